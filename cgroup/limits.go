@@ -1,0 +1,161 @@
+// Package cgroup answers one question: which CPU limit does the kernel really hold this process to?
+//
+// In go the files under /proc and the cgroup mounts, below a root that the caller may choose. Out comes [Limits]: every
+// level from the process's own cgroup up to the root of the mount, what each one sets, and the smallest quota of all,
+// which is the one that is in force. [ReadThrottling] tells what the limit has done so far, [ReadMemory] the memory limit.
+//
+// The package writes nothing, logs nothing and decides nothing: what to do with a limit is the business of package
+// unthrottle. It knows cgroup v1, v2 and hybrid layouts.
+package cgroup
+
+import (
+	"errors"
+	"time"
+)
+
+// ErrNotSupported is the reason for an unknown limit on systems other than Linux.
+var ErrNotSupported = errors.New("no CPU limit is known on this system")
+
+// A Source says whose limits to read and where its files are. The zero value is the calling process on this system.
+type Source struct {
+	Root  string // directory that holds proc and sys; "" means "/"
+	PID   int    // process to read; 0 means the calling process
+	Brief bool   // read only what a decision needs: no weight, no burst, no cpuset
+}
+
+// State is the kind of answer to "what is the limit?".
+type State uint8
+
+const (
+	Unknown State = iota // the files could not be read or understood; Limits.Reason says why
+	None                 // every level was read and none sets a limit
+	Limited              // Limits.CPUs is in force
+	Hidden               // no visible level sets a limit, yet the kernel throttles the group
+)
+
+// String returns the state in lower case, as it stands in reports.
+func (s State) String() string {
+	switch s {
+	case None:
+		return "none"
+	case Limited:
+		return "limited"
+	case Hidden:
+		return "hidden"
+	}
+	return "unknown"
+}
+
+// Version is the cgroup version that the CPU controller of a process is on.
+type Version uint8
+
+const (
+	V1 Version = 1
+	V2 Version = 2
+)
+
+// String returns "v1", "v2", or "" when no version is known.
+func (v Version) String() string {
+	switch v {
+	case V1:
+		return "v1"
+	case V2:
+		return "v2"
+	}
+	return ""
+}
+
+// A Quota is the CPU time that a group may use in each period, in the kernel's own microseconds. The zero Quota means
+// that there is none.
+type Quota struct {
+	QuotaMicros  int64
+	PeriodMicros int64
+}
+
+// CPUs returns the quota as a number of CPUs, 0 when there is none.
+func (q Quota) CPUs() float64 {
+	if q.PeriodMicros <= 0 {
+		return 0
+	}
+	return float64(q.QuotaMicros) / float64(q.PeriodMicros)
+}
+
+// A Level is one cgroup between the process's own and the root of the mount.
+type Level struct {
+	Dir   string // directory, without the Source's root
+	Quota Quota  // zero: no limit at this level
+	Err   error  // why the quota of this level is not known
+
+	// The rest is left out of a brief reading. None of it is a limit on CPU time.
+	BurstMicros int64  // unused quota that may be saved for later periods
+	Weight      int64  // cpu.weight (v2) or cpu.shares (v1); 0: not readable
+	Cpuset      string // CPUs of this level as a list such as "0-3,8"; "" when not readable
+}
+
+// A Mount is a mounted cgroup file system of the kind that holds the CPU controller.
+type Mount struct {
+	Root  string // the cgroup that is visible at Point
+	Point string // directory, without the Source's root
+}
+
+// Limits is what the kernel allows a process.
+type Limits struct {
+	State  State
+	Reason error   // for Unknown and Hidden
+	CPUs   float64 // for Limited: the smallest quota of all levels
+	From   string  // for Limited: the directory of the level that sets it
+	AtMost float64 // for Unknown: the smallest quota among the levels that could be read, 0 when there was none
+
+	Version  Version
+	Hybrid   bool    // v1 and v2 hierarchies are both in use
+	Path     string  // the process's cgroup as /proc names it
+	Mounts   []Mount // all mounts of the CPU hierarchy in the order of mountinfo
+	Mount    Mount   // the one the levels were read from
+	Levels   []Level // the process's own level first, up to the root of the mount
+	Affinity int     // CPUs that the process may run on now; 0: not known
+
+	Warnings []error
+}
+
+// Owner returns the level that sets the limit.
+func (l Limits) Owner() (Level, bool) {
+	for _, level := range l.Levels {
+		if l.State == Limited && level.Dir == l.From {
+			return level, true
+		}
+	}
+	return Level{}, false
+}
+
+// Counters are a group's counts since it was made.
+type Counters struct {
+	Dir           string
+	Known         bool // false: the group keeps no counts, which is not the same as zero
+	Periods       int64
+	Throttled     int64         // periods in which the group ran out of quota
+	ThrottledTime time.Duration // summed over CPUs: it can grow faster than the clock
+	Bursts        int64
+	BurstTime     time.Duration
+}
+
+// Throttling is what limits have done to a process's groups so far.
+type Throttling struct {
+	Own   Counters // the process's own level
+	Owner Counters // the level whose quota is in force; the own level when there is none
+
+	// Local is the time that the own group was throttled by any level, its own or one above it, from cpu.stat.local.
+	// It is the only count that shows a quota on a parent, and it is summed over CPUs.
+	Local      time.Duration
+	LocalKnown bool
+}
+
+// Observed returns l with what two readings of its throttling, before and after, add to it: a group that is being
+// throttled while no level shows a quota has a hidden limit.
+func (l Limits) Observed(before, after Throttling) Limits {
+	if l.State == None && before.LocalKnown && after.LocalKnown && after.Local > before.Local {
+		l.State, l.Reason = Hidden, errHidden
+	}
+	return l
+}
+
+var errHidden = errors.New("the kernel throttles this group, but no level that can be seen here sets a quota")

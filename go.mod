@@ -1,0 +1,3 @@
+module github.com/unthrottle/unthrottle
+
+go 1.21

@@ -1,0 +1,219 @@
+// Package unthrottle gives a Go program the GOMAXPROCS that fits the CPU limit it is really held to, and says why.
+//
+// [Set] reads the limit, decides and applies the decision:
+//
+//	d, undo := unthrottle.Set(unthrottle.Options{})
+//	defer undo()
+//	log.Print(d)
+//
+// [Watch] does the same and then follows changes of the limit, of the CPU affinity and of the cgroup itself. [Decide] is
+// the decision alone, a pure function. Importing package auto for its effect calls Set with a policy from the
+// environment.
+//
+// The limit is the smallest quota from the process's own cgroup up to the root of the mount. The Go runtime of 1.25 and
+// later reads the own cgroup only; earlier ones, and programs whose go.mod says go 1.24 or less, read none. Where the
+// runtime's own answer is right already, this package touches nothing: any call of runtime.GOMAXPROCS(n) would end the
+// runtime's automatic updates.
+//
+// The package has no dependencies, prints nothing unless it is given a Logger, starts no goroutine, and leaves a
+// GOMAXPROCS that the user has set in the environment as it is.
+package unthrottle
+
+import (
+	"context"
+	"os"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/unthrottle/unthrottle/cgroup"
+)
+
+// Options of Set and Watch. The zero value is usable.
+type Options struct {
+	Policy   Policy        // zero: the policy Go
+	Interval time.Duration // between two looks of Watch; 0 means a second
+	Logger   Logger        // nil: silent
+}
+
+// A Logger takes a line for each decision that changes something or that has warnings. *slog.Logger is one. It is an
+// interface here because importing log/slog makes a program some 300 KB larger.
+type Logger interface {
+	Info(msg string, args ...any)
+	Warn(msg string, args ...any)
+}
+
+// Set reads the limit of this process, decides on GOMAXPROCS and applies it. The undo function puts back what was there
+// before; where that was the Go runtime's own choice, it hands GOMAXPROCS back to the runtime with its automatic
+// updates. Set never fails: what it could not find out is in the Decision, and then it leaves GOMAXPROCS as it is.
+func Set(o Options) (d Decision, undo func()) {
+	d = decideNow(o.Policy)
+	undo = applyAndKeep(&d)
+	d.log(o.Logger)
+	return d, undo
+}
+
+// SetFromEnv is Set with the policy that the environment asks for; see [ParsePolicy]. Package auto calls it.
+func SetFromEnv() (d Decision, undo func()) {
+	p, err := ParsePolicy(os.Getenv)
+	d = decideNow(p)
+	if err != nil {
+		d.Warnings = append(d.Warnings, err)
+	}
+	undo = applyAndKeep(&d)
+	return d, undo
+}
+
+// Watch sets GOMAXPROCS like Set and follows changes until ctx is done: of any quota from the own cgroup up, of the
+// affinity, and of the cgroup the process is in. It calls onChange, which may be nil, with the first Decision and again
+// whenever the wanted GOMAXPROCS, the limit or the number of CPUs changes, so that pools can be resized. A GOMAXPROCS
+// that somebody else sets in the meantime stays until the next such change. When ctx is done, GOMAXPROCS stays as it is.
+//
+// Watch blocks; give it a goroutine of its own.
+func Watch(ctx context.Context, o Options, onChange func(Decision)) {
+	interval := o.Interval
+	if interval <= 0 {
+		interval = time.Second
+	}
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	w := watcher{
+		decide: func() Decision { return decideNow(o.Policy) },
+		apply:  func(d *Decision) { applyAndKeep(d) },
+		notify: func(d Decision) {
+			d.log(o.Logger)
+			if onChange != nil {
+				onChange(d)
+			}
+		},
+	}
+	for w.look(); ; w.look() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// watcher is what Watch does at each look, apart from the clock.
+type watcher struct {
+	decide func() Decision
+	apply  func(*Decision)
+	notify func(Decision)
+	last   *Decision
+}
+
+func (w *watcher) look() {
+	d := w.decide()
+	if w.last != nil && w.last.same(d) {
+		return
+	}
+	w.last = &d
+	w.apply(&d)
+	w.notify(d)
+}
+
+// same reports whether two decisions agree in all that a pool's size could depend on.
+func (d Decision) same(e Decision) bool {
+	return d.Procs == e.Procs && d.Limits.State == e.Limits.State && d.Limits.CPUs == e.Limits.CPUs &&
+		d.Limits.From == e.Limits.From && d.Limits.Affinity == e.Limits.Affinity
+}
+
+var last atomic.Pointer[Decision]
+
+// Last returns the newest Decision of Set or Watch in this process, however it was asked for, package auto included.
+func Last() (d Decision, ok bool) {
+	if p := last.Load(); p != nil {
+		return *p, true
+	}
+	return Decision{}, false
+}
+
+// decideNow is Decide for this process as it is now.
+func decideNow(p Policy) Decision {
+	p.User = UserProcs(os.Getenv("GOMAXPROCS"))
+	var bad error
+	if p.Request == 0 && p.RequestEnv != "" {
+		p.Request, bad = parseCPUsEnv(os.Getenv, p.RequestEnv)
+	}
+	var l cgroup.Limits
+	if p.User == 0 && !p.Off {
+		l = cgroup.Read(cgroup.Source{Brief: true})
+	}
+	d := Decide(l, p)
+	if bad != nil {
+		d.Warnings = append(d.Warnings, bad)
+	}
+	return d
+}
+
+// UserProcs returns the GOMAXPROCS that the text of the environment variable sets, 0 when the runtime would pass over
+// it: it takes a whole number from 1 to 2147483647 only.
+func UserProcs(env string) int {
+	n, err := strconv.ParseInt(env, 10, 32)
+	if err != nil || n <= 0 {
+		return 0
+	}
+	return int(n)
+}
+
+// applying keeps two decisions from being applied at the same time.
+var applying sync.Mutex
+
+// applyAndKeep makes d true, notes in d what that took, and keeps it for Last.
+func applyAndKeep(d *Decision) (undo func()) {
+	applying.Lock()
+	defer applying.Unlock()
+	d.Before = runtime.GOMAXPROCS(0)
+	undo = func() {}
+	switch d.Procs {
+	case 0:
+		d.because("GOMAXPROCS stays at " + strconv.Itoa(d.Before))
+	case d.Before:
+		d.because("GOMAXPROCS is " + strconv.Itoa(d.Before) + " already: left alone")
+	default:
+		undo = apply(d.Procs, d.Before)
+		d.Changed = true
+		d.because("GOMAXPROCS changed from " + strconv.Itoa(d.Before) + " to " + strconv.Itoa(d.Procs))
+	}
+	kept := *d
+	last.Store(&kept)
+	return undo
+}
+
+// apply makes GOMAXPROCS n, which it is not, and returns the way back. It asks the runtime for its own choice first.
+// That tells whether the runtime had chosen the number that was there, and if its choice is n, then automatic updates
+// stay on or come back.
+func apply(n, before int) (undo func()) {
+	own := setDefault()
+	if runtime.GOMAXPROCS(0) != n {
+		runtime.GOMAXPROCS(n)
+	}
+	var once sync.Once
+	return func() {
+		once.Do(func() {
+			applying.Lock()
+			defer applying.Unlock()
+			if own != before || setDefault() == 0 {
+				runtime.GOMAXPROCS(before)
+			}
+		})
+	}
+}
+
+// log writes one line about d.
+func (d Decision) log(l Logger) {
+	if l == nil {
+		return
+	}
+	for _, w := range d.Warnings {
+		l.Warn("unthrottle: " + w.Error())
+	}
+	for _, w := range d.Limits.Warnings {
+		l.Warn("unthrottle: " + w.Error())
+	}
+	l.Info("unthrottle: "+d.String(), "gomaxprocs", runtime.GOMAXPROCS(0), "before", d.Before)
+}
