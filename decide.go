@@ -64,6 +64,8 @@ func Decide(l cgroup.Limits, p Policy) Decision {
 		d.choose(p.User, ByEnvironment, "GOMAXPROCS="+strconv.Itoa(p.User)+" is set in the environment")
 	case p.Off:
 		d.because("policy off")
+	case p.LimitOnly && l.State != cgroup.Limited:
+		d.because("the limit is " + l.State.String() + reasonText(l.Reason))
 	default:
 		d.fromLimit()
 		if p.Request > 0 {

@@ -23,12 +23,13 @@ const Tolerance = 0.01
 
 // A Policy says how a limit becomes a number. The zero Policy decides as [Go] does.
 type Policy struct {
-	Name     string
-	Off      bool // leave GOMAXPROCS alone
-	Rounding Rounding
-	Min      int     // smallest answer; 0 means 2, as Go has it. The CPUs that there are still bound it.
-	Max      int     // largest answer; 0 means none
-	Headroom float64 // CPUs of the limit that are left to side processes
+	Name      string
+	Off       bool // leave GOMAXPROCS alone
+	LimitOnly bool // leave it alone as well where there is no limit or it is not known
+	Rounding  Rounding
+	Min       int     // smallest answer; 0 means 2, as Go has it. The CPUs that there are still bound it.
+	Max       int     // largest answer; 0 means none
+	Headroom  float64 // CPUs of the limit that are left to side processes
 
 	// Request is the number of CPUs requested for this program, in the sense of Kubernetes. Request times
 	// RequestFactor, rounded up, caps the answer; it never raises it. The cgroup can't tell the request: a weight of

@@ -169,10 +169,10 @@ func applyAndKeep(d *Decision) (undo func()) {
 	defer applying.Unlock()
 	d.Before = runtime.GOMAXPROCS(0)
 	undo = func() {}
-	switch d.Procs {
-	case 0:
+	switch {
+	case d.Procs == 0 || d.By == ByEnvironment:
 		d.because("GOMAXPROCS stays at " + strconv.Itoa(d.Before))
-	case d.Before:
+	case d.Procs == d.Before:
 		d.because("GOMAXPROCS is " + strconv.Itoa(d.Before) + " already: left alone")
 	default:
 		undo = apply(d.Procs, d.Before)

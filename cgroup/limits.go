@@ -13,8 +13,13 @@ import (
 	"time"
 )
 
-// ErrNotSupported is the reason for an unknown limit on systems other than Linux.
-var ErrNotSupported = errors.New("no CPU limit is known on this system")
+// Reasons for an unknown limit that a caller may want to tell apart.
+var (
+	// ErrNotSupported is the reason on systems other than Linux.
+	ErrNotSupported = errors.New("no CPU limit is known on this system")
+	// ErrNotVisible is the reason where the files can be read but lead to no cgroup, as in sandboxes.
+	ErrNotVisible = errors.New("the cgroup is not visible here")
+)
 
 // A Source says whose limits to read and where its files are. The zero value is the calling process on this system.
 type Source struct {

@@ -11,7 +11,7 @@ import (
 // defaultPeriodMicros is the kernel's period where none is written.
 const defaultPeriodMicros = 100000
 
-var errNoCgroup = errors.New("names no cgroup (a sandbox may hide it)")
+var errNoCgroup = errors.New("names none (a sandbox may hide it)")
 
 // parseProcCgroup finds the cgroup that holds a process's controller in the text of /proc/PID/cgroup:
 //
@@ -119,6 +119,9 @@ func unescape(b []byte) string {
 func parseCPUMax(data []byte) (Quota, error) {
 	text := trim(data)
 	quotaText, periodText, two := bytes.Cut(text, []byte(" "))
+	if bytes.Contains(periodText, []byte(" ")) {
+		return Quota{}, fmt.Errorf("more than two fields in %q", text)
+	}
 	quota, err := parseQuotaMicros(quotaText)
 	if err != nil {
 		return Quota{}, fmt.Errorf("bad quota %q", text)

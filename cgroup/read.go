@@ -113,7 +113,7 @@ func (r *reader) locate(controller string) (hierarchy, error) {
 	}
 	h, err := parseProcCgroup(data, controller)
 	if err != nil {
-		return h, fmt.Errorf("%s/cgroup: %w", r.proc, err)
+		return h, fmt.Errorf("%w: %s/cgroup %w", ErrNotVisible, r.proc, err)
 	}
 	// Both files show cgroups as the reader's cgroup namespace sees them, so our own mounts come first: they lead to
 	// levels that a contained process can't see. Its own mounts help a reader who doesn't share them.
@@ -142,7 +142,7 @@ func (r *reader) findMount(h *hierarchy, mountinfo, prefix, controller string) e
 		}
 	}
 	if len(h.mounts) == 0 {
-		return fmt.Errorf("%s: no cgroup %s mount has the %s controller", mountinfo, h.version, controller)
+		return fmt.Errorf("%w: %s has no cgroup %s mount with the %s controller", ErrNotVisible, mountinfo, h.version, controller)
 	}
 	if r.choose(h, h.path) {
 		return nil
@@ -153,7 +153,7 @@ func (r *reader) findMount(h *hierarchy, mountinfo, prefix, controller string) e
 	if r.chooseAncestor(h, strings.TrimSuffix(h.path, " (deleted)")) {
 		return nil
 	}
-	return fmt.Errorf("%s: cgroup %q is not below the root of any cgroup %s mount", mountinfo, h.path, h.version)
+	return fmt.Errorf("%w: %s has no cgroup %s mount that leads to %q", ErrNotVisible, mountinfo, h.version, h.path)
 }
 
 // choose takes the mount that shows path with most of its ancestors, among those where its directory exists.

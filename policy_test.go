@@ -1,0 +1,98 @@
+package unthrottle
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestParsePolicy(t *testing.T) {
+	tests := []struct {
+		env  string // NAME=value, separated by spaces
+		want Policy
+		err  string
+	}{
+		{"", Go, ""},
+		{"UNTHROTTLE=go", Go, ""},
+		{"UNTHROTTLE=floor", Floor, ""},
+		{"UNTHROTTLE=CEIL", Ceil, ""},
+		{"UNTHROTTLE=exact", Exact, ""},
+		{"UNTHROTTLE=off", Off, ""},
+		{"UNTHROTTLE=flor", Go, `UNTHROTTLE="flor": not one of off, go, floor, ceil, exact`},
+		{"UNTHROTTLE_MIN=3 UNTHROTTLE_MAX=6", Policy{Name: "go", Min: 3, Max: 6}, ""},
+		{"UNTHROTTLE_MIN=0", Go, `UNTHROTTLE_MIN="0": not a whole number above zero`},
+		{"UNTHROTTLE_MAX=two UNTHROTTLE_MIN=1", Policy{Name: "go", Min: 1}, `UNTHROTTLE_MAX="two": not a whole number above zero`},
+		{"UNTHROTTLE_HEADROOM=250m", Policy{Name: "go", Min: 2, Headroom: 0.25}, ""},
+		{"UNTHROTTLE_REQUEST=1500m UNTHROTTLE_REQUEST_FACTOR=2", Policy{Name: "go", Min: 2, Request: 1.5, RequestFactor: 2}, ""},
+		{"UNTHROTTLE_REQUEST=much", Go, `UNTHROTTLE_REQUEST: bad number of CPUs "much": want one such as 0.5 or 500m`},
+		{"UNTHROTTLE_REQUEST=-1", Go, `UNTHROTTLE_REQUEST: bad number of CPUs "-1": want one such as 0.5 or 500m`},
+		{
+			"UNTHROTTLE=x UNTHROTTLE_MIN=y", Go,
+			"UNTHROTTLE=\"x\": not one of off, go, floor, ceil, exact\nUNTHROTTLE_MIN=\"y\": not a whole number above zero",
+		},
+	}
+	for _, tt := range tests {
+		env := map[string]string{}
+		for _, kv := range strings.Fields(tt.env) {
+			k, v, _ := strings.Cut(kv, "=")
+			env[k] = v
+		}
+		got, err := ParsePolicy(func(name string) string { return env[name] })
+		if !samePolicy(got, tt.want) {
+			t.Errorf("%s: got %+v, want %+v", tt.env, got, tt.want)
+		}
+		if text := errText(err); text != tt.err {
+			t.Errorf("%s: error %q, want %q", tt.env, text, tt.err)
+		}
+	}
+}
+
+func samePolicy(a, b Policy) bool {
+	return a.Name == b.Name && a.Off == b.Off && a.Rounding == b.Rounding && a.Min == b.Min && a.Max == b.Max &&
+		a.Headroom == b.Headroom && a.Request == b.Request && a.RequestFactor == b.RequestFactor
+}
+
+func errText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+func TestParseCPUs(t *testing.T) {
+	tests := []struct {
+		text string
+		want float64
+	}{
+		{"2", 2}, {"0.5", 0.5}, {"500m", 0.5}, {"1m", 0.001}, {".5", 0.5}, {"1e1", 10},
+		{"", 0}, {"m", 0}, {"0", 0}, {"-1", 0}, {"NaN", 0}, {"Inf", 0}, {"1 ", 0}, {"2cpu", 0}, {"1k", 0},
+	}
+	for _, tt := range tests {
+		got, err := ParseCPUs(tt.text)
+		if got != tt.want || (err == nil) != (tt.want > 0) {
+			t.Errorf("ParseCPUs(%q) = %v, %v, want %v", tt.text, got, err, tt.want)
+		}
+	}
+}
+
+func FuzzParseCPUs(f *testing.F) {
+	for _, s := range []string{"2", "0.5", "500m", "1e400", "0x1p-2", "NaN"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if v, err := ParseCPUs(s); (err == nil) != (v > 0) || v != v {
+			t.Errorf("ParseCPUs(%q) = %v, %v", s, v, err)
+		}
+	})
+}
+
+func TestUserProcs(t *testing.T) {
+	tests := map[string]int{
+		"": 0, "0": 0, "-1": 0, "4": 4, "004": 4, "2147483647": 2147483647, "2147483648": 0, "2500m": 0, " 4": 0, "4 ": 0,
+		"4.0": 0, "1e1": 0, "0x4": 0, "1_0": 0, "max": 0,
+	}
+	for env, want := range tests {
+		if got := UserProcs(env); got != want {
+			t.Errorf("UserProcs(%q) = %d, want %d", env, got, want)
+		}
+	}
+}
