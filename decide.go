@@ -8,48 +8,36 @@ import (
 	"github.com/unthrottle/unthrottle/cgroup"
 )
 
-// Basis is what a decision's number came from in the end.
-type Basis string
+// Basis is what a decision's number came from.
+type Basis uint8
 
 const (
-	ByNothing     Basis = ""            // there is no number: GOMAXPROCS stays as it is
-	ByLimit       Basis = "limit"       // the CPU limit, rounded
-	ByMinimum     Basis = "minimum"     // the policy's minimum, above the limit
-	ByMaximum     Basis = "maximum"     // the policy's maximum
-	ByRequest     Basis = "request"     // the CPU request
-	ByCPUs        Basis = "cpus"        // the CPUs that the affinity mask allows
-	ByEnvironment Basis = "environment" // GOMAXPROCS, set by the user
+	ByNothing     Basis = iota // there is no number: GOMAXPROCS stays as it is
+	ByLimit                    // the CPU limit, rounded
+	ByMinimum                  // the policy's minimum, above the limit
+	ByMaximum                  // the policy's maximum
+	ByRequest                  // the CPU request
+	ByCPUs                     // the CPUs that the affinity mask allows
+	ByEnvironment              // GOMAXPROCS, set by the user
 )
 
-// A Decision is the GOMAXPROCS that is wanted, and why.
+// String returns the basis in one word, as it stands in reports.
+func (b Basis) String() string {
+	return [...]string{"", "limit", "minimum", "maximum", "request", "cpus", "environment"}[b]
+}
+
+// A Decision is the GOMAXPROCS that is wanted, and all that it was decided from. Why and String say it in words.
 type Decision struct {
 	Procs int // 0: GOMAXPROCS stays as it is
 	By    Basis
-	Why   []string // the reasons, in the order in which they led to the number
 
-	Limits   cgroup.Limits // what it was decided from
+	Limits   cgroup.Limits
 	Policy   Policy
 	Warnings []error // about the policy; those about the limit are in Limits
 
 	// What applying it took; zero in what Decide returns.
 	Before  int  // GOMAXPROCS as it was found
 	Changed bool // whether it had to be changed
-}
-
-// String returns the number and its reasons on one line.
-func (d Decision) String() string {
-	n := "GOMAXPROCS unchanged"
-	if d.Procs > 0 {
-		n = "GOMAXPROCS=" + strconv.Itoa(d.Procs)
-	}
-	return n + ": " + strings.Join(d.Why, "; ")
-}
-
-func (d *Decision) because(why string) { d.Why = append(d.Why, why) }
-
-func (d *Decision) choose(n int, by Basis, why string) {
-	d.Procs, d.By = n, by
-	d.because(why)
 }
 
 // Decide says which GOMAXPROCS the policy wants under the limits. It reads and changes nothing: the library, the command
@@ -59,110 +47,149 @@ func (d *Decision) choose(n int, by Basis, why string) {
 // is known (then the limit is that or less), or the policy has a maximum or a request.
 func Decide(l cgroup.Limits, p Policy) Decision {
 	d := Decision{Limits: l, Policy: p}
-	switch {
-	case p.User > 0:
-		d.choose(p.User, ByEnvironment, "GOMAXPROCS="+strconv.Itoa(p.User)+" is set in the environment")
-	case p.Off:
-		d.because("policy off")
-	case p.LimitOnly && l.State != cgroup.Limited:
-		d.because("the limit is " + l.State.String() + reasonText(l.Reason))
-	default:
-		d.fromLimit()
-		if p.Request > 0 {
-			d.capByRequest()
-		}
-		if p.Max > 0 {
-			d.cap(p.Max, ByMaximum, "lowered to "+strconv.Itoa(p.Max)+", the maximum")
-		}
-		if n := l.Affinity; n > 0 && d.Procs > n {
-			d.choose(n, ByCPUs, "lowered to "+strconv.Itoa(n)+", the CPUs that the affinity mask allows")
-		}
-	}
+	d.decide(d.take)
 	return d
 }
 
-// fromLimit starts with the limit, or with the CPUs where there is none.
-func (d *Decision) fromLimit() {
-	l := d.Limits
-	switch l.State {
-	case cgroup.Limited:
-		d.because("limit " + cpusText(l.CPUs) + " at " + l.From)
-		d.fromCPUs(l.CPUs)
-	case cgroup.None:
-		if l.Affinity > 0 {
-			d.choose(l.Affinity, ByCPUs, "no limit, so all CPUs that the affinity mask allows: "+strconv.Itoa(l.Affinity))
-		} else {
-			d.because("no limit")
-		}
-	default:
-		d.because("the limit is " + l.State.String() + reasonText(l.Reason))
-		if l.AtMost > 0 {
-			d.because("it is at most " + cpusText(l.AtMost) + ", the smallest quota that could be read")
-			d.fromCPUs(l.AtMost)
-		}
-	}
-}
+// take is a step of the decision: the number so far, and what it comes from.
+func (d *Decision) take(by Basis, n int) { d.Procs, d.By = n, by }
 
-// fromCPUs turns a number of CPUs into a whole one by the policy.
-func (d *Decision) fromCPUs(cpus float64) {
-	p := d.Policy
-	if p.Headroom > 0 {
-		cpus = math.Max(0, cpus-p.Headroom)
-		d.because(cpusText(p.Headroom) + " left to side processes: " + cpusText(cpus))
-	}
-	n := p.round(cpus)
-	if n < p.minimum() {
-		d.choose(p.minimum(), ByMinimum, "raised to "+strconv.Itoa(p.minimum())+", the minimum of policy "+p.name())
+// decide calls step, which takes d to the number, for each step of the way.
+func (d *Decision) decide(step func(Basis, int)) {
+	l, p := &d.Limits, &d.Policy
+	if p.User > 0 {
+		step(ByEnvironment, p.User)
 		return
 	}
-	why := "policy " + p.name() + ": "
-	switch {
-	case p.RoundFunc != nil:
-		why += "its own function gives "
-	case float64(n) == cpus:
-	case float64(n) > cpus:
-		why += "rounded up to "
-	default:
-		why += "rounded down to "
+	if p.Off || p.LimitOnly && l.State != cgroup.Limited {
+		return
 	}
-	d.choose(n, ByLimit, why+strconv.Itoa(n))
-}
-
-// capByRequest lowers the number to what was requested, but not below the minimum.
-func (d *Decision) capByRequest() {
-	p := d.Policy
-	factor := p.RequestFactor
-	if factor <= 0 {
-		factor = 1
+	least := p.Min
+	if least <= 0 {
+		least = 2
 	}
-	n := Policy{}.round(p.Request * factor)
-	why := "request of " + cpusText(p.Request)
-	if factor != 1 {
-		why += " × " + number(factor)
+	if cpus := l.CPUs + l.AtMost; cpus > 0 { // one of them at most is set
+		step(ByLimit, p.round(cpus-p.Headroom))
+		if d.Procs < least {
+			step(ByMinimum, least)
+		}
+	} else if l.State == cgroup.None && l.Affinity > 0 {
+		step(ByCPUs, l.Affinity)
 	}
-	if n < p.minimum() {
-		n = p.minimum()
-		why += ", but not below the minimum"
-	}
-	d.cap(n, ByRequest, "lowered to "+strconv.Itoa(n)+" by the "+why)
-}
-
-// cap lowers the number to n. Where the limit gave none, the number of CPUs is what is lowered.
-func (d *Decision) cap(n int, by Basis, why string) {
 	have := d.Procs
 	if have == 0 {
-		have = d.Limits.Affinity
+		have = l.Affinity // what there is to lower, where the limit gave no number
 	}
-	if have == 0 || have > n {
-		d.choose(n, by, why)
+	if p.Request > 0 {
+		n := Go.round(p.Request * p.factor())
+		if n < least {
+			n = least
+		}
+		if have == 0 || have > n {
+			step(ByRequest, n)
+			have = n
+		}
+	}
+	if p.Max > 0 && (have == 0 || have > p.Max) {
+		step(ByMaximum, p.Max)
+	}
+	if l.Affinity > 0 && d.Procs > l.Affinity {
+		step(ByCPUs, l.Affinity)
 	}
 }
 
-func reasonText(err error) string {
-	if err == nil {
-		return ""
+// String returns the number and its reasons on one line.
+func (d Decision) String() string {
+	n := "GOMAXPROCS unchanged"
+	if d.Procs > 0 {
+		n = "GOMAXPROCS=" + strconv.Itoa(d.Procs)
 	}
-	return ": " + err.Error()
+	return n + ": " + strings.Join(d.Why(), "; ")
+}
+
+// Why returns the reasons in words, in the order in which they led to the number.
+func (d Decision) Why() []string {
+	why := d.whyLimit()
+	again := Decision{Limits: d.Limits, Policy: d.Policy}
+	first := true
+	again.decide(func(by Basis, n int) {
+		why = append(why, d.whyStep(by, n, first))
+		again.take(by, n)
+		first = false
+	})
+	switch now := strconv.Itoa(d.Before); {
+	case d.Before == 0: // not applied
+	case d.Changed:
+		why = append(why, "GOMAXPROCS changed from "+now+" to "+strconv.Itoa(d.Procs))
+	case d.Procs == d.Before:
+		why = append(why, "GOMAXPROCS is "+now+" already: left alone")
+	default:
+		why = append(why, "GOMAXPROCS stays at "+now)
+	}
+	return why
+}
+
+// whyLimit says what was found to decide from.
+func (d Decision) whyLimit() (why []string) {
+	l, p := d.Limits, d.Policy
+	switch {
+	case p.User > 0:
+		return nil
+	case p.Off:
+		return []string{"policy off"}
+	case l.State == cgroup.Limited:
+		why = append(why, "limit "+cpusText(l.CPUs)+" at "+l.From)
+	case l.State == cgroup.None:
+		why = append(why, "no limit")
+	case l.Reason != nil:
+		why = append(why, "the limit is "+l.State.String()+": "+l.Reason.Error())
+	default:
+		why = append(why, "the limit is "+l.State.String())
+	}
+	if l.AtMost > 0 && !p.LimitOnly {
+		why = append(why, "it is at most "+cpusText(l.AtMost)+", the smallest quota that could be read")
+	}
+	if p.Headroom > 0 && l.CPUs+l.AtMost > 0 {
+		why = append(why, cpusText(p.Headroom)+" left to side processes: "+cpusText(math.Max(0, l.CPUs+l.AtMost-p.Headroom)))
+	}
+	return why
+}
+
+// whyStep says why a step was taken.
+func (d Decision) whyStep(by Basis, procs int, first bool) string {
+	p, n := &d.Policy, strconv.Itoa(procs)
+	switch by {
+	case ByEnvironment:
+		return "GOMAXPROCS=" + n + " is set in the environment"
+	case ByLimit:
+		cpus := d.Limits.CPUs + d.Limits.AtMost - p.Headroom
+		switch {
+		case p.RoundFunc != nil:
+			return "policy " + p.name() + ": its own function gives " + n
+		case float64(procs) > cpus:
+			return "policy " + p.name() + ": rounded up to " + n
+		case float64(procs) < cpus:
+			return "policy " + p.name() + ": rounded down to " + n
+		}
+		return "policy " + p.name() + ": " + n
+	case ByMinimum:
+		return "raised to " + n + ", the minimum of policy " + p.name()
+	case ByMaximum:
+		return "lowered to " + n + ", the maximum"
+	case ByRequest:
+		why := "lowered to " + n + " by the request of " + cpusText(p.Request)
+		if p.factor() != 1 {
+			why += " × " + number(p.factor())
+		}
+		if float64(procs) >= p.Request*p.factor()+1 {
+			why += ", but not below the minimum"
+		}
+		return why
+	}
+	if first {
+		return "all " + n + " CPUs that the affinity mask allows"
+	}
+	return "lowered to " + n + ", the CPUs that the affinity mask allows"
 }
 
 func cpusText(cpus float64) string {

@@ -80,7 +80,7 @@ func TestDecide(t *testing.T) {
 		if d.Procs != tt.want || d.By != tt.by {
 			t.Errorf("%s: got %d by %q, want %d by %q (%v)", tt.name, d.Procs, d.By, tt.want, tt.by, d)
 		}
-		if len(d.Why) == 0 {
+		if len(d.Why()) == 0 {
 			t.Errorf("%s: no reason", tt.name)
 		}
 	}
@@ -97,7 +97,7 @@ func TestDecisionWords(t *testing.T) {
 		},
 		{
 			Decide(limited(1, 8), Policy{Name: "mine", Headroom: 0.25, Min: 1, Rounding: RoundDown}),
-			"GOMAXPROCS=1: limit 1 CPU at /sys/fs/cgroup/app; 0.25 CPUs left to side processes: 0.75 CPUs; raised to 1, the minimum of policy mine",
+			"GOMAXPROCS=1: limit 1 CPU at /sys/fs/cgroup/app; 0.25 CPUs left to side processes: 0.75 CPUs; policy mine: rounded down to 0; raised to 1, the minimum of policy mine",
 		},
 		{
 			Decide(limited(6, 4), Policy{Request: 1.5, RequestFactor: 2}),
@@ -109,7 +109,7 @@ func TestDecisionWords(t *testing.T) {
 		},
 		{
 			Decide(cgroup.Limits{State: cgroup.None, Affinity: 4}, Go),
-			"GOMAXPROCS=4: no limit, so all CPUs that the affinity mask allows: 4",
+			"GOMAXPROCS=4: no limit; all 4 CPUs that the affinity mask allows",
 		},
 	}
 	for _, tt := range tests {

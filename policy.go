@@ -2,9 +2,6 @@ package unthrottle
 
 import (
 	"errors"
-	"fmt"
-	"math"
-	"strconv"
 	"strings"
 )
 
@@ -64,97 +61,120 @@ var (
 //	UNTHROTTLE_REQUEST         CPUs requested: 0.5 or 500m
 //	UNTHROTTLE_REQUEST_FACTOR  what the request is multiplied with: 2
 //
-// A variable that makes no sense counts as not set; the error names every one of them.
-func ParsePolicy(getenv func(string) string) (Policy, error) {
-	p, err := presetByName(getenv("UNTHROTTLE"))
-	errs := []error{err}
-	number := func(name string, set func(int)) {
-		if s := getenv(name); s != "" {
-			n, err := strconv.Atoi(s)
-			if err != nil || n < 1 {
-				errs = append(errs, fmt.Errorf("%s=%q: not a whole number above zero", name, s))
-				return
-			}
-			set(n)
-		}
-	}
-	cpus := func(name string, set func(float64)) {
-		v, err := parseCPUsEnv(getenv, name)
-		errs = append(errs, err)
-		if v > 0 {
-			set(v)
-		}
-	}
-	number("UNTHROTTLE_MIN", func(n int) { p.Min = n })
-	number("UNTHROTTLE_MAX", func(n int) { p.Max = n })
-	cpus("UNTHROTTLE_HEADROOM", func(v float64) { p.Headroom = v })
-	cpus("UNTHROTTLE_REQUEST", func(v float64) { p.Request = v })
-	cpus("UNTHROTTLE_REQUEST_FACTOR", func(v float64) { p.RequestFactor = v })
-	return p, errors.Join(errs...)
+// A variable that makes no sense counts as not set, and there is an error for each.
+func ParsePolicy(getenv func(string) string) (p Policy, errs []error) {
+	e := env{get: getenv}
+	e.policy(&p)
+	return p, e.errs
 }
 
-func presetByName(name string) (Policy, error) {
-	if name == "" {
-		return Go, nil
-	}
-	for _, p := range []Policy{Go, Floor, Ceil, Exact, Off} {
-		if p.Name == strings.ToLower(name) {
-			return p, nil
+func (e *env) policy(p *Policy) {
+	*p = Go
+	name := e.get("UNTHROTTLE")
+	known := name == ""
+	for _, preset := range [...]*Policy{&Go, &Floor, &Ceil, &Exact, &Off} {
+		if preset.Name == name {
+			*p, known = *preset, true
 		}
 	}
-	return Go, fmt.Errorf("UNTHROTTLE=%q: not one of off, go, floor, ceil, exact", name)
+	if !known {
+		e.fail("UNTHROTTLE", name, "off, go, floor, ceil or exact")
+	}
+	p.Min = e.whole("UNTHROTTLE_MIN", p.Min)
+	p.Max = e.whole("UNTHROTTLE_MAX", 0)
+	p.Headroom = e.cpus("UNTHROTTLE_HEADROOM")
+	p.Request = e.cpus("UNTHROTTLE_REQUEST")
+	p.RequestFactor = e.cpus("UNTHROTTLE_REQUEST_FACTOR")
 }
 
-// parseCPUsEnv reads a number of CPUs from an environment variable, 0 when it is not set.
-func parseCPUsEnv(getenv func(string) string, name string) (float64, error) {
-	s := getenv(name)
+// env reads variables and gathers what is wrong with them.
+type env struct {
+	get  func(string) string
+	errs []error
+}
+
+//go:noinline
+func (e *env) fail(name, value, want string) {
+	e.errs = append(e.errs, errors.New(name+"="+value+": want "+want))
+}
+
+func (e *env) whole(name string, unset int) int {
+	s := e.get(name)
 	if s == "" {
-		return 0, nil
+		return unset
 	}
-	v, err := ParseCPUs(s)
-	if err != nil {
-		return 0, fmt.Errorf("%s: %w", name, err)
+	if n := UserProcs(s); n > 0 {
+		return n
 	}
-	return v, nil
+	e.fail(name, s, "a whole number above zero")
+	return unset
 }
 
-// ParseCPUs reads a number of CPUs as Kubernetes writes it: "2", "0.5" or "500m".
-func ParseCPUs(s string) (float64, error) {
+func (e *env) cpus(name string) float64 {
+	s := e.get(name)
+	v, ok := ParseCPUs(s)
+	if !ok && s != "" {
+		e.fail(name, s, "a number such as 0.5 or 500m")
+	}
+	return v
+}
+
+// ParseCPUs reads a number of CPUs as Kubernetes writes it: "2", "0.5" or "500m". It must be above zero.
+func ParseCPUs(s string) (cpus float64, ok bool) {
 	digits, milli := strings.CutSuffix(s, "m")
-	v, err := strconv.ParseFloat(digits, 64)
-	if err != nil || !(v > 0) || math.IsInf(v, 0) {
-		return 0, fmt.Errorf("bad number of CPUs %q: want one such as 0.5 or 500m", s)
-	}
+	unit := 1.0
 	if milli {
-		v /= 1000
+		unit = 1000
 	}
-	return v, nil
+	point := false
+	for i := 0; i < len(digits); i++ {
+		switch c := digits[i]; {
+		case '0' <= c && c <= '9':
+			cpus = cpus*10 + float64(c-'0')
+			if point {
+				unit *= 10
+			}
+		case c == '.' && !point && len(digits) > 1:
+			point = true
+		default:
+			return 0, false
+		}
+	}
+	cpus /= unit
+	if cpus > 0 && cpus < 1e9 {
+		return cpus, true
+	}
+	return 0, false
 }
 
 // round makes a whole number of cpus, never below zero.
-func (p Policy) round(cpus float64) int {
-	const hair = 1e-9 // what subtracting the headroom may have lost
-	switch {
-	case p.RoundFunc != nil:
+func (p *Policy) round(cpus float64) int {
+	if p.RoundFunc != nil {
 		return p.RoundFunc(cpus)
-	case p.Rounding == RoundDown:
-		cpus = math.Floor(cpus + hair)
-	case p.Rounding == RoundNearest:
-		cpus = math.Floor(cpus + 0.5 + hair)
-	default:
-		cpus = math.Ceil(cpus - Tolerance - hair)
 	}
-	return int(math.Max(0, math.Min(cpus, math.MaxInt32)))
+	const hair = 1e-9 // what subtracting the headroom may have lost
+	if !(cpus > 0) {
+		return 0
+	}
+	if cpus > 1<<30 {
+		return 1 << 30
+	}
+	n := int(cpus + hair)
+	part := cpus - float64(n)
+	if p.Rounding == RoundUp && part > Tolerance+hair || p.Rounding == RoundNearest && part >= 0.5-hair {
+		n++
+	}
+	return n
 }
 
-func (p Policy) minimum() int {
-	if p.Min <= 0 {
-		return 2
+func (p *Policy) factor() float64 {
+	if p.RequestFactor > 0 {
+		return p.RequestFactor
 	}
-	return p.Min
+	return 1
 }
 
-func (p Policy) name() string {
+func (p *Policy) name() string {
 	if p.Name == "" {
 		return "go"
 	}

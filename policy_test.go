@@ -1,6 +1,8 @@
 package unthrottle
 
 import (
+	"math"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -14,20 +16,20 @@ func TestParsePolicy(t *testing.T) {
 		{"", Go, ""},
 		{"UNTHROTTLE=go", Go, ""},
 		{"UNTHROTTLE=floor", Floor, ""},
-		{"UNTHROTTLE=CEIL", Ceil, ""},
+		{"UNTHROTTLE=CEIL", Go, "UNTHROTTLE=CEIL: want off, go, floor, ceil or exact"},
 		{"UNTHROTTLE=exact", Exact, ""},
 		{"UNTHROTTLE=off", Off, ""},
-		{"UNTHROTTLE=flor", Go, `UNTHROTTLE="flor": not one of off, go, floor, ceil, exact`},
+		{"UNTHROTTLE=flor", Go, "UNTHROTTLE=flor: want off, go, floor, ceil or exact"},
 		{"UNTHROTTLE_MIN=3 UNTHROTTLE_MAX=6", Policy{Name: "go", Min: 3, Max: 6}, ""},
-		{"UNTHROTTLE_MIN=0", Go, `UNTHROTTLE_MIN="0": not a whole number above zero`},
-		{"UNTHROTTLE_MAX=two UNTHROTTLE_MIN=1", Policy{Name: "go", Min: 1}, `UNTHROTTLE_MAX="two": not a whole number above zero`},
+		{"UNTHROTTLE_MIN=0", Go, "UNTHROTTLE_MIN=0: want a whole number above zero"},
+		{"UNTHROTTLE_MAX=two UNTHROTTLE_MIN=1", Policy{Name: "go", Min: 1}, "UNTHROTTLE_MAX=two: want a whole number above zero"},
 		{"UNTHROTTLE_HEADROOM=250m", Policy{Name: "go", Min: 2, Headroom: 0.25}, ""},
 		{"UNTHROTTLE_REQUEST=1500m UNTHROTTLE_REQUEST_FACTOR=2", Policy{Name: "go", Min: 2, Request: 1.5, RequestFactor: 2}, ""},
-		{"UNTHROTTLE_REQUEST=much", Go, `UNTHROTTLE_REQUEST: bad number of CPUs "much": want one such as 0.5 or 500m`},
-		{"UNTHROTTLE_REQUEST=-1", Go, `UNTHROTTLE_REQUEST: bad number of CPUs "-1": want one such as 0.5 or 500m`},
+		{"UNTHROTTLE_REQUEST=much", Go, "UNTHROTTLE_REQUEST=much: want a number such as 0.5 or 500m"},
+		{"UNTHROTTLE_REQUEST=-1", Go, "UNTHROTTLE_REQUEST=-1: want a number such as 0.5 or 500m"},
 		{
 			"UNTHROTTLE=x UNTHROTTLE_MIN=y", Go,
-			"UNTHROTTLE=\"x\": not one of off, go, floor, ceil, exact\nUNTHROTTLE_MIN=\"y\": not a whole number above zero",
+			"UNTHROTTLE=x: want off, go, floor, ceil or exact; UNTHROTTLE_MIN=y: want a whole number above zero",
 		},
 	}
 	for _, tt := range tests {
@@ -36,12 +38,16 @@ func TestParsePolicy(t *testing.T) {
 			k, v, _ := strings.Cut(kv, "=")
 			env[k] = v
 		}
-		got, err := ParsePolicy(func(name string) string { return env[name] })
+		got, errs := ParsePolicy(func(name string) string { return env[name] })
 		if !samePolicy(got, tt.want) {
 			t.Errorf("%s: got %+v, want %+v", tt.env, got, tt.want)
 		}
-		if text := errText(err); text != tt.err {
-			t.Errorf("%s: error %q, want %q", tt.env, text, tt.err)
+		var texts []string
+		for _, err := range errs {
+			texts = append(texts, err.Error())
+		}
+		if text := strings.Join(texts, "; "); text != tt.err {
+			t.Errorf("%s: errors %q, want %q", tt.env, text, tt.err)
 		}
 	}
 }
@@ -51,25 +57,18 @@ func samePolicy(a, b Policy) bool {
 		a.Headroom == b.Headroom && a.Request == b.Request && a.RequestFactor == b.RequestFactor
 }
 
-func errText(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
-}
-
 func TestParseCPUs(t *testing.T) {
 	tests := []struct {
 		text string
 		want float64
 	}{
-		{"2", 2}, {"0.5", 0.5}, {"500m", 0.5}, {"1m", 0.001}, {".5", 0.5}, {"1e1", 10},
-		{"", 0}, {"m", 0}, {"0", 0}, {"-1", 0}, {"NaN", 0}, {"Inf", 0}, {"1 ", 0}, {"2cpu", 0}, {"1k", 0},
+		{"2", 2}, {"0.5", 0.5}, {"500m", 0.5}, {"1m", 0.001}, {".5", 0.5}, {"5.", 5}, {"0.125", 0.125}, {"1500m", 1.5}, {"16", 16},
+		{"", 0}, {"m", 0}, {"0", 0}, {"-1", 0}, {"NaN", 0}, {"Inf", 0}, {"1 ", 0}, {"2cpu", 0}, {"1k", 0}, {"1e1", 0}, {".", 0}, {".m", 0}, {"1.2.3", 0}, {"99999999999999999999", 0},
 	}
 	for _, tt := range tests {
-		got, err := ParseCPUs(tt.text)
-		if got != tt.want || (err == nil) != (tt.want > 0) {
-			t.Errorf("ParseCPUs(%q) = %v, %v, want %v", tt.text, got, err, tt.want)
+		got, ok := ParseCPUs(tt.text)
+		if got != tt.want || ok != (tt.want > 0) {
+			t.Errorf("ParseCPUs(%q) = %v, %v, want %v", tt.text, got, ok, tt.want)
 		}
 	}
 }
@@ -79,8 +78,18 @@ func FuzzParseCPUs(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		if v, err := ParseCPUs(s); (err == nil) != (v > 0) || v != v {
-			t.Errorf("ParseCPUs(%q) = %v, %v", s, v, err)
+		v, ok := ParseCPUs(s)
+		if ok != (v > 0) || v != v {
+			t.Errorf("ParseCPUs(%q) = %v, %v", s, v, ok)
+		}
+		// Whatever it takes, the standard library takes, and to the same number.
+		if std, err := strconv.ParseFloat(strings.TrimSuffix(s, "m"), 64); ok {
+			if strings.HasSuffix(s, "m") {
+				std /= 1000
+			}
+			if err != nil || math.Abs(v-std) > 1e-9*std {
+				t.Errorf("ParseCPUs(%q) = %v, strconv says %v, %v", s, v, std, err)
+			}
 		}
 	})
 }

@@ -49,21 +49,23 @@ type Logger interface {
 // before; where that was the Go runtime's own choice, it hands GOMAXPROCS back to the runtime with its automatic
 // updates. Set never fails: what it could not find out is in the Decision, and then it leaves GOMAXPROCS as it is.
 func Set(o Options) (d Decision, undo func()) {
-	d = decideNow(o.Policy)
-	undo = applyAndKeep(&d)
-	d.log(o.Logger)
-	return d, undo
+	e := env{get: os.Getenv}
+	now := e.decide(&o.Policy)
+	runtimes := now.apply()
+	now.log(o.Logger)
+	if !now.Changed {
+		return *now, func() {}
+	}
+	return *now, undoTo(now.Before, runtimes)
 }
 
-// SetFromEnv is Set with the policy that the environment asks for; see [ParsePolicy]. Package auto calls it.
-func SetFromEnv() (d Decision, undo func()) {
-	p, err := ParsePolicy(os.Getenv)
-	d = decideNow(p)
-	if err != nil {
-		d.Warnings = append(d.Warnings, err)
-	}
-	undo = applyAndKeep(&d)
-	return d, undo
+// SetFromEnv is Set with the policy that the environment asks for; see [ParsePolicy]. Package auto calls it, and [Last]
+// has what it decided.
+func SetFromEnv() {
+	e := env{get: os.Getenv}
+	p := new(Policy)
+	e.policy(p)
+	e.decide(p).apply()
 }
 
 // Watch sets GOMAXPROCS like Set and follows changes until ctx is done: of any quota from the own cgroup up, of the
@@ -80,12 +82,15 @@ func Watch(ctx context.Context, o Options, onChange func(Decision)) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	w := watcher{
-		decide: func() Decision { return decideNow(o.Policy) },
-		apply:  func(d *Decision) { applyAndKeep(d) },
-		notify: func(d Decision) {
+		decide: func() *Decision {
+			e := env{get: os.Getenv}
+			return e.decide(&o.Policy)
+		},
+		apply: func(d *Decision) { d.apply() },
+		notify: func(d *Decision) {
 			d.log(o.Logger)
 			if onChange != nil {
-				onChange(d)
+				onChange(*d)
 			}
 		},
 	}
@@ -100,9 +105,9 @@ func Watch(ctx context.Context, o Options, onChange func(Decision)) {
 
 // watcher is what Watch does at each look, apart from the clock.
 type watcher struct {
-	decide func() Decision
+	decide func() *Decision
 	apply  func(*Decision)
-	notify func(Decision)
+	notify func(*Decision)
 	last   *Decision
 }
 
@@ -111,13 +116,13 @@ func (w *watcher) look() {
 	if w.last != nil && w.last.same(d) {
 		return
 	}
-	w.last = &d
-	w.apply(&d)
+	w.last = d
+	w.apply(d)
 	w.notify(d)
 }
 
 // same reports whether two decisions agree in all that a pool's size could depend on.
-func (d Decision) same(e Decision) bool {
+func (d *Decision) same(e *Decision) bool {
 	return d.Procs == e.Procs && d.Limits.State == e.Limits.State && d.Limits.CPUs == e.Limits.CPUs &&
 		d.Limits.From == e.Limits.From && d.Limits.Affinity == e.Limits.Affinity
 }
@@ -132,21 +137,19 @@ func Last() (d Decision, ok bool) {
 	return Decision{}, false
 }
 
-// decideNow is Decide for this process as it is now.
-func decideNow(p Policy) Decision {
-	p.User = UserProcs(os.Getenv("GOMAXPROCS"))
-	var bad error
+// decide is Decide for this process as it is now.
+func (e *env) decide(p *Policy) *Decision {
+	d := &Decision{Policy: *p}
+	p = &d.Policy
+	p.User = UserProcs(e.get("GOMAXPROCS"))
 	if p.Request == 0 && p.RequestEnv != "" {
-		p.Request, bad = parseCPUsEnv(os.Getenv, p.RequestEnv)
+		p.Request = e.cpus(p.RequestEnv)
 	}
-	var l cgroup.Limits
 	if p.User == 0 && !p.Off {
-		l = cgroup.Read(cgroup.Source{Brief: true})
+		d.Limits = *cgroup.Self()
 	}
-	d := Decide(l, p)
-	if bad != nil {
-		d.Warnings = append(d.Warnings, bad)
-	}
+	d.decide(d.take)
+	d.Warnings = e.errs
 	return d
 }
 
@@ -163,41 +166,34 @@ func UserProcs(env string) int {
 // applying keeps two decisions from being applied at the same time.
 var applying sync.Mutex
 
-// applyAndKeep makes d true, notes in d what that took, and keeps it for Last.
-func applyAndKeep(d *Decision) (undo func()) {
+// apply makes d true, notes in d what that took, and keeps it for Last. Nobody may change d afterwards.
+//
+// It asks the runtime for its own choice before it sets another. That tells whether the runtime had chosen the number
+// that was there, which is what apply returns, and if its choice is the wanted one, then its automatic updates stay on
+// or come back.
+func (d *Decision) apply() (runtimes bool) {
 	applying.Lock()
-	defer applying.Unlock()
 	d.Before = runtime.GOMAXPROCS(0)
-	undo = func() {}
-	switch {
-	case d.Procs == 0 || d.By == ByEnvironment:
-		d.because("GOMAXPROCS stays at " + strconv.Itoa(d.Before))
-	case d.Procs == d.Before:
-		d.because("GOMAXPROCS is " + strconv.Itoa(d.Before) + " already: left alone")
-	default:
-		undo = apply(d.Procs, d.Before)
+	if d.Procs > 0 && d.Procs != d.Before && d.By != ByEnvironment {
 		d.Changed = true
-		d.because("GOMAXPROCS changed from " + strconv.Itoa(d.Before) + " to " + strconv.Itoa(d.Procs))
+		runtimes = setDefault() == d.Before
+		if runtime.GOMAXPROCS(0) != d.Procs {
+			runtime.GOMAXPROCS(d.Procs)
+		}
 	}
-	kept := *d
-	last.Store(&kept)
-	return undo
+	last.Store(d)
+	applying.Unlock()
+	return runtimes
 }
 
-// apply makes GOMAXPROCS n, which it is not, and returns the way back. It asks the runtime for its own choice first.
-// That tells whether the runtime had chosen the number that was there, and if its choice is n, then automatic updates
-// stay on or come back.
-func apply(n, before int) (undo func()) {
-	own := setDefault()
-	if runtime.GOMAXPROCS(0) != n {
-		runtime.GOMAXPROCS(n)
-	}
+// undoTo returns a function that puts GOMAXPROCS back once, to a number or to the runtime's own choice.
+func undoTo(before int, runtimes bool) func() {
 	var once sync.Once
 	return func() {
 		once.Do(func() {
 			applying.Lock()
 			defer applying.Unlock()
-			if own != before || setDefault() == 0 {
+			if !runtimes || setDefault() == 0 {
 				runtime.GOMAXPROCS(before)
 			}
 		})
@@ -205,7 +201,7 @@ func apply(n, before int) (undo func()) {
 }
 
 // log writes one line about d.
-func (d Decision) log(l Logger) {
+func (d *Decision) log(l Logger) {
 	if l == nil {
 		return
 	}

@@ -11,21 +11,11 @@
 //	UNTHROTTLE_HEADROOM        CPUs left to side processes: 0.5 or 500m
 //	UNTHROTTLE_REQUEST         CPUs requested, which cap the answer: 0.5 or 500m
 //	UNTHROTTLE_REQUEST_FACTOR  what the request is multiplied with: 2
-//	UNTHROTTLE_LOG             stderr: write the decision there, on one line
 //
 // A GOMAXPROCS in the environment wins. A variable that makes no sense counts as not set and becomes a warning in the
 // Decision. To follow changes, call unthrottle.Watch.
 package auto
 
-import (
-	"os"
+import "github.com/unthrottle/unthrottle"
 
-	"github.com/unthrottle/unthrottle"
-)
-
-func init() {
-	d, _ := unthrottle.SetFromEnv()
-	if os.Getenv("UNTHROTTLE_LOG") == "stderr" {
-		os.Stderr.WriteString("unthrottle: " + d.String() + "\n")
-	}
-}
+func init() { unthrottle.SetFromEnv() }

@@ -1,6 +1,8 @@
 package cgroup
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -8,94 +10,106 @@ import (
 // The parsers see text from kernels, emulations and other people's containers. Whatever it is, they must not panic, and
 // must not make up a number.
 
-func FuzzParseCPUMax(f *testing.F) {
-	for _, s := range []string{"150000 100000\n", "max 100000\n", "max", "-1", "1000", "0 0", "1 2 3", "9223372036854775808 1", "٣ 1"} {
-		f.Add([]byte(s))
+func FuzzParseQuota(f *testing.F) {
+	for _, s := range []string{"150000 100000", "max 100000", "max", "-1", "1000", "0 0", "1 2 3", "9223372036854775808 1", "٣ 1", ""} {
+		f.Add(s)
 	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		q, err := parseCPUMax(data)
+	f.Fuzz(func(t *testing.T, text string) {
+		q, err := parseQuota(text)
 		if err != nil && q != (Quota{}) {
-			t.Errorf("%q: both %v and %v", data, q, err)
+			t.Errorf("%q: both %v and %v", text, q, err)
 		}
 		if q.QuotaMicros < 0 || q.PeriodMicros < 0 || (q.QuotaMicros > 0) != (q.PeriodMicros > 0) {
-			t.Errorf("%q: %v", data, q)
+			t.Errorf("%q: %v", text, q)
 		}
 		if cpus := q.CPUs(); cpus < 0 || cpus != cpus {
-			t.Errorf("%q: %v CPUs", data, cpus)
-		}
-	})
-}
-
-func FuzzParseQuotaV1(f *testing.F) {
-	for _, s := range []string{"150000\n", "-1\n", "", "0", "-2", "1e5", "max"} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		if n, err := parseQuotaMicros(data); n < 0 || err != nil && n != 0 {
-			t.Errorf("quota %q: %d, %v", data, n, err)
-		}
-		if n, err := parsePeriodMicros(data); n < 0 || (err == nil) != (n > 0) {
-			t.Errorf("period %q: %d, %v", data, n, err)
+			t.Errorf("%q: %v CPUs", text, cpus)
 		}
 	})
 }
 
 func FuzzParseProcCgroup(f *testing.F) {
 	for _, s := range []string{"0::/\n", "4:cpu,cpuacct:/a:b\n0::/c\n", "1:name=cpu:/\n", "::", "0::/a (deleted)\n"} {
-		f.Add([]byte(s))
+		f.Add(s)
 	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		h, err := parseProcCgroup(data, "cpu")
-		if (err == nil) != strings.HasPrefix(h.path, "/") || (err == nil) != (h.version != 0) {
-			t.Errorf("%q: %+v, %v", data, h, err)
+	f.Fuzz(func(t *testing.T, text string) {
+		var l Limits
+		parseProcCgroup(text, "cpu", &l)
+		if isAbs(l.Path) != (l.Version != 0) {
+			t.Errorf("%q: %+v", text, l)
 		}
-		if !strings.Contains(string(data), h.path) {
-			t.Errorf("%q: path %q is not in it", data, h.path)
+		if !strings.Contains(text, l.Path) {
+			t.Errorf("%q: path %q is not in it", text, l.Path)
 		}
 	})
 }
 
-func FuzzParseMountinfo(f *testing.F) {
+func FuzzParseMount(f *testing.F) {
 	for _, s := range []string{
-		"30 24 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw\n",
-		"34 25 0:29 /a /b\\040c rw - cgroup cgroup rw,cpu,cpuacct\n",
+		"30 24 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw",
+		"34 25 0:29 /a /b\\040c rw - cgroup cgroup rw,cpu,cpuacct",
 		"1 2 3 / / - cgroup2", " - cgroup2 - ", "\\", "\\777",
 	} {
-		f.Add([]byte(s), "/a/b")
+		f.Add(s, "/a/b")
 	}
-	f.Fuzz(func(t *testing.T, data []byte, path string) {
+	f.Fuzz(func(t *testing.T, line, path string) {
 		for _, v := range []Version{V1, V2} {
-			for _, m := range parseMountinfo(data, v, "cpu") {
-				if !strings.HasPrefix(m.Root, "/") || !strings.HasPrefix(m.Point, "/") {
-					t.Errorf("%q: %+v", data, m)
-				}
-				rel, ok := below(path, m.Root)
-				if ok && (rel != "" && rel[0] != '/' || strings.HasPrefix(rel+"/", "/../")) {
-					t.Errorf("below(%q, %q) = %q", path, m.Root, rel)
-				}
+			root, point := parseMount(line, v, "cpu")
+			if isAbs(root) != isAbs(point) || root == "" != (point == "") {
+				t.Errorf("%q: %q at %q", line, root, point)
+			}
+			rel, ok := below(path, root)
+			if ok && (rel != "" && rel[0] != '/' || strings.HasPrefix(rel+"/", "/../")) {
+				t.Errorf("below(%q, %q) = %q", path, root, rel)
 			}
 		}
 	})
 }
 
 func FuzzStat(f *testing.F) {
-	f.Add([]byte("nr_periods 60\nnr_throttled 20\nthrottled_time 1500000000\n"))
-	f.Add([]byte("usage_usec 1\nthrottled_usec 9223372036854775807\nx\n\n -1"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		eachStat(data, func(name string, n int64) {
-			if n < 0 || statTime(n, V1) < 0 || statTime(n, V2) < 0 {
-				t.Errorf("%q: %s %d", data, name, n)
-			}
-		})
+	f.Add("nr_periods 60\nnr_throttled 20\nthrottled_time 1500000000\n", "nr_throttled")
+	f.Add("usage_usec 1\nthrottled_usec 9223372036854775807\nx\n\n -1", "")
+	f.Fuzz(func(t *testing.T, text, name string) {
+		n, ok := stat(text, name)
+		if n < 0 || !ok && n != 0 || statTime(n, V1) < 0 || statTime(n, V2) < 0 {
+			t.Errorf("%q in %q: %d, %v", name, text, n, ok)
+		}
 	})
 }
 
 func FuzzParseCPUMask(f *testing.F) {
-	f.Add([]byte("ff"))
-	f.Add([]byte("00000001,ffffffff"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		if n, ok := parseCPUMask(data); n > 4*len(data) || ok && n < 1 {
-			t.Errorf("%q: %d, %v", data, n, ok)
+	f.Add("ff")
+	f.Add("00000001,ffffffff")
+	f.Fuzz(func(t *testing.T, mask string) {
+		if n, ok := parseCPUMask(mask); n > 4*len(mask) || ok != (n > 0) {
+			t.Errorf("%q: %d, %v", mask, n, ok)
+		}
+	})
+}
+
+// FuzzRead lays out a whole system from fuzzed files. Whatever they hold, Read must come to an answer.
+func FuzzRead(f *testing.F) {
+	f.Add("0::/a\n", "30 24 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n", "150000 100000\n", "max\n")
+	f.Add("4:cpu:/a (deleted)\n", "30 24 0:26 /.. /sys/fs/cgroup rw - cgroup cgroup rw,cpu\n", "", "1")
+	f.Add("0::/../../a\n", "30 24 0:26 / /sys/fs/cgroup/.. rw - cgroup2 cgroup2 rw\n", "x", "")
+	f.Fuzz(func(t *testing.T, procCgroup, mountinfo, own, parent string) {
+		root := t.TempDir()
+		for name, text := range map[string]string{
+			"/proc/self/cgroup": procCgroup, "/proc/self/mountinfo": mountinfo,
+			"/sys/fs/cgroup/a/cpu.max": own, "/sys/fs/cgroup/cpu.max": parent,
+		} {
+			os.MkdirAll(filepath.Dir(root+name), 0o777)
+			os.WriteFile(root+name, []byte(text), 0o666)
+		}
+		l := Read(Source{Root: root})
+		if (l.State == Limited) != (l.CPUs > 0) || (l.CPUs > 0) != (l.From != "") || l.CPUs > 0 && l.AtMost > 0 {
+			t.Errorf("%+v", l)
+		}
+		if (l.State == Unknown || l.State == Hidden) != (l.Reason != nil) {
+			t.Errorf("state %v with reason %v", l.State, l.Reason)
+		}
+		if l.State != Unknown && len(l.Levels) == 0 {
+			t.Errorf("%v without a level", l.State)
 		}
 	})
 }

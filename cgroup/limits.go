@@ -23,9 +23,8 @@ var (
 
 // A Source says whose limits to read and where its files are. The zero value is the calling process on this system.
 type Source struct {
-	Root  string // directory that holds proc and sys; "" means "/"
-	PID   int    // process to read; 0 means the calling process
-	Brief bool   // read only what a decision needs: no weight, no burst, no cpuset
+	Root string // directory that holds proc and sys; "" means "/"
+	PID  int    // process to read; 0 means the calling process
 }
 
 // State is the kind of answer to "what is the limit?".
@@ -91,7 +90,7 @@ type Level struct {
 	Quota Quota  // zero: no limit at this level
 	Err   error  // why the quota of this level is not known
 
-	// The rest is left out of a brief reading. None of it is a limit on CPU time.
+	// Self leaves out the rest. None of it is a limit on CPU time.
 	BurstMicros int64  // unused quota that may be saved for later periods
 	Weight      int64  // cpu.weight (v2) or cpu.shares (v1); 0: not readable
 	Cpuset      string // CPUs of this level as a list such as "0-3,8"; "" when not readable
@@ -114,7 +113,6 @@ type Limits struct {
 	Version  Version
 	Hybrid   bool    // v1 and v2 hierarchies are both in use
 	Path     string  // the process's cgroup as /proc names it
-	Mounts   []Mount // all mounts of the CPU hierarchy in the order of mountinfo
 	Mount    Mount   // the one the levels were read from
 	Levels   []Level // the process's own level first, up to the root of the mount
 	Affinity int     // CPUs that the process may run on now; 0: not known
@@ -163,4 +161,7 @@ func (l Limits) Observed(before, after Throttling) Limits {
 	return l
 }
 
-var errHidden = errors.New("the kernel throttles this group, but no level that can be seen here sets a quota")
+var (
+	errHidden = errors.New("the kernel throttles this group, but no level that can be seen here sets a quota")
+	errGone   = errors.New("this cgroup is gone: going on from its nearest ancestor that exists")
+)

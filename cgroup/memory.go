@@ -1,9 +1,5 @@
 package cgroup
 
-import (
-	"fmt"
-)
-
 // Memory is the memory limit of a process.
 type Memory struct {
 	State  State // Unknown, None or Limited
@@ -17,47 +13,47 @@ const noMemoryLimit = 1 << 62
 
 // ReadMemory finds the memory limit that s is held to.
 func ReadMemory(s Source) Memory {
-	r := newReader(s)
-	h, err := r.locate("memory")
+	r := s.reader("memory limit")
+	var l Limits
+	dir, err := r.locate(&l, "memory")
 	if err != nil {
-		return Memory{Reason: fmt.Errorf("reading memory limit: %w", err)}
+		return Memory{Reason: err}
 	}
 	name := "/memory.max"
-	if h.version == V1 {
+	if l.Version == V1 {
 		name = "/memory.limit_in_bytes"
 	}
 	m := Memory{State: None}
-	for dir := h.dir; ; dir = parent(dir) {
-		file := join(dir, name)
-		n, err := r.memoryLimit(file)
+	for ; ; dir = parent(dir) {
+		n, err := r.memoryLimit(dir, name)
 		if err != nil {
-			return Memory{Reason: fmt.Errorf("reading memory limit: %w", err)}
+			return Memory{Reason: err}
 		}
 		if n > 0 && (m.State == None || n < m.Bytes) {
 			m = Memory{State: Limited, Bytes: n, From: dir}
 		}
-		if len(dir) <= len(h.mount.Point) {
+		if len(dir) <= len(l.Mount.Point) {
 			return m
 		}
 	}
 }
 
 // memoryLimit reads one level's limit, 0 when there is none.
-func (r *reader) memoryLimit(file string) (int64, error) {
-	data, err := r.file(file)
+func (r *reader) memoryLimit(dir, file string) (int64, error) {
+	text, err := r.file(dir, file)
+	if isMissing(err) {
+		return 0, nil
+	}
 	if err != nil {
-		return 0, ignoreMissing(err)
+		return 0, r.fail(dir, file, err)
 	}
-	text := trim(data)
-	if string(text) == "max" {
+	text = trim(text)
+	n := parsePositive(text)
+	switch {
+	case text == "max" || text == "0" || n >= noMemoryLimit:
 		return 0, nil
-	}
-	n, ok := parseInt(text)
-	if !ok || n < 0 {
-		return 0, fmt.Errorf("%s: bad limit %q", file, text)
-	}
-	if n >= noMemoryLimit {
-		return 0, nil
+	case n == 0:
+		return 0, r.fail(dir, file, badText(text))
 	}
 	return n, nil
 }

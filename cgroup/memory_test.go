@@ -28,10 +28,10 @@ func TestReadMemory(t *testing.T) {
 		{"v2 parent", v2 + "-- sys/fs/cgroup/a/b/memory.max --\nmax\n-- sys/fs/cgroup/a/memory.max --\n4096\n", "limited 4096 /sys/fs/cgroup/a"},
 		{"v2 smallest", v2 + "-- sys/fs/cgroup/a/b/memory.max --\n8192\n-- sys/fs/cgroup/a/memory.max --\n4096\n", "limited 4096 /sys/fs/cgroup/a"},
 		{"v2 none", v2 + "-- sys/fs/cgroup/a/b/memory.max --\nmax\n", "none 0 "},
-		{"v2 garbage", v2 + "-- sys/fs/cgroup/a/b/memory.max --\n1G\n", `unknown 0  reading memory limit: /sys/fs/cgroup/a/b/memory.max: bad limit "1G"`},
+		{"v2 garbage", v2 + "-- sys/fs/cgroup/a/b/memory.max --\n1G\n", `unknown 0  reading memory limit: /sys/fs/cgroup/a/b/memory.max: bad text "1G"`},
 		{"v1", v1 + "2097152\n", "limited 2097152 /sys/fs/cgroup/memory/a"},
 		{"v1 none", v1 + "9223372036854771712\n", "none 0 "},
-		{"nothing", "-- x --\n", "unknown 0  reading memory limit: open /proc/self/cgroup: no such file or directory"},
+		{"nothing", "-- x --\n", "unknown 0  reading memory limit: /proc/self/cgroup: no such file or directory"},
 	}
 	for _, tt := range tests {
 		root := t.TempDir()

@@ -1,17 +1,14 @@
 package cgroup
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"math/bits"
 	"strconv"
+	"strings"
 )
 
-// defaultPeriodMicros is the kernel's period where none is written.
-const defaultPeriodMicros = 100000
-
-var errNoCgroup = errors.New("names none (a sandbox may hide it)")
+// defaultPeriod is the kernel's period, for where none is written.
+const defaultPeriod = "100000"
 
 // parseProcCgroup finds the cgroup that holds a process's controller in the text of /proc/PID/cgroup:
 //
@@ -21,190 +18,158 @@ var errNoCgroup = errors.New("names none (a sandbox may hide it)")
 //
 // (1) hierarchy id, 0 for v2; (2) the controllers of a v1 hierarchy; (3) path, which may hold colons. A v1 hierarchy
 // with the controller comes before v2: the kernel allows a controller in one of them only. See cgroups(7).
-func parseProcCgroup(data []byte, controller string) (hierarchy, error) {
-	var h hierarchy
+func parseProcCgroup(text, controller string, l *Limits) {
 	var v1, v2 bool
-	for len(data) > 0 {
-		var line []byte
-		line, data = cutLine(data)
-		id, rest, ok := bytes.Cut(line, []byte(":"))
-		if !ok {
+	for text != "" {
+		var line string
+		line, text = cut(text, '\n')
+		id, rest := cut(line, ':')
+		controllers, path := cut(rest, ':')
+		if !isAbs(path) {
 			continue
 		}
-		controllers, path, ok := bytes.Cut(rest, []byte(":"))
-		if !ok || len(path) == 0 || path[0] != '/' {
-			continue
-		}
-		switch {
-		case string(id) == "0":
+		if id == "0" {
 			v2 = true
-			if h.version == 0 {
-				h.version, h.path = V2, string(path)
+			if l.Version == 0 {
+				l.Version, l.Path = V2, path
 			}
-		case contains(controllers, controller):
-			v1 = true
-			if h.version != V1 {
-				h.version, h.path = V1, string(path)
-			}
-		default:
-			v1 = true
+			continue
+		}
+		v1 = true
+		if l.Version != V1 && contains(controllers, controller) {
+			l.Version, l.Path = V1, path
 		}
 	}
-	h.hybrid = v1 && v2
-	if h.version == 0 {
-		return h, errNoCgroup
-	}
-	return h, nil
+	l.Hybrid = v1 && v2
 }
 
-// parseMountinfo returns the mounts of the given kind in the text of /proc/PID/mountinfo, in its order:
+// parseMount reads a line of /proc/PID/mountinfo, if it is a mount of the given kind:
 //
 //	36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - cgroup cgroup rw,cpu
 //	(1)(2)(3)  (4)   (5)   (6)        (7)     (8)(9)   (10)   (11)
 //
 // (4) is the cgroup that is mounted, (5) where; both with octal escapes. (7) are any number of optional fields, ended
-// by (8). (9) is the type, (11) has the controllers of a v1 mount. Lines of any length are read, and those that make no
-// sense are passed over. See proc_pid_mountinfo(5).
-func parseMountinfo(data []byte, v Version, controller string) []Mount {
-	var mounts []Mount
-	for len(data) > 0 {
-		var line []byte
-		line, data = cutLine(data)
-		place, kind, ok := bytes.Cut(line, []byte(" - "))
-		if !ok {
-			continue
-		}
-		fstype, kind := cutField(kind)
-		_, options := cutField(kind)
-		switch {
-		case v == V2 && string(fstype) == "cgroup2":
-		case v == V1 && string(fstype) == "cgroup" && contains(options, controller):
-		default:
-			continue
-		}
-		for i := 0; i < 3; i++ {
-			_, place = cutField(place)
-		}
-		root, place := cutField(place)
-		point, _ := cutField(place)
-		if len(root) == 0 || root[0] != '/' || len(point) == 0 || point[0] != '/' {
-			continue
-		}
-		mounts = append(mounts, Mount{Root: unescape(root), Point: unescape(point)})
+// by (8). (9) is the type, (11) has the controllers of a v1 mount. See proc_pid_mountinfo(5). Other lines, and those
+// that make no sense, give empty strings.
+func parseMount(line string, v Version, controller string) (root, point string) {
+	i := strings.Index(line, " - cgroup")
+	if i < 0 {
+		return "", ""
 	}
-	return mounts
+	fstype, rest := cut(line[i+3:], ' ')
+	_, options := cut(rest, ' ')
+	if v == V2 && fstype != "cgroup2" || v == V1 && (fstype != "cgroup" || !contains(options, controller)) {
+		return "", ""
+	}
+	line = line[:i]
+	for i := 0; i < 3; i++ {
+		_, line = cut(line, ' ')
+	}
+	root, line = cut(line, ' ')
+	point, _ = cut(line, ' ')
+	if !isAbs(root) || !isAbs(point) {
+		return "", ""
+	}
+	return unescape(root), unescape(point)
 }
+
+func isAbs(path string) bool { return path != "" && path[0] == '/' }
 
 // unescape undoes the octal escapes of mountinfo, such as \040 for a space. What is no escape stays as it is.
-func unescape(b []byte) string {
-	if bytes.IndexByte(b, '\\') < 0 {
-		return string(b)
-	}
-	out := make([]byte, 0, len(b))
-	for i := 0; i < len(b); i++ {
-		if b[i] == '\\' && i+3 < len(b) {
-			if n, err := strconv.ParseUint(string(b[i+1:i+4]), 8, 8); err == nil {
-				out = append(out, byte(n))
-				i += 3
-				continue
+func unescape(s string) string {
+	for i := 0; i+3 < len(s); i++ {
+		if s[i] == '\\' {
+			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
+				s = s[:i] + string([]byte{byte(n)}) + s[i+4:]
 			}
 		}
-		out = append(out, b[i])
 	}
-	return string(out)
+	return s
 }
 
-// parseCPUMax reads the text of cpu.max, "max 100000\n" or "150000 100000\n". The kernel always writes both fields and
-// the newline; emulations leave them out.
-func parseCPUMax(data []byte) (Quota, error) {
-	text := trim(data)
-	quotaText, periodText, two := bytes.Cut(text, []byte(" "))
-	if bytes.Contains(periodText, []byte(" ")) {
-		return Quota{}, fmt.Errorf("more than two fields in %q", text)
+// parseQuota reads a quota and its period: "150000 100000", "max 100000", or either without the period. It gives the
+// zero Quota where there is no limit.
+func parseQuota(text string) (q Quota, err error) {
+	quota, period := cut(text, ' ')
+	if period == "" {
+		period = defaultPeriod
 	}
-	quota, err := parseQuotaMicros(quotaText)
+	q.QuotaMicros, q.PeriodMicros = parsePositive(quota), parsePositive(period)
+	switch {
+	case q.PeriodMicros == 0:
+		return Quota{}, badText(text)
+	case quota == "max" || quota == "-1":
+		return Quota{}, nil
+	case q.QuotaMicros == 0:
+		return Quota{}, badText(text)
+	}
+	return q, nil
+}
+
+// badText is the error for the text of a file that makes no sense.
+//
+//go:noinline
+func badText(text string) error { return fmt.Errorf("bad text %q", text) }
+
+// parsePositive reads a number above zero as the kernel writes it, digits only. It returns 0 for all else.
+func parsePositive(s string) int64 {
+	if s == "" || s[0] < '0' || s[0] > '9' {
+		return 0
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil {
-		return Quota{}, fmt.Errorf("bad quota %q", text)
+		return 0
 	}
-	period := int64(defaultPeriodMicros)
-	if two {
-		if period, err = parsePeriodMicros(periodText); err != nil {
-			return Quota{}, fmt.Errorf("bad period in %q", text)
+	return n
+}
+
+// stat finds a count in a file of lines such as "nr_throttled 20".
+func stat(text, name string) (n int64, ok bool) {
+	for text != "" {
+		var line string
+		line, text = cut(text, '\n')
+		if key, value := cut(line, ' '); key == name && (value == "0" || parsePositive(value) > 0) {
+			return parsePositive(value), true
 		}
 	}
-	if quota == 0 {
-		return Quota{}, nil
-	}
-	return Quota{quota, period}, nil
-}
-
-// parseQuotaMicros reads a quota: a number above zero, or "max" or "-1" for none, which gives 0.
-func parseQuotaMicros(data []byte) (int64, error) {
-	text := trim(data)
-	if s := string(text); s == "max" || s == "-1" {
-		return 0, nil
-	}
-	n, ok := parseInt(text)
-	if !ok || n <= 0 {
-		return 0, fmt.Errorf("bad quota %q", text)
-	}
-	return n, nil
-}
-
-func parsePeriodMicros(data []byte) (int64, error) {
-	n, ok := parseInt(trim(data))
-	if !ok || n <= 0 {
-		return 0, fmt.Errorf("bad period %q", trim(data))
-	}
-	return n, nil
+	return 0, false
 }
 
 // parseCPUMask counts the CPUs of a "Cpus_allowed" mask, such as "ff" or "00000001,ffffffff".
-func parseCPUMask(mask []byte) (int, bool) {
+func parseCPUMask(mask string) (int, bool) {
 	n := 0
 	for _, c := range mask {
-		switch {
-		case c == ',':
-		case '0' <= c && c <= '9':
-			n += bits.OnesCount8(c - '0')
-		case 'a' <= c && c <= 'f':
-			n += bits.OnesCount8(c - 'a' + 10)
-		default:
+		if c == ',' {
+			continue
+		}
+		digit, err := strconv.ParseUint(string(c), 16, 8)
+		if err != nil {
 			return 0, false
 		}
+		n += bits.OnesCount8(uint8(digit))
 	}
 	return n, n > 0
 }
 
-// parseInt reads a whole number as the kernel writes it: digits, with a minus sign before them at most.
-func parseInt(b []byte) (int64, bool) {
-	if len(b) == 0 || b[0] == '+' {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(string(b), 10, 64)
-	return n, err == nil
-}
-
 // contains reports whether the comma-separated list holds word, whole.
-func contains(list []byte, word string) bool {
-	for len(list) > 0 {
-		var item []byte
-		item, list, _ = bytes.Cut(list, []byte(","))
-		if string(item) == word {
+func contains(list, word string) bool {
+	for list != "" {
+		var item string
+		if item, list = cut(list, ','); item == word {
 			return true
 		}
 	}
 	return false
 }
 
-func cutLine(data []byte) (line, rest []byte) {
-	line, rest, _ = bytes.Cut(data, []byte("\n"))
-	return line, rest
+// cut splits s at the first sep. It is strings.Cut with less code where it is called, which is in many places.
+//
+//go:noinline
+func cut(s string, sep byte) (before, after string) {
+	if i := strings.IndexByte(s, sep); i >= 0 {
+		return s[:i], s[i+1:]
+	}
+	return s, ""
 }
 
-func cutField(data []byte) (field, rest []byte) {
-	field, rest, _ = bytes.Cut(data, []byte(" "))
-	return field, rest
-}
-
-func trim(data []byte) []byte { return bytes.TrimRight(data, "\n") }
+func trim(s string) string { return strings.TrimSuffix(s, "\n") }

@@ -2,56 +2,52 @@ package cgroup
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 )
 
-func TestParseCPUMax(t *testing.T) {
+func TestParseQuota(t *testing.T) {
 	tests := []struct {
 		text string
 		want Quota
-		err  string
+		ok   bool
 	}{
-		{"150000 100000\n", Quota{150000, 100000}, ""},
-		{"150000 100000", Quota{150000, 100000}, ""},
-		{"150000\n", Quota{150000, 100000}, ""},
-		{"max 100000\n", Quota{}, ""},
-		{"max", Quota{}, ""},
-		{"-1 100000\n", Quota{}, ""},
-		{"17592186044416 1000000\n", Quota{1 << 44, 1000000}, ""},
-		{"9223372036854775807 1\n", Quota{1<<63 - 1, 1}, ""},
-		{"9223372036854775808 1\n", Quota{}, `bad quota "9223372036854775808 1"`},
-		{"", Quota{}, `bad quota ""`},
-		{"\n", Quota{}, `bad quota ""`},
-		{"0 100000\n", Quota{}, `bad quota "0 100000"`},
-		{"-2 100000\n", Quota{}, `bad quota "-2 100000"`},
-		{"+5 100000\n", Quota{}, `bad quota "+5 100000"`},
-		{"1.5 100000\n", Quota{}, `bad quota "1.5 100000"`},
-		{"MAX 100000\n", Quota{}, `bad quota "MAX 100000"`},
-		{"1O0 100000\n", Quota{}, `bad quota "1O0 100000"`},
-		{"100000 0\n", Quota{}, `bad period in "100000 0"`},
-		{"100000 -1\n", Quota{}, `bad period in "100000 -1"`},
-		{"100000 max\n", Quota{}, `bad period in "100000 max"`},
-		{"100000 \n", Quota{}, `bad period in "100000 "`},
-		{"max 0\n", Quota{}, `bad period in "max 0"`},
-		{"100000  100000\n", Quota{}, `more than two fields in "100000  100000"`},
-		{"100000 100000 1\n", Quota{}, `more than two fields in "100000 100000 1"`},
-		{"100000\t100000\n", Quota{}, "bad quota \"100000\\t100000\""},
+		{"150000 100000", Quota{150000, 100000}, true},
+		{"150000", Quota{150000, 100000}, true},
+		{"150000 ", Quota{150000, 100000}, true},
+		{"max 100000", Quota{}, true},
+		{"max", Quota{}, true},
+		{"-1 100000", Quota{}, true},
+		{"17592186044416 1000000", Quota{1 << 44, 1000000}, true},
+		{"9223372036854775807 1", Quota{1<<63 - 1, 1}, true},
+		{"9223372036854775808 1", Quota{}, false},
+		{"", Quota{}, false},
+		{"\n", Quota{}, false},
+		{"0 100000", Quota{}, false},
+		{"-2 100000", Quota{}, false},
+		{"+5 100000", Quota{}, false},
+		{"1.5 100000", Quota{}, false},
+		{"MAX 100000", Quota{}, false},
+		{"1O0 100000", Quota{}, false},
+		{"100000 0", Quota{}, false},
+		{"100000 -1", Quota{}, false},
+		{"100000 max", Quota{}, false},
+		{"max 0", Quota{}, false},
+		{"100000  100000", Quota{}, false},
+		{"100000 100000 1", Quota{}, false},
+		{"100000\t100000", Quota{}, false},
 	}
 	for _, tt := range tests {
-		got, err := parseCPUMax([]byte(tt.text))
-		if got != tt.want || errText(err) != tt.err {
-			t.Errorf("parseCPUMax(%q) = %v, %v, want %v, %v", tt.text, got, err, tt.want, tt.err)
+		got, err := parseQuota(tt.text)
+		if got != tt.want || (err == nil) != tt.ok {
+			t.Errorf("parseQuota(%q) = %v, %v, want %v", tt.text, got, err, tt.want)
+		}
+		if err != nil && err.Error() != fmt.Sprintf("bad text %q", tt.text) {
+			t.Errorf("parseQuota(%q): error %q", tt.text, err)
 		}
 	}
-}
-
-func errText(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
 }
 
 func TestParseProcCgroup(t *testing.T) {
@@ -77,38 +73,42 @@ func TestParseProcCgroup(t *testing.T) {
 		{"empty", "", 0, false, ""},
 	}
 	for _, tt := range tests {
-		h, err := parseProcCgroup([]byte(tt.text), "cpu")
-		if h.version != tt.version || h.hybrid != tt.hybrid || h.path != tt.path || (err != nil) != (tt.version == 0) {
-			t.Errorf("%s: got %v %v %q, %v", tt.name, h.version, h.hybrid, h.path, err)
+		var l Limits
+		parseProcCgroup(tt.text, "cpu", &l)
+		if l.Version != tt.version || l.Hybrid != tt.hybrid || l.Path != tt.path {
+			t.Errorf("%s: got %v %v %q", tt.name, l.Version, l.Hybrid, l.Path)
 		}
 	}
 }
 
-func TestParseMountinfo(t *testing.T) {
-	const tail = " rw - cgroup2 cgroup2 rw\n"
+func TestParseMount(t *testing.T) {
+	const tail = " rw - cgroup2 cgroup2 rw"
 	tests := []struct {
-		name, text string
-		v          Version
-		want       []Mount
+		name, line  string
+		v           Version
+		root, point string
 	}{
-		{"v2", "30 24 0:26 / /sys/fs/cgroup" + tail, V2, []Mount{{"/", "/sys/fs/cgroup"}}},
-		{"no optional fields", "30 24 0:26 / /a rw - cgroup2 x y", V2, []Mount{{"/", "/a"}}},
-		{"three optional fields", "30 24 0:26 / /a rw shared:1 master:2 x:3 - cgroup2 x y", V2, []Mount{{"/", "/a"}}},
-		{"v1", "30 24 0:26 /r /a rw - cgroup cgroup rw,cpu,cpuacct\n", V1, []Mount{{"/r", "/a"}}},
-		{"v1 other controller", "30 24 0:26 / /a rw - cgroup cgroup rw,cpuset\n", V1, nil},
-		{"v1 name", "30 24 0:26 / /a rw - cgroup cgroup rw,name=cpu\n", V1, nil},
-		{"v1 wanted, v2 there", "30 24 0:26 / /a" + tail, V1, nil},
-		{"escapes", `30 24 0:26 /a\040b /c\011d\012e\134f` + tail, V2, []Mount{{"/a b", "/c\td\ne\\f"}}},
-		{"half an escape", `30 24 0:26 /a\04 /c\999\` + tail, V2, []Mount{{`/a\04`, `/c\999\`}}},
-		{"relative point", "30 24 0:26 / a" + tail, V2, nil},
-		{"too few fields", "30 24 - cgroup2 x y\n", V2, nil},
-		{"long line", "1 2 0:3 / / rw - overlay o lowerdir=" + strings.Repeat("/x:", 50000) + "\n30 24 0:26 / /a" + tail, V2, []Mount{{"/", "/a"}}},
-		{"separator in a later field", "30 24 0:26 / /a rw - ext4 - cgroup2 - \n", V2, nil},
+		{"v2", "30 24 0:26 / /sys/fs/cgroup" + tail, V2, "/", "/sys/fs/cgroup"},
+		{"no optional fields", "30 24 0:26 / /a rw - cgroup2 x y", V2, "/", "/a"},
+		{"three optional fields", "30 24 0:26 / /a rw shared:1 master:2 x:3 - cgroup2 x y", V2, "/", "/a"},
+		{"v1", "30 24 0:26 /r /a rw - cgroup cgroup rw,cpu,cpuacct", V1, "/r", "/a"},
+		{"v1 other controller", "30 24 0:26 / /a rw - cgroup cgroup rw,cpuset", V1, "", ""},
+		{"v1 name", "30 24 0:26 / /a rw - cgroup cgroup rw,name=cpu", V1, "", ""},
+		{"v1 wanted, v2 there", "30 24 0:26 / /a" + tail, V1, "", ""},
+		{"v2 wanted, v1 there", "30 24 0:26 /r /a rw - cgroup cgroup rw,cpu", V2, "", ""},
+		{"escapes", `30 24 0:26 /a\040b /c\011d\012e\134f` + tail, V2, "/a b", "/c\td\ne\\f"},
+		{"escaped backslash before digits", `30 24 0:26 /a\134040b /c` + tail, V2, `/a\040b`, "/c"},
+		{"half an escape", `30 24 0:26 /a\04 /c\999\` + tail, V2, `/a\04`, `/c\999\`},
+		{"relative point", "30 24 0:26 / a" + tail, V2, "", ""},
+		{"too few fields", "30 24 - cgroup2 x y", V2, "", ""},
+		{"other file system", "1 2 0:3 / / rw - overlay o lowerdir=" + strings.Repeat("/x:", 50000), V2, "", ""},
+		{"looks like one in a later field", "30 24 0:26 / /a rw - ext4 - cgroup2x - ", V2, "", ""},
+		{"cgroup3", "30 24 0:26 / /a rw - cgroup3 x y", V2, "", ""},
 	}
 	for _, tt := range tests {
-		got := parseMountinfo([]byte(tt.text), tt.v, "cpu")
-		if len(got) != len(tt.want) || len(got) > 0 && got[0] != tt.want[0] {
-			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+		root, point := parseMount(tt.line, tt.v, "cpu")
+		if root != tt.root || point != tt.point {
+			t.Errorf("%s: got %q at %q, want %q at %q", tt.name, root, point, tt.root, tt.point)
 		}
 	}
 }
@@ -132,6 +132,7 @@ func TestBelow(t *testing.T) {
 		{"/../..a", "/..", "/..a", true},
 		{"/..a", "/", "/..a", true},
 		{"/a", "/..", "", false},
+		{"/a", "", "", false},
 	}
 	for _, tt := range tests {
 		rel, ok := below(tt.path, tt.root)
@@ -142,8 +143,8 @@ func TestBelow(t *testing.T) {
 }
 
 func TestParseCPUMask(t *testing.T) {
-	for text, want := range map[string]int{"1": 1, "ff": 8, "00000000,0000000f": 4, "ffffffff,ffffffff": 64, "0": 0, "": 0, "fg": 0, "F": 0} {
-		if n, ok := parseCPUMask([]byte(text)); n != want && ok || ok != (want > 0) {
+	for text, want := range map[string]int{"1": 1, "ff": 8, "00000000,0000000f": 4, "ffffffff,ffffffff": 64, "0": 0, "": 0, "fg": 0, "F": 4, "f,é": 0} {
+		if n, ok := parseCPUMask(text); n != want && ok || ok != (want > 0) {
 			t.Errorf("parseCPUMask(%q) = %d, %v, want %d", text, n, ok, want)
 		}
 	}

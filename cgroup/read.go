@@ -1,13 +1,26 @@
 package cgroup
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"runtime"
 	"strconv"
 	"strings"
 )
+
+// Self finds the CPU limit of the calling process. It reads only what a decision needs; [Read] tells more.
+//
+// Self and all that it calls is what a program gains by importing package auto, and it is written to be small there:
+// what is called in many places is not inlined, and large structs are passed by pointer.
+func Self() *Limits {
+	l := new(Limits)
+	if runtime.GOOS != "linux" {
+		l.Reason = ErrNotSupported
+	} else {
+		newReader("CPU limit", "", "/proc/self").limits(l)
+	}
+	l.Affinity = schedAffinity(0)
+	return l
+}
 
 // Read finds the CPU limit that s is held to. It always answers: what could not be found out is in Limits.State,
 // Limits.Reason and Limits.Warnings.
@@ -15,192 +28,217 @@ func Read(s Source) Limits {
 	if runtime.GOOS != "linux" && s.Root == "" {
 		return Limits{Reason: ErrNotSupported, Affinity: runtime.NumCPU()}
 	}
-	r := newReader(s)
-	l := Limits{}
-	if n, err := r.affinity(); err != nil {
-		l.warn(fmt.Errorf("reading CPU affinity: %w", err))
-	} else {
-		l.Affinity = n
-	}
-	h, err := r.locate("cpu")
-	l.Version, l.Hybrid, l.Path, l.Mounts, l.Mount = h.version, h.hybrid, h.path, h.mounts, h.mount
-	if err != nil {
-		l.Reason = fmt.Errorf("reading CPU limit: %w", err)
-		return l
-	}
-	if h.gone != "" {
-		l.warn(fmt.Errorf("cgroup %s is gone: reading from %s, its nearest ancestor that exists", h.gone, h.dir))
-	}
-	l.Levels = r.levels(h)
-	l.settle()
-	if l.State == None {
-		l.doubt(r, h)
-	}
-	return l
-}
-
-func (l *Limits) warn(err error) { l.Warnings = append(l.Warnings, err) }
-
-// settle derives the effective limit from the levels: the smallest quota, the lowest level first where two are equal.
-// One level that can't be understood makes the limit unknown, for it may be the smallest.
-func (l *Limits) settle() {
-	l.State = None
-	for _, level := range l.Levels {
-		if level.Err != nil {
-			l.State, l.Reason = Unknown, level.Err
-			l.warn(level.Err)
-		}
-		if cpus := level.Quota.CPUs(); cpus > 0 && (l.CPUs == 0 || cpus < l.CPUs) {
-			l.CPUs, l.From = cpus, level.Dir
+	r := s.reader("CPU limit")
+	l := new(Limits)
+	r.limits(l)
+	if l.Mount.Point == "" && s.PID != 0 {
+		// Our own mounts come first, since they lead to levels that a contained process can't see; its own help a
+		// reader who doesn't share them. The kernel shows cgroups in both as the reader's namespace sees them.
+		r.mounts, r.prefix = r.proc, r.proc+"/root"
+		own := new(Limits)
+		if r.limits(own); own.Mount.Point != "" {
+			l = own
 		}
 	}
-	switch {
-	case l.State == Unknown:
-		l.AtMost, l.CPUs, l.From = l.CPUs, 0, ""
-	case l.CPUs > 0:
-		l.State = Limited
+	r.of = "CPU affinity"
+	var err error
+	if l.Affinity, err = r.affinity(); err != nil {
+		l.Warnings = append(l.Warnings, err)
 	}
-}
-
-// doubt looks whether "no limit" is true.
-func (l *Limits) doubt(r *reader, h hierarchy) {
-	switch {
-	case r.Root == "" && !isCgroupDir(h.dir):
-		l.State, l.Reason = Unknown, fmt.Errorf("reading CPU limit: %s is covered by another mount", h.dir)
-	case r.throttledByOthers(*l):
-		l.State, l.Reason = Hidden, errHidden
+	for i := range l.Levels {
+		r.details(&l.Levels[i], l.Version)
 	}
+	if l.Version == V1 {
+		r.cpusetsV1(l)
+	}
+	return *l
 }
 
 // reader reads small files below a root into one buffer.
 type reader struct {
-	Source
-	proc string // "/proc/self" or "/proc/PID"
-	buf  []byte
+	of     string // what it reads, for errors
+	root   string
+	proc   string // "/proc/self" or "/proc/PID"
+	mounts string // the same for the process whose mounts to use
+	prefix string // what goes before its mount points
+	buf    []byte
 }
 
-func newReader(s Source) *reader {
-	r := &reader{Source: s, proc: "/proc/self", buf: make([]byte, 4096)}
+func newReader(of, root, proc string) *reader {
+	return &reader{of: of, root: root, proc: proc, mounts: "/proc/self", buf: make([]byte, 4096)}
+}
+
+func (s Source) reader(of string) *reader {
+	proc := "/proc/self"
 	if s.PID != 0 {
-		r.proc = "/proc/" + strconv.Itoa(s.PID)
+		proc = "/proc/" + strconv.Itoa(s.PID)
 	}
-	r.Root = strings.TrimSuffix(r.Root, "/")
-	return r
+	return newReader(of, strings.TrimSuffix(s.Root, "/"), proc)
 }
 
-// file returns the text of a file; it is good until the next call.
-func (r *reader) file(path string) (data []byte, err error) {
-	data, r.buf, err = readFile(r.Root+path, r.buf)
-	return data, err
+// file returns the text of a file. Its errors say nothing of the file: fail does.
+//
+//go:noinline
+func (r *reader) file(dir, name string) (string, error) {
+	data, err := readFile(r.root+join(dir, name), &r.buf)
+	return string(data), err
 }
 
-// A hierarchy is where a controller keeps a process's files.
-type hierarchy struct {
-	version Version
-	hybrid  bool
-	path    string // the process's cgroup, as /proc names it
-	mounts  []Mount
-	mount   Mount
-	dir     string // directory of the process's own level
-	gone    string // the directory that should have been dir, when it no longer exists
+// fail returns an error such as `reading CPU limit: /sys/fs/cgroup/a/cpu.max: bad text "1O0"`.
+//
+//go:noinline
+func (r *reader) fail(dir, name string, cause error) error {
+	return fmt.Errorf("reading %s: %s%s: %w", r.of, dir, name, cause)
 }
 
-// locate finds the hierarchy of a controller such as "cpu".
-func (r *reader) locate(controller string) (hierarchy, error) {
-	data, err := r.file(r.proc + "/cgroup")
+// limits reads the levels of the CPU hierarchy and derives the limit in force.
+func (r *reader) limits(l *Limits) {
+	dir, err := r.locate(l, "cpu")
 	if err != nil {
-		return hierarchy{}, err
+		l.Reason = err
+		return
 	}
-	h, err := parseProcCgroup(data, controller)
-	if err != nil {
-		return h, fmt.Errorf("%w: %s/cgroup %w", ErrNotVisible, r.proc, err)
-	}
-	// Both files show cgroups as the reader's cgroup namespace sees them, so our own mounts come first: they lead to
-	// levels that a contained process can't see. Its own mounts help a reader who doesn't share them.
-	err = r.findMount(&h, "/proc/self/mountinfo", "", controller)
-	if err != nil && r.PID != 0 {
-		err2 := r.findMount(&h, r.proc+"/mountinfo", r.proc+"/root", controller)
-		if err2 == nil {
-			err = nil
-		} else if errors.Is(err, fs.ErrNotExist) {
-			err = err2
+	for ; ; dir = parent(dir) {
+		q, err := r.quota(dir, l.Version)
+		l.Levels = append(l.Levels, Level{Dir: dir, Quota: q, Err: err})
+		if err != nil {
+			l.Reason = err
+			l.warn(err)
+		}
+		// The smallest quota counts, the lowest level first where two are equal.
+		if cpus := q.CPUs(); cpus > 0 && (l.CPUs == 0 || cpus < l.CPUs) {
+			l.CPUs, l.From = cpus, dir
+		}
+		if len(dir) <= len(l.Mount.Point) {
+			break
 		}
 	}
-	return h, err
+	r.settle(l)
 }
 
-// findMount completes h from a mountinfo file whose mount points are below prefix.
-func (r *reader) findMount(h *hierarchy, mountinfo, prefix, controller string) error {
-	data, err := r.file(mountinfo)
+//go:noinline
+func (l *Limits) warn(err error) { l.Warnings = append(l.Warnings, err) }
+
+// settle says what the levels mean together. One that can't be understood makes the limit unknown, for it may be the
+// smallest. "No limit" is doubted: another file system may cover the mount, or a level that can't be seen may throttle.
+func (r *reader) settle(l *Limits) {
+	own := l.Levels[0].Dir
+	switch {
+	case l.Reason != nil:
+		l.AtMost, l.CPUs, l.From = l.CPUs, 0, ""
+	case l.CPUs > 0:
+		l.State = Limited
+	case !r.isCgroup(own):
+		l.Reason = r.fail(own, ": covered by another mount", ErrNotVisible)
+	case r.throttledByOthers(l):
+		l.State, l.Reason = Hidden, errHidden
+	default:
+		l.State = None
+	}
+}
+
+// isCgroup reports whether a directory has a file that only a cgroup has.
+func (r *reader) isCgroup(dir string) bool {
+	for _, file := range [...]string{"/cgroup.procs", "/cpu.max", "/cpu.cfs_quota_us"} {
+		if exists(r.root + join(dir, file)) {
+			return true
+		}
+	}
+	return false
+}
+
+// throttledByOthers reports whether the process's own group has been throttled by a group that can't be seen. The count
+// in cpu.stat.local also grew if a quota was set here and taken away since, but then that level has counted it too.
+func (r *reader) throttledByOthers(l *Limits) bool {
+	if n, _ := r.stat(l.Levels[0].Dir, "/cpu.stat.local", localName(l.Version)); n == 0 {
+		return false
+	}
+	for i := range l.Levels {
+		if n, _ := r.stat(l.Levels[i].Dir, "/cpu.stat", "nr_throttled"); n > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// stat returns a count from a file of lines such as "nr_throttled 20".
+func (r *reader) stat(dir, file, name string) (n int64, ok bool) {
+	text, _ := r.file(dir, file)
+	return stat(text, name)
+}
+
+// locate finds where a controller such as "cpu" keeps the process's files: the directory, and in l the hierarchy.
+func (r *reader) locate(l *Limits, controller string) (dir string, err error) {
+	text, err := r.file(r.proc, "/cgroup")
 	if err != nil {
-		return err
+		return "", r.fail(r.proc, "/cgroup", err)
 	}
-	h.mounts = parseMountinfo(data, h.version, controller)
-	if prefix != "" {
-		for i := range h.mounts {
-			h.mounts[i].Point = prefix + h.mounts[i].Point
-		}
+	parseProcCgroup(text, controller, l)
+	if l.Version == 0 {
+		return "", r.fail(r.proc, "/cgroup names no cgroup", ErrNotVisible)
 	}
-	if len(h.mounts) == 0 {
-		return fmt.Errorf("%w: %s has no cgroup %s mount with the %s controller", ErrNotVisible, mountinfo, h.version, controller)
+	if text, err = r.file(r.mounts, "/mountinfo"); err != nil {
+		return "", r.fail(r.mounts, "/mountinfo", err)
 	}
-	if r.choose(h, h.path) {
-		return nil
+	path := l.Path
+	dir, missing := r.choose(l, text, controller, path)
+	if live, ok := strings.CutSuffix(path, " (deleted)"); ok && missing != 0 {
+		path = live
+		dir, missing = r.choose(l, text, controller, path)
 	}
-	if path, ok := strings.CutSuffix(h.path, " (deleted)"); ok && r.choose(h, path) {
-		return nil
+	if missing < 0 {
+		return "", r.fail(r.mounts, "/mountinfo has no mount that leads to cgroup "+path, ErrNotVisible)
 	}
-	if r.chooseAncestor(h, strings.TrimSuffix(h.path, " (deleted)")) {
-		return nil
+	if missing > 0 {
+		l.warn(r.fail("cgroup ", path, errGone))
 	}
-	return fmt.Errorf("%w: %s has no cgroup %s mount that leads to %q", ErrNotVisible, mountinfo, h.version, h.path)
+	return dir, nil
 }
 
-// choose takes the mount that shows path with most of its ancestors, among those where its directory exists.
-func (r *reader) choose(h *hierarchy, path string) bool {
-	depth := -1
-	for _, m := range h.mounts {
-		rel, ok := below(path, m.Root)
-		if n := strings.Count(rel, "/"); ok && n > depth && exists(r.Root+join(m.Point, rel)) {
-			depth, h.mount, h.dir = n, m, join(m.Point, rel)
-		}
-	}
-	return depth >= 0
-}
-
-// chooseAncestor is for a directory that is gone: it takes the nearest ancestor that exists.
-func (r *reader) chooseAncestor(h *hierarchy, path string) bool {
-	best := -1
-	for _, m := range h.mounts {
-		rel, ok := below(path, m.Root)
+// choose takes the mount that shows path, and as many of its ancestors as possible, into l. It returns the directory of
+// the cgroup there or, where that was removed, of its nearest ancestor that exists, and how many directories are missing;
+// -1 means that no mount leads to the cgroup.
+func (r *reader) choose(l *Limits, mountinfo, controller, path string) (dir string, missing int) {
+	missing = -1
+	depth := 0
+	for mountinfo != "" {
+		var line string
+		line, mountinfo = cut(mountinfo, '\n')
+		root, point := parseMount(line, l.Version, controller)
+		rel, ok := below(path, root)
 		if !ok {
 			continue
 		}
-		gone := join(m.Point, rel)
-		for dir := gone; ; dir = parent(dir) {
-			if n := strings.Count(dir[len(m.Point):], "/"); n > best && exists(r.Root+dir) {
-				best, h.mount, h.dir, h.gone = n, m, dir, gone
-			}
-			if len(dir) <= len(m.Point) {
-				break
-			}
+		point = r.prefix + point
+		d, gone := join(point, rel), 0
+		for !exists(r.root+d) && len(d) > len(point) {
+			d = parent(d)
+			gone++
+		}
+		n := strings.Count(rel, "/")
+		if missing < 0 || gone < missing || gone == missing && n > depth {
+			dir, missing, depth = d, gone, n
+			l.Mount.Root, l.Mount.Point = root, point
 		}
 	}
-	return best >= 0
+	return dir, missing
 }
 
 // below returns the part of the cgroup path that lies under root, starting with a slash or empty. All is lexical: a path
 // may begin with "/..", which names a cgroup outside of the reader's namespace, and only a root that begins in the same
 // way can lead there.
 func below(path, root string) (rel string, ok bool) {
-	if root != "/" {
-		if rel, ok = strings.CutPrefix(path, root); !ok || rel != "" && rel[0] != '/' {
-			return "", false
-		}
-	} else if path != "/" {
-		rel = path
+	if root == "" {
+		return "", false
 	}
-	return rel, rel != "/.." && !strings.HasPrefix(rel, "/../")
+	if root == "/" {
+		root = ""
+	}
+	if path == "/" {
+		path = ""
+	}
+	rel, ok = strings.CutPrefix(path, root)
+	return rel, ok && (rel == "" || rel[0] == '/') && !strings.HasPrefix(rel+"/", "/../")
 }
 
 // join appends rel, which is empty or begins with a slash, to the directory dir.
@@ -219,63 +257,29 @@ func parent(dir string) string {
 	return "/"
 }
 
-// levels reads every level of the CPU hierarchy from the process's own to the root of the mount.
-func (r *reader) levels(h hierarchy) []Level {
-	var levels []Level
-	for dir := h.dir; ; dir = parent(dir) {
-		level := Level{Dir: dir}
-		level.Quota, level.Err = r.quota(dir, h.version)
-		if level.Err != nil {
-			level.Err = fmt.Errorf("reading CPU limit: %w", level.Err)
-		}
-		if !r.Brief {
-			r.details(&level, h.version)
-		}
-		levels = append(levels, level)
-		if len(dir) <= len(h.mount.Point) {
-			break
-		}
-	}
-	if !r.Brief && h.version == V1 {
-		r.cpusetsV1(levels, h)
-	}
-	return levels
-}
-
 // quota reads the limit of one level. A missing file is no limit: the root has none on v2, nor has a level without
 // the controller.
 func (r *reader) quota(dir string, v Version) (Quota, error) {
-	if v == V2 {
-		file := join(dir, "/cpu.max")
-		data, err := r.file(file)
-		if err != nil {
-			return Quota{}, ignoreMissing(err)
+	file := "/cpu.max"
+	if v == V1 {
+		file = "/cpu.cfs_quota_us"
+	}
+	text, err := r.file(dir, file)
+	if v == V1 && err == nil && text != "-1\n" {
+		var period string
+		period, err = r.file(dir, "/cpu.cfs_period_us")
+		text = trim(text) + " " + period
+	}
+	if err == nil || text != "" && isMissing(err) {
+		var q Quota
+		if q, err = parseQuota(trim(text)); err == nil {
+			return q, nil
 		}
-		q, err := parseCPUMax(data)
-		return q, inFile(file, err)
 	}
-	file := join(dir, "/cpu.cfs_quota_us")
-	data, err := r.file(file)
-	if err != nil {
-		return Quota{}, ignoreMissing(err)
+	if isMissing(err) {
+		return Quota{}, nil
 	}
-	quota, err := parseQuotaMicros(data)
-	if err != nil || quota == 0 {
-		return Quota{}, inFile(file, err)
-	}
-	file = join(dir, "/cpu.cfs_period_us")
-	data, err = r.file(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return Quota{quota, defaultPeriodMicros}, nil
-	}
-	if err != nil {
-		return Quota{}, err
-	}
-	period, err := parsePeriodMicros(data)
-	if err != nil {
-		return Quota{}, inFile(file, err)
-	}
-	return Quota{quota, period}, nil
+	return Quota{}, r.fail(dir, file, err)
 }
 
 // details reads what is shown beside the quota. These files are often missing, and nothing is decided by them.
@@ -284,24 +288,24 @@ func (r *reader) details(level *Level, v Version) {
 	if v == V1 {
 		burst, weight = "/cpu.cfs_burst_us", "/cpu.shares"
 	}
-	level.BurstMicros = r.number(join(level.Dir, burst))
-	level.Weight = r.number(join(level.Dir, weight))
+	level.BurstMicros = r.number(level.Dir, burst)
+	level.Weight = r.number(level.Dir, weight)
 	if v == V2 {
-		level.Cpuset = r.line(join(level.Dir, "/cpuset.cpus.effective"))
+		level.Cpuset = r.line(level.Dir, "/cpuset.cpus.effective")
 	}
 }
 
 // cpusetsV1 fills in the cpusets of v1, which are in a hierarchy of their own: a level's is known if the process has
 // the same path there.
-func (r *reader) cpusetsV1(levels []Level, cpu hierarchy) {
-	h, err := r.locate("cpuset")
-	if err != nil || h.version != V1 || h.path != cpu.path {
+func (r *reader) cpusetsV1(l *Limits) {
+	var set Limits
+	dir, err := r.locate(&set, "cpuset")
+	if err != nil || set.Version != V1 || set.Path != l.Path {
 		return
 	}
-	dir := h.dir
-	for i := range levels {
-		levels[i].Cpuset = r.line(join(dir, "/cpuset.effective_cpus"))
-		if len(dir) <= len(h.mount.Point) {
+	for i := range l.Levels {
+		l.Levels[i].Cpuset = r.line(dir, "/cpuset.effective_cpus")
+		if len(dir) <= len(set.Mount.Point) {
 			return
 		}
 		dir = parent(dir)
@@ -309,34 +313,12 @@ func (r *reader) cpusetsV1(levels []Level, cpu hierarchy) {
 }
 
 // number reads a file that holds one number, 0 when it can't.
-func (r *reader) number(path string) int64 {
-	data, err := r.file(path)
-	if err != nil {
-		return 0
-	}
-	n, _ := parseInt(trim(data))
-	return n
+func (r *reader) number(dir, file string) int64 {
+	return parsePositive(r.line(dir, file))
 }
 
 // line reads a file that holds one line, "" when it can't.
-func (r *reader) line(path string) string {
-	data, err := r.file(path)
-	if err != nil {
-		return ""
-	}
-	return string(trim(data))
-}
-
-func ignoreMissing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
-}
-
-func inFile(file string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", file, err)
+func (r *reader) line(dir, file string) string {
+	text, _ := r.file(dir, file)
+	return trim(text)
 }

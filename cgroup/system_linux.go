@@ -1,77 +1,62 @@
 package cgroup
 
 import (
-	"io/fs"
 	"math/bits"
 	"syscall"
 	"unsafe"
 )
 
-// schedAffinity asks the kernel for the mask of a process, 0 meaning the calling thread: that is what the Go runtime
-// asks for as well.
-func schedAffinity(pid int) (int, error) {
-	for size := 1024; ; size *= 2 { // enough for 8192 CPUs at first
-		mask := make([]byte, size)
-		n, _, errno := syscall.RawSyscall(syscall.SYS_SCHED_GETAFFINITY, uintptr(pid), uintptr(size), uintptr(unsafe.Pointer(&mask[0])))
-		if errno == syscall.EINVAL && size < 1<<20 {
-			continue // the kernel has more CPUs than the mask has bits
-		}
-		if errno != 0 {
-			return 0, errno
-		}
-		cpus := 0
-		for _, b := range mask[:n] {
-			cpus += bits.OnesCount8(b)
-		}
-		return cpus, nil
+// schedAffinity asks the kernel how many CPUs a process may use, 0 meaning the calling thread: that is what the Go
+// runtime asks for as well. It returns 0 when the kernel doesn't say.
+func schedAffinity(pid int) int {
+	var mask [128]uint64 // 8192 CPUs, the most that Linux can be built for
+	n, _, errno := syscall.RawSyscall(syscall.SYS_SCHED_GETAFFINITY, uintptr(pid), unsafe.Sizeof(mask), uintptr(unsafe.Pointer(&mask)))
+	if errno != 0 {
+		return 0
 	}
+	cpus := 0
+	for _, word := range mask[:(n+7)/8] {
+		cpus += bits.OnesCount64(word)
+	}
+	return cpus
 }
 
-// readFile reads a whole file into buf, which it returns, grown if need be. It calls the kernel directly: package os
-// would register each file with the poller, which costs more than reading it.
-func readFile(path string, buf []byte) (data, grown []byte, err error) {
-	fd, err := ignoringEINTR(func() (int, error) { return syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0) })
-	if err != nil {
-		return nil, buf, &fs.PathError{Op: "open", Path: path, Err: err}
+// readFile reads a whole file into *buf, which it makes larger if need be. It calls the kernel directly: package os would
+// register each file with the poller, which costs more than reading it.
+func readFile(path string, buf *[]byte) ([]byte, error) {
+	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	for err == syscall.EINTR {
+		fd, err = syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	}
-	defer syscall.Close(fd)
 	n := 0
-	for {
-		if n == len(buf) {
-			buf = append(buf, make([]byte, len(buf))...)
+	for err == nil {
+		if n == len(*buf) {
+			*buf = append(*buf, *buf...)
 		}
-		m, err := ignoringEINTR(func() (int, error) { return syscall.Read(fd, buf[n:]) })
-		if err != nil {
-			return nil, buf, &fs.PathError{Op: "read", Path: path, Err: err}
+		var m int
+		m, err = syscall.Read(fd, (*buf)[n:])
+		if err == nil && m == 0 {
+			break
 		}
-		if m == 0 {
-			return buf[:n], buf, nil
+		if err == syscall.EINTR {
+			m, err = 0, nil
 		}
 		n += m
 	}
-}
-
-// exists reports whether there is such a directory, also when it may not be looked into.
-func exists(dir string) bool {
-	var st syscall.Stat_t
-	_, err := ignoringEINTR(func() (int, error) { return 0, syscall.Stat(dir, &st) })
-	return err != syscall.ENOENT && err != syscall.ENOTDIR
-}
-
-// isCgroupDir reports whether dir is on a cgroup file system. A directory that was taken for one may not be: another
-// mount can cover the one that mountinfo shows.
-func isCgroupDir(dir string) bool {
-	var st syscall.Statfs_t
-	_, err := ignoringEINTR(func() (int, error) { return 0, syscall.Statfs(dir, &st) })
-	const v1Magic, v2Magic = 0x27e0eb, 0x63677270
-	return err != nil || int64(st.Type) == v1Magic || int64(st.Type) == v2Magic
-}
-
-func ignoringEINTR(f func() (int, error)) (int, error) {
-	for {
-		n, err := f()
-		if err != syscall.EINTR {
-			return n, err
-		}
+	if fd >= 0 {
+		syscall.Close(fd)
 	}
+	if err != nil {
+		return nil, err
+	}
+	return (*buf)[:n], nil
 }
+
+// exists reports whether there is such a file, also when it may not be looked at.
+func exists(path string) bool {
+	var st syscall.Stat_t
+	return !isMissing(syscall.Stat(path, &st))
+}
+
+//go:noinline
+func isMissing(err error) bool { return err == syscall.ENOENT || err == syscall.ENOTDIR }

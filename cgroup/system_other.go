@@ -6,20 +6,18 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"runtime"
 )
 
 // On other systems there are no cgroups, but saved trees can be read.
 
-func schedAffinity(int) (int, error) { return 0, ErrNotSupported }
+func schedAffinity(int) int { return runtime.NumCPU() }
 
-func readFile(path string, buf []byte) (data, grown []byte, err error) {
-	data, err = os.ReadFile(path)
-	return data, buf, err
+func readFile(path string, _ *[]byte) ([]byte, error) { return os.ReadFile(path) }
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return !isMissing(err)
 }
 
-func exists(dir string) bool {
-	_, err := os.Stat(dir)
-	return !errors.Is(err, fs.ErrNotExist)
-}
-
-func isCgroupDir(string) bool { return true }
+func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

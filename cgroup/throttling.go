@@ -11,29 +11,16 @@ func ReadThrottling(s Source, l Limits) Throttling {
 	if len(l.Levels) == 0 {
 		return t
 	}
-	r := newReader(s)
+	r := s.reader("throttling")
 	own := l.Levels[0].Dir
 	t.Own = r.counters(own, l.Version)
 	t.Owner = t.Own
 	if l.From != "" && l.From != own {
 		t.Owner = r.counters(l.From, l.Version)
 	}
-	t.Local, t.LocalKnown = r.local(own, l.Version)
+	n, ok := r.stat(own, "/cpu.stat.local", localName(l.Version))
+	t.Local, t.LocalKnown = statTime(n, l.Version), ok
 	return t
-}
-
-// throttledByOthers reports whether the process's own group has been throttled by a group that can't be seen. The count
-// in cpu.stat.local also grew if a quota was set here and taken away since, but then that level has counted it too.
-func (r *reader) throttledByOthers(l Limits) bool {
-	if d, ok := r.local(l.Levels[0].Dir, l.Version); !ok || d == 0 {
-		return false
-	}
-	for _, level := range l.Levels {
-		if r.counters(level.Dir, l.Version).Throttled > 0 {
-			return false
-		}
-	}
-	return true
 }
 
 // counters reads cpu.stat. Version 1 counts time in nanoseconds, version 2 in microseconds:
@@ -45,51 +32,32 @@ func (r *reader) throttledByOthers(l Limits) bool {
 // sched-bwc.rst.
 func (r *reader) counters(dir string, v Version) Counters {
 	c := Counters{Dir: dir}
-	data, err := r.file(join(dir, "/cpu.stat"))
+	text, err := r.file(dir, "/cpu.stat")
 	if err != nil {
 		return c
 	}
-	eachStat(data, func(name string, n int64) {
-		switch name {
-		case "nr_periods":
-			c.Known, c.Periods = true, n
-		case "nr_throttled":
-			c.Throttled = n
-		case "throttled_time", "throttled_usec":
-			c.ThrottledTime = statTime(n, v)
-		case "nr_bursts":
-			c.Bursts = n
-		case "burst_time", "burst_usec":
-			c.BurstTime = statTime(n, v)
-		}
-	})
+	throttled, burst := "throttled_usec", "burst_usec"
+	if v == V1 {
+		throttled, burst = "throttled_time", "burst_time"
+	}
+	count := func(name string) int64 {
+		n, _ := stat(text, name)
+		return n
+	}
+	c.Periods, c.Known = stat(text, "nr_periods")
+	c.Throttled = count("nr_throttled")
+	c.ThrottledTime = statTime(count(throttled), v)
+	c.Bursts = count("nr_bursts")
+	c.BurstTime = statTime(count(burst), v)
 	return c
 }
 
-// local reads cpu.stat.local: "throttled_usec 1500000" (v2) or "throttled_time 1500000000" (v1). Kernels before 6.6
-// don't have it.
-func (r *reader) local(dir string, v Version) (d time.Duration, ok bool) {
-	data, err := r.file(join(dir, "/cpu.stat.local"))
-	if err != nil {
-		return 0, false
+// localName is what cpu.stat.local, which kernels before 6.6 don't have, calls its time.
+func localName(v Version) string {
+	if v == V1 {
+		return "throttled_time"
 	}
-	eachStat(data, func(name string, n int64) {
-		if name == "throttled_time" || name == "throttled_usec" {
-			d, ok = statTime(n, v), true
-		}
-	})
-	return d, ok
-}
-
-func eachStat(data []byte, f func(name string, n int64)) {
-	for len(data) > 0 {
-		var line []byte
-		line, data = cutLine(data)
-		name, value := cutField(line)
-		if n, ok := parseInt(value); ok && n >= 0 {
-			f(string(name), n)
-		}
-	}
+	return "throttled_usec"
 }
 
 func statTime(n int64, v Version) time.Duration {
