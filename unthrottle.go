@@ -48,6 +48,9 @@ type Logger interface {
 // Set reads the limit of this process, decides on GOMAXPROCS and applies it. The undo function puts back what was there
 // before; where that was the Go runtime's own choice, it hands GOMAXPROCS back to the runtime with its automatic
 // updates. Set never fails: what it could not find out is in the Decision, and then it leaves GOMAXPROCS as it is.
+//
+// Where the runtime's own number is right, Set leaves it to the runtime, which goes on to follow the process's own cgroup
+// and no other. Use Watch where a limit above it may change, or where the process may be moved.
 func Set(o Options) (d Decision, undo func()) {
 	e := env{get: os.Getenv}
 	now := e.decide(&o.Policy)
@@ -71,7 +74,8 @@ func SetFromEnv() {
 // Watch sets GOMAXPROCS like Set and follows changes until ctx is done: of any quota from the own cgroup up, of the
 // affinity, and of the cgroup the process is in. It calls onChange, which may be nil, with the first Decision and again
 // whenever the wanted GOMAXPROCS, the limit or the number of CPUs changes, so that pools can be resized. A GOMAXPROCS
-// that somebody else sets in the meantime stays until the next such change. When ctx is done, GOMAXPROCS stays as it is.
+// that somebody else sets in the meantime, be it the runtime from the part of the limit that it sees, lasts until the
+// next look. When ctx is done, GOMAXPROCS stays as it is.
 //
 // Watch blocks; give it a goroutine of its own.
 func Watch(ctx context.Context, o Options, onChange func(Decision)) {
@@ -86,6 +90,7 @@ func Watch(ctx context.Context, o Options, onChange func(Decision)) {
 			e := env{get: os.Getenv}
 			return e.decide(&o.Policy)
 		},
+		procs: func() int { return runtime.GOMAXPROCS(0) },
 		apply: func(d *Decision) { d.apply() },
 		notify: func(d *Decision) {
 			d.log(o.Logger)
@@ -106,6 +111,7 @@ func Watch(ctx context.Context, o Options, onChange func(Decision)) {
 // watcher is what Watch does at each look, apart from the clock.
 type watcher struct {
 	decide func() *Decision
+	procs  func() int
 	apply  func(*Decision)
 	notify func(*Decision)
 	last   *Decision
@@ -113,12 +119,20 @@ type watcher struct {
 
 func (w *watcher) look() {
 	d := w.decide()
-	if w.last != nil && w.last.same(d) {
+	news := w.last == nil || !w.last.same(d)
+	if !news && d.holds(w.procs()) {
 		return
 	}
 	w.last = d
 	w.apply(d)
-	w.notify(d)
+	if news {
+		w.notify(d)
+	}
+}
+
+// holds reports whether d asks for nothing but the GOMAXPROCS that there is.
+func (d *Decision) holds(procs int) bool {
+	return d.Procs == 0 || d.Procs == procs || d.By == ByEnvironment
 }
 
 // same reports whether two decisions agree in all that a pool's size could depend on.
@@ -174,7 +188,7 @@ var applying sync.Mutex
 func (d *Decision) apply() (runtimes bool) {
 	applying.Lock()
 	d.Before = runtime.GOMAXPROCS(0)
-	if d.Procs > 0 && d.Procs != d.Before && d.By != ByEnvironment {
+	if !d.holds(d.Before) {
 		d.Changed = true
 		runtimes = setDefault() == d.Before
 		if runtime.GOMAXPROCS(0) != d.Procs {

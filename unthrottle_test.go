@@ -141,9 +141,11 @@ func TestLogger(t *testing.T) {
 func TestWatcher(t *testing.T) {
 	now := Decide(limited(2, 8), Go)
 	var applied, told []int
+	procs := 0
 	w := watcher{
 		decide: func() *Decision { d := now; return &d },
-		apply:  func(d *Decision) { applied = append(applied, d.Procs); d.Changed = true },
+		procs:  func() int { return procs },
+		apply:  func(d *Decision) { applied = append(applied, d.Procs); procs = d.Procs; d.Changed = true },
 		notify: func(d *Decision) {
 			told = append(told, d.Procs)
 			if !d.Changed {
@@ -169,6 +171,13 @@ func TestWatcher(t *testing.T) {
 	want := []int{2, 3, 3, 2, 8, 3}
 	if !equal(applied, want) || !equal(told, want) {
 		t.Errorf("applied %v, told %v, want %v", applied, told, want)
+	}
+
+	procs = 5 // somebody else, the runtime for example
+	w.look()
+	w.look()
+	if !equal(applied, append(want, 3)) || !equal(told, want) {
+		t.Errorf("after another number: applied %v, told %v", applied, told)
 	}
 }
 

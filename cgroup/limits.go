@@ -25,6 +25,10 @@ var (
 type Source struct {
 	Root string // directory that holds proc and sys; "" means "/"
 	PID  int    // process to read; 0 means the calling process
+
+	// Inside reads through the process's own mounts, as the process itself would: in a container that shows less than
+	// the mounts of a reader outside. Directories are then below /proc/PID/root.
+	Inside bool
 }
 
 // State is the kind of answer to "what is the limit?".

@@ -30,11 +30,14 @@ func Read(s Source) Limits {
 	}
 	r := s.reader("CPU limit")
 	l := new(Limits)
+	if s.Inside && s.PID != 0 {
+		r.useOwnMounts()
+	}
 	r.limits(l)
-	if l.Mount.Point == "" && s.PID != 0 {
+	if l.Mount.Point == "" && s.PID != 0 && !s.Inside {
 		// Our own mounts come first, since they lead to levels that a contained process can't see; its own help a
 		// reader who doesn't share them. The kernel shows cgroups in both as the reader's namespace sees them.
-		r.mounts, r.prefix = r.proc, r.proc+"/root"
+		r.useOwnMounts()
 		own := new(Limits)
 		if r.limits(own); own.Mount.Point != "" {
 			l = own
@@ -75,6 +78,9 @@ func (s Source) reader(of string) *reader {
 	}
 	return newReader(of, strings.TrimSuffix(s.Root, "/"), proc)
 }
+
+// useOwnMounts makes r look for cgroups where the process itself would.
+func (r *reader) useOwnMounts() { r.mounts, r.prefix = r.proc, r.proc+"/root" }
 
 // file returns the text of a file. Its errors say nothing of the file: fail does.
 //
