@@ -1,0 +1,44 @@
+// Package vmtest answers one question: does the library read, decide and follow
+// CPU limits correctly on a real kernel with cgroup v2 and many CPUs?
+//
+// Most test machines cannot answer it. They have two CPUs, their cgroup files
+// are read-only, or the cpu controller still sits on version 1. So this package
+// boots a small virtual machine and runs the tests of package guest inside it.
+//
+// In go a kernel image (vmlinuz), qemu and a number of CPUs. Out comes one
+// result for each guest test, with its output, and an error when the machine
+// did not get to the end. The pieces:
+//
+//   - Build compiles package guest as a test binary and package guestinit as
+//     the machine's first process, both static, and packs them into an
+//     initramfs. The archive is written here; no cpio program is needed.
+//   - Boot starts qemu without acceleration, reads what the guest writes to its
+//     first serial port, and waits for the end. Kernel messages go to the
+//     second serial port, so they cannot mix with the results.
+//   - ParseTests splits the output of a test binary into tests.
+//
+// Kernel modules are not loaded, so the kernel must have its 8250 serial driver
+// and cgroups built in. The kernels of Debian and Ubuntu do.
+//
+// What it does not do: it measures nothing. An emulated machine with sixteen
+// CPUs on two real ones is slow and uneven, so no test asserts a speed. It has
+// no disk and no network, and it does not cover cgroup v1.
+//
+// # Running it
+//
+//	sudo ./setup.sh                         # qemu and a kernel, once
+//	go test -v .                            # 4 and 16 CPUs
+//	go test -v -run TestVM/cpus=4 .         # one machine
+//	UNTHROTTLE_VM_RUN=TestWatch go test -v . # some guest tests
+//
+// The environment:
+//
+//	UNTHROTTLE_VM_KERNEL   the vmlinuz to boot; default: the newest one that
+//	                       setup.sh left in KernelDir, else in /boot
+//	UNTHROTTLE_VM_RUN      a -test.run pattern for the guest tests; no spaces
+//	UNTHROTTLE_REQUIRE_VM  1: fail instead of skip when qemu or the kernel is missing
+//
+// Two facilities depend on the kernel's age. cpu.stat.local, which the tests of
+// hidden limits need, is not in Debian 12's own kernel (6.1); there those parts
+// skip and say so. `setup.sh --backports` fetches a newer kernel.
+package vmtest

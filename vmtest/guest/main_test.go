@@ -1,0 +1,37 @@
+//go:build linux
+
+package guest
+
+import (
+	"os"
+	"testing"
+	"time"
+)
+
+const (
+	guestEnv = "UNTHROTTLE_GUEST"       // set by guestinit
+	agentEnv = "UNTHROTTLE_GUEST_AGENT" // set by group.start
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(agentEnv) != "" {
+		runAgent(os.Stdin, os.Stdout)
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// needVM skips a test that is not in the virtual machine.
+func needVM(t *testing.T) {
+	t.Helper()
+	if os.Getenv(guestEnv) == "" {
+		t.Skip("needs the VM; run by vmtest")
+	}
+}
+
+// How long a condition may take, and how often it is looked at. The machine may
+// be a hundred times slower than a real one.
+const (
+	patience = 90 * time.Second
+	pause    = 50 * time.Millisecond
+)

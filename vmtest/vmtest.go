@@ -1,0 +1,266 @@
+//go:build linux
+
+package vmtest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// KernelDir is where setup.sh puts the kernel that it downloads.
+const KernelDir = "/var/cache/unthrottle-vmtest"
+
+const qemuName = "qemu-system-x86_64"
+
+// FindQemu returns the path of the emulator.
+func FindQemu() (string, error) {
+	path, err := exec.LookPath(qemuName)
+	if err != nil {
+		return "", fmt.Errorf("finding the emulator: %w", err)
+	}
+	return path, nil
+}
+
+// FindKernel returns the vmlinuz to boot: UNTHROTTLE_VM_KERNEL, else the newest
+// in KernelDir, else the newest in /boot.
+func FindKernel() (string, error) {
+	if path := os.Getenv("UNTHROTTLE_VM_KERNEL"); path != "" {
+		if err := readable(path); err != nil {
+			return "", fmt.Errorf("finding the kernel of UNTHROTTLE_VM_KERNEL: %w", err)
+		}
+		return path, nil
+	}
+	var refused error
+	for _, dir := range []string{KernelDir, "/boot"} {
+		paths, err := filepath.Glob(filepath.Join(dir, "vmlinuz-*"))
+		if err != nil {
+			return "", fmt.Errorf("finding a kernel in %s: %w", dir, err)
+		}
+		newest := ""
+		for _, path := range paths {
+			// Ubuntu's /boot has kernels that only root can read.
+			if err := readable(path); err != nil {
+				refused = err
+			} else if newest == "" || versionLess(newest, path) {
+				newest = path
+			}
+		}
+		if newest != "" {
+			return newest, nil
+		}
+	}
+	if refused != nil {
+		return "", fmt.Errorf("finding a kernel: %w", refused)
+	}
+	return "", fmt.Errorf("finding a kernel: no vmlinuz-* in %s or /boot", KernelDir)
+}
+
+func readable(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// versionLess compares two kernel paths so that 6.1 comes before 6.12: runs of
+// digits count as numbers, everything else as text.
+func versionLess(a, b string) bool {
+	for a != "" && b != "" {
+		i, j := digits(a), digits(b)
+		if i > 0 && j > 0 {
+			x, _ := strconv.Atoi(a[:i])
+			y, _ := strconv.Atoi(b[:j])
+			if x != y {
+				return x < y
+			}
+			a, b = a[i:], b[j:]
+			continue
+		}
+		if a[0] != b[0] {
+			return a[0] < b[0]
+		}
+		a, b = a[1:], b[1:]
+	}
+	return len(a) < len(b)
+}
+
+func digits(s string) int {
+	return len(s) - len(strings.TrimLeft(s, "0123456789"))
+}
+
+// Build compiles the guest's programs and writes an initramfs into dir. It runs
+// the go command in the current directory, which must be inside this module.
+func Build(ctx context.Context, dir string) (initramfs string, err error) {
+	const module = "github.com/unthrottle/unthrottle/vmtest"
+	testBinary, initBinary := filepath.Join(dir, "guest.test"), filepath.Join(dir, "init")
+	if err := compile(ctx, "test", "-c", "-ldflags=-s -w", "-o", testBinary, module+"/guest"); err != nil {
+		return "", err
+	}
+	if err := compile(ctx, "build", "-ldflags=-s -w", "-o", initBinary, module+"/guestinit"); err != nil {
+		return "", err
+	}
+	initramfs = filepath.Join(dir, "initramfs.cpio")
+	if err := writeInitramfs(initramfs, initBinary, testBinary); err != nil {
+		return "", fmt.Errorf("writing %s: %w", initramfs, err)
+	}
+	return initramfs, nil
+}
+
+func compile(ctx context.Context, args ...string) error {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, out)
+	}
+	return nil
+}
+
+// TestBinary is the path of the guest's test binary in the initramfs.
+const TestBinary = "/guest.test"
+
+// writeInitramfs packs the programs with the folders that guestinit mounts on,
+// and the two devices that exist before it has mounted anything: the console,
+// which the kernel opens for the first process, and null, without which a Go
+// program whose standard files are closed does not start.
+func writeInitramfs(path, initBinary, testBinary string) error {
+	init, err := os.ReadFile(initBinary)
+	if err != nil {
+		return err
+	}
+	test, err := os.ReadFile(testBinary)
+	if err != nil {
+		return err
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	c := cpioWriter{w: f}
+	for _, dir := range []string{"dev", "proc", "sys", "tmp"} {
+		c.dir(dir)
+	}
+	c.char("dev/console", 5, 1)
+	c.char("dev/null", 1, 3)
+	c.program("init", init)
+	c.program(strings.TrimPrefix(TestBinary, "/"), test)
+	return errors.Join(c.close(), f.Close())
+}
+
+// A Machine says what to boot.
+type Machine struct {
+	Qemu, Kernel, Initramfs string
+	CPUs                    int
+	Run                     string    // -test.run for the guest; "" runs everything
+	Progress                io.Writer // gets the guest's output as it comes; may be nil
+}
+
+// memoryMiB is enough for the kernel's structures for 16 CPUs, the initramfs
+// and some Go processes.
+const memoryMiB = 768
+
+// Boot starts the machine and returns what it found. It ends when the machine
+// powers off, or when ctx is done: then it kills the machine and returns what
+// has come so far with an error. An error carries the end of the kernel's log.
+func Boot(ctx context.Context, m Machine) (Result, error) {
+	// An own folder: two boots may run at the same time.
+	dir, err := os.MkdirTemp("", "unthrottle-vmtest-")
+	if err != nil {
+		return Result{}, fmt.Errorf("booting: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	console := filepath.Join(dir, "console")
+
+	var serial bytes.Buffer
+	stdout := io.Writer(&serial)
+	if m.Progress != nil {
+		stdout = io.MultiWriter(&serial, m.Progress)
+	}
+	runErr := runQemu(ctx, m, console, stdout)
+	if runErr != nil && ctx.Err() != nil {
+		runErr = context.Cause(ctx) // says more than "signal: killed"
+	}
+	result, err := parseResult(serial.String())
+	if err := errors.Join(runErr, err); err != nil {
+		return result, fmt.Errorf("booting %s with %d CPUs: %w\nend of the kernel's log:\n%s",
+			m.Kernel, m.CPUs, err, tail(console, 100))
+	}
+	return result, nil
+}
+
+func runQemu(ctx context.Context, m Machine, console string, stdout io.Writer) error {
+	// The kernel's signal for a dead parent follows the thread that started the
+	// child, so the thread has to stay: without it, a test binary that is killed
+	// would leave an emulator behind that uses all CPUs.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+
+	var stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, m.Qemu, qemuArgs(m, console)...)
+	cmd.Stdout, cmd.Stderr = stdout, &stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s: %w: %s", qemuName, err, bytes.TrimSpace(stderr.Bytes()))
+	}
+	return nil
+}
+
+// Two detours around qemu 7.2, which Debian 12 has. Both were found by booting
+// many times; the kernels ran into random faults without them.
+const (
+	// cmpxchg16b, which the kernel's memory allocator uses all the time, leaves
+	// an address in the flags register. Most boots with 4 CPUs or more ended in a
+	// double fault. A kernel without the CPU's feature does it in another way.
+	cpuModel = "max,-cx16"
+
+	// With a thread for each CPU, code that the kernel patches at run time, as it
+	// does when the first quota is set, is at times run half patched ("Oops: int3").
+	// One thread for all is no slower where the host has two CPUs.
+	accelerator = "tcg,thread=single"
+)
+
+func qemuArgs(m Machine, console string) []string {
+	// panic=-1 restarts at once and -no-reboot turns that into the end.
+	// oops=panic, for a kernel that lost a thread may hang until the timeout.
+	// The watchdogs measure wall-clock time, and an emulated machine on a busy
+	// host is slow enough to alarm them.
+	kernelArgs := "console=ttyS1 quiet panic=-1 oops=panic nokaslr mitigations=off nowatchdog rcupdate.rcu_cpu_stall_suppress=1"
+	if m.Run != "" {
+		kernelArgs += " -- -test.run=" + m.Run // what follows -- goes to the first process
+	}
+	return []string{
+		"-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
+		"-accel", accelerator, "-cpu", cpuModel,
+		"-smp", strconv.Itoa(m.CPUs), "-m", strconv.Itoa(memoryMiB) + "M",
+		"-kernel", m.Kernel, "-initrd", m.Initramfs, "-append", kernelArgs,
+		"-chardev", "stdio,id=results,signal=off", "-serial", "chardev:results",
+		"-serial", "file:" + console,
+	}
+}
+
+// tail returns the last lines of a file that may not exist.
+func tail(path string, lines int) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return "(none: " + err.Error() + ")"
+	}
+	defer f.Close()
+	var last []string
+	s := bufio.NewScanner(f)
+	for s.Scan() {
+		last = append(last, strings.TrimRight(s.Text(), "\r"))
+		last = last[max(0, len(last)-lines):]
+	}
+	return strings.Join(last, "\n")
+}

@@ -1,0 +1,125 @@
+//go:build linux
+
+package vmtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestVM boots the machine with few and with many CPUs and runs the guest tests
+// in each.
+func TestVM(t *testing.T) {
+	qemu, kernel := findOrSkip(t)
+	ctx, cancel := context.WithTimeout(t.Context(), buildTimeout)
+	defer cancel()
+	initramfs, err := Build(ctx, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cpus := range []int{4, 16} {
+		t.Run(fmt.Sprintf("cpus=%d", cpus), func(t *testing.T) {
+			testBoot(t, Machine{
+				Qemu: qemu, Kernel: kernel, Initramfs: initramfs,
+				CPUs: cpus, Run: os.Getenv("UNTHROTTLE_VM_RUN"),
+			})
+		})
+	}
+	t.Run("cancelled", func(t *testing.T) {
+		testCancel(t, Machine{Qemu: qemu, Kernel: kernel, Initramfs: initramfs, CPUs: 1})
+	})
+}
+
+// testCancel ends the machine at its first sign of life. Boot must say why, and
+// leave nothing behind.
+func testCancel(t *testing.T, m Machine) {
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	enough := errors.New("enough")
+	m.Progress = writerFunc(func(b []byte) (int, error) {
+		cancel(enough)
+		return len(b), nil
+	})
+	if _, err := Boot(ctx, m); !errors.Is(err, enough) {
+		t.Errorf("error is %v, want one that is %q", err, enough)
+	}
+	left, err := os.ReadDir(tmp)
+	if err != nil || len(left) > 0 {
+		t.Errorf("files left behind: %v %v", left, err)
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
+
+// Generous: they are there so that a hang ends, and judge no speed.
+const (
+	buildTimeout = 5 * time.Minute
+	bootTimeout  = 5 * time.Minute
+)
+
+func testBoot(t *testing.T, m Machine) {
+	t.Logf("booting %s with %d CPUs", m.Kernel, m.CPUs)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), bootTimeout,
+		fmt.Errorf("the guest did not end within %v", bootTimeout))
+	defer cancel()
+	result, bootErr := Boot(ctx, m)
+	for _, test := range result.Tests {
+		t.Run(test.Name, func(t *testing.T) {
+			if output := strings.TrimRight(test.Output, "\n"); output != "" {
+				t.Log("\n" + output)
+			}
+			switch test.Status {
+			case Fail:
+				t.Fail()
+			case Skip:
+				t.SkipNow()
+			}
+		})
+	}
+	if bootErr != nil {
+		t.Errorf("%v\nthe guest's output:\n%s", bootErr, result.Output)
+	} else if err := result.Err(); err != nil {
+		t.Error(err)
+	}
+}
+
+func findOrSkip(t *testing.T) (qemu, kernel string) {
+	t.Helper()
+	qemu, err := FindQemu()
+	if err == nil {
+		kernel, err = FindKernel()
+	}
+	switch {
+	case err == nil:
+	case os.Getenv("UNTHROTTLE_REQUIRE_VM") == "1":
+		t.Fatalf("%v; run setup.sh as root", err)
+	default:
+		t.Skipf("needs qemu and a kernel: %v; run setup.sh as root", err)
+	}
+	return qemu, kernel
+}
+
+func TestVersionLess(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want bool
+	}{
+		{"/boot/vmlinuz-6.1.0-9-amd64", "/boot/vmlinuz-6.1.0-10-amd64", true},
+		{"/boot/vmlinuz-6.12.1", "/boot/vmlinuz-6.2.1", false},
+		{"/boot/vmlinuz-6.1", "/boot/vmlinuz-6.1.1", true},
+		{"/boot/vmlinuz-6.1-a", "/boot/vmlinuz-6.1-b", true},
+		{"/boot/vmlinuz-6.1", "/boot/vmlinuz-6.1", false},
+	} {
+		if got := versionLess(c.a, c.b); got != c.want {
+			t.Errorf("versionLess(%q, %q) = %v, want %v", c.a, c.b, got, c.want)
+		}
+	}
+}
