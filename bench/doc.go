@@ -1,0 +1,4 @@
+// Package bench compares unthrottle with go.uber.org/automaxprocs, side by side and in the same run: what both do
+// (movetest), what a call costs (the benchmarks here) and what importing them costs (startup). README.md has the commands
+// and the figures. Nothing here is shipped.
+package bench

@@ -1,0 +1,5 @@
+//go:build automaxprocs
+
+package main
+
+import _ "go.uber.org/automaxprocs"
