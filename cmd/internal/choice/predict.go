@@ -1,0 +1,87 @@
+package choice
+
+import (
+	"fmt"
+
+	"github.com/unthrottle/unthrottle"
+	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+)
+
+// Source is what a program's GOMAXPROCS comes from.
+type Source string
+
+// The sources. A program that calls runtime.GOMAXPROCS itself is none of them: that can't be told from outside.
+const (
+	FromNowhere      Source = ""             // it can't be told
+	FromEnvironment  Source = "environment"  // GOMAXPROCS in the environment
+	FromLimit        Source = "limit"        // the Go runtime, from the CPU limit
+	FromCPUs         Source = "cpus"         // the Go runtime, from the affinity mask
+	FromAutomaxprocs Source = "automaxprocs" // automaxprocs
+	FromUnthrottle   Source = "unthrottle"   // this project's library
+)
+
+// A Prediction is the GOMAXPROCS that a Go program has if it does not set it in its own code.
+type Prediction struct {
+	Procs  int // 0: it can't be told
+	Source Source
+	Rule   Rule // the rule that applied, "" where the environment did
+	Why    string
+}
+
+// Predict says which GOMAXPROCS the Go program p has in this system.
+func (s System) Predict(p procs.Process) Prediction {
+	if p.Program == nil {
+		return Prediction{Why: reason(p.ProgramErr)}
+	}
+	runtime := s.runtime(p)
+	env, set := p.Env["GOMAXPROCS"]
+	switch n := unthrottle.UserProcs(env); {
+	case n > 0:
+		return Prediction{Procs: n, Source: FromEnvironment, Why: "GOMAXPROCS=" + env + " in its environment"}
+	case p.Program.Unthrottle >= procs.Linked:
+		c := s.Of(Unthrottle)
+		d := unthrottle.Decide(s.Inside, s.Policy)
+		return Prediction{Procs: c.Procs, Source: FromUnthrottle, Rule: Unthrottle, Why: d.String()}
+	case p.Program.Automaxprocs >= procs.Linked && !set:
+		if c := s.Of(Automaxprocs); c.Limit > 0 {
+			return Prediction{Procs: c.Procs, Source: FromAutomaxprocs, Rule: Automaxprocs, Why: "automaxprocs rounds its limit down"}
+		}
+	}
+	return runtime
+}
+
+func reason(err error) string {
+	if err == nil {
+		return procs.ErrNotGo.Error()
+	}
+	return err.Error()
+}
+
+// runtime says what the Go runtime alone makes of the system for this program.
+func (s System) runtime(p procs.Process) Prediction {
+	rule, why := Go126, ""
+	switch minor := p.Program.Minor(); {
+	case minor == 0:
+		return Prediction{Why: fmt.Sprintf("unknown Go version %q", p.Program.GoVersion)}
+	case minor < 25:
+		rule, why = Go124, "its Go version reads no cgroup"
+	case !p.Program.Setting("containermaxprocs", p.Env).On:
+		rule, why = Go124, "containermaxprocs=0, so it reads no cgroup"
+	case minor == 25:
+		rule = Go125
+	}
+	c := s.Of(rule)
+	if c.Procs == 0 {
+		return Prediction{Rule: rule, Why: "the number of CPUs is not known"}
+	}
+	if c.Limit > 0 && c.Procs < s.Limits.Affinity {
+		return Prediction{Procs: c.Procs, Source: FromLimit, Rule: rule, Why: "the Go runtime rounds its limit up, to 2 at least"}
+	}
+	if why == "" {
+		why = "the CPUs that the affinity mask allows"
+		if c.Why != "" {
+			why += ", for " + c.Why
+		}
+	}
+	return Prediction{Procs: c.Procs, Source: FromCPUs, Rule: rule, Why: why}
+}

@@ -1,0 +1,198 @@
+// Package cli answers: what does the command line ask for? It turns arguments into calls of the other packages and their
+// results into output and an exit code. One file a verb: flags, options, call, render.
+//
+// Exit codes: 0 done, 1 could not do it, 2 usage, 3 findings at or above --fail-on, 130 interrupted.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/render"
+)
+
+// Exit codes.
+const (
+	exitDone        = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitFindings    = 3
+	exitInterrupted = 130
+)
+
+// IO is what a verb may read and write.
+type IO struct {
+	In       io.Reader
+	Out, Err io.Writer
+	Env      func(string) string
+}
+
+// Main runs the command and returns its exit code.
+func Main(ctx context.Context, args []string, env func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
+	signal.Ignore(syscall.SIGPIPE) // a reader that has seen enough is no failure
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	stdio := IO{In: stdin, Out: stdout, Err: stderr, Env: env}
+	root := newRoot(stdio)
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	switch {
+	case err == nil || errors.Is(err, syscall.EPIPE):
+		return exitDone
+	case ctx.Err() != nil:
+		fmt.Fprintln(stderr, "unthrottle: interrupted")
+		return exitInterrupted
+	}
+	fmt.Fprintf(stderr, "unthrottle: error: %v\n", err)
+	var h *hinted
+	if errors.As(err, &h) {
+		for _, hint := range h.hints {
+			fmt.Fprintf(stderr, "unthrottle: hint: %s\n", hint)
+		}
+	}
+	var u *usageError
+	if errors.As(err, &u) {
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// usageError is a command line that makes no sense.
+type usageError struct{ error }
+
+func (u *usageError) Unwrap() error { return u.error }
+
+// usage returns an error for a wrong command line, with what to do next.
+func usage(hint, format string, args ...any) error {
+	return withHint(&usageError{fmt.Errorf(format, args...)}, hint)
+}
+
+// hinted is an error with lines that say what to do next.
+type hinted struct {
+	error
+	hints []string
+}
+
+func (h *hinted) Unwrap() error { return h.error }
+
+func withHint(err error, hints ...string) error { return &hinted{err, hints} }
+
+const rootHelp = `unthrottle finds, fixes and prevents CPU-limit trouble in Go programs.
+
+Usage:
+  unthrottle VERB [FLAGS] [ARGS]
+
+Verbs:
+  explain     the CPU limit of a process, its GOMAXPROCS, and why
+  version     which unthrottle this is
+  completion  a script for your shell: bash, zsh, fish or powershell
+  help VERB   more about a verb
+
+Exit codes:
+  0 done   1 could not do it   2 usage   3 findings   130 interrupted
+
+Example:
+  unthrottle explain $(pgrep -o myserver)
+`
+
+func newRoot(stdio IO) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "unthrottle",
+		Long:          rootHelp,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.ArbitraryArgs, // RunE says what is wrong with them
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage("unthrottle help shows the verbs", "no verb given")
+			}
+			return unknownVerb(cmd, args[0])
+		},
+	}
+	root.SuggestionsMinimumDistance = 2
+	root.SetHelpTemplate("{{.Long}}")
+	root.SetUsageTemplate("{{.Long}}")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usage(cmd.CommandPath()+" --help shows its flags", "%w", err)
+	})
+	root.SetHelpCommand(newHelp())
+	root.AddCommand(newExplain(stdio), newVersion(stdio))
+	return root
+}
+
+func unknownVerb(root *cobra.Command, verb string) error {
+	hint := "unthrottle help shows the verbs"
+	if near := root.SuggestionsFor(verb); len(near) > 0 {
+		hint = "did you mean unthrottle " + strings.Join(near, " or ") + "?"
+	}
+	return usage(hint, "unknown verb %q", verb)
+}
+
+func newHelp() *cobra.Command {
+	return &cobra.Command{
+		Use:  "help",
+		Long: "More about a verb.\n\nUsage:\n  unthrottle help [VERB]\n\nExample:\n  unthrottle help explain\n",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			verb, rest, err := cmd.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return unknownVerb(cmd.Root(), args[0])
+			}
+			return verb.Help()
+		},
+	}
+}
+
+// colorFlag adds --color to a verb and returns what came of it.
+func colorFlag(cmd *cobra.Command, stdio IO) func() (render.Style, error) {
+	when := cmd.Flags().String("color", "auto", "")
+	return func() (render.Style, error) {
+		switch *when {
+		case "always":
+			return render.Style{Color: true}, nil
+		case "never":
+			return render.Style{}, nil
+		case "auto":
+			f, ok := stdio.Out.(*os.File)
+			color := ok && term.IsTerminal(int(f.Fd())) && stdio.Env("NO_COLOR") == "" && stdio.Env("TERM") != "dumb"
+			return render.Style{Color: color}, nil
+		}
+		return render.Style{}, usage("write --color=auto, --color=always or --color=never", "--color=%s is none of its values", *when)
+	}
+}
+
+// buildVersion tells the module's version, or the revision where it was built from a checkout.
+func buildVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	version, revision, dirty := info.Main.Version, "", ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			revision = s.Value
+		case s.Key == "vcs.modified" && s.Value == "true":
+			dirty = ", modified"
+		}
+	}
+	if version == "" {
+		version = "(devel)"
+	}
+	if version == "(devel)" && len(revision) >= 12 {
+		version += " " + revision[:12] + dirty
+	}
+	return version
+}

@@ -1,0 +1,229 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/unthrottle/unthrottle"
+	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/choice"
+	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+	"github.com/unthrottle/unthrottle/cmd/internal/render"
+	"github.com/unthrottle/unthrottle/cmd/internal/report"
+)
+
+const explainHelp = `The CPU limit of a process, its GOMAXPROCS, and why.
+
+Usage:
+  unthrottle explain [FLAGS]                      what is started from this shell
+  unthrottle explain [FLAGS] PID                  a running process
+  unthrottle explain [FLAGS] -- COMMAND [ARGS]    start COMMAND, explain it, leave it alone
+
+COMMAND runs on when it has been explained, and explain waits for it; its output goes to stderr.
+
+Flags:
+      --watch       read twice, a second apart: is it being throttled now?
+      --detach      don't wait for COMMAND
+      --json        the document instead of text
+  -o, --output F    write to file F
+      --color WHEN  auto, always or never
+      --root DIR    read /proc and /sys below DIR: another system's mounts, or a saved tree
+
+Without root it explains your own processes. Of another user's it sees the limit, but neither the program nor its
+environment.
+
+Example:
+  unthrottle explain --watch $(pgrep -o myserver)
+`
+
+type explainOptions struct {
+	watch  bool
+	detach bool
+	json   bool
+	output string
+	root   string
+	style  render.Style
+}
+
+func newExplain(stdio IO) *cobra.Command {
+	var o explainOptions
+	cmd := &cobra.Command{Use: "explain", Long: explainHelp}
+	flags := cmd.Flags()
+	flags.BoolVar(&o.watch, "watch", false, "")
+	flags.BoolVar(&o.detach, "detach", false, "")
+	flags.BoolVar(&o.json, "json", false, "")
+	flags.StringVarP(&o.output, "output", "o", "", "")
+	flags.StringVar(&o.root, "root", "", "")
+	color := colorFlag(cmd, stdio)
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		if o.style, err = color(); err != nil {
+			return err
+		}
+		pid, command, err := explainArgs(args, cmd.ArgsLenAtDash())
+		if err != nil {
+			return err
+		}
+		if len(command) > 0 && o.root != "" {
+			return usage("leave out one of them", "--root and a command exclude each other")
+		}
+		if o.detach && len(command) == 0 {
+			return usage("unthrottle explain --detach -- COMMAND", "--detach is for a command that explain starts")
+		}
+		out, err := newOutput(o.output, stdio.Out)
+		if err != nil {
+			return err
+		}
+		if len(command) > 0 {
+			return explainCommand(cmd.Context(), stdio, o, out, command)
+		}
+		return out.finish(explainPID(cmd.Context(), o, out, pid))
+	}
+	return cmd
+}
+
+// explainArgs tells the three ways of calling explain apart.
+func explainArgs(args []string, dash int) (pid int, command []string, err error) {
+	const hint = "unthrottle explain PID, or unthrottle explain -- COMMAND"
+	if dash >= 0 {
+		if dash > 0 {
+			return 0, nil, usage(hint, "both a pid and a command given")
+		}
+		if len(args) == 0 {
+			return 0, nil, usage(hint, "no command after --")
+		}
+		return 0, args, nil
+	}
+	switch len(args) {
+	case 0:
+		return 0, nil, nil
+	case 1:
+		pid, err := strconv.Atoi(args[0])
+		if err != nil || pid <= 0 {
+			return 0, nil, usage(hint, "%q is not a pid", args[0])
+		}
+		return pid, nil, nil
+	}
+	return 0, nil, usage(hint, "one pid at a time, got %d", len(args))
+}
+
+func explainPID(ctx context.Context, o explainOptions, out *output, pid int) error {
+	f, err := readFacts(ctx, o, pid)
+	if err != nil {
+		return err
+	}
+	return writeExplain(o, out, f)
+}
+
+func writeExplain(o explainOptions, out *output, f report.Facts) error {
+	e := report.NewExplain(f)
+	e.Header = newHeader("explain")
+	if o.json {
+		return report.WriteJSON(out.w, e)
+	}
+	return render.ExplainText(out.w, e, o.style)
+}
+
+func newHeader(verb string) report.Header {
+	return report.Header{
+		Version: report.Version, Verb: verb, MadeBy: "unthrottle " + buildVersion(),
+		Time: time.Now().UTC().Format(time.RFC3339),
+	}
+}
+
+// readFacts reads all that explain needs of a process, 0 meaning this one.
+func readFacts(ctx context.Context, o explainOptions, pid int) (report.Facts, error) {
+	f := report.Facts{Self: pid == 0 && o.root == "", Procs: runtime.GOMAXPROCS(0)}
+	source := cgroup.Source{Root: o.root, PID: pid}
+	if runtime.GOOS == "linux" {
+		var err error
+		if f.Process, err = procs.Read(o.root, pid); err != nil && (pid != 0 || o.root == "") {
+			return f, withHint(err, "pgrep NAME finds a process's pid")
+		}
+	}
+	policy, warnings := unthrottle.ParsePolicy(func(name string) string { return f.Process.Env[name] })
+	policy.User = unthrottle.UserProcs(f.Process.Env["GOMAXPROCS"])
+	f.Warnings = warnings
+	f.System = choice.ReadSystem(o.root, pid, policy)
+	f.Memory = cgroup.ReadMemory(source)
+	f.Throttling = cgroup.ReadThrottling(source, f.System.Limits)
+	if o.watch {
+		before, start := f.Throttling, time.Now()
+		select {
+		case <-ctx.Done():
+			return f, ctx.Err()
+		case <-time.After(time.Second):
+		}
+		f.Throttling = cgroup.ReadThrottling(source, f.System.Limits)
+		f.Before, f.Between = &before, time.Since(start)
+	}
+	return f, nil
+}
+
+// settle is how long a started command gets to become what it will be: a shell that replaces itself by a program, or a
+// wrapper that moves itself to a cgroup.
+const settle = 250 * time.Millisecond
+
+// explainCommand starts a command, explains it, and leaves it alone.
+func explainCommand(ctx context.Context, stdio IO, o explainOptions, out *output, command []string) error {
+	child := exec.Command(command[0], command[1:]...)
+	child.Stdin, child.Stdout, child.Stderr = stdio.In, stdio.Err, stdio.Err
+	if err := child.Start(); err != nil {
+		return out.finish(withHint(fmt.Errorf("starting %s: %w", command[0], trimExec(err)), "is it in the PATH, and may it be executed?"))
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- child.Wait() }()
+	select {
+	case <-time.After(settle):
+		f, err := readFacts(ctx, o, child.Process.Pid)
+		if err == nil {
+			err = writeExplain(o, out, f)
+		}
+		if err = out.finish(err); err != nil {
+			return withHint(err, fmt.Sprintf("%s was started and left alone, pid %d", command[0], child.Process.Pid))
+		}
+	case <-ended:
+		// It was too quick to be looked at. It had our cgroup, affinity and environment, so these and its file tell.
+		f, err := readFacts(ctx, o, 0)
+		if err == nil {
+			f.Self = false
+			f.Process.PID, f.Process.Name, f.Process.Command = child.Process.Pid, command[0], command
+			f.Process.Program, f.Process.ProgramErr = procs.ReadProgram(child.Path)
+			f.Warnings = append(f.Warnings, errors.New("the command ended before it could be looked at: explained from its file and from where it was started"))
+			err = writeExplain(o, out, f)
+		}
+		return out.finish(err)
+	}
+	if o.detach {
+		fmt.Fprintf(stdio.Err, "unthrottle: %s runs on, pid %d\n", command[0], child.Process.Pid)
+		return nil
+	}
+	select {
+	case <-ended: // its exit code is its own affair
+		return nil
+	case <-ctx.Done():
+		// Ctrl-C reached the command as well. A SIGTERM was for us alone: it stays.
+		return ctx.Err()
+	}
+}
+
+// trimExec takes away what exec puts before the cause.
+func trimExec(err error) error {
+	var e *exec.Error
+	if errors.As(err, &e) {
+		return e.Err
+	}
+	var p *os.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return errors.New(strings.TrimSpace(err.Error()))
+}

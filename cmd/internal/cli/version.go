@@ -1,0 +1,36 @@
+package cli
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/spf13/cobra"
+)
+
+const versionHelp = `Which unthrottle this is.
+
+Usage:
+  unthrottle version
+
+Example:
+  unthrottle version
+`
+
+func newVersion(stdio IO) *cobra.Command {
+	return &cobra.Command{
+		Use:  "version",
+		Long: versionHelp,
+		Args: noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintf(stdio.Out, "unthrottle %s, %s, %s/%s\n", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return err
+		},
+	}
+}
+
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usage(cmd.CommandPath()+" --help shows how to call it", "%s takes no arguments, got %q", cmd.CommandPath(), args[0])
+	}
+	return nil
+}

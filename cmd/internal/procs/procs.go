@@ -1,0 +1,93 @@
+// Package procs answers: what is this process, and if a Go program, how was it built and started? In goes a pid below a
+// root; out come facts from /proc and from the executable file. It judges nothing and changes nothing, and it needs no
+// cooperation of the process.
+package procs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// A Process is what can be seen of a process from outside.
+type Process struct {
+	PID     int
+	Name    string
+	Command []string // program and arguments; empty for a kernel thread or a dead process
+
+	Env    map[string]string // the environment it was started with; nil when it can't be read
+	EnvErr error             // why Env is nil
+
+	Program    *Program // nil when its file can't be read or is no Go program
+	ProgramErr error    // why Program is nil; ErrNotGo when the file is no Go program
+}
+
+// Read reads the process pid, 0 meaning the calling process, from the files below root. An error means that there is no
+// such process; what can't be read of an existing one is noted in the Process.
+func Read(root string, pid int) (Process, error) {
+	dir := Dir(root, pid)
+	p := Process{PID: pid}
+	stat, err := os.ReadFile(dir + "/stat")
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return p, fmt.Errorf("no process %d", pid)
+		}
+		return p, fmt.Errorf("reading process %d: %w", pid, err)
+	}
+	if pid == 0 {
+		p.PID, _ = strconv.Atoi(string(bytes.SplitN(stat, []byte(" "), 2)[0]))
+	}
+	p.Name = name(stat)
+	if text, err := os.ReadFile(dir + "/cmdline"); err == nil {
+		p.Command = splitNUL(text)
+	}
+	if text, err := os.ReadFile(dir + "/environ"); err == nil {
+		p.Env = parseEnviron(text)
+	} else {
+		p.EnvErr = err
+	}
+	p.Program, p.ProgramErr = ReadProgram(dir + "/exe")
+	return p, nil
+}
+
+// Dir returns the directory of a process below root; pid 0 is the calling process.
+func Dir(root string, pid int) string {
+	if pid == 0 {
+		return strings.TrimSuffix(root, "/") + "/proc/self"
+	}
+	return strings.TrimSuffix(root, "/") + "/proc/" + strconv.Itoa(pid)
+}
+
+// name takes the command's name from the text of /proc/PID/stat, "42 (name) S 1 …". The name may hold anything, brackets
+// and newlines among it; the last closing bracket ends it.
+func name(stat []byte) string {
+	i, j := bytes.IndexByte(stat, '('), bytes.LastIndexByte(stat, ')')
+	if i < 0 || j < i {
+		return ""
+	}
+	return string(stat[i+1 : j])
+}
+
+// parseEnviron reads the text of /proc/PID/environ. The first of two equal names counts, as for os.Getenv.
+func parseEnviron(text []byte) map[string]string {
+	env := map[string]string{}
+	for _, kv := range splitNUL(text) {
+		name, value, ok := strings.Cut(kv, "=")
+		if _, seen := env[name]; ok && !seen {
+			env[name] = value
+		}
+	}
+	return env
+}
+
+func splitNUL(text []byte) []string {
+	s := strings.TrimSuffix(string(text), "\x00")
+	if s == "" {
+		return nil
+	}
+	return strings.Split(s, "\x00")
+}

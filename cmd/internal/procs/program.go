@@ -1,0 +1,225 @@
+package procs
+
+import (
+	"bytes"
+	"debug/buildinfo"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"strings"
+)
+
+// ErrNotGo means that a file was read and is no Go program.
+var ErrNotGo = errors.New("not a Go program")
+
+// A Program is a Go program's file.
+type Program struct {
+	GoVersion string // such as "go1.26.8"
+	Path      string // import path of package main
+	Module    string // main module
+	Version   string // its version, "(devel)" when it was built from a checkout
+
+	// Defaults are the GODEBUG settings that were built in because of the main module's go line or a go:debug
+	// directive.
+	Defaults map[string]string
+
+	Automaxprocs Link
+	Unthrottle   Link
+}
+
+// Link says how a library is part of a program.
+type Link uint8
+
+const (
+	NotLinked Link = iota
+	Required       // the module is among the dependencies, but the function that sets GOMAXPROCS is not in the program
+	Linked         // the function is in the program
+	Imported       // so is the package that calls it when it is imported
+)
+
+// String returns the link in words, as it stands in reports.
+func (l Link) String() string {
+	return [...]string{"no", "required only", "linked", "blank import"}[l]
+}
+
+// The functions to look for. Names survive stripping; the module list alone does not say what was linked.
+const (
+	automaxprocs = "go.uber.org/automaxprocs"
+	unthrottle   = "github.com/unthrottle/unthrottle"
+)
+
+// ReadProgram reads a Go program's file.
+func ReadProgram(path string) (*Program, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := buildinfo.Read(f)
+	if err != nil {
+		return nil, ErrNotGo // it was opened, so the file holds no build information
+	}
+	p := &Program{GoVersion: info.GoVersion, Path: info.Path, Module: info.Main.Path, Version: info.Main.Version}
+	p.Defaults = map[string]string{}
+	for _, s := range info.Settings {
+		if s.Key == "DefaultGODEBUG" {
+			p.Defaults = ParseGODEBUG(s.Value)
+		}
+	}
+	p.findLibraries(f, info)
+	return p, nil
+}
+
+// findLibraries looks in the table of function names for what sets GOMAXPROCS.
+func (p *Program) findLibraries(f io.ReaderAt, info *debug.BuildInfo) {
+	for _, dep := range info.Deps {
+		switch dep.Path {
+		case automaxprocs:
+			p.Automaxprocs = Required
+		case unthrottle:
+			p.Unthrottle = Required
+		}
+	}
+	names := []string{
+		automaxprocs + "/maxprocs.Set\x00", automaxprocs + ".init.0\x00",
+		unthrottle + ".Set\x00", unthrottle + ".Watch\x00", unthrottle + ".SetFromEnv\x00", unthrottle + "/auto.init.0\x00",
+	}
+	found := findNames(f, names)
+	if found[0] {
+		p.Automaxprocs = Linked
+	}
+	if found[1] {
+		p.Automaxprocs = Imported
+	}
+	if found[2] || found[3] || found[4] {
+		p.Unthrottle = Linked
+	}
+	if found[5] {
+		p.Unthrottle = Imported
+	}
+}
+
+// findNames says which names are in the file's table of functions. Only ELF files are looked into, and only their
+// section of that name: elsewhere in a file a name may be a string of the program's.
+func findNames(f io.ReaderAt, names []string) []bool {
+	found := make([]bool, len(names))
+	file, err := elf.NewFile(f)
+	if err != nil {
+		return found
+	}
+	for _, section := range file.Sections {
+		if section.Name == ".gopclntab" || section.Name == ".data.rel.ro.gopclntab" {
+			scan(section.Open(), names, found)
+		}
+	}
+	return found
+}
+
+// scan reads r in pieces that overlap, so that a table of any size costs the same memory.
+func scan(r io.Reader, names []string, found []bool) {
+	const overlap = 256
+	buf := make([]byte, 1<<20)
+	kept := 0
+	for {
+		n, err := io.ReadFull(r, buf[kept:])
+		piece := buf[:kept+n]
+		for i, name := range names {
+			found[i] = found[i] || bytes.Contains(piece, []byte(name))
+		}
+		if err != nil {
+			return
+		}
+		kept = copy(buf, piece[len(piece)-overlap:])
+	}
+}
+
+// ParseGODEBUG reads settings such as "containermaxprocs=0,updatemaxprocs=0". The last of two equal names counts, as it
+// does for the runtime.
+func ParseGODEBUG(text string) map[string]string {
+	settings := map[string]string{}
+	for _, kv := range strings.Split(text, ",") {
+		if name, value, ok := strings.Cut(kv, "="); ok {
+			settings[name] = value
+		}
+	}
+	return settings
+}
+
+// Minor returns the second number of the program's Go version, 26 for go1.26.8, and 0 when it can't be told.
+func (p *Program) Minor() int {
+	_, rest, ok := strings.Cut(p.GoVersion, "go1.")
+	if !ok {
+		return 0
+	}
+	digits := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789"))]
+	n, _ := strconv.Atoi(digits)
+	return n
+}
+
+// changes are GODEBUG settings whose default changed in a Go version, one or two for each. A go line that is older than
+// the version makes the build write down the old value, whatever the program imports. From Go's own table
+// (internal/godebugs).
+var changes = []struct {
+	minor    int
+	settings []string
+}{
+	{21, []string{"panicnil"}},
+	{22, []string{"httplaxcontentlength", "httpmuxgo121"}},
+	{23, []string{"winsymlink", "httpservecontentkeepheaders"}},
+	{24, []string{"randseednop", "rsa1024min"}},
+	{25, []string{"containermaxprocs", "tlssha1"}},
+	{26, []string{"urlstrictcolons", "cryptocustomrand"}},
+	{27, []string{"tracebacklabels"}},
+}
+
+// GoLine returns what can be told of the go line in the main module's go.mod, which the file does not hold itself, from
+// the defaults that were built in because of it: "1.24" or, at the ends, "1.20 or older" and "1.26 or later". It is ""
+// for a program older than Go 1.21, which had no such defaults.
+func (p *Program) GoLine() string {
+	version := p.Minor()
+	if version < 21 {
+		return ""
+	}
+	for i, c := range changes {
+		if c.minor > version || !p.has(c.settings) {
+			continue
+		}
+		if i == 0 {
+			return "1.20 or older"
+		}
+		return fmt.Sprintf("1.%d", c.minor-1)
+	}
+	return fmt.Sprintf("1.%d or later", version)
+}
+
+// has reports whether all the settings are among the defaults. One alone may come from a go:debug line.
+func (p *Program) has(settings []string) bool {
+	for _, s := range settings {
+		if _, ok := p.Defaults[s]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// A Setting is a GODEBUG setting that is on unless it is set to 0.
+type Setting struct {
+	Built string // built in: "0", "1" or ""
+	Env   string // from GODEBUG in the environment: "0", "1", … or ""
+	On    bool   // what comes of it
+}
+
+// Setting returns containermaxprocs or updatemaxprocs for a program that was started with this environment.
+func (p *Program) Setting(name string, env map[string]string) Setting {
+	s := Setting{Built: p.Defaults[name], Env: ParseGODEBUG(env["GODEBUG"])[name]}
+	value := s.Env
+	if value == "" {
+		value = s.Built
+	}
+	s.On = p.Minor() >= 25 && value != "0"
+	return s
+}

@@ -1,0 +1,329 @@
+package report
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/unthrottle/unthrottle"
+	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/choice"
+	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+)
+
+// Explain is the document of the verb explain.
+type Explain struct {
+	Header
+	Subject    Subject    `json:"subject"`
+	Limit      Limit      `json:"limit"`
+	Affinity   Affinity   `json:"affinity"`
+	Throttling Throttling `json:"throttling"`
+	Memory     Memory     `json:"memory"`
+	Go         *Go        `json:"go"` // null: no Go program, or its file can't be read
+	GOMAXPROCS GOMAXPROCS `json:"gomaxprocs"`
+	Choices    []Choice   `json:"choices"`
+	Warnings   []string   `json:"warnings"`
+}
+
+// Subject is the process that was looked at.
+type Subject struct {
+	PID     int      `json:"pid"`
+	Name    string   `json:"name"`
+	Command []string `json:"command"`
+	Self    bool     `json:"self"` // it is the command itself, standing for what is started from the same shell
+}
+
+// Limit is the CPU limit in force.
+type Limit struct {
+	State  string   `json:"state"` // limited, none, unknown or hidden
+	CPUs   *float64 `json:"cpus"`  // before the clamp to the affinity; null unless limited
+	From   string   `json:"from"`  // directory of the cgroup that sets it
+	Reason string   `json:"reason,omitempty"`
+	AtMost float64  `json:"at_most_cpus,omitempty"`
+	Cgroup string   `json:"cgroup_version"` // v1, v2 or ""
+	Hybrid bool     `json:"hybrid"`
+	Path   string   `json:"path"`
+	Levels []Level  `json:"levels"` // the process's own first
+	Inside string   `json:"inside,omitempty"`
+}
+
+// Level is one cgroup on the way up.
+type Level struct {
+	Dir     string  `json:"dir"`
+	CPUs    float64 `json:"cpus,omitempty"`
+	Quota   int64   `json:"quota_us,omitempty"`
+	Period  int64   `json:"period_us,omitempty"`
+	Burst   int64   `json:"burst_us,omitempty"`
+	Weight  int64   `json:"weight,omitempty"`
+	Cpuset  string  `json:"cpuset,omitempty"`
+	Error   string  `json:"error,omitempty"`
+	InForce bool    `json:"in_force"`
+}
+
+// Affinity is what sched_setaffinity and cpusets leave.
+type Affinity struct {
+	CPUs int `json:"cpus"` // 0: not known
+}
+
+// Throttling is what the limit has done.
+type Throttling struct {
+	Own          Counters  `json:"own"`
+	Owner        Counters  `json:"owner"`
+	LocalSeconds *float64  `json:"local_seconds"` // null: the kernel doesn't say
+	Now          *Interval `json:"now,omitempty"`
+}
+
+// Counters are counts since the group was made.
+type Counters struct {
+	Dir              string  `json:"dir"`
+	Known            bool    `json:"known"`
+	Periods          int64   `json:"periods"`
+	Throttled        int64   `json:"throttled_periods"`
+	ThrottledSeconds float64 `json:"throttled_seconds"` // summed over CPUs
+	Bursts           int64   `json:"bursts,omitempty"`
+	BurstSeconds     float64 `json:"burst_seconds,omitempty"`
+}
+
+// Interval is what happened between two readings.
+type Interval struct {
+	Seconds      float64  `json:"seconds"`
+	Periods      int64    `json:"periods"`
+	Throttled    int64    `json:"throttled_periods"`
+	LocalSeconds *float64 `json:"local_seconds"`
+	Active       bool     `json:"throttled"` // it is being throttled
+}
+
+// Memory is the memory limit beside what the runtime was told.
+type Memory struct {
+	State      string `json:"state"`
+	Bytes      int64  `json:"bytes,omitempty"`
+	From       string `json:"from,omitempty"`
+	Reason     string `json:"reason,omitempty"`
+	GOMEMLIMIT string `json:"gomemlimit,omitempty"`
+	GOGC       string `json:"gogc,omitempty"`
+}
+
+// Go is what a Go program's file and environment say.
+type Go struct {
+	Version           string  `json:"version"`
+	GoLine            string  `json:"go_line"`
+	Path              string  `json:"path"`
+	Module            string  `json:"module"`
+	ModuleVersion     string  `json:"module_version"`
+	Containermaxprocs Setting `json:"containermaxprocs"`
+	Updatemaxprocs    Setting `json:"updatemaxprocs"`
+	Automaxprocs      string  `json:"automaxprocs"`
+	Unthrottle        string  `json:"unthrottle"`
+	GOMAXPROCS        *string `json:"gomaxprocs_env"` // null: not set
+	GODEBUG           *string `json:"godebug_env"`
+}
+
+// Setting is a GODEBUG setting.
+type Setting struct {
+	Built string `json:"built,omitempty"`
+	Env   string `json:"env,omitempty"`
+	On    bool   `json:"on"`
+}
+
+// GOMAXPROCS is the number that the program runs with.
+type GOMAXPROCS struct {
+	Value     *int   `json:"value"`  // null: no Go program, or it can't be told
+	Source    string `json:"source"` // environment, limit, cpus, automaxprocs, unthrottle or ""
+	Rule      string `json:"rule,omitempty"`
+	Why       string `json:"why"`
+	Predicted bool   `json:"predicted"` // false: asked of the runtime
+}
+
+// Choice is what one rule would choose.
+type Choice struct {
+	Rule    string   `json:"rule"`
+	Procs   int      `json:"gomaxprocs"` // 0: it can't be told
+	Limit   *float64 `json:"limit_cpus"` // the limit it believes in; null: none
+	Wrong   bool     `json:"wrong"`      // it would choose otherwise if it knew the limit in force and the CPUs
+	Why     string   `json:"why,omitempty"`
+	Fix     string   `json:"fix,omitempty"`
+	Applies bool     `json:"applies"` // it is the rule of the program looked at
+}
+
+// Facts is what Explain is made from.
+type Facts struct {
+	Self       bool
+	Procs      int // GOMAXPROCS as the runtime says, for Self
+	Process    procs.Process
+	System     choice.System
+	Throttling cgroup.Throttling
+	Before     *cgroup.Throttling // an earlier reading
+	Between    time.Duration
+	Memory     cgroup.Memory
+	Warnings   []error
+}
+
+// NewExplain makes the document from the facts. The header is the caller's to fill in.
+func NewExplain(f Facts) *Explain {
+	l := f.System.Limits
+	if f.Before != nil {
+		l = l.Observed(*f.Before, f.Throttling)
+	}
+	prediction := f.System.Predict(f.Process)
+	e := &Explain{
+		Subject:    Subject{PID: f.Process.PID, Name: f.Process.Name, Command: f.Process.Command, Self: f.Self},
+		Limit:      newLimit(l, f.System.Inside),
+		Affinity:   Affinity{CPUs: l.Affinity},
+		Throttling: newThrottling(f),
+		Memory:     newMemory(f),
+		Go:         newGo(f.Process),
+		GOMAXPROCS: newGOMAXPROCS(f, prediction),
+		Warnings:   []string{},
+	}
+	for _, c := range f.System.Rules() {
+		e.Choices = append(e.Choices, Choice{
+			Rule: string(c.Rule), Procs: c.Procs, Limit: positive(c.Limit), Wrong: c.Wrong, Why: c.Why, Fix: c.Fix,
+			Applies: c.Rule == prediction.Rule,
+		})
+	}
+	for _, w := range append(l.Warnings, f.Warnings...) {
+		e.Warnings = append(e.Warnings, w.Error())
+	}
+	if l.State == cgroup.Unknown && len(l.Warnings) == 0 {
+		e.Warnings = append(e.Warnings, l.Reason.Error())
+	}
+	e.Warnings = append(e.Warnings, doubts(f, l)...)
+	return e
+}
+
+func newLimit(l, inside cgroup.Limits) Limit {
+	limit := Limit{
+		State: l.State.String(), CPUs: positive(l.CPUs), From: l.From, AtMost: l.AtMost,
+		Cgroup: l.Version.String(), Hybrid: l.Hybrid, Path: l.Path, Levels: []Level{},
+	}
+	if l.Reason != nil {
+		limit.Reason = l.Reason.Error()
+	}
+	if inside.State != l.State || inside.CPUs != l.CPUs {
+		limit.Inside = inside.State.String()
+		if inside.CPUs > 0 {
+			limit.Inside = strconv.FormatFloat(inside.CPUs, 'f', -1, 64) + " CPUs"
+		}
+	}
+	for _, level := range l.Levels {
+		v := Level{
+			Dir: level.Dir, CPUs: level.Quota.CPUs(), Quota: level.Quota.QuotaMicros, Period: level.Quota.PeriodMicros,
+			Burst: level.BurstMicros, Weight: level.Weight, Cpuset: level.Cpuset,
+			InForce: l.State == cgroup.Limited && level.Dir == l.From,
+		}
+		if level.Err != nil {
+			v.Error = level.Err.Error()
+		}
+		limit.Levels = append(limit.Levels, v)
+	}
+	return limit
+}
+
+// positive makes a number that is zero for "none" null.
+func positive(v float64) *float64 {
+	if v <= 0 {
+		return nil
+	}
+	return &v
+}
+
+func newThrottling(f Facts) Throttling {
+	now := f.Throttling
+	t := Throttling{Own: newCounters(now.Own), Owner: newCounters(now.Owner)}
+	if now.LocalKnown {
+		s := now.Local.Seconds()
+		t.LocalSeconds = &s
+	}
+	if f.Before == nil {
+		return t
+	}
+	t.Now = &Interval{
+		Seconds:   f.Between.Seconds(),
+		Periods:   now.Owner.Periods - f.Before.Owner.Periods,
+		Throttled: now.Owner.Throttled - f.Before.Owner.Throttled,
+	}
+	t.Now.Active = t.Now.Throttled > 0
+	if now.LocalKnown && f.Before.LocalKnown {
+		s := (now.Local - f.Before.Local).Seconds()
+		t.Now.LocalSeconds = &s
+		t.Now.Active = t.Now.Active || s > 0
+	}
+	return t
+}
+
+func newCounters(c cgroup.Counters) Counters {
+	return Counters{
+		Dir: c.Dir, Known: c.Known, Periods: c.Periods, Throttled: c.Throttled, ThrottledSeconds: c.ThrottledTime.Seconds(),
+		Bursts: c.Bursts, BurstSeconds: c.BurstTime.Seconds(),
+	}
+}
+
+func newMemory(f Facts) Memory {
+	m := Memory{
+		State: f.Memory.State.String(), Bytes: f.Memory.Bytes, From: f.Memory.From,
+		GOMEMLIMIT: f.Process.Env["GOMEMLIMIT"], GOGC: f.Process.Env["GOGC"],
+	}
+	if f.Memory.Reason != nil {
+		m.Reason = f.Memory.Reason.Error()
+	}
+	return m
+}
+
+func newGo(p procs.Process) *Go {
+	program := p.Program
+	if program == nil {
+		return nil
+	}
+	setting := func(name string) Setting {
+		s := program.Setting(name, p.Env)
+		return Setting{Built: s.Built, Env: s.Env, On: s.On}
+	}
+	env := func(name string) *string {
+		if v, ok := p.Env[name]; ok {
+			return &v
+		}
+		return nil
+	}
+	return &Go{
+		Version: program.GoVersion, GoLine: program.GoLine(), Path: program.Path,
+		Module: program.Module, ModuleVersion: program.Version,
+		Containermaxprocs: setting("containermaxprocs"), Updatemaxprocs: setting("updatemaxprocs"),
+		Automaxprocs: program.Automaxprocs.String(), Unthrottle: program.Unthrottle.String(),
+		GOMAXPROCS: env("GOMAXPROCS"), GODEBUG: env("GODEBUG"),
+	}
+}
+
+func newGOMAXPROCS(f Facts, p choice.Prediction) GOMAXPROCS {
+	g := GOMAXPROCS{Source: string(p.Source), Rule: string(p.Rule), Why: p.Why, Predicted: !f.Self}
+	if f.Self {
+		p.Procs = f.Procs
+	}
+	if p.Procs > 0 {
+		g.Value = &p.Procs
+	}
+	return g
+}
+
+// doubts are warnings about how the program was built and started.
+func doubts(f Facts, l cgroup.Limits) (warnings []string) {
+	p := f.Process
+	if p.EnvErr != nil {
+		warnings = append(warnings, "its environment can't be read, so GOMAXPROCS and GODEBUG in it are not known: "+p.EnvErr.Error())
+	}
+	program := p.Program
+	if program == nil {
+		return warnings
+	}
+	if env, set := p.Env["GOMAXPROCS"]; set && env != "" && unthrottle.UserProcs(env) == 0 {
+		warnings = append(warnings, "GOMAXPROCS="+strconv.Quote(env)+" in its environment is passed over by the runtime: it wants a whole number above zero")
+	}
+	if program.Minor() >= 25 && program.Automaxprocs >= procs.Linked && program.Setting("updatemaxprocs", p.Env).On {
+		warnings = append(warnings, "automaxprocs ends the runtime's automatic updates where it finds a limit: a later change of the limit is not followed")
+	}
+	if program.Automaxprocs >= procs.Linked && program.Unthrottle >= procs.Linked {
+		warnings = append(warnings, "automaxprocs and unthrottle are both linked: the one that comes last decides; remove automaxprocs")
+	}
+	if l.State == cgroup.Limited && program.Minor() >= 25 && program.Setting("containermaxprocs", p.Env).Built == "0" {
+		warnings = append(warnings, "its go line is "+program.GoLine()+", which turns off the runtime's reading of the limit; a go line of 1.25 or later turns it on")
+	}
+	return warnings
+}

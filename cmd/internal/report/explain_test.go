@@ -1,0 +1,120 @@
+package report
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/choice"
+	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+)
+
+func limited(cpus float64) choice.System {
+	l := cgroup.Limits{State: cgroup.Limited, CPUs: cpus, From: "/sys/fs/cgroup/a", Affinity: 8, Version: cgroup.V2}
+	return choice.System{Limits: l, Inside: l}
+}
+
+func TestExplainWarnings(t *testing.T) {
+	old := map[string]string{"containermaxprocs": "0", "updatemaxprocs": "0", "tlssha1": "1"}
+	tests := []struct {
+		name  string
+		facts Facts
+		want  []string // a part of each warning
+	}{
+		{"nothing", Facts{System: limited(2)}, nil},
+		{
+			"unreadable environment",
+			Facts{System: limited(2), Process: procs.Process{EnvErr: errors.New("permission denied")}},
+			[]string{"its environment can't be read, so GOMAXPROCS and GODEBUG in it are not known: permission denied"},
+		},
+		{
+			"passed over",
+			Facts{System: limited(2), Process: procs.Process{Program: &procs.Program{GoVersion: "go1.26.8"}, Env: map[string]string{"GOMAXPROCS": "2500m"}}},
+			[]string{`GOMAXPROCS="2500m" in its environment is passed over`},
+		},
+		{
+			"empty and good ones are not worth a warning",
+			Facts{System: limited(2), Process: procs.Process{Program: &procs.Program{GoVersion: "go1.26.8"}, Env: map[string]string{"GOMAXPROCS": ""}}},
+			nil,
+		},
+		{
+			"automaxprocs freezes",
+			Facts{System: limited(2), Process: procs.Process{Program: &procs.Program{GoVersion: "go1.26.8", Automaxprocs: procs.Imported}}},
+			[]string{"automaxprocs ends the runtime's automatic updates"},
+		},
+		{
+			"nothing to freeze",
+			Facts{System: limited(2), Process: procs.Process{Program: &procs.Program{GoVersion: "go1.24.1", Automaxprocs: procs.Imported}}},
+			nil,
+		},
+		{
+			"both linked",
+			Facts{System: limited(2), Process: procs.Process{Program: &procs.Program{GoVersion: "go1.24.1", Automaxprocs: procs.Linked, Unthrottle: procs.Imported}}},
+			[]string{"both linked"},
+		},
+		{
+			"old go line",
+			Facts{System: limited(2), Process: procs.Process{Program: &procs.Program{GoVersion: "go1.26.8", Defaults: old}}},
+			[]string{"its go line is 1.24, which turns off"},
+		},
+		{
+			"unknown limit says why",
+			Facts{System: choice.System{Limits: cgroup.Limits{Reason: errors.New("no /proc")}}},
+			[]string{"no /proc"},
+		},
+		{
+			"policy",
+			Facts{System: limited(2), Warnings: []error{errors.New("UNTHROTTLE=x: want something else")}},
+			[]string{"UNTHROTTLE=x"},
+		},
+	}
+	for _, tt := range tests {
+		got := NewExplain(tt.facts).Warnings
+		if len(got) != len(tt.want) {
+			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+			continue
+		}
+		for i := range got {
+			if !strings.Contains(got[i], tt.want[i]) {
+				t.Errorf("%s: got %q, want %q", tt.name, got[i], tt.want[i])
+			}
+		}
+	}
+}
+
+func TestExplainNow(t *testing.T) {
+	before := cgroup.Throttling{Local: time.Second, LocalKnown: true, Owner: cgroup.Counters{Periods: 10, Throttled: 2}}
+	after := cgroup.Throttling{Local: 3 * time.Second / 2, LocalKnown: true, Owner: cgroup.Counters{Periods: 20, Throttled: 5}}
+	e := NewExplain(Facts{System: limited(2), Before: &before, Throttling: after, Between: time.Second})
+	if now := e.Throttling.Now; now == nil || now.Periods != 10 || now.Throttled != 3 || *now.LocalSeconds != 0.5 || !now.Active {
+		t.Errorf("got %+v", now)
+	}
+	e = NewExplain(Facts{System: limited(2), Before: &after, Throttling: after, Between: time.Second})
+	if now := e.Throttling.Now; now == nil || now.Active {
+		t.Errorf("nothing grew: %+v", now)
+	}
+	// No quota in sight, and the group's time grows: hidden.
+	none := cgroup.Limits{State: cgroup.None, Affinity: 8}
+	e = NewExplain(Facts{System: choice.System{Limits: none, Inside: none}, Before: &before, Throttling: after})
+	if e.Limit.State != "hidden" || e.Limit.CPUs != nil || e.Limit.Reason == "" {
+		t.Errorf("got %+v", e.Limit)
+	}
+}
+
+func TestExplainGOMAXPROCS(t *testing.T) {
+	program := procs.Process{Program: &procs.Program{GoVersion: "go1.26.8"}}
+	e := NewExplain(Facts{System: limited(2.5), Process: program})
+	if g := e.GOMAXPROCS; !g.Predicted || g.Value == nil {
+		t.Errorf("another process: %+v", g)
+	}
+	e = NewExplain(Facts{System: limited(2.5), Process: program, Self: true, Procs: 5})
+	if g := e.GOMAXPROCS; g.Predicted || g.Value == nil || *g.Value != 5 {
+		t.Errorf("this process: %+v", g)
+	}
+	e = NewExplain(Facts{System: limited(2.5), Process: procs.Process{ProgramErr: procs.ErrNotGo}})
+	if g := e.GOMAXPROCS; g.Value != nil || g.Why != "not a Go program" || e.Go != nil {
+		t.Errorf("no Go program: %+v", g)
+	}
+}

@@ -1,0 +1,166 @@
+package unthrottle
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/unthrottle/unthrottle"
+
+// order is the import order of the packages, lowest first: a package imports only from lines above its own. A package
+// that is not here is an error, so that a new one gets its place with thought.
+var order = []string{
+	module + "/cgroup",
+	module,
+	module + "/auto",
+	module + "/maxprocs",
+
+	module + "/cmd/internal/procs",
+	module + "/cmd/internal/choice",
+	module + "/cmd/internal/report",
+	module + "/cmd/internal/render",
+	module + "/cmd/internal/cli",
+	module + "/cmd/unthrottle",
+}
+
+// outside are packages that the tests, the benchmarks and the virtual machine are made of. Nothing in order may import
+// them, save its tests.
+var outside = []string{
+	module + "/internal/fixture",
+	module + "/internal/kerneltest",
+	module + "/bench",
+	module + "/vmtest",
+}
+
+// noImport is what a package must not import, and why.
+var noImport = []struct{ in, path, why string }{
+	{"/cmd/", module + "/internal", "the command uses the library's public packages only"},
+	{"library", "log", "the library is silent"},
+	{"library", "log/slog", "it makes an importer's program some 300 KB larger"},
+	{"library", "net", "the library reads files only"},
+	{"library", "net/http", "the library reads files only"},
+	{"library", "os/exec", "the library starts nothing"},
+	{"library", "os/signal", "the library listens to nobody"},
+	{"/cmd/internal/render", "os", "a renderer writes to an io.Writer"},
+	{"/cmd/internal/report", "os", "a document is made from facts"},
+}
+
+// A goPackage is a directory with Go files.
+type goPackage struct {
+	path    string
+	doc     bool
+	imports map[string]bool // of its files other than tests
+}
+
+func TestStructure(t *testing.T) {
+	place := map[string]int{}
+	for i, path := range order {
+		place[path] = i
+	}
+	for _, p := range packages(t) {
+		if !p.doc {
+			t.Errorf("%s has no package comment", p.path)
+		}
+		if isOutside(p.path) {
+			continue
+		}
+		own, ok := place[p.path]
+		if !ok {
+			t.Errorf("%s has no place in the import order of structure_test.go", p.path)
+		}
+		for imported := range p.imports {
+			if !strings.HasPrefix(imported, module) {
+				continue
+			}
+			if at, ok := place[imported]; !ok || at >= own {
+				t.Errorf("%s must not import %s: see the import order", p.path, imported)
+			}
+		}
+		for _, no := range noImport {
+			inLibrary := no.in == "library" && !strings.HasPrefix(p.path, module+"/cmd/")
+			if (inLibrary || strings.HasPrefix(p.path+"/", module+no.in)) && p.imports[no.path] {
+				t.Errorf("%s must not import %s: %s", p.path, no.path, no.why)
+			}
+		}
+		for imported := range p.imports {
+			if first, _, _ := strings.Cut(imported, "/"); strings.Contains(first, ".") &&
+				!strings.HasPrefix(imported, module) && !strings.HasPrefix(p.path, module+"/cmd/") {
+				t.Errorf("%s must not import %s: the library has no dependencies", p.path, imported)
+			}
+		}
+	}
+}
+
+func isOutside(path string) bool {
+	for _, o := range outside {
+		if path == o || strings.HasPrefix(path, o+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// packages parses the imports of all packages of the repository.
+func packages(t *testing.T) map[string]*goPackage {
+	t.Helper()
+	found := map[string]*goPackage{}
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if name := d.Name(); name == "testdata" || name == "tools" || path != "." && strings.HasPrefix(name, ".") {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(path, ".go") {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly|parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		importPath := strings.TrimSuffix(module+"/"+filepath.ToSlash(filepath.Dir(path)), "/.")
+		p := found[importPath]
+		if p == nil {
+			p = &goPackage{path: importPath, imports: map[string]bool{}}
+			found[importPath] = p
+		}
+		p.doc = p.doc || file.Doc != nil
+		if !strings.HasSuffix(path, "_test.go") {
+			for _, spec := range file.Imports {
+				name, _ := strconv.Unquote(spec.Path.Value)
+				p.imports[name] = true
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found) < 4 {
+		t.Fatalf("found %d packages only", len(found))
+	}
+	return found
+}
+
+// TestGoMod holds what importers rely on: they gain one line, and keep their go line.
+func TestGoMod(t *testing.T) {
+	data, err := os.ReadFile("go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "module " + module + "\n\ngo 1.21\n"; strings.ReplaceAll(string(data), "\r\n", "\n") != want {
+		t.Errorf("go.mod is\n%s\nwant\n%s", data, want)
+	}
+	if _, err := os.Stat("go.sum"); err == nil {
+		t.Error("there is a go.sum: the library has no dependencies, not even for its tests")
+	}
+}
