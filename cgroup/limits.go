@@ -100,6 +100,14 @@ type Level struct {
 	Cpuset      string // CPUs of this level as a list such as "0-3,8"; "" when not readable
 }
 
+// File returns the file that holds the level's quota.
+func (l Level) File(v Version) string {
+	if v == V1 {
+		return join(l.Dir, "/cpu.cfs_quota_us")
+	}
+	return join(l.Dir, "/cpu.max")
+}
+
 // A Mount is a mounted cgroup file system of the kind that holds the CPU controller.
 type Mount struct {
 	Root  string // the cgroup that is visible at Point

@@ -30,7 +30,8 @@ func TestLeave(t *testing.T) {
 		{"not supported", cgroup.Limits{Reason: cgroup.ErrNotSupported}, leaving, nil},
 		{"hidden", cgroup.Limits{State: cgroup.Hidden, Reason: errors.New("throttled from above")}, leaving + ": throttled from above", nil},
 		{
-			"not visible", cgroup.Limits{Reason: fmt.Errorf("no mount: %w", cgroup.ErrNotVisible)},
+			"not visible",
+			cgroup.Limits{Reason: fmt.Errorf("no mount: %w", cgroup.ErrNotVisible)},
 			leaving + ": no mount: " + cgroup.ErrNotVisible.Error(), nil,
 		},
 		{"unknown", cgroup.Limits{Reason: bad}, "", bad},

@@ -240,18 +240,26 @@ func (t *explainText) program(e *report.Explain) {
 	t.line("GOMAXPROCS", t.style.bold(value)+": "+e.GOMAXPROCS.Why)
 }
 
+// settings says how the runtime's two switches stand, and who set them. Before Go 1.25 there were none.
 func settings(g *report.Go) string {
 	text := ""
 	for _, s := range []struct {
 		name string
 		s    report.Setting
 	}{{"containermaxprocs", g.Containermaxprocs}, {"updatemaxprocs", g.Updatemaxprocs}} {
-		if s.s.Built != "" {
-			text += ", " + s.name + "=" + s.s.Built + " built in"
+		state, by := "off", ""
+		if s.s.On {
+			state = "on"
 		}
-		if s.s.Env != "" {
-			text += ", " + s.name + "=" + s.s.Env + " by GODEBUG"
+		switch {
+		case s.s.Env != "":
+			by = " (GODEBUG says " + s.s.Env + ")"
+		case s.s.Built != "":
+			by = " (" + s.s.Built + " is built in)"
+		case !s.s.On:
+			continue
 		}
+		text += ", " + s.name + " " + state + by
 	}
 	return text
 }

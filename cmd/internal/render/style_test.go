@@ -4,12 +4,29 @@ import "testing"
 
 func TestNumbers(t *testing.T) {
 	tests := []struct{ got, want string }{
-		{number(0), "0"}, {number(1.5), "1.5"}, {number(0.43478), "0.435"}, {number(2), "2"}, {number(0.0001), "0.0001"},
-		{cpus(1), "1 CPU"}, {cpus(0.5), "0.5 CPUs"}, {cpus(16), "16 CPUs"},
-		{millis(150000), "150 ms"}, {millis(1), "0.001 ms"},
-		{seconds(0), "0 s"}, {seconds(0.0000015), "2 µs"}, {seconds(0.0123), "12.3 ms"}, {seconds(1.5), "1.5 s"}, {seconds(1234.5), "1235 s"},
-		{bytes(0), "0 B"}, {bytes(1023), "1023 B"}, {bytes(1 << 20), "1 MiB"}, {bytes(300 << 20), "300 MiB"}, {bytes(1536 << 20), "1.5 GiB"},
-		{plural(1, "period"), "1 period"}, {plural(0, "period"), "0 periods"}, {plural(25, "period"), "25 periods"},
+		{number(0), "0"},
+		{number(1.5), "1.5"},
+		{number(0.43478), "0.435"},
+		{number(2), "2"},
+		{number(0.0001), "0.0001"},
+		{cpus(1), "1 CPU"},
+		{cpus(0.5), "0.5 CPUs"},
+		{cpus(16), "16 CPUs"},
+		{millis(150000), "150 ms"},
+		{millis(1), "0.001 ms"},
+		{seconds(0), "0 s"},
+		{seconds(0.0000015), "2 µs"},
+		{seconds(0.0123), "12.3 ms"},
+		{seconds(1.5), "1.5 s"},
+		{seconds(1234.5), "1235 s"},
+		{bytes(0), "0 B"},
+		{bytes(1023), "1023 B"},
+		{bytes(1 << 20), "1 MiB"},
+		{bytes(300 << 20), "300 MiB"},
+		{bytes(1536 << 20), "1.5 GiB"},
+		{plural(1, "period"), "1 period"},
+		{plural(0, "period"), "0 periods"},
+		{plural(25, "period"), "25 periods"},
 	}
 	for _, tt := range tests {
 		if tt.got != tt.want {

@@ -49,6 +49,7 @@ type Limit struct {
 // Level is one cgroup on the way up.
 type Level struct {
 	Dir     string  `json:"dir"`
+	File    string  `json:"file"` // that holds the quota; it need not exist
 	CPUs    float64 `json:"cpus,omitempty"`
 	Quota   int64   `json:"quota_us,omitempty"`
 	Period  int64   `json:"period_us,omitempty"`
@@ -206,7 +207,7 @@ func newLimit(l, inside cgroup.Limits) Limit {
 	}
 	for _, level := range l.Levels {
 		v := Level{
-			Dir: level.Dir, CPUs: level.Quota.CPUs(), Quota: level.Quota.QuotaMicros, Period: level.Quota.PeriodMicros,
+			Dir: level.Dir, File: level.File(l.Version), CPUs: level.Quota.CPUs(), Quota: level.Quota.QuotaMicros, Period: level.Quota.PeriodMicros,
 			Burst: level.BurstMicros, Weight: level.Weight, Cpuset: level.Cpuset,
 			InForce: l.State == cgroup.Limited && level.Dir == l.From,
 		}

@@ -1,0 +1,14 @@
+# The quick part of .ci/run, for before a commit.
+
+packages = ./... ./cmd/... ./bench/... ./vmtest/...
+
+.PHONY: check
+check: bin/gofumpt
+	@test -z "$$(bin/gofumpt -l . | tee /dev/stderr)"
+	go vet $(packages)
+	bin/staticcheck $(packages)
+	for m in . cmd bench vmtest tools; do GOWORK=off go -C $$m mod tidy -diff || exit 1; done
+	go test -race ./... ./cmd/...
+
+bin/gofumpt: tools/go.mod
+	GOWORK=off go -C tools build -o ../bin/ honnef.co/go/tools/cmd/staticcheck mvdan.cc/gofumpt
