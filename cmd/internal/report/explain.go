@@ -323,7 +323,7 @@ func doubts(f Facts, l cgroup.Limits) (warnings []string) {
 	if program.Automaxprocs >= procs.Linked && program.Unthrottle >= procs.Linked {
 		warnings = append(warnings, "automaxprocs and unthrottle are both linked: the one that comes last decides; remove automaxprocs")
 	}
-	if l.State == cgroup.Limited && program.Minor() >= 25 && program.Setting("containermaxprocs", p.Env).Built == "0" {
+	if s := program.Setting("containermaxprocs", p.Env); l.State == cgroup.Limited && program.Minor() >= 25 && s.Built == "0" && !s.On {
 		warnings = append(warnings, "its go line is "+program.GoLine()+", which turns off the runtime's reading of the limit; a go line of 1.25 or later turns it on")
 	}
 	return warnings

@@ -60,6 +60,13 @@ func TestExplainWarnings(t *testing.T) {
 			[]string{"its go line is 1.24, which turns off"},
 		},
 		{
+			"old go line, turned on all the same",
+			Facts{System: limited(2), Process: procs.Process{
+				Program: &procs.Program{GoVersion: "go1.26.8", Defaults: old}, Env: map[string]string{"GODEBUG": "containermaxprocs=1"},
+			}},
+			nil,
+		},
+		{
 			"unknown limit says why",
 			Facts{System: choice.System{Limits: cgroup.Limits{Reason: errors.New("no /proc")}}},
 			[]string{"no /proc"},
