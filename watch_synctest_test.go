@@ -22,23 +22,27 @@ func TestWatchInterval(t *testing.T) {
 	start(t)
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
-		var told []int
+		told := make(chan int, 10)
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			Watch(ctx, Options{Interval: 10 * time.Second}, func(d Decision) { told = append(told, d.Policy.User) })
+			Watch(ctx, Options{Interval: 10 * time.Second}, func(d Decision) { told <- d.Policy.User })
 		}()
 		synctest.Wait()
 		os.Setenv("GOMAXPROCS", "7")
 		time.Sleep(9 * time.Second)
 		synctest.Wait()
-		if len(told) != 1 {
-			t.Errorf("after 9 s told %v, want one decision", told)
+		if n := len(told); n != 1 {
+			t.Errorf("after 9 s told %d times, want once", n)
 		}
+		<-told
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if len(told) != 2 || told[1] != 7 {
-			t.Errorf("after 11 s told %v, want a second decision with 7", told)
+		if n := len(told); n != 1 {
+			t.Fatalf("after 11 s told %d times more, want once", n)
+		}
+		if user := <-told; user != 7 {
+			t.Errorf("told of GOMAXPROCS=%d, want 7", user)
 		}
 		cancel()
 		<-done

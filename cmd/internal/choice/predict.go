@@ -33,21 +33,22 @@ func (s System) Predict(p procs.Process) Prediction {
 	if p.Program == nil {
 		return Prediction{Why: reason(p.ProgramErr)}
 	}
-	runtime := s.runtime(p)
 	env, set := p.Env["GOMAXPROCS"]
-	switch n := unthrottle.UserProcs(env); {
-	case n > 0:
+	if n := unthrottle.UserProcs(env); n > 0 {
 		return Prediction{Procs: n, Source: FromEnvironment, Why: "GOMAXPROCS=" + env + " in its environment"}
-	case p.Program.Unthrottle >= procs.Linked:
-		c := s.Of(Unthrottle)
-		d := unthrottle.Decide(s.Inside, s.Policy)
-		return Prediction{Procs: c.Procs, Source: FromUnthrottle, Rule: Unthrottle, Why: d.String()}
-	case p.Program.Automaxprocs >= procs.Linked && !set:
-		if c := s.Of(Automaxprocs); c.Limit > 0 {
+	}
+	if p.Program.Unthrottle >= procs.Linked {
+		// Without a number of its own it leaves the choice to the others.
+		if d := unthrottle.Decide(s.Inside, s.Policy); d.Procs > 0 {
+			return Prediction{Procs: d.Procs, Source: FromUnthrottle, Rule: Unthrottle, Why: d.String()}
+		}
+	}
+	if p.Program.Automaxprocs >= procs.Linked && !set { // set to any text, it does nothing
+		if c := s.Of(Automaxprocs); c.limited {
 			return Prediction{Procs: c.Procs, Source: FromAutomaxprocs, Rule: Automaxprocs, Why: "automaxprocs rounds its limit down"}
 		}
 	}
-	return runtime
+	return s.runtime(p)
 }
 
 func reason(err error) string {
@@ -72,9 +73,12 @@ func (s System) runtime(p procs.Process) Prediction {
 	}
 	c := s.Of(rule)
 	if c.Procs == 0 {
-		return Prediction{Rule: rule, Why: "the number of CPUs is not known"}
+		if why = c.Why; why == "" {
+			why = "the number of CPUs is not known"
+		}
+		return Prediction{Rule: rule, Why: why}
 	}
-	if c.Limit > 0 && c.Procs < s.Limits.Affinity {
+	if c.limited && c.Procs < s.Limits.Affinity {
 		return Prediction{Procs: c.Procs, Source: FromLimit, Rule: rule, Why: "the Go runtime rounds its limit up, to 2 at least"}
 	}
 	if why == "" {

@@ -156,7 +156,10 @@ func (p *Program) Minor() int {
 		return 0
 	}
 	digits := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789"))]
-	n, _ := strconv.Atoi(digits)
+	n, err := strconv.Atoi(digits)
+	if err != nil {
+		return 0
+	}
 	return n
 }
 
@@ -178,7 +181,8 @@ var changes = []struct {
 
 // GoLine returns what can be told of the go line in the main module's go.mod, which the file does not hold itself, from
 // the defaults that were built in because of it: "1.24" or, at the ends, "1.20 or older" and "1.26 or later". It is ""
-// for a program older than Go 1.21, which had no such defaults.
+// for a program older than Go 1.21, which had no such defaults. A directive "go:debug default=go1.22" leaves the same in
+// the file as that go line.
 func (p *Program) GoLine() string {
 	version := p.Minor()
 	if version < 21 {
@@ -206,7 +210,7 @@ func (p *Program) has(settings []string) bool {
 	return true
 }
 
-// A Setting is a GODEBUG setting that is on unless it is set to 0.
+// A Setting is a GODEBUG setting that is on unless it is set to 0 or less.
 type Setting struct {
 	Built string // built in: "0", "1" or ""
 	Env   string // from GODEBUG in the environment: "0", "1", … or ""
@@ -215,11 +219,11 @@ type Setting struct {
 
 // Setting returns containermaxprocs or updatemaxprocs for a program that was started with this environment.
 func (p *Program) Setting(name string, env map[string]string) Setting {
-	s := Setting{Built: p.Defaults[name], Env: ParseGODEBUG(env["GODEBUG"])[name]}
-	value := s.Env
-	if value == "" {
-		value = s.Built
+	s := Setting{Built: p.Defaults[name], Env: ParseGODEBUG(env["GODEBUG"])[name], On: p.Minor() >= 25}
+	for _, text := range []string{s.Built, s.Env} { // the runtime passes over what is no number
+		if n, err := strconv.ParseInt(text, 10, 32); err == nil {
+			s.On = n > 0 && p.Minor() >= 25
+		}
 	}
-	s.On = p.Minor() >= 25 && value != "0"
 	return s
 }
