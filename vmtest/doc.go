@@ -1,7 +1,9 @@
-// Package vmtest answers one question: does the library read, decide and follow
-// CPU limits correctly on a real kernel with cgroup v2 and many CPUs?
+// Package vmtest answers two questions about a real kernel with cgroup v2 and many
+// CPUs. Does the library read, decide and follow CPU limits correctly there? And
+// does `unthrottle explain` tell the truth: is the limit the one it names, and is
+// the GOMAXPROCS that it predicts the one that real programs have?
 //
-// Most test machines cannot answer it. They have two CPUs, their cgroup files
+// Most test machines cannot answer them. They have two CPUs, their cgroup files
 // are read-only, or the cpu controller still sits on version 1. So this package
 // boots a small virtual machine and runs the tests of package guest inside it.
 //
@@ -9,13 +11,24 @@
 // result for each guest test, with its output, and an error when the machine
 // did not get to the end. The pieces:
 //
-//   - Build compiles package guest as a test binary and package guestinit as
-//     the machine's first process, both static, and packs them into an
-//     initramfs. The archive is written here; no cpio program is needed.
+//   - Subjects are the programs to explain: one source (folder subject), built by
+//     Go 1.24 to 1.27, with an old go line, with automaxprocs and with package
+//     auto. Subject.Build makes each in a module of its own, outside of the
+//     workspace.
+//   - Build compiles package guest as a test binary, package guestinit as the
+//     machine's first process, and the command unthrottle, all static, and packs
+//     them and the subjects into an initramfs. The archive is written here; no cpio
+//     program is needed.
 //   - Boot starts qemu without acceleration, reads what the guest writes to its
 //     first serial port, and waits for the end. Kernel messages go to the
 //     second serial port, so they cannot mix with the results.
 //   - ParseTests splits the output of a test binary into tests.
+//
+// The tests of explain put every subject into every layout: limits on the own
+// group or above, more CPUs than limit and the other way round, CPU sets,
+// containers of the present kind and in the host's cgroup namespace, no cgroups at
+// all. They compare what explain says, from outside and from inside, with what the
+// program prints. A line "predicted=real" for each layout shows both (go test -v).
 //
 // Kernel modules are not loaded, so the kernel must have its 8250 serial driver
 // and cgroups built in. The kernels of Debian and Ubuntu do.
@@ -36,7 +49,16 @@
 //	UNTHROTTLE_VM_KERNEL   the vmlinuz to boot; default: the newest one that
 //	                       setup.sh left in KernelDir, else in /boot
 //	UNTHROTTLE_VM_RUN      a -test.run pattern for the guest tests; no spaces
-//	UNTHROTTLE_REQUIRE_VM  1: fail instead of skip when qemu or the kernel is missing
+//	UNTHROTTLE_REQUIRE_VM  1: fail instead of skip when qemu, the kernel, or
+//	                       something that a subject needs is missing
+//
+// The subjects need four Go toolchains and one module, which the go
+// command fetches when they are not here yet. A subject that cannot be had is left
+// out and shown as a skip with the reason.
+//
+// One boot takes about a minute on two CPUs. On a kernel that is not the newest one
+// here, the longest test (TestExplain) is left out, unless UNTHROTTLE_VM_RUN names
+// tests.
 //
 // Two facilities depend on the kernel's age. cpu.stat.local, which the tests of
 // hidden limits need, is not in Debian 12's own kernel (6.1); there those parts

@@ -9,10 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -41,6 +43,11 @@ func FindKernel() (string, error) {
 		}
 		return path, nil
 	}
+	return newestKernel()
+}
+
+// newestKernel is FindKernel without the environment.
+func newestKernel() (string, error) {
 	var refused error
 	for _, dir := range []string{KernelDir, "/boot"} {
 		paths, err := filepath.Glob(filepath.Join(dir, "vmlinuz-*"))
@@ -100,61 +107,71 @@ func digits(s string) int {
 	return len(s) - len(strings.TrimLeft(s, "0123456789"))
 }
 
-// Build compiles the guest's programs and writes an initramfs into dir. It runs
-// the go command in the current directory, which must be inside this module.
-func Build(ctx context.Context, dir string) (initramfs string, err error) {
-	const module = "github.com/unthrottle/unthrottle/vmtest"
-	testBinary, initBinary := filepath.Join(dir, "guest.test"), filepath.Join(dir, "init")
-	if err := compile(ctx, "test", "-c", "-ldflags=-s -w", "-o", testBinary, module+"/guest"); err != nil {
-		return "", err
+// Where the programs are in the machine.
+const (
+	TestBinary = "/guest.test"
+	Command    = "/unthrottle"
+	SubjectDir = "/subject"
+)
+
+const module = "github.com/unthrottle/unthrottle/vmtest"
+
+// Build compiles the guest's programs and the command, and writes an initramfs
+// with them and the subjects, which Subject.Build has made, into dir. It runs the go
+// command in the current directory, which must be inside this module, in the
+// workspace: the command is in a module that this one does not require.
+func Build(ctx context.Context, dir string, subjects []string) (initramfs string, err error) {
+	files := []struct {
+		inside string // path in the machine
+		build  []string
+	}{
+		{"/init", []string{"build", module + "/guestinit"}},
+		{TestBinary, []string{"test", "-c", module + "/guest"}},
+		{Command, []string{"build", library + "/cmd/unthrottle"}},
 	}
-	if err := compile(ctx, "build", "-ldflags=-s -w", "-o", initBinary, module+"/guestinit"); err != nil {
-		return "", err
+	programs := map[string]string{}
+	for _, f := range files {
+		out := filepath.Join(dir, filepath.Base(f.inside))
+		last := len(f.build) - 1
+		args := append(append([]string{}, f.build[:last]...), "-ldflags=-s -w", "-o", out, f.build[last])
+		if _, err := runGo(ctx, "", nil, args...); err != nil {
+			return "", err
+		}
+		programs[f.inside] = out
+	}
+	for _, file := range subjects {
+		programs[SubjectDir+"/"+filepath.Base(file)] = file
 	}
 	initramfs = filepath.Join(dir, "initramfs.cpio")
-	if err := writeInitramfs(initramfs, initBinary, testBinary); err != nil {
+	if err := writeInitramfs(initramfs, programs); err != nil {
 		return "", fmt.Errorf("writing %s: %w", initramfs, err)
 	}
 	return initramfs, nil
 }
 
-func compile(ctx context.Context, args ...string) error {
-	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, out)
-	}
-	return nil
-}
-
-// TestBinary is the path of the guest's test binary in the initramfs.
-const TestBinary = "/guest.test"
-
-// writeInitramfs packs the programs with the folders that guestinit mounts on,
-// and the two devices that exist before it has mounted anything: the console,
-// which the kernel opens for the first process, and null, without which a Go
-// program whose standard files are closed does not start.
-func writeInitramfs(path, initBinary, testBinary string) error {
-	init, err := os.ReadFile(initBinary)
-	if err != nil {
-		return err
-	}
-	test, err := os.ReadFile(testBinary)
-	if err != nil {
-		return err
-	}
+// writeInitramfs packs programs, from their paths in the machine to their files
+// here, with the folders that guestinit mounts on, and the two devices that exist
+// before it has mounted anything: the console, which the kernel opens for the
+// first process, and null, without which a Go program whose standard files are
+// closed does not start.
+func writeInitramfs(path string, programs map[string]string) error {
 	f, err := os.Create(path)
 	if err != nil {
 		return err
 	}
 	c := cpioWriter{w: f}
-	for _, dir := range []string{"dev", "proc", "sys", "tmp"} {
+	for _, dir := range []string{"dev", "proc", "sys", "tmp", strings.TrimPrefix(SubjectDir, "/")} {
 		c.dir(dir)
 	}
 	c.char("dev/console", 5, 1)
 	c.char("dev/null", 1, 3)
-	c.program("init", init)
-	c.program(strings.TrimPrefix(TestBinary, "/"), test)
+	for _, inside := range slices.Sorted(maps.Keys(programs)) {
+		content, err := os.ReadFile(programs[inside])
+		if err != nil {
+			return errors.Join(err, f.Close())
+		}
+		c.program(strings.TrimPrefix(inside, "/"), content)
+	}
 	return errors.Join(c.close(), f.Close())
 }
 
@@ -162,7 +179,7 @@ func writeInitramfs(path, initBinary, testBinary string) error {
 type Machine struct {
 	Qemu, Kernel, Initramfs string
 	CPUs                    int
-	Run                     string    // -test.run for the guest; "" runs everything
+	Run, Skip               string    // -test.run and -test.skip for the guest; may be ""
 	Progress                io.Writer // gets the guest's output as it comes; may be nil
 }
 
@@ -236,8 +253,12 @@ func qemuArgs(m Machine, console string) []string {
 	// The watchdogs measure wall-clock time, and an emulated machine on a busy
 	// host is slow enough to alarm them.
 	kernelArgs := "console=ttyS1 quiet panic=-1 oops=panic nokaslr mitigations=off nowatchdog rcupdate.rcu_cpu_stall_suppress=1"
+	kernelArgs += " --" // what follows goes to the first process
 	if m.Run != "" {
-		kernelArgs += " -- -test.run=" + m.Run // what follows -- goes to the first process
+		kernelArgs += " -test.run=" + m.Run
+	}
+	if m.Skip != "" {
+		kernelArgs += " -test.skip=" + m.Skip
 	}
 	return []string{
 		"-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/unthrottle/unthrottle/vmtest"
 )
 
 const cgroupRoot = "/sys/fs/cgroup"
@@ -85,23 +87,26 @@ func (g group) move(a *agent) {
 // start runs an agent in g, from its first instruction on.
 func (g group) start(change ...func(*exec.Cmd)) *agent {
 	g.t.Helper()
-	dir, err := os.Open(g.dir)
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	defer dir.Close()
-	self, err := os.Executable()
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	cmd := exec.Command(self)
+	cmd := g.command(vmtest.TestBinary)
 	cmd.Env = append(os.Environ(), agentEnv+"=1")
-	cmd.Stderr = os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd())}
 	for _, f := range change {
 		f(cmd)
 	}
 	return startAgent(g.t, cmd)
+}
+
+// command makes a command that will be in g from its first instruction on.
+func (g group) command(path string, args ...string) *exec.Cmd {
+	g.t.Helper()
+	dir, err := os.Open(g.dir)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.t.Cleanup(func() { dir.Close() })
+	cmd := exec.Command(path, args...)
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd())}
+	return cmd
 }
 
 // poll waits until ok, and reports whether it came to that.

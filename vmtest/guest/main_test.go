@@ -3,6 +3,7 @@
 package guest
 
 import (
+	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -11,12 +12,17 @@ import (
 const (
 	guestEnv = "UNTHROTTLE_GUEST"       // set by guestinit
 	agentEnv = "UNTHROTTLE_GUEST_AGENT" // set by group.start
+	boxEnv   = "UNTHROTTLE_GUEST_BOX"   // set by place.command
 )
 
 func TestMain(m *testing.M) {
 	if os.Getenv(agentEnv) != "" {
 		runAgent(os.Stdin, os.Stdout)
 		return
+	}
+	if kind := os.Getenv(boxEnv); kind != "" {
+		fmt.Fprintln(os.Stderr, "entering box:", enterBox(box(kind), os.Args[1:]))
+		os.Exit(1)
 	}
 	os.Exit(m.Run())
 }
