@@ -40,9 +40,9 @@
 // # Running it
 //
 //	sudo ./setup.sh                         # qemu and a kernel, once
-//	go test -v .                            # 4 and 16 CPUs
-//	go test -v -run TestVM/cpus=4 .         # one machine
-//	UNTHROTTLE_VM_RUN=TestWatch go test -v . # some guest tests
+//	go test -count 1 -v .                             # 4 and 16 CPUs
+//	go test -count 1 -v -run TestVM/cpus=4 .          # one machine
+//	UNTHROTTLE_VM_RUN=TestWatch go test -count 1 -v . # some guest tests
 //
 // The environment:
 //

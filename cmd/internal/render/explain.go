@@ -290,7 +290,7 @@ func environment(g *report.Go) string {
 func (t *explainText) choices(e *report.Explain) {
 	t.b.WriteString("\n" + t.style.bold("What each rule chooses here") + "\n")
 	t.b.WriteString(t.style.dim("  "+pad("rule", 21)+padLeft("GOMAXPROCS", 10)+"  "+pad("limit it sees", 15)) + "\n")
-	for _, c := range e.Choices {
+	for i, c := range e.Choices {
 		mark := "  "
 		if c.Applies {
 			mark = "→ "
@@ -305,9 +305,12 @@ func (t *explainText) choices(e *report.Explain) {
 		row := mark + pad(c.Rule, 21) + padLeft(procs, 10) + "  "
 		switch {
 		case c.Wrong:
-			row += pad(sees, 15) + t.style.bad("wrong: "+c.Why) + "\n" + pad("", 50) + "fix: " + c.Fix
+			row += pad(sees, 15) + t.style.bad("wrong: "+c.Why)
+			if next := i + 1; next == len(e.Choices) || e.Choices[next].Fix != c.Fix { // one fix may serve several rows
+				row += "\n" + pad("", 50) + "fix: " + c.Fix
+			}
 		case c.Why != "":
-			row += pad(sees, 15) + "no harm here: " + c.Why
+			row += pad(sees, 15) + "no difference here: " + c.Why
 		default:
 			row += sees
 		}
