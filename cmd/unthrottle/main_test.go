@@ -16,7 +16,13 @@ import (
 
 var update = flag.Bool("update", false, "write what was printed into the scripts' expected files")
 
+// asCommand in the environment makes the test binary the command.
+const asCommand = "UNTHROTTLE_TEST_COMMAND"
+
 func TestMain(m *testing.M) {
+	if os.Getenv(asCommand) != "" {
+		main()
+	}
 	testscript.Main(m, map[string]func(){"unthrottle": main})
 }
 

@@ -127,6 +127,25 @@ func (g *Group) Command(name string, args ...string) *exec.Cmd {
 	return exec.Command("/bin/sh", append(sh, args...)...)
 }
 
+// Start starts what Command returned, and waits until it is in the group.
+func (g *Group) Start(cmd *exec.Cmd) {
+	g.t.Helper()
+	if err := cmd.Start(); err != nil {
+		g.t.Fatal(err)
+	}
+	for i := 0; i < 1000; i++ {
+		procs, err := os.ReadFile(filepath.Join(g.Dir, "cgroup.procs"))
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		if strings.Contains("\n"+string(procs), "\n"+strconv.Itoa(cmd.Process.Pid)+"\n") {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	g.t.Fatalf("process %d did not come into %s", cmd.Process.Pid, g.Dir)
+}
+
 // Burn uses CPU in all threads for d.
 func Burn(d time.Duration) {
 	done := make(chan struct{})

@@ -1,7 +1,9 @@
 package choice
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/unthrottle/unthrottle"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
@@ -52,10 +54,13 @@ func (s System) Predict(p procs.Process) Prediction {
 }
 
 func reason(err error) string {
-	if err == nil {
+	switch {
+	case err == nil || errors.Is(err, procs.ErrNotGo):
 		return procs.ErrNotGo.Error()
+	case errors.Is(err, fs.ErrPermission):
+		return "its program can't be read without root, or without being its user"
 	}
-	return err.Error()
+	return "its program can't be read: " + err.Error()
 }
 
 // runtime says what the Go runtime alone makes of the system for this program.

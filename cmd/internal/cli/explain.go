@@ -145,13 +145,19 @@ func readFacts(ctx context.Context, o explainOptions, pid int) (report.Facts, er
 	source := cgroup.Source{Root: o.root, PID: pid}
 	if runtime.GOOS == "linux" {
 		var err error
-		if f.Process, err = procs.Read(o.root, pid); err != nil && (pid != 0 || o.root == "") {
+		f.Process, err = procs.Read(o.root, pid)
+		switch {
+		case err == nil:
+		case pid != 0:
 			return f, withHint(err, "pgrep NAME finds a process's pid")
+		case f.Self: // /proc is hidden, but we know ourselves
+			f.Process = procs.Self()
+			f.Warnings = append(f.Warnings, err)
 		}
 	}
 	policy, warnings := unthrottle.ParsePolicy(func(name string) string { return f.Process.Env[name] })
 	policy.User = unthrottle.UserProcs(f.Process.Env["GOMAXPROCS"])
-	f.Warnings = warnings
+	f.Warnings = append(f.Warnings, warnings...)
 	f.System = choice.ReadSystem(o.root, pid, policy)
 	f.Memory = cgroup.ReadMemory(source)
 	f.Throttling = cgroup.ReadThrottling(source, f.System.Limits)

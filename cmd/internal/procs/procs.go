@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 )
@@ -33,8 +35,11 @@ func Read(root string, pid int) (Process, error) {
 	p := Process{PID: pid}
 	stat, err := os.ReadFile(dir + "/stat")
 	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, fs.ErrNotExist) && pid != 0 {
 			return p, fmt.Errorf("no process %d", pid)
+		}
+		if pid == 0 {
+			return p, fmt.Errorf("reading this process: %w", err)
 		}
 		return p, fmt.Errorf("reading process %d: %w", pid, err)
 	}
@@ -52,6 +57,16 @@ func Read(root string, pid int) (Process, error) {
 	}
 	p.Program, p.ProgramErr = ReadProgram(dir + "/exe")
 	return p, nil
+}
+
+// Self is what the calling process knows of itself, for where /proc can't be read.
+func Self() Process {
+	p := Process{PID: os.Getpid(), Name: filepath.Base(os.Args[0]), Command: os.Args}
+	p.Env = parseEnviron([]byte(strings.Join(os.Environ(), "\x00")))
+	if info, ok := debug.ReadBuildInfo(); ok {
+		p.Program = newProgram(info)
+	}
+	return p
 }
 
 // Dir returns the directory of a process below root; pid 0 is the calling process.

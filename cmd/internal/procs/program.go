@@ -63,6 +63,12 @@ func ReadProgram(path string) (*Program, error) {
 	if err != nil {
 		return nil, ErrNotGo // it was opened, so the file holds no build information
 	}
+	p := newProgram(info)
+	p.findLibraries(f, info)
+	return p, nil
+}
+
+func newProgram(info *debug.BuildInfo) *Program {
 	p := &Program{GoVersion: info.GoVersion, Path: info.Path, Module: info.Main.Path, Version: info.Main.Version}
 	p.Defaults = map[string]string{}
 	for _, s := range info.Settings {
@@ -70,8 +76,7 @@ func ReadProgram(path string) (*Program, error) {
 			p.Defaults = ParseGODEBUG(s.Value)
 		}
 	}
-	p.findLibraries(f, info)
-	return p, nil
+	return p
 }
 
 // findLibraries looks in the table of function names for what sets GOMAXPROCS.
