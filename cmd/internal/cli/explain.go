@@ -78,6 +78,9 @@ func newExplain(stdio IO) *cobra.Command {
 		if o.detach && len(command) == 0 {
 			return usage("unthrottle explain --detach -- COMMAND", "--detach is for a command that explain starts")
 		}
+		if runtime.GOOS != "linux" && o.root == "" && (pid != 0 || len(command) > 0) {
+			return withHint(errors.New("only Linux shows another process's limit"), "unthrottle explain alone works here")
+		}
 		out, err := newOutput(o.output, stdio.Out)
 		if err != nil {
 			return err
@@ -143,15 +146,15 @@ func newHeader(verb string) report.Header {
 func readFacts(ctx context.Context, o explainOptions, pid int) (report.Facts, error) {
 	f := report.Facts{Self: pid == 0 && o.root == "", Procs: runtime.GOMAXPROCS(0)}
 	source := cgroup.Source{Root: o.root, PID: pid}
-	if runtime.GOOS == "linux" {
-		var err error
-		f.Process, err = procs.Read(o.root, pid)
-		switch {
-		case err == nil:
-		case pid != 0:
-			return f, withHint(err, "pgrep NAME finds a process's pid")
-		case f.Self: // /proc is hidden, but we know ourselves
-			f.Process = procs.Self()
+	var err error
+	f.Process, err = procs.Read(o.root, pid)
+	switch {
+	case err == nil:
+	case pid != 0:
+		return f, withHint(err, "pgrep NAME finds a process's pid")
+	case f.Self: // there is no /proc to see, but we know ourselves
+		f.Process = procs.Self()
+		if runtime.GOOS == "linux" {
 			f.Warnings = append(f.Warnings, err)
 		}
 	}
