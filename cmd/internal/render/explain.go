@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -14,6 +15,7 @@ import (
 // ExplainText writes the document of explain for people: one screen, the answer first.
 func ExplainText(w io.Writer, e *report.Explain, style Style) error {
 	t := &explainText{style: style}
+	e = printableExplain(e)
 	t.limit(e)
 	t.line("CPUs", affinity(e))
 	t.throttling(e)
@@ -28,6 +30,42 @@ func ExplainText(w io.Writer, e *report.Explain, style Style) error {
 	}
 	_, err := io.WriteString(w, t.b.String())
 	return err
+}
+
+// printableExplain returns a copy of e whose texts are printable.
+func printableExplain(e *report.Explain) *report.Explain {
+	c := *e
+	c.Limit.Levels = slices.Clone(e.Limit.Levels)
+	c.Warnings = slices.Clone(e.Warnings)
+	c.Choices = slices.Clone(e.Choices)
+	texts := []*string{
+		&c.Subject.Name, &c.Limit.From, &c.Limit.Reason, &c.Memory.GOMEMLIMIT, &c.Memory.GOGC, &c.GOMAXPROCS.Why,
+	}
+	for i := range c.Limit.Levels {
+		texts = append(texts, &c.Limit.Levels[i].Dir, &c.Limit.Levels[i].Error, &c.Limit.Levels[i].Cpuset)
+	}
+	for i := range c.Warnings {
+		texts = append(texts, &c.Warnings[i])
+	}
+	for i := range c.Choices {
+		texts = append(texts, &c.Choices[i].Why)
+	}
+	if e.Go != nil {
+		g := *e.Go
+		c.Go = &g
+		texts = append(texts, &g.Version)
+		for _, env := range []**string{&g.GOMAXPROCS, &g.GODEBUG} {
+			if *env != nil {
+				value := **env
+				*env = &value
+				texts = append(texts, &value)
+			}
+		}
+	}
+	for _, text := range texts {
+		*text = printable(*text)
+	}
+	return &c
 }
 
 type explainText struct {

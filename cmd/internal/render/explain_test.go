@@ -110,3 +110,35 @@ func TestExplainText(t *testing.T) {
 		}
 	}
 }
+
+// TestExplainTextIsSafe hides terminal sequences in everything that comes from a process or from the names of files.
+func TestExplainTextIsSafe(t *testing.T) {
+	evil := "a\x1b[2J\x07\nb"
+	e := &report.Explain{
+		Subject: report.Subject{PID: 7, Name: evil},
+		Limit: report.Limit{
+			State: "unknown", Reason: evil, From: evil,
+			Levels: []report.Level{{Dir: "/x/" + evil, Error: evil, Cpuset: evil}, {Dir: "/x"}},
+		},
+		Memory:     report.Memory{State: "none", GOMEMLIMIT: evil, GOGC: evil},
+		Go:         &report.Go{Version: evil, GOMAXPROCS: ptr(evil), GODEBUG: ptr(evil), Automaxprocs: "no", Unthrottle: "no"},
+		GOMAXPROCS: report.GOMAXPROCS{Why: evil},
+		Choices:    []report.Choice{{Rule: "x", Why: evil}},
+		Warnings:   []string{evil},
+	}
+	var b strings.Builder
+	if err := ExplainText(&b, e, Style{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range strings.Split(b.String(), "\n") {
+		if printable(line) != line {
+			t.Errorf("not safe: %q", line)
+		}
+	}
+	if n := strings.Count(b.String(), `a\x1b[2J\a\nb`); n < 10 {
+		t.Errorf("%d of the texts are shown:\n%s", n, b.String())
+	}
+	if *e.Go.GODEBUG != evil || e.Warnings[0] != evil {
+		t.Error("the document was changed")
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -25,6 +26,16 @@ func (s Style) bold(text string) string { return s.paint("1", text) }
 func (s Style) dim(text string) string  { return s.paint("2", text) }
 func (s Style) bad(text string) string  { return s.paint("31", text) }
 func (s Style) good(text string) string { return s.paint("32", text) }
+
+// printable makes what other people have named safe for a terminal: control characters, which a process may have in its
+// name and a cgroup in its path, are written as Go would quote them.
+func printable(text string) string {
+	if strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
+		return text
+	}
+	quoted := strconv.Quote(text)
+	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
+}
 
 // pad fills text with spaces up to a width; colour codes must come after it.
 func pad(text string, width int) string {
