@@ -38,7 +38,7 @@ type Options struct {
 	Logger   Logger        // nil: silent
 }
 
-// A Logger takes a line for each decision that changes something or that has warnings. *slog.Logger is one. It is an
+// A Logger takes a line for each decision, and one for each warning. *slog.Logger is one. It is an
 // interface here because importing log/slog makes a program some 300 KB larger.
 type Logger interface {
 	Info(msg string, args ...any)
