@@ -129,7 +129,10 @@ func newRoot(stdio IO) *cobra.Command {
 		return usage(cmd.CommandPath()+" --help shows its flags", "%w", err)
 	})
 	root.SetHelpCommand(newHelp())
-	root.AddCommand(newExplain(stdio), newVersion(stdio))
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.Version = versionText()
+	root.SetVersionTemplate("{{.Version}}")
+	root.AddCommand(newExplain(stdio), newVersion(stdio), newCompletion(stdio))
 	return root
 }
 

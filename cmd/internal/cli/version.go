@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"runtime"
 
 	"github.com/spf13/cobra"
@@ -22,10 +23,14 @@ func newVersion(stdio IO) *cobra.Command {
 		Long: versionHelp,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintf(stdio.Out, "unthrottle %s, %s, %s/%s\n", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := io.WriteString(stdio.Out, versionText())
 			return err
 		},
 	}
+}
+
+func versionText() string {
+	return fmt.Sprintf("unthrottle %s, %s, %s/%s\n", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 func noArgs(cmd *cobra.Command, args []string) error {
