@@ -158,21 +158,27 @@ func newHelp() *cobra.Command {
 	}
 }
 
-// colorFlag adds --color to a verb and returns what came of it.
+// colorFlag adds --color to a verb and returns what its output may look like.
 func colorFlag(cmd *cobra.Command, stdio IO) func() (render.Style, error) {
 	when := cmd.Flags().String("color", "auto", "")
-	return func() (render.Style, error) {
+	return func() (style render.Style, err error) {
+		f, ok := stdio.Out.(*os.File)
+		terminal := ok && term.IsTerminal(int(f.Fd()))
+		if terminal {
+			if style.Width, _, err = term.GetSize(int(f.Fd())); err != nil {
+				style.Width = 0
+			}
+		}
 		switch *when {
 		case "always":
-			return render.Style{Color: true}, nil
+			style.Color = true
 		case "never":
-			return render.Style{}, nil
 		case "auto":
-			f, ok := stdio.Out.(*os.File)
-			color := ok && term.IsTerminal(int(f.Fd())) && stdio.Env("NO_COLOR") == "" && stdio.Env("TERM") != "dumb"
-			return render.Style{Color: color}, nil
+			style.Color = terminal && stdio.Env("NO_COLOR") == "" && stdio.Env("TERM") != "dumb"
+		default:
+			return style, usage("write --color=auto, --color=always or --color=never", "--color=%s is none of its values", *when)
 		}
-		return render.Style{}, usage("write --color=auto, --color=always or --color=never", "--color=%s is none of its values", *when)
+		return style, nil
 	}
 }
 

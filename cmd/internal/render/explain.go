@@ -26,7 +26,7 @@ func ExplainText(w io.Writer, e *report.Explain, style Style) error {
 		if i == 0 {
 			t.b.WriteByte('\n')
 		}
-		t.b.WriteString(style.bad("warning: ") + w + "\n")
+		t.b.WriteString(style.bad("warning: ") + style.wrap(w, len("warning: ")) + "\n")
 	}
 	_, err := io.WriteString(w, t.b.String())
 	return err
@@ -80,8 +80,8 @@ func (t *explainText) line(label, text string) {
 	if text == "" {
 		return
 	}
-	t.b.WriteString(t.style.bold(pad(label, labelWidth)))
-	t.b.WriteString(text)
+	t.b.WriteString(t.style.bold(label) + pad("", labelWidth-len(label)))
+	t.b.WriteString(t.style.wrap(text, labelWidth))
 	t.b.WriteByte('\n')
 }
 
@@ -143,7 +143,7 @@ func (t *explainText) tree(l report.Limit) {
 		if l.Levels[i].InForce {
 			text = t.style.good(text + "  ← in force")
 		}
-		t.line("", text)
+		t.b.WriteString(pad("", labelWidth) + text + "\n")
 	}
 	kind := "cgroup " + l.Cgroup
 	if l.Hybrid {
@@ -341,14 +341,15 @@ func (t *explainText) choices(e *report.Explain) {
 			sees = cpus(*c.Limit)
 		}
 		row := mark + pad(c.Rule, 21) + padLeft(procs, 10) + "  "
+		const indent = 50 // where the last column begins
 		switch {
 		case c.Wrong:
-			row += pad(sees, 15) + t.style.bad("wrong: "+c.Why)
+			row += pad(sees, 15) + t.style.bad(t.style.wrap("wrong: "+c.Why, indent))
 			if next := i + 1; next == len(e.Choices) || e.Choices[next].Fix != c.Fix { // one fix may serve several rows
-				row += "\n" + pad("", 50) + "fix: " + c.Fix
+				row += "\n" + pad("", indent) + t.style.wrap("fix: "+c.Fix, indent)
 			}
 		case c.Why != "":
-			row += pad(sees, 15) + "no difference here: " + c.Why
+			row += pad(sees, 15) + t.style.wrap("no difference here: "+c.Why, indent)
 		default:
 			row += sees
 		}

@@ -85,10 +85,13 @@ func TestExplainText(t *testing.T) {
 		},
 	}
 	for name, e := range screens {
-		for _, style := range []Style{{}, {Color: true}} {
+		for _, style := range []Style{{}, {Color: true}, {Width: 80}} {
 			file := filepath.Join("testdata", strings.NewReplacer(" ", "-", ",", "").Replace(name))
 			if style.Color {
 				file += ".color"
+			}
+			if style.Width > 0 {
+				file += ".narrow"
 			}
 			file += ".golden"
 			var b strings.Builder

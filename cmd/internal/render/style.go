@@ -13,6 +13,49 @@ import (
 // A Style says what the reader's screen can show.
 type Style struct {
 	Color bool
+	Width int // columns; 0 means that lines may be of any length
+}
+
+// wrap breaks text between words so that no line is wider than the screen, and indents all lines after the first.
+func (s Style) wrap(text string, indent int) string {
+	room := s.Width - indent
+	if s.Width == 0 || room < 20 {
+		return text
+	}
+	var b strings.Builder
+	used := 0
+	for i, word := range strings.Split(text, " ") {
+		n := visible(word)
+		switch {
+		case i == 0:
+		case used+1+n > room:
+			b.WriteString("\n" + strings.Repeat(" ", indent))
+			used = 0
+		default:
+			b.WriteByte(' ')
+			used++
+		}
+		b.WriteString(word)
+		used += n
+	}
+	return b.String()
+}
+
+// visible counts the columns of a text, colour codes left out.
+func visible(text string) (n int) {
+	for inCode := false; len(text) > 0; {
+		r, size := utf8.DecodeRuneInString(text)
+		text = text[size:]
+		switch {
+		case r == '\x1b':
+			inCode = true
+		case inCode:
+			inCode = r != 'm'
+		default:
+			n++
+		}
+	}
+	return n
 }
 
 func (s Style) paint(code, text string) string {

@@ -58,3 +58,21 @@ func TestPaint(t *testing.T) {
 		t.Errorf("nothing painted: %q", got)
 	}
 }
+
+func TestWrap(t *testing.T) {
+	tests := []struct {
+		width, indent int
+		text, want    string
+	}{
+		{0, 4, "any length goes", "any length goes"},
+		{30, 4, "one two three four five six seven", "one two three four five\n    six seven"},
+		{30, 20, "no room to speak of is left here", "no room to speak of is left here"},
+		{24, 2, "averyveryverylongwordindeed that can't be broken", "averyveryverylongwordindeed\n  that can't be broken"},
+		{26, 4, "\x1b[1mbold\x1b[0m words take no room for codes", "\x1b[1mbold\x1b[0m words take no\n    room for codes"},
+	}
+	for _, tt := range tests {
+		if got := (Style{Width: tt.width}).wrap(tt.text, tt.indent); got != tt.want {
+			t.Errorf("wrap(%q) at %d: got %q, want %q", tt.text, tt.width, got, tt.want)
+		}
+	}
+}
