@@ -188,40 +188,50 @@ func explainCommand(ctx context.Context, stdio IO, o explainOptions, out *output
 	if err := child.Start(); err != nil {
 		return out.finish(withHint(fmt.Errorf("starting %s: %w", command[0], trimExec(err)), "is it in the PATH, and may it be executed?"))
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- child.Wait() }()
-	select {
-	case <-time.After(settle):
-		f, err := readFacts(ctx, o, child.Process.Pid)
-		if err == nil {
-			err = writeExplain(o, out, f)
-		}
-		if err = out.finish(err); err != nil {
-			return withHint(err, fmt.Sprintf("%s was started and left alone, pid %d", command[0], child.Process.Pid))
-		}
-	case <-ended:
-		// It was too quick to be looked at. It had our cgroup, affinity and environment, so these and its file tell.
-		f, err := readFacts(ctx, o, 0)
-		if err == nil {
-			f.Self = false
-			f.Process.PID, f.Process.Name, f.Process.Command = child.Process.Pid, command[0], command
-			f.Process.Program, f.Process.ProgramErr = procs.ReadProgram(child.Path)
-			f.Warnings = append(f.Warnings, errors.New("the command ended before it could be looked at: explained from its file and from where it was started"))
-			err = writeExplain(o, out, f)
-		}
-		return out.finish(err)
+	ended := make(chan struct{})
+	go func() {
+		child.Wait() // its exit code is its own affair
+		close(ended)
+	}()
+	f, err := readCommandFacts(ctx, o, child, ended)
+	if err == nil {
+		err = writeExplain(o, out, f)
+	}
+	if err = out.finish(err); err != nil {
+		return withHint(err, fmt.Sprintf("%s was started and left alone, pid %d", command[0], child.Process.Pid))
 	}
 	if o.detach {
 		fmt.Fprintf(stdio.Err, "unthrottle: %s runs on, pid %d\n", command[0], child.Process.Pid)
 		return nil
 	}
 	select {
-	case <-ended: // its exit code is its own affair
+	case <-ended:
 		return nil
 	case <-ctx.Done():
-		// Ctrl-C reached the command as well. A SIGTERM was for us alone: it stays.
+		// Ctrl-C reached the command as well. A SIGTERM was for us alone: the command stays.
 		return ctx.Err()
 	}
+}
+
+// readCommandFacts looks at a command that was just started. Where it ends before that is done, what it was started with
+// tells: it had our cgroup, affinity and environment.
+func readCommandFacts(ctx context.Context, o explainOptions, child *exec.Cmd, ended <-chan struct{}) (report.Facts, error) {
+	select {
+	case <-time.After(settle):
+		f, err := readFacts(ctx, o, child.Process.Pid)
+		select {
+		case <-ended:
+		default:
+			return f, err
+		}
+	case <-ended:
+	}
+	f, err := readFacts(ctx, o, 0)
+	f.Self = false
+	f.Process.PID, f.Process.Name, f.Process.Command = child.Process.Pid, child.Args[0], child.Args
+	f.Process.Program, f.Process.ProgramErr = procs.ReadProgram(child.Path)
+	f.Warnings = append(f.Warnings, errors.New("the command ended before it could be looked at: explained from its file and from where it was started"))
+	return f, err
 }
 
 // trimExec takes away what exec puts before the cause.
