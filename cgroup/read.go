@@ -217,9 +217,14 @@ func (r *reader) choose(l *Limits, mountinfo, controller, path string) (dir stri
 		}
 		point = r.prefix + point
 		d, gone := join(point, rel), 0
-		for !exists(r.root+d) && len(d) > len(point) {
+		there := exists(r.root + d)
+		for !there && len(d) > len(point) {
 			d = parent(d)
 			gone++
+			there = exists(r.root + d)
+		}
+		if !there {
+			continue // not even the mount point
 		}
 		n := strings.Count(rel, "/")
 		if missing < 0 || gone < missing || gone == missing && n > depth {
