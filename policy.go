@@ -112,15 +112,15 @@ func (e *env) whole(name string, unset int) int {
 
 func (e *env) cpus(name string) float64 {
 	s := e.get(name)
-	v, ok := ParseCPUs(s)
+	v, ok := parseCPUs(s)
 	if !ok && s != "" {
 		e.fail(name, s, "a number such as 0.5 or 500m")
 	}
 	return v
 }
 
-// ParseCPUs reads a number of CPUs as Kubernetes writes it: "2", "0.5" or "500m". It must be above zero.
-func ParseCPUs(s string) (cpus float64, ok bool) {
+// parseCPUs reads a number of CPUs as Kubernetes writes it: "2", "0.5" or "500m". It must be above zero.
+func parseCPUs(s string) (cpus float64, ok bool) {
 	digits, milli := strings.CutSuffix(s, "m")
 	unit := 1.0
 	if milli {

@@ -87,9 +87,9 @@ func TestParseCPUs(t *testing.T) {
 		{"99999999999999999999", 0},
 	}
 	for _, tt := range tests {
-		got, ok := ParseCPUs(tt.text)
+		got, ok := parseCPUs(tt.text)
 		if got != tt.want || ok != (tt.want > 0) {
-			t.Errorf("ParseCPUs(%q) = %v, %v, want %v", tt.text, got, ok, tt.want)
+			t.Errorf("parseCPUs(%q) = %v, %v, want %v", tt.text, got, ok, tt.want)
 		}
 	}
 }
@@ -99,9 +99,9 @@ func FuzzParseCPUs(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		v, ok := ParseCPUs(s)
+		v, ok := parseCPUs(s)
 		if ok != (v > 0) || v != v {
-			t.Errorf("ParseCPUs(%q) = %v, %v", s, v, ok)
+			t.Errorf("parseCPUs(%q) = %v, %v", s, v, ok)
 		}
 		// Whatever it takes, the standard library takes, and to the same number.
 		if std, err := strconv.ParseFloat(strings.TrimSuffix(s, "m"), 64); ok {
@@ -109,7 +109,7 @@ func FuzzParseCPUs(f *testing.F) {
 				std /= 1000
 			}
 			if err != nil || math.Abs(v-std) > 1e-9*std {
-				t.Errorf("ParseCPUs(%q) = %v, strconv says %v, %v", s, v, std, err)
+				t.Errorf("parseCPUs(%q) = %v, strconv says %v, %v", s, v, std, err)
 			}
 		}
 	})

@@ -132,16 +132,6 @@ type Limits struct {
 	Warnings []error
 }
 
-// Owner returns the level that sets the limit.
-func (l Limits) Owner() (Level, bool) {
-	for _, level := range l.Levels {
-		if l.State == Limited && level.Dir == l.From {
-			return level, true
-		}
-	}
-	return Level{}, false
-}
-
 // Counters are a group's counts since it was made.
 type Counters struct {
 	Dir           string

@@ -41,7 +41,10 @@ type explanation struct {
 			CPUs    float64 `json:"cpus"`
 			InForce bool    `json:"in_force"`
 		} `json:"levels"`
-		Inside string `json:"inside"`
+		Inside *struct {
+			State string   `json:"state"`
+			CPUs  *float64 `json:"cpus"`
+		} `json:"inside"`
 	} `json:"limit"`
 	Affinity struct {
 		CPUs int `json:"cpus"`
@@ -317,6 +320,18 @@ func (l layout) state() string {
 	return "none"
 }
 
+// inside is the view from inside in words, "" where it is the same as from outside.
+func (e explanation) inside() string {
+	switch in := e.Limit.Inside; {
+	case in == nil:
+		return ""
+	case in.CPUs != nil:
+		return strconv.FormatFloat(*in.CPUs, 'f', -1, 64) + " CPUs"
+	default:
+		return in.State
+	}
+}
+
 // inside is what explain says of the view from inside where it is another one.
 func (l layout) inside() string {
 	switch seen := l.sees.unthrottle; {
@@ -476,7 +491,7 @@ func checkLimit(t *testing.T, l layout, name string, e explanation, from string)
 		from = ""
 	}
 	if e.Limit.State != l.state() || number(e.Limit.CPUs) != l.cpus || e.Limit.From != from ||
-		e.Limit.Cgroup != "v2" || e.Limit.Inside != l.inside() || e.Affinity.CPUs != l.affinity() {
+		e.Limit.Cgroup != "v2" || e.inside() != l.inside() || e.Affinity.CPUs != l.affinity() {
 		t.Errorf("%s: limit is %s, affinity %d\nwant %s, %v CPUs from %q, inside %q, affinity %d",
 			name, dump(e.Limit), e.Affinity.CPUs, l.state(), l.cpus, from, l.inside(), l.affinity())
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/unthrottle/unthrottle"
 	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 )
 
 // A System is a process's surroundings.
@@ -36,10 +37,7 @@ func ReadSystem(root string, pid int, policy unthrottle.Policy) System {
 	s.Limits = cgroup.Read(cgroup.Source{Root: root, PID: pid})
 	s.Inside = s.Limits
 	root = strings.TrimSuffix(root, "/")
-	proc, prefix := root+"/proc/self", root
-	if pid != 0 {
-		proc = root + "/proc/" + strconv.Itoa(pid)
-	}
+	proc, prefix := procs.Dir(root, pid), root
 	if pid != 0 && contained(root, proc) {
 		s.Inside = cgroup.Read(cgroup.Source{Root: root, PID: pid, Inside: true})
 		prefix = proc + "/root"

@@ -58,7 +58,7 @@ func reason(err error) string {
 	case err == nil || errors.Is(err, procs.ErrNotGo):
 		return procs.ErrNotGo.Error()
 	case errors.Is(err, fs.ErrPermission):
-		return "its program can't be read without root, or without being its user"
+		return "this user may not read its program"
 	}
 	return "its program can't be read: " + err.Error()
 }

@@ -1,7 +1,7 @@
 // Package cli answers: what does the command line ask for? It turns arguments into calls of the other packages and their
 // results into output and an exit code. One file a verb: flags, options, call, render.
 //
-// Exit codes: 0 done, 1 could not do it, 2 usage, 3 findings at or above --fail-on, 130 interrupted.
+// Exit codes: 0 done, 1 could not do it, 2 usage, 130 interrupted.
 package cli
 
 import (
@@ -26,7 +26,6 @@ const (
 	exitDone        = 0
 	exitFailed      = 1
 	exitUsage       = 2
-	exitFindings    = 3
 	exitInterrupted = 130
 )
 
@@ -39,7 +38,9 @@ type IO struct {
 
 // Main runs the command and returns its exit code.
 func Main(ctx context.Context, args []string, env func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
-	signal.Ignore(syscall.SIGPIPE) // a reader that has seen enough is no failure
+	// A reader that has seen enough is no failure. The signal is caught and not ignored, because a command that explain
+	// starts would inherit that.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	stdio := IO{In: stdin, Out: stdout, Err: stderr, Env: env}
@@ -102,7 +103,7 @@ Verbs:
   help VERB   more about a verb
 
 Exit codes:
-  0 done   1 could not do it   2 usage   3 findings   130 interrupted
+  0 done   1 could not do it   2 usage   130 interrupted
 
 Example:
   unthrottle explain $(pgrep -o myserver)
@@ -158,12 +159,12 @@ func newHelp() *cobra.Command {
 	}
 }
 
-// colorFlag adds --color to a verb and returns what its output may look like.
-func colorFlag(cmd *cobra.Command, stdio IO) func() (render.Style, error) {
+// colorFlag adds --color to a verb and returns what text may look like that goes to stdout, or to a file in its place.
+func colorFlag(cmd *cobra.Command, stdio IO) func(toFile bool) (render.Style, error) {
 	when := cmd.Flags().String("color", "auto", "")
-	return func() (style render.Style, err error) {
+	return func(toFile bool) (style render.Style, err error) {
 		f, ok := stdio.Out.(*os.File)
-		terminal := ok && term.IsTerminal(int(f.Fd()))
+		terminal := ok && !toFile && term.IsTerminal(int(f.Fd()))
 		if terminal {
 			if style.Width, _, err = term.GetSize(int(f.Fd())); err != nil {
 				style.Width = 0

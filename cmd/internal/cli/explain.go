@@ -65,7 +65,7 @@ func newExplain(stdio IO) *cobra.Command {
 	flags.StringVar(&o.root, "root", "", "")
 	color := colorFlag(cmd, stdio)
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
-		if o.style, err = color(); err != nil {
+		if o.style, err = color(o.output != ""); err != nil {
 			return err
 		}
 		pid, command, err := explainArgs(args, cmd.ArgsLenAtDash())
@@ -159,7 +159,6 @@ func readFacts(ctx context.Context, o explainOptions, pid int) (report.Facts, er
 		}
 	}
 	policy, warnings := unthrottle.ParsePolicy(func(name string) string { return f.Process.Env[name] })
-	policy.User = unthrottle.UserProcs(f.Process.Env["GOMAXPROCS"])
 	f.Warnings = append(f.Warnings, warnings...)
 	f.System = choice.ReadSystem(o.root, pid, policy)
 	f.Memory = cgroup.ReadMemory(source)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -33,25 +34,22 @@ func newOutput(path string, stdout io.Writer) (*output, error) {
 	return &output{w: f, file: f, path: path}, nil
 }
 
-// finish closes the output. Unless err says that the work failed, the file takes its name.
+// finish closes the output. Unless err says that the work failed, the file takes its name; err comes back as it is.
 func (o *output) finish(err error) error {
 	if o.file == nil {
 		return err
 	}
-	if closeErr := o.file.Close(); err == nil && closeErr != nil {
+	if closeErr := o.file.Close(); err == nil {
 		err = closeErr
 	}
 	if o.path == "" {
 		return err
 	}
 	if err == nil {
-		if err = os.Chmod(o.file.Name(), 0o644); err == nil {
-			err = os.Rename(o.file.Name(), o.path)
-		}
+		err = errors.Join(os.Chmod(o.file.Name(), 0o644), os.Rename(o.file.Name(), o.path))
 	}
 	if err != nil {
 		os.Remove(o.file.Name())
-		return fmt.Errorf("writing %s: %w", o.path, err)
 	}
-	return nil
+	return err
 }

@@ -3,7 +3,6 @@ package render
 import (
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -98,8 +97,12 @@ func (t *explainText) limit(e *report.Explain) {
 			t.line("", "it is at most "+cpus(l.AtMost)+", the smallest quota that could be read")
 		}
 	}
-	if l.Inside != "" {
-		t.line("", "seen from inside of the container: "+l.Inside)
+	if in := l.Inside; in != nil {
+		seen := in.State
+		if in.CPUs != nil {
+			seen = cpus(*in.CPUs)
+		}
+		t.line("", "seen from inside of the container: "+seen)
 	}
 	t.tree(l)
 }
@@ -139,7 +142,7 @@ func (t *explainText) tree(l report.Limit) {
 		width = max(width, utf8.RuneCountInString(names[i]))
 	}
 	for i := n - 1; i >= 0; i-- {
-		text := pad(names[i], width) + "  " + quota(l.Levels[i])
+		text := pad(names[i], width) + "  " + levelText(l.Levels[i], l.Cgroup)
 		if l.Levels[i].InForce {
 			text = t.style.good(text + "  ← in force")
 		}
@@ -161,7 +164,8 @@ func shorten(s string, width int) string {
 	return string(r[:width/2]) + "…" + string(r[len(r)-(width-width/2-1):])
 }
 
-func quota(l report.Level) string {
+// levelText says what a level sets. A weight is shown where it is not the kernel's own.
+func levelText(l report.Level, version string) string {
 	text := "no limit"
 	if l.Error != "" {
 		return "not known: " + l.Error
@@ -173,8 +177,12 @@ func quota(l report.Level) string {
 		}
 		text += ")"
 	}
-	if l.Weight > 0 && l.Weight != 100 && l.Weight != 1024 {
-		text += ", weight " + strconv.FormatInt(l.Weight, 10)
+	name, usual := "weight", int64(100)
+	if version == "v1" {
+		name, usual = "shares", 1024
+	}
+	if l.Weight > 0 && l.Weight != usual {
+		text += ", " + name + " " + strconv.FormatInt(l.Weight, 10)
 	}
 	if l.Cpuset != "" {
 		text += ", cpuset " + l.Cpuset
@@ -193,7 +201,10 @@ func (t *explainText) throttling(e *report.Explain) {
 	th := e.Throttling
 	if now := th.Now; now != nil {
 		text := "not now"
-		if now.Active {
+		switch {
+		case now.Active == nil:
+			text = "not known"
+		case *now.Active:
 			text = t.style.bad("now")
 			if now.Periods > 0 {
 				text += fmt.Sprintf(": %d of %s", now.Throttled, plural(now.Periods, "period"))
@@ -219,12 +230,11 @@ func counts(th report.Throttling) string {
 	switch {
 	case !c.Known:
 		return "not counted at this level"
-	case c.Periods == 0:
+	case c.Share == nil:
 		return "no periods counted"
 	}
-	share := 100 * float64(c.Throttled) / float64(c.Periods)
-	return fmt.Sprintf("%d of %s (%s %%), %s summed over CPUs",
-		c.Throttled, plural(c.Periods, "period"), number(math.Round(share*10)/10), seconds(c.ThrottledSeconds))
+	return fmt.Sprintf("%d of %s (%s), %s summed over CPUs",
+		c.Throttled, plural(c.Periods, "period"), percent(*c.Share), seconds(c.ThrottledSeconds))
 }
 
 func memory(m report.Memory) string {
@@ -327,7 +337,7 @@ func environment(g *report.Go) string {
 // choices draws the table of rules.
 func (t *explainText) choices(e *report.Explain) {
 	t.b.WriteString("\n" + t.style.bold("What each rule chooses here") + "\n")
-	t.b.WriteString(t.style.dim("  "+pad("rule", 21)+padLeft("GOMAXPROCS", 10)+"  "+pad("limit it sees", 15)) + "\n")
+	t.b.WriteString(t.style.dim("  "+pad("rule", 21)+padLeft("GOMAXPROCS", 10)+"  limit it sees") + "\n")
 	for i, c := range e.Choices {
 		mark := "  "
 		if c.Applies {

@@ -16,7 +16,7 @@ func ptr[T any](v T) *T { return &v }
 
 // TestExplainText renders documents made by hand: each is a screen that users get to see.
 func TestExplainText(t *testing.T) {
-	counted := report.Counters{Dir: "/sys/fs/cgroup/app", Known: true, Periods: 60, Throttled: 20, ThrottledSeconds: 1.5}
+	counted := report.Counters{Dir: "/sys/fs/cgroup/app", Known: true, Periods: 60, Throttled: 20, Share: ptr(1.0 / 3), ThrottledSeconds: 1.5}
 	screens := map[string]*report.Explain{
 		"throttled now": {
 			Subject: report.Subject{PID: 4711, Name: "server"},
@@ -30,7 +30,7 @@ func TestExplainText(t *testing.T) {
 			Affinity: report.Affinity{CPUs: 4},
 			Throttling: report.Throttling{
 				Own: counted, Owner: counted, LocalSeconds: ptr(1.5),
-				Now: &report.Interval{Seconds: 1.0004, Periods: 10, Throttled: 4, LocalSeconds: ptr(0.25), Active: true},
+				Now: &report.Interval{Seconds: 1.0004, Periods: 10, Throttled: 4, LocalSeconds: ptr(0.25), Active: ptr(true)},
 			},
 			Memory: report.Memory{State: "limited", Bytes: 512 << 20, GOMEMLIMIT: "450MiB", GOGC: "200"},
 			Go: &report.Go{
@@ -48,9 +48,9 @@ func TestExplainText(t *testing.T) {
 		},
 		"not throttled now": {
 			Subject:    report.Subject{PID: 4711, Name: "server"},
-			Limit:      report.Limit{State: "none", Cgroup: "v1", Hybrid: true, Levels: []report.Level{{Dir: "/sys/fs/cgroup/cpu", Weight: 1024}}},
+			Limit:      report.Limit{State: "none", Cgroup: "v1", Hybrid: true, Levels: []report.Level{{Dir: "/sys/fs/cgroup/cpu/a", Weight: 100}, {Dir: "/sys/fs/cgroup/cpu", Weight: 1024}}},
 			Affinity:   report.Affinity{CPUs: 1},
-			Throttling: report.Throttling{Owner: report.Counters{Known: true}, Now: &report.Interval{Seconds: 1}},
+			Throttling: report.Throttling{Owner: report.Counters{Known: true}, Now: &report.Interval{Seconds: 1, Active: ptr(false)}},
 			Memory:     report.Memory{State: "none"},
 			GOMAXPROCS: report.GOMAXPROCS{Why: "not a Go program", Predicted: true},
 		},
@@ -60,7 +60,7 @@ func TestExplainText(t *testing.T) {
 				State: "hidden", Reason: "the kernel throttles this group, but no level that can be seen here sets a quota",
 				Cgroup: "v2", Levels: []report.Level{{Dir: "/sys/fs/cgroup"}},
 			},
-			Throttling: report.Throttling{LocalSeconds: ptr(3.25)},
+			Throttling: report.Throttling{LocalSeconds: ptr(3.25), Now: &report.Interval{Seconds: 1}},
 			Memory:     report.Memory{State: "unknown"},
 			GOMAXPROCS: report.GOMAXPROCS{Value: ptr(16), Source: "cpus", Why: "the CPUs that the affinity mask allows", Predicted: true},
 			Choices:    []report.Choice{{Rule: "Go 1.25"}},
@@ -68,7 +68,7 @@ func TestExplainText(t *testing.T) {
 		"three levels up, seen from outside": {
 			Subject: report.Subject{PID: 7, Name: "api"},
 			Limit: report.Limit{
-				State: "limited", CPUs: ptr(1.0), From: "/sys/fs/cgroup/ecstasks.slice", Cgroup: "v2", Inside: "none",
+				State: "limited", CPUs: ptr(1.0), From: "/sys/fs/cgroup/ecstasks.slice", Cgroup: "v2", Inside: &report.Inside{State: "none"},
 				Levels: []report.Level{
 					{Dir: "/sys/fs/cgroup/ecstasks.slice/task.slice/pod.slice/docker-" + strings.Repeat("0123456789abcdef", 4) + ".scope"},
 					{Dir: "/sys/fs/cgroup/ecstasks.slice/task.slice/pod.slice", Error: "permission denied"},

@@ -111,6 +111,9 @@ func number(v float64) string {
 	return strconv.FormatFloat(math.Round(v*1000)/1000, 'f', -1, 64)
 }
 
+// percent prints a share with one digit after the point at most.
+func percent(share float64) string { return number(math.Round(share*1000)/10) + " %" }
+
 // millis prints microseconds as milliseconds.
 func millis(micros int64) string { return number(float64(micros)/1000) + " ms" }
 

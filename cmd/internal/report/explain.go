@@ -43,7 +43,13 @@ type Limit struct {
 	Hybrid bool     `json:"hybrid"`
 	Path   string   `json:"path"`
 	Levels []Level  `json:"levels"` // the process's own first
-	Inside string   `json:"inside,omitempty"`
+	Inside *Inside  `json:"inside,omitempty"`
+}
+
+// Inside is what can be seen from inside of the process's container, where that is something else.
+type Inside struct {
+	State string   `json:"state"`
+	CPUs  *float64 `json:"cpus"`
 }
 
 // Level is one cgroup on the way up.
@@ -75,13 +81,14 @@ type Throttling struct {
 
 // Counters are counts since the group was made.
 type Counters struct {
-	Dir              string  `json:"dir"`
-	Known            bool    `json:"known"`
-	Periods          int64   `json:"periods"`
-	Throttled        int64   `json:"throttled_periods"`
-	ThrottledSeconds float64 `json:"throttled_seconds"` // summed over CPUs
-	Bursts           int64   `json:"bursts,omitempty"`
-	BurstSeconds     float64 `json:"burst_seconds,omitempty"`
+	Dir              string   `json:"dir"`
+	Known            bool     `json:"known"`
+	Periods          int64    `json:"periods"`
+	Throttled        int64    `json:"throttled_periods"`
+	Share            *float64 `json:"throttled_share"`   // of the periods; null: there were none
+	ThrottledSeconds float64  `json:"throttled_seconds"` // summed over CPUs
+	Bursts           int64    `json:"bursts,omitempty"`
+	BurstSeconds     float64  `json:"burst_seconds,omitempty"`
 }
 
 // Interval is what happened between two readings.
@@ -90,7 +97,7 @@ type Interval struct {
 	Periods      int64    `json:"periods"`
 	Throttled    int64    `json:"throttled_periods"`
 	LocalSeconds *float64 `json:"local_seconds"`
-	Active       bool     `json:"throttled"` // it is being throttled
+	Active       *bool    `json:"throttled"` // it is being throttled; null: nothing is counted that could tell
 }
 
 // Memory is the memory limit beside what the runtime was told.
@@ -200,10 +207,7 @@ func newLimit(l, inside cgroup.Limits) Limit {
 		limit.Reason = l.Reason.Error()
 	}
 	if inside.State != l.State || inside.CPUs != l.CPUs {
-		limit.Inside = inside.State.String()
-		if inside.CPUs > 0 {
-			limit.Inside = strconv.FormatFloat(inside.CPUs, 'f', -1, 64) + " CPUs"
-		}
+		limit.Inside = &Inside{State: inside.State.String(), CPUs: positive(inside.CPUs)}
 	}
 	for _, level := range l.Levels {
 		v := Level{
@@ -242,18 +246,28 @@ func newThrottling(f Facts) Throttling {
 		Periods:   now.Owner.Periods - f.Before.Owner.Periods,
 		Throttled: now.Owner.Throttled - f.Before.Owner.Throttled,
 	}
-	t.Now.Active = t.Now.Throttled > 0
-	if now.LocalKnown && f.Before.LocalKnown {
+	active := t.Now.Throttled > 0
+	local := now.LocalKnown && f.Before.LocalKnown
+	if local {
 		s := (now.Local - f.Before.Local).Seconds()
 		t.Now.LocalSeconds = &s
-		t.Now.Active = t.Now.Active || s > 0
+		active = active || s > 0
+	}
+	if local || now.Owner.Known {
+		t.Now.Active = &active
 	}
 	return t
 }
 
 func newCounters(c cgroup.Counters) Counters {
+	var share *float64
+	if c.Periods > 0 {
+		s := float64(c.Throttled) / float64(c.Periods)
+		share = &s
+	}
 	return Counters{
-		Dir: c.Dir, Known: c.Known, Periods: c.Periods, Throttled: c.Throttled, ThrottledSeconds: c.ThrottledTime.Seconds(),
+		Share: share,
+		Dir:   c.Dir, Known: c.Known, Periods: c.Periods, Throttled: c.Throttled, ThrottledSeconds: c.ThrottledTime.Seconds(),
 		Bursts: c.Bursts, BurstSeconds: c.BurstTime.Seconds(),
 	}
 }

@@ -95,12 +95,16 @@ func TestExplainNow(t *testing.T) {
 	before := cgroup.Throttling{Local: time.Second, LocalKnown: true, Owner: cgroup.Counters{Periods: 10, Throttled: 2}}
 	after := cgroup.Throttling{Local: 3 * time.Second / 2, LocalKnown: true, Owner: cgroup.Counters{Periods: 20, Throttled: 5}}
 	e := NewExplain(Facts{System: limited(2), Before: &before, Throttling: after, Between: time.Second})
-	if now := e.Throttling.Now; now == nil || now.Periods != 10 || now.Throttled != 3 || *now.LocalSeconds != 0.5 || !now.Active {
+	if now := e.Throttling.Now; now == nil || now.Periods != 10 || now.Throttled != 3 || *now.LocalSeconds != 0.5 || now.Active == nil || !*now.Active {
 		t.Errorf("got %+v", now)
 	}
 	e = NewExplain(Facts{System: limited(2), Before: &after, Throttling: after, Between: time.Second})
-	if now := e.Throttling.Now; now == nil || now.Active {
+	if now := e.Throttling.Now; now == nil || now.Active == nil || *now.Active {
 		t.Errorf("nothing grew: %+v", now)
+	}
+	e = NewExplain(Facts{System: limited(2), Before: &cgroup.Throttling{}})
+	if now := e.Throttling.Now; now == nil || now.Active != nil || now.LocalSeconds != nil {
+		t.Errorf("nothing is counted: %+v", now)
 	}
 	// No quota in sight, and the group's time grows: hidden.
 	none := cgroup.Limits{State: cgroup.None, Affinity: 8}
@@ -123,5 +127,32 @@ func TestExplainGOMAXPROCS(t *testing.T) {
 	e = NewExplain(Facts{System: limited(2.5), Process: procs.Process{ProgramErr: procs.ErrNotGo}})
 	if g := e.GOMAXPROCS; g.Value != nil || g.Why != "not a Go program" || e.Go != nil {
 		t.Errorf("no Go program: %+v", g)
+	}
+}
+
+func TestExplainCounters(t *testing.T) {
+	own := cgroup.Counters{Dir: "/a", Known: true}
+	owner := cgroup.Counters{Dir: "/", Known: true, Periods: 8, Throttled: 2, ThrottledTime: time.Second}
+	e := NewExplain(Facts{System: limited(2), Throttling: cgroup.Throttling{Own: own, Owner: owner}})
+	if c := e.Throttling.Own; c.Share != nil {
+		t.Errorf("a share of no periods: %+v", c)
+	}
+	if c := e.Throttling.Owner; c.Share == nil || *c.Share != 0.25 || c.ThrottledSeconds != 1 {
+		t.Errorf("got %+v", c)
+	}
+}
+
+func TestExplainInside(t *testing.T) {
+	s := limited(2)
+	if e := NewExplain(Facts{System: s}); e.Limit.Inside != nil {
+		t.Errorf("the same inside: %+v", e.Limit.Inside)
+	}
+	s.Inside = cgroup.Limits{State: cgroup.Limited, CPUs: 4}
+	if in := NewExplain(Facts{System: s}).Limit.Inside; in == nil || in.State != "limited" || *in.CPUs != 4 {
+		t.Errorf("another limit inside: %+v", in)
+	}
+	s.Inside = cgroup.Limits{State: cgroup.None}
+	if in := NewExplain(Facts{System: s}).Limit.Inside; in == nil || in.State != "none" || in.CPUs != nil {
+		t.Errorf("none inside: %+v", in)
 	}
 }
