@@ -201,6 +201,14 @@ func (r *reader) locate(l *Limits, controller string) (dir string, err error) {
 	return dir, nil
 }
 
+// Locate finds the directory where a controller such as "cpuacct" or "memory" keeps the files of s's own group, and the
+// mount that it is in.
+func Locate(s Source, controller string) (dir string, v Version, m Mount, err error) {
+	var l Limits
+	dir, err = s.reader("cgroup").locate(&l, controller)
+	return dir, l.Version, l.Mount, err
+}
+
 // choose takes the mount that shows path, and as many of its ancestors as possible, into l. It returns the directory of
 // the cgroup there or, where that was removed, of its nearest ancestor that exists, and how many directories are missing;
 // -1 means that no mount leads to the cgroup.
