@@ -50,6 +50,13 @@ func Main(ctx context.Context, args []string, env func(string) string, stdin io.
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
+	var code exitCode
+	if errors.As(err, &code) {
+		if code.err != nil {
+			printError(stderr, code.err)
+		}
+		return code.code
+	}
 	switch {
 	case err == nil || errors.Is(err, syscall.EPIPE):
 		return exitDone
@@ -57,6 +64,15 @@ func Main(ctx context.Context, args []string, env func(string) string, stdin io.
 		fmt.Fprintln(stderr, "unthrottle: interrupted")
 		return exitInterrupted
 	}
+	printError(stderr, err)
+	var u *usageError
+	if errors.As(err, &u) {
+		return exitUsage
+	}
+	return exitFailed
+}
+
+func printError(stderr io.Writer, err error) {
 	fmt.Fprintf(stderr, "unthrottle: error: %v\n", err)
 	var h *hinted
 	if errors.As(err, &h) {
@@ -64,11 +80,6 @@ func Main(ctx context.Context, args []string, env func(string) string, stdin io.
 			fmt.Fprintf(stderr, "unthrottle: hint: %s\n", hint)
 		}
 	}
-	var u *usageError
-	if errors.As(err, &u) {
-		return exitUsage
-	}
-	return exitFailed
 }
 
 // usageError is a command line that makes no sense.
@@ -98,6 +109,7 @@ Usage:
 
 Verbs:
   explain     the CPU limit of a process, its GOMAXPROCS, and why
+  run         a program under a CPU limit, and what the limit did to it
   version     which unthrottle this is
   completion  a script for your shell: bash, zsh, fish or powershell
   help VERB   more about a verb
@@ -133,7 +145,7 @@ func newRoot(stdio IO) *cobra.Command {
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.Version = versionText()
 	root.SetVersionTemplate("{{.Version}}")
-	root.AddCommand(newExplain(stdio), newVersion(stdio), newCompletion(stdio))
+	root.AddCommand(newExplain(stdio), newRun(stdio), newVersion(stdio), newCompletion(stdio))
 	return root
 }
 

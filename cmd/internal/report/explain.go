@@ -260,13 +260,8 @@ func newThrottling(f Facts) Throttling {
 }
 
 func newCounters(c cgroup.Counters) Counters {
-	var share *float64
-	if c.Periods > 0 {
-		s := float64(c.Throttled) / float64(c.Periods)
-		share = &s
-	}
 	return Counters{
-		Share: share,
+		Share: share(c.Throttled, c.Periods),
 		Dir:   c.Dir, Known: c.Known, Periods: c.Periods, Throttled: c.Throttled, ThrottledSeconds: c.ThrottledTime.Seconds(),
 		Bursts: c.Bursts, BurstSeconds: c.BurstTime.Seconds(),
 	}

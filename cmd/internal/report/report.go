@@ -26,3 +26,21 @@ func WriteJSON(w io.Writer, document any) error {
 	e.SetIndent("", "  ")
 	return e.Encode(document)
 }
+
+// errorTexts is the texts of errors, an empty list rather than none.
+func errorTexts(errs []error) []string {
+	texts := []string{}
+	for _, err := range errs {
+		texts = append(texts, err.Error())
+	}
+	return texts
+}
+
+// share is a part of a whole; null where there is no whole.
+func share(part, whole int64) *float64 {
+	if whole == 0 {
+		return nil
+	}
+	s := float64(part) / float64(whole)
+	return &s
+}

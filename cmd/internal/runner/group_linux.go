@@ -1,0 +1,434 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/unthrottle/unthrottle/cgroup"
+)
+
+// group is a cgroup of ours, or one that systemd made for us: on v2 one directory, on v1 one in each hierarchy that we
+// need.
+type group struct {
+	version  cgroup.Version
+	cpu      string   // directory with the quota
+	usage    string   // directory with the CPU time; on v1 it may be in a hierarchy of its own; "": nobody counts it
+	memory   string   // directory with the memory limit; "": none
+	origins  []string // v1: the groups that our threads are in
+	warnings []error
+
+	fd   *os.File // v2: the directory, to be born in
+	stat counterFiles
+}
+
+// dirs are the group's directories, each once.
+func (g *group) dirs() (dirs []string) {
+	for _, d := range []string{g.cpu, g.usage, g.memory} {
+		if d != "" && (len(dirs) == 0 || d != dirs[0]) {
+			dirs = append(dirs, d)
+		}
+	}
+	return dirs
+}
+
+// prefix begins the names of our groups. The process that made one follows: its process namespace, its number and when
+// it was started, for numbers are used again.
+const prefix = "unthrottle-run-"
+
+var made atomic.Int64
+
+// ownName makes a name that tells whose a group is, and that no other group has.
+func ownName() string {
+	return fmt.Sprintf("%s%s-%d-%s-%d", prefix, pidNamespace(), os.Getpid(), startTime(os.Getpid()), made.Add(1))
+}
+
+// abandoned reports whether a group's name says that we made it in a process that is gone.
+func abandoned(name string) bool {
+	rest, ok := strings.CutPrefix(name, prefix)
+	part := strings.Split(rest, "-")
+	if !ok || len(part) != 4 || part[0] == "" || part[0] != pidNamespace() {
+		return false
+	}
+	pid, err := strconv.Atoi(part[1])
+	return err == nil && startTime(pid) != part[2]
+}
+
+func pidNamespace() string {
+	link, _ := os.Readlink("/proc/self/ns/pid") // pid:[4026531836]
+	return strings.Trim(strings.TrimPrefix(link, "pid:"), "[]")
+}
+
+// startTime is when a process was started, in the kernel's ticks since it booted; "" when there is no such process. It
+// is the 22nd field of /proc/PID/stat, the 20th after the name, which may hold anything but ends with the last bracket.
+func startTime(pid int) string {
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return ""
+	}
+	field := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
+	if len(field) < 20 || field[0] == "Z" || field[0] == "X" {
+		return ""
+	}
+	return field[19]
+}
+
+// sweep removes what killed runners have left in a directory.
+func sweep(dir string) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return
+	}
+	defer d.Close()
+	names, _ := d.Readdirnames(-1)
+	for _, name := range names {
+		if abandoned(name) {
+			removeGroup(filepath.Join(dir, name))
+		}
+	}
+}
+
+// placeInCgroup makes a group for a command, at the nearest place where we may.
+func placeInCgroup(l Limit) (place, error) {
+	dir, version, mount, err := cgroup.Locate(cgroup.Source{}, "cpu")
+	if err != nil {
+		return nil, err
+	}
+	g := &group{version: version}
+	if version == cgroup.V1 {
+		err = g.makeV1(dir, l)
+	} else {
+		err = g.makeV2(dir, mount.Point, l)
+	}
+	if err == nil {
+		err = g.set(l)
+	}
+	if err == nil {
+		err = g.open()
+	}
+	if err != nil {
+		g.remove()
+		return nil, err
+	}
+	return g, nil
+}
+
+// makeV1 makes groups below our own, one in each hierarchy. What the CPU time is counted by may be mounted apart.
+func (g *group) makeV1(dir string, l Limit) error {
+	name := ownName()
+	within := func(dir string) (string, error) {
+		sweep(dir)
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+			return "", makeError(err)
+		}
+		g.origins = append(g.origins, dir)
+		return filepath.Join(dir, name), nil
+	}
+	var err error
+	if g.cpu, err = within(dir); err != nil {
+		return err
+	}
+	if exists(filepath.Join(g.cpu, "cpuacct.usage")) {
+		g.usage = g.cpu
+	} else if dir, _, _, err := cgroup.Locate(cgroup.Source{}, "cpuacct"); err == nil {
+		if g.usage, err = within(dir); err != nil {
+			g.usage = ""
+		}
+	}
+	if l.Memory != 0 || l.CountMemory {
+		dir, _, _, err := cgroup.Locate(cgroup.Source{}, "memory")
+		if err == nil {
+			g.memory, err = within(dir)
+		}
+		if err != nil && l.Memory != 0 {
+			return err
+		}
+	}
+	return nil
+}
+
+func makeError(err error) error {
+	if errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		return fmt.Errorf("making a cgroup: %w (that takes root, or a group that was delegated to you)", err)
+	}
+	return fmt.Errorf("making a cgroup: %w", err)
+}
+
+// makeV2 makes a group below the nearest group that lets us: one with processes of its own can't have children with
+// limits, so that it is rarely our own.
+func (g *group) makeV2(own, top string, l Limit) error {
+	var first error
+	for dir := own; ; dir = filepath.Dir(dir) {
+		err := g.makeBelow(dir, l)
+		if err == nil {
+			g.warnOfEscape(own, dir)
+			return nil
+		}
+		if first == nil || !errors.Is(err, os.ErrPermission) && errors.Is(first, os.ErrPermission) {
+			first = err
+		}
+		if len(dir) <= len(top) {
+			return first
+		}
+	}
+}
+
+func (g *group) makeBelow(dir string, l Limit) error {
+	sweep(dir)
+	want := []string{"cpu"}
+	if l.Memory != 0 {
+		want = append(want, "memory")
+	}
+	for _, controller := range want {
+		if err := enable(dir, controller); err != nil {
+			return err
+		}
+	}
+	path := filepath.Join(dir, ownName())
+	if err := os.Mkdir(path, 0o755); err != nil {
+		return makeError(err)
+	}
+	g.cpu, g.usage = path, path
+	if exists(filepath.Join(path, "memory.max")) {
+		g.memory = path
+	}
+	return nil
+}
+
+// enable gives the children of a group a controller, if they don't have it. We change nobody's groups for that but those
+// that were delegated to us: they are ours.
+func enable(dir, controller string) error {
+	file := filepath.Join(dir, "cgroup.subtree_control")
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	if strings.Contains(" "+strings.TrimSpace(string(data))+" ", " "+controller+" ") {
+		return nil
+	}
+	missing := fmt.Errorf("groups below %s have no %s controller (as root: echo +%s > %s)", dir, controller, controller, file)
+	if info, err := os.Stat(dir); err != nil || os.Geteuid() == 0 || info.Sys().(*syscall.Stat_t).Uid != uint32(os.Geteuid()) {
+		return missing
+	}
+	if err := os.WriteFile(file, []byte("+"+controller), 0); err != nil {
+		return fmt.Errorf("%w: %w", missing, err)
+	}
+	return nil
+}
+
+// warnOfEscape notes limits of groups that we are in and the command is not.
+func (g *group) warnOfEscape(own, base string) {
+	for _, level := range cgroup.Read(cgroup.Source{}).Levels {
+		if len(level.Dir) > len(base) && level.Quota.CPUs() > 0 {
+			g.warnings = append(g.warnings, fmt.Errorf("the command is not held to the %s of %s, which this shell is in",
+				cpus(level.Quota.CPUs()), level.Dir))
+		}
+	}
+}
+
+// set writes the limit. The kernel wants the period first, and a burst not above the quota.
+func (g *group) set(l Limit) error {
+	if l.CPUs != 0 {
+		quota, period, burst := micros(l.Quota()), micros(l.PeriodInForce()), micros(l.Burst)
+		var err error
+		if g.version == cgroup.V1 {
+			err = errors.Join(write(g.cpu, "cpu.cfs_period_us", period), write(g.cpu, "cpu.cfs_quota_us", quota))
+		} else {
+			err = write(g.cpu, "cpu.max", quota+" "+period)
+		}
+		if err != nil {
+			return g.explain(l, err)
+		}
+		if l.Burst != 0 {
+			file := "cpu.max.burst"
+			if g.version == cgroup.V1 {
+				file = "cpu.cfs_burst_us"
+			}
+			if err := write(g.cpu, file, burst); err != nil {
+				return fmt.Errorf("setting a burst (kernels before 5.14 have none): %w", err)
+			}
+		}
+		g.warnOfParents(l)
+	}
+	if l.Memory != 0 {
+		file := "memory.max"
+		if g.version == cgroup.V1 {
+			file = "memory.limit_in_bytes"
+		}
+		return write(g.memory, file, strconv.FormatInt(l.Memory, 10))
+	}
+	return nil
+}
+
+// explain says why the kernel refused a quota: on v1 a group's can't be above that of a group it is in.
+func (g *group) explain(l Limit, err error) error {
+	if g.version != cgroup.V1 || !errors.Is(err, syscall.EINVAL) {
+		return err
+	}
+	for dir := filepath.Dir(g.cpu); ; dir = filepath.Dir(dir) {
+		quota, errQ := readInt(dir, "cpu.cfs_quota_us")
+		period, errP := readInt(dir, "cpu.cfs_period_us")
+		if errQ != nil || errP != nil || period <= 0 {
+			return err
+		}
+		if parent := float64(quota) / float64(period); quota > 0 && parent < l.CPUs {
+			return refused("the kernel refuses %s: on cgroup v1 a group's limit can't be above that of a group it is in, and %s has %s",
+				cpus(l.CPUs), dir, cpus(parent))
+		}
+	}
+}
+
+// warnOfParents notes a limit above ours that is smaller, which v2 allows: then that one is in force.
+func (g *group) warnOfParents(l Limit) {
+	if g.version == cgroup.V1 {
+		return
+	}
+	for dir := filepath.Dir(g.cpu); ; dir = filepath.Dir(dir) {
+		data, err := os.ReadFile(filepath.Join(dir, "cpu.max"))
+		if err != nil {
+			return // the root has none
+		}
+		var quota, period float64
+		if n, _ := fmt.Sscan(string(data), &quota, &period); n == 2 && quota/period < l.CPUs {
+			g.warnings = append(g.warnings, fmt.Errorf("in force is the smaller limit of a group above: %s has %s", dir, cpus(quota/period)))
+		}
+	}
+}
+
+// open opens what is read and used while the command runs, and again and again.
+func (g *group) open() (err error) {
+	if g.version == cgroup.V2 {
+		if g.fd, err = os.Open(g.cpu); err != nil {
+			return err
+		}
+	}
+	return g.stat.open(g.version, g.cpu, g.usage)
+}
+
+func (g *group) kind() Kind {
+	if g.version == cgroup.V1 {
+		return V1
+	}
+	return V2
+}
+
+func (g *group) command(c *processConfig) {
+	if g.fd != nil {
+		c.attr.UseCgroupFD, c.attr.CgroupFD = true, int(g.fd.Fd())
+	}
+}
+
+// enter moves the calling thread. "0" is the thread itself: the kernel need not wait for others then, which takes
+// milliseconds otherwise.
+func (g *group) enter() error {
+	if g.version == cgroup.V2 {
+		return nil
+	}
+	for _, dir := range g.dirs() {
+		if err := write(dir, "tasks", "0"); err != nil {
+			g.leave()
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *group) leave() {
+	for _, dir := range g.origins {
+		write(dir, "tasks", "0") // if that fails, the thread ends there with the command
+	}
+}
+
+func (g *group) started(int) error { return nil }
+
+func (g *group) counters() (Counters, bool) { return g.stat.read() }
+
+func (g *group) finish(res *Result) {
+	res.Warnings = append(res.Warnings, g.warnings...)
+	g.readMemory(res)
+	res.Left = g.remove()
+}
+
+func (g *group) readMemory(res *Result) {
+	if g.memory == "" {
+		return
+	}
+	peak, kills := "memory.peak", "memory.events"
+	if g.version == cgroup.V1 {
+		peak, kills = "memory.max_usage_in_bytes", "memory.oom_control"
+	}
+	if n, err := readInt(g.memory, peak); err == nil {
+		res.PeakMemory, res.PeakOf = n, OfGroup
+	}
+	data, _ := os.ReadFile(filepath.Join(g.memory, kills))
+	res.OOMKills, _ = stat(data, "oom_kill")
+}
+
+// remove takes the group away, and tells how many processes had to be killed for that.
+func (g *group) remove() (left int) {
+	g.stat.close()
+	if g.fd != nil {
+		g.fd.Close()
+	}
+	for _, dir := range g.dirs() {
+		left = max(left, removeGroup(dir))
+	}
+	return left
+}
+
+// removeGroup kills the processes of a group and removes it. A group that is just left may be busy for a moment.
+func removeGroup(dir string) (left int) {
+	for try := range 500 {
+		err := syscall.Rmdir(dir)
+		if !errors.Is(err, syscall.EBUSY) {
+			return left
+		}
+		left = max(left, killAll(dir))
+		time.Sleep(time.Duration(min(try, 10)) * time.Millisecond)
+	}
+	return left
+}
+
+func killAll(dir string) int {
+	data, _ := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+	pids := strings.Fields(string(data))
+	for _, text := range pids {
+		if pid, err := strconv.Atoi(text); err == nil && pid > 1 && pid != os.Getpid() {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+	return len(pids)
+}
+
+func micros(d time.Duration) string { return strconv.FormatInt(d.Microseconds(), 10) }
+
+func write(dir, file, value string) error {
+	f, err := os.OpenFile(filepath.Join(dir, file), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(value)
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	return err
+}
+
+func readInt(dir, file string) (int64, error) {
+	data, err := os.ReadFile(filepath.Join(dir, file))
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64)
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

@@ -1,0 +1,61 @@
+package runner
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestAbandoned tells our own groups from others', and a dead owner's from a living one's.
+func TestAbandoned(t *testing.T) {
+	own := ownName()
+	part := strings.Split(own, "-")
+	other := func(i int, text string) string {
+		p := slices.Clone(part)
+		p[i] = text
+		return strings.Join(p, "-")
+	}
+	if startTime(os.Getpid()) == "" || pidNamespace() == "" {
+		t.Fatalf("this process has the name %q", own)
+	}
+	for name, want := range map[string]bool{
+		own:                         false,
+		other(4, "1"):               true, // the same number, started at another time
+		other(3, "999999999"):       true, // no such process
+		other(2, "1"):               false,
+		other(3, "x"):               false,
+		"unthrottle-run-":           false,
+		"unthrottle-run-1-2-3":      false,
+		"docker-" + own:             false,
+		fmt.Sprintf("%s-more", own): false,
+	} {
+		if got := abandoned(name); got != want {
+			t.Errorf("%q: got %v, want %v", name, got, want)
+		}
+	}
+}
+
+func TestStat(t *testing.T) {
+	const text = "nr_periods 60\nnr_throttled 20\nthrottled_time 1500000000\nnr_bursts 0\nburst_time 0"
+	for name, want := range map[string]int64{"nr_periods": 60, "throttled_time": 1500000000, "burst_time": 0} {
+		if got, ok := stat([]byte(text), name); got != want || !ok {
+			t.Errorf("%s: got %v, %v", name, got, ok)
+		}
+	}
+	if _, ok := stat([]byte(text), "nr"); ok {
+		t.Error("found the beginning of a name")
+	}
+	if got := number([]byte("99999999999999999999999")); got < 0 {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestScopeArgs(t *testing.T) {
+	got := strings.Join(scopeArgs(Limit{CPUs: 0.5, Memory: 1 << 20}, false), " ")
+	want := "--scope --quiet --collect --user --property=CPUQuota=50.00% --property=CPUQuotaPeriodSec=100000us --property=MemoryMax=1048576"
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}

@@ -1,0 +1,176 @@
+package runner
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// A Run is a command that was started.
+type Run struct {
+	Notes []string // why the limit is not of a better kind
+
+	place   place
+	limited bool
+	cmd     *exec.Cmd
+	begin   time.Time
+	ended   chan struct{}
+	result  Result // complete when ended is closed
+}
+
+// processConfig is what a place may change of a command.
+type processConfig struct {
+	name string
+	args []string
+	attr *syscall.SysProcAttr
+}
+
+// start starts the command in a place.
+func start(p place, l Limit, c Command) (*Run, error) {
+	conf := processConfig{name: c.Args[0], args: c.Args, attr: processAttr()}
+	if _, err := exec.LookPath(c.Args[0]); err != nil && !errors.Is(err, exec.ErrDot) {
+		p.finish(&Result{})
+		return nil, &CommandError{c.Args[0], cause(err)}
+	}
+	p.command(&conf)
+	cmd := exec.Command(conf.name)
+	cmd.Args, cmd.Env, cmd.Dir, cmd.SysProcAttr = conf.args, c.Env, c.Dir, conf.attr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Stdin, c.Stdout, c.Stderr
+	r := &Run{place: p, limited: l.CPUs != 0, cmd: cmd, ended: make(chan struct{})}
+	started := make(chan error)
+	go r.run(l, started)
+	if err := <-started; err != nil {
+		p.finish(&Result{})
+		return nil, err
+	}
+	return r, nil
+}
+
+// run has a thread of its own from the start of the process to its end. It is the thread's cgroup and affinity that the
+// process inherits, and the thread's end that would kill it: so the process does not outlive us.
+func (r *Run) run(l Limit, started chan<- error) {
+	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+	if err := r.begins(l); err != nil {
+		started <- err
+		return
+	}
+	stop := make(chan struct{})
+	longest := make(chan time.Duration, 1)
+	if r.limited {
+		go func() { longest <- watchStandstill(r.place, l.PeriodInForce(), stop) }()
+	}
+	started <- nil
+	awaitExit(r.cmd.Process.Pid) // its group can still be read: it is not yet reaped
+	r.result.Wall = time.Since(r.begin)
+	r.result.Counters, _ = r.place.counters()
+	close(stop)
+	if r.limited {
+		r.result.Standstill = <-longest
+	}
+	err := r.cmd.Wait()
+	r.exit(err)
+	r.place.finish(&r.result)
+	close(r.ended)
+}
+
+func (r *Run) begins(l Limit) error {
+	if err := setAffinity(l.Cpuset); err != nil {
+		return err
+	}
+	if err := r.place.enter(); err != nil {
+		return err
+	}
+	r.begin = time.Now()
+	err := r.cmd.Start()
+	r.place.leave()
+	if err != nil {
+		var path *os.PathError
+		if errors.As(err, &path) && path.Op != "fork/exec" { // a file for its output, for one
+			return err
+		}
+		return &CommandError{r.cmd.Args[0], cause(err)}
+	}
+	if err := r.place.started(r.cmd.Process.Pid); err != nil {
+		r.cmd.Process.Kill()
+		r.cmd.Wait()
+		return err
+	}
+	return nil
+}
+
+// exit notes how the process ended.
+func (r *Run) exit(err error) {
+	state := r.cmd.ProcessState
+	res := &r.result
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		res.Warnings = append(res.Warnings, err) // of copying its output, for one
+	}
+	if res.CPU == 0 {
+		res.CPU = state.UserTime() + state.SystemTime()
+	}
+	res.ExitCode = state.ExitCode()
+	exitDetails(state, res)
+}
+
+// Kind tells what holds the command.
+func (r *Run) Kind() Kind { return r.place.kind() }
+
+// PID is the process's number.
+func (r *Run) PID() int { return r.cmd.Process.Pid }
+
+// Counters reads what the limit did so far. It is for while the command runs.
+func (r *Run) Counters() (Counters, bool) { return r.place.counters() }
+
+// Signal sends the process a signal.
+func (r *Run) Signal(sig os.Signal) error { return r.cmd.Process.Signal(sig) }
+
+// Forward passes signals on to the command until it has ended.
+func (r *Run) Forward(signals <-chan os.Signal) {
+	for {
+		select {
+		case sig := <-signals:
+			if !fromTerminal(sig) {
+				r.Signal(sig) // an error means that it has just ended
+			}
+		case <-r.ended:
+			return
+		}
+	}
+}
+
+// Ended is closed when the command has ended and its place is removed.
+func (r *Run) Ended() <-chan struct{} { return r.ended }
+
+// Wait waits for the end of the command and returns what is known of it.
+func (r *Run) Wait() Result {
+	<-r.ended
+	return r.result
+}
+
+// cause takes away what packages os and exec put before a cause.
+func cause(err error) error {
+	var e *exec.Error
+	if errors.As(err, &e) {
+		return e.Err
+	}
+	var p *os.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
+// plain is no limit at all.
+type plain struct{}
+
+func (plain) kind() Kind                 { return None }
+func (plain) command(*processConfig)     {}
+func (plain) enter() error               { return nil }
+func (plain) leave()                     {}
+func (plain) started(int) error          { return nil }
+func (plain) counters() (Counters, bool) { return Counters{}, false }
+func (plain) finish(*Result)             {}

@@ -1,0 +1,298 @@
+// Package runner answers: how is a program run under a CPU limit, and what did the limit do to it? In go a limit and a
+// command; out comes what the kernel counted: CPU time, periods, throttled periods, standstill.
+//
+// It is the only package that starts programs under a limit or writes cgroup files. A limit is real where a cgroup can
+// be made, by ourselves or by systemd, and otherwise emulated; which of them it was is part of every result. Groups are
+// removed when the command ends, however it ends, with every process that is left in them; those of a runner that was
+// killed are removed by the next one.
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A With says which kinds of limit may be used.
+type With string
+
+const (
+	Auto    With = "auto" // the first of the others that can be had
+	Cgroup  With = "cgroup"
+	Systemd With = "systemd"
+	Emulate With = "emulate"
+)
+
+// A Kind is what a limit turned out to be.
+type Kind string
+
+const (
+	V1       Kind = "cgroup-v1"
+	V2       Kind = "cgroup-v2"
+	Scope    Kind = "systemd"
+	Emulated Kind = "emulated"
+	None     Kind = "none" // no limit was asked for
+)
+
+// A Limit is what a command is held to. The zero Limit is none.
+type Limit struct {
+	CPUs   float64       // 0: none
+	Period time.Duration // 0: 100 ms
+	Burst  time.Duration // unused quota that may be saved for later periods
+	Memory int64         // bytes; 0: none
+	Cpuset []int         // CPUs to run on; nil: all that we may
+
+	// CountMemory asks for the group's memory to be counted where it can be, though it is not limited.
+	CountMemory bool
+}
+
+// Bounds of the kernel for a quota and its period; see sched-bwc.rst.
+const (
+	minQuota      = time.Millisecond
+	minPeriod     = time.Millisecond
+	maxPeriod     = time.Second
+	defaultPeriod = 100 * time.Millisecond
+)
+
+// PeriodInForce is the period, where the limit leaves it open the kernel's own.
+func (l Limit) PeriodInForce() time.Duration {
+	if l.Period == 0 {
+		return defaultPeriod
+	}
+	return l.Period
+}
+
+// Quota is the CPU time of a period.
+func (l Limit) Quota() time.Duration {
+	return time.Duration(math.Round(l.CPUs * float64(l.PeriodInForce()))).Round(time.Microsecond)
+}
+
+// needsGroup reports whether something is limited that takes a group, or its emulation.
+func (l Limit) needsGroup() bool { return l.CPUs != 0 || l.Memory != 0 }
+
+// Refused is an error of a limit that can't be, and not of this machine: another kind of limit would not help.
+type Refused struct{ error }
+
+func (r Refused) Unwrap() error { return r.error }
+
+func refused(format string, args ...any) error { return Refused{fmt.Errorf(format, args...)} }
+
+// Check holds a limit against the kernel's rules.
+func (l Limit) Check() error {
+	switch {
+	case l.CPUs < 0 || math.IsNaN(l.CPUs) || l.CPUs > 1<<20:
+		return refused("a limit of %v CPUs makes no sense", l.CPUs)
+	case l.Period != 0 && (l.Period < minPeriod || l.Period > maxPeriod):
+		return refused("a period of %v: the kernel wants 1ms to 1s", l.Period)
+	case l.CPUs == 0 && (l.Period != 0 || l.Burst != 0):
+		return refused("a period or a burst without a limit")
+	case l.CPUs != 0 && l.Quota() < minQuota:
+		return refused("%v of a period of %v are %v: the kernel wants a quota of at least %v; a longer period makes it larger",
+			cpus(l.CPUs), l.PeriodInForce(), l.Quota(), minQuota)
+	case l.Burst < 0 || l.Burst > l.Quota():
+		return refused("a burst of %v: the kernel wants at most the quota, which is %v", l.Burst, l.Quota())
+	case l.Memory < 0:
+		return refused("a memory limit of %d bytes makes no sense", l.Memory)
+	}
+	return checkCpuset(l.Cpuset)
+}
+
+// A Command is what to run.
+type Command struct {
+	Args           []string // the program, and its arguments
+	Env            []string // instead of ours; nil: ours
+	Dir            string   // "": ours
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+}
+
+// Counters are what a limit has done so far.
+type Counters struct {
+	CPU           time.Duration
+	Periods       int64
+	Throttled     int64
+	ThrottledTime time.Duration // summed over CPUs
+	Bursts        int64
+	BurstTime     time.Duration
+}
+
+// Result is what is known of a command that has ended.
+type Result struct {
+	Wall time.Duration
+	Counters
+	Standstill  time.Duration // the longest that the limit made it stand still, as far as seen
+	PeakMemory  int64         // 0: not known
+	PeakOf      PeakOf
+	OOMKills    int64
+	Voluntary   int64 // context switches
+	Involuntary int64
+	ExitCode    int
+	Signal      string // that ended it; ExitCode is then 128 and its number, as in a shell
+	Left        int    // processes that it left behind, and which were killed
+	Warnings    []error
+}
+
+// PeakOf says what a peak of memory is of.
+type PeakOf string
+
+const (
+	OfGroup   PeakOf = "group"
+	OfProcess PeakOf = "process" // the largest of those that were waited for
+	AtMost    PeakOf = "at most" // a process counts from before it became the program: then it was a copy of us, and as large
+)
+
+// Start starts a command under a limit. Kinds that can't be had here are passed over if with is Auto; Run.Notes says
+// why.
+func Start(l Limit, with With, c Command) (*Run, error) {
+	if err := l.Check(); err != nil {
+		return nil, err
+	}
+	if len(c.Args) == 0 {
+		return nil, errors.New("no command to start")
+	}
+	if !l.needsGroup() {
+		return start(plain{}, l, c)
+	}
+	var notes []string
+	for _, kind := range kinds(with) {
+		p, err := kind.place(l)
+		if err == nil {
+			var run *Run
+			if run, err = start(p, l, c); err == nil {
+				run.Notes = notes
+				return run, nil
+			}
+		}
+		var missing *CommandError
+		var no Refused
+		if with != Auto || errors.As(err, &missing) || errors.As(err, &no) {
+			return nil, err
+		}
+		notes = append(notes, fmt.Sprintf("%s: %v", kind.with, err))
+	}
+	return nil, fmt.Errorf("no kind of limit can be had here: %s", strings.Join(notes, "; "))
+}
+
+// Check tells which kind of limit Start would use, by running a command that does nothing, and why none before it.
+func Check(l Limit, with With) (Kind, []string, error) {
+	run, err := Start(l, with, Command{Args: []string{"true"}})
+	if err != nil {
+		return "", nil, err
+	}
+	run.Wait()
+	return run.Kind(), run.Notes, nil
+}
+
+// CommandError is a command that can't be started: it is not there, or may not be executed.
+type CommandError struct {
+	Name string
+	Err  error
+}
+
+func (e *CommandError) Error() string { return fmt.Sprintf("starting %s: %v", e.Name, e.Err) }
+func (e *CommandError) Unwrap() error { return e.Err }
+
+// Code is the exit code that shells have for it.
+func (e *CommandError) Code() int {
+	if errors.Is(e.Err, os.ErrPermission) {
+		return 126
+	}
+	return 127
+}
+
+var errNoBurst = errors.New("it can't save unused quota for a burst")
+
+// A kind makes places of one kind of limit.
+type kind struct {
+	with  With
+	place func(Limit) (place, error)
+}
+
+func kinds(with With) []kind {
+	all := []kind{{Cgroup, placeInCgroup}, {Systemd, placeInScope}, {Emulate, placeEmulated}}
+	for _, k := range all {
+		if k.with == with {
+			return []kind{k}
+		}
+	}
+	return all
+}
+
+// A place is where a command can be held to a limit. Its methods are called in the order in which they stand here.
+type place interface {
+	kind() Kind
+	// command may wrap the command line, and set what the system does when it starts the process.
+	command(*processConfig)
+	// enter moves the calling thread to where the process shall be born, leave moves it back.
+	enter() error
+	leave()
+	// started tells the process's number.
+	started(pid int) error
+	// counters reads what the limit did so far; known is false where nothing counts.
+	counters() (c Counters, known bool)
+	// finish ends what is left of the command, gives the last figures, and removes the place.
+	finish(*Result)
+}
+
+// ParseCPUs reads a number of CPUs: 0.5, or 500m as Kubernetes writes it.
+func ParseCPUs(s string) (float64, error) {
+	digits, milli := strings.CutSuffix(s, "m")
+	v, err := strconv.ParseFloat(digits, 64)
+	if err != nil || !(v > 0) || v > 1<<20 {
+		return 0, fmt.Errorf("%q is no number of CPUs such as 0.5 or 500m", s)
+	}
+	if milli {
+		v /= 1000
+	}
+	return v, nil
+}
+
+// ParseBytes reads a size: 512m or 512MiB are both 512·2²⁰ bytes.
+func ParseBytes(s string) (int64, error) {
+	text := strings.ToLower(s)
+	text = strings.TrimSuffix(strings.TrimSuffix(text, "b"), "i")
+	shift := 0
+	if n := len(text); n > 0 {
+		if i := strings.IndexByte("kmgt", text[n-1]); i >= 0 {
+			shift, text = 10*(i+1), text[:n-1]
+		}
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	if v *= float64(int64(1) << shift); err != nil || !(v >= 1) || v > 1<<60 {
+		return 0, fmt.Errorf("%q is no size such as 512m or 2g", s)
+	}
+	return int64(v), nil
+}
+
+// ParseCpuset reads a list of CPUs such as 0-3,8.
+func ParseCpuset(s string) ([]int, error) {
+	var set []int
+	for _, part := range strings.Split(s, ",") {
+		low, high, isRange := strings.Cut(part, "-")
+		if !isRange {
+			high = low
+		}
+		a, errA := strconv.Atoi(low)
+		b, errB := strconv.Atoi(high)
+		if errA != nil || errB != nil || a < 0 || a > b || b >= 1024 {
+			return nil, fmt.Errorf("%q is no list of CPUs such as 0-3,8", s)
+		}
+		for ; a <= b; a++ {
+			set = append(set, a)
+		}
+	}
+	return set, nil
+}
+
+// cpus writes a number of CPUs.
+func cpus(v float64) string {
+	if v == 1 {
+		return "1 CPU"
+	}
+	return strconv.FormatFloat(v, 'f', -1, 64) + " CPUs"
+}

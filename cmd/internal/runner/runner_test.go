@@ -1,0 +1,121 @@
+package runner
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestParse(t *testing.T) {
+	for _, c := range []struct {
+		in   string
+		want float64
+	}{{"0.5", 0.5}, {"500m", 0.5}, {"2", 2}, {"1500m", 1.5}, {"", 0}, {"0", 0}, {"-1", 0}, {"NaN", 0}, {"Inf", 0}, {"1e30", 0}, {"m", 0}} {
+		got, err := ParseCPUs(c.in)
+		if got != c.want || (err == nil) != (c.want > 0) {
+			t.Errorf("ParseCPUs(%q): got %v, %v", c.in, got, err)
+		}
+	}
+	for _, c := range []struct {
+		in   string
+		want int64
+	}{
+		{"512m", 512 << 20},
+		{"512MiB", 512 << 20},
+		{"2g", 2 << 30},
+		{"1.5k", 1536},
+		{"100", 100},
+		{"100b", 100},
+		{"", 0},
+		{"m", 0},
+		{"-1m", 0},
+		{"1x", 0},
+		{"99999999t", 0},
+	} {
+		got, err := ParseBytes(c.in)
+		if got != c.want || (err == nil) != (c.want > 0) {
+			t.Errorf("ParseBytes(%q): got %v, %v", c.in, got, err)
+		}
+	}
+	for _, c := range []struct {
+		in   string
+		want []int
+	}{{"0", []int{0}}, {"0-2,5", []int{0, 1, 2, 5}}, {"", nil}, {"2-1", nil}, {"-1", nil}, {"0,", nil}, {"0-99999", nil}} {
+		got, err := ParseCpuset(c.in)
+		if !slices.Equal(got, c.want) || (err == nil) != (c.want != nil) {
+			t.Errorf("ParseCpuset(%q): got %v, %v", c.in, got, err)
+		}
+	}
+}
+
+// TestStandstill reads the counters of a group every 10 ms: 25 ms of work by two CPUs, then 75 ms of standstill.
+func TestStandstill(t *testing.T) {
+	var s standstill
+	now := time.Unix(0, 0)
+	var c Counters
+	read := func(cpu, throttled time.Duration) {
+		c.CPU += cpu
+		c.ThrottledTime += throttled
+		s.see(now, c)
+		now = now.Add(10 * time.Millisecond)
+	}
+	const ms = time.Millisecond
+	read(0, 0)
+	read(20*ms, 0) // at 10 ms
+	read(20*ms, 0)
+	read(10*ms, 0) // the quota is used up at 25 ms; this reading is at 30
+	for range 7 {
+		read(0, 0)
+	}
+	read(5*ms, 150*ms) // at 110 ms: both CPUs went on at 100 ms
+	if s.longest != 80*ms {
+		t.Errorf("got %v, want 80ms: from the last reading that moved to the next", s.longest)
+	}
+	for range 20 {
+		read(0, 0) // it sleeps, and no throttled time grows
+	}
+	read(5*ms, 0)
+	if s.longest != 80*ms {
+		t.Errorf("got %v: sleeping is no standstill", s.longest)
+	}
+	for range 3 {
+		read(0, 0)
+	}
+	read(5*ms, 30*ms)
+	if s.longest != 80*ms {
+		t.Errorf("got %v", s.longest)
+	}
+	for range 11 {
+		read(0, 0)
+	}
+	read(5*ms, 90*ms)
+	if s.longest != 90*ms {
+		t.Errorf("got %v, want the throttled 90ms: the rest it slept", s.longest)
+	}
+}
+
+// TestCheck holds limits against the kernel's rules.
+func TestCheck(t *testing.T) {
+	for _, c := range []struct {
+		l  Limit
+		ok bool
+	}{
+		{Limit{}, true},
+		{Limit{CPUs: 0.5}, true},
+		{Limit{CPUs: 0.01}, true},
+		{Limit{CPUs: 0.009}, false},
+		{Limit{CPUs: 0.009, Period: time.Second}, true},
+		{Limit{CPUs: 1, Period: 2 * time.Second}, false},
+		{Limit{CPUs: 1, Period: time.Microsecond}, false},
+		{Limit{CPUs: 1, Burst: 100 * time.Millisecond}, true},
+		{Limit{CPUs: 1, Burst: 101 * time.Millisecond}, false},
+		{Limit{Burst: time.Millisecond}, false},
+		{Limit{Period: time.Millisecond}, false},
+		{Limit{Memory: -1}, false},
+		{Limit{CPUs: -1}, false},
+	} {
+		if err := c.l.Check(); (err == nil) != c.ok {
+			t.Errorf("%+v: got %v", c.l, err)
+		}
+	}
+}
