@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,8 +12,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/cli"
+	labs "github.com/unthrottle/unthrottle/cmd/internal/lab"
 )
 
 var update = flag.Bool("update", false, "write what was printed into the scripts' expected files")
@@ -19,11 +25,69 @@ var update = flag.Bool("update", false, "write what was printed into the scripts
 // asCommand in the environment makes the test binary the command.
 const asCommand = "UNTHROTTLE_TEST_COMMAND"
 
+// asFake makes it the command with the fake lab.
+const asFake = "UNTHROTTLE_TEST_FAKE"
+
 func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
 		main()
 	}
-	testscript.Main(m, map[string]func(){"unthrottle": main})
+	if os.Getenv(asFake) != "" {
+		fakeMain()
+	}
+	testscript.Main(m, map[string]func(){"unthrottle": main, "unthrottle-fake": fakeMain})
+}
+
+// fakeMain is the command with a lab that gives set numbers and takes no time: a run lasts a second of its own clock, and
+// GOMAXPROCS 1 does 1.3 times as much as 2, which is the default. FAKE_STOP=n interrupts the command in run n, FAKE_FAIL=n
+// lets GOMAXPROCS n fail.
+func fakeMain() {
+	lab := &fakeLab{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	os.Exit(cli.Run(context.Background(), cli.IO{
+		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Getenv, Args: os.Args[1:],
+		Lab: &cli.Lab{
+			Runner: lab, Environment: fakeEnvironment, Clock: func() time.Time { return lab.now },
+			Lock: func(context.Context, func()) (func(), error) { return func() {}, nil },
+		},
+	}))
+}
+
+var fakeEnvironment = labs.Environment{
+	OS: "linux", Arch: "amd64", Kernel: "6.1.0", CPU: "A CPU", CPUs: 4, Memory: 8 << 30, Go: "go1.26.0", LimitKind: "cgroup-v2",
+}
+
+type fakeLab struct {
+	now  time.Time
+	runs int
+}
+
+func (f *fakeLab) Run(ctx context.Context, s labs.Setting) (labs.Run, error) {
+	f.runs++
+	if os.Getenv("FAKE_STOP") == strconv.Itoa(f.runs) {
+		self, _ := os.FindProcess(os.Getpid())
+		self.Signal(os.Interrupt)
+		<-ctx.Done()
+	}
+	start := f.now
+	f.now = f.now.Add(time.Second)
+	if s.Procs != 0 && os.Getenv("FAKE_FAIL") == strconv.Itoa(s.Procs) {
+		return labs.Run{Start: start, Error: "exit code 3: no luck"}, nil
+	}
+	procs := s.Procs
+	if procs == 0 {
+		procs = 2
+	}
+	// A drift from block to block, the same for all, and a little of its own for each.
+	drift := 1 + 0.1*math.Sin(float64(f.runs/4))
+	own := 1 + 0.01*math.Sin(float64(3*f.runs))
+	ops := 1e6 * drift * own / (1 + 0.3*float64(procs-1))
+	return labs.Run{
+		Start: start, Seconds: 1, GOMAXPROCS: procs, Go: s.Go, LimitKind: "cgroup-v2",
+		Metrics: map[string]float64{
+			"ops/s": math.Round(ops), "ns/op": math.Round(1e9 / ops), "wall-sec": 1, "cpu-sec": 0.5, "throttled-%": float64(10 * (procs - 1)),
+			"peak-RSS-bytes": 8 << 20,
+		},
+	}, nil
 }
 
 // TestScripts runs the command as its users do. A script's name is the verb's; cases that came from bugs carry the
@@ -37,6 +101,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("GOMAXPROCS", "")
 			e.Setenv("GODEBUG", "")
+			e.Setenv("XDG_CACHE_HOME", filepath.Join(e.WorkDir, "cache"))
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -76,6 +141,7 @@ func mask(ts *testscript.TestScript, _ bool, args []string) {
 		text := string(data)
 		text = regexp.MustCompile(`"made_by": ".*?"`).ReplaceAllString(text, `"made_by": "MASKED"`)
 		text = regexp.MustCompile(`"time": ".*?"`).ReplaceAllString(text, `"time": "MASKED"`)
+		text = regexp.MustCompile(`[0-9-]+-fib-\d+\.jsonl`).ReplaceAllString(text, "MASKED.jsonl")
 		text = strings.ReplaceAll(text, filepath.ToSlash(ts.Getenv("WORK")), "$WORK")
 		ts.Check(os.WriteFile(path, []byte(text), 0o666))
 	}

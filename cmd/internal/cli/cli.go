@@ -34,20 +34,33 @@ type IO struct {
 	In       io.Reader
 	Out, Err io.Writer
 	Env      func(string) string
+
+	Args []string // the command line, without the command itself
+	Self string   // the command's file, which runs the built-in workloads
+	Lab  *Lab     // nil: the real one
 }
 
 // Main runs the command and returns its exit code.
 func Main(ctx context.Context, args []string, env func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
+	self, err := os.Executable()
+	if err != nil {
+		self = os.Args[0]
+	}
+	return Run(ctx, IO{In: stdin, Out: stdout, Err: stderr, Env: env, Args: args, Self: self})
+}
+
+// Run is Main for those who bring a lab of their own.
+func Run(ctx context.Context, stdio IO) int {
 	// A reader that has seen enough is no failure. The signal is caught and not ignored, because a command that explain
 	// starts would inherit that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	stdio := IO{In: stdin, Out: stdout, Err: stderr, Env: env}
+	stderr := stdio.Err
 	root := newRoot(stdio)
-	root.SetArgs(args)
-	root.SetIn(stdin)
-	root.SetOut(stdout)
+	root.SetArgs(stdio.Args)
+	root.SetIn(stdio.In)
+	root.SetOut(stdio.Out)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
 	var code exitCode
@@ -62,6 +75,7 @@ func Main(ctx context.Context, args []string, env func(string) string, stdin io.
 		return exitDone
 	case ctx.Err() != nil:
 		fmt.Fprintln(stderr, "unthrottle: interrupted")
+		printHints(stderr, err)
 		return exitInterrupted
 	}
 	printError(stderr, err)
@@ -74,6 +88,10 @@ func Main(ctx context.Context, args []string, env func(string) string, stdin io.
 
 func printError(stderr io.Writer, err error) {
 	fmt.Fprintf(stderr, "unthrottle: error: %v\n", err)
+	printHints(stderr, err)
+}
+
+func printHints(stderr io.Writer, err error) {
 	var h *hinted
 	if errors.As(err, &h) {
 		for _, hint := range h.hints {
@@ -110,6 +128,8 @@ Usage:
 Verbs:
   explain     the CPU limit of a process, its GOMAXPROCS, and why
   run         a program under a CPU limit, and what the limit did to it
+  bench       what GOMAXPROCS, a limit or a Go version costs a program
+  report      show a saved result again, also as HTML, Markdown or CSV
   version     which unthrottle this is
   completion  a script for your shell: bash, zsh, fish or powershell
   help VERB   more about a verb
@@ -145,7 +165,7 @@ func newRoot(stdio IO) *cobra.Command {
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.Version = versionText()
 	root.SetVersionTemplate("{{.Version}}")
-	root.AddCommand(newExplain(stdio), newRun(stdio), newVersion(stdio), newCompletion(stdio))
+	root.AddCommand(newExplain(stdio), newRun(stdio), newBench(stdio), newReport(stdio), newWorkload(stdio), newVersion(stdio), newCompletion(stdio))
 	return root
 }
 

@@ -29,13 +29,16 @@ func exitDetails(state *os.ProcessState, res *Result) {
 		res.ExitCode = 128 + int(status.Signal())
 		res.Signal = unix.SignalName(status.Signal())
 	}
-	if usage, ok := state.SysUsage().(*syscall.Rusage); ok {
-		res.PeakMemory, res.PeakOf = usage.Maxrss*1024, OfProcess
+	usage, ok := state.SysUsage().(*syscall.Rusage)
+	if ok {
+		res.Voluntary, res.Involuntary = int64(usage.Nvcsw), int64(usage.Nivcsw)
+	}
+	if ok && res.PeakOf != OfGroup {
+		res.PeakMemory, res.PeakOf = int64(usage.Maxrss)*1024, OfProcess
 		var own syscall.Rusage
 		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &own); err == nil && usage.Maxrss <= own.Maxrss {
 			res.PeakOf = AtMost
 		}
-		res.Voluntary, res.Involuntary = usage.Nvcsw, usage.Nivcsw
 	}
 }
 

@@ -39,6 +39,7 @@ func start(p place, l Limit, c Command) (*Run, error) {
 	cmd := exec.Command(conf.name)
 	cmd.Args, cmd.Env, cmd.Dir, cmd.SysProcAttr = conf.args, c.Env, c.Dir, conf.attr
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Stdin, c.Stdout, c.Stderr
+	cmd.WaitDelay = time.Second
 	r := &Run{place: p, limited: l.CPUs != 0, cmd: cmd, ended: make(chan struct{})}
 	started := make(chan error)
 	go r.run(l, started)
@@ -70,9 +71,8 @@ func (r *Run) run(l Limit, started chan<- error) {
 	if r.limited {
 		r.result.Standstill = <-longest
 	}
-	err := r.cmd.Wait()
-	r.exit(err)
-	r.place.finish(&r.result)
+	r.place.finish(&r.result) // before Wait: what is left of the command may hold its output open
+	r.exit(r.cmd.Wait())
 	close(r.ended)
 }
 
@@ -106,7 +106,7 @@ func (r *Run) exit(err error) {
 	state := r.cmd.ProcessState
 	res := &r.result
 	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
+	if err != nil && !errors.As(err, &exit) && !errors.Is(err, exec.ErrWaitDelay) {
 		res.Warnings = append(res.Warnings, err) // of copying its output, for one
 	}
 	if res.CPU == 0 {

@@ -179,8 +179,8 @@ func Start(l Limit, with With, c Command) (*Run, error) {
 }
 
 // Check tells which kind of limit Start would use, by running a command that does nothing, and why none before it.
-func Check(l Limit, with With) (Kind, []string, error) {
-	run, err := Start(l, with, Command{Args: []string{"true"}})
+func Check(l Limit, with With, nothing ...string) (Kind, []string, error) {
+	run, err := Start(l, with, Command{Args: nothing})
 	if err != nil {
 		return "", nil, err
 	}

@@ -56,6 +56,9 @@ func TestStandstill(t *testing.T) {
 	read := func(cpu, throttled time.Duration) {
 		c.CPU += cpu
 		c.ThrottledTime += throttled
+		if c.CPU == 0 {
+			s.begin(now, c)
+		}
 		s.see(now, c)
 		now = now.Add(10 * time.Millisecond)
 	}

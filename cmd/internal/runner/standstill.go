@@ -2,22 +2,45 @@ package runner
 
 import "time"
 
-// standstillStep is how often counters are read to see a standstill. Reading is 10 µs of work; the wake-up costs more.
-const standstillStep = 10 * time.Millisecond
+// To see a standstill, counters must be read every few milliseconds, and the wake-ups for that would cost more than one
+// percent of a CPU. So they are read that often only while there is something to see: for two periods, when the group
+// was throttled since the last look, and no more than once in ten periods. Between these looks they are read once a
+// period.
+const (
+	lookFor   = 2  // periods
+	lookEvery = 12 // periods
+	minStep   = 2 * time.Millisecond
+	maxStep   = 10 * time.Millisecond
+	minRest   = 100 * time.Millisecond
+)
 
-// watchStandstill reads a place's counters until it is stopped, and returns the longest standstill.
+// watchStandstill reads a place's counters until it is stopped, and returns the longest standstill that it saw.
 func watchStandstill(p place, period time.Duration, stop <-chan struct{}) time.Duration {
+	step := min(max(period/10, minStep), maxStep)
+	rest := max(period, minRest)
 	var s standstill
-	tick := time.NewTicker(max(standstillStep, period/10))
-	defer tick.Stop()
+	var throttled int64
+	looked := time.Time{}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	for {
-		if c, ok := p.counters(); ok {
-			s.see(time.Now(), c)
-		}
 		select {
 		case <-stop:
 			return s.longest
-		case <-tick.C:
+		case <-timer.C:
+		}
+		c, ok := p.counters()
+		now := time.Now()
+		switch looking := now.Sub(looked) < lookFor*period; {
+		case ok && looking:
+			s.see(now, c)
+			timer.Reset(step)
+		case ok && c.Throttled > throttled && now.Sub(looked) >= lookEvery*period:
+			throttled, looked = c.Throttled, now
+			s.begin(now, c)
+			timer.Reset(step)
+		default:
+			timer.Reset(rest)
 		}
 	}
 }
@@ -27,17 +50,15 @@ func watchStandstill(p place, period time.Duration, stop <-chan struct{}) time.D
 type standstill struct {
 	longest time.Duration
 
-	seen  bool
 	moved time.Time // when the CPU time was last seen to grow
 	from  Counters  // as they were then
 }
 
-// see takes one reading.
+// begin takes the first of a row of readings.
+func (s *standstill) begin(now time.Time, c Counters) { s.moved, s.from = now, c }
+
+// see takes the next.
 func (s *standstill) see(now time.Time, c Counters) {
-	if !s.seen {
-		s.seen, s.moved, s.from = true, now, c
-		return
-	}
 	if c.CPU == s.from.CPU {
 		return
 	}

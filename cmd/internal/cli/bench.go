@@ -1,0 +1,643 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/render"
+	"github.com/unthrottle/unthrottle/cmd/internal/report"
+	"github.com/unthrottle/unthrottle/cmd/internal/runner"
+	"github.com/unthrottle/unthrottle/cmd/internal/trial"
+	"github.com/unthrottle/unthrottle/cmd/internal/workload"
+)
+
+const benchHelp = `What GOMAXPROCS, a limit or a Go version costs a program, with statistics that hold on a noisy machine.
+
+Usage:
+  unthrottle bench [FLAGS] WORKLOAD...               built-in programs; --list shows them
+  unthrottle bench [FLAGS] -- PROGRAM [ARGS]         your own, run to its end
+  unthrottle bench [FLAGS] --gobench PKG [--run RE]  the Go benchmarks of a package
+  unthrottle bench --resume FILE                     go on where it was interrupted
+
+What is compared, all combinations:
+      --procs LIST    GOMAXPROCS: numbers, default or max (default,1,2,4,max)
+      --cpus LIST     limits: numbers or none (1)
+      --go LIST       Go versions that build it: 1.18,1.24.13
+      --compare F     the factor that settings are compared by: procs, cpus, go or workload
+How often and how long:
+      --blocks N      each runs every combination once, in random order (10)
+      --budget D      as many blocks as fit into this time
+      --for D         the window of a run (1s, or less to suit the budget)
+      --size N        the size of a workload of a fixed size
+      --seed N        for the order
+How it is judged:
+      --margin P      a smaller difference is not worth while (5%)
+      --metric RE     the figure is what the group in RE matches in the program's output; --unit names it
+      --better D      higher or lower (lower)
+      --figure UNIT   compare by another of the metrics, such as cpu-sec
+Limits: --period, --burst, --memory, --cpuset and --limit-with, as of unthrottle run
+Results:
+  -o, --output F      also write F: .json, .html, .md, .csv, or .txt for benchstat; may be repeated
+      --style S       default or classic
+      --json          the document instead of text
+      --runs F        where each run is written as it finishes
+      --color WHEN    auto, always or never
+
+Example:
+  unthrottle bench fib --cpus 0.5 --procs 1,2,max --budget 1m -o fib.html
+`
+
+type benchOptions struct {
+	resume                     string
+	procs, cpus, goes, compare string
+	blocks                     int
+	budget, window             time.Duration
+	size                       int
+	seed                       uint64
+	margin                     string
+	metric, unit, better       string
+	figure                     string
+	gobench, regexp            string
+	outputs                    []string
+	style                      string
+	json                       bool
+	runs                       string
+	listAll                    bool
+}
+
+// Lab is what a bench depends on beside its plan. Tests put another in its place.
+type Lab struct {
+	Runner      lab.Runner
+	Environment lab.Environment
+	Clock       lab.Clock
+	Lock        func(ctx context.Context, waiting func()) (unlock func(), err error)
+}
+
+func newBench(stdio IO) *cobra.Command {
+	cmd, _ := benchCommand(stdio)
+	return cmd
+}
+
+// bench is one call of the verb.
+type bench struct {
+	o      benchOptions
+	stdio  IO
+	limit  func() (runner.Limit, string, error)
+	color  func(bool) (render.Style, error)
+	window func(settings int) time.Duration
+
+	procsGiven func() bool
+
+	style    render.Style
+	common   runner.Limit
+	with     string
+	study    *lab.Study
+	programs func(lab.Setting) (trial.Program, error)
+	writers  []*document
+	cleanup  []func()
+}
+
+func benchCommand(stdio IO) (*cobra.Command, *bench) {
+	b := &bench{stdio: stdio}
+	o := &b.o
+	cmd := &cobra.Command{Use: "bench", Long: benchHelp}
+	flags := cmd.Flags()
+	flags.BoolVar(&o.listAll, "list", false, "")
+	flags.StringVar(&o.resume, "resume", "", "")
+	flags.StringVar(&o.procs, "procs", "default,1,2,4,max", "")
+	flags.StringVar(&o.cpus, "cpus", "1", "")
+	flags.StringVar(&o.goes, "go", "", "")
+	flags.StringVar(&o.compare, "compare", "", "")
+	flags.IntVar(&o.blocks, "blocks", 10, "")
+	flags.DurationVar(&o.budget, "budget", 0, "")
+	flags.DurationVar(&o.window, "for", time.Second, "")
+	flags.IntVar(&o.size, "size", 0, "")
+	flags.Uint64Var(&o.seed, "seed", 0, "")
+	flags.StringVar(&o.margin, "margin", "5%", "")
+	flags.StringVar(&o.metric, "metric", "", "")
+	flags.StringVar(&o.unit, "unit", "metric", "")
+	flags.StringVar(&o.better, "better", "", "")
+	flags.StringVar(&o.figure, "figure", "", "")
+	flags.StringVar(&o.gobench, "gobench", "", "")
+	flags.StringVar(&o.regexp, "run", ".", "")
+	flags.StringArrayVarP(&o.outputs, "output", "o", nil, "")
+	flags.StringVar(&o.style, "style", "default", "")
+	flags.BoolVar(&o.json, "json", false, "")
+	flags.StringVar(&o.runs, "runs", "", "")
+	b.limit = limitFlags(cmd, false)
+	b.color = colorFlag(cmd, stdio)
+	b.window = func(settings int) time.Duration {
+		if flags.Changed("for") || o.budget == 0 {
+			return o.window
+		}
+		return windowFor(o.budget, settings)
+	}
+	b.procsGiven = func() bool { return flags.Changed("procs") }
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		if o.listAll {
+			return render.WorkloadList(stdio.Out, workloadRows())
+		}
+		if b.style, err = b.color(false); err != nil {
+			return err
+		}
+		if o.resume == "" {
+			return b.fresh(cmd.Context(), args, cmd.ArgsLenAtDash())
+		}
+		if len(args) > 0 {
+			return usage("unthrottle bench --resume FILE [--blocks N | --budget D]", "--resume takes its plan from the file")
+		}
+		return b.resume(cmd.Context(), flags.Changed("blocks"))
+	}
+	return cmd, b
+}
+
+// fresh does a new lab.
+func (b *bench) fresh(ctx context.Context, args []string, dash int) error {
+	defer b.clean()
+	progress := newProgress(b.stdio, b.o.json)
+	defer progress.done()
+	if err := b.prepare(ctx, args, dash, progress); err != nil {
+		return err
+	}
+	path, err := b.journalPath()
+	if err != nil {
+		return err
+	}
+	journal, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o644)
+	if err != nil {
+		return withHint(fmt.Errorf("opening the file of runs: %w", err), "--runs wants a new file; unthrottle bench --resume FILE goes on with an old one")
+	}
+	defer journal.Close()
+	if err := b.study.WriteHead(journal); err != nil {
+		return fmt.Errorf("writing the runs: %w", err)
+	}
+	return b.execute(ctx, journal, progress)
+}
+
+// resume goes on with an interrupted lab: the command that began it is read again, and what is done is not done again.
+func (b *bench) resume(ctx context.Context, newBlocks bool) error {
+	data, err := os.ReadFile(b.o.resume)
+	if err != nil {
+		return withHint(err, "--resume wants the file of runs that an interrupted bench has named")
+	}
+	old, cut, err := lab.ReadStudy(data)
+	if err != nil {
+		return withHint(fmt.Errorf("%s: %w", b.o.resume, err), "--resume wants the file of runs that an interrupted bench has named")
+	}
+	if len(old.Plan.Command) < 2 || old.Plan.Command[1] != "bench" {
+		return fmt.Errorf("%s does not tell the command that began it", b.o.resume)
+	}
+	cmd, again := benchCommand(b.stdio)
+	if err := cmd.ParseFlags(old.Plan.Command[2:]); err != nil {
+		return err
+	}
+	if again.style, err = again.color(false); err != nil {
+		return err
+	}
+	if err := os.Chdir(old.Plan.Dir); err != nil {
+		return withHint(err, "the bench was begun there")
+	}
+	switch {
+	case newBlocks:
+		again.o.blocks, again.o.budget = b.o.blocks, 0
+	case b.o.budget != 0:
+		again.o.budget = b.o.budget
+	}
+	again.o.json, again.o.seed = b.o.json, old.Plan.Seed
+	if len(b.o.outputs) > 0 {
+		again.o.outputs = b.o.outputs
+	}
+	defer again.clean()
+	progress := newProgress(b.stdio, b.o.json)
+	defer progress.done()
+	if err := again.prepare(ctx, cmd.Flags().Args(), cmd.ArgsLenAtDash(), progress); err != nil {
+		return err
+	}
+	if !slices.Equal(again.study.Plan.Settings, old.Plan.Settings) {
+		return withHint(errors.New("the command gives other settings here than it did when the bench was begun"),
+			"was it begun on another machine? unthrottle report "+b.o.resume+" shows what there is")
+	}
+	again.study.Runs, again.study.Time = old.Runs, old.Time
+	again.study.Plan.Command = old.Plan.Command
+	journal, err := os.OpenFile(b.o.resume, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	defer journal.Close()
+	if cut > 0 { // a line that a full disk has cut off
+		if err := journal.Truncate(int64(len(data) - cut)); err != nil {
+			return err
+		}
+	}
+	return again.execute(ctx, journal, progress)
+}
+
+// execute does the runs that are missing, and shows what there is, also when it is interrupted.
+func (b *bench) execute(ctx context.Context, journal *os.File, progress *progress) error {
+	record := func(r lab.Run) error {
+		if err := lab.WriteRun(journal, r); err != nil {
+			return fmt.Errorf("writing the runs: %w", err)
+		}
+		return nil
+	}
+	l := b.lab()
+	unlock, err := l.Lock(ctx, func() { progress.note("waiting for another bench on this machine to end") })
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	err = b.study.Execute(ctx, l.Runner, l.Clock, record, func(p lab.Progress) {
+		progress.tell(b.study.Plan.Name(p.Setting), p)
+	})
+	progress.done()
+	resume := "unthrottle bench --resume " + quote(journal.Name())
+	if err != nil && len(b.study.Runs) == 0 {
+		os.Remove(journal.Name())
+		return err
+	}
+	doc := report.NewBench(b.study)
+	doc.Header.MadeBy = "unthrottle " + buildVersion()
+	if err != nil || !doc.Finished {
+		doc.Resume = resume
+	}
+	if showErr := b.show(doc); showErr != nil {
+		return withHint(showErr, "the runs are kept: unthrottle report "+quote(journal.Name()))
+	}
+	if !b.o.json {
+		fmt.Fprintf(b.stdio.Err, "\nunthrottle: seed %d; the runs are in %s\n", b.study.Plan.Seed, journal.Name())
+	}
+	if err != nil {
+		return withHint(err, "go on with "+resume)
+	}
+	return nil
+}
+
+// show writes the document to stdout and to each file of -o.
+func (b *bench) show(doc *report.Bench) error {
+	var err error
+	switch {
+	case b.o.json:
+		err = report.WriteJSON(b.stdio.Out, doc)
+	case b.o.style == "classic":
+		err = render.BenchClassic(b.stdio.Out, doc, b.style)
+	default:
+		err = render.BenchText(b.stdio.Out, doc, b.style)
+	}
+	for _, d := range b.writers {
+		if e := d.out.finish(d.write(d.out.w, doc, render.Style{})); err == nil {
+			err = e
+		}
+	}
+	b.writers = nil
+	return err
+}
+
+func (b *bench) clean() {
+	for _, d := range b.writers {
+		d.out.finish(errors.New("not written"))
+	}
+	for _, f := range b.cleanup {
+		f()
+	}
+}
+
+// prepare checks all there is to check, and builds what has to be built, before the first run.
+func (b *bench) prepare(ctx context.Context, args []string, dash int, progress *progress) error {
+	plan, err := b.plan(ctx, args, dash, progress)
+	if err != nil {
+		return err
+	}
+	if b.common, b.with, err = b.limit(); err != nil {
+		return err
+	}
+	if b.o.style != "default" && b.o.style != "classic" {
+		return usage("write --style=default or --style=classic", "--style=%s is none of its values", b.o.style)
+	}
+	for _, path := range b.o.outputs {
+		d, err := newDocument(path, b.stdio)
+		if err != nil {
+			return err
+		}
+		b.writers = append(b.writers, d)
+	}
+	b.study = &lab.Study{
+		Version: report.Version, Verb: "bench", MadeBy: "unthrottle " + buildVersion(),
+		Time: b.lab().Clock().UTC().Format(time.RFC3339), Plan: plan, Environment: b.lab().Environment,
+	}
+	if err := b.checkLimits(); err != nil {
+		return err
+	}
+	return b.dropDefault(ctx)
+}
+
+// dropDefault takes the number that the runtime chooses by itself out of the settings, unless the user has asked for it:
+// to measure it twice helps nobody.
+func (b *bench) dropDefault(ctx context.Context) error {
+	p := &b.study.Plan
+	first := p.Settings[0]
+	if b.procsGiven() || first.Procs != 0 || slices.ContainsFunc(p.Settings, func(s lab.Setting) bool { return s.CPUs != first.CPUs }) {
+		return nil
+	}
+	run, err := b.lab().Runner.Run(ctx, first)
+	if err != nil {
+		return err
+	}
+	p.Settings = slices.DeleteFunc(p.Settings, func(s lab.Setting) bool { return s.Procs != 0 && s.Procs == run.GOMAXPROCS })
+	return nil
+}
+
+// lab is the real lab, or the one that a test has put in its place.
+func (b *bench) lab() *Lab {
+	if b.stdio.Lab == nil {
+		b.stdio.Lab = &Lab{
+			Runner:      &trial.Runner{Limit: b.common, With: runner.With(b.with), Programs: b.programs},
+			Environment: trial.Environment(), Clock: time.Now, Lock: trial.Lock,
+		}
+	}
+	return b.stdio.Lab
+}
+
+// checkLimits finds out which kind of limit can be had, and whether each that is asked for can be.
+func (b *bench) checkLimits() error {
+	if b.study.Environment.LimitKind != "" {
+		return nil // a test's
+	}
+	b.study.Environment.LimitKind = string(runner.None)
+	seen := map[float64]bool{}
+	for _, s := range b.study.Plan.Settings {
+		if seen[s.CPUs] {
+			continue
+		}
+		seen[s.CPUs] = true
+		l := b.common
+		if l.CPUs = s.CPUs; l.CPUs == 0 {
+			l.Period, l.Burst = 0, 0
+		}
+		kind, notes, err := runner.Check(l, runner.With(b.with), b.stdio.Self, "version")
+		if err != nil {
+			return startError(err)
+		}
+		if kind != runner.None {
+			b.study.Environment.LimitKind, b.study.Environment.Notes = string(kind), notes
+		}
+	}
+	return nil
+}
+
+// plan makes the plan, and what runs its settings.
+func (b *bench) plan(ctx context.Context, args []string, dash int, progress *progress) (p lab.Plan, err error) {
+	o := b.o
+	command := args
+	if dash >= 0 {
+		args, command = args[:dash], args[dash:]
+	} else {
+		command = nil
+	}
+	if n := btoi(len(args) > 0) + btoi(len(command) > 0) + btoi(o.gobench != ""); n != 1 {
+		const hint = "unthrottle bench fib; --list shows the workloads, unthrottle bench --help all there is"
+		if n == 0 {
+			return p, usage(hint, "nothing to run")
+		}
+		return p, usage(hint, "name either workloads, or a program after --, or --gobench")
+	}
+	procs, err := parseProcs(o.procs)
+	if err != nil {
+		return p, err
+	}
+	cpus, err := parseLimits(o.cpus)
+	if err != nil {
+		return p, err
+	}
+	margin, err := parsePercent(o.margin)
+	if err != nil {
+		return p, usage("--margin 5%", "--margin: %w", err)
+	}
+	if o.better != "" && o.better != "higher" && o.better != "lower" {
+		return p, usage("write --better=higher or --better=lower", "--better=%s is none of its values", o.better)
+	}
+	p = lab.Plan{Blocks: o.blocks, Seed: o.seed, Margin: margin, Command: append([]string{"unthrottle"}, b.stdio.Args...)}
+	if o.budget != 0 {
+		p.Blocks, p.Budget = 0, o.budget
+	}
+	if p.Seed == 0 {
+		p.Seed = uint64(rand.IntN(1_000_000) + 1)
+		p.Command = slices.Insert(p.Command, 2, "--seed", strconv.FormatUint(p.Seed, 10)) // so that it does the same again
+	}
+	if p.Dir, err = os.Getwd(); err != nil {
+		return p, err
+	}
+	if err := b.subjects(ctx, &p, args, command, procs, cpus, progress); err != nil {
+		return p, err
+	}
+	if p.Compare, err = compareBy(o.compare, p.Settings); err != nil {
+		return p, err
+	}
+	if err := p.Check(); err != nil {
+		return p, usage("unthrottle bench --help", "%w", err)
+	}
+	return p, nil
+}
+
+// subjects says what is run, and fills in the plan's settings and figures.
+func (b *bench) subjects(ctx context.Context, p *lab.Plan, workloads, command []string, procs []int, cpus []float64, progress *progress) error {
+	toolchains := []string{""}
+	if b.o.goes != "" {
+		if len(command) > 0 {
+			return usage("build it by hand, and bench each program", "--go can't build a program after --")
+		}
+		toolchains = nil
+		for _, v := range strings.Split(b.o.goes, ",") {
+			t, err := workload.Resolve(ctx, v)
+			if err != nil {
+				return err
+			}
+			toolchains = append(toolchains, t)
+		}
+	}
+	dir, remove, err := trial.TempDir()
+	if err != nil {
+		return err
+	}
+	b.cleanup = append(b.cleanup, remove)
+	figures := map[string]lab.Metric{}
+	switch {
+	case len(command) > 0:
+		name := filepath.Base(command[0])
+		c := trial.Command{Args: command, Unit: b.o.unit}
+		figures[name] = lab.Metric{Unit: "wall-sec", Better: "lower", About: "wall time"}
+		if b.o.metric != "" {
+			if c.Metric, err = trial.ParseMetric(b.o.metric); err != nil {
+				return usage(`--metric 'rate: ([0-9.]+)'`, "--metric: %w", err)
+			}
+			figures[name] = lab.Metric{Unit: b.o.unit, Better: "lower"}
+		}
+		b.programs, workloads = c.Program, []string{name}
+	case b.o.gobench != "":
+		g := &trial.GoBench{Package: b.o.gobench, Regexp: b.o.regexp, For: b.window(1).String(), Dir: dir}
+		if err := g.Prepare(ctx, toolchains, progress.note); err != nil {
+			return err
+		}
+		b.programs, workloads = g.Program, g.Names
+		for _, name := range g.Names {
+			figures[name] = lab.Metric{Unit: "ns/op", Better: "lower", About: "time for an operation"}
+		}
+	default:
+		builtin := &trial.Builtin{Self: []string{b.stdio.Self, "workload"}, CacheDir: cacheDir(b.stdio, "programs"), Size: b.o.size, Dir: dir}
+		for _, name := range workloads {
+			figure, more, ok := builtin.Figure(name)
+			if !ok {
+				return usage("unthrottle bench --list shows them", "no workload %q", name)
+			}
+			figures[name] = figure
+			p.Metrics = append(p.Metrics, more...)
+		}
+		settings := lab.Cross(workloads, toolchains, cpus, procs)
+		builtin.For = b.window(len(settings))
+		if b.stdio.Lab == nil { // not a test's
+			if err := builtin.Prepare(ctx, settings, progress.note); err != nil {
+				return err
+			}
+		}
+		b.programs = builtin.Program
+	}
+	for name, f := range figures {
+		if b.o.figure != "" {
+			f = b.otherFigure(p, f)
+		}
+		if b.o.better != "" {
+			f.Better = b.o.better
+		}
+		figures[name] = f
+	}
+	p.Settings, p.Figures = lab.Cross(workloads, toolchains, cpus, procs), figures
+	return nil
+}
+
+// otherFigure is the metric of --figure.
+func (b *bench) otherFigure(p *lab.Plan, own lab.Metric) lab.Metric {
+	for _, m := range append(append([]lab.Metric{own}, p.Metrics...), report.CommonMetrics...) {
+		if m.Unit == b.o.figure {
+			return m
+		}
+	}
+	return lab.Metric{Unit: b.o.figure, Better: "lower"}
+}
+
+// windowFor is how long a run measures such that ten blocks are likely to fit into a budget.
+func windowFor(budget time.Duration, settings int) time.Duration {
+	const least, most, overhead, blocks = 300 * time.Millisecond, time.Second, 200 * time.Millisecond, 10
+	each := budget/time.Duration(settings*blocks) - overhead
+	return min(max(each, least), most).Round(10 * time.Millisecond)
+}
+
+// compareBy checks --compare, or finds the factor that settings vary in.
+func compareBy(text string, settings []lab.Setting) (lab.Factor, error) {
+	if text == "" {
+		return lab.Varied(settings), nil
+	}
+	if !slices.Contains(lab.Factors, lab.Factor(text)) {
+		return "", usage("write --compare=procs, cpus, go or workload", "--compare=%s is none of its values", text)
+	}
+	return lab.Factor(text), nil
+}
+
+func parseProcs(text string) (procs []int, err error) {
+	for _, v := range strings.Split(text, ",") {
+		n := 0
+		switch v {
+		case "default":
+		case "max":
+			n = runtime.NumCPU()
+		default:
+			if n, err = strconv.Atoi(v); err != nil || n < 1 || n > 1<<16 {
+				return nil, usage("--procs default,1,2,max", "--procs: %q is no GOMAXPROCS", v)
+			}
+		}
+		procs = append(procs, n)
+	}
+	return procs, nil
+}
+
+func parseLimits(text string) (cpus []float64, err error) {
+	for _, v := range strings.Split(text, ",") {
+		n := 0.0
+		if v != "none" {
+			if n, err = runner.ParseCPUs(v); err != nil {
+				return nil, usage("--cpus none,0.5,1", "--cpus: %w", err)
+			}
+		}
+		cpus = append(cpus, n)
+	}
+	return cpus, nil
+}
+
+func parsePercent(text string) (float64, error) {
+	v, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(text, "%")), 64)
+	if err != nil || v < 0 || v >= 100 {
+		return 0, fmt.Errorf("%q is no share such as 5%%", text)
+	}
+	return v / 100, nil
+}
+
+// journalPath is where the runs are written.
+func (b *bench) journalPath() (string, error) {
+	if b.o.runs != "" {
+		return b.o.runs, nil
+	}
+	dir := cacheDir(b.stdio, "runs")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", withHint(err, "--runs FILE puts the runs elsewhere")
+	}
+	name := b.study.Plan.Settings[0].Workload
+	name = strings.Map(func(r rune) rune {
+		if r == '/' || r == os.PathSeparator || r < ' ' {
+			return '-'
+		}
+		return r
+	}, name)
+	stamp := b.lab().Clock().UTC().Format("20060102-150405")
+	return filepath.Join(dir, fmt.Sprintf("%s-%s-%d.jsonl", stamp, name, os.Getpid())), nil
+}
+
+// cacheDir is a directory of ours that may be removed at any time.
+func cacheDir(stdio IO, name string) string {
+	base, err := os.UserCacheDir()
+	if err != nil {
+		base = os.TempDir()
+	}
+	return filepath.Join(base, "unthrottle", name)
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// quote makes a word that a shell reads as it is.
+func quote(word string) string {
+	if word != "" && !strings.ContainsAny(word, " \t\n'\"\\$`*?[]{}()<>|&;#~!") {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+func workloadRows() (rows [][3]string) {
+	for _, w := range workload.List() {
+		rows = append(rows, [3]string{w.Name, w.About, w.Source})
+	}
+	return rows
+}

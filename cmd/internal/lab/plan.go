@@ -1,0 +1,170 @@
+// Package lab answers: what do settings such as GOMAXPROCS cost a program, and how sure is that? In goes a plan, and a
+// Runner that can do one run of one setting; out comes a study, every run in it, and what the runs say together.
+//
+// All is in blocks: each block runs every setting once, in random order, so that a machine that gets slower or faster
+// while the lab is at work does it to all settings alike. One run of a fresh process is the unit of analysis. The package
+// starts no program itself and writes to nothing but what it is given.
+package lab
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Setting is one of the combinations that are compared.
+type Setting struct {
+	Workload string  `json:"workload"`
+	Go       string  `json:"go"`             // toolchain that builds it; "": the one that built this command
+	CPUs     float64 `json:"limit_cpus"`     // 0: no limit
+	Procs    int     `json:"gomaxprocs_env"` // 0: not set, the runtime decides
+}
+
+// A Factor is what may vary between settings.
+type Factor string
+
+const (
+	ByProcs    Factor = "procs"
+	ByCPUs     Factor = "cpus"
+	ByGo       Factor = "go"
+	ByWorkload Factor = "workload"
+)
+
+// Factors in the order in which they name a setting.
+var Factors = []Factor{ByWorkload, ByGo, ByCPUs, ByProcs}
+
+// Value is what a setting has of a factor, in the words of the command line.
+func (s Setting) Value(f Factor) string {
+	switch f {
+	case ByWorkload:
+		return s.Workload
+	case ByGo:
+		return s.Go
+	case ByCPUs:
+		if s.CPUs == 0 {
+			return "none"
+		}
+		return strconv.FormatFloat(s.CPUs, 'f', -1, 64)
+	case ByProcs:
+		if s.Procs == 0 {
+			return "default"
+		}
+		return strconv.Itoa(s.Procs)
+	}
+	return ""
+}
+
+// Without is the setting with one factor taken out: what settings that are compared by that factor have in common.
+func (s Setting) Without(f Factor) Setting {
+	switch f {
+	case ByWorkload:
+		s.Workload = ""
+	case ByGo:
+		s.Go = ""
+	case ByCPUs:
+		s.CPUs = 0
+	case ByProcs:
+		s.Procs = 0
+	}
+	return s
+}
+
+// A Metric is something that a run tells.
+type Metric struct {
+	Unit   string `json:"unit"`   // as in Go benchmarks
+	Better string `json:"better"` // "lower", "higher" or "": neither
+	About  string `json:"about"`
+}
+
+// A Plan is what a lab does.
+type Plan struct {
+	Settings []Setting         `json:"settings"`
+	Figures  map[string]Metric `json:"figures"` // of each workload: what its settings are compared by
+	Metrics  []Metric          `json:"metrics"` // that the workloads tell beside their figures
+	Compare  Factor            `json:"compare"` // what the settings of a comparison differ in
+	Blocks   int               `json:"blocks"`  // 0: as many as the budget allows
+	Budget   time.Duration     `json:"budget_ns"`
+	Seed     uint64            `json:"seed"`
+	Margin   float64           `json:"margin"` // a difference below it is not worth while
+	Command  []string          `json:"command"`
+	Dir      string            `json:"dir"` // where it was given
+}
+
+// Cross makes all combinations, without doubles.
+func Cross(workloads, goes []string, cpus []float64, procs []int) (settings []Setting) {
+	for _, w := range workloads {
+		for _, g := range goes {
+			for _, c := range cpus {
+				for _, p := range procs {
+					if s := (Setting{w, g, c, p}); !slices.Contains(settings, s) {
+						settings = append(settings, s)
+					}
+				}
+			}
+		}
+	}
+	return settings
+}
+
+// Varied returns the factor that settings differ in and by which they are best compared: GOMAXPROCS if it is one of
+// them, then the limit, then Go's version.
+func Varied(settings []Setting) Factor {
+	for _, f := range []Factor{ByProcs, ByCPUs, ByGo, ByWorkload} {
+		for _, s := range settings {
+			if s.Value(f) != settings[0].Value(f) {
+				return f
+			}
+		}
+	}
+	return ByProcs
+}
+
+// Order is the order of settings in a block. It follows from the seed alone, so that a lab can be done again, and a
+// resumed one goes on as it would have.
+func (p Plan) Order(block int) []int {
+	return rand.New(rand.NewPCG(p.Seed, uint64(block))).Perm(len(p.Settings))
+}
+
+// Name says what a setting is, leaving out what all settings of the plan have in common.
+func (p Plan) Name(s Setting) string {
+	var parts []string
+	for _, f := range Factors {
+		if !p.varies(f) {
+			continue
+		}
+		switch f {
+		case ByCPUs:
+			parts = append(parts, "limit "+s.Value(f))
+		case ByProcs:
+			parts = append(parts, "GOMAXPROCS "+s.Value(f))
+		default:
+			parts = append(parts, s.Value(f))
+		}
+	}
+	if len(parts) == 0 {
+		return s.Workload
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (p Plan) varies(f Factor) bool {
+	return slices.ContainsFunc(p.Settings, func(s Setting) bool { return s.Value(f) != p.Settings[0].Value(f) })
+}
+
+// Check tells what is wrong with a plan.
+func (p Plan) Check() error {
+	switch {
+	case len(p.Settings) == 0:
+		return fmt.Errorf("nothing to run")
+	case p.Blocks < 0 || p.Blocks > 10000:
+		return fmt.Errorf("%d blocks: it must be 1 to 10000", p.Blocks)
+	case p.Blocks == 0 && p.Budget <= 0:
+		return fmt.Errorf("neither a number of blocks nor a budget of time")
+	case p.Margin < 0 || p.Margin >= 1:
+		return fmt.Errorf("a margin of %v: it is a share, such as 0.05", p.Margin)
+	}
+	return nil
+}

@@ -1,0 +1,277 @@
+package lab
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// A Run is one run of one setting.
+type Run struct {
+	Block      int                `json:"block"` // from 1
+	Place      int                `json:"place"` // in its block, from 1
+	Setting    int                `json:"setting"`
+	Start      time.Time          `json:"start"`
+	Seconds    float64            `json:"seconds"` // of the whole process
+	GOMAXPROCS int                `json:"gomaxprocs,omitempty"`
+	Go         string             `json:"go,omitempty"`
+	LimitKind  string             `json:"limit_kind"`
+	Metrics    map[string]float64 `json:"metrics"`
+	Activity   [][2]int64         `json:"activity_us,omitempty"` // when it ran, from the start of its window
+	Marks      []string           `json:"marks,omitempty"`       // what the host did meanwhile
+	Error      string             `json:"error,omitempty"`       // why it has no figures
+}
+
+// A Runner does one run of one setting. It fails only where going on makes no sense; a program that fails is a Run with
+// an Error.
+type Runner interface {
+	Run(ctx context.Context, s Setting) (Run, error)
+}
+
+// Environment is where a lab was.
+type Environment struct {
+	OS        string   `json:"os"`
+	Arch      string   `json:"arch"`
+	Kernel    string   `json:"kernel"`
+	CPU       string   `json:"cpu"`
+	CPUs      int      `json:"cpus"` // that may be used
+	Memory    int64    `json:"memory_bytes"`
+	Go        string   `json:"go"` // that built this command
+	LimitKind string   `json:"limit_kind"`
+	Notes     []string `json:"notes,omitempty"` // why the limit is not of a better kind
+}
+
+// A Study is a plan and the runs that were done of it.
+type Study struct {
+	Version     int         `json:"version"`
+	Verb        string      `json:"verb"`
+	MadeBy      string      `json:"made_by"`
+	Time        string      `json:"time"`
+	Plan        Plan        `json:"plan"`
+	Environment Environment `json:"environment"`
+	Runs        []Run       `json:"runs,omitempty"`
+}
+
+// Progress is told before each run and after the last.
+type Progress struct {
+	Setting Setting
+	Warmup  bool
+	Block   int
+	Blocks  int // 0: not yet known
+	Done    int // runs, of
+	Runs    int // 0: not yet known
+	Elapsed time.Duration
+	Left    time.Duration // 0: not yet known
+}
+
+// Clock tells the time.
+type Clock func() time.Time
+
+// Execute does what is missing of a study, and hands out each run as it finishes. The first runs of all are for warming
+// up, one of each setting that differs in more than GOMAXPROCS; they are not kept. It ends early with ctx's error.
+func (s *Study) Execute(ctx context.Context, r Runner, clock Clock, record func(Run) error, progress func(Progress)) error {
+	x := &execution{Study: s, ctx: ctx, runner: r, clock: clock, record: record, progress: progress, begin: clock()}
+	if err := x.warmUp(); err != nil {
+		return err
+	}
+	first := len(s.Runs)
+	x.measured = clock()
+	for block := 1; x.wants(block, first); block++ {
+		for place, setting := range s.Plan.Order(block) {
+			if s.has(block, setting) {
+				continue
+			}
+			x.tell(Progress{Setting: s.Plan.Settings[setting], Block: block}, first)
+			run, err := x.run(s.Plan.Settings[setting])
+			if err != nil {
+				return err
+			}
+			run.Block, run.Place, run.Setting = block, place+1, setting
+			s.Runs = append(s.Runs, run)
+			if err := record(run); err != nil {
+				return err
+			}
+			if err := s.hopeless(setting); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// execution is Execute's state.
+type execution struct {
+	*Study
+	ctx             context.Context
+	runner          Runner
+	clock           Clock
+	record          func(Run) error
+	progress        func(Progress)
+	begin, measured time.Time
+}
+
+func (x *execution) warmUp() error {
+	seen := map[Setting]bool{}
+	for _, s := range x.Plan.Settings {
+		if key := s.Without(ByProcs); seen[key] {
+			continue
+		} else {
+			seen[key] = true
+		}
+		x.progress(Progress{Setting: s, Warmup: true, Blocks: x.Plan.Blocks, Elapsed: x.clock().Sub(x.begin)})
+		run, err := x.run(s)
+		if err != nil {
+			return err
+		}
+		if run.Error != "" {
+			return fmt.Errorf("%s: %s", x.Plan.Name(s), run.Error)
+		}
+	}
+	return nil
+}
+
+func (x *execution) run(s Setting) (Run, error) {
+	if err := x.ctx.Err(); err != nil {
+		return Run{}, err
+	}
+	run, err := x.runner.Run(x.ctx, s)
+	if x.ctx.Err() != nil { // it was cut short: its figures are worth nothing
+		return Run{}, x.ctx.Err()
+	}
+	return run, err
+}
+
+// wants reports whether a block is to be done: with a budget, as long as one more is likely to fit in. There is one at
+// least.
+func (x *execution) wants(block, first int) bool {
+	if x.Plan.Blocks > 0 {
+		return block <= x.Plan.Blocks
+	}
+	if x.hasBlock(block) || len(x.Runs) == first {
+		return true
+	}
+	return x.clock().Sub(x.begin)+x.perRun(first)*time.Duration(len(x.Plan.Settings)) <= x.Plan.Budget
+}
+
+// perRun is how long a run takes, 0 before the first.
+func (x *execution) perRun(first int) time.Duration {
+	n := len(x.Runs) - first
+	if n == 0 {
+		return 0
+	}
+	return x.clock().Sub(x.measured) / time.Duration(n)
+}
+
+func (x *execution) tell(p Progress, first int) {
+	p.Done, p.Elapsed, p.Blocks = len(x.Runs), x.clock().Sub(x.begin), x.Plan.Blocks
+	each := x.perRun(first)
+	k := len(x.Plan.Settings)
+	if p.Blocks == 0 && each > 0 {
+		left := x.Plan.Budget - p.Elapsed + each*time.Duration((len(x.Runs)-first)%k)
+		p.Blocks = p.Block - 1 + max(1, int(left/(each*time.Duration(k))))
+	}
+	if p.Blocks > 0 {
+		p.Runs = p.Blocks * k
+		p.Left = each * time.Duration(p.Runs-p.Done)
+	}
+	x.progress(p)
+}
+
+func (s *Study) has(block, setting int) bool {
+	for _, r := range s.Runs {
+		if r.Block == block && r.Setting == setting {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Study) hasBlock(block int) bool {
+	for i := range s.Plan.Settings {
+		if !s.has(block, i) {
+			return false
+		}
+	}
+	return true
+}
+
+// hopeless is the error of a setting that has failed three times in a row and never worked.
+func (s *Study) hopeless(setting int) error {
+	failed := 0
+	var last Run
+	for _, r := range s.Runs {
+		if r.Setting == setting {
+			if r.Error == "" {
+				return nil
+			}
+			failed++
+			last = r
+		}
+	}
+	if failed < 3 {
+		return nil
+	}
+	return fmt.Errorf("%s failed in all of its %d runs: %s", s.Plan.Name(s.Plan.Settings[setting]), failed, last.Error)
+}
+
+// WriteHead writes a study without its runs as the first line of a journal; WriteRun adds a run to it.
+func (s *Study) WriteHead(w io.Writer) error {
+	head := *s
+	head.Runs = nil
+	return writeLine(w, head)
+}
+
+// WriteRun writes a run as one line.
+func WriteRun(w io.Writer, r Run) error { return writeLine(w, r) }
+
+func writeLine(w io.Writer, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(data, '\n'))
+	return err
+}
+
+// ErrNoStudy is the error of a file that is no journal of a lab.
+var ErrNoStudy = errors.New("this is no file of runs")
+
+// ReadStudy reads a journal. A last line that was cut off, as by a full disk, is left out; cut tells its length.
+func ReadStudy(data []byte) (s *Study, cut int, err error) {
+	head, rest, _ := cutLine(data)
+	s = &Study{}
+	if err := json.Unmarshal(head, s); err != nil || s.Verb != "bench" || len(s.Plan.Settings) == 0 {
+		return nil, 0, ErrNoStudy
+	}
+	if s.Version != 1 {
+		return nil, 0, fmt.Errorf("the file is of format %d, and this command knows 1", s.Version)
+	}
+	for number := 2; len(rest) > 0; number++ {
+		line, next, whole := cutLine(rest)
+		var r Run
+		if err := json.Unmarshal(line, &r); err != nil {
+			if !whole || len(next) == 0 {
+				return s, len(rest), nil
+			}
+			return nil, 0, fmt.Errorf("line %d of the runs: %w", number, err)
+		}
+		if r.Setting < 0 || r.Setting >= len(s.Plan.Settings) || r.Block < 1 {
+			return nil, 0, fmt.Errorf("line %d of the runs: there is no setting %d, block %d", number, r.Setting, r.Block)
+		}
+		s.Runs = append(s.Runs, r)
+		rest = next
+	}
+	return s, 0, nil
+}
+
+func cutLine(data []byte) (line, rest []byte, whole bool) {
+	for i, c := range data {
+		if c == '\n' {
+			return data[:i], data[i+1:], true
+		}
+	}
+	return data, nil, false
+}

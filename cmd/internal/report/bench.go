@@ -1,0 +1,464 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/sample"
+)
+
+// Bench is the document of the verb bench.
+type Bench struct {
+	Header
+	Verdicts    []string        `json:"verdicts"` // a sentence for each group
+	Plan        lab.Plan        `json:"plan"`
+	Environment lab.Environment `json:"environment"`
+	Blocks      int             `json:"blocks"` // that are complete
+	Seconds     float64         `json:"seconds"`
+	Finished    bool            `json:"finished"`
+	Metrics     []lab.Metric    `json:"metrics"` // that any run has, the figures first
+	Groups      []BenchGroup    `json:"groups"`
+	Runs        []lab.Run       `json:"runs"`
+	Warnings    []string        `json:"warnings"`
+	Resume      string          `json:"resume,omitempty"` // the command that goes on
+}
+
+// BenchGroup holds settings that differ in one factor, Plan.Compare, and are compared with the first of them.
+type BenchGroup struct {
+	Name     string        `json:"name"`
+	Common   lab.Setting   `json:"common"`
+	Figure   lab.Metric    `json:"figure"`
+	Verdict  string        `json:"verdict"`
+	Claim    lab.ClaimKind `json:"claim"`
+	Best     *int          `json:"best"` // the row that the verdict is about; null: none
+	Settings []BenchRow    `json:"settings"`
+}
+
+// BenchRow is one setting.
+type BenchRow struct {
+	Setting    int                     `json:"setting"` // number in Plan.Settings
+	Name       string                  `json:"name"`    // the compared factor's value: "2", or "default (2)"
+	GOMAXPROCS int                     `json:"gomaxprocs,omitempty"`
+	Runs       int                     `json:"runs"`
+	Failed     int                     `json:"failed,omitempty"`
+	Metrics    map[string]BenchSummary `json:"metrics"`
+	Versus     *BenchComparison        `json:"versus_base"` // by the figure; null for the base
+}
+
+// BenchSummary is what the runs of a setting say of one metric.
+type BenchSummary struct {
+	N          int     `json:"n"`
+	Median     float64 `json:"median"`
+	Low        float64 `json:"low"` // interval of the median; both 0 if confidence is
+	High       float64 `json:"high"`
+	Confidence float64 `json:"confidence"`
+	Mean       float64 `json:"mean"`
+	Min        float64 `json:"min"`
+	Max        float64 `json:"max"`
+	Outliers   []int   `json:"outliers,omitempty"` // indexes among the setting's runs; none is left out
+}
+
+// BenchComparison is a setting's figure beside the base's, from pairs of runs of the same block.
+type BenchComparison struct {
+	Pairs      int            `json:"pairs"`
+	Ratio      float64        `json:"ratio"` // 0: there is none
+	Low        float64        `json:"low"`   // 95 % interval; both 0 if confidence is
+	High       float64        `json:"high"`
+	Confidence float64        `json:"confidence"`
+	P          float64        `json:"p"`
+	Adjusted   float64        `json:"p_adjusted"` // by Holm's rule over the family
+	Family     int            `json:"family"`
+	Verdict    sample.Verdict `json:"verdict"`
+	Missing    int            `json:"missing_pairs,omitempty"`
+	More       int            `json:"more_blocks,omitempty"` // that would settle it, about
+	Text       string         `json:"text"`                  // the verdict in words
+}
+
+// CommonMetrics are those that every run may have.
+var CommonMetrics = []lab.Metric{
+	{Unit: "wall-sec", Better: "lower", About: "wall time of the whole process"},
+	{Unit: "cpu-sec", Better: "lower", About: "CPU time of the whole process and its children"},
+	{Unit: "throttled-%", Better: "lower", About: "periods in which the limit was used up"},
+	{Unit: "standstill-sec", Better: "lower", About: "longest standstill seen"},
+	{Unit: "peak-RSS-bytes", Better: "lower", About: "memory at its peak"},
+	{Unit: "gc-cpu-%", Better: "lower", About: "share of the CPU time that garbage collection used"},
+	{Unit: "sched-p50-ns", Better: "lower", About: "time that a goroutine waited to run, median"},
+	{Unit: "sched-p99-ns", Better: "lower", About: "time that a goroutine waited to run, 99th percentile"},
+}
+
+// NewBench makes the document of a study.
+func NewBench(s *lab.Study) *Bench {
+	a := lab.Analyse(s)
+	b := &Bench{
+		Header: Header{Version: Version, Verb: "bench", MadeBy: s.MadeBy, Time: s.Time},
+		Plan:   s.Plan, Environment: s.Environment, Runs: s.Runs, Blocks: completeBlocks(s),
+		Finished: s.Plan.Blocks == 0 || completeBlocks(s) >= s.Plan.Blocks,
+		Metrics:  usedMetrics(s), Verdicts: []string{}, Warnings: []string{},
+	}
+	if b.Runs == nil {
+		b.Runs = []lab.Run{}
+	}
+	if n := len(s.Runs); n > 0 {
+		last := s.Runs[n-1]
+		b.Seconds = math.Round(last.Start.Sub(s.Runs[0].Start).Seconds() + last.Seconds) // runs only
+	}
+	for _, g := range a.Groups {
+		group := newBenchGroup(s.Plan, g)
+		b.Verdicts = append(b.Verdicts, group.Verdict)
+		b.Groups = append(b.Groups, group)
+	}
+	b.warn(s, a)
+	return b
+}
+
+func completeBlocks(s *lab.Study) (n int) {
+	count := map[int]int{}
+	for _, r := range s.Runs {
+		if count[r.Block]++; count[r.Block] == len(s.Plan.Settings) {
+			n++
+		}
+	}
+	return n
+}
+
+// usedMetrics lists the metrics that occur, the figures first, then the others in a fixed order.
+func usedMetrics(s *lab.Study) []lab.Metric {
+	occurs := map[string]bool{}
+	for _, r := range s.Runs {
+		for unit := range r.Metrics {
+			occurs[unit] = true
+		}
+	}
+	metrics := []lab.Metric{}
+	add := func(m lab.Metric) {
+		if occurs[m.Unit] {
+			metrics = append(metrics, m)
+			delete(occurs, m.Unit)
+		}
+	}
+	for _, setting := range s.Plan.Settings {
+		add(s.Plan.Figures[setting.Workload])
+	}
+	for _, m := range s.Plan.Metrics {
+		add(m)
+	}
+	for _, m := range CommonMetrics {
+		add(m)
+	}
+	var rest []string
+	for unit := range occurs {
+		rest = append(rest, unit)
+	}
+	sort.Strings(rest)
+	for _, unit := range rest {
+		metrics = append(metrics, lab.Metric{Unit: unit})
+	}
+	return metrics
+}
+
+func newBenchGroup(p lab.Plan, g lab.Group) BenchGroup {
+	out := BenchGroup{Name: groupName(p, g), Common: g.Common, Figure: g.Figure, Claim: g.Claim.Kind}
+	for _, row := range g.Rows {
+		r := BenchRow{
+			Setting: row.Setting, Name: rowName(p, row), GOMAXPROCS: row.GOMAXPROCS, Runs: row.Runs, Failed: row.Failed,
+			Metrics: map[string]BenchSummary{},
+		}
+		for unit, s := range row.Summaries {
+			r.Metrics[unit] = BenchSummary{s.N, s.Median, s.Low, s.High, s.Confidence, s.Mean, s.Min, s.Max, s.Outliers}
+		}
+		if c := row.Comparison; c != nil {
+			r.Versus = &BenchComparison{
+				c.Pairs, c.Ratio, c.Low, c.High, c.Confidence, c.P, c.Adjusted, c.Family, c.Verdict, c.Missing, row.More,
+				comparisonText(*c, g.Figure),
+			}
+		}
+		out.Settings = append(out.Settings, r)
+	}
+	if g.Claim.Kind == lab.Set || g.Claim.Kind == lab.Undecided {
+		best := g.Claim.Row
+		out.Best = &best
+	}
+	out.Verdict = verdict(p, g, out)
+	return out
+}
+
+// rowName is what tells a setting from the others of its group.
+func rowName(p lab.Plan, row lab.Row) string {
+	s := p.Settings[row.Setting]
+	name := s.Value(p.Compare)
+	if p.Compare == lab.ByProcs && s.Procs == 0 && row.GOMAXPROCS > 0 {
+		name = fmt.Sprintf("default (%d)", row.GOMAXPROCS)
+	}
+	if name == "" {
+		name = "this"
+	}
+	return name
+}
+
+// groupName says what the settings of a group have in common.
+func groupName(p lab.Plan, g lab.Group) string {
+	var parts []string
+	if g.Common.Workload != "" {
+		parts = append(parts, g.Common.Workload)
+	}
+	if g.Common.Go != "" {
+		parts = append(parts, g.Common.Go)
+	}
+	if p.Compare != lab.ByCPUs {
+		if g.Common.CPUs == 0 {
+			parts = append(parts, "no limit")
+		} else {
+			parts = append(parts, "limit "+cpuCount(g.Common.CPUs))
+		}
+	}
+	if p.Compare != lab.ByProcs && g.Common.Procs != 0 {
+		parts = append(parts, "GOMAXPROCS "+strconv.Itoa(g.Common.Procs))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func cpuCount(v float64) string {
+	if v == 1 {
+		return "1 CPU"
+	}
+	return strconv.FormatFloat(v, 'f', -1, 64) + " CPUs"
+}
+
+// change says what a ratio means: "12 % less", "31 % more", "2.4 times the".
+func change(ratio float64) string {
+	switch {
+	case ratio >= 2:
+		return strconv.FormatFloat(ratio, 'f', 1, 64) + " times the"
+	case ratio >= 1:
+		return points(ratio-1) + " % more"
+	}
+	return points(1-ratio) + " % less"
+}
+
+// signed says a ratio as a signed percentage.
+func signed(ratio float64) string {
+	switch text := points(math.Abs(ratio - 1)); {
+	case text == "0":
+		return "0 %"
+	case ratio > 1:
+		return "+" + text + " %"
+	default:
+		return "−" + text + " %"
+	}
+}
+
+// points writes a share in percent: a digit after the point below ten, none above.
+func points(share float64) string {
+	v := 100 * share
+	if v < 9.95 {
+		v = math.Round(v*10) / 10
+	} else {
+		v = math.Round(v)
+	}
+	return strconv.FormatFloat(v, 'f', -1, 64)
+}
+
+// comparisonText says what a comparison found.
+func comparisonText(c sample.Comparison, figure lab.Metric) string {
+	if c.Ratio == 0 {
+		return "no ratio"
+	}
+	text := signed(c.Ratio)
+	if c.Confidence > 0 {
+		text += fmt.Sprintf(" (%s to %s)", signed(c.Low), signed(c.High))
+	}
+	switch c.Verdict {
+	case sample.VerdictSame:
+		return text + ", no worthwhile difference"
+	case sample.VerdictTooFew:
+		return text + ", " + moreBlocks(c.Missing) + " needed for a statement"
+	}
+	return text + ", " + string(c.Verdict)
+}
+
+// verdict is the sentence that a group ends in: what to do.
+func verdict(p lab.Plan, g lab.Group, out BenchGroup) string {
+	where := out.Name + ": "
+	base := settingWords(p, out.Settings[0])
+	switch g.Claim.Kind {
+	case lab.Failed:
+		return where + base + " gave no figures: see the runs' errors."
+	case lab.Alone:
+		return where + "one setting only, there is nothing to compare it with."
+	case lab.TooFew:
+		return where + "too few blocks to tell: " + moreBlocks(mostMissing(g)) + " would do."
+	}
+	if p.Compare != lab.ByProcs { // a limit or a Go version is chosen for other reasons as well
+		return where + "compared with " + base + ", " + comparisons(out) + "."
+	}
+	switch g.Claim.Kind {
+	case lab.Set:
+		best := out.Settings[g.Claim.Row]
+		than := "than with "
+		if best.Versus.Ratio >= 2 {
+			than = "of "
+		}
+		return fmt.Sprintf("%s%s. That gives %s %s %s%s (95 %% interval %s to %s, %d pairs).", where, doWords(p, best),
+			change(best.Versus.Ratio), aboutFigure(g.Figure), than, base, signed(best.Versus.Low), signed(best.Versus.High), best.Versus.Pairs)
+	case lab.Undecided:
+		best := out.Settings[g.Claim.Row]
+		text := fmt.Sprintf("%skeep %s for now. What %s gives is not sure yet: %s to %s.", where, base, settingWords(p, best),
+			signed(best.Versus.Low), signed(best.Versus.High))
+		if best.Versus.More > 0 {
+			text += " About " + moreBlocks(best.Versus.More) + " would settle it."
+		}
+		return text
+	}
+	return where + "keep " + base + ": " + others(out) + "."
+}
+
+// comparisons lists what was found of each setting beside the base.
+func comparisons(g BenchGroup) string {
+	var parts []string
+	for _, s := range g.Settings[1:] {
+		if s.Versus != nil {
+			parts = append(parts, s.Name+": "+s.Versus.Text)
+		}
+	}
+	if len(parts) == 0 {
+		return "nothing else gave figures"
+	}
+	return strings.Join(parts, "; ")
+}
+
+// others says what the other settings are when the base is to be kept.
+func others(g BenchGroup) string {
+	var same, worse []string
+	for _, s := range g.Settings[1:] {
+		switch {
+		case s.Versus == nil:
+		case s.Versus.Verdict == sample.VerdictWorse:
+			worse = append(worse, fmt.Sprintf("%s (%s)", s.Name, signed(s.Versus.Ratio)))
+		default:
+			same = append(same, s.Name)
+		}
+	}
+	var parts []string
+	if len(same) > 0 {
+		parts = append(parts, "with "+list(same)+" there is no worthwhile difference")
+	}
+	if len(worse) > 0 {
+		parts = append(parts, "worse with "+list(worse))
+	}
+	if len(parts) == 0 {
+		return "nothing else gave figures"
+	}
+	return strings.Join(parts, ", ")
+}
+
+func list(words []string) string {
+	if n := len(words); n > 1 {
+		return strings.Join(words[:n-1], ", ") + " and " + words[n-1]
+	}
+	return strings.Join(words, "")
+}
+
+// settingWords names a setting in a sentence.
+func settingWords(p lab.Plan, s BenchRow) string {
+	switch p.Compare {
+	case lab.ByProcs:
+		if p.Settings[s.Setting].Procs == 0 {
+			if s.GOMAXPROCS > 0 {
+				return fmt.Sprintf("the default GOMAXPROCS (%d)", s.GOMAXPROCS)
+			}
+			return "the default GOMAXPROCS"
+		}
+		return "GOMAXPROCS=" + s.Name
+	case lab.ByCPUs:
+		if s.Name == "none" {
+			return "no limit"
+		}
+		return "a limit of " + cpuCount(p.Settings[s.Setting].CPUs)
+	}
+	return s.Name
+}
+
+// doWords says what to do to have a setting.
+func doWords(p lab.Plan, s BenchRow) string {
+	if p.Settings[s.Setting].Procs == 0 {
+		return "leave GOMAXPROCS alone"
+	}
+	return "set " + settingWords(p, s)
+}
+
+func aboutFigure(m lab.Metric) string {
+	if m.About == "" {
+		return m.Unit
+	}
+	return m.About
+}
+
+func mostMissing(g lab.Group) (n int) {
+	for _, row := range g.Rows {
+		if row.Comparison != nil {
+			n = max(n, row.Comparison.Missing)
+		}
+	}
+	return n
+}
+
+func moreBlocks(n int) string {
+	if n == 1 {
+		return "1 more block"
+	}
+	return strconv.Itoa(n) + " more blocks"
+}
+
+// warn gathers what the reader should know.
+func (b *Bench) warn(s *lab.Study, a lab.Analysis) {
+	add := func(format string, args ...any) { b.Warnings = append(b.Warnings, fmt.Sprintf(format, args...)) }
+	if s.Environment.LimitKind == "emulated" {
+		add("the limit is emulated, not the kernel's own: the program is stopped and continued by signals")
+	}
+	if a.Missed > 0 {
+		add("%d of %d runs failed and have no figures; the first: %s", a.Missed, len(s.Runs), firstError(s))
+	}
+	if n := marked(s); n > 0 {
+		add("%d of %d runs had a host that did something else: see their marks. They are kept", n, len(s.Runs))
+	}
+	for _, g := range b.Groups {
+		for _, row := range g.Settings {
+			if m, ok := row.Metrics[g.Figure.Unit]; ok && len(m.Outliers) > 0 {
+				add("%s, %s: far from the others are %s of %d; all are kept", g.Name, settingWords(b.Plan, row), runsWord(len(m.Outliers)), m.N)
+			}
+		}
+	}
+}
+
+func runsWord(n int) string {
+	if n == 1 {
+		return "1 run"
+	}
+	return strconv.Itoa(n) + " runs"
+}
+
+func firstError(s *lab.Study) string {
+	for _, r := range s.Runs {
+		if r.Error != "" {
+			return r.Error
+		}
+	}
+	return ""
+}
+
+func marked(s *lab.Study) (n int) {
+	for _, r := range s.Runs {
+		if len(r.Marks) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// Duration is the time that the runs took.
+func (b *Bench) Duration() time.Duration { return time.Duration(b.Seconds * float64(time.Second)) }

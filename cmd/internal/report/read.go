@@ -1,0 +1,49 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+)
+
+// Read reads a saved document: an *Explain, *Run or *Bench. The journal of a lab becomes the document that it would have
+// ended in.
+func Read(data []byte) (any, error) {
+	var head struct {
+		Header
+		Groups json.RawMessage `json:"groups"`
+	}
+	// A journal has more lines than the first, which is a document without groups.
+	if err := json.NewDecoder(bytes.NewReader(data)).Decode(&head); err != nil || head.Verb == "" {
+		return nil, errors.New("this is no document of unthrottle")
+	}
+	if head.Version != Version {
+		return nil, fmt.Errorf("the document is of format %d, and this command knows %d", head.Version, Version)
+	}
+	switch {
+	case head.Verb == "explain":
+		return decode[Explain](data)
+	case head.Verb == "run":
+		return decode[Run](data)
+	case head.Verb == "bench" && head.Groups != nil:
+		return decode[Bench](data)
+	case head.Verb == "bench":
+		study, _, err := lab.ReadStudy(data)
+		if err != nil {
+			return nil, err
+		}
+		return NewBench(study), nil
+	}
+	return nil, fmt.Errorf("the document is of the verb %q, which this command does not know", head.Verb)
+}
+
+func decode[T any](data []byte) (*T, error) {
+	doc := new(T)
+	if err := json.Unmarshal(data, doc); err != nil {
+		return nil, fmt.Errorf("reading the document: %w", err)
+	}
+	return doc, nil
+}

@@ -1,0 +1,117 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/workload"
+)
+
+// Builtin are the built-in workloads.
+type Builtin struct {
+	Self     []string // the command that runs one, as this binary has it
+	CacheDir string   // where those that other toolchains build are kept
+	For      time.Duration
+	Size     int
+	Dir      string // private to this lab
+
+	programs map[string]string // toolchain → program
+}
+
+// Prepare builds what the settings need. A toolchain that can't be had is an error before anything is run.
+func (b *Builtin) Prepare(ctx context.Context, settings []lab.Setting, progress func(string)) error {
+	b.programs = map[string]string{}
+	prepared := map[lab.Setting]bool{}
+	for _, s := range settings {
+		w, ok := workload.Find(s.Workload)
+		if !ok {
+			return fmt.Errorf("no workload %q", s.Workload)
+		}
+		if _, done := b.programs[s.Go]; s.Go != "" && !done {
+			progress("building with " + s.Go)
+			path, err := workload.Build(ctx, s.Go, b.CacheDir)
+			if err != nil {
+				return err
+			}
+			b.programs[s.Go] = path
+		}
+		if err := os.MkdirAll(b.options(s).Dir, 0o700); err != nil {
+			return err
+		}
+		key := lab.Setting{Workload: s.Workload, Go: s.Go}
+		if prepared[key] {
+			continue
+		}
+		prepared[key] = true
+		if err := w.Prepare(ctx, b.options(s)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *Builtin) options(s lab.Setting) workload.Options {
+	o := workload.Options{Program: b.Self, Go: s.Go, For: b.For, Size: b.Size, Dir: filepath.Join(b.Dir, "go-"+s.Go)}
+	if s.Go != "" {
+		o.Program = []string{b.programs[s.Go]}
+	}
+	return o
+}
+
+// Program is what runs a setting.
+func (b *Builtin) Program(s lab.Setting) (Program, error) {
+	w, ok := workload.Find(s.Workload)
+	if !ok {
+		return Program{}, fmt.Errorf("no workload %q", s.Workload)
+	}
+	c, err := w.Command(b.options(s))
+	if err != nil {
+		return Program{}, err
+	}
+	return Program{Args: c.Args, Env: c.Env, Dir: c.Dir, Read: func(stdout []byte) (Reading, error) {
+		res, err := w.Parse(stdout)
+		if err != nil {
+			return Reading{}, err
+		}
+		said := Reading{GOMAXPROCS: res.GOMAXPROCS, Go: res.Go, Metrics: map[string]float64{}}
+		for unit, v := range res.Metrics {
+			said.Metrics[unit] = v
+		}
+		for unit, v := range map[string]*float64{"gc-cpu-%": res.GCCPUShare} {
+			if v != nil {
+				said.Metrics[unit] = 100 * *v
+			}
+		}
+		for unit, v := range map[string]*float64{"sched-p50-ns": res.SchedLatencyP50, "sched-p99-ns": res.SchedLatencyP99} {
+			if v != nil {
+				said.Metrics[unit] = 1e9 * *v
+			}
+		}
+		for _, a := range res.Activity {
+			said.Activity = append(said.Activity, [2]int64(a))
+		}
+		return said, nil
+	}}, nil
+}
+
+// Figure is what a workload's settings are compared by, and what else its runs tell.
+func (b *Builtin) Figure(name string) (figure lab.Metric, more []lab.Metric, ok bool) {
+	w, ok := workload.Find(name)
+	if !ok {
+		return figure, nil, false
+	}
+	for _, m := range w.More {
+		more = append(more, lab.Metric(m))
+	}
+	return lab.Metric(w.Figure), more, true
+}
+
+// TempDir makes a directory that is private to one lab.
+func TempDir() (dir string, remove func(), err error) {
+	dir, err = os.MkdirTemp("", "unthrottle-bench-")
+	return dir, func() { os.RemoveAll(dir) }, err
+}

@@ -1,0 +1,184 @@
+package trial
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/perf/benchfmt"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+)
+
+// Command is a program of the user's.
+type Command struct {
+	Args   []string
+	Metric *regexp.Regexp // its first group holds the figure; nil: wall time is
+	Unit   string
+}
+
+// Program is what runs it, under any setting.
+func (c Command) Program(lab.Setting) (Program, error) {
+	p := Program{Args: c.Args}
+	if c.Metric != nil {
+		p.Read = c.read
+	}
+	return p, nil
+}
+
+// read takes the last match: a program that tells its figure again and again tells the best last.
+func (c Command) read(stdout []byte) (Reading, error) {
+	matches := c.Metric.FindAllSubmatch(stdout, -1)
+	if len(matches) == 0 {
+		return Reading{}, fmt.Errorf("nothing in its output matches %q", c.Metric)
+	}
+	text := string(matches[len(matches)-1][1])
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return Reading{}, fmt.Errorf("%q, which matches %q, is no number", text, c.Metric)
+	}
+	return Reading{Metrics: map[string]float64{c.Unit: v}}, nil
+}
+
+// ParseMetric checks a regular expression for a figure.
+func ParseMetric(text string) (*regexp.Regexp, error) {
+	re, err := regexp.Compile(text)
+	if err == nil && re.NumSubexp() != 1 {
+		err = errors.New("it must have one group, in brackets, which holds the number")
+	}
+	return re, err
+}
+
+// GoBench are the Go benchmarks of a package.
+type GoBench struct {
+	Package string
+	Regexp  string
+	For     string // as -benchtime
+	Dir     string // private to this lab
+
+	binary map[string]string // toolchain → test binary
+	dir    string            // the package's
+	Names  []string          // of the benchmarks
+}
+
+// Prepare builds the benchmarks with each toolchain and lists them.
+func (g *GoBench) Prepare(ctx context.Context, toolchains []string, progress func(string)) error {
+	if _, err := regexp.Compile(g.Regexp); err != nil {
+		return err
+	}
+	out, err := goCommand(ctx, "", "list", "-f", "{{.Dir}}", g.Package)
+	if err != nil {
+		return err
+	}
+	g.dir = strings.TrimSpace(out)
+	if g.dir == "" || strings.Contains(g.dir, "\n") {
+		return fmt.Errorf("%s is not one package", g.Package)
+	}
+	g.binary = map[string]string{}
+	for _, t := range toolchains {
+		progress("building " + g.Package + " " + t)
+		path := filepath.Join(g.Dir, "bench-"+t+".test")
+		if _, err := goCommand(ctx, t, "test", "-c", "-o", path, g.Package); err != nil {
+			return err
+		}
+		if _, err := os.Stat(path); err != nil {
+			return fmt.Errorf("%s has no tests", g.Package)
+		}
+		g.binary[t] = path
+	}
+	return g.list(ctx, g.binary[toolchains[0]])
+}
+
+// list finds the benchmarks' names by running each once: those inside of others are not known otherwise.
+func (g *GoBench) list(ctx context.Context, binary string) error {
+	cmd := exec.CommandContext(ctx, binary, "-test.run=^$", "-test.bench="+g.Regexp, "-test.benchtime=1x")
+	cmd.Dir = g.dir
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("running the benchmarks once: %w: %s", err, lastLine(out))
+	}
+	results, err := parseBench(out)
+	if err != nil {
+		return err
+	}
+	for _, r := range results {
+		if name := "Benchmark" + string(r.Name.Full()); !slices.Contains(g.Names, name) {
+			g.Names = append(g.Names, name)
+		}
+	}
+	if len(g.Names) == 0 {
+		return fmt.Errorf("%s has no benchmark that matches %q", g.Package, g.Regexp)
+	}
+	return nil
+}
+
+// Program is what runs one benchmark.
+func (g *GoBench) Program(s lab.Setting) (Program, error) {
+	parts := strings.Split(s.Workload, "/")
+	for i, part := range parts {
+		parts[i] = "^" + regexp.QuoteMeta(part) + "$"
+	}
+	args := []string{g.binary[s.Go], "-test.run=^$", "-test.bench=" + strings.Join(parts, "/"), "-test.benchtime=" + g.For}
+	return Program{Args: args, Dir: g.dir, Read: func(stdout []byte) (Reading, error) {
+		results, err := parseBench(stdout)
+		if err != nil {
+			return Reading{}, err
+		}
+		if len(results) != 1 {
+			return Reading{}, fmt.Errorf("%s gave %d results, want 1", s.Workload, len(results))
+		}
+		said := Reading{GOMAXPROCS: 1, Metrics: map[string]float64{}}
+		_, parts := results[0].Name.Parts()
+		if n := len(parts); n > 0 && parts[n-1][0] == '-' {
+			said.GOMAXPROCS, _ = strconv.Atoi(string(parts[n-1][1:]))
+		}
+		for _, v := range results[0].Values {
+			unit, value := v.Unit, v.Value
+			if v.OrigUnit != "" { // ns/op, which benchfmt makes sec/op
+				unit, value = v.OrigUnit, v.OrigValue
+			}
+			said.Metrics[unit] = value
+		}
+		return said, nil
+	}}, nil
+}
+
+func parseBench(out []byte) (results []*benchfmt.Result, err error) {
+	r := benchfmt.NewReader(bytes.NewReader(out), "benchmarks")
+	for r.Scan() {
+		if res, ok := r.Result().(*benchfmt.Result); ok {
+			results = append(results, res.Clone())
+		}
+	}
+	return results, r.Err()
+}
+
+// goCommand runs the go command of a toolchain, "" being the one in the PATH.
+func goCommand(ctx context.Context, toolchain string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Env = os.Environ()
+	if toolchain != "" {
+		cmd.Env = append(cmd.Env, "GOTOOLCHAIN="+toolchain)
+	}
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("go %s: %w: %s", strings.Join(args, " "), err, bytes.TrimSpace(stderr.Bytes()))
+	}
+	return string(out), nil
+}
+
+func lastLine(out []byte) string {
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	return lines[len(lines)-1]
+}

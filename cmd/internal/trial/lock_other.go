@@ -1,0 +1,8 @@
+//go:build !unix
+
+package trial
+
+import "context"
+
+// Lock does nothing here.
+func Lock(context.Context, func()) (unlock func(), err error) { return func() {}, nil }

@@ -1,0 +1,229 @@
+// Package trial answers: what does one run of one setting give? In goes a setting of a lab and the program that it is
+// about; the program is run once, in a fresh process, under the setting's limit and with its GOMAXPROCS. Out come its
+// figures: what it said itself, what the limit counted, and what the host did meanwhile.
+package trial
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/runner"
+)
+
+// A Program is what is run.
+type Program struct {
+	Args []string
+	Env  []string // beside ours
+	Dir  string
+	// Read takes the figures from its output; nil: it says nothing.
+	Read func(stdout []byte) (Reading, error)
+}
+
+// A Reading is what a program says of its run.
+type Reading struct {
+	GOMAXPROCS int    // 0: not told
+	Go         string // "": not told
+	Metrics    map[string]float64
+	Activity   [][2]int64
+}
+
+// Runner runs the settings of a lab.
+type Runner struct {
+	Limit    runner.Limit // what all settings have in common; the number of CPUs is the setting's
+	With     runner.With
+	Programs func(lab.Setting) (Program, error)
+}
+
+// grace is how long a program may take to end when the lab is interrupted.
+const grace = 2 * time.Second
+
+// Run does one run.
+func (r *Runner) Run(ctx context.Context, s lab.Setting) (lab.Run, error) {
+	p, err := r.Programs(s)
+	if err != nil {
+		return lab.Run{}, err
+	}
+	limit := r.Limit
+	limit.CPUs = s.CPUs
+	if limit.CPUs == 0 {
+		limit.Period, limit.Burst = 0, 0
+	}
+	limit.CountMemory = true
+	var stdout, stderr tail
+	before, begin := readHost(), time.Now()
+	run, err := runner.Start(limit, r.With, runner.Command{
+		Args: p.Args, Env: environ(s, p), Dir: p.Dir, Stdout: &stdout, Stderr: &stderr,
+	})
+	if err != nil {
+		return lab.Run{}, err
+	}
+	res := wait(ctx, run)
+	out := lab.Run{
+		Start: begin.UTC().Round(time.Millisecond), Seconds: res.Wall.Seconds(), LimitKind: string(run.Kind()),
+		GOMAXPROCS: s.Procs, Go: s.Go, Metrics: measured(res), Marks: marks(before, readHost(), res),
+	}
+	if res.ExitCode != 0 {
+		out.Error = failure(res, stderr.Bytes())
+		return out, nil
+	}
+	if p.Read == nil {
+		return out, nil
+	}
+	said, err := p.Read(stdout.Bytes())
+	if err != nil {
+		out.Error = err.Error()
+		return out, nil
+	}
+	for unit, v := range said.Metrics {
+		out.Metrics[unit] = v
+	}
+	if said.GOMAXPROCS != 0 {
+		out.GOMAXPROCS = said.GOMAXPROCS
+	}
+	if said.Go != "" {
+		out.Go = said.Go
+	}
+	out.Activity = said.Activity
+	return out, nil
+}
+
+// wait waits for the end of a run, or ends it when the lab is to end.
+func wait(ctx context.Context, run *runner.Run) runner.Result {
+	select {
+	case <-run.Ended():
+		return run.Wait()
+	case <-ctx.Done():
+	}
+	run.Signal(syscall.SIGTERM)
+	select {
+	case <-run.Ended():
+	case <-time.After(grace):
+		run.Signal(os.Kill)
+	}
+	return run.Wait()
+}
+
+// environ is our environment with the setting's GOMAXPROCS. Ours is taken out: where the setting leaves it open, the
+// program's runtime shall decide.
+func environ(s lab.Setting, p Program) []string {
+	var env []string
+	for _, e := range os.Environ() {
+		if !strings.HasPrefix(e, "GOMAXPROCS=") {
+			env = append(env, e)
+		}
+	}
+	if s.Procs > 0 {
+		env = append(env, "GOMAXPROCS="+strconv.Itoa(s.Procs))
+	}
+	return append(env, p.Env...)
+}
+
+// measured are the figures that are known of every program.
+func measured(res runner.Result) map[string]float64 {
+	m := map[string]float64{"wall-sec": res.Wall.Seconds(), "cpu-sec": res.CPU.Seconds()}
+	if res.Periods > 0 {
+		m["throttled-%"] = 100 * float64(res.Throttled) / float64(res.Periods)
+		m["standstill-sec"] = res.Standstill.Seconds()
+	}
+	if res.PeakMemory > 0 && res.PeakOf != runner.AtMost {
+		m["peak-RSS-bytes"] = float64(res.PeakMemory)
+	}
+	return m
+}
+
+// failure says how a program failed, with the last it said.
+func failure(res runner.Result, stderr []byte) string {
+	text := "exit code " + strconv.Itoa(res.ExitCode)
+	if res.Signal != "" {
+		text = "ended by " + res.Signal
+	}
+	if res.OOMKills > 0 {
+		text += ", for lack of memory"
+	}
+	lines := bytes.Split(bytes.TrimSpace(stderr), []byte("\n"))
+	if last := lines[len(lines)-1]; len(last) > 0 {
+		text += ": " + string(last[:min(len(last), 300)])
+	}
+	return text
+}
+
+// tail keeps the last megabyte of what is written to it.
+type tail struct{ buf []byte }
+
+const tailSize = 1 << 20
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.buf = append(t.buf, p...)
+	if len(t.buf) > 2*tailSize {
+		t.buf = append(t.buf[:0], t.buf[len(t.buf)-tailSize:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) Bytes() []byte { return t.buf }
+
+// host is what all CPUs did so far, in the kernel's ticks of 10 ms.
+type host struct {
+	known       bool
+	busy, steal int64
+	total       int64
+	at          time.Time
+}
+
+// parseHost takes the first line of /proc/stat, which is of all CPUs together:
+//
+//	cpu  user nice system idle iowait irq softirq steal guest guest_nice
+func parseHost(text string, now time.Time) host {
+	line, _, _ := strings.Cut(text, "\n")
+	field := strings.Fields(line)
+	if len(field) < 9 || field[0] != "cpu" {
+		return host{}
+	}
+	h := host{known: true, at: now}
+	for i, f := range field[1:9] {
+		n, err := strconv.ParseInt(f, 10, 64)
+		if err != nil {
+			return host{}
+		}
+		h.total += n
+		switch i {
+		case 3, 4: // idle, iowait
+		case 7:
+			h.steal = n
+		default:
+			h.busy += n
+		}
+	}
+	return h
+}
+
+// marks says what a host did beside a run that may have disturbed it. Below these it is noise.
+func marks(before, after host, res runner.Result) (marks []string) {
+	const stolen, others = 0.03, 0.15
+	if !before.known || !after.known || after.total <= before.total {
+		return nil
+	}
+	if share := float64(after.steal-before.steal) / float64(after.total-before.total); share > stolen {
+		marks = append(marks, fmt.Sprintf("the hypervisor took %.0f %% of the CPU time", 100*share))
+	}
+	wall := after.at.Sub(before.at).Seconds()
+	if used := (float64(after.busy-before.busy)/100 - res.CPU.Seconds()) / wall; used > others && wall > 0.1 {
+		marks = append(marks, fmt.Sprintf("other processes used %.1f CPUs", used))
+	}
+	return marks
+}
+
+// Environment is where we are. The limit's kind is found out by the caller.
+func Environment() lab.Environment {
+	e := lab.Environment{OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Go: runtime.Version()}
+	e.Kernel, e.CPU, e.Memory = machine()
+	return e
+}

@@ -1,0 +1,164 @@
+package trial
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/runner"
+)
+
+func command(args ...string) *Runner {
+	return &Runner{Programs: Command{Args: args, Metric: regexp.MustCompile(`rate: (\S+)`), Unit: "req/s"}.Program}
+}
+
+func TestCommand(t *testing.T) {
+	for _, c := range []struct {
+		script, err string
+		rate        float64
+	}{
+		{script: "echo rate: 5; echo rate: 7.5; echo done", rate: 7.5},
+		{script: "echo nothing", err: `nothing in its output matches "rate: (\\S+)"`},
+		{script: "echo rate: fast", err: `"fast", which matches "rate: (\\S+)", is no number`},
+		{script: "echo rate: 5; echo oh >&2; echo dear >&2; exit 3", err: "exit code 3: dear"},
+		{script: "kill -9 $$", err: "ended by SIGKILL"},
+		{script: "sleep 5 & echo rate: 5", rate: 5}, // what it leaves behind holds its output open
+	} {
+		t.Run(c.script, func(t *testing.T) {
+			run, err := command("sh", "-c", c.script).Run(context.Background(), lab.Setting{Procs: 3})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if run.Error != c.err || run.Metrics["req/s"] != c.rate {
+				t.Errorf("got %+v", run)
+			}
+			if run.LimitKind != "none" || run.GOMAXPROCS != 3 || run.Metrics["wall-sec"] <= 0 || run.Metrics["cpu-sec"] <= 0 {
+				t.Errorf("got %+v", run)
+			}
+		})
+	}
+	if _, err := command("nosuchprogram").Run(context.Background(), lab.Setting{}); err == nil {
+		t.Error("a program that is not there is no error")
+	}
+}
+
+// TestEnvironment: the setting's GOMAXPROCS, or none at all, whatever ours is.
+func TestEnvironment(t *testing.T) {
+	t.Setenv("GOMAXPROCS", "7")
+	for procs, want := range map[int]float64{0: 0, 2: 2} {
+		run, err := command("sh", "-c", `echo rate: ${GOMAXPROCS:-0}`).Run(context.Background(), lab.Setting{Procs: procs})
+		if err != nil || run.Error != "" || run.Metrics["req/s"] != want {
+			t.Errorf("GOMAXPROCS %d: got %+v, %v", procs, run, err)
+		}
+	}
+}
+
+// TestCancel ends a program with the lab, also one that does not want to.
+func TestCancel(t *testing.T) {
+	for _, script := range []string{"echo ready >&2; exec sleep 1000", "trap '' TERM; while :; do sleep 1; done"} {
+		ctx, cancel := context.WithCancel(context.Background())
+		time.AfterFunc(50*time.Millisecond, cancel)
+		if _, err := command("sh", "-c", script).Run(ctx, lab.Setting{}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestMarks(t *testing.T) {
+	const text = "cpu  100 20 50 1000 30 4 6 40 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n"
+	at := time.Unix(0, 0)
+	before := parseHost(text, at)
+	if !before.known || before.busy != 180 || before.steal != 40 || before.total != 1250 {
+		t.Fatalf("got %+v", before)
+	}
+	after := before
+	after.at = at.Add(time.Second)
+	after.total += 200 // two CPUs
+	after.busy += 60
+	res := func(cpu time.Duration) runner.Result {
+		return runner.Result{Counters: runner.Counters{CPU: cpu}}
+	}
+	if got := marks(before, after, res(600*time.Millisecond)); got != nil {
+		t.Errorf("all was the program's: got %q", got)
+	}
+	if got := strings.Join(marks(before, after, res(200*time.Millisecond)), "; "); got != "other processes used 0.4 CPUs" {
+		t.Errorf("got %q", got)
+	}
+	after.steal += 20
+	if got := strings.Join(marks(before, after, res(600*time.Millisecond)), "; "); got != "the hypervisor took 10 % of the CPU time" {
+		t.Errorf("got %q", got)
+	}
+	for _, text := range []string{"", "cpu 1 2 3", "intr 1 2 3 4 5 6 7 8 9", "cpu a b c d e f g h i"} {
+		if h := parseHost(text, at); h.known {
+			t.Errorf("%q: got %+v", text, h)
+		}
+	}
+}
+
+func TestGoBench(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds a program")
+	}
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod": "module example.com/b\n\ngo 1.21\n",
+		"b_test.go": `package b
+
+import "testing"
+
+func BenchmarkA(b *testing.B) { for i := 0; i < b.N; i++ { b.ReportMetric(3, "things/op") } }
+
+func BenchmarkB(b *testing.B) {
+	b.Run("x=1", func(b *testing.B) { for i := 0; i < b.N; i++ { } })
+	b.Run("x=2", func(b *testing.B) { for i := 0; i < b.N; i++ { } })
+}
+`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(dir)
+	t.Setenv("GOWORK", "off")
+	t.Setenv("GOFLAGS", "")
+	g := &GoBench{Package: ".", Regexp: "A|B/x=2", For: "10x", Dir: t.TempDir()}
+	if err := g.Prepare(context.Background(), []string{""}, func(string) {}); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(g.Names, " "); got != "BenchmarkA BenchmarkB/x=2" {
+		t.Fatalf("got %q", got)
+	}
+	r := &Runner{Programs: g.Program}
+	run, err := r.Run(context.Background(), lab.Setting{Workload: "BenchmarkA", Procs: 3})
+	if err != nil || run.Error != "" || run.GOMAXPROCS != 3 || run.Metrics["things/op"] != 3 || run.Metrics["ns/op"] < 0 {
+		t.Errorf("got %+v, %v", run, err)
+	}
+	run, err = r.Run(context.Background(), lab.Setting{Workload: "BenchmarkB/x=2", Procs: 1})
+	if err != nil || run.Error != "" || run.GOMAXPROCS != 1 {
+		t.Errorf("got %+v, %v", run, err)
+	}
+	if _, ok := run.Metrics["ns/op"]; !ok {
+		t.Errorf("got %+v", run)
+	}
+	if err := (&GoBench{Package: ".", Regexp: "None", Dir: t.TempDir()}).Prepare(context.Background(), []string{""}, func(string) {}); err == nil ||
+		!strings.Contains(err.Error(), `no benchmark that matches "None"`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTail(t *testing.T) {
+	var b tail
+	chunk := []byte(strings.Repeat("x", 1000))
+	for range 5000 {
+		b.Write(chunk)
+	}
+	b.Write([]byte("end"))
+	if n := len(b.Bytes()); n < tailSize || n > 2*tailSize+1000 || !strings.HasSuffix(string(b.Bytes()), "xend") {
+		t.Errorf("%d bytes are kept", n)
+	}
+}
