@@ -4,19 +4,19 @@ import "time"
 
 // To see a standstill, counters must be read every few milliseconds, and the wake-ups for that would cost more than one
 // percent of a CPU. So they are read that often only while there is something to see: for two periods, when the group
-// was throttled since the last look, and no more than once in ten periods. Between these looks they are read once a
+// was throttled since the last look, and once in twenty periods at most. Between these looks they are read once a
 // period.
 const (
 	lookFor   = 2  // periods
-	lookEvery = 12 // periods
+	lookEvery = 20 // periods
 	minStep   = 2 * time.Millisecond
-	maxStep   = 10 * time.Millisecond
+	maxStep   = 5 * time.Millisecond
 	minRest   = 100 * time.Millisecond
 )
 
 // watchStandstill reads a place's counters until it is stopped, and returns the longest standstill that it saw.
 func watchStandstill(p place, period time.Duration, stop <-chan struct{}) time.Duration {
-	step := min(max(period/10, minStep), maxStep)
+	step := min(max(period/20, minStep), maxStep)
 	rest := max(period, minRest)
 	var s standstill
 	var throttled int64
