@@ -208,11 +208,11 @@ func digits(v float64, unit string) string {
 	}
 	prefixes := []string{"n", "µ", "m", "", "k", "M", "G", "T"}
 	i := 3
-	for a := math.Abs(v); a >= 999.95 && i < len(prefixes)-1 && (unit == "" || i < 3); a = math.Abs(v) {
+	for a := math.Abs(v); a >= 999.5 && i < len(prefixes)-1 && (unit == "" || i < 3); a = math.Abs(v) {
 		v /= 1000
 		i++
 	}
-	for math.Abs(v) < 1 && i > 0 && unit != "" {
+	for math.Abs(v) < 0.9995 && i > 0 && unit != "" {
 		v *= 1000
 		i--
 	}
