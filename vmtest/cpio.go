@@ -3,6 +3,7 @@ package vmtest
 import (
 	"fmt"
 	"io"
+	"path"
 )
 
 // A cpioWriter writes an archive in the "newc" format, the one that the kernel
@@ -18,10 +19,14 @@ import (
 //	…                            (4) the content
 //
 // with zero bytes after (3) and (4) up to a multiple of four.
+//
+// The kernel makes no folders on its own: dir has to come before what is in it.
+// The methods file, program and symlink see to that.
 type cpioWriter struct {
-	w   io.Writer
-	ino int
-	err error
+	w    io.Writer
+	ino  int
+	dirs map[string]bool
+	err  error
 }
 
 // File types as in a mode of stat(2).
@@ -29,9 +34,18 @@ const (
 	modeDir  = 0o040000
 	modeChar = 0o020000
 	modeFile = 0o100000
+	modeLink = 0o120000
 )
 
 func (c *cpioWriter) dir(name string) {
+	if c.dirs[name] {
+		return
+	}
+	c.parents(name)
+	if c.dirs == nil {
+		c.dirs = map[string]bool{}
+	}
+	c.dirs[name] = true
 	c.entry(name, modeDir|0o755, 0, 0, nil)
 }
 
@@ -40,7 +54,23 @@ func (c *cpioWriter) char(name string, major, minor int) {
 }
 
 func (c *cpioWriter) program(name string, content []byte) {
-	c.entry(name, modeFile|0o755, 0, 0, content)
+	c.file(name, 0o755, content)
+}
+
+func (c *cpioWriter) file(name string, permissions int, content []byte) {
+	c.parents(name)
+	c.entry(name, modeFile|permissions, 0, 0, content)
+}
+
+func (c *cpioWriter) symlink(name, target string) {
+	c.parents(name)
+	c.entry(name, modeLink|0o777, 0, 0, []byte(target))
+}
+
+func (c *cpioWriter) parents(name string) {
+	if dir := path.Dir(name); dir != "." {
+		c.dir(dir)
+	}
 }
 
 // close writes the end mark. It does not close the underlying writer.

@@ -12,6 +12,8 @@ func TestCPIO(t *testing.T) {
 	c.dir("dev")
 	c.char("dev/null", 1, 3)
 	c.program("init", []byte("hello"))
+	c.symlink("dev/zero", "null") // the folder is there already
+	c.file("etc/x", 0o644, nil)   // this one is not
 	if err := c.close(); err != nil {
 		t.Fatal(err)
 	}
@@ -24,6 +26,9 @@ func TestCPIO(t *testing.T) {
 		"070701", "00000001", "000041ED", "00000001", z, z, z, z, z, z, z, z, "00000004", z, "dev\x00\x00\x00",
 		"070701", "00000002", "00002180", "00000001", z, z, z, z, z, z, "00000001", "00000003", "00000009", z, "dev/null\x00\x00",
 		"070701", "00000003", "000081ED", "00000001", z, z, z, "00000005", z, z, z, z, "00000005", z, "init\x00\x00", "hello\x00\x00\x00",
+		"070701", "00000004", "0000A1FF", "00000001", z, z, z, "00000004", z, z, z, z, "00000009", z, "dev/zero\x00\x00", "null",
+		"070701", "00000005", "000041ED", "00000001", z, z, z, z, z, z, z, z, "00000004", z, "etc\x00\x00\x00",
+		"070701", "00000006", "000081A4", "00000001", z, z, z, z, z, z, z, z, "00000006", z, "etc/x\x00",
 		"070701", z, z, "00000001", z, z, z, z, z, z, z, z, "0000000B", z, "TRAILER!!!\x00\x00\x00\x00",
 	}, "")
 	if got := b.String(); got != want {

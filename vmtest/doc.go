@@ -7,6 +7,10 @@
 // are read-only, or the cpu controller still sits on version 1. So this package
 // boots a small virtual machine and runs the tests of package guest inside it.
 //
+// A second machine has Debian's systemd as its first process. There the limits that
+// `unthrottle run --limit-with=systemd` has systemd make are tested, as root and as
+// users with and without a manager that has the cpu controller.
+//
 // In go a kernel image (vmlinuz), qemu and a number of CPUs. Out comes one
 // result for each guest test, with its output, and an error when the machine
 // did not get to the end. The pieces:
@@ -19,6 +23,11 @@
 //     machine's first process, and the command unthrottle, all static, and packs
 //     them and the subjects into an initramfs. The archive is written here; no cpio
 //     program is needed.
+//   - BuildSystemd packs, in place of the subjects, systemd with a bus, a shell and
+//     the libraries that these are linked with. guestinit is a service there. There
+//     is no root file system beside the initramfs, and no udev, journal, logind or
+//     PAM: a user's manager is started by its unit, and what PAM would have told it
+//     stands in a drop-in.
 //   - Boot starts qemu without acceleration, reads what the guest writes to its
 //     first serial port, and waits for the end. Kernel messages go to the
 //     second serial port, so they cannot mix with the results.
@@ -39,26 +48,29 @@
 //
 // # Running it
 //
-//	sudo ./setup.sh                         # qemu and a kernel, once
+//	sudo ./setup.sh                         # qemu, a kernel and systemd, once
 //	go test -count 1 -v .                             # 4 and 16 CPUs
 //	go test -count 1 -v -run TestVM/cpus=4 .          # one machine
+//	go test -count 1 -v -run TestSystemd .            # the one with systemd
 //	UNTHROTTLE_VM_RUN=TestWatch go test -count 1 -v . # some guest tests
 //
 // The environment:
 //
 //	UNTHROTTLE_VM_KERNEL   the vmlinuz to boot; default: the newest one that
 //	                       setup.sh left in KernelDir, else in /boot
-//	UNTHROTTLE_VM_RUN      a -test.run pattern for the guest tests; no spaces
-//	UNTHROTTLE_REQUIRE_VM  1: fail instead of skip when qemu, the kernel, or
-//	                       something that a subject needs is missing
+//	UNTHROTTLE_VM_RUN      a -test.run pattern for the guest tests; no spaces.
+//	                       Tests whose names begin with TestScope are those of
+//	                       the machine with systemd; a pattern is for one kind
+//	UNTHROTTLE_REQUIRE_VM  1: fail instead of skip when qemu, the kernel, systemd,
+//	                       or something that a subject needs is missing
 //
 // The subjects need four Go toolchains and one module, which the go
 // command fetches when they are not here yet. A subject that cannot be had is left
 // out and shown as a skip with the reason.
 //
 // One boot takes about a minute on two CPUs. On a kernel that is not the newest one
-// here, the longest test (TestExplain) is left out, unless UNTHROTTLE_VM_RUN names
-// tests.
+// here, the longest test (TestExplain) and the machine with systemd are left out,
+// unless UNTHROTTLE_VM_RUN names tests.
 //
 // Two facilities depend on the kernel's age. cpu.stat.local, which the tests of
 // hidden limits need, is not in Debian 12's own kernel (6.1); there those parts

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Installs what the virtual machine tests need on Debian or Ubuntu: qemu, and a
-# kernel image in /var/cache/unthrottle-vmtest. Run it as root. It does nothing
-# when both are there.
+# Installs what the virtual machine tests need on Debian or Ubuntu: qemu, and in
+# /var/cache/unthrottle-vmtest a kernel image and systemd. Run it as root. It does
+# nothing when all are there.
 #
 #   setup.sh               the distribution's own kernel for virtual machines
 #   setup.sh --backports   also the one of Debian's backports, which is newer:
@@ -12,6 +12,9 @@
 # the boot loader's menu: slow, wrong in a container, and not wanted on a machine
 # that boots from another kernel. It also makes the image readable for everyone,
 # which Ubuntu's /boot is not. qemu is installed as usual.
+#
+# systemd, and the packages that it depends on, are unpacked into the folder systemd
+# there, and not installed either: they are for the machine, not for the host.
 set -eu
 
 dir=/var/cache/unthrottle-vmtest
@@ -29,12 +32,15 @@ main() {
 	mkdir -p "$dir"
 	have qemu-system-x86_64 || install_qemu
 	[ -e "$dir/stock" ] || fetch_kernel stock
+	[ -e "$dir/systemd" ] || fetch_systemd
 	[ $backports = no ] || [ -e "$dir/backports" ] || {
 		backports_source
 		fetch_kernel backports
 	}
 	echo "kernels:"
 	ls -l "$dir"/vmlinuz-*
+	echo "systemd:"
+	ls -ld "$dir/systemd"
 }
 
 have() { command -v "$1" >/dev/null; }
@@ -92,6 +98,36 @@ fetch_kernel() {
 	install -m 644 "$vmlinuz" "$dir/new"
 	mv "$dir/new" "$dir/vmlinuz-$version"
 	echo "vmlinuz-$version" >"$dir/$1"
+}
+
+# fetch_systemd unpacks systemd, a bus, a shell and its small programs, with what
+# they depend on, into $dir/systemd. An empty list of what is installed lets apt
+# name everything, not just what this host lacks.
+fetch_systemd() {
+	update
+	debs="$tmp/debs"
+	root="$tmp/root"
+	mkdir -p "$debs/partial" "$root/usr"
+	apt-get -q -y --no-install-recommends --download-only \
+		-o Dir::State::status=/dev/null -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= \
+		-o Dir::Cache::archives="$debs" -o APT::Sandbox::User=root \
+		install systemd dbus dash coreutils
+	# The folders are merged below /usr, as on an installed Debian.
+	for folder in bin sbin lib lib64; do
+		mkdir "$root/usr/$folder"
+		ln -s "usr/$folder" "$root/$folder"
+	done
+	for deb in "$debs"/*.deb; do
+		dpkg-deb --fsys-tarfile "$deb" | tar -x -C "$root" --keep-directory-symlink \
+			--exclude=./usr/share/doc --exclude=./usr/share/man --exclude=./usr/share/info \
+			--exclude=./usr/share/locale --exclude=./usr/share/zoneinfo --exclude='*perl*' --exclude='*/gconv'
+	done
+	[ -x "$root/usr/lib/systemd/systemd" ] || fail "the systemd package holds no usr/lib/systemd/systemd"
+	# Moved as a whole, so that a half tree is never taken for systemd.
+	rm -rf "$dir/systemd.new"
+	cp -a "$root" "$dir/systemd.new"
+	chmod -R a+rX,u-s,g-s "$dir/systemd.new" # nobody here needs a program that runs as root
+	mv "$dir/systemd.new" "$dir/systemd"
 }
 
 # image_package prints the package that holds the image: the dependency of the

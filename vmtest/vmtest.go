@@ -119,8 +119,34 @@ const module = "github.com/unthrottle/unthrottle/vmtest"
 // Build compiles the guest's programs and the command, and writes an initramfs
 // with them and the subjects, which Subject.Build has made, into dir. It runs the go
 // command in the current directory, which must be inside this module, in the
-// workspace: the command is in a module that this one does not require.
+// workspace: the command is in a module that this one does not require. A shell
+// comes from the tree that FindSystemd finds; where it finds none, there is none.
 func Build(ctx context.Context, dir string, subjects []string) (initramfs string, err error) {
+	programs, err := buildPrograms(ctx, dir)
+	if err != nil {
+		return "", err
+	}
+	for _, file := range subjects {
+		programs[SubjectDir+"/"+filepath.Base(file)] = file
+	}
+	initramfs = filepath.Join(dir, "initramfs.cpio")
+	err = writeArchive(initramfs, func(c *cpioWriter) error {
+		if tree, err := FindSystemd(); err == nil {
+			if err := c.tree(tree, shellFiles); err != nil {
+				return err
+			}
+		}
+		return c.programs(programs)
+	})
+	if err != nil {
+		return "", fmt.Errorf("writing %s: %w", initramfs, err)
+	}
+	return initramfs, nil
+}
+
+// buildPrograms compiles what every machine has, and returns the files by their
+// paths in the machine.
+func buildPrograms(ctx context.Context, dir string) (programs map[string]string, err error) {
 	files := []struct {
 		inside string // path in the machine
 		build  []string
@@ -129,56 +155,55 @@ func Build(ctx context.Context, dir string, subjects []string) (initramfs string
 		{TestBinary, []string{"test", "-c", module + "/guest"}},
 		{Command, []string{"build", library + "/cmd/unthrottle"}},
 	}
-	programs := map[string]string{}
+	programs = map[string]string{}
 	for _, f := range files {
 		out := filepath.Join(dir, filepath.Base(f.inside))
 		last := len(f.build) - 1
 		args := append(append([]string{}, f.build[:last]...), "-ldflags=-s -w", "-o", out, f.build[last])
 		if _, err := runGo(ctx, "", nil, args...); err != nil {
-			return "", err
+			return nil, err
 		}
 		programs[f.inside] = out
 	}
-	for _, file := range subjects {
-		programs[SubjectDir+"/"+filepath.Base(file)] = file
-	}
-	initramfs = filepath.Join(dir, "initramfs.cpio")
-	if err := writeInitramfs(initramfs, programs); err != nil {
-		return "", fmt.Errorf("writing %s: %w", initramfs, err)
-	}
-	return initramfs, nil
+	return programs, nil
 }
 
-// writeInitramfs packs programs, from their paths in the machine to their files
-// here, with the folders that guestinit mounts on, and the two devices that exist
-// before it has mounted anything: the console, which the kernel opens for the
-// first process, and null, without which a Go program whose standard files are
-// closed does not start.
-func writeInitramfs(path string, programs map[string]string) error {
+// writeArchive writes an initramfs with the folders that are mounted on, what fill
+// adds, and the two devices that exist before anything is mounted: the console,
+// which the kernel opens for the first process, and null, without which a Go
+// program whose standard files are closed does not start.
+func writeArchive(path string, fill func(*cpioWriter) error) error {
 	f, err := os.Create(path)
 	if err != nil {
 		return err
 	}
-	c := cpioWriter{w: f}
-	for _, dir := range []string{"dev", "proc", "sys", "tmp", strings.TrimPrefix(SubjectDir, "/")} {
+	c := &cpioWriter{w: f}
+	for _, dir := range []string{"dev", "proc", "sys", "tmp", "run", strings.TrimPrefix(SubjectDir, "/")} {
 		c.dir(dir)
 	}
 	c.char("dev/console", 5, 1)
 	c.char("dev/null", 1, 3)
-	for _, inside := range slices.Sorted(maps.Keys(programs)) {
-		content, err := os.ReadFile(programs[inside])
+	err = fill(c)
+	return errors.Join(err, c.close(), f.Close())
+}
+
+// programs adds programs, from their paths in the machine to their files here.
+func (c *cpioWriter) programs(files map[string]string) error {
+	for _, inside := range slices.Sorted(maps.Keys(files)) {
+		content, err := os.ReadFile(files[inside])
 		if err != nil {
-			return errors.Join(err, f.Close())
+			return err
 		}
 		c.program(strings.TrimPrefix(inside, "/"), content)
 	}
-	return errors.Join(c.close(), f.Close())
+	return nil
 }
 
 // A Machine says what to boot.
 type Machine struct {
 	Qemu, Kernel, Initramfs string
 	CPUs                    int
+	Systemd                 bool      // the initramfs is one of BuildSystemd
 	Run, Skip               string    // -test.run and -test.skip for the guest; may be ""
 	Progress                io.Writer // gets the guest's output as it comes; may be nil
 }
@@ -253,7 +278,11 @@ func qemuArgs(m Machine, console string) []string {
 	// The watchdogs measure wall-clock time, and an emulated machine on a busy
 	// host is slow enough to alarm them.
 	kernelArgs := "console=ttyS1 quiet panic=-1 oops=panic nokaslr mitigations=off nowatchdog rcupdate.rcu_cpu_stall_suppress=1"
-	kernelArgs += " --" // what follows goes to the first process
+	if m.Systemd {
+		kernelArgs += " rdinit=/" + systemdProgram + " systemd.unit=vmtest.service systemd.log_target=console systemd.show_status=0"
+	}
+	// The kernel ignores these two, for they look like settings of a module;
+	// guestinit reads them in /proc/cmdline.
 	if m.Run != "" {
 		kernelArgs += " -test.run=" + m.Run
 	}

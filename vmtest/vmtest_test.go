@@ -25,9 +25,15 @@ func TestVM(t *testing.T) {
 		t.Fatal(err)
 	}
 	run := os.Getenv("UNTHROTTLE_VM_RUN")
+	if forSystemd(run) {
+		t.Skipf("%s is for TestSystemd", run)
+	}
 	skip := ""
+	if run == "" {
+		skip = "^TestScope"
+	}
 	if run == "" && olderThanNewest(kernel) {
-		skip = "^TestExplain$"
+		skip += "|^TestExplain$"
 		t.Log("TestExplain is left out: it is long, and nothing in it depends on the kernel; it runs on the newest one")
 	}
 	for _, cpus := range []int{4, 16} {
@@ -40,6 +46,39 @@ func TestVM(t *testing.T) {
 	t.Run("cancelled", func(t *testing.T) {
 		testCancel(t, Machine{Qemu: qemu, Kernel: kernel, Initramfs: initramfs, CPUs: 1})
 	})
+}
+
+// TestSystemd boots a machine whose first process is Debian's systemd, and runs the
+// guest tests of its limits there.
+func TestSystemd(t *testing.T) {
+	qemu, kernel := findOrSkip(t)
+	run := os.Getenv("UNTHROTTLE_VM_RUN")
+	switch {
+	case run == "" && olderThanNewest(kernel):
+		t.Skip("nothing in it depends on the kernel; it runs on the newest one")
+	case run == "":
+		run = systemdTests
+	case !forSystemd(run):
+		t.Skipf("%s is for TestVM", run)
+	}
+	tree, err := FindSystemd()
+	if err != nil {
+		skipOrFail(t, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), buildTimeout)
+	defer cancel()
+	initramfs, err := BuildSystemd(ctx, t.TempDir(), tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	testBoot(t, Machine{Qemu: qemu, Kernel: kernel, Initramfs: initramfs, CPUs: 2, Systemd: true, Run: run})
+}
+
+const systemdTests = "^TestScope"
+
+// forSystemd reports whether a pattern names tests of the machine with systemd.
+func forSystemd(run string) bool {
+	return strings.HasPrefix(strings.TrimPrefix(run, "^"), strings.TrimPrefix(systemdTests, "^"))
 }
 
 // olderThanNewest reports whether a newer kernel is here.
@@ -137,14 +176,19 @@ func findOrSkip(t *testing.T) (qemu, kernel string) {
 	if err == nil {
 		kernel, err = FindKernel()
 	}
-	switch {
-	case err == nil:
-	case os.Getenv("UNTHROTTLE_REQUIRE_VM") == "1":
-		t.Fatalf("%v; run setup.sh as root", err)
-	default:
-		t.Skipf("needs qemu and a kernel: %v; run setup.sh as root", err)
+	if err != nil {
+		skipOrFail(t, err)
 	}
 	return qemu, kernel
+}
+
+// skipOrFail ends a test that lacks something which setup.sh would install.
+func skipOrFail(t *testing.T, err error) {
+	t.Helper()
+	if os.Getenv("UNTHROTTLE_REQUIRE_VM") == "1" {
+		t.Fatalf("%v; run setup.sh as root", err)
+	}
+	t.Skipf("%v; run setup.sh as root", err)
 }
 
 func TestVersionLess(t *testing.T) {

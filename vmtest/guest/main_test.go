@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	guestEnv = "UNTHROTTLE_GUEST"       // set by guestinit
+	guestEnv = "UNTHROTTLE_GUEST"       // set by guestinit: bare, or systemd
 	agentEnv = "UNTHROTTLE_GUEST_AGENT" // set by group.start
 	boxEnv   = "UNTHROTTLE_GUEST_BOX"   // set by place.command
 )
@@ -30,8 +30,16 @@ func TestMain(m *testing.M) {
 // needVM skips a test that is not in the virtual machine.
 func needVM(t *testing.T) {
 	t.Helper()
-	if os.Getenv(guestEnv) == "" {
+	if os.Getenv(guestEnv) != "bare" {
 		t.Skip("needs the VM; run by vmtest")
+	}
+}
+
+// needSystemd skips a test that is not in the virtual machine with systemd.
+func needSystemd(t *testing.T) {
+	t.Helper()
+	if os.Getenv(guestEnv) != "systemd" {
+		t.Skip("needs the VM with systemd; run by vmtest")
 	}
 }
 

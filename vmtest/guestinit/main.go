@@ -1,12 +1,14 @@
 //go:build linux
 
-// Guestinit is the first process of the virtual machine of package vmtest.
+// Guestinit is the first process of the virtual machine of package vmtest, or a
+// service of it where systemd is the first process.
 //
 // It answers: how does a bare kernel become a place where the guest tests can
 // run? It mounts the kernel's file systems, turns on the cgroup controllers,
-// runs the test binary, and powers off. Its arguments that begin with "-test." go
-// to the test binary. What that writes goes to the first serial port, between two
-// marks, the last of which carries the exit code.
+// runs the test binary, and powers off. Words of the kernel's command line that
+// begin with "-test." go to the test binary. What that writes goes to the first
+// serial port, between two marks, the last of which carries the exit code. Under
+// systemd only the last three of these are left to do.
 //
 // It is no init system: no devices are set up, no modules loaded, nothing is
 // started but the tests.
@@ -34,7 +36,7 @@ func main() {
 }
 
 func run() error {
-	if err := mountAll(); err != nil {
+	if err := prepare(); err != nil {
 		return err
 	}
 	port, err := os.OpenFile("/dev/ttyS0", os.O_WRONLY|syscall.O_NOCTTY, 0)
@@ -43,7 +45,7 @@ func run() error {
 	}
 	defer port.Close()
 	fmt.Fprintln(port, vmtest.BeginMark)
-	code, err := prepareAndTest(port)
+	code, err := runTests(port)
 	if err != nil {
 		fmt.Fprintln(port, "guestinit: error:", err)
 		code = 125
@@ -52,27 +54,31 @@ func run() error {
 	return drain(port)
 }
 
-func prepareAndTest(port *os.File) (code int, err error) {
-	if err := enableControllers(); err != nil {
-		return 0, err
+// underSystemd says that systemd is the first process. It has mounted all but a
+// folder that everybody may write to.
+var underSystemd = os.Getpid() != 1
+
+var tmp = mount{"tmpfs", "/tmp"}
+
+func prepare() error {
+	if underSystemd {
+		return tmp.mount()
 	}
-	if err := loopbackUp(); err != nil {
-		return 0, err
+	for _, m := range []mount{
+		{"proc", "/proc"}, {"sysfs", "/sys"}, {"devtmpfs", "/dev"}, tmp, {"cgroup2", cgroupRoot},
+	} {
+		if err := m.mount(); err != nil {
+			return err
+		}
 	}
-	return runTests(port)
+	return errors.Join(enableControllers(), loopbackUp())
 }
 
-func mountAll() error {
-	for _, m := range []struct{ kind, dir string }{
-		{"proc", "/proc"},
-		{"sysfs", "/sys"},
-		{"devtmpfs", "/dev"},
-		{"tmpfs", "/tmp"},
-		{"cgroup2", cgroupRoot},
-	} {
-		if err := syscall.Mount(m.kind, m.dir, m.kind, 0, ""); err != nil {
-			return fmt.Errorf("mounting %s on %s: %w", m.kind, m.dir, err)
-		}
+type mount struct{ kind, dir string }
+
+func (m mount) mount() error {
+	if err := syscall.Mount(m.kind, m.dir, m.kind, 0, ""); err != nil {
+		return fmt.Errorf("mounting %s on %s: %w", m.kind, m.dir, err)
 	}
 	return nil
 }
@@ -111,15 +117,23 @@ func loopbackUp() error {
 func runTests(port *os.File) (code int, err error) {
 	// The timeout is shorter than the host's, so that a hang shows where it is.
 	argv := []string{vmtest.TestBinary, "-test.v", "-test.timeout=4m"}
-	for _, arg := range os.Args[1:] {
-		if strings.HasPrefix(arg, "-test.") { // the kernel adds words it does not know
+	words, err := os.ReadFile("/proc/cmdline")
+	if err != nil {
+		return 0, err
+	}
+	for _, arg := range strings.Fields(string(words)) {
+		if strings.HasPrefix(arg, "-test.") {
 			argv = append(argv, arg)
 		}
+	}
+	env := []string{"UNTHROTTLE_GUEST=bare", "HOME=/tmp", "PATH=/"}
+	if underSystemd {
+		env = []string{"UNTHROTTLE_GUEST=systemd", "HOME=/tmp", "PATH=/usr/bin"}
 	}
 	// Not os/exec: its Wait would compete with wait4(-1) for the exit code.
 	pid, err := syscall.ForkExec(argv[0], argv, &syscall.ProcAttr{
 		Dir:   "/tmp",
-		Env:   []string{"UNTHROTTLE_GUEST=1", "HOME=/tmp", "PATH=/"},
+		Env:   env,
 		Files: []uintptr{0, port.Fd(), port.Fd()},
 	})
 	if err != nil {

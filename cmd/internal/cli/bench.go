@@ -273,6 +273,9 @@ func (b *bench) execute(ctx context.Context, journal *os.File, progress *progres
 		doc.Resume = resume
 	}
 	if showErr := b.show(doc); showErr != nil {
+		if err != nil {
+			showErr = fmt.Errorf("%w; then %w", err, showErr)
+		}
 		return withHint(showErr, "the runs are kept: unthrottle report "+quote(journal.Name()))
 	}
 	if !b.o.json {
@@ -494,7 +497,11 @@ func (b *bench) subjects(ctx context.Context, p *lab.Plan, workloads, command []
 			figures[name] = lab.Metric{Unit: "ns/op", Better: "lower", About: "time for an operation"}
 		}
 	default:
-		builtin := &trial.Builtin{Self: []string{b.stdio.Self, "workload"}, CacheDir: cacheDir(b.stdio, "programs"), Size: b.o.size, Dir: dir}
+		cache, err := cacheDir("programs")
+		if err != nil {
+			return err
+		}
+		builtin := &trial.Builtin{Self: []string{b.stdio.Self, "workload"}, CacheDir: cache, Size: b.o.size, Dir: dir}
 		for _, name := range workloads {
 			figure, more, ok := builtin.Figure(name)
 			if !ok {
@@ -596,8 +603,8 @@ func (b *bench) journalPath() (string, error) {
 	if b.o.runs != "" {
 		return b.o.runs, nil
 	}
-	dir := cacheDir(b.stdio, "runs")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	dir, err := cacheDir("runs")
+	if err != nil {
 		return "", withHint(err, "--runs FILE puts the runs elsewhere")
 	}
 	name := b.study.Plan.Settings[0].Workload
@@ -611,13 +618,17 @@ func (b *bench) journalPath() (string, error) {
 	return filepath.Join(dir, fmt.Sprintf("%s-%s-%d.jsonl", stamp, name, os.Getpid())), nil
 }
 
-// cacheDir is a directory of ours that may be removed at any time.
-func cacheDir(stdio IO, name string) string {
-	base, err := os.UserCacheDir()
-	if err != nil {
-		base = os.TempDir()
+// cacheDir is a directory of ours that may be removed at any time. Who has no home, as in many containers, has it among the
+// temporary files.
+func cacheDir(name string) (dir string, err error) {
+	if base, err := os.UserCacheDir(); err == nil {
+		dir = filepath.Join(base, "unthrottle", name)
+		if os.MkdirAll(dir, 0o755) == nil {
+			return dir, nil
+		}
 	}
-	return filepath.Join(base, "unthrottle", name)
+	dir = filepath.Join(os.TempDir(), fmt.Sprintf("unthrottle-%d", os.Getuid()), name)
+	return dir, os.MkdirAll(dir, 0o700)
 }
 
 func btoi(b bool) int {

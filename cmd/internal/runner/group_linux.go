@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -23,6 +22,7 @@ type group struct {
 	memory   string   // directory with the memory limit; "": none
 	origins  []string // v1: the groups that our threads are in
 	warnings []error
+	limited  bool // CPU time is
 
 	fd   *os.File // v2: the directory, to be born in
 	stat counterFiles
@@ -38,46 +38,8 @@ func (g *group) dirs() (dirs []string) {
 	return dirs
 }
 
-// prefix begins the names of our groups. The process that made one follows: its process namespace, its number and when
-// it was started, for numbers are used again.
+// prefix begins the names of our groups.
 const prefix = "unthrottle-run-"
-
-var made atomic.Int64
-
-// ownName makes a name that tells whose a group is, and that no other group has.
-func ownName() string {
-	return fmt.Sprintf("%s%s-%d-%s-%d", prefix, pidNamespace(), os.Getpid(), startTime(os.Getpid()), made.Add(1))
-}
-
-// abandoned reports whether a group's name says that we made it in a process that is gone.
-func abandoned(name string) bool {
-	rest, ok := strings.CutPrefix(name, prefix)
-	part := strings.Split(rest, "-")
-	if !ok || len(part) != 4 || part[0] == "" || part[0] != pidNamespace() {
-		return false
-	}
-	pid, err := strconv.Atoi(part[1])
-	return err == nil && startTime(pid) != part[2]
-}
-
-func pidNamespace() string {
-	link, _ := os.Readlink("/proc/self/ns/pid") // pid:[4026531836]
-	return strings.Trim(strings.TrimPrefix(link, "pid:"), "[]")
-}
-
-// startTime is when a process was started, in the kernel's ticks since it booted; "" when there is no such process. It
-// is the 22nd field of /proc/PID/stat, the 20th after the name, which may hold anything but ends with the last bracket.
-func startTime(pid int) string {
-	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return ""
-	}
-	field := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
-	if len(field) < 20 || field[0] == "Z" || field[0] == "X" {
-		return ""
-	}
-	return field[19]
-}
 
 // sweep removes what killed runners have left in a directory.
 func sweep(dir string) {
@@ -88,10 +50,19 @@ func sweep(dir string) {
 	defer d.Close()
 	names, _ := d.Readdirnames(-1)
 	for _, name := range names {
-		if abandoned(name) {
+		if Abandoned(prefix, name) {
 			removeGroup(filepath.Join(dir, name))
 		}
 	}
+}
+
+// managedBySystemd reports whether the groups of cgroup v2 are systemd's.
+func managedBySystemd() bool {
+	if !exists("/run/systemd/system") {
+		return false
+	}
+	_, version, _, err := cgroup.Locate(cgroup.Source{}, "cpu")
+	return err == nil && version == cgroup.V2
 }
 
 // placeInCgroup makes a group for a command, at the nearest place where we may.
@@ -121,7 +92,7 @@ func placeInCgroup(l Limit) (place, error) {
 
 // makeV1 makes groups below our own, one in each hierarchy. What the CPU time is counted by may be mounted apart.
 func (g *group) makeV1(dir string, l Limit) error {
-	name := ownName()
+	name := OwnName(prefix)
 	within := func(dir string) (string, error) {
 		sweep(dir)
 		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
@@ -190,7 +161,7 @@ func (g *group) makeBelow(dir string, l Limit) error {
 			return err
 		}
 	}
-	path := filepath.Join(dir, ownName())
+	path := filepath.Join(dir, OwnName(prefix))
 	if err := os.Mkdir(path, 0o755); err != nil {
 		return makeError(err)
 	}
@@ -212,7 +183,7 @@ func enable(dir, controller string) error {
 	if strings.Contains(" "+strings.TrimSpace(string(data))+" ", " "+controller+" ") {
 		return nil
 	}
-	missing := fmt.Errorf("groups below %s have no %s controller (as root: echo +%s > %s)", dir, controller, controller, file)
+	missing := fmt.Errorf("groups below %s have no %s controller: %s does not name it", dir, controller, file)
 	if info, err := os.Stat(dir); err != nil || os.Geteuid() == 0 || info.Sys().(*syscall.Stat_t).Uid != uint32(os.Geteuid()) {
 		return missing
 	}
@@ -254,6 +225,7 @@ func (g *group) set(l Limit) error {
 				return fmt.Errorf("setting a burst (kernels before 5.14 have none): %w", err)
 			}
 		}
+		g.limited = true
 		g.warnOfParents(l)
 	}
 	if l.Memory != 0 {
@@ -350,6 +322,9 @@ func (g *group) started(int) error { return nil }
 func (g *group) counters() (Counters, bool) { return g.stat.read() }
 
 func (g *group) finish(res *Result) {
+	if g.version == cgroup.V2 && g.limited && !exists(filepath.Join(g.cpu, "cpu.max")) {
+		g.warnings = append(g.warnings, fmt.Errorf("the limit was lost: the cpu controller was taken away from %s meanwhile, as systemd does", g.cpu))
+	}
 	res.Warnings = append(res.Warnings, g.warnings...)
 	g.readMemory(res)
 	res.Left = g.remove()

@@ -10,7 +10,7 @@ import (
 
 // TestAbandoned tells our own groups from others', and a dead owner's from a living one's.
 func TestAbandoned(t *testing.T) {
-	own := ownName()
+	own := OwnName(prefix)
 	part := strings.Split(own, "-")
 	other := func(i int, text string) string {
 		p := slices.Clone(part)
@@ -31,7 +31,7 @@ func TestAbandoned(t *testing.T) {
 		"docker-" + own:             false,
 		fmt.Sprintf("%s-more", own): false,
 	} {
-		if got := abandoned(name); got != want {
+		if got := Abandoned(prefix, name); got != want {
 			t.Errorf("%q: got %v, want %v", name, got, want)
 		}
 	}

@@ -34,3 +34,5 @@ func checkCpuset(cpus []int) error {
 }
 
 func fromTerminal(sig os.Signal) bool { return sig == os.Interrupt }
+
+func managedBySystemd() bool { return false }

@@ -98,6 +98,9 @@ func (r *Run) begins(l Limit) error {
 		r.cmd.Wait()
 		return err
 	}
+	if r.place.kind() == Scope {
+		r.begin = time.Now() // until now it was systemd-run
+	}
 	return nil
 }
 

@@ -215,6 +215,10 @@ type kind struct {
 
 func kinds(with With) []kind {
 	all := []kind{{Cgroup, placeInCgroup}, {Systemd, placeInScope}, {Emulate, placeEmulated}}
+	if managedBySystemd() {
+		// It takes controllers away from groups as soon as nothing of its own needs them, and our limit with them.
+		all[0], all[1] = all[1], all[0]
+	}
 	for _, k := range all {
 		if k.with == with {
 			return []kind{k}

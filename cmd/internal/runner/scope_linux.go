@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,15 +16,20 @@ import (
 	"github.com/unthrottle/unthrottle/cgroup"
 )
 
-// scope is a group that systemd makes for a command, and removes when it has ended.
+// scope is a group that systemd makes for a command. It is removed when the last process has ended, which need not be
+// waited for; so what it counts is read while the command runs, again and again.
 type scope struct {
 	group
-	unit string
-	args []string // systemd-run and its arguments up to the command
+	limit Limit
+	unit  string
+	args  []string // systemd-run and its arguments up to the command
 
 	mu    sync.Mutex
-	last  Counters // the last that could be read: the group is gone with the command
+	last  Counters // the last that could be read
 	known bool
+	peak  Result // the last that could be read of memory
+
+	stopWatch func()
 }
 
 // placeInScope finds out by trying whether systemd gives us limits.
@@ -38,14 +44,85 @@ func placeInScope(l Limit) (place, error) {
 	if l.Burst != 0 {
 		return nil, errNoBurst
 	}
-	s := &scope{unit: ownName() + ".scope"}
-	s.args = append([]string{run}, scopeArgs(l, os.Geteuid() == 0)...)
-	try := exec.Command(run, append(s.args[1:len(s.args):len(s.args)], "--", "true")...)
-	if out, err := try.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("systemd-run: %w: %s", err, bytes.TrimSpace(out))
+	s := &scope{limit: l, args: append([]string{run}, scopeArgs(l, os.Geteuid() == 0)...)}
+	if err := s.try(); err != nil {
+		return nil, err
 	}
-	s.args = append(s.args, "--unit="+s.unit, "--")
+	s.setUnit()
 	return s, nil
+}
+
+// setUnit gives the scope a name of its own. The command follows.
+func (s *scope) setUnit() {
+	s.unit = OwnName(prefix) + ".scope"
+	s.args = append(s.args[:len(s.args):len(s.args)], "--unit="+s.unit, "--")
+}
+
+// try makes a scope for a program that waits until we have looked at it. That is needed: systemd takes properties that it
+// can do nothing about, where a user's manager does not have the controllers.
+func (s *scope) try() error {
+	try := &scope{limit: s.limit, args: s.args}
+	try.setUnit()
+	cmd := exec.Command(try.args[0], append(try.args[1:], "cat")...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	in, err := cmd.StdinPipe() // its end is that of cat, even if it is we who end
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("systemd-run: %w", err)
+	}
+	pid := cmd.Process.Pid
+	there := await(pid, func() bool { return !slices.Contains([]string{"systemd-run", ""}, program(pid)) })
+	if there {
+		err = try.locate(pid)
+		sweepScopes(filepath.Dir(try.cpu))
+	} else {
+		cmd.Process.Kill() // for it may hang
+	}
+	in.Close()
+	if ended := cmd.Wait(); !there {
+		return fmt.Errorf("systemd-run: %w: %s", ended, bytes.TrimSpace(stderr.Bytes()))
+	}
+	return err
+}
+
+// sweepScopes removes what killed runners have left. A command that was killed while systemd was about to move it leaves an
+// empty scope, of which systemd hears nothing any more.
+func sweepScopes(dir string) {
+	stop := []string{"stop", "--quiet"}
+	if os.Geteuid() != 0 {
+		stop = append(stop, "--user")
+	}
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if name := e.Name(); Abandoned(prefix, name) && strings.HasSuffix(name, ".scope") {
+			exec.Command("systemctl", append(stop[:len(stop):len(stop)], name)...).Run() // the next one will try again
+		}
+	}
+}
+
+// scopePatience is how long systemd may take to make a scope, which are some milliseconds on a machine that is not busy.
+const scopePatience = 30 * time.Second
+
+// await waits until something is true of a process, and reports whether it came to that.
+func await(pid int, ok func() bool) bool {
+	for deadline := time.Now().Add(scopePatience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if ok() {
+			return true
+		}
+		if startTime(pid) == "" {
+			return false
+		}
+	}
+	return false
+}
+
+// program is the name of the program that a process runs.
+func program(pid int) string {
+	data, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
+	return strings.TrimSpace(string(data))
 }
 
 // scopeArgs tells systemd-run what a limit is.
@@ -77,32 +154,72 @@ func (s *scope) leave()       {}
 // started waits until systemd has put the process into its scope. systemd-run becomes the command then: the process
 // stays the same.
 func (s *scope) started(pid int) error {
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		dir, version, _, err := cgroup.Locate(cgroup.Source{PID: pid}, "cpu")
-		if err != nil {
-			break
+	if !await(pid, func() bool { return s.locate(pid) == nil }) {
+		if startTime(pid) != "" {
+			return fmt.Errorf("systemd has made no scope in %v", scopePatience)
 		}
-		if filepath.Base(dir) != s.unit {
-			if startTime(pid) == "" {
-				break // it has ended
-			}
-			continue
-		}
-		s.version, s.cpu, s.usage = version, dir, dir
-		if dir, _, _, err := cgroup.Locate(cgroup.Source{PID: pid}, "cpuacct"); version == cgroup.V1 && err == nil {
-			s.usage = dir
-		}
-		if dir, _, _, err := cgroup.Locate(cgroup.Source{PID: pid}, "memory"); err == nil && strings.HasSuffix(dir, s.unit) {
-			s.memory = dir
-		}
-		if err := s.stat.open(version, s.cpu, s.usage); err != nil {
-			return fmt.Errorf("systemd has put the command into a group without a limit on CPU: %w", err)
-		}
-		return nil
+		return nil // A command that ended at once has taken its scope with it. So has one that systemd refused, which has said so.
 	}
-	// A command that ended at once has taken its scope with it. So has one that systemd refused, which has said so.
-	s.warnings = append(s.warnings, errors.New("the command ended before its scope could be read"))
+	if s.cpu != "" {
+		// Where that fails, the scope is gone already.
+		_ = s.stat.open(s.version, s.cpu, s.usage)
+	}
+	s.counters()
+	s.watch()
+	if s.limit.CPUs != 0 {
+		s.warnOfParents(s.limit)
+	}
 	return nil
+}
+
+// locate finds the scope's directories by a process in it, and looks whether they limit it.
+func (s *scope) locate(pid int) error {
+	own := func(controller string) string {
+		dir, version, _, err := cgroup.Locate(cgroup.Source{PID: pid}, controller)
+		if err != nil || filepath.Base(dir) != s.unit {
+			return ""
+		}
+		s.version = version
+		return dir
+	}
+	s.memory, s.usage, s.cpu = own("memory"), own("cpuacct"), own("cpu")
+	if s.limit.CPUs != 0 && !exists(filepath.Join(s.cpu, "cpu.max")) && !exists(filepath.Join(s.cpu, "cpu.cfs_quota_us")) {
+		return notDelegated("cpu")
+	}
+	if s.limit.Memory != 0 && !exists(filepath.Join(s.memory, "memory.max")) && !exists(filepath.Join(s.memory, "memory.limit_in_bytes")) {
+		return notDelegated("memory")
+	}
+	return nil
+}
+
+func notDelegated(controller string) error {
+	err := fmt.Errorf("the scope has no %s controller", controller)
+	if os.Geteuid() != 0 {
+		err = fmt.Errorf("%w (as root: systemctl edit user@.service, and there: [Service] Delegate=cpu memory pids)", err)
+	}
+	return err
+}
+
+// scopeStep is how old the figures are at most where systemd was faster than we to see the end.
+const scopeStep = 50 * time.Millisecond
+
+// watch reads what is counted until the end.
+func (s *scope) watch() {
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	s.stopWatch = func() { close(stop); <-stopped }
+	go func() {
+		defer close(stopped)
+		tick := time.NewTicker(scopeStep)
+		defer tick.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+				s.counters()
+			}
+		}
+	}()
 }
 
 // counters reads the scope's counters, or gives the last that could be read.
@@ -114,14 +231,40 @@ func (s *scope) counters() (Counters, bool) {
 			s.last, s.known = c, true
 		}
 	}
+	var res Result
+	if s.readMemory(&res); res.PeakOf == OfGroup {
+		s.peak = res
+	}
 	return s.last, s.known
 }
 
 func (s *scope) finish(res *Result) {
-	res.Warnings = append(res.Warnings, s.warnings...)
-	s.readMemory(res)
-	s.stat.close()
-	if s.cpu != "" && exists(s.cpu) {
-		res.Left = killAll(s.cpu)
+	if s.stopWatch != nil {
+		s.stopWatch()
 	}
+	s.counters()
+	s.stat.close()
+	res.Warnings = append(res.Warnings, s.warnings...)
+	if s.limit.CPUs != 0 && !s.known {
+		res.Warnings = append(res.Warnings, errors.New("the command ended before its scope could be read"))
+	}
+	if s.peak.PeakOf == OfGroup {
+		res.PeakMemory, res.PeakOf, res.OOMKills = s.peak.PeakMemory, OfGroup, s.peak.OOMKills
+	}
+	for _, dir := range s.dirs() {
+		res.Left = max(res.Left, endAll(dir))
+	}
+}
+
+// endAll kills the processes of a group, and those that they start meanwhile, until there are none.
+func endAll(dir string) (left int) {
+	for range 500 {
+		n := killAll(dir)
+		if n == 0 {
+			break
+		}
+		left = max(left, n)
+		time.Sleep(time.Millisecond)
+	}
+	return left
 }

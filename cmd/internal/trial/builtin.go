@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/runner"
 	"github.com/unthrottle/unthrottle/cmd/internal/workload"
 )
 
@@ -31,16 +32,13 @@ func (b *Builtin) Prepare(ctx context.Context, settings []lab.Setting, progress 
 		if !ok {
 			return fmt.Errorf("no workload %q", s.Workload)
 		}
-		if _, done := b.programs[s.Go]; s.Go != "" && !done {
+		if _, done := b.programs[s.Go]; s.Go != "" && !done && !w.IsGo() {
 			progress("building with " + s.Go)
 			path, err := workload.Build(ctx, s.Go, b.CacheDir)
 			if err != nil {
 				return err
 			}
 			b.programs[s.Go] = path
-		}
-		if err := os.MkdirAll(b.options(s).Dir, 0o700); err != nil {
-			return err
 		}
 		key := lab.Setting{Workload: s.Workload, Go: s.Go}
 		if prepared[key] {
@@ -110,8 +108,18 @@ func (b *Builtin) Figure(name string) (figure lab.Metric, more []lab.Metric, ok 
 	return lab.Metric(w.Figure), more, true
 }
 
-// TempDir makes a directory that is private to one lab.
+// tempPrefix begins the names of labs' directories.
+const tempPrefix = "unthrottle-bench-"
+
+// TempDir makes a directory that is private to one lab, and removes those of labs that were killed: a build cache in one
+// is large.
 func TempDir() (dir string, remove func(), err error) {
-	dir, err = os.MkdirTemp("", "unthrottle-bench-")
-	return dir, func() { os.RemoveAll(dir) }, err
+	old, _ := os.ReadDir(os.TempDir())
+	for _, d := range old {
+		if runner.Abandoned(tempPrefix, d.Name()) {
+			os.RemoveAll(filepath.Join(os.TempDir(), d.Name()))
+		}
+	}
+	dir = filepath.Join(os.TempDir(), runner.OwnName(tempPrefix))
+	return dir, func() { os.RemoveAll(dir) }, os.Mkdir(dir, 0o700)
 }

@@ -207,7 +207,7 @@ func parseHost(text string, now time.Time) host {
 
 // marks says what a host did beside a run that may have disturbed it. Below these it is noise.
 func marks(before, after host, res runner.Result) (marks []string) {
-	const stolen, others = 0.03, 0.15
+	const stolen, others, own = 0.03, 0.15, 0.03 // own: seconds that we need ourselves to start it
 	if !before.known || !after.known || after.total <= before.total {
 		return nil
 	}
@@ -215,7 +215,7 @@ func marks(before, after host, res runner.Result) (marks []string) {
 		marks = append(marks, fmt.Sprintf("the hypervisor took %.0f %% of the CPU time", 100*share))
 	}
 	wall := after.at.Sub(before.at).Seconds()
-	if used := (float64(after.busy-before.busy)/100 - res.CPU.Seconds()) / wall; used > others && wall > 0.1 {
+	if used := (float64(after.busy-before.busy)/100 - res.CPU.Seconds() - own) / wall; used > others {
 		marks = append(marks, fmt.Sprintf("other processes used %.1f CPUs", used))
 	}
 	return marks

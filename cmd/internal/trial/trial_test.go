@@ -79,7 +79,7 @@ func TestMarks(t *testing.T) {
 	after := before
 	after.at = at.Add(time.Second)
 	after.total += 200 // two CPUs
-	after.busy += 60
+	after.busy += 63
 	res := func(cpu time.Duration) runner.Result {
 		return runner.Result{Counters: runner.Counters{CPU: cpu}}
 	}

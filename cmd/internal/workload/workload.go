@@ -167,6 +167,9 @@ func (w Workload) Prepare(ctx context.Context, o Options) error {
 	return nil
 }
 
+// IsGo reports whether the workload is the go command itself, and so has no program to be built.
+func (w Workload) IsGo() bool { return w.goArg != nil }
+
 // Command returns the command of a run.
 func (w Workload) Command(o Options) (Command, error) {
 	switch {
