@@ -35,7 +35,7 @@ Flags:
   -q, --quiet         write nothing at the end
       --color WHEN    auto, always or never
 
-The limit is a cgroup where one can be made, else a scope of systemd, else emulated: the program is stopped and continued
+The limit is a cgroup or a scope of systemd where one can be had, else it is emulated: the program is stopped and continued
 by signals, without any privilege. What is left of the program when it ends is killed, as in a container.
 
 Exit codes:

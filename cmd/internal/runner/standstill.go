@@ -4,11 +4,11 @@ import "time"
 
 // To see a standstill, counters must be read every few milliseconds, and the wake-ups for that would cost more than one
 // percent of a CPU. So they are read that often only while there is something to see: for two periods, when the group
-// was throttled since the last look, and once in twenty periods at most. Between these looks they are read once a
+// was throttled since the last look, and once in thirty periods at most. Between these looks they are read once a
 // period.
 const (
 	lookFor   = 2  // periods
-	lookEvery = 20 // periods
+	lookEvery = 30 // periods
 	minStep   = 2 * time.Millisecond
 	maxStep   = 5 * time.Millisecond
 	minRest   = 100 * time.Millisecond
