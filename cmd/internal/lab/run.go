@@ -19,6 +19,7 @@ type Run struct {
 	GOMAXPROCS int                `json:"gomaxprocs,omitempty"`
 	Go         string             `json:"go,omitempty"`
 	LimitKind  string             `json:"limit_kind"`
+	Ops        int64              `json:"ops,omitempty"` // operations that it finished; 0: not told
 	Metrics    map[string]float64 `json:"metrics"`
 	Activity   [][2]int64         `json:"activity_us,omitempty"` // when it ran, from the start of its window
 	Marks      []string           `json:"marks,omitempty"`       // what the host did meanwhile

@@ -115,7 +115,7 @@ func BenchGo(w io.Writer, b *report.Bench) error {
 		if r.Error != "" {
 			continue
 		}
-		t.WriteString(goName(b.Plan.Settings[r.Setting], r) + " 1")
+		fmt.Fprintf(&t, "%s %d", goName(b.Plan.Settings[r.Setting], r), max(r.Ops, 1))
 		for _, m := range b.Metrics {
 			if v, ok := r.Metrics[m.Unit]; ok {
 				fmt.Fprintf(&t, " %s %s", strconv.FormatFloat(v, 'g', -1, 64), m.Unit)

@@ -418,7 +418,11 @@ func moreBlocks(n int) string {
 func (b *Bench) warn(s *lab.Study, a lab.Analysis) {
 	add := func(format string, args ...any) { b.Warnings = append(b.Warnings, fmt.Sprintf(format, args...)) }
 	if s.Environment.LimitKind == "emulated" {
-		add("the limit is emulated, not the kernel's own: the program is stopped and continued by signals")
+		text := "the limit is emulated, not the kernel's own: the program is stopped and continued by signals"
+		if notes := s.Environment.Notes; len(notes) > 0 {
+			text += " (" + strings.Join(notes, "; ") + ")"
+		}
+		add("%s", text)
 	}
 	if a.Missed > 0 {
 		add("%d of %d runs failed and have no figures; the first: %s", a.Missed, len(s.Runs), firstError(s))

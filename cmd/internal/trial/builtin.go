@@ -75,7 +75,7 @@ func (b *Builtin) Program(s lab.Setting) (Program, error) {
 		if err != nil {
 			return Reading{}, err
 		}
-		said := Reading{GOMAXPROCS: res.GOMAXPROCS, Go: res.Go, Metrics: map[string]float64{}}
+		said := Reading{GOMAXPROCS: res.GOMAXPROCS, Go: res.Go, Ops: res.Ops, Metrics: map[string]float64{}}
 		for unit, v := range res.Metrics {
 			said.Metrics[unit] = v
 		}

@@ -136,7 +136,7 @@ func (g *GoBench) Program(s lab.Setting) (Program, error) {
 		if len(results) != 1 {
 			return Reading{}, fmt.Errorf("%s gave %d results, want 1", s.Workload, len(results))
 		}
-		said := Reading{GOMAXPROCS: 1, Metrics: map[string]float64{}}
+		said := Reading{GOMAXPROCS: 1, Ops: int64(results[0].Iters), Metrics: map[string]float64{}}
 		_, parts := results[0].Name.Parts()
 		if n := len(parts); n > 0 && parts[n-1][0] == '-' {
 			said.GOMAXPROCS, _ = strconv.Atoi(string(parts[n-1][1:]))

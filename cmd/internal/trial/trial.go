@@ -31,6 +31,7 @@ type Program struct {
 type Reading struct {
 	GOMAXPROCS int    // 0: not told
 	Go         string // "": not told
+	Ops        int64
 	Metrics    map[string]float64
 	Activity   [][2]int64
 }
@@ -91,7 +92,7 @@ func (r *Runner) Run(ctx context.Context, s lab.Setting) (lab.Run, error) {
 	if said.Go != "" {
 		out.Go = said.Go
 	}
-	out.Activity = said.Activity
+	out.Ops, out.Activity = said.Ops, said.Activity
 	return out, nil
 }
 
