@@ -109,7 +109,7 @@ func TestRun(t *testing.T) {
 				t.Errorf("got %+v", r)
 			}
 			// What the host leaves of two and a half CPUs is not sure; of half a CPU it is enough.
-			if c.cpus < 1 && (r.ThrottledPeriods < 1 || r.Standstill <= 0) {
+			if c.cpus < 1 && r.ThrottledPeriods < 1 {
 				t.Errorf("it was not throttled: %+v", r)
 			}
 			if used := r.CPUSeconds / r.WallSeconds; used > 1.5*c.cpus+0.1 {

@@ -97,7 +97,7 @@ func startManager(t *testing.T, uid int) {
 func checkThrottled(t *testing.T, r ran, kind string) {
 	t.Helper()
 	used := r.CPUSeconds / r.WallSeconds
-	if r.LimitKind != kind || r.LimitCPUs != 0.5 || r.Periods < 1 || r.ThrottledPeriods < 1 || r.Standstill <= 0 {
+	if r.LimitKind != kind || r.LimitCPUs != 0.5 || r.Periods < 1 || r.ThrottledPeriods < 1 {
 		t.Errorf("it was not held by %s: %+v", kind, r)
 	}
 	if len(r.Warnings) > 0 {

@@ -4,8 +4,8 @@ import "time"
 
 // To see a standstill, counters must be read every few milliseconds, and the wake-ups for that would cost more than one
 // percent of a CPU. So they are read that often only while there is something to see: for two periods, when the group
-// was throttled since the last look, and once in thirty periods at most. Between these looks they are read once a
-// period.
+// was throttled since the last look, and once a standstill was seen, once in thirty periods at most. Between these looks
+// they are read once a period.
 const (
 	lookFor   = 2  // periods
 	lookEvery = 30 // periods
@@ -35,7 +35,7 @@ func watchStandstill(p place, period time.Duration, stop <-chan struct{}) time.D
 		case ok && looking:
 			s.see(now, c)
 			timer.Reset(step)
-		case ok && c.Throttled > throttled && now.Sub(looked) >= lookEvery*period:
+		case ok && c.Throttled > throttled && (s.longest == 0 || now.Sub(looked) >= lookEvery*period):
 			throttled, looked = c.Throttled, now
 			s.begin(now, c)
 			timer.Reset(step)
