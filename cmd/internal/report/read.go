@@ -9,7 +9,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 )
 
-// Read reads a saved document: an *Explain, *Run or *Bench. The journal of a lab becomes the document that it would have
+// Read reads a saved document: an *Explain, *Run, *Bench or *Load. The journal of a lab becomes the document that it would have
 // ended in.
 func Read(data []byte) (any, error) {
 	var head struct {
@@ -28,6 +28,8 @@ func Read(data []byte) (any, error) {
 		return decode[Explain](data)
 	case head.Verb == "run":
 		return decode[Run](data)
+	case head.Verb == "load":
+		return decode[Load](data)
 	case head.Verb == "bench" && head.Groups != nil:
 		return decode[Bench](data)
 	case head.Verb == "bench":

@@ -1,0 +1,199 @@
+// Package load answers: how long do users of an HTTP server wait at a given load? In goes a Plan: what to send, how
+// often, for how long; out comes a Result with the latencies, counted from when each request was meant to be sent.
+//
+// That is what makes it honest. A generator that waits for an answer before it sends the next request sends fewer while
+// the server stands still, and so never sees most of the standstill. Here the times at which requests are due are known
+// beforehand (an open loop), whatever the server does, and a request that was due while the server stood still has
+// waited since then. A closed loop can be had too: some want to know how much a server can do, and hey works like that.
+//
+// The package also tells whether it kept its own promise: a generator that is late itself has measured itself.
+package load
+
+import (
+	"crypto/tls"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// A Plan is what to send, how often and for how long. With a Rate it is an open loop, else a closed one.
+type Plan struct {
+	Targets  []Target
+	Rate     float64       // requests a second in all; 0: a closed loop
+	Arrivals Arrivals      // how they are spread
+	Seed     uint64        // of the arrivals and the choice of targets
+	Duration time.Duration // 0: until Requests are sent
+	Requests int64         // 0: until Duration is over; where both are given, what comes first
+	WarmUp   time.Duration // the same load before that, which is not counted
+
+	// Conns are the workers of a closed loop (0: 50), or the most connections that an open loop may have (0: 1000).
+	Conns int
+	// EachRate holds every worker of a closed loop to so many requests a second, as hey's -q does. 0: it does not.
+	EachRate float64
+
+	Grace  time.Duration // how long to wait at the end for requests that are open (0: the timeout)
+	Step   time.Duration // of the time axis (0: 1 s; it doubles where there would be too many)
+	Within time.Duration // what counts as good is a success within that time; 0: every success
+	Client Client
+	Each   func(*Sample) // called for every request that is done, one at a time; nil: nobody wants to know
+}
+
+// Arrivals are how the requests of an open loop are spread over time.
+type Arrivals string
+
+const (
+	Poisson  Arrivals = "poisson" // independent of each other, as users are
+	Constant Arrivals = "const"   // evenly spaced
+)
+
+// A Target is one kind of request.
+type Target struct {
+	Method string // "": GET
+	URL    string
+	Header [][2]string
+	Body   []byte
+	Weight float64 // 0: 1
+}
+
+// A Client is how requests are sent.
+type Client struct {
+	Timeout       time.Duration // of one request, from when it is sent to the end of its answer; 0: none
+	Redirects     int           // how many to follow; 0: a redirect is the answer
+	NoKeepAlive   bool
+	NoCompression bool        // don't ask for it
+	HTTP2         HTTP2       // "": where TLS agrees on it
+	Proxy         string      // URL; "": none
+	Unix          string      // path of the socket to connect to, whatever the URL's host
+	Host          string      // to ask for instead of the URL's
+	TLS           *tls.Config // nil: Go's defaults
+	Engine        Engine      // "": the lean one where the requests allow it
+}
+
+// HTTP2 says whether to use HTTP/2.
+type HTTP2 string
+
+const (
+	HTTP2Auto  HTTP2 = ""
+	HTTP2Never HTTP2 = "off"
+	HTTP2Only  HTTP2 = "on" // over TLS, or with prior knowledge where there is none (h2c)
+)
+
+// An Engine is what speaks HTTP.
+type Engine string
+
+const (
+	Any     Engine = ""
+	Lean    Engine = "lean"     // our own HTTP/1.1, for plain http without proxy and redirects
+	NetHTTP Engine = "net/http" // Go's
+)
+
+// A Sample is one request that is done. Times are since the start of what is counted.
+type Sample struct {
+	Target   int
+	Intended time.Duration // when it was due; in a closed loop when its worker turned to it
+	Ready    time.Duration // when the pacer turned to it
+	Sent     time.Duration // when a connection was there and its first byte could be written; -1: it never was
+	Done     time.Duration // when the last byte of its answer was read, or it failed
+	Status   int           // 0: no complete answer
+	Bytes    int64         // of the answer's body
+	Err      error         // why there is no complete answer
+	Phases   Phases
+}
+
+// Response is how long the user waited.
+func (s *Sample) Response() time.Duration { return s.Done - s.Intended }
+
+// Service is how long the server took, as far as can be seen from here.
+func (s *Sample) Service() time.Duration { return s.Done - s.Sent }
+
+// OK reports whether it was a success: a complete answer with a status below 400.
+func (s *Sample) OK() bool { return s.Err == nil && s.Status < 400 }
+
+// Phases are what a request's time went into, where that is known. Connect, with Lookup in it, comes before the
+// request is sent, and is 0 where a connection was used again.
+type Phases struct {
+	Connect, Lookup, Write, Wait, Read time.Duration
+}
+
+// A Result is what is known when the load has ended.
+type Result struct {
+	Plan    Plan
+	Engine  Engine
+	Began   time.Time
+	Elapsed time.Duration // from the start to the last answer
+	Sending time.Duration // from the start to the last request that was sent
+
+	Planned              int64        // requests that were due
+	Requests             int64        // that were counted, whatever came of them: those planned, unless the load was stopped
+	Sent                 int64        // of them
+	Good                 int64        // successes within Plan.Within
+	Failed               int64        // without a complete answer, or with a status of 400 and more
+	Errors               []ErrorCount // why there was no complete answer, most frequent first
+	Timeouts, Unfinished int64        // of those without a complete answer: they count in the latencies with the time they had
+	Statuses             map[int]int64
+	Bytes                int64
+
+	// Nanoseconds. Response and Service are of the requests that were answered, or were given up waiting for; Lag, and its
+	// two parts, of all that were sent.
+	Response, Service, Lag *hdrhistogram.Histogram
+	PacerLate              *hdrhistogram.Histogram // of Lag, what was our fault
+	NoConnection           *hdrhistogram.Histogram // of Lag, what a connection was waited for
+
+	Axis []Step
+
+	MostConns int   // at once
+	AllConns  bool  // the most that were allowed were in use, and requests waited for one
+	Opened    int64 // connections that were opened
+
+	CPU     time.Duration // of the generator, while it sent
+	CPUs    int           // that it may use
+	Invalid []string      // why the figures are not to be trusted; nil: they are
+	Stopped bool          // ended before the plan was done
+}
+
+// An ErrorCount is a cause, and how often it was.
+type ErrorCount struct {
+	Text  string
+	Count int64
+}
+
+// A Step is a piece of the time axis. Requests belong to the step in which they were due.
+type Step struct {
+	At, Length             time.Duration
+	Sent, Failed           int64
+	P50, P99, Max          time.Duration // of the response; 0: none
+	ServiceP50, ServiceP99 time.Duration
+}
+
+// Live is what can be said while the load goes on.
+type Live struct {
+	Elapsed                     time.Duration
+	Planned, Done, Failed, Open int64
+	Conns                       int
+	Rate                        float64 // requests done a second, since the last look
+	Last                        Step    // the last whole step
+}
+
+// MethodOrGet is the method that is sent.
+func (t *Target) MethodOrGet() string {
+	if t.Method == "" {
+		return "GET"
+	}
+	return t.Method
+}
+
+// WeightOrOne is the weight that counts.
+func (t *Target) WeightOrOne() float64 {
+	if t.Weight == 0 {
+		return 1
+	}
+	return t.Weight
+}
+
+// Took is how long the load lasted: what was planned, or until the last answer where that came later or ended it.
+func (r *Result) Took() time.Duration {
+	if r.Stopped || r.Plan.Duration == 0 || r.Plan.Requests > 0 {
+		return r.Elapsed
+	}
+	return max(r.Elapsed, r.Plan.Duration)
+}

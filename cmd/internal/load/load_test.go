@@ -1,0 +1,423 @@
+package load
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestSchedule(t *testing.T) {
+	for _, test := range []struct {
+		arrivals Arrivals
+		rate     float64
+		duration time.Duration
+		requests int64
+		want     int64
+	}{
+		{Poisson, 500, 30 * time.Second, 0, 15000},
+		{Constant, 500, 30 * time.Second, 0, 15000},
+		{Poisson, 500, 30 * time.Second, 100, 100},
+		{Poisson, 0.5, 3 * time.Second, 0, 2},
+		{Constant, 3, 0, 7, 7},
+		{Poisson, 1e6, time.Second, 0, 1000000},
+	} {
+		n := planned(test.rate, test.duration, test.requests)
+		if n != test.want {
+			t.Errorf("%+v: %d planned", test, n)
+		}
+		s := newSchedule(test.arrivals, test.rate, n, 1)
+		end := time.Duration(float64(n) / test.rate * float64(time.Second))
+		got, last := int64(0), time.Duration(0)
+		for at, ok := s.next(); ok; at, ok = s.next() {
+			if at < last || at > end {
+				t.Fatalf("%+v: due at %v after %v, end %v", test, at, last, end)
+			}
+			got, last = got+1, at
+		}
+		if got != n {
+			t.Errorf("%+v: %d due, want %d", test, got, n)
+		}
+	}
+	if planned(10, 0, 0) != -1 {
+		t.Error("a load without end has one")
+	}
+	endless := newSchedule(Poisson, 1000, -1, 1)
+	for range 100000 {
+		if _, ok := endless.next(); !ok {
+			t.Fatal("a load without end has ended")
+		}
+	}
+	if s := endless.at; math.Abs(s-100) > 3 { // 100,000 gaps of 1 ms: standard deviation 0.32 s
+		t.Errorf("100,000 requests at 1000/s take %v s", s)
+	}
+}
+
+// The gaps are exponential: their mean is 1/rate, their standard deviation as well, and a fraction 1-1/e is shorter than
+// the mean. The same seed gives the same times.
+func TestPoisson(t *testing.T) {
+	const n, rate = 100000, 1000.0
+	s, same, other := newSchedule(Poisson, rate, n, 7), newSchedule(Poisson, rate, n, 7), newSchedule(Poisson, rate, n, 8)
+	var sum, squares float64
+	short, equal, last := 0, 0, time.Duration(0)
+	for range n {
+		at, _ := s.next()
+		again, _ := same.next()
+		if at != again {
+			t.Fatal("the same seed gives other times")
+		}
+		if b, _ := other.next(); b == at {
+			equal++
+		}
+		gap := (at - last).Seconds() * rate
+		last = at
+		sum += gap
+		squares += gap * gap
+		if gap < 1 {
+			short++
+		}
+	}
+	mean := sum / n
+	sd := math.Sqrt(squares/n - mean*mean)
+	if math.Abs(mean-1) > 0.001 || math.Abs(sd-1) > 0.02 || math.Abs(float64(short)/n-(1-1/math.E)) > 0.01 || equal > 10 {
+		t.Errorf("mean %v, deviation %v, shorter than the mean %v, equal with another seed %d", mean, sd, float64(short)/n, equal)
+	}
+}
+
+func TestChoice(t *testing.T) {
+	c := newChoice([]Target{{Weight: 1}, {Weight: 3}, {}}, 1)
+	var n [3]int
+	for range 50000 {
+		n[c.next()]++
+	}
+	for i, want := range []int{10000, 30000, 10000} {
+		if math.Abs(float64(n[i]-want)) > 500 {
+			t.Errorf("%v, want weights 1, 3, 1", n)
+		}
+	}
+}
+
+func TestAxis(t *testing.T) {
+	a := newAxis(0)
+	for i := range 1000 {
+		at := time.Duration(i) * time.Second
+		a.add(&Sample{Intended: at, Done: at + time.Duration(i+1)*time.Millisecond, Status: 200}, true)
+	}
+	steps := a.all()
+	if a.step != 4*time.Second || len(steps) != 250 {
+		t.Fatalf("%d steps of %v", len(steps), a.step)
+	}
+	for i, s := range steps {
+		longest := time.Duration(4*i+4) * time.Millisecond
+		if s.Sent != 4 || s.At != time.Duration(4*i)*time.Second || s.Max < longest || s.Max > longest*102/100 {
+			t.Fatalf("step %d: %+v, want a maximum of %v", i, s, longest)
+		}
+	}
+}
+
+// Percentiles of a million values are within the histogram's promise of three digits of those of a sorted list, and
+// counts are exact.
+func TestMillion(t *testing.T) {
+	const n = 1_000_000
+	r := newRecorder(&Plan{Rate: 1, Within: 10 * time.Millisecond})
+	random := rand.New(rand.NewPCG(1, 1))
+	var all []time.Duration
+	var good, failed int64
+	for i := range n {
+		d := time.Duration(math.Exp(random.NormFloat64()*2+14)) + 50*time.Microsecond // around 1.2 ms, to some minutes
+		s := Sample{Intended: time.Duration(i) * time.Microsecond, Status: 200}
+		s.Ready, s.Sent, s.Done = s.Intended+time.Microsecond, s.Intended+3*time.Microsecond, s.Intended+d
+		if i%100 == 0 {
+			s.Status = 503
+			failed++
+		} else if d <= 10*time.Millisecond {
+			good++
+		}
+		all = append(all, d)
+		r.add(&s)
+	}
+	slices.Sort(all)
+	res := r.result()
+	if res.Requests != n || res.Sent != n || res.Good != good || res.Failed != failed || res.Statuses[200] != n-failed || res.Statuses[503] != failed ||
+		res.Response.TotalCount() != n || res.Service.TotalCount() != n || res.PacerLate.TotalCount() != n {
+		t.Errorf("%+v", res)
+	}
+	for _, percentile := range []float64{1, 10, 50, 75, 90, 95, 99, 99.9, 99.99, 100} {
+		want := all[min(n-1, int(math.Ceil(percentile/100*n))-1)]
+		got := Quantile(res.Response, percentile)
+		if math.Abs(float64(got-want)) > float64(want)/1000+1 {
+			t.Errorf("p%v is %v, in the sorted list %v", percentile, got, want)
+		}
+	}
+	if got := Quantile(res.NoConnection, 50); got != 2*time.Microsecond {
+		t.Errorf("waited %v for a connection, want 2µs", got)
+	}
+	if got := Quantile(res.PacerLate, 99); got != time.Microsecond {
+		t.Errorf("pacer late by %v, want 1µs", got)
+	}
+}
+
+func TestJudge(t *testing.T) {
+	result := func(change func(*Result)) *Result {
+		r := newRecorder(&Plan{Rate: 100})
+		for range 1000 {
+			r.add(&Sample{Status: 200, Ready: 50 * time.Microsecond, Sent: 60 * time.Microsecond, Done: 5 * time.Millisecond})
+		}
+		res := r.result()
+		res.Plan, res.Planned, res.CPUs, res.CPU, res.Sending = Plan{Rate: 100}, 1000, 2, time.Second, 10*time.Second
+		change(res)
+		return res
+	}
+	late := func(n int, by time.Duration) func(*Result) {
+		return func(r *Result) {
+			for range n {
+				put(r.PacerLate, by)
+			}
+		}
+	}
+	for _, test := range []struct {
+		name   string
+		change func(*Result)
+		want   string
+	}{
+		{"fine", func(*Result) {}, ""},
+		{"late", late(100, 2*time.Millisecond), "late by itself: 2ms at p99, where 1ms"},
+		{"rarely late", late(5, 2*time.Millisecond), ""},
+		{"late, but the server is slow", func(r *Result) {
+			late(100, 2*time.Millisecond)(r)
+			for range 9000 {
+				put(r.Response, 40*time.Millisecond)
+			}
+		}, ""},
+		{"busy", func(r *Result) { r.CPU = 17 * time.Second }, "used 85 % of its 2 CPUs"},
+		{"not sent", func(r *Result) { r.Sent = 990 }, "99.0 % of the plan"},
+		{"nearly sent", func(r *Result) { r.Sent = 996 }, ""},
+		{"closed loop", func(r *Result) {
+			r.Plan.Rate = 0
+			late(500, time.Second)(r)
+		}, ""},
+	} {
+		got := strings.Join(judge(result(test.change)), "; ")
+		if test.want == "" && got != "" || !strings.Contains(got, test.want) {
+			t.Errorf("%s: %q, want %q", test.name, got, test.want)
+		}
+	}
+}
+
+func TestParseSLO(t *testing.T) {
+	for _, test := range []struct{ text, want, err string }{
+		{"p99=50ms", "p99=50ms,errors=1%", ""},
+		{"p99=50ms,errors=0.1%", "p99=50ms,errors=0.1%", ""},
+		{"p999=1s, p50=5ms", "p99.9=1s,p50=5ms,errors=0.1%", ""},
+		{"p99.9=1s", "p99.9=1s,errors=0.1%", ""},
+		{"max=1s", "max=1s,errors=0%", ""},
+		{"errors=0.01", "errors=1%", ""},
+		{"p99", "", "no objective"},
+		{"p99=50", "", "no time"},
+		{"p99=-5ms", "", "no time"},
+		{"p0=1s", "", "no percentile"},
+		{"q99=1s", "", "no percentile"},
+		{"errors=200%", "", "no share"},
+		{"errors=NaN", "", "no share"},
+	} {
+		slo, err := ParseSLO(test.text)
+		if test.err != "" {
+			if err == nil || !strings.Contains(err.Error(), test.err) {
+				t.Errorf("%q: %v, want %q", test.text, err, test.err)
+			}
+		} else if err != nil || slo.String() != test.want {
+			t.Errorf("%q: %v, %v, want %q", test.text, slo, err, test.want)
+		}
+	}
+}
+
+func TestSLO(t *testing.T) {
+	refused := errors.New("refused")
+	result := func(fast, slow, refusedCount, status500 int) *Result {
+		r := newRecorder(&Plan{Rate: 1})
+		add := func(n int, s Sample) {
+			for range n {
+				r.add(&s)
+			}
+		}
+		add(fast, Sample{Status: 200, Done: 10 * time.Millisecond})
+		add(slow, Sample{Status: 200, Done: 100 * time.Millisecond})
+		add(refusedCount, Sample{Err: refused, Sent: -1, Done: time.Millisecond})
+		add(status500, Sample{Status: 500, Done: time.Millisecond})
+		return r.result()
+	}
+	for _, test := range []struct {
+		slo    string
+		r      *Result
+		missed int
+	}{
+		{"p99=50ms", result(995, 5, 0, 0), 0},
+		{"p99=50ms", result(985, 15, 0, 0), 1},
+		{"p99=50ms", result(985, 0, 15, 0), 2}, // those that were refused are slower than any limit
+		{"p99=50ms", result(985, 0, 0, 15), 1}, // too many errors
+		{"p99=50ms,errors=2%", result(985, 0, 0, 15), 0},
+		{"p50=50ms,errors=0.1%", result(990, 0, 10, 0), 1},
+		{"errors=0.1%", result(9995, 0, 5, 0), 0},
+		{"p99=50ms", result(0, 0, 10, 0), 2},
+		{"p99=50ms", result(0, 0, 0, 0), 1},
+	} {
+		slo, err := ParseSLO(test.slo)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if missed := slo.Judge(test.r); len(missed) != test.missed {
+			t.Errorf("%s: missed %v, want %d", test.slo, missed, test.missed)
+		}
+	}
+}
+
+func TestParseTargets(t *testing.T) {
+	read := func(name string) ([]byte, error) {
+		if name != "body.json" {
+			return nil, errors.New("no such file")
+		}
+		return []byte("{}"), nil
+	}
+	text := "# two requests\nGET http://a/1\nGET http://a/2\nX-A: b: c\n\nPOST http://a/3\nContent-Type: x/y\n@body.json\n"
+	got, err := ParseTargets([]byte(text), read)
+	if err != nil || len(got) != 3 || got[1].Header[0] != [2]string{"X-A", "b: c"} || got[2].Method != "POST" || string(got[2].Body) != "{}" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	got, err = ParseTargets([]byte(`{"method":"POST","url":"http://a/","body":"aGk=","header":{"X":["1","2"]},"weight":2}`+"\n\n"+`{"url":"http://b/"}`), read)
+	if err != nil || len(got) != 2 || string(got[0].Body) != "hi" || len(got[0].Header) != 2 || got[0].Weight != 2 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, bad := range []string{"", "#\n", "GET", "{}", `{"url":1}`, `{"url":"http://a/","wieght":1}`, "GET http://a/\nno field\n", "GET http://a/\n@missing\n"} {
+		if got, err := ParseTargets([]byte(bad), read); err == nil {
+			t.Errorf("%q is taken as %+v", bad, got)
+		}
+	}
+}
+
+func FuzzParseTargets(f *testing.F) {
+	f.Add("GET http://a/1\nA: b\n\nPOST http://b/\n@f")
+	f.Add(`{"url":"http://a/","body":"aGk="}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		targets, err := ParseTargets([]byte(text), func(string) ([]byte, error) { return nil, nil })
+		if err == nil && len(targets) == 0 {
+			t.Error("no targets and no error")
+		}
+		for i := range targets {
+			newRequest(&targets[i], Client{})
+		}
+	})
+}
+
+func FuzzParseSLO(f *testing.F) {
+	f.Add("p99=50ms,errors=0.1%")
+	f.Fuzz(func(t *testing.T, text string) {
+		slo, err := ParseSLO(text)
+		if err != nil {
+			return
+		}
+		again, err := ParseSLO(slo.String())
+		if err != nil || again.String() != slo.String() {
+			t.Errorf("%q is read as %q, and that as %q (%v)", text, slo, again, err)
+		}
+	})
+}
+
+// FuzzAnswer reads answers in pieces, and compares what comes of them with net/http.
+func FuzzAnswer(f *testing.F) {
+	for _, text := range []string{
+		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+		"HTTP/1.1 204 No Content\r\n\r\n",
+		"HTTP/1.0 200 OK\r\n\r\nhello",
+		"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 0\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nConnection: close, x\r\nContent-Length: 1\r\n\r\na",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nA;x=y\r\n0123456789\r\n0\r\nTrailer: x\r\n\r\n",
+		"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200\r\nContent-Length: 0\r\n\r\n",
+		"HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n",
+	} {
+		f.Add([]byte(text), uint8(3), false)
+	}
+	f.Fuzz(func(t *testing.T, text []byte, piece uint8, head bool) {
+		a := answer{}
+		a.reset(head)
+		rest := text
+		var err error
+		for len(rest) > 0 && err == nil && a.state != done {
+			p := rest[:min(len(rest), int(piece)+1)]
+			var n int
+			n, err = a.feed(p)
+			if n > len(p) || n < len(p) && err == nil && a.state != done {
+				t.Fatalf("%d bytes of %d taken", n, len(p))
+			}
+			rest = rest[n:]
+		}
+		ok := err == nil && (a.state == done || a.eof())
+		if !ok {
+			return
+		}
+		method := "GET"
+		if head {
+			method = "HEAD"
+		}
+		b := bufio.NewReader(bytes.NewReader(text))
+		var res *http.Response
+		for {
+			if res, err = http.ReadResponse(b, &http.Request{Method: method}); err != nil {
+				return // net/http is stricter: about the characters of names and values, for one
+			}
+			if res.StatusCode >= 200 {
+				break
+			}
+		}
+		n, err := io.Copy(io.Discard, res.Body)
+		if err != nil {
+			return
+		}
+		if res.StatusCode != a.status || n != a.body {
+			t.Errorf("%q: status %d and %d bytes, net/http has %d and %d", text, a.status, a.body, res.StatusCode, n)
+		}
+	})
+}
+
+// What net/http's server sends is understood, in pieces of any size.
+func TestAnswerPieces(t *testing.T) {
+	const text = "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nDate: x\r\nTransfer-Encoding: chunked\r\n\r\n" +
+		"5\r\nhello\r\n10;a=\"b\"\r\n0123456789abcdef\r\n0\r\nX: y\r\n\r\n"
+	for size := 1; size <= len(text); size++ {
+		a := answer{}
+		a.reset(false)
+		for rest := []byte(text); len(rest) > 0; {
+			n, err := a.feed(rest[:min(size, len(rest))])
+			if err != nil {
+				t.Fatalf("in pieces of %d: %v", size, err)
+			}
+			rest = rest[n:]
+		}
+		if a.state != done || a.status != 200 || a.body != 21 || a.close {
+			t.Fatalf("in pieces of %d: %+v", size, a)
+		}
+	}
+}
+
+func TestRequest(t *testing.T) {
+	r, err := newRequest(&Target{URL: "http://h:1/p?q=1#f", Method: "POST", Body: []byte("hi"), Header: [][2]string{{"user-agent", "x"}, {"Host", "other"}, {"A", "1"}, {"A", "2"}}}, Client{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "POST /p?q=1 HTTP/1.1\r\nHost: other\r\nUser-Agent: x\r\nContent-Length: 2\r\nA: 1\r\nA: 2\r\nAccept-Encoding: gzip\r\n\r\nhi"
+	if string(r.raw) != want || r.address != "h:1" || r.again {
+		t.Errorf("%q\n%q\n%+v", r.raw, want, r)
+	}
+	for _, bad := range []Target{{URL: "localhost:8080"}, {URL: "ftp://x/"}, {URL: "http://"}, {URL: "http://a b/"}, {URL: "http://a/", Method: "G T"}, {URL: "http://a/", Weight: -1}} {
+		if _, err := newRequest(&bad, Client{}); err == nil {
+			t.Errorf("%+v is taken", bad)
+		}
+	}
+}

@@ -1,0 +1,235 @@
+package load
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// What a histogram can hold, in nanoseconds. What is longer counts as the longest.
+const (
+	longest = int64(2 * time.Hour)
+	digits  = 3
+)
+
+func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, longest, digits) }
+
+func put(h *hdrhistogram.Histogram, d time.Duration) {
+	h.RecordValue(min(max(int64(d), 0), longest))
+}
+
+// maxErrors bounds how many causes are told apart.
+const maxErrors = 50
+
+const otherErrors = "other errors"
+
+// A recorder counts what is done. The whole of it is behind one lock: what is done under it takes a quarter of a
+// microsecond, a request fifty times that.
+type recorder struct {
+	mu       sync.Mutex
+	plan     *Plan
+	open     bool // loop: there is a lag
+	res      Result
+	statuses [600]int64
+	errors   map[string]int64
+	axis     axis
+}
+
+func newRecorder(p *Plan) *recorder {
+	return &recorder{plan: p, open: p.Rate > 0, errors: map[string]int64{}, axis: newAxis(p.Step), res: Result{
+		Response: newHistogram(), Service: newHistogram(), Lag: newHistogram(), PacerLate: newHistogram(), NoConnection: newHistogram(),
+	}}
+}
+
+// add counts a request that is done.
+func (r *recorder) add(s *Sample) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	res := &r.res
+	res.Requests++
+	res.Bytes += s.Bytes
+	timed := true
+	switch {
+	case s.Err == nil:
+		r.statuses[min(s.Status, len(r.statuses)-1)]++
+	case s.Err == ErrTimeout:
+		res.Timeouts++
+	case s.Err == ErrUnfinished:
+		res.Unfinished++
+	default:
+		timed = false
+	}
+	if s.Err != nil {
+		text := errorText(s.Err)
+		if _, known := r.errors[text]; !known && len(r.errors) >= maxErrors {
+			text = otherErrors
+		}
+		r.errors[text]++
+	}
+	if !s.OK() {
+		res.Failed++
+	} else if r.plan.Within == 0 || s.Response() <= r.plan.Within {
+		res.Good++
+	}
+	if s.Sent >= 0 {
+		res.Sent++
+		res.Sending = max(res.Sending, s.Sent)
+		if timed {
+			put(res.Service, s.Service())
+		}
+	}
+	if r.open {
+		r.addLag(s)
+	}
+	if timed {
+		put(res.Response, s.Response())
+	}
+	res.Elapsed = max(res.Elapsed, s.Done)
+	r.axis.add(s, timed)
+	if r.plan.Each != nil {
+		r.plan.Each(s)
+	}
+}
+
+// addLag splits what a request waited before it was sent. One that was never sent has waited all the time.
+func (r *recorder) addLag(s *Sample) {
+	sent := s.Sent
+	if sent < 0 {
+		sent = s.Done
+	}
+	put(r.res.Lag, sent-s.Intended)
+	put(r.res.PacerLate, s.Ready-s.Intended)
+	put(r.res.NoConnection, sent-s.Ready)
+}
+
+// result is what was counted. Nothing may be added after that.
+func (r *recorder) result() *Result {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	res := &r.res
+	res.Statuses = map[int]int64{}
+	for status, n := range r.statuses {
+		if n > 0 {
+			res.Statuses[status] = n
+		}
+	}
+	for text, n := range r.errors {
+		res.Errors = append(res.Errors, ErrorCount{text, n})
+	}
+	slices.SortFunc(res.Errors, func(a, b ErrorCount) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Text, b.Text))
+	})
+	res.Axis = r.axis.all()
+	return res
+}
+
+// An axis counts by time. Its steps get longer where there would be too many.
+type axis struct {
+	step  time.Duration
+	steps []axisStep
+}
+
+type axisStep struct {
+	sent, failed      int64
+	response, service *hdrhistogram.Histogram // microseconds; nil: nothing yet
+}
+
+const maxSteps = 300
+
+func newAxis(step time.Duration) axis {
+	if step <= 0 {
+		step = time.Second
+	}
+	return axis{step: step}
+}
+
+func (a *axis) add(s *Sample, timed bool) {
+	i := a.index(s.Intended)
+	for len(a.steps) <= i {
+		a.steps = append(a.steps, axisStep{})
+	}
+	step := &a.steps[i]
+	step.sent++
+	if !s.OK() {
+		step.failed++
+	}
+	if !timed {
+		return
+	}
+	if step.response == nil {
+		step.response, step.service = newStepHistogram(), newStepHistogram()
+	}
+	putMicros(step.response, s.Response())
+	if s.Sent >= 0 {
+		putMicros(step.service, s.Service())
+	}
+}
+
+func newStepHistogram() *hdrhistogram.Histogram {
+	return hdrhistogram.New(1, longest/int64(time.Microsecond), 2)
+}
+
+func putMicros(h *hdrhistogram.Histogram, d time.Duration) {
+	h.RecordValue(min(max(d.Microseconds(), 0), longest/int64(time.Microsecond)))
+}
+
+// index is the step of a time; it makes the steps longer until there are few enough.
+func (a *axis) index(at time.Duration) int {
+	for max(0, at)/a.step >= maxSteps {
+		a.step *= 2
+		for i := range a.steps {
+			if i%2 == 0 {
+				a.steps[i/2] = a.steps[i]
+			} else {
+				a.steps[i/2].merge(a.steps[i])
+			}
+		}
+		a.steps = a.steps[:(len(a.steps)+1)/2]
+	}
+	return int(max(0, at) / a.step)
+}
+
+func (s *axisStep) merge(t axisStep) {
+	s.sent += t.sent
+	s.failed += t.failed
+	if s.response == nil {
+		s.response, s.service = t.response, t.service
+	} else if t.response != nil {
+		s.response.Merge(t.response)
+		s.service.Merge(t.service)
+	}
+}
+
+func (a *axis) all() []Step {
+	steps := make([]Step, len(a.steps))
+	for i := range a.steps {
+		steps[i] = a.at(i)
+	}
+	return steps
+}
+
+func (a *axis) at(i int) Step {
+	s := Step{At: time.Duration(i) * a.step, Length: a.step}
+	if i < 0 || i >= len(a.steps) {
+		return s
+	}
+	from := &a.steps[i]
+	s.Sent, s.Failed = from.sent, from.failed
+	if from.response != nil {
+		s.P50, s.P99, s.Max = micros(from.response, 50), micros(from.response, 99), micros(from.response, 100)
+		s.ServiceP50, s.ServiceP99 = micros(from.service, 50), micros(from.service, 99)
+	}
+	return s
+}
+
+func micros(h *hdrhistogram.Histogram, percentile float64) time.Duration {
+	return time.Duration(h.ValueAtPercentile(percentile)) * time.Microsecond
+}
+
+// Quantile is the value of a histogram of nanoseconds below which are so many percent.
+func Quantile(h *hdrhistogram.Histogram, percent float64) time.Duration {
+	return time.Duration(h.ValueAtPercentile(percent))
+}

@@ -1,0 +1,517 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Where a plan leaves it open.
+const (
+	defaultWorkers = 50
+	defaultConns   = 1000
+	defaultGrace   = 30 * time.Second // where there is no timeout either
+)
+
+// A Run is a load that goes on.
+type Run struct {
+	plan      Plan
+	engine    Engine
+	requests  []request
+	transport *http.Transport // nil: the lean engine
+	rec       *recorder
+
+	began   time.Time // zero of all times: after the warm-up
+	until   time.Duration
+	choice  *choice
+	timer   *timer
+	ctx     context.Context // ends when connections shall
+	abandon context.CancelFunc
+	running sync.WaitGroup // connections
+	ended   chan struct{}
+	opened  atomic.Int64
+
+	mu       sync.Mutex
+	conns    map[conn]struct{}
+	idle     []conn // the one used last is used next: few are busy then, as in a client with a pool
+	due      queue
+	open     int   // requests that were begun and are not done
+	turn     int64 // closed loop: requests that were begun
+	planned  int64 // that were due so far
+	most     int
+	allConns bool
+	allDue   bool // no more will be due
+	drained  chan struct{}
+	over     bool // nothing is counted any more
+	stopped  bool
+	lastDone int64
+	lastLook time.Duration
+
+	cpuBefore, cpu time.Duration
+}
+
+// A job is a request that is due.
+type job struct {
+	request int
+	ready   time.Duration
+	due     time.Duration
+	sent    time.Duration // -1: not yet
+}
+
+// A conn does one request after the other. Its goroutine is run; the pacer calls start and the end abort.
+type conn interface {
+	own() *slot
+	run()
+	start() // the slot has got a job while run was idle; it must not block
+	abort() // let go of whatever is waited for
+}
+
+// A slot is what the engine keeps of a connection, under its lock while the connection is idle.
+type slot struct {
+	job  job
+	busy bool
+	turn int64 // closed loop: how many requests its worker has turned to
+	tick int64 // and the tick of its clock
+}
+
+func (s *slot) own() *slot { return s }
+
+// Start begins to send. An error is a plan that makes no sense. When ctx is done, no more requests are sent, those open
+// are waited for no longer, and the result is of what there was.
+func Start(ctx context.Context, p Plan) (*Run, error) {
+	requests, err := compile(&p)
+	if err != nil {
+		return nil, err
+	}
+	if err := check(&p); err != nil {
+		return nil, err
+	}
+	r := &Run{
+		requests: requests, choice: newChoice(p.Targets, p.Seed), conns: map[conn]struct{}{},
+		ended: make(chan struct{}), drained: make(chan struct{}),
+	}
+	refused := leanRefused(&p, requests)
+	switch {
+	case p.Client.Engine == Lean && refused != nil:
+		return nil, fmt.Errorf("the lean engine can't be used: %w", refused)
+	case p.Client.Engine == NetHTTP || refused != nil:
+		r.engine = NetHTTP
+		if r.transport, err = newTransport(p.Client, p.Conns); err != nil {
+			return nil, err
+		}
+	default:
+		r.engine = Lean
+	}
+	if r.timer, err = newTimer(); err != nil {
+		return nil, err
+	}
+	r.plan = p
+	r.rec = newRecorder(&r.plan)
+	r.until = time.Duration(math.MaxInt64)
+	if p.Duration > 0 {
+		r.until = p.Duration
+	}
+	r.ctx, r.abandon = context.WithCancel(context.Background())
+	r.began = time.Now().Add(p.WarmUp)
+	r.cpuBefore = cpuTime()
+	go r.run(ctx)
+	return r, nil
+}
+
+func check(p *Plan) error {
+	switch {
+	case p.Rate < 0 || p.Rate != p.Rate || p.Rate > 1e7:
+		return fmt.Errorf("a rate of %v a second makes no sense", p.Rate)
+	case p.EachRate < 0 || p.EachRate != p.EachRate || p.EachRate > 1e7:
+		return fmt.Errorf("a rate of %v a second for each worker makes no sense", p.EachRate)
+	case p.Rate > 0 && p.EachRate > 0:
+		return errors.New("a rate for all and a rate for each worker exclude each other")
+	case p.Duration < 0 || p.Requests < 0 || p.WarmUp < 0 || p.Conns < 0 || p.Grace < 0 || p.Client.Timeout < 0:
+		return errors.New("a negative number makes no sense")
+	case p.Rate > 0 && planned(p.Rate, p.Duration, p.Requests) == 0:
+		return fmt.Errorf("nothing would be sent: %v a second for %v", p.Rate, p.Duration)
+	}
+	switch p.Arrivals {
+	case Poisson, Constant:
+	case "":
+		p.Arrivals = Poisson
+	default:
+		return fmt.Errorf("unknown arrivals %q", p.Arrivals)
+	}
+	if p.Conns == 0 {
+		p.Conns = defaultConns
+		if p.Rate == 0 {
+			p.Conns = defaultWorkers
+		}
+	}
+	if p.Grace == 0 {
+		p.Grace = defaultGrace
+		if p.Client.Timeout > 0 {
+			p.Grace = p.Client.Timeout
+		}
+	}
+	return nil
+}
+
+// now is the time since what is counted began.
+func (r *Run) now() time.Duration { return time.Since(r.began) }
+
+// run sends all, waits for what is open, and makes the result.
+func (r *Run) run(ctx context.Context) {
+	defer close(r.ended)
+	stop := context.AfterFunc(ctx, r.stop)
+	defer stop()
+	if r.plan.Rate > 0 {
+		r.pace()
+	} else {
+		r.startWorkers()
+	}
+	grace := time.NewTimer(r.graceLeft())
+	defer grace.Stop()
+	select {
+	case <-r.drained:
+	case <-ctx.Done():
+	case <-grace.C:
+	}
+	r.end()
+}
+
+// graceLeft is how long the end is to be waited for from now on.
+func (r *Run) graceLeft() time.Duration {
+	if r.plan.Rate > 0 {
+		return r.plan.Grace
+	}
+	if r.plan.Duration == 0 {
+		return math.MaxInt64
+	}
+	return max(0, r.plan.Duration-r.now()) + r.plan.Grace
+}
+
+// stop ends the sending.
+func (r *Run) stop() {
+	r.mu.Lock()
+	r.stopped, r.allDue = true, true
+	r.mu.Unlock()
+	r.timer.close()
+}
+
+// pace gives out requests when they are due.
+func (r *Run) pace() {
+	p := &r.plan
+	if p.WarmUp > 0 {
+		warm := newSchedule(p.Arrivals, p.Rate, planned(p.Rate, p.WarmUp, 0), p.Seed+1)
+		if !r.follow(warm, -p.WarmUp) {
+			return
+		}
+		r.cpuBefore = cpuTime()
+	}
+	r.follow(newSchedule(p.Arrivals, p.Rate, planned(p.Rate, p.Duration, p.Requests), p.Seed), 0)
+	r.sent()
+}
+
+// sent notes that no more requests will be due.
+func (r *Run) sent() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.cpu = cpuTime() - r.cpuBefore
+	r.allDue = true
+	r.noteDrained()
+}
+
+// noteDrained tells the end when nothing is left to wait for. r.mu is held.
+func (r *Run) noteDrained() {
+	if r.allDue && r.open == 0 {
+		select {
+		case <-r.drained:
+		default:
+			close(r.drained)
+		}
+	}
+}
+
+// tooShort is a wait that is over before a timer would be set.
+const tooShort = 5 * time.Microsecond
+
+// follow gives out what a schedule says. It returns false if it was stopped.
+func (r *Run) follow(s *schedule, from time.Duration) bool {
+	for {
+		at, ok := s.next()
+		if !ok {
+			return true
+		}
+		at += from
+		for wait := at - r.now(); wait > tooShort; wait = at - r.now() {
+			if !r.timer.sleep(wait) {
+				return false
+			}
+		}
+		if !r.dispatch(at) {
+			return false
+		}
+	}
+}
+
+// dispatch gives a request that is due to a connection, or lets it wait for one.
+func (r *Run) dispatch(at time.Duration) bool {
+	r.mu.Lock()
+	if r.allDue {
+		r.mu.Unlock()
+		return false
+	}
+	j := job{request: r.choice.next(), due: at, ready: r.now(), sent: -1}
+	r.open++
+	if at >= 0 {
+		r.planned++
+	}
+	if last := len(r.idle) - 1; last >= 0 {
+		c := r.idle[last]
+		r.idle = r.idle[:last]
+		r.give(c, j)
+		r.mu.Unlock()
+		c.start()
+		return true
+	}
+	if len(r.conns) < r.plan.Conns {
+		c := r.newConn()
+		c.own().job, c.own().busy = j, true
+		r.mu.Unlock()
+		r.goRun(c)
+		return true
+	}
+	r.allConns = true
+	r.due.push(j)
+	r.mu.Unlock()
+	return true
+}
+
+// give makes a job the connection's, which is ready to send it. r.mu is held.
+func (r *Run) give(c conn, j job) {
+	j.sent = r.now()
+	s := c.own()
+	s.job, s.busy = j, true
+}
+
+// newConn makes a connection. r.mu is held.
+func (r *Run) newConn() conn {
+	var c conn
+	if r.transport != nil {
+		c = newHTTPConn(r)
+	} else {
+		c = &leanConn{load: r}
+	}
+	r.conns[c] = struct{}{}
+	r.most = max(r.most, len(r.conns))
+	r.running.Add(1)
+	return c
+}
+
+func (r *Run) goRun(c conn) {
+	go func() {
+		defer r.running.Done()
+		c.run()
+	}()
+}
+
+// What a connection does next.
+type next uint8
+
+const (
+	work next = iota // its slot has a job
+	wait             // it is idle, and start will be called
+	quit             // there is nothing left for it
+)
+
+// take finds a connection its next job. A connection that has lost its server can't be idle: it is made anew when it is
+// needed.
+func (r *Run) take(c conn, alive bool) next {
+	if r.plan.Rate == 0 {
+		return r.takeTurn(c)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.over || r.stopped {
+		delete(r.conns, c)
+		return quit
+	}
+	if j, ok := r.due.pop(); ok {
+		if alive {
+			r.give(c, j)
+		} else {
+			c.own().job, c.own().busy = j, true
+		}
+		return work
+	}
+	if !alive {
+		delete(r.conns, c)
+		return quit
+	}
+	r.idle = append(r.idle, c)
+	return wait
+}
+
+// lost tells that a connection's server has gone. It returns whether the connection was idle, and so is no longer needed.
+func (r *Run) lost(c conn) (idle bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c.own().busy {
+		return false
+	}
+	for i, other := range r.idle {
+		if other == c {
+			r.idle = append(r.idle[:i], r.idle[i+1:]...)
+			break
+		}
+	}
+	delete(r.conns, c)
+	return true
+}
+
+// connected notes that a request has a connection that it can be sent on.
+func (r *Run) connected(c conn) {
+	r.opened.Add(1)
+	r.mu.Lock()
+	c.own().job.sent = r.now()
+	r.mu.Unlock()
+}
+
+// An outcome is what came of a request.
+type outcome struct {
+	at     time.Duration
+	sent   time.Duration // net/http: when there was a connection; 0: never
+	status int
+	bytes  int64
+	err    error
+	phases Phases
+}
+
+// done counts what came of a connection's job.
+func (r *Run) done(c conn, o outcome) {
+	r.mu.Lock()
+	s := c.own()
+	if r.over || !s.busy { // the end has counted it already
+		r.mu.Unlock()
+		return
+	}
+	s.busy = false
+	j := s.job
+	r.open--
+	r.noteDrained()
+	r.mu.Unlock()
+	if j.due >= 0 { // else it belongs to the warm-up
+		sample := j.sample(o)
+		r.rec.add(&sample)
+	}
+}
+
+func (j job) sample(o outcome) Sample {
+	s := Sample{Target: j.request, Intended: j.due, Ready: j.ready, Sent: j.sent, Done: o.at, Bytes: o.bytes, Err: o.err, Phases: o.phases}
+	if o.err == nil {
+		s.Status = o.status
+	}
+	return s
+}
+
+// end lets go of everything. What is still open counts with the time that it has had.
+func (r *Run) end() {
+	r.mu.Lock()
+	now := r.now()
+	if !r.allDue || r.stopped {
+		r.cpu = cpuTime() - r.cpuBefore
+	}
+	r.allDue, r.over = true, true
+	for c := range r.conns {
+		if s := c.own(); s.busy {
+			s.busy = false
+			r.unfinished(s.job, now)
+		}
+	}
+	for {
+		j, ok := r.due.pop()
+		if !ok {
+			break
+		}
+		r.unfinished(j, now)
+	}
+	conns := make([]conn, 0, len(r.conns))
+	for c := range r.conns {
+		conns = append(conns, c)
+	}
+	r.mu.Unlock()
+	r.abandon()
+	for _, c := range conns {
+		c.abort()
+	}
+	r.timer.close()
+	r.running.Wait()
+	if r.transport != nil {
+		r.transport.CloseIdleConnections()
+	}
+}
+
+func (r *Run) unfinished(j job, now time.Duration) {
+	if j.due >= 0 && now >= j.due {
+		s := j.sample(outcome{at: now, err: ErrUnfinished})
+		r.rec.add(&s)
+	}
+}
+
+// Wait waits for the end.
+func (r *Run) Wait() *Result {
+	<-r.ended
+	res := r.rec.result()
+	res.Plan, res.Engine, res.Began = r.plan, r.engine, r.began
+	res.Planned = r.planned
+	res.MostConns, res.AllConns, res.Opened = r.most, r.allConns, r.opened.Load()
+	res.CPU, res.CPUs = r.cpu, min(runtime.GOMAXPROCS(0), runtime.NumCPU())
+	res.Stopped = r.stopped
+	res.Invalid = judge(res)
+	return res
+}
+
+// Ended is closed when the load has ended.
+func (r *Run) Ended() <-chan struct{} { return r.ended }
+
+// Live looks at the load. The rate is since the last look.
+func (r *Run) Live() Live {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rec.mu.Lock()
+	defer r.rec.mu.Unlock()
+	now, res := r.now(), &r.rec.res
+	l := Live{
+		Elapsed: now, Planned: r.planned, Done: res.Requests, Failed: res.Failed, Open: int64(r.open), Conns: len(r.conns),
+		Last: r.rec.axis.at(int(now/r.rec.axis.step) - 1),
+	}
+	if since := now - r.lastLook; since > 0 {
+		l.Rate = float64(l.Done-r.lastDone) / since.Seconds()
+	}
+	r.lastDone, r.lastLook = l.Done, now
+	return l
+}
+
+// A queue is first in, first out.
+type queue struct {
+	jobs []job
+	head int
+}
+
+func (q *queue) push(j job) { q.jobs = append(q.jobs, j) }
+
+func (q *queue) pop() (job, bool) {
+	if q.head == len(q.jobs) {
+		return job{}, false
+	}
+	j := q.jobs[q.head]
+	q.head++
+	if q.head > 1024 && q.head*2 > len(q.jobs) {
+		q.jobs = append(q.jobs[:0], q.jobs[q.head:]...)
+		q.head = 0
+	}
+	return j, true
+}

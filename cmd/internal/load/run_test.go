@@ -1,0 +1,260 @@
+package load
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func serve(t *testing.T, h http.HandlerFunc) string {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// both runs a test with both engines.
+func both(t *testing.T, f func(t *testing.T, e Engine)) {
+	for _, e := range []Engine{Lean, NetHTTP} {
+		t.Run(string(e), func(t *testing.T) { f(t, e) })
+	}
+}
+
+func do(t *testing.T, p Plan) *Result {
+	t.Helper()
+	run, err := Start(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run.Wait()
+}
+
+func TestOpenLoop(t *testing.T) {
+	both(t, func(t *testing.T, e Engine) {
+		var got atomic.Int64
+		url := serve(t, func(w http.ResponseWriter, _ *http.Request) { got.Add(1); w.Write([]byte("hello")) })
+		samples := 0
+		r := do(t, Plan{
+			Targets: []Target{{URL: url}}, Rate: 2000, Duration: 500 * time.Millisecond, WarmUp: 100 * time.Millisecond,
+			Client: Client{Engine: e, Timeout: 10 * time.Second},
+			Each:   func(s *Sample) { samples++ },
+		})
+		if r.Planned != 1000 || r.Requests != 1000 || r.Sent != 1000 || r.Good != 1000 || r.Failed != 0 || r.Statuses[200] != 1000 || samples != 1000 {
+			t.Errorf("%+v", r)
+		}
+		if got.Load() != 1200 {
+			t.Errorf("the server saw %d requests, want 1200 with those of the warm-up", got.Load())
+		}
+		if r.Bytes != 5000 || r.Engine != e || r.Response.TotalCount() != 1000 || r.Service.TotalCount() != 1000 || r.Lag.TotalCount() != 1000 {
+			t.Errorf("%+v", r)
+		}
+		t.Log(Quantile(r.Response, 50), Quantile(r.Service, 50), Quantile(r.Lag, 50), Quantile(r.PacerLate, 50), Quantile(r.PacerLate, 99), r.MostConns, r.CPU, r.Invalid)
+	})
+}
+
+func TestClosedLoop(t *testing.T) {
+	both(t, func(t *testing.T, e Engine) {
+		var got atomic.Int64
+		url := serve(t, func(w http.ResponseWriter, _ *http.Request) { got.Add(1); w.Write([]byte("hello")) })
+		r := do(t, Plan{Targets: []Target{{URL: url}}, Requests: 20205, Conns: 10, Client: Client{Engine: e, Timeout: 10 * time.Second}})
+		if r.Requests != 20205 || r.Good != 20205 || got.Load() != 20205 {
+			t.Errorf("%+v", r)
+		}
+		t.Log(r.Elapsed, Quantile(r.Response, 50), r.MostConns, r.CPU/20205)
+		r = do(t, Plan{Targets: []Target{{URL: url}}, Duration: 200 * time.Millisecond, EachRate: 50, Conns: 3, Client: Client{Engine: e}})
+		if r.Requests == 0 || r.Requests > 30 || r.Failed != 0 {
+			t.Errorf("%+v", r)
+		}
+		t.Log(r.Requests)
+	})
+}
+
+func TestStop(t *testing.T) {
+	both(t, func(t *testing.T, e Engine) {
+		url := serve(t, func(w http.ResponseWriter, req *http.Request) {
+			select {
+			case <-req.Context().Done():
+			case <-time.After(time.Minute):
+			}
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		run, err := Start(ctx, Plan{Targets: []Target{{URL: url}}, Rate: 100, Client: Client{Engine: e}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for run.Live().Planned < 10 {
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+		r := run.Wait()
+		if !r.Stopped || r.Unfinished != r.Requests || r.Requests < 10 || r.Requests != r.Planned || r.Response.TotalCount() != r.Requests {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// Everything that the lean engine leaves to net/http.
+func TestTransports(t *testing.T) {
+	var protocols [3]atomic.Int64
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		protocols[r.ProtoMajor].Add(1)
+		if r.URL.Path == "/moved" {
+			http.Redirect(w, r, "/", http.StatusFound)
+			return
+		}
+		w.Write([]byte("hello"))
+	})
+	secure := httptest.NewUnstartedServer(handler)
+	secure.EnableHTTP2 = true
+	secure.StartTLS()
+	defer secure.Close()
+	pool := &tls.Config{RootCAs: x509.NewCertPool()}
+	pool.RootCAs.AddCert(secure.Certificate())
+	clear := httptest.NewUnstartedServer(handler)
+	clear.Config.Protocols = new(http.Protocols)
+	clear.Config.Protocols.SetHTTP1(true)
+	clear.Config.Protocols.SetUnencryptedHTTP2(true)
+	clear.Start()
+	defer clear.Close()
+	proxy := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		u, _ := url.Parse(clear.URL)
+		r.SetURL(u)
+	}})
+	defer proxy.Close()
+	socket := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	local := &http.Server{Handler: handler}
+	go local.Serve(l)
+	defer local.Close()
+
+	for _, test := range []struct {
+		name   string
+		url    string
+		client Client
+		engine Engine
+		proto  int
+		status int
+	}{
+		{"https", secure.URL, Client{TLS: pool}, NetHTTP, 2, 200},
+		{"https, HTTP/1.1", secure.URL, Client{TLS: pool, HTTP2: HTTP2Never}, NetHTTP, 1, 200},
+		{"h2", secure.URL, Client{TLS: pool, HTTP2: HTTP2Only}, NetHTTP, 2, 200},
+		{"h2c", clear.URL, Client{HTTP2: HTTP2Only}, NetHTTP, 2, 200},
+		{"lean", clear.URL, Client{}, Lean, 1, 200},
+		{"net/http", clear.URL, Client{Engine: NetHTTP}, NetHTTP, 1, 200},
+		{"no keep-alive", clear.URL, Client{NoKeepAlive: true}, Lean, 1, 200},
+		{"no keep-alive, net/http", clear.URL, Client{NoKeepAlive: true, Engine: NetHTTP}, NetHTTP, 1, 200},
+		{"unix", "http://any/", Client{Unix: socket}, Lean, 1, 200},
+		{"unix, net/http", "http://any/", Client{Unix: socket, Engine: NetHTTP}, NetHTTP, 1, 200},
+		{"proxy", "http://nowhere.invalid/", Client{Proxy: proxy.URL}, NetHTTP, 1, 200},
+		{"a redirect is an answer", clear.URL + "/moved", Client{}, Lean, 1, 302},
+		{"a redirect is followed", clear.URL + "/moved", Client{Redirects: 3}, NetHTTP, 1, 200},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for i := range protocols {
+				protocols[i].Store(0)
+			}
+			test.client.Timeout = time.Minute
+			r := do(t, Plan{Targets: []Target{{URL: test.url}}, Requests: 20, Conns: 2, Client: test.client})
+			if r.Requests != 20 || r.Statuses[test.status] != 20 || r.Engine != test.engine || protocols[test.proto].Load() < 20 {
+				t.Errorf("%d requests, %v, %v, engine %s, protocols %d and %d", r.Requests, r.Statuses, r.Errors, r.Engine, protocols[1].Load(), protocols[2].Load())
+			}
+			if test.client.NoKeepAlive != (r.Opened == 20) {
+				t.Errorf("%d connections opened", r.Opened)
+			}
+		})
+	}
+	for _, p := range []Plan{
+		{},
+		{Targets: []Target{{URL: secure.URL}}, Client: Client{Engine: Lean}},
+		{Targets: []Target{{URL: clear.URL}}, Rate: -1},
+		{Targets: []Target{{URL: clear.URL}}, Rate: 1, EachRate: 1},
+		{Targets: []Target{{URL: clear.URL}}, Rate: 1, Duration: time.Millisecond},
+		{Targets: []Target{{URL: clear.URL}}, Rate: 1, Arrivals: "random"},
+		{Targets: []Target{{URL: clear.URL}}, Client: Client{Proxy: "::"}},
+		{Targets: []Target{{URL: clear.URL}}, Client: Client{Engine: NetHTTP, HTTP2: "maybe"}},
+	} {
+		if run, err := Start(t.Context(), p); err == nil {
+			run.Wait()
+			t.Errorf("%+v makes sense", p)
+		}
+	}
+}
+
+// Large bodies arrive whole, also at a server that answers before it has read them.
+func TestBodies(t *testing.T) {
+	both(t, func(t *testing.T, e Engine) {
+		body := bytes.Repeat([]byte("0123456789"), 100_000)
+		var whole atomic.Int64
+		url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/early" {
+				w.WriteHeader(http.StatusRequestEntityTooLarge)
+				return
+			}
+			if got, err := io.ReadAll(r.Body); err == nil && bytes.Equal(got, body) {
+				whole.Add(1)
+			}
+		})
+		target := Target{Method: "POST", URL: url, Body: body}
+		r := do(t, Plan{Targets: []Target{target}, Requests: 20, Rate: 500, Conns: 3, Client: Client{Engine: e, Timeout: time.Minute}})
+		if r.Good != 20 || whole.Load() != 20 {
+			t.Errorf("%d good, %d arrived whole, %v", r.Good, whole.Load(), r.Errors)
+		}
+		target.URL += "/early"
+		r = do(t, Plan{Targets: []Target{target}, Requests: 20, Conns: 3, Client: Client{Engine: e, Timeout: time.Minute}})
+		if r.Requests != 20 || r.Failed != 20 {
+			t.Errorf("%d counted, %d failed, %v", r.Requests, r.Failed, r.Errors)
+		}
+	})
+}
+
+// A server that stands still makes the requests wait that were due meanwhile, and an open loop counts that, whether they
+// were sent or not.
+func TestStandstill(t *testing.T) {
+	both(t, func(t *testing.T, e Engine) {
+		var gate sync.RWMutex
+		var once sync.Once
+		url := serve(t, func(http.ResponseWriter, *http.Request) {
+			once.Do(func() {
+				gate.Lock()
+				time.AfterFunc(300*time.Millisecond, gate.Unlock)
+			})
+			gate.RLock()
+			defer gate.RUnlock()
+		})
+		r := do(t, Plan{Targets: []Target{{URL: url}}, Rate: 200, Duration: 500 * time.Millisecond, Arrivals: Constant, Conns: 2, Client: Client{Engine: e, Timeout: time.Minute}})
+		if r.Requests != 100 || r.Good != 100 || !r.AllConns || r.MostConns != 2 {
+			t.Fatalf("%+v", r)
+		}
+		// Due each 5 ms, those of the first 300 ms wait for what is left of them: 60 requests, 150 ms on the average.
+		waited := 0
+		for _, b := range r.Response.Distribution() {
+			if time.Duration(b.From) >= 100*time.Millisecond {
+				waited += int(b.Count)
+			}
+		}
+		if waited < 30 {
+			t.Errorf("%d requests waited 100 ms and more, 40 must have", waited)
+		}
+		if sent := r.Service.ValueAtPercentile(50); time.Duration(sent) > 150*time.Millisecond {
+			t.Errorf("half of the requests took %v from when they were sent; most were sent after the standstill", time.Duration(sent))
+		}
+		if lag := Quantile(r.NoConnection, 90); lag < 50*time.Millisecond {
+			t.Errorf("waited %v for a connection at p90", lag)
+		}
+	})
+}
