@@ -1,0 +1,20 @@
+// Package search answers: what is to be measured next, and what do the measurements say? In goes one observation after the
+// other, out comes the next step, and at any time the answer so far. It measures nothing itself: no clock, no network,
+// no goroutine. That is why thousands of searches can be tried in a test.
+package search
+
+import "strconv"
+
+// round keeps three significant digits, so that what is said is what was run, and can be typed in again.
+func round(rate float64) float64 {
+	short, err := strconv.ParseFloat(strconv.FormatFloat(rate, 'g', 3, 64), 64)
+	if err != nil {
+		return rate
+	}
+	return short
+}
+
+// perSecond writes a rate: 840/s.
+func perSecond(rate float64) string {
+	return strconv.FormatFloat(rate, 'f', -1, 64) + "/s"
+}
