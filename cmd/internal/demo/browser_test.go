@@ -1,0 +1,240 @@
+package demo
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	cdpruntime "github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/runner"
+)
+
+// serverEnv makes the test binary a server, which can be started under a limit.
+const serverEnv = "UNTHROTTLE_DEMO_SERVER"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(serverEnv) != "" {
+		if err := beServer(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// beServer writes its address and serves until it is interrupted.
+func beServer() error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Println(l.Addr())
+	return New(Options{}).Serve(ctx, l)
+}
+
+// openBrowser opens a page in a browser of the test's own. What the page complains about makes the test fail.
+func openBrowser(t *testing.T, url string) context.Context {
+	t.Helper()
+	path := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if found, err := exec.LookPath(name); err == nil {
+			path = found
+			break
+		}
+	}
+	if path == "" {
+		if os.Getenv("UNTHROTTLE_REQUIRE_BROWSER") == "1" {
+			t.Fatal("UNTHROTTLE_REQUIRE_BROWSER is 1, and there is no chromium")
+		}
+		t.Skip("there is no chromium to open the page in")
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.DisableGPU,
+		chromedp.Flag("disable-dev-shm-usage", true), chromedp.WSURLReadTimeout(time.Minute))
+	if os.Geteuid() == 0 {
+		options = append(options, chromedp.NoSandbox) // which root may not have; it opens our own page only
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewExecAllocator(ctx, options...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	chromedp.ListenTarget(ctx, func(event any) {
+		switch e := event.(type) {
+		case *cdpruntime.EventExceptionThrown:
+			t.Errorf("the page threw: %v", e.ExceptionDetails)
+		case *log.EventEntryAdded:
+			t.Errorf("the browser says: %s %s", e.Entry.Text, e.Entry.URL)
+		}
+	})
+	do(t, ctx, log.Enable(), chromedp.Navigate(url))
+	waitFor(t, ctx, "the stream", `document.getElementById("connection").textContent === "live"`)
+	return ctx
+}
+
+func do(t *testing.T, ctx context.Context, actions ...chromedp.Action) {
+	t.Helper()
+	if err := chromedp.Run(ctx, actions...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// waitFor waits until an expression is true in the page.
+func waitFor(t *testing.T, ctx context.Context, what, expression string) {
+	t.Helper()
+	var result bool
+	if err := chromedp.Run(ctx, chromedp.Poll(expression, &result, chromedp.WithPollingInterval(100*time.Millisecond),
+		chromedp.WithPollingTimeout(time.Minute))); err != nil {
+		var page string
+		_ = chromedp.Run(ctx, chromedp.Text("main", &page))
+		t.Fatalf("waiting for %s: %v\n%s", what, err, page)
+	}
+}
+
+func textOf(t *testing.T, ctx context.Context, id string) (text string) {
+	t.Helper()
+	do(t, ctx, chromedp.TextContent("#"+id, &text, chromedp.ByQuery))
+	return text
+}
+
+// become makes the page so wide, and light or dark.
+func become(t *testing.T, ctx context.Context, width int64, scheme string) {
+	t.Helper()
+	do(t, ctx, chromedp.EmulateViewport(width, 900), emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{
+		{Name: "prefers-color-scheme", Value: scheme},
+	}))
+}
+
+// tooWide names what is wider than the page may be.
+const tooWide = `(() => {
+  const width = document.documentElement.clientWidth;
+  if (document.documentElement.scrollWidth <= width) return "";
+  return [...document.querySelectorAll("body *")].filter(e => e.getBoundingClientRect().right > width + 1)
+    .map(e => e.tagName + "#" + e.id).join(" ") || "something";
+})()`
+
+func checkWidths(t *testing.T, ctx context.Context) {
+	t.Helper()
+	for _, width := range []int64{320, 360, 768, 1280} {
+		become(t, ctx, width, "light")
+		var wide string
+		do(t, ctx, chromedp.Evaluate(tooWide, &wide))
+		if wide != "" {
+			t.Errorf("at a width of %d there is too wide: %s", width, wide)
+		}
+	}
+}
+
+// pictures saves the page as it looks, for people, where the environment says where to.
+func pictures(t *testing.T, ctx context.Context, name string) {
+	t.Helper()
+	dir := os.Getenv("UNTHROTTLE_SCREENSHOTS")
+	if dir == "" {
+		return
+	}
+	for _, width := range []int64{360, 1280} {
+		for _, scheme := range []string{"light", "dark"} {
+			become(t, ctx, width, scheme)
+			var png []byte
+			// The next state draws the strip in its new size.
+			do(t, ctx, chromedp.Sleep(2*liveEvery), chromedp.FullScreenshot(&png, 100))
+			file := filepath.Join(dir, fmt.Sprintf("demo-%s-%d-%s.png", name, width, scheme))
+			if err := os.WriteFile(file, png, 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func TestBrowser(t *testing.T) {
+	keepProcs(t)
+	_, server := serve(t, Options{})
+	ctx := openBrowser(t, server.URL)
+
+	runtime.GOMAXPROCS(2)
+	waitFor(t, ctx, "the number", `document.getElementById("procs").value === "2"`)
+	do(t, ctx, chromedp.Focus("#procs", chromedp.ByQuery), chromedp.KeyEvent(kb.ArrowRight), chromedp.KeyEvent(kb.ArrowRight))
+	waitFor(t, ctx, "GET /maxProcs", `fetch("maxProcs").then(a => a.json()).then(a => a.gomaxprocs === 4)`)
+	if got := runtime.GOMAXPROCS(0); got != 4 {
+		t.Errorf("the slider has set GOMAXPROCS to %d, want 4", got)
+	}
+	waitFor(t, ctx, "the page", `document.getElementById("procs-now").textContent === "4"`)
+
+	// Start, change and stop a load without a mouse.
+	do(t, ctx, chromedp.Focus("#start", chromedp.ByQuery), chromedp.KeyEvent(kb.Enter))
+	waitFor(t, ctx, "figures", `document.getElementById("response-p99").textContent !== "–"`)
+	do(t, ctx, chromedp.Focus("#rate-dial", chromedp.ByQuery), chromedp.KeyEvent(kb.Home), chromedp.KeyEvent(kb.Tab))
+	waitFor(t, ctx, "the other rate", `document.getElementById("asked").textContent === "1/s"`)
+	do(t, ctx, chromedp.Focus("#stop", chromedp.ByQuery), chromedp.KeyEvent(kb.Enter))
+	waitFor(t, ctx, "the end of the load", `document.getElementById("asked").textContent === "–"`)
+
+	checkWidths(t, ctx)
+	pictures(t, ctx, "free")
+}
+
+// Under a real limit the page shows what the limit does.
+func TestBrowserUnderALimit(t *testing.T) {
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, toUs, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdout.Close()
+	run, err := runner.Start(runner.Limit{CPUs: 0.5}, runner.Cgroup, runner.Command{
+		Args: []string{program}, Env: append(os.Environ(), serverEnv+"=1", "GOMAXPROCS=2"), Stdout: toUs, Stderr: os.Stderr,
+	})
+	toUs.Close()
+	if err != nil {
+		if os.Getenv("UNTHROTTLE_REQUIRE_CGROUP") == "1" {
+			t.Fatal(err)
+		}
+		t.Skipf("a program can't be held to a limit here: %v", err)
+	}
+	t.Cleanup(func() {
+		_ = run.Signal(os.Interrupt)
+		if result := run.Wait(); result.ExitCode != 0 {
+			t.Errorf("the server ended with %d", result.ExitCode)
+		}
+	})
+	address, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := openBrowser(t, "http://"+strings.TrimSpace(address))
+	if got := textOf(t, ctx, "limit"); got != "0.5 CPUs" {
+		t.Errorf("the limit is %q", got)
+	}
+	do(t, ctx, chromedp.Click("#numbers summary", chromedp.ByQuery), chromedp.SetValue("#rate", "120", chromedp.ByQuery), chromedp.Click("#start", chromedp.ByQuery))
+	waitFor(t, ctx, "throttled periods", `/^Throttled in [1-9]\d* of/.test(document.getElementById("summary").textContent)`)
+	waitFor(t, ctx, "a throttled period in the table", `document.getElementById("cells").textContent.includes("throttled")`)
+	waitFor(t, ctx, "figures", `document.getElementById("cpu-per-request").textContent !== "–"`)
+	if os.Getenv("UNTHROTTLE_SCREENSHOTS") != "" {
+		do(t, ctx, chromedp.Click("#numbers summary", chromedp.ByQuery), chromedp.Sleep(25*time.Second),
+			chromedp.Focus("#procs", chromedp.ByQuery), chromedp.KeyEvent(kb.ArrowLeft), chromedp.Sleep(8*time.Second))
+	}
+	t.Log(textOf(t, ctx, "summary"))
+	checkWidths(t, ctx)
+	pictures(t, ctx, "limit")
+	do(t, ctx, chromedp.Click("#stop", chromedp.ByQuery))
+	waitFor(t, ctx, "the end of the load", `document.getElementById("asked").textContent === "–"`)
+}
