@@ -31,6 +31,7 @@ var order = []string{
 	module + "/cmd/internal/runner",
 	module + "/cmd/internal/trial",
 	module + "/cmd/internal/load",
+	module + "/cmd/internal/meter",
 	module + "/cmd/internal/search",
 	module + "/cmd/internal/hey",
 	module + "/cmd/internal/demo",

@@ -12,22 +12,26 @@ const (
 	minSentShare = 0.995
 )
 
-// judge tells why a result is not to be trusted.
-func judge(r *Result) (invalid []string) {
+// judge tells why a result is not to be trusted, and whether that is the generator's fault: a plan that was not sent may
+// also be a server's that takes no more.
+func judge(r *Result) (invalid []string, ourFault bool) {
 	if r.Plan.Rate > 0 {
 		late := Quantile(r.PacerLate, 99)
 		if bound := max(maxLate, Quantile(r.Response, 50)/10); late > bound {
 			invalid = append(invalid, fmt.Sprintf("the generator was late by itself: %v at p99, where %v are allowed", round(late), round(bound)))
 		}
-		if r.Planned > 0 && float64(r.Sent) < minSentShare*float64(r.Planned) {
-			invalid = append(invalid, fmt.Sprintf("%.1f %% of the plan was sent, and it should be %.1f %%",
-				100*float64(r.Sent)/float64(r.Planned), 100*minSentShare))
+		ourFault = len(invalid) > 0
+		// A request that found no server to connect to counts as sent: the plan was kept.
+		if share := 1 - float64(r.Unsent)/float64(max(1, r.Planned)); share < minSentShare {
+			invalid = append(invalid, fmt.Sprintf("%.1f %% of the plan was sent, and it should be %.1f %%: all %d connections were busy",
+				100*share, 100*minSentShare, r.Plan.Conns))
 		}
 	}
 	if share := r.CPUShare(); share > maxCPUShare {
 		invalid = append(invalid, fmt.Sprintf("the generator used %.0f %% of its %s: what it measured may be itself", 100*share, cpus(r.CPUs)))
+		ourFault = true
 	}
-	return invalid
+	return invalid, ourFault
 }
 
 // CPUShare is how much of its CPUs the generator used.

@@ -130,6 +130,7 @@ type Result struct {
 	Failed               int64        // without a complete answer, or with a status of 400 and more
 	Errors               []ErrorCount // why there was no complete answer, most frequent first
 	Timeouts, Unfinished int64        // of those without a complete answer: they count in the latencies with the time they had
+	Unsent               int64        // of those unfinished: no connection was ever free for them
 	Statuses             map[int]int64
 	Bytes                int64
 
@@ -145,10 +146,11 @@ type Result struct {
 	AllConns  bool  // the most that were allowed were in use, and requests waited for one
 	Opened    int64 // connections that were opened
 
-	CPU     time.Duration // of the generator, while it sent
-	CPUs    int           // that it may use
-	Invalid []string      // why the figures are not to be trusted; nil: they are
-	Stopped bool          // ended before the plan was done
+	CPU      time.Duration // of the generator, while it sent
+	CPUs     int           // that it may use
+	Invalid  []string      // why the figures are not to be trusted; nil: they are
+	OurFault bool          // and it is the generator's fault
+	Stopped  bool          // ended before the plan was done
 }
 
 // An ErrorCount is a cause, and how often it was.

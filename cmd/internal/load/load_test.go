@@ -197,14 +197,15 @@ func TestJudge(t *testing.T) {
 			}
 		}, ""},
 		{"busy", func(r *Result) { r.CPU = 17 * time.Second }, "used 85 % of its 2 CPUs"},
-		{"not sent", func(r *Result) { r.Sent = 990 }, "99.0 % of the plan"},
-		{"nearly sent", func(r *Result) { r.Sent = 996 }, ""},
+		{"not sent", func(r *Result) { r.Unsent = 10 }, "99.0 % of the plan"},
+		{"nearly sent", func(r *Result) { r.Unsent = 4 }, ""},
 		{"closed loop", func(r *Result) {
 			r.Plan.Rate = 0
 			late(500, time.Second)(r)
 		}, ""},
 	} {
-		got := strings.Join(judge(result(test.change)), "; ")
+		invalid, _ := judge(result(test.change))
+		got := strings.Join(invalid, "; ")
 		if test.want == "" && got != "" || !strings.Contains(got, test.want) {
 			t.Errorf("%s: %q, want %q", test.name, got, test.want)
 		}

@@ -59,6 +59,9 @@ func (r *recorder) add(s *Sample) {
 		res.Timeouts++
 	case s.Err == ErrUnfinished:
 		res.Unfinished++
+		if s.Sent < 0 {
+			res.Unsent++
+		}
 	default:
 		timed = false
 	}

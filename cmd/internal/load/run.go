@@ -153,7 +153,7 @@ func check(p *Plan) error {
 	if p.Grace == 0 {
 		p.Grace = defaultGrace
 		if p.Client.Timeout > 0 {
-			p.Grace = p.Client.Timeout
+			p.Grace = p.Client.Timeout + time.Second // so that the last of them ends by its timeout
 		}
 	}
 	return nil
@@ -470,7 +470,7 @@ func (r *Run) Wait() *Result {
 	res.MostConns, res.AllConns, res.Opened = r.most, r.allConns, r.opened.Load()
 	res.CPU, res.CPUs = r.cpu, min(runtime.GOMAXPROCS(0), runtime.NumCPU())
 	res.Stopped = r.stopped
-	res.Invalid = judge(res)
+	res.Invalid, res.OurFault = judge(res)
 	return res
 }
 

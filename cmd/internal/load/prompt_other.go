@@ -1,0 +1,6 @@
+//go:build !linux
+
+package load
+
+// Prompt does nothing here.
+func Prompt() {}

@@ -1,0 +1,159 @@
+// Package meter answers: what did a process's CPU limit do to it while something went on? In goes a pid, out come
+// readings of what the kernel counts for its group, with their times. It reads files; it needs no help from the process.
+package meter
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/unthrottle/unthrottle/cgroup"
+)
+
+// A Reading is what the kernel has counted so far.
+type Reading struct {
+	At        time.Time
+	Known     bool // that of periods
+	Periods   int64
+	Throttled int64
+	Time      time.Duration // throttled, summed over CPUs
+	CPU       time.Duration
+	CPUKnown  bool
+}
+
+// A Meter takes readings of a process's group until it is stopped.
+type Meter struct {
+	Limit cgroup.Limits // at the beginning
+
+	source   cgroup.Source
+	stop     chan struct{}
+	done     sync.WaitGroup
+	readings []Reading
+}
+
+// Start begins to read, now and then at every interval.
+func Start(root string, pid int, interval time.Duration) *Meter {
+	m := &Meter{source: cgroup.Source{Root: root, PID: pid}, stop: make(chan struct{})}
+	m.Limit = cgroup.Read(m.source)
+	m.readings = append(m.readings, m.read())
+	m.done.Go(func() {
+		tick := time.NewTicker(interval)
+		defer tick.Stop()
+		for {
+			select {
+			case <-m.stop:
+				return
+			case <-tick.C:
+				m.readings = append(m.readings, m.read())
+			}
+		}
+	})
+	return m
+}
+
+// Stop takes the last reading and returns all.
+func (m *Meter) Stop() []Reading {
+	close(m.stop)
+	m.done.Wait()
+	return append(m.readings, m.read())
+}
+
+func (m *Meter) read() Reading {
+	r := Reading{At: time.Now()}
+	if c := cgroup.ReadThrottling(m.source, m.Limit).Owner; c.Known {
+		r.Known, r.Periods, r.Throttled, r.Time = true, c.Periods, c.Throttled, c.ThrottledTime
+	}
+	r.CPU, r.CPUKnown = m.cpu()
+	return r
+}
+
+// cpu reads the CPU time of the group with the limit, where there is one: that is what the limit is held against. Of a
+// process without a limit it is its own, for its group may hold anything.
+func (m *Meter) cpu() (time.Duration, bool) {
+	if m.Limit.State == cgroup.Limited {
+		if own, _, _, err := cgroup.Locate(m.source, "cpu"); err == nil {
+			up := 0 // from the process's own group to the one with the limit
+			if rest, ok := strings.CutPrefix(own, m.Limit.From+"/"); ok {
+				up = strings.Count(rest, "/") + 1
+			}
+			if d, ok := m.groupCPU(up); ok {
+				return d, true
+			}
+		}
+	}
+	return processCPU(filepath.Join(m.source.Root, "/proc", strconv.Itoa(m.source.PID)))
+}
+
+func (m *Meter) groupCPU(up int) (time.Duration, bool) {
+	climb := func(dir string) string {
+		for range up {
+			dir = filepath.Dir(dir)
+		}
+		return filepath.Join(m.source.Root, "/", dir)
+	}
+	if dir, _, _, err := cgroup.Locate(m.source, "cpuacct"); err == nil {
+		if data, err := os.ReadFile(filepath.Join(climb(dir), "cpuacct.usage")); err == nil {
+			n, err := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64)
+			return time.Duration(n), err == nil
+		}
+	}
+	dir, _, _, err := cgroup.Locate(m.source, "cpu")
+	if err != nil {
+		return 0, false
+	}
+	data, err := os.ReadFile(filepath.Join(climb(dir), "cpu.stat"))
+	if err != nil {
+		return 0, false
+	}
+	return usage(string(data))
+}
+
+// usage finds a line of cpu.stat: "usage_usec 123".
+func usage(stat string) (time.Duration, bool) {
+	for line := range strings.Lines(stat) {
+		if text, ok := strings.CutPrefix(line, "usage_usec "); ok {
+			n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+			return time.Duration(n) * time.Microsecond, err == nil
+		}
+	}
+	return 0, false
+}
+
+// processCPU adds up what a process's threads have used. The first number of schedstat is nanoseconds on a CPU; threads
+// that have ended are not among them, so that stat, in hundredths of a second, stands in where it says more.
+func processCPU(dir string) (sum time.Duration, ok bool) {
+	files, _ := filepath.Glob(filepath.Join(dir, "task", "*", "schedstat"))
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has ended
+		}
+		first, _, _ := strings.Cut(string(data), " ")
+		if n, err := strconv.ParseInt(first, 10, 64); err == nil {
+			sum, ok = sum+time.Duration(n), true
+		}
+	}
+	if data, err := os.ReadFile(filepath.Join(dir, "stat")); err == nil {
+		if ticks, known := cpuTicks(string(data)); known {
+			return max(sum, ticks), true
+		}
+	}
+	return sum, ok
+}
+
+// cpuTicks reads utime and stime of /proc/PID/stat:
+//
+//	1 (name) S ppid pgrp session tty tpgid flags minflt cminflt majflt cmajflt utime stime …
+func cpuTicks(stat string) (time.Duration, bool) {
+	end := strings.LastIndexByte(stat, ')')
+	fields := strings.Fields(stat[end+1:])
+	if end < 0 || len(fields) < 13 {
+		return 0, false
+	}
+	user, err1 := strconv.ParseInt(fields[11], 10, 64)
+	system, err2 := strconv.ParseInt(fields[12], 10, 64)
+	return time.Duration(user+system) * 10 * time.Millisecond, err1 == nil && err2 == nil
+}

@@ -1,0 +1,104 @@
+package meter
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+)
+
+// tree writes files below a new root.
+func tree(t *testing.T, files map[string]string) string {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+const stat = "7 (my (odd) name) S 1 7 7 0 -1 4194560 100 0 0 0 150 50 0 0 20 0 3 0 100 0 0"
+
+func TestMeter(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("cgroups are Linux's")
+	}
+	for _, test := range []struct {
+		name  string
+		files map[string]string
+		want  Reading
+		cpus  float64
+	}{
+		{"v2, the limit is the parent's", map[string]string{
+			"proc/7/cgroup":              "0::/a/b\n",
+			"proc/self/mountinfo":        "30 1 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+			"proc/7/stat":                stat,
+			"sys/fs/cgroup/a/cpu.max":    "50000 100000\n",
+			"sys/fs/cgroup/a/cpu.stat":   "usage_usec 1000\nnr_periods 10\nnr_throttled 4\nthrottled_usec 300\n",
+			"sys/fs/cgroup/a/b/cpu.max":  "max 100000\n",
+			"sys/fs/cgroup/a/b/cpu.stat": "usage_usec 900\nnr_periods 0\nnr_throttled 0\nthrottled_usec 0\n",
+		}, Reading{Known: true, Periods: 10, Throttled: 4, Time: 300 * time.Microsecond, CPU: time.Millisecond, CPUKnown: true}, 0.5},
+		{"v1, CPU time counted apart", map[string]string{
+			"proc/7/cgroup": "3:cpu:/a\n4:cpuacct:/a\n",
+			"proc/self/mountinfo": "30 1 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n" +
+				"31 1 0:27 / /sys/fs/cgroup/cpuacct rw - cgroup cgroup rw,cpuacct\n",
+			"proc/7/stat":                           stat,
+			"sys/fs/cgroup/cpu/a/cpu.cfs_quota_us":  "100000\n",
+			"sys/fs/cgroup/cpu/a/cpu.cfs_period_us": "100000\n",
+			"sys/fs/cgroup/cpu/a/cpu.stat":          "nr_periods 20\nnr_throttled 5\nthrottled_time 7000\n",
+			"sys/fs/cgroup/cpu/cpu.cfs_quota_us":    "-1\n",
+			"sys/fs/cgroup/cpu/cpu.cfs_period_us":   "100000\n",
+			"sys/fs/cgroup/cpuacct/a/cpuacct.usage": "123456789\n",
+		}, Reading{Known: true, Periods: 20, Throttled: 5, Time: 7 * time.Microsecond, CPU: 123456789, CPUKnown: true}, 1},
+		{"no limit: the process's own time", map[string]string{
+			"proc/7/cgroup":              "0::/a\n",
+			"proc/self/mountinfo":        "30 1 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+			"proc/7/stat":                stat,
+			"proc/7/task/7/schedstat":    "1500000000 1 2\n",
+			"proc/7/task/8/schedstat":    "1000000000 1 2\n",
+			"sys/fs/cgroup/a/cpu.max":    "max 100000\n",
+			"sys/fs/cgroup/a/cpu.stat":   "usage_usec 900\n",
+			"sys/fs/cgroup/cgroup.procs": "",
+		}, Reading{CPU: 2500 * time.Millisecond, CPUKnown: true}, 0},
+		{"threads that have ended", map[string]string{
+			"proc/7/cgroup":           "0::/\n",
+			"proc/self/mountinfo":     "30 1 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+			"proc/7/stat":             stat,
+			"proc/7/task/7/schedstat": "1000 1 2\n",
+		}, Reading{CPU: 2 * time.Second, CPUKnown: true}, 0},
+		{"the process is gone", nil, Reading{}, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			m := Start(tree(t, test.files), 7, time.Hour)
+			readings := m.Stop()
+			if len(readings) != 2 {
+				t.Fatalf("%d readings, want the first and the last", len(readings))
+			}
+			for _, got := range readings {
+				got.At = time.Time{}
+				if got != test.want {
+					t.Errorf("%+v\nwant %+v", got, test.want)
+				}
+			}
+			if m.Limit.CPUs != test.cpus {
+				t.Errorf("a limit of %v CPUs, want %v", m.Limit.CPUs, test.cpus)
+			}
+		})
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(stat)
+	f.Add("usage_usec 5\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		cpuTicks(text)
+		usage(text)
+	})
+}

@@ -1,0 +1,80 @@
+package procs
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Listener finds the process that listens on a TCP port of this host. Where several do, as after a fork, it is the one
+// with the lowest pid.
+func Listener(root string, port int) (pid int, err error) {
+	inodes := map[string]bool{}
+	var firstErr error
+	for _, name := range []string{"tcp", "tcp6"} {
+		if err := listening(filepath.Join(root, "/proc/net", name), port, inodes); err != nil && firstErr == nil {
+			firstErr = err
+		}
+	}
+	if len(inodes) == 0 {
+		if firstErr != nil {
+			return 0, firstErr
+		}
+		return 0, fmt.Errorf("nothing here listens on port %d", port)
+	}
+	pids, err := os.ReadDir(filepath.Join(root, "/proc"))
+	if err != nil {
+		return 0, err
+	}
+	var found []int
+	for _, entry := range pids {
+		pid, err := strconv.Atoi(entry.Name())
+		if err == nil && holds(filepath.Join(root, "/proc", entry.Name(), "fd"), inodes) {
+			found = append(found, pid)
+		}
+	}
+	if len(found) == 0 {
+		return 0, fmt.Errorf("which process listens on port %d can't be seen: that takes its user or root", port)
+	}
+	return slices.Min(found), nil
+}
+
+// listening collects the sockets that listen on a port. A line of /proc/net/tcp is
+//
+//	0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 12345 …
+//
+// with local address and port, remote ones, the state (0A: listening), and in the tenth field the socket's inode.
+func listening(path string, port int, inodes map[string]bool) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		if len(fields) < 10 || fields[3] != "0A" {
+			continue
+		}
+		_, digits, _ := strings.Cut(fields[1], ":")
+		if n, err := strconv.ParseUint(digits, 16, 16); err == nil && int(n) == port {
+			inodes["socket:["+fields[9]+"]"] = true
+		}
+	}
+	return lines.Err()
+}
+
+// holds reports whether a process has one of the sockets open.
+func holds(dir string, inodes map[string]bool) bool {
+	files, _ := os.ReadDir(dir) // it may have ended, or be another's
+	for _, f := range files {
+		if link, err := os.Readlink(filepath.Join(dir, f.Name())); err == nil && inodes[link] {
+			return true
+		}
+	}
+	return false
+}
