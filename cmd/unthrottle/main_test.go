@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"io"
 	"math"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -93,6 +96,10 @@ func (f *fakeLab) Run(ctx context.Context, s labs.Setting) (labs.Run, error) {
 // TestScripts runs the command as its users do. A script's name is the verb's; cases that came from bugs carry the
 // issue's number.
 func TestScripts(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(answer))
+	t.Cleanup(server.Close) // after the scripts, which run in parallel
+	nobody := httptest.NewServer(nil)
+	nobody.Close()
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		UpdateScripts:       *update,
@@ -101,6 +108,8 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("GOMAXPROCS", "")
 			e.Setenv("GODEBUG", "")
+			e.Setenv("SERVER", server.URL)
+			e.Setenv("NOBODY", nobody.URL)
 			e.Setenv("XDG_CACHE_HOME", filepath.Join(e.WorkDir, "cache"))
 			return nil
 		},
@@ -110,6 +119,25 @@ func TestScripts(t *testing.T) {
 			"end":   end,
 		},
 	})
+}
+
+// answer is the server that the scripts load.
+func answer(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/error":
+		http.Error(w, "no", http.StatusInternalServerError)
+	case "/never":
+		<-r.Context().Done()
+	case "/echo":
+		w.Header().Set("Content-Type", r.Header.Get("Content-Type"))
+		if r.Method != "PUT" || r.Header.Get("X-A") != "b" || r.Header.Get("Authorization") != "Basic dXNlcjpzZWNyZXQ=" {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		io.Copy(w, r.Body)
+	default:
+		io.WriteString(w, "hello")
+	}
 }
 
 // exits runs a command and compares its exit code, as in: exits 2 unthrottle bogus.

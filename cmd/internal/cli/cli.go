@@ -1,7 +1,7 @@
 // Package cli answers: what does the command line ask for? It turns arguments into calls of the other packages and their
 // results into output and an exit code. One file a verb: flags, options, call, render.
 //
-// Exit codes: 0 done, 1 could not do it, 2 usage, 130 interrupted.
+// Exit codes: 0 done, 1 could not do it, 2 usage, 3 what was asked for does not hold, 130 interrupted.
 package cli
 
 import (
@@ -26,6 +26,7 @@ const (
 	exitDone        = 0
 	exitFailed      = 1
 	exitUsage       = 2
+	exitFindings    = 3
 	exitInterrupted = 130
 )
 
@@ -129,13 +130,16 @@ Verbs:
   explain     the CPU limit of a process, its GOMAXPROCS, and why
   run         a program under a CPU limit, and what the limit did to it
   bench       what GOMAXPROCS, a limit or a Go version costs a program
+  load        send an HTTP server requests at a rate, and tell how long users wait
+  hey         the same with hey's flags and report
+  serve       a server to try all this on, with a live page
   report      show a saved result again, also as HTML, Markdown or CSV
   version     which unthrottle this is
   completion  a script for your shell: bash, zsh, fish or powershell
   help VERB   more about a verb
 
 Exit codes:
-  0 done   1 could not do it   2 usage   130 interrupted
+  0 done   1 could not do it   2 usage   3 an SLO was missed   130 interrupted
 
 Example:
   unthrottle explain $(pgrep -o myserver)
@@ -165,7 +169,7 @@ func newRoot(stdio IO) *cobra.Command {
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.Version = versionText()
 	root.SetVersionTemplate("{{.Version}}")
-	root.AddCommand(newExplain(stdio), newRun(stdio), newBench(stdio), newReport(stdio), newWorkload(stdio), newVersion(stdio), newCompletion(stdio))
+	root.AddCommand(newExplain(stdio), newRun(stdio), newBench(stdio), newLoad(stdio), newHey(stdio), newServe(stdio), newReport(stdio), newWorkload(stdio), newVersion(stdio), newCompletion(stdio))
 	return root
 }
 

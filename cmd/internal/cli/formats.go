@@ -61,7 +61,8 @@ Usage:
 FILE is what --json or -o FILE.json of a verb has written, or a bench's file of runs, also of one that was interrupted.
 
 Flags:
-      --format F    text, html, md or csv; of a bench also classic, bench (for benchstat) and json (text)
+      --format F    text, html, md or csv; of a bench also classic, bench (for benchstat) and json, of a load
+                    also json and hgrm (text)
   -o, --output F    write to file F
       --color WHEN  auto, always or never
 
@@ -112,6 +113,13 @@ func openReport(data []byte, name string) (func(io.Writer, render.Style) error, 
 			return nil, usage("write --format=text, classic, json, html, md, csv or bench", "--format=%s is none of its values", name)
 		}
 		return func(w io.Writer, s render.Style) error { return all[i].write(w, b, s) }, nil
+	}
+	if d, ok := doc.(*report.Load); ok {
+		write := loadFormats()[name]
+		if write == nil {
+			return nil, usage("write --format=text, json, html, md or hgrm", "--format=%s: this document has no such form", name)
+		}
+		return func(w io.Writer, s render.Style) error { return write(w, d, s) }, nil
 	}
 	text := func(w io.Writer, s render.Style) error {
 		switch d := doc.(type) {

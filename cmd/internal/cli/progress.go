@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -11,6 +12,8 @@ import (
 	"golang.org/x/term"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/load"
+	"github.com/unthrottle/unthrottle/cmd/internal/report"
 )
 
 // progress is one line on a terminal that says where the work is; elsewhere it is a plain line now and then.
@@ -115,4 +118,61 @@ func shortTime(d time.Duration) string {
 	}
 	d = d.Round(time.Second)
 	return fmt.Sprintf("%d min %02d s", int(d.Minutes()), int(d.Seconds())%60)
+}
+
+// live shows how a load goes on.
+func (p *progress) live(at load.Live, plan load.Plan) {
+	if p.silent || p.terminal == nil {
+		return
+	}
+	text := "warming up"
+	if at.Elapsed >= 0 {
+		text = shortTime(at.Elapsed)
+		if plan.Duration > 0 {
+			text += " of " + shortTime(plan.Duration)
+		}
+	}
+	text += fmt.Sprintf("  %.0f/s", at.Rate)
+	if plan.Rate > 0 {
+		text += fmt.Sprintf(" of %.0f/s", plan.Rate)
+	}
+	if at.Last.Sent > 0 {
+		text += fmt.Sprintf("  p50 %s  p99 %s", brief(at.Last.P50), brief(at.Last.P99))
+	}
+	text += fmt.Sprintf("  open %d", at.Open)
+	if at.Failed > 0 {
+		text += fmt.Sprintf("  failed %d", at.Failed)
+	}
+	p.line(text)
+}
+
+// brief writes a latency with three digits.
+func brief(d time.Duration) string {
+	switch {
+	case d >= time.Second:
+		return fmt.Sprintf("%.3g s", d.Seconds())
+	case d >= time.Millisecond:
+		return fmt.Sprintf("%.3g ms", d.Seconds()*1e3)
+	}
+	return fmt.Sprintf("%d µs", d.Microseconds())
+}
+
+// window tells what came of a rate that was tried.
+func (p *progress) window(w report.LoadWindow, left int) {
+	if p.silent {
+		return
+	}
+	p.done()
+	verdict := "held"
+	switch {
+	case !w.Valid:
+		verdict = "not valid: the generator could not keep up"
+	case !w.Held:
+		verdict = "failed: " + w.Missed
+	}
+	fmt.Fprintf(p.w, "unthrottle: %-7s %6s/s  p99 %-8s %s", w.Phase, strconv.FormatFloat(w.Rate, 'f', -1, 64), brief(time.Duration(w.P99*float64(time.Second))), verdict)
+	if left > 1 {
+		fmt.Fprintf(p.w, "  (about %d more)", left-1)
+	}
+	fmt.Fprintln(p.w)
 }

@@ -7,27 +7,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// slice is the shortest time slice that the kernel gives a thread that asks for it.
-const slice = 100_000 // nanoseconds
-
-// Prompt asks the kernel to run this process's threads soon after they are woken, also where something else is running:
-// since Linux 6.12 a thread may ask for a shorter time slice and has its turn earlier for that. It takes no privilege and
-// gives no more CPU time. Older kernels ignore it.
-func Prompt() {
+// Prompt gives this process's threads, and those that they start, real-time priority, the lowest there is. A server
+// that keeps the CPUs busy then no longer makes the generator wait for its turn: with two CPUs and a server at 0.9 the
+// pacer's p99 lateness fell from 1 to 2 ms, or 9 to 200 with other work on the host, to 0.2 to 0.4. A shorter time slice and
+// a higher priority of the usual kind did not help. It returns false where that is not allowed: it takes root or
+// CAP_SYS_NICE.
+//
+// It is for open loops, which use what sending takes. A closed loop would take all that it can get.
+func Prompt() bool {
 	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil {
-		return
+		return false
 	}
 	for _, t := range threads {
 		id, err := strconv.Atoi(t.Name())
 		if err != nil {
 			continue
 		}
-		attr, err := unix.SchedGetAttr(id, 0)
-		if err != nil || attr.Policy != unix.SCHED_NORMAL {
-			continue
+		attr := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: 1}
+		if err := unix.SchedSetAttr(id, &attr, 0); err != nil && err != unix.ESRCH {
+			return false
 		}
-		attr.Runtime = slice
-		unix.SchedSetAttr(id, attr, 0)
 	}
+	return true
 }

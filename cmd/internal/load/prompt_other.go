@@ -2,5 +2,5 @@
 
 package load
 
-// Prompt does nothing here.
-func Prompt() {}
+// Prompt can't do it here.
+func Prompt() bool { return false }

@@ -7,7 +7,9 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/load"
+	"github.com/unthrottle/unthrottle/cmd/internal/meter"
 )
 
 // Load is the document of the verb load.
@@ -55,9 +57,11 @@ type Load struct {
 	GeneratorCPU float64 `json:"generator_cpu_seconds"`
 	GeneratorOf  int     `json:"generator_cpus"` // that it may use
 	CPUShare     float64 `json:"generator_cpu_share"`
+	Realtime     bool    `json:"generator_realtime"` // its threads had real-time priority
 
 	Valid    bool     `json:"valid"`
-	Invalid  []string `json:"invalid"` // why not
+	Invalid  []string `json:"invalid"`            // why not
+	OurFault bool     `json:"generator_at_fault"` // and that is its own doing
 	Warnings []string `json:"warnings"`
 	Stopped  bool     `json:"stopped"` // before the plan was done
 
@@ -185,7 +189,7 @@ func NewLoad(r *load.Result, slo *load.SLO) Load {
 		Lag: NewLatencies(r.Lag), Pacer: NewLatencies(r.PacerLate), NoConn: NewLatencies(r.NoConnection),
 		Connections: r.MostConns, AllInUse: r.AllConns, Opened: r.Opened,
 		GeneratorCPU: r.CPU.Seconds(), GeneratorOf: r.CPUs, CPUShare: r.CPUShare(),
-		Valid: len(r.Invalid) == 0, Invalid: append([]string{}, r.Invalid...), Warnings: []string{}, Stopped: r.Stopped,
+		OurFault: r.OurFault, Valid: len(r.Invalid) == 0, Invalid: append([]string{}, r.Invalid...), Warnings: []string{}, Stopped: r.Stopped,
 		Statuses: []StatusCount{}, Causes: []CauseCount{}, Axis: []LoadStep{},
 	}
 	if p.Rate > 0 {
@@ -238,4 +242,71 @@ func NewLatencies(h *hdrhistogram.Histogram) Latencies {
 		l.Hist = string(data)
 	}
 	return l
+}
+
+// NewLoadWindow is a window of a search: what came of one rate.
+func NewLoadWindow(phase string, rate float64, d *Load, ourFault bool) LoadWindow {
+	w := LoadWindow{Phase: phase, Rate: rate, Held: d.SLO.Held, Valid: !ourFault, P50: d.Response.P50, P99: d.Response.P99, Failed: d.Failed}
+	if len(d.SLO.Missed) > 0 {
+		w.Missed = d.SLO.Missed[0].Objective + ": " + d.SLO.Missed[0].Was
+	}
+	return w
+}
+
+// AddServer adds what the kernel counted of the server's group while the load went on, in all and for each step of the
+// axis. A step that lasts longer than the readings are apart gets what was counted between those nearest to its ends.
+func (d *Load) AddServer(pid int, name string, limit cgroup.Limits, readings []meter.Reading, r *load.Result) {
+	s := &LoadServer{PID: pid, Name: name}
+	if limit.State == cgroup.Limited {
+		s.LimitCPUs = &limit.CPUs
+		for _, level := range limit.Levels {
+			if level.Dir == limit.From {
+				s.PeriodSeconds = float64(level.Quota.PeriodMicros) / 1e6
+			}
+		}
+	}
+	end := r.Began.Add(r.Took())
+	first, last := nearest(readings, r.Began), nearest(readings, end)
+	if !last.At.After(first.At) {
+		return
+	}
+	if first.Known && last.Known {
+		s.Periods, s.ThrottledPeriods = last.Periods-first.Periods, last.Throttled-first.Throttled
+		s.ThrottledShare = share(s.ThrottledPeriods, s.Periods)
+		s.ThrottledSeconds = (last.Time - first.Time).Seconds()
+	}
+	if first.CPUKnown && last.CPUKnown {
+		used := (last.CPU - first.CPU).Seconds()
+		s.CPUSeconds = &used
+		if r.Requests > 0 {
+			each := used / float64(r.Requests)
+			s.CPUPerRequest = &each
+		}
+	}
+	d.Server = s
+	for i := range d.Axis {
+		step := &d.Axis[i]
+		from := r.Began.Add(r.Axis[i].At)
+		a, b := nearest(readings, from), nearest(readings, from.Add(r.Axis[i].Length))
+		if !b.At.After(a.At) {
+			continue
+		}
+		if a.Known && b.Known {
+			periods, throttled := b.Periods-a.Periods, b.Throttled-a.Throttled
+			step.Periods, step.Throttled = &periods, &throttled
+		}
+		if a.CPUKnown && b.CPUKnown {
+			used := (b.CPU - a.CPU).Seconds()
+			step.CPUSeconds = &used
+		}
+	}
+}
+
+func nearest(readings []meter.Reading, at time.Time) (best meter.Reading) {
+	for i, r := range readings {
+		if i == 0 || r.At.Sub(at).Abs() < best.At.Sub(at).Abs() {
+			best = r
+		}
+	}
+	return best
 }

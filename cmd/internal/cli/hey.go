@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+
+	"github.com/spf13/cobra"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/hey"
+	"github.com/unthrottle/unthrottle/cmd/internal/load"
+)
+
+// newHey takes hey's command line as it is: its flags are not cobra's.
+func newHey(stdio IO) *cobra.Command {
+	return &cobra.Command{
+		Use: "hey", Long: hey.Help, DisableFlagParsing: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 && (args[0] == "--help" || args[0] == "-help") {
+				_, err := io.WriteString(stdio.Out, hey.Help)
+				return err
+			}
+			o, err := hey.Parse(args, os.ReadFile)
+			if errors.Is(err, flag.ErrHelp) {
+				_, err := io.WriteString(stdio.Out, hey.Help)
+				return err
+			}
+			if err != nil {
+				return exitCode{hey.ExitCode(err), withHint(err, "unthrottle help hey shows its flags")}
+			}
+			return runHey(cmd, stdio, o)
+		},
+	}
+}
+
+func runHey(cmd *cobra.Command, stdio IO, o hey.Options) error {
+	warn := func(lines []string) {
+		for _, line := range lines {
+			fmt.Fprintln(stdio.Err, "unthrottle: warning:", line)
+		}
+	}
+	warn(o.Warnings)
+	if o.CPUs > 0 {
+		runtime.GOMAXPROCS(o.CPUs)
+	}
+	c := hey.NewCollector(o)
+	o.Plan.Each = c.Add
+	run, err := load.Start(cmd.Context(), o.Plan)
+	if err != nil {
+		return exitCode{exitFailed, err}
+	}
+	res := run.Wait()
+	r := c.Report(res)
+	if err := r.Write(stdio.Out, o.Output); err != nil {
+		return err
+	}
+	warn(r.Warnings())
+	if o.Strict && r.AllFailed() {
+		return exitCode{exitFailed, errors.New("no request succeeded")}
+	}
+	return nil
+}

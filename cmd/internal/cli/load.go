@@ -1,0 +1,728 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/load"
+	"github.com/unthrottle/unthrottle/cmd/internal/meter"
+	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+	"github.com/unthrottle/unthrottle/cmd/internal/render"
+	"github.com/unthrottle/unthrottle/cmd/internal/report"
+	"github.com/unthrottle/unthrottle/cmd/internal/runner"
+	"github.com/unthrottle/unthrottle/cmd/internal/search"
+)
+
+const loadHelp = `Send an HTTP server requests at a rate, and tell how long users would wait: from when each request was due.
+
+Usage:
+  unthrottle load URL [FLAGS]
+  unthrottle load --targets FILE [FLAGS]     several requests, by weight: JSON or vegeta's format
+  unthrottle load URL --find-max --slo SLO   the highest rate that holds the SLO
+
+Load:
+      --rate R        requests a second, whatever the server does (50); K, M: thousands, millions
+      --for D         how long (10s)
+  -n, --requests N    how many, instead
+      --arrivals A    poisson, as users come, or const (poisson)
+      --seed N        for the arrivals and the choice of targets
+      --warmup D      the same load before, not counted
+  -c, --conns N       most connections (1000); without --rate a closed loop: N workers, each waits for its answer
+      --slo SLO       p99=50ms,errors=0.1%: exit code 3 if it is missed
+      --window D      of --find-max (5s)
+Requests:
+  -X, --method M   -H, --header "K: V"   -d, --data TEXT or @FILE   --content-type T   --user NAME:PASSWORD
+      --timeout D (20s)   --redirects N (0)   --no-keepalive   --no-compression   --http2 auto, on or off   --host NAME
+      --unix SOCKET   --proxy URL   --insecure   --cacert FILE   --cert FILE --key FILE   --engine auto, lean or net/http
+Measuring:
+      --server-pid N  show this process's throttling beside (found by itself for a server on this host); 0: don't
+      --pin LIST      CPUs for the generator: 1, 0-3
+      --realtime=B    real-time priority for the generator of a --rate, where that is allowed (true)
+      --grace D       how long to wait at the end for open requests (the timeout)
+Results:
+  -o, --output F      also write F: .json, .html, .md, .csv (a row a request) or .hgrm; may be repeated
+      --json, --csv, --hgrm     that instead of text
+      --color WHEN    auto, always or never
+
+Exit codes:
+  0 done   1 could not do it, or no request was answered   2 usage   3 the SLO was missed   130 interrupted
+
+Example:
+  unthrottle load http://localhost:8080/ --rate 500 --for 30s --slo p99=50ms,errors=0.1%
+`
+
+type loadOptions struct {
+	plan                      load.Plan
+	rate, arrivals            string
+	targets, method, data     string
+	headers                   []string
+	contentType, user, http2  string
+	insecure                  bool
+	cacert, cert, key, engine string
+	slo                       string
+	findMax                   bool
+	window                    time.Duration
+	serverPID                 int
+	pidGiven                  bool
+	pin                       string
+	realtime                  bool
+	outputs                   []string
+	json, csv, hgrm           bool
+}
+
+func newLoad(stdio IO) *cobra.Command {
+	var o loadOptions
+	cmd := &cobra.Command{Use: "load", Long: loadHelp}
+	flags := cmd.Flags()
+	o.register(flags)
+	color := colorFlag(cmd, stdio)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		style, err := color(false)
+		if err != nil {
+			return err
+		}
+		o.pidGiven = flags.Changed("server-pid")
+		slo, err := o.parse(flags, args)
+		if err != nil {
+			return err
+		}
+		l := &loader{stdio: stdio, o: &o, slo: slo, style: style}
+		return l.run(cmd.Context())
+	}
+	return cmd
+}
+
+func (o *loadOptions) register(flags *pflag.FlagSet) {
+	p := &o.plan
+	c := &p.Client
+	flags.StringVar(&o.rate, "rate", "", "")
+	flags.DurationVar(&p.Duration, "for", 0, "")
+	flags.Int64VarP(&p.Requests, "requests", "n", 0, "")
+	flags.StringVar(&o.arrivals, "arrivals", string(load.Poisson), "")
+	flags.Uint64Var(&p.Seed, "seed", 0, "")
+	flags.DurationVar(&p.WarmUp, "warmup", 0, "")
+	flags.IntVarP(&p.Conns, "conns", "c", 0, "")
+	flags.DurationVar(&p.Grace, "grace", 0, "")
+	flags.StringVar(&o.slo, "slo", "", "")
+	flags.BoolVar(&o.findMax, "find-max", false, "")
+	flags.DurationVar(&o.window, "window", 5*time.Second, "")
+	flags.StringVar(&o.targets, "targets", "", "")
+	flags.StringVarP(&o.method, "method", "X", "", "")
+	flags.StringArrayVarP(&o.headers, "header", "H", nil, "")
+	flags.StringVarP(&o.data, "data", "d", "", "")
+	flags.StringVar(&o.contentType, "content-type", "", "")
+	flags.StringVar(&o.user, "user", "", "")
+	flags.DurationVar(&c.Timeout, "timeout", 20*time.Second, "")
+	flags.IntVar(&c.Redirects, "redirects", 0, "")
+	flags.BoolVar(&c.NoKeepAlive, "no-keepalive", false, "")
+	flags.BoolVar(&c.NoCompression, "no-compression", false, "")
+	flags.StringVar(&o.http2, "http2", "auto", "")
+	flags.StringVar(&c.Host, "host", "", "")
+	flags.StringVar(&c.Unix, "unix", "", "")
+	flags.StringVar(&c.Proxy, "proxy", "", "")
+	flags.BoolVar(&o.insecure, "insecure", false, "")
+	flags.StringVar(&o.cacert, "cacert", "", "")
+	flags.StringVar(&o.cert, "cert", "", "")
+	flags.StringVar(&o.key, "key", "", "")
+	flags.StringVar(&o.engine, "engine", "auto", "")
+	flags.IntVar(&o.serverPID, "server-pid", 0, "")
+	flags.StringVar(&o.pin, "pin", "", "")
+	flags.BoolVar(&o.realtime, "realtime", true, "")
+	flags.StringArrayVarP(&o.outputs, "output", "o", nil, "")
+	flags.BoolVar(&o.json, "json", false, "")
+	flags.BoolVar(&o.csv, "csv", false, "")
+	flags.BoolVar(&o.hgrm, "hgrm", false, "")
+}
+
+// Where the command line leaves it open.
+const (
+	defaultRate = 50
+	defaultFor  = 10 * time.Second
+)
+
+const loadExample = "unthrottle load http://localhost:8080/ --rate 500 --for 30s"
+
+// parse makes a plan of the flags.
+func (o *loadOptions) parse(flags *pflag.FlagSet, args []string) (slo *load.SLO, err error) {
+	p := &o.plan
+	if err := o.parseLoad(flags); err != nil {
+		return nil, err
+	}
+	if o.slo != "" {
+		s, err := load.ParseSLO(o.slo)
+		if err != nil {
+			return nil, usage("--slo p99=50ms,errors=0.1%", "--slo: %w", err)
+		}
+		slo, p.Within = &s, s.Within()
+	}
+	if o.findMax && slo == nil {
+		return nil, usage("unthrottle load URL --find-max --slo p99=50ms", "--find-max looks for the highest rate that holds an SLO, and there is none")
+	}
+	if o.json && o.csv || o.json && o.hgrm || o.csv && o.hgrm {
+		return nil, usage("one of them, and -o FILE for the others", "--json, --csv and --hgrm exclude each other")
+	}
+	switch o.http2 {
+	case "auto":
+	case "on":
+		p.Client.HTTP2 = load.HTTP2Only
+	case "off":
+		p.Client.HTTP2 = load.HTTP2Never
+	default:
+		return nil, usage("write --http2=auto, on or off", "--http2=%s is none of its values", o.http2)
+	}
+	switch o.engine {
+	case "auto":
+	case "lean", "net/http":
+		p.Client.Engine = load.Engine(o.engine)
+	default:
+		return nil, usage("write --engine=auto, lean or net/http", "--engine=%s is none of its values", o.engine)
+	}
+	if p.Client.TLS, err = o.tls(); err != nil {
+		return nil, err
+	}
+	p.Targets, err = o.parseTargets(flags, args)
+	return slo, err
+}
+
+// parseLoad reads how much is to be sent.
+func (o *loadOptions) parseLoad(flags *pflag.FlagSet) error {
+	p := &o.plan
+	var err error
+	closed := flags.Changed("conns") && o.rate == "" && !o.findMax
+	switch {
+	case o.rate != "":
+		if p.Rate, err = parseRate(o.rate); err != nil {
+			return usage("--rate 500, or --rate 20K", "--rate: %w", err)
+		}
+	case !closed:
+		p.Rate = defaultRate
+	}
+	if p.Duration == 0 && p.Requests == 0 {
+		p.Duration = defaultFor
+	}
+	switch load.Arrivals(o.arrivals) {
+	case load.Poisson, load.Constant:
+		p.Arrivals = load.Arrivals(o.arrivals)
+	default:
+		return usage("write --arrivals=poisson or const", "--arrivals=%s is none of its values", o.arrivals)
+	}
+	if closed && flags.Changed("arrivals") {
+		return usage("add --rate", "--arrivals says how the requests of a rate are spread, and without --rate there is none")
+	}
+	for name, negative := range map[string]bool{
+		"for": p.Duration < 0, "requests": p.Requests < 0, "warmup": p.WarmUp < 0, "conns": p.Conns < 0, "grace": p.Grace < 0,
+		"timeout": p.Client.Timeout < 0, "redirects": p.Client.Redirects < 0, "window": o.window <= 0,
+	} {
+		if negative || flags.Changed(name) && (name == "for" && p.Duration == 0 || name == "requests" && p.Requests == 0 || name == "conns" && p.Conns == 0) {
+			return usage(loadExample, "--%s=%s makes no sense", name, flags.Lookup(name).Value)
+		}
+	}
+	if !flags.Changed("seed") {
+		p.Seed = rand.Uint64() >> 32 // short enough to be typed
+	}
+	return nil
+}
+
+// parseRate reads 500, 0.5, 20K.
+func parseRate(text string) (float64, error) {
+	digits, factor := text, 1.0
+	if n := len(text); n > 0 {
+		switch text[n-1] {
+		case 'k', 'K':
+			digits, factor = text[:n-1], 1e3
+		case 'm', 'M':
+			digits, factor = text[:n-1], 1e6
+		}
+	}
+	v, err := strconv.ParseFloat(strings.TrimSuffix(digits, "/s"), 64)
+	if v *= factor; err != nil || !(v > 0 && v <= 1e7) {
+		return 0, fmt.Errorf("%q is no number of requests a second such as 500", text)
+	}
+	return v, nil
+}
+
+func (o *loadOptions) parseTargets(flags *pflag.FlagSet, args []string) ([]load.Target, error) {
+	switch {
+	case len(args) > 1:
+		return nil, usage(loadExample, "load wants one URL, got %d; --targets takes a file of several", len(args))
+	case len(args) == 0 && o.targets == "":
+		return nil, usage(loadExample, "no URL given")
+	case len(args) == 1 && o.targets != "":
+		return nil, usage("leave out one of them", "a URL and --targets exclude each other")
+	}
+	common, err := o.parseHeaders()
+	if err != nil {
+		return nil, err
+	}
+	if o.targets != "" {
+		if o.method != "" || o.data != "" {
+			return nil, usage("write them into the file", "--method and --data don't go with --targets")
+		}
+		data, err := readInput(o.targets, os.Stdin)
+		if err != nil {
+			return nil, withHint(fmt.Errorf("reading the targets: %w", err), "--targets wants a file such as: GET http://localhost:8080/")
+		}
+		dir := filepath.Dir(o.targets)
+		targets, err := load.ParseTargets(data, func(name string) ([]byte, error) {
+			if !filepath.IsAbs(name) {
+				name = filepath.Join(dir, name)
+			}
+			return os.ReadFile(name)
+		})
+		if err != nil {
+			return nil, usage("each line a JSON object with a url, or as vegeta has it: GET http://localhost:8080/", "%s: %w", o.targets, err)
+		}
+		for i := range targets {
+			targets[i].Header = append(slices.Clone(common), targets[i].Header...)
+		}
+		return targets, nil
+	}
+	t := load.Target{Method: strings.ToUpper(o.method), URL: args[0], Header: common, Body: []byte(o.data)}
+	if !strings.Contains(t.URL, "://") {
+		t.URL = "http://" + t.URL
+	}
+	if name, isFile := strings.CutPrefix(o.data, "@"); isFile {
+		if t.Body, err = readInput(name, os.Stdin); err != nil {
+			return nil, withHint(fmt.Errorf("reading the body: %w", err), "--data @FILE reads it from a file")
+		}
+	}
+	if t.Method == "" && flags.Changed("data") {
+		t.Method = "POST"
+	}
+	return []load.Target{t}, nil
+}
+
+// readInput reads a file, or stdin for "-".
+func readInput(name string, stdin io.Reader) ([]byte, error) {
+	if name == "-" {
+		return io.ReadAll(stdin)
+	}
+	return os.ReadFile(name)
+}
+
+func (o *loadOptions) parseHeaders() (fields [][2]string, err error) {
+	if o.contentType != "" {
+		fields = append(fields, [2]string{"Content-Type", o.contentType})
+	}
+	if o.user != "" {
+		if !strings.Contains(o.user, ":") {
+			return nil, usage("--user name:password", "--user has no colon between name and password")
+		}
+		fields = append(fields, [2]string{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte(o.user))})
+	}
+	for _, h := range o.headers {
+		name, value, ok := strings.Cut(h, ":")
+		if !ok || strings.TrimSpace(name) == "" || strings.ContainsAny(h, "\r\n") {
+			return nil, usage(`--header "Accept: text/plain"`, "--header %q is no header field", h)
+		}
+		fields = append(fields, [2]string{strings.TrimSpace(name), strings.TrimSpace(value)})
+	}
+	return fields, nil
+}
+
+func (o *loadOptions) tls() (*tls.Config, error) {
+	if !o.insecure && o.cacert == "" && o.cert == "" && o.key == "" {
+		return nil, nil
+	}
+	c := &tls.Config{InsecureSkipVerify: o.insecure}
+	if o.cacert != "" {
+		data, err := os.ReadFile(o.cacert)
+		if err != nil {
+			return nil, fmt.Errorf("reading --cacert: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(data) {
+			return nil, fmt.Errorf("%s holds no certificate in PEM form", o.cacert)
+		}
+	}
+	if o.cert != "" || o.key != "" {
+		pair, err := tls.LoadX509KeyPair(o.cert, o.key)
+		if err != nil {
+			return nil, withHint(fmt.Errorf("reading --cert and --key: %w", err), "both are needed, in PEM form")
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}
+
+// A loader runs the verb.
+type loader struct {
+	stdio IO
+	o     *loadOptions
+	slo   *load.SLO
+	style render.Style
+
+	files []*loadFile
+	rows  []*csv.Writer // of requests, to be written as they are done
+	pid   int           // of the server; 0: not known
+
+	realtime bool // the generator's threads have real-time priority
+	warn     []string
+}
+
+// loadFile is a result that is to be written.
+type loadFile struct {
+	out   *output
+	write func(io.Writer, *report.Load, render.Style) error // nil: rows
+}
+
+// loadFormats are what a load's document can be written as.
+func loadFormats() map[string]func(io.Writer, *report.Load, render.Style) error {
+	plain := func(f func(io.Writer, *report.Load) error) func(io.Writer, *report.Load, render.Style) error {
+		return func(w io.Writer, d *report.Load, _ render.Style) error { return f(w, d) }
+	}
+	return map[string]func(io.Writer, *report.Load, render.Style) error{
+		"text": render.LoadText,
+		"json": plain(func(w io.Writer, d *report.Load) error { return report.WriteJSON(w, d) }),
+		"html": plain(render.LoadHTML),
+		"md":   plain(render.LoadMarkdown),
+		"hgrm": plain(render.LoadHGRM),
+	}
+}
+
+func (l *loader) run(ctx context.Context) (err error) {
+	if err := l.open(); err != nil {
+		return l.finish(err)
+	}
+	if err := pin(l.o.pin); err != nil {
+		return l.finish(err)
+	}
+	l.realtime = l.o.plan.Rate > 0 && l.o.realtime && load.Prompt()
+	l.findServer()
+	var doc report.Load
+	if l.o.findMax {
+		doc, err = l.findMax(ctx)
+	} else {
+		doc, err = l.once(ctx)
+	}
+	if err != nil {
+		return l.finish(err)
+	}
+	doc.Header = newHeader("load")
+	doc.Command = l.command()
+	doc.Warnings = append(doc.Warnings, l.warn...)
+	doc.Realtime = l.realtime
+	for _, f := range l.files {
+		if f.write != nil && err == nil {
+			err = f.write(f.out.w, &doc, l.style)
+		}
+	}
+	if err = l.finish(err); err != nil {
+		return err
+	}
+	return outcomeOf(&doc)
+}
+
+// outcomeOf is how the verb ends when everything has been written.
+func outcomeOf(d *report.Load) error {
+	switch {
+	case d.Stopped:
+		return exitCode{exitInterrupted, nil}
+	case d.SLO != nil && d.Search == nil && !d.SLO.Held:
+		return exitCode{exitFindings, nil}
+	case d.Search != nil && d.Search.Sustains == 0:
+		return exitCode{exitFindings, nil}
+	case d.Search == nil && d.Requests > 0 && len(d.Statuses) == 0:
+		cause := "nothing came back"
+		if len(d.Causes) > 0 {
+			cause = d.Causes[0].Cause
+		}
+		return withHint(fmt.Errorf("no request was answered: %s", cause), "does the server run, and is the URL right?")
+	}
+	return nil
+}
+
+// command is the command line that repeats it.
+func (l *loader) command() []string {
+	command := append([]string{"unthrottle"}, l.stdio.Args...)
+	if !slices.ContainsFunc(command, func(s string) bool { return strings.HasPrefix(s, "--seed") }) {
+		command = append(command, "--seed", strconv.FormatUint(l.o.plan.Seed, 10))
+	}
+	return command
+}
+
+// open opens all files before anything is sent.
+func (l *loader) open() error {
+	all := loadFormats()
+	to := func(path, format string) error {
+		out, err := newOutput(path, l.stdio.Out)
+		if err != nil {
+			return err
+		}
+		f := &loadFile{out: out, write: all[format]}
+		l.files = append(l.files, f)
+		if format == "csv" {
+			w := csv.NewWriter(out.w)
+			l.rows = append(l.rows, w)
+			return w.Write(rowNames)
+		}
+		return nil
+	}
+	screen := "text"
+	switch {
+	case l.o.json:
+		screen = "json"
+	case l.o.csv:
+		screen = "csv"
+	case l.o.hgrm:
+		screen = "hgrm"
+	}
+	for _, path := range l.o.outputs {
+		format := strings.TrimPrefix(strings.ToLower(filepath.Ext(path)), ".")
+		if _, known := all[format]; !known && format != "csv" || format == "text" {
+			if screen == "text" {
+				return usage("end its name in .json, .html, .md, .csv or .hgrm", "-o %s: its name does not tell its format", path)
+			}
+			format, screen = screen, "" // as --json -o FILE means it
+		}
+		if err := to(path, format); err != nil {
+			return err
+		}
+	}
+	if screen == "" {
+		return nil
+	}
+	return to("", screen)
+}
+
+// finish closes all files.
+func (l *loader) finish(err error) error {
+	for _, w := range l.rows {
+		if w.Flush(); err == nil {
+			err = w.Error()
+		}
+	}
+	for _, f := range l.files {
+		err = f.out.finish(err)
+	}
+	return err
+}
+
+var rowNames = []string{"target", "due", "sent", "done", "response", "service", "lag", "pacer_late", "status", "bytes", "error"}
+
+// row is a request, with its times in seconds.
+func row(s *load.Sample) []string {
+	seconds := func(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', 9, 64) }
+	sent, service, lag, text := "", "", s.Done-s.Intended, ""
+	if s.Sent >= 0 {
+		sent, service, lag = seconds(s.Sent), seconds(s.Service()), s.Sent-s.Intended
+	}
+	if s.Err != nil {
+		text = s.Err.Error()
+	}
+	return []string{
+		strconv.Itoa(s.Target), seconds(s.Intended), sent, seconds(s.Done), seconds(s.Response()), service, seconds(lag),
+		seconds(s.Ready - s.Intended), strconv.Itoa(s.Status), strconv.FormatInt(s.Bytes, 10), text,
+	}
+}
+
+// once runs the plan.
+func (l *loader) once(ctx context.Context) (report.Load, error) {
+	plan := l.o.plan
+	if len(l.rows) > 0 {
+		plan.Each = func(s *load.Sample) {
+			for _, w := range l.rows {
+				w.Write(row(s)) // an error stays with the writer
+			}
+		}
+	}
+	p := newProgress(l.stdio, l.o.json || l.o.csv || l.o.hgrm)
+	res, readings, limit, err := l.send(ctx, plan, p)
+	p.done()
+	if err != nil {
+		return report.Load{}, err
+	}
+	doc := report.NewLoad(res, l.slo)
+	if l.pid != 0 {
+		doc.AddServer(l.pid, l.name(), limit, readings, res)
+	}
+	return doc, nil
+}
+
+// send runs a plan to its end, with the server's counters read meanwhile.
+func (l *loader) send(ctx context.Context, plan load.Plan, p *progress) (*load.Result, []meter.Reading, cgroup.Limits, error) {
+	run, err := load.Start(ctx, plan)
+	if err != nil {
+		return nil, nil, cgroup.Limits{}, usage(loadExample, "%w", err)
+	}
+	var m *meter.Meter
+	if l.pid != 0 {
+		m = meter.Start("", l.pid, 200*time.Millisecond)
+	}
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	for ended := false; !ended; {
+		select {
+		case <-run.Ended():
+			ended = true
+		case <-tick.C:
+			p.live(run.Live(), plan)
+		}
+	}
+	var readings []meter.Reading
+	var limit cgroup.Limits
+	if m != nil {
+		readings, limit = m.Stop(), m.Limit
+	}
+	res := run.Wait()
+	res.Invalid = append(res.Invalid, l.ownLimit(limit)...)
+	if res.OurFault && !l.realtime && plan.Rate > 0 {
+		l.warnOnce("the generator had to wait for CPUs that others used: as root or with CAP_SYS_NICE it has real-time priority, and --pin gives it CPUs of its own")
+	}
+	return res, readings, limit, nil
+}
+
+func (l *loader) warnOnce(text string) {
+	if !slices.Contains(l.warn, text) {
+		l.warn = append(l.warn, text)
+	}
+}
+
+func (l *loader) name() string {
+	p, err := procs.Read("", l.pid)
+	if err != nil {
+		return ""
+	}
+	return p.Name
+}
+
+// ownLimit tells if the generator is in the group whose limit is the server's: then it has measured itself.
+func (l *loader) ownLimit(server cgroup.Limits) []string {
+	if own := cgroup.Read(cgroup.Source{}); server.State == cgroup.Limited && own.State == cgroup.Limited && own.From == server.From {
+		return []string{"the generator is in the same limited group as the server: each takes the other's CPU time"}
+	}
+	return nil
+}
+
+// findServer looks for the process whose throttling is to be shown.
+func (l *loader) findServer() {
+	if l.o.pidGiven {
+		l.pid = l.o.serverPID
+		if _, err := procs.Read("", l.pid); err != nil && l.pid != 0 {
+			l.warn = append(l.warn, fmt.Sprintf("--server-pid: %v: its throttling is not shown", err))
+			l.pid = 0
+		}
+		return
+	}
+	for _, t := range l.o.plan.Targets {
+		u, err := url.Parse(t.URL)
+		if err != nil || l.o.plan.Client.Unix != "" || l.o.plan.Client.Proxy != "" || !isLocal(u.Hostname()) {
+			continue
+		}
+		port, err := strconv.Atoi(u.Port())
+		if err != nil {
+			port = map[string]int{"http": 80, "https": 443}[u.Scheme]
+		}
+		if pid, err := procs.Listener("", port); err == nil {
+			l.pid = pid
+			return
+		}
+	}
+}
+
+// isLocal reports whether a host is this one.
+func isLocal(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	if ip == nil {
+		return false
+	}
+	if ip.IsLoopback() {
+		return true
+	}
+	own, _ := net.InterfaceAddrs()
+	return slices.ContainsFunc(own, func(a net.Addr) bool {
+		n, ok := a.(*net.IPNet)
+		return ok && n.IP.Equal(ip)
+	})
+}
+
+// pin binds the generator to CPUs.
+func pin(list string) error {
+	if list == "" {
+		return nil
+	}
+	cpus, err := runner.ParseCpuset(list)
+	if err != nil {
+		return usage("--pin 1, or --pin 0-3", "--pin: %w", err)
+	}
+	if err := load.Pin(cpus); err != nil {
+		return fmt.Errorf("--pin %s: %w", list, err)
+	}
+	return nil
+}
+
+// findMax looks for the highest rate that holds the SLO.
+func (l *loader) findMax(ctx context.Context) (report.Load, error) {
+	config := search.Config{Seed: l.o.plan.Seed}
+	if l.o.rate != "" {
+		config.Start = l.o.plan.Rate
+	}
+	m, err := search.NewMaxRate(config)
+	if err != nil {
+		return report.Load{}, usage("--rate is where the search starts", "%w", err)
+	}
+	var windows []report.LoadWindow
+	var best report.Load // the last window at a rate that held
+	p := newProgress(l.stdio, l.o.json || l.o.hgrm)
+	for ctx.Err() == nil {
+		step, more := m.Next()
+		if !more {
+			break
+		}
+		plan := l.o.plan
+		plan.Rate, plan.Duration, plan.Requests = step.Rate, l.o.window, 0
+		plan.Seed += uint64(len(windows))
+		res, readings, limit, err := l.send(ctx, plan, p)
+		if err != nil {
+			return report.Load{}, err
+		}
+		if res.Stopped {
+			break
+		}
+		doc := report.NewLoad(res, l.slo)
+		if l.pid != 0 {
+			doc.AddServer(l.pid, l.name(), limit, readings, res)
+		}
+		w := report.NewLoadWindow(string(step.Phase), step.Rate, &doc, res.OurFault)
+		windows = append(windows, w)
+		if err := m.Observe(search.Observation{Rate: step.Rate, Held: w.Held, Valid: w.Valid}); err != nil {
+			return report.Load{}, err
+		}
+		if best.RateAsked == nil || w.Held && step.Rate >= *best.RateAsked {
+			best = doc
+		}
+		p.window(w, step.Left)
+	}
+	p.done()
+	if len(windows) == 0 {
+		return report.Load{}, errors.New("interrupted before the first window was over")
+	}
+	answer := m.Answer()
+	best.Search = &report.LoadSearch{
+		Text: answer.String(), Sustains: answer.Sustained.Rate, Fails: answer.Failing.Rate, Windows: windows,
+	}
+	best.Stopped = !answer.Done
+	return best, nil
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/unthrottle/unthrottle/internal/kerneltest"
+)
+
+// TestKernelLoad loads the demo server under a limit: the load's document has what the kernel counted of the server.
+func TestKernelLoad(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := kerneltest.New(t)
+	server := unthrottle(t, g, "run", "--quiet", "--limit-with=cgroup", "--cpus", "0.3", "--", self, "serve", "--listen", "127.0.0.1:0")
+	stderr, err := server.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer server.Wait()
+	defer server.Process.Signal(syscall.SIGTERM)
+	line, err := bufio.NewReader(stderr).ReadString('\n')
+	_, url, ok := strings.Cut(strings.TrimSpace(line), "listening on ")
+	if err != nil || !ok {
+		t.Fatalf("%q, %v", line, err)
+	}
+	client := exec.Command(self, "load", url+"/work?cpu=5ms", "--rate", "100", "--for", "2s", "--json")
+	client.Env = append(os.Environ(), asCommand+"=1")
+	out, err := client.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d struct {
+		Requests int64 `json:"requests"`
+		Failed   int64 `json:"failed"`
+		Server   *struct {
+			LimitCPUs     float64 `json:"limit_cpus"`
+			Period        float64 `json:"period_seconds"`
+			Periods       int64   `json:"periods"`
+			Throttled     int64   `json:"throttled_periods"`
+			CPUPerRequest float64 `json:"cpu_seconds_per_request"`
+		} `json:"server"`
+		Response struct {
+			P50 float64 `json:"p50"`
+		} `json:"response"`
+		Axis []struct {
+			Throttled *int64 `json:"throttled_periods"`
+		} `json:"axis"`
+	}
+	if err := json.Unmarshal(out, &d); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	// 100 requests of 5 ms a second want 0.5 CPU: with 0.3 the server falls behind, and is throttled in nearly every period.
+	if d.Requests != 200 || d.Failed != 0 || d.Server == nil {
+		t.Fatalf("%s", out)
+	}
+	if s := d.Server; s.LimitCPUs != 0.3 || s.Period != 0.1 || s.Periods < 15 || s.Throttled < s.Periods/2 || s.CPUPerRequest < 0.002 {
+		t.Errorf("the server: %+v", *s)
+	}
+	if d.Response.P50 < 0.05 {
+		t.Errorf("half of the requests took less than %v s, with a server that falls behind", d.Response.P50)
+	}
+	counted := false
+	for _, step := range d.Axis {
+		counted = counted || step.Throttled != nil && *step.Throttled > 0
+	}
+	if !counted {
+		t.Error("no step of the axis has throttled periods")
+	}
+}
