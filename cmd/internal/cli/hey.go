@@ -47,7 +47,8 @@ func runHey(cmd *cobra.Command, stdio IO, o hey.Options) error {
 		runtime.GOMAXPROCS(o.CPUs)
 	}
 	c := hey.NewCollector(o)
-	o.Plan.Each = c.Add
+	o.Plan.Each, o.Plan.Phases = c.Add, true
+	relaxGC(stdio)
 	run, err := load.Start(cmd.Context(), o.Plan)
 	if err != nil {
 		return exitCode{exitFailed, err}

@@ -36,6 +36,7 @@ type Plan struct {
 	Within time.Duration // what counts as good is a success within that time; 0: every success
 	Client Client
 	Each   func(*Sample) // called for every request that is done, one at a time; nil: nobody wants to know
+	Phases bool          // fill in Sample.Phases
 }
 
 // Arrivals are how the requests of an open loop are spread over time.

@@ -24,6 +24,7 @@ func newTransport(c Client, conns int) (*http.Transport, error) {
 		MaxIdleConns:           0,
 		Protocols:              new(http.Protocols),
 		MaxResponseHeaderBytes: maxHead,
+		TLSHandshakeTimeout:    c.Timeout,
 	}
 	switch c.HTTP2 {
 	case HTTP2Only:
@@ -44,9 +45,11 @@ func newTransport(c Client, conns int) (*http.Transport, error) {
 		}
 		t.Proxy = http.ProxyURL(u)
 	}
+	dialer := &net.Dialer{Timeout: c.Timeout}
+	t.DialContext = dialer.DialContext
 	if c.Unix != "" {
 		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", c.Unix)
+			return dialer.DialContext(ctx, "unix", c.Unix)
 		}
 	}
 	return t, nil
@@ -151,14 +154,10 @@ func (c *httpConn) do() (o outcome) {
 	if err != nil {
 		return outcome{at: r.now(), err: err}
 	}
-	timeout := r.plan.Client.Timeout
-	if timeout > 0 {
-		c.timer.Reset(timeout)
-	}
 	o.status, o.bytes, err = c.roundTrip(req)
 	o.at = r.now()
 	o.sent, o.phases = time.Duration(c.trace.got.Load()), c.trace.phases(o.at)
-	inTime := timeout == 0 || c.timer.Stop() && !c.late.Load()
+	inTime := r.plan.Client.Timeout == 0 || o.sent == 0 || c.timer.Stop() && !c.late.Load()
 	switch {
 	case err == nil:
 	case r.ctx.Err() != nil:
@@ -236,18 +235,14 @@ func (t *trace) reset() {
 	t.fresh.Store(false)
 }
 
+// hooks note when a connection is there, and the rest only where somebody wants to know it: each takes some time.
 func (l *lifetime) hooks(r *Run) *httptrace.ClientTrace {
 	t := &l.trace
 	note := func(v *atomic.Int64) { v.Store(int64(r.now())) }
-	return &httptrace.ClientTrace{
-		GetConn:  func(string) { note(&t.asked) },
-		DNSStart: func(httptrace.DNSStartInfo) { note(&t.looking) },
-		DNSDone:  func(httptrace.DNSDoneInfo) { note(&t.lookup) },
+	hooks := &httptrace.ClientTrace{
 		GotConn: func(info httptrace.GotConnInfo) {
-			timeout := r.plan.Client.Timeout // counts from now on
-			if timeout > 0 && !l.timer.Reset(timeout) {
-				l.late.Store(true) // it has passed
-				return
+			if timeout := r.plan.Client.Timeout; timeout > 0 {
+				l.timer.Reset(timeout) // before, there are the dialer's and TLS's
 			}
 			t.fresh.Store(!info.Reused)
 			if !info.Reused {
@@ -255,9 +250,15 @@ func (l *lifetime) hooks(r *Run) *httptrace.ClientTrace {
 			}
 			note(&t.got)
 		},
-		WroteRequest:         func(httptrace.WroteRequestInfo) { note(&t.wrote) },
-		GotFirstResponseByte: func() { note(&t.first) },
 	}
+	if r.plan.Phases {
+		hooks.GetConn = func(string) { note(&t.asked) }
+		hooks.DNSStart = func(httptrace.DNSStartInfo) { note(&t.looking) }
+		hooks.DNSDone = func(httptrace.DNSDoneInfo) { note(&t.lookup) }
+		hooks.WroteRequest = func(httptrace.WroteRequestInfo) { note(&t.wrote) }
+		hooks.GotFirstResponseByte = func() { note(&t.first) }
+	}
+	return hooks
 }
 
 func (t *trace) phases(at time.Duration) (p Phases) {

@@ -31,6 +31,7 @@ type Run struct {
 	until   time.Duration
 	choice  *choice
 	timer   *timer
+	early   time.Duration   // how late the timer wakes, usually; the pacer's own
 	ctx     context.Context // ends when connections shall
 	abandon context.CancelFunc
 	running sync.WaitGroup // connections
@@ -235,8 +236,30 @@ func (r *Run) noteDrained() {
 	}
 }
 
-// tooShort is a wait that is over before a timer would be set.
-const tooShort = 5 * time.Microsecond
+const (
+	tooShort = 5 * time.Microsecond   // a wait that is over before a timer would be set
+	maxEarly = 200 * time.Microsecond // by which a timer is set before the time
+)
+
+// await waits until a request is due. A timer wakes late, by an amount that is much the same from one time to the next: so
+// it is set earlier by that, and what is left is waited for by looking at the clock. It returns false if it was stopped.
+func (r *Run) await(at time.Duration) bool {
+	for {
+		now := r.now()
+		wait := at - now - r.early
+		if wait <= tooShort {
+			break
+		}
+		if !r.timer.sleep(wait) {
+			return false
+		}
+		late := min(r.now()-now-wait, maxEarly)
+		r.early = max(0, r.early+(late-r.early)/8)
+	}
+	for r.now() < at {
+	}
+	return true
+}
 
 // follow gives out what a schedule says. It returns false if it was stopped.
 func (r *Run) follow(s *schedule, from time.Duration) bool {
@@ -246,12 +269,7 @@ func (r *Run) follow(s *schedule, from time.Duration) bool {
 			return true
 		}
 		at += from
-		for wait := at - r.now(); wait > tooShort; wait = at - r.now() {
-			if !r.timer.sleep(wait) {
-				return false
-			}
-		}
-		if !r.dispatch(at) {
+		if !r.await(at) || !r.dispatch(at) {
 			return false
 		}
 	}
