@@ -693,7 +693,8 @@ func (l *loader) findMax(ctx context.Context) (report.Load, error) {
 		return report.Load{}, usage("--rate is where the search starts", "%w", err)
 	}
 	var windows []report.LoadWindow
-	var best report.Load // the last window at a rate that held
+	held := map[float64]report.Load{} // the last window of each rate that held in it
+	var best report.Load              // the one with the highest rate
 	p := newProgress(l.stdio, l.o.json || l.o.hgrm)
 	for ctx.Err() == nil {
 		step, more := m.Next()
@@ -719,6 +720,9 @@ func (l *loader) findMax(ctx context.Context) (report.Load, error) {
 		if err := m.Observe(search.Observation{Rate: step.Rate, Held: w.Held, Valid: w.Valid}); err != nil {
 			return report.Load{}, err
 		}
+		if w.Held {
+			held[step.Rate] = doc
+		}
 		if best.RateAsked == nil || w.Held && step.Rate >= *best.RateAsked {
 			best = doc
 		}
@@ -729,6 +733,9 @@ func (l *loader) findMax(ctx context.Context) (report.Load, error) {
 		return report.Load{}, errors.New("interrupted before the first window was over")
 	}
 	answer := m.Answer()
+	if doc, ok := held[answer.Sustained.Rate]; ok {
+		best = doc
+	}
 	best.Search = &report.LoadSearch{
 		Text: answer.String(), Sustains: answer.Sustained.Rate, Fails: answer.Failing.Rate, Windows: windows,
 	}
