@@ -29,6 +29,7 @@ var order = []string{
 	module + "/cmd/internal/lab",
 	module + "/cmd/internal/emulate",
 	module + "/cmd/internal/runner",
+	module + "/cmd/internal/service",
 	module + "/cmd/internal/trial",
 	module + "/cmd/internal/load",
 	module + "/cmd/internal/meter",

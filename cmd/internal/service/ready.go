@@ -1,0 +1,148 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Ready tells when a server is ready. One of its fields is set; none: as soon as it has started.
+type Ready struct {
+	URL     string         // it answers with a status below 500
+	Address string         // it takes connections there
+	Line    *regexp.Regexp // it has written a line that matches
+	After   time.Duration  // so long after its start
+}
+
+// ParseReady reads http://localhost:8080/healthz, 8080 or :8080 or localhost:8080, 2s, and takes anything else as a regular
+// expression for a line of the output.
+func ParseReady(text string) (Ready, error) {
+	if strings.HasPrefix(text, "http://") || strings.HasPrefix(text, "https://") {
+		if _, err := http.NewRequest(http.MethodGet, text, nil); err != nil {
+			return Ready{}, fmt.Errorf("%q is no URL: %w", text, err)
+		}
+		return Ready{URL: text}, nil
+	}
+	if host, port, err := net.SplitHostPort(text); err == nil || isPort(text) {
+		if err != nil {
+			port = text
+		}
+		if host == "" {
+			host = "localhost"
+		}
+		if isPort(port) {
+			return Ready{Address: net.JoinHostPort(host, port)}, nil
+		}
+	}
+	if d, err := time.ParseDuration(text); err == nil {
+		if d < 0 {
+			return Ready{}, fmt.Errorf("%q: a server is not ready before it starts", text)
+		}
+		return Ready{After: d}, nil
+	}
+	line, err := regexp.Compile(text)
+	if err != nil || text == "" {
+		return Ready{}, fmt.Errorf("%q is no URL, port, time or regular expression", text)
+	}
+	return Ready{Line: line}, nil
+}
+
+func isPort(text string) bool {
+	n, err := strconv.ParseUint(text, 10, 16)
+	return err == nil && n > 0
+}
+
+func (r Ready) String() string {
+	switch {
+	case r.URL != "":
+		return r.URL + " did not answer"
+	case r.Address != "":
+		return "nothing listened on " + r.Address
+	case r.Line != nil:
+		return fmt.Sprintf("no line matched %q", r.Line)
+	}
+	return fmt.Sprintf("after %v", r.After)
+}
+
+// free checks that nobody is there yet: another process would answer in the server's place, and be measured.
+func (r Ready) free(ctx context.Context) error {
+	var taken bool
+	switch {
+	case r.URL != "":
+		taken = answers(ctx, r.URL)
+	case r.Address != "":
+		taken = connects(ctx, r.Address)
+	}
+	if taken {
+		return fmt.Errorf("something answers at %s%s before the server was started: is it still running from before?", r.URL, r.Address)
+	}
+	return nil
+}
+
+// await waits until a server is ready. It returns false if ctx is done before.
+func (r Ready) await(ctx context.Context, output *tail) bool {
+	if r.Line != nil {
+		select {
+		case <-output.matched:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+	if r.URL == "" && r.Address == "" {
+		select {
+		case <-time.After(r.After):
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+	tick := time.NewTicker(poll)
+	defer tick.Stop()
+	for {
+		if r.URL != "" && answers(ctx, r.URL) || r.Address != "" && connects(ctx, r.Address) {
+			return true
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// line is what the output is searched for; nil: nothing.
+func (r Ready) line(text []byte) bool { return r.Line != nil && r.Line.Match(text) }
+
+const askFor = 5 * time.Second
+
+func answers(ctx context.Context, url string) bool {
+	ctx, cancel := context.WithTimeout(ctx, askFor)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return false
+	}
+	t := &http.Transport{DisableKeepAlives: true}
+	res, err := t.RoundTrip(req)
+	if err != nil {
+		return false
+	}
+	res.Body.Close()
+	return res.StatusCode < http.StatusInternalServerError
+}
+
+func connects(ctx context.Context, address string) bool {
+	d := net.Dialer{Timeout: askFor}
+	c, err := d.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return false
+	}
+	c.Close()
+	return true
+}

@@ -1,0 +1,248 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/runner"
+)
+
+// asServer in the environment makes the test binary a server of a kind.
+const asServer = "SERVICE_TEST_SERVER"
+
+func TestMain(m *testing.M) {
+	if kind := os.Getenv(asServer); kind != "" {
+		serve(kind, os.Args[1])
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func serve(kind, address string) {
+	switch kind {
+	case "crash":
+		fmt.Println("starting")
+		fmt.Fprintln(os.Stderr, "panic: no such table")
+		os.Exit(3)
+	case "mute":
+		time.Sleep(time.Hour)
+	case "deaf":
+		signal.Ignore(syscall.SIGTERM)
+	case "parent":
+		exec.Command("sleep", "1000").Start()
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	fmt.Println("listening on", l.Addr())
+	http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if kind == "dies" {
+			fmt.Println("out of luck")
+			os.Exit(7)
+		}
+		if kind == "errors" {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	}))
+}
+
+// spec is a server of a kind, at a port that is free.
+func spec(t *testing.T, kind string) (s Spec, url string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Spec{Args: []string{self, address}, Env: append(os.Environ(), asServer+"="+kind), With: runner.Auto, Ready: Ready{Address: address}}, "http://" + address + "/"
+}
+
+func TestStart(t *testing.T) {
+	for _, ready := range []string{"URL", "address", "line", "time"} {
+		t.Run(ready, func(t *testing.T) {
+			s, url := spec(t, "good")
+			switch ready {
+			case "URL":
+				s.Ready = Ready{URL: url}
+			case "line":
+				r, err := ParseReady("^listening on .*:[0-9]+$")
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.Ready = r
+			case "time":
+				s.Ready = Ready{After: time.Millisecond}
+			}
+			server, err := Start(t.Context(), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ready != "time" && !answers(t.Context(), url) {
+				t.Error("it is ready and does not answer")
+			}
+			if err := server.Check(); err != nil {
+				t.Error(err)
+			}
+			if _, obeyed := server.Stop(); !obeyed {
+				t.Error("it had to be killed")
+			}
+			if answers(t.Context(), url) {
+				t.Error("it is stopped and answers")
+			}
+		})
+	}
+}
+
+func TestFailures(t *testing.T) {
+	for _, test := range []struct {
+		kind    string
+		ready   string // "": its address
+		timeout time.Duration
+		want    string
+		output  string
+	}{
+		{"crash", "", time.Minute, "ended before it was ready: exit code 3", "panic: no such table"},
+		{"mute", "", 100 * time.Millisecond, "not ready within 100ms (nothing listened on", ""},
+		{"mute", "^ready$", 100 * time.Millisecond, `no line matched "^ready$"`, ""},
+		{"errors", "URL", 200 * time.Millisecond, "did not answer", "listening on"},
+	} {
+		t.Run(test.kind, func(t *testing.T) {
+			s, url := spec(t, test.kind)
+			s.Timeout = test.timeout
+			if test.ready == "URL" {
+				s.Ready = Ready{URL: url}
+			} else if test.ready != "" {
+				s.Ready, _ = ParseReady(test.ready)
+			}
+			_, err := Start(t.Context(), s)
+			var failure *Error
+			if !errors.As(err, &failure) || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), test.output) {
+				t.Errorf("got %v, want %q and %q", err, test.want, test.output)
+			}
+		})
+	}
+	s, _ := spec(t, "good")
+	s.Args = []string{"/nosuchprogram"}
+	var missing *runner.CommandError
+	if _, err := Start(t.Context(), s); !errors.As(err, &missing) {
+		t.Errorf("got %v, want an error of the command", err)
+	}
+}
+
+// Somebody else at the address would be measured in the server's place.
+func TestTaken(t *testing.T) {
+	s, _ := spec(t, "good")
+	l, err := net.Listen("tcp", s.Ready.Address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if _, err := Start(t.Context(), s); err == nil || !strings.Contains(err.Error(), "is it still running from before?") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestInterrupted(t *testing.T) {
+	s, _ := spec(t, "mute")
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := Start(ctx, s); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestDeafServer(t *testing.T) {
+	s, url := spec(t, "deaf")
+	s.Grace = 100 * time.Millisecond
+	server, err := Start(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, obeyed := server.Stop()
+	if obeyed || r.Signal == "" || answers(t.Context(), url) {
+		t.Errorf("obeyed %v, ended by %q", obeyed, r.Signal)
+	}
+}
+
+func TestServerThatDies(t *testing.T) {
+	s, url := spec(t, "dies")
+	server, err := Start(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers(t.Context(), url)
+	<-server.Ended()
+	if err := server.Check(); err == nil || !strings.Contains(err.Error(), "exit code 7") || !strings.Contains(err.Error(), "out of luck") {
+		t.Errorf("got %v", err)
+	}
+	server.Stop()
+}
+
+func TestParseReady(t *testing.T) {
+	for _, test := range []struct{ text, want string }{
+		{"http://localhost:8080/healthz", "http://localhost:8080/healthz did not answer"},
+		{"8080", "nothing listened on localhost:8080"},
+		{":8080", "nothing listened on localhost:8080"},
+		{"127.0.0.1:80", "nothing listened on 127.0.0.1:80"},
+		{"2s", "after 2s"},
+		{"listening on", `no line matched "listening on"`},
+		{"ready: true", `no line matched "ready: true"`},
+	} {
+		if r, err := ParseReady(test.text); err != nil || r.String() != test.want {
+			t.Errorf("%q: %v, %v, want %s", test.text, r, err, test.want)
+		}
+	}
+	for _, bad := range []string{"", "-1s", "(", "http://a b/"} {
+		if r, err := ParseReady(bad); err == nil {
+			t.Errorf("%q is taken as %v", bad, r)
+		}
+	}
+}
+
+func TestTail(t *testing.T) {
+	w := newTail(func(line []byte) bool { return string(line) == "ready" })
+	for i := range 30 {
+		fmt.Fprintf(w, "line %d\r\n", i)
+	}
+	fmt.Fprint(w, "rea")
+	select {
+	case <-w.matched:
+		t.Fatal("matched too early")
+	default:
+	}
+	fmt.Fprint(w, "dy")
+	<-w.matched
+	fmt.Fprint(w, strings.Repeat("x", 5000))
+	last := w.last()
+	if len(last) != maxLines+1 || last[0] != "line 10" || len(last[maxLines]) != maxLine {
+		t.Errorf("%d lines, the first %q", len(last), last[0])
+	}
+}
+
+func FuzzParseReady(f *testing.F) {
+	for _, text := range []string{"8080", "http://x/", "2s", "a|b"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if r, err := ParseReady(text); err == nil && r.String() == "" {
+			t.Error("nothing is waited for")
+		}
+	})
+}
