@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -55,12 +56,12 @@ func server(kind string) error {
 	}
 	fmt.Println(l.Addr())
 	return http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		sink += burn(rounds)
+		sink.Add(burn(rounds))
 		w.Write(hello)
 	}))
 }
 
-var sink uint64
+var sink atomic.Uint64
 
 func burn(rounds int) uint64 {
 	x := uint64(88172645463325252)
@@ -78,7 +79,7 @@ func calibrate(d time.Duration) int {
 	best := time.Hour
 	for range 200 {
 		begin := time.Now()
-		sink += burn(rounds)
+		sink.Add(burn(rounds))
 		best = min(best, time.Since(begin))
 	}
 	return int(float64(rounds) * float64(d) / float64(best))

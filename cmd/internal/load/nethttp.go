@@ -241,14 +241,14 @@ func (l *lifetime) hooks(r *Run) *httptrace.ClientTrace {
 	note := func(v *atomic.Int64) { v.Store(int64(r.now())) }
 	hooks := &httptrace.ClientTrace{
 		GotConn: func(info httptrace.GotConnInfo) {
-			if timeout := r.plan.Client.Timeout; timeout > 0 {
-				l.timer.Reset(timeout) // before, there are the dialer's and TLS's
-			}
 			t.fresh.Store(!info.Reused)
 			if !info.Reused {
 				r.opened.Add(1)
 			}
 			note(&t.got)
+			if timeout := r.plan.Client.Timeout; timeout > 0 {
+				l.timer.Reset(timeout) // before, there are the dialer's and TLS's
+			}
 		},
 	}
 	if r.plan.Phases {
