@@ -375,6 +375,7 @@ type loader struct {
 	files []*loadFile
 	rows  []*csv.Writer // of requests, to be written as they are done
 	pid   int           // of the server; 0: not known
+	name  string        // its own
 
 	realtime bool // the generator's threads have real-time priority
 	warn     []string
@@ -555,7 +556,7 @@ func (l *loader) once(ctx context.Context) (report.Load, error) {
 	}
 	doc := report.NewLoad(res, l.slo)
 	if l.pid != 0 {
-		doc.AddServer(l.pid, l.name(), limit, readings, res)
+		doc.AddServer(l.pid, l.name, limit, readings, res)
 	}
 	return doc, nil
 }
@@ -599,14 +600,6 @@ func (l *loader) warnOnce(text string) {
 	}
 }
 
-func (l *loader) name() string {
-	p, err := procs.Read("", l.pid)
-	if err != nil {
-		return ""
-	}
-	return p.Name
-}
-
 // ownLimit tells if the generator is in the group whose limit is the server's: then it has measured itself.
 func (l *loader) ownLimit(server cgroup.Limits) []string {
 	if own := cgroup.Read(cgroup.Source{}); server.State == cgroup.Limited && own.State == cgroup.Limited && own.From == server.From {
@@ -618,10 +611,8 @@ func (l *loader) ownLimit(server cgroup.Limits) []string {
 // findServer looks for the process whose throttling is to be shown.
 func (l *loader) findServer() {
 	if l.o.pidGiven {
-		l.pid = l.o.serverPID
-		if _, err := procs.Read("", l.pid); err != nil && l.pid != 0 {
-			l.warn = append(l.warn, fmt.Sprintf("--server-pid: %v: its throttling is not shown", err))
-			l.pid = 0
+		if l.o.serverPID != 0 {
+			l.setServer(l.o.serverPID)
 		}
 		return
 	}
@@ -635,10 +626,20 @@ func (l *loader) findServer() {
 			port = map[string]int{"http": 80, "https": 443}[u.Scheme]
 		}
 		if pid, err := procs.Listener("", port); err == nil {
-			l.pid = pid
+			l.setServer(pid)
 			return
 		}
 	}
+}
+
+// setServer notes the server, and its name while it lives.
+func (l *loader) setServer(pid int) {
+	p, err := procs.Read("", pid)
+	if err != nil {
+		l.warn = append(l.warn, fmt.Sprintf("the server: %v: its throttling is not shown", err))
+		return
+	}
+	l.pid, l.name = pid, p.Name
 }
 
 // relaxGC lets a generator collect garbage less often: its heap is small, and would be collected many times a second.
@@ -713,7 +714,7 @@ func (l *loader) findMax(ctx context.Context) (report.Load, error) {
 		}
 		doc := report.NewLoad(res, l.slo)
 		if l.pid != 0 {
-			doc.AddServer(l.pid, l.name(), limit, readings, res)
+			doc.AddServer(l.pid, l.name, limit, readings, res)
 		}
 		w := report.NewLoadWindow(string(step.Phase), step.Rate, &doc, res.OurFault)
 		windows = append(windows, w)

@@ -27,6 +27,10 @@ func judge(r *Result) (invalid []string, ourFault bool) {
 				100*share, 100*minSentShare, r.Plan.Conns))
 		}
 	}
+	if r.Exhausted > 0 {
+		invalid = append(invalid, fmt.Sprintf("%d requests failed for want of descriptors or ports on this machine: ulimit -n raises the first, -c takes fewer", r.Exhausted))
+		ourFault = true
+	}
 	if share := r.CPUShare(); share > maxCPUShare {
 		invalid = append(invalid, fmt.Sprintf("the generator used %.0f %% of its %s: what it measured may be itself", 100*share, cpus(r.CPUs)))
 		ourFault = true

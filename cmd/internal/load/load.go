@@ -132,6 +132,7 @@ type Result struct {
 	Errors               []ErrorCount // why there was no complete answer, most frequent first
 	Timeouts, Unfinished int64        // of those without a complete answer: they count in the latencies with the time they had
 	Unsent               int64        // of those unfinished: no connection was ever free for them
+	Exhausted            int64        // of the errors: there was no descriptor or no port for them on this machine
 	Statuses             map[int]int64
 	Bytes                int64
 

@@ -199,6 +199,7 @@ func TestJudge(t *testing.T) {
 		{"busy", func(r *Result) { r.CPU = 17 * time.Second }, "used 85 % of its 2 CPUs"},
 		{"not sent", func(r *Result) { r.Unsent = 10 }, "99.0 % of the plan"},
 		{"nearly sent", func(r *Result) { r.Unsent = 4 }, ""},
+		{"no descriptors", func(r *Result) { r.Exhausted = 3 }, "3 requests failed for want of descriptors"},
 		{"closed loop", func(r *Result) {
 			r.Plan.Rate = 0
 			late(500, time.Second)(r)

@@ -66,6 +66,9 @@ func (r *recorder) add(s *Sample) {
 		timed = false
 	}
 	if s.Err != nil {
+		if exhausted(s.Err) {
+			res.Exhausted++
+		}
 		text := errorText(s.Err)
 		if _, known := r.errors[text]; !known && len(r.errors) >= maxErrors {
 			text = otherErrors

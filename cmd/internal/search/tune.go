@@ -290,7 +290,7 @@ func (t *Tune) Observe(o TuneObservation) error {
 		t.invalid = 0
 		t.keep(o)
 	}
-	if max := t.config.MaxRuns; max > 0 && len(t.seen) >= max && t.phase != Done {
+	if limit := t.config.MaxRuns; limit > 0 && len(t.seen) >= limit && t.phase != Done {
 		t.end(endBudget)
 	}
 	return nil
@@ -504,8 +504,8 @@ func (t *Tune) Left() (likely, most int) {
 	if t.config.Pairs > 0 {
 		most = len(t.order) + blocks*(alive+added) + 2*t.config.Pairs
 	}
-	if max := t.config.MaxRuns; max > 0 {
-		likely, most = min(likely, max-len(t.seen)), min(most, max-len(t.seen))
+	if limit := t.config.MaxRuns; limit > 0 {
+		likely, most = min(likely, limit-len(t.seen)), min(most, limit-len(t.seen))
 	}
 	return min(likely, most), most
 }

@@ -151,7 +151,11 @@ func (t *Tune) lead() int {
 		var kept []*arm
 		for _, a := range left {
 			if i < len(chain)-1 {
-				if t.atLeast(m, logCosts(m, a, first), student99) <= math.Log1p(t.config.Margin) {
+				student := student99
+				if a.procs == t.config.Current {
+					student = student95 // where this errs the confirmation puts it right
+				}
+				if t.atLeast(m, logCosts(m, a, first), student) <= math.Log1p(t.config.Margin) {
 					kept = append(kept, a)
 				}
 				continue

@@ -146,7 +146,7 @@ func (t *Tune) outOfBudget(v *TuneVerdict) {
 	if v.Blocks < firstLook {
 		v.MoreRuns += firstLook * len(t.alive())
 	}
-	v.Text = fmt.Sprintf("Undecided: the budget ended after %s, before a confirmation.", count(v.Runs, "run"))
+	v.Text = fmt.Sprintf("Undecided: the budget of %s has no room for a confirmation.", count(t.config.MaxRuns, "run"))
 	if v.Leader != v.Current {
 		v.Text += fmt.Sprintf(" Best so far is GOMAXPROCS=%d.", v.Leader)
 	}
@@ -200,6 +200,7 @@ func (t *Tune) measure(v *TuneVerdict) {
 		c := byMetric[e.Metric]
 		e.Ratio, e.Lo, e.Hi, e.P, e.Adjusted, e.Verdict = c.Ratio, c.Low, c.High, c.P, c.Adjusted, c.Verdict
 		if e.Metric == sloHeld {
+			e.Ratio, e.Lo, e.Hi = 0, 0, 0
 			e.From, e.To = float64(v.Held[0])/float64(v.Pairs), float64(v.Held[1])/float64(v.Pairs)
 			continue
 		}
@@ -223,15 +224,15 @@ func (t *Tune) values(m Metric) (current, leader []float64) {
 }
 
 // compareSLO is the sign test on the pairs of which one run held the SLO and the other did not. As a Comparison it can
-// stand in a family with the others: a ratio of 2 is one way, one of a half the other.
+// stand in a family with the others: a ratio beyond any margin stands for one way or the other.
 func (t *Tune) compareSLO() sample.Comparison {
 	gained, lost := t.discordant()
-	c := sample.Comparison{Better: sample.Higher, Pairs: len(t.pairs), Ratio: 1, Low: 0.5, High: 2, P: signTest(gained, lost)}
+	c := sample.Comparison{Better: sample.Higher, Pairs: len(t.pairs), Ratio: 1, Low: 0.25, High: 4, P: signTest(gained, lost)}
 	switch {
 	case gained > lost:
-		c.Ratio = 2
+		c.Ratio = 4
 	case gained < lost:
-		c.Ratio = 0.5
+		c.Ratio = 0.25
 	}
 	return c
 }
@@ -287,7 +288,7 @@ func (t *Tune) confirmed(v *TuneVerdict) {
 			return
 		case sample.VerdictWorse:
 			v.Kind, v.Basis = Keep, m
-			v.Text = fmt.Sprintf("%s GOMAXPROCS=%d looked better, but fresh pairs refute it: %s. %s", t.keepText(), v.Leader, t.effectsText(v), v.pairsText())
+			v.Text = fmt.Sprintf("%s GOMAXPROCS=%d looked better, but fresh pairs refute it. %s. %s", t.keepText(), v.Leader, t.effectsText(v), v.pairsText())
 			return
 		}
 	}
@@ -318,7 +319,7 @@ func (t *Tune) undecided(v *TuneVerdict) {
 			v.MorePairs, v.Basis = e.more, e.Metric
 		}
 	}
-	v.Text = fmt.Sprintf("Undecided: GOMAXPROCS=%d was the best of the search, but fresh pairs don't show that it is better than %d: %s. %s",
+	v.Text = fmt.Sprintf("Undecided: GOMAXPROCS=%d was the best of the search, but fresh pairs don't show that it is better than %d. %s. %s",
 		v.Leader, v.Current, t.effectsText(v), v.pairsText())
 	if v.MorePairs == 0 || v.MorePairs > mostUseful {
 		v.MorePairs = 0
@@ -442,6 +443,9 @@ func (t *Tune) effectsText(v *TuneVerdict) string {
 	if len(parts) == 0 {
 		return "there is no figure to compare"
 	}
+	if text := parts[0]; !strings.HasPrefix(text, "p99") { // which is a name
+		parts[0] = strings.ToUpper(text[:1]) + text[1:]
+	}
 	return strings.Join(parts, ", ")
 }
 
@@ -493,9 +497,16 @@ func (e Effect) text(first bool, pairs int) string {
 func (v *TuneVerdict) pairsText() string {
 	text := fmt.Sprintf("%d fresh interleaved pairs", v.Pairs)
 	if e := v.effect(v.Basis); e != nil && e.Adjusted < 1 {
-		text += ", p=" + strconv.FormatFloat(e.Adjusted, 'g', 2, 64)
+		text += ", p" + probability(e.Adjusted)
 	}
 	return text + "."
+}
+
+func probability(p float64) string {
+	if p < 0.001 {
+		return "<0.001"
+	}
+	return "=" + strconv.FormatFloat(p, 'g', 1, 64)
 }
 
 func (t *Tune) basisText(m Metric) string {
