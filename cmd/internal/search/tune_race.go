@@ -279,7 +279,7 @@ func (t *Tune) declare() {
 	current, leader := t.arm(t.config.Current), t.arm(t.leader)
 	broken, of := t.brokenRuns(current)
 	leaders, ofLeader := t.brokenRuns(leader)
-	t.slo = float64(broken)/float64(max(1, of)) > float64(leaders)/float64(max(1, ofLeader))+2*slack-0.02 // two of three
+	t.slo = float64(broken)/float64(max(1, of))-float64(leaders)/float64(max(1, ofLeader)) > 0.6 // two runs of three
 	t.family = t.familyOf(t.slo)
 	t.basis = t.last()
 	if chain := t.chain(); len(chain) > 1 && t.atLeast(chain[0], logCosts(chain[0], current, leader), student95) > math.Log1p(t.config.Margin) {

@@ -105,6 +105,9 @@ func programOf(random *rand.Rand, s shape, gap, sigma float64, tails bool, objec
 		p99: curve, cpu: curve, noiseP99: 0.45, noiseCPU: 0.04,
 		tails: tails, drift: 0.2, invalid: 0.02, random: random,
 	}
+	if tails {
+		p.slow = 0.02
+	}
 	switch objective {
 	case P99:
 		p.noiseP99 = sigma
@@ -188,7 +191,7 @@ func TestTuneSimulation(t *testing.T) {
 		{"p99", P99, 0.45, []float64{1.8}, 0.90},
 		{"auto", Auto, 0, []float64{1.1, 1.2, 1.5}, 0.98},
 	} {
-		total := tally{}
+		var total tally
 		for i, s := range shapes {
 			for _, tails := range []bool{false, true} {
 				random := rand.New(rand.NewPCG(uint64(100*k+i), 17))
@@ -207,10 +210,13 @@ func TestTuneSimulation(t *testing.T) {
 				if float64(one.falseClaims) > 0.025*float64(one.searches)+one.off(0.025) {
 					t.Errorf("%d false claims in %d searches", one.falseClaims, one.searches)
 				}
+				if s.name == "flat" { // where nothing can be missed; it would only make the figures below look better
+					continue
+				}
 				total.sum(one)
 			}
 		}
-		t.Logf("%-4s σ %.2f all: false claims %.2f %%, within 5 %% of the best %.2f %%, %.2f of the runs of an exhaustive search",
+		t.Logf("%-4s σ %.2f all but flat: false claims %.2f %%, within 5 %% of the best %.2f %%, %.2f of the runs of an exhaustive search",
 			kind.name, kind.sigma, total.share(total.falseClaims), total.share(total.good), float64(total.runs)/float64(total.exhaustive))
 		if float64(total.good) < kind.good*float64(total.searches)-total.off(kind.good) {
 			t.Errorf("%s σ %v: within 5 %% of the best in %d of %d", kind.name, kind.sigma, total.good, total.searches)

@@ -354,6 +354,43 @@ func TestTuneOrder(t *testing.T) {
 	}
 }
 
+// TestTuneTies: among equals the current setting stays; else it is Go's default, else the smallest.
+func TestTuneTies(t *testing.T) {
+	for _, c := range []struct{ current, goDefault, worse, want int }{
+		{3, 2, 8, 3},
+		{8, 2, 8, 2},
+		{8, 3, 8, 3},
+		{8, 0, 8, 1},
+		{8, 8, 8, 1},
+	} {
+		config := TuneConfig{Current: c.current, GoDefault: c.goDefault, Candidates: []int{8, 3, 2, 1}, Exact: true, Objective: CPU}
+		m := tune(t, config, func(r TuneRun) TuneObservation {
+			o := TuneObservation{Run: r, Valid: true, SLOHeld: true, CPUPerRequest: 0.001}
+			if r.Procs == c.worse {
+				o.CPUPerRequest *= 1.2
+			}
+			return o
+		})
+		if v := m.Verdict(); v.Leader != c.want || v.Procs != c.want {
+			t.Errorf("%+v: the leader is %d: %s", c, v.Leader, v.Text)
+		}
+	}
+}
+
+// TestTuneVerdictJSON: what others read.
+func TestTuneVerdictJSON(t *testing.T) {
+	m := tune(t, scriptedTunes[0].config, scriptedTunes[0].run)
+	saved, err := json.Marshal(m.Verdict())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"kind":"change"`, `"gomaxprocs":2`, `"text":"Set GOMAXPROCS=2. `, `"metric":"throttled"`} {
+		if !strings.Contains(string(saved), want) {
+			t.Errorf("no %s in %s", want, saved)
+		}
+	}
+}
+
 func TestTuneDrops(t *testing.T) {
 	m := tune(t, TuneConfig{Current: 4, GoDefault: 4, Candidates: []int{1, 2, 3, 5, 6}, Exact: true}, func(r TuneRun) TuneObservation {
 		o := goodRun(r)
