@@ -19,6 +19,7 @@ var order = []string{
 	module + "/cgroup",
 	module,
 	module + "/auto",
+	module + "/auto/heapfloor",
 	module + "/maxprocs",
 
 	module + "/cmd/internal/sample",

@@ -1,0 +1,13 @@
+// Package heapfloor keeps a small heap from being collected too often, when it is imported and the environment asks for it:
+//
+//	import _ "github.com/unthrottle/unthrottle/auto/heapfloor"
+//
+//	UNTHROTTLE_HEAP_FLOOR      32MiB, or a number of bytes
+//
+// Without the variable it does nothing. It is apart from package auto because it is some 23 KB of code that few programs
+// need. unthrottle.LastHeapFloor tells what it decided and why; unthrottle.HeapFloor is the same in code.
+package heapfloor
+
+import "github.com/unthrottle/unthrottle"
+
+func init() { unthrottle.HeapFloorFromEnv() }
