@@ -29,6 +29,7 @@ type account struct {
 const (
 	slice = 5 * time.Millisecond
 	kept  = time.Millisecond
+	tick  = 2 * time.Millisecond // on average, of a kernel that looks each 4 ms
 )
 
 // steps bound how often the program is looked at.
@@ -61,11 +62,15 @@ func (a *account) step(now, used time.Duration, cpus int) decision {
 	for now >= a.next {
 		a.begin(a.next)
 	}
-	if !a.held && a.pool+a.local <= 0 {
+	if !a.held && a.pool+a.local <= 0 && a.next-now > a.unseen() {
 		a.held, a.since = true, now
 	}
 	return decision{a.held, a.wait(now, cpus, quiet)}
 }
+
+// unseen is how little before the end of a period quota may run out without a hold. The kernel looks at a tick, and by
+// then the next period may have begun and pays for what was overdrawn: so it is a debt here too.
+func (a *account) unseen() time.Duration { return min(tick, a.limit.Period/20) }
 
 // draw takes a slice from the pool when the last one is used up: __assign_cfs_rq_runtime in the kernel.
 func (a *account) draw() {

@@ -47,6 +47,18 @@ func TestAccount(t *testing.T) {
 			Counters{CPU: 101 * ms, Periods: 2, Throttled: 2, ThrottledTime: 100 * ms, LongestStandstill: 60 * ms},
 		},
 		{
+			"what runs out just before a period ends is a debt, and no hold",
+			Limit{50 * ms, 100 * ms},
+			1,
+			[]look{
+				{97 * ms, 49 * ms, false, ms},
+				{99 * ms, 51 * ms, false, ms}, // the kernel would not have looked
+				{100 * ms, 52 * ms, false, 48 * ms},
+				{148 * ms, 100 * ms, true, 52 * ms},
+			},
+			Counters{CPU: 100 * ms, Periods: 1},
+		},
+		{
 			"a debt of more than a quota is one hold over several periods",
 			Limit{10 * ms, 100 * ms},
 			4,
