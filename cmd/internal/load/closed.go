@@ -17,7 +17,7 @@ func (r *Run) startWorkers() {
 	for _, c := range conns {
 		go func() {
 			defer r.running.Done()
-			if r.takeTurn(c) == work {
+			if r.takeTurn(c, false) == work {
 				c.run()
 			}
 		}()
@@ -29,7 +29,7 @@ func (r *Run) startWorkers() {
 }
 
 // takeTurn gives a worker its next request, once it is its turn.
-func (r *Run) takeTurn(c conn) next {
+func (r *Run) takeTurn(c conn, alive bool) next {
 	s := c.own()
 	due := r.now()
 	if r.plan.EachRate > 0 {
@@ -55,8 +55,7 @@ func (r *Run) takeTurn(c conn) next {
 		due = now
 	}
 	r.open++
-	s.job = job{request: r.choice.next(), due: due, ready: now, sent: now}
-	s.busy = true
+	r.give(c, job{request: r.choice.next(), due: due, ready: now, sent: -1}, alive)
 	r.mu.Unlock()
 	return work
 }

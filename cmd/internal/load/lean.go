@@ -85,6 +85,7 @@ func (c *leanConn) dial() error {
 		return ErrUnfinished
 	}
 	c.used = false
+	r.opened.Add(1)
 	r.connected(c)
 	if timeout := r.plan.Client.Timeout; timeout > 0 {
 		nc.SetReadDeadline(time.Now().Add(timeout))
@@ -124,7 +125,7 @@ func (c *leanConn) write() {
 func (c *leanConn) serve() (hasJob bool) {
 	for {
 		o, err := c.read()
-		reusable := c.finishWriting(err == nil)
+		reusable := c.finishWriting()
 		if err == nil {
 			c.again = false
 			c.load.done(c, o)
@@ -159,7 +160,7 @@ func (c *leanConn) serve() (hasJob bool) {
 
 // finishWriting waits for the writer of a large request, and reports whether the connection can be used again: a server
 // may have answered before it had read everything, and that what is left would be taken for the next request.
-func (c *leanConn) finishWriting(ok bool) (reusable bool) {
+func (c *leanConn) finishWriting() (reusable bool) {
 	c.load.mu.Lock()
 	written := c.writing
 	c.writing = nil

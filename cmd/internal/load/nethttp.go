@@ -77,7 +77,8 @@ type lifetime struct {
 }
 
 // newLifetime makes the load's requests.
-func (r *Run) newLifetime() (*lifetime, error) {
+func (c *httpConn) newLifetime() (*lifetime, error) {
+	r := c.load
 	l := &lifetime{requests: make([]*http.Request, len(r.requests))}
 	ctx, cancel := context.WithCancel(r.ctx)
 	l.cancel = cancel
@@ -86,7 +87,7 @@ func (r *Run) newLifetime() (*lifetime, error) {
 		cancel()
 	})
 	l.timer.Stop()
-	ctx = httptrace.WithClientTrace(ctx, l.hooks(r))
+	ctx = httptrace.WithClientTrace(ctx, l.hooks(c))
 	for i := range r.requests {
 		req, err := r.requests[i].http(r.plan.Client)
 		if err != nil {
@@ -123,13 +124,7 @@ func (c *httpConn) run() {
 		}
 	}()
 	for {
-		o := c.do()
-		if o.sent != 0 { // else it had no connection
-			c.load.mu.Lock()
-			c.job.sent = o.sent
-			c.load.mu.Unlock()
-		}
-		c.load.done(c, o)
+		c.load.done(c, c.do())
 		switch c.load.take(c, true) {
 		case quit:
 			return
@@ -156,8 +151,8 @@ func (c *httpConn) do() (o outcome) {
 	}
 	o.status, o.bytes, err = c.roundTrip(req)
 	o.at = r.now()
-	o.sent, o.phases = time.Duration(c.trace.got.Load()), c.trace.phases(o.at)
-	inTime := r.plan.Client.Timeout == 0 || o.sent == 0 || c.timer.Stop() && !c.late.Load()
+	o.phases = c.trace.phases(o.at)
+	inTime := r.plan.Client.Timeout == 0 || c.trace.got.Load() == 0 || c.timer.Stop() && !c.late.Load()
 	switch {
 	case err == nil:
 	case r.ctx.Err() != nil:
@@ -207,7 +202,7 @@ func (c *httpConn) roundTrip(req *http.Request) (status int, n int64, err error)
 // prepare returns the job's request.
 func (c *httpConn) prepare() (*http.Request, error) {
 	if c.lifetime == nil {
-		l, err := c.load.newLifetime()
+		l, err := c.newLifetime()
 		if err != nil {
 			return nil, err
 		}
@@ -236,8 +231,8 @@ func (t *trace) reset() {
 }
 
 // hooks note when a connection is there, and the rest only where somebody wants to know it: each takes some time.
-func (l *lifetime) hooks(r *Run) *httptrace.ClientTrace {
-	t := &l.trace
+func (l *lifetime) hooks(c *httpConn) *httptrace.ClientTrace {
+	r, t := c.load, &l.trace
 	note := func(v *atomic.Int64) { v.Store(int64(r.now())) }
 	hooks := &httptrace.ClientTrace{
 		GotConn: func(info httptrace.GotConnInfo) {
@@ -245,7 +240,11 @@ func (l *lifetime) hooks(r *Run) *httptrace.ClientTrace {
 			if !info.Reused {
 				r.opened.Add(1)
 			}
+			if t.got.Load() != 0 {
+				return // it follows a redirect, or is tried again
+			}
 			note(&t.got)
+			r.connected(c)
 			if timeout := r.plan.Client.Timeout; timeout > 0 {
 				l.timer.Reset(timeout) // before, there are the dialer's and TLS's
 			}

@@ -290,16 +290,19 @@ func (r *Run) dispatch(at time.Duration) bool {
 	if last := len(r.idle) - 1; last >= 0 {
 		c := r.idle[last]
 		r.idle = r.idle[:last]
-		r.give(c, j)
+		r.give(c, j, true)
 		r.mu.Unlock()
 		c.start()
 		return true
 	}
 	if len(r.conns) < r.plan.Conns {
 		c := r.newConn()
-		c.own().job, c.own().busy = j, true
+		r.give(c, j, false)
 		r.mu.Unlock()
-		r.goRun(c)
+		go func() {
+			defer r.running.Done()
+			c.run()
+		}()
 		return true
 	}
 	r.allConns = true
@@ -308,9 +311,12 @@ func (r *Run) dispatch(at time.Duration) bool {
 	return true
 }
 
-// give makes a job the connection's, which is ready to send it. r.mu is held.
-func (r *Run) give(c conn, j job) {
-	j.sent = r.now()
+// give makes a job the connection's. One that is alive sends it now; but of net/http's that is not known before it says
+// which connection it takes. r.mu is held.
+func (r *Run) give(c conn, j job, alive bool) {
+	if alive && r.transport == nil {
+		j.sent = r.now()
+	}
 	s := c.own()
 	s.job, s.busy = j, true
 }
@@ -329,13 +335,6 @@ func (r *Run) newConn() conn {
 	return c
 }
 
-func (r *Run) goRun(c conn) {
-	go func() {
-		defer r.running.Done()
-		c.run()
-	}()
-}
-
 // What a connection does next.
 type next uint8
 
@@ -349,7 +348,7 @@ const (
 // needed.
 func (r *Run) take(c conn, alive bool) next {
 	if r.plan.Rate == 0 {
-		return r.takeTurn(c)
+		return r.takeTurn(c, alive)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -358,11 +357,7 @@ func (r *Run) take(c conn, alive bool) next {
 		return quit
 	}
 	if j, ok := r.due.pop(); ok {
-		if alive {
-			r.give(c, j)
-		} else {
-			c.own().job, c.own().busy = j, true
-		}
+		r.give(c, j, alive)
 		return work
 	}
 	if !alive {
@@ -390,9 +385,8 @@ func (r *Run) lost(c conn) (idle bool) {
 	return true
 }
 
-// connected notes that a request has a connection that it can be sent on.
+// connected notes that a job has a connection that it can be sent on.
 func (r *Run) connected(c conn) {
-	r.opened.Add(1)
 	r.mu.Lock()
 	c.own().job.sent = r.now()
 	r.mu.Unlock()
@@ -401,7 +395,6 @@ func (r *Run) connected(c conn) {
 // An outcome is what came of a request.
 type outcome struct {
 	at     time.Duration
-	sent   time.Duration // net/http: when there was a connection; 0: never
 	status int
 	bytes  int64
 	err    error

@@ -83,7 +83,9 @@ func TestClosedLoop(t *testing.T) {
 
 func TestStop(t *testing.T) {
 	both(t, func(t *testing.T, e Engine) {
+		var got atomic.Int64
 		url := serve(t, func(w http.ResponseWriter, req *http.Request) {
+			got.Add(1)
 			select {
 			case <-req.Context().Done():
 			case <-time.After(time.Minute):
@@ -94,13 +96,41 @@ func TestStop(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for run.Live().Planned < 10 {
+		for got.Load() < 10 {
 			time.Sleep(time.Millisecond)
 		}
 		cancel()
 		r := run.Wait()
 		if !r.Stopped || r.Unfinished != r.Requests || r.Requests < 10 || r.Requests != r.Planned || r.Response.TotalCount() != r.Requests {
 			t.Errorf("%+v", r)
+		}
+		// Those that the server has seen were sent, and count in the service too.
+		if r.Sent < 10 || r.Service.TotalCount() != r.Sent || r.Unsent != r.Requests-r.Sent {
+			t.Errorf("%d sent, %d not, %d in the service", r.Sent, r.Unsent, r.Service.TotalCount())
+		}
+	})
+}
+
+// What follows a redirect is the service of one request.
+func TestServiceOfRedirects(t *testing.T) {
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/" {
+			time.Sleep(50 * time.Millisecond)
+			http.Redirect(w, r, "/there", http.StatusFound)
+		}
+	})
+	r := do(t, Plan{Targets: []Target{{URL: url}}, Requests: 5, Conns: 1, Client: Client{Redirects: 1, Timeout: time.Minute}})
+	if r.Good != 5 || Quantile(r.Service, 0) < 49*time.Millisecond {
+		t.Errorf("%d good, the fastest in %v", r.Good, Quantile(r.Service, 0))
+	}
+}
+
+// A closed loop has not sent what found no server.
+func TestClosedLoopRefused(t *testing.T) {
+	both(t, func(t *testing.T, e Engine) {
+		r := do(t, Plan{Targets: []Target{{URL: refusing(t)}}, Requests: 20, Conns: 2, Client: Client{Engine: e, Timeout: time.Minute}})
+		if r.Requests != 20 || r.Sent != 0 || r.Failed != 20 {
+			t.Errorf("%d requests, %d sent, %d failed", r.Requests, r.Sent, r.Failed)
 		}
 	})
 }
