@@ -18,7 +18,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/bench/internal/quota"
 )
 
 func main() {
@@ -57,7 +57,7 @@ func (b *bench) run(w io.Writer, cpus float64) error {
 			return err
 		}
 	}
-	leave, err := enter(cpus)
+	leave, err := quota.Enter(cpus)
 	if err != nil {
 		return err
 	}
@@ -153,39 +153,4 @@ func build(dir, version string) error {
 		return fmt.Errorf("building with Go %s: %w\n%s", version, err, out)
 	}
 	return nil
-}
-
-// enter moves this process, and so the programs that it starts, into a new cgroup with a quota. It makes the group just
-// below the root of the CPU hierarchy and changes no other.
-func enter(cpus float64) (leave func(), err error) {
-	l := cgroup.Read(cgroup.Source{})
-	if len(l.Levels) == 0 {
-		return nil, fmt.Errorf("no cgroup is visible: %w", l.Reason)
-	}
-	home, top := l.Levels[0].Dir, l.Levels[len(l.Levels)-1].Dir
-	dir := filepath.Join(top, "unthrottle-test-"+strconv.Itoa(os.Getpid())+"-heapfloor")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("making a cgroup: %w", err)
-	}
-	leave = func() {
-		if err := errors.Join(move(home), os.Remove(dir)); err != nil {
-			fmt.Fprintln(os.Stderr, "heapfloor: leaving the cgroup:", err)
-		}
-	}
-	file, quota := "cpu.max", strconv.Itoa(int(cpus*100000))
-	if l.Version == cgroup.V1 {
-		file = "cpu.cfs_quota_us"
-	}
-	if err = os.WriteFile(filepath.Join(dir, file), []byte(quota), 0o644); err == nil {
-		err = move(dir)
-	}
-	if err != nil {
-		leave()
-		return nil, err
-	}
-	return leave, nil
-}
-
-func move(dir string) error {
-	return os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0o644)
 }

@@ -19,6 +19,8 @@ import (
 	"runtime"
 	"slices"
 	"time"
+
+	"github.com/unthrottle/unthrottle/bench/internal/quota"
 )
 
 func main() {
@@ -142,7 +144,7 @@ type sample struct {
 // measure runs the programs in turn and returns the samples of each, in the order of blocks.
 func measure(programs []program, s situation, blocks int) ([][]sample, error) {
 	if s.cpus > 0 {
-		leave, err := enter(s.cpus)
+		leave, err := quota.Enter(s.cpus)
 		if err != nil {
 			return nil, err
 		}

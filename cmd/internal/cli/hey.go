@@ -19,10 +19,6 @@ func newHey(stdio IO) *cobra.Command {
 	return &cobra.Command{
 		Use: "hey", Long: hey.Help, DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 && (args[0] == "--help" || args[0] == "-help") {
-				_, err := io.WriteString(stdio.Out, hey.Help)
-				return err
-			}
 			o, err := hey.Parse(args, os.ReadFile)
 			if errors.Is(err, flag.ErrHelp) {
 				_, err := io.WriteString(stdio.Out, hey.Help)

@@ -47,7 +47,7 @@ type curveMark struct{ percent, seconds float64 }
 func (c curveAxes) marks(d *report.Load) (marks []curveMark) {
 	for _, o := range objectives(d) {
 		if at := nines(o.Percentile); o.Percentile == 100 || at >= c.begin && at <= c.end {
-			marks = append(marks, curveMark{o.Percentile, o.Limit.Seconds()})
+			marks = append(marks, curveMark{o.Percentile, o.Seconds})
 		}
 	}
 	return marks

@@ -186,25 +186,20 @@ func wasText(was string) string {
 	return was
 }
 
-// objectives are the times that the SLO sets. Its text is read as it was when it was given.
-func objectives(d *report.Load) []load.Latency {
+// objectives are the times that the SLO sets.
+func objectives(d *report.Load) []report.LoadObjective {
 	if d.SLO == nil {
 		return nil
 	}
-	slo, err := load.ParseSLO(d.SLO.Text)
-	if err != nil {
-		return nil
-	}
-	return slo.Latencies
+	return d.SLO.Latencies
 }
 
 // withinText is the time within which an answer is good.
 func withinText(d *report.Load) string {
-	within := load.SLO{Latencies: objectives(d)}.Within()
-	if within == 0 {
+	if d.SLO == nil || d.SLO.Within == 0 {
 		return ""
 	}
-	return "within " + seconds(within.Seconds())
+	return "within " + seconds(d.SLO.Within)
 }
 
 // loadRemarks are sentences without which the figures would be misunderstood.

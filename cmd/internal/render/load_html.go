@@ -327,7 +327,7 @@ func newLoadTries(d *report.Load) *loadTries {
 	limit := 0.0
 	for _, o := range objectives(d) {
 		if o.Percentile == 99 {
-			limit = o.Limit.Seconds()
+			limit = o.Seconds
 			times.add(limit)
 		}
 	}
@@ -483,7 +483,7 @@ func (s *loadStrip) p99(d *report.Load, t timeAxis) {
 	}
 	r.Line, s.Times = strings.Join(points, " "), true
 	for _, o := range objectives(d) {
-		if limit := o.Limit.Seconds(); o.Percentile == 99 && limit > y.low && limit < y.high {
+		if limit := o.Seconds; o.Percentile == 99 && limit > y.low && limit < y.high {
 			r.Limit, r.LimitText = inPercent(100-y.share(limit)), "≤ "+seconds(limit)
 		}
 	}

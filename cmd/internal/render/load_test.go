@@ -239,7 +239,7 @@ func searched() *report.Load {
 	}}.result(), nil)
 	d.Header = report.Header{Version: 1, Verb: "load", MadeBy: "unthrottle v0.1.0", Time: "2026-11-02T09:30:36Z"}
 	d.Command = []string{"unthrottle", "load", "--find-max", "--slo", "p99=50ms", "http://127.0.0.1:8080/cart"}
-	d.SLO = &report.LoadSLO{Text: "p99=50ms,errors=1%", Held: true}
+	d.SLO = &report.LoadSLO{Text: "p99=50ms,errors=1%", Held: true, Latencies: []report.LoadObjective{{Percentile: 99, Seconds: 0.05}}, Within: 0.05}
 	d.RateAsked, d.Elapsed = nil, 203
 	d.Search = &report.LoadSearch{Text: "sustains 840/s (5 of 5 windows), fails 924/s (4 of 5)", Sustains: 840, Fails: 924}
 	window := func(phase string, rate, p99 float64) {

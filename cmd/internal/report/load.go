@@ -136,6 +136,15 @@ type LoadSLO struct {
 	Text   string       `json:"text"`
 	Held   bool         `json:"held"`
 	Missed []LoadMissed `json:"missed"`
+
+	Latencies []LoadObjective `json:"latencies"`      // that Text sets
+	Within    float64         `json:"within_seconds"` // what is good is a success within that time; 0: every success
+}
+
+// LoadObjective is a time that a share of the requests may not exceed.
+type LoadObjective struct {
+	Percentile float64 `json:"percentile"` // 100: all of them
+	Seconds    float64 `json:"seconds"`
 }
 
 // LoadMissed is an objective that was not held.
@@ -215,7 +224,10 @@ func NewLoad(r *load.Result, slo *load.SLO) Load {
 		d.Rate, d.Goodput = float64(r.Requests)/took, float64(r.Good)/took
 	}
 	if slo != nil {
-		d.SLO = &LoadSLO{Text: slo.String(), Missed: []LoadMissed{}}
+		d.SLO = &LoadSLO{Text: slo.String(), Missed: []LoadMissed{}, Latencies: []LoadObjective{}, Within: slo.Within().Seconds()}
+		for _, l := range slo.Latencies {
+			d.SLO.Latencies = append(d.SLO.Latencies, LoadObjective{l.Percentile, l.Limit.Seconds()})
+		}
 		for _, m := range slo.Judge(r) {
 			d.SLO.Missed = append(d.SLO.Missed, LoadMissed(m))
 		}
