@@ -56,6 +56,8 @@ const (
 	Undecided Verdict = "undecided" // none of the rates that were to be confirmed always held
 	Generator Verdict = "generator" // the generator could not keep up a rate before the server failed at one
 	Unknown   Verdict = "unknown"   // interrupted; what there is has not been confirmed
+
+	Unconfirmed Verdict = "unconfirmed" // the search has ended, and no confirmation was asked for
 )
 
 // An Answer is what is known of the highest rate.
@@ -88,6 +90,8 @@ func (m *MaxRate) Answer() Answer {
 		a.Verdict = Generator
 	case a.Done && m.best == 0:
 		a.Verdict = None
+	case a.Done:
+		a.Verdict = Unconfirmed
 	default:
 		a.Verdict = Unknown
 	}
@@ -149,6 +153,8 @@ func (a Answer) String() string {
 		return fmt.Sprintf("fails even %s (%d of %d windows)", a.Failing.rate(), a.Failing.Failed(), a.Failing.Of)
 	case Undecided:
 		return a.undecided()
+	case Unconfirmed:
+		return a.search() + "; this was not confirmed"
 	case Generator:
 		return fmt.Sprintf("the generator's limit is reached at %s; %s", perSecond(a.Beyond), a.search())
 	default:

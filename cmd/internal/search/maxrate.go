@@ -10,7 +10,7 @@ import (
 const (
 	rampFactor = 1.5  // from one rate of the ramp to the next
 	precision  = 1.05 // the bisection ends where the lowest rate that failed is so much above the highest that held
-	rounds     = 5    // of the confirmation
+	rounds     = 5    // of the confirmation, if nothing else is asked for
 	margin     = 0.1  // what is confirmed are R, (1−margin)·R and (1+margin)·R
 	attempts   = 3    // windows that may be invalid on end at one rate
 	reopenings = 1    // how often the search goes on where the confirmation refutes it
@@ -23,6 +23,7 @@ type Config struct {
 	Start   float64 // the first rate, requests a second; 0: 10
 	Ceiling float64 // no rate above this is tried; 0: ten million
 	Floor   float64 // none below this; 0: 1, or Start where that is lower
+	Rounds  int     // of the confirmation, at least 3; 0: 5; negative: none, and the answer is unconfirmed
 	Seed    uint64  // of the order within the confirmation
 }
 
@@ -57,7 +58,8 @@ type Observation struct {
 // It ramps up by half until a rate fails, bisects between the highest rate that held and the lowest that failed until they
 // are 5 % apart, and then confirms: the highest that held, R, a tenth less and a tenth more, five times each, in mixed
 // order. The confirmation is what the answer rests on, not the search, which has picked R because it looked good once.
-// Where it shows that 1.1·R holds as well, a disturbance has misled the search, which goes on from there, once.
+// Where it shows that 1.1·R holds as well, a disturbance has misled the search, which goes on from there, once. Who only
+// wants to know about where the limit is may do without it.
 //
 // A rate of the ramp fails when two windows in a row violate the objective, and the second look is at the same rate.
 // A single violation may be chance: a neighbour, a garbage collection, the queue that the window before has left. Going
@@ -92,6 +94,12 @@ func NewMaxRate(c Config) (*MaxRate, error) {
 		if x != 0 && !(lowest <= x && x <= highest) { // NaN is neither
 			return nil, fmt.Errorf("looking for the highest rate: bad rate %v", x)
 		}
+	}
+	if 0 < c.Rounds && c.Rounds < enough || c.Rounds > 1000 {
+		return nil, fmt.Errorf("looking for the highest rate: %d rounds: there must be %d to 1000, or none", c.Rounds, enough)
+	}
+	if c.Rounds == 0 {
+		c.Rounds = rounds
 	}
 	if c.Start == 0 {
 		c.Start = 10
@@ -207,8 +215,12 @@ func (m *MaxRate) look(p Phase, rate float64) {
 }
 
 // startConfirm lays out the windows of the confirmation: every round has every rate once, in an order of its own, so that
-// a disturbance or a trend does not meet one rate only.
+// a disturbance or a trend does not meet one rate only. Without a confirmation the search is over.
 func (m *MaxRate) startConfirm() {
+	if m.config.Rounds < 0 {
+		m.phase = Done
+		return
+	}
 	m.confirmed = nil
 	for _, rate := range []float64{
 		min(round(m.best*(1+margin)), m.config.Ceiling),
@@ -220,7 +232,7 @@ func (m *MaxRate) startConfirm() {
 		}
 	}
 	random := rand.New(rand.NewPCG(m.config.Seed, uint64(m.reopened)))
-	for range rounds {
+	for range m.config.Rounds {
 		m.order = append(m.order, random.Perm(len(m.confirmed))...)
 	}
 	m.look(Confirm, m.confirmed[m.order[0]].Rate)
@@ -276,7 +288,7 @@ func (m *MaxRate) tallies() (lower, found, upper Tally) {
 
 // left guesses how many windows are still to come, as if the limit were met now.
 func (m *MaxRate) left() int {
-	const confirming = 3 * rounds
+	confirming := 3 * max(0, m.config.Rounds)
 	switch m.phase {
 	case Confirm:
 		return len(m.order)

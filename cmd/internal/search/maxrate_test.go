@@ -136,6 +136,36 @@ var scripted = []struct {
 		func(s Step, nth int) (bool, bool) { return s.Rate <= 840 && (s.Rate != 33.8 || nth > 2), true },
 		"sustains 835/s (5 of 5 windows), fails 919/s (5 of 5)",
 	},
+	{
+		"three rounds",
+		Config{Rounds: 3},
+		func(s Step, _ int) (bool, bool) { return s.Rate <= 840, true },
+		"sustains 821/s (3 of 3 windows), fails 903/s (3 of 3)",
+	},
+	{
+		"no confirmation", // 821 has held twice and 842 failed once, as in the first of these
+		Config{Rounds: -1},
+		func(s Step, _ int) (bool, bool) { return s.Rate <= 840, s.Phase != Confirm },
+		"the server holds at least 821/s (2 of 2 windows), fails 842/s (1 of 1); this was not confirmed",
+	},
+	{
+		"no confirmation, and the ceiling holds",
+		Config{Start: 100, Ceiling: 1000, Rounds: -1},
+		func(Step, int) (bool, bool) { return true, true },
+		"the server holds at least 1000/s (1 of 1 window); this was not confirmed",
+	},
+	{
+		"no confirmation, and nothing holds",
+		Config{Rounds: -1},
+		func(Step, int) (bool, bool) { return false, true },
+		"fails even 1/s (2 of 2 windows)",
+	},
+	{
+		"no confirmation, and the generator's limit",
+		Config{Rounds: -1},
+		func(s Step, _ int) (bool, bool) { return true, s.Rate <= 100 },
+		"the generator's limit is reached at 114/s; the server holds at least 76.1/s (1 of 1 window)",
+	},
 }
 
 func TestScripted(t *testing.T) {
@@ -149,8 +179,12 @@ func TestScripted(t *testing.T) {
 			if got := m.Answer().String(); got != s.want {
 				t.Errorf("got  %s\nwant %s\nsteps %v", got, s.want, m.Seen())
 			}
-			if !m.Answer().Done {
+			a := m.Answer()
+			if !a.Done {
 				t.Error("not done")
+			}
+			if unconfirmed := strings.HasSuffix(s.want, "not confirmed"); unconfirmed != (a.Verdict == Unconfirmed) || unconfirmed && len(a.Confirmed) > 0 {
+				t.Errorf("%+v", a)
 			}
 		})
 	}
@@ -191,6 +225,9 @@ func TestBadConfig(t *testing.T) {
 		{Start: 100, Ceiling: 50},
 		{Start: 100, Floor: 200},
 		{Floor: 20, Ceiling: 10},
+		{Rounds: 1},
+		{Rounds: 2},
+		{Rounds: 1001},
 	} {
 		if _, err := NewMaxRate(c); err == nil {
 			t.Errorf("%+v is taken", c)
@@ -214,7 +251,12 @@ func TestObserveWhatNobodyAskedFor(t *testing.T) {
 
 // TestReplay: the observations are the state, by way of JSON too, after every step.
 func TestReplay(t *testing.T) {
-	c := Config{Seed: 7}
+	for _, c := range []Config{{Seed: 7}, {Seed: 7, Rounds: 3}, {Seed: 7, Rounds: -1}} {
+		replay(t, c)
+	}
+}
+
+func replay(t *testing.T, c Config) {
 	random := rand.New(rand.NewPCG(3, 4))
 	m, _ := NewMaxRate(c)
 	for {
@@ -265,16 +307,18 @@ func TestInterrupted(t *testing.T) {
 
 // TestLeft: the guess of what is left is right for a limit that is met now.
 func TestLeft(t *testing.T) {
-	m := search(t, Config{Start: 100}, func(s Step) (bool, bool) { return s.Rate <= 120, true })
-	windows := len(m.Seen())
-	n := 0
-	search(t, Config{Start: 100}, func(s Step) (bool, bool) {
-		if s.Left < 1 || math.Abs(float64(s.Left-(windows-n))) > 8 {
-			t.Errorf("after %d of %d windows %d are said to be left", n, windows, s.Left)
-		}
-		n++
-		return s.Rate <= 120, true
-	})
+	for _, c := range []Config{{Start: 100}, {Start: 100, Rounds: 10}, {Start: 100, Rounds: -1}} {
+		m := search(t, c, func(s Step) (bool, bool) { return s.Rate <= 120, true })
+		windows := len(m.Seen())
+		n := 0
+		search(t, c, func(s Step) (bool, bool) {
+			if s.Left < 1 || math.Abs(float64(s.Left-(windows-n))) > 8 {
+				t.Errorf("%d rounds: after %d of %d windows %d are said to be left", c.Rounds, n, windows, s.Left)
+			}
+			n++
+			return s.Rate <= 120, true
+		})
+	}
 }
 
 func TestRound(t *testing.T) {

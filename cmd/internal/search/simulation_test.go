@@ -85,19 +85,19 @@ func TestNoisyLimits(t *testing.T) {
 
 // FuzzMaxRate: whatever is observed, the search ends, and asks for sensible rates only.
 func FuzzMaxRate(f *testing.F) {
-	f.Add(10.0, 0.0, 0.0, uint64(1), []byte{0})
-	f.Add(0.0, 1e9, 1e-3, uint64(1), []byte{1, 1, 1, 1, 1, 1, 0, 2, 2})
-	f.Add(1.0, 5.0, 0.5, uint64(9), []byte{2, 1, 0})
-	f.Add(1e-3, 1e9, 1e-3, uint64(9), []byte{2, 2, 0, 2, 2, 1})
-	f.Fuzz(func(t *testing.T, start, ceiling, floor float64, seed uint64, script []byte) {
-		c := Config{Start: start, Ceiling: ceiling, Floor: floor, Seed: seed}
+	f.Add(10.0, 0.0, 0.0, uint64(1), 0, []byte{0})
+	f.Add(0.0, 1e9, 1e-3, uint64(1), -1, []byte{1, 1, 1, 1, 1, 1, 0, 2, 2})
+	f.Add(1.0, 5.0, 0.5, uint64(9), 3, []byte{2, 1, 0})
+	f.Add(1e-3, 1e9, 1e-3, uint64(9), 10, []byte{2, 2, 0, 2, 2, 1})
+	f.Fuzz(func(t *testing.T, start, ceiling, floor float64, seed uint64, asked int, script []byte) {
+		c := Config{Start: start, Ceiling: ceiling, Floor: floor, Rounds: asked, Seed: seed}
 		m, err := NewMaxRate(c)
 		if err != nil || len(script) == 0 {
 			t.Skip()
 		}
 		// The ramp has at most ln(1e12)/ln(1.5) = 69 rates with 2 valid windows, the bisection 5 (rounding may add one), the
-		// confirmation 15 windows; twice, if it is taken up again; up to 3 windows for a valid one.
-		const most = 2 * 3 * (2*70 + 2*6 + 15)
+		// confirmation 15 windows, or as many as were asked for; twice, if it is taken up again; up to 3 windows for a valid one.
+		most := 2 * 3 * (2*70 + 2*6 + 3*max(rounds, asked))
 		for i := 0; ; i++ {
 			a := m.Answer()
 			if a.String() == "" || a.Windows != i {

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -18,6 +19,7 @@ const (
 	slack       = 0.34 // a setting may break the SLO in so much larger a share of its runs than the best: one of three is chance
 	tolerated   = 0.01 // share of requests that may fail in a run
 	usualMargin = 0.05
+	usualUnit   = "request"
 	greatest    = 1e12 // beyond it, and below its inverse, a value is no measurement
 )
 
@@ -46,9 +48,12 @@ type TuneConfig struct {
 	Current    int   // what the program runs with by itself
 	GoDefault  int   // what Go would choose; 0: not known
 	Candidates []int // Current is added to them, doubles are left out
-	Exact      bool  // only these; otherwise a setting between two of them may be added
+	Exact      bool  // no other GOMAXPROCS; otherwise one between two of them may be added
+	Levers     []int // values of GOGC; each is tried with Current, as one more candidate
 
 	Objective Metric
+	Tail      string  // the name of the percentile that stands in P99, for the texts; "": p99
+	Unit      string  // what CPUPerRequest is counted by, for the texts; "": request; others have no rate that is set
 	Margin    float64 // a ratio within 1/(1+Margin) and 1+Margin is no difference worth having; 0: 0.05
 	MaxErrors float64 // share of requests that may fail before a run counts as one that broke the SLO; 0: 0.01
 
@@ -65,10 +70,14 @@ type TuneConfig struct {
 // A TuneRun is a run to be made.
 type TuneRun struct {
 	Procs int    `json:"gomaxprocs"`
+	GOGC  int    `json:"gogc,omitempty"` // 0: as the program has it
 	Phase Phase  `json:"phase"`
 	Block int    `json:"block"` // from 1; in the confirmation it is the pair
 	Seed  uint64 `json:"seed"`  // of the arrivals: the same for all runs of a block; below 2⁵³, so that JSON keeps it
 }
+
+// Candidate is the setting that the run is of.
+func (r TuneRun) Candidate() Candidate { return Candidate{r.Procs, r.GOGC} }
 
 // A TuneObservation is a run that was made. Metrics are 0 where they aren't known.
 type TuneObservation struct {
@@ -127,6 +136,9 @@ func (o TuneObservation) clean() TuneObservation {
 //
 // Where the current setting leads there is nothing to confirm, as nothing is claimed.
 //
+// GOGC is the other lever: it is tried by itself, with the current GOMAXPROCS. Only where it is better than the current
+// setting, and another GOMAXPROCS is so too, are the two tried together; see combination.
+//
 // The state follows from the TuneConfig and the observations alone: who keeps those can rebuild it by ReplayTune.
 type Tune struct {
 	config TuneConfig
@@ -136,29 +148,33 @@ type Tune struct {
 	phase   Phase
 	ending  ending
 	failure string // of the program, where that is the end
-	refined bool
+
+	refined  bool // GOMAXPROCS beside the leader's were added
+	combined bool // a GOMAXPROCS and a GOGC are tried together
 
 	block   int
-	order   []int // settings that are still to be run in this block or pair; the first is next
-	invalid int   // attempts at it that were in vain
+	order   []Candidate // that are still to be run in this block or pair; the first is next
+	invalid int         // attempts at it that were in vain
 
-	leader int // after the exploration
+	leader Candidate // after the exploration
 	basis  Metric
 	slo    bool // the SLO is what the leader leads by
 	family []Metric
-	plan   [][2]int // the pairs, in the order of their runs
-	pairs  []pair   // that are complete
+	plan   [][2]Candidate // the pairs, in the order of their runs
+	pairs  []pair         // that are complete
 	half   TuneObservation
 	void   int // pairs that the generator spoiled
 }
 
-// An arm is a candidate.
+// An arm is a candidate in the race.
 type arm struct {
-	procs   int
+	Candidate
 	runs    map[int]TuneObservation // by block
 	void    int                     // blocks in which the generator spoiled every attempt
+	failed  bool                    // the program does not run with it
 	dropped string                  // why; "": it is in the race
 	after   int                     // blocks
+	nth     int                     // to be dropped, from 1
 }
 
 // A pair is two runs of the confirmation.
@@ -192,9 +208,16 @@ func NewTune(c TuneConfig) (*Tune, error) {
 	if c.MaxBlocks == 0 {
 		c.MaxBlocks = mostBlocks
 	}
-	t := &Tune{config: c, leader: c.Current}
-	for _, procs := range append([]int{c.Current}, c.Candidates...) {
-		t.join(procs)
+	c.Tail = cmp.Or(c.Tail, string(P99))
+	c.Unit = cmp.Or(c.Unit, usualUnit)
+	t := &Tune{config: c}
+	t.leader = t.current()
+	t.join(t.current())
+	for _, procs := range c.Candidates {
+		t.join(Candidate{Procs: procs})
+	}
+	for _, gogc := range c.Levers {
+		t.join(Candidate{c.Current, gogc})
 	}
 	if len(t.arms) == 1 {
 		t.end(endAlone)
@@ -210,6 +233,8 @@ func (c TuneConfig) check() error {
 		return fmt.Errorf("the current setting is %d", c.Current)
 	case slices.ContainsFunc(c.Candidates, func(procs int) bool { return procs < 1 }):
 		return fmt.Errorf("candidates %v: GOMAXPROCS is at least 1", c.Candidates)
+	case slices.ContainsFunc(c.Levers, func(gogc int) bool { return gogc < 1 }):
+		return fmt.Errorf("levers %v: GOGC is at least 1", c.Levers)
 	case c.Objective != Auto && !slices.Contains(deciding, c.Objective):
 		return fmt.Errorf("unknown objective %q: there are %v", c.Objective, deciding)
 	case !(c.Margin >= 0 && c.Margin <= 1):
@@ -250,7 +275,8 @@ func (t *Tune) Next() (TuneRun, bool) {
 	if t.phase == Done {
 		return TuneRun{Phase: Done}, false
 	}
-	return TuneRun{Procs: t.order[0], Phase: t.phase, Block: t.block, Seed: t.seed()}, true
+	c := t.order[0]
+	return TuneRun{Procs: c.Procs, GOGC: c.GOGC, Phase: t.phase, Block: t.block, Seed: t.seed()}, true
 }
 
 // seed is that of the block's arrivals. The confirmation has seeds of its own: its pairs are to be fresh in this as well.
@@ -313,13 +339,15 @@ func (t *Tune) broken(o TuneObservation) bool { return !o.SLOHeld || o.ErrorShar
 // failed ends the race of a setting with which the program does not run.
 func (t *Tune) failed(o TuneObservation) {
 	t.failure = o.Failed
+	a := t.arm(o.Run.Candidate())
+	a.failed = true
 	switch {
-	case o.Run.Procs == t.config.Current:
+	case a.Candidate == t.current():
 		t.end(endCurrent)
 	case t.phase == Confirm:
 		t.end(endLeader)
 	default:
-		t.dropArm(o.Run.Procs, "the program failed: "+o.Failed)
+		t.dropArm(a, "the program failed: "+o.Failed)
 		t.advance()
 	}
 }
@@ -337,11 +365,11 @@ func (t *Tune) spoiled() {
 	a.void++
 	switch {
 	case a.void < mostVoid:
-	case a.procs == t.config.Current:
+	case a.Candidate == t.current():
 		t.end(endGenerator)
 		return
 	default:
-		t.dropArm(a.procs, fmt.Sprintf("no valid run in %d blocks", a.void))
+		t.dropArm(a, fmt.Sprintf("no valid run in %d blocks", a.void))
 	}
 	t.advance()
 }
@@ -350,10 +378,10 @@ func (t *Tune) spoiled() {
 func (t *Tune) keep(o TuneObservation) {
 	switch {
 	case t.phase == Explore:
-		t.arm(o.Run.Procs).runs[t.block] = o
+		t.arm(o.Run.Candidate()).runs[t.block] = o
 	case len(t.order) == 2:
 		t.half = o
-	case o.Run.Procs == t.config.Current:
+	case o.Run.Candidate() == t.current():
 		t.pairs = append(t.pairs, pair{current: o, leader: t.half})
 	default:
 		t.pairs = append(t.pairs, pair{current: t.half, leader: o})
@@ -387,7 +415,7 @@ func (t *Tune) startBlock() {
 	t.block++
 	t.order = nil
 	for _, a := range t.alive() {
-		t.order = append(t.order, a.procs)
+		t.order = append(t.order, a.Candidate)
 	}
 	t.random().Shuffle(len(t.order), func(i, j int) { t.order[i], t.order[j] = t.order[j], t.order[i] })
 }
@@ -400,12 +428,16 @@ func (t *Tune) endBlock() {
 			return
 		}
 		lead := t.lead()
+		both, ok := t.combination() // before one of the two is dropped, as it is behind the other
 		t.drop(lead)
+		if ok {
+			t.combine(both)
+		}
 		t.refine(lead)
 	}
 	alive := t.alive()
 	lead := t.lead()
-	decided := len(alive) == 1 || len(alive) == 2 && lead != t.config.Current && t.block >= firstLook
+	decided := len(alive) == 1 || len(alive) == 2 && lead != t.current() && t.block >= firstLook
 	if decided || t.block >= t.config.MaxBlocks || t.block >= firstLook && !t.affords(len(alive)) {
 		t.startConfirm(lead)
 		return
@@ -421,8 +453,8 @@ func (t *Tune) affords(runs int) bool {
 // refine adds the settings between the leader and its neighbours, once: where a curve bends, its best may lie between
 // two candidates. In a wide gap that is the geometric middle, for the one next to the leader would be much like it. Where
 // the noise hides what neighbours differ by, more candidates are but more chances to be misled.
-func (t *Tune) refine(lead int) {
-	if t.refined || t.config.Exact || t.config.MaxBlocks-t.block < 2 {
+func (t *Tune) refine(lead Candidate) {
+	if t.refined || t.config.Exact || lead.GOGC != 0 || !t.timeToJoin() {
 		return
 	}
 	t.refined = true
@@ -431,29 +463,65 @@ func (t *Tune) refine(lead int) {
 	}
 	var below, above int
 	for _, a := range t.arms {
-		if a.procs < lead && a.procs > below {
-			below = a.procs
+		if a.GOGC != 0 {
+			continue
 		}
-		if a.procs > lead && (a.procs < above || above == 0) {
-			above = a.procs
+		if a.Procs < lead.Procs && a.Procs > below {
+			below = a.Procs
+		}
+		if a.Procs > lead.Procs && (a.Procs < above || above == 0) {
+			above = a.Procs
 		}
 	}
 	for _, other := range []int{below, above} {
-		if other == 0 || max(lead, other)-min(lead, other) < 2 {
+		low, high := min(lead.Procs, other), max(lead.Procs, other)
+		if other == 0 || high-low < 2 {
 			continue
 		}
-		middle := int(math.Round(math.Sqrt(float64(lead) * float64(other))))
-		middle = min(max(middle, min(lead, other)+1), max(lead, other)-1)
+		middle := int(math.Round(math.Sqrt(float64(low) * float64(high))))
+		middle = min(max(middle, low+1), high-1)
 		if t.affords(len(t.alive()) + 1) {
-			t.join(middle)
+			t.join(Candidate{Procs: middle})
 		}
 	}
 }
 
+// timeToJoin: a candidate that joins now is in two blocks at least.
+func (t *Tune) timeToJoin() bool { return t.config.MaxBlocks-t.block >= 2 }
+
+// combination is the best GOMAXPROCS with the best GOGC, where each of them by itself is better than the current setting:
+// what they gain may add up, or be the same gain twice. Two that help only together are not found; looking for those
+// would take every pair of them.
+func (t *Tune) combination() (Candidate, bool) {
+	var procs, levers []*arm
+	for _, a := range t.holding(t.alive()) {
+		switch {
+		case !t.better(a):
+		case a.GOGC == 0:
+			procs = append(procs, a)
+		case a.Procs == t.config.Current:
+			levers = append(levers, a)
+		}
+	}
+	if len(procs) == 0 || len(levers) == 0 {
+		return Candidate{}, false
+	}
+	return Candidate{t.best(procs).Procs, t.best(levers).GOGC}, true
+}
+
+// combine adds a combination, once. Also to an exact list: that both of it were asked for is why it is there.
+func (t *Tune) combine(both Candidate) {
+	if t.combined || !t.timeToJoin() || !t.affords(len(t.alive())+1) {
+		return
+	}
+	t.combined = true
+	t.join(both)
+}
+
 // startConfirm lays out the pairs: as many with the current setting first as with the leader first, in random order.
-func (t *Tune) startConfirm(lead int) {
+func (t *Tune) startConfirm(lead Candidate) {
 	t.leader = lead
-	if lead == t.config.Current {
+	if lead == t.current() {
 		t.end(endExplored)
 		return
 	}
@@ -469,9 +537,9 @@ func (t *Tune) startConfirm(lead int) {
 	}
 	for i := range n {
 		if i%2 == 0 {
-			t.plan = append(t.plan, [2]int{lead, t.config.Current})
+			t.plan = append(t.plan, [2]Candidate{lead, t.current()})
 		} else {
-			t.plan = append(t.plan, [2]int{t.config.Current, lead})
+			t.plan = append(t.plan, [2]Candidate{t.current(), lead})
 		}
 	}
 	t.random().Shuffle(n, func(i, j int) { t.plan[i], t.plan[j] = t.plan[j], t.plan[i] })
@@ -499,6 +567,9 @@ func (t *Tune) Left() (likely, most int) {
 	if !t.refined && !t.config.Exact {
 		added = 2
 	}
+	if !t.combined && len(t.config.Levers) > 0 {
+		added++
+	}
 	likely = len(t.order) + full*alive + halved*(alive+1)/2 + 2*wanted
 	most = len(t.order) + blocks*(alive+added) + 2*max(wanted, mostPairs)
 	if t.config.Pairs > 0 {
@@ -510,15 +581,18 @@ func (t *Tune) Left() (likely, most int) {
 	return min(likely, most), most
 }
 
-func (t *Tune) join(procs int) {
-	if t.arm(procs) == nil {
-		t.arms = append(t.arms, &arm{procs: procs, runs: map[int]TuneObservation{}})
+// current is the setting that all others are compared with.
+func (t *Tune) current() Candidate { return Candidate{Procs: t.config.Current} }
+
+func (t *Tune) join(c Candidate) {
+	if t.arm(c) == nil {
+		t.arms = append(t.arms, &arm{Candidate: c, runs: map[int]TuneObservation{}})
 	}
 }
 
-func (t *Tune) arm(procs int) *arm {
+func (t *Tune) arm(c Candidate) *arm {
 	for _, a := range t.arms {
-		if a.procs == procs {
+		if a.Candidate == c {
 			return a
 		}
 	}
@@ -535,7 +609,6 @@ func (t *Tune) alive() []*arm {
 	return alive
 }
 
-func (t *Tune) dropArm(procs int, why string) {
-	a := t.arm(procs)
-	a.dropped, a.after = why, t.block
+func (t *Tune) dropArm(a *arm, why string) {
+	a.dropped, a.after, a.nth = why, t.block, 1+len(t.arms)-len(t.alive())
 }

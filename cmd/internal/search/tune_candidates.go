@@ -1,8 +1,26 @@
 package search
 
-import "math"
+import (
+	"math"
+	"strconv"
+)
 
-// Candidates are the settings that are worth a try, in this order and without doubles: what the program runs with by
+// A Candidate is a setting that may be run.
+type Candidate struct {
+	Procs int `json:"gomaxprocs"`
+	GOGC  int `json:"gogc,omitempty"` // 0: as the program has it
+}
+
+// String writes 2, or 2 with GOGC=800.
+func (c Candidate) String() string {
+	text := strconv.Itoa(c.Procs)
+	if c.GOGC != 0 {
+		text += " with GOGC=" + strconv.Itoa(c.GOGC)
+	}
+	return text
+}
+
+// Candidates are the values of GOMAXPROCS that are worth a try, in this order and without doubles: what the program runs with by
 // itself, Go's default, 1, the limit rounded down and up, one above that, twice that and two more, and all CPUs. More
 // than there are CPUs may help under a limit, as threads that wait in the kernel keep a P for a while.
 //

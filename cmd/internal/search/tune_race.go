@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -48,9 +49,13 @@ func (t *Tune) last() Metric {
 // logCosts are the log-ratios a ÷ b of the blocks in which both have a value, such that above 0 a is worse.
 func logCosts(m Metric, a, b *arm) []float64 {
 	var costs []float64
-	for block := 1; block <= 100; block++ {
-		x, y := a.runs[block].value(m), b.runs[block].value(m)
-		if x > 0 && y > 0 {
+	for block, left := 1, len(a.runs); left > 0; block++ {
+		o, ok := a.runs[block]
+		if !ok {
+			continue
+		}
+		left--
+		if x, y := o.value(m), b.runs[block].value(m); x > 0 && y > 0 {
 			costs = append(costs, cost(m, math.Log(x)-math.Log(y)))
 		}
 	}
@@ -137,11 +142,19 @@ func (t *Tune) allBroken() bool {
 	return true
 }
 
-// lead is the best of the candidates that are in the race, as far as can be told: those that break the SLO more often
-// than the best fall out first, then those whose p99 is worse beyond the margin with confidence (99 %, as the best is
-// often the best of many by chance), then those with more CPU a request. Of those that are equal in all of this it is the current setting, else Go's default, else the smallest.
-func (t *Tune) lead() int {
-	left := t.holding()
+// lead is the best of the candidates that are in the race, as far as can be told.
+func (t *Tune) lead() Candidate {
+	if a := t.best(t.alive()); a != nil {
+		return a.Candidate
+	}
+	return t.current()
+}
+
+// best is the best of some candidates: those that break the SLO more often than the best fall out first, then those whose
+// p99 is worse beyond the margin with confidence (99 %, as the best is often the best of many by chance), then those with
+// more CPU a request. Of those that are equal in all of this it is the simplest. Nil: none of them has run.
+func (t *Tune) best(of []*arm) *arm {
+	left := t.holding(of)
 	chain := t.chain()
 	for i, m := range chain {
 		first, cheapest := t.cheapest(m, left)
@@ -152,7 +165,7 @@ func (t *Tune) lead() int {
 		for _, a := range left {
 			if i < len(chain)-1 {
 				student := student99
-				if a.procs == t.config.Current {
+				if a.Candidate == t.current() {
 					student = student95 // where this errs the confirmation puts it right
 				}
 				if t.atLeast(m, logCosts(m, a, first), student) <= math.Log1p(t.config.Margin) {
@@ -167,35 +180,65 @@ func (t *Tune) lead() int {
 		}
 		left = kept
 	}
-	best := 0
-	for _, a := range left {
-		switch {
-		case a.procs == t.config.Current:
-			return a.procs
-		case best == 0, a.procs == t.config.GoDefault, a.procs < best && best != t.config.GoDefault:
-			best = a.procs
-		}
+	if len(left) == 0 {
+		return nil
 	}
-	if best == 0 {
-		return t.config.Current
-	}
-	return best
+	return slices.MinFunc(left, func(a, b *arm) int { return t.simpler(a.Candidate, b.Candidate) })
 }
 
-// holding are the candidates that break the SLO about as seldom as the best.
-func (t *Tune) holding() []*arm {
+// simpler orders settings that are equal otherwise: those that leave GOGC alone come first, then the current GOMAXPROCS,
+// then Go's default, then the smaller numbers.
+func (t *Tune) simpler(a, b Candidate) int {
+	rank := func(c Candidate) int {
+		switch c.Procs {
+		case t.config.Current:
+			return 0
+		case t.config.GoDefault:
+			return 1
+		}
+		return 2
+	}
+	return cmp.Or(
+		cmp.Compare(min(a.GOGC, 1), min(b.GOGC, 1)),
+		cmp.Compare(rank(a), rank(b)),
+		cmp.Compare(a.Procs, b.Procs),
+		cmp.Compare(a.GOGC, b.GOGC),
+	)
+}
+
+// better: by the metric that decides last the estimate is better than the current setting's, beyond the margin. A metric
+// before it counts where it differs with confidence, as in best.
+func (t *Tune) better(a *arm) bool {
+	chain, current, margin := t.chain(), t.arm(t.current()), math.Log1p(t.config.Margin)
+	for i, m := range chain {
+		if i == len(chain)-1 {
+			c, ok := t.costToCurrent(m, a)
+			return ok && c < -margin
+		}
+		if t.atLeast(m, logCosts(m, a, current), student99) > margin {
+			return false
+		}
+		if t.atLeast(m, logCosts(m, current, a), student95) > margin {
+			return true
+		}
+	}
+	return false
+}
+
+// holding are those of some candidates that break the SLO about as seldom as the best.
+func (t *Tune) holding(of []*arm) []*arm {
 	share := func(a *arm) float64 {
 		broken, of := t.brokenRuns(a)
 		return float64(broken) / float64(max(1, of))
 	}
 	least := 1.0
-	for _, a := range t.alive() {
+	for _, a := range of {
 		if len(a.runs) > 0 {
 			least = min(least, share(a))
 		}
 	}
 	var holding []*arm
-	for _, a := range t.alive() {
+	for _, a := range of {
 		if len(a.runs) > 0 && share(a) <= least+slack {
 			holding = append(holding, a)
 		}
@@ -215,20 +258,20 @@ func (t *Tune) cheapest(m Metric, of []*arm) (first *arm, lowest float64) {
 }
 
 func (t *Tune) costToCurrent(m Metric, a *arm) (float64, bool) {
-	return estimate(logCosts(m, a, t.arm(t.config.Current)))
+	return estimate(logCosts(m, a, t.arm(t.current())))
 }
 
 // drop takes candidates out of the race: those that break the SLO in every run while the leader holds it, and those that
 // are worse than the leader at a one-sided 95 %. It is loose on purpose, as all it may cost is a good candidate; the
 // claim comes later. The current setting stays, because every comparison is with it.
-func (t *Tune) drop(lead int) {
+func (t *Tune) drop(lead Candidate) {
 	leader := t.arm(lead)
 	for _, a := range t.alive() {
-		if a == leader || a.procs == t.config.Current {
+		if a == leader || a.Candidate == t.current() {
 			continue
 		}
 		if why := t.behind(a, leader); why != "" {
-			t.dropArm(a.procs, why)
+			t.dropArm(a, why)
 		}
 	}
 }
@@ -250,7 +293,7 @@ func (t *Tune) behind(a, leader *arm) string {
 		}
 	}
 	if common >= firstLook && leaderHeld >= 2 && bothHeld == 0 {
-		return fmt.Sprintf("broke the SLO in all of %d blocks in which %d held it", leaderHeld, leader.procs)
+		return fmt.Sprintf("broke the SLO in all of %d blocks in which %s held it", leaderHeld, leader)
 	}
 	chain := t.chain()
 	for i, m := range chain {
@@ -264,7 +307,7 @@ func (t *Tune) behind(a, leader *arm) string {
 			bound, student = math.Log1p(t.config.Margin), student99
 		}
 		if t.atLeast(m, costs, student) > bound {
-			return fmt.Sprintf("%s %s against %d in %d blocks", name(m), percent(math.Exp(cost(m, typical))), leader.procs, len(costs))
+			return fmt.Sprintf("%s %s against %s in %d blocks", t.name(m), percent(math.Exp(cost(m, typical))), leader, len(costs))
 		}
 		if i < len(chain)-1 && typical < -bound {
 			return "" // its p99 may yet turn out to be better with confidence, and that would come first
@@ -276,7 +319,7 @@ func (t *Tune) behind(a, leader *arm) string {
 // declare fixes what the confirmation decides by: what the leader leads by, and the family of tests that may make the
 // claim.
 func (t *Tune) declare() {
-	current, leader := t.arm(t.config.Current), t.arm(t.leader)
+	current, leader := t.arm(t.current()), t.arm(t.leader)
 	broken, of := t.brokenRuns(current)
 	leaders, ofLeader := t.brokenRuns(leader)
 	t.slo = float64(broken)/float64(max(1, of))-float64(leaders)/float64(max(1, ofLeader)) > 0.6 // two runs of three
@@ -316,8 +359,8 @@ func (t *Tune) noise(m Metric) float64 {
 	}
 	var all []float64
 	for _, a := range t.alive() {
-		costs := logCosts(m, a, t.arm(t.config.Current))
-		if a.procs == t.config.Current || len(costs) < firstLook {
+		costs := logCosts(m, a, t.arm(t.current()))
+		if a.Candidate == t.current() || len(costs) < firstLook {
 			continue
 		}
 		_, sd := moments(costs)

@@ -12,9 +12,10 @@ var tunePrograms = flag.Int("tune-programs", 250, "how many programs of each kin
 // A program is synthetic: the true costs of its settings, and the noise of its runs.
 type program struct {
 	candidates    []int
+	levers        []int
 	current       int
 	goDefault     int
-	p99, cpu      func(procs int) float64 // logarithms of the true values
+	p99, cpu      func(Candidate) float64 // logarithms of the true values
 	noiseP99      float64                 // standard deviation of the logarithm, within a block
 	noiseCPU      float64
 	tails         bool // Student's distribution with three degrees of freedom, else the normal one
@@ -55,8 +56,8 @@ func (p *program) run(r TuneRun) TuneObservation {
 	own := func() float64 { return (common + p.noise()) / math.Sqrt2 }
 	return TuneObservation{
 		Run: r, Valid: true, SLOHeld: true,
-		P99:           0.05 * math.Exp(p.p99(r.Procs)+p.walk+p.noiseP99*own()+slow),
-		CPUPerRequest: 0.001 * math.Exp(p.cpu(r.Procs)+p.walk/5+p.noiseCPU*own()),
+		P99:           0.05 * math.Exp(p.p99(r.Candidate())+p.walk+p.noiseP99*own()+slow),
+		CPUPerRequest: 0.001 * math.Exp(p.cpu(r.Candidate())+p.walk/5+p.noiseCPU*own()),
 		Throughput:    500,
 	}
 }
@@ -99,7 +100,7 @@ func programOf(random *rand.Rand, s shape, gap, sigma float64, tails bool, objec
 	current := []int{goDefault, cpus, all[random.IntN(len(all))]}[random.IntN(3)]
 	candidates := Candidates(limit, cpus, current, goDefault)
 	best := candidates[random.IntN(len(candidates))]
-	curve := func(procs int) float64 { return s.curve(best, gap, procs) }
+	curve := func(c Candidate) float64 { return s.curve(best, gap, c.Procs) }
 	p := &program{
 		candidates: candidates, current: current, goDefault: goDefault,
 		p99: curve, cpu: curve, noiseP99: 0.45, noiseCPU: 0.04,
@@ -117,6 +118,27 @@ func programOf(random *rand.Rand, s shape, gap, sigma float64, tails bool, objec
 	return p
 }
 
+// withLever gives the program a GOGC to try. A quarter of the programs doesn't care for it, one is the worse for it, and two
+// are the better, by as much as by the next GOMAXPROCS: in one of these the gains of both add up, and in the other they are
+// the same gain, as both save the collector's work, so that the larger of the two is all that there is.
+func (p *program) withLever(gap float64, kind int) {
+	p.levers = []int{800}
+	curve, current := p.cpu, p.cpu(Candidate{Procs: p.current})
+	p.cpu = func(c Candidate) float64 {
+		cost := curve(c)
+		switch {
+		case c.GOGC == 0 || kind%4 == 0:
+			return cost
+		case kind%4 == 1:
+			return cost + gap
+		case kind%4 == 2:
+			return cost - gap
+		}
+		return min(cost, max(cost, current)-gap)
+	}
+	p.p99 = p.cpu
+}
+
 type tally struct {
 	searches, changes, changesDue, keeps, undecided int
 	falseClaims                                     int // a change to what is not better, equal settings included
@@ -125,7 +147,7 @@ type tally struct {
 }
 
 func (p *program) tune(t testing.TB, c TuneConfig) (*Tune, TuneVerdict) {
-	c.Current, c.GoDefault, c.Candidates = p.current, p.goDefault, p.candidates
+	c.Current, c.GoDefault, c.Candidates, c.Levers = p.current, p.goDefault, p.candidates, p.levers
 	tune, err := NewTune(c)
 	if err != nil {
 		t.Fatal(err)
@@ -143,19 +165,22 @@ func (p *program) tune(t testing.TB, c TuneConfig) (*Tune, TuneVerdict) {
 	return nil, TuneVerdict{}
 }
 
-func (s *tally) add(p *program, v TuneVerdict, truth func(int) float64) {
+func (s *tally) add(p *program, v TuneVerdict, truth func(Candidate) float64) {
 	const beyond = 1e-9
 	s.searches++
 	s.runs += v.Runs
-	s.exhaustive += len(p.candidates) * (mostBlocks + v.Pairs)
+	s.exhaustive += len(p.candidates) * (1 + len(p.levers)) * (mostBlocks + v.Pairs)
 	best := math.Inf(1)
 	for _, procs := range p.candidates {
-		best = min(best, truth(procs))
+		for _, gogc := range append([]int{0}, p.levers...) {
+			best = min(best, truth(Candidate{procs, gogc}))
+		}
 	}
+	current, advised := truth(v.Current), truth(Candidate{v.Procs, v.GOGC})
 	switch v.Kind {
 	case Change:
 		s.changes++
-		if truth(v.Procs) >= truth(p.current)-beyond {
+		if advised >= current-beyond {
 			s.falseClaims++
 		}
 	case Keep:
@@ -163,10 +188,10 @@ func (s *tally) add(p *program, v TuneVerdict, truth func(int) float64) {
 	default:
 		s.undecided++
 	}
-	if truth(p.current)-best > math.Log(1.05)+beyond {
+	if current-best > math.Log(1.05)+beyond {
 		s.changesDue++
 	}
-	if truth(v.Procs)-best <= math.Log(1.05)+beyond {
+	if advised-best <= math.Log(1.05)+beyond {
 		s.good++
 	}
 }
@@ -185,19 +210,32 @@ func TestTuneSimulation(t *testing.T) {
 		sigma     float64
 		gaps      []float64 // of the curve, as ratios
 		good      float64   // at least
+		lever     bool
 	}{
-		{"CPU", CPU, 0.04, []float64{1.1, 1.2, 1.5}, 0.98},
-		{"CPU", CPU, 0.20, []float64{1.2, 1.5, 1.8}, 0.90},
-		{"p99", P99, 0.45, []float64{1.8}, 0.90},
-		{"auto", Auto, 0, []float64{1.1, 1.2, 1.5}, 0.98},
+		{"CPU", CPU, 0.04, []float64{1.1, 1.2, 1.5}, 0.98, false},
+		{"CPU", CPU, 0.20, []float64{1.2, 1.5, 1.8}, 0.90, false},
+		{"p99", P99, 0.45, []float64{1.8}, 0.90, false},
+		{"auto", Auto, 0, []float64{1.1, 1.2, 1.5}, 0.98, false},
+		{"CPU with GOGC", CPU, 0.04, []float64{1.1, 1.2, 1.5}, 0.98, true},
+		{"CPU with GOGC", CPU, 0.20, []float64{1.2, 1.5, 1.8}, 0.90, true},
+		{"p99 with GOGC", P99, 0.45, []float64{1.8}, 0.90, true},
+		{"auto with GOGC", Auto, 0, []float64{1.1, 1.2, 1.5}, 0.98, true},
 	} {
 		var total tally
+		programs, which := *tunePrograms, "all but flat"
+		if kind.lever {
+			programs, which = max(1, programs/2), "all shapes" // so that the test takes half as long again, not twice
+		}
 		for i, s := range shapes {
 			for _, tails := range []bool{false, true} {
 				random := rand.New(rand.NewPCG(uint64(100*k+i), 17))
 				var one tally
-				for n := range *tunePrograms {
-					p := programOf(random, s, math.Log(kind.gaps[n%len(kind.gaps)]), kind.sigma, tails, kind.objective)
+				for n := range programs {
+					gap := math.Log(kind.gaps[n%len(kind.gaps)])
+					p := programOf(random, s, gap, kind.sigma, tails, kind.objective)
+					if kind.lever {
+						p.withLever(gap, n)
+					}
 					_, v := p.tune(t, TuneConfig{
 						Objective: kind.objective, Seed: uint64(n),
 						Noise: map[Metric]float64{P99: p.noiseP99, CPU: p.noiseCPU},
@@ -210,14 +248,14 @@ func TestTuneSimulation(t *testing.T) {
 				if float64(one.falseClaims) > 0.025*float64(one.searches)+one.off(0.025) {
 					t.Errorf("%d false claims in %d searches", one.falseClaims, one.searches)
 				}
-				if s.name == "flat" { // where nothing can be missed; it would only make the figures below look better
+				if s.name == "flat" && !kind.lever { // where nothing can be missed; it would only make the figures below look better
 					continue
 				}
 				total.sum(one)
 			}
 		}
-		t.Logf("%-4s σ %.2f all but flat: false claims %.2f %%, within 5 %% of the best %.2f %%, %.2f of the runs of an exhaustive search",
-			kind.name, kind.sigma, total.share(total.falseClaims), total.share(total.good), float64(total.runs)/float64(total.exhaustive))
+		t.Logf("%-4s σ %.2f %s: false claims %.2f %%, within 5 %% of the best %.2f %%, %.2f of the runs of an exhaustive search",
+			kind.name, kind.sigma, which, total.share(total.falseClaims), total.share(total.good), float64(total.runs)/float64(total.exhaustive))
 		if float64(total.good) < kind.good*float64(total.searches)-total.off(kind.good) {
 			t.Errorf("%s σ %v: within 5 %% of the best in %d of %d", kind.name, kind.sigma, total.good, total.searches)
 		}
@@ -253,8 +291,8 @@ func TestTuneOrderOfObjectives(t *testing.T) {
 		for n := range *tunePrograms {
 			p := &program{
 				candidates: []int{1, 2, 4}, current: current, goDefault: 2, noiseP99: 0.45, noiseCPU: 0.04, drift: 0.2, random: random,
-				p99: func(procs int) float64 { return map[int]float64{1: math.Log(3)}[procs] },
-				cpu: func(procs int) float64 { return map[int]float64{1: math.Log(0.8), 4: math.Log(1.1)}[procs] },
+				p99: func(c Candidate) float64 { return map[int]float64{1: math.Log(3)}[c.Procs] },
+				cpu: func(c Candidate) float64 { return map[int]float64{1: math.Log(0.8), 4: math.Log(1.1)}[c.Procs] },
 			}
 			_, v := p.tune(t, TuneConfig{Seed: uint64(n), Exact: true, Noise: map[Metric]float64{P99: 0.45, CPU: 0.04}})
 			if v.Procs == 1 {

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"math/rand/v2"
@@ -40,7 +41,10 @@ func TestCandidates(t *testing.T) {
 }
 
 // steady is a noise that differs from run to run but is the same in every test: −1, 0 or 1 times 1 %.
-func steady(r TuneRun) float64 { return 1 + 0.01*float64((r.Block*(r.Procs%5+1)+r.Procs)%3-1) }
+func steady(r TuneRun) float64 {
+	setting := r.Procs + r.GOGC/100
+	return 1 + 0.01*float64((r.Block*(setting%5+1)+setting)%3-1)
+}
 
 // A good run, before the setting makes it worse.
 func goodRun(r TuneRun) TuneObservation {
@@ -287,6 +291,57 @@ var scriptedTunes = []struct {
 		Undecided, 4,
 		"Undecided: the budget of 12 runs has no room for a confirmation. Best so far is GOMAXPROCS=1. About 20 runs more would settle it.",
 	},
+	{
+		"a tail of its own",
+		TuneConfig{Current: 8, GoDefault: 8, Candidates: []int{2}, Exact: true, Objective: P99, Tail: "p90", Pairs: 8},
+		func(r TuneRun) TuneObservation {
+			o := goodRun(r)
+			if r.Procs == 2 {
+				o.P99 /= 2
+			}
+			return o
+		},
+		Change, 2,
+		"Set GOMAXPROCS=2. p90 fell from 40 ms to 20 ms (−49 %, 95 % interval −50 to −49 %), CPU a request +1 % (+0.5 to +2 %). 8 fresh interleaved pairs, p=0.008.",
+	},
+	{
+		"a batch job that is too slow",
+		TuneConfig{Current: 8, GoDefault: 2, Candidates: []int{2}, Unit: "run"},
+		func(r TuneRun) TuneObservation {
+			return TuneObservation{Run: r, Valid: true, Time: steady(r), CPUPerRequest: steady(r)}
+		},
+		Undecided, 8,
+		"Undecided: no setting holds the SLO, in 3 blocks. A higher limit would tell more.",
+	},
+	{
+		"a batch job",
+		TuneConfig{Current: 8, GoDefault: 8, Candidates: []int{2}, Exact: true, Unit: "run"},
+		func(r TuneRun) TuneObservation {
+			o := TuneObservation{Run: r, Valid: true, SLOHeld: r.Procs == 2 && r.Block == 1, Time: 2 * steady(r), CPUPerRequest: 4 * steady(r)}
+			if r.Procs == 2 {
+				o.Time /= 2
+			}
+			return o
+		},
+		Change, 2,
+		"Set GOMAXPROCS=2. Time fell from 2.0 s to 1.0 s (−49 %, 95 % interval −50 to −49 %), CPU a run +1 % (0 to +2 %). 7 fresh interleaved pairs, p=0.03. It is better, but not well: it broke the SLO in 6 of them.",
+	},
+	{
+		"a benchmark without figures",
+		TuneConfig{Current: 8, Candidates: []int{2}, Unit: "operation"},
+		func(r TuneRun) TuneObservation { return TuneObservation{Run: r, Valid: true, SLOHeld: true} },
+		Undecided, 8,
+		"Undecided: too many runs were not valid, or a figure was missing.",
+	},
+	{
+		"a benchmark",
+		TuneConfig{Current: 2, Candidates: []int{4}, Exact: true, Unit: "operation"},
+		func(r TuneRun) TuneObservation {
+			return TuneObservation{Run: r, Valid: true, SLOHeld: true, CPUPerRequest: 1e-6 * float64(r.Procs)}
+		},
+		Keep, 2,
+		"Keep GOMAXPROCS=2. By CPU an operation no other setting did better in 3 blocks.",
+	},
 }
 
 func TestScriptedTunes(t *testing.T) {
@@ -294,7 +349,7 @@ func TestScriptedTunes(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			m := tune(t, s.config, s.run)
 			v := m.Verdict()
-			if v.Text != s.want || v.Kind != s.kind || v.Procs != s.procs {
+			if v.Text != s.want || v.Kind != s.kind || v.Procs != s.procs || v.GOGC != 0 {
 				t.Errorf("%s %d\ngot  %s\nwant %s", v.Kind, v.Procs, v.Text, s.want)
 			}
 			if !v.Done {
@@ -338,7 +393,7 @@ func TestTuneOrder(t *testing.T) {
 	first := map[int]int{}
 	for b := 1; b <= 8; b++ {
 		p := blocks[Confirm][b]
-		if len(p) != 2 || p[0] == p[1] || !slices.Contains(p, 8) || !slices.Contains(p, m.Verdict().Leader) {
+		if len(p) != 2 || p[0] == p[1] || !slices.Contains(p, 8) || !slices.Contains(p, m.Verdict().Leader.Procs) {
 			t.Fatalf("pair %d is %v", b, p)
 		}
 		first[p[0]]++
@@ -371,8 +426,367 @@ func TestTuneTies(t *testing.T) {
 			}
 			return o
 		})
-		if v := m.Verdict(); v.Leader != c.want || v.Procs != c.want {
+		if v := m.Verdict(); v.Leader != (Candidate{Procs: c.want}) || v.Procs != c.want {
 			t.Errorf("%+v: the leader is %d: %s", c, v.Leader, v.Text)
+		}
+	}
+}
+
+// leverRun is a run of which the CPU a request is multiplied by what its GOMAXPROCS and its GOGC are worth.
+func leverRun(procs, gogc map[int]float64) func(TuneRun) TuneObservation {
+	return func(r TuneRun) TuneObservation {
+		o := goodRun(r)
+		o.CPUPerRequest *= cmp.Or(procs[r.Procs], 1) * cmp.Or(gogc[r.GOGC], 1)
+		return o
+	}
+}
+
+// TestTuneLevers: GOGC by itself, beside other GOMAXPROCS, and together with them.
+func TestTuneLevers(t *testing.T) {
+	config := TuneConfig{Current: 4, GoDefault: 4, Candidates: []int{1, 2}, Exact: true, Levers: []int{200, 800}, Objective: CPU, Pairs: 8}
+	for _, c := range []struct {
+		name     string
+		config   func(*TuneConfig)
+		run      func(TuneRun) TuneObservation
+		kind     Verdict
+		want     Candidate
+		combined bool
+		text     string
+	}{
+		{
+			"the lever alone is best", nil,
+			leverRun(map[int]float64{1: 1.2, 2: 1.1}, map[int]float64{200: 0.9, 800: 0.7}),
+			Change,
+			Candidate{4, 800},
+			false,
+			"Set GOGC=800 and leave GOMAXPROCS at 4. CPU a request fell from 1.0 ms to 693 µs (−31 %, 95 % interval −31 to −30 %), p99 −1 % (−2 to 0 %). 8 fresh interleaved pairs, p=0.008.",
+		},
+		{
+			"GOMAXPROCS is best", nil,
+			leverRun(map[int]float64{2: 0.8}, map[int]float64{200: 1.1, 800: 1.2}),
+			Change,
+			Candidate{2, 0},
+			false, "Set GOMAXPROCS=2. CPU a request fell ",
+		},
+		{
+			"both add up", nil,
+			leverRun(map[int]float64{1: 0.6, 2: 0.8}, map[int]float64{200: 0.9, 800: 0.7}),
+			Change,
+			Candidate{1, 800},
+			true,
+			"Set GOMAXPROCS=1 and GOGC=800. CPU a request fell from 1.0 ms to 420 µs (−58 %, 95 % interval −58 to −57 %), p99 +0.5 % (−1 to +2 %). 8 fresh interleaved pairs, p=0.008. GOMAXPROCS=1 alone gave CPU a request −40 % in the exploration, GOGC=800 alone −31 %.",
+		},
+		{
+			"both are the same gain", nil,
+			func(r TuneRun) TuneObservation {
+				o := leverRun(map[int]float64{1: 0.6}, nil)(r)
+				if r.GOGC == 800 {
+					o.CPUPerRequest = 0.0005 * steady(r)
+				}
+				return o
+			},
+			Change,
+			Candidate{4, 800},
+			true,
+			"Set GOGC=800 and leave GOMAXPROCS at 4. CPU a request fell from 1.0 ms to 495 µs (−50 %, 95 % interval −51 to −50 %), p99 −1 % (−2 to 0 %). 8 fresh interleaved pairs, p=0.008. GOMAXPROCS=1 alone gave CPU a request −40 % in the exploration.",
+		},
+		{
+			"the lever is worth less than GOMAXPROCS, and nothing beside it", nil,
+			func(r TuneRun) TuneObservation {
+				o := leverRun(map[int]float64{1: 0.5}, map[int]float64{800: 0.8})(r)
+				if r.Procs == 1 {
+					o.CPUPerRequest = 0.0005 * steady(r)
+				}
+				return o
+			},
+			Change,
+			Candidate{1, 0},
+			true, "Set GOMAXPROCS=1. CPU a request fell from 1.0 ms to 500 µs (−50 %, 95 % interval −50 to −50 %), p99 0 % (0 to 0 %). 8 fresh interleaved pairs, p=0.008. GOGC=800 alone gave CPU a request −21 % in the exploration.",
+		},
+		{
+			"nothing makes a difference", nil, leverRun(nil, nil),
+			Keep,
+			Candidate{4, 0},
+			false,
+			"1, 4, 4 with GOGC=200 and 4 with GOGC=800 are within 3 % of each other (CPU a request in 6 blocks): keep the default.",
+		},
+		{
+			"the best of the search is not better in truth", nil,
+			func(r TuneRun) TuneObservation {
+				if r.Phase == Explore {
+					return leverRun(map[int]float64{1: 1.2, 2: 1.1}, map[int]float64{800: 0.7})(r)
+				}
+				return goodRun(r)
+			},
+			Keep,
+			Candidate{4, 0},
+			false,
+			"4 and 4 with GOGC=800 are within 3 % of each other: keep the default. CPU a request went from 1.0 ms to 990 µs (−1 %, 95 % interval −2 to 0 %), p99 −1 % (−2 to 0 %). 8 fresh interleaved pairs, p=0.06.",
+		},
+		{
+			"the program dies with the best lever", nil,
+			func(r TuneRun) TuneObservation {
+				o := leverRun(map[int]float64{1: 0.6}, map[int]float64{200: 0.9, 800: 0.5})(r)
+				if r.GOGC == 800 && r.Block == 3 {
+					o.Failed = "out of memory"
+				}
+				return o
+			},
+			Change,
+			Candidate{1, 200},
+			true,
+			"Set GOMAXPROCS=1 and GOGC=200. CPU a request fell ",
+		},
+		{
+			"the program dies with the combination, in the confirmation", nil,
+			func(r TuneRun) TuneObservation {
+				o := leverRun(map[int]float64{1: 0.6}, map[int]float64{800: 0.5})(r)
+				if r.Phase == Confirm && r.Procs == 1 {
+					o.Failed = "out of memory"
+				}
+				return o
+			},
+			Keep,
+			Candidate{4, 0},
+			true,
+			"Keep GOMAXPROCS=4. GOMAXPROCS=1 with GOGC=800 looked better, but the program failed with it in the confirmation: out of memory",
+		},
+		{
+			"the lever breaks the SLO", nil,
+			func(r TuneRun) TuneObservation {
+				o := leverRun(map[int]float64{1: 0.6}, map[int]float64{800: 0.5})(r)
+				o.SLOHeld = r.GOGC != 800
+				return o
+			},
+			Change,
+			Candidate{1, 0},
+			false, "Set GOMAXPROCS=1. CPU a request fell ",
+		},
+		{
+			"p99 first: the lever that makes it worse is not combined",
+			func(c *TuneConfig) { c.Objective = Auto },
+			func(r TuneRun) TuneObservation {
+				o := leverRun(map[int]float64{1: 0.6}, map[int]float64{800: 0.5})(r)
+				if r.GOGC == 800 {
+					o.P99 *= 2
+				}
+				return o
+			},
+			Change,
+			Candidate{1, 0},
+			false, "Set GOMAXPROCS=1. CPU a request fell ",
+		},
+		{
+			"GOMAXPROCS to Go's default",
+			func(c *TuneConfig) { c.GoDefault = 1 },
+			leverRun(map[int]float64{1: 0.6}, map[int]float64{800: 0.7}),
+			Change,
+			Candidate{1, 800},
+			true,
+			"Set GOMAXPROCS=1 and GOGC=800. CPU a request fell from 1.0 ms to 420 µs (−58 %, 95 % interval −58 to −57 %), p99 +0.5 % (−1 to +2 %). 8 fresh interleaved pairs, p=0.008. GOMAXPROCS=1 is Go's default, so it is enough not to set another. GOMAXPROCS=1 alone gave CPU a request −40 % in the exploration, GOGC=800 alone −31 %.",
+		},
+		{
+			"no blocks are left for the combination",
+			func(c *TuneConfig) { c.MaxBlocks = 4 },
+			leverRun(map[int]float64{1: 0.6}, map[int]float64{800: 0.7}),
+			Change,
+			Candidate{1, 0},
+			false, "Set GOMAXPROCS=1. CPU a request fell ",
+		},
+		{
+			"no runs are left for the combination", // three blocks of five, the shortest confirmation, and two more
+			func(c *TuneConfig) { c.MaxRuns = 29 },
+			leverRun(map[int]float64{1: 0.6}, map[int]float64{800: 0.7}),
+			Change,
+			Candidate{1, 0},
+			false, "Set GOMAXPROCS=1. CPU a request fell ",
+		},
+		{
+			"the budget has no room for a confirmation",
+			func(c *TuneConfig) { c.MaxRuns = 16 },
+			leverRun(map[int]float64{1: 1.2}, map[int]float64{800: 0.7}),
+			Undecided,
+			Candidate{4, 0},
+			false,
+			"Undecided: the budget of 16 runs has no room for a confirmation. Best so far is GOMAXPROCS=4 with GOGC=800. About 16 runs more would settle it.",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			config := config
+			if c.config != nil {
+				c.config(&config)
+			}
+			m := tune(t, config, c.run)
+			v := m.Verdict()
+			if got := (Candidate{v.Procs, v.GOGC}); got != c.want || v.Kind != c.kind || !strings.HasPrefix(v.Text, c.text) || strings.HasSuffix(c.text, ".") && v.Text != c.text {
+				t.Errorf("%s %s\ngot  %s\nwant %s\ndropped %#v", v.Kind, got, v.Text, c.text, v.Dropped)
+			}
+			if m.combined != c.combined {
+				t.Errorf("combined: %v", m.combined)
+			}
+			for _, s := range m.Standings() {
+				both := s.Procs != config.Current && s.GOGC != 0
+				if both && !c.combined || both && m.arm(Candidate{s.Procs, 0}) == nil || both && m.arm(Candidate{config.Current, s.GOGC}) == nil {
+					t.Errorf("%s was tried", s.Candidate)
+				}
+			}
+		})
+	}
+}
+
+// TestTuneRefineBesideALever: what lies between two GOMAXPROCS is about those without a GOGC.
+func TestTuneRefineBesideALever(t *testing.T) {
+	config := TuneConfig{Current: 8, GoDefault: 8, Candidates: []int{1, 64}, Levers: []int{800}, Objective: CPU}
+	for _, c := range []struct {
+		gogc float64
+		want []int // that were run
+	}{
+		{0.5, []int{1, 8, 64}},
+		{1.5, []int{1, 3, 8, 23, 64}},
+	} {
+		m := tune(t, config, leverRun(map[int]float64{1: 1.5, 64: 1.5}, map[int]float64{800: c.gogc}))
+		var got []int
+		for _, o := range m.Seen() {
+			got = append(got, o.Run.Procs)
+		}
+		slices.Sort(got)
+		if got = slices.Compact(got); !slices.Equal(got, c.want) {
+			t.Errorf("with a lever that is worth %v: %v, want %v", c.gogc, got, c.want)
+		}
+	}
+}
+
+// TestTuneStandings: the leader first, those dropped last; the ratios are those of blocks, and cost is not turned round.
+func TestTuneStandings(t *testing.T) {
+	config := TuneConfig{Current: 4, GoDefault: 4, Candidates: []int{1, 2, 3}, Exact: true, Levers: []int{800, 400}, Pairs: 8, Noise: map[Metric]float64{CPU: 0.3}}
+	run := func(r TuneRun) TuneObservation {
+		o := leverRun(map[int]float64{1: 3, 2: 0.9, 3: 0.96}, map[int]float64{800: 0.8})(r)
+		block := math.Exp(float64(r.Block)) // what a block does to all of them cancels out
+		o.CPUPerRequest *= block
+		switch r.Candidate() {
+		case Candidate{4, 0}:
+			o.Throttled = 0.5
+		case Candidate{3, 0}:
+			o.SLOHeld = r.Block != 2
+			o.Throughput /= 2
+		case Candidate{4, 400}:
+			o.Failed = "no such thing"
+		}
+		return o
+	}
+	m, err := NewTune(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := m.Standings(); len(got) != 6 || !got[0].Current || got[0].Effects != nil || len(m.Noise()) != 1 {
+		t.Errorf("at the start: %+v, noise %v", got, m.Noise())
+	}
+	for {
+		r, ok := m.Next()
+		if !ok || r.Phase == Explore && r.Block == 4 {
+			break
+		}
+		if err := m.Observe(run(r)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := m.Standings()
+	var order []Candidate
+	for _, s := range got {
+		order = append(order, s.Candidate)
+	}
+	// 10 %, 4 % and 0 less than the current setting are apart by more than half of the margin. The combination has joined,
+	// and not run yet. GOGC=400 has failed in block 1, and 1 was dropped after the third.
+	if want := []Candidate{{4, 800}, {2, 0}, {3, 0}, {4, 0}, {2, 800}, {1, 0}, {4, 400}}; !slices.Equal(order, want) {
+		t.Fatalf("%v, want %v: %#v", order, want, m.Verdict().Dropped)
+	}
+	if s := got[2]; s.Runs != 3 || s.Broken != 1 || s.Current || s.Dropped != "" {
+		t.Errorf("%#v", s)
+	}
+	if s := got[6]; s.Runs != 0 || s.Effects != nil || s.Dropped != "the program failed: no such thing" {
+		t.Errorf("%#v", s)
+	}
+	effect := func(s Standing, m Metric) StandingEffect {
+		for _, e := range s.Effects {
+			if e.Metric == m {
+				return e
+			}
+		}
+		t.Fatalf("%s of %s is not known", m, s.Candidate)
+		return StandingEffect{}
+	}
+	if e := effect(got[2], Throughput); e.Median != 250 || math.Abs(e.Ratio-0.5) > 1e-9 || math.Abs(e.Lo-0.5) > 1e-9 || math.Abs(e.Hi-0.5) > 1e-9 {
+		t.Errorf("%+v", e)
+	}
+	if e := effect(got[3], CPU); e.Ratio != 1 || e.Lo != 0 || e.Hi != 0 {
+		t.Errorf("the current setting: %+v", e)
+	}
+	if e := effect(got[3], Throttled); e != (StandingEffect{Metric: Throttled, Median: 0.5}) {
+		t.Errorf("%+v", e)
+	}
+	if e := effect(got[0], Throttled); e != (StandingEffect{Metric: Throttled}) {
+		t.Errorf("%+v", e)
+	}
+	if saved, err := json.Marshal(got[1]); err != nil || !strings.HasPrefix(string(saved), `{"gomaxprocs":2,"runs":3,"effects":[{"metric":"p99","median":0.04`) {
+		t.Errorf("%s %v", saved, err)
+	}
+}
+
+// TestTuneStandingInterval: three log-ratios −0.3, −0.2 and −0.1 have the mean −0.2 and the standard deviation 0.1; Student's
+// quantile of two degrees of freedom is 4.303, so that the interval is −0.2 ± 4.303·0.1/√3 = −0.448 to 0.048.
+func TestTuneStandingInterval(t *testing.T) {
+	config := TuneConfig{Current: 4, Candidates: []int{2}, Exact: true, Noise: map[Metric]float64{P99: 0.4}}
+	m, _ := NewTune(config)
+	for {
+		r, _ := m.Next()
+		if r.Block == 4 {
+			break
+		}
+		o := TuneObservation{Run: r, Valid: true, SLOHeld: true, CPUPerRequest: 1, Throughput: 1}
+		if x := -0.1 * float64(r.Block); r.Procs == 2 {
+			o.CPUPerRequest, o.Throughput = math.Exp(x), math.Exp(-x)
+		}
+		if err := m.Observe(o); err != nil {
+			t.Fatal(err)
+		}
+		standing := m.Standings()
+		i := slices.IndexFunc(standing, func(s Standing) bool { return s.Procs == 2 })
+		for _, e := range standing[i].Effects {
+			if standing[i].Runs < 3 && (e.Lo != 0 || e.Hi != 0) {
+				t.Errorf("after %d runs: %+v", standing[i].Runs, e)
+			}
+		}
+	}
+	s := m.Standings()[0]
+	if s.Procs != 2 || len(s.Effects) != 2 {
+		t.Fatalf("%#v", s)
+	}
+	for _, e := range s.Effects {
+		ratio, lo, hi := math.Log(e.Ratio), math.Log(e.Lo), math.Log(e.Hi)
+		if e.Metric == Throughput {
+			ratio, lo, hi = -ratio, -hi, -lo
+		}
+		if math.Abs(ratio+0.2) > 1e-9 || math.Abs(lo+0.4484) > 1e-3 || math.Abs(hi-0.0484) > 1e-3 {
+			t.Errorf("%s: %.4f, %.4f to %.4f", e.Metric, ratio, lo, hi)
+		}
+	}
+	noise := m.Noise()
+	// The pilot's of p99; that of the others is 0.1/√2, as both runs of a pair have it.
+	want := map[Metric]float64{P99: 0.4, CPU: 0.1 / math.Sqrt2, Throughput: 0.1 / math.Sqrt2}
+	if len(noise) != len(want) {
+		t.Errorf("%v", noise)
+	}
+	for m, sd := range want {
+		if math.Abs(noise[m]-sd) > 1e-9 {
+			t.Errorf("%s: %v, want %v", m, noise[m], sd)
+		}
+	}
+}
+
+func TestCandidateString(t *testing.T) {
+	for c, want := range map[Candidate]string{{2, 0}: "2", {2, 800}: "2 with GOGC=800"} {
+		if got := c.String(); got != want {
+			t.Errorf("%s, want %s", got, want)
 		}
 	}
 }
@@ -384,7 +798,7 @@ func TestTuneVerdictJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`"kind":"change"`, `"gomaxprocs":2`, `"text":"Set GOMAXPROCS=2. `, `"metric":"throttled"`} {
+	for _, want := range []string{`"kind":"change"`, `"gomaxprocs":2`, `"text":"Set GOMAXPROCS=2. `, `"metric":"throttled"`, `"current":{"gomaxprocs":8}`, `"leader":{"gomaxprocs":2}`, `"dropped":[{"gomaxprocs":`} {
 		if !strings.Contains(string(saved), want) {
 			t.Errorf("no %s in %s", want, saved)
 		}
@@ -410,14 +824,14 @@ func TestTuneDrops(t *testing.T) {
 		return o
 	})
 	want := []Dropped{
-		{1, 3, "broke the SLO in all of 3 blocks in which 4 held it"},
-		{2, 3, "CPU a request +52 % against 4 in 3 blocks"},
-		{3, 1, "the program failed: out of memory"},
-		{5, 2, "no valid run in 2 blocks"},
-		{6, 3, "p99 +199 % against 4 in 3 blocks"},
+		{Candidate{1, 0}, 3, "broke the SLO in all of 3 blocks in which 4 held it"},
+		{Candidate{2, 0}, 3, "CPU a request +52 % against 4 in 3 blocks"},
+		{Candidate{3, 0}, 1, "the program failed: out of memory"},
+		{Candidate{5, 0}, 2, "no valid run in 2 blocks"},
+		{Candidate{6, 0}, 3, "p99 +199 % against 4 in 3 blocks"},
 	}
 	if got := m.Verdict().Dropped; !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v", got)
+		t.Errorf("%#v", got)
 	}
 	if v := m.Verdict(); v.Kind != Keep || v.Invalid != 2*attempts {
 		t.Errorf("%+v", v)
@@ -473,6 +887,8 @@ func TestBadTuneConfig(t *testing.T) {
 		{},
 		{Current: -1},
 		{Current: 1, Candidates: []int{0}},
+		{Current: 1, Levers: []int{800, 0}},
+		{Current: 1, Levers: []int{-1}},
 		{Current: 1, Objective: "p98"},
 		{Current: 1, Objective: Throttled},
 		{Current: 1, Margin: math.NaN()},
@@ -508,96 +924,124 @@ func TestTuneObserveWhatNobodyAskedFor(t *testing.T) {
 // TestTuneReplay: the observations are the state, by way of JSON too, after every run; and no verdict before the last
 // advises a change.
 func TestTuneReplay(t *testing.T) {
-	p := programOf(rand.New(rand.NewPCG(8, 8)), shapes[1], math.Log(1.3), 0.04, false, CPU)
-	p.invalid = 0.1
-	c := TuneConfig{Current: p.current, GoDefault: p.goDefault, Candidates: p.candidates, Seed: 5}
-	m, err := NewTune(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		saved, err := json.Marshal(m.Seen())
+	for _, levers := range []bool{false, true} {
+		p := programOf(rand.New(rand.NewPCG(8, 8)), shapes[1], math.Log(1.3), 0.04, false, CPU)
+		p.invalid = 0.1
+		if levers {
+			p.withLever(math.Log(1.3), 2)
+		}
+		c := TuneConfig{Current: p.current, GoDefault: p.goDefault, Candidates: p.candidates, Levers: p.levers, Seed: 5}
+		m, err := NewTune(c)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var seen []TuneObservation
-		if err := json.Unmarshal(saved, &seen); err != nil {
-			t.Fatal(err)
+		for more := true; more; {
+			run, ok := sameAgain(t, c, m)
+			if more = ok; ok {
+				if err := m.Observe(p.run(run)); err != nil {
+					t.Fatal(err)
+				}
+			}
 		}
-		again, err := ReplayTune(c, seen)
-		if err != nil {
-			t.Fatal(err)
-		}
-		run, ok := m.Next()
-		if runAgain, okAgain := again.Next(); run != runAgain || ok != okAgain {
-			t.Fatalf("after %d runs %+v, replayed %+v", len(seen), run, runAgain)
-		}
-		if v := m.Verdict(); !reflect.DeepEqual(v, again.Verdict()) {
-			t.Fatalf("%+v, replayed %+v", v, again.Verdict())
-		} else if ok && (v.Kind != Undecided || v.Done || !strings.HasPrefix(v.Text, "Interrupted after ")) {
-			t.Fatalf("after %d runs: %s", len(seen), v.Text)
-		}
-		if !ok {
-			return
-		}
-		if err := m.Observe(p.run(run)); err != nil {
-			t.Fatal(err)
+		if m.combined != levers {
+			t.Errorf("combined: %v", m.combined)
 		}
 	}
 }
 
+// sameAgain replays a search and compares all that it tells.
+func sameAgain(t *testing.T, c TuneConfig, m *Tune) (TuneRun, bool) {
+	saved, err := json.Marshal(m.Seen())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seen []TuneObservation
+	if err := json.Unmarshal(saved, &seen); err != nil {
+		t.Fatal(err)
+	}
+	again, err := ReplayTune(c, seen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, ok := m.Next()
+	if runAgain, okAgain := again.Next(); run != runAgain || ok != okAgain {
+		t.Fatalf("after %d runs %+v, replayed %+v", len(seen), run, runAgain)
+	}
+	v := m.Verdict()
+	if !reflect.DeepEqual(v, again.Verdict()) {
+		t.Fatalf("%+v, replayed %+v", v, again.Verdict())
+	} else if ok && (v.Kind != Undecided || v.Done || !strings.HasPrefix(v.Text, "Interrupted after ")) {
+		t.Fatalf("after %d runs: %s", len(seen), v.Text)
+	}
+	if s := m.Standings(); !reflect.DeepEqual(s, again.Standings()) || s[0].Candidate != v.Leader {
+		t.Fatalf("%#v, replayed %#v; the leader is %s", s, again.Standings(), v.Leader)
+	}
+	if !reflect.DeepEqual(m.Noise(), again.Noise()) {
+		t.Fatalf("noise %v, replayed %v", m.Noise(), again.Noise())
+	}
+	return run, ok
+}
+
 // TestTuneLeft: the runs that are left are never more than was said, and the guess is of the right order.
 func TestTuneLeft(t *testing.T) {
-	c := TuneConfig{Current: 8, GoDefault: 2, Candidates: []int{8, 2, 1, 4}}
-	run := func(r TuneRun) TuneObservation {
-		o := goodRun(r)
-		o.CPUPerRequest *= math.Sqrt(float64(r.Procs))
-		return o
-	}
-	all := len(tune(t, c, run).Seen())
-	m, _ := NewTune(c)
-	for n := 0; ; n++ {
-		likely, most := m.Left()
-		if all-n > most || likely > most || math.Abs(float64(likely-(all-n))) > 12 {
-			t.Errorf("after %d of %d runs %d to %d are said to be left", n, all, likely, most)
+	for _, levers := range [][]int{nil, {800}} {
+		c := TuneConfig{Current: 8, GoDefault: 2, Candidates: []int{8, 2, 1, 4}, Levers: levers}
+		run := func(r TuneRun) TuneObservation {
+			o := leverRun(nil, map[int]float64{800: 0.7})(r)
+			o.CPUPerRequest *= math.Sqrt(float64(r.Procs))
+			return o
 		}
-		r, ok := m.Next()
-		if !ok {
-			break
-		}
-		if err := m.Observe(run(r)); err != nil {
-			t.Fatal(err)
+		all := len(tune(t, c, run).Seen())
+		m, _ := NewTune(c)
+		for n := 0; ; n++ {
+			likely, most := m.Left()
+			if all-n > most || likely > most || math.Abs(float64(likely-(all-n))) > 12 {
+				t.Errorf("levers %v: after %d of %d runs %d to %d are said to be left", levers, n, all, likely, most)
+			}
+			r, ok := m.Next()
+			if !ok {
+				break
+			}
+			if err := m.Observe(run(r)); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 }
 
 // FuzzTune: whatever is observed, the search ends, in so many runs, and its verdict can be read and saved.
 func FuzzTune(f *testing.F) {
-	f.Add(uint64(1), uint8(0), 4, 2, 0, 0, []byte{0})
-	f.Add(uint64(2), uint8(1), 8, 2, 40, 6, []byte{0, 10, 20, 30, 40, 250, 251, 252, 253, 254, 255})
-	f.Add(uint64(3), uint8(2), 1, 3, 0, 20, []byte{100, 101, 99, 98, 250, 97})
-	f.Add(uint64(4), uint8(3), 64, 6, 7, 0, []byte{253, 1, 2, 3})
-	f.Add(uint64(5), uint8(4), 3, 6, 0, 0, []byte{254, 90, 91, 92, 93})
-	f.Fuzz(func(t *testing.T, seed uint64, objective uint8, current, limit, maxRuns, pairs int, script []byte) {
+	f.Add(uint64(1), uint8(0), 4, 2, 0, 0, 0, []byte{0})
+	f.Add(uint64(2), uint8(1), 8, 2, 40, 6, 800, []byte{0, 10, 20, 30, 40, 250, 251, 252, 253, 254, 255})
+	f.Add(uint64(3), uint8(2), 1, 3, 0, 20, 1, []byte{100, 101, 99, 98, 250, 97})
+	f.Add(uint64(4), uint8(3), 64, 6, 7, 0, 400, []byte{253, 1, 2, 3})
+	f.Add(uint64(5), uint8(4), 3, 6, 0, 0, 100000, []byte{254, 90, 91, 92, 93})
+	f.Fuzz(func(t *testing.T, seed uint64, objective uint8, current, limit, maxRuns, pairs, lever int, script []byte) {
 		objectives := append([]Metric{Auto}, deciding...)
 		c := TuneConfig{
 			Current: current, GoDefault: limit, Candidates: Candidates(float64(limit%1000), 64, 0, limit%1000), Seed: seed,
 			Objective: objectives[int(objective)%len(objectives)], MaxRuns: maxRuns, Pairs: pairs,
 		}
+		if lever != 0 {
+			c.Levers = []int{lever, 200}
+		}
 		m, err := NewTune(c)
 		if err != nil || len(script) == 0 {
 			t.Skip()
 		}
-		// Eleven candidates at most, in six blocks, and the pairs, with three attempts each.
-		most := attempts * (11*mostBlocks + 2*max(mostPairs, pairs))
+		// Eleven GOMAXPROCS at most, two GOGC and one of both together, in six blocks, and the pairs, with three attempts each.
+		most := attempts * (14*mostBlocks + 2*max(mostPairs, pairs))
 		for n := 0; ; n++ {
 			v := m.Verdict()
 			saved, err := json.Marshal(v)
 			if err != nil || v.Text == "" || strings.Contains(v.Text, "NaN") || strings.Contains(v.Text, "Inf") || strings.Contains(v.Text, "%!") {
 				t.Fatalf("%s %v %s", v.Text, err, saved)
 			}
-			if v.Kind != Change && v.Kind != Keep && v.Kind != Undecided || v.Kind == Change != (v.Procs != v.Current) {
+			if v.Kind != Change && v.Kind != Keep && v.Kind != Undecided || v.Kind == Change != (Candidate{v.Procs, v.GOGC} != v.Current) {
 				t.Fatalf("%s", saved)
+			}
+			if n < 100 || n%50 == 0 { // with a thousand pairs it would take most of the time
+				checkStandings(t, m, v)
 			}
 			r, ok := m.Next()
 			if !ok {
@@ -612,7 +1056,7 @@ func FuzzTune(f *testing.F) {
 			if n > most || maxRuns > 0 && n >= maxRuns {
 				t.Fatalf("no end after %d runs", n)
 			}
-			b := script[(n*31+r.Procs)%len(script)]
+			b := script[(n*31+r.Procs+r.GOGC%1000)%len(script)]
 			x := math.Exp(float64(b)/20 - 6)
 			o := TuneObservation{Run: r, Valid: b%16 != 15, SLOHeld: b%8 != 7, P99: x, CPUPerRequest: x * x, Throughput: 1 / x, Time: x}
 			switch b {
@@ -633,4 +1077,29 @@ func FuzzTune(f *testing.F) {
 			}
 		}
 	})
+}
+
+// checkStandings: every candidate has one, the leader the first; it can be saved; and noise is a number.
+func checkStandings(t *testing.T, m *Tune, v TuneVerdict) {
+	standings := m.Standings()
+	if saved, err := json.Marshal(standings); err != nil || len(standings) != len(m.arms) || standings[0].Candidate != v.Leader {
+		t.Fatalf("%v %s; the leader is %s", err, saved, v.Leader)
+	}
+	seen := map[Candidate]bool{}
+	for i, s := range standings {
+		if seen[s.Candidate] || s.Current != (s.Candidate == v.Current) || s.Broken > s.Runs || i > 0 && s.Dropped == "" && standings[i-1].Dropped != "" {
+			t.Fatalf("%#v", standings)
+		}
+		seen[s.Candidate] = true
+		for _, e := range s.Effects {
+			if !(e.Lo <= e.Ratio) || e.Hi != 0 && e.Hi < e.Ratio || e.Median < 0 {
+				t.Fatalf("%s: %+v", s.Candidate, e)
+			}
+		}
+	}
+	for metric, sd := range m.Noise() {
+		if !(sd > 0 && sd < 1e3) {
+			t.Fatalf("noise of %s is %v", metric, sd)
+		}
+	}
 }

@@ -38,7 +38,7 @@ type Effect struct {
 
 // A Dropped is a candidate that the exploration took out.
 type Dropped struct {
-	Procs  int    `json:"gomaxprocs"`
+	Candidate
 	Blocks int    `json:"blocks"` // after so many
 	Why    string `json:"why"`
 }
@@ -47,35 +47,41 @@ type Dropped struct {
 type TuneVerdict struct {
 	Kind  Verdict `json:"kind"`       // change, keep or undecided
 	Procs int     `json:"gomaxprocs"` // to run with: the leader's for change, the current one's otherwise
+	GOGC  int     `json:"gogc,omitempty"`
 	Text  string  `json:"text"`
 
-	Current   int       `json:"current"`
-	Leader    int       `json:"leader"`               // best so far, whatever that is worth; it may be the current one
-	Basis     Metric    `json:"basis,omitempty"`      // what decided
-	Effects   []Effect  `json:"effects,omitempty"`    // of the confirmation
-	Held      [2]int    `json:"held"`                 // pairs in which the current setting and the leader held the SLO
-	Pairs     int       `json:"pairs"`                // of the confirmation
-	Near      []int     `json:"near,omitempty"`       // settings, the advised one among them, that seem to be within the margin
-	Within    float64   `json:"within,omitempty"`     // the 95 % intervals of their ratios are within 1/(1+Within) and 1+Within
-	Better    float64   `json:"better,omitempty"`     // after keep: another setting could still be better by this share
-	MorePairs int       `json:"more_pairs,omitempty"` // undecided: a fresh confirmation of so many pairs should settle it
-	MoreRuns  int       `json:"more_runs,omitempty"`  // and it takes about so many more runs; 0: none would help
-	Dropped   []Dropped `json:"dropped,omitempty"`
-	Blocks    int       `json:"blocks"` // of the exploration
-	Runs      int       `json:"runs"`
-	Invalid   int       `json:"invalid,omitempty"`
-	Done      bool      `json:"done"` // false: the search was interrupted
+	Current   Candidate   `json:"current"`
+	Leader    Candidate   `json:"leader"`               // best so far, whatever that is worth; it may be the current one
+	Basis     Metric      `json:"basis,omitempty"`      // what decided
+	Effects   []Effect    `json:"effects,omitempty"`    // of the confirmation
+	Held      [2]int      `json:"held"`                 // pairs in which the current setting and the leader held the SLO
+	Pairs     int         `json:"pairs"`                // of the confirmation
+	Near      []Candidate `json:"near,omitempty"`       // settings, the advised one among them, that seem to be within the margin
+	Within    float64     `json:"within,omitempty"`     // the 95 % intervals of their ratios are within 1/(1+Within) and 1+Within
+	Better    float64     `json:"better,omitempty"`     // after keep: another setting could still be better by this share
+	MorePairs int         `json:"more_pairs,omitempty"` // undecided: a fresh confirmation of so many pairs should settle it
+	MoreRuns  int         `json:"more_runs,omitempty"`  // and it takes about so many more runs; 0: none would help
+	Dropped   []Dropped   `json:"dropped,omitempty"`
+	Blocks    int         `json:"blocks"` // of the exploration
+	Runs      int         `json:"runs"`
+	Invalid   int         `json:"invalid,omitempty"`
+	Done      bool        `json:"done"` // false: the search was interrupted
+}
+
+// leading is the best setting so far.
+func (t *Tune) leading() Candidate {
+	if t.phase == Explore && t.block > 1 || t.ending == endBudget && len(t.plan) == 0 {
+		return t.lead()
+	}
+	return t.leader
 }
 
 // Verdict says what is known by now. Before the end it never advises a change: the pairs of the confirmation count only
 // when they are complete.
 func (t *Tune) Verdict() TuneVerdict {
 	v := TuneVerdict{
-		Kind: Undecided, Procs: t.config.Current, Current: t.config.Current, Leader: t.leader,
+		Kind: Undecided, Procs: t.config.Current, Current: t.current(), Leader: t.leading(),
 		Runs: len(t.seen), Done: t.phase == Done,
-	}
-	if t.phase == Explore && t.block > 1 || t.ending == endBudget && len(t.plan) == 0 {
-		v.Leader = t.lead()
 	}
 	for _, o := range t.seen {
 		if o.Failed == "" && !t.usable(o) {
@@ -87,7 +93,7 @@ func (t *Tune) Verdict() TuneVerdict {
 	}
 	for _, a := range t.arms {
 		if a.dropped != "" {
-			v.Dropped = append(v.Dropped, Dropped{a.procs, a.after, a.dropped})
+			v.Dropped = append(v.Dropped, Dropped{a.Candidate, a.after, a.dropped})
 		}
 	}
 	if t.phase == Done && len(t.plan) > 0 {
@@ -98,22 +104,30 @@ func (t *Tune) Verdict() TuneVerdict {
 		t.interrupted(&v)
 	case t.ending == endAlone:
 		v.Kind = Keep
-		v.Text = fmt.Sprintf("GOMAXPROCS=%d is the only candidate: there is nothing to compare it with.", v.Current)
+		v.Text = fmt.Sprintf("GOMAXPROCS=%s is the only candidate: there is nothing to compare it with.", v.Current)
 	case t.ending == endExplored:
 		t.explored(&v)
 	case t.ending == endSLO:
-		v.Text = fmt.Sprintf("Undecided: no setting holds the SLO at this rate, in %d blocks. A lower rate, or a higher limit, would tell more.", v.Blocks)
+		easier := "A lower rate, or a higher limit,"
+		if t.config.Unit != usualUnit {
+			easier = "A higher limit"
+		}
+		v.Text = fmt.Sprintf("Undecided: no setting holds the SLO%s, in %d blocks. %s would tell more.", t.atRate(" "), v.Blocks, easier)
 	case t.ending == endCurrent:
-		v.Text = fmt.Sprintf("Undecided: the program failed with its current setting, GOMAXPROCS=%d, and there is nothing to compare the others with: %s", v.Current, t.failure)
+		v.Text = fmt.Sprintf("Undecided: the program failed with its current setting, GOMAXPROCS=%s, and there is nothing to compare the others with: %s", v.Current, t.failure)
 	case t.ending == endLeader:
 		v.Kind = Keep
-		v.Text = fmt.Sprintf("%s GOMAXPROCS=%d looked better, but the program failed with it in the confirmation: %s", t.keepText(), v.Leader, t.failure)
+		v.Text = fmt.Sprintf("%s GOMAXPROCS=%s looked better, but the program failed with it in the confirmation: %s", t.keepText(), v.Leader, t.failure)
 	case len(v.Effects) > 0 && v.Pairs >= fewestPairs(len(t.family)):
 		t.confirmed(&v)
 	case t.ending == endGenerator:
-		v.Text = "Undecided: too many runs were not valid, as the generator could not keep up or a figure was missing."
+		why := ", as the generator could not keep up or a figure was missing"
+		if t.config.Unit != usualUnit {
+			why = ", or a figure was missing"
+		}
+		v.Text = "Undecided: too many runs were not valid" + why + "."
 		if v.Leader != v.Current {
-			v.Text += fmt.Sprintf(" Best so far is GOMAXPROCS=%d, unconfirmed.", v.Leader)
+			v.Text += fmt.Sprintf(" Best so far is GOMAXPROCS=%s, unconfirmed.", v.Leader)
 		}
 	default:
 		t.outOfBudget(&v)
@@ -126,11 +140,11 @@ func (t *Tune) interrupted(v *TuneVerdict) {
 	v.Text = fmt.Sprintf("Interrupted after %s. ", count(v.Runs, "run"))
 	switch {
 	case t.phase == Confirm:
-		v.Text += fmt.Sprintf("Best so far is GOMAXPROCS=%d, unconfirmed: %d of %d pairs are done.", v.Leader, len(t.pairs), len(t.plan))
+		v.Text += fmt.Sprintf("Best so far is GOMAXPROCS=%s, unconfirmed: %d of %d pairs are done.", v.Leader, len(t.pairs), len(t.plan))
 	case t.block <= 1:
 		v.Text += "Nothing is known yet."
 	default:
-		v.Text += fmt.Sprintf("Best so far is GOMAXPROCS=%d, unconfirmed.", v.Leader)
+		v.Text += fmt.Sprintf("Best so far is GOMAXPROCS=%s, unconfirmed.", v.Leader)
 	}
 }
 
@@ -148,7 +162,7 @@ func (t *Tune) outOfBudget(v *TuneVerdict) {
 	}
 	v.Text = fmt.Sprintf("Undecided: the budget of %s has no room for a confirmation.", count(t.config.MaxRuns, "run"))
 	if v.Leader != v.Current {
-		v.Text += fmt.Sprintf(" Best so far is GOMAXPROCS=%d.", v.Leader)
+		v.Text += fmt.Sprintf(" Best so far is GOMAXPROCS=%s.", v.Leader)
 	}
 	v.Text += fmt.Sprintf(" About %s more would settle it.", count(v.MoreRuns, "run"))
 }
@@ -272,7 +286,7 @@ func (t *Tune) confirmed(v *TuneVerdict) {
 	}
 	if lost-gained >= 3 { // one time in eight by chance; but it can only keep what is
 		v.Kind, v.Basis = Keep, sloHeld
-		v.Text = fmt.Sprintf("%s GOMAXPROCS=%d looked better, but held the SLO in %d of %d fresh runs, the current setting in %d.",
+		v.Text = fmt.Sprintf("%s GOMAXPROCS=%s looked better, but held the SLO in %d of %d fresh runs, the current setting in %d.",
 			t.keepText(), v.Leader, v.Held[1], v.Pairs, v.Held[0])
 		return
 	}
@@ -283,12 +297,12 @@ func (t *Tune) confirmed(v *TuneVerdict) {
 	for _, m := range order {
 		switch verdict(m) {
 		case sample.VerdictBetter:
-			v.Kind, v.Procs, v.Basis = Change, v.Leader, m
+			v.Kind, v.Procs, v.GOGC, v.Basis = Change, v.Leader.Procs, v.Leader.GOGC, m
 			v.Text = t.changeText(v)
 			return
 		case sample.VerdictWorse:
 			v.Kind, v.Basis = Keep, m
-			v.Text = fmt.Sprintf("%s GOMAXPROCS=%d looked better, but fresh pairs refute it. %s. %s", t.keepText(), v.Leader, t.effectsText(v), v.pairsText())
+			v.Text = fmt.Sprintf("%s GOMAXPROCS=%s looked better, but fresh pairs refute it. %s. %s", t.keepText(), v.Leader, t.effectsText(v), v.pairsText())
 			return
 		}
 	}
@@ -296,7 +310,8 @@ func (t *Tune) confirmed(v *TuneVerdict) {
 	// p99 is seldom known to the margin. That it is open keeps nothing open, unless it is what the leader led by.
 	if e := v.effect(v.Basis); t.equal(e) && t.basis == v.Basis && !t.slo {
 		v.Kind = Keep
-		v.Near, v.Within = []int{min(v.Current, v.Leader), max(v.Current, v.Leader)}, within(e.Lo, e.Hi)
+		v.Near, v.Within = []Candidate{v.Current, v.Leader}, within(e.Lo, e.Hi)
+		slices.SortFunc(v.Near, listed)
 		v.Text = fmt.Sprintf("%s are within %s of each other: %s. %s. %s", list(v.Near), share(v.Within), t.keepWhat(), t.effectsText(v), v.pairsText())
 		return
 	}
@@ -319,7 +334,7 @@ func (t *Tune) undecided(v *TuneVerdict) {
 			v.MorePairs, v.Basis = e.more, e.Metric
 		}
 	}
-	v.Text = fmt.Sprintf("Undecided: GOMAXPROCS=%d was the best of the search, but fresh pairs don't show that it is better than %d. %s. %s",
+	v.Text = fmt.Sprintf("Undecided: GOMAXPROCS=%s was the best of the search, but fresh pairs don't show that it is better than %s. %s. %s",
 		v.Leader, v.Current, t.effectsText(v), v.pairsText())
 	if v.MorePairs == 0 || v.MorePairs > mostUseful {
 		v.MorePairs = 0
@@ -336,7 +351,7 @@ func (t *Tune) explored(v *TuneVerdict) {
 	current := t.arm(v.Current)
 	near := []*arm{current}
 	v.Better = -1 // not known
-	rival := 0
+	var rival Candidate
 	for _, a := range t.alive() {
 		if a == current || len(a.runs) == 0 {
 			continue
@@ -346,7 +361,7 @@ func (t *Tune) explored(v *TuneVerdict) {
 			continue
 		}
 		if better := max(0, 1-lo); better > v.Better {
-			v.Better, rival = better, a.procs
+			v.Better, rival = better, a.Candidate
 		}
 		if within(typical, typical) <= t.config.Margin && hi > 0 {
 			near = append(near, a)
@@ -355,22 +370,22 @@ func (t *Tune) explored(v *TuneVerdict) {
 	v.Better = max(0, v.Better)
 	if len(near) > 1 {
 		for i, a := range near {
-			v.Near = append(v.Near, a.procs)
+			v.Near = append(v.Near, a.Candidate)
 			for _, b := range near[:i] {
 				lo, hi, _ := t.interval(a, b)
 				v.Within = max(v.Within, within(lo, hi))
 			}
 		}
-		slices.Sort(v.Near)
+		slices.SortFunc(v.Near, listed)
 	}
 	defer func() {
 		if broken, of := t.brokenRuns(current); broken > of/2 {
-			v.Text += fmt.Sprintf(" It broke the SLO in %d of %d runs, at this rate.", broken, of)
+			v.Text += fmt.Sprintf(" It broke the SLO in %d of %d runs%s.", broken, of, t.atRate(", "))
 		}
 	}()
 	blocks := fmt.Sprintf("in %s", count(v.Blocks, "block"))
 	if len(v.Near) > 1 && v.Within > 0 && v.Within <= 0.25 {
-		v.Text = fmt.Sprintf("%s are within %s of each other (%s): %s.", list(v.Near), share(v.Within), name(v.Basis)+" "+blocks, t.keepWhat())
+		v.Text = fmt.Sprintf("%s are within %s of each other (%s): %s.", list(v.Near), share(v.Within), t.name(v.Basis)+" "+blocks, t.keepWhat())
 		return
 	}
 	others := "no other setting"
@@ -378,8 +393,8 @@ func (t *Tune) explored(v *TuneVerdict) {
 		others = fmt.Sprintf("none of the %d other settings", n)
 	}
 	v.Text = fmt.Sprintf("%s By %s %s did better %s.", t.keepText(), t.basisText(v.Basis), others, blocks)
-	if rival > 0 && v.Better > t.config.Margin {
-		v.Text += fmt.Sprintf(" With this noise %d could still be up to %s better.", rival, share(v.Better))
+	if rival != (Candidate{}) && v.Better > t.config.Margin {
+		v.Text += fmt.Sprintf(" With this noise %s could still be up to %s better.", rival, share(v.Better))
 	}
 }
 
@@ -420,14 +435,85 @@ func (t *Tune) keepWhat() string {
 // changeText is such as: Set GOMAXPROCS=2. p99 fell from 97 ms to 41 ms (−58 %, 95 % interval −61 to −52 %), CPU a request
 // −31 % (−33 to −29 %), throttled periods 78 % → 2 %. 10 fresh interleaved pairs, p=0.002.
 func (t *Tune) changeText(v *TuneVerdict) string {
-	text := fmt.Sprintf("Set GOMAXPROCS=%d. %s. %s", v.Leader, t.effectsText(v), v.pairsText())
+	text := fmt.Sprintf("%s. %s. %s", t.setText(v.Leader), t.effectsText(v), v.pairsText())
 	switch missed := v.Pairs - v.Held[1]; {
 	case missed > v.Pairs/2:
-		text += fmt.Sprintf(" It is better, but not well: it broke the SLO in %d of them, at this rate.", missed)
-	case v.Leader == t.config.GoDefault:
+		text += fmt.Sprintf(" It is better, but not well: it broke the SLO in %d of them%s.", missed, t.atRate(", "))
+	case v.Leader.Procs != t.config.GoDefault || v.Leader.Procs == t.config.Current:
+	case v.Leader.GOGC == 0:
 		text += " That is Go's default, so it is enough not to set another."
+	default:
+		text += fmt.Sprintf(" GOMAXPROCS=%d is Go's default, so it is enough not to set another.", v.Leader.Procs)
 	}
-	return text
+	return text + t.aloneText(v)
+}
+
+// setText is what is to be done.
+func (t *Tune) setText(c Candidate) string {
+	switch {
+	case c.GOGC == 0:
+		return fmt.Sprintf("Set GOMAXPROCS=%d", c.Procs)
+	case c.Procs == t.config.Current:
+		return fmt.Sprintf("Set GOGC=%d and leave GOMAXPROCS at %d", c.GOGC, c.Procs)
+	}
+	return fmt.Sprintf("Set GOMAXPROCS=%d and GOGC=%d", c.Procs, c.GOGC)
+}
+
+// aloneText tells how the other lever stood in the exploration, or each of the two where both are advised, if it was
+// better than the current setting: it may be the easier one to set.
+func (t *Tune) aloneText(v *TuneVerdict) string {
+	m := v.Basis
+	if m == sloHeld {
+		m = t.last()
+	}
+	var parts []string
+	for _, a := range t.others(v.Leader, m) {
+		what := fmt.Sprintf("GOMAXPROCS=%d", a.Procs)
+		if a.GOGC != 0 {
+			what = fmt.Sprintf("GOGC=%d", a.GOGC)
+		}
+		typical, _ := t.costToCurrent(m, a)
+		figure := percent(math.Exp(cost(m, typical)))
+		if len(parts) == 0 {
+			parts = append(parts, fmt.Sprintf(" %s alone gave %s %s in the exploration", what, t.name(m), figure))
+		} else {
+			parts = append(parts, fmt.Sprintf("%s alone %s", what, figure))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return strings.Join(parts, ", ") + "."
+}
+
+// others are, beside an advised GOMAXPROCS, the best GOGC by itself, and the other way round; of a combination both of
+// which it is made. Only those that work, and were better than the current setting beyond the margin.
+func (t *Tune) others(advised Candidate, m Metric) []*arm {
+	procs := func(a *arm) bool {
+		return a.GOGC == 0 && (a.Procs == advised.Procs || advised.Procs == t.config.Current)
+	}
+	lever := func(a *arm) bool {
+		return a.GOGC != 0 && a.Procs == t.config.Current && (a.GOGC == advised.GOGC || advised.GOGC == 0)
+	}
+	var others []*arm
+	for _, is := range []func(*arm) bool{procs, lever} {
+		var kind []*arm
+		for _, a := range t.arms {
+			c, _ := t.costToCurrent(m, a)
+			if is(a) && a.Candidate != advised && t.sound(a) && t.better(a) && c < -math.Log1p(t.config.Margin) {
+				kind = append(kind, a)
+			}
+		}
+		if first, _ := t.cheapest(m, kind); first != nil {
+			others = append(others, first)
+		}
+	}
+	return others
+}
+
+// sound: the program runs with it, and breaks the SLO about as seldom as with the leader. One that was dropped may be.
+func (t *Tune) sound(a *arm) bool {
+	return !a.failed && a.void < mostVoid && len(t.holding([]*arm{t.arm(t.leader), a})) == 2
 }
 
 // effectsText tells the effects, the one that decided first.
@@ -436,14 +522,14 @@ func (t *Tune) effectsText(v *TuneVerdict) string {
 	slices.SortStableFunc(effects, func(a, b Effect) int { return cmp.Compare(t.rank(v, a), t.rank(v, b)) })
 	var parts []string
 	for _, e := range effects {
-		if text := e.text(len(parts) == 0, v.Pairs); text != "" {
+		if text := t.effectText(e, len(parts) == 0, v.Pairs); text != "" {
 			parts = append(parts, text)
 		}
 	}
 	if len(parts) == 0 {
 		return "there is no figure to compare"
 	}
-	if text := parts[0]; !strings.HasPrefix(text, "p99") { // which is a name
+	if text := parts[0]; !strings.HasPrefix(text, t.config.Tail) { // which is a name
 		parts[0] = strings.ToUpper(text[:1]) + text[1:]
 	}
 	return strings.Join(parts, ", ")
@@ -461,14 +547,14 @@ func (t *Tune) rank(v *TuneVerdict, e Effect) int {
 	return 2
 }
 
-func (e Effect) text(first bool, pairs int) string {
+func (t *Tune) effectText(e Effect, first bool, pairs int) string {
 	switch {
 	case e.Metric == sloHeld:
 		return fmt.Sprintf("it held the SLO in %.0f of %d runs, the current setting in %.0f", e.To*float64(pairs), pairs, e.From*float64(pairs))
 	case e.Metric == Throttled:
 		return fmt.Sprintf("throttled periods %.0f %% → %.0f %%", 100*e.From, 100*e.To)
 	case e.Ratio == 0 && e.Decides:
-		return name(e.Metric) + " unknown in some runs"
+		return t.name(e.Metric) + " unknown in some runs"
 	case e.Ratio == 0:
 		return ""
 	case e.Metric == Throughput && !e.Decides && e.Verdict == sample.VerdictSame:
@@ -479,7 +565,7 @@ func (e Effect) text(first bool, pairs int) string {
 		interval = number(e.Lo) + " to " + percent(e.Hi)
 	}
 	if !first {
-		return fmt.Sprintf("%s %s (%s)", name(e.Metric), percent(e.Ratio), interval)
+		return fmt.Sprintf("%s %s (%s)", t.name(e.Metric), percent(e.Ratio), interval)
 	}
 	verb := "fell"
 	switch {
@@ -491,7 +577,7 @@ func (e Effect) text(first bool, pairs int) string {
 	if e.Hi > 0 {
 		interval = "95 % interval " + interval
 	}
-	return fmt.Sprintf("%s %s from %s to %s (%s, %s)", name(e.Metric), verb, e.Metric.value(e.From), e.Metric.value(e.To), percent(e.Ratio), interval)
+	return fmt.Sprintf("%s %s from %s to %s (%s, %s)", t.name(e.Metric), verb, e.Metric.value(e.From), e.Metric.value(e.To), percent(e.Ratio), interval)
 }
 
 func (v *TuneVerdict) pairsText() string {
@@ -511,15 +597,21 @@ func probability(p float64) string {
 
 func (t *Tune) basisText(m Metric) string {
 	if len(t.chain()) > 1 {
-		return name(t.chain()[0]) + " and " + name(m)
+		return t.name(t.chain()[0]) + " and " + t.name(m)
 	}
-	return name(m)
+	return t.name(m)
 }
 
-func name(m Metric) string {
+// name is that of a metric in the texts.
+func (t *Tune) name(m Metric) string {
 	switch m {
+	case P99:
+		return t.config.Tail
 	case CPU:
-		return "CPU a request"
+		if strings.ContainsRune("aeiou", rune(t.config.Unit[0])) {
+			return "CPU an " + t.config.Unit
+		}
+		return "CPU a " + t.config.Unit
 	case Time:
 		return "time"
 	case Auto:
@@ -527,6 +619,14 @@ func name(m Metric) string {
 	default:
 		return string(m)
 	}
+}
+
+// atRate writes at this rate after a separator, where there is one: nobody sets that of a batch job or a benchmark.
+func (t *Tune) atRate(separator string) string {
+	if t.config.Unit != usualUnit {
+		return ""
+	}
+	return separator + "at this rate"
 }
 
 // value writes a metric's value with its unit.
@@ -573,7 +673,7 @@ func percent(ratio float64) string { return number(ratio) + " %" }
 
 // share writes a share, or a bound: rounded up, so that it isn't said to be tighter than it is.
 func share(s float64) string {
-	return strconv.FormatFloat(math.Ceil(100*s-1e-9), 'f', 0, 64) + " %"
+	return strconv.FormatFloat(max(0, math.Ceil(100*s-1e-9)), 'f', 0, 64) + " %"
 }
 
 // within is the smallest x such that both ratios are within 1/(1+x) and 1+x.
@@ -592,15 +692,20 @@ func count(n int, what string) string {
 }
 
 // list writes 2, 3 and 4.
-func list(numbers []int) string {
+func list(settings []Candidate) string {
 	var words []string
-	for _, n := range numbers {
-		words = append(words, strconv.Itoa(n))
+	for _, c := range settings {
+		words = append(words, c.String())
 	}
 	if len(words) < 2 {
 		return strings.Join(words, "")
 	}
 	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
+}
+
+// listed is the order in which settings are listed: those with a GOGC last.
+func listed(a, b Candidate) int {
+	return cmp.Or(cmp.Compare(min(a.GOGC, 1), min(b.GOGC, 1)), cmp.Compare(a.Procs, b.Procs), cmp.Compare(a.GOGC, b.GOGC))
 }
 
 func median(values []float64) float64 { return sample.Summarise(values).Median }
