@@ -43,12 +43,21 @@ func Listener(root string, port int) (pid int, err error) {
 	return slices.Min(found), nil
 }
 
-// listening collects the sockets that listen on a port. A line of /proc/net/tcp is
+// listening collects the sockets that listen on a port.
+func listening(path string, port int, inodes map[string]bool) error {
+	return eachListening(path, func(p int, inode string) {
+		if p == port {
+			inodes[inode] = true
+		}
+	})
+}
+
+// eachListening tells each socket that listens. A line of /proc/net/tcp is
 //
 //	0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 12345 …
 //
 // with local address and port, remote ones, the state (0A: listening), and in the tenth field the socket's inode.
-func listening(path string, port int, inodes map[string]bool) error {
+func eachListening(path string, tell func(port int, inode string)) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
@@ -61,8 +70,8 @@ func listening(path string, port int, inodes map[string]bool) error {
 			continue
 		}
 		_, digits, _ := strings.Cut(fields[1], ":")
-		if n, err := strconv.ParseUint(digits, 16, 16); err == nil && int(n) == port {
-			inodes["socket:["+fields[9]+"]"] = true
+		if n, err := strconv.ParseUint(digits, 16, 16); err == nil {
+			tell(int(n), "socket:["+fields[9]+"]")
 		}
 	}
 	return lines.Err()
@@ -77,4 +86,56 @@ func holds(dir string, inodes map[string]bool) bool {
 		}
 	}
 	return false
+}
+
+// Ports lists the TCP ports on which a process or its descendants listen.
+func Ports(root string, pid int) (ports []int, err error) {
+	byInode := map[string]int{}
+	for _, name := range []string{"tcp", "tcp6"} {
+		if e := eachListening(filepath.Join(root, "/proc/net", name), func(port int, inode string) { byInode[inode] = port }); e != nil && err == nil {
+			err = e
+		}
+	}
+	if len(byInode) == 0 {
+		return nil, err
+	}
+	for _, p := range family(root, pid) {
+		dir := filepath.Join(root, "/proc", strconv.Itoa(p), "fd")
+		files, _ := os.ReadDir(dir)
+		for _, f := range files {
+			link, err := os.Readlink(filepath.Join(dir, f.Name()))
+			if port, listens := byInode[link]; err == nil && listens && !slices.Contains(ports, port) {
+				ports = append(ports, port)
+			}
+		}
+	}
+	slices.Sort(ports)
+	return ports, nil
+}
+
+// family is a process and its descendants, as far as they can be seen.
+func family(root string, pid int) []int {
+	children := map[int][]int{}
+	entries, _ := os.ReadDir(filepath.Join(root, "/proc"))
+	for _, entry := range entries {
+		child, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		stat, err := os.ReadFile(filepath.Join(root, "/proc", entry.Name(), "stat"))
+		if err != nil {
+			continue
+		}
+		_, rest, _ := strings.Cut(string(stat[max(0, strings.LastIndexByte(string(stat), ')')):]), ") ") // its name may have anything in it
+		if fields := strings.Fields(rest); len(fields) > 1 {
+			if parent, err := strconv.Atoi(fields[1]); err == nil {
+				children[parent] = append(children[parent], child)
+			}
+		}
+	}
+	all := []int{pid}
+	for i := 0; i < len(all) && i < 1<<16; i++ {
+		all = append(all, children[all[i]]...)
+	}
+	return all
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"testing"
 )
 
@@ -38,4 +39,26 @@ func FuzzListening(f *testing.F) {
 		}
 		listening(path, port, map[string]bool{})
 	})
+}
+
+func TestPorts(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("there is no /proc to see")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	want := l.Addr().(*net.TCPAddr).Port
+	// This process is a child of its parent, whose ports are ours as well.
+	for _, pid := range []int{os.Getpid(), os.Getppid()} {
+		ports, err := Ports("", pid)
+		if err != nil || !slices.Contains(ports, want) {
+			t.Errorf("process %d: got %v, %v, want %d among them", pid, ports, err, want)
+		}
+	}
+	if ports, err := Ports("", 1<<30); err != nil || ports != nil {
+		t.Errorf("nobody: got %v, %v", ports, err)
+	}
 }
