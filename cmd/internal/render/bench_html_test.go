@@ -386,7 +386,7 @@ func TestShellWords(t *testing.T) {
 
 // TestBenchHTMLContrast holds texts to what WCAG calls AA, 4.5 to 1, in both schemes, and marks to 3 to 1.
 func TestBenchHTMLContrast(t *testing.T) {
-	schemes := regexp.MustCompile(`(?s):root \{(.*?)\}`).FindAllStringSubmatch(benchHTML, -1)
+	schemes := regexp.MustCompile(`(?s):root \{(.*?)\}`).FindAllStringSubmatch(pageCSS, -1)
 	if len(schemes) != 2 {
 		t.Fatalf("%d schemes, want light and dark", len(schemes))
 	}
@@ -496,6 +496,13 @@ func findBrowser(t *testing.T) string {
 // runBrowser returns what the browser wrote. It runs without its sandbox, which root may not have, on our own pages only.
 func runBrowser(t *testing.T, browser string, args ...string) string {
 	t.Helper()
+	stdout, _ := browse(t, browser, args...)
+	return stdout
+}
+
+// browse is runBrowser, and returns also what the browser wrote to stderr.
+func browse(t *testing.T, browser string, args ...string) (out, errors string) {
+	t.Helper()
 	profile, err := os.MkdirTemp("", "unthrottle-browser-*")
 	if err != nil {
 		t.Fatal(err)
@@ -513,7 +520,7 @@ func runBrowser(t *testing.T, browser string, args ...string) string {
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("%s: %v\n%s", browser, err, stderr.String())
 	}
-	return stdout.String()
+	return stdout.String(), stderr.String()
 }
 
 // picture takes a picture of a page and looks whether there is something on it.

@@ -345,19 +345,6 @@ func sparkline(values []float64, y axis) string {
 	return b.String()
 }
 
-// bounds are the lowest and the highest of values above zero.
-type bounds struct{ low, high float64 }
-
-func newBounds() bounds { return bounds{math.Inf(1), 0} }
-
-func (b *bounds) add(v float64) {
-	if v > 0 {
-		b.low, b.high = min(b.low, v), max(b.high, v)
-	}
-}
-
-func (b bounds) axis(unit string) axis { return newAxis(unit, min(b.low, b.high), b.high) }
-
 // p99Axis is the axis of the p99 over time: from zero, or logarithmic as newAxis decides.
 func p99Axis(steps []report.LoadStep) (axis, bounds) {
 	b := newBounds()

@@ -23,7 +23,7 @@ func LoadHTML(w io.Writer, d *report.Load) error {
 	if err != nil {
 		return fmt.Errorf("writing the document into its page: %w", err)
 	}
-	page, err := template.New("load.html").Parse(loadHTML)
+	page, err := parsePage("load.html", loadHTML)
 	if err != nil {
 		return err
 	}
@@ -32,26 +32,26 @@ func LoadHTML(w io.Writer, d *report.Load) error {
 
 // loadPage is what the template shows.
 type loadPage struct {
-	Style          template.CSS
-	Title, Summary string
-	Targets        []string // where there are several
-	Invalid        []string
-	InvalidText    string
-	Verdict        loadVerdictText
-	Headline       string
-	Remarks        []string
-	Curve          *loadCurve
-	Tries          *loadTries
-	Strip          *loadStrip
-	Head           []htmlCell
-	Rows           [][]htmlCell
-	Windows        htmlRows
-	Legend         []htmlFact
-	Notes          []string
-	Facts          []htmlFacts
-	Command        string
-	Commands       []htmlCommand
-	Document       template.JS
+	Style, Drawings template.CSS
+	Title, Summary  string
+	Targets         []string // where there are several
+	Invalid         []string
+	InvalidText     string
+	Verdict         loadVerdictText
+	Headline        string
+	Remarks         []string
+	Curve           *loadCurve
+	Tries           *loadTries
+	Strip           *loadStrip
+	Head            []htmlCell
+	Rows            [][]htmlCell
+	Windows         htmlRows
+	Legend          []htmlFact
+	Notes           []string
+	Facts           []htmlFacts
+	Command         string
+	Commands        []htmlCommand
+	Document        template.JS
 }
 
 type htmlRows struct {
@@ -64,7 +64,7 @@ const causesListed = 60
 
 func newLoadPage(d *report.Load, document []byte) loadPage {
 	p := loadPage{
-		Style: pageStyle(), Title: "unthrottle load: " + targetName(d), Summary: tight(loadTitle(d)), Verdict: loadVerdict(d),
+		Style: pageStyle(), Drawings: drawingsStyle(), Title: "unthrottle load: " + targetName(d), Summary: tight(loadTitle(d)), Verdict: loadVerdict(d),
 		Remarks: append(loadRemarks(d), d.Warnings...), Command: shellWords(d.Command), Document: template.JS(document),
 	}
 	if len(d.Targets) > 1 {
@@ -100,13 +100,6 @@ func newLoadPage(d *report.Load, document []byte) loadPage {
 		"grep '^{\"version\"' load.html > load.json\nunthrottle report load.json",
 	}}
 	return p
-}
-
-// pageStyle is the style of bench's page, which this one has too.
-func pageStyle() template.CSS {
-	_, style, _ := strings.Cut(benchHTML, "<style>")
-	style, _, _ = strings.Cut(style, "</style>")
-	return template.CSS(style)
 }
 
 // loadHeadline is the result in a line.
@@ -162,7 +155,7 @@ type loadCurve struct {
 	Label    string
 	Height   int
 	Across   []htmlTick
-	Up       []loadTick
+	Up       []upTick
 	Few      string // where fewer than ten requests begin; "": nowhere
 	FewWidth string
 	Lines    []loadLine
@@ -170,9 +163,6 @@ type loadCurve struct {
 	Marks    []loadMark
 	Log      bool
 }
-
-// A loadTick is a tick of an axis that goes up.
-type loadTick struct{ Y, Text string }
 
 type loadLine struct {
 	Name, Class string
@@ -194,9 +184,6 @@ type loadDot struct {
 type loadMark struct {
 	X, Y, Text, Anchor string
 }
-
-// down is how far down a height in percent is, in a drawing.
-func down(share, height float64) float64 { return height * (1 - max(0, min(share, 100))/100) }
 
 func newLoadCurve(d *report.Load) *loadCurve {
 	end := max(1, math.Log10(float64(d.Response.Count)))
@@ -243,14 +230,6 @@ func curveWords(d *report.Load) string {
 		}
 	}
 	return strings.Join(parts, "; ")
-}
-
-func upTicks(a axis, height float64) (ticks []loadTick) {
-	values, step := a.values()
-	for _, v := range values {
-		ticks = append(ticks, loadTick{pixels(down(a.share(v), height)), a.text(v, step)})
-	}
-	return ticks
 }
 
 // line adds a curve.
@@ -310,7 +289,7 @@ type loadTries struct {
 	Label  string
 	Height int
 	Across []htmlTick
-	Up     []loadTick
+	Up     []upTick
 	Dots   []loadDot
 	Limit  *loadMark // the p99 that is asked
 	Log    bool
