@@ -21,6 +21,7 @@ type Setting struct {
 	Go       string  `json:"go"`             // toolchain that builds it; "": the one that built this command
 	CPUs     float64 `json:"limit_cpus"`     // 0: no limit
 	Procs    int     `json:"gomaxprocs_env"` // 0: not set, the runtime decides
+	GOGC     int     `json:"gogc_env,omitempty"` // 0: left as it is
 }
 
 // A Factor is what may vary between settings.
@@ -99,7 +100,7 @@ func Cross(workloads, goes []string, cpus []float64, procs []int) (settings []Se
 		for _, g := range goes {
 			for _, c := range cpus {
 				for _, p := range procs {
-					if s := (Setting{w, g, c, p}); !slices.Contains(settings, s) {
+					if s := (Setting{Workload: w, Go: g, CPUs: c, Procs: p}); !slices.Contains(settings, s) {
 						settings = append(settings, s)
 					}
 				}

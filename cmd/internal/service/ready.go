@@ -60,7 +60,7 @@ func isPort(text string) bool {
 func (r Ready) String() string {
 	switch {
 	case r.URL != "":
-		return r.URL + " did not answer"
+		return r.URL + " did not answer with a status below 500"
 	case r.Address != "":
 		return "nothing listened on " + r.Address
 	case r.Line != nil:

@@ -25,6 +25,7 @@ type Spec struct {
 	Limit runner.Limit
 	With  runner.With
 
+	Each    func(line []byte) // is told each line of its output; nil: nobody
 	Ready   Ready
 	Timeout time.Duration // to get ready (0: a minute)
 	Grace   time.Duration // to end after SIGTERM (0: 5 s)
@@ -66,7 +67,7 @@ func Start(ctx context.Context, spec Spec) (*Server, error) {
 	if err := spec.Ready.free(ctx); err != nil {
 		return nil, err
 	}
-	output := newTail(spec.Ready.line)
+	output := newTail(spec.Ready.line, spec.Each)
 	run, err := runner.Start(spec.Limit, spec.With, runner.Command{Args: spec.Args, Env: spec.Env, Dir: spec.Dir, Stdout: output, Stderr: output})
 	if err != nil {
 		return nil, err

@@ -197,7 +197,7 @@ func TestServerThatDies(t *testing.T) {
 
 func TestParseReady(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
-		{"http://localhost:8080/healthz", "http://localhost:8080/healthz did not answer"},
+		{"http://localhost:8080/healthz", "http://localhost:8080/healthz did not answer with a status below 500"},
 		{"8080", "nothing listened on localhost:8080"},
 		{":8080", "nothing listened on localhost:8080"},
 		{"127.0.0.1:80", "nothing listened on 127.0.0.1:80"},
@@ -217,7 +217,7 @@ func TestParseReady(t *testing.T) {
 }
 
 func TestTail(t *testing.T) {
-	w := newTail(func(line []byte) bool { return string(line) == "ready" })
+	w := newTail(func(line []byte) bool { return string(line) == "ready" }, nil)
 	for i := range 30 {
 		fmt.Fprintf(w, "line %d\r\n", i)
 	}

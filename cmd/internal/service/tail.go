@@ -9,6 +9,7 @@ import (
 type tail struct {
 	matches func([]byte) bool
 	matched chan struct{} // closed then
+	each    func([]byte)  // is told each line; nil: nobody
 
 	mu    sync.Mutex
 	lines []string
@@ -22,8 +23,8 @@ const (
 	maxLine  = 1000 // bytes
 )
 
-func newTail(matches func([]byte) bool) *tail {
-	return &tail{matches: matches, matched: make(chan struct{})}
+func newTail(matches func([]byte) bool, each func([]byte)) *tail {
+	return &tail{matches: matches, matched: make(chan struct{}), each: each}
 }
 
 func (t *tail) Write(p []byte) (int, error) {
@@ -35,6 +36,9 @@ func (t *tail) Write(p []byte) (int, error) {
 			t.open = append(t.open, line[:min(room, len(line))]...)
 		}
 		if t.look(); whole {
+			if t.each != nil {
+				t.each(t.open)
+			}
 			t.lines = append(t.lines, string(bytes.TrimSuffix(t.open, []byte("\r"))))
 			t.open = t.open[:0]
 			if len(t.lines) > maxLines {

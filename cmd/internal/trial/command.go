@@ -61,12 +61,14 @@ func ParseMetric(text string) (*regexp.Regexp, error) {
 type GoBench struct {
 	Package string
 	Regexp  string
-	For     string // as -benchtime
+	For     string // as -benchtime; but see Times
 	Dir     string // private to this lab
 
 	binary map[string]string // toolchain → test binary
 	dir    string            // the package's
+	Path   string            // its import path
 	Names  []string          // of the benchmarks
+	Times  map[string]int64  // how often an operation of each is done; where it isn't told, as often as fits into For
 }
 
 // Prepare builds the benchmarks with each toolchain and lists them.
@@ -74,11 +76,11 @@ func (g *GoBench) Prepare(ctx context.Context, toolchains []string, progress fun
 	if _, err := regexp.Compile(g.Regexp); err != nil {
 		return err
 	}
-	out, err := goCommand(ctx, "", "list", "-f", "{{.Dir}}", g.Package)
+	out, err := goCommand(ctx, "", "list", "-f", "{{.ImportPath}} {{.Dir}}", g.Package)
 	if err != nil {
 		return err
 	}
-	g.dir = strings.TrimSpace(out)
+	g.Path, g.dir, _ = strings.Cut(strings.TrimSpace(out), " ")
 	if g.dir == "" || strings.Contains(g.dir, "\n") {
 		return fmt.Errorf("%s is not one package", g.Package)
 	}
@@ -127,7 +129,11 @@ func (g *GoBench) Program(s lab.Setting) (Program, error) {
 	for i, part := range parts {
 		parts[i] = "^" + regexp.QuoteMeta(part) + "$"
 	}
-	args := []string{g.binary[s.Go], "-test.run=^$", "-test.bench=" + strings.Join(parts, "/"), "-test.benchtime=" + g.For}
+	times := g.For
+	if n := g.Times[s.Workload]; n > 0 {
+		times = strconv.FormatInt(n, 10) + "x"
+	}
+	args := []string{g.binary[s.Go], "-test.run=^$", "-test.bench=" + strings.Join(parts, "/"), "-test.benchtime=" + times}
 	return Program{Args: args, Dir: g.dir, Read: func(stdout []byte) (Reading, error) {
 		results, err := parseBench(stdout)
 		if err != nil {

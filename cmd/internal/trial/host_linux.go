@@ -17,6 +17,9 @@ func readHost() host {
 	return parseHost(string(data), time.Now())
 }
 
+// endWithUs makes a process end with the thread that starts it, and so when we are killed.
+func endWithUs() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
+
 // machine tells what this machine is.
 func machine() (kernel, cpu string, memory int64) {
 	var name unix.Utsname

@@ -6,52 +6,128 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
 	"time"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/gctrace"
+	"github.com/unthrottle/unthrottle/cmd/internal/gometrics"
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/runner"
 	"github.com/unthrottle/unthrottle/cmd/internal/service"
 )
 
-// Served is a server of the user's, under load. One run starts it fresh, waits until it is ready, warms it up, measures a
-// window and ends it.
+// Served is a server of the user's, which is to be put under load.
 //
 // The load comes from a process of its own: it must not be in the server's limited group, its CPU time is not the
 // server's, and its real-time priority, which children inherit, must not become the server's.
 type Served struct {
-	Service service.Spec // without the setting: its limit's CPUs and GOMAXPROCS
+	Service service.Spec // without the setting: its limit's CPUs, GOMAXPROCS and GOGC
 
-	// Generator is the command line of a generator that loads for a time and writes the document of the verb load.
-	Generator      func(lasting time.Duration, seed uint64) []string
-	WarmUp, Window time.Duration
+	// Generator begins the command line of a generator, such as that of the verb load with a URL. What is to be sent is
+	// added as its flags.
+	Generator []string
+
+	// Metrics is where the server may tell figures of its Go runtime, in the text format of Prometheus; "": nowhere. Whether
+	// it does is found out.
+	Metrics string
+}
+
+// A Session is one start of the server.
+type Session struct {
+	server    *service.Server
+	generator []string
+	metrics   string // "": it tells nothing
+	log       gctrace.Log
+
+	begin  time.Time
+	before host
+	used   time.Duration // CPU time of generators
+	procs  int
+}
+
+// A Shot is what is to be sent to a server.
+type Shot struct {
+	Rate    float64 // requests a second; 0: a closed loop of Conns
+	Conns   int     // 0: as many as it takes
+	Const   bool    // arrivals
+	Lasting time.Duration
+	Seed    uint64
+	SLO     string // "": none
+}
+
+// A Window is what came of a Shot.
+type Window struct {
+	Metrics  map[string]float64
+	Requests int64
+	SLOHeld  bool     // true as well where there is none
+	Valid    bool     // false: the generator is at fault, and the rest says little
+	Late     bool     // the generator was late, and latencies that this may have made are left out: the rest counts
+	Notes    []string // why it isn't valid, or what the server did not take
+	Cause    string   // the most frequent error's; "": none
+	Curve    []Point  // of the response's percentiles
+	Axis     []Step
+	GC       gctrace.Summary // where it was asked for
+	Procs    int             // GOMAXPROCS, as the server tells it; 0: it doesn't
+	Used     float64         // CPUs that the server used; 0: not known
+}
+
+// A Point of a curve of percentiles.
+type Point struct {
+	Percentile float64 `json:"percentile"`
+	Seconds    float64 `json:"seconds"`
+	Count      int64   `json:"count"`
+}
+
+// A Step is a piece of a window.
+type Step struct {
+	At        float64 `json:"at_seconds"`
+	Length    float64 `json:"length_seconds"`
+	Sent      int64   `json:"sent"`
+	P99       float64 `json:"p99"`
+	Periods   int64   `json:"periods"`
+	Throttled int64   `json:"throttled_periods"`
 }
 
 // generated is what is needed of the generator's document.
 type generated struct {
 	Requests int64    `json:"requests"`
 	Failed   int64    `json:"failed"`
-	Good     int64    `json:"good"`
-	Elapsed  float64  `json:"elapsed_seconds"`
 	Goodput  float64  `json:"goodput"`
-	Valid    bool     `json:"valid"`
 	Invalid  []string `json:"invalid"`
-	Stopped  bool     `json:"stopped"`
+	OurFault bool     `json:"generator_at_fault"`
+	SLO      *struct {
+		Held bool `json:"held"`
+	} `json:"slo"`
+	Causes []struct {
+		Cause string `json:"cause"`
+	} `json:"error_causes"`
+	Statuses []struct {
+		Status int   `json:"status"`
+		Count  int64 `json:"count"`
+	} `json:"statuses"`
+	Pacer struct {
+		P99 float64 `json:"p99"`
+	} `json:"pacer_late"`
 	Response struct {
-		P50  float64 `json:"p50"`
-		P90  float64 `json:"p90"`
-		P99  float64 `json:"p99"`
-		P999 float64 `json:"p999"`
+		P50   float64 `json:"p50"`
+		P90   float64 `json:"p90"`
+		P99   float64 `json:"p99"`
+		P999  float64 `json:"p999"`
+		Curve []Point `json:"curve"`
 	} `json:"response"`
+	Axis []Step `json:"axis"`
 }
 
-// NotValid begins the mark of a run whose generator did not keep its own promises.
-const NotValid = "the load is not valid: "
-
-// Run does one run. The same seed gives the same arrivals. A server that fails is a run with an Error; an error is what
-// makes no sense to go on with.
-func (s *Served) Run(ctx context.Context, setting lab.Setting, seed uint64) (lab.Run, error) {
+// Open starts the server fresh under a setting, and waits until it is ready. A server that fails is a *service.Error. With
+// trace it is asked to tell its garbage collections, as far as it is a Go program.
+func (s *Served) Open(ctx context.Context, setting lab.Setting, trace bool) (*Session, error) {
+	x := &Session{generator: s.Generator, procs: setting.Procs, metrics: s.Metrics}
 	spec := s.Service
 	spec.Limit.CPUs = setting.CPUs
 	if setting.CPUs == 0 {
@@ -59,76 +135,182 @@ func (s *Served) Run(ctx context.Context, setting lab.Setting, seed uint64) (lab
 	}
 	spec.Limit.CountMemory = true
 	spec.Env = environ(setting, Program{Env: spec.Env})
-	before, begin := readHost(), time.Now()
-	server, err := service.Start(ctx, spec)
-	out := lab.Run{Start: begin.UTC().Round(time.Millisecond), GOMAXPROCS: setting.Procs, Metrics: map[string]float64{}}
-	var failed *service.Error
-	if errors.As(err, &failed) {
-		out.Error = failed.Error()
-		return out, nil
+	if trace {
+		spec.Env = withGODEBUG(spec.Env, gctrace.Setting)
+		spec.Each = x.log.Line
 	}
-	if err != nil {
-		return lab.Run{}, err
+	x.before, x.begin = readHost(), time.Now()
+	var err error
+	if x.server, err = service.Start(ctx, spec); err != nil {
+		return nil, err
 	}
-	out.LimitKind = string(server.Kind())
-	figures, counted, err := s.measure(ctx, server, seed)
-	dead := server.Check()
-	res, obeyed := server.Stop()
-	out.Seconds = res.Wall.Seconds()
-	out.Marks = marks(before, readHost(), res)
-	switch {
-	case ctx.Err() != nil:
-		return lab.Run{}, ctx.Err()
-	case dead != nil:
-		out.Error = dead.Error()
-		return out, nil
-	case err != nil:
-		return lab.Run{}, err
-	}
-	if !obeyed {
-		out.Marks = append(out.Marks, "it did not end when it was told to, and was killed")
-	}
-	for _, why := range figures.Invalid {
-		out.Marks = append(out.Marks, NotValid+why)
-	}
-	out.Ops = figures.Requests
-	out.Metrics = served(figures, counted)
-	if res.PeakMemory > 0 && res.PeakOf != runner.AtMost {
-		out.Metrics["peak-RSS-bytes"] = float64(res.PeakMemory)
-	}
-	return out, nil
+	return x, nil
 }
 
-// measure warms the server up and measures a window.
-func (s *Served) measure(ctx context.Context, server *service.Server, seed uint64) (generated, runner.Counters, error) {
-	if s.WarmUp > 0 {
-		if _, err := s.generate(ctx, s.WarmUp, seed+1); err != nil {
-			return generated{}, runner.Counters{}, err
+// withGODEBUG adds a setting to those of the environment.
+func withGODEBUG(env []string, setting string) []string {
+	value := setting
+	for _, e := range env {
+		if old, ok := strings.CutPrefix(e, "GODEBUG="); ok && old != "" {
+			value = old + "," + setting // the last one counts
 		}
 	}
-	before, _ := server.Counters()
-	figures, err := s.generate(ctx, s.Window, seed)
-	after, known := server.Counters()
-	if !known {
-		return figures, runner.Counters{}, err
-	}
-	return figures, runner.Counters{
-		CPU: after.CPU - before.CPU, Periods: after.Periods - before.Periods, Throttled: after.Throttled - before.Throttled,
-		ThrottledTime: after.ThrottledTime - before.ThrottledTime,
-	}, err
+	return append(env, "GODEBUG="+value)
 }
 
-// generate runs the generator. Its exit code says whether an SLO was held, which is not asked here.
-func (s *Served) generate(ctx context.Context, lasting time.Duration, seed uint64) (g generated, err error) {
-	args := s.Generator(lasting, seed)
+// Kind is that of the limit.
+func (x *Session) Kind() runner.Kind { return x.server.Kind() }
+
+// Close ends the server, with what it has started, and tells what is known of the whole run.
+func (x *Session) Close() lab.Run {
+	dead := x.server.Check()
+	kind := x.server.Kind()
+	res, obeyed := x.server.Stop()
+	run := lab.Run{
+		Start: x.begin.UTC().Round(time.Millisecond), Seconds: res.Wall.Seconds(), GOMAXPROCS: x.procs, LimitKind: string(kind),
+		Metrics: map[string]float64{}, Marks: marks(x.before, readHost(), res.CPU+x.used),
+	}
+	switch {
+	case dead != nil:
+		run.Error = dead.Error()
+	case !obeyed:
+		run.Marks = append(run.Marks, "it did not end when it was told to, and was killed")
+	}
+	if res.PeakMemory > 0 && res.PeakOf != runner.AtMost {
+		run.Metrics["peak-RSS-bytes"] = float64(res.PeakMemory)
+	}
+	return run
+}
+
+// Load sends a shot and measures what it does. That the server has died is told by Close.
+func (x *Session) Load(ctx context.Context, s Shot) (Window, error) {
+	told := x.read(ctx)
+	before, _ := x.server.Counters()
+	mark, begin := x.log.Mark(), time.Now()
+	g, err := x.generate(ctx, s)
+	wall := time.Since(begin).Seconds()
+	if err != nil {
+		if x.server.Check() != nil && ctx.Err() == nil {
+			return Window{}, nil
+		}
+		return Window{}, err
+	}
+	var c runner.Counters
+	if after, known := x.server.Counters(); known {
+		c = runner.Counters{
+			CPU: after.CPU - before.CPU, Periods: after.Periods - before.Periods, Throttled: after.Throttled - before.Throttled,
+			ThrottledTime: after.ThrottledTime - before.ThrottledTime,
+		}
+	}
+	w := Window{
+		Metrics: served(g, c), Requests: g.Requests, SLOHeld: g.SLO == nil || g.SLO.Held, Valid: !g.OurFault, Notes: g.Invalid,
+		Curve: g.Response.Curve, Axis: g.Axis, GC: x.log.Since(mark), Used: c.CPU.Seconds() / wall,
+	}
+	w.judge(g)
+	if told != nil {
+		if now := x.read(ctx); now != nil {
+			w.Procs = now.Procs
+			addRuntime(w.Metrics, now.Since(*told), wall)
+		}
+	}
+	if w.GC.Procs > 0 {
+		w.Procs = w.GC.Procs
+	}
+	if w.GC.Collections > 0 {
+		w.Metrics["gc/s"] = float64(w.GC.Collections) / wall
+		if c.CPU > 0 {
+			w.Metrics["gc-cpu-%"] = 100 * float64(w.GC.CPU) / float64(c.CPU)
+		}
+	}
+	switch {
+	case len(g.Causes) > 0:
+		w.Cause = g.Causes[0].Cause
+	case g.Failed > 0:
+		most := int64(0)
+		for _, status := range g.Statuses {
+			if status.Status >= 400 && status.Count > most {
+				most, w.Cause = status.Count, "status "+strconv.Itoa(status.Status)
+			}
+		}
+	}
+	return w, nil
+}
+
+// judge keeps what a late generator leaves of a window. That requests were sent late, by so much at p99, makes latencies longer
+// that are not far longer themselves; of those it is not known what the server's part is. CPU time and throughput are
+// what they are. An SLO that was missed may have been missed because of it.
+func (w *Window) judge(g generated) {
+	late := g.Pacer.P99
+	if !g.OurFault || len(g.Invalid) > 1 || late <= max(0.001, g.Response.P50/10) {
+		return // valid, or not for another reason
+	}
+	w.Valid = w.SLOHeld
+	const far = 10
+	for unit, v := range w.Metrics {
+		if strings.HasSuffix(unit, "-latency-ns") && v < far*late*1e9 {
+			delete(w.Metrics, unit)
+			w.Late = true
+		}
+	}
+}
+
+// read reads the server's own figures; nil if it tells none. A server that has no such page is not asked again.
+func (x *Session) read(ctx context.Context) *gometrics.Reading {
+	if x.metrics == "" {
+		return nil
+	}
+	const patience, most = 2 * time.Second, 8 << 20
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, x.metrics, nil)
+	if err != nil {
+		return nil
+	}
+	res, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
+	if err != nil {
+		return nil
+	}
+	defer res.Body.Close()
+	page, err := io.ReadAll(io.LimitReader(res.Body, most))
+	if err != nil {
+		return nil
+	}
+	r, ok := gometrics.Parse(page)
+	if !ok {
+		x.metrics = ""
+		return nil
+	}
+	return &r
+}
+
+// addRuntime adds what a server tells of its Go runtime.
+func addRuntime(m map[string]float64, f gometrics.Figures, seconds float64) {
+	for unit, v := range map[string]float64{
+		"gc/s": f.Collections / seconds, "gc-cpu-%": 100 * f.GCShare, "sched-p50-ns": 1e9 * f.SchedP50, "sched-p99-ns": 1e9 * f.SchedP99,
+	} {
+		if v >= 0 {
+			m[unit] = v
+		}
+	}
+}
+
+// generate runs the generator. Its exit code says whether an SLO was held, which its document says as well.
+func (x *Session) generate(ctx context.Context, s Shot) (g generated, err error) {
+	args := append(append([]string{}, x.generator...), s.flags()...)
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = grace
+	cmd.SysProcAttr = endWithUs() // it would go on to load the server of the next tune
+	runtime.LockOSThread()        // whose end it ends with
+	defer runtime.UnlockOSThread()
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	ran := cmd.Run()
 	if ctx.Err() != nil {
 		return g, ctx.Err()
+	}
+	if cmd.ProcessState != nil {
+		x.used += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	}
 	if err := json.Unmarshal(stdout.Bytes(), &g); err != nil {
 		if ran == nil {
@@ -137,6 +319,23 @@ func (s *Served) generate(ctx context.Context, lasting time.Duration, seed uint6
 		return g, fmt.Errorf("generating load: %w: %s", ran, bytes.TrimSpace(stderr.Bytes()))
 	}
 	return g, nil
+}
+
+func (s Shot) flags() []string {
+	flags := []string{"--json", "--for", s.Lasting.String(), "--seed", strconv.FormatUint(s.Seed, 10)}
+	if s.Rate > 0 {
+		flags = append(flags, "--rate", strconv.FormatFloat(s.Rate, 'f', -1, 64))
+	}
+	if s.Conns > 0 {
+		flags = append(flags, "--conns", strconv.Itoa(s.Conns))
+	}
+	if s.Const && s.Rate > 0 { // the generator refuses it for a closed loop
+		flags = append(flags, "--arrivals", "const")
+	}
+	if s.SLO != "" {
+		flags = append(flags, "--slo", s.SLO)
+	}
+	return flags
 }
 
 // served are the figures of a window, by the names that the Go project's own benchmarks have for them.
@@ -157,4 +356,13 @@ func served(g generated, c runner.Counters) map[string]float64 {
 		m["throttled-sec"] = c.ThrottledTime.Seconds()
 	}
 	return m
+}
+
+// Failed is the error of a server that did not do what it should, if that is what err is.
+func Failed(err error) (why string, ok bool) {
+	var failed *service.Error
+	if errors.As(err, &failed) {
+		return failed.Error(), true
+	}
+	return "", false
 }

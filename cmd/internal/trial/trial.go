@@ -69,7 +69,7 @@ func (r *Runner) Run(ctx context.Context, s lab.Setting) (lab.Run, error) {
 	res := wait(ctx, run)
 	out := lab.Run{
 		Start: begin.UTC().Round(time.Millisecond), Seconds: res.Wall.Seconds(), LimitKind: string(run.Kind()),
-		GOMAXPROCS: s.Procs, Go: s.Go, Metrics: measured(res), Marks: marks(before, readHost(), res),
+		GOMAXPROCS: s.Procs, Go: s.Go, Metrics: measured(res), Marks: marks(before, readHost(), res.CPU),
 	}
 	if res.ExitCode != 0 {
 		out.Error = failure(res, stderr.Bytes())
@@ -112,8 +112,8 @@ func wait(ctx context.Context, run *runner.Run) runner.Result {
 	return run.Wait()
 }
 
-// environ is our environment with the setting's GOMAXPROCS. Ours is taken out: where the setting leaves it open, the
-// program's runtime shall decide.
+// environ is our environment with what the setting sets. Our own GOMAXPROCS is taken out: where the setting leaves it open,
+// the program's runtime shall decide.
 func environ(s lab.Setting, p Program) []string {
 	var env []string
 	for _, e := range os.Environ() {
@@ -121,10 +121,14 @@ func environ(s lab.Setting, p Program) []string {
 			env = append(env, e)
 		}
 	}
+	env = append(env, p.Env...)
 	if s.Procs > 0 {
 		env = append(env, "GOMAXPROCS="+strconv.Itoa(s.Procs))
 	}
-	return append(env, p.Env...)
+	if s.GOGC > 0 {
+		env = append(env, "GOGC="+strconv.Itoa(s.GOGC))
+	}
+	return env
 }
 
 // measured are the figures that are known of every program.
@@ -206,8 +210,9 @@ func parseHost(text string, now time.Time) host {
 	return h
 }
 
-// marks says what a host did beside a run that may have disturbed it. Below these it is noise.
-func marks(before, after host, res runner.Result) (marks []string) {
+// marks says what a host did beside a run, which used so much CPU time itself, that may have disturbed it. Below these it
+// is noise.
+func marks(before, after host, used time.Duration) (marks []string) {
 	const stolen, others, own = 0.03, 0.15, 0.03 // own: seconds that we need ourselves to start it
 	if !before.known || !after.known || after.total <= before.total {
 		return nil
@@ -216,10 +221,20 @@ func marks(before, after host, res runner.Result) (marks []string) {
 		marks = append(marks, fmt.Sprintf("the hypervisor took %.0f %% of the CPU time", 100*share))
 	}
 	wall := after.at.Sub(before.at).Seconds()
-	if used := (float64(after.busy-before.busy)/100 - res.CPU.Seconds() - own) / wall; used > others {
-		marks = append(marks, fmt.Sprintf("other processes used %.1f CPUs", used))
+	if theirs := (float64(after.busy-before.busy)/100 - used.Seconds() - own) / wall; theirs > others {
+		marks = append(marks, fmt.Sprintf("other processes used %.1f CPUs", theirs))
 	}
 	return marks
+}
+
+// Busy says what a host that should be idle does in some time; nothing where that is little.
+func Busy(ctx context.Context, lasting time.Duration) []string {
+	before := readHost()
+	select {
+	case <-ctx.Done():
+	case <-time.After(lasting):
+	}
+	return marks(before, readHost(), 0)
 }
 
 // Environment is where we are. The limit's kind is found out by the caller.

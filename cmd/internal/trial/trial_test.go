@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
-	"github.com/unthrottle/unthrottle/cmd/internal/runner"
 )
 
 func command(args ...string) *Runner {
@@ -80,17 +79,14 @@ func TestMarks(t *testing.T) {
 	after.at = at.Add(time.Second)
 	after.total += 200 // two CPUs
 	after.busy += 63
-	res := func(cpu time.Duration) runner.Result {
-		return runner.Result{Counters: runner.Counters{CPU: cpu}}
-	}
-	if got := marks(before, after, res(600*time.Millisecond)); got != nil {
+	if got := marks(before, after, 600*time.Millisecond); got != nil {
 		t.Errorf("all was the program's: got %q", got)
 	}
-	if got := strings.Join(marks(before, after, res(200*time.Millisecond)), "; "); got != "other processes used 0.4 CPUs" {
+	if got := strings.Join(marks(before, after, 200*time.Millisecond), "; "); got != "other processes used 0.4 CPUs" {
 		t.Errorf("got %q", got)
 	}
 	after.steal += 20
-	if got := strings.Join(marks(before, after, res(600*time.Millisecond)), "; "); got != "the hypervisor took 10 % of the CPU time" {
+	if got := strings.Join(marks(before, after, 600*time.Millisecond), "; "); got != "the hypervisor took 10 % of the CPU time" {
 		t.Errorf("got %q", got)
 	}
 	for _, text := range []string{"", "cpu 1 2 3", "intr 1 2 3 4 5 6 7 8 9", "cpu a b c d e f g h i"} {

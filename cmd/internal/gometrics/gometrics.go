@@ -1,0 +1,146 @@
+// Package gometrics answers: what does a Go program's /metrics page say of its runtime? In go two readings of the page, in
+// the text format of Prometheus; out comes what happened between them. Pages that Prometheus' own client writes have these
+// figures by themselves, most of them only if its collector is asked for all of them.
+package gometrics
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A Reading is what a page says at one time.
+type Reading struct {
+	Procs     int     // GOMAXPROCS; 0: not told
+	cycles    float64 // garbage collections
+	gc        float64 // seconds of CPU time of the collector
+	cpu       float64 // of the process
+	latencies map[float64]float64
+	known     map[string]bool
+}
+
+// Names that are read.
+const (
+	procsName     = "go_sched_gomaxprocs_threads"
+	cyclesName    = "go_gc_duration_seconds_count"
+	gcName        = "go_cpu_classes_gc_total_cpu_seconds_total"
+	cpuName       = "process_cpu_seconds_total"
+	latenciesName = "go_sched_latencies_seconds_bucket"
+)
+
+// Parse reads a page. ok is false if there is nothing of a Go runtime in it.
+func Parse(page []byte) (r Reading, ok bool) {
+	r = Reading{latencies: map[float64]float64{}, known: map[string]bool{}}
+	lines := bufio.NewScanner(bytes.NewReader(page))
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		name, bound, value, ok := sample(lines.Text())
+		if !ok {
+			continue
+		}
+		switch name {
+		case procsName:
+			if value >= 1 && value < 1<<20 {
+				r.Procs = int(value)
+			}
+		case cyclesName:
+			r.cycles = value
+		case gcName:
+			r.gc = value
+		case cpuName:
+			r.cpu = value
+		case latenciesName:
+			if math.IsNaN(bound) {
+				continue
+			}
+			r.latencies[bound] = value
+		default:
+			continue
+		}
+		r.known[name] = true
+	}
+	return r, len(r.known) > 0
+}
+
+// sample reads a line such as: go_sched_latencies_seconds_bucket{le="0.001"} 17 1700000000.
+func sample(line string) (name string, bound, value float64, ok bool) {
+	if strings.HasPrefix(line, "#") || !strings.HasPrefix(line, "go_") && !strings.HasPrefix(line, "process_") {
+		return "", 0, 0, false
+	}
+	end := strings.IndexAny(line, "{ ")
+	if end < 0 {
+		return "", 0, 0, false
+	}
+	name, rest := line[:end], line[end:]
+	bound = math.NaN()
+	if strings.HasPrefix(rest, "{") {
+		labels, after, closed := strings.Cut(rest[1:], "}")
+		if !closed {
+			return "", 0, 0, false
+		}
+		if _, le, found := strings.Cut(labels, `le="`); found {
+			le, _, _ = strings.Cut(le, `"`)
+			if v, err := strconv.ParseFloat(le, 64); err == nil {
+				bound = v
+			}
+		}
+		rest = after
+	}
+	fields := strings.Fields(rest)
+	if len(fields) == 0 {
+		return "", 0, 0, false
+	}
+	v, err := strconv.ParseFloat(fields[0], 64)
+	return name, bound, v, err == nil && v >= 0 && !math.IsInf(v, 0)
+}
+
+// Figures are what happened between two readings. What is not known is negative.
+type Figures struct {
+	Collections float64
+	GCShare     float64 // of the CPU time
+	SchedP50    float64 // seconds that a goroutine waited to run
+	SchedP99    float64
+}
+
+// Since is what happened since an earlier reading of the same process.
+func (r Reading) Since(before Reading) Figures {
+	f := Figures{-1, -1, -1, -1}
+	both := func(name string) bool { return r.known[name] && before.known[name] }
+	if both(cyclesName) && r.cycles >= before.cycles {
+		f.Collections = r.cycles - before.cycles
+	}
+	if cpu := r.cpu - before.cpu; both(gcName) && both(cpuName) && cpu > 0 && r.gc >= before.gc {
+		f.GCShare = min(1, (r.gc-before.gc)/cpu)
+	}
+	if both(latenciesName) {
+		f.SchedP50, f.SchedP99 = r.quantile(before, 0.5), r.quantile(before, 0.99)
+	}
+	return f
+}
+
+// quantile is the upper bound of the bucket that a share of the waits between two readings ends in.
+func (r Reading) quantile(before Reading, share float64) float64 {
+	type bucket struct{ bound, count float64 }
+	var buckets []bucket
+	for bound, count := range r.latencies {
+		buckets = append(buckets, bucket{bound, count - before.latencies[bound]})
+	}
+	slices.SortFunc(buckets, func(a, b bucket) int { return cmp.Compare(a.bound, b.bound) })
+	total := buckets[len(buckets)-1].count
+	if total <= 0 {
+		return -1
+	}
+	for i, b := range buckets {
+		if b.count >= share*total {
+			if math.IsInf(b.bound, +1) && i > 0 {
+				return buckets[i-1].bound
+			}
+			return b.bound
+		}
+	}
+	return -1
+}

@@ -1,0 +1,60 @@
+package trial
+
+import (
+	"context"
+	"math"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/runner"
+)
+
+// Benchmarks are all benchmarks of a GoBench as one job. The first run finds out how often each operation fits into the
+// window; after that all settings do the same work.
+type Benchmarks struct {
+	*GoBench
+	Limit runner.Limit
+	With  runner.With
+}
+
+// Command is the program that they are.
+func (g *GoBench) Command() []string { return []string{g.binary[""]} }
+
+// Run does one run of each. Times of operations are their geometric mean.
+func (b *Benchmarks) Run(ctx context.Context, s lab.Setting) (lab.Run, error) {
+	r := &Runner{Limit: b.Limit, With: b.With, Programs: b.Program}
+	first := b.Times == nil
+	times := map[string]int64{}
+	var all lab.Run
+	var wall, cpu, periods float64
+	for i, name := range b.Names {
+		s.Workload = name
+		run, err := r.Run(ctx, s)
+		if err != nil || ctx.Err() != nil {
+			return run, err
+		}
+		if run.Error != "" {
+			run.Error = name + ": " + run.Error
+			return run, nil
+		}
+		n := float64(len(b.Names))
+		wall += math.Log(run.Metrics["ns/op"]) / n
+		cpu += math.Log(run.Metrics["cpu-sec"]*1e9/float64(max(1, run.Ops))) / n
+		periods += run.Metrics["throttled-%"] / n
+		times[name] = run.Ops
+		if i == 0 {
+			all = run
+			continue
+		}
+		all.Seconds += run.Seconds
+		all.Marks = append(all.Marks, run.Marks...)
+	}
+	if first {
+		b.Times = times
+	}
+	all.Ops = 0
+	all.Metrics = map[string]float64{"ns/op": math.Exp(wall), "cpu-ns/op": math.Exp(cpu)}
+	if periods > 0 {
+		all.Metrics["throttled-%"] = periods
+	}
+	return all, nil
+}
