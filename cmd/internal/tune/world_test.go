@@ -1,0 +1,323 @@
+package tune
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/gctrace"
+	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/search"
+	"github.com/unthrottle/unthrottle/cmd/internal/service"
+	"github.com/unthrottle/unthrottle/cmd/internal/trial"
+)
+
+// A world is a simulated program with a clock of its own. What a run gives follows from its setting, rate and seed alone, so
+// that a study that goes on in another world finds what it would have found in the first.
+type world struct {
+	now time.Time
+
+	byItself int                                                     // GOMAXPROCS without an environment that names one
+	ignores  bool                                                    // it takes no GOMAXPROCS from its environment
+	capacity float64                                                 // requests a second
+	p99      func(s lab.Setting, rate float64) float64               // seconds
+	cpu      func(s lab.Setting) float64                             // seconds a request
+	noise    float64                                                 // standard deviation of the logarithms
+	cold     func(age time.Duration, step int) float64               // what CPU a request is multiplied by
+	noCPU    bool                                                    // CPU time can't be known
+	gc       float64                                                 // collections a second, where they are told
+	live     int64                                                   // heap
+	slo      float64                                                 // p99 in seconds; 0: none
+	start    func(s lab.Setting, n int) error                        // of the nth start, from 1
+	shoot    func(x *fakeSession, n int) (trial.Window, error, bool) // instead of a shot, if true
+	jobTime  func(s lab.Setting) float64
+	job      func(n int) (lab.Run, error, bool)
+
+	starts, open, loads, jobs int
+	shots                     []shotAt
+}
+
+type shotAt struct {
+	setting lab.Setting
+	trial.Shot
+}
+
+func newWorld() *world {
+	return &world{
+		byItself: 8, capacity: 1000, noise: 0.02, slo: 0,
+		p99: func(s lab.Setting, _ float64) float64 { return 0.04 * (1 + math.Abs(math.Log2(float64(s.Procs)/2))) },
+		cpu: func(lab.Setting) float64 { return 0.001 },
+	}
+}
+
+// flat is a program that doesn't care.
+func flat(w *world) { w.p99 = func(lab.Setting, float64) float64 { return 0.04 } }
+
+func (w *world) lab(j *journal) Lab {
+	return Lab{
+		Server: w, Job: (*worldJob)(w), Clock: func() time.Time { return w.now }, Record: j.record, Tell: j.tell,
+		Foresee: func(float64) Foresight { return Foresight{Procs: w.byItself, Why: "a test", GoDefault: 2} },
+	}
+}
+
+// effective is the setting that the program really has.
+func (w *world) effective(s lab.Setting) lab.Setting {
+	if s.Procs == 0 || w.ignores {
+		s.Procs = w.byItself
+	}
+	return s
+}
+
+func noisy(v, sd float64, s lab.Setting, seed, what uint64) float64 {
+	r := rand.New(rand.NewPCG(seed, uint64(s.Procs)<<32|uint64(s.GOGC)<<8|what))
+	return v * math.Exp(sd*r.NormFloat64())
+}
+
+type fakeSession struct {
+	w       *world
+	setting lab.Setting
+	trace   bool
+	age     time.Duration
+	steps   int
+	died    string
+	closed  bool
+}
+
+func (w *world) Open(ctx context.Context, s lab.Setting, trace bool) (Session, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	w.starts++
+	w.now = w.now.Add(200 * time.Millisecond)
+	if w.start != nil {
+		if err := w.start(s, w.starts); err != nil {
+			return nil, err
+		}
+	}
+	w.open++
+	return &fakeSession{w: w, setting: s, trace: trace}, nil
+}
+
+func (x *fakeSession) Close() lab.Run {
+	if x.closed {
+		panic("closed twice")
+	}
+	x.closed = true
+	x.w.open--
+	return lab.Run{Seconds: 6, LimitKind: "fake", Metrics: map[string]float64{"peak-RSS-bytes": 1 << 20}, Error: x.died}
+}
+
+func (x *fakeSession) Load(ctx context.Context, s trial.Shot) (trial.Window, error) {
+	w := x.w
+	w.loads++
+	w.shots = append(w.shots, shotAt{x.setting, s})
+	switch {
+	case x.closed:
+		return trial.Window{}, errors.New("it is closed")
+	case s.Rate == 0 && s.Conns == 0:
+		return trial.Window{}, errors.New("neither a rate nor connections")
+	case s.Rate > 0 && math.Round(s.Rate*s.Lasting.Seconds()) == 0, s.Lasting <= 0:
+		return trial.Window{}, fmt.Errorf("nothing would be sent: %v a second for %v", s.Rate, s.Lasting)
+	}
+	w.now = w.now.Add(s.Lasting)
+	x.age += s.Lasting
+	x.steps++
+	if w.shoot != nil {
+		if got, err, instead := w.shoot(x, w.loads); instead {
+			return got, err
+		}
+	}
+	if ctx.Err() != nil {
+		return trial.Window{}, ctx.Err()
+	}
+	if x.died != "" {
+		return trial.Window{}, nil
+	}
+	return x.answer(s), nil
+}
+
+func (x *fakeSession) answer(s trial.Shot) trial.Window {
+	w, e := x.w, x.w.effective(x.setting)
+	rate := s.Rate
+	if rate == 0 {
+		rate = min(w.capacity, 20*float64(s.Conns))
+	}
+	p99, cpu := noisy(w.p99(e, rate), w.noise, e, s.Seed, 1), noisy(w.cpu(e), w.noise, e, s.Seed, 2)
+	if w.cold != nil {
+		cpu *= w.cold(x.age, x.steps)
+	}
+	got := trial.Window{
+		Valid: true, SLOHeld: s.SLO == "" || p99 <= w.slo, Requests: int64(min(rate, w.capacity) * s.Lasting.Seconds()),
+		Metrics: map[string]float64{
+			"req/s": min(rate, w.capacity), "errors-%": 0, "cpu-ns/req": cpu * 1e9,
+			"p50-latency-ns": p99 * 0.2e9, "p90-latency-ns": p99 * 0.6e9, "p99-latency-ns": p99 * 1e9,
+		},
+	}
+	if w.noCPU {
+		delete(got.Metrics, "cpu-ns/req")
+	}
+	if n := int(w.gc * s.Lasting.Seconds()); x.trace && n > 0 {
+		got.GC = gctrace.Summary{Collections: n, Live: w.live, Goal: 2 * w.live, Procs: e.Procs}
+		got.Procs = e.Procs
+		got.Metrics["gc/s"], got.Metrics["gc-cpu-%"] = w.gc, 30
+	}
+	return got
+}
+
+// insert lets a shot go otherwise.
+func (w *world) insert(at int, other func(*fakeSession) (trial.Window, error)) {
+	inner := w.shoot
+	w.shoot = func(x *fakeSession, n int) (trial.Window, error, bool) {
+		if n == at {
+			got, err := other(x)
+			return got, err, true
+		}
+		if inner == nil {
+			return trial.Window{}, nil, false
+		}
+		return inner(x, n)
+	}
+}
+
+type worldJob world
+
+func (j *worldJob) Run(ctx context.Context, s lab.Setting) (lab.Run, error) {
+	w := (*world)(j)
+	w.jobs++
+	w.now = w.now.Add(time.Second)
+	if w.job != nil {
+		if got, err, instead := w.job(w.jobs); instead {
+			return got, err
+		}
+	}
+	if ctx.Err() != nil {
+		return lab.Run{Error: "ended by terminated"}, nil // as trial has it
+	}
+	e := w.effective(s)
+	seed := uint64(w.jobs) // a job has no arrivals that a seed could be of
+	t := noisy(w.jobTime(e), w.noise, e, seed, 3)
+	return lab.Run{Seconds: 1, Metrics: map[string]float64{"wall-sec": t, "cpu-sec": 2 * t, "ns/op": 1e9 * t, "cpu-ns/op": 2e9 * t}}, nil
+}
+
+// A journal keeps what a study records and tells.
+type journal struct {
+	head  []byte
+	lines [][]byte
+	fail  int // the record that fails, from 1; 0: none
+	told  []Progress
+	after func(lines int)
+}
+
+var errFull = errors.New("no space left on device")
+
+func (j *journal) record(r Record) error {
+	if j.fail > 0 && len(j.lines)+1 == j.fail {
+		return errFull
+	}
+	var b bytes.Buffer
+	if err := r.Write(&b); err != nil {
+		return err
+	}
+	j.lines = append(j.lines, b.Bytes())
+	if j.after != nil {
+		j.after(len(j.lines))
+	}
+	return nil
+}
+
+func (j *journal) tell(p Progress) { j.told = append(j.told, p) }
+
+// first are the head and so many lines.
+func (j *journal) first(lines int) []byte {
+	return append(slices.Clone(j.head), bytes.Join(j.lines[:lines], nil)...)
+}
+
+func (j *journal) all() []byte { return j.first(len(j.lines)) }
+
+func newStudy(p Plan) *Study {
+	if p.Kind == "" {
+		p.Kind = ServerKind
+	}
+	p.Margin, p.CPUs, p.Seed = 0.05, 1, 7
+	s := &Study{Version: 1, Verb: "tune", Plan: p, Environment: lab.Environment{CPUs: 8}}
+	for range p.Limits {
+		s.Defaults = append(s.Defaults, 2)
+	}
+	return s
+}
+
+// do executes a study, and checks what must hold however it ends: all servers are closed, and what is in the journal can be
+// read and is what the study has.
+func do(t *testing.T, ctx context.Context, s *Study, w *world) (*journal, error) {
+	t.Helper()
+	return doWith(t, ctx, s, w, &journal{})
+}
+
+func doWith(t *testing.T, ctx context.Context, s *Study, w *world, j *journal) (*journal, error) {
+	t.Helper()
+	var b bytes.Buffer
+	if err := s.WriteHead(&b); err != nil {
+		t.Fatal(err)
+	}
+	j.head = b.Bytes()
+	before := len(s.Runs) + len(s.Windows)
+	if s.Pilot != nil {
+		before++
+	}
+	execute := s.Execute
+	if len(s.Plan.Limits) > 0 {
+		execute = s.ExecuteLimits
+	}
+	err := execute(ctx, w.lab(j))
+	if w.open != 0 {
+		t.Errorf("%d servers were left open", w.open)
+	}
+	after := len(s.Runs) + len(s.Windows)
+	if s.Pilot != nil {
+		after++
+	}
+	if after-before != len(j.lines) {
+		t.Errorf("%d records, and the study has %d more", len(j.lines), after-before)
+	}
+	if before == 0 {
+		if _, cut, err := Read(j.all()); err != nil && !errors.Is(err, ErrNoStudy) || cut != 0 {
+			t.Errorf("the journal can't be read: cut %d, %v", cut, err)
+		}
+	}
+	return j, err
+}
+
+func mustDo(t *testing.T, s *Study, w *world) *journal {
+	t.Helper()
+	j, err := do(t, context.Background(), s, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+func verdict(t *testing.T, s *Study, load int) search.TuneVerdict {
+	t.Helper()
+	m, err := s.Search(load)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.Verdict()
+}
+
+func failed(why string) error { return &service.Error{Why: why} }
+
+func hopeless(t *testing.T, err error, why string) {
+	t.Helper()
+	var h *Hopeless
+	if !errors.As(err, &h) || !strings.Contains(h.Why, why) {
+		t.Errorf("got %v, want a Hopeless with %q", err, why)
+	}
+}
