@@ -32,6 +32,7 @@ type Effect struct {
 	P        float64        `json:"p"`
 	Adjusted float64        `json:"adjusted"` // P after Holm, over those that decide or over the rest
 	Verdict  sample.Verdict `json:"verdict,omitempty"`
+	Pairs    int            `json:"pairs"` // in which it is known
 
 	more int // pairs that a confirmation would need to settle it; 0: it is settled, or none would
 }
@@ -184,9 +185,9 @@ func (t *Tune) measure(v *TuneVerdict) {
 	var decide, rest []*sample.Comparison
 	byMetric := map[Metric]*sample.Comparison{}
 	for _, m := range deciding {
-		from, to := t.values(m)
+		from, to := t.pairsOf(m)
 		decides := slices.Contains(t.family, m)
-		if !decides && slices.Max(append(from, to...)) == 0 {
+		if !decides && (len(from) == 0 || slices.Max(append(from, to...)) == 0) {
 			continue // it isn't known at all
 		}
 		c := sample.Compare(from, to)
@@ -194,7 +195,7 @@ func (t *Tune) measure(v *TuneVerdict) {
 			c.Better = sample.Higher
 		}
 		byMetric[m] = &c
-		v.Effects = append(v.Effects, Effect{Metric: m, Decides: decides})
+		v.Effects = append(v.Effects, Effect{Metric: m, Decides: decides, Pairs: len(from)})
 		if decides {
 			decide = append(decide, &c)
 		} else {
@@ -218,7 +219,7 @@ func (t *Tune) measure(v *TuneVerdict) {
 			e.From, e.To = float64(v.Held[0])/float64(v.Pairs), float64(v.Held[1])/float64(v.Pairs)
 			continue
 		}
-		from, to := t.values(e.Metric)
+		from, to := t.pairsOf(e.Metric)
 		e.From, e.To = median(from), median(to)
 		if more := sample.More(*c, t.config.Margin); more > 0 {
 			e.more = c.Pairs + more
@@ -227,6 +228,30 @@ func (t *Tune) measure(v *TuneVerdict) {
 	if from, to := t.values(Throttled); slices.Max(append(from, to...)) > 0 {
 		v.Effects = append(v.Effects, Effect{Metric: Throttled, From: median(from), To: median(to), P: 1, Adjusted: 1})
 	}
+}
+
+// pairsOf are a metric's values, of the pairs that say something of it. A p99 is left out where the generator was late; any other
+// metric must be known of all.
+func (t *Tune) pairsOf(m Metric) (current, leader []float64) {
+	current, leader = t.values(m)
+	if m != P99 {
+		return current, leader
+	}
+	kept := 0
+	for i := range current {
+		if current[i] > 0 && leader[i] > 0 {
+			current[kept], leader[kept] = current[i], leader[i]
+			kept++
+		}
+	}
+	return current[:kept], leader[:kept]
+}
+
+// blind: CPU time would decide alone, because too little is known of the p99 that comes before it. Who has not declared CPU the
+// objective must not be told to trade an unknown latency for it.
+func (t *Tune) blind(v *TuneVerdict) bool {
+	e := v.effect(P99)
+	return t.config.Objective == Auto && t.config.Unit == usualUnit && (e == nil || e.Pairs < fewestPairs(1))
 }
 
 // values are a metric's, of the pairs.
@@ -297,6 +322,12 @@ func (t *Tune) confirmed(v *TuneVerdict) {
 	for _, m := range order {
 		switch verdict(m) {
 		case sample.VerdictBetter:
+			if m == CPU && t.blind(v) {
+				v.Basis = m
+				v.Text = fmt.Sprintf("Undecided: with GOMAXPROCS=%s %s, but the generator was too late for its %s to be known. As root it has real-time priority; --objective cpu decides by CPU time alone. %s",
+					v.Leader, t.effectsText(v), t.config.Tail, v.pairsText())
+				return
+			}
 			v.Kind, v.Procs, v.GOGC, v.Basis = Change, v.Leader.Procs, v.Leader.GOGC, m
 			v.Text = t.changeText(v)
 			return

@@ -86,7 +86,7 @@ func (g *GoBench) Prepare(ctx context.Context, toolchains []string, progress fun
 	}
 	g.binary = map[string]string{}
 	for _, t := range toolchains {
-		progress("building " + g.Package + " " + t)
+		progress(strings.TrimSpace("building " + g.Package + " " + t))
 		path := filepath.Join(g.Dir, "bench-"+t+".test")
 		if _, err := goCommand(ctx, t, "test", "-c", "-o", path, g.Package); err != nil {
 			return err

@@ -245,7 +245,7 @@ func (w *Window) judge(g generated) {
 		return // valid, or not for another reason
 	}
 	w.Valid = w.SLOHeld
-	const far = 10
+	const far = 5
 	for unit, v := range w.Metrics {
 		if strings.HasSuffix(unit, "-latency-ns") && v < far*late*1e9 {
 			delete(w.Metrics, unit)
