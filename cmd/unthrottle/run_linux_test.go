@@ -215,3 +215,18 @@ func TestKernelRunMemory(t *testing.T) {
 		t.Errorf("got %+v", r)
 	}
 }
+
+// TestRunShort: what is over before it can be held needs no limit, and is no error.
+func TestRunShort(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		cmd := exec.Command(self, "run", "--quiet", "--limit-with=emulate", "--cpus=1", "true")
+		cmd.Env = append(os.Environ(), asCommand+"=1")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+}

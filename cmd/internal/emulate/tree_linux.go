@@ -107,12 +107,13 @@ func cpuTime(pid int) (time.Duration, error) {
 	return time.Duration(ts.Nano()), nil
 }
 
-var errGone = errors.New("there is no such process")
+// ErrGone is the error of a process that has ended.
+var ErrGone = errors.New("there is no such process")
 
 // join takes a process into the tree.
 func (t *tree) join(pid int) error {
 	if _, err := cpuTime(pid); err != nil {
-		return errGone
+		return ErrGone
 	}
 	stat, err := unix.Open(t.proc+"/"+strconv.Itoa(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -126,7 +127,7 @@ func (t *tree) join(pid int) error {
 	s, ok := t.status(m)
 	if !ok || m.ended(s) {
 		m.close()
-		return errGone
+		return ErrGone
 	}
 	m.start = s.start
 	t.members = append(t.members, m)
@@ -467,7 +468,7 @@ func (t *tree) signal(m *member, sig syscall.Signal) error {
 		}
 	}
 	if _, ok := t.status(m); !ok {
-		return errGone
+		return ErrGone
 	}
 	return unix.Kill(m.pid, sig)
 }

@@ -33,6 +33,9 @@ func (e *emulated) leave()                 {}
 
 func (e *emulated) started(pid int) (err error) {
 	e.control, err = emulate.Start(pid, emulate.Limit{Quota: e.limit.Quota(), Period: e.limit.PeriodInForce()})
+	if errors.Is(err, emulate.ErrGone) { // it was over before it could be held: it did not need to be
+		return nil
+	}
 	return err
 }
 
