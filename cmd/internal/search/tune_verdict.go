@@ -346,7 +346,36 @@ func (t *Tune) confirmed(v *TuneVerdict) {
 		v.Text = fmt.Sprintf("%s are within %s of each other: %s. %s. %s", list(v.Near), share(v.Within), t.keepWhat(), t.effectsText(v), v.pairsText())
 		return
 	}
+	if t.alike(v) {
+		v.Kind, v.Procs, v.GOGC = Keep, t.config.Current, 0
+		v.Text = fmt.Sprintf("%s GOMAXPROCS=%s looked better in the search, but fresh pairs show no difference worth having. %s. %s", t.keepText(), v.Leader, t.effectsText(v), v.pairsText())
+		if v.Better > t.config.Margin {
+			v.Text += fmt.Sprintf(" With this noise it could still be up to %s better.", share(v.Better))
+		}
+		return
+	}
 	t.undecided(v)
+}
+
+// alike: by every metric that decides, the leader and the current setting are typically within the margin. How far apart they could
+// still be is told; to keep what is claims nothing.
+func (t *Tune) alike(v *TuneVerdict) bool {
+	if t.slo {
+		return false
+	}
+	v.Better = 0
+	for _, m := range t.chain() {
+		e := v.effect(m)
+		if e == nil || e.Ratio == 0 || e.Hi == 0 || within(e.Ratio, e.Ratio) > t.config.Margin {
+			return false
+		}
+		best := e.Lo
+		if m == Throughput {
+			best = 1 / e.Hi
+		}
+		v.Better = max(v.Better, 1-best)
+	}
+	return true
 }
 
 // equal: so near that it is not worth going on. That is a little wider than sample.VerdictSame, whose intervals may end at
