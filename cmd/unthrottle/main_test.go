@@ -31,6 +31,9 @@ const asCommand = "UNTHROTTLE_TEST_COMMAND"
 // asFake makes it the command with the fake lab.
 const asFake = "UNTHROTTLE_TEST_FAKE"
 
+// noSleep in GORACE takes away the second that a program with -race waits at its end.
+const noSleep = "atexit_sleep_ms=10"
+
 func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
 		main()
@@ -100,6 +103,8 @@ func TestScripts(t *testing.T) {
 	t.Cleanup(server.Close) // after the scripts, which run in parallel
 	nobody := httptest.NewServer(nil)
 	nobody.Close()
+	out, _ := exec.Command("go", "env", "GOCACHE").Output() // without a go command nobody asks
+	goCache := strings.TrimSpace(string(out))
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		UpdateScripts:       *update,
@@ -111,6 +116,8 @@ func TestScripts(t *testing.T) {
 			e.Setenv("SERVER", server.URL)
 			e.Setenv("NOBODY", nobody.URL)
 			e.Setenv("XDG_CACHE_HOME", filepath.Join(e.WorkDir, "cache"))
+			e.Setenv("GORACE", noSleep)
+			e.Setenv("GOCACHE", goCache) // an empty one would have the standard library built again
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

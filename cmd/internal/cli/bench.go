@@ -200,7 +200,7 @@ func (b *bench) resume(ctx context.Context, newBlocks bool) error {
 		return fmt.Errorf("%s does not tell the command that began it", b.o.resume)
 	}
 	cmd, again := benchCommand(b.stdio)
-	if err := cmd.ParseFlags(old.Plan.Command[2:]); err != nil {
+	if err := cmd.ParseFlags(goFlags(old.Plan.Command[1:])[1:]); err != nil {
 		return err
 	}
 	if again.style, err = again.color(false); err != nil {
@@ -603,19 +603,22 @@ func (b *bench) journalPath() (string, error) {
 	if b.o.runs != "" {
 		return b.o.runs, nil
 	}
+	return runsPath(b.lab().Clock(), b.study.Plan.Settings[0].Workload)
+}
+
+// runsPath is a new file for runs of this name.
+func runsPath(now time.Time, name string) (string, error) {
 	dir, err := cacheDir("runs")
 	if err != nil {
 		return "", withHint(err, "--runs FILE puts the runs elsewhere")
 	}
-	name := b.study.Plan.Settings[0].Workload
 	name = strings.Map(func(r rune) rune {
-		if r == '/' || r == os.PathSeparator || r < ' ' {
+		if r == '/' || r == os.PathSeparator || r <= ' ' {
 			return '-'
 		}
 		return r
 	}, name)
-	stamp := b.lab().Clock().UTC().Format("20060102-150405")
-	return filepath.Join(dir, fmt.Sprintf("%s-%s-%d.jsonl", stamp, name, os.Getpid())), nil
+	return filepath.Join(dir, fmt.Sprintf("%s-%s-%d.jsonl", now.UTC().Format("20060102-150405"), name, os.Getpid())), nil
 }
 
 // cacheDir is a directory of ours that may be removed at any time. Who has no home, as in many containers, has it among the

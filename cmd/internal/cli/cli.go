@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -59,7 +60,7 @@ func Run(ctx context.Context, stdio IO) int {
 	defer stop()
 	stderr := stdio.Err
 	root := newRoot(stdio)
-	root.SetArgs(stdio.Args)
+	root.SetArgs(goFlags(stdio.Args))
 	root.SetIn(stdio.In)
 	root.SetOut(stdio.Out)
 	root.SetErr(stderr)
@@ -85,6 +86,23 @@ func Run(ctx context.Context, stdio IO) int {
 		return exitUsage
 	}
 	return exitFailed
+}
+
+// goFlags lets -run be written as go test has it.
+func goFlags(args []string) []string {
+	args = slices.Clone(args)
+	if len(args) == 0 || args[0] != "tune" && args[0] != "bench" {
+		return args
+	}
+	for i, a := range args {
+		if a == "--" {
+			break
+		}
+		if a == "-run" || strings.HasPrefix(a, "-run=") {
+			args[i] = "-" + a
+		}
+	}
+	return args
 }
 
 func printError(stderr io.Writer, err error) {
@@ -129,6 +147,7 @@ Usage:
 Verbs:
   explain     the CPU limit of a process, its GOMAXPROCS, and why
   run         a program under a CPU limit, and what the limit did to it
+  tune        the best GOMAXPROCS for a program under a limit, and how sure that is
   bench       what GOMAXPROCS, a limit or a Go version costs a program
   load        send an HTTP server requests at a rate, and tell how long users wait
   hey         the same with hey's flags and report
@@ -169,7 +188,7 @@ func newRoot(stdio IO) *cobra.Command {
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.Version = versionText()
 	root.SetVersionTemplate("{{.Version}}")
-	root.AddCommand(newExplain(stdio), newRun(stdio), newBench(stdio), newLoad(stdio), newHey(stdio), newServe(stdio), newReport(stdio), newWorkload(stdio), newVersion(stdio), newCompletion(stdio))
+	root.AddCommand(newExplain(stdio), newRun(stdio), newBench(stdio), newTune(stdio), newLoad(stdio), newHey(stdio), newServe(stdio), newReport(stdio), newWorkload(stdio), newVersion(stdio), newCompletion(stdio))
 	return root
 }
 

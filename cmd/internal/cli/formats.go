@@ -58,11 +58,12 @@ const reportHelp = `Show a saved result again, without measuring again.
 Usage:
   unthrottle report [FLAGS] FILE
 
-FILE is what --json or -o FILE.json of a verb has written, or a bench's file of runs, also of one that was interrupted.
+FILE is what --json or -o FILE.json of a verb has written, or the file of runs of a bench or a tune, also of one that was
+interrupted.
 
 Flags:
-      --format F    text, html, md or csv; of a bench also classic, bench (for benchstat) and json, of a load
-                    also json and hgrm (text)
+      --format F    text, json, html or md; of a bench or tune also csv and bench (for benchstat), of a bench classic,
+                    of a load hgrm (text)
   -o, --output F    write to file F
       --color WHEN  auto, always or never
 
@@ -104,7 +105,7 @@ func newReport(stdio IO) *cobra.Command {
 func openReport(data []byte, name string) (func(io.Writer, render.Style) error, error) {
 	doc, err := report.Read(data)
 	if err != nil {
-		return nil, withHint(err, "report wants what --json or -o FILE.json has written, or a bench's file of runs")
+		return nil, withHint(err, "report wants what --json or -o FILE.json has written, or the file of runs of a bench or tune")
 	}
 	if b, ok := doc.(*report.Bench); ok {
 		all := formats()
@@ -113,6 +114,13 @@ func openReport(data []byte, name string) (func(io.Writer, render.Style) error, 
 			return nil, usage("write --format=text, classic, json, html, md, csv or bench", "--format=%s is none of its values", name)
 		}
 		return func(w io.Writer, s render.Style) error { return all[i].write(w, b, s) }, nil
+	}
+	if d, ok := doc.(*report.Tune); ok {
+		write := tuneFormats()[name]
+		if write == nil {
+			return nil, usage("write --format=text, json, html, md, csv or bench", "--format=%s is none of its values", name)
+		}
+		return func(w io.Writer, s render.Style) error { return write(w, d, s) }, nil
 	}
 	if d, ok := doc.(*report.Load); ok {
 		write := loadFormats()[name]

@@ -113,8 +113,8 @@ func newLoad(stdio IO) *cobra.Command {
 }
 
 func (o *loadOptions) register(flags *pflag.FlagSet) {
+	o.registerRequests(flags)
 	p := &o.plan
-	c := &p.Client
 	flags.StringVar(&o.rate, "rate", "", "")
 	flags.DurationVar(&p.Duration, "for", 0, "")
 	flags.Int64VarP(&p.Requests, "requests", "n", 0, "")
@@ -126,6 +126,18 @@ func (o *loadOptions) register(flags *pflag.FlagSet) {
 	flags.StringVar(&o.slo, "slo", "", "")
 	flags.BoolVar(&o.findMax, "find-max", false, "")
 	flags.DurationVar(&o.window, "window", 5*time.Second, "")
+	flags.IntVar(&o.serverPID, "server-pid", 0, "")
+	flags.StringVar(&o.pin, "pin", "", "")
+	flags.BoolVar(&o.realtime, "realtime", true, "")
+	flags.StringArrayVarP(&o.outputs, "output", "o", nil, "")
+	flags.BoolVar(&o.json, "json", false, "")
+	flags.BoolVar(&o.csv, "csv", false, "")
+	flags.BoolVar(&o.hgrm, "hgrm", false, "")
+}
+
+// registerRequests adds the flags that say what a request is.
+func (o *loadOptions) registerRequests(flags *pflag.FlagSet) {
+	c := &o.plan.Client
 	flags.StringVar(&o.targets, "targets", "", "")
 	flags.StringVarP(&o.method, "method", "X", "", "")
 	flags.StringArrayVarP(&o.headers, "header", "H", nil, "")
@@ -145,14 +157,16 @@ func (o *loadOptions) register(flags *pflag.FlagSet) {
 	flags.StringVar(&o.cert, "cert", "", "")
 	flags.StringVar(&o.key, "key", "", "")
 	flags.StringVar(&o.engine, "engine", "auto", "")
-	flags.IntVar(&o.serverPID, "server-pid", 0, "")
-	flags.StringVar(&o.pin, "pin", "", "")
-	flags.BoolVar(&o.realtime, "realtime", true, "")
-	flags.StringArrayVarP(&o.outputs, "output", "o", nil, "")
-	flags.BoolVar(&o.json, "json", false, "")
-	flags.BoolVar(&o.csv, "csv", false, "")
-	flags.BoolVar(&o.hgrm, "hgrm", false, "")
 }
+
+// requestFlags are those of registerRequests.
+var requestFlags = func() (names []string) {
+	var o loadOptions
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	o.registerRequests(flags)
+	flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	return names
+}()
 
 // Where the command line leaves it open.
 const (

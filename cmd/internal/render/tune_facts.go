@@ -625,7 +625,7 @@ func (p *tunePart) where() string {
 	l := p.load
 	switch {
 	case l.Rate > 0 && l.Share > 0:
-		return "at " + percent(math.Round(l.Share*100)/100) + " of its capacity (" + perSecond(l.Rate) + ")"
+		return "at " + ofCapacity(l.Share) + " of its capacity (" + perSecond(l.Rate) + ")"
 	case l.Rate > 0:
 		return "at " + perSecond(l.Rate)
 	case l.Connections > 0:
@@ -737,7 +737,7 @@ func (p *tunePart) loadWords() string {
 			parts = append(parts, text)
 		}
 		if l.Share > 0 {
-			text := percent(math.Round(l.Share*100)/100) + " of its capacity"
+			text := ofCapacity(l.Share) + " of its capacity"
 			if l.Capacity > 0 {
 				text += " of " + perSecond(l.Capacity)
 			}
@@ -975,4 +975,12 @@ func limitCell(l report.TuneLimit, procs int, best float64) htmlCell {
 		return htmlCell{Text: text}
 	}
 	return htmlCell{Text: "–"}
+}
+
+// ofCapacity writes a share in whole per cent.
+func ofCapacity(share float64) string {
+	if share < 0.005 {
+		return "less than 1 %"
+	}
+	return percent(math.Round(share*100) / 100)
 }

@@ -7,14 +7,16 @@ import (
 	"fmt"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/tune"
 )
 
-// Read reads a saved document: an *Explain, *Run, *Bench or *Load. The journal of a lab becomes the document that it would have
-// ended in.
+// Read reads a saved document: an *Explain, *Run, *Bench, *Load or *Tune. The journal of a lab becomes the document that it
+// would have ended in.
 func Read(data []byte) (any, error) {
 	var head struct {
 		Header
-		Groups json.RawMessage `json:"groups"`
+		Groups  json.RawMessage `json:"groups"`
+		Verdict json.RawMessage `json:"verdict"`
 	}
 	// A journal has more lines than the first, which is a document without groups.
 	if err := json.NewDecoder(bytes.NewReader(data)).Decode(&head); err != nil || head.Verb == "" {
@@ -30,6 +32,14 @@ func Read(data []byte) (any, error) {
 		return decode[Run](data)
 	case head.Verb == "load":
 		return decode[Load](data)
+	case head.Verb == "tune" && head.Verdict != nil:
+		return decode[Tune](data)
+	case head.Verb == "tune":
+		study, _, err := tune.Read(data)
+		if err != nil {
+			return nil, err
+		}
+		return NewTune(study)
 	case head.Verb == "bench" && head.Groups != nil:
 		return decode[Bench](data)
 	case head.Verb == "bench":

@@ -138,6 +138,7 @@ type TuneRun struct {
 	Start   string             `json:"start"` // RFC 3339
 	Seconds float64            `json:"seconds"`
 	Valid   bool               `json:"valid"`
+	Late    bool               `json:"generator_late,omitempty"` // latencies that this may have made are left out
 	Invalid []string           `json:"invalid,omitempty"`
 	SLOHeld bool               `json:"slo_held"`
 	Metrics map[string]float64 `json:"metrics"`

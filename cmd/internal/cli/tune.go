@@ -1,0 +1,931 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/unthrottle/unthrottle"
+	"github.com/unthrottle/unthrottle/cmd/internal/choice"
+	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/load"
+	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+	"github.com/unthrottle/unthrottle/cmd/internal/render"
+	"github.com/unthrottle/unthrottle/cmd/internal/report"
+	"github.com/unthrottle/unthrottle/cmd/internal/runner"
+	"github.com/unthrottle/unthrottle/cmd/internal/search"
+	"github.com/unthrottle/unthrottle/cmd/internal/service"
+	"github.com/unthrottle/unthrottle/cmd/internal/trial"
+	"github.com/unthrottle/unthrottle/cmd/internal/tune"
+)
+
+const tuneHelp = `Find the best GOMAXPROCS for a program under a CPU limit, by trying, and tell how sure that is.
+
+Usage:
+  unthrottle tune [FLAGS]                                  a built-in server, to see what this is
+  unthrottle tune [FLAGS] [--url URL] -- SERVER [ARGS]     a server, under load
+  unthrottle tune [FLAGS] --batch -- JOB [ARGS]            a program that runs to its end
+  unthrottle tune [FLAGS] --gobench PKG [--run RE]         Go benchmarks
+  unthrottle tune --cpus 0.5,1,2 --slo SLO --rate R -- SERVER    which limit does it need?
+  unthrottle tune --resume FILE                            go on where it was interrupted
+
+Each run starts the program fresh under the limit. First all candidates in random order, again and again; then fresh pairs
+of the best one and of what the program does by itself. The verdict rests on these pairs.
+
+The limit:
+      --cpus N        CPUs (1); a list asks which of them is enough
+      --period, --burst, --memory, --cpuset and --limit-with, as of unthrottle run
+The server:
+      --url URL       what to load (the port that it listens on); without a program a path of the built-in server
+      --ready R       it is ready when this URL answers, this port listens, a line matches, or after a time (the URL)
+      --ready-timeout D   (1m)
+      -X, -H, -d, --targets, --timeout, --http2, --insecure and so on, as of unthrottle load
+The load:
+      --rate R        requests a second (65% of what it can do)
+      --rates LIST    several: 40%,65%,90%
+  -c, --conns N       a closed loop of N connections instead
+      --arrivals A    poisson or const (poisson)
+      --warmup D      before each window (until CPU a request has settled, 1s at least)
+      --for D         the window (5s, and longer for 2,000 requests)
+      --slo SLO       p99=50ms,errors=0.1%: a setting that breaks it loses
+What is tried:
+      --procs LIST    these GOMAXPROCS only, beside the current one; --all: 1 to all CPUs
+      --gogc LIST     these GOGC as well (400 or so where a small heap is collected many times a second); none
+How it is judged:
+      --objective O   p99, cpu, throughput or time (p99 or time where it differs, else cpu)
+      --margin P      a smaller difference is not worth while (5%)
+      --pairs N       of the confirmation (6 to 24, by the noise)
+      --blocks N      of the exploration at most (6)
+      --budget D      stop in time (200s for the built-in server)
+      --seed N
+Results:
+  -o, --output F      also write F: .json, .html, .md, .csv, or .txt for benchstat; may be repeated
+      --json          the document instead of text
+      --runs F        where each run is written as it finishes
+      --color WHEN    auto, always or never
+
+Exit codes:
+  0 there is a verdict, be it to keep what is or that it is undecided   1 could not do it   2 usage   130 interrupted
+
+Example:
+  unthrottle tune --cpus 1.5 --url http://localhost:8080/api --slo p99=50ms -- ./server --port 8080
+`
+
+type tuneOptions struct {
+	resume, cpus, url, ready string
+	readyTimeout             time.Duration
+	batch                    bool
+	gobench, regexp          string
+	rate, rates              string
+	conns                    int
+	arrivals, slo            string
+	warmUp, window           time.Duration
+	procs, gogc              string
+	all                      bool
+	objective, margin        string
+	pairs, blocks            int
+	budget                   time.Duration
+	seed                     uint64
+	outputs                  []string
+	json                     bool
+	runs                     string
+	request                  loadOptions
+}
+
+// showBudget is the time that the built-in server gets: it is there to be looked at.
+const showBudget = 200 * time.Second
+
+// tuner is one call of the verb.
+type tuner struct {
+	o     tuneOptions
+	stdio IO
+	flags *pflag.FlagSet
+	limit func() (runner.Limit, string, error)
+	color func(bool) (render.Style, error)
+
+	style    render.Style
+	common   runner.Limit
+	with     runner.With
+	limits   []float64
+	file     string // of the program
+	study    *tune.Study
+	lab      tune.Lab
+	progress *tuneProgress
+	writers  []*tuneFile
+	cleanup  []func()
+}
+
+// tuneFile is a file of -o.
+type tuneFile struct {
+	out   *output
+	write func(io.Writer, *report.Tune, render.Style) error
+}
+
+// tuneFormats are what a tune's document can be written as, by the end of a file's name.
+func tuneFormats() map[string]func(io.Writer, *report.Tune, render.Style) error {
+	plain := func(f func(io.Writer, *report.Tune) error) func(io.Writer, *report.Tune, render.Style) error {
+		return func(w io.Writer, d *report.Tune, _ render.Style) error { return f(w, d) }
+	}
+	return map[string]func(io.Writer, *report.Tune, render.Style) error{
+		"text":  render.TuneText,
+		"json":  plain(func(w io.Writer, d *report.Tune) error { return report.WriteJSON(w, d) }),
+		"html":  plain(render.TuneHTML),
+		"md":    plain(render.TuneMarkdown),
+		"csv":   plain(render.TuneCSV),
+		"bench": plain(render.TuneGo),
+	}
+}
+
+func newTune(stdio IO) *cobra.Command {
+	cmd, _ := tuneCommand(stdio)
+	return cmd
+}
+
+func tuneCommand(stdio IO) (*cobra.Command, *tuner) {
+	t := &tuner{stdio: stdio}
+	o := &t.o
+	cmd := &cobra.Command{Use: "tune", Long: tuneHelp}
+	flags := cmd.Flags()
+	t.flags = flags
+	flags.StringVar(&o.resume, "resume", "", "")
+	flags.StringVar(&o.cpus, "cpus", "1", "")
+	flags.StringVar(&o.url, "url", "", "")
+	flags.StringVar(&o.ready, "ready", "", "")
+	flags.DurationVar(&o.readyTimeout, "ready-timeout", time.Minute, "")
+	flags.BoolVar(&o.batch, "batch", false, "")
+	flags.StringVar(&o.gobench, "gobench", "", "")
+	flags.StringVar(&o.regexp, "run", ".", "")
+	flags.StringVar(&o.rate, "rate", "", "")
+	flags.StringVar(&o.rates, "rates", "", "")
+	flags.IntVarP(&o.conns, "conns", "c", 0, "")
+	flags.StringVar(&o.arrivals, "arrivals", string(load.Poisson), "")
+	flags.StringVar(&o.slo, "slo", "", "")
+	flags.DurationVar(&o.warmUp, "warmup", 0, "")
+	flags.DurationVar(&o.window, "for", 0, "")
+	flags.StringVar(&o.procs, "procs", "", "")
+	flags.BoolVar(&o.all, "all", false, "")
+	flags.StringVar(&o.gogc, "gogc", "", "")
+	flags.StringVar(&o.objective, "objective", "", "")
+	flags.StringVar(&o.margin, "margin", "5%", "")
+	flags.IntVar(&o.pairs, "pairs", 0, "")
+	flags.IntVar(&o.blocks, "blocks", 0, "")
+	flags.DurationVar(&o.budget, "budget", 0, "")
+	flags.Uint64Var(&o.seed, "seed", 0, "")
+	flags.StringArrayVarP(&o.outputs, "output", "o", nil, "")
+	flags.BoolVar(&o.json, "json", false, "")
+	flags.StringVar(&o.runs, "runs", "", "")
+	o.request.registerRequests(flags)
+	t.limit = limitFlags(cmd, false)
+	t.color = colorFlag(cmd, stdio)
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		if t.style, err = t.color(false); err != nil {
+			return err
+		}
+		if o.resume == "" {
+			return t.fresh(cmd.Context(), args, cmd.ArgsLenAtDash())
+		}
+		if len(args) > 0 {
+			return usage("unthrottle tune --resume FILE", "--resume takes its plan from the file")
+		}
+		return t.again(cmd.Context())
+	}
+	return cmd, t
+}
+
+// fresh begins.
+func (t *tuner) fresh(ctx context.Context, args []string, dash int) error {
+	defer t.clean()
+	if err := t.plan(args, dash); err != nil {
+		return err
+	}
+	if err := t.open(); err != nil {
+		return err
+	}
+	path, err := t.journalPath()
+	if err != nil {
+		return err
+	}
+	journal, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o644)
+	if err != nil {
+		return withHint(fmt.Errorf("opening the file of runs: %w", err), "--runs wants a new file; unthrottle tune --resume FILE goes on with an old one")
+	}
+	defer journal.Close()
+	return t.execute(ctx, journal, true)
+}
+
+// again goes on with an interrupted tune: the command that began it is read again, and what is done is not done again.
+func (t *tuner) again(ctx context.Context) error {
+	const hint = "--resume wants the file of runs that an interrupted tune has named"
+	data, err := os.ReadFile(t.o.resume)
+	if err != nil {
+		return withHint(err, hint)
+	}
+	old, cut, err := tune.Read(data)
+	if err != nil {
+		return withHint(fmt.Errorf("%s: %w", t.o.resume, err), hint)
+	}
+	if len(old.Plan.Command) < 2 || old.Plan.Command[1] != "tune" {
+		return fmt.Errorf("%s does not tell the command that began it", t.o.resume)
+	}
+	resume, err := filepath.Abs(t.o.resume)
+	if err != nil {
+		return err
+	}
+	cmd, next := tuneCommand(t.stdio)
+	if err := cmd.ParseFlags(goFlags(old.Plan.Command[1:])[1:]); err != nil {
+		return err
+	}
+	if next.style, err = next.color(false); err != nil {
+		return err
+	}
+	if err := os.Chdir(old.Plan.Dir); err != nil {
+		return withHint(err, "the tune was begun there")
+	}
+	next.o.json = t.o.json
+	if len(t.o.outputs) > 0 {
+		next.o.outputs = t.o.outputs
+	}
+	defer next.clean()
+	if err := next.plan(cmd.Flags().Args(), cmd.ArgsLenAtDash()); err != nil {
+		return err
+	}
+	if next.study.Environment.CPUs != old.Environment.CPUs {
+		return withHint(fmt.Errorf("this machine has %d CPUs, and where the tune was begun there were %d", next.study.Environment.CPUs, old.Environment.CPUs),
+			"unthrottle report "+t.o.resume+" shows what there is")
+	}
+	if err := next.open(); err != nil {
+		return err
+	}
+	if old.Plan.Kind == tune.ServerKind && len(next.study.Plan.Program) == 0 { // the built-in server: on another port
+		old.Plan.Program, old.Plan.URL = nil, next.study.Plan.URL
+	}
+	old.Environment = next.study.Environment
+	next.study = old
+	journal, err := os.OpenFile(resume, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	defer journal.Close()
+	if cut > 0 { // a line that a full disk has cut off
+		if err := journal.Truncate(int64(len(data) - cut)); err != nil {
+			return err
+		}
+	}
+	return next.execute(ctx, journal, false)
+}
+
+// plan makes the study's plan of the command line.
+func (t *tuner) plan(args []string, dash int) (err error) {
+	o := &t.o
+	command := []string(nil)
+	if dash >= 0 {
+		args, command = args[:dash], args[dash:]
+	}
+	switch {
+	case len(args) > 0:
+		return usage("unthrottle tune -- "+strings.Join(args, " "), "what is to be tuned stands after --: %q", args[0])
+	case o.gobench != "" && (len(command) > 0 || o.batch):
+		return usage("leave out one of them", "--gobench and a program exclude each other")
+	case o.batch && len(command) == 0:
+		return usage("unthrottle tune --batch -- JOB", "--batch wants a program after --")
+	case dash >= 0 && len(command) == 0:
+		return usage("unthrottle tune -- SERVER", "no program after --")
+	case o.regexp != "." && o.gobench == "":
+		return usage("unthrottle tune --gobench PKG --run RE", "--run names benchmarks of --gobench")
+	case len(command) == 0 && o.gobench == "" && o.request.targets != "":
+		return usage("unthrottle tune --targets "+o.request.targets+" -- SERVER", "--targets says what to send to a server of yours: which program is it?")
+	case o.request.targets == "-" || o.request.data == "@-":
+		return usage("write it to a file, and name that", "tune sends it again and again, and can't read it from stdin each time")
+	case len(command) == 0 && o.gobench == "" && strings.Contains(o.url, "://"):
+		return usage("unthrottle tune --url "+o.url+" -- SERVER", "tune starts the server itself, again and again: which program is it?")
+	}
+	p := tune.Plan{
+		Kind: tune.ServerKind, Program: command, URL: o.url, All: o.all, Conns: o.conns, Closed: o.conns > 0 && o.rate == "" && o.rates == "",
+		SLO: o.slo, WarmUp: o.warmUp, Window: o.window, Budget: o.budget, Pairs: o.pairs, Blocks: o.blocks, Seed: o.seed,
+		KnownGOGC: t.stdio.Env("GOGC") != "", Command: append([]string{"unthrottle"}, t.stdio.Args...),
+	}
+	switch {
+	case o.batch:
+		p.Kind = tune.JobKind
+	case o.gobench != "":
+		p.Kind, p.Name = tune.GoBenchKind, o.gobench
+	}
+	if err := t.checkFlags(p.Kind); err != nil {
+		return err
+	}
+	if len(command) > 0 {
+		p.Name = filepath.Base(command[0])
+	} else if p.Kind == tune.ServerKind {
+		p.Name = "the built-in server"
+	}
+	if t.limits, err = parseLimits(o.cpus); err != nil {
+		return err
+	}
+	if _, err := service.ParseReady(o.ready); err != nil && t.flags.Changed("ready") {
+		return usage(readyExample, "--ready: %w", err)
+	}
+	if p.CPUs = t.limits[0]; len(t.limits) > 1 {
+		p.Limits = t.limits
+	}
+	if err := t.parseLoad(&p); err != nil {
+		return err
+	}
+	if err := t.parseSearch(&p); err != nil {
+		return err
+	}
+	if t.common, o.ready, err = t.parseLimit(); err != nil {
+		return err
+	}
+	if len(p.Limits) > 0 && (p.Kind != tune.ServerKind || p.SLO == "" || p.Rate == 0) {
+		return usage("unthrottle tune --cpus 0.5,1,2 --slo p99=50ms --rate 200 -- SERVER", "which of several limits is enough can be told of a server with an --slo and a --rate only")
+	}
+	if len(p.Limits) > 0 {
+		for _, name := range []string{"conns", "procs", "all", "gogc", "objective", "pairs", "blocks", "budget"} {
+			if t.flags.Changed(name) {
+				return usage("leave it out, or name one limit", "--%s is for one limit; of several the question is which one is enough", name)
+			}
+		}
+	}
+	if len(command) == 0 && p.Kind == tune.ServerKind && !t.flags.Changed("budget") {
+		p.Budget = showBudget
+	}
+	if p.Seed == 0 {
+		p.Seed = uint64(rand.IntN(1_000_000) + 1)
+		p.Command = slices.Insert(p.Command, 2, "--seed", strconv.FormatUint(p.Seed, 10)) // so that it does the same again
+	}
+	if p.Dir, err = os.Getwd(); err != nil {
+		return err
+	}
+	e := trial.Environment()
+	if n := len(t.common.Cpuset); n > 0 {
+		e.CPUs = min(e.CPUs, n)
+	}
+	t.study = &tune.Study{
+		Version: report.Version, Verb: "tune", MadeBy: "unthrottle " + buildVersion(), Time: time.Now().UTC().Format(time.RFC3339),
+		Plan: p, Environment: e,
+	}
+	return nil
+}
+
+// checkFlags refuses flags that this kind of program has no use for.
+func (t *tuner) checkFlags(kind string) (err error) {
+	if kind == tune.ServerKind {
+		return nil
+	}
+	t.flags.Visit(func(f *pflag.Flag) {
+		switch f.Name {
+		case "url", "ready", "ready-timeout", "rate", "rates", "conns", "arrivals", "slo", "warmup", "for":
+			if f.Name != "for" || kind == tune.JobKind {
+				err = usage("leave it out, or leave out --batch or --gobench", "--%s is for a server under load", f.Name)
+			}
+		}
+		if slices.Contains(requestFlags, f.Name) {
+			err = usage("leave it out, or leave out --batch or --gobench", "--%s is for a server under load", f.Name)
+		}
+	})
+	return err
+}
+
+// parseLimit reads what all runs' limits have in common.
+func (t *tuner) parseLimit() (runner.Limit, string, error) {
+	l, with, err := t.limit()
+	t.with = runner.With(with)
+	if err != nil {
+		return l, t.o.ready, err
+	}
+	for _, cpus := range t.limits {
+		each := l
+		if each.CPUs = cpus; cpus == 0 {
+			each.Period, each.Burst = 0, 0
+		}
+		if err := each.Check(); err != nil {
+			return l, t.o.ready, usage("unthrottle tune --cpus 1", "%w", err)
+		}
+	}
+	return l, t.o.ready, nil
+}
+
+func (t *tuner) parseLoad(p *tune.Plan) (err error) {
+	o := &t.o
+	if o.rate != "" && o.rates != "" {
+		return usage("leave out one of them", "--rate and --rates exclude each other")
+	}
+	if o.rate != "" {
+		if p.Rate, err = parseRate(o.rate); err != nil {
+			return usage("--rate 500", "--rate: %w", err)
+		}
+	}
+	if o.rates != "" {
+		for _, text := range strings.Split(o.rates, ",") {
+			share, err := strconv.ParseFloat(strings.TrimSuffix(text, "%"), 64)
+			if err != nil || !strings.HasSuffix(text, "%") || !(share >= 1 && share <= 200) {
+				return usage("--rates 40%,65%,90%", "--rates: %q is no share of what the server can do", text)
+			}
+			p.Shares = append(p.Shares, share/100)
+		}
+	}
+	switch load.Arrivals(o.arrivals) {
+	case load.Poisson:
+	case load.Constant:
+		p.Const = true
+	default:
+		return usage("write --arrivals=poisson or const", "--arrivals=%s is none of its values", o.arrivals)
+	}
+	if o.slo != "" {
+		if _, err := load.ParseSLO(o.slo); err != nil {
+			return usage("--slo p99=50ms,errors=0.1%", "--slo: %w", err)
+		}
+	}
+	const shortest = 100 * time.Millisecond
+	if t.flags.Changed("for") && o.window < shortest {
+		return usage("--for 5s", "--for=%v is too short: %v is the least", o.window, shortest)
+	}
+	for name, bad := range map[string]bool{
+		"conns": o.conns < 0 || t.flags.Changed("conns") && o.conns == 0, "warmup": o.warmUp < 0,
+		"budget": o.budget < 0, "ready-timeout": o.readyTimeout <= 0, "blocks": o.blocks < 0, "pairs": o.pairs < 0,
+	} {
+		if bad {
+			return usage("unthrottle tune --help", "--%s=%s makes no sense", name, t.flags.Lookup(name).Value)
+		}
+	}
+	return nil
+}
+
+func (t *tuner) parseSearch(p *tune.Plan) (err error) {
+	o := &t.o
+	if p.Margin, err = parsePercent(o.margin); err != nil {
+		return usage("--margin 5%", "--margin: %w", err)
+	}
+	switch p.Objective = search.Metric(o.objective); p.Objective {
+	case search.Auto, search.P99, search.CPU, search.Throughput, search.Time:
+	default:
+		return usage("write --objective=p99, cpu, throughput or time", "--objective=%s is none of its values", o.objective)
+	}
+	if p.Kind == tune.ServerKind && p.Objective == search.Time || p.Kind != tune.ServerKind && (p.Objective == search.P99 || p.Objective == search.Throughput) {
+		return usage("a server has p99, cpu and throughput, a job or benchmark time and cpu", "--objective=%s can't be measured here", o.objective)
+	}
+	if p.Procs, err = parseNumbers("procs", o.procs); err != nil {
+		return err
+	}
+	if o.all && len(p.Procs) > 0 {
+		return usage("leave out one of them", "--procs and --all exclude each other")
+	}
+	if o.gogc == "none" {
+		p.NoGOGC = true
+	} else if p.GOGC, err = parseNumbers("gogc", o.gogc); err != nil {
+		return err
+	}
+	check := search.TuneConfig{Current: 1, Candidates: p.Procs, Objective: p.Objective, Margin: p.Margin, Pairs: p.Pairs, MaxBlocks: p.Blocks}
+	if _, err := search.NewTune(check); err != nil {
+		return usage("unthrottle tune --help", "%w", err)
+	}
+	return nil
+}
+
+func parseNumbers(flag, text string) (numbers []int, err error) {
+	if text == "" {
+		return nil, nil
+	}
+	for _, v := range strings.Split(text, ",") {
+		n, err := strconv.Atoi(v)
+		if v == "max" && flag == "procs" {
+			n, err = runtime.NumCPU(), nil
+		}
+		if err != nil || n < 1 || n > 1<<16 {
+			return nil, usage("--procs 1,2,4; --gogc 400", "--%s: %q is none of its values", flag, v)
+		}
+		if !slices.Contains(numbers, n) {
+			numbers = append(numbers, n)
+		}
+	}
+	return numbers, nil
+}
+
+// open opens the files of -o before anything runs.
+func (t *tuner) open() error {
+	all := tuneFormats()
+	for _, path := range t.o.outputs {
+		name := strings.TrimPrefix(strings.ToLower(filepath.Ext(path)), ".")
+		if name == "txt" {
+			name = "bench"
+		}
+		write := all[name]
+		if write == nil || name == "text" {
+			return usage("end its name in .json, .html, .md, .csv or .txt", "-o %s: its name does not tell its format", path)
+		}
+		out, err := newOutput(path, t.stdio.Out)
+		if err != nil {
+			return err
+		}
+		t.writers = append(t.writers, &tuneFile{out, write})
+	}
+	return nil
+}
+
+func (t *tuner) clean() {
+	for _, f := range t.writers {
+		f.out.finish(errors.New("not written"))
+	}
+	t.writers = nil
+	for _, f := range t.cleanup {
+		f()
+	}
+}
+
+// execute does the runs that are missing, and shows what there is, also when it is interrupted.
+func (t *tuner) execute(ctx context.Context, journal *os.File, begin bool) error {
+	name := journal.Name()
+	keep := false
+	defer func() {
+		if !keep && begin {
+			os.Remove(name)
+		}
+	}()
+	t.progress = newTuneProgress(t.stdio, t.o.json)
+	defer t.progress.done()
+	unlock, err := trial.Lock(ctx, func() { t.progress.note("waiting for another lab on this machine to end") })
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := t.prepare(ctx); err != nil {
+		return err
+	}
+	if begin {
+		if err := t.study.WriteHead(journal); err != nil {
+			return fmt.Errorf("writing the runs: %w", err)
+		}
+	}
+	t.lab.Record = func(r tune.Record) error {
+		if err := r.Write(journal); err != nil {
+			return fmt.Errorf("writing the runs: %w", err)
+		}
+		keep = true
+		return nil
+	}
+	t.lab.Tell = func(p tune.Progress) { t.progress.tell(t.study, p) }
+	if len(t.study.Plan.Limits) > 0 {
+		err = t.study.ExecuteLimits(ctx, t.lab)
+	} else {
+		err = t.study.Execute(ctx, t.lab)
+	}
+	t.progress.done()
+	if t.study.Pilot == nil && len(t.study.Windows) == 0 {
+		return t.explain(err)
+	}
+	keep = true
+	doc, docErr := report.NewTune(t.study)
+	if docErr != nil {
+		return docErr
+	}
+	doc.Header.MadeBy = "unthrottle " + buildVersion()
+	resume := "unthrottle tune --resume " + quote(name)
+	if err != nil {
+		doc.Resume = resume
+	}
+	if showErr := t.show(doc); showErr != nil {
+		if err != nil {
+			showErr = fmt.Errorf("%w; then %w", err, showErr)
+		}
+		return withHint(showErr, "the runs are kept: unthrottle report "+quote(name))
+	}
+	if !t.o.json {
+		fmt.Fprintf(t.stdio.Err, "\nunthrottle: the runs are in %s\n", name)
+	}
+	if err != nil {
+		return withHint(t.explain(err), "go on with "+resume)
+	}
+	return nil
+}
+
+// explain says what to do about a program that can't be tuned.
+func (t *tuner) explain(err error) error {
+	var hopeless *tune.Hopeless
+	switch isHopeless := errors.As(err, &hopeless); {
+	case isHopeless && t.study.Plan.Kind == tune.ServerKind:
+		return withHint(err, "try it by hand: unthrottle run --cpus 1 PROGRAM; unthrottle load URL")
+	case isHopeless:
+		return withHint(err, "try it by hand: unthrottle run --cpus 1 PROGRAM")
+	}
+	if _, failed := trial.Failed(err); failed {
+		return withHint(err, "--ready says how to tell that it is ready, --ready-timeout how long to wait, --url what to load")
+	}
+	return err
+}
+
+func (t *tuner) show(doc *report.Tune) error {
+	var err error
+	if t.o.json {
+		err = report.WriteJSON(t.stdio.Out, doc)
+	} else {
+		err = render.TuneText(t.stdio.Out, doc, t.style)
+	}
+	for _, f := range t.writers {
+		if e := f.out.finish(f.write(f.out.w, doc, render.Style{})); err == nil {
+			err = e
+		}
+	}
+	t.writers = nil
+	return err
+}
+
+func (t *tuner) journalPath() (string, error) {
+	if t.o.runs != "" {
+		return filepath.Abs(t.o.runs)
+	}
+	return runsPath(time.Now(), "tune-"+t.study.Plan.Name)
+}
+
+// prepare finds out which limit can be had and what the program will do under it, and makes ready what runs it.
+func (t *tuner) prepare(ctx context.Context) error {
+	p, e := &t.study.Plan, &t.study.Environment
+	limit := t.common
+	if limit.CPUs = p.CPUs; p.CPUs == 0 {
+		limit.Period, limit.Burst = 0, 0
+	}
+	kind, notes, err := runner.Check(limit, t.with, t.stdio.Self, "version")
+	if err != nil {
+		return startError(err)
+	}
+	e.LimitKind, e.Notes = string(kind), notes
+	for _, busy := range trial.Busy(ctx, time.Second/2) {
+		t.progress.note("this machine is not idle: " + busy)
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	t.lab.Clock, t.lab.Memory = time.Now, t.common.Memory
+	switch p.Kind {
+	case tune.ServerKind:
+		err = t.prepareServer(ctx, limit)
+	case tune.JobKind:
+		err = t.findFile()
+		t.lab.Job = &trial.Runner{Limit: t.common, With: t.with, Programs: trial.Command{Args: p.Program}.Program}
+	default:
+		err = t.prepareGoBench(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	t.lab.Foresee = func(cpus float64) tune.Foresight { return t.foresee(cpus, kind) }
+	if t.study.Defaults != nil { // it goes on
+		return nil
+	}
+	for _, cpus := range p.Limits {
+		t.study.Defaults = append(t.study.Defaults, t.foresee(cpus, kind).GoDefault)
+	}
+	return nil
+}
+
+func (t *tuner) prepareGoBench(ctx context.Context) error {
+	dir, remove, err := trial.TempDir()
+	if err != nil {
+		return err
+	}
+	t.cleanup = append(t.cleanup, remove)
+	lasting := t.o.window
+	if lasting == 0 {
+		lasting = time.Second
+	}
+	g := &trial.GoBench{Package: t.o.gobench, Regexp: t.o.regexp, For: lasting.String(), Dir: dir}
+	if err := g.Prepare(ctx, []string{""}, t.progress.note); err != nil {
+		return withHint(err, "--gobench wants a package, --run the name of a benchmark")
+	}
+	t.lab.Job = &trial.Benchmarks{GoBench: g, Limit: t.common, With: t.with}
+	t.file = g.Command()[0]
+	t.study.Plan.Name = g.Path
+	t.study.Plan.Program = []string{"go", "test", "-run=^$", "-bench=" + t.o.regexp, g.Path}
+	return nil
+}
+
+// findFile finds the program's file, before anything is started.
+func (t *tuner) findFile() (err error) {
+	name := t.study.Plan.Program[0]
+	if t.file, err = exec.LookPath(name); err != nil {
+		return withHint(&runner.CommandError{Name: name, Err: trimExec(err)}, "is it in the PATH, and may it be executed?")
+	}
+	return nil
+}
+
+const readyExample = "--ready http://localhost:8080/healthz, --ready 8080, --ready 'listening on', --ready 3s"
+
+// prepareServer says how the server is started and how it is loaded.
+func (t *tuner) prepareServer(ctx context.Context, limit runner.Limit) (err error) {
+	p, r := &t.study.Plan, &t.o.request
+	if len(p.Program) == 0 {
+		if err := t.builtin(); err != nil {
+			return err
+		}
+	}
+	if err := t.findFile(); err != nil {
+		return err
+	}
+	spec := service.Spec{Args: p.Program, Limit: t.common, With: t.with, Timeout: t.o.readyTimeout}
+	if t.o.ready != "" {
+		if spec.Ready, err = service.ParseReady(t.o.ready); err != nil {
+			return usage(readyExample, "--ready: %w", err)
+		}
+	}
+	if p.URL == "" && r.targets == "" {
+		if p.URL, err = t.findURL(ctx, spec, limit); err != nil {
+			return err
+		}
+		t.progress.note("it listens on " + p.URL)
+	}
+	args := []string{t.stdio.Self, "load"}
+	if p.URL != "" {
+		if !strings.Contains(p.URL, "://") {
+			p.URL = "http://" + p.URL
+		}
+		args = append(args, p.URL)
+	}
+	args = append(args, requestArgs(t.flags)...)
+	args = append(args, "--grace", "3s", "--realtime=true")
+	if !t.flags.Changed("timeout") {
+		args = append(args, "--timeout", "10s")
+	}
+	targets, err := checkRequests(args[2:])
+	if err != nil {
+		return err
+	}
+	if spec.Ready == (service.Ready{}) {
+		if spec.Ready, err = readyBy(targets[0].URL, r); err != nil {
+			return err
+		}
+	}
+	t.lab.Server = servers{&trial.Served{Service: spec, Generator: args, Metrics: metricsURL(targets[0].URL, r)}}
+	return nil
+}
+
+// checkRequests reads the generator's flags as it will, so that what is wrong is said before anything is started.
+func checkRequests(args []string) ([]load.Target, error) {
+	var o loadOptions
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	o.register(flags)
+	if err := flags.Parse(args); err != nil {
+		return nil, err
+	}
+	_, err := o.parse(flags, flags.Args())
+	return o.plan.Targets, err
+}
+
+// requestArgs are the flags of the command line that say what a request is, for the generator.
+func requestArgs(flags *pflag.FlagSet) (args []string) {
+	flags.Visit(func(f *pflag.Flag) {
+		switch values, list := f.Value.(pflag.SliceValue); {
+		case !slices.Contains(requestFlags, f.Name):
+		case list:
+			for _, v := range values.GetSlice() {
+				args = append(args, "--"+f.Name+"="+v)
+			}
+		default:
+			args = append(args, "--"+f.Name+"="+f.Value.String())
+		}
+	})
+	return args
+}
+
+// servers lets a Served be a tune.Server.
+type servers struct{ *trial.Served }
+
+func (s servers) Open(ctx context.Context, setting lab.Setting, trace bool) (tune.Session, error) {
+	x, err := s.Served.Open(ctx, setting, trace)
+	if err != nil {
+		return nil, err // not a nil *Session, which would be no nil
+	}
+	return x, nil
+}
+
+// readyBy is how a server is asked whether it is ready, where --ready does not say.
+func readyBy(target string, r *loadOptions) (service.Ready, error) {
+	u, err := url.Parse(target)
+	switch {
+	case err != nil:
+		return service.Ready{}, usage("--url http://localhost:8080/", "--url: %w", err)
+	case u.Scheme != "http" && u.Scheme != "https":
+		return service.Ready{}, usage("--url http://localhost:8080/", "the URL %q does not begin with http:// or https://", target)
+	case r.plan.Client.Unix != "":
+		return service.Ready{}, usage("--ready 1s, or --ready 'a line that it writes'", "with --unix there is no port to ask whether the server is ready")
+	case u.Scheme == "https": // its certificate is the generator's affair
+		port := u.Port()
+		if port == "" {
+			port = "443"
+		}
+		return service.Ready{Address: net.JoinHostPort(u.Hostname(), port)}, nil
+	}
+	return service.Ready{URL: target}, nil
+}
+
+// metricsURL is where the server may tell figures of its runtime; "" where that can't be asked.
+func metricsURL(target string, r *loadOptions) string {
+	u, err := url.Parse(target)
+	if err != nil || u.Scheme != "http" || r.plan.Client.Unix != "" || r.plan.Client.Proxy != "" {
+		return ""
+	}
+	return "http://" + u.Host + "/metrics"
+}
+
+// builtin makes the demo server what is tuned.
+func (t *tuner) builtin() error {
+	p := &t.study.Plan
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	address := l.Addr().String()
+	l.Close()
+	path := p.URL
+	if path == "" {
+		path = "/work?cpu=1ms"
+	}
+	p.Program = []string{t.stdio.Self, "serve", "--listen", address}
+	p.URL = "http://" + address + "/" + strings.TrimPrefix(path, "/")
+	return nil
+}
+
+// findURL starts the server to see where it listens.
+func (t *tuner) findURL(ctx context.Context, spec service.Spec, limit runner.Limit) (string, error) {
+	t.progress.note("starting it to see where it listens; --url says it")
+	spec.Limit, spec.Ready = limit, service.Ready{}
+	server, err := service.Start(ctx, spec)
+	if err != nil {
+		return "", err
+	}
+	defer server.Stop()
+	client := http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	var ports []int
+	for end := time.Now().Add(spec.Timeout); time.Now().Before(end); {
+		if err := server.Check(); err != nil {
+			return "", err
+		}
+		if ports, err = procs.Ports("", server.PID()); err != nil {
+			return "", withHint(fmt.Errorf("where it listens can't be seen: %w", err), "--url http://localhost:8080/ says what to load")
+		}
+		for _, port := range ports {
+			url := fmt.Sprintf("http://localhost:%d/", port)
+			if res, err := client.Get(url); err == nil {
+				res.Body.Close()
+				return url, nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	why := "it listens on no port"
+	if len(ports) > 0 {
+		why = fmt.Sprintf("it listens on %v, where nothing answers plain HTTP", ports)
+	}
+	failure := &service.Error{Why: fmt.Sprintf("%s: %s within %v", t.study.Plan.Name, why, spec.Timeout), Output: server.Output()}
+	return "", withHint(failure, "--url http://localhost:8080/ says what to load; --batch is for a program that runs to its end")
+}
+
+// foresee says what the program has by itself, as far as its file and our environment tell.
+func (t *tuner) foresee(limit float64, kind runner.Kind) (f tune.Foresight) {
+	p := procs.Process{Env: map[string]string{}}
+	for _, e := range os.Environ() {
+		if name, value, ok := strings.Cut(e, "="); ok {
+			p.Env[name] = value
+		}
+	}
+	p.Program, p.ProgramErr = procs.ReadProgram(t.file)
+	policy, _ := unthrottle.ParsePolicy(func(name string) string { return p.Env[name] })
+	cpus := t.study.Environment.CPUs
+	s := choice.Under(limit, cpus, policy)
+	own := s.Predict(p)
+	f = tune.Foresight{Procs: own.Procs, Why: own.Why, GoDefault: s.GoDefault(p).Procs}
+	if f.GoDefault == 0 { // a script, say: then what it starts is likely to be of now
+		f.GoDefault = min(cpus, max(2, int(math.Ceil(limit))))
+		if limit == 0 {
+			f.GoDefault = cpus
+		}
+	}
+	if n := unthrottle.UserProcs(p.Env["GOMAXPROCS"]); n > 0 {
+		f.Procs, f.Why, f.Pinned = n, "GOMAXPROCS="+p.Env["GOMAXPROCS"]+" in the environment", true
+	}
+	if limit > 0 && (kind == runner.Emulated || kind == runner.None) {
+		if f.Pinned = true; f.Procs == 0 {
+			f.Procs, f.Why = f.GoDefault, "what Go chooses under such a limit"
+		}
+	}
+	return f
+}

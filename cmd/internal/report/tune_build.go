@@ -1,0 +1,463 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/unthrottle/unthrottle"
+	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/sample"
+	"github.com/unthrottle/unthrottle/cmd/internal/search"
+	"github.com/unthrottle/unthrottle/cmd/internal/trial"
+	"github.com/unthrottle/unthrottle/cmd/internal/tune"
+)
+
+// tuneMetrics are those that runs of tune may have, in the order in which they are shown.
+var tuneMetrics = []lab.Metric{
+	{Unit: "p50-latency-ns", Better: "lower", About: "response, median"},
+	{Unit: "p90-latency-ns", Better: "lower", About: "response, 90th percentile"},
+	{Unit: "p99-latency-ns", Better: "lower", About: "response, 99th percentile"},
+	{Unit: "p999-latency-ns", Better: "lower", About: "response, 99.9th percentile"},
+	{Unit: "wall-sec", Better: "lower", About: "time of the whole job"},
+	{Unit: "ns/op", Better: "lower", About: "time of an operation; of several benchmarks their geometric mean"},
+	{Unit: "cpu-ns/req", Better: "lower", About: "CPU time of the server's group for a request"},
+	{Unit: "cpu-sec", Better: "lower", About: "CPU time of the job and its children"},
+	{Unit: "cpu-ns/op", Better: "lower", About: "CPU time of an operation"},
+	{Unit: "req/s", Better: "higher", About: "goodput: successes, within the SLO's time if there is one"},
+	{Unit: "errors-%", Better: "lower", About: "requests that failed"},
+	{Unit: "throttled-%", Better: "lower", About: "periods in which the limit was used up"},
+	{Unit: "throttled-sec", Better: "lower", About: "time throttled, summed over CPUs"},
+	{Unit: "standstill-sec", Better: "lower", About: "longest standstill seen"},
+	{Unit: "gc/s", Better: "", About: "garbage collections a second"},
+	{Unit: "gc-cpu-%", Better: "lower", About: "share of the CPU time that the collector says it used"},
+	{Unit: "sched-p50-ns", Better: "lower", About: "time that a goroutine waited to run, median, as the server tells it"},
+	{Unit: "sched-p99-ns", Better: "lower", About: "time that a goroutine waited to run, 99th percentile, as the server tells it"},
+	{Unit: "peak-RSS-bytes", Better: "lower", About: "memory at its peak"},
+}
+
+// NewTune makes the document of a study, as far as it has come.
+func NewTune(s *tune.Study) (*Tune, error) {
+	d := &Tune{
+		Header:    Header{Version: Version, Verb: "tune", MadeBy: s.MadeBy, Time: s.Time},
+		Subject:   TuneSubject{Kind: s.Plan.Kind, Name: s.Plan.Name, Command: s.Plan.Program, URL: s.Plan.URL, Unit: s.Plan.Unit()},
+		LimitCPUs: s.Plan.CPUs, Environment: s.Environment, Margin: s.Plan.Margin, Objective: string(s.Plan.Objective),
+		Command: s.Plan.Command, Seed: s.Plan.Seed,
+		Loads: []TuneLoad{}, Settings: []TuneSetting{}, Runs: []TuneRun{}, Metrics: []lab.Metric{}, Warnings: []string{},
+	}
+	d.LimitKind = s.Environment.LimitKind
+	if len(s.Plan.Limits) > 1 {
+		d.addLimits(s)
+		d.warn(s)
+		return d, nil
+	}
+	p := s.Pilot
+	if p == nil {
+		d.Verdict = TuneVerdict{Kind: string(search.Undecided), Text: "Interrupted before anything was measured."}
+		return d, nil
+	}
+	d.Current = TuneCurrent{Procs: p.Procs, Why: p.Why, GoDefault: p.GoDefault}
+	d.Seconds, d.Finished = p.Seconds, true
+	for _, r := range s.Runs {
+		d.Runs = append(d.Runs, newTuneRun(r))
+		d.Seconds += r.Seconds
+	}
+	d.Metrics = tuneUsed(s.Runs)
+	verdicts := make([]search.TuneVerdict, len(p.Loads))
+	for i := range p.Loads {
+		t, err := s.Search(i)
+		if err != nil {
+			return nil, err
+		}
+		verdicts[i] = t.Verdict()
+		d.Loads = append(d.Loads, d.newLoad(s, i, t, verdicts[i]))
+		d.Settings = append(d.Settings, tuneSettings(s, i, t, verdicts[i])...)
+		d.Finished = d.Finished && verdicts[i].Done
+	}
+	main := d.Loads[0]
+	d.Verdict = TuneVerdict{Kind: main.Kind, Procs: main.Procs, GOGC: main.GOGC, Text: main.Text}
+	if len(d.Loads) > 1 {
+		d.Verdict.Text = fmt.Sprintf("At %s of its capacity: %s", percentOf(p.Loads[0].Share), main.Text)
+		d.Verdict.Also = append(d.Verdict.Also, byLoad(d.Loads)...)
+	}
+	d.Verdict.Also = append(d.Verdict.Also, whyGC(s, verdicts[0])...)
+	if d.Verdict.Kind == string(search.Change) {
+		d.Verdict.How = howToSet(s, d.Verdict)
+	}
+	d.sortLoads()
+	d.warn(s)
+	return d, nil
+}
+
+func (d *Tune) newLoad(s *tune.Study, i int, t *search.Tune, v search.TuneVerdict) TuneLoad {
+	p := s.Pilot
+	l := p.Loads[i]
+	out := TuneLoad{
+		Rate: l.Rate, Share: l.Share, Capacity: p.Capacity, Window: l.Window.Seconds(), WarmUp: l.WarmUp.Seconds(), Tail: l.Tail,
+		SLO: s.Plan.SLO, Noise: map[string]float64{}, Main: i == 0, Kind: string(v.Kind), Procs: v.Procs, GOGC: v.GOGC, Text: v.Text,
+		Pairs: v.Pairs, MorePairs: v.MorePairs, Blocks: v.Blocks, Invalid: v.Invalid, Done: v.Done,
+	}
+	if l.Rate > 0 {
+		out.Arrivals = arrivals(s.Plan)
+	} else {
+		out.Connections = s.Plan.Conns
+	}
+	for m, sd := range t.Noise() {
+		out.Noise[string(m)] = sd
+	}
+	for _, e := range v.Effects {
+		out.Effects = append(out.Effects, TuneEffect{
+			Metric: string(e.Metric), Decides: e.Decides, From: e.From, To: e.To, Ratio: e.Ratio, Low: e.Lo, High: e.Hi,
+			P: e.P, Adjusted: e.Adjusted, Verdict: string(e.Verdict),
+		})
+	}
+	if v.MoreRuns > 0 && v.Kind == search.Undecided {
+		out.MoreSeconds = float64(v.MoreRuns) * p.PerRun
+		if v.Done {
+			out.Text += fmt.Sprintf(" That is about %s more", inMinutes(out.MoreSeconds))
+			switch {
+			case v.MorePairs > 0 && v.Pairs > 0:
+				out.Text += fmt.Sprintf(": --pairs %d.", v.MorePairs)
+			default:
+				out.Text += fmt.Sprintf(": --budget %s.", budget(d.Seconds+out.MoreSeconds))
+			}
+		}
+	}
+	return out
+}
+
+func inMinutes(seconds float64) string {
+	if minutes := int(math.Ceil(seconds / 60)); minutes > 1 {
+		return strconv.Itoa(minutes) + " minutes"
+	}
+	return "a minute"
+}
+
+func budget(seconds float64) string {
+	return strconv.Itoa(int(math.Ceil(seconds/60))) + "m"
+}
+
+func percentOf(share float64) string { return strconv.FormatFloat(100*share, 'f', 0, 64) + " %" }
+
+// byLoad says what is best at the other loads, and from which on another setting is.
+func byLoad(loads []TuneLoad) (sentences []string) {
+	sorted := slices.Clone(loads)
+	slices.SortStableFunc(sorted, func(a, b TuneLoad) int { return cmp.Compare(a.Rate, b.Rate) })
+	for _, l := range sorted {
+		if !l.Main {
+			sentences = append(sentences, fmt.Sprintf("At %s (%s/s): %s", percentOf(l.Share), short(l.Rate), l.Text))
+		}
+	}
+	for i, l := range sorted {
+		if i > 0 && (l.Procs != sorted[i-1].Procs || l.GOGC != sorted[i-1].GOGC) {
+			sentences = append(sentences, fmt.Sprintf("From %s of the capacity on it is %s, below %s.", percentOf(l.Share), settingName(l.Procs, l.GOGC), settingName(sorted[i-1].Procs, sorted[i-1].GOGC)))
+		}
+	}
+	return sentences
+}
+
+func settingName(procs, gogc int) string {
+	return "GOMAXPROCS=" + search.Candidate{Procs: procs, GOGC: gogc}.String()
+}
+
+func short(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+
+// tuneUsed lists the metrics that occur.
+func tuneUsed(runs []tune.Run) []lab.Metric {
+	occurs := map[string]bool{}
+	for _, r := range runs {
+		for unit := range r.Metrics {
+			occurs[unit] = true
+		}
+	}
+	metrics := []lab.Metric{}
+	for _, m := range tuneMetrics {
+		if occurs[m.Unit] {
+			metrics = append(metrics, m)
+			delete(occurs, m.Unit)
+		}
+	}
+	for _, unit := range slices.Sorted(maps.Keys(occurs)) {
+		metrics = append(metrics, lab.Metric{Unit: unit})
+	}
+	return metrics
+}
+
+func newTuneRun(r tune.Run) TuneRun {
+	out := TuneRun{
+		Load: r.Load, Phase: string(r.Search.Phase), Block: r.Search.Block, Procs: r.Search.Procs, GOGC: r.Search.GOGC, Seed: r.Search.Seed,
+		Start: r.Start.Format(time.RFC3339), Seconds: r.Seconds, Valid: r.Valid, Late: r.Late, Invalid: r.Notes, SLOHeld: r.SLOHeld,
+		Metrics: r.Metrics, Curve: curvePoints(r.Curve), Marks: r.Marks, Error: r.Error,
+	}
+	for _, s := range r.Axis {
+		out.Axis = append(out.Axis, TuneStep(s))
+	}
+	return out
+}
+
+func curvePoints(curve []trial.Point) (out []CurvePoint) {
+	for _, p := range curve {
+		out = append(out, CurvePoint(p))
+	}
+	return out
+}
+
+// tuneSettings are the candidates of a load, the best first.
+func tuneSettings(s *tune.Study, load int, t *search.Tune, v search.TuneVerdict) (settings []TuneSetting) {
+	best := search.Candidate{Procs: v.Procs, GOGC: v.GOGC}
+	if v.Kind == search.Undecided {
+		best = v.Leader
+	}
+	for _, standing := range t.Standings() {
+		c := standing.Candidate
+		out := TuneSetting{
+			Load: load, Procs: c.Procs, GOGC: c.GOGC, Current: standing.Current, Best: c == best, Dropped: standing.Dropped,
+			Metrics: map[string]BenchSummary{}, Versus: []TuneEffect{}, Curve: []CurvePoint{},
+		}
+		values := map[string][]float64{}
+		var curves [][]trial.Point
+		for _, r := range s.Runs {
+			if r.Load != load || r.Search.Candidate() != c {
+				continue
+			}
+			if r.GC != nil {
+				out.GC = &TuneGC{PerSecond: r.GC.PerSecond, CPUShare: r.GC.CPUShare, Live: r.GC.Live, Goal: r.GC.Goal}
+			}
+			if r.Search.Phase == tune.Explain {
+				continue
+			}
+			out.Runs++
+			switch {
+			case r.Error != "":
+				out.Failed++
+				continue
+			case !r.Valid:
+				continue
+			case !r.SLOHeld:
+				out.Broken++
+			}
+			for unit, value := range r.Metrics {
+				values[unit] = append(values[unit], value)
+			}
+			if !r.Late {
+				curves = append(curves, r.Curve)
+			}
+		}
+		if out.GC == nil && standing.Current && s.Pilot.GC != nil && load == 0 {
+			gc := s.Pilot.GC
+			out.GC = &TuneGC{PerSecond: gc.PerSecond, CPUShare: gc.CPUShare, Live: gc.Live, Goal: gc.Goal}
+		}
+		for unit, v := range values {
+			s := sample.Summarise(v)
+			out.Metrics[unit] = BenchSummary{s.N, s.Median, s.Low, s.High, s.Confidence, s.Mean, s.Min, s.Max, s.Outliers}
+		}
+		if !standing.Current {
+			for _, e := range standing.Effects {
+				out.Versus = append(out.Versus, TuneEffect{Metric: string(e.Metric), To: e.Median, Ratio: e.Ratio, Low: e.Lo, High: e.Hi})
+			}
+		}
+		out.Curve = medianCurve(curves)
+		settings = append(settings, out)
+	}
+	return settings
+}
+
+// medianCurve is at each percentile that all curves have the median of their times.
+func medianCurve(curves [][]trial.Point) []CurvePoint {
+	out := []CurvePoint{}
+	if len(curves) == 0 {
+		return out
+	}
+	at := map[float64][]float64{}
+	for _, c := range curves {
+		for _, p := range c {
+			at[p.Percentile] = append(at[p.Percentile], p.Seconds)
+		}
+	}
+	for _, percentile := range slices.Sorted(maps.Keys(at)) {
+		if len(at[percentile]) == len(curves) {
+			out = append(out, CurvePoint{Percentile: percentile, Seconds: sample.Summarise(at[percentile]).Median})
+		}
+	}
+	return out
+}
+
+// sortLoads puts the loads into the order of their rates; all that name one by its number follow.
+func (d *Tune) sortLoads() {
+	order := make([]int, len(d.Loads))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(d.Loads[a].Rate, d.Loads[b].Rate) })
+	place := make([]int, len(order))
+	loads := make([]TuneLoad, len(order))
+	for at, i := range order {
+		place[i], loads[at] = at, d.Loads[i]
+	}
+	d.Loads = loads
+	d.Verdict.Load = place[0]
+	for i := range d.Settings {
+		d.Settings[i].Load = place[d.Settings[i].Load]
+	}
+	slices.SortStableFunc(d.Settings, func(a, b TuneSetting) int { return cmp.Compare(a.Load, b.Load) })
+	for i := range d.Runs {
+		d.Runs[i].Load = place[d.Runs[i].Load]
+	}
+}
+
+// warn says what the figures don't carry.
+func (d *Tune) warn(s *tune.Study) {
+	warn := func(format string, args ...any) { d.Warnings = append(d.Warnings, fmt.Sprintf(format, args...)) }
+	if d.LimitKind == "emulated" {
+		warn("the limit is emulated: throttling and latency are near those of the kernel's, not equal; docs/run.md tells how near")
+	}
+	if s.Pilot != nil {
+		d.Warnings = append(d.Warnings, s.Pilot.Warnings...)
+	}
+	for _, l := range d.Loads {
+		if s.Plan.Kind == tune.ServerKind && l.Tail != "p99" {
+			warn("a window of %s has too few requests for a p99: settings are compared by their %s; --for takes longer windows", time.Duration(l.Window*float64(time.Second)).String(), l.Tail)
+		}
+	}
+	if s.Plan.Kind == tune.ServerKind && s.Plan.CPUs > 0 && float64(s.Environment.CPUs) < s.Plan.CPUs+1 {
+		warn("the load's generator shares %s with the program, which may use %s", cpusText(float64(s.Environment.CPUs)), short(s.Plan.CPUs))
+	}
+	disturbed, failed, invalid, late := map[string]int{}, 0, 0, 0
+	for _, r := range s.Runs {
+		seen := map[string]bool{}
+		for _, m := range r.Marks {
+			for _, about := range []string{"the hypervisor took", "other processes used", "did not end when it was told to", "the first attempt failed"} {
+				if strings.Contains(m, about) && !seen[about] {
+					seen[about] = true
+					disturbed[about]++
+				}
+			}
+		}
+		if r.Error != "" {
+			failed++
+		}
+		switch {
+		case !r.Valid:
+			invalid++
+		case r.Late:
+			late++
+		}
+	}
+	of := len(s.Runs)
+	for _, about := range slices.Sorted(maps.Keys(disturbed)) {
+		n := disturbed[about]
+		switch about {
+		case "the hypervisor took":
+			warn("in %d of %d runs the hypervisor took CPU time away", n, of)
+		case "other processes used":
+			warn("in %d of %d runs other processes used the CPUs as well", n, of)
+		case "did not end when it was told to":
+			warn("in %d of %d runs the program did not end on SIGTERM and was killed", n, of)
+		default:
+			warn("in %d of %d runs the program failed at first, and ran when it was tried again", n, of)
+		}
+	}
+	if failed > 0 {
+		warn("%d of %d runs failed", failed, of)
+	}
+	if late > 0 {
+		warn("in %d of %d runs the generator was late by itself: their CPU time is compared, their latencies are not. As root it has real-time priority", late, of)
+	}
+	if invalid > 0 {
+		warn("%d of %d runs were not valid: the generator could not keep up", invalid, of)
+	}
+}
+
+// whyGC says how much of a difference in CPU goes with garbage collection.
+func whyGC(s *tune.Study, v search.TuneVerdict) (sentences []string) {
+	p := s.Pilot
+	if p.GC == nil {
+		return nil
+	}
+	const trap = "a small heap that is collected so often costs more the more Ps there are, because the sweeper spins (docs/heap-floor.md)"
+	gc := map[search.Candidate]*tune.GC{{Procs: p.Procs}: p.GC}
+	for _, r := range s.Runs {
+		if r.Load == 0 && r.GC != nil && (gc[r.Search.Candidate()] == nil || r.Search.Phase == tune.Explain) {
+			gc[r.Search.Candidate()] = r.GC
+		}
+	}
+	current, leader := gc[v.Current], gc[v.Leader]
+	tell := func(g *tune.GC, c search.Candidate) string {
+		return fmt.Sprintf("%.0f collections a second of a heap of %d MB, and %.0f %% of the CPU time, with GOMAXPROCS=%v", g.PerSecond, max(1, g.Live>>20), 100*g.CPUShare, c)
+	}
+	const worthTelling = 5 // collections a second
+	switch {
+	case current != nil && leader != nil && v.Leader != v.Current && max(current.PerSecond, leader.PerSecond) >= worthTelling:
+		sentences = append(sentences, fmt.Sprintf("Garbage collection: %s; %s.", tell(current, v.Current), tell(leader, v.Leader)))
+	case current != nil && len(p.Levers) > 0:
+		sentences = append(sentences, fmt.Sprintf("Garbage collection: %s.", tell(current, v.Current)))
+	}
+	if len(p.Levers) > 0 && len(sentences) > 0 {
+		sentences = append(sentences, strings.ToUpper(trap[:1])+trap[1:]+"; so GOGC="+strconv.Itoa(p.Levers[0])+" was tried as well.")
+	}
+	return sentences
+}
+
+// howToSet says how the verdict is put into practice.
+func howToSet(s *tune.Study, v TuneVerdict) []TuneHow {
+	type setting struct{ name, value string }
+	var set []setting
+	if v.Procs != s.Pilot.Procs {
+		set = append(set, setting{"GOMAXPROCS", strconv.Itoa(v.Procs)})
+	}
+	if v.GOGC > 0 {
+		set = append(set, setting{"GOGC", strconv.Itoa(v.GOGC)})
+	}
+	var env, kube, unit []string
+	for _, x := range set {
+		env = append(env, x.name+"="+x.value)
+		kube = append(kube, "- name: "+x.name+"\n  value: \""+x.value+"\"")
+		unit = append(unit, "Environment="+x.name+"="+x.value)
+	}
+	how := []TuneHow{
+		{"environment", strings.Join(env, " ") + " " + commandLine(s.Plan.Program)},
+		{"Kubernetes", "in the container's spec, or by: kubectl set env deployment/NAME " + strings.Join(env, " ") + "\nenv:\n" + strings.Join(kube, "\n")},
+		{"systemd", "systemctl edit NAME.service\n[Service]\n" + strings.Join(unit, "\n")},
+	}
+	var code []string
+	if v.Procs != s.Pilot.Procs {
+		code = append(code, policyCode(s.Plan.CPUs, s.Environment.CPUs, v.Procs))
+	}
+	if v.GOGC > 0 {
+		code = append(code, "unthrottle.HeapFloor(32 << 20) // in place of GOGC: it follows the heap")
+	}
+	return append(how, TuneHow{"Go", "import \"github.com/unthrottle/unthrottle\"\n" + strings.Join(code, "\n")})
+}
+
+// policyCode is the line of Go that gives this number under this limit, by a policy that follows the limit if one does.
+func policyCode(limit float64, cpus, procs int) string {
+	l := cgroup.Limits{State: cgroup.Limited, CPUs: limit, Affinity: cpus}
+	for _, policy := range []unthrottle.Policy{unthrottle.Go, unthrottle.Ceil, unthrottle.Floor} {
+		if limit > 0 && unthrottle.Decide(l, policy).Procs == procs {
+			name := strings.ToUpper(policy.Name[:1]) + policy.Name[1:]
+			return fmt.Sprintf("unthrottle.Set(unthrottle.Options{Policy: unthrottle.%s}) // %d at a limit of %s, and it follows the limit", name, procs, short(limit))
+		}
+	}
+	if procs > cpus {
+		return fmt.Sprintf("runtime.GOMAXPROCS(%d)", procs)
+	}
+	return fmt.Sprintf("unthrottle.Set(unthrottle.Options{Policy: unthrottle.Policy{Name: \"tuned\", Min: %d, Max: %d}})", procs, procs)
+}
+
+// commandLine writes a command for a shell to read.
+func commandLine(args []string) string {
+	var words []string
+	for _, a := range args {
+		if a == "" || strings.ContainsAny(a, " \t\n'\"\\$`*?[]{}()<>|&;#~!") {
+			a = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+		}
+		words = append(words, a)
+	}
+	return strings.Join(words, " ")
+}

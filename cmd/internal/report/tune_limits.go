@@ -1,0 +1,146 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/sample"
+	"github.com/unthrottle/unthrottle/cmd/internal/search"
+	"github.com/unthrottle/unthrottle/cmd/internal/tune"
+)
+
+// addLimits fills in what was found of each of several limits, and which of them is enough.
+func (d *Tune) addLimits(s *tune.Study) {
+	d.LimitCPUs = 0
+	d.Loads = []TuneLoad{{Rate: s.Plan.Rate, Arrivals: arrivals(s.Plan), SLO: s.Plan.SLO, Main: true, Tail: "p99", Window: limitWindow(s), Noise: map[string]float64{}}}
+	finished := true
+	for _, try := range s.Tries() {
+		m, err := s.MaxRate(try)
+		if err != nil {
+			continue // tune.Read has refused such a file
+		}
+		a := m.Answer()
+		finished = finished && a.Done
+		rates := TuneLimitRates{Procs: try.Procs, Default: try.Default, Rate: a.Sustained.Rate, Text: a.String(), Windows: []LoadWindow{}}
+		for _, w := range s.Windows {
+			d.Seconds += w.Seconds * btof(w.CPUs == try.CPUs && w.Procs == try.Procs)
+			if w.CPUs == try.CPUs && w.Procs == try.Procs && w.Phase == tune.CurvePhase {
+				rates.Windows = append(rates.Windows, limitWindowOf(w))
+			}
+		}
+		if n := len(d.Limits); n == 0 || d.Limits[n-1].CPUs != try.CPUs {
+			d.Limits = append(d.Limits, TuneLimit{CPUs: try.CPUs, Settings: []TuneLimitRates{}})
+		}
+		l := &d.Limits[len(d.Limits)-1]
+		l.Settings = append(l.Settings, rates)
+	}
+	var enough, below *TuneLimit
+	measured := false
+	for i := range d.Limits {
+		l := &d.Limits[i]
+		best, _ := s.Best(l.CPUs)
+		l.Held, l.Of = s.Held(best)
+		l.Will = l.Of >= tune.HoldWindows && l.Held == l.Of
+		l.P99, l.CPU = atRate(s, best, "p99-latency-ns")/1e9, atRate(s, best, "cpu-ns/req")/1e9
+		measured = measured || l.Of > 0
+		if l.Will && enough == nil {
+			enough = l
+			if i > 0 {
+				below = &d.Limits[i-1]
+			}
+		}
+	}
+	d.Finished = finished && (enough != nil || measured && d.Limits[len(d.Limits)-1].Of >= tune.HoldWindows)
+	rate := short(s.Plan.Rate)
+	switch {
+	case enough != nil:
+		best, _ := s.Best(enough.CPUs)
+		d.Verdict = TuneVerdict{Kind: string(search.Change), Procs: best.Procs, LimitCPUs: enough.CPUs}
+		d.Verdict.Text = fmt.Sprintf("A limit of %s is enough, with GOMAXPROCS=%d: it held %s at %s/s in %d of %d windows, with a p99 of %s.",
+			cpusText(enough.CPUs), best.Procs, s.Plan.SLO, rate, enough.Held, enough.Of, inTime(enough.P99))
+		if below != nil && below.Of > 0 {
+			d.Verdict.Text += fmt.Sprintf(" The next smaller, %s, held it in %d of %d, with a p99 of %s.", cpusText(below.CPUs), below.Held, below.Of, inTime(below.P99))
+		}
+		d.Current = TuneCurrent{Procs: byGo(s, enough.CPUs), Why: "what Go chooses under this limit", GoDefault: byGo(s, enough.CPUs)}
+		if best.Procs == d.Current.Procs {
+			d.Verdict.Also = append(d.Verdict.Also, "That is Go's default there, so only the limit has to be set.")
+		}
+	case d.Finished:
+		d.Verdict = TuneVerdict{Kind: string(search.Undecided), Text: fmt.Sprintf("Undecided: none of these limits holds %s at %s/s in all of %d windows. A larger limit, a lower rate or a looser objective would tell more.", s.Plan.SLO, rate, tune.HoldWindows)}
+	default:
+		d.Verdict = TuneVerdict{Kind: string(search.Undecided), Text: fmt.Sprintf("Interrupted after %d windows: which limit is enough for %s/s is not known yet.", len(s.Windows), rate)}
+	}
+	d.Loads[0].Kind, d.Loads[0].Procs, d.Loads[0].Text, d.Loads[0].Done = d.Verdict.Kind, d.Verdict.Procs, d.Verdict.Text, d.Finished
+}
+
+func arrivals(p tune.Plan) string {
+	if p.Const {
+		return "const"
+	}
+	return "poisson"
+}
+
+func limitWindow(s *tune.Study) float64 {
+	if s.Plan.Window > 0 {
+		return s.Plan.Window.Seconds()
+	}
+	return 5
+}
+
+func btof(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func limitWindowOf(w tune.LimitWindow) LoadWindow {
+	return LoadWindow{
+		Phase: w.Step, Rate: w.Rate, Held: w.Held, Valid: w.Valid, P50: w.Metrics["p50-latency-ns"] / 1e9, P99: w.Metrics["p99-latency-ns"] / 1e9,
+		Failed: int64(math.Round(w.Metrics["errors-%"] / 100 * w.Rate)), Missed: w.Error,
+	}
+}
+
+// atRate is the median of a metric over the windows at the user's rate.
+func atRate(s *tune.Study, try tune.LimitTry, metric string) float64 {
+	var values []float64
+	for _, w := range s.Windows {
+		if w.CPUs == try.CPUs && w.Procs == try.Procs && w.Phase == tune.HoldPhase && w.Valid && w.Metrics[metric] > 0 {
+			values = append(values, w.Metrics[metric])
+		}
+	}
+	if len(values) == 0 {
+		return 0
+	}
+	return sample.Summarise(values).Median
+}
+
+// byGo is what Go chooses under a limit.
+func byGo(s *tune.Study, cpus float64) int {
+	if i := slices.Index(s.Plan.Limits, cpus); i >= 0 && i < len(s.Defaults) {
+		return s.Defaults[i]
+	}
+	return 0
+}
+
+func cpusText(cpus float64) string {
+	switch cpus {
+	case 0:
+		return "no limit"
+	case 1:
+		return "1 CPU"
+	}
+	return short(cpus) + " CPUs"
+}
+
+// inTime writes seconds.
+func inTime(seconds float64) string {
+	switch {
+	case seconds >= 1:
+		return fmt.Sprintf("%.2g s", seconds)
+	case seconds >= 1e-3:
+		return fmt.Sprintf("%.3g ms", seconds*1e3)
+	}
+	return fmt.Sprintf("%.3g µs", seconds*1e6)
+}
