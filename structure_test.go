@@ -24,6 +24,7 @@ var order = []string{
 
 	module + "/cmd/internal/sample",
 	module + "/cmd/internal/procs",
+	module + "/cmd/internal/golive",
 	module + "/cmd/internal/choice",
 	module + "/cmd/internal/workload/program",
 	module + "/cmd/internal/workload",

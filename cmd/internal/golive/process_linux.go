@@ -1,0 +1,288 @@
+package golive
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+)
+
+// A Process is a running Go program. It is not for several goroutines at once.
+type Process struct {
+	pid     int
+	mem     *os.File // of the program that ran at Open: after an exec it reads nothing
+	noVM    bool     // process_vm_readv is of no use: refused, or the pid is another system's
+	remote  []unix.RemoteIovec
+	runtime *reader
+}
+
+// Open finds the Go runtime in the process pid below root ("" is "/"), 0 meaning the calling process. Errors are
+// ErrNotGo, ErrExited, those of missing rights (fs.ErrPermission), and others where the runtime can't be found.
+func Open(root string, pid int) (*Process, error) {
+	dir := procs.Dir(root, pid)
+	p := &Process{pid: pid, noVM: strings.Trim(root, "/") != ""}
+	if pid == 0 {
+		p.pid = os.Getpid()
+	}
+	err := p.open(dir)
+	if err != nil {
+		err = p.explain(dir, err)
+		p.Close()
+		return nil, fmt.Errorf("reading GOMAXPROCS of process %d: %w", pid, err)
+	}
+	return p, nil
+}
+
+func (p *Process) open(dir string) error {
+	var err error
+	if p.mem, err = os.Open(dir + "/mem"); err != nil {
+		return err
+	}
+	f, err := os.Open(dir + "/maps")
+	if err != nil {
+		return err
+	}
+	maps, err := parseMaps(f)
+	f.Close()
+	if err != nil {
+		return err
+	}
+	program, err := os.Open(dir + "/exe")
+	if err != nil {
+		return err
+	}
+	defer program.Close()
+	info, err := program.Stat()
+	if err != nil {
+		return err
+	}
+	inode := info.Sys().(*syscall.Stat_t).Ino
+	path, _ := os.Readlink(dir + "/exe")
+	var own []mapping
+	for _, m := range maps {
+		if m.path == path || m.inode == inode {
+			own = append(own, m)
+		}
+	}
+	if err = p.attach(program, own); !errors.Is(err, ErrNotGo) {
+		return err
+	}
+	return p.openLibrary(dir, maps, inode)
+}
+
+// openLibrary looks for a Go library in a program of another language.
+func (p *Process) openLibrary(dir string, maps []mapping, program uint64) error {
+	const maxLibraries = 1024
+	result, tried := ErrNotGo, map[uint64]bool{program: true}
+	end := time.Now().Add(patience)
+	for _, m := range maps {
+		if time.Now().After(end) {
+			break
+		}
+		if !m.exec || tried[m.inode] || len(tried) > maxLibraries {
+			continue
+		}
+		tried[m.inode] = true
+		f, err := openMapped(dir, m)
+		if err != nil {
+			continue
+		}
+		var own []mapping
+		for _, x := range maps {
+			if x.inode == m.inode && x.path == m.path {
+				own = append(own, x)
+			}
+		}
+		err = p.attach(f, own)
+		f.Close()
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, ErrNotGo) {
+			result = err
+		}
+	}
+	return result
+}
+
+// openMapped opens a mapped file: by its path as the process sees it, or by the mapping, which takes more rights, when
+// another file is there by now.
+func openMapped(dir string, m mapping) (*os.File, error) {
+	paths := []string{dir + "/root" + m.path, fmt.Sprintf("%s/map_files/%x-%x", dir, m.start, m.end)}
+	for _, path := range paths {
+		f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe at that path must not make us wait
+		if err != nil {
+			continue
+		}
+		info, err := f.Stat()
+		if err == nil && info.Mode().IsRegular() && info.Sys().(*syscall.Stat_t).Ino == m.inode {
+			return f, nil
+		}
+		f.Close()
+	}
+	return nil, fs.ErrNotExist
+}
+
+// attach finds the runtime of one file in memory.
+func (p *Process) attach(f *os.File, maps []mapping) error {
+	m, err := readImage(f)
+	if err != nil {
+		return ErrNotGo // what runs and is no ELF file is no Go program
+	}
+	c, err := readCode(m)
+	if err != nil {
+		return err
+	}
+	bias, ok := m.bias(maps, uint64(os.Getpagesize()))
+	if !ok {
+		return errors.New("its program is not among its mappings")
+	}
+	p.runtime, err = newReader(c, p, bias)
+	return err
+}
+
+// explain turns the error of a process that is gone into ErrExited, and that of a kernel thread into ErrNotGo.
+func (p *Process) explain(dir string, err error) error {
+	if errors.Is(err, syscall.ESRCH) || p.gone() {
+		return ErrExited
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	stat, statErr := os.ReadFile(dir + "/stat")
+	if statErr != nil {
+		return ErrExited
+	}
+	// "42 (name) Z …": a zombie has no program any more, a kernel thread never had one.
+	_, state, _ := strings.Cut(string(stat[strings.LastIndexByte(string(stat), ')')+1:]), " ")
+	if strings.HasPrefix(state, "Z") || strings.HasPrefix(state, "X") {
+		return ErrExited
+	}
+	return ErrNotGo
+}
+
+// Close lets go of the process. A nil Process may be closed.
+func (p *Process) Close() error {
+	if p == nil || p.mem == nil {
+		return nil
+	}
+	return p.mem.Close()
+}
+
+// GOMAXPROCS reads the value, and proves it: allp has that many Ps, each with its own number.
+func (p *Process) GOMAXPROCS() (Value, error) {
+	if err := p.runtime.sample(false); err != nil {
+		return Value{}, p.failed(err)
+	}
+	return Value{Procs: len(p.runtime.procs), How: p.runtime.v.how}, nil
+}
+
+// Sched reads the scheduler's state. The error is ErrNoSched where that isn't known for the program's Go version.
+func (p *Process) Sched() (Sched, error) {
+	s, err := p.runtime.schedule()
+	if err != nil {
+		return Sched{}, p.failed(err)
+	}
+	return s, nil
+}
+
+func (p *Process) failed(err error) error {
+	if errors.Is(err, ErrNoSched) {
+		return err
+	}
+	if p.gone() {
+		err = ErrExited
+	}
+	return fmt.Errorf("reading GOMAXPROCS of process %d: %w", p.pid, err)
+}
+
+// gone reports whether the program that was opened runs no longer. Its memory then reads as an empty file.
+func (p *Process) gone() bool {
+	if p.mem == nil {
+		return false
+	}
+	var b [1]byte
+	_, err := p.mem.ReadAt(b[:], pageSize)
+	return err == io.EOF
+}
+
+// ReadAt reads memory at an address.
+func (p *Process) ReadAt(buf []byte, addr int64) (int, error) {
+	if addr < 0 {
+		return 0, syscall.EIO
+	}
+	return p.mem.ReadAt(buf, addr)
+}
+
+// readSpans is one call of process_vm_readv, and one short read that the same program still runs: the call goes by pid,
+// so it would read the program that follows an exec.
+func (p *Process) readSpans(buf []byte, spans []span) error {
+	for _, s := range spans {
+		if s.addr >= math.MaxInt64-uint64(s.size) {
+			return syscall.EFAULT
+		}
+	}
+	if p.noVM || strconv.IntSize == 32 {
+		return p.readEach(buf, spans)
+	}
+	if err := p.readVector(buf, spans); err != nil {
+		if !errors.Is(err, syscall.EFAULT) {
+			p.noVM = true // refused, as by a seccomp filter
+			return p.readEach(buf, spans)
+		}
+		if p.gone() {
+			return ErrExited
+		}
+		return err
+	}
+	if p.gone() {
+		return ErrExited
+	}
+	return nil
+}
+
+func (p *Process) readVector(buf []byte, spans []span) error {
+	const maxSpans = 1024 // IOV_MAX
+	for len(spans) > 0 {
+		n, size := min(len(spans), maxSpans), 0
+		p.remote = p.remote[:0]
+		for _, s := range spans[:n] {
+			p.remote = append(p.remote, unix.RemoteIovec{Base: uintptr(s.addr), Len: s.size})
+			size += s.size
+		}
+		local := [1]unix.Iovec{{Base: &buf[0]}}
+		local[0].SetLen(size)
+		got, err := unix.ProcessVMReadv(p.pid, local[:], p.remote, 0)
+		if err != nil {
+			return err
+		}
+		if got != size {
+			return syscall.EFAULT
+		}
+		buf, spans = buf[size:], spans[n:]
+	}
+	return nil
+}
+
+func (p *Process) readEach(buf []byte, spans []span) error {
+	for _, s := range spans {
+		if _, err := p.mem.ReadAt(buf[:s.size], int64(s.addr)); err != nil {
+			if err == io.EOF {
+				return ErrExited
+			}
+			return syscall.EFAULT
+		}
+		buf = buf[s.size:]
+	}
+	return nil
+}

@@ -1,0 +1,26 @@
+//go:build !linux
+
+package golive
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+)
+
+// A Process is a running Go program. Only on Linux can one be read.
+type Process struct{}
+
+// Open returns an error: this system has no /proc.
+func Open(string, int) (*Process, error) {
+	return nil, fmt.Errorf("reading another process's GOMAXPROCS on %s: %w", runtime.GOOS, errors.ErrUnsupported)
+}
+
+// Close does nothing.
+func (*Process) Close() error { return nil }
+
+// GOMAXPROCS returns an error.
+func (*Process) GOMAXPROCS() (Value, error) { return Value{}, errors.ErrUnsupported }
+
+// Sched returns an error.
+func (*Process) Sched() (Sched, error) { return Sched{}, errors.ErrUnsupported }

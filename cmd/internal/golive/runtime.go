@@ -1,0 +1,461 @@
+package golive
+
+import (
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A memory is a process's memory, by address.
+type memory interface {
+	io.ReaderAt
+	// readSpans reads several places at one go into buf, one after the other.
+	readSpans(buf []byte, spans []span) error
+}
+
+// A span is a place in memory.
+type span struct {
+	addr uint64
+	size int
+}
+
+// maxProcs bounds GOMAXPROCS: four times the CPUs that Linux can have.
+const maxProcs = 1 << 15
+
+// A layout is where things are in runtime.schedt, taken from the debug information of programs of each version. No patch
+// release changed one. It is the same on all 64-bit architectures.
+type layout struct {
+	npidle, nmspinning, timeToRun uint64
+	custom                        uint64 // customGOMAXPROCS; 0 where there is none
+}
+
+var layouts = map[int]layout{
+	21: {npidle: 88, nmspinning: 92, timeToRun: 320},
+	22: {npidle: 88, nmspinning: 92, timeToRun: 320},
+	23: {npidle: 88, nmspinning: 92, timeToRun: 320},
+	24: {npidle: 88, nmspinning: 92, timeToRun: 320},
+	25: {npidle: 96, nmspinning: 100, timeToRun: 344, custom: 328},
+	26: {npidle: 112, nmspinning: 116, timeToRun: 360, custom: 344},
+	27: {npidle: 112, nmspinning: 116, timeToRun: 360, custom: 344},
+}
+
+// A code is what a program's file says of the runtime in it.
+type code struct {
+	m      *image
+	tab    pclntab
+	hasTab bool
+	funcs  map[string]function
+	syms   map[string]uint64
+	layout layout // zero where the version isn't known
+}
+
+const (
+	procresize = "runtime.procresize" // always in a program, as the start calls it; runtime.GOMAXPROCS need not be
+	pidleput   = "runtime.pidleput"
+)
+
+// readCode reads a file. It is no Go program when err is ErrNotGo.
+func readCode(m *image) (*code, error) {
+	if len(m.sections) > 0 && !m.isGo() {
+		return nil, ErrNotGo
+	}
+	c := &code{m: m}
+	c.tab, c.hasTab = m.findPclntab(procresize)
+	if !c.hasTab && len(m.sections) == 0 {
+		return nil, ErrNotGo
+	}
+	if c.hasTab {
+		c.funcs = c.tab.find(procresize, pidleput)
+	}
+	if m.word == 8 && !strings.Contains(m.version, "staticlockranking") { // an experiment that makes each lock larger
+		c.layout = layouts[minor(m.version)]
+	}
+	return c, nil
+}
+
+// variables is where variables may be in the live process.
+type variables struct {
+	how        string
+	gomaxprocs uint64   // 0 when allp alone says the number
+	allp       []uint64 // places that may be it
+	sched      uint64   // 0 when it isn't known
+}
+
+// locate finds the variables: in the code, else by their symbols, else by a search of the data.
+func (c *code) locate(live io.ReaderAt, bias uint64) (variables, error) {
+	if v, ok := c.byCode(live, bias); ok {
+		return v, nil
+	}
+	if v, ok := c.bySymbol(bias); ok {
+		return v, nil
+	}
+	return c.bySearch(live, bias)
+}
+
+// usesOf decodes a function from the file.
+func (c *code) usesOf(name string, text uint64) (uses, bool) {
+	const maxFunction = 64 << 10
+	f, ok := c.funcs[name]
+	if !ok || f.end-f.start > maxFunction || !c.m.inCode(text+f.start) {
+		return uses{}, false
+	}
+	buf := make([]byte, f.end-f.start)
+	if _, err := c.m.ReadAt(buf, int64(text+f.start)); err != nil {
+		return uses{}, false
+	}
+	return decode(c.m.machine, buf, text+f.start)
+}
+
+func (c *code) byCode(live io.ReaderAt, bias uint64) (variables, bool) {
+	v := variables{how: "decoded"}
+	if c.m.machine != elf.EM_X86_64 && c.m.machine != elf.EM_AARCH64 || len(c.funcs) == 0 {
+		return v, false
+	}
+	text, ok := c.tab.text(live, bias)
+	if !ok {
+		return v, false
+	}
+	u, ok := c.usesOf(procresize, text)
+	// The first load and a store name the same variable. Without optimisation the store is in a function of its own.
+	if !ok || !c.m.inData(u.load) || len(u.stores) > 0 && !slices.Contains(u.stores, u.load) {
+		return v, false
+	}
+	v.gomaxprocs = u.load + bias
+	for _, addr := range u.all {
+		if c.m.inData(addr) {
+			v.allp = append(v.allp, addr+bias)
+		}
+	}
+	if put, ok := c.usesOf(pidleput, text); ok && c.m.inData(put.add) && c.layout.npidle > 0 {
+		v.sched = put.add - c.layout.npidle + bias
+	} else if c.layout.npidle > 0 {
+		v.sched = c.symbol("runtime.sched", bias)
+	}
+	return v, true
+}
+
+// symbol returns where a symbol is in the live process, 0 when the file has none.
+func (c *code) symbol(name string, bias uint64) uint64 {
+	if c.syms == nil {
+		if c.syms = c.m.symbols("runtime.gomaxprocs", "runtime.allp", "runtime.sched"); c.syms == nil {
+			c.syms = map[string]uint64{}
+		}
+	}
+	if addr := c.syms[name]; c.m.inData(addr) {
+		return addr + bias
+	}
+	return 0
+}
+
+func (c *code) bySymbol(bias uint64) (variables, bool) {
+	v := variables{how: "symbol", gomaxprocs: c.symbol("runtime.gomaxprocs", bias)}
+	allp := c.symbol("runtime.allp", bias)
+	v.allp = []uint64{allp}
+	if c.layout.npidle > 0 {
+		v.sched = c.symbol("runtime.sched", bias)
+	}
+	return v, v.gomaxprocs != 0 && allp != 0
+}
+
+// bySearch looks in all variables for a slice whose elements are Ps. The number of a P and its state would be too weak a
+// sign of a single one. A strong one is its deferpool, a slice of 32 that begins just after itself.
+func (c *code) bySearch(live io.ReaderAt, bias uint64) (variables, error) {
+	m := c.m
+	v := variables{how: "scan"}
+	tries := 1 << 18 // of things that may be a P
+	word := m.word
+	left := uint64(maxScan)
+	lens := map[uint64]bool{}
+	head := make([]byte, 40*word) // deferpool is at word 13 or so
+	for _, p := range m.loads {
+		if p.Flags&elf.PF_W == 0 {
+			continue
+		}
+		size := min(p.Memsz, left)
+		left -= size
+		from := p.Vaddr + bias
+		scan(live, from, from+size, 3*word-1, func(at uint64, piece []byte) bool {
+			skip := int((uint64(word) - at%uint64(word)) % uint64(word))
+			for i := skip; i+3*word <= len(piece); i += word {
+				n, limit := m.uint(piece[i+word:]), m.uint(piece[i+2*word:])
+				if n == 0 || n > maxProcs || limit < n || limit > 2*maxProcs {
+					continue
+				}
+				array := m.uint(piece[i:])
+				if array < pageSize || array%uint64(word) != 0 {
+					continue
+				}
+				if m.hasPs(live, array, n, head, &tries) && len(v.allp) < maxUses && !slices.Contains(v.allp, at+uint64(i)) {
+					v.allp = append(v.allp, at+uint64(i))
+					lens[n] = true
+				}
+				if tries <= 0 {
+					return true
+				}
+			}
+			return false
+		})
+	}
+	switch {
+	case len(v.allp) == 0 || tries <= 0:
+		return v, errUnproven
+	case len(lens) > 1:
+		return v, fmt.Errorf("%d different values could be GOMAXPROCS: %w", len(lens), errUnproven)
+	}
+	return v, nil
+}
+
+// hasPs reports whether the array at an address holds n Ps.
+func (m *image) hasPs(live io.ReaderAt, array, n uint64, head []byte, tries *int) bool {
+	pointer := make([]byte, m.word)
+	for i := range n {
+		if *tries--; *tries <= 0 {
+			return false
+		}
+		if _, err := live.ReadAt(pointer, int64(array+i*uint64(m.word))); err != nil {
+			return false
+		}
+		p := m.uint(pointer)
+		if p < pageSize || p%uint64(m.word) != 0 {
+			return false
+		}
+		if _, err := live.ReadAt(head, int64(p)); err != nil {
+			return false
+		}
+		if uint64(m.order.Uint32(head)) != i || m.order.Uint32(head[4:]) > pDead || !m.hasDeferpool(p, head) {
+			return false
+		}
+	}
+	return true
+}
+
+func (m *image) hasDeferpool(p uint64, head []byte) bool {
+	for at := 8; at+3*m.word <= len(head); at += m.word {
+		if m.uint(head[at:]) == p+uint64(at+3*m.word) && m.uint(head[at+2*m.word:]) == 32 {
+			return true
+		}
+	}
+	return false
+}
+
+// States of a P, runtime._Pidle and so on.
+const (
+	pIdle = iota
+	pRunning
+	pSyscall
+	pGCStop
+	pDead
+)
+
+// A reader reads a runtime whose variables were found. It keeps the addresses of the Ps, so that a sample is one read.
+type reader struct {
+	m      *image
+	mem    memory
+	v      variables
+	layout layout
+
+	array uint64   // of allp as read last
+	procs []uint64 // addresses of the Ps
+	spans []span
+	buf   []byte
+}
+
+// pauses are slept between tries while the value can't be proven. GOMAXPROCS is changed with the world stopped, which is
+// short but for a process frozen by its quota meanwhile.
+var pauses = []time.Duration{0, 0, 100 * time.Microsecond, time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond}
+
+// patience is for a program that was made to be slow to read.
+const patience = 2 * time.Second
+
+// newReader finds the variables of a live runtime and proves them.
+func newReader(c *code, mem memory, bias uint64) (*reader, error) {
+	last := errUnproven
+	end := time.Now().Add(patience)
+	for _, pause := range pauses {
+		time.Sleep(pause)
+		if time.Now().After(end) {
+			break
+		}
+		v, err := c.locate(mem, bias)
+		if err != nil {
+			last = err
+			continue
+		}
+		r := &reader{m: c.m, mem: mem, v: v, layout: c.layout}
+		for _, allp := range v.allp {
+			r.v.allp = []uint64{allp}
+			if last = r.try(false); last == nil {
+				return r, nil
+			}
+			if errors.Is(last, ErrExited) || time.Now().After(end) {
+				return nil, last
+			}
+		}
+	}
+	return nil, last
+}
+
+// sample reads until what it read agrees.
+func (r *reader) sample(sched bool) error {
+	var err error
+	for _, pause := range pauses {
+		time.Sleep(pause)
+		if err = r.try(sched); err == nil || !errors.Is(err, errUnproven) || errors.Is(err, ErrExited) {
+			return err
+		}
+	}
+	return err
+}
+
+// try reads once with the addresses of last time, and again when they are no longer right.
+func (r *reader) try(sched bool) error {
+	if len(r.procs) > 0 {
+		if err := r.read(sched); err == nil {
+			return nil
+		}
+	}
+	if err := r.refresh(); err != nil {
+		return err
+	}
+	return r.read(sched)
+}
+
+// refresh reads where the Ps are.
+func (r *reader) refresh() error {
+	word := r.m.word
+	r.procs = r.procs[:0]
+	header := make([]byte, 3*word)
+	if err := r.mem.readSpans(header, []span{{r.v.allp[0], len(header)}}); err != nil {
+		return err
+	}
+	array, n, limit := r.m.uint(header), r.m.uint(header[word:]), r.m.uint(header[2*word:])
+	if n == 0 || n > maxProcs || limit < n || array < pageSize || array%uint64(word) != 0 {
+		return errUnproven
+	}
+	pointers := make([]byte, int(n)*word)
+	if err := r.mem.readSpans(pointers, []span{{array, len(pointers)}}); err != nil {
+		return fmt.Errorf("%w: %w", errUnproven, err)
+	}
+	r.array = array
+	for i := range int(n) {
+		r.procs = append(r.procs, r.m.uint(pointers[i*word:]))
+	}
+	r.plan()
+	return nil
+}
+
+// schedFrom is the first byte read of schedt, the list of idle Ps just before their count.
+func (r *reader) schedFrom() uint64 { return r.layout.npidle - 8 }
+
+// schedSize is how much of schedt is read: up to the end of the histogram with its two counts of what is outside.
+func (r *reader) schedSize() int { return int(r.layout.timeToRun-r.schedFrom()) + (LatencyBuckets+2)*8 }
+
+const pHead = 8 // bytes of a P: u32 id · u32 status
+
+// plan lays out the next sample: gomaxprocs · allp · its array · the head of each P · schedt.
+func (r *reader) plan() {
+	word := r.m.word
+	r.spans = append(r.spans[:0], span{r.v.gomaxprocs, 4}, span{r.v.allp[0], 3 * word}, span{r.array, len(r.procs) * word})
+	if r.v.gomaxprocs == 0 {
+		r.spans[0].addr = r.v.allp[0] // to have the same plan; it isn't looked at
+	}
+	for _, p := range r.procs {
+		r.spans = append(r.spans, span{p, pHead})
+	}
+	size := 4 + 3*word + len(r.procs)*(word+pHead)
+	if r.v.sched != 0 {
+		r.spans = append(r.spans, span{r.v.sched + r.schedFrom(), r.schedSize()})
+		size += r.schedSize()
+	}
+	r.buf = slices.Grow(r.buf[:0], size)[:size]
+}
+
+// read takes a sample by plan, and checks that it is one.
+func (r *reader) read(sched bool) error {
+	buf, spans, word, n := r.buf, r.spans, r.m.word, len(r.procs)
+	if !sched && r.v.sched != 0 {
+		buf, spans = buf[:len(buf)-r.schedSize()], spans[:len(spans)-1]
+	}
+	if err := r.mem.readSpans(buf, spans); err != nil {
+		if errors.Is(err, ErrExited) {
+			return err
+		}
+		return fmt.Errorf("%w: %w", errUnproven, err)
+	}
+	header, pointers, heads := buf[4:], buf[4+3*word:], r.heads()
+	if r.v.gomaxprocs != 0 && r.m.order.Uint32(buf) != uint32(n) ||
+		r.m.uint(header) != r.array || r.m.uint(header[word:]) != uint64(n) {
+		return errUnproven
+	}
+	for i, p := range r.procs {
+		head := heads[i*pHead:]
+		if r.m.uint(pointers[i*word:]) != p || r.m.order.Uint32(head) != uint32(i) || r.m.order.Uint32(head[4:]) > pDead {
+			return errUnproven
+		}
+	}
+	if sched && !r.schedAgrees() {
+		return errUnproven
+	}
+	return nil
+}
+
+// heads returns the part of the sample with the heads of the Ps.
+func (r *reader) heads() []byte {
+	return r.buf[4+3*r.m.word+len(r.procs)*r.m.word:]
+}
+
+// schedPart returns the part of the sample with schedt.
+func (r *reader) schedPart() []byte {
+	return r.heads()[len(r.procs)*pHead:]
+}
+
+// schedAgrees checks that schedt is where it is thought to be: before the count of idle Ps stands one of them or none.
+func (r *reader) schedAgrees() bool {
+	part := r.schedPart()
+	first, idle, spinning := r.m.uint(part), r.m.order.Uint32(part[8:]), r.m.order.Uint32(part[r.layout.nmspinning-r.schedFrom():])
+	if r.layout.custom != 0 && part[r.layout.custom-r.schedFrom()] > 1 {
+		return false
+	}
+	return (first == 0 || slices.Contains(r.procs, first)) && idle <= uint32(len(r.procs)) && spinning <= uint32(len(r.procs))
+}
+
+// schedule takes a sample of the scheduler.
+func (r *reader) schedule() (Sched, error) {
+	if r.v.sched == 0 || r.layout.npidle == 0 {
+		return Sched{}, ErrNoSched
+	}
+	if err := r.sample(true); err != nil {
+		return Sched{}, err
+	}
+	order := r.m.order
+	s := Sched{Procs: len(r.procs)}
+	heads := r.heads()
+	for i := range r.procs {
+		switch order.Uint32(heads[i*pHead+4:]) {
+		case pIdle:
+			s.Idle++
+		case pRunning:
+			s.Running++
+		case pSyscall:
+			s.Syscall++
+		case pGCStop:
+			s.GCStop++
+		}
+	}
+	part := r.schedPart()
+	s.IdleProcs = int(order.Uint32(part[8:]))
+	s.Spinning = int(order.Uint32(part[r.layout.nmspinning-r.schedFrom():]))
+	if r.layout.custom != 0 {
+		s.Custom, s.CustomKnown = part[r.layout.custom-r.schedFrom()] == 1, true
+	}
+	counts := part[r.layout.timeToRun-r.schedFrom():]
+	for k := range s.Latencies {
+		s.Latencies[k] = order.Uint64(counts[k*8:])
+	}
+	s.Underflow, s.Overflow = order.Uint64(counts[LatencyBuckets*8:]), order.Uint64(counts[LatencyBuckets*8+8:])
+	return s, nil
+}
