@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/gctrace"
+	"github.com/unthrottle/unthrottle/cmd/internal/golive"
 	"github.com/unthrottle/unthrottle/cmd/internal/gometrics"
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/runner"
@@ -73,7 +74,7 @@ type Window struct {
 	Curve    []Point  // of the response's percentiles
 	Axis     []Step
 	GC       gctrace.Summary // where it was asked for
-	Procs    int             // GOMAXPROCS, as the server tells it; 0: it doesn't
+	Procs    int             // GOMAXPROCS that it has; 0: not known
 	Used     float64         // CPUs that the server used; 0: not known
 }
 
@@ -209,12 +210,14 @@ func (x *Session) Load(ctx context.Context, s Shot) (Window, error) {
 	w.judge(g)
 	if told != nil {
 		if now := x.read(ctx); now != nil {
-			w.Procs = now.Procs
 			addRuntime(w.Metrics, now.Since(*told), wall)
 		}
 	}
-	if w.GC.Procs > 0 {
+	if w.Procs = x.live(); w.Procs == 0 { // it was started by a shell, say
 		w.Procs = w.GC.Procs
+	}
+	if w.Procs == 0 && told != nil {
+		w.Procs = told.Procs
 	}
 	if w.GC.Collections > 0 {
 		w.Metrics["gc/s"] = float64(w.GC.Collections) / wall
@@ -252,6 +255,20 @@ func (w *Window) judge(g generated) {
 			w.Late = true
 		}
 	}
+}
+
+// live is the GOMAXPROCS that the server has now; 0: it is no Go program, or it can't be read.
+func (x *Session) live() int {
+	p, err := golive.Open("", x.server.PID())
+	if err != nil {
+		return 0
+	}
+	defer p.Close()
+	v, err := p.GOMAXPROCS()
+	if err != nil {
+		return 0
+	}
+	return v.Procs
 }
 
 // read reads the server's own figures; nil if it tells none. A server that has no such page is not asked again.

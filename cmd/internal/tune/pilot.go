@@ -254,9 +254,9 @@ func (l *look) collections(ctx context.Context) error {
 	case p.Pinned:
 		return &Hopeless{setsItself(l.procs, p.Procs)}
 	case p.Procs > 0:
-		p.Why = fmt.Sprintf("as it tells itself; expected was %d, as %s", p.Procs, p.Why)
+		p.Why = fmt.Sprintf("that is what it runs with; expected was %d, as %s", p.Procs, p.Why)
 	default:
-		p.Why = "as it tells itself"
+		p.Why = "that is what it runs with"
 	}
 	p.Procs = l.procs
 	return nil
