@@ -72,6 +72,8 @@ type explanation struct {
 		Rule      string `json:"rule"`
 		Why       string `json:"why"`
 		Predicted bool   `json:"predicted"`
+		Proof     string `json:"proof"`
+		Expected  *int   `json:"expected"`
 	} `json:"gomaxprocs"`
 	Choices  []choice `json:"choices"`
 	Warnings []string `json:"warnings"`
@@ -426,11 +428,13 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// value is the GOMAXPROCS of an explanation, which must be what was expected as well as what is.
 func value(e explanation) int {
-	if e.GOMAXPROCS.Value == nil {
+	g := e.GOMAXPROCS
+	if g.Value == nil || g.Expected == nil || *g.Value != *g.Expected {
 		return 0
 	}
-	return *e.GOMAXPROCS.Value
+	return *g.Value
 }
 
 // checkExplanation holds a document against the layout and the program.

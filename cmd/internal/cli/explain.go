@@ -16,6 +16,7 @@ import (
 	"github.com/unthrottle/unthrottle"
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/choice"
+	"github.com/unthrottle/unthrottle/cmd/internal/golive"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
@@ -158,6 +159,9 @@ func readFacts(ctx context.Context, o explainOptions, pid int) (report.Facts, er
 			f.Warnings = append(f.Warnings, err)
 		}
 	}
+	if pid != 0 && o.root == "" {
+		f.Live = liveProcs(pid)
+	}
 	policy, warnings := unthrottle.ParsePolicy(func(name string) string { return f.Process.Env[name] })
 	f.Warnings = append(f.Warnings, warnings...)
 	f.System = choice.ReadSystem(o.root, pid, policy)
@@ -174,6 +178,20 @@ func readFacts(ctx context.Context, o explainOptions, pid int) (report.Facts, er
 		f.Before, f.Between = &before, time.Since(start)
 	}
 	return f, nil
+}
+
+// liveProcs reads GOMAXPROCS from a process's memory; 0: it can't be read, and then it is predicted.
+func liveProcs(pid int) int {
+	p, err := golive.Open("", pid)
+	if err != nil {
+		return 0
+	}
+	defer p.Close()
+	v, err := p.GOMAXPROCS()
+	if err != nil {
+		return 0
+	}
+	return v.Procs
 }
 
 // settle is how long a started command gets to become what it will be: a shell that replaces itself by a program, or a

@@ -281,8 +281,9 @@ func (t *explainText) program(e *report.Explain) {
 	value := "not known"
 	if v := e.GOMAXPROCS.Value; v != nil {
 		value = strconv.Itoa(*v)
-		if e.GOMAXPROCS.Predicted {
-			value += " (predicted)"
+		switch e.GOMAXPROCS.Proof {
+		case report.ProofPredicted, report.ProofLive:
+			value += " (" + e.GOMAXPROCS.Proof + ")"
 		}
 	}
 	t.line("GOMAXPROCS", t.style.bold(value)+": "+e.GOMAXPROCS.Why)

@@ -38,7 +38,7 @@ func TestExplainText(t *testing.T) {
 				Containermaxprocs: report.Setting{Built: "0", Env: "1", On: true}, Updatemaxprocs: report.Setting{Built: "0"},
 				GODEBUG: ptr("containermaxprocs=1"),
 			},
-			GOMAXPROCS: report.GOMAXPROCS{Value: ptr(2), Source: "limit", Rule: "Go 1.26 and later", Why: "the Go runtime rounds its limit up, to 2 at least", Predicted: true},
+			GOMAXPROCS: report.GOMAXPROCS{Value: ptr(2), Source: "limit", Rule: "Go 1.26 and later", Why: "the Go runtime rounds its limit up, to 2 at least", Predicted: true, Proof: report.ProofPredicted},
 			Choices: []report.Choice{
 				{Rule: "Go 1.24 and earlier", Procs: 4, Wrong: true, Why: "it reads no cgroup", Fix: "build with Go 1.26"},
 				{Rule: "Go 1.26 and later", Procs: 2, Limit: ptr(1.5), Applies: true},
@@ -52,7 +52,7 @@ func TestExplainText(t *testing.T) {
 			Affinity:   report.Affinity{CPUs: 1},
 			Throttling: report.Throttling{Owner: report.Counters{Known: true}, Now: &report.Interval{Seconds: 1, Active: ptr(false)}},
 			Memory:     report.Memory{State: "none"},
-			GOMAXPROCS: report.GOMAXPROCS{Why: "not a Go program", Predicted: true},
+			GOMAXPROCS: report.GOMAXPROCS{Why: "not a Go program", Predicted: true, Proof: report.ProofPredicted},
 		},
 		"hidden inside of a container": {
 			Subject: report.Subject{PID: 7, Name: "api"},
@@ -62,7 +62,7 @@ func TestExplainText(t *testing.T) {
 			},
 			Throttling: report.Throttling{LocalSeconds: ptr(3.25), Now: &report.Interval{Seconds: 1}},
 			Memory:     report.Memory{State: "unknown"},
-			GOMAXPROCS: report.GOMAXPROCS{Value: ptr(16), Source: "cpus", Why: "the CPUs that the affinity mask allows", Predicted: true},
+			GOMAXPROCS: report.GOMAXPROCS{Value: ptr(16), Source: "cpus", Why: "the CPUs that the affinity mask allows", Predicted: true, Proof: report.ProofPredicted},
 			Choices:    []report.Choice{{Rule: "Go 1.25"}},
 		},
 		"three levels up, seen from outside": {
@@ -81,7 +81,7 @@ func TestExplainText(t *testing.T) {
 			Throttling: report.Throttling{Own: report.Counters{Dir: "x", Known: true}, Owner: counted, LocalSeconds: ptr(0.0123)},
 			Memory:     report.Memory{State: "none"},
 			Go:         &report.Go{Version: "devel go1.28-abcdef", Automaxprocs: "no", Unthrottle: "linked", GOMAXPROCS: ptr("3")},
-			GOMAXPROCS: report.GOMAXPROCS{Value: ptr(3), Source: "environment", Why: "GOMAXPROCS=3 in its environment", Predicted: true},
+			GOMAXPROCS: report.GOMAXPROCS{Value: ptr(3), Source: "environment", Why: "GOMAXPROCS=3 in its environment", Predicted: true, Proof: report.ProofPredicted},
 		},
 	}
 	for name, e := range screens {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"strconv"
 	"time"
 
@@ -138,8 +139,17 @@ type GOMAXPROCS struct {
 	Source    string `json:"source"` // environment, limit, cpus, automaxprocs, unthrottle or ""
 	Rule      string `json:"rule,omitempty"`
 	Why       string `json:"why"`
-	Predicted bool   `json:"predicted"` // false: asked of the runtime
+	Predicted bool   `json:"predicted"` // false: it is what the program has, see Proof
+	Proof     string `json:"proof"`     // live (read from its memory), asked (of our own runtime), predicted
+	Expected  *int   `json:"expected"`  // by how the program was built and started; null: it can't be told
 }
+
+// Proofs of a GOMAXPROCS.
+const (
+	ProofLive      = "live"
+	ProofAsked     = "asked"
+	ProofPredicted = "predicted"
+)
 
 // Choice is what one rule would choose.
 type Choice struct {
@@ -156,6 +166,7 @@ type Choice struct {
 type Facts struct {
 	Self       bool
 	Procs      int // GOMAXPROCS as the runtime says, for Self
+	Live       int // GOMAXPROCS as it stands in the process's memory; 0: it can't be read
 	Process    procs.Process
 	System     choice.System
 	Throttling cgroup.Throttling
@@ -185,7 +196,7 @@ func NewExplain(f Facts) *Explain {
 	for _, c := range f.System.Rules() {
 		e.Choices = append(e.Choices, Choice{
 			Rule: string(c.Rule), Procs: c.Procs, Limit: positive(c.Limit), Wrong: c.Wrong, Why: c.Why, Fix: c.Fix,
-			Applies: c.Rule == prediction.Rule,
+			Applies: string(c.Rule) == e.GOMAXPROCS.Rule,
 		})
 	}
 	for _, w := range append(l.Warnings, f.Warnings...) {
@@ -303,12 +314,25 @@ func newGo(p procs.Process) *Go {
 }
 
 func newGOMAXPROCS(f Facts, p choice.Prediction) GOMAXPROCS {
-	g := GOMAXPROCS{Source: string(p.Source), Rule: string(p.Rule), Why: p.Why, Predicted: !f.Self}
-	if f.Self {
-		p.Procs = f.Procs
+	g := GOMAXPROCS{Source: string(p.Source), Rule: string(p.Rule), Why: p.Why, Proof: ProofPredicted}
+	value := p.Procs
+	switch {
+	case f.Self:
+		g.Proof, value = ProofAsked, f.Procs
+	case f.Live > 0:
+		g.Proof, value = ProofLive, f.Live
 	}
+	g.Predicted = g.Proof == ProofPredicted
 	if p.Procs > 0 {
-		g.Value = &p.Procs
+		expected := p.Procs
+		g.Expected = &expected
+	}
+	if value > 0 {
+		g.Value = &value
+	}
+	if g.Proof == ProofLive && p.Procs > 0 && value != p.Procs {
+		g.Source, g.Rule = "", ""
+		g.Why = fmt.Sprintf("set by a call in the program, or it was changed since: expected was %d (%s)", p.Procs, p.Why)
 	}
 	return g
 }
