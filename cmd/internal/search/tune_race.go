@@ -161,6 +161,11 @@ func (t *Tune) best(of []*arm) *arm {
 		if first == nil {
 			continue
 		}
+		if i < len(chain)-1 { // nobody can be worse with confidence than one that has hardly run
+			if other, _ := t.cheapest(m, seasoned(left)); other != nil {
+				first = other
+			}
+		}
 		var kept []*arm
 		for _, a := range left {
 			if i < len(chain)-1 {
@@ -244,6 +249,16 @@ func (t *Tune) holding(of []*arm) []*arm {
 		}
 	}
 	return holding
+}
+
+// seasoned are the candidates that have run often enough to be compared with.
+func seasoned(of []*arm) (enough []*arm) {
+	for _, a := range of {
+		if len(a.runs) >= firstLook {
+			enough = append(enough, a)
+		}
+	}
+	return enough
 }
 
 // cheapest is the candidate with the lowest cost, and that cost. Costs are those relative to the current setting, which

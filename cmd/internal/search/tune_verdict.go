@@ -17,6 +17,10 @@ const (
 	Keep   Verdict = "keep"
 )
 
+// reckless is how many times higher a p99 that looks worse may be for CPU time to decide. Where the noise is as usual, the
+// interval ends well below.
+const reckless = 4
+
 // mostUseful are the pairs beyond which nobody will wait for an answer.
 const mostUseful = 500
 
@@ -326,6 +330,14 @@ func (t *Tune) confirmed(v *TuneVerdict) {
 				v.Basis = m
 				v.Text = fmt.Sprintf("Undecided: with GOMAXPROCS=%s %s, but the generator was too late for its %s to be known. As root it has real-time priority; --objective cpu decides by CPU time alone. %s",
 					v.Leader, t.effectsText(v), t.config.Tail, v.pairsText())
+				return
+			}
+			if e := v.effect(P99); m == CPU && t.config.Objective == Auto && e != nil && e.Ratio > 1+t.config.Margin && e.Hi > reckless {
+				v.Basis = m
+				v.Text = fmt.Sprintf("Undecided: with GOMAXPROCS=%s %s. Its %s looks worse, and how much worse is not known. More pairs would tell; --objective cpu decides by CPU time alone. %s",
+					v.Leader, t.effectsText(v), t.config.Tail, v.pairsText())
+				v.MorePairs = 2 * v.Pairs
+				v.MoreRuns = 2 * v.MorePairs
 				return
 			}
 			v.Kind, v.Procs, v.GOGC, v.Basis = Change, v.Leader.Procs, v.Leader.GOGC, m
