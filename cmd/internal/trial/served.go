@@ -203,6 +203,13 @@ func (x *Session) Load(ctx context.Context, s Shot) (Window, error) {
 			ThrottledTime: after.ThrottledTime - before.ThrottledTime,
 		}
 	}
+	if g.Failed > 0 { // it may have died, and its end is seen a moment later
+		const moment = 200 * time.Millisecond
+		select {
+		case <-x.server.Ended():
+		case <-time.After(moment):
+		}
+	}
 	w := Window{
 		Metrics: served(g, c), Requests: g.Requests, SLOHeld: g.SLO == nil || g.SLO.Held, Valid: !g.OurFault, Notes: g.Invalid,
 		Curve: g.Response.Curve, Axis: g.Axis, GC: x.log.Since(mark), Used: c.CPU.Seconds() / wall,
