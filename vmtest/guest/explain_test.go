@@ -443,7 +443,7 @@ func checkExplanation(t *testing.T, l layout, name string, e explanation, real r
 	checkLimit(t, l, name, e, from)
 	checkChoices(t, l, name, e)
 	g := e.GOMAXPROCS
-	if value(e) != real.Procs || g.Source != want.source || g.Rule != want.rule || !g.Predicted || g.Why == "" {
+	if value(e) != real.Procs || g.Source != want.source || g.Rule != want.rule || g.Proof != "live" || g.Why == "" {
 		t.Errorf("%s: explain says %s\nreal GOMAXPROCS is %d; want source %q and rule %q",
 			name, dump(g), real.Procs, want.source, want.rule)
 	}

@@ -227,12 +227,13 @@ func TestRunKilled(t *testing.T) {
 }
 
 // TestRunLost takes the controller away from the group while the command runs, as systemd does when nothing of its own
-// needs it. The limit goes with it, and that must be said.
+// needs it. The limit goes with it, and that must be said. The command stays below its limit: Linux 6.1 can forget to wake
+// what is throttled at this moment, for good.
 func TestRunLost(t *testing.T) {
 	g := newGroup(t)
 	leaf := g.child("leaf")
 	var stderr bytes.Buffer
-	cmd := place{group: leaf}.command(nil, vmtest.Command, append([]string{"run", "--cpus", "0.5"}, busy...)...)
+	cmd := place{group: leaf}.command(nil, vmtest.Command, append([]string{"run", "--cpus", "2", "--gomaxprocs", "1"}, busy...)...)
 	cmd.Stderr = &stderr
 	place{group: leaf}.start(t, cmd)
 	if !poll(func() bool {
