@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -63,7 +62,8 @@ func (s *scope) setUnit() {
 func (s *scope) try() error {
 	try := &scope{limit: s.limit, args: s.args}
 	try.setUnit()
-	cmd := exec.Command(try.args[0], append(try.args[1:], "cat")...)
+	const waits = "cat"
+	cmd := exec.Command(try.args[0], append(try.args[1:], waits)...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	in, err := cmd.StdinPipe() // its end is that of cat, even if it is we who end
@@ -74,7 +74,8 @@ func (s *scope) try() error {
 		return fmt.Errorf("systemd-run: %w", err)
 	}
 	pid := cmd.Process.Pid
-	there := await(pid, func() bool { return !slices.Contains([]string{"systemd-run", ""}, program(pid)) })
+	// Any other name says nothing: for a moment after its start it is still ours.
+	there := await(pid, func() bool { return program(pid) == waits })
 	if there {
 		err = try.locate(pid)
 		sweepScopes(filepath.Dir(try.cpu))
