@@ -384,11 +384,7 @@ func (b *bench) checkLimits() error {
 			continue
 		}
 		seen[s.CPUs] = true
-		l := b.common
-		if l.CPUs = s.CPUs; l.CPUs == 0 {
-			l.Period, l.Burst = 0, 0
-		}
-		kind, notes, err := runner.Check(l, runner.With(b.with), b.stdio.Self, "version")
+		kind, notes, err := runner.Check(b.common.WithCPUs(s.CPUs), runner.With(b.with), b.stdio.Self, "version")
 		if err != nil {
 			return startError(err)
 		}

@@ -160,7 +160,9 @@ func readFacts(ctx context.Context, o explainOptions, pid int) (report.Facts, er
 		}
 	}
 	if pid != 0 && o.root == "" {
-		f.Live = liveProcs(pid)
+		if v, err := golive.Read(pid); err == nil { // else it is predicted
+			f.Live = v.Procs
+		}
 	}
 	policy, warnings := unthrottle.ParsePolicy(func(name string) string { return f.Process.Env[name] })
 	f.Warnings = append(f.Warnings, warnings...)
@@ -178,20 +180,6 @@ func readFacts(ctx context.Context, o explainOptions, pid int) (report.Facts, er
 		f.Before, f.Between = &before, time.Since(start)
 	}
 	return f, nil
-}
-
-// liveProcs reads GOMAXPROCS from a process's memory; 0: it can't be read, and then it is predicted.
-func liveProcs(pid int) int {
-	p, err := golive.Open("", pid)
-	if err != nil {
-		return 0
-	}
-	defer p.Close()
-	v, err := p.GOMAXPROCS()
-	if err != nil {
-		return 0
-	}
-	return v.Procs
 }
 
 // settle is how long a started command gets to become what it will be: a shell that replaces itself by a program, or a

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"math/rand/v2"
 	"net"
-	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
@@ -123,7 +121,6 @@ type tuner struct {
 	style    render.Style
 	common   runner.Limit
 	with     runner.With
-	limits   []float64
 	file     string // of the program
 	study    *tune.Study
 	lab      tune.Lab
@@ -317,9 +314,9 @@ func (t *tuner) plan(args []string, dash int) (err error) {
 		return usage("unthrottle tune --url "+o.url+" -- SERVER", "tune starts the server itself, again and again: which program is it?")
 	}
 	p := tune.Plan{
-		Kind: tune.ServerKind, Program: command, URL: o.url, All: o.all, Conns: o.conns, Closed: o.conns > 0 && o.rate == "" && o.rates == "",
+		Kind: tune.ServerKind, Program: command, URL: o.url, All: o.all, Conns: o.conns,
 		SLO: o.slo, WarmUp: o.warmUp, Window: o.window, Budget: o.budget, Pairs: o.pairs, Blocks: o.blocks, Seed: o.seed,
-		KnownGOGC: t.stdio.Env("GOGC") != "", Command: append([]string{"unthrottle"}, t.stdio.Args...),
+		NoGOGC: o.gogc == "none" || o.gogc == "" && t.stdio.Env("GOGC") != "", Command: append([]string{"unthrottle"}, t.stdio.Args...),
 	}
 	switch {
 	case o.batch:
@@ -335,14 +332,15 @@ func (t *tuner) plan(args []string, dash int) (err error) {
 	} else if p.Kind == tune.ServerKind {
 		p.Name = "the built-in server"
 	}
-	if t.limits, err = parseLimits(o.cpus); err != nil {
+	limits, err := parseLimits(o.cpus)
+	if err != nil {
 		return err
 	}
 	if _, err := service.ParseReady(o.ready); err != nil && t.flags.Changed("ready") {
 		return usage(readyExample, "--ready: %w", err)
 	}
-	if p.CPUs = t.limits[0]; len(t.limits) > 1 {
-		p.Limits = t.limits
+	if p.CPUs = limits[0]; len(limits) > 1 {
+		p.Limits = limits
 	}
 	if err := t.parseLoad(&p); err != nil {
 		return err
@@ -350,7 +348,7 @@ func (t *tuner) plan(args []string, dash int) (err error) {
 	if err := t.parseSearch(&p); err != nil {
 		return err
 	}
-	if t.common, o.ready, err = t.parseLimit(); err != nil {
+	if err := t.parseLimit(limits); err != nil {
 		return err
 	}
 	if len(p.Limits) > 0 && (p.Kind != tune.ServerKind || p.SLO == "" || p.Rate == 0) {
@@ -404,22 +402,18 @@ func (t *tuner) checkFlags(kind string) (err error) {
 }
 
 // parseLimit reads what all runs' limits have in common.
-func (t *tuner) parseLimit() (runner.Limit, string, error) {
-	l, with, err := t.limit()
-	t.with = runner.With(with)
+func (t *tuner) parseLimit(limits []float64) error {
+	common, with, err := t.limit()
 	if err != nil {
-		return l, t.o.ready, err
+		return err
 	}
-	for _, cpus := range t.limits {
-		each := l
-		if each.CPUs = cpus; cpus == 0 {
-			each.Period, each.Burst = 0, 0
-		}
-		if err := each.Check(); err != nil {
-			return l, t.o.ready, usage("unthrottle tune --cpus 1", "%w", err)
+	t.common, t.with = common, runner.With(with)
+	for _, cpus := range limits {
+		if err := common.WithCPUs(cpus).Check(); err != nil {
+			return usage("unthrottle tune --cpus 1", "%w", err)
 		}
 	}
-	return l, t.o.ready, nil
+	return nil
 }
 
 func (t *tuner) parseLoad(p *tune.Plan) (err error) {
@@ -487,10 +481,10 @@ func (t *tuner) parseSearch(p *tune.Plan) (err error) {
 	if o.all && len(p.Procs) > 0 {
 		return usage("leave out one of them", "--procs and --all exclude each other")
 	}
-	if o.gogc == "none" {
-		p.NoGOGC = true
-	} else if p.GOGC, err = parseNumbers("gogc", o.gogc); err != nil {
-		return err
+	if o.gogc != "none" {
+		if p.GOGC, err = parseNumbers("gogc", o.gogc); err != nil {
+			return err
+		}
 	}
 	check := search.TuneConfig{Current: 1, Candidates: p.Procs, Objective: p.Objective, Margin: p.Margin, Pairs: p.Pairs, MaxBlocks: p.Blocks}
 	if _, err := search.NewTune(check); err != nil {
@@ -656,10 +650,7 @@ func (t *tuner) journalPath() (string, error) {
 // prepare finds out which limit can be had and what the program will do under it, and makes ready what runs it.
 func (t *tuner) prepare(ctx context.Context) error {
 	p, e := &t.study.Plan, &t.study.Environment
-	limit := t.common
-	if limit.CPUs = p.CPUs; p.CPUs == 0 {
-		limit.Period, limit.Burst = 0, 0
-	}
+	limit := t.common.WithCPUs(p.CPUs)
 	kind, notes, err := runner.Check(limit, t.with, t.stdio.Self, "version")
 	if err != nil {
 		return startError(err)
@@ -744,8 +735,14 @@ func (t *tuner) prepareServer(ctx context.Context, limit runner.Limit) (err erro
 		}
 	}
 	if p.URL == "" && r.targets == "" {
-		if p.URL, err = t.findURL(ctx, spec, limit); err != nil {
-			return err
+		t.progress.note("starting it to see where it listens; --url says it")
+		look := spec
+		look.Limit = limit
+		switch p.URL, err = service.FindURL(ctx, look); {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			return withHint(err, "--url http://localhost:8080/ says what to load; --batch is for a program that runs to its end")
 		}
 		t.progress.note("it listens on " + p.URL)
 	}
@@ -860,45 +857,6 @@ func (t *tuner) builtin() error {
 	return nil
 }
 
-// findURL starts the server to see where it listens.
-func (t *tuner) findURL(ctx context.Context, spec service.Spec, limit runner.Limit) (string, error) {
-	t.progress.note("starting it to see where it listens; --url says it")
-	spec.Limit, spec.Ready = limit, service.Ready{}
-	server, err := service.Start(ctx, spec)
-	if err != nil {
-		return "", err
-	}
-	defer server.Stop()
-	client := http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	var ports []int
-	for end := time.Now().Add(spec.Timeout); time.Now().Before(end); {
-		if err := server.Check(); err != nil {
-			return "", err
-		}
-		if ports, err = procs.Ports("", server.PID()); err != nil {
-			return "", withHint(fmt.Errorf("where it listens can't be seen: %w", err), "--url http://localhost:8080/ says what to load")
-		}
-		for _, port := range ports {
-			url := fmt.Sprintf("http://localhost:%d/", port)
-			if res, err := client.Get(url); err == nil {
-				res.Body.Close()
-				return url, nil
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return "", ctx.Err()
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-	why := "it listens on no port"
-	if len(ports) > 0 {
-		why = fmt.Sprintf("it listens on %v, where nothing answers plain HTTP", ports)
-	}
-	failure := &service.Error{Why: fmt.Sprintf("%s: %s within %v", t.study.Plan.Name, why, spec.Timeout), Output: server.Output()}
-	return "", withHint(failure, "--url http://localhost:8080/ says what to load; --batch is for a program that runs to its end")
-}
-
 // foresee says what the program has by itself, as far as its file and our environment tell.
 func (t *tuner) foresee(limit float64, kind runner.Kind) (f tune.Foresight) {
 	p := procs.Process{Env: map[string]string{}}
@@ -909,18 +867,14 @@ func (t *tuner) foresee(limit float64, kind runner.Kind) (f tune.Foresight) {
 	}
 	p.Program, p.ProgramErr = procs.ReadProgram(t.file)
 	policy, _ := unthrottle.ParsePolicy(func(name string) string { return p.Env[name] })
-	cpus := t.study.Environment.CPUs
-	s := choice.Under(limit, cpus, policy)
+	s := choice.Under(limit, t.study.Environment.CPUs, policy)
 	own := s.Predict(p)
-	f = tune.Foresight{Procs: own.Procs, Why: own.Why, GoDefault: s.GoDefault(p).Procs}
-	if f.GoDefault == 0 { // a script, say: then what it starts is likely to be of now
-		f.GoDefault = min(cpus, max(2, int(math.Ceil(limit))))
-		if limit == 0 {
-			f.GoDefault = cpus
-		}
+	f = tune.Foresight{
+		Procs: own.Procs, Why: own.Why, GoDefault: s.GoDefault(p).Procs,
+		Pinned: own.Source == choice.FromEnvironment, // which runs do not inherit
 	}
-	if n := unthrottle.UserProcs(p.Env["GOMAXPROCS"]); n > 0 {
-		f.Procs, f.Why, f.Pinned = n, "GOMAXPROCS="+p.Env["GOMAXPROCS"]+" in the environment", true
+	if f.GoDefault == 0 { // a script, say: then what it starts is likely to be of now
+		f.GoDefault = s.Of(choice.Go126).Procs
 	}
 	if limit > 0 && (kind == runner.Emulated || kind == runner.None) {
 		if f.Pinned = true; f.Procs == 0 {

@@ -36,6 +36,16 @@ type Value struct {
 	How   string // how the variables were found: "decoded" from code, by "symbol", or by a "scan" of the data
 }
 
+// Read reads the GOMAXPROCS of a process of this system once. Who wants it again and again keeps a Process.
+func Read(pid int) (Value, error) {
+	p, err := Open("", pid)
+	if err != nil {
+		return Value{}, err
+	}
+	defer p.Close()
+	return p.GOMAXPROCS()
+}
+
 // A Sched is what else of the scheduler can be read. The numbers are read while the program runs, so they may be some
 // nanoseconds apart.
 type Sched struct {

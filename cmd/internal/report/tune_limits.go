@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/sample"
 	"github.com/unthrottle/unthrottle/cmd/internal/search"
@@ -13,7 +14,10 @@ import (
 // addLimits fills in what was found of each of several limits, and which of them is enough.
 func (d *Tune) addLimits(s *tune.Study) {
 	d.LimitCPUs = 0
-	d.Loads = []TuneLoad{{Rate: s.Plan.Rate, Arrivals: arrivals(s.Plan), SLO: s.Plan.SLO, Main: true, Tail: "p99", Window: limitWindow(s), Noise: map[string]float64{}}}
+	d.Loads = []TuneLoad{{Rate: s.Plan.Rate, Arrivals: arrivals(s.Plan), SLO: s.Plan.SLO, Main: true, Tail: "p99", Window: s.LimitWindow().Seconds(), Noise: map[string]float64{}}}
+	for _, w := range s.Windows {
+		d.Seconds += w.Seconds
+	}
 	finished := true
 	for _, try := range s.Tries() {
 		m, err := s.MaxRate(try)
@@ -24,9 +28,8 @@ func (d *Tune) addLimits(s *tune.Study) {
 		finished = finished && a.Done
 		rates := TuneLimitRates{Procs: try.Procs, Default: try.Default, Rate: a.Sustained.Rate, Text: a.String(), Windows: []LoadWindow{}}
 		for _, w := range s.Windows {
-			d.Seconds += w.Seconds * btof(w.CPUs == try.CPUs && w.Procs == try.Procs)
 			if w.CPUs == try.CPUs && w.Procs == try.Procs && w.Phase == tune.CurvePhase {
-				rates.Windows = append(rates.Windows, limitWindowOf(w))
+				rates.Windows = append(rates.Windows, limitWindow(w, s.LimitWindow()))
 			}
 		}
 		if n := len(d.Limits); n == 0 || d.Limits[n-1].CPUs != try.CPUs {
@@ -81,24 +84,10 @@ func arrivals(p tune.Plan) string {
 	return "poisson"
 }
 
-func limitWindow(s *tune.Study) float64 {
-	if s.Plan.Window > 0 {
-		return s.Plan.Window.Seconds()
-	}
-	return 5
-}
-
-func btof(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-func limitWindowOf(w tune.LimitWindow) LoadWindow {
+func limitWindow(w tune.LimitWindow, lasting time.Duration) LoadWindow {
 	return LoadWindow{
 		Phase: w.Step, Rate: w.Rate, Held: w.Held, Valid: w.Valid, P50: w.Metrics["p50-latency-ns"] / 1e9, P99: w.Metrics["p99-latency-ns"] / 1e9,
-		Failed: int64(math.Round(w.Metrics["errors-%"] / 100 * w.Rate)), Missed: w.Error,
+		Failed: int64(math.Round(w.Metrics["errors-%"] / 100 * w.Rate * lasting.Seconds())), Missed: w.Error,
 	}
 }
 

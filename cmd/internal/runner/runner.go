@@ -67,6 +67,14 @@ func (l Limit) PeriodInForce() time.Duration {
 	return l.Period
 }
 
+// WithCPUs is the limit with another number of CPUs. Without any there is no period and no burst either.
+func (l Limit) WithCPUs(cpus float64) Limit {
+	if l.CPUs = cpus; cpus == 0 {
+		l.Period, l.Burst = 0, 0
+	}
+	return l
+}
+
 // Quota is the CPU time of a period.
 func (l Limit) Quota() time.Duration {
 	return time.Duration(math.Round(l.CPUs * float64(l.PeriodInForce()))).Round(time.Microsecond)

@@ -122,19 +122,25 @@ func (r Ready) line(text []byte) bool { return r.Line != nil && r.Line.Match(tex
 const askFor = 5 * time.Second
 
 func answers(ctx context.Context, url string) bool {
+	code := status(ctx, url)
+	return 0 < code && code < http.StatusInternalServerError
+}
+
+// status is that of an answer; 0: there is none.
+func status(ctx context.Context, url string) int {
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return false
+		return 0
 	}
 	t := &http.Transport{DisableKeepAlives: true}
 	res, err := t.RoundTrip(req)
 	if err != nil {
-		return false
+		return 0
 	}
 	res.Body.Close()
-	return res.StatusCode < http.StatusInternalServerError
+	return res.StatusCode
 }
 
 func connects(ctx context.Context, address string) bool {

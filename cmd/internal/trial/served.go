@@ -130,10 +130,7 @@ type generated struct {
 func (s *Served) Open(ctx context.Context, setting lab.Setting, trace bool) (*Session, error) {
 	x := &Session{generator: s.Generator, procs: setting.Procs, metrics: s.Metrics}
 	spec := s.Service
-	spec.Limit.CPUs = setting.CPUs
-	if setting.CPUs == 0 {
-		spec.Limit.Period, spec.Limit.Burst = 0, 0
-	}
+	spec.Limit = spec.Limit.WithCPUs(setting.CPUs)
 	spec.Limit.CountMemory = true
 	spec.Env = environ(setting, Program{Env: spec.Env})
 	if trace {
@@ -220,10 +217,10 @@ func (x *Session) Load(ctx context.Context, s Shot) (Window, error) {
 			addRuntime(w.Metrics, now.Since(*told), wall)
 		}
 	}
-	if w.Procs = x.live(); w.Procs == 0 { // it was started by a shell, say
-		w.Procs = w.GC.Procs
-	}
-	if w.Procs == 0 && told != nil {
+	// A program that was started by a shell, say, is not the process that we know.
+	if v, err := golive.Read(x.server.PID()); err == nil {
+		w.Procs = v.Procs
+	} else if w.Procs = w.GC.Procs; w.Procs == 0 && told != nil {
 		w.Procs = told.Procs
 	}
 	if w.GC.Collections > 0 {
@@ -262,20 +259,6 @@ func (w *Window) judge(g generated) {
 			w.Late = true
 		}
 	}
-}
-
-// live is the GOMAXPROCS that the server has now; 0: it is no Go program, or it can't be read.
-func (x *Session) live() int {
-	p, err := golive.Open("", x.server.PID())
-	if err != nil {
-		return 0
-	}
-	defer p.Close()
-	v, err := p.GOMAXPROCS()
-	if err != nil {
-		return 0
-	}
-	return v.Procs
 }
 
 // read reads the server's own figures; nil if it tells none. A server that has no such page is not asked again.

@@ -52,11 +52,7 @@ func (r *Runner) Run(ctx context.Context, s lab.Setting) (lab.Run, error) {
 	if err != nil {
 		return lab.Run{}, err
 	}
-	limit := r.Limit
-	limit.CPUs = s.CPUs
-	if limit.CPUs == 0 {
-		limit.Period, limit.Burst = 0, 0
-	}
+	limit := r.Limit.WithCPUs(s.CPUs)
 	limit.CountMemory = true
 	var stdout, stderr tail
 	before, begin := readHost(), time.Now()

@@ -87,7 +87,7 @@ func (s *Study) MaxRate(try LimitTry) (*search.MaxRate, error) {
 	// The user's rate is where the answer matters, so it is the first that is tried. Below some requests a window there is
 	// nothing to be seen.
 	const fewest = 20
-	floor := min(rate, max(rate/50, fewest/s.limitWindow().Seconds()))
+	floor := min(rate, max(rate/50, fewest/s.LimitWindow().Seconds()))
 	m, err := search.NewMaxRate(search.Config{Start: rate, Ceiling: min(8*rate, mostRate), Floor: floor, Seed: s.Plan.Seed, Rounds: -1})
 	if err != nil {
 		return nil, err
@@ -284,7 +284,7 @@ func (x *execution) window(ctx context.Context, session Session, w *LimitWindow)
 		}
 	}
 	seed := x.Plan.Seed + uint64(len(x.Windows)) + 1
-	shot := trial.Shot{Rate: w.Rate, Conns: x.Plan.Conns, Const: x.Plan.Const, Lasting: sending(x.limitWindow(), w.Rate), Seed: seed, SLO: x.Plan.SLO}
+	shot := trial.Shot{Rate: w.Rate, Conns: x.Plan.Conns, Const: x.Plan.Const, Lasting: sending(x.LimitWindow(), w.Rate), Seed: seed, SLO: x.Plan.SLO}
 	got, err := session.Load(ctx, shot)
 	switch {
 	case ctx.Err() != nil:
@@ -299,8 +299,8 @@ func (x *execution) window(ctx context.Context, session Session, w *LimitWindow)
 	return session, nil
 }
 
-// limitWindow is how long a window is.
-func (s *Study) limitWindow() time.Duration { return cmp.Or(s.Plan.Window, shortest) }
+// LimitWindow is how long a window is.
+func (s *Study) LimitWindow() time.Duration { return cmp.Or(s.Plan.Window, shortest) }
 
 // openWarm starts the server and warms it up at half a rate. A server that fails gets a second chance, for the port may not be
 // free yet; then it says why.

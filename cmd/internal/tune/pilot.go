@@ -296,7 +296,7 @@ func (x *execution) loads(p *Pilot, warm time.Duration) {
 		}
 	}
 	switch {
-	case plan.Closed:
+	case plan.closed():
 		add(0, 0)
 	case plan.Rate > 0:
 		add(plan.Rate, plan.Rate/p.Capacity)
@@ -380,7 +380,7 @@ func (x *execution) candidates(p *Pilot) {
 	switch {
 	case len(plan.GOGC) > 0:
 		p.Levers = plan.GOGC
-	case plan.NoGOGC || plan.KnownGOGC || p.GC == nil || p.GC.PerSecond <= manyCycles || p.GC.Live > smallHeap:
+	case plan.NoGOGC || p.GC == nil || p.GC.PerSecond <= manyCycles || p.GC.Live > smallHeap:
 	case x.lab.Memory > 0 && x.lab.Memory < p.GC.Live+2*worthyGoal:
 	default:
 		p.Levers = []int{lever(p.GC.Live)}

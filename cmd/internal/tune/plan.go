@@ -32,18 +32,16 @@ type Plan struct {
 	Program []string `json:"program"`
 	URL     string   `json:"url,omitempty"`
 
-	CPUs      float64   `json:"limit_cpus"`        // 0: no limit
-	Limits    []float64 `json:"limits,omitempty"`  // several: which of them is needed?
-	Procs     []int     `json:"procs,omitempty"`   // candidates of the user's; none: the usual ones
-	All       bool      `json:"all,omitempty"`     // all up to the number of CPUs
-	GOGC      []int     `json:"gogc,omitempty"`    // the user's
-	NoGOGC    bool      `json:"no_gogc,omitempty"` // none
-	KnownGOGC bool      `json:"known_gogc,omitempty"`
+	CPUs   float64   `json:"limit_cpus"`        // 0: no limit
+	Limits []float64 `json:"limits,omitempty"`  // several: which of them is needed?
+	Procs  []int     `json:"procs,omitempty"`   // candidates of the user's; none: the usual ones
+	All    bool      `json:"all,omitempty"`     // all up to the number of CPUs
+	GOGC   []int     `json:"gogc,omitempty"`    // the user's
+	NoGOGC bool      `json:"no_gogc,omitempty"` // none: the user wants so, or has set one for the program
 
-	Rate      float64       `json:"rate,omitempty"`   // requests a second; 0: by Shares
-	Shares    []float64     `json:"shares,omitempty"` // of the capacity
-	Conns     int           `json:"connections,omitempty"`
-	Closed    bool          `json:"closed,omitempty"` // a closed loop of Conns
+	Rate      float64       `json:"rate,omitempty"`        // requests a second; 0: by Shares
+	Shares    []float64     `json:"shares,omitempty"`      // of the capacity
+	Conns     int           `json:"connections,omitempty"` // where there is no rate a closed loop of so many, else the most
 	Const     bool          `json:"const,omitempty"`
 	SLO       string        `json:"slo,omitempty"`
 	WarmUp    time.Duration `json:"warm_up_ns,omitempty"` // 0: the pilot finds out
@@ -181,6 +179,9 @@ func sending(lasting time.Duration, rate float64) time.Duration {
 	}
 	return max(lasting, time.Duration(min(1/rate, most)*float64(time.Second)))
 }
+
+// closed reports whether the load is a closed loop.
+func (p Plan) closed() bool { return p.Conns > 0 && p.Rate == 0 && len(p.Shares) == 0 }
 
 // Unit is what a program's work is counted in.
 func (p Plan) Unit() string {

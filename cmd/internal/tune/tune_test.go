@@ -33,7 +33,7 @@ func TestVerdicts(t *testing.T) {
 		{"nothing else to try", Plan{Procs: []int{8}}, nil, search.Keep, 8, "the only candidate"},
 		{"no setting holds the SLO", Plan{SLO: "p99=1ms"}, func(w *world) { w.slo = 0.001 }, search.Undecided, 8, "no setting holds the SLO"},
 		{"one setting holds the SLO", Plan{SLO: "p99=50ms"}, func(w *world) { w.slo = 0.05 }, search.Change, 2, "held the SLO in"},
-		{"closed loop", Plan{Closed: true, Conns: 32}, nil, search.Change, 2, ""},
+		{"closed loop", Plan{Conns: 32}, nil, search.Change, 2, ""},
 		{"a low rate", Plan{Rate: 0.2, Blocks: 3}, nil, search.Change, 2, "p50 fell"},
 		{"a slow server", Plan{Blocks: 3}, func(w *world) { w.capacity = 0.4 }, search.Change, 2, ""},
 		{"CPU not known", Plan{}, func(w *world) { w.noCPU = true }, search.Change, 2, ""},
@@ -168,7 +168,7 @@ func TestPilot(t *testing.T) {
 		t.Errorf("got %+v", p)
 	}
 
-	w, s = newWorld(), newStudy(Plan{Closed: true, Conns: 16})
+	w, s = newWorld(), newStudy(Plan{Conns: 16})
 	mustDo(t, s, w)
 	if last := w.shots[len(w.shots)-1]; last.Rate != 0 || last.Conns != 16 || s.Pilot.Loads[0].Rate != 0 {
 		t.Errorf("a closed loop sent %+v", last)
@@ -212,7 +212,6 @@ func TestCollector(t *testing.T) {
 		{"no memory", Plan{}, 50, 4 << 20, 64 << 20, nil, false},
 		{"enough memory", Plan{}, 50, 4 << 20, 128 << 20, []int{800}, false},
 		{"not wanted", Plan{NoGOGC: true}, 50, 4 << 20, 0, nil, false},
-		{"known", Plan{KnownGOGC: true}, 50, 4 << 20, 0, nil, false},
 		{"the user's", Plan{GOGC: []int{300, 50}}, 0, 0, 0, []int{300, 50}, false},
 	} {
 		w, s, j := newWorld(), newStudy(c.plan), &journal{}
