@@ -262,7 +262,7 @@ func (b *bench) execute(ctx context.Context, journal *os.File, progress *progres
 		progress.tell(b.study.Plan.Name(p.Setting), p)
 	})
 	progress.done()
-	resume := "unthrottle bench --resume " + quote(journal.Name())
+	resume := "unthrottle bench --resume " + report.ShellWord(journal.Name())
 	if err != nil && len(b.study.Runs) == 0 {
 		os.Remove(journal.Name())
 		return err
@@ -276,7 +276,7 @@ func (b *bench) execute(ctx context.Context, journal *os.File, progress *progres
 		if err != nil {
 			showErr = fmt.Errorf("%w; then %w", err, showErr)
 		}
-		return withHint(showErr, "the runs are kept: unthrottle report "+quote(journal.Name()))
+		return withHint(showErr, "the runs are kept: unthrottle report "+report.ShellWord(journal.Name()))
 	}
 	if !b.o.json {
 		fmt.Fprintf(b.stdio.Err, "\nunthrottle: seed %d; the runs are in %s\n", b.study.Plan.Seed, journal.Name())
@@ -635,14 +635,6 @@ func btoi(b bool) int {
 		return 1
 	}
 	return 0
-}
-
-// quote makes a word that a shell reads as it is.
-func quote(word string) string {
-	if word != "" && !strings.ContainsAny(word, " \t\n'\"\\$`*?[]{}()<>|&;#~!") {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 func workloadRows() (rows [][3]string) {

@@ -590,7 +590,7 @@ func (t *tuner) execute(ctx context.Context, journal *os.File, begin bool) error
 		return docErr
 	}
 	doc.Header.MadeBy = "unthrottle " + buildVersion()
-	resume := "unthrottle tune --resume " + quote(name)
+	resume := "unthrottle tune --resume " + report.ShellWord(name)
 	if err != nil {
 		doc.Resume = resume
 	}
@@ -598,7 +598,7 @@ func (t *tuner) execute(ctx context.Context, journal *os.File, begin bool) error
 		if err != nil {
 			showErr = fmt.Errorf("%w; then %w", err, showErr)
 		}
-		return withHint(showErr, "the runs are kept: unthrottle report "+quote(name))
+		return withHint(showErr, "the runs are kept: unthrottle report "+report.ShellWord(name))
 	}
 	if !t.o.json {
 		fmt.Fprintf(t.stdio.Err, "\nunthrottle: the runs are in %s\n", name)

@@ -94,7 +94,7 @@ const runsListed = 20
 
 func newBenchPage(b *report.Bench, document []byte) benchPage {
 	p := benchPage{
-		Style: pageStyle(), Title: "unthrottle bench", Warnings: b.Warnings, Command: shellWords(b.Plan.Command),
+		Style: pageStyle(), Title: "unthrottle bench", Warnings: b.Warnings, Command: report.ShellWords(b.Plan.Command),
 		Small: len(b.Groups) > 2, Document: template.JS(document), Facts: [2]htmlFacts{environmentFacts(b), planFacts(b)},
 	}
 	p.Summary = fmt.Sprintf("%s, %s, %s of runs", plural(int64(len(b.Plan.Settings)), "setting"), plural(int64(b.Blocks), "block"), minutes(b.Duration()))
@@ -326,30 +326,6 @@ func (f *htmlFacts) add(name string, texts ...string) {
 	if len(fact.Texts) > 0 {
 		f.Facts = append(f.Facts, fact)
 	}
-}
-
-// shellWords writes a command so that a shell reads the same words again.
-func shellWords(words []string) string {
-	quoted := make([]string, len(words))
-	for i, word := range words {
-		quoted[i] = shellWord(word)
-	}
-	return strings.Join(quoted, " ")
-}
-
-func shellWord(word string) string {
-	plain := func(r rune) bool {
-		return r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("_-+=./,:@%", r))
-	}
-	switch {
-	case word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0:
-		return word
-	case strings.IndexFunc(word, func(r rune) bool { return !unicode.IsPrint(r) }) < 0:
-		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-	}
-	// Control characters, and those that change the direction of writing, can't be seen between plain quotes.
-	quoted := strconv.Quote(word)
-	return "$'" + strings.NewReplacer(`\"`, `"`, `'`, `\'`).Replace(quoted[1:len(quoted)-1]) + "'"
 }
 
 // An htmlChart is the drawing of a group's runs: a row for each setting, a dot for each run. Beside it are the shares of

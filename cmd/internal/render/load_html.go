@@ -65,7 +65,7 @@ const causesListed = 60
 func newLoadPage(d *report.Load, document []byte) loadPage {
 	p := loadPage{
 		Style: pageStyle(), Drawings: drawingsStyle(), Title: "unthrottle load: " + targetName(d), Summary: tight(loadTitle(d)), Verdict: loadVerdict(d),
-		Remarks: append(loadRemarks(d), d.Warnings...), Command: shellWords(d.Command), Document: template.JS(document),
+		Remarks: append(loadRemarks(d), d.Warnings...), Command: report.ShellWords(d.Command), Document: template.JS(document),
 	}
 	if len(d.Targets) > 1 {
 		p.Targets = targetTexts(d.Targets)

@@ -170,7 +170,7 @@ func (t *loadText) tuneAgain(d *tuneDoc) {
 	}
 	seed := "Seed " + strconv.FormatUint(d.Seed, 10)
 	if len(d.Command) > 0 {
-		seed += "; to repeat: " + shellWords(d.Command)
+		seed += "; to repeat: " + report.ShellWords(d.Command)
 	}
 	t.WriteString(t.style.dim(seed) + "\n")
 }

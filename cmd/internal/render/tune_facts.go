@@ -38,7 +38,7 @@ const (
 
 func newTuneDoc(d *report.Tune) *tuneDoc {
 	c := clean(reflect.ValueOf(*d)).Interface().(report.Tune)
-	c.Command = d.Command // shellWords takes care of it
+	c.Command = d.Command // report.ShellWords takes care of it
 	for i, how := range d.Verdict.How {
 		lines := strings.Split(strings.TrimRight(how.Text, "\n"), "\n")
 		for j := range lines {
@@ -788,7 +788,7 @@ func (d *tuneDoc) subject() string {
 		return d.Subject.Name
 	}
 	if len(d.Subject.Command) > 0 {
-		return shellWords(d.Subject.Command)
+		return report.ShellWords(d.Subject.Command)
 	}
 	return d.Subject.URL
 }

@@ -71,7 +71,7 @@ type tunePartPage struct {
 func newTunePage(d *tuneDoc, document []byte) tunePage {
 	p := tunePage{
 		Style: pageStyle(), Drawings: drawingsStyle(), Title: "unthrottle tune", Also: tightAll(d.Verdict.Also), How: d.Verdict.How,
-		Warnings: d.Warnings, Failures: d.failures(runsListed), Command: shellWords(d.Command), Seed: strconv.FormatUint(d.Seed, 10),
+		Warnings: d.Warnings, Failures: d.failures(runsListed), Command: report.ShellWords(d.Command), Seed: strconv.FormatUint(d.Seed, 10),
 		Document: template.JS(document),
 	}
 	p.Verdict = htmlVerdict{Text: tightUnits(d.Verdict.Text), Claim: "undecided", Class: "unsure"}

@@ -421,7 +421,7 @@ func howToSet(s *tune.Study, v TuneVerdict) []TuneHow {
 		unit = append(unit, "Environment="+x.name+"="+x.value)
 	}
 	how := []TuneHow{
-		{"environment", strings.Join(env, " ") + " " + commandLine(s.Plan.Program)},
+		{"environment", strings.Join(env, " ") + " " + ShellWords(s.Plan.Program)},
 		{"Kubernetes", "in the container's spec, or by: kubectl set env deployment/NAME " + strings.Join(env, " ") + "\nenv:\n" + strings.Join(kube, "\n")},
 		{"systemd", "systemctl edit NAME.service\n[Service]\n" + strings.Join(unit, "\n")},
 	}
@@ -448,16 +448,4 @@ func policyCode(limit float64, cpus, procs int) string {
 		return fmt.Sprintf("runtime.GOMAXPROCS(%d)", procs)
 	}
 	return fmt.Sprintf("unthrottle.Set(unthrottle.Options{Policy: unthrottle.Policy{Name: \"tuned\", Min: %d, Max: %d}})", procs, procs)
-}
-
-// commandLine writes a command for a shell to read.
-func commandLine(args []string) string {
-	var words []string
-	for _, a := range args {
-		if a == "" || strings.ContainsAny(a, " \t\n'\"\\$`*?[]{}()<>|&;#~!") {
-			a = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
-		}
-		words = append(words, a)
-	}
-	return strings.Join(words, " ")
 }

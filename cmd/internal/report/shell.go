@@ -1,0 +1,32 @@
+package report
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// ShellWords writes a command so that a shell reads the same words again.
+func ShellWords(words []string) string {
+	quoted := make([]string, len(words))
+	for i, word := range words {
+		quoted[i] = ShellWord(word)
+	}
+	return strings.Join(quoted, " ")
+}
+
+// ShellWord writes a word so that a shell reads it as it is.
+func ShellWord(word string) string {
+	plain := func(r rune) bool {
+		return r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("_-+=./,:@%", r))
+	}
+	switch {
+	case word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0:
+		return word
+	case strings.IndexFunc(word, func(r rune) bool { return !unicode.IsPrint(r) }) < 0:
+		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	}
+	// Control characters, and those that change the direction of writing, can't be seen between plain quotes.
+	quoted := strconv.Quote(word)
+	return "$'" + strings.NewReplacer(`\"`, `"`, `'`, `\'`).Replace(quoted[1:len(quoted)-1]) + "'"
+}
