@@ -61,6 +61,10 @@ type Sched struct {
 	// Go 1.25 nothing follows it, and CustomKnown is false.
 	Custom, CustomKnown bool
 
+	// Collections counts the garbage collections that were started since the program's start.
+	Collections      uint32
+	CollectionsKnown bool
+
 	// Latencies counts how long goroutines waited to run since the program's start, as /sched/latencies:seconds does.
 	// Bucket k begins at LatencyBound(k).
 	Latencies [LatencyBuckets]uint64

@@ -340,7 +340,7 @@ func checkSched(t *testing.T, p *Process, version string, f flavour, n int) {
 	}
 	since25 := minor(version) >= 25
 	if s.Procs != n || s.Idle+s.Running+s.Syscall+s.GCStop != n || s.Custom != since25 || s.CustomKnown != since25 ||
-		waits == 0 || waits > 1e6 {
+		s.Collections != 3 || !s.CollectionsKnown || waits == 0 || waits > 1e6 {
 		s.Latencies = [LatencyBuckets]uint64{}
 		t.Errorf("Sched is %+v, %d waits", s, waits)
 	}
@@ -370,6 +370,38 @@ func TestWithoutVector(t *testing.T) {
 	c.Wait()
 	if _, err := p.GOMAXPROCS(); !errors.Is(err, ErrExited) {
 		t.Errorf("after the end: %v", err)
+	}
+}
+
+// Many processes are read with what one of them taught of their file, wherever each was loaded.
+func TestFiles(t *testing.T) {
+	path := target(t, runtime.Version(), flavours[4]) // position-independent
+	var files Files
+	for n := 1; n <= 4; n++ {
+		c := start(t, []string{fmt.Sprint("PROCS=", n)}, path)
+		p, err := files.Open("", c.Process.Pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		check(t, p, n)
+		if s, err := p.Sched(); err != nil || s.Collections != 3 {
+			t.Errorf("process %d: %d collections, %v", n, s.Collections, err)
+		}
+	}
+	if len(files.known) != 1 {
+		t.Errorf("%d files are known", len(files.known))
+	}
+	sleep := exec.Command("sleep", "100")
+	if err := sleep.Start(); err != nil {
+		t.Skip(err)
+	}
+	defer sleep.Wait()
+	defer sleep.Process.Kill()
+	for range 2 {
+		if _, err := files.Open("", sleep.Process.Pid); !errors.Is(err, ErrNotGo) {
+			t.Errorf("sleep: %v", err)
+		}
 	}
 }
 

@@ -17,9 +17,28 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 )
 
+// Files remembers what was read of programs' files, so that many processes of one program cost little more than one. The
+// zero value remembers nothing yet. It is not for several goroutines at once.
+type Files struct {
+	known map[fileID]*code // nil for a file that is no Go program
+}
+
+// A fileID says which file it was, and that it is still the same.
+type fileID struct {
+	dev, ino uint64
+	size     int64
+	changed  syscall.Timespec
+}
+
+func newFileID(info os.FileInfo) fileID {
+	s := info.Sys().(*syscall.Stat_t)
+	return fileID{dev: uint64(s.Dev), ino: s.Ino, size: s.Size, changed: s.Ctim}
+}
+
 // A Process is a running Go program. It is not for several goroutines at once.
 type Process struct {
 	pid     int
+	files   *Files
 	mem     *os.File // of the program that ran at Open: after an exec it reads nothing
 	noVM    bool     // process_vm_readv is of no use: refused, or the pid is another system's
 	remote  []unix.RemoteIovec
@@ -28,9 +47,12 @@ type Process struct {
 
 // Open finds the Go runtime in the process pid below root ("" is "/"), 0 meaning the calling process. Errors are
 // ErrNotGo, ErrExited, those of missing rights (fs.ErrPermission), and others where the runtime can't be found.
-func Open(root string, pid int) (*Process, error) {
+func Open(root string, pid int) (*Process, error) { return new(Files).Open(root, pid) }
+
+// Open is Open for one of many processes.
+func (files *Files) Open(root string, pid int) (*Process, error) {
 	dir := procs.Dir(root, pid)
-	p := &Process{pid: pid, noVM: strings.Trim(root, "/") != ""}
+	p := &Process{pid: pid, files: files, noVM: strings.Trim(root, "/") != ""}
 	if pid == 0 {
 		p.pid = os.Getpid()
 	}
@@ -135,20 +157,40 @@ func openMapped(dir string, m mapping) (*os.File, error) {
 
 // attach finds the runtime of one file in memory.
 func (p *Process) attach(f *os.File, maps []mapping) error {
-	m, err := readImage(f)
-	if err != nil {
-		return ErrNotGo // what runs and is no ELF file is no Go program
-	}
-	c, err := readCode(m)
+	c, err := p.files.read(f)
 	if err != nil {
 		return err
 	}
-	bias, ok := m.bias(maps, uint64(os.Getpagesize()))
+	bias, ok := c.m.bias(maps, uint64(os.Getpagesize()))
 	if !ok {
 		return errors.New("its program is not among its mappings")
 	}
 	p.runtime, err = newReader(c, p, bias)
 	return err
+}
+
+// read reads a file, or remembers it. It is no Go program when err is ErrNotGo.
+func (files *Files) read(f *os.File) (*code, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	id := newFileID(info)
+	c, ok := files.known[id]
+	if !ok {
+		if m, err := readImage(f); err == nil { // what runs and is no ELF file is no Go program
+			c, _ = readCode(m)
+		}
+		if files.known == nil {
+			files.known = map[fileID]*code{}
+		}
+		files.known[id] = c
+	}
+	if c == nil {
+		return nil, ErrNotGo
+	}
+	c.m.file = &budget{f, maxRead} // the one that it was read from may be closed
+	return c, nil
 }
 
 // explain turns the error of a process that is gone into ErrExited, and that of a kernel thread into ErrNotGo.

@@ -16,6 +16,12 @@ func Open(string, int) (*Process, error) {
 	return nil, fmt.Errorf("reading another process's GOMAXPROCS on %s: %w", runtime.GOOS, errors.ErrUnsupported)
 }
 
+// Files remembers nothing here.
+type Files struct{}
+
+// Open returns an error.
+func (*Files) Open(root string, pid int) (*Process, error) { return Open(root, pid) }
+
 // Close does nothing.
 func (*Process) Close() error { return nil }
 

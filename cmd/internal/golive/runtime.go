@@ -51,11 +51,16 @@ type code struct {
 	funcs  map[string]function
 	syms   map[string]uint64
 	layout layout // zero where the version isn't known
+
+	// What was found out from the file with the help of a live process holds for the next one as well.
+	text    uint64          // runtime.text, 0 before it is known
+	decoded map[string]uses // functions
 }
 
 const (
 	procresize = "runtime.procresize" // always in a program, as the start calls it; runtime.GOMAXPROCS need not be
 	pidleput   = "runtime.pidleput"
+	gcStart    = "runtime.gcStart" // counts work.cycles up
 )
 
 // readCode reads a file. It is no Go program when err is ErrNotGo.
@@ -69,7 +74,7 @@ func readCode(m *image) (*code, error) {
 		return nil, ErrNotGo
 	}
 	if c.hasTab {
-		c.funcs = c.tab.find(procresize, pidleput)
+		c.funcs = c.tab.find(procresize, pidleput, gcStart)
 	}
 	if m.word == 8 && !strings.Contains(m.version, "staticlockranking") { // an experiment that makes each lock larger
 		c.layout = layouts[minor(m.version)]
@@ -83,6 +88,7 @@ type variables struct {
 	gomaxprocs uint64   // 0 when allp alone says the number
 	allp       []uint64 // places that may be it
 	sched      uint64   // 0 when it isn't known
+	cycles     uint64   // work.cycles; 0 when it isn't known
 }
 
 // locate finds the variables: in the code, else by their symbols, else by a search of the data.
@@ -99,6 +105,9 @@ func (c *code) locate(live io.ReaderAt, bias uint64) (variables, error) {
 // usesOf decodes a function from the file.
 func (c *code) usesOf(name string, text uint64) (uses, bool) {
 	const maxFunction = 64 << 10
+	if u, ok := c.decoded[name]; ok {
+		return u, true
+	}
 	f, ok := c.funcs[name]
 	if !ok || f.end-f.start > maxFunction || !c.m.inCode(text+f.start) {
 		return uses{}, false
@@ -107,7 +116,14 @@ func (c *code) usesOf(name string, text uint64) (uses, bool) {
 	if _, err := c.m.ReadAt(buf, int64(text+f.start)); err != nil {
 		return uses{}, false
 	}
-	return decode(c.m.machine, buf, text+f.start)
+	u, ok := decode(c.m.machine, buf, text+f.start)
+	if ok {
+		if c.decoded == nil {
+			c.decoded = map[string]uses{}
+		}
+		c.decoded[name] = u
+	}
+	return u, ok
 }
 
 func (c *code) byCode(live io.ReaderAt, bias uint64) (variables, bool) {
@@ -115,11 +131,13 @@ func (c *code) byCode(live io.ReaderAt, bias uint64) (variables, bool) {
 	if c.m.machine != elf.EM_X86_64 && c.m.machine != elf.EM_AARCH64 || len(c.funcs) == 0 {
 		return v, false
 	}
-	text, ok := c.tab.text(live, bias)
-	if !ok {
+	if c.text == 0 {
+		c.text, _ = c.tab.text(live, bias)
+	}
+	if c.text == 0 {
 		return v, false
 	}
-	u, ok := c.usesOf(procresize, text)
+	u, ok := c.usesOf(procresize, c.text)
 	// The first load and a store name the same variable. Without optimisation the store is in a function of its own.
 	if !ok || !c.m.inData(u.load) || len(u.stores) > 0 && !slices.Contains(u.stores, u.load) {
 		return v, false
@@ -130,10 +148,13 @@ func (c *code) byCode(live io.ReaderAt, bias uint64) (variables, bool) {
 			v.allp = append(v.allp, addr+bias)
 		}
 	}
-	if put, ok := c.usesOf(pidleput, text); ok && c.m.inData(put.add) && c.layout.npidle > 0 {
+	if put, ok := c.usesOf(pidleput, c.text); ok && c.m.inData(put.add) && c.layout.npidle > 0 {
 		v.sched = put.add - c.layout.npidle + bias
 	} else if c.layout.npidle > 0 {
 		v.sched = c.symbol("runtime.sched", bias)
+	}
+	if start, ok := c.usesOf(gcStart, c.text); ok && c.m.inData(start.add) && c.layout.npidle > 0 {
+		v.cycles = start.add + bias
 	}
 	return v, true
 }
@@ -356,7 +377,7 @@ func (r *reader) schedSize() int { return int(r.layout.timeToRun-r.schedFrom()) 
 
 const pHead = 8 // bytes of a P: u32 id · u32 status
 
-// plan lays out the next sample: gomaxprocs · allp · its array · the head of each P · schedt.
+// plan lays out the next sample: gomaxprocs · allp · its array · the head of each P · schedt · work.cycles.
 func (r *reader) plan() {
 	word := r.m.word
 	r.spans = append(r.spans[:0], span{r.v.gomaxprocs, 4}, span{r.v.allp[0], 3 * word}, span{r.array, len(r.procs) * word})
@@ -370,6 +391,10 @@ func (r *reader) plan() {
 	if r.v.sched != 0 {
 		r.spans = append(r.spans, span{r.v.sched + r.schedFrom(), r.schedSize()})
 		size += r.schedSize()
+		if r.v.cycles != 0 {
+			r.spans = append(r.spans, span{r.v.cycles, 4})
+			size += 4
+		}
 	}
 	r.buf = slices.Grow(r.buf[:0], size)[:size]
 }
@@ -377,8 +402,8 @@ func (r *reader) plan() {
 // read takes a sample by plan, and checks that it is one.
 func (r *reader) read(sched bool) error {
 	buf, spans, word, n := r.buf, r.spans, r.m.word, len(r.procs)
-	if !sched && r.v.sched != 0 {
-		buf, spans = buf[:len(buf)-r.schedSize()], spans[:len(spans)-1]
+	if !sched {
+		buf, spans = buf[:len(buf)-len(r.schedPart())], spans[:3+n]
 	}
 	if err := r.mem.readSpans(buf, spans); err != nil {
 		if errors.Is(err, ErrExited) {
@@ -408,7 +433,7 @@ func (r *reader) heads() []byte {
 	return r.buf[4+3*r.m.word+len(r.procs)*r.m.word:]
 }
 
-// schedPart returns the part of the sample with schedt.
+// schedPart returns the part of the sample with schedt and what follows it.
 func (r *reader) schedPart() []byte {
 	return r.heads()[len(r.procs)*pHead:]
 }
@@ -455,6 +480,9 @@ func (r *reader) schedule() (Sched, error) {
 	counts := part[r.layout.timeToRun-r.schedFrom():]
 	for k := range s.Latencies {
 		s.Latencies[k] = order.Uint64(counts[k*8:])
+	}
+	if r.v.cycles != 0 {
+		s.Collections, s.CollectionsKnown = order.Uint32(part[r.schedSize():]), true
 	}
 	s.Underflow, s.Overflow = order.Uint64(counts[LatencyBuckets*8:]), order.Uint64(counts[LatencyBuckets*8+8:])
 	return s, nil
