@@ -133,6 +133,8 @@ func openReport(data []byte, name string) (func(io.Writer, render.Style) error, 
 		switch d := doc.(type) {
 		case *report.Explain:
 			return render.ExplainText(w, d, s)
+		case *report.Ps:
+			return render.PsText(w, d, s)
 		case *report.Run:
 			return render.RunText(w, d, s)
 		}

@@ -20,19 +20,7 @@ import (
 // Files remembers what was read of programs' files, so that many processes of one program cost little more than one. The
 // zero value remembers nothing yet. It is not for several goroutines at once.
 type Files struct {
-	known map[fileID]*code // nil for a file that is no Go program
-}
-
-// A fileID says which file it was, and that it is still the same.
-type fileID struct {
-	dev, ino uint64
-	size     int64
-	changed  syscall.Timespec
-}
-
-func newFileID(info os.FileInfo) fileID {
-	s := info.Sys().(*syscall.Stat_t)
-	return fileID{dev: uint64(s.Dev), ino: s.Ino, size: s.Size, changed: s.Ctim}
+	known map[procs.FileID]*code // nil for a file that is no Go program
 }
 
 // A Process is a running Go program. It is not for several goroutines at once.
@@ -171,18 +159,17 @@ func (p *Process) attach(f *os.File, maps []mapping) error {
 
 // read reads a file, or remembers it. It is no Go program when err is ErrNotGo.
 func (files *Files) read(f *os.File) (*code, error) {
-	info, err := f.Stat()
+	id, err := procs.NewFileID(f)
 	if err != nil {
 		return nil, err
 	}
-	id := newFileID(info)
 	c, ok := files.known[id]
 	if !ok {
 		if m, err := readImage(f); err == nil { // what runs and is no ELF file is no Go program
 			c, _ = readCode(m)
 		}
 		if files.known == nil {
-			files.known = map[fileID]*code{}
+			files.known = map[procs.FileID]*code{}
 		}
 		files.known[id] = c
 	}
@@ -230,8 +217,14 @@ func (p *Process) GOMAXPROCS() (Value, error) {
 }
 
 // Sched reads the scheduler's state. The error is ErrNoSched where that isn't known for the program's Go version.
-func (p *Process) Sched() (Sched, error) {
-	s, err := p.runtime.schedule()
+func (p *Process) Sched() (Sched, error) { return p.sched(p.runtime.sample) }
+
+// TrySched is Sched without patience: where the state can't be read at once, because it is being changed, there is an
+// error. It is for samples that come again soon.
+func (p *Process) TrySched() (Sched, error) { return p.sched(p.runtime.try) }
+
+func (p *Process) sched(sample func(sched bool) error) (Sched, error) {
+	s, err := p.runtime.schedule(sample)
 	if err != nil {
 		return Sched{}, p.failed(err)
 	}

@@ -30,3 +30,6 @@ func (*Process) GOMAXPROCS() (Value, error) { return Value{}, errors.ErrUnsuppor
 
 // Sched returns an error.
 func (*Process) Sched() (Sched, error) { return Sched{}, errors.ErrUnsupported }
+
+// TrySched returns an error.
+func (*Process) TrySched() (Sched, error) { return Sched{}, errors.ErrUnsupported }

@@ -448,12 +448,12 @@ func (r *reader) schedAgrees() bool {
 	return (first == 0 || slices.Contains(r.procs, first)) && idle <= uint32(len(r.procs)) && spinning <= uint32(len(r.procs))
 }
 
-// schedule takes a sample of the scheduler.
-func (r *reader) schedule() (Sched, error) {
+// schedule takes a sample of the scheduler, by r.sample or r.try.
+func (r *reader) schedule(sample func(sched bool) error) (Sched, error) {
 	if r.v.sched == 0 || r.layout.npidle == 0 {
 		return Sched{}, ErrNoSched
 	}
-	if err := r.sample(true); err != nil {
+	if err := sample(true); err != nil {
 		return Sched{}, err
 	}
 	order := r.m.order

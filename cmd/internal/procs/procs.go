@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -30,7 +31,10 @@ type Process struct {
 
 // Read reads the process pid, 0 meaning the calling process, from the files below root. An error means that there is no
 // such process; what can't be read of an existing one is noted in the Process.
-func Read(root string, pid int) (Process, error) {
+func Read(root string, pid int) (Process, error) { return new(Programs).Read(root, pid) }
+
+// Read is Read for one of many processes.
+func (programs *Programs) Read(root string, pid int) (Process, error) {
 	dir := Dir(root, pid)
 	p := Process{PID: pid}
 	stat, err := os.ReadFile(dir + "/stat")
@@ -55,7 +59,7 @@ func Read(root string, pid int) (Process, error) {
 	} else {
 		p.EnvErr = err
 	}
-	p.Program, p.ProgramErr = ReadProgram(dir + "/exe")
+	p.Program, p.ProgramErr = programs.read(dir + "/exe")
 	return p, nil
 }
 
@@ -67,6 +71,27 @@ func Self() Process {
 		p.Program = newProgram(info)
 	}
 	return p
+}
+
+// List returns the processes below root by number. Some of them may be gone when they are looked at.
+func List(root string) ([]int, error) {
+	d, err := os.Open(strings.TrimSuffix(root, "/") + "/proc")
+	if err != nil {
+		return nil, fmt.Errorf("listing the processes: %w", err)
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(-1)
+	if err != nil {
+		return nil, fmt.Errorf("listing the processes: %w", err)
+	}
+	var pids []int
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil && pid > 0 {
+			pids = append(pids, pid)
+		}
+	}
+	slices.Sort(pids)
+	return pids, nil
 }
 
 // Dir returns the directory of a process below root; pid 0 is the calling process.

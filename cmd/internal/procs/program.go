@@ -53,18 +53,38 @@ const (
 )
 
 // ReadProgram reads a Go program's file.
-func ReadProgram(path string) (*Program, error) {
+func ReadProgram(path string) (*Program, error) { return new(Programs).read(path) }
+
+// Programs remembers files, so that many processes of one program cost little more than one. The zero value remembers
+// nothing yet. It is not for several goroutines at once.
+type Programs struct {
+	known map[FileID]*Program // nil for a file that is no Go program
+}
+
+func (programs *Programs) read(path string) (*Program, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	info, err := buildinfo.Read(f)
+	id, err := NewFileID(f)
 	if err != nil {
+		return nil, err
+	}
+	p, ok := programs.known[id]
+	if !ok {
+		if info, err := buildinfo.Read(f); err == nil {
+			p = newProgram(info)
+			p.findLibraries(f, info)
+		}
+		if programs.known == nil {
+			programs.known = map[FileID]*Program{}
+		}
+		programs.known[id] = p
+	}
+	if p == nil {
 		return nil, ErrNotGo // it was opened, so the file holds no build information
 	}
-	p := newProgram(info)
-	p.findLibraries(f, info)
 	return p, nil
 }
 
@@ -81,13 +101,18 @@ func newProgram(info *debug.BuildInfo) *Program {
 
 // findLibraries looks in the table of function names for what sets GOMAXPROCS.
 func (p *Program) findLibraries(f io.ReaderAt, info *debug.BuildInfo) {
-	for _, dep := range info.Deps {
+	listed := len(info.Deps) == 0 // other build systems than the go command leave the list out
+	for _, dep := range append([]*debug.Module{&info.Main}, info.Deps...) {
+		listed = listed || dep.Path == automaxprocs || strings.HasPrefix(dep.Path, unthrottle)
 		switch dep.Path {
 		case automaxprocs:
 			p.Automaxprocs = Required
 		case unthrottle:
 			p.Unthrottle = Required
 		}
+	}
+	if !listed {
+		return // to look through the names of a large program takes longer than all the rest
 	}
 	names := []string{
 		automaxprocs + "/maxprocs.Set\x00", automaxprocs + ".init.0\x00",

@@ -10,7 +10,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/tune"
 )
 
-// Read reads a saved document: an *Explain, *Run, *Bench, *Load or *Tune. The journal of a lab becomes the document that it
+// Read reads a saved document: an *Explain, *Ps, *Run, *Bench, *Load or *Tune. The journal of a lab becomes the document that it
 // would have ended in.
 func Read(data []byte) (any, error) {
 	var head struct {
@@ -28,6 +28,8 @@ func Read(data []byte) (any, error) {
 	switch {
 	case head.Verb == "explain":
 		return decode[Explain](data)
+	case head.Verb == "ps":
+		return decode[Ps](data)
 	case head.Verb == "run":
 		return decode[Run](data)
 	case head.Verb == "load":

@@ -27,6 +27,13 @@ func WriteJSON(w io.Writer, document any) error {
 	return e.Encode(document)
 }
 
+// WriteJSONLine writes a document on one line, for a stream of them.
+func WriteJSONLine(w io.Writer, document any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(document)
+}
+
 // errorTexts is the texts of errors, an empty list rather than none.
 func errorTexts(errs []error) []string {
 	texts := []string{}

@@ -1,0 +1,19 @@
+//go:build !linux
+
+package host
+
+import (
+	"os"
+	"time"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+)
+
+// cpuTime is the CPU time that a process has used, from the files below a root.
+func cpuTime(root string, pid int) (time.Duration, bool) {
+	stat, err := os.ReadFile(procs.Dir(root, pid) + "/stat")
+	if err != nil {
+		return 0, false
+	}
+	return statTime(string(stat))
+}

@@ -1,0 +1,284 @@
+// Package host answers: which Go programs run on this system, what limits them, and how do they fare? In goes the root of
+// the system's files and how long to look; out come facts about each process: how it was built and started, its limit,
+// its GOMAXPROCS as it is, and what it did while it was looked at: the CPU time it got, how many of its Ps wanted CPU, how
+// often and how long its group was throttled.
+//
+// The processes need no preparation and do not notice. What this user may not read is left out, and said to be. The
+// package judges nothing.
+package host
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/unthrottle/unthrottle"
+	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/choice"
+	"github.com/unthrottle/unthrottle/cmd/internal/golive"
+	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+)
+
+// A Process is a running Go program.
+type Process struct {
+	procs.Process // its Program is nil for a Go library in a program of another language
+
+	System     choice.System     // its limit, as it is and as it can see it
+	Prediction choice.Prediction // its GOMAXPROCS, by how it was built and started
+
+	Live    int   // its GOMAXPROCS, from its memory; 0: it can't be read
+	LiveErr error // why
+
+	// Custom means that GOMAXPROCS was set by its environment or a call, so that it no longer follows the limit. It is
+	// known since Go 1.25; before that, nothing follows.
+	Custom, CustomKnown bool
+
+	Usage Usage
+}
+
+// Procs is the GOMAXPROCS that the process has, as far as is known, 0 when it isn't.
+func (p *Process) Procs() int {
+	if p.Live > 0 {
+		return p.Live
+	}
+	return p.Prediction.Procs
+}
+
+// GoVersion is the version of Go that the program was built by, "" when it can't be told.
+func (p *Process) GoVersion() string {
+	if p.Program == nil {
+		return ""
+	}
+	return p.Program.GoVersion
+}
+
+// FromCall is the source of a GOMAXPROCS that the program set itself.
+const FromCall choice.Source = "call"
+
+// Source is where its GOMAXPROCS comes from. What was found in its memory counts for more than what was to be expected.
+func (p *Process) Source() choice.Source {
+	expected := p.Prediction.Source
+	byRuntime := expected == choice.FromLimit || expected == choice.FromCPUs
+	switch {
+	case p.Live == 0:
+		return expected
+	case p.CustomKnown && p.Custom && byRuntime, p.Prediction.Procs != p.Live && !(p.CustomKnown && !p.Custom):
+		return FromCall
+	}
+	return expected
+}
+
+// Usage is what a process did while it was looked at. The zero value: it wasn't.
+type Usage struct {
+	Wall time.Duration
+	CPU  time.Duration
+
+	// Of the group whose quota is in force. ThrottledTime is summed over CPUs.
+	Counted            bool // the kernel counts them
+	Periods, Throttled int64
+	ThrottledTime      time.Duration
+	Local              time.Duration // of the own group, by any level above it as well; from cpu.stat.local
+	LocalKnown         bool
+
+	// Stall is how long the process's group had to wait for CPU: Some of its threads, or all of them. From cpu.pressure.
+	StallSome, StallFull time.Duration
+	StallKnown           bool
+
+	// From samples of its scheduler.
+	Samples     int
+	Running     float64 // Ps that run something, on average; their threads may be waiting for a CPU
+	Spinning    float64 // threads that look for work, on average
+	Frozen      float64 // share of the time in which something was running and got no CPU at all
+	FrozenKnown bool    // false: the samples were too far apart to tell
+
+	Delay      time.Duration // how long its threads were ready to run and did not, all together, in DelayWall
+	DelayWall  time.Duration // 0: not known
+	DelayCPU   time.Duration // CPU time in DelayWall
+	Collected  float64       // garbage collections a second
+	Switched   float64       // goroutines that came to run, a second
+	GCKnown    bool
+	AnonMemory int64 // bytes of memory that belong to no file, which hold its heap; 0: not known
+}
+
+// A System is the host as a whole while it was looked at.
+type System struct {
+	CPUs  int
+	Wall  time.Duration
+	Busy  float64 // CPUs that did something, on average
+	Steal float64 // CPUs that the machine's own host took away
+	Known bool
+}
+
+// A Result is what was found.
+type Result struct {
+	System    System
+	Processes []Process
+	Looked    int // processes that were looked at, whatever they are
+	Refused   int // those that this user may not look into: some may be Go programs
+}
+
+// Options say what to look at.
+type Options struct {
+	Root  string        // below which /proc and /sys are; "" is "/"
+	PIDs  []int         // only these; none: all but the calling process
+	For   time.Duration // 0: no samples
+	Every time.Duration // between samples; 0: 10 ms. With many processes they are farther apart
+
+	// Only says by name and command line which programs are wanted; nil means all.
+	Only func(name string, command []string) bool
+}
+
+// A Survey looks at a host again and again, and remembers the files that it read.
+type Survey struct {
+	programs procs.Programs
+	files    golive.Files
+}
+
+// Read looks at the processes. An error means that there is nothing to tell at all; what can't be read of one process is
+// in its facts. A process that ends meanwhile is left out.
+func (s *Survey) Read(ctx context.Context, o Options) (Result, error) {
+	if o.Every <= 0 {
+		o.Every = 10 * time.Millisecond
+	}
+	var r Result
+	pids := o.PIDs
+	if len(pids) == 0 {
+		var err error
+		if pids, err = procs.List(o.Root); err != nil {
+			return r, err
+		}
+	}
+	var watched []*watch
+	defer func() {
+		for _, w := range watched {
+			w.live.Close()
+		}
+	}()
+	for _, pid := range pids {
+		if ctx.Err() != nil {
+			return r, ctx.Err()
+		}
+		if len(o.PIDs) == 0 && pid == os.Getpid() && isHere(o.Root) {
+			continue
+		}
+		p, live, err := s.open(o, pid)
+		switch {
+		case errors.Is(err, golive.ErrExited):
+			continue
+		case errors.Is(err, fs.ErrPermission):
+			r.Refused++
+		case err == nil:
+			watched = append(watched, &watch{p: p, live: live, root: o.Root})
+		}
+		r.Looked++
+	}
+	if o.For > 0 {
+		system := readSystem(o.Root)
+		err := observe(ctx, o, watched)
+		if err != nil {
+			return r, err
+		}
+		r.System = system.until(readSystem(o.Root))
+	}
+	if r.System.CPUs == 0 {
+		r.System.CPUs = runtime.NumCPU()
+	}
+	for _, w := range watched {
+		if !w.gone {
+			r.Processes = append(r.Processes, *w.p)
+		}
+	}
+	return r, nil
+}
+
+// isHere reports whether a root is this system's.
+func isHere(root string) bool { return strings.Trim(root, "/") == "" }
+
+// open looks at one process. The error is golive.ErrNotGo or ErrExited, or that of missing rights where nothing can be
+// seen of the program.
+func (s *Survey) open(o Options, pid int) (*Process, *golive.Process, error) {
+	root := o.Root
+	facts, err := s.programs.Read(root, pid)
+	if err != nil {
+		return nil, nil, golive.ErrExited
+	}
+	if o.Only != nil && !o.Only(facts.Name, facts.Command) {
+		return nil, nil, golive.ErrNotGo
+	}
+	p := &Process{Process: facts}
+	live, err := s.files.Open(root, pid)
+	if p.Program == nil && err != nil {
+		if errors.Is(facts.ProgramErr, fs.ErrPermission) && !errors.Is(err, golive.ErrExited) {
+			return nil, nil, facts.ProgramErr
+		}
+		return nil, nil, err
+	}
+	if err != nil {
+		if errors.Is(err, golive.ErrExited) {
+			return nil, nil, err
+		}
+		p.LiveErr = err
+	} else if v, err := live.GOMAXPROCS(); err != nil {
+		live.Close()
+		if errors.Is(err, golive.ErrExited) {
+			return nil, nil, err
+		}
+		live, p.LiveErr = nil, err
+	} else {
+		p.Live = v.Procs
+		if sched, err := live.Sched(); err == nil {
+			p.Custom, p.CustomKnown = sched.Custom, sched.CustomKnown
+		}
+	}
+	policy, _ := unthrottle.ParsePolicy(func(name string) string { return p.Env[name] })
+	p.System = choice.ReadSystem(root, pid, policy)
+	p.Prediction = p.System.Predict(p.Process)
+	return p, live, nil
+}
+
+func (s System) until(later System) System {
+	wall := later.Wall - s.Wall
+	if !s.Known || !later.Known || wall <= 0 {
+		return System{CPUs: later.CPUs}
+	}
+	later.Busy = max(0, later.Busy-s.Busy) / wall.Seconds()
+	later.Steal = max(0, later.Steal-s.Steal) / wall.Seconds()
+	later.Wall = wall
+	return later
+}
+
+// throttling reads the counters of the groups that a process is in.
+func throttling(root string, p *Process) cgroup.Throttling {
+	return cgroup.ReadThrottling(cgroup.Source{Root: root, PID: p.PID}, p.System.Limits)
+}
+
+// ThrottledShare is the share of the group's periods that were throttled. It is not known where nothing is counted or no
+// period passed.
+func (u Usage) ThrottledShare() (share float64, ok bool) {
+	if !u.Counted || u.Periods <= 0 {
+		return 0, false
+	}
+	return float64(u.Throttled) / float64(u.Periods), true
+}
+
+// FrozenShare is the share of the time in which the limit made the process's group stand still. Where the kernel's
+// cpu.pressure says it, or samples of the process were close enough, it is exact. Else it is the least it can be: the
+// kernel's throttled time is a sum over CPUs, and no more than cpus of them can have been throttled at a time.
+func (u Usage) FrozenShare(cpus int) (share float64, exact bool) {
+	if u.Wall <= 0 || u.Throttled == 0 {
+		return 0, true
+	}
+	switch wall := u.Wall.Seconds(); {
+	case u.StallKnown:
+		share, exact = u.StallFull.Seconds()/wall, true
+	case u.FrozenKnown:
+		share, exact = u.Frozen, true
+	case cpus > 0:
+		share = u.ThrottledTime.Seconds() / wall / float64(cpus)
+	}
+	return min(share, 1), exact
+}

@@ -1,0 +1,232 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/golive"
+)
+
+// A watch is a process that is being looked at.
+type watch struct {
+	p    *Process
+	live *golive.Process // nil: its memory can't be read
+	root string
+	gone bool
+
+	start  time.Time
+	before reading
+	delay  reading // a little later, when it is known whether the process does anything
+
+	// The last sample, and sums over time since the first one.
+	at                time.Time
+	cpu               time.Duration
+	running, spinning int
+	ran, spun, seen   float64 // seconds, of all Ps
+	frozen            time.Duration
+	freezing          bool
+}
+
+// A reading is what counts up in a process.
+type reading struct {
+	at         time.Time
+	cpu        time.Duration
+	throttling cgroup.Throttling
+	pressure   pressure
+	sched      golive.Sched
+	schedKnown bool
+	wait       time.Duration // of all threads
+	waitKnown  bool
+}
+
+const (
+	ownShare = 0.02                  // of a CPU, for samples
+	tooFar   = 25 * time.Millisecond // between samples, to see a freeze
+	active   = 0.01                  // of a CPU: what uses less is not asked for its threads' delays
+)
+
+// observe looks at the processes for a time.
+func observe(ctx context.Context, o Options, watched []*watch) error {
+	for _, w := range watched {
+		w.begin()
+	}
+	start := time.Now()
+	settled := false
+	for {
+		round, used := time.Now(), ownTime()
+		if !settled && round.Sub(start) >= o.For/4 {
+			settled = true
+			for _, w := range watched {
+				w.readDelay()
+			}
+		}
+		for _, w := range watched {
+			w.sample()
+		}
+		if time.Since(start) >= o.For {
+			break
+		}
+		pause := max(o.Every, time.Duration(float64(ownTime()-used)/ownShare)) - time.Since(round)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(min(pause, o.For-time.Since(start))):
+		}
+	}
+	for _, w := range watched {
+		w.end()
+	}
+	return nil
+}
+
+// ownTime is the CPU time that this process has used.
+func ownTime() time.Duration {
+	used, _ := cpuTime("", os.Getpid())
+	return used
+}
+
+func (w *watch) read() reading {
+	r := reading{at: time.Now()}
+	var ok bool
+	if r.cpu, ok = cpuTime(w.root, w.p.PID); !ok {
+		w.gone = true
+		return r
+	}
+	r.throttling = throttling(w.root, w.p)
+	if levels := w.p.System.Limits.Levels; len(levels) > 0 {
+		r.pressure = readPressure(w.root + levels[0].Dir + "/cpu.pressure")
+	}
+	if w.live != nil {
+		var err error
+		r.sched, err = w.live.Sched()
+		r.schedKnown = err == nil
+		w.gone = errors.Is(err, golive.ErrExited)
+	}
+	return r
+}
+
+func (w *watch) begin() {
+	w.before = w.read()
+	w.start = w.before.at
+	w.at, w.cpu = w.before.at, w.before.cpu
+	w.running, w.spinning = w.before.sched.Running, w.before.sched.Spinning
+}
+
+// sample looks at the scheduler. A process that had nothing running and used no CPU since has nothing running now: a P
+// is taken by a thread that runs.
+func (w *watch) sample() {
+	if w.gone || w.live == nil || !w.before.schedKnown {
+		return
+	}
+	now := time.Now()
+	cpu, ok := cpuTime(w.root, w.p.PID)
+	if !ok {
+		w.gone = true
+		return
+	}
+	running, spinning := 0, 0
+	if w.running > 0 || cpu != w.cpu {
+		s, err := w.live.TrySched()
+		if errors.Is(err, golive.ErrExited) {
+			w.gone = true
+		}
+		if err != nil {
+			return // the world was being changed: the next sample covers this time as well
+		}
+		running, spinning = s.Running, s.Spinning
+	}
+	w.add(now, cpu, running, spinning)
+}
+
+// add takes a sample into the sums. A slot between two samples in which Ps ran and no CPU time passed was frozen. A freeze
+// begins and ends somewhere within the slots beside it: half of each belongs to it, on average.
+func (w *watch) add(now time.Time, cpu time.Duration, running, spinning int) {
+	slot := now.Sub(w.at)
+	if slot <= 0 {
+		return
+	}
+	w.ran += float64(w.running+running) / 2 * slot.Seconds()
+	w.spun += float64(w.spinning+spinning) / 2 * slot.Seconds()
+	w.seen += slot.Seconds()
+	still := w.running > 0 && running > 0 && cpu-w.cpu < slot/50
+	if still {
+		w.frozen += slot
+	}
+	if still != w.freezing {
+		w.frozen += slot / 2 // of the slot before, which is about as long, or of this one
+	}
+	w.freezing = still
+	w.at, w.cpu, w.running, w.spinning = now, cpu, running, spinning
+	w.p.Usage.Samples++
+}
+
+// readDelay begins to count how long the threads of a process wait, if it does anything.
+func (w *watch) readDelay() {
+	if w.gone {
+		return
+	}
+	now := time.Now()
+	cpu, ok := cpuTime(w.root, w.p.PID)
+	if ok && (w.running > 0 || float64(cpu-w.before.cpu) >= active*float64(now.Sub(w.start))) {
+		w.delay = reading{at: now, cpu: cpu}
+		w.delay.wait, w.delay.waitKnown = runDelay(w.root, w.p.PID)
+	}
+}
+
+// end makes the sums into facts.
+func (w *watch) end() {
+	if w.gone {
+		return
+	}
+	after := w.read()
+	if w.gone {
+		return
+	}
+	u := &w.p.Usage
+	u.Wall, u.CPU = after.at.Sub(w.before.at), after.cpu-w.before.cpu
+	w.p.System.Limits = w.p.System.Limits.Observed(w.before.throttling, after.throttling)
+	from, to := w.before.throttling, after.throttling
+	if u.Counted = from.Owner.Known && to.Owner.Known; u.Counted {
+		u.Periods = to.Owner.Periods - from.Owner.Periods
+		u.Throttled = to.Owner.Throttled - from.Owner.Throttled
+		u.ThrottledTime = to.Owner.ThrottledTime - from.Owner.ThrottledTime
+	}
+	if u.LocalKnown = from.LocalKnown && to.LocalKnown; u.LocalKnown {
+		u.Local = to.Local - from.Local
+	}
+	if u.StallKnown = w.before.pressure.known && after.pressure.known; u.StallKnown {
+		u.StallSome = after.pressure.some - w.before.pressure.some
+		u.StallFull = after.pressure.full - w.before.pressure.full
+	}
+	if w.seen > 0 {
+		u.Running, u.Spinning = w.ran/w.seen, w.spun/w.seen
+		u.Frozen = w.frozen.Seconds() / w.seen
+		u.FrozenKnown = w.seen/float64(u.Samples) <= tooFar.Seconds()
+	}
+	if w.before.schedKnown && after.schedKnown && after.sched.CollectionsKnown {
+		u.GCKnown = true
+		u.Collected = float64(after.sched.Collections-w.before.sched.Collections) / u.Wall.Seconds()
+		u.Switched = float64(switches(after.sched)-switches(w.before.sched)) / u.Wall.Seconds()
+		u.AnonMemory = anonMemory(w.root, w.p.PID)
+	}
+	if w.delay.waitKnown {
+		if wait, ok := runDelay(w.root, w.p.PID); ok && wait >= w.delay.wait {
+			u.Delay, u.DelayWall, u.DelayCPU = wait-w.delay.wait, time.Since(w.delay.at), after.cpu-w.delay.cpu
+		}
+	}
+	if after.schedKnown { // it may have been changed meanwhile
+		w.p.Live, w.p.Custom, w.p.CustomKnown = after.sched.Procs, after.sched.Custom, after.sched.CustomKnown
+	}
+}
+
+// switches is how many times a goroutine came to run, of which the runtime counts one in eight.
+func switches(s golive.Sched) uint64 {
+	n := s.Underflow + s.Overflow
+	for _, c := range s.Latencies {
+		n += c
+	}
+	return 8 * n
+}

@@ -1,0 +1,23 @@
+package procs
+
+import (
+	"os"
+	"syscall"
+)
+
+// A FileID says which file it was, and that it is still the same.
+type FileID struct {
+	dev, ino uint64
+	size     int64
+	changed  syscall.Timespec
+}
+
+// NewFileID returns the identity of an open file.
+func NewFileID(f *os.File) (FileID, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return FileID{}, err
+	}
+	s := info.Sys().(*syscall.Stat_t)
+	return FileID{dev: uint64(s.Dev), ino: s.Ino, size: s.Size, changed: s.Ctim}, nil
+}

@@ -1,0 +1,164 @@
+package report
+
+import (
+	"strings"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/finding"
+	"github.com/unthrottle/unthrottle/cmd/internal/host"
+	"github.com/unthrottle/unthrottle/cmd/internal/rule"
+)
+
+// Ps is the document of the verb ps.
+type Ps struct {
+	Header
+	Seconds   float64     `json:"seconds"` // how long the processes were looked at; 0: one reading only
+	System    PsSystem    `json:"system"`
+	Looked    int         `json:"looked_at"` // processes of all kinds
+	Refused   int         `json:"refused"`   // those that this user may not look into
+	Processes []PsProcess `json:"processes"`
+}
+
+// PsSystem is the host as a whole.
+type PsSystem struct {
+	CPUs  int      `json:"cpus"`
+	Busy  *float64 `json:"busy_cpus"`   // null: not measured
+	Steal *float64 `json:"stolen_cpus"` // that the machine's own host took away
+}
+
+// PsProcess is a Go program and how it fares.
+type PsProcess struct {
+	PID        int          `json:"pid"`
+	Name       string       `json:"name"`
+	Command    []string     `json:"command"`
+	GoVersion  string       `json:"go_version"` // "": not known, as of a Go library in another program
+	GoLine     string       `json:"go_line"`
+	Module     string       `json:"module"`
+	GOMAXPROCS PsGOMAXPROCS `json:"gomaxprocs"`
+	Limit      Limit        `json:"limit"`
+	CPUs       int          `json:"cpus"` // that the affinity mask allows
+
+	CPU        *float64 `json:"cpu_used"` // CPUs; null: not measured
+	Periods    *int64   `json:"periods"`  // of the group whose quota is in force; null: not counted
+	Throttled  *int64   `json:"throttled_periods"`
+	Share      *float64 `json:"throttled_periods_share"` // null: there were no periods
+	Frozen     *Frozen  `json:"frozen"`                  // null: not known
+	Starvation *Starved `json:"starvation"`              // null: not known
+	Spinning   *float64 `json:"spinning_threads"`
+	Collected  *float64 `json:"collections_per_second"`
+	Switched   *float64 `json:"goroutine_switches_per_second"` // goroutines that came to run
+	Memory     *int64   `json:"anonymous_bytes"`               // memory that belongs to no file, the heap among it
+
+	Verdict  string            `json:"verdict"`
+	Severity *finding.Severity `json:"severity"` // null: nothing was found
+	Findings []finding.Finding `json:"findings"`
+}
+
+// PsGOMAXPROCS is a process's GOMAXPROCS.
+type PsGOMAXPROCS struct {
+	Value     *int   `json:"value"`  // null: it can't be told
+	Proof     string `json:"proof"`  // live or predicted
+	Source    string `json:"source"` // environment, limit, cpus, automaxprocs, unthrottle, call or ""
+	Expected  *int   `json:"expected"`
+	Following *bool  `json:"following"` // false: it was set, so the runtime doesn't follow the limit; null: not known
+	Why       string `json:"why"`       // it is this number, or could not be read from memory
+}
+
+// Frozen is the share of the time in which the limit made the process's group stand still.
+type Frozen struct {
+	Share float64 `json:"share"`
+	Exact bool    `json:"exact"` // false: it is at least that much
+}
+
+// Starved is what the process wanted to run beside what it got.
+type Starved struct {
+	Running float64  `json:"running_ps"` // Ps that run something, on average, or threads ready to run
+	CPU     float64  `json:"cpu_used"`   // at the same time
+	Ratio   *float64 `json:"ratio"`      // null: no CPU was used
+	From    string   `json:"from"`       // ps (the scheduler's own) or threads (the kernel's run queues)
+}
+
+// NewPs makes the document. The header is the caller's to fill in.
+func NewPs(r host.Result) *Ps {
+	doc := &Ps{Seconds: r.System.Wall.Seconds(), Looked: r.Looked, Refused: r.Refused, Processes: []PsProcess{}}
+	doc.System.CPUs = r.System.CPUs
+	if r.System.Known {
+		doc.System.Busy, doc.System.Steal = &r.System.Busy, &r.System.Steal
+	}
+	for i := range r.Processes {
+		doc.Processes = append(doc.Processes, newPsProcess(&r.Processes[i], r.System))
+	}
+	return doc
+}
+
+func newPsProcess(p *host.Process, s host.System) PsProcess {
+	l := p.System.Limits
+	doc := PsProcess{
+		PID: p.PID, Name: p.Name, Command: p.Command, GoVersion: p.GoVersion(), GOMAXPROCS: newPsGOMAXPROCS(p),
+		Limit: newLimit(l, p.System.Inside), CPUs: l.Affinity, Verdict: rule.Fine, Findings: rule.Check(p, s),
+	}
+	if p.Program != nil {
+		doc.GoLine, doc.Module = p.Program.GoLine(), p.Program.Module
+	}
+	if len(doc.Findings) > 0 {
+		doc.Verdict, doc.Severity = doc.Findings[0].Verdict, &doc.Findings[0].Severity
+	} else {
+		doc.Findings = []finding.Finding{}
+	}
+	u := p.Usage
+	if u.Wall <= 0 {
+		return doc
+	}
+	cpu := u.CPU.Seconds() / u.Wall.Seconds()
+	doc.CPU = &cpu
+	if u.Counted {
+		doc.Periods, doc.Throttled, doc.Share = &u.Periods, &u.Throttled, share(u.Throttled, u.Periods)
+		if frozen, exact := u.FrozenShare(l.Affinity); u.Periods > 0 && (exact || frozen > 0) {
+			doc.Frozen = &Frozen{frozen, exact}
+		}
+	}
+	switch {
+	case u.Samples > 0:
+		doc.Spinning = &u.Spinning
+		doc.Starvation = newStarved(u.Running, cpu, "ps")
+	case u.DelayWall > 0:
+		wall := u.DelayWall.Seconds()
+		doc.Starvation = newStarved((u.Delay+u.DelayCPU).Seconds()/wall, u.DelayCPU.Seconds()/wall, "threads")
+	}
+	if u.GCKnown {
+		doc.Collected, doc.Switched, doc.Memory = &u.Collected, &u.Switched, &u.AnonMemory
+	}
+	return doc
+}
+
+func newStarved(running, cpu float64, from string) *Starved {
+	s := &Starved{Running: running, CPU: cpu, From: from}
+	if cpu > 0 {
+		ratio := running / cpu
+		s.Ratio = &ratio
+	}
+	return s
+}
+
+func newPsGOMAXPROCS(p *host.Process) PsGOMAXPROCS {
+	g := PsGOMAXPROCS{Proof: ProofPredicted, Source: string(p.Source()), Why: p.Prediction.Why}
+	if n := p.Procs(); n > 0 {
+		g.Value = &n
+	}
+	if n := p.Prediction.Procs; n > 0 {
+		g.Expected = &n
+	}
+	if p.CustomKnown {
+		following := !p.Custom
+		g.Following = &following
+	}
+	switch {
+	case p.Live > 0:
+		g.Proof = ProofLive
+		if p.Source() == host.FromCall {
+			g.Why = "set by a call in the program"
+		}
+	case p.LiveErr != nil:
+		g.Why = strings.TrimSpace(g.Why + "; predicted, because " + p.LiveErr.Error())
+	}
+	return g
+}

@@ -1,0 +1,216 @@
+package rule
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/unthrottle/unthrottle"
+	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/choice"
+	"github.com/unthrottle/unthrottle/cmd/internal/finding"
+	"github.com/unthrottle/unthrottle/cmd/internal/host"
+	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+)
+
+var update = flag.Bool("update", false, "write testdata/findings.golden")
+
+// A situation is a process, told in few words.
+type situation struct {
+	name   string
+	limit  float64 // 0: none
+	cpus   int
+	goes   string // Go version
+	live   int    // 0: GOMAXPROCS is predicted
+	custom bool
+	env    string // GOMAXPROCS
+	automax,
+	old bool // go line before 1.25
+	hidden bool
+	usage  host.Usage
+	want   string // rule/severity, in order
+}
+
+// used is a usage of so many CPUs in two seconds.
+func used(cpu float64, more func(*host.Usage)) host.Usage {
+	u := host.Usage{
+		Wall: 2 * time.Second, CPU: time.Duration(2e9 * cpu), Counted: true, Periods: 20,
+		Samples: 200, Running: cpu, FrozenKnown: true,
+	}
+	if more != nil {
+		more(&u)
+	}
+	return u
+}
+
+var situations = []situation{
+	{name: "all well", limit: 2, cpus: 8, live: 2, usage: used(0.7, nil)},
+	{name: "no limit, all CPUs busy", cpus: 8, live: 8, usage: used(7.9, nil)},
+	{name: "nothing is known but the limit", limit: 2, cpus: 8, goes: "go1.26.8"},
+	{
+		name: "192 Ps under one CPU", limit: 1, cpus: 192, goes: "go1.24.13", live: 192,
+		usage: used(1, func(u *host.Usage) {
+			u.Running, u.Spinning, u.Throttled, u.Frozen = 56.3, 2.07, 20, 0.98
+		}),
+		want: "too-many-ps/critical throttled/critical limit-not-seen/warning",
+	},
+	{
+		name: "the same, idle", limit: 1, cpus: 192, goes: "go1.24.13", live: 192, usage: used(0.001, nil),
+		want: "too-many-ps/info limit-not-seen/info",
+	},
+	{name: "eight by the environment under one CPU", limit: 1, cpus: 16, live: 8, custom: true, env: "8", usage: used(0.3, nil), want: "too-many-ps/warning"},
+	{
+		name: "old go line, two CPUs of four", limit: 2, cpus: 4, live: 4, old: true, usage: used(0.5, nil),
+		want: "limit-not-seen/warning",
+	},
+	{
+		name: "two Ps at a limit of one", limit: 1, cpus: 4, live: 2,
+		usage: used(0.96, func(u *host.Usage) { u.Running, u.Throttled, u.Frozen = 1.8, 20, 0.46 }),
+		want:  "throttled/critical",
+	},
+	{
+		name: "bursts", limit: 2, cpus: 4, live: 2,
+		usage: used(0.4, func(u *host.Usage) { u.Throttled, u.Frozen = 1, 0.02 }), want: "throttled/info",
+	},
+	{
+		name: "throttled, memory not to be read", limit: 1, cpus: 2, goes: "go1.26.8",
+		usage: used(1, func(u *host.Usage) {
+			u.Samples, u.FrozenKnown, u.Throttled, u.ThrottledTime = 0, false, 20, 2*time.Second
+		}),
+		want: "throttled/critical",
+	},
+	{
+		name: "a limit that can't be seen", cpus: 4, live: 4, hidden: true,
+		usage: used(1, func(u *host.Usage) { u.Counted, u.LocalKnown, u.Local = false, true, time.Second }), want: "throttled/warning",
+	},
+	{
+		name: "a busy host", cpus: 2, live: 2,
+		usage: used(0.8, func(u *host.Usage) {
+			u.Running, u.Delay, u.DelayWall, u.DelayCPU = 1.9, 1650*time.Millisecond, 1500*time.Millisecond, 1200*time.Millisecond
+		}),
+		want: "contended/warning",
+	},
+	{
+		name: "waits for CPUs, but for its own Ps", cpus: 2, live: 4, custom: true, env: "4",
+		usage: used(2, func(u *host.Usage) {
+			u.Running, u.Delay, u.DelayWall, u.DelayCPU = 4, 3*time.Second, 1500*time.Millisecond, 3*time.Second
+		}),
+	},
+	{
+		name: "a tiny heap", limit: 1, cpus: 4, live: 2,
+		usage: used(0.65, func(u *host.Usage) {
+			u.GCKnown, u.Collected, u.Switched, u.AnonMemory = true, 400, 1.5e6, 6<<20
+		}),
+		want: "sweeper-spin/warning",
+	},
+	{
+		name: "a tiny heap on one P", limit: 1, cpus: 4, live: 1, custom: true, env: "1",
+		usage: used(0.2, func(u *host.Usage) { u.GCKnown, u.Collected, u.AnonMemory = true, 390, 5<<20 }),
+	},
+	{
+		name: "a large heap, often collected", limit: 4, cpus: 4, live: 4,
+		usage: used(3, func(u *host.Usage) { u.GCKnown, u.Collected, u.AnonMemory = true, 120, 1<<30 }),
+	},
+	{name: "automaxprocs", limit: 4, cpus: 8, live: 4, custom: true, automax: true, usage: used(1, nil), want: "not-following/info"},
+	{name: "a call, after the limit was lowered", limit: 1, cpus: 8, live: 4, custom: true, usage: used(0.5, nil), want: "not-following/warning"},
+	{name: "one P by a call, busy", limit: 4, cpus: 8, live: 1, custom: true, usage: used(0.98, nil), want: "too-few-ps/warning not-following/warning"},
+	{name: "one P by a call, idle, no limit", cpus: 8, live: 1, custom: true, usage: used(0.01, nil)},
+}
+
+func (s situation) process() *host.Process {
+	if s.goes == "" {
+		s.goes = "go1.26.8"
+	}
+	p := &host.Process{Live: s.live, Custom: s.custom, Usage: s.usage}
+	p.PID, p.Name, p.Env = 42, "api", map[string]string{}
+	p.Program = &procs.Program{GoVersion: s.goes, Defaults: map[string]string{}}
+	p.CustomKnown = s.live > 0 && p.Program.Minor() >= 25
+	if s.env != "" {
+		p.Env["GOMAXPROCS"] = s.env
+	}
+	if s.automax {
+		p.Program.Automaxprocs = procs.Imported
+	}
+	if s.old {
+		p.Program.Defaults["containermaxprocs"] = "0"
+	}
+	p.System = choice.Under(s.limit, s.cpus, unthrottle.Policy{})
+	if s.hidden {
+		p.System.Limits.State = cgroup.Hidden
+	}
+	p.Prediction = p.System.Predict(p.Process)
+	return p
+}
+
+func TestRules(t *testing.T) {
+	var text strings.Builder
+	for _, s := range situations {
+		system := host.System{CPUs: s.cpus, Busy: float64(s.cpus) - 0.1, Steal: 0.2, Known: true}
+		found := Check(s.process(), system)
+		var got []string
+		fmt.Fprintf(&text, "== %s\n", s.name)
+		for _, f := range found {
+			got = append(got, f.Rule+"/"+f.Severity.String())
+			fmt.Fprintf(&text, "%s (%v): %s\n", f.Verdict, f.Severity, f.Summary)
+			for _, e := range f.Evidence {
+				fmt.Fprintf(&text, "    %s\n", e)
+			}
+			fmt.Fprintf(&text, "    fix: %s\n", f.Fix)
+		}
+		if strings.Join(got, " ") != s.want {
+			t.Errorf("%s: %v, want %s", s.name, got, s.want)
+		}
+	}
+	const golden = "testdata/findings.golden"
+	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(golden, []byte(text.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text.String() != string(want) {
+		t.Errorf("the findings are other words than in %s; got:\n%s", golden, &text)
+	}
+}
+
+// Each rule is found by some situation, and has a page that names its verdict.
+func TestPages(t *testing.T) {
+	for _, r := range Rules() {
+		found := false
+		for _, s := range situations {
+			found = found || strings.Contains(s.want, r.Name+"/")
+		}
+		if !found {
+			t.Errorf("no situation is for %s", r.Name)
+		}
+		page, err := os.ReadFile("../../../docs/rules/" + r.Name + ".md")
+		if err != nil {
+			t.Error(err)
+		} else if !strings.Contains(string(page), r.Verdict) {
+			t.Errorf("the page of %s does not have its verdict, %q", r.Name, r.Verdict)
+		}
+	}
+}
+
+func TestSeverity(t *testing.T) {
+	for _, s := range []finding.Severity{finding.Info, finding.Warning, finding.Critical} {
+		text, _ := s.MarshalText()
+		var back finding.Severity
+		if err := back.UnmarshalText(text); err != nil || back != s {
+			t.Errorf("%v became %v, %v", s, back, err)
+		}
+	}
+	var s finding.Severity
+	if err := s.UnmarshalText([]byte("bad")); err == nil {
+		t.Error("no error for a severity that there is none of")
+	}
+}

@@ -1,0 +1,33 @@
+package rule
+
+import (
+	"fmt"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/finding"
+)
+
+// Signs of a sweeper that spins: a heap of a few megabytes is collected a hundred times a second and more. After each
+// collection the sweeper yields in a loop while another one is at work, for about a millisecond of CPU time; with one P
+// there is nobody to wait for. How often goroutines come to run is no sign of it alone: many programs' own do so as often.
+const (
+	spinCollections = 100      // a second
+	spinMemory      = 64 << 20 // bytes
+)
+
+// sweeperSpin finds the tiny-heap trap.
+func sweeperSpin(f *facts) (finding.Finding, bool) {
+	u := f.Usage
+	if !u.GCKnown || f.procs < 2 || !f.busy() || u.Collected < spinCollections || u.AnonMemory == 0 || u.AnonMemory > spinMemory {
+		return finding.Finding{}, false
+	}
+	return finding.Finding{
+		Severity: finding.Warning,
+		Summary:  fmt.Sprintf("a tiny heap is collected %.0f times a second, and with more than one P the sweeper spins after each", u.Collected),
+		Evidence: []string{
+			fmt.Sprintf("goroutines came to run %.0f times for each collection", u.Switched/u.Collected),
+			fmt.Sprintf("all its memory but files is %d MB, so the heap is smaller", u.AnonMemory>>20),
+			fmt.Sprintf("it used %s", CPUs(f.cpu)),
+		},
+		Fix: `import _ "github.com/unthrottle/unthrottle/auto/heapfloor", or set GOGC=400`,
+	}, true
+}
