@@ -16,10 +16,11 @@ import (
 	"github.com/unthrottle/unthrottle"
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/choice"
-	"github.com/unthrottle/unthrottle/cmd/internal/golive"
+	"github.com/unthrottle/unthrottle/cmd/internal/host"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
+	"github.com/unthrottle/unthrottle/cmd/internal/rule"
 )
 
 const explainHelp = `The CPU limit of a process, its GOMAXPROCS, and why.
@@ -159,27 +160,45 @@ func readFacts(ctx context.Context, o explainOptions, pid int) (report.Facts, er
 			f.Warnings = append(f.Warnings, err)
 		}
 	}
-	if pid != 0 && o.root == "" {
-		if v, err := golive.Read(pid); err == nil { // else it is predicted
-			f.Live = v.Procs
-		}
-	}
 	policy, warnings := unthrottle.ParsePolicy(func(name string) string { return f.Process.Env[name] })
 	f.Warnings = append(f.Warnings, warnings...)
 	f.System = choice.ReadSystem(o.root, pid, policy)
 	f.Memory = cgroup.ReadMemory(source)
 	f.Throttling = cgroup.ReadThrottling(source, f.System.Limits)
+	before, start := f.Throttling, time.Now()
+	look := time.Duration(0)
 	if o.watch {
-		before, start := f.Throttling, time.Now()
-		select {
+		look = time.Second
+	}
+	if err := diagnose(ctx, &f, o.root, pid, look); err != nil {
+		return f, err
+	}
+	if o.watch {
+		select { // what is no Go program is not looked at that long
 		case <-ctx.Done():
 			return f, ctx.Err()
-		case <-time.After(time.Second):
+		case <-time.After(look - time.Since(start)):
 		}
 		f.Throttling = cgroup.ReadThrottling(source, f.System.Limits)
 		f.Before, f.Between = &before, time.Since(start)
 	}
 	return f, nil
+}
+
+// diagnose adds what can be seen of a running Go program: its GOMAXPROCS, and what is wrong. What can't be read is predicted.
+func diagnose(ctx context.Context, f *report.Facts, root string, pid int, look time.Duration) error {
+	if pid == 0 {
+		return nil
+	}
+	r, err := new(host.Survey).Read(ctx, host.Options{Root: root, PIDs: []int{pid}, For: look})
+	if err != nil {
+		return err
+	}
+	for i := range r.Processes {
+		f.Live = r.Processes[i].Live
+		f.Findings = rule.Check(&r.Processes[i], r.System)
+	}
+	return nil
 }
 
 // settle is how long a started command gets to become what it will be: a shell that replaces itself by a program, or a

@@ -267,7 +267,8 @@ func (u Usage) ThrottledShare() (share float64, ok bool) {
 
 // FrozenShare is the share of the time in which the limit made the process's group stand still. Where the kernel's
 // cpu.pressure says it, or samples of the process were close enough, it is exact. Else it is the least it can be: the
-// kernel's throttled time is a sum over CPUs, and no more than cpus of them can have been throttled at a time.
+// kernel's throttled time is a sum over CPUs, and no more than cpus of them can have been throttled at a time. Samples see
+// a process that stands still for whatever reason, so they count up to the throttled time only.
 func (u Usage) FrozenShare(cpus int) (share float64, exact bool) {
 	if u.Wall <= 0 || u.Throttled == 0 {
 		return 0, true
@@ -276,7 +277,7 @@ func (u Usage) FrozenShare(cpus int) (share float64, exact bool) {
 	case u.StallKnown:
 		share, exact = u.StallFull.Seconds()/wall, true
 	case u.FrozenKnown:
-		share, exact = u.Frozen, true
+		share, exact = min(u.Frozen, u.ThrottledTime.Seconds()/wall), true
 	case cpus > 0:
 		share = u.ThrottledTime.Seconds() / wall / float64(cpus)
 	}

@@ -141,7 +141,8 @@ func TestFrozenShare(t *testing.T) {
 	}{
 		{"never throttled", Usage{Wall: s, StallKnown: true, StallFull: s, FrozenKnown: true, Frozen: 1}, 0, true},
 		{"by pressure", Usage{Wall: 4 * s, Throttled: 1, StallKnown: true, StallFull: s, FrozenKnown: true, Frozen: 0.5}, 0.25, true},
-		{"by samples", Usage{Wall: 4 * s, Throttled: 1, FrozenKnown: true, Frozen: 0.5, ThrottledTime: s}, 0.5, true},
+		{"by samples", Usage{Wall: 4 * s, Throttled: 1, FrozenKnown: true, Frozen: 0.5, ThrottledTime: 3 * s}, 0.5, true},
+		{"by samples, of a busy system", Usage{Wall: 4 * s, Throttled: 1, FrozenKnown: true, Frozen: 0.5, ThrottledTime: s}, 0.25, true},
 		{"by the counters", Usage{Wall: 2 * s, Throttled: 1, ThrottledTime: 3 * s}, 0.75, false},
 	} {
 		if share, exact := c.u.FrozenShare(2); share != c.share || exact != c.exact {

@@ -21,6 +21,10 @@ func ExplainText(w io.Writer, e *report.Explain, style Style) error {
 	t.line("memory", memory(e.Memory))
 	t.program(e)
 	t.choices(e)
+	if len(e.Findings) > 0 {
+		t.b.WriteString("\n" + style.bold("What is wrong") + "\n")
+		writeFindings(&t.b, e.Findings, style)
+	}
 	for i, w := range e.Warnings {
 		if i == 0 {
 			t.b.WriteByte('\n')

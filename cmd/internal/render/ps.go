@@ -183,17 +183,22 @@ func psLimit(p report.PsProcess) string {
 
 func psFindings(b *strings.Builder, d *report.Ps, style Style) {
 	for _, p := range d.Processes {
-		for i, f := range p.Findings {
-			if i == 0 {
-				fmt.Fprintf(b, "\n%s\n", style.bold(printable(p.Name)+", pid "+strconv.Itoa(p.PID)))
-			}
-			b.WriteString("  " + style.wrap(severe(style, &f.Severity, f.Verdict)+": "+printable(f.Summary), 4) + "\n")
-			for _, e := range f.Evidence {
-				b.WriteString("    " + style.wrap(printable(e), 4) + "\n")
-			}
-			b.WriteString("    fix: " + style.wrap(printable(f.Fix), 9) + "\n")
-			b.WriteString("    " + style.dim("more: docs/rules/"+f.Rule+".md") + "\n")
+		if len(p.Findings) > 0 {
+			fmt.Fprintf(b, "\n%s\n", style.bold(printable(p.Name)+", pid "+strconv.Itoa(p.PID)))
+			writeFindings(b, p.Findings, style)
 		}
+	}
+}
+
+// writeFindings tells findings with their evidence and their fix.
+func writeFindings(b *strings.Builder, findings []finding.Finding, style Style) {
+	for _, f := range findings {
+		b.WriteString("  " + style.wrap(severe(style, &f.Severity, f.Verdict)+": "+printable(f.Summary), 4) + "\n")
+		for _, e := range f.Evidence {
+			b.WriteString("    " + style.wrap(printable(e), 4) + "\n")
+		}
+		b.WriteString("    fix: " + style.wrap(printable(f.Fix), 9) + "\n")
+		b.WriteString("    " + style.dim("more: docs/rules/"+f.Rule+".md") + "\n")
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/unthrottle/unthrottle"
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/choice"
+	"github.com/unthrottle/unthrottle/cmd/internal/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 )
 
@@ -22,7 +23,9 @@ type Explain struct {
 	Go         *Go        `json:"go"` // null: no Go program, or its file can't be read
 	GOMAXPROCS GOMAXPROCS `json:"gomaxprocs"`
 	Choices    []Choice   `json:"choices"`
-	Warnings   []string   `json:"warnings"`
+
+	Findings []finding.Finding `json:"findings"` // of a running Go program
+	Warnings []string          `json:"warnings"`
 }
 
 // Subject is the process that was looked at.
@@ -173,6 +176,7 @@ type Facts struct {
 	Before     *cgroup.Throttling // an earlier reading
 	Between    time.Duration
 	Memory     cgroup.Memory
+	Findings   []finding.Finding
 	Warnings   []error
 }
 
@@ -191,6 +195,7 @@ func NewExplain(f Facts) *Explain {
 		Memory:     newMemory(f),
 		Go:         newGo(f.Process),
 		GOMAXPROCS: newGOMAXPROCS(f, prediction),
+		Findings:   append([]finding.Finding{}, f.Findings...),
 		Warnings:   []string{},
 	}
 	for _, c := range f.System.Rules() {

@@ -43,6 +43,7 @@ type PsProcess struct {
 	Share      *float64 `json:"throttled_periods_share"` // null: there were no periods
 	Frozen     *Frozen  `json:"frozen"`                  // null: not known
 	Starvation *Starved `json:"starvation"`              // null: not known
+	Samples    int      `json:"samples"`                 // of its scheduler
 	Spinning   *float64 `json:"spinning_threads"`
 	Collected  *float64 `json:"collections_per_second"`
 	Switched   *float64 `json:"goroutine_switches_per_second"` // goroutines that came to run
@@ -118,7 +119,7 @@ func newPsProcess(p *host.Process, s host.System) PsProcess {
 	}
 	switch {
 	case u.Samples > 0:
-		doc.Spinning = &u.Spinning
+		doc.Samples, doc.Spinning = u.Samples, &u.Spinning
 		doc.Starvation = newStarved(u.Running, cpu, "ps")
 	case u.DelayWall > 0:
 		wall := u.DelayWall.Seconds()

@@ -38,7 +38,7 @@ type situation struct {
 func used(cpu float64, more func(*host.Usage)) host.Usage {
 	u := host.Usage{
 		Wall: 2 * time.Second, CPU: time.Duration(2e9 * cpu), Counted: true, Periods: 20,
-		Samples: 200, Running: cpu, FrozenKnown: true,
+		Samples: 200, Running: cpu, FrozenKnown: true, ThrottledTime: 4 * time.Second,
 	}
 	if more != nil {
 		more(&u)

@@ -27,7 +27,7 @@ func tooManyPs(f *facts) (finding.Finding, bool) {
 	found.Severity = finding.Warning
 	if wanting, ok := f.wanting(); ok && f.cpu > 0 && wanting >= 1.3*f.cpu {
 		ratio := wanting / f.cpu
-		found.Evidence = append(found.Evidence, fmt.Sprintf("%s ran at a time on average and got %s: they had to wait %s of the time",
+		found.Evidence = append(found.Evidence, fmt.Sprintf("on average %s had work at a time and got %s: they had to wait %s of the time",
 			ps(wanting), CPUs(f.cpu), percent(1-1/ratio)))
 		if ratio >= 4 {
 			found.Severity = finding.Critical
