@@ -362,11 +362,11 @@ func (o *loadOptions) tls() (*tls.Config, error) {
 	if o.cacert != "" {
 		data, err := os.ReadFile(o.cacert)
 		if err != nil {
-			return nil, fmt.Errorf("reading --cacert: %w", err)
+			return nil, withHint(fmt.Errorf("reading --cacert: %w", err), "it wants a file of certificates in PEM form, those of the authority that has signed the server's")
 		}
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM(data) {
-			return nil, fmt.Errorf("%s holds no certificate in PEM form", o.cacert)
+			return nil, withHint(fmt.Errorf("reading --cacert: %s holds no certificate in PEM form", o.cacert), "openssl x509 -in FILE -out FILE.pem changes the form")
 		}
 	}
 	if o.cert != "" || o.key != "" {

@@ -467,6 +467,9 @@ func (t *tuner) parseSearch(p *tune.Plan) (err error) {
 	if p.Margin, err = parsePercent(o.margin); err != nil {
 		return usage("--margin 5%", "--margin: %w", err)
 	}
+	if p.Margin < 0.001 {
+		return usage("--margin 1% takes smaller differences than the usual 5%", "--margin=%s: no number of runs would be enough for that", o.margin)
+	}
 	switch p.Objective = search.Metric(o.objective); p.Objective {
 	case search.Auto, search.P99, search.CPU, search.Throughput, search.Time:
 	default:

@@ -106,7 +106,7 @@ func (g *GoBench) list(ctx context.Context, binary string) error {
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("running the benchmarks once: %w: %s", err, lastLine(out))
+		return fmt.Errorf("running the benchmarks once: %w: %s", err, complaint(out))
 	}
 	results, err := parseBench(out)
 	if err != nil {
@@ -184,7 +184,14 @@ func goCommand(ctx context.Context, toolchain string, args ...string) (string, e
 	return string(out), nil
 }
 
-func lastLine(out []byte) string {
+// complaint takes from the output of a test binary what says why it failed: its last line but those that only say that it did.
+func complaint(out []byte) string {
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	return lines[len(lines)-1]
+	for i := len(lines) - 1; i > 0; i-- {
+		line := strings.TrimSpace(lines[i])
+		if line != "" && line != "FAIL" && !strings.HasPrefix(line, "exit status ") && !strings.HasPrefix(line, "FAIL\t") {
+			return line
+		}
+	}
+	return strings.TrimSpace(lines[0])
 }

@@ -158,3 +158,16 @@ func TestTail(t *testing.T) {
 		t.Errorf("%d bytes are kept", n)
 	}
 }
+
+func TestComplaint(t *testing.T) {
+	for out, want := range map[string]string{
+		"panic: no database\n\ngoroutine 1 [running]:\nmain.go:3\nexit status 2\nFAIL": "main.go:3",
+		"--- FAIL: BenchmarkX\n    x_test.go:9: no file\nFAIL\nFAIL\ta/b\t0.1s\n":      "x_test.go:9: no file",
+		"FAIL\n": "FAIL",
+		"":       "",
+	} {
+		if got := complaint([]byte(out)); got != want {
+			t.Errorf("%q: %q, want %q", out, got, want)
+		}
+	}
+}
