@@ -36,6 +36,7 @@ var order = []string{
 	module + "/cmd/internal/service",
 	module + "/cmd/internal/gctrace",
 	module + "/cmd/internal/gometrics",
+	module + "/cmd/internal/cpuprofile",
 	module + "/cmd/internal/trial",
 	module + "/cmd/internal/load",
 	module + "/cmd/internal/meter",

@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"net/http/pprof"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -101,6 +102,12 @@ func (f *fakeLab) Run(ctx context.Context, s labs.Setting) (labs.Run, error) {
 func TestScripts(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(answer))
 	t.Cleanup(server.Close) // after the scripts, which run in parallel
+	profiled := httptest.NewServer(profiled())
+	t.Cleanup(profiled.Close)
+	profiles, err := filepath.Abs("../internal/cpuprofile/testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
 	nobody := httptest.NewServer(nil)
 	nobody.Close()
 	out, _ := exec.Command("go", "env", "GOCACHE").Output() // without a go command nobody asks
@@ -115,6 +122,8 @@ func TestScripts(t *testing.T) {
 			e.Setenv("GODEBUG", "")
 			e.Setenv("SERVER", server.URL)
 			e.Setenv("NOBODY", nobody.URL)
+			e.Setenv("PPROF", profiled.URL)
+			e.Setenv("PROFILES", profiles)
 			e.Setenv("XDG_CACHE_HOME", filepath.Join(e.WorkDir, "cache"))
 			e.Setenv("GORACE", noSleep)
 			e.Setenv("GOCACHE", goCache) // an empty one would have the standard library built again
@@ -145,6 +154,18 @@ func answer(w http.ResponseWriter, r *http.Request) {
 	default:
 		io.WriteString(w, "hello")
 	}
+}
+
+// profiled is a server that tells of itself what net/http/pprof does.
+func profiled() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/busy", func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "Could not enable CPU profiling: cpu profiling already in use", http.StatusInternalServerError)
+	})
+	mux.HandleFunc("/secret", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusUnauthorized) })
+	return mux
 }
 
 // exits runs a command and compares its exit code, as in: exits 2 unthrottle bogus.

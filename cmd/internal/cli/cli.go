@@ -152,6 +152,7 @@ Verbs:
   bench       what GOMAXPROCS, a limit or a Go version costs a program
   load        send an HTTP server requests at a rate, and tell how long users wait
   hey         the same with hey's flags and report
+  profile     what of a CPU profile grows with GOMAXPROCS
   serve       a server to try all this on, with a live page
   report      show a saved result again, also as HTML, Markdown or CSV
   version     which unthrottle this is
@@ -189,7 +190,7 @@ func newRoot(stdio IO) *cobra.Command {
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.Version = versionText()
 	root.SetVersionTemplate("{{.Version}}")
-	root.AddCommand(newExplain(stdio), newPs(stdio), newRun(stdio), newBench(stdio), newTune(stdio), newLoad(stdio), newHey(stdio), newServe(stdio), newReport(stdio), newWorkload(stdio), newVersion(stdio), newCompletion(stdio))
+	root.AddCommand(newExplain(stdio), newPs(stdio), newRun(stdio), newBench(stdio), newTune(stdio), newLoad(stdio), newHey(stdio), newServe(stdio), newProfile(stdio), newReport(stdio), newWorkload(stdio), newVersion(stdio), newCompletion(stdio))
 	return root
 }
 

@@ -32,6 +32,8 @@ func Read(data []byte) (any, error) {
 		return decode[Ps](data)
 	case head.Verb == "run":
 		return decode[Run](data)
+	case head.Verb == "profile":
+		return decode[Profile](data)
 	case head.Verb == "load":
 		return decode[Load](data)
 	case head.Verb == "tune" && head.Verdict != nil:

@@ -1,0 +1,604 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/cpuprofile"
+	"github.com/unthrottle/unthrottle/cmd/internal/golive"
+	"github.com/unthrottle/unthrottle/cmd/internal/gometrics"
+	"github.com/unthrottle/unthrottle/cmd/internal/meter"
+	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+	"github.com/unthrottle/unthrottle/cmd/internal/render"
+	"github.com/unthrottle/unthrottle/cmd/internal/report"
+	"github.com/unthrottle/unthrottle/cmd/internal/runner"
+)
+
+const profileHelp = `What of a Go program's CPU time grows with GOMAXPROCS, and how its CPU time compares with its limit.
+
+Usage:
+  unthrottle profile [FLAGS] FILE        a CPU profile as runtime/pprof writes it; - is stdin
+  unthrottle profile [FLAGS] URL         takes one from a program with net/http/pprof: host:port is enough
+
+Profile:
+      --seconds N       how long to take it for (10)
+      --save F          keep the profile as file F
+      --base FILE       the profile to hold it against, for a unit of work
+      --units N --base-units M    how much work was done; otherwise CPU time of the program's own code counts
+Beside it:
+      --limit CPUS      the limit: 0.5, 500m
+      --pid PID         the process: its limit, GOMAXPROCS and throttling; found by itself for a URL on this host
+      --metrics M       its page of metrics, a URL (that of the same host), FILE, or BEFORE,AFTER; none: don't ask
+Results:
+  -o, --output F        also write F: .json, .html or .md; may be repeated
+      --format F        text, json, html or md
+      --json            the document instead of text
+      --color WHEN      auto, always or never
+
+It gives no verdict: a CPU profile does not show when a program was frozen. unthrottle explain --watch PID does.
+
+Example:
+  unthrottle profile localhost:6060 --base before.pb.gz -o profile.html
+`
+
+const profileExample = "unthrottle profile cpu.pb.gz, or unthrottle profile http://localhost:6060/debug/pprof/profile"
+
+type profileOptions struct {
+	seconds          int
+	save, base       string
+	units, baseUnits float64
+	limit            string
+	pid              int
+	metrics          string
+	outputs          []string
+	format           string
+	json             bool
+}
+
+// A profiler runs the verb.
+type profiler struct {
+	stdio IO
+	o     profileOptions
+	style render.Style
+
+	source string   // file or URL, as it is shown
+	url    *url.URL // nil: a file
+	limit  float64
+	files  []*profileFile
+	saved  *output
+	facts  report.ProfileFacts
+}
+
+// profileFile is a result that is to be written.
+type profileFile struct {
+	out   *output
+	write func(io.Writer, *report.Profile, render.Style) error
+}
+
+// profileFormats are what a profile's document can be written as.
+func profileFormats() map[string]func(io.Writer, *report.Profile, render.Style) error {
+	return map[string]func(io.Writer, *report.Profile, render.Style) error{
+		"text": render.ProfileText,
+		"json": func(w io.Writer, d *report.Profile, _ render.Style) error { return report.WriteJSON(w, d) },
+		"html": func(w io.Writer, d *report.Profile, _ render.Style) error { return render.ProfileHTML(w, d) },
+		"md": func(w io.Writer, d *report.Profile, _ render.Style) error {
+			var b strings.Builder
+			if err := render.ProfileText(&b, d, render.Style{}); err != nil {
+				return err
+			}
+			return render.Wrapped(w, "md", b.String())
+		},
+	}
+}
+
+func newProfile(stdio IO) *cobra.Command {
+	p := &profiler{stdio: stdio}
+	o := &p.o
+	cmd := &cobra.Command{Use: "profile", Long: profileHelp}
+	flags := cmd.Flags()
+	flags.IntVar(&o.seconds, "seconds", 10, "")
+	flags.StringVar(&o.save, "save", "", "")
+	flags.StringVar(&o.base, "base", "", "")
+	flags.Float64Var(&o.units, "units", 0, "")
+	flags.Float64Var(&o.baseUnits, "base-units", 0, "")
+	flags.StringVar(&o.limit, "limit", "", "")
+	flags.IntVar(&o.pid, "pid", 0, "")
+	flags.StringVar(&o.metrics, "metrics", "", "")
+	flags.StringArrayVarP(&o.outputs, "output", "o", nil, "")
+	flags.StringVar(&o.format, "format", "text", "")
+	flags.BoolVar(&o.json, "json", false, "")
+	color := colorFlag(cmd, stdio)
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		if p.style, err = color(false); err != nil {
+			return err
+		}
+		if len(args) != 1 {
+			return usage(profileExample, "profile wants one file or URL, got %d", len(args))
+		}
+		if err := p.parse(args[0], flags.Changed); err != nil {
+			return err
+		}
+		return p.run(cmd.Context())
+	}
+	return cmd
+}
+
+// parse checks the command line.
+func (p *profiler) parse(source string, changed func(string) bool) (err error) {
+	o := &p.o
+	p.source = source
+	if p.url, err = profileURL(source, o.seconds, changed("seconds")); err != nil {
+		return err
+	}
+	switch {
+	case p.url != nil:
+		p.source = p.url.Redacted()
+	case changed("seconds"):
+		return usage("leave it out", "--seconds is for a URL: a file was taken already")
+	case o.save != "":
+		return usage("leave it out", "--save is for a URL: this is a file already")
+	}
+	if o.seconds < 1 || o.seconds > 3600 {
+		return usage("--seconds 10", "--seconds=%d is not within 1 and 3600", o.seconds)
+	}
+	if changed("limit") {
+		if p.limit, err = runner.ParseCPUs(o.limit); err != nil {
+			return usage("--limit 0.5, or --limit 500m", "--limit: %w", err)
+		}
+	}
+	if changed("pid") && o.pid <= 0 {
+		return usage("pgrep NAME finds a process's pid", "--pid=%d is not a pid", o.pid)
+	}
+	switch {
+	case changed("units") != changed("base-units"):
+		return usage("give both", "--units and --base-units go together")
+	case changed("units") && o.base == "":
+		return usage("add --base FILE", "--units is for holding a profile against a base, and there is none")
+	case changed("units") && !(o.units > 0 && o.baseUnits > 0 && o.units < 1e15 && o.baseUnits < 1e15):
+		return usage("--units 68014 --base-units 36374", "--units=%g and --base-units=%g are no amounts of work", o.units, o.baseUnits)
+	}
+	if o.json {
+		if changed("format") && o.format != "json" {
+			return usage("leave out one of them", "--json and --format=%s exclude each other", o.format)
+		}
+		o.format = "json"
+	}
+	if profileFormats()[o.format] == nil {
+		return usage("write --format=text, json, html or md", "--format=%s is none of its values", o.format)
+	}
+	return nil
+}
+
+// pprofPath is where net/http/pprof answers.
+const pprofPath = "/debug/pprof/profile"
+
+// profileURL makes a URL of what names one: nil for a file. host:port without a path, and a path that ends where pprof's
+// pages begin, get the rest.
+func profileURL(source string, seconds int, given bool) (*url.URL, error) {
+	text := source
+	if !strings.Contains(source, "://") {
+		if _, err := os.Stat(source); err == nil || source == "-" {
+			return nil, nil
+		}
+		address, _, _ := strings.Cut(source, "/")
+		_, port, err := net.SplitHostPort(address)
+		if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {
+			return nil, nil
+		}
+		text = "http://" + source
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, usage(profileExample, "%q is no URL: %w", source, errors.Unwrap(err))
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, usage(profileExample, "%q does not begin with http:// or https:// and a host", source)
+	}
+	switch strings.TrimSuffix(u.Path, "/") {
+	case "":
+		u.Path = pprofPath
+	case path.Dir(pprofPath):
+		u.Path = pprofPath
+	}
+	query := u.Query()
+	if given || query.Get("seconds") == "" {
+		query.Set("seconds", strconv.Itoa(seconds))
+		u.RawQuery = query.Encode()
+	}
+	return u, nil
+}
+
+func (p *profiler) run(ctx context.Context) error {
+	if err := p.readBase(); err != nil {
+		return err
+	}
+	if err := p.open(); err != nil {
+		return p.finish(err)
+	}
+	p.findProcess()
+	data, err := p.take(ctx)
+	if err != nil {
+		return p.finish(err)
+	}
+	if p.saved != nil {
+		if _, err := p.saved.w.Write(data); err != nil {
+			return p.finish(fmt.Errorf("saving the profile: %w", err))
+		}
+	}
+	f := &p.facts
+	if f.Profile, err = cpuprofile.Read(bytes.NewReader(data)); err != nil {
+		return p.finish(profileHinted(fmt.Errorf("%s: %w", p.source, err)))
+	}
+	f.Source, f.Saved, f.LimitGiven = p.source, p.o.save, p.limit
+	f.Units, f.BaseUnits, f.BaseSource = p.o.units, p.o.baseUnits, p.o.base
+	doc := report.NewProfile(*f)
+	doc.Header = newHeader("profile")
+	doc.Command = append([]string{"unthrottle"}, p.stdio.Args...)
+	for _, file := range p.files {
+		if err == nil {
+			err = file.write(file.out.w, doc, p.style)
+		}
+	}
+	return p.finish(err)
+}
+
+// readBase reads the base before anything is measured.
+func (p *profiler) readBase() error {
+	if p.o.base == "" {
+		return nil
+	}
+	data, err := readFileMost(p.o.base, p.stdio.In)
+	if err != nil {
+		return withHint(fmt.Errorf("reading the base: %w", err), "--base wants a file that --save has written, or curl")
+	}
+	if p.facts.Base, err = cpuprofile.Read(bytes.NewReader(data)); err != nil {
+		return profileHinted(fmt.Errorf("reading the base: %s: %w", p.o.base, err))
+	}
+	return nil
+}
+
+// profileMost is more than a profile has; cpuprofile says so of one that is as large.
+const profileMost = 65 << 20
+
+// readFileMost reads a file, or stdin for "-", but no more of it than a profile has.
+func readFileMost(name string, stdin io.Reader) ([]byte, error) {
+	if name == "-" {
+		return io.ReadAll(io.LimitReader(stdin, profileMost))
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, profileMost))
+}
+
+// profileHinted adds to what is no CPU profile what can be done with it.
+func profileHinted(err error) error {
+	const take = "curl -o cpu.pb.gz 'http://HOST:PORT/debug/pprof/profile?seconds=10' takes a CPU profile, and so does go test -cpuprofile"
+	var kind *cpuprofile.KindError
+	if !errors.As(err, &kind) {
+		return withHint(err, take)
+	}
+	switch kind.Kind {
+	case cpuprofile.Trace:
+		return withHint(err, "unthrottle trace reads it")
+	case cpuprofile.JSON:
+		return withHint(err, "unthrottle report shows a document of unthrottle again")
+	case cpuprofile.Text:
+		return withHint(err, "without debug=1 in its URL a profile is in the form that is needed")
+	case cpuprofile.Program:
+		return withHint(err, "unthrottle explain -- PROGRAM explains a program", take)
+	}
+	return withHint(err, take)
+}
+
+// open opens all files before anything is measured.
+func (p *profiler) open() error {
+	all := profileFormats()
+	for _, name := range p.o.outputs {
+		format := strings.TrimPrefix(strings.ToLower(filepath.Ext(name)), ".")
+		if all[format] == nil || format == "text" {
+			if p.o.format == "text" || len(p.o.outputs) > 1 {
+				return usage("end its name in .json, .html or .md", "-o %s: its name does not tell its format", name)
+			}
+			format, p.o.format = p.o.format, "" // as --json -o FILE means it
+		}
+		out, err := newOutput(name, p.stdio.Out)
+		if err != nil {
+			return err
+		}
+		p.files = append(p.files, &profileFile{out, all[format]})
+	}
+	if p.o.save != "" {
+		var err error
+		if p.saved, err = newOutput(p.o.save, nil); err != nil {
+			return err
+		}
+	}
+	if p.o.format != "" {
+		p.files = append(p.files, &profileFile{&output{w: p.stdio.Out}, all[p.o.format]})
+	}
+	return nil
+}
+
+// finish closes all files. A profile that could be taken is saved, whatever came then.
+func (p *profiler) finish(err error) error {
+	for _, f := range p.files {
+		err = f.out.finish(err)
+	}
+	if p.saved != nil {
+		kept := err
+		if p.facts.Profile != nil {
+			kept = nil
+		}
+		if saveErr := p.saved.finish(kept); err == nil {
+			err = saveErr
+		}
+	}
+	return err
+}
+
+// findProcess looks for the process that the profile is of.
+func (p *profiler) findProcess() {
+	f := &p.facts
+	pid := p.o.pid
+	if pid == 0 && p.url != nil && isLocal(p.url.Hostname()) {
+		port, err := strconv.Atoi(p.url.Port())
+		if err != nil {
+			port = map[string]int{"http": 80, "https": 443}[p.url.Scheme]
+		}
+		pid, _ = procs.Listener("", port) // there may be a proxy, or it is another user's
+	}
+	if pid == 0 {
+		return
+	}
+	process, err := procs.Read("", pid)
+	if err != nil {
+		f.Warnings = append(f.Warnings, fmt.Errorf("the process: %w: its limit is not known", err))
+		return
+	}
+	limits := cgroup.Read(cgroup.Source{PID: pid})
+	f.PID, f.Name, f.Limits = pid, process.Name, &limits
+	if v, err := golive.Read(pid); err == nil {
+		f.Live = v.Procs
+	}
+}
+
+// take reads the profile, and for a URL all that is read beside it.
+func (p *profiler) take(ctx context.Context) ([]byte, error) {
+	if p.url == nil {
+		data, err := readFileMost(p.source, p.stdio.In)
+		if err != nil {
+			return nil, withHint(fmt.Errorf("reading the profile: %w", err), profileExample)
+		}
+		p.readMetricsFiles()
+		return data, nil
+	}
+	first, began := p.readMetrics(ctx), time.Now()
+	var m *meter.Meter
+	if p.facts.PID != 0 {
+		m = meter.Start("", p.facts.PID, time.Second)
+	}
+	progress := newProgress(p.stdio, p.o.format == "json")
+	progress.note(fmt.Sprintf("taking a CPU profile of %s for %s s", p.url.Host, p.url.Query().Get("seconds")))
+	data, err := p.fetch(ctx)
+	progress.done()
+	if m != nil {
+		p.facts.Readings = m.Stop()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if p.o.metrics != "" && !strings.Contains(p.o.metrics, "://") {
+		p.readMetricsFiles()
+		return data, nil
+	}
+	p.demand(first, p.readMetrics(ctx), time.Since(began))
+	return data, nil
+}
+
+// fetch takes the profile from the URL.
+func (p *profiler) fetch(ctx context.Context) ([]byte, error) {
+	fail := func(err error, hints ...string) ([]byte, error) {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, withHint(fmt.Errorf("taking a profile from %s: %w", p.url.Redacted(), err), hints...)
+	}
+	seconds, err := strconv.Atoi(p.url.Query().Get("seconds"))
+	if err != nil || seconds < 1 || seconds > 3600 {
+		return nil, usage("--seconds 10", "seconds=%s in the URL is not within 1 and 3600", p.url.Query().Get("seconds"))
+	}
+	timed, cancel := context.WithTimeout(ctx, time.Duration(seconds)*time.Second+patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(timed, http.MethodGet, p.url.String(), nil)
+	if err != nil {
+		return fail(err)
+	}
+	res, err := (&http.Client{}).Do(req)
+	if err != nil {
+		var u *url.Error
+		if errors.As(err, &u) {
+			err = u.Err
+		}
+		return fail(err, "does the program run, and is this where its net/http/pprof listens?")
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(res.Body, 512))
+		err := fmt.Errorf("it answered %s%s", res.Status, afterColon(string(text)))
+		switch {
+		case res.StatusCode == http.StatusNotFound:
+			return fail(err, `the program has to import _ "net/http/pprof", and to serve http.DefaultServeMux there`)
+		case strings.Contains(string(text), "already"):
+			return fail(err, "somebody else is taking a CPU profile of it: there can be one at a time")
+		case strings.Contains(string(text), "WriteTimeout"):
+			return fail(err, "--seconds has to be less than the server's WriteTimeout")
+		case res.StatusCode == http.StatusUnauthorized || res.StatusCode == http.StatusForbidden:
+			return fail(err, "take it with curl, which can authenticate itself, and give the file")
+		}
+		return fail(err)
+	}
+	data, err := io.ReadAll(io.LimitReader(res.Body, profileMost))
+	if err != nil {
+		return fail(err)
+	}
+	return data, nil
+}
+
+// patience is how long a server may take besides what was asked for: it is throttled, perhaps.
+const patience = 30 * time.Second
+
+// afterColon is the first line of a server's text.
+func afterColon(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	if line == "" || strings.HasPrefix(line, "<") {
+		return ""
+	}
+	return ": " + line
+}
+
+// readMetrics reads the program's page of metrics; nil if there is none with the classes.
+func (p *profiler) readMetrics(ctx context.Context) *gometrics.Classes {
+	from := p.o.metrics
+	switch {
+	case from == "none" || from != "" && !strings.Contains(from, "://"):
+		return nil
+	case from == "":
+		from = (&url.URL{Scheme: p.url.Scheme, Host: p.url.Host, User: p.url.User, Path: "/metrics"}).String()
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	page, err := func() ([]byte, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
+		if err != nil {
+			return nil, err
+		}
+		res, err := (&http.Client{}).Do(req)
+		if err != nil {
+			return nil, err
+		}
+		defer res.Body.Close()
+		if res.StatusCode != http.StatusOK {
+			return nil, fmt.Errorf("%s answered %s", from, res.Status)
+		}
+		return io.ReadAll(io.LimitReader(res.Body, 8<<20))
+	}()
+	if err != nil {
+		if p.o.metrics != "" {
+			p.warn("reading the metrics: %w", err)
+		}
+		return nil
+	}
+	return p.classes(page, from)
+}
+
+// classes reads a page. That one without them was asked for is said.
+func (p *profiler) classes(page []byte, from string) *gometrics.Classes {
+	c, ok := gometrics.ParseClasses(page)
+	if !ok {
+		if p.o.metrics != "" {
+			p.warn("%s has no go_cpu_classes_…: Prometheus' Go client has them with collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsAll)", from)
+		}
+		return nil
+	}
+	if p.facts.MetricsProcs == 0 || c.Procs != 0 {
+		p.facts.MetricsProcs = c.Procs
+	}
+	return &c
+}
+
+func (p *profiler) warn(format string, args ...any) {
+	err := fmt.Errorf(format, args...)
+	if !slices.ContainsFunc(p.facts.Warnings, func(e error) bool { return e.Error() == err.Error() }) {
+		p.facts.Warnings = append(p.facts.Warnings, err)
+	}
+}
+
+// demand works out what the metrics say, from two readings.
+func (p *profiler) demand(first, last *gometrics.Classes, between time.Duration) {
+	if first == nil || last == nil {
+		return
+	}
+	var cpu time.Duration
+	switch readings := p.facts.Readings; {
+	case first.CPU >= 0 && last.CPU > first.CPU:
+		cpu = time.Duration((last.CPU - first.CPU) * float64(time.Second))
+	case len(readings) > 1 && readings[0].CPUKnown:
+		cpu = readings[len(readings)-1].CPU - readings[0].CPU
+	default:
+		p.warn("the metrics don't tell the process's CPU time (process_cpu_seconds_total)")
+		return
+	}
+	d, ok := last.Since(*first, between, cpu)
+	if !ok {
+		p.warn("the metrics did not change while the profile was taken: the runtime brings /cpu/classes up to date when a garbage collection ends; take it for longer")
+		return
+	}
+	switch {
+	case d.Covered > 0 && d.Covered < between/2:
+		p.warn("the metrics cover %v of the %v between their readings, from collection to collection: too little to tell the demand", d.Covered.Round(time.Millisecond), between.Round(time.Millisecond))
+	case d.Got < idleBelow:
+		p.warn("the program used %.3f CPUs: too little to tell the demand", d.Got)
+	default:
+		p.facts.Demand, p.facts.DemandOver = &d, "profile"
+	}
+}
+
+// idleBelow is a number of CPUs below which a program does hardly anything but wake and sleep.
+const idleBelow = 0.05
+
+// readMetricsFiles reads one saved page, or two with a comma between them.
+func (p *profiler) readMetricsFiles() {
+	if p.o.metrics == "" || p.o.metrics == "none" {
+		return
+	}
+	if strings.Contains(p.o.metrics, "://") {
+		p.warn("--metrics %s was not read: it would tell of another time than the file", p.o.metrics)
+		return
+	}
+	var pages []*gometrics.Classes
+	for name := range strings.SplitSeq(p.o.metrics, ",") {
+		data, err := readFileMost(name, p.stdio.In)
+		if err != nil {
+			p.warn("reading the metrics: %w", err)
+			return
+		}
+		c := p.classes(data, name)
+		if c == nil {
+			return
+		}
+		pages = append(pages, c)
+	}
+	c, over := pages[len(pages)-1], "start"
+	if first := pages[0]; first != c {
+		over = "files"
+		if first.CPU < 0 {
+			c.CPU = -1
+		}
+		c.Total, c.Idle, c.CPU = c.Total-first.Total, c.Idle-first.Idle, c.CPU-first.CPU
+	}
+	d, ok := c.Start()
+	if !ok {
+		p.warn("the metrics tell no CPU time (process_cpu_seconds_total), or there was no garbage collection in it, at whose end the runtime brings /cpu/classes up to date")
+		return
+	}
+	p.facts.Demand, p.facts.DemandOver = &d, over
+}

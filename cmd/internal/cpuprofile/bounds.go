@@ -1,0 +1,129 @@
+package cpuprofile
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// limits of what is read. A profile of 192 CPUs over a minute has some 10 MB and at most 1.2 million samples. The parser
+// makes of one byte at most eight of a list, or of a message some hundred: so both are bounded.
+const (
+	bytesMost = 64 << 20
+	partsMost = 2 << 20
+)
+
+var errLarge = fmt.Errorf("reading the profile: it has more than %d MiB, or more than %d parts: no CPU profile has", bytesMost>>20, partsMost)
+
+// readBounded reads a profile and unpacks it.
+func readBounded(r io.Reader) ([]byte, error) {
+	data, err := readMost(r)
+	if err != nil {
+		return nil, err
+	}
+	if bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
+		gz, err := gzip.NewReader(bytes.NewReader(data))
+		if err != nil {
+			return nil, fmt.Errorf("unpacking the profile: %w", err)
+		}
+		if data, err = readMost(gz); err != nil {
+			if errors.Is(err, io.ErrUnexpectedEOF) {
+				return nil, fmt.Errorf("unpacking the profile: it is cut off: %w", err)
+			}
+			return nil, fmt.Errorf("unpacking the profile: %w", err)
+		}
+	}
+	if kind := kindOf(data); kind != "" {
+		return nil, &KindError{kind}
+	}
+	return data, checkParts(data)
+}
+
+func readMost(r io.Reader) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, bytesMost+1))
+	if err == nil && len(data) > bytesMost {
+		err = errLarge
+	}
+	return data, err
+}
+
+// kindOf tells by its beginning what is no profile in its binary form.
+func kindOf(data []byte) string {
+	if len(bytes.TrimSpace(data)) == 0 {
+		return Empty
+	}
+	for _, k := range []struct{ begin, kind string }{
+		{"go 1.", Trace},
+		{"\x7fELF", Program},
+		{"PERFILE2", "a record of Linux perf"},
+		{"heap profile: ", Text},
+		{"goroutine profile: ", Text},
+		{"threadcreate profile: ", Text},
+		{"--- contention:", Text},
+		{"--- mutex:", Text},
+		{"<", HTML},
+		{"{\"", JSON},
+		{"{\n", JSON},
+		{"{\r\n", JSON},
+	} {
+		if bytes.HasPrefix(data, []byte(k.begin)) {
+			return k.kind
+		}
+	}
+	return ""
+}
+
+// checkParts counts the messages of a profile before the parser gives each of them memory. A field begins with a varint
+// of its number and wire type, as https://protobuf.dev/programming-guides/encoding has it.
+func checkParts(data []byte) error {
+	parts := 0
+	var walk func(data []byte, nested bool) error
+	walk = func(data []byte, nested bool) error {
+		for len(data) > 0 {
+			tag, n := binary.Uvarint(data)
+			if n <= 0 {
+				return errMalformed
+			}
+			data = data[n:]
+			if parts++; parts > partsMost {
+				return errLarge
+			}
+			size := 0
+			switch tag & 7 {
+			case 0:
+				if _, size = binary.Uvarint(data); size <= 0 {
+					return errMalformed
+				}
+			case 1:
+				size = 8
+			case 2:
+				length, n := binary.Uvarint(data)
+				if n <= 0 || length > uint64(len(data)-n) {
+					return errMalformed
+				}
+				size = n + int(length)
+				const sample, location = 2, 4
+				if field := tag >> 3; !nested && (field == sample || field == location) {
+					if err := walk(data[n:size], true); err != nil {
+						return err
+					}
+				}
+			case 5:
+				size = 4
+			default:
+				return errMalformed
+			}
+			if size > len(data) {
+				return errMalformed
+			}
+			data = data[size:]
+		}
+		return nil
+	}
+	return walk(data, false)
+}
+
+var errMalformed = errors.New("reading the profile: this is no profile, or it is damaged")
