@@ -76,11 +76,13 @@ func startWorkload(t *testing.T, g *kerneltest.Group, procs int, name string) in
 	})
 	self, err := os.Executable()
 	for deadline := time.Now().Add(time.Minute); err == nil; time.Sleep(time.Millisecond) {
-		exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", cmd.Process.Pid))
+		dir := fmt.Sprintf("/proc/%d", cmd.Process.Pid)
+		exe, err := os.Readlink(dir + "/exe")
+		env, _ := os.ReadFile(dir + "/environ")
 		if err != nil || time.Now().After(deadline) {
 			t.Fatalf("it runs %s, %v", exe, err)
 		}
-		if exe == self { // before that it is the shell that moved into the group
+		if exe == self && len(env) > 0 { // before that it is the shell that moved into the group
 			break
 		}
 	}
@@ -91,14 +93,15 @@ func startWorkload(t *testing.T, g *kerneltest.Group, procs int, name string) in
 func TestKernelPs(t *testing.T) {
 	g := kerneltest.New(t)
 	g.EnableCPU()
-	half, parent := g.Child("half"), g.Child("parent")
-	half.SetQuota(50_000)
-	parent.SetQuota(50_000)
+	own, parent := g.Child("own"), g.Child("parent")
+	own.SetQuota(10_000)
+	parent.SetQuota(10_000)
 	parent.EnableCPU()
-	own := startWorkload(t, half, 2, "fib")
+	// So little that a busy machine can give it.
+	limited := startWorkload(t, own, 2, "fib")
 	above := startWorkload(t, parent.Child("leaf"), 2, "fib")
 	free := startWorkload(t, g.Child("free"), 2, "agent")
-	lines := psOf(t, own, above, free)
+	lines := psOf(t, limited, above, free)
 	byPID := func(pid int) psLine {
 		i := slices.IndexFunc(lines, func(l psLine) bool { return l.PID == pid })
 		if i < 0 {
@@ -106,20 +109,20 @@ func TestKernelPs(t *testing.T) {
 		}
 		return lines[i]
 	}
-	for name, pid := range map[string]int{"own limit": own, "parent's limit": above, "no limit": free} {
+	for name, pid := range map[string]int{"own limit": limited, "parent's limit": above, "no limit": free} {
 		l := byPID(pid)
 		if g := l.GOMAXPROCS; g.Value != 2 || g.Proof != "live" && decodes() || g.Source != "environment" || l.GoVersion != runtime.Version() {
 			t.Errorf("%s: %+v", name, l)
 		}
 	}
-	for name, pid := range map[string]int{"own limit": own, "parent's limit": above} {
+	for name, pid := range map[string]int{"own limit": limited, "parent's limit": above} {
 		l := byPID(pid)
-		if l.Limit.State != "limited" || l.Limit.CPUs != 0.5 || l.Share == nil || *l.Share < 0.5 || l.Frozen == nil || l.Frozen.Share < 0.1 ||
-			l.CPU == nil || *l.CPU > 0.7 || l.Verdict != "throttled" {
+		if l.Limit.State != "limited" || l.Limit.CPUs != 0.1 || l.Share == nil || *l.Share < 0.5 || l.Frozen == nil || l.Frozen.Share < 0.1 ||
+			l.CPU == nil || *l.CPU > 0.5 || l.Verdict != "throttled" {
 			t.Errorf("%s: %+v", name, l)
 		}
 	}
-	if l := byPID(free); l.Limit.State != "none" && l.Limit.CPUs == 0.5 || l.Share != nil && *l.Share > 0 || l.Verdict == "throttled" {
+	if l := byPID(free); l.Limit.State != "none" && l.Limit.CPUs == 0.1 || l.Share != nil && *l.Share > 0 || l.Verdict == "throttled" {
 		t.Errorf("no limit: %+v", l)
 	}
 }
@@ -141,7 +144,7 @@ func TestKernelPsContended(t *testing.T) {
 
 func TestKernelPsFailOn(t *testing.T) {
 	g := kerneltest.New(t)
-	g.SetQuota(50_000)
+	g.SetQuota(10_000)
 	pid := strconv.Itoa(startWorkload(t, g, 64, "fib"))
 	for args, want := range map[string]int{
 		"--fail-on=critical " + pid:                    3,

@@ -15,5 +15,5 @@ func cpuTime(root string, pid int) (time.Duration, bool) {
 	if err != nil {
 		return 0, false
 	}
-	return statTime(string(stat))
+	return procs.ParseCPUTime(string(stat))
 }

@@ -84,9 +84,9 @@ type Usage struct {
 	Local              time.Duration // of the own group, by any level above it as well; from cpu.stat.local
 	LocalKnown         bool
 
-	// Stall is how long the process's group had to wait for CPU: Some of its threads, or all of them. From cpu.pressure.
-	StallSome, StallFull time.Duration
-	StallKnown           bool
+	// Stall is how long all threads of the process's group that wanted to run had to wait. From cpu.pressure.
+	Stall      time.Duration
+	StallKnown bool
 
 	// From samples of its scheduler.
 	Samples     int
@@ -275,7 +275,7 @@ func (u Usage) FrozenShare(cpus int) (share float64, exact bool) {
 	}
 	switch wall := u.Wall.Seconds(); {
 	case u.StallKnown:
-		share, exact = u.StallFull.Seconds()/wall, true
+		share, exact = u.Stall.Seconds()/wall, true
 	case u.FrozenKnown:
 		share, exact = min(u.Frozen, u.ThrottledTime.Seconds()/wall), true
 	case cpus > 0:

@@ -8,76 +8,6 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/choice"
 )
 
-func TestParsePressure(t *testing.T) {
-	for _, c := range []struct {
-		text string
-		want pressure
-	}{
-		{
-			"some avg10=0.00 avg60=0.00 avg300=0.00 total=157656722\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=12\n",
-			pressure{157656722 * time.Microsecond, 12 * time.Microsecond, true},
-		},
-		{"some avg10=0.00 avg60=0.00 avg300=0.00 total=5\n", pressure{some: 5 * time.Microsecond}}, // before Linux 5.13
-		{"full avg10=0.00 total=x\nsome total=-1", pressure{}},
-		{"some total=9223372036854775807\nfull total=1", pressure{full: time.Microsecond}},
-		{"", pressure{}},
-	} {
-		if got := parsePressure(c.text); got != c.want {
-			t.Errorf("%q: %+v, want %+v", c.text, got, c.want)
-		}
-	}
-}
-
-func TestStatTime(t *testing.T) {
-	for _, c := range []struct {
-		text string
-		want time.Duration
-		ok   bool
-	}{
-		{"42 (a) b) (c) S 1 2 3 4 5 6 7 8 9 10 250 50 13 14", 3 * time.Second, true},
-		{"42 (name) Z 1 2 3 4 5 6 7 8 9 10 250 50 13 14", 0, false},
-		{"42 (name) S 1 2 3", 0, false},
-		{"42 (name) S 1 2 3 4 5 6 7 8 9 10 9223372036854775807 50", 0, false},
-		{"", 0, false},
-	} {
-		if got, ok := statTime(c.text); got != c.want || ok != c.ok {
-			t.Errorf("%q: %v, %v", c.text, got, ok)
-		}
-	}
-}
-
-func TestParseSystem(t *testing.T) {
-	text := "cpu  100 10 50 1000 7 3 2 40 0 0\ncpu0 50 5 25 500 3 1 1 20 0 0\ncpu1 50 5 25 500 4 2 1 20 0 0\nintr 1 2\n"
-	got := parseSystem(text)
-	if !got.Known || got.CPUs != 2 || math.Abs(got.Busy-1.65) > 1e-9 || math.Abs(got.Steal-0.4) > 1e-9 {
-		t.Errorf("%+v", got)
-	}
-	if got := parseSystem("cpu 1 2\n"); got.Known {
-		t.Errorf("a short line: %+v", got)
-	}
-}
-
-func FuzzParsers(f *testing.F) {
-	f.Add("some avg10=0.00 total=1\nfull total=2\n")
-	f.Add("42 (a) S 1 2 3 4 5 6 7 8 9 10 250 50 13 14")
-	f.Add("cpu  100 10 50 1000 7 3 2 40 0 0\ncpu0 1\n")
-	f.Add("123 456 7\n")
-	f.Fuzz(func(t *testing.T, text string) {
-		if p := parsePressure(text); p.some < 0 || p.full < 0 {
-			t.Errorf("pressure %+v", p)
-		}
-		if d, ok := statTime(text); d < 0 || !ok && d != 0 {
-			t.Errorf("CPU time %v, %v", d, ok)
-		}
-		if s := parseSystem(text); s.Busy < 0 || s.Steal < 0 || math.IsNaN(s.Busy) {
-			t.Errorf("system %+v", s)
-		}
-		if d, ok := parseSchedstat(text); ok && d < 0 {
-			t.Errorf("delay %v", d)
-		}
-	})
-}
-
 // A freeze is told from samples: slots in which Ps ran and no CPU time passed, and half a slot on either side.
 func TestSamples(t *testing.T) {
 	const slot = 10 * time.Millisecond
@@ -139,8 +69,8 @@ func TestFrozenShare(t *testing.T) {
 		share float64
 		exact bool
 	}{
-		{"never throttled", Usage{Wall: s, StallKnown: true, StallFull: s, FrozenKnown: true, Frozen: 1}, 0, true},
-		{"by pressure", Usage{Wall: 4 * s, Throttled: 1, StallKnown: true, StallFull: s, FrozenKnown: true, Frozen: 0.5}, 0.25, true},
+		{"never throttled", Usage{Wall: s, StallKnown: true, Stall: s, FrozenKnown: true, Frozen: 1}, 0, true},
+		{"by pressure", Usage{Wall: 4 * s, Throttled: 1, StallKnown: true, Stall: s, FrozenKnown: true, Frozen: 0.5}, 0.25, true},
 		{"by samples", Usage{Wall: 4 * s, Throttled: 1, FrozenKnown: true, Frozen: 0.5, ThrottledTime: 3 * s}, 0.5, true},
 		{"by samples, of a busy system", Usage{Wall: 4 * s, Throttled: 1, FrozenKnown: true, Frozen: 0.5, ThrottledTime: s}, 0.25, true},
 		{"by the counters", Usage{Wall: 2 * s, Throttled: 1, ThrottledTime: 3 * s}, 0.75, false},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/golive"
+	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 )
 
 // A watch is a process that is being looked at.
@@ -35,11 +36,11 @@ type reading struct {
 	at         time.Time
 	cpu        time.Duration
 	throttling cgroup.Throttling
-	pressure   pressure
+	pressure   procs.Pressure
 	sched      golive.Sched
 	schedKnown bool
-	wait       time.Duration // of all threads
-	waitKnown  bool
+	threads    procs.Schedstat
+	delayKnown bool
 }
 
 const (
@@ -97,7 +98,7 @@ func (w *watch) read() reading {
 	}
 	r.throttling = throttling(w.root, w.p)
 	if levels := w.p.System.Limits.Levels; len(levels) > 0 {
-		r.pressure = readPressure(w.root + levels[0].Dir + "/cpu.pressure")
+		r.pressure = procs.ReadPressure(w.root + levels[0].Dir + "/cpu.pressure")
 	}
 	if w.live != nil {
 		var err error
@@ -172,7 +173,7 @@ func (w *watch) readDelay() {
 	cpu, ok := cpuTime(w.root, w.p.PID)
 	if ok && (w.running > 0 || float64(cpu-w.before.cpu) >= active*float64(now.Sub(w.start))) {
 		w.delay = reading{at: now, cpu: cpu}
-		w.delay.wait, w.delay.waitKnown = runDelay(w.root, w.p.PID)
+		w.delay.threads, w.delay.delayKnown = procs.ReadSchedstat(procs.Dir(w.root, w.p.PID))
 	}
 }
 
@@ -197,9 +198,8 @@ func (w *watch) end() {
 	if u.LocalKnown = from.LocalKnown && to.LocalKnown; u.LocalKnown {
 		u.Local = to.Local - from.Local
 	}
-	if u.StallKnown = w.before.pressure.known && after.pressure.known; u.StallKnown {
-		u.StallSome = after.pressure.some - w.before.pressure.some
-		u.StallFull = after.pressure.full - w.before.pressure.full
+	if u.StallKnown = w.before.pressure.FullKnown && after.pressure.FullKnown; u.StallKnown {
+		u.Stall = after.pressure.Full - w.before.pressure.Full
 	}
 	if w.seen > 0 {
 		u.Running, u.Spinning = w.ran/w.seen, w.spun/w.seen
@@ -212,9 +212,10 @@ func (w *watch) end() {
 		u.Switched = float64(switches(after.sched)-switches(w.before.sched)) / u.Wall.Seconds()
 		u.AnonMemory = anonMemory(w.root, w.p.PID)
 	}
-	if w.delay.waitKnown {
-		if wait, ok := runDelay(w.root, w.p.PID); ok && wait >= w.delay.wait {
-			u.Delay, u.DelayWall, u.DelayCPU = wait-w.delay.wait, time.Since(w.delay.at), after.cpu-w.delay.cpu
+	if w.delay.delayKnown {
+		now, ok := procs.ReadSchedstat(procs.Dir(w.root, w.p.PID))
+		if wait := now.Waited - w.delay.threads.Waited; ok && wait >= 0 { // it is less where many threads ended
+			u.Delay, u.DelayWall, u.DelayCPU = wait, time.Since(w.delay.at), after.cpu-w.delay.cpu
 		}
 	}
 	if after.schedKnown { // it may have been changed meanwhile

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 )
 
 // A Reading is what the kernel has counted so far.
@@ -122,38 +123,14 @@ func usage(stat string) (time.Duration, bool) {
 	return 0, false
 }
 
-// processCPU adds up what a process's threads have used. The first number of schedstat is nanoseconds on a CPU; threads
-// that have ended are not among them, so that stat, in hundredths of a second, stands in where it says more.
-func processCPU(dir string) (sum time.Duration, ok bool) {
-	files, _ := filepath.Glob(filepath.Join(dir, "task", "*", "schedstat"))
-	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			continue // it has ended
-		}
-		first, _, _ := strings.Cut(string(data), " ")
-		if n, err := strconv.ParseInt(first, 10, 64); err == nil {
-			sum, ok = sum+time.Duration(n), true
-		}
-	}
+// processCPU adds up what a process's threads have used. Threads that have ended are not among them, so that stat, in
+// hundredths of a second, stands in where it says more.
+func processCPU(dir string) (time.Duration, bool) {
+	threads, ok := procs.ReadSchedstat(dir)
 	if data, err := os.ReadFile(filepath.Join(dir, "stat")); err == nil {
-		if ticks, known := cpuTicks(string(data)); known {
-			return max(sum, ticks), true
+		if used, known := procs.ParseCPUTime(string(data)); known {
+			return max(threads.Run, used), true
 		}
 	}
-	return sum, ok
-}
-
-// cpuTicks reads utime and stime of /proc/PID/stat:
-//
-//	1 (name) S ppid pgrp session tty tpgid flags minflt cminflt majflt cmajflt utime stime …
-func cpuTicks(stat string) (time.Duration, bool) {
-	end := strings.LastIndexByte(stat, ')')
-	fields := strings.Fields(stat[end+1:])
-	if end < 0 || len(fields) < 13 {
-		return 0, false
-	}
-	user, err1 := strconv.ParseInt(fields[11], 10, 64)
-	system, err2 := strconv.ParseInt(fields[12], 10, 64)
-	return time.Duration(user+system) * 10 * time.Millisecond, err1 == nil && err2 == nil
+	return threads.Run, ok
 }

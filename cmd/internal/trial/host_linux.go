@@ -4,18 +4,9 @@ import (
 	"os"
 	"strings"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
-
-func readHost() host {
-	data, err := os.ReadFile("/proc/stat")
-	if err != nil {
-		return host{}
-	}
-	return parseHost(string(data), time.Now())
-}
 
 // endWithUs makes a process end with the thread that starts it, and so when we are killed.
 func endWithUs() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

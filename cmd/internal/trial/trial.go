@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/runner"
 )
 
@@ -171,53 +172,30 @@ func (t *tail) Write(p []byte) (int, error) {
 
 func (t *tail) Bytes() []byte { return t.buf }
 
-// host is what all CPUs did so far, in the kernel's ticks of 10 ms.
+// host is what all CPUs did so far.
 type host struct {
-	known       bool
-	busy, steal int64
-	total       int64
-	at          time.Time
+	procs.HostTimes
+	known bool
+	at    time.Time
 }
 
-// parseHost takes the first line of /proc/stat, which is of all CPUs together:
-//
-//	cpu  user nice system idle iowait irq softirq steal guest guest_nice
-func parseHost(text string, now time.Time) host {
-	line, _, _ := strings.Cut(text, "\n")
-	field := strings.Fields(line)
-	if len(field) < 9 || field[0] != "cpu" {
-		return host{}
-	}
-	h := host{known: true, at: now}
-	for i, f := range field[1:9] {
-		n, err := strconv.ParseInt(f, 10, 64)
-		if err != nil {
-			return host{}
-		}
-		h.total += n
-		switch i {
-		case 3, 4: // idle, iowait
-		case 7:
-			h.steal = n
-		default:
-			h.busy += n
-		}
-	}
-	return h
+func readHost() host {
+	times, ok := procs.ReadHostTimes("")
+	return host{times, ok, time.Now()}
 }
 
 // marks says what a host did beside a run, which used so much CPU time itself, that may have disturbed it. Below these it
 // is noise.
 func marks(before, after host, used time.Duration) (marks []string) {
 	const stolen, others, own = 0.03, 0.15, 0.03 // own: seconds that we need ourselves to start it
-	if !before.known || !after.known || after.total <= before.total {
+	if !before.known || !after.known || after.Total <= before.Total {
 		return nil
 	}
-	if share := float64(after.steal-before.steal) / float64(after.total-before.total); share > stolen {
+	if share := float64(after.Steal-before.Steal) / float64(after.Total-before.Total); share > stolen {
 		marks = append(marks, fmt.Sprintf("the hypervisor took %.0f %% of the CPU time", 100*share))
 	}
 	wall := after.at.Sub(before.at).Seconds()
-	if theirs := (float64(after.busy-before.busy)/100 - used.Seconds() - own) / wall; theirs > others {
+	if theirs := ((after.Busy - before.Busy - used).Seconds() - own) / wall; theirs > others {
 		marks = append(marks, fmt.Sprintf("other processes used %.1f CPUs", theirs))
 	}
 	return marks

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 )
 
 func command(args ...string) *Runner {
@@ -69,30 +70,24 @@ func TestCancel(t *testing.T) {
 }
 
 func TestMarks(t *testing.T) {
-	const text = "cpu  100 20 50 1000 30 4 6 40 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n"
-	at := time.Unix(0, 0)
-	before := parseHost(text, at)
-	if !before.known || before.busy != 180 || before.steal != 40 || before.total != 1250 {
-		t.Fatalf("got %+v", before)
-	}
+	const hundredth = 10 * time.Millisecond
+	before := host{procs.HostTimes{Busy: 180 * hundredth, Steal: 40 * hundredth, Total: 1250 * hundredth}, true, time.Unix(0, 0)}
 	after := before
-	after.at = at.Add(time.Second)
-	after.total += 200 // two CPUs
-	after.busy += 63
+	after.at = before.at.Add(time.Second)
+	after.Total += 200 * hundredth // two CPUs
+	after.Busy += 63 * hundredth
 	if got := marks(before, after, 600*time.Millisecond); got != nil {
 		t.Errorf("all was the program's: got %q", got)
 	}
 	if got := strings.Join(marks(before, after, 200*time.Millisecond), "; "); got != "other processes used 0.4 CPUs" {
 		t.Errorf("got %q", got)
 	}
-	after.steal += 20
+	after.Steal += 20 * hundredth
 	if got := strings.Join(marks(before, after, 600*time.Millisecond), "; "); got != "the hypervisor took 10 % of the CPU time" {
 		t.Errorf("got %q", got)
 	}
-	for _, text := range []string{"", "cpu 1 2 3", "intr 1 2 3 4 5 6 7 8 9", "cpu a b c d e f g h i"} {
-		if h := parseHost(text, at); h.known {
-			t.Errorf("%q: got %+v", text, h)
-		}
+	if got := marks(host{}, after, 0); got != nil {
+		t.Errorf("nothing is known before: got %q", got)
 	}
 }
 

@@ -1,0 +1,166 @@
+package procs
+
+import (
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// What the kernel counts up, of a process, a group and the whole system. What makes no sense is not known: these files are
+// emulated in many places.
+
+// tick is the unit of times in /proc: a hundredth of a second on every architecture that Go knows.
+const tick = 10 * time.Millisecond
+
+// ParseCPUTime reads a process's CPU time in the text of /proc/PID/stat. A zombie has none any more.
+//
+//	1 (name) S ppid pgrp session tty tpgid flags minflt cminflt majflt cmajflt utime stime …
+//
+// The name may hold anything; the last bracket ends it.
+func ParseCPUTime(stat string) (time.Duration, bool) {
+	end := strings.LastIndexByte(stat, ')')
+	fields := strings.Fields(stat[end+1:])
+	if end < 0 || len(fields) < 13 || fields[0] == "Z" {
+		return 0, false
+	}
+	user, ok1 := parseTime(fields[11], tick)
+	system, ok2 := parseTime(fields[12], tick)
+	return user + system, ok1 && ok2
+}
+
+// parseTime reads a time that is counted in a unit. No system has run for 100 years.
+func parseTime(text string, unit time.Duration) (time.Duration, bool) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 || n > int64(math.MaxInt64/3/unit) {
+		return 0, false
+	}
+	return time.Duration(n) * unit, true
+}
+
+// A Schedstat is what a thread did, or all threads of a process.
+type Schedstat struct {
+	Run    time.Duration // on a CPU
+	Waited time.Duration // ready to run, and not running
+}
+
+// ParseSchedstat reads the text of schedstat. The numbers are nanoseconds, and how often the thread got a CPU:
+//
+//	868614 109654 2
+func ParseSchedstat(text string) (s Schedstat, ok bool) {
+	fields := strings.Fields(text)
+	if len(fields) < 2 {
+		return s, false
+	}
+	var ok1, ok2 bool
+	s.Run, ok1 = parseTime(fields[0], 1)
+	s.Waited, ok2 = parseTime(fields[1], 1)
+	return s, ok1 && ok2
+}
+
+// ReadSchedstat adds up the threads of the process with this directory. Those that ended are not among them.
+func ReadSchedstat(dir string) (sum Schedstat, ok bool) {
+	threads, err := os.ReadDir(dir + "/task")
+	if err != nil {
+		return sum, false
+	}
+	for _, t := range threads {
+		text, err := os.ReadFile(dir + "/task/" + t.Name() + "/schedstat")
+		if err != nil {
+			continue // it ended, or the kernel keeps no such counts
+		}
+		if s, known := ParseSchedstat(string(text)); known {
+			sum.Run, sum.Waited, ok = sum.Run+s.Run, sum.Waited+s.Waited, true
+		}
+	}
+	return sum, ok
+}
+
+// A Pressure is how long threads have waited for a CPU: some of them, or all.
+type Pressure struct {
+	Some, Full           time.Duration
+	SomeKnown, FullKnown bool // kernels before 5.13 have no full line for CPUs
+}
+
+// ReadPressure reads a file of PSI, such as cpu.pressure of a group.
+func ReadPressure(file string) Pressure {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return Pressure{}
+	}
+	return ParsePressure(string(text))
+}
+
+// ParsePressure reads the totals of such a file, in microseconds. See the kernel's psi.rst.
+//
+//	some avg10=41.79 avg60=20.02 avg300=11.95 total=6848658658
+//	full avg10=0.00 avg60=0.00 avg300=0.00 total=0
+func ParsePressure(text string) (p Pressure) {
+	for line := range strings.Lines(text) {
+		kind, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		_, total, _ := strings.Cut(rest, "total=")
+		d, ok := parseTime(total, time.Microsecond)
+		switch {
+		case !ok:
+		case kind == "some":
+			p.Some, p.SomeKnown = d, true
+		case kind == "full":
+			p.Full, p.FullKnown = d, true
+		}
+	}
+	return p
+}
+
+// HostTimes are what all CPUs of a system did.
+type HostTimes struct {
+	CPUs        int
+	Busy, Steal time.Duration // Steal: a hypervisor ran something else
+	Total       time.Duration // with the time in which there was nothing to do
+}
+
+// ReadHostTimes reads /proc/stat below root.
+func ReadHostTimes(root string) (HostTimes, bool) {
+	text, err := os.ReadFile(strings.TrimSuffix(root, "/") + "/proc/stat")
+	if err != nil {
+		return HostTimes{}, false
+	}
+	return ParseHostTimes(string(text))
+}
+
+// ParseHostTimes reads its text. A guest's time is in user's and nice's already.
+//
+//	cpu  2194867 35102 704314 4064044 19882  0   92014   4025  0     0
+//	     user    nice  system idle    iowait irq softirq steal guest guest_nice
+//	cpu0 …
+func ParseHostTimes(text string) (h HostTimes, ok bool) {
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) == 0 || !strings.HasPrefix(fields[0], "cpu") {
+			break
+		}
+		if fields[0] != "cpu" {
+			h.CPUs++
+			continue
+		}
+		if len(fields) < 9 {
+			return HostTimes{}, false
+		}
+		for i, field := range fields[1:9] {
+			d, known := parseTime(field, tick)
+			if !known || h.Total > math.MaxInt64-d {
+				return HostTimes{}, false
+			}
+			h.Total += d
+			switch i {
+			case 3, 4: // idle, and idle while something waits for a disk
+			case 7:
+				h.Steal = d
+			default:
+				h.Busy += d
+			}
+		}
+		ok = true
+	}
+	return h, ok
+}
