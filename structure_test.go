@@ -21,6 +21,7 @@ var order = []string{
 	module + "/auto",
 	module + "/auto/heapfloor",
 	module + "/maxprocs",
+	module + "/guard",
 
 	module + "/cmd/internal/finding",
 	module + "/cmd/internal/sample",

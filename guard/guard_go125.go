@@ -1,0 +1,161 @@
+//go:build go1.25
+
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime/trace"
+	"sync"
+	"time"
+)
+
+// A Guard watches until it is stopped.
+type Guard struct {
+	o        Options
+	take     func(time.Time) (look, error)
+	detector detector
+	recorder Recorder
+	own      *trace.FlightRecorder // recorder, where it is the guard's own
+	dir      *directory            // nil: Options.Save gets the snapshots
+	saved    time.Time             // when the last snapshot was taken
+	failing  bool                  // the recorder could not be started, and that was told
+
+	cancel context.CancelFunc
+	done   chan struct{}
+	once   sync.Once
+}
+
+// Start begins to watch, in a goroutine of its own. Where there is no limit at the moment it waits for one, since a limit
+// can come while the program runs, and starts the flight recorder then: until that time it costs a look a second and
+// nothing more. When Start fails, the Guard is nil; Stop of a nil Guard does nothing.
+func Start(o Options) (*Guard, error) {
+	return start(o, take)
+}
+
+func start(o Options, take func(time.Time) (look, error)) (*Guard, error) {
+	o = o.withDefaults()
+	g := &Guard{o: o, take: take, detector: detector{minShare: o.MinShare}, recorder: o.Recorder, done: make(chan struct{})}
+	k, err := take(time.Now())
+	if err != nil {
+		return nil, fmt.Errorf("starting the guard: %w: %w", ErrNothingToWatch, err)
+	}
+	if o.Save == nil {
+		if g.dir, err = openDirectory(o.Dir, o.MaxFiles); err != nil {
+			return nil, fmt.Errorf("starting the guard: %w", err)
+		}
+	}
+	switch {
+	case g.recorder == nil:
+		g.own = trace.NewFlightRecorder(trace.FlightRecorderConfig{MinAge: o.MinAge, MaxBytes: o.MaxBytes})
+		g.recorder = g.own
+	case !g.recorder.Enabled():
+		return nil, errors.New("starting the guard: the flight recorder of Options.Recorder is not running: call its Start before")
+	}
+	if err := g.record(k); err != nil {
+		return nil, fmt.Errorf("starting the guard: %w", err)
+	}
+	g.detector.see(k)
+	ctx, cancel := context.WithCancel(context.Background())
+	g.cancel = cancel
+	go g.run(ctx)
+	return g, nil
+}
+
+// Stop ends the watching, and the guard's own recorder. It waits until a snapshot that is being written is done.
+func (g *Guard) Stop() {
+	if g == nil {
+		return
+	}
+	g.cancel()
+	<-g.done
+	g.once.Do(func() {
+		if g.own != nil {
+			g.own.Stop()
+		}
+	})
+}
+
+func (g *Guard) run(ctx context.Context) {
+	defer close(g.done)
+	tick := time.NewTicker(g.o.Poll)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			g.look(ctx)
+		}
+	}
+}
+
+// look looks once, and saves what there is to be saved. Files that can't be read this time may be there the next.
+func (g *Guard) look(ctx context.Context) {
+	now := time.Now()
+	k, err := g.take(now)
+	if err != nil {
+		return
+	}
+	if err := g.record(k); err != nil {
+		if !g.failing {
+			g.fail(err)
+		}
+		g.failing = true
+	} else {
+		g.failing = false
+	}
+	storm, begins := g.detector.see(k)
+	if !begins || !g.recorder.Enabled() || !g.saved.IsZero() && now.Sub(g.saved) < g.o.Every {
+		return
+	}
+	g.saved = now
+	snapshot, err := g.save(ctx, storm)
+	if err != nil {
+		g.fail(fmt.Errorf("saving a snapshot: %w", err))
+	}
+	if g.o.OnSave != nil && (err == nil || snapshot.Path != "") {
+		g.o.OnSave(snapshot)
+	}
+}
+
+// record starts the guard's own recorder where there is a limit.
+func (g *Guard) record(k look) error {
+	if g.own == nil || !k.limited || g.own.Enabled() {
+		return nil
+	}
+	if err := g.own.Start(); err != nil {
+		return fmt.Errorf("%w (%w)", ErrRecorderInUse, err)
+	}
+	return nil
+}
+
+func (g *Guard) save(ctx context.Context, s Storm) (Snapshot, error) {
+	if g.dir != nil {
+		path, n, err := g.dir.write(s.To, g.recorder)
+		return Snapshot{s, path, n}, err
+	}
+	c := &counted{from: g.recorder}
+	err := g.o.Save(ctx, s, c)
+	return Snapshot{Storm: s, Bytes: c.n}, err
+}
+
+func (g *Guard) fail(err error) {
+	if g.o.OnError != nil {
+		g.o.OnError(err)
+	}
+}
+
+// counted counts what Options.Save takes.
+type counted struct {
+	from io.WriterTo
+	n    int64
+}
+
+func (c *counted) WriteTo(w io.Writer) (int64, error) {
+	n, err := c.from.WriteTo(w)
+	c.n += n
+	return n, err
+}

@@ -1,0 +1,14 @@
+//go:build !go1.25
+
+package guard
+
+import "fmt"
+
+// A Guard watches until it is stopped. With this Go there is none.
+type Guard struct{}
+
+// Start returns ErrOldGo: this program was built with a Go that has no flight recorder.
+func Start(Options) (*Guard, error) { return nil, fmt.Errorf("starting the guard: %w", ErrOldGo) }
+
+// Stop does nothing.
+func (g *Guard) Stop() {}
