@@ -37,6 +37,8 @@ var order = []string{
 	module + "/cmd/internal/service",
 	module + "/cmd/internal/gctrace",
 	module + "/cmd/internal/gometrics",
+	module + "/cmd/internal/freeze",
+	module + "/cmd/internal/heartbeat",
 	module + "/cmd/internal/cpuprofile",
 	module + "/cmd/internal/trial",
 	module + "/cmd/internal/load",

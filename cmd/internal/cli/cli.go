@@ -147,6 +147,7 @@ Usage:
 Verbs:
   explain     the CPU limit of a process, its GOMAXPROCS, and why
   ps          every Go program that runs here: GOMAXPROCS, limit, throttling, what is wrong
+  watch       throttling as it happens, seen by a heartbeat inside the cgroup
   run         a program under a CPU limit, and what the limit did to it
   tune        the best GOMAXPROCS for a program under a limit, and how sure that is
   bench       what GOMAXPROCS, a limit or a Go version costs a program
@@ -190,7 +191,7 @@ func newRoot(stdio IO) *cobra.Command {
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.Version = versionText()
 	root.SetVersionTemplate("{{.Version}}")
-	root.AddCommand(newExplain(stdio), newPs(stdio), newRun(stdio), newBench(stdio), newTune(stdio), newLoad(stdio), newHey(stdio), newServe(stdio), newProfile(stdio), newReport(stdio), newWorkload(stdio), newVersion(stdio), newCompletion(stdio))
+	root.AddCommand(newExplain(stdio), newPs(stdio), newWatch(stdio), newHeartbeat(stdio), newRun(stdio), newBench(stdio), newTune(stdio), newLoad(stdio), newHey(stdio), newServe(stdio), newProfile(stdio), newReport(stdio), newWorkload(stdio), newVersion(stdio), newCompletion(stdio))
 	return root
 }
 

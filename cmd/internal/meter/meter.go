@@ -109,18 +109,7 @@ func (m *Meter) groupCPU(up int) (time.Duration, bool) {
 	if err != nil {
 		return 0, false
 	}
-	return usage(string(data))
-}
-
-// usage finds a line of cpu.stat: "usage_usec 123".
-func usage(stat string) (time.Duration, bool) {
-	for line := range strings.Lines(stat) {
-		if text, ok := strings.CutPrefix(line, "usage_usec "); ok {
-			n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
-			return time.Duration(n) * time.Microsecond, err == nil
-		}
-	}
-	return 0, false
+	return procs.ParseUsage(string(data))
 }
 
 // processCPU adds up what a process's threads have used. Threads that have ended are not among them, so that stat, in

@@ -93,11 +93,3 @@ func TestMeter(t *testing.T) {
 		})
 	}
 }
-
-func FuzzParse(f *testing.F) {
-	f.Add(stat)
-	f.Add("usage_usec 5\n")
-	f.Fuzz(func(t *testing.T, text string) {
-		usage(text)
-	})
-}

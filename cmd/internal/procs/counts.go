@@ -112,6 +112,24 @@ func ParsePressure(text string) (p Pressure) {
 	return p
 }
 
+// Since is what was counted since an earlier reading.
+func (p Pressure) Since(before Pressure) Pressure {
+	return Pressure{
+		Some: p.Some - before.Some, Full: p.Full - before.Full,
+		SomeKnown: p.SomeKnown && before.SomeKnown, FullKnown: p.FullKnown && before.FullKnown,
+	}
+}
+
+// ParseUsage finds the CPU time of a group in the text of cpu.stat of cgroup v2: "usage_usec 123456".
+func ParseUsage(stat string) (time.Duration, bool) {
+	for line := range strings.Lines(stat) {
+		if micros, ok := strings.CutPrefix(line, "usage_usec "); ok {
+			return parseTime(strings.TrimSpace(micros), time.Microsecond)
+		}
+	}
+	return 0, false
+}
+
 // HostTimes are what all CPUs of a system did.
 type HostTimes struct {
 	CPUs        int

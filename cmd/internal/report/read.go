@@ -30,6 +30,8 @@ func Read(data []byte) (any, error) {
 		return decode[Explain](data)
 	case head.Verb == "ps":
 		return decode[Ps](data)
+	case head.Verb == "watch":
+		return decode[Watch](data)
 	case head.Verb == "run":
 		return decode[Run](data)
 	case head.Verb == "profile":

@@ -1,0 +1,192 @@
+package freeze
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+const ms = time.Millisecond
+
+// A world is a program whose standstills are made up.
+type world struct {
+	wall   time.Duration
+	period time.Duration
+	frozen float64       // the mean share of a period that is frozen, with 30 % of scatter
+	skip   float64       // the share of periods without a freeze
+	late   time.Duration // mean of the exponential time from the refill until the program gets its CPU
+	other  float64       // gaps a second because of other programs, at no rhythm
+	long   time.Duration // their mean length
+}
+
+func (w world) gaps(rng *rand.Rand) []Gap {
+	var gaps []Gap
+	if w.period > 0 {
+		phase := time.Duration(rng.Int64N(int64(w.period)))
+		for at := phase + w.period; at < w.wall; at += w.period {
+			if rng.Float64() < w.skip {
+				continue
+			}
+			length := time.Duration(w.frozen * (0.7 + 0.6*rng.Float64()) * float64(w.period))
+			late := min(time.Duration(rng.ExpFloat64()*float64(w.late)), w.period-length)
+			gaps = append(gaps, Gap{at - length, at + late})
+		}
+	}
+	if w.other > 0 {
+		for at := time.Duration(0); ; {
+			at += time.Duration(rng.ExpFloat64() / w.other * float64(time.Second))
+			end := at + 3*ms + time.Duration(rng.ExpFloat64()*float64(w.long))
+			if end > w.wall {
+				break
+			}
+			gaps = append(gaps, Gap{at, end})
+		}
+	}
+	return gaps
+}
+
+func (w world) truth() float64 {
+	return w.frozen * (1 - w.skip)
+}
+
+// TestSimulation holds how often a cause is named in made-up worlds. Of what a world must never be called there is none
+// in all its runs.
+func TestSimulation(t *testing.T) {
+	const runs = 200
+	for i, tt := range []struct {
+		name  string
+		world world
+		given bool
+		want  Cause
+		least int     // of the runs, so often
+		never []Cause // not once
+		off   float64 // the most by which Throttled may miss the truth on the mean
+	}{
+		{"quota half", world{wall: 5 * time.Second, period: 100 * ms, frozen: .5, late: ms / 2}, false, Throttled, runs, nil, .03},
+		{"quota mild", world{wall: 5 * time.Second, period: 100 * ms, frozen: .1, late: ms / 2}, false, Throttled, runs, nil, .02},
+		{"quota hard", world{wall: 5 * time.Second, period: 100 * ms, frozen: .75, late: ms / 2}, false, Throttled, runs, nil, .03},
+		{"period 20", world{wall: 5 * time.Second, period: 20 * ms, frozen: .5, late: ms / 4}, false, Throttled, runs, nil, .05},
+		{"period 50", world{wall: 5 * time.Second, period: 50 * ms, frozen: .3, late: ms / 2}, false, Throttled, runs, nil, .03},
+		{"period 250", world{wall: 20 * time.Second, period: 250 * ms, frozen: .3, late: ms / 2}, false, Throttled, runs, nil, .03},
+		{"period 10", world{wall: 5 * time.Second, period: 10 * ms, frozen: .5, late: ms / 10}, false, Throttled, runs, nil, .05},
+		{"odd period", world{wall: 5 * time.Second, period: 37 * ms, frozen: .5, late: ms / 2}, false, Unsure, runs, []Cause{Contended, None}, 0},
+		{"odd period given", world{wall: 5 * time.Second, period: 37 * ms, frozen: .5, late: ms / 2}, true, Throttled, runs, nil, .03},
+		{"rare freezes", world{wall: 30 * time.Second, period: 100 * ms, frozen: .5, skip: .8, late: ms / 2}, false, Throttled, runs - 2, []Cause{Contended}, .02},
+		{"very rare freezes", world{wall: 10 * time.Second, period: 100 * ms, frozen: .5, skip: .95, late: ms / 2}, false, Unsure, 0, []Cause{Contended}, 0},
+		{"late", world{wall: 10 * time.Second, period: 100 * ms, frozen: .5, late: 4 * ms}, false, Throttled, runs, []Cause{Contended}, .06},
+		{"one second", world{wall: time.Second, period: 100 * ms, frozen: .5, late: ms / 2}, false, Unsure, 0, []Cause{Contended, None}, 0},
+		{"ten minutes", world{wall: 10 * time.Minute, period: 100 * ms, frozen: .3, late: ms / 2}, true, Throttled, runs, nil, .03},
+		{"mixture", world{wall: 10 * time.Second, period: 100 * ms, frozen: .4, late: ms, other: 15, long: 6 * ms}, false, Throttled, runs, []Cause{Contended, None}, .05},
+		{"mostly others", world{wall: 10 * time.Second, period: 100 * ms, frozen: .05, late: ms, other: 30, long: 6 * ms}, false, Unsure, 0, []Cause{None}, 0},
+		{"others", world{wall: 10 * time.Second, other: 20, long: 10 * ms}, false, Contended, runs, []Cause{Throttled, Unsure}, 0},
+		{"others, short", world{wall: 5 * time.Second, other: 60, long: ms}, false, Contended, runs, []Cause{Throttled}, 0},
+		{"few others", world{wall: 5 * time.Second, other: 2, long: 60 * ms}, false, Unsure, 0, []Cause{Throttled}, 0},
+		{"others, period given", world{wall: 10 * time.Second, period: 0, other: 10, long: 20 * ms}, true, Contended, runs, []Cause{Throttled}, 0},
+		{"hardly any", world{wall: 10 * time.Second, other: .5, long: 2 * ms}, false, None, runs, []Cause{Throttled}, 0},
+		{"nothing", world{wall: 10 * time.Second}, false, None, runs, nil, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			n := runs
+			if tt.world.wall > time.Minute {
+				n = 10
+			}
+			rng := rand.New(rand.NewPCG(uint64(i), 6))
+			count := map[Cause]int{}
+			var sum float64
+			for range n {
+				var period time.Duration
+				if tt.given {
+					period = max(tt.world.period, 20*ms)
+				}
+				v := Find(tt.world.gaps(rng), period).Judge(tt.world.wall)
+				count[v.Cause]++
+				sum += v.Throttled
+			}
+			if count[tt.want]*runs < tt.least*n {
+				t.Errorf("%s in %d of %d runs, want %d: %v", tt.want, count[tt.want], n, tt.least, count)
+			}
+			for _, cause := range tt.never {
+				if count[cause] > 0 {
+					t.Errorf("%s in %d of %d runs: %v", cause, count[cause], n, count)
+				}
+			}
+			if mean := sum / float64(n); tt.want == Throttled && math.Abs(mean-tt.world.truth()) > tt.off {
+				t.Errorf("throttled for %.3f of the time, truth %.3f", mean, tt.world.truth())
+			}
+			t.Log(count)
+		})
+	}
+}
+
+// TestTurns: two programs take turns on a CPU, so the gaps of each have a rhythm. It is no quota.
+func TestTurns(t *testing.T) {
+	for _, turns := range []struct{ own, other time.Duration }{{4 * ms, 4 * ms}, {4 * ms, 8 * ms}, {3 * ms, 3 * ms}, {4 * ms, 40 * ms}} {
+		rng := rand.New(rand.NewPCG(1, 2))
+		var gaps []Gap
+		for at := time.Duration(0); at < 10*time.Second; at += turns.own + turns.other {
+			if rng.Float64() < .05 {
+				at += 4 * ms
+			}
+			gaps = append(gaps, Gap{at + turns.own, at + turns.own + turns.other})
+		}
+		r := Find(gaps, 0)
+		if v := r.Judge(10 * time.Second); v.Cause == Throttled {
+			t.Errorf("%v: %s: %s", turns, v.Cause, v.Why)
+		}
+	}
+}
+
+func TestFind(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		period time.Duration
+		ends   []time.Duration
+		want   string
+	}{
+		{"none", 0, nil, "0s 0s 0.00 0.00"},
+		{"one", 100 * ms, []time.Duration{130 * ms}, "100ms 30ms 1.00 1.00"},
+		// The mean of 30, 31, 32 is the phase; 85 is a quarter of the gap time. |3 near + 1 at 54 ms later| ÷ 4 ≈ 0.51.
+		{"three of four", 100 * ms, []time.Duration{130 * ms, 231 * ms, 332 * ms, 485 * ms}, "100ms 31ms 0.51 0.75"},
+		{"across the edge", 100 * ms, []time.Duration{199 * ms, 301 * ms, 399 * ms, 501 * ms}, "100ms 0s 1.00 1.00"},
+	} {
+		var gaps []Gap
+		for _, end := range tt.ends {
+			gaps = append(gaps, Gap{end - 10*ms, end})
+		}
+		r := Find(gaps, tt.period)
+		if got := fmt.Sprintf("%v %v %.2f %.2f", r.Period, r.Phase, r.R, r.Locked); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestEnds(t *testing.T) {
+	r := Rhythm{Period: 100 * ms, Phase: 98 * ms, Window: 4 * ms}
+	for end, want := range map[time.Duration]bool{
+		94 * ms: true, 93 * ms: false, 102 * ms: true, 103 * ms: false, 1000 * ms: true, 1050 * ms: false, 0: true,
+	} {
+		if got := r.Ends(Gap{End: end}); got != want {
+			t.Errorf("a gap that ends at %v: %v", end, got)
+		}
+	}
+	if (Rhythm{}).Ends(Gap{}) {
+		t.Error("without a rhythm a gap ends at its phase")
+	}
+}
+
+// FuzzFind: whatever the gaps, the numbers are numbers.
+func FuzzFind(f *testing.F) {
+	f.Add(int64(0), int64(1), int64(5), int64(9), int64(0))
+	f.Add(int64(-5), int64(-1), int64(1<<60), int64(1<<61), int64(1))
+	f.Fuzz(func(t *testing.T, a, b, c, d, period int64) {
+		r := Find([]Gap{{time.Duration(a), time.Duration(b)}, {time.Duration(c), time.Duration(d)}}, time.Duration(period))
+		v := r.Judge(time.Second)
+		for _, x := range []float64{r.R, r.Luck, r.Locked, r.Weight, v.Throttled, v.Contended, r.Refills(), r.Chance()} {
+			if math.IsNaN(x) || math.IsInf(x, 0) {
+				t.Fatalf("%+v %+v", r, v)
+			}
+		}
+	})
+}

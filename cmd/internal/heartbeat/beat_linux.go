@@ -1,0 +1,63 @@
+package heartbeat
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Beat is the heartbeat: it waits for a line from in, beats, and writes pulses to out, until that fails because nobody
+// reads them any more. It is all that its process does.
+//
+// The sleep is a system call that the Go scheduler does not know of. Otherwise its monitor would take the P away within
+// each sleep, and look for the next such call every 20 µs.
+func Beat(in io.Reader, out io.Writer) error {
+	if _, err := bufio.NewReader(in).ReadString('\n'); err != nil {
+		return fmt.Errorf("waiting for the word to begin: %w", err)
+	}
+	// Without this the kernel may put off each wake-up by 50 µs. It is of this thread. The goroutine stays on it though it
+	// is not locked to it: then the thread would change whenever the monitor wants others to run, and there are none.
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
+	var p Pulse
+	var line []byte
+	pace := pacer{sleep: Interval, cpu: OwnCPU()}
+	began := time.Now()
+	last, told := time.Duration(0), time.Duration(0)
+	for {
+		nanosleep(pace.sleep)
+		now := time.Since(began)
+		p.Beats++
+		if now-last-pace.sleep >= Late {
+			p.Freezes = append(p.Freezes, newFreeze(last+pace.sleep, now))
+		}
+		last = now
+		if now-told < reportEvery {
+			continue
+		}
+		p.At, p.CPU, told = now, OwnCPU(), now
+		line = p.append(line[:0])
+		if _, err := out.Write(line); err != nil {
+			return fmt.Errorf("writing a pulse: %w", err)
+		}
+		p.Freezes = p.Freezes[:0]
+		pace.adjust(p.At, p.CPU)
+	}
+}
+
+// nanosleep sleeps, at most as long as asked: a signal ends it.
+func nanosleep(d time.Duration) {
+	t := unix.NsecToTimespec(d.Nanoseconds())
+	rawNanosleep(&t)
+}
+
+// OwnCPU is the CPU time that this process has used.
+func OwnCPU() time.Duration {
+	var u unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

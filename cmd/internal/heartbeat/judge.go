@@ -1,0 +1,240 @@
+package heartbeat
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/freeze"
+	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+)
+
+// keptMost is how many freezes are kept, the newest: at ten a second those of half an hour.
+const keptMost = 20000
+
+// An Observation is what a heartbeat has told so far. The zero value is one that has not begun.
+type Observation struct {
+	Wall    time.Duration
+	Beats   int64
+	CPU     time.Duration // of the heartbeat
+	Frozen  time.Duration // of all freezes
+	Freezes int64
+	Longest time.Duration
+
+	Kept    []freeze.Gap // the newest freezes
+	Dropped int64        // those that were not kept
+}
+
+// Add takes the next pulse.
+func (o *Observation) Add(p Pulse) {
+	o.Wall, o.Beats, o.CPU = p.At, p.Beats, p.CPU
+	for _, f := range p.Freezes {
+		o.Freezes++
+		o.Frozen += f.Length()
+		o.Longest = max(o.Longest, f.Length())
+	}
+	o.Kept = append(o.Kept, p.Freezes...)
+	if n := len(o.Kept) - keptMost; n >= keptMost/10 { // not at each pulse: it is copied
+		o.Kept = append([]freeze.Gap(nil), o.Kept[n:]...)
+		o.Dropped += int64(n)
+	}
+}
+
+// Share is the frozen part of the time.
+func (o *Observation) Share() float64 { return ratio(o.Frozen, o.Wall) }
+
+// since is where the kept freezes begin.
+func (o *Observation) since() time.Duration {
+	if o.Dropped == 0 || len(o.Kept) == 0 {
+		return 0
+	}
+	return o.Kept[0].Start
+}
+
+// Newest is the observation of the last so many freezes only, for a quick verdict.
+func (o *Observation) Newest(n int) *Observation {
+	if len(o.Kept) <= n {
+		return o
+	}
+	out := *o
+	out.Dropped += int64(len(o.Kept) - n)
+	out.Kept = o.Kept[len(o.Kept)-n:]
+	return &out
+}
+
+// Evidence is what the kernel has counted between two samples.
+type Evidence struct {
+	Wall time.Duration
+
+	Counted         bool // the periods of the limit
+	Periods         int64
+	Throttled       int64
+	ThrottledTime   time.Duration // summed over CPUs
+	Local           time.Duration // that any level throttled the own group, summed over CPUs
+	LocalKnown      bool
+	Limit           cgroup.State
+	ThreadsKnown    bool
+	Threads, Unread int
+	Run, Waited     time.Duration // of the group's threads that were seen twice
+	Used            time.Duration // CPU time of the group; of these threads only, if nobody counts more
+	Group, System   procs.Pressure
+	Busy, Steal     time.Duration // of the host, summed over CPUs
+	CPUs            int           // of the host; 0: not known
+	OurCPU          time.Duration // of this process and the heartbeat
+}
+
+// Between says what was counted from a to b. ours is the CPU time that the watching took.
+func Between(a, b Sample, limit cgroup.Limits, ours time.Duration) Evidence {
+	e := Evidence{
+		Wall: b.At.Sub(a.At), Limit: limit.Observed(a.Throttling, b.Throttling).State, OurCPU: ours,
+		ThreadsKnown: b.ThreadsKnown, Threads: b.Threads, Unread: b.Unread, Run: b.Run - a.Run, Waited: b.Waited - a.Waited,
+		Group: b.Group.Since(a.Group), System: b.System.Since(a.System),
+	}
+	e.Used = e.Run
+	if a.UsedKnown && b.UsedKnown {
+		e.Used = max(e.Run, b.Used-a.Used)
+	}
+	from, to := a.Throttling, b.Throttling
+	if from.Owner.Known && to.Owner.Known && from.Owner.Dir == to.Owner.Dir && to.Owner.Periods >= from.Owner.Periods {
+		e.Counted = true
+		e.Periods = to.Owner.Periods - from.Owner.Periods
+		e.Throttled = to.Owner.Throttled - from.Owner.Throttled
+		e.ThrottledTime = to.Owner.ThrottledTime - from.Owner.ThrottledTime
+	}
+	if from.LocalKnown && to.LocalKnown {
+		e.Local, e.LocalKnown = to.Local-from.Local, true
+	}
+	if a.CPUs > 0 && b.CPUs > 0 {
+		e.Busy, e.Steal, e.CPUs = b.Busy-a.Busy, b.Steal-a.Steal, b.CPUs
+	}
+	return e
+}
+
+// WaitShare is the part of the time in which the group's threads could have run and waited. A quota makes them wait too.
+func (e *Evidence) WaitShare() float64 { return ratio(e.Waited, e.Run+e.Waited) }
+
+// Others is how many CPUs were in use by others: not by the group, and not by us.
+func (e *Evidence) Others() float64 { return max(0, ratio(e.Busy-e.Used-e.OurCPU, e.Wall)) }
+
+// ThrottledShare is the part of the periods that were throttled.
+func (e *Evidence) ThrottledShare() float64 {
+	if e.Periods <= 0 {
+		return 0
+	}
+	return float64(e.Throttled) / float64(e.Periods)
+}
+
+func ratio(part, whole time.Duration) float64 {
+	if whole <= 0 {
+		return 0
+	}
+	return float64(part) / float64(whole)
+}
+
+// Where evidence begins. Two busy threads alone on two CPUs waited for 1 % of their time; beside three spinners, for 50 %.
+const (
+	oftenThrottled = 0.1 // of the periods, and
+	fewThrottled   = 3   // periods
+	longWait       = 0.1 // of the time in which threads could run
+	fullHost       = 0.9 // of its CPUs
+	othersUse      = 0.1 // of the host's CPUs
+	muchSteal      = 0.02
+)
+
+// A Verdict is what stood in the way of the group.
+type Verdict struct {
+	Cause     freeze.Cause
+	Throttled float64 // of the wall time, by a quota
+	Contended float64 // of the wall time: freezes of the heartbeat without the quota's rhythm
+	Why       []string
+	Rhythm    freeze.Rhythm
+}
+
+// Judge says why the group stood still. The heartbeat's freezes show a quota by their rhythm; what the kernel has counted
+// confirms it, contradicts it, or shows what a heartbeat can't see. The period is that of the limit, 0 if it is not known.
+func (o *Observation) Judge(period time.Duration, e Evidence) Verdict {
+	wall := o.Wall - o.since()
+	r := freeze.Find(o.Kept, period)
+	j := r.Judge(wall)
+	if period > 0 && j.Cause != freeze.Throttled {
+		// The quota that freezes it may be another than the one that is seen.
+		if searched := freeze.Find(o.Kept, 0); searched.Judge(wall).Cause == freeze.Throttled {
+			r, j = searched, searched.Judge(wall)
+		}
+	}
+	v := Verdict{Cause: j.Cause, Throttled: j.Throttled, Contended: j.Contended, Why: []string{j.Why}, Rhythm: r}
+	throttledOften := e.Throttled >= fewThrottled && e.ThrottledShare() >= oftenThrottled
+	hidden := e.LocalKnown && e.Local > 0 && e.Throttled == 0
+	switch {
+	case j.Cause == freeze.Throttled && e.saysNever():
+		j.Cause = freeze.Unsure
+		v.Cause, v.Throttled = freeze.Unsure, 0
+		v.Why = append(v.Why, "but the kernel has throttled this group in no period")
+		v.contention(j, e, o.Share())
+	case j.Cause == freeze.Throttled && hidden:
+		v.Why = append(v.Why, "the kernel says that a group above throttles it, whose limit can't be seen from here")
+	case j.Cause == freeze.Throttled:
+	case throttledOften:
+		v.Cause, v.Throttled, v.Contended = freeze.Throttled, o.Share(), 0
+		v.Why = append(v.Why, fmt.Sprintf("but the kernel has throttled it in %d of %d periods%s", e.Throttled, e.Periods, o.tooShort()))
+	default:
+		v.contention(j, e, o.Share())
+	}
+	if v.Cause == freeze.Throttled && e.Counted && !hidden {
+		// The kernel's count is a sum over CPUs: no more than that can be throttling, whatever the rhythm.
+		if most := ratio(e.ThrottledTime, e.Wall); v.Throttled > most {
+			v.Contended += v.Throttled - most
+			v.Throttled = most
+		}
+	}
+	return v
+}
+
+// tooShort says why the heartbeat may have missed what the kernel has counted.
+func (o *Observation) tooShort() string {
+	if o.Share() < 0.01 {
+		return fmt.Sprintf(": each time for less than the %v that a heartbeat sees, or on some CPUs only", Late)
+	}
+	return ""
+}
+
+// saysNever: the kernel counts, and has counted no throttling.
+func (e *Evidence) saysNever() bool {
+	switch {
+	case e.LocalKnown:
+		return e.Local == 0 && e.Throttled == 0
+	case e.Limit == cgroup.Limited:
+		return e.Counted && e.Throttled == 0
+	}
+	return false // a group above, whose counts nobody sees, may do it
+}
+
+// contention looks for evidence of it, where there is no sign of a quota. share is the frozen part of the time.
+func (v *Verdict) contention(j freeze.Verdict, e Evidence, share float64) {
+	cpus := float64(e.CPUs)
+	waited := e.ThreadsKnown && e.WaitShare() >= longWait
+	full := e.CPUs > 0 && ratio(e.Busy+e.Steal, e.Wall) >= fullHost*cpus
+	others := full && e.Others() >= othersUse*cpus
+	stolen := e.CPUs > 0 && ratio(e.Steal, e.Wall) >= muchSteal*cpus
+	if waited {
+		v.Why = append(v.Why, fmt.Sprintf("its threads waited for %.0f %% of the time in which they could have run", 100*e.WaitShare()))
+	}
+	if stolen {
+		v.Why = append(v.Why, fmt.Sprintf("the hypervisor took %.2f of %d CPUs", ratio(e.Steal, e.Wall), e.CPUs))
+	}
+	if others && waited {
+		v.Why = append(v.Why, fmt.Sprintf("others used %.2f of the host's %d CPUs, and none was free", e.Others(), e.CPUs))
+	}
+	switch {
+	case stolen && (waited || j.Cause != freeze.None), others && waited, others && j.Cause == freeze.Contended:
+		v.Cause = freeze.Contended
+	case waited && full:
+		v.Why = append(v.Why, "they wait for each other: nobody else uses much")
+	case j.Cause == freeze.Contended:
+		v.Cause = freeze.Unsure
+		v.Why = append(v.Why, "and nothing else tells what took the CPU")
+	}
+	if v.Contended = 0; v.Cause == freeze.Contended {
+		v.Contended = share
+	}
+}

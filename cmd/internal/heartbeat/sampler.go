@@ -1,0 +1,145 @@
+package heartbeat
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+)
+
+// A Sample is what the kernel has counted until some moment.
+type Sample struct {
+	At         time.Time
+	Throttling cgroup.Throttling
+
+	// Of the group's threads, as far as they were seen in two readings: how long they ran, and how long they could have
+	// run and waited. The heartbeat's and our own are left out.
+	Run, Waited  time.Duration
+	ThreadsKnown bool
+	Threads      int // at the last reading
+	Unread       int // threads beyond the most that are read
+
+	Used      time.Duration // CPU time of the whole group, with threads that came and went
+	UsedKnown bool
+
+	Group, System procs.Pressure // of the group (cgroup v2 only), and of the whole system
+
+	Busy, Steal time.Duration // CPU time of the host, summed over CPUs; what a hypervisor took
+	CPUs        int           // of the host; 0: not known
+}
+
+// threadsMost is how many threads are read: a reading takes some 5 µs each, and is done once a second.
+const threadsMost = 512
+
+// A Sampler reads what the kernel counts of a group.
+type Sampler struct {
+	root   string
+	pid    int
+	limit  cgroup.Limits
+	except []int
+
+	threads     map[string]procs.Schedstat // the last reading of each, by "PID/TID"
+	run, waited time.Duration
+}
+
+// NewSampler makes a sampler of the group that process pid, 0 being this one, is in, except for some processes. Files are
+// read below root, "" being "/".
+func NewSampler(root string, pid int, limit cgroup.Limits, except ...int) *Sampler {
+	return &Sampler{root: root, pid: pid, limit: limit, except: except}
+}
+
+// Sample takes the next sample.
+func (s *Sampler) Sample() Sample {
+	out := Sample{At: time.Now(), Throttling: cgroup.ReadThrottling(cgroup.Source{Root: s.root, PID: s.pid}, s.limit)}
+	s.readThreads(&out)
+	if len(s.limit.Levels) > 0 && s.limit.Version == cgroup.V2 {
+		out.Group = procs.ReadPressure(filepath.Join(s.root, "/", s.limit.Levels[0].Dir, "cpu.pressure"))
+	}
+	out.System = procs.ReadPressure(filepath.Join(s.root, "/proc/pressure/cpu"))
+	out.Used, out.UsedKnown = s.used()
+	if host, ok := procs.ReadHostTimes(s.root); ok {
+		out.Busy, out.Steal, out.CPUs = host.Busy, host.Steal, host.CPUs
+	}
+	return out
+}
+
+func (s *Sampler) file(path string) (string, error) {
+	data, err := os.ReadFile(filepath.Join(s.root, "/", path))
+	return string(data), err
+}
+
+// readThreads adds what the group's threads ran and waited since the last reading. A thread that is new adds nothing yet,
+// one that has ended nothing more.
+func (s *Sampler) readThreads(out *Sample) {
+	now := map[string]procs.Schedstat{}
+	for _, pid := range s.processes() {
+		dir := filepath.Join(s.root, "/proc", strconv.Itoa(pid), "task")
+		tasks, err := os.ReadDir(dir)
+		if err != nil {
+			continue // it has ended, or is somebody else's
+		}
+		for _, task := range tasks {
+			if len(now) == threadsMost {
+				out.Unread++
+				continue
+			}
+			data, err := os.ReadFile(filepath.Join(dir, task.Name(), "schedstat"))
+			if err != nil {
+				continue
+			}
+			st, ok := procs.ParseSchedstat(string(data))
+			if !ok {
+				continue
+			}
+			name := strconv.Itoa(pid) + "/" + task.Name()
+			if before, ok := s.threads[name]; ok && st.Run >= before.Run && st.Waited >= before.Waited {
+				s.run += st.Run - before.Run
+				s.waited += st.Waited - before.Waited
+			}
+			now[name] = st
+		}
+	}
+	s.threads = now
+	out.Run, out.Waited, out.Threads, out.ThreadsKnown = s.run, s.waited, len(now), len(now) > 0
+}
+
+// processes are those of the group, the process alone if that can't be read.
+func (s *Sampler) processes() (pids []int) {
+	if len(s.limit.Levels) > 0 {
+		text, _ := s.file(filepath.Join(s.limit.Levels[0].Dir, "cgroup.procs"))
+		for _, word := range strings.Fields(text) {
+			// 0 is a process that is outside of our PID namespace.
+			if pid, err := strconv.Atoi(word); err == nil && pid > 0 && !slices.Contains(s.except, pid) {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	if len(pids) == 0 && s.pid > 0 {
+		pids = []int{s.pid}
+	}
+	return pids
+}
+
+// used reads the CPU time of the group. On cgroup v1 another controller counts it, which may have other groups.
+func (s *Sampler) used() (time.Duration, bool) {
+	if len(s.limit.Levels) == 0 {
+		return 0, false
+	}
+	own := s.limit.Levels[0].Dir
+	if s.limit.Version == cgroup.V2 {
+		text, _ := s.file(filepath.Join(own, "cpu.stat"))
+		return procs.ParseUsage(text)
+	}
+	dir, _, _, err := cgroup.Locate(cgroup.Source{Root: s.root, PID: s.pid}, "cpuacct")
+	if err != nil || dir != own {
+		return 0, false
+	}
+	text, _ := s.file(filepath.Join(dir, "cpuacct.usage"))
+	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+	return time.Duration(n), err == nil
+}

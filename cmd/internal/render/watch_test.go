@@ -1,0 +1,192 @@
+package render
+
+import (
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/freeze"
+	"github.com/unthrottle/unthrottle/cmd/internal/heartbeat"
+	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+	"github.com/unthrottle/unthrottle/cmd/internal/report"
+)
+
+// watched is a heartbeat of so much time with these freezes.
+func watched(wall time.Duration, gaps []freeze.Gap) *heartbeat.Observation {
+	o := &heartbeat.Observation{}
+	o.Add(heartbeat.Pulse{At: wall, Beats: int64(wall / heartbeat.Interval), CPU: wall / 200, Freezes: gaps})
+	return o
+}
+
+// atEnds makes freezes that end with each period, a little late each.
+func atEnds(wall, period, frozen time.Duration) (gaps []freeze.Gap) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for end := period + 13*time.Millisecond; end < wall; end += period {
+		late := time.Duration(r.Int64N(int64(time.Millisecond)))
+		gaps = append(gaps, freeze.Gap{Start: end - frozen + 2*late, End: end + late})
+	}
+	return gaps
+}
+
+// anywhere makes freezes at any time.
+func anywhere(wall time.Duration, n int) (gaps []freeze.Gap) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for i := range n {
+		at := wall/time.Duration(n)*time.Duration(i) + time.Duration(r.Int64N(int64(wall)/int64(n)/2))
+		gaps = append(gaps, freeze.Gap{Start: at, End: at + time.Duration(3+r.IntN(9))*time.Millisecond})
+	}
+	return gaps
+}
+
+// watches are documents of all kinds.
+func watches() map[string]*report.Watch {
+	const wall = 12 * time.Second
+	limit := cgroup.Limits{
+		State: cgroup.Limited, CPUs: 0.5, From: "/sys/fs/cgroup/app", Version: cgroup.V2, Affinity: 2,
+		Levels: []cgroup.Level{{Dir: "/sys/fs/cgroup/app", Quota: cgroup.Quota{QuotaMicros: 50000, PeriodMicros: 100000}}},
+	}
+	none := cgroup.Limits{State: cgroup.None, Version: cgroup.V2, Affinity: 2, Levels: []cgroup.Level{{Dir: "/sys/fs/cgroup"}}}
+	calm := heartbeat.Evidence{
+		Wall: wall, Limit: cgroup.None, LocalKnown: true, ThreadsKnown: true, Threads: 7, Run: 6 * time.Second, Used: 6 * time.Second,
+		Waited: 20 * time.Millisecond, Busy: 6300 * time.Millisecond, CPUs: 2, OurCPU: 100 * time.Millisecond,
+	}
+	throttled := calm
+	throttled.Limit, throttled.Counted, throttled.Periods, throttled.Throttled = cgroup.Limited, true, 120, 119
+	throttled.ThrottledTime, throttled.Local, throttled.Waited = 17850*time.Millisecond, 17850*time.Millisecond, 27*time.Second
+	throttled.Group = procs.Pressure{Some: 9 * time.Second, Full: 8950 * time.Millisecond, SomeKnown: true, FullKnown: true}
+	busy := calm
+	busy.Busy, busy.Waited, busy.Steal = 23*time.Second, 7*time.Second, 100*time.Millisecond
+	mixed := throttled
+	mixed.Busy = 23 * time.Second
+	both := append(atEnds(wall, 100*time.Millisecond, 40*time.Millisecond), anywhere(wall, 90)...)
+	slices.SortFunc(both, func(a, b freeze.Gap) int { return int(a.Start - b.Start) })
+
+	made := map[string]*report.Watch{}
+	add := func(name string, f report.WatchFacts) {
+		f.Began = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+		f.Planned = 12 * time.Second
+		d := report.NewWatch(f)
+		d.Header = report.Header{Version: report.Version, Verb: "watch", MadeBy: "unthrottle v1.2.3", Time: "2026-01-02T03:04:17Z"}
+		d.Command = []string{"unthrottle", "watch", "--for", "12s"}
+		d.Why = []string{"100 % of the time in 119 standstills ends at one phase of 100ms (R 1.00)", "and another reason"} // package freeze's business
+		made[name] = &d
+	}
+	add("throttled", report.WatchFacts{
+		PID: 4711, Name: "server", Group: "/sys/fs/cgroup/app", Moved: true, Limit: limit, Evidence: throttled,
+		Seen: watched(wall, atEnds(wall, 100*time.Millisecond, 75*time.Millisecond)),
+	})
+	add("mixed", report.WatchFacts{Group: "/sys/fs/cgroup/app", Limit: limit, Evidence: mixed, Seen: watched(wall, both)})
+	add("contended", report.WatchFacts{Group: "/sys/fs/cgroup", Limit: none, Evidence: busy, Seen: watched(wall, anywhere(wall, 20))})
+	add("none", report.WatchFacts{Group: "/sys/fs/cgroup", Limit: none, Evidence: calm, Seen: watched(wall, nil)})
+	add("blind", report.WatchFacts{
+		Limit: cgroup.Limits{Reason: errors.New("reading CPU limit: /proc/self/cgroup: permission denied")}, Evidence: heartbeat.Evidence{Wall: wall},
+		Seen: watched(wall, atEnds(wall, 20*time.Millisecond, 8*time.Millisecond)), Warnings: []string{"the limit was changed meanwhile"},
+	})
+	long := throttled
+	long.Wall, long.Periods, long.Throttled, long.ThrottledTime = 10*time.Minute, 6000, 5999, 890*time.Second
+	add("long", report.WatchFacts{
+		Group: "/sys/fs/cgroup/app", Limit: limit, Evidence: long, Ended: "process 4711 has ended",
+		Seen: watched(10*time.Minute, atEnds(10*time.Minute, 100*time.Millisecond, 75*time.Millisecond)),
+	})
+	return made
+}
+
+// hostileWatch has in its names and texts what must not reach a screen or a page as it is.
+func hostileWatch() *report.Watch {
+	d := watches()["throttled"]
+	bad := "a\x1b[31m<script>alert(1)</script>\u202e\n</script>*x*"
+	d.Name, d.Group, d.Began, d.MadeBy, d.Ended, d.Cause = bad, bad, bad, bad, bad, "throttled"
+	d.Why, d.Warnings, d.Command = []string{bad}, []string{bad}, []string{bad}
+	d.Limit.From, d.Limit.Reason = bad, bad
+	d.Elapsed, d.Freezes[0].End, d.Freezes[1].Start, d.Freezes[2].Start = 1e300, 1e300, -1e300, 5
+	return d
+}
+
+func watchTextOf(t *testing.T, d *report.Watch, style Style) string {
+	t.Helper()
+	var b strings.Builder
+	if err := WatchText(&b, d, style); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestWatchText(t *testing.T) {
+	for name, d := range watches() {
+		golden(t, "watch-"+name, watchTextOf(t, d, Style{}))
+		golden(t, "watch-"+name+".60", watchTextOf(t, d, Style{Width: 60}))
+		var b strings.Builder
+		if err := WatchMarkdown(&b, d); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, "watch-"+name+".md", b.String())
+	}
+	golden(t, "watch-throttled.color", watchTextOf(t, watches()["throttled"], Style{Color: true, Width: 100}))
+	for _, width := range []int{0, 20, 40, 60, 80, 200} {
+		text := watchTextOf(t, hostileWatch(), Style{Width: width})
+		if strings.ContainsAny(text, "\x1b\u202e") {
+			t.Errorf("a control character reaches the screen: %q", text)
+		}
+	}
+	for name, d := range watches() {
+		for _, line := range strings.Split(watchTextOf(t, d, Style{Width: 60}), "\n") {
+			if n := visible(line); n > 60 {
+				t.Errorf("%s: a line of %d columns: %s", name, n, line)
+			}
+		}
+	}
+}
+
+func TestWatchLine(t *testing.T) {
+	d := watches()["throttled"]
+	if got, want := WatchLine(3, d, 10, 10), "   4 s  frozen  74.4 %  10 freezes, longest 75 ms  throttled in 10 of 10 periods"; got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	d = watches()["none"]
+	if got, want := WatchLine(0, d, 0, 0), "   1 s  frozen     0 %"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := WatchStatus(d, Style{}), "not throttled  frozen 0 %"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// styles are shared with other pages, whose changes are none of this one's.
+var styles = regexp.MustCompile(`(?s)<style>.*?</style>\n`)
+
+func TestWatchHTML(t *testing.T) {
+	all := watches()
+	all["hostile"] = hostileWatch()
+	for name, d := range all {
+		t.Run(name, func(t *testing.T) {
+			var b strings.Builder
+			if err := WatchHTML(&b, d); err != nil {
+				t.Fatal(err)
+			}
+			page := b.String()
+			wellFormed(t, page)
+			shown := outsideText.ReplaceAllString(page, "")
+			if found := odd.FindString(shown); found != "" {
+				t.Errorf("there is %q in the page", found)
+			}
+			loadsNothing(t, shown)
+			lines := slices.DeleteFunc(strings.Split(page, "\n"), func(line string) bool { return !strings.HasPrefix(line, `{"version"`) })
+			var inside report.Watch
+			if len(lines) != 1 || json.Unmarshal([]byte(lines[0]), &inside) != nil {
+				t.Fatalf("%d lines of the page begin as a document does", len(lines))
+			}
+			if len(inside.Freezes) != len(d.Freezes) {
+				t.Error("the document in the page is not the one that it was made of")
+			}
+			if name == "throttled" || name == "none" {
+				golden(t, "watch-"+name+".html", styles.ReplaceAllString(page, ""))
+			}
+		})
+	}
+}
