@@ -38,6 +38,7 @@ var order = []string{
 	module + "/cmd/internal/gctrace",
 	module + "/cmd/internal/gometrics",
 	module + "/cmd/internal/freeze",
+	module + "/cmd/internal/exectrace",
 	module + "/cmd/internal/heartbeat",
 	module + "/cmd/internal/cpuprofile",
 	module + "/cmd/internal/trial",

@@ -1,0 +1,531 @@
+package exectrace
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/freeze"
+)
+
+// How a freeze is told from computing, which makes no events either.
+//
+// The runtime takes a goroutine that runs for more than 10 ms from its P, which is an event; its monitor looks at least
+// every 10 ms. A CPU profiler makes an event every 10 ms of CPU time. So nobody computes in silence for longer than that.
+// In a dense trace a much shorter silence is a freeze, unless one goroutine alone was running: then it is not sure.
+// Measured: two busy loops without samples make 230 events a second, and no silence of theirs without a freeze or other
+// programs was above 22 ms; HTTP servers made 1,300 to 500,000.
+const (
+	computing        = 24 * time.Millisecond // the longest silence of a program that computes
+	computingSampled = 14 * time.Millisecond // with CPU samples; the kernel looks at its timers every 4 ms
+	denseFreeze      = 3 * time.Millisecond
+	densestFreeze    = time.Millisecond // for periods below shortPeriod
+	shortPeriod      = 20 * time.Millisecond
+	sparse           = 5 * time.Millisecond // a P99 of the silences above this one
+
+	clearRhythm = 0.6
+
+	littleGap = 0.01 // of wall time, of silences that can't be computing
+
+	maxFreezes = 20_000
+	longest    = 10
+)
+
+// analyse fills t with what p saw.
+func analyse(t *Trace, p *program, o Options) {
+	a := &analysis{t: t, p: p, rate: o.SampleRate, period: o.Period}
+	if a.rate <= 0 {
+		a.rate = 100
+	}
+	a.basics()
+	a.find()
+	a.judge()
+	a.freezes()
+	a.quota()
+	t.Longest = a.longest()
+	t.Handlers = a.handlers()
+	if p.dropped > 0 {
+		t.Warnings = append(t.Warnings, fmt.Sprintf("%d silences shorter than %v are left out: there are too many", p.dropped, t.Silence.Floor))
+	}
+}
+
+type analysis struct {
+	t      *Trace
+	p      *program
+	rate   int
+	period time.Duration
+
+	ordinary int64 // the mean time since the last event, where that says something
+	gaps     []silence
+}
+
+func (a *analysis) basics() {
+	t, p := a.t, a.p
+	t.Wall = time.Duration(p.last - p.first)
+	t.Events = p.events
+	t.Procs = p.settings
+	if !p.clock.IsZero() {
+		t.Start = p.clock.Add(time.Duration(p.first - p.clockAt)).UTC()
+	}
+	seconds := max(t.Wall.Seconds(), 1e-9)
+	t.Silence = Silence{EventsPerSecond: float64(p.events) / seconds, Floor: time.Duration(p.floor)}
+	t.GC = GC{Cycles: p.collected, Marking: a.share(p.marks)}
+	if p.samples > 1 {
+		s := &Samples{Count: p.samples, CPU: time.Duration(p.samples) * time.Second / time.Duration(a.rate)}
+		s.Running = time.Duration(p.sampleLast - p.sampleFirst)
+		if s.Running > 0 {
+			s.Starved = max(0, 1-float64(s.CPU)/float64(s.Running))
+		}
+		t.Samples = s
+	}
+}
+
+func (a *analysis) share(ns int64) float64 {
+	if a.t.Wall <= 0 {
+		return 0
+	}
+	return float64(ns) / float64(a.t.Wall)
+}
+
+// find chooses how long a silence must be to be a gap, and finds the rhythm of the gaps.
+func (a *analysis) find() {
+	t := a.t
+	if a.choose(denseFreeze); a.period > 0 && a.period < shortPeriod {
+		a.choose(densestFreeze)
+	} else if a.period == 0 && t.Rhythm.Judge(t.Wall).Cause != freeze.Throttled {
+		a.choose(densestFreeze)
+		if t.Rhythm.Judge(t.Wall).Cause != freeze.Throttled || t.Rhythm.Period >= shortPeriod {
+			a.choose(denseFreeze)
+		}
+	}
+	if t.Silence.Sparse = t.Silence.P99 > sparse; t.Silence.Sparse {
+		a.choose(a.computing())
+		a.ordinary = int64(t.Silence.Ordinary)
+	}
+}
+
+// choose makes the silences of a length the gaps.
+func (a *analysis) choose(threshold time.Duration) {
+	a.t.Threshold = max(threshold, a.t.Silence.Floor)
+	a.gaps = a.silences(a.t.Threshold, true)
+	a.t.Rhythm = freeze.Find(gaps(a.gaps), a.period)
+	a.density()
+}
+
+func (a *analysis) computing() time.Duration {
+	if a.t.Samples != nil {
+		return computingSampled
+	}
+	return computing
+}
+
+// silences are those of a length in which something could run, or not.
+func (a *analysis) silences(least time.Duration, could bool) []silence {
+	var list []silence
+	for _, s := range a.p.silences {
+		if s.could == could && s.length() >= int64(least) {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+func gaps(list []silence) []freeze.Gap {
+	out := make([]freeze.Gap, len(list))
+	for i, s := range list {
+		out[i] = gap(s)
+	}
+	return out
+}
+
+func gap(s silence) freeze.Gap {
+	return freeze.Gap{Start: time.Duration(s.start), End: time.Duration(s.end)}
+}
+
+// density measures the silences without the gaps that end with a refill. Ordinary is the mean time since the last event
+// at any time, Σ s² ÷ 2 Σ s over the silences s: a freeze begins so long after its silence began.
+func (a *analysis) density() {
+	q, out := a.p.quiet, &a.t.Silence
+	// Computing has a rhythm, too: the monitor's, the profiler's. Then all is silence, and no quota's period is so short.
+	own := a.t.Rhythm.Period < computing && a.share(total(a.gaps)) > 0.9
+	var long []int64
+	for _, s := range a.silences(0, true) {
+		l := s.length()
+		refill := !own && l >= int64(a.t.Threshold) && a.t.Rhythm.Ends(gap(s))
+		if refill || l >= int64(a.computing()) {
+			q.sum -= float64(l)
+			q.squares -= float64(l) * float64(l)
+		}
+		if refill {
+			q.n--
+		} else {
+			long = append(long, l)
+		}
+	}
+	if out.Ordinary = 0; q.sum > 0 && q.squares > 0 {
+		out.Ordinary = time.Duration(q.squares / 2 / q.sum)
+	}
+	slices.Sort(long)
+	out.P99 = out.Floor // or less
+	if rank := len(long) - 1 - int(q.n/100); rank >= 0 && rank < len(long) {
+		out.P99 = time.Duration(long[rank])
+	}
+}
+
+// judge asks freeze for the cause, and doubts it where the silences may be computing.
+func (a *analysis) judge() {
+	t := a.t
+	v := t.Rhythm.Judge(t.Wall)
+	t.Cause, t.Why, t.Throttled, t.Contended, t.Sure = v.Cause, v.Why, v.Throttled, v.Contended, v.Cause != freeze.Unsure
+	if !t.Sure {
+		t.Doubt = v.Why
+	}
+	if t.Cause == freeze.Throttled && t.Rhythm.R < clearRhythm {
+		t.Sure, t.Doubt = false, fmt.Sprintf("other programs disturb the rhythm (R %.2f): the shares are estimates", t.Rhythm.R)
+	}
+	if t.Cause == freeze.Contended && t.Rhythm.Luck < 0.01 {
+		t.Sure, t.Doubt = false, fmt.Sprintf("a rhythm of %v (R %.2f) is hardly chance: a part may be a quota", t.Rhythm.Period, t.Rhythm.R)
+	}
+	if t.Cause == freeze.Throttled || t.Cause == freeze.Contended {
+		a.shorten()
+		a.doubtComputing()
+	}
+	if t.Silence.Sparse {
+		a.doubtSparse()
+	}
+	if t.Idle = a.share(total(a.silences(t.Threshold, false))); t.Cause == freeze.None {
+		a.doubtIdle()
+	}
+	if t.Cause == freeze.Throttled {
+		t.Hidden = a.hidden()
+		t.Throttled += t.Hidden
+	}
+	if t.Cause == freeze.Unsure || t.Cause == freeze.None {
+		t.Throttled, t.Contended = 0, 0
+	}
+	t.Frozen = t.Throttled + t.Contended
+}
+
+// shorten takes from the frozen shares what is ordinary silence: before each freeze, and after it if the silence did not
+// end with the refill.
+func (a *analysis) shorten() {
+	t := a.t
+	var extra, all int64
+	for _, s := range a.gaps {
+		all += s.length()
+		extra += a.ordinary
+		if !t.Rhythm.Ends(gap(s)) {
+			extra += a.ordinary
+		}
+	}
+	if all == 0 {
+		return
+	}
+	left := max(0, 1-float64(extra)/float64(all))
+	if t.Cause == freeze.Throttled && t.Silence.Sparse {
+		// The first event after a refill may come late: what is not at the phase is no sign of other programs.
+		t.Throttled, t.Contended = a.share(int64(t.Rhythm.Time)), 0
+	}
+	t.Throttled, t.Contended = t.Throttled*left, t.Contended*left
+}
+
+// doubtComputing: gaps in which nobody waited, and that are no longer than somebody computes, may be a program that
+// computes, even at a rhythm, if that of a ticker.
+func (a *analysis) doubtComputing() {
+	t := a.t
+	own := t.Cause == freeze.Throttled && !t.Rhythm.Given && t.Rhythm.Period < computing/2 // it may be the monitor's
+	var all, soft int64
+	for _, s := range a.gaps {
+		if t.Cause == freeze.Throttled && !t.Rhythm.Ends(gap(s)) {
+			continue
+		}
+		all += s.length()
+		if (s.alone || own) && !s.proof && s.length() < int64(a.computing()) {
+			soft += s.length()
+		}
+	}
+	if all == 0 || float64(soft)/float64(all) < 0.5 {
+		return
+	}
+	if s := t.Samples; s != nil {
+		frozen := (t.Throttled + t.Contended) * float64(t.Wall)
+		if s.Starved*float64(s.Running) >= frozen/2 {
+			return
+		}
+		t.Cause, t.Why = freeze.None, "its silences are computing: the CPU samples account for them"
+		return
+	}
+	doubt := fmt.Sprintf("%.0f %% of the silent time is in silences below %v that may be computing: only CPU samples in the trace would tell",
+		100*float64(soft)/float64(all), a.computing())
+	if t.Cause == freeze.Throttled || all-soft > int64(littleGap*float64(t.Wall)) {
+		a.unsure(doubt)
+		return
+	}
+	t.Cause, t.Sure, t.Doubt = freeze.None, false, doubt
+	t.Why = "no silence is longer than computing may be, and they have no rhythm"
+}
+
+// doubtSparse: in a trace with few events a short freeze is not seen, so that only CPU samples make it sure.
+func (a *analysis) doubtSparse() {
+	t := a.t
+	few := fmt.Sprintf("there are only %.0f events a second", t.Silence.EventsPerSecond)
+	if t.Samples == nil {
+		if t.Cause == freeze.None {
+			a.unsure(few + ", so that a freeze below " + computing.String() + " is not seen: record the trace with CPU samples")
+		} else {
+			t.Sure, t.Doubt = false, few+" and no CPU samples: the shares are estimates"
+		}
+		return
+	}
+	starved := t.Samples.Starved
+	switch {
+	case (t.Cause == freeze.None || t.Cause == freeze.Unsure) && starved >= 0.1 && a.share(total(a.gaps)) < starved/2:
+		// A quota stops all threads at once, and would have made more gaps.
+		t.Cause, t.Contended, t.Sure, t.Doubt = freeze.Contended, starved, true, ""
+		t.Why = fmt.Sprintf("by the CPU samples, running goroutines had no CPU for %.0f %% of the time, and seldom all at once", 100*starved)
+	case t.Cause == freeze.Throttled, t.Cause == freeze.Contended:
+		// Other programs may have one CPU while the program has the other: that is no silence.
+		off := starved - t.Throttled - t.Contended
+		if !t.Sure {
+			break
+		}
+		if t.Sure = math.Abs(off) < 0.15 || off > 0 && t.Cause == freeze.Contended; !t.Sure {
+			t.Doubt = fmt.Sprintf("%s, and by the CPU samples running goroutines had no CPU for %.0f %% of the time", few, 100*starved)
+		}
+	}
+}
+
+// doubtIdle: a thread that should wake, and is late because of a quota or of other programs, is not in the trace; it looks
+// as if there was nothing to do.
+func (a *analysis) doubtIdle() {
+	t := a.t
+	if t.Idle < 0.2 {
+		return
+	}
+	t.Why += fmt.Sprintf("; for %.0f %% it had nothing to do as far as a trace can tell, which does not show a late wake-up", 100*t.Idle)
+	r := freeze.Find(gaps(a.silences(t.Threshold, false)), a.period)
+	if v := r.Judge(t.Wall); t.Sure && v.Cause == freeze.Throttled {
+		t.Sure = false
+		t.Doubt = fmt.Sprintf("the silences with nothing to do end at one phase of %v: it may be a ticker of the program, or a quota that makes it wake late", r.Period)
+	}
+}
+
+func (a *analysis) unsure(doubt string) {
+	a.t.Cause, a.t.Sure, a.t.Why, a.t.Doubt = freeze.Unsure, false, doubt, doubt
+}
+
+// hidden is the share of silences in which nothing was to do, that ended with a refill more often than by chance: the
+// thread that would have noticed the next request was frozen. Before that it was idle for as long as it is when it isn't
+// frozen.
+func (a *analysis) hidden() float64 {
+	r := a.t.Rhythm
+	var all, locked, n int64
+	var sum, squares float64 // of those that did not end with a refill
+	for _, s := range a.silences(a.t.Threshold, false) {
+		l := min(s.length(), int64(r.Period))
+		all += l
+		if r.Ends(gap(s)) {
+			locked += l
+			n++
+		} else {
+			sum, squares = sum+float64(l), squares+float64(l)*float64(l)
+		}
+	}
+	byRefill := max(0, a.share(locked)-r.Chance()*a.share(all)) / (1 - r.Chance())
+	if locked > 0 && sum > 0 {
+		byRefill *= max(0, 1-squares/2/sum*float64(n)/float64(locked))
+	}
+	return byRefill
+}
+
+// freezes lists the gaps, without the ordinary silence before them, and the hidden ones.
+func (a *analysis) freezes() {
+	t := a.t
+	for _, s := range a.gaps {
+		t.Freezes = append(t.Freezes, a.freeze(s))
+	}
+	if t.Hidden > 0 {
+		for _, s := range a.silences(t.Threshold, false) {
+			if t.Rhythm.Ends(gap(s)) && s.length() <= int64(t.Rhythm.Period) {
+				t.Freezes = append(t.Freezes, a.freeze(s))
+			}
+		}
+	}
+	if len(t.Freezes) > maxFreezes {
+		slices.SortFunc(t.Freezes, func(a, b Freeze) int { return cmp.Compare(b.Length(), a.Length()) })
+		t.Left = len(t.Freezes) - maxFreezes
+		t.Freezes = t.Freezes[:maxFreezes]
+	}
+	slices.SortFunc(t.Freezes, func(a, b Freeze) int { return cmp.Compare(a.Start, b.Start) })
+	var marked, all int64
+	for _, s := range a.gaps {
+		all += s.length()
+		if s.gc {
+			marked += s.length()
+		}
+	}
+	if all > 0 {
+		t.GC.Frozen = float64(marked) / float64(all)
+	}
+}
+
+func (a *analysis) freeze(s silence) Freeze {
+	f := Freeze{Start: time.Duration(s.start), End: time.Duration(s.end), Refill: a.t.Cause == freeze.Throttled && a.t.Rhythm.Ends(gap(s)), Idle: !s.could}
+	if !f.Idle {
+		f.Start += time.Duration(min(a.ordinary, s.length()/2))
+	}
+	return f
+}
+
+// quota is the CPU that the program got from one refill to the next freeze, in periods that ended with one.
+func (a *analysis) quota() {
+	t, p := a.t, a.p
+	outside := p.ran
+	for _, s := range a.gaps {
+		outside -= s.length() * int64(s.busy)
+	}
+	if awake := int64(t.Wall) - total(a.gaps); awake > 0 {
+		t.Busy = float64(outside) / float64(awake)
+	}
+	if t.Cause != freeze.Throttled {
+		return
+	}
+	var ran, samples, periods int64
+	var last *silence
+	for i := range a.gaps {
+		s := &a.gaps[i]
+		if !t.Rhythm.Ends(gap(*s)) {
+			continue
+		}
+		if last != nil {
+			if between := s.end - last.end; between > int64(t.Rhythm.Period/2) && between < int64(t.Rhythm.Period*3/2) {
+				ran += s.ran - last.ran - last.length()*int64(last.busy) + min(a.ordinary, s.length())*int64(s.busy)
+				samples += s.samples - last.samples
+				periods++
+			}
+		}
+		last = s
+	}
+	if periods == 0 {
+		return
+	}
+	wall := float64(periods) * float64(t.Rhythm.Period)
+	t.CPUs, t.CPUsBy = float64(ran)/wall, "procs"
+	if t.Samples != nil && samples >= 20 {
+		t.CPUs, t.CPUsBy = float64(samples)*float64(time.Second)/float64(a.rate)/wall, "samples"
+	}
+}
+
+func total(list []silence) (ns int64) {
+	for _, s := range list {
+		ns += s.length()
+	}
+	return ns
+}
+
+// longest are the moments of the longest gaps.
+func (a *analysis) longest() []Moment {
+	moments := slices.Clone(a.p.moments)
+	slices.SortFunc(moments, func(a, b moment) int { return cmp.Compare(b.length(), a.length()) })
+	var out []Moment
+	for _, m := range moments {
+		if m.length() < int64(a.t.Threshold) || len(out) == longest {
+			break
+		}
+		out = append(out, Moment{
+			Freeze: a.freeze(m.silence), Running: m.running, Runnable: m.runnable, Waiting: m.waiting,
+			Procs: int(m.busy), Serving: m.serving, GC: m.gc,
+		})
+	}
+	return out
+}
+
+// handlers sets the stretches of goroutines against the freezes.
+func (a *analysis) handlers() *Handlers {
+	h := &Handlers{What: "net/http", Lost: a.p.stretchesLost}
+	list, quick := a.p.serving, a.p.servedQuick
+	if len(list) == 0 && quick.n == 0 {
+		h.What = "network"
+		list, quick = a.p.networked, a.p.networkedQuick
+	}
+	h.Count = int64(len(list)) + quick.n
+	if h.Count == 0 {
+		return nil
+	}
+	var took, added, rest times
+	took.quick, rest.quick, added.zeros = quick, quick, quick.n
+	frozen := slices.DeleteFunc(slices.Clone(a.t.Freezes), func(f Freeze) bool { return f.Idle })
+	for _, s := range list {
+		in := overlap(frozen, time.Duration(s.start), time.Duration(s.end))
+		if in > 0 {
+			h.Frozen++
+		}
+		took.add(s.end - s.start)
+		added.add(int64(in))
+		rest.add(s.end - s.start - int64(in))
+	}
+	h.Took, h.Added, h.Rest = took.latency(), added.latency(), rest.latency()
+	return h
+}
+
+// overlap is how much of the time from start to end is in the freezes, which are in order.
+func overlap(freezes []Freeze, start, end time.Duration) (in time.Duration) {
+	i := sort.Search(len(freezes), func(i int) bool { return freezes[i].End > start })
+	for ; i < len(freezes) && freezes[i].Start < end; i++ {
+		in += min(end, freezes[i].End) - max(start, freezes[i].Start)
+	}
+	return in
+}
+
+// times are some that are known and some in a spread.
+type times struct {
+	known []int64
+	quick spread
+	zeros int64
+}
+
+func (t *times) add(ns int64) { t.known = append(t.known, ns) }
+
+func (t *times) latency() Latency {
+	slices.Sort(t.known)
+	l := Latency{P50: t.quantile(0.5), P99: t.quantile(0.99), Max: time.Duration(t.quick.max)}
+	if n := len(t.known); n > 0 {
+		l.Max = max(l.Max, time.Duration(t.known[n-1]))
+	}
+	return l
+}
+
+// quantile goes up through the known times and the steps of the spread together.
+func (t *times) quantile(q float64) time.Duration {
+	var steps []int
+	for step := range t.quick.counts {
+		steps = append(steps, step)
+	}
+	slices.Sort(steps)
+	n := int64(len(t.known)) + t.quick.n + t.zeros
+	want := int64(math.Ceil(q * float64(n)))
+	seen := t.zeros
+	if seen >= want {
+		return 0
+	}
+	known := t.known
+	for _, step := range steps {
+		value := int64(math.Exp2((float64(step) + 0.5) / 16))
+		for len(known) > 0 && known[0] < value {
+			if seen++; seen >= want {
+				return time.Duration(known[0])
+			}
+			known = known[1:]
+		}
+		if seen += t.quick.counts[step]; seen >= want {
+			return time.Duration(min(value, t.quick.max))
+		}
+	}
+	if left := want - seen; left >= 1 && left <= int64(len(known)) {
+		return time.Duration(known[left-1])
+	}
+	return 0
+}

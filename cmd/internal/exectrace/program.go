@@ -1,0 +1,385 @@
+package exectrace
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+)
+
+// A silence is a stretch without an event. Times are ns since the first event.
+type silence struct {
+	start, end int64
+	could      bool  // something could run: a goroutine is running or runnable, or a P is busy
+	proof      bool  // of two: something waited for a P, and a P was free: only a freeze can be so
+	alone      bool  // one goroutine was running and none waited
+	gc         bool  // the collector was marking
+	busy       int32 // Ps
+	ran        int64 // Σ of the time of busy Ps until start
+	samples    int64 // CPU samples until start
+}
+
+func (s silence) length() int64 { return s.end - s.start }
+
+const (
+	shortSilence = int64(time.Millisecond)
+	maxSilences  = 100_000 // then the short ones are left out
+	maxStretches = 200_000
+	keptMoments  = 100
+	sane         = int64(24 * time.Hour) // between two events: a damaged trace
+)
+
+// A worker is a goroutine of the program.
+type worker struct {
+	state state
+	net   bool  // the last thing it waited for is the network
+	seen  bool  // in this generation
+	name  int32 // of its last stack
+	root  int32 // of its first
+	title int32 // a label
+	since int64 // it is in its state
+	begin int64 // of its stretch, if net
+}
+
+// A stretch is the time in which a goroutine that waited for the network did something.
+type stretch struct {
+	start, end int64
+}
+
+// A program is what the events up to now say about it.
+type program struct {
+	names *names
+
+	first, last int64
+	events      int64
+	clockAt     int64 // of the trace
+	clock       time.Time
+
+	goroutines map[int64]*worker
+	running    int
+	runnable   int
+	procState  map[int64]state
+	busy       int // Ps
+	procs      int64
+	settings   []Setting
+
+	marking   bool
+	marks     int64 // ns
+	collected int
+
+	ran         int64 // Σ of the time of busy Ps
+	executed    int64 // Σ of the time of running goroutines
+	samples     int64
+	sampleFirst int64 // executed, at the first sample
+	sampleLast  int64
+
+	silences []silence
+	floor    int64 // shorter silences are not kept
+	dropped  int
+	moments  []moment // of the longest silences
+	quiet    sums
+
+	serving, networked []stretch
+	servedQuick        spread // that had no silence in them, so are not kept
+	networkedQuick     spread
+	stretchesLost      int
+	lastSilence        int64 // when the last silence that counts ended
+}
+
+func newProgram(n *names) *program {
+	return &program{
+		names: n, first: -1, floor: shortSilence, lastSilence: math.MinInt64,
+		goroutines: map[int64]*worker{}, procState: map[int64]state{},
+	}
+}
+
+// take goes on to the next event.
+func (p *program) take(e event) {
+	if e.kind == clock {
+		if p.clock.IsZero() {
+			p.clock, p.clockAt = e.unix(), e.at
+		}
+		return
+	}
+	if p.first < 0 {
+		p.first, p.last = e.at, e.at
+	}
+	if step := e.at - p.last; step > 0 && step < sane {
+		p.pass(p.last-p.first, e.at-p.first)
+		p.last = e.at
+	} else if step >= sane {
+		p.first += step // so that it counts for nothing
+		p.last = e.at
+	}
+	p.events++
+	now := p.last - p.first
+	switch e.kind {
+	case goroutine:
+		p.move(e, now)
+	case proc:
+		p.moveProc(e)
+	case procs:
+		if e.id != p.procs {
+			p.procs = e.id
+			p.settings = append(p.settings, Setting{At: time.Duration(now), Procs: int(min(e.id, math.MaxInt32))})
+		}
+	case sample:
+		p.sample(e)
+	case label:
+		if g := p.goroutines[e.id]; g != nil {
+			g.title = e.name
+		}
+	case begin, end:
+		p.phase(e)
+	}
+}
+
+// pass is the time between two events.
+func (p *program) pass(from, to int64) {
+	length := to - from
+	could := p.running > 0 || p.runnable > 0 || p.busy > 0
+	if could {
+		p.quiet.add(length)
+	}
+	if length >= p.floor {
+		p.keep(silence{
+			start: from, end: to, could: could, gc: p.marking,
+			proof: p.runnable > 0 && p.procs > 0 && int64(p.busy) < p.procs,
+			alone: p.running == 1 && p.runnable == 0,
+			busy:  int32(p.busy), ran: p.ran, samples: p.samples,
+		})
+	}
+	p.ran += length * int64(p.busy)
+	p.executed += length * int64(p.running)
+	if p.marking {
+		p.marks += length
+	}
+}
+
+func (p *program) keep(s silence) {
+	p.lastSilence = s.end
+	p.silences = append(p.silences, s)
+	if s.could {
+		p.remember(s)
+	}
+	for len(p.silences) > maxSilences {
+		p.floor *= 2
+		before := len(p.silences)
+		p.silences = slices.DeleteFunc(p.silences, func(s silence) bool { return s.length() < p.floor })
+		p.dropped += before - len(p.silences)
+	}
+}
+
+func (p *program) move(e event, now int64) {
+	g := p.goroutines[e.id]
+	if g == nil {
+		if e.to == gone {
+			return
+		}
+		g = &worker{since: now, begin: -1}
+		p.goroutines[e.id] = g
+	}
+	g.seen = true
+	if e.name != 0 {
+		g.name = e.name
+		if g.root == 0 {
+			g.root = e.name
+		}
+	}
+	from := g.state
+	if from == e.to {
+		return
+	}
+	switch from {
+	case running:
+		p.running--
+	case runnable:
+		p.runnable--
+	}
+	switch e.to {
+	case running:
+		p.running++
+	case runnable:
+		p.runnable++
+	case gone:
+		delete(p.goroutines, e.id)
+	}
+	g.state, g.since = e.to, now
+	p.network(g, from, e, now)
+}
+
+// network follows goroutines that wait for the network: what they do between two waits is a stretch.
+func (p *program) network(g *worker, from state, e event, now int64) {
+	switch {
+	case e.to == waiting && e.net, e.to == gone:
+		if g.begin >= 0 {
+			p.stretch(g, stretch{g.begin, now})
+		}
+		g.net, g.begin = e.to == waiting, -1
+	case e.to == waiting && g.begin < 0:
+		g.net = false
+	case from == waiting && e.to == runnable && g.net && g.begin < 0:
+		g.begin = now
+	}
+}
+
+func (p *program) stretch(g *worker, s stretch) {
+	list, quick := &p.networked, &p.networkedQuick
+	if p.names.frame(g.name).serves {
+		list, quick = &p.serving, &p.servedQuick
+	}
+	switch {
+	case p.lastSilence <= s.start:
+		quick.add(s.end - s.start)
+	case len(*list) >= maxStretches:
+		p.stretchesLost++
+	default:
+		*list = append(*list, s)
+	}
+}
+
+func (p *program) moveProc(e event) {
+	if p.procState[e.id] == running {
+		p.busy--
+	}
+	if e.to == gone {
+		delete(p.procState, e.id)
+		return
+	}
+	p.procState[e.id] = e.to
+	if e.to == running {
+		p.busy++
+	}
+}
+
+func (p *program) sample(e event) {
+	if p.samples == 0 {
+		p.sampleFirst = p.executed
+	}
+	p.samples++
+	p.sampleLast = p.executed
+	if g := p.goroutines[e.id]; g != nil && e.name != 0 {
+		g.name = e.name
+	}
+}
+
+func (p *program) phase(e event) {
+	switch name := p.names.frame(e.name).function; {
+	case name == "GC concurrent mark phase":
+		if e.kind == begin && !p.marking {
+			p.collected++
+		}
+		p.marking = e.kind == begin
+	}
+}
+
+// lose forgets what may have changed in a part of the trace that could not be read.
+func (p *program) lose() {
+	clear(p.goroutines)
+	clear(p.procState)
+	p.running, p.runnable, p.busy, p.marking = 0, 0, 0, false
+}
+
+// generation is over: all goroutines that live had an event in it.
+func (p *program) generation() {
+	for id, g := range p.goroutines {
+		if !g.seen && g.state != running && g.state != runnable {
+			delete(p.goroutines, id)
+		}
+		g.seen = false
+	}
+}
+
+// A moment is who was there in a silence.
+type moment struct {
+	silence
+	running  []Goroutine
+	runnable []Goroutine // the longest first
+	waiting  int         // how many are runnable
+	serving  bool
+}
+
+const keptGoroutines = 8
+
+// remember keeps the moment of one of the longest silences.
+func (p *program) remember(s silence) {
+	if len(p.moments) >= keptMoments {
+		shortest := 0
+		for i, m := range p.moments {
+			if m.length() < p.moments[shortest].length() {
+				shortest = i
+			}
+		}
+		if p.moments[shortest].length() >= s.length() {
+			return
+		}
+		p.moments[shortest] = p.moment(s)
+		return
+	}
+	p.moments = append(p.moments, p.moment(s))
+}
+
+func (p *program) moment(s silence) moment {
+	m := moment{silence: s, waiting: p.runnable}
+	var waits []int64
+	for id, g := range p.goroutines {
+		switch g.state {
+		case running:
+			m.running = append(m.running, p.goroutine(id, g, s.end))
+		case runnable:
+			waits = append(waits, id)
+		default:
+			continue
+		}
+		m.serving = m.serving || p.names.frame(g.name).serves
+	}
+	sort.Slice(waits, func(i, j int) bool {
+		a, b := p.goroutines[waits[i]], p.goroutines[waits[j]]
+		return a.since < b.since || a.since == b.since && waits[i] < waits[j]
+	})
+	for _, id := range waits[:min(len(waits), keptGoroutines)] {
+		m.runnable = append(m.runnable, p.goroutine(id, p.goroutines[id], s.end))
+	}
+	slices.SortFunc(m.running, func(a, b Goroutine) int { return cmp.Compare(a.ID, b.ID) })
+	m.running = m.running[:min(len(m.running), keptGoroutines)]
+	return m
+}
+
+func (p *program) goroutine(id int64, g *worker, now int64) Goroutine {
+	top, root := p.names.frame(g.name), p.names.frame(g.root).root
+	return Goroutine{
+		ID: id, Function: top.function, Started: root, Label: p.names.frame(g.title).function,
+		For: time.Duration(now - g.since), Serves: top.serves || strings.HasPrefix(root, "net/http.(*conn).serve"),
+	}
+}
+
+// sums are over times.
+type sums struct {
+	n       int64
+	sum     float64
+	squares float64
+}
+
+func (s *sums) add(ns int64) {
+	s.n++
+	s.sum += float64(ns)
+	s.squares += float64(ns) * float64(ns)
+}
+
+// A spread counts stretches that had no silence in them: 16 steps to each power of two.
+type spread struct {
+	counts map[int]int64
+	n      int64
+	max    int64
+}
+
+func (s *spread) add(ns int64) {
+	if s.counts == nil {
+		s.counts = map[int]int64{}
+	}
+	s.n++
+	s.max = max(s.max, ns)
+	s.counts[int(math.Log2(float64(max(ns, 1)))*16)]++
+}
