@@ -36,7 +36,8 @@ Flags:
       --color WHEN    auto, always or never
 
 The limit is a cgroup or a scope of systemd where one can be had, else it is emulated: the program is stopped and continued
-by signals, without any privilege. What is left of the program when it ends is killed, as in a container.
+by signals, without any privilege. What is left of the program when it ends is killed, as in a container; a run without
+--cpus and --memory has nothing to find it by, and leaves it alone.
 
 Exit codes:
   the program's own; 128 and its number for a signal; 127 not found; 126 not to be executed; 1 no limit to be had; 2 usage
