@@ -26,6 +26,14 @@ type Run struct {
 	Error      string             `json:"error,omitempty"`       // why it has no figures
 }
 
+// What marks begin with, for those who count them. The rest of a mark says more.
+const (
+	MarkSteal   = "the hypervisor took"
+	MarkOthers  = "other processes used"
+	MarkKilled  = "it did not end when it was told to"
+	MarkRetried = "the first attempt failed"
+)
+
 // A Runner does one run of one setting. It fails only where going on makes no sense; a program that fails is a Run with
 // an Error.
 type Runner interface {

@@ -332,8 +332,8 @@ func (d *Tune) warn(s *tune.Study) {
 	for _, r := range s.Runs {
 		seen := map[string]bool{}
 		for _, m := range r.Marks {
-			for _, about := range []string{"the hypervisor took", "other processes used", "did not end when it was told to", "the first attempt failed"} {
-				if strings.Contains(m, about) && !seen[about] {
+			for _, about := range []string{lab.MarkSteal, lab.MarkOthers, lab.MarkKilled, lab.MarkRetried} {
+				if strings.HasPrefix(m, about) && !seen[about] {
 					seen[about] = true
 					disturbed[about]++
 				}
@@ -353,11 +353,11 @@ func (d *Tune) warn(s *tune.Study) {
 	for _, about := range slices.Sorted(maps.Keys(disturbed)) {
 		n := disturbed[about]
 		switch about {
-		case "the hypervisor took":
+		case lab.MarkSteal:
 			warn("in %d of %d runs the hypervisor took CPU time away", n, of)
-		case "other processes used":
+		case lab.MarkOthers:
 			warn("in %d of %d runs other processes used the CPUs as well", n, of)
-		case "did not end when it was told to":
+		case lab.MarkKilled:
 			warn("in %d of %d runs the program did not end on SIGTERM and was killed", n, of)
 		default:
 			warn("in %d of %d runs the program failed at first, and ran when it was tried again", n, of)

@@ -172,7 +172,7 @@ func (x *Session) Close() lab.Run {
 	case dead != nil:
 		run.Error = dead.Error()
 	case !obeyed:
-		run.Marks = append(run.Marks, "it did not end when it was told to, and was killed")
+		run.Marks = append(run.Marks, lab.MarkKilled+", and was killed")
 	}
 	if res.PeakMemory > 0 && res.PeakOf != runner.AtMost {
 		run.Metrics["peak-RSS-bytes"] = float64(res.PeakMemory)

@@ -192,11 +192,11 @@ func marks(before, after host, used time.Duration) (marks []string) {
 		return nil
 	}
 	if share := float64(after.Steal-before.Steal) / float64(after.Total-before.Total); share > stolen {
-		marks = append(marks, fmt.Sprintf("the hypervisor took %.0f %% of the CPU time", 100*share))
+		marks = append(marks, fmt.Sprintf("%s %.0f %% of the CPU time", lab.MarkSteal, 100*share))
 	}
 	wall := after.at.Sub(before.at).Seconds()
 	if theirs := ((after.Busy - before.Busy - used).Seconds() - own) / wall; theirs > others {
-		marks = append(marks, fmt.Sprintf("other processes used %.1f CPUs", theirs))
+		marks = append(marks, fmt.Sprintf("%s %.1f CPUs", lab.MarkOthers, theirs))
 	}
 	return marks
 }

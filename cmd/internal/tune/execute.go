@@ -144,7 +144,7 @@ func (x *execution) run(ctx context.Context, load int, next search.TuneRun) (Run
 		}
 		run.Attempt = attempt
 		if first != "" {
-			run.Marks = append(run.Marks, "the first attempt failed: "+first)
+			run.Marks = append(run.Marks, lab.MarkRetried+": "+first)
 		}
 		if run.Error == "" || attempt > 0 {
 			return run, nil
