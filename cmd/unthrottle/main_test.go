@@ -108,6 +108,10 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	traces, err := filepath.Abs("../internal/exectrace/testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
 	nobody := httptest.NewServer(nil)
 	nobody.Close()
 	out, _ := exec.Command("go", "env", "GOCACHE").Output() // without a go command nobody asks
@@ -124,6 +128,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("NOBODY", nobody.URL)
 			e.Setenv("PPROF", profiled.URL)
 			e.Setenv("PROFILES", profiles)
+			e.Setenv("TRACES", traces)
 			e.Setenv("XDG_CACHE_HOME", filepath.Join(e.WorkDir, "cache"))
 			e.Setenv("GORACE", noSleep)
 			e.Setenv("GOCACHE", goCache) // an empty one would have the standard library built again
@@ -161,6 +166,7 @@ func profiled() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	mux.HandleFunc("/busy", func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "Could not enable CPU profiling: cpu profiling already in use", http.StatusInternalServerError)
 	})

@@ -154,6 +154,7 @@ Verbs:
   load        send an HTTP server requests at a rate, and tell how long users wait
   hey         the same with hey's flags and report
   profile     what of a CPU profile grows with GOMAXPROCS
+  trace       when a program stood still, from its execution trace, and whether a quota did that
   serve       a server to try all this on, with a live page
   report      show a saved result again, also as HTML, Markdown or CSV
   version     which unthrottle this is
@@ -191,7 +192,7 @@ func newRoot(stdio IO) *cobra.Command {
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.Version = versionText()
 	root.SetVersionTemplate("{{.Version}}")
-	root.AddCommand(newExplain(stdio), newPs(stdio), newWatch(stdio), newHeartbeat(stdio), newRun(stdio), newBench(stdio), newTune(stdio), newLoad(stdio), newHey(stdio), newServe(stdio), newProfile(stdio), newReport(stdio), newWorkload(stdio), newVersion(stdio), newCompletion(stdio))
+	root.AddCommand(newExplain(stdio), newPs(stdio), newWatch(stdio), newHeartbeat(stdio), newRun(stdio), newBench(stdio), newTune(stdio), newLoad(stdio), newHey(stdio), newServe(stdio), newProfile(stdio), newTrace(stdio), newReport(stdio), newWorkload(stdio), newVersion(stdio), newCompletion(stdio))
 	return root
 }
 

@@ -136,6 +136,13 @@ func openReport(data []byte, name string) (func(io.Writer, render.Style) error, 
 		}
 		return func(w io.Writer, s render.Style) error { return write(w, d, s) }, nil
 	}
+	if d, ok := doc.(*report.Trace); ok {
+		write := traceFormats()[name]
+		if write == nil {
+			return nil, usage("write --format=text, json, html or md", "--format=%s: this document has no such form", name)
+		}
+		return func(w io.Writer, s render.Style) error { return write(w, d, s) }, nil
+	}
 	if d, ok := doc.(*report.Watch); ok {
 		write := watchFormats()[name]
 		if write == nil {

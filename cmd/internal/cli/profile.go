@@ -6,25 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
-	"path"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/cpuprofile"
-	"github.com/unthrottle/unthrottle/cmd/internal/golive"
 	"github.com/unthrottle/unthrottle/cmd/internal/gometrics"
 	"github.com/unthrottle/unthrottle/cmd/internal/meter"
-	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/runner"
@@ -80,23 +73,17 @@ type profiler struct {
 	source string   // file or URL, as it is shown
 	url    *url.URL // nil: a file
 	limit  float64
-	files  []*profileFile
+	files  results[*report.Profile]
 	saved  *output
 	facts  report.ProfileFacts
 }
 
-// profileFile is a result that is to be written.
-type profileFile struct {
-	out   *output
-	write func(io.Writer, *report.Profile, render.Style) error
-}
-
 // profileFormats are what a profile's document can be written as.
-func profileFormats() map[string]func(io.Writer, *report.Profile, render.Style) error {
-	return map[string]func(io.Writer, *report.Profile, render.Style) error{
+func profileFormats() map[string]writer[*report.Profile] {
+	return map[string]writer[*report.Profile]{
 		"text": render.ProfileText,
-		"json": func(w io.Writer, d *report.Profile, _ render.Style) error { return report.WriteJSON(w, d) },
-		"html": func(w io.Writer, d *report.Profile, _ render.Style) error { return render.ProfileHTML(w, d) },
+		"json": plainly(func(w io.Writer, d *report.Profile) error { return report.WriteJSON(w, d) }),
+		"html": plainly(render.ProfileHTML),
 		"md": func(w io.Writer, d *report.Profile, _ render.Style) error {
 			var b strings.Builder
 			if err := render.ProfileText(&b, d, render.Style{}); err != nil {
@@ -143,7 +130,7 @@ func newProfile(stdio IO) *cobra.Command {
 func (p *profiler) parse(source string, changed func(string) bool) (err error) {
 	o := &p.o
 	p.source = source
-	if p.url, err = profileURL(source, o.seconds, changed("seconds")); err != nil {
+	if p.url, err = profilePage.url(source, o.seconds, changed("seconds")); err != nil {
 		return err
 	}
 	switch {
@@ -173,55 +160,8 @@ func (p *profiler) parse(source string, changed func(string) bool) (err error) {
 	case changed("units") && !(o.units > 0 && o.baseUnits > 0 && o.units < 1e15 && o.baseUnits < 1e15):
 		return usage("--units 68014 --base-units 36374", "--units=%g and --base-units=%g are no amounts of work", o.units, o.baseUnits)
 	}
-	if o.json {
-		if changed("format") && o.format != "json" {
-			return usage("leave out one of them", "--json and --format=%s exclude each other", o.format)
-		}
-		o.format = "json"
-	}
-	if profileFormats()[o.format] == nil {
-		return usage("write --format=text, json, html or md", "--format=%s is none of its values", o.format)
-	}
-	return nil
-}
-
-// pprofPath is where net/http/pprof answers.
-const pprofPath = "/debug/pprof/profile"
-
-// profileURL makes a URL of what names one: nil for a file. host:port without a path, and a path that ends where pprof's
-// pages begin, get the rest.
-func profileURL(source string, seconds int, given bool) (*url.URL, error) {
-	text := source
-	if !strings.Contains(source, "://") {
-		if _, err := os.Stat(source); err == nil || source == "-" {
-			return nil, nil
-		}
-		address, _, _ := strings.Cut(source, "/")
-		_, port, err := net.SplitHostPort(address)
-		if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {
-			return nil, nil
-		}
-		text = "http://" + source
-	}
-	u, err := url.Parse(text)
-	if err != nil {
-		return nil, usage(profileExample, "%q is no URL: %w", source, errors.Unwrap(err))
-	}
-	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, usage(profileExample, "%q does not begin with http:// or https:// and a host", source)
-	}
-	switch strings.TrimSuffix(u.Path, "/") {
-	case "":
-		u.Path = pprofPath
-	case path.Dir(pprofPath):
-		u.Path = pprofPath
-	}
-	query := u.Query()
-	if given || query.Get("seconds") == "" {
-		query.Set("seconds", strconv.Itoa(seconds))
-		u.RawQuery = query.Encode()
-	}
-	return u, nil
+	o.format, err = screenFormat(profileFormats(), o.format, o.json, changed("format"))
+	return err
 }
 
 func (p *profiler) run(ctx context.Context) error {
@@ -250,12 +190,7 @@ func (p *profiler) run(ctx context.Context) error {
 	doc := report.NewProfile(*f)
 	doc.Header = newHeader("profile")
 	doc.Command = append([]string{"unthrottle"}, p.stdio.Args...)
-	for _, file := range p.files {
-		if err == nil {
-			err = file.write(file.out.w, doc, p.style)
-		}
-	}
-	return p.finish(err)
+	return p.finish(p.files.write(doc, p.style))
 }
 
 // readBase reads the base before anything is measured.
@@ -311,20 +246,8 @@ func profileHinted(err error) error {
 
 // open opens all files before anything is measured.
 func (p *profiler) open() error {
-	all := profileFormats()
-	for _, name := range p.o.outputs {
-		format := strings.TrimPrefix(strings.ToLower(filepath.Ext(name)), ".")
-		if all[format] == nil || format == "text" {
-			if p.o.format == "text" || len(p.o.outputs) > 1 {
-				return usage("end its name in .json, .html or .md", "-o %s: its name does not tell its format", name)
-			}
-			format, p.o.format = p.o.format, "" // as --json -o FILE means it
-		}
-		out, err := newOutput(name, p.stdio.Out)
-		if err != nil {
-			return err
-		}
-		p.files = append(p.files, &profileFile{out, all[format]})
+	if err := p.files.open(profileFormats(), p.o.outputs, p.o.format, p.stdio.Out); err != nil {
+		return err
 	}
 	if p.o.save != "" {
 		var err error
@@ -332,17 +255,12 @@ func (p *profiler) open() error {
 			return err
 		}
 	}
-	if p.o.format != "" {
-		p.files = append(p.files, &profileFile{&output{w: p.stdio.Out}, all[p.o.format]})
-	}
 	return nil
 }
 
 // finish closes all files. A profile that could be taken is saved, whatever came then.
 func (p *profiler) finish(err error) error {
-	for _, f := range p.files {
-		err = f.out.finish(err)
-	}
+	err = p.files.finish(err)
 	if p.saved != nil {
 		kept := err
 		if p.facts.Profile != nil {
@@ -359,26 +277,18 @@ func (p *profiler) finish(err error) error {
 func (p *profiler) findProcess() {
 	f := &p.facts
 	pid := p.o.pid
-	if pid == 0 && p.url != nil && isLocal(p.url.Hostname()) {
-		port, err := strconv.Atoi(p.url.Port())
-		if err != nil {
-			port = map[string]int{"http": 80, "https": 443}[p.url.Scheme]
-		}
-		pid, _ = procs.Listener("", port) // there may be a proxy, or it is another user's
+	if pid == 0 && p.url != nil {
+		pid = listener(p.url)
 	}
 	if pid == 0 {
 		return
 	}
-	process, err := procs.Read("", pid)
+	process, err := readDebugged(pid)
 	if err != nil {
-		f.Warnings = append(f.Warnings, fmt.Errorf("the process: %w: its limit is not known", err))
+		f.Warnings = append(f.Warnings, err)
 		return
 	}
-	limits := cgroup.Read(cgroup.Source{PID: pid})
-	f.PID, f.Name, f.Limits = pid, process.Name, &limits
-	if v, err := golive.Read(pid); err == nil {
-		f.Live = v.Procs
-	}
+	f.PID, f.Name, f.Limits, f.Live = pid, process.name, &process.limits, process.live
 }
 
 // take reads the profile, and for a URL all that is read beside it.
@@ -416,63 +326,16 @@ func (p *profiler) take(ctx context.Context) ([]byte, error) {
 
 // fetch takes the profile from the URL.
 func (p *profiler) fetch(ctx context.Context) ([]byte, error) {
-	fail := func(err error, hints ...string) ([]byte, error) {
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		return nil, withHint(fmt.Errorf("taking a profile from %s: %w", p.url.Redacted(), err), hints...)
-	}
-	seconds, err := strconv.Atoi(p.url.Query().Get("seconds"))
-	if err != nil || seconds < 1 || seconds > 3600 {
-		return nil, usage("--seconds 10", "seconds=%s in the URL is not within 1 and 3600", p.url.Query().Get("seconds"))
-	}
-	timed, cancel := context.WithTimeout(ctx, time.Duration(seconds)*time.Second+patience)
-	defer cancel()
-	req, err := http.NewRequestWithContext(timed, http.MethodGet, p.url.String(), nil)
+	body, err := profilePage.open(ctx, p.url)
 	if err != nil {
-		return fail(err)
+		return nil, err
 	}
-	res, err := (&http.Client{}).Do(req)
+	defer body.Close()
+	data, err := io.ReadAll(io.LimitReader(body, profileMost))
 	if err != nil {
-		var u *url.Error
-		if errors.As(err, &u) {
-			err = u.Err
-		}
-		return fail(err, "does the program run, and is this where its net/http/pprof listens?")
-	}
-	defer res.Body.Close()
-	if res.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(res.Body, 512))
-		err := fmt.Errorf("it answered %s%s", res.Status, afterColon(string(text)))
-		switch {
-		case res.StatusCode == http.StatusNotFound:
-			return fail(err, `the program has to import _ "net/http/pprof", and to serve http.DefaultServeMux there`)
-		case strings.Contains(string(text), "already"):
-			return fail(err, "somebody else is taking a CPU profile of it: there can be one at a time")
-		case strings.Contains(string(text), "WriteTimeout"):
-			return fail(err, "--seconds has to be less than the server's WriteTimeout")
-		case res.StatusCode == http.StatusUnauthorized || res.StatusCode == http.StatusForbidden:
-			return fail(err, "take it with curl, which can authenticate itself, and give the file")
-		}
-		return fail(err)
-	}
-	data, err := io.ReadAll(io.LimitReader(res.Body, profileMost))
-	if err != nil {
-		return fail(err)
+		return nil, profilePage.failed(ctx, p.url, err)
 	}
 	return data, nil
-}
-
-// patience is how long a server may take besides what was asked for: it is throttled, perhaps.
-const patience = 30 * time.Second
-
-// afterColon is the first line of a server's text.
-func afterColon(text string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	if line == "" || strings.HasPrefix(line, "<") {
-		return ""
-	}
-	return ": " + line
 }
 
 // readMetrics reads the program's page of metrics; nil if there is none with the classes.

@@ -26,7 +26,7 @@ func TestProfileURL(t *testing.T) {
 		{"http://a/x/y?seconds=3&z=1", false, "http://a/x/y?seconds=3&z=1"},
 		{"http://a/x/y?seconds=3&z=1", true, "http://a/x/y?seconds=7&z=1"},
 	} {
-		u, err := profileURL(c.source, 7, c.given)
+		u, err := profilePage.url(c.source, 7, c.given)
 		got := ""
 		if u != nil {
 			got = u.String()
@@ -36,7 +36,7 @@ func TestProfileURL(t *testing.T) {
 		}
 	}
 	for _, source := range []string{"ftp://a/", "http://", "http://a:b/", "http://%zz"} {
-		if u, err := profileURL(source, 7, false); err == nil {
+		if u, err := profilePage.url(source, 7, false); err == nil {
 			t.Errorf("%s: got %v", source, u)
 		}
 	}

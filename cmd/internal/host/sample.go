@@ -44,8 +44,8 @@ type reading struct {
 }
 
 const (
-	ownShare = 0.02                  // of a CPU, for samples
-	tooFar   = 25 * time.Millisecond // between samples, to see a freeze
+	ownShare = 0.025                 // of a CPU, for samples
+	tooFar   = 25 * time.Millisecond // between samples, to see a freeze; and a quarter of the period
 	active   = 0.01                  // of a CPU: what uses less is not asked for its threads' delays
 )
 
@@ -54,10 +54,10 @@ func observe(ctx context.Context, o Options, watched []*watch) error {
 	for _, w := range watched {
 		w.begin()
 	}
-	start := time.Now()
+	start, before := time.Now(), ownTime()
 	settled := false
 	for {
-		round, used := time.Now(), ownTime()
+		round := time.Now()
 		if !settled && round.Sub(start) >= o.For/4 {
 			settled = true
 			for _, w := range watched {
@@ -70,11 +70,14 @@ func observe(ctx context.Context, o Options, watched []*watch) error {
 		if time.Since(start) >= o.For {
 			break
 		}
-		pause := max(o.Every, time.Duration(float64(ownTime()-used)/ownShare)) - time.Since(round)
+		next := start.Add(time.Duration(float64(ownTime()-before) / ownShare))
+		if every := round.Add(o.Every); next.Before(every) {
+			next = every
+		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(min(pause, o.For-time.Since(start))):
+		case <-time.After(min(time.Until(next), o.For-time.Since(start))):
 		}
 	}
 	for _, w := range watched {
@@ -204,7 +207,8 @@ func (w *watch) end() {
 	if w.seen > 0 {
 		u.Running, u.Spinning = w.ran/w.seen, w.spun/w.seen
 		u.Frozen = w.frozen.Seconds() / w.seen
-		u.FrozenKnown = w.seen/float64(u.Samples) <= tooFar.Seconds()
+		every := time.Duration(w.seen / float64(u.Samples) * float64(time.Second))
+		u.FrozenKnown = every <= tooFar && (w.period() == 0 || every <= w.period()/4)
 	}
 	if w.before.schedKnown && after.schedKnown && after.sched.CollectionsKnown {
 		u.GCKnown = true
@@ -221,6 +225,16 @@ func (w *watch) end() {
 	if after.schedKnown { // it may have been changed meanwhile
 		w.p.Live, w.p.Custom, w.p.CustomKnown = after.sched.Procs, after.sched.Custom, after.sched.CustomKnown
 	}
+}
+
+// period is that of the limit, 0 where none is known.
+func (w *watch) period() time.Duration {
+	for _, level := range w.p.System.Limits.Levels {
+		if level.Dir == w.p.System.Limits.From {
+			return time.Duration(level.Quota.PeriodMicros) * time.Microsecond
+		}
+	}
+	return 0
 }
 
 // switches is how many times a goroutine came to run, of which the runtime counts one in eight.

@@ -36,6 +36,8 @@ func Read(data []byte) (any, error) {
 		return decode[Run](data)
 	case head.Verb == "profile":
 		return decode[Profile](data)
+	case head.Verb == "trace":
+		return decode[Trace](data)
 	case head.Verb == "load":
 		return decode[Load](data)
 	case head.Verb == "tune" && head.Verdict != nil:

@@ -1,0 +1,194 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/golive"
+	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+)
+
+// A debugPage is a page of net/http/pprof that takes its time.
+type debugPage struct {
+	path    string
+	what    string // profile
+	kind    string // CPU profile
+	example string // of a command line
+	parts   bool   // parts of a second make sense to it
+}
+
+var (
+	profilePage = debugPage{path: "/debug/pprof/profile", what: "profile", kind: "CPU profile", example: profileExample}
+	tracePage   = debugPage{path: "/debug/pprof/trace", what: "trace", kind: "trace", example: traceExample, parts: true}
+)
+
+// url makes a URL of what names one: nil for a file. host:port without a path, and a path that ends where pprof's pages
+// begin, get the rest.
+func (p debugPage) url(source string, seconds int, given bool) (*url.URL, error) {
+	text := source
+	if !strings.Contains(source, "://") {
+		if _, err := os.Stat(source); err == nil || source == "-" {
+			return nil, nil
+		}
+		address, _, _ := strings.Cut(source, "/")
+		_, port, err := net.SplitHostPort(address)
+		if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {
+			return nil, nil
+		}
+		text = "http://" + source
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, usage(p.example, "%q is no URL: %w", source, errors.Unwrap(err))
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, usage(p.example, "%q does not begin with http:// or https:// and a host", source)
+	}
+	switch strings.TrimSuffix(u.Path, "/") {
+	case "", path.Dir(p.path):
+		u.Path = p.path
+	}
+	query := u.Query()
+	if given || query.Get("seconds") == "" {
+		query.Set("seconds", strconv.Itoa(seconds))
+		u.RawQuery = query.Encode()
+	}
+	return u, nil
+}
+
+// time is how long the page of a URL takes.
+func (p debugPage) time(u *url.URL) (time.Duration, error) {
+	text := u.Query().Get("seconds")
+	seconds, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(seconds > 0 && seconds <= 3600) || !p.parts && seconds != float64(int(seconds)) {
+		return 0, usage("--seconds 10", "seconds=%s in the URL is not within 1 and 3600", text)
+	}
+	return time.Duration(seconds * float64(time.Second)), nil
+}
+
+// patience is how long a server may take besides what was asked for: it is throttled, perhaps.
+const patience = 30 * time.Second
+
+// open asks for the page. What it returns has to be closed.
+func (p debugPage) open(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
+	length, err := p.time(u)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, length+patience)
+	body, err := p.ask(ctx, u)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	return closer{body, cancel}, nil
+}
+
+// closer ends the request with its answer.
+type closer struct {
+	io.ReadCloser
+	cancel func()
+}
+
+func (c closer) Close() error {
+	defer c.cancel()
+	return c.ReadCloser.Close()
+}
+
+func (p debugPage) ask(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return nil, p.failed(ctx, u, err)
+	}
+	res, err := (&http.Client{}).Do(req)
+	if err != nil {
+		var bad *url.Error
+		if errors.As(err, &bad) {
+			err = bad.Err
+		}
+		return nil, p.failed(ctx, u, err, "does the program run, and is this where its net/http/pprof listens?")
+	}
+	if res.StatusCode == http.StatusOK {
+		return res.Body, nil
+	}
+	defer res.Body.Close()
+	text, _ := io.ReadAll(io.LimitReader(res.Body, 512))
+	err = fmt.Errorf("it answered %s%s", res.Status, afterColon(string(text)))
+	switch {
+	case res.StatusCode == http.StatusNotFound:
+		return nil, p.failed(ctx, u, err, `the program has to import _ "net/http/pprof", and to serve http.DefaultServeMux there`)
+	case strings.Contains(string(text), "already"):
+		return nil, p.failed(ctx, u, err, "somebody else is taking a "+p.kind+" of it: there can be one at a time")
+	case strings.Contains(string(text), "WriteTimeout"):
+		return nil, p.failed(ctx, u, err, "--seconds has to be less than the server's WriteTimeout")
+	case res.StatusCode == http.StatusUnauthorized || res.StatusCode == http.StatusForbidden:
+		return nil, p.failed(ctx, u, err, "take it with curl, which can authenticate itself, and give the file")
+	}
+	return nil, p.failed(ctx, u, err)
+}
+
+// failed says what was being done. An interrupted request is no failure of the server's.
+func (p debugPage) failed(ctx context.Context, u *url.URL, err error, hints ...string) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return ctx.Err()
+	}
+	err = fmt.Errorf("taking a %s from %s: %w", p.what, u.Redacted(), err)
+	if len(hints) == 0 {
+		return err
+	}
+	return withHint(err, hints...)
+}
+
+// afterColon is the first line of a server's text.
+func afterColon(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	if line == "" || strings.HasPrefix(line, "<") {
+		return ""
+	}
+	return ": " + line
+}
+
+// listener finds the process that answers at a URL of this host; 0: it is elsewhere, or can't be seen: there may be a
+// proxy, or it is another user's.
+func listener(u *url.URL) int {
+	if !isLocal(u.Hostname()) {
+		return 0
+	}
+	port, err := strconv.Atoi(u.Port())
+	if err != nil {
+		port = map[string]int{"http": 80, "https": 443}[u.Scheme]
+	}
+	pid, _ := procs.Listener("", port)
+	return pid
+}
+
+// A debugged process is the one that a page is of.
+type debugged struct {
+	pid    int
+	name   string
+	limits cgroup.Limits
+	live   int // GOMAXPROCS from its memory; 0: not known
+}
+
+func readDebugged(pid int) (d debugged, err error) {
+	process, err := procs.Read("", pid)
+	if err != nil {
+		return d, fmt.Errorf("the process: %w: its limit is not known", err)
+	}
+	d = debugged{pid: pid, name: process.Name, limits: cgroup.Read(cgroup.Source{PID: pid})}
+	if v, err := golive.Read(pid); err == nil {
+		d.live = v.Procs
+	}
+	return d, nil
+}

@@ -1,0 +1,603 @@
+package cli
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/cpuprofile"
+	"github.com/unthrottle/unthrottle/cmd/internal/exectrace"
+	"github.com/unthrottle/unthrottle/cmd/internal/meter"
+	"github.com/unthrottle/unthrottle/cmd/internal/render"
+	"github.com/unthrottle/unthrottle/cmd/internal/report"
+	"github.com/unthrottle/unthrottle/cmd/internal/runner"
+)
+
+const traceHelp = `When a Go program stood still though it could have run, and whether a CPU quota or other programs did that.
+
+Usage:
+  unthrottle trace [FLAGS] FILE     an execution trace, .gz too, or a flight recorder's snapshot; - is stdin
+  unthrottle trace [FLAGS] URL      takes one from a program with net/http/pprof: host:port is enough
+  unthrottle trace [FLAGS] PID      the same, of a process here
+  unthrottle trace --record D [FLAGS] -- PROGRAM [ARGS]    starts the program, takes one for D, ends it
+
+Taking it:
+      --seconds N       how long (5)
+      --save F          keep the trace as file F
+      --no-samples      no CPU profile meanwhile, which lets traces with few events be told
+      --cpus N --burst D --memory SIZE --cpuset LIST --limit-with K    the limit of --record, as for run
+Beside it:
+      --period D        of the quota, if it is known; with --cpus, that of the limit
+      --cgroup-stat BEFORE,AFTER    cpu.stat from before and after a trace in a file
+Results:
+  -o, --output F        also write F: .json, .html or .md; may be repeated
+      --format F        text, json, html or md
+      --json            the document instead of text
+      --fail-on SHARE   exit code 3 if throttled for so much of the time or more: 5%, 0.05
+      --color WHEN      auto, always or never
+
+Exit codes:
+  0 done   1 could not do it   2 usage   3 throttled for SHARE or more   130 interrupted
+
+Example:
+  unthrottle trace localhost:6060 -o trace.html
+`
+
+const traceExample = "unthrottle trace trace.out, or unthrottle trace http://localhost:6060/debug/pprof/trace"
+
+type traceOptions struct {
+	seconds   int
+	save      string
+	noSamples bool
+	record    time.Duration
+	limit     runner.Limit
+	with      string
+	stat      string
+	failOn    float64
+	outputs   []string
+	format    string
+}
+
+// A tracer runs the verb.
+type tracer struct {
+	stdio IO
+	o     traceOptions
+	style render.Style
+
+	source string
+	pid    int      // 0: none was named
+	url    *url.URL // nil: a file
+	args   []string // of the program to record
+	files  results[*report.Trace]
+	saved  *output
+	facts  report.TraceFacts
+	how    exectrace.Options
+	noCPU  error // why there was no CPU profile meanwhile
+
+	emulated bool // the limit is made of signals
+}
+
+// traceFormats are what a trace's document can be written as.
+func traceFormats() map[string]writer[*report.Trace] {
+	return map[string]writer[*report.Trace]{
+		"text": render.TraceText,
+		"json": plainly(func(w io.Writer, d *report.Trace) error { return report.WriteJSON(w, d) }),
+		"html": plainly(render.TraceHTML),
+		"md":   plainly(render.TraceMarkdown),
+	}
+}
+
+func newTrace(stdio IO) *cobra.Command {
+	t := &tracer{stdio: stdio}
+	o := &t.o
+	cmd := &cobra.Command{Use: "trace", Long: traceHelp}
+	flags := cmd.Flags()
+	flags.IntVar(&o.seconds, "seconds", 5, "")
+	flags.StringVar(&o.save, "save", "", "")
+	flags.BoolVar(&o.noSamples, "no-samples", false, "")
+	flags.DurationVar(&o.record, "record", 0, "")
+	limit := limitFlags(cmd, false)
+	cpus := flags.String("cpus", "", "")
+	flags.StringVar(&o.stat, "cgroup-stat", "", "")
+	failOn := flags.String("fail-on", "", "")
+	flags.StringArrayVarP(&o.outputs, "output", "o", nil, "")
+	flags.StringVar(&o.format, "format", "text", "")
+	asJSON := flags.Bool("json", false, "")
+	color := colorFlag(cmd, stdio)
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		if t.style, err = color(false); err != nil {
+			return err
+		}
+		if o.format, err = screenFormat(traceFormats(), o.format, *asJSON, flags.Changed("format")); err != nil {
+			return err
+		}
+		if *failOn != "" {
+			if o.failOn, err = parseShare(*failOn); err != nil {
+				return usage("--fail-on 5%, or --fail-on 0.05", "--fail-on: %w", err)
+			}
+		}
+		if o.limit, o.with, err = limit(); err != nil {
+			return err
+		}
+		if *cpus != "" {
+			if o.limit.CPUs, err = runner.ParseCPUs(*cpus); err != nil {
+				return usage("--cpus 0.5, or --cpus 500m", "--cpus: %w", err)
+			}
+		}
+		if err := t.parse(args, flags.Changed); err != nil {
+			return err
+		}
+		return t.run(cmd.Context())
+	}
+	return cmd
+}
+
+// parse checks the command line.
+func (t *tracer) parse(args []string, changed func(string) bool) error {
+	o := &t.o
+	if changed("record") {
+		return t.parseRecord(args, changed)
+	}
+	if len(args) != 1 {
+		return usage(traceExample, "trace wants one file, URL or PID, got %d", len(args))
+	}
+	for _, name := range []string{"cpus", "burst", "memory", "cpuset", "limit-with"} {
+		if changed(name) {
+			return usage("unthrottle trace --record 5s --cpus 0.5 -- PROGRAM", "--%s is for a program that --record starts", name)
+		}
+	}
+	if o.limit.Period < 0 || o.limit.Period > time.Second || changed("period") && o.limit.Period < time.Millisecond {
+		return usage("--period 100ms", "--period=%v: the kernel has periods from 1ms to 1s", o.limit.Period)
+	}
+	if t.how.Period = o.limit.Period; t.how.Period > 0 {
+		t.facts.PeriodFrom = "given"
+	}
+	return t.parseSource(args[0], changed)
+}
+
+// parseSource finds out what a source is: a file that exists, a process, a URL, or a file that does not exist.
+func (t *tracer) parseSource(source string, changed func(string) bool) (err error) {
+	o := &t.o
+	t.source = source
+	if o.seconds < 1 || o.seconds > 3600 {
+		return usage("--seconds 5", "--seconds=%d is not within 1 and 3600", o.seconds)
+	}
+	if pid, err := strconv.Atoi(source); err == nil {
+		if _, err := os.Stat(source); err != nil {
+			if t.pid = pid; pid <= 0 {
+				return usage("pgrep NAME finds a process's pid", "%d is no pid", pid)
+			}
+		}
+	}
+	if t.pid == 0 {
+		if t.url, err = tracePage.url(source, o.seconds, changed("seconds")); err != nil {
+			return err
+		}
+	}
+	taken := t.pid != 0 || t.url != nil
+	if t.url != nil {
+		t.source = t.url.Redacted()
+		if _, err := tracePage.time(t.url); err != nil {
+			return err
+		}
+	}
+	for _, name := range []string{"seconds", "save", "no-samples"} {
+		if !taken && changed(name) {
+			return usage("leave it out", "--%s is for a trace that is to be taken: %s is a file", name, source)
+		}
+	}
+	if taken && o.stat != "" {
+		return usage("leave it out: of a process here the kernel's count is read without it", "--cgroup-stat is for a trace in a file")
+	}
+	return nil
+}
+
+// parseRecord checks the command line of --record.
+func (t *tracer) parseRecord(args []string, changed func(string) bool) error {
+	const example = "unthrottle trace --record 5s --cpus 0.5 -- PROGRAM"
+	o := &t.o
+	switch {
+	case len(args) == 0:
+		return usage(example, "--record wants a program to start")
+	case o.record < time.Second || o.record > time.Hour || o.record%time.Second != 0:
+		return usage("--record 5s", "--record=%v: whole seconds, at most an hour", o.record)
+	case changed("seconds"):
+		return usage("leave it out", "--record tells how long the trace is: --seconds is for a program that runs")
+	case o.stat != "":
+		return usage("leave it out: the kernel's count is read without it", "--cgroup-stat is for a trace in a file")
+	}
+	if err := o.limit.Check(); err != nil {
+		return usage(example, "%w", err)
+	}
+	t.args, t.source, t.facts.Recorded = args, args[0], args
+	t.o.seconds = int(o.record / time.Second)
+	return nil
+}
+
+func (t *tracer) run(ctx context.Context) error {
+	if err := t.open(); err != nil {
+		return t.finish(err)
+	}
+	doc, err := t.document(ctx)
+	if err == nil {
+		err = t.files.write(doc, t.style)
+	}
+	if err = t.finish(err); err != nil {
+		return err
+	}
+	if t.o.failOn > 0 && doc.Throttled >= t.o.failOn {
+		return exitCode{exitFindings, nil}
+	}
+	return nil
+}
+
+// open reads and opens all files before anything is measured.
+func (t *tracer) open() error {
+	if t.o.stat != "" {
+		stat, err := readStat(t.o.stat)
+		if err != nil {
+			return err
+		}
+		t.facts.Stat = stat
+	}
+	if err := t.files.open(traceFormats(), t.o.outputs, t.o.format, t.stdio.Out); err != nil {
+		return err
+	}
+	if t.o.save != "" {
+		var err error
+		if t.saved, err = newOutput(t.o.save, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// statMost is more than a cpu.stat has.
+const statMost = 64 << 10
+
+// readStat reads the two files of --cgroup-stat.
+func readStat(names string) (*[2]cgroup.Counters, error) {
+	const example = "--cgroup-stat before.txt,after.txt: two copies of the cpu.stat of its cgroup"
+	both := strings.Split(names, ",")
+	if len(both) != 2 {
+		return nil, usage(example, "--cgroup-stat=%s is not two files with a comma between them", names)
+	}
+	var stat [2]cgroup.Counters
+	for i, name := range both {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, withHint(fmt.Errorf("reading cpu.stat: %w", err), example)
+		}
+		data, err := io.ReadAll(io.LimitReader(f, statMost))
+		f.Close()
+		if err == nil {
+			stat[i], err = exectrace.ParseStat(string(data))
+		}
+		if err != nil {
+			return nil, withHint(fmt.Errorf("reading %s: %w", name, err), example)
+		}
+	}
+	return &stat, nil
+}
+
+// finish closes all files. A trace that could be taken is saved, whatever came then.
+func (t *tracer) finish(err error) error {
+	err = t.files.finish(err)
+	if t.saved != nil {
+		kept := err
+		if t.facts.Saved != "" {
+			kept = nil
+		}
+		if saveErr := t.saved.finish(kept); err == nil {
+			err = saveErr
+		}
+	}
+	return err
+}
+
+// document reads the trace, or takes it before, and makes the document.
+func (t *tracer) document(ctx context.Context) (*report.Trace, error) {
+	file, err := t.file(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	f := &t.facts
+	if f.Trace, err = readTrace(ctx, file, t.how); err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, traceHinted(err, t.source)
+	}
+	if t.noCPU != nil && f.Trace.Samples == nil {
+		f.Warnings = append(f.Warnings, fmt.Errorf("there are no CPU samples in it: %w", t.noCPU))
+	}
+	f.Source = t.source
+	doc, err := report.NewTrace(*f)
+	if err != nil {
+		return nil, withHint(fmt.Errorf("holding the trace against cpu.stat: %w", err), "--cgroup-stat wants the file from before the trace first")
+	}
+	doc.Header = newHeader("trace")
+	doc.Command = append([]string{"unthrottle"}, t.stdio.Args...)
+	return doc, nil
+}
+
+// file is where the trace is to be read: a file that was named, or one that it was taken into.
+func (t *tracer) file(ctx context.Context) (io.ReadCloser, error) {
+	switch {
+	case t.args != nil:
+		return t.record(ctx)
+	case t.pid != 0:
+		u, err := findPprof(ctx, t.pid)
+		if err != nil {
+			return nil, err
+		}
+		t.url = u.JoinPath(tracePage.path)
+		t.url.RawQuery = "seconds=" + strconv.Itoa(t.o.seconds)
+		t.source = t.url.Redacted()
+		return t.take(ctx)
+	case t.url != nil:
+		return t.take(ctx)
+	case t.source == "-":
+		return io.NopCloser(t.stdio.In), nil
+	}
+	f, err := os.Open(t.source)
+	if err != nil {
+		return nil, withHint(fmt.Errorf("reading the trace: %w", err), traceExample)
+	}
+	return f, nil
+}
+
+// notTrace is input that is something else.
+type notTrace struct{ kind string }
+
+func (e *notTrace) Error() string { return "this is " + e.kind + ", not an execution trace" }
+
+// otherMost is how much is read of what is no trace, to tell what it is.
+const otherMost = 8 << 20
+
+// readTrace reads a trace, packed or not.
+func readTrace(ctx context.Context, r io.Reader, o exectrace.Options) (*exectrace.Trace, error) {
+	in := bufio.NewReader(contextReader{ctx, r})
+	if magic, _ := in.Peek(2); string(magic) == "\x1f\x8b" {
+		z, err := gzip.NewReader(in)
+		if err != nil {
+			return nil, fmt.Errorf("unpacking it: %w", err)
+		}
+		in = bufio.NewReader(z)
+	}
+	if head, err := in.Peek(5); string(head) != "go 1." {
+		if len(head) == 0 && err != io.EOF {
+			return nil, err
+		}
+		return nil, whatElse(in)
+	}
+	return exectrace.Read(in, o)
+}
+
+// whatElse tells what is no trace.
+func whatElse(r io.Reader) error {
+	var kind *cpuprofile.KindError
+	switch _, err := cpuprofile.Read(io.LimitReader(r, otherMost)); {
+	case err == nil:
+		return &notTrace{"a CPU profile"}
+	case errors.As(err, &kind):
+		return &notTrace{kind.Kind}
+	}
+	return errors.New("this is no execution trace")
+}
+
+// contextReader ends when the context does.
+type contextReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (c contextReader) Read(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.r.Read(p)
+}
+
+// traceHinted adds what can be done about a trace that can't be read.
+func traceHinted(err error, source string) error {
+	const take = "curl -o trace.out 'http://HOST:PORT/debug/pprof/trace?seconds=5' takes a trace, and so does go test -trace"
+	named := fmt.Errorf("%s: %w", source, err)
+	var not *notTrace
+	switch {
+	case errors.As(err, &not) && not.kind == "a CPU profile":
+		return withHint(named, "unthrottle profile reads it", take)
+	case errors.As(err, &not) && not.kind == cpuprofile.JSON:
+		return withHint(named, "unthrottle report shows a document of unthrottle again", take)
+	case errors.As(err, &not) && not.kind == cpuprofile.Program:
+		return withHint(named, "unthrottle trace --record 5s -- PROGRAM starts a program and takes its trace")
+	case strings.Contains(err.Error(), "older than"):
+		return withHint(named, "build the program with Go 1.22 or later; unthrottle watch PID sees throttling whatever it was built with")
+	}
+	return withHint(named, take)
+}
+
+// take fetches the trace from the URL into a file, and what belongs beside it.
+func (t *tracer) take(ctx context.Context) (_ io.ReadCloser, err error) {
+	file, err := newScratch()
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			file.Close()
+		}
+	}()
+	t.findProcess()
+	var m *meter.Meter
+	if t.facts.PID != 0 {
+		m = meter.Start("", t.facts.PID, time.Second)
+	}
+	progress := newProgress(t.stdio, t.o.format == "json")
+	progress.note(fmt.Sprintf("taking a trace of %s for %s s", t.url.Host, t.url.Query().Get("seconds")))
+	err = t.fetch(ctx, file)
+	progress.done()
+	if m != nil {
+		t.facts.Readings = m.Stop()
+	}
+	if t.emulated {
+		t.facts.Readings = nil // they are of a group that has nothing to do with the limit
+	}
+	if err != nil {
+		return nil, err
+	}
+	if t.saved != nil {
+		if _, err := file.WriteTo(t.saved.w); err != nil {
+			return nil, fmt.Errorf("saving the trace: %w", err)
+		}
+		t.facts.Saved = t.o.save
+	}
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return nil, fmt.Errorf("reading the trace again: %w", err)
+	}
+	return file, nil
+}
+
+// scratch is a file that is gone when it is closed.
+type scratch struct{ *os.File }
+
+func newScratch() (scratch, error) {
+	f, err := os.CreateTemp("", "unthrottle-trace-*")
+	if err != nil {
+		return scratch{}, withHint(fmt.Errorf("a file for the trace: %w", err), "TMPDIR names a directory that can be written")
+	}
+	return scratch{f}, nil
+}
+
+func (s scratch) Close() error {
+	return errors.Join(s.File.Close(), os.Remove(s.Name()))
+}
+
+// WriteTo copies all of the file.
+func (s scratch) WriteTo(w io.Writer) (int64, error) {
+	if _, err := s.Seek(0, io.SeekStart); err != nil {
+		return 0, err
+	}
+	return io.Copy(w, s.File)
+}
+
+// findProcess looks for the process that the trace is of, and takes the period from its limit.
+func (t *tracer) findProcess() {
+	f := &t.facts
+	pid := t.pid
+	if found := listener(t.url); found != 0 {
+		pid = found // a descendant of the one that was named
+	}
+	if pid == 0 {
+		return
+	}
+	process, err := readDebugged(pid)
+	if err != nil {
+		f.Warnings = append(f.Warnings, err)
+		return
+	}
+	f.PID, f.Name, f.Live = pid, process.name, process.live
+	if f.Limits == nil {
+		f.Limits = &process.limits
+	}
+	if period := onlyPeriod(*f.Limits); period > 0 && f.PeriodFrom == "" {
+		t.how.Period, f.PeriodFrom = period, "limit"
+	}
+}
+
+// onlyPeriod is that of all quotas on the way up; 0: there is none, or they differ, so that each may be the cause.
+func onlyPeriod(l cgroup.Limits) (period time.Duration) {
+	if l.State != cgroup.Limited {
+		return 0
+	}
+	for _, level := range l.Levels {
+		p := time.Duration(level.Quota.PeriodMicros) * time.Microsecond
+		switch {
+		case level.Quota.QuotaMicros <= 0 || p <= 0 || p == period:
+		case period == 0:
+			period = p
+		default:
+			return 0
+		}
+	}
+	return period
+}
+
+// traceMost is more than a trace should have. A busy program writes some 5 MB a second.
+const traceMost = 2 << 30
+
+// fetch takes the trace, and a CPU profile meanwhile: while it is taken the runtime writes its samples into the trace.
+func (t *tracer) fetch(ctx context.Context, to io.Writer) error {
+	stopSamples := t.sample(ctx)
+	body, err := tracePage.open(ctx, t.url)
+	if err != nil {
+		stopSamples(false)
+		return err
+	}
+	defer body.Close()
+	n, err := io.Copy(to, io.LimitReader(body, traceMost))
+	stopSamples(err == nil)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case n == traceMost:
+		return withHint(fmt.Errorf("taking a trace from %s: it has more than %d GiB", t.url.Redacted(), traceMost>>30), "--seconds 1 takes a shorter one")
+	case err != nil && n == 0:
+		return tracePage.failed(ctx, t.url, err)
+	case err != nil:
+		t.facts.Warnings = append(t.facts.Warnings, fmt.Errorf("the trace broke off: %w", err))
+	}
+	return nil
+}
+
+// samplesLate is how long a profile may take after the trace has ended.
+const samplesLate = 2 * time.Second
+
+// sample begins a CPU profile of the same program. What it returns ends that, and waits for it if it went on well.
+func (t *tracer) sample(ctx context.Context) (stop func(wait bool)) {
+	if t.o.noSamples {
+		return func(bool) {}
+	}
+	length, _ := tracePage.time(t.url)
+	u := *t.url
+	u.Path = profilePage.path
+	if before, ok := strings.CutSuffix(t.url.Path, tracePage.path); ok { // there may be a prefix
+		u.Path = path.Join("/", before, profilePage.path)
+	}
+	u.RawQuery = "seconds=" + strconv.Itoa(int((length+time.Second-1)/time.Second))
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() {
+		body, err := profilePage.open(ctx, &u)
+		if err == nil {
+			_, err = io.Copy(io.Discard, io.LimitReader(body, profileMost))
+			body.Close()
+		}
+		done <- err
+	}()
+	return func(wait bool) {
+		if wait {
+			select {
+			case t.noCPU = <-done:
+				cancel()
+				return
+			case <-time.After(samplesLate):
+			}
+		}
+		cancel()
+		<-done // it was cancelled: the samples are in the trace
+	}
+}

@@ -1,0 +1,336 @@
+package report
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/exectrace"
+	"github.com/unthrottle/unthrottle/cmd/internal/freeze"
+	"github.com/unthrottle/unthrottle/cmd/internal/meter"
+)
+
+// Trace is the document of the verb trace. Times within the trace are in seconds since its first event.
+type Trace struct {
+	Header
+	Command  []string `json:"command"`
+	Source   string   `json:"source"`             // file or URL; "-": stdin
+	Saved    string   `json:"saved,omitempty"`    // file that the trace was saved to
+	Recorded []string `json:"recorded,omitempty"` // program that was started to take it
+
+	Format string  `json:"trace_format"` // Go version that the format is named after: 1.26
+	Began  string  `json:"began"`        // RFC 3339; "": not told
+	Wall   float64 `json:"seconds"`
+	Bytes  int64   `json:"bytes"`
+	Events int64   `json:"events"`
+
+	Cause       string        `json:"cause"` // throttled, contended, none or unsure
+	Why         string        `json:"why"`
+	Confidence  string        `json:"confidence"`      // high or low
+	Doubt       string        `json:"doubt"`           // why it is low
+	FrozenShare float64       `json:"frozen_share"`    // of the time
+	Throttled   float64       `json:"throttled_share"` // of the time, by a quota; Hidden is a part of it
+	Hidden      float64       `json:"hidden_share"`    // of the time, when as far as is known nothing was to do, before a refill
+	Contended   float64       `json:"contended_share"` // of the time, by other programs
+	Period      *float64      `json:"period_seconds"`  // of the quota; null: none is seen or known
+	PeriodFrom  string        `json:"period_from"`     // given, limit, rhythm or ""
+	ImpliedCPUs *float64      `json:"implied_cpus"`    // that the quota let it have; null: it is not throttled, or that can't be told
+	ImpliedBy   string        `json:"implied_cpus_by"` // samples; or Ps, whose time is CPU time on a host that is not busy
+	BusyPs      float64       `json:"busy_ps"`         // on the mean, outside freezes
+	Shortest    float64       `json:"freeze_at_least"` // seconds; shorter silences don't count
+	FreezeCount int64         `json:"freezes_counted"` // Dropped ones too
+	Dropped     int64         `json:"freezes_dropped"` // the shortest
+	Freezes     []TraceFreeze `json:"freezes"`
+
+	Rhythm   WatchRhythm    `json:"rhythm"`
+	Longest  []TraceMoment  `json:"longest"`
+	Handlers *TraceHandlers `json:"handlers"` // null: none was seen
+	GC       TraceGC        `json:"gc"`
+	Samples  *TraceSamples  `json:"samples"` // null: there are no CPU samples in it
+	Density  TraceDensity   `json:"density"`
+
+	Procs        *int           `json:"gomaxprocs"` // at the end; null: not told
+	ProcsChanges []TraceSetting `json:"gomaxprocs_changes"`
+	Process      *TraceProcess  `json:"process"` // that runs here; null: not known
+	Limit        *WatchLimit    `json:"limit"`   // of that process
+	Kernel       *TraceKernel   `json:"kernel"`  // null: it was not asked, or counts nothing
+	Warnings     []string       `json:"warnings"`
+}
+
+// TraceFreeze is a stretch in which the program stood still.
+type TraceFreeze struct {
+	Start  float64 `json:"start_seconds"`
+	End    float64 `json:"end_seconds"`
+	Refill bool    `json:"refill"` // it ended at the phase of the period
+	Hidden bool    `json:"hidden"` // nothing was to do as far as is known
+}
+
+// TraceMoment is one of the longest freezes, with who was there.
+type TraceMoment struct {
+	TraceFreeze
+	Running []TraceGoroutine `json:"running"`
+	Waiting []TraceGoroutine `json:"waiting"` // those that waited longest
+	Waited  int              `json:"waiting_count"`
+	Ps      int              `json:"busy_ps"`
+	Serving bool             `json:"serving"` // a goroutine of it served a network request
+	GC      bool             `json:"gc"`      // the collector was marking
+}
+
+// TraceGoroutine is a goroutine that was running, or could have run.
+type TraceGoroutine struct {
+	ID       int64   `json:"id"`
+	Function string  `json:"function"` // where it was seen last; "": not told
+	Started  string  `json:"started"`  // what it was started with
+	Label    string  `json:"label,omitempty"`
+	For      float64 `json:"seconds"` // it had been running or waiting when the freeze ended
+	Serves   bool    `json:"serves"`  // network requests
+}
+
+// TraceHandlers are goroutines that serve requests: from the moment that the network woke them until they waited for it
+// again.
+type TraceHandlers struct {
+	What    string       `json:"what"` // net/http, or network: all goroutines that waited for the network
+	Count   int64        `json:"count"`
+	Frozen  int64        `json:"frozen"` // that had a freeze in them
+	Lost    int          `json:"lost"`   // too many to keep
+	Took    TraceLatency `json:"took"`
+	Added   TraceLatency `json:"added"` // by freezes
+	Without TraceLatency `json:"without"`
+}
+
+// TraceLatency is a few quantiles, in seconds.
+type TraceLatency struct {
+	P50 float64 `json:"p50"`
+	P99 float64 `json:"p99"`
+	Max float64 `json:"max"`
+}
+
+// TraceGC is the collector.
+type TraceGC struct {
+	Cycles  int     `json:"cycles"`
+	Marking float64 `json:"marking_share"` // of the time
+	Frozen  float64 `json:"frozen_share"`  // of frozen time, in which it was marking
+}
+
+// TraceSamples are the CPU samples in the trace.
+type TraceSamples struct {
+	Count   int64   `json:"count"`
+	CPU     float64 `json:"cpu_seconds"`
+	Running float64 `json:"running_seconds"` // of all goroutines while samples were taken
+	Starved float64 `json:"starved_share"`   // of that, in which the goroutine had no CPU
+}
+
+// TraceDensity is how close events are.
+type TraceDensity struct {
+	PerSecond float64 `json:"events_per_second"`
+	P99       float64 `json:"p99_silence_seconds"`
+	Ordinary  float64 `json:"ordinary_silence_seconds"`
+	Sparse    bool    `json:"sparse"` // so few that a freeze and computing look alike
+}
+
+// TraceSetting is a GOMAXPROCS from a time on.
+type TraceSetting struct {
+	At    float64 `json:"at_seconds"`
+	Procs int     `json:"gomaxprocs"`
+}
+
+// TraceProcess is the process that the trace is of.
+type TraceProcess struct {
+	PID  int    `json:"pid"`
+	Name string `json:"name"`
+	Live *int   `json:"gomaxprocs"` // read from its memory; null: it could not be
+}
+
+// TraceKernel is what the kernel counted meanwhile.
+type TraceKernel struct {
+	From             string   `json:"from"` // meter: while the trace was taken; or files
+	Periods          int64    `json:"periods"`
+	ThrottledPeriods int64    `json:"throttled_periods"`
+	PeriodsShare     *float64 `json:"throttled_periods_share"` // null: no periods
+	ThrottledSeconds float64  `json:"throttled_seconds"`       // summed over CPUs
+	CPUs             int      `json:"cpus"`                    // that the sum is divided by
+	ThrottledShare   float64  `json:"throttled_share"`         // of the time, if all of them stood still together: beside that of the trace
+}
+
+// TraceFacts are what a Trace is made from.
+type TraceFacts struct {
+	Trace         *exectrace.Trace
+	Source, Saved string
+	Recorded      []string
+	PeriodFrom    string // of the period that exectrace was told: given or limit; "": none
+	PID           int    // 0: not known
+	Name          string
+	Live          int // GOMAXPROCS from its memory; 0: not known
+	Limits        *cgroup.Limits
+	Readings      []meter.Reading // while the trace was taken
+	Stat          *[2]cgroup.Counters
+	Warnings      []error
+}
+
+// NewTrace makes the document. The header and the command are the caller's to fill in.
+func NewTrace(f TraceFacts) (*Trace, error) {
+	t := f.Trace
+	d := &Trace{
+		Command: []string{}, Source: f.Source, Saved: f.Saved, Recorded: f.Recorded,
+		Format: t.Go, Wall: t.Wall.Seconds(), Bytes: t.Bytes, Events: t.Events,
+		Cause: string(t.Cause), Why: t.Why, Confidence: "high", Doubt: t.Doubt,
+		FrozenShare: t.Frozen, Throttled: t.Throttled, Hidden: t.Hidden, Contended: t.Contended,
+		BusyPs: t.Busy, Shortest: t.Threshold.Seconds(),
+		FreezeCount: int64(len(t.Freezes) + t.Left), Dropped: int64(t.Left), Freezes: []TraceFreeze{},
+		Rhythm: newRhythm(t.Rhythm), Longest: []TraceMoment{},
+		GC:           TraceGC{t.GC.Cycles, t.GC.Marking, t.GC.Frozen},
+		Density:      TraceDensity{t.Silence.EventsPerSecond, t.Silence.P99.Seconds(), t.Silence.Ordinary.Seconds(), t.Silence.Sparse},
+		ProcsChanges: []TraceSetting{}, Warnings: append([]string{}, t.Warnings...),
+	}
+	if !t.Sure {
+		d.Confidence = "low"
+	}
+	if !t.Start.IsZero() {
+		d.Began = t.Start.UTC().Format(time.RFC3339)
+	}
+	for _, f := range t.Freezes {
+		d.Freezes = append(d.Freezes, newTraceFreeze(f))
+	}
+	for _, m := range t.Longest {
+		d.Longest = append(d.Longest, newTraceMoment(m))
+	}
+	for _, s := range t.Procs {
+		d.ProcsChanges = append(d.ProcsChanges, TraceSetting{s.At.Seconds(), s.Procs})
+		d.Procs = &s.Procs
+	}
+	d.addQuota(f)
+	d.addHandlers(t.Handlers)
+	if s := t.Samples; s != nil {
+		d.Samples = &TraceSamples{s.Count, s.CPU.Seconds(), s.Running.Seconds(), s.Starved}
+	}
+	d.addProcess(f)
+	if err := d.addKernel(f); err != nil {
+		return nil, err
+	}
+	d.Warnings = append(d.Warnings, errorTexts(f.Warnings)...)
+	d.addDoubts()
+	return d, nil
+}
+
+func newTraceFreeze(f exectrace.Freeze) TraceFreeze {
+	return TraceFreeze{Start: f.Start.Seconds(), End: f.End.Seconds(), Refill: f.Refill, Hidden: f.Idle}
+}
+
+func newTraceMoment(m exectrace.Moment) TraceMoment {
+	goroutines := func(list []exectrace.Goroutine) []TraceGoroutine {
+		out := []TraceGoroutine{}
+		for _, g := range list {
+			out = append(out, TraceGoroutine{g.ID, g.Function, g.Started, g.Label, g.For.Seconds(), g.Serves})
+		}
+		return out
+	}
+	return TraceMoment{
+		TraceFreeze: newTraceFreeze(m.Freeze), Running: goroutines(m.Running), Waiting: goroutines(m.Runnable),
+		Waited: m.Waiting, Ps: m.Procs, Serving: m.Serving, GC: m.GC,
+	}
+}
+
+// addQuota adds the period, where one is known or was found, and what the quota let the program have.
+func (d *Trace) addQuota(f TraceFacts) {
+	t := f.Trace
+	period := positive(t.Rhythm.Period.Seconds())
+	switch {
+	case f.PeriodFrom != "":
+		d.Period, d.PeriodFrom = period, f.PeriodFrom
+	case t.Cause == freeze.Throttled:
+		d.Period, d.PeriodFrom = period, "rhythm"
+	}
+	switch {
+	case t.Cause != freeze.Throttled || t.CPUs <= 0:
+	case t.CPUsBy == "samples":
+		d.ImpliedCPUs, d.ImpliedBy = &t.CPUs, "samples"
+	case !t.Silence.Sparse: // else when its Ps stopped is known to a few ms only
+		d.ImpliedCPUs, d.ImpliedBy = &t.CPUs, "Ps"
+	}
+}
+
+func (d *Trace) addHandlers(h *exectrace.Handlers) {
+	if h == nil {
+		return
+	}
+	latency := func(l exectrace.Latency) TraceLatency {
+		return TraceLatency{l.P50.Seconds(), l.P99.Seconds(), l.Max.Seconds()}
+	}
+	d.Handlers = &TraceHandlers{h.What, h.Count, h.Frozen, h.Lost, latency(h.Took), latency(h.Added), latency(h.Rest)}
+}
+
+func (d *Trace) addProcess(f TraceFacts) {
+	if f.PID == 0 {
+		return
+	}
+	d.Process = &TraceProcess{PID: f.PID, Name: f.Name}
+	if f.Live > 0 {
+		d.Process.Live = &f.Live
+	}
+	if f.Limits != nil {
+		limit, _ := newWatchLimit(*f.Limits, f.Limits.State)
+		d.Limit = &limit
+	}
+}
+
+// addKernel adds what was counted before and after the trace.
+func (d *Trace) addKernel(f TraceFacts) error {
+	from, cpus := "files", 0
+	var before, after cgroup.Counters
+	switch n := len(f.Readings); {
+	case f.Stat != nil:
+		before, after = f.Stat[0], f.Stat[1]
+	case n > 1 && f.Readings[0].Known && f.Readings[n-1].Known:
+		from, before, after = "meter", counters(f.Readings[0]), counters(f.Readings[n-1])
+	default:
+		return nil
+	}
+	if f.Limits != nil && f.Limits.Affinity > 0 {
+		for _, s := range f.Trace.Procs {
+			cpus = max(cpus, min(s.Procs, f.Limits.Affinity))
+		}
+	}
+	k, err := f.Trace.Compare(before, after, cpus)
+	if err != nil {
+		return err
+	}
+	d.Kernel = &TraceKernel{
+		From: from, Periods: k.Periods, ThrottledPeriods: k.Throttled, PeriodsShare: share(k.Throttled, k.Periods),
+		ThrottledSeconds: k.ThrottledTime.Seconds(), CPUs: k.CPUs, ThrottledShare: k.ThrottledShare,
+	}
+	return nil
+}
+
+func counters(r meter.Reading) cgroup.Counters {
+	return cgroup.Counters{Known: true, Periods: r.Periods, Throttled: r.Throttled, ThrottledTime: r.Time}
+}
+
+// Where doubts begin.
+const (
+	traceShort   = 2    // seconds: twenty periods of a usual quota
+	traceApart   = 0.15 // of the time, between the trace and the kernel
+	traceFewHits = 3    // periods that may have been throttled before or after the trace
+)
+
+// addDoubts adds what the reader should know of the numbers.
+func (d *Trace) addDoubts() {
+	warn := func(format string, args ...any) { d.Warnings = append(d.Warnings, fmt.Sprintf(format, args...)) }
+	if d.Wall < traceShort {
+		warn("%.2f s is short: take it for 5 s, for a rhythm shows in many periods only", d.Wall)
+	}
+	if d.Dropped > 0 {
+		warn("%d of %d freezes are not in the list: the shortest", d.Dropped, d.FreezeCount)
+	}
+	if h := d.Handlers; h != nil && h.Lost > 0 {
+		warn("%d requests are not counted: there are too many", h.Lost)
+	}
+	k := d.Kernel
+	switch throttled := d.Cause == string(freeze.Throttled); {
+	case k == nil:
+	case throttled && k.Periods > 0 && k.ThrottledPeriods == 0:
+		warn("the kernel counted no throttled period meanwhile: a quota on a parent, or that of another group, may be the cause")
+	case !throttled && k.ThrottledPeriods > traceFewHits && k.ThrottledShare > d.FrozenShare+traceApart,
+		throttled && k.ThrottledShare > d.Throttled+traceApart:
+		warn("the kernel counted more: if all %d CPUs stood still together, it was frozen %.0f %% of the time", k.CPUs, 100*k.ThrottledShare)
+	}
+}

@@ -1,0 +1,107 @@
+package report
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/exectrace"
+	"github.com/unthrottle/unthrottle/cmd/internal/freeze"
+	"github.com/unthrottle/unthrottle/cmd/internal/meter"
+)
+
+func tracedFor(wall time.Duration, cause freeze.Cause) *exectrace.Trace {
+	return &exectrace.Trace{
+		Go: "1.26", Wall: wall, Cause: cause, Sure: true, Procs: []exectrace.Setting{{Procs: 8}},
+		Rhythm: freeze.Rhythm{Period: 100 * time.Millisecond},
+	}
+}
+
+// TestTraceQuota holds which period and which quota are said.
+func TestTraceQuota(t *testing.T) {
+	for name, c := range map[string]struct {
+		cause     freeze.Cause
+		from      string
+		cpus      float64
+		by        string
+		period    bool
+		wantFrom  string
+		implied   bool
+		impliedBy string
+		sparse    bool
+	}{
+		"found":              {freeze.Throttled, "", 0.5, "samples", true, "rhythm", true, "samples", false},
+		"found, sparse":      {freeze.Throttled, "", 0.5, "samples", true, "rhythm", true, "samples", true},
+		"by Ps, sparse":      {freeze.Throttled, "", 0.5, "procs", true, "rhythm", false, "", true},
+		"given":              {freeze.Throttled, "given", 0.5, "procs", true, "given", true, "Ps", false},
+		"contended":          {freeze.Contended, "", 0, "", false, "", false, "", false},
+		"contended, limited": {freeze.Contended, "limit", 0, "", true, "limit", false, "", false},
+		"can't be told":      {freeze.Throttled, "", 0, "", true, "rhythm", false, "", false},
+	} {
+		trace := tracedFor(5*time.Second, c.cause)
+		trace.CPUs, trace.CPUsBy, trace.Silence.Sparse = c.cpus, c.by, c.sparse
+		d, err := NewTrace(TraceFacts{Trace: trace, PeriodFrom: c.from})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (d.Period != nil) != c.period || d.PeriodFrom != c.wantFrom || (d.ImpliedCPUs != nil) != c.implied || d.ImpliedBy != c.impliedBy {
+			t.Errorf("%s: period %v from %q, implied %v by %q", name, d.Period, d.PeriodFrom, d.ImpliedCPUs, d.ImpliedBy)
+		}
+	}
+}
+
+// TestTraceKernel holds what the kernel's counts are divided by: as many CPUs as the program can use at once.
+func TestTraceKernel(t *testing.T) {
+	before := meter.Reading{Known: true, Periods: 100, Throttled: 10, Time: time.Second}
+	after := meter.Reading{Known: true, Periods: 150, Throttled: 50, Time: 6 * time.Second}
+	d, err := NewTrace(TraceFacts{
+		Trace: tracedFor(5*time.Second, freeze.Throttled), Readings: []meter.Reading{before, {}, after}, Limits: &cgroup.Limits{Affinity: 2}, PID: 1,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if k := d.Kernel; k == nil || k.From != "meter" || k.Periods != 50 || k.ThrottledPeriods != 40 || *k.PeriodsShare != 0.8 || k.CPUs != 2 || k.ThrottledShare != 0.5 {
+		t.Errorf("got %+v", d.Kernel)
+	}
+	for _, readings := range [][]meter.Reading{nil, {before}, {before, {}}} {
+		if d, err := NewTrace(TraceFacts{Trace: tracedFor(5*time.Second, freeze.None), Readings: readings}); err != nil || d.Kernel != nil {
+			t.Errorf("%v: got %+v, %v", readings, d.Kernel, err)
+		}
+	}
+	stat := [2]cgroup.Counters{counters(after), counters(before)}
+	if d, err := NewTrace(TraceFacts{Trace: tracedFor(5*time.Second, freeze.None), Stat: &stat}); err == nil {
+		t.Errorf("got %+v for counts that go back", d.Kernel)
+	}
+}
+
+// TestTraceDoubts holds when the reader is warned.
+func TestTraceDoubts(t *testing.T) {
+	stat := func(throttled int64, each time.Duration) *[2]cgroup.Counters {
+		return &[2]cgroup.Counters{{Known: true}, {Known: true, Periods: 50, Throttled: throttled, ThrottledTime: time.Duration(throttled) * each}}
+	}
+	for name, c := range map[string]struct {
+		cause freeze.Cause
+		share float64
+		wall  time.Duration
+		stat  *[2]cgroup.Counters
+		want  string
+	}{
+		"fine":                     {freeze.Throttled, 0.5, 5 * time.Second, stat(50, 8*50*time.Millisecond), ""},
+		"short":                    {freeze.None, 0, time.Second, nil, "is short"},
+		"the kernel says none":     {freeze.Throttled, 0.5, 5 * time.Second, stat(0, 0), "counted no throttled period"},
+		"the kernel says more":     {freeze.None, 0, 5 * time.Second, stat(50, 8*50*time.Millisecond), "the kernel counted more"},
+		"the kernel says some":     {freeze.None, 0, 5 * time.Second, stat(2, 8*50*time.Millisecond), ""},
+		"the kernel says far more": {freeze.Throttled, 0.2, 5 * time.Second, stat(50, 8*50*time.Millisecond), "the kernel counted more"},
+	} {
+		trace := tracedFor(c.wall, c.cause)
+		trace.Throttled, trace.Frozen = c.share, c.share
+		d, err := NewTrace(TraceFacts{Trace: trace, Stat: c.stat})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(d.Warnings, "; "); (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: got %q", name, got)
+		}
+	}
+}
