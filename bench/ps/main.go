@@ -183,6 +183,21 @@ func main() {
 }
 `
 
+const spinner = `package main
+
+import "runtime"
+
+func main() {
+	for range runtime.GOMAXPROCS(0) {
+		go func() {
+			for {
+			}
+		}()
+	}
+	select {}
+}
+`
+
 // list starts many processes of five programs and lists them.
 func (b *bench) list(w io.Writer) error {
 	var programs []string
@@ -337,28 +352,33 @@ func f%[1]d(m map[string]int, s []string) int {
 	return nil
 }
 
-// frozen compares the frozen share with the kernel's throttled time, where as many CPUs are known to be throttled as there
-// are busy Ps.
+// frozen compares the frozen share with a heartbeat in the same group, and with the kernel's throttled time divided by the
+// CPUs that are throttled together.
 func (b *bench) frozen(w io.Writer) error {
 	const top = "/sys/fs/cgroup/cpu"
 	if _, err := os.Stat(top + "/cpu.shares"); err != nil {
 		return errors.New("the frozen share is compared on cgroup v1 only")
 	}
-	fmt.Fprintf(w, "| program | limit | throttled periods | frozen, by ps | throttled time ÷ CPUs ÷ wall | verdict |\n| --- | --- | --: | --: | --: | --- |\n")
+	spin, err := b.build("spinner", spinner)
+	if err != nil {
+		return err
+	}
+	busy, http := []string{spin}, []string{b.unthrottle, "workload", "http", "--for", "10m"}
+	fmt.Fprintf(w, "| program | limit | throttled periods | frozen, by ps | by a heartbeat | throttled time ÷ CPUs ÷ wall | verdict |\n| --- | --- | --: | --: | --: | --: | --- |\n")
 	for _, c := range []struct {
 		name          string
-		workload      []string
+		command       []string
 		procs         int
 		cpus          float64 // that are throttled together
 		quota, period int
 	}{
-		{"2 busy Ps", []string{"workload", "fib"}, 2, 2, 50_000, 100_000},
-		{"2 busy Ps", []string{"workload", "fib"}, 2, 2, 100_000, 100_000},
-		{"2 busy Ps", []string{"workload", "fib"}, 2, 2, 150_000, 100_000},
-		{"2 busy Ps", []string{"workload", "fib"}, 2, 2, 10_000, 20_000},
-		{"8 busy Ps", []string{"workload", "fib"}, 8, 2, 50_000, 100_000},
-		{"HTTP, 2 Ps", []string{"workload", "http"}, 2, 2, 50_000, 100_000},
-		{"2 busy Ps", []string{"workload", "fib"}, 2, 2, -1, 100_000},
+		{"2 busy Ps", busy, 2, 2, 50_000, 100_000},
+		{"2 busy Ps", busy, 2, 2, 100_000, 100_000},
+		{"2 busy Ps", busy, 2, 2, 150_000, 100_000},
+		{"2 busy Ps", busy, 2, 2, 10_000, 20_000},
+		{"8 busy Ps", busy, 8, 2, 50_000, 100_000},
+		{"HTTP, 2 Ps", http, 2, 2, 50_000, 100_000},
+		{"2 busy Ps", busy, 2, 2, -1, 100_000},
 	} {
 		group := filepath.Join(top, "unthrottle-bench-ps-"+strconv.Itoa(os.Getpid()))
 		if err := os.Mkdir(group, 0o755); err != nil {
@@ -369,7 +389,7 @@ func (b *bench) frozen(w io.Writer) error {
 				return err
 			}
 		}
-		p, err := b.start([]string{"GOMAXPROCS=" + strconv.Itoa(c.procs)}, b.unthrottle, append(c.workload, "--for", "10m")...)
+		p, err := b.start([]string{"GOMAXPROCS=" + strconv.Itoa(c.procs)}, c.command[0], c.command[1:]...)
 		if err == nil {
 			err = os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(strconv.Itoa(p.Process.Pid)), 0)
 		}
@@ -377,12 +397,26 @@ func (b *bench) frozen(w io.Writer) error {
 			return err
 		}
 		time.Sleep(time.Second)
-		var doc bytes.Buffer
+		var doc, beat bytes.Buffer
+		watch := exec.Command(b.unthrottle, "watch", "--json", "--for", b.length.String(), strconv.Itoa(p.Process.Pid))
+		watch.Stdout = &beat
+		if err := watch.Start(); err != nil {
+			return err
+		}
 		before, start := throttledTime(group), time.Now()
 		if _, err := measure(&doc, b.unthrottle, "ps", "--json", "--for", b.length.String(), strconv.Itoa(p.Process.Pid)); err != nil {
 			return err
 		}
-		truth := (throttledTime(group) - before).Seconds() / c.cpus / time.Since(start).Seconds()
+		counted := (throttledTime(group) - before).Seconds() / c.cpus / time.Since(start).Seconds()
+		if err := watch.Wait(); err != nil {
+			return fmt.Errorf("unthrottle watch: %w", err)
+		}
+		var watched struct {
+			Frozen float64 `json:"frozen_share"`
+		}
+		if err := json.Unmarshal(beat.Bytes(), &watched); err != nil {
+			return err
+		}
 		b.stop()
 		for os.Remove(group) != nil {
 			time.Sleep(10 * time.Millisecond)
@@ -409,7 +443,7 @@ func (b *bench) frozen(w io.Writer) error {
 		if s.Share != nil {
 			share = fmt.Sprintf("%.0f %%", 100**s.Share)
 		}
-		fmt.Fprintf(w, "| %s | %s | %s | %s | %.1f %% | %s |\n", c.name, limit, share, frozen, 100*truth, s.Verdict)
+		fmt.Fprintf(w, "| %s | %s | %s | %s | %.1f %% | %.1f %% | %s |\n", c.name, limit, share, frozen, 100*watched.Frozen, 100*counted, s.Verdict)
 	}
 	fmt.Fprintln(w)
 	return nil

@@ -91,6 +91,7 @@ type Usage struct {
 	// From samples of its scheduler.
 	Samples     int
 	Running     float64 // Ps that run something, on average; their threads may be waiting for a CPU
+	Parallel    float64 // Ps that run something while any does
 	Spinning    float64 // threads that look for work, on average
 	Frozen      float64 // share of the time in which something was running and got no CPU at all
 	FrozenKnown bool    // false: the samples were too far apart to tell
@@ -266,20 +267,28 @@ func (u Usage) ThrottledShare() (share float64, ok bool) {
 }
 
 // FrozenShare is the share of the time in which the limit made the process's group stand still. Where the kernel's
-// cpu.pressure says it, or samples of the process were close enough, it is exact. Else it is the least it can be: the
-// kernel's throttled time is a sum over CPUs, and no more than cpus of them can have been throttled at a time. Samples see
-// a process that stands still for whatever reason, so they count up to the throttled time only.
+// cpu.pressure says it, or samples of the process were taken, it is exact. Else it is the least it can be: the kernel's
+// throttled time is a sum over CPUs, and no more than cpus of them can have been throttled at a time.
+//
+// Of the samples two things are taken. As many CPUs are throttled together as Ps run together. And where they saw hardly a
+// freeze, the group's throttled time is that of other processes in it.
 func (u Usage) FrozenShare(cpus int) (share float64, exact bool) {
 	if u.Wall <= 0 || u.Throttled == 0 {
 		return 0, true
 	}
-	switch wall := u.Wall.Seconds(); {
-	case u.StallKnown:
-		share, exact = u.Stall.Seconds()/wall, true
-	case u.FrozenKnown:
-		share, exact = min(u.Frozen, u.ThrottledTime.Seconds()/wall), true
-	case cpus > 0:
-		share = u.ThrottledTime.Seconds() / wall / float64(cpus)
+	wall := u.Wall.Seconds()
+	if u.StallKnown {
+		return min(u.Stall.Seconds()/wall, 1), true
 	}
-	return min(share, 1), exact
+	together := float64(cpus)
+	if exact = u.Samples > 0 && u.Parallel > 0; exact {
+		together = max(1, min(together, u.Parallel))
+	}
+	if together > 0 {
+		share = min(u.ThrottledTime.Seconds()/wall/together, 1)
+	}
+	if u.FrozenKnown && u.Frozen < share/2 {
+		return u.Frozen, true
+	}
+	return share, exact
 }

@@ -27,6 +27,7 @@ type watch struct {
 	cpu               time.Duration
 	running, spinning int
 	ran, spun, seen   float64 // seconds, of all Ps
+	awake             float64 // seconds in which some P ran
 	frozen            time.Duration
 	freezing          bool
 }
@@ -155,6 +156,11 @@ func (w *watch) add(now time.Time, cpu time.Duration, running, spinning int) {
 	w.ran += float64(w.running+running) / 2 * slot.Seconds()
 	w.spun += float64(w.spinning+spinning) / 2 * slot.Seconds()
 	w.seen += slot.Seconds()
+	if w.running > 0 && running > 0 {
+		w.awake += slot.Seconds()
+	} else if w.running+running > 0 {
+		w.awake += slot.Seconds() / 2
+	}
 	still := w.running > 0 && running > 0 && cpu-w.cpu < slot/50
 	if still {
 		w.frozen += slot
@@ -206,6 +212,9 @@ func (w *watch) end() {
 	}
 	if w.seen > 0 {
 		u.Running, u.Spinning = w.ran/w.seen, w.spun/w.seen
+		if w.awake > 0 {
+			u.Parallel = w.ran / w.awake
+		}
 		u.Frozen = w.frozen.Seconds() / w.seen
 		every := time.Duration(w.seen / float64(u.Samples) * float64(time.Second))
 		u.FrozenKnown = every <= tooFar && (w.period() == 0 || every <= w.period()/4)

@@ -38,10 +38,13 @@ type situation struct {
 func used(cpu float64, more func(*host.Usage)) host.Usage {
 	u := host.Usage{
 		Wall: 2 * time.Second, CPU: time.Duration(2e9 * cpu), Counted: true, Periods: 20,
-		Samples: 200, Running: cpu, FrozenKnown: true, ThrottledTime: 4 * time.Second,
+		Samples: 200, Running: cpu, FrozenKnown: true, Parallel: 1,
 	}
 	if more != nil {
 		more(&u)
+	}
+	if u.FrozenKnown {
+		u.ThrottledTime = time.Duration(u.Frozen * float64(u.Wall))
 	}
 	return u
 }
