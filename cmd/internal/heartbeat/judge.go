@@ -193,7 +193,7 @@ func (o *Observation) Judge(period time.Duration, e Evidence) Verdict {
 // tooShort says why the heartbeat may have missed what the kernel has counted.
 func (o *Observation) tooShort() string {
 	if o.Share() < 0.01 {
-		return fmt.Sprintf(": each time for less than the %v that a heartbeat sees, or on some CPUs only", Late)
+		return fmt.Sprintf(": each time for less than the %s that a heartbeat sees, or on some CPUs only", freeze.Milliseconds(Late))
 	}
 	return ""
 }

@@ -60,7 +60,7 @@ func TestJudge(t *testing.T) {
 		why   string
 	}{
 		{"a quota", quota(10*time.Second, 100*ms, 75*ms), host(throttled), freeze.Throttled, "R 1.00"},
-		{"a quota of another period", quota(10*time.Second, 20*ms, 10*ms), host(throttled), freeze.Throttled, "one phase of 20ms"},
+		{"a quota of another period", quota(10*time.Second, 20*ms, 10*ms), host(throttled), freeze.Throttled, "one phase of 20 ms"},
 		{"a quota that nobody counts here", quota(10*time.Second, 100*ms, 25*ms), host(func(e *Evidence) {
 			*e = Evidence{Wall: 10 * time.Second}
 		}), freeze.Throttled, "R 1.00"},
@@ -68,7 +68,7 @@ func TestJudge(t *testing.T) {
 			e.Counted, e.Periods, e.Limit, e.Local = false, 0, cgroup.Hidden, 5*time.Second
 		}), freeze.Throttled, "a group above throttles it"},
 		{"a rhythm that the kernel knows nothing of", quota(10*time.Second, 100*ms, 25*ms), host(func(*Evidence) {}), freeze.Unsure, "in no period"},
-		{"freezes too short to be seen", quota(10*time.Second, 100*ms, 0), host(throttled), freeze.Throttled, "in 99 of 100 periods: each time for less than the 3ms"},
+		{"freezes too short to be seen", quota(10*time.Second, 100*ms, 0), host(throttled), freeze.Throttled, "in 99 of 100 periods: each time for less than the 3 ms"},
 		{"throttled and noisy", noise(10*time.Second, 100, 20*ms), host(throttled), freeze.Throttled, "in 99 of 100 periods"},
 		{"nothing", &Observation{Wall: 10 * time.Second}, host(func(*Evidence) {}), freeze.None, "0.0 %"},
 		{"nothing, and a host whose CPUs are in use", &Observation{Wall: 10 * time.Second}, host(func(e *Evidence) { e.Busy = 20 * time.Second }), freeze.None, "0.0 %"},

@@ -46,7 +46,7 @@ type reading struct {
 
 const (
 	ownShare = 0.025                 // of a CPU, for samples
-	tooFar   = 25 * time.Millisecond // between samples, to see a freeze; and a quarter of the period
+	tooFar   = 13 * time.Millisecond // between samples, to see a freeze; and an eighth of the period
 	active   = 0.01                  // of a CPU: what uses less is not asked for its threads' delays
 )
 
@@ -217,7 +217,7 @@ func (w *watch) end() {
 		}
 		u.Frozen = w.frozen.Seconds() / w.seen
 		every := time.Duration(w.seen / float64(u.Samples) * float64(time.Second))
-		u.FrozenKnown = every <= tooFar && (w.period() == 0 || every <= w.period()/4)
+		u.FrozenKnown = every <= tooFar && (w.period() == 0 || every <= w.period()/8)
 	}
 	if w.before.schedKnown && after.schedKnown && after.sched.CollectionsKnown {
 		u.GCKnown = true

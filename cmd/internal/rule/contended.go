@@ -6,8 +6,12 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
 )
 
+// fullHost is the share of the system's CPUs from which on nobody finds a free one at once.
+const fullHost = 0.85
+
 // contended finds a program that waits for CPUs because others use them, and not because of its limit. The run queues of
-// its own threads say so; Ps of its own that outnumber the CPUs are another trouble.
+// its own threads say so, on a system whose CPUs are in use: threads that run for some microseconds at a time wait about as
+// long for each start on an idle one. Ps of its own that outnumber the CPUs are another trouble.
 func contended(f *facts) (finding.Finding, bool) {
 	u := f.Usage
 	if !f.busy() || u.DelayWall <= 0 || u.DelayCPU <= 0 || f.share > 0 || u.Local > 0 {
@@ -21,6 +25,10 @@ func contended(f *facts) (finding.Finding, bool) {
 	if lost < 0.2 || waiting < 0.05 {
 		return finding.Finding{}, false
 	}
+	s, cpus := f.system, f.System.Limits.Affinity
+	if full := s.Busy+s.Steal >= fullHost*float64(s.CPUs); !s.Known || !full && (cpus == s.CPUs || waiting < 0.5) {
+		return finding.Finding{}, false // of a part of the CPUs, as of a cpuset, it is not known how busy they are
+	}
 	found := finding.Finding{
 		Severity: finding.Info,
 		Summary:  "it waits for CPUs that others use; its limit has no part in it",
@@ -30,11 +38,9 @@ func contended(f *facts) (finding.Finding, bool) {
 	if lost >= 0.3 {
 		found.Severity = finding.Warning
 	}
-	if s := f.system; s.Known {
-		found.Evidence = append(found.Evidence, fmt.Sprintf("%.1f of the system's %d CPUs were busy", s.Busy, s.CPUs))
-		if s.Steal >= 0.05 {
-			found.Evidence = append(found.Evidence, fmt.Sprintf("the machine's own host took %.1f CPUs away", s.Steal))
-		}
+	found.Evidence = append(found.Evidence, fmt.Sprintf("%.1f of the system's %d CPUs were busy", s.Busy, s.CPUs))
+	if s.Steal >= 0.05 {
+		found.Evidence = append(found.Evidence, fmt.Sprintf("the machine's own host took %.1f CPUs away", s.Steal))
 	}
 	return found, true
 }

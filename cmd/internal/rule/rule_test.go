@@ -30,6 +30,7 @@ type situation struct {
 	automax,
 	old bool // go line before 1.25
 	hidden bool
+	idle   bool // the system is
 	usage  host.Usage
 	want   string // rule/severity, in order
 }
@@ -97,6 +98,12 @@ var situations = []situation{
 		want: "contended/warning",
 	},
 	{
+		name: "short waits on an idle system", cpus: 2, live: 2, idle: true,
+		usage: used(0.37, func(u *host.Usage) {
+			u.Delay, u.DelayWall, u.DelayCPU = 760*time.Millisecond, 1500*time.Millisecond, 550*time.Millisecond
+		}),
+	},
+	{
 		name: "waits for CPUs, but for its own Ps", cpus: 2, live: 4, custom: true, env: "4",
 		usage: used(2, func(u *host.Usage) {
 			u.Running, u.Delay, u.DelayWall, u.DelayCPU = 4, 3*time.Second, 1500*time.Millisecond, 3*time.Second
@@ -152,6 +159,9 @@ func TestRules(t *testing.T) {
 	var text strings.Builder
 	for _, s := range situations {
 		system := host.System{CPUs: s.cpus, Busy: float64(s.cpus) - 0.1, Steal: 0.2, Known: true}
+		if s.idle {
+			system.Busy = 0.6
+		}
 		found := Check(s.process(), system)
 		var got []string
 		fmt.Fprintf(&text, "== %s\n", s.name)
