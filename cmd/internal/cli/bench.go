@@ -105,7 +105,7 @@ type bench struct {
 	with     string
 	study    *lab.Study
 	programs func(lab.Setting) (trial.Program, error)
-	writers  []*document
+	files    results[*report.Bench]
 	cleanup  []func()
 }
 
@@ -287,30 +287,38 @@ func (b *bench) execute(ctx context.Context, journal *os.File, progress *progres
 	return nil
 }
 
+// benchFormats are what a bench's document can be written as.
+func benchFormats() map[string]writer[*report.Bench] {
+	return map[string]writer[*report.Bench]{
+		"text":    render.BenchText,
+		"classic": render.BenchClassic,
+		"json":    asJSON[*report.Bench],
+		"html":    plainly(render.BenchHTML),
+		"md":      plainly(render.BenchMarkdown),
+		"csv":     plainly(render.BenchCSV),
+		"bench":   plainly(render.BenchGo),
+	}
+}
+
 // show writes the document to stdout and to each file of -o.
 func (b *bench) show(doc *report.Bench) error {
-	var err error
+	format := "text"
 	switch {
 	case b.o.json:
-		err = report.WriteJSON(b.stdio.Out, doc)
+		format = "json"
 	case b.o.style == "classic":
-		err = render.BenchClassic(b.stdio.Out, doc, b.style)
-	default:
-		err = render.BenchText(b.stdio.Out, doc, b.style)
+		format = "classic"
 	}
-	for _, d := range b.writers {
-		if e := d.out.finish(d.write(d.out.w, doc, render.Style{})); err == nil {
-			err = e
-		}
+	err := benchFormats()[format](b.stdio.Out, doc, b.style)
+	if saveErr := b.files.save(doc); err == nil {
+		err = saveErr
 	}
-	b.writers = nil
+	b.files = nil
 	return err
 }
 
 func (b *bench) clean() {
-	for _, d := range b.writers {
-		d.out.finish(errors.New("not written"))
-	}
+	b.files.finish(errors.New("not written"))
 	for _, f := range b.cleanup {
 		f()
 	}
@@ -328,12 +336,8 @@ func (b *bench) prepare(ctx context.Context, args []string, dash int, progress *
 	if b.o.style != "default" && b.o.style != "classic" {
 		return usage("write --style=default or --style=classic", "--style=%s is none of its values", b.o.style)
 	}
-	for _, path := range b.o.outputs {
-		d, err := newDocument(path, b.stdio)
-		if err != nil {
-			return err
-		}
-		b.writers = append(b.writers, d)
+	if err := b.files.open(benchFormats(), b.o.outputs, "", b.stdio.Out); err != nil {
+		return err
 	}
 	b.study = &lab.Study{
 		Version: report.Version, Verb: "bench", MadeBy: "unthrottle " + buildVersion(),

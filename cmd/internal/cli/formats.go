@@ -4,9 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -14,44 +11,6 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/workload/program"
 )
-
-// A format is a way to write a bench's document.
-type format struct {
-	name, ext string
-	write     func(io.Writer, *report.Bench, render.Style) error
-}
-
-func formats() []format {
-	plain := func(f func(io.Writer, *report.Bench) error) func(io.Writer, *report.Bench, render.Style) error {
-		return func(w io.Writer, b *report.Bench, _ render.Style) error { return f(w, b) }
-	}
-	return []format{
-		{"text", "", render.BenchText},
-		{"classic", "", render.BenchClassic},
-		{"json", ".json", func(w io.Writer, b *report.Bench, _ render.Style) error { return report.WriteJSON(w, b) }},
-		{"html", ".html", plain(render.BenchHTML)},
-		{"md", ".md", plain(render.BenchMarkdown)},
-		{"csv", ".csv", plain(render.BenchCSV)},
-		{"bench", ".txt", plain(render.BenchGo)},
-	}
-}
-
-// document is a file that a bench's document is to be written to.
-type document struct {
-	out   *output
-	write func(io.Writer, *report.Bench, render.Style) error
-}
-
-// newDocument opens a file of -o; its name's end says what it is.
-func newDocument(path string, stdio IO) (*document, error) {
-	all := formats()
-	i := slices.IndexFunc(all, func(f format) bool { return f.ext != "" && f.ext == strings.ToLower(filepath.Ext(path)) })
-	if i < 0 {
-		return nil, usage("end its name in .json, .html, .md, .csv or .txt", "-o %s: its name does not tell its format", path)
-	}
-	out, err := newOutput(path, stdio.Out)
-	return &document{out, all[i].write}, err
-}
 
 const reportHelp = `Show a saved result again, without measuring again.
 
@@ -107,75 +66,35 @@ func openReport(data []byte, name string) (func(io.Writer, render.Style) error, 
 	if err != nil {
 		return nil, withHint(err, "report wants what --json or -o FILE.json has written, or the file of runs of a bench or tune")
 	}
-	if b, ok := doc.(*report.Bench); ok {
-		all := formats()
-		i := slices.IndexFunc(all, func(f format) bool { return f.name == name })
-		if i < 0 {
-			return nil, usage("write --format=text, classic, json, html, md, csv or bench", "--format=%s is none of its values", name)
-		}
-		return func(w io.Writer, s render.Style) error { return all[i].write(w, b, s) }, nil
+	switch d := doc.(type) {
+	case *report.Explain:
+		return shown(d, textFormats(render.ExplainText), name)
+	case *report.Ps:
+		return shown(d, textFormats(render.PsText), name)
+	case *report.Run:
+		return shown(d, textFormats(render.RunText), name)
+	case *report.Bench:
+		return shown(d, benchFormats(), name)
+	case *report.Tune:
+		return shown(d, tuneFormats(), name)
+	case *report.Load:
+		return shown(d, loadFormats(), name)
+	case *report.Profile:
+		return shown(d, profileFormats(), name)
+	case *report.Trace:
+		return shown(d, traceFormats(), name)
+	case *report.Watch:
+		return shown(d, watchFormats(), name)
 	}
-	if d, ok := doc.(*report.Tune); ok {
-		write := tuneFormats()[name]
-		if write == nil {
-			return nil, usage("write --format=text, json, html, md, csv or bench", "--format=%s is none of its values", name)
-		}
-		return func(w io.Writer, s render.Style) error { return write(w, d, s) }, nil
+	return nil, fmt.Errorf("%T can't be shown", doc)
+}
+
+func shown[D any](doc D, formats map[string]writer[D], name string) (func(io.Writer, render.Style) error, error) {
+	write, err := formatNamed(formats, name)
+	if err != nil {
+		return nil, err
 	}
-	if d, ok := doc.(*report.Load); ok {
-		write := loadFormats()[name]
-		if write == nil {
-			return nil, usage("write --format=text, json, html, md or hgrm", "--format=%s: this document has no such form", name)
-		}
-		return func(w io.Writer, s render.Style) error { return write(w, d, s) }, nil
-	}
-	if d, ok := doc.(*report.Profile); ok {
-		write := profileFormats()[name]
-		if write == nil {
-			return nil, usage("write --format=text, json, html or md", "--format=%s: this document has no such form", name)
-		}
-		return func(w io.Writer, s render.Style) error { return write(w, d, s) }, nil
-	}
-	if d, ok := doc.(*report.Trace); ok {
-		write := traceFormats()[name]
-		if write == nil {
-			return nil, usage("write --format=text, json, html or md", "--format=%s: this document has no such form", name)
-		}
-		return func(w io.Writer, s render.Style) error { return write(w, d, s) }, nil
-	}
-	if d, ok := doc.(*report.Watch); ok {
-		write := watchFormats()[name]
-		if write == nil {
-			return nil, usage("write --format=text, json, html or md", "--format=%s: this document has no such form", name)
-		}
-		return func(w io.Writer, s render.Style) error { return write(w, d, s) }, nil
-	}
-	text := func(w io.Writer, s render.Style) error {
-		switch d := doc.(type) {
-		case *report.Explain:
-			return render.ExplainText(w, d, s)
-		case *report.Ps:
-			return render.PsText(w, d, s)
-		case *report.Run:
-			return render.RunText(w, d, s)
-		}
-		return fmt.Errorf("%T can't be shown", doc)
-	}
-	switch name {
-	case "text":
-		return text, nil
-	case "json":
-		return func(w io.Writer, _ render.Style) error { return report.WriteJSON(w, doc) }, nil
-	case "html", "md":
-		return func(w io.Writer, _ render.Style) error {
-			var b strings.Builder
-			if err := text(&b, render.Style{}); err != nil {
-				return err
-			}
-			return render.Wrapped(w, name, b.String())
-		}, nil
-	}
-	return nil, usage("write --format=text, json, html or md", "--format=%s: this document has no such form", name)
+	return func(w io.Writer, s render.Style) error { return write(w, doc, s) }, nil
 }
 
 // newWorkload is the verb that runs one built-in workload once. It is not for people: bench calls it.

@@ -402,16 +402,13 @@ type loadFile struct {
 }
 
 // loadFormats are what a load's document can be written as.
-func loadFormats() map[string]func(io.Writer, *report.Load, render.Style) error {
-	plain := func(f func(io.Writer, *report.Load) error) func(io.Writer, *report.Load, render.Style) error {
-		return func(w io.Writer, d *report.Load, _ render.Style) error { return f(w, d) }
-	}
-	return map[string]func(io.Writer, *report.Load, render.Style) error{
+func loadFormats() map[string]writer[*report.Load] {
+	return map[string]writer[*report.Load]{
 		"text": render.LoadText,
-		"json": plain(func(w io.Writer, d *report.Load) error { return report.WriteJSON(w, d) }),
-		"html": plain(render.LoadHTML),
-		"md":   plain(render.LoadMarkdown),
-		"hgrm": plain(render.LoadHGRM),
+		"json": asJSON[*report.Load],
+		"html": plainly(render.LoadHTML),
+		"md":   plainly(render.LoadMarkdown),
+		"hgrm": plainly(render.LoadHGRM),
 	}
 }
 

@@ -82,15 +82,9 @@ type profiler struct {
 func profileFormats() map[string]writer[*report.Profile] {
 	return map[string]writer[*report.Profile]{
 		"text": render.ProfileText,
-		"json": plainly(func(w io.Writer, d *report.Profile) error { return report.WriteJSON(w, d) }),
+		"json": asJSON[*report.Profile],
 		"html": plainly(render.ProfileHTML),
-		"md": func(w io.Writer, d *report.Profile, _ render.Style) error {
-			var b strings.Builder
-			if err := render.ProfileText(&b, d, render.Style{}); err != nil {
-				return err
-			}
-			return render.Wrapped(w, "md", b.String())
-		},
+		"md":   wrapped(render.ProfileText, "md"),
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
+	"github.com/unthrottle/unthrottle/cmd/internal/report"
 )
 
 // A writer writes a document of type D in some format.
@@ -19,14 +20,18 @@ type result[D any] struct {
 	write writer[D]
 }
 
-// open opens all files before anything is measured. Formats have a "text", which is for stdout only; format is that of
-// stdout. Of --json -o FILE with another ending the file is meant: then nothing goes to stdout.
+// open opens all files before anything is measured. A file's ending is the name of its format; .txt is what benchstat
+// reads. format is that of stdout, "" for nothing. Of --json -o FILE with another ending the file is meant: then nothing goes
+// to stdout.
 func (r *results[D]) open(formats map[string]writer[D], names []string, format string, stdout io.Writer) error {
 	for _, name := range names {
 		ending := strings.TrimPrefix(strings.ToLower(filepath.Ext(name)), ".")
-		if formats[ending] == nil || ending == "text" {
-			if format == "text" || len(names) > 1 {
-				return usage("end its name in .json, .html or .md", "-o %s: its name does not tell its format", name)
+		if ending == "txt" {
+			ending = "bench"
+		}
+		if formats[ending] == nil || onScreen(ending) {
+			if format == "" || format == "text" || len(names) > 1 {
+				return usage("end its name in "+endings(formats), "-o %s: its name does not tell its format", name)
 			}
 			ending, format = format, ""
 		}
@@ -42,6 +47,50 @@ func (r *results[D]) open(formats map[string]writer[D], names []string, format s
 	return nil
 }
 
+// onScreen reports whether a format is for people at a terminal: no file has its name for an ending.
+func onScreen(format string) bool { return format == "text" || format == "classic" }
+
+// formatNames are all formats' names, in the order in which they are told.
+var formatNames = []string{"text", "classic", "json", "html", "md", "csv", "hgrm", "bench"}
+
+// endings tells what a file's name may end in.
+func endings[D any](formats map[string]writer[D]) string {
+	var all []string
+	for _, name := range formatNames {
+		switch {
+		case formats[name] == nil || onScreen(name):
+		case name == "bench":
+			all = append(all, ".txt")
+		default:
+			all = append(all, "."+name)
+		}
+	}
+	return list(all)
+}
+
+// list writes words as in a sentence.
+func list(words []string) string {
+	last := len(words) - 1
+	if last < 1 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
+// formatNamed is the format of a name.
+func formatNamed[D any](formats map[string]writer[D], name string) (writer[D], error) {
+	if write := formats[name]; write != nil {
+		return write, nil
+	}
+	var all []string
+	for _, n := range formatNames {
+		if formats[n] != nil {
+			all = append(all, n)
+		}
+	}
+	return nil, usage("write --format="+list(all), "--format=%s is none of its values", name)
+}
+
 // write writes the document to all of them.
 func (r results[D]) write(doc D, style render.Style) error {
 	for _, f := range r {
@@ -50,6 +99,16 @@ func (r results[D]) write(doc D, style render.Style) error {
 		}
 	}
 	return nil
+}
+
+// save writes the document to each of them and closes it. One that can't be written does not keep the others from it.
+func (r results[D]) save(doc D) (err error) {
+	for _, f := range r {
+		if e := f.out.finish(f.write(f.out.w, doc, render.Style{})); err == nil {
+			err = e
+		}
+	}
+	return err
 }
 
 // finish closes all files; what is written is kept unless err says that the work failed, which comes back as it is.
@@ -68,13 +127,30 @@ func screenFormat[D any](formats map[string]writer[D], format string, json, give
 		}
 		format = "json"
 	}
-	if formats[format] == nil {
-		return "", usage("write --format=text, json, html or md", "--format=%s is none of its values", format)
-	}
-	return format, nil
+	_, err := formatNamed(formats, format)
+	return format, err
 }
 
 // plainly makes a writer of what knows no style.
 func plainly[D any](write func(io.Writer, D) error) writer[D] {
 	return func(w io.Writer, doc D, _ render.Style) error { return write(w, doc) }
+}
+
+// asJSON writes any document.
+func asJSON[D any](w io.Writer, doc D, _ render.Style) error { return report.WriteJSON(w, doc) }
+
+// wrapped makes a writer of a format that has the document's text in it.
+func wrapped[D any](text writer[D], format string) writer[D] {
+	return func(w io.Writer, doc D, _ render.Style) error {
+		var b strings.Builder
+		if err := text(&b, doc, render.Style{}); err != nil {
+			return err
+		}
+		return render.Wrapped(w, format, b.String())
+	}
+}
+
+// textFormats are those of a document that has a text, and no page of its own.
+func textFormats[D any](text writer[D]) map[string]writer[D] {
+	return map[string]writer[D]{"text": text, "json": asJSON[D], "html": wrapped(text, "html"), "md": wrapped(text, "md")}
 }

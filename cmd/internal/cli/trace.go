@@ -93,7 +93,7 @@ type tracer struct {
 func traceFormats() map[string]writer[*report.Trace] {
 	return map[string]writer[*report.Trace]{
 		"text": render.TraceText,
-		"json": plainly(func(w io.Writer, d *report.Trace) error { return report.WriteJSON(w, d) }),
+		"json": asJSON[*report.Trace],
 		"html": plainly(render.TraceHTML),
 		"md":   plainly(render.TraceMarkdown),
 	}

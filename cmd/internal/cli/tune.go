@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"net/url"
@@ -125,28 +124,19 @@ type tuner struct {
 	study    *tune.Study
 	lab      tune.Lab
 	progress *tuneProgress
-	writers  []*tuneFile
+	files    results[*report.Tune]
 	cleanup  []func()
 }
 
-// tuneFile is a file of -o.
-type tuneFile struct {
-	out   *output
-	write func(io.Writer, *report.Tune, render.Style) error
-}
-
-// tuneFormats are what a tune's document can be written as, by the end of a file's name.
-func tuneFormats() map[string]func(io.Writer, *report.Tune, render.Style) error {
-	plain := func(f func(io.Writer, *report.Tune) error) func(io.Writer, *report.Tune, render.Style) error {
-		return func(w io.Writer, d *report.Tune, _ render.Style) error { return f(w, d) }
-	}
-	return map[string]func(io.Writer, *report.Tune, render.Style) error{
+// tuneFormats are what a tune's document can be written as.
+func tuneFormats() map[string]writer[*report.Tune] {
+	return map[string]writer[*report.Tune]{
 		"text":  render.TuneText,
-		"json":  plain(func(w io.Writer, d *report.Tune) error { return report.WriteJSON(w, d) }),
-		"html":  plain(render.TuneHTML),
-		"md":    plain(render.TuneMarkdown),
-		"csv":   plain(render.TuneCSV),
-		"bench": plain(render.TuneGo),
+		"json":  asJSON[*report.Tune],
+		"html":  plainly(render.TuneHTML),
+		"md":    plainly(render.TuneMarkdown),
+		"csv":   plainly(render.TuneCSV),
+		"bench": plainly(render.TuneGo),
 	}
 }
 
@@ -516,31 +506,11 @@ func parseNumbers(flag, text string) (numbers []int, err error) {
 }
 
 // open opens the files of -o before anything runs.
-func (t *tuner) open() error {
-	all := tuneFormats()
-	for _, path := range t.o.outputs {
-		name := strings.TrimPrefix(strings.ToLower(filepath.Ext(path)), ".")
-		if name == "txt" {
-			name = "bench"
-		}
-		write := all[name]
-		if write == nil || name == "text" {
-			return usage("end its name in .json, .html, .md, .csv or .txt", "-o %s: its name does not tell its format", path)
-		}
-		out, err := newOutput(path, t.stdio.Out)
-		if err != nil {
-			return err
-		}
-		t.writers = append(t.writers, &tuneFile{out, write})
-	}
-	return nil
-}
+func (t *tuner) open() error { return t.files.open(tuneFormats(), t.o.outputs, "", t.stdio.Out) }
 
 func (t *tuner) clean() {
-	for _, f := range t.writers {
-		f.out.finish(errors.New("not written"))
-	}
-	t.writers = nil
+	t.files.finish(errors.New("not written"))
+	t.files = nil
 	for _, f := range t.cleanup {
 		f()
 	}
@@ -628,18 +598,15 @@ func (t *tuner) explain(err error) error {
 }
 
 func (t *tuner) show(doc *report.Tune) error {
-	var err error
+	format := "text"
 	if t.o.json {
-		err = report.WriteJSON(t.stdio.Out, doc)
-	} else {
-		err = render.TuneText(t.stdio.Out, doc, t.style)
+		format = "json"
 	}
-	for _, f := range t.writers {
-		if e := f.out.finish(f.write(f.out.w, doc, render.Style{})); err == nil {
-			err = e
-		}
+	err := tuneFormats()[format](t.stdio.Out, doc, t.style)
+	if saveErr := t.files.save(doc); err == nil {
+		err = saveErr
 	}
-	t.writers = nil
+	t.files = nil
 	return err
 }
 

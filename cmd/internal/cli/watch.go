@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -121,15 +120,12 @@ func parseShare(text string) (float64, error) {
 }
 
 // watchFormats are what a watch's document can be written as.
-func watchFormats() map[string]func(io.Writer, *report.Watch, render.Style) error {
-	plain := func(f func(io.Writer, *report.Watch) error) func(io.Writer, *report.Watch, render.Style) error {
-		return func(w io.Writer, d *report.Watch, _ render.Style) error { return f(w, d) }
-	}
-	return map[string]func(io.Writer, *report.Watch, render.Style) error{
+func watchFormats() map[string]writer[*report.Watch] {
+	return map[string]writer[*report.Watch]{
 		"text": render.WatchText,
-		"json": plain(func(w io.Writer, d *report.Watch) error { return report.WriteJSON(w, d) }),
-		"html": plain(render.WatchHTML),
-		"md":   plain(render.WatchMarkdown),
+		"json": asJSON[*report.Watch],
+		"html": plainly(render.WatchHTML),
+		"md":   plainly(render.WatchMarkdown),
 	}
 }
 
@@ -138,7 +134,7 @@ type watcher struct {
 	stdio IO
 	o     *watchOptions
 	style render.Style
-	files []*watchFile
+	files results[*report.Watch]
 
 	began   time.Time
 	name    string // of the process
@@ -152,12 +148,6 @@ type watcher struct {
 	show watchScreen
 }
 
-// watchFile is a result that is to be written.
-type watchFile struct {
-	out   *output
-	write func(io.Writer, *report.Watch, render.Style) error
-}
-
 func (w *watcher) run(ctx context.Context) error {
 	err := w.open()
 	var doc report.Watch
@@ -165,15 +155,10 @@ func (w *watcher) run(ctx context.Context) error {
 	if err == nil {
 		doc, died, err = w.watch(ctx)
 	}
-	for _, f := range w.files {
-		if err == nil {
-			err = f.write(f.out.w, &doc, w.style)
-		}
+	if err == nil {
+		err = w.files.write(&doc, w.style)
 	}
-	for _, f := range w.files {
-		err = f.out.finish(err)
-	}
-	switch {
+	switch err = w.files.finish(err); {
 	case err != nil:
 		return err
 	case died != nil:
@@ -215,23 +200,16 @@ func (w *watcher) watch(ctx context.Context) (doc report.Watch, died, err error)
 
 // open opens all files before anything is measured. What goes to the screen is what was not shown as it happened.
 func (w *watcher) open() error {
-	all := watchFormats()
-	for _, path := range w.o.outputs {
-		format := strings.TrimPrefix(strings.ToLower(filepath.Ext(path)), ".")
-		if all[format] == nil || format == "text" {
-			return usage("end its name in .json, .html or .md", "-o %s: its name does not tell its format", path)
-		}
-		out, err := newOutput(path, w.stdio.Out)
-		if err != nil {
-			return err
-		}
-		w.files = append(w.files, &watchFile{out, all[format]})
-	}
-	screen := &watchFile{&output{w: w.stdio.Out}, render.WatchSummary}
+	screen := ""
 	if w.o.json {
-		screen.write = all["json"]
+		screen = "json"
 	}
-	w.files = append(w.files, screen)
+	if err := w.files.open(watchFormats(), w.o.outputs, screen, w.stdio.Out); err != nil {
+		return err
+	}
+	if screen == "" {
+		w.files = append(w.files, result[*report.Watch]{&output{w: w.stdio.Out}, render.WatchSummary})
+	}
 	w.show = watchScreen{w: w.stdio.Out, style: w.style, silent: w.o.json}
 	if f, ok := w.stdio.Out.(*os.File); ok && term.IsTerminal(int(f.Fd())) && w.stdio.Env("TERM") != "dumb" {
 		w.show.terminal = f
