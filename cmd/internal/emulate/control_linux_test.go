@@ -279,7 +279,13 @@ func TestDaemons(t *testing.T) {
 		c.Counters()
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return len(c.tree.members) == 3 && c.tree.members[0].pid == pid
+		sleeping := 0 // the shells that make them come and go
+		for _, m := range c.tree.members {
+			if name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", m.pid)); string(name) == "sleep\n" {
+				sleeping++
+			}
+		}
+		return len(c.tree.members) == 3 && sleeping == 2 && c.tree.members[0].pid == pid
 	})
 	syscall.Kill(pid, syscall.SIGKILL)
 	cmd.Wait()
