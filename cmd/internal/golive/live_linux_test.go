@@ -425,7 +425,11 @@ func TestLibraryInC(t *testing.T) {
 				return err
 			})
 			c := start(t, []string{"PROCS=6"}, host, library)
-			check(t, open(t, c.Process.Pid), 6)
+			p := open(t, c.Process.Pid)
+			check(t, p, 6)
+			if p.GoVersion() != version {
+				t.Errorf("the library was built by %q", p.GoVersion())
+			}
 		})
 	}
 }

@@ -208,6 +208,9 @@ func (p *Process) Close() error {
 	return p.mem.Close()
 }
 
+// GoVersion is the version of Go that the program, or the library in it, was built by; "" when its file doesn't say.
+func (p *Process) GoVersion() string { return p.runtime.m.version }
+
 // GOMAXPROCS reads the value, and proves it: allp has that many Ps, each with its own number.
 func (p *Process) GOMAXPROCS() (Value, error) {
 	if err := p.runtime.sample(false); err != nil {

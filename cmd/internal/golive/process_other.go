@@ -25,6 +25,9 @@ func (*Files) Open(root string, pid int) (*Process, error) { return Open(root, p
 // Close does nothing.
 func (*Process) Close() error { return nil }
 
+// GoVersion returns nothing.
+func (*Process) GoVersion() string { return "" }
+
 // GOMAXPROCS returns an error.
 func (*Process) GOMAXPROCS() (Value, error) { return Value{}, errors.ErrUnsupported }
 

@@ -30,6 +30,8 @@ type Process struct {
 	System     choice.System     // its limit, as it is and as it can see it
 	Prediction choice.Prediction // its GOMAXPROCS, by how it was built and started
 
+	Version string // of Go, "" when it can't be told
+
 	Live    int   // its GOMAXPROCS, from its memory; 0: it can't be read
 	LiveErr error // why
 
@@ -46,14 +48,6 @@ func (p *Process) Procs() int {
 		return p.Live
 	}
 	return p.Prediction.Procs
-}
-
-// GoVersion is the version of Go that the program was built by, "" when it can't be told.
-func (p *Process) GoVersion() string {
-	if p.Program == nil {
-		return ""
-	}
-	return p.Program.GoVersion
 }
 
 // FromCall is the source of a GOMAXPROCS that the program set itself.
@@ -211,6 +205,9 @@ func (s *Survey) open(o Options, pid int) (*Process, *golive.Process, error) {
 		return nil, nil, golive.ErrNotGo
 	}
 	p := &Process{Process: facts}
+	if p.Program != nil {
+		p.Version = p.Program.GoVersion
+	}
 	live, err := s.files.Open(root, pid)
 	if p.Program == nil && err != nil {
 		if errors.Is(facts.ProgramErr, fs.ErrPermission) && !errors.Is(err, golive.ErrExited) {
@@ -231,6 +228,9 @@ func (s *Survey) open(o Options, pid int) (*Process, *golive.Process, error) {
 		live, p.LiveErr = nil, err
 	} else {
 		p.Live = v.Procs
+		if p.Version == "" {
+			p.Version = live.GoVersion()
+		}
 		if sched, err := live.Sched(); err == nil {
 			p.Custom, p.CustomKnown = sched.Custom, sched.CustomKnown
 		}

@@ -30,7 +30,7 @@ type PsProcess struct {
 	PID        int          `json:"pid"`
 	Name       string       `json:"name"`
 	Command    []string     `json:"command"`
-	GoVersion  string       `json:"go_version"` // "": not known, as of a Go library in another program
+	GoVersion  string       `json:"go_version"` // "": not known
 	GoLine     string       `json:"go_line"`
 	Module     string       `json:"module"`
 	GOMAXPROCS PsGOMAXPROCS `json:"gomaxprocs"`
@@ -94,7 +94,7 @@ func NewPs(r host.Result) *Ps {
 func newPsProcess(p *host.Process, s host.System) PsProcess {
 	l := p.System.Limits
 	doc := PsProcess{
-		PID: p.PID, Name: p.Name, Command: p.Command, GoVersion: p.GoVersion(), GOMAXPROCS: newPsGOMAXPROCS(p),
+		PID: p.PID, Name: p.Name, Command: p.Command, GoVersion: p.Version, GOMAXPROCS: newPsGOMAXPROCS(p),
 		Limit: newLimit(l, p.System.Inside), CPUs: l.Affinity, Verdict: rule.Fine, Findings: rule.Check(p, s),
 	}
 	if p.Program != nil {
