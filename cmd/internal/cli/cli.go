@@ -162,7 +162,7 @@ Verbs:
   help VERB   more about a verb
 
 Exit codes:
-  0 done   1 could not do it   2 usage   3 an SLO was missed   130 interrupted
+  0 done   1 could not do it   2 usage   3 an SLO or --fail-on   130 interrupted
 
 Example:
   unthrottle explain $(pgrep -o myserver)

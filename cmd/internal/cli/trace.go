@@ -424,7 +424,7 @@ func traceHinted(err error, source string) error {
 		return withHint(named, "unthrottle report shows a document of unthrottle again", take)
 	case errors.As(err, &not) && not.kind == cpuprofile.Program:
 		return withHint(named, "unthrottle trace --record 5s -- PROGRAM starts a program and takes its trace")
-	case strings.Contains(err.Error(), "older than"):
+	case errors.Is(err, exectrace.ErrOld):
 		return withHint(named, "build the program with Go 1.22 or later; unthrottle watch PID sees throttling whatever it was built with")
 	}
 	return withHint(named, take)

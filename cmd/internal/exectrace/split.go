@@ -40,7 +40,8 @@ type splitter struct {
 	nextNumber uint64
 }
 
-var errOld = errors.New("its format is older than that of Go 1.22")
+// ErrOld is a trace of a Go that is too old.
+var ErrOld = errors.New("its format is older than that of Go 1.22")
 
 func newSplitter(r io.Reader) (*splitter, error) {
 	s := &splitter{r: bufio.NewReaderSize(r, 256<<10)}
@@ -52,7 +53,7 @@ func newSplitter(r io.Reader) (*splitter, error) {
 		return nil, fmt.Errorf("not an execution trace: it begins with %q", s.header)
 	}
 	if s.version < 22 {
-		return nil, fmt.Errorf("execution trace of Go 1.%d: %w", s.version, errOld)
+		return nil, fmt.Errorf("execution trace of Go 1.%d: %w", s.version, ErrOld)
 	}
 	s.read = headerSize
 	return s, nil
