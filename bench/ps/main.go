@@ -26,7 +26,7 @@ func main() {
 	processes := flag.Int("processes", 500, "Go processes to list")
 	runs := flag.Int("runs", 7, "runs of each; the tables have the medians")
 	length := flag.Duration("length", 10*time.Second, "of a look")
-	large := flag.Int("functions", 60_000, "functions of the large program; 0 leaves it out")
+	large := flag.Int("functions", 95_000, "functions of the large program; 0 leaves it out")
 	only := flag.String("only", "", "list, samples, large or frozen; all of them unless given")
 	flag.Parse()
 	b := bench{processes: *processes, runs: *runs, length: *length, functions: *large}
