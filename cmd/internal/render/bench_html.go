@@ -30,7 +30,7 @@ func BenchHTML(w io.Writer, b *report.Bench) error {
 	if err != nil {
 		return fmt.Errorf("writing the document into its page: %w", err)
 	}
-	page, err := template.New("bench.html").Parse(benchHTML) // here, not when the command starts: it takes half a millisecond
+	page, err := parsePage("bench.html", benchHTML)
 	if err != nil {
 		return err
 	}
@@ -118,14 +118,11 @@ func newBenchPage(b *report.Bench, document []byte) benchPage {
 		{"Runs while the host did something else", runList(b, func(r lab.Run) string { return strings.Join(r.Marks, ", ") })},
 	}
 	p.Commands = []htmlCommand{
-		{"The document that this page shows is in it, on a line of its own. To have it as a file, and shown in another form:", documentCommands},
+		documentCommand("bench"),
 		{"For benchstat, whose comparisons are not paired and so see less:", benchstatCommands(b.Plan.Compare)},
 	}
 	return p
 }
-
-const documentCommands = `grep '^{"version"' bench.html > bench.json
-unthrottle report bench.json`
 
 // benchstatCommands is how the runs are compared by benchstat, see BenchGo.
 func benchstatCommands(f lab.Factor) string {

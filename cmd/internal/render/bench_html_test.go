@@ -426,38 +426,7 @@ func luminance(hex string) (l float64) {
 // TestBenchHTMLBrowser opens the pages in a browser, as wide as a phone and as a desk's screen, and measures whether
 // anything is wider than the page or cut off. With -artifacts the pages and pictures of one are kept.
 func TestBenchHTMLBrowser(t *testing.T) {
-	browser := findBrowser(t)
-	dir := t.ArtifactDir()
-	var frames strings.Builder
-	all := pages()
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		page := benchPageOf(t, all[name])
-		if err := os.WriteFile(filepath.Join(dir, name+".html"), []byte(page), 0o666); err != nil {
-			t.Fatal(err)
-		}
-		for _, width := range []int{320, 390, 1280} {
-			fmt.Fprintf(&frames, `<iframe name="%s, %d wide" width="%d" srcdoc="%s"></iframe>`, name, width, width, html.EscapeString(page))
-		}
-	}
-	wrapper := filepath.Join(dir, "measure")
-	if err := os.WriteFile(wrapper+".html", []byte(strings.Replace(measure, "FRAMES", frames.String(), 1)), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	out := runBrowser(t, browser, "--virtual-time-budget=10000", "--dump-dom", wrapper+".html")
-	match := regexp.MustCompile(`(?s)<pre id="result">(.*?)</pre>`).FindStringSubmatch(out)
-	if match == nil {
-		t.Fatalf("the browser did not measure; it wrote %d bytes: %.300s", len(out), out)
-	}
-	lines := strings.Split(strings.TrimSpace(html.UnescapeString(match[1])), "\n")
-	if want := fmt.Sprintf("measured %d pages", 3*len(all)); lines[len(lines)-1] != want {
-		t.Errorf("the browser ended with %q, want %q", lines[len(lines)-1], want)
-	}
-	for _, line := range lines[:len(lines)-1] {
-		t.Error(line)
-	}
-	for _, width := range []int{390, 1280} {
-		picture(t, browser, filepath.Join(dir, "usual.html"), width)
-	}
+	measurePages(t, pagesOf(t, pages(), benchPageOf), measure, []int{320, 390, 1280}, "usual")
 }
 
 // measure is a page that looks into others: a browser's own window can't be as narrow as a phone.
@@ -498,6 +467,55 @@ func runBrowser(t *testing.T, browser string, args ...string) string {
 	t.Helper()
 	stdout, _ := browse(t, browser, args...)
 	return stdout
+}
+
+// measurePages opens pages in a browser at several widths, asks the script whether anything reaches out of them, and takes
+// pictures of the page shown. Whatever the browser complains of is an error.
+func measurePages(t *testing.T, pages map[string]string, script string, widths []int, shown string) {
+	t.Helper()
+	browser := findBrowser(t)
+	dir := t.ArtifactDir()
+	var frames strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(pages)) {
+		if err := os.WriteFile(filepath.Join(dir, name+".html"), []byte(pages[name]), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		for _, width := range widths {
+			fmt.Fprintf(&frames, `<iframe name="%s, %d wide" width="%d" srcdoc="%s"></iframe>`, name, width, width, html.EscapeString(pages[name]))
+		}
+	}
+	wrapper := filepath.Join(dir, "measure.html")
+	if err := os.WriteFile(wrapper, []byte(strings.Replace(script, "FRAMES", frames.String(), 1)), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	out, said := browse(t, browser, "--virtual-time-budget=10000", "--enable-logging=stderr", "--dump-dom", wrapper)
+	for _, line := range regexp.MustCompile(`.*CONSOLE.*`).FindAllString(said, 5) {
+		t.Errorf("the browser says: %.300s", line)
+	}
+	match := regexp.MustCompile(`(?s)<pre id="result">(.*?)</pre>`).FindStringSubmatch(out)
+	if match == nil {
+		t.Fatalf("the browser did not measure; it wrote %d bytes: %.300s", len(out), out)
+	}
+	lines := strings.Split(strings.TrimSpace(html.UnescapeString(match[1])), "\n")
+	if want := fmt.Sprintf("measured %d pages", len(widths)*len(pages)); lines[len(lines)-1] != want {
+		t.Errorf("the browser ended with %q, want %q", lines[len(lines)-1], want)
+	}
+	for _, line := range lines[:len(lines)-1] {
+		t.Error(line)
+	}
+	for _, width := range widths[1:] {
+		picture(t, browser, filepath.Join(dir, shown+".html"), width)
+	}
+}
+
+// pagesOf makes the page of each document.
+func pagesOf[D any](t *testing.T, documents map[string]D, page func(*testing.T, D) string) map[string]string {
+	t.Helper()
+	pages := map[string]string{}
+	for name, d := range documents {
+		pages[name] = page(t, d)
+	}
+	return pages
 }
 
 // browse is runBrowser, and returns also what the browser wrote to stderr.

@@ -95,10 +95,7 @@ func newLoadPage(d *report.Load, document []byte) loadPage {
 	p.Facts = []htmlFacts{
 		{"Answers", answerFacts(d, causesListed)}, {"Server", serverFacts(d)}, {"Generator", generatorFacts(d)}, askedFacts(d),
 	}
-	p.Commands = []htmlCommand{{
-		"The document that this page shows is in it, on a line of its own. To have it as a file, and shown in another form:",
-		"grep '^{\"version\"' load.html > load.json\nunthrottle report load.json",
-	}}
+	p.Commands = []htmlCommand{documentCommand("load")}
 	return p
 }
 

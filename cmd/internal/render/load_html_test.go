@@ -2,13 +2,8 @@ package render
 
 import (
 	"encoding/json"
-	"fmt"
-	"html"
 	"io"
-	"maps"
 	"math"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -74,39 +69,9 @@ var outsideText = regexp.MustCompile(`http://127\.0\.0\.1:8080/[a-z]*|"hdr_v2":"
 
 // TestLoadHTMLBrowser measures the pages as TestBenchHTMLBrowser does.
 func TestLoadHTMLBrowser(t *testing.T) {
-	browser := findBrowser(t)
-	dir := t.ArtifactDir()
 	all := loads()
 	all["hostile"] = hostileLoad()
-	var frames strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		page := loadPageOf(t, all[name])
-		if err := os.WriteFile(filepath.Join(dir, name+".html"), []byte(page), 0o666); err != nil {
-			t.Fatal(err)
-		}
-		for _, width := range []int{320, 390, 1280} {
-			fmt.Fprintf(&frames, `<iframe name="%s, %d wide" width="%d" srcdoc="%s"></iframe>`, name, width, width, html.EscapeString(page))
-		}
-	}
-	wrapper := filepath.Join(dir, "measure.html")
-	if err := os.WriteFile(wrapper, []byte(strings.Replace(measure, "FRAMES", frames.String(), 1)), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	out := runBrowser(t, browser, "--virtual-time-budget=10000", "--dump-dom", wrapper)
-	match := regexp.MustCompile(`(?s)<pre id="result">(.*?)</pre>`).FindStringSubmatch(out)
-	if match == nil {
-		t.Fatalf("the browser did not measure; it wrote %d bytes: %.300s", len(out), out)
-	}
-	lines := strings.Split(strings.TrimSpace(html.UnescapeString(match[1])), "\n")
-	if want := fmt.Sprintf("measured %d pages", 3*len(all)); lines[len(lines)-1] != want {
-		t.Errorf("the browser ended with %q, want %q", lines[len(lines)-1], want)
-	}
-	for _, line := range lines[:len(lines)-1] {
-		t.Error(line)
-	}
-	for _, width := range []int{390, 1280} {
-		picture(t, browser, filepath.Join(dir, "held.html"), width)
-	}
+	measurePages(t, pagesOf(t, all, loadPageOf), measure, []int{320, 390, 1280}, "held")
 }
 
 // TestLoadOdd renders documents that no load makes, but a file may hold.

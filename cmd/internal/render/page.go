@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// What the pages of bench, load and tune have in common: their style, and the axes of their drawings.
+// What all pages have in common: their style, their parts, and the axes of their drawings.
 
 //go:embed page.css
 var pageCSS string
@@ -26,7 +26,8 @@ func pageStyle() template.CSS { return template.CSS(pageCSS) }
 // drawingsStyle is the style of the drawings that load and tune have.
 func drawingsStyle() template.CSS { return template.CSS(drawingsCSS) }
 
-// parsePage parses a page's template, and the parts that several pages have.
+// parsePage parses a page's template, and the parts that several pages have. It is called when a page is written and not
+// when the command starts: it takes half a millisecond.
 func parsePage(name, text string) (*template.Template, error) {
 	page, err := template.New(name).Parse(text)
 	if err != nil {
@@ -36,6 +37,14 @@ func parsePage(name, text string) (*template.Template, error) {
 		return nil, fmt.Errorf("parsing parts.html: %w", err)
 	}
 	return page, nil
+}
+
+// documentCommand tells how a verb's document is had from its page.
+func documentCommand(verb string) htmlCommand {
+	return htmlCommand{
+		"The document that this page shows is in it, on a line of its own. To have it as a file, and shown in another form:",
+		fmt.Sprintf("grep '^{\"version\"' %[1]s.html > %[1]s.json\nunthrottle report %[1]s.json", verb),
+	}
 }
 
 // An htmlTick is a tick of an axis that goes across.

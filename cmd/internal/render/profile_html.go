@@ -70,10 +70,7 @@ func newProfilePage(d *report.Profile, document []byte) profilePage {
 	for i := range p.Next {
 		p.Next[i].Lines = strings.ReplaceAll(p.Next[i].Lines, "\n  ", "\n")
 	}
-	p.Commands = []htmlCommand{{
-		"The document that this page shows is in it, on a line of its own. To have it as a file, and shown in another form:",
-		"grep '^{\"version\"' profile.html > profile.json\nunthrottle report profile.json",
-	}}
+	p.Commands = []htmlCommand{documentCommand("profile")}
 	return p
 }
 

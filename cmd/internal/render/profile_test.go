@@ -2,13 +2,9 @@ package render
 
 import (
 	"encoding/json"
-	"fmt"
-	"html"
 	"io"
-	"maps"
 	"math"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -237,43 +233,10 @@ func TestProfileContrast(t *testing.T) {
 // TestProfileHTMLBrowser measures the pages as TestBenchHTMLBrowser does, and uses the script: a click makes a frame as
 // wide as the graph, and what is searched for is summed up.
 func TestProfileHTMLBrowser(t *testing.T) {
-	browser := findBrowser(t)
-	dir := t.ArtifactDir()
 	all := profiles()
 	all["hostile"] = hostileProfile()
-	var frames strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		page := profilePageOf(t, all[name])
-		if err := os.WriteFile(filepath.Join(dir, name+".html"), []byte(page), 0o666); err != nil {
-			t.Fatal(err)
-		}
-		for _, width := range []int{320, 390, 1280} {
-			fmt.Fprintf(&frames, `<iframe name="%s, %d wide" width="%d" srcdoc="%s"></iframe>`, name, width, width, html.EscapeString(page))
-		}
-	}
-	wrapper := filepath.Join(dir, "measure.html")
 	try := strings.Replace(measure, "  say(\"measured", profileTry+"  say(\"measured", 1)
-	if err := os.WriteFile(wrapper, []byte(strings.Replace(try, "FRAMES", frames.String(), 1)), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	out, said := browse(t, browser, "--virtual-time-budget=10000", "--enable-logging=stderr", "--dump-dom", wrapper)
-	for _, line := range regexp.MustCompile(`.*CONSOLE.*`).FindAllString(said, 5) {
-		t.Errorf("the browser says: %.300s", line)
-	}
-	match := regexp.MustCompile(`(?s)<pre id="result">(.*?)</pre>`).FindStringSubmatch(out)
-	if match == nil {
-		t.Fatalf("the browser did not measure; it wrote %d bytes: %.300s", len(out), out)
-	}
-	lines := strings.Split(strings.TrimSpace(html.UnescapeString(match[1])), "\n")
-	if want := fmt.Sprintf("measured %d pages", 3*len(all)); lines[len(lines)-1] != want {
-		t.Errorf("the browser ended with %q, want %q", lines[len(lines)-1], want)
-	}
-	for _, line := range lines[:len(lines)-1] {
-		t.Error(line)
-	}
-	for _, width := range []int{390, 1280} {
-		picture(t, browser, filepath.Join(dir, "live.html"), width)
-	}
+	measurePages(t, pagesOf(t, all, profilePageOf), try, []int{320, 390, 1280}, "live")
 }
 
 const profileTry = `  for (const frame of frames) {

@@ -98,10 +98,7 @@ func newTracePage(d *report.Trace, document []byte) tracePage {
 	for i := range p.Next {
 		p.Next[i].Lines = strings.ReplaceAll(p.Next[i].Lines, "\n  ", "\n")
 	}
-	p.Commands = []htmlCommand{{
-		"The document that this page shows is in it, on a line of its own. To have it as a file, and shown in another form:",
-		"grep '^{\"version\"' trace.html > trace.json\nunthrottle report trace.json",
-	}}
+	p.Commands = []htmlCommand{documentCommand("trace")}
 	return p
 }
 

@@ -268,3 +268,16 @@ func TestTraceFrozen(t *testing.T) {
 		}
 	}
 }
+
+func TestTraceHTMLBrowser(t *testing.T) {
+	all := traces(t)
+	all["hostile"] = hostileTrace(t)
+	pages := pagesOf(t, all, func(t *testing.T, d *report.Trace) string {
+		var b strings.Builder
+		if err := TraceHTML(&b, d); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	})
+	measurePages(t, pages, measure, []int{320, 390, 1280}, "throttled")
+}

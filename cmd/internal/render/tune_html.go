@@ -121,7 +121,7 @@ func newTunePage(d *tuneDoc, document []byte) tunePage {
 		filter = " -filter /phase:confirm"
 	}
 	p.Commands = []htmlCommand{
-		{"The document that this page shows is in it, on a line of its own. To have it as a file, and shown in another form:", "grep '^{\"version\"' tune.html > tune.json\nunthrottle report tune.json"},
+		documentCommand("tune"),
 		{"For benchstat, whose comparisons are not paired and so see less:", "unthrottle report --format bench -o tune.txt tune.json\nbenchstat -col /gomaxprocs" + filter + " -ignore /block tune.txt"},
 	}
 	return p

@@ -2,13 +2,7 @@ package render
 
 import (
 	"encoding/json"
-	"fmt"
-	"html"
-	"maps"
-	"os"
-	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -111,42 +105,13 @@ func TestTuneHTMLContrast(t *testing.T) {
 
 // TestTuneHTMLBrowser measures the pages as TestBenchHTMLBrowser does, and looks at what the browser has to say of them.
 func TestTuneHTMLBrowser(t *testing.T) {
-	browser := findBrowser(t)
-	dir := t.ArtifactDir()
 	all := tunes()
 	all["hostile"], all["long"] = hostileTune(hostile), hostileTune(hostileTexts["long"][:400])
-	var frames strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		page := strings.ReplaceAll(tunePageOf(t, all[name]), "<details>", "<details open>")
-		if err := os.WriteFile(filepath.Join(dir, name+".html"), []byte(page), 0o666); err != nil {
-			t.Fatal(err)
-		}
-		for _, width := range []int{320, 375, 1280} {
-			fmt.Fprintf(&frames, `<iframe name="%s, %d wide" width="%d" srcdoc="%s"></iframe>`, name, width, width, html.EscapeString(page))
-		}
+	open := pagesOf(t, all, tunePageOf)
+	for name, page := range open {
+		open[name] = strings.ReplaceAll(page, "<details>", "<details open>")
 	}
-	wrapper := filepath.Join(dir, "measure.html")
-	if err := os.WriteFile(wrapper, []byte(strings.Replace(tuneMeasure, "FRAMES", frames.String(), 1)), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	out, said := browse(t, browser, "--virtual-time-budget=10000", "--enable-logging=stderr", "--dump-dom", wrapper)
-	for _, line := range regexp.MustCompile(`.*CONSOLE.*`).FindAllString(said, 5) {
-		t.Errorf("the browser says: %.300s", line)
-	}
-	match := regexp.MustCompile(`(?s)<pre id="result">(.*?)</pre>`).FindStringSubmatch(out)
-	if match == nil {
-		t.Fatalf("the browser did not measure; it wrote %d bytes: %.300s", len(out), out)
-	}
-	lines := strings.Split(strings.TrimSpace(html.UnescapeString(match[1])), "\n")
-	if want := fmt.Sprintf("measured %d pages", 3*len(all)); lines[len(lines)-1] != want {
-		t.Errorf("the browser ended with %q, want %q", lines[len(lines)-1], want)
-	}
-	for _, line := range lines[:len(lines)-1] {
-		t.Error(line)
-	}
-	for _, width := range []int{375, 1280} {
-		picture(t, browser, filepath.Join(dir, "change.html"), width)
-	}
+	measurePages(t, open, tuneMeasure, []int{320, 375, 1280}, "change")
 }
 
 // tuneMeasure is measure, and also reports errors, requests that a page makes, and drawings' texts that reach out of it.

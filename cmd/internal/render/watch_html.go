@@ -91,10 +91,7 @@ func newWatchPage(d *report.Watch, document []byte) watchPage {
 		}
 	}
 	p.Facts = []htmlFacts{{"What it rests on", facts}, watchAsked(d)}
-	p.Commands = []htmlCommand{{
-		"The document that this page shows is in it, on a line of its own. To have it as a file, and shown in another form:",
-		"grep '^{\"version\"' watch.html > watch.json\nunthrottle report watch.json",
-	}}
+	p.Commands = []htmlCommand{documentCommand("watch")}
 	return p
 }
 

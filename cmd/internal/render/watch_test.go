@@ -190,3 +190,16 @@ func TestWatchHTML(t *testing.T) {
 		})
 	}
 }
+
+func TestWatchHTMLBrowser(t *testing.T) {
+	all := watches()
+	all["hostile"] = hostileWatch()
+	pages := pagesOf(t, all, func(t *testing.T, d *report.Watch) string {
+		var b strings.Builder
+		if err := WatchHTML(&b, d); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	})
+	measurePages(t, pages, measure, []int{320, 390, 1280}, "throttled")
+}
