@@ -118,10 +118,9 @@ type Result struct {
 
 // Options say what to look at.
 type Options struct {
-	Root  string        // below which /proc and /sys are; "" is "/"
-	PIDs  []int         // only these; none: all but the calling process
-	For   time.Duration // 0: no samples
-	Every time.Duration // between samples; 0: 10 ms. With many processes they are farther apart
+	Root string        // below which /proc and /sys are; "" is "/"
+	PIDs []int         // only these; none: all but the calling process
+	For  time.Duration // 0: no samples
 
 	// Only says by name and command line which programs are wanted; nil means all.
 	Only func(name string, command []string) bool
@@ -136,9 +135,6 @@ type Survey struct {
 // Read looks at the processes. An error means that there is nothing to tell at all; what can't be read of one process is
 // in its facts. A process that ends meanwhile is left out.
 func (s *Survey) Read(ctx context.Context, o Options) (Result, error) {
-	if o.Every <= 0 {
-		o.Every = 10 * time.Millisecond
-	}
 	var r Result
 	pids := o.PIDs
 	if len(pids) == 0 {

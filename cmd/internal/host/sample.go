@@ -45,6 +45,7 @@ type reading struct {
 }
 
 const (
+	often    = 10 * time.Millisecond // between samples; with many processes they are farther apart
 	ownShare = 0.025                 // of a CPU, for samples
 	tooFar   = 13 * time.Millisecond // between samples, to see a freeze; and an eighth of the period
 	active   = 0.01                  // of a CPU: what uses less is not asked for its threads' delays
@@ -72,7 +73,7 @@ func observe(ctx context.Context, o Options, watched []*watch) error {
 			break
 		}
 		next := start.Add(time.Duration(float64(ownTime()-before) / ownShare))
-		if every := round.Add(o.Every); next.Before(every) {
+		if every := round.Add(often); next.Before(every) {
 			next = every
 		}
 		select {
