@@ -25,6 +25,7 @@ var order = []string{
 
 	module + "/cmd/internal/quantity",
 	module + "/cmd/internal/finding",
+	module + "/cmd/internal/sheet",
 	module + "/cmd/internal/sample",
 	module + "/cmd/internal/procs",
 	module + "/cmd/internal/golive",
@@ -51,6 +52,7 @@ var order = []string{
 	module + "/cmd/internal/demo",
 	module + "/cmd/internal/rule",
 	module + "/cmd/internal/report",
+	module + "/cmd/internal/chart",
 	module + "/cmd/internal/render",
 	module + "/cmd/internal/cli",
 	module + "/cmd/unthrottle",

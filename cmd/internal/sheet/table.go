@@ -1,0 +1,58 @@
+package sheet
+
+// A Table is rows of cells below the titles of columns. Where it is too wide, it first takes the short titles, then columns
+// give way by their rank, then names are cut.
+type Table struct {
+	Name    string // for those who don't see it
+	Columns []Column
+	Rows    []Row
+	Notes   []Note
+	Beside  Facts // what the columns mean: beside the table where there is room, else below it
+}
+
+// A Column is what the cells of a column have in common.
+type Column struct {
+	Title  string
+	Short  string // a shorter title; "": there is none
+	Left   bool   // words stand to the left, numbers to the right
+	Rank   int    // 0: it is always there; else the higher, the sooner it goes
+	With   string // title of the column without which it goes too: an interval goes with its value
+	Even   bool   // it is shown even if all its cells are empty
+	Cut    bool   // its cells may be cut to fit
+	Wrap   bool   // its cells may go on in the next line
+	Under  bool   // a terminal writes its cells below the row, or not at all without room
+	Detail bool   // for pages only
+}
+
+// A Row is a row of a table.
+type Row struct {
+	Cells []Cell // as many as there are columns, or fewer
+	Group bool   // the first cell is the title of the rows below it
+	Best  bool   // the row that is recommended: an arrow points to it
+	Total bool   // the sum of the rows above it
+	Color int    // of its key in the charts beside it, see Color; 0: none
+}
+
+// A Cell is a text in a table.
+type Cell struct {
+	Text string
+	Tone Tone
+	More []string // further lines of the cell, for pages
+}
+
+// A Note is a sentence below a table.
+type Note struct {
+	Text   string
+	Needs  []string // titles of the columns that it speaks of
+	Narrow string   // what is left to say where one of these is not there; "": nothing
+}
+
+// Column returns the place of a column, -1 if there is none.
+func (t *Table) Column(title string) int {
+	for i, c := range t.Columns {
+		if c.Title == title {
+			return i
+		}
+	}
+	return -1
+}
