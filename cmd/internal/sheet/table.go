@@ -30,7 +30,7 @@ type Row struct {
 	Group bool   // the first cell is the title of the rows below it
 	Best  bool   // the row that is recommended: an arrow points to it
 	Total bool   // the sum of the rows above it
-	Color int    // of its key in the charts beside it, see Color; 0: none
+	Color Color  // of its key in the charts beside it
 }
 
 // A Cell is a text in a table.

@@ -1,0 +1,119 @@
+// Package draw answers: how does a sheet look? In goes a sheet, out comes text for a terminal, Markdown or a page of HTML on
+// an io.Writer. It knows no verb, makes no sentence and computes nothing: it only finds room.
+package draw
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
+)
+
+// A Style says what the reader's screen can show.
+type Style struct {
+	Color bool
+	Width int // columns; 0 means that lines may be of any length
+}
+
+// wrap breaks text between words so that no line is wider than the screen, and indents all lines after the first. A unit
+// stays with its number.
+func (s Style) wrap(text string, indent int) string {
+	room := s.Width - indent
+	if s.Width == 0 || room < 20 {
+		return text
+	}
+	var b strings.Builder
+	used := 0
+	for i, word := range words(text) {
+		n := visible(word)
+		switch {
+		case i == 0:
+		case used+1+n > room:
+			b.WriteString("\n" + strings.Repeat(" ", indent))
+			used = 0
+		default:
+			b.WriteByte(' ')
+			used++
+		}
+		b.WriteString(word)
+		used += n
+	}
+	return b.String()
+}
+
+// words are the parts of a text between which a line may end.
+func words(text string) (parts []string) {
+	for i, word := range strings.Split(text, " ") {
+		if last := len(parts) - 1; i > 0 && quantity.Glued(parts[last], word) {
+			parts[last] += " " + word
+			continue
+		}
+		parts = append(parts, word)
+	}
+	return parts
+}
+
+// visible counts the columns of a text, colour codes left out.
+func visible(text string) (n int) {
+	for inCode := false; len(text) > 0; {
+		r, size := utf8.DecodeRuneInString(text)
+		text = text[size:]
+		switch {
+		case r == '\x1b':
+			inCode = true
+		case inCode:
+			inCode = r != 'm'
+		default:
+			n++
+		}
+	}
+	return n
+}
+
+func (s Style) paint(code, text string) string {
+	if !s.Color || text == "" {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+func (s Style) bold(text string) string { return s.paint("1", text) }
+func (s Style) dim(text string) string  { return s.paint("2", text) }
+func (s Style) bad(text string) string  { return s.paint("31", text) }
+func (s Style) good(text string) string { return s.paint("32", text) }
+
+// printable makes what other people have named safe for a terminal: control characters, which a process may have in its
+// name and a cgroup in its path, are written as Go would quote them.
+func printable(text string) string {
+	if strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
+		return text
+	}
+	quoted := strconv.Quote(text)
+	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
+}
+
+// pad fills text with spaces up to a width; colour codes must come after it.
+func pad(text string, width int) string {
+	if n := width - utf8.RuneCountInString(text); n > 0 {
+		return text + strings.Repeat(" ", n)
+	}
+	return text
+}
+
+// padLeft is pad for numbers.
+func padLeft(text string, width int) string {
+	if n := width - utf8.RuneCountInString(text); n > 0 {
+		return strings.Repeat(" ", n) + text
+	}
+	return text
+}
+
+// cut shortens text to a width.
+func cut(text string, width int) string {
+	if utf8.RuneCountInString(text) <= width {
+		return text
+	}
+	return string([]rune(text)[:width-1]) + "…"
+}

@@ -1,0 +1,307 @@
+package draw
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
+)
+
+// Widths of tables, in columns of a terminal.
+const (
+	between   = 2  // two cells
+	shortest  = 8  // of a name that is cut
+	wrapLeast = 20 // of a cell that goes on in the next line
+	besideMin = 30 // of words beside a table
+)
+
+// A grid is a table as it fits on a screen.
+type grid struct {
+	table   *sheet.Table
+	columns []int // that are shown, by their number
+	titles  []string
+	widths  []int
+	best    bool // a row is marked
+}
+
+// fit chooses the columns that there is room for: first shorter titles, then columns go by their rank, then names are cut. A
+// column whose cells are all empty is not shown.
+func fit(t *sheet.Table, room int, keep func(sheet.Column) bool) *grid {
+	g := &grid{table: t, best: slices.ContainsFunc(t.Rows, func(r sheet.Row) bool { return r.Best })}
+	for i, c := range t.Columns {
+		if keep(c) && (c.Even || i == 0 || slices.ContainsFunc(t.Rows, func(r sheet.Row) bool { return cell(r, i).Text != "" })) {
+			g.columns = append(g.columns, i)
+		}
+	}
+	g.measure(false)
+	if g.width() > room {
+		g.measure(true)
+	}
+	for g.width()-g.spare() > room {
+		last := -1
+		for _, i := range g.columns {
+			if r := t.Columns[i].Rank; r > 0 && (last < 0 || r >= t.Columns[last].Rank) {
+				last = i
+			}
+		}
+		if last < 0 {
+			break
+		}
+		g.drop(last)
+		g.measure(true)
+	}
+	g.measure(g.width() > room)
+	g.squeeze(room)
+	return g
+}
+
+// drop takes a column away, and those that make no sense without it.
+func (g *grid) drop(i int) {
+	title := g.table.Columns[i].Title
+	g.columns = slices.DeleteFunc(g.columns, func(j int) bool { return j == i || g.table.Columns[j].With == title })
+}
+
+// measure finds how wide the columns are.
+func (g *grid) measure(short bool) {
+	g.titles, g.widths = make([]string, len(g.columns)), make([]int, len(g.columns))
+	for k, i := range g.columns {
+		c := g.table.Columns[i]
+		g.titles[k] = c.Title
+		if short && c.Short != "" {
+			g.titles[k] = c.Short
+		}
+		if k == 0 && g.best {
+			g.titles[k] = "  " + g.titles[k]
+		}
+		g.widths[k] = visible(g.titles[k])
+		for _, r := range g.table.Rows {
+			if !r.Group {
+				g.widths[k] = max(g.widths[k], visible(g.text(r, k)))
+			}
+		}
+	}
+}
+
+// text is a row's text in a column of the grid.
+func (g *grid) text(r sheet.Row, k int) string {
+	text := cell(r, g.columns[k]).Text
+	switch {
+	case k > 0 || !g.best:
+	case r.Best:
+		return "→ " + text
+	default:
+		return "  " + text
+	}
+	return text
+}
+
+func cell(r sheet.Row, i int) sheet.Cell {
+	if i < len(r.Cells) {
+		return r.Cells[i]
+	}
+	return sheet.Cell{}
+}
+
+func (g *grid) width() int {
+	sum := between * (len(g.widths) - 1)
+	for _, w := range g.widths {
+		sum += w
+	}
+	return sum
+}
+
+// spare is how much narrower columns can be made whose cells can be cut or go on in the next line.
+func (g *grid) spare() (sum int) {
+	for k, i := range g.columns {
+		switch c := g.table.Columns[i]; {
+		case c.Cut:
+			sum += max(0, g.widths[k]-shortest)
+		case c.Wrap:
+			sum += max(0, g.widths[k]-wrapLeast)
+		}
+	}
+	return sum
+}
+
+// squeeze makes columns narrower that can be, the last ones first.
+func (g *grid) squeeze(room int) {
+	for k := len(g.columns) - 1; k >= 0; k-- {
+		over, c := g.width()-room, g.table.Columns[g.columns[k]]
+		switch {
+		case over <= 0:
+			return
+		case c.Wrap:
+			g.widths[k] = max(min(wrapLeast, g.widths[k]), g.widths[k]-over)
+		case c.Cut:
+			g.widths[k] = max(min(shortest, g.widths[k]), g.widths[k]-over)
+		}
+	}
+}
+
+// notes are those that hold for what is shown.
+func (g *grid) notes() (texts []string) {
+	for _, n := range g.table.Notes {
+		text := n.Text
+		for _, title := range n.Needs {
+			if !slices.ContainsFunc(g.columns, func(i int) bool { return g.table.Columns[i].Title == title }) {
+				text = n.Narrow
+			}
+		}
+		if text != "" {
+			texts = append(texts, text)
+		}
+	}
+	return texts
+}
+
+// table writes a table, with what its columns mean beside it or below it, and its notes.
+func (t *screen) table(table *sheet.Table, indent string) {
+	g := fit(table, t.room()-len(indent), func(c sheet.Column) bool { return !c.Detail && !c.Under })
+	lines := g.lines(t.style)
+	left := len(indent) + g.width() + 4
+	room := t.width - left
+	beside := room >= besideMin && len(lines) == len(table.Rows)+1
+	if !beside {
+		room = t.width - len(indent)
+	}
+	legend := t.legend(table.Beside, room)
+	for i, line := range lines {
+		if i == 0 && line == "" {
+			continue // it has no titles
+		}
+		t.open()
+		line = indent + strings.ReplaceAll(line, "\n", "\n"+indent)
+		if j := i - 1; beside && j >= 0 && j < len(legend) {
+			line += strings.Repeat(" ", left-visible(line)) + legend[j]
+		}
+		t.WriteString(strings.TrimRight(line, " ") + "\n")
+		if below := t.under(table, i, len(indent)+g.before()); below != "" {
+			t.WriteString(below)
+		}
+	}
+	if beside {
+		legend = legend[min(len(legend), len(lines)-1):]
+	}
+	for _, line := range legend {
+		t.WriteString(indent + line + "\n")
+	}
+	for _, note := range g.notes() {
+		for _, line := range strings.Split(t.style.wrap(note, len(indent)), "\n") {
+			t.line(indent, t.style.dim(strings.TrimLeft(line, " ")))
+		}
+	}
+}
+
+// room is how wide a table may be.
+func (t *screen) room() int {
+	if t.style.Width == 0 {
+		return 1 << 20 // nobody looks: lines may be of any length
+	}
+	return t.width
+}
+
+// before is where the last column begins.
+func (g *grid) before() int {
+	return g.width() - g.widths[len(g.widths)-1]
+}
+
+// under is what a table's row has in columns that are written below it.
+func (t *screen) under(table *sheet.Table, line, indent int) string {
+	var b strings.Builder
+	if line == 0 || line > len(table.Rows) {
+		return ""
+	}
+	for i, c := range table.Columns {
+		text := cell(table.Rows[line-1], i).Text
+		if !c.Under || text == "" {
+			continue
+		}
+		wrapped := t.style.wrap(c.Title+": "+text, indent)
+		for _, part := range strings.Split(wrapped, "\n") {
+			b.WriteString(strings.Repeat(" ", indent) + t.style.dim(strings.TrimLeft(part, " ")) + "\n")
+		}
+	}
+	return b.String()
+}
+
+// legend is facts as lines of a width.
+func (t *screen) legend(facts sheet.Facts, width int) (lines []string) {
+	names := 0
+	for _, f := range facts {
+		names = max(names, visible(f.Name)+1)
+	}
+	s := Style{Color: t.style.Color, Width: width}
+	for _, f := range facts {
+		text := s.wrap(strings.Join(f.Texts, " "), names)
+		lines = append(lines, strings.Split(s.bold(pad(f.Name, names))+text, "\n")...)
+	}
+	return lines
+}
+
+// lines are the table's titles and rows. A row whose last cell goes on below is one text of several lines.
+func (g *grid) lines(style Style) []string {
+	var lines []string
+	if slices.ContainsFunc(g.titles, func(title string) bool { return strings.TrimSpace(title) != "" }) {
+		var b strings.Builder
+		for k := range g.columns {
+			b.WriteString(style.dim(g.place(k, g.titles[k])))
+			b.WriteString(g.gapAfter(k))
+		}
+		lines = append(lines, strings.TrimRight(b.String(), " "))
+	} else {
+		lines = append(lines, "")
+	}
+	for _, r := range g.table.Rows {
+		lines = append(lines, g.row(r, style))
+	}
+	return lines
+}
+
+func (g *grid) row(r sheet.Row, style Style) string {
+	if r.Group {
+		return style.bold(cell(r, 0).Text)
+	}
+	var b strings.Builder
+	for k, i := range g.columns {
+		c := g.table.Columns[i]
+		text := g.text(r, k)
+		if visible(text) > g.widths[k] {
+			if c.Wrap {
+				at := g.width() - g.widths[k]
+				text = Style{Width: g.width()}.wrap(text, at)
+			} else {
+				text = cut(text, g.widths[k])
+			}
+		}
+		tone := cell(r, i).Tone
+		if tone == sheet.Plain && (r.Total || r.Best && k == 0) {
+			tone = sheet.Strong
+		}
+		for j, part := range strings.Split(g.place(k, text), "\n") {
+			if j > 0 {
+				b.WriteByte('\n')
+			}
+			b.WriteString(style.tone(tone, part))
+		}
+		b.WriteString(g.gapAfter(k))
+	}
+	return strings.TrimRight(b.String(), " ")
+}
+
+// place puts a text to the left or to the right of its column.
+func (g *grid) place(k int, text string) string {
+	if g.table.Columns[g.columns[k]].Left {
+		if k == len(g.columns)-1 {
+			return text
+		}
+		return pad(text, g.widths[k])
+	}
+	return padLeft(text, g.widths[k])
+}
+
+func (g *grid) gapAfter(k int) string {
+	if k == len(g.columns)-1 {
+		return ""
+	}
+	return strings.Repeat(" ", between)
+}

@@ -1,0 +1,236 @@
+package view
+
+import (
+	"bytes"
+	"encoding/xml"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/draw"
+	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
+)
+
+var update = flag.Bool("update", false, "write what was made into the golden files")
+
+// golden compares a sheet with what it should say: all of it, with neither widths nor markup.
+func golden(t *testing.T, name string, s *sheet.Sheet) {
+	t.Helper()
+	var b bytes.Buffer
+	c := *s
+	c.Document = nil
+	dump(&b, reflect.ValueOf(c), "")
+	path := filepath.Join("testdata", strings.NewReplacer(" ", "-", ",", "").Replace(name)+".sheet")
+	if *update {
+		if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(b.Bytes(), want) {
+		t.Errorf("%s is not what it was; -update writes it.\n%s", path, b.String())
+	}
+}
+
+// shown draws a sheet in all forms and widths: nothing that a terminal or a browser would take for its own gets through, and
+// no line but one that is to be copied is wider than the screen. It returns the text of 80 columns.
+func shown(t *testing.T, s *sheet.Sheet) (at80 string) {
+	t.Helper()
+	for _, width := range []int{60, 80, 120, 0} {
+		var b strings.Builder
+		if err := draw.Text(&b, s, draw.Style{Width: width}); err != nil {
+			t.Fatal(err)
+		}
+		if width == 80 {
+			at80 = b.String()
+		}
+		safe(t, b.String())
+		for _, line := range strings.Split(b.String(), "\n") {
+			if n := utf8.RuneCountInString(line); width > 0 && n > width && strings.Contains(strings.TrimSpace(line), " ") && !copied(s, line) {
+				t.Errorf("at %d columns a line has %d: %q", width, n, line)
+			}
+		}
+	}
+	var md, page bytes.Buffer
+	if err := draw.Markdown(&md, s); err != nil {
+		t.Fatal(err)
+	}
+	safe(t, md.String())
+	if err := draw.HTML(&page, s); err != nil {
+		t.Fatal(err)
+	}
+	wellFormed(t, page.String())
+	return at80
+}
+
+// copied reports whether a line is one of the sheet's commands, which are never broken.
+func copied(s *sheet.Sheet, line string) bool {
+	if strings.HasPrefix(line, "To go on: ") || strings.HasPrefix(line, "To repeat: ") {
+		return true
+	}
+	for _, section := range s.Sections {
+		for _, b := range section.Blocks {
+			commands, _ := b.(sheet.Commands)
+			for _, c := range commands {
+				if slices.Contains(c.Lines, strings.TrimSpace(line)) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+func safe(t *testing.T, text string) {
+	t.Helper()
+	for _, r := range text {
+		if r != '\n' && !unicode.IsPrint(r) {
+			t.Errorf("%q gets through:\n%s", r, text)
+			return
+		}
+	}
+}
+
+// wellFormed reads a page as XML, which HTML need not be but ours is.
+func wellFormed(t *testing.T, page string) {
+	t.Helper()
+	page, _, _ = strings.Cut(page, "<script>") // a script is not XML
+	d := xml.NewDecoder(strings.NewReader(page))
+	d.Strict, d.Entity, d.AutoClose = true, xml.HTMLEntity, []string{"html", "body", "main"}
+	for {
+		token, err := d.Token()
+		if err == io.EOF {
+			return
+		}
+		if err != nil && strings.Contains(err.Error(), "unexpected EOF") {
+			return
+		}
+		if err != nil {
+			t.Fatalf("the page is not well formed: %v", err)
+		}
+		if text, ok := token.(xml.CharData); ok {
+			for _, r := range string(text) {
+				if r != '\n' && r != '\u00a0' && r != '\t' && !unicode.IsPrint(r) {
+					t.Fatalf("%q gets into the page", r)
+				}
+			}
+		}
+	}
+}
+
+// screen compares what a terminal shows with its golden file.
+func screen(t *testing.T, name, text string) {
+	t.Helper()
+	path := filepath.Join("testdata", name+".txt")
+	if *update {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want, err := os.ReadFile(path); err != nil || text != string(want) {
+		t.Errorf("%s: %v; -update writes it. Got:\n%s", path, err, text)
+	}
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// dump writes what of a value is not zero, a line each.
+func dump(b *bytes.Buffer, v reflect.Value, indent string) {
+	switch v.Kind() {
+	case reflect.Interface, reflect.Pointer:
+		dump(b, v.Elem(), indent)
+		return
+	case reflect.Slice:
+		for i := range v.Len() {
+			e := v.Index(i)
+			for e.Kind() == reflect.Interface || e.Kind() == reflect.Pointer {
+				e = e.Elem()
+			}
+			if line, ok := oneLine(e); ok {
+				fmt.Fprintf(b, "%s- %s\n", indent, line)
+				continue
+			}
+			name := ""
+			if v.Type().Elem().Kind() == reflect.Interface {
+				name = " " + e.Type().Name()
+			}
+			fmt.Fprintf(b, "%s-%s\n", indent, name)
+			dump(b, e, indent+"  ")
+		}
+		return
+	case reflect.Struct:
+		for i := range v.NumField() {
+			f, name := v.Field(i), v.Type().Field(i).Name
+			if f.IsZero() || !v.Type().Field(i).IsExported() {
+				continue
+			}
+			if line, ok := oneLine(f); ok {
+				fmt.Fprintf(b, "%s%s: %s\n", indent, name, line)
+				continue
+			}
+			fmt.Fprintf(b, "%s%s:\n", indent, name)
+			dump(b, f, indent+"  ")
+		}
+	}
+}
+
+// oneLine writes plain values, and rows of a table.
+func oneLine(v reflect.Value) (string, bool) {
+	if v.Kind() == reflect.Pointer && v.Elem().Kind() != reflect.Struct {
+		v = v.Elem()
+	}
+	switch x := v.Interface().(type) {
+	case sheet.Row:
+		return rowLine(x), true
+	case sheet.Fact:
+		line := x.Name + ": "
+		if x.Key != "" {
+			line += fmt.Sprintf("{%d %s}", x.Tone, x.Key)
+		}
+		return line + strings.Join(x.Texts, " / "), x.Table == nil
+	case sheet.Column, sheet.Mark, sheet.Point, sheet.Step, sheet.Span, sheet.Frame, sheet.Axis, sheet.Cell:
+		var parts []string
+		for i := range v.NumField() {
+			if f := v.Field(i); !f.IsZero() && v.Type().Field(i).IsExported() {
+				parts = append(parts, fmt.Sprintf("%s:%v", v.Type().Field(i).Name, f.Interface()))
+			}
+		}
+		return strings.Join(parts, " "), true
+	}
+	switch v.Kind() {
+	case reflect.Struct, reflect.Slice, reflect.Interface, reflect.Pointer:
+		return "", false
+	}
+	return fmt.Sprint(v.Interface()), true
+}
+
+func rowLine(r sheet.Row) string {
+	var b strings.Builder
+	for _, c := range r.Cells {
+		b.WriteString("| " + c.Text)
+		if c.Tone != sheet.Plain {
+			fmt.Fprintf(&b, " {%d}", c.Tone)
+		}
+		for _, more := range c.More {
+			b.WriteString(" / " + more)
+		}
+		b.WriteByte(' ')
+	}
+	for mark, is := range map[string]bool{"best": r.Best, "total": r.Total, "group": r.Group} {
+		if is {
+			b.WriteString("(" + mark + ")")
+		}
+	}
+	return strings.TrimSpace(b.String())
+}
