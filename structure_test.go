@@ -23,6 +23,7 @@ var order = []string{
 	module + "/maxprocs",
 	module + "/guard",
 
+	module + "/cmd/internal/hint",
 	module + "/cmd/internal/quantity",
 	module + "/cmd/internal/finding",
 	module + "/cmd/internal/sheet",

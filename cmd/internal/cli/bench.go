@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
@@ -156,7 +157,7 @@ func benchCommand(stdio IO) (*cobra.Command, *bench) {
 			return b.fresh(cmd.Context(), args, cmd.ArgsLenAtDash())
 		}
 		if len(args) > 0 {
-			return usage("unthrottle bench --resume FILE [--blocks N | --budget D]", "--resume takes its plan from the file")
+			return hint.Usage("unthrottle bench --resume FILE [--blocks N | --budget D]", "--resume takes its plan from the file")
 		}
 		return b.resume(cmd.Context(), flags.Changed("blocks"))
 	}
@@ -177,7 +178,7 @@ func (b *bench) fresh(ctx context.Context, args []string, dash int) error {
 	}
 	journal, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o644)
 	if err != nil {
-		return withHint(fmt.Errorf("opening the file of runs: %w", err), "--runs wants a new file; unthrottle bench --resume FILE goes on with an old one")
+		return hint.With(fmt.Errorf("opening the file of runs: %w", err), "--runs wants a new file; unthrottle bench --resume FILE goes on with an old one")
 	}
 	defer journal.Close()
 	if err := b.study.WriteHead(journal); err != nil {
@@ -190,11 +191,11 @@ func (b *bench) fresh(ctx context.Context, args []string, dash int) error {
 func (b *bench) resume(ctx context.Context, newBlocks bool) error {
 	data, err := os.ReadFile(b.o.resume)
 	if err != nil {
-		return withHint(err, "--resume wants the file of runs that an interrupted bench has named")
+		return hint.With(err, "--resume wants the file of runs that an interrupted bench has named")
 	}
 	old, cut, err := lab.ReadStudy(data)
 	if err != nil {
-		return withHint(fmt.Errorf("%s: %w", b.o.resume, err), "--resume wants the file of runs that an interrupted bench has named")
+		return hint.With(fmt.Errorf("%s: %w", b.o.resume, err), "--resume wants the file of runs that an interrupted bench has named")
 	}
 	if len(old.Plan.Command) < 2 || old.Plan.Command[1] != "bench" {
 		return fmt.Errorf("%s does not tell the command that began it", b.o.resume)
@@ -207,7 +208,7 @@ func (b *bench) resume(ctx context.Context, newBlocks bool) error {
 		return err
 	}
 	if err := os.Chdir(old.Plan.Dir); err != nil {
-		return withHint(err, "the bench was begun there")
+		return hint.With(err, "the bench was begun there")
 	}
 	switch {
 	case newBlocks:
@@ -226,7 +227,7 @@ func (b *bench) resume(ctx context.Context, newBlocks bool) error {
 		return err
 	}
 	if !slices.Equal(again.study.Plan.Settings, old.Plan.Settings) {
-		return withHint(errors.New("the command gives other settings here than it did when the bench was begun"),
+		return hint.With(errors.New("the command gives other settings here than it did when the bench was begun"),
 			"was it begun on another machine? unthrottle report "+b.o.resume+" shows what there is")
 	}
 	again.study.Runs, again.study.Time = old.Runs, old.Time
@@ -276,13 +277,13 @@ func (b *bench) execute(ctx context.Context, journal *os.File, progress *progres
 		if err != nil {
 			showErr = fmt.Errorf("%w; then %w", err, showErr)
 		}
-		return withHint(showErr, "the runs are kept: unthrottle report "+report.ShellWord(journal.Name()))
+		return hint.With(showErr, "the runs are kept: unthrottle report "+report.ShellWord(journal.Name()))
 	}
 	if !b.o.json {
 		fmt.Fprintf(b.stdio.Err, "\nunthrottle: seed %d; the runs are in %s\n", b.study.Plan.Seed, journal.Name())
 	}
 	if err != nil {
-		return withHint(err, "go on with "+resume)
+		return hint.With(err, "go on with "+resume)
 	}
 	return nil
 }
@@ -334,7 +335,7 @@ func (b *bench) prepare(ctx context.Context, args []string, dash int, progress *
 		return err
 	}
 	if b.o.style != "default" && b.o.style != "classic" {
-		return usage("write --style=default or --style=classic", "--style=%s is none of its values", b.o.style)
+		return hint.Usage("write --style=default or --style=classic", "--style=%s is none of its values", b.o.style)
 	}
 	if err := b.files.open(benchFormats(), b.o.outputs, "", b.stdio.Out); err != nil {
 		return err
@@ -409,11 +410,11 @@ func (b *bench) plan(ctx context.Context, args []string, dash int, progress *pro
 		command = nil
 	}
 	if n := btoi(len(args) > 0) + btoi(len(command) > 0) + btoi(o.gobench != ""); n != 1 {
-		const hint = "unthrottle bench fib; --list shows the workloads, unthrottle bench --help all there is"
+		const example = "unthrottle bench fib; --list shows the workloads, unthrottle bench --help all there is"
 		if n == 0 {
-			return p, usage(hint, "nothing to run")
+			return p, hint.Usage(example, "nothing to run")
 		}
-		return p, usage(hint, "name either workloads, or a program after --, or --gobench")
+		return p, hint.Usage(example, "name either workloads, or a program after --, or --gobench")
 	}
 	procs, err := parseProcs(o.procs)
 	if err != nil {
@@ -425,10 +426,10 @@ func (b *bench) plan(ctx context.Context, args []string, dash int, progress *pro
 	}
 	margin, err := parsePercent(o.margin)
 	if err != nil {
-		return p, usage("--margin 5%", "--margin: %w", err)
+		return p, hint.Usage("--margin 5%", "--margin: %w", err)
 	}
 	if o.better != "" && o.better != "higher" && o.better != "lower" {
-		return p, usage("write --better=higher or --better=lower", "--better=%s is none of its values", o.better)
+		return p, hint.Usage("write --better=higher or --better=lower", "--better=%s is none of its values", o.better)
 	}
 	p = lab.Plan{Blocks: o.blocks, Seed: o.seed, Margin: margin, Command: append([]string{"unthrottle"}, b.stdio.Args...)}
 	if o.budget != 0 {
@@ -448,7 +449,7 @@ func (b *bench) plan(ctx context.Context, args []string, dash int, progress *pro
 		return p, err
 	}
 	if err := p.Check(); err != nil {
-		return p, usage("unthrottle bench --help", "%w", err)
+		return p, hint.Usage("unthrottle bench --help", "%w", err)
 	}
 	return p, nil
 }
@@ -458,7 +459,7 @@ func (b *bench) subjects(ctx context.Context, p *lab.Plan, workloads, command []
 	toolchains := []string{""}
 	if b.o.goes != "" {
 		if len(command) > 0 {
-			return usage("build it by hand, and bench each program", "--go can't build a program after --")
+			return hint.Usage("build it by hand, and bench each program", "--go can't build a program after --")
 		}
 		toolchains = nil
 		for _, v := range strings.Split(b.o.goes, ",") {
@@ -482,7 +483,7 @@ func (b *bench) subjects(ctx context.Context, p *lab.Plan, workloads, command []
 		figures[name] = lab.Metric{Unit: "wall-sec", Better: "lower", About: "wall time"}
 		if b.o.metric != "" {
 			if c.Metric, err = trial.ParseMetric(b.o.metric); err != nil {
-				return usage(`--metric 'rate: ([0-9.]+)'`, "--metric: %w", err)
+				return hint.Usage(`--metric 'rate: ([0-9.]+)'`, "--metric: %w", err)
 			}
 			figures[name] = lab.Metric{Unit: b.o.unit, Better: "lower"}
 		}
@@ -505,7 +506,7 @@ func (b *bench) subjects(ctx context.Context, p *lab.Plan, workloads, command []
 		for _, name := range workloads {
 			figure, more, ok := builtin.Figure(name)
 			if !ok {
-				return usage("unthrottle bench --list shows them", "no workload %q", name)
+				return hint.Usage("unthrottle bench --list shows them", "no workload %q", name)
 			}
 			figures[name] = figure
 			p.Metrics = append(p.Metrics, more...)
@@ -555,7 +556,7 @@ func compareBy(text string, settings []lab.Setting) (lab.Factor, error) {
 		return lab.Varied(settings), nil
 	}
 	if !slices.Contains(lab.Factors, lab.Factor(text)) {
-		return "", usage("write --compare=procs, cpus, go or workload", "--compare=%s is none of its values", text)
+		return "", hint.Usage("write --compare=procs, cpus, go or workload", "--compare=%s is none of its values", text)
 	}
 	return lab.Factor(text), nil
 }
@@ -569,7 +570,7 @@ func parseProcs(text string) (procs []int, err error) {
 			n = runtime.NumCPU()
 		default:
 			if n, err = strconv.Atoi(v); err != nil || n < 1 || n > 1<<16 {
-				return nil, usage("--procs default,1,2,max", "--procs: %q is no GOMAXPROCS", v)
+				return nil, hint.Usage("--procs default,1,2,max", "--procs: %q is no GOMAXPROCS", v)
 			}
 		}
 		procs = append(procs, n)
@@ -582,7 +583,7 @@ func parseLimits(text string) (cpus []float64, err error) {
 		n := 0.0
 		if v != "none" {
 			if n, err = runner.ParseCPUs(v); err != nil {
-				return nil, usage("--cpus none,0.5,1", "--cpus: %w", err)
+				return nil, hint.Usage("--cpus none,0.5,1", "--cpus: %w", err)
 			}
 		}
 		cpus = append(cpus, n)
@@ -610,7 +611,7 @@ func (b *bench) journalPath() (string, error) {
 func runsPath(now time.Time, name string) (string, error) {
 	dir, err := cacheDir("runs")
 	if err != nil {
-		return "", withHint(err, "--runs FILE puts the runs elsewhere")
+		return "", hint.With(err, "--runs FILE puts the runs elsewhere")
 	}
 	name = strings.Map(func(r rune) rune {
 		if r == '/' || r == os.PathSeparator || r <= ' ' {

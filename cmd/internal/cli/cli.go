@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
 )
 
@@ -81,8 +82,7 @@ func Run(ctx context.Context, stdio IO) int {
 		return exitInterrupted
 	}
 	printError(stderr, err)
-	var u *usageError
-	if errors.As(err, &u) {
+	if hint.IsUsage(err) {
 		return exitUsage
 	}
 	return exitFailed
@@ -111,33 +111,10 @@ func printError(stderr io.Writer, err error) {
 }
 
 func printHints(stderr io.Writer, err error) {
-	var h *hinted
-	if errors.As(err, &h) {
-		for _, hint := range h.hints {
-			fmt.Fprintf(stderr, "unthrottle: hint: %s\n", hint)
-		}
+	for _, h := range hint.Of(err) {
+		fmt.Fprintf(stderr, "unthrottle: hint: %s\n", h)
 	}
 }
-
-// usageError is a command line that makes no sense.
-type usageError struct{ error }
-
-func (u *usageError) Unwrap() error { return u.error }
-
-// usage returns an error for a wrong command line, with what to do next.
-func usage(hint, format string, args ...any) error {
-	return withHint(&usageError{fmt.Errorf(format, args...)}, hint)
-}
-
-// hinted is an error with lines that say what to do next.
-type hinted struct {
-	error
-	hints []string
-}
-
-func (h *hinted) Unwrap() error { return h.error }
-
-func withHint(err error, hints ...string) error { return &hinted{err, hints} }
 
 const rootHelp = `unthrottle finds, fixes and prevents CPU-limit trouble in Go programs.
 
@@ -177,7 +154,7 @@ func newRoot(stdio IO) *cobra.Command {
 		Args:          cobra.ArbitraryArgs, // RunE says what is wrong with them
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usage("unthrottle help shows the verbs", "no verb given")
+				return hint.Usage("unthrottle help shows the verbs", "no verb given")
 			}
 			return unknownVerb(cmd, args[0])
 		},
@@ -186,7 +163,7 @@ func newRoot(stdio IO) *cobra.Command {
 	root.SetHelpTemplate("{{.Long}}")
 	root.SetUsageTemplate("{{.Long}}")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usage(cmd.CommandPath()+" --help shows its flags", "%w", err)
+		return hint.Usage(cmd.CommandPath()+" --help shows its flags", "%w", err)
 	})
 	root.SetHelpCommand(newHelp())
 	root.CompletionOptions.DisableDefaultCmd = true
@@ -197,11 +174,11 @@ func newRoot(stdio IO) *cobra.Command {
 }
 
 func unknownVerb(root *cobra.Command, verb string) error {
-	hint := "unthrottle help shows the verbs"
+	next := "unthrottle help shows the verbs"
 	if near := root.SuggestionsFor(verb); len(near) > 0 {
-		hint = "did you mean unthrottle " + strings.Join(near, " or ") + "?"
+		next = "did you mean unthrottle " + strings.Join(near, " or ") + "?"
 	}
-	return usage(hint, "unknown verb %q", verb)
+	return hint.Usage(next, "unknown verb %q", verb)
 }
 
 func newHelp() *cobra.Command {
@@ -236,7 +213,7 @@ func colorFlag(cmd *cobra.Command, stdio IO) func(toFile bool) (render.Style, er
 		case "auto":
 			style.Color = terminal && stdio.Env("NO_COLOR") == "" && stdio.Env("TERM") != "dumb"
 		default:
-			return style, usage("write --color=auto, --color=always or --color=never", "--color=%s is none of its values", *when)
+			return style, hint.Usage("write --color=auto, --color=always or --color=never", "--color=%s is none of its values", *when)
 		}
 		return style, nil
 	}

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"github.com/spf13/cobra"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 )
 
 const completionHelp = `A script that completes verbs and flags in your shell.
@@ -34,7 +36,7 @@ func newCompletion(stdio IO) *cobra.Command {
 					return root.GenPowerShellCompletionWithDesc(stdio.Out)
 				}
 			}
-			return usage("unthrottle completion bash, zsh, fish or powershell", "name one shell")
+			return hint.Usage("unthrottle completion bash, zsh, fish or powershell", "name one shell")
 		},
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/golive"
+	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 )
 
@@ -50,10 +51,10 @@ func (p debugPage) url(source string, seconds int, given bool) (*url.URL, error)
 	}
 	u, err := url.Parse(text)
 	if err != nil {
-		return nil, usage(p.example, "%q is no URL: %w", source, errors.Unwrap(err))
+		return nil, hint.Usage(p.example, "%q is no URL: %w", source, errors.Unwrap(err))
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, usage(p.example, "%q does not begin with http:// or https:// and a host", source)
+		return nil, hint.Usage(p.example, "%q does not begin with http:// or https:// and a host", source)
 	}
 	switch strings.TrimSuffix(u.Path, "/") {
 	case "", path.Dir(p.path):
@@ -72,7 +73,7 @@ func (p debugPage) time(u *url.URL) (time.Duration, error) {
 	text := u.Query().Get("seconds")
 	seconds, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(seconds > 0 && seconds <= 3600) || !p.parts && seconds != float64(int(seconds)) {
-		return 0, usage("--seconds 10", "seconds=%s in the URL is not within 1 and 3600", text)
+		return 0, hint.Usage("--seconds 10", "seconds=%s in the URL is not within 1 and 3600", text)
 	}
 	return time.Duration(seconds * float64(time.Second)), nil
 }
@@ -147,7 +148,7 @@ func (p debugPage) failed(ctx context.Context, u *url.URL, err error, hints ...s
 	if len(hints) == 0 {
 		return err
 	}
-	return withHint(err, hints...)
+	return hint.With(err, hints...)
 }
 
 // afterColon is the first line of a server's text.

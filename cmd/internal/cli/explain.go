@@ -16,6 +16,7 @@ import (
 	"github.com/unthrottle/unthrottle"
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/choice"
+	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/host"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
@@ -75,13 +76,13 @@ func newExplain(stdio IO) *cobra.Command {
 			return err
 		}
 		if len(command) > 0 && o.root != "" {
-			return usage("leave out one of them", "--root and a command exclude each other")
+			return hint.Usage("leave out one of them", "--root and a command exclude each other")
 		}
 		if o.detach && len(command) == 0 {
-			return usage("unthrottle explain --detach -- COMMAND", "--detach is for a command that explain starts")
+			return hint.Usage("unthrottle explain --detach -- COMMAND", "--detach is for a command that explain starts")
 		}
 		if runtime.GOOS != "linux" && o.root == "" && (pid != 0 || len(command) > 0) {
-			return withHint(errors.New("only Linux shows another process's limit"), "unthrottle explain alone works here")
+			return hint.With(errors.New("only Linux shows another process's limit"), "unthrottle explain alone works here")
 		}
 		out, err := newOutput(o.output, stdio.Out)
 		if err != nil {
@@ -97,13 +98,13 @@ func newExplain(stdio IO) *cobra.Command {
 
 // explainArgs tells the three ways of calling explain apart.
 func explainArgs(args []string, dash int) (pid int, command []string, err error) {
-	const hint = "unthrottle explain PID, or unthrottle explain -- COMMAND"
+	const example = "unthrottle explain PID, or unthrottle explain -- COMMAND"
 	if dash >= 0 {
 		if dash > 0 {
-			return 0, nil, usage(hint, "both a pid and a command given")
+			return 0, nil, hint.Usage(example, "both a pid and a command given")
 		}
 		if len(args) == 0 {
-			return 0, nil, usage(hint, "no command after --")
+			return 0, nil, hint.Usage(example, "no command after --")
 		}
 		return 0, args, nil
 	}
@@ -113,11 +114,11 @@ func explainArgs(args []string, dash int) (pid int, command []string, err error)
 	case 1:
 		pid, err := strconv.Atoi(args[0])
 		if err != nil || pid <= 0 {
-			return 0, nil, usage(hint, "%q is not a pid", args[0])
+			return 0, nil, hint.Usage(example, "%q is not a pid", args[0])
 		}
 		return pid, nil, nil
 	}
-	return 0, nil, usage(hint, "one pid at a time, got %d", len(args))
+	return 0, nil, hint.Usage(example, "one pid at a time, got %d", len(args))
 }
 
 func explainPID(ctx context.Context, o explainOptions, out *output, pid int) error {
@@ -153,7 +154,7 @@ func readFacts(ctx context.Context, o explainOptions, pid int) (report.Facts, er
 	switch {
 	case err == nil:
 	case pid != 0:
-		return f, withHint(err, "pgrep NAME finds a process's pid")
+		return f, hint.With(err, "pgrep NAME finds a process's pid")
 	case f.Self: // there is no /proc to see, but we know ourselves
 		f.Process = procs.Self()
 		if runtime.GOOS == "linux" {
@@ -210,7 +211,7 @@ func explainCommand(ctx context.Context, stdio IO, o explainOptions, out *output
 	child := exec.Command(command[0], command[1:]...)
 	child.Stdin, child.Stdout, child.Stderr = stdio.In, stdio.Err, stdio.Err
 	if err := child.Start(); err != nil {
-		return out.finish(withHint(fmt.Errorf("starting %s: %w", command[0], trimExec(err)), "is it in the PATH, and may it be executed?"))
+		return out.finish(hint.With(fmt.Errorf("starting %s: %w", command[0], trimExec(err)), "is it in the PATH, and may it be executed?"))
 	}
 	ended := make(chan struct{})
 	go func() {
@@ -222,7 +223,7 @@ func explainCommand(ctx context.Context, stdio IO, o explainOptions, out *output
 		err = writeExplain(o, out, f)
 	}
 	if err = out.finish(err); err != nil {
-		return withHint(err, fmt.Sprintf("%s was started and left alone, pid %d", command[0], child.Process.Pid))
+		return hint.With(err, fmt.Sprintf("%s was started and left alone, pid %d", command[0], child.Process.Pid))
 	}
 	if o.detach {
 		fmt.Fprintf(stdio.Err, "unthrottle: %s runs on, pid %d\n", command[0], child.Process.Pid)

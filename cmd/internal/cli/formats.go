@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/workload/program"
@@ -37,7 +38,7 @@ func newReport(stdio IO) *cobra.Command {
 	color := colorFlag(cmd, stdio)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) != 1 {
-			return usage("unthrottle report FILE", "report wants one file, got %d", len(args))
+			return hint.Usage("unthrottle report FILE", "report wants one file, got %d", len(args))
 		}
 		style, err := color(*path != "")
 		if err != nil {
@@ -64,7 +65,7 @@ func newReport(stdio IO) *cobra.Command {
 func openReport(data []byte, name string) (func(io.Writer, render.Style) error, error) {
 	doc, err := report.Read(data)
 	if err != nil {
-		return nil, withHint(err, "report wants what --json or -o FILE.json has written, or the file of runs of a bench or tune")
+		return nil, hint.With(err, "report wants what --json or -o FILE.json has written, or the file of runs of a bench or tune")
 	}
 	switch d := doc.(type) {
 	case *report.Explain:

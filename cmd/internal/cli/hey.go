@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/hey"
+	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/load"
 )
 
@@ -25,7 +26,7 @@ func newHey(stdio IO) *cobra.Command {
 				return err
 			}
 			if err != nil {
-				return exitCode{hey.ExitCode(err), withHint(err, "unthrottle help hey shows its flags")}
+				return exitCode{hey.ExitCode(err), hint.With(err, "unthrottle help hey shows its flags")}
 			}
 			return runHey(cmd, stdio, o)
 		},

@@ -24,6 +24,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/load"
 	"github.com/unthrottle/unthrottle/cmd/internal/meter"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
@@ -185,15 +186,15 @@ func (o *loadOptions) parse(flags *pflag.FlagSet, args []string) (slo *load.SLO,
 	if o.slo != "" {
 		s, err := load.ParseSLO(o.slo)
 		if err != nil {
-			return nil, usage("--slo p99=50ms,errors=0.1%", "--slo: %w", err)
+			return nil, hint.Usage("--slo p99=50ms,errors=0.1%", "--slo: %w", err)
 		}
 		slo, p.Within = &s, s.Within()
 	}
 	if o.findMax && slo == nil {
-		return nil, usage("unthrottle load URL --find-max --slo p99=50ms", "--find-max looks for the highest rate that holds an SLO, and there is none")
+		return nil, hint.Usage("unthrottle load URL --find-max --slo p99=50ms", "--find-max looks for the highest rate that holds an SLO, and there is none")
 	}
 	if o.json && o.csv || o.json && o.hgrm || o.csv && o.hgrm {
-		return nil, usage("one of them, and -o FILE for the others", "--json, --csv and --hgrm exclude each other")
+		return nil, hint.Usage("one of them, and -o FILE for the others", "--json, --csv and --hgrm exclude each other")
 	}
 	switch o.http2 {
 	case "auto":
@@ -202,14 +203,14 @@ func (o *loadOptions) parse(flags *pflag.FlagSet, args []string) (slo *load.SLO,
 	case "off":
 		p.Client.HTTP2 = load.HTTP2Never
 	default:
-		return nil, usage("write --http2=auto, on or off", "--http2=%s is none of its values", o.http2)
+		return nil, hint.Usage("write --http2=auto, on or off", "--http2=%s is none of its values", o.http2)
 	}
 	switch o.engine {
 	case "auto":
 	case "lean", "net/http":
 		p.Client.Engine = load.Engine(o.engine)
 	default:
-		return nil, usage("write --engine=auto, lean or net/http", "--engine=%s is none of its values", o.engine)
+		return nil, hint.Usage("write --engine=auto, lean or net/http", "--engine=%s is none of its values", o.engine)
 	}
 	if p.Client.TLS, err = o.tls(); err != nil {
 		return nil, err
@@ -226,7 +227,7 @@ func (o *loadOptions) parseLoad(flags *pflag.FlagSet) error {
 	switch {
 	case o.rate != "":
 		if p.Rate, err = parseRate(o.rate); err != nil {
-			return usage("--rate 500, or --rate 20K", "--rate: %w", err)
+			return hint.Usage("--rate 500, or --rate 20K", "--rate: %w", err)
 		}
 	case !closed:
 		p.Rate = defaultRate
@@ -238,17 +239,17 @@ func (o *loadOptions) parseLoad(flags *pflag.FlagSet) error {
 	case load.Poisson, load.Constant:
 		p.Arrivals = load.Arrivals(o.arrivals)
 	default:
-		return usage("write --arrivals=poisson or const", "--arrivals=%s is none of its values", o.arrivals)
+		return hint.Usage("write --arrivals=poisson or const", "--arrivals=%s is none of its values", o.arrivals)
 	}
 	if closed && flags.Changed("arrivals") {
-		return usage("add --rate", "--arrivals says how the requests of a rate are spread, and without --rate there is none")
+		return hint.Usage("add --rate", "--arrivals says how the requests of a rate are spread, and without --rate there is none")
 	}
 	for name, negative := range map[string]bool{
 		"for": p.Duration < 0, "requests": p.Requests < 0, "warmup": p.WarmUp < 0, "conns": p.Conns < 0, "grace": p.Grace < 0,
 		"timeout": p.Client.Timeout < 0, "redirects": p.Client.Redirects < 0, "window": o.window <= 0,
 	} {
 		if negative || flags.Changed(name) && (name == "for" && p.Duration == 0 || name == "requests" && p.Requests == 0 || name == "conns" && p.Conns == 0) {
-			return usage(loadExample, "--%s=%s makes no sense", name, flags.Lookup(name).Value)
+			return hint.Usage(loadExample, "--%s=%s makes no sense", name, flags.Lookup(name).Value)
 		}
 	}
 	if !flags.Changed("seed") {
@@ -278,11 +279,11 @@ func parseRate(text string) (float64, error) {
 func (o *loadOptions) parseTargets(flags *pflag.FlagSet, args []string) ([]load.Target, error) {
 	switch {
 	case len(args) > 1:
-		return nil, usage(loadExample, "load wants one URL, got %d; --targets takes a file of several", len(args))
+		return nil, hint.Usage(loadExample, "load wants one URL, got %d; --targets takes a file of several", len(args))
 	case len(args) == 0 && o.targets == "":
-		return nil, usage(loadExample, "no URL given")
+		return nil, hint.Usage(loadExample, "no URL given")
 	case len(args) == 1 && o.targets != "":
-		return nil, usage("leave out one of them", "a URL and --targets exclude each other")
+		return nil, hint.Usage("leave out one of them", "a URL and --targets exclude each other")
 	}
 	common, err := o.parseHeaders()
 	if err != nil {
@@ -290,11 +291,11 @@ func (o *loadOptions) parseTargets(flags *pflag.FlagSet, args []string) ([]load.
 	}
 	if o.targets != "" {
 		if o.method != "" || o.data != "" {
-			return nil, usage("write them into the file", "--method and --data don't go with --targets")
+			return nil, hint.Usage("write them into the file", "--method and --data don't go with --targets")
 		}
 		data, err := readInput(o.targets, os.Stdin)
 		if err != nil {
-			return nil, withHint(fmt.Errorf("reading the targets: %w", err), "--targets wants a file such as: GET http://localhost:8080/")
+			return nil, hint.With(fmt.Errorf("reading the targets: %w", err), "--targets wants a file such as: GET http://localhost:8080/")
 		}
 		dir := filepath.Dir(o.targets)
 		targets, err := load.ParseTargets(data, func(name string) ([]byte, error) {
@@ -304,7 +305,7 @@ func (o *loadOptions) parseTargets(flags *pflag.FlagSet, args []string) ([]load.
 			return os.ReadFile(name)
 		})
 		if err != nil {
-			return nil, usage("each line a JSON object with a url, or as vegeta has it: GET http://localhost:8080/", "%s: %w", o.targets, err)
+			return nil, hint.Usage("each line a JSON object with a url, or as vegeta has it: GET http://localhost:8080/", "%s: %w", o.targets, err)
 		}
 		for i := range targets {
 			targets[i].Header = append(slices.Clone(common), targets[i].Header...)
@@ -317,7 +318,7 @@ func (o *loadOptions) parseTargets(flags *pflag.FlagSet, args []string) ([]load.
 	}
 	if name, isFile := strings.CutPrefix(o.data, "@"); isFile {
 		if t.Body, err = readInput(name, os.Stdin); err != nil {
-			return nil, withHint(fmt.Errorf("reading the body: %w", err), "--data @FILE reads it from a file")
+			return nil, hint.With(fmt.Errorf("reading the body: %w", err), "--data @FILE reads it from a file")
 		}
 	}
 	if t.Method == "" && flags.Changed("data") {
@@ -340,14 +341,14 @@ func (o *loadOptions) parseHeaders() (fields [][2]string, err error) {
 	}
 	if o.user != "" {
 		if !strings.Contains(o.user, ":") {
-			return nil, usage("--user name:password", "--user has no colon between name and password")
+			return nil, hint.Usage("--user name:password", "--user has no colon between name and password")
 		}
 		fields = append(fields, [2]string{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte(o.user))})
 	}
 	for _, h := range o.headers {
 		name, value, ok := strings.Cut(h, ":")
 		if !ok || strings.TrimSpace(name) == "" || strings.ContainsAny(h, "\r\n") {
-			return nil, usage(`--header "Accept: text/plain"`, "--header %q is no header field", h)
+			return nil, hint.Usage(`--header "Accept: text/plain"`, "--header %q is no header field", h)
 		}
 		fields = append(fields, [2]string{strings.TrimSpace(name), strings.TrimSpace(value)})
 	}
@@ -362,17 +363,17 @@ func (o *loadOptions) tls() (*tls.Config, error) {
 	if o.cacert != "" {
 		data, err := os.ReadFile(o.cacert)
 		if err != nil {
-			return nil, withHint(fmt.Errorf("reading --cacert: %w", err), "it wants a file of certificates in PEM form, those of the authority that has signed the server's")
+			return nil, hint.With(fmt.Errorf("reading --cacert: %w", err), "it wants a file of certificates in PEM form, those of the authority that has signed the server's")
 		}
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM(data) {
-			return nil, withHint(fmt.Errorf("reading --cacert: %s holds no certificate in PEM form", o.cacert), "openssl x509 -in FILE -out FILE.pem changes the form")
+			return nil, hint.With(fmt.Errorf("reading --cacert: %s holds no certificate in PEM form", o.cacert), "openssl x509 -in FILE -out FILE.pem changes the form")
 		}
 	}
 	if o.cert != "" || o.key != "" {
 		pair, err := tls.LoadX509KeyPair(o.cert, o.key)
 		if err != nil {
-			return nil, withHint(fmt.Errorf("reading --cert and --key: %w", err), "both are needed, in PEM form")
+			return nil, hint.With(fmt.Errorf("reading --cert and --key: %w", err), "both are needed, in PEM form")
 		}
 		c.Certificates = []tls.Certificate{pair}
 	}
@@ -460,7 +461,7 @@ func outcomeOf(d *report.Load) error {
 		if len(d.Causes) > 0 {
 			cause = d.Causes[0].Cause
 		}
-		return withHint(fmt.Errorf("no request was answered: %s", cause), "does the server run, and is the URL right?")
+		return hint.With(fmt.Errorf("no request was answered: %s", cause), "does the server run, and is the URL right?")
 	}
 	return nil
 }
@@ -504,7 +505,7 @@ func (l *loader) open() error {
 		format := strings.TrimPrefix(strings.ToLower(filepath.Ext(path)), ".")
 		if _, known := all[format]; !known && format != "csv" || format == "text" {
 			if screen == "text" {
-				return usage("end its name in .json, .html, .md, .csv or .hgrm", "-o %s: its name does not tell its format", path)
+				return hint.Usage("end its name in .json, .html, .md, .csv or .hgrm", "-o %s: its name does not tell its format", path)
 			}
 			format, screen = screen, "" // as --json -o FILE means it
 		}
@@ -576,7 +577,7 @@ func (l *loader) once(ctx context.Context) (report.Load, error) {
 func (l *loader) send(ctx context.Context, plan load.Plan, p *progress) (*load.Result, []meter.Reading, cgroup.Limits, error) {
 	run, err := load.Start(ctx, plan)
 	if err != nil {
-		return nil, nil, cgroup.Limits{}, usage(loadExample, "%w", err)
+		return nil, nil, cgroup.Limits{}, hint.Usage(loadExample, "%w", err)
 	}
 	var m *meter.Meter
 	if l.pid != 0 {
@@ -686,7 +687,7 @@ func pin(list string) error {
 	}
 	cpus, err := runner.ParseCpuset(list)
 	if err != nil {
-		return usage("--pin 1, or --pin 0-3", "--pin: %w", err)
+		return hint.Usage("--pin 1, or --pin 0-3", "--pin: %w", err)
 	}
 	if err := load.Pin(cpus); err != nil {
 		return fmt.Errorf("--pin %s: %w", list, err)
@@ -702,7 +703,7 @@ func (l *loader) findMax(ctx context.Context) (report.Load, error) {
 	}
 	m, err := search.NewMaxRate(config)
 	if err != nil {
-		return report.Load{}, usage("--rate is where the search starts", "%w", err)
+		return report.Load{}, hint.Usage("--rate is where the search starts", "%w", err)
 	}
 	var windows []report.LoadWindow
 	held := map[float64]report.Load{} // the last window of each rate that held in it

@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 )
 
 // output is where a result goes: stdout, or a file that is opened before the work and appears whole when it is done.
@@ -23,13 +25,13 @@ func newOutput(path string, stdout io.Writer) (*output, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		f, err := os.OpenFile(path, os.O_WRONLY, 0) // a pipe or a device can't be replaced
 		if err != nil {
-			return nil, withHint(fmt.Errorf("opening the output: %w", err), "-o wants the name of a file")
+			return nil, hint.With(fmt.Errorf("opening the output: %w", err), "-o wants the name of a file")
 		}
 		return &output{w: f, file: f}, nil
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
-		return nil, withHint(fmt.Errorf("opening the output: %w", err), "-o wants a file in a directory that exists and can be written")
+		return nil, hint.With(fmt.Errorf("opening the output: %w", err), "-o wants a file in a directory that exists and can be written")
 	}
 	return &output{w: f, file: f, path: path}, nil
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/cpuprofile"
 	"github.com/unthrottle/unthrottle/cmd/internal/gometrics"
+	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/meter"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
@@ -110,7 +111,7 @@ func newProfile(stdio IO) *cobra.Command {
 			return err
 		}
 		if len(args) != 1 {
-			return usage(profileExample, "profile wants one file or URL, got %d", len(args))
+			return hint.Usage(profileExample, "profile wants one file or URL, got %d", len(args))
 		}
 		if err := p.parse(args[0], flags.Changed); err != nil {
 			return err
@@ -131,28 +132,28 @@ func (p *profiler) parse(source string, changed func(string) bool) (err error) {
 	case p.url != nil:
 		p.source = p.url.Redacted()
 	case changed("seconds"):
-		return usage("leave it out", "--seconds is for a URL: a file was taken already")
+		return hint.Usage("leave it out", "--seconds is for a URL: a file was taken already")
 	case o.save != "":
-		return usage("leave it out", "--save is for a URL: this is a file already")
+		return hint.Usage("leave it out", "--save is for a URL: this is a file already")
 	}
 	if o.seconds < 1 || o.seconds > 3600 {
-		return usage("--seconds 10", "--seconds=%d is not within 1 and 3600", o.seconds)
+		return hint.Usage("--seconds 10", "--seconds=%d is not within 1 and 3600", o.seconds)
 	}
 	if changed("limit") {
 		if p.limit, err = runner.ParseCPUs(o.limit); err != nil {
-			return usage("--limit 0.5, or --limit 500m", "--limit: %w", err)
+			return hint.Usage("--limit 0.5, or --limit 500m", "--limit: %w", err)
 		}
 	}
 	if changed("pid") && o.pid <= 0 {
-		return usage("pgrep NAME finds a process's pid", "--pid=%d is not a pid", o.pid)
+		return hint.Usage("pgrep NAME finds a process's pid", "--pid=%d is not a pid", o.pid)
 	}
 	switch {
 	case changed("units") != changed("base-units"):
-		return usage("give both", "--units and --base-units go together")
+		return hint.Usage("give both", "--units and --base-units go together")
 	case changed("units") && o.base == "":
-		return usage("add --base FILE", "--units is for holding a profile against a base, and there is none")
+		return hint.Usage("add --base FILE", "--units is for holding a profile against a base, and there is none")
 	case changed("units") && !(o.units > 0 && o.baseUnits > 0 && o.units < 1e15 && o.baseUnits < 1e15):
-		return usage("--units 68014 --base-units 36374", "--units=%g and --base-units=%g are no amounts of work", o.units, o.baseUnits)
+		return hint.Usage("--units 68014 --base-units 36374", "--units=%g and --base-units=%g are no amounts of work", o.units, o.baseUnits)
 	}
 	o.format, err = screenFormat(profileFormats(), o.format, o.json, changed("format"))
 	return err
@@ -194,7 +195,7 @@ func (p *profiler) readBase() error {
 	}
 	data, err := readFileMost(p.o.base, p.stdio.In)
 	if err != nil {
-		return withHint(fmt.Errorf("reading the base: %w", err), "--base wants a file that --save has written, or curl")
+		return hint.With(fmt.Errorf("reading the base: %w", err), "--base wants a file that --save has written, or curl")
 	}
 	if p.facts.Base, err = cpuprofile.Read(bytes.NewReader(data)); err != nil {
 		return profileHinted(fmt.Errorf("reading the base: %s: %w", p.o.base, err))
@@ -223,19 +224,19 @@ func profileHinted(err error) error {
 	const take = "curl -o cpu.pb.gz 'http://HOST:PORT/debug/pprof/profile?seconds=10' takes a CPU profile, and so does go test -cpuprofile"
 	var kind *cpuprofile.KindError
 	if !errors.As(err, &kind) {
-		return withHint(err, take)
+		return hint.With(err, take)
 	}
 	switch kind.Kind {
 	case cpuprofile.Trace:
-		return withHint(err, "unthrottle trace reads it")
+		return hint.With(err, "unthrottle trace reads it")
 	case cpuprofile.JSON:
-		return withHint(err, "unthrottle report shows a document of unthrottle again")
+		return hint.With(err, "unthrottle report shows a document of unthrottle again")
 	case cpuprofile.Text:
-		return withHint(err, "without debug=1 in its URL a profile is in the form that is needed")
+		return hint.With(err, "without debug=1 in its URL a profile is in the form that is needed")
 	case cpuprofile.Program:
-		return withHint(err, "unthrottle explain -- PROGRAM explains a program", take)
+		return hint.With(err, "unthrottle explain -- PROGRAM explains a program", take)
 	}
-	return withHint(err, take)
+	return hint.With(err, take)
 }
 
 // open opens all files before anything is measured.
@@ -290,7 +291,7 @@ func (p *profiler) take(ctx context.Context) ([]byte, error) {
 	if p.url == nil {
 		data, err := readFileMost(p.source, p.stdio.In)
 		if err != nil {
-			return nil, withHint(fmt.Errorf("reading the profile: %w", err), profileExample)
+			return nil, hint.With(fmt.Errorf("reading the profile: %w", err), profileExample)
 		}
 		p.readMetricsFiles()
 		return data, nil

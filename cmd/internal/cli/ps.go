@@ -18,6 +18,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
+	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/host"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
@@ -84,7 +85,7 @@ func newPs(stdio IO) *cobra.Command {
 		}
 		if o.watch {
 			if *path != "" {
-				return usage("leave out one of them", "--watch and -o exclude each other")
+				return hint.Usage("leave out one of them", "--watch and -o exclude each other")
 			}
 			return watchPs(cmd.Context(), stdio, o)
 		}
@@ -146,26 +147,26 @@ func procsOf(p report.PsProcess) int {
 // check completes the options.
 func (o *psOptions) check(args []string, failOn string) error {
 	if runtime.GOOS != "linux" {
-		return withHint(errors.New("only Linux shows other processes"), "unthrottle explain says what is known here")
+		return hint.With(errors.New("only Linux shows other processes"), "unthrottle explain says what is known here")
 	}
 	if o.For < 0 || o.For > time.Hour {
-		return usage("write --for=2s", "--for=%v: it wants a time of up to an hour", o.For)
+		return hint.Usage("write --for=2s", "--for=%v: it wants a time of up to an hour", o.For)
 	}
 	if o.watch && o.For < 100*time.Millisecond {
-		return usage("write --for=2s", "--for=%v is too short for --watch: it wants 100ms at least", o.For)
+		return hint.Usage("write --for=2s", "--for=%v is too short for --watch: it wants 100ms at least", o.For)
 	}
 	if psSorts[o.sort] == nil {
-		return usage("write --sort=verdict, cpu, throttled, frozen, procs, name or pid", "--sort=%s is none of its values", o.sort)
+		return hint.Usage("write --sort=verdict, cpu, throttled, frozen, procs, name or pid", "--sort=%s is none of its values", o.sort)
 	}
 	for _, v := range o.verdicts {
 		if !slices.Contains(verdicts(), v) {
-			return usage("the verdicts are "+strings.Join(verdicts(), ", "), "--verdict=%s is none of them", v)
+			return hint.Usage("the verdicts are "+strings.Join(verdicts(), ", "), "--verdict=%s is none of them", v)
 		}
 	}
 	if failOn != "" {
 		o.failOn = new(finding.Severity)
 		if err := o.failOn.UnmarshalText([]byte(failOn)); err != nil {
-			return usage("write --fail-on=info, warning or critical", "--fail-on=%s is none of its values", failOn)
+			return hint.Usage("write --fail-on=info, warning or critical", "--fail-on=%s is none of its values", failOn)
 		}
 	}
 	for _, arg := range args {
@@ -174,12 +175,12 @@ func (o *psOptions) check(args []string, failOn string) error {
 			continue
 		}
 		if _, err := filepath.Match(arg, ""); err != nil {
-			return usage("* stands for any text and ? for one character", "%q is no name", arg)
+			return hint.Usage("* stands for any text and ? for one character", "%q is no name", arg)
 		}
 		o.names = append(o.names, arg)
 	}
 	if len(o.PIDs) > 0 && len(o.names) > 0 {
-		return usage("unthrottle ps PID ..., or unthrottle ps NAME ...", "both pids and names given")
+		return hint.Usage("unthrottle ps PID ..., or unthrottle ps NAME ...", "both pids and names given")
 	}
 	return nil
 }
@@ -195,7 +196,7 @@ func lookPs(ctx context.Context, survey *host.Survey, o psOptions) (*report.Ps, 
 	doc.Header = newHeader("ps")
 	for _, pid := range o.PIDs {
 		if !slices.ContainsFunc(doc.Processes, func(p report.PsProcess) bool { return p.PID == pid }) {
-			return nil, withHint(fmt.Errorf("process %d is no Go program that can be looked into, or has ended", pid), fmt.Sprintf("unthrottle explain %d tells what can be seen of it", pid))
+			return nil, hint.With(fmt.Errorf("process %d is no Go program that can be looked into, or has ended", pid), fmt.Sprintf("unthrottle explain %d tells what can be seen of it", pid))
 		}
 	}
 	if len(o.verdicts) > 0 {

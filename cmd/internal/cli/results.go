@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 )
@@ -31,7 +32,7 @@ func (r *results[D]) open(formats map[string]writer[D], names []string, format s
 		}
 		if formats[ending] == nil || onScreen(ending) {
 			if format == "" || format == "text" || len(names) > 1 {
-				return usage("end its name in "+endings(formats), "-o %s: its name does not tell its format", name)
+				return hint.Usage("end its name in "+endings(formats), "-o %s: its name does not tell its format", name)
 			}
 			ending, format = format, ""
 		}
@@ -88,7 +89,7 @@ func formatNamed[D any](formats map[string]writer[D], name string) (writer[D], e
 			all = append(all, n)
 		}
 	}
-	return nil, usage("write --format="+list(all), "--format=%s is none of its values", name)
+	return nil, hint.Usage("write --format="+list(all), "--format=%s is none of its values", name)
 }
 
 // write writes the document to all of them.
@@ -123,7 +124,7 @@ func (r results[D]) finish(err error) error {
 func screenFormat[D any](formats map[string]writer[D], format string, json, given bool) (string, error) {
 	if json {
 		if given && format != "json" {
-			return "", usage("leave out one of them", "--json and --format=%s exclude each other", format)
+			return "", hint.Usage("leave out one of them", "--json and --format=%s exclude each other", format)
 		}
 		format = "json"
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/runner"
@@ -77,13 +78,13 @@ func newRun(stdio IO) *cobra.Command {
 	color := colorFlag(cmd, IO{Out: stdio.Err, Env: stdio.Env})
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		if len(args) == 0 {
-			return usage("unthrottle run --cpus 0.5 PROGRAM", "no program given")
+			return hint.Usage("unthrottle run --cpus 0.5 PROGRAM", "no program given")
 		}
 		if o.limit, o.with, err = limit(); err != nil {
 			return err
 		}
 		if cmd.Flags().Changed("gomaxprocs") && o.procs < 1 {
-			return usage("GOMAXPROCS is 1 or more", "--gomaxprocs=%d makes no sense", o.procs)
+			return hint.Usage("GOMAXPROCS is 1 or more", "--gomaxprocs=%d makes no sense", o.procs)
 		}
 		style, err := color(o.output != "")
 		if err != nil {
@@ -141,11 +142,11 @@ func startError(err error) error {
 	var refused runner.Refused
 	switch {
 	case errors.As(err, &missing):
-		return exitCode{missing.Code(), withHint(err, "is it in the PATH, and may it be executed?")}
+		return exitCode{missing.Code(), hint.With(err, "is it in the PATH, and may it be executed?")}
 	case errors.As(err, &refused):
 		return err
 	}
-	return withHint(err, "--limit-with=emulate needs no privilege")
+	return hint.With(err, "--limit-with=emulate needs no privilege")
 }
 
 // limitFlags adds the flags of a limit to a verb and returns what reads them. A verb that has its own way of naming
@@ -165,27 +166,27 @@ func limitFlags(cmd *cobra.Command, withCPUs bool) func() (runner.Limit, string,
 	return func() (_ runner.Limit, _ string, err error) {
 		if cpus != "" {
 			if l.CPUs, err = runner.ParseCPUs(cpus); err != nil {
-				return l, "", usage("--cpus 0.5, or --cpus 500m", "--cpus: %w", err)
+				return l, "", hint.Usage("--cpus 0.5, or --cpus 500m", "--cpus: %w", err)
 			}
 		}
 		if memory != "" {
 			if l.Memory, err = runner.ParseBytes(memory); err != nil {
-				return l, "", usage("--memory 512m", "--memory: %w", err)
+				return l, "", hint.Usage("--memory 512m", "--memory: %w", err)
 			}
 		}
 		if cpuset != "" {
 			if l.Cpuset, err = runner.ParseCpuset(cpuset); err != nil {
-				return l, "", usage("--cpuset 0-1", "--cpuset: %w", err)
+				return l, "", hint.Usage("--cpuset 0-1", "--cpuset: %w", err)
 			}
 		}
 		switch runner.With(with) {
 		case runner.Auto, runner.Cgroup, runner.Systemd, runner.Emulate:
 		default:
-			return l, "", usage("write --limit-with=auto, cgroup, systemd or emulate", "--limit-with=%s is none of its values", with)
+			return l, "", hint.Usage("write --limit-with=auto, cgroup, systemd or emulate", "--limit-with=%s is none of its values", with)
 		}
 		if withCPUs {
 			if err := l.Check(); err != nil {
-				return l, "", usage("unthrottle run --cpus 0.5 --period 100ms PROGRAM", "%w", err)
+				return l, "", hint.Usage("unthrottle run --cpus 0.5 --period 100ms PROGRAM", "%w", err)
 			}
 		}
 		return l, with, nil

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/demo"
+	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 )
 
 const serveHelp = `A server to see on what a CPU limit and GOMAXPROCS do, with a live page.
@@ -47,18 +48,18 @@ func newServe(stdio IO) *cobra.Command {
 	flags.IntVar(&o.MaxOpen, "max-open", 0, "")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			return usage("unthrottle serve --listen 127.0.0.1:8080", "serve wants no arguments, got %q", strings.Join(args, " "))
+			return hint.Usage("unthrottle serve --listen 127.0.0.1:8080", "serve wants no arguments, got %q", strings.Join(args, " "))
 		}
 		if o.MaxN < 0 || o.MaxRate < 0 || o.MaxOpen < 0 {
-			return usage("unthrottle serve", "a negative bound makes no sense")
+			return hint.Usage("unthrottle serve", "a negative bound makes no sense")
 		}
 		l, err := net.Listen("tcp", listen)
 		if err != nil {
 			err = fmt.Errorf("listening on %s: %w", listen, err)
 			if errors.Is(err, syscall.EADDRINUSE) {
-				return withHint(err, "--listen 127.0.0.1:0 takes a port that is free")
+				return hint.With(err, "--listen 127.0.0.1:0 takes a port that is free")
 			}
-			return withHint(err, "--listen wants an address such as 127.0.0.1:8080")
+			return hint.With(err, "--listen wants an address such as 127.0.0.1:8080")
 		}
 		host, port, _ := net.SplitHostPort(l.Addr().String())
 		if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {

@@ -19,6 +19,7 @@ import (
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/cpuprofile"
 	"github.com/unthrottle/unthrottle/cmd/internal/exectrace"
+	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/meter"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
@@ -125,7 +126,7 @@ func newTrace(stdio IO) *cobra.Command {
 		}
 		if *failOn != "" {
 			if o.failOn, err = parseShare(*failOn); err != nil {
-				return usage("--fail-on 5%, or --fail-on 0.05", "--fail-on: %w", err)
+				return hint.Usage("--fail-on 5%, or --fail-on 0.05", "--fail-on: %w", err)
 			}
 		}
 		if o.limit, o.with, err = limit(); err != nil {
@@ -133,7 +134,7 @@ func newTrace(stdio IO) *cobra.Command {
 		}
 		if *cpus != "" {
 			if o.limit.CPUs, err = runner.ParseCPUs(*cpus); err != nil {
-				return usage("--cpus 0.5, or --cpus 500m", "--cpus: %w", err)
+				return hint.Usage("--cpus 0.5, or --cpus 500m", "--cpus: %w", err)
 			}
 		}
 		if err := t.parse(args, flags.Changed); err != nil {
@@ -151,15 +152,15 @@ func (t *tracer) parse(args []string, changed func(string) bool) error {
 		return t.parseRecord(args, changed)
 	}
 	if len(args) != 1 {
-		return usage(traceExample, "trace wants one file, URL or PID, got %d", len(args))
+		return hint.Usage(traceExample, "trace wants one file, URL or PID, got %d", len(args))
 	}
 	for _, name := range []string{"cpus", "burst", "memory", "cpuset", "limit-with"} {
 		if changed(name) {
-			return usage("unthrottle trace --record 5s --cpus 0.5 -- PROGRAM", "--%s is for a program that --record starts", name)
+			return hint.Usage("unthrottle trace --record 5s --cpus 0.5 -- PROGRAM", "--%s is for a program that --record starts", name)
 		}
 	}
 	if o.limit.Period < 0 || o.limit.Period > time.Second || changed("period") && o.limit.Period < time.Millisecond {
-		return usage("--period 100ms", "--period=%v: the kernel has periods from 1ms to 1s", o.limit.Period)
+		return hint.Usage("--period 100ms", "--period=%v: the kernel has periods from 1ms to 1s", o.limit.Period)
 	}
 	if t.how.Period = o.limit.Period; t.how.Period > 0 {
 		t.facts.PeriodFrom = "given"
@@ -172,12 +173,12 @@ func (t *tracer) parseSource(source string, changed func(string) bool) (err erro
 	o := &t.o
 	t.source = source
 	if o.seconds < 1 || o.seconds > 3600 {
-		return usage("--seconds 5", "--seconds=%d is not within 1 and 3600", o.seconds)
+		return hint.Usage("--seconds 5", "--seconds=%d is not within 1 and 3600", o.seconds)
 	}
 	if pid, err := strconv.Atoi(source); err == nil {
 		if _, err := os.Stat(source); err != nil {
 			if t.pid = pid; pid <= 0 {
-				return usage("pgrep NAME finds a process's pid", "%d is no pid", pid)
+				return hint.Usage("pgrep NAME finds a process's pid", "%d is no pid", pid)
 			}
 		}
 	}
@@ -195,11 +196,11 @@ func (t *tracer) parseSource(source string, changed func(string) bool) (err erro
 	}
 	for _, name := range []string{"seconds", "save", "no-samples"} {
 		if !taken && changed(name) {
-			return usage("leave it out", "--%s is for a trace that is to be taken: %s is a file", name, source)
+			return hint.Usage("leave it out", "--%s is for a trace that is to be taken: %s is a file", name, source)
 		}
 	}
 	if taken && o.stat != "" {
-		return usage("leave it out: of a process here the kernel's count is read without it", "--cgroup-stat is for a trace in a file")
+		return hint.Usage("leave it out: of a process here the kernel's count is read without it", "--cgroup-stat is for a trace in a file")
 	}
 	return nil
 }
@@ -210,16 +211,16 @@ func (t *tracer) parseRecord(args []string, changed func(string) bool) error {
 	o := &t.o
 	switch {
 	case len(args) == 0:
-		return usage(example, "--record wants a program to start")
+		return hint.Usage(example, "--record wants a program to start")
 	case o.record < time.Second || o.record > time.Hour || o.record%time.Second != 0:
-		return usage("--record 5s", "--record=%v: whole seconds, at most an hour", o.record)
+		return hint.Usage("--record 5s", "--record=%v: whole seconds, at most an hour", o.record)
 	case changed("seconds"):
-		return usage("leave it out", "--record tells how long the trace is: --seconds is for a program that runs")
+		return hint.Usage("leave it out", "--record tells how long the trace is: --seconds is for a program that runs")
 	case o.stat != "":
-		return usage("leave it out: the kernel's count is read without it", "--cgroup-stat is for a trace in a file")
+		return hint.Usage("leave it out: the kernel's count is read without it", "--cgroup-stat is for a trace in a file")
 	}
 	if err := o.limit.Check(); err != nil {
-		return usage(example, "%w", err)
+		return hint.Usage(example, "%w", err)
 	}
 	t.args, t.source, t.facts.Recorded = args, args[0], args
 	t.o.seconds = int(o.record / time.Second)
@@ -272,13 +273,13 @@ func readStat(names string) (*[2]cgroup.Counters, error) {
 	const example = "--cgroup-stat before.txt,after.txt: two copies of the cpu.stat of its cgroup"
 	both := strings.Split(names, ",")
 	if len(both) != 2 {
-		return nil, usage(example, "--cgroup-stat=%s is not two files with a comma between them", names)
+		return nil, hint.Usage(example, "--cgroup-stat=%s is not two files with a comma between them", names)
 	}
 	var stat [2]cgroup.Counters
 	for i, name := range both {
 		f, err := os.Open(name)
 		if err != nil {
-			return nil, withHint(fmt.Errorf("reading cpu.stat: %w", err), example)
+			return nil, hint.With(fmt.Errorf("reading cpu.stat: %w", err), example)
 		}
 		data, err := io.ReadAll(io.LimitReader(f, statMost))
 		f.Close()
@@ -286,7 +287,7 @@ func readStat(names string) (*[2]cgroup.Counters, error) {
 			stat[i], err = exectrace.ParseStat(string(data))
 		}
 		if err != nil {
-			return nil, withHint(fmt.Errorf("reading %s: %w", name, err), example)
+			return nil, hint.With(fmt.Errorf("reading %s: %w", name, err), example)
 		}
 	}
 	return &stat, nil
@@ -327,7 +328,7 @@ func (t *tracer) document(ctx context.Context) (*report.Trace, error) {
 	f.Source = t.source
 	doc, err := report.NewTrace(*f)
 	if err != nil {
-		return nil, withHint(fmt.Errorf("holding the trace against cpu.stat: %w", err), "--cgroup-stat wants the file from before the trace first")
+		return nil, hint.With(fmt.Errorf("holding the trace against cpu.stat: %w", err), "--cgroup-stat wants the file from before the trace first")
 	}
 	doc.Header = newHeader("trace")
 	doc.Command = append([]string{"unthrottle"}, t.stdio.Args...)
@@ -355,7 +356,7 @@ func (t *tracer) file(ctx context.Context) (io.ReadCloser, error) {
 	}
 	f, err := os.Open(t.source)
 	if err != nil {
-		return nil, withHint(fmt.Errorf("reading the trace: %w", err), traceExample)
+		return nil, hint.With(fmt.Errorf("reading the trace: %w", err), traceExample)
 	}
 	return f, nil
 }
@@ -419,15 +420,15 @@ func traceHinted(err error, source string) error {
 	var not *notTrace
 	switch {
 	case errors.As(err, &not) && not.kind == "a CPU profile":
-		return withHint(named, "unthrottle profile reads it", take)
+		return hint.With(named, "unthrottle profile reads it", take)
 	case errors.As(err, &not) && not.kind == cpuprofile.JSON:
-		return withHint(named, "unthrottle report shows a document of unthrottle again", take)
+		return hint.With(named, "unthrottle report shows a document of unthrottle again", take)
 	case errors.As(err, &not) && not.kind == cpuprofile.Program:
-		return withHint(named, "unthrottle trace --record 5s -- PROGRAM starts a program and takes its trace")
+		return hint.With(named, "unthrottle trace --record 5s -- PROGRAM starts a program and takes its trace")
 	case errors.Is(err, exectrace.ErrOld):
-		return withHint(named, "build the program with Go 1.22 or later; unthrottle watch PID sees throttling whatever it was built with")
+		return hint.With(named, "build the program with Go 1.22 or later; unthrottle watch PID sees throttling whatever it was built with")
 	}
-	return withHint(named, take)
+	return hint.With(named, take)
 }
 
 // take fetches the trace from the URL into a file, and what belongs beside it.
@@ -477,7 +478,7 @@ type scratch struct{ *os.File }
 func newScratch() (scratch, error) {
 	f, err := os.CreateTemp("", "unthrottle-trace-*")
 	if err != nil {
-		return scratch{}, withHint(fmt.Errorf("a file for the trace: %w", err), "TMPDIR names a directory that can be written")
+		return scratch{}, hint.With(fmt.Errorf("a file for the trace: %w", err), "TMPDIR names a directory that can be written")
 	}
 	return scratch{f}, nil
 }
@@ -554,7 +555,7 @@ func (t *tracer) fetch(ctx context.Context, to io.Writer) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case n == traceMost:
-		return withHint(fmt.Errorf("taking a trace from %s: it has more than %d GiB", t.url.Redacted(), traceMost>>30), "--seconds 1 takes a shorter one")
+		return hint.With(fmt.Errorf("taking a trace from %s: it has more than %d GiB", t.url.Redacted(), traceMost>>30), "--seconds 1 takes a shorter one")
 	case err != nil && n == 0:
 		return tracePage.failed(ctx, t.url, err)
 	case err != nil:

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/runner"
 	"github.com/unthrottle/unthrottle/cmd/internal/service"
@@ -29,7 +30,7 @@ const (
 func findPprof(ctx context.Context, pid int) (*url.URL, error) {
 	process, err := procs.Read("", pid)
 	if err != nil {
-		return nil, withHint(err, "pgrep NAME finds a process's pid", fmt.Sprintf("if %d is a port: unthrottle trace localhost:%[1]d", pid))
+		return nil, hint.With(err, "pgrep NAME finds a process's pid", fmt.Sprintf("if %d is a port: unthrottle trace localhost:%[1]d", pid))
 	}
 	u, ports, err := pprofOf(ctx, pid)
 	switch {
@@ -38,12 +39,12 @@ func findPprof(ctx context.Context, pid int) (*url.URL, error) {
 	case u != nil:
 		return u, nil
 	case err != nil:
-		return nil, withHint(fmt.Errorf("process %d (%s): where it listens can't be seen: %w", pid, process.Name, err), "run it as root, or give the URL: unthrottle trace localhost:6060")
+		return nil, hint.With(fmt.Errorf("process %d (%s): where it listens can't be seen: %w", pid, process.Name, err), "run it as root, or give the URL: unthrottle trace localhost:6060")
 	case otherNetwork(pid):
-		return nil, withHint(fmt.Errorf("process %d (%s) is in another network namespace, as in a container", pid, process.Name),
+		return nil, hint.With(fmt.Errorf("process %d (%s) is in another network namespace, as in a container", pid, process.Name),
 			fmt.Sprintf("nsenter -t %d -n unthrottle trace localhost:PORT, or run it inside: kubectl exec", pid), watchIt)
 	}
-	return nil, withHint(fmt.Errorf("process %d (%s) %s", pid, process.Name, noPprof(ports)), importPprof, importGuard, watchIt)
+	return nil, hint.With(fmt.Errorf("process %d (%s) %s", pid, process.Name, noPprof(ports)), importPprof, importGuard, watchIt)
 }
 
 // noPprof says what is missing of a process that listens on these ports.
@@ -121,7 +122,7 @@ func (t *tracer) record(ctx context.Context) (_ io.ReadCloser, err error) {
 		if err == nil {
 			file.Close()
 		}
-		return nil, withHint(over, fmt.Sprintf("--record %v takes a trace for that long: the program has to run for longer than that", t.o.record))
+		return nil, hint.With(over, fmt.Sprintf("--record %v takes a trace for that long: the program has to run for longer than that", t.o.record))
 	}
 	return file, err
 }
@@ -144,13 +145,13 @@ func recordError(err error) error {
 	var ended *service.Error
 	switch {
 	case errors.As(err, &missing):
-		return withHint(err, "is it in the PATH, and may it be executed?")
+		return hint.With(err, "is it in the PATH, and may it be executed?")
 	case errors.As(err, &ended):
-		return withHint(err, "--record wants a program that goes on running, with net/http/pprof")
+		return hint.With(err, "--record wants a program that goes on running, with net/http/pprof")
 	case errors.As(err, &refused), errors.Is(err, context.Canceled):
 		return err
 	}
-	return withHint(err, "--limit-with=emulate needs no privilege")
+	return hint.With(err, "--limit-with=emulate needs no privilege")
 }
 
 // pprofTimeout is how long a program may take until its pprof answers: under a limit starting takes its time.
@@ -164,7 +165,7 @@ func awaitPprof(ctx context.Context, server *service.Server, name string, timeou
 	defer patience.Stop()
 	for {
 		if err := server.Check(); err != nil {
-			return nil, withHint(err, "--record wants a program that goes on running, with net/http/pprof", importPprof, importGuard)
+			return nil, hint.With(err, "--record wants a program that goes on running, with net/http/pprof", importPprof, importGuard)
 		}
 		u, ports, err := pprofOf(ctx, server.PID())
 		switch {
@@ -178,7 +179,7 @@ func awaitPprof(ctx context.Context, server *service.Server, name string, timeou
 			return nil, ctx.Err()
 		case <-tick.C:
 		case <-patience.C:
-			return nil, withHint(fmt.Errorf("%s %s, after %v", name, noPprof(ports), timeout), importPprof, importGuard)
+			return nil, hint.With(fmt.Errorf("%s %s, after %v", name, noPprof(ports), timeout), importPprof, importGuard)
 		}
 	}
 }

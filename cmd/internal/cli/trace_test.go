@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/exectrace"
+	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/service"
 )
 
@@ -106,8 +106,7 @@ func TestReadTrace(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", name, err, c.want)
 		}
 		if err != nil {
-			var h *hinted
-			if !errors.As(traceHinted(err, "FILE"), &h) {
+			if hint.Of(traceHinted(err, "FILE")) == nil {
 				t.Errorf("%s: there is no hint for %v", name, err)
 			}
 		}
@@ -204,8 +203,7 @@ func TestAwaitPprof(t *testing.T) {
 	}
 	defer server.Stop()
 	_, err = awaitPprof(context.Background(), server, "sleep", 100*time.Millisecond)
-	var h *hinted
-	if err == nil || !errors.As(err, &h) || !strings.Contains(strings.Join(h.hints, " "), "net/http/pprof") {
+	if !strings.Contains(strings.Join(hint.Of(err), " "), "net/http/pprof") {
 		t.Errorf("got %v", err)
 	}
 }

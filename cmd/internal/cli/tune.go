@@ -21,6 +21,7 @@ import (
 
 	"github.com/unthrottle/unthrottle"
 	"github.com/unthrottle/unthrottle/cmd/internal/choice"
+	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/load"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
@@ -189,7 +190,7 @@ func tuneCommand(stdio IO) (*cobra.Command, *tuner) {
 			return t.fresh(cmd.Context(), args, cmd.ArgsLenAtDash())
 		}
 		if len(args) > 0 {
-			return usage("unthrottle tune --resume FILE", "--resume takes its plan from the file")
+			return hint.Usage("unthrottle tune --resume FILE", "--resume takes its plan from the file")
 		}
 		return t.again(cmd.Context())
 	}
@@ -211,7 +212,7 @@ func (t *tuner) fresh(ctx context.Context, args []string, dash int) error {
 	}
 	journal, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o644)
 	if err != nil {
-		return withHint(fmt.Errorf("opening the file of runs: %w", err), "--runs wants a new file; unthrottle tune --resume FILE goes on with an old one")
+		return hint.With(fmt.Errorf("opening the file of runs: %w", err), "--runs wants a new file; unthrottle tune --resume FILE goes on with an old one")
 	}
 	defer journal.Close()
 	return t.execute(ctx, journal, true)
@@ -219,14 +220,14 @@ func (t *tuner) fresh(ctx context.Context, args []string, dash int) error {
 
 // again goes on with an interrupted tune: the command that began it is read again, and what is done is not done again.
 func (t *tuner) again(ctx context.Context) error {
-	const hint = "--resume wants the file of runs that an interrupted tune has named"
+	const wants = "--resume wants the file of runs that an interrupted tune has named"
 	data, err := os.ReadFile(t.o.resume)
 	if err != nil {
-		return withHint(err, hint)
+		return hint.With(err, wants)
 	}
 	old, cut, err := tune.Read(data)
 	if err != nil {
-		return withHint(fmt.Errorf("%s: %w", t.o.resume, err), hint)
+		return hint.With(fmt.Errorf("%s: %w", t.o.resume, err), wants)
 	}
 	if len(old.Plan.Command) < 2 || old.Plan.Command[1] != "tune" {
 		return fmt.Errorf("%s does not tell the command that began it", t.o.resume)
@@ -243,7 +244,7 @@ func (t *tuner) again(ctx context.Context) error {
 		return err
 	}
 	if err := os.Chdir(old.Plan.Dir); err != nil {
-		return withHint(err, "the tune was begun there")
+		return hint.With(err, "the tune was begun there")
 	}
 	next.o.json = t.o.json
 	if len(t.o.outputs) > 0 {
@@ -254,7 +255,7 @@ func (t *tuner) again(ctx context.Context) error {
 		return err
 	}
 	if next.study.Environment.CPUs != old.Environment.CPUs {
-		return withHint(fmt.Errorf("this machine has %d CPUs, and where the tune was begun there were %d", next.study.Environment.CPUs, old.Environment.CPUs),
+		return hint.With(fmt.Errorf("this machine has %d CPUs, and where the tune was begun there were %d", next.study.Environment.CPUs, old.Environment.CPUs),
 			"unthrottle report "+t.o.resume+" shows what there is")
 	}
 	if err := next.open(); err != nil {
@@ -287,21 +288,21 @@ func (t *tuner) plan(args []string, dash int) (err error) {
 	}
 	switch {
 	case len(args) > 0:
-		return usage("unthrottle tune -- "+strings.Join(args, " "), "what is to be tuned stands after --: %q", args[0])
+		return hint.Usage("unthrottle tune -- "+strings.Join(args, " "), "what is to be tuned stands after --: %q", args[0])
 	case o.gobench != "" && (len(command) > 0 || o.batch):
-		return usage("leave out one of them", "--gobench and a program exclude each other")
+		return hint.Usage("leave out one of them", "--gobench and a program exclude each other")
 	case o.batch && len(command) == 0:
-		return usage("unthrottle tune --batch -- JOB", "--batch wants a program after --")
+		return hint.Usage("unthrottle tune --batch -- JOB", "--batch wants a program after --")
 	case dash >= 0 && len(command) == 0:
-		return usage("unthrottle tune -- SERVER", "no program after --")
+		return hint.Usage("unthrottle tune -- SERVER", "no program after --")
 	case o.regexp != "." && o.gobench == "":
-		return usage("unthrottle tune --gobench PKG --run RE", "--run names benchmarks of --gobench")
+		return hint.Usage("unthrottle tune --gobench PKG --run RE", "--run names benchmarks of --gobench")
 	case len(command) == 0 && o.gobench == "" && o.request.targets != "":
-		return usage("unthrottle tune --targets "+o.request.targets+" -- SERVER", "--targets says what to send to a server of yours: which program is it?")
+		return hint.Usage("unthrottle tune --targets "+o.request.targets+" -- SERVER", "--targets says what to send to a server of yours: which program is it?")
 	case o.request.targets == "-" || o.request.data == "@-":
-		return usage("write it to a file, and name that", "tune sends it again and again, and can't read it from stdin each time")
+		return hint.Usage("write it to a file, and name that", "tune sends it again and again, and can't read it from stdin each time")
 	case len(command) == 0 && o.gobench == "" && strings.Contains(o.url, "://"):
-		return usage("unthrottle tune --url "+o.url+" -- SERVER", "tune starts the server itself, again and again: which program is it?")
+		return hint.Usage("unthrottle tune --url "+o.url+" -- SERVER", "tune starts the server itself, again and again: which program is it?")
 	}
 	p := tune.Plan{
 		Kind: tune.ServerKind, Program: command, URL: o.url, All: o.all, Conns: o.conns,
@@ -327,7 +328,7 @@ func (t *tuner) plan(args []string, dash int) (err error) {
 		return err
 	}
 	if _, err := service.ParseReady(o.ready); err != nil && t.flags.Changed("ready") {
-		return usage(readyExample, "--ready: %w", err)
+		return hint.Usage(readyExample, "--ready: %w", err)
 	}
 	if p.CPUs = limits[0]; len(limits) > 1 {
 		p.Limits = limits
@@ -342,12 +343,12 @@ func (t *tuner) plan(args []string, dash int) (err error) {
 		return err
 	}
 	if len(p.Limits) > 0 && (p.Kind != tune.ServerKind || p.SLO == "" || p.Rate == 0) {
-		return usage("unthrottle tune --cpus 0.5,1,2 --slo p99=50ms --rate 200 -- SERVER", "which of several limits is enough can be told of a server with an --slo and a --rate only")
+		return hint.Usage("unthrottle tune --cpus 0.5,1,2 --slo p99=50ms --rate 200 -- SERVER", "which of several limits is enough can be told of a server with an --slo and a --rate only")
 	}
 	if len(p.Limits) > 0 {
 		for _, name := range []string{"conns", "procs", "all", "gogc", "objective", "pairs", "blocks", "budget"} {
 			if t.flags.Changed(name) {
-				return usage("leave it out, or name one limit", "--%s is for one limit; of several the question is which one is enough", name)
+				return hint.Usage("leave it out, or name one limit", "--%s is for one limit; of several the question is which one is enough", name)
 			}
 		}
 	}
@@ -381,11 +382,11 @@ func (t *tuner) checkFlags(kind string) (err error) {
 		switch f.Name {
 		case "url", "ready", "ready-timeout", "rate", "rates", "conns", "arrivals", "slo", "warmup", "for":
 			if f.Name != "for" || kind == tune.JobKind {
-				err = usage("leave it out, or leave out --batch or --gobench", "--%s is for a server under load", f.Name)
+				err = hint.Usage("leave it out, or leave out --batch or --gobench", "--%s is for a server under load", f.Name)
 			}
 		}
 		if slices.Contains(requestFlags, f.Name) {
-			err = usage("leave it out, or leave out --batch or --gobench", "--%s is for a server under load", f.Name)
+			err = hint.Usage("leave it out, or leave out --batch or --gobench", "--%s is for a server under load", f.Name)
 		}
 	})
 	return err
@@ -400,7 +401,7 @@ func (t *tuner) parseLimit(limits []float64) error {
 	t.common, t.with = common, runner.With(with)
 	for _, cpus := range limits {
 		if err := common.WithCPUs(cpus).Check(); err != nil {
-			return usage("unthrottle tune --cpus 1", "%w", err)
+			return hint.Usage("unthrottle tune --cpus 1", "%w", err)
 		}
 	}
 	return nil
@@ -409,18 +410,18 @@ func (t *tuner) parseLimit(limits []float64) error {
 func (t *tuner) parseLoad(p *tune.Plan) (err error) {
 	o := &t.o
 	if o.rate != "" && o.rates != "" {
-		return usage("leave out one of them", "--rate and --rates exclude each other")
+		return hint.Usage("leave out one of them", "--rate and --rates exclude each other")
 	}
 	if o.rate != "" {
 		if p.Rate, err = parseRate(o.rate); err != nil {
-			return usage("--rate 500", "--rate: %w", err)
+			return hint.Usage("--rate 500", "--rate: %w", err)
 		}
 	}
 	if o.rates != "" {
 		for _, text := range strings.Split(o.rates, ",") {
 			share, err := strconv.ParseFloat(strings.TrimSuffix(text, "%"), 64)
 			if err != nil || !strings.HasSuffix(text, "%") || !(share >= 1 && share <= 200) {
-				return usage("--rates 40%,65%,90%", "--rates: %q is no share of what the server can do", text)
+				return hint.Usage("--rates 40%,65%,90%", "--rates: %q is no share of what the server can do", text)
 			}
 			p.Shares = append(p.Shares, share/100)
 		}
@@ -430,23 +431,23 @@ func (t *tuner) parseLoad(p *tune.Plan) (err error) {
 	case load.Constant:
 		p.Const = true
 	default:
-		return usage("write --arrivals=poisson or const", "--arrivals=%s is none of its values", o.arrivals)
+		return hint.Usage("write --arrivals=poisson or const", "--arrivals=%s is none of its values", o.arrivals)
 	}
 	if o.slo != "" {
 		if _, err := load.ParseSLO(o.slo); err != nil {
-			return usage("--slo p99=50ms,errors=0.1%", "--slo: %w", err)
+			return hint.Usage("--slo p99=50ms,errors=0.1%", "--slo: %w", err)
 		}
 	}
 	const shortest = 100 * time.Millisecond
 	if t.flags.Changed("for") && o.window < shortest {
-		return usage("--for 5s", "--for=%v is too short: %v is the least", o.window, shortest)
+		return hint.Usage("--for 5s", "--for=%v is too short: %v is the least", o.window, shortest)
 	}
 	for name, bad := range map[string]bool{
 		"conns": o.conns < 0 || t.flags.Changed("conns") && o.conns == 0, "warmup": o.warmUp < 0,
 		"budget": o.budget < 0, "ready-timeout": o.readyTimeout <= 0, "blocks": o.blocks < 0, "pairs": o.pairs < 0,
 	} {
 		if bad {
-			return usage("unthrottle tune --help", "--%s=%s makes no sense", name, t.flags.Lookup(name).Value)
+			return hint.Usage("unthrottle tune --help", "--%s=%s makes no sense", name, t.flags.Lookup(name).Value)
 		}
 	}
 	return nil
@@ -455,24 +456,24 @@ func (t *tuner) parseLoad(p *tune.Plan) (err error) {
 func (t *tuner) parseSearch(p *tune.Plan) (err error) {
 	o := &t.o
 	if p.Margin, err = parsePercent(o.margin); err != nil {
-		return usage("--margin 5%", "--margin: %w", err)
+		return hint.Usage("--margin 5%", "--margin: %w", err)
 	}
 	if p.Margin < 0.001 {
-		return usage("--margin 1% takes smaller differences than the usual 5%", "--margin=%s: no number of runs would be enough for that", o.margin)
+		return hint.Usage("--margin 1% takes smaller differences than the usual 5%", "--margin=%s: no number of runs would be enough for that", o.margin)
 	}
 	switch p.Objective = search.Metric(o.objective); p.Objective {
 	case search.Auto, search.P99, search.CPU, search.Throughput, search.Time:
 	default:
-		return usage("write --objective=p99, cpu, throughput or time", "--objective=%s is none of its values", o.objective)
+		return hint.Usage("write --objective=p99, cpu, throughput or time", "--objective=%s is none of its values", o.objective)
 	}
 	if p.Kind == tune.ServerKind && p.Objective == search.Time || p.Kind != tune.ServerKind && (p.Objective == search.P99 || p.Objective == search.Throughput) {
-		return usage("a server has p99, cpu and throughput, a job or benchmark time and cpu", "--objective=%s can't be measured here", o.objective)
+		return hint.Usage("a server has p99, cpu and throughput, a job or benchmark time and cpu", "--objective=%s can't be measured here", o.objective)
 	}
 	if p.Procs, err = parseNumbers("procs", o.procs); err != nil {
 		return err
 	}
 	if o.all && len(p.Procs) > 0 {
-		return usage("leave out one of them", "--procs and --all exclude each other")
+		return hint.Usage("leave out one of them", "--procs and --all exclude each other")
 	}
 	if o.gogc != "none" {
 		if p.GOGC, err = parseNumbers("gogc", o.gogc); err != nil {
@@ -481,7 +482,7 @@ func (t *tuner) parseSearch(p *tune.Plan) (err error) {
 	}
 	check := search.TuneConfig{Current: 1, Candidates: p.Procs, Objective: p.Objective, Margin: p.Margin, Pairs: p.Pairs, MaxBlocks: p.Blocks}
 	if _, err := search.NewTune(check); err != nil {
-		return usage("unthrottle tune --help", "%w", err)
+		return hint.Usage("unthrottle tune --help", "%w", err)
 	}
 	return nil
 }
@@ -496,7 +497,7 @@ func parseNumbers(flag, text string) (numbers []int, err error) {
 			n, err = runtime.NumCPU(), nil
 		}
 		if err != nil || n < 1 || n > 1<<16 {
-			return nil, usage("--procs 1,2,4; --gogc 400", "--%s: %q is none of its values", flag, v)
+			return nil, hint.Usage("--procs 1,2,4; --gogc 400", "--%s: %q is none of its values", flag, v)
 		}
 		if !slices.Contains(numbers, n) {
 			numbers = append(numbers, n)
@@ -571,13 +572,13 @@ func (t *tuner) execute(ctx context.Context, journal *os.File, begin bool) error
 		if err != nil {
 			showErr = fmt.Errorf("%w; then %w", err, showErr)
 		}
-		return withHint(showErr, "the runs are kept: unthrottle report "+report.ShellWord(name))
+		return hint.With(showErr, "the runs are kept: unthrottle report "+report.ShellWord(name))
 	}
 	if !t.o.json {
 		fmt.Fprintf(t.stdio.Err, "\nunthrottle: the runs are in %s\n", name)
 	}
 	if err != nil {
-		return withHint(t.explain(err), "go on with "+resume)
+		return hint.With(t.explain(err), "go on with "+resume)
 	}
 	return nil
 }
@@ -587,12 +588,12 @@ func (t *tuner) explain(err error) error {
 	var hopeless *tune.Hopeless
 	switch isHopeless := errors.As(err, &hopeless); {
 	case isHopeless && t.study.Plan.Kind == tune.ServerKind:
-		return withHint(err, "try it by hand: unthrottle run --cpus 1 PROGRAM; unthrottle load URL")
+		return hint.With(err, "try it by hand: unthrottle run --cpus 1 PROGRAM; unthrottle load URL")
 	case isHopeless:
-		return withHint(err, "try it by hand: unthrottle run --cpus 1 PROGRAM")
+		return hint.With(err, "try it by hand: unthrottle run --cpus 1 PROGRAM")
 	}
 	if _, failed := trial.Failed(err); failed {
-		return withHint(err, "--ready says how to tell that it is ready, --ready-timeout how long to wait, --url what to load")
+		return hint.With(err, "--ready says how to tell that it is ready, --ready-timeout how long to wait, --url what to load")
 	}
 	return err
 }
@@ -667,7 +668,7 @@ func (t *tuner) prepareGoBench(ctx context.Context) error {
 	}
 	g := &trial.GoBench{Package: t.o.gobench, Regexp: t.o.regexp, For: lasting.String(), Dir: dir}
 	if err := g.Prepare(ctx, []string{""}, t.progress.note); err != nil {
-		return withHint(err, "--gobench wants a package, --run the name of a benchmark")
+		return hint.With(err, "--gobench wants a package, --run the name of a benchmark")
 	}
 	t.lab.Job = &trial.Benchmarks{GoBench: g, Limit: t.common, With: t.with}
 	t.file = g.Command()[0]
@@ -680,7 +681,7 @@ func (t *tuner) prepareGoBench(ctx context.Context) error {
 func (t *tuner) findFile() (err error) {
 	name := t.study.Plan.Program[0]
 	if t.file, err = exec.LookPath(name); err != nil {
-		return withHint(&runner.CommandError{Name: name, Err: trimExec(err)}, "is it in the PATH, and may it be executed?")
+		return hint.With(&runner.CommandError{Name: name, Err: trimExec(err)}, "is it in the PATH, and may it be executed?")
 	}
 	return nil
 }
@@ -701,7 +702,7 @@ func (t *tuner) prepareServer(ctx context.Context, limit runner.Limit) (err erro
 	spec := service.Spec{Args: p.Program, Limit: t.common, With: t.with, Timeout: t.o.readyTimeout}
 	if t.o.ready != "" {
 		if spec.Ready, err = service.ParseReady(t.o.ready); err != nil {
-			return usage(readyExample, "--ready: %w", err)
+			return hint.Usage(readyExample, "--ready: %w", err)
 		}
 	}
 	if p.URL == "" && r.targets == "" {
@@ -712,7 +713,7 @@ func (t *tuner) prepareServer(ctx context.Context, limit runner.Limit) (err erro
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
-			return withHint(err, "--url http://localhost:8080/ says what to load; --batch is for a program that runs to its end")
+			return hint.With(err, "--url http://localhost:8080/ says what to load; --batch is for a program that runs to its end")
 		}
 		t.progress.note("it listens on " + p.URL)
 	}
@@ -785,11 +786,11 @@ func readyBy(target string, r *loadOptions) (service.Ready, error) {
 	u, err := url.Parse(target)
 	switch {
 	case err != nil:
-		return service.Ready{}, usage("--url http://localhost:8080/", "--url: %w", err)
+		return service.Ready{}, hint.Usage("--url http://localhost:8080/", "--url: %w", err)
 	case u.Scheme != "http" && u.Scheme != "https":
-		return service.Ready{}, usage("--url http://localhost:8080/", "the URL %q does not begin with http:// or https://", target)
+		return service.Ready{}, hint.Usage("--url http://localhost:8080/", "the URL %q does not begin with http:// or https://", target)
 	case r.plan.Client.Unix != "":
-		return service.Ready{}, usage("--ready 1s, or --ready 'a line that it writes'", "with --unix there is no port to ask whether the server is ready")
+		return service.Ready{}, hint.Usage("--ready 1s, or --ready 'a line that it writes'", "with --unix there is no port to ask whether the server is ready")
 	case u.Scheme == "https": // its certificate is the generator's affair
 		port := u.Port()
 		if port == "" {

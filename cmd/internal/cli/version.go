@@ -6,6 +6,8 @@ import (
 	"runtime"
 
 	"github.com/spf13/cobra"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 )
 
 const versionHelp = `Which unthrottle this is.
@@ -35,7 +37,7 @@ func versionText() string {
 
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usage(cmd.CommandPath()+" --help shows how to call it", "%s takes no arguments, got %q", cmd.CommandPath(), args[0])
+		return hint.Usage(cmd.CommandPath()+" --help shows how to call it", "%s takes no arguments, got %q", cmd.CommandPath(), args[0])
 	}
 	return nil
 }

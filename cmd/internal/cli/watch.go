@@ -16,6 +16,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/heartbeat"
+	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
@@ -88,19 +89,19 @@ func newHeartbeat(stdio IO) *cobra.Command {
 func (o *watchOptions) parse(cmd *cobra.Command, args []string, failOn string) (err error) {
 	const example = "unthrottle watch --for 10s $(pgrep -o myserver)"
 	if len(args) > 1 {
-		return usage(example, "watch wants one PID, got %d arguments", len(args))
+		return hint.Usage(example, "watch wants one PID, got %d arguments", len(args))
 	}
 	if len(args) == 1 {
 		if o.pid, err = strconv.Atoi(args[0]); err != nil || o.pid <= 0 {
-			return usage(example, "%q is no PID", args[0])
+			return hint.Usage(example, "%q is no PID", args[0])
 		}
 	}
 	if o.length < 0 || cmd.Flags().Changed("for") && o.length == 0 {
-		return usage(example, "--for=%v makes no sense", o.length)
+		return hint.Usage(example, "--for=%v makes no sense", o.length)
 	}
 	if failOn != "" {
 		if o.failOn, err = parseShare(failOn); err != nil {
-			return usage("--fail-on 5%, or --fail-on 0.05", "--fail-on: %w", err)
+			return hint.Usage("--fail-on 5%, or --fail-on 0.05", "--fail-on: %w", err)
 		}
 	}
 	return nil
@@ -186,7 +187,7 @@ func (w *watcher) watch(ctx context.Context) (doc report.Watch, died, err error)
 	case w.seen.Beats == 0 && ctx.Err() != nil:
 		return doc, nil, ctx.Err()
 	case w.seen.Beats == 0:
-		return doc, nil, withHint(errors.New("the heartbeat was not heard once"), "is the cgroup frozen, or may it use hardly any CPU?")
+		return doc, nil, hint.With(errors.New("the heartbeat was not heard once"), "is the cgroup frozen, or may it use hardly any CPU?")
 	case died != nil:
 		ended = died.Error()
 	}
@@ -222,7 +223,7 @@ func (w *watcher) start() error {
 	if w.o.pid != 0 {
 		p, err := procs.Read("", w.o.pid)
 		if err != nil {
-			return withHint(err, "unthrottle watch without a PID watches the own cgroup")
+			return hint.With(err, "unthrottle watch without a PID watches the own cgroup")
 		}
 		w.name = p.Name
 	}
@@ -230,11 +231,11 @@ func (w *watcher) start() error {
 	var move *heartbeat.MoveError
 	switch {
 	case errors.As(err, &move) && errors.Is(err, fs.ErrPermission):
-		return withHint(err, "run it as root, or inside of the group: kubectl exec POD -- unthrottle watch")
+		return hint.With(err, "run it as root, or inside of the group: kubectl exec POD -- unthrottle watch")
 	case errors.As(err, &move):
-		return withHint(err, "run it inside of the group: kubectl exec POD -- unthrottle watch")
+		return hint.With(err, "run it inside of the group: kubectl exec POD -- unthrottle watch")
 	case errors.Is(err, heartbeat.ErrNotSupported):
-		return withHint(err, "run it where the program runs: in its container")
+		return hint.With(err, "run it where the program runs: in its container")
 	case err != nil:
 		return err
 	}
