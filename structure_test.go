@@ -27,6 +27,7 @@ var order = []string{
 	module + "/cmd/internal/quantity",
 	module + "/cmd/internal/finding",
 	module + "/cmd/internal/sheet",
+	module + "/cmd/internal/journal",
 	module + "/cmd/internal/sample",
 	module + "/cmd/internal/procs",
 	module + "/cmd/internal/golive",

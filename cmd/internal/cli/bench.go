@@ -99,13 +99,14 @@ type bench struct {
 	color  func(bool) (render.Style, error)
 	window func(settings int) time.Duration
 
-	procsGiven func() bool
+	procsGiven, blocksGiven func() bool
 
 	style    render.Style
 	common   runner.Limit
 	with     string
 	study    *lab.Study
 	programs func(lab.Setting) (trial.Program, error)
+	progress *progress
 	files    results[*report.Bench]
 	cleanup  []func()
 }
@@ -146,6 +147,7 @@ func benchCommand(stdio IO) (*cobra.Command, *bench) {
 		return windowFor(o.budget, settings)
 	}
 	b.procsGiven = func() bool { return flags.Changed("procs") }
+	b.blocksGiven = func() bool { return flags.Changed("blocks") }
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		if o.listAll {
 			return render.WorkloadList(stdio.Out, workloadRows())
@@ -154,139 +156,69 @@ func benchCommand(stdio IO) (*cobra.Command, *bench) {
 			return err
 		}
 		if o.resume == "" {
-			return b.fresh(cmd.Context(), args, cmd.ArgsLenAtDash())
+			return begin(cmd.Context(), b, args, cmd.ArgsLenAtDash())
 		}
 		if len(args) > 0 {
 			return hint.Usage("unthrottle bench --resume FILE [--blocks N | --budget D]", "--resume takes its plan from the file")
 		}
-		return b.resume(cmd.Context(), flags.Changed("blocks"))
+		return resume(cmd.Context(), b, o.resume, func() (*cobra.Command, *bench) { return benchCommand(stdio) })
 	}
 	return cmd, b
 }
 
-// fresh does a new lab.
-func (b *bench) fresh(ctx context.Context, args []string, dash int) error {
-	defer b.clean()
-	progress := newProgress(b.stdio, b.o.json)
-	defer progress.done()
-	if err := b.prepare(ctx, args, dash, progress); err != nil {
-		return err
+func (b *bench) verb() string { return "bench" }
+
+func (b *bench) read(data []byte) (command []string, dir string, cut int, err error) {
+	if b.study, cut, err = lab.ReadStudy(data); err != nil {
+		return nil, "", 0, err
 	}
-	path, err := b.journalPath()
-	if err != nil {
-		return err
-	}
-	journal, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o644)
-	if err != nil {
-		return hint.With(fmt.Errorf("opening the file of runs: %w", err), "--runs wants a new file; unthrottle bench --resume FILE goes on with an old one")
-	}
-	defer journal.Close()
-	if err := b.study.WriteHead(journal); err != nil {
-		return fmt.Errorf("writing the runs: %w", err)
-	}
-	return b.execute(ctx, journal, progress)
+	return b.study.Plan.Command, b.study.Plan.Dir, cut, nil
 }
 
-// resume goes on with an interrupted lab: the command that began it is read again, and what is done is not done again.
-func (b *bench) resume(ctx context.Context, newBlocks bool) error {
-	data, err := os.ReadFile(b.o.resume)
-	if err != nil {
-		return hint.With(err, "--resume wants the file of runs that an interrupted bench has named")
-	}
-	old, cut, err := lab.ReadStudy(data)
-	if err != nil {
-		return hint.With(fmt.Errorf("%s: %w", b.o.resume, err), "--resume wants the file of runs that an interrupted bench has named")
-	}
-	if len(old.Plan.Command) < 2 || old.Plan.Command[1] != "bench" {
-		return fmt.Errorf("%s does not tell the command that began it", b.o.resume)
-	}
-	cmd, again := benchCommand(b.stdio)
-	if err := cmd.ParseFlags(goFlags(old.Plan.Command[1:])[1:]); err != nil {
-		return err
-	}
-	if again.style, err = again.color(false); err != nil {
-		return err
-	}
-	if err := os.Chdir(old.Plan.Dir); err != nil {
-		return hint.With(err, "the bench was begun there")
-	}
+// inherit takes what --resume goes with: more blocks or another budget, and where the results go to.
+func (b *bench) inherit(from *bench) (err error) {
 	switch {
-	case newBlocks:
-		again.o.blocks, again.o.budget = b.o.blocks, 0
-	case b.o.budget != 0:
-		again.o.budget = b.o.budget
+	case from.blocksGiven():
+		b.o.blocks, b.o.budget = from.o.blocks, 0
+	case from.o.budget != 0:
+		b.o.budget = from.o.budget
 	}
-	again.o.json, again.o.seed = b.o.json, old.Plan.Seed
-	if len(b.o.outputs) > 0 {
-		again.o.outputs = b.o.outputs
+	b.o.json, b.o.seed = from.o.json, from.study.Plan.Seed
+	if len(from.o.outputs) > 0 {
+		b.o.outputs = from.o.outputs
 	}
-	defer again.clean()
-	progress := newProgress(b.stdio, b.o.json)
-	defer progress.done()
-	if err := again.prepare(ctx, cmd.Flags().Args(), cmd.ArgsLenAtDash(), progress); err != nil {
-		return err
-	}
-	if !slices.Equal(again.study.Plan.Settings, old.Plan.Settings) {
-		return hint.With(errors.New("the command gives other settings here than it did when the bench was begun"),
-			"was it begun on another machine? unthrottle report "+b.o.resume+" shows what there is")
-	}
-	again.study.Runs, again.study.Time = old.Runs, old.Time
-	again.study.Plan.Command = old.Plan.Command
-	journal, err := os.OpenFile(b.o.resume, os.O_WRONLY|os.O_APPEND, 0)
-	if err != nil {
-		return err
-	}
-	defer journal.Close()
-	if cut > 0 { // a line that a full disk has cut off
-		if err := journal.Truncate(int64(len(data) - cut)); err != nil {
-			return err
-		}
-	}
-	return again.execute(ctx, journal, progress)
+	b.style, err = b.color(false)
+	return err
 }
 
-// execute does the runs that are missing, and shows what there is, also when it is interrupted.
-func (b *bench) execute(ctx context.Context, journal *os.File, progress *progress) error {
-	record := func(r lab.Run) error {
-		if err := lab.WriteRun(journal, r); err != nil {
-			return fmt.Errorf("writing the runs: %w", err)
-		}
-		return nil
+func (b *bench) goOn(from *bench) error {
+	old := from.study
+	if !slices.Equal(b.study.Plan.Settings, old.Plan.Settings) {
+		return hint.With(errors.New("the command gives other settings here than it did when the bench was begun"),
+			"was it begun on another machine? unthrottle report "+from.o.resume+" shows what there is")
 	}
-	l := b.lab()
-	unlock, err := l.Lock(ctx, func() { progress.note("waiting for another bench on this machine to end") })
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	err = b.study.Execute(ctx, l.Runner, l.Clock, record, func(p lab.Progress) {
-		progress.tell(b.study.Plan.Name(p.Setting), p)
-	})
-	progress.done()
-	resume := "unthrottle bench --resume " + report.ShellWord(journal.Name())
-	if err != nil && len(b.study.Runs) == 0 {
-		os.Remove(journal.Name())
-		return err
-	}
-	doc := report.NewBench(b.study)
-	doc.Header.MadeBy = "unthrottle " + buildVersion()
-	if err != nil || !doc.Finished {
-		doc.Resume = resume
-	}
-	if showErr := b.show(doc); showErr != nil {
-		if err != nil {
-			showErr = fmt.Errorf("%w; then %w", err, showErr)
-		}
-		return hint.With(showErr, "the runs are kept: unthrottle report "+report.ShellWord(journal.Name()))
-	}
-	if !b.o.json {
-		fmt.Fprintf(b.stdio.Err, "\nunthrottle: seed %d; the runs are in %s\n", b.study.Plan.Seed, journal.Name())
-	}
-	if err != nil {
-		return hint.With(err, "go on with "+resume)
-	}
+	b.study.Runs, b.study.Time = old.Runs, old.Time
+	b.study.Plan.Command = old.Plan.Command
 	return nil
 }
+
+func (b *bench) lock(ctx context.Context) (unlock func(), err error) {
+	return b.lab().Lock(ctx, func() { b.progress.note("waiting for another bench on this machine to end") })
+}
+
+func (b *bench) prepare(context.Context) error { return nil }
+
+func (b *bench) head() any { return b.study.Head() }
+
+func (b *bench) execute(ctx context.Context, record func(any) error) error {
+	defer b.progress.done()
+	l := b.lab()
+	return b.study.Execute(ctx, l.Runner, l.Clock, func(r lab.Run) error { return record(r) }, func(p lab.Progress) {
+		b.progress.tell(b.study.Plan.Name(p.Setting), p)
+	})
+}
+
+func (b *bench) measured() bool { return len(b.study.Runs) > 0 }
 
 // benchFormats are what a bench's document can be written as.
 func benchFormats() map[string]writer[*report.Bench] {
@@ -302,7 +234,12 @@ func benchFormats() map[string]writer[*report.Bench] {
 }
 
 // show writes the document to stdout and to each file of -o.
-func (b *bench) show(doc *report.Bench) error {
+func (b *bench) show(journal, next string, interrupted bool) error {
+	doc := report.NewBench(b.study)
+	doc.Header.MadeBy = "unthrottle " + buildVersion()
+	if interrupted || !doc.Finished {
+		doc.Resume = next
+	}
 	format := "text"
 	switch {
 	case b.o.json:
@@ -315,19 +252,24 @@ func (b *bench) show(doc *report.Bench) error {
 		err = saveErr
 	}
 	b.files = nil
+	if err == nil && !b.o.json {
+		fmt.Fprintf(b.stdio.Err, "\nunthrottle: seed %d; the runs are in %s\n", b.study.Plan.Seed, journal)
+	}
 	return err
 }
 
 func (b *bench) clean() {
+	b.progress.done()
 	b.files.finish(errors.New("not written"))
 	for _, f := range b.cleanup {
 		f()
 	}
 }
 
-// prepare checks all there is to check, and builds what has to be built, before the first run.
-func (b *bench) prepare(ctx context.Context, args []string, dash int, progress *progress) error {
-	plan, err := b.plan(ctx, args, dash, progress)
+// plan checks all there is to check, and builds what has to be built, before the first run.
+func (b *bench) plan(ctx context.Context, args []string, dash int) error {
+	b.progress = newProgress(b.stdio, b.o.json)
+	plan, err := b.parse(ctx, args, dash)
 	if err != nil {
 		return err
 	}
@@ -400,8 +342,8 @@ func (b *bench) checkLimits() error {
 	return nil
 }
 
-// plan makes the plan, and what runs its settings.
-func (b *bench) plan(ctx context.Context, args []string, dash int, progress *progress) (p lab.Plan, err error) {
+// parse makes the plan, and what runs its settings.
+func (b *bench) parse(ctx context.Context, args []string, dash int) (p lab.Plan, err error) {
 	o := b.o
 	command := args
 	if dash >= 0 {
@@ -442,7 +384,7 @@ func (b *bench) plan(ctx context.Context, args []string, dash int, progress *pro
 	if p.Dir, err = os.Getwd(); err != nil {
 		return p, err
 	}
-	if err := b.subjects(ctx, &p, args, command, procs, cpus, progress); err != nil {
+	if err := b.subjects(ctx, &p, args, command, procs, cpus); err != nil {
 		return p, err
 	}
 	if p.Compare, err = compareBy(o.compare, p.Settings); err != nil {
@@ -455,7 +397,7 @@ func (b *bench) plan(ctx context.Context, args []string, dash int, progress *pro
 }
 
 // subjects says what is run, and fills in the plan's settings and figures.
-func (b *bench) subjects(ctx context.Context, p *lab.Plan, workloads, command []string, procs []int, cpus []float64, progress *progress) error {
+func (b *bench) subjects(ctx context.Context, p *lab.Plan, workloads, command []string, procs []int, cpus []float64) error {
 	toolchains := []string{""}
 	if b.o.goes != "" {
 		if len(command) > 0 {
@@ -490,7 +432,7 @@ func (b *bench) subjects(ctx context.Context, p *lab.Plan, workloads, command []
 		b.programs, workloads = c.Program, []string{name}
 	case b.o.gobench != "":
 		g := &trial.GoBench{Package: b.o.gobench, Regexp: b.o.regexp, For: b.window(1).String(), Dir: dir}
-		if err := g.Prepare(ctx, toolchains, progress.note); err != nil {
+		if err := g.Prepare(ctx, toolchains, b.progress.note); err != nil {
 			return err
 		}
 		b.programs, workloads = g.Program, g.Names
@@ -514,7 +456,7 @@ func (b *bench) subjects(ctx context.Context, p *lab.Plan, workloads, command []
 		settings := lab.Cross(workloads, toolchains, cpus, procs)
 		builtin.For = b.window(len(settings))
 		if b.stdio.Lab == nil { // not a test's
-			if err := builtin.Prepare(ctx, settings, progress.note); err != nil {
+			if err := builtin.Prepare(ctx, settings, b.progress.note); err != nil {
 				return err
 			}
 		}
@@ -605,34 +547,6 @@ func (b *bench) journalPath() (string, error) {
 		return b.o.runs, nil
 	}
 	return runsPath(b.lab().Clock(), b.study.Plan.Settings[0].Workload)
-}
-
-// runsPath is a new file for runs of this name.
-func runsPath(now time.Time, name string) (string, error) {
-	dir, err := cacheDir("runs")
-	if err != nil {
-		return "", hint.With(err, "--runs FILE puts the runs elsewhere")
-	}
-	name = strings.Map(func(r rune) rune {
-		if r == '/' || r == os.PathSeparator || r <= ' ' {
-			return '-'
-		}
-		return r
-	}, name)
-	return filepath.Join(dir, fmt.Sprintf("%s-%s-%d.jsonl", now.UTC().Format("20060102-150405"), name, os.Getpid())), nil
-}
-
-// cacheDir is a directory of ours that may be removed at any time. Who has no home, as in many containers, has it among the
-// temporary files.
-func cacheDir(name string) (dir string, err error) {
-	if base, err := os.UserCacheDir(); err == nil {
-		dir = filepath.Join(base, "unthrottle", name)
-		if os.MkdirAll(dir, 0o755) == nil {
-			return dir, nil
-		}
-	}
-	dir = filepath.Join(os.TempDir(), fmt.Sprintf("unthrottle-%d", os.Getuid()), name)
-	return dir, os.MkdirAll(dir, 0o700)
 }
 
 func btoi(b bool) int {

@@ -187,100 +187,60 @@ func tuneCommand(stdio IO) (*cobra.Command, *tuner) {
 			return err
 		}
 		if o.resume == "" {
-			return t.fresh(cmd.Context(), args, cmd.ArgsLenAtDash())
+			return begin(cmd.Context(), t, args, cmd.ArgsLenAtDash())
 		}
 		if len(args) > 0 {
 			return hint.Usage("unthrottle tune --resume FILE", "--resume takes its plan from the file")
 		}
-		return t.again(cmd.Context())
+		return resume(cmd.Context(), t, o.resume, func() (*cobra.Command, *tuner) { return tuneCommand(stdio) })
 	}
 	return cmd, t
 }
 
-// fresh begins.
-func (t *tuner) fresh(ctx context.Context, args []string, dash int) error {
-	defer t.clean()
-	if err := t.plan(args, dash); err != nil {
-		return err
+func (t *tuner) verb() string { return "tune" }
+
+func (t *tuner) read(data []byte) (command []string, dir string, cut int, err error) {
+	if t.study, cut, err = tune.Read(data); err != nil {
+		return nil, "", 0, err
 	}
-	if err := t.open(); err != nil {
-		return err
-	}
-	path, err := t.journalPath()
-	if err != nil {
-		return err
-	}
-	journal, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o644)
-	if err != nil {
-		return hint.With(fmt.Errorf("opening the file of runs: %w", err), "--runs wants a new file; unthrottle tune --resume FILE goes on with an old one")
-	}
-	defer journal.Close()
-	return t.execute(ctx, journal, true)
+	return t.study.Plan.Command, t.study.Plan.Dir, cut, nil
 }
 
-// again goes on with an interrupted tune: the command that began it is read again, and what is done is not done again.
-func (t *tuner) again(ctx context.Context) error {
-	const wants = "--resume wants the file of runs that an interrupted tune has named"
-	data, err := os.ReadFile(t.o.resume)
-	if err != nil {
-		return hint.With(err, wants)
+// inherit takes what --resume goes with: where the results go to.
+func (t *tuner) inherit(from *tuner) (err error) {
+	t.o.json = from.o.json
+	if len(from.o.outputs) > 0 {
+		t.o.outputs = from.o.outputs
 	}
-	old, cut, err := tune.Read(data)
-	if err != nil {
-		return hint.With(fmt.Errorf("%s: %w", t.o.resume, err), wants)
-	}
-	if len(old.Plan.Command) < 2 || old.Plan.Command[1] != "tune" {
-		return fmt.Errorf("%s does not tell the command that began it", t.o.resume)
-	}
-	resume, err := filepath.Abs(t.o.resume)
-	if err != nil {
-		return err
-	}
-	cmd, next := tuneCommand(t.stdio)
-	if err := cmd.ParseFlags(goFlags(old.Plan.Command[1:])[1:]); err != nil {
-		return err
-	}
-	if next.style, err = next.color(false); err != nil {
-		return err
-	}
-	if err := os.Chdir(old.Plan.Dir); err != nil {
-		return hint.With(err, "the tune was begun there")
-	}
-	next.o.json = t.o.json
-	if len(t.o.outputs) > 0 {
-		next.o.outputs = t.o.outputs
-	}
-	defer next.clean()
-	if err := next.plan(cmd.Flags().Args(), cmd.ArgsLenAtDash()); err != nil {
-		return err
-	}
-	if next.study.Environment.CPUs != old.Environment.CPUs {
-		return hint.With(fmt.Errorf("this machine has %d CPUs, and where the tune was begun there were %d", next.study.Environment.CPUs, old.Environment.CPUs),
-			"unthrottle report "+t.o.resume+" shows what there is")
-	}
-	if err := next.open(); err != nil {
-		return err
-	}
-	if old.Plan.Kind == tune.ServerKind && len(next.study.Plan.Program) == 0 { // the built-in server: on another port
-		old.Plan.Program, old.Plan.URL = nil, next.study.Plan.URL
-	}
-	old.Environment = next.study.Environment
-	next.study = old
-	journal, err := os.OpenFile(resume, os.O_WRONLY|os.O_APPEND, 0)
-	if err != nil {
-		return err
-	}
-	defer journal.Close()
-	if cut > 0 { // a line that a full disk has cut off
-		if err := journal.Truncate(int64(len(data) - cut)); err != nil {
-			return err
-		}
-	}
-	return next.execute(ctx, journal, false)
+	t.style, err = t.color(false)
+	return err
 }
 
-// plan makes the study's plan of the command line.
-func (t *tuner) plan(args []string, dash int) (err error) {
+func (t *tuner) goOn(from *tuner) error {
+	old, own := from.study, t.study
+	if own.Environment.CPUs != old.Environment.CPUs {
+		return hint.With(fmt.Errorf("this machine has %d CPUs, and where the tune was begun there were %d", own.Environment.CPUs, old.Environment.CPUs),
+			"unthrottle report "+from.o.resume+" shows what there is")
+	}
+	if old.Plan.Kind == tune.ServerKind && len(own.Plan.Program) == 0 { // the built-in server: on another port
+		old.Plan.Program, old.Plan.URL = nil, own.Plan.URL
+	}
+	old.Environment = own.Environment
+	t.study = old
+	return nil
+}
+
+// plan checks the command line, and opens the files of -o before anything runs.
+func (t *tuner) plan(_ context.Context, args []string, dash int) error {
+	t.progress = newTuneProgress(t.stdio, t.o.json)
+	if err := t.parse(args, dash); err != nil {
+		return err
+	}
+	return t.files.open(tuneFormats(), t.o.outputs, "", t.stdio.Out)
+}
+
+// parse makes the study's plan of the command line.
+func (t *tuner) parse(args []string, dash int) (err error) {
 	o := &t.o
 	command := []string(nil)
 	if dash >= 0 {
@@ -506,82 +466,31 @@ func parseNumbers(flag, text string) (numbers []int, err error) {
 	return numbers, nil
 }
 
-// open opens the files of -o before anything runs.
-func (t *tuner) open() error { return t.files.open(tuneFormats(), t.o.outputs, "", t.stdio.Out) }
-
 func (t *tuner) clean() {
+	t.progress.done()
 	t.files.finish(errors.New("not written"))
-	t.files = nil
 	for _, f := range t.cleanup {
 		f()
 	}
 }
 
-// execute does the runs that are missing, and shows what there is, also when it is interrupted.
-func (t *tuner) execute(ctx context.Context, journal *os.File, begin bool) error {
-	name := journal.Name()
-	keep := false
-	defer func() {
-		if !keep && begin {
-			os.Remove(name)
-		}
-	}()
-	t.progress = newTuneProgress(t.stdio, t.o.json)
+func (t *tuner) lock(ctx context.Context) (unlock func(), err error) {
+	return trial.Lock(ctx, func() { t.progress.note("waiting for another lab on this machine to end") })
+}
+
+func (t *tuner) head() any { return t.study }
+
+func (t *tuner) execute(ctx context.Context, record func(any) error) error {
 	defer t.progress.done()
-	unlock, err := trial.Lock(ctx, func() { t.progress.note("waiting for another lab on this machine to end") })
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	if err := t.prepare(ctx); err != nil {
-		return err
-	}
-	if begin {
-		if err := t.study.WriteHead(journal); err != nil {
-			return fmt.Errorf("writing the runs: %w", err)
-		}
-	}
-	t.lab.Record = func(r tune.Record) error {
-		if err := r.Write(journal); err != nil {
-			return fmt.Errorf("writing the runs: %w", err)
-		}
-		keep = true
-		return nil
-	}
+	t.lab.Record = func(r tune.Record) error { return record(r) }
 	t.lab.Tell = func(p tune.Progress) { t.progress.tell(t.study, p) }
 	if len(t.study.Plan.Limits) > 0 {
-		err = t.study.ExecuteLimits(ctx, t.lab)
-	} else {
-		err = t.study.Execute(ctx, t.lab)
+		return t.explain(t.study.ExecuteLimits(ctx, t.lab))
 	}
-	t.progress.done()
-	if t.study.Pilot == nil && len(t.study.Windows) == 0 {
-		return t.explain(err)
-	}
-	keep = true
-	doc, docErr := report.NewTune(t.study)
-	if docErr != nil {
-		return docErr
-	}
-	doc.Header.MadeBy = "unthrottle " + buildVersion()
-	resume := "unthrottle tune --resume " + report.ShellWord(name)
-	if err != nil {
-		doc.Resume = resume
-	}
-	if showErr := t.show(doc); showErr != nil {
-		if err != nil {
-			showErr = fmt.Errorf("%w; then %w", err, showErr)
-		}
-		return hint.With(showErr, "the runs are kept: unthrottle report "+report.ShellWord(name))
-	}
-	if !t.o.json {
-		fmt.Fprintf(t.stdio.Err, "\nunthrottle: the runs are in %s\n", name)
-	}
-	if err != nil {
-		return hint.With(t.explain(err), "go on with "+resume)
-	}
-	return nil
+	return t.explain(t.study.Execute(ctx, t.lab))
 }
+
+func (t *tuner) measured() bool { return t.study.Pilot != nil || len(t.study.Windows) > 0 }
 
 // explain says what to do about a program that can't be tuned.
 func (t *tuner) explain(err error) error {
@@ -598,16 +507,27 @@ func (t *tuner) explain(err error) error {
 	return err
 }
 
-func (t *tuner) show(doc *report.Tune) error {
+func (t *tuner) show(journal, next string, interrupted bool) error {
+	doc, err := report.NewTune(t.study)
+	if err != nil {
+		return err
+	}
+	doc.Header.MadeBy = "unthrottle " + buildVersion()
+	if interrupted {
+		doc.Resume = next
+	}
 	format := "text"
 	if t.o.json {
 		format = "json"
 	}
-	err := tuneFormats()[format](t.stdio.Out, doc, t.style)
+	err = tuneFormats()[format](t.stdio.Out, doc, t.style)
 	if saveErr := t.files.save(doc); err == nil {
 		err = saveErr
 	}
 	t.files = nil
+	if err == nil && !t.o.json {
+		fmt.Fprintf(t.stdio.Err, "\nunthrottle: the runs are in %s\n", journal)
+	}
 	return err
 }
 

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/journal"
 )
 
 // fake is a runner with set numbers and a clock of its own: each run takes a second.
@@ -128,16 +130,16 @@ func TestInterrupt(t *testing.T) {
 	s := &Study{Version: 1, Verb: "bench", Plan: plan(4, 0, 1, 2)}
 	ctx, cancel := context.WithCancel(context.Background())
 	f = &fake{value: flat, stop: cancel, at: 7} // the first was for warming up, so five are whole
-	var journal bytes.Buffer
-	if err := s.WriteHead(&journal); err != nil {
+	var kept bytes.Buffer
+	if err := journal.Write(&kept, s.Head()); err != nil {
 		t.Fatal(err)
 	}
-	record := func(r Run) error { return WriteRun(&journal, r) }
+	record := func(r Run) error { return journal.Write(&kept, r) }
 	if err := s.Execute(ctx, f, f.clock, record, quiet); !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v", err)
 	}
-	journal.WriteString(`{"block":2,"pla`) // and the disk was full
-	again, cut, err := ReadStudy(journal.Bytes())
+	kept.WriteString(`{"block":2,"pla`) // and the disk was full
+	again, cut, err := ReadStudy(kept.Bytes())
 	if err != nil || cut != 15 || len(again.Runs) != 5 {
 		t.Fatalf("got %d runs, cut %d, %v", len(again.Runs), cut, err)
 	}
@@ -270,7 +272,7 @@ func TestGroups(t *testing.T) {
 func FuzzReadStudy(f *testing.F) {
 	s := &Study{Version: 1, Verb: "bench", Plan: plan(4, 0, 1)}
 	var b bytes.Buffer
-	if err := errors.Join(s.WriteHead(&b), WriteRun(&b, Run{Block: 1, Setting: 1, Metrics: map[string]float64{"ns/op": 1}}), WriteRun(&b, Run{Block: 1})); err != nil {
+	if err := errors.Join(journal.Write(&b, s.Head()), journal.Write(&b, Run{Block: 1, Setting: 1, Metrics: map[string]float64{"ns/op": 1}}), journal.Write(&b, Run{Block: 1})); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(b.Bytes())

@@ -5,8 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"time"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/journal"
 )
 
 // A Run is one run of one setting.
@@ -226,23 +227,11 @@ func (s *Study) hopeless(setting int) error {
 	return fmt.Errorf("%s failed in all of its %d runs: %s", s.Plan.Name(s.Plan.Settings[setting]), failed, last.Error)
 }
 
-// WriteHead writes a study without its runs as the first line of a journal; WriteRun adds a run to it.
-func (s *Study) WriteHead(w io.Writer) error {
+// Head is the study without its runs: the head of its journal. Each Run is a record of it.
+func (s *Study) Head() Study {
 	head := *s
 	head.Runs = nil
-	return writeLine(w, head)
-}
-
-// WriteRun writes a run as one line.
-func WriteRun(w io.Writer, r Run) error { return writeLine(w, r) }
-
-func writeLine(w io.Writer, v any) error {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(append(data, '\n'))
-	return err
+	return head
 }
 
 // ErrNoStudy is the error of a file that is no journal of a lab.
@@ -250,37 +239,31 @@ var ErrNoStudy = errors.New("this is no file of runs")
 
 // ReadStudy reads a journal. A last line that was cut off, as by a full disk, is left out; cut tells its length.
 func ReadStudy(data []byte) (s *Study, cut int, err error) {
-	head, rest, _ := cutLine(data)
 	s = &Study{}
-	if err := json.Unmarshal(head, s); err != nil || s.Verb != "bench" || len(s.Plan.Settings) == 0 {
-		return nil, 0, ErrNoStudy
+	if cut, err = journal.Read(data, s.readHead, s.readRun); err != nil {
+		return nil, 0, err
 	}
-	if s.Version != 1 {
-		return nil, 0, fmt.Errorf("the file is of format %d, and this command knows 1", s.Version)
-	}
-	for number := 2; len(rest) > 0; number++ {
-		line, next, whole := cutLine(rest)
-		var r Run
-		if err := json.Unmarshal(line, &r); err != nil {
-			if !whole || len(next) == 0 {
-				return s, len(rest), nil
-			}
-			return nil, 0, fmt.Errorf("line %d of the runs: %w", number, err)
-		}
-		if r.Setting < 0 || r.Setting >= len(s.Plan.Settings) || r.Block < 1 {
-			return nil, 0, fmt.Errorf("line %d of the runs: there is no setting %d, block %d", number, r.Setting, r.Block)
-		}
-		s.Runs = append(s.Runs, r)
-		rest = next
-	}
-	return s, 0, nil
+	return s, cut, nil
 }
 
-func cutLine(data []byte) (line, rest []byte, whole bool) {
-	for i, c := range data {
-		if c == '\n' {
-			return data[:i], data[i+1:], true
-		}
+func (s *Study) readHead(line []byte) error {
+	if err := json.Unmarshal(line, s); err != nil || s.Verb != "bench" || len(s.Plan.Settings) == 0 {
+		return ErrNoStudy
 	}
-	return data, nil, false
+	if s.Version != 1 {
+		return fmt.Errorf("the file is of format %d, and this command knows 1", s.Version)
+	}
+	return nil
+}
+
+func (s *Study) readRun(line []byte) error {
+	var r Run
+	if err := json.Unmarshal(line, &r); err != nil {
+		return err
+	}
+	if r.Setting < 0 || r.Setting >= len(s.Plan.Settings) || r.Block < 1 {
+		return fmt.Errorf("there is no setting %d, block %d", r.Setting, r.Block)
+	}
+	s.Runs = append(s.Runs, r)
+	return nil
 }

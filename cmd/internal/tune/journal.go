@@ -1,35 +1,20 @@
 package tune
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/journal"
 	"github.com/unthrottle/unthrottle/cmd/internal/search"
 )
 
-// A Record is a line of a journal after the first: the pilot, or a run, or a window under one of several limits.
+// A Record is a line of a journal after its head: the pilot, or a run, or a window under one of several limits. The head is
+// the study, whose JSON leaves these out.
 type Record struct {
 	Pilot  *Pilot       `json:"pilot,omitempty"`
 	Run    *Run         `json:"tune_run,omitempty"`
 	Window *LimitWindow `json:"window,omitempty"`
-}
-
-// WriteHead writes a study without its pilot and runs as the first line of a journal.
-func (s *Study) WriteHead(w io.Writer) error { return writeLine(w, s) }
-
-// Write adds a record to a journal.
-func (r Record) Write(w io.Writer) error { return writeLine(w, r) }
-
-func writeLine(w io.Writer, v any) error {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(append(data, '\n'))
-	return err
 }
 
 // ErrNoStudy is the error of a file that is no journal of this package.
@@ -38,29 +23,11 @@ var ErrNoStudy = errors.New("this is no file of runs of tune")
 // Read reads a journal. A last line that was cut off, as by a full disk, is left out; cut tells its length. What is left must
 // be what Execute or ExecuteLimits would have done, as far as it goes.
 func Read(data []byte) (s *Study, cut int, err error) {
-	head, rest, whole := bytes.Cut(data, []byte("\n"))
-	s = &Study{}
-	if err := json.Unmarshal(head, s); err != nil || !whole || s.Verb != "tune" || s.Plan.Kind == "" {
-		return nil, 0, ErrNoStudy
+	r := reader{Study: &Study{}, holds: map[LimitTry]held{}}
+	if cut, err = journal.Read(data, r.head, r.line); err != nil {
+		return nil, 0, err
 	}
-	if s.Version != 1 {
-		return nil, 0, fmt.Errorf("the file is of format %d, and this command knows 1", s.Version)
-	}
-	if err := s.checkPlan(); err != nil {
-		return nil, 0, fmt.Errorf("the plan of the runs: %w", err)
-	}
-	r := reader{Study: s, tries: s.Tries(), holds: map[LimitTry]held{}}
-	for number := 2; len(rest) > 0; number++ {
-		line, next, whole := bytes.Cut(rest, []byte("\n"))
-		if !whole {
-			return s, len(rest), nil // even if what is missing is only the end of the line
-		}
-		if err := r.line(line); err != nil {
-			return nil, 0, fmt.Errorf("line %d of the runs: %w", number, err)
-		}
-		rest = next
-	}
-	return s, 0, nil
+	return r.Study, cut, nil
 }
 
 // reader follows the searches while it reads, so that each line is the one that was asked for.
@@ -72,6 +39,20 @@ type reader struct {
 	tries []LimitTry // whose highest rate is not known yet
 	curve *search.MaxRate
 	holds map[LimitTry]held
+}
+
+func (r *reader) head(line []byte) error {
+	if err := json.Unmarshal(line, r.Study); err != nil || r.Verb != "tune" || r.Plan.Kind == "" {
+		return ErrNoStudy
+	}
+	if r.Version != 1 {
+		return fmt.Errorf("the file is of format %d, and this command knows 1", r.Version)
+	}
+	if err := r.checkPlan(); err != nil {
+		return fmt.Errorf("the plan of the runs: %w", err)
+	}
+	r.tries = r.Tries()
+	return nil
 }
 
 func (r *reader) line(line []byte) error {

@@ -10,15 +10,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/journal"
 	"github.com/unthrottle/unthrottle/cmd/internal/search"
 )
 
 // small are short journals of each kind.
-func small(t testing.TB) (server, job, limits *journal) {
-	write := func(s *Study, w *world) *journal {
-		j := &journal{}
+func small(t testing.TB) (server, job, limits *keeper) {
+	write := func(s *Study, w *world) *keeper {
+		j := &keeper{}
 		var b bytes.Buffer
-		if err := s.WriteHead(&b); err != nil {
+		if err := journal.Write(&b, s); err != nil {
 			t.Fatal(err)
 		}
 		j.head = b.Bytes()
@@ -43,13 +44,13 @@ func small(t testing.TB) (server, job, limits *journal) {
 
 func TestRead(t *testing.T) {
 	server, job, limits := small(t)
-	for _, j := range []*journal{server, job, limits} {
+	for _, j := range []*keeper{server, job, limits} {
 		s, cut, err := Read(j.all())
 		if err != nil || cut != 0 {
 			t.Fatalf("cut %d, %v", cut, err)
 		}
 		var b bytes.Buffer
-		if err := s.WriteHead(&b); err != nil {
+		if err := journal.Write(&b, s); err != nil {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(b.Bytes(), j.head) {
@@ -88,7 +89,7 @@ func TestReadRefuses(t *testing.T) {
 		return string(line) + "\n"
 	}
 	text := func(lines ...[]byte) string { return string(bytes.Join(lines, nil)) }
-	swapped := func(j *journal, i, k int) string {
+	swapped := func(j *keeper, i, k int) string {
 		lines := append([][]byte{}, j.lines...)
 		lines[i], lines[k] = lines[k], lines[i]
 		return text(lines...)
@@ -101,7 +102,7 @@ func TestReadRefuses(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name string
-		of   *journal
+		of   *keeper
 		rest string
 		want string
 	}{
@@ -187,9 +188,9 @@ func FuzzRead(f *testing.F) {
 		}
 		// It can be asked for all that it may be asked for, and written, and be read again.
 		var b bytes.Buffer
-		records := []error{s.WriteHead(&b)}
+		records := []error{journal.Write(&b, s)}
 		if s.Pilot != nil {
-			records = append(records, Record{Pilot: s.Pilot}.Write(&b))
+			records = append(records, journal.Write(&b, Record{Pilot: s.Pilot}))
 			for load := range s.Pilot.Loads {
 				m, err := s.Search(load)
 				if err != nil {
@@ -202,10 +203,10 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 		for _, r := range s.Runs {
-			records = append(records, Record{Run: &r}.Write(&b))
+			records = append(records, journal.Write(&b, Record{Run: &r}))
 		}
 		for _, w := range s.Windows {
-			records = append(records, Record{Window: &w}.Write(&b))
+			records = append(records, journal.Write(&b, Record{Window: &w}))
 		}
 		for _, try := range s.Tries() {
 			m, err := s.MaxRate(try)

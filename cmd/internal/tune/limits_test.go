@@ -166,7 +166,7 @@ func TestBadPlans(t *testing.T) {
 		"bad lever":          func(s *Study) { s.Plan.GOGC = []int{-5} },
 		"bad objective":      func(s *Study) { s.Plan.Objective = "joy" },
 	} {
-		s, w, j := newStudy(Plan{}), newWorld(), &journal{}
+		s, w, j := newStudy(Plan{}), newWorld(), &keeper{}
 		change(s)
 		execute := s.Execute
 		if len(s.Plan.Limits) > 0 {

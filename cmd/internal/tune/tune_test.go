@@ -131,7 +131,7 @@ func TestWarmUp(t *testing.T) {
 		}, 6 * time.Second, 7, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w, j := newWorld(), &journal{}
+			w, j := newWorld(), &keeper{}
 			w.noise = 0.001
 			if c.world != nil {
 				c.world(w)
@@ -214,7 +214,7 @@ func TestCollector(t *testing.T) {
 		{"not wanted", Plan{NoGOGC: true}, 50, 4 << 20, 0, nil, false},
 		{"the user's", Plan{GOGC: []int{300, 50}}, 0, 0, 0, []int{300, 50}, false},
 	} {
-		w, s, j := newWorld(), newStudy(c.plan), &journal{}
+		w, s, j := newWorld(), newStudy(c.plan), &keeper{}
 		w.gc, w.live = c.gc, c.live
 		l := w.lab(j)
 		l.Memory = c.memory
@@ -234,7 +234,7 @@ func TestSetsItself(t *testing.T) {
 	// Where the environment names the current setting, it shows at once.
 	w = newWorld()
 	w.gc, w.ignores = 5, true
-	l := w.lab(&journal{})
+	l := w.lab(&keeper{})
 	l.Foresee = func(float64) Foresight { return Foresight{Procs: 4, Pinned: true, GoDefault: 2} }
 	hopeless(t, newStudy(Plan{}).Execute(context.Background(), l), "GOMAXPROCS=8 although its environment says 4")
 
@@ -255,7 +255,7 @@ func TestSetsItself(t *testing.T) {
 	// What it says of itself is better than what was expected of it.
 	w = newWorld()
 	w.gc = 5
-	l = w.lab(&journal{})
+	l = w.lab(&keeper{})
 	l.Foresee = func(float64) Foresight { return Foresight{Procs: 3, Why: "a guess", GoDefault: 2} }
 	s := newStudy(Plan{})
 	if err := s.Execute(context.Background(), l); err != nil || s.Pilot.Procs != 8 || !strings.Contains(s.Pilot.Why, "expected was 3") {
@@ -456,7 +456,7 @@ func TestEndsEarly(t *testing.T) {
 			}
 			for at := range full.lines {
 				s, w := begin()
-				j, err := doWith(t, context.Background(), s, w, &journal{fail: at + 1})
+				j, err := doWith(t, context.Background(), s, w, &keeper{fail: at + 1})
 				if !errors.Is(err, errFull) || len(j.lines) != at {
 					t.Fatalf("with a full disk after %d: %v", at, err)
 				}

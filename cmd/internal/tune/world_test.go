@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/gctrace"
+	"github.com/unthrottle/unthrottle/cmd/internal/journal"
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/search"
 	"github.com/unthrottle/unthrottle/cmd/internal/service"
@@ -60,7 +61,7 @@ func newWorld() *world {
 // flat is a program that doesn't care.
 func flat(w *world) { w.p99 = func(lab.Setting, float64) float64 { return 0.04 } }
 
-func (w *world) lab(j *journal) Lab {
+func (w *world) lab(j *keeper) Lab {
 	return Lab{
 		Server: w, Job: (*worldJob)(w), Clock: func() time.Time { return w.now }, Record: j.record, Tell: j.tell,
 		Foresee: func(float64) Foresight { return Foresight{Procs: w.byItself, Why: "a test", GoDefault: 2} },
@@ -206,8 +207,8 @@ func (j *worldJob) Run(ctx context.Context, s lab.Setting) (lab.Run, error) {
 	return lab.Run{Seconds: 1, Metrics: map[string]float64{"wall-sec": t, "cpu-sec": 2 * t, "ns/op": 1e9 * t, "cpu-ns/op": 2e9 * t}}, nil
 }
 
-// A journal keeps what a study records and tells.
-type journal struct {
+// A keeper keeps what a study records and tells.
+type keeper struct {
 	head  []byte
 	lines [][]byte
 	fail  int // the record that fails, from 1; 0: none
@@ -217,12 +218,12 @@ type journal struct {
 
 var errFull = errors.New("no space left on device")
 
-func (j *journal) record(r Record) error {
+func (j *keeper) record(r Record) error {
 	if j.fail > 0 && len(j.lines)+1 == j.fail {
 		return errFull
 	}
 	var b bytes.Buffer
-	if err := r.Write(&b); err != nil {
+	if err := journal.Write(&b, r); err != nil {
 		return err
 	}
 	j.lines = append(j.lines, b.Bytes())
@@ -232,14 +233,14 @@ func (j *journal) record(r Record) error {
 	return nil
 }
 
-func (j *journal) tell(p Progress) { j.told = append(j.told, p) }
+func (j *keeper) tell(p Progress) { j.told = append(j.told, p) }
 
 // first are the head and so many lines.
-func (j *journal) first(lines int) []byte {
+func (j *keeper) first(lines int) []byte {
 	return append(slices.Clone(j.head), bytes.Join(j.lines[:lines], nil)...)
 }
 
-func (j *journal) all() []byte { return j.first(len(j.lines)) }
+func (j *keeper) all() []byte { return j.first(len(j.lines)) }
 
 func newStudy(p Plan) *Study {
 	if p.Kind == "" {
@@ -255,15 +256,15 @@ func newStudy(p Plan) *Study {
 
 // do executes a study, and checks what must hold however it ends: all servers are closed, and what is in the journal can be
 // read and is what the study has.
-func do(t *testing.T, ctx context.Context, s *Study, w *world) (*journal, error) {
+func do(t *testing.T, ctx context.Context, s *Study, w *world) (*keeper, error) {
 	t.Helper()
-	return doWith(t, ctx, s, w, &journal{})
+	return doWith(t, ctx, s, w, &keeper{})
 }
 
-func doWith(t *testing.T, ctx context.Context, s *Study, w *world, j *journal) (*journal, error) {
+func doWith(t *testing.T, ctx context.Context, s *Study, w *world, j *keeper) (*keeper, error) {
 	t.Helper()
 	var b bytes.Buffer
-	if err := s.WriteHead(&b); err != nil {
+	if err := journal.Write(&b, s); err != nil {
 		t.Fatal(err)
 	}
 	j.head = b.Bytes()
@@ -294,7 +295,7 @@ func doWith(t *testing.T, ctx context.Context, s *Study, w *world, j *journal) (
 	return j, err
 }
 
-func mustDo(t *testing.T, s *Study, w *world) *journal {
+func mustDo(t *testing.T, s *Study, w *world) *keeper {
 	t.Helper()
 	j, err := do(t, context.Background(), s, w)
 	if err != nil {

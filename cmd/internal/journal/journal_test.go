@@ -1,0 +1,186 @@
+package journal
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+type head struct {
+	What string `json:"what"`
+}
+
+type record struct {
+	Number int    `json:"number"`
+	Text   string `json:"text,omitempty"`
+}
+
+// content is what a journal holds.
+type content struct {
+	head
+	records []record
+}
+
+var errNone = errors.New("no head")
+
+func read(data []byte) (c content, cut int, err error) {
+	cut, err = Read(data, func(line []byte) error {
+		if json.Unmarshal(line, &c.head) != nil || c.What == "" {
+			return errNone
+		}
+		return nil
+	}, func(line []byte) error {
+		var r record
+		if err := json.Unmarshal(line, &r); err != nil {
+			return err
+		}
+		c.records = append(c.records, r)
+		return nil
+	})
+	return c, cut, err
+}
+
+func write(t testing.TB, j *Journal, values ...any) {
+	t.Helper()
+	for _, v := range values {
+		if err := j.Write(v); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// small is the text of a journal of three records.
+func small(t testing.TB) (path string, data []byte) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "runs.jsonl")
+	j, err := Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, j, head{"this"}, record{1, "a\nb"}, record{Number: 2}, record{Number: 3})
+	if j.Name() != path {
+		t.Errorf("it is called %s", j.Name())
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if data, err = os.ReadFile(path); err != nil {
+		t.Fatal(err)
+	}
+	return path, data
+}
+
+// TestCuts cuts a journal off after each byte and goes on with it: what was whole is there, and what comes then too.
+func TestCuts(t *testing.T) {
+	path, data := small(t)
+	for n := range len(data) + 1 {
+		lines := bytes.Count(data[:n], []byte("\n"))
+		c, cut, err := read(data[:n])
+		if lines == 0 {
+			if !errors.Is(err, errNone) {
+				t.Errorf("%q: got %v", data[:n], err)
+			}
+			continue
+		}
+		whole := bytes.LastIndexByte(data[:n], '\n') + 1
+		if err != nil || cut != n-whole || len(c.records) != lines-1 {
+			t.Errorf("%q: got %d records, cut %d, %v", data[:n], len(c.records), cut, err)
+		}
+		if err := os.WriteFile(path, data[:n], 0o644); err != nil {
+			t.Fatal(err)
+		}
+		j, err := Resume(path, int64(n-cut))
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, j, record{Number: 9})
+		j.Close()
+		again, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, cut, err = read(again)
+		if err != nil || cut != 0 || len(c.records) != lines || c.records[lines-1].Number != 9 {
+			t.Errorf("gone on with after %d bytes: %+v, cut %d, %v", n, c, cut, err)
+		}
+	}
+}
+
+func TestReadRefuses(t *testing.T) {
+	_, data := small(t)
+	for text, want := range map[string]string{
+		"":                                "no head",
+		"\n":                              "no head",
+		"{}\n":                            "no head",
+		string(data) + "\n":               "line 5 of the runs: ",
+		string(data) + "nonsense\n":       "line 5 of the runs: ",
+		string(data) + "{\"number\":\n{}": "line 5 of the runs: ",
+	} {
+		if _, _, err := read([]byte(text)); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q", text, err, want)
+		}
+	}
+}
+
+// TestFiles holds what happens to files: none is written over, none is made by going on.
+func TestFiles(t *testing.T) {
+	path, data := small(t)
+	if _, err := Create(path); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("created again: %v", err)
+	}
+	if _, err := Resume(path+".not", 0); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("gone on with what is not there: %v", err)
+	}
+	j, err := Resume(path, int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.Close()
+	if again, _ := os.ReadFile(path); !bytes.Equal(again, data) {
+		t.Errorf("it was changed: %q", again)
+	}
+	if j, err = Create(path + ".new"); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Write(func() {}); err == nil {
+		t.Error("a function was written")
+	}
+	j.Remove()
+	if _, err := os.Stat(path + ".new"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it is still there: %v", err)
+	}
+	if err := j.Write(1); err == nil {
+		t.Error("a closed journal was written to")
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	_, data := small(f)
+	f.Add(data)
+	f.Add(data[:len(data)-3])
+	f.Add([]byte("{}"))
+	f.Add([]byte("{\"what\":\"x\"}\n{}\n\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var again bytes.Buffer
+		lines := 0
+		cut, err := Read(data, func(line []byte) error { again.Write(append(bytes.Clone(line), '\n')); return nil }, func(line []byte) error {
+			lines++
+			again.Write(append(bytes.Clone(line), '\n'))
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if cut < 0 || cut > len(data) {
+			t.Fatalf("cut %d of %d", cut, len(data))
+		}
+		if lines > 0 && !bytes.Equal(again.Bytes(), data[:len(data)-cut]) {
+			t.Errorf("%q was read as %q, cut %d", data, again.Bytes(), cut)
+		}
+	})
+}
