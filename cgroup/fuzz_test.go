@@ -77,6 +77,22 @@ func FuzzStat(f *testing.F) {
 	})
 }
 
+func FuzzParseStat(f *testing.F) {
+	f.Add("nr_periods 60\nnr_throttled 20\nthrottled_time 1500000000\nnr_bursts 1\nburst_time 1\n")
+	f.Add("usage_usec 1\nnr_periods 60\nnr_throttled 20\nthrottled_usec 9223372036854775807\nburst_usec 1\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := ParseStat(text)
+		for _, n := range []int64{c.Periods, c.Throttled, int64(c.ThrottledTime), c.Bursts, int64(c.BurstTime), int64(c.CPU)} {
+			if n < 0 || n > 0 && !c.Known && !c.CPUKnown {
+				t.Errorf("%q: %+v", text, c)
+			}
+		}
+		if err != nil && c != (Counters{}) {
+			t.Errorf("%q: both %+v and %v", text, c, err)
+		}
+	})
+}
+
 func FuzzParseCPUMask(f *testing.F) {
 	f.Add("ff")
 	f.Add("00000001,ffffffff")

@@ -104,6 +104,13 @@ func describe(s cgroup.Source) string {
 	if t.Own.Known {
 		fmt.Fprintf(&b, "throttled: %d of %d periods, %v\n", t.Own.Throttled, t.Own.Periods, t.Own.ThrottledTime)
 	}
+	if t.Own.CPUKnown {
+		fmt.Fprintf(&b, "CPU time: %v", t.Own.CPU)
+		if t.Owner.Dir != t.Own.Dir {
+			fmt.Fprintf(&b, ", of the limit's level %v", t.Owner.CPU)
+		}
+		fmt.Fprintln(&b)
+	}
 	if t.LocalKnown {
 		fmt.Fprintf(&b, "throttled by any level: %v\n", t.Local)
 	}

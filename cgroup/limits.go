@@ -88,6 +88,9 @@ func (q Quota) CPUs() float64 {
 	return float64(q.QuotaMicros) / float64(q.PeriodMicros)
 }
 
+// Period returns the time in which the quota is counted, 0 when there is none.
+func (q Quota) Period() time.Duration { return time.Duration(q.PeriodMicros) * time.Microsecond }
+
 // A Level is one cgroup between the process's own and the root of the mount.
 type Level struct {
 	Dir   string // directory, without the Source's root
@@ -132,15 +135,51 @@ type Limits struct {
 	Warnings []error
 }
 
-// Counters are a group's counts since it was made.
+// Owner returns the level whose quota is in force. ok is false where no limit is known to be.
+func (l Limits) Owner() (owner Level, ok bool) {
+	if l.State == Limited {
+		for _, level := range l.Levels {
+			if level.Dir == l.From {
+				return level, true
+			}
+		}
+	}
+	return Level{}, false
+}
+
+// Counters are a group's counts since it was made, or what came to them between two readings.
 type Counters struct {
 	Dir           string
-	Known         bool // false: the group keeps no counts, which is not the same as zero
+	Known         bool // false: the group keeps no counts of periods, which is not the same as zero
 	Periods       int64
 	Throttled     int64         // periods in which the group ran out of quota
 	ThrottledTime time.Duration // summed over CPUs: it can grow faster than the clock
 	Bursts        int64
 	BurstTime     time.Duration
+
+	CPUKnown bool // groups without the CPU controller may have it, too
+	CPU      time.Duration
+}
+
+// Since returns what was counted between an earlier reading of the group and c. Where the readings are of two groups, or a
+// count went back, which means that the group was made anew between them, nothing is known: a group's counts only grow, and
+// a difference below zero would be made up. The counts of periods and the CPU time are known each for themselves.
+func (c Counters) Since(earlier Counters) Counters {
+	d := Counters{Dir: c.Dir}
+	if c.Dir != earlier.Dir {
+		return d
+	}
+	if c.CPUKnown && earlier.CPUKnown && c.CPU >= earlier.CPU {
+		d.CPU, d.CPUKnown = c.CPU-earlier.CPU, true
+	}
+	if !c.Known || !earlier.Known || c.Periods < earlier.Periods || c.Throttled < earlier.Throttled ||
+		c.ThrottledTime < earlier.ThrottledTime || c.Bursts < earlier.Bursts || c.BurstTime < earlier.BurstTime {
+		return d
+	}
+	d.Known = true
+	d.Periods, d.Throttled, d.Bursts = c.Periods-earlier.Periods, c.Throttled-earlier.Throttled, c.Bursts-earlier.Bursts
+	d.ThrottledTime, d.BurstTime = c.ThrottledTime-earlier.ThrottledTime, c.BurstTime-earlier.BurstTime
+	return d
 }
 
 // Throttling is what limits have done to a process's groups so far.
@@ -152,6 +191,15 @@ type Throttling struct {
 	// It is the only count that shows a quota on a parent, and it is summed over CPUs.
 	Local      time.Duration
 	LocalKnown bool
+}
+
+// Since returns what was counted between an earlier reading and t, as [Counters.Since] does for each group.
+func (t Throttling) Since(earlier Throttling) Throttling {
+	d := Throttling{Own: t.Own.Since(earlier.Own), Owner: t.Owner.Since(earlier.Owner)}
+	if t.LocalKnown && earlier.LocalKnown && t.Own.Dir == earlier.Own.Dir && t.Local >= earlier.Local {
+		d.Local, d.LocalKnown = t.Local-earlier.Local, true
+	}
+	return d
 }
 
 // Observed returns l with what two readings of its throttling, before and after, add to it: a group that is being

@@ -1,7 +1,9 @@
 package cgroup
 
 import (
+	"fmt"
 	"math"
+	"strings"
 	"time"
 )
 
@@ -12,44 +14,101 @@ func ReadThrottling(s Source, l Limits) Throttling {
 		return t
 	}
 	r := s.reader("throttling")
+	if strings.HasPrefix(l.Mount.Point, r.proc+"/root/") {
+		r.useOwnMounts()
+	}
 	own := l.Levels[0].Dir
-	t.Own = r.counters(own, l.Version)
+	t.Own = r.counters(own, &l)
 	t.Owner = t.Own
 	if l.From != "" && l.From != own {
-		t.Owner = r.counters(l.From, l.Version)
+		t.Owner = r.counters(l.From, &l)
 	}
 	n, ok := r.stat(own, "/cpu.stat.local", localName(l.Version))
 	t.Local, t.LocalKnown = statTime(n, l.Version), ok
 	return t
 }
 
-// counters reads cpu.stat. Version 1 counts time in nanoseconds, version 2 in microseconds:
+// counters reads the counts of the group in dir, which is one of the levels of l.
+func (r *reader) counters(dir string, l *Limits) Counters {
+	text, _ := r.file(dir, "/cpu.stat")
+	c, _ := ParseStat(text)
+	c.Dir = dir
+	if l.Version == V1 {
+		c.CPU, c.CPUKnown = r.usageV1(dir, l)
+	}
+	return c
+}
+
+// usageV1 reads the CPU time of a v1 group, in nanoseconds. Another controller counts it, which mostly shares the hierarchy
+// of the quota. Where it has one of its own, the group is known if the process has the same path there.
+func (r *reader) usageV1(dir string, l *Limits) (time.Duration, bool) {
+	const file = "/cpuacct.usage"
+	if text := r.line(dir, file); text != "" {
+		return parseUsage(text)
+	}
+	var apart Limits
+	_, err := r.locate(&apart, "cpuacct")
+	rel, ok := below(dir, l.Mount.Point)
+	if err != nil || !ok || apart.Version != V1 || apart.Path != l.Path || apart.Mount.Root != l.Mount.Root {
+		return 0, false
+	}
+	return parseUsage(r.line(join(apart.Mount.Point, rel), file))
+}
+
+func parseUsage(text string) (time.Duration, bool) {
+	n := parsePositive(text)
+	return time.Duration(n), n > 0 || text == "0"
+}
+
+// ParseStat reads the text of a group's cpu.stat, for callers that have it from elsewhere than [ReadThrottling]. Version 1 counts
+// time in nanoseconds, version 2 in microseconds, which the names show:
 //
 //	v1: nr_periods 60, nr_throttled 20, throttled_time 1500000000, nr_bursts 0, burst_time 0
 //	v2: usage_usec 1, …, nr_periods 60, nr_throttled 20, throttled_usec 1500000, nr_bursts 0, burst_usec 0
 //
-// A v2 group without the controller has the usage only: then nothing is known. See the kernel's cgroup-v2.rst and
-// sched-bwc.rst.
-func (r *reader) counters(dir string, v Version) Counters {
-	c := Counters{Dir: dir}
-	text, err := r.file(dir, "/cpu.stat")
-	if err != nil {
-		return c
+// Each is on a line of its own. A v2 group without the controller has the usage only, and a v1 group none: cpuacct.usage has
+// it. Kernels before 5.14 count no bursts. See the kernel's cgroup-v2.rst and sched-bwc.rst.
+//
+// After an error nothing is known.
+func ParseStat(text string) (Counters, error) {
+	var c Counters
+	var periods, throttled, held bool
+	for i := 1; text != ""; i++ {
+		var line string
+		line, text = cut(text, '\n')
+		name, value := cut(strings.TrimSpace(line), ' ')
+		var to *int64
+		unit := time.Nanosecond
+		switch name {
+		case "nr_periods":
+			to, periods = &c.Periods, true
+		case "nr_throttled":
+			to, throttled = &c.Throttled, true
+		case "nr_bursts":
+			to = &c.Bursts
+		case "throttled_time":
+			to, held = (*int64)(&c.ThrottledTime), true
+		case "throttled_usec":
+			to, held, unit = (*int64)(&c.ThrottledTime), true, time.Microsecond
+		case "burst_time":
+			to = (*int64)(&c.BurstTime)
+		case "burst_usec":
+			to, unit = (*int64)(&c.BurstTime), time.Microsecond
+		case "usage_usec":
+			to, c.CPUKnown, unit = (*int64)(&c.CPU), true, time.Microsecond
+		default:
+			continue
+		}
+		n := parsePositive(value)
+		if n == 0 && value != "0" || n > math.MaxInt64/int64(unit) {
+			return Counters{}, fmt.Errorf("line %d of cpu.stat: bad number %q of %s", i, value, name)
+		}
+		*to = n * int64(unit)
 	}
-	throttled, burst := "throttled_usec", "burst_usec"
-	if v == V1 {
-		throttled, burst = "throttled_time", "burst_time"
+	if c.Known = periods && throttled && held; !c.Known {
+		return Counters{CPU: c.CPU, CPUKnown: c.CPUKnown}, nil
 	}
-	count := func(name string) int64 {
-		n, _ := stat(text, name)
-		return n
-	}
-	c.Periods, c.Known = stat(text, "nr_periods")
-	c.Throttled = count("nr_throttled")
-	c.ThrottledTime = statTime(count(throttled), v)
-	c.Bursts = count("nr_bursts")
-	c.BurstTime = statTime(count(burst), v)
-	return c
+	return c, nil
 }
 
 // localName is what cpu.stat.local, which kernels before 6.6 don't have, calls its time.
