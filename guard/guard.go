@@ -119,11 +119,9 @@ type look struct {
 	at        time.Time
 	limited   bool    // there is a limit and it is counted
 	cpus      float64 // 0: the limit is hidden
-	group     string  // whose counts these are
 	period    time.Duration
-	periods   int64
-	throttled int64
-	time      time.Duration // throttled, summed over CPUs; of hidden limits only
+	counts    cgroup.Counters // of the group with the limit; of the own one where it is hidden, which counts no periods then
+	time      time.Duration   // throttled, summed over CPUs; of hidden limits only
 	timeKnown bool
 }
 
@@ -136,16 +134,11 @@ func take(at time.Time) (look, error) {
 	case len(l.Levels) == 0:
 		return k, l.Reason
 	case l.State == cgroup.Limited && t.Owner.Known:
-		k.limited, k.cpus, k.group = true, l.CPUs, t.Owner.Dir
-		k.periods, k.throttled = t.Owner.Periods, t.Owner.Throttled
-		for _, level := range l.Levels {
-			if level.Dir == l.From {
-				k.period = time.Duration(level.Quota.PeriodMicros) * time.Microsecond
-			}
-		}
+		owner, _ := l.Owner()
+		k.limited, k.cpus, k.period, k.counts = true, l.CPUs, owner.Quota.Period(), t.Owner
 	case t.LocalKnown:
 		// No level sets a limit, as far as can be seen. If one that can't be seen throttles this group, that shows here.
-		k.limited, k.group = l.State == cgroup.Hidden, t.Own.Dir
+		k.limited, k.counts = l.State == cgroup.Hidden, t.Own
 		k.time, k.timeKnown = t.Local, true
 	}
 	return k, nil
@@ -192,8 +185,8 @@ func (d *detector) see(k look) (s Storm, begins bool) {
 // groups, or began again.
 func between(a, b look) (s Storm, ok bool) {
 	span := b.at.Sub(a.at)
-	s = Storm{From: a.at, To: b.at, CPUs: b.cpus, Group: b.group}
-	if span <= 0 || a.group != b.group || (a.cpus == 0) != (b.cpus == 0) {
+	s = Storm{From: a.at, To: b.at, CPUs: b.cpus, Group: b.counts.Dir}
+	if span <= 0 || a.counts.Dir != b.counts.Dir || (a.cpus == 0) != (b.cpus == 0) {
 		return s, false
 	}
 	if b.cpus == 0 {
@@ -203,10 +196,11 @@ func between(a, b look) (s Storm, ok bool) {
 		s.Share = min(1, float64(b.time-a.time)/float64(span))
 		return s, true
 	}
-	s.Periods, s.Throttled = b.periods-a.periods, b.throttled-a.throttled
-	if s.Periods < 0 || s.Throttled < 0 {
+	counted := b.counts.Since(a.counts)
+	if !counted.Known {
 		return s, false
 	}
+	s.Periods, s.Throttled = counted.Periods, counted.Throttled
 	// The kernel counts no periods while the group is idle. These count too: one throttled period in a second without
 	// any other is no storm.
 	if b.period > 0 {

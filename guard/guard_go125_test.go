@@ -68,13 +68,13 @@ func (c *counts) take(at time.Time) (look, error) {
 	defer c.mu.Unlock()
 	if c.began.IsZero() {
 		c.began = at
-		c.last = look{at: at, limited: true, cpus: 1, group: "/a", period: 100 * time.Millisecond}
+		c.last = look{at: at, limited: true, cpus: 1, counts: cgroup.Counters{Dir: "/a", Known: true}, period: 100 * time.Millisecond}
 		return c.last, c.err
 	}
 	seconds := int64(at.Sub(c.last.at) / time.Second)
 	c.last.at = at
-	c.last.periods += 10 * seconds
-	c.last.throttled += c.throttled * seconds
+	c.last.counts.Periods += 10 * seconds
+	c.last.counts.Throttled += c.throttled * seconds
 	return c.last, c.err
 }
 
@@ -178,7 +178,9 @@ func TestSave(t *testing.T) {
 
 // TestRecorders starts guards with real recorders, beside those of others. Go has one at a time.
 func TestRecorders(t *testing.T) {
-	limited := func(at time.Time) (look, error) { return look{at: at, limited: true, cpus: 1, group: "/a"}, nil }
+	limited := func(at time.Time) (look, error) {
+		return look{at: at, limited: true, cpus: 1, counts: cgroup.Counters{Dir: "/a", Known: true}}, nil
+	}
 	other := trace.NewFlightRecorder(trace.FlightRecorderConfig{})
 	if g, err := start(Options{Dir: t.TempDir(), Recorder: other}, limited); err == nil || g != nil {
 		t.Error("took a recorder that is not running")
@@ -233,7 +235,9 @@ func TestLimitComesLater(t *testing.T) {
 	own := trace.NewFlightRecorder(trace.FlightRecorderConfig{})
 	g := &Guard{
 		o: Options{OnError: func(err error) { failed = append(failed, err) }}.withDefaults(), recorder: own, own: own,
-		take: func(at time.Time) (look, error) { return look{at: at, limited: true, cpus: 1, group: "/a"}, nil },
+		take: func(at time.Time) (look, error) {
+			return look{at: at, limited: true, cpus: 1, counts: cgroup.Counters{Dir: "/a", Known: true}}, nil
+		},
 	}
 	g.look(context.Background())
 	g.look(context.Background())

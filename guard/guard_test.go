@@ -3,16 +3,18 @@ package guard
 import (
 	"testing"
 	"time"
+
+	"github.com/unthrottle/unthrottle/cgroup"
 )
 
 // looks makes looks a second apart from what each second adds: throttled periods of ten.
 func looks(throttled ...int64) (ks []look) {
-	k := look{at: time.Unix(1000, 0), limited: true, cpus: 0.5, group: "/a", period: 100 * time.Millisecond}
+	k := look{at: time.Unix(1000, 0), limited: true, cpus: 0.5, counts: cgroup.Counters{Dir: "/a", Known: true}, period: 100 * time.Millisecond}
 	ks = append(ks, k)
 	for _, n := range throttled {
 		k.at = k.at.Add(time.Second)
-		k.periods += 10
-		k.throttled += n
+		k.counts.Periods += 10
+		k.counts.Throttled += n
 		ks = append(ks, k)
 	}
 	return ks
@@ -63,7 +65,7 @@ func equal(a, b []int) bool {
 
 func TestBetween(t *testing.T) {
 	begin := time.Unix(1000, 0)
-	a := look{at: begin, limited: true, cpus: 1, group: "/a", period: 100 * time.Millisecond, periods: 100, throttled: 50}
+	a := look{at: begin, limited: true, cpus: 1, period: 100 * time.Millisecond, counts: cgroup.Counters{Dir: "/a", Known: true, Periods: 100, Throttled: 50}}
 	b := a
 	b.at = begin.Add(time.Second)
 	with := func(change func(*look)) look {
@@ -71,7 +73,7 @@ func TestBetween(t *testing.T) {
 		change(&k)
 		return k
 	}
-	hidden := look{at: begin, limited: true, group: "/a", time: time.Second, timeKnown: true}
+	hidden := look{at: begin, limited: true, counts: cgroup.Counters{Dir: "/a", Known: true}, time: time.Second, timeKnown: true}
 	hiddenAfter := func(d time.Duration) look {
 		k := hidden
 		k.at, k.time = begin.Add(time.Second), k.time+d
@@ -85,13 +87,13 @@ func TestBetween(t *testing.T) {
 		ok      bool
 	}{
 		{"idle", a, b, 0, 10, true},
-		{"busy", a, with(func(k *look) { k.periods += 10; k.throttled += 7 }), 0.7, 10, true},
-		{"one period of activity that was throttled", a, with(func(k *look) { k.periods++; k.throttled++ }), 0.1, 10, true},
-		{"a look that is late", a, with(func(k *look) { k.at = begin.Add(2 * time.Second); k.periods += 20; k.throttled += 10 }), 0.5, 20, true},
-		{"a period that is not known", a, with(func(k *look) { k.period = 0; k.periods += 4; k.throttled += 3 }), 0.75, 4, true},
+		{"busy", a, with(func(k *look) { k.counts.Periods += 10; k.counts.Throttled += 7 }), 0.7, 10, true},
+		{"one period of activity that was throttled", a, with(func(k *look) { k.counts.Periods++; k.counts.Throttled++ }), 0.1, 10, true},
+		{"a look that is late", a, with(func(k *look) { k.at = begin.Add(2 * time.Second); k.counts.Periods += 20; k.counts.Throttled += 10 }), 0.5, 20, true},
+		{"a period that is not known", a, with(func(k *look) { k.period = 0; k.counts.Periods += 4; k.counts.Throttled += 3 }), 0.75, 4, true},
 		{"nothing counted, period not known", a, with(func(k *look) { k.period = 0 }), 0, 0, true},
-		{"moved to another group", a, with(func(k *look) { k.group = "/b"; k.throttled += 9 }), 0, 0, false},
-		{"counts began again", a, with(func(k *look) { k.periods, k.throttled = 3, 3 }), 0, -97, false},
+		{"moved to another group", a, with(func(k *look) { k.counts.Dir = "/b"; k.counts.Throttled += 9 }), 0, 0, false},
+		{"counts began again", a, with(func(k *look) { k.counts.Periods, k.counts.Throttled = 3, 3 }), 0, -97, false},
 		{"no time passed", a, a, 0, 0, false},
 		{"the limit came to be hidden", a, hiddenAfter(time.Second), 0, 0, false},
 		{"hidden, calm", hidden, hiddenAfter(0), 0, 0, true},
