@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -14,15 +13,11 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 )
 
-// A Reading is what the kernel has counted so far.
+// A Reading is what the kernel has counted so far: of the group with the limit, for that is what the limit is held against.
+// Where there is none the CPU time is the process's own, for its group may hold anything.
 type Reading struct {
-	At        time.Time
-	Known     bool // that of periods
-	Periods   int64
-	Throttled int64
-	Time      time.Duration // throttled, summed over CPUs
-	CPU       time.Duration
-	CPUKnown  bool
+	At time.Time
+	cgroup.Counters
 }
 
 // A Meter takes readings of a process's group until it is stopped.
@@ -63,53 +58,11 @@ func (m *Meter) Stop() []Reading {
 }
 
 func (m *Meter) read() Reading {
-	r := Reading{At: time.Now()}
-	if c := cgroup.ReadThrottling(m.source, m.Limit).Owner; c.Known {
-		r.Known, r.Periods, r.Throttled, r.Time = true, c.Periods, c.Throttled, c.ThrottledTime
+	r := Reading{At: time.Now(), Counters: cgroup.ReadThrottling(m.source, m.Limit).Owner}
+	if m.Limit.State != cgroup.Limited || !r.CPUKnown {
+		r.CPU, r.CPUKnown = processCPU(filepath.Join(m.source.Root, "/proc", strconv.Itoa(m.source.PID)))
 	}
-	r.CPU, r.CPUKnown = m.cpu()
 	return r
-}
-
-// cpu reads the CPU time of the group with the limit, where there is one: that is what the limit is held against. Of a
-// process without a limit it is its own, for its group may hold anything.
-func (m *Meter) cpu() (time.Duration, bool) {
-	if m.Limit.State == cgroup.Limited {
-		if own, _, _, err := cgroup.Locate(m.source, "cpu"); err == nil {
-			up := 0 // from the process's own group to the one with the limit
-			if rest, ok := strings.CutPrefix(own, m.Limit.From+"/"); ok {
-				up = strings.Count(rest, "/") + 1
-			}
-			if d, ok := m.groupCPU(up); ok {
-				return d, true
-			}
-		}
-	}
-	return processCPU(filepath.Join(m.source.Root, "/proc", strconv.Itoa(m.source.PID)))
-}
-
-func (m *Meter) groupCPU(up int) (time.Duration, bool) {
-	climb := func(dir string) string {
-		for range up {
-			dir = filepath.Dir(dir)
-		}
-		return filepath.Join(m.source.Root, "/", dir)
-	}
-	if dir, _, _, err := cgroup.Locate(m.source, "cpuacct"); err == nil {
-		if data, err := os.ReadFile(filepath.Join(climb(dir), "cpuacct.usage")); err == nil {
-			n, err := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64)
-			return time.Duration(n), err == nil
-		}
-	}
-	dir, _, _, err := cgroup.Locate(m.source, "cpu")
-	if err != nil {
-		return 0, false
-	}
-	data, err := os.ReadFile(filepath.Join(climb(dir), "cpu.stat"))
-	if err != nil {
-		return 0, false
-	}
-	return procs.ParseUsage(string(data))
 }
 
 // processCPU adds up what a process's threads have used. Threads that have ended are not among them, so that stat, in

@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/unthrottle/unthrottle/cgroup"
 )
 
 // tree writes files below a new root.
@@ -33,7 +35,7 @@ func TestMeter(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		files map[string]string
-		want  Reading
+		want  cgroup.Counters
 		cpus  float64
 	}{
 		{"v2, the limit is the parent's", map[string]string{
@@ -44,7 +46,9 @@ func TestMeter(t *testing.T) {
 			"sys/fs/cgroup/a/cpu.stat":   "usage_usec 1000\nnr_periods 10\nnr_throttled 4\nthrottled_usec 300\n",
 			"sys/fs/cgroup/a/b/cpu.max":  "max 100000\n",
 			"sys/fs/cgroup/a/b/cpu.stat": "usage_usec 900\nnr_periods 0\nnr_throttled 0\nthrottled_usec 0\n",
-		}, Reading{Known: true, Periods: 10, Throttled: 4, Time: 300 * time.Microsecond, CPU: time.Millisecond, CPUKnown: true}, 0.5},
+		}, cgroup.Counters{
+			Dir: "/sys/fs/cgroup/a", Known: true, Periods: 10, Throttled: 4, ThrottledTime: 300 * time.Microsecond, CPU: time.Millisecond, CPUKnown: true,
+		}, 0.5},
 		{"v1, CPU time counted apart", map[string]string{
 			"proc/7/cgroup": "3:cpu:/a\n4:cpuacct:/a\n",
 			"proc/self/mountinfo": "30 1 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n" +
@@ -56,7 +60,9 @@ func TestMeter(t *testing.T) {
 			"sys/fs/cgroup/cpu/cpu.cfs_quota_us":    "-1\n",
 			"sys/fs/cgroup/cpu/cpu.cfs_period_us":   "100000\n",
 			"sys/fs/cgroup/cpuacct/a/cpuacct.usage": "123456789\n",
-		}, Reading{Known: true, Periods: 20, Throttled: 5, Time: 7 * time.Microsecond, CPU: 123456789, CPUKnown: true}, 1},
+		}, cgroup.Counters{
+			Dir: "/sys/fs/cgroup/cpu/a", Known: true, Periods: 20, Throttled: 5, ThrottledTime: 7 * time.Microsecond, CPU: 123456789, CPUKnown: true,
+		}, 1},
 		{"no limit: the process's own time", map[string]string{
 			"proc/7/cgroup":              "0::/a\n",
 			"proc/self/mountinfo":        "30 1 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
@@ -66,14 +72,14 @@ func TestMeter(t *testing.T) {
 			"sys/fs/cgroup/a/cpu.max":    "max 100000\n",
 			"sys/fs/cgroup/a/cpu.stat":   "usage_usec 900\n",
 			"sys/fs/cgroup/cgroup.procs": "",
-		}, Reading{CPU: 2500 * time.Millisecond, CPUKnown: true}, 0},
+		}, cgroup.Counters{Dir: "/sys/fs/cgroup/a", CPU: 2500 * time.Millisecond, CPUKnown: true}, 0},
 		{"threads that have ended", map[string]string{
 			"proc/7/cgroup":           "0::/\n",
 			"proc/self/mountinfo":     "30 1 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
 			"proc/7/stat":             stat,
 			"proc/7/task/7/schedstat": "1000 1 2\n",
-		}, Reading{CPU: 2 * time.Second, CPUKnown: true}, 0},
-		{"the process is gone", nil, Reading{}, 0},
+		}, cgroup.Counters{CPU: 2 * time.Second, CPUKnown: true}, 0},
+		{"the process is gone", nil, cgroup.Counters{}, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			m := Start(tree(t, test.files), 7, time.Hour)
@@ -82,9 +88,8 @@ func TestMeter(t *testing.T) {
 				t.Fatalf("%d readings, want the first and the last", len(readings))
 			}
 			for _, got := range readings {
-				got.At = time.Time{}
-				if got != test.want {
-					t.Errorf("%+v\nwant %+v", got, test.want)
+				if got.Counters != test.want {
+					t.Errorf("%+v\nwant %+v", got.Counters, test.want)
 				}
 			}
 			if m.Limit.CPUs != test.cpus {

@@ -100,7 +100,10 @@ func traces(t *testing.T) map[string]*report.Trace {
 			State: cgroup.Limited, CPUs: 0.5, From: "/sys/fs/cgroup/app", Affinity: 2, Version: cgroup.V2,
 			Levels: []cgroup.Level{{Dir: "/sys/fs/cgroup/app", Quota: cgroup.Quota{QuotaMicros: 50000, PeriodMicros: 100000}}},
 		},
-		Readings: []meter.Reading{{Known: true, Periods: 10, Throttled: 9, Time: time.Second}, {Known: true, Periods: 61, Throttled: 60, Time: 8330 * time.Millisecond}},
+		Readings: []meter.Reading{
+			{Counters: cgroup.Counters{Known: true, Periods: 10, Throttled: 9, ThrottledTime: time.Second}},
+			{Counters: cgroup.Counters{Known: true, Periods: 61, Throttled: 60, ThrottledTime: 8330 * time.Millisecond}},
+		},
 	})
 
 	sparse := traced(wall, atEnds(wall, 20*time.Millisecond, 8*time.Millisecond))
@@ -125,7 +128,7 @@ func traces(t *testing.T) map[string]*report.Trace {
 	contended.Cause, contended.Frozen, contended.Contended = freeze.Contended, 0.13, 0.13
 	add("contended", report.TraceFacts{
 		Trace: contended, PID: 4711, Name: "server", Limits: &cgroup.Limits{State: cgroup.None},
-		Readings: []meter.Reading{{Known: true}, {Known: true, Periods: 50}},
+		Readings: []meter.Reading{{Counters: cgroup.Counters{Known: true}}, {Counters: cgroup.Counters{Known: true, Periods: 50}}},
 	})
 
 	none := traced(wall, anywhere(wall, 3))

@@ -271,24 +271,23 @@ func (d *Load) AddServer(pid int, name string, limit cgroup.Limits, readings []m
 	s := &LoadServer{PID: pid, Name: name}
 	if limit.State == cgroup.Limited {
 		s.LimitCPUs = &limit.CPUs
-		for _, level := range limit.Levels {
-			if level.Dir == limit.From {
-				s.PeriodSeconds = float64(level.Quota.PeriodMicros) / 1e6
-			}
-		}
+	}
+	if owner, ok := limit.Owner(); ok {
+		s.PeriodSeconds = owner.Quota.Period().Seconds()
 	}
 	end := r.Began.Add(r.Took())
 	first, last := nearest(readings, r.Began), nearest(readings, end)
 	if !last.At.After(first.At) {
 		return
 	}
-	if first.Known && last.Known {
-		s.Periods, s.ThrottledPeriods = last.Periods-first.Periods, last.Throttled-first.Throttled
+	counted := last.Since(first.Counters)
+	if counted.Known {
+		s.Periods, s.ThrottledPeriods = counted.Periods, counted.Throttled
 		s.ThrottledShare = share(s.ThrottledPeriods, s.Periods)
-		s.ThrottledSeconds = (last.Time - first.Time).Seconds()
+		s.ThrottledSeconds = counted.ThrottledTime.Seconds()
 	}
-	if first.CPUKnown && last.CPUKnown {
-		used := (last.CPU - first.CPU).Seconds()
+	if counted.CPUKnown {
+		used := counted.CPU.Seconds()
 		s.CPUSeconds = &used
 		if r.Requests > 0 {
 			each := used / float64(r.Requests)
@@ -303,12 +302,12 @@ func (d *Load) AddServer(pid int, name string, limit cgroup.Limits, readings []m
 		if !b.At.After(a.At) {
 			continue
 		}
-		if a.Known && b.Known {
-			periods, throttled := b.Periods-a.Periods, b.Throttled-a.Throttled
-			step.Periods, step.Throttled = &periods, &throttled
+		counted := b.Since(a.Counters)
+		if counted.Known {
+			step.Periods, step.Throttled = &counted.Periods, &counted.Throttled
 		}
-		if a.CPUKnown && b.CPUKnown {
-			used := (b.CPU - a.CPU).Seconds()
+		if counted.CPUKnown {
+			used := counted.CPU.Seconds()
 			step.CPUSeconds = &used
 		}
 	}

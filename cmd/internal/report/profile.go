@@ -239,14 +239,14 @@ func (d *Profile) addProcess(f ProfileFacts) {
 	}
 	first, last := f.Readings[0], f.Readings[len(f.Readings)-1]
 	wall := last.At.Sub(first.At).Seconds()
-	if first.CPUKnown && last.CPUKnown && wall > 0 {
-		cpus := (last.CPU - first.CPU).Seconds() / wall
+	counted := last.Since(first.Counters)
+	if counted.CPUKnown && wall > 0 {
+		cpus := counted.CPU.Seconds() / wall
 		d.Process.CPUs = &cpus
 	}
-	if first.Known && last.Known {
-		periods, throttled := last.Periods-first.Periods, last.Throttled-first.Throttled
-		d.Process.Periods, d.Process.ThrottledPeriods = &periods, &throttled
-		d.Process.ThrottledShare = share(throttled, periods)
+	if counted.Known {
+		d.Process.Periods, d.Process.ThrottledPeriods = &counted.Periods, &counted.Throttled
+		d.Process.ThrottledShare = share(counted.Throttled, counted.Periods)
 	}
 }
 

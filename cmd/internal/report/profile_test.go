@@ -39,8 +39,8 @@ func TestNewProfile(t *testing.T) {
 		Profile: cpuProfile(t, "procs192"), Source: "a.pb.gz", Base: cpuProfile(t, "procs1"), BaseSource: "b.pb.gz", Units: 36374, BaseUnits: 68014,
 		Limits: &cgroup.Limits{State: cgroup.Limited, CPUs: 1, From: "/sys/fs/cgroup/a"}, PID: 7, Name: "agent", Live: 192, MetricsProcs: 5,
 		Readings: []meter.Reading{
-			{At: start, Known: true, Periods: 10, Throttled: 1, CPUKnown: true, CPU: time.Second},
-			{At: start.Add(6 * time.Second), Known: true, Periods: 70, Throttled: 58, CPUKnown: true, CPU: 7300 * time.Millisecond},
+			{At: start, Counters: cgroup.Counters{Known: true, Periods: 10, Throttled: 1, CPUKnown: true, CPU: time.Second}},
+			{At: start.Add(6 * time.Second), Counters: cgroup.Counters{Known: true, Periods: 70, Throttled: 58, CPUKnown: true, CPU: 7300 * time.Millisecond}},
 		},
 		Demand: &gometrics.Demand{Wanted: 100, Got: 1.05, Covered: 5 * time.Second}, DemandOver: "profile",
 	})

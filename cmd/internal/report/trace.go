@@ -281,7 +281,7 @@ func (d *Trace) addKernel(f TraceFacts) error {
 	case f.Stat != nil:
 		before, after = f.Stat[0], f.Stat[1]
 	case n > 1 && f.Readings[0].Known && f.Readings[n-1].Known:
-		from, before, after = "meter", counters(f.Readings[0]), counters(f.Readings[n-1])
+		from, before, after = "meter", f.Readings[0].Counters, f.Readings[n-1].Counters
 	default:
 		return nil
 	}
@@ -299,10 +299,6 @@ func (d *Trace) addKernel(f TraceFacts) error {
 		ThrottledSeconds: k.ThrottledTime.Seconds(), CPUs: k.CPUs, ThrottledShare: k.ThrottledShare,
 	}
 	return nil
-}
-
-func counters(r meter.Reading) cgroup.Counters {
-	return cgroup.Counters{Known: true, Periods: r.Periods, Throttled: r.Throttled, ThrottledTime: r.Time}
 }
 
 // Where doubts begin.

@@ -53,8 +53,8 @@ func TestTraceQuota(t *testing.T) {
 
 // TestTraceKernel holds what the kernel's counts are divided by: as many CPUs as the program can use at once.
 func TestTraceKernel(t *testing.T) {
-	before := meter.Reading{Known: true, Periods: 100, Throttled: 10, Time: time.Second}
-	after := meter.Reading{Known: true, Periods: 150, Throttled: 50, Time: 6 * time.Second}
+	before := meter.Reading{Counters: cgroup.Counters{Known: true, Periods: 100, Throttled: 10, ThrottledTime: time.Second}}
+	after := meter.Reading{Counters: cgroup.Counters{Known: true, Periods: 150, Throttled: 50, ThrottledTime: 6 * time.Second}}
 	d, err := NewTrace(TraceFacts{
 		Trace: tracedFor(5*time.Second, freeze.Throttled), Readings: []meter.Reading{before, {}, after}, Limits: &cgroup.Limits{Affinity: 2}, PID: 1,
 	})
@@ -69,7 +69,7 @@ func TestTraceKernel(t *testing.T) {
 			t.Errorf("%v: got %+v, %v", readings, d.Kernel, err)
 		}
 	}
-	stat := [2]cgroup.Counters{counters(after), counters(before)}
+	stat := [2]cgroup.Counters{after.Counters, before.Counters}
 	if d, err := NewTrace(TraceFacts{Trace: tracedFor(5*time.Second, freeze.None), Stat: &stat}); err == nil {
 		t.Errorf("got %+v for counts that go back", d.Kernel)
 	}

@@ -185,11 +185,9 @@ func newWatchLimit(l cgroup.Limits, state cgroup.State) (w WatchLimit, period ti
 		return w, 0
 	}
 	w.CPUs = &l.CPUs
-	for _, level := range l.Levels {
-		if level.Dir == l.From {
-			period = time.Duration(level.Quota.PeriodMicros) * time.Microsecond
-			w.Quota, w.Period = float64(level.Quota.QuotaMicros)/1e6, period.Seconds()
-		}
+	if owner, ok := l.Owner(); ok {
+		period = owner.Quota.Period()
+		w.Quota, w.Period = float64(owner.Quota.QuotaMicros)/1e6, period.Seconds()
 	}
 	return w, period
 }
