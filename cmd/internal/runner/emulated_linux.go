@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/emulate"
 )
 
@@ -39,12 +40,14 @@ func (e *emulated) started(pid int) (err error) {
 	return err
 }
 
-func (e *emulated) counters() (Counters, bool) {
+func (e *emulated) counters() cgroup.Counters {
 	if e.control == nil {
-		return Counters{}, false
+		return cgroup.Counters{}
 	}
 	c := e.control.Counters()
-	return Counters{CPU: c.CPU, Periods: c.Periods, Throttled: c.Throttled, ThrottledTime: c.ThrottledTime}, true
+	return cgroup.Counters{
+		Known: true, Periods: c.Periods, Throttled: c.Throttled, ThrottledTime: c.ThrottledTime, CPUKnown: true, CPU: c.CPU,
+	}
 }
 
 // finish puts the exact standstill in the place of what was seen from outside.

@@ -319,7 +319,7 @@ func (g *group) leave() {
 
 func (g *group) started(int) error { return nil }
 
-func (g *group) counters() (Counters, bool) { return g.stat.read() }
+func (g *group) counters() cgroup.Counters { return g.stat.read() }
 
 func (g *group) finish(res *Result) {
 	if g.version == cgroup.V2 && g.limited && !exists(filepath.Join(g.cpu, "cpu.max")) {

@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"syscall"
 	"time"
+
+	"github.com/unthrottle/unthrottle/cgroup"
 )
 
 // A Run is a command that was started.
@@ -66,7 +68,7 @@ func (r *Run) run(l Limit, started chan<- error) {
 	started <- nil
 	awaitExit(r.cmd.Process.Pid) // its group can still be read: it is not yet reaped
 	r.result.Wall = time.Since(r.begin)
-	r.result.Counters, _ = r.place.counters()
+	r.result.Counters = r.place.counters()
 	close(stop)
 	if r.limited {
 		r.result.Standstill = <-longest
@@ -125,8 +127,8 @@ func (r *Run) Kind() Kind { return r.place.kind() }
 // PID is the process's number.
 func (r *Run) PID() int { return r.cmd.Process.Pid }
 
-// Counters reads what the limit did so far. It is for while the command runs.
-func (r *Run) Counters() (Counters, bool) { return r.place.counters() }
+// Counters reads what the limit did so far; they are not Known where nothing counts. It is for while the command runs.
+func (r *Run) Counters() cgroup.Counters { return r.place.counters() }
 
 // Signal sends the process a signal.
 func (r *Run) Signal(sig os.Signal) error { return r.cmd.Process.Signal(sig) }
@@ -170,10 +172,10 @@ func cause(err error) error {
 // plain is no limit at all.
 type plain struct{}
 
-func (plain) kind() Kind                 { return None }
-func (plain) command(*processConfig)     {}
-func (plain) enter() error               { return nil }
-func (plain) leave()                     {}
-func (plain) started(int) error          { return nil }
-func (plain) counters() (Counters, bool) { return Counters{}, false }
-func (plain) finish(*Result)             {}
+func (plain) kind() Kind                { return None }
+func (plain) command(*processConfig)    {}
+func (plain) enter() error              { return nil }
+func (plain) leave()                    {}
+func (plain) started(int) error         { return nil }
+func (plain) counters() cgroup.Counters { return cgroup.Counters{} }
+func (plain) finish(*Result)            {}

@@ -16,6 +16,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/unthrottle/unthrottle/cgroup"
 )
 
 // A With says which kinds of limit may be used.
@@ -119,20 +121,10 @@ type Command struct {
 	Stdout, Stderr io.Writer
 }
 
-// Counters are what a limit has done so far.
-type Counters struct {
-	CPU           time.Duration
-	Periods       int64
-	Throttled     int64
-	ThrottledTime time.Duration // summed over CPUs
-	Bursts        int64
-	BurstTime     time.Duration
-}
-
 // Result is what is known of a command that has ended.
 type Result struct {
 	Wall time.Duration
-	Counters
+	cgroup.Counters
 	Standstill  time.Duration // the longest that the limit made it stand still, as far as seen
 	PeakMemory  int64         // 0: not known
 	PeakOf      PeakOf
@@ -245,8 +237,8 @@ type place interface {
 	leave()
 	// started tells the process's number.
 	started(pid int) error
-	// counters reads what the limit did so far; known is false where nothing counts.
-	counters() (c Counters, known bool)
+	// counters reads what the limit did so far; they are not Known where nothing counts.
+	counters() cgroup.Counters
 	// finish ends what is left of the command, gives the last figures, and removes the place.
 	finish(*Result)
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/unthrottle/unthrottle/cgroup"
 )
 
 func TestParse(t *testing.T) {
@@ -52,7 +54,7 @@ func TestParse(t *testing.T) {
 func TestStandstill(t *testing.T) {
 	var s standstill
 	now := time.Unix(0, 0)
-	var c Counters
+	var c cgroup.Counters
 	read := func(cpu, throttled time.Duration) {
 		c.CPU += cpu
 		c.ThrottledTime += throttled

@@ -23,10 +23,9 @@ type scope struct {
 	unit  string
 	args  []string // systemd-run and its arguments up to the command
 
-	mu    sync.Mutex
-	last  Counters // the last that could be read
-	known bool
-	peak  Result // the last that could be read of memory
+	mu   sync.Mutex
+	last cgroup.Counters // the last that could be read
+	peak Result          // the last that could be read of memory
 
 	stopWatch func()
 }
@@ -224,19 +223,19 @@ func (s *scope) watch() {
 }
 
 // counters reads the scope's counters, or gives the last that could be read.
-func (s *scope) counters() (Counters, bool) {
+func (s *scope) counters() cgroup.Counters {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stat.stat != nil {
-		if c, ok := s.stat.read(); ok {
-			s.last, s.known = c, true
+		if c := s.stat.read(); c.Known {
+			s.last = c
 		}
 	}
 	var res Result
 	if s.readMemory(&res); res.PeakOf == OfGroup {
 		s.peak = res
 	}
-	return s.last, s.known
+	return s.last
 }
 
 func (s *scope) finish(res *Result) {
@@ -246,7 +245,7 @@ func (s *scope) finish(res *Result) {
 	s.counters()
 	s.stat.close()
 	res.Warnings = append(res.Warnings, s.warnings...)
-	if s.limit.CPUs != 0 && !s.known {
+	if s.limit.CPUs != 0 && !s.last.Known {
 		res.Warnings = append(res.Warnings, errors.New("the command ended before its scope could be read"))
 	}
 	if s.peak.PeakOf == OfGroup {

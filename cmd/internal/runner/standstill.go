@@ -1,6 +1,10 @@
 package runner
 
-import "time"
+import (
+	"time"
+
+	"github.com/unthrottle/unthrottle/cgroup"
+)
 
 // To see a standstill, counters must be read every few milliseconds, and the wake-ups for that would cost more than one
 // percent of a CPU. So they are read that often only while there is something to see: for two periods, when the group
@@ -29,13 +33,13 @@ func watchStandstill(p place, period time.Duration, stop <-chan struct{}) time.D
 			return s.longest
 		case <-timer.C:
 		}
-		c, ok := p.counters()
+		c := p.counters()
 		now := time.Now()
 		switch looking := now.Sub(looked) < lookFor*period; {
-		case ok && looking:
+		case c.Known && looking:
 			s.see(now, c)
 			timer.Reset(step)
-		case ok && c.Throttled > throttled && (s.longest == 0 || now.Sub(looked) >= lookEvery*period):
+		case c.Known && c.Throttled > throttled && (s.longest == 0 || now.Sub(looked) >= lookEvery*period):
 			throttled, looked = c.Throttled, now
 			s.begin(now, c)
 			timer.Reset(step)
@@ -50,15 +54,15 @@ func watchStandstill(p place, period time.Duration, stop <-chan struct{}) time.D
 type standstill struct {
 	longest time.Duration
 
-	moved time.Time // when the CPU time was last seen to grow
-	from  Counters  // as they were then
+	moved time.Time       // when the CPU time was last seen to grow
+	from  cgroup.Counters // as they were then
 }
 
 // begin takes the first of a row of readings.
-func (s *standstill) begin(now time.Time, c Counters) { s.moved, s.from = now, c }
+func (s *standstill) begin(now time.Time, c cgroup.Counters) { s.moved, s.from = now, c }
 
 // see takes the next.
-func (s *standstill) see(now time.Time, c Counters) {
+func (s *standstill) see(now time.Time, c cgroup.Counters) {
 	if c.CPU == s.from.CPU {
 		return
 	}

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/gctrace"
 	"github.com/unthrottle/unthrottle/cmd/internal/golive"
 	"github.com/unthrottle/unthrottle/cmd/internal/gometrics"
@@ -183,7 +184,7 @@ func (x *Session) Close() lab.Run {
 // Load sends a shot and measures what it does. That the server has died is told by Close.
 func (x *Session) Load(ctx context.Context, s Shot) (Window, error) {
 	told := x.read(ctx)
-	before, _ := x.server.Counters()
+	before := x.server.Counters()
 	mark, begin := x.log.Mark(), time.Now()
 	g, err := x.generate(ctx, s)
 	wall := time.Since(begin).Seconds()
@@ -193,13 +194,7 @@ func (x *Session) Load(ctx context.Context, s Shot) (Window, error) {
 		}
 		return Window{}, err
 	}
-	var c runner.Counters
-	if after, known := x.server.Counters(); known {
-		c = runner.Counters{
-			CPU: after.CPU - before.CPU, Periods: after.Periods - before.Periods, Throttled: after.Throttled - before.Throttled,
-			ThrottledTime: after.ThrottledTime - before.ThrottledTime,
-		}
-	}
+	c := x.server.Counters().Since(before)
 	if g.Failed > 0 { // it may have died, and its end is seen a moment later
 		const moment = 200 * time.Millisecond
 		select {
@@ -346,7 +341,7 @@ func (s Shot) flags() []string {
 }
 
 // served are the figures of a window, by the names that the Go project's own benchmarks have for them.
-func served(g generated, c runner.Counters) map[string]float64 {
+func served(g generated, c cgroup.Counters) map[string]float64 {
 	m := map[string]float64{"req/s": g.Goodput}
 	if g.Requests > 0 {
 		m["errors-%"] = 100 * float64(g.Failed) / float64(g.Requests)
