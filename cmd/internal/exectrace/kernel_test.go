@@ -43,8 +43,8 @@ func FuzzParseStat(f *testing.F) {
 
 func TestCompare(t *testing.T) {
 	trace := &Trace{Wall: 10 * time.Second, Procs: []Setting{{0, 2}}, Rhythm: freeze.Rhythm{Period: 100 * time.Millisecond}}
-	before := cgroup.Counters{Periods: 10, Throttled: 5, ThrottledTime: time.Second}
-	after := cgroup.Counters{Periods: 110, Throttled: 105, ThrottledTime: 16 * time.Second}
+	before := cgroup.Counters{Known: true, Periods: 10, Throttled: 5, ThrottledTime: time.Second}
+	after := cgroup.Counters{Known: true, Periods: 110, Throttled: 105, ThrottledTime: 16 * time.Second}
 	k, err := trace.Compare(before, after, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func TestCompare(t *testing.T) {
 	if _, err := trace.Compare(after, before, 0); err == nil {
 		t.Error("no error for a later one first")
 	}
-	if k, err := (&Trace{}).Compare(cgroup.Counters{}, cgroup.Counters{}, 0); err != nil || k.ThrottledShare != 0 {
+	if k, err := (&Trace{}).Compare(cgroup.Counters{Known: true}, cgroup.Counters{Known: true}, 0); err != nil || k.ThrottledShare != 0 {
 		t.Errorf("%+v %v", k, err)
 	}
 }
