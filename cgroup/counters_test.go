@@ -120,6 +120,7 @@ func TestParseStat(t *testing.T) {
 		{"empty", "", Counters{}, ""},
 		{"below zero", "nr_periods 60\nnr_throttled -1\n", Counters{}, `line 2 of cpu.stat: bad number "-1" of nr_throttled`},
 		{"no number", "usage_usec x\n", Counters{}, `line 1 of cpu.stat: bad number "x" of usage_usec`},
+		{"usage below zero", "usage_usec -5\n", Counters{}, `line 1 of cpu.stat: bad number "-5" of usage_usec`},
 		{"nothing", "nr_periods\n", Counters{}, `line 1 of cpu.stat: bad number "" of nr_periods`},
 		{
 			"more than fits", "usage_usec 1\nthrottled_usec 9223372036854775807\n", Counters{},

@@ -296,7 +296,7 @@ func (w *watcher) second(second int) {
 	// The verdict so far, by the newest freezes: all of them would be a search that grows longer and longer.
 	doc := w.document(w.seen.Newest(watchNewest), w.last)
 	since := heartbeat.Between(before, w.last, w.heart.Limit, 0)
-	w.show.second(second, &doc, since.Periods, since.Throttled)
+	w.show.second(second, &doc, since.Owner.Periods, since.Owner.Throttled)
 }
 
 // watchNewest is how many freezes the running verdict is from: those of ten seconds of a usual period.

@@ -66,43 +66,29 @@ func (o *Observation) Newest(n int) *Observation {
 type Evidence struct {
 	Wall time.Duration
 
-	Counted         bool // the periods of the limit
-	Periods         int64
-	Throttled       int64
-	ThrottledTime   time.Duration // summed over CPUs
-	Local           time.Duration // that any level throttled the own group, summed over CPUs
-	LocalKnown      bool
-	Limit           cgroup.State
-	ThreadsKnown    bool
-	Threads, Unread int
-	Run, Waited     time.Duration // of the group's threads that were seen twice
-	Used            time.Duration // CPU time of the group; of these threads only, if nobody counts more
-	Group, System   procs.Pressure
-	Busy, Steal     time.Duration // of the host, summed over CPUs
-	CPUs            int           // of the host; 0: not known
-	OurCPU          time.Duration // of this process and the heartbeat
+	cgroup.Throttling // between them
+	Limit             cgroup.State
+	ThreadsKnown      bool
+	Threads, Unread   int
+	Run, Waited       time.Duration // of the group's threads that were seen twice
+	Used              time.Duration // CPU time of the group; of these threads only, if nobody counts more
+	Group, System     procs.Pressure
+	Busy, Steal       time.Duration // of the host, summed over CPUs
+	CPUs              int           // of the host; 0: not known
+	OurCPU            time.Duration // of this process and the heartbeat
 }
 
 // Between says what was counted from a to b. ours is the CPU time that the watching took.
 func Between(a, b Sample, limit cgroup.Limits, ours time.Duration) Evidence {
 	e := Evidence{
-		Wall: b.At.Sub(a.At), Limit: limit.Observed(a.Throttling, b.Throttling).State, OurCPU: ours,
+		Throttling: b.Throttling.Since(a.Throttling),
+		Wall:       b.At.Sub(a.At), Limit: limit.Observed(a.Throttling, b.Throttling).State, OurCPU: ours,
 		ThreadsKnown: b.ThreadsKnown, Threads: b.Threads, Unread: b.Unread, Run: b.Run - a.Run, Waited: b.Waited - a.Waited,
 		Group: b.Group.Since(a.Group), System: b.System.Since(a.System),
 	}
 	e.Used = e.Run
-	if a.UsedKnown && b.UsedKnown {
-		e.Used = max(e.Run, b.Used-a.Used)
-	}
-	from, to := a.Throttling, b.Throttling
-	if from.Owner.Known && to.Owner.Known && from.Owner.Dir == to.Owner.Dir && to.Owner.Periods >= from.Owner.Periods {
-		e.Counted = true
-		e.Periods = to.Owner.Periods - from.Owner.Periods
-		e.Throttled = to.Owner.Throttled - from.Owner.Throttled
-		e.ThrottledTime = to.Owner.ThrottledTime - from.Owner.ThrottledTime
-	}
-	if from.LocalKnown && to.LocalKnown {
-		e.Local, e.LocalKnown = to.Local-from.Local, true
+	if e.Own.CPUKnown {
+		e.Used = max(e.Run, e.Own.CPU)
 	}
 	if a.CPUs > 0 && b.CPUs > 0 {
 		e.Busy, e.Steal, e.CPUs = b.Busy-a.Busy, b.Steal-a.Steal, b.CPUs
@@ -118,10 +104,10 @@ func (e *Evidence) Others() float64 { return max(0, ratio(e.Busy-e.Used-e.OurCPU
 
 // ThrottledShare is the part of the periods that were throttled.
 func (e *Evidence) ThrottledShare() float64 {
-	if e.Periods <= 0 {
+	if e.Owner.Periods <= 0 {
 		return 0
 	}
-	return float64(e.Throttled) / float64(e.Periods)
+	return float64(e.Owner.Throttled) / float64(e.Owner.Periods)
 }
 
 func ratio(part, whole time.Duration) float64 {
@@ -163,8 +149,8 @@ func (o *Observation) Judge(period time.Duration, e Evidence) Verdict {
 		}
 	}
 	v := Verdict{Cause: j.Cause, Throttled: j.Throttled, Contended: j.Contended, Why: []string{j.Why}, Rhythm: r}
-	throttledOften := e.Throttled >= fewThrottled && e.ThrottledShare() >= oftenThrottled
-	hidden := e.LocalKnown && e.Local > 0 && e.Throttled == 0
+	throttledOften := e.Owner.Throttled >= fewThrottled && e.ThrottledShare() >= oftenThrottled
+	hidden := e.LocalKnown && e.Local > 0 && e.Owner.Throttled == 0
 	switch {
 	case j.Cause == freeze.Throttled && e.saysNever():
 		j.Cause = freeze.Unsure
@@ -176,13 +162,13 @@ func (o *Observation) Judge(period time.Duration, e Evidence) Verdict {
 	case j.Cause == freeze.Throttled:
 	case throttledOften:
 		v.Cause, v.Throttled, v.Contended = freeze.Throttled, o.Share(), 0
-		v.Why = append(v.Why, fmt.Sprintf("but the kernel has throttled it in %d of %d periods%s", e.Throttled, e.Periods, o.tooShort()))
+		v.Why = append(v.Why, fmt.Sprintf("but the kernel has throttled it in %d of %d periods%s", e.Owner.Throttled, e.Owner.Periods, o.tooShort()))
 	default:
 		v.contention(j, e, o.Share())
 	}
-	if v.Cause == freeze.Throttled && e.Counted && !hidden {
+	if v.Cause == freeze.Throttled && e.Owner.Known && !hidden {
 		// The kernel's count is a sum over CPUs: no more than that can be throttling, whatever the rhythm.
-		if most := ratio(e.ThrottledTime, e.Wall); v.Throttled > most {
+		if most := ratio(e.Owner.ThrottledTime, e.Wall); v.Throttled > most {
 			v.Contended += v.Throttled - most
 			v.Throttled = most
 		}
@@ -202,9 +188,9 @@ func (o *Observation) tooShort() string {
 func (e *Evidence) saysNever() bool {
 	switch {
 	case e.LocalKnown:
-		return e.Local == 0 && e.Throttled == 0
+		return e.Local == 0 && e.Owner.Throttled == 0
 	case e.Limit == cgroup.Limited:
-		return e.Counted && e.Throttled == 0
+		return e.Owner.Known && e.Owner.Throttled == 0
 	}
 	return false // a group above, whose counts nobody sees, may do it
 }

@@ -40,7 +40,7 @@ func noise(wall time.Duration, n int, length time.Duration) *Observation {
 // host is what the kernel says of ten seconds on two CPUs.
 func host(change func(*Evidence)) Evidence {
 	e := Evidence{
-		Wall: 10 * time.Second, Counted: true, Periods: 100, LocalKnown: true, Limit: cgroup.Limited,
+		Wall: 10 * time.Second, Throttling: cgroup.Throttling{Owner: cgroup.Counters{Known: true, Periods: 100}, LocalKnown: true}, Limit: cgroup.Limited,
 		ThreadsKnown: true, Threads: 5, Run: 5 * time.Second, Used: 5 * time.Second, Busy: 6 * time.Second, CPUs: 2,
 	}
 	change(&e)
@@ -49,7 +49,7 @@ func host(change func(*Evidence)) Evidence {
 
 func TestJudge(t *testing.T) {
 	throttled := func(e *Evidence) {
-		e.Throttled, e.ThrottledTime, e.Local, e.Waited = 99, 15*time.Second, 15*time.Second, 20*time.Second
+		e.Owner.Throttled, e.Owner.ThrottledTime, e.Local, e.Waited = 99, 15*time.Second, 15*time.Second, 20*time.Second
 	}
 	busyHost := func(e *Evidence) { e.Busy, e.Waited = 20*time.Second, 6*time.Second }
 	tests := []struct {
@@ -65,7 +65,7 @@ func TestJudge(t *testing.T) {
 			*e = Evidence{Wall: 10 * time.Second}
 		}), freeze.Throttled, "R 1.00"},
 		{"a hidden quota", quota(10*time.Second, 100*ms, 25*ms), host(func(e *Evidence) {
-			e.Counted, e.Periods, e.Limit, e.Local = false, 0, cgroup.Hidden, 5*time.Second
+			e.Owner.Known, e.Owner.Periods, e.Limit, e.Local = false, 0, cgroup.Hidden, 5*time.Second
 		}), freeze.Throttled, "a group above throttles it"},
 		{"a rhythm that the kernel knows nothing of", quota(10*time.Second, 100*ms, 25*ms), host(func(*Evidence) {}), freeze.Unsure, "in no period"},
 		{"freezes too short to be seen", quota(10*time.Second, 100*ms, 0), host(throttled), freeze.Throttled, "in 99 of 100 periods: each time for less than the 3 ms"},
@@ -116,7 +116,7 @@ func TestObservation(t *testing.T) {
 func TestJudgeShares(t *testing.T) {
 	o := noise(10*time.Second, 100, 20*ms)
 	v := o.Judge(100*ms, host(func(e *Evidence) {
-		e.Throttled, e.ThrottledTime, e.Local, e.Waited, e.Busy = 40, time.Second, time.Second, 20*time.Second, 20*time.Second
+		e.Owner.Throttled, e.Owner.ThrottledTime, e.Local, e.Waited, e.Busy = 40, time.Second, time.Second, 20*time.Second, 20*time.Second
 	}))
 	if v.Cause != freeze.Throttled || v.Throttled != 0.1 || math.Abs(v.Throttled+v.Contended-o.Share()) > 1e-9 {
 		t.Errorf("%v: throttled %v, contended %v of %v", v.Cause, v.Throttled, v.Contended, o.Share())

@@ -83,18 +83,18 @@ func TestKernelThrottled(t *testing.T) {
 	g := kerneltest.New(t)
 	g.SetQuota(50000)
 	o, e, v := watch(t, busy(t, g, 2), 3*time.Second)
-	if v.Cause != freeze.Throttled || o.Freezes == 0 || !e.Counted || e.Throttled == 0 || e.Limit.String() != "limited" {
+	if v.Cause != freeze.Throttled || o.Freezes == 0 || !e.Owner.Known || e.Owner.Throttled == 0 || e.Limit.String() != "limited" {
 		t.Errorf("got %+v\n%+v\n%+v", v, o, e)
 	}
 	t.Logf("frozen %.1f %% in %d, longest %v; kernel %d of %d, %v of %v; heartbeat %v; %+v",
-		100*o.Share(), o.Freezes, o.Longest, e.Throttled, e.Periods, e.ThrottledTime, e.Wall, o.CPU, v)
+		100*o.Share(), o.Freezes, o.Longest, e.Owner.Throttled, e.Owner.Periods, e.Owner.ThrottledTime, e.Wall, o.CPU, v)
 }
 
 // TestKernelFree watches the same without a limit.
 func TestKernelFree(t *testing.T) {
 	g := kerneltest.New(t)
 	o, e, v := watch(t, busy(t, g, 2), 2*time.Second)
-	if v.Cause == freeze.Throttled || e.Throttled != 0 || !e.ThreadsKnown || e.Run == 0 {
+	if v.Cause == freeze.Throttled || e.Owner.Throttled != 0 || !e.ThreadsKnown || e.Run == 0 {
 		t.Errorf("got %+v\n%+v\n%+v", v, o, e)
 	}
 	t.Logf("frozen %.1f %%; waited %.1f %%, others %.2f; heartbeat %v; %+v", 100*o.Share(), 100*e.WaitShare(), e.Others(), o.CPU, v)

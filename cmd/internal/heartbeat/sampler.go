@@ -24,9 +24,6 @@ type Sample struct {
 	Threads      int // at the last reading
 	Unread       int // threads beyond the most that are read
 
-	Used      time.Duration // CPU time of the whole group, with threads that came and went
-	UsedKnown bool
-
 	Group, System procs.Pressure // of the group (cgroup v2 only), and of the whole system
 
 	Busy, Steal time.Duration // CPU time of the host, summed over CPUs; what a hypervisor took
@@ -61,7 +58,6 @@ func (s *Sampler) Sample() Sample {
 		out.Group = procs.ReadPressure(filepath.Join(s.root, "/", s.limit.Levels[0].Dir, "cpu.pressure"))
 	}
 	out.System = procs.ReadPressure(filepath.Join(s.root, "/proc/pressure/cpu"))
-	out.Used, out.UsedKnown = s.used()
 	if host, ok := procs.ReadHostTimes(s.root); ok {
 		out.Busy, out.Steal, out.CPUs = host.Busy, host.Steal, host.CPUs
 	}
@@ -123,23 +119,4 @@ func (s *Sampler) processes() (pids []int) {
 		pids = []int{s.pid}
 	}
 	return pids
-}
-
-// used reads the CPU time of the group. On cgroup v1 another controller counts it, which may have other groups.
-func (s *Sampler) used() (time.Duration, bool) {
-	if len(s.limit.Levels) == 0 {
-		return 0, false
-	}
-	own := s.limit.Levels[0].Dir
-	if s.limit.Version == cgroup.V2 {
-		text, _ := s.file(filepath.Join(own, "cpu.stat"))
-		return procs.ParseUsage(text)
-	}
-	dir, _, _, err := cgroup.Locate(cgroup.Source{Root: s.root, PID: s.pid}, "cpuacct")
-	if err != nil || dir != own {
-		return 0, false
-	}
-	text, _ := s.file(filepath.Join(dir, "cpuacct.usage"))
-	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
-	return time.Duration(n), err == nil
 }

@@ -65,7 +65,7 @@ func TestSampler(t *testing.T) {
 	if e.Run != 600*time.Millisecond || e.Waited != 300*time.Millisecond || e.Threads != 4 || e.Used != 900*time.Millisecond {
 		t.Errorf("threads: %+v", e)
 	}
-	if !e.Counted || e.Periods != 10 || e.Throttled != 9 || e.ThrottledTime != time.Second || e.ThrottledShare() != 0.9 {
+	if !e.Owner.Known || e.Owner.Periods != 10 || e.Owner.Throttled != 9 || e.Owner.ThrottledTime != time.Second || e.ThrottledShare() != 0.9 {
 		t.Errorf("throttling: %+v", e)
 	}
 	if !e.Group.FullKnown || e.Group.Some != 800*time.Millisecond || e.Group.Full != 500*time.Millisecond || e.System.Some != 700*time.Millisecond {
@@ -83,7 +83,7 @@ func TestSampler(t *testing.T) {
 func TestSamplerBlind(t *testing.T) {
 	s := NewSampler(t.TempDir(), 0, cgroup.Limits{})
 	a, b := s.Sample(), s.Sample()
-	if e := Between(a, b, cgroup.Limits{}, 0); e.Counted || e.LocalKnown || e.ThreadsKnown || e.CPUs != 0 || e.Group.SomeKnown || e.WaitShare() != 0 || e.Others() != 0 {
+	if e := Between(a, b, cgroup.Limits{}, 0); e.Owner.Known || e.LocalKnown || e.ThreadsKnown || e.CPUs != 0 || e.Group.SomeKnown || e.WaitShare() != 0 || e.Others() != 0 {
 		t.Errorf("%+v", e)
 	}
 }

@@ -71,12 +71,7 @@ type Usage struct {
 	Wall time.Duration
 	CPU  time.Duration
 
-	// Of the group whose quota is in force. ThrottledTime is summed over CPUs.
-	Counted            bool // the kernel counts them
-	Periods, Throttled int64
-	ThrottledTime      time.Duration
-	Local              time.Duration // of the own group, by any level above it as well; from cpu.stat.local
-	LocalKnown         bool
+	cgroup.Throttling // of its groups meanwhile
 
 	// Stall is how long all threads of the process's group that wanted to run had to wait. From cpu.pressure.
 	Stall      time.Duration
@@ -256,10 +251,10 @@ func throttling(root string, p *Process) cgroup.Throttling {
 // ThrottledShare is the share of the group's periods that were throttled. It is not known where nothing is counted or no
 // period passed.
 func (u Usage) ThrottledShare() (share float64, ok bool) {
-	if !u.Counted || u.Periods <= 0 {
+	if !u.Owner.Known || u.Owner.Periods <= 0 {
 		return 0, false
 	}
-	return float64(u.Throttled) / float64(u.Periods), true
+	return float64(u.Owner.Throttled) / float64(u.Owner.Periods), true
 }
 
 // FrozenShare is the share of the time in which the limit made the process's group stand still. Where the kernel's
@@ -269,7 +264,7 @@ func (u Usage) ThrottledShare() (share float64, ok bool) {
 // Of the samples two things are taken. As many CPUs are throttled together as Ps run together. And where they saw hardly a
 // freeze, the group's throttled time is that of other processes in it.
 func (u Usage) FrozenShare(cpus int) (share float64, exact bool) {
-	if u.Wall <= 0 || u.Throttled == 0 {
+	if u.Wall <= 0 || u.Owner.Throttled == 0 {
 		return 0, true
 	}
 	wall := u.Wall.Seconds()
@@ -281,7 +276,7 @@ func (u Usage) FrozenShare(cpus int) (share float64, exact bool) {
 		together = max(1, min(together, u.Parallel))
 	}
 	if together > 0 {
-		share = min(u.ThrottledTime.Seconds()/wall/together, 1)
+		share = min(u.Owner.ThrottledTime.Seconds()/wall/together, 1)
 	}
 	if u.FrozenKnown && u.Frozen < share/2 {
 		return u.Frozen, true

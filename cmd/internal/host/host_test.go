@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/choice"
 )
 
@@ -63,6 +64,9 @@ func TestSource(t *testing.T) {
 
 func TestFrozenShare(t *testing.T) {
 	s := time.Second
+	throttled := func(d time.Duration) cgroup.Throttling {
+		return cgroup.Throttling{Owner: cgroup.Counters{Throttled: 1, ThrottledTime: d}}
+	}
 	for _, c := range []struct {
 		name  string
 		u     Usage
@@ -70,13 +74,13 @@ func TestFrozenShare(t *testing.T) {
 		exact bool
 	}{
 		{"never throttled", Usage{Wall: s, StallKnown: true, Stall: s, FrozenKnown: true, Frozen: 1}, 0, true},
-		{"by pressure", Usage{Wall: 4 * s, Throttled: 1, StallKnown: true, Stall: s, FrozenKnown: true, Frozen: 0.5}, 0.25, true},
-		{"by samples", Usage{Wall: 4 * s, Throttled: 1, Samples: 9, Parallel: 1.5, ThrottledTime: 3 * s, FrozenKnown: true, Frozen: 0.45}, 0.5, true},
-		{"of one P", Usage{Wall: 4 * s, Throttled: 1, Samples: 9, Parallel: 0.8, ThrottledTime: s}, 0.25, true},
-		{"of more Ps than CPUs", Usage{Wall: 4 * s, Throttled: 1, Samples: 9, Parallel: 50, ThrottledTime: 6 * s}, 0.75, true},
-		{"of others in its group", Usage{Wall: 4 * s, Throttled: 1, Samples: 9, Parallel: 1, ThrottledTime: 3 * s, FrozenKnown: true, Frozen: 0.1}, 0.1, true},
-		{"idle", Usage{Wall: 4 * s, Throttled: 1, Samples: 9, ThrottledTime: s}, 0.125, false},
-		{"by the counters", Usage{Wall: 2 * s, Throttled: 1, ThrottledTime: 3 * s}, 0.75, false},
+		{"by pressure", Usage{Wall: 4 * s, Throttling: throttled(0), StallKnown: true, Stall: s, FrozenKnown: true, Frozen: 0.5}, 0.25, true},
+		{"by samples", Usage{Wall: 4 * s, Samples: 9, Parallel: 1.5, Throttling: throttled(3 * s), FrozenKnown: true, Frozen: 0.45}, 0.5, true},
+		{"of one P", Usage{Wall: 4 * s, Samples: 9, Parallel: 0.8, Throttling: throttled(s)}, 0.25, true},
+		{"of more Ps than CPUs", Usage{Wall: 4 * s, Samples: 9, Parallel: 50, Throttling: throttled(6 * s)}, 0.75, true},
+		{"of others in its group", Usage{Wall: 4 * s, Samples: 9, Parallel: 1, Throttling: throttled(3 * s), FrozenKnown: true, Frozen: 0.1}, 0.1, true},
+		{"idle", Usage{Wall: 4 * s, Samples: 9, Throttling: throttled(s)}, 0.125, false},
+		{"by the counters", Usage{Wall: 2 * s, Throttling: throttled(3 * s)}, 0.75, false},
 	} {
 		if share, exact := c.u.FrozenShare(2); share != c.share || exact != c.exact {
 			t.Errorf("%s: %g, %v", c.name, share, exact)

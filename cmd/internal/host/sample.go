@@ -199,15 +199,7 @@ func (w *watch) end() {
 	u := &w.p.Usage
 	u.Wall, u.CPU = after.at.Sub(w.before.at), after.cpu-w.before.cpu
 	w.p.System.Limits = w.p.System.Limits.Observed(w.before.throttling, after.throttling)
-	from, to := w.before.throttling, after.throttling
-	if u.Counted = from.Owner.Known && to.Owner.Known; u.Counted {
-		u.Periods = to.Owner.Periods - from.Owner.Periods
-		u.Throttled = to.Owner.Throttled - from.Owner.Throttled
-		u.ThrottledTime = to.Owner.ThrottledTime - from.Owner.ThrottledTime
-	}
-	if u.LocalKnown = from.LocalKnown && to.LocalKnown; u.LocalKnown {
-		u.Local = to.Local - from.Local
-	}
+	u.Throttling = after.throttling.Since(w.before.throttling)
 	if u.StallKnown = w.before.pressure.FullKnown && after.pressure.FullKnown; u.StallKnown {
 		u.Stall = after.pressure.Full - w.before.pressure.Full
 	}
@@ -239,12 +231,8 @@ func (w *watch) end() {
 
 // period is that of the limit, 0 where none is known.
 func (w *watch) period() time.Duration {
-	for _, level := range w.p.System.Limits.Levels {
-		if level.Dir == w.p.System.Limits.From {
-			return time.Duration(level.Quota.PeriodMicros) * time.Microsecond
-		}
-	}
-	return 0
+	owner, _ := w.p.System.Limits.Owner()
+	return owner.Quota.Period()
 }
 
 // switches is how many times a goroutine came to run, of which the runtime counts one in eight.

@@ -120,16 +120,6 @@ func (p Pressure) Since(before Pressure) Pressure {
 	}
 }
 
-// ParseUsage finds the CPU time of a group in the text of cpu.stat of cgroup v2: "usage_usec 123456".
-func ParseUsage(stat string) (time.Duration, bool) {
-	for line := range strings.Lines(stat) {
-		if micros, ok := strings.CutPrefix(line, "usage_usec "); ok {
-			return parseTime(strings.TrimSpace(micros), time.Microsecond)
-		}
-	}
-	return 0, false
-}
-
 // HostTimes are what all CPUs of a system did.
 type HostTimes struct {
 	CPUs        int

@@ -64,17 +64,6 @@ func TestParsePressure(t *testing.T) {
 	}
 }
 
-func TestParseUsage(t *testing.T) {
-	if d, ok := ParseUsage("usage_usec 123\nuser_usec 100\n"); !ok || d != 123*time.Microsecond {
-		t.Errorf("%v, %v", d, ok)
-	}
-	for _, text := range []string{"", "nr_periods 5\n", "usage_usec -5\n", "usage_usec x"} {
-		if d, ok := ParseUsage(text); ok {
-			t.Errorf("%q: %v", text, d)
-		}
-	}
-}
-
 func TestParseHostTimes(t *testing.T) {
 	s := time.Second
 	got, ok := ParseHostTimes("cpu  100 100 500 10000 700 30 20 400 0 0\ncpu0 50 5 25 500 3 1 1 20 0 0\ncpu1 50 5 25 500 4 2 1 20 0 0\nintr 1 2\ncpufreq x\n")
@@ -93,7 +82,6 @@ func FuzzCounts(f *testing.F) {
 	f.Add("42 (a) S 1 2 3 4 5 6 7 8 9 10 250 50 13 14")
 	f.Add("cpu  100 10 50 1000 7 3 2 40 0 0\ncpu0 1\n")
 	f.Add("123 456 7\n")
-	f.Add("usage_usec 5\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		if p := ParsePressure(text); p.Some < 0 || p.Full < 0 {
 			t.Errorf("pressure %+v", p)
@@ -103,9 +91,6 @@ func FuzzCounts(f *testing.F) {
 		}
 		if h, ok := ParseHostTimes(text); ok && (h.Busy < 0 || h.Steal < 0 || h.Busy+h.Steal > h.Total) {
 			t.Errorf("host %+v", h)
-		}
-		if d, ok := ParseUsage(text); ok && d < 0 {
-			t.Errorf("usage %v", d)
 		}
 		if s, ok := ParseSchedstat(text); ok && (s.Run < 0 || s.Waited < 0) {
 			t.Errorf("threads %+v", s)

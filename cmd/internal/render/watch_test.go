@@ -53,12 +53,12 @@ func watches() map[string]*report.Watch {
 	}
 	none := cgroup.Limits{State: cgroup.None, Version: cgroup.V2, Affinity: 2, Levels: []cgroup.Level{{Dir: "/sys/fs/cgroup"}}}
 	calm := heartbeat.Evidence{
-		Wall: wall, Limit: cgroup.None, LocalKnown: true, ThreadsKnown: true, Threads: 7, Run: 6 * time.Second, Used: 6 * time.Second,
+		Wall: wall, Throttling: cgroup.Throttling{LocalKnown: true}, Limit: cgroup.None, ThreadsKnown: true, Threads: 7, Run: 6 * time.Second, Used: 6 * time.Second,
 		Waited: 20 * time.Millisecond, Busy: 6300 * time.Millisecond, CPUs: 2, OurCPU: 100 * time.Millisecond,
 	}
 	throttled := calm
-	throttled.Limit, throttled.Counted, throttled.Periods, throttled.Throttled = cgroup.Limited, true, 120, 119
-	throttled.ThrottledTime, throttled.Local, throttled.Waited = 17850*time.Millisecond, 17850*time.Millisecond, 27*time.Second
+	throttled.Limit, throttled.Owner = cgroup.Limited, cgroup.Counters{Known: true, Periods: 120, Throttled: 119, ThrottledTime: 17850 * time.Millisecond}
+	throttled.Local, throttled.Waited = 17850*time.Millisecond, 27*time.Second
 	throttled.Group = procs.Pressure{Some: 9 * time.Second, Full: 8950 * time.Millisecond, SomeKnown: true, FullKnown: true}
 	busy := calm
 	busy.Busy, busy.Waited, busy.Steal = 23*time.Second, 7*time.Second, 100*time.Millisecond
@@ -89,7 +89,7 @@ func watches() map[string]*report.Watch {
 		Seen: watched(wall, atEnds(wall, 20*time.Millisecond, 8*time.Millisecond)), Warnings: []string{"the limit was changed meanwhile"},
 	})
 	long := throttled
-	long.Wall, long.Periods, long.Throttled, long.ThrottledTime = 10*time.Minute, 6000, 5999, 890*time.Second
+	long.Wall, long.Owner.Periods, long.Owner.Throttled, long.Owner.ThrottledTime = 10*time.Minute, 6000, 5999, 890*time.Second
 	add("long", report.WatchFacts{
 		Group: "/sys/fs/cgroup/app", Limit: limit, Evidence: long, Ended: "process 4711 has ended",
 		Seen: watched(10*time.Minute, atEnds(10*time.Minute, 100*time.Millisecond, 75*time.Millisecond)),

@@ -111,9 +111,9 @@ func newPsProcess(p *host.Process, s host.System) PsProcess {
 	}
 	cpu := u.CPU.Seconds() / u.Wall.Seconds()
 	doc.CPU = &cpu
-	if u.Counted {
-		doc.Periods, doc.Throttled, doc.Share = &u.Periods, &u.Throttled, share(u.Throttled, u.Periods)
-		if frozen, exact := u.FrozenShare(l.Affinity); u.Periods > 0 && (exact || frozen > 0) {
+	if u.Owner.Known {
+		doc.Periods, doc.Throttled, doc.Share = &u.Owner.Periods, &u.Owner.Throttled, share(u.Owner.Throttled, u.Owner.Periods)
+		if frozen, exact := u.FrozenShare(l.Affinity); u.Owner.Periods > 0 && (exact || frozen > 0) {
 			doc.Frozen = &Frozen{frozen, exact}
 		}
 	}

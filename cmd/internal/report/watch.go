@@ -197,14 +197,14 @@ func newRhythm(r freeze.Rhythm) WatchRhythm {
 }
 
 func newWatchKernel(e *heartbeat.Evidence, cpus int) *WatchKernel {
-	if !e.Counted && !e.LocalKnown && !e.Group.SomeKnown || e.Wall <= 0 {
+	if !e.Owner.Known && !e.LocalKnown && !e.Group.SomeKnown || e.Wall <= 0 {
 		return nil
 	}
 	k := &WatchKernel{
-		Periods: e.Periods, ThrottledPeriods: e.Throttled, ThrottledShare: share(e.Throttled, e.Periods),
-		ThrottledSeconds: e.ThrottledTime.Seconds(), CPUs: cpus,
+		Periods: e.Owner.Periods, ThrottledPeriods: e.Owner.Throttled, ThrottledShare: share(e.Owner.Throttled, e.Owner.Periods),
+		ThrottledSeconds: e.Owner.ThrottledTime.Seconds(), CPUs: cpus,
 	}
-	of := e.ThrottledTime.Seconds() / e.Wall.Seconds()
+	of := e.Owner.ThrottledTime.Seconds() / e.Wall.Seconds()
 	k.AtLeast, k.AtMost = of/float64(max(cpus, 1)), math.Min(1, of)
 	if e.Group.SomeKnown {
 		k.PSISome = timeShare(e.Group.Some, e.Wall)

@@ -33,7 +33,7 @@ func limitNotSeen(f *facts) (finding.Finding, bool) {
 	if f.busy() {
 		found.Severity = finding.Warning
 	}
-	if f.Usage.Throttled > 0 {
+	if f.Usage.Owner.Throttled > 0 {
 		found.Evidence = append(found.Evidence, f.throttledText())
 	}
 	return found, true

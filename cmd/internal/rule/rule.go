@@ -165,7 +165,7 @@ func percent(share float64) string {
 
 // throttledText is the evidence of throttling.
 func (f *facts) throttledText() string {
-	text := fmt.Sprintf("%d of %d periods were throttled", f.Usage.Throttled, f.Usage.Periods)
+	text := fmt.Sprintf("%d of %d periods were throttled", f.Usage.Owner.Throttled, f.Usage.Owner.Periods)
 	if f.frozen > 0 {
 		word := ""
 		if !f.exact {

@@ -38,14 +38,14 @@ type situation struct {
 // used is a usage of so many CPUs in two seconds.
 func used(cpu float64, more func(*host.Usage)) host.Usage {
 	u := host.Usage{
-		Wall: 2 * time.Second, CPU: time.Duration(2e9 * cpu), Counted: true, Periods: 20,
+		Wall: 2 * time.Second, CPU: time.Duration(2e9 * cpu), Throttling: cgroup.Throttling{Owner: cgroup.Counters{Known: true, Periods: 20}},
 		Samples: 200, Running: cpu, FrozenKnown: true, Parallel: 1,
 	}
 	if more != nil {
 		more(&u)
 	}
 	if u.FrozenKnown {
-		u.ThrottledTime = time.Duration(u.Frozen * float64(u.Wall))
+		u.Owner.ThrottledTime = time.Duration(u.Frozen * float64(u.Wall))
 	}
 	return u
 }
@@ -57,7 +57,7 @@ var situations = []situation{
 	{
 		name: "192 Ps under one CPU", limit: 1, cpus: 192, goes: "go1.24.13", live: 192,
 		usage: used(1, func(u *host.Usage) {
-			u.Running, u.Spinning, u.Throttled, u.Frozen = 56.3, 2.07, 20, 0.98
+			u.Running, u.Spinning, u.Owner.Throttled, u.Frozen = 56.3, 2.07, 20, 0.98
 		}),
 		want: "too-many-ps/critical throttled/critical limit-not-seen/warning",
 	},
@@ -72,23 +72,23 @@ var situations = []situation{
 	},
 	{
 		name: "two Ps at a limit of one", limit: 1, cpus: 4, live: 2,
-		usage: used(0.96, func(u *host.Usage) { u.Running, u.Throttled, u.Frozen = 1.8, 20, 0.46 }),
+		usage: used(0.96, func(u *host.Usage) { u.Running, u.Owner.Throttled, u.Frozen = 1.8, 20, 0.46 }),
 		want:  "throttled/critical",
 	},
 	{
 		name: "bursts", limit: 2, cpus: 4, live: 2,
-		usage: used(0.4, func(u *host.Usage) { u.Throttled, u.Frozen = 1, 0.02 }), want: "throttled/info",
+		usage: used(0.4, func(u *host.Usage) { u.Owner.Throttled, u.Frozen = 1, 0.02 }), want: "throttled/info",
 	},
 	{
 		name: "throttled, memory not to be read", limit: 1, cpus: 2, goes: "go1.26.8",
 		usage: used(1, func(u *host.Usage) {
-			u.Samples, u.FrozenKnown, u.Throttled, u.ThrottledTime = 0, false, 20, 2*time.Second
+			u.Samples, u.FrozenKnown, u.Owner.Throttled, u.Owner.ThrottledTime = 0, false, 20, 2*time.Second
 		}),
 		want: "throttled/critical",
 	},
 	{
 		name: "a limit that can't be seen", cpus: 4, live: 4, hidden: true,
-		usage: used(1, func(u *host.Usage) { u.Counted, u.LocalKnown, u.Local = false, true, time.Second }), want: "throttled/warning",
+		usage: used(1, func(u *host.Usage) { u.Owner.Known, u.LocalKnown, u.Local = false, true, time.Second }), want: "throttled/warning",
 	},
 	{
 		name: "a busy host", cpus: 2, live: 2,

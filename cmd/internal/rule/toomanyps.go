@@ -36,7 +36,7 @@ func tooManyPs(f *facts) (finding.Finding, bool) {
 	if f.Usage.Spinning >= 0.05 {
 		found.Evidence = append(found.Evidence, fmt.Sprintf("%.1f threads were looking for work at a time, on average", f.Usage.Spinning))
 	}
-	if f.Usage.Throttled > 0 {
+	if f.Usage.Owner.Throttled > 0 {
 		found.Evidence = append(found.Evidence, f.throttledText())
 	}
 	return found, true
