@@ -1,6 +1,7 @@
 // Package freeze answers: do these standstills have the rhythm of a CPU quota? In go the gaps in which a program stood
 // still though it had something to do, out come the period and the phase at which they end, and a verdict: throttled,
-// contended, both, or unsure. It is arithmetic; it reads no clock, trace or file, and does not know how a gap was found.
+// contended, both, or unsure. [FullHost] is the other half of contended: are the CPUs in use? It is arithmetic; it reads no
+// clock, trace or file, and does not know how a gap was found.
 //
 // The kernel's timer refills a group's quota at one phase of its period, for as long as the group lives: it keeps the
 // phase when the group was idle (hrtimer_forward_now in start_cfs_bandwidth; measured over a minute of bursts with up to

@@ -190,3 +190,15 @@ func FuzzFind(f *testing.F) {
 		}
 	})
 }
+
+func TestFullHost(t *testing.T) {
+	for _, c := range []struct {
+		inUse float64
+		cpus  int
+		want  bool
+	}{{1.7, 2, true}, {1.69, 2, false}, {2.1, 2, true}, {0, 2, false}, {0, 0, false}, {164, 192, true}} {
+		if got := FullHost(c.inUse, c.cpus); got != c.want {
+			t.Errorf("%v of %d CPUs: %v", c.inUse, c.cpus, got)
+		}
+	}
+}

@@ -122,7 +122,6 @@ const (
 	oftenThrottled = 0.1 // of the periods, and
 	fewThrottled   = 3   // periods
 	longWait       = 0.1 // of the time in which threads could run
-	fullHost       = 0.9 // of its CPUs
 	othersUse      = 0.1 // of the host's CPUs
 	muchSteal      = 0.02
 )
@@ -199,7 +198,7 @@ func (e *Evidence) saysNever() bool {
 func (v *Verdict) contention(j freeze.Verdict, e Evidence, share float64) {
 	cpus := float64(e.CPUs)
 	waited := e.ThreadsKnown && e.WaitShare() >= longWait
-	full := e.CPUs > 0 && ratio(e.Busy+e.Steal, e.Wall) >= fullHost*cpus
+	full := freeze.FullHost(ratio(e.Busy+e.Steal, e.Wall), e.CPUs)
 	others := full && e.Others() >= othersUse*cpus
 	stolen := e.CPUs > 0 && ratio(e.Steal, e.Wall) >= muchSteal*cpus
 	if waited {
@@ -209,7 +208,7 @@ func (v *Verdict) contention(j freeze.Verdict, e Evidence, share float64) {
 		v.Why = append(v.Why, fmt.Sprintf("the hypervisor took %.2f of %d CPUs", ratio(e.Steal, e.Wall), e.CPUs))
 	}
 	if others && waited {
-		v.Why = append(v.Why, fmt.Sprintf("others used %.2f of the host's %d CPUs, and none was free", e.Others(), e.CPUs))
+		v.Why = append(v.Why, fmt.Sprintf("others used %.2f of the host's %d CPUs, and hardly one was free", e.Others(), e.CPUs))
 	}
 	switch {
 	case stolen && (waited || j.Cause != freeze.None), others && waited, others && j.Cause == freeze.Contended:

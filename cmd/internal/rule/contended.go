@@ -4,10 +4,8 @@ import (
 	"fmt"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
+	"github.com/unthrottle/unthrottle/cmd/internal/freeze"
 )
-
-// fullHost is the share of the system's CPUs from which on nobody finds a free one at once.
-const fullHost = 0.85
 
 // contended finds a program that waits for CPUs because others use them, and not because of its limit. The run queues of
 // its own threads say so, on a system whose CPUs are in use: threads that run for some microseconds at a time wait about as
@@ -26,7 +24,7 @@ func contended(f *facts) (finding.Finding, bool) {
 		return finding.Finding{}, false
 	}
 	s, cpus := f.system, f.System.Limits.Affinity
-	if full := s.Busy+s.Steal >= fullHost*float64(s.CPUs); !s.Known || !full && (cpus == s.CPUs || waiting < 0.5) {
+	if full := freeze.FullHost(s.Busy+s.Steal, s.CPUs); !s.Known || !full && (cpus == s.CPUs || waiting < 0.5) {
 		return finding.Finding{}, false // of a part of the CPUs, as of a cpuset, it is not known how busy they are
 	}
 	found := finding.Finding{
