@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/cpuprofile"
-	"github.com/unthrottle/unthrottle/cmd/internal/gometrics"
+	"github.com/unthrottle/unthrottle/cmd/internal/goself"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/meter"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
@@ -334,7 +334,7 @@ func (p *profiler) fetch(ctx context.Context) ([]byte, error) {
 }
 
 // readMetrics reads the program's page of metrics; nil if there is none with the classes.
-func (p *profiler) readMetrics(ctx context.Context) *gometrics.Classes {
+func (p *profiler) readMetrics(ctx context.Context) *goself.Classes {
 	from := p.o.metrics
 	switch {
 	case from == "none" || from != "" && !strings.Contains(from, "://"):
@@ -369,8 +369,8 @@ func (p *profiler) readMetrics(ctx context.Context) *gometrics.Classes {
 }
 
 // classes reads a page. That one without them was asked for is said.
-func (p *profiler) classes(page []byte, from string) *gometrics.Classes {
-	c, ok := gometrics.ParseClasses(page)
+func (p *profiler) classes(page []byte, from string) *goself.Classes {
+	c, ok := goself.ParseClasses(page)
 	if !ok {
 		if p.o.metrics != "" {
 			p.warn("%s has no go_cpu_classes_…: Prometheus' Go client has them with collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsAll)", from)
@@ -391,7 +391,7 @@ func (p *profiler) warn(format string, args ...any) {
 }
 
 // demand works out what the metrics say, from two readings.
-func (p *profiler) demand(first, last *gometrics.Classes, between time.Duration) {
+func (p *profiler) demand(first, last *goself.Classes, between time.Duration) {
 	if first == nil || last == nil {
 		return
 	}
@@ -432,7 +432,7 @@ func (p *profiler) readMetricsFiles() {
 		p.warn("--metrics %s was not read: it would tell of another time than the file", p.o.metrics)
 		return
 	}
-	var pages []*gometrics.Classes
+	var pages []*goself.Classes
 	for name := range strings.SplitSeq(p.o.metrics, ",") {
 		data, err := readFileMost(name, p.stdio.In)
 		if err != nil {

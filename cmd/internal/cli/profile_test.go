@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/gometrics"
+	"github.com/unthrottle/unthrottle/cmd/internal/goself"
 )
 
 func TestProfileURL(t *testing.T) {
@@ -44,17 +44,17 @@ func TestProfileURL(t *testing.T) {
 
 // TestProfileDemand holds which readings of the metrics tell nothing.
 func TestProfileDemand(t *testing.T) {
-	before := gometrics.Classes{Procs: 4, Total: 100, Idle: 50, CPU: 10}
+	before := goself.Classes{Procs: 4, Total: 100, Idle: 50, CPU: 10}
 	for name, c := range map[string]struct {
-		after gometrics.Classes
+		after goself.Classes
 		ok    bool
 	}{
-		"fine":           {gometrics.Classes{Procs: 4, Total: 136, Idle: 50, CPU: 15}, true}, // 9 s of 10
-		"no collection":  {gometrics.Classes{Procs: 4, Total: 100, Idle: 50, CPU: 15}, false},
-		"at the end":     {gometrics.Classes{Procs: 4, Total: 104, Idle: 50, CPU: 15}, false}, // 1 s of 10
-		"idle":           {gometrics.Classes{Procs: 4, Total: 136, Idle: 85, CPU: 10.1}, false},
-		"no CPU time":    {gometrics.Classes{Procs: 4, Total: 136, Idle: 50, CPU: -1}, false},
-		"without a size": {gometrics.Classes{Total: 136, Idle: 50, CPU: 15}, true},
+		"fine":           {goself.Classes{Procs: 4, Total: 136, Idle: 50, CPU: 15}, true}, // 9 s of 10
+		"no collection":  {goself.Classes{Procs: 4, Total: 100, Idle: 50, CPU: 15}, false},
+		"at the end":     {goself.Classes{Procs: 4, Total: 104, Idle: 50, CPU: 15}, false}, // 1 s of 10
+		"idle":           {goself.Classes{Procs: 4, Total: 136, Idle: 85, CPU: 10.1}, false},
+		"no CPU time":    {goself.Classes{Procs: 4, Total: 136, Idle: 50, CPU: -1}, false},
+		"without a size": {goself.Classes{Total: 136, Idle: 50, CPU: 15}, true},
 	} {
 		p := &profiler{}
 		p.demand(&before, &c.after, 10*time.Second)

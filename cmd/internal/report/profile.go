@@ -7,7 +7,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/cpuprofile"
-	"github.com/unthrottle/unthrottle/cmd/internal/gometrics"
+	"github.com/unthrottle/unthrottle/cmd/internal/goself"
 	"github.com/unthrottle/unthrottle/cmd/internal/meter"
 )
 
@@ -133,7 +133,7 @@ type ProfileFacts struct {
 	Readings      []meter.Reading // while the profile was taken
 	Live          int             // GOMAXPROCS from its memory; 0: not known
 	MetricsProcs  int             // and from its metrics
-	Demand        *gometrics.Demand
+	Demand        *goself.Demand
 	DemandOver    string
 	Warnings      []error
 }

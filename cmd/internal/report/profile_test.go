@@ -11,7 +11,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/cpuprofile"
-	"github.com/unthrottle/unthrottle/cmd/internal/gometrics"
+	"github.com/unthrottle/unthrottle/cmd/internal/goself"
 	"github.com/unthrottle/unthrottle/cmd/internal/meter"
 )
 
@@ -42,7 +42,7 @@ func TestNewProfile(t *testing.T) {
 			{At: start, Counters: cgroup.Counters{Known: true, Periods: 10, Throttled: 1, CPUKnown: true, CPU: time.Second}},
 			{At: start.Add(6 * time.Second), Counters: cgroup.Counters{Known: true, Periods: 70, Throttled: 58, CPUKnown: true, CPU: 7300 * time.Millisecond}},
 		},
-		Demand: &gometrics.Demand{Wanted: 100, Got: 1.05, Covered: 5 * time.Second}, DemandOver: "profile",
+		Demand: &goself.Demand{Wanted: 100, Got: 1.05, Covered: 5 * time.Second}, DemandOver: "profile",
 	})
 	if !near(d.Excess.Share, 66./540) || d.Excess.Amount != "much" || !near(d.Excess.Margin, 0.0276) {
 		t.Errorf("excess is %+v", d.Excess)

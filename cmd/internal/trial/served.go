@@ -16,9 +16,8 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cgroup"
-	"github.com/unthrottle/unthrottle/cmd/internal/gctrace"
 	"github.com/unthrottle/unthrottle/cmd/internal/golive"
-	"github.com/unthrottle/unthrottle/cmd/internal/gometrics"
+	"github.com/unthrottle/unthrottle/cmd/internal/goself"
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/runner"
 	"github.com/unthrottle/unthrottle/cmd/internal/service"
@@ -45,7 +44,7 @@ type Session struct {
 	server    *service.Server
 	generator []string
 	metrics   string // "": it tells nothing
-	log       gctrace.Log
+	log       goself.GCLog
 
 	begin  time.Time
 	before host
@@ -74,9 +73,9 @@ type Window struct {
 	Cause    string   // the most frequent error's; "": none
 	Curve    []Point  // of the response's percentiles
 	Axis     []Step
-	GC       gctrace.Summary // where it was asked for
-	Procs    int             // GOMAXPROCS that it has; 0: not known
-	Used     float64         // CPUs that the server used; 0: not known
+	GC       goself.GCSummary // where it was asked for
+	Procs    int              // GOMAXPROCS that it has; 0: not known
+	Used     float64          // CPUs that the server used; 0: not known
 }
 
 // A Point of a curve of percentiles.
@@ -135,7 +134,7 @@ func (s *Served) Open(ctx context.Context, setting lab.Setting, trace bool) (*Se
 	spec.Limit.CountMemory = true
 	spec.Env = environ(setting, Program{Env: spec.Env})
 	if trace {
-		spec.Env = withGODEBUG(spec.Env, gctrace.Setting)
+		spec.Env = withGODEBUG(spec.Env, goself.GCTrace)
 		spec.Each = x.log.Line
 	}
 	x.before, x.begin = readHost(), time.Now()
@@ -257,7 +256,7 @@ func (w *Window) judge(g generated) {
 }
 
 // read reads the server's own figures; nil if it tells none. A server that has no such page is not asked again.
-func (x *Session) read(ctx context.Context) *gometrics.Reading {
+func (x *Session) read(ctx context.Context) *goself.Reading {
 	if x.metrics == "" {
 		return nil
 	}
@@ -277,7 +276,7 @@ func (x *Session) read(ctx context.Context) *gometrics.Reading {
 	if err != nil {
 		return nil
 	}
-	r, ok := gometrics.Parse(page)
+	r, ok := goself.ParseReading(page)
 	if !ok {
 		x.metrics = ""
 		return nil
@@ -286,7 +285,7 @@ func (x *Session) read(ctx context.Context) *gometrics.Reading {
 }
 
 // addRuntime adds what a server tells of its Go runtime.
-func addRuntime(m map[string]float64, f gometrics.Figures, seconds float64) {
+func addRuntime(m map[string]float64, f goself.Figures, seconds float64) {
 	for unit, v := range map[string]float64{
 		"gc/s": f.Collections / seconds, "gc-cpu-%": 100 * f.GCShare, "sched-p50-ns": 1e9 * f.SchedP50, "sched-p99-ns": 1e9 * f.SchedP99,
 	} {

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/gctrace"
+	"github.com/unthrottle/unthrottle/cmd/internal/goself"
 	"github.com/unthrottle/unthrottle/cmd/internal/journal"
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/search"
@@ -165,7 +165,7 @@ func (x *fakeSession) answer(s trial.Shot) trial.Window {
 		delete(got.Metrics, "cpu-ns/req")
 	}
 	if n := int(w.gc * s.Lasting.Seconds()); x.trace && n > 0 {
-		got.GC = gctrace.Summary{Collections: n, Live: w.live, Goal: 2 * w.live, Procs: e.Procs}
+		got.GC = goself.GCSummary{Collections: n, Live: w.live, Goal: 2 * w.live, Procs: e.Procs}
 		got.Procs = e.Procs
 		got.Metrics["gc/s"], got.Metrics["gc-cpu-%"] = w.gc, 30
 	}

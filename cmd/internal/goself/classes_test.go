@@ -1,4 +1,4 @@
-package gometrics
+package goself
 
 import (
 	"math"

@@ -1,10 +1,6 @@
-package gometrics
+package goself
 
-import (
-	"bufio"
-	"bytes"
-	"time"
-)
+import "time"
 
 // Classes are what a page says of how GOMAXPROCS was used: the CPU classes of runtime/metrics, and the process's CPU time.
 //
@@ -29,24 +25,16 @@ const (
 func ParseClasses(page []byte) (c Classes, ok bool) {
 	c.CPU = -1
 	total, idle := false, false
-	lines := bufio.NewScanner(bytes.NewReader(page))
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		name, _, value, ok := sample(lines.Text())
-		if !ok {
-			continue
-		}
-		switch name {
+	for s := range samples(page) {
+		switch s.name {
 		case procsName:
-			if value >= 1 && value < 1<<20 {
-				c.Procs = int(value)
-			}
+			c.Procs = s.procs()
 		case totalName:
-			c.Total, total = value, true
+			c.Total, total = s.value, true
 		case idleName:
-			c.Idle, idle = value, true
+			c.Idle, idle = s.value, true
 		case cpuName:
-			c.CPU = value
+			c.CPU = s.value
 		}
 	}
 	return c, total && idle && c.Idle <= c.Total

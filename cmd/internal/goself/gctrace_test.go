@@ -1,4 +1,4 @@
-package gctrace
+package goself
 
 import (
 	"os"
@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestParse(t *testing.T) {
+func TestParseCycle(t *testing.T) {
 	for _, test := range []struct {
 		line string
 		want Cycle
@@ -32,7 +32,7 @@ func TestParse(t *testing.T) {
 		{"scvg: 0 MB released", Cycle{}, false},
 		{"", Cycle{}, false},
 	} {
-		got, ok := Parse([]byte(test.line))
+		got, ok := ParseCycle([]byte(test.line))
 		if ok != test.ok || ok && got != test.want {
 			t.Errorf("%q: got %+v, %v, want %+v, %v", test.line, got, ok, test.want, test.ok)
 		}
@@ -40,7 +40,7 @@ func TestParse(t *testing.T) {
 }
 
 // TestReal reads what this Go version writes.
-func TestReal(t *testing.T) {
+func TestGCLog(t *testing.T) {
 	if os.Getenv("GCTRACE_TEST") != "" {
 		for range 3 {
 			runtime.GC()
@@ -48,13 +48,13 @@ func TestReal(t *testing.T) {
 		os.Exit(0)
 	}
 	cmd := exec.Command(os.Args[0], "-test.run=^TestReal$")
-	cmd.Env = append(os.Environ(), "GCTRACE_TEST=1", "GODEBUG="+Setting, "GOMAXPROCS=3")
+	cmd.Env = append(os.Environ(), "GCTRACE_TEST=1", "GODEBUG="+GCTrace, "GOMAXPROCS=3")
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	if err := cmd.Run(); err != nil {
 		t.Fatal(err)
 	}
-	var l Log
+	var l GCLog
 	for line := range strings.Lines(stderr.String()) {
 		l.Line([]byte(strings.TrimSuffix(line, "\n")))
 	}
@@ -62,20 +62,20 @@ func TestReal(t *testing.T) {
 	if s.Collections < 3 || s.Procs != 3 || s.CPU <= 0 || s.Goal < 1<<20 {
 		t.Errorf("%+v from %s", s, &stderr)
 	}
-	if none := l.Since(l.Mark()); none != (Summary{}) {
+	if none := l.Since(l.Mark()); none != (GCSummary{}) {
 		t.Errorf("after all of them: %+v", none)
 	}
 }
 
-func FuzzParse(f *testing.F) {
+func FuzzParseCycle(f *testing.F) {
 	f.Add("gc 12 @0.345s 3%: 0.018+0.48+0.003 ms clock, 0.14+0.08/0.30/0.12+0.02 ms cpu, 4->4->1 MB, 4 MB goal, 0 MB stacks, 0 MB globals, 8 P")
 	f.Add("gc 1 @0.012s 2%: 0+0+0 ms clock, 0+1e300/0/0+0 ms cpu, 4->5->3 MB, 5 MB goal, 2 P (forced)")
 	f.Fuzz(func(t *testing.T, line string) {
-		c, ok := Parse([]byte(line))
+		c, ok := ParseCycle([]byte(line))
 		if ok && (c.CPU < 0 || c.Live < 0 || c.Goal < 0 || c.Procs < 1) {
 			t.Errorf("%q: %+v", line, c)
 		}
-		var l Log
+		var l GCLog
 		l.Line([]byte(line))
 		l.Since(0)
 	})

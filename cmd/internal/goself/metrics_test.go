@@ -1,4 +1,4 @@
-package gometrics
+package goself
 
 import (
 	"math"
@@ -21,7 +21,7 @@ http_requests_total{path="}go_"} 7
 `
 
 func TestSince(t *testing.T) {
-	before, ok := Parse([]byte(page))
+	before, ok := ParseReading([]byte(page))
 	if !ok || before.Procs != 4 {
 		t.Fatalf("%+v, %v", before, ok)
 	}
@@ -29,7 +29,7 @@ func TestSince(t *testing.T) {
 		"_count 10", "_count 30", "_total 1.5", "_total 2.5", "seconds_total 10", "seconds_total 14",
 		`le="1e-06"} 100`, `le="1e-06"} 160`, `le="0.001"} 200`, `le="0.001"} 300`, `le="+Inf"} 200`, `le="+Inf"} 300`,
 	).Replace(page)
-	after, _ := Parse([]byte(later))
+	after, _ := ParseReading([]byte(later))
 	if got, want := after.Since(before), (Figures{20, 0.25, 1e-6, 1e-3}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -37,30 +37,30 @@ func TestSince(t *testing.T) {
 	if got := before.Since(after); got.Collections != -1 || got.GCShare != -1 || got.SchedP99 != -1 {
 		t.Errorf("backwards: %+v", got)
 	}
-	little, ok := Parse([]byte("go_sched_gomaxprocs_threads 2\n"))
+	little, ok := ParseReading([]byte("go_sched_gomaxprocs_threads 2\n"))
 	if got := little.Since(little); !ok || little.Procs != 2 || got != (Figures{-1, -1, -1, -1}) {
 		t.Errorf("GOMAXPROCS alone: %+v, %+v", little, got)
 	}
 }
 
-func TestParseOther(t *testing.T) {
+func TestParseReadingOther(t *testing.T) {
 	for _, page := range []string{
 		"", "<!doctype html><p>go_sched_gomaxprocs_threads 4</p>", "go_sched_gomaxprocs_threads", "go_sched_gomaxprocs_threads{",
 		"go_sched_gomaxprocs_threads{a=\"b\"}", "go_sched_gomaxprocs_threads NaN", "process_cpu_seconds_total -1", "python_info 1",
 	} {
-		if r, ok := Parse([]byte(page)); ok {
+		if r, ok := ParseReading([]byte(page)); ok {
 			t.Errorf("%q: %+v", page, r)
 		}
 	}
 }
 
-func FuzzParse(f *testing.F) {
+func FuzzParseReading(f *testing.F) {
 	f.Add(page, page)
 	f.Add("go_sched_latencies_seconds_bucket{le=\"x\"} 1\n", "go_sched_latencies_seconds_bucket{le=\"+Inf\"} 1\n")
 	f.Add("go_sched_latencies_seconds_bucket{}0", "go_sched_latencies_seconds_bucket{}0")
 	f.Fuzz(func(t *testing.T, a, b string) {
-		x, _ := Parse([]byte(a))
-		y, _ := Parse([]byte(b))
+		x, _ := ParseReading([]byte(a))
+		y, _ := ParseReading([]byte(b))
 		got := y.Since(x)
 		for _, v := range []float64{got.Collections, got.GCShare} {
 			if math.IsNaN(v) || v < -1 {

@@ -1,19 +1,17 @@
-// Package gometrics answers: what does a Go program's /metrics page say of its runtime? In go two readings of the page, in
-// the text format of Prometheus; out comes what happened between them. Pages that Prometheus' own client writes have these
-// figures by themselves, most of them only if its collector is asked for all of them.
-package gometrics
+package goself
 
 import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"iter"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// A Reading is what a page says at one time.
+// A Reading is what a /metrics page says at one time.
 type Reading struct {
 	Procs     int     // GOMAXPROCS; 0: not told
 	cycles    float64 // garbage collections
@@ -32,70 +30,91 @@ const (
 	latenciesName = "go_sched_latencies_seconds_bucket"
 )
 
-// Parse reads a page. ok is false if there is nothing of a Go runtime in it.
-func Parse(page []byte) (r Reading, ok bool) {
+// ParseReading reads a page. ok is false if there is nothing of a Go runtime in it.
+func ParseReading(page []byte) (r Reading, ok bool) {
 	r = Reading{latencies: map[float64]float64{}, known: map[string]bool{}}
-	lines := bufio.NewScanner(bytes.NewReader(page))
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		name, bound, value, ok := sample(lines.Text())
-		if !ok {
-			continue
-		}
-		switch name {
+	for s := range samples(page) {
+		switch s.name {
 		case procsName:
-			if value >= 1 && value < 1<<20 {
-				r.Procs = int(value)
-			}
+			r.Procs = s.procs()
 		case cyclesName:
-			r.cycles = value
+			r.cycles = s.value
 		case gcName:
-			r.gc = value
+			r.gc = s.value
 		case cpuName:
-			r.cpu = value
+			r.cpu = s.value
 		case latenciesName:
-			if math.IsNaN(bound) {
+			if math.IsNaN(s.bound) {
 				continue
 			}
-			r.latencies[bound] = value
+			r.latencies[s.bound] = s.value
 		default:
 			continue
 		}
-		r.known[name] = true
+		r.known[s.name] = true
 	}
 	return r, len(r.known) > 0
 }
 
-// sample reads a line such as: go_sched_latencies_seconds_bucket{le="0.001"} 17 1700000000.
-func sample(line string) (name string, bound, value float64, ok bool) {
+// A sample is a number of a page.
+type sample struct {
+	name  string
+	bound float64 // of a histogram's bucket, else NaN
+	value float64
+}
+
+// procs is the value as a GOMAXPROCS, 0 if it can't be one.
+func (s sample) procs() int {
+	if s.value >= 1 && s.value < 1<<20 {
+		return int(s.value)
+	}
+	return 0
+}
+
+// samples are those of a page that are of the runtime or the process.
+func samples(page []byte) iter.Seq[sample] {
+	return func(yield func(sample) bool) {
+		lines := bufio.NewScanner(bytes.NewReader(page))
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			if s, ok := parseSample(lines.Text()); ok && !yield(s) {
+				return
+			}
+		}
+	}
+}
+
+// parseSample reads a line such as: go_sched_latencies_seconds_bucket{le="0.001"} 17 1700000000.
+func parseSample(line string) (s sample, ok bool) {
 	if strings.HasPrefix(line, "#") || !strings.HasPrefix(line, "go_") && !strings.HasPrefix(line, "process_") {
-		return "", 0, 0, false
+		return s, false
 	}
 	end := strings.IndexAny(line, "{ ")
 	if end < 0 {
-		return "", 0, 0, false
+		return s, false
 	}
-	name, rest := line[:end], line[end:]
-	bound = math.NaN()
+	s.name, s.bound = line[:end], math.NaN()
+	rest := line[end:]
 	if strings.HasPrefix(rest, "{") {
 		labels, after, closed := strings.Cut(rest[1:], "}")
 		if !closed {
-			return "", 0, 0, false
+			return s, false
 		}
 		if _, le, found := strings.Cut(labels, `le="`); found {
 			le, _, _ = strings.Cut(le, `"`)
 			if v, err := strconv.ParseFloat(le, 64); err == nil {
-				bound = v
+				s.bound = v
 			}
 		}
 		rest = after
 	}
 	fields := strings.Fields(rest)
 	if len(fields) == 0 {
-		return "", 0, 0, false
+		return s, false
 	}
-	v, err := strconv.ParseFloat(fields[0], 64)
-	return name, bound, v, err == nil && v >= 0 && !math.IsInf(v, 0)
+	var err error
+	s.value, err = strconv.ParseFloat(fields[0], 64)
+	return s, err == nil && s.value >= 0 && !math.IsInf(s.value, 0)
 }
 
 // Figures are what happened between two readings. What is not known is negative.

@@ -1,6 +1,11 @@
-// Package gctrace answers: what does a program's garbage collector do? In go the lines that a Go program writes to stderr
-// with GODEBUG=gctrace=1, out come the collections and what they cost. The program need not be prepared for it.
-package gctrace
+// Package goself answers: what does a Go program say of itself? In go the lines that it writes to stderr with
+// GODEBUG=gctrace=1, for which it need not be prepared, and readings of its /metrics page, in the text format of Prometheus.
+// Out come its garbage collections and what they cost; what happened in its runtime between two readings; and how many CPUs
+// its Ps wanted for each that they got. Pages that Prometheus' own client writes have these figures by themselves, most of
+// them only if its collector is asked for all of them.
+//
+// It fetches no page and starts no program.
+package goself
 
 import (
 	"bytes"
@@ -11,8 +16,8 @@ import (
 	"time"
 )
 
-// Setting is what makes a program write these lines, as a part of GODEBUG.
-const Setting = "gctrace=1"
+// GCTrace is what makes a program write a line for each collection, as a part of GODEBUG.
+const GCTrace = "gctrace=1"
 
 // A Cycle is one collection.
 type Cycle struct {
@@ -22,12 +27,12 @@ type Cycle struct {
 	Procs int           // GOMAXPROCS
 }
 
-// Parse reads a line such as
+// ParseCycle reads a line such as
 //
 //	gc 12 @0.345s 3%: 0.018+0.48+0.003 ms clock, 0.14+0.08/0.30/0.12+0.02 ms cpu, 4->4->1 MB, 4 MB goal, 0 MB stacks, 0 MB globals, 8 P
 //
 // Its CPU times are of: stopping the world, assists / background work / idle Ps, stopping the world again.
-func Parse(line []byte) (c Cycle, ok bool) {
+func ParseCycle(line []byte) (c Cycle, ok bool) {
 	if !bytes.HasPrefix(line, []byte("gc ")) {
 		return c, false
 	}
@@ -77,8 +82,8 @@ func megabytes(text string) int64 {
 	return n << 20
 }
 
-// A Log collects what a program writes.
-type Log struct {
+// A GCLog collects the lines that a program writes.
+type GCLog struct {
 	mu     sync.Mutex
 	cycles []Cycle
 }
@@ -87,8 +92,8 @@ type Log struct {
 const most = 1 << 18
 
 // Line takes a line of the program's stderr.
-func (l *Log) Line(line []byte) {
-	c, ok := Parse(line)
+func (l *GCLog) Line(line []byte) {
+	c, ok := ParseCycle(line)
 	if !ok {
 		return
 	}
@@ -100,14 +105,14 @@ func (l *Log) Line(line []byte) {
 }
 
 // Mark is a place in the log, for Since.
-func (l *Log) Mark() int {
+func (l *GCLog) Mark() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.cycles)
 }
 
-// A Summary is what the collections of some time were.
-type Summary struct {
+// A GCSummary is what the collections of some time were.
+type GCSummary struct {
 	Collections int
 	CPU         time.Duration
 	Live, Goal  int64 // medians
@@ -115,7 +120,7 @@ type Summary struct {
 }
 
 // Since sums up what has come since a mark.
-func (l *Log) Since(mark int) (s Summary) {
+func (l *GCLog) Since(mark int) (s GCSummary) {
 	l.mu.Lock()
 	cycles := slices.Clone(l.cycles[min(mark, len(l.cycles)):])
 	l.mu.Unlock()
