@@ -749,9 +749,7 @@ func (l *loader) findMax(ctx context.Context) (report.Load, error) {
 	if doc, ok := held[answer.Sustained.Rate]; ok {
 		best = doc
 	}
-	best.Search = &report.LoadSearch{
-		Text: answer.String(), Sustains: answer.Sustained.Rate, Fails: answer.Failing.Rate, Windows: windows,
-	}
+	best.Search = report.NewLoadSearch(answer, windows)
 	best.Stopped = !answer.Done
 	return best, nil
 }

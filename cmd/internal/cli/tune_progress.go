@@ -240,7 +240,7 @@ func ranking(s *tune.Study, at tune.Progress) []string {
 			}
 			fmt.Fprintf(w, "\t%s %s\t%s", name, span(e.Median), versus(e, c.Current))
 		}
-		if c.Dropped != "" {
+		if c.Dropped != nil {
 			fmt.Fprint(w, "\tdropped")
 		}
 		fmt.Fprintln(w)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -98,10 +97,11 @@ func NewTune(s *tune.Study) (*Tune, error) {
 func (d *Tune) newLoad(s *tune.Study, i int, t *search.Tune, v search.TuneVerdict) TuneLoad {
 	p := s.Pilot
 	l := p.Loads[i]
+	words := tuneWords{TuneVerdict: v, tail: l.Tail, unit: s.Plan.Unit(), perRun: p.PerRun, spent: d.Seconds}
 	out := TuneLoad{
 		Rate: l.Rate, Share: l.Share, Capacity: p.Capacity, Window: l.Window.Seconds(), WarmUp: l.WarmUp.Seconds(), Tail: l.Tail,
-		SLO: s.Plan.SLO, Noise: map[string]float64{}, Main: i == 0, Kind: string(v.Kind), Procs: v.Procs, GOGC: v.GOGC, Text: v.Text,
-		Pairs: v.Pairs, MorePairs: v.MorePairs, Blocks: v.Blocks, Invalid: v.Invalid, Done: v.Done,
+		SLO: s.Plan.SLO, Noise: map[string]float64{}, Main: i == 0, Kind: string(v.Kind), Procs: v.Procs, GOGC: v.GOGC,
+		Text: words.text(), MoreSeconds: words.moreSeconds(), Pairs: v.Pairs, MorePairs: v.MorePairs, Blocks: v.Blocks, Invalid: v.Invalid, Done: v.Done,
 	}
 	if l.Rate > 0 {
 		out.Arrivals = arrivals(s.Plan)
@@ -117,30 +117,7 @@ func (d *Tune) newLoad(s *tune.Study, i int, t *search.Tune, v search.TuneVerdic
 			P: e.P, Adjusted: e.Adjusted, Verdict: string(e.Verdict),
 		})
 	}
-	if v.MoreRuns > 0 && v.Kind == search.Undecided {
-		out.MoreSeconds = float64(v.MoreRuns) * p.PerRun
-		if v.Done {
-			out.Text += fmt.Sprintf(" That is about %s more", inMinutes(out.MoreSeconds))
-			switch {
-			case v.MorePairs > 0 && v.Pairs > 0:
-				out.Text += fmt.Sprintf(": --pairs %d.", v.MorePairs)
-			default:
-				out.Text += fmt.Sprintf(": --budget %s.", budget(d.Seconds+out.MoreSeconds))
-			}
-		}
-	}
 	return out
-}
-
-func inMinutes(seconds float64) string {
-	if minutes := int(math.Ceil(seconds / 60)); minutes > 1 {
-		return strconv.Itoa(minutes) + " minutes"
-	}
-	return "a minute"
-}
-
-func budget(seconds float64) string {
-	return strconv.Itoa(int(math.Ceil(seconds/60))) + "m"
 }
 
 func percentOf(share float64) string { return strconv.FormatFloat(100*share, 'f', 0, 64) + " %" }
@@ -214,10 +191,11 @@ func tuneSettings(s *tune.Study, load int, t *search.Tune, v search.TuneVerdict)
 	if v.Kind == search.Undecided {
 		best = v.Leader
 	}
+	words := tuneWords{TuneVerdict: v, tail: s.Pilot.Loads[load].Tail, unit: s.Plan.Unit()}
 	for _, standing := range t.Standings() {
 		c := standing.Candidate
 		out := TuneSetting{
-			Load: load, Procs: c.Procs, GOGC: c.GOGC, Current: standing.Current, Best: c == best, Dropped: standing.Dropped,
+			Load: load, Procs: c.Procs, GOGC: c.GOGC, Current: standing.Current, Best: c == best, Dropped: words.dropped(standing.Dropped),
 			Metrics: map[string]BenchSummary{}, Versus: []TuneEffect{}, Curve: []CurvePoint{},
 		}
 		values := map[string][]float64{}

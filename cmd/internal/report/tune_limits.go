@@ -26,7 +26,7 @@ func (d *Tune) addLimits(s *tune.Study) {
 		}
 		a := m.Answer()
 		finished = finished && a.Done
-		rates := TuneLimitRates{Procs: try.Procs, Default: try.Default, Rate: a.Sustained.Rate, Text: a.String(), Windows: []LoadWindow{}}
+		rates := TuneLimitRates{Procs: try.Procs, Default: try.Default, Rate: a.Sustained.Rate, Text: answerText(a), Windows: []LoadWindow{}}
 		for _, w := range s.Windows {
 			if w.CPUs == try.CPUs && w.Procs == try.Procs && w.Phase == tune.CurvePhase {
 				rates.Windows = append(rates.Windows, limitWindow(w, s.LimitWindow()))

@@ -1,12 +1,10 @@
 package search
 
-import "fmt"
-
 // A Tally counts windows at a rate.
 type Tally struct {
-	Rate float64 `json:"rate"`
-	Held int     `json:"held"`
-	Of   int     `json:"of"` // windows that were valid
+	Rate float64
+	Held int
+	Of   int // windows that were valid
 }
 
 func (t *Tally) add(held bool) {
@@ -28,23 +26,6 @@ func (t Tally) sustained() bool { return t.Held >= enough && t.Failed() <= 1 }
 // always: no window failed, of enough.
 func (t Tally) always() bool { return t.Held >= enough && t.Failed() == 0 }
 
-func (t Tally) rate() string { return perSecond(t.Rate) }
-
-// holds writes 840/s (5 of 5 windows).
-func (t Tally) holds() string {
-	return fmt.Sprintf("%s (%d of %d %s)", t.rate(), t.Held, t.Of, windows(t.Of))
-}
-
-// fails writes 924/s (4 of 5): so many failed.
-func (t Tally) fails() string { return fmt.Sprintf("%s (%d of %d)", t.rate(), t.Failed(), t.Of) }
-
-func windows(n int) string {
-	if n == 1 {
-		return "window"
-	}
-	return "windows"
-}
-
 // A Verdict is what kind of answer there is.
 type Verdict string
 
@@ -62,15 +43,15 @@ const (
 
 // An Answer is what is known of the highest rate.
 type Answer struct {
-	Verdict   Verdict `json:"verdict"`
-	Sustained Tally   `json:"sustained"`           // Rate 0: none
-	Failing   Tally   `json:"failing"`             // the lowest that failed; Rate 0: none
-	FellBack  bool    `json:"fell_back,omitempty"` // Sustained is a tenth below what the search had found, for that failed
-	Beyond    float64 `json:"beyond,omitempty"`    // the generator could not keep up this rate; 0: it always could
-	Confirmed []Tally `json:"confirmed,omitempty"` // the confirmation, highest rate first
-	Windows   int     `json:"windows"`             // that were measured, invalid ones included
-	Invalid   int     `json:"invalid,omitempty"`
-	Done      bool    `json:"done"` // false: the search was interrupted
+	Verdict   Verdict
+	Sustained Tally   // Rate 0: none
+	Failing   Tally   // the lowest that failed; Rate 0: none
+	FellBack  bool    // Sustained is a tenth below what the search had found, for that failed
+	Beyond    float64 // the generator could not keep up this rate; 0: it always could
+	Confirmed []Tally // the confirmation, highest rate first
+	Windows   int     // that were measured, invalid ones included
+	Invalid   int
+	Done      bool // false: the search was interrupted
 }
 
 // Answer says what is known by now. It rests on the confirmation once that is done, and before on the search.
@@ -132,53 +113,4 @@ func (m *MaxRate) tally(rate float64) Tally {
 		}
 	}
 	return t
-}
-
-// String is the answer in a line: sustains 840/s (5 of 5 windows), fails 924/s (4 of 5).
-func (a Answer) String() string {
-	switch a.Verdict {
-	case Sustains:
-		if a.FellBack {
-			return fmt.Sprintf("sustains %s; the search had found %s, which fails (%d of %d)",
-				a.Sustained.holds(), a.Failing.rate(), a.Failing.Failed(), a.Failing.Of)
-		}
-		return fmt.Sprintf("sustains %s, fails %s", a.Sustained.holds(), a.Failing.fails())
-	case AtLeast:
-		text := "sustains at least " + a.Sustained.holds()
-		if a.Failing.Of > 0 {
-			text += fmt.Sprintf(", and %s at times (%d of %d)", a.Failing.rate(), a.Failing.Held, a.Failing.Of)
-		}
-		return text
-	case None:
-		return fmt.Sprintf("fails even %s (%d of %d windows)", a.Failing.rate(), a.Failing.Failed(), a.Failing.Of)
-	case Undecided:
-		return a.undecided()
-	case Unconfirmed:
-		return a.search() + "; this was not confirmed"
-	case Generator:
-		return fmt.Sprintf("the generator's limit is reached at %s; %s", perSecond(a.Beyond), a.search())
-	default:
-		return fmt.Sprintf("interrupted after %d %s; %s, unconfirmed", a.Windows, windows(a.Windows), a.search())
-	}
-}
-
-func (a Answer) undecided() string {
-	high := fmt.Sprintf("%s (held %d of %d windows)", a.Failing.rate(), a.Failing.Held, a.Failing.Of)
-	if a.Sustained.Of == 0 {
-		return "undecided at " + high
-	}
-	return fmt.Sprintf("undecided between %s (held %d of %d windows) and %s",
-		a.Sustained.rate(), a.Sustained.Held, a.Sustained.Of, high)
-}
-
-// search tells how far the search has come.
-func (a Answer) search() string {
-	text := "no rate has held"
-	if a.Sustained.Rate > 0 {
-		text = "the server holds at least " + a.Sustained.holds()
-	}
-	if a.Failing.Rate > 0 {
-		text += ", fails " + a.Failing.fails()
-	}
-	return text
 }

@@ -41,16 +41,16 @@ const (
 
 // A Step is a window to be measured.
 type Step struct {
-	Rate  float64 `json:"rate"`
-	Phase Phase   `json:"phase"`
-	Left  int     `json:"left"` // about so many windows are left, this one included, if the limit is near
+	Rate  float64
+	Phase Phase
+	Left  int // about so many windows are left, this one included, if the limit is near
 }
 
 // An Observation is a window that was measured.
 type Observation struct {
-	Rate  float64 `json:"rate"`
-	Held  bool    `json:"held"`  // the objective was met
-	Valid bool    `json:"valid"` // false: the generator failed, not the server; Held says nothing then
+	Rate  float64
+	Held  bool // the objective was met
+	Valid bool // false: the generator failed, not the server; Held says nothing then
 }
 
 // A MaxRate looks for the highest rate at which a server holds its objective.

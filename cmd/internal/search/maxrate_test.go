@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -35,86 +36,86 @@ var scripted = []struct {
 	name   string
 	config Config
 	window func(s Step, nth int) (held, valid bool)
-	want   string
+	want   Answer // less what is told of the way to it
 }{
 	{
 		// The ramp: 10 15 22.5 … 576 864 fails twice; bisection between 576 and 864: 705 and 780 and 821 hold, 842 fails.
 		"a hard limit",
 		Config{},
 		func(s Step, _ int) (bool, bool) { return s.Rate <= 840, true },
-		"sustains 821/s (5 of 5 windows), fails 903/s (5 of 5)",
+		Answer{Verdict: Sustains, Sustained: Tally{821, 5, 5}, Failing: Tally{903, 0, 5}},
 	},
 	{
 		"the ceiling holds",
 		Config{Start: 100, Ceiling: 1000},
 		func(Step, int) (bool, bool) { return true, true },
-		"sustains at least 1000/s (5 of 5 windows)",
+		Answer{Verdict: AtLeast, Sustained: Tally{1000, 5, 5}},
 	},
 	{
 		"one rate only",
 		Config{Start: 100, Ceiling: 100, Floor: 100},
 		func(Step, int) (bool, bool) { return true, true },
-		"sustains at least 100/s (5 of 5 windows)",
+		Answer{Verdict: AtLeast, Sustained: Tally{100, 5, 5}},
 	},
 	{
 		"one rate only, at times",
 		Config{Start: 100, Ceiling: 100, Floor: 100},
 		func(_ Step, nth int) (bool, bool) { return nth%2 == 1, true }, // 1st in the ramp, 3rd and 5th
-		"undecided at 100/s (held 2 of 5 windows)",
+		Answer{Verdict: Undecided, Failing: Tally{100, 2, 5}},
 	},
 	{
 		"nothing holds",
 		Config{},
 		func(Step, int) (bool, bool) { return false, true },
-		"fails even 1/s (2 of 2 windows)",
+		Answer{Verdict: None, Failing: Tally{1, 0, 2}},
 	},
 	{
 		"a limit below the first rate",
 		Config{Start: 1000},
 		func(s Step, _ int) (bool, bool) { return s.Rate <= 50, true },
-		"sustains 49.1/s (5 of 5 windows), fails 54/s (5 of 5)",
+		Answer{Verdict: Sustains, Sustained: Tally{49.1, 5, 5}, Failing: Tally{54, 0, 5}},
 	},
 	{
 		"the generator's limit",
 		Config{},
 		func(s Step, _ int) (bool, bool) { return true, s.Rate <= 100 },
-		"the generator's limit is reached at 114/s; the server holds at least 76.1/s (1 of 1 window)",
+		Answer{Verdict: Generator, Beyond: 114, Sustained: Tally{76.1, 1, 1}},
 	},
 	{
 		"the generator can do nothing",
 		Config{},
 		func(Step, int) (bool, bool) { return true, false },
-		"the generator's limit is reached at 10/s; no rate has held",
+		Answer{Verdict: Generator, Beyond: 10},
 	},
 	{
 		"the generator fails now and then",
 		Config{},
 		func(s Step, nth int) (bool, bool) { return s.Rate <= 840, nth%3 == 0 },
-		"sustains 821/s (5 of 5 windows), fails 903/s (5 of 5)",
+		Answer{Verdict: Sustains, Sustained: Tally{821, 5, 5}, Failing: Tally{903, 0, 5}},
 	},
 	{
 		"the generator can't do a tenth more",
 		Config{},
 		func(s Step, _ int) (bool, bool) { return s.Rate <= 840, s.Phase != Confirm || s.Rate <= 840 },
-		"sustains 821/s (5 of 5 windows), fails 842/s (1 of 1)",
+		Answer{Verdict: Sustains, Sustained: Tally{821, 5, 5}, Failing: Tally{842, 0, 1}, Beyond: 903},
 	},
 	{
 		"the generator can't do again what it did",
 		Config{},
 		func(s Step, _ int) (bool, bool) { return s.Rate <= 840, s.Phase != Confirm || s.Rate < 800 },
-		"the generator's limit is reached at 821/s; the server holds at least 739/s (5 of 5 windows)",
+		Answer{Verdict: Generator, Beyond: 821, Sustained: Tally{739, 5, 5}},
 	},
 	{
 		"single violations in the ramp",
 		Config{},
 		func(s Step, nth int) (bool, bool) { return s.Rate <= 840 && (s.Phase != Ramp || nth == 2), true },
-		"sustains 821/s (5 of 5 windows), fails 903/s (5 of 5)",
+		Answer{Verdict: Sustains, Sustained: Tally{821, 5, 5}, Failing: Tally{903, 0, 5}},
 	},
 	{
 		"what was found fails in earnest",
 		Config{},
 		func(s Step, nth int) (bool, bool) { return s.Rate < 800 || s.Rate <= 840 && nth <= 4, true },
-		"sustains 739/s (5 of 5 windows); the search had found 821/s, which fails (3 of 5)",
+		Answer{Verdict: Sustains, FellBack: true, Sustained: Tally{739, 5, 5}, Failing: Tally{821, 2, 5}},
 	},
 	{
 		"a tenth less fails as well",
@@ -122,49 +123,49 @@ var scripted = []struct {
 		func(s Step, nth int) (bool, bool) {
 			return s.Rate <= 840 && (s.Phase != Confirm || s.Rate > 800 && nth <= 4 || s.Rate <= 800 && nth != 2), true
 		},
-		"undecided between 739/s (held 4 of 5 windows) and 821/s (held 2 of 5 windows)",
+		Answer{Verdict: Undecided, Sustained: Tally{739, 4, 5}, Failing: Tally{821, 2, 5}},
 	},
 	{
 		"a tenth more holds at times",
 		Config{},
 		func(s Step, nth int) (bool, bool) { return s.Rate <= 840 || s.Phase == Confirm && nth <= 3, true },
-		"sustains at least 821/s (5 of 5 windows), and 903/s at times (3 of 5)",
+		Answer{Verdict: AtLeast, Sustained: Tally{821, 5, 5}, Failing: Tally{903, 3, 5}},
 	},
 	{
 		"two violations by chance early on; it goes on after the confirmation",
 		Config{},
 		func(s Step, nth int) (bool, bool) { return s.Rate <= 840 && (s.Rate != 33.8 || nth > 2), true },
-		"sustains 835/s (5 of 5 windows), fails 919/s (5 of 5)",
+		Answer{Verdict: Sustains, Sustained: Tally{835, 5, 5}, Failing: Tally{919, 0, 5}},
 	},
 	{
 		"three rounds",
 		Config{Rounds: 3},
 		func(s Step, _ int) (bool, bool) { return s.Rate <= 840, true },
-		"sustains 821/s (3 of 3 windows), fails 903/s (3 of 3)",
+		Answer{Verdict: Sustains, Sustained: Tally{821, 3, 3}, Failing: Tally{903, 0, 3}},
 	},
 	{
 		"no confirmation", // 821 has held twice and 842 failed once, as in the first of these
 		Config{Rounds: -1},
 		func(s Step, _ int) (bool, bool) { return s.Rate <= 840, s.Phase != Confirm },
-		"the server holds at least 821/s (2 of 2 windows), fails 842/s (1 of 1); this was not confirmed",
+		Answer{Verdict: Unconfirmed, Sustained: Tally{821, 2, 2}, Failing: Tally{842, 0, 1}},
 	},
 	{
 		"no confirmation, and the ceiling holds",
 		Config{Start: 100, Ceiling: 1000, Rounds: -1},
 		func(Step, int) (bool, bool) { return true, true },
-		"the server holds at least 1000/s (1 of 1 window); this was not confirmed",
+		Answer{Verdict: Unconfirmed, Sustained: Tally{1000, 1, 1}},
 	},
 	{
 		"no confirmation, and nothing holds",
 		Config{Rounds: -1},
 		func(Step, int) (bool, bool) { return false, true },
-		"fails even 1/s (2 of 2 windows)",
+		Answer{Verdict: None, Failing: Tally{1, 0, 2}},
 	},
 	{
 		"no confirmation, and the generator's limit",
 		Config{Rounds: -1},
 		func(s Step, _ int) (bool, bool) { return true, s.Rate <= 100 },
-		"the generator's limit is reached at 114/s; the server holds at least 76.1/s (1 of 1 window)",
+		Answer{Verdict: Generator, Beyond: 114, Sustained: Tally{76.1, 1, 1}},
 	},
 }
 
@@ -176,15 +177,13 @@ func TestScripted(t *testing.T) {
 				nth[step.Rate]++
 				return s.window(step, nth[step.Rate])
 			})
-			if got := m.Answer().String(); got != s.want {
-				t.Errorf("got  %s\nwant %s\nsteps %v", got, s.want, m.Seen())
-			}
 			a := m.Answer()
-			if !a.Done {
-				t.Error("not done")
-			}
-			if unconfirmed := strings.HasSuffix(s.want, "not confirmed"); unconfirmed != (a.Verdict == Unconfirmed) || unconfirmed && len(a.Confirmed) > 0 {
+			if !a.Done || a.Windows != len(m.Seen()) || a.Verdict == Unconfirmed && len(a.Confirmed) > 0 {
 				t.Errorf("%+v", a)
+			}
+			got := Answer{Verdict: a.Verdict, Sustained: a.Sustained, Failing: a.Failing, FellBack: a.FellBack, Beyond: a.Beyond}
+			if !reflect.DeepEqual(got, s.want) {
+				t.Errorf("got  %+v\nwant %+v\nsteps %v", got, s.want, m.Seen())
 			}
 		})
 	}
@@ -276,8 +275,8 @@ func replay(t *testing.T, c Config) {
 		if stepAgain, okAgain := again.Next(); step != stepAgain || ok != okAgain {
 			t.Fatalf("after %d windows %v, replayed %v", len(seen), step, stepAgain)
 		}
-		if m.Answer().String() != again.Answer().String() {
-			t.Fatalf("%s, replayed %s", m.Answer(), again.Answer())
+		if !reflect.DeepEqual(m.Answer(), again.Answer()) {
+			t.Fatalf("%+v, replayed %+v", m.Answer(), again.Answer())
 		}
 		if !ok {
 			return
@@ -289,16 +288,16 @@ func replay(t *testing.T, c Config) {
 // TestInterrupted: the answer is of use at any time, and promises nothing.
 func TestInterrupted(t *testing.T) {
 	m, _ := NewMaxRate(Config{Start: 100})
-	want := []string{
-		"interrupted after 0 windows; no rate has held, unconfirmed",
-		"interrupted after 1 window; the server holds at least 100/s (1 of 1 window), unconfirmed",
-		"interrupted after 2 windows; the server holds at least 100/s (1 of 1 window), unconfirmed",
-		"interrupted after 3 windows; the server holds at least 100/s (1 of 1 window), fails 150/s (2 of 2), unconfirmed",
+	want := []Answer{
+		{Verdict: Unknown},
+		{Verdict: Unknown, Sustained: Tally{100, 1, 1}, Windows: 1},
+		{Verdict: Unknown, Sustained: Tally{100, 1, 1}, Windows: 2},
+		{Verdict: Unknown, Sustained: Tally{100, 1, 1}, Failing: Tally{150, 0, 2}, Windows: 3},
 	}
 	for i, w := range want {
 		a := m.Answer()
-		if a.String() != w || a.Done || a.Verdict != Unknown {
-			t.Errorf("after %d: %s, want %s", i, a, w)
+		if !reflect.DeepEqual(a, w) {
+			t.Errorf("after %d: %+v, want %+v", i, a, w)
 		}
 		s, _ := m.Next()
 		m.Observe(Observation{Rate: s.Rate, Held: s.Rate <= 120, Valid: true})

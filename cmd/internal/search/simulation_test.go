@@ -22,7 +22,7 @@ func TestHardLimits(t *testing.T) {
 			continue // three invalid windows on end are that
 		}
 		if a.Verdict != Sustains || a.Sustained.Rate > limit || a.Sustained.Rate < limit/precision/1.001 || a.Failing.Rate <= limit {
-			t.Fatalf("limit %.2f: %s", limit, a)
+			t.Fatalf("limit %.2f: %+v", limit, a)
 		}
 		most = max(most, a.Windows-a.Invalid)
 	}
@@ -100,7 +100,7 @@ func FuzzMaxRate(f *testing.F) {
 		most := 2 * 3 * (2*70 + 2*6 + 3*max(rounds, asked))
 		for i := 0; ; i++ {
 			a := m.Answer()
-			if a.String() == "" || a.Windows != i {
+			if a.Verdict == "" || a.Windows != i {
 				t.Fatalf("after %d windows: %+v", i, a)
 			}
 			s, ok := m.Next()

@@ -1,7 +1,6 @@
 package search
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -19,7 +18,6 @@ const (
 	slack       = 0.34 // a setting may break the SLO in so much larger a share of its runs than the best: one of three is chance
 	tolerated   = 0.01 // share of requests that may fail in a run
 	usualMargin = 0.05
-	usualUnit   = "request"
 	greatest    = 1e12 // beyond it, and below its inverse, a value is no measurement
 )
 
@@ -38,6 +36,7 @@ const (
 	Throughput Metric = "throughput"
 	Time       Metric = "time"
 	Throttled  Metric = "throttled" // evidence, never an objective
+	SLO        Metric = "slo"       // stands for the SLO in the family of tests; its values are shares of the runs that held it
 )
 
 // The metrics that may decide, in the order in which they are shown.
@@ -52,8 +51,7 @@ type TuneConfig struct {
 	Levers     []int // values of GOGC; each is tried with Current, as one more candidate
 
 	Objective Metric
-	Tail      string  // the name of the percentile that stands in P99, for the texts; "": p99
-	Unit      string  // what CPUPerRequest is counted by, for the texts; "": request; others have no rate that is set
+	Batch     bool    // a job or a benchmark: there are no requests, and so no p99 that may be missing
 	Margin    float64 // a ratio within 1/(1+Margin) and 1+Margin is no difference worth having; 0: 0.05
 	MaxErrors float64 // share of requests that may fail before a run counts as one that broke the SLO; 0: 0.01
 
@@ -81,17 +79,17 @@ func (r TuneRun) Candidate() Candidate { return Candidate{r.Procs, r.GOGC} }
 
 // A TuneObservation is a run that was made. Metrics are 0 where they aren't known.
 type TuneObservation struct {
-	Run    TuneRun `json:"run"`
-	Valid  bool    `json:"valid"`            // false: the generator failed, not the server; the rest says nothing then
-	Failed string  `json:"failed,omitempty"` // why the program itself could not be run or died: such a setting is out
+	Run    TuneRun
+	Valid  bool   // false: the generator failed, not the server; the rest says nothing then
+	Failed string // why the program itself could not be run or died: such a setting is out
 
-	SLOHeld       bool    `json:"slo_held"` // true as well where there is no SLO
-	ErrorShare    float64 `json:"error_share"`
-	P99           float64 `json:"p99"`             // seconds
-	CPUPerRequest float64 `json:"cpu_per_request"` // seconds; a run's where there are no requests
-	Throughput    float64 `json:"throughput"`      // a second
-	Time          float64 `json:"time"`            // seconds
-	Throttled     float64 `json:"throttled"`       // share of the periods
+	SLOHeld       bool // true as well where there is no SLO
+	ErrorShare    float64
+	P99           float64 // seconds
+	CPUPerRequest float64 // seconds; a run's where there are no requests
+	Throughput    float64 // a second
+	Time          float64 // seconds
+	Throttled     float64 // share of the periods
 }
 
 // value is the metric's, 0 if it isn't known.
@@ -172,10 +170,31 @@ type arm struct {
 	runs    map[int]TuneObservation // by block
 	void    int                     // blocks in which the generator spoiled every attempt
 	failed  bool                    // the program does not run with it
-	dropped string                  // why; "": it is in the race
-	after   int                     // blocks
+	dropped *Drop                   // nil: it is in the race
 	nth     int                     // to be dropped, from 1
 }
+
+// A Drop is why the exploration took a candidate out.
+type Drop struct {
+	Reason  DropReason
+	After   int       // blocks of the exploration
+	Blocks  int       // that it rests on
+	Against Candidate // the leader then
+	Metric  Metric    // of Worse
+	Ratio   float64   // and how it was to the leader's
+	Failure string    // of ProgramFails
+}
+
+// A DropReason is what kind of Drop it is.
+type DropReason string
+
+// The reasons to drop a candidate.
+const (
+	BreaksSLO    DropReason = "breaks SLO" // in all of the Blocks in which the leader held it
+	Worse        DropReason = "worse"      // than the leader
+	ProgramFails DropReason = "fails"      // the program does not run with it
+	NoValidRun   DropReason = "no valid run"
+)
 
 // A pair is two runs of the confirmation.
 type pair struct{ current, leader TuneObservation }
@@ -208,8 +227,6 @@ func NewTune(c TuneConfig) (*Tune, error) {
 	if c.MaxBlocks == 0 {
 		c.MaxBlocks = mostBlocks
 	}
-	c.Tail = cmp.Or(c.Tail, string(P99))
-	c.Unit = cmp.Or(c.Unit, usualUnit)
 	t := &Tune{config: c}
 	t.leader = t.current()
 	t.join(t.current())
@@ -347,7 +364,7 @@ func (t *Tune) failed(o TuneObservation) {
 	case t.phase == Confirm:
 		t.end(endLeader)
 	default:
-		t.dropArm(a, "the program failed: "+o.Failed)
+		t.dropArm(a, &Drop{Reason: ProgramFails, Failure: o.Failed})
 		t.advance()
 	}
 }
@@ -369,7 +386,7 @@ func (t *Tune) spoiled() {
 		t.end(endGenerator)
 		return
 	default:
-		t.dropArm(a, fmt.Sprintf("no valid run in %d blocks", a.void))
+		t.dropArm(a, &Drop{Reason: NoValidRun, Blocks: a.void})
 	}
 	t.advance()
 }
@@ -602,13 +619,14 @@ func (t *Tune) arm(c Candidate) *arm {
 func (t *Tune) alive() []*arm {
 	var alive []*arm
 	for _, a := range t.arms {
-		if a.dropped == "" {
+		if a.dropped == nil {
 			alive = append(alive, a)
 		}
 	}
 	return alive
 }
 
-func (t *Tune) dropArm(a *arm, why string) {
-	a.dropped, a.after, a.nth = why, t.block, 1+len(t.arms)-len(t.alive())
+func (t *Tune) dropArm(a *arm, why *Drop) {
+	why.After = t.block
+	a.dropped, a.nth = why, 1+len(t.arms)-len(t.alive())
 }

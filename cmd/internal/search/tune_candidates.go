@@ -7,8 +7,8 @@ import (
 
 // A Candidate is a setting that may be run.
 type Candidate struct {
-	Procs int `json:"gomaxprocs"`
-	GOGC  int `json:"gogc,omitempty"` // 0: as the program has it
+	Procs int
+	GOGC  int // 0: as the program has it
 }
 
 // String writes 2, or 2 with GOGC=800.

@@ -2,7 +2,6 @@ package search
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 
@@ -285,14 +284,14 @@ func (t *Tune) drop(lead Candidate) {
 		if a == leader || a.Candidate == t.current() {
 			continue
 		}
-		if why := t.behind(a, leader); why != "" {
+		if why := t.behind(a, leader); why != nil {
 			t.dropArm(a, why)
 		}
 	}
 }
 
-// behind says why a candidate is out, "" if it isn't.
-func (t *Tune) behind(a, leader *arm) string {
+// behind says why a candidate is out, nil if it isn't.
+func (t *Tune) behind(a, leader *arm) *Drop {
 	common, leaderHeld, bothHeld := 0, 0, 0
 	for block, o := range a.runs {
 		l, ok := leader.runs[block]
@@ -308,7 +307,7 @@ func (t *Tune) behind(a, leader *arm) string {
 		}
 	}
 	if common >= firstLook && leaderHeld >= 2 && bothHeld == 0 {
-		return fmt.Sprintf("broke the SLO in all of %d blocks in which %s held it", leaderHeld, leader)
+		return &Drop{Reason: BreaksSLO, Blocks: leaderHeld, Against: leader.Candidate}
 	}
 	chain := t.chain()
 	for i, m := range chain {
@@ -322,13 +321,13 @@ func (t *Tune) behind(a, leader *arm) string {
 			bound, student = math.Log1p(t.config.Margin), student99
 		}
 		if t.atLeast(m, costs, student) > bound {
-			return fmt.Sprintf("%s %s against %s in %d blocks", t.name(m), percent(math.Exp(cost(m, typical))), leader, len(costs))
+			return &Drop{Reason: Worse, Blocks: len(costs), Against: leader.Candidate, Metric: m, Ratio: math.Exp(cost(m, typical))}
 		}
 		if i < len(chain)-1 && typical < -bound {
-			return "" // its p99 may yet turn out to be better with confidence, and that would come first
+			return nil // its p99 may yet turn out to be better with confidence, and that would come first
 		}
 	}
-	return ""
+	return nil
 }
 
 // declare fixes what the confirmation decides by: what the leader leads by, and the family of tests that may make the
@@ -345,14 +344,11 @@ func (t *Tune) declare() {
 	}
 }
 
-// sloHeld stands for the SLO in the family of tests.
-const sloHeld Metric = "slo"
-
 // familyOf are the tests that may make the claim. They share the 5 %, by Holm, so it must be known before which they are.
 func (t *Tune) familyOf(slo bool) []Metric {
 	family := slices.Clone(t.chain())
 	if slo {
-		family = append(family, sloHeld)
+		family = append(family, SLO)
 	}
 	return family
 }

@@ -10,20 +10,20 @@ import (
 // search runs, and claims nothing.
 type Standing struct {
 	Candidate
-	Current bool             `json:"current,omitempty"` // it is the current setting
-	Runs    int              `json:"runs"`              // of the exploration, those that were valid
-	Broken  int              `json:"broken,omitempty"`  // of these, those that broke the SLO
-	Effects []StandingEffect `json:"effects,omitempty"` // of the metrics that are known
-	Dropped string           `json:"dropped,omitempty"` // why; "": it is in the race
+	Current bool             // it is the current setting
+	Runs    int              // of the exploration, those that were valid
+	Broken  int              // of these, those that broke the SLO
+	Effects []StandingEffect // of the metrics that are known
+	Dropped *Drop            // nil: it is in the race
 }
 
 // A StandingEffect is a metric of a candidate.
 type StandingEffect struct {
-	Metric Metric  `json:"metric"`
-	Median float64 `json:"median"`
-	Ratio  float64 `json:"ratio,omitempty"` // to the current setting, of a typical block that both have run in; 0: not known
-	Lo     float64 `json:"low,omitempty"`   // its 95 % interval if the noise is normal; both 0: fewer than three blocks
-	Hi     float64 `json:"high,omitempty"`
+	Metric Metric
+	Median float64
+	Ratio  float64 // to the current setting, of a typical block that both have run in; 0: not known
+	Lo     float64 // its 95 % interval if the noise is normal; both 0: fewer than three blocks
+	Hi     float64
 }
 
 // Standings ranks the candidates: the leader first, then those in the race by the rules that have found the leader, then
@@ -44,7 +44,7 @@ func (t *Tune) Standings() []Standing {
 	}
 	var dropped []*arm
 	for _, a := range t.arms {
-		if a.dropped != "" {
+		if a.dropped != nil {
 			dropped = append(dropped, a)
 		}
 	}

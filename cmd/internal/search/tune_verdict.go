@@ -2,11 +2,8 @@ package search
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/sample"
 )
@@ -24,53 +21,91 @@ const reckless = 4
 // mostUseful are the pairs beyond which nobody will wait for an answer.
 const mostUseful = 500
 
+// A Reason is why a TuneVerdict is what it is. With the verdict's Kind and its figures it is all that there is to tell.
+type Reason string
+
+// The reasons. Unless it says otherwise one goes with Undecided.
+const (
+	NotDone     Reason = "not done"     // the search was interrupted
+	NothingYet  Reason = "nothing yet"  // it was, in the first block
+	Alone       Reason = "alone"        // keep: there is one candidate
+	Leads       Reason = "leads"        // keep: nothing did better in the exploration
+	Equal       Reason = "equal"        // keep: some settings are within Within of each other; without Pairs by the exploration
+	Alike       Reason = "alike"        // keep: by the pairs, the leader and the current setting are typically within the margin
+	Refuted     Reason = "refuted"      // keep: by the pairs the leader is worse
+	LosesSLO    Reason = "loses SLO"    // keep: by the pairs the leader breaks the SLO more often
+	LeaderFails Reason = "leader fails" // keep: the program failed with the leader, in the confirmation
+	Better      Reason = "better"       // change: by the pairs the leader is better
+	NotShown    Reason = "not shown"    // the pairs show nothing
+	TailUnknown Reason = "tail unknown" // the leader takes less CPU time, but too little is known of its p99
+	TailWorse   Reason = "tail worse"   // the leader takes less CPU time, but its p99 looks worse, and may be much so
+	NoneHolds   Reason = "none holds"   // no setting holds the SLO
+	Fails       Reason = "fails"        // the program failed with its current setting
+	Invalid     Reason = "invalid"      // too many runs were not valid
+	NoRoom      Reason = "no room"      // the budget has none for a confirmation
+)
+
 // An Effect is what a metric does from the current setting to the leader, by the confirmation's pairs alone.
 type Effect struct {
-	Metric   Metric         `json:"metric"`
-	Decides  bool           `json:"decides,omitempty"` // it is in the family of tests that may make the claim
-	From     float64        `json:"from"`              // medians
-	To       float64        `json:"to"`
-	Ratio    float64        `json:"ratio"` // to ÷ from, of a typical pair; 0: there is none
-	Lo       float64        `json:"low"`   // its 95 % interval; both 0: too few pairs
-	Hi       float64        `json:"high"`
-	P        float64        `json:"p"`
-	Adjusted float64        `json:"adjusted"` // P after Holm, over those that decide or over the rest
-	Verdict  sample.Verdict `json:"verdict,omitempty"`
-	Pairs    int            `json:"pairs"` // in which it is known
+	Metric   Metric
+	Decides  bool    // it is in the family of tests that may make the claim
+	From     float64 // medians
+	To       float64
+	Ratio    float64 // to ÷ from, of a typical pair; 0: there is none
+	Lo       float64 // its 95 % interval; both 0: too few pairs
+	Hi       float64
+	P        float64
+	Adjusted float64 // P after Holm, over those that decide or over the rest
+	Verdict  sample.Verdict
+	Pairs    int // in which it is known
 
 	more int // pairs that a confirmation would need to settle it; 0: it is settled, or none would
 }
 
-// A Dropped is a candidate that the exploration took out.
-type Dropped struct {
+// A Lever is one of the two by itself, of a program whose other one is advised, or both.
+type Lever struct {
 	Candidate
-	Blocks int    `json:"blocks"` // after so many
-	Why    string `json:"why"`
+	Metric Metric
+	Ratio  float64 // to the current setting, by the exploration
 }
 
-// A TuneVerdict is what is known of the best setting.
+// A TuneVerdict is what is known of the best setting. It has no words: who shows it makes them of this.
 type TuneVerdict struct {
-	Kind  Verdict `json:"kind"`       // change, keep or undecided
-	Procs int     `json:"gomaxprocs"` // to run with: the leader's for change, the current one's otherwise
-	GOGC  int     `json:"gogc,omitempty"`
-	Text  string  `json:"text"`
+	Kind    Verdict // change, keep or undecided
+	Reason  Reason
+	Procs   int    // to run with: the leader's for change, the current one's otherwise
+	GOGC    int    // 0: as the program has it
+	Failure string // of the program, where that is the reason
 
-	Current   Candidate   `json:"current"`
-	Leader    Candidate   `json:"leader"`               // best so far, whatever that is worth; it may be the current one
-	Basis     Metric      `json:"basis,omitempty"`      // what decided
-	Effects   []Effect    `json:"effects,omitempty"`    // of the confirmation
-	Held      [2]int      `json:"held"`                 // pairs in which the current setting and the leader held the SLO
-	Pairs     int         `json:"pairs"`                // of the confirmation
-	Near      []Candidate `json:"near,omitempty"`       // settings, the advised one among them, that seem to be within the margin
-	Within    float64     `json:"within,omitempty"`     // the 95 % intervals of their ratios are within 1/(1+Within) and 1+Within
-	Better    float64     `json:"better,omitempty"`     // after keep: another setting could still be better by this share
-	MorePairs int         `json:"more_pairs,omitempty"` // undecided: a fresh confirmation of so many pairs should settle it
-	MoreRuns  int         `json:"more_runs,omitempty"`  // and it takes about so many more runs; 0: none would help
-	Dropped   []Dropped   `json:"dropped,omitempty"`
-	Blocks    int         `json:"blocks"` // of the exploration
-	Runs      int         `json:"runs"`
-	Invalid   int         `json:"invalid,omitempty"`
-	Done      bool        `json:"done"` // false: the search was interrupted
+	Current  Candidate
+	Leader   Candidate // best so far, whatever that is worth; it may be the current one
+	Others   int       // settings that were to be compared with the current one
+	Chain    []Metric  // that decide, the first one first
+	Basis    Metric    // what decided
+	Effects  []Effect  // of the confirmation
+	Held     [2]int    // pairs in which the current setting and the leader held the SLO
+	Pairs    int       // of the confirmation, that the effects rest on
+	Complete int       // pairs so far
+	Planned  int       // that it was to have
+	Levers   []Lever   // after change: each alone, where it is better than the current setting
+
+	Near    []Candidate // settings, the advised one among them, that seem to be within the margin
+	Within  float64     // the 95 % intervals of their ratios are within 1/(1+Within) and 1+Within
+	Better  float64     // after keep: another setting could still be better by this share
+	Rival   Candidate   // which one, by the exploration
+	Broke   int         // after keep, by the exploration: runs in which the current setting broke the SLO
+	BrokeOf int         // of so many
+
+	MorePairs int // undecided: a fresh confirmation of so many pairs should settle it
+	MoreRuns  int // and it takes about so many more runs; 0: none would help
+	Blocks    int // of the exploration
+	Runs      int
+	Invalid   int
+	Done      bool // false: the search was interrupted
+
+	GoDefault int // what was asked for, as in TuneConfig
+	Margin    float64
+	MaxRuns   int
 }
 
 // leading is the best setting so far.
@@ -85,8 +120,9 @@ func (t *Tune) leading() Candidate {
 // when they are complete.
 func (t *Tune) Verdict() TuneVerdict {
 	v := TuneVerdict{
-		Kind: Undecided, Procs: t.config.Current, Current: t.current(), Leader: t.leading(),
-		Runs: len(t.seen), Done: t.phase == Done,
+		Kind: Undecided, Procs: t.config.Current, Current: t.current(), Leader: t.leading(), Others: len(t.arms) - 1, Chain: t.chain(),
+		Complete: len(t.pairs), Planned: len(t.plan), Runs: len(t.seen), Done: t.phase == Done,
+		GoDefault: t.config.GoDefault, Margin: t.config.Margin, MaxRuns: t.config.MaxRuns,
 	}
 	for _, o := range t.seen {
 		if o.Failed == "" && !t.usable(o) {
@@ -96,11 +132,6 @@ func (t *Tune) Verdict() TuneVerdict {
 			v.Blocks = o.Run.Block
 		}
 	}
-	for _, a := range t.arms {
-		if a.dropped != "" {
-			v.Dropped = append(v.Dropped, Dropped{a.Candidate, a.after, a.dropped})
-		}
-	}
 	if t.phase == Done && len(t.plan) > 0 {
 		t.measure(&v)
 	}
@@ -108,32 +139,19 @@ func (t *Tune) Verdict() TuneVerdict {
 	case t.phase != Done:
 		t.interrupted(&v)
 	case t.ending == endAlone:
-		v.Kind = Keep
-		v.Text = fmt.Sprintf("GOMAXPROCS=%s is the only candidate: there is nothing to compare it with.", v.Current)
+		v.Kind, v.Reason = Keep, Alone
 	case t.ending == endExplored:
 		t.explored(&v)
 	case t.ending == endSLO:
-		easier := "A lower rate, or a higher limit,"
-		if t.config.Unit != usualUnit {
-			easier = "A higher limit"
-		}
-		v.Text = fmt.Sprintf("Undecided: no setting holds the SLO%s, in %d blocks. %s would tell more.", t.atRate(" "), v.Blocks, easier)
+		v.Reason = NoneHolds
 	case t.ending == endCurrent:
-		v.Text = fmt.Sprintf("Undecided: the program failed with its current setting, GOMAXPROCS=%s, and there is nothing to compare the others with: %s", v.Current, t.failure)
+		v.Reason, v.Failure = Fails, t.failure
 	case t.ending == endLeader:
-		v.Kind = Keep
-		v.Text = fmt.Sprintf("%s GOMAXPROCS=%s looked better, but the program failed with it in the confirmation: %s", t.keepText(), v.Leader, t.failure)
+		v.Kind, v.Reason, v.Failure = Keep, LeaderFails, t.failure
 	case len(v.Effects) > 0 && v.Pairs >= fewestPairs(len(t.family)):
 		t.confirmed(&v)
 	case t.ending == endGenerator:
-		why := ", as the generator could not keep up or a figure was missing"
-		if t.config.Unit != usualUnit {
-			why = ", or a figure was missing"
-		}
-		v.Text = "Undecided: too many runs were not valid" + why + "."
-		if v.Leader != v.Current {
-			v.Text += fmt.Sprintf(" Best so far is GOMAXPROCS=%s, unconfirmed.", v.Leader)
-		}
+		v.Reason = Invalid
 	default:
 		t.outOfBudget(&v)
 	}
@@ -142,14 +160,8 @@ func (t *Tune) Verdict() TuneVerdict {
 
 func (t *Tune) interrupted(v *TuneVerdict) {
 	v.MoreRuns, _ = t.Left()
-	v.Text = fmt.Sprintf("Interrupted after %s. ", count(v.Runs, "run"))
-	switch {
-	case t.phase == Confirm:
-		v.Text += fmt.Sprintf("Best so far is GOMAXPROCS=%s, unconfirmed: %d of %d pairs are done.", v.Leader, len(t.pairs), len(t.plan))
-	case t.block <= 1:
-		v.Text += "Nothing is known yet."
-	default:
-		v.Text += fmt.Sprintf("Best so far is GOMAXPROCS=%s, unconfirmed.", v.Leader)
+	if v.Reason = NotDone; t.phase == Explore && t.block <= 1 {
+		v.Reason = NothingYet
 	}
 }
 
@@ -160,16 +172,12 @@ func (t *Tune) outOfBudget(v *TuneVerdict) {
 	} else if len(t.family) > 0 {
 		n = t.pairsWanted()
 	}
+	v.Reason = NoRoom
 	v.MorePairs = n
 	v.MoreRuns = 2 * n
 	if v.Blocks < firstLook {
 		v.MoreRuns += firstLook * len(t.alive())
 	}
-	v.Text = fmt.Sprintf("Undecided: the budget of %s has no room for a confirmation.", count(t.config.MaxRuns, "run"))
-	if v.Leader != v.Current {
-		v.Text += fmt.Sprintf(" Best so far is GOMAXPROCS=%s.", v.Leader)
-	}
-	v.Text += fmt.Sprintf(" About %s more would settle it.", count(v.MoreRuns, "run"))
 }
 
 // measure compares the pairs.
@@ -208,8 +216,8 @@ func (t *Tune) measure(v *TuneVerdict) {
 	}
 	if t.slo {
 		c := t.compareSLO()
-		byMetric[sloHeld] = &c
-		v.Effects = append(v.Effects, Effect{Metric: sloHeld, Decides: true})
+		byMetric[SLO] = &c
+		v.Effects = append(v.Effects, Effect{Metric: SLO, Decides: true})
 		decide = append(decide, &c)
 	}
 	sample.Decide(decide, t.config.Margin)
@@ -218,7 +226,7 @@ func (t *Tune) measure(v *TuneVerdict) {
 		e := &v.Effects[i]
 		c := byMetric[e.Metric]
 		e.Ratio, e.Lo, e.Hi, e.P, e.Adjusted, e.Verdict = c.Ratio, c.Low, c.High, c.P, c.Adjusted, c.Verdict
-		if e.Metric == sloHeld {
+		if e.Metric == SLO {
 			e.Ratio, e.Lo, e.Hi = 0, 0, 0
 			e.From, e.To = float64(v.Held[0])/float64(v.Pairs), float64(v.Held[1])/float64(v.Pairs)
 			continue
@@ -254,8 +262,8 @@ func (t *Tune) pairsOf(m Metric) (current, leader []float64) {
 // blind: CPU time would decide alone, because too little is known of the p99 that comes before it. Who has not declared CPU the
 // objective must not be told to trade an unknown latency for it.
 func (t *Tune) blind(v *TuneVerdict) bool {
-	e := v.effect(P99)
-	return t.config.Objective == Auto && t.config.Unit == usualUnit && (e == nil || e.Pairs < fewestPairs(1))
+	e := v.Effect(P99)
+	return t.config.Objective == Auto && !t.config.Batch && (e == nil || e.Pairs < fewestPairs(1))
 }
 
 // values are a metric's, of the pairs.
@@ -308,62 +316,50 @@ func signTest(heads, tails int) float64 {
 func (t *Tune) confirmed(v *TuneVerdict) {
 	gained, lost := t.discordant()
 	verdict := func(m Metric) sample.Verdict {
-		if e := v.effect(m); e != nil {
+		if e := v.Effect(m); e != nil {
 			return e.Verdict
 		}
 		return sample.VerdictUndecided
 	}
 	if lost-gained >= 3 { // one time in eight by chance; but it can only keep what is
-		v.Kind, v.Basis = Keep, sloHeld
-		v.Text = fmt.Sprintf("%s GOMAXPROCS=%s looked better, but held the SLO in %d of %d fresh runs, the current setting in %d.",
-			t.keepText(), v.Leader, v.Held[1], v.Pairs, v.Held[0])
+		v.Kind, v.Reason, v.Basis = Keep, LosesSLO, SLO
 		return
 	}
 	order := t.chain()
 	if t.slo {
-		order = append([]Metric{sloHeld}, order...)
+		order = append([]Metric{SLO}, order...)
 	}
 	for _, m := range order {
 		switch verdict(m) {
 		case sample.VerdictBetter:
 			if m == CPU && t.blind(v) {
-				v.Basis = m
-				v.Text = fmt.Sprintf("Undecided: with GOMAXPROCS=%s %s, but the generator was too late for its %s to be known. As root it has real-time priority; --objective cpu decides by CPU time alone. %s",
-					v.Leader, t.effectsText(v), t.config.Tail, v.pairsText())
+				v.Reason, v.Basis = TailUnknown, m
 				return
 			}
-			if e := v.effect(P99); m == CPU && t.config.Objective == Auto && e != nil && e.Ratio > 1+t.config.Margin && e.Hi > reckless {
-				v.Basis = m
-				v.Text = fmt.Sprintf("Undecided: with GOMAXPROCS=%s %s. Its %s looks worse, and how much worse is not known. More pairs would tell; --objective cpu decides by CPU time alone. %s",
-					v.Leader, t.effectsText(v), t.config.Tail, v.pairsText())
+			if e := v.Effect(P99); m == CPU && t.config.Objective == Auto && e != nil && e.Ratio > 1+t.config.Margin && e.Hi > reckless {
+				v.Reason, v.Basis = TailWorse, m
 				v.MorePairs = 2 * v.Pairs
 				v.MoreRuns = 2 * v.MorePairs
 				return
 			}
-			v.Kind, v.Procs, v.GOGC, v.Basis = Change, v.Leader.Procs, v.Leader.GOGC, m
-			v.Text = t.changeText(v)
+			v.Kind, v.Reason, v.Procs, v.GOGC, v.Basis = Change, Better, v.Leader.Procs, v.Leader.GOGC, m
+			v.Levers = t.levers(v)
 			return
 		case sample.VerdictWorse:
-			v.Kind, v.Basis = Keep, m
-			v.Text = fmt.Sprintf("%s GOMAXPROCS=%s looked better, but fresh pairs refute it. %s. %s", t.keepText(), v.Leader, t.effectsText(v), v.pairsText())
+			v.Kind, v.Reason, v.Basis = Keep, Refuted, m
 			return
 		}
 	}
 	v.Basis = t.last()
 	// p99 is seldom known to the margin. That it is open keeps nothing open, unless it is what the leader led by.
-	if e := v.effect(v.Basis); t.equal(e) && t.basis == v.Basis && !t.slo {
-		v.Kind = Keep
+	if e := v.Effect(v.Basis); t.equal(e) && t.basis == v.Basis && !t.slo {
+		v.Kind, v.Reason = Keep, Equal
 		v.Near, v.Within = []Candidate{v.Current, v.Leader}, within(e.Lo, e.Hi)
 		slices.SortFunc(v.Near, listed)
-		v.Text = fmt.Sprintf("%s are within %s of each other: %s. %s. %s", list(v.Near), share(v.Within), t.keepWhat(), t.effectsText(v), v.pairsText())
 		return
 	}
 	if t.alike(v) {
-		v.Kind, v.Procs, v.GOGC = Keep, t.config.Current, 0
-		v.Text = fmt.Sprintf("%s GOMAXPROCS=%s looked better in the search, but fresh pairs show no difference worth having. %s. %s", t.keepText(), v.Leader, t.effectsText(v), v.pairsText())
-		if v.Better > t.config.Margin {
-			v.Text += fmt.Sprintf(" With this noise it could still be up to %s better.", share(v.Better))
-		}
+		v.Kind, v.Reason = Keep, Alike
 		return
 	}
 	t.undecided(v)
@@ -377,7 +373,7 @@ func (t *Tune) alike(v *TuneVerdict) bool {
 	}
 	v.Better = 0
 	for _, m := range t.chain() {
-		e := v.effect(m)
+		e := v.Effect(m)
 		if e == nil || e.Ratio == 0 || e.Hi == 0 || within(e.Ratio, e.Ratio) > t.config.Margin {
 			return false
 		}
@@ -401,29 +397,25 @@ func (t *Tune) equal(e *Effect) bool {
 }
 
 func (t *Tune) undecided(v *TuneVerdict) {
+	v.Reason = NotShown
 	for _, e := range v.Effects {
 		if e.Decides && e.more > 0 && (v.MorePairs == 0 || e.more < v.MorePairs) {
 			v.MorePairs, v.Basis = e.more, e.Metric
 		}
 	}
-	v.Text = fmt.Sprintf("Undecided: GOMAXPROCS=%s was the best of the search, but fresh pairs don't show that it is better than %s. %s. %s",
-		v.Leader, v.Current, t.effectsText(v), v.pairsText())
-	if v.MorePairs == 0 || v.MorePairs > mostUseful {
+	if v.MorePairs > mostUseful {
 		v.MorePairs = 0
-		v.Text += fmt.Sprintf(" With this noise no reasonable number of runs would settle %s.", share(t.config.Margin))
-		return
 	}
 	v.MoreRuns = 2 * v.MorePairs
-	v.Text += fmt.Sprintf(" About %s more (a fresh confirmation of %d pairs) would settle %s.", count(v.MoreRuns, "run"), v.MorePairs, share(t.config.Margin))
 }
 
 // explored: nothing led the current setting. Nothing is claimed of it but how far that carries.
 func (t *Tune) explored(v *TuneVerdict) {
-	v.Kind, v.Basis = Keep, t.last()
+	v.Kind, v.Reason, v.Basis = Keep, Leads, t.last()
 	current := t.arm(v.Current)
+	v.Broke, v.BrokeOf = t.brokenRuns(current)
 	near := []*arm{current}
 	v.Better = -1 // not known
-	var rival Candidate
 	for _, a := range t.alive() {
 		if a == current || len(a.runs) == 0 {
 			continue
@@ -433,7 +425,7 @@ func (t *Tune) explored(v *TuneVerdict) {
 			continue
 		}
 		if better := max(0, 1-lo); better > v.Better {
-			v.Better, rival = better, a.Candidate
+			v.Better, v.Rival = better, a.Candidate
 		}
 		if within(typical, typical) <= t.config.Margin && hi > 0 {
 			near = append(near, a)
@@ -450,23 +442,9 @@ func (t *Tune) explored(v *TuneVerdict) {
 		}
 		slices.SortFunc(v.Near, listed)
 	}
-	defer func() {
-		if broken, of := t.brokenRuns(current); broken > of/2 {
-			v.Text += fmt.Sprintf(" It broke the SLO in %d of %d runs%s.", broken, of, t.atRate(", "))
-		}
-	}()
-	blocks := fmt.Sprintf("in %s", count(v.Blocks, "block"))
-	if len(v.Near) > 1 && v.Within > 0 && v.Within <= 0.25 {
-		v.Text = fmt.Sprintf("%s are within %s of each other (%s): %s.", list(v.Near), share(v.Within), t.name(v.Basis)+" "+blocks, t.keepWhat())
-		return
-	}
-	others := "no other setting"
-	if n := len(t.arms) - 1; n > 1 {
-		others = fmt.Sprintf("none of the %d other settings", n)
-	}
-	v.Text = fmt.Sprintf("%s By %s %s did better %s.", t.keepText(), t.basisText(v.Basis), others, blocks)
-	if rival != (Candidate{}) && v.Better > t.config.Margin {
-		v.Text += fmt.Sprintf(" With this noise %s could still be up to %s better.", rival, share(v.Better))
+	const telling = 0.25 // beyond it, to say how near they are says nothing
+	if len(v.Near) > 1 && v.Within > 0 && v.Within <= telling {
+		v.Reason = Equal
 	}
 }
 
@@ -485,7 +463,8 @@ func (t *Tune) interval(a, b *arm) (lo, hi, typical float64) {
 	return c.Low, c.High, c.Ratio
 }
 
-func (v *TuneVerdict) effect(m Metric) *Effect {
+// Effect is that of a metric; nil: there is none.
+func (v *TuneVerdict) Effect(m Metric) *Effect {
 	for i := range v.Effects {
 		if v.Effects[i].Metric == m {
 			return &v.Effects[i]
@@ -494,68 +473,18 @@ func (v *TuneVerdict) effect(m Metric) *Effect {
 	return nil
 }
 
-// keepText is the sentence that keeps things as they are.
-func (t *Tune) keepText() string { return fmt.Sprintf("Keep GOMAXPROCS=%d.", t.config.Current) }
-
-func (t *Tune) keepWhat() string {
-	if t.config.Current == t.config.GoDefault {
-		return "keep the default"
-	}
-	return fmt.Sprintf("keep GOMAXPROCS=%d", t.config.Current)
-}
-
-// changeText is such as: Set GOMAXPROCS=2. p99 fell from 97 ms to 41 ms (−58 %, 95 % interval −61 to −52 %), CPU a request
-// −31 % (−33 to −29 %), throttled periods 78 % → 2 %. 10 fresh interleaved pairs, p=0.002.
-func (t *Tune) changeText(v *TuneVerdict) string {
-	text := fmt.Sprintf("%s. %s. %s", t.setText(v.Leader), t.effectsText(v), v.pairsText())
-	switch missed := v.Pairs - v.Held[1]; {
-	case missed > v.Pairs/2:
-		text += fmt.Sprintf(" It is better, but not well: it broke the SLO in %d of them%s.", missed, t.atRate(", "))
-	case v.Leader.Procs != t.config.GoDefault || v.Leader.Procs == t.config.Current:
-	case v.Leader.GOGC == 0:
-		text += " That is Go's default, so it is enough not to set another."
-	default:
-		text += fmt.Sprintf(" GOMAXPROCS=%d is Go's default, so it is enough not to set another.", v.Leader.Procs)
-	}
-	return text + t.aloneText(v)
-}
-
-// setText is what is to be done.
-func (t *Tune) setText(c Candidate) string {
-	switch {
-	case c.GOGC == 0:
-		return fmt.Sprintf("Set GOMAXPROCS=%d", c.Procs)
-	case c.Procs == t.config.Current:
-		return fmt.Sprintf("Set GOGC=%d and leave GOMAXPROCS at %d", c.GOGC, c.Procs)
-	}
-	return fmt.Sprintf("Set GOMAXPROCS=%d and GOGC=%d", c.Procs, c.GOGC)
-}
-
-// aloneText tells how the other lever stood in the exploration, or each of the two where both are advised, if it was
-// better than the current setting: it may be the easier one to set.
-func (t *Tune) aloneText(v *TuneVerdict) string {
+// levers are how the other lever stood in the exploration, or each of the two where both are advised, if it was better
+// than the current setting: it may be the easier one to set.
+func (t *Tune) levers(v *TuneVerdict) (alone []Lever) {
 	m := v.Basis
-	if m == sloHeld {
+	if m == SLO {
 		m = t.last()
 	}
-	var parts []string
 	for _, a := range t.others(v.Leader, m) {
-		what := fmt.Sprintf("GOMAXPROCS=%d", a.Procs)
-		if a.GOGC != 0 {
-			what = fmt.Sprintf("GOGC=%d", a.GOGC)
-		}
 		typical, _ := t.costToCurrent(m, a)
-		figure := percent(math.Exp(cost(m, typical)))
-		if len(parts) == 0 {
-			parts = append(parts, fmt.Sprintf(" %s alone gave %s %s in the exploration", what, t.name(m), figure))
-		} else {
-			parts = append(parts, fmt.Sprintf("%s alone %s", what, figure))
-		}
+		alone = append(alone, Lever{Candidate: a.Candidate, Metric: m, Ratio: math.Exp(cost(m, typical))})
 	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return strings.Join(parts, ", ") + "."
+	return alone
 }
 
 // others are, beside an advised GOMAXPROCS, the best GOGC by itself, and the other way round; of a combination both of
@@ -588,191 +517,12 @@ func (t *Tune) sound(a *arm) bool {
 	return !a.failed && a.void < mostVoid && len(t.holding([]*arm{t.arm(t.leader), a})) == 2
 }
 
-// effectsText tells the effects, the one that decided first.
-func (t *Tune) effectsText(v *TuneVerdict) string {
-	effects := slices.Clone(v.Effects)
-	slices.SortStableFunc(effects, func(a, b Effect) int { return cmp.Compare(t.rank(v, a), t.rank(v, b)) })
-	var parts []string
-	for _, e := range effects {
-		if text := t.effectText(e, len(parts) == 0, v.Pairs); text != "" {
-			parts = append(parts, text)
-		}
-	}
-	if len(parts) == 0 {
-		return "there is no figure to compare"
-	}
-	if text := parts[0]; !strings.HasPrefix(text, t.config.Tail) { // which is a name
-		parts[0] = strings.ToUpper(text[:1]) + text[1:]
-	}
-	return strings.Join(parts, ", ")
-}
-
-func (t *Tune) rank(v *TuneVerdict, e Effect) int {
-	switch {
-	case e.Metric == v.Basis:
-		return 0
-	case e.Metric == Throttled:
-		return 3
-	case e.Decides:
-		return 1
-	}
-	return 2
-}
-
-func (t *Tune) effectText(e Effect, first bool, pairs int) string {
-	switch {
-	case e.Metric == sloHeld:
-		return fmt.Sprintf("it held the SLO in %.0f of %d runs, the current setting in %.0f", e.To*float64(pairs), pairs, e.From*float64(pairs))
-	case e.Metric == Throttled:
-		return fmt.Sprintf("throttled periods %.0f %% → %.0f %%", 100*e.From, 100*e.To)
-	case e.Ratio == 0 && e.Decides:
-		return t.name(e.Metric) + " unknown in some runs"
-	case e.Ratio == 0:
-		return ""
-	case e.Metric == Throughput && !e.Decides && e.Verdict == sample.VerdictSame:
-		return "" // at a set rate it always is
-	}
-	interval := "no interval"
-	if e.Hi > 0 {
-		interval = number(e.Lo) + " to " + percent(e.Hi)
-	}
-	if !first {
-		return fmt.Sprintf("%s %s (%s)", t.name(e.Metric), percent(e.Ratio), interval)
-	}
-	verb := "fell"
-	switch {
-	case e.Verdict != sample.VerdictBetter && e.Verdict != sample.VerdictWorse || e.To < e.From != (e.Ratio < 1):
-		verb = "went"
-	case e.Ratio > 1:
-		verb = "rose"
-	}
-	if e.Hi > 0 {
-		interval = "95 % interval " + interval
-	}
-	return fmt.Sprintf("%s %s from %s to %s (%s, %s)", t.name(e.Metric), verb, e.Metric.value(e.From), e.Metric.value(e.To), percent(e.Ratio), interval)
-}
-
-func (v *TuneVerdict) pairsText() string {
-	text := fmt.Sprintf("%d fresh interleaved pairs", v.Pairs)
-	if e := v.effect(v.Basis); e != nil && e.Adjusted < 1 {
-		text += ", p" + probability(e.Adjusted)
-	}
-	return text + "."
-}
-
-func probability(p float64) string {
-	if p < 0.001 {
-		return "<0.001"
-	}
-	return "=" + strconv.FormatFloat(p, 'g', 1, 64)
-}
-
-func (t *Tune) basisText(m Metric) string {
-	if len(t.chain()) > 1 {
-		return t.name(t.chain()[0]) + " and " + t.name(m)
-	}
-	return t.name(m)
-}
-
-// name is that of a metric in the texts.
-func (t *Tune) name(m Metric) string {
-	switch m {
-	case P99:
-		return t.config.Tail
-	case CPU:
-		if strings.ContainsRune("aeiou", rune(t.config.Unit[0])) {
-			return "CPU an " + t.config.Unit
-		}
-		return "CPU a " + t.config.Unit
-	case Time:
-		return "time"
-	case Auto:
-		return "every figure"
-	default:
-		return string(m)
-	}
-}
-
-// atRate writes at this rate after a separator, where there is one: nobody sets that of a batch job or a benchmark.
-func (t *Tune) atRate(separator string) string {
-	if t.config.Unit != usualUnit {
-		return ""
-	}
-	return separator + "at this rate"
-}
-
-// value writes a metric's value with its unit.
-func (m Metric) value(v float64) string {
-	if m == Throughput {
-		return digits(v) + "/s"
-	}
-	for _, u := range []struct {
-		in   float64
-		name string
-	}{{1, " s"}, {1e-3, " ms"}, {1e-6, " µs"}} {
-		if v >= u.in {
-			return digits(v/u.in) + u.name
-		}
-	}
-	return digits(v/1e-9) + " ns"
-}
-
-// digits writes two digits at least, and all before the point.
-func digits(v float64) string {
-	if v < 9.95 {
-		return strconv.FormatFloat(v, 'f', 1, 64)
-	}
-	return strconv.FormatFloat(v, 'f', 0, 64)
-}
-
-// number is the change that a ratio is, in per cent, without the sign of these.
-func number(ratio float64) string {
-	change := 100 * (ratio - 1)
-	text := strconv.FormatFloat(math.Abs(change), 'f', 0, 64)
-	if math.Abs(change) < 0.95 {
-		text = strconv.FormatFloat(math.Abs(change), 'f', 1, 64)
-	}
-	switch {
-	case text == "0.0":
-		return "0"
-	case change < 0:
-		return "−" + text
-	}
-	return "+" + text
-}
-
-func percent(ratio float64) string { return number(ratio) + " %" }
-
-// share writes a share, or a bound: rounded up, so that it isn't said to be tighter than it is.
-func share(s float64) string {
-	return strconv.FormatFloat(max(0, math.Ceil(100*s-1e-9)), 'f', 0, 64) + " %"
-}
-
 // within is the smallest x such that both ratios are within 1/(1+x) and 1+x.
 func within(low, high float64) float64 {
 	if low <= 0 || high <= 0 {
 		return 0
 	}
 	return math.Exp(max(math.Abs(math.Log(low)), math.Abs(math.Log(high)))) - 1
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
-// list writes 2, 3 and 4.
-func list(settings []Candidate) string {
-	var words []string
-	for _, c := range settings {
-		words = append(words, c.String())
-	}
-	if len(words) < 2 {
-		return strings.Join(words, "")
-	}
-	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
 }
 
 // listed is the order in which settings are listed: those with a GOGC last.

@@ -200,7 +200,7 @@ func (s *Study) config(load int) search.TuneConfig {
 	return search.TuneConfig{
 		Current: p.Procs, GoDefault: p.GoDefault, Candidates: p.Candidates, Exact: len(s.Plan.Procs) > 0 || s.Plan.All, Levers: p.Levers,
 		Objective: s.Plan.Objective, Margin: s.Plan.Margin, Pairs: s.Plan.Pairs, MaxBlocks: s.Plan.Blocks, MaxRuns: p.MaxRuns,
-		Tail: p.Loads[load].Tail, Unit: s.Plan.Unit(), Seed: s.Plan.Seed + uint64(load),
+		Batch: s.Plan.Kind != ServerKind, Seed: s.Plan.Seed + uint64(load),
 	}
 }
 

@@ -18,6 +18,15 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/trial"
 )
 
+// because and by tell verdicts apart by their reason, and by what a change was advised for.
+func because(r search.Reason) func(search.TuneVerdict) bool {
+	return func(v search.TuneVerdict) bool { return v.Reason == r }
+}
+
+func by(m search.Metric) func(search.TuneVerdict) bool {
+	return func(v search.TuneVerdict) bool { return v.Reason == search.Better && v.Basis == m }
+}
+
 func TestVerdicts(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -25,24 +34,24 @@ func TestVerdicts(t *testing.T) {
 		world func(*world)
 		kind  search.Verdict
 		procs int
-		text  string
+		is    func(search.TuneVerdict) bool
 	}{
-		{"another setting is better", Plan{}, nil, search.Change, 2, "Set GOMAXPROCS=2"},
-		{"the current one is best", Plan{}, func(w *world) { w.byItself = 2 }, search.Keep, 2, "Keep GOMAXPROCS=2"},
-		{"all equal", Plan{}, flat, search.Keep, 8, ""},
-		{"nothing else to try", Plan{Procs: []int{8}}, nil, search.Keep, 8, "the only candidate"},
-		{"no setting holds the SLO", Plan{SLO: "p99=1ms"}, func(w *world) { w.slo = 0.001 }, search.Undecided, 8, "no setting holds the SLO"},
-		{"one setting holds the SLO", Plan{SLO: "p99=50ms"}, func(w *world) { w.slo = 0.05 }, search.Change, 2, "held the SLO in"},
-		{"closed loop", Plan{Conns: 32}, nil, search.Change, 2, ""},
-		{"a low rate", Plan{Rate: 0.2, Blocks: 3}, nil, search.Change, 2, "p50 fell"},
-		{"a slow server", Plan{Blocks: 3}, func(w *world) { w.capacity = 0.4 }, search.Change, 2, ""},
-		{"CPU not known", Plan{}, func(w *world) { w.noCPU = true }, search.Change, 2, ""},
-		{"too little time", Plan{Budget: time.Nanosecond}, nil, search.Undecided, 8, "the budget of 1 run"},
-		{"a job", Plan{Kind: JobKind}, nil, search.Change, 2, "Time fell"},
-		{"benchmarks", Plan{Kind: GoBenchKind}, nil, search.Change, 2, "Time fell"},
+		{"another setting is better", Plan{}, nil, search.Change, 2, by(search.P99)},
+		{"the current one is best", Plan{}, func(w *world) { w.byItself = 2 }, search.Keep, 2, because(search.Leads)},
+		{"all equal", Plan{}, flat, search.Keep, 8, nil},
+		{"nothing else to try", Plan{Procs: []int{8}}, nil, search.Keep, 8, because(search.Alone)},
+		{"no setting holds the SLO", Plan{SLO: "p99=1ms"}, func(w *world) { w.slo = 0.001 }, search.Undecided, 8, because(search.NoneHolds)},
+		{"one setting holds the SLO", Plan{SLO: "p99=50ms"}, func(w *world) { w.slo = 0.05 }, search.Change, 2, func(v search.TuneVerdict) bool { return v.Effect(search.SLO) != nil }},
+		{"closed loop", Plan{Conns: 32}, nil, search.Change, 2, nil},
+		{"a low rate", Plan{Rate: 0.2, Blocks: 3}, nil, search.Change, 2, by(search.P99)},
+		{"a slow server", Plan{Blocks: 3}, func(w *world) { w.capacity = 0.4 }, search.Change, 2, nil},
+		{"CPU not known", Plan{}, func(w *world) { w.noCPU = true }, search.Change, 2, nil},
+		{"too little time", Plan{Budget: time.Nanosecond}, nil, search.Undecided, 8, func(v search.TuneVerdict) bool { return v.Reason == search.NoRoom && v.MaxRuns == 1 }},
+		{"a job", Plan{Kind: JobKind}, nil, search.Change, 2, by(search.Time)},
+		{"benchmarks", Plan{Kind: GoBenchKind}, nil, search.Change, 2, by(search.Time)},
 		{"a job with a lever", Plan{Kind: JobKind, GOGC: []int{400}, Procs: []int{8}}, func(w *world) {
 			w.jobTime = func(s lab.Setting) float64 { return 10 - float64(min(s.GOGC, 1)) }
-		}, search.Change, 8, "Set GOGC=400"},
+		}, search.Change, 8, func(v search.TuneVerdict) bool { return v.GOGC == 400 }},
 		{"the best one dies", Plan{}, func(w *world) {
 			w.start = func(s lab.Setting, _ int) error {
 				if s.Procs == 2 {
@@ -50,7 +59,7 @@ func TestVerdicts(t *testing.T) {
 				}
 				return nil
 			}
-		}, search.Change, 3, ""},
+		}, search.Change, 3, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld()
@@ -61,8 +70,8 @@ func TestVerdicts(t *testing.T) {
 			s := newStudy(c.plan)
 			mustDo(t, s, w)
 			v := verdict(t, s, 0)
-			if v.Kind != c.kind || v.Procs != c.procs || !strings.Contains(v.Text, c.text) || !v.Done {
-				t.Errorf("got %s %d: %s", v.Kind, v.Procs, v.Text)
+			if v.Kind != c.kind || v.Procs != c.procs || c.is != nil && !c.is(v) || !v.Done {
+				t.Errorf("got %+v", v)
 			}
 		})
 	}
@@ -270,7 +279,7 @@ func TestLoads(t *testing.T) {
 	for i, l := range s.Pilot.Loads {
 		rates = append(rates, l.Rate)
 		if v := verdict(t, s, i); v.Kind != search.Change || v.Procs != 2 {
-			t.Errorf("at %v: %s", l.Rate, v.Text)
+			t.Errorf("at %v: %+v", l.Rate, v)
 		}
 	}
 	if !slices.Equal(rates, []float64{650, 400, 900}) {
@@ -563,7 +572,7 @@ func TestSecondChance(t *testing.T) {
 			t.Errorf("%s: %+v", c.name, r)
 		}
 		if v := verdict(t, s, 0); v.Kind != search.Change {
-			t.Errorf("%s: %s", c.name, v.Text)
+			t.Errorf("%s: %+v", c.name, v)
 		}
 	}
 

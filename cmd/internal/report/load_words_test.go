@@ -1,0 +1,41 @@
+package report
+
+import (
+	"testing"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/search"
+)
+
+func TestAnswerText(t *testing.T) {
+	for _, c := range []struct {
+		answer search.Answer
+		want   string
+	}{
+		{search.Answer{Verdict: search.Sustains, Sustained: search.Tally{Rate: 821, Held: 5, Of: 5}, Failing: search.Tally{Rate: 903, Held: 0, Of: 5}}, "sustains 821/s (5 of 5 windows), fails 903/s (5 of 5)"},
+		{search.Answer{Verdict: search.AtLeast, Sustained: search.Tally{Rate: 1000, Held: 5, Of: 5}}, "sustains at least 1000/s (5 of 5 windows)"},
+		{search.Answer{Verdict: search.AtLeast, Sustained: search.Tally{Rate: 100, Held: 5, Of: 5}}, "sustains at least 100/s (5 of 5 windows)"},
+		{search.Answer{Verdict: search.Undecided, Failing: search.Tally{Rate: 100, Held: 2, Of: 5}}, "undecided at 100/s (held 2 of 5 windows)"},
+		{search.Answer{Verdict: search.None, Failing: search.Tally{Rate: 1, Held: 0, Of: 2}}, "fails even 1/s (2 of 2 windows)"},
+		{search.Answer{Verdict: search.Sustains, Sustained: search.Tally{Rate: 49.1, Held: 5, Of: 5}, Failing: search.Tally{Rate: 54, Held: 0, Of: 5}}, "sustains 49.1/s (5 of 5 windows), fails 54/s (5 of 5)"},
+		{search.Answer{Verdict: search.Generator, Beyond: 114, Sustained: search.Tally{Rate: 76.1, Held: 1, Of: 1}}, "the generator's limit is reached at 114/s; the server holds at least 76.1/s (1 of 1 window)"},
+		{search.Answer{Verdict: search.Generator, Beyond: 10}, "the generator's limit is reached at 10/s; no rate has held"},
+		{search.Answer{Verdict: search.Sustains, Sustained: search.Tally{Rate: 821, Held: 5, Of: 5}, Failing: search.Tally{Rate: 842, Held: 0, Of: 1}, Beyond: 903}, "sustains 821/s (5 of 5 windows), fails 842/s (1 of 1)"},
+		{search.Answer{Verdict: search.Generator, Beyond: 821, Sustained: search.Tally{Rate: 739, Held: 5, Of: 5}}, "the generator's limit is reached at 821/s; the server holds at least 739/s (5 of 5 windows)"},
+		{search.Answer{Verdict: search.Sustains, FellBack: true, Sustained: search.Tally{Rate: 739, Held: 5, Of: 5}, Failing: search.Tally{Rate: 821, Held: 2, Of: 5}}, "sustains 739/s (5 of 5 windows); the search had found 821/s, which fails (3 of 5)"},
+		{search.Answer{Verdict: search.Undecided, Sustained: search.Tally{Rate: 739, Held: 4, Of: 5}, Failing: search.Tally{Rate: 821, Held: 2, Of: 5}}, "undecided between 739/s (held 4 of 5 windows) and 821/s (held 2 of 5 windows)"},
+		{search.Answer{Verdict: search.AtLeast, Sustained: search.Tally{Rate: 821, Held: 5, Of: 5}, Failing: search.Tally{Rate: 903, Held: 3, Of: 5}}, "sustains at least 821/s (5 of 5 windows), and 903/s at times (3 of 5)"},
+		{search.Answer{Verdict: search.Sustains, Sustained: search.Tally{Rate: 835, Held: 5, Of: 5}, Failing: search.Tally{Rate: 919, Held: 0, Of: 5}}, "sustains 835/s (5 of 5 windows), fails 919/s (5 of 5)"},
+		{search.Answer{Verdict: search.Sustains, Sustained: search.Tally{Rate: 821, Held: 3, Of: 3}, Failing: search.Tally{Rate: 903, Held: 0, Of: 3}}, "sustains 821/s (3 of 3 windows), fails 903/s (3 of 3)"},
+		{search.Answer{Verdict: search.Unconfirmed, Sustained: search.Tally{Rate: 821, Held: 2, Of: 2}, Failing: search.Tally{Rate: 842, Held: 0, Of: 1}}, "the server holds at least 821/s (2 of 2 windows), fails 842/s (1 of 1); this was not confirmed"},
+		{search.Answer{Verdict: search.Unconfirmed, Sustained: search.Tally{Rate: 1000, Held: 1, Of: 1}}, "the server holds at least 1000/s (1 of 1 window); this was not confirmed"},
+		{search.Answer{Verdict: search.Unknown}, "interrupted after 0 windows; no rate has held, unconfirmed"},
+		{search.Answer{Verdict: search.Unknown, Sustained: search.Tally{Rate: 100, Held: 1, Of: 1}, Windows: 1}, "interrupted after 1 window; the server holds at least 100/s (1 of 1 window), unconfirmed"},
+		{search.Answer{Verdict: search.Unknown, Sustained: search.Tally{Rate: 100, Held: 1, Of: 1}, Windows: 2}, "interrupted after 2 windows; the server holds at least 100/s (1 of 1 window), unconfirmed"},
+		{search.Answer{Verdict: search.Unknown, Sustained: search.Tally{Rate: 100, Held: 1, Of: 1}, Failing: search.Tally{Rate: 150, Held: 0, Of: 2}, Windows: 3}, "interrupted after 3 windows; the server holds at least 100/s (1 of 1 window), fails 150/s (2 of 2), unconfirmed"},
+		{search.Answer{Verdict: search.AtLeast, Sustained: search.Tally{Rate: 1e7, Held: 5, Of: 5}}, "sustains at least 10000000/s (5 of 5 windows)"},
+	} {
+		if got := NewLoadSearch(c.answer, nil).Text; got != c.want {
+			t.Errorf("got  %s\nwant %s", got, c.want)
+		}
+	}
+}
