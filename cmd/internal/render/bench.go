@@ -10,6 +10,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
+	"github.com/unthrottle/unthrottle/cmd/internal/sample"
 )
 
 // BenchText writes the document of bench for people: a table for each group of settings, the verdicts last, where they
@@ -77,15 +78,24 @@ func benchGroup(t *strings.Builder, b *report.Bench, g *report.BenchGroup, style
 		switch {
 		case i == 0:
 			return style.dim(text)
-		case j == 3 && strings.Contains(text, "better"):
-			return style.good(text)
-		case j == 3 && strings.Contains(text, "worse"):
-			return style.bad(text)
+		case j == 3:
+			return style.verdict(text, g.Settings[i-1].Versus)
 		}
 		return text
 	})
 	activity(t, b, g, style)
 	t.WriteByte('\n')
+}
+
+// verdict paints what a comparison found.
+func (s Style) verdict(text string, c *report.BenchComparison) string {
+	switch {
+	case c != nil && c.Verdict == sample.VerdictBetter:
+		return s.good(text)
+	case c != nil && c.Verdict == sample.VerdictWorse:
+		return s.bad(text)
+	}
+	return text
 }
 
 // writeTable writes rows in columns: the first and those of words to the left, numbers to the right.

@@ -133,12 +133,8 @@ func benchstatCommands(f lab.Factor) string {
 	return "unthrottle report --format bench -o bench.txt bench.json\nbenchstat -col " + column + " -ignore /block bench.txt"
 }
 
-// newHTMLVerdict takes the group's name, which a verdict begins with, out of the sentence.
 func newHTMLVerdict(g *report.BenchGroup, anchor string) htmlVerdict {
-	v := htmlVerdict{Anchor: anchor, Group: g.Name, Text: tight(strings.TrimPrefix(printable(g.Verdict), g.Name+": "))}
-	if g.Claim != lab.Failed { // there it begins with a setting's name
-		v.Text = upperFirst(v.Text)
-	}
+	v := htmlVerdict{Anchor: anchor, Group: g.Name, Text: tight(printable(g.Advice))}
 	v.Class, v.Claim = "unsure", printable(string(g.Claim))
 	switch g.Claim {
 	case lab.Set, lab.Keep:
@@ -505,9 +501,7 @@ func (c *htmlChart) rows(b *report.Bench, g *report.BenchGroup, x axis) {
 			r.Tag = "best"
 		}
 		if s.Versus != nil {
-			text, _, _ := strings.Cut(printable(s.Versus.Text), ",")
-			text, _, _ = strings.Cut(text, " (")
-			r.Verdict, r.VerdictClass = tight(text)+", "+printable(string(s.Versus.Verdict)), verdictClass(s.Versus)
+			r.Verdict, r.VerdictClass = tight(printable(s.Versus.Change))+", "+printable(string(s.Versus.Verdict)), verdictClass(s.Versus)
 		}
 		if m, ok := s.Metrics[g.Figure.Unit]; ok && m.N > 0 {
 			r.Median, r.At = metric(g.Figure.Unit, m.Median), x.at(m.Median)

@@ -196,7 +196,10 @@ func TestBenchHTMLPages(t *testing.T) {
 				t.Errorf("%d dots for %d runs with figures", got, want)
 			}
 			for _, v := range b.Groups {
-				sentence := html.EscapeString(printable(strings.TrimPrefix(v.Verdict, v.Name+": "))[1:])
+				if !strings.HasPrefix(v.Verdict, v.Name+": ") || !strings.EqualFold(v.Name+": "+v.Advice, v.Verdict) {
+					t.Errorf("the advice %q is not what %q says", v.Advice, v.Verdict)
+				}
+				sentence := html.EscapeString(printable(v.Advice))
 				if !strings.Contains(html.UnescapeString(strings.ReplaceAll(page, "\u00a0%", " %")), html.UnescapeString(sentence)) {
 					t.Errorf("the verdict %q is not on the page", v.Verdict)
 				}

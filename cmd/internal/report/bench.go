@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/sample"
@@ -33,7 +35,8 @@ type BenchGroup struct {
 	Name     string        `json:"name"`
 	Common   lab.Setting   `json:"common"`
 	Figure   lab.Metric    `json:"figure"`
-	Verdict  string        `json:"verdict"`
+	Verdict  string        `json:"verdict"` // begins with the name
+	Advice   string        `json:"advice"`  // the verdict as a sentence of its own, without the name
 	Claim    lab.ClaimKind `json:"claim"`
 	Best     *int          `json:"best"` // the row that the verdict is about; null: none
 	Settings []BenchRow    `json:"settings"`
@@ -77,6 +80,7 @@ type BenchComparison struct {
 	Missing    int            `json:"missing_pairs,omitempty"`
 	More       int            `json:"more_blocks,omitempty"` // that would settle it, about
 	Text       string         `json:"text"`                  // the verdict in words
+	Change     string         `json:"change"`                // the ratio in words, which Text begins with
 }
 
 // CommonMetrics are those that every run may have.
@@ -174,7 +178,7 @@ func newBenchGroup(p lab.Plan, g lab.Group) BenchGroup {
 		if c := row.Comparison; c != nil {
 			r.Versus = &BenchComparison{
 				c.Pairs, c.Ratio, c.Low, c.High, c.Confidence, c.P, c.Adjusted, c.Family, c.Verdict, c.Missing, row.More,
-				comparisonText(*c, g.Figure),
+				comparisonText(*c), ratioText(*c),
 			}
 		}
 		out.Settings = append(out.Settings, r)
@@ -183,7 +187,11 @@ func newBenchGroup(p lab.Plan, g lab.Group) BenchGroup {
 		best := g.Claim.Row
 		out.Best = &best
 	}
-	out.Verdict = verdict(p, g, out)
+	advice := advice(p, g, out)
+	out.Verdict, out.Advice = out.Name+": "+advice, advice
+	if g.Claim.Kind != lab.Failed { // there it begins with a setting's name
+		out.Advice = capital(advice)
+	}
 	return out
 }
 
@@ -263,12 +271,19 @@ func points(share float64) string {
 	return strconv.FormatFloat(v, 'f', -1, 64)
 }
 
-// comparisonText says what a comparison found.
-func comparisonText(c sample.Comparison, figure lab.Metric) string {
+func ratioText(c sample.Comparison) string {
 	if c.Ratio == 0 {
 		return "no ratio"
 	}
-	text := signed(c.Ratio)
+	return signed(c.Ratio)
+}
+
+// comparisonText says what a comparison found.
+func comparisonText(c sample.Comparison) string {
+	text := ratioText(c)
+	if c.Ratio == 0 {
+		return text
+	}
 	if c.Confidence > 0 {
 		text += fmt.Sprintf(" (%s to %s)", signed(c.Low), signed(c.High))
 	}
@@ -281,20 +296,19 @@ func comparisonText(c sample.Comparison, figure lab.Metric) string {
 	return text + ", " + string(c.Verdict)
 }
 
-// verdict is the sentence that a group ends in: what to do.
-func verdict(p lab.Plan, g lab.Group, out BenchGroup) string {
-	where := out.Name + ": "
+// advice is the sentence that a group ends in: what to do. It may follow the group's name.
+func advice(p lab.Plan, g lab.Group, out BenchGroup) string {
 	base := settingWords(p, out.Settings[0])
 	switch g.Claim.Kind {
 	case lab.Failed:
-		return where + base + " gave no figures: see the runs' errors."
+		return base + " gave no figures: see the runs' errors."
 	case lab.Alone:
-		return where + "one setting only, there is nothing to compare it with."
+		return "one setting only, there is nothing to compare it with."
 	case lab.TooFew:
-		return where + "too few blocks to tell: " + moreBlocks(mostMissing(g)) + " would do."
+		return "too few blocks to tell: " + moreBlocks(mostMissing(g)) + " would do."
 	}
 	if p.Compare != lab.ByProcs { // a limit or a Go version is chosen for other reasons as well
-		return where + "compared with " + base + ", " + comparisons(out) + "."
+		return "compared with " + base + ", " + comparisons(out) + "."
 	}
 	switch g.Claim.Kind {
 	case lab.Set:
@@ -303,18 +317,18 @@ func verdict(p lab.Plan, g lab.Group, out BenchGroup) string {
 		if best.Versus.Ratio >= 2 {
 			than = "of "
 		}
-		return fmt.Sprintf("%s%s. That gives %s %s %s%s (95 %% interval %s to %s, %d pairs).", where, doWords(p, best),
+		return fmt.Sprintf("%s. That gives %s %s %s%s (95 %% interval %s to %s, %d pairs).", doWords(p, best),
 			change(best.Versus.Ratio), aboutFigure(g.Figure), than, base, signed(best.Versus.Low), signed(best.Versus.High), best.Versus.Pairs)
 	case lab.Undecided:
 		best := out.Settings[g.Claim.Row]
-		text := fmt.Sprintf("%skeep %s for now. What %s gives is not sure yet: %s to %s.", where, base, settingWords(p, best),
+		text := fmt.Sprintf("keep %s for now. What %s gives is not sure yet: %s to %s.", base, settingWords(p, best),
 			signed(best.Versus.Low), signed(best.Versus.High))
 		if best.Versus.More > 0 {
 			text += " About " + moreBlocks(best.Versus.More) + " would settle it."
 		}
 		return text
 	}
-	return where + "keep " + base + ": " + others(out) + "."
+	return "keep " + base + ": " + others(out) + "."
 }
 
 // comparisons lists what was found of each setting beside the base.
@@ -354,6 +368,14 @@ func others(g BenchGroup) string {
 		return "nothing else gave figures"
 	}
 	return strings.Join(parts, ", ")
+}
+
+// capital begins a sentence that may also follow something.
+func capital(sentence string) string {
+	for i, r := range sentence {
+		return string(unicode.ToUpper(r)) + sentence[i+utf8.RuneLen(r):]
+	}
+	return sentence
 }
 
 func list(words []string) string {
