@@ -22,6 +22,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/rule"
+	"github.com/unthrottle/unthrottle/cmd/internal/view"
 )
 
 const explainHelp = `The CPU limit of a process, its GOMAXPROCS, and why.
@@ -84,14 +85,14 @@ func newExplain(stdio IO) *cobra.Command {
 		if runtime.GOOS != "linux" && o.root == "" && (pid != 0 || len(command) > 0) {
 			return hint.With(errors.New("only Linux shows another process's limit"), "unthrottle explain alone works here")
 		}
-		out, err := newOutput(o.output, stdio.Out)
+		to, err := openOne(sheetFormats(view.Explain), o.output, o.json, stdio.Out)
 		if err != nil {
 			return err
 		}
 		if len(command) > 0 {
-			return explainCommand(cmd.Context(), stdio, o, out, command)
+			return explainCommand(cmd.Context(), stdio, o, to, command)
 		}
-		return out.finish(explainPID(cmd.Context(), o, out, pid))
+		return to.out.finish(explainPID(cmd.Context(), o, to, pid))
 	}
 	return cmd
 }
@@ -121,21 +122,18 @@ func explainArgs(args []string, dash int) (pid int, command []string, err error)
 	return 0, nil, hint.Usage(example, "one pid at a time, got %d", len(args))
 }
 
-func explainPID(ctx context.Context, o explainOptions, out *output, pid int) error {
+func explainPID(ctx context.Context, o explainOptions, to result[*report.Explain], pid int) error {
 	f, err := readFacts(ctx, o, pid)
 	if err != nil {
 		return err
 	}
-	return writeExplain(o, out, f)
+	return writeExplain(o, to, f)
 }
 
-func writeExplain(o explainOptions, out *output, f report.Facts) error {
+func writeExplain(o explainOptions, to result[*report.Explain], f report.Facts) error {
 	e := report.NewExplain(f)
 	e.Header = newHeader("explain")
-	if o.json {
-		return report.WriteJSON(out.w, e)
-	}
-	return render.ExplainText(out.w, e, o.style)
+	return to.write(to.out.w, e, o.style)
 }
 
 func newHeader(verb string) report.Header {
@@ -207,11 +205,11 @@ func diagnose(ctx context.Context, f *report.Facts, root string, pid int, look t
 const settle = 250 * time.Millisecond
 
 // explainCommand starts a command, explains it, and leaves it alone.
-func explainCommand(ctx context.Context, stdio IO, o explainOptions, out *output, command []string) error {
+func explainCommand(ctx context.Context, stdio IO, o explainOptions, to result[*report.Explain], command []string) error {
 	child := exec.Command(command[0], command[1:]...)
 	child.Stdin, child.Stdout, child.Stderr = stdio.In, stdio.Err, stdio.Err
 	if err := child.Start(); err != nil {
-		return out.finish(hint.With(fmt.Errorf("starting %s: %w", command[0], trimExec(err)), "is it in the PATH, and may it be executed?"))
+		return to.out.finish(hint.With(fmt.Errorf("starting %s: %w", command[0], trimExec(err)), "is it in the PATH, and may it be executed?"))
 	}
 	ended := make(chan struct{})
 	go func() {
@@ -220,9 +218,9 @@ func explainCommand(ctx context.Context, stdio IO, o explainOptions, out *output
 	}()
 	f, err := readCommandFacts(ctx, o, child, ended)
 	if err == nil {
-		err = writeExplain(o, out, f)
+		err = writeExplain(o, to, f)
 	}
-	if err = out.finish(err); err != nil {
+	if err = to.out.finish(err); err != nil {
 		return hint.With(err, fmt.Sprintf("%s was started and left alone, pid %d", command[0], child.Process.Pid))
 	}
 	if o.detach {

@@ -10,6 +10,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
+	"github.com/unthrottle/unthrottle/cmd/internal/view"
 	"github.com/unthrottle/unthrottle/cmd/internal/workload/program"
 )
 
@@ -69,11 +70,11 @@ func openReport(data []byte, name string) (func(io.Writer, render.Style) error, 
 	}
 	switch d := doc.(type) {
 	case *report.Explain:
-		return shown(d, textFormats(render.ExplainText), name)
+		return shown(d, sheetFormats(view.Explain), name)
 	case *report.Ps:
-		return shown(d, textFormats(render.PsText), name)
+		return shown(d, sheetFormats(view.Ps), name)
 	case *report.Run:
-		return shown(d, textFormats(render.RunText), name)
+		return shown(d, sheetFormats(view.Run), name)
 	case *report.Bench:
 		return shown(d, benchFormats(), name)
 	case *report.Tune:

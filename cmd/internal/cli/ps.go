@@ -17,12 +17,14 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/draw"
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/host"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/rule"
+	"github.com/unthrottle/unthrottle/cmd/internal/view"
 )
 
 const psHelp = `Every Go program that runs here: its GOMAXPROCS, its CPU limit, and what that costs.
@@ -89,15 +91,15 @@ func newPs(stdio IO) *cobra.Command {
 			}
 			return watchPs(cmd.Context(), stdio, o)
 		}
-		out, err := newOutput(*path, stdio.Out)
+		to, err := openOne(sheetFormats(view.Ps), *path, o.json, stdio.Out)
 		if err != nil {
 			return err
 		}
 		doc, err := lookPs(cmd.Context(), new(host.Survey), o)
 		if err == nil {
-			err = writePs(out.w, doc, o)
+			err = to.write(to.out.w, doc, o.style)
 		}
-		if err = out.finish(err); err != nil {
+		if err = to.out.finish(err); err != nil {
 			return err
 		}
 		return o.verdict(doc)
@@ -222,13 +224,6 @@ func (o *psOptions) wanted(name string, command []string) bool {
 	})
 }
 
-func writePs(w io.Writer, doc *report.Ps, o psOptions) error {
-	if o.json {
-		return report.WriteJSON(w, doc)
-	}
-	return render.PsText(w, doc, o.style)
-}
-
 // verdict is the exit code that --fail-on asks for.
 func (o *psOptions) verdict(doc *report.Ps) error {
 	if o.failOn == nil {
@@ -281,14 +276,15 @@ func drawPs(w io.Writer, screen *os.File, doc *report.Ps, o psOptions) error {
 		if _, err := fmt.Fprintln(w, doc.Time); err != nil {
 			return err
 		}
-		return render.PsTable(w, doc, o.style, 0)
+		return draw.Text(w, view.PsLook(doc, 0), draw.Style(o.style))
 	}
-	lines := 0
+	rows := 0
 	if width, height, err := term.GetSize(int(screen.Fd())); err == nil {
-		o.style.Width, lines = width, height-2
+		const besides = 6 // the titles, what is left out, an empty line, and what was looked at
+		o.style.Width, rows = width, max(2, height-besides)
 	}
 	var b strings.Builder
-	if err := render.PsTable(&b, doc, o.style, lines); err != nil {
+	if err := draw.Text(&b, view.PsLook(doc, rows), draw.Style(o.style)); err != nil {
 		return err
 	}
 	text := strings.ReplaceAll(b.String(), "\n", "\x1b[K\n")

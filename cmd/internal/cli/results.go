@@ -5,9 +5,11 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/draw"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
+	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
 )
 
 // A writer writes a document of type D in some format.
@@ -151,7 +153,29 @@ func wrapped[D any](text writer[D], format string) writer[D] {
 	}
 }
 
-// textFormats are those of a document that has a text, and no page of its own.
-func textFormats[D any](text writer[D]) map[string]writer[D] {
-	return map[string]writer[D]{"text": text, "json": asJSON[D], "html": wrapped(text, "html"), "md": wrapped(text, "md")}
+// sheetFormats are what every document can be written as: itself, and what its sheet looks like.
+func sheetFormats[D any](sheetOf func(D) *sheet.Sheet) map[string]writer[D] {
+	return map[string]writer[D]{
+		"json": asJSON[D],
+		"text": func(w io.Writer, doc D, style render.Style) error {
+			return draw.Text(w, sheetOf(doc), draw.Style(style))
+		},
+		"md":   plainly(func(w io.Writer, doc D) error { return draw.Markdown(w, sheetOf(doc)) }),
+		"html": plainly(func(w io.Writer, doc D) error { return draw.HTML(w, sheetOf(doc)) }),
+	}
+}
+
+// openOne opens what a verb with one result writes to: the file of -o, whose ending is the name of its format if there is
+// one of that name, or the screen.
+func openOne[D any](formats map[string]writer[D], path string, json bool, screen io.Writer) (r result[D], err error) {
+	format := "text"
+	if json {
+		format = "json"
+	}
+	if ending := strings.TrimPrefix(strings.ToLower(filepath.Ext(path)), "."); formats[ending] != nil {
+		format = ending
+	}
+	r.write = formats[format]
+	r.out, err = newOutput(path, screen)
+	return r, err
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
-	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/runner"
+	"github.com/unthrottle/unthrottle/cmd/internal/view"
 )
 
 const runHelp = `Run a program under a CPU limit, and tell what the limit did to it.
@@ -90,21 +90,15 @@ func newRun(stdio IO) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		out, err := newOutput(o.output, stdio.Err)
+		to, err := openOne(sheetFormats(view.Run), o.output, o.json, stdio.Err)
 		if err != nil {
 			return err
 		}
 		doc, err := runProgram(stdio, o, args)
-		if err != nil {
-			return out.finish(err)
+		if err == nil && (!o.quiet || o.json || o.output != "") {
+			err = to.write(to.out.w, doc, style)
 		}
-		switch {
-		case o.json:
-			err = report.WriteJSON(out.w, doc)
-		case !o.quiet || o.output != "":
-			err = render.RunText(out.w, doc, style)
-		}
-		if err = out.finish(err); err == nil && doc.ExitCode != 0 {
+		if err = to.out.finish(err); err == nil && doc.ExitCode != 0 {
 			err = exitCode{doc.ExitCode, nil}
 		}
 		return err

@@ -155,3 +155,10 @@ func plural(n int64, one string) string {
 	}
 	return strconv.FormatInt(n, 10) + " " + one + "s"
 }
+
+// warnings writes what the reader should know, a line each.
+func warnings(b *strings.Builder, texts []string, style Style) {
+	for _, w := range texts {
+		b.WriteString(style.bad("warning: ") + style.wrap(printable(w), len("warning: ")) + "\n")
+	}
+}

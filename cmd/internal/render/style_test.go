@@ -1,6 +1,13 @@
 package render
 
-import "testing"
+import (
+	"flag"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write what was rendered into the golden files")
+
+func ptr[T any](v T) *T { return &v }
 
 func TestNumbers(t *testing.T) {
 	tests := []struct{ got, want string }{
@@ -40,12 +47,6 @@ func TestNumbers(t *testing.T) {
 
 func TestPad(t *testing.T) {
 	if got := pad("└ é", 5) + "|" + padLeft("é", 3) + "|" + pad("long", 2); got != "└ é  |  é|long" {
-		t.Errorf("got %q", got)
-	}
-	if got := shorten("cri-containerd-0123456789abcdef.scope", 15); got != "cri-con…f.scope" {
-		t.Errorf("got %q", got)
-	}
-	if got := shorten("short", 15); got != "short" {
 		t.Errorf("got %q", got)
 	}
 }

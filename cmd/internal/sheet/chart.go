@@ -31,13 +31,16 @@ type Key struct {
 type Color int
 
 const (
-	NoColor   Color = 0  // that of text
-	BaseColor Color = 1  // what the others are compared with
-	BadColor  Color = -1 // what should not be
-	Colors          = 8  // how many there are; then they begin again
+	NoColor    Color = 0   // that of text
+	BaseColor  Color = 1   // what the others are compared with
+	BadColor   Color = -1  // what should not be
+	FirstFlame Color = 100 // the colours of a flame graph's classes, which are many and pale
+)
 
-	FirstFlame  Color = 100 // the colours of a flame graph's classes, which are many and pale
-	FlameColors       = 15
+// How many colours there are; then they begin again.
+const (
+	Colors      = 8
+	FlameColors = 15
 )
 
 // A Shape is what stands for a value.

@@ -11,7 +11,13 @@ func TestAddLeavesOutWhatIsEmpty(t *testing.T) {
 	}
 	var s Sheet
 	s.Add(Section{Title: "nothing", Blocks: []Block{
-		nil, Facts{}, (*Table)(nil), &Table{}, Lines{}, Commands{}, Findings{}, Listed{},
+		nil,
+		Facts{},
+		(*Table)(nil), &Table{},
+		Lines{},
+		Commands{},
+		Findings{},
+		Listed{},
 		(*Rows)(nil), (*Field)(nil), (*Strips)(nil), (*Fold)(nil), (*Flame)(nil), &Rows{}, &Fold{Wall: 1},
 	}})
 	if len(s.Sections) != 0 {

@@ -110,3 +110,12 @@ func TestExplainIsSafe(t *testing.T) {
 		t.Error("the document was changed")
 	}
 }
+
+func TestShorten(t *testing.T) {
+	if got := shorten("cri-containerd-0123456789abcdef.scope", 15); got != "cri-con…f.scope" {
+		t.Errorf("got %q", got)
+	}
+	if got := shorten("short", 15); got != "short" {
+		t.Errorf("got %q", got)
+	}
+}

@@ -44,8 +44,16 @@ func psPrograms(t *sheet.Table) sheet.Section {
 
 func psTable(processes []report.PsProcess) *sheet.Table {
 	t := &sheet.Table{Columns: []sheet.Column{
-		{Title: "PID"}, {Title: "NAME", Left: true, Cut: true}, {Title: "GO", Left: true, Rank: 4}, {Title: "GOMAXPROCS", Left: true}, {Title: "LIMIT"},
-		{Title: "CPUS", Rank: 5}, {Title: "THROTTLED", Rank: 3}, {Title: "FROZEN", Rank: 1}, {Title: "CPU", Rank: 2}, {Title: "VERDICT", Left: true},
+		{Title: "PID"},
+		{Title: "NAME", Left: true, Cut: true},
+		{Title: "GO", Left: true, Rank: 4},
+		{Title: "GOMAXPROCS", Left: true},
+		{Title: "LIMIT"},
+		{Title: "CPUS", Rank: 5},
+		{Title: "THROTTLED", Rank: 3},
+		{Title: "FROZEN", Rank: 1},
+		{Title: "CPU", Rank: 2},
+		{Title: "VERDICT", Left: true},
 	}}
 	for _, p := range processes {
 		row := sheet.Row{}
