@@ -13,9 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/unthrottle/unthrottle"
 	"github.com/unthrottle/unthrottle/cgroup"
-	"github.com/unthrottle/unthrottle/cmd/internal/choice"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/host"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
@@ -147,23 +145,22 @@ func newHeader(verb string) report.Header {
 func readFacts(ctx context.Context, o explainOptions, pid int) (report.Facts, error) {
 	f := report.Facts{Self: pid == 0 && o.root == "", Procs: runtime.GOMAXPROCS(0)}
 	source := cgroup.Source{Root: o.root, PID: pid}
-	var err error
-	f.Process, err = procs.Read(o.root, pid)
+	process, err := procs.Read(o.root, pid)
 	switch {
 	case err == nil:
 	case pid != 0:
 		return f, hint.With(err, "pgrep NAME finds a process's pid")
 	case f.Self: // there is no /proc to see, but we know ourselves
-		f.Process = procs.Self()
+		process = procs.Self()
 		if runtime.GOOS == "linux" {
 			f.Warnings = append(f.Warnings, err)
 		}
 	}
-	policy, warnings := unthrottle.ParsePolicy(func(name string) string { return f.Process.Env[name] })
+	p, warnings := host.New(o.root, pid, process)
+	f.Process, f.Rules = p, p.System.Rules()
 	f.Warnings = append(f.Warnings, warnings...)
-	f.System = choice.ReadSystem(o.root, pid, policy)
 	f.Memory = cgroup.ReadMemory(source)
-	f.Throttling = cgroup.ReadThrottling(source, f.System.Limits)
+	f.Throttling = cgroup.ReadThrottling(source, p.System.Limits)
 	before, start := f.Throttling, time.Now()
 	look := time.Duration(0)
 	if o.watch {
@@ -178,26 +175,23 @@ func readFacts(ctx context.Context, o explainOptions, pid int) (report.Facts, er
 			return f, ctx.Err()
 		case <-time.After(look - time.Since(start)):
 		}
-		f.Throttling = cgroup.ReadThrottling(source, f.System.Limits)
+		f.Throttling = cgroup.ReadThrottling(source, p.System.Limits)
 		f.Before, f.Between = &before, time.Since(start)
 	}
 	return f, nil
 }
 
-// diagnose adds what can be seen of a running Go program: its GOMAXPROCS, and what is wrong. What can't be read is predicted.
+// diagnose adds what can be seen of a running Go program: its GOMAXPROCS, and what is wrong. What can't be read stays as it
+// was predicted.
 func diagnose(ctx context.Context, f *report.Facts, root string, pid int, look time.Duration) error {
 	if pid == 0 {
 		return nil
 	}
-	r, err := new(host.Survey).Read(ctx, host.Options{Root: root, PIDs: []int{pid}, For: look})
-	if err != nil {
-		return err
+	system, ok, err := new(host.Survey).Look(ctx, root, &f.Process, look)
+	if ok {
+		f.Findings = rule.Check(&f.Process, system)
 	}
-	for i := range r.Processes {
-		f.Live = r.Processes[i].Live
-		f.Findings = rule.Check(&r.Processes[i], r.System)
-	}
-	return nil
+	return err
 }
 
 // settle is how long a started command gets to become what it will be: a shell that replaces itself by a program, or a
@@ -253,6 +247,7 @@ func readCommandFacts(ctx context.Context, o explainOptions, child *exec.Cmd, en
 	f.Self = false
 	f.Process.PID, f.Process.Name, f.Process.Command = child.Process.Pid, child.Args[0], child.Args
 	f.Process.Program, f.Process.ProgramErr = procs.ReadProgram(child.Path)
+	f.Process.Prediction = f.Process.System.Predict(f.Process.Process)
 	f.Warnings = append(f.Warnings, errors.New("the command ended before it could be looked at: explained from its file and from where it was started"))
 	return f, err
 }

@@ -12,7 +12,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"runtime"
 	"strings"
 	"time"
 
@@ -162,16 +161,9 @@ func (s *Survey) Read(ctx context.Context, o Options) (Result, error) {
 		}
 		r.Looked++
 	}
-	if o.For > 0 {
-		system := readSystem(o.Root)
-		err := observe(ctx, o, watched)
-		if err != nil {
-			return r, err
-		}
-		r.System = system.until(readSystem(o.Root))
-	}
-	if r.System.CPUs == 0 {
-		r.System.CPUs = runtime.NumCPU()
+	var err error
+	if r.System, err = observe(ctx, o.Root, o.For, watched); err != nil {
+		return r, err
 	}
 	for _, w := range watched {
 		if !w.gone {
@@ -184,11 +176,42 @@ func (s *Survey) Read(ctx context.Context, o Options) (Result, error) {
 // isHere reports whether a root is this system's.
 func isHere(root string) bool { return strings.Trim(root, "/") == "" }
 
-// open looks at one process. The error is golive.ErrNotGo or ErrExited, or that of missing rights where nothing can be
-// seen of the program.
+// New makes a Process of facts that were read of pid below root, 0 being the calling process: it reads the limit and predicts
+// GOMAXPROCS. The process need not be a Go program, and is not looked at. The errors are of this project's settings in its
+// environment.
+func New(root string, pid int, facts procs.Process) (Process, []error) {
+	p := Process{Process: facts}
+	warnings := p.readLimit(root, pid)
+	return p, warnings
+}
+
+func (p *Process) readLimit(root string, pid int) []error {
+	policy, warnings := unthrottle.ParsePolicy(func(name string) string { return p.Env[name] })
+	p.System = choice.ReadSystem(root, pid, policy)
+	p.Prediction = p.System.Predict(p.Process)
+	return warnings
+}
+
+// Look looks at one process, which [New] has made, for a time; at 0 only at its memory. What is seen goes into p. Where p is
+// no Go program, has ended, or may not be looked into, ok is false and p as it was.
+func (s *Survey) Look(ctx context.Context, root string, p *Process, lasting time.Duration) (system System, ok bool, err error) {
+	seen := *p
+	live, err := s.attach(root, &seen)
+	if err != nil {
+		return System{}, false, nil
+	}
+	defer live.Close()
+	w := &watch{p: &seen, live: live, root: root}
+	if system, err = observe(ctx, root, lasting, []*watch{w}); err != nil || w.gone {
+		return system, false, err
+	}
+	*p = seen
+	return system, true, nil
+}
+
+// open begins to look at one of many processes. The error is as attach's. Limits are read last, and of Go programs only.
 func (s *Survey) open(o Options, pid int) (*Process, *golive.Process, error) {
-	root := o.Root
-	facts, err := s.programs.Read(root, pid)
+	facts, err := s.programs.Read(o.Root, pid)
 	if err != nil {
 		return nil, nil, golive.ErrExited
 	}
@@ -196,40 +219,50 @@ func (s *Survey) open(o Options, pid int) (*Process, *golive.Process, error) {
 		return nil, nil, golive.ErrNotGo
 	}
 	p := &Process{Process: facts}
+	live, err := s.attach(o.Root, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	p.readLimit(o.Root, pid)
+	return p, live, nil
+}
+
+// attach opens a process's memory, which is nil where it can't be read, and reads its GOMAXPROCS. The error is
+// golive.ErrNotGo or ErrExited, or that of missing rights where nothing can be seen of the program.
+func (s *Survey) attach(root string, p *Process) (*golive.Process, error) {
 	if p.Program != nil {
 		p.Version = p.Program.GoVersion
 	}
-	live, err := s.files.Open(root, pid)
-	if p.Program == nil && err != nil {
-		if errors.Is(facts.ProgramErr, fs.ErrPermission) && !errors.Is(err, golive.ErrExited) {
-			return nil, nil, facts.ProgramErr
-		}
-		return nil, nil, err
-	}
-	if err != nil {
-		if errors.Is(err, golive.ErrExited) {
-			return nil, nil, err
-		}
+	live, err := s.files.Open(root, p.PID)
+	switch {
+	case err == nil:
+	case errors.Is(err, golive.ErrExited):
+		return nil, err
+	case p.Program != nil:
 		p.LiveErr = err
-	} else if v, err := live.GOMAXPROCS(); err != nil {
+		return nil, nil
+	case errors.Is(p.ProgramErr, fs.ErrPermission):
+		return nil, p.ProgramErr
+	default:
+		return nil, err
+	}
+	v, err := live.GOMAXPROCS()
+	if err != nil {
 		live.Close()
 		if errors.Is(err, golive.ErrExited) {
-			return nil, nil, err
+			return nil, err
 		}
-		live, p.LiveErr = nil, err
-	} else {
-		p.Live = v.Procs
-		if p.Version == "" {
-			p.Version = live.GoVersion()
-		}
-		if sched, err := live.Sched(); err == nil {
-			p.Custom, p.CustomKnown = sched.Custom, sched.CustomKnown
-		}
+		p.LiveErr = err
+		return nil, nil
 	}
-	policy, _ := unthrottle.ParsePolicy(func(name string) string { return p.Env[name] })
-	p.System = choice.ReadSystem(root, pid, policy)
-	p.Prediction = p.System.Predict(p.Process)
-	return p, live, nil
+	p.Live = v.Procs
+	if p.Version == "" {
+		p.Version = live.GoVersion()
+	}
+	if sched, err := live.Sched(); err == nil {
+		p.Custom, p.CustomKnown = sched.Custom, sched.CustomKnown
+	}
+	return live, nil
 }
 
 func (s System) until(later System) System {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"runtime"
 	"time"
 
 	"github.com/unthrottle/unthrottle/cgroup"
@@ -51,8 +52,24 @@ const (
 	active   = 0.01                  // of a CPU: what uses less is not asked for its threads' delays
 )
 
-// observe looks at the processes for a time.
-func observe(ctx context.Context, o Options, watched []*watch) error {
+// observe looks at the processes, and the system they are on, for a time.
+func observe(ctx context.Context, root string, lasting time.Duration, watched []*watch) (System, error) {
+	system := System{CPUs: runtime.NumCPU()}
+	if lasting <= 0 {
+		return system, nil
+	}
+	before := readSystem(root)
+	if err := sampleAll(ctx, lasting, watched); err != nil {
+		return system, err
+	}
+	if found := before.until(readSystem(root)); found.CPUs > 0 {
+		system = found
+	}
+	return system, nil
+}
+
+// sampleAll looks at the processes as often as it may.
+func sampleAll(ctx context.Context, lasting time.Duration, watched []*watch) error {
 	for _, w := range watched {
 		w.begin()
 	}
@@ -60,7 +77,7 @@ func observe(ctx context.Context, o Options, watched []*watch) error {
 	settled := false
 	for {
 		round := time.Now()
-		if !settled && round.Sub(start) >= o.For/4 {
+		if !settled && round.Sub(start) >= lasting/4 {
 			settled = true
 			for _, w := range watched {
 				w.readDelay()
@@ -69,7 +86,7 @@ func observe(ctx context.Context, o Options, watched []*watch) error {
 		for _, w := range watched {
 			w.sample()
 		}
-		if time.Since(start) >= o.For {
+		if time.Since(start) >= lasting {
 			break
 		}
 		next := start.Add(time.Duration(float64(ownTime()-before) / ownShare))
@@ -79,7 +96,7 @@ func observe(ctx context.Context, o Options, watched []*watch) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(min(time.Until(next), o.For-time.Since(start))):
+		case <-time.After(min(time.Until(next), lasting-time.Since(start))):
 		}
 	}
 	for _, w := range watched {

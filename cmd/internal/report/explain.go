@@ -9,6 +9,7 @@ import (
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/choice"
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
+	"github.com/unthrottle/unthrottle/cmd/internal/host"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 )
 
@@ -168,10 +169,9 @@ type Choice struct {
 // Facts is what Explain is made from.
 type Facts struct {
 	Self       bool
-	Procs      int // GOMAXPROCS as the runtime says, for Self
-	Live       int // GOMAXPROCS as it stands in the process's memory; 0: it can't be read
-	Process    procs.Process
-	System     choice.System
+	Procs      int             // GOMAXPROCS as the runtime says, for Self
+	Process    host.Process    // with its limit, and its GOMAXPROCS as predicted and as found
+	Rules      []choice.Choice // what each rule makes of its system
 	Throttling cgroup.Throttling
 	Before     *cgroup.Throttling // an earlier reading
 	Between    time.Duration
@@ -182,23 +182,22 @@ type Facts struct {
 
 // NewExplain makes the document from the facts. The header is the caller's to fill in.
 func NewExplain(f Facts) *Explain {
-	l := f.System.Limits
+	l := f.Process.System.Limits
 	if f.Before != nil {
 		l = l.Observed(*f.Before, f.Throttling)
 	}
-	prediction := f.System.Predict(f.Process)
 	e := &Explain{
 		Subject:    Subject{PID: f.Process.PID, Name: f.Process.Name, Command: f.Process.Command, Self: f.Self},
-		Limit:      newLimit(l, f.System.Inside),
+		Limit:      newLimit(l, f.Process.System.Inside),
 		Affinity:   Affinity{CPUs: l.Affinity},
 		Throttling: newThrottling(f),
 		Memory:     newMemory(f),
-		Go:         newGo(f.Process),
-		GOMAXPROCS: newGOMAXPROCS(f, prediction),
+		Go:         newGo(f.Process.Process),
+		GOMAXPROCS: newGOMAXPROCS(f),
 		Findings:   append([]finding.Finding{}, f.Findings...),
 		Warnings:   []string{},
 	}
-	for _, c := range f.System.Rules() {
+	for _, c := range f.Rules {
 		e.Choices = append(e.Choices, Choice{
 			Rule: string(c.Rule), Procs: c.Procs, Limit: positive(c.Limit), Wrong: c.Wrong, Why: c.Why, Fix: c.Fix,
 			Applies: string(c.Rule) == e.GOMAXPROCS.Rule,
@@ -225,11 +224,12 @@ func newLimit(l, inside cgroup.Limits) Limit {
 	if inside.State != l.State || inside.CPUs != l.CPUs {
 		limit.Inside = &Inside{State: inside.State.String(), CPUs: positive(inside.CPUs)}
 	}
+	owner, limited := l.Owner()
 	for _, level := range l.Levels {
 		v := Level{
 			Dir: level.Dir, File: level.File(l.Version), CPUs: level.Quota.CPUs(), Quota: level.Quota.QuotaMicros, Period: level.Quota.PeriodMicros,
 			Burst: level.BurstMicros, Weight: level.Weight, Cpuset: level.Cpuset,
-			InForce: l.State == cgroup.Limited && level.Dir == l.From,
+			InForce: limited && level.Dir == owner.Dir,
 		}
 		if level.Err != nil {
 			v.Error = level.Err.Error()
@@ -257,19 +257,14 @@ func newThrottling(f Facts) Throttling {
 	if f.Before == nil {
 		return t
 	}
-	t.Now = &Interval{
-		Seconds:   f.Between.Seconds(),
-		Periods:   now.Owner.Periods - f.Before.Owner.Periods,
-		Throttled: now.Owner.Throttled - f.Before.Owner.Throttled,
-	}
-	active := t.Now.Throttled > 0
-	local := now.LocalKnown && f.Before.LocalKnown
-	if local {
-		s := (now.Local - f.Before.Local).Seconds()
+	since := now.Since(*f.Before)
+	t.Now = &Interval{Seconds: f.Between.Seconds(), Periods: since.Owner.Periods, Throttled: since.Owner.Throttled}
+	active := since.Owner.Throttled > 0 || since.Local > 0
+	if since.LocalKnown {
+		s := since.Local.Seconds()
 		t.Now.LocalSeconds = &s
-		active = active || s > 0
 	}
-	if local || now.Owner.Known {
+	if since.LocalKnown || since.Owner.Known {
 		t.Now.Active = &active
 	}
 	return t
@@ -318,14 +313,15 @@ func newGo(p procs.Process) *Go {
 	}
 }
 
-func newGOMAXPROCS(f Facts, p choice.Prediction) GOMAXPROCS {
+func newGOMAXPROCS(f Facts) GOMAXPROCS {
+	p := f.Process.Prediction
 	g := GOMAXPROCS{Source: string(p.Source), Rule: string(p.Rule), Why: p.Why, Proof: ProofPredicted}
 	value := p.Procs
 	switch {
 	case f.Self:
 		g.Proof, value = ProofAsked, f.Procs
-	case f.Live > 0:
-		g.Proof, value = ProofLive, f.Live
+	case f.Process.Live > 0:
+		g.Proof, value = ProofLive, f.Process.Live
 	}
 	g.Predicted = g.Proof == ProofPredicted
 	if p.Procs > 0 {

@@ -8,12 +8,18 @@ import (
 
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/choice"
+	"github.com/unthrottle/unthrottle/cmd/internal/host"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 )
 
 func limited(cpus float64) choice.System {
 	l := cgroup.Limits{State: cgroup.Limited, CPUs: cpus, From: "/sys/fs/cgroup/a", Affinity: 8, Version: cgroup.V2}
 	return choice.System{Limits: l, Inside: l}
+}
+
+// in is a process in a system.
+func in(s choice.System, p procs.Process) host.Process {
+	return host.Process{Process: p, System: s, Prediction: s.Predict(p)}
 }
 
 func TestExplainWarnings(t *testing.T) {
@@ -23,57 +29,57 @@ func TestExplainWarnings(t *testing.T) {
 		facts Facts
 		want  []string // a part of each warning
 	}{
-		{"nothing", Facts{System: limited(2)}, nil},
+		{"nothing", Facts{Process: in(limited(2), procs.Process{})}, nil},
 		{
 			"unreadable environment",
-			Facts{System: limited(2), Process: procs.Process{EnvErr: errors.New("permission denied")}},
+			Facts{Process: in(limited(2), procs.Process{EnvErr: errors.New("permission denied")})},
 			[]string{"its environment can't be read, so GOMAXPROCS and GODEBUG in it are not known: permission denied"},
 		},
 		{
 			"passed over",
-			Facts{System: limited(2), Process: procs.Process{Program: &procs.Program{GoVersion: "go1.26.8"}, Env: map[string]string{"GOMAXPROCS": "2500m"}}},
+			Facts{Process: in(limited(2), procs.Process{Program: &procs.Program{GoVersion: "go1.26.8"}, Env: map[string]string{"GOMAXPROCS": "2500m"}})},
 			[]string{`GOMAXPROCS="2500m" in its environment is passed over`},
 		},
 		{
 			"empty and good ones are not worth a warning",
-			Facts{System: limited(2), Process: procs.Process{Program: &procs.Program{GoVersion: "go1.26.8"}, Env: map[string]string{"GOMAXPROCS": ""}}},
+			Facts{Process: in(limited(2), procs.Process{Program: &procs.Program{GoVersion: "go1.26.8"}, Env: map[string]string{"GOMAXPROCS": ""}})},
 			nil,
 		},
 		{
 			"automaxprocs freezes",
-			Facts{System: limited(2), Process: procs.Process{Program: &procs.Program{GoVersion: "go1.26.8", Automaxprocs: procs.Imported}}},
+			Facts{Process: in(limited(2), procs.Process{Program: &procs.Program{GoVersion: "go1.26.8", Automaxprocs: procs.Imported}})},
 			[]string{"automaxprocs ends the runtime's automatic updates"},
 		},
 		{
 			"nothing to freeze",
-			Facts{System: limited(2), Process: procs.Process{Program: &procs.Program{GoVersion: "go1.24.1", Automaxprocs: procs.Imported}}},
+			Facts{Process: in(limited(2), procs.Process{Program: &procs.Program{GoVersion: "go1.24.1", Automaxprocs: procs.Imported}})},
 			nil,
 		},
 		{
 			"both linked",
-			Facts{System: limited(2), Process: procs.Process{Program: &procs.Program{GoVersion: "go1.24.1", Automaxprocs: procs.Linked, Unthrottle: procs.Imported}}},
+			Facts{Process: in(limited(2), procs.Process{Program: &procs.Program{GoVersion: "go1.24.1", Automaxprocs: procs.Linked, Unthrottle: procs.Imported}})},
 			[]string{"both linked"},
 		},
 		{
 			"old go line",
-			Facts{System: limited(2), Process: procs.Process{Program: &procs.Program{GoVersion: "go1.26.8", Defaults: old}}},
+			Facts{Process: in(limited(2), procs.Process{Program: &procs.Program{GoVersion: "go1.26.8", Defaults: old}})},
 			[]string{"its go line is 1.24, which turns off"},
 		},
 		{
 			"old go line, turned on all the same",
-			Facts{System: limited(2), Process: procs.Process{
+			Facts{Process: in(limited(2), procs.Process{
 				Program: &procs.Program{GoVersion: "go1.26.8", Defaults: old}, Env: map[string]string{"GODEBUG": "containermaxprocs=1"},
-			}},
+			})},
 			nil,
 		},
 		{
 			"unknown limit says why",
-			Facts{System: choice.System{Limits: cgroup.Limits{Reason: errors.New("no /proc")}}},
+			Facts{Process: in(choice.System{Limits: cgroup.Limits{Reason: errors.New("no /proc")}}, procs.Process{})},
 			[]string{"no /proc"},
 		},
 		{
 			"policy",
-			Facts{System: limited(2), Warnings: []error{errors.New("UNTHROTTLE=x: want something else")}},
+			Facts{Process: in(limited(2), procs.Process{}), Warnings: []error{errors.New("UNTHROTTLE=x: want something else")}},
 			[]string{"UNTHROTTLE=x"},
 		},
 	}
@@ -92,23 +98,23 @@ func TestExplainWarnings(t *testing.T) {
 }
 
 func TestExplainNow(t *testing.T) {
-	before := cgroup.Throttling{Local: time.Second, LocalKnown: true, Owner: cgroup.Counters{Periods: 10, Throttled: 2}}
-	after := cgroup.Throttling{Local: 3 * time.Second / 2, LocalKnown: true, Owner: cgroup.Counters{Periods: 20, Throttled: 5}}
-	e := NewExplain(Facts{System: limited(2), Before: &before, Throttling: after, Between: time.Second})
+	before := cgroup.Throttling{Local: time.Second, LocalKnown: true, Owner: cgroup.Counters{Known: true, Periods: 10, Throttled: 2}}
+	after := cgroup.Throttling{Local: 3 * time.Second / 2, LocalKnown: true, Owner: cgroup.Counters{Known: true, Periods: 20, Throttled: 5}}
+	e := NewExplain(Facts{Process: in(limited(2), procs.Process{}), Before: &before, Throttling: after, Between: time.Second})
 	if now := e.Throttling.Now; now == nil || now.Periods != 10 || now.Throttled != 3 || *now.LocalSeconds != 0.5 || now.Active == nil || !*now.Active {
 		t.Errorf("got %+v", now)
 	}
-	e = NewExplain(Facts{System: limited(2), Before: &after, Throttling: after, Between: time.Second})
+	e = NewExplain(Facts{Process: in(limited(2), procs.Process{}), Before: &after, Throttling: after, Between: time.Second})
 	if now := e.Throttling.Now; now == nil || now.Active == nil || *now.Active {
 		t.Errorf("nothing grew: %+v", now)
 	}
-	e = NewExplain(Facts{System: limited(2), Before: &cgroup.Throttling{}})
+	e = NewExplain(Facts{Process: in(limited(2), procs.Process{}), Before: &cgroup.Throttling{}})
 	if now := e.Throttling.Now; now == nil || now.Active != nil || now.LocalSeconds != nil {
 		t.Errorf("nothing is counted: %+v", now)
 	}
 	// No quota in sight, and the group's time grows: hidden.
 	none := cgroup.Limits{State: cgroup.None, Affinity: 8}
-	e = NewExplain(Facts{System: choice.System{Limits: none, Inside: none}, Before: &before, Throttling: after})
+	e = NewExplain(Facts{Process: in(choice.System{Limits: none, Inside: none}, procs.Process{}), Before: &before, Throttling: after})
 	if e.Limit.State != "hidden" || e.Limit.CPUs != nil || e.Limit.Reason == "" {
 		t.Errorf("got %+v", e.Limit)
 	}
@@ -116,15 +122,15 @@ func TestExplainNow(t *testing.T) {
 
 func TestExplainGOMAXPROCS(t *testing.T) {
 	program := procs.Process{Program: &procs.Program{GoVersion: "go1.26.8"}}
-	e := NewExplain(Facts{System: limited(2.5), Process: program})
+	e := NewExplain(Facts{Process: in(limited(2.5), program)})
 	if g := e.GOMAXPROCS; !g.Predicted || g.Value == nil {
 		t.Errorf("another process: %+v", g)
 	}
-	e = NewExplain(Facts{System: limited(2.5), Process: program, Self: true, Procs: 5})
+	e = NewExplain(Facts{Process: in(limited(2.5), program), Self: true, Procs: 5})
 	if g := e.GOMAXPROCS; g.Predicted || g.Value == nil || *g.Value != 5 {
 		t.Errorf("this process: %+v", g)
 	}
-	e = NewExplain(Facts{System: limited(2.5), Process: procs.Process{ProgramErr: procs.ErrNotGo}})
+	e = NewExplain(Facts{Process: in(limited(2.5), procs.Process{ProgramErr: procs.ErrNotGo})})
 	if g := e.GOMAXPROCS; g.Value != nil || g.Why != "not a Go program" || e.Go != nil {
 		t.Errorf("no Go program: %+v", g)
 	}
@@ -133,7 +139,7 @@ func TestExplainGOMAXPROCS(t *testing.T) {
 func TestExplainCounters(t *testing.T) {
 	own := cgroup.Counters{Dir: "/a", Known: true}
 	owner := cgroup.Counters{Dir: "/", Known: true, Periods: 8, Throttled: 2, ThrottledTime: time.Second}
-	e := NewExplain(Facts{System: limited(2), Throttling: cgroup.Throttling{Own: own, Owner: owner}})
+	e := NewExplain(Facts{Process: in(limited(2), procs.Process{}), Throttling: cgroup.Throttling{Own: own, Owner: owner}})
 	if c := e.Throttling.Own; c.Share != nil {
 		t.Errorf("a share of no periods: %+v", c)
 	}
@@ -144,15 +150,15 @@ func TestExplainCounters(t *testing.T) {
 
 func TestExplainInside(t *testing.T) {
 	s := limited(2)
-	if e := NewExplain(Facts{System: s}); e.Limit.Inside != nil {
+	if e := NewExplain(Facts{Process: in(s, procs.Process{})}); e.Limit.Inside != nil {
 		t.Errorf("the same inside: %+v", e.Limit.Inside)
 	}
 	s.Inside = cgroup.Limits{State: cgroup.Limited, CPUs: 4}
-	if in := NewExplain(Facts{System: s}).Limit.Inside; in == nil || in.State != "limited" || *in.CPUs != 4 {
+	if in := NewExplain(Facts{Process: in(s, procs.Process{})}).Limit.Inside; in == nil || in.State != "limited" || *in.CPUs != 4 {
 		t.Errorf("another limit inside: %+v", in)
 	}
 	s.Inside = cgroup.Limits{State: cgroup.None}
-	if in := NewExplain(Facts{System: s}).Limit.Inside; in == nil || in.State != "none" || in.CPUs != nil {
+	if in := NewExplain(Facts{Process: in(s, procs.Process{})}).Limit.Inside; in == nil || in.State != "none" || in.CPUs != nil {
 		t.Errorf("none inside: %+v", in)
 	}
 }
