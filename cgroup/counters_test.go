@@ -103,14 +103,16 @@ func TestParseStat(t *testing.T) {
 	}{
 		{
 			"v1", "nr_periods 60\nnr_throttled 20\nthrottled_time 1500000001\nnr_bursts 2\nburst_time 7\n",
-			Counters{Known: true, Periods: 60, Throttled: 20, ThrottledTime: 1500000001, Bursts: 2, BurstTime: 7}, "",
+			Counters{Known: true, Periods: 60, Throttled: 20, ThrottledTime: 1500000001, Bursts: 2, BurstTime: 7},
+			"",
 		},
 		{
 			"v2", "usage_usec 123\nuser_usec 100\nsystem_usec 23\nnr_periods 60\nnr_throttled 20\nthrottled_usec 1500000\nnr_bursts 2\nburst_usec 7\n",
 			Counters{
 				Known: true, Periods: 60, Throttled: 20, ThrottledTime: 1500 * time.Millisecond, Bursts: 2, BurstTime: 7 * time.Microsecond,
 				CPUKnown: true, CPU: 123 * time.Microsecond,
-			}, "",
+			},
+			"",
 		},
 		{"before 5.14", "nr_periods 1\nnr_throttled 0\nthrottled_time 0\n", Counters{Known: true, Periods: 1}, ""},
 		{"v2 without the controller", "usage_usec 7\nuser_usec 7\n", Counters{CPUKnown: true, CPU: 7 * time.Microsecond}, ""},
@@ -123,7 +125,8 @@ func TestParseStat(t *testing.T) {
 		{"usage below zero", "usage_usec -5\n", Counters{}, `line 1 of cpu.stat: bad number "-5" of usage_usec`},
 		{"nothing", "nr_periods\n", Counters{}, `line 1 of cpu.stat: bad number "" of nr_periods`},
 		{
-			"more than fits", "usage_usec 1\nthrottled_usec 9223372036854775807\n", Counters{},
+			"more than fits", "usage_usec 1\nthrottled_usec 9223372036854775807\n",
+			Counters{},
 			`line 2 of cpu.stat: bad number "9223372036854775807" of throttled_usec`,
 		},
 	}
