@@ -113,10 +113,8 @@ func describe(l cgroup.Limits) limit {
 	switch l.State {
 	case cgroup.Limited:
 		d.Short, d.Long = cpus(l.CPUs), "set by "+l.From
-		for _, at := range l.Levels {
-			if at.Dir == l.From {
-				d.Long = quotaText(at) + ", set by " + l.From
-			}
+		if owner, ok := l.Owner(); ok {
+			d.Long = quotaText(owner) + ", set by " + l.From
 		}
 	case cgroup.None:
 		d.Short, d.Long = "none", "no cgroup from this process's own up to the root sets one"

@@ -21,15 +21,13 @@ type reading struct {
 	cpu      time.Duration // of this process
 	cpuKnown bool
 
-	periods   int64
-	throttled int64         // of these, the ones in which the quota ran out
-	time      time.Duration // throttled, summed over CPUs
-	limited   bool          // there is a limit, and its counts are known
+	counts  cgroup.Counters
+	limited bool // there is a limit, and its counts are known
 }
 
 // counted takes from t what is about the limit in l.
 func (r *reading) counted(l cgroup.Limits, t cgroup.Throttling) {
-	r.periods, r.throttled, r.time = t.Owner.Periods, t.Owner.Throttled, t.Owner.ThrottledTime
+	r.counts = t.Owner
 	r.limited = t.Owner.Known && l.State == cgroup.Limited
 }
 
@@ -49,7 +47,7 @@ func due(before, now time.Duration) bool { return now/cellSpan > before/cellSpan
 // early reports whether it is too early to make cells: the kernel's period did not end yet, though it is as long as a
 // cell. That is so when the two ends fall together, and it would make a throttled cell look like two halves.
 func early(before, after reading) bool {
-	return after.limited && after.periods == before.periods && after.at-before.at < cellSpan*3/2
+	return after.limited && after.counts.Periods == before.counts.Periods && after.at-before.at < cellSpan*3/2
 }
 
 // cells says what happened between two readings, cut into pieces of about a cell each: a process that stands still, or
@@ -61,8 +59,8 @@ func cells(before, after reading, gaps time.Duration, procs int) []cell {
 		return nil
 	}
 	n := min(max(int64(math.Round(float64(span)/float64(cellSpan))), 1), stripCells)
-	cpu := after.cpu - before.cpu
-	still := standstill(span, cpu, after.time-before.time, gaps, procs)
+	cpu, counted := after.cpu-before.cpu, after.counts.Since(before.counts)
+	still := standstill(span, cpu, counted.ThrottledTime, gaps, procs)
 	made := make([]cell, n)
 	var hit int64 // cells that were throttled
 	for i := range made {
@@ -71,9 +69,7 @@ func cells(before, after reading, gaps time.Duration, procs int) []cell {
 		if after.cpuKnown {
 			c.CPU = cpu.Seconds() / float64(n)
 		}
-		// Not below 0, which is how counts that began again look, those of another group for instance.
-		c.Periods = share(max(0, after.periods-before.periods), int64(i), n)
-		c.Throttled = share(max(0, after.throttled-before.throttled), int64(i), n)
+		c.Periods, c.Throttled = share(counted.Periods, int64(i), n), share(counted.Throttled, int64(i), n)
 		if c.Throttled > 0 {
 			hit++
 		}

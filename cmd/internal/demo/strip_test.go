@@ -48,9 +48,12 @@ func text(cells []cell) (s string) {
 }
 
 func TestCells(t *testing.T) {
-	start := reading{at: time.Second, cpu: time.Second, cpuKnown: true, periods: 10, throttled: 5, time: time.Second, limited: true}
+	start := reading{at: time.Second, cpu: time.Second, cpuKnown: true, counts: cgroup.Counters{Known: true, Periods: 10, Throttled: 5, ThrottledTime: time.Second}, limited: true}
 	later := func(span, cpu time.Duration, periods, throttled int64, time time.Duration) reading {
-		return reading{start.at + span, start.cpu + cpu, true, start.periods + periods, start.throttled + throttled, start.time + time, true}
+		r := start
+		r.at, r.cpu = r.at+span, r.cpu+cpu
+		r.counts.Periods, r.counts.Throttled, r.counts.ThrottledTime = r.counts.Periods+periods, r.counts.Throttled+throttled, r.counts.ThrottledTime+time
+		return r
 	}
 	unknown := later(100*ms, 0, 0, 0, 0)
 	unknown.cpuKnown, unknown.limited = false, false
@@ -85,13 +88,13 @@ func TestCells(t *testing.T) {
 // However late a reading is, nothing that was counted gets lost.
 func TestCellsAddUp(t *testing.T) {
 	for n := range int64(40) {
-		after := reading{at: time.Duration(n+1) * 97 * ms, cpu: time.Duration(n) * 31 * ms, cpuKnown: true, periods: n, throttled: n * 2 / 3, limited: true}
+		after := reading{at: time.Duration(n+1) * 97 * ms, cpu: time.Duration(n) * 31 * ms, cpuKnown: true, counts: cgroup.Counters{Known: true, Periods: n, Throttled: n * 2 / 3}, limited: true}
 		var periods, throttled int64
 		var span, cpu float64
-		for _, c := range cells(reading{limited: true}, after, 0, 2) {
+		for _, c := range cells(reading{counts: cgroup.Counters{Known: true}, limited: true}, after, 0, 2) {
 			periods, throttled, span, cpu = periods+c.Periods, throttled+c.Throttled, span+c.Span, cpu+c.CPU
 		}
-		if periods != after.periods || throttled != after.throttled ||
+		if periods != after.counts.Periods || throttled != after.counts.Throttled ||
 			math.Abs(span-after.at.Seconds()) > 1e-9 || math.Abs(cpu-after.cpu.Seconds()) > 1e-9 {
 			t.Errorf("%+v becomes %d periods, %d throttled, %v s and %v s of CPU time", after, periods, throttled, span, cpu)
 		}
@@ -100,7 +103,7 @@ func TestCellsAddUp(t *testing.T) {
 
 func TestEarly(t *testing.T) {
 	at := func(at time.Duration, periods int64, limited bool) reading {
-		return reading{at: at, periods: periods, limited: limited}
+		return reading{at: at, counts: cgroup.Counters{Known: true, Periods: periods}, limited: limited}
 	}
 	tests := []struct {
 		after reading
@@ -205,7 +208,7 @@ func TestCounted(t *testing.T) {
 	throttling := cgroup.Throttling{Owner: cgroup.Counters{Known: true, Periods: 3, Throttled: 2, ThrottledTime: time.Second}}
 	var r reading
 	r.counted(cgroup.Limits{State: cgroup.Limited}, throttling)
-	if !r.limited || r.periods != 3 || r.throttled != 2 || r.time != time.Second {
+	if !r.limited || r.counts != throttling.Owner {
 		t.Errorf("%+v", r)
 	}
 	if r.counted(cgroup.Limits{State: cgroup.None}, throttling); r.limited {
