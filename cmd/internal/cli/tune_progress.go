@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/search"
 	"github.com/unthrottle/unthrottle/cmd/internal/tune"
 )
@@ -179,19 +180,19 @@ func runLine(s *tune.Study, r *tune.Run) string {
 	m := r.Metrics
 	switch s.Plan.Kind {
 	case tune.JobKind:
-		text += fmt.Sprintf("  time %s  CPU %s", span(m["wall-sec"]), span(m["cpu-sec"]))
+		text += fmt.Sprintf("  time %s  CPU %s", span(lab.WallTime.In(m)), span(lab.CPUTime.In(m)))
 	case tune.GoBenchKind:
-		text += fmt.Sprintf("  time %s  CPU %s an operation", span(m["ns/op"]/1e9), span(m["cpu-ns/op"]/1e9))
+		text += fmt.Sprintf("  time %s  CPU %s an operation", span(lab.OpTime.In(m)), span(lab.CPUPerOp.In(m)))
 	default:
-		tail := s.Pilot.Loads[r.Load].Tail
+		load := s.Pilot.Loads[r.Load]
 		latency := "–" // the generator was late
-		if v, known := m[tail+"-latency-ns"]; known {
-			latency = span(v / 1e9)
+		if v, known := load.TailMeasure().Of(m); known {
+			latency = span(v)
 		}
-		text += fmt.Sprintf("  %s %-8s CPU %s a request", tail, latency, span(m["cpu-ns/req"]/1e9))
+		text += fmt.Sprintf("  %s %-8s CPU %s a request", load.Tail, latency, span(lab.CPUPerRequest.In(m)))
 	}
-	if v, ok := m["throttled-%"]; ok {
-		text += fmt.Sprintf("  throttled %.0f %%", v)
+	if v, ok := lab.ThrottledShare.Of(m); ok {
+		text += fmt.Sprintf("  throttled %.0f %%", 100*v)
 	}
 	if !r.SLOHeld {
 		text += "  SLO missed"

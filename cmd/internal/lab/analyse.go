@@ -148,7 +148,7 @@ func (s *Study) compare(base, other int, figure Metric) *sample.Comparison {
 		}
 	}
 	c := sample.Compare(a, b)
-	if figure.Better == "higher" {
+	if figure.Better == Higher {
 		c.Better = sample.Higher
 	}
 	return &c

@@ -76,7 +76,7 @@ func (s Setting) Without(f Factor) Setting {
 // A Metric is something that a run tells.
 type Metric struct {
 	Unit   string `json:"unit"`   // as in Go benchmarks
-	Better string `json:"better"` // "lower", "higher" or "": neither
+	Better string `json:"better"` // Lower, Higher or "": neither
 	About  string `json:"about"`
 }
 

@@ -127,7 +127,8 @@ func writeTable(t *strings.Builder, rows [][]string, style Style, paint func(i, 
 
 // besides are the metrics that are shown beside the figure: those that explain it, as far as they occur in the group.
 func besides(b *report.Bench, g *report.BenchGroup) (shown []lab.Metric) {
-	for _, unit := range []string{"cpu-sec", "throttled-%", "gc-cpu-%", "sched-p99-ns", "peak-RSS-bytes"} {
+	for _, measure := range []lab.Measure{lab.CPUTime, lab.ThrottledShare, lab.GCShare, lab.WaitP99, lab.PeakMemory} {
+		unit := string(measure)
 		for _, m := range b.Metrics {
 			if m.Unit != unit || unit == g.Figure.Unit {
 				continue
@@ -142,18 +143,18 @@ func besides(b *report.Bench, g *report.BenchGroup) (shown []lab.Metric) {
 
 // benchTitle is a metric's name at the head of a column.
 func benchTitle(m lab.Metric) string {
-	switch m.Unit {
-	case "cpu-sec":
+	switch lab.Measure(m.Unit) {
+	case lab.CPUTime:
 		return "CPU time"
-	case "wall-sec":
+	case lab.WallTime:
 		return "wall time"
-	case "throttled-%":
+	case lab.ThrottledShare:
 		return "throttled"
-	case "gc-cpu-%":
+	case lab.GCShare:
 		return "GC"
-	case "sched-p99-ns":
+	case lab.WaitP99:
 		return "wait p99"
-	case "peak-RSS-bytes":
+	case lab.PeakMemory:
 		return "memory"
 	}
 	return m.Unit

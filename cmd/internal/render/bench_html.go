@@ -478,7 +478,7 @@ func blockNumbers(points []point) (blocks []int) {
 
 // rows makes what is said of each setting: its label, median and interval, and the bar beside it.
 func (c *htmlChart) rows(b *report.Bench, g *report.BenchGroup, x axis) {
-	unit := "throttled-%"
+	unit := string(lab.ThrottledShare)
 	hasShare := func(s report.BenchRow) bool { _, ok := s.Metrics[unit]; return ok }
 	if unit != g.Figure.Unit && slices.ContainsFunc(g.Settings, hasShare) {
 		c.Throttled = benchTitle(lab.Metric{Unit: unit})

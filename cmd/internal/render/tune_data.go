@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 )
 
@@ -142,7 +143,7 @@ func TuneGo(w io.Writer, d *report.Tune) error {
 	fmt.Fprintf(&t, "pkg: unthrottle/tune\nkernel: %s\nlimit-kind: %s\ntune-seed: %d\n", e.Kernel, c.LimitKind, c.Seed)
 	for _, m := range c.Metrics {
 		better := ""
-		if m.Better == "lower" || m.Better == "higher" {
+		if m.Better == lab.Lower || m.Better == lab.Higher {
 			better = " better=" + m.Better
 		}
 		fmt.Fprintf(&t, "Unit %s%s assume=nothing\n", goUnit(m.Unit), better)

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 )
 
@@ -106,66 +107,40 @@ func clean(v reflect.Value) reflect.Value {
 	return out
 }
 
-// findUnits looks up what the quantities are called among the metrics: by their plain name, or by that of a unit.
+// The measures that a quantity may be, the first one first.
+var quantityMeasures = map[string][]lab.Measure{
+	"p50":             {lab.P50},
+	"p90":             {lab.P90},
+	"p99":             {lab.P99},
+	quantityCPU:       {lab.CPUPerRequest, lab.CPUPerOp, lab.CPUTime},
+	quantityTime:      {lab.OpTime, lab.WallTime},
+	quantityRate:      {lab.RequestRate},
+	quantityThrottled: {lab.ThrottledShare},
+	quantityGC:        {lab.GCShare},
+	quantityMemory:    {lab.PeakMemory},
+}
+
+// findUnits looks up what the quantities are called among the metrics.
 func (d *tuneDoc) findUnits() {
-	var names []string
+	occurs := map[string]bool{}
 	for _, m := range d.Metrics {
-		names = append(names, m.Unit)
+		occurs[m.Unit] = true
 	}
-	rest := map[string]bool{}
 	for _, s := range d.Settings {
 		for unit := range s.Metrics {
-			rest[unit] = true
+			occurs[unit] = true
 		}
 	}
 	for _, r := range d.Runs {
 		for unit := range r.Metrics {
-			rest[unit] = true
+			occurs[unit] = true
 		}
 	}
-	for _, unit := range sortedKeys(rest) {
-		if !slices.Contains(names, unit) {
-			names = append(names, unit)
+	for quantity, measures := range quantityMeasures {
+		if i := slices.IndexFunc(measures, func(m lab.Measure) bool { return occurs[string(m)] }); i >= 0 {
+			d.units[quantity] = string(measures[i])
 		}
 	}
-	find := func(quantity string, fits ...func(string) bool) {
-		for _, fit := range append([]func(string) bool{is(quantity)}, fits...) {
-			if i := slices.IndexFunc(names, fit); i >= 0 && d.units[quantity] == "" {
-				d.units[quantity] = names[i]
-			}
-		}
-	}
-	for _, p := range []string{"p50", "p90", "p95", "p99", "p99.9"} {
-		find(p, begins(p+"-"), begins("response-"+p))
-	}
-	perUnit := func(unit string) bool { return strings.HasPrefix(unit, "cpu-") && strings.Contains(unit, "/") }
-	find(quantityCPU, perUnit)
-	if d.Subject.Kind != "server" { // of a server that is the whole window's
-		find(quantityCPU, is("cpu-sec"))
-	}
-	find(quantityTime, is("ns/op"), is("sec/op"), begins("time-"), is("wall-sec"))
-	find(quantityRate, is("req/s"), is("ops/s"))
-	find(quantityThrottled, is("throttled-%"))
-	find(quantityGC, begins("gc-cpu-"))
-	find(quantityMemory, is("peak-RSS-bytes"), ends("-bytes"), ends("_bytes"))
-}
-
-func is(name string) func(string) bool { return func(s string) bool { return s == name } }
-
-func begins(with string) func(string) bool {
-	return func(s string) bool { return strings.HasPrefix(s, with) }
-}
-
-func ends(with string) func(string) bool {
-	return func(s string) bool { return strings.HasSuffix(s, with) }
-}
-
-func sortedKeys[V any](m map[string]V) (keys []string) {
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // chooseColors gives each setting a number: the current one 0, the best 1. On a page it has the same colour everywhere.

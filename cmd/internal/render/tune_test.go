@@ -346,7 +346,6 @@ func tunes() map[string]*report.Tune {
 	all["gogc"] = f.done()
 
 	f = newFakeTune(3)
-	f.names = map[string]string{"p50": "p50", "p99": "p99", "cpu": "cpu", "throttled": "throttled", "memory": "memory", "time": "time"}
 	l = tuneLoad(90, 0.5)
 	l.Main, l.Kind, l.Procs, l.Arrivals = true, "keep", 4, "const"
 	f.d.Current, f.d.LimitCPUs = report.TuneCurrent{Procs: 4, Why: "Go's default under a limit of 4 CPUs", GoDefault: 4}, 4

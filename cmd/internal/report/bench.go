@@ -85,14 +85,14 @@ type BenchComparison struct {
 
 // CommonMetrics are those that every run may have.
 var CommonMetrics = []lab.Metric{
-	{Unit: "wall-sec", Better: "lower", About: "wall time of the whole process"},
-	{Unit: "cpu-sec", Better: "lower", About: "CPU time of the whole process and its children"},
-	{Unit: "throttled-%", Better: "lower", About: "periods in which the limit was used up"},
-	{Unit: "standstill-sec", Better: "lower", About: "longest standstill seen"},
-	{Unit: "peak-RSS-bytes", Better: "lower", About: "memory at its peak"},
-	{Unit: "gc-cpu-%", Better: "lower", About: "share of the CPU time that garbage collection used"},
-	{Unit: "sched-p50-ns", Better: "lower", About: "time that a goroutine waited to run, median"},
-	{Unit: "sched-p99-ns", Better: "lower", About: "time that a goroutine waited to run, 99th percentile"},
+	lab.WallTime.Metric("wall time of the whole process"),
+	lab.CPUTime.Metric("CPU time of the whole process and its children"),
+	lab.ThrottledShare.Metric("periods in which the limit was used up"),
+	lab.Standstill.Metric("longest standstill seen"),
+	lab.PeakMemory.Metric("memory at its peak"),
+	lab.GCShare.Metric("share of the CPU time that garbage collection used"),
+	lab.WaitP50.Metric("time that a goroutine waited to run, median"),
+	lab.WaitP99.Metric("time that a goroutine waited to run, 99th percentile"),
 }
 
 // NewBench makes the document of a study.

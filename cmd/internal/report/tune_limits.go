@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/sample"
 	"github.com/unthrottle/unthrottle/cmd/internal/search"
 	"github.com/unthrottle/unthrottle/cmd/internal/tune"
@@ -45,7 +46,7 @@ func (d *Tune) addLimits(s *tune.Study) {
 		best, _ := s.Best(l.CPUs)
 		l.Held, l.Of = s.Held(best)
 		l.Will = l.Of >= tune.HoldWindows && l.Held == l.Of
-		l.P99, l.CPU = atRate(s, best, "p99-latency-ns")/1e9, atRate(s, best, "cpu-ns/req")/1e9
+		l.P99, l.CPU = atRate(s, best, lab.P99), atRate(s, best, lab.CPUPerRequest)
 		measured = measured || l.Of > 0
 		if l.Will && enough == nil {
 			enough = l
@@ -86,17 +87,17 @@ func arrivals(p tune.Plan) string {
 
 func limitWindow(w tune.LimitWindow, lasting time.Duration) LoadWindow {
 	return LoadWindow{
-		Phase: w.Step, Rate: w.Rate, Held: w.Held, Valid: w.Valid, P50: w.Metrics["p50-latency-ns"] / 1e9, P99: w.Metrics["p99-latency-ns"] / 1e9,
-		Failed: int64(math.Round(w.Metrics["errors-%"] / 100 * w.Rate * lasting.Seconds())), Missed: w.Error,
+		Phase: w.Step, Rate: w.Rate, Held: w.Held, Valid: w.Valid, P50: lab.P50.In(w.Metrics), P99: lab.P99.In(w.Metrics),
+		Failed: int64(math.Round(lab.ErrorShare.In(w.Metrics) * w.Rate * lasting.Seconds())), Missed: w.Error,
 	}
 }
 
-// atRate is the median of a metric over the windows at the user's rate.
-func atRate(s *tune.Study, try tune.LimitTry, metric string) float64 {
+// atRate is the median of a measure over the windows at the user's rate.
+func atRate(s *tune.Study, try tune.LimitTry, m lab.Measure) float64 {
 	var values []float64
 	for _, w := range s.Windows {
-		if w.CPUs == try.CPUs && w.Procs == try.Procs && w.Phase == tune.HoldPhase && w.Valid && w.Metrics[metric] > 0 {
-			values = append(values, w.Metrics[metric])
+		if w.CPUs == try.CPUs && w.Procs == try.Procs && w.Phase == tune.HoldPhase && w.Valid && m.In(w.Metrics) > 0 {
+			values = append(values, m.In(w.Metrics))
 		}
 	}
 	if len(values) == 0 {

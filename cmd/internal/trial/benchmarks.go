@@ -37,9 +37,9 @@ func (b *Benchmarks) Run(ctx context.Context, s lab.Setting) (lab.Run, error) {
 			return run, nil
 		}
 		n := float64(len(b.Names))
-		wall += math.Log(run.Metrics["ns/op"]) / n
-		cpu += math.Log(run.Metrics["cpu-sec"]*1e9/float64(max(1, run.Ops))) / n
-		periods += run.Metrics["throttled-%"] / n
+		wall += math.Log(lab.OpTime.In(run.Metrics)) / n
+		cpu += math.Log(lab.CPUTime.In(run.Metrics)/float64(max(1, run.Ops))) / n
+		periods += lab.ThrottledShare.In(run.Metrics) / n
 		times[name] = run.Ops
 		if i == 0 {
 			all = run
@@ -52,9 +52,11 @@ func (b *Benchmarks) Run(ctx context.Context, s lab.Setting) (lab.Run, error) {
 		b.Times = times
 	}
 	all.Ops = 0
-	all.Metrics = map[string]float64{"ns/op": math.Exp(wall), "cpu-ns/op": math.Exp(cpu)}
+	all.Metrics = map[string]float64{}
+	lab.OpTime.Set(all.Metrics, math.Exp(wall))
+	lab.CPUPerOp.Set(all.Metrics, math.Exp(cpu))
 	if periods > 0 {
-		all.Metrics["throttled-%"] = periods
+		lab.ThrottledShare.Set(all.Metrics, periods)
 	}
 	return all, nil
 }

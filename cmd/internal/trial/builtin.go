@@ -79,14 +79,11 @@ func (b *Builtin) Program(s lab.Setting) (Program, error) {
 		for unit, v := range res.Metrics {
 			said.Metrics[unit] = v
 		}
-		for unit, v := range map[string]*float64{"gc-cpu-%": res.GCCPUShare} {
+		for m, v := range map[lab.Measure]*float64{
+			lab.GCShare: res.GCCPUShare, lab.WaitP50: res.SchedLatencyP50, lab.WaitP99: res.SchedLatencyP99,
+		} {
 			if v != nil {
-				said.Metrics[unit] = 100 * *v
-			}
-		}
-		for unit, v := range map[string]*float64{"sched-p50-ns": res.SchedLatencyP50, "sched-p99-ns": res.SchedLatencyP99} {
-			if v != nil {
-				said.Metrics[unit] = 1e9 * *v
+				m.Set(said.Metrics, *v)
 			}
 		}
 		for _, a := range res.Activity {

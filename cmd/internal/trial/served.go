@@ -175,7 +175,7 @@ func (x *Session) Close() lab.Run {
 		run.Marks = append(run.Marks, lab.MarkKilled+", and was killed")
 	}
 	if res.PeakMemory > 0 && res.PeakOf != runner.AtMost {
-		run.Metrics["peak-RSS-bytes"] = float64(res.PeakMemory)
+		lab.PeakMemory.Set(run.Metrics, float64(res.PeakMemory))
 	}
 	return run
 }
@@ -218,9 +218,9 @@ func (x *Session) Load(ctx context.Context, s Shot) (Window, error) {
 		w.Procs = told.Procs
 	}
 	if w.GC.Collections > 0 {
-		w.Metrics["gc/s"] = float64(w.GC.Collections) / wall
+		lab.GCRate.Set(w.Metrics, float64(w.GC.Collections)/wall)
 		if c.CPU > 0 {
-			w.Metrics["gc-cpu-%"] = 100 * float64(w.GC.CPU) / float64(c.CPU)
+			lab.GCShare.Set(w.Metrics, float64(w.GC.CPU)/float64(c.CPU))
 		}
 	}
 	switch {
@@ -247,9 +247,9 @@ func (w *Window) judge(g generated) {
 	}
 	w.Valid = w.SLOHeld
 	const far = 5
-	for unit, v := range w.Metrics {
-		if strings.HasSuffix(unit, "-latency-ns") && v < far*late*1e9 {
-			delete(w.Metrics, unit)
+	for name := range w.Metrics {
+		if m := lab.Measure(name); m.Kind() == lab.ResponseTime && m.In(w.Metrics) < far*late {
+			delete(w.Metrics, name)
 			w.Late = true
 		}
 	}
@@ -286,11 +286,11 @@ func (x *Session) read(ctx context.Context) *goself.Reading {
 
 // addRuntime adds what a server tells of its Go runtime.
 func addRuntime(m map[string]float64, f goself.Figures, seconds float64) {
-	for unit, v := range map[string]float64{
-		"gc/s": f.Collections / seconds, "gc-cpu-%": 100 * f.GCShare, "sched-p50-ns": 1e9 * f.SchedP50, "sched-p99-ns": 1e9 * f.SchedP99,
+	for measure, v := range map[lab.Measure]float64{
+		lab.GCRate: f.Collections / seconds, lab.GCShare: f.GCShare, lab.WaitP50: f.SchedP50, lab.WaitP99: f.SchedP99,
 	} {
 		if v >= 0 {
-			m[unit] = v
+			measure.Set(m, v)
 		}
 	}
 }
@@ -339,22 +339,25 @@ func (s Shot) flags() []string {
 	return flags
 }
 
-// served are the figures of a window, by the names that the Go project's own benchmarks have for them.
+// served are the figures of a window.
 func served(g generated, c cgroup.Counters) map[string]float64 {
-	m := map[string]float64{"req/s": g.Goodput}
+	m := map[string]float64{}
+	lab.RequestRate.Set(m, g.Goodput)
 	if g.Requests > 0 {
-		m["errors-%"] = 100 * float64(g.Failed) / float64(g.Requests)
+		lab.ErrorShare.Set(m, float64(g.Failed)/float64(g.Requests))
 		if c.CPU > 0 {
-			m["cpu-ns/req"] = float64(c.CPU) / float64(g.Requests)
+			lab.CPUPerRequest.Set(m, c.CPU.Seconds()/float64(g.Requests))
 		}
 	}
 	if g.Response.P50 > 0 {
-		m["p50-latency-ns"], m["p90-latency-ns"] = g.Response.P50*1e9, g.Response.P90*1e9
-		m["p99-latency-ns"], m["p999-latency-ns"] = g.Response.P99*1e9, g.Response.P999*1e9
+		lab.P50.Set(m, g.Response.P50)
+		lab.P90.Set(m, g.Response.P90)
+		lab.P99.Set(m, g.Response.P99)
+		lab.P999.Set(m, g.Response.P999)
 	}
 	if c.Periods > 0 {
-		m["throttled-%"] = 100 * float64(c.Throttled) / float64(c.Periods)
-		m["throttled-sec"] = c.ThrottledTime.Seconds()
+		lab.ThrottledShare.Set(m, float64(c.Throttled)/float64(c.Periods))
+		lab.ThrottledTime.Set(m, c.ThrottledTime.Seconds())
 	}
 	return m
 }

@@ -130,13 +130,15 @@ func environ(s lab.Setting, p Program) []string {
 
 // measured are the figures that are known of every program.
 func measured(res runner.Result) map[string]float64 {
-	m := map[string]float64{"wall-sec": res.Wall.Seconds(), "cpu-sec": res.CPU.Seconds()}
+	m := map[string]float64{}
+	lab.WallTime.Set(m, res.Wall.Seconds())
+	lab.CPUTime.Set(m, res.CPU.Seconds())
 	if res.Periods > 0 {
-		m["throttled-%"] = 100 * float64(res.Throttled) / float64(res.Periods)
-		m["standstill-sec"] = res.Standstill.Seconds()
+		lab.ThrottledShare.Set(m, float64(res.Throttled)/float64(res.Periods))
+		lab.Standstill.Set(m, res.Standstill.Seconds())
 	}
 	if res.PeakMemory > 0 && res.PeakOf != runner.AtMost {
-		m["peak-RSS-bytes"] = float64(res.PeakMemory)
+		lab.PeakMemory.Set(m, float64(res.PeakMemory))
 	}
 	return m
 }

@@ -189,11 +189,11 @@ func (l *look) warmUp(ctx context.Context) (warm time.Duration, err error) {
 			return 0, err
 		}
 		warm += each
-		l.p.Capacity = w.Metrics["req/s"]
+		l.p.Capacity = lab.RequestRate.In(w.Metrics)
 		if l.Plan.WarmUp > 0 {
 			return l.Plan.WarmUp, nil
 		}
-		cost := w.Metrics["cpu-ns/req"]
+		cost := lab.CPUPerRequest.In(w.Metrics)
 		change := math.Abs(cost/before - 1)
 		switch {
 		case !(l.p.Capacity > 0) && warm < mostWarmUp: // no answer yet
@@ -219,7 +219,7 @@ func (l *look) capacity(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		rate := w.Metrics["req/s"]
+		rate := lab.RequestRate.In(w.Metrics)
 		more := rate > grows*p.Capacity
 		if rate > p.Capacity {
 			p.Capacity, p.Conns = rate, p.Conns*4
@@ -274,7 +274,7 @@ func (x *execution) shot(p *Pilot, l Load) trial.Shot {
 
 // answered is the error of a server that answers nothing but errors. One that has not answered yet may be slow.
 func answered(w trial.Window) error {
-	if w.Metrics["req/s"] > 0 || w.Requests == 0 && w.Cause == "" {
+	if lab.RequestRate.In(w.Metrics) > 0 || w.Requests == 0 && w.Cause == "" {
 		return nil
 	}
 	cause := w.Cause
@@ -339,7 +339,7 @@ func gcOf(w trial.Window) *GC {
 		return nil
 	}
 	return &GC{
-		PerSecond: w.Metrics["gc/s"], CPUShare: w.Metrics["gc-cpu-%"] / 100, Live: w.GC.Live, Goal: w.GC.Goal, Procs: w.GC.Procs,
+		PerSecond: lab.GCRate.In(w.Metrics), CPUShare: lab.GCShare.In(w.Metrics), Live: w.GC.Live, Goal: w.GC.Goal, Procs: w.GC.Procs,
 	}
 }
 

@@ -94,6 +94,16 @@ type Load struct {
 	Tail   string        `json:"tail"` // percentile that the window can carry: p99, p90, p50
 }
 
+// TailMeasure is the tail's name among the figures of a run.
+func (l Load) TailMeasure() lab.Measure {
+	for _, t := range tails {
+		if t.name == l.Tail {
+			return t.measure
+		}
+	}
+	return ""
+}
+
 // A GC is what a program's garbage collector does with one setting.
 type GC struct {
 	PerSecond float64 `json:"collections_per_second"`
@@ -138,12 +148,12 @@ type Study struct {
 
 // The percentiles that settings may be compared by, and how many requests each needs in a window: some 20 beyond
 // it. The last one has to do where there are fewer.
-var tails = []tail{{"p99", 2000, "p99-latency-ns"}, {"p90", 200, "p90-latency-ns"}, {"p50", 0, "p50-latency-ns"}}
+var tails = []tail{{"p99", 2000, lab.P99}, {"p90", 200, lab.P90}, {"p50", 0, lab.P50}}
 
 type tail struct {
 	name     string
 	requests float64
-	metric   string
+	measure  lab.Measure
 }
 
 // How long a window is, where the plan does not say.
@@ -253,20 +263,16 @@ func (s *Study) explains(p *Pilot) bool {
 func (s *Study) observation(r Run) search.TuneObservation {
 	m := r.Metrics
 	o := search.TuneObservation{
-		Run: r.Search, Valid: r.Valid, Failed: r.Error, SLOHeld: r.SLOHeld, ErrorShare: m["errors-%"] / 100, Throttled: m["throttled-%"] / 100,
+		Run: r.Search, Valid: r.Valid, Failed: r.Error, SLOHeld: r.SLOHeld, ErrorShare: lab.ErrorShare.In(m), Throttled: lab.ThrottledShare.In(m),
 	}
 	switch s.Plan.Kind {
 	case JobKind:
-		o.Time, o.CPUPerRequest = m["wall-sec"], m["cpu-sec"]
+		o.Time, o.CPUPerRequest = lab.WallTime.In(m), lab.CPUTime.In(m)
 	case GoBenchKind:
-		o.Time, o.CPUPerRequest = m["ns/op"]*1e-9, m["cpu-ns/op"]*1e-9
+		o.Time, o.CPUPerRequest = lab.OpTime.In(m), lab.CPUPerOp.In(m)
 	default:
-		o.Throughput, o.CPUPerRequest = m["req/s"], m["cpu-ns/req"]*1e-9
-		for _, t := range tails {
-			if t.name == s.Pilot.Loads[r.Load].Tail {
-				o.P99 = m[t.metric] * 1e-9
-			}
-		}
+		o.Throughput, o.CPUPerRequest = lab.RequestRate.In(m), lab.CPUPerRequest.In(m)
+		o.P99 = s.Pilot.Loads[r.Load].TailMeasure().In(m)
 	}
 	return o
 }

@@ -1,0 +1,39 @@
+package lab
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestMeasures: what a name says of the unit is what the table says.
+func TestMeasures(t *testing.T) {
+	for m, known := range measures {
+		want := 1.0
+		switch name := string(m); {
+		case strings.Contains(name, "-ns") || strings.HasPrefix(name, "ns/"):
+			want = 1e9
+		case strings.HasSuffix(name, "-%"):
+			want = 100
+		}
+		if known.per != want || known.kind == Unknown {
+			t.Errorf("%s: %+v", m, known)
+		}
+		figures := map[string]float64{}
+		if m.Set(figures, 0.25); figures[string(m)] != 0.25*want || m.In(figures) != 0.25 {
+			t.Errorf("%s of 0.25 is filed as %v and found as %v", m, figures, m.In(figures))
+		}
+	}
+	figures := map[string]float64{}
+	if ThrottledShare.Set(figures, 0.07); figures["throttled-%"] != 7 {
+		t.Errorf("7 %% is filed as %v", figures)
+	}
+	if v, known := P99.Of(nil); known || v != 0 {
+		t.Errorf("of nothing it finds %v", v)
+	}
+	if m := P99.Metric("about"); m != (Metric{Unit: "p99-latency-ns", Better: "lower", About: "about"}) {
+		t.Errorf("%+v", m)
+	}
+	if kind := Measure("widgets/op").Kind(); kind != Unknown {
+		t.Errorf("a unit of a benchmark's own is %q", kind)
+	}
+}
