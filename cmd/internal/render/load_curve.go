@@ -81,7 +81,7 @@ func (c curveAxes) at(curve []report.CurvePoint, x float64) (y float64, ok bool)
 var curveTicks = []float64{0, 50, 90, 99, 99.9, 99.99, 99.999, 99.9999}
 
 // carried is how many nines a count carries: beyond that are fewer than ten requests.
-func carried(count int64) float64 { return math.Log10(float64(max(count, 1)) / beyondLeast) }
+func carried(count int64) float64 { return math.Log10(float64(max(count, 1)) / report.BeyondLeast) }
 
 // curveHeight is how many lines a curve in a terminal has.
 const curveHeight = 10
@@ -94,7 +94,7 @@ const (
 
 // curve draws the percentiles of response and service, from the median on. There is nothing to be drawn of few requests.
 func (t *loadText) curve(d *report.Load) {
-	if d.Response.Count < needs(90) {
+	if !d.Response.Tell(90) {
 		return
 	}
 	c := newCurveAxes(d, nines(50), carried(d.Response.Count))
@@ -300,32 +300,10 @@ func newStrip(axis []report.LoadStep, width int) (s stripData) {
 	columns := min(width, 4*len(axis))
 	for c := range columns {
 		from := c * len(axis) / columns
-		p99, throttled, failed := worst(axis[from:max(from+1, (c+1)*len(axis)/columns)])
-		s.p99, s.throttled, s.failed = append(s.p99, p99), append(s.throttled, throttled), append(s.failed, failed)
+		w := report.Worst(axis[from:max(from+1, (c+1)*len(axis)/columns)])
+		s.p99, s.throttled, s.failed = append(s.p99, w.P99), append(s.throttled, w.Throttled), append(s.failed, w.Failed)
 	}
 	return s
-}
-
-// worst is the highest p99 of steps, and the shares of periods that were throttled and requests that failed; -1: none.
-func worst(steps []report.LoadStep) (p99, throttled, failed float64) {
-	p99, throttled, failed = -1, -1, -1
-	var periods, stopped, sent, bad int64
-	for _, s := range steps {
-		if s.P99 > 0 {
-			p99 = max(p99, s.P99)
-		}
-		if s.Periods != nil && s.Throttled != nil {
-			periods, stopped = periods+*s.Periods, stopped+*s.Throttled
-		}
-		sent, bad = sent+s.Sent, bad+s.Failed
-	}
-	if periods > 0 {
-		throttled = float64(stopped) / float64(periods)
-	}
-	if sent > 0 {
-		failed = float64(bad) / float64(sent)
-	}
-	return p99, throttled, failed
 }
 
 // sparkline draws values as bars; zero is a dot, and what is not known is left out.

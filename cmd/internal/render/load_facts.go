@@ -249,17 +249,6 @@ var latencyRows = []latencyRow{
 	{"mean", 0, func(l report.Latencies) float64 { return l.Mean }},
 }
 
-// beyondLeast is how many requests must be beyond a percentile for it to be told: with fewer it is chance.
-const beyondLeast = 10
-
-// needs is how many requests a percentile takes. The median and the third quartile are told of any number.
-func needs(percentile float64) int64 {
-	if percentile < 90 {
-		return 1
-	}
-	return int64(math.Round(beyondLeast / (1 - percentile/100)))
-}
-
 // latencyTable is the table of latencies. There is no lag in a closed loop: a worker sends when it can.
 func latencyTable(d *report.Load) (head []htmlCell, rows [][]htmlCell) {
 	columns := []report.Latencies{d.Response, d.Service}
@@ -278,7 +267,7 @@ func latencyTable(d *report.Load) (head []htmlCell, rows [][]htmlCell) {
 }
 
 func latencyCell(l report.Latencies, r latencyRow) string {
-	if l.Count == 0 || r.percent > 0 && l.Count < needs(r.percent) {
+	if l.Count == 0 || r.percent > 0 && !l.Tell(r.percent) {
 		return "–"
 	}
 	return latency(r.of(l))
@@ -327,8 +316,8 @@ func are(n int64) string {
 // tooFew says which percentiles are left out; "": none.
 func tooFew(count int64) string {
 	for _, r := range latencyRows {
-		if r.percent > 0 && count < needs(r.percent) {
-			return fmt.Sprintf("fewer than %d requests are beyond it: %s needs %s", beyondLeast, r.name, thousands(needs(r.percent)))
+		if r.percent > 0 && count < report.Needs(r.percent) {
+			return fmt.Sprintf("fewer than %d requests are beyond it: %s needs %s", report.BeyondLeast, r.name, thousands(report.Needs(r.percent)))
 		}
 	}
 	return ""
@@ -352,7 +341,7 @@ func lagParts(d *report.Load) string {
 
 // tail is the p99, or the maximum of what is too few for it.
 func tail(l report.Latencies) string {
-	if l.Count < needs(99) {
+	if !l.Tell(99) {
 		return "max " + latency(l.Max)
 	}
 	return "p99 " + latency(l.P99)
@@ -502,10 +491,11 @@ func generatorFacts(d *report.Load) (facts []htmlFact) {
 		text = percent(d.CPUShare) + " of its " + cpus(float64(d.GeneratorOf))
 	}
 	if d.Pacer.Count > 0 {
-		text += ", late by itself " + latency(d.Pacer.P99) + " at p99"
-		if d.Pacer.Count < needs(99) {
-			text = strings.Replace(text, latency(d.Pacer.P99)+" at p99", latency(d.Pacer.Max)+" at most", 1)
+		late := latency(d.Pacer.P99) + " at p99"
+		if !d.Pacer.Tell(99) {
+			late = latency(d.Pacer.Max) + " at most"
 		}
+		text += ", late by itself " + late
 	}
 	if d.Realtime {
 		text += ", with real-time priority"

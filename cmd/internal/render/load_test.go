@@ -452,11 +452,6 @@ func TestLoadNumbers(t *testing.T) {
 			t.Errorf("%d: got %s, want %s", v, got, want)
 		}
 	}
-	for p, want := range map[float64]int64{50: 1, 75: 1, 90: 100, 95: 200, 99: 1000, 99.9: 10_000, 99.99: 100_000} {
-		if got := needs(p); got != want {
-			t.Errorf("p%v needs %d, want %d", p, got, want)
-		}
-	}
 	if got := sloText("p99=50ms,errors=0.1%"); got != "p99 ≤ 50ms, errors ≤ 0.1 %" {
 		t.Error(got)
 	}

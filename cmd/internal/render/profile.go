@@ -197,14 +197,7 @@ func profileUsed(d *report.Profile) string {
 }
 
 func profileDemand(m *report.ProfileDemand) []string {
-	text := fmt.Sprintf("%s Ps wanted a CPU for each that they got", number(hundredths(m.Ratio)))
-	switch {
-	case m.Ratio >= starved:
-		text += " (1 is all that is needed)"
-	default:
-		text += ": each had its own"
-	}
-	texts := []string{text}
+	texts := []string{m.Text()}
 	how := "from /cpu/classes: (total − idle) ÷ CPU used"
 	switch {
 	case m.Over == "start":
@@ -220,9 +213,6 @@ func profileDemand(m *report.ProfileDemand) []string {
 	return append(texts, how)
 }
 
-// starved is a demand from which on Ps wait for CPUs.
-const starved = 1.3
-
 func profileExcess(d *report.Profile) []string {
 	e := d.Excess
 	if e.Share == nil {
@@ -232,24 +222,7 @@ func profileExcess(d *report.Profile) []string {
 	if e.Margin != nil {
 		text += " ± " + number(math.Round(*e.Margin*1000)/10) + " points"
 	}
-	return []string{text + " of the CPU time is in classes that grow with GOMAXPROCS", profileHint(d)}
-}
-
-// profileHint says what the amount of excess supports, and what it does not.
-func profileHint(d *report.Profile) string {
-	above := d.Procs != nil && d.Limit.CPUs != nil && float64(*d.Procs) > *d.Limit.CPUs+1
-	within := d.Procs != nil && d.Limit.CPUs != nil && !above
-	switch {
-	case d.Excess.Amount == "little":
-		return "under 3 % is what programs have at GOMAXPROCS 1 too"
-	case d.Excess.Amount == "some":
-		return "between 3 and 8 % says little by itself"
-	case above:
-		return fmt.Sprintf("with GOMAXPROCS %d at a limit of %s that supports that too many Ps cost CPU time; unthrottle tune measures what", *d.Procs, cpus(*d.Limit.CPUs))
-	case within:
-		return "GOMAXPROCS is not above the limit: it is the program's way of working, or a burst of short wakes"
-	}
-	return "above 8 % supports that too many Ps cost CPU time, if GOMAXPROCS is above the limit: see --pid and --limit"
+	return []string{text + " of the CPU time is in classes that grow with GOMAXPROCS", d.Hint()}
 }
 
 func profileBase(b *report.ProfileBase) []string {
@@ -328,7 +301,7 @@ func profileGroups(d *report.Profile) []profileGroup {
 		}
 		row := profileRow{Class: c.Name, About: c.About, Cells: []htmlCell{{c.Name, "left"}, {percent(c.Share), ""}}, Bar: inPercent(100 * c.Share)}
 		if d.Base != nil {
-			row.Cells = append(row.Cells, shareCell(c.BaseShare), unitCell(c.PerUnit, c.Excess))
+			row.Cells = append(row.Cells, shareCell(c.BaseShare), unitCell(c))
 		} else {
 			row.Cells = append(row.Cells, htmlCell{seconds(c.CPU), ""})
 		}
@@ -371,15 +344,15 @@ func shareCell(share *float64) htmlCell {
 	return htmlCell{percent(*share), ""}
 }
 
-func unitCell(v *float64, excess bool) htmlCell {
-	if v == nil {
+func unitCell(c report.ProfileClass) htmlCell {
+	if c.PerUnit == nil {
 		return htmlCell{"–", ""}
 	}
-	c := htmlCell{Text: "×" + factor(*v)}
-	if excess && *v >= 2 {
-		c.Class = "worse"
+	cell := htmlCell{Text: "×" + factor(*c.PerUnit)}
+	if c.Costly() {
+		cell.Class = "worse"
 	}
-	return c
+	return cell
 }
 
 // topShown is how many functions of a class are shown.

@@ -59,7 +59,7 @@ func newProfilePage(d *report.Profile, document []byte) profilePage {
 	p.Headline = "There are no samples in it"
 	if d.Excess.Share != nil {
 		p.Headline = tight(percent(*d.Excess.Share) + " of the CPU time is in classes that grow with GOMAXPROCS")
-		p.Hint = tight(upperFirst(profileHint(d))) + "."
+		p.Hint = tight(upperFirst(d.Hint())) + "."
 	}
 	for _, f := range profileFacts(d) {
 		for i := range f.Texts {

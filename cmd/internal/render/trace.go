@@ -5,7 +5,6 @@ import (
 	"io"
 	"math"
 	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
@@ -183,14 +182,10 @@ func traceStill(d *report.Trace) (stretches, was string) {
 }
 
 func traceFreezes(d *report.Trace) []string {
-	lengths := make([]float64, 0, len(d.Freezes))
-	for _, f := range d.Freezes {
-		lengths = append(lengths, max(0, f.End-f.Start))
-	}
-	slices.Sort(lengths)
 	text := fmt.Sprintf("%s of %s and more", thousands(d.FreezeCount), seconds(d.Shortest))
-	if n := len(lengths); n > 0 {
-		text += fmt.Sprintf(", half of them above %s, the longest %s", seconds(lengths[n/2]), seconds(lengths[n-1]))
+	if len(d.Freezes) > 0 {
+		half, longest := d.Lengths()
+		text += fmt.Sprintf(", half of them above %s, the longest %s", seconds(half), seconds(longest))
 	}
 	texts := []string{text}
 	if d.Cause == "throttled" && d.Hidden >= 0.005 {

@@ -83,7 +83,7 @@ func (t *loadText) tuneSettings(p *tunePart) {
 }
 
 func (t *loadText) tuneLimits(d *tuneDoc) {
-	rows, notes := d.limitTable()
+	rows, tail := d.limitTable()
 	if rows == nil {
 		return
 	}
@@ -91,6 +91,7 @@ func (t *loadText) tuneLimits(d *tuneDoc) {
 	width := func() int {
 		return widest(tableLines(rows, t.style, func(_ htmlCell, text string) string { return text }))
 	}
+	beside := []string{tail, "CPU"}
 	for n := 0; width() > t.width-2 && n < 3; n++ { // first shorter heads, then without CPU, then without the percentile
 		if n == 0 {
 			for j, c := range rows[0] {
@@ -101,14 +102,10 @@ func (t *loadText) tuneLimits(d *tuneDoc) {
 		for i, row := range rows {
 			rows[i] = slices.Delete(row, len(row)-2, len(row)-1)
 		}
-		from, to := " and CPU are of these", " is of these"
-		if n == 2 {
-			from, to = notes[1][strings.Index(notes[1], ";"):], "."
-		}
-		notes[1] = strings.Replace(notes[1], from, to, 1)
+		beside = beside[:len(beside)-1]
 	}
 	t.tuneTable(rows)
-	for _, note := range notes {
+	for _, note := range d.limitNotes(beside...) {
 		t.line("  ", t.style.dim(note))
 	}
 }

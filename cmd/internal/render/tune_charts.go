@@ -138,6 +138,7 @@ func newTuneDots(p *tunePart, quantity string) *tuneDots {
 	first := map[slot]string{}
 	order := p.ordered()
 	var threads strings.Builder
+	medians := make([]string, len(order))
 	joined := p.rival != nil && len(order) > 1 && (order[0].Current || order[1].Current)
 	for i, s := range order {
 		start := axisHeight + i*c.RowHeight
@@ -145,8 +146,10 @@ func newTuneDots(p *tunePart, quantity string) *tuneDots {
 			Name: p.name(s.Procs, s.GOGC), Tag: tag(s), Class: p.color(s.Procs, s.GOGC), GridRow: i + 2, Start: start,
 			Top: start + rowMargin/2, Bottom: start + c.RowHeight - rowMargin/2, Text: start + c.RowHeight/2 + 4, Median: "no figures", None: "no figures",
 		}
+		medians[i] = row.Median
 		if v, ok := p.median(s, quantity); ok {
-			row.Median, row.At, row.None = "median "+together(p.value(quantity, v)), x.at(v), ""
+			medians[i] = together(p.value(quantity, v))
+			row.Median, row.At, row.None = "median "+medians[i], x.at(v), ""
 		}
 		if e, _, ok := p.effect(s, quantity); ok && !s.Current {
 			row.Verdict, row.VerdictClass = tight(changed(e.Ratio)), strings.TrimSpace(effectClass(e))
@@ -201,8 +204,8 @@ func newTuneDots(p *tunePart, quantity string) *tuneDots {
 		c.Joined = c.Rows[0].Name + " and " + c.Rows[1].Name
 	}
 	c.Label = fmt.Sprintf("%s by %s, a dot for each run. Medians:", c.Title, c.Factor)
-	for _, r := range c.Rows {
-		c.Label += " " + r.Name + ": " + strings.TrimPrefix(r.Median, "median ") + ";"
+	for i, r := range c.Rows {
+		c.Label += " " + r.Name + ": " + medians[i] + ";"
 	}
 	return c
 }
@@ -510,24 +513,19 @@ func newTuneStrips(p *tunePart) (*tuneStrips, string) {
 		var periods, stopped int64
 		for k, r := range choice.runs {
 			run := tuneStripRun{Y: start + (tall-stripRun*len(choice.runs))/2 + k*stripRun + 1}
-			var runPeriods, runStopped int64
 			length := 0.0
 			for _, step := range r.Axis {
 				length = max(length, step.At+step.Length)
-				if step.Periods <= 0 || step.Length <= 0 || step.At < 0 {
-					continue
-				}
-				stop := max(0, min(step.Throttled, step.Periods))
-				runPeriods, runStopped = runPeriods+step.Periods, runStopped+stop
-				if stop > 0 {
+				if stop, of := step.ThrottledPeriods(); stop > 0 && step.Length > 0 && step.At >= 0 {
 					run.Steps = append(run.Steps, tuneStripStep{
-						inPercent(100 * step.At / end), inPercent(100 * step.Length / end), strconv.FormatFloat(math.Round(100*float64(stop)/float64(step.Periods))/100, 'f', -1, 64),
+						inPercent(100 * step.At / end), inPercent(100 * step.Length / end), strconv.FormatFloat(math.Round(100*float64(stop)/float64(of))/100, 'f', -1, 64),
 					})
 				}
 			}
 			run.Length = inPercent(100 * length / end)
-			run.Title = fmt.Sprintf("%s: %s throttled%s", p.runWords(r), plural(runStopped, "period"), part(runStopped, runPeriods))
-			periods, stopped = periods+runPeriods, stopped+runStopped
+			n, of := r.ThrottledPeriods()
+			run.Title = fmt.Sprintf("%s: %s throttled%s", p.runWords(r), plural(n, "period"), part(n, of))
+			periods, stopped = periods+of, stopped+n
 			strip.Runs = append(strip.Runs, run)
 		}
 		strip.About = tight(percent(float64(stopped)/float64(max(periods, 1)))) + " throttled, " + plural(int64(len(choice.runs)), "run")

@@ -64,9 +64,9 @@ func TuneMarkdown(w io.Writer, d *report.Tune) error {
 	for _, text := range c.Verdict.Also {
 		t.WriteString(markdown(text) + "\n\n")
 	}
-	if rows, notes := c.limitTable(); rows != nil {
+	if rows, tail := c.limitTable(); rows != nil {
 		markdownTable(&t, rows)
-		t.WriteString(markdown(strings.Join(notes, " ")) + "\n\n")
+		t.WriteString(markdown(strings.Join(c.limitNotes(tail, "CPU"), " ")) + "\n\n")
 	}
 	for _, p := range c.parts() {
 		if len(p.settings) == 0 {

@@ -604,9 +604,13 @@ func (p *tunePart) where() string {
 	case l.Rate > 0:
 		return "at " + perSecond(l.Rate)
 	case l.Connections > 0:
-		return "in a closed loop of " + plural(int64(l.Connections), "connection")
+		return "in " + p.closedLoop()
 	}
 	return ""
+}
+
+func (p *tunePart) closedLoop() string {
+	return "a closed loop of " + plural(int64(p.load.Connections), "connection")
 }
 
 // advice is what to do at this load, in few words.
@@ -719,7 +723,7 @@ func (p *tunePart) loadWords() string {
 			parts = append(parts, text)
 		}
 	case l.Connections > 0:
-		parts = append(parts, p.where()[len("in "):])
+		parts = append(parts, p.closedLoop())
 	}
 	if l.Window > 0 {
 		text := "windows of " + lasting(l.Window)
@@ -866,10 +870,10 @@ func (d *tuneDoc) failures(most int) (texts []string) {
 	return texts
 }
 
-// limitTable is what each limit carries.
-func (d *tuneDoc) limitTable() (rows [][]htmlCell, notes []string) {
+// limitTable is what each limit carries; tail is the percentile in it.
+func (d *tuneDoc) limitTable() (rows [][]htmlCell, tail string) {
 	if len(d.Limits) == 0 {
-		return nil, nil
+		return nil, ""
 	}
 	var procs []int
 	for _, l := range d.Limits {
@@ -880,7 +884,7 @@ func (d *tuneDoc) limitTable() (rows [][]htmlCell, notes []string) {
 		}
 	}
 	slices.Sort(procs)
-	tail := "p99"
+	tail = "p99"
 	if d.main >= 0 {
 		tail = cmp.Or(d.Loads[d.main].Tail, tail)
 	}
@@ -889,7 +893,6 @@ func (d *tuneDoc) limitTable() (rows [][]htmlCell, notes []string) {
 		head = append(head, htmlCell{"GOMAXPROCS=" + strconv.Itoa(n), ""})
 	}
 	rows = append(rows, append(head, htmlCell{"held", ""}, htmlCell{tail, ""}, htmlCell{d.title(quantityCPU), ""}, htmlCell{"will do", "left"}))
-	isDefault := false
 	for _, l := range d.Limits {
 		row := []htmlCell{{limitName(l.CPUs), "left"}}
 		best := 0.0
@@ -899,7 +902,6 @@ func (d *tuneDoc) limitTable() (rows [][]htmlCell, notes []string) {
 		for _, n := range procs {
 			row = append(row, limitCell(l, n, best))
 		}
-		isDefault = isDefault || slices.ContainsFunc(l.Settings, func(s report.TuneLimitRates) bool { return s.Default })
 		held, p99, cpu := "–", "–", "–"
 		if l.Of > 0 {
 			held = fmt.Sprintf("%d of %d", l.Held, l.Of)
@@ -921,15 +923,12 @@ func (d *tuneDoc) limitTable() (rows [][]htmlCell, notes []string) {
 		}
 		rows = append(rows, append(row, htmlCell{Text: held}, htmlCell{Text: p99}, htmlCell{Text: cpu}, will))
 	}
-	notes = append(notes, "The rates are the highest at which each GOMAXPROCS holds the SLO; → marks the better one.")
-	if isDefault {
-		notes[0] = strings.TrimSuffix(notes[0], ".") + ", * what Go chooses by itself."
-	}
-	at := "your rate"
-	if d.main >= 0 && d.Loads[d.main].Rate > 0 {
-		at += " of " + perSecond(d.Loads[d.main].Rate)
-	}
-	return rows, append(notes, upperFirst(fmt.Sprintf("held: windows at %s in which the better one held it; %s and CPU are of these.", at, tail)))
+	return rows, tail
+}
+
+// limitNotes say what is in that table, with these columns of the windows that were held.
+func (d *tuneDoc) limitNotes(columns ...string) []string {
+	return []string{d.RatesNote(), d.HeldNote(columns...)}
 }
 
 func limitCell(l report.TuneLimit, procs int, best float64) htmlCell {

@@ -112,8 +112,8 @@ func newTunePage(d *tuneDoc, document []byte) tunePage {
 		}
 	}
 	p.Limits = newTuneLimits(d)
-	if rows, notes := d.limitTable(); rows != nil {
-		p.LimitTable, p.LimitNotes = htmlRows{tightRow(rows[0]), tightRows(rows[1:])}, tightAll(notes)
+	if rows, tail := d.limitTable(); rows != nil {
+		p.LimitTable, p.LimitNotes = htmlRows{tightRow(rows[0]), tightRows(rows[1:])}, tightAll(d.limitNotes(tail, "CPU"))
 	}
 	p.Facts = []htmlFacts{d.measured(), d.environment()}
 	filter := ""
@@ -200,11 +200,14 @@ func (p *tunePart) effectTable() htmlRows {
 		if e.Adjusted > 0 && e.Verdict != "" {
 			row[5].Text = strconv.FormatFloat(e.Adjusted, 'g', 2, 64)
 		}
-		verdict := effectVerdict(e)
-		if !e.Decides {
-			verdict = strings.TrimPrefix(verdict+", does not decide", ", ")
+		var verdict []string
+		if text := effectVerdict(e); text != "" {
+			verdict = append(verdict, text)
 		}
-		row[6] = htmlCell{verdict, "left" + effectClass(e)}
+		if !e.Decides {
+			verdict = append(verdict, "does not decide")
+		}
+		row[6] = htmlCell{strings.Join(verdict, ", "), "left" + effectClass(e)}
 		t.Rows = append(t.Rows, tightRow(row))
 	}
 	return t

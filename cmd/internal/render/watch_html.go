@@ -73,15 +73,17 @@ func newWatchPage(d *report.Watch, document []byte) watchPage {
 	if d.PeriodSeconds != nil {
 		period = *d.PeriodSeconds
 	}
-	p.Legend = "A row for each period."
 	if d.Cause == "throttled" && d.Rhythm.Period > 0 {
 		phase = d.Rhythm.Phase
-		p.Legend += " It begins where the kernel refills the quota: what ends there is throttling."
 	}
 	p.Chart = newPeriodChart(d.Elapsed, period, phase, watchSpans(d))
 	p.Figure = "Filled: nothing ran. From left to right " + seconds(period) + ", from top to bottom " + lasting(d.Elapsed)
+	p.Legend = "A row for each period."
 	if p.Chart != nil && p.Chart.Each > 1 {
-		p.Legend = strings.Replace(p.Legend, "A row for each period.", fmt.Sprintf("A row for %d periods: the more of them were frozen, the darker.", p.Chart.Each), 1)
+		p.Legend = fmt.Sprintf("A row for %d periods: the more of them were frozen, the darker.", p.Chart.Each)
+	}
+	if d.Cause == "throttled" && d.Rhythm.Period > 0 {
+		p.Legend += " It begins where the kernel refills the quota: what ends there is throttling."
 	}
 	p.Longest = watchLongest(d)
 	facts := watchFacts(d)

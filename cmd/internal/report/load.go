@@ -2,6 +2,7 @@ package report
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -107,6 +108,20 @@ type Latencies struct {
 	Hist  string       `json:"hdr_v2"` // the whole histogram in HdrHistogram's own format, nanoseconds
 }
 
+// BeyondLeast is how many requests must be beyond a percentile for it to be told: with fewer it is chance.
+const BeyondLeast = 10
+
+// Needs is how many requests a percentile takes. The median and the third quartile are told of any number.
+func Needs(percentile float64) int64 {
+	if percentile < 90 {
+		return 1
+	}
+	return int64(math.Round(BeyondLeast / (1 - percentile/100)))
+}
+
+// Tell reports whether there are enough of them for a percentile.
+func (l Latencies) Tell(percentile float64) bool { return l.Count >= Needs(percentile) }
+
 // CurvePoint is a point of a curve of percentiles.
 type CurvePoint struct {
 	Percentile float64 `json:"percentile"`
@@ -129,6 +144,35 @@ type LoadStep struct {
 	Periods    *int64   `json:"periods,omitempty"`
 	Throttled  *int64   `json:"throttled_periods,omitempty"`
 	CPUSeconds *float64 `json:"server_cpu_seconds,omitempty"`
+}
+
+// LoadWorst is what is worst in some steps of the axis; -1: not known.
+type LoadWorst struct {
+	P99       float64 // the highest
+	Throttled float64 // share of the periods
+	Failed    float64 // share of the requests
+}
+
+// Worst looks through steps of the axis.
+func Worst(steps []LoadStep) LoadWorst {
+	w := LoadWorst{-1, -1, -1}
+	var periods, throttled, sent, failed int64
+	for _, s := range steps {
+		if s.P99 > 0 {
+			w.P99 = max(w.P99, s.P99)
+		}
+		if s.Periods != nil && s.Throttled != nil {
+			periods, throttled = periods+*s.Periods, throttled+*s.Throttled
+		}
+		sent, failed = sent+s.Sent, failed+s.Failed
+	}
+	if periods > 0 {
+		w.Throttled = float64(throttled) / float64(periods)
+	}
+	if sent > 0 {
+		w.Failed = float64(failed) / float64(sent)
+	}
+	return w
 }
 
 // LoadSLO is what was asked of the server, and whether it held.

@@ -126,3 +126,33 @@ func TestNewProfileWork(t *testing.T) {
 		}
 	}
 }
+
+func TestProfileHint(t *testing.T) {
+	procs, one := 8, 1.0
+	for _, c := range []struct {
+		d    Profile
+		want string
+	}{
+		{Profile{Excess: ProfileExcess{Amount: "little"}}, "under 3 % is what programs have at GOMAXPROCS 1 too"},
+		{Profile{Excess: ProfileExcess{Amount: "some"}}, "between 3 and 8 % says little by itself"},
+		{Profile{Procs: &procs, Limit: ProfileLimit{CPUs: &one}}, "with GOMAXPROCS 8 at a limit of 1 CPU that supports that too many Ps cost CPU time; unthrottle tune measures what"},
+		{Profile{Procs: new(int), Limit: ProfileLimit{CPUs: &one}}, "GOMAXPROCS is not above the limit: it is the program's way of working, or a burst of short wakes"},
+		{Profile{Procs: &procs}, "above 8 % supports that too many Ps cost CPU time, if GOMAXPROCS is above the limit: see --pid and --limit"},
+	} {
+		if got := c.d.Hint(); got != c.want {
+			t.Errorf("got  %s\nwant %s", got, c.want)
+		}
+	}
+	for ratio, want := range map[float64]string{
+		1.02: "1.02 Ps wanted a CPU for each that they got: each had its own",
+		1.3:  "1.3 Ps wanted a CPU for each that they got (1 is all that is needed)",
+	} {
+		if got := (&ProfileDemand{Ratio: ratio}).Text(); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+	two := 2.0
+	if !(ProfileClass{Excess: true, PerUnit: &two}).Costly() || (ProfileClass{PerUnit: &two}).Costly() || (ProfileClass{Excess: true, PerUnit: &one}).Costly() || (ProfileClass{Excess: true}).Costly() {
+		t.Error("what is costly")
+	}
+}

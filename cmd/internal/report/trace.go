@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/unthrottle/unthrottle/cgroup"
@@ -55,6 +56,19 @@ type Trace struct {
 	Limit        *WatchLimit    `json:"limit"`   // of that process
 	Kernel       *TraceKernel   `json:"kernel"`  // null: it was not asked, or counts nothing
 	Warnings     []string       `json:"warnings"`
+}
+
+// Lengths are how long the freezes in the list took: half of them longer than the first, and the longest; 0: there is none.
+func (d *Trace) Lengths() (half, longest float64) {
+	if len(d.Freezes) == 0 {
+		return 0, 0
+	}
+	lengths := make([]float64, 0, len(d.Freezes))
+	for _, f := range d.Freezes {
+		lengths = append(lengths, max(0, f.End-f.Start))
+	}
+	slices.Sort(lengths)
+	return lengths[len(lengths)/2], lengths[len(lengths)-1]
 }
 
 // TraceFreeze is a stretch in which the program stood still.

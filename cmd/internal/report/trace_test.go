@@ -105,3 +105,14 @@ func TestTraceDoubts(t *testing.T) {
 		}
 	}
 }
+
+func TestTraceLengths(t *testing.T) {
+	d := &Trace{}
+	if half, longest := d.Lengths(); half != 0 || longest != 0 {
+		t.Errorf("of nothing %v and %v", half, longest)
+	}
+	d.Freezes = []TraceFreeze{{Start: 5, End: 8}, {Start: 1, End: 2}, {Start: 3, End: 2}, {Start: 10, End: 12}}
+	if half, longest := d.Lengths(); half != 2 || longest != 3 {
+		t.Errorf("half of them took %v, the longest %v", half, longest)
+	}
+}

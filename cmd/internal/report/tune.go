@@ -158,6 +158,21 @@ type TuneStep struct {
 	Throttled int64   `json:"throttled_periods"`
 }
 
+// ThrottledPeriods is in how many of a step's periods it was throttled.
+func (s TuneStep) ThrottledPeriods() (n, of int64) {
+	of = max(0, s.Periods)
+	return max(0, min(s.Throttled, of)), of
+}
+
+// ThrottledPeriods is in how many of a run's periods it was throttled.
+func (r TuneRun) ThrottledPeriods() (n, of int64) {
+	for _, s := range r.Axis {
+		throttled, periods := s.ThrottledPeriods()
+		n, of = n+throttled, of+periods
+	}
+	return n, of
+}
+
 // TuneLimit is a limit that was tried, where the question is which one is needed.
 type TuneLimit struct {
 	CPUs     float64          `json:"limit_cpus"`

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/sample"
 	"github.com/unthrottle/unthrottle/cmd/internal/search"
 )
@@ -438,4 +439,31 @@ func settings(of []search.Candidate) string {
 		words = append(words, c.String())
 	}
 	return list(words)
+}
+
+// RatesNote says what the rates are in the table of limits.
+func (d *Tune) RatesNote() string {
+	const note = "The rates are the highest at which each GOMAXPROCS holds the SLO; → marks the better one"
+	for _, l := range d.Limits {
+		if slices.ContainsFunc(l.Settings, func(s TuneLimitRates) bool { return s.Default }) {
+			return note + ", * what Go chooses by itself."
+		}
+	}
+	return note + "."
+}
+
+// HeldNote says which windows were held, and that these columns beside are of them too.
+func (d *Tune) HeldNote(columns ...string) string {
+	at := "your rate"
+	if n := d.Verdict.Load; n >= 0 && n < len(d.Loads) && d.Loads[n].Rate > 0 {
+		at += " of " + quantity.PerSecond(d.Loads[n].Rate)
+	}
+	text := fmt.Sprintf("Held: windows at %s in which the better one held it", at)
+	switch len(columns) {
+	case 0:
+		return text + "."
+	case 1:
+		return text + "; " + columns[0] + " is of these."
+	}
+	return text + "; " + quantity.List(columns) + " are of these."
 }

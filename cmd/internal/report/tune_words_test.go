@@ -320,3 +320,32 @@ func FuzzVerdictText(f *testing.F) {
 		}
 	})
 }
+
+func TestLimitNotes(t *testing.T) {
+	d := &Tune{Loads: []TuneLoad{{Rate: 120}}, Limits: []TuneLimit{{Settings: []TuneLimitRates{{Procs: 1}}}}}
+	const rates = "The rates are the highest at which each GOMAXPROCS holds the SLO; → marks the better one"
+	if got := d.RatesNote(); got != rates+"." {
+		t.Error(got)
+	}
+	d.Limits[0].Settings[0].Default = true
+	if got := d.RatesNote(); got != rates+", * what Go chooses by itself." {
+		t.Error(got)
+	}
+	const held = "Held: windows at your rate of 120/s in which the better one held it"
+	for want, columns := range map[string][]string{
+		held + ".":                           nil,
+		held + "; p99 is of these.":          {"p99"},
+		held + "; p99 and CPU are of these.": {"p99", "CPU"},
+	} {
+		if got := d.HeldNote(columns...); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}
+
+func TestThrottledPeriods(t *testing.T) {
+	r := TuneRun{Axis: []TuneStep{{Periods: 10, Throttled: 3}, {Periods: -1, Throttled: 5}, {Periods: 4, Throttled: 9}, {Periods: 2, Throttled: -2}}}
+	if n, of := r.ThrottledPeriods(); n != 7 || of != 16 {
+		t.Errorf("%d of %d", n, of)
+	}
+}
