@@ -78,7 +78,7 @@ func golden(t *testing.T, name string, got *Trace) {
 	cut.Freezes = cut.Freezes[:min(5, len(cut.Freezes))]
 	cut.Longest = cut.Longest[:min(2, len(cut.Longest))]
 	text, err := json.MarshalIndent(struct {
-		Freezes int
+		Count int // of the freezes
 		*Trace
 	}{len(got.Freezes), &cut}, "", "\t")
 	if err != nil {

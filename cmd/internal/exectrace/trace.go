@@ -24,51 +24,51 @@ type Options struct {
 
 // A Trace is what the execution trace of a program says about it. All times are since its first event.
 type Trace struct {
-	Go       string        `json:"go"` // the format of the trace, such as 1.26: Go 1.27 writes this one too
-	Start    time.Time     `json:"start,omitzero"`
-	Wall     time.Duration `json:"wall"`
-	Bytes    int64         `json:"bytes"`
-	Events   int64         `json:"events"`
-	Procs    []Setting     `json:"procs,omitempty"` // GOMAXPROCS
-	Warnings []string      `json:"warnings,omitempty"`
+	Go       string // the format of the trace, such as 1.26: Go 1.27 writes this one too
+	Start    time.Time
+	Wall     time.Duration
+	Bytes    int64
+	Events   int64
+	Procs    []Setting // GOMAXPROCS
+	Warnings []string
 
-	Cause     freeze.Cause  `json:"cause"`
-	Why       string        `json:"why"`
-	Sure      bool          `json:"sure"` // false: a low confidence, for the reason in Doubt
-	Doubt     string        `json:"doubt,omitempty"`
-	Frozen    float64       `json:"frozen"`            // the share of wall time that the program was frozen: Throttled + Contended
-	Throttled float64       `json:"throttled"`         // the share by a quota; it contains Hidden
-	Hidden    float64       `json:"hidden"`            // the share in which nothing was to do as far as is known, before a refill
-	Contended float64       `json:"contended"`         // the share by other programs
-	CPUs      float64       `json:"cpus,omitempty"`    // that the program got in frozen periods: the quota, if it is throttled
-	CPUsBy    string        `json:"cpus_by,omitempty"` // "samples" or "procs", the better and the worse way to know
-	Busy      float64       `json:"busy"`              // Ps that were busy on the mean, outside freezes
-	Idle      float64       `json:"idle"`              // the share in silences with nothing to do as far as is known: a late wake-up is in there
-	Rhythm    freeze.Rhythm `json:"rhythm"`
-	Threshold time.Duration `json:"threshold"` // a freeze is at least so long
+	Cause     freeze.Cause
+	Why       string
+	Sure      bool // false: a low confidence, for the reason in Doubt
+	Doubt     string
+	Frozen    float64 // the share of wall time that the program was frozen: Throttled + Contended
+	Throttled float64 // the share by a quota; it contains Hidden
+	Hidden    float64 // the share in which nothing was to do as far as is known, before a refill
+	Contended float64 // the share by other programs
+	CPUs      float64 // that the program got in frozen periods: the quota, if it is throttled
+	CPUsBy    string  // "samples" or "procs", the better and the worse way to know
+	Busy      float64 // Ps that were busy on the mean, outside freezes
+	Idle      float64 // the share in silences with nothing to do as far as is known: a late wake-up is in there
+	Rhythm    freeze.Rhythm
+	Threshold time.Duration // a freeze is at least so long
 
-	Freezes []Freeze `json:"freezes,omitempty"` // in the order of time
-	Left    int      `json:"left,omitempty"`    // freezes that are not in the list, the shortest
-	Longest []Moment `json:"longest,omitempty"` // the ten longest, with who was there
+	Freezes []Freeze // in the order of time
+	Left    int      // freezes that are not in the list, the shortest
+	Longest []Moment // the ten longest, with who was there
 
-	Silence  Silence   `json:"silence"`
-	Samples  *Samples  `json:"samples,omitempty"`
-	Handlers *Handlers `json:"handlers,omitempty"`
-	GC       GC        `json:"gc"`
+	Silence  Silence
+	Samples  *Samples
+	Handlers *Handlers
+	GC       GC
 }
 
 // A Setting is a GOMAXPROCS from a time on.
 type Setting struct {
-	At    time.Duration `json:"at"`
-	Procs int           `json:"procs"`
+	At    time.Duration
+	Procs int
 }
 
 // A Freeze is a stretch in which the program stood still.
 type Freeze struct {
-	Start  time.Duration `json:"start"`
-	End    time.Duration `json:"end"`
-	Refill bool          `json:"refill"`         // it ended at the phase of the period
-	Idle   bool          `json:"idle,omitempty"` // hidden: nothing was to do as far as is known
+	Start  time.Duration
+	End    time.Duration
+	Refill bool // it ended at the phase of the period
+	Idle   bool // hidden: nothing was to do as far as is known
 }
 
 // Length is how long it took.
@@ -77,65 +77,65 @@ func (f Freeze) Length() time.Duration { return f.End - f.Start }
 // A Moment is a freeze and who was there.
 type Moment struct {
 	Freeze
-	Running  []Goroutine `json:"running,omitempty"`  // at most 8
-	Runnable []Goroutine `json:"runnable,omitempty"` // the 8 that waited longest
-	Waiting  int         `json:"waiting"`            // all that were runnable
-	Procs    int         `json:"procs"`              // Ps that were busy
-	Serving  bool        `json:"serving"`            // one of the goroutines served a network request
-	GC       bool        `json:"gc"`                 // the collector was marking
+	Running  []Goroutine // at most 8
+	Runnable []Goroutine // the 8 that waited longest
+	Waiting  int         // all that were runnable
+	Procs    int         // Ps that were busy
+	Serving  bool        // one of the goroutines served a network request
+	GC       bool        // the collector was marking
 }
 
 // A Goroutine is one of a moment.
 type Goroutine struct {
-	ID       int64         `json:"id"`
-	Function string        `json:"function,omitempty"` // where it was seen last, not of the runtime
-	Started  string        `json:"started,omitempty"`  // what it was started with, if that was seen
-	Label    string        `json:"label,omitempty"`    // that the runtime gave it
-	For      time.Duration `json:"for"`                // it was running or runnable, at the end of the freeze
-	Serves   bool          `json:"serves,omitempty"`   // network requests
+	ID       int64
+	Function string        // where it was seen last, not of the runtime
+	Started  string        // what it was started with, if that was seen
+	Label    string        // that the runtime gave it
+	For      time.Duration // it was running or runnable, at the end of the freeze
+	Serves   bool          // network requests
 }
 
 // A Silence is how dense the events are.
 type Silence struct {
-	EventsPerSecond float64       `json:"events_per_second"`
-	P99             time.Duration `json:"p99"`      // between two events while something could run, without freezes that a refill ended; Floor may be less
-	Ordinary        time.Duration `json:"ordinary"` // the mean time since the last event, outside freezes, while something could run
-	Sparse          bool          `json:"sparse"`   // so few events that a freeze and computing look alike
-	Floor           time.Duration `json:"floor"`    // silences shorter than this were not looked at
+	EventsPerSecond float64
+	P99             time.Duration // between two events while something could run, without freezes that a refill ended; Floor may be less
+	Ordinary        time.Duration // the mean time since the last event, outside freezes, while something could run
+	Sparse          bool          // so few events that a freeze and computing look alike
+	Floor           time.Duration // silences shorter than this were not looked at
 }
 
 // Samples are what the CPU profiler wrote into the trace.
 type Samples struct {
-	Count   int64         `json:"count"`
-	CPU     time.Duration `json:"cpu"`     // that they stand for
-	Running time.Duration `json:"running"` // Σ of the time in which goroutines were running, while samples were taken
-	Starved float64       `json:"starved"` // 1 − CPU ÷ Running: the share in which a running goroutine had no CPU
+	Count   int64
+	CPU     time.Duration // that they stand for
+	Running time.Duration // Σ of the time in which goroutines were running, while samples were taken
+	Starved float64       // 1 − CPU ÷ Running: the share in which a running goroutine had no CPU
 }
 
 // Handlers are the goroutines that serve network requests, from when the network woke them until they waited for it
 // again. What a request waited in the kernel is not in it: so these are lower bounds.
 type Handlers struct {
-	What   string  `json:"what"` // "net/http" or "network": then all goroutines that waited for the network
-	Count  int64   `json:"count"`
-	Frozen int64   `json:"frozen"`         // of them, that had a freeze in them
-	Lost   int     `json:"lost,omitempty"` // that were too many to keep
-	Took   Latency `json:"took"`
-	Added  Latency `json:"added"`   // by freezes
-	Rest   Latency `json:"without"` // as long as they would have taken without freezes
+	What   string // "net/http" or "network": then all goroutines that waited for the network
+	Count  int64
+	Frozen int64 // of them, that had a freeze in them
+	Lost   int   // that were too many to keep
+	Took   Latency
+	Added  Latency // by freezes
+	Rest   Latency // as long as they would have taken without freezes
 }
 
 // A Latency is a few numbers of many times.
 type Latency struct {
-	P50 time.Duration `json:"p50"`
-	P99 time.Duration `json:"p99"`
-	Max time.Duration `json:"max"`
+	P50 time.Duration
+	P99 time.Duration
+	Max time.Duration
 }
 
 // GC is the collector.
 type GC struct {
-	Cycles  int     `json:"cycles"`
-	Marking float64 `json:"marking"` // the share of wall time in which it was marking
-	Frozen  float64 `json:"frozen"`  // the share of frozen time in which it was marking
+	Cycles  int
+	Marking float64 // the share of wall time in which it was marking
+	Frozen  float64 // the share of frozen time in which it was marking
 }
 
 // Read reads a trace to its end. What is damaged or cut off is left out, with a warning; without any event that can be
