@@ -370,7 +370,7 @@ func (b *bench) parse(ctx context.Context, args []string, dash int) (p lab.Plan,
 	if err != nil {
 		return p, hint.Usage("--margin 5%", "--margin: %w", err)
 	}
-	if o.better != "" && o.better != "higher" && o.better != "lower" {
+	if o.better != "" && o.better != lab.Higher && o.better != lab.Lower {
 		return p, hint.Usage("write --better=higher or --better=lower", "--better=%s is none of its values", o.better)
 	}
 	p = lab.Plan{Blocks: o.blocks, Seed: o.seed, Margin: margin, Command: append([]string{"unthrottle"}, b.stdio.Args...)}
@@ -422,12 +422,12 @@ func (b *bench) subjects(ctx context.Context, p *lab.Plan, workloads, command []
 	case len(command) > 0:
 		name := filepath.Base(command[0])
 		c := trial.Command{Args: command, Unit: b.o.unit}
-		figures[name] = lab.Metric{Unit: "wall-sec", Better: "lower", About: "wall time"}
+		figures[name] = lab.WallTime.Metric("wall time")
 		if b.o.metric != "" {
 			if c.Metric, err = trial.ParseMetric(b.o.metric); err != nil {
 				return hint.Usage(`--metric 'rate: ([0-9.]+)'`, "--metric: %w", err)
 			}
-			figures[name] = lab.Metric{Unit: b.o.unit, Better: "lower"}
+			figures[name] = lab.Metric{Unit: b.o.unit, Better: lab.Lower}
 		}
 		b.programs, workloads = c.Program, []string{name}
 	case b.o.gobench != "":
@@ -437,7 +437,7 @@ func (b *bench) subjects(ctx context.Context, p *lab.Plan, workloads, command []
 		}
 		b.programs, workloads = g.Program, g.Names
 		for _, name := range g.Names {
-			figures[name] = lab.Metric{Unit: "ns/op", Better: "lower", About: "time for an operation"}
+			figures[name] = lab.OpTime.Metric("time for an operation")
 		}
 	default:
 		cache, err := cacheDir("programs")
@@ -482,7 +482,7 @@ func (b *bench) otherFigure(p *lab.Plan, own lab.Metric) lab.Metric {
 			return m
 		}
 	}
-	return lab.Metric{Unit: b.o.figure, Better: "lower"}
+	return lab.Metric{Unit: b.o.figure, Better: lab.Lower}
 }
 
 // windowFor is how long a run measures such that ten blocks are likely to fit into a budget.

@@ -66,6 +66,10 @@ type BenchSummary struct {
 	Outliers   []int   `json:"outliers,omitempty"` // indexes among the setting's runs; none is left out
 }
 
+func newSummary(s sample.Summary) BenchSummary {
+	return BenchSummary{s.N, s.Median, s.Low, s.High, s.Confidence, s.Mean, s.Min, s.Max, s.Outliers}
+}
+
 // BenchComparison is a setting's figure beside the base's, from pairs of runs of the same block.
 type BenchComparison struct {
 	Pairs      int            `json:"pairs"`
@@ -173,7 +177,7 @@ func newBenchGroup(p lab.Plan, g lab.Group) BenchGroup {
 			Metrics: map[string]BenchSummary{},
 		}
 		for unit, s := range row.Summaries {
-			r.Metrics[unit] = BenchSummary{s.N, s.Median, s.Low, s.High, s.Confidence, s.Mean, s.Min, s.Max, s.Outliers}
+			r.Metrics[unit] = newSummary(s)
 		}
 		if c := row.Comparison; c != nil {
 			r.Versus = &BenchComparison{

@@ -1,6 +1,7 @@
 // Package report answers: what did a verb find? Each verb makes one document, a plain value with JSON tags, which can be
 // saved and rendered again later. The JSON is a contract: fields are added and never change their meaning. It is
-// described in docs/report-format.md. The package computes what a document needs from facts; it reads and prints nothing.
+// described in docs/report-format.md. The package computes what a document needs from facts, and makes its sentences: whoever
+// shows them takes none apart. It reads and prints nothing.
 package report
 
 import (

@@ -120,29 +120,6 @@ func (d *Tune) newLoad(s *tune.Study, i int, t *search.Tune, v search.TuneVerdic
 	return out
 }
 
-func percentOf(share float64) string { return strconv.FormatFloat(100*share, 'f', 0, 64) + " %" }
-
-// byLoad says what is best at the other loads, and from which on another setting is.
-func byLoad(loads []TuneLoad) (sentences []string) {
-	sorted := slices.Clone(loads)
-	slices.SortStableFunc(sorted, func(a, b TuneLoad) int { return cmp.Compare(a.Rate, b.Rate) })
-	for _, l := range sorted {
-		if !l.Main {
-			sentences = append(sentences, fmt.Sprintf("At %s (%s/s): %s", percentOf(l.Share), short(l.Rate), l.Text))
-		}
-	}
-	for i, l := range sorted {
-		if i > 0 && (l.Procs != sorted[i-1].Procs || l.GOGC != sorted[i-1].GOGC) {
-			sentences = append(sentences, fmt.Sprintf("From %s of the capacity on it is %s, below %s.", percentOf(l.Share), settingName(l.Procs, l.GOGC), settingName(sorted[i-1].Procs, sorted[i-1].GOGC)))
-		}
-	}
-	return sentences
-}
-
-func settingName(procs, gogc int) string {
-	return "GOMAXPROCS=" + search.Candidate{Procs: procs, GOGC: gogc}.String()
-}
-
 func short(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
 // tuneUsed lists the metrics that occur.
@@ -205,7 +182,7 @@ func tuneSettings(s *tune.Study, load int, t *search.Tune, v search.TuneVerdict)
 				continue
 			}
 			if r.GC != nil {
-				out.GC = &TuneGC{PerSecond: r.GC.PerSecond, CPUShare: r.GC.CPUShare, Live: r.GC.Live, Goal: r.GC.Goal}
+				out.GC = newTuneGC(r.GC)
 			}
 			if r.Search.Phase == tune.Explain {
 				continue
@@ -228,12 +205,10 @@ func tuneSettings(s *tune.Study, load int, t *search.Tune, v search.TuneVerdict)
 			}
 		}
 		if out.GC == nil && standing.Current && s.Pilot.GC != nil && load == 0 {
-			gc := s.Pilot.GC
-			out.GC = &TuneGC{PerSecond: gc.PerSecond, CPUShare: gc.CPUShare, Live: gc.Live, Goal: gc.Goal}
+			out.GC = newTuneGC(s.Pilot.GC)
 		}
 		for unit, v := range values {
-			s := sample.Summarise(v)
-			out.Metrics[unit] = BenchSummary{s.N, s.Median, s.Low, s.High, s.Confidence, s.Mean, s.Min, s.Max, s.Outliers}
+			out.Metrics[unit] = newSummary(sample.Summarise(v))
 		}
 		if !standing.Current {
 			for _, e := range standing.Effects {
@@ -244,6 +219,10 @@ func tuneSettings(s *tune.Study, load int, t *search.Tune, v search.TuneVerdict)
 		settings = append(settings, out)
 	}
 	return settings
+}
+
+func newTuneGC(gc *tune.GC) *TuneGC {
+	return &TuneGC{PerSecond: gc.PerSecond, CPUShare: gc.CPUShare, Live: gc.Live, Goal: gc.Goal}
 }
 
 // medianCurve is at each percentile that all curves have the median of their times.
@@ -350,36 +329,6 @@ func (d *Tune) warn(s *tune.Study) {
 	if invalid > 0 {
 		warn("%d of %d runs were not valid: the generator could not keep up", invalid, of)
 	}
-}
-
-// whyGC says how much of a difference in CPU goes with garbage collection.
-func whyGC(s *tune.Study, v search.TuneVerdict) (sentences []string) {
-	p := s.Pilot
-	if p.GC == nil {
-		return nil
-	}
-	const trap = "a small heap that is collected so often costs more the more Ps there are, because the sweeper spins (docs/heap-floor.md)"
-	gc := map[search.Candidate]*tune.GC{{Procs: p.Procs}: p.GC}
-	for _, r := range s.Runs {
-		if r.Load == 0 && r.GC != nil && (gc[r.Search.Candidate()] == nil || r.Search.Phase == tune.Explain) {
-			gc[r.Search.Candidate()] = r.GC
-		}
-	}
-	current, leader := gc[v.Current], gc[v.Leader]
-	tell := func(g *tune.GC, c search.Candidate) string {
-		return fmt.Sprintf("%.0f collections a second of a heap of %d MB, and %.0f %% of the CPU time, with GOMAXPROCS=%v", g.PerSecond, max(1, g.Live>>20), 100*g.CPUShare, c)
-	}
-	const worthTelling = 5 // collections a second
-	switch {
-	case current != nil && leader != nil && v.Leader != v.Current && max(current.PerSecond, leader.PerSecond) >= worthTelling:
-		sentences = append(sentences, fmt.Sprintf("Garbage collection: %s; %s.", tell(current, v.Current), tell(leader, v.Leader)))
-	case current != nil && len(p.Levers) > 0:
-		sentences = append(sentences, fmt.Sprintf("Garbage collection: %s.", tell(current, v.Current)))
-	}
-	if len(p.Levers) > 0 && len(sentences) > 0 {
-		sentences = append(sentences, strings.ToUpper(trap[:1])+trap[1:]+"; so GOGC="+strconv.Itoa(p.Levers[0])+" was tried as well.")
-	}
-	return sentences
 }
 
 // howToSet says how the verdict is put into practice.

@@ -11,6 +11,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/sample"
 	"github.com/unthrottle/unthrottle/cmd/internal/search"
+	"github.com/unthrottle/unthrottle/cmd/internal/tune"
 )
 
 // tuneWords make the sentences on what a search has found.
@@ -370,6 +371,59 @@ func (w tuneWords) atRate(separator string) string {
 	}
 	return separator + "at this rate"
 }
+
+// byLoad says what is best at the other loads, and from which on another setting is.
+func byLoad(loads []TuneLoad) (sentences []string) {
+	sorted := slices.Clone(loads)
+	slices.SortStableFunc(sorted, func(a, b TuneLoad) int { return cmp.Compare(a.Rate, b.Rate) })
+	for _, l := range sorted {
+		if !l.Main {
+			sentences = append(sentences, fmt.Sprintf("At %s (%s/s): %s", percentOf(l.Share), short(l.Rate), l.Text))
+		}
+	}
+	for i, l := range sorted {
+		if i > 0 && (l.Procs != sorted[i-1].Procs || l.GOGC != sorted[i-1].GOGC) {
+			sentences = append(sentences, fmt.Sprintf("From %s of the capacity on it is %s, below %s.", percentOf(l.Share), settingName(l.Procs, l.GOGC), settingName(sorted[i-1].Procs, sorted[i-1].GOGC)))
+		}
+	}
+	return sentences
+}
+
+func settingName(procs, gogc int) string {
+	return "GOMAXPROCS=" + search.Candidate{Procs: procs, GOGC: gogc}.String()
+}
+
+// whyGC says how much of a difference in CPU goes with garbage collection.
+func whyGC(s *tune.Study, v search.TuneVerdict) (sentences []string) {
+	p := s.Pilot
+	if p.GC == nil {
+		return nil
+	}
+	const trap = "a small heap that is collected so often costs more the more Ps there are, because the sweeper spins (docs/heap-floor.md)"
+	gc := map[search.Candidate]*tune.GC{{Procs: p.Procs}: p.GC}
+	for _, r := range s.Runs {
+		if r.Load == 0 && r.GC != nil && (gc[r.Search.Candidate()] == nil || r.Search.Phase == tune.Explain) {
+			gc[r.Search.Candidate()] = r.GC
+		}
+	}
+	current, leader := gc[v.Current], gc[v.Leader]
+	tell := func(g *tune.GC, c search.Candidate) string {
+		return fmt.Sprintf("%.0f collections a second of a heap of %d MB, and %.0f %% of the CPU time, with GOMAXPROCS=%v", g.PerSecond, max(1, g.Live>>20), 100*g.CPUShare, c)
+	}
+	const worthTelling = 5 // collections a second
+	switch {
+	case current != nil && leader != nil && v.Leader != v.Current && max(current.PerSecond, leader.PerSecond) >= worthTelling:
+		sentences = append(sentences, fmt.Sprintf("Garbage collection: %s; %s.", tell(current, v.Current), tell(leader, v.Leader)))
+	case current != nil && len(p.Levers) > 0:
+		sentences = append(sentences, fmt.Sprintf("Garbage collection: %s.", tell(current, v.Current)))
+	}
+	if len(p.Levers) > 0 && len(sentences) > 0 {
+		sentences = append(sentences, strings.ToUpper(trap[:1])+trap[1:]+"; so GOGC="+strconv.Itoa(p.Levers[0])+" was tried as well.")
+	}
+	return sentences
+}
+
+func percentOf(share float64) string { return strconv.FormatFloat(100*share, 'f', 0, 64) + " %" }
 
 // metricValue writes a metric's value with its unit.
 func metricValue(m search.Metric, v float64) string {
