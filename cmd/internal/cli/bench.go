@@ -17,6 +17,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/runner"
@@ -524,7 +525,7 @@ func parseLimits(text string) (cpus []float64, err error) {
 	for _, v := range strings.Split(text, ",") {
 		n := 0.0
 		if v != "none" {
-			if n, err = runner.ParseCPUs(v); err != nil {
+			if n, err = quantity.ParseCPUs(v); err != nil {
 				return nil, hint.Usage("--cpus none,0.5,1", "--cpus: %w", err)
 			}
 		}

@@ -28,9 +28,9 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/load"
 	"github.com/unthrottle/unthrottle/cmd/internal/meter"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
-	"github.com/unthrottle/unthrottle/cmd/internal/runner"
 	"github.com/unthrottle/unthrottle/cmd/internal/search"
 )
 
@@ -685,7 +685,7 @@ func pin(list string) error {
 	if list == "" {
 		return nil
 	}
-	cpus, err := runner.ParseCpuset(list)
+	cpus, err := quantity.ParseCPUList(list)
 	if err != nil {
 		return hint.Usage("--pin 1, or --pin 0-3", "--pin: %w", err)
 	}

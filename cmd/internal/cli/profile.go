@@ -19,9 +19,9 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/goself"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/meter"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
-	"github.com/unthrottle/unthrottle/cmd/internal/runner"
 )
 
 const profileHelp = `What of a Go program's CPU time grows with GOMAXPROCS, and how its CPU time compares with its limit.
@@ -140,7 +140,7 @@ func (p *profiler) parse(source string, changed func(string) bool) (err error) {
 		return hint.Usage("--seconds 10", "--seconds=%d is not within 1 and 3600", o.seconds)
 	}
 	if changed("limit") {
-		if p.limit, err = runner.ParseCPUs(o.limit); err != nil {
+		if p.limit, err = quantity.ParseCPUs(o.limit); err != nil {
 			return hint.Usage("--limit 0.5, or --limit 500m", "--limit: %w", err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/runner"
 	"github.com/unthrottle/unthrottle/cmd/internal/view"
@@ -159,17 +160,17 @@ func limitFlags(cmd *cobra.Command, withCPUs bool) func() (runner.Limit, string,
 	flags.StringVar(&with, "limit-with", "auto", "")
 	return func() (_ runner.Limit, _ string, err error) {
 		if cpus != "" {
-			if l.CPUs, err = runner.ParseCPUs(cpus); err != nil {
+			if l.CPUs, err = quantity.ParseCPUs(cpus); err != nil {
 				return l, "", hint.Usage("--cpus 0.5, or --cpus 500m", "--cpus: %w", err)
 			}
 		}
 		if memory != "" {
-			if l.Memory, err = runner.ParseBytes(memory); err != nil {
+			if l.Memory, err = quantity.ParseBytes(memory); err != nil {
 				return l, "", hint.Usage("--memory 512m", "--memory: %w", err)
 			}
 		}
 		if cpuset != "" {
-			if l.Cpuset, err = runner.ParseCpuset(cpuset); err != nil {
+			if l.Cpuset, err = quantity.ParseCPUList(cpuset); err != nil {
 				return l, "", hint.Usage("--cpuset 0-1", "--cpuset: %w", err)
 			}
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/exectrace"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/meter"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/runner"
@@ -133,7 +134,7 @@ func newTrace(stdio IO) *cobra.Command {
 			return err
 		}
 		if *cpus != "" {
-			if o.limit.CPUs, err = runner.ParseCPUs(*cpus); err != nil {
+			if o.limit.CPUs, err = quantity.ParseCPUs(*cpus); err != nil {
 				return hint.Usage("--cpus 0.5, or --cpus 500m", "--cpus: %w", err)
 			}
 		}

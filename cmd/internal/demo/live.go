@@ -11,6 +11,7 @@ import (
 
 	"github.com/unthrottle/unthrottle"
 	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 )
 
 // liveEvery is how often the page gets news. More often would be seen by nobody, and cost the server CPU.
@@ -112,7 +113,7 @@ func describe(l cgroup.Limits) limit {
 	}
 	switch l.State {
 	case cgroup.Limited:
-		d.Short, d.Long = cpus(l.CPUs), "set by "+l.From
+		d.Short, d.Long = quantity.CPUs(l.CPUs), "set by "+l.From
 		if owner, ok := l.Owner(); ok {
 			d.Long = quotaText(owner) + ", set by " + l.From
 		}

@@ -3,10 +3,10 @@ package demo
 import (
 	"fmt"
 	"math"
-	"strconv"
 	"time"
 
 	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 )
 
 // cellSpan is what a cell of the strip stands for: the kernel's usual period, in which a quota is counted.
@@ -190,20 +190,11 @@ func (s *summary) words(limit float64) string {
 	case limit == 0 && s.Throttled == 0:
 		return "No limit is known, and nothing was throttled" + used
 	case s.Throttled == 0 && s.CPUs >= 0:
-		return fmt.Sprintf("Not throttled: %.2f of %s were in use.", s.CPUs, cpus(limit))
+		return fmt.Sprintf("Not throttled: %.2f of %s were in use.", s.CPUs, quantity.CPUs(limit))
 	case s.Throttled == 0:
 		return "Not throttled."
 	}
 	still := int(math.Round(s.Still * 100))
 	return fmt.Sprintf("Throttled in %d of the last %d periods. When throttled it ran for %d ms and stood still for %d ms of each 100 ms.",
 		s.Throttled, s.Periods, 100-still, still)
-}
-
-// cpus writes a number of CPUs.
-func cpus(n float64) string {
-	text := strconv.FormatFloat(math.Round(n*1000)/1000, 'f', -1, 64)
-	if text == "1" {
-		return "1 CPU"
-	}
-	return text + " CPUs"
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/freeze"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 )
 
 // How a freeze is told from computing, which makes no events either.
@@ -48,7 +49,7 @@ func analyse(t *Trace, p *program, o Options) {
 	t.Longest = a.longest()
 	t.Handlers = a.handlers()
 	if p.dropped > 0 {
-		t.Warnings = append(t.Warnings, fmt.Sprintf("%d silences shorter than %s are left out: there are too many", p.dropped, freeze.Milliseconds(t.Silence.Floor)))
+		t.Warnings = append(t.Warnings, fmt.Sprintf("%d silences shorter than %s are left out: there are too many", p.dropped, quantity.Duration(t.Silence.Floor)))
 	}
 }
 
@@ -187,7 +188,7 @@ func (a *analysis) judge() {
 		t.Sure, t.Doubt = false, fmt.Sprintf("other programs disturb the rhythm (R %.2f): the shares are estimates", t.Rhythm.R)
 	}
 	if t.Cause == freeze.Contended && t.Rhythm.Luck < 0.01 {
-		t.Sure, t.Doubt = false, fmt.Sprintf("a rhythm of %s (R %.2f) is hardly chance: a part may be a quota", freeze.Milliseconds(t.Rhythm.Period), t.Rhythm.R)
+		t.Sure, t.Doubt = false, fmt.Sprintf("a rhythm of %s (R %.2f) is hardly chance: a part may be a quota", quantity.Duration(t.Rhythm.Period), t.Rhythm.R)
 	}
 	if t.Cause == freeze.Throttled || t.Cause == freeze.Contended {
 		a.shorten()
@@ -259,7 +260,7 @@ func (a *analysis) doubtComputing() {
 		return
 	}
 	doubt := fmt.Sprintf("%.0f %% of the silent time is in silences below %s that may be computing: only CPU samples in the trace would tell",
-		100*float64(soft)/float64(all), freeze.Milliseconds(a.computing()))
+		100*float64(soft)/float64(all), quantity.Duration(a.computing()))
 	if t.Cause == freeze.Throttled || all-soft > int64(littleGap*float64(t.Wall)) {
 		a.unsure(doubt)
 		return
@@ -274,7 +275,7 @@ func (a *analysis) doubtSparse() {
 	few := fmt.Sprintf("there are only %.0f events a second", t.Silence.EventsPerSecond)
 	if t.Samples == nil {
 		if t.Cause == freeze.None {
-			a.unsure(few + ", so that a freeze below " + freeze.Milliseconds(computing) + " is not seen: record the trace with CPU samples")
+			a.unsure(few + ", so that a freeze below " + quantity.Duration(computing) + " is not seen: record the trace with CPU samples")
 		} else {
 			t.Sure, t.Doubt = false, few+" and no CPU samples: the shares are estimates"
 		}
@@ -309,7 +310,7 @@ func (a *analysis) doubtIdle() {
 	r := freeze.Find(gaps(a.silences(t.Threshold, false)), a.period)
 	if v := r.Judge(t.Wall); t.Sure && v.Cause == freeze.Throttled {
 		t.Sure = false
-		t.Doubt = fmt.Sprintf("the silences with nothing to do end at one phase of %s: it may be a ticker of the program, or a quota that makes it wake late", freeze.Milliseconds(r.Period))
+		t.Doubt = fmt.Sprintf("the silences with nothing to do end at one phase of %s: it may be a ticker of the program, or a quota that makes it wake late", quantity.Duration(r.Period))
 	}
 }
 

@@ -16,8 +16,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"time"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 )
 
 // A Gap is a standstill. Its times are since the beginning of the observation.
@@ -249,7 +250,7 @@ func (r Rhythm) Judge(wall time.Duration) Verdict {
 		share = float64(r.Time) / float64(wall)
 	}
 	rhythm := fmt.Sprintf("%.0f %% of the time in %d standstills ends at one phase of %s (R %.2f)",
-		100*r.Locked, r.Gaps, Milliseconds(r.Period), r.R)
+		100*r.Locked, r.Gaps, quantity.Duration(r.Period), r.R)
 	rare := r.Luck < rareLuck
 	switch {
 	case share < fewGaps || share < littleGap && !rare:
@@ -270,11 +271,6 @@ func (r Rhythm) Judge(wall time.Duration) Verdict {
 		return Verdict{Cause: Unsure, Why: rhythm + ": too much for chance and too little for a quota"}
 	}
 	return Verdict{Cause: Contended, Contended: share, Why: "the standstills have no rhythm: " + rhythm}
-}
-
-// Milliseconds writes a time as reports have it: 100 ms.
-func Milliseconds(d time.Duration) string {
-	return strconv.FormatFloat(d.Seconds()*1000, 'f', -1, 64) + " ms"
 }
 
 // couldTell: with so many gaps a quota would have been seen.

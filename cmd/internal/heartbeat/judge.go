@@ -7,6 +7,7 @@ import (
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/freeze"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 )
 
 // keptMost is how many freezes are kept, the newest: at ten a second those of half an hour.
@@ -178,7 +179,7 @@ func (o *Observation) Judge(period time.Duration, e Evidence) Verdict {
 // tooShort says why the heartbeat may have missed what the kernel has counted.
 func (o *Observation) tooShort() string {
 	if o.Share() < 0.01 {
-		return fmt.Sprintf(": each time for less than the %s that a heartbeat sees, or on some CPUs only", freeze.Milliseconds(Late))
+		return fmt.Sprintf(": each time for less than the %s that a heartbeat sees, or on some CPUs only", quantity.Duration(Late))
 	}
 	return ""
 }

@@ -209,8 +209,8 @@ func check[T float64 | int64](t *testing.T, parse func(string) (T, error), cases
 
 func TestParse(t *testing.T) {
 	no := math.NaN()
-	check(t, ParseCPUs, map[string]float64{"0.5": 0.5, "500m": 0.5, "2": 2, "": no, "0": no, "-1": no, "nan": no, "inf": no, "m": no, "2000000": no})
-	check(t, ParseBytes, map[string]float64{"512m": 512 << 20, "512MiB": 512 << 20, "2g": 2 << 30, "1.5k": 1536, "10": 10, "": no, "x": no, "0": no, "-1": no, "9999999t": no})
+	check(t, ParseCPUs, map[string]float64{"0.5": 0.5, "500m": 0.5, "2": 2, "": no, "0": no, "-1": no, "nan": no, "inf": no, "m": no, "2000000": no, "1e30": no, "1500m": 1.5})
+	check(t, ParseBytes, map[string]float64{"512m": 512 << 20, "512MiB": 512 << 20, "2g": 2 << 30, "1.5k": 1536, "10": 10, "": no, "x": no, "0": no, "-1": no, "99999999t": no, "100b": 100, "m": no, "-1m": no, "1x": no})
 	check(t, ParseRate, map[string]float64{"500": 500, "0.5": 0.5, "20k": 20000, "20K/s": 20000, "500/s": 500, "": no, "0": no, "-1": no, "1e9": no, "/s": no})
 }
 
@@ -218,7 +218,7 @@ func TestParseLists(t *testing.T) {
 	if got, err := ParseCPUList("0-2,8"); err != nil || len(got) != 4 || got[3] != 8 {
 		t.Errorf("got %v, %v", got, err)
 	}
-	for _, bad := range []string{"", "3-1", "-1", "x", "0-2000", "1,,2"} {
+	for _, bad := range []string{"", "3-1", "-1", "x", "0-2000", "1,,2", "0,", "0-99999"} {
 		if got, err := ParseCPUList(bad); err == nil {
 			t.Errorf("%q is read as %v", bad, got)
 		}

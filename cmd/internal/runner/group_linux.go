@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 )
 
 // group is a cgroup of ours, or one that systemd made for us: on v2 one directory, on v1 one in each hierarchy that we
@@ -198,7 +199,7 @@ func (g *group) warnOfEscape(own, base string) {
 	for _, level := range cgroup.Read(cgroup.Source{}).Levels {
 		if len(level.Dir) > len(base) && level.Quota.CPUs() > 0 {
 			g.warnings = append(g.warnings, fmt.Errorf("the command is not held to the %s of %s, which this shell is in",
-				cpus(level.Quota.CPUs()), level.Dir))
+				quantity.CPUs(level.Quota.CPUs()), level.Dir))
 		}
 	}
 }
@@ -251,7 +252,7 @@ func (g *group) explain(l Limit, err error) error {
 		}
 		if parent := float64(quota) / float64(period); quota > 0 && parent < l.CPUs {
 			return refused("the kernel refuses %s: on cgroup v1 a group's limit can't be above that of a group it is in, and %s has %s",
-				cpus(l.CPUs), dir, cpus(parent))
+				quantity.CPUs(l.CPUs), dir, quantity.CPUs(parent))
 		}
 	}
 }
@@ -268,7 +269,7 @@ func (g *group) warnOfParents(l Limit) {
 		}
 		var quota, period float64
 		if n, _ := fmt.Sscan(string(data), &quota, &period); n == 2 && quota/period < l.CPUs {
-			g.warnings = append(g.warnings, fmt.Errorf("in force is the smaller limit of a group above: %s has %s", dir, cpus(quota/period)))
+			g.warnings = append(g.warnings, fmt.Errorf("in force is the smaller limit of a group above: %s has %s", dir, quantity.CPUs(quota/period)))
 		}
 	}
 }

@@ -13,11 +13,11 @@ import (
 	"io"
 	"math"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 )
 
 // A With says which kinds of limit may be used.
@@ -103,7 +103,7 @@ func (l Limit) Check() error {
 		return refused("a period or a burst without a limit")
 	case l.CPUs != 0 && l.Quota() < minQuota:
 		return refused("%v of a period of %v are %v: the kernel wants a quota of at least %v; a longer period makes it larger",
-			cpus(l.CPUs), l.PeriodInForce(), l.Quota(), minQuota)
+			quantity.CPUs(l.CPUs), l.PeriodInForce(), l.Quota(), minQuota)
 	case l.Burst < 0 || l.Burst > l.Quota():
 		return refused("a burst of %v: the kernel wants at most the quota, which is %v", l.Burst, l.Quota())
 	case l.Memory < 0:
@@ -241,62 +241,4 @@ type place interface {
 	counters() cgroup.Counters
 	// finish ends what is left of the command, gives the last figures, and removes the place.
 	finish(*Result)
-}
-
-// ParseCPUs reads a number of CPUs: 0.5, or 500m as Kubernetes writes it.
-func ParseCPUs(s string) (float64, error) {
-	digits, milli := strings.CutSuffix(s, "m")
-	v, err := strconv.ParseFloat(digits, 64)
-	if err != nil || !(v > 0) || v > 1<<20 {
-		return 0, fmt.Errorf("%q is no number of CPUs such as 0.5 or 500m", s)
-	}
-	if milli {
-		v /= 1000
-	}
-	return v, nil
-}
-
-// ParseBytes reads a size: 512m or 512MiB are both 512·2²⁰ bytes.
-func ParseBytes(s string) (int64, error) {
-	text := strings.ToLower(s)
-	text = strings.TrimSuffix(strings.TrimSuffix(text, "b"), "i")
-	shift := 0
-	if n := len(text); n > 0 {
-		if i := strings.IndexByte("kmgt", text[n-1]); i >= 0 {
-			shift, text = 10*(i+1), text[:n-1]
-		}
-	}
-	v, err := strconv.ParseFloat(text, 64)
-	if v *= float64(int64(1) << shift); err != nil || !(v >= 1) || v > 1<<60 {
-		return 0, fmt.Errorf("%q is no size such as 512m or 2g", s)
-	}
-	return int64(v), nil
-}
-
-// ParseCpuset reads a list of CPUs such as 0-3,8.
-func ParseCpuset(s string) ([]int, error) {
-	var set []int
-	for _, part := range strings.Split(s, ",") {
-		low, high, isRange := strings.Cut(part, "-")
-		if !isRange {
-			high = low
-		}
-		a, errA := strconv.Atoi(low)
-		b, errB := strconv.Atoi(high)
-		if errA != nil || errB != nil || a < 0 || a > b || b >= 1024 {
-			return nil, fmt.Errorf("%q is no list of CPUs such as 0-3,8", s)
-		}
-		for ; a <= b; a++ {
-			set = append(set, a)
-		}
-	}
-	return set, nil
-}
-
-// cpus writes a number of CPUs.
-func cpus(v float64) string {
-	if v == 1 {
-		return "1 CPU"
-	}
-	return strconv.FormatFloat(v, 'f', -1, 64) + " CPUs"
 }

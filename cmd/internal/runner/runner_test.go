@@ -1,54 +1,11 @@
 package runner
 
 import (
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/unthrottle/unthrottle/cgroup"
 )
-
-func TestParse(t *testing.T) {
-	for _, c := range []struct {
-		in   string
-		want float64
-	}{{"0.5", 0.5}, {"500m", 0.5}, {"2", 2}, {"1500m", 1.5}, {"", 0}, {"0", 0}, {"-1", 0}, {"NaN", 0}, {"Inf", 0}, {"1e30", 0}, {"m", 0}} {
-		got, err := ParseCPUs(c.in)
-		if got != c.want || (err == nil) != (c.want > 0) {
-			t.Errorf("ParseCPUs(%q): got %v, %v", c.in, got, err)
-		}
-	}
-	for _, c := range []struct {
-		in   string
-		want int64
-	}{
-		{"512m", 512 << 20},
-		{"512MiB", 512 << 20},
-		{"2g", 2 << 30},
-		{"1.5k", 1536},
-		{"100", 100},
-		{"100b", 100},
-		{"", 0},
-		{"m", 0},
-		{"-1m", 0},
-		{"1x", 0},
-		{"99999999t", 0},
-	} {
-		got, err := ParseBytes(c.in)
-		if got != c.want || (err == nil) != (c.want > 0) {
-			t.Errorf("ParseBytes(%q): got %v, %v", c.in, got, err)
-		}
-	}
-	for _, c := range []struct {
-		in   string
-		want []int
-	}{{"0", []int{0}}, {"0-2,5", []int{0, 1, 2, 5}}, {"", nil}, {"2-1", nil}, {"-1", nil}, {"0,", nil}, {"0-99999", nil}} {
-		got, err := ParseCpuset(c.in)
-		if !slices.Equal(got, c.want) || (err == nil) != (c.want != nil) {
-			t.Errorf("ParseCpuset(%q): got %v, %v", c.in, got, err)
-		}
-	}
-}
 
 // TestStandstill reads the counters of a group every 10 ms: 25 ms of work by two CPUs, then 75 ms of standstill.
 func TestStandstill(t *testing.T) {
