@@ -56,26 +56,37 @@ func (d *Tune) addLimits(s *tune.Study) {
 		}
 	}
 	d.Finished = finished && (enough != nil || measured && d.Limits[len(d.Limits)-1].Of >= tune.HoldWindows)
-	rate := short(s.Plan.Rate)
+	d.Verdict = TuneVerdict{Kind: string(search.Undecided)}
 	switch {
 	case enough != nil:
 		best, _ := s.Best(enough.CPUs)
-		d.Verdict = TuneVerdict{Kind: string(search.Change), Procs: best.Procs, LimitCPUs: enough.CPUs}
-		d.Verdict.Text = fmt.Sprintf("A limit of %s is enough, with GOMAXPROCS=%d: it held %s at %s/s in %d of %d windows, with a p99 of %s.",
-			cpusText(enough.CPUs), best.Procs, s.Plan.SLO, rate, enough.Held, enough.Of, inTime(enough.P99))
-		if below != nil && below.Of > 0 {
-			d.Verdict.Text += fmt.Sprintf(" The next smaller, %s, held it in %d of %d, with a p99 of %s.", cpusText(below.CPUs), below.Held, below.Of, inTime(below.P99))
-		}
-		d.Current = TuneCurrent{Procs: byGo(s, enough.CPUs), Why: "what Go chooses under this limit", GoDefault: byGo(s, enough.CPUs)}
-		if best.Procs == d.Current.Procs {
+		byItself := byGo(s, enough.CPUs)
+		d.Current = TuneCurrent{Procs: byItself, Why: "what Go chooses under this limit", GoDefault: byItself}
+		d.Verdict = TuneVerdict{Kind: string(search.Change), Procs: best.Procs, LimitCPUs: enough.CPUs, Text: enoughText(s.Plan, best.Procs, enough, below)}
+		if best.Procs == byItself {
 			d.Verdict.Also = append(d.Verdict.Also, "That is Go's default there, so only the limit has to be set.")
 		}
 	case d.Finished:
-		d.Verdict = TuneVerdict{Kind: string(search.Undecided), Text: fmt.Sprintf("Undecided: none of these limits holds %s at %s/s in all of %d windows. A larger limit, a lower rate or a looser objective would tell more.", s.Plan.SLO, rate, tune.HoldWindows)}
+		d.Verdict.Text = noneEnoughText(s.Plan)
 	default:
-		d.Verdict = TuneVerdict{Kind: string(search.Undecided), Text: fmt.Sprintf("Interrupted after %d windows: which limit is enough for %s/s is not known yet.", len(s.Windows), rate)}
+		d.Verdict.Text = fmt.Sprintf("Interrupted after %d windows: which limit is enough for %s is not known yet.", len(s.Windows), rateText(s.Plan.Rate))
 	}
 	d.Loads[0].Kind, d.Loads[0].Procs, d.Loads[0].Text, d.Loads[0].Done = d.Verdict.Kind, d.Verdict.Procs, d.Verdict.Text, d.Finished
+}
+
+// enoughText names the smallest limit that held the objective, and what the next smaller did.
+func enoughText(p tune.Plan, procs int, enough, below *TuneLimit) string {
+	text := fmt.Sprintf("A limit of %s is enough, with GOMAXPROCS=%d: it held %s at %s in %d of %d windows, with a p99 of %s.",
+		cpusText(enough.CPUs), procs, p.SLO, rateText(p.Rate), enough.Held, enough.Of, inTime(enough.P99))
+	if below != nil && below.Of > 0 {
+		text += fmt.Sprintf(" The next smaller, %s, held it in %d of %d, with a p99 of %s.", cpusText(below.CPUs), below.Held, below.Of, inTime(below.P99))
+	}
+	return text
+}
+
+func noneEnoughText(p tune.Plan) string {
+	return fmt.Sprintf("Undecided: none of these limits holds %s at %s in all of %d windows. A larger limit, a lower rate or a looser objective would tell more.",
+		p.SLO, rateText(p.Rate), tune.HoldWindows)
 }
 
 func arrivals(p tune.Plan) string {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/search"
+	"github.com/unthrottle/unthrottle/cmd/internal/tune"
 )
 
 // The sentences of the verdicts that search's tests have found in their scripted searches, and why they did.
@@ -347,5 +348,12 @@ func TestThrottledPeriods(t *testing.T) {
 	r := TuneRun{Axis: []TuneStep{{Periods: 10, Throttled: 3}, {Periods: -1, Throttled: 5}, {Periods: 4, Throttled: 9}, {Periods: 2, Throttled: -2}}}
 	if n, of := r.ThrottledPeriods(); n != 7 || of != 16 {
 		t.Errorf("%d of %d", n, of)
+	}
+}
+
+func TestNoneEnoughText(t *testing.T) {
+	const want = "Undecided: none of these limits holds p99=50ms at 100/s in all of 5 windows. A larger limit, a lower rate or a looser objective would tell more."
+	if got := noneEnoughText(tune.Plan{SLO: "p99=50ms", Rate: 100}); got != want {
+		t.Error(got)
 	}
 }
