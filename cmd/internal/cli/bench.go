@@ -139,8 +139,8 @@ func benchCommand(stdio IO) (*cobra.Command, *bench) {
 	flags.StringVar(&o.style, "style", "default", "")
 	flags.BoolVar(&o.json, "json", false, "")
 	flags.StringVar(&o.runs, "runs", "", "")
-	b.limit = limitFlags(cmd, false)
-	b.color = colorFlag(cmd, stdio)
+	b.limit = limitFlags(cmd.Flags(), false)
+	b.color = colorFlag(cmd.Flags(), stdio)
 	b.window = func(settings int) time.Duration {
 		if flags.Changed("for") || o.budget == 0 {
 			return o.window

@@ -17,6 +17,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
@@ -162,9 +163,7 @@ func newRoot(stdio IO) *cobra.Command {
 	root.SuggestionsMinimumDistance = 2
 	root.SetHelpTemplate("{{.Long}}")
 	root.SetUsageTemplate("{{.Long}}")
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return hint.Usage(cmd.CommandPath()+" --help shows its flags", "%w", err)
-	})
+	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(newHelp())
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.Version = versionText()
@@ -196,8 +195,9 @@ func newHelp() *cobra.Command {
 }
 
 // colorFlag adds --color to a verb and returns what text may look like that goes to stdout, or to a file in its place.
-func colorFlag(cmd *cobra.Command, stdio IO) func(toFile bool) (render.Style, error) {
-	when := cmd.Flags().String("color", "auto", "")
+func colorFlag(flags *pflag.FlagSet, stdio IO) func(toFile bool) (render.Style, error) {
+	when := "auto"
+	flags.Var(oneOf(&when, "auto", "always", "never"), "color", "WHEN\tauto, always or never (auto)")
 	return func(toFile bool) (style render.Style, err error) {
 		f, ok := stdio.Out.(*os.File)
 		terminal := ok && !toFile && term.IsTerminal(int(f.Fd()))
@@ -206,14 +206,12 @@ func colorFlag(cmd *cobra.Command, stdio IO) func(toFile bool) (render.Style, er
 				style.Width = 0
 			}
 		}
-		switch *when {
+		switch when {
 		case "always":
 			style.Color = true
 		case "never":
 		case "auto":
 			style.Color = terminal && stdio.Env("NO_COLOR") == "" && stdio.Env("TERM") != "dumb"
-		default:
-			return style, hint.Usage("write --color=auto, --color=always or --color=never", "--color=%s is none of its values", *when)
 		}
 		return style, nil
 	}

@@ -32,13 +32,7 @@ Usage:
 
 COMMAND runs on when it has been explained, and explain waits for it; its output goes to stderr.
 
-Flags:
-      --watch       read twice, a second apart: is it being throttled now?
-      --detach      don't wait for COMMAND
-      --json        the document instead of text
-  -o, --output F    write to file F
-      --color WHEN  auto, always or never
-      --root DIR    read /proc and /sys below DIR: another system's mounts, or a saved tree
+{{flags}}
 
 Without root it explains your own processes. Of another user's it sees the limit, but neither the program nor its
 environment.
@@ -59,13 +53,15 @@ type explainOptions struct {
 func newExplain(stdio IO) *cobra.Command {
 	var o explainOptions
 	cmd := &cobra.Command{Use: "explain", Long: explainHelp}
-	flags := cmd.Flags()
-	flags.BoolVar(&o.watch, "watch", false, "")
-	flags.BoolVar(&o.detach, "detach", false, "")
-	flags.BoolVar(&o.json, "json", false, "")
-	flags.StringVarP(&o.output, "output", "o", "", "")
-	flags.StringVar(&o.root, "root", "", "")
-	color := colorFlag(cmd, stdio)
+	list := newFlagList(cmd)
+	flags := list.section("Flags:").FlagSet
+	flags.BoolVar(&o.watch, "watch", false, "read twice, a second apart: is it being throttled now?")
+	flags.BoolVar(&o.detach, "detach", false, "don't wait for COMMAND")
+	jsonFlag(flags, &o.json)
+	outputFlag(flags, &o.output)
+	color := colorFlag(flags, stdio)
+	flags.StringVar(&o.root, "root", "", "DIR\tread /proc and /sys below DIR: another system's mounts, or a saved tree")
+	list.done()
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		if o.style, err = color(o.output != ""); err != nil {
 			return err

@@ -22,11 +22,7 @@ Usage:
 FILE is what --json or -o FILE.json of a verb has written, or the file of runs of a bench or a tune, also of one that was
 interrupted.
 
-Flags:
-      --format F    text, json, html or md; of a bench or tune also csv and bench (for benchstat), of a bench classic,
-                    of a load hgrm (text)
-  -o, --output F    write to file F
-      --color WHEN  auto, always or never
+{{flags}}
 
 Example:
   unthrottle report --format html -o fib.html fib.json
@@ -34,9 +30,13 @@ Example:
 
 func newReport(stdio IO) *cobra.Command {
 	cmd := &cobra.Command{Use: "report", Long: reportHelp}
-	name := cmd.Flags().String("format", "text", "")
-	path := cmd.Flags().StringP("output", "o", "", "")
-	color := colorFlag(cmd, stdio)
+	list := newFlagList(cmd)
+	flags := list.section("Flags:").FlagSet
+	name := flags.String("format", "text", "F\ttext, json, html or md; of a bench or tune also csv and bench (for benchstat), of a bench classic, of a load hgrm (text)")
+	path := flags.StringP("output", "o", "", "F\twrite to file F")
+	color := colorFlag(flags, stdio)
+	list.done()
+	list.complete("format", formatNames...)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) != 1 {
 			return hint.Usage("unthrottle report FILE", "report wants one file, got %d", len(args))

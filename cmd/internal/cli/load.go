@@ -96,7 +96,7 @@ func newLoad(stdio IO) *cobra.Command {
 	cmd := &cobra.Command{Use: "load", Long: loadHelp}
 	flags := cmd.Flags()
 	o.register(flags)
-	color := colorFlag(cmd, stdio)
+	color := colorFlag(cmd.Flags(), stdio)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		style, err := color(false)
 		if err != nil {

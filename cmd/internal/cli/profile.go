@@ -105,7 +105,7 @@ func newProfile(stdio IO) *cobra.Command {
 	flags.StringArrayVarP(&o.outputs, "output", "o", nil, "")
 	flags.StringVar(&o.format, "format", "text", "")
 	flags.BoolVar(&o.json, "json", false, "")
-	color := colorFlag(cmd, stdio)
+	color := colorFlag(cmd.Flags(), stdio)
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		if p.style, err = color(false); err != nil {
 			return err

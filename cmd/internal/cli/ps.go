@@ -34,16 +34,7 @@ Usage:
 
 The programs need no preparation and do not notice. With PIDs or NAMEs only those are shown; a NAME may have * and ?.
 
-Flags:
-      --for D         look for this long (default 2s; 0: one reading, no usage)
-      --verdict V     only these verdicts, such as throttled or "too many Ps"; may be given more than once
-      --sort BY       verdict (default), cpu, throttled, frozen, procs, name or pid
-      --watch         again and again, on a live table, until Ctrl-C
-      --fail-on S     exit with 3 if something is found of severity info, warning or critical, or above it
-      --json          the document instead of text; with --watch a line a look
-  -o, --output F      write to file F
-      --color WHEN    auto, always or never
-      --root DIR      read /proc and /sys below DIR: a host's, from within a container
+{{flags}}
 
 Without root it reads the GOMAXPROCS of your own programs. Of others it shows a prediction, or nothing.
 
@@ -68,30 +59,36 @@ type psOptions struct {
 func newPs(stdio IO) *cobra.Command {
 	var o psOptions
 	cmd := &cobra.Command{Use: "ps", Long: psHelp}
-	flags := cmd.Flags()
-	flags.DurationVar(&o.For, "for", 2*time.Second, "")
-	flags.StringArrayVar(&o.verdicts, "verdict", nil, "")
-	flags.StringVar(&o.sort, "sort", "verdict", "")
-	flags.BoolVar(&o.watch, "watch", false, "")
-	failOn := flags.String("fail-on", "", "")
-	flags.BoolVar(&o.json, "json", false, "")
-	path := flags.StringP("output", "o", "", "")
-	flags.StringVar(&o.Root, "root", "", "")
-	color := colorFlag(cmd, stdio)
+	list := newFlagList(cmd)
+	flags := list.section("Flags:").FlagSet
+	path := ""
+	flags.DurationVar(&o.For, "for", 2*time.Second, "D\tlook for this long (2s; 0: one reading, no usage)")
+	flags.StringArrayVar(&o.verdicts, "verdict", nil, "V\tonly these verdicts, such as throttled or \"too many Ps\"; may be given more than once")
+	o.sort = "verdict"
+	flags.Var(oneOf(&o.sort, "verdict", "cpu", "throttled", "frozen", "procs", "name", "pid"), "sort", "BY\tverdict, cpu, throttled, frozen, procs, name or pid (verdict)")
+	flags.BoolVar(&o.watch, "watch", false, "again and again, on a live table, until Ctrl-C")
+	failOn := failOnFlag(flags)
+	jsonFlag(flags, &o.json)
+	outputFlag(flags, &path)
+	color := colorFlag(flags, stdio)
+	flags.StringVar(&o.Root, "root", "", "DIR\tread /proc and /sys below DIR: a host's, from within a container")
+	list.done()
+	list.complete("verdict", verdicts()...)
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
-		if o.style, err = color(*path != ""); err != nil {
+		if o.style, err = color(path != ""); err != nil {
 			return err
 		}
-		if err := o.check(args, *failOn); err != nil {
+		if err := o.check(args); err != nil {
 			return err
 		}
+		o.failOn = failOn()
 		if o.watch {
-			if *path != "" {
+			if path != "" {
 				return hint.Usage("leave out one of them", "--watch and -o exclude each other")
 			}
 			return watchPs(cmd.Context(), stdio, o)
 		}
-		to, err := openOne(sheetFormats(view.Ps), *path, o.json, stdio.Out)
+		to, err := openOne(sheetFormats(view.Ps), path, o.json, stdio.Out)
 		if err != nil {
 			return err
 		}
@@ -147,7 +144,7 @@ func procsOf(p report.PsProcess) int {
 }
 
 // check completes the options.
-func (o *psOptions) check(args []string, failOn string) error {
+func (o *psOptions) check(args []string) error {
 	if runtime.GOOS != "linux" {
 		return hint.With(errors.New("only Linux shows other processes"), "unthrottle explain says what is known here")
 	}
@@ -157,18 +154,9 @@ func (o *psOptions) check(args []string, failOn string) error {
 	if o.watch && o.For < 100*time.Millisecond {
 		return hint.Usage("write --for=2s", "--for=%v is too short for --watch: it wants 100ms at least", o.For)
 	}
-	if psSorts[o.sort] == nil {
-		return hint.Usage("write --sort=verdict, cpu, throttled, frozen, procs, name or pid", "--sort=%s is none of its values", o.sort)
-	}
 	for _, v := range o.verdicts {
 		if !slices.Contains(verdicts(), v) {
 			return hint.Usage("the verdicts are "+strings.Join(verdicts(), ", "), "--verdict=%s is none of them", v)
-		}
-	}
-	if failOn != "" {
-		o.failOn = new(finding.Severity)
-		if err := o.failOn.UnmarshalText([]byte(failOn)); err != nil {
-			return hint.Usage("write --fail-on=info, warning or critical", "--fail-on=%s is none of its values", failOn)
 		}
 	}
 	for _, arg := range args {

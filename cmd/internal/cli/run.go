@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
@@ -24,18 +25,7 @@ Usage:
 
 Signals, input, output and the exit code are the program's. What was counted is written to stderr at its end.
 
-Flags:
-      --cpus N        CPU time a second: 0.5, 2, or 500m as Kubernetes writes it
-      --period D      in which that is counted (100ms)
-      --burst D       unused time that may be saved for later periods
-      --memory SIZE   512m, 2g
-      --cpuset LIST   CPUs to run on: 0-1,4
-      --gomaxprocs N  set GOMAXPROCS for the program
-      --limit-with K  auto, cgroup, systemd or emulate
-      --json          the document instead of text
-  -o, --output F      write to file F
-  -q, --quiet         write nothing at the end
-      --color WHEN    auto, always or never
+{{flags}}
 
 The limit is a cgroup or a scope of systemd where one can be had, else it is emulated: the program is stopped and continued
 by signals, without any privilege. What is left of the program when it ends is killed, as in a container; a run without
@@ -69,14 +59,16 @@ func (c exitCode) Unwrap() error { return c.err }
 func newRun(stdio IO) *cobra.Command {
 	var o runOptions
 	cmd := &cobra.Command{Use: "run", Long: runHelp}
-	flags := cmd.Flags()
-	flags.SetInterspersed(false)
-	limit := limitFlags(cmd, true)
-	flags.IntVar(&o.procs, "gomaxprocs", 0, "")
-	flags.BoolVar(&o.json, "json", false, "")
-	flags.BoolVarP(&o.quiet, "quiet", "q", false, "")
-	flags.StringVarP(&o.output, "output", "o", "", "")
-	color := colorFlag(cmd, IO{Out: stdio.Err, Env: stdio.Env})
+	cmd.Flags().SetInterspersed(false)
+	list := newFlagList(cmd)
+	flags := list.section("Flags:").FlagSet
+	limit := limitFlags(flags, true)
+	flags.IntVar(&o.procs, "gomaxprocs", 0, "N\tset GOMAXPROCS for the program")
+	jsonFlag(flags, &o.json)
+	outputFlag(flags, &o.output)
+	flags.BoolVarP(&o.quiet, "quiet", "q", false, "write nothing at the end")
+	color := colorFlag(flags, IO{Out: stdio.Err, Env: stdio.Env})
+	list.done()
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		if len(args) == 0 {
 			return hint.Usage("unthrottle run --cpus 0.5 PROGRAM", "no program given")
@@ -146,44 +138,23 @@ func startError(err error) error {
 
 // limitFlags adds the flags of a limit to a verb and returns what reads them. A verb that has its own way of naming
 // CPUs leaves out --cpus.
-func limitFlags(cmd *cobra.Command, withCPUs bool) func() (runner.Limit, string, error) {
-	flags := cmd.Flags()
-	var cpus, memory, cpuset, with string
+func limitFlags(flags *pflag.FlagSet, withCPUs bool) func() (runner.Limit, string, error) {
+	with := runner.Auto
 	var l runner.Limit
 	if withCPUs {
-		flags.StringVar(&cpus, "cpus", "", "")
+		flags.Var(quantity.Value(&l.CPUs, quantity.ParseCPUs, "0.5, or --cpus 500m"), "cpus", "N\tCPU time a second: 0.5, 2, or 500m as Kubernetes writes it")
 	}
-	flags.DurationVar(&l.Period, "period", 0, "")
-	flags.DurationVar(&l.Burst, "burst", 0, "")
-	flags.StringVar(&memory, "memory", "", "")
-	flags.StringVar(&cpuset, "cpuset", "", "")
-	flags.StringVar(&with, "limit-with", "auto", "")
-	return func() (_ runner.Limit, _ string, err error) {
-		if cpus != "" {
-			if l.CPUs, err = quantity.ParseCPUs(cpus); err != nil {
-				return l, "", hint.Usage("--cpus 0.5, or --cpus 500m", "--cpus: %w", err)
-			}
-		}
-		if memory != "" {
-			if l.Memory, err = quantity.ParseBytes(memory); err != nil {
-				return l, "", hint.Usage("--memory 512m", "--memory: %w", err)
-			}
-		}
-		if cpuset != "" {
-			if l.Cpuset, err = quantity.ParseCPUList(cpuset); err != nil {
-				return l, "", hint.Usage("--cpuset 0-1", "--cpuset: %w", err)
-			}
-		}
-		switch runner.With(with) {
-		case runner.Auto, runner.Cgroup, runner.Systemd, runner.Emulate:
-		default:
-			return l, "", hint.Usage("write --limit-with=auto, cgroup, systemd or emulate", "--limit-with=%s is none of its values", with)
-		}
+	flags.DurationVar(&l.Period, "period", 0, "D\tthe period in which that is counted (100ms)")
+	flags.DurationVar(&l.Burst, "burst", 0, "D\tunused time that may be saved for later periods")
+	flags.Var(quantity.Value(&l.Memory, quantity.ParseBytes, "512m"), "memory", "SIZE\tmost memory: 512m, 2g")
+	flags.Var(quantity.Value(&l.Cpuset, quantity.ParseCPUList, "0-1"), "cpuset", "LIST\tCPUs to run on: 0-1,4")
+	flags.Var(oneOf(&with, runner.Auto, runner.Cgroup, runner.Systemd, runner.Emulate), "limit-with", "K\twhat sets the limit: auto, cgroup, systemd or emulate (auto)")
+	return func() (runner.Limit, string, error) {
 		if withCPUs {
 			if err := l.Check(); err != nil {
 				return l, "", hint.Usage("unthrottle run --cpus 0.5 --period 100ms PROGRAM", "%w", err)
 			}
 		}
-		return l, with, nil
+		return l, string(with), nil
 	}
 }

@@ -18,12 +18,7 @@ const serveHelp = `A server to see on what a CPU limit and GOMAXPROCS do, with a
 Usage:
   unthrottle serve [FLAGS]
 
-Flags:
-      --listen ADDR   where to listen (127.0.0.1:8080); port 0 takes a free one
-      --allow-host H  a name that the page may be called by, besides localhost and addresses; may be repeated
-      --max-n N       largest N of /isPrime (100000000)
-      --max-rate R    most requests a second of the page's load dial (10000)
-      --max-open N    most requests of it that are open at once (512)
+{{flags}}
 
 What it answers:
   /               the page: limit, GOMAXPROCS as a slider, a load dial, and each period of the last minute
@@ -40,12 +35,14 @@ func newServe(stdio IO) *cobra.Command {
 	var o demo.Options
 	var listen string
 	cmd := &cobra.Command{Use: "serve", Long: serveHelp}
-	flags := cmd.Flags()
-	flags.StringVar(&listen, "listen", "127.0.0.1:8080", "")
-	flags.StringArrayVar(&o.Hosts, "allow-host", nil, "")
-	flags.Int64Var(&o.MaxN, "max-n", 0, "")
-	flags.Float64Var(&o.MaxRate, "max-rate", 0, "")
-	flags.IntVar(&o.MaxOpen, "max-open", 0, "")
+	list := newFlagList(cmd)
+	flags := list.section("Flags:")
+	flags.StringVar(&listen, "listen", "127.0.0.1:8080", "ADDR\twhere to listen (127.0.0.1:8080); port 0 takes a free one")
+	flags.StringArrayVar(&o.Hosts, "allow-host", nil, "H\ta name that the page may be called by, besides localhost and addresses; may be repeated")
+	flags.Int64Var(&o.MaxN, "max-n", 0, "N\tlargest N of /isPrime (100000000)")
+	flags.Float64Var(&o.MaxRate, "max-rate", 0, "R\tmost requests a second of the page's load dial (10000)")
+	flags.IntVar(&o.MaxOpen, "max-open", 0, "N\tmost requests of it that are open at once (512)")
+	list.done()
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
 			return hint.Usage("unthrottle serve --listen 127.0.0.1:8080", "serve wants no arguments, got %q", strings.Join(args, " "))

@@ -110,14 +110,14 @@ func newTrace(stdio IO) *cobra.Command {
 	flags.StringVar(&o.save, "save", "", "")
 	flags.BoolVar(&o.noSamples, "no-samples", false, "")
 	flags.DurationVar(&o.record, "record", 0, "")
-	limit := limitFlags(cmd, false)
+	limit := limitFlags(cmd.Flags(), false)
 	cpus := flags.String("cpus", "", "")
 	flags.StringVar(&o.stat, "cgroup-stat", "", "")
 	failOn := flags.String("fail-on", "", "")
 	flags.StringArrayVarP(&o.outputs, "output", "o", nil, "")
 	flags.StringVar(&o.format, "format", "text", "")
 	asJSON := flags.Bool("json", false, "")
-	color := colorFlag(cmd, stdio)
+	color := colorFlag(cmd.Flags(), stdio)
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		if t.style, err = color(false); err != nil {
 			return err

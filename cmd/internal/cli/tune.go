@@ -180,8 +180,8 @@ func tuneCommand(stdio IO) (*cobra.Command, *tuner) {
 	flags.BoolVar(&o.json, "json", false, "")
 	flags.StringVar(&o.runs, "runs", "", "")
 	o.request.registerRequests(flags)
-	t.limit = limitFlags(cmd, false)
-	t.color = colorFlag(cmd, stdio)
+	t.limit = limitFlags(cmd.Flags(), false)
+	t.color = colorFlag(cmd.Flags(), stdio)
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		if t.style, err = t.color(false); err != nil {
 			return err

@@ -63,7 +63,7 @@ func newWatch(stdio IO) *cobra.Command {
 	failOn := flags.String("fail-on", "", "")
 	flags.BoolVar(&o.json, "json", false, "")
 	flags.StringArrayVarP(&o.outputs, "output", "o", nil, "")
-	color := colorFlag(cmd, stdio)
+	color := colorFlag(cmd.Flags(), stdio)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		style, err := color(false)
 		if err != nil {

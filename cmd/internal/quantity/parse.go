@@ -121,16 +121,17 @@ func ParseList[T any](text string, parse func(string) (T, error)) (list []T, err
 	return list, nil
 }
 
-// Value makes a variable the value of a flag, which is read by one of the functions above. It implements pflag.Value.
-func Value[T any](to *T, parse func(string) (T, error), name string) *FlagValue[T] {
-	return &FlagValue[T]{to: to, parse: parse, name: name}
+// Value makes a variable the value of a flag, which is read by one of the functions above. The example is for those who wrote
+// it wrong. It implements pflag.Value.
+func Value[T any](to *T, parse func(string) (T, error), example string) *FlagValue[T] {
+	return &FlagValue[T]{to: to, parse: parse, example: example}
 }
 
 // A FlagValue is a flag's value of some quantity.
 type FlagValue[T any] struct {
-	to         *T
-	parse      func(string) (T, error)
-	text, name string
+	to            *T
+	parse         func(string) (T, error)
+	text, example string
 }
 
 // Set reads a value from the command line.
@@ -146,5 +147,8 @@ func (f *FlagValue[T]) Set(text string) error {
 // String is what was written.
 func (f *FlagValue[T]) String() string { return f.text }
 
-// Type is what a help text calls the value.
-func (f *FlagValue[T]) Type() string { return f.name }
+// Type is what pflag calls the value.
+func (f *FlagValue[T]) Type() string { return "quantity" }
+
+// Example is how a value is written.
+func (f *FlagValue[T]) Example() string { return f.example }

@@ -241,8 +241,8 @@ func TestParseLists(t *testing.T) {
 
 func TestValue(t *testing.T) {
 	var cpus float64
-	v := Value(&cpus, ParseCPUs, "CPUS")
-	if err := v.Set("500m"); err != nil || cpus != 0.5 || v.String() != "500m" || v.Type() != "CPUS" {
+	v := Value(&cpus, ParseCPUs, "0.5")
+	if err := v.Set("500m"); err != nil || cpus != 0.5 || v.String() != "500m" || v.Example() != "0.5" {
 		t.Errorf("%v, %v, %q", cpus, err, v)
 	}
 	if err := v.Set("x"); err == nil || cpus != 0.5 {
