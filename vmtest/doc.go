@@ -57,7 +57,9 @@
 // The environment:
 //
 //	UNTHROTTLE_VM_KERNEL   the vmlinuz to boot; default: the newest one that
-//	                       setup.sh left in KernelDir, else in /boot
+//	                       setup.sh left in KernelDir, else in /boot; all: each
+//	                       in KernelDir
+//	UNTHROTTLE_VM_SAMPLE   1: kernels that are not the newest boot with 4 CPUs only
 //	UNTHROTTLE_VM_RUN      a -test.run pattern for the guest tests; no spaces.
 //	                       Tests whose names begin with TestScope are those of
 //	                       the machine with systemd; a pattern is for one kind
@@ -68,7 +70,8 @@
 // command fetches when they are not here yet. A subject that cannot be had is left
 // out and shown as a skip with the reason.
 //
-// One boot takes about a minute on two CPUs. On a kernel that is not the newest one
+// One boot takes about a minute, with many CPUs two. A machine uses one CPU of the
+// host, so as many run at a time as go test's -parallel says. On a kernel that is not the newest one
 // here, the longest test (TestExplain) and the machine with systemd are left out,
 // unless UNTHROTTLE_VM_RUN names tests.
 //

@@ -34,23 +34,43 @@ func FindQemu() (string, error) {
 	return path, nil
 }
 
-// FindKernel returns the vmlinuz to boot: UNTHROTTLE_VM_KERNEL, else the newest
-// in KernelDir, else the newest in /boot.
-func FindKernel() (string, error) {
-	if path := os.Getenv("UNTHROTTLE_VM_KERNEL"); path != "" {
-		if err := readable(path); err != nil {
-			return "", fmt.Errorf("finding the kernel of UNTHROTTLE_VM_KERNEL: %w", err)
-		}
-		return path, nil
+// FindKernels returns each vmlinuz to boot: that of UNTHROTTLE_VM_KERNEL, or for
+// "all" there those in KernelDir, the newest first, else the newest in KernelDir,
+// else the newest in /boot.
+func FindKernels() ([]string, error) {
+	path := os.Getenv("UNTHROTTLE_VM_KERNEL")
+	if path == "" {
+		newest, err := newestKernel()
+		return []string{newest}, err
 	}
-	return newestKernel()
+	paths := []string{path}
+	if path == "all" {
+		paths, _ = filepath.Glob(filepath.Join(KernelDir, kernelPattern))
+		if len(paths) == 0 {
+			return nil, fmt.Errorf("finding kernels: no %s in %s", kernelPattern, KernelDir)
+		}
+		slices.SortFunc(paths, func(a, b string) int {
+			if versionLess(b, a) {
+				return -1
+			}
+			return 1
+		})
+	}
+	for _, path := range paths {
+		if err := readable(path); err != nil {
+			return nil, fmt.Errorf("finding the kernel of UNTHROTTLE_VM_KERNEL: %w", err)
+		}
+	}
+	return paths, nil
 }
 
-// newestKernel is FindKernel without the environment.
+const kernelPattern = "vmlinuz-*"
+
+// newestKernel is the kernel without a word in the environment.
 func newestKernel() (string, error) {
 	var refused error
 	for _, dir := range []string{KernelDir, "/boot"} {
-		paths, err := filepath.Glob(filepath.Join(dir, "vmlinuz-*"))
+		paths, err := filepath.Glob(filepath.Join(dir, kernelPattern))
 		if err != nil {
 			return "", fmt.Errorf("finding a kernel in %s: %w", dir, err)
 		}
@@ -70,7 +90,7 @@ func newestKernel() (string, error) {
 	if refused != nil {
 		return "", fmt.Errorf("finding a kernel: %w", refused)
 	}
-	return "", fmt.Errorf("finding a kernel: no vmlinuz-* in %s or /boot", KernelDir)
+	return "", fmt.Errorf("finding a kernel: no %s in %s or /boot", kernelPattern, KernelDir)
 }
 
 func readable(path string) error {
@@ -205,6 +225,7 @@ type Machine struct {
 	CPUs                    int
 	Systemd                 bool      // the initramfs is one of BuildSystemd
 	Run, Skip               string    // -test.run and -test.skip for the guest; may be ""
+	Dir                     string    // where Boot makes a folder of its own; "": os.TempDir
 	Progress                io.Writer // gets the guest's output as it comes; may be nil
 }
 
@@ -217,7 +238,7 @@ const memoryMiB = 768
 // has come so far with an error. An error carries the end of the kernel's log.
 func Boot(ctx context.Context, m Machine) (Result, error) {
 	// An own folder: two boots may run at the same time.
-	dir, err := os.MkdirTemp("", "unthrottle-vmtest-")
+	dir, err := os.MkdirTemp(m.Dir, "unthrottle-vmtest-")
 	if err != nil {
 		return Result{}, fmt.Errorf("booting: %w", err)
 	}

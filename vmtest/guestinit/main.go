@@ -116,7 +116,7 @@ func loopbackUp() error {
 // process whose parent has died: they become children of PID 1.
 func runTests(port *os.File) (code int, err error) {
 	// The timeout is shorter than the host's, so that a hang shows where it is.
-	argv := []string{vmtest.TestBinary, "-test.v", "-test.timeout=4m"}
+	argv := []string{vmtest.TestBinary, "-test.v", "-test.timeout=7m"}
 	words, err := os.ReadFile("/proc/cmdline")
 	if err != nil {
 		return 0, err
