@@ -30,7 +30,7 @@ type psLine struct {
 		State string
 		CPUs  float64
 	}
-	CPU     *float64 `json:"cpu_used"`
+	CPU     *float64 `json:"cpus_used"`
 	Share   *float64 `json:"throttled_periods_share"`
 	Frozen  *struct{ Share float64 }
 	Verdict string

@@ -29,7 +29,7 @@ type tracedDoc struct {
 	Why        string
 	Confidence string
 	Frozen     float64  `json:"frozen_share"`
-	Throttled  float64  `json:"throttled_share"`
+	Throttled  float64  `json:"throttled_time_share"`
 	Period     *float64 `json:"period_seconds"`
 	From       string   `json:"period_from"`
 	Implied    *float64 `json:"implied_cpus"`

@@ -27,7 +27,7 @@ type psDocument struct {
 			CPUs  *float64
 			From  string
 		}
-		CPU    *float64 `json:"cpu_used"`
+		CPU    *float64 `json:"cpus_used"`
 		Share  *float64 `json:"throttled_periods_share"`
 		Frozen *struct {
 			Share float64

@@ -376,7 +376,7 @@ func (b *bench) parse(ctx context.Context, args []string, dash int) (p lab.Plan,
 	}
 	p = lab.Plan{Blocks: o.blocks, Seed: o.seed, Margin: margin, Command: append([]string{"unthrottle"}, b.stdio.Args...)}
 	if o.budget != 0 {
-		p.Blocks, p.Budget = 0, o.budget
+		p.Blocks, p.Budget = 0, lab.Seconds(o.budget)
 	}
 	if p.Seed == 0 {
 		p.Seed = uint64(rand.IntN(1_000_000) + 1)

@@ -105,7 +105,7 @@ func TestBudget(t *testing.T) {
 	for budget, want := range map[time.Duration]int{10 * time.Second: 3, 9 * time.Second: 2, time.Second: 1, 12 * time.Second: 3, 13 * time.Second: 4} {
 		f := &fake{value: flat}
 		s := &Study{Plan: plan(0, 0, 1, 2)}
-		s.Plan.Budget = budget
+		s.Plan.Budget = Seconds(budget)
 		var last Progress
 		if err := s.Execute(context.Background(), f, f.clock, keep, func(p Progress) { last = p }); err != nil {
 			t.Fatal(err)
@@ -121,13 +121,13 @@ func TestBudget(t *testing.T) {
 
 // TestInterrupt stops a lab in a run and goes on from its journal: the runs are those of a lab that was not interrupted.
 func TestInterrupt(t *testing.T) {
-	whole := &Study{Version: 1, Verb: "bench", Plan: plan(4, 0, 1, 2)}
+	whole := &Study{Version: Version, Verb: "bench", Plan: plan(4, 0, 1, 2)}
 	f := &fake{value: flat}
 	if err := whole.Execute(context.Background(), f, f.clock, keep, quiet); err != nil {
 		t.Fatal(err)
 	}
 
-	s := &Study{Version: 1, Verb: "bench", Plan: plan(4, 0, 1, 2)}
+	s := &Study{Version: Version, Verb: "bench", Plan: plan(4, 0, 1, 2)}
 	ctx, cancel := context.WithCancel(context.Background())
 	f = &fake{value: flat, stop: cancel, at: 7} // the first was for warming up, so five are whole
 	var kept bytes.Buffer
@@ -270,14 +270,14 @@ func TestGroups(t *testing.T) {
 }
 
 func FuzzReadStudy(f *testing.F) {
-	s := &Study{Version: 1, Verb: "bench", Plan: plan(4, 0, 1)}
+	s := &Study{Version: Version, Verb: "bench", Plan: plan(4, 0, 1)}
 	var b bytes.Buffer
 	if err := errors.Join(journal.Write(&b, s.Head()), journal.Write(&b, Run{Block: 1, Setting: 1, Metrics: map[string]float64{"ns/op": 1}}), journal.Write(&b, Run{Block: 1})); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(b.Bytes())
 	f.Add(b.Bytes()[:b.Len()-5])
-	f.Add([]byte(`{"version":1,"verb":"explain"}`))
+	f.Add([]byte(`{"version":2,"verb":"explain"}`))
 	f.Add([]byte(""))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, cut, err := ReadStudy(data)

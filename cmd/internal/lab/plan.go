@@ -7,13 +7,18 @@
 package lab
 
 import (
+	"encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
+
+// Version is the number of the format of documents and of files of runs. It changes only if a field changes its meaning.
+const Version = 2
 
 // A Setting is one of the combinations that are compared.
 type Setting struct {
@@ -87,7 +92,7 @@ type Plan struct {
 	Metrics  []Metric          `json:"metrics"` // that the workloads tell beside their figures
 	Compare  Factor            `json:"compare"` // what the settings of a comparison differ in
 	Blocks   int               `json:"blocks"`  // 0: as many as the budget allows
-	Budget   time.Duration     `json:"budget_ns"`
+	Budget   Seconds           `json:"budget_seconds"`
 	Seed     uint64            `json:"seed"`
 	Margin   float64           `json:"margin"` // a difference below it is not worth while
 	Command  []string          `json:"command"`
@@ -167,5 +172,24 @@ func (p Plan) Check() error {
 	case p.Margin < 0 || p.Margin >= 1:
 		return fmt.Errorf("a margin of %v: it is a share, such as 0.05", p.Margin)
 	}
+	return nil
+}
+
+// Seconds is a length of time that documents have in seconds, as all times.
+type Seconds time.Duration
+
+// MarshalJSON writes seconds.
+func (s Seconds) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(s).Seconds()) }
+
+// UnmarshalJSON reads seconds.
+func (s *Seconds) UnmarshalJSON(data []byte) error {
+	var seconds float64
+	if err := json.Unmarshal(data, &seconds); err != nil {
+		return err
+	}
+	if math.Abs(seconds) > math.MaxInt64/float64(time.Second) {
+		return fmt.Errorf("%v s are too long a time", seconds)
+	}
+	*s = Seconds(math.Round(seconds * float64(time.Second)))
 	return nil
 }

@@ -163,7 +163,7 @@ func (x *execution) wants(block, first int) bool {
 	if x.hasBlock(block) || len(x.Runs) == first {
 		return true
 	}
-	return x.clock().Sub(x.begin)+x.perRun(first)*time.Duration(len(x.Plan.Settings)) <= x.Plan.Budget
+	return x.clock().Sub(x.begin)+x.perRun(first)*time.Duration(len(x.Plan.Settings)) <= time.Duration(x.Plan.Budget)
 }
 
 // perRun is how long a run takes, 0 before the first.
@@ -180,7 +180,7 @@ func (x *execution) tell(p Progress, first int) {
 	each := x.perRun(first)
 	k := len(x.Plan.Settings)
 	if p.Blocks == 0 && each > 0 {
-		left := x.Plan.Budget - p.Elapsed + each*time.Duration((len(x.Runs)-first)%k)
+		left := time.Duration(x.Plan.Budget) - p.Elapsed + each*time.Duration((len(x.Runs)-first)%k)
 		p.Blocks = p.Block - 1 + max(1, int(left/(each*time.Duration(k))))
 	}
 	if p.Blocks > 0 {
@@ -250,8 +250,8 @@ func (s *Study) readHead(line []byte) error {
 	if err := json.Unmarshal(line, s); err != nil || s.Verb != "bench" || len(s.Plan.Settings) == 0 {
 		return ErrNoStudy
 	}
-	if s.Version != 1 {
-		return fmt.Errorf("the file is of format %d, and this command knows 1", s.Version)
+	if s.Version != Version {
+		return fmt.Errorf("the file is of format %d, and this unthrottle reads format %d", s.Version, Version)
 	}
 	return nil
 }

@@ -281,7 +281,7 @@ func planFacts(b *report.Bench) htmlFacts {
 	}
 	f.add("blocks", blocks+"; each runs every setting once, in random order")
 	if p.Budget > 0 {
-		f.add("budget", minutes(p.Budget))
+		f.add("budget", minutes(time.Duration(p.Budget)))
 	}
 	f.add("seed", strconv.FormatUint(p.Seed, 10))
 	f.add("margin", percent(p.Margin)+"; a smaller difference is not worth while")

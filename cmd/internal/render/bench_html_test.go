@@ -32,7 +32,7 @@ func study(workload string, figure lab.Metric, cpus float64, procs []int, blocks
 	random := rand.New(rand.NewPCG(1, uint64(blocks)))
 	begin := time.Date(2026, 11, 2, 9, 30, 0, 0, time.UTC)
 	s := &lab.Study{
-		Version: 1, Verb: "bench", MadeBy: "unthrottle v0.1.0", Time: begin.Format(time.RFC3339),
+		Version: 2, Verb: "bench", MadeBy: "unthrottle v0.1.0", Time: begin.Format(time.RFC3339),
 		Plan: lab.Plan{
 			Settings: lab.Cross([]string{workload}, []string{""}, []float64{cpus}, procs),
 			Figures:  map[string]lab.Metric{workload: figure}, Blocks: blocks, Seed: 42, Margin: 0.02,

@@ -31,7 +31,7 @@ func profiles() map[string]*report.Profile {
 	number := func(v float64) *float64 { return &v }
 	count := func(v int64) *int64 { return &v }
 	few := func(d *report.Profile) *report.Profile { // a golden file need not have all frames
-		d.Header = report.Header{Version: 1, Verb: "profile", MadeBy: "unthrottle test", Time: "2026-01-02T03:04:05Z"}
+		d.Header = report.Header{Version: 2, Verb: "profile", MadeBy: "unthrottle test", Time: "2026-01-02T03:04:05Z"}
 		d.Frames = slices.DeleteFunc(d.Frames, func(f report.ProfileFrame) bool { return f.Depth > 12 || f.CPU < 0.03 })
 		return d
 	}

@@ -56,7 +56,7 @@ func newFakeTune(seed uint64) *fakeTune {
 	begin := time.Date(2026, 11, 2, 9, 30, 0, 0, time.UTC)
 	f := &fakeTune{random: rand.New(rand.NewPCG(seed, 9)), at: begin, names: tuneUnits, points: 9, steps: 5, noise: 0.1, requests: 1200}
 	f.d = &report.Tune{
-		Header:    report.Header{Version: 1, Verb: "tune", MadeBy: "unthrottle v0.1.0", Time: begin.Format(time.RFC3339)},
+		Header:    report.Header{Version: 2, Verb: "tune", MadeBy: "unthrottle v0.1.0", Time: begin.Format(time.RFC3339)},
 		Current:   report.TuneCurrent{Procs: 2, Why: "Go's default under a limit of 1 CPU", GoDefault: 2},
 		Subject:   report.TuneSubject{Kind: "server", Name: "shop", Command: []string{"./shop", "--port", "8080"}, URL: "http://127.0.0.1:8080/cart", Unit: "request"},
 		LimitCPUs: 1, LimitKind: "cgroup-v2", Margin: 0.05, Seed: 7, Finished: true, Warnings: []string{},

@@ -62,9 +62,9 @@ type Level struct {
 	Dir     string  `json:"dir"`
 	File    string  `json:"file"` // that holds the quota; it need not exist
 	CPUs    float64 `json:"cpus,omitempty"`
-	Quota   int64   `json:"quota_us,omitempty"`
-	Period  int64   `json:"period_us,omitempty"`
-	Burst   int64   `json:"burst_us,omitempty"`
+	Quota   float64 `json:"quota_seconds,omitempty"`
+	Period  float64 `json:"period_seconds,omitempty"`
+	Burst   float64 `json:"burst_limit_seconds,omitempty"`
 	Weight  int64   `json:"weight,omitempty"`
 	Cpuset  string  `json:"cpuset,omitempty"`
 	Error   string  `json:"error,omitempty"`
@@ -90,8 +90,8 @@ type Counters struct {
 	Known            bool     `json:"known"`
 	Periods          int64    `json:"periods"`
 	Throttled        int64    `json:"throttled_periods"`
-	Share            *float64 `json:"throttled_share"`   // of the periods; null: there were none
-	ThrottledSeconds float64  `json:"throttled_seconds"` // summed over CPUs
+	Share            *float64 `json:"throttled_periods_share"` // of the periods; null: there were none
+	ThrottledSeconds float64  `json:"throttled_seconds"`       // summed over CPUs
 	Bursts           int64    `json:"bursts,omitempty"`
 	BurstSeconds     float64  `json:"burst_seconds,omitempty"`
 }
@@ -227,8 +227,8 @@ func newLimit(l, inside cgroup.Limits) Limit {
 	owner, limited := l.Owner()
 	for _, level := range l.Levels {
 		v := Level{
-			Dir: level.Dir, File: level.File(l.Version), CPUs: level.Quota.CPUs(), Quota: level.Quota.QuotaMicros, Period: level.Quota.PeriodMicros,
-			Burst: level.BurstMicros, Weight: level.Weight, Cpuset: level.Cpuset,
+			Dir: level.Dir, File: level.File(l.Version), CPUs: level.Quota.CPUs(), Quota: seconds(level.Quota.QuotaMicros), Period: seconds(level.Quota.PeriodMicros),
+			Burst: seconds(level.BurstMicros), Weight: level.Weight, Cpuset: level.Cpuset,
 			InForce: limited && level.Dir == owner.Dir,
 		}
 		if level.Err != nil {
@@ -238,6 +238,9 @@ func newLimit(l, inside cgroup.Limits) Limit {
 	}
 	return limit
 }
+
+// seconds makes seconds of the kernel's microseconds.
+func seconds(micros int64) float64 { return float64(micros) / 1e6 }
 
 // positive makes a number that is zero for "none" null.
 func positive(v float64) *float64 {

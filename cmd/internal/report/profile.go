@@ -23,7 +23,7 @@ type Profile struct {
 	Samples   int64           `json:"samples"`
 	Period    *float64        `json:"sample_period_seconds"` // CPU time a sample; null: not told
 	CPU       float64         `json:"cpu_seconds"`           // of all samples
-	CPUs      *float64        `json:"cpus"`                  // the same a second; null: its wall time is not told
+	CPUs      *float64        `json:"cpus_used"`             // the same a second; null: its wall time is not told
 	Limit     ProfileLimit    `json:"limit"`
 	Process   *ProfileProcess `json:"process"` // that runs here; null: not known, or it was not asked
 	Procs     *int            `json:"gomaxprocs"`
@@ -53,10 +53,10 @@ type ProfileLimit struct {
 type ProfileProcess struct {
 	PID              int      `json:"pid"`
 	Name             string   `json:"name"`
-	CPUs             *float64 `json:"cpus"` // of its group, where that has a limit
+	CPUs             *float64 `json:"cpus_used"` // of its group, where that has a limit
 	Periods          *int64   `json:"periods"`
 	ThrottledPeriods *int64   `json:"throttled_periods"`
-	ThrottledShare   *float64 `json:"throttled_share"` // of the periods
+	ThrottledShare   *float64 `json:"throttled_periods_share"`
 }
 
 // ProfileExcess is the CPU time of classes that grow with GOMAXPROCS.
@@ -72,7 +72,7 @@ type ProfileDemand struct {
 	Ratio   float64  `json:"ratio"` // (total − idle) ÷ CPU time
 	Over    string   `json:"over"`  // profile; files: between two pages; start: since the program's start
 	Wanted  *float64 `json:"running_ps"`
-	Got     *float64 `json:"cpus"`
+	Got     *float64 `json:"cpus_used"`
 	Covered *float64 `json:"covered_seconds"` // from collection to collection; null: not known
 }
 

@@ -35,10 +35,10 @@ type PsProcess struct {
 	Module     string       `json:"module"`
 	GOMAXPROCS PsGOMAXPROCS `json:"gomaxprocs"`
 	Limit      Limit        `json:"limit"`
-	CPUs       int          `json:"cpus"` // that the affinity mask allows
+	CPUs       int          `json:"affinity_cpus"` // that the affinity mask allows
 
-	CPU        *float64 `json:"cpu_used"` // CPUs; null: not measured
-	Periods    *int64   `json:"periods"`  // of the group whose quota is in force; null: not counted
+	CPU        *float64 `json:"cpus_used"` // CPUs; null: not measured
+	Periods    *int64   `json:"periods"`   // of the group whose quota is in force; null: not counted
 	Throttled  *int64   `json:"throttled_periods"`
 	Share      *float64 `json:"throttled_periods_share"` // null: there were no periods
 	Frozen     *Frozen  `json:"frozen"`                  // null: not known
@@ -73,7 +73,7 @@ type Frozen struct {
 // Starved is what the process wanted to run beside what it got.
 type Starved struct {
 	Running float64  `json:"running_ps"` // Ps that run something, on average, or threads ready to run
-	CPU     float64  `json:"cpu_used"`   // at the same time
+	CPU     float64  `json:"cpus_used"`  // at the same time
 	Ratio   *float64 `json:"ratio"`      // null: no CPU was used
 	From    string   `json:"from"`       // ps (the scheduler's own) or threads (the kernel's run queues)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/tune"
 )
 
-// Read reads a saved document: an *Explain, *Ps, *Run, *Bench, *Load or *Tune. The journal of a lab becomes the document that it
+// Read reads a saved document: a pointer to that of its verb. The file of runs of a bench or tune becomes the document that it
 // would have ended in.
 func Read(data []byte) (any, error) {
 	var head struct {
@@ -23,7 +23,7 @@ func Read(data []byte) (any, error) {
 		return nil, errors.New("this is no document of unthrottle")
 	}
 	if head.Version != Version {
-		return nil, fmt.Errorf("the document is of format %d, and this command knows %d", head.Version, Version)
+		return nil, fmt.Errorf("the document is of format %d, and this unthrottle reads format %d: the one that made it shows it", head.Version, Version)
 	}
 	switch {
 	case head.Verb == "explain":

@@ -7,10 +7,12 @@ package report
 import (
 	"encoding/json"
 	"io"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 )
 
 // Version is the number of the document format. It changes only if a field changes its meaning.
-const Version = 1
+const Version = lab.Version
 
 // A Header begins every document.
 type Header struct {

@@ -38,8 +38,8 @@ type Held struct {
 	LimitShare       *float64 `json:"limit_share"` // CPU time as a share of what the limit allowed
 	Periods          int64    `json:"periods"`
 	ThrottledPeriods int64    `json:"throttled_periods"`
-	ThrottledShare   *float64 `json:"throttled_share"`   // of the periods; null: there were none
-	ThrottledSeconds float64  `json:"throttled_seconds"` // summed over CPUs
+	ThrottledShare   *float64 `json:"throttled_periods_share"` // of the periods; null: there were none
+	ThrottledSeconds float64  `json:"throttled_seconds"`       // summed over CPUs
 	Bursts           int64    `json:"bursts"`
 	BurstSeconds     float64  `json:"burst_seconds"`
 	Standstill       *float64 `json:"longest_standstill_seconds"` // as far as seen; null: no limit

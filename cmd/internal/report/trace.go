@@ -27,20 +27,20 @@ type Trace struct {
 
 	Cause       string        `json:"cause"` // throttled, contended, none or unsure
 	Why         string        `json:"why"`
-	Confidence  string        `json:"confidence"`      // high or low
-	Doubt       string        `json:"doubt"`           // why it is low
-	FrozenShare float64       `json:"frozen_share"`    // of the time
-	Throttled   float64       `json:"throttled_share"` // of the time, by a quota; Hidden is a part of it
-	Hidden      float64       `json:"hidden_share"`    // of the time, when as far as is known nothing was to do, before a refill
-	Contended   float64       `json:"contended_share"` // of the time, by other programs
-	Period      *float64      `json:"period_seconds"`  // of the quota; null: none is seen or known
-	PeriodFrom  string        `json:"period_from"`     // given, limit, rhythm or ""
-	ImpliedCPUs *float64      `json:"implied_cpus"`    // that the quota let it have; null: it is not throttled, or that can't be told
-	ImpliedBy   string        `json:"implied_cpus_by"` // samples; or Ps, whose time is CPU time on a host that is not busy
-	BusyPs      float64       `json:"busy_ps"`         // on the mean, outside freezes
-	Shortest    float64       `json:"freeze_at_least"` // seconds; shorter silences don't count
-	FreezeCount int64         `json:"freezes_counted"` // Dropped ones too
-	Dropped     int64         `json:"freezes_dropped"` // the shortest
+	Confidence  string        `json:"confidence"`              // high or low
+	Doubt       string        `json:"doubt"`                   // why it is low
+	FrozenShare float64       `json:"frozen_share"`            // of the time
+	Throttled   float64       `json:"throttled_time_share"`    // of the time, by a quota; Hidden is a part of it
+	Hidden      float64       `json:"hidden_share"`            // of the time, when as far as is known nothing was to do, before a refill
+	Contended   float64       `json:"contended_share"`         // of the time, by other programs
+	Period      *float64      `json:"period_seconds"`          // of the quota; null: none is seen or known
+	PeriodFrom  string        `json:"period_from"`             // given, limit, rhythm or ""
+	ImpliedCPUs *float64      `json:"implied_cpus"`            // that the quota let it have; null: it is not throttled, or that can't be told
+	ImpliedBy   string        `json:"implied_cpus_by"`         // samples; or Ps, whose time is CPU time on a host that is not busy
+	BusyPs      float64       `json:"busy_ps"`                 // on the mean, outside freezes
+	Shortest    float64       `json:"freeze_at_least_seconds"` // seconds; shorter silences don't count
+	FreezeCount int64         `json:"freezes_counted"`         // Dropped ones too
+	Dropped     int64         `json:"freezes_dropped"`         // the shortest
 	Freezes     []TraceFreeze `json:"freezes"`
 
 	Rhythm   WatchRhythm    `json:"rhythm"`
@@ -96,8 +96,8 @@ type TraceGoroutine struct {
 	Function string  `json:"function"` // where it was seen last; "": not told
 	Started  string  `json:"started"`  // what it was started with
 	Label    string  `json:"label,omitempty"`
-	For      float64 `json:"seconds"` // it had been running or waiting when the freeze ended
-	Serves   bool    `json:"serves"`  // network requests
+	For      float64 `json:"for_seconds"` // it had been running or waiting when the freeze ended
+	Serves   bool    `json:"serves"`      // network requests
 }
 
 // TraceHandlers are goroutines that serve requests: from the moment that the network woke them until they waited for it
@@ -163,7 +163,7 @@ type TraceKernel struct {
 	PeriodsShare     *float64 `json:"throttled_periods_share"` // null: no periods
 	ThrottledSeconds float64  `json:"throttled_seconds"`       // summed over CPUs
 	CPUs             int      `json:"cpus"`                    // that the sum is divided by
-	ThrottledShare   float64  `json:"throttled_share"`         // of the time, if all of them stood still together: beside that of the trace
+	ThrottledShare   float64  `json:"throttled_time_share"`    // of the time, if all of them stood still together: beside that of the trace
 }
 
 // TraceFacts are what a Trace is made from.

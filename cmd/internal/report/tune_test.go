@@ -19,7 +19,7 @@ import (
 func newStudy(t *testing.T, loads []tune.Load, cpu func(rate float64, c search.Candidate) float64, change func(*tune.Run)) *tune.Study {
 	t.Helper()
 	s := &tune.Study{
-		Version: 1, Verb: "tune", MadeBy: "unthrottle test", Time: "2026-01-02T03:04:05Z",
+		Version: 2, Verb: "tune", MadeBy: "unthrottle test", Time: "2026-01-02T03:04:05Z",
 		Plan:        tune.Plan{Kind: tune.ServerKind, Name: "shop", Program: []string{"./shop", "--name", "a b"}, URL: "http://localhost:1/", CPUs: 1, Margin: 0.05, Seed: 7, Command: []string{"unthrottle", "tune"}},
 		Environment: lab.Environment{OS: "linux", Arch: "amd64", CPUs: 4, LimitKind: "cgroup-v2"},
 		Pilot: &tune.Pilot{

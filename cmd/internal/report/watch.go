@@ -27,13 +27,13 @@ type Watch struct {
 	Stopped bool    `json:"stopped"`         // before the plan was done
 	Ended   string  `json:"ended,omitempty"` // why it ended by itself before
 
-	Cause         string   `json:"cause"`           // throttled, contended, none or unsure
-	Why           []string `json:"why"`             // in words
-	FrozenShare   float64  `json:"frozen_share"`    // of the time
-	Throttled     float64  `json:"throttled_share"` // of the time, frozen by a quota
-	Contended     float64  `json:"contended_share"` // of the time, frozen without a quota's rhythm
-	PeriodSeconds *float64 `json:"period_seconds"`  // of the quota; null: there is none
-	PeriodFrom    string   `json:"period_from"`     // limit, rhythm or ""
+	Cause         string   `json:"cause"`                // throttled, contended, none or unsure
+	Why           []string `json:"why"`                  // in words
+	FrozenShare   float64  `json:"frozen_share"`         // of the time
+	Throttled     float64  `json:"throttled_time_share"` // of the time, frozen by a quota
+	Contended     float64  `json:"contended_share"`      // of the time, frozen without a quota's rhythm
+	PeriodSeconds *float64 `json:"period_seconds"`       // of the quota; null: there is none
+	PeriodFrom    string   `json:"period_from"`          // limit, rhythm or ""
 
 	FreezeCount int64         `json:"freezes_counted"`
 	Longest     float64       `json:"longest_freeze_seconds"`

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/journal"
+	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/search"
 )
 
@@ -45,8 +46,8 @@ func (r *reader) head(line []byte) error {
 	if err := json.Unmarshal(line, r.Study); err != nil || r.Verb != "tune" || r.Plan.Kind == "" {
 		return ErrNoStudy
 	}
-	if r.Version != 1 {
-		return fmt.Errorf("the file is of format %d, and this command knows 1", r.Version)
+	if r.Version != lab.Version {
+		return fmt.Errorf("the file is of format %d, and this unthrottle reads format %d", r.Version, lab.Version)
 	}
 	if err := r.checkPlan(); err != nil {
 		return fmt.Errorf("the plan of the runs: %w", err)

@@ -63,12 +63,12 @@ func TestRead(t *testing.T) {
 			t.Errorf("without the last newline: cut %d, want %d, %v", cut, last, err)
 		}
 	}
-	for _, text := range []string{"", "\n", "{}", "{}\n", `{"version":1,"verb":"bench","plan":{"kind":"job"}}` + "\n", strings.TrimSpace(string(server.head))} {
+	for _, text := range []string{"", "\n", "{}", "{}\n", `{"version":2,"verb":"bench","plan":{"kind":"job"}}` + "\n", strings.TrimSpace(string(server.head))} {
 		if _, _, err := Read([]byte(text)); !errors.Is(err, ErrNoStudy) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
-	if _, _, err := Read(bytes.Replace(server.head, []byte(`"version":1`), []byte(`"version":2`), 1)); err == nil || !strings.Contains(err.Error(), "format 2") {
+	if _, _, err := Read(bytes.Replace(server.head, []byte(`"version":2`), []byte(`"version":9`), 1)); err == nil || !strings.Contains(err.Error(), "format 2") {
 		t.Errorf("another version: %v", err)
 	}
 }
@@ -174,10 +174,10 @@ func FuzzRead(f *testing.F) {
 	f.Add(job.all())
 	f.Add(limits.first(4))
 	f.Add(limits.all())
-	f.Add([]byte(`{"version":1,"verb":"bench"}`))
-	f.Add([]byte(`{"version":1,"verb":"tune","plan":{"kind":"job","pairs":1000,"blocks":100},"environment":{}}` + "\n" +
+	f.Add([]byte(`{"version":2,"verb":"bench"}`))
+	f.Add([]byte(`{"version":2,"verb":"tune","plan":{"kind":"job","pairs":1000,"blocks":100},"environment":{}}` + "\n" +
 		`{"pilot":{"gomaxprocs":9007199254740993,"candidates":[1,1,9223372036854775807],"loads":[{"tail":"p99"}]}}` + "\n"))
-	f.Add([]byte(`{"version":1,"verb":"tune","plan":{"kind":"server","limits":[1e-300,-0,65536],"rate":1e9},"go_defaults":[1,2,3]}` + "\n"))
+	f.Add([]byte(`{"version":2,"verb":"tune","plan":{"kind":"server","limits":[1e-300,-0,65536],"rate":1e9},"go_defaults":[1,2,3]}` + "\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, cut, err := Read(data)
 		if err != nil {

@@ -247,7 +247,7 @@ func newStudy(p Plan) *Study {
 		p.Kind = ServerKind
 	}
 	p.Margin, p.CPUs, p.Seed = 0.05, 1, 7
-	s := &Study{Version: 1, Verb: "tune", Plan: p, Environment: lab.Environment{CPUs: 8}}
+	s := &Study{Version: 2, Verb: "tune", Plan: p, Environment: lab.Environment{CPUs: 8}}
 	for range p.Limits {
 		s.Defaults = append(s.Defaults, 2)
 	}

@@ -128,9 +128,9 @@ func levelText(l report.Level, version string) string {
 	}
 	text := "no limit"
 	if l.CPUs > 0 {
-		text = quantity.CPUs(l.CPUs) + " (" + quantity.Micros(l.Quota) + " of each " + quantity.Micros(l.Period)
+		text = quantity.CPUs(l.CPUs) + " (" + quota(l.Quota, l.Period)
 		if l.Burst > 0 {
-			text += ", burst " + quantity.Micros(l.Burst)
+			text += ", burst " + quantity.Seconds(l.Burst)
 		}
 		text += ")"
 	}

@@ -16,7 +16,7 @@ func TestExplain(t *testing.T) {
 			Limit: report.Limit{
 				State: "limited", CPUs: ptr(1.5), From: "/sys/fs/cgroup/app", Cgroup: "v2",
 				Levels: []report.Level{
-					{Dir: "/sys/fs/cgroup/app", CPUs: 1.5, Quota: 150000, Period: 100000, Burst: 50000, Weight: 59, Cpuset: "0-3", InForce: true},
+					{Dir: "/sys/fs/cgroup/app", CPUs: 1.5, Quota: 0.15, Period: 0.1, Burst: 0.05, Weight: 59, Cpuset: "0-3", InForce: true},
 					{Dir: "/sys/fs/cgroup"},
 				},
 			},
@@ -66,7 +66,7 @@ func TestExplain(t *testing.T) {
 					{Dir: "/sys/fs/cgroup/ecstasks.slice/task.slice/pod.slice/docker-" + strings.Repeat("0123456789abcdef", 4) + ".scope"},
 					{Dir: "/sys/fs/cgroup/ecstasks.slice/task.slice/pod.slice", Error: "permission denied"},
 					{Dir: "/sys/fs/cgroup/ecstasks.slice/task.slice"},
-					{Dir: "/sys/fs/cgroup/ecstasks.slice", CPUs: 1, Quota: 100000, Period: 100000, InForce: true},
+					{Dir: "/sys/fs/cgroup/ecstasks.slice", CPUs: 1, Quota: 0.1, Period: 0.1, InForce: true},
 					{Dir: "/sys/fs/cgroup"},
 				},
 			},
