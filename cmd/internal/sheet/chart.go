@@ -21,7 +21,7 @@ type Figure struct {
 type Key struct {
 	Shape Shape
 	Open  bool
-	Line  Stroke // in place of a shape
+	Line  Stroke // in place of a shape: if that is NoShape, or the line is dotted or dashed
 	Color Color
 	Text  string
 }
@@ -34,6 +34,7 @@ const (
 	NoColor    Color = 0   // that of text
 	BaseColor  Color = 1   // what the others are compared with
 	BadColor   Color = -1  // what should not be
+	GoodColor  Color = -2  // what is better than it was
 	FirstFlame Color = 100 // the colours of a flame graph's classes, which are many and pale
 )
 
@@ -50,6 +51,7 @@ const (
 	Dot      Shape = iota
 	Diamond        // far from the others, or it missed
 	Triangle       // something is to be said of it
+	NoShape        // a line, of a Key
 )
 
 // A Stroke is the manner of a line.
@@ -140,7 +142,7 @@ type Field struct {
 	Figure
 	X, Y   Axis
 	Chance *float64 // from there on X is shaded: too few values are beyond it
-	Lines  []Line
+	Lines  []Line // the first is on top
 	Rules  []Rule // across, at a value of Y
 	Posts  []Rule // up, at a value of X
 	Limits []Limit
