@@ -56,20 +56,20 @@ type explanation struct {
 			Seconds      float64  `json:"seconds"`
 			Periods      int64    `json:"periods"`
 			Throttled    int64    `json:"throttled_periods"`
-			LocalSeconds *float64 `json:"local_seconds"`
+			LocalSeconds *float64 `json:"own_throttled_seconds"`
 			Active       bool     `json:"throttled"`
 		} `json:"now"`
 	} `json:"throttling"`
 	Go *struct {
-		Version      string `json:"version"`
+		Version      string `json:"go_version"`
 		GoLine       string `json:"go_line"`
 		Automaxprocs string `json:"automaxprocs"`
 		Unthrottle   string `json:"unthrottle"`
 	} `json:"go"`
 	GOMAXPROCS struct {
 		Value     *int   `json:"value"`
-		Source    string `json:"source"`
-		Rule      string `json:"rule"`
+		Source    string `json:"set_by"`
+		Rule      string `json:"chosen_by"`
 		Why       string `json:"why"`
 		Predicted bool   `json:"predicted"`
 		Proof     string `json:"proof"`
@@ -87,7 +87,7 @@ type counters struct {
 }
 
 type choice struct {
-	Rule    string   `json:"rule"`
+	Rule    string   `json:"chosen_by"`
 	Procs   int      `json:"gomaxprocs"`
 	Limit   *float64 `json:"limit_cpus"`
 	Wrong   bool     `json:"wrong"`

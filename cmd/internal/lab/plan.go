@@ -23,7 +23,7 @@ const Version = 2
 // A Setting is one of the combinations that are compared.
 type Setting struct {
 	Workload string  `json:"workload"`
-	Go       string  `json:"go"`                 // toolchain that builds it; "": the one that built this command
+	Go       string  `json:"go_version"`         // toolchain that builds it; "": the one that built this command
 	CPUs     float64 `json:"limit_cpus"`         // 0: no limit
 	Procs    int     `json:"gomaxprocs_env"`     // 0: not set, the runtime decides
 	GOGC     int     `json:"gogc_env,omitempty"` // 0: left as it is

@@ -18,7 +18,7 @@ type Run struct {
 	Start      time.Time          `json:"start"`
 	Seconds    float64            `json:"seconds"` // of the whole process
 	GOMAXPROCS int                `json:"gomaxprocs,omitempty"`
-	Go         string             `json:"go,omitempty"`
+	Go         string             `json:"go_version,omitempty"`
 	LimitKind  string             `json:"limit_kind"`
 	Ops        int64              `json:"ops,omitempty"` // operations that it finished; 0: not told
 	Metrics    map[string]float64 `json:"metrics"`
@@ -45,11 +45,11 @@ type Runner interface {
 type Environment struct {
 	OS        string   `json:"os"`
 	Arch      string   `json:"arch"`
-	Kernel    string   `json:"kernel"`
+	Kernel    string   `json:"kernel_version"`
 	CPU       string   `json:"cpu"`
 	CPUs      int      `json:"cpus"` // that may be used
 	Memory    int64    `json:"memory_bytes"`
-	Go        string   `json:"go"` // that built this command
+	Go        string   `json:"go_version"` // that built this command
 	LimitKind string   `json:"limit_kind"`
 	Notes     []string `json:"notes,omitempty"` // why the limit is not of a better kind
 }

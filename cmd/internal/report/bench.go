@@ -35,8 +35,8 @@ type BenchGroup struct {
 	Name     string        `json:"name"`
 	Common   lab.Setting   `json:"common"`
 	Figure   lab.Metric    `json:"figure"`
-	Verdict  string        `json:"verdict"` // begins with the name
-	Advice   string        `json:"advice"`  // the verdict as a sentence of its own, without the name
+	Verdict  string        `json:"text"`   // begins with the name
+	Advice   string        `json:"advice"` // the verdict as a sentence of its own, without the name
 	Claim    lab.ClaimKind `json:"claim"`
 	Best     *int          `json:"best"` // the row that the verdict is about; null: none
 	Settings []BenchRow    `json:"settings"`
@@ -47,7 +47,7 @@ type BenchRow struct {
 	Setting    int                     `json:"setting"` // number in Plan.Settings
 	Name       string                  `json:"name"`    // the compared factor's value: "2", or "default (2)"
 	GOMAXPROCS int                     `json:"gomaxprocs,omitempty"`
-	Runs       int                     `json:"runs"`
+	Runs       int                     `json:"run_count"`
 	Failed     int                     `json:"failed,omitempty"`
 	Metrics    map[string]BenchSummary `json:"metrics"`
 	Versus     *BenchComparison        `json:"versus_base"` // by the figure; null for the base
@@ -59,7 +59,7 @@ type BenchSummary struct {
 	Median     float64 `json:"median"`
 	Low        float64 `json:"low"` // interval of the median; both 0 if confidence is
 	High       float64 `json:"high"`
-	Confidence float64 `json:"confidence"`
+	Confidence float64 `json:"confidence_level"`
 	Mean       float64 `json:"mean"`
 	Min        float64 `json:"min"`
 	Max        float64 `json:"max"`
@@ -76,7 +76,7 @@ type BenchComparison struct {
 	Ratio      float64        `json:"ratio"` // 0: there is none
 	Low        float64        `json:"low"`   // 95 % interval; both 0 if confidence is
 	High       float64        `json:"high"`
-	Confidence float64        `json:"confidence"`
+	Confidence float64        `json:"confidence_level"`
 	P          float64        `json:"p"`
 	Adjusted   float64        `json:"p_adjusted"` // by Holm's rule over the family
 	Family     int            `json:"family"`

@@ -65,7 +65,7 @@ type Level struct {
 	Quota   float64 `json:"quota_seconds,omitempty"`
 	Period  float64 `json:"period_seconds,omitempty"`
 	Burst   float64 `json:"burst_limit_seconds,omitempty"`
-	Weight  int64   `json:"weight,omitempty"`
+	Weight  int64   `json:"cpu_weight,omitempty"`
 	Cpuset  string  `json:"cpuset,omitempty"`
 	Error   string  `json:"error,omitempty"`
 	InForce bool    `json:"in_force"`
@@ -80,7 +80,7 @@ type Affinity struct {
 type Throttling struct {
 	Own          Counters  `json:"own"`
 	Owner        Counters  `json:"owner"`
-	LocalSeconds *float64  `json:"local_seconds"` // null: the kernel doesn't say
+	LocalSeconds *float64  `json:"own_throttled_seconds"` // null: the kernel doesn't say
 	Now          *Interval `json:"now,omitempty"`
 }
 
@@ -101,7 +101,7 @@ type Interval struct {
 	Seconds      float64  `json:"seconds"`
 	Periods      int64    `json:"periods"`
 	Throttled    int64    `json:"throttled_periods"`
-	LocalSeconds *float64 `json:"local_seconds"`
+	LocalSeconds *float64 `json:"own_throttled_seconds"`
 	Active       *bool    `json:"throttled"` // it is being throttled; null: nothing is counted that could tell
 }
 
@@ -111,15 +111,15 @@ type Memory struct {
 	Bytes      int64  `json:"bytes,omitempty"`
 	From       string `json:"from,omitempty"`
 	Reason     string `json:"reason,omitempty"`
-	GOMEMLIMIT string `json:"gomemlimit,omitempty"`
-	GOGC       string `json:"gogc,omitempty"`
+	GOMEMLIMIT string `json:"gomemlimit_env,omitempty"`
+	GOGC       string `json:"gogc_env,omitempty"`
 }
 
 // Go is what a Go program's file and environment say.
 type Go struct {
-	Version           string  `json:"version"`
+	Version           string  `json:"go_version"`
 	GoLine            string  `json:"go_line"`
-	Path              string  `json:"path"`
+	Path              string  `json:"main_package"`
 	Module            string  `json:"module"`
 	ModuleVersion     string  `json:"module_version"`
 	Containermaxprocs Setting `json:"containermaxprocs"`
@@ -140,8 +140,8 @@ type Setting struct {
 // GOMAXPROCS is the number that the program runs with.
 type GOMAXPROCS struct {
 	Value     *int   `json:"value"`  // null: no Go program, or it can't be told
-	Source    string `json:"source"` // environment, limit, cpus, automaxprocs, unthrottle or ""
-	Rule      string `json:"rule,omitempty"`
+	Source    string `json:"set_by"` // environment, limit, cpus, automaxprocs, unthrottle or ""
+	Rule      string `json:"chosen_by,omitempty"`
 	Why       string `json:"why"`
 	Predicted bool   `json:"predicted"` // false: it is what the program has, see Proof
 	Proof     string `json:"proof"`     // live (read from its memory), asked (of our own runtime), predicted
@@ -157,7 +157,7 @@ const (
 
 // Choice is what one rule would choose.
 type Choice struct {
-	Rule    string   `json:"rule"`
+	Rule    string   `json:"chosen_by"`
 	Procs   int      `json:"gomaxprocs"` // 0: it can't be told
 	Limit   *float64 `json:"limit_cpus"` // the limit it believes in; null: none
 	Wrong   bool     `json:"wrong"`      // it would choose otherwise if it knew the limit in force and the CPUs

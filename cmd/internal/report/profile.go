@@ -80,7 +80,7 @@ type ProfileDemand struct {
 type ProfileClass struct {
 	Name      string            `json:"name"`
 	About     string            `json:"about"`
-	Excess    bool              `json:"excess"`
+	Excess    bool              `json:"grows"`
 	Samples   int64             `json:"samples"`
 	CPU       float64           `json:"cpu_seconds"`
 	Share     float64           `json:"share"`

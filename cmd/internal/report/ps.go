@@ -58,7 +58,7 @@ type PsProcess struct {
 type PsGOMAXPROCS struct {
 	Value     *int   `json:"value"`  // null: it can't be told
 	Proof     string `json:"proof"`  // live or predicted
-	Source    string `json:"source"` // environment, limit, cpus, automaxprocs, unthrottle, call or ""
+	Source    string `json:"set_by"` // environment, limit, cpus, automaxprocs, unthrottle, call or ""
 	Expected  *int   `json:"expected"`
 	Following *bool  `json:"following"` // false: it was set, so the runtime doesn't follow the limit; null: not known
 	Why       string `json:"why"`       // it is this number, or could not be read from memory
@@ -75,7 +75,7 @@ type Starved struct {
 	Running float64  `json:"running_ps"` // Ps that run something, on average, or threads ready to run
 	CPU     float64  `json:"cpus_used"`  // at the same time
 	Ratio   *float64 `json:"ratio"`      // null: no CPU was used
-	From    string   `json:"from"`       // ps (the scheduler's own) or threads (the kernel's run queues)
+	From    string   `json:"counted_by"` // ps (the scheduler's own) or threads (the kernel's run queues)
 }
 
 // NewPs makes the document. The header is the caller's to fill in.

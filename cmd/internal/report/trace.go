@@ -27,7 +27,7 @@ type Trace struct {
 
 	Cause       string        `json:"cause"` // throttled, contended, none or unsure
 	Why         string        `json:"why"`
-	Confidence  string        `json:"confidence"`              // high or low
+	Confidence  string        `json:"certainty"`               // high or low
 	Doubt       string        `json:"doubt"`                   // why it is low
 	FrozenShare float64       `json:"frozen_share"`            // of the time
 	Throttled   float64       `json:"throttled_time_share"`    // of the time, by a quota; Hidden is a part of it
@@ -47,7 +47,7 @@ type Trace struct {
 	Longest  []TraceMoment  `json:"longest"`
 	Handlers *TraceHandlers `json:"handlers"` // null: none was seen
 	GC       TraceGC        `json:"gc"`
-	Samples  *TraceSamples  `json:"samples"` // null: there are no CPU samples in it
+	Samples  *TraceSamples  `json:"cpu_samples"` // null: there are no CPU samples in it
 	Density  TraceDensity   `json:"density"`
 
 	Procs        *int           `json:"gomaxprocs"` // at the end; null: not told
@@ -75,8 +75,8 @@ func (d *Trace) Lengths() (half, longest float64) {
 type TraceFreeze struct {
 	Start  float64 `json:"start_seconds"`
 	End    float64 `json:"end_seconds"`
-	Refill bool    `json:"refill"` // it ended at the phase of the period
-	Hidden bool    `json:"hidden"` // nothing was to do as far as is known
+	Refill bool    `json:"at_refill"` // it ended at the phase of the period
+	Hidden bool    `json:"hidden"`    // nothing was to do as far as is known
 }
 
 // TraceMoment is one of the longest freezes, with who was there.
@@ -87,7 +87,7 @@ type TraceMoment struct {
 	Waited  int              `json:"waiting_count"`
 	Ps      int              `json:"busy_ps"`
 	Serving bool             `json:"serving"` // a goroutine of it served a network request
-	GC      bool             `json:"gc"`      // the collector was marking
+	GC      bool             `json:"in_gc"`   // the collector was marking
 }
 
 // TraceGoroutine is a goroutine that was running, or could have run.
@@ -105,8 +105,8 @@ type TraceGoroutine struct {
 type TraceHandlers struct {
 	What    string       `json:"what"` // net/http, or network: all goroutines that waited for the network
 	Count   int64        `json:"count"`
-	Frozen  int64        `json:"frozen"` // that had a freeze in them
-	Lost    int          `json:"lost"`   // too many to keep
+	Frozen  int64        `json:"frozen_count"` // that had a freeze in them
+	Lost    int          `json:"lost_count"`   // too many to keep
 	Took    TraceLatency `json:"took"`
 	Added   TraceLatency `json:"added"` // by freezes
 	Without TraceLatency `json:"without"`
@@ -122,8 +122,8 @@ type TraceLatency struct {
 // TraceGC is the collector.
 type TraceGC struct {
 	Cycles  int     `json:"cycles"`
-	Marking float64 `json:"marking_share"` // of the time
-	Frozen  float64 `json:"frozen_share"`  // of frozen time, in which it was marking
+	Marking float64 `json:"marking_share"`           // of the time
+	Frozen  float64 `json:"marking_of_frozen_share"` // of frozen time, in which it was marking
 }
 
 // TraceSamples are the CPU samples in the trace.
@@ -157,7 +157,7 @@ type TraceProcess struct {
 
 // TraceKernel is what the kernel counted meanwhile.
 type TraceKernel struct {
-	From             string   `json:"from"` // meter: while the trace was taken; or files
+	From             string   `json:"counted_by"` // meter: while the trace was taken; or files
 	Periods          int64    `json:"periods"`
 	ThrottledPeriods int64    `json:"throttled_periods"`
 	PeriodsShare     *float64 `json:"throttled_periods_share"` // null: no periods

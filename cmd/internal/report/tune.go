@@ -59,7 +59,7 @@ type TuneSubject struct {
 	Name    string   `json:"name"`
 	Command []string `json:"command"`
 	URL     string   `json:"url,omitempty"`
-	Unit    string   `json:"unit"` // of work: request, run, operation
+	Unit    string   `json:"work_unit"` // of work: request, run, operation
 }
 
 // TuneLoad is a rate, and what the search said at it.
@@ -72,7 +72,7 @@ type TuneLoad struct {
 	Window      float64            `json:"window_seconds"`    // of a run
 	WarmUp      float64            `json:"warm_up_seconds"`   //
 	Tail        string             `json:"tail"`              // the highest percentile that a window can carry: p99, p90, p50
-	SLO         string             `json:"slo"`               // ""
+	SLO         string             `json:"slo_text"`          // ""
 	Noise       map[string]float64 `json:"noise"`             // metric (p99, cpu, time) to the sd of its logarithm from run to run
 	Main        bool               `json:"main"`              // the verdict rests on it
 	Kind        string             `json:"kind"`              // change, keep, undecided
@@ -92,8 +92,8 @@ type TuneLoad struct {
 type TuneEffect struct {
 	Metric   string  `json:"metric"` // p99, time, cpu, throughput, throttled, slo
 	Decides  bool    `json:"decides,omitempty"`
-	From     float64 `json:"from"` // medians; seconds, a second, or a share
-	To       float64 `json:"to"`
+	From     float64 `json:"before"` // medians; seconds, a second, or a share
+	To       float64 `json:"after"`
 	Ratio    float64 `json:"ratio"` // of a typical pair; 0: there is none
 	Low      float64 `json:"low"`   // 95 % interval; both 0: too few pairs
 	High     float64 `json:"high"`
@@ -107,10 +107,10 @@ type TuneSetting struct {
 	Load    int                     `json:"load"`
 	Procs   int                     `json:"gomaxprocs"`
 	GOGC    int                     `json:"gogc,omitempty"`
-	Current bool                    `json:"current,omitempty"`
-	Best    bool                    `json:"best,omitempty"`    // so far, or at the end
+	Current bool                    `json:"is_current,omitempty"`
+	Best    bool                    `json:"is_best,omitempty"` // so far, or at the end
 	Dropped string                  `json:"dropped,omitempty"` // why the exploration took it out
-	Runs    int                     `json:"runs"`              // of the exploration and the confirmation
+	Runs    int                     `json:"run_count"`         // of the exploration and the confirmation
 	Failed  int                     `json:"failed,omitempty"`
 	Broken  int                     `json:"slo_missed_runs,omitempty"`
 	Metrics map[string]BenchSummary `json:"metrics"`
@@ -178,7 +178,7 @@ type TuneLimit struct {
 	CPUs     float64          `json:"limit_cpus"`
 	Settings []TuneLimitRates `json:"settings"`
 	Held     int              `json:"held_windows"` // at the user's rate, of
-	Of       int              `json:"windows"`
+	Of       int              `json:"window_count"`
 	Will     bool             `json:"will_do"` // it holds the SLO at the user's rate
 	P99      float64          `json:"p99"`     // seconds, at that rate: median of the windows
 	CPU      float64          `json:"cpu_seconds_per_request"`

@@ -53,7 +53,7 @@ type Watch struct {
 type WatchFreeze struct {
 	Start   float64 `json:"start_seconds"` // since the beginning
 	End     float64 `json:"end_seconds"`
-	AtPhase bool    `json:"at_phase"` // it ended as the quota was refilled
+	AtPhase bool    `json:"at_refill"` // it ended as the quota was refilled
 }
 
 // WatchRhythm is what the ends of freezes have in common.
@@ -83,8 +83,8 @@ type WatchKernel struct {
 	ThrottledShare   *float64 `json:"throttled_periods_share"` // null: no periods
 	ThrottledSeconds float64  `json:"throttled_seconds"`       // summed over CPUs
 	// The part of the time in which nothing ran lies between these: all CPUs took part in each throttling, or one did.
-	AtLeast float64  `json:"frozen_at_least"`
-	AtMost  float64  `json:"frozen_at_most"`
+	AtLeast float64  `json:"frozen_at_least_share"`
+	AtMost  float64  `json:"frozen_at_most_share"`
 	CPUs    int      `json:"cpus"`           // that the group may run on
 	PSIFull *float64 `json:"psi_full_share"` // of the time in which all of the group's tasks waited; null: not counted
 	PSISome *float64 `json:"psi_some_share"`
@@ -99,7 +99,7 @@ type WatchContention struct {
 	HostCPUs  int      `json:"host_cpus"` // 0: not known
 	HostBusy  float64  `json:"host_busy_cpus"`
 	Others    float64  `json:"other_cpus"` // in use by others
-	Steal     float64  `json:"steal_cpus"`
+	Steal     float64  `json:"stolen_cpus"`
 	PSISome   *float64 `json:"system_psi_some_share"`
 }
 
