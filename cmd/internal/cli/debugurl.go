@@ -160,20 +160,6 @@ func afterColon(text string) string {
 	return ": " + line
 }
 
-// listener finds the process that answers at a URL of this host; 0: it is elsewhere, or can't be seen: there may be a
-// proxy, or it is another user's.
-func listener(u *url.URL) int {
-	if !isLocal(u.Hostname()) {
-		return 0
-	}
-	port, err := strconv.Atoi(u.Port())
-	if err != nil {
-		port = map[string]int{"http": 80, "https": 443}[u.Scheme]
-	}
-	pid, _ := procs.Listener("", port)
-	return pid
-}
-
 // A debugged process is the one that a page is of.
 type debugged struct {
 	pid    int

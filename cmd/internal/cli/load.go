@@ -6,12 +6,9 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/csv"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
-	"net/url"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -23,15 +20,12 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/load"
-	"github.com/unthrottle/unthrottle/cmd/internal/meter"
-	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+	"github.com/unthrottle/unthrottle/cmd/internal/loadtest"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
-	"github.com/unthrottle/unthrottle/cmd/internal/search"
 )
 
 const loadHelp = `Send an HTTP server requests at a rate, and tell how long users would wait: from when each request was due.
@@ -175,8 +169,6 @@ const (
 	defaultFor  = 10 * time.Second
 )
 
-const loadExample = "unthrottle load http://localhost:8080/ --rate 500 --for 30s"
-
 // parse makes a plan of the flags.
 func (o *loadOptions) parse(flags *pflag.FlagSet, args []string) (slo *load.SLO, err error) {
 	p := &o.plan
@@ -249,7 +241,7 @@ func (o *loadOptions) parseLoad(flags *pflag.FlagSet) error {
 		"timeout": p.Client.Timeout < 0, "redirects": p.Client.Redirects < 0, "window": o.window <= 0,
 	} {
 		if negative || flags.Changed(name) && (name == "for" && p.Duration == 0 || name == "requests" && p.Requests == 0 || name == "conns" && p.Conns == 0) {
-			return hint.Usage(loadExample, "--%s=%s makes no sense", name, flags.Lookup(name).Value)
+			return hint.Usage(loadtest.Example, "--%s=%s makes no sense", name, flags.Lookup(name).Value)
 		}
 	}
 	if !flags.Changed("seed") {
@@ -279,9 +271,9 @@ func parseRate(text string) (float64, error) {
 func (o *loadOptions) parseTargets(flags *pflag.FlagSet, args []string) ([]load.Target, error) {
 	switch {
 	case len(args) > 1:
-		return nil, hint.Usage(loadExample, "load wants one URL, got %d; --targets takes a file of several", len(args))
+		return nil, hint.Usage(loadtest.Example, "load wants one URL, got %d; --targets takes a file of several", len(args))
 	case len(args) == 0 && o.targets == "":
-		return nil, hint.Usage(loadExample, "no URL given")
+		return nil, hint.Usage(loadtest.Example, "no URL given")
 	case len(args) == 1 && o.targets != "":
 		return nil, hint.Usage("leave out one of them", "a URL and --targets exclude each other")
 	}
@@ -386,20 +378,8 @@ type loader struct {
 	o     *loadOptions
 	slo   *load.SLO
 	style render.Style
-
-	files []*loadFile
+	files results[*report.Load]
 	rows  []*csv.Writer // of requests, to be written as they are done
-	pid   int           // of the server; 0: not known
-	name  string        // its own
-
-	realtime bool // the generator's threads have real-time priority
-	warn     []string
-}
-
-// loadFile is a result that is to be written.
-type loadFile struct {
-	out   *output
-	write func(io.Writer, *report.Load, render.Style) error // nil: rows
 }
 
 // loadFormats are what a load's document can be written as.
@@ -413,7 +393,7 @@ func loadFormats() map[string]writer[*report.Load] {
 	}
 }
 
-func (l *loader) run(ctx context.Context) (err error) {
+func (l *loader) run(ctx context.Context) error {
 	if err := l.open(); err != nil {
 		return l.finish(err)
 	}
@@ -421,30 +401,51 @@ func (l *loader) run(ctx context.Context) (err error) {
 		return l.finish(err)
 	}
 	relaxGC(l.stdio)
-	l.realtime = l.o.plan.Rate > 0 && l.o.realtime && load.Prompt()
-	l.findServer()
-	var doc report.Load
-	if l.o.findMax {
-		doc, err = l.findMax(ctx)
-	} else {
-		doc, err = l.once(ctx)
-	}
+	doc, err := l.send(ctx)
 	if err != nil {
 		return l.finish(err)
 	}
-	doc.Header = newHeader("load")
-	doc.Command = l.command()
-	doc.Warnings = append(doc.Warnings, l.warn...)
-	doc.Realtime = l.realtime
-	for _, f := range l.files {
-		if f.write != nil && err == nil {
-			err = f.write(f.out.w, &doc, l.style)
-		}
-	}
-	if err = l.finish(err); err != nil {
+	doc.Header, doc.Command = newHeader("load"), l.command()
+	if err := l.finish(l.files.write(&doc, l.style)); err != nil {
 		return err
 	}
 	return outcomeOf(&doc)
+}
+
+// send does what was asked for.
+func (l *loader) send(ctx context.Context) (doc report.Load, err error) {
+	o := l.o
+	p := newProgress(l.stdio, o.json || o.hgrm || o.csv && !o.findMax)
+	defer p.done()
+	s := &loadtest.Session{
+		Plan: o.plan, SLO: l.slo, Realtime: o.plan.Rate > 0 && o.realtime && load.Prompt(), Live: p.live, Tried: p.window,
+	}
+	if o.pidGiven {
+		s.PID = &o.serverPID
+	}
+	if !o.findMax {
+		s.Plan.Each = l.each()
+		doc.Summary, err = s.Once(ctx)
+		return doc, err
+	}
+	start := 0.0
+	if o.rate != "" {
+		start = o.plan.Rate
+	}
+	found, err := s.FindMax(ctx, start, o.window)
+	return report.Load{Summary: found.Summary, Search: report.NewLoadSearch(found.Answer, found.Windows)}, err
+}
+
+// each writes the rows of a request; nil if there are none to be written.
+func (l *loader) each() func(*load.Sample) {
+	if len(l.rows) == 0 {
+		return nil
+	}
+	return func(s *load.Sample) {
+		for _, w := range l.rows {
+			w.Write(row(s)) // an error stays with the writer
+		}
+	}
 }
 
 // outcomeOf is how the verb ends when everything has been written.
@@ -475,23 +476,8 @@ func (l *loader) command() []string {
 	return command
 }
 
-// open opens all files before anything is sent.
+// open opens all files before anything is sent. That of a row a request is written to at once, and not from the document.
 func (l *loader) open() error {
-	all := loadFormats()
-	to := func(path, format string) error {
-		out, err := newOutput(path, l.stdio.Out)
-		if err != nil {
-			return err
-		}
-		f := &loadFile{out: out, write: all[format]}
-		l.files = append(l.files, f)
-		if format == "csv" {
-			w := csv.NewWriter(out.w)
-			l.rows = append(l.rows, w)
-			return w.Write(rowNames)
-		}
-		return nil
-	}
 	screen := "text"
 	switch {
 	case l.o.json:
@@ -501,22 +487,19 @@ func (l *loader) open() error {
 	case l.o.hgrm:
 		screen = "hgrm"
 	}
-	for _, path := range l.o.outputs {
-		format := strings.TrimPrefix(strings.ToLower(filepath.Ext(path)), ".")
-		if _, known := all[format]; !known && format != "csv" || format == "text" {
-			if screen == "text" {
-				return hint.Usage("end its name in .json, .html, .md, .csv or .hgrm", "-o %s: its name does not tell its format", path)
-			}
-			format, screen = screen, "" // as --json -o FILE means it
-		}
-		if err := to(path, format); err != nil {
-			return err
+	formats := loadFormats()
+	formats["csv"] = func(io.Writer, *report.Load, render.Style) error { return nil }
+	if err := l.files.open(formats, l.o.outputs, screen, l.stdio.Out); err != nil {
+		return err
+	}
+	for _, f := range l.files {
+		if f.format == "csv" {
+			w := csv.NewWriter(f.out.w)
+			l.rows = append(l.rows, w)
+			w.Write(rowNames) // an error stays with the writer
 		}
 	}
-	if screen == "" {
-		return nil
-	}
-	return to("", screen)
+	return nil
 }
 
 // finish closes all files.
@@ -526,10 +509,7 @@ func (l *loader) finish(err error) error {
 			err = w.Error()
 		}
 	}
-	for _, f := range l.files {
-		err = f.out.finish(err)
-	}
-	return err
+	return l.files.finish(err)
 }
 
 var rowNames = []string{"target", "due", "sent", "done", "response", "service", "lag", "pacer_late", "status", "bytes", "error"}
@@ -550,134 +530,11 @@ func row(s *load.Sample) []string {
 	}
 }
 
-// once runs the plan.
-func (l *loader) once(ctx context.Context) (report.Load, error) {
-	plan := l.o.plan
-	if len(l.rows) > 0 {
-		plan.Each = func(s *load.Sample) {
-			for _, w := range l.rows {
-				w.Write(row(s)) // an error stays with the writer
-			}
-		}
-	}
-	p := newProgress(l.stdio, l.o.json || l.o.csv || l.o.hgrm)
-	res, readings, limit, err := l.send(ctx, plan, p)
-	p.done()
-	if err != nil {
-		return report.Load{}, err
-	}
-	doc := report.NewLoad(res, l.slo)
-	if l.pid != 0 {
-		doc.AddServer(l.pid, l.name, limit, readings, res)
-	}
-	return doc, nil
-}
-
-// send runs a plan to its end, with the server's counters read meanwhile.
-func (l *loader) send(ctx context.Context, plan load.Plan, p *progress) (*load.Result, []meter.Reading, cgroup.Limits, error) {
-	run, err := load.Start(ctx, plan)
-	if err != nil {
-		return nil, nil, cgroup.Limits{}, hint.Usage(loadExample, "%w", err)
-	}
-	var m *meter.Meter
-	if l.pid != 0 {
-		m = meter.Start("", l.pid, 200*time.Millisecond)
-	}
-	tick := time.NewTicker(500 * time.Millisecond)
-	defer tick.Stop()
-	for ended := false; !ended; {
-		select {
-		case <-run.Ended():
-			ended = true
-		case <-tick.C:
-			p.live(run.Live(), plan)
-		}
-	}
-	var readings []meter.Reading
-	var limit cgroup.Limits
-	if m != nil {
-		readings, limit = m.Stop(), m.Limit
-	}
-	res := run.Wait()
-	res.Invalid = append(res.Invalid, l.ownLimit(limit)...)
-	if res.OurFault && !l.realtime && plan.Rate > 0 {
-		l.warnOnce("the generator had to wait for CPUs that others used: as root or with CAP_SYS_NICE it has real-time priority, and --pin gives it CPUs of its own")
-	}
-	return res, readings, limit, nil
-}
-
-func (l *loader) warnOnce(text string) {
-	if !slices.Contains(l.warn, text) {
-		l.warn = append(l.warn, text)
-	}
-}
-
-// ownLimit tells if the generator is in the group whose limit is the server's: then it has measured itself.
-func (l *loader) ownLimit(server cgroup.Limits) []string {
-	if own := cgroup.Read(cgroup.Source{}); server.State == cgroup.Limited && own.State == cgroup.Limited && own.From == server.From {
-		return []string{"the generator is in the same limited group as the server: each takes the other's CPU time"}
-	}
-	return nil
-}
-
-// findServer looks for the process whose throttling is to be shown.
-func (l *loader) findServer() {
-	if l.o.pidGiven {
-		if l.o.serverPID != 0 {
-			l.setServer(l.o.serverPID)
-		}
-		return
-	}
-	for _, t := range l.o.plan.Targets {
-		u, err := url.Parse(t.URL)
-		if err != nil || l.o.plan.Client.Unix != "" || l.o.plan.Client.Proxy != "" || !isLocal(u.Hostname()) {
-			continue
-		}
-		port, err := strconv.Atoi(u.Port())
-		if err != nil {
-			port = map[string]int{"http": 80, "https": 443}[u.Scheme]
-		}
-		if pid, err := procs.Listener("", port); err == nil {
-			l.setServer(pid)
-			return
-		}
-	}
-}
-
-// setServer notes the server, and its name while it lives.
-func (l *loader) setServer(pid int) {
-	p, err := procs.Read("", pid)
-	if err != nil {
-		l.warn = append(l.warn, fmt.Sprintf("the server: %v: its throttling is not shown", err))
-		return
-	}
-	l.pid, l.name = pid, p.Name
-}
-
 // relaxGC lets a generator collect garbage less often: its heap is small, and would be collected many times a second.
 func relaxGC(stdio IO) {
 	if stdio.Env("GOGC") == "" {
 		debug.SetGCPercent(800) // 4 MB of live heap grow to 36
 	}
-}
-
-// isLocal reports whether a host is this one.
-func isLocal(host string) bool {
-	if host == "localhost" {
-		return true
-	}
-	ip := net.ParseIP(host)
-	if ip == nil {
-		return false
-	}
-	if ip.IsLoopback() {
-		return true
-	}
-	own, _ := net.InterfaceAddrs()
-	return slices.ContainsFunc(own, func(a net.Addr) bool {
-		n, ok := a.(*net.IPNet)
-		return ok && n.IP.Equal(ip)
-	})
 }
 
 // pin binds the generator to CPUs.
@@ -693,63 +550,4 @@ func pin(list string) error {
 		return fmt.Errorf("--pin %s: %w", list, err)
 	}
 	return nil
-}
-
-// findMax looks for the highest rate that holds the SLO.
-func (l *loader) findMax(ctx context.Context) (report.Load, error) {
-	config := search.Config{Seed: l.o.plan.Seed}
-	if l.o.rate != "" {
-		config.Start = l.o.plan.Rate
-	}
-	m, err := search.NewMaxRate(config)
-	if err != nil {
-		return report.Load{}, hint.Usage("--rate is where the search starts", "%w", err)
-	}
-	var windows []report.LoadWindow
-	held := map[float64]report.Load{} // the last window of each rate that held in it
-	var best report.Load              // the one with the highest rate
-	p := newProgress(l.stdio, l.o.json || l.o.hgrm)
-	for ctx.Err() == nil {
-		step, more := m.Next()
-		if !more {
-			break
-		}
-		plan := l.o.plan
-		plan.Rate, plan.Duration, plan.Requests = step.Rate, l.o.window, 0
-		plan.Seed += uint64(len(windows))
-		res, readings, limit, err := l.send(ctx, plan, p)
-		if err != nil {
-			return report.Load{}, err
-		}
-		if res.Stopped {
-			break
-		}
-		doc := report.NewLoad(res, l.slo)
-		if l.pid != 0 {
-			doc.AddServer(l.pid, l.name, limit, readings, res)
-		}
-		w := report.NewLoadWindow(string(step.Phase), step.Rate, &doc, res.OurFault)
-		windows = append(windows, w)
-		if err := m.Observe(search.Observation{Rate: step.Rate, Held: w.Held, Valid: w.Valid}); err != nil {
-			return report.Load{}, err
-		}
-		if w.Held {
-			held[step.Rate] = doc
-		}
-		if best.RateAsked == nil || w.Held && step.Rate >= *best.RateAsked {
-			best = doc
-		}
-		p.window(w, step.Left)
-	}
-	p.done()
-	if len(windows) == 0 {
-		return report.Load{}, errors.New("interrupted before the first window was over")
-	}
-	answer := m.Answer()
-	if doc, ok := held[answer.Sustained.Rate]; ok {
-		best = doc
-	}
-	best.Search = report.NewLoadSearch(answer, windows)
-	best.Stopped = !answer.Done
-	return best, nil
 }

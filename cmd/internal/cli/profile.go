@@ -19,6 +19,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/goself"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/meter"
+	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
@@ -273,7 +274,7 @@ func (p *profiler) findProcess() {
 	f := &p.facts
 	pid := p.o.pid
 	if pid == 0 && p.url != nil {
-		pid = listener(p.url)
+		pid = procs.Serving("", p.url)
 	}
 	if pid == 0 {
 		return

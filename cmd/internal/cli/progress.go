@@ -13,7 +13,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/load"
-	"github.com/unthrottle/unthrottle/cmd/internal/report"
+	"github.com/unthrottle/unthrottle/cmd/internal/loadtest"
 )
 
 // progress is one line on a terminal that says where the work is; elsewhere it is a plain line now and then.
@@ -158,7 +158,7 @@ func brief(d time.Duration) string {
 }
 
 // window tells what came of a rate that was tried.
-func (p *progress) window(w report.LoadWindow, left int) {
+func (p *progress) window(w loadtest.Window, left int) {
 	if p.silent {
 		return
 	}

@@ -19,8 +19,9 @@ type writer[D any] func(io.Writer, D, render.Style) error
 type results[D any] []result[D]
 
 type result[D any] struct {
-	out   *output
-	write writer[D]
+	out    *output
+	format string
+	write  writer[D]
 }
 
 // open opens all files before anything is measured. A file's ending is the name of its format; .txt is what benchstat
@@ -42,10 +43,10 @@ func (r *results[D]) open(formats map[string]writer[D], names []string, format s
 		if err != nil {
 			return err
 		}
-		*r = append(*r, result[D]{out, formats[ending]})
+		*r = append(*r, result[D]{out, ending, formats[ending]})
 	}
 	if format != "" {
-		*r = append(*r, result[D]{&output{w: stdout}, formats[format]})
+		*r = append(*r, result[D]{&output{w: stdout}, format, formats[format]})
 	}
 	return nil
 }

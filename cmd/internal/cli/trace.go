@@ -21,6 +21,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/exectrace"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/meter"
+	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
@@ -500,7 +501,7 @@ func (s scratch) WriteTo(w io.Writer) (int64, error) {
 func (t *tracer) findProcess() {
 	f := &t.facts
 	pid := t.pid
-	if found := listener(t.url); found != 0 {
+	if found := procs.Serving("", t.url); found != 0 {
 		pid = found // a descendant of the one that was named
 	}
 	if pid == 0 {

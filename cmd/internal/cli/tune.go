@@ -712,11 +712,7 @@ func readyBy(target string, r *loadOptions) (service.Ready, error) {
 	case r.plan.Client.Unix != "":
 		return service.Ready{}, hint.Usage("--ready 1s, or --ready 'a line that it writes'", "with --unix there is no port to ask whether the server is ready")
 	case u.Scheme == "https": // its certificate is the generator's affair
-		port := u.Port()
-		if port == "" {
-			port = "443"
-		}
-		return service.Ready{Address: net.JoinHostPort(u.Hostname(), port)}, nil
+		return service.Ready{Address: net.JoinHostPort(u.Hostname(), strconv.Itoa(procs.Port(u)))}, nil
 	}
 	return service.Ready{URL: target}, nil
 }

@@ -209,7 +209,7 @@ func (w *watcher) open() error {
 		return err
 	}
 	if screen == "" {
-		w.files = append(w.files, result[*report.Watch]{&output{w: w.stdio.Out}, render.WatchSummary})
+		w.files = append(w.files, result[*report.Watch]{out: &output{w: w.stdio.Out}, write: render.WatchSummary})
 	}
 	w.show = watchScreen{w: w.stdio.Out, style: w.style, silent: w.o.json}
 	if f, ok := w.stdio.Out.(*os.File); ok && term.IsTerminal(int(f.Fd())) && w.stdio.Env("TERM") != "dumb" {

@@ -2,10 +2,12 @@ package procs
 
 import (
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"testing"
 )
 
@@ -26,6 +28,40 @@ func TestListener(t *testing.T) {
 		l.Close()
 		if pid, err := Listener("", port); err == nil {
 			t.Errorf("%s: pid %d listens though it is closed", address, pid)
+		}
+	}
+}
+
+func TestServing(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("it reads /proc")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	for host, want := range map[string]int{
+		"localhost": os.Getpid(), "127.0.0.1": os.Getpid(), "127.0.0.2": os.Getpid(), // as far as the port tells
+		"192.0.2.1": 0, "example.com": 0, "": 0,
+	} {
+		if pid := Serving("", &url.URL{Scheme: "http", Host: net.JoinHostPort(host, port)}); pid != want {
+			t.Errorf("%q: pid %d, want %d", host, pid, want)
+		}
+	}
+}
+
+func TestPort(t *testing.T) {
+	for text, want := range map[string]int{
+		"http://a": 80, "https://a/b": 443, "https://a:80": 80, "http://[::1]:8080/": 8080, "ftp://a": 0,
+	} {
+		u, err := url.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := Port(u); got != want {
+			t.Errorf("%s: got %d, want %d", text, got, want)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/loadtest"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 )
 
@@ -81,7 +82,7 @@ func (c curveAxes) at(curve []report.CurvePoint, x float64) (y float64, ok bool)
 var curveTicks = []float64{0, 50, 90, 99, 99.9, 99.99, 99.999, 99.9999}
 
 // carried is how many nines a count carries: beyond that are fewer than ten requests.
-func carried(count int64) float64 { return math.Log10(float64(max(count, 1)) / report.BeyondLeast) }
+func carried(count int64) float64 { return math.Log10(float64(max(count, 1)) / loadtest.BeyondLeast) }
 
 // curveHeight is how many lines a curve in a terminal has.
 const curveHeight = 10

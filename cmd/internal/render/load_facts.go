@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/load"
+	"github.com/unthrottle/unthrottle/cmd/internal/loadtest"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 )
 
@@ -316,8 +317,8 @@ func are(n int64) string {
 // tooFew says which percentiles are left out; "": none.
 func tooFew(count int64) string {
 	for _, r := range latencyRows {
-		if r.percent > 0 && count < report.Needs(r.percent) {
-			return fmt.Sprintf("fewer than %d requests are beyond it: %s needs %s", report.BeyondLeast, r.name, thousands(report.Needs(r.percent)))
+		if r.percent > 0 && count < loadtest.Needs(r.percent) {
+			return fmt.Sprintf("fewer than %d requests are beyond it: %s needs %s", loadtest.BeyondLeast, r.name, thousands(loadtest.Needs(r.percent)))
 		}
 	}
 	return ""

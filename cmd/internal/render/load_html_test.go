@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/loadtest"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 )
 
@@ -99,7 +100,7 @@ func TestLoadOdd(t *testing.T) {
 	search.Search.Windows = []report.LoadWindow{{}, {Rate: -1, P99: -1}}
 	for name, d := range map[string]*report.Load{
 		"empty": {}, "wrong": wrong, "many steps": steps, "zero": zero, "huge": huge, "one": one, "search": search,
-		"no windows": {Search: &report.LoadSearch{}}, "empty parts": {SLO: &report.LoadSLO{}, Server: &report.LoadServer{}, Requests: 5},
+		"no windows": {Search: &report.LoadSearch{}}, "empty parts": {Summary: loadtest.Summary{SLO: &report.LoadSLO{}, Server: &report.LoadServer{}, Requests: 5}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			wellFormed(t, loadPageOf(t, d))
@@ -119,7 +120,7 @@ func TestLoadOdd(t *testing.T) {
 			}
 		})
 	}
-	if err := LoadHTML(io.Discard, &report.Load{Rate: math.Inf(1)}); err == nil {
+	if err := LoadHTML(io.Discard, &report.Load{Summary: loadtest.Summary{Rate: math.Inf(1)}}); err == nil {
 		t.Error("a document that can't be JSON made a page all the same")
 	}
 }

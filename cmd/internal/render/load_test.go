@@ -18,6 +18,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/load"
+	"github.com/unthrottle/unthrottle/cmd/internal/loadtest"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 )
 
@@ -144,7 +145,7 @@ func (f fakeLoad) document(slo string, args ...string) *report.Load {
 		}
 		objective, f.plan.Within = &parsed, parsed.Within()
 	}
-	d := report.NewLoad(f.result(), objective)
+	d := report.Load{Summary: loadtest.Summarise(f.result(), objective)}
 	d.Header = report.Header{Version: 2, Verb: "load", MadeBy: "unthrottle v0.1.0", Time: "2026-11-02T09:30:36Z"}
 	d.Command = append([]string{"unthrottle", "load"}, args...)
 	return &d
@@ -234,9 +235,9 @@ func loads() map[string]*report.Load {
 
 // searched is the document of a search: of its windows there is no result.
 func searched() *report.Load {
-	d := report.NewLoad(fakeLoad{plan: load.Plan{Targets: []load.Target{{URL: "http://127.0.0.1:8080/cart"}}, Rate: 1}, change: func(r *load.Result) {
+	d := report.Load{Summary: loadtest.Summarise(fakeLoad{plan: load.Plan{Targets: []load.Target{{URL: "http://127.0.0.1:8080/cart"}}, Rate: 1}, change: func(r *load.Result) {
 		r.CPU, r.MostConns, r.Opened = 0, 0, 0
-	}}.result(), nil)
+	}}.result(), nil)}
 	d.Header = report.Header{Version: 2, Verb: "load", MadeBy: "unthrottle v0.1.0", Time: "2026-11-02T09:30:36Z"}
 	d.Command = []string{"unthrottle", "load", "--find-max", "--slo", "p99=50ms", "http://127.0.0.1:8080/cart"}
 	d.SLO = &report.LoadSLO{Text: "p99=50ms,errors=1%", Held: true, Latencies: []report.LoadObjective{{Percentile: 99, Seconds: 0.05}}, Within: 0.05}

@@ -19,6 +19,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/golive"
 	"github.com/unthrottle/unthrottle/cmd/internal/goself"
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/loadtest"
 	"github.com/unthrottle/unthrottle/cmd/internal/runner"
 	"github.com/unthrottle/unthrottle/cmd/internal/service"
 )
@@ -79,11 +80,7 @@ type Window struct {
 }
 
 // A Point of a curve of percentiles.
-type Point struct {
-	Percentile float64 `json:"percentile"`
-	Seconds    float64 `json:"seconds"`
-	Count      int64   `json:"count"`
-}
+type Point = loadtest.CurvePoint
 
 // A Step is a piece of a window.
 type Step struct {
@@ -93,36 +90,6 @@ type Step struct {
 	P99       float64 `json:"p99"`
 	Periods   int64   `json:"periods"`
 	Throttled int64   `json:"throttled_periods"`
-}
-
-// generated is what is needed of the generator's document.
-type generated struct {
-	Requests int64    `json:"requests"`
-	Failed   int64    `json:"failed"`
-	Goodput  float64  `json:"goodput"`
-	Invalid  []string `json:"invalid"`
-	OurFault bool     `json:"generator_at_fault"`
-	SLO      *struct {
-		Held bool `json:"held"`
-	} `json:"slo"`
-	Causes []struct {
-		Cause string `json:"cause"`
-	} `json:"error_causes"`
-	Statuses []struct {
-		Status int   `json:"status"`
-		Count  int64 `json:"count"`
-	} `json:"statuses"`
-	Pacer struct {
-		P99 float64 `json:"p99"`
-	} `json:"pacer_late"`
-	Response struct {
-		P50   float64 `json:"p50"`
-		P90   float64 `json:"p90"`
-		P99   float64 `json:"p99"`
-		P999  float64 `json:"p999"`
-		Curve []Point `json:"curve"`
-	} `json:"response"`
-	Axis []Step `json:"axis"`
 }
 
 // Open starts the server fresh under a setting, and waits until it is ready. A server that fails is a *service.Error. With
@@ -203,7 +170,7 @@ func (x *Session) Load(ctx context.Context, s Shot) (Window, error) {
 	}
 	w := Window{
 		Metrics: served(g, c), Requests: g.Requests, SLOHeld: g.SLO == nil || g.SLO.Held, Valid: !g.OurFault, Notes: g.Invalid,
-		Curve: g.Response.Curve, Axis: g.Axis, GC: x.log.Since(mark), Used: c.CPU.Seconds() / wall,
+		Curve: g.Response.Curve, Axis: steps(g.Axis), GC: x.log.Since(mark), Used: c.CPU.Seconds() / wall,
 	}
 	w.judge(g)
 	if told != nil {
@@ -237,10 +204,26 @@ func (x *Session) Load(ctx context.Context, s Shot) (Window, error) {
 	return w, nil
 }
 
+// steps are what is kept of a summary's axis.
+func steps(axis []loadtest.Step) (steps []Step) {
+	count := func(n *int64) int64 {
+		if n == nil {
+			return 0
+		}
+		return *n
+	}
+	for _, s := range axis {
+		steps = append(steps, Step{
+			At: s.At, Length: s.Length, Sent: s.Sent, P99: s.P99, Periods: count(s.Periods), Throttled: count(s.Throttled),
+		})
+	}
+	return steps
+}
+
 // judge keeps what a late generator leaves of a window. That requests were sent late, by so much at p99, makes latencies longer
 // that are not far longer themselves; of those it is not known what the server's part is. CPU time and throughput are
 // what they are. An SLO that was missed may have been missed because of it.
-func (w *Window) judge(g generated) {
+func (w *Window) judge(g loadtest.Summary) {
 	late := g.Pacer.P99
 	if !g.OurFault || len(g.Invalid) > 1 || late <= max(0.001, g.Response.P50/10) {
 		return // valid, or not for another reason
@@ -296,7 +279,7 @@ func addRuntime(m map[string]float64, f goself.Figures, seconds float64) {
 }
 
 // generate runs the generator. Its exit code says whether an SLO was held, which its document says as well.
-func (x *Session) generate(ctx context.Context, s Shot) (g generated, err error) {
+func (x *Session) generate(ctx context.Context, s Shot) (g loadtest.Summary, err error) {
 	args := append(append([]string{}, x.generator...), s.flags()...)
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
@@ -340,7 +323,7 @@ func (s Shot) flags() []string {
 }
 
 // served are the figures of a window.
-func served(g generated, c cgroup.Counters) map[string]float64 {
+func served(g loadtest.Summary, c cgroup.Counters) map[string]float64 {
 	m := map[string]float64{}
 	lab.RequestRate.Set(m, g.Goodput)
 	if g.Requests > 0 {

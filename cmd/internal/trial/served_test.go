@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/loadtest"
 	"github.com/unthrottle/unthrottle/cmd/internal/runner"
 	"github.com/unthrottle/unthrottle/cmd/internal/service"
 )
@@ -163,7 +164,7 @@ func TestLateGenerator(t *testing.T) {
 		{"late, and something else", 0.02, 2, true, false, false, true},
 		{"something else", 0.0005, 1, true, false, false, true},
 	} {
-		g := generated{OurFault: c.invalid > 0, Invalid: make([]string, c.invalid)}
+		g := loadtest.Summary{OurFault: c.invalid > 0, Invalid: make([]string, c.invalid)}
 		g.Pacer.P99, g.Response.P50, g.Response.P99 = c.late, 0.002, 0.05
 		w := Window{Metrics: map[string]float64{"p50-latency-ns": 2e6, "p99-latency-ns": 50e6, "cpu-ns/req": 1e6}, SLOHeld: c.held, Valid: !g.OurFault}
 		w.judge(g)

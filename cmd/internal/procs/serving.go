@@ -1,0 +1,45 @@
+package procs
+
+import (
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+)
+
+// Serving finds the process that answers at a URL of this host; 0: it is elsewhere, or can't be seen: there may be a proxy, or
+// it is another user's.
+func Serving(root string, u *url.URL) int {
+	if !isLocal(u.Hostname()) {
+		return 0
+	}
+	pid, _ := Listener(root, Port(u))
+	return pid
+}
+
+// Port is the port of a URL, be it written or that of its scheme; 0: neither.
+func Port(u *url.URL) int {
+	if port, err := strconv.Atoi(u.Port()); err == nil {
+		return port
+	}
+	return map[string]int{"http": 80, "https": 443}[u.Scheme]
+}
+
+// isLocal reports whether a host is this one.
+func isLocal(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	if ip == nil {
+		return false
+	}
+	if ip.IsLoopback() {
+		return true
+	}
+	own, _ := net.InterfaceAddrs()
+	return slices.ContainsFunc(own, func(a net.Addr) bool {
+		n, ok := a.(*net.IPNet)
+		return ok && n.IP.Equal(ip)
+	})
+}
