@@ -49,6 +49,7 @@ var order = []string{
 	module + "/cmd/internal/heartbeat",
 	module + "/cmd/internal/cpuprofile",
 	module + "/cmd/internal/trial",
+	module + "/cmd/internal/attach",
 	module + "/cmd/internal/tune",
 	module + "/cmd/internal/hey",
 	module + "/cmd/internal/demo",

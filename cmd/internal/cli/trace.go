@@ -1,15 +1,11 @@
 package cli
 
 import (
-	"bufio"
-	"compress/gzip"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/url"
 	"os"
-	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -17,11 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/unthrottle/unthrottle/cgroup"
-	"github.com/unthrottle/unthrottle/cmd/internal/cpuprofile"
+	"github.com/unthrottle/unthrottle/cmd/internal/attach"
 	"github.com/unthrottle/unthrottle/cmd/internal/exectrace"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
-	"github.com/unthrottle/unthrottle/cmd/internal/meter"
-	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
@@ -58,8 +52,6 @@ Example:
   unthrottle trace localhost:6060 -o trace.html
 `
 
-const traceExample = "unthrottle trace trace.out, or unthrottle trace http://localhost:6060/debug/pprof/trace"
-
 type traceOptions struct {
 	seconds   int
 	save      string
@@ -88,8 +80,6 @@ type tracer struct {
 	facts  report.TraceFacts
 	how    exectrace.Options
 	noCPU  error // why there was no CPU profile meanwhile
-
-	emulated bool // the limit is made of signals
 }
 
 // traceFormats are what a trace's document can be written as.
@@ -154,7 +144,7 @@ func (t *tracer) parse(args []string, changed func(string) bool) error {
 		return t.parseRecord(args, changed)
 	}
 	if len(args) != 1 {
-		return hint.Usage(traceExample, "trace wants one file, URL or PID, got %d", len(args))
+		return hint.Usage(attach.Trace.Example, "trace wants one file, URL or PID, got %d", len(args))
 	}
 	for _, name := range []string{"cpus", "burst", "memory", "cpuset", "limit-with"} {
 		if changed(name) {
@@ -185,14 +175,14 @@ func (t *tracer) parseSource(source string, changed func(string) bool) (err erro
 		}
 	}
 	if t.pid == 0 {
-		if t.url, err = tracePage.url(source, o.seconds, changed("seconds")); err != nil {
+		if t.url, err = attach.Trace.URL(source, o.seconds, changed("seconds")); err != nil {
 			return err
 		}
 	}
 	taken := t.pid != 0 || t.url != nil
 	if t.url != nil {
 		t.source = t.url.Redacted()
-		if _, err := tracePage.time(t.url); err != nil {
+		if _, err := attach.Trace.Time(t.url); err != nil {
 			return err
 		}
 	}
@@ -318,11 +308,8 @@ func (t *tracer) document(ctx context.Context) (*report.Trace, error) {
 	}
 	defer file.Close()
 	f := &t.facts
-	if f.Trace, err = readTrace(ctx, file, t.how); err != nil {
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		return nil, traceHinted(err, t.source)
+	if f.Trace, err = attach.ReadTrace(ctx, t.source, file, t.how); err != nil {
+		return nil, err
 	}
 	if t.noCPU != nil && f.Trace.Samples == nil {
 		f.Warnings = append(f.Warnings, fmt.Errorf("there are no CPU samples in it: %w", t.noCPU))
@@ -337,270 +324,44 @@ func (t *tracer) document(ctx context.Context) (*report.Trace, error) {
 	return doc, nil
 }
 
-// file is where the trace is to be read: a file that was named, or one that it was taken into.
+// file is where the trace is to be read: a file that was named, or one that it is taken into.
 func (t *tracer) file(ctx context.Context) (io.ReadCloser, error) {
 	switch {
-	case t.args != nil:
-		return t.record(ctx)
-	case t.pid != 0:
-		u, err := findPprof(ctx, t.pid)
-		if err != nil {
-			return nil, err
-		}
-		t.url = u.JoinPath(tracePage.path)
-		t.url.RawQuery = "seconds=" + strconv.Itoa(t.o.seconds)
-		t.source = t.url.Redacted()
-		return t.take(ctx)
-	case t.url != nil:
+	case t.args != nil, t.pid != 0, t.url != nil:
 		return t.take(ctx)
 	case t.source == "-":
 		return io.NopCloser(t.stdio.In), nil
 	}
 	f, err := os.Open(t.source)
 	if err != nil {
-		return nil, hint.With(fmt.Errorf("reading the trace: %w", err), traceExample)
+		return nil, hint.With(fmt.Errorf("reading the trace: %w", err), attach.Trace.Example)
 	}
 	return f, nil
 }
 
-// notTrace is input that is something else.
-type notTrace struct{ kind string }
-
-func (e *notTrace) Error() string { return "this is " + e.kind + ", not an execution trace" }
-
-// otherMost is how much is read of what is no trace, to tell what it is.
-const otherMost = 8 << 20
-
-// readTrace reads a trace, packed or not.
-func readTrace(ctx context.Context, r io.Reader, o exectrace.Options) (*exectrace.Trace, error) {
-	in := bufio.NewReader(contextReader{ctx, r})
-	if magic, _ := in.Peek(2); string(magic) == "\x1f\x8b" {
-		z, err := gzip.NewReader(in)
-		if err != nil {
-			return nil, fmt.Errorf("unpacking it: %w", err)
-		}
-		in = bufio.NewReader(z)
-	}
-	if head, err := in.Peek(5); string(head) != "go 1." {
-		if len(head) == 0 && err != io.EOF {
-			return nil, err
-		}
-		return nil, whatElse(in)
-	}
-	return exectrace.Read(in, o)
-}
-
-// whatElse tells what is no trace.
-func whatElse(r io.Reader) error {
-	var kind *cpuprofile.KindError
-	switch _, err := cpuprofile.Read(io.LimitReader(r, otherMost)); {
-	case err == nil:
-		return &notTrace{"a CPU profile"}
-	case errors.As(err, &kind):
-		return &notTrace{kind.Kind}
-	}
-	return errors.New("this is no execution trace")
-}
-
-// contextReader ends when the context does.
-type contextReader struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (c contextReader) Read(p []byte) (int, error) {
-	if err := c.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return c.r.Read(p)
-}
-
-// traceHinted adds what can be done about a trace that can't be read.
-func traceHinted(err error, source string) error {
-	const take = "curl -o trace.out 'http://HOST:PORT/debug/pprof/trace?seconds=5' takes a trace, and so does go test -trace"
-	named := fmt.Errorf("%s: %w", source, err)
-	var not *notTrace
-	switch {
-	case errors.As(err, &not) && not.kind == "a CPU profile":
-		return hint.With(named, "unthrottle profile reads it", take)
-	case errors.As(err, &not) && not.kind == cpuprofile.JSON:
-		return hint.With(named, "unthrottle report shows a document of unthrottle again", take)
-	case errors.As(err, &not) && not.kind == cpuprofile.Program:
-		return hint.With(named, "unthrottle trace --record 5s -- PROGRAM starts a program and takes its trace")
-	case errors.Is(err, exectrace.ErrOld):
-		return hint.With(named, "build the program with Go 1.22 or later; unthrottle watch PID sees throttling whatever it was built with")
-	}
-	return hint.With(named, take)
-}
-
-// take fetches the trace from the URL into a file, and what belongs beside it.
-func (t *tracer) take(ctx context.Context) (_ io.ReadCloser, err error) {
-	file, err := newScratch()
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			file.Close()
-		}
-	}()
-	t.findProcess()
-	var m *meter.Meter
-	if t.facts.PID != 0 {
-		m = meter.Start("", t.facts.PID, time.Second)
-	}
+// take takes the trace, and notes what was seen beside.
+func (t *tracer) take(ctx context.Context) (io.ReadCloser, error) {
 	progress := newProgress(t.stdio, t.o.format == "json")
-	progress.note(fmt.Sprintf("taking a trace of %s for %s s", t.url.Host, t.url.Query().Get("seconds")))
-	err = t.fetch(ctx, file)
-	progress.done()
-	if m != nil {
-		t.facts.Readings = m.Stop()
-	}
-	if t.emulated {
-		t.facts.Readings = nil // they are of a group that has nothing to do with the limit
-	}
-	if err != nil {
-		return nil, err
+	a := &attach.Tracer{
+		Program: t.args, Limit: t.o.limit, With: runner.With(t.o.with), Output: t.stdio.Err,
+		Process: t.pid, URL: t.url, Seconds: t.o.seconds, NoSamples: t.o.noSamples, Note: progress.note,
 	}
 	if t.saved != nil {
-		if _, err := file.WriteTo(t.saved.w); err != nil {
-			return nil, fmt.Errorf("saving the trace: %w", err)
-		}
-		t.facts.Saved = t.o.save
+		a.Save = t.saved.w
 	}
-	if _, err := file.Seek(0, io.SeekStart); err != nil {
-		return nil, fmt.Errorf("reading the trace again: %w", err)
-	}
-	return file, nil
-}
-
-// scratch is a file that is gone when it is closed.
-type scratch struct{ *os.File }
-
-func newScratch() (scratch, error) {
-	f, err := os.CreateTemp("", "unthrottle-trace-*")
-	if err != nil {
-		return scratch{}, hint.With(fmt.Errorf("a file for the trace: %w", err), "TMPDIR names a directory that can be written")
-	}
-	return scratch{f}, nil
-}
-
-func (s scratch) Close() error {
-	return errors.Join(s.File.Close(), os.Remove(s.Name()))
-}
-
-// WriteTo copies all of the file.
-func (s scratch) WriteTo(w io.Writer) (int64, error) {
-	if _, err := s.Seek(0, io.SeekStart); err != nil {
-		return 0, err
-	}
-	return io.Copy(w, s.File)
-}
-
-// findProcess looks for the process that the trace is of, and takes the period from its limit.
-func (t *tracer) findProcess() {
+	file, err := a.Take(ctx)
+	progress.done()
 	f := &t.facts
-	pid := t.pid
-	if found := procs.Serving("", t.url); found != 0 {
-		pid = found // a descendant of the one that was named
+	f.PID, f.Name, f.Live, f.Limits, f.Readings, f.Warnings = a.PID, a.Name, a.Live, a.Limits, a.Readings, a.Warnings
+	t.noCPU = a.NoCPU
+	if a.Saved {
+		f.Saved = t.o.save
 	}
-	if pid == 0 {
-		return
+	if a.Period > 0 && f.PeriodFrom == "" {
+		t.how.Period, f.PeriodFrom = a.Period, "limit"
 	}
-	process, err := readDebugged(pid)
-	if err != nil {
-		f.Warnings = append(f.Warnings, err)
-		return
+	if t.pid != 0 && a.URL != nil {
+		t.source = a.URL.Redacted()
 	}
-	f.PID, f.Name, f.Live = pid, process.name, process.live
-	if f.Limits == nil {
-		f.Limits = &process.limits
-	}
-	if period := onlyPeriod(*f.Limits); period > 0 && f.PeriodFrom == "" {
-		t.how.Period, f.PeriodFrom = period, "limit"
-	}
-}
-
-// onlyPeriod is that of all quotas on the way up; 0: there is none, or they differ, so that each may be the cause.
-func onlyPeriod(l cgroup.Limits) (period time.Duration) {
-	if l.State != cgroup.Limited {
-		return 0
-	}
-	for _, level := range l.Levels {
-		p := time.Duration(level.Quota.PeriodMicros) * time.Microsecond
-		switch {
-		case level.Quota.QuotaMicros <= 0 || p <= 0 || p == period:
-		case period == 0:
-			period = p
-		default:
-			return 0
-		}
-	}
-	return period
-}
-
-// traceMost is more than a trace should have. A busy program writes some 5 MB a second.
-const traceMost = 2 << 30
-
-// fetch takes the trace, and a CPU profile meanwhile: while it is taken the runtime writes its samples into the trace.
-func (t *tracer) fetch(ctx context.Context, to io.Writer) error {
-	stopSamples := t.sample(ctx)
-	body, err := tracePage.open(ctx, t.url)
-	if err != nil {
-		stopSamples(false)
-		return err
-	}
-	defer body.Close()
-	n, err := io.Copy(to, io.LimitReader(body, traceMost))
-	stopSamples(err == nil)
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case n == traceMost:
-		return hint.With(fmt.Errorf("taking a trace from %s: it has more than %d GiB", t.url.Redacted(), traceMost>>30), "--seconds 1 takes a shorter one")
-	case err != nil && n == 0:
-		return tracePage.failed(ctx, t.url, err)
-	case err != nil:
-		t.facts.Warnings = append(t.facts.Warnings, fmt.Errorf("the trace broke off: %w", err))
-	}
-	return nil
-}
-
-// samplesLate is how long a profile may take after the trace has ended.
-const samplesLate = 2 * time.Second
-
-// sample begins a CPU profile of the same program. What it returns ends that, and waits for it if it went on well.
-func (t *tracer) sample(ctx context.Context) (stop func(wait bool)) {
-	if t.o.noSamples {
-		return func(bool) {}
-	}
-	length, _ := tracePage.time(t.url)
-	u := *t.url
-	u.Path = profilePage.path
-	if before, ok := strings.CutSuffix(t.url.Path, tracePage.path); ok { // there may be a prefix
-		u.Path = path.Join("/", before, profilePage.path)
-	}
-	u.RawQuery = "seconds=" + strconv.Itoa(int((length+time.Second-1)/time.Second))
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan error, 1)
-	go func() {
-		body, err := profilePage.open(ctx, &u)
-		if err == nil {
-			_, err = io.Copy(io.Discard, io.LimitReader(body, profileMost))
-			body.Close()
-		}
-		done <- err
-	}()
-	return func(wait bool) {
-		if wait {
-			select {
-			case t.noCPU = <-done:
-				cancel()
-				return
-			case <-time.After(samplesLate):
-			}
-		}
-		cancel()
-		<-done // it was cancelled: the samples are in the trace
-	}
+	return file, err
 }

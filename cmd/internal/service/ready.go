@@ -130,17 +130,22 @@ func answers(ctx context.Context, url string) bool {
 func status(ctx context.Context, url string) int {
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return 0
-	}
-	t := &http.Transport{DisableKeepAlives: true}
-	res, err := t.RoundTrip(req)
+	res, err := Get(ctx, url)
 	if err != nil {
 		return 0
 	}
 	res.Body.Close()
 	return res.StatusCode
+}
+
+// Get asks a server here, and nobody else: without a proxy, wherever a redirect leads to, and on a connection that does not
+// stay.
+func Get(ctx context.Context, url string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	return (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
 }
 
 func connects(ctx context.Context, address string) bool {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"runtime"
@@ -246,11 +245,7 @@ func (x *Session) read(ctx context.Context) *goself.Reading {
 	const patience, most = 2 * time.Second, 8 << 20
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, x.metrics, nil)
-	if err != nil {
-		return nil
-	}
-	res, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
+	res, err := service.Get(ctx, x.metrics)
 	if err != nil {
 		return nil
 	}

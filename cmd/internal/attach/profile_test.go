@@ -1,4 +1,4 @@
-package cli
+package attach
 
 import (
 	"testing"
@@ -26,7 +26,7 @@ func TestProfileURL(t *testing.T) {
 		{"http://a/x/y?seconds=3&z=1", false, "http://a/x/y?seconds=3&z=1"},
 		{"http://a/x/y?seconds=3&z=1", true, "http://a/x/y?seconds=7&z=1"},
 	} {
-		u, err := profilePage.url(c.source, 7, c.given)
+		u, err := CPUProfile.URL(c.source, 7, c.given)
 		got := ""
 		if u != nil {
 			got = u.String()
@@ -36,7 +36,7 @@ func TestProfileURL(t *testing.T) {
 		}
 	}
 	for _, source := range []string{"ftp://a/", "http://", "http://a:b/", "http://%zz"} {
-		if u, err := profilePage.url(source, 7, false); err == nil {
+		if u, err := CPUProfile.URL(source, 7, false); err == nil {
 			t.Errorf("%s: got %v", source, u)
 		}
 	}
@@ -56,10 +56,10 @@ func TestProfileDemand(t *testing.T) {
 		"no CPU time":    {goself.Classes{Procs: 4, Total: 136, Idle: 50, CPU: -1}, false},
 		"without a size": {goself.Classes{Total: 136, Idle: 50, CPU: 15}, true},
 	} {
-		p := &profiler{}
+		p := &Profiler{}
 		p.demand(&before, &c.after, 10*time.Second)
-		if got := p.facts.Demand != nil; got != c.ok || got == (len(p.facts.Warnings) > 0) {
-			t.Errorf("%s: %+v, %v", name, p.facts.Demand, p.facts.Warnings)
+		if got := p.Demand != nil; got != c.ok || got == (len(p.Warnings) > 0) {
+			t.Errorf("%s: %+v, %v", name, p.Demand, p.Warnings)
 		}
 	}
 }

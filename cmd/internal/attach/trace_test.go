@@ -1,4 +1,4 @@
-package cli
+package attach
 
 import (
 	"bytes"
@@ -30,7 +30,7 @@ func TestTraceURL(t *testing.T) {
 		"http://a/debug/trace?seconds=.5": "http://a/debug/trace?seconds=.5",
 		"http://a/p/debug/pprof/trace":    "http://a/p/debug/pprof/trace?seconds=5",
 	} {
-		u, err := tracePage.url(source, 5, false)
+		u, err := Trace.URL(source, 5, false)
 		got := ""
 		if u != nil {
 			got = u.String()
@@ -43,12 +43,12 @@ func TestTraceURL(t *testing.T) {
 
 func TestDebugPageTime(t *testing.T) {
 	for text, want := range map[string]time.Duration{"5": 5 * time.Second, "0.5": 500 * time.Millisecond, "0": 0, "": 0, "x": 0, "NaN": 0, "-1": 0, "3601": 0, "1e3": 1000 * time.Second} {
-		got, err := tracePage.time(&url.URL{RawQuery: "seconds=" + text})
+		got, err := Trace.Time(&url.URL{RawQuery: "seconds=" + text})
 		if got != want || (err == nil) != (want > 0) {
 			t.Errorf("%q: got %v, %v, want %v", text, got, err, want)
 		}
 	}
-	if _, err := profilePage.time(&url.URL{RawQuery: "seconds=0.5"}); err == nil {
+	if _, err := CPUProfile.Time(&url.URL{RawQuery: "seconds=0.5"}); err == nil {
 		t.Error("a profile takes whole seconds")
 	}
 }
@@ -170,9 +170,9 @@ func TestTraceFetch(t *testing.T) {
 	if !isPprof(context.Background(), base) || isPprof(context.Background(), base.JoinPath("nowhere")) {
 		t.Error("pprof is found where it is not, or not where it is")
 	}
-	fetch := func(path, query string) (*tracer, string, error) {
-		tr := &tracer{url: base.JoinPath(path), stdio: IO{Err: io.Discard, Env: func(string) string { return "" }}}
-		tr.url.RawQuery = query
+	fetch := func(path, query string) (*Tracer, string, error) {
+		tr := &Tracer{URL: base.JoinPath(path)}
+		tr.URL.RawQuery = query
 		var b strings.Builder
 		err := tr.fetch(context.Background(), &b)
 		return tr, b.String(), err
@@ -181,11 +181,11 @@ func TestTraceFetch(t *testing.T) {
 	if err != nil || !strings.HasPrefix(got, "go 1.") {
 		t.Errorf("got %.10q, %v", got, err)
 	}
-	if tr.noCPU == nil || !strings.Contains(tr.noCPU.Error(), "not today") {
-		t.Errorf("the profile that failed is not told: %v", tr.noCPU)
+	if tr.NoCPU == nil || !strings.Contains(tr.NoCPU.Error(), "not today") {
+		t.Errorf("the profile that failed is not told: %v", tr.NoCPU)
 	}
-	if tr, got, err = fetch("/cut/debug/pprof/trace", "seconds=1"); err != nil || got != "go 1.26 trace" || len(tr.facts.Warnings) != 1 {
-		t.Errorf("cut off: got %q, %v, %v", got, err, tr.facts.Warnings)
+	if tr, got, err = fetch("/cut/debug/pprof/trace", "seconds=1"); err != nil || got != "go 1.26 trace" || len(tr.Warnings) != 1 {
+		t.Errorf("cut off: got %q, %v, %v", got, err, tr.Warnings)
 	}
 	if _, _, err = fetch("/on/debug/pprof/trace", "seconds=1"); err == nil || !strings.Contains(err.Error(), "already enabled") {
 		t.Errorf("already on: got %v", err)

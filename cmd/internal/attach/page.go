@@ -1,4 +1,4 @@
-package cli
+package attach
 
 import (
 	"context"
@@ -14,29 +14,27 @@ import (
 	"strings"
 	"time"
 
-	"github.com/unthrottle/unthrottle/cgroup"
-	"github.com/unthrottle/unthrottle/cmd/internal/golive"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
-	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 )
 
-// A debugPage is a page of net/http/pprof that takes its time.
-type debugPage struct {
+// A Page is a page of net/http/pprof that takes its time.
+type Page struct {
 	path    string
 	what    string // profile
 	kind    string // CPU profile
-	example string // of a command line
+	Example string // of a command line
 	parts   bool   // parts of a second make sense to it
 }
 
+// The pages that take their time.
 var (
-	profilePage = debugPage{path: "/debug/pprof/profile", what: "profile", kind: "CPU profile", example: profileExample}
-	tracePage   = debugPage{path: "/debug/pprof/trace", what: "trace", kind: "trace", example: traceExample, parts: true}
+	CPUProfile = Page{path: "/debug/pprof/profile", what: "profile", kind: "CPU profile", Example: "unthrottle profile cpu.pb.gz, or unthrottle profile http://localhost:6060/debug/pprof/profile"}
+	Trace      = Page{path: "/debug/pprof/trace", what: "trace", kind: "trace", Example: "unthrottle trace trace.out, or unthrottle trace http://localhost:6060/debug/pprof/trace", parts: true}
 )
 
-// url makes a URL of what names one: nil for a file. host:port without a path, and a path that ends where pprof's pages
+// URL makes a URL of what names one: nil for a file. host:port without a path, and a path that ends where pprof's pages
 // begin, get the rest.
-func (p debugPage) url(source string, seconds int, given bool) (*url.URL, error) {
+func (p Page) URL(source string, seconds int, given bool) (*url.URL, error) {
 	text := source
 	if !strings.Contains(source, "://") {
 		if _, err := os.Stat(source); err == nil || source == "-" {
@@ -51,10 +49,10 @@ func (p debugPage) url(source string, seconds int, given bool) (*url.URL, error)
 	}
 	u, err := url.Parse(text)
 	if err != nil {
-		return nil, hint.Usage(p.example, "%q is no URL: %w", source, errors.Unwrap(err))
+		return nil, hint.Usage(p.Example, "%q is no URL: %w", source, errors.Unwrap(err))
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, hint.Usage(p.example, "%q does not begin with http:// or https:// and a host", source)
+		return nil, hint.Usage(p.Example, "%q does not begin with http:// or https:// and a host", source)
 	}
 	switch strings.TrimSuffix(u.Path, "/") {
 	case "", path.Dir(p.path):
@@ -68,8 +66,8 @@ func (p debugPage) url(source string, seconds int, given bool) (*url.URL, error)
 	return u, nil
 }
 
-// time is how long the page of a URL takes.
-func (p debugPage) time(u *url.URL) (time.Duration, error) {
+// Time is how long the page of a URL takes.
+func (p Page) Time(u *url.URL) (time.Duration, error) {
 	text := u.Query().Get("seconds")
 	seconds, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(seconds > 0 && seconds <= 3600) || !p.parts && seconds != float64(int(seconds)) {
@@ -82,8 +80,8 @@ func (p debugPage) time(u *url.URL) (time.Duration, error) {
 const patience = 30 * time.Second
 
 // open asks for the page. What it returns has to be closed.
-func (p debugPage) open(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
-	length, err := p.time(u)
+func (p Page) open(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
+	length, err := p.Time(u)
 	if err != nil {
 		return nil, err
 	}
@@ -94,6 +92,15 @@ func (p debugPage) open(ctx context.Context, u *url.URL) (io.ReadCloser, error) 
 		return nil, err
 	}
 	return closer{body, cancel}, nil
+}
+
+// get asks as any client does: by the environment's proxy, and where a redirect leads to.
+func get(ctx context.Context, u *url.URL) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	return http.DefaultClient.Do(req)
 }
 
 // closer ends the request with its answer.
@@ -107,12 +114,9 @@ func (c closer) Close() error {
 	return c.ReadCloser.Close()
 }
 
-func (p debugPage) ask(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
-	if err != nil {
-		return nil, p.failed(ctx, u, err)
-	}
-	res, err := (&http.Client{}).Do(req)
+// ask asks for the page, and says of an answer that is none what can be done.
+func (p Page) ask(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
+	res, err := get(ctx, u)
 	if err != nil {
 		var bad *url.Error
 		if errors.As(err, &bad) {
@@ -140,7 +144,7 @@ func (p debugPage) ask(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
 }
 
 // failed says what was being done. An interrupted request is no failure of the server's.
-func (p debugPage) failed(ctx context.Context, u *url.URL, err error, hints ...string) error {
+func (p Page) failed(ctx context.Context, u *url.URL, err error, hints ...string) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()
 	}
@@ -158,24 +162,4 @@ func afterColon(text string) string {
 		return ""
 	}
 	return ": " + line
-}
-
-// A debugged process is the one that a page is of.
-type debugged struct {
-	pid    int
-	name   string
-	limits cgroup.Limits
-	live   int // GOMAXPROCS from its memory; 0: not known
-}
-
-func readDebugged(pid int) (d debugged, err error) {
-	process, err := procs.Read("", pid)
-	if err != nil {
-		return d, fmt.Errorf("the process: %w: its limit is not known", err)
-	}
-	d = debugged{pid: pid, name: process.Name, limits: cgroup.Read(cgroup.Source{PID: pid})}
-	if v, err := golive.Read(pid); err == nil {
-		d.live = v.Procs
-	}
-	return d, nil
 }

@@ -1,8 +1,7 @@
-package cli
+package attach
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,10 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
-	"github.com/unthrottle/unthrottle/cmd/internal/runner"
 	"github.com/unthrottle/unthrottle/cmd/internal/service"
 )
 
@@ -77,11 +74,7 @@ const pprofSoon = 5 * time.Second
 func isPprof(ctx context.Context, base *url.URL) bool {
 	ctx, cancel := context.WithTimeout(ctx, pprofSoon)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base.JoinPath("/debug/pprof/").String(), nil)
-	if err != nil {
-		return false
-	}
-	res, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
+	res, err := service.Get(ctx, base.JoinPath("/debug/pprof/").String())
 	if err != nil {
 		return false
 	}
@@ -95,63 +88,6 @@ func otherNetwork(pid int) bool {
 	theirs, err := os.Readlink(filepath.Join(procs.Dir("", pid), "ns/net"))
 	own, ownErr := os.Readlink(filepath.Join(procs.Dir("", os.Getpid()), "ns/net"))
 	return err == nil && ownErr == nil && theirs != own
-}
-
-// record starts the program, takes a trace of it as soon as its pprof answers, and ends it.
-func (t *tracer) record(ctx context.Context) (_ io.ReadCloser, err error) {
-	server, err := service.Start(ctx, service.Spec{
-		Args: t.args, Limit: t.o.limit, With: runner.With(t.o.with),
-		Each: func(line []byte) { t.stdio.Err.Write(append(line[:len(line):len(line)], '\n')) },
-	})
-	if err != nil {
-		return nil, recordError(err)
-	}
-	defer server.Stop()
-	for _, note := range server.Notes {
-		t.facts.Warnings = append(t.facts.Warnings, errors.New(note))
-	}
-	u, err := awaitPprof(ctx, server, filepath.Base(t.args[0]), pprofTimeout)
-	if err != nil {
-		return nil, err
-	}
-	t.pid, t.url = server.PID(), u.JoinPath(tracePage.path)
-	t.url.RawQuery = fmt.Sprint("seconds=", t.o.seconds)
-	t.setEmulated(server.Kind())
-	file, err := t.take(ctx)
-	if over := server.Check(); over != nil && ctx.Err() == nil {
-		if err == nil {
-			file.Close()
-		}
-		return nil, hint.With(over, fmt.Sprintf("--record %v takes a trace for that long: the program has to run for longer than that", t.o.record))
-	}
-	return file, err
-}
-
-// setEmulated sets the limit of a program that is held to it by signals, which no cgroup shows.
-func (t *tracer) setEmulated(kind runner.Kind) {
-	l := t.o.limit
-	if t.emulated = kind == runner.Emulated; !t.emulated || l.CPUs == 0 {
-		return
-	}
-	const from = "--cpus, emulated by signals"
-	quota := cgroup.Quota{QuotaMicros: l.Quota().Microseconds(), PeriodMicros: l.PeriodInForce().Microseconds()}
-	t.facts.Limits = &cgroup.Limits{State: cgroup.Limited, CPUs: l.CPUs, From: from, Levels: []cgroup.Level{{Dir: from, Quota: quota}}}
-}
-
-// recordError says what to do about a program that could not be started.
-func recordError(err error) error {
-	var missing *runner.CommandError
-	var refused runner.Refused
-	var ended *service.Error
-	switch {
-	case errors.As(err, &missing):
-		return hint.With(err, "is it in the PATH, and may it be executed?")
-	case errors.As(err, &ended):
-		return hint.With(err, "--record wants a program that goes on running, with net/http/pprof")
-	case errors.As(err, &refused), errors.Is(err, context.Canceled):
-		return err
-	}
-	return hint.With(err, "--limit-with=emulate needs no privilege")
 }
 
 // pprofTimeout is how long a program may take until its pprof answers: under a limit starting takes its time.

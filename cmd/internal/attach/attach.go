@@ -1,0 +1,75 @@
+// Package attach answers: how is an execution trace or a CPU profile had of a program? In goes a page of net/http/pprof, a
+// pid or a program to start; out comes the trace or the profile, with what was seen beside: the process, its limit, what the
+// kernel counted meanwhile and, with a profile, how much CPU time its runtime says it wanted. It also reads both from what
+// may be something else, and says what that is. What they mean is for exectrace and cpuprofile to say.
+package attach
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/golive"
+	"github.com/unthrottle/unthrottle/cmd/internal/meter"
+	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+)
+
+// Beside is what was seen beside a trace or a profile.
+type Beside struct {
+	PID      int    // 0: not known
+	Name     string // of the process
+	Live     int    // GOMAXPROCS from its memory; 0: not known
+	Limits   *cgroup.Limits
+	Readings []meter.Reading // while it was taken
+	Warnings []error
+}
+
+// find looks at a process, and reports whether it was seen. Limits that are known stay.
+func (b *Beside) find(pid int) bool {
+	if pid == 0 {
+		return false
+	}
+	process, err := procs.Read("", pid)
+	if err != nil {
+		b.Warnings = append(b.Warnings, fmt.Errorf("the process: %w: its limit is not known", err))
+		return false
+	}
+	b.PID, b.Name = pid, process.Name
+	if b.Limits == nil {
+		limits := cgroup.Read(cgroup.Source{PID: pid})
+		b.Limits = &limits
+	}
+	if v, err := golive.Read(pid); err == nil {
+		b.Live = v.Procs
+	}
+	return true
+}
+
+// while reads the counters of the process's group, where it is known, while something is done.
+func (b *Beside) while(do func() error) error {
+	if b.PID == 0 {
+		return do()
+	}
+	m := meter.Start("", b.PID, time.Second)
+	err := do()
+	b.Readings = m.Stop()
+	return err
+}
+
+// profileMost is more than a profile has; cpuprofile says so of one that is as large.
+const profileMost = 65 << 20
+
+// ReadFile reads a file, or stdin for "-", but no more of it than a profile has.
+func ReadFile(name string, stdin io.Reader) ([]byte, error) {
+	if name == "-" {
+		return io.ReadAll(io.LimitReader(stdin, profileMost))
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, profileMost))
+}

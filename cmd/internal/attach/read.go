@@ -1,0 +1,125 @@
+package attach
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/cpuprofile"
+	"github.com/unthrottle/unthrottle/cmd/internal/exectrace"
+	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+)
+
+// ReadTrace reads a trace, packed or not. Its errors name source, and say what can be done with what is no trace.
+func ReadTrace(ctx context.Context, source string, r io.Reader, o exectrace.Options) (*exectrace.Trace, error) {
+	trace, err := readTrace(ctx, r, o)
+	switch {
+	case err == nil:
+		return trace, nil
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	}
+	return nil, traceHinted(err, source)
+}
+
+// ReadProfile reads a CPU profile. Its errors name source, and say what can be done with what is no CPU profile.
+func ReadProfile(source string, data []byte) (*cpuprofile.Profile, error) {
+	p, err := cpuprofile.Read(bytes.NewReader(data))
+	if err != nil {
+		return nil, profileHinted(fmt.Errorf("%s: %w", source, err))
+	}
+	return p, nil
+}
+
+// notTrace is input that is something else.
+type notTrace struct{ kind string }
+
+func (e *notTrace) Error() string { return "this is " + e.kind + ", not an execution trace" }
+
+// otherMost is how much is read of what is no trace, to tell what it is.
+const otherMost = 8 << 20
+
+func readTrace(ctx context.Context, r io.Reader, o exectrace.Options) (*exectrace.Trace, error) {
+	in := bufio.NewReader(contextReader{ctx, r})
+	if magic, _ := in.Peek(2); string(magic) == "\x1f\x8b" {
+		z, err := gzip.NewReader(in)
+		if err != nil {
+			return nil, fmt.Errorf("unpacking it: %w", err)
+		}
+		in = bufio.NewReader(z)
+	}
+	if head, err := in.Peek(5); string(head) != "go 1." {
+		if len(head) == 0 && err != io.EOF {
+			return nil, err
+		}
+		return nil, whatElse(in)
+	}
+	return exectrace.Read(in, o)
+}
+
+// whatElse tells what is no trace.
+func whatElse(r io.Reader) error {
+	var kind *cpuprofile.KindError
+	switch _, err := cpuprofile.Read(io.LimitReader(r, otherMost)); {
+	case err == nil:
+		return &notTrace{"a CPU profile"}
+	case errors.As(err, &kind):
+		return &notTrace{kind.Kind}
+	}
+	return errors.New("this is no execution trace")
+}
+
+// contextReader ends when the context does.
+type contextReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (c contextReader) Read(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.r.Read(p)
+}
+
+// traceHinted adds what can be done about a trace that can't be read.
+func traceHinted(err error, source string) error {
+	const take = "curl -o trace.out 'http://HOST:PORT/debug/pprof/trace?seconds=5' takes a trace, and so does go test -trace"
+	named := fmt.Errorf("%s: %w", source, err)
+	var not *notTrace
+	switch {
+	case errors.As(err, &not) && not.kind == "a CPU profile":
+		return hint.With(named, "unthrottle profile reads it", take)
+	case errors.As(err, &not) && not.kind == cpuprofile.JSON:
+		return hint.With(named, "unthrottle report shows a document of unthrottle again", take)
+	case errors.As(err, &not) && not.kind == cpuprofile.Program:
+		return hint.With(named, "unthrottle trace --record 5s -- PROGRAM starts a program and takes its trace")
+	case errors.Is(err, exectrace.ErrOld):
+		return hint.With(named, "build the program with Go 1.22 or later; unthrottle watch PID sees throttling whatever it was built with")
+	}
+	return hint.With(named, take)
+}
+
+// profileHinted adds to what is no CPU profile what can be done with it.
+func profileHinted(err error) error {
+	const take = "curl -o cpu.pb.gz 'http://HOST:PORT/debug/pprof/profile?seconds=10' takes a CPU profile, and so does go test -cpuprofile"
+	var kind *cpuprofile.KindError
+	if !errors.As(err, &kind) {
+		return hint.With(err, take)
+	}
+	switch kind.Kind {
+	case cpuprofile.Trace:
+		return hint.With(err, "unthrottle trace reads it")
+	case cpuprofile.JSON:
+		return hint.With(err, "unthrottle report shows a document of unthrottle again")
+	case cpuprofile.Text:
+		return hint.With(err, "without debug=1 in its URL a profile is in the form that is needed")
+	case cpuprofile.Program:
+		return hint.With(err, "unthrottle explain -- PROGRAM explains a program", take)
+	}
+	return hint.With(err, take)
+}
