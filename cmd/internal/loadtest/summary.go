@@ -124,7 +124,7 @@ func (l Latencies) Tell(percentile float64) bool { return l.Count >= Needs(perce
 // CurvePoint is a point of a curve of percentiles.
 type CurvePoint struct {
 	Percentile float64 `json:"percentile"`
-	Seconds    float64 `json:"seconds"`
+	Seconds    float64 `json:"latency_seconds"`
 	Count      int64   `json:"count"` // of all values up to this
 }
 
@@ -158,7 +158,7 @@ type SLO struct {
 // Objective is a time that a share of the requests may not exceed.
 type Objective struct {
 	Percentile float64 `json:"percentile"` // 100: all of them
-	Seconds    float64 `json:"seconds"`
+	Seconds    float64 `json:"limit_seconds"`
 }
 
 // Missed is an objective that was not held.
@@ -175,7 +175,7 @@ type Server struct {
 	PeriodSeconds    float64  `json:"period_seconds"`
 	Periods          int64    `json:"periods"`
 	ThrottledPeriods int64    `json:"throttled_periods"`
-	ThrottledShare   *float64 `json:"throttled_share"`
+	ThrottledShare   *float64 `json:"throttled_periods_share"`
 	ThrottledSeconds float64  `json:"throttled_seconds"` // summed over CPUs
 	CPUSeconds       *float64 `json:"cpu_seconds"`       // null: nobody counts it
 	CPUPerRequest    *float64 `json:"cpu_seconds_per_request"`
