@@ -33,50 +33,33 @@ Usage:
   unthrottle bench [FLAGS] --gobench PKG [--run RE]  the Go benchmarks of a package
   unthrottle bench --resume FILE                     go on where it was interrupted
 
-What is compared, all combinations:
-      --procs LIST    GOMAXPROCS: numbers, default or max (default,1,2,4,max)
-      --cpus LIST     limits: numbers or none (1)
-      --go LIST       Go versions that build it: 1.18,1.24.13
-      --compare F     the factor that settings are compared by: procs, cpus, go or workload
-How often and how long:
-      --blocks N      each runs every combination once, in random order (10)
-      --budget D      as many blocks as fit into this time
-      --for D         the window of a run (1s, or less to suit the budget)
-      --size N        the size of a workload of a fixed size
-      --seed N        for the order
-How it is judged:
-      --margin P      a smaller difference is not worth while (5%)
-      --metric RE     the figure is what the group in RE matches in the program's output; --unit names it
-      --better D      higher or lower (lower)
-      --figure UNIT   compare by another of the metrics, such as cpu-sec
-Limits: --period, --burst, --memory, --cpuset and --limit-with, as of unthrottle run
-Results:
-  -o, --output F      also write F: .json, .html, .md, .csv, or .txt for benchstat; may be repeated
-      --style S       default or classic
-      --json          the document instead of text
-      --runs F        where each run is written as it finishes
-      --color WHEN    auto, always or never
+{{flags}}
 
 Example:
   unthrottle bench fib --cpus 0.5 --procs 1,2,max --budget 1m -o fib.html
 `
 
 type benchOptions struct {
-	resume                     string
-	procs, cpus, goes, compare string
-	blocks                     int
-	budget, window             time.Duration
-	size                       int
-	seed                       uint64
-	margin                     string
-	metric, unit, better       string
-	figure                     string
-	gobench, regexp            string
-	outputs                    []string
-	style                      string
-	json                       bool
-	runs                       string
-	listAll                    bool
+	resume         string
+	procs          []int
+	cpus           []float64
+	goes           string
+	compare        lab.Factor
+	blocks         int
+	budget, window time.Duration
+	size           int
+	seed           uint64
+	margin         float64
+	metric, unit   string
+	better         string
+	figure         string
+	gobench        string
+	regexp         string
+	outputs        []string
+	style          string
+	json           bool
+	runs           string
+	listAll        bool
 }
 
 // Lab is what a bench depends on beside its plan. Tests put another in its place.
@@ -117,30 +100,42 @@ func benchCommand(stdio IO) (*cobra.Command, *bench) {
 	o := &b.o
 	cmd := &cobra.Command{Use: "bench", Long: benchHelp}
 	flags := cmd.Flags()
-	flags.BoolVar(&o.listAll, "list", false, "")
-	flags.StringVar(&o.resume, "resume", "", "")
-	flags.StringVar(&o.procs, "procs", "default,1,2,4,max", "")
-	flags.StringVar(&o.cpus, "cpus", "1", "")
-	flags.StringVar(&o.goes, "go", "", "")
-	flags.StringVar(&o.compare, "compare", "", "")
-	flags.IntVar(&o.blocks, "blocks", 10, "")
-	flags.DurationVar(&o.budget, "budget", 0, "")
-	flags.DurationVar(&o.window, "for", time.Second, "")
-	flags.IntVar(&o.size, "size", 0, "")
-	flags.Uint64Var(&o.seed, "seed", 0, "")
-	flags.StringVar(&o.margin, "margin", "5%", "")
-	flags.StringVar(&o.metric, "metric", "", "")
-	flags.StringVar(&o.unit, "unit", "metric", "")
-	flags.StringVar(&o.better, "better", "", "")
-	flags.StringVar(&o.figure, "figure", "", "")
-	flags.StringVar(&o.gobench, "gobench", "", "")
-	flags.StringVar(&o.regexp, "run", ".", "")
-	flags.StringArrayVarP(&o.outputs, "output", "o", nil, "")
-	flags.StringVar(&o.style, "style", "default", "")
-	flags.BoolVar(&o.json, "json", false, "")
-	flags.StringVar(&o.runs, "runs", "", "")
-	b.limit = limitFlags(cmd.Flags(), false)
-	b.color = colorFlag(cmd.Flags(), stdio)
+	list := newFlagList(cmd)
+	in := list.section("What is run:")
+	in.BoolVar(&o.listAll, "list", false, "the built-in programs")
+	in.StringVar(&o.gobench, "gobench", "", "PKG\tthe Go benchmarks of a package")
+	in.StringVar(&o.regexp, "run", ".", "RE\tthose of them that match")
+	in.IntVar(&o.size, "size", 0, "N\tthe size of a workload of a fixed size")
+	in.StringVar(&o.resume, "resume", "", "FILE\tgo on where it was interrupted")
+	in = list.section("What is compared, all combinations:")
+	o.procs, o.cpus = must(parseBenchProcs("default,1,2,4,max")), []float64{1}
+	in.Var(quantity.Value(&o.procs, parseBenchProcs, "default,1,2,max"), "procs", "LIST\tGOMAXPROCS: numbers, default or max (default,1,2,4,max)")
+	in.Var(quantity.Value(&o.cpus, parseLimits, "none,0.5,1"), "cpus", "LIST\tlimits: numbers or none (1)")
+	in.StringVar(&o.goes, "go", "", "LIST\tGo versions that build it: 1.18,1.24.13")
+	in.Var(oneOf(&o.compare, lab.ByProcs, lab.ByCPUs, lab.ByGo, lab.ByWorkload), "compare", "F\tthe factor that settings are compared by: procs, cpus, go or workload")
+	b.limit = limitFlags(list.like("run").FlagSet, false)
+	in = list.section("How often and how long:")
+	in.IntVar(&o.blocks, "blocks", 10, "N\teach runs every combination once, in random order (10)")
+	in.DurationVar(&o.budget, "budget", 0, "D\tas many blocks as fit into this time")
+	in.DurationVar(&o.window, "for", time.Second, "D\tthe window of a run (1s, or less to suit the budget)")
+	in.Uint64Var(&o.seed, "seed", 0, "N\tfor the order")
+	in = list.section("How it is judged:")
+	marginFlag(in.FlagSet, &o.margin)
+	in.StringVar(&o.metric, "metric", "", "RE\tthe figure is what the group in RE matches in the program's output")
+	in.StringVar(&o.unit, "unit", "metric", "U\tits name")
+	in.Var(oneOf(&o.better, lab.Higher, lab.Lower), "better", "D\twhich is better, higher or lower (lower)")
+	in.StringVar(&o.figure, "figure", "", "UNIT\tcompare by another of the metrics, such as cpu-sec")
+	in = list.section("Results:")
+	outputsFlag(in.FlagSet, &o.outputs, ".json, .html, .md, .csv, or .txt for benchstat")
+	o.style = "default"
+	in.Var(oneOf(&o.style, "default", "classic"), "style", "S\tdefault or classic")
+	jsonFlag(in.FlagSet, &o.json)
+	in.StringVar(&o.runs, "runs", "", "F\twhere each run is written as it finishes")
+	b.color = colorFlag(in.FlagSet, stdio)
+	list.done()
+	for _, w := range workload.List() {
+		cmd.ValidArgs = append(cmd.ValidArgs, w.Name+"\t"+w.About)
+	}
 	b.window = func(settings int) time.Duration {
 		if flags.Changed("for") || o.budget == 0 {
 			return o.window
@@ -277,9 +272,6 @@ func (b *bench) plan(ctx context.Context, args []string, dash int) error {
 	if b.common, b.with, err = b.limit(); err != nil {
 		return err
 	}
-	if b.o.style != "default" && b.o.style != "classic" {
-		return hint.Usage("write --style=default or --style=classic", "--style=%s is none of its values", b.o.style)
-	}
 	if err := b.files.open(benchFormats(), b.o.outputs, "", b.stdio.Out); err != nil {
 		return err
 	}
@@ -359,22 +351,7 @@ func (b *bench) parse(ctx context.Context, args []string, dash int) (p lab.Plan,
 		}
 		return p, hint.Usage(example, "name either workloads, or a program after --, or --gobench")
 	}
-	procs, err := parseProcs(o.procs)
-	if err != nil {
-		return p, err
-	}
-	cpus, err := parseLimits(o.cpus)
-	if err != nil {
-		return p, err
-	}
-	margin, err := parsePercent(o.margin)
-	if err != nil {
-		return p, hint.Usage("--margin 5%", "--margin: %w", err)
-	}
-	if o.better != "" && o.better != lab.Higher && o.better != lab.Lower {
-		return p, hint.Usage("write --better=higher or --better=lower", "--better=%s is none of its values", o.better)
-	}
-	p = lab.Plan{Blocks: o.blocks, Seed: o.seed, Margin: margin, Command: append([]string{"unthrottle"}, b.stdio.Args...)}
+	p = lab.Plan{Blocks: o.blocks, Seed: o.seed, Margin: o.margin, Command: append([]string{"unthrottle"}, b.stdio.Args...)}
 	if o.budget != 0 {
 		p.Blocks, p.Budget = 0, lab.Seconds(o.budget)
 	}
@@ -385,11 +362,11 @@ func (b *bench) parse(ctx context.Context, args []string, dash int) (p lab.Plan,
 	if p.Dir, err = os.Getwd(); err != nil {
 		return p, err
 	}
-	if err := b.subjects(ctx, &p, args, command, procs, cpus); err != nil {
+	if err := b.subjects(ctx, &p, args, command, o.procs, o.cpus); err != nil {
 		return p, err
 	}
-	if p.Compare, err = compareBy(o.compare, p.Settings); err != nil {
-		return p, err
+	if p.Compare = o.compare; p.Compare == "" {
+		p.Compare = lab.Varied(p.Settings)
 	}
 	if err := p.Check(); err != nil {
 		return p, hint.Usage("unthrottle bench --help", "%w", err)
@@ -493,53 +470,27 @@ func windowFor(budget time.Duration, settings int) time.Duration {
 	return min(max(each, least), most).Round(10 * time.Millisecond)
 }
 
-// compareBy checks --compare, or finds the factor that settings vary in.
-func compareBy(text string, settings []lab.Setting) (lab.Factor, error) {
-	if text == "" {
-		return lab.Varied(settings), nil
-	}
-	if !slices.Contains(lab.Factors, lab.Factor(text)) {
-		return "", hint.Usage("write --compare=procs, cpus, go or workload", "--compare=%s is none of its values", text)
-	}
-	return lab.Factor(text), nil
+// parseBenchProcs reads values of GOMAXPROCS; the default is 0.
+func parseBenchProcs(text string) ([]int, error) {
+	return quantity.ParseWholes(text, map[string]int{"default": 0, "max": runtime.NumCPU()})
 }
 
-func parseProcs(text string) (procs []int, err error) {
-	for _, v := range strings.Split(text, ",") {
-		n := 0
-		switch v {
-		case "default":
-		case "max":
-			n = runtime.NumCPU()
-		default:
-			if n, err = strconv.Atoi(v); err != nil || n < 1 || n > 1<<16 {
-				return nil, hint.Usage("--procs default,1,2,max", "--procs: %q is no GOMAXPROCS", v)
-			}
+// parseLimits reads numbers of CPUs; none is 0.
+func parseLimits(text string) ([]float64, error) {
+	return quantity.ParseList(text, func(part string) (float64, error) {
+		if part == "none" {
+			return 0, nil
 		}
-		procs = append(procs, n)
-	}
-	return procs, nil
+		return quantity.ParseCPUs(part)
+	})
 }
 
-func parseLimits(text string) (cpus []float64, err error) {
-	for _, v := range strings.Split(text, ",") {
-		n := 0.0
-		if v != "none" {
-			if n, err = quantity.ParseCPUs(v); err != nil {
-				return nil, hint.Usage("--cpus none,0.5,1", "--cpus: %w", err)
-			}
-		}
-		cpus = append(cpus, n)
+// must is the value of a text that we have written ourselves.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
 	}
-	return cpus, nil
-}
-
-func parsePercent(text string) (float64, error) {
-	v, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(text, "%")), 64)
-	if err != nil || v < 0 || v >= 100 {
-		return 0, fmt.Errorf("%q is no share such as 5%%", text)
-	}
-	return v / 100, nil
+	return v
 }
 
 // journalPath is where the runs are written.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -10,6 +11,8 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/load"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 )
 
 // flagList is the flags of a verb in the sections of its help. What is said of a flag stands beside its registration and
@@ -105,10 +108,12 @@ func (l *flagList) text() string {
 		}
 		s.VisitAll(func(f *pflag.Flag) {
 			text := flagText(f)
-			if n := len([]rune(text)); n <= wide {
-				text += strings.Repeat(" ", wide-n)
+			n := len([]rune(text))
+			if n > wide { // the description goes below it
+				b.WriteString(text + "\n")
+				text, n = "", 0
 			}
-			b.WriteString(hanging(text+"  ", f.Usage))
+			b.WriteString(hanging(text+strings.Repeat(" ", wide-n)+"  ", f.Usage))
 		})
 	}
 	return b.String()
@@ -160,6 +165,28 @@ func jsonFlag(flags *pflag.FlagSet, to *bool) {
 
 func outputFlag(flags *pflag.FlagSet, to *string) {
 	flags.StringVarP(to, "output", "o", "", "F\twrite to file F, as what its name ends in: .json, .html or .md; else as text")
+}
+
+func outputsFlag(flags *pflag.FlagSet, to *[]string, endings string) {
+	flags.StringArrayVarP(to, "output", "o", nil, "F\talso write F: "+endings+"; may be repeated")
+}
+
+func arrivalsFlag(flags *pflag.FlagSet, to *load.Arrivals) {
+	*to = load.Poisson
+	flags.Var(oneOf(to, load.Poisson, load.Constant), "arrivals", "A\tpoisson, as users come, or const (poisson)")
+}
+
+// marginFlag adds --margin, whose usual value is 5 %.
+func marginFlag(flags *pflag.FlagSet, to *float64) {
+	*to = 0.05
+	parse := func(text string) (float64, error) {
+		v, err := quantity.ParseShare(text)
+		if err == nil && v >= 1 {
+			err = fmt.Errorf("%q is too much: a margin is below 100%%", text)
+		}
+		return v, err
+	}
+	flags.Var(quantity.Value(to, parse, "5%"), "margin", "P\ta smaller difference is not worth while (5%)")
 }
 
 // failOnFlag adds --fail-on and returns what reads it: nil where it is not given.

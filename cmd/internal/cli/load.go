@@ -35,29 +35,7 @@ Usage:
   unthrottle load --targets FILE [FLAGS]     several requests, by weight: JSON or vegeta's format
   unthrottle load URL --find-max --slo SLO   the highest rate that holds the SLO
 
-Load:
-      --rate R        requests a second, whatever the server does (50); K, M: thousands, millions
-      --for D         how long (10s)
-  -n, --requests N    how many, instead
-      --arrivals A    poisson, as users come, or const (poisson)
-      --seed N        for the arrivals and the choice of targets
-      --warmup D      the same load before, not counted
-  -c, --conns N       most connections (1000); without --rate a closed loop: N workers, each waits for its answer
-      --slo SLO       p99=50ms,errors=0.1%: exit code 3 if it is missed
-      --window D      of --find-max (5s)
-Requests:
-  -X, --method M   -H, --header "K: V"   -d, --data TEXT or @FILE   --content-type T   --user NAME:PASSWORD
-      --timeout D (20s)   --redirects N (0)   --no-keepalive   --no-compression   --http2 auto, on or off   --host NAME
-      --unix SOCKET   --proxy URL   --insecure   --cacert FILE   --cert FILE --key FILE   --engine auto, lean or net/http
-Measuring:
-      --server-pid N  show this process's throttling beside (found by itself for a server on this host); 0: don't
-      --pin LIST      CPUs for the generator: 1, 0-3
-      --realtime=B    real-time priority for the generator of a --rate, where that is allowed (true)
-      --grace D       how long to wait at the end for open requests (the timeout)
-Results:
-  -o, --output F      also write F: .json, .html, .md, .csv (a row a request) or .hgrm; may be repeated
-      --json, --csv, --hgrm     that instead of text
-      --color WHEN    auto, always or never
+{{flags}}
 
 Exit codes:
   0 done   1 could not do it, or no request was answered   2 usage   3 the SLO was missed   130 interrupted
@@ -68,7 +46,6 @@ Example:
 
 type loadOptions struct {
 	plan                      load.Plan
-	rate, arrivals            string
 	targets, method, data     string
 	headers                   []string
 	contentType, user, http2  string
@@ -78,8 +55,8 @@ type loadOptions struct {
 	findMax                   bool
 	window                    time.Duration
 	serverPID                 int
-	pidGiven                  bool
-	pin                       string
+	pidGiven, rateGiven       bool
+	pin                       []int
 	realtime                  bool
 	outputs                   []string
 	json, csv, hgrm           bool
@@ -89,14 +66,16 @@ func newLoad(stdio IO) *cobra.Command {
 	var o loadOptions
 	cmd := &cobra.Command{Use: "load", Long: loadHelp}
 	flags := cmd.Flags()
-	o.register(flags)
-	color := colorFlag(cmd.Flags(), stdio)
+	list := newFlagList(cmd)
+	o.register(list)
+	color := colorFlag(list.sections[len(list.sections)-1].FlagSet, stdio)
+	list.done()
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		style, err := color(false)
 		if err != nil {
 			return err
 		}
-		o.pidGiven = flags.Changed("server-pid")
+		o.pidGiven, o.rateGiven = flags.Changed("server-pid"), flags.Changed("rate")
 		slo, err := o.parse(flags, args)
 		if err != nil {
 			return err
@@ -107,51 +86,56 @@ func newLoad(stdio IO) *cobra.Command {
 	return cmd
 }
 
-func (o *loadOptions) register(flags *pflag.FlagSet) {
-	o.registerRequests(flags)
+func (o *loadOptions) register(list *flagList) {
 	p := &o.plan
-	flags.StringVar(&o.rate, "rate", "", "")
-	flags.DurationVar(&p.Duration, "for", 0, "")
-	flags.Int64VarP(&p.Requests, "requests", "n", 0, "")
-	flags.StringVar(&o.arrivals, "arrivals", string(load.Poisson), "")
-	flags.Uint64Var(&p.Seed, "seed", 0, "")
-	flags.DurationVar(&p.WarmUp, "warmup", 0, "")
-	flags.IntVarP(&p.Conns, "conns", "c", 0, "")
-	flags.DurationVar(&p.Grace, "grace", 0, "")
-	flags.StringVar(&o.slo, "slo", "", "")
-	flags.BoolVar(&o.findMax, "find-max", false, "")
-	flags.DurationVar(&o.window, "window", 5*time.Second, "")
-	flags.IntVar(&o.serverPID, "server-pid", 0, "")
-	flags.StringVar(&o.pin, "pin", "", "")
-	flags.BoolVar(&o.realtime, "realtime", true, "")
-	flags.StringArrayVarP(&o.outputs, "output", "o", nil, "")
-	flags.BoolVar(&o.json, "json", false, "")
-	flags.BoolVar(&o.csv, "csv", false, "")
-	flags.BoolVar(&o.hgrm, "hgrm", false, "")
+	flags := list.section("Load:")
+	flags.Var(quantity.Value(&p.Rate, quantity.ParseRate, "500, or --rate 20K"), "rate", "R\trequests a second, whatever the server does (50); K, M: thousands, millions")
+	flags.DurationVar(&p.Duration, "for", 0, "D\thow long (10s)")
+	flags.Int64VarP(&p.Requests, "requests", "n", 0, "N\thow many, instead")
+	arrivalsFlag(flags.FlagSet, &p.Arrivals)
+	flags.Uint64Var(&p.Seed, "seed", 0, "N\tfor the arrivals and the choice of targets")
+	flags.DurationVar(&p.WarmUp, "warmup", 0, "D\tthe same load before, not counted")
+	flags.IntVarP(&p.Conns, "conns", "c", 0, "N\tmost connections (1000); without --rate a closed loop: N workers, each waits for its answer")
+	flags.StringVar(&o.slo, "slo", "", "SLO\tp99=50ms,errors=0.1%: exit code 3 if it is missed")
+	flags.BoolVar(&o.findMax, "find-max", false, "look for the highest rate that holds the SLO")
+	flags.DurationVar(&o.window, "window", 5*time.Second, "D\tof --find-max (5s)")
+	o.registerRequests(list.section("Requests:").FlagSet)
+	flags = list.section("Measuring:")
+	flags.IntVar(&o.serverPID, "server-pid", 0, "N\tshow this process's throttling beside (found unaided for a server on this host); 0: don't")
+	flags.Var(quantity.Value(&o.pin, quantity.ParseCPUList, "0, or --pin 0-3"), "pin", "LIST\tCPUs for the generator: 1, 0-3")
+	flags.BoolVar(&o.realtime, "realtime", true, "real-time priority for the generator of a --rate, where that is allowed (true)")
+	flags.DurationVar(&p.Grace, "grace", 0, "D\thow long to wait at the end for open requests (the timeout)")
+	flags = list.section("Results:")
+	outputsFlag(flags.FlagSet, &o.outputs, ".json, .html, .md, .csv (a row a request) or .hgrm")
+	jsonFlag(flags.FlagSet, &o.json)
+	flags.BoolVar(&o.csv, "csv", false, "a row a request instead of text")
+	flags.BoolVar(&o.hgrm, "hgrm", false, "HdrHistogram's percentiles instead of text")
 }
 
 // registerRequests adds the flags that say what a request is.
 func (o *loadOptions) registerRequests(flags *pflag.FlagSet) {
 	c := &o.plan.Client
-	flags.StringVar(&o.targets, "targets", "", "")
-	flags.StringVarP(&o.method, "method", "X", "", "")
-	flags.StringArrayVarP(&o.headers, "header", "H", nil, "")
-	flags.StringVarP(&o.data, "data", "d", "", "")
-	flags.StringVar(&o.contentType, "content-type", "", "")
-	flags.StringVar(&o.user, "user", "", "")
-	flags.DurationVar(&c.Timeout, "timeout", 20*time.Second, "")
-	flags.IntVar(&c.Redirects, "redirects", 0, "")
-	flags.BoolVar(&c.NoKeepAlive, "no-keepalive", false, "")
-	flags.BoolVar(&c.NoCompression, "no-compression", false, "")
-	flags.StringVar(&o.http2, "http2", "auto", "")
-	flags.StringVar(&c.Host, "host", "", "")
-	flags.StringVar(&c.Unix, "unix", "", "")
-	flags.StringVar(&c.Proxy, "proxy", "", "")
-	flags.BoolVar(&o.insecure, "insecure", false, "")
-	flags.StringVar(&o.cacert, "cacert", "", "")
-	flags.StringVar(&o.cert, "cert", "", "")
-	flags.StringVar(&o.key, "key", "", "")
-	flags.StringVar(&o.engine, "engine", "auto", "")
+	flags.StringVar(&o.targets, "targets", "", "FILE\tseveral requests, by weight: JSON lines, or vegeta's format")
+	flags.StringVarP(&o.method, "method", "X", "", "M\tGET, or POST with --data")
+	flags.StringArrayVarP(&o.headers, "header", "H", nil, "\"K: V\"\ta header; may be repeated")
+	flags.StringVarP(&o.data, "data", "d", "", "TEXT\tthe body; @FILE reads it from a file")
+	flags.StringVar(&o.contentType, "content-type", "", "T\tof the body")
+	flags.StringVar(&o.user, "user", "", "NAME:PASSWORD\tfor basic authentication")
+	flags.DurationVar(&c.Timeout, "timeout", 20*time.Second, "D\tafter which a request has failed (20s)")
+	flags.IntVar(&c.Redirects, "redirects", 0, "N\tmost that are followed (0)")
+	flags.BoolVar(&c.NoKeepAlive, "no-keepalive", false, "a new connection for each request")
+	flags.BoolVar(&c.NoCompression, "no-compression", false, "don't ask for compressed answers")
+	o.http2 = "auto"
+	flags.Var(oneOf(&o.http2, "auto", "on", "off"), "http2", "WHEN\tauto, on or off (auto)")
+	flags.StringVar(&c.Host, "host", "", "NAME\tthe Host header")
+	flags.StringVar(&c.Unix, "unix", "", "SOCKET\tconnect to this socket")
+	flags.StringVar(&c.Proxy, "proxy", "", "URL\tsend the requests through this proxy")
+	flags.BoolVar(&o.insecure, "insecure", false, "don't check the server's certificate")
+	flags.StringVar(&o.cacert, "cacert", "", "FILE\tcertificates that are trusted")
+	flags.StringVar(&o.cert, "cert", "", "FILE\tthe client's certificate")
+	flags.StringVar(&o.key, "key", "", "FILE\tand its key")
+	o.engine = "auto"
+	flags.Var(oneOf(&o.engine, "auto", "lean", "net/http"), "engine", "E\twhat sends: auto, lean or net/http (auto)")
 }
 
 // requestFlags are those of registerRequests.
@@ -189,20 +173,13 @@ func (o *loadOptions) parse(flags *pflag.FlagSet, args []string) (slo *load.SLO,
 		return nil, hint.Usage("one of them, and -o FILE for the others", "--json, --csv and --hgrm exclude each other")
 	}
 	switch o.http2 {
-	case "auto":
 	case "on":
 		p.Client.HTTP2 = load.HTTP2Only
 	case "off":
 		p.Client.HTTP2 = load.HTTP2Never
-	default:
-		return nil, hint.Usage("write --http2=auto, on or off", "--http2=%s is none of its values", o.http2)
 	}
-	switch o.engine {
-	case "auto":
-	case "lean", "net/http":
+	if o.engine != "auto" {
 		p.Client.Engine = load.Engine(o.engine)
-	default:
-		return nil, hint.Usage("write --engine=auto, lean or net/http", "--engine=%s is none of its values", o.engine)
 	}
 	if p.Client.TLS, err = o.tls(); err != nil {
 		return nil, err
@@ -214,24 +191,12 @@ func (o *loadOptions) parse(flags *pflag.FlagSet, args []string) (slo *load.SLO,
 // parseLoad reads how much is to be sent.
 func (o *loadOptions) parseLoad(flags *pflag.FlagSet) error {
 	p := &o.plan
-	var err error
-	closed := flags.Changed("conns") && o.rate == "" && !o.findMax
-	switch {
-	case o.rate != "":
-		if p.Rate, err = parseRate(o.rate); err != nil {
-			return hint.Usage("--rate 500, or --rate 20K", "--rate: %w", err)
-		}
-	case !closed:
+	closed := flags.Changed("conns") && p.Rate == 0 && !o.findMax
+	if p.Rate == 0 && !closed {
 		p.Rate = defaultRate
 	}
 	if p.Duration == 0 && p.Requests == 0 {
 		p.Duration = defaultFor
-	}
-	switch load.Arrivals(o.arrivals) {
-	case load.Poisson, load.Constant:
-		p.Arrivals = load.Arrivals(o.arrivals)
-	default:
-		return hint.Usage("write --arrivals=poisson or const", "--arrivals=%s is none of its values", o.arrivals)
 	}
 	if closed && flags.Changed("arrivals") {
 		return hint.Usage("add --rate", "--arrivals says how the requests of a rate are spread, and without --rate there is none")
@@ -248,24 +213,6 @@ func (o *loadOptions) parseLoad(flags *pflag.FlagSet) error {
 		p.Seed = rand.Uint64() >> 32 // short enough to be typed
 	}
 	return nil
-}
-
-// parseRate reads 500, 0.5, 20K.
-func parseRate(text string) (float64, error) {
-	digits, factor := text, 1.0
-	if n := len(text); n > 0 {
-		switch text[n-1] {
-		case 'k', 'K':
-			digits, factor = text[:n-1], 1e3
-		case 'm', 'M':
-			digits, factor = text[:n-1], 1e6
-		}
-	}
-	v, err := strconv.ParseFloat(strings.TrimSuffix(digits, "/s"), 64)
-	if v *= factor; err != nil || !(v > 0 && v <= 1e7) {
-		return 0, fmt.Errorf("%q is no number of requests a second such as 500", text)
-	}
-	return v, nil
 }
 
 func (o *loadOptions) parseTargets(flags *pflag.FlagSet, args []string) ([]load.Target, error) {
@@ -429,7 +376,7 @@ func (l *loader) send(ctx context.Context) (doc report.Load, err error) {
 		return doc, err
 	}
 	start := 0.0
-	if o.rate != "" {
+	if o.rateGiven {
 		start = o.plan.Rate
 	}
 	found, err := s.FindMax(ctx, start, o.window)
@@ -538,16 +485,12 @@ func relaxGC(stdio IO) {
 }
 
 // pin binds the generator to CPUs.
-func pin(list string) error {
-	if list == "" {
+func pin(cpus []int) error {
+	if len(cpus) == 0 {
 		return nil
 	}
-	cpus, err := quantity.ParseCPUList(list)
-	if err != nil {
-		return hint.Usage("--pin 1, or --pin 0-3", "--pin: %w", err)
-	}
 	if err := load.Pin(cpus); err != nil {
-		return fmt.Errorf("--pin %s: %w", list, err)
+		return fmt.Errorf("--pin: %w", err)
 	}
 	return nil
 }

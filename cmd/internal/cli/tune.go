@@ -18,6 +18,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/load"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/runner"
@@ -40,37 +41,7 @@ Usage:
 Each run starts the program fresh under the limit. First all candidates in random order, again and again; then fresh pairs
 of the best one and of what the program does by itself. The verdict rests on these pairs.
 
-The limit:
-      --cpus N        CPUs (1); a list asks which of them is enough
-      --period, --burst, --memory, --cpuset and --limit-with, as of unthrottle run
-The server:
-      --url URL       what to load (the port that it listens on); without a program a path of the built-in server
-      --ready R       it is ready when this URL answers, this port listens, a line matches, or after a time (the URL)
-      --ready-timeout D   (1m)
-      -X, -H, -d, --targets, --timeout, --http2, --insecure and so on, as of unthrottle load
-The load:
-      --rate R        requests a second (65% of what it can do)
-      --rates LIST    several: 40%,65%,90%
-  -c, --conns N       a closed loop of N connections instead
-      --arrivals A    poisson or const (poisson)
-      --warmup D      before each window (until CPU a request has settled, 1s at least)
-      --for D         the window (5s, and longer for 2,000 requests)
-      --slo SLO       p99=50ms,errors=0.1%: a setting that breaks it loses
-What is tried:
-      --procs LIST    these GOMAXPROCS only, beside the current one; --all: 1 to all CPUs
-      --gogc LIST     these GOGC as well (400 or so where a small heap is collected many times a second); none
-How it is judged:
-      --objective O   p99, cpu, throughput or time (p99 or time where it differs, else cpu)
-      --margin P      a smaller difference is not worth while (5%)
-      --pairs N       of the confirmation (6 to 24, by the noise)
-      --blocks N      of the exploration at most (6)
-      --budget D      stop in time (200s for the built-in server)
-      --seed N
-Results:
-  -o, --output F      also write F: .json, .html, .md, .csv, or .txt for benchstat; may be repeated
-      --json          the document instead of text
-      --runs F        where each run is written as it finishes
-      --color WHEN    auto, always or never
+{{flags}}
 
 Exit codes:
   0 there is a verdict, be it to keep what is or that it is undecided   1 could not do it   2 usage   130 interrupted
@@ -81,16 +52,14 @@ Example:
 
 type tuneOptions struct {
 	plan            tune.Plan // what needs no parsing
-	resume, cpus    string
+	resume          string
+	limits          []float64
 	ready           string
 	readyTimeout    time.Duration
 	batch           bool
 	gobench, regexp string
-	rate, rates     string
-	arrivals        string
-	procs, gogc     string
-	objective       string
-	margin          string
+	arrivals        load.Arrivals
+	gogc            string
 	outputs         []string
 	json            bool
 	runs            string
@@ -142,36 +111,46 @@ func tuneCommand(stdio IO) (*cobra.Command, *tuner) {
 	cmd := &cobra.Command{Use: "tune", Long: tuneHelp}
 	flags := cmd.Flags()
 	t.flags = flags
-	flags.StringVar(&o.resume, "resume", "", "")
-	flags.StringVar(&o.cpus, "cpus", "1", "")
-	flags.StringVar(&o.plan.URL, "url", "", "")
-	flags.StringVar(&o.ready, "ready", "", "")
-	flags.DurationVar(&o.readyTimeout, "ready-timeout", time.Minute, "")
-	flags.BoolVar(&o.batch, "batch", false, "")
-	flags.StringVar(&o.gobench, "gobench", "", "")
-	flags.StringVar(&o.regexp, "run", ".", "")
-	flags.StringVar(&o.rate, "rate", "", "")
-	flags.StringVar(&o.rates, "rates", "", "")
-	flags.IntVarP(&o.plan.Conns, "conns", "c", 0, "")
-	flags.StringVar(&o.arrivals, "arrivals", string(load.Poisson), "")
-	flags.StringVar(&o.plan.SLO, "slo", "", "")
-	flags.DurationVar(&o.plan.WarmUp, "warmup", 0, "")
-	flags.DurationVar(&o.plan.Window, "for", 0, "")
-	flags.StringVar(&o.procs, "procs", "", "")
-	flags.BoolVar(&o.plan.All, "all", false, "")
-	flags.StringVar(&o.gogc, "gogc", "", "")
-	flags.StringVar(&o.objective, "objective", "", "")
-	flags.StringVar(&o.margin, "margin", "5%", "")
-	flags.IntVar(&o.plan.Pairs, "pairs", 0, "")
-	flags.IntVar(&o.plan.Blocks, "blocks", 0, "")
-	flags.DurationVar(&o.plan.Budget, "budget", 0, "")
-	flags.Uint64Var(&o.plan.Seed, "seed", 0, "")
-	flags.StringArrayVarP(&o.outputs, "output", "o", nil, "")
-	flags.BoolVar(&o.json, "json", false, "")
-	flags.StringVar(&o.runs, "runs", "", "")
-	o.request.registerRequests(flags)
-	t.limit = limitFlags(cmd.Flags(), false)
-	t.color = colorFlag(cmd.Flags(), stdio)
+	list := newFlagList(cmd)
+	in := list.section("What is tuned:")
+	in.BoolVar(&o.batch, "batch", false, "a program that runs to its end")
+	in.StringVar(&o.gobench, "gobench", "", "PKG\tGo benchmarks of a package")
+	in.StringVar(&o.regexp, "run", ".", "RE\tthose of them that match")
+	in.StringVar(&o.resume, "resume", "", "FILE\tgo on where it was interrupted")
+	in = list.section("The limit:")
+	o.limits = []float64{1}
+	in.Var(quantity.Value(&o.limits, parseLimits, "1, or --cpus 0.5,1,2"), "cpus", "N\tCPUs (1); a list asks which of them is enough")
+	t.limit = limitFlags(list.like("run").FlagSet, false)
+	in = list.section("The server:")
+	in.StringVar(&o.plan.URL, "url", "", "URL\twhat to load (the port that it listens on); without a program a path of the built-in server")
+	in.StringVar(&o.ready, "ready", "", "R\tit is ready when this URL answers, this port listens, a line matches, or after a time (the URL)")
+	in.DurationVar(&o.readyTimeout, "ready-timeout", time.Minute, "D\tthe time that it gets for that (1m)")
+	o.request.registerRequests(list.like("load").FlagSet)
+	in = list.section("The load:")
+	in.Var(quantity.Value(&o.plan.Rate, quantity.ParseRate, "500"), "rate", "R\trequests a second (65% of what it can do)")
+	in.Var(quantity.Value(&o.plan.Shares, parseShares, "40%,65%,90%"), "rates", "LIST\tseveral: 40%,65%,90%")
+	in.IntVarP(&o.plan.Conns, "conns", "c", 0, "N\ta closed loop of N connections instead")
+	arrivalsFlag(in.FlagSet, &o.arrivals)
+	in.DurationVar(&o.plan.WarmUp, "warmup", 0, "D\tbefore each window (until CPU a request has settled, 1s at least)")
+	in.DurationVar(&o.plan.Window, "for", 0, "D\tthe window (5s, and longer for 2,000 requests)")
+	in.StringVar(&o.plan.SLO, "slo", "", "SLO\tp99=50ms,errors=0.1%: a setting that breaks it loses")
+	in = list.section("What is tried:")
+	in.Var(quantity.Value(&o.plan.Procs, parseProcNumbers, "1,2,4,max"), "procs", "LIST\tthese GOMAXPROCS only, beside the current one")
+	in.BoolVar(&o.plan.All, "all", false, "every GOMAXPROCS from 1 to all CPUs")
+	in.Var(quantity.Value(&o.gogc, parseGOGC, "400, or --gogc none"), "gogc", "LIST\tthese GOGC as well (400 or so where a small heap is collected many times a second); none")
+	in = list.section("How it is judged:")
+	in.Var(oneOf(&o.plan.Objective, search.P99, search.CPU, search.Throughput, search.Time), "objective", "O\tp99, cpu, throughput or time (p99 or time where it differs, else cpu)")
+	marginFlag(in.FlagSet, &o.plan.Margin)
+	in.IntVar(&o.plan.Pairs, "pairs", 0, "N\tof the confirmation (6 to 24, by the noise)")
+	in.IntVar(&o.plan.Blocks, "blocks", 0, "N\tof the exploration at most (6)")
+	in.DurationVar(&o.plan.Budget, "budget", 0, "D\tstop in time (200s for the built-in server)")
+	in.Uint64Var(&o.plan.Seed, "seed", 0, "N\tfor the order of the runs and the arrivals")
+	in = list.section("Results:")
+	outputsFlag(in.FlagSet, &o.outputs, ".json, .html, .md, .csv, or .txt for benchstat")
+	jsonFlag(in.FlagSet, &o.json)
+	in.StringVar(&o.runs, "runs", "", "F\twhere each run is written as it finishes")
+	t.color = colorFlag(in.FlagSet, stdio)
+	list.done()
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		if t.style, err = t.color(false); err != nil {
 			return err
@@ -271,10 +250,7 @@ func (t *tuner) parse(args []string, dash int) (err error) {
 	} else if p.Kind == tune.ServerKind {
 		p.Name = "the built-in server"
 	}
-	limits, err := parseLimits(o.cpus)
-	if err != nil {
-		return err
-	}
+	limits := o.limits
 	if _, err := service.ParseReady(o.ready); err != nil && t.flags.Changed("ready") {
 		return hint.Usage(readyExample, "--ready: %w", err)
 	}
@@ -357,30 +333,10 @@ func (t *tuner) parseLimit(limits []float64) error {
 
 func (t *tuner) parseLoad(p *tune.Plan) (err error) {
 	o := &t.o
-	if o.rate != "" && o.rates != "" {
+	if p.Rate > 0 && len(p.Shares) > 0 {
 		return hint.Usage("leave out one of them", "--rate and --rates exclude each other")
 	}
-	if o.rate != "" {
-		if p.Rate, err = parseRate(o.rate); err != nil {
-			return hint.Usage("--rate 500", "--rate: %w", err)
-		}
-	}
-	if o.rates != "" {
-		for _, text := range strings.Split(o.rates, ",") {
-			share, err := strconv.ParseFloat(strings.TrimSuffix(text, "%"), 64)
-			if err != nil || !strings.HasSuffix(text, "%") || !(share >= 1 && share <= 200) {
-				return hint.Usage("--rates 40%,65%,90%", "--rates: %q is no share of what the server can do", text)
-			}
-			p.Shares = append(p.Shares, share/100)
-		}
-	}
-	switch load.Arrivals(o.arrivals) {
-	case load.Poisson:
-	case load.Constant:
-		p.Const = true
-	default:
-		return hint.Usage("write --arrivals=poisson or const", "--arrivals=%s is none of its values", o.arrivals)
-	}
+	p.Const = o.arrivals == load.Constant
 	if p.SLO != "" {
 		if _, err := load.ParseSLO(p.SLO); err != nil {
 			return hint.Usage("--slo p99=50ms,errors=0.1%", "--slo: %w", err)
@@ -403,28 +359,17 @@ func (t *tuner) parseLoad(p *tune.Plan) (err error) {
 
 func (t *tuner) parseSearch(p *tune.Plan) (err error) {
 	o := &t.o
-	if p.Margin, err = parsePercent(o.margin); err != nil {
-		return hint.Usage("--margin 5%", "--margin: %w", err)
-	}
 	if p.Margin < 0.001 {
-		return hint.Usage("--margin 1% takes smaller differences than the usual 5%", "--margin=%s: no number of runs would be enough for that", o.margin)
-	}
-	switch p.Objective = search.Metric(o.objective); p.Objective {
-	case search.Auto, search.P99, search.CPU, search.Throughput, search.Time:
-	default:
-		return hint.Usage("write --objective=p99, cpu, throughput or time", "--objective=%s is none of its values", o.objective)
+		return hint.Usage("--margin 1% takes smaller differences than the usual 5%", "--margin=%s: no number of runs would be enough for that", t.flags.Lookup("margin").Value)
 	}
 	if p.Kind == tune.ServerKind && p.Objective == search.Time || p.Kind != tune.ServerKind && (p.Objective == search.P99 || p.Objective == search.Throughput) {
-		return hint.Usage("a server has p99, cpu and throughput, a job or benchmark time and cpu", "--objective=%s can't be measured here", o.objective)
-	}
-	if p.Procs, err = parseNumbers("procs", o.procs); err != nil {
-		return err
+		return hint.Usage("a server has p99, cpu and throughput, a job or benchmark time and cpu", "--objective=%s can't be measured here", p.Objective)
 	}
 	if p.All && len(p.Procs) > 0 {
 		return hint.Usage("leave out one of them", "--procs and --all exclude each other")
 	}
-	if o.gogc != "none" {
-		if p.GOGC, err = parseNumbers("gogc", o.gogc); err != nil {
+	if o.gogc != "" && o.gogc != "none" {
+		if p.GOGC, err = quantity.ParseWholes(o.gogc, nil); err != nil {
 			return err
 		}
 	}
@@ -435,23 +380,28 @@ func (t *tuner) parseSearch(p *tune.Plan) (err error) {
 	return nil
 }
 
-func parseNumbers(flag, text string) (numbers []int, err error) {
-	if text == "" {
-		return nil, nil
-	}
-	for _, v := range strings.Split(text, ",") {
-		n, err := strconv.Atoi(v)
-		if v == "max" && flag == "procs" {
-			n, err = runtime.NumCPU(), nil
-		}
-		if err != nil || n < 1 || n > 1<<16 {
-			return nil, hint.Usage("--procs 1,2,4; --gogc 400", "--%s: %q is none of its values", flag, v)
-		}
-		if !slices.Contains(numbers, n) {
-			numbers = append(numbers, n)
+// parseShares reads shares of what a server can do.
+func parseShares(text string) ([]float64, error) {
+	shares, err := quantity.ParseList(text, quantity.ParseShare)
+	for _, s := range shares {
+		if s < 0.01 || s > 2 {
+			return nil, fmt.Errorf("%s is out of range: a share of what the server can do is from 1%% to 200%%", quantity.Share(s))
 		}
 	}
-	return numbers, nil
+	return shares, err
+}
+
+func parseProcNumbers(text string) ([]int, error) {
+	return quantity.ParseWholes(text, map[string]int{"max": runtime.NumCPU()})
+}
+
+// parseGOGC checks values of GOGC; none is one, and means that none is tried.
+func parseGOGC(text string) (string, error) {
+	if text == "none" {
+		return text, nil
+	}
+	_, err := quantity.ParseWholes(text, nil)
+	return text, err
 }
 
 func (t *tuner) clean() {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/unthrottle/unthrottle"
@@ -152,8 +153,10 @@ func (t *tuner) prepareServer(ctx context.Context, limit runner.Limit) (err erro
 // checkRequests reads the generator's flags as it will, so that what is wrong is said before anything is started.
 func checkRequests(args []string) ([]load.Target, error) {
 	var o loadOptions
-	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	o.register(flags)
+	list := newFlagList(new(cobra.Command))
+	o.register(list)
+	list.done()
+	flags := list.cmd.Flags()
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ type Trace struct {
 
 	Cause       string        `json:"cause"` // throttled, contended, none or unsure
 	Why         string        `json:"why"`
-	Confidence  string        `json:"certainty"`               // high or low
+	Confidence  string        `json:"confidence"`              // high or low
 	Doubt       string        `json:"doubt"`                   // why it is low
 	FrozenShare float64       `json:"frozen_share"`            // of the time
 	Throttled   float64       `json:"throttled_time_share"`    // of the time, by a quota; Hidden is a part of it

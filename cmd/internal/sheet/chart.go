@@ -142,9 +142,9 @@ type Field struct {
 	Figure
 	X, Y   Axis
 	Chance *float64 // from there on X is shaded: too few values are beyond it
-	Lines  []Line // the first is on top
-	Rules  []Rule // across, at a value of Y
-	Posts  []Rule // up, at a value of X
+	Lines  []Line   // the first is on top
+	Rules  []Rule   // across, at a value of Y
+	Posts  []Rule   // up, at a value of X
 	Limits []Limit
 }
 
