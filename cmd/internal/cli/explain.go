@@ -185,7 +185,7 @@ func diagnose(ctx context.Context, f *report.Facts, root string, pid int, look t
 	}
 	system, ok, err := new(host.Survey).Look(ctx, root, &f.Process, look)
 	if ok {
-		f.Findings = rule.Check(&f.Process, system)
+		f.Findings = rule.Check(rule.OfProcess(&f.Process, system))
 	}
 	return err
 }

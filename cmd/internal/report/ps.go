@@ -95,7 +95,7 @@ func newPsProcess(p *host.Process, s host.System) PsProcess {
 	l := p.System.Limits
 	doc := PsProcess{
 		PID: p.PID, Name: p.Name, Command: p.Command, GoVersion: p.Version, GOMAXPROCS: newPsGOMAXPROCS(p),
-		Limit: newLimit(l, p.System.Inside), CPUs: l.Affinity, Verdict: rule.Fine, Findings: rule.Check(p, s),
+		Limit: newLimit(l, p.System.Inside), CPUs: l.Affinity, Verdict: rule.Fine, Findings: rule.Check(rule.OfProcess(p, s)),
 	}
 	if p.Program != nil {
 		doc.GoLine, doc.Module = p.Program.GoLine(), p.Program.Module

@@ -7,31 +7,31 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/choice"
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/host"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 )
 
 // notFollowing finds a GOMAXPROCS that a call or an import has fixed while the limit can change. Where the number suits the
 // limit that is a matter of tomorrow.
-func notFollowing(f *facts) (finding.Finding, bool) {
-	by := f.Source()
-	if !f.limited || f.procs == 0 || by != host.FromCall && by != choice.FromAutomaxprocs {
+func notFollowing(f *Facts) (finding.Finding, bool) {
+	if !f.limited() || f.Procs == 0 || f.Source != host.FromCall && f.Source != choice.FromAutomaxprocs {
 		return finding.Finding{}, false
 	}
-	limit := f.System.Limits.CPUs
+	limit := f.Limits.CPUs
 	found := finding.Finding{
 		Severity: finding.Info,
-		Summary:  fmt.Sprintf("GOMAXPROCS stays %d when its limit changes: %s has fixed it", f.procs, f.setBy()),
-		Evidence: []string{fmt.Sprintf("its limit is %s now, and a limit can be changed while it runs", CPUs(limit))},
+		Summary:  fmt.Sprintf("GOMAXPROCS stays %d when its limit changes: %s has fixed it", f.Procs, f.setBy()),
+		Evidence: []string{fmt.Sprintf("its limit is %s now, and a limit can be changed while it runs", quantity.UsedCPUs(limit))},
 		Fix:      "take it out, or call unthrottle.Watch, which follows the limit",
 	}
-	if by == choice.FromAutomaxprocs {
+	if f.Source == choice.FromAutomaxprocs {
 		found.Fix = "call unthrottle.Watch in the place of automaxprocs: it follows the limit"
 	}
-	if p := f.Program; p != nil && p.Minor() >= 25 {
+	if f.Minor >= 25 {
 		found.Evidence = append(found.Evidence, "any call of runtime.GOMAXPROCS ends the runtime's own updates")
 	}
-	if least := math.Max(1, math.Floor(limit)); float64(f.procs) < least || float64(f.procs) > math.Max(2, math.Ceil(limit)) {
+	if least := math.Max(1, math.Floor(limit)); float64(f.Procs) < least || float64(f.Procs) > math.Max(2, math.Ceil(limit)) {
 		found.Severity = finding.Warning
-		found.Evidence = append(found.Evidence, fmt.Sprintf("%d does not suit the limit: Go's own rule says %d", f.procs, f.right))
+		found.Evidence = append(found.Evidence, fmt.Sprintf("%d does not suit the limit: Go's own rule says %d", f.Procs, f.right()))
 	}
 	return found, true
 }

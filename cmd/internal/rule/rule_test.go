@@ -12,6 +12,7 @@ import (
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/choice"
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
+	"github.com/unthrottle/unthrottle/cmd/internal/freeze"
 	"github.com/unthrottle/unthrottle/cmd/internal/host"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 )
@@ -155,6 +156,84 @@ func (s situation) process() *host.Process {
 	return p
 }
 
+// parts are what is known of a program that nobody looked at as a process: a trace, a profile, a heartbeat in its group.
+var parts = []struct {
+	name  string
+	facts *Facts
+	want  string
+}{
+	{"nothing is known", &Facts{}, ""},
+	{
+		"the trace of another machine, at the rhythm of a quota",
+		&Facts{Procs: 8, Running: number(7.5), Frozen: &Frozen{0.5, true}, Still: freeze.Verdict{Cause: freeze.Throttled, Throttled: 0.5}, Why: []string{"all ends at one phase"}},
+		"throttled/critical",
+	},
+	{
+		"the rhythm of a quota, not sure, of a program whose limit could not be read",
+		&Facts{
+			Limits: cgroup.Limits{Reason: os.ErrPermission}, Frozen: &Frozen{0.02, true}, Doubt: "there are few events",
+			Still: freeze.Verdict{Cause: freeze.Throttled, Throttled: 0.02}, Why: []string{"all ends at one phase"},
+		},
+		"throttled/info",
+	},
+	{
+		"the rhythm of a quota, not that of its own limit",
+		&Facts{
+			Limits: limited(4), CPU: number(0.4), Frozen: &Frozen{0.1, true}, Counted: cgroup.Throttling{Owner: cgroup.Counters{Known: true, Periods: 20}},
+			Still: freeze.Verdict{Cause: freeze.Throttled, Throttled: 0.1}, Why: []string{"all ends at one phase"},
+		},
+		"throttled/warning",
+	},
+	{
+		"the kernel counted, whatever the rhythm",
+		&Facts{
+			Limits: limited(1), CPU: number(0.95), Counted: cgroup.Throttling{Owner: cgroup.Counters{Known: true, Periods: 1000, Throttled: 999}},
+			Still: freeze.Verdict{Cause: freeze.Unsure}, Why: []string{"too few"},
+		},
+		"throttled/warning",
+	},
+	{"a profile of all of a limit", &Facts{Limits: limited(1), Procs: 2, CPU: number(1)}, ""},
+	{"a profile of a program with too many Ps", &Facts{Limits: limited(1), Procs: 192, CPU: number(1), Running: number(56)}, "too-many-ps/critical"},
+	{"too many Ps, and nothing is known of their use", &Facts{Limits: limited(1), Procs: 192}, "too-many-ps/info"},
+	{"a profile of one P", &Facts{Limits: limited(4), Procs: 1, CPU: number(0.98)}, "too-few-ps/warning"},
+	{
+		"a trace without a rhythm", &Facts{Procs: 2, Still: freeze.Verdict{Cause: freeze.Contended, Contended: 0.4}, Why: []string{"the standstills have no rhythm"}, Doubt: "a part may be a quota"},
+		"contended/warning",
+	},
+	{"a group that waits for others", group(2), "contended/warning"},
+	{"a group that waits for itself", group(0.1), ""},
+}
+
+func number(v float64) *float64 { return &v }
+
+func limited(cpus float64) cgroup.Limits {
+	return cgroup.Limits{State: cgroup.Limited, CPUs: cpus, From: "/sys/fs/cgroup/app", Affinity: 16}
+}
+
+// group is one of busy threads on a full host, of which others use some CPUs.
+func group(others float64) *Facts {
+	return &Facts{
+		CPU: number(2), Queue: &Queue{Ran: 2, Waited: 2},
+		Host: Host{host.System{CPUs: 4, Busy: 4, Known: true}, &others},
+	}
+}
+
+func check(t *testing.T, text *strings.Builder, name string, f *Facts, want string) {
+	var got []string
+	fmt.Fprintf(text, "== %s\n", name)
+	for _, f := range Check(f) {
+		got = append(got, f.Rule+"/"+f.Severity.String())
+		fmt.Fprintf(text, "%s (%v): %s\n", f.Verdict, f.Severity, f.Summary)
+		for _, e := range f.Evidence {
+			fmt.Fprintf(text, "    %s\n", e)
+		}
+		fmt.Fprintf(text, "    fix: %s\n", f.Fix)
+	}
+	if strings.Join(got, " ") != want {
+		t.Errorf("%s: %v, want %s", name, got, want)
+	}
+}
+
 func TestRules(t *testing.T) {
 	var text strings.Builder
 	for _, s := range situations {
@@ -162,20 +241,10 @@ func TestRules(t *testing.T) {
 		if s.idle {
 			system.Busy = 0.6
 		}
-		found := Check(s.process(), system)
-		var got []string
-		fmt.Fprintf(&text, "== %s\n", s.name)
-		for _, f := range found {
-			got = append(got, f.Rule+"/"+f.Severity.String())
-			fmt.Fprintf(&text, "%s (%v): %s\n", f.Verdict, f.Severity, f.Summary)
-			for _, e := range f.Evidence {
-				fmt.Fprintf(&text, "    %s\n", e)
-			}
-			fmt.Fprintf(&text, "    fix: %s\n", f.Fix)
-		}
-		if strings.Join(got, " ") != s.want {
-			t.Errorf("%s: %v, want %s", s.name, got, s.want)
-		}
+		check(t, &text, s.name, OfProcess(s.process(), system), s.want)
+	}
+	for _, p := range parts {
+		check(t, &text, p.name, p.facts, p.want)
 	}
 	const golden = "testdata/findings.golden"
 	if *update {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 )
 
 // Signs of a sweeper that spins: a heap of a few megabytes is collected a hundred times a second and more. After each
@@ -15,18 +16,18 @@ const (
 )
 
 // sweeperSpin finds the tiny-heap trap.
-func sweeperSpin(f *facts) (finding.Finding, bool) {
-	u := f.Usage
-	if !u.GCKnown || f.procs < 2 || !f.busy() || u.Collected < spinCollections || u.AnonMemory == 0 || u.AnonMemory > spinMemory {
+func sweeperSpin(f *Facts) (finding.Finding, bool) {
+	h := f.Heap
+	if h == nil || f.Procs < 2 || !f.busy() || h.Collected < spinCollections || h.Memory == 0 || h.Memory > spinMemory {
 		return finding.Finding{}, false
 	}
 	return finding.Finding{
 		Severity: finding.Warning,
-		Summary:  fmt.Sprintf("a tiny heap is collected %.0f times a second, and with more than one P the sweeper spins after each", u.Collected),
+		Summary:  fmt.Sprintf("a tiny heap is collected %.0f times a second, and with more than one P the sweeper spins after each", h.Collected),
 		Evidence: []string{
-			fmt.Sprintf("goroutines came to run %.0f times for each collection", u.Switched/u.Collected),
-			fmt.Sprintf("all its memory but files is %d MB, so the heap is smaller", u.AnonMemory>>20),
-			fmt.Sprintf("it used %s", CPUs(f.cpu)),
+			fmt.Sprintf("goroutines came to run %.0f times for each collection", h.Switched/h.Collected),
+			fmt.Sprintf("all its memory but files is %d MB, so the heap is smaller", h.Memory>>20),
+			"it used " + quantity.UsedCPUs(*f.CPU),
 		},
 		Fix: `import _ "github.com/unthrottle/unthrottle/auto/heapfloor", or set GOGC=400`,
 	}, true

@@ -5,39 +5,71 @@ import (
 
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
+	"github.com/unthrottle/unthrottle/cmd/internal/freeze"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 )
 
-// throttled finds a program that its limit stops. That is a symptom and not yet a loss: a burst that runs at once and
-// pays with a short stall may be served sooner than one that queues. How long it stands still tells how much it matters.
-func throttled(f *facts) (finding.Finding, bool) {
-	u := f.Usage
-	hidden := f.System.Limits.State == cgroup.Hidden && u.Local > 0
-	if !f.busy() || !hidden && f.share < 0.01 {
+// throttled finds a program that its limit stops: the kernel has counted it, or its standstills have the rhythm of a quota.
+// That is a symptom and not yet a loss: a burst that runs at once and pays with a short stall may be served sooner than one
+// that queues. How long it stands still tells how much it matters.
+func throttled(f *Facts) (finding.Finding, bool) {
+	hidden := f.Limits.State == cgroup.Hidden && f.Counted.Local > 0
+	rhythm := f.Still.Cause == freeze.Throttled
+	if !rhythm && (f.idle() || !hidden && f.share() < 0.01) {
 		return finding.Finding{}, false
 	}
 	found := finding.Finding{Severity: finding.Info, Fix: "unthrottle tune measures which GOMAXPROCS serves it best under this limit"}
-	switch {
-	case f.frozen >= 0.25:
+	switch frozen := f.frozen(); {
+	case frozen >= 0.25:
 		found.Severity = finding.Critical
-	case f.frozen >= 0.05 || f.share >= 0.25:
+	case frozen >= 0.05 || f.share() >= 0.25:
 		found.Severity = finding.Warning
 	}
 	if hidden {
-		found.Severity = finding.Warning
-		found.Summary = "a limit that can't be seen from here stops it"
-		found.Evidence = []string{fmt.Sprintf("its group stood still for %.2f CPU seconds in %.1f s", u.Local.Seconds(), u.Wall.Seconds())}
-		found.Fix = "look for the quota on the host, above the container's cgroup"
-		return found, true
+		found.Severity = max(found.Severity, finding.Warning)
+		found.Evidence = []string{fmt.Sprintf("its group stood still for %.2f CPU seconds in %.1f s", f.Counted.Local.Seconds(), f.Wall.Seconds())}
 	}
-	limit := f.System.Limits.CPUs
-	found.Summary = "its limit of " + CPUs(limit) + " stops it"
-	found.Evidence = []string{f.throttledText(), fmt.Sprintf("it used %s", CPUs(f.cpu))}
-	switch wanting, ok := f.wanting(); {
-	case f.cpu >= 0.9*limit:
-		found.Evidence[1] += ", all that the limit allows"
-		found.Fix = "it needs a higher limit or less work; unthrottle tune tells what GOMAXPROCS can do about it"
-	case f.cpu < 0.5*limit && ok && wanting < limit:
-		found.Evidence[1] += ", far below its limit: it comes in bursts, or others in the same group use the rest"
+	found.Evidence = append(found.Evidence, f.throttledText()...)
+	if rhythm {
+		found.Evidence = append(found.Evidence, f.stillText()...)
+	}
+	switch {
+	case hidden, rhythm && f.unseen():
+		found.Summary = "a limit that can't be seen from here stops it"
+		found.Fix = "look for the quota on the host, above the container's cgroup"
+	case f.limited():
+		found.Summary = "its limit of " + quantity.UsedCPUs(f.Limits.CPUs) + " stops it"
+		f.ofLimit(&found)
+	default:
+		found.Summary = "a CPU quota stops it"
 	}
 	return found, true
+}
+
+// unseen reports whether somebody looked for the quota that stops it and found none, or another one.
+func (f *Facts) unseen() bool {
+	o := f.Counted.Owner
+	switch f.Limits.State {
+	case cgroup.Limited:
+		return o.Known && o.Periods > 0 && o.Throttled == 0
+	case cgroup.Unknown:
+		return f.Limits.Reason != nil
+	}
+	return true
+}
+
+// ofLimit adds how much of the limit it used, and what follows from that.
+func (f *Facts) ofLimit(found *finding.Finding) {
+	if f.CPU == nil {
+		return
+	}
+	used := "it used " + quantity.UsedCPUs(*f.CPU)
+	switch wanting, ok := f.wanting(); {
+	case *f.CPU >= 0.9*f.Limits.CPUs:
+		used += ", all that the limit allows"
+		found.Fix = "it needs a higher limit or less work; unthrottle tune tells what GOMAXPROCS can do about it"
+	case *f.CPU < 0.5*f.Limits.CPUs && ok && wanting < f.Limits.CPUs:
+		used += ", far below its limit: it comes in bursts, or others in the same group use the rest"
+	}
+	found.Evidence = append(found.Evidence, used)
 }

@@ -5,21 +5,22 @@ import (
 	"math"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 )
 
 // tooFewPs finds a program whose Ps are all busy while its limit allows more CPUs.
-func tooFewPs(f *facts) (finding.Finding, bool) {
-	u := f.Usage
-	if f.procs == 0 || float64(f.procs) > math.Floor(f.allowed)-1 || f.share > 0 {
+func tooFewPs(f *Facts) (finding.Finding, bool) {
+	procs := float64(f.Procs)
+	if f.Procs == 0 || f.CPU == nil || procs > math.Floor(f.allowed())-1 || f.share() > 0 {
 		return finding.Finding{}, false
 	}
-	if f.cpu < 0.85*float64(f.procs) || u.Samples > 0 && u.Running < 0.9*float64(f.procs) {
+	if *f.CPU < 0.85*procs || f.Running != nil && *f.Running < 0.9*procs {
 		return finding.Finding{}, false
 	}
 	return finding.Finding{
 		Severity: finding.Warning,
-		Summary:  fmt.Sprintf("GOMAXPROCS is %d and all of it is used, while %s would be allowed", f.procs, CPUs(f.allowed)),
-		Evidence: []string{"set by " + f.setBy(), fmt.Sprintf("it used %s", CPUs(f.cpu))},
+		Summary:  fmt.Sprintf("GOMAXPROCS is %d and all of it is used, while %s would be allowed", f.Procs, quantity.UsedCPUs(f.allowed())),
+		Evidence: append(f.setByText(), "it used "+quantity.UsedCPUs(*f.CPU)),
 		Fix:      f.getRight(),
 	}, true
 }

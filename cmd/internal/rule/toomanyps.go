@@ -6,39 +6,47 @@ import (
 	"strconv"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 )
 
-// tooManyPs finds a GOMAXPROCS far above the CPUs that the process may use. A few more are no trouble, and help a program
+// Starved is how many Ps with work there are for each CPU that a program got, from which on they wait for CPUs; muchStarved,
+// from which on they do little else.
+const (
+	Starved     = 1.3
+	muchStarved = 4
+)
+
+// tooManyPs finds a GOMAXPROCS far above the CPUs that the program may use. A few more are no trouble, and help a program
 // whose requests come in bursts: see throttled. Four times as many are another machine's number.
-func tooManyPs(f *facts) (finding.Finding, bool) {
-	least := math.Ceil(f.allowed)
-	if f.allowed == 0 || f.procs < int(4*least) || f.procs-int(least) < 4 {
+func tooManyPs(f *Facts) (finding.Finding, bool) {
+	least := f.least()
+	if least == 0 || f.Procs < 4*least || f.Procs-least < 4 {
 		return finding.Finding{}, false
 	}
 	found := finding.Finding{
-		Summary:  fmt.Sprintf("GOMAXPROCS is %d under %s", f.procs, f.limitText()),
-		Evidence: []string{"set by " + f.setBy()},
+		Summary:  fmt.Sprintf("GOMAXPROCS is %d under %s", f.Procs, f.limitText()),
+		Evidence: f.setByText(),
 		Fix:      f.getRight(),
 	}
-	if !f.busy() {
+	if f.idle() {
 		found.Evidence = append(found.Evidence, "it is idle now, so this costs nothing yet")
 		return found, true
 	}
-	found.Severity = finding.Warning
-	if wanting, ok := f.wanting(); ok && f.cpu > 0 && wanting >= 1.3*f.cpu {
-		ratio := wanting / f.cpu
+	if f.busy() {
+		found.Severity = finding.Warning
+	}
+	if wanting, ok := f.wanting(); ok && *f.CPU > 0 && wanting >= Starved**f.CPU {
+		ratio := wanting / *f.CPU
 		found.Evidence = append(found.Evidence, fmt.Sprintf("on average %s had work at a time and got %s: they had to wait %s of the time",
-			ps(wanting), CPUs(f.cpu), percent(1-1/ratio)))
-		if ratio >= 4 {
+			ps(wanting), quantity.UsedCPUs(*f.CPU), quantity.WholeShare(1-1/ratio)))
+		if ratio >= muchStarved {
 			found.Severity = finding.Critical
 		}
 	}
-	if f.Usage.Spinning >= 0.05 {
-		found.Evidence = append(found.Evidence, fmt.Sprintf("%.1f threads were looking for work at a time, on average", f.Usage.Spinning))
+	if f.Spinning >= 0.05 {
+		found.Evidence = append(found.Evidence, fmt.Sprintf("%.1f threads were looking for work at a time, on average", f.Spinning))
 	}
-	if f.Usage.Owner.Throttled > 0 {
-		found.Evidence = append(found.Evidence, f.throttledText())
-	}
+	found.Evidence = append(found.Evidence, f.throttledText()...)
 	return found, true
 }
 
