@@ -82,11 +82,11 @@ func openReport(data []byte, name string) (func(io.Writer, render.Style) error, 
 	case *report.Load:
 		return shown(d, loadFormats(), name)
 	case *report.Profile:
-		return shown(d, profileFormats(), name)
+		return shown(d, sheetFormats(view.Profile), name)
 	case *report.Trace:
-		return shown(d, traceFormats(), name)
+		return shown(d, sheetFormats(view.Trace), name)
 	case *report.Watch:
-		return shown(d, watchFormats(), name)
+		return shown(d, sheetFormats(view.Watch), name)
 	}
 	return nil, fmt.Errorf("%T can't be shown", doc)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
+	"github.com/unthrottle/unthrottle/cmd/internal/view"
 )
 
 const profileHelp = `What of a Go program's CPU time grows with GOMAXPROCS, and how its CPU time compares with its limit.
@@ -65,16 +66,6 @@ type profiler struct {
 	files  results[*report.Profile]
 	saved  *output
 	facts  report.ProfileFacts
-}
-
-// profileFormats are what a profile's document can be written as.
-func profileFormats() map[string]writer[*report.Profile] {
-	return map[string]writer[*report.Profile]{
-		"text": render.ProfileText,
-		"json": asJSON[*report.Profile],
-		"html": plainly(render.ProfileHTML),
-		"md":   wrapped(render.ProfileText, "md"),
-	}
 }
 
 func newProfile(stdio IO) *cobra.Command {
@@ -143,7 +134,7 @@ func (p *profiler) parse(source string, changed func(string) bool) (err error) {
 	case changed("units") && !(o.units > 0 && o.baseUnits > 0 && o.units < 1e15 && o.baseUnits < 1e15):
 		return hint.Usage("--units 68014 --base-units 36374", "--units=%g and --base-units=%g are no amounts of work", o.units, o.baseUnits)
 	}
-	o.format, err = screenFormat(profileFormats(), o.format, o.json, changed("format"))
+	o.format, err = screenFormat(sheetFormats(view.Profile), o.format, o.json, changed("format"))
 	return err
 }
 
@@ -192,7 +183,7 @@ func (p *profiler) readBase() error {
 
 // open opens all files before anything is measured.
 func (p *profiler) open() error {
-	if err := p.files.open(profileFormats(), p.o.outputs, p.o.format, p.stdio.Out); err != nil {
+	if err := p.files.open(sheetFormats(view.Profile), p.o.outputs, p.o.format, p.stdio.Out); err != nil {
 		return err
 	}
 	if p.o.save != "" {

@@ -143,17 +143,6 @@ func plainly[D any](write func(io.Writer, D) error) writer[D] {
 // asJSON writes any document.
 func asJSON[D any](w io.Writer, doc D, _ render.Style) error { return report.WriteJSON(w, doc) }
 
-// wrapped makes a writer of a format that has the document's text in it.
-func wrapped[D any](text writer[D], format string) writer[D] {
-	return func(w io.Writer, doc D, _ render.Style) error {
-		var b strings.Builder
-		if err := text(&b, doc, render.Style{}); err != nil {
-			return err
-		}
-		return render.Wrapped(w, format, b.String())
-	}
-}
-
 // sheetFormats are what every document can be written as: itself, and what its sheet looks like.
 func sheetFormats[D any](sheetOf func(D) *sheet.Sheet) map[string]writer[D] {
 	return map[string]writer[D]{

@@ -20,6 +20,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/runner"
+	"github.com/unthrottle/unthrottle/cmd/internal/view"
 )
 
 const traceHelp = `When a Go program stood still though it could have run, and whether a CPU quota or other programs did that.
@@ -82,16 +83,6 @@ type tracer struct {
 	noCPU  error // why there was no CPU profile meanwhile
 }
 
-// traceFormats are what a trace's document can be written as.
-func traceFormats() map[string]writer[*report.Trace] {
-	return map[string]writer[*report.Trace]{
-		"text": render.TraceText,
-		"json": asJSON[*report.Trace],
-		"html": plainly(render.TraceHTML),
-		"md":   plainly(render.TraceMarkdown),
-	}
-}
-
 func newTrace(stdio IO) *cobra.Command {
 	t := &tracer{stdio: stdio}
 	o := &t.o
@@ -113,7 +104,7 @@ func newTrace(stdio IO) *cobra.Command {
 		if t.style, err = color(false); err != nil {
 			return err
 		}
-		if o.format, err = screenFormat(traceFormats(), o.format, *asJSON, flags.Changed("format")); err != nil {
+		if o.format, err = screenFormat(sheetFormats(view.Trace), o.format, *asJSON, flags.Changed("format")); err != nil {
 			return err
 		}
 		if *failOn != "" {
@@ -245,7 +236,7 @@ func (t *tracer) open() error {
 		}
 		t.facts.Stat = stat
 	}
-	if err := t.files.open(traceFormats(), t.o.outputs, t.o.format, t.stdio.Out); err != nil {
+	if err := t.files.open(sheetFormats(view.Trace), t.o.outputs, t.o.format, t.stdio.Out); err != nil {
 		return err
 	}
 	if t.o.save != "" {

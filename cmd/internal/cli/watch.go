@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,11 +16,15 @@ import (
 	"golang.org/x/term"
 
 	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/chart"
+	"github.com/unthrottle/unthrottle/cmd/internal/draw"
 	"github.com/unthrottle/unthrottle/cmd/internal/heartbeat"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
+	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
+	"github.com/unthrottle/unthrottle/cmd/internal/view"
 )
 
 const watchHelp = `Throttling as it happens: a heartbeat inside the cgroup shows when nothing in it could run.
@@ -120,16 +125,6 @@ func parseShare(text string) (float64, error) {
 	return v, nil
 }
 
-// watchFormats are what a watch's document can be written as.
-func watchFormats() map[string]writer[*report.Watch] {
-	return map[string]writer[*report.Watch]{
-		"text": render.WatchText,
-		"json": asJSON[*report.Watch],
-		"html": plainly(render.WatchHTML),
-		"md":   plainly(render.WatchMarkdown),
-	}
-}
-
 // A watcher runs the verb.
 type watcher struct {
 	stdio IO
@@ -205,13 +200,13 @@ func (w *watcher) open() error {
 	if w.o.json {
 		screen = "json"
 	}
-	if err := w.files.open(watchFormats(), w.o.outputs, screen, w.stdio.Out); err != nil {
+	if err := w.files.open(sheetFormats(view.Watch), w.o.outputs, screen, w.stdio.Out); err != nil {
 		return err
 	}
 	if screen == "" {
-		w.files = append(w.files, result[*report.Watch]{out: &output{w: w.stdio.Out}, write: render.WatchSummary})
+		w.files = append(w.files, result[*report.Watch]{out: &output{w: w.stdio.Out}, write: sheetFormats(view.WatchSummary)["text"]})
 	}
-	w.show = watchScreen{w: w.stdio.Out, style: w.style, silent: w.o.json}
+	w.show = watchScreen{w: w.stdio.Out, style: draw.Style(w.style), silent: w.o.json}
 	if f, ok := w.stdio.Out.(*os.File); ok && term.IsTerminal(int(f.Fd())) && w.stdio.Env("TERM") != "dumb" {
 		w.show.terminal = f
 	}
@@ -318,23 +313,30 @@ type watchScreen struct {
 	w        io.Writer
 	terminal *os.File // nil: none
 	silent   bool
-	style    render.Style
-	strip    render.WatchStrip
+	style    draw.Style
+	strip    chart.Second
 	status   string
 	drawn    bool // the two lines are there
 }
+
+// watchWidth is how wide a second is drawn where nothing says how wide the screen is.
+const watchWidth = 100
 
 func (s *watchScreen) head(d *report.Watch) {
 	if s.silent {
 		return
 	}
-	s.strip = render.NewWatchStrip(d, s.style)
-	text := render.WatchHead(d, s.style)
-	if s.terminal == nil {
-		text, _, _ = strings.Cut(text, "\n")
-		text += "\n"
+	s.say(sheet.Plain, view.WatchHead(d))
+	s.strip = chart.NewSecond(d.Folding().Period, cmp.Or(s.style.Width, watchWidth))
+	if s.terminal != nil {
+		s.say(sheet.Soft, s.strip.Legend("frozen"))
 	}
-	io.WriteString(s.w, text)
+}
+
+// say writes a sentence.
+func (s *watchScreen) say(tone sheet.Tone, text string) {
+	lines := sheet.Lines{Tone: tone, Texts: []string{text}}
+	draw.Text(s.w, &sheet.Sheet{Sections: []sheet.Section{{Quiet: true, Blocks: []sheet.Block{lines}}}}, s.style)
 }
 
 // now draws the second that goes on.
@@ -342,18 +344,22 @@ func (s *watchScreen) now(second int, seen *heartbeat.Observation) {
 	if s.silent || s.terminal == nil {
 		return
 	}
-	s.draw(s.strip.Row(second, report.NewWatchFreezes(seen.Newest(watchNewest).Kept), seen.Wall.Seconds()), s.status)
+	s.draw(s.row(second, report.NewWatchFreezes(seen.Newest(watchNewest).Kept), seen.Wall.Seconds()), s.status)
+}
+
+func (s *watchScreen) row(second int, freezes []report.WatchFreeze, until float64) string {
+	return s.strip.Row(second, view.WatchSpans(freezes), until, s.style.Paint)
 }
 
 // second writes one that is over.
 func (s *watchScreen) second(second int, d *report.Watch, periods, throttled int64) {
 	if s.terminal == nil {
-		fmt.Fprintln(s.w, render.WatchLine(second, d, periods, throttled))
+		fmt.Fprintln(s.w, view.WatchLine(second, d, periods, throttled))
 		return
 	}
-	s.status = render.WatchStatus(d, render.Style{})
+	s.status = view.WatchStatus(d)
 	s.clear()
-	fmt.Fprintln(s.w, s.strip.Row(second, d.Freezes, float64(second+1)))
+	fmt.Fprintln(s.w, s.row(second, d.Freezes, float64(second+1)))
 }
 
 // draw puts two lines in the place of those before.

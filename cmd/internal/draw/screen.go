@@ -63,6 +63,9 @@ func (t *screen) open() {
 	}
 }
 
+// Paint gives a text the look of its tone, for what is drawn while it happens.
+func (s Style) Paint(tone sheet.Tone, text string) string { return s.tone(tone, text) }
+
 // tone paints a text.
 func (s Style) tone(tone sheet.Tone, text string) string {
 	switch tone {

@@ -2,7 +2,6 @@ package render
 
 import (
 	"fmt"
-	"html/template"
 	"io"
 	"strings"
 )
@@ -20,23 +19,3 @@ func WorkloadList(w io.Writer, rows [][3]string) error {
 	_, err := io.WriteString(w, b.String())
 	return err
 }
-
-// Wrapped writes a document that is text as a page of HTML, or for Markdown.
-func Wrapped(w io.Writer, format, text string) error {
-	if format == "md" {
-		_, err := fmt.Fprintf(w, "```\n%s```\n", text)
-		return err
-	}
-	return template.Must(template.New("").Parse(wrappedPage)).Execute(w, text)
-}
-
-const wrappedPage = `<!DOCTYPE html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>unthrottle</title>
-<style>body { margin: 2rem; } pre { white-space: pre-wrap; font: 0.95rem/1.5 ui-monospace, monospace; }</style>
-<pre>{{.}}</pre>
-</html>
-`

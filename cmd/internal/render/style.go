@@ -114,9 +114,6 @@ func number(v float64) string {
 // percent prints a share with one digit after the point at most.
 func percent(share float64) string { return number(math.Round(share*1000)/10) + " %" }
 
-// hundredths rounds to two digits after the point.
-func hundredths(v float64) float64 { return math.Round(v*100) / 100 }
-
 // millis prints microseconds as milliseconds.
 func millis(micros int64) string { return number(float64(micros)/1000) + " ms" }
 

@@ -7,8 +7,10 @@ import (
 
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/cpuprofile"
+	"github.com/unthrottle/unthrottle/cmd/internal/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/goself"
 	"github.com/unthrottle/unthrottle/cmd/internal/meter"
+	"github.com/unthrottle/unthrottle/cmd/internal/rule"
 )
 
 // Profile is the document of the verb profile.
@@ -37,6 +39,8 @@ type Profile struct {
 	Verdict   string          `json:"verdict"` // always none
 	Why       []string        `json:"why_no_verdict"`
 	Warnings  []string        `json:"warnings"`
+
+	Findings []finding.Finding `json:"findings"` // by the rules of ps, as far as they can be asked of a profile and what is known beside it
 }
 
 // ProfileLimit is the CPU limit beside which the profile is looked at.
@@ -187,6 +191,7 @@ func NewProfile(f ProfileFacts) *Profile {
 		d.addBase(f)
 	}
 	d.addFrames(p.Prune(framesLeast, framesMost), 0)
+	d.Findings = rule.Check(f.ofRules(d))
 	d.addDoubts(f)
 	return d
 }

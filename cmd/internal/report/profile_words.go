@@ -1,22 +1,51 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
+	"github.com/unthrottle/unthrottle/cmd/internal/rule"
 )
 
-// starved is a demand from which on Ps wait for CPUs; costly, how many times the base's CPU time a unit of work must take for
-// a class that grows with GOMAXPROCS to be pointed out.
-const (
-	starved = 1.3
-	costly  = 2
-)
+// name is what the profile is of.
+func (d *Profile) name() string {
+	switch {
+	case d.Program != "":
+		return d.Program
+	case d.Process != nil && d.Process.Name != "":
+		return d.Process.Name
+	}
+	return "a program"
+}
+
+// Subject says what was read.
+func (d *Profile) Subject() string {
+	text := fmt.Sprintf("CPU profile of %s: %s of CPU time", d.name(), quantity.Seconds(d.CPU))
+	if d.Seconds != nil {
+		text += " in " + quantity.Seconds(*d.Seconds)
+	}
+	return text + ", " + quantity.Plural(d.Samples, "sample")
+}
+
+// Answer is what there is in the place of a verdict.
+func (d *Profile) Answer() string {
+	if d.Excess.Share == nil {
+		return "there are no samples in it"
+	}
+	return quantity.Share(*d.Excess.Share) + " of the CPU time is in classes that grow with GOMAXPROCS"
+}
+
+// costly is how many times the base's CPU time a unit of work must take for a class that grows with GOMAXPROCS to be pointed
+// out.
+const costly = 2
 
 // Text says whether its Ps had CPUs.
 func (m *ProfileDemand) Text() string {
 	text := quantity.Hundredths(m.Ratio) + " Ps wanted a CPU for each that they got"
-	if m.Ratio >= starved {
+	if m.Ratio >= rule.Starved {
 		return text + " (1 is all that is needed)"
 	}
 	return text + ": each had its own"
@@ -41,3 +70,41 @@ func (d *Profile) Hint() string {
 
 // Costly reports whether a class that grows with GOMAXPROCS takes far more CPU time for a unit of work than in the base.
 func (c ProfileClass) Costly() bool { return c.Excess && c.PerUnit != nil && *c.PerUnit >= costly }
+
+// Sorted are the classes that took CPU time, here or in the base, the largest first.
+func (d *Profile) Sorted() []ProfileClass {
+	classes := slices.DeleteFunc(slices.Clone(d.Classes), func(c ProfileClass) bool {
+		return c.CPU <= 0 && (c.BaseShare == nil || *c.BaseShare <= 0)
+	})
+	slices.SortStableFunc(classes, func(a, b ProfileClass) int { return cmp.Compare(b.CPU, a.CPU) })
+	return classes
+}
+
+// excessFunctions is a regular expression for go tool pprof of where excess begins.
+const excessFunctions = `runtime\.(stealWork|stopm|startm|wakep|gcDrainMarkWorkerIdle|stopTheWorld|forEachP)`
+
+// Next leads on.
+func (d *Profile) Next() []Advice {
+	file := cmp.Or(d.Saved, d.Source)
+	if file == "-" {
+		file = "FILE"
+	}
+	next := []Advice{{
+		"All of it, and the callers of what grows:",
+		[]string{"go tool pprof -http=: " + ShellWord(file), "go tool pprof -peek '" + excessFunctions + "' " + ShellWord(file)},
+	}}
+	if d.Base != nil {
+		return next
+	}
+	source := "unthrottle profile " + ShellWord(d.Source)
+	other := Advice{Text: "Beside the same program at GOMAXPROCS = its limit, or at another time:"}
+	switch {
+	case d.Saved != "":
+		other = Advice{"This one as the base of another:", []string{source + " --base " + ShellWord(d.Saved)}}
+	case strings.Contains(d.Source, "://"):
+		other.Lines = []string{source + " --save base.pb.gz", source + " --base base.pb.gz"}
+	default:
+		other.Lines = []string{source + " --base BASE"}
+	}
+	return append(next, other)
+}

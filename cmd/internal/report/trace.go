@@ -7,8 +7,10 @@ import (
 
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/exectrace"
+	"github.com/unthrottle/unthrottle/cmd/internal/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/freeze"
 	"github.com/unthrottle/unthrottle/cmd/internal/meter"
+	"github.com/unthrottle/unthrottle/cmd/internal/rule"
 )
 
 // Trace is the document of the verb trace. Times within the trace are in seconds since its first event.
@@ -56,6 +58,8 @@ type Trace struct {
 	Limit        *WatchLimit    `json:"limit"`   // of that process
 	Kernel       *TraceKernel   `json:"kernel"`  // null: it was not asked, or counts nothing
 	Warnings     []string       `json:"warnings"`
+
+	Findings []finding.Finding `json:"findings"` // by the rules of ps, as far as they can be asked of a trace
 }
 
 // Lengths are how long the freezes in the list took: half of them longer than the first, and the longest; 0: there is none.
@@ -221,6 +225,7 @@ func NewTrace(f TraceFacts) (*Trace, error) {
 	if err := d.addKernel(f); err != nil {
 		return nil, err
 	}
+	d.Findings = rule.Check(f.ofRules(d))
 	d.Warnings = append(d.Warnings, errorTexts(f.Warnings)...)
 	d.addDoubts()
 	return d, nil

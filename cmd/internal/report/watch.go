@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/freeze"
 	"github.com/unthrottle/unthrottle/cmd/internal/heartbeat"
+	"github.com/unthrottle/unthrottle/cmd/internal/rule"
 )
 
 // Watch is the document of the verb watch.
@@ -47,6 +49,8 @@ type Watch struct {
 	Contention WatchContention `json:"contention"`
 	Heartbeat  WatchHeartbeat  `json:"heartbeat"`
 	Warnings   []string        `json:"warnings"`
+
+	Findings []finding.Finding `json:"findings"` // by the rules of ps, as far as they can be asked here
 }
 
 // WatchFreeze is a time in which nothing ran.
@@ -141,6 +145,7 @@ func NewWatch(f WatchFacts) Watch {
 		Rhythm: newRhythm(v.Rhythm), Limit: limit, Kernel: newWatchKernel(e, f.Limit.Affinity), Contention: newWatchContention(e),
 		Heartbeat: WatchHeartbeat{Interval: heartbeat.Interval.Seconds(), Late: heartbeat.Late.Seconds(), Beats: o.Beats},
 		Warnings:  append([]string{}, f.Warnings...),
+		Findings:  rule.Check(f.ofRules(v)),
 	}
 	d.Freezes = NewWatchFreezes(o.Kept)
 	var lengths []time.Duration

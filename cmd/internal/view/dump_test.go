@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -102,10 +103,12 @@ func safe(t *testing.T, text string) {
 	}
 }
 
+var scripts = regexp.MustCompile(`(?s)<script.*?</script>`)
+
 // wellFormed reads a page as XML, which HTML need not be but ours is.
 func wellFormed(t *testing.T, page string) {
 	t.Helper()
-	page, _, _ = strings.Cut(page, "<script>") // a script is not XML
+	page = scripts.ReplaceAllString(page, "") // which are not XML
 	d := xml.NewDecoder(strings.NewReader(page))
 	d.Strict, d.Entity, d.AutoClose = true, xml.HTMLEntity, []string{"html", "body", "main"}
 	for {
@@ -193,6 +196,15 @@ func oneLine(v reflect.Value) (string, bool) {
 	switch x := v.Interface().(type) {
 	case sheet.Row:
 		return rowLine(x), true
+	case []sheet.Span: // of which there are many
+		if len(x) == 0 {
+			return "none", true
+		}
+		var sum float64
+		for _, s := range x {
+			sum += s.To - s.From
+		}
+		return fmt.Sprintf("%d of %.6g s in all, from %.6g to %.6g s", len(x), sum, x[0].From, x[len(x)-1].To), true
 	case sheet.Fact:
 		line := x.Name + ": "
 		if x.Key != "" {

@@ -22,6 +22,12 @@ func Of(document any) (*sheet.Sheet, error) {
 		return Ps(d), nil
 	case *report.Explain:
 		return Explain(d), nil
+	case *report.Watch:
+		return Watch(d), nil
+	case *report.Trace:
+		return Trace(d), nil
+	case *report.Profile:
+		return Profile(d), nil
 	}
 	return nil, fmt.Errorf("%T can't be shown", document)
 }

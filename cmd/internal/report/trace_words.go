@@ -1,0 +1,167 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/freeze"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
+)
+
+// Claim is the answer in a word.
+func (d *Trace) Claim() string { return causeWord(d.Cause, "frozen") }
+
+// Answer is the answer in a sentence, without the word.
+func (d *Trace) Answer() string {
+	switch freeze.Cause(d.Cause) {
+	case freeze.Throttled:
+		text := frozenText(d.FrozenShare) + " by a CPU quota" + d.quotaText()
+		if d.Contended > 0 {
+			text += "; " + quantity.Share(d.Contended) + " of the time it was other programs on a busy host"
+		}
+		return text + d.doubtful()
+	case freeze.Contended:
+		return frozenText(d.FrozenShare) + " by other programs or machines, without the rhythm of a quota" + d.doubtful()
+	case freeze.None:
+		if d.Confidence == "low" {
+			return "no freeze of any weight, as far as this trace can tell" + d.doubtful()
+		}
+		return "no freeze of any weight in " + quantity.Lasting(d.Wall)
+	}
+	text := "this trace does not tell whether it was frozen"
+	if k := d.Kernel; k != nil && k.ThrottledPeriods > 0 {
+		text += fmt.Sprintf("; the kernel throttled it in %s of %s meanwhile", quantity.Count(k.ThrottledPeriods), quantity.Plural(k.Periods, "period"))
+	}
+	return text
+}
+
+// doubtful marks an answer that is not sure. The doubt itself is a fact of its own.
+func (d *Trace) doubtful() string {
+	if d.Confidence == "low" && d.Cause != string(freeze.Unsure) {
+		return " (low confidence)"
+	}
+	return ""
+}
+
+// quotaText is how much CPU time the quota gives, as far as that is known: best from the cgroup, else what it got.
+func (d *Trace) quotaText() string {
+	switch {
+	case d.Limit != nil && d.Limit.CPUs != nil && d.Limit.Quota > 0:
+		return fmt.Sprintf(", %s of each %s", quantity.Seconds(d.Limit.Quota), quantity.Seconds(d.Limit.Period))
+	case d.Period == nil:
+		return ""
+	case d.ImpliedCPUs == nil:
+		return ", with a period of " + quantity.Seconds(*d.Period)
+	}
+	return fmt.Sprintf(", about %s of each %s", quantity.Seconds(*d.ImpliedCPUs**d.Period), quantity.Seconds(*d.Period))
+}
+
+// Subject says what was read.
+func (d *Trace) Subject() string {
+	name := ShellWord(d.Source)
+	if len(d.Recorded) > 0 {
+		name = ShellWords(d.Recorded)
+	}
+	if d.Process != nil && d.Process.Name != "" {
+		name += fmt.Sprintf(" (%s, pid %d)", d.Process.Name, d.Process.PID)
+	}
+	return fmt.Sprintf("execution trace of %s, %s", name, quantity.Lasting(d.Wall))
+}
+
+// Sure says how sure the answer is, and why it is not surer.
+func (d *Trace) Sure() string {
+	switch {
+	case d.Confidence != "low":
+		return "high"
+	case d.Doubt == "" || d.Doubt == d.Why:
+		return "low"
+	}
+	return "low: " + d.Doubt
+}
+
+// Still is what a stretch without events is called, and what the program was then: whether it was frozen is not always
+// known.
+func (d *Trace) Still() (stretches, was string) {
+	if d.Cause == string(freeze.Throttled) || d.Cause == string(freeze.Contended) {
+		return "freezes", "frozen"
+	}
+	return "silences", "silent"
+}
+
+// HiddenShare is the part of the time in which nothing was to do before a refill, if it is worth a word.
+func (d *Trace) HiddenShare() float64 {
+	if d.Cause != string(freeze.Throttled) || d.Hidden < 0.005 {
+		return 0
+	}
+	return d.Hidden
+}
+
+// Folding is how the time is cut in a drawing.
+func (d *Trace) Folding() Folding { return folding(d.Period, d.Cause, d.Rhythm) }
+
+// Calm reports whether there is nothing that has to be drawn: no freezes that matter.
+func (d *Trace) Calm() bool {
+	return len(d.Freezes) == 0 || d.Cause == string(freeze.None) && d.Confidence == "high"
+}
+
+// Advice is what to do next, and the commands for it.
+type Advice struct {
+	Text  string
+	Lines []string
+}
+
+// Next leads on.
+func (d *Trace) Next() (next []Advice) {
+	pid := "PID"
+	if d.Process != nil && len(d.Recorded) == 0 {
+		pid = fmt.Sprint(d.Process.PID)
+	}
+	switch freeze.Cause(d.Cause) {
+	case freeze.Throttled:
+		program := "PROGRAM"
+		if len(d.Recorded) > 0 {
+			program = ShellWords(d.Recorded)
+		} else {
+			next = append(next, Advice{"Its limit and its GOMAXPROCS, and whether they fit:", []string{"unthrottle explain " + pid}})
+		}
+		tune := "unthrottle tune --cpus " + d.limitFlag() + " -- " + program
+		next = append(next, Advice{"Which GOMAXPROCS serves it best under that limit, measured:", []string{tune}})
+	case freeze.Contended:
+		who := []string{"unthrottle ps"}
+		if len(d.Recorded) == 0 {
+			who = append(who, "unthrottle watch "+pid)
+		}
+		next = append(next, Advice{"A limit is not the cause. Who else uses the CPUs:", who})
+	case freeze.Unsure:
+		next = append(next, Advice{
+			"With CPU samples in it a trace tells more, and a heartbeat in the cgroup tells for sure:",
+			[]string{"unthrottle trace HOST:PORT", "unthrottle watch " + pid},
+		})
+	}
+	if file := d.file(); file != "" {
+		next = append(next, Advice{"All events of it:", []string{"go tool trace " + ShellWord(file)}})
+	}
+	return next
+}
+
+// limitFlag is the limit as a flag has it, as far as it is known.
+func (d *Trace) limitFlag() string {
+	switch {
+	case d.Limit != nil && d.Limit.CPUs != nil:
+		return quantity.Hundredths(*d.Limit.CPUs)
+	case d.ImpliedCPUs != nil && d.ImpliedBy == "samples":
+		return quantity.Hundredths(*d.ImpliedCPUs)
+	}
+	return "CPUS"
+}
+
+// file is where the trace is; "": it is gone.
+func (d *Trace) file() string {
+	switch {
+	case d.Saved != "":
+		return d.Saved
+	case strings.Contains(d.Source, "://") || d.Source == "-" || len(d.Recorded) > 0:
+		return ""
+	}
+	return d.Source
+}

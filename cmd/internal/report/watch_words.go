@@ -1,0 +1,106 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/freeze"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
+)
+
+// Claim is the answer in a word.
+func (d *Watch) Claim() string { return causeWord(d.Cause, "throttled") }
+
+// Answer is the answer in a sentence, without the word.
+func (d *Watch) Answer() string {
+	frozen := frozenText(d.FrozenShare)
+	switch freeze.Cause(d.Cause) {
+	case freeze.Throttled:
+		quota := "by a CPU quota"
+		if d.PeriodSeconds != nil {
+			quota += " with a period of " + quantity.Seconds(*d.PeriodSeconds)
+		}
+		text := frozen + ", " + quota
+		if d.Contended > 0 {
+			text = fmt.Sprintf("%s: %s %s, %s without its rhythm, as on a busy host", frozen, quantity.Share(d.Throttled), quota, quantity.Share(d.Contended))
+		}
+		if d.FreezeCount > 0 {
+			text += "; the longest freeze took " + quantity.Seconds(d.Longest)
+		}
+		return text
+	case freeze.Contended:
+		if w := d.Contention.WaitShare; w != nil && *w > 0 {
+			return "no quota, but the CPUs are busy: its threads waited for " + quantity.Share(*w) + " of the time in which they could have run"
+		}
+		return "no quota, but something else takes the CPU: " + frozen
+	case freeze.None:
+		return frozen
+	}
+	return frozen + ", for a reason that is not clear"
+}
+
+// Subject names what is watched.
+func (d *Watch) Subject() string {
+	text := "the own cgroup"
+	if d.PID != 0 {
+		text = fmt.Sprintf("the cgroup of process %d", d.PID)
+		if d.Name != "" {
+			text += " (" + d.Name + ")"
+		}
+	}
+	if d.Group != "" {
+		text += ", " + d.Group
+	}
+	return text
+}
+
+// Text says what the limit is; from is the directory of the group, which need not be named again.
+func (l WatchLimit) Text(from string) string {
+	switch {
+	case l.CPUs != nil:
+		text := fmt.Sprintf("%s, %s of each %s", quantity.CPUs(*l.CPUs), quantity.Seconds(l.Quota), quantity.Seconds(l.Period))
+		if l.From != from {
+			text += ", set by " + l.From
+		}
+		return text
+	case l.State == "none":
+		return "none is to be seen"
+	case l.State == "hidden":
+		return "one that can't be seen from here"
+	case l.Reason != "":
+		return "unknown: " + l.Reason
+	}
+	return ""
+}
+
+// Folding is how the time is cut in a drawing.
+func (d *Watch) Folding() Folding { return folding(d.PeriodSeconds, d.Cause, d.Rhythm) }
+
+// WatchSecond is what happened in a second.
+type WatchSecond struct {
+	Frozen  float64 // seconds
+	Freezes int     // that ended in it
+	Longest float64 // of these, in seconds
+}
+
+// Second is what happened in the second with this number, 0 being the first. Freezes are in the order of time.
+func (d *Watch) Second(number int) (s WatchSecond) {
+	from, to := float64(number), float64(number+1)
+	for i := len(d.Freezes) - 1; i >= 0 && d.Freezes[i].End > from; i-- {
+		f := d.Freezes[i]
+		s.Frozen += max(0, min(f.End, to)-max(f.Start, from))
+		if f.End <= to {
+			s.Freezes++
+			s.Longest = max(s.Longest, f.End-f.Start)
+		}
+	}
+	return s
+}
+
+// LongestFreezes are at most so many of the freezes, the longest first.
+func (d *Watch) LongestFreezes(most int) []WatchFreeze {
+	freezes := slices.Clone(d.Freezes)
+	slices.SortStableFunc(freezes, func(a, b WatchFreeze) int { return cmp.Compare(b.End-b.Start, a.End-a.Start) })
+	return freezes[:min(len(freezes), most)]
+}
