@@ -86,7 +86,7 @@ type pageFact struct {
 
 type pageFinding struct {
 	finding.Finding
-	Class, Page, Link string
+	Class, Page string
 }
 
 type pageTable struct {
@@ -108,9 +108,6 @@ type pageCell struct {
 	First                   bool
 	More                    []string
 }
-
-// repository is where the documents that a page names are read.
-const repository = "https://github.com/unthrottle/unthrottle/blob/main/"
 
 func newPage(s *sheet.Sheet) (*page, error) {
 	p := &page{
@@ -187,7 +184,7 @@ func newPageBlock(b sheet.Block, title string) (out pageBlock, err error) {
 	case sheet.Findings:
 		for _, f := range b {
 			f.Summary, f.Evidence, f.Fix = tight(f.Summary), tightAll(f.Evidence), tight(f.Fix)
-			out.Findings = append(out.Findings, pageFinding{f, class(severity(f.Severity)), rulePage(f), repository + rulePage(f)})
+			out.Findings = append(out.Findings, pageFinding{f, class(severity(f.Severity)), rulePage(f)})
 		}
 	case sheet.Chart:
 		out.Chart, err = chart.HTML(b)
