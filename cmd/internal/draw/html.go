@@ -123,6 +123,9 @@ func newPage(s *sheet.Sheet) (*page, error) {
 		}
 		onlyFacts := true
 		for _, b := range section.Blocks {
+			if d, ok := b.(sheet.Detail); ok {
+				b = d.Block
+			}
 			if c, ok := b.(sheet.Chart); ok {
 				charts = append(charts, c)
 			}

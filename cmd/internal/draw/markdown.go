@@ -45,7 +45,11 @@ func (m *mark) paragraph(text string) { m.WriteString(text + "\n\n") }
 
 func (m *mark) section(s sheet.Section) {
 	if !s.Quiet && s.Title != "" {
-		m.paragraph("### " + markdown(s.Title))
+		title := s.Title
+		if s.Badge.Word != "" {
+			title += ": " + s.Badge.Word
+		}
+		m.paragraph("### " + markdown(title))
 		if s.About != "" {
 			m.paragraph(markdown(s.About))
 		}
@@ -81,7 +85,11 @@ func (m *mark) block(b sheet.Block) {
 	case sheet.Commands:
 		for _, c := range b {
 			m.paragraph(markdown(c.About))
-			m.paragraph("```\n" + strings.Join(c.Lines, "\n") + "\n```")
+			lines, fence := strings.Join(c.Lines, "\n"), "```"
+			for strings.Contains(lines, fence) {
+				fence += "`"
+			}
+			m.paragraph(fence + "\n" + lines + "\n" + fence)
 		}
 	case sheet.Findings:
 		for _, f := range b {

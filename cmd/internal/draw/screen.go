@@ -105,19 +105,30 @@ func (t *screen) claims(claims []sheet.Claim) {
 func (t *screen) section(s sheet.Section) {
 	if !s.Quiet {
 		if s.Title != "" {
-			t.line("", t.style.bold(s.Title))
+			t.line("", t.style.bold(s.Title)+t.badge(s.Badge))
 		}
 		if s.About != "" {
 			t.line("  ", t.style.dim(s.About))
 		}
 	}
 	for i, b := range s.Blocks {
+		if _, ok := b.(sheet.Detail); ok {
+			continue
+		}
 		if i > 0 {
 			t.gap = true
 		}
 		t.block(b)
 	}
 	t.gap = true
+}
+
+// badge is what stands beside a title.
+func (t *screen) badge(c sheet.Claim) string {
+	if c.Word == "" {
+		return ""
+	}
+	return ": " + t.style.tone(c.Tone, c.Word)
 }
 
 func (t *screen) block(b sheet.Block) {

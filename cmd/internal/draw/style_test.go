@@ -92,7 +92,7 @@ func everything() *sheet.Sheet {
 			{Title: "Main", Anchor: "main", About: "what it is", Blocks: []sheet.Block{wide(), sheet.Lines{Tone: sheet.Soft, Texts: []string{"A sentence."}}}},
 			{Title: "Facts", Quiet: true, Blocks: []sheet.Block{sheet.Facts{{Name: "limit", Key: "0.5 CPUs", Tone: sheet.Strong, Texts: []string{", set by its own cgroup", "and more"}, Table: wide()}}}},
 			{Title: "More", Detail: true, Blocks: []sheet.Block{sheet.Listed{"one", "two"}}},
-			{Title: "Others", Folded: true, Badge: sheet.Claim{Word: "keep", Tone: sheet.Good}, Blocks: []sheet.Block{sheet.Listed{"three"}}},
+			{Title: "Others", Folded: true, Badge: sheet.Claim{Word: "keep", Tone: sheet.Good}, Blocks: []sheet.Block{sheet.Listed{"three"}, sheet.Detail{Block: sheet.Listed{"for pages only"}}}},
 			{Title: "Wrong", Blocks: []sheet.Block{sheet.Findings{{Rule: "throttled", Verdict: "throttled", Severity: finding.Critical, Summary: "It stands still.", Evidence: []string{"9 of 10 periods"}, Fix: "raise the limit"}}}},
 			{Title: "Next", Blocks: []sheet.Block{sheet.Commands{{About: "To see more:", Lines: []string{"unthrottle ps", "unthrottle watch"}}}}},
 		},

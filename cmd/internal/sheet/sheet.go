@@ -62,8 +62,11 @@ type Section struct {
 	Blocks []Block
 }
 
-// A Block is one thing in a section: Facts, *Table, Lines, Commands, Findings, or a chart.
+// A Block is one thing in a section: Facts, *Table, Lines, Commands, Findings, Listed, a chart, or a Detail.
 type Block interface{ block() }
+
+// Detail is a block for pages only, in a section that is not.
+type Detail struct{ Block Block }
 
 // Facts are names with what is to be said of each.
 type Facts []Fact
@@ -104,6 +107,7 @@ func (Lines) block()    {}
 func (Commands) block() {}
 func (Findings) block() {}
 func (Listed) block()   {}
+func (Detail) block()   {}
 
 // Add adds a fact unless nothing is known of it: empty texts are left out.
 func (f *Facts) Add(name string, texts ...string) {
@@ -147,6 +151,8 @@ func empty(b Block) bool {
 		return len(b) == 0
 	case Listed:
 		return len(b) == 0
+	case Detail:
+		return empty(b.Block)
 	case Chart:
 		return b.Empty()
 	}

@@ -18,6 +18,8 @@ func TestAddLeavesOutWhatIsEmpty(t *testing.T) {
 		Commands{},
 		Findings{},
 		Listed{},
+		Detail{},
+		Detail{Facts{}},
 		(*Rows)(nil), (*Field)(nil), (*Strips)(nil), (*Fold)(nil), (*Flame)(nil), &Rows{}, &Fold{Wall: 1},
 	}})
 	if len(s.Sections) != 0 {
