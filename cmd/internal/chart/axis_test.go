@@ -133,7 +133,7 @@ func TestApart(t *testing.T) {
 }
 
 func TestBroken(t *testing.T) {
-	for text, want := range map[string]int{"": 1, "p99": 1, "CPU a request": 2, "a name that is far": 2, "averyveryverylongword": 1} {
+	for text, want := range map[string]int{"": 1, "p99": 1, "CPU a request": 2, "a name that is far": 2, "averyveryverylongword": 1, "a.name/that-is:far.too.long": 3} {
 		if got := broken(text, 11); got != want {
 			t.Errorf("%q takes %d lines, want %d", text, got, want)
 		}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
@@ -130,13 +131,19 @@ const (
 	lineHeight  = 17
 )
 
-// broken is how many lines a text takes.
+// wordLines is how many lines a word of a name is given: one from outside may be of any length, and is cut.
+const wordLines = 5
+
+// broken is how many lines a text takes. A browser breaks a long word too, where it is not of letters alone.
 func broken(text string, letters int) int {
 	lines, used := 1, -1
 	for word := range strings.SplitSeq(text, " ") {
 		n := utf8.RuneCountInString(word)
 		if used >= 0 && used+1+n > letters {
 			lines, used = lines+1, -1
+		}
+		if strings.ContainsFunc(word, unicode.IsPunct) {
+			lines += min((n-1)/letters, wordLines-1)
 		}
 		used += 1 + n
 	}

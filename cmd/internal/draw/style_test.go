@@ -82,6 +82,20 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// TestShortTitles: where they are enough no column goes, and they stay where one has gone.
+func TestShortTitles(t *testing.T) {
+	table := &sheet.Table{
+		Columns: []sheet.Column{{Title: "n"}, {Title: "GOMAXPROCS=1", Short: "with 1"}, {Title: "GOMAXPROCS=2", Short: "with 2"}, {Title: "memory", Rank: 1}},
+		Rows:    []sheet.Row{{Cells: []sheet.Cell{{Text: "1"}, {Text: "2"}, {Text: "3"}, {Text: "4"}}}},
+	}
+	for room, want := range map[int]string{37: "n GOMAXPROCS=1 GOMAXPROCS=2 memory", 36: "n with 1 with 2 memory", 25: "n with 1 with 2 memory", 24: "n with 1 with 2"} {
+		g := fit(table, room, func(sheet.Column) bool { return true })
+		if got := strings.Join(g.titles, " "); got != want || g.width() > room {
+			t.Errorf("in %d columns: %s, %d wide; want %s", room, got, g.width(), want)
+		}
+	}
+}
+
 // everything is a sheet with a block of each kind.
 func everything() *sheet.Sheet {
 	return &sheet.Sheet{

@@ -50,7 +50,9 @@ func fit(t *sheet.Table, room int, keep func(sheet.Column) bool) *grid {
 		g.drop(last)
 		g.measure(true)
 	}
-	g.measure(g.width() > room)
+	if g.measure(false); g.width() > room {
+		g.measure(true)
+	}
 	g.squeeze(room)
 	return g
 }
