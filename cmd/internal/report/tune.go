@@ -164,6 +164,12 @@ func (s TuneStep) ThrottledPeriods() (n, of int64) {
 	return max(0, min(s.Throttled, of)), of
 }
 
+// ThrottledShare is the share of a step's periods in which it was throttled.
+func (s TuneStep) ThrottledShare() float64 {
+	n, of := s.ThrottledPeriods()
+	return float64(n) / float64(max(of, 1))
+}
+
 // ThrottledPeriods is in how many of a run's periods it was throttled.
 func (r TuneRun) ThrottledPeriods() (n, of int64) {
 	for _, s := range r.Axis {

@@ -1,0 +1,54 @@
+package report
+
+import (
+	"math"
+	"reflect"
+)
+
+// greatest is beyond what anything measures; such a number would only make others infinite.
+const greatest = 1e15
+
+// Sane copies a document. A number in it that is none, or is beyond all measure, becomes 0, and is left out of a map: no tool
+// writes one, but a file may hold it.
+func Sane[D any](d *D) *D { return sane(reflect.ValueOf(d)).Interface().(*D) }
+
+func sane(v reflect.Value) reflect.Value {
+	out := reflect.New(v.Type()).Elem()
+	switch v.Kind() {
+	case reflect.Float64:
+		if measurable(v) {
+			out.SetFloat(v.Float())
+		}
+	case reflect.Slice:
+		if !v.IsNil() {
+			out.Set(reflect.MakeSlice(v.Type(), v.Len(), v.Len()))
+		}
+		for i := range v.Len() {
+			out.Index(i).Set(sane(v.Index(i)))
+		}
+	case reflect.Map:
+		out.Set(reflect.MakeMap(v.Type()))
+		for _, key := range v.MapKeys() {
+			if e := v.MapIndex(key); measurable(e) {
+				out.SetMapIndex(key, sane(e))
+			}
+		}
+	case reflect.Pointer:
+		if !v.IsNil() {
+			out.Set(reflect.New(v.Type().Elem()))
+			out.Elem().Set(sane(v.Elem()))
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			out.Field(i).Set(sane(v.Field(i)))
+		}
+	default:
+		out.Set(v)
+	}
+	return out
+}
+
+// measurable: the value is no number, or one that can be measured.
+func measurable(v reflect.Value) bool {
+	return v.Kind() != reflect.Float64 || math.Abs(v.Float()) <= greatest // NaN is not
+}
