@@ -742,13 +742,13 @@ func TestTuneFullDisk(t *testing.T) {
 	// Five settings run three times each at least, and one page does not hold them.
 	x := newJobTuning(t, []string{"--runs", runs, "--procs", "1,3,4,5"}, executable(t), asTuned, "job")
 	x.start(t)
-	x.ends(t, 1, []string{`Measured: `}, []string{`error: writing the runs: .*no space left on device`, `hint: go on with unthrottle tune --resume `})
+	x.ends(t, 1, []string{`How it was measured`}, []string{`error: writing the runs: .*no space left on device`, `hint: go on with unthrottle tune --resume `})
 	if err := syscall.Mount("tmpfs", small, "tmpfs", syscall.MS_REMOUNT, "size=1m"); err != nil {
 		t.Fatal(err)
 	}
 	next := newTune(t, "", []string{"--resume", runs})
 	next.start(t)
-	next.ends(t, 0, []string{`Measured: `}, nil)
+	next.ends(t, 0, []string{`How it was measured`}, nil)
 	if strings.Contains(next.stderr.String(), "running it once") {
 		t.Errorf("the pilot was done again\n%s", next.output())
 	}
@@ -769,6 +769,6 @@ func TestTuneWaits(t *testing.T) {
 	}
 	first.cmd.Process.Signal(os.Interrupt)
 	<-first.ended
-	second.ends(t, 0, []string{`Measured: `}, nil)
+	second.ends(t, 0, []string{`How it was measured`}, nil)
 	first.ends(t, 130, []string{`Interrupted`}, nil)
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/service"
 	"github.com/unthrottle/unthrottle/cmd/internal/trial"
 	"github.com/unthrottle/unthrottle/cmd/internal/tune"
+	"github.com/unthrottle/unthrottle/cmd/internal/view"
 )
 
 const tuneHelp = `Find the best GOMAXPROCS for a program under a CPU limit, by trying, and tell how sure that is.
@@ -90,14 +91,9 @@ type tuner struct {
 
 // tuneFormats are what a tune's document can be written as.
 func tuneFormats() map[string]writer[*report.Tune] {
-	return map[string]writer[*report.Tune]{
-		"text":  render.TuneText,
-		"json":  asJSON[*report.Tune],
-		"html":  plainly(render.TuneHTML),
-		"md":    plainly(render.TuneMarkdown),
-		"csv":   plainly(render.TuneCSV),
-		"bench": plainly(render.TuneGo),
-	}
+	formats := sheetFormats(view.Tune)
+	formats["csv"], formats["bench"] = plainly(report.TuneCSV), plainly(report.TuneGo)
+	return formats
 }
 
 func newTune(stdio IO) *cobra.Command {

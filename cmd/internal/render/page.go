@@ -23,7 +23,7 @@ var partsHTML string
 // pageStyle is the style that all pages have.
 func pageStyle() template.CSS { return template.CSS(pageCSS) }
 
-// drawingsStyle is the style of the drawings that load and tune have.
+// drawingsStyle is the style of the drawings that load has.
 func drawingsStyle() template.CSS { return template.CSS(drawingsCSS) }
 
 // parsePage parses a page's template, and the parts that several pages have. It is called when a page is written and not

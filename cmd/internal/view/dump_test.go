@@ -205,6 +205,10 @@ func oneLine(v reflect.Value) (string, bool) {
 			sum += s.To - s.From
 		}
 		return fmt.Sprintf("%d of %.6g s in all, from %.6g to %.6g s", len(x), sum, x[0].From, x[len(x)-1].To), true
+	case []sheet.Step: // of which there are many
+		return joinedLines(v)
+	case []sheet.Point:
+		return joinedLines(v)
 	case sheet.Fact:
 		line := x.Name + ": "
 		if x.Key != "" {
@@ -225,6 +229,19 @@ func oneLine(v reflect.Value) (string, bool) {
 		return "", false
 	}
 	return fmt.Sprint(v.Interface()), true
+}
+
+// joinedLines writes plain values that are many, and have no texts, in one line.
+func joinedLines(v reflect.Value) (string, bool) {
+	var all []string
+	for i := range v.Len() {
+		line, _ := oneLine(v.Index(i))
+		if strings.Contains(line, "Title:") {
+			return "", false
+		}
+		all = append(all, line)
+	}
+	return strings.Join(all, ", "), true
 }
 
 func rowLine(r sheet.Row) string {

@@ -28,6 +28,8 @@ func Of(document any) (*sheet.Sheet, error) {
 		return Trace(d), nil
 	case *report.Profile:
 		return Profile(d), nil
+	case *report.Tune:
+		return Tune(d), nil
 	}
 	return nil, fmt.Errorf("%T can't be shown", document)
 }

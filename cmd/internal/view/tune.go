@@ -1,0 +1,568 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/load"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
+	"github.com/unthrottle/unthrottle/cmd/internal/report"
+	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
+)
+
+// Tune shows what to do, the settings side by side, how to set it, every run, and how that was measured.
+func Tune(document *report.Tune) *sheet.Sheet {
+	d := newTuneDoc(document)
+	s := &sheet.Sheet{
+		Verb: "tune", Subject: d.summary(), Warnings: d.Warnings, Document: document,
+		Claims:  []sheet.Claim{{Word: tuneWord(d.Verdict), Tone: settledTone(d.Verdict.Settled()), Whole: true, Text: d.Verdict.Text, More: d.Verdict.Also}},
+		Command: report.ShellWords(d.Command), Again: []string{d.SeedText()},
+	}
+	if !d.Finished {
+		s.Resume = d.Resume
+	}
+	s.Add(sheet.Section{Title: "Limits", Quiet: true, Blocks: []sheet.Block{d.limits()}})
+	s.Add(sheet.Section{Title: "The highest rate by limit", Detail: true, Blocks: []sheet.Block{d.limitsChart()}})
+	parts := d.parts()
+	for i, p := range parts {
+		if i == 0 {
+			p.main(s)
+		} else {
+			p.other(s)
+		}
+	}
+	s.Add(sheet.Section{Title: "How to set it", Blocks: []sheet.Block{tuneHow(d.Verdict.How)}})
+	for _, p := range parts[:min(1, len(parts))] {
+		for _, section := range p.drawings() {
+			section.Detail, section.About = true, p.where()
+			s.Add(section)
+		}
+	}
+	s.Add(sheet.Section{Title: "How it was measured", Blocks: []sheet.Block{d.facts(parts)}})
+	s.Add(sheet.Section{Title: "Environment", Detail: true, Blocks: []sheet.Block{d.environment()}})
+	s.Add(sheet.Section{Title: "Runs without figures", Blocks: []sheet.Block{sheet.Listed(d.Failures())}})
+	s.Add(sheet.Section{Title: "For benchstat", Detail: true, Blocks: []sheet.Block{tuneBenchstat(parts)}})
+	return s
+}
+
+// A tuneDoc is a document with what is looked up in it again and again.
+type tuneDoc struct {
+	*report.Tune
+	gogc bool // any setting has one
+	keys []report.TuneKey
+}
+
+func newTuneDoc(d *report.Tune) *tuneDoc {
+	d = report.Sane(d)
+	return &tuneDoc{Tune: d, gogc: d.WithGOGC(), keys: d.Keys()}
+}
+
+// color is a setting's in all charts and tables: that of the current one is the base.
+func (d *tuneDoc) color(k report.TuneKey) sheet.Color {
+	return sheet.BaseColor + sheet.Color(max(0, slices.Index(d.keys, k)))
+}
+
+// name tells a setting from the others, in few letters.
+func (d *tuneDoc) name(k report.TuneKey) string {
+	switch {
+	case !d.gogc:
+		return strconv.Itoa(k.Procs)
+	case k.GOGC == 0:
+		return strconv.Itoa(k.Procs) + " / –"
+	}
+	return strconv.Itoa(k.Procs) + " / " + strconv.Itoa(k.GOGC)
+}
+
+// factor is what the names are of.
+func (d *tuneDoc) factor() string {
+	if d.gogc {
+		return "GOMAXPROCS / GOGC"
+	}
+	return "GOMAXPROCS"
+}
+
+// A tunePart is what is shown of a load.
+type tunePart struct {
+	*report.TuneAt
+	*tuneDoc
+}
+
+// parts are the loads, that of the verdict first.
+func (d *tuneDoc) parts() (parts []tunePart) {
+	for i := range d.Loads {
+		if p := (tunePart{d.At(i), d}); i == d.Main() {
+			parts = slices.Insert(parts, 0, p)
+		} else {
+			parts = append(parts, p)
+		}
+	}
+	return parts
+}
+
+func tuneWord(v report.TuneVerdict) string {
+	if v.Settled() {
+		return v.Kind
+	}
+	return "undecided"
+}
+
+func settledTone(settled bool) sheet.Tone {
+	if settled {
+		return sheet.Strong
+	}
+	return sheet.Unsure
+}
+
+// main adds the load that the verdict rests on. Its drawings come later.
+func (p tunePart) main(s *sheet.Sheet) {
+	section := p.section(p.settings())
+	section.Quiet = p.where() == ""
+	s.Add(section)
+	s.Add(sheet.Section{Title: p.confirmed(), About: "By the " + p.FreshPairs() + " of the confirmation alone", Blocks: []sheet.Block{p.effects()}})
+	s.Add(sheet.Section{Title: "The confirmation", Detail: true, Blocks: []sheet.Block{p.confirmation()}})
+}
+
+// other adds another load, in one section.
+func (p tunePart) other(s *sheet.Sheet) {
+	section := p.section(p.settings())
+	section.Folded, section.About = true, strings.Join(p.measured(), "; ")
+	var confirmed sheet.Sheet
+	confirmed.Add(sheet.Section{Title: p.confirmed(), Blocks: []sheet.Block{p.effects(), p.confirmation()}})
+	for _, drawn := range append(confirmed.Sections, p.drawings()...) {
+		section.Blocks = append(section.Blocks, sheet.Detail{Block: sheet.Lines{Tone: sheet.Strong, Texts: []string{drawn.Title}}})
+		for _, b := range drawn.Blocks {
+			section.Blocks = append(section.Blocks, sheet.Detail{Block: b})
+		}
+	}
+	s.Add(section)
+}
+
+// section begins that of a load.
+func (p tunePart) section(blocks ...sheet.Block) sheet.Section {
+	s := sheet.Section{Title: cmp.Or(p.where(), "Settings"), Blocks: blocks}
+	if len(p.Loads) > 1 {
+		s.Badge = sheet.Claim{Word: p.Advice(), Tone: settledTone(p.Settled())}
+	}
+	return s
+}
+
+// where says which load it is; "" if there is none.
+func (p tunePart) where() string {
+	l := p.TuneLoad
+	switch {
+	case l.Rate > 0 && l.Share > 0:
+		return "At " + tuneCapacity(l.Share) + " of its capacity (" + quantity.PerSecond(l.Rate) + ")"
+	case l.Rate > 0:
+		return "At " + quantity.PerSecond(l.Rate)
+	case l.Connections > 0:
+		return "In " + tuneClosedLoop(l)
+	}
+	return ""
+}
+
+func tuneClosedLoop(l report.TuneLoad) string {
+	return "a closed loop of " + quantity.Plural(int64(l.Connections), "connection")
+}
+
+// tuneCapacity writes a share in whole per cent.
+func tuneCapacity(share float64) string {
+	if share < 0.005 {
+		return "less than 1 %"
+	}
+	return quantity.Share(math.Round(share*100) / 100)
+}
+
+// title is a quantity's name.
+func (d *tuneDoc) title(of string) string {
+	switch {
+	case of == report.TuneCPU:
+		return "CPU " + d.each()
+	case of == report.TuneTime && d.Subject.Kind == "gobench":
+		return "time " + d.each()
+	case of == report.TuneCollector:
+		return "GC"
+	case of == report.TuneSLO:
+		return "SLO held"
+	}
+	return of
+}
+
+// each is "a request", or whatever the unit of work is.
+func (d *tuneDoc) each() string {
+	unit := cmp.Or(d.Subject.Unit, map[string]string{"job": "run", "gobench": "operation"}[d.Subject.Kind], "request")
+	if strings.ContainsRune("aeio", rune(unit[0])) {
+		return "an " + unit
+	}
+	return "a " + unit
+}
+
+// unit is that of a quantity's figures.
+func (p tunePart) unit(of string) quantity.Unit {
+	return quantity.UnitOf(p.Metric(of))
+}
+
+// text writes a quantity's figure.
+func (p tunePart) text(of string, v float64) string {
+	if of == report.TuneRate {
+		return quantity.PerSecond(v)
+	}
+	return p.unit(of).Text(v)
+}
+
+// median writes that of a setting; "" if it is not known.
+func (p tunePart) median(s report.TuneSetting, of string) string {
+	if v, ok := p.Median(s, of); ok {
+		return p.text(of, v)
+	}
+	return ""
+}
+
+// effectText writes what an effect is from or to, which is in seconds, a second, or a share.
+func effectText(of string, v float64) string {
+	switch of {
+	case report.TuneThrottled, report.TuneSLO:
+		return quantity.Share(v)
+	case report.TuneRate:
+		return quantity.PerSecond(v)
+	}
+	return quantity.Latency(v)
+}
+
+// effectTone is how an effect is meant: it is none where it is not sure.
+func effectTone(e report.TuneEffect) sheet.Tone {
+	return map[string]sheet.Tone{"better": sheet.Good, "worse": sheet.Bad}[e.Verdict]
+}
+
+// settings are the table of a load.
+func (p tunePart) settings() *sheet.Table {
+	t := &sheet.Table{Name: "settings"}
+	add := func(c sheet.Column, cell func(s report.TuneSetting) sheet.Cell) {
+		t.Columns = append(t.Columns, c)
+		for i, s := range p.Settings {
+			t.Rows[i].Cells = append(t.Rows[i].Cells, cell(s))
+		}
+	}
+	for _, s := range p.Settings {
+		t.Rows = append(t.Rows, sheet.Row{Best: s.Best, Color: p.color(s.Key())})
+	}
+	add(sheet.Column{Title: "GOMAXPROCS", Left: true}, func(s report.TuneSetting) sheet.Cell {
+		if s.Current {
+			return sheet.Cell{Text: strconv.Itoa(s.Procs) + " (current)"}
+		}
+		return sheet.Cell{Text: strconv.Itoa(s.Procs)}
+	})
+	if p.gogc {
+		add(sheet.Column{Title: "GOGC"}, func(s report.TuneSetting) sheet.Cell {
+			if s.GOGC == 0 {
+				return sheet.Cell{Text: dash}
+			}
+			return sheet.Cell{Text: strconv.Itoa(s.GOGC)}
+		})
+	}
+	add(sheet.Column{Title: "runs", Rank: 6}, func(s report.TuneSetting) sheet.Cell { return sheet.Cell{Text: strconv.Itoa(s.Runs)} })
+	figure := func(rank int, short, of string) {
+		add(sheet.Column{Title: p.title(of), Short: short, Rank: rank}, func(s report.TuneSetting) sheet.Cell { return sheet.Cell{Text: p.median(s, of)} })
+	}
+	// The change is with the interval, which goes before it, or with it.
+	changes := func(rank, intervalRank int, name, of string) {
+		add(sheet.Column{Title: name + " change", Rank: rank}, func(s report.TuneSetting) sheet.Cell {
+			if e, ok := p.Effect(s, of); ok {
+				return sheet.Cell{Text: quantity.Change(e.Ratio), Tone: effectTone(e)}
+			}
+			return sheet.Cell{}
+		})
+		add(sheet.Column{Title: "interval", Rank: intervalRank, With: name + " change"}, func(s report.TuneSetting) sheet.Cell {
+			if e, ok := p.Effect(s, of); ok && e.Interval() {
+				return sheet.Cell{Text: quantity.Changes(e.Low, e.High)}
+			}
+			return sheet.Cell{}
+		})
+	}
+	tail := p.Tail
+	if tail != "p50" && tail != report.TuneTime {
+		figure(7, "", "p50")
+	}
+	if tail == report.TuneRate {
+		figure(5, "", p.Percentile())
+	}
+	figure(0, "", tail)
+	first, second := [2]int{2, 3}, [2]int{4, 9}
+	if p.Objective == report.TuneCPU {
+		first, second = second, first
+	}
+	changes(first[0], first[1], tail, tail)
+	figure(0, "CPU", report.TuneCPU)
+	changes(second[0], second[1], "CPU", report.TuneCPU)
+	figure(5, "", report.TuneThrottled)
+	add(sheet.Column{Title: "GC", Rank: 8}, func(s report.TuneSetting) sheet.Cell {
+		if s.GC != nil {
+			return sheet.Cell{Text: quantity.Share(s.GC.CPUShare)}
+		}
+		return sheet.Cell{Text: p.median(s, report.TuneCollector)}
+	})
+	figure(10, "", report.TuneMemory)
+	for _, text := range p.Notes() {
+		t.Notes = append(t.Notes, sheet.Note{Text: text})
+	}
+	if p.Rival != nil && len(p.Effects) > 0 {
+		t.Notes = append(t.Notes, sheet.Note{Text: p.ChangesNote(p.name(p.Rival.Key()))})
+	}
+	return t
+}
+
+// compared are the names of the current setting and of the one that the confirmation compared with it.
+func (p tunePart) compared() (from, to string) {
+	from, to = "current", "best"
+	if s := p.Current(); s != nil {
+		from = p.name(s.Key())
+	}
+	if p.Rival != nil {
+		to = p.name(p.Rival.Key())
+	}
+	return from, to
+}
+
+// confirmed is the title of what the confirmation says.
+func (p tunePart) confirmed() string {
+	from, to := p.compared()
+	return "Change from " + from + " to " + to
+}
+
+// confirmation is it in numbers.
+func (p tunePart) confirmation() *sheet.Table {
+	from, to := p.compared()
+	t := &sheet.Table{Name: "the confirmation", Columns: []sheet.Column{
+		{Left: true}, {Title: from}, {Title: to}, {Title: "change"}, {Title: "95 % interval"}, {Title: "p, adjusted"}, {Left: true},
+	}}
+	for _, e := range p.Effects {
+		of := p.Quantity(e)
+		cells := make([]sheet.Cell, len(t.Columns))
+		cells[0].Text, cells[1].Text, cells[2].Text = p.title(of), effectText(of, e.From), effectText(of, e.To)
+		if e.Ratio > 0 {
+			cells[3].Text = quantity.Change(e.Ratio)
+		}
+		if e.Ratio > 0 && e.Interval() {
+			cells[4].Text = quantity.Changes(e.Low, e.High)
+		}
+		if e.Adjusted > 0 && e.Verdict != "" {
+			cells[5].Text = strconv.FormatFloat(e.Adjusted, 'g', 2, 64)
+		}
+		cells[6] = sheet.Cell{Text: e.SaidInFull(), Tone: effectTone(e)}
+		t.Rows = append(t.Rows, sheet.Row{Cells: cells})
+	}
+	return t
+}
+
+func tuneHow(how []report.TuneHow) (commands sheet.Commands) {
+	for _, h := range how {
+		commands = append(commands, sheet.Command{About: h.Where + ":", Lines: strings.Split(strings.TrimRight(h.Text, "\n"), "\n")})
+	}
+	return commands
+}
+
+// summary is what was tuned, in a line.
+func (d *tuneDoc) summary() string {
+	limit := d.limitText()
+	switch limit {
+	case "":
+	case "none":
+		limit = "no limit"
+	default:
+		limit = "limit " + limit
+	}
+	return joined(", ", d.subject(), limit, d.tookText())
+}
+
+// joined joins texts that are not empty.
+func joined(by string, texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), by)
+}
+
+// subject names what was tuned.
+func (d *tuneDoc) subject() string {
+	return cmp.Or(d.Subject.Name, report.ShellWords(d.Subject.Command), d.Subject.URL)
+}
+
+// limitText says what the program was held to, and by what.
+func (d *tuneDoc) limitText() string {
+	kind := cmp.Or(limitKind(d.LimitKind), d.LimitKind)
+	var each []string
+	for _, l := range d.Limits {
+		each = append(each, tuneLimit(l.CPUs))
+	}
+	if d.LimitCPUs > 0 && len(each) == 0 {
+		each = []string{quantity.CPUs(d.LimitCPUs)}
+	}
+	switch {
+	case len(each) == 0:
+		return kind
+	case kind == "" || kind == "none":
+		return quantity.List(each)
+	}
+	return quantity.List(each) + " (" + kind + ")"
+}
+
+// tuneLimit is a limit among several, one of which may be that there is none.
+func tuneLimit(cpus float64) string {
+	if cpus <= 0 {
+		return "no limit"
+	}
+	return quantity.CPUs(cpus)
+}
+
+// tookText says how much was done in all.
+func (d *tuneDoc) tookText() string {
+	switch n := int64(len(d.Runs)); {
+	case n > 0:
+		return quantity.Plural(n, "run") + " in " + quantity.Lasting(d.Seconds)
+	case d.Seconds > 0:
+		return "it took " + quantity.Lasting(d.Seconds)
+	}
+	return ""
+}
+
+// facts say how it was measured.
+func (d *tuneDoc) facts(parts []tunePart) (f sheet.Facts) {
+	f.Add("program", d.subject())
+	if c := d.Current; c.Procs > 0 {
+		text := joined(", ", strconv.Itoa(c.Procs), c.Why)
+		if c.GoDefault > 0 && c.GoDefault != c.Procs {
+			text += fmt.Sprintf(" (Go's default is %d)", c.GoDefault)
+		}
+		f.Add("current", text)
+	}
+	f.Add("limit", d.limitText())
+	if len(parts) > 0 {
+		name := "load"
+		if parts[0].where() == "" {
+			name = "search"
+		}
+		f.Add(name, parts[0].measured()...)
+	}
+	f.Add("time", d.tookText())
+	f.Add("margin", d.MarginText())
+	f.Add("by", d.Objective)
+	return f
+}
+
+// measured says what the program was given to do, how much was run, and how much runs of one setting differ.
+func (p tunePart) measured() (texts []string) {
+	for _, text := range []string{p.loadText(), p.searchText(), p.noiseText()} {
+		if text != "" {
+			texts = append(texts, text)
+		}
+	}
+	return texts
+}
+
+func (p tunePart) loadText() string {
+	l := p.TuneLoad
+	var what, capacity, window, slo string
+	switch {
+	case l.Rate > 0:
+		what = joined(", ", quantity.PerSecond(l.Rate), tuneArrivals(l.Arrivals))
+	case l.Connections > 0:
+		what = tuneClosedLoop(l)
+	}
+	if l.Rate > 0 && l.Share > 0 {
+		capacity = tuneCapacity(l.Share) + " of its capacity"
+		if l.Capacity > 0 {
+			capacity += " of " + quantity.PerSecond(l.Capacity)
+		}
+	}
+	if l.Window > 0 {
+		window = "windows of " + quantity.Lasting(l.Window)
+		if l.WarmUp > 0 {
+			window += " after " + quantity.Lasting(l.WarmUp) + " of warm-up"
+		}
+	}
+	if l.SLO != "" {
+		slo = "SLO " + l.SLO
+	}
+	return joined(", ", what, capacity, window, slo)
+}
+
+func tuneArrivals(arrivals string) string {
+	switch load.Arrivals(arrivals) {
+	case load.Poisson:
+		return "Poisson arrivals"
+	case load.Constant:
+		return "evenly spaced"
+	}
+	return arrivals
+}
+
+func (p tunePart) searchText() string {
+	var blocks, pairs, invalid string
+	if p.Blocks > 0 || p.Pairs > 0 {
+		blocks = quantity.Plural(int64(p.Blocks), "block") + " of all settings"
+	}
+	if p.Pairs > 0 {
+		pairs = p.FreshPairs() + " of the best and the current"
+	}
+	if p.Invalid > 0 && blocks != "" {
+		invalid = quantity.Plural(int64(p.Invalid), "run") + " not valid"
+	}
+	return joined(", ", blocks, pairs, invalid)
+}
+
+func (p tunePart) noiseText() string {
+	var parts []string
+	for _, of := range []string{"p99", report.TuneTime, report.TuneCPU, report.TuneRate} {
+		if v, ok := p.NoiseOf(of); ok {
+			name := of
+			if of == "p99" {
+				name = p.Percentile()
+			}
+			parts = append(parts, p.title(name)+" ±"+tuneNoise(v)+" a run")
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "noise: " + strings.Join(parts, ", ")
+}
+
+// tuneNoise writes two digits of a share.
+func tuneNoise(share float64) string {
+	if share < 0.0995 {
+		return quantity.Share(share)
+	}
+	return quantity.WholeShare(share)
+}
+
+func (d *tuneDoc) environment() (f sheet.Facts) {
+	e := d.Environment
+	f.Add("limit", append([]string{cmp.Or(limitKind(e.LimitKind), e.LimitKind)}, e.Notes...)...)
+	if e.OS != "" {
+		f.Add("system", e.OS+"/"+e.Arch)
+	}
+	f.Add("kernel", e.Kernel)
+	f.Add("CPU", e.CPU)
+	if e.CPUs > 0 {
+		f.Add("CPUs", quantity.CPUs(float64(e.CPUs))+" may be used")
+	}
+	if e.Memory > 0 {
+		f.Add("memory", quantity.Bytes(e.Memory))
+	}
+	f.Add("Go", e.Go)
+	f.Add("made by", d.MadeBy)
+	f.Add("made at", d.Time)
+	return f
+}
+
+// tuneBenchstat is for those who know benchstat.
+func tuneBenchstat(parts []tunePart) sheet.Commands {
+	filter := ""
+	if slices.ContainsFunc(parts, func(p tunePart) bool { return p.Rival != nil }) {
+		filter = " -filter /phase:confirm"
+	}
+	return sheet.Commands{{About: "Its comparisons are not paired, and so see less:", Lines: []string{
+		"unthrottle report --format bench -o tune.txt tune.json",
+		"benchstat -col /gomaxprocs" + filter + " -ignore /block tune.txt",
+	}}}
+}
