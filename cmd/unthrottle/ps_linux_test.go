@@ -24,7 +24,7 @@ type psLine struct {
 	GOMAXPROCS struct {
 		Value  int
 		Proof  string
-		Source string
+		Source string `json:"set_by"`
 	}
 	Limit struct {
 		State string

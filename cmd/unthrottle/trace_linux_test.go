@@ -38,8 +38,8 @@ type tracedDoc struct {
 		End   float64 `json:"end_seconds"`
 	}
 	Longest []struct{}
-	Samples *struct{ Count int64 }
-	Procs   *int `json:"gomaxprocs"`
+	Samples *struct{ Count int64 } `json:"cpu_samples"`
+	Procs   *int                   `json:"gomaxprocs"`
 	Process *struct {
 		PID  int
 		Live *int `json:"gomaxprocs"`
@@ -191,7 +191,7 @@ func TestKernelTrace(t *testing.T) {
 		t.Fatalf("by its PID: %v; %+v of %s", wrong, d.Process, d.Source)
 	}
 	if d.Throttled >= 0.05 { // it is some 0.75
-		traceOf(t, 3, "--seconds", "3", "--fail-on", "0.1%", url)
+		traceOf(t, 3, "--seconds", "3", "--fail-share", "0.1%", url)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -206,6 +207,23 @@ func failOnFlag(flags *pflag.FlagSet) func() *finding.Severity {
 	}
 }
 
+// failShareFlag adds --fail-share, which is 0 where it is not given.
+func failShareFlag(flags *pflag.FlagSet, to *float64, what string) {
+	parse := func(text string) (float64, error) {
+		share, err := quantity.ParseShare(text)
+		if err == nil && !(share > 0 && share <= 1) {
+			err = fmt.Errorf("%q is not a share above 0 %% and up to 100 %%", text)
+		}
+		return share, err
+	}
+	flags.Var(quantity.Value(to, parse, "5%"), "fail-share", "S\texit with 3 if it is "+what+" for so much of the time or more: 5%")
+}
+
+// exceeds reports whether something was found of a severity or above it; nil: nobody asks.
+func exceeds(findings []finding.Finding, at *finding.Severity) bool {
+	return at != nil && slices.ContainsFunc(findings, func(f finding.Finding) bool { return f.Severity >= *at })
+}
+
 // A wordValue is the value of a flag that takes one of a few words.
 type wordValue struct {
 	words []string
@@ -255,10 +273,25 @@ func flagError(cmd *cobra.Command, err error) error {
 	name := "--" + invalid.GetFlag().Name
 	var word notOneOf
 	if errors.As(err, &word) {
+		if share, ok := asShare(word.word); ok && name == "--fail-on" && cmd.Flags().Lookup("fail-share") != nil {
+			return hint.Usage("a share of the time is for --fail-share "+share, "%s=%w", name, word)
+		}
 		return hint.Usage("write "+name+"="+list(word.words), "%s=%w", name, word)
 	}
 	if v, ok := invalid.GetFlag().Value.(interface{ Example() string }); ok {
 		return hint.Usage(name+" "+v.Example(), "%s: %w", name, invalid.Unwrap())
 	}
 	return hint.Usage(help, "%w", err)
+}
+
+// asShare writes as a percentage what may be meant as a share: 5%, or 0.05.
+func asShare(text string) (share string, ok bool) {
+	if strings.HasSuffix(text, "%") {
+		return text, true
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	if err == nil && v <= 1 {
+		v *= 100
+	}
+	return strconv.FormatFloat(v, 'g', 6, 64) + "%", err == nil
 }

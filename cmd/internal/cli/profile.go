@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/attach"
+	"github.com/unthrottle/unthrottle/cmd/internal/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
@@ -21,22 +22,13 @@ Usage:
   unthrottle profile [FLAGS] FILE        a CPU profile as runtime/pprof writes it; - is stdin
   unthrottle profile [FLAGS] URL         takes one from a program with net/http/pprof: host:port is enough
 
-Profile:
-      --seconds N       how long to take it for (10)
-      --save F          keep the profile as file F
-      --base FILE       the profile to hold it against, for a unit of work
-      --units N --base-units M    how much work was done; otherwise CPU time of the program's own code counts
-Beside it:
-      --limit CPUS      the limit: 0.5, 500m
-      --pid PID         the process: its limit, GOMAXPROCS and throttling; found by itself for a URL on this host
-      --metrics M       its page of metrics, a URL (that of the same host), FILE, or BEFORE,AFTER; none: don't ask
-Results:
-  -o, --output F        also write F: .json, .html or .md; may be repeated
-      --format F        text, json, html or md
-      --json            the document instead of text
-      --color WHEN      auto, always or never
+{{flags}}
 
-It gives no verdict: a CPU profile does not show when a program was frozen. unthrottle explain --watch PID does.
+It gives no verdict: a CPU profile does not show when a program was frozen. unthrottle explain --watch PID does. What is
+known beside the profile is held against the rules of unthrottle ps.
+
+Exit codes:
+  0 done   1 could not do it   2 usage   3 as --fail-on asks   130 interrupted
 
 Example:
   unthrottle profile localhost:6060 --base before.pb.gz -o profile.html
@@ -46,8 +38,8 @@ type profileOptions struct {
 	seconds          int
 	save, base       string
 	units, baseUnits float64
-	limit            string
 	pid              int
+	failOn           *finding.Severity // nil: never
 	metrics          string
 	outputs          []string
 	format           string
@@ -72,19 +64,25 @@ func newProfile(stdio IO) *cobra.Command {
 	p := &profiler{stdio: stdio}
 	o := &p.o
 	cmd := &cobra.Command{Use: "profile", Long: profileHelp}
+	list := newFlagList(cmd)
+	taken := list.section("Profile:").FlagSet
+	taken.IntVar(&o.seconds, "seconds", 10, "N\thow long to take it for (10)")
+	taken.StringVar(&o.save, "save", "", "F\tkeep the profile as file F")
+	taken.StringVar(&o.base, "base", "", "FILE\tthe profile to hold it against, for a unit of work")
+	taken.Float64Var(&o.units, "units", 0, "N\thow much work was done; otherwise CPU time of the program's own code counts")
+	taken.Float64Var(&o.baseUnits, "base-units", 0, "M\thow much was done in the base")
+	beside := list.section("Beside it:").FlagSet
+	beside.Var(quantity.Value(&p.limit, quantity.ParseCPUs, "0.5, or --limit 500m"), "limit", "CPUS\tthe limit: 0.5, 500m")
+	beside.IntVar(&o.pid, "pid", 0, "PID\tthe process: its limit, GOMAXPROCS and throttling; found by itself for a URL on this host")
+	beside.StringVar(&o.metrics, "metrics", "", "M\tits page of metrics, a URL (that of the same host), FILE, or BEFORE,AFTER; none: don't ask")
+	results := list.section("Results:").FlagSet
+	outputsFlag(results, &o.outputs, ".json, .html or .md")
+	results.StringVar(&o.format, "format", "text", "F\ttext, json, html or md")
+	jsonFlag(results, &o.json)
+	failOn := failOnFlag(results)
+	color := colorFlag(results, stdio)
+	list.done()
 	flags := cmd.Flags()
-	flags.IntVar(&o.seconds, "seconds", 10, "")
-	flags.StringVar(&o.save, "save", "", "")
-	flags.StringVar(&o.base, "base", "", "")
-	flags.Float64Var(&o.units, "units", 0, "")
-	flags.Float64Var(&o.baseUnits, "base-units", 0, "")
-	flags.StringVar(&o.limit, "limit", "", "")
-	flags.IntVar(&o.pid, "pid", 0, "")
-	flags.StringVar(&o.metrics, "metrics", "", "")
-	flags.StringArrayVarP(&o.outputs, "output", "o", nil, "")
-	flags.StringVar(&o.format, "format", "text", "")
-	flags.BoolVar(&o.json, "json", false, "")
-	color := colorFlag(cmd.Flags(), stdio)
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		if p.style, err = color(false); err != nil {
 			return err
@@ -95,6 +93,7 @@ func newProfile(stdio IO) *cobra.Command {
 		if err := p.parse(args[0], flags.Changed); err != nil {
 			return err
 		}
+		o.failOn = failOn()
 		return p.run(cmd.Context())
 	}
 	return cmd
@@ -117,11 +116,6 @@ func (p *profiler) parse(source string, changed func(string) bool) (err error) {
 	}
 	if o.seconds < 1 || o.seconds > 3600 {
 		return hint.Usage("--seconds 10", "--seconds=%d is not within 1 and 3600", o.seconds)
-	}
-	if changed("limit") {
-		if p.limit, err = quantity.ParseCPUs(o.limit); err != nil {
-			return hint.Usage("--limit 0.5, or --limit 500m", "--limit: %w", err)
-		}
 	}
 	if changed("pid") && o.pid <= 0 {
 		return hint.Usage("pgrep NAME finds a process's pid", "--pid=%d is not a pid", o.pid)
@@ -163,7 +157,13 @@ func (p *profiler) run(ctx context.Context) error {
 	doc := report.NewProfile(*f)
 	doc.Header = newHeader("profile")
 	doc.Command = append([]string{"unthrottle"}, p.stdio.Args...)
-	return p.finish(p.files.write(doc, p.style))
+	if err := p.finish(p.files.write(doc, p.style)); err != nil {
+		return err
+	}
+	if exceeds(doc.Findings, p.o.failOn) {
+		return exitCode{exitFindings, nil}
+	}
+	return nil
 }
 
 // readBase reads the base before anything is measured.

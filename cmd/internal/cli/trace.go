@@ -15,6 +15,7 @@ import (
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/attach"
 	"github.com/unthrottle/unthrottle/cmd/internal/exectrace"
+	"github.com/unthrottle/unthrottle/cmd/internal/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
@@ -31,23 +32,12 @@ Usage:
   unthrottle trace [FLAGS] PID      the same, of a process here
   unthrottle trace --record D [FLAGS] -- PROGRAM [ARGS]    starts the program, takes one for D, ends it
 
-Taking it:
-      --seconds N       how long (5)
-      --save F          keep the trace as file F
-      --no-samples      no CPU profile meanwhile, which lets traces with few events be told
-      --cpus N --burst D --memory SIZE --cpuset LIST --limit-with K    the limit of --record, as for run
-Beside it:
-      --period D        of the quota, if it is known; with --cpus, that of the limit
-      --cgroup-stat BEFORE,AFTER    cpu.stat from before and after a trace in a file
-Results:
-  -o, --output F        also write F: .json, .html or .md; may be repeated
-      --format F        text, json, html or md
-      --json            the document instead of text
-      --fail-on SHARE   exit code 3 if throttled for so much of the time or more: 5%, 0.05
-      --color WHEN      auto, always or never
+{{flags}}
+
+--period is also that of a quota which nothing else tells.
 
 Exit codes:
-  0 done   1 could not do it   2 usage   3 throttled for SHARE or more   130 interrupted
+  0 done   1 could not do it   2 usage   3 as --fail-on or --fail-share asks   130 interrupted
 
 Example:
   unthrottle trace localhost:6060 -o trace.html
@@ -61,7 +51,8 @@ type traceOptions struct {
 	limit     runner.Limit
 	with      string
 	stat      string
-	failOn    float64
+	failOn    *finding.Severity // nil: never
+	share     float64           // 0: never
 	outputs   []string
 	format    string
 }
@@ -87,39 +78,38 @@ func newTrace(stdio IO) *cobra.Command {
 	t := &tracer{stdio: stdio}
 	o := &t.o
 	cmd := &cobra.Command{Use: "trace", Long: traceHelp}
+	cpus, asJSON := 0.0, false
+	list := newFlagList(cmd)
+	taking := list.section("Taking it:").FlagSet
+	taking.IntVar(&o.seconds, "seconds", 5, "N\thow long (5)")
+	taking.StringVar(&o.save, "save", "", "F\tkeep the trace as file F")
+	taking.BoolVar(&o.noSamples, "no-samples", false, "no CPU profile meanwhile, which lets traces with few events be told")
+	taking.DurationVar(&o.record, "record", 0, "D\tof a program that is started, under a limit if one is given")
+	limited := list.like("run").FlagSet
+	limited.Var(quantity.Value(&cpus, quantity.ParseCPUs, "0.5, or --cpus 500m"), "cpus", "N\tits limit")
+	limit := limitFlags(limited, false)
+	beside := list.section("Beside it:").FlagSet
+	beside.StringVar(&o.stat, "cgroup-stat", "", "BEFORE,AFTER\tcpu.stat from before and after a trace in a file")
+	results := list.section("Results:").FlagSet
+	outputsFlag(results, &o.outputs, ".json, .html or .md")
+	results.StringVar(&o.format, "format", "text", "F\ttext, json, html or md")
+	jsonFlag(results, &asJSON)
+	failOn := failOnFlag(results)
+	failShareFlag(results, &o.share, "throttled")
+	color := colorFlag(results, stdio)
+	list.done()
 	flags := cmd.Flags()
-	flags.IntVar(&o.seconds, "seconds", 5, "")
-	flags.StringVar(&o.save, "save", "", "")
-	flags.BoolVar(&o.noSamples, "no-samples", false, "")
-	flags.DurationVar(&o.record, "record", 0, "")
-	limit := limitFlags(cmd.Flags(), false)
-	cpus := flags.String("cpus", "", "")
-	flags.StringVar(&o.stat, "cgroup-stat", "", "")
-	failOn := flags.String("fail-on", "", "")
-	flags.StringArrayVarP(&o.outputs, "output", "o", nil, "")
-	flags.StringVar(&o.format, "format", "text", "")
-	asJSON := flags.Bool("json", false, "")
-	color := colorFlag(cmd.Flags(), stdio)
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		if t.style, err = color(false); err != nil {
 			return err
 		}
-		if o.format, err = screenFormat(sheetFormats(view.Trace), o.format, *asJSON, flags.Changed("format")); err != nil {
+		if o.format, err = screenFormat(sheetFormats(view.Trace), o.format, asJSON, flags.Changed("format")); err != nil {
 			return err
-		}
-		if *failOn != "" {
-			if o.failOn, err = parseShare(*failOn); err != nil {
-				return hint.Usage("--fail-on 5%, or --fail-on 0.05", "--fail-on: %w", err)
-			}
 		}
 		if o.limit, o.with, err = limit(); err != nil {
 			return err
 		}
-		if *cpus != "" {
-			if o.limit.CPUs, err = quantity.ParseCPUs(*cpus); err != nil {
-				return hint.Usage("--cpus 0.5, or --cpus 500m", "--cpus: %w", err)
-			}
-		}
+		o.limit.CPUs, o.failOn = cpus, failOn()
 		if err := t.parse(args, flags.Changed); err != nil {
 			return err
 		}
@@ -221,7 +211,7 @@ func (t *tracer) run(ctx context.Context) error {
 	if err = t.finish(err); err != nil {
 		return err
 	}
-	if t.o.failOn > 0 && doc.Throttled >= t.o.failOn {
+	if exceeds(doc.Findings, t.o.failOn) || t.o.share > 0 && doc.Throttled >= t.o.share {
 		return exitCode{exitFindings, nil}
 	}
 	return nil

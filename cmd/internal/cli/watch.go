@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,6 +17,7 @@ import (
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/chart"
 	"github.com/unthrottle/unthrottle/cmd/internal/draw"
+	"github.com/unthrottle/unthrottle/cmd/internal/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/heartbeat"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
@@ -33,20 +33,16 @@ Usage:
   unthrottle watch [FLAGS]        the own cgroup: in a container, that of the container
   unthrottle watch [FLAGS] PID    the cgroup of a process; as root
 
-Flags:
-      --for D           how long; without it until Ctrl-C
-      --fail-on SHARE   exit code 3 if it is frozen for so much of the time or more: 5%, 0.05
-      --json            the document instead of text
-  -o, --output F        also write F: .json, .html or .md; may be repeated
-      --color WHEN      auto, always or never
+{{flags}}
 
 On a terminal each row is a second, drawn as it passes; elsewhere there is a line a second. At the end it says whether a
-CPU quota was the cause or a busy host, the period of the quota, how much of the time was frozen, and what the kernel counted.
+CPU quota was the cause or a busy host, the period of the quota, how much of the time was frozen, what the kernel counted,
+and what is wrong, by the rules of unthrottle ps.
 
 The heartbeat sleeps for 2 ms again and again, which takes less than 1 % of a CPU. For the own cgroup it needs no privilege.
 
 Exit codes:
-  0 done, also by Ctrl-C   1 could not do it   2 usage   3 frozen for SHARE or more   130 interrupted before D was over
+  0 done, also by Ctrl-C   1 could not do it   2 usage   3 as --fail-on or --fail-share asks   130 interrupted before D was over
 
 Example:
   kubectl exec mypod -- unthrottle watch --for 10s
@@ -54,8 +50,9 @@ Example:
 
 type watchOptions struct {
 	pid     int
-	length  time.Duration // 0: until Ctrl-C
-	failOn  float64       // 0: never
+	length  time.Duration     // 0: until Ctrl-C
+	failOn  *finding.Severity // nil: never
+	share   float64           // 0: never
 	json    bool
 	outputs []string
 }
@@ -63,20 +60,24 @@ type watchOptions struct {
 func newWatch(stdio IO) *cobra.Command {
 	var o watchOptions
 	cmd := &cobra.Command{Use: "watch", Long: watchHelp}
-	flags := cmd.Flags()
-	flags.DurationVar(&o.length, "for", 0, "")
-	failOn := flags.String("fail-on", "", "")
-	flags.BoolVar(&o.json, "json", false, "")
-	flags.StringArrayVarP(&o.outputs, "output", "o", nil, "")
-	color := colorFlag(cmd.Flags(), stdio)
+	list := newFlagList(cmd)
+	flags := list.section("Flags:").FlagSet
+	flags.DurationVar(&o.length, "for", 0, "D\thow long; without it until Ctrl-C")
+	failOn := failOnFlag(flags)
+	failShareFlag(flags, &o.share, "frozen")
+	jsonFlag(flags, &o.json)
+	outputsFlag(flags, &o.outputs, ".json, .html or .md")
+	color := colorFlag(flags, stdio)
+	list.done()
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		style, err := color(false)
 		if err != nil {
 			return err
 		}
-		if err := o.parse(cmd, args, *failOn); err != nil {
+		if err := o.parse(cmd, args); err != nil {
 			return err
 		}
+		o.failOn = failOn()
 		w := &watcher{stdio: stdio, o: &o, style: style}
 		return w.run(cmd.Context())
 	}
@@ -91,7 +92,7 @@ func newHeartbeat(stdio IO) *cobra.Command {
 	}
 }
 
-func (o *watchOptions) parse(cmd *cobra.Command, args []string, failOn string) (err error) {
+func (o *watchOptions) parse(cmd *cobra.Command, args []string) (err error) {
 	const example = "unthrottle watch --for 10s $(pgrep -o myserver)"
 	if len(args) > 1 {
 		return hint.Usage(example, "watch wants one PID, got %d arguments", len(args))
@@ -104,25 +105,7 @@ func (o *watchOptions) parse(cmd *cobra.Command, args []string, failOn string) (
 	if o.length < 0 || cmd.Flags().Changed("for") && o.length == 0 {
 		return hint.Usage(example, "--for=%v makes no sense", o.length)
 	}
-	if failOn != "" {
-		if o.failOn, err = parseShare(failOn); err != nil {
-			return hint.Usage("--fail-on 5%, or --fail-on 0.05", "--fail-on: %w", err)
-		}
-	}
 	return nil
-}
-
-// parseShare reads 5% or 0.05.
-func parseShare(text string) (float64, error) {
-	digits, percent := strings.CutSuffix(text, "%")
-	v, err := strconv.ParseFloat(strings.TrimSpace(digits), 64)
-	if percent {
-		v /= 100
-	}
-	if err != nil || !(v > 0 && v <= 1) {
-		return 0, fmt.Errorf("%q is no share such as 5%% or 0.05", text)
-	}
-	return v, nil
 }
 
 // A watcher runs the verb.
@@ -161,7 +144,7 @@ func (w *watcher) run(ctx context.Context) error {
 		return died
 	case doc.Stopped:
 		return exitCode{exitInterrupted, nil}
-	case w.o.failOn > 0 && doc.FrozenShare >= w.o.failOn:
+	case exceeds(doc.Findings, w.o.failOn), w.o.share > 0 && doc.FrozenShare >= w.o.share:
 		return exitCode{exitFindings, nil}
 	}
 	return nil
