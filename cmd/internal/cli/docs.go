@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"errors"
+	"flag"
+	"io"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/hey"
+	"github.com/unthrottle/unthrottle/cmd/internal/render"
+)
+
+// Check says what is wrong with the verb and the flags of a command line, and runs nothing. It holds the documents to the
+// commands that there are.
+func Check(args []string) error {
+	root := newRoot(IO{In: nil, Out: io.Discard, Err: io.Discard, Env: func(string) string { return "" }})
+	root.InitDefaultHelpCmd()
+	cmd, rest, err := root.Find(goFlags(args))
+	if err != nil {
+		return err
+	}
+	if cmd == root && len(args) > 0 {
+		return unknownVerb(root, args[0])
+	}
+	if cmd.Name() == "hey" && len(rest) > 0 {
+		_, err := hey.Parse(rest, func(string) ([]byte, error) { return nil, nil })
+		if errors.Is(err, flag.ErrHelp) {
+			return nil
+		}
+		return err
+	}
+	cmd.InitDefaultHelpFlag()
+	if err := cmd.ParseFlags(rest); err != nil {
+		return cmd.FlagErrorFunc()(cmd, err)
+	}
+	return nil
+}
+
+// Show writes a saved document as report does, for a screen of the given width without colour.
+func Show(w io.Writer, document []byte, format string, width int) error {
+	write, err := openReport(document, format)
+	if err != nil {
+		return err
+	}
+	return write(w, render.Style{Width: width})
+}
