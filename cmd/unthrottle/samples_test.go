@@ -1,0 +1,229 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/cli"
+)
+
+// unrecorded are samples that docs/samples/record.sh has yet to record. What the documents show of them is not checked.
+var unrecorded = []string{
+	"tune.json", "tune-rates.json", "tune-limits.json", "bench.json", "bench-flood.json", "bench-chain.json",
+	"bench-garbage.json", "bench-readfile.json", "bench-agent.json", "bench-gocmd.json", "bench-build.json",
+	"load.json", "load-max.json", "hey.txt", "watch.json", "trace.json", "trace-sparse.json",
+	"trace-samples.json", "profile.json", "profile-base.json", "many-ps.json", "many-profile.json",
+	"many-fixed-ps.json", "many-fixed-profile.json",
+}
+
+// sampleWidth is the screen that samples are rendered for.
+const sampleWidth = 120
+
+// sampleComment stands above a block that shows output:
+//
+//	<!-- sample: NAME.json [--format F] [from "TEXT"] [until "TEXT"] … -->   of a document in docs/samples
+//	<!-- sample: NAME.txt [from "TEXT"] [until "TEXT"] … -->                 of output that was recorded there
+//	<!-- run: unthrottle VERB ARGS [from "TEXT"] [until "TEXT"] … -->        of a command that measures nothing
+//
+// from and until leave lines out, in their order: until the first line with TEXT, or from it on. … stands for them.
+var sampleComment = regexp.MustCompile(`^<!-- (sample|run): (.*?)((?: (?:from|until) "[^"]*")*) -->$`)
+
+var sampleCut = regexp.MustCompile(`(from|until) "([^"]*)"`)
+
+// TestDocsSamples holds what the documents show as output to what is printed now. -update writes it into them.
+func TestDocsSamples(t *testing.T) {
+	used := map[string]bool{}
+	for _, file := range documents(t) {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, _ := filepath.Rel(checkout, file)
+		d := sampledDocument{t: t, name: name, used: used}
+		for _, block := range cutBlocks(string(data)) {
+			d.add(block)
+		}
+		if text := strings.Join(d.out, "\n"); *update && text != string(data) {
+			if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	files, err := os.ReadDir(checkout + "/docs/samples")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if ext := filepath.Ext(f.Name()); (ext == ".json" || ext == ".txt") && !used[f.Name()] {
+			t.Errorf("no document shows docs/samples/%s", f.Name())
+		}
+		if slices.Contains(unrecorded, f.Name()) {
+			t.Errorf("docs/samples/%s is recorded: take it off the list", f.Name())
+		}
+	}
+}
+
+// A docBlock is some lines of a document: an indented block, or what stands between two of them.
+type docBlock struct {
+	line     int // of its first
+	lines    []string
+	indented bool
+}
+
+// cutBlocks cuts a document. Empty lines at the end of an indented block belong to what follows it.
+func cutBlocks(text string) (blocks []docBlock) {
+	item := false // what is indented below an item of a list is more of it
+	for i, line := range strings.Split(text, "\n") {
+		item = listItem.MatchString(line) || item && strings.HasPrefix(line, " ")
+		indented := strings.HasPrefix(line, "    ") && !item
+		last := len(blocks) - 1
+		if last >= 0 && (blocks[last].indented == indented || line == "" && !item) {
+			blocks[last].lines = append(blocks[last].lines, line)
+			continue
+		}
+		var gap []string
+		if last >= 0 && blocks[last].indented {
+			n := len(blocks[last].lines)
+			for n > 0 && blocks[last].lines[n-1] == "" {
+				n--
+			}
+			blocks[last].lines, gap = blocks[last].lines[:n], blocks[last].lines[n:]
+		}
+		blocks = append(blocks, docBlock{i + 1 - len(gap), append(slices.Clone(gap), line), indented})
+	}
+	return blocks
+}
+
+var listItem = regexp.MustCompile(`^ {0,3}([-*]|\d+\.) `)
+
+// A sampledDocument is a document as it is read, block by block.
+type sampledDocument struct {
+	t    *testing.T
+	name string
+	used map[string]bool
+
+	out     []string // the lines as they should be
+	comment []string // what sampleComment matched above the block
+}
+
+// add checks the next block and adds it, with its output as it is printed now.
+func (d *sampledDocument) add(b docBlock) {
+	comment := d.comment
+	d.comment = nil
+	if !b.indented {
+		for i, line := range b.lines {
+			if line != "" {
+				d.comment = sampleComment.FindStringSubmatch(line)
+			}
+			if strings.Contains(line, "<!--") && d.comment == nil {
+				d.t.Errorf("%s:%d: this is no comment that the test knows", d.name, b.line+i)
+			}
+		}
+		d.out = append(d.out, b.lines...)
+		return
+	}
+	head := 0
+	for i, line := range b.lines {
+		if strings.HasPrefix(line, "    $ ") {
+			head = i + 1
+			for strings.HasSuffix(b.lines[head-1], `\`) && head < len(b.lines) {
+				head++
+			}
+		}
+	}
+	if comment == nil {
+		if head > 0 && head < len(b.lines) {
+			d.t.Errorf("%s:%d: nothing says where this output is from: write <!-- sample: NAME.json --> above it", d.name, b.line)
+		}
+		d.out = append(d.out, b.lines...)
+		return
+	}
+	want, err := d.sample(comment)
+	if err != nil {
+		d.t.Errorf("%s:%d: %v", d.name, b.line, err)
+	}
+	if want == nil {
+		d.out = append(d.out, b.lines...)
+		return
+	}
+	got := b.lines[head:]
+	if !*update && !slices.Equal(got, want) {
+		d.t.Errorf("%s:%d: go test ./cmd/unthrottle -run TestDocs -update writes what is printed now. It shows\n%s\nand should show\n%s",
+			d.name, b.line+head, strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	d.out = append(append(d.out, b.lines[:head]...), want...)
+}
+
+// sample is the output that a comment names, as lines of a block; none if it is not recorded.
+func (d *sampledDocument) sample(comment []string) ([]string, error) {
+	words := strings.Fields(comment[2])
+	var text bytes.Buffer
+	switch name := words[0]; {
+	case comment[1] == "run":
+		stdio := cli.IO{Out: &text, Err: &text, Env: func(string) string { return "" }, Args: words[1:]}
+		if code := cli.Run(context.Background(), stdio); code != 0 {
+			return nil, fmt.Errorf("exit code %d: %s", code, &text)
+		}
+	case slices.Contains(unrecorded, name):
+		return nil, nil
+	default:
+		data, err := os.ReadFile(checkout + "/docs/samples/" + name)
+		if err != nil {
+			return nil, err
+		}
+		d.used[name] = true
+		format := "text"
+		if len(words) == 3 && words[1] == "--format" {
+			format = words[2]
+		} else if len(words) > 1 {
+			return nil, fmt.Errorf("%q is none of NAME [--format F]", comment[2])
+		}
+		if filepath.Ext(name) == ".txt" {
+			text.Write(data)
+		} else if err := cli.Show(&text, data, format, sampleWidth); err != nil {
+			return nil, err
+		}
+	}
+	lines, err := cutLines(strings.Split(strings.Trim(text.String(), "\n"), "\n"), sampleCut.FindAllStringSubmatch(comment[3], -1))
+	for i, line := range lines {
+		if line != "" {
+			lines[i] = "    " + strings.TrimRight(line, " ")
+		}
+	}
+	return lines, err
+}
+
+// cutLines leaves lines out. The line that stands for them is indented as their first.
+func cutLines(lines []string, cuts [][]string) (kept []string, err error) {
+	showing := len(cuts) == 0 || cuts[0][1] == "until"
+	if !showing {
+		kept = append(kept, "…")
+	}
+	for i, line := range lines {
+		if len(cuts) > 0 && (cuts[0][1] == "until") == showing && strings.Contains(line, cuts[0][2]) {
+			cuts, showing = cuts[1:], !showing
+			if !showing {
+				for len(kept) > 0 && kept[len(kept)-1] == "" {
+					kept = kept[:len(kept)-1]
+				}
+				kept = append(kept, line[:len(line)-len(strings.TrimLeft(line, " "))]+"…")
+			} else if i > 0 && lines[i-1] == "" {
+				kept = append(kept, "")
+			}
+		}
+		if showing {
+			kept = append(kept, line)
+		}
+	}
+	if len(cuts) > 0 {
+		return nil, fmt.Errorf("no line of the output has %q, or not in this order", cuts[0][2])
+	}
+	return kept, nil
+}

@@ -1,0 +1,200 @@
+#!/bin/bash
+# record.sh [SAMPLE...] records the samples that the documents show, or those named, each by a real run. It needs root on
+# Linux with cgroup v1, the go command and curl, and an idle machine; all of it takes about half an hour, of which the
+# classic measurements are half. Then
+#
+#     go test ./cmd/unthrottle -run TestDocs -update
+#
+# writes what they print into the documents. Read the diff: the text around a sample speaks of its figures.
+#
+# Not recorded here is explain-slice.json: it was measured on Linux 6.12 with cgroup v2 and 16 CPUs.
+set -euo pipefail
+cd "$(dirname "$0")"
+root=$(cd ../.. && pwd)
+work=$(mktemp -d)
+server=
+finish() {
+	stop
+	rm -rf "$work"
+}
+trap finish EXIT
+go build -C "$root" -o "$work/bin/unthrottle" ./cmd/unthrottle
+export PATH=$work/bin:$PATH
+
+# serve ARGS starts the built-in server under the limit of these arguments of run.
+serve() {
+	unthrottle run --quiet "$@" -- unthrottle serve >"$work/serve.log" 2>&1 &
+	server=$!
+	until curl -fs localhost:8080/healthz >"$work/health"; do sleep 0.1; done
+}
+
+# stop ends the program that was started last.
+stop() {
+	if [ -n "$server" ]; then
+		kill "$server" 2>/dev/null || true
+		wait "$server" || true
+		server=
+	fi
+}
+
+# load ARGS loads it while something else is recorded; loaded waits for the end.
+load() {
+	unthrottle load "$@" >"$work/load.txt" &
+	load=$!
+	sleep 2
+}
+loaded() { wait "$load" || true; }
+
+# pid is that of the program which begins with these words.
+pid() { pgrep -of "^$*"; }
+
+# tune. README and tune.md show the same one.
+tune() { unthrottle tune --seed 1 --json >tune.json; }
+tune-rates() {
+	unthrottle tune --url /isPrime/200003 --rates 30%,85% --procs 1 --for 3s --warmup 1s --blocks 3 --pairs 6 --seed 2 --json >tune-rates.json
+}
+tune-limits() {
+	unthrottle tune --cpus 0.5,1,1.5 --url '/work?cpu=2ms' --slo p99=80ms --rate 250 --for 2s --seed 5 --json >tune-limits.json
+}
+
+# bench.
+bench() { unthrottle bench fib --budget 30s --json >bench.json; }
+bench-flood() { unthrottle bench fib --cpus 0.5,1 --procs 1,2,8 --json >bench-flood.json; }
+bench-chain() {
+	unthrottle bench chain chainbuf sieve powser --cpus none --procs 1,2,4 --go 1.18,1.21,1.24,1.27 --for 400ms --blocks 12 --json >bench-chain.json
+}
+bench-garbage() { unthrottle bench garbage http json --cpus none --procs 1,2 --json >bench-garbage.json; }
+bench-readfile() { unthrottle bench readfile --cpus 0.5 --procs 1,2 --for 2s --json >bench-readfile.json; }
+bench-agent() { unthrottle bench agent --cpus 1 --procs 1,2,16,192 --json >bench-agent.json; }
+bench-gocmd() { unthrottle bench gocmd-list gocmd-test --cpus none --procs 1,2 --json >bench-gocmd.json; }
+bench-build() { unthrottle bench gocmd-build --cpus none --procs 2,1 --blocks 6 --json >bench-build.json; }
+
+# explain of programs in groups of cgroup v1.
+explain-findings() {
+	unthrottle run --quiet --cpus 0.5 --gomaxprocs 64 -- unthrottle workload fib --for 10s >"$work/fib.json" &
+	server=$!
+	sleep 2
+	unthrottle explain --watch --json "$(pid unthrottle workload fib)" >explain-findings.json
+	stop
+}
+explain-watch() {
+	local group=/sys/fs/cgroup/cpu/batch
+	mkdir -p "$work/demo" "$group"
+	echo 50000 >"$group/cpu.cfs_quota_us"
+	printf 'module demo\n\ngo 1.24\n\nrequire go.uber.org/automaxprocs v1.6.0\n' >"$work/demo/go.mod"
+	cp "$root/bench/go.sum" "$work/demo"
+	cat >"$work/demo/main.go" <<-'GO'
+		package main
+
+		import _ "go.uber.org/automaxprocs"
+
+		func main() {
+			for range 2 {
+				go func() {
+					for {
+					}
+				}()
+			}
+			select {}
+		}
+	GO
+	GOWORK=off go build -C "$work/demo" -o "$work/bin/demo" .
+	GOMAXPROCS=2500m GOMEMLIMIT=300MiB bash -c 'echo $$ >"$0/cgroup.procs" && exec demo' "$group" 2>"$work/demo.log" &
+	server=$!
+	sleep 4
+	unthrottle explain --watch --json "$server" >explain-watch.json
+	stop
+	rmdir "$group"
+}
+
+# ps, and the story of 192 Ps.
+ps() {
+	serve --cpus 1 --gomaxprocs 192
+	load 'http://127.0.0.1:8080/work?cpu=50us&alloc=16k' -c 32 --for 8s
+	unthrottle ps --json "$(pid unthrottle serve)" >ps.json
+	loaded
+	stop
+}
+many() {
+	serve --cpus 1 --gomaxprocs 192
+	load 'http://127.0.0.1:8080/work?cpu=50us&alloc=16k' --rate 2500 --for 20s
+	unthrottle ps --json "$(pid unthrottle serve)" >many-ps.json
+	unthrottle profile 127.0.0.1:8080 --save "$work/many.pb.gz" --json >many-profile.json
+	loaded
+	stop
+	serve --cpus 1
+	load 'http://127.0.0.1:8080/work?cpu=50us&alloc=16k' --rate 2500 --for 20s
+	unthrottle ps --json "$(pid unthrottle serve)" >many-fixed-ps.json
+	(cd "$work" && unthrottle profile 127.0.0.1:8080 --base many.pb.gz --units 25000 --base-units 25000 --json) >many-fixed-profile.json
+	loaded
+	stop
+}
+
+# run.
+run() {
+	unthrottle run --cpus 0.5 --json -o run.json -- unthrottle workload readfile --for 2s >"$work/readfile.json"
+	unthrottle run --cpus 0.5 --gomaxprocs 1 --json -o run-one.json -- unthrottle workload readfile --for 2s >"$work/readfile.json"
+}
+
+# load, with the answers of hey and of the server's page. An SLO that was missed is exit code 3.
+load-slo() {
+	serve --cpus 0.5
+	unthrottle load 'http://localhost:8080/work?cpu=3ms' --rate 130 --for 15s --slo p99=50ms,errors=0.1% --json >load.json || [ $? = 3 ]
+	stop
+}
+load-max() {
+	serve --cpus 0.5
+	unthrottle load 'http://localhost:8080/work?cpu=3ms' --find-max --slo p99=100ms --rate 40 --json >load-max.json
+	stop
+}
+hey() {
+	serve --cpus 0.5
+	unthrottle hey -z 5s -c 1 -q 150 'http://localhost:8080/work?cpu=3ms' >hey.txt
+	stop
+}
+demo-page() {
+	serve --cpus 0.5
+	curl -s -X POST localhost:8080/maxProcs/4 >serve.txt
+	stop
+}
+
+# watch, trace and profile.
+watch() {
+	unthrottle run --quiet --cpus 0.5 -- sh -c 'for i in 1 2; do while :; do :; done & done; unthrottle watch --for 4s --json' >watch.json
+}
+trace() {
+	serve --cpus 0.5
+	load 'http://127.0.0.1:8080/work?cpu=1ms&alloc=64k' -c 8 --for 9s
+	unthrottle trace localhost:8080 --json >trace.json
+	loaded
+	stop
+}
+trace-sparse() {
+	serve --cpus 0.5
+	load 'http://127.0.0.1:8080/work?cpu=3s' -c 2 --for 20s
+	unthrottle trace --no-samples localhost:8080 --json >trace-sparse.json
+	unthrottle trace localhost:8080 --json >trace-samples.json
+	loaded
+	stop
+}
+profile() {
+	GOMAXPROCS=1 serve --cpus 1
+	load 'http://127.0.0.1:8080/work?cpu=50us&alloc=16k' -c 16 --for 14s
+	unthrottle profile 127.0.0.1:8080 --save "$work/one.pb.gz" >"$work/profile.txt"
+	loaded
+	stop
+	GOMAXPROCS=192 serve --cpus 1
+	load 'http://127.0.0.1:8080/work?cpu=50us&alloc=16k' -c 16 --for 14s
+	(cd "$work" && unthrottle profile 127.0.0.1:8080 --base one.pb.gz --json) >profile.json
+	loaded
+	stop
+	(cd "$root/cmd/internal/cpuprofile/testdata" &&
+		unthrottle profile procs192.pb.gz --limit 1 --base procs1.pb.gz --units 36374 --base-units 68014 --json) >profile-base.json
+}
+
+all=(run explain-findings explain-watch ps many demo-page hey load-slo load-max watch trace trace-sparse profile
+	tune tune-rates tune-limits bench bench-readfile bench-agent bench-flood bench-garbage bench-gocmd bench-chain bench-build)
+for sample in "${@:-${all[@]}}"; do
+	echo "$sample" >&2
+	"$sample"
+done
