@@ -57,11 +57,14 @@ tune-limits() {
 	unthrottle tune --cpus 0.5,1,1.5 --url '/work?cpu=2ms' --slo p99=80ms --rate 250 --for 2s --seed 5 --json >tune-limits.json
 }
 
+# slim leaves out of a bench of many runs what its classic table does not show.
+slim() { sed -E '/"(start|cpu-sec|gc-cpu-%|peak-RSS-bytes|sched-p50-ns|sched-p99-ns|limit_kind)": [^{[]*,$/d; s/^ +//'; }
+
 # bench.
 bench() { unthrottle bench fib --budget 30s --json >bench.json; }
 bench-flood() { unthrottle bench fib --cpus 0.5,1 --procs 1,2,8 --json >bench-flood.json; }
 bench-chain() {
-	unthrottle bench chain chainbuf sieve powser --cpus none --procs 1,2,4 --go 1.18,1.21,1.24,1.27 --for 400ms --blocks 12 --json >bench-chain.json
+	unthrottle bench chain chainbuf sieve powser --cpus none --procs 1,2,4 --go 1.18,1.21,1.24,1.27 --for 400ms --blocks 12 --json | slim >bench-chain.json
 }
 bench-garbage() { unthrottle bench garbage http json --cpus none --procs 1,2 --json >bench-garbage.json; }
 bench-readfile() { unthrottle bench readfile --cpus 0.5 --procs 1,2 --for 2s --json >bench-readfile.json; }
