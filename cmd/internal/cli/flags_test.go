@@ -10,7 +10,7 @@ import (
 )
 
 // ownFlags are verbs whose flags are not ours to describe: hey's, and those that people don't call.
-var ownFlags = map[string]bool{"hey": true, "workload": true, "heartbeat": true, "watch": true, "trace": true, "profile": true}
+var ownFlags = map[string]bool{"hey": true, "workload": true, "heartbeat": true}
 
 // TestFlags holds every flag of every verb to a description, and to a line in the verb's help.
 func TestFlags(t *testing.T) {

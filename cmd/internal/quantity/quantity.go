@@ -73,6 +73,17 @@ func WholeShare(share float64) string {
 	return minus(strconv.FormatFloat(share*100, 'f', 0, 64)) + " %"
 }
 
+// RoughShare writes a share with two digits, and no fraction of a larger one: of what is known roughly, such as noise.
+func RoughShare(share float64) string {
+	if share < 0.0995 {
+		return Share(share)
+	}
+	return WholeShare(share)
+}
+
+// Margin writes how far a share may be off: ± 1.2 points.
+func Margin(share float64) string { return "± " + Number(math.Round(share*1000)/10) + " points" }
+
 // Part writes a part of a whole as a percentage. What is neither nothing nor all of it is not written as 0 % or 100 %. It is
 // empty if there is no whole.
 func Part(n, of int64) string {

@@ -1,6 +1,9 @@
 package report
 
 import (
+	"cmp"
+	"strings"
+
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 )
 
@@ -46,6 +49,9 @@ type TuneHow struct {
 	Text  string `json:"text"`  // may have several lines
 }
 
+// Lines are its lines, to be copied.
+func (h TuneHow) Lines() []string { return strings.Split(strings.TrimRight(h.Text, "\n"), "\n") }
+
 // TuneCurrent is what the program runs with by itself.
 type TuneCurrent struct {
 	Procs     int    `json:"gomaxprocs"`
@@ -60,6 +66,15 @@ type TuneSubject struct {
 	Command []string `json:"command"`
 	URL     string   `json:"url,omitempty"`
 	Unit    string   `json:"work_unit"` // of work: request, run, operation
+}
+
+// Each is "a request", or whatever the unit of work is.
+func (s TuneSubject) Each() string {
+	unit := cmp.Or(s.Unit, map[string]string{"job": "run", "gobench": "operation"}[s.Kind], "request")
+	if strings.ContainsRune("aeio", rune(unit[0])) {
+		return "an " + unit
+	}
+	return "a " + unit
 }
 
 // TuneLoad is a rate, and what the search said at it.

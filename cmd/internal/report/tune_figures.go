@@ -344,7 +344,9 @@ func (a *TuneAt) Requests() (n int64) {
 }
 
 // Carried is the percentile beyond which so many requests don't tell anything; below 0 there is none that they tell.
-func Carried(requests int64) float64 { return 100 * (1 - loadtest.BeyondLeast/float64(max(requests, 1))) }
+func Carried(requests int64) float64 {
+	return 100 * (1 - loadtest.BeyondLeast/float64(max(requests, 1)))
+}
 
 // A TuneThrottling is how a setting was throttled, by its last runs: those of the confirmation if it was in it.
 type TuneThrottling struct {

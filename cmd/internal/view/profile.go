@@ -2,7 +2,6 @@ package view
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -122,7 +121,7 @@ func profileExcess(e report.ProfileExcess) string {
 	case e.Margin == nil:
 		return quantity.Share(*e.Share) + " of the CPU time"
 	}
-	return quantity.Share(*e.Share) + " ± " + quantity.Number(math.Round(*e.Margin*1000)/10) + " points of the CPU time"
+	return quantity.Share(*e.Share) + " " + quantity.Margin(*e.Margin) + " of the CPU time"
 }
 
 func profileBase(b *report.ProfileBase) []string {

@@ -3,7 +3,6 @@ package view
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -155,7 +154,7 @@ func (p tunePart) where() string {
 	l := p.TuneLoad
 	switch {
 	case l.Rate > 0 && l.Share > 0:
-		return "At " + tuneCapacity(l.Share) + " of its capacity (" + quantity.PerSecond(l.Rate) + ")"
+		return "At " + quantity.WholeShare(l.Share) + " of its capacity (" + quantity.PerSecond(l.Rate) + ")"
 	case l.Rate > 0:
 		return "At " + quantity.PerSecond(l.Rate)
 	case l.Connections > 0:
@@ -168,36 +167,19 @@ func tuneClosedLoop(l report.TuneLoad) string {
 	return "a closed loop of " + quantity.Plural(int64(l.Connections), "connection")
 }
 
-// tuneCapacity writes a share in whole per cent.
-func tuneCapacity(share float64) string {
-	if share < 0.005 {
-		return "less than 1 %"
-	}
-	return quantity.Share(math.Round(share*100) / 100)
-}
-
 // title is a quantity's name.
 func (d *tuneDoc) title(of string) string {
 	switch {
 	case of == report.TuneCPU:
-		return "CPU " + d.each()
+		return "CPU " + d.Subject.Each()
 	case of == report.TuneTime && d.Subject.Kind == "gobench":
-		return "time " + d.each()
+		return "time " + d.Subject.Each()
 	case of == report.TuneCollector:
 		return "GC"
 	case of == report.TuneSLO:
 		return "SLO held"
 	}
 	return of
-}
-
-// each is "a request", or whatever the unit of work is.
-func (d *tuneDoc) each() string {
-	unit := cmp.Or(d.Subject.Unit, map[string]string{"job": "run", "gobench": "operation"}[d.Subject.Kind], "request")
-	if strings.ContainsRune("aeio", rune(unit[0])) {
-		return "an " + unit
-	}
-	return "a " + unit
 }
 
 // unit is that of a quantity's figures.
@@ -359,7 +341,7 @@ func (p tunePart) confirmation() *sheet.Table {
 
 func tuneHow(how []report.TuneHow) (commands sheet.Commands) {
 	for _, h := range how {
-		commands = append(commands, sheet.Command{About: h.Where + ":", Lines: strings.Split(strings.TrimRight(h.Text, "\n"), "\n")})
+		commands = append(commands, sheet.Command{About: h.Where + ":", Lines: h.Lines()})
 	}
 	return commands
 }
@@ -469,7 +451,7 @@ func (p tunePart) loadText() string {
 		what = tuneClosedLoop(l)
 	}
 	if l.Rate > 0 && l.Share > 0 {
-		capacity = tuneCapacity(l.Share) + " of its capacity"
+		capacity = quantity.WholeShare(l.Share) + " of its capacity"
 		if l.Capacity > 0 {
 			capacity += " of " + quantity.PerSecond(l.Capacity)
 		}
@@ -518,21 +500,13 @@ func (p tunePart) noiseText() string {
 			if of == "p99" {
 				name = p.Percentile()
 			}
-			parts = append(parts, p.title(name)+" ±"+tuneNoise(v)+" a run")
+			parts = append(parts, p.title(name)+" ±"+quantity.RoughShare(v)+" a run")
 		}
 	}
 	if len(parts) == 0 {
 		return ""
 	}
 	return "noise: " + strings.Join(parts, ", ")
-}
-
-// tuneNoise writes two digits of a share.
-func tuneNoise(share float64) string {
-	if share < 0.0995 {
-		return quantity.Share(share)
-	}
-	return quantity.WholeShare(share)
 }
 
 func (d *tuneDoc) environment() (f sheet.Facts) {
