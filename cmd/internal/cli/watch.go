@@ -158,7 +158,7 @@ func (w *watcher) watch(ctx context.Context) (doc report.Watch, died, err error)
 	stopped, ended := w.follow(ctx)
 	w.last = w.sampler.Sample()
 	died = w.heart.Stop()
-	w.show.clear()
+	w.show.end()
 	switch {
 	case w.seen.Beats == 0 && died != nil:
 		return doc, nil, died
@@ -352,6 +352,14 @@ func (s *watchScreen) draw(row, status string) {
 	}
 	fmt.Fprintf(s.w, "\r%s\x1b[K\n%s\x1b[K\x1b[A\r", row, status)
 	s.drawn = true
+}
+
+// end leaves an empty line before what comes then.
+func (s *watchScreen) end() {
+	s.clear()
+	if !s.silent {
+		fmt.Fprintln(s.w)
+	}
 }
 
 // clear takes the two lines away.

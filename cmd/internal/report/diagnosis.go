@@ -123,11 +123,18 @@ func (f *ProfileFacts) ofRules(d *Profile) *rule.Facts {
 	if d.Demand != nil {
 		r.Running = d.Demand.Wanted
 	}
+	if p := d.Process; p != nil && p.CPUs != nil && d.CPUs != nil && *d.CPUs >= profileSees**p.CPUs {
+		r.CPU = p.CPUs
+	}
 	if p := d.Process; p != nil && p.Periods != nil && p.ThrottledPeriods != nil {
 		r.Counted.Owner = cgroup.Counters{Known: true, Periods: *p.Periods, Throttled: *p.ThrottledPeriods}
 	}
 	return r
 }
+
+// profileSees is the least share of its program's CPU time that a profile has samples for: if its group used more than that,
+// others did.
+const profileSees = 0.8
 
 // still is what standstills come from, for the rules.
 func still(cause freeze.Cause, throttled, contended float64) freeze.Verdict {

@@ -128,7 +128,13 @@ func TestTraceFindings(t *testing.T) {
 // TestProfileFindings asks the rules of ps about a profiled program. Without the kernel's count it is never throttled.
 func TestProfileFindings(t *testing.T) {
 	p := &cpuprofile.Profile{CPU: 10 * time.Second, Duration: 10 * time.Second, Samples: 1000, Classes: make([]cpuprofile.Use, len(cpuprofile.Classes())), Root: &cpuprofile.Frame{}}
-	one := limitedTo(1)
+	one, four := limitedTo(1), limitedTo(4)
+	group := func(cpus float64) []meter.Reading { // all of its programs
+		return []meter.Reading{
+			{At: time.Unix(0, 0), Counters: cgroup.Counters{CPUKnown: true}},
+			{At: time.Unix(10, 0), Counters: cgroup.Counters{CPUKnown: true, CPU: time.Duration(cpus * 10e9)}},
+		}
+	}
 	counted := []meter.Reading{{Counters: cgroup.Counters{Known: true}}, {Counters: cgroup.Counters{Known: true, Periods: 100, Throttled: 99}}}
 	for _, c := range []struct {
 		name string
@@ -140,6 +146,8 @@ func TestProfileFindings(t *testing.T) {
 		{"too many Ps", ProfileFacts{LimitGiven: 1, Live: 192}, "too-many-ps/warning"},
 		{"too many Ps that want CPUs", ProfileFacts{LimitGiven: 1, Live: 192, Demand: &goself.Demand{Wanted: 56, Got: 1}, DemandOver: "profile"}, "too-many-ps/critical"},
 		{"with the kernel's count", ProfileFacts{PID: 7, Limits: &one, Readings: counted}, "throttled/warning"},
+		{"with others in its group", ProfileFacts{PID: 7, Limits: &four, Live: 1, Readings: group(4)}, "too-few-ps/warning"},
+		{"with others in its group, idle itself", ProfileFacts{PID: 7, Limits: &four, Live: 2, Readings: group(2)}, ""},
 		{"one P", ProfileFacts{LimitGiven: 4, MetricsProcs: 1}, "too-few-ps/warning"},
 	} {
 		c.f.Profile = p
