@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -32,10 +33,11 @@ const sampleWidth = 120
 //	<!-- sample: NAME.txt [from "TEXT"] [until "TEXT"] … -->                 of output that was recorded there
 //	<!-- run: unthrottle VERB ARGS [from "TEXT"] [until "TEXT"] … -->        of a command that measures nothing
 //
-// from and until leave lines out, in their order: until the first line with TEXT, or from it on. … stands for them.
-var sampleComment = regexp.MustCompile(`^<!-- (sample|run): (.*?)((?: (?:from|until) "[^"]*")*) -->$`)
+// from and until leave lines out, in their order: until the first line with TEXT, or from it on; +N in the place of "TEXT" is
+// N lines after the cut before. … stands for what is left out.
+var sampleComment = regexp.MustCompile(`^<!-- (sample|run): (.*?)((?: (?:from|until) (?:"[^"]*"|\+\d+))*) -->$`)
 
-var sampleCut = regexp.MustCompile(`(from|until) "([^"]*)"`)
+var sampleCut = regexp.MustCompile(`(from|until) (?:"([^"]*)"|\+(\d+))`)
 
 // TestDocsSamples holds what the documents show as output to what is printed now. -update writes it into them.
 func TestDocsSamples(t *testing.T) {
@@ -203,18 +205,19 @@ func (d *sampledDocument) sample(comment []string) ([]string, error) {
 // cutLines leaves lines out. The line that stands for them is indented as their first.
 func cutLines(lines []string, cuts [][]string) (kept []string, err error) {
 	showing := len(cuts) == 0 || cuts[0][1] == "until"
-	if !showing {
-		kept = append(kept, "…")
-	}
+	since := 0    // lines since that has changed
+	instead := "" // what stands for the lines that were left out last
 	for i, line := range lines {
-		if len(cuts) > 0 && (cuts[0][1] == "until") == showing && strings.Contains(line, cuts[0][2]) {
-			cuts, showing = cuts[1:], !showing
-			if !showing {
-				for len(kept) > 0 && kept[len(kept)-1] == "" {
-					kept = kept[:len(kept)-1]
-				}
-				kept = append(kept, line[:len(line)-len(strings.TrimLeft(line, " "))]+"…")
-			} else if i > 0 && lines[i-1] == "" {
+		for len(cuts) > 0 && (cuts[0][1] == "until") == showing && reached(cuts[0], line, since) {
+			cuts, showing, since = cuts[1:], !showing, 0
+		}
+		since++
+		switch {
+		case !showing && instead == "" && line != "":
+			instead = line[:len(line)-len(strings.TrimLeft(line, " "))] + "…"
+		case showing && instead != "":
+			kept, instead = append(trimEmpty(kept), instead), ""
+			if lines[i-1] == "" {
 				kept = append(kept, "")
 			}
 		}
@@ -223,7 +226,44 @@ func cutLines(lines []string, cuts [][]string) (kept []string, err error) {
 		}
 	}
 	if len(cuts) > 0 {
-		return nil, fmt.Errorf("no line of the output has %q, or not in this order", cuts[0][2])
+		return nil, fmt.Errorf("the output does not have what %s asks for, or not in this order", cuts[0][0])
+	}
+	if instead != "" {
+		kept = append(trimEmpty(kept), instead)
 	}
 	return kept, nil
+}
+
+// reached reports whether a cut is before this line, the one after so many since the last cut.
+func reached(cut []string, line string, since int) bool {
+	if n, err := strconv.Atoi(cut[3]); err == nil {
+		return since >= n
+	}
+	return strings.Contains(line, cut[2])
+}
+
+// trimEmpty takes the empty lines from the end.
+func trimEmpty(lines []string) []string {
+	for len(lines) > 0 && lines[len(lines)-1] == "" {
+		lines = lines[:len(lines)-1]
+	}
+	return lines
+}
+
+// TestCutLines holds what from and until leave out.
+func TestCutLines(t *testing.T) {
+	text := "facts\n  a\n\nrows\n  1\n  2\n  3\n\nend\n  b"
+	for cuts, want := range map[string]string{
+		`until "rows"`: "facts\n  a\n…",
+		`from "rows"`:  "…\n\nrows\n  1\n  2\n  3\n\nend\n  b",
+		`until "rows" from "rows" until +2 from "end"`: "facts\n  a\n\nrows\n  1\n  …\n\nend\n  b",
+	} {
+		got, err := cutLines(strings.Split(text, "\n"), sampleCut.FindAllStringSubmatch(cuts, -1))
+		if err != nil || strings.Join(got, "\n") != want {
+			t.Errorf("%s: got %q, %v, want %q", cuts, strings.Join(got, "\n"), err, want)
+		}
+	}
+	if _, err := cutLines([]string{"a"}, [][]string{{`until "b"`, "until", "b", ""}}); err == nil {
+		t.Error("a text that isn't there is found")
+	}
 }
