@@ -67,6 +67,26 @@ func TestDocsCommands(t *testing.T) {
 	}
 }
 
+// TestDocsRecord holds the script that records the samples to it, since no test runs that.
+func TestDocsRecord(t *testing.T) {
+	data, err := os.ReadFile(checkout + "/docs/samples/record.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for i, line := range strings.Split(string(data), "\n") {
+		for _, args := range commands(line) {
+			n++
+			if err := cli.Check(args); err != nil {
+				t.Errorf("record.sh:%d: %v", i+1, err)
+			}
+		}
+	}
+	if n < 25 {
+		t.Errorf("only %d commands were found", n)
+	}
+}
+
 // TestDocsHelp holds the help of the verbs to it.
 func TestDocsHelp(t *testing.T) {
 	_, verbs, _ := strings.Cut(help(t), "Verbs:\n")
@@ -167,7 +187,7 @@ func isStarted(before []word) bool {
 	for n > 0 && assignment.MatchString(before[n-1].text) {
 		n--
 	}
-	return n == 0 || slices.Contains([]string{"--", "sudo", "do"}, before[n-1].text) ||
+	return n == 0 || slices.Contains([]string{"--", "sudo", "do", "{"}, before[n-1].text) ||
 		n > 1 && before[n-2].text == "go" && before[n-1].text == "run"
 }
 
