@@ -26,6 +26,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
+	"github.com/unthrottle/unthrottle/cmd/internal/view"
 )
 
 const loadHelp = `Send an HTTP server requests at a rate, and tell how long users would wait: from when each request was due.
@@ -331,13 +332,9 @@ type loader struct {
 
 // loadFormats are what a load's document can be written as.
 func loadFormats() map[string]writer[*report.Load] {
-	return map[string]writer[*report.Load]{
-		"text": render.LoadText,
-		"json": asJSON[*report.Load],
-		"html": plainly(render.LoadHTML),
-		"md":   plainly(render.LoadMarkdown),
-		"hgrm": plainly(render.LoadHGRM),
-	}
+	formats := sheetFormats(view.Load)
+	formats["hgrm"] = plainly(report.LoadHGRM)
+	return formats
 }
 
 func (l *loader) run(ctx context.Context) error {

@@ -121,6 +121,46 @@ func Needs(percentile float64) int64 {
 // Tell reports whether there are enough of them for a percentile.
 func (l Latencies) Tell(percentile float64) bool { return l.Count >= Needs(percentile) }
 
+// Carried is the percentile up to which there are enough of them.
+func (l Latencies) Carried() float64 {
+	return 100 * (1 - BeyondLeast/float64(max(l.Count, BeyondLeast)))
+}
+
+// A LatencyValue is a value of a distribution.
+type LatencyValue struct {
+	Name       string
+	Percentile float64 // 0: it is none
+	Seconds    float64
+	Known      bool // there are enough of them
+}
+
+// Values are the values that people look at.
+func (l Latencies) Values() []LatencyValue {
+	values := []LatencyValue{
+		{"p50", 50, l.P50, true},
+		{"p75", 75, l.P75, true},
+		{"p90", 90, l.P90, true},
+		{"p95", 95, l.P95, true},
+		{"p99", 99, l.P99, true},
+		{"p99.9", 99.9, l.P999, true},
+		{"p99.99", 99.99, l.P9999, true},
+		{"max", 0, l.Max, true},
+		{"mean", 0, l.Mean, true},
+	}
+	for i, v := range values {
+		values[i].Known = l.Count > 0 && (v.Percentile == 0 || l.Tell(v.Percentile))
+	}
+	return values
+}
+
+// Tail is the p99, or the maximum of what is too few for it.
+func (l Latencies) Tail() LatencyValue {
+	if !l.Tell(99) {
+		return LatencyValue{"max", 0, l.Max, true}
+	}
+	return LatencyValue{"p99", 99, l.P99, true}
+}
+
 // CurvePoint is a point of a curve of percentiles.
 type CurvePoint struct {
 	Percentile float64 `json:"percentile"`
@@ -266,7 +306,8 @@ func newLatencies(h *hdrhistogram.Histogram) Latencies {
 func (d *Summary) window(phase string, rate float64) Window {
 	w := Window{Phase: phase, Rate: rate, Held: d.SLO.Held, Valid: !d.OurFault, P50: d.Response.P50, P99: d.Response.P99, Failed: d.Failed}
 	if len(d.SLO.Missed) > 0 {
-		w.Missed = d.SLO.Missed[0].Objective + ": " + d.SLO.Missed[0].Was
+		objective, was := d.SLO.Missed[0].words()
+		w.Missed = objective + ": " + was
 	}
 	return w
 }

@@ -15,3 +15,11 @@ func TestNeeds(t *testing.T) {
 		}
 	}
 }
+
+func TestCarried(t *testing.T) {
+	for count, want := range map[int64]float64{0: 0, 5: 0, 10: 0, 100: 90, 10_000: 99.9} {
+		if got := (Latencies{Count: count}).Carried(); got != want {
+			t.Errorf("%d carry p%v, want p%v", count, got, want)
+		}
+	}
+}

@@ -30,34 +30,6 @@ type (
 	StatusCount   = loadtest.StatusCount
 	CauseCount    = loadtest.CauseCount
 	Latencies     = loadtest.Latencies
+	LatencyValue  = loadtest.LatencyValue
 	CurvePoint    = loadtest.CurvePoint
 )
-
-// LoadWorst is what is worst in some steps of the axis; -1: not known.
-type LoadWorst struct {
-	P99       float64 // the highest
-	Throttled float64 // share of the periods
-	Failed    float64 // share of the requests
-}
-
-// Worst looks through steps of the axis.
-func Worst(steps []LoadStep) LoadWorst {
-	w := LoadWorst{-1, -1, -1}
-	var periods, throttled, sent, failed int64
-	for _, s := range steps {
-		if s.P99 > 0 {
-			w.P99 = max(w.P99, s.P99)
-		}
-		if s.Periods != nil && s.Throttled != nil {
-			periods, throttled = periods+*s.Periods, throttled+*s.Throttled
-		}
-		sent, failed = sent+s.Sent, failed+s.Failed
-	}
-	if periods > 0 {
-		w.Throttled = float64(throttled) / float64(periods)
-	}
-	if sent > 0 {
-		w.Failed = float64(failed) / float64(sent)
-	}
-	return w
-}

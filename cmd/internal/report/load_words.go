@@ -3,8 +3,119 @@ package report
 import (
 	"fmt"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/loadtest"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/search"
 )
+
+// LoadVerdict is what is answered first.
+type LoadVerdict struct {
+	Word   string   // such as "SLO held"
+	Held   *bool    // nil: not to be told
+	Text   string   // what was asked of the server, what was found, or how it fared
+	Missed []string // what was asked and not held, with what it was
+}
+
+// Verdict tells whether what was asked of the server held, or what was found.
+func (d *Load) Verdict() LoadVerdict {
+	yes, no := true, false
+	switch {
+	case d.Search != nil:
+		v := LoadVerdict{Word: "highest rate", Text: d.Search.Text}
+		if d.Valid && d.Search.Sustains > 0 {
+			v.Held = &yes
+		}
+		return v
+	case d.SLO == nil:
+		return LoadVerdict{Word: "no SLO was given", Text: d.Headline()}
+	}
+	v := LoadVerdict{Word: "SLO missed", Held: &no, Text: d.SLO.Words()}
+	switch {
+	case d.Requests == 0 || d.OurFault && !d.SLO.Held:
+		v.Word, v.Held = "SLO not judged", nil
+	case d.SLO.Held:
+		v.Word, v.Held = "SLO held", &yes
+	}
+	for _, m := range d.SLO.Missed {
+		v.Missed = append(v.Missed, m.Words())
+	}
+	return v
+}
+
+// Doubt says what follows from a result that is not valid.
+func (d *Load) Doubt() string {
+	switch {
+	case !d.OurFault:
+		return "The server did not take the load that was planned: these are not its latencies under that."
+	case d.SLO != nil && d.SLO.Held:
+		return "What the generator was late by itself is in these figures: without it they would be better, not worse."
+	}
+	return "What was measured may be the generator and not the server: don't rely on these figures."
+}
+
+// Headline is the result in a sentence.
+func (d *Load) Headline() string {
+	switch {
+	case d.Requests == 0:
+		return "No request was counted."
+	case d.Response.Count == 0:
+		return "No request was answered, and so there are no latencies."
+	}
+	tail, failed := d.Response.Tail(), "none"
+	if d.Failed > 0 {
+		failed = quantity.Count(d.Failed)
+	}
+	return fmt.Sprintf("Half of the responses within %s, %s %s, %s of %s failed.",
+		quantity.Latency(d.Response.P50), tail.Name, quantity.Latency(tail.Seconds), failed, quantity.Plural(d.Requests, "request"))
+}
+
+// Remarks are sentences without which the figures would be misunderstood.
+func (d *Load) Remarks() (texts []string) {
+	if d.Stopped {
+		text := "Stopped after " + quantity.Lasting(d.Elapsed)
+		if d.Planned > 0 {
+			text += " of " + quantity.Lasting(d.Planned)
+		}
+		texts = append(texts, text+": the figures are of the time until then.")
+	}
+	if d.Search != nil && d.Requests > 0 {
+		text := "The latencies are those of one window"
+		if d.RateAsked != nil {
+			text += " at " + quantity.PerSecond(*d.RateAsked)
+		}
+		texts = append(texts, text+".")
+	}
+	if d.Loop == "closed" && d.Search == nil {
+		texts = append(texts, "A closed loop slows down with the server, and so it hides the server's standstills: few requests are sent while it stands still. With --rate they are seen.")
+	}
+	return texts
+}
+
+// LatencyNotes say which requests the latencies are of.
+func (d *Load) LatencyNotes() (notes []string) {
+	if without := d.Requests - d.Response.Count; without > 0 {
+		notes = append(notes, fmt.Sprintf("The latencies are of %s: the other %s failed at once, which is not fast.",
+			quantity.Plural(d.Response.Count, "request"), quantity.Count(without)))
+	}
+	if waited := d.Timeouts + d.Unfinished; waited > 0 {
+		are := "are"
+		if waited == 1 {
+			are = "is"
+		}
+		notes = append(notes, fmt.Sprintf("Among them %s %s without an answer, with the time that was waited.", are, quantity.Count(waited)))
+	}
+	return notes
+}
+
+// TooFew says which percentiles can't be told of so few requests; "": none.
+func TooFew(l Latencies) string {
+	for _, v := range l.Values() {
+		if v.Percentile > 0 && !l.Tell(v.Percentile) {
+			return fmt.Sprintf("fewer than %d requests are beyond it: %s needs %s", loadtest.BeyondLeast, v.Name, quantity.Count(loadtest.Needs(v.Percentile)))
+		}
+	}
+	return ""
+}
 
 // NewLoadSearch says what a search for the highest rate has found, and in which windows.
 func NewLoadSearch(a search.Answer, windows []LoadWindow) *LoadSearch {

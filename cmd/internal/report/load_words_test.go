@@ -1,10 +1,41 @@
 package report
 
 import (
+	"fmt"
 	"testing"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/loadtest"
 	"github.com/unthrottle/unthrottle/cmd/internal/search"
 )
+
+func TestLoadVerdict(t *testing.T) {
+	held := &LoadSLO{Text: "p99=100ms,errors=0.01%", Held: true}
+	missed := &LoadSLO{Text: "p99=10ms,errors=1%", Missed: []LoadMissed{{Objective: "p99=10ms", Was: "41.123ms"}, {Objective: "errors=1%", Was: "2.04 %"}, {Objective: "max=1s", Was: "more than that failed"}}}
+	for _, c := range []struct {
+		d    Load
+		want string
+	}{
+		{Load{Summary: loadtest.Summary{Requests: 5, Valid: true, SLO: held}}, "SLO held: p99 ≤ 100 ms, errors ≤ 0.01 % [] true"},
+		{Load{Summary: loadtest.Summary{Requests: 5, OurFault: true, SLO: held}}, "SLO held: p99 ≤ 100 ms, errors ≤ 0.01 % [] true"},
+		{Load{Summary: loadtest.Summary{Requests: 5, SLO: missed}}, "SLO missed: p99 ≤ 10 ms, errors ≤ 1 % [p99 ≤ 10 ms: it was 41.1 ms errors ≤ 1 %: it was 2.04 % max ≤ 1 s: more than that failed] false"},
+		{Load{Summary: loadtest.Summary{Requests: 5, OurFault: true, SLO: &LoadSLO{Text: "p99=10ms,errors=1%"}}}, "SLO not judged: p99 ≤ 10 ms, errors ≤ 1 % []"},
+		{Load{Summary: loadtest.Summary{SLO: &LoadSLO{Text: "nonsense"}}}, "SLO not judged: nonsense []"},
+		{Load{Summary: loadtest.Summary{Valid: true}, Search: &LoadSearch{Text: "sustains 5/s", Sustains: 5}}, "highest rate: sustains 5/s [] true"},
+		{Load{Search: &LoadSearch{Text: "sustains 5/s", Sustains: 5}}, "highest rate: sustains 5/s []"},
+		{Load{}, "no SLO was given: No request was counted. []"},
+		{Load{Summary: loadtest.Summary{Requests: 9}}, "no SLO was given: No request was answered, and so there are no latencies. []"},
+		{Load{Summary: loadtest.Summary{Requests: 9, Failed: 2, Response: Latencies{Count: 7, P50: 0.002, P99: 0.1, Max: 0.2}}}, "no SLO was given: Half of the responses within 2.00 ms, max 200 ms, 2 of 9 requests failed. []"},
+	} {
+		v := c.d.Verdict()
+		got := fmt.Sprint(v.Word, ": ", v.Text, " ", v.Missed)
+		if v.Held != nil {
+			got += fmt.Sprint(" ", *v.Held)
+		}
+		if got != c.want {
+			t.Errorf("got  %s\nwant %s", got, c.want)
+		}
+	}
+}
 
 func TestAnswerText(t *testing.T) {
 	for _, c := range []struct {

@@ -60,13 +60,14 @@ func TestBrowser(t *testing.T) {
 
 // browserPages are those of each verb that have the most on them, and those whose texts are the worst.
 func browserPages(t *testing.T) map[string]*sheet.Sheet {
-	watches, traces, profiles, tunes := watches(), traces(t), profiles(), tunes()
+	watches, traces, profiles, tunes, loads := watches(), traces(t), profiles(), tunes(), loads()
 	return map[string]*sheet.Sheet{
 		"ps":              Ps(psDocument()),
 		"watch-throttled": Watch(watches["throttled"]), "watch-long": Watch(watches["long"]), "watch-hostile": Watch(hostileWatch()),
 		"trace-throttled": Trace(traces["throttled"]), "trace-empty": Trace(traces["empty"]), "trace-hostile": Trace(hostileTrace(t)),
 		"profile-live": Profile(profiles["live"]), "profile-alone": Profile(profiles["alone"]), "profile-hostile": Profile(hostileProfile()),
 		"tune-change": Tune(tunes["change"]), "tune-loads": Tune(tunes["loads"]), "tune-limits": Tune(tunes["limits"]), "tune-gogc": Tune(tunes["gogc"]), "tune-doubts": Tune(tunes["doubts"]),
+		"load-held": Load(loads["held"]), "load-missed": Load(loads["missed"]), "load-find-max": Load(loads["find-max"]), "load-hostile": Load(hostileLoad()),
 		"tune-hostile": Tune(hostileTune(hostile)), "tune-long": Tune(hostileTune(strings.Repeat("very", 100))),
 	}
 }
