@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/draw"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
@@ -22,6 +23,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/runner"
 	"github.com/unthrottle/unthrottle/cmd/internal/trial"
+	"github.com/unthrottle/unthrottle/cmd/internal/view"
 	"github.com/unthrottle/unthrottle/cmd/internal/workload"
 )
 
@@ -145,11 +147,11 @@ func benchCommand(stdio IO) (*cobra.Command, *bench) {
 	b.procsGiven = func() bool { return flags.Changed("procs") }
 	b.blocksGiven = func() bool { return flags.Changed("blocks") }
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
-		if o.listAll {
-			return render.WorkloadList(stdio.Out, workloadRows())
-		}
 		if b.style, err = b.color(false); err != nil {
 			return err
+		}
+		if o.listAll {
+			return draw.Text(stdio.Out, view.Workloads(workload.List()), draw.Style(b.style))
 		}
 		if o.resume == "" {
 			return begin(cmd.Context(), b, args, cmd.ArgsLenAtDash())
@@ -218,15 +220,11 @@ func (b *bench) measured() bool { return len(b.study.Runs) > 0 }
 
 // benchFormats are what a bench's document can be written as.
 func benchFormats() map[string]writer[*report.Bench] {
-	return map[string]writer[*report.Bench]{
-		"text":    render.BenchText,
-		"classic": render.BenchClassic,
-		"json":    asJSON[*report.Bench],
-		"html":    plainly(render.BenchHTML),
-		"md":      plainly(render.BenchMarkdown),
-		"csv":     plainly(render.BenchCSV),
-		"bench":   plainly(render.BenchGo),
-	}
+	formats := sheetFormats(view.Bench)
+	formats["classic"] = sheetFormats(view.BenchClassic)["text"]
+	formats["csv"] = plainly(report.BenchCSV)
+	formats["bench"] = plainly(report.BenchGo)
+	return formats
 }
 
 // show writes the document to stdout and to each file of -o.
@@ -506,11 +504,4 @@ func btoi(b bool) int {
 		return 1
 	}
 	return 0
-}
-
-func workloadRows() (rows [][3]string) {
-	for _, w := range workload.List() {
-		rows = append(rows, [3]string{w.Name, w.About, w.Source})
-	}
-	return rows
 }

@@ -16,7 +16,7 @@ func Markdown(w io.Writer, s *sheet.Sheet) error {
 	for _, c := range s.Claims {
 		text := c.Word + ": " + c.Text
 		if c.Whole {
-			text = c.Text
+			text = alone(c)
 		}
 		m.paragraph("**" + markdown(text) + "**")
 		for _, more := range c.More {

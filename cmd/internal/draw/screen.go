@@ -35,7 +35,9 @@ func Text(w io.Writer, s *sheet.Sheet, style Style) error {
 	t.doubts(s.Warnings)
 	t.again(s)
 	if s.ClaimsLast {
-		t.claims(s.Claims)
+		for _, c := range s.Claims {
+			t.line(t.style.bold("→ "), alone(c))
+		}
 	}
 	_, err := io.WriteString(w, t.String())
 	return err
@@ -87,9 +89,9 @@ func (t *screen) claims(claims []sheet.Claim) {
 	for _, c := range claims {
 		switch {
 		case c.Whole && len(claims) > 1:
-			t.line(t.style.bad("→ "), c.Text)
+			t.line(t.style.bad("→ "), alone(c))
 		case c.Whole: // colour codes don't reach over lines
-			for _, line := range strings.Split(t.style.wrap(c.Text, 0), "\n") {
+			for _, line := range strings.Split(t.style.wrap(alone(c), 0), "\n") {
 				t.line("", t.style.bold(line))
 			}
 		default:
@@ -102,6 +104,14 @@ func (t *screen) claims(claims []sheet.Claim) {
 	t.gap = t.gap || len(claims) > 0
 }
 
+// alone is a claim that says it all.
+func alone(c sheet.Claim) string {
+	if c.Alone != "" {
+		return c.Alone
+	}
+	return c.Text
+}
+
 func (t *screen) section(s sheet.Section) {
 	if !s.Quiet {
 		if s.Title != "" {
@@ -111,14 +121,14 @@ func (t *screen) section(s sheet.Section) {
 			t.line("  ", t.style.dim(s.About))
 		}
 	}
-	for i, b := range s.Blocks {
+	first := true
+	for _, b := range s.Blocks {
 		if _, ok := b.(sheet.Detail); ok {
 			continue
 		}
-		if i > 0 {
-			t.gap = true
-		}
+		t.gap = t.gap || !first
 		t.block(b)
+		first = false
 	}
 	t.gap = true
 }

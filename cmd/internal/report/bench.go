@@ -6,11 +6,11 @@ import (
 	"sort"
 	"strconv"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/sample"
 )
 
@@ -85,6 +85,50 @@ type BenchComparison struct {
 	More       int            `json:"more_blocks,omitempty"` // that would settle it, about
 	Text       string         `json:"text"`                  // the verdict in words
 	Change     string         `json:"change"`                // the ratio in words, which Text begins with
+}
+
+// Better reports whether the setting is better than the base, for sure.
+func (c *BenchComparison) Better() bool { return c.Verdict == sample.VerdictBetter }
+
+// Worse reports whether it is worse, for sure.
+func (c *BenchComparison) Worse() bool { return c.Verdict == sample.VerdictWorse }
+
+// Interval says which ratios are likely; "": not known.
+func (c *BenchComparison) Interval() string {
+	if c.Ratio == 0 || c.Confidence == 0 {
+		return ""
+	}
+	return quantity.Changes(c.Low, c.High)
+}
+
+// Word says in a word or two what was found.
+func (c *BenchComparison) Word() string {
+	switch c.Verdict {
+	case sample.VerdictSame:
+		return "no worthwhile difference"
+	case sample.VerdictTooFew:
+		return quantity.Plural(int64(c.Missing), "more block") + " needed"
+	}
+	return string(c.Verdict)
+}
+
+// Word says in a word or two what is claimed.
+func (g *BenchGroup) Word() string {
+	switch g.Claim {
+	case lab.TooFew:
+		return "too few blocks"
+	case lab.Alone:
+		return "nothing to compare"
+	}
+	return string(g.Claim)
+}
+
+// Unfinished says how far an interrupted bench has come; "": it is finished.
+func (b *Bench) Unfinished() string {
+	if b.Finished {
+		return ""
+	}
+	return fmt.Sprintf("Not finished: %d of %s are complete.", b.Blocks, quantity.Plural(int64(b.Plan.Blocks), "block"))
 }
 
 // CommonMetrics are those that every run may have.
@@ -225,20 +269,13 @@ func groupName(p lab.Plan, g lab.Group) string {
 		if g.Common.CPUs == 0 {
 			parts = append(parts, "no limit")
 		} else {
-			parts = append(parts, "limit "+cpuCount(g.Common.CPUs))
+			parts = append(parts, "limit "+quantity.CPUs(g.Common.CPUs))
 		}
 	}
 	if p.Compare != lab.ByProcs && g.Common.Procs != 0 {
 		parts = append(parts, "GOMAXPROCS "+strconv.Itoa(g.Common.Procs))
 	}
 	return strings.Join(parts, ", ")
-}
-
-func cpuCount(v float64) string {
-	if v == 1 {
-		return "1 CPU"
-	}
-	return strconv.FormatFloat(v, 'f', -1, 64) + " CPUs"
 }
 
 // change says what a ratio means: "12 % less", "31 % more", "2.4 times the".
@@ -250,18 +287,6 @@ func change(ratio float64) string {
 		return points(ratio-1) + " % more"
 	}
 	return points(1-ratio) + " % less"
-}
-
-// signed says a ratio as a signed percentage.
-func signed(ratio float64) string {
-	switch text := points(math.Abs(ratio - 1)); {
-	case text == "0":
-		return "0 %"
-	case ratio > 1:
-		return "+" + text + " %"
-	default:
-		return "−" + text + " %"
-	}
 }
 
 // points writes a share in percent: a digit after the point below ten, none above.
@@ -279,7 +304,7 @@ func ratioText(c sample.Comparison) string {
 	if c.Ratio == 0 {
 		return "no ratio"
 	}
-	return signed(c.Ratio)
+	return quantity.Change(c.Ratio)
 }
 
 // comparisonText says what a comparison found.
@@ -289,13 +314,13 @@ func comparisonText(c sample.Comparison) string {
 		return text
 	}
 	if c.Confidence > 0 {
-		text += fmt.Sprintf(" (%s to %s)", signed(c.Low), signed(c.High))
+		text += fmt.Sprintf(" (%s to %s)", quantity.Change(c.Low), quantity.Change(c.High))
 	}
 	switch c.Verdict {
 	case sample.VerdictSame:
 		return text + ", no worthwhile difference"
 	case sample.VerdictTooFew:
-		return text + ", " + moreBlocks(c.Missing) + " needed for a statement"
+		return text + ", " + quantity.Plural(int64(c.Missing), "more block") + " needed for a statement"
 	}
 	return text + ", " + string(c.Verdict)
 }
@@ -309,7 +334,7 @@ func advice(p lab.Plan, g lab.Group, out BenchGroup) string {
 	case lab.Alone:
 		return "one setting only, there is nothing to compare it with."
 	case lab.TooFew:
-		return "too few blocks to tell: " + moreBlocks(mostMissing(g)) + " would do."
+		return "too few blocks to tell: " + quantity.Plural(int64(mostMissing(g)), "more block") + " would do."
 	}
 	if p.Compare != lab.ByProcs { // a limit or a Go version is chosen for other reasons as well
 		return "compared with " + base + ", " + comparisons(out) + "."
@@ -322,13 +347,13 @@ func advice(p lab.Plan, g lab.Group, out BenchGroup) string {
 			than = "of "
 		}
 		return fmt.Sprintf("%s. That gives %s %s %s%s (95 %% interval %s to %s, %d pairs).", doWords(p, best),
-			change(best.Versus.Ratio), aboutFigure(g.Figure), than, base, signed(best.Versus.Low), signed(best.Versus.High), best.Versus.Pairs)
+			change(best.Versus.Ratio), aboutFigure(g.Figure), than, base, quantity.Change(best.Versus.Low), quantity.Change(best.Versus.High), best.Versus.Pairs)
 	case lab.Undecided:
 		best := out.Settings[g.Claim.Row]
 		text := fmt.Sprintf("keep %s for now. What %s gives is not sure yet: %s to %s.", base, settingWords(p, best),
-			signed(best.Versus.Low), signed(best.Versus.High))
+			quantity.Change(best.Versus.Low), quantity.Change(best.Versus.High))
 		if best.Versus.More > 0 {
-			text += " About " + moreBlocks(best.Versus.More) + " would settle it."
+			text += " About " + quantity.Plural(int64(best.Versus.More), "more block") + " would settle it."
 		}
 		return text
 	}
@@ -356,7 +381,7 @@ func others(g BenchGroup) string {
 		switch {
 		case s.Versus == nil:
 		case s.Versus.Verdict == sample.VerdictWorse:
-			worse = append(worse, fmt.Sprintf("%s (%s)", s.Name, signed(s.Versus.Ratio)))
+			worse = append(worse, fmt.Sprintf("%s (%s)", s.Name, quantity.Change(s.Versus.Ratio)))
 		default:
 			same = append(same, s.Name)
 		}
@@ -404,7 +429,7 @@ func settingWords(p lab.Plan, s BenchRow) string {
 		if s.Name == "none" {
 			return "no limit"
 		}
-		return "a limit of " + cpuCount(p.Settings[s.Setting].CPUs)
+		return "a limit of " + quantity.CPUs(p.Settings[s.Setting].CPUs)
 	}
 	return s.Name
 }
@@ -433,13 +458,6 @@ func mostMissing(g lab.Group) (n int) {
 	return n
 }
 
-func moreBlocks(n int) string {
-	if n == 1 {
-		return "1 more block"
-	}
-	return strconv.Itoa(n) + " more blocks"
-}
-
 // warn gathers what the reader should know.
 func (b *Bench) warn(s *lab.Study, a lab.Analysis) {
 	add := func(format string, args ...any) { b.Warnings = append(b.Warnings, fmt.Sprintf(format, args...)) }
@@ -459,17 +477,10 @@ func (b *Bench) warn(s *lab.Study, a lab.Analysis) {
 	for _, g := range b.Groups {
 		for _, row := range g.Settings {
 			if m, ok := row.Metrics[g.Figure.Unit]; ok && len(m.Outliers) > 0 {
-				add("%s, %s: far from the others are %s of %d; all are kept", g.Name, settingWords(b.Plan, row), runsWord(len(m.Outliers)), m.N)
+				add("%s, %s: far from the others are %s of %d; all are kept", g.Name, settingWords(b.Plan, row), quantity.Plural(int64(len(m.Outliers)), "run"), m.N)
 			}
 		}
 	}
-}
-
-func runsWord(n int) string {
-	if n == 1 {
-		return "1 run"
-	}
-	return strconv.Itoa(n) + " runs"
 }
 
 func firstError(s *lab.Study) string {
@@ -489,6 +500,3 @@ func marked(s *lab.Study) (n int) {
 	}
 	return n
 }
-
-// Duration is the time that the runs took.
-func (b *Bench) Duration() time.Duration { return time.Duration(b.Seconds * float64(time.Second)) }

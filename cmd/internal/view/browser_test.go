@@ -60,7 +60,7 @@ func TestBrowser(t *testing.T) {
 
 // browserPages are those of each verb that have the most on them, and those whose texts are the worst.
 func browserPages(t *testing.T) map[string]*sheet.Sheet {
-	watches, traces, profiles, tunes, loads := watches(), traces(t), profiles(), tunes(), loads()
+	watches, traces, profiles, tunes, loads, benches := watches(), traces(t), profiles(), tunes(), loads(), benches()
 	return map[string]*sheet.Sheet{
 		"ps":              Ps(psDocument()),
 		"watch-throttled": Watch(watches["throttled"]), "watch-long": Watch(watches["long"]), "watch-hostile": Watch(hostileWatch()),
@@ -68,6 +68,7 @@ func browserPages(t *testing.T) map[string]*sheet.Sheet {
 		"profile-live": Profile(profiles["live"]), "profile-alone": Profile(profiles["alone"]), "profile-hostile": Profile(hostileProfile()),
 		"tune-change": Tune(tunes["change"]), "tune-loads": Tune(tunes["loads"]), "tune-limits": Tune(tunes["limits"]), "tune-gogc": Tune(tunes["gogc"]), "tune-doubts": Tune(tunes["doubts"]),
 		"load-held": Load(loads["held"]), "load-missed": Load(loads["missed"]), "load-find-max": Load(loads["find-max"]), "load-hostile": Load(hostileLoad()),
+		"bench-usual": Bench(benches["usual"]), "bench-failures": Bench(benches["failures"]), "bench-large": Bench(benches["large"]), "bench-readfile": Bench(benches["readfile"]), "bench-several": Bench(benches["several"]),
 		"tune-hostile": Tune(hostileTune(hostile)), "tune-long": Tune(hostileTune(strings.Repeat("very", 100))),
 	}
 }

@@ -30,6 +30,8 @@ func Of(document any) (*sheet.Sheet, error) {
 		return Profile(d), nil
 	case *report.Tune:
 		return Tune(d), nil
+	case *report.Bench:
+		return Bench(d), nil
 	case *report.Load:
 		return Load(d), nil
 	}

@@ -1,4 +1,4 @@
-package render
+package report
 
 import (
 	"encoding/csv"
@@ -7,14 +7,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
-	"github.com/unthrottle/unthrottle/cmd/internal/report"
 )
 
 // BenchCSV writes a line for each run.
-func BenchCSV(w io.Writer, b *report.Bench) error {
+func BenchCSV(w io.Writer, b *Bench) error {
 	c := csv.NewWriter(w)
 	head := []string{
 		"block", "place", "start", "workload", "go", "limit_cpus", "limit_kind", "gomaxprocs_env", "gomaxprocs", "error",
@@ -47,56 +45,13 @@ func BenchCSV(w io.Writer, b *report.Bench) error {
 	return c.Error()
 }
 
-// BenchMarkdown writes a table for each group, to be put into a pull request.
-func BenchMarkdown(w io.Writer, b *report.Bench) error {
-	var t strings.Builder
-	for _, v := range b.Verdicts {
-		fmt.Fprintf(&t, "**%s**\n\n", markdown(v))
-	}
-	for _, g := range b.Groups {
-		fmt.Fprintf(&t, "%s: %s, %s is better\n\n", markdown(g.Name), markdown(figureText(g.Figure)), g.Figure.Better)
-		shown := besides(b, &g)
-		fmt.Fprintf(&t, "| %s | median | 95 %% interval | vs. %s |", factorTitle(b.Plan.Compare), markdown(g.Settings[0].Name))
-		for _, m := range shown {
-			fmt.Fprintf(&t, " %s |", benchTitle(m))
-		}
-		t.WriteString("\n|:---|---:|---:|:---|" + strings.Repeat("---:|", len(shown)) + "\n")
-		for _, s := range g.Settings {
-			m := s.Metrics[g.Figure.Unit]
-			median := "–"
-			if m.N > 0 {
-				median = metric(g.Figure.Unit, m.Median)
-			}
-			fmt.Fprintf(&t, "| %s | %s | %s | %s |", markdown(s.Name), median, interval(g.Figure.Unit, m), versus(s.Versus))
-			for _, other := range shown {
-				text := ""
-				if m, ok := s.Metrics[other.Unit]; ok {
-					text = metric(other.Unit, m.Median)
-				}
-				fmt.Fprintf(&t, " %s |", text)
-			}
-			t.WriteByte('\n')
-		}
-		t.WriteByte('\n')
-	}
-	for _, warning := range b.Warnings {
-		fmt.Fprintf(&t, "- %s\n", markdown(warning))
-	}
-	_, err := io.WriteString(w, t.String())
-	return err
-}
-
-var markdownEscapes = strings.NewReplacer("|", `\|`, "<", "&lt;", "*", `\*`, "_", `\_`)
-
-func markdown(text string) string { return markdownEscapes.Replace(printable(text)) }
-
 // BenchGo writes the runs in the format of Go benchmarks, a line each, for benchstat:
 //
 //	benchstat -col /gomaxprocs -ignore /block lab.txt
 //
 // GOMAXPROCS is the suffix, written also when it is 1. Where the program was left to choose it, /procs=default is part
 // of the name, for otherwise its runs would be taken together with those of the same number.
-func BenchGo(w io.Writer, b *report.Bench) error {
+func BenchGo(w io.Writer, b *Bench) error {
 	var t strings.Builder
 	e := b.Environment
 	fmt.Fprintf(&t, "goos: %s\ngoarch: %s\n", e.OS, e.Arch)
@@ -131,7 +86,7 @@ func BenchGo(w io.Writer, b *report.Bench) error {
 func goName(s lab.Setting, r lab.Run) string {
 	text := s.Workload
 	if !strings.HasPrefix(text, "Benchmark") {
-		text = "Benchmark" + camel(text)
+		text = "Benchmark" + inCamelCase(text)
 	}
 	text += "/limit=" + s.Value(lab.ByCPUs)
 	if s.Go != "" {
@@ -149,22 +104,4 @@ func goName(s lab.Setting, r lab.Run) string {
 		text += "-" + strconv.Itoa(procs)
 	}
 	return text
-}
-
-// camel makes a name of letters and digits: GocmdList of gocmd-list.
-func camel(text string) string {
-	var name []rune
-	upper := true
-	for _, c := range text {
-		switch {
-		case !unicode.IsLetter(c) && !unicode.IsDigit(c):
-			upper = true
-			continue
-		case upper:
-			c = unicode.ToUpper(c)
-		}
-		upper = false
-		name = append(name, c)
-	}
-	return string(name)
 }

@@ -1,0 +1,47 @@
+package draw
+
+import (
+	"math"
+	"regexp"
+	"strconv"
+	"testing"
+)
+
+// TestContrast holds texts to what WCAG calls AA, 4.5 to 1, in both schemes, and marks to 3 to 1.
+func TestContrast(t *testing.T) {
+	schemes := regexp.MustCompile(`(?s):root \{(.*?)\}`).FindAllStringSubmatch(pageCSS, -1)
+	if len(schemes) != 2 {
+		t.Fatalf("%d schemes, want light and dark", len(schemes))
+	}
+	for i, scheme := range schemes {
+		color := map[string]float64{}
+		for _, m := range regexp.MustCompile(`--(\w+): #(\w{6})`).FindAllStringSubmatch(scheme[1], -1) {
+			color[m[1]] = luminance(m[2])
+		}
+		for _, paper := range []string{"paper", "panel"} {
+			for text, least := range map[string]float64{
+				"ink": 4.5, "soft": 4.5, "accent": 4.5, "good": 4.5, "bad": 4.5, "warn": 4.5, "other": 3,
+			} {
+				light, dark := max(color[text], color[paper]), min(color[text], color[paper])
+				if got := (light + 0.05) / (dark + 0.05); got < least {
+					t.Errorf("scheme %d: %s on %s has a contrast of %.2f", i, text, paper, got)
+				}
+			}
+		}
+	}
+}
+
+// luminance is WCAG's relative luminance of a colour such as 1a1d21.
+func luminance(hex string) (l float64) {
+	for i, weight := range []float64{0.2126, 0.7152, 0.0722} {
+		n, _ := strconv.ParseUint(hex[2*i:2*i+2], 16, 8)
+		c := float64(n) / 255
+		if c <= 0.04045 {
+			c /= 12.92
+		} else {
+			c = math.Pow((c+0.055)/1.055, 2.4)
+		}
+		l += weight * c
+	}
+	return l
+}
