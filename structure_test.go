@@ -58,7 +58,6 @@ var order = []string{
 	module + "/cmd/internal/chart",
 	module + "/cmd/internal/draw",
 	module + "/cmd/internal/view",
-	module + "/cmd/internal/render",
 	module + "/cmd/internal/cli",
 	module + "/cmd/unthrottle",
 }
@@ -81,7 +80,6 @@ var noImport = []struct{ in, path, why string }{
 	{"library", "net/http", "the library reads files only"},
 	{"library", "os/exec", "the library starts nothing"},
 	{"library", "os/signal", "the library listens to nobody"},
-	{"/cmd/internal/render", "os", "a renderer writes to an io.Writer"},
 	{"/cmd/internal/draw", "os", "a renderer writes to an io.Writer"},
 	{"/cmd/internal/draw", module + "/cmd/internal/report", "a renderer knows no verb"},
 	{"/cmd/internal/view", "os", "a sheet is made from a document"},

@@ -19,7 +19,6 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
-	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/runner"
 	"github.com/unthrottle/unthrottle/cmd/internal/trial"
@@ -82,12 +81,12 @@ type bench struct {
 	o      benchOptions
 	stdio  IO
 	limit  func() (runner.Limit, string, error)
-	color  func(bool) (render.Style, error)
+	color  func(bool) (draw.Style, error)
 	window func(settings int) time.Duration
 
 	procsGiven, blocksGiven func() bool
 
-	style    render.Style
+	style    draw.Style
 	common   runner.Limit
 	with     string
 	study    *lab.Study
@@ -151,7 +150,7 @@ func benchCommand(stdio IO) (*cobra.Command, *bench) {
 			return err
 		}
 		if o.listAll {
-			return draw.Text(stdio.Out, view.Workloads(workload.List()), draw.Style(b.style))
+			return draw.Text(stdio.Out, view.Workloads(workload.List()), b.style)
 		}
 		if o.resume == "" {
 			return begin(cmd.Context(), b, args, cmd.ArgsLenAtDash())

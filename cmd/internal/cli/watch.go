@@ -21,7 +21,6 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/heartbeat"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
-	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
 	"github.com/unthrottle/unthrottle/cmd/internal/view"
@@ -112,7 +111,7 @@ func (o *watchOptions) parse(cmd *cobra.Command, args []string) (err error) {
 type watcher struct {
 	stdio IO
 	o     *watchOptions
-	style render.Style
+	style draw.Style
 	files results[*report.Watch]
 
 	began   time.Time
@@ -189,7 +188,7 @@ func (w *watcher) open() error {
 	if screen == "" {
 		w.files = append(w.files, result[*report.Watch]{out: &output{w: w.stdio.Out}, write: sheetFormats(view.WatchSummary)["text"]})
 	}
-	w.show = watchScreen{w: w.stdio.Out, style: draw.Style(w.style), silent: w.o.json}
+	w.show = watchScreen{w: w.stdio.Out, style: w.style, silent: w.o.json}
 	if f, ok := w.stdio.Out.(*os.File); ok && term.IsTerminal(int(f.Fd())) && w.stdio.Env("TERM") != "dumb" {
 		w.show.terminal = f
 	}
