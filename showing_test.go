@@ -12,7 +12,7 @@ import (
 
 // showing are the packages between a document and a screen. They take no sentence apart, judge nothing and compute no
 // statistic: sentences are made in report, and so are judgements.
-var showing = []string{"view", "draw"}
+var showing = []string{"view", "render"}
 
 // cutting are the functions by which a text is taken apart or searched.
 var cutting = map[string]bool{
@@ -26,14 +26,14 @@ var mayCut = map[string]string{
 	"view/ps.go: TrimPrefix":           "go1.26.8 is a name of the Go project's",
 	"view/explain.go: TrimPrefix":      "the same",
 	"view/explain.go: LastIndexByte":   "the directory of a cgroup",
-	"draw/screen.go: Split":            "lines that were wrapped here",
-	"draw/style.go: Split":             "words, to wrap them",
-	"draw/style.go: ReplaceAll":        "what Go's quoting adds",
-	"draw/table.go: Split":             "lines that were wrapped here",
-	"draw/table.go: ReplaceAll":        "the same, to indent them",
-	"draw/html.go: ReplaceAll":         "the space between a number and its unit",
-	"draw/markdown.go: NewReplacer":    "what would be markup",
-	"draw/markdown.go: Contains":       "lines to be copied, to fence them",
+	"render/screen.go: Split":          "lines that were wrapped here",
+	"render/style.go: Split":           "words, to wrap them",
+	"render/style.go: ReplaceAll":      "what Go's quoting adds",
+	"render/table.go: Split":           "lines that were wrapped here",
+	"render/table.go: ReplaceAll":      "the same, to indent them",
+	"render/html.go: ReplaceAll":       "the space between a number and its unit",
+	"render/markdown.go: NewReplacer":  "what would be markup",
+	"render/markdown.go: Contains":     "lines to be copied, to fence them",
 	"view/diagnosis.go: Cut":           "the name of a Go function",
 	"view/diagnosis.go: LastIndexByte": "the same",
 }
@@ -61,7 +61,7 @@ func TestShowing(t *testing.T) {
 			for _, spec := range file.Imports {
 				path, _ := strconv.Unquote(spec.Path.Value)
 				for _, no := range statistics {
-					if path == no && short != "draw/clean.go" { // which looks for numbers that are none
+					if path == no && short != "render/clean.go" { // which looks for numbers that are none
 						t.Errorf("%s imports %s: what is computed belongs to report", short, path)
 					}
 				}

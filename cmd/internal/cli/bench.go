@@ -15,10 +15,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/draw"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
+	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/runner"
 	"github.com/unthrottle/unthrottle/cmd/internal/trial"
@@ -81,12 +81,12 @@ type bench struct {
 	o      benchOptions
 	stdio  IO
 	limit  func() (runner.Limit, string, error)
-	color  func(bool) (draw.Style, error)
+	color  func(bool) (render.Style, error)
 	window func(settings int) time.Duration
 
 	procsGiven, blocksGiven func() bool
 
-	style    draw.Style
+	style    render.Style
 	common   runner.Limit
 	with     string
 	study    *lab.Study
@@ -150,7 +150,7 @@ func benchCommand(stdio IO) (*cobra.Command, *bench) {
 			return err
 		}
 		if o.listAll {
-			return draw.Text(stdio.Out, view.Workloads(workload.List()), b.style)
+			return render.Text(stdio.Out, view.Workloads(workload.List()), b.style)
 		}
 		if o.resume == "" {
 			return begin(cmd.Context(), b, args, cmd.ArgsLenAtDash())

@@ -20,8 +20,8 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/draw"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/render"
 )
 
 // Exit codes.
@@ -195,10 +195,10 @@ func newHelp() *cobra.Command {
 }
 
 // colorFlag adds --color to a verb and returns what text may look like that goes to stdout, or to a file in its place.
-func colorFlag(flags *pflag.FlagSet, stdio IO) func(toFile bool) (draw.Style, error) {
+func colorFlag(flags *pflag.FlagSet, stdio IO) func(toFile bool) (render.Style, error) {
 	when := "auto"
 	flags.Var(oneOf(&when, "auto", "always", "never"), "color", "WHEN\tauto, always or never (auto)")
-	return func(toFile bool) (style draw.Style, err error) {
+	return func(toFile bool) (style render.Style, err error) {
 		f, ok := stdio.Out.(*os.File)
 		terminal := ok && !toFile && term.IsTerminal(int(f.Fd()))
 		if terminal {

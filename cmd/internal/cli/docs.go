@@ -5,8 +5,8 @@ import (
 	"flag"
 	"io"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/draw"
 	"github.com/unthrottle/unthrottle/cmd/internal/hey"
+	"github.com/unthrottle/unthrottle/cmd/internal/render"
 )
 
 // Check says what is wrong with the verb and the flags of a command line, and runs nothing. It holds the documents to the
@@ -41,5 +41,5 @@ func Show(w io.Writer, document []byte, format string, width int) error {
 	if err != nil {
 		return err
 	}
-	return write(w, draw.Style{Width: width})
+	return write(w, render.Style{Width: width})
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/unthrottle/unthrottle/cgroup"
-	"github.com/unthrottle/unthrottle/cmd/internal/draw"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/host"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/rule"
 	"github.com/unthrottle/unthrottle/cmd/internal/view"
@@ -47,7 +47,7 @@ type explainOptions struct {
 	json   bool
 	output string
 	root   string
-	style  draw.Style
+	style  render.Style
 }
 
 func newExplain(stdio IO) *cobra.Command {

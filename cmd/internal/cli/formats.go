@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/draw"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/view"
 	"github.com/unthrottle/unthrottle/cmd/internal/workload/program"
@@ -63,7 +63,7 @@ func newReport(stdio IO) *cobra.Command {
 }
 
 // openReport reads a saved document and returns what writes it in a format.
-func openReport(data []byte, name string) (func(io.Writer, draw.Style) error, error) {
+func openReport(data []byte, name string) (func(io.Writer, render.Style) error, error) {
 	doc, err := report.Read(data)
 	if err != nil {
 		return nil, hint.With(err, "report wants what --json or -o FILE.json has written, or the file of runs of a bench or tune")
@@ -91,12 +91,12 @@ func openReport(data []byte, name string) (func(io.Writer, draw.Style) error, er
 	return nil, fmt.Errorf("%T can't be shown", doc)
 }
 
-func shown[D any](doc D, formats map[string]writer[D], name string) (func(io.Writer, draw.Style) error, error) {
+func shown[D any](doc D, formats map[string]writer[D], name string) (func(io.Writer, render.Style) error, error) {
 	write, err := formatNamed(formats, name)
 	if err != nil {
 		return nil, err
 	}
-	return func(w io.Writer, s draw.Style) error { return write(w, doc, s) }, nil
+	return func(w io.Writer, s render.Style) error { return write(w, doc, s) }, nil
 }
 
 // newWorkload is the verb that runs one built-in workload once. It is not for people: bench calls it.

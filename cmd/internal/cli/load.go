@@ -20,11 +20,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/draw"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/load"
 	"github.com/unthrottle/unthrottle/cmd/internal/loadtest"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
+	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/view"
 )
@@ -325,7 +325,7 @@ type loader struct {
 	stdio IO
 	o     *loadOptions
 	slo   *load.SLO
-	style draw.Style
+	style render.Style
 	files results[*report.Load]
 	rows  []*csv.Writer // of requests, to be written as they are done
 }
@@ -432,7 +432,7 @@ func (l *loader) open() error {
 		screen = "hgrm"
 	}
 	formats := loadFormats()
-	formats["csv"] = func(io.Writer, *report.Load, draw.Style) error { return nil }
+	formats["csv"] = func(io.Writer, *report.Load, render.Style) error { return nil }
 	if err := l.files.open(formats, l.o.outputs, screen, l.stdio.Out); err != nil {
 		return err
 	}

@@ -8,10 +8,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/attach"
-	"github.com/unthrottle/unthrottle/cmd/internal/draw"
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
+	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/view"
 )
@@ -50,7 +50,7 @@ type profileOptions struct {
 type profiler struct {
 	stdio IO
 	o     profileOptions
-	style draw.Style
+	style render.Style
 
 	source string   // file or URL, as it is shown
 	url    *url.URL // nil: a file

@@ -17,10 +17,10 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/draw"
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/host"
+	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/rule"
 	"github.com/unthrottle/unthrottle/cmd/internal/view"
@@ -52,7 +52,7 @@ type psOptions struct {
 	watch    bool
 	failOn   *finding.Severity
 	json     bool
-	style    draw.Style
+	style    render.Style
 }
 
 func newPs(stdio IO) *cobra.Command {
@@ -263,7 +263,7 @@ func drawPs(w io.Writer, screen *os.File, doc *report.Ps, o psOptions) error {
 		if _, err := fmt.Fprintln(w, doc.Time); err != nil {
 			return err
 		}
-		return draw.Text(w, view.PsLook(doc, 0), o.style)
+		return render.Text(w, view.PsLook(doc, 0), o.style)
 	}
 	rows := 0
 	if width, height, err := term.GetSize(int(screen.Fd())); err == nil {
@@ -271,7 +271,7 @@ func drawPs(w io.Writer, screen *os.File, doc *report.Ps, o psOptions) error {
 		o.style.Width, rows = width, max(2, height-besides)
 	}
 	var b strings.Builder
-	if err := draw.Text(&b, view.PsLook(doc, rows), o.style); err != nil {
+	if err := render.Text(&b, view.PsLook(doc, rows), o.style); err != nil {
 		return err
 	}
 	text := strings.ReplaceAll(b.String(), "\n", "\x1b[K\n")

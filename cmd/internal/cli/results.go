@@ -5,14 +5,14 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/draw"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
 )
 
 // A writer writes a document of type D in some format.
-type writer[D any] func(io.Writer, D, draw.Style) error
+type writer[D any] func(io.Writer, D, render.Style) error
 
 // results are where a verb's document is to be written: the files of -o, and stdout.
 type results[D any] []result[D]
@@ -95,7 +95,7 @@ func formatNamed[D any](formats map[string]writer[D], name string) (writer[D], e
 }
 
 // write writes the document to all of them.
-func (r results[D]) write(doc D, style draw.Style) error {
+func (r results[D]) write(doc D, style render.Style) error {
 	for _, f := range r {
 		if err := f.write(f.out.w, doc, style); err != nil {
 			return err
@@ -107,7 +107,7 @@ func (r results[D]) write(doc D, style draw.Style) error {
 // save writes the document to each of them and closes it. One that can't be written does not keep the others from it.
 func (r results[D]) save(doc D) (err error) {
 	for _, f := range r {
-		if e := f.out.finish(f.write(f.out.w, doc, draw.Style{})); err == nil {
+		if e := f.out.finish(f.write(f.out.w, doc, render.Style{})); err == nil {
 			err = e
 		}
 	}
@@ -136,21 +136,21 @@ func screenFormat[D any](formats map[string]writer[D], format string, json, give
 
 // plainly makes a writer of what knows no style.
 func plainly[D any](write func(io.Writer, D) error) writer[D] {
-	return func(w io.Writer, doc D, _ draw.Style) error { return write(w, doc) }
+	return func(w io.Writer, doc D, _ render.Style) error { return write(w, doc) }
 }
 
 // asJSON writes any document.
-func asJSON[D any](w io.Writer, doc D, _ draw.Style) error { return report.WriteJSON(w, doc) }
+func asJSON[D any](w io.Writer, doc D, _ render.Style) error { return report.WriteJSON(w, doc) }
 
 // sheetFormats are what every document can be written as: itself, and what its sheet looks like.
 func sheetFormats[D any](sheetOf func(D) *sheet.Sheet) map[string]writer[D] {
 	return map[string]writer[D]{
 		"json": asJSON[D],
-		"text": func(w io.Writer, doc D, style draw.Style) error {
-			return draw.Text(w, sheetOf(doc), style)
+		"text": func(w io.Writer, doc D, style render.Style) error {
+			return render.Text(w, sheetOf(doc), style)
 		},
-		"md":   plainly(func(w io.Writer, doc D) error { return draw.Markdown(w, sheetOf(doc)) }),
-		"html": plainly(func(w io.Writer, doc D) error { return draw.HTML(w, sheetOf(doc)) }),
+		"md":   plainly(func(w io.Writer, doc D) error { return render.Markdown(w, sheetOf(doc)) }),
+		"html": plainly(func(w io.Writer, doc D) error { return render.HTML(w, sheetOf(doc)) }),
 	}
 }
 

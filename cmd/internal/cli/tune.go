@@ -16,10 +16,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/draw"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/load"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
+	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/runner"
 	"github.com/unthrottle/unthrottle/cmd/internal/search"
@@ -76,9 +76,9 @@ type tuner struct {
 	stdio IO
 	flags *pflag.FlagSet
 	limit func() (runner.Limit, string, error)
-	color func(bool) (draw.Style, error)
+	color func(bool) (render.Style, error)
 
-	style    draw.Style
+	style    render.Style
 	common   runner.Limit
 	with     runner.With
 	file     string // of the program

@@ -16,11 +16,11 @@ import (
 
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/chart"
-	"github.com/unthrottle/unthrottle/cmd/internal/draw"
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/heartbeat"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
 	"github.com/unthrottle/unthrottle/cmd/internal/view"
@@ -111,7 +111,7 @@ func (o *watchOptions) parse(cmd *cobra.Command, args []string) (err error) {
 type watcher struct {
 	stdio IO
 	o     *watchOptions
-	style draw.Style
+	style render.Style
 	files results[*report.Watch]
 
 	began   time.Time
@@ -295,7 +295,7 @@ type watchScreen struct {
 	w        io.Writer
 	terminal *os.File // nil: none
 	silent   bool
-	style    draw.Style
+	style    render.Style
 	strip    chart.Second
 	status   string
 	drawn    bool // the two lines are there
@@ -318,7 +318,7 @@ func (s *watchScreen) head(d *report.Watch) {
 // say writes a sentence.
 func (s *watchScreen) say(tone sheet.Tone, text string) {
 	lines := sheet.Lines{Tone: tone, Texts: []string{text}}
-	draw.Text(s.w, &sheet.Sheet{Sections: []sheet.Section{{Quiet: true, Blocks: []sheet.Block{lines}}}}, s.style)
+	render.Text(s.w, &sheet.Sheet{Sections: []sheet.Section{{Quiet: true, Blocks: []sheet.Block{lines}}}}, s.style)
 }
 
 // now draws the second that goes on.

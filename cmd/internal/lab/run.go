@@ -22,9 +22,9 @@ type Run struct {
 	LimitKind  string             `json:"limit_kind"`
 	Ops        int64              `json:"ops,omitempty"` // operations that it finished; 0: not told
 	Metrics    map[string]float64 `json:"metrics"`
-	Activity   [][2]int64         `json:"activity_us,omitempty"` // when it ran, from the start of its window
-	Marks      []string           `json:"marks,omitempty"`       // what the host did meanwhile
-	Error      string             `json:"error,omitempty"`       // why it has no figures
+	Activity   [][2]float64       `json:"activity_seconds,omitempty"` // when it ran, from the start of its window
+	Marks      []string           `json:"marks,omitempty"`            // what the host did meanwhile
+	Error      string             `json:"error,omitempty"`            // why it has no figures
 }
 
 // What marks begin with, for those who count them. The rest of a mark says more.

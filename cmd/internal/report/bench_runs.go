@@ -1,6 +1,7 @@
 package report
 
 import (
+	"math"
 	"slices"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
@@ -51,15 +52,15 @@ type BenchActivity struct {
 // Activity: a window of at most a second, for in more the single periods can't be seen on a phone. It begins at a round
 // time.
 const (
-	windowMost = 1_000_000 // µs
-	roundTime  = 100_000   // µs: the usual period
+	windowMost = 1.  // s
+	roundTime  = 0.1 // s: the usual period
 )
 
 // Activity is when the last runs of a group's settings ran, as far as a program writes that down, in windows of the same
 // length.
 func (b *Bench) Activity(g *BenchGroup) (all []BenchActivity, window float64) {
 	last := make([]*lab.Run, len(g.Settings))
-	width := int64(0)
+	width := 0.
 	for i, s := range g.Settings {
 		for j := range b.Runs {
 			if r := &b.Runs[j]; r.Setting == s.Setting && len(r.Activity) > 0 {
@@ -76,20 +77,23 @@ func (b *Bench) Activity(g *BenchGroup) (all []BenchActivity, window float64) {
 			all = append(all, middle(i, r, width))
 		}
 	}
-	return all, seconds(width)
+	return all, width
 }
 
 // middle is the middle of a run.
-func middle(row int, r *lab.Run, width int64) BenchActivity {
-	from := max(0, (end(r)-width)/2/roundTime*roundTime)
-	a := BenchActivity{Row: row, Block: r.Block, From: seconds(from)}
+func middle(row int, r *lab.Run, width float64) BenchActivity {
+	from := max(0, roundTime*math.Floor((end(r)-width)/2/roundTime+1e-9))
+	a := BenchActivity{Row: row, Block: r.Block, From: micros(from)}
 	for _, ran := range r.Activity {
 		if left, right := max(ran[0]-from, 0), min(ran[1]-from, width); left < right {
-			a.Ran = append(a.Ran, struct{ From, To float64 }{seconds(left), seconds(right)})
+			a.Ran = append(a.Ran, struct{ From, To float64 }{micros(left), micros(right)})
 		}
 	}
 	return a
 }
 
+// micros rounds to microseconds, in which runs are written down.
+func micros(seconds float64) float64 { return math.Round(seconds*1e6) / 1e6 }
+
 // end is when a run was last seen to run.
-func end(r *lab.Run) int64 { return r.Activity[len(r.Activity)-1][1] }
+func end(r *lab.Run) float64 { return r.Activity[len(r.Activity)-1][1] }

@@ -10,9 +10,9 @@ import (
 // TestActivity looks at the middle of runs: of one that is longer than a window, and of a short one.
 func TestActivity(t *testing.T) {
 	b := &Bench{Runs: []lab.Run{
-		{Block: 1, Setting: 0, Activity: [][2]int64{{0, 5}}},
-		{Block: 2, Setting: 0, Activity: [][2]int64{{0, 25_000}, {990_000, 1_125_000}, {1_500_000, 1_600_000}, {2_900_000, 3_000_000}}},
-		{Block: 2, Setting: 1, Activity: [][2]int64{{0, 25_000}, {100_000, 125_000}}},
+		{Block: 1, Setting: 0, Activity: [][2]float64{{0, 0.000005}}},
+		{Block: 2, Setting: 0, Activity: [][2]float64{{0, 0.025}, {0.99, 1.125}, {1.5, 1.6}, {2.9, 3}}},
+		{Block: 2, Setting: 1, Activity: [][2]float64{{0, 0.025}, {0.1, 0.125}}},
 		{Block: 2, Setting: 2},
 	}}
 	g := &BenchGroup{Settings: []BenchRow{{Setting: 0}, {Setting: 1}, {Setting: 2}}}

@@ -87,7 +87,7 @@ func (b *Builtin) Program(s lab.Setting) (Program, error) {
 			}
 		}
 		for _, a := range res.Activity {
-			said.Activity = append(said.Activity, [2]int64(a))
+			said.Activity = append(said.Activity, [2]float64{float64(a[0]) / 1e6, float64(a[1]) / 1e6})
 		}
 		return said, nil
 	}}, nil

@@ -34,7 +34,7 @@ type Reading struct {
 	Go         string // "": not told
 	Ops        int64
 	Metrics    map[string]float64
-	Activity   [][2]int64
+	Activity   [][2]float64 // seconds
 }
 
 // Runner runs the settings of a lab.

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/draw"
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
 )
@@ -115,7 +115,7 @@ func readfileStudy() *lab.Study {
 		}
 		on := int64(50_000 / p)
 		for at := 3000 + random.Int64N(90_000); at < 3_000_000; at += 100_000 {
-			r.Activity = append(r.Activity, [2]int64{at, at + on + random.Int64N(2000) - 1000})
+			r.Activity = append(r.Activity, [2]float64{float64(at) / 1e6, float64(at+on+random.Int64N(2000)-1000) / 1e6})
 		}
 		r.Metrics["on-ms"], r.Metrics["off-ms"] = float64(on)/1000, float64(100_000-on)/1000
 	})
@@ -254,7 +254,7 @@ func TestBenchOdd(t *testing.T) {
 	for i := range huge.Runs {
 		huge.Runs[i].Metrics["ns/op"] = math.Pow(10, float64(i*10))
 		small.Runs[i].Metrics["ns/op"] = -float64(i)
-		small.Runs[i].Activity = [][2]int64{{500, 100}, {-5, 9e18}, {7, -3}}
+		small.Runs[i].Activity = [][2]float64{{0.0005, 0.0001}, {-5, 9e18}, {7, -3}}
 	}
 	none := study("fib", nsPerOp, 1, []int{0, 1}, 3, func(_ int, r *lab.Run) { r.Error, r.Metrics = "it failed", nil })
 	wrong := report.NewBench(huge)
@@ -272,7 +272,7 @@ func TestBenchOdd(t *testing.T) {
 	}
 	broken := report.NewBench(none)
 	broken.Seconds = math.Inf(1)
-	if err := draw.HTML(io.Discard, Bench(broken)); err == nil {
+	if err := render.HTML(io.Discard, Bench(broken)); err == nil {
 		t.Error("a document that can't be JSON made a page all the same")
 	}
 }

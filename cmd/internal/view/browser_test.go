@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/draw"
+	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
 )
 
@@ -27,7 +27,7 @@ func TestBrowser(t *testing.T) {
 	pages, widths := browserPages(t), []int{320, 390, 1280}
 	for _, name := range slices.Sorted(maps.Keys(pages)) {
 		var page strings.Builder
-		if err := draw.HTML(&page, pages[name]); err != nil {
+		if err := render.HTML(&page, pages[name]); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(filepath.Join(dir, name+".html"), []byte(page.String()), 0o666); err != nil {

@@ -16,7 +16,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/draw"
+	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
 )
 
@@ -50,7 +50,7 @@ func shown(t *testing.T, s *sheet.Sheet) (at80 string) {
 	t.Helper()
 	for _, width := range []int{60, 80, 120, 0} {
 		var b strings.Builder
-		if err := draw.Text(&b, s, draw.Style{Width: width}); err != nil {
+		if err := render.Text(&b, s, render.Style{Width: width}); err != nil {
 			t.Fatal(err)
 		}
 		if width == 80 {
@@ -64,11 +64,11 @@ func shown(t *testing.T, s *sheet.Sheet) (at80 string) {
 		}
 	}
 	var md, page bytes.Buffer
-	if err := draw.Markdown(&md, s); err != nil {
+	if err := render.Markdown(&md, s); err != nil {
 		t.Fatal(err)
 	}
 	safe(t, md.String())
-	if err := draw.HTML(&page, s); err != nil {
+	if err := render.HTML(&page, s); err != nil {
 		t.Fatal(err)
 	}
 	wellFormed(t, page.String())

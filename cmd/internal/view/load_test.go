@@ -13,10 +13,10 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/draw"
 	"github.com/unthrottle/unthrottle/cmd/internal/load"
 	"github.com/unthrottle/unthrottle/cmd/internal/loadtest"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
+	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
 )
@@ -404,7 +404,7 @@ func TestLoadOdd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { sane(t, Load(d)) })
 	}
-	if err := draw.HTML(io.Discard, Load(&report.Load{Summary: loadtest.Summary{Rate: math.Inf(1)}})); err == nil {
+	if err := render.HTML(io.Discard, Load(&report.Load{Summary: loadtest.Summary{Rate: math.Inf(1)}})); err == nil {
 		t.Error("a document that can't be JSON made a page all the same")
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/chart"
-	"github.com/unthrottle/unthrottle/cmd/internal/draw"
+	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
 )
 
@@ -20,7 +20,7 @@ const hostile = `</script><b>x` + "\x1b[2J\u202e" + `<!--"'&{{.}}`
 func forms(t *testing.T, s *sheet.Sheet) map[string]string {
 	t.Helper()
 	var text, md, page bytes.Buffer
-	for _, err := range []error{draw.Text(&text, s, draw.Style{}), draw.Markdown(&md, s), draw.HTML(&page, s)} {
+	for _, err := range []error{render.Text(&text, s, render.Style{}), render.Markdown(&md, s), render.HTML(&page, s)} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,7 +37,7 @@ func sane(t *testing.T, s *sheet.Sheet) {
 	wellFormed(t, all["page"])
 	for _, width := range []int{20, 300} {
 		var b strings.Builder
-		if err := draw.Text(&b, s, draw.Style{Width: width}); err != nil {
+		if err := render.Text(&b, s, render.Style{Width: width}); err != nil {
 			t.Fatal(err)
 		}
 		all["narrow or wide text"] += b.String()
@@ -64,7 +64,7 @@ var (
 func selfContained(t *testing.T, s *sheet.Sheet) {
 	t.Helper()
 	var b bytes.Buffer
-	if err := draw.HTML(&b, s); err != nil {
+	if err := render.HTML(&b, s); err != nil {
 		t.Fatal(err)
 	}
 	page := b.String()

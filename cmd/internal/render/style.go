@@ -1,6 +1,6 @@
-// Package draw answers: how does a sheet look? In goes a sheet, out comes text for a terminal, Markdown or a page of HTML on
+// Package render answers: how does a sheet look? In goes a sheet, out comes text for a terminal, Markdown or a page of HTML on
 // an io.Writer. It knows no verb, makes no sentence and computes nothing: it only finds room.
-package draw
+package render
 
 import (
 	"strconv"
