@@ -252,7 +252,7 @@ func TestSecond(t *testing.T) {
 // TestContrast holds the colours of series, which names are written in, and those of flames, on which they are written, to
 // what WCAG calls AA.
 func TestContrast(t *testing.T) {
-	page, err := os.ReadFile("../draw/page.css")
+	page, err := os.ReadFile("../render/page.css")
 	if err != nil {
 		t.Fatal(err)
 	}
