@@ -102,7 +102,7 @@ func newFold(c *sheet.Fold) *drawing {
 	}
 	text := "A row for each period."
 	if f.each > 1 {
-		text = fmt.Sprintf("A row for %s: the more of them were %s, the darker.", quantity.Plural(int64(f.each), "period"), was(c))
+		text = fmt.Sprintf("A row for %s: the more of them were %s, the darker.", quantity.Plural(f.each, "period"), was(c))
 	}
 	if c.Refill {
 		text += " It begins where the kernel refills the quota: what ends there is throttling."
@@ -110,7 +110,7 @@ func newFold(c *sheet.Fold) *drawing {
 	d.figure = newFigure(c.Figure)
 	d.Notes = append([]string{text}, d.Notes...)
 	if c.About == "" {
-		d.Label = fmt.Sprintf("%s of %s, %s in all, of which it was %s for %s", quantity.Plural(int64(f.periods), "period"), quantity.Seconds(c.Period),
+		d.Label = fmt.Sprintf("%s of %s, %s in all, of which it was %s for %s", quantity.Plural(f.periods, "period"), quantity.Seconds(c.Period),
 			quantity.Lasting(c.Wall), was(c), quantity.Share(during(spans, 0, c.Wall)/c.Wall))
 	}
 	return d

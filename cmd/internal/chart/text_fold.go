@@ -30,7 +30,7 @@ func foldText(c *sheet.Fold, width int) *canvas {
 	}
 	d := &canvas{width: width}
 	f := newFolding(c, foldLines)
-	text := fmt.Sprintf("Folded at %s: %s a row, %s a column. %c it ran, %c %s in all of them.", quantity.Seconds(c.Period), quantity.Plural(int64(f.each), "period"),
+	text := fmt.Sprintf("Folded at %s: %s a row, %s a column. %c it ran, %c %s in all of them.", quantity.Seconds(c.Period), quantity.Plural(f.each, "period"),
 		quantity.Seconds(c.Period/float64(slots)), none, tints[len(tints)-1], was(c))
 	if c.Refill {
 		text += " At the right edge the quota is refilled."

@@ -276,7 +276,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		if share, ok := asShare(word.word); ok && name == "--fail-on" && cmd.Flags().Lookup("fail-share") != nil {
 			return hint.Usage("a share of the time is for --fail-share "+share, "%s=%w", name, word)
 		}
-		return hint.Usage("write "+name+"="+list(word.words), "%s=%w", name, word)
+		return hint.Usage("write "+name+"="+quantity.Either(word.words), "%s=%w", name, word)
 	}
 	if v, ok := invalid.GetFlag().Value.(interface{ Example() string }); ok {
 		return hint.Usage(name+" "+v.Example(), "%s: %w", name, invalid.Unwrap())

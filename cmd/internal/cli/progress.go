@@ -14,6 +14,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/load"
 	"github.com/unthrottle/unthrottle/cmd/internal/loadtest"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 )
 
 // progress is one line on a terminal that says where the work is; elsewhere it is a plain line now and then.
@@ -137,24 +138,13 @@ func (p *progress) live(at load.Live, plan load.Plan) {
 		text += fmt.Sprintf(" of %.0f/s", plan.Rate)
 	}
 	if at.Last.Sent > 0 {
-		text += fmt.Sprintf("  p50 %s  p99 %s", brief(at.Last.P50), brief(at.Last.P99))
+		text += fmt.Sprintf("  p50 %s  p99 %s", quantity.Brief(at.Last.P50.Seconds()), quantity.Brief(at.Last.P99.Seconds()))
 	}
 	text += fmt.Sprintf("  open %d", at.Open)
 	if at.Failed > 0 {
 		text += fmt.Sprintf("  failed %d", at.Failed)
 	}
 	p.line(text)
-}
-
-// brief writes a latency with three digits.
-func brief(d time.Duration) string {
-	switch {
-	case d >= time.Second:
-		return fmt.Sprintf("%.3g s", d.Seconds())
-	case d >= time.Millisecond:
-		return fmt.Sprintf("%.3g ms", d.Seconds()*1e3)
-	}
-	return fmt.Sprintf("%d µs", d.Microseconds())
 }
 
 // window tells what came of a rate that was tried.
@@ -170,7 +160,7 @@ func (p *progress) window(w loadtest.Window, left int) {
 	case !w.Held:
 		verdict = "failed: " + w.Missed
 	}
-	fmt.Fprintf(p.w, "unthrottle: %-7s %6s/s  p99 %-8s %s", w.Phase, strconv.FormatFloat(w.Rate, 'f', -1, 64), brief(time.Duration(w.P99*float64(time.Second))), verdict)
+	fmt.Fprintf(p.w, "unthrottle: %-7s %6s/s  p99 %-8s %s", w.Phase, strconv.FormatFloat(w.Rate, 'f', -1, 64), quantity.Brief(w.P99), verdict)
 	if left > 1 {
 		fmt.Fprintf(p.w, "  (about %d more)", left-1)
 	}

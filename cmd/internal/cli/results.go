@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
@@ -68,16 +69,7 @@ func endings[D any](formats map[string]writer[D]) string {
 			all = append(all, "."+name)
 		}
 	}
-	return list(all)
-}
-
-// list writes words as in a sentence.
-func list(words []string) string {
-	last := len(words) - 1
-	if last < 1 {
-		return strings.Join(words, "")
-	}
-	return strings.Join(words[:last], ", ") + " or " + words[last]
+	return quantity.Either(all)
 }
 
 // formatNamed is the format of a name.
@@ -91,7 +83,7 @@ func formatNamed[D any](formats map[string]writer[D], name string) (writer[D], e
 			all = append(all, n)
 		}
 	}
-	return nil, hint.Usage("write --format="+list(all), "--format=%s is none of its values", name)
+	return nil, hint.Usage("write --format="+quantity.Either(all), "--format=%s is none of its values", name)
 }
 
 // write writes the document to all of them.

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/search"
 	"github.com/unthrottle/unthrottle/cmd/internal/tune"
 )
@@ -87,20 +88,13 @@ func pilotLines(s *tune.Study, p *tune.Pilot) (lines []string) {
 			names = append(names, c.Candidate.String())
 		}
 		each := time.Duration(p.PerRun * float64(time.Second))
-		text := fmt.Sprintf("tried are %s: about %s and %s", strings.Join(names, ", "), runs(likely), roughly(each*time.Duration(likely)))
+		text := fmt.Sprintf("tried are %s: about %s and %s", strings.Join(names, ", "), quantity.Plural(likely, "run"), roughly(each*time.Duration(likely)))
 		if most > likely {
-			text += fmt.Sprintf(", at most %s and %s", runs(most), roughly(each*time.Duration(most)))
+			text += fmt.Sprintf(", at most %s and %s", quantity.Plural(most, "run"), roughly(each*time.Duration(most)))
 		}
 		lines = append(lines, text)
 	}
 	return lines
-}
-
-func runs(n int) string {
-	if n == 1 {
-		return "1 run"
-	}
-	return fmt.Sprintf("%d runs", n)
 }
 
 func roughly(d time.Duration) string {
@@ -205,7 +199,7 @@ func span(v float64) string {
 	if v < 1e-6 {
 		return fmt.Sprintf("%.3g ns", v*1e9)
 	}
-	return brief(time.Duration(v * float64(time.Second)))
+	return quantity.Brief(v)
 }
 
 // ranking is a line for each candidate, the best first.

@@ -167,6 +167,15 @@ func Seconds(s float64) string {
 	return Number(math.Round(s)) + " s"
 }
 
+// Brief writes a time with three digits at most: 5.6 ms, 313 ms.
+func Brief(s float64) string {
+	text, unit, _ := strings.Cut(Latency(s), " ")
+	if strings.Contains(text, ".") {
+		text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
+	}
+	return text + " " + unit
+}
+
 // Duration writes a time as Seconds does.
 func Duration(d time.Duration) string { return Seconds(d.Seconds()) }
 
@@ -219,9 +228,12 @@ func Bytes(n int64) string {
 
 var byteUnits = []string{"B", "KiB", "MiB", "GiB", "TiB"}
 
+// whole is a number of things.
+type whole interface{ ~int | ~int64 }
+
 // Count writes a number of things: 12,000.
-func Count(n int64) string {
-	text := strconv.FormatInt(n, 10)
+func Count[N whole](n N) string {
+	text := strconv.FormatInt(int64(n), 10)
 	first := 1
 	if n < 0 {
 		first = 2
@@ -233,10 +245,10 @@ func Count(n int64) string {
 }
 
 // Plural writes a number of things with their name: 1 process, 12,000 processes.
-func Plural(n int64, one string) string { return Count(n) + " " + Word(n, one) }
+func Plural[N whole](n N, one string) string { return Count(n) + " " + Word(n, one) }
 
 // Word is the name alone of so many things.
-func Word(n int64, one string) string {
+func Word[N whole](n N, one string) string {
 	switch {
 	case n == 1:
 		return one
@@ -247,9 +259,14 @@ func Word(n int64, one string) string {
 }
 
 // List writes words as a sentence has them: 1, 2 and 4.
-func List(words []string) string {
+func List(words []string) string { return listed(words, " and ") }
+
+// Either writes words of which one is to be taken: 1, 2 or 4.
+func Either(words []string) string { return listed(words, " or ") }
+
+func listed(words []string, last string) string {
 	if n := len(words); n > 1 {
-		return strings.Join(words[:n-1], ", ") + " and " + words[n-1]
+		return strings.Join(words[:n-1], ", ") + last + words[n-1]
 	}
 	return strings.Join(words, "")
 }

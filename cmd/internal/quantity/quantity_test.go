@@ -77,6 +77,11 @@ func TestText(t *testing.T) {
 		{List([]string{"1", "2", "4"}), "1, 2 and 4"},
 		{List([]string{"1"}), "1"},
 		{List(nil), ""},
+		{Either([]string{"1", "2", "4"}), "1, 2 or 4"},
+		{Brief(0.0056), "5.6 ms"},
+		{Brief(0.31312), "313 ms"},
+		{Brief(0.1), "100 ms"},
+		{Brief(12), "12 s"},
 	} {
 		if tt.got != tt.want {
 			t.Errorf("got %q, want %q", tt.got, tt.want)

@@ -107,7 +107,7 @@ func (c *BenchComparison) Word() string {
 	case sample.VerdictSame:
 		return "no worthwhile difference"
 	case sample.VerdictTooFew:
-		return quantity.Plural(int64(c.Missing), "more block") + " needed"
+		return quantity.Plural(c.Missing, "more block") + " needed"
 	}
 	return string(c.Verdict)
 }
@@ -128,7 +128,7 @@ func (b *Bench) Unfinished() string {
 	if b.Finished {
 		return ""
 	}
-	return fmt.Sprintf("Not finished: %d of %s are complete.", b.Blocks, quantity.Plural(int64(b.Plan.Blocks), "block"))
+	return fmt.Sprintf("Not finished: %d of %s are complete.", b.Blocks, quantity.Plural(b.Plan.Blocks, "block"))
 }
 
 // CommonMetrics are those that every run may have.
@@ -320,7 +320,7 @@ func comparisonText(c sample.Comparison) string {
 	case sample.VerdictSame:
 		return text + ", no worthwhile difference"
 	case sample.VerdictTooFew:
-		return text + ", " + quantity.Plural(int64(c.Missing), "more block") + " needed for a statement"
+		return text + ", " + quantity.Plural(c.Missing, "more block") + " needed for a statement"
 	}
 	return text + ", " + string(c.Verdict)
 }
@@ -334,7 +334,7 @@ func advice(p lab.Plan, g lab.Group, out BenchGroup) string {
 	case lab.Alone:
 		return "one setting only, there is nothing to compare it with."
 	case lab.TooFew:
-		return "too few blocks to tell: " + quantity.Plural(int64(mostMissing(g)), "more block") + " would do."
+		return "too few blocks to tell: " + quantity.Plural(mostMissing(g), "more block") + " would do."
 	}
 	if p.Compare != lab.ByProcs { // a limit or a Go version is chosen for other reasons as well
 		return "compared with " + base + ", " + comparisons(out) + "."
@@ -353,7 +353,7 @@ func advice(p lab.Plan, g lab.Group, out BenchGroup) string {
 		text := fmt.Sprintf("keep %s for now. What %s gives is not sure yet: %s to %s.", base, settingWords(p, best),
 			quantity.Change(best.Versus.Low), quantity.Change(best.Versus.High))
 		if best.Versus.More > 0 {
-			text += " About " + quantity.Plural(int64(best.Versus.More), "more block") + " would settle it."
+			text += " About " + quantity.Plural(best.Versus.More, "more block") + " would settle it."
 		}
 		return text
 	}
@@ -388,10 +388,10 @@ func others(g BenchGroup) string {
 	}
 	var parts []string
 	if len(same) > 0 {
-		parts = append(parts, "with "+list(same)+" there is no worthwhile difference")
+		parts = append(parts, "with "+quantity.List(same)+" there is no worthwhile difference")
 	}
 	if len(worse) > 0 {
-		parts = append(parts, "worse with "+list(worse))
+		parts = append(parts, "worse with "+quantity.List(worse))
 	}
 	if len(parts) == 0 {
 		return "nothing else gave figures"
@@ -405,13 +405,6 @@ func capital(sentence string) string {
 		return string(unicode.ToUpper(r)) + sentence[i+utf8.RuneLen(r):]
 	}
 	return sentence
-}
-
-func list(words []string) string {
-	if n := len(words); n > 1 {
-		return strings.Join(words[:n-1], ", ") + " and " + words[n-1]
-	}
-	return strings.Join(words, "")
 }
 
 // settingWords names a setting in a sentence.
@@ -477,7 +470,7 @@ func (b *Bench) warn(s *lab.Study, a lab.Analysis) {
 	for _, g := range b.Groups {
 		for _, row := range g.Settings {
 			if m, ok := row.Metrics[g.Figure.Unit]; ok && len(m.Outliers) > 0 {
-				add("%s, %s: far from the others are %s of %d; all are kept", g.Name, settingWords(b.Plan, row), quantity.Plural(int64(len(m.Outliers)), "run"), m.N)
+				add("%s, %s: far from the others are %s of %d; all are kept", g.Name, settingWords(b.Plan, row), quantity.Plural(len(m.Outliers), "run"), m.N)
 			}
 		}
 	}

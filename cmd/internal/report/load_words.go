@@ -146,7 +146,7 @@ func answerText(a search.Answer) string {
 	case search.Generator:
 		return fmt.Sprintf("the generator's limit is reached at %s; %s", rateText(a.Beyond), soFar(a))
 	default:
-		return fmt.Sprintf("interrupted after %s; %s, unconfirmed", counted(a.Windows, "window"), soFar(a))
+		return fmt.Sprintf("interrupted after %s; %s, unconfirmed", quantity.Plural(a.Windows, "window"), soFar(a))
 	}
 }
 
@@ -173,7 +173,7 @@ func soFar(a search.Answer) string {
 
 // holds writes 840/s (5 of 5 windows).
 func holds(t search.Tally) string {
-	return fmt.Sprintf("%s (%d of %s)", rateText(t.Rate), t.Held, counted(t.Of, "window"))
+	return fmt.Sprintf("%s (%d of %s)", rateText(t.Rate), t.Held, quantity.Plural(t.Of, "window"))
 }
 
 // fails writes 924/s (4 of 5): so many failed.

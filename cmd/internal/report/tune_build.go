@@ -12,6 +12,7 @@ import (
 	"github.com/unthrottle/unthrottle"
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/sample"
 	"github.com/unthrottle/unthrottle/cmd/internal/search"
 	"github.com/unthrottle/unthrottle/cmd/internal/trial"
@@ -82,7 +83,7 @@ func NewTune(s *tune.Study) (*Tune, error) {
 	main := d.Loads[0]
 	d.Verdict = TuneVerdict{Kind: main.Kind, Procs: main.Procs, GOGC: main.GOGC, Text: main.Text}
 	if len(d.Loads) > 1 {
-		d.Verdict.Text = fmt.Sprintf("At %s of its capacity: %s", percentOf(p.Loads[0].Share), main.Text)
+		d.Verdict.Text = fmt.Sprintf("At %s of its capacity: %s", quantity.WholeShare(p.Loads[0].Share), main.Text)
 		d.Verdict.Also = append(d.Verdict.Also, byLoad(d.Loads)...)
 	}
 	d.Verdict.Also = append(d.Verdict.Also, whyGC(s, verdicts[0])...)
@@ -283,7 +284,7 @@ func (d *Tune) warn(s *tune.Study) {
 		}
 	}
 	if s.Plan.Kind == tune.ServerKind && s.Plan.CPUs > 0 && float64(s.Environment.CPUs) < s.Plan.CPUs+1 {
-		warn("the load's generator shares %s with the program, which may use %s", cpusText(float64(s.Environment.CPUs)), short(s.Plan.CPUs))
+		warn("the load's generator shares %s with the program, which may use %s", quantity.CPUs(float64(s.Environment.CPUs)), short(s.Plan.CPUs))
 	}
 	disturbed, failed, invalid, late := map[string]int{}, 0, 0, 0
 	for _, r := range s.Runs {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/sample"
 	"github.com/unthrottle/unthrottle/cmd/internal/search"
 	"github.com/unthrottle/unthrottle/cmd/internal/tune"
@@ -77,9 +78,9 @@ func (d *Tune) addLimits(s *tune.Study) {
 // enoughText names the smallest limit that held the objective, and what the next smaller did.
 func enoughText(p tune.Plan, procs int, enough, below *TuneLimit) string {
 	text := fmt.Sprintf("A limit of %s is enough, with GOMAXPROCS=%d: it held %s at %s in %d of %d windows, with a p99 of %s.",
-		cpusText(enough.CPUs), procs, p.SLO, rateText(p.Rate), enough.Held, enough.Of, inTime(enough.P99))
+		cpusText(enough.CPUs), procs, p.SLO, rateText(p.Rate), enough.Held, enough.Of, quantity.Brief(enough.P99))
 	if below != nil && below.Of > 0 {
-		text += fmt.Sprintf(" The next smaller, %s, held it in %d of %d, with a p99 of %s.", cpusText(below.CPUs), below.Held, below.Of, inTime(below.P99))
+		text += fmt.Sprintf(" The next smaller, %s, held it in %d of %d, with a p99 of %s.", cpusText(below.CPUs), below.Held, below.Of, quantity.Brief(below.P99))
 	}
 	return text
 }
@@ -133,15 +134,4 @@ func cpusText(cpus float64) string {
 		return "1 CPU"
 	}
 	return short(cpus) + " CPUs"
-}
-
-// inTime writes seconds.
-func inTime(seconds float64) string {
-	switch {
-	case seconds >= 1:
-		return fmt.Sprintf("%.2g s", seconds)
-	case seconds >= 1e-3:
-		return fmt.Sprintf("%.3g ms", seconds*1e3)
-	}
-	return fmt.Sprintf("%.3g µs", seconds*1e6)
 }

@@ -54,10 +54,10 @@ func (a *TuneAt) Notes() (notes []string) {
 			notes = append(notes, s.Key().String()+" was dropped: "+s.Dropped)
 		}
 		if s.Broken > 0 {
-			notes = append(notes, fmt.Sprintf("%s missed the SLO in %d of %s", s.Key(), s.Broken, quantity.Plural(int64(s.Runs), "run")))
+			notes = append(notes, fmt.Sprintf("%s missed the SLO in %d of %s", s.Key(), s.Broken, quantity.Plural(s.Runs, "run")))
 		}
 		if s.Failed > 0 {
-			notes = append(notes, fmt.Sprintf("%s: %s failed", s.Key(), quantity.Plural(int64(s.Failed), "run")))
+			notes = append(notes, fmt.Sprintf("%s: %s failed", s.Key(), quantity.Plural(s.Failed, "run")))
 		}
 	}
 	return notes
@@ -73,7 +73,7 @@ func (a *TuneAt) ChangesNote(rival string) string {
 }
 
 // FreshPairs are those of the confirmation.
-func (a *TuneAt) FreshPairs() string { return quantity.Plural(int64(a.Pairs), "fresh pair") }
+func (a *TuneAt) FreshPairs() string { return quantity.Plural(a.Pairs, "fresh pair") }
 
 // Said is what may be said of an effect; "" if nothing.
 func (e TuneEffect) Said() string {

@@ -85,7 +85,7 @@ func (w tuneWords) cheaper() string {
 }
 
 func (w tuneWords) interrupted() string {
-	text := fmt.Sprintf("Interrupted after %s. ", counted(w.Runs, "run"))
+	text := fmt.Sprintf("Interrupted after %s. ", quantity.Plural(w.Runs, "run"))
 	switch {
 	case w.Reason == search.NothingYet:
 		return text + "Nothing is known yet."
@@ -104,7 +104,7 @@ func (w tuneWords) leads() string {
 	if len(w.Chain) > 1 {
 		basis = w.name(w.Chain[0]) + " and " + basis
 	}
-	text := fmt.Sprintf("%s By %s %s did better in %s.", w.keep(), basis, others, counted(w.Blocks, "block"))
+	text := fmt.Sprintf("%s By %s %s did better in %s.", w.keep(), basis, others, quantity.Plural(w.Blocks, "block"))
 	if w.Rival != (search.Candidate{}) && w.Better > w.Margin {
 		text += fmt.Sprintf(" With this noise %s could still be up to %s better.", w.Rival, bound(w.Better))
 	}
@@ -118,7 +118,7 @@ func (w tuneWords) equal() string {
 	}
 	near := fmt.Sprintf("%s are within %s of each other", settings(w.Near), bound(w.Within))
 	if w.Pairs == 0 {
-		return fmt.Sprintf("%s (%s in %s): %s.", near, w.name(w.Basis), counted(w.Blocks, "block"), keep)
+		return fmt.Sprintf("%s (%s in %s): %s.", near, w.name(w.Basis), quantity.Plural(w.Blocks, "block"), keep)
 	}
 	return fmt.Sprintf("%s: %s. %s. %s", near, keep, w.effects(), w.pairs())
 }
@@ -144,11 +144,11 @@ func (w tuneWords) invalid() string {
 }
 
 func (w tuneWords) noRoom() string {
-	text := fmt.Sprintf("Undecided: the budget of %s has no room for a confirmation.", counted(w.MaxRuns, "run"))
+	text := fmt.Sprintf("Undecided: the budget of %s has no room for a confirmation.", quantity.Plural(w.MaxRuns, "run"))
 	if w.Leader != w.Current {
 		text += fmt.Sprintf(" Best so far is GOMAXPROCS=%s.", w.Leader)
 	}
-	return text + fmt.Sprintf(" About %s more would settle it.", counted(w.MoreRuns, "run"))
+	return text + fmt.Sprintf(" About %s more would settle it.", quantity.Plural(w.MoreRuns, "run"))
 }
 
 func (w tuneWords) notShown() string {
@@ -157,7 +157,7 @@ func (w tuneWords) notShown() string {
 	if w.MorePairs == 0 {
 		return text + fmt.Sprintf(" With this noise no reasonable number of runs would settle %s.", bound(w.Margin))
 	}
-	return text + fmt.Sprintf(" About %s more (a fresh confirmation of %d pairs) would settle %s.", counted(w.MoreRuns, "run"), w.MorePairs, bound(w.Margin))
+	return text + fmt.Sprintf(" About %s more (a fresh confirmation of %d pairs) would settle %s.", quantity.Plural(w.MoreRuns, "run"), w.MorePairs, bound(w.Margin))
 }
 
 // moreSeconds is how long it would take to settle it; 0: it is settled, or nothing would.
@@ -378,12 +378,12 @@ func byLoad(loads []TuneLoad) (sentences []string) {
 	slices.SortStableFunc(sorted, func(a, b TuneLoad) int { return cmp.Compare(a.Rate, b.Rate) })
 	for _, l := range sorted {
 		if !l.Main {
-			sentences = append(sentences, fmt.Sprintf("At %s (%s/s): %s", percentOf(l.Share), short(l.Rate), l.Text))
+			sentences = append(sentences, fmt.Sprintf("At %s (%s/s): %s", quantity.WholeShare(l.Share), short(l.Rate), l.Text))
 		}
 	}
 	for i, l := range sorted {
 		if i > 0 && (l.Procs != sorted[i-1].Procs || l.GOGC != sorted[i-1].GOGC) {
-			sentences = append(sentences, fmt.Sprintf("From %s of the capacity on it is %s, below %s.", percentOf(l.Share), settingName(l.Procs, l.GOGC), settingName(sorted[i-1].Procs, sorted[i-1].GOGC)))
+			sentences = append(sentences, fmt.Sprintf("From %s of the capacity on it is %s, below %s.", quantity.WholeShare(l.Share), settingName(l.Procs, l.GOGC), settingName(sorted[i-1].Procs, sorted[i-1].GOGC)))
 		}
 	}
 	return sentences
@@ -422,8 +422,6 @@ func whyGC(s *tune.Study, v search.TuneVerdict) (sentences []string) {
 	}
 	return sentences
 }
-
-func percentOf(share float64) string { return strconv.FormatFloat(100*share, 'f', 0, 64) + " %" }
 
 // metricValue writes a metric's value with its unit.
 func metricValue(m search.Metric, v float64) string {
@@ -479,20 +477,13 @@ func probability(p float64) string {
 	return "=" + strconv.FormatFloat(p, 'g', 1, 64)
 }
 
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
 // settings writes 2, 3 and 4.
 func settings(of []search.Candidate) string {
 	var words []string
 	for _, c := range of {
 		words = append(words, c.String())
 	}
-	return list(words)
+	return quantity.List(words)
 }
 
 // RatesNote says what the rates are in the table of limits.

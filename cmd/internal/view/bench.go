@@ -46,7 +46,7 @@ func Bench(d *report.Bench) *sheet.Sheet {
 
 func benchSubject(d *report.Bench) string {
 	text := fmt.Sprintf("%s, %s, %s of runs",
-		quantity.Plural(int64(len(d.Plan.Settings)), "setting"), quantity.Plural(int64(d.Blocks), "block"), quantity.Lasting(d.Seconds))
+		quantity.Plural(len(d.Plan.Settings), "setting"), quantity.Plural(d.Blocks, "block"), quantity.Lasting(d.Seconds))
 	if len(d.Groups) == 1 {
 		return d.Groups[0].Name + ": " + text
 	}

@@ -94,7 +94,7 @@ func benchSeries(g *report.BenchGroup, i int) sheet.Series {
 	case ok && s.Failed > 0:
 		row.Lines = append(row.Lines, sheet.Cell{Text: fmt.Sprintf("%d of %d failed", s.Failed, s.Failed+s.Runs), Tone: sheet.Bad})
 	case !ok && s.Failed > 0:
-		row.Empty = quantity.Plural(int64(s.Failed), "run") + " failed"
+		row.Empty = quantity.Plural(s.Failed, "run") + " failed"
 	case !ok:
 		row.Empty = "no figures"
 	}

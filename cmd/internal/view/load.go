@@ -54,7 +54,7 @@ func loadTarget(targets []report.LoadTarget) string {
 	case 1:
 		return targets[0].Method + " " + targets[0].URL
 	}
-	return quantity.Plural(int64(len(targets)), "target")
+	return quantity.Plural(len(targets), "target")
 }
 
 // loadTargets are several targets with their shares of the requests.
@@ -82,7 +82,7 @@ func loadAsked(d *report.Load) string {
 		}
 		return text
 	}
-	parts := []string{"a closed loop of " + quantity.Plural(int64(d.MaxConns), "worker")}
+	parts := []string{"a closed loop of " + quantity.Plural(d.MaxConns, "worker")}
 	if d.RateAsked != nil {
 		parts = []string{quantity.PerSecond(*d.RateAsked)}
 		if text := arrivals(d.Arrivals); text != "" {
@@ -326,12 +326,12 @@ func loadServer(s *report.LoadServer) (facts sheet.Facts) {
 
 // loadGenerator says how the generator did.
 func loadGenerator(d *report.Load) (facts sheet.Facts) {
-	text := quantity.Count(int64(d.Connections)) + " at most"
+	text := quantity.Count(d.Connections) + " at most"
 	switch {
 	case d.AllInUse:
-		text = "all " + quantity.Count(int64(d.MaxConns)) + " in use: requests waited for one"
+		text = "all " + quantity.Count(d.MaxConns) + " in use: requests waited for one"
 	case d.MaxConns > d.Connections:
-		text += " of " + quantity.Count(int64(d.MaxConns))
+		text += " of " + quantity.Count(d.MaxConns)
 	}
 	facts.Add("connections", text+", "+quantity.Count(d.Opened)+" opened")
 	its := ""
@@ -364,9 +364,9 @@ func loadPlan(d *report.Load) (facts sheet.Facts) {
 	}
 	switch {
 	case d.Loop == "closed":
-		facts.Add("connections", quantity.Count(int64(d.MaxConns)))
+		facts.Add("connections", quantity.Count(d.MaxConns))
 	case d.MaxConns > 0:
-		facts.Add("connections", quantity.Count(int64(d.MaxConns))+" at most")
+		facts.Add("connections", quantity.Count(d.MaxConns)+" at most")
 	}
 	if d.Timeout > 0 {
 		facts.Add("timeout", quantity.Lasting(d.Timeout))

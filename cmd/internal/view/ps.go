@@ -31,7 +31,7 @@ func PsLook(d *report.Ps, rows int) *sheet.Sheet {
 	}
 	t := psTable(shown)
 	if more := len(d.Processes) - len(shown); more > 0 {
-		t.Notes = []sheet.Note{{Text: "… " + quantity.Plural(int64(more), "more process")}}
+		t.Notes = []sheet.Note{{Text: "… " + quantity.Plural(more, "more process")}}
 	}
 	s.Add(psPrograms(t))
 	s.Add(psLooked(d))
@@ -141,9 +141,9 @@ func psUsed(cpus *float64) string {
 
 // psLooked says what was looked at.
 func psLooked(d *report.Ps) sheet.Section {
-	text := quantity.Plural(int64(len(d.Processes)), "Go program") + " among " + quantity.Plural(int64(d.Looked), "process")
+	text := quantity.Plural(len(d.Processes), "Go program") + " among " + quantity.Plural(d.Looked, "process")
 	if len(d.Processes) == 0 {
-		text = "no Go programs among " + quantity.Plural(int64(d.Looked), "process")
+		text = "no Go programs among " + quantity.Plural(d.Looked, "process")
 	}
 	if d.Seconds > 0 {
 		text += ", looked at for " + quantity.Seconds(d.Seconds)
@@ -152,7 +152,7 @@ func psLooked(d *report.Ps) sheet.Section {
 		text += "; " + quantity.Hundredths(*d.System.Busy) + " of " + quantity.CPUs(float64(d.System.CPUs)) + " busy"
 	}
 	if d.Refused > 0 {
-		text += "; this user may not look into " + quantity.Plural(int64(d.Refused), "process")
+		text += "; this user may not look into " + quantity.Plural(d.Refused, "process")
 	}
 	if slices.ContainsFunc(d.Processes, func(p report.PsProcess) bool {
 		return p.GOMAXPROCS.Value != nil && p.GOMAXPROCS.Proof != report.ProofLive

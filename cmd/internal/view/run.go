@@ -29,7 +29,7 @@ func Run(d *report.Run) *sheet.Sheet {
 	f.Add("memory", runMemory(d))
 	f.Add("switches", fmt.Sprintf("%s voluntary, %s forced", quantity.Count(d.Voluntary), quantity.Count(d.Involuntary)))
 	if d.Left > 0 {
-		f.Add("left behind", quantity.Plural(int64(d.Left), "process")+", killed")
+		f.Add("left behind", quantity.Plural(d.Left, "process")+", killed")
 	}
 	f.Add("note", d.Notes...)
 	s.Add(sheet.Section{Quiet: true, Title: "What the limit did", Blocks: []sheet.Block{f}})

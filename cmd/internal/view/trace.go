@@ -146,7 +146,7 @@ func traceGC(d *report.Trace) string {
 	if d.GC.Cycles == 0 {
 		return "no cycle ended"
 	}
-	text := quantity.Plural(int64(d.GC.Cycles), "cycle") + ", marking " + quantity.Share(d.GC.Marking) + " of the time"
+	text := quantity.Plural(d.GC.Cycles, "cycle") + ", marking " + quantity.Share(d.GC.Marking) + " of the time"
 	if d.FreezeCount > 0 {
 		text += " and in " + quantity.Share(d.GC.Frozen) + " of the frozen time"
 	}
@@ -201,7 +201,7 @@ func traceRan(m report.TraceMoment) string {
 	case text == "" && m.Ps == 0:
 		text = "nobody"
 	case text == "":
-		text = quantity.Plural(int64(m.Ps), "P") + " of the runtime, without a goroutine"
+		text = quantity.Plural(m.Ps, "P") + " of the runtime, without a goroutine"
 	}
 	if m.Serving {
 		text += "; serving requests"
@@ -217,7 +217,7 @@ func traceWaited(m report.TraceMoment) string {
 	if m.Waited == 0 {
 		return ""
 	}
-	text := quantity.Plural(int64(m.Waited), "goroutine")
+	text := quantity.Plural(m.Waited, "goroutine")
 	if who := strings.Join(traceWho(m.Waiting), ", "); who != "" {
 		text += ": " + who
 		if m.Waited > len(m.Waiting) {

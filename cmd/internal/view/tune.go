@@ -164,7 +164,7 @@ func (p tunePart) where() string {
 }
 
 func tuneClosedLoop(l report.TuneLoad) string {
-	return "a closed loop of " + quantity.Plural(int64(l.Connections), "connection")
+	return "a closed loop of " + quantity.Plural(l.Connections, "connection")
 }
 
 // title is a quantity's name.
@@ -481,13 +481,13 @@ func tuneArrivals(arrivals string) string {
 func (p tunePart) searchText() string {
 	var blocks, pairs, invalid string
 	if p.Blocks > 0 || p.Pairs > 0 {
-		blocks = quantity.Plural(int64(p.Blocks), "block") + " of all settings"
+		blocks = quantity.Plural(p.Blocks, "block") + " of all settings"
 	}
 	if p.Pairs > 0 {
 		pairs = p.FreshPairs() + " of the best and the current"
 	}
 	if p.Invalid > 0 && blocks != "" {
-		invalid = quantity.Plural(int64(p.Invalid), "run") + " not valid"
+		invalid = quantity.Plural(p.Invalid, "run") + " not valid"
 	}
 	return joined(", ", blocks, pairs, invalid)
 }

@@ -254,7 +254,7 @@ func (p tunePart) throttling() (never sheet.Lines, c *sheet.Strips) {
 	c.Legend = []string{"A line is a run: the stronger its shade, the more of the periods were throttled.", report.ThrottlingNote(all)}
 	about := []string{"Share of throttled periods over time by " + p.factor()}
 	for _, t := range all {
-		text := quantity.Share(t.Share) + " throttled, " + quantity.Plural(int64(len(t.Runs)), "run")
+		text := quantity.Share(t.Share) + " throttled, " + quantity.Plural(len(t.Runs), "run")
 		strip := sheet.Strip{Label: p.label(t.Setting, sheet.Cell{Text: text})}
 		for _, r := range t.Runs {
 			n, of := r.ThrottledPeriods()

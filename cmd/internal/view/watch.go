@@ -81,7 +81,7 @@ func WatchLine(second int, d *report.Watch, periods, throttled int64) string {
 	s := d.Second(second)
 	text := fmt.Sprintf("%6s  frozen %7s", quantity.Lasting(float64(second+1)), quantity.Share(s.Frozen))
 	if s.Freezes > 0 {
-		text += fmt.Sprintf("  %s, longest %s", quantity.Plural(int64(s.Freezes), "freeze"), quantity.Seconds(s.Longest))
+		text += fmt.Sprintf("  %s, longest %s", quantity.Plural(s.Freezes, "freeze"), quantity.Seconds(s.Longest))
 	}
 	if periods > 0 {
 		text += "  throttled in " + watchPeriods(throttled, periods)
@@ -123,7 +123,7 @@ func watchKernel(k *report.WatchKernel) (texts []string) {
 func watchContention(c report.WatchContention) (texts []string) {
 	if c.WaitShare != nil {
 		texts = append(texts, fmt.Sprintf("the group's %s used %s and waited for %s of the time in which they could have run",
-			quantity.Plural(int64(c.Threads), "thread"), quantity.UsedCPUs(c.RunCPUs), quantity.Share(*c.WaitShare)))
+			quantity.Plural(c.Threads, "thread"), quantity.UsedCPUs(c.RunCPUs), quantity.Share(*c.WaitShare)))
 	}
 	if c.HostCPUs > 0 {
 		text := fmt.Sprintf("of the host's %s %s were in use, %s by others", quantity.CPUs(float64(c.HostCPUs)), quantity.Hundredths(c.HostBusy), quantity.Hundredths(c.Others))
