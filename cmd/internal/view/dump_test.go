@@ -155,6 +155,9 @@ func dump(b *bytes.Buffer, v reflect.Value, indent string) {
 		dump(b, v.Elem(), indent)
 		return
 	case reflect.Slice:
+		if many(b, v, indent) {
+			return
+		}
 		for i := range v.Len() {
 			e := v.Index(i)
 			for e.Kind() == reflect.Interface || e.Kind() == reflect.Pointer {
@@ -186,6 +189,27 @@ func dump(b *bytes.Buffer, v reflect.Value, indent string) {
 			dump(b, f, indent+"  ")
 		}
 	}
+}
+
+// many writes values of a chart, of which there are many, as running text.
+func many(b *bytes.Buffer, v reflect.Value, indent string) bool {
+	switch v.Interface().(type) {
+	case []sheet.Mark, []sheet.Point, []sheet.Step, []sheet.Frame, []sheet.Column, []sheet.Cell:
+	default:
+		return false
+	}
+	const width = 160
+	line := indent
+	for i := range v.Len() {
+		text, _ := oneLine(v.Index(i))
+		if len(line)+len(text) > width && line != indent {
+			fmt.Fprintln(b, strings.TrimRight(line, " "))
+			line = indent
+		}
+		line += "(" + text + ") "
+	}
+	fmt.Fprintln(b, strings.TrimRight(line, " "))
+	return true
 }
 
 // oneLine writes plain values, and rows of a table.
