@@ -171,8 +171,14 @@ func dump(b *bytes.Buffer, v reflect.Value, indent string) {
 			if v.Type().Elem().Kind() == reflect.Interface {
 				name = " " + e.Type().Name()
 			}
-			fmt.Fprintf(b, "%s-%s\n", indent, name)
-			dump(b, e, indent+"  ")
+			if name != "" {
+				fmt.Fprintf(b, "%s-%s\n", indent, name)
+				dump(b, e, indent+"  ")
+				continue
+			}
+			var of bytes.Buffer
+			dump(&of, e, indent+"  ")
+			b.WriteString(strings.Replace(of.String(), indent+"  ", indent+"- ", 1))
 		}
 		return
 	case reflect.Struct:
@@ -248,11 +254,33 @@ func oneLine(v reflect.Value) (string, bool) {
 		}
 		return strings.Join(parts, " "), true
 	}
+	text := flat(v)
+	return text, !strings.Contains(text, "\n") && len(text) < 150
+}
+
+// flat writes a value in one line, however long.
+func flat(v reflect.Value) string {
+	var parts []string
 	switch v.Kind() {
-	case reflect.Struct, reflect.Slice, reflect.Interface, reflect.Pointer:
-		return "", false
+	case reflect.Interface, reflect.Pointer:
+		if v.IsNil() {
+			return ""
+		}
+		return flat(v.Elem())
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if f := v.Field(i); !f.IsZero() && v.Type().Field(i).IsExported() {
+				parts = append(parts, v.Type().Field(i).Name+": "+flat(f))
+			}
+		}
+		return strings.Join(parts, "; ")
+	case reflect.Slice:
+		for i := range v.Len() {
+			parts = append(parts, flat(v.Index(i)))
+		}
+		return "[" + strings.Join(parts, " | ") + "]"
 	}
-	return fmt.Sprint(v.Interface()), true
+	return fmt.Sprint(v.Interface())
 }
 
 // joinedLines writes plain values that are many, and have no texts, in one line.
