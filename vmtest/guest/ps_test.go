@@ -18,9 +18,10 @@ type psDocument struct {
 	Processes []struct {
 		PID        int `json:"pid"`
 		GOMAXPROCS struct {
-			Value         int
-			Proof, Source string
-			Following     *bool
+			Value     int
+			Proof     string
+			Source    string `json:"set_by"`
+			Following *bool
 		}
 		Limit struct {
 			State string
