@@ -203,7 +203,7 @@ type Facts struct {
 		R, Locked float64
 	}
 	Silence struct {
-		EventsPerSecond float64 `json:"events_per_second"`
+		EventsPerSecond float64
 	}
 }
 
