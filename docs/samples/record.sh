@@ -60,17 +60,20 @@ tune-limits() {
 # slim leaves out of a bench of many runs what its classic table does not show.
 slim() { sed -E '/"(start|cpu-sec|gc-cpu-%|peak-RSS-bytes|sched-p50-ns|sched-p99-ns|limit_kind)": [^{[]*,$/d; s/^ +//'; }
 
+# here leaves out where this checkout is.
+here() { sed 's#"dir": ".*"#"dir": "."#'; }
+
 # bench.
-bench() { unthrottle bench fib --budget 30s --json >bench.json; }
-bench-flood() { unthrottle bench fib --cpus 0.5,1 --procs 1,2,8 --json >bench-flood.json; }
+bench() { unthrottle bench fib --budget 30s --json | here >bench.json; }
+bench-flood() { unthrottle bench fib --cpus 0.5,1 --procs 1,2,8 --json | here >bench-flood.json; }
 bench-chain() {
-	unthrottle bench chain chainbuf sieve powser --cpus none --procs 1,2,4 --go 1.18,1.21,1.24,1.27 --for 400ms --blocks 12 --json | slim >bench-chain.json
+	unthrottle bench chain chainbuf sieve powser --cpus none --procs 1,2,4 --go 1.18,1.21,1.24,1.27 --for 400ms --blocks 12 --json | here | slim >bench-chain.json
 }
-bench-garbage() { unthrottle bench garbage http json --cpus none --procs 1,2 --json >bench-garbage.json; }
-bench-readfile() { unthrottle bench readfile --cpus 0.5 --procs 1,2 --for 2s --json >bench-readfile.json; }
-bench-agent() { unthrottle bench agent --cpus 1 --procs 1,2,16,192 --json >bench-agent.json; }
-bench-gocmd() { unthrottle bench gocmd-list gocmd-test --cpus none --procs 1,2 --json >bench-gocmd.json; }
-bench-build() { unthrottle bench gocmd-build --cpus none --procs 2,1 --blocks 6 --json >bench-build.json; }
+bench-garbage() { unthrottle bench garbage http json --cpus none --procs 1,2 --json | here >bench-garbage.json; }
+bench-readfile() { unthrottle bench readfile --cpus 0.5 --procs 1,2 --for 2s --json | here >bench-readfile.json; }
+bench-agent() { unthrottle bench agent --cpus 1 --procs 1,2,16,192 --json | here >bench-agent.json; }
+bench-gocmd() { unthrottle bench gocmd-list gocmd-test --cpus none --procs 1,2 --json | here >bench-gocmd.json; }
+bench-build() { unthrottle bench gocmd-build --cpus none --procs 2,1 --blocks 6 --json | here >bench-build.json; }
 
 # explain of programs in groups of cgroup v1.
 explain-findings() {

@@ -191,8 +191,11 @@ const longest = 1e9
 // Lasting writes how long people waited for something: 12 s, 3 min 20 s, 2 h 5 min.
 func Lasting(s float64) string {
 	s = max(0, min(s, longest))
-	if s < 99.5 {
+	switch {
+	case s < 10:
 		return Seconds(s)
+	case s < 99.5:
+		return Number(math.Round(s*10)/10) + " s"
 	}
 	switch d := time.Duration(math.Round(s)) * time.Second; {
 	case d < 100*time.Second:

@@ -58,6 +58,8 @@ func TestText(t *testing.T) {
 		{Latency(0.0056), "5.60 ms"},
 		{Latency(313e-3), "313 ms"},
 		{Lasting(12), "12 s"},
+		{Lasting(97.41), "97.4 s"},
+		{Lasting(9.87), "9.87 s"},
 		{Lasting(99.6), "1 min 40 s"},
 		{Lasting(200), "3 min 20 s"},
 		{Lasting(7500), "2 h 5 min"},
