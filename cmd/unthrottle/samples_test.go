@@ -18,8 +18,7 @@ import (
 // unrecorded are samples that docs/samples/record.sh has yet to record. What the documents show of them is not checked.
 var unrecorded = []string{
 	"tune-rates.json", "tune-limits.json", "bench-flood.json", "bench-chain.json", "bench-garbage.json", "bench-readfile.json",
-	"bench-agent.json", "bench-gocmd.json", "bench-build.json", "load-max.json", "many-ps.json", "many-profile.json",
-	"many-fixed-ps.json", "many-fixed-profile.json",
+	"bench-agent.json", "bench-gocmd.json", "bench-build.json",
 }
 
 // sampleWidth is the screen that samples are rendered for.
