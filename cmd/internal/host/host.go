@@ -281,15 +281,6 @@ func throttling(root string, p *Process) cgroup.Throttling {
 	return cgroup.ReadThrottling(cgroup.Source{Root: root, PID: p.PID}, p.System.Limits)
 }
 
-// ThrottledShare is the share of the group's periods that were throttled. It is not known where nothing is counted or no
-// period passed.
-func (u Usage) ThrottledShare() (share float64, ok bool) {
-	if !u.Owner.Known || u.Owner.Periods <= 0 {
-		return 0, false
-	}
-	return float64(u.Owner.Throttled) / float64(u.Owner.Periods), true
-}
-
 // FrozenShare is the share of the time in which the limit made the process's group stand still. Where the kernel's
 // cpu.pressure says it, or samples of the process were taken, it is exact. Else it is the least it can be: the kernel's
 // throttled time is a sum over CPUs, and no more than cpus of them can have been throttled at a time.

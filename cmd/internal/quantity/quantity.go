@@ -179,9 +179,6 @@ func Brief(s float64) string {
 // Duration writes a time as Seconds does.
 func Duration(d time.Duration) string { return Seconds(d.Seconds()) }
 
-// Micros writes microseconds, in which the kernel counts quotas and periods.
-func Micros(n int64) string { return Number(float64(n)/1000) + " ms" }
-
 // Latency writes a time that is compared with others, with three digits: 5.60 ms.
 func Latency(s float64) string { return Second.Text(s) }
 

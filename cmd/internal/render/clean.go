@@ -1,14 +1,13 @@
 package render
 
 import (
-	"math"
 	"reflect"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
 )
 
 // printableSheet returns a copy that is safe to show: its texts are printable, for names of processes, URLs and errors come
-// from outside, and its numbers are numbers.
+// from outside.
 func printableSheet(s *sheet.Sheet) *sheet.Sheet {
 	c := *s
 	c.Document = nil
@@ -17,20 +16,13 @@ func printableSheet(s *sheet.Sheet) *sheet.Sheet {
 	return &c
 }
 
-// greatest is beyond what anything measures; such a number would only make others infinite.
-const greatest = 1e15
-
-// clean copies a value. A number that is none, or beyond all measure, is 0.
+// clean copies a value. Numbers stay as they are: package chart draws none that can't be drawn.
 func clean(v reflect.Value) reflect.Value {
 	out := reflect.New(v.Type()).Elem()
 	out.Set(v)
 	switch v.Kind() {
 	case reflect.String:
 		out.SetString(printable(v.String()))
-	case reflect.Float64:
-		if f := v.Float(); !(math.Abs(f) <= greatest) { // NaN is not
-			out.SetFloat(0)
-		}
 	case reflect.Slice:
 		if !v.IsNil() {
 			out.Set(reflect.MakeSlice(v.Type(), v.Len(), v.Len()))

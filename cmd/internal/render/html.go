@@ -187,7 +187,7 @@ func newPageBlock(b sheet.Block, title string) (out pageBlock, err error) {
 	case sheet.Findings:
 		for _, f := range b {
 			f.Summary, f.Evidence, f.Fix = tight(f.Summary), tightAll(f.Evidence), tight(f.Fix)
-			out.Findings = append(out.Findings, pageFinding{f, class(severity(f.Severity)), rulePage(f)})
+			out.Findings = append(out.Findings, pageFinding{f, class(sheet.ToneOf(f.Severity)), rulePage(f)})
 		}
 	case sheet.Chart:
 		out.Chart, err = chart.HTML(b)

@@ -211,14 +211,9 @@ func factTexts(f sheet.Fact) []string {
 	return f.Texts
 }
 
-// severity is the tone of a finding.
-func severity(s finding.Severity) sheet.Tone {
-	return [...]sheet.Tone{finding.Info: sheet.Plain, finding.Warning: sheet.Warn, finding.Critical: sheet.Bad}[s]
-}
-
 // finding writes what a rule found, with evidence and fix.
 func (t *screen) finding(f finding.Finding) {
-	t.line("  ", t.style.tone(severity(f.Severity), f.Verdict)+": "+f.Summary)
+	t.line("  ", t.style.tone(sheet.ToneOf(f.Severity), f.Verdict)+": "+f.Summary)
 	for _, e := range f.Evidence {
 		t.line("    ", e)
 	}

@@ -22,6 +22,17 @@ const (
 	Unsure // a claim that is none yet
 )
 
+// ToneOf is how what was found is meant.
+func ToneOf(s finding.Severity) Tone {
+	switch s {
+	case finding.Info:
+		return Plain
+	case finding.Warning:
+		return Warn
+	}
+	return Bad
+}
+
 // A Sheet is what is shown of one document.
 type Sheet struct {
 	Verb    string // that made the document

@@ -71,15 +71,10 @@ func psTable(processes []report.PsProcess) *sheet.Table {
 
 // severity is the tone of a verdict.
 func severity(s *finding.Severity) sheet.Tone {
-	switch {
-	case s == nil:
+	if s == nil {
 		return sheet.Good
-	case *s == finding.Info:
-		return sheet.Plain
-	case *s == finding.Warning:
-		return sheet.Warn
 	}
-	return sheet.Bad
+	return sheet.ToneOf(*s)
 }
 
 func psProcs(g report.PsGOMAXPROCS) string {

@@ -9,34 +9,7 @@ import (
 	"fmt"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
-	"github.com/unthrottle/unthrottle/cmd/internal/report"
-	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
 )
-
-// Of makes the sheet of a document.
-func Of(document any) (*sheet.Sheet, error) {
-	switch d := document.(type) {
-	case *report.Run:
-		return Run(d), nil
-	case *report.Ps:
-		return Ps(d), nil
-	case *report.Explain:
-		return Explain(d), nil
-	case *report.Watch:
-		return Watch(d), nil
-	case *report.Trace:
-		return Trace(d), nil
-	case *report.Profile:
-		return Profile(d), nil
-	case *report.Tune:
-		return Tune(d), nil
-	case *report.Bench:
-		return Bench(d), nil
-	case *report.Load:
-		return Load(d), nil
-	}
-	return nil, fmt.Errorf("%T can't be shown", document)
-}
 
 // quota is the CPU time that a limit gives.
 func quota(quotaSeconds, periodSeconds float64) string {
