@@ -1,4 +1,4 @@
-# The command in an image that holds nothing else. By itself it is the demo server:
+# The command in an image that holds nothing else. Without arguments it is the demo server:
 #
 #	docker build -t unthrottle .
 #	docker run --rm --cpus 0.5 -p 127.0.0.1:8080:8080 unthrottle

@@ -21,7 +21,7 @@ const (
 	ByEnvironment              // GOMAXPROCS, set by the user
 )
 
-// String returns the basis in one word, as it stands in reports.
+// String returns the basis in one word, as reports show it.
 func (b Basis) String() string {
 	return [...]string{"", "limit", "minimum", "maximum", "request", "cpus", "environment"}[b]
 }
@@ -35,7 +35,7 @@ type Decision struct {
 	Policy   Policy
 	Warnings []error // about the policy; those about the limit are in Limits
 
-	// What applying it took; zero in what Decide returns.
+	// Set when the decision is applied; zero in what Decide returns.
 	Before  int  // GOMAXPROCS as it was found
 	Changed bool // whether it had to be changed
 }

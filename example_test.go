@@ -5,15 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"runtime"
 
 	"github.com/unthrottle/unthrottle"
 	"github.com/unthrottle/unthrottle/cgroup"
 )
 
 func Example() {
-	d, undo := unthrottle.Set(unthrottle.Options{})
-	defer undo()
-	log.Print(d)
+	d, undo := unthrottle.Set(unthrottle.Options{Policy: unthrottle.Floor})
+	log.Print(d) // such as: GOMAXPROCS=1: limit 1.5 CPUs at /sys/fs/cgroup/app; policy floor: rounded down to 1; …
+	undo()
+	fmt.Println("as before:", runtime.GOMAXPROCS(0) == d.Before)
+	// Output: as before: true
 }
 
 func ExampleDecide() {
@@ -28,10 +31,52 @@ func ExampleDecide() {
 	// GOMAXPROCS unchanged: the limit is unknown: open /proc/self/cgroup: permission denied
 }
 
+// A limit of 4 CPUs is shared with a proxy in the same container, which needs half a CPU.
+func ExamplePolicy_headroom() {
+	limits := cgroup.Limits{State: cgroup.Limited, CPUs: 4, From: "/sys/fs/cgroup", Affinity: 16}
+	policy := unthrottle.Floor
+	policy.Headroom = 0.5
+	fmt.Println(unthrottle.Decide(limits, policy))
+	// Output:
+	// GOMAXPROCS=3: limit 4 CPUs at /sys/fs/cgroup; 0.5 CPUs left to side processes: 3.5 CPUs; policy floor: rounded down to 3
+}
+
+// A pod with a request of 2 CPUs and no limit, on a node with 64. It may use twice its request. The cgroup does not reveal
+// the request, so Set and Watch read it from a variable, which Kubernetes can fill in.
+func ExamplePolicy_request() {
+	limits := cgroup.Limits{State: cgroup.None, Affinity: 64}
+	fmt.Println(unthrottle.Decide(limits, unthrottle.Policy{Request: 2, RequestFactor: 2}))
+
+	_, undo := unthrottle.Set(unthrottle.Options{Policy: unthrottle.Policy{RequestEnv: "CPU_REQUEST", RequestFactor: 2}})
+	defer undo()
+	// Output:
+	// GOMAXPROCS=4: no limit; all 64 CPUs that the affinity mask allows; lowered to 4 by the request of 2 CPUs × 2
+}
+
+// The environment of package auto, in a program that has a limit of its own choice as well.
+func ExampleParsePolicy() {
+	environment := map[string]string{"UNTHROTTLE": "ceil", "UNTHROTTLE_HEADROOM": "250m", "UNTHROTTLE_MAX": "many"}
+	policy, errs := unthrottle.ParsePolicy(func(name string) string { return environment[name] })
+	policy.Max = 8
+	fmt.Println(policy.Name, policy.Headroom, errs)
+	// Output: ceil 0.25 [UNTHROTTLE_MAX=many: want a whole number above zero]
+}
+
 func ExampleWatch() {
 	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	go unthrottle.Watch(ctx, unthrottle.Options{}, func(d unthrottle.Decision) {
-		log.Printf("resizing the pool to %d: %v", d.Procs, d)
+	unthrottle.Watch(ctx, unthrottle.Options{}, func(d unthrottle.Decision) {
+		log.Printf("a pool of %d: %v", d.Procs, d)
+		fmt.Println("resizing the pool")
+		cancel() // a service goes on, in a goroutine of its own: go unthrottle.Watch(…)
 	})
+	// Output: resizing the pool
+}
+
+// A service with a small heap and a lot of garbage: let the heap grow to 32 MiB before it is collected.
+func ExampleHeapFloor() {
+	d, undo := unthrottle.HeapFloor(32 << 20)
+	defer undo()
+	log.Print(d) // such as: heap floor 32 MiB: 32 MiB asked for; GOGC is raised from 100 as far as that needs
+	fmt.Println(d.Asked>>20, "MiB asked for")
+	// Output: 32 MiB asked for
 }

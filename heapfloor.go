@@ -24,7 +24,7 @@ type HeapFloorDecision struct {
 	Limit       int64  // the smaller of GOMEMLIMIT and the cgroup's memory limit; 0: there is none
 	LimitFrom   string // "GOMEMLIMIT", or the directory of the cgroup
 	LimitReason error  // why the cgroup's is not known
-	Warning     error  // a variable that makes no sense, and so counts as not set
+	Warning     error  // an invalid variable, which counts as not set
 
 	// The steering so far, in what LastHeapFloor returns.
 	Percent int  // the GOGC that was set last
@@ -45,17 +45,24 @@ const (
 // HeapFloor keeps the garbage collector of a small heap from running too often. A program with 1 MB alive is collected
 // each time it has allocated some 3 MB, which can be hundreds of times a second, and with more than one P that costs far
 // more CPU than the collections themselves; see docs/heap-floor.md. HeapFloor raises GOGC until the heap's goal is just
-// below the floor, and lowers it as the live heap grows, down to the GOGC that it found, which is what it gives back
-// when undo is called. A floor of 16 to 32 MiB is what helps; the program uses up to that much more memory.
+// below the floor, and lowers it as the live heap grows, down to the GOGC that it found, which undo restores. A floor of
+// 16 to 32 MiB is enough to help; the program uses up to that much more memory.
 //
-// It does nothing where the user has set GOGC in the environment or the collector is off. A floor that the memory limit
-// has no room for is cut, be it GOMEMLIMIT or the cgroup's limit. A program that calls debug.SetGCPercent gets what
-// it asks for: HeapFloor stands back until it finds the GOGC again that it had set itself.
+// It does nothing if the user has set GOGC in the environment or the collector is off. A floor is cut if the memory
+// limit, be it GOMEMLIMIT or the cgroup's, has no room for it. A program that calls debug.SetGCPercent gets what it
+// asks for: HeapFloor steps aside until it finds the GOGC that it had set itself.
 //
-// No goroutine is started: GOGC is set after a collection, by a finalizer, and nothing runs in an idle program. Of
-// several floors the largest counts, until each is undone.
+// No goroutine is started: GOGC is set after a collection, by a finalizer, and nothing runs in an idle program. If
+// several floors are asked for, the largest counts, until each is undone.
+//
+// HeapFloor(0) leaves the floor to the environment's UNTHROTTLE_HEAP_FLOOR: 32MiB, or a number of bytes. Without the
+// variable there is none. Package auto/heapfloor calls it so, and [LastHeapFloor] returns what was decided.
 func HeapFloor(bytes int64) (d HeapFloorDecision, undo func()) {
-	p := keepFloor(bytes)
+	var warning error
+	if bytes == 0 {
+		bytes, warning = envFloor(os.Getenv("UNTHROTTLE_HEAP_FLOOR"))
+	}
+	p := keepFloor(bytes, warning)
 	if p.Bytes == 0 {
 		return *p, func() {}
 	}
@@ -63,24 +70,16 @@ func HeapFloor(bytes int64) (d HeapFloorDecision, undo func()) {
 	return *p, func() { once.Do(func() { dropFloor(p) }) }
 }
 
-// HeapFloorFromEnv is HeapFloor with the floor that UNTHROTTLE_HEAP_FLOOR asks for: 32MiB, or a number of bytes. Package
-// auto/heapfloor calls it, and [LastHeapFloor] has what it decided.
-func HeapFloorFromEnv() {
-	text := os.Getenv("UNTHROTTLE_HEAP_FLOOR")
-	if text == "" {
-		return
+// envFloor reads the floor that the environment asks for, 0 for none.
+func envFloor(text string) (bytes int64, err error) {
+	if bytes = parseSize(text); bytes == 0 && text != "" {
+		err = errors.New("UNTHROTTLE_HEAP_FLOOR=" + text + ": want a size such as 32MiB")
 	}
-	if n := parseSize(text); n > 0 {
-		keepFloor(n)
-		return
-	}
-	floors.Lock()
-	defer floors.Unlock()
-	floors.last = &HeapFloorDecision{Warning: errors.New("UNTHROTTLE_HEAP_FLOOR=" + text + ": want a size such as 32MiB")}
+	return bytes, err
 }
 
-// LastHeapFloor returns the newest decision of HeapFloor in this process, that of package auto/heapfloor included, and how
-// the steering goes.
+// LastHeapFloor returns the newest decision of HeapFloor in this process, including that of package auto/heapfloor, and
+// how the steering is going.
 func LastHeapFloor() (d HeapFloorDecision, ok bool) {
 	floors.Lock()
 	defer floors.Unlock()
@@ -107,8 +106,8 @@ var floors struct {
 	samples [4]metrics.Sample
 }
 
-func keepFloor(bytes int64) *HeapFloorDecision {
-	d := &HeapFloorDecision{Asked: bytes}
+func keepFloor(bytes int64, warning error) *HeapFloorDecision {
+	d := &HeapFloorDecision{Asked: bytes, Warning: warning}
 	floors.Lock()
 	defer floors.Unlock()
 	now, ok := readCollector()
@@ -175,8 +174,8 @@ func adjust() bool {
 		return false
 	}
 	now, _ := readCollector()
-	// Whoever sets GOGC for a while puts back what was there. So a GOGC that is not ours is left alone, but looked at
-	// again: ours must not stay behind without anybody who lowers it when the heap grows.
+	// A program that sets GOGC for a while puts back what was there. So a GOGC that is not ours is left alone, but
+	// looked at again: ours must not stay behind with nobody to lower it when the heap grows.
 	floors.yielded = now.percent != floors.percent
 	if floors.yielded {
 		return true
@@ -199,8 +198,8 @@ func adjust() bool {
 	return true
 }
 
-// swapGOGC sets GOGC to next if it is from. If somebody set another in the meantime, that one comes back: the newest, if
-// they go on doing so.
+// swapGOGC sets GOGC to next if it is from, and reports whether it was. If somebody set another in the meantime, that
+// one is restored: the newest, if they go on doing so.
 func swapGOGC(from, next int) bool {
 	found := debug.SetGCPercent(next)
 	if found == from {
@@ -227,9 +226,9 @@ type unsupported string
 
 func (u unsupported) Error() string { return string(u) }
 
-const errNoMetrics unsupported = "this Go runtime does not tell the goal of its heap"
+const errNoMetrics unsupported = "this Go runtime does not report its heap goal"
 
-// readCollector reads what is now. The caller holds the lock.
+// readCollector reads the collector's current state. The caller holds the lock.
 func readCollector() (c collector, ok bool) {
 	s := floors.samples[:]
 	s[0].Name = "/gc/gogc:percent"
@@ -257,8 +256,8 @@ func readCollector() (c collector, ok bool) {
 //
 // Up it goes by doubling at most, since the heap's pages have to be made; down at once, since that is about memory. The
 // goal is the larger of two: 4 MB × GOGC/100, and the live heap plus GOGC percent of it and of the stacks and globals,
-// which nobody tells us. The second is extrapolated from the goal as it is, and the first is a cap: with it, the goal is
-// never more than 1 + floor / 4 MB times the floor, even if the whole heap turns out to be alive.
+// which the runtime doesn't report. The second is extrapolated from the goal as it is, and the first is a cap: with it,
+// the goal is never more than 1 + floor / 4 MB times the floor, even if the whole heap turns out to be alive.
 func steer(floor int64, base int, now collector) int {
 	low, aim := floor-floor/8, floor-floor/16
 	if now.percent <= 0 || now.goal >= low && now.goal <= floor {
@@ -338,7 +337,7 @@ func memoryLimit() cgroup.Memory {
 	return cgroup.ReadMemory(cgroup.Source{})
 }
 
-// userGOGC reports whether the runtime takes this text of the variable GOGC: it passes over anything but "off" and whole
+// userGOGC reports whether the runtime accepts this text of the variable GOGC: it ignores anything but "off" and whole
 // numbers.
 func userGOGC(text string) bool {
 	_, err := strconv.ParseInt(text, 10, 32)

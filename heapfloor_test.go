@@ -258,7 +258,7 @@ func TestHeapFloorSavesCollections(t *testing.T) {
 	const bytes = 400 * mib
 	runtime.GC()
 	if goal() > 8*mib {
-		t.Skipf("a goal of %d is no tiny heap", goal())
+		t.Skipf("a goal of %d is not a tiny heap", goal())
 	}
 	before := waste(bytes)
 	d, undo := HeapFloor(32 * mib)
@@ -288,6 +288,28 @@ func TestHeapFloorSavesCollections(t *testing.T) {
 	undo() // a second time does nothing
 	if gogc() != 77 {
 		t.Errorf("undo worked twice: GOGC %d", gogc())
+	}
+}
+
+func TestHeapFloorFromEnvironment(t *testing.T) {
+	startFloor(t)
+	for _, tt := range []struct{ env, want string }{
+		{"", "no heap floor: none is asked for"},
+		{"8MiB", "heap floor 8 MiB: 8 MiB asked for; GOGC is raised from 100 as far as that needs"},
+		{"8M", "no heap floor: UNTHROTTLE_HEAP_FLOOR=8M: want a size such as 32MiB"},
+	} {
+		t.Setenv("UNTHROTTLE_HEAP_FLOOR", tt.env)
+		d, undo := HeapFloor(0)
+		undo()
+		if got := d.String(); got != tt.want {
+			t.Errorf("%q: got %s, want %s", tt.env, got, tt.want)
+		}
+	}
+	t.Setenv("UNTHROTTLE_HEAP_FLOOR", "8MiB")
+	if d, undo := HeapFloor(16 * mib); d.Asked != 16*mib {
+		t.Errorf("the environment has overridden the code: %v", d)
+	} else {
+		undo()
 	}
 }
 

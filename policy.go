@@ -9,37 +9,37 @@ import (
 type Rounding uint8
 
 const (
-	RoundUp      Rounding = iota // but see Tolerance
+	RoundUp      Rounding = iota // a hundredth of a CPU is left out
 	RoundDown                    // towards zero
 	RoundNearest                 // to the nearest whole number, halves up
 )
 
-// Tolerance is the part of a CPU that RoundUp leaves out: a quota a hair over a whole number, such as 300010 of
+// tolerance is the part of a CPU that RoundUp leaves out: a quota a hair over a whole number, such as 300010 of
 // 100000 µs, does not cost a whole CPU more.
-const Tolerance = 0.01
+const tolerance = 0.01
 
 // A Policy says how a limit becomes a number. The zero Policy decides as [Go] does.
 type Policy struct {
 	Name      string
 	Off       bool // leave GOMAXPROCS alone
-	LimitOnly bool // leave it alone as well where there is no limit or it is not known
+	LimitOnly bool // also leave it alone unless a limit is known
 	Rounding  Rounding
-	Min       int     // smallest answer; 0 means 2, as Go has it. The CPUs that there are still bound it.
+	Min       int     // smallest answer; 0 means 2, as in Go. The number of CPUs still bounds it.
 	Max       int     // largest answer; 0 means none
 	Headroom  float64 // CPUs of the limit that are left to side processes
 
 	// Request is the number of CPUs requested for this program, in the sense of Kubernetes. Request times
-	// RequestFactor, rounded up, caps the answer; it never raises it. The cgroup can't tell the request: a weight of
-	// 39 and one of 100 both mean 1 CPU, depending on the container runtime's version.
+	// RequestFactor, rounded up, caps the answer; it never raises it. The cgroup does not reveal the request: a weight
+	// of 39 and one of 100 both mean 1 CPU, depending on the container runtime's version.
 	Request       float64
 	RequestFactor float64 // 0 means 1
 	RequestEnv    string  // environment variable that Set and Watch read Request from when it is 0: "0.5" or "500m"
 
-	// RoundFunc takes the place of Rounding when it is set.
+	// RoundFunc, if set, replaces Rounding.
 	RoundFunc func(cpus float64) int
 
-	// User is the GOMAXPROCS that the user has set in the environment, which wins over all else. Set and Watch fill
-	// it in.
+	// User is the GOMAXPROCS that the user has set in the environment, which overrides everything else. Set and Watch
+	// fill it in.
 	User int
 }
 
@@ -59,9 +59,9 @@ var (
 //	UNTHROTTLE_MAX             largest GOMAXPROCS
 //	UNTHROTTLE_HEADROOM        CPUs left to side processes: 0.5 or 500m
 //	UNTHROTTLE_REQUEST         CPUs requested: 0.5 or 500m
-//	UNTHROTTLE_REQUEST_FACTOR  what the request is multiplied with: 2
+//	UNTHROTTLE_REQUEST_FACTOR  what the request is multiplied by: 2
 //
-// A variable that makes no sense counts as not set, and there is an error for each.
+// A variable with an invalid value counts as not set, and there is an error for each.
 func ParsePolicy(getenv func(string) string) (p Policy, errs []error) {
 	e := env{get: getenv}
 	e.policy(&p)
@@ -87,7 +87,7 @@ func (e *env) policy(p *Policy) {
 	p.RequestFactor = e.cpus("UNTHROTTLE_REQUEST_FACTOR")
 }
 
-// env reads variables and gathers what is wrong with them.
+// env reads variables and collects what is wrong with them.
 type env struct {
 	get  func(string) string
 	errs []error
@@ -103,7 +103,7 @@ func (e *env) whole(name string, unset int) int {
 	if s == "" {
 		return unset
 	}
-	if n := UserProcs(s); n > 0 {
+	if n := userProcs(s); n > 0 {
 		return n
 	}
 	e.fail(name, s, "a whole number above zero")
@@ -161,7 +161,7 @@ func (p *Policy) round(cpus float64) int {
 	}
 	n := int(cpus + hair)
 	part := cpus - float64(n)
-	if p.Rounding == RoundUp && part > Tolerance+hair || p.Rounding == RoundNearest && part >= 0.5-hair {
+	if p.Rounding == RoundUp && part > tolerance+hair || p.Rounding == RoundNearest && part >= 0.5-hair {
 		n++
 	}
 	return n

@@ -121,8 +121,8 @@ func TestUserProcs(t *testing.T) {
 		"4.0": 0, "1e1": 0, "0x4": 0, "1_0": 0, "max": 0,
 	}
 	for env, want := range tests {
-		if got := UserProcs(env); got != want {
-			t.Errorf("UserProcs(%q) = %d, want %d", env, got, want)
+		if got := userProcs(env); got != want {
+			t.Errorf("userProcs(%q) = %d, want %d", env, got, want)
 		}
 	}
 }

@@ -23,19 +23,19 @@ var cutting = map[string]bool{
 
 // mayCut are the places where that is done to a text of somebody else's, or to lines of a layout, and what to.
 var mayCut = map[string]string{
-	"view/ps.go: TrimPrefix":           "go1.26.8 is a name of the Go project's",
-	"view/explain.go: TrimPrefix":      "the same",
-	"view/explain.go: LastIndexByte":   "the directory of a cgroup",
-	"render/screen.go: Split":          "lines that were wrapped here",
-	"render/style.go: Split":           "words, to wrap them",
-	"render/style.go: ReplaceAll":      "what Go's quoting adds",
-	"render/table.go: Split":           "lines that were wrapped here",
-	"render/table.go: ReplaceAll":      "the same, to indent them",
-	"render/html.go: ReplaceAll":       "the space between a number and its unit",
-	"render/markdown.go: NewReplacer":  "what would be markup",
-	"render/markdown.go: Contains":     "lines to be copied, to fence them",
-	"view/diagnosis.go: Cut":           "the name of a Go function",
-	"view/diagnosis.go: LastIndexByte": "the same",
+	"view/ps.go: TrimPrefix":          "go1.26.8 is a name of the Go project's",
+	"view/explain.go: TrimPrefix":     "the same",
+	"view/explain.go: LastIndexByte":  "the directory of a cgroup",
+	"render/screen.go: Split":         "lines that were wrapped here",
+	"render/style.go: Split":          "words, to wrap them",
+	"render/style.go: ReplaceAll":     "what Go's quoting adds",
+	"render/table.go: Split":          "lines that were wrapped here",
+	"render/table.go: ReplaceAll":     "the same, to indent them",
+	"render/html.go: ReplaceAll":      "the space between a number and its unit",
+	"render/markdown.go: NewReplacer": "what would be markup",
+	"render/markdown.go: Contains":    "lines to be copied, to fence them",
+	"view/view.go: Cut":               "the name of a Go function",
+	"view/view.go: LastIndexByte":     "the same",
 }
 
 // statistics are packages that nothing shown needs.

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,17 +17,20 @@ const module = "github.com/unthrottle/unthrottle"
 // order is the import order of the packages, lowest first: a package imports only from lines above its own. A package
 // that is not here is an error, so that a new one gets its place with thought.
 var order = []string{
+	module + "/internal/fromenv",
 	module + "/cgroup",
 	module,
 	module + "/auto",
 	module + "/auto/heapfloor",
 	module + "/maxprocs",
 	module + "/guard",
+	module + "/docs",
 
 	module + "/cmd/internal/hint",
 	module + "/cmd/internal/quantity",
 	module + "/cmd/internal/finding",
 	module + "/cmd/internal/sheet",
+	module + "/cmd/internal/terminal",
 	module + "/cmd/internal/journal",
 	module + "/cmd/internal/sample",
 	module + "/cmd/internal/procs",
@@ -197,5 +201,36 @@ func TestGoMod(t *testing.T) {
 	}
 	if _, err := os.Stat("go.sum"); err == nil {
 		t.Error("there is a go.sum: the library has no dependencies, not even for its tests")
+	}
+}
+
+// headings are what a section of the CHANGELOG may be divided into.
+var headings = []string{"### Incompatible", "### Features", "### Fixes", "### Other"}
+
+var release = regexp.MustCompile(`^## \d+\.\d+\.\d+ \(\d{4}-\d\d-\d\d\)$`)
+
+// TestChangelog holds the CHANGELOG to the form that .ci/release and .ci/api read: sections, the newest first, of which only
+// the first may be unreleased.
+func TestChangelog(t *testing.T) {
+	data, err := os.ReadFile("CHANGELOG.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sections := 0
+	for i, line := range strings.Split(string(data), "\n") {
+		line = strings.TrimSuffix(line, "\r")
+		switch {
+		case strings.HasPrefix(line, "### "):
+			if !strings.Contains(strings.Join(headings, "\n")+"\n", line+"\n") {
+				t.Errorf("line %d: %q is none of %q", i+1, line, headings)
+			}
+		case strings.HasPrefix(line, "## "):
+			if sections++; !release.MatchString(line) && (sections > 1 || line != "## Unreleased") {
+				t.Errorf("line %d: %q is no release, such as ## 0.1.0 (2026-12-01)", i+1, line)
+			}
+		}
+	}
+	if sections == 0 {
+		t.Error("there is no section")
 	}
 }

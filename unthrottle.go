@@ -1,4 +1,8 @@
-// Package unthrottle gives a Go program the GOMAXPROCS that fits the CPU limit it is really held to, and says why.
+// Package unthrottle gives a Go program the GOMAXPROCS that fits the CPU limit it is really held to, and says why. You need
+// none of this if you build with Go 1.25 or later, your go.mod says go 1.25 or later, and the limit is on the process's own
+// cgroup, as it is in most containers: the runtime does it by itself. You need it where the limit is on a cgroup above (a
+// systemd slice, a pod that is limited as a whole), with an older Go, for one P at a limit of 1 CPU or less, where Go has
+// two, for CPU requests, or to know the limit and its changes in your own code.
 //
 // [Set] reads the limit, decides and applies the decision:
 //
@@ -11,9 +15,9 @@
 // environment.
 //
 // The limit is the smallest quota from the process's own cgroup up to the root of the mount. The Go runtime of 1.25 and
-// later reads the own cgroup only; earlier ones, and programs whose go.mod says go 1.24 or less, read none. Where the
-// runtime's own answer is right already, this package touches nothing: any call of runtime.GOMAXPROCS(n) would end the
-// runtime's automatic updates.
+// later reads only the process's own cgroup; earlier ones, and programs whose go.mod says go 1.24 or earlier, read none.
+// Where the runtime's own answer is right already, this package touches nothing: any call of runtime.GOMAXPROCS(n)
+// would end the runtime's automatic updates.
 //
 // The package has no dependencies, prints nothing unless it is given a Logger, starts no goroutine, and leaves a
 // GOMAXPROCS that the user has set in the environment as it is.
@@ -29,9 +33,10 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/internal/fromenv"
 )
 
-// Options of Set and Watch. The zero value is usable.
+// Options configure Set and Watch. The zero value is usable.
 type Options struct {
 	Policy   Policy        // zero: the policy Go
 	Interval time.Duration // between two looks of Watch; 0 means a second
@@ -49,7 +54,7 @@ type Logger interface {
 // before; where that was the Go runtime's own choice, it hands GOMAXPROCS back to the runtime with its automatic
 // updates. Set never fails: what it could not find out is in the Decision, and then it leaves GOMAXPROCS as it is.
 //
-// Where the runtime's own number is right, Set leaves it to the runtime, which goes on to follow the process's own cgroup
+// Where the runtime's own number is right, Set leaves it to the runtime, which keeps following the process's own cgroup,
 // and no other. Use Watch where a limit above it may change, or where the process may be moved.
 func Set(o Options) (d Decision, undo func()) {
 	e := env{get: os.Getenv}
@@ -62,20 +67,21 @@ func Set(o Options) (d Decision, undo func()) {
 	return *now, undoTo(now.Before, runtimes)
 }
 
-// SetFromEnv is Set with the policy that the environment asks for; see [ParsePolicy]. Package auto calls it, and [Last]
-// has what it decided.
-func SetFromEnv() {
+func init() { fromenv.Set = setFromEnv }
+
+// setFromEnv is Set for package auto: with the policy that the environment asks for, and without words.
+func setFromEnv() {
 	e := env{get: os.Getenv}
 	p := new(Policy)
 	e.policy(p)
 	e.decide(p).apply()
 }
 
-// Watch sets GOMAXPROCS like Set and follows changes until ctx is done: of any quota from the own cgroup up, of the
-// affinity, and of the cgroup the process is in. It calls onChange, which may be nil, with the first Decision and again
-// whenever the wanted GOMAXPROCS, the limit or the number of CPUs changes, so that pools can be resized. A GOMAXPROCS
-// that somebody else sets in the meantime, be it the runtime from the part of the limit that it sees, lasts until the
-// next look. When ctx is done, GOMAXPROCS stays as it is.
+// Watch sets GOMAXPROCS like Set and follows changes until ctx is done: of any quota from the process's own cgroup up,
+// of the affinity, and of the cgroup the process is in. It calls onChange, which may be nil, with the first Decision
+// and again whenever the wanted GOMAXPROCS, the limit or the number of CPUs changes, so that pools can be resized. If
+// something else sets GOMAXPROCS in the meantime, such as the runtime, which sees only part of the limit, that lasts
+// until the next look. When ctx is done, GOMAXPROCS stays as it is.
 //
 // Watch blocks; give it a goroutine of its own.
 func Watch(ctx context.Context, o Options, onChange func(Decision)) {
@@ -155,7 +161,7 @@ func Last() (d Decision, ok bool) {
 func (e *env) decide(p *Policy) *Decision {
 	d := &Decision{Policy: *p}
 	p = &d.Policy
-	p.User = UserProcs(e.get("GOMAXPROCS"))
+	p.User = userProcs(e.get("GOMAXPROCS"))
 	if p.Request == 0 && p.RequestEnv != "" {
 		p.Request = e.cpus(p.RequestEnv)
 	}
@@ -167,9 +173,9 @@ func (e *env) decide(p *Policy) *Decision {
 	return d
 }
 
-// UserProcs returns the GOMAXPROCS that the text of the environment variable sets, 0 when the runtime would pass over
-// it: it takes a whole number from 1 to 2147483647 only.
-func UserProcs(env string) int {
+// userProcs returns the GOMAXPROCS that the text of the environment variable sets, or 0 if the runtime would ignore it:
+// the runtime accepts only a whole number from 1 to 2147483647.
+func userProcs(env string) int {
 	n, err := strconv.ParseInt(env, 10, 32)
 	if err != nil || n <= 0 {
 		return 0
@@ -180,11 +186,11 @@ func UserProcs(env string) int {
 // applying keeps two decisions from being applied at the same time.
 var applying sync.Mutex
 
-// apply makes d true, notes in d what that took, and keeps it for Last. Nobody may change d afterwards.
+// apply puts d into effect, notes in d what that took, and keeps it for Last. Nobody may change d afterwards.
 //
-// It asks the runtime for its own choice before it sets another. That tells whether the runtime had chosen the number
-// that was there, which is what apply returns, and if its choice is the wanted one, then its automatic updates stay on
-// or come back.
+// It asks the runtime for its own choice before it sets another. That shows whether the runtime had chosen the number
+// that was there, which is what apply returns; and if its choice is the wanted one, its automatic updates stay on or
+// come back.
 func (d *Decision) apply() (runtimes bool) {
 	applying.Lock()
 	d.Before = runtime.GOMAXPROCS(0)

@@ -111,7 +111,7 @@ func TestSetFromEnvWarns(t *testing.T) {
 	start(t)
 	t.Setenv("UNTHROTTLE", "flor")
 	t.Setenv("UNTHROTTLE_MAX", "1")
-	SetFromEnv()
+	setFromEnv()
 	d, ok := Last()
 	if !ok || d.Procs != 1 || len(d.Warnings) != 1 {
 		t.Errorf("got %+v, %v", d, ok)

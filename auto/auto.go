@@ -10,12 +10,15 @@
 //	UNTHROTTLE_MAX             largest GOMAXPROCS
 //	UNTHROTTLE_HEADROOM        CPUs left to side processes: 0.5 or 500m
 //	UNTHROTTLE_REQUEST         CPUs requested, which cap the answer: 0.5 or 500m
-//	UNTHROTTLE_REQUEST_FACTOR  what the request is multiplied with: 2
+//	UNTHROTTLE_REQUEST_FACTOR  what the request is multiplied by: 2
 //
-// A GOMAXPROCS in the environment wins. A variable that makes no sense counts as not set and becomes a warning in the
+// A GOMAXPROCS in the environment wins. A variable with an invalid value counts as not set and becomes a warning in the
 // Decision. To follow changes, call unthrottle.Watch.
 package auto
 
-import "github.com/unthrottle/unthrottle"
+import (
+	_ "github.com/unthrottle/unthrottle" // which gives fromenv its function
+	"github.com/unthrottle/unthrottle/internal/fromenv"
+)
 
-func init() { unthrottle.SetFromEnv() }
+func init() { fromenv.Set() }

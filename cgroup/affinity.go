@@ -6,7 +6,7 @@ import (
 )
 
 // affinity counts the CPUs that the process may run on now. On the running system the kernel is asked; below another
-// root the process's status file tells.
+// root it is read from the process's status file.
 func (r *reader) affinity() (int, error) {
 	if r.root == "" {
 		pid, _ := strconv.Atoi(strings.TrimPrefix(r.proc, "/proc/")) // 0 for "self"

@@ -29,13 +29,13 @@ func FuzzParseQuota(f *testing.F) {
 }
 
 func FuzzParseProcCgroup(f *testing.F) {
-	for _, s := range []string{"0::/\n", "4:cpu,cpuacct:/a:b\n0::/c\n", "1:name=cpu:/\n", "::", "0::/a (deleted)\n"} {
+	for _, s := range []string{"0::/\n", "4:cpu,cpuacct:/a:b\n0::/c\n", "1:name=cpu:/\n", "::", "0::/a (deleted)\n", "3:memory:/a\n", "3:memory:/a\n4:cpu:a\n"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		var l Limits
-		parseProcCgroup(text, "cpu", &l)
-		if isAbs(l.Path) != (l.Version != 0) {
+		unused := parseProcCgroup(text, "cpu", &l)
+		if isAbs(l.Path) != (l.Version != 0) || unused && l.Version != 0 {
 			t.Errorf("%q: %+v", text, l)
 		}
 		if !strings.Contains(text, l.Path) {
@@ -107,6 +107,7 @@ func FuzzParseCPUMask(f *testing.F) {
 func FuzzRead(f *testing.F) {
 	f.Add("0::/a\n", "30 24 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n", "150000 100000\n", "max\n")
 	f.Add("4:cpu:/a (deleted)\n", "30 24 0:26 /.. /sys/fs/cgroup rw - cgroup cgroup rw,cpu\n", "", "1")
+	f.Add("3:memory:/a\n", "", "", "")
 	f.Add("0::/../../a\n", "30 24 0:26 / /sys/fs/cgroup/.. rw - cgroup2 cgroup2 rw\n", "x", "")
 	f.Fuzz(func(t *testing.T, procCgroup, mountinfo, own, parent string) {
 		root := t.TempDir()
@@ -124,7 +125,7 @@ func FuzzRead(f *testing.F) {
 		if (l.State == Unknown || l.State == Hidden) != (l.Reason != nil) {
 			t.Errorf("state %v with reason %v", l.State, l.Reason)
 		}
-		if l.State != Unknown && len(l.Levels) == 0 {
+		if unused := l.State == None && l.Version == 0; l.State != Unknown && len(l.Levels) == 0 != unused {
 			t.Errorf("%v without a level", l.State)
 		}
 	})

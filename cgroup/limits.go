@@ -2,7 +2,7 @@
 //
 // In go the files under /proc and the cgroup mounts, below a root that the caller may choose. Out comes [Limits]: every
 // level from the process's own cgroup up to the root of the mount, what each one sets, and the smallest quota of all,
-// which is the one that is in force. [ReadThrottling] tells what the limit has done so far, [ReadMemory] the memory limit.
+// which is the one that is in force. [ReadThrottling] reads what the limit has done so far, [ReadMemory] the memory limit.
 //
 // The package writes nothing, logs nothing and decides nothing: what to do with a limit is the business of package
 // unthrottle. It knows cgroup v1, v2 and hybrid layouts.
@@ -36,12 +36,12 @@ type State uint8
 
 const (
 	Unknown State = iota // the files could not be read or understood; Limits.Reason says why
-	None                 // every level was read and none sets a limit
+	None                 // every level was read and none sets a limit, or no hierarchy has the controller: then there is no level
 	Limited              // Limits.CPUs is in force
 	Hidden               // no visible level sets a limit, yet the kernel throttles the group
 )
 
-// String returns the state in lower case, as it stands in reports.
+// String returns the state in lower case, as reports show it.
 func (s State) String() string {
 	switch s {
 	case None:
@@ -135,7 +135,7 @@ type Limits struct {
 	Warnings []error
 }
 
-// Owner returns the level whose quota is in force. ok is false where no limit is known to be.
+// Owner returns the level whose quota is in force. ok is false if no limit is known to be in force.
 func (l Limits) Owner() (owner Level, ok bool) {
 	if l.State == Limited {
 		for _, level := range l.Levels {
@@ -147,7 +147,7 @@ func (l Limits) Owner() (owner Level, ok bool) {
 	return Level{}, false
 }
 
-// Counters are a group's counts since it was made, or what came to them between two readings.
+// Counters are a group's counts since it was made, or what was added to them between two readings.
 type Counters struct {
 	Dir           string
 	Known         bool // false: the group keeps no counts of periods, which is not the same as zero
@@ -163,7 +163,7 @@ type Counters struct {
 
 // Since returns what was counted between an earlier reading of the group and c. Where the readings are of two groups, or a
 // count went back, which means that the group was made anew between them, nothing is known: a group's counts only grow, and
-// a difference below zero would be made up. The counts of periods and the CPU time are known each for themselves.
+// a difference below zero would be made up. The counts of periods and the CPU time may each be known without the other.
 func (c Counters) Since(earlier Counters) Counters {
 	d := Counters{Dir: c.Dir}
 	if c.Dir != earlier.Dir {
@@ -185,10 +185,10 @@ func (c Counters) Since(earlier Counters) Counters {
 // Throttling is what limits have done to a process's groups so far.
 type Throttling struct {
 	Own   Counters // the process's own level
-	Owner Counters // the level whose quota is in force; the own level when there is none
+	Owner Counters // the level whose quota is in force; the process's own level if there is none
 
-	// Local is the time that the own group was throttled by any level, its own or one above it, from cpu.stat.local.
-	// It is the only count that shows a quota on a parent, and it is summed over CPUs.
+	// Local is the time that the process's own group was throttled by any level, its own or one above it, from
+	// cpu.stat.local. It is the only count that shows a quota on a parent, and it is summed over CPUs.
 	Local      time.Duration
 	LocalKnown bool
 }
@@ -213,5 +213,6 @@ func (l Limits) Observed(before, after Throttling) Limits {
 
 var (
 	errHidden = errors.New("the kernel throttles this group, but no level that can be seen here sets a quota")
+	errUnused = errors.New("no cgroup hierarchy has the controller")
 	errGone   = errors.New("this cgroup is gone: going on from its nearest ancestor that exists")
 )

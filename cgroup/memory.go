@@ -16,6 +16,9 @@ func ReadMemory(s Source) Memory {
 	r := s.reader("memory limit")
 	var l Limits
 	dir, err := r.locate(&l, "memory")
+	if err == errUnused {
+		return Memory{State: None}
+	}
 	if err != nil {
 		return Memory{Reason: err}
 	}

@@ -31,6 +31,7 @@ func TestReadMemory(t *testing.T) {
 		{"v2 garbage", v2 + "-- sys/fs/cgroup/a/b/memory.max --\n1G\n", `unknown 0  reading memory limit: /sys/fs/cgroup/a/b/memory.max: bad text "1G"`},
 		{"v1", v1 + "2097152\n", "limited 2097152 /sys/fs/cgroup/memory/a"},
 		{"v1 none", v1 + "9223372036854771712\n", "none 0 "},
+		{"controller not in use", "-- proc/self/cgroup --\n4:cpu:/x\n", "none 0 "},
 		{"nothing", "-- x --\n", "unknown 0  reading memory limit: /proc/self/cgroup: no such file or directory"},
 	}
 	for _, tt := range tests {

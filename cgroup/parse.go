@@ -18,14 +18,18 @@ const defaultPeriod = "100000"
 //
 // (1) hierarchy id, 0 for v2; (2) the controllers of a v1 hierarchy; (3) path, which may hold colons. A v1 hierarchy
 // with the controller comes before v2: the kernel allows a controller in one of them only. See cgroups(7).
-func parseProcCgroup(text, controller string, l *Limits) {
-	var v1, v2 bool
+//
+// The kernel names every hierarchy that is in use. So where all lines make sense and none names the controller or v2, the
+// controller limits nothing: it is unused. A text without lines, as sandboxes show, says nothing about that.
+func parseProcCgroup(text, controller string, l *Limits) (unused bool) {
+	var v1, v2, odd bool
 	for text != "" {
 		var line string
 		line, text = cut(text, '\n')
 		id, rest := cut(line, ':')
 		controllers, path := cut(rest, ':')
 		if !isAbs(path) {
+			odd = true
 			continue
 		}
 		if id == "0" {
@@ -41,6 +45,7 @@ func parseProcCgroup(text, controller string, l *Limits) {
 		}
 	}
 	l.Hybrid = v1 && v2
+	return v1 && l.Version == 0 && !odd
 }
 
 // parseMount reads a line of /proc/PID/mountinfo, if it is a mount of the given kind:
@@ -49,8 +54,8 @@ func parseProcCgroup(text, controller string, l *Limits) {
 //	(1)(2)(3)  (4)   (5)   (6)        (7)     (8)(9)   (10)   (11)
 //
 // (4) is the cgroup that is mounted, (5) where; both with octal escapes. (7) are any number of optional fields, ended
-// by (8). (9) is the type, (11) has the controllers of a v1 mount. See proc_pid_mountinfo(5). Other lines, and those
-// that make no sense, give empty strings.
+// by (8). (9) is the type, (11) has the controllers of a v1 mount. See proc_pid_mountinfo(5). Other lines, and
+// malformed ones, give empty strings.
 func parseMount(line string, v Version, controller string) (root, point string) {
 	i := strings.Index(line, " - cgroup")
 	if i < 0 {
@@ -75,7 +80,7 @@ func parseMount(line string, v Version, controller string) (root, point string) 
 
 func isAbs(path string) bool { return path != "" && path[0] == '/' }
 
-// unescape undoes the octal escapes of mountinfo, such as \040 for a space. What is no escape stays as it is.
+// unescape undoes the octal escapes of mountinfo, such as \040 for a space. Anything else is left as it is.
 func unescape(s string) string {
 	for i := 0; i+3 < len(s); i++ {
 		if s[i] == '\\' {
@@ -88,7 +93,7 @@ func unescape(s string) string {
 }
 
 // parseQuota reads a quota and its period: "150000 100000", "max 100000", or either without the period. It gives the
-// zero Quota where there is no limit.
+// zero Quota if there is no limit.
 func parseQuota(text string) (q Quota, err error) {
 	quota, period := cut(text, ' ')
 	if period == "" {
@@ -106,12 +111,12 @@ func parseQuota(text string) (q Quota, err error) {
 	return q, nil
 }
 
-// badText is the error for the text of a file that makes no sense.
+// badText is the error for the text of a malformed file.
 //
 //go:noinline
 func badText(text string) error { return fmt.Errorf("bad text %q", text) }
 
-// parsePositive reads a number above zero as the kernel writes it, digits only. It returns 0 for all else.
+// parsePositive reads a number above zero as the kernel writes it, digits only. It returns 0 for anything else.
 func parsePositive(s string) int64 {
 	if s == "" || s[0] < '0' || s[0] > '9' {
 		return 0

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Self finds the CPU limit of the calling process. It reads only what a decision needs; [Read] tells more.
+// Self finds the CPU limit of the calling process. It reads only what a decision needs; [Read] reads more.
 //
 // Self and all that it calls is what a program gains by importing package auto, and it is written to be small there:
 // what is called in many places is not inlined, and large structs are passed by pointer.
@@ -22,8 +22,8 @@ func Self() *Limits {
 	return l
 }
 
-// Read finds the CPU limit that s is held to. It always answers: what could not be found out is in Limits.State,
-// Limits.Reason and Limits.Warnings.
+// Read finds the CPU limit that s is held to. It always returns an answer: what could not be found out is in
+// Limits.State, Limits.Reason and Limits.Warnings.
 func Read(s Source) Limits {
 	if runtime.GOOS != "linux" && s.Root == "" {
 		return Limits{Reason: ErrNotSupported, Affinity: runtime.NumCPU()}
@@ -82,7 +82,7 @@ func (s Source) reader(of string) *reader {
 // useOwnMounts makes r look for cgroups where the process itself would.
 func (r *reader) useOwnMounts() { r.mounts, r.prefix = r.proc, r.proc+"/root" }
 
-// file returns the text of a file. Its errors say nothing of the file: fail does.
+// file returns the text of a file. Its errors don't name the file: fail does.
 //
 //go:noinline
 func (r *reader) file(dir, name string) (string, error) {
@@ -100,6 +100,10 @@ func (r *reader) fail(dir, name string, cause error) error {
 // limits reads the levels of the CPU hierarchy and derives the limit in force.
 func (r *reader) limits(l *Limits) {
 	dir, err := r.locate(l, "cpu")
+	if err == errUnused {
+		l.State = None
+		return
+	}
 	if err != nil {
 		l.Reason = err
 		return
@@ -126,7 +130,8 @@ func (r *reader) limits(l *Limits) {
 func (l *Limits) warn(err error) { l.Warnings = append(l.Warnings, err) }
 
 // settle says what the levels mean together. One that can't be understood makes the limit unknown, for it may be the
-// smallest. "No limit" is doubted: another file system may cover the mount, or a level that can't be seen may throttle.
+// smallest. "No limit" is checked twice: another file system may cover the mount, or a level that can't be seen may
+// throttle.
 func (r *reader) settle(l *Limits) {
 	own := l.Levels[0].Dir
 	switch {
@@ -179,7 +184,9 @@ func (r *reader) locate(l *Limits, controller string) (dir string, err error) {
 	if err != nil {
 		return "", r.fail(r.proc, "/cgroup", err)
 	}
-	parseProcCgroup(text, controller, l)
+	if parseProcCgroup(text, controller, l) {
+		return "", errUnused
+	}
 	if l.Version == 0 {
 		return "", r.fail(r.proc, "/cgroup names no cgroup", ErrNotVisible)
 	}
@@ -205,7 +212,10 @@ func (r *reader) locate(l *Limits, controller string) (dir string, err error) {
 // mount that it is in.
 func Locate(s Source, controller string) (dir string, v Version, m Mount, err error) {
 	var l Limits
-	dir, err = s.reader("cgroup").locate(&l, controller)
+	r := s.reader("cgroup")
+	if dir, err = r.locate(&l, controller); err == errUnused {
+		err = r.fail(r.proc, "/cgroup names no controller "+controller, err)
+	}
 	return dir, l.Version, l.Mount, err
 }
 
@@ -243,9 +253,9 @@ func (r *reader) choose(l *Limits, mountinfo, controller, path string) (dir stri
 	return dir, missing
 }
 
-// below returns the part of the cgroup path that lies under root, starting with a slash or empty. All is lexical: a path
-// may begin with "/..", which names a cgroup outside of the reader's namespace, and only a root that begins in the same
-// way can lead there.
+// below returns the part of the cgroup path that lies under root, starting with a slash or empty. This is purely
+// lexical: a path may begin with "/..", which names a cgroup outside of the reader's namespace, and only a root that
+// begins in the same way can lead there.
 func below(path, root string) (rel string, ok bool) {
 	if root == "" {
 		return "", false
@@ -276,7 +286,7 @@ func parent(dir string) string {
 	return "/"
 }
 
-// quota reads the limit of one level. A missing file is no limit: the root has none on v2, nor has a level without
+// quota reads the limit of one level. A missing file means no limit: the root has none on v2, nor has a level without
 // the controller.
 func (r *reader) quota(dir string, v Version) (Quota, error) {
 	file := "/cpu.max"
@@ -301,7 +311,7 @@ func (r *reader) quota(dir string, v Version) (Quota, error) {
 	return Quota{}, r.fail(dir, file, err)
 }
 
-// details reads what is shown beside the quota. These files are often missing, and nothing is decided by them.
+// details reads what is shown beside the quota. These files are often missing, and no decision depends on them.
 func (r *reader) details(level *Level, v Version) {
 	burst, weight := "/cpu.max.burst", "/cpu.weight"
 	if v == V1 {

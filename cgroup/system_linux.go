@@ -52,7 +52,7 @@ func readFile(path string, buf *[]byte) ([]byte, error) {
 	return (*buf)[:n], nil
 }
 
-// exists reports whether there is such a file, also when it may not be looked at.
+// exists reports whether there is such a file, even if it may not be looked at.
 func exists(path string) bool {
 	var st syscall.Stat_t
 	return !isMissing(syscall.Stat(path, &st))

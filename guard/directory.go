@@ -26,7 +26,7 @@ type directory struct {
 const (
 	snapshotEnd = ".trace"
 	unfinished  = ".tmp"
-	// leftAfter is when a file that was never finished is a dead program's.
+	// leftAfter is how old an unfinished file must be to be a dead program's.
 	leftAfter  = time.Hour
 	timeLayout = "20060102T150405.000Z"
 )
@@ -47,7 +47,7 @@ func openDirectory(path string, most int) (*directory, error) {
 	return d, errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// programName is the program's name as far as it can be part of a file's.
+// programName is the program's name, reduced to what a file name may hold.
 func programName() string {
 	name := "program"
 	if file, err := os.Executable(); err == nil {
@@ -65,7 +65,7 @@ func (d *directory) create() (*os.File, error) {
 	return os.CreateTemp(d.path, "."+d.prefix+"*"+unfinished)
 }
 
-// write saves a snapshot and removes what is too much.
+// write saves a snapshot and removes the oldest if there are too many.
 func (d *directory) write(at time.Time, snapshot io.WriterTo) (path string, n int64, err error) {
 	f, err := d.create()
 	if err != nil {

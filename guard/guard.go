@@ -1,5 +1,5 @@
 // Package guard answers: what was the program doing when its CPU limit began to freeze it? It keeps a flight recorder
-// running, looks at the kernel's count of throttled periods once a second, and when freezes come in numbers it saves what
+// running, looks at the kernel's count of throttled periods once a second, and when freezes become frequent it saves what
 // the recorder holds: an execution trace of the seconds before and of the first freezes.
 //
 //	g, err := guard.Start(guard.Options{Dir: "/var/tmp"})
@@ -8,7 +8,7 @@
 //	}
 //	defer g.Stop()
 //
-// In go [Options]; out come snapshots, as files or handed to a function, and at most one each ten minutes. "unthrottle
+// In go [Options]; out come snapshots, as files or handed to a function, and at most one every ten minutes. "unthrottle
 // trace FILE" and "go tool trace FILE" read them.
 //
 // The package needs Go 1.25, which brought the flight recorder: with an older one it compiles, and [Start] returns
@@ -30,14 +30,14 @@ import (
 var (
 	// ErrOldGo means that the program was built with Go 1.24 or older, which has no flight recorder.
 	ErrOldGo = errors.New("the flight recorder needs Go 1.25 or later")
-	// ErrNothingToWatch means that no count of throttled periods can be had here, now or later: there is no cgroup to be
-	// seen, or the system is not Linux.
+	// ErrNothingToWatch means that throttled periods can't be counted here, now or later: no cgroup is visible, or the
+	// system is not Linux.
 	ErrNothingToWatch = errors.New("no throttling can be seen here")
-	// ErrRecorderInUse means that somebody else's flight recorder runs, and Go allows one only. Options.Recorder takes it.
+	// ErrRecorderInUse means that another flight recorder is running, and Go allows only one. Options.Recorder takes it.
 	ErrRecorderInUse = errors.New("another flight recorder is running: give it to Options.Recorder")
 )
 
-// Options of Start. The zero value is usable: it writes to the directory for temporary files.
+// Options configure Start. The zero value is usable: it writes to the directory for temporary files.
 type Options struct {
 	// Dir is where snapshots are written; it is made if need be. "" means os.TempDir. Files are named after the program:
 	// throttled-PROGRAM-TIME-PID.trace, and only their owner may read them, since a trace can hold what a program logs.
@@ -81,10 +81,10 @@ type Storm struct {
 	Throttled int64     // of these, the ones in which the limit was hit; 0 for a hidden limit, whose periods nobody counts
 	Share     float64   // throttled periods ÷ periods; of a hidden limit at most the share of the time
 	CPUs      float64   // the limit; 0: hidden
-	Group     string    // directory of the group that has the limit, or of the own one where the limit is hidden
+	Group     string    // directory of the group that has the limit, or of the process's own if the limit is hidden
 }
 
-// A Snapshot is one that was saved.
+// A Snapshot describes one that was saved.
 type Snapshot struct {
 	Storm Storm
 	Path  string // "" where Options.Save took it
@@ -120,19 +120,19 @@ type look struct {
 	limited   bool    // there is a limit and it is counted
 	cpus      float64 // 0: the limit is hidden
 	period    time.Duration
-	counts    cgroup.Counters // of the group with the limit; of the own one where it is hidden, which counts no periods then
+	counts    cgroup.Counters // of the group with the limit; of the process's own if it is hidden, and then no periods are counted
 	time      time.Duration   // throttled, summed over CPUs; of hidden limits only
 	timeKnown bool
 }
 
-// take looks at this process. The error says why there is nothing to be seen.
+// take looks at this process. The error says why nothing can be seen.
 func take(at time.Time) (look, error) {
 	l := cgroup.Self()
 	t := cgroup.ReadThrottling(cgroup.Source{}, *l)
 	k := look{at: at}
 	switch {
 	case len(l.Levels) == 0:
-		return k, l.Reason
+		return k, noLevels(l)
 	case l.State == cgroup.Limited && t.Owner.Known:
 		owner, _ := l.Owner()
 		k.limited, k.cpus, k.period, k.counts = true, l.CPUs, owner.Quota.Period(), t.Owner
@@ -142,6 +142,14 @@ func take(at time.Time) (look, error) {
 		k.time, k.timeKnown = t.Local, true
 	}
 	return k, nil
+}
+
+// noLevels says why there is no group whose periods could be counted.
+func noLevels(l *cgroup.Limits) error {
+	if l.State == cgroup.None {
+		return errors.New("no cgroup hierarchy has the CPU controller, so there can be no limit")
+	}
+	return l.Reason
 }
 
 // calmLooks is how many looks must be calm before a storm is over, so that one that comes and goes is one storm.
@@ -202,7 +210,7 @@ func between(a, b look) (s Storm, ok bool) {
 	}
 	s.Periods, s.Throttled = counted.Periods, counted.Throttled
 	// The kernel counts no periods while the group is idle. These count too: one throttled period in a second without
-	// any other is no storm.
+	// any other is not a storm.
 	if b.period > 0 {
 		s.Periods = max(s.Periods, int64(span/b.period))
 	}

@@ -21,16 +21,16 @@ type Guard struct {
 	own      *trace.FlightRecorder // recorder, where it is the guard's own
 	dir      *directory            // nil: Options.Save gets the snapshots
 	saved    time.Time             // when the last snapshot was taken
-	failing  bool                  // the recorder could not be started, and that was told
+	failing  bool                  // the recorder could not be started, and that was reported
 
 	cancel context.CancelFunc
 	done   chan struct{}
 	once   sync.Once
 }
 
-// Start begins to watch, in a goroutine of its own. Where there is no limit at the moment it waits for one, since a limit
-// can come while the program runs, and starts the flight recorder then: until that time it costs a look a second and
-// nothing more. When Start fails, the Guard is nil; Stop of a nil Guard does nothing.
+// Start begins to watch, in a goroutine of its own. If there is no limit yet, it waits for one, since a limit can be set
+// while the program runs, and then starts the flight recorder: until that time it costs one look a second and nothing
+// more. If Start fails, the Guard is nil; Stop of a nil Guard does nothing.
 func Start(o Options) (*Guard, error) {
 	return start(o, take)
 }
@@ -52,7 +52,7 @@ func start(o Options, take func(time.Time) (look, error)) (*Guard, error) {
 		g.own = trace.NewFlightRecorder(trace.FlightRecorderConfig{MinAge: o.MinAge, MaxBytes: o.MaxBytes})
 		g.recorder = g.own
 	case !g.recorder.Enabled():
-		return nil, errors.New("starting the guard: the flight recorder of Options.Recorder is not running: call its Start before")
+		return nil, errors.New("starting the guard: the flight recorder of Options.Recorder is not running: call its Start first")
 	}
 	if err := g.record(k); err != nil {
 		return nil, fmt.Errorf("starting the guard: %w", err)
@@ -64,7 +64,7 @@ func start(o Options, take func(time.Time) (look, error)) (*Guard, error) {
 	return g, nil
 }
 
-// Stop ends the watching, and the guard's own recorder. It waits until a snapshot that is being written is done.
+// Stop ends the watching, and the guard's own recorder. It waits for a snapshot that is being written.
 func (g *Guard) Stop() {
 	if g == nil {
 		return

@@ -202,7 +202,7 @@ func TestRecorders(t *testing.T) {
 	}
 	other.Stop()
 
-	// Without a limit the recorder waits, so another one is no error yet.
+	// Without a limit the recorder waits, so another one is not an error yet.
 	g, err = start(Options{Dir: t.TempDir()}, func(at time.Time) (look, error) { return look{at: at}, nil })
 	if err != nil {
 		t.Fatal(err)

@@ -6,20 +6,20 @@
 // [Set] makes GOMAXPROCS fit the CPU quota: rounded down, but at least [Min], which is 1 unless it is given. Without a
 // quota it leaves GOMAXPROCS as it is. The log lines are those of automaxprocs too, where they still say what happened.
 //
-// What is different, on purpose:
+// Deliberate differences:
 //
 //   - A quota on a parent of the process's cgroup counts. The smallest one on the way up is the limit.
 //   - The quota is found wherever the cgroup file system is mounted, also below names with spaces. Other controllers
 //     that can't be reached, and lines of mountinfo that are longer than 64 KiB, don't stand in the way.
-//   - The number is never larger than the count of CPUs in the affinity mask. That holds for Min as well.
-//   - GOMAXPROCS in the environment counts as set only if the Go runtime takes it, which it does for a whole number
-//     above zero. Texts such as "", "0" and "2500m" are passed over by both.
+//   - The number is never larger than the count of CPUs in the affinity mask. That goes for Min as well.
+//   - GOMAXPROCS in the environment counts as set only if the Go runtime accepts it: a whole number above zero. Both
+//     ignore texts such as "", "0" and "2500m".
 //   - runtime.GOMAXPROCS is called only when the number must change, for each call ends the automatic updates that Go
 //     has from 1.25 on. The undo function gives them back if they were on.
 //   - Where no cgroup can be seen at all, as in some sandboxes, there is no error: GOMAXPROCS stays, and the log says why.
 //   - The undo function does its work once.
 //
-// New programs need not start here: unthrottle.Set tells more about its decision and can do more than round down.
+// New programs need not start here: unthrottle.Set says more about its decision and can do more than round down.
 package maxprocs
 
 import (
@@ -66,7 +66,7 @@ func Logger(printf func(string, ...interface{})) Option {
 	return optionFunc(func(c *config) { c.printf = printf })
 }
 
-// Min sets the smallest GOMAXPROCS that a quota may lead to. A number below 1 is passed over.
+// Min sets the smallest GOMAXPROCS that a quota may lead to. A number below 1 is ignored.
 func Min(n int) Option {
 	return optionFunc(func(c *config) {
 		if n >= 1 {
@@ -75,16 +75,16 @@ func Min(n int) Option {
 	})
 }
 
-// RoundQuotaFunc sets the function that makes a whole number of the quota, which is a number of CPUs. Without it, or with
-// nil, the quota is rounded down.
+// RoundQuotaFunc sets the function that turns the quota, a number of CPUs, into a whole number. Without it, or with nil,
+// the quota is rounded down.
 func RoundQuotaFunc(rf func(v float64) int) Option {
 	return optionFunc(func(c *config) { c.policy.RoundFunc = rf })
 }
 
 // Set makes GOMAXPROCS fit the CPU quota and returns a function that undoes that. The function is never nil.
 //
-// GOMAXPROCS stays as it is where there is no quota, as on all systems but Linux, and where it is set in the environment.
-// It also stays where Set returns an error, which means that a file could not be read or understood.
+// GOMAXPROCS stays as it is if there is no quota, as on all systems but Linux, and if it is set in the environment. It
+// also stays if Set returns an error, which means that a file could not be read or understood.
 func Set(opts ...Option) (undo func(), err error) {
 	c := newConfig(opts)
 	nothing := func() { c.log("maxprocs: No GOMAXPROCS change to reset") }

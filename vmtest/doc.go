@@ -33,7 +33,7 @@
 //     second serial port, so they cannot mix with the results.
 //   - ParseTests splits the output of a test binary into tests.
 //
-// The tests of explain put every subject into every layout: limits on the own
+// The tests of explain put every subject into every layout: limits on its own
 // group or above, more CPUs than limit and the other way round, CPU sets,
 // containers of the present kind and in the host's cgroup namespace, no cgroups at
 // all. They compare what explain says, from outside and from inside, with what the
@@ -66,9 +66,9 @@
 //	UNTHROTTLE_REQUIRE_VM  1: fail instead of skip when qemu, the kernel, systemd,
 //	                       or something that a subject needs is missing
 //
-// The subjects need four Go toolchains and one module, which the go
-// command fetches when they are not here yet. A subject that cannot be had is left
-// out and shown as a skip with the reason.
+// The subjects need four Go toolchains and one module, which the go command fetches
+// when they are not here yet. A subject that is not available is left out and shown
+// as a skip with the reason.
 //
 // One boot takes about a minute, with many CPUs two. A machine uses one CPU of the
 // host, so as many run at a time as go test's -parallel says. On a kernel that is not the newest one

@@ -30,8 +30,8 @@ type Test struct {
 	Output string
 }
 
-// Err says why the run as a whole is no success, or nil. A run in which nothing
-// ran is none: a wrong pattern or a wrong environment would look like success.
+// Err says why the run as a whole failed, or nil. A run in which nothing ran has
+// failed: a wrong pattern or a wrong environment would look like success.
 func (r Result) Err() error {
 	count := map[Status]int{}
 	for _, t := range r.Tests {

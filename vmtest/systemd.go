@@ -28,10 +28,11 @@ func FindSystemd() (string, error) {
 
 const systemdProgram = "usr/lib/systemd/systemd"
 
-// systemdFiles are what the machine gets of the packages: files and whole folders.
-// The libraries that the programs are linked with come on their own. A name that a
-// version of systemd does not have is left out. There is no journal, no udev, no
-// logind and no PAM, and none of the targets wants a unit that they would need.
+// systemdFiles are what the machine gets from the packages: files and whole
+// folders. The libraries that the programs are linked with come on their own. A
+// name that a version of systemd does not have is left out. There is no journal, no
+// udev, no logind and no PAM, and none of the targets wants a unit that they would
+// need.
 var systemdFiles = []string{
 	systemdProgram,
 	"usr/lib/systemd/systemd-executor", // since 254
@@ -130,7 +131,7 @@ func BuildSystemd(ctx context.Context, dir, tree string) (initramfs string, err 
 	return initramfs, nil
 }
 
-// shellFiles are what the other machine gets of the packages: /bin/sh, by which
+// shellFiles are what the other machine gets from the packages: /bin/sh, by which
 // `unthrottle run` guards an emulated limit.
 var shellFiles = []string{"usr/bin/dash"}
 
@@ -180,7 +181,7 @@ func (c *cpioWriter) tree(dir string, names []string) error {
 }
 
 // addLibraries adds to files what a program in the folder dir is linked with. Files
-// of other kinds are passed over.
+// of other kinds are skipped.
 func addLibraries(files map[string]bool, dir, name string) error {
 	f, err := elf.Open(filepath.Join(dir, name))
 	if err != nil {

@@ -101,8 +101,8 @@ func readable(path string) error {
 	return f.Close()
 }
 
-// versionLess compares two kernel paths so that 6.1 comes before 6.12: runs of
-// digits count as numbers, everything else as text.
+// versionLess reports whether one kernel path comes before another, such as 6.1
+// before 6.12: runs of digits count as numbers, everything else as text.
 func versionLess(a, b string) bool {
 	for a != "" && b != "" {
 		i, j := digits(a), digits(b)
@@ -237,7 +237,7 @@ const memoryMiB = 768
 // powers off, or when ctx is done: then it kills the machine and returns what
 // has come so far with an error. An error carries the end of the kernel's log.
 func Boot(ctx context.Context, m Machine) (Result, error) {
-	// An own folder: two boots may run at the same time.
+	// A folder of its own: two boots may run at the same time.
 	dir, err := os.MkdirTemp(m.Dir, "unthrottle-vmtest-")
 	if err != nil {
 		return Result{}, fmt.Errorf("booting: %w", err)

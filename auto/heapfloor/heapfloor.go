@@ -4,10 +4,18 @@
 //
 //	UNTHROTTLE_HEAP_FLOOR      32MiB, or a number of bytes
 //
-// Without the variable it does nothing. It is apart from package auto because it is some 23 KB of code that few programs
-// need. unthrottle.LastHeapFloor tells what it decided and why; unthrottle.HeapFloor is the same in code.
+// Without the variable it does nothing. It is separate from package auto because it is some 23 KB of code that few
+// programs need. unthrottle.LastHeapFloor tells what it decided and why; unthrottle.HeapFloor is the same in code.
 package heapfloor
 
-import "github.com/unthrottle/unthrottle"
+import (
+	"os"
 
-func init() { unthrottle.HeapFloorFromEnv() }
+	"github.com/unthrottle/unthrottle"
+)
+
+func init() {
+	if os.Getenv("UNTHROTTLE_HEAP_FLOOR") != "" {
+		unthrottle.HeapFloor(0)
+	}
+}

@@ -1,20 +1,22 @@
 //go:build linux
 
 // Command emulate compares the limit that unthrottle emulates with the kernel's own. It runs a small web server under
-// each in turn, sends both the same requests at the same moments, and prints a table in Markdown: the share of periods
-// that were throttled, the latencies, and the ratios of the two.
+// each, with several GOMAXPROCS, sends all of them the same requests at the same moments, and prints tables in Markdown: what
+// each limit did, how the two differ, and how a comparison of two GOMAXPROCS differs, which is the bias of a verdict that was
+// found under an emulated limit.
 //
-// Requests come from outside of the limit at random moments, whether or not the server keeps up; a latency counts from
-// the moment at which its request was to be sent. A pair is one run under each limit, in random order. A ratio in the
-// table is the median of the ratios of the pairs.
+// Requests come from outside of the limit at random moments, whether or not the server keeps up. A block is one run of each
+// setting under each limit, in random order and with the same arrivals. Ratios are of runs of one block; a table has their
+// geometric mean and its 95 % interval over the blocks.
 //
 // It needs a machine where `unthrottle run --limit-with=cgroup` works, with nothing else to do. A run during which other
-// programs used more than -others of a CPU is done again, and each begins when the machine is quiet.
+// programs used more than -others of a CPU is repeated, and each begins when the machine is quiet.
 package main
 
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -35,17 +37,25 @@ import (
 )
 
 func main() {
-	pairs := flag.Int("pairs", 5, "runs under each limit for each setting")
-	length := flag.Duration("length", 8*time.Second, "of a run")
+	blocks := flag.Int("blocks", 5, "runs of each setting under each limit")
+	length := flag.Duration("length", 3*time.Second, "of a run")
 	cpus := flag.String("cpus", "0.5,1", "limits")
-	loads := flag.String("loads", "0.5,0.8,0.95", "shares of the limit that the requests need")
-	procs := flag.String("procs", "1,2", "GOMAXPROCS")
-	work := flag.Duration("work", 5*time.Millisecond, "CPU time of a request")
-	kinds := flag.String("kinds", "cgroup,emulate", "the limits to compare: the same twice tells how much is chance")
+	loads := flag.String("loads", "0.65,0.85", "shares of the limit that the requests need")
+	procs := flag.String("procs", "1,2,4,8", "GOMAXPROCS")
+	work := flag.Duration("work", time.Millisecond, "CPU time of a request, without the server's own")
+	alloc := flag.Int("alloc", 64<<10, "bytes that a request allocates")
+	kinds := flag.String("kinds", "cgroup,emulate", "the limits to compare: the same one twice shows how much is chance")
 	others := flag.Float64("others", 0.05, "CPUs that other programs may use during a run")
 	verbose := flag.Bool("v", false, "print each run to standard error")
 	flag.Parse()
-	b := bench{pairs: *pairs, length: *length, work: *work, kinds: strings.Split(*kinds, ","), others: *others, verbose: *verbose}
+	b := bench{
+		blocks: *blocks, length: *length, work: *work, alloc: *alloc, kinds: strings.Split(*kinds, ","), others: *others,
+		verbose: *verbose,
+	}
+	if len(b.kinds) != 2 || b.length < time.Second {
+		fmt.Fprintln(os.Stderr, "emulate: -kinds takes two of them, -length at least a second")
+		os.Exit(2)
+	}
 	err := b.run(os.Stdout, numbers(*cpus), numbers(*loads), numbers(*procs))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "emulate:", err)
@@ -57,7 +67,7 @@ func numbers(list string) (out []float64) {
 	for _, text := range strings.Split(list, ",") {
 		v, err := strconv.ParseFloat(text, 64)
 		if err != nil {
-			fmt.Fprintf(os.Stderr, "emulate: %q is no number\n", text)
+			fmt.Fprintf(os.Stderr, "emulate: %q is not a number\n", text)
 			os.Exit(2)
 		}
 		out = append(out, v)
@@ -66,39 +76,85 @@ func numbers(list string) (out []float64) {
 }
 
 type bench struct {
-	pairs   int
+	blocks  int
 	length  time.Duration
 	work    time.Duration
+	alloc   int
 	kinds   []string
 	others  float64
 	verbose bool
 
-	dir   string // with the two programs
-	loops string // work of a request
-	seed  uint64
-	costs [2][]float64
-	again int // runs that were done again
+	dir     string        // with the two programs
+	loops   string        // work of a request
+	request time.Duration // CPU time of a request, all in all
+	again   int           // runs that were done again
 }
 
-// A setting is one row of the table.
+// A setting is what a server runs with. Its runs are those of its blocks, under the two limits.
 type setting struct {
 	cpus, load float64
 	procs      int
 }
 
+// A pair is a run under each of the two limits.
+type pair [2]trial
+
 // A trial is one run of the server.
 type trial struct {
 	throttled     float64 // share of periods
-	p50, p90, p99 float64 // seconds
+	p50, p90, p99 float64 // seconds, from when a request was due
+	tail          float64 // seconds: geometric mean of the seconds' p99s, from when a request was ready to be sent
+	cpu           float64 // seconds a request, of the server
 	cost          float64 // CPU time of unthrottle itself, as a share of one CPU
 	others        float64 // CPU time of other programs, as a share of one CPU
 }
 
-func (b *bench) run(w io.Writer, cpus, loads, procs []float64) (err error) {
-	if b.dir, err = os.MkdirTemp("", "emulate"); err != nil {
+// warmUp comes before each run, and is not counted.
+const warmUp = time.Second / 2
+
+func (b *bench) run(w io.Writer, cpus, loads, procs []float64) error {
+	if err := b.build(); err != nil {
 		return err
 	}
 	defer os.RemoveAll(b.dir)
+	first := setting{cpus: 1, load: 0.5, procs: 2}
+	b.request = b.work
+	pilot, err := b.undisturbed(first, b.kinds[0], 0)
+	if err != nil {
+		return err
+	}
+	b.request = time.Duration(pilot.cpu * float64(time.Second))
+	fmt.Fprintf(w, "%s, %d CPUs, %d blocks of runs of %v; a request takes %v of CPU, %v of them its work, and allocates %d KiB.\n"+
+		"First %s, then %s.\n\n", runtime.Version(), runtime.NumCPU(), b.blocks, b.length, b.request.Round(10*time.Microsecond), b.work,
+		b.alloc>>10, b.kinds[0], b.kinds[1])
+
+	var settings []setting
+	for _, c := range cpus {
+		for _, l := range loads {
+			for _, p := range procs {
+				settings = append(settings, setting{c, l, int(p)})
+			}
+		}
+	}
+	runs := map[setting][]pair{}
+	begin := time.Now()
+	for block := range b.blocks {
+		if err := b.block(settings, uint64(block+1), runs); err != nil {
+			return err
+		}
+		left := time.Since(begin) / time.Duration(block+1) * time.Duration(b.blocks-block-1)
+		fmt.Fprintf(os.Stderr, "block %d of %d is done, %v left\n", block+1, b.blocks, left.Round(time.Second))
+	}
+	results{settings, runs, b.kinds}.write(w)
+	fmt.Fprintf(w, "\nDone again because of other programs: %d runs.\n", b.again)
+	return nil
+}
+
+// build makes the two programs, and finds out how many loops the work of a request is.
+func (b *bench) build() (err error) {
+	if b.dir, err = os.MkdirTemp("", "emulate"); err != nil {
+		return err
+	}
 	for _, pkg := range []string{"cmd/unthrottle", "bench/emulate/server"} {
 		cmd := exec.Command("go", "build", "-o", b.dir, "github.com/unthrottle/unthrottle/"+pkg)
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -110,76 +166,31 @@ func (b *bench) run(w io.Writer, cpus, loads, procs []float64) (err error) {
 		return fmt.Errorf("measuring the work of a request: %w", err)
 	}
 	b.loops = strings.TrimSpace(string(out))
-	fmt.Fprintf(w, "%s, %d CPUs, %d pairs of %v each, %v of work a request. First %s, then %s.\n\n",
-		runtime.Version(), runtime.NumCPU(), b.pairs, b.length, b.work, b.kinds[0], b.kinds[1])
-	fmt.Fprintln(w, "| limit | load | GOMAXPROCS | throttled | p50 ms | p90 ms | p99 ms | throttled | p50 | p90 | p99 |")
-	fmt.Fprintln(w, "|---|---|---|---|---|---|---|---|---|---|---|")
-	for _, c := range cpus {
-		for _, p := range procs {
-			for _, l := range loads {
-				if err := b.row(w, setting{c, l, int(p)}); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	fmt.Fprintf(w, "\nCPU time of unthrottle itself, median: %.2f %% of a CPU with %s, %.2f %% with %s.\n",
-		100*median(b.costs[0]), b.kinds[0], 100*median(b.costs[1]), b.kinds[1])
-	fmt.Fprintf(w, "Done again because of other programs: %d runs.\n", b.again)
 	return nil
 }
 
-func (b *bench) row(w io.Writer, s setting) error {
-	var trials [2][]trial
-	for len(trials[0]) < b.pairs {
-		b.seed++
-		pair, err := b.pair(s)
+// block runs each setting under each limit, in random order.
+func (b *bench) block(settings []setting, seed uint64, runs map[setting][]pair) error {
+	for _, s := range settings {
+		runs[s] = append(runs[s], pair{})
+	}
+	for _, i := range rand.Perm(2 * len(settings)) {
+		s, kind := settings[i/2], i%2
+		t, err := b.undisturbed(s, b.kinds[kind], seed)
 		if err != nil {
 			return err
 		}
-		for k, t := range pair {
-			trials[k] = append(trials[k], t)
-			b.costs[k] = append(b.costs[k], t.cost)
-		}
+		runs[s][len(runs[s])-1][kind] = t
 	}
-	pick := func(f func(trial) float64, unit float64) (both, ratio string) {
-		var values [2][]float64
-		var ratios []float64
-		for i := range b.pairs {
-			first, second := f(trials[0][i]), f(trials[1][i])
-			values[0], values[1] = append(values[0], first), append(values[1], second)
-			if first > 0 {
-				ratios = append(ratios, second/first)
-			}
-		}
-		return fmt.Sprintf("%.3g / %.3g", unit*median(values[0]), unit*median(values[1])),
-			fmt.Sprintf("%.2f", median(ratios))
-	}
-	throttled, throttledRatio := pick(func(t trial) float64 { return t.throttled }, 100)
-	p50, p50Ratio := pick(func(t trial) float64 { return t.p50 }, 1e3)
-	p90, p90Ratio := pick(func(t trial) float64 { return t.p90 }, 1e3)
-	p99, p99Ratio := pick(func(t trial) float64 { return t.p99 }, 1e3)
-	fmt.Fprintf(w, "| %g CPU | %.0f %% | %d | %s %% | %s | %s | %s | %s | %s | %s | %s |\n", s.cpus, 100*s.load, s.procs,
-		throttled, p50, p90, p99, throttledRatio, p50Ratio, p90Ratio, p99Ratio)
 	return nil
 }
 
-// pair runs the server under each limit, in random order.
-func (b *bench) pair(s setting) (pair [2]trial, err error) {
-	for _, k := range rand.Perm(2) {
-		if pair[k], err = b.undisturbed(s, b.kinds[k]); err != nil {
-			return pair, err
-		}
-	}
-	return pair, nil
-}
-
 // undisturbed runs the server until no other program got in the way.
-func (b *bench) undisturbed(s setting, kind string) (trial, error) {
+func (b *bench) undisturbed(s setting, kind string, seed uint64) (trial, error) {
 	for ; ; b.again++ {
-		for idleShare(time.Second/2) < 1-b.others {
+		for idleShare(time.Second/4) < 1-b.others {
 		}
-		t, err := b.trial(s, kind)
+		t, err := b.trial(s, kind, seed)
 		if b.verbose {
 			fmt.Fprintf(os.Stderr, "%v %s: %+v %v\n", s, kind, t, err)
 		}
@@ -220,24 +231,14 @@ func ownTime() (t time.Duration) {
 	return t
 }
 
-// median of nothing is no number.
-func median(v []float64) float64 {
-	if len(v) == 0 {
-		return math.NaN()
-	}
-	v = slices.Clone(v)
-	slices.Sort(v)
-	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
-}
-
 // trial runs the server once.
-func (b *bench) trial(s setting, kind string) (t trial, err error) {
+func (b *bench) trial(s setting, kind string, seed uint64) (t trial, err error) {
 	report := filepath.Join(b.dir, "report.json")
 	begin, machine := time.Now(), machineTime()-ownTime()
 	defer func() { t.others = (machineTime() - ownTime() - machine).Seconds() / time.Since(begin).Seconds() }()
 	cmd := exec.Command(filepath.Join(b.dir, "unthrottle"), "run", "--limit-with="+kind, "--json", "-o", report,
 		fmt.Sprintf("--cpus=%g", s.cpus), fmt.Sprintf("--gomaxprocs=%d", s.procs),
-		"--", filepath.Join(b.dir, "server"), "-loops", b.loops)
+		"--", filepath.Join(b.dir, "server"), "-loops", b.loops, "-alloc", strconv.Itoa(b.alloc))
 	cmd.Stderr = os.Stderr
 	stop, err := cmd.StdinPipe()
 	if err != nil {
@@ -250,16 +251,14 @@ func (b *bench) trial(s setting, kind string) (t trial, err error) {
 	if err := cmd.Start(); err != nil {
 		return t, err
 	}
-	address, err := bufio.NewReader(output).ReadString('\n')
-	if err != nil {
+	var address string
+	var pid int
+	if _, err := fmt.Fscanln(bufio.NewReader(output), &address, &pid); err != nil {
 		cmd.Process.Kill()
 		cmd.Wait()
 		return t, fmt.Errorf("the server did not start: %w", err)
 	}
-	rate := s.load * s.cpus / b.work.Seconds()
-	before := cpuTime(cmd.Process.Pid)
-	latencies, err := b.load("http://"+strings.TrimSpace(address), rate)
-	t.cost = (cpuTime(cmd.Process.Pid) - before).Seconds() / b.length.Seconds()
+	err = b.measure(&t, s, seed, "http://"+address, cmd.Process.Pid, pid)
 	stop.Close()
 	if waitErr := cmd.Wait(); err == nil {
 		err = waitErr
@@ -267,8 +266,40 @@ func (b *bench) trial(s setting, kind string) (t trial, err error) {
 	if err != nil {
 		return t, err
 	}
-	t.p50, t.p90, t.p99 = quantile(latencies, 0.5), quantile(latencies, 0.9), quantile(latencies, 0.99)
 	return t, t.read(report)
+}
+
+// measure sends the requests and takes what they took. The server's CPU time is the kernel's under either limit.
+func (b *bench) measure(t *trial, s setting, seed uint64, url string, unthrottle, server int) error {
+	rate := s.load * s.cpus / b.request.Seconds()
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1000}}
+	defer client.CloseIdleConnections()
+	if _, err := load(client, url, rate, warmUp, 0); err != nil {
+		return err
+	}
+	own, used := cpuTime(unthrottle), cpuTime(server)
+	answers, err := load(client, url, rate, b.length, seed)
+	if err != nil || len(answers) == 0 {
+		return errors.Join(err, errors.New("no answers"))
+	}
+	t.cpu = (cpuTime(server) - used).Seconds() / float64(len(answers))
+	t.cost = (cpuTime(unthrottle) - own).Seconds() / b.length.Seconds()
+	fromDue := make([]float64, len(answers))
+	seconds := make([][]float64, (b.length+time.Second-1)/time.Second)
+	for i, a := range answers {
+		fromDue[i] = (a.done - a.due).Seconds()
+		at := int(a.due / time.Second)
+		seconds[at] = append(seconds[at], (a.done - a.ready).Seconds())
+	}
+	t.p50, t.p90, t.p99 = quantile(fromDue, 0.5), quantile(fromDue, 0.9), quantile(fromDue, 0.99)
+	var logs []float64
+	for _, second := range seconds {
+		if len(second) > 0 {
+			logs = append(logs, math.Log(quantile(second, 0.99)))
+		}
+	}
+	t.tail = math.Exp(mean(logs))
+	return nil
 }
 
 // read takes what was counted from the document.
@@ -291,35 +322,34 @@ func (t *trial) read(file string) error {
 	return nil
 }
 
-// load sends requests at random moments, the same for each trial of a pair.
-func (b *bench) load(url string, rate float64) (latencies []float64, err error) {
-	random := rand.New(rand.NewPCG(b.seed, 0))
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1000}}
-	defer client.CloseIdleConnections()
-	if err := fetch(client, url); err != nil {
-		return nil, err
-	}
+// An answer is a request's times, from the beginning of the load.
+type answer struct{ due, ready, done time.Duration }
+
+// load sends requests at random moments, the same for each run of a block, and waits for all answers.
+func load(client *http.Client, url string, rate float64, length time.Duration, seed uint64) (answers []answer, err error) {
+	random := rand.New(rand.NewPCG(seed, 0))
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	begin := time.Now()
 	for at := time.Duration(0); ; {
 		at += time.Duration(random.ExpFloat64() / rate * float64(time.Second))
-		if at > b.length {
+		if at >= length {
 			break
 		}
 		time.Sleep(time.Until(begin.Add(at)))
+		a := answer{due: at, ready: time.Since(begin)}
 		wg.Go(func() {
 			failure := fetch(client, url)
-			latency := time.Since(begin.Add(at)).Seconds()
+			a.done = time.Since(begin)
 			mu.Lock()
 			defer mu.Unlock()
-			if latencies = append(latencies, latency); failure != nil {
+			if answers = append(answers, a); failure != nil {
 				err = failure
 			}
 		})
 	}
 	wg.Wait()
-	return latencies, err
+	return answers, err
 }
 
 func fetch(client *http.Client, url string) error {

@@ -1,6 +1,8 @@
-// Command load holds "unthrottle load" against hey and wrk: how many requests a second each can send, and the CPU time
-// that one costs it; how late the generator is; and what each says of a server that is throttled. Rounds are interleaved
-// in random order, and medians compared. It needs root for the limit, and Debian's packages hey and wrk.
+// Command load compares "unthrottle load" with hey and wrk: how many requests a second each can send, and the CPU time
+// that one costs it; how late the generator is; what a request costs at a rate; which highest rate --find-max finds, beside
+// what closed loops do; and what each says of a server that is throttled. Rounds are interleaved in random order, and
+// medians compared. It needs root for the limit, and Debian's packages hey and wrk; wrk2 is compared as well where there
+// is one.
 package main
 
 import (
@@ -20,14 +22,15 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
 func main() {
 	rounds := flag.Int("rounds", 5, "how often each is run")
 	window := flag.Duration("for", 2*time.Second, "how long each runs")
-	what := flag.String("what", "peak,pacing,throttled", "what is compared")
-	serve := flag.String("serve", "", "be the server: hello, or work, which takes 2 ms of CPU time")
+	what := flag.String("what", "peak,pacing,cost,findmax,throttled", "what is compared")
+	serve := flag.String("serve", "", "be the server: hello, or work, which takes 2 ms of CPU time; or be spin, which uses half of a CPU")
 	flag.Parse()
 	if *serve != "" {
 		if err := server(*serve); err != nil {
@@ -45,6 +48,9 @@ func main() {
 
 // server answers until it is killed. It writes its address to stdout.
 func server(kind string) error {
+	if kind == "spin" {
+		spin(5*time.Millisecond, 5*time.Millisecond)
+	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -71,6 +77,16 @@ func burn(rounds int) uint64 {
 		x ^= x << 17
 	}
 	return x & 1
+}
+
+// spin works and sleeps in turns until it is killed.
+func spin(work, sleep time.Duration) {
+	for {
+		for begin := time.Now(); time.Since(begin) < work; {
+			sink.Add(burn(1000))
+		}
+		time.Sleep(sleep)
+	}
 }
 
 // calibrate finds how many rounds take a time, from the fastest of many tries: the others were disturbed, or throttled.
@@ -107,9 +123,9 @@ func (b *bench) run(what []string) error {
 		return fmt.Errorf("building: %w: %s", err, out)
 	}
 	for _, w := range what {
-		f, ok := map[string]func() error{"peak": b.peak, "pacing": b.pacing, "throttled": b.throttled}[w]
+		f, ok := map[string]func() error{"peak": b.peak, "pacing": b.pacing, "cost": b.cost, "findmax": b.findMax, "throttled": b.throttled}[w]
 		if !ok {
-			return fmt.Errorf("-what=%s: peak, pacing or throttled", w)
+			return fmt.Errorf("-what=%s: peak, pacing, cost, findmax or throttled", w)
 		}
 		if err := f(); err != nil {
 			return err
@@ -318,6 +334,219 @@ func sleepLate(rate int, window time.Duration) (p50, p99 float64) {
 	}
 	slices.Sort(late)
 	return late[len(late)/2], late[len(late)*99/100]
+}
+
+// A costing is what requests at a rate cost a client.
+type costing struct {
+	name  string
+	args  []string
+	count func(out string) (requests, seconds float64, err error)
+	late  func(out string) (p50, p99 float64, err error) // nil: it does not tell
+
+	rate, cpu, switches, p50, p99 []float64 // a run each: CPU seconds and voluntary switches are of a request
+}
+
+// cost compares what a request costs the client, which shares all CPUs with the server, at rates and in a closed loop.
+func (b *bench) cost() error {
+	address, stop, err := b.start("hello")
+	if err != nil {
+		return err
+	}
+	defer stop()
+	url := "http://" + address + "/"
+	fmt.Printf("\nCost: client and server share the CPUs, median of %d rounds of %v\n\n", b.rounds, b.window)
+	fmt.Printf("| load | client | requests/s | CPU a request | of ours, within a round | switches a request | late p50 | p99 |\n|---|---|---|---|---|---|---|---|\n")
+	for _, rate := range []int{500, 2000, 10000, 0} {
+		clients := b.costings(url, rate)
+		for round := range b.rounds + 1 { // the first warms up
+			for _, i := range rand.Perm(len(clients)) {
+				if err := clients[i].run(round > 0); err != nil {
+					return fmt.Errorf("%s: %w", clients[i].name, err)
+				}
+			}
+		}
+		load := strconv.Itoa(rate) + "/s"
+		if rate == 0 {
+			load = "closed, " + strconv.Itoa(closedConns)
+		}
+		for _, c := range clients {
+			c.print(load, clients[0])
+		}
+	}
+	return nil
+}
+
+// closedConns are the connections of a closed loop where costs are compared.
+const closedConns = 32
+
+func (b *bench) costings(url string, rate int) (clients []*costing) {
+	seconds, conns := strconv.FormatFloat(b.window.Seconds(), 'f', -1, 64), strconv.Itoa(closedConns)
+	for _, engine := range []string{"lean", "net/http"} {
+		args := []string{b.tool, "load", url, "--for", b.window.String(), "--engine", engine, "--server-pid", "0", "--json"}
+		c := &costing{name: "unthrottle load, " + engine, args: append(args, "-c", conns), count: countOurs}
+		if rate > 0 {
+			c.args, c.late = append(args, "--rate", strconv.Itoa(rate)), lateOurs
+		}
+		clients = append(clients, c)
+	}
+	if rate == 0 {
+		return append(clients,
+			&costing{name: "wrk", args: []string{"wrk", "-t1", "-c" + conns, "-d" + seconds + "s", url}, count: countWrk},
+			&costing{name: "hey", args: []string{"hey", "-c", conns, "-z", b.window.String(), url}, count: countHey})
+	}
+	if _, err := exec.LookPath("wrk2"); err == nil {
+		clients = append(clients, &costing{name: "wrk2", args: []string{"wrk2", "-t1", "-c" + conns, "-d" + seconds + "s", "-R" + strconv.Itoa(rate), url}, count: countWrk})
+	}
+	const workers = 10
+	return append(clients, &costing{
+		name: "hey", args: []string{"hey", "-c", strconv.Itoa(workers), "-q", strconv.Itoa(rate / workers), "-z", b.window.String(), url}, count: countHey,
+	})
+}
+
+func (c *costing) run(counts bool) error {
+	cmd := exec.Command(c.args[0], c.args[1:]...)
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	if err := cmd.Run(); err != nil {
+		return err
+	}
+	requests, took, err := c.count(out.String())
+	if err != nil || !counts {
+		return err
+	}
+	if c.late != nil {
+		p50, p99, err := c.late(out.String())
+		if err != nil {
+			return err
+		}
+		c.p50, c.p99 = append(c.p50, p50), append(c.p99, p99)
+	}
+	cpu := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	c.rate, c.cpu = append(c.rate, requests/took), append(c.cpu, cpu.Seconds()/requests)
+	used := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	c.switches = append(c.switches, float64(used.Nvcsw)/requests)
+	return nil
+}
+
+func (c *costing) print(load string, ours *costing) {
+	ratios := make([]float64, len(c.cpu))
+	for i := range ratios {
+		ratios[i] = c.cpu[i] / ours.cpu[i]
+	}
+	late := "– | –"
+	if len(c.p50) > 0 {
+		late = fmt.Sprintf("%.0f µs | %.0f µs", median(c.p50)*1e6, median(c.p99)*1e6)
+	}
+	fmt.Printf("| %s | %s | %.0f | %.1f µs | %.2f | %.2f | %s |\n", load, c.name, median(c.rate), median(c.cpu)*1e6, median(ratios), median(c.switches), late)
+}
+
+func lateOurs(out string) (p50, p99 float64, err error) {
+	var d document
+	err = json.Unmarshal([]byte(out), &d)
+	return d.Late.P50, d.Late.P99, err
+}
+
+// findMax compares the highest rate that --find-max finds with what closed loops do, ours and wrk's, at a p99 of 50 ms before and
+// after it. The server is "unthrottle serve", and all share the CPUs.
+func (b *bench) findMax() error {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	address := l.Addr().String()
+	l.Close()
+	stop, err := background(b.tool, "serve", "--listen", address)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	url := "http://" + address + "/isPrime/20003"
+	for range 100 { // until it listens
+		if r, err := http.Get(url); err == nil {
+			r.Body.Close()
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	fmt.Printf("\nHighest rate: /isPrime/20003 of the built-in server, p99 ≤ 50 ms, %d rounds; closed loops: the most of 8, 16, 32 and 64 connections\n\n",
+		b.rounds)
+	fmt.Printf("| beside | closed before | after | wrk before | after | --find-max | of the closed loops' | of wrk's | time | it says |\n")
+	fmt.Printf("|---|---|---|---|---|---|---|---|---|---|\n")
+	for range b.rounds {
+		for _, beside := range []string{"nothing", "half of a CPU"} {
+			if err := b.findMaxBeside(url, beside); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (b *bench) findMaxBeside(url, beside string) error {
+	if beside != "nothing" {
+		stop, err := background(b.self, "-serve", "spin")
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
+	before, err := b.closedLoops(url)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	out, err := exec.Command(b.tool, "load", url, "--find-max", "--slo", "p99=50ms", "--json").Output()
+	took := time.Since(began)
+	var d struct {
+		FindMax struct {
+			Sustains float64 `json:"sustains"`
+			Text     string  `json:"text"`
+		} `json:"find_max"`
+	}
+	if jsonErr := json.Unmarshal(out, &d); jsonErr != nil { // one that finds none exits with 3, and has a document
+		return fmt.Errorf("--find-max: %w: %w", jsonErr, err)
+	}
+	after, err := b.closedLoops(url)
+	if err != nil {
+		return err
+	}
+	found := d.FindMax.Sustains
+	fmt.Printf("| %s | %.0f | %.0f | %.0f | %.0f | %.0f | %.2f | %.2f | %.1f s | %s |\n", beside, before[0], after[0], before[1], after[1],
+		found, 2*found/(before[0]+after[0]), 2*found/(before[1]+after[1]), took.Seconds(), d.FindMax.Text)
+	return nil
+}
+
+// closedLoops are the highest rates of ours and of wrk, of those with a p99 within 50 ms; 0: none was.
+func (b *bench) closedLoops(url string) (most [2]float64, err error) {
+	seconds := strconv.FormatFloat(b.window.Seconds(), 'f', -1, 64)
+	for _, conns := range []string{"8", "16", "32", "64"} {
+		for i, args := range [][]string{
+			{b.tool, "load", url, "-c", conns, "--for", b.window.String(), "--json"},
+			{"wrk", "-t1", "-c" + conns, "-d" + seconds + "s", "--latency", url},
+		} {
+			out, err := exec.Command(args[0], args[1:]...).Output()
+			if err != nil {
+				return most, fmt.Errorf("%s: %w", args[0], err)
+			}
+			rate, _, _, p99, err := said(args[0], string(out))
+			if err != nil {
+				return most, fmt.Errorf("%s: %w", args[0], err)
+			}
+			if p99 <= 0.05 {
+				most[i] = max(most[i], rate)
+			}
+		}
+	}
+	return most, nil
+}
+
+// background runs a command until it is stopped.
+func background(args ...string) (stop func(), err error) {
+	cmd := exec.Command(args[0], args[1:]...)
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	return func() { cmd.Process.Kill(); cmd.Wait() }, nil
 }
 
 // throttled shows what each says of one server at a limit of 0.4 CPU, at the same rate. The server's counters are the

@@ -127,7 +127,7 @@ func TestSame(t *testing.T) {
 		{"quota 1.5, rounded up", condition{quota: 1.5, args: []string{"-ceil"}}, 2, updating},
 		{"quota 0.5", condition{quota: 0.5}, 1, minimum},
 		{"quota 0.5, minimum 2", condition{quota: 0.5, args: []string{"-min=2"}}, 2, minimum},
-		{"quota 0.5, minimum that makes no sense", condition{quota: 0.5, args: []string{"-min=-3"}}, 1, minimum},
+		{"quota 0.5, invalid minimum", condition{quota: 0.5, args: []string{"-min=-3"}}, 1, minimum},
 		{"quota 1, set by the program before", condition{quota: 1, args: []string{"-first=3"}}, 1, updating},
 		{"quota 2", condition{quota: 2}, 2, updating},
 		{"GOMAXPROCS=3", condition{env: "GOMAXPROCS=3"}, 3, honoring("3")},

@@ -139,7 +139,7 @@ func measure(out io.Writer, name string, args ...string) (cost, error) {
 	return c, nil
 }
 
-// medians calls each measurement in turn, so that what disturbs one disturbs all.
+// medians calls each measurement in turn, so that whatever disturbs one disturbs all.
 func (b *bench) medians(each ...func() (cost, error)) ([]cost, error) {
 	all := make([][]cost, len(each))
 	for range b.runs {

@@ -2,8 +2,8 @@
 // exit. It builds a small web server plain and with each import, runs the three in turn, many times, and prints a table
 // in Markdown.
 //
-// Every block runs each program once, in random order, so that what else the machine does hits all alike. A program's
-// addition is the median over all blocks of its time minus that of the plain one in the same block.
+// Every block runs each program once, in random order, so that whatever else the machine does hits all alike. A
+// program's addition is the median over all blocks of its time minus that of the plain one in the same block.
 package main
 
 import (

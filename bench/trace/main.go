@@ -1,4 +1,4 @@
-// Command trace holds the detector of "unthrottle trace" against the truth: it runs programs in cgroups with real quotas,
+// Command trace compares the detector of "unthrottle trace" with the truth: it runs programs in cgroups with real quotas,
 // records their execution traces, and prints what the detector says beside the kernel's counters and beside a heartbeat, a
 // thread in the same cgroup that sleeps 2 ms at a time and so is late only when the group is frozen. With -testdata it
 // records the small traces of the detector's tests instead. It needs root and the cgroup's CPU controller.
@@ -7,6 +7,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
@@ -58,6 +59,7 @@ type situation struct {
 	parent   bool
 	spinners int // threads outside of the group
 	weight   int // of the group, of 1024; 0: as any
+	beside   int // µs of each 100 ms that a spinner in a group of its own may use, on the one CPU that the program shares with it
 	subject  string
 	client   string // arguments; "": none
 	samples  bool
@@ -105,6 +107,12 @@ var situations = []situation{
 	{name: "busy, no quota, a low weight, 2 spinners, samples", subject: busy, spinners: 2, weight: 100, samples: true},
 	{name: "HTTP, 50/100, 3 spinners", quota: 50000, subject: http, client: full, spinners: 3},
 	{name: "busy, 50/100, 3 spinners, samples", quota: 50000, subject: busy, spinners: 3, samples: true},
+	{name: "HTTP, no quota, a low weight, beside 50/100", subject: http, client: full, weight: 50, beside: 50000},
+	{name: "HTTP, no quota, as any, beside 50/100", subject: http, client: full, beside: 50000},
+	{name: "HTTP, no quota, a low weight, beside 25/100, samples", subject: http, client: full, weight: 50, beside: 25000, samples: true},
+	{name: "HTTP, 400/100, a low weight, beside 50/100", quota: 400000, subject: http, client: full, weight: 50, beside: 50000},
+	{name: "busy, no quota, a low weight, beside 50/100, samples", subject: busy, weight: 50, beside: 50000, samples: true},
+	{name: "HTTP, 20/100, beside 25/100", quota: 20000, subject: http, client: full, beside: 25000},
 }
 
 // recorded are the traces of the tests.
@@ -116,6 +124,8 @@ var recorded = []situation{
 	{name: "throttled-20ms", quota: 3000, period: 20000, subject: paced, client: "-n 4 -rate 150", window: 3 * time.Second},
 	{name: "contended-http", subject: "-what http -work 2ms", client: full, spinners: 8, window: 3 * time.Second},
 	{name: "contended-busy-samples", subject: busy, samples: true, spinners: 3, window: 6 * time.Second},
+	{name: "neighbour-http", subject: paced, client: full, weight: 50, beside: 50000, window: 3 * time.Second},
+	{name: "neighbour-far", quota: 400000, subject: paced, client: full, weight: 50, beside: 25000, window: 3 * time.Second},
 	{name: "clean-http", subject: paced, client: "-n 4 -rate 150", window: 3 * time.Second},
 	{name: "clean-ticker", subject: "-what ticker -work 8ms", window: 4 * time.Second},
 	{name: "flight", quota: 50000, subject: paced, client: full, window: 3 * time.Second, flight: true},
@@ -161,8 +171,8 @@ func chosen(all []situation, only string) (list []situation) {
 // table prints the table.
 func (b *bench) table(only string) error {
 	fmt.Printf("%d CPUs, %s, cgroup v%d, traces of %v\n\n", runtime.NumCPU(), runtime.Version(), b.version, b.window)
-	fmt.Println("| case | cpu.stat ÷ CPUs | PSI full | heartbeat | says frozen | throttled | contended | cause | sure | period | R | locked | CPUs | events/s |")
-	fmt.Println("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|")
+	fmt.Println("| case | cpu.stat ÷ CPUs | PSI full | heartbeat | says frozen | throttled | contended | cause | sure | with the kernel's count | sure | period | R | locked | starts | ends | CPUs | events/s |")
+	fmt.Println("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|")
 	for i, s := range chosen(situations, only) {
 		file := filepath.Join(b.keep, fmt.Sprintf("%02d.trace", i+1))
 		truth, err := b.trace(s, file)
@@ -173,16 +183,24 @@ func (b *bench) table(only string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
-		sure := "yes"
-		if !f.Sure {
-			sure = "no"
+		counted, err := b.read(file, "-most", truth.throttled(b.window).String())
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
 		}
-		fmt.Printf("| %s | %s | %s | %s | %s | %s | %s | %s | %s | %v | %.2f | %s | %.2f | %.0f |\n", s.name,
+		fmt.Printf("| %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %v | %.2f | %s | %s | %s | %.2f | %.0f |\n", s.name,
 			percent(truth.stat), percent(truth.pressure), percent(truth.heartbeat),
-			percent(f.Frozen), percent(f.Throttled), percent(f.Contended), f.Cause, sure,
-			f.Rhythm.Period, f.Rhythm.R, percent(f.Rhythm.Locked), f.CPUs, f.Silence.EventsPerSecond)
+			percent(f.Frozen), percent(f.Throttled), percent(f.Contended), f.Cause, yesNo(f.Sure), counted.Cause, yesNo(counted.Sure),
+			f.Rhythm.Period, f.Rhythm.R, percent(f.Rhythm.Locked), percent(f.Rhythm.StartsAtOne), percent(f.Rhythm.EndsAtOne),
+			f.CPUs, f.Silence.EventsPerSecond)
 	}
 	return nil
+}
+
+func yesNo(yes bool) string {
+	if yes {
+		return "yes"
+	}
+	return "no"
 }
 
 func percent(share float64) string {
@@ -199,16 +217,17 @@ type Facts struct {
 	Frozen, Throttled, Contended float64
 	CPUs                         float64
 	Rhythm                       struct {
-		Period    time.Duration
-		R, Locked float64
+		Period                            time.Duration
+		R, Locked, StartsAtOne, EndsAtOne float64
 	}
 	Silence struct {
 		EventsPerSecond float64
 	}
 }
 
-func (b *bench) read(file string) (f Facts, err error) {
-	out, err := exec.Command(b.facts, file).Output()
+// read asks the detector. The flags tell it what else is known.
+func (b *bench) read(file string, flags ...string) (f Facts, err error) {
+	out, err := exec.Command(b.facts, append(flags, file)...).Output()
 	if err != nil {
 		return f, err
 	}
@@ -225,6 +244,11 @@ type truth struct {
 	heartbeat float64
 }
 
+// throttled is the kernel's count, summed over CPUs; below 0 where it isn't known.
+func (t truth) throttled(window time.Duration) time.Duration {
+	return time.Duration(t.stat * float64(runtime.NumCPU()) * float64(window))
+}
+
 // trace runs a situation and writes its trace into file.
 func (b *bench) trace(s situation, file string) (t truth, err error) {
 	window := b.window
@@ -239,23 +263,18 @@ func (b *bench) trace(s situation, file string) (t truth, err error) {
 	if err != nil {
 		return t, err
 	}
-	owner, own, err := b.group(s)
+	g, err := b.groups(s)
 	if err != nil {
 		return t, err
 	}
-	groups, pressure := own, own
-	if dir := filepath.Join(hybrid, filepath.Base(owner)); b.version == cgroup.V1 && os.Mkdir(dir, 0o755) == nil {
-		groups, pressure = own+","+dir, dir
+	enter, pressure := g.own, g.own
+	if dir := filepath.Join(hybrid, filepath.Base(g.made[0])); b.version == cgroup.V1 && os.Mkdir(dir, 0o755) == nil {
+		g.made = append(g.made, dir)
+		enter, pressure = g.own+","+dir, dir
 	}
 	defer func() {
 		time.Sleep(100 * time.Millisecond) // until the kernel has forgotten the last thread
-		if pressure != own {
-			err = errors.Join(err, os.Remove(pressure))
-		}
-		if own != owner {
-			err = errors.Join(err, os.Remove(own))
-		}
-		err = errors.Join(err, os.Remove(owner))
+		err = errors.Join(err, g.remove())
 	}()
 	const address = "127.0.0.1:18099"
 	var neighbours []*exec.Cmd
@@ -278,12 +297,19 @@ func (b *bench) trace(s situation, file string) (t truth, err error) {
 			return t, err
 		}
 	}
+	if s.beside > 0 {
+		c := onOneCPU(exec.Command(helper, "-what", "spin", "-n", "1", "-group", g.neighbour, "-for", (window + time.Minute).String()))
+		if err := c.Start(); err != nil {
+			return t, err
+		}
+		neighbours = append(neighbours, c)
+	}
 	if s.client != "" {
 		if err := start(append(strings.Fields(s.client), "-what", "client", "-address", address)...); err != nil {
 			return t, err
 		}
 	}
-	beat := exec.Command(helper, "-what", "heartbeat", "-group", own, "-for", window.String())
+	beat := exec.Command(helper, "-what", "heartbeat", "-group", g.own, "-for", window.String())
 	beatIn, err := beat.StdinPipe()
 	if err != nil {
 		return t, err
@@ -293,7 +319,7 @@ func (b *bench) trace(s situation, file string) (t truth, err error) {
 	if err := beat.Start(); err != nil {
 		return t, err
 	}
-	args := append(strings.Fields(s.subject), "-group", groups, "-for", window.String(), "-trace", file, "-address", address)
+	args := append(strings.Fields(s.subject), "-group", enter, "-for", window.String(), "-trace", file, "-address", address)
 	if s.samples {
 		args = append(args, "-samples")
 	}
@@ -301,6 +327,9 @@ func (b *bench) trace(s situation, file string) (t truth, err error) {
 		args = append(args, "-flight")
 	}
 	subject := exec.Command(command, args...)
+	if s.beside > 0 {
+		subject = onOneCPU(subject)
+	}
 	subject.Stderr = os.Stderr
 	out, err := subject.StdoutPipe()
 	if err != nil {
@@ -310,18 +339,23 @@ func (b *bench) trace(s situation, file string) (t truth, err error) {
 		return t, errors.Join(err, beat.Process.Kill(), beat.Wait())
 	}
 	bufio.NewReader(out).ReadString('\n') // it records
-	before := counters(owner, pressure)
+	before := counters(g.owner, pressure)
 	begin := time.Now()
 	beatIn.Close() // it begins
 	go io.Copy(io.Discard, out)
 	time.Sleep(window)
-	after, took := counters(owner, pressure), time.Since(begin)
+	after, took := counters(g.owner, pressure), time.Since(begin)
 	if err := errors.Join(subject.Wait(), beat.Wait()); err != nil {
 		return t, err
 	}
 	t = share(before, after, took)
 	_, err = fmt.Sscan(beatOut.String(), &t.heartbeat)
 	return t, err
+}
+
+// onOneCPU lets a program run on the first CPU only.
+func onOneCPU(c *exec.Cmd) *exec.Cmd {
+	return exec.Command("taskset", append([]string{"-c", "0"}, c.Args...)...)
 }
 
 // program builds the subject with a toolchain.
@@ -355,49 +389,78 @@ func build(tool, output, pkg string) error {
 	return nil
 }
 
-// group makes the group of a situation: the one with the quota, and the one for the program.
-func (b *bench) group(s situation) (owner, own string, err error) {
-	owner = filepath.Join(b.top, "unthrottle-test-"+strconv.Itoa(os.Getpid())+"-trace")
-	if err := os.Mkdir(owner, 0o755); err != nil {
-		return "", "", fmt.Errorf("making a cgroup: %w", err)
+// groups of a situation: the one with the quota, the one for the program, and the one of the neighbour.
+type groups struct {
+	owner, own, neighbour string
+	made                  []string
+}
+
+// much is a weight at which hardly anybody else on the machine disturbs a program and its neighbour.
+const much = 100 * 1024
+
+// groups makes the groups of a situation.
+func (b *bench) groups(s situation) (g groups, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("making a cgroup: %w", errors.Join(err, g.remove()))
+		}
+	}()
+	make := func(dir string, quota, period, weight int) string {
+		if err == nil {
+			if err = os.Mkdir(dir, 0o755); err == nil {
+				g.made = append(g.made, dir)
+				err = b.limit(dir, quota, period, weight)
+			}
+		}
+		return dir
 	}
-	period := 100000
-	if s.period > 0 {
-		period = s.period
+	top := filepath.Join(b.top, "unthrottle-test-"+strconv.Itoa(os.Getpid())+"-trace")
+	if s.beside > 0 {
+		make(top, 0, 0, much)
+		g.neighbour = make(filepath.Join(top, "neighbour"), s.beside, 0, 0)
+		top = filepath.Join(top, "program")
 	}
+	g.owner = make(top, s.quota, s.period, s.weight)
+	if g.own = g.owner; s.parent {
+		g.own = make(filepath.Join(top, "own"), 0, 0, 0)
+	}
+	return g, err
+}
+
+// remove removes the groups that were made.
+func (g *groups) remove() (err error) {
+	for _, dir := range slices.Backward(g.made) {
+		err = errors.Join(err, os.Remove(dir))
+	}
+	return err
+}
+
+// limit sets what a group may use. 0 leaves it as it is.
+func (b *bench) limit(dir string, quota, period, weight int) error {
+	period = cmp.Or(period, 100000)
 	var files [][2]string
 	if b.version == cgroup.V1 {
 		files = append(files, [2]string{"cpu.cfs_period_us", strconv.Itoa(period)})
-		if s.quota > 0 {
-			files = append(files, [2]string{"cpu.cfs_quota_us", strconv.Itoa(s.quota)})
+		if quota > 0 {
+			files = append(files, [2]string{"cpu.cfs_quota_us", strconv.Itoa(quota)})
 		}
-		if s.weight > 0 {
-			files = append(files, [2]string{"cpu.shares", strconv.Itoa(s.weight)})
+		if weight > 0 {
+			files = append(files, [2]string{"cpu.shares", strconv.Itoa(weight)})
 		}
 	} else {
-		if s.quota > 0 {
-			files = append(files, [2]string{"cpu.max", strconv.Itoa(s.quota) + " " + strconv.Itoa(period)})
+		if quota > 0 {
+			files = append(files, [2]string{"cpu.max", strconv.Itoa(quota) + " " + strconv.Itoa(period)})
 		}
-		if s.weight > 0 {
-			files = append(files, [2]string{"cpu.weight", strconv.Itoa(max(1, s.weight*100/1024))})
-		}
-	}
-	own = owner
-	if s.parent {
-		own = filepath.Join(owner, "own")
-		if err := os.Mkdir(own, 0o755); err != nil {
-			return "", "", errors.Join(err, os.Remove(owner))
+		if weight > 0 {
+			files = append(files, [2]string{"cpu.weight", strconv.Itoa(max(1, weight*100/1024))})
 		}
 	}
 	for _, f := range files {
-		if err := os.WriteFile(filepath.Join(owner, f[0]), []byte(f[1]), 0o644); err != nil {
-			if own != owner {
-				os.Remove(own)
-			}
-			return "", "", errors.Join(err, os.Remove(owner))
+		if err := os.WriteFile(filepath.Join(dir, f[0]), []byte(f[1]), 0o644); err != nil {
+			return err
 		}
 	}
-	return owner, own, nil
+	return nil
 }
 
 // counters are the throttled time and the time of full pressure, in seconds; -1 if not there.

@@ -1,427 +1,455 @@
-// Command tune holds the verdicts of "unthrottle tune" against an exhaustive sweep: every GOMAXPROCS from 1 to twice the
-// limit and two more, again and again in random order, by the verbs run and load alone. Its programs are the built-in server and
-// workloads, and programs that others wrote: Caddy, present, the node exporter and minify, which are fetched and built.
-// It takes about an hour; -only takes fewer.
+//go:build linux
+
+// Command tune proves the verdicts of "unthrottle tune": for each program and limit it tunes, and then sweeps every setting
+// that tune has tried through interleaved blocks, at the same rate, by the verbs run and load alone. It says whether the two
+// agree. Its programs are the built-in server and workloads, and programs that others wrote, which are fetched and built by
+// the go command. All of it takes some four hours; -only and -cpus take less.
 package main
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"math"
-	"math/rand/v2"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
 func main() {
-	blocks := flag.Int("blocks", 20, "of the sweep; each runs every setting once")
-	window := flag.Duration("for", 3*time.Second, "the window of a run of a server")
-	limit := flag.Float64("cpus", 1, "the limit")
-	only := flag.String("only", "", "these subjects, such as caddy,minify")
-	seed := flag.Uint64("seed", 1, "")
+	b := &bench{}
+	only := flag.String("only", "", "these programs, such as caddy,minify")
+	limits := flag.String("cpus", "0.5,1,1.5", "the limits")
+	flag.IntVar(&b.blocks, "blocks", 8, "of the sweep; each runs every setting once")
+	flag.DurationVar(&b.budget, "budget", 2*time.Minute, "of tune")
+	flag.DurationVar(&b.window, "for", 0, "the window of a run of a server (as tune has it)")
+	flag.Uint64Var(&b.seed, "seed", 1, "")
+	flag.StringVar(&b.neighbour, "neighbour", "none",
+		"half: beside a process that wants one CPU half of the time; steal: beside real-time threads that take 10 % of each CPU")
+	flag.BoolVar(&b.nobody, "nobody", false, "tune as the user nobody")
 	flag.Parse()
-	b := &bench{blocks: *blocks, window: *window, limit: *limit, seed: *seed}
-	if err := b.run(*only); err != nil {
+	runtime.LockOSThread() // what this thread starts ends with it
+	if kind := os.Getenv(spinning); kind != "" {
+		fmt.Fprintln(os.Stderr, "tune:", spin(kind))
+		os.Exit(1)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := b.run(ctx, *only, *limits)
+	switch {
+	case ctx.Err() != nil:
+		fmt.Fprintln(os.Stderr, "tune: interrupted")
+		os.Exit(130)
+	case err != nil:
 		fmt.Fprintln(os.Stderr, "tune:", err)
 		os.Exit(1)
 	}
 }
 
 type bench struct {
-	blocks int
-	window time.Duration
-	limit  float64
-	seed   uint64
+	blocks    int
+	budget    time.Duration
+	window    time.Duration // 0: tune's
+	seed      uint64
+	neighbour string
+	nobody    bool
 
 	dir     string // private
 	command string // unthrottle
+	total   total
 }
 
-// A subject is a program that is tuned.
-type subject struct {
-	name string
-	args []string
-	url  string // "": a job
-	rate float64
+// total is what all rows say.
+type total struct {
+	rows, undecided, agree, unclear, wrong, failed int
+
+	tune, sweep effort
 }
 
-func (b *bench) run(only string) error {
-	var err error
+// effort is what was spent on an answer.
+type effort struct {
+	lasted time.Duration
+	runs   int
+}
+
+func (e effort) String() string { return fmt.Sprintf("%.0f s, %d runs", e.lasted.Seconds(), e.runs) }
+
+func (b *bench) run(ctx context.Context, only, limits string) error {
+	if b.blocks < 1 || !slices.Contains([]string{"none", "half", "steal"}, b.neighbour) {
+		return fmt.Errorf("-blocks=%d -neighbour=%s makes no sense", b.blocks, b.neighbour)
+	}
+	var cpus []float64
+	for _, text := range strings.Split(limits, ",") {
+		v, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(v > 0) {
+			return fmt.Errorf("-cpus: bad number %q", text)
+		}
+		cpus = append(cpus, v)
+	}
+	subjects, err := chosen(only)
+	if err != nil {
+		return err
+	}
 	if b.dir, err = os.MkdirTemp("", "unthrottle-bench-tune-"); err != nil {
 		return err
 	}
 	defer os.RemoveAll(b.dir)
-	b.command = filepath.Join(b.dir, "unthrottle")
-	if err := command("go", "build", "-o", b.command, "github.com/unthrottle/unthrottle/cmd/unthrottle"); err != nil {
+	if err := os.Chmod(b.dir, 0o755); err != nil { // nobody has to get in
 		return err
 	}
-	fmt.Printf("limit %v, windows of %v, a sweep of GOMAXPROCS 1 to %d in %d blocks\n\n", b.limit, b.window, b.most(), b.blocks)
-	fmt.Println("| subject | by itself | tune says | in | the sweep's best | in | what tune's costs against it |")
-	fmt.Println("|---|---|---|---|---|---|---|")
-	for _, make := range b.subjects() {
-		if only != "" && !slices.Contains(strings.Split(only, ","), make.name) {
-			continue
+	b.command = filepath.Join(b.dir, "unthrottle")
+	if err := b.build(ctx, "build", "-o", b.command, "github.com/unthrottle/unthrottle/cmd/unthrottle"); err != nil {
+		return err
+	}
+	for _, s := range subjects { // before anything is measured
+		if s.module != "" && ctx.Err() == nil {
+			if err := b.install(ctx, s.module); err != nil {
+				return err
+			}
 		}
-		s, err := make.make()
-		if err != nil {
-			return fmt.Errorf("%s: %w", make.name, err)
+	}
+	by := "root"
+	if b.nobody {
+		by = "nobody"
+	}
+	fmt.Printf("%d CPUs, tune --budget %v by %s, a sweep of %d blocks, neighbour: %s\n\n",
+		runtime.NumCPU(), b.budget, by, b.blocks, b.neighbour)
+	fmt.Println("| program | limit | load | verdict | agrees | why | the sweep's medians (* current) | tune | sweep | share |")
+	fmt.Println("|---|---|---|---|---|---|---|---|---|---|")
+	for _, s := range subjects {
+		for _, limit := range cpus {
+			if ctx.Err() != nil {
+				break
+			}
+			b.row(ctx, s, limit)
 		}
-		s.name = make.name
-		if err := b.compare(s); err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
-		}
+	}
+	fmt.Printf("\n%s\n", b.total)
+	if b.total.failed > 0 {
+		return fmt.Errorf("%d rows failed", b.total.failed)
 	}
 	return nil
 }
 
-func (b *bench) most() int { return 2*int(math.Ceil(b.limit)) + 2 }
+// chosen are the subjects that -only names.
+func chosen(only string) (list []subject, err error) {
+	if only == "" {
+		return subjects, nil
+	}
+	for _, name := range strings.Split(only, ",") {
+		i := slices.IndexFunc(subjects, func(s subject) bool { return s.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("-only: no program is named %q", name)
+		}
+		list = append(list, subjects[i])
+	}
+	return list, nil
+}
 
-// compare tunes and sweeps one subject.
-func (b *bench) compare(s subject) error {
+// row does a row of the table. One that fails does not take the others with it.
+func (b *bench) row(ctx context.Context, s subject, limit float64) {
+	cells, err := b.compare(ctx, s, limit)
+	if ctx.Err() != nil {
+		return // it was cut short
+	}
+	if err != nil {
+		b.total.failed++
+		fmt.Fprintf(os.Stderr, "%s at %v: %v\n", s.name, limit, err)
+		cells = []string{"", "failed", "", "", "", "", "", ""}
+	}
+	fmt.Printf("| %s | %v | %s |\n", s.name, limit, strings.Join(cells, " | "))
+}
+
+// compare tunes and sweeps one program under one limit.
+func (b *bench) compare(ctx context.Context, s subject, limit float64) (cells []string, err error) {
+	p, err := b.prepare(s, limit)
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(p.dir)
+	quiet, err := b.beside(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer quiet()
 	begin := time.Now()
-	verdict, err := b.tune(&s)
+	d, err := b.tune(ctx, p)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	tuned := time.Since(begin)
+	tuned := effort{time.Since(begin), len(d.Runs)}
+	said := append([]string{d.Verdict.Text}, d.Verdict.Also...)
+	fmt.Fprintf(os.Stderr, "%s at %v: %s\n", s.name, limit, strings.Join(said, " "))
 	begin = time.Now()
-	costs, err := b.sweep(s)
+	sweep, late, err := b.sweep(ctx, p, d)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	swept := time.Since(begin)
-	best := choose(costs)
-	row := []string{
-		s.name, strconv.Itoa(verdict.Current.Procs), fmt.Sprintf("%s %d", verdict.Verdict.Kind, verdict.Verdict.Procs), tuned.Round(time.Second).String(),
-		strconv.Itoa(best), swept.Round(time.Second).String(),
+	v := d.verdict()
+	swept := effort{time.Since(begin), b.blocks * len(sweep)}
+	j := judge(v, sweep)
+	if late > 0 {
+		fmt.Fprintf(os.Stderr, "    in %d of %d runs of the sweep the generator was late\n", late, swept.runs)
 	}
-	if gogc := verdict.Verdict.GOGC; gogc > 0 {
-		row[2] += fmt.Sprintf(" with GOGC=%d", gogc)
-		row = append(row, "the sweep has no GOGC")
-	} else {
-		row = append(row, costs.against(verdict.Verdict.Procs, best))
+	b.total.add(v, j, tuned, swept)
+	load := "a run"
+	if l := d.load(); l.Rate > 0 {
+		load = fmt.Sprintf("%v/s, %.0f %%; tail is %s", l.Rate, 100*l.Share, l.Tail)
 	}
-	fmt.Println("| " + strings.Join(row, " | ") + " |")
-	fmt.Fprintf(os.Stderr, "%s: %s\n    %s\n", s.name, verdict.Verdict.Text, costs)
-	return nil
+	share := fmt.Sprintf("%.0f %%", 100*tuned.lasted.Seconds()/swept.lasted.Seconds())
+	return []string{load, v.String(), agrees(v, j), j.why, sweep.medians(v.current), tuned.String(), swept.String(), share}, nil
+}
+
+// String is what a verdict says, in short.
+func (v verdict) String() string {
+	switch v.kind {
+	case "change":
+		return fmt.Sprintf("change %v → %v", v.current, v.advised)
+	case "trade":
+		return fmt.Sprintf("keep %v, trade %v", v.current, v.advised)
+	case "keep":
+		return fmt.Sprintf("keep %v", v.current)
+	}
+	return v.kind
+}
+
+// agrees is the cell of the table.
+func agrees(v verdict, j judgement) string {
+	switch {
+	case v.kind == "undecided":
+		return "–"
+	case j.wrong:
+		return "**no: a wrong change**"
+	}
+	return map[answer]string{holds: "yes", unclear: "yes, within the sweep's noise", fails: "**no**"}[j.answer]
+}
+
+// medians are those of a sweep, by setting.
+func (s sweep) medians(current setting) string {
+	var parts []string
+	for _, c := range s.settings() {
+		mark := ""
+		if c == current {
+			mark = "*"
+		}
+		var costs []string
+		for _, m := range s.metrics() {
+			costs = append(costs, fmt.Sprintf("%s %s", m, lasting(s.median(m, c))))
+		}
+		text := fmt.Sprintf("%v%s: %s", c, mark, strings.Join(costs, ", "))
+		if f := s.failed(c); f > 0 {
+			text += fmt.Sprintf(", errors %.2g %%", 100*f)
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// lasting writes seconds with three digits.
+func lasting(seconds float64) string {
+	switch {
+	case seconds >= 1:
+		return fmt.Sprintf("%.3g s", seconds)
+	case seconds >= 1e-3:
+		return fmt.Sprintf("%.3g ms", 1e3*seconds)
+	}
+	return fmt.Sprintf("%.3g µs", 1e6*seconds)
+}
+
+func (t *total) add(v verdict, j judgement, tuned, swept effort) {
+	t.rows++
+	t.tune.lasted, t.tune.runs = t.tune.lasted+tuned.lasted, t.tune.runs+tuned.runs
+	t.sweep.lasted, t.sweep.runs = t.sweep.lasted+swept.lasted, t.sweep.runs+swept.runs
+	if j.wrong {
+		t.wrong++
+	}
+	switch {
+	case v.kind == "undecided":
+		t.undecided++
+	case j.answer == holds:
+		t.agree++
+	case j.answer == unclear:
+		t.agree, t.unclear = t.agree+1, t.unclear+1
+	}
+}
+
+func (t total) String() string {
+	text := fmt.Sprintf("%d of %d agree (%d of them within the sweep's noise only), %d undecided, %d wrong changes.",
+		t.agree, t.rows, t.unclear, t.undecided, t.wrong)
+	if t.sweep.runs > 0 {
+		text += fmt.Sprintf(" tune: %v; the sweep: %v; tune took %.0f %% of its time and %.0f %% of its runs.", t.tune, t.sweep,
+			100*t.tune.lasted.Seconds()/t.sweep.lasted.Seconds(), 100*float64(t.tune.runs)/float64(t.sweep.runs))
+	}
+	if t.failed > 0 {
+		text += fmt.Sprintf(" %d rows failed.", t.failed)
+	}
+	return text
 }
 
 // document is what is needed of tune's.
 type document struct {
 	Verdict struct {
-		Kind  string `json:"kind"`
-		Procs int    `json:"gomaxprocs"`
-		GOGC  int    `json:"gogc"`
-		Text  string `json:"text"`
+		Kind  string   `json:"kind"`
+		Procs int      `json:"gomaxprocs"`
+		GOGC  int      `json:"gogc"`
+		Text  string   `json:"text"`
+		Also  []string `json:"also"`
+		Load  int      `json:"load"`
 	} `json:"verdict"`
 	Current struct {
 		Procs int `json:"gomaxprocs"`
 	} `json:"current"`
-	Loads []struct {
-		Rate float64 `json:"rate"`
-	} `json:"loads"`
+	Loads    []load     `json:"loads"`
+	Settings []tried    `json:"settings"`
+	Runs     []struct{} `json:"runs"`
 }
 
-func (b *bench) tune(s *subject) (d document, err error) {
-	args := []string{"tune", "--json", "--cpus", fmt.Sprint(b.limit), "--seed", fmt.Sprint(b.seed), "--runs", filepath.Join(b.dir, s.name+".jsonl")}
-	if s.url == "" {
+type tried struct {
+	Load  int  `json:"load"`
+	Procs int  `json:"gomaxprocs"`
+	GOGC  int  `json:"gogc"`
+	Best  bool `json:"is_best"` // of a trade, what it offers
+}
+
+// A load is what a server is sent.
+type load struct {
+	Rate    float64  `json:"rate"` // 0: it is a job
+	Share   float64  `json:"share_of_limit"`
+	Window  float64  `json:"window_seconds"`
+	WarmUp  float64  `json:"warm_up_seconds"`
+	Tail    string   `json:"tail"`    // the percentile that a window can carry
+	Effects []effect `json:"effects"` // of what is advised, or of the trade
+}
+
+type effect struct {
+	Metric metric `json:"metric"` // the tail is p99 there, whatever a window can carry
+	Says   string `json:"says"`
+}
+
+func (d *document) load() load { return d.Loads[d.Verdict.Load] }
+
+// verdict is what the document says.
+func (d *document) verdict() verdict {
+	current := setting{d.Current.Procs, 0}
+	v := verdict{kind: d.Verdict.Kind, current: current, advised: setting{d.Verdict.Procs, d.Verdict.GOGC}}
+	if v.kind == "trade" {
+		for _, s := range d.Settings {
+			if s.Load == d.Verdict.Load && s.Best {
+				v.advised = setting{s.Procs, s.GOGC}
+			}
+		}
+	}
+	for _, e := range d.load().Effects {
+		switch {
+		case e.Says != "better":
+		case e.Metric == "p99":
+			v.named = append(v.named, tail)
+		default:
+			v.named = append(v.named, e.Metric)
+		}
+	}
+	return v
+}
+
+// settings are those that tune has tried.
+func (d *document) settings() (all []setting) {
+	for _, s := range d.Settings {
+		if s.Load == d.Verdict.Load {
+			all = append(all, setting{s.Procs, s.GOGC})
+		}
+	}
+	return all
+}
+
+// tune asks for a verdict.
+func (b *bench) tune(ctx context.Context, p *program) (d document, err error) {
+	args := []string{
+		"tune", "--json", "--cpus", fmt.Sprint(p.limit), "--budget", b.budget.String(), "--seed", fmt.Sprint(b.seed),
+		"--runs", filepath.Join(p.home, "runs.jsonl"),
+	}
+	if p.url == "" {
 		args = append(args, "--batch")
 	} else {
-		args = append(args, "--url", s.url, "--for", b.window.String())
+		args = append(args, "--url", p.url)
+		if b.window > 0 {
+			args = append(args, "--for", b.window.String())
+		}
 	}
-	out, err := b.unthrottle(append(append(args, "--"), s.args...)...)
+	cmd := b.process(ctx, p, append(append(args, "--"), p.args...)...)
+	if b.nobody {
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
+	}
+	out, err := output(cmd)
 	if err != nil {
 		return d, err
 	}
 	if err := json.Unmarshal(out, &d); err != nil {
 		return d, err
 	}
-	s.rate = d.Loads[0].Rate
+	if len(d.Loads) == 0 || len(d.Settings) == 0 {
+		return d, errors.New(cmp.Or(d.Verdict.Text, "tune tried nothing"))
+	}
 	return d, nil
 }
 
-// costs are the figures of a sweep, by GOMAXPROCS.
-type costs map[int]*figures
+const nobody = 65534
 
-type figures struct{ main, cpu []float64 } // p99 or time, and CPU a request or run; seconds
-
-// sweep runs all settings again and again.
-func (b *bench) sweep(s subject) (costs, error) {
-	c := costs{}
-	random := rand.New(rand.NewPCG(b.seed, 1))
-	for block := range b.blocks {
-		for _, i := range random.Perm(b.most()) {
-			procs := i + 1
-			main, cpu, err := b.once(s, procs, b.seed<<16+uint64(block))
-			if err != nil {
-				return nil, err
-			}
-			if c[procs] == nil {
-				c[procs] = &figures{}
-			}
-			c[procs].main, c[procs].cpu = append(c[procs].main, main), append(c[procs].cpu, cpu)
+// process is unthrottle, in the environment of a program. Asked to end, it ends what it has started and removes its groups.
+// It is not in the terminal's foreground: a key pressed there is for us, who pass it on.
+func (b *bench) process(ctx context.Context, p *program, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, b.command, args...)
+	cmd.Dir = p.home
+	for _, e := range os.Environ() {
+		if name, _, _ := strings.Cut(e, "="); name != "GOMAXPROCS" && name != "GOGC" && name != "GOMEMLIMIT" {
+			cmd.Env = append(cmd.Env, e)
 		}
 	}
-	return c, nil
+	cmd.Env = append(cmd.Env, "HOME="+p.home, "TMPDIR="+p.home)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 15 * time.Second
+	return cmd
 }
 
-// once is one run of the sweep.
-func (b *bench) once(s subject, procs int, seed uint64) (main, cpu float64, err error) {
-	limit := []string{"run", "--cpus", fmt.Sprint(b.limit), "--gomaxprocs", strconv.Itoa(procs)}
-	if s.url == "" {
-		file := filepath.Join(b.dir, "run.json")
-		if _, err := b.unthrottle(append(append(limit, "--json", "-o", file, "--"), s.args...)...); err != nil {
-			return 0, 0, err
-		}
-		var run struct {
-			Wall float64 `json:"wall_seconds"`
-			CPU  float64 `json:"cpu_seconds"`
-		}
-		data, err := os.ReadFile(file)
-		if err == nil {
-			err = json.Unmarshal(data, &run)
-		}
-		return run.Wall, run.CPU, err
-	}
-	server := exec.Command(b.command, append(append(limit, "--quiet", "--"), s.args...)...)
-	if err := server.Start(); err != nil {
-		return 0, 0, err
-	}
-	defer server.Wait()
-	defer server.Process.Signal(os.Interrupt)
-	if err := awaitURL(s.url); err != nil {
-		return 0, 0, err
-	}
-	for range 5 { // a window that the generator has spoiled is done again
-		out, err := b.unthrottle("load", s.url, "--json", "--rate", strconv.FormatFloat(s.rate, 'f', -1, 64), "--warmup", "1s",
-			"--for", b.window.String(), "--seed", strconv.FormatUint(seed, 10), "--grace", "3s", "--timeout", "10s")
-		if err != nil {
-			return 0, 0, err
-		}
-		var load struct {
-			OurFault bool `json:"generator_at_fault"`
-			Response struct {
-				P99 float64 `json:"p99"`
-			} `json:"response"`
-			Server struct {
-				CPU float64 `json:"cpu_seconds_per_request"`
-			} `json:"server"`
-		}
-		if err := json.Unmarshal(out, &load); err != nil {
-			return 0, 0, err
-		}
-		main, cpu = load.Response.P99, load.Server.CPU
-		if !load.OurFault {
-			break
-		}
-	}
-	return main, cpu, nil
-}
-
-func awaitURL(url string) error {
-	for range 500 {
-		if res, err := http.Get(url); err == nil {
-			res.Body.Close()
-			return nil
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	return fmt.Errorf("%s does not answer", url)
-}
-
-// choose is the sweep's answer by tune's rule: of the settings whose p99 or time is within a tenth of the best, the one that
-// takes the least CPU.
-func choose(c costs) (best int) {
-	least := math.Inf(+1)
-	for _, f := range c {
-		least = min(least, median(f.main))
-	}
-	for _, procs := range c.sorted() {
-		f := c[procs]
-		if median(f.main) <= 1.1*least && (best == 0 || median(f.cpu) < median(c[best].cpu)) {
-			best = procs
-		}
-	}
-	return best
-}
-
-func (c costs) sorted() (procs []int) {
-	for p := range c {
-		procs = append(procs, p)
-	}
-	slices.Sort(procs)
-	return procs
-}
-
-// against is what one setting costs more than another.
-func (c costs) against(a, b int) string {
-	if c[a] == nil || c[b] == nil {
-		return "not swept"
-	}
-	return fmt.Sprintf("p99 or time %+.0f %%, CPU %+.0f %%", 100*(median(c[a].main)/median(c[b].main)-1), 100*(median(c[a].cpu)/median(c[b].cpu)-1))
-}
-
-func (c costs) String() string {
-	var parts []string
-	for _, p := range c.sorted() {
-		parts = append(parts, fmt.Sprintf("%d: %.3g ms, CPU %.3g ms", p, 1e3*median(c[p].main), 1e3*median(c[p].cpu)))
-	}
-	return strings.Join(parts, "; ")
-}
-
-func median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	n := len(sorted)
-	return (sorted[(n-1)/2] + sorted[n/2]) / 2
-}
-
-func (b *bench) unthrottle(args ...string) ([]byte, error) {
+func output(cmd *exec.Cmd) ([]byte, error) {
 	var stdout, stderr bytes.Buffer
-	cmd := exec.Command(b.command, args...)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("unthrottle %s: %w: %s", strings.Join(args, " "), err, stderr.Bytes())
+		return nil, fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args, " "), err, lastLines(stderr.String()))
 	}
 	return stdout.Bytes(), nil
 }
 
-func command(name string, args ...string) error {
-	cmd := exec.Command(name, args...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, out)
-	}
-	return nil
+// lastLines are the last few of a text.
+func lastLines(text string) string {
+	const most = 1000
+	text = strings.TrimSpace(text)
+	return text[max(0, len(text)-most):]
 }
 
-// A maker makes a subject ready.
-type maker struct {
-	name string
-	make func() (subject, error)
+// build runs the go command.
+func (b *bench) build(ctx context.Context, args ...string) error {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	if args[0] == "install" {
+		cmd.Dir = b.dir
+		cmd.Env = append(os.Environ(), "GOBIN="+b.dir, "GOFLAGS=", "GOWORK=off")
+	}
+	_, err := output(cmd)
+	return err
 }
 
-func (b *bench) subjects() []maker {
-	own := func(path string) func() (subject, error) {
-		return func() (subject, error) {
-			address, err := freeAddress()
-			return subject{args: []string{b.command, "serve", "--listen", address}, url: "http://" + address + path}, err
-		}
-	}
-	workload := func(args ...string) func() (subject, error) {
-		return func() (subject, error) {
-			return subject{args: append([]string{b.command, "workload"}, args...)}, nil
-		}
-	}
-	return []maker{
-		{"prime", own("/isPrime/300007")},
-		{"alloc", own("/work?cpu=20us&alloc=64k")},
-		{"agent", workload("agent")},
-		{"sieve", workload("sieve")},
-		{"caddy", b.caddy},
-		{"present", b.present},
-		{"exporter", b.exporter},
-		{"minify", b.minify},
-	}
-}
-
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
-}
-
-// Programs that others wrote, as they are at these versions.
-const (
-	caddy    = "github.com/caddyserver/caddy/v2/cmd/caddy@v2.11.9"
-	present  = "golang.org/x/tools/cmd/present@v0.52.0"
-	exporter = "github.com/prometheus/node_exporter@v1.12.1"
-	minify   = "github.com/tdewolff/minify/v2/cmd/minify@v2.24.25"
-)
-
-// install builds a program and returns its file. Go keeps what it has built, so that only the first time is long.
-func (b *bench) install(program string) (string, error) {
-	fmt.Fprintf(os.Stderr, "building %s\n", program)
-	cmd := exec.Command("go", "install", program)
-	cmd.Dir = b.dir
-	cmd.Env = append(os.Environ(), "GOBIN="+b.dir, "GOFLAGS=", "GOWORK=off")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go install %s: %w: %s", program, err, out)
-	}
-	path, _, _ := strings.Cut(program, "@")
-	return filepath.Join(b.dir, filepath.Base(path)), nil
-}
-
-// caddy serves a file of 64 KB.
-func (b *bench) caddy() (s subject, err error) {
-	file, err := b.install(caddy)
-	if err != nil {
-		return s, err
-	}
-	root := filepath.Join(b.dir, "files")
-	if err := errors.Join(os.MkdirAll(root, 0o755), os.WriteFile(filepath.Join(root, "page.html"), page(64<<10), 0o644)); err != nil {
-		return s, err
-	}
-	address, err := freeAddress()
-	return subject{args: []string{file, "file-server", "--listen", address, "--root", root}, url: "http://" + address + "/page.html"}, err
-}
-
-// present renders slides by html/template.
-func (b *bench) present() (s subject, err error) {
-	file, err := b.install(present)
-	if err != nil {
-		return s, err
-	}
-	slides := "# Talk\n\nSpeaker\n\n" + strings.Repeat("## Slide\n\nSome text with *emphasis* and `code`.\n\n- one\n- two\n- three\n\n", 30)
-	root := filepath.Join(b.dir, "talks")
-	if err := errors.Join(os.MkdirAll(root, 0o755), os.WriteFile(filepath.Join(root, "talk.slide"), []byte(slides), 0o644)); err != nil {
-		return s, err
-	}
-	address, err := freeAddress()
-	return subject{args: []string{file, "-http", address, "-content", root}, url: "http://" + address + "/talk.slide"}, err
-}
-
-// exporter tells figures of this machine.
-func (b *bench) exporter() (s subject, err error) {
-	file, err := b.install(exporter)
-	if err != nil {
-		return s, err
-	}
-	address, err := freeAddress()
-	return subject{args: []string{file, "--web.listen-address=" + address, "--log.level=error", "--web.max-requests=0"}, url: "http://" + address + "/metrics"}, err
-}
-
-// minify makes pages smaller, many at once.
-func (b *bench) minify() (s subject, err error) {
-	file, err := b.install(minify)
-	if err != nil {
-		return s, err
-	}
-	in := filepath.Join(b.dir, "pages")
-	if err := os.MkdirAll(in, 0o755); err != nil {
-		return s, err
-	}
-	for i := range 60 {
-		if err := os.WriteFile(filepath.Join(in, fmt.Sprintf("%d.html", i)), page(256<<10), 0o644); err != nil {
-			return s, err
-		}
-	}
-	return subject{args: []string{file, "--quiet", "-r", "-o", filepath.Join(b.dir, "smaller") + "/", in + "/"}}, nil
-}
-
-// page is a page of about so many bytes.
-func page(size int) []byte {
-	const part = "<div class=\"row  wide\">\n  <!-- a row -->\n  <p>Some   text <b>here</b>.</p>\n  <a href=\"https://example.org/a?b=c\">A link</a>\n</div>\n"
-	return []byte("<!doctype html>\n<html><head><title>Page</title></head><body>\n" + strings.Repeat(part, size/len(part)) + "</body></html>\n")
+// install fetches and builds a program. Go keeps what it has built, so that only the first time is long.
+func (b *bench) install(ctx context.Context, module string) error {
+	fmt.Fprintf(os.Stderr, "building %s\n", module)
+	return b.build(ctx, "install", module)
 }

@@ -21,7 +21,7 @@ const checkout = "../.."
 // documents are the Markdown files whose commands are checked and whose samples are rendered.
 func documents(t *testing.T) (files []string) {
 	t.Helper()
-	for _, dir := range []string{".", "docs", "bench"} {
+	for _, dir := range []string{".", ".github", "docs", "bench"} {
 		err := filepath.WalkDir(filepath.Join(checkout, dir), func(path string, d fs.DirEntry, err error) error {
 			if err == nil && d.IsDir() && dir == "." && path != checkout {
 				return fs.SkipDir
@@ -64,6 +64,61 @@ func TestDocsCommands(t *testing.T) {
 	}
 	if checked < 100 {
 		t.Errorf("only %d commands were found", checked)
+	}
+}
+
+var (
+	link   = regexp.MustCompile(`\]\(([^)#]+\.md)[^)]*\)`)
+	figure = regexp.MustCompile(`\d[\d.,]*\d|\d`)
+)
+
+// TestDocsHowSure holds each row of docs/how-sure.md to the pages that the row links to: every figure is in one of them.
+func TestDocsHowSure(t *testing.T) {
+	data, err := os.ReadFile(checkout + "/docs/how-sure.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := 0
+	for line := range strings.Lines(string(data)) {
+		if !strings.HasPrefix(line, "| [") {
+			continue
+		}
+		rows++
+		var sources strings.Builder
+		for _, m := range link.FindAllStringSubmatch(line, -1) {
+			page, err := os.ReadFile(filepath.Join(checkout, "docs", m[1]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			sources.Write(page)
+		}
+		there := figure.FindAllString(sources.String(), -1)
+		for _, f := range figure.FindAllString(link.ReplaceAllString(line, ""), -1) {
+			if !slices.Contains(there, f) {
+				t.Errorf("%s stands in no page of its row: %s", f, line)
+			}
+		}
+	}
+	if rows < 10 {
+		t.Errorf("only %d rows", rows)
+	}
+}
+
+// TestDocsLinks wants every page that a document links to be there.
+func TestDocsLinks(t *testing.T) {
+	for _, file := range documents(t) {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range link.FindAllStringSubmatch(string(data), -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(filepath.Dir(file), m[1])); err != nil {
+				t.Errorf("%s links to %s: %v", file, m[1], err)
+			}
+		}
 	}
 }
 
@@ -259,7 +314,7 @@ func shell(line string) (found [][]word) {
 			endWord()
 		case strings.IndexByte("|&;<>()", c) >= 0:
 			endCommand()
-			if c == '>' || c == '<' && !strings.HasPrefix(rest, "<(") { // a file, which is no argument
+			if c == '>' || c == '<' && !strings.HasPrefix(rest, "<(") { // a file, which is not an argument
 				rest = ">" + strings.TrimLeft(rest[1:], "<> ")
 				end = max(1, strings.IndexAny(rest+" ", " ;|&"))
 			}

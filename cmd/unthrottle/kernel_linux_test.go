@@ -63,7 +63,7 @@ func TestKernelExplain(t *testing.T) {
 	e := explain(t, exec.Command(self, "explain", "--json", strconv.Itoa(sleep.Process.Pid)))
 	check("pid", e)
 	if e.GOMAXPROCS.Value != nil || e.Go != nil {
-		t.Errorf("sleep is no Go program: %+v", e)
+		t.Errorf("sleep is not a Go program: %+v", e)
 	}
 	e = explain(t, leaf.Command(self, "explain", "--json"))
 	check("this shell", e)

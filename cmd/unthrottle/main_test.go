@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -18,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/pprof/profile"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/cli"
@@ -42,18 +45,27 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asFake) != "" {
 		fakeMain()
 	}
-	testscript.Main(m, map[string]func(){"unthrottle": main, "unthrottle-fake": fakeMain})
+	testscript.Main(m, map[string]func(){"unthrottle": main, "unthrottle-fake": fakeMain, "server": recipeServer})
+}
+
+// recipeServer is the ./server of the recipes: the built-in one, at the address that the test has chosen for them.
+func recipeServer() {
+	os.Args = []string{"unthrottle", "serve", "--listen", os.Getenv("RECIPE_ADDRESS")}
+	main()
 }
 
 // fakeMain is the command with a lab that gives set numbers and takes no time: a run lasts a second of its own clock, and
 // GOMAXPROCS 1 does 1.3 times as much as 2, which is the default. FAKE_STOP=n interrupts the command in run n, FAKE_FAIL=n
-// lets GOMAXPROCS n fail.
+// lets GOMAXPROCS n fail, FAKE_LIMIT is the kind of its limit. FAKE_SERVER lets it have the figures of a server: CPU a request
+// grows with GOMAXPROCS, the tail falls.
 func fakeMain() {
 	lab := &fakeLab{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	environment := fakeEnvironment
+	environment.LimitKind = cmp.Or(os.Getenv("FAKE_LIMIT"), environment.LimitKind)
 	os.Exit(cli.Run(context.Background(), cli.IO{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Getenv, Args: os.Args[1:],
 		Lab: &cli.Lab{
-			Runner: lab, Environment: fakeEnvironment, Clock: func() time.Time { return lab.now },
+			Runner: lab, Environment: environment, Clock: func() time.Time { return lab.now },
 			Lock: func(context.Context, func()) (func(), error) { return func() {}, nil },
 		},
 	}))
@@ -68,7 +80,7 @@ type fakeLab struct {
 	runs int
 }
 
-func (f *fakeLab) Run(ctx context.Context, s labs.Setting) (labs.Run, error) {
+func (f *fakeLab) Run(ctx context.Context, s labs.Setting, _ int) (labs.Run, error) {
 	f.runs++
 	if os.Getenv("FAKE_STOP") == strconv.Itoa(f.runs) {
 		self, _ := os.FindProcess(os.Getpid())
@@ -88,13 +100,21 @@ func (f *fakeLab) Run(ctx context.Context, s labs.Setting) (labs.Run, error) {
 	drift := 1 + 0.1*math.Sin(float64(f.runs/4))
 	own := 1 + 0.01*math.Sin(float64(3*f.runs))
 	ops := 1e6 * drift * own / (1 + 0.3*float64(procs-1))
-	return labs.Run{
+	run := labs.Run{
 		Start: start, Seconds: 1, GOMAXPROCS: procs, Go: s.Go, LimitKind: "cgroup-v2",
 		Metrics: map[string]float64{
 			"ops/s": math.Round(ops), "ns/op": math.Round(1e9 / ops), "wall-sec": 1, "cpu-sec": 0.5, "throttled-%": float64(10 * (procs - 1)),
 			"peak-RSS-bytes": 8 << 20,
 		},
-	}, nil
+	}
+	if os.Getenv("FAKE_SERVER") != "" {
+		tail := math.Round(1e7 * drift * own / float64(procs))
+		run.Metrics = map[string]float64{
+			"tail-latency-ns": tail, "p99-latency-ns": 1.2 * tail, "p90-latency-ns": tail / 2, "p50-latency-ns": tail / 4, "errors-%": 0,
+			"cpu-ns/req": math.Round(1e12 / ops), "req/s": 500,
+		}
+	}
+	return run, nil
 }
 
 // TestScripts runs the command as its users do. A script's name is the verb's; cases that came from bugs carry the
@@ -145,6 +165,8 @@ func TestScripts(t *testing.T) {
 // answer is the server that the scripts load.
 func answer(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
+	case "/none":
+		http.NotFound(w, r)
 	case "/error":
 		http.Error(w, "no", http.StatusInternalServerError)
 	case "/never":
@@ -161,17 +183,43 @@ func answer(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// profiled is a server that tells of itself what net/http/pprof does.
+// profiled is a server with the pages of net/http/pprof.
 func profiled() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
-	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/profile", func(w http.ResponseWriter, r *http.Request) {
+		go work(r.Context()) // a profile of nothing is refused
+		pprof.Profile(w, r)
+	})
+	mux.HandleFunc("/idle", func(w http.ResponseWriter, _ *http.Request) { w.Write(idleProfile()) })
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	mux.HandleFunc("/busy", func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "Could not enable CPU profiling: cpu profiling already in use", http.StatusInternalServerError)
 	})
 	mux.HandleFunc("/secret", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusUnauthorized) })
 	return mux
+}
+
+// work uses CPU time until ctx is done.
+func work(ctx context.Context) {
+	for ctx.Err() == nil {
+		for range 1000 {
+			_ = math.Sqrt(2)
+		}
+	}
+}
+
+// idleProfile is the CPU profile of a Go program that did nothing for a second.
+func idleProfile() []byte {
+	main := &profile.Function{ID: 1, Name: "runtime.main"}
+	p := &profile.Profile{
+		SampleType: []*profile.ValueType{{Type: "samples", Unit: "count"}, {Type: "cpu", Unit: "nanoseconds"}},
+		PeriodType: &profile.ValueType{Type: "cpu", Unit: "nanoseconds"}, Period: 10_000_000, DurationNanos: 1_000_000_000,
+		Function: []*profile.Function{main}, Location: []*profile.Location{{ID: 1, Line: []profile.Line{{Function: main}}}},
+	}
+	var b bytes.Buffer
+	p.Write(&b)
+	return b.Bytes()
 }
 
 // exits runs a command and compares its exit code, as in: exits 2 unthrottle bogus.

@@ -185,6 +185,20 @@ func TestKernelRunLeftBehind(t *testing.T) {
 	}
 }
 
+// TestKernelRunGroups: groups that the program has made in its own, and what runs in them, do not stay either.
+func TestKernelRunGroups(t *testing.T) {
+	g := kerneltest.New(t)
+	const service = `sleep 100 >/dev/null 2>&1 &
+		part=$(echo $0/unthrottle-run-*)/service/part
+		mkdir -p $part && echo $! >$part/cgroup.procs`
+	if r, _ := runIn(t, g, "--cpus", "1", "sh", "-c", service, g.Dir); r.Left != 1 {
+		t.Errorf("got %+v", r)
+	}
+	if left := leftover(g); left != nil {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
 // TestKernelRunRefused asks for more than a parent has, which v1 refuses. The error names the rule and the parent's limit.
 func TestKernelRunRefused(t *testing.T) {
 	g := kerneltest.New(t)
@@ -216,7 +230,7 @@ func TestKernelRunMemory(t *testing.T) {
 	}
 }
 
-// TestRunShort: what is over before it can be held needs no limit, and is no error.
+// TestRunShort: a command that ends before it can be held needs no limit, and is not an error.
 func TestRunShort(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -27,8 +28,8 @@ import (
 	"github.com/unthrottle/unthrottle/internal/kerneltest"
 )
 
-// asTuned as the first argument makes the test binary a program to be tuned. It is no variable of the environment, as the
-// command's environment is that of the programs that it starts.
+// asTuned as the first argument makes the test binary a program to be tuned. It is not a variable of the environment, as
+// the command's environment is that of the programs that it starts.
 const asTuned = "tuned-by-a-test"
 
 func init() {
@@ -161,7 +162,7 @@ func (r *record) String() string {
 var brief = []string{"--conns", "4", "--rate", "100", "--for", "100ms", "--warmup", "100ms", "--procs", "1", "--blocks", "3", "--pairs", "6", "--seed", "1"}
 
 // once lets one run do.
-var once = append(slices.Clone(brief), "--budget", "1s")
+var once = append(slices.Clone(brief), "--budget", "4s")
 
 // newTuning tunes a server of a kind.
 func newTuning(t *testing.T, kind string, args ...string) *tuning {
@@ -358,7 +359,7 @@ func (x *tuning) document(t *testing.T) (d tuneDoc) {
 	if err := json.Unmarshal(data, &d); err != nil {
 		t.Fatalf("%v: %s", err, data)
 	}
-	if !slices.Contains([]string{"change", "keep", "undecided"}, d.Verdict.Kind) || d.Verdict.Text == "" {
+	if !slices.Contains([]string{"change", "keep", "trade", "undecided"}, d.Verdict.Kind) || d.Verdict.Text == "" {
 		t.Errorf("the verdict is %+v", d.Verdict)
 	}
 	return d
@@ -454,7 +455,7 @@ func TestTune(t *testing.T) {
 			nil,
 		},
 		{
-			"cold", newTuning(t, "cold", withDoc([]string{"--conns", "4", "--rate", "100", "--for", "100ms", "--procs", "1", "--budget", "1s", "--ready", "300ms"})...), 0,
+			"cold", newTuning(t, "cold", withDoc([]string{"--conns", "4", "--rate", "100", "--for", "100ms", "--procs", "1", "--blocks", "3", "--budget", "60s", "--ready", "300ms"})...), 0,
 			nil,
 			[]string{`warming it up`},
 			func(t *testing.T, x *tuning) {
@@ -467,12 +468,8 @@ func TestTune(t *testing.T) {
 			"too much", newTuning(t, "good", withDoc(brief, "--slo", "p50=1us")...), 0, nil, nil,
 			func(t *testing.T, x *tuning) {
 				d := x.document(t)
-				if d.Verdict.Kind != "undecided" {
+				if !strings.HasPrefix(d.Verdict.Text, "No setting held the SLO") {
 					t.Errorf("%+v", d.Verdict)
-				}
-				late := slices.ContainsFunc(d.Runs, func(r tuneRun) bool { return !r.Valid })
-				if !late && !strings.Contains(d.Verdict.Text, "SLO") {
-					t.Errorf("the reason is %q", d.Verdict.Text)
 				}
 			},
 		},
@@ -512,7 +509,7 @@ func TestTune(t *testing.T) {
 		},
 		{
 			"address taken", taken(t, newTuning(t, "good", withDoc(brief)...)), 1, nil,
-			[]string{`error: something answers at \S+ before the server was started: is it still running from before\?`},
+			[]string{`error: something already answers at \S+, before the server is started: is an old one still running\?`},
 			nil,
 		},
 		{
@@ -521,14 +518,20 @@ func TestTune(t *testing.T) {
 			func(t *testing.T, x *tuning) { x.document(t) },
 		},
 		{
-			"nobody's, not to be written to", unprivileged(t, newJobTuning(t, []string{"--limit-with", "emulate"}, "sleep", "0.1"), 0o555), 0,
+			"nobody's, not to be written to", unprivileged(t, newJobTuning(t, []string{"--limit-with", "emulate", "--any"}, "sleep", "0.1"), 0o555), 0,
+			[]string{`the limit is emulated`},
+			[]string{`the runs are in \S+/cache/unthrottle/runs/\S+\.jsonl`},
+			func(*testing.T, *tuning) {},
+		},
+		{
+			"nobody's, not to be looked into", barred(t, newJobTuning(t, []string{"--limit-with", "emulate", "--any"}, "sleep", "0.1")), 0,
 			[]string{`the limit is emulated`},
 			[]string{`the runs are in \S+/cache/unthrottle/runs/\S+\.jsonl`},
 			func(*testing.T, *tuning) {},
 		},
 		{
 			"nobody's output", unprivileged(t, newJobTuning(t, withDoc([]string{"--limit-with", "emulate"}), "true"), 0o555), 1, nil,
-			[]string{`error: opening the output: .*permission denied`, `hint: -o wants a file in a directory that exists and can be written`},
+			[]string{`error: opening the output: .*permission denied`, `hint: -o needs a file in a directory that exists and is writable`},
 			nil,
 		},
 		{
@@ -636,6 +639,23 @@ func unprivileged(t *testing.T, x *tuning, mode os.FileMode) *tuning {
 	return x
 }
 
+// barred makes it a user's who is in a directory of root's, as one that root has become by setpriv or sudo -u.
+func barred(t *testing.T, x *tuning) *tuning {
+	t.Helper()
+	x = unprivileged(t, x, 0o755)
+	setpriv, err := exec.LookPath("setpriv")
+	if err != nil || x.cmd.SysProcAttr == nil { // only root can become another
+		return x
+	}
+	if err := errors.Join(os.Chown(x.cmd.Dir, 0, 0), os.Chmod(x.cmd.Dir, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	c := x.cmd.SysProcAttr.Credential
+	x.cmd.Args = append([]string{"setpriv", fmt.Sprint("--reuid=", c.Uid), fmt.Sprint("--regid=", c.Gid), "--clear-groups", x.cmd.Path}, x.cmd.Args[1:]...)
+	x.cmd.Path, x.cmd.SysProcAttr, x.cmd.Env = setpriv, nil, append(x.cmd.Env, "PWD="+x.cmd.Dir)
+	return x
+}
+
 func copyFile(to, from string) error {
 	in, err := os.Open(from)
 	if err != nil {
@@ -660,7 +680,7 @@ func TestTuneInterrupted(t *testing.T) {
 	x.start(t)
 	x.await(t, "block  2")
 	x.cmd.Process.Signal(os.Interrupt)
-	x.ends(t, 130, []string{`Interrupted after \d+ runs?\.`, `GOMAXPROCS`}, []string{`unthrottle: interrupted`, `hint: go on with unthrottle tune --resume \S*runs\.jsonl`})
+	x.ends(t, 130, []string{`interrupted after \d+ runs?\.`, `GOMAXPROCS`}, []string{`unthrottle: interrupted`, `hint: continue with unthrottle tune --resume \S*runs\.jsonl`})
 	before := x.document(t)
 	if before.Finished || len(before.Runs) < 2 || !strings.Contains(before.Resume, "--resume") {
 		t.Errorf("%+v", before)
@@ -742,7 +762,7 @@ func TestTuneFullDisk(t *testing.T) {
 	// Five settings run three times each at least, and one page does not hold them.
 	x := newJobTuning(t, []string{"--runs", runs, "--procs", "1,3,4,5"}, executable(t), asTuned, "job")
 	x.start(t)
-	x.ends(t, 1, []string{`How it was measured`}, []string{`error: writing the runs: .*no space left on device`, `hint: go on with unthrottle tune --resume `})
+	x.ends(t, 1, []string{`How it was measured`}, []string{`error: writing the runs: .*no space left on device`, `hint: continue with unthrottle tune --resume `})
 	if err := syscall.Mount("tmpfs", small, "tmpfs", syscall.MS_REMOUNT, "size=1m"); err != nil {
 		t.Fatal(err)
 	}
@@ -763,12 +783,12 @@ func TestTuneWaits(t *testing.T) {
 	first.start(t)
 	first.await(t, "block  1")
 	second.start(t)
-	second.await(t, "waiting for another lab on this machine to end")
+	second.await(t, "waiting for another bench or tune on this machine to end")
 	if strings.Contains(second.stderr.String(), "block") {
 		t.Errorf("it has not waited\n%s", second.output())
 	}
 	first.cmd.Process.Signal(os.Interrupt)
 	<-first.ended
 	second.ends(t, 0, []string{`How it was measured`}, nil)
-	first.ends(t, 130, []string{`Interrupted`}, nil)
+	first.ends(t, 130, []string{`interrupted`}, nil)
 }

@@ -51,7 +51,7 @@ pid() { pgrep -of "^$*"; }
 # tune. README and tune.md show the same one.
 tune() { unthrottle tune --seed 1 --json >tune.json; }
 tune-rates() {
-	unthrottle tune --url /isPrime/200003 --rates 30%,85% --procs 1 --for 3s --warmup 1s --blocks 3 --pairs 6 --seed 2 --json >tune-rates.json
+	unthrottle tune --url /isPrime/200003 --rates 30%,85% --procs 1 --for 3s --warmup 1s --seed 2 --json >tune-rates.json
 }
 tune-limits() {
 	unthrottle tune --cpus 0.5,1,1.5 --url '/work?cpu=2ms' --slo p99=80ms --rate 250 --for 2s --seed 5 --json >tune-limits.json
@@ -80,7 +80,7 @@ explain-findings() {
 	unthrottle run --quiet --cpus 0.5 --gomaxprocs 64 -- unthrottle workload fib --for 10s >"$work/fib.json" &
 	server=$!
 	sleep 2
-	unthrottle explain --watch --json "$(pid unthrottle workload fib)" >explain-findings.json
+	unthrottle explain --json "$(pid unthrottle workload fib)" >explain-findings.json
 	stop
 }
 explain-watch() {
@@ -108,7 +108,7 @@ explain-watch() {
 	GOMAXPROCS=2500m GOMEMLIMIT=300MiB bash -c 'echo $$ >"$0/cgroup.procs" && exec demo' "$group" 2>"$work/demo.log" &
 	server=$!
 	sleep 4
-	unthrottle explain --watch --json "$server" >explain-watch.json
+	unthrottle explain --json "$server" >explain-watch.json
 	stop
 	rmdir "$group"
 }
@@ -150,7 +150,7 @@ load-slo() {
 }
 load-max() {
 	serve --cpus 0.5
-	unthrottle load 'http://localhost:8080/work?cpu=3ms' --find-max --slo p99=100ms --rate 40 --json >load-max.json
+	unthrottle load 'http://localhost:8080/work?cpu=3ms' --find-max --slo p99=100ms --json >load-max.json
 	stop
 }
 hey() {

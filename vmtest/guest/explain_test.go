@@ -413,7 +413,7 @@ func TestExplain(t *testing.T) {
 			for _, name := range names {
 				s := p.run(t, name)
 				first := s.read()
-				e := atRoot(t).explain(t, strconv.Itoa(s.pid))
+				e := atRoot(t).explain(t, "--for", "0", strconv.Itoa(s.pid))
 				later := s.ask("")
 				if first != later {
 					t.Errorf("%s: GOMAXPROCS was %d and is %d", name, first.Procs, later.Procs)
@@ -571,8 +571,8 @@ func TestExplainEnvironment(t *testing.T) {
 	l := layouts[0] // 1.5 CPUs: every rounding gives another number
 	n := l.affinity()
 	const (
-		passedOver = `GOMAXPROCS="2500m" in its environment is passed over`
-		off        = "GODEBUG=containermaxprocs=0"
+		ignored = `GOMAXPROCS="2500m" in its environment is ignored by the runtime`
+		off     = "GODEBUG=containermaxprocs=0"
 	)
 	p, groups := l.make(t)
 	for _, c := range []struct {
@@ -584,12 +584,12 @@ func TestExplainEnvironment(t *testing.T) {
 		{"automaxprocs-go1.27", "GOMAXPROCS=3", expectation{3, "environment", ""}, []string{endsUpdates}},
 		{"unthrottle-go1.27", "GOMAXPROCS=3", expectation{3, "environment", ""}, nil},
 
-		{"go1.24", "GOMAXPROCS=2500m", expectation{n, "cpus", rule124}, []string{passedOver}},
-		{"go1.26", "GOMAXPROCS=2500m", expectation{2, "limit", rule126}, []string{passedOver}},
+		{"go1.24", "GOMAXPROCS=2500m", expectation{n, "cpus", rule124}, []string{ignored}},
+		{"go1.26", "GOMAXPROCS=2500m", expectation{2, "limit", rule126}, []string{ignored}},
 		// It takes any text for the user's will, and leaves it to the runtime.
-		{"automaxprocs-go1.27", "GOMAXPROCS=2500m", expectation{2, "limit", rule126}, []string{passedOver, endsUpdates}},
+		{"automaxprocs-go1.27", "GOMAXPROCS=2500m", expectation{2, "limit", rule126}, []string{ignored, endsUpdates}},
 		{"automaxprocs-go1.27", "GOMAXPROCS=", expectation{2, "limit", rule126}, []string{endsUpdates}},
-		{"unthrottle-go1.24", "GOMAXPROCS=2500m", expectation{2, "unthrottle", ruleUnthrottle}, []string{passedOver}},
+		{"unthrottle-go1.24", "GOMAXPROCS=2500m", expectation{2, "unthrottle", ruleUnthrottle}, []string{ignored}},
 
 		{"go1.25", off, expectation{n, "cpus", rule124}, nil},
 		{"go1.27", off, expectation{n, "cpus", rule124}, nil},
@@ -607,7 +607,7 @@ func TestExplainEnvironment(t *testing.T) {
 			needSubject(t, c.subject)
 			s := p.run(t, c.subject, c.env)
 			real := s.read()
-			e := atRoot(t).explain(t, strconv.Itoa(s.pid))
+			e := atRoot(t).explain(t, "--for", "0", strconv.Itoa(s.pid))
 			checkLimit(t, l, c.subject, e, groups[0].dir)
 			if value(e) != real.Procs || e.GOMAXPROCS.Source != c.want.source || e.GOMAXPROCS.Rule != c.want.rule {
 				t.Errorf("explain says %s\nreal GOMAXPROCS is %d; want source %q and rule %q",
@@ -659,7 +659,7 @@ func TestExplainInside(t *testing.T) {
 			t.Run("pid", func(t *testing.T) {
 				s := p.run(t, name)
 				real := s.read()
-				e := p.explain(t, strconv.Itoa(s.pid))
+				e := p.explain(t, "--for", "0", strconv.Itoa(s.pid))
 				checkExplanation(t, l, name, e, real, want, from)
 				checkWarnings(t, name, e)
 			})
@@ -708,12 +708,12 @@ func (p place) explainCommand(t *testing.T, name string) (e explanation, real re
 	return e, real
 }
 
-// watch runs the command with --watch until it sees throttling, which may take
+// watch runs the command with a second of looking until it sees throttling, which may take
 // more than the second that it looks for.
 func (p place) watch(t *testing.T, pid int) (e explanation) {
 	t.Helper()
 	poll(func() bool {
-		e = p.explain(t, "--watch", strconv.Itoa(pid))
+		e = p.explain(t, "--for", "1s", strconv.Itoa(pid))
 		return e.Throttling.Now != nil && e.Throttling.Now.Active
 	})
 	return e
@@ -732,9 +732,9 @@ func TestExplainWatch(t *testing.T) {
 			p, groups := l.make(t)
 			s := p.run(t, name)
 			s.read()
-			idle := atRoot(t).explain(t, strconv.Itoa(s.pid))
+			idle := atRoot(t).explain(t, "--for", "0", strconv.Itoa(s.pid))
 			if idle.Throttling.Now != nil {
-				t.Errorf("without --watch there is an interval: %s", dump(idle.Throttling))
+				t.Errorf("without a look there is an interval: %s", dump(idle.Throttling))
 			}
 			s.ask("burn")
 			e := atRoot(t).watch(t, s.pid)
@@ -760,7 +760,7 @@ func TestExplainWatchIdle(t *testing.T) {
 	p, _ := layouts[2].make(t)
 	s := p.run(t, name)
 	s.read()
-	if now := atRoot(t).explain(t, "--watch", strconv.Itoa(s.pid)).Throttling.Now; now == nil || now.Active || now.Throttled != 0 {
+	if now := atRoot(t).explain(t, "--for", "1s", strconv.Itoa(s.pid)).Throttling.Now; now == nil || now.Active || now.Throttled != 0 {
 		t.Errorf("the interval is %s, want one without throttling", dump(now))
 	}
 }
@@ -787,7 +787,7 @@ func TestExplainHidden(t *testing.T) {
 	if state == "hidden" {
 		e = p.watch(t, s.pid)
 	} else {
-		e = p.explain(t, "--watch", strconv.Itoa(s.pid))
+		e = p.explain(t, "--for", "1s", strconv.Itoa(s.pid))
 	}
 	if e.Limit.State != state || e.Limit.CPUs != nil || e.Limit.From != "" || (e.Limit.Reason != "") != (state == "hidden") {
 		t.Errorf("from inside: %s\nwant %s without a number", dump(e.Limit), state)

@@ -142,7 +142,7 @@ func TestRunInsideLimits(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, stderr)
 	}
-	if want := "in force is the smaller limit of a group above: " + above.dir + " has 0.5 CPUs"; len(r.Warnings) != 1 || r.Warnings[0] != want {
+	if want := "a smaller limit of a group above is in force: " + above.dir + " has 0.5 CPUs"; len(r.Warnings) != 1 || r.Warnings[0] != want {
 		t.Errorf("warnings %q, want %q", r.Warnings, want)
 	}
 	leaf.limit("30000 100000")

@@ -435,7 +435,7 @@ func TestScopeAbove(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, stderr)
 	}
-	want := "in force is the smaller limit of a group above: " + cgroupRoot + "/user.slice/user-1000.slice has 0.3 CPUs"
+	want := "a smaller limit of a group above is in force: " + cgroupRoot + "/user.slice/user-1000.slice has 0.3 CPUs"
 	if len(r.Warnings) != 1 || r.Warnings[0] != want {
 		t.Errorf("warnings %q, want %q", r.Warnings, want)
 	}

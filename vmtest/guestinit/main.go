@@ -10,7 +10,7 @@
 // serial port, between two marks, the last of which carries the exit code. Under
 // systemd only the last three of these are left to do.
 //
-// It is no init system: no devices are set up, no modules loaded, nothing is
+// It is not an init system: no devices are set up, no modules loaded, nothing is
 // started but the tests.
 package main
 

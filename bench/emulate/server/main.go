@@ -1,5 +1,5 @@
-// Command server is the program that is held to a limit. Each request costs a set number of loops. It writes its address
-// to standard output, and ends when its standard input does.
+// Command server is the program that is held to a limit. Each request costs a set number of loops and allocates some memory.
+// It writes its address and its number to standard output, and ends when its standard input does.
 package main
 
 import (
@@ -9,12 +9,14 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync/atomic"
 	"time"
 )
 
 func main() {
 	loops := flag.Int("loops", 0, "work of a request; 0: measure how many loops take -work, print it and end")
 	work := flag.Duration("work", 5*time.Millisecond, "")
+	alloc := flag.Int("alloc", 0, "bytes that a request allocates")
 	flag.Parse()
 	if *loops == 0 {
 		fmt.Println(calibrate(*work))
@@ -25,12 +27,20 @@ func main() {
 		fmt.Fprintln(os.Stderr, "server:", err)
 		os.Exit(1)
 	}
-	fmt.Println(listener.Addr())
+	fmt.Println(listener.Addr(), os.Getpid())
 	go http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for left := *alloc; left > 0; left -= piece {
+			garbage.Store(new([piece]byte))
+		}
 		fmt.Fprintln(w, burn(*loops))
 	}))
 	io.Copy(io.Discard, os.Stdin)
 }
+
+// piece is what is allocated at once, and garbage keeps the last of it on the heap.
+const piece = 1 << 10
+
+var garbage atomic.Pointer[[piece]byte]
 
 // burn reads no clock: the kernel brings its books up to date when one is read, which would make both limits more exact
 // than they are.

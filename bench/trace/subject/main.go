@@ -141,7 +141,7 @@ func busy() error {
 	return nil
 }
 
-// tick computes without an event in the trace at a rhythm of its own: it looks like a quota and is none.
+// tick computes without an event in the trace at a rhythm of its own: it looks like a quota and isn't one.
 func tick() error {
 	calibrate()
 	go func() {

@@ -1,7 +1,7 @@
-// Package attach answers: how is an execution trace or a CPU profile had of a program? In goes a page of net/http/pprof, a
-// pid or a program to start; out comes the trace or the profile, with what was seen beside: the process, its limit, what the
-// kernel counted meanwhile and, with a profile, how much CPU time its runtime says it wanted. It also reads both from what
-// may be something else, and says what that is. What they mean is for exectrace and cpuprofile to say.
+// Package attach answers: how do we get an execution trace or a CPU profile of a program? In goes a page of net/http/pprof, a
+// pid or a program to start; out comes the trace or the profile, with what was seen besides: the process, its limit, what the
+// kernel counted meanwhile and, with a profile, how much CPU time its runtime says it wanted. It also reads both from
+// input that may be something else, and says what that is. What they mean is for exectrace and cpuprofile to say.
 package attach
 
 import (
@@ -11,18 +11,20 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/freeze"
 	"github.com/unthrottle/unthrottle/cmd/internal/golive"
 	"github.com/unthrottle/unthrottle/cmd/internal/meter"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 )
 
-// Beside is what was seen beside a trace or a profile.
+// Beside is what was seen besides a trace or a profile.
 type Beside struct {
 	PID      int    // 0: not known
 	Name     string // of the process
 	Live     int    // GOMAXPROCS from its memory; 0: not known
 	Limits   *cgroup.Limits
 	Readings []meter.Reading // while it was taken
+	Kernel   freeze.Kernel   // what they say of the cause of standstills
 	Warnings []error
 }
 
@@ -55,7 +57,18 @@ func (b *Beside) while(do func() error) error {
 	m := meter.Start("", b.PID, time.Second)
 	err := do()
 	b.Readings = m.Stop()
+	b.Kernel = counted(b.PID, m.Limit, b.Readings)
 	return err
+}
+
+// counted is what readings say of the cause of standstills: nothing if the process was moved meanwhile, or its limit changed.
+func counted(pid int, limit cgroup.Limits, readings []meter.Reading) freeze.Kernel {
+	first, last := readings[0].Groups, readings[len(readings)-1].Groups
+	now := cgroup.Read(cgroup.Source{PID: pid})
+	if now.Path != limit.Path || now.From != limit.From || now.CPUs != limit.CPUs {
+		return freeze.Kernel{}
+	}
+	return freeze.Counted(limit.State, last.Since(first))
 }
 
 // profileMost is more than a profile has; cpuprofile says so of one that is as large.

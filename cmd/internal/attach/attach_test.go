@@ -18,6 +18,25 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 )
 
+// asPlain in the environment makes this test a server without pprof.
+const asPlain = "ATTACH_TEST_PLAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asPlain) != "" {
+		http.ListenAndServe("127.0.0.1:0", http.NotFoundHandler())
+	}
+	os.Exit(m.Run())
+}
+
+func executable(t *testing.T) string {
+	t.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // serve serves pprof, and a page of metrics that goes on by a second of CPU time a look.
 func serve(t *testing.T) *url.URL {
 	t.Helper()

@@ -10,11 +10,13 @@ import (
 	"net/url"
 	"os"
 	"path"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 )
 
 // A Page is a page of net/http/pprof that takes its time.
@@ -23,7 +25,7 @@ type Page struct {
 	what    string // profile
 	kind    string // CPU profile
 	Example string // of a command line
-	parts   bool   // parts of a second make sense to it
+	parts   bool   // it takes parts of a second
 }
 
 // The pages that take their time.
@@ -32,8 +34,8 @@ var (
 	Trace      = Page{path: "/debug/pprof/trace", what: "trace", kind: "trace", Example: "unthrottle trace trace.out, or unthrottle trace http://localhost:6060/debug/pprof/trace", parts: true}
 )
 
-// URL makes a URL of what names one: nil for a file. host:port without a path, and a path that ends where pprof's pages
-// begin, get the rest.
+// URL makes a URL of what names one; nil for a file. It completes host:port without a path, and a path that ends where pprof's
+// pages begin.
 func (p Page) URL(source string, seconds int, given bool) (*url.URL, error) {
 	text := source
 	if !strings.Contains(source, "://") {
@@ -49,7 +51,7 @@ func (p Page) URL(source string, seconds int, given bool) (*url.URL, error) {
 	}
 	u, err := url.Parse(text)
 	if err != nil {
-		return nil, hint.Usage(p.Example, "%q is no URL: %w", source, errors.Unwrap(err))
+		return nil, hint.Usage(p.Example, "%q is not a URL: %w", source, errors.Unwrap(err))
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, hint.Usage(p.Example, "%q does not begin with http:// or https:// and a host", source)
@@ -64,6 +66,38 @@ func (p Page) URL(source string, seconds int, given bool) (*url.URL, error) {
 		u.RawQuery = query.Encode()
 	}
 	return u, nil
+}
+
+// Place is what a word of a command line names: a file that exists, a URL, or a process by its pid or name. A file that may be
+// executed is the program and not its profile, so that its name means the process.
+func (p Page) Place(source string, seconds int, given bool) (pid int, u *url.URL, err error) {
+	info, missing := os.Stat(source)
+	if source == "-" || missing == nil && info.Mode()&0o111 == 0 {
+		return 0, nil, nil
+	}
+	if u, err = p.URL(source, seconds, given); u != nil {
+		_, err = p.Time(u)
+	}
+	if u != nil || err != nil || strings.Contains(source, "/") {
+		return 0, u, err
+	}
+	pid, err = procs.FindOne("", source)
+	switch {
+	case errors.Is(err, procs.ErrNone) && missing == nil:
+		err = nil
+	case errors.Is(err, procs.ErrNone):
+		err = hint.With(fmt.Errorf("there is no file %q, and %w", source, err), p.Example)
+	case runtime.GOOS != "linux" && procs.IsName(source):
+		err = nil // there are no processes to be seen
+	}
+	return pid, nil, err
+}
+
+// at is the page of a program whose pprof is at base.
+func (p Page) at(base *url.URL, seconds int) *url.URL {
+	u := base.JoinPath(p.path)
+	u.RawQuery = "seconds=" + strconv.Itoa(seconds)
+	return u
 }
 
 // Time is how long the page of a URL takes.
@@ -114,7 +148,7 @@ func (c closer) Close() error {
 	return c.ReadCloser.Close()
 }
 
-// ask asks for the page, and says of an answer that is none what can be done.
+// ask asks for the page, and if the answer is something else says what can be done.
 func (p Page) ask(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
 	res, err := get(ctx, u)
 	if err != nil {
@@ -143,7 +177,7 @@ func (p Page) ask(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
 	return nil, p.failed(ctx, u, err)
 }
 
-// failed says what was being done. An interrupted request is no failure of the server's.
+// failed says what was being done. An interrupted request is not a failure of the server.
 func (p Page) failed(ctx context.Context, u *url.URL, err error, hints ...string) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()

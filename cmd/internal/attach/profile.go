@@ -15,16 +15,17 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 )
 
-// A Profiler takes a CPU profile from a URL, or reads one, and with it what the program's metrics say of its demand.
+// A Profiler takes a CPU profile from a URL, or reads one, and with it what the program's metrics say about its demand.
 type Profiler struct {
 	Source  string   // a file; - is In
-	URL     *url.URL // of the page; nil: there is the file
-	Process int      // pid that was named; 0: it is looked for
+	URL     *url.URL // of the page; nil: there is the file, or the process
+	Seconds int      // to take it for
+	Process int      // pid that was given; 0: it is searched for. Without a Source the profile is taken of it
 	Metrics string   // a URL, FILE, or BEFORE,AFTER; "": where the URL is, none: not at all
 	In      io.Reader
-	Note    func(text string) // is told what takes a while; nil: nobody
+	Note    func(text string) // is called with what takes a while; may be nil
 
-	// Take tells these, also where it fails.
+	// Take sets these, even if it fails.
 	Beside
 	MetricsProcs int // GOMAXPROCS; 0: not known
 	Demand       *goself.Demand
@@ -33,6 +34,14 @@ type Profiler struct {
 
 // Take takes the profile, or reads it.
 func (p *Profiler) Take(ctx context.Context) ([]byte, error) {
+	if p.URL == nil && p.Source == "" {
+		base, err := CPUProfile.find(ctx, p.Process)
+		if err != nil {
+			return nil, err
+		}
+		p.URL = CPUProfile.at(base, p.Seconds)
+		p.Source = p.URL.Redacted()
+	}
 	if p.URL == nil {
 		p.find(p.Process)
 		data, err := ReadFile(p.Source, p.In)
@@ -119,7 +128,7 @@ func metricsPage(ctx context.Context, from string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(res.Body, 8<<20))
 }
 
-// classes reads a page. That one without them was asked for is said.
+// classes reads a page. If a page that was asked for has none, it says so.
 func (p *Profiler) classes(page []byte, from string) *goself.Classes {
 	c, ok := goself.ParseClasses(page)
 	if !ok {
@@ -171,7 +180,7 @@ func (p *Profiler) demand(first, last *goself.Classes, between time.Duration) {
 	}
 }
 
-// idleBelow is a number of CPUs below which a program does hardly anything but wake and sleep.
+// idleBelow is the number of CPUs below which a program hardly does more than wake up and sleep.
 const idleBelow = 0.05
 
 // readMetricsFiles reads one saved page, or two with a comma between them.

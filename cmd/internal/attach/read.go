@@ -8,13 +8,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
+	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/cpuprofile"
 	"github.com/unthrottle/unthrottle/cmd/internal/exectrace"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 )
 
-// ReadTrace reads a trace, packed or not. Its errors name source, and say what can be done with what is no trace.
+// ReadTrace reads a trace, packed or not. Its errors name source, and say what can be done with anything else.
 func ReadTrace(ctx context.Context, source string, r io.Reader, o exectrace.Options) (*exectrace.Trace, error) {
 	trace, err := readTrace(ctx, r, o)
 	switch {
@@ -26,9 +28,13 @@ func ReadTrace(ctx context.Context, source string, r io.Reader, o exectrace.Opti
 	return nil, traceHinted(err, source)
 }
 
-// ReadProfile reads a CPU profile. Its errors name source, and say what can be done with what is no CPU profile.
+// ReadProfile reads a CPU profile. Its errors name source, and say what can be done with anything else.
 func ReadProfile(source string, data []byte) (*cpuprofile.Profile, error) {
 	p, err := cpuprofile.Read(bytes.NewReader(data))
+	var kind *cpuprofile.KindError
+	if err != nil && strings.Contains(source, "://") && !errors.As(err, &kind) {
+		return nil, hint.With(fmt.Errorf("%s: what answers there is not net/http/pprof: %w", source, err), importPprof)
+	}
 	if err != nil {
 		return nil, profileHinted(fmt.Errorf("%s: %w", source, err))
 	}
@@ -40,7 +46,7 @@ type notTrace struct{ kind string }
 
 func (e *notTrace) Error() string { return "this is " + e.kind + ", not an execution trace" }
 
-// otherMost is how much is read of what is no trace, to tell what it is.
+// otherMost is how much is read of other input, to find out what it is.
 const otherMost = 8 << 20
 
 func readTrace(ctx context.Context, r io.Reader, o exectrace.Options) (*exectrace.Trace, error) {
@@ -61,7 +67,7 @@ func readTrace(ctx context.Context, r io.Reader, o exectrace.Options) (*exectrac
 	return exectrace.Read(in, o)
 }
 
-// whatElse tells what is no trace.
+// whatElse says what input is that is not a trace.
 func whatElse(r io.Reader) error {
 	var kind *cpuprofile.KindError
 	switch _, err := cpuprofile.Read(io.LimitReader(r, otherMost)); {
@@ -70,10 +76,10 @@ func whatElse(r io.Reader) error {
 	case errors.As(err, &kind):
 		return &notTrace{kind.Kind}
 	}
-	return errors.New("this is no execution trace")
+	return errors.New("this is not an execution trace")
 }
 
-// contextReader ends when the context does.
+// contextReader fails when its context ends.
 type contextReader struct {
 	ctx context.Context
 	r   io.Reader
@@ -104,7 +110,7 @@ func traceHinted(err error, source string) error {
 	return hint.With(named, take)
 }
 
-// profileHinted adds to what is no CPU profile what can be done with it.
+// profileHinted adds what can be done with input that is not a CPU profile.
 func profileHinted(err error) error {
 	const take = "curl -o cpu.pb.gz 'http://HOST:PORT/debug/pprof/profile?seconds=10' takes a CPU profile, and so does go test -cpuprofile"
 	var kind *cpuprofile.KindError
@@ -122,4 +128,24 @@ func profileHinted(err error) error {
 		return hint.With(err, "unthrottle explain -- PROGRAM explains a program", take)
 	}
 	return hint.With(err, take)
+}
+
+// ReadStat reads two copies of a cpu.stat, from before a trace and after it: their names with a comma between them.
+func ReadStat(names string) (*[2]cgroup.Counters, error) {
+	const example = "--cgroup-stat before.txt,after.txt: two copies of the cpu.stat of its cgroup"
+	both := strings.Split(names, ",")
+	if len(both) != 2 {
+		return nil, hint.Usage(example, "--cgroup-stat=%s is not two files with a comma between them", names)
+	}
+	var stat [2]cgroup.Counters
+	for i, name := range both {
+		data, err := ReadFile(name, strings.NewReader(""))
+		if err != nil {
+			return nil, hint.With(fmt.Errorf("reading cpu.stat: %w", err), example)
+		}
+		if stat[i], err = exectrace.ParseStat(string(data)); err != nil {
+			return nil, hint.With(fmt.Errorf("reading %s: %w", name, err), example)
+		}
+	}
+	return &stat, nil
 }

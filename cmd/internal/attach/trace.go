@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/freeze"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/runner"
@@ -27,21 +28,24 @@ type Tracer struct {
 	With    runner.With
 	Output  io.Writer // of the program
 
-	Process int      // pid of what runs; 0: none was named
+	Process int      // pid of what runs; 0: none was given
 	URL     *url.URL // of the page; it is found where there is a program or a process
 
 	Seconds   int
 	NoSamples bool              // no CPU profile meanwhile
 	Save      io.Writer         // nil: it isn't kept
-	Note      func(text string) // is told what takes a while; nil: nobody
+	Note      func(text string) // is called with what takes a while; may be nil
+	Late      func(text string) // is called with what takes longer than it should; may be nil
 
-	// Take tells these, also where it fails.
+	// Take sets these, even if it fails.
 	Beside
 	Saved  bool
 	Period time.Duration // of the quota, from the limit; 0: there is none, or several
 	NoCPU  error         // why there was no CPU profile meanwhile
+	Asked  time.Duration // how long it was to be
+	Took   time.Duration // until it was there
 
-	emulated bool // the limit is made of signals
+	emulated bool // the limit is emulated with signals
 }
 
 // Take takes the trace. What it returns is gone when it is closed.
@@ -50,19 +54,22 @@ func (t *Tracer) Take(ctx context.Context) (io.ReadCloser, error) {
 		return t.record(ctx)
 	}
 	if t.URL == nil {
-		u, err := findPprof(ctx, t.Process)
+		base, err := Trace.find(ctx, t.Process)
 		if err != nil {
 			return nil, err
 		}
-		t.setURL(u)
+		t.URL = Trace.at(base, t.Seconds)
 	}
 	return t.take(ctx)
 }
 
-// setURL takes pprof's base for the trace's page.
-func (t *Tracer) setURL(base *url.URL) {
-	t.URL = base.JoinPath(Trace.path)
-	t.URL.RawQuery = "seconds=" + strconv.Itoa(t.Seconds)
+// lateAfter is how much longer than was asked for a trace may take without a word.
+const lateAfter = time.Second
+
+func (t *Tracer) late(text string) {
+	if t.Late != nil {
+		t.Late(text)
+	}
 }
 
 // record starts the program, takes a trace of it as soon as its pprof answers, and ends it.
@@ -78,12 +85,12 @@ func (t *Tracer) record(ctx context.Context) (_ io.ReadCloser, err error) {
 	for _, note := range server.Notes {
 		t.Warnings = append(t.Warnings, errors.New(note))
 	}
-	u, err := awaitPprof(ctx, server, filepath.Base(t.Program[0]), pprofTimeout)
+	u, err := awaitPprof(ctx, server, filepath.Base(t.Program[0]), pprofTimeout, t.late)
 	if err != nil {
 		return nil, err
 	}
 	t.Process = server.PID()
-	t.setURL(u)
+	t.URL = Trace.at(u, t.Seconds)
 	t.setEmulated(server.Kind())
 	file, err := t.take(ctx)
 	if over := server.Check(); over != nil && ctx.Err() == nil {
@@ -113,7 +120,7 @@ func recordError(err error) error {
 	var ended *service.Error
 	switch {
 	case errors.As(err, &missing):
-		return hint.With(err, "is it in the PATH, and may it be executed?")
+		return hint.With(err, "is it in the PATH, and executable?")
 	case errors.As(err, &ended):
 		return hint.With(err, "--record wants a program that goes on running, with net/http/pprof")
 	case errors.As(err, &refused), errors.Is(err, context.Canceled):
@@ -122,7 +129,7 @@ func recordError(err error) error {
 	return hint.With(err, "--limit-with=emulate needs no privilege")
 }
 
-// take fetches the trace from the URL into a file, and what belongs beside it.
+// take fetches the trace from the URL into a file, and what else is known.
 func (t *Tracer) take(ctx context.Context) (_ io.ReadCloser, err error) {
 	file, err := newScratch()
 	if err != nil {
@@ -137,9 +144,20 @@ func (t *Tracer) take(ctx context.Context) (_ io.ReadCloser, err error) {
 	if t.Note != nil {
 		t.Note(fmt.Sprintf("taking a trace of %s for %s s", t.URL.Host, t.URL.Query().Get("seconds")))
 	}
+	t.Asked, _ = Trace.Time(t.URL)
+	begin := time.Now()
+	told := make(chan struct{})
+	late := time.AfterFunc(t.Asked+lateAfter, func() {
+		defer close(told)
+		t.late(fmt.Sprintf("%s was asked for %v, and has not handed the trace over: waiting for up to %v longer", t.URL.Host, t.Asked, patience))
+	})
 	err = t.while(func() error { return t.fetch(ctx, file) })
+	if !late.Stop() {
+		<-told
+	}
+	t.Took = time.Since(begin)
 	if t.emulated {
-		t.Readings = nil // they are of a group that has nothing to do with the limit
+		t.Readings, t.Kernel = nil, freeze.Kernel{} // they are of a group that has nothing to do with the limit
 	}
 	if err != nil {
 		return nil, err
@@ -183,14 +201,14 @@ func (s scratch) WriteTo(w io.Writer) (int64, error) {
 func (t *Tracer) findProcess() {
 	pid := t.Process
 	if found := procs.Serving("", t.URL); found != 0 {
-		pid = found // a descendant of the one that was named
+		pid = found // a descendant of the one that was given
 	}
 	if t.find(pid) {
 		t.Period = onlyPeriod(*t.Limits)
 	}
 }
 
-// onlyPeriod is that of all quotas on the way up; 0: there is none, or they differ, so that each may be the cause.
+// onlyPeriod is the period of all quotas on the way up; 0: there is none, or they differ, so that any may be the cause.
 func onlyPeriod(l cgroup.Limits) (period time.Duration) {
 	if l.State != cgroup.Limited {
 		return 0

@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/pprof"
 	"net/url"
 	"os"
+	"runtime"
 	"runtime/trace"
 	"strings"
 	"testing"
@@ -18,6 +21,7 @@ import (
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/exectrace"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/meter"
 	"github.com/unthrottle/unthrottle/cmd/internal/service"
 )
 
@@ -95,7 +99,7 @@ func TestReadTrace(t *testing.T) {
 		"nothing":        {nil, "this is empty, not"},
 		"packed nothing": {packed(t, nil), "this is empty, not"},
 		"JSON":           {[]byte(`{"a": 1}`), "this is JSON, not"},
-		"noise":          {[]byte("\x07nonsense"), "this is no execution trace"},
+		"noise":          {[]byte("\x07nonsense"), "this is not an execution trace"},
 		"bad gzip":       {[]byte("\x1f\x8b\x08nonsense"), "unpacking it"},
 		"old":            {[]byte("go 1.21 trace\x00\x00\x00rest"), "older than that of Go 1.22"},
 		"head alone":     {[]byte("go 1.26 trace\x00\x00\x00"), "it has no events"},
@@ -167,8 +171,15 @@ func TestTraceFetch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !isPprof(context.Background(), base) || isPprof(context.Background(), base.JoinPath("nowhere")) {
-		t.Error("pprof is found where it is not, or not where it is")
+	here, _ := isPprof(t.Context(), base)
+	nowhere, err := isPprof(t.Context(), base.JoinPath("nowhere"))
+	if !here || nowhere || err != nil {
+		t.Errorf("pprof is found where it is not, or not where it is: %v, %v, %v", here, nowhere, err)
+	}
+	over, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	if is, err := isPprof(over, base); is || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("no time: %v, %v", is, err)
 	}
 	fetch := func(path, query string) (*Tracer, string, error) {
 		tr := &Tracer{URL: base.JoinPath(path)}
@@ -195,15 +206,87 @@ func TestTraceFetch(t *testing.T) {
 	}
 }
 
-// TestAwaitPprof waits for a program that will never serve pprof.
+// TestAwaitPprof waits for programs that will never serve pprof. One that answers otherwise is not waited for to the end.
 func TestAwaitPprof(t *testing.T) {
-	server, err := service.Start(context.Background(), service.Spec{Args: []string{"sleep", "60"}})
-	if err != nil {
-		t.Skip(err)
+	for name, c := range map[string]struct {
+		args    []string
+		timeout time.Duration
+		notes   int
+		want    string
+	}{
+		"listens nowhere": {[]string{"sleep", "60"}, 100 * time.Millisecond, 0, "listens on no TCP port"},
+		"404":             {[]string{executable(t)}, time.Hour, 1, "where no net/http/pprof answers, after "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server, err := service.Start(t.Context(), service.Spec{Args: c.args, Env: append(os.Environ(), asPlain+"=1")})
+			if err != nil {
+				t.Skip(err)
+			}
+			defer server.Stop()
+			var notes []string
+			_, err = awaitPprof(t.Context(), server, "it", c.timeout, func(text string) { notes = append(notes, text) })
+			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(strings.Join(hint.Of(err), " "), "net/http/pprof") {
+				t.Errorf("got %v, hints %q", err, hint.Of(err))
+			}
+			if len(notes) != c.notes {
+				t.Errorf("notes: %q", notes)
+			}
+		})
 	}
-	defer server.Stop()
-	_, err = awaitPprof(context.Background(), server, "sleep", 100*time.Millisecond)
-	if !strings.Contains(strings.Join(hint.Of(err), " "), "net/http/pprof") {
-		t.Errorf("got %v", err)
+}
+
+// TestFrozen: what the kernel counted says why a server does not answer.
+func TestFrozen(t *testing.T) {
+	at := func(periods, throttled int64) meter.Reading {
+		return meter.Reading{Counters: cgroup.Counters{Known: true, Periods: periods, Throttled: throttled}}
+	}
+	for _, c := range []struct {
+		to   meter.Reading
+		want string
+	}{
+		{at(60, 58), ": its CPU limit froze it meanwhile, in 48 of 50 periods"},
+		{at(60, 12), ""},
+		{at(10, 10), ""},
+		{meter.Reading{}, ""},
+	} {
+		if got := frozen([]meter.Reading{at(10, 10), c.to}); got != c.want {
+			t.Errorf("%+v: got %q, want %q", c.to.Counters, got, c.want)
+		}
+	}
+}
+
+// TestTakeSilent asks a process for a trace that listens and does not answer.
+func TestTakeSilent(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("it reads /proc")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, err = (&Tracer{Process: os.Getpid(), Seconds: 1}).Take(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "where nothing has answered in 5s") || strings.Contains(strings.Join(hint.Of(err), " "), "import") {
+		t.Errorf("got %v, hints %q", err, hint.Of(err))
+	}
+}
+
+// TestTakeLate tells while it waits for a server that takes its time.
+func TestTakeLate(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		time.Sleep(50*time.Millisecond + lateAfter + lateAfter/4)
+		io.WriteString(w, "go 1.26 trace")
+	}))
+	defer server.Close()
+	u, _ := url.Parse(server.URL + "?seconds=0.05")
+	var late []string
+	tr := &Tracer{URL: u, NoSamples: true, Late: func(text string) { late = append(late, text) }}
+	file, err := tr.Take(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	file.Close()
+	if len(late) != 1 || !strings.Contains(late[0], "was asked for 50ms, and has not handed the trace over") || tr.Took <= lateAfter {
+		t.Errorf("%q, took %v", late, tr.Took)
 	}
 }

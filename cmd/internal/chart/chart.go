@@ -1,15 +1,16 @@
 // Package chart answers: how is a chart drawn? In go the charts of a sheet, which are data in the units of their axes; out
-// come figures of HTML with SVG, and lines of characters for a terminal. One axis, one way to keep labels apart and one
-// layout of rows serve them all.
+// come figures of HTML with SVG, and lines of characters for a terminal, where these can be read without colours. One axis and
+// one way to find room for texts serve both.
 //
-// In figures places along an axis are in percent of the width, and only heights are in pixels: so text keeps its size on a
-// phone, nothing needs to be scaled, and no script needs to know the width. The flame graph alone has a script, without
+// In figures places are in percent of the width and the height, and only what keeps its size is in pixels: so text can be
+// read on a phone, rows are as high as their labels, and no script needs to know the width. The flame graph alone has a script, without
 // which it is complete too. The page around gives the colours of text and paper, see chart.css.
 //
 // It computes nothing of its own and knows no verb. Texts must be printable already.
 package chart
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"html/template"
@@ -79,47 +80,58 @@ func HTML(c sheet.Chart) (template.HTML, error) {
 	return template.HTML(b.String()), nil
 }
 
+// widthMost is how wide a drawing in a terminal is at most: wider is not clearer.
+const widthMost = 120
+
+// Text draws a chart with characters, in lines that are no wider than so many columns; nil if that can't be read, or if it
+// is for pages.
+func Text(c sheet.Chart, width int, paint Paint) []string {
+	if c == nil || c.Empty() || width <= 0 {
+		return nil
+	}
+	width = min(width, widthMost)
+	var drawn *canvas
+	switch c := c.(type) {
+	case *sheet.Rows:
+		drawn = rowsText(c, width)
+	case *sheet.Field:
+		drawn = fieldText(c, width)
+	case *sheet.Strips:
+		drawn = stripsText(c, width)
+	case *sheet.Fold:
+		drawn = foldText(c, width)
+	}
+	if drawn == nil {
+		return nil
+	}
+	return drawn.lines(paint)
+}
+
 // A figure is what is around all drawings.
 type figure struct {
 	Title, Above, Below string // Above and below are names of axes
 	Label               string // for those who don't see it
 	Notes               []string
-	Shades              []shade // the scale from none to all
+	Shades              bool // there is a scale of them
 	Keys                []key
 }
 
-// A shade is a step of a scale.
-type shade struct{ X, Opacity string }
-
-var scale = []shade{{"0", "0"}, {"25", ".25"}, {"50", ".5"}, {"75", ".75"}, {"100", "1"}}
-
 func newFigure(f sheet.Figure, notes ...string) figure {
-	out := figure{Title: f.Title, Label: f.About}
-	if out.Label == "" {
-		out.Label = f.Title
-	}
+	out := figure{Title: f.Title, Label: cmp.Or(f.About, f.Title)}
 	for _, text := range slices.Concat(f.Legend, notes) {
 		out.Notes = append(out.Notes, glued(text))
 	}
 	for _, k := range f.Keys {
-		out.Keys = append(out.Keys, newKey(k))
+		out.Keys = append(out.Keys, key{Class: Class(k.Color), Path: paths[k.Shape], Text: glued(k.Text), Open: k.Open})
 	}
 	return out
 }
 
-// A key explains a mark or a line; or, with shades, the scale of them.
+// A key explains a mark, or a line.
 type key struct {
 	Class, Path, Text string
 	Open, Line        bool
 	Marked            bool
-}
-
-func newKey(k sheet.Key) key {
-	out := key{Class: Class(k.Color), Path: paths[k.Shape], Text: glued(k.Text), Open: k.Open}
-	if k.Shape == sheet.NoShape || k.Line == sheet.Dotted || k.Line == sheet.Dashed {
-		out.Line, out.Class = true, out.Class+strokes[k.Line]
-	}
-	return out
 }
 
 // paths are the outlines of marks; a dot is a circle.
@@ -162,3 +174,6 @@ func glued(text string) string {
 	}
 	return b.String()
 }
+
+// title is a label's first line.
+func title(l sheet.Label) string { return strings.TrimSpace(l.Name + " " + l.Tag) }

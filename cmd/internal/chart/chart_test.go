@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -106,6 +107,9 @@ func wellFormed(t *testing.T, figure string) {
 	}
 }
 
+// onPages are the samples of charts that need colours.
+var onPages = []string{"field-settings", "field-tries", "field-front", "field-limits", "strips-shades", "flame"}
+
 func TestText(t *testing.T) {
 	tones := map[sheet.Tone]string{sheet.Strong: "*", sheet.Soft: "~", sheet.Bad: "!"}
 	paint := func(tone sheet.Tone, text string) string { return tones[tone] + text + tones[tone] }
@@ -126,7 +130,7 @@ func TestText(t *testing.T) {
 		switch {
 		case b.Len() > 0:
 			golden(t, name+".txt", b.String())
-		case name != "flame" && name != "strips-shades":
+		case !slices.Contains(onPages, name):
 			t.Errorf("%s is not drawn", name)
 		}
 	}
@@ -168,7 +172,7 @@ func TestMany(t *testing.T) {
 	}
 	named := settings()
 	named.Lines[2].Name = "a name that has no room at the end"
-	if out := drawn(t, named); strings.Contains(out, `class="end `) || !strings.Contains(out, "</svg> a name that has no room") {
+	if out := drawn(t, named); strings.Count(out, `class="end `) != 6 || !strings.Contains(out, "</svg> a name that has no room") {
 		t.Error("a long name is not explained by a key")
 	}
 	deep := flame()
@@ -186,57 +190,63 @@ func TestMany(t *testing.T) {
 	fits(t, Text(long, 80, nil), 80)
 }
 
-func TestFolding(t *testing.T) {
+// TestGrid folds 16 s at 4 s, in cells of a second.
+func TestGrid(t *testing.T) {
 	span := func(from, to float64) []sheet.Span { return []sheet.Span{{From: from, To: to}} }
 	for _, tt := range []struct {
 		name  string
 		phase float64
 		spans []sheet.Span
-		want  []piece
+		want  string
 	}{
-		{"none", 0, nil, nil},
-		{"within a period", 0, span(1, 3), []piece{{0, 0.25, 0.75}}},
-		{"over an edge", 0, span(3, 5), []piece{{0, 0.75, 1}, {1, 0, 0.25}}},
-		{"over several", 0, span(3, 13), []piece{{0, 0.75, 1}, {1, 0, 1}, {2, 0, 1}, {3, 0, 0.25}}},
-		{"up to an edge", 0, span(2, 4), []piece{{0, 0.5, 1}}},
-		{"rows that begin earlier", 3, []sheet.Span{{From: 3.5, To: 4}, {From: 0, To: 3}}, []piece{{0, 0.25, 1}, {1, 0.125, 0.25}}},
-		{"beyond the ends", 0, []sheet.Span{{From: 15, To: 99}, {From: -3, To: 1}}, []piece{{0, 0, 0.25}, {3, 0.75, 1}}},
-		{"turned round", 0, span(3, 1), nil},
-		{"one in another", 0, []sheet.Span{{From: 0, To: 3}, {From: 1, To: 2}, {From: math.NaN(), To: 1}}, []piece{{0, 0, 0.75}}},
+		{"none", 0, nil, "0 0 0 0|0 0 0 0|0 0 0 0|0 0 0 0"},
+		{"within a period", 0, span(1, 2.5), "0 1 0.5 0|0 0 0 0|0 0 0 0|0 0 0 0"},
+		{"over an edge", 0, span(3.5, 5), "0 0 0 0.5|1 0 0 0|0 0 0 0|0 0 0 0"},
+		{"over several", 0, span(3, 13), "0 0 0 1|1 1 1 1|1 1 1 1|1 0 0 0"},
+		{"up to an edge", 0, span(2, 4), "0 0 1 1|0 0 0 0|0 0 0 0|0 0 0 0"},
+		{"rows that begin earlier", 3, []sheet.Span{{From: 3.5, To: 4}, {From: 0, To: 3}}, "- 1 1 1|0.5 0 0 0|0 0 0 0|0 0 0 0|0 - - -"},
+		{"beyond the ends", 0, []sheet.Span{{From: 15, To: 99}, {From: -3, To: 1}}, "1 0 0 0|0 0 0 0|0 0 0 0|0 0 0 1"},
+		{"turned round", 0, span(3, 1), "0 0 0 0|0 0 0 0|0 0 0 0|0 0 0 0"},
+		{"one in another", 0, []sheet.Span{{From: 0, To: 3}, {From: 1, To: 2}, {From: math.NaN(), To: 1}}, "1 1 1 0|0 0 0 0|0 0 0 0|0 0 0 0"},
 	} {
-		c := &sheet.Fold{Wall: 16, Period: 4, Phase: tt.phase, Spans: tt.spans}
-		if got := newFolding(c, foldRows).cut(merged(c)); fmt.Sprint(got) != fmt.Sprint(tt.want) {
-			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		var rows []string
+		for _, row := range newGrid(&sheet.Fold{Wall: 16, Period: 4, Phase: tt.phase}, foldRows, 4).parts(tt.spans, 16) {
+			var cells []string
+			for _, p := range row {
+				text := fmt.Sprint(p.share())
+				if p.seen == 0 {
+					text = "-"
+				}
+				cells = append(cells, text)
+			}
+			rows = append(rows, strings.Join(cells, " "))
+		}
+		if got := strings.Join(rows, "|"); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}
 	}
 }
 
-// TestFoldShares shares rows among periods: half of them frozen is half as dark.
-func TestFoldShares(t *testing.T) {
-	c := &sheet.Fold{Wall: 240, Period: 0.1}
+// TestGridShares shares rows among periods: half of them frozen is half as dark.
+func TestGridShares(t *testing.T) {
+	c := &sheet.Fold{Wall: 240, Period: 0.1, Was: "frozen"}
 	for i := 0; i < 2400; i += 2 {
 		c.Spans = append(c.Spans, sheet.Span{From: float64(i)*0.1 + 0.05, To: float64(i)*0.1 + 0.1})
 	}
-	f := newFolding(c, foldRows)
-	tones := f.tones(merged(c))
-	if f.rows != 600 || f.each != 4 || newFold(c).Height > 2*foldMost {
-		t.Fatalf("%d rows of %d periods", f.rows, f.each)
+	g := newGrid(c, foldRows, foldCells)
+	if g.rows != 600 || g.each != 4 || newFold(c).Tall > 2*foldMost {
+		t.Fatalf("%d rows of %d periods", g.rows, g.each)
 	}
-	for tone, path := range tones {
-		want := 0
-		if tone == foldTones/2 {
-			want = 600
-		}
-		if n := strings.Count(path, "M5000 "); n != want || strings.Count(path, "M") != want {
-			t.Errorf("%d rows have their second half frozen for %d/%d, want %d", n, tone, foldTones, want)
-		}
+	half := fmt.Sprintf("M%d 0h%dv1h-%[2]dz", foldCells/2, foldCells/2)
+	if out := drawn(t, c); strings.Count(out, `class="span `) != 1 || !strings.Contains(out, `class="span t4" d="`+half) {
+		t.Errorf("the second half of each row is not half as dark as it could be: %.2000s", out)
 	}
 }
 
 func TestSecond(t *testing.T) {
 	s := NewSecond(0.1, 60)
 	spans := []sheet.Span{{From: 0.05, To: 0.1}, {From: 0.95, To: 1.5}}
-	if got, want := s.Row(1, spans, 1.25, nil), "   1 s ███ ███ █▄"; !strings.HasPrefix(got, want) || !strings.HasSuffix(got, " 100 %") {
+	if got, want := s.Row(1, spans, 1.25, nil), "   1 s ███ ███ ██"; !strings.HasPrefix(got, want) || !strings.HasSuffix(got, " 100 %") {
 		t.Errorf("got %q", got)
 	}
 	if got, want := s.Legend("frozen"), "Each row is a second, each column 33.3 ms: · ran, █ frozen."; got != want {
@@ -300,4 +310,13 @@ func luminance(hex string) (l float64) {
 		l += weight * c
 	}
 	return l
+}
+
+// TestNumber: a place just left of the edge is on it, with no sign.
+func TestNumber(t *testing.T) {
+	for v, want := range map[float64]string{-0.001: "0", math.Copysign(0, -1): "0", -0.01: "-0.01", 93.104: "93.1", 100: "100"} {
+		if got := number(v); got != want {
+			t.Errorf("number(%g) = %q, want %q", v, got, want)
+		}
+	}
 }

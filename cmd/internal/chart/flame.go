@@ -2,7 +2,6 @@ package chart
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
 )
@@ -42,28 +41,23 @@ func newFlame(c *sheet.Flame) *flameView {
 		}
 		v.Keys = append(v.Keys, key{Class: colors[k.Name], Text: glued(text), Marked: k.Marked})
 	}
-	root := math.MaxInt
-	for _, f := range c.Frames {
-		root = min(root, f.Depth)
-	}
 	cut := false
 	for _, f := range c.Frames {
-		depth := uint(f.Depth) - uint(root) // cannot overflow
 		from := 100 * within(f.From, 0)
 		width := min(100*within(f.Width, 0), 100-from)
 		switch {
-		case depth >= flameDeep:
+		case f.Depth > flameDeep:
 			cut = true
 			continue
-		case width <= 0:
+		case width <= 0 || f.Depth < 1:
 			continue
 		}
-		out := flameFrame{Left: inPercent(from), Width: inPercent(width), Top: int(depth) * flameRow, Class: colors[f.Class], Marked: f.Marked, Title: f.Title}
+		out := flameFrame{Left: percent(from), Width: percent(width), Top: (f.Depth - 1) * flameRow, Class: colors[f.Class], Marked: f.Marked, Title: f.Title}
 		if width >= flameText {
 			out.Name = f.Name
 		}
 		v.Frames = append(v.Frames, out)
-		v.Height = max(v.Height, (int(depth)+1)*flameRow)
+		v.Height = max(v.Height, f.Depth*flameRow)
 	}
 	if cut {
 		v.Notes = append(v.Notes, fmt.Sprintf("Frames more than %d deep are left out.", flameDeep))

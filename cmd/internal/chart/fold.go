@@ -1,108 +1,111 @@
 package chart
 
 import (
-	"cmp"
 	"fmt"
 	"math"
-	"slices"
-	"sort"
 	"strings"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
 )
 
-// Sizes of the drawing. Paths are in ten-thousandths of the period.
+// A grid is time cut into rows, of so many periods on top of each other each, and these into cells.
+type grid struct {
+	first, period float64 // when the first period begins, in seconds, and how long each is
+	each          int     // periods of a row
+	rows, cells   int
+}
+
+// newGrid is a grid of all periods, in so many rows at most. The first and the last may be of a part of a period only.
+func newGrid(c *sheet.Fold, most, cells int) grid {
+	g := grid{period: c.Period, cells: cells}
+	if phase := math.Mod(c.Phase, c.Period); phase > 0 {
+		g.first = phase - c.Period
+	}
+	periods := max(1, int(math.Ceil((c.Wall-g.first)/c.Period-1e-9)))
+	g.each = (periods + most - 1) / most
+	g.rows = (periods + g.each - 1) / g.each
+	return g
+}
+
+// A part is how many seconds of a cell were seen, and how many of them were in spans.
+type part struct{ in, seen float64 }
+
+func (p part) share() float64 {
+	if p.seen <= 0 {
+		return 0
+	}
+	return within(p.in/p.seen, 0)
+}
+
+// parts are the cells of the rows, seen up to the end.
+func (g grid) parts(spans []sheet.Span, end float64) [][]part {
+	in, seen := g.filled(spans, end), g.filled([]sheet.Span{{To: end}}, end)
+	rows := make([][]part, g.rows)
+	for r := range rows {
+		for i := range g.cells {
+			rows[r] = append(rows[r], part{in[r][i], seen[r][i]})
+		}
+	}
+	return rows
+}
+
+// filled is how much of spans is in each cell of the rows, up to the end.
+func (g grid) filled(spans []sheet.Span, end float64) [][]float64 {
+	rows, cell := make([][]float64, g.rows), g.period/float64(g.cells)
+	for r := range rows {
+		rows[r] = make([]float64, g.cells)
+	}
+	for _, s := range spans {
+		from, to := (max(s.From, 0)-g.first)/cell, (min(s.To, end)-g.first)/cell
+		from, to = max(from, 0), min(to, float64(g.rows*g.each*g.cells))
+		for n := int(from); from < to; {
+			row := rows[n/g.cells/g.each]
+			for i := n % g.cells; i < g.cells && from < to; i, n = i+1, n+1 { // there may be very many
+				next := float64(n + 1)
+				if next > to {
+					next = to
+				}
+				row[i] += cell * (next - from)
+				from = next
+			}
+		}
+	}
+	return rows
+}
+
+// sum is what a row is of.
+func sum(row []part) (all part) {
+	for _, p := range row {
+		all.in, all.seen = all.in+p.in, all.seen+p.seen
+	}
+	return all
+}
+
+// Sizes of the drawing.
 const (
 	foldRows  = 600 // more periods than this share rows
 	foldTall  = 12  // pixels of a row, at most
 	foldMost  = 640 // pixels of all rows, about
-	foldUnits = 10000
-	foldBins  = 200 // parts of a row that stands for several periods
-	foldTones = 8
+	foldCells = 200
+	foldTicks = 28 // pixels from one tick to the next at least
 )
-
-// A folding is how time is cut: periods from the first on, some of them in each row. The first and the last may be of a part
-// of a period only.
-type folding struct {
-	period, wall, first float64
-	periods, each, rows int
-}
-
-func newFolding(c *sheet.Fold, most int) folding {
-	f := folding{period: c.Period, wall: c.Wall}
-	if phase := math.Mod(c.Phase, c.Period); phase > 0 {
-		f.first = phase - c.Period
-	}
-	f.periods = max(1, int(math.Ceil((c.Wall-f.first)/c.Period-1e-9)))
-	f.each = (f.periods + most - 1) / most
-	f.rows = (f.periods + f.each - 1) / f.each
-	return f
-}
-
-// longest is beyond what anything lasts, in seconds; it keeps texts readable.
-const longest = 1e9
-
-// bounded is the fold without times beyond measure.
-func bounded(c *sheet.Fold) *sheet.Fold {
-	out := *c
-	out.Wall, out.Period = min(c.Wall, longest), min(c.Period, longest)
-	return &out
-}
-
-// merged are the spans within the time, in its order, each moment once.
-func merged(c *sheet.Fold) (spans []sheet.Span) {
-	for _, s := range c.Spans {
-		if s.From, s.To = max(s.From, 0), min(s.To, c.Wall); s.From < s.To {
-			spans = append(spans, s)
-		}
-	}
-	slices.SortFunc(spans, func(a, b sheet.Span) int { return cmp.Compare(a.From, b.From) })
-	n := 0
-	for _, s := range spans {
-		if n > 0 && s.From <= spans[n-1].To {
-			spans[n-1].To = max(spans[n-1].To, s.To)
-			continue
-		}
-		spans[n] = s
-		n++
-	}
-	return spans[:n]
-}
-
-// during is how much of a time is in the spans, which are in its order.
-func during(spans []sheet.Span, from, to float64) (sum float64) {
-	first := sort.Search(len(spans), func(i int) bool { return spans[i].To > from })
-	for _, s := range spans[first:] {
-		if s.From >= to {
-			break
-		}
-		sum += max(0, min(s.To, to)-max(s.From, from))
-	}
-	return min(sum, to-from)
-}
 
 // newFold draws all periods below each other, with the spans filled. What has the rhythm of the period stands in a column.
 func newFold(c *sheet.Fold) *drawing {
-	c = bounded(c)
-	f, spans := newFolding(c, foldRows), merged(c)
-	d := &drawing{Class: "plot field", Height: f.rows * max(1, min(foldTall, foldMost/f.rows))}
-	tall := float64(d.Height)
-	d.rect("all", 0, 0, 100, tall)
-	for tone, path := range f.tones(spans) {
-		if path != "" {
-			d.stretched("span", path, 0, tall, fmt.Sprintf("%d %d", foldUnits, f.rows)).Opacity = quantity.Number(float64(tone) / foldTones)
-		}
-	}
-	for i, share := range []float64{0, 0.25, 0.5, 0.75, 1} {
-		d.name(place{tick: tick{100 * share, quantity.Seconds(share * c.Period)}, wide: i%2 == 1}, tall+18)
-	}
-	for _, t := range f.downTicks(tall) {
-		d.beside(t.text, t.at/100*tall+9)
+	g := newGrid(c, foldRows, foldCells)
+	d := &drawing{Class: "plot field", Tall: g.rows * max(1, min(foldTall, foldMost/g.rows))}
+	d.rect("all", "", 0, 0, 100, 100)
+	all := d.spans(g, c.Spans, c.Wall)
+	d.ticks(periodAxis(c.Period), phoneField, "", false, true)
+	time := newAxis(sheet.Axis{Unit: quantity.Second, Scale: sheet.Linear, High: c.Wall}, nil)
+	for _, t := range upright(time, float64(d.Tall), foldTicks) {
+		row := (t.at/100*c.Wall - g.first) / g.period / float64(g.each)
+		d.beside(t.text, 100*row/float64(g.rows), 9)
 	}
 	text := "A row for each period."
-	if f.each > 1 {
-		text = fmt.Sprintf("A row for %s: the more of them were %s, the darker.", quantity.Plural(f.each, "period"), was(c))
+	if g.each > 1 {
+		text = fmt.Sprintf("A row for %s: the more of them were %s, the darker.", quantity.Plural(g.each, "period"), c.Was)
 	}
 	if c.Refill {
 		text += " It begins where the kernel refills the quota: what ends there is throttling."
@@ -110,136 +113,144 @@ func newFold(c *sheet.Fold) *drawing {
 	d.figure = newFigure(c.Figure)
 	d.Notes = append([]string{text}, d.Notes...)
 	if c.About == "" {
-		d.Label = fmt.Sprintf("%s of %s, %s in all, of which it was %s for %s", quantity.Plural(f.periods, "period"), quantity.Seconds(c.Period),
-			quantity.Lasting(c.Wall), was(c), quantity.Share(during(spans, 0, c.Wall)/c.Wall))
+		d.Label = fmt.Sprintf("%s of %s, %s in all, of which it was %s for %s", quantity.Plural(int(math.Ceil(c.Wall/c.Period-1e-9)), "period"),
+			quantity.Seconds(c.Period), quantity.Lasting(c.Wall), c.Was, quantity.Share(all.share()))
 	}
 	return d
 }
 
-// was is what it was in the spans.
-func was(c *sheet.Fold) string { return cmp.Or(c.Was, "frozen") }
-
-// A piece is the part of a span that is in one period, as shares of it.
-type piece struct {
-	row      int
-	from, to float64
+func periodAxis(high float64) axis {
+	return newAxis(sheet.Axis{Unit: quantity.Second, Scale: sheet.Linear, High: high, Ticks: []float64{0, high, high / 2, high / 4, 3 * high / 4}}, nil)
 }
 
-func (f folding) cut(spans []sheet.Span) (pieces []piece) {
-	for _, s := range spans {
-		from, to := s.From-f.first, s.To-f.first
-		for n := int(from / f.period); from < to && n < f.periods; n++ {
-			end := min(to, float64(n+1)*f.period)
-			if end > from {
-				pieces = append(pieces, piece{n, from/f.period - float64(n), end/f.period - float64(n)})
+// spans fills the parts of rows that are in spans, the darker the more of the time they are, and tells how much that is in all.
+func (d *drawing) spans(g grid, spans []sheet.Span, end float64) part {
+	var paths [levels + 1]strings.Builder
+	var all []part
+	for r, row := range g.parts(spans, end) {
+		all = append(all, sum(row))
+		for from, to := 0, 0; from < len(row); from = to {
+			of := level(row[from].share())
+			for to = from + 1; to < len(row) && level(row[to].share()) == of; to++ {
 			}
-			from = max(end, float64(n+1)*f.period)
+			fmt.Fprintf(&paths[of], "M%d %dh%dv1h-%[3]dz", from, r, to-from)
 		}
 	}
-	return pieces
+	for of, path := range paths {
+		if of > 0 && path.Len() > 0 {
+			d.stretched(fmt.Sprintf("span t%d", of), "", path.String(), 0, 100, foldCells, g.rows)
+		}
+	}
+	return sum(all)
 }
 
-// tones are the parts of rows that are spans for so much of the time, as paths. A row that stands for several periods is cut
-// into bins: the more of them are spans at a time of the period, the darker it is.
-func (f folding) tones(spans []sheet.Span) (paths [foldTones + 1]string) {
-	var drawn [foldTones + 1]strings.Builder
-	if f.each == 1 {
-		for _, p := range f.cut(spans) {
-			rectangle(&drawn[foldTones], p.row, p.from, p.to)
-		}
+// A fold in a terminal: periods below each other, some of them together in a row. What has their rhythm stands in a column,
+// and what has none is spread.
+const (
+	foldLines = 16 // at most
+	foldSlots = 50 // of a row, at most
+	foldLeft  = 9  // two blanks, the time, and a blank
+	foldRight = 7  // the share after it
+)
+
+func foldText(c *sheet.Fold, width int) *canvas {
+	if c.Seconds {
+		return secondsText(c, width)
+	}
+	slots := min(foldSlots, width-foldLeft-foldRight)
+	slots -= slots % 2
+	if slots < 10 {
+		return nil
+	}
+	d := &canvas{width: width, left: foldLeft, wide: slots}
+	g := newGrid(c, foldLines, slots)
+	text := fmt.Sprintf("Folded at %s: %s a row, %s a column. %c it ran, %c %s in all of them.", quantity.Seconds(c.Period), quantity.Plural(g.each, "period"),
+		quantity.Seconds(c.Period/float64(slots)), none, full, c.Was)
+	if c.Refill {
+		text += " At the right edge the quota is refilled."
 	} else {
-		for r, bins := range f.bins(spans, foldBins) {
-			tone := func(i int) int { return int(math.Round(within(bins[i].share(), 0) * foldTones)) }
-			for i := 0; i < foldBins; {
-				t, end := tone(i), i+1
-				for end < foldBins && tone(end) == t {
-					end++
-				}
-				if t > 0 {
-					rectangle(&drawn[t], r, float64(i)/foldBins, float64(end)/foldBins)
-				}
-				i = end
-			}
+		text += " A quota of that period would stand as a column."
+	}
+	d.say(0, text)
+	for i, row := range g.parts(c.Spans, c.Wall) {
+		start := max(0, g.first+float64(i*g.each)*g.period)
+		d.parts(quantity.Seconds(math.Round(start*100)/100), row, slots)
+	}
+	d.below(periodAxis(c.Period))
+	return d
+}
+
+// parts draws a row of time: when it began, how much of each part was in spans, with a blank after each group of them, and
+// the share of it all.
+func (c *canvas) parts(began string, row []part, group int) {
+	y := c.height()
+	c.end(c.left-1, y, began, sheet.Plain)
+	for i, p := range row {
+		r, tone := bars[level(p.share())], sheet.Bad
+		if r == none {
+			tone = sheet.Soft
+		}
+		if p.seen > 0 {
+			c.set(c.left+i+i/group, y, r, tone)
 		}
 	}
-	for t := range drawn {
-		paths[t] = drawn[t].String()
+	if all := sum(row); all.seen > 0 {
+		c.end(c.left+len(row)+(len(row)-1)/group+foldRight-1, y, quantity.Share(math.Round(all.share()*100)/100), sheet.Plain)
 	}
-	return paths
 }
 
-// rectangle adds a part of a row to a path.
-func rectangle(path *strings.Builder, row int, from, to float64) {
-	x := int(math.Round(from * foldUnits))
-	w := max(int(math.Round(to*foldUnits))-x, 1)
-	fmt.Fprintf(path, "M%d %dh%dv1h-%dz", x, row, w, w)
+// A Second is how seconds are drawn, a row each, in groups of a period each.
+type Second struct {
+	width         int
+	groups, slots int // of a second, and of a group
 }
 
-// A bin is a part of the periods of a row: how much of it was seen, and how much was in spans.
-type bin struct{ in, seen float64 }
+// secondLeft is how many columns the time before a second takes.
+const secondLeft = 7
 
-func (b bin) share() float64 {
-	if b.seen <= 0 {
-		return 0
+// NewSecond fits seconds into so many columns. The period is 0 if it is not known.
+func NewSecond(period float64, width int) Second {
+	s := Second{width: max(width, 0), groups: 10}
+	// Longer periods would not fill a row, shorter ones would have no room.
+	if n := math.Round(1 / period); n >= 4 && n <= 20 && math.Abs(n*period-1) < 1e-6 {
+		s.groups = int(n)
 	}
-	return b.in / b.seen
+	s.slots = max(1, min(20, (width-secondLeft-foldRight)/s.groups-1))
+	return s
 }
 
-// bins cuts the rows into so many parts.
-func (f folding) bins(spans []sheet.Span, parts int) [][]bin {
-	rows := make([][]bin, f.rows)
-	for r := range rows {
-		rows[r] = make([]bin, parts)
-		first, last := r*f.each, min((r+1)*f.each, f.periods)-1
-		for i := range parts {
-			rows[r][i].seen = f.seen(first, i, parts)
-			if last > first { // only the first and the last of all are not whole
-				rows[r][i].seen += f.seen(last, i, parts) + float64(last-first-1)*f.period/float64(parts)
-			}
-		}
-	}
-	whole := make([][]int, f.rows) // how many more pieces cover a part than the one before it
-	for r := range whole {
-		whole[r] = make([]int, parts+1)
-	}
-	for _, p := range f.cut(spans) {
-		r := p.row / f.each
-		from, to := p.from*float64(parts), p.to*float64(parts)
-		first, last := int(from), min(int(to), parts-1)
-		if first >= last {
-			rows[r][last].in += (to - from) * f.period / float64(parts)
-			continue
-		}
-		rows[r][first].in += (float64(first+1) - from) * f.period / float64(parts)
-		rows[r][last].in += (to - float64(last)) * f.period / float64(parts)
-		whole[r][first+1]++
-		whole[r][last]--
-	}
-	for r, bins := range rows {
-		over := 0
-		for i := range bins {
-			over += whole[r][i]
-			bins[i].in += float64(over) * f.period / float64(parts)
-		}
-	}
-	return rows
+// Legend says how to read the rows.
+func (s Second) Legend(was string) string {
+	return fmt.Sprintf("Each row is a second, each column %s: %c ran, %c %s.", quantity.Seconds(1/float64(s.groups*s.slots)), none, full, was)
 }
 
-// seen is how much of a part of a period is within the time.
-func (f folding) seen(period, i, parts int) float64 {
-	start := f.first + float64(period)*f.period
-	from := max(0, start+f.period*float64(i)/float64(parts))
-	return max(0, min(f.wall, start+f.period*float64(i+1)/float64(parts))-from)
+// Row draws a second as far as the data reach: how much of each slot was in spans, and their share of it all.
+func (s Second) Row(second int, spans []sheet.Span, until float64, paint Paint) string {
+	return s.rows(float64(second), 1, spans, until).lines(paint)[0]
 }
 
-// downTicks say how far down which time is.
-func (f folding) downTicks(tall float64) (ticks []tick) {
-	most := max(2, min(7, tall/28))
-	steps := []float64{1e-6, 1e-5, 1e-4, 0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 43200, 86400, 604800, 1e7, 1e8, longest}
-	step := steps[max(0, slices.IndexFunc(steps, func(s float64) bool { return f.wall/s <= most }))]
-	for i := 0.0; i <= most && i*step <= f.wall*(1-1e-9); i++ {
-		row := (i*step - f.first) / f.period / float64(f.each)
-		ticks = append(ticks, tick{100 * row / float64(f.rows), quantity.Lasting(i * step)})
+func (s Second) rows(first float64, n int, spans []sheet.Span, until float64) *canvas {
+	d := &canvas{width: s.width, left: secondLeft}
+	g := grid{first: first, period: 1, each: 1, rows: n, cells: s.groups * s.slots}
+	for i, row := range g.parts(spans, until) {
+		d.parts(quantity.Lasting(first+float64(i)), row, s.slots)
 	}
-	return ticks
+	return d
+}
+
+// A drawing of seconds has so many at most, and leaves out a last one that is hardly begun.
+const (
+	secondsMost = 20
+	secondsRest = 0.2
+)
+
+func secondsText(c *sheet.Fold, width int) *canvas {
+	d, s, end := &canvas{width: width}, NewSecond(c.Period, width), max(1, math.Ceil(c.Wall-secondsRest))
+	first := max(0, end-secondsMost)
+	d.say(0, s.Legend(c.Was))
+	if first > 0 {
+		d.say(0, fmt.Sprintf("(the last %s)", quantity.Seconds(secondsMost)))
+	}
+	d.rows = append(d.rows, s.rows(first, int(end-first), c.Spans, c.Wall).rows...)
+	return d
 }

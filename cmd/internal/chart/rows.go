@@ -1,7 +1,7 @@
 package chart
 
 import (
-	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -12,52 +12,45 @@ import (
 // linesMost is up to how many threads are drawn: more of them are a grey mass, and a large file.
 const linesMost = 200
 
+// rowsMany is from how many rows on the axis is repeated below them.
+const rowsMany = 7
+
 // newRows draws rows on one axis.
 func newRows(c *sheet.Rows) *drawing {
-	d, x := &drawing{Class: "plot", Side: c.Side}, rowsAxis(c)
-	places := countPlaces(c)
-	alone := places == 0 // there are no marks, only middles
-	rows, tall := make([]row, len(c.Rows)), rowTall(len(c.Rows), places)
-	for i, s := range c.Rows {
-		rows[i] = newRow(s.Label)
-		tall = max(tall, rows[i].tall)
-		if s.Share != nil {
-			rows[i].Share, rows[i].Wide = glued(s.ShareText), inPercent(100*within(*s.Share, 0))
-		}
-	}
-	for i := range rows {
-		rows[i].tall = tall
-	}
-	phone := float64(phoneRows)
+	d, x, phone := &drawing{Class: "plot", Factor: c.Factor, Side: c.Side}, rowsAxis(c), float64(phoneRows)
 	if d.Side != "" {
 		d.Class, phone = "plot sided", phoneSided
 	}
-	d.layout, d.Height = newLayout(c.Factor, rows)
-	if b := c.Band; b != nil {
-		from, to := x.share(min(b.From, b.To)), x.share(max(b.From, b.To))
-		d.rect("band", from, axisHeight, to-from, float64(d.end-axisHeight))
+	runs := 0
+	for _, s := range c.Rows {
+		runs = max(runs, len(s.Marks))
 	}
-	d.top("grid", across(x, phone))
+	// Enough to tell marks from each other, and not so much that the rows don't fit on a sheet of paper.
+	d.Tall = max(60, min(24+4*max(runs, 12), 110, 900/len(c.Rows)))
+	tall := 100 / float64(len(c.Rows))
+	for i, s := range c.Rows {
+		if b := s.Band; b != nil {
+			from, to := x.share(min(b.From, b.To)), x.share(max(b.From, b.To))
+			d.rect("band", "", from, tall*float64(i), to-from, tall)
+		}
+	}
+	d.ticks(x, phone, "grid", true, len(c.Rows) >= rowsMany)
 	for _, r := range c.Rules {
-		if !math.IsNaN(r.At) {
-			d.line("at "+Class(r.Color), x.share(r.At), axisHeight, x.share(r.At), float64(d.end)).Title = r.Text
+		d.up("at "+Class(r.Color), r.Text, x.share(r.At))
+	}
+	for _, s := range c.Rows {
+		r := d.row(s.Label, len(c.Rows))
+		if s.Share != nil {
+			r.Share, r.Wide = glued(s.ShareText), percent(100*within(*s.Share, 0))
 		}
-	}
-	for i, s := range c.Rows {
-		d.across("rule", rows[i].start)
-		d.middle(s, rows[i], x, alone)
-	}
-	threads := d.marks(c, x, places)
-	for i, s := range c.Rows {
+		d.across("rule", r.top)
+		d.middle(s, *r, x, runs == 0)
 		if s.Empty != "" {
-			d.text("none", s.Empty, 50, rows[i].middle()+4, "middle")
+			d.write(label{class: "none", text: s.Empty, x: 50, y: r.down(0.5), dy: 4, anchor: "middle"})
 		}
 	}
-	var notes []string
-	if !alone || slices.ContainsFunc(c.Rows, func(s sheet.Series) bool { return s.Middle != nil }) {
-		notes = axisNotes(x)
-	}
-	if threads > linesMost {
+	notes := x.notes("The axis")
+	if d.marks(c, x, runs) > linesMost {
 		notes = append(notes, "There are too many runs for lines that join them.")
 	}
 	d.figure = newFigure(c.Figure, notes...)
@@ -73,40 +66,17 @@ func rowsAxis(c *sheet.Rows) axis {
 				values = append(values, *v)
 			}
 		}
+		if s.Band != nil {
+			values = append(values, s.Band.From, s.Band.To)
+		}
 		for _, m := range s.Marks {
 			values = append(values, m.At)
 		}
-	}
-	if c.Band != nil {
-		values = append(values, c.Band.From, c.Band.To)
 	}
 	for _, r := range c.Rules {
 		values = append(values, r.At)
 	}
 	return newAxis(c.X, values)
-}
-
-// countPlaces is how many marks are below each other in a row.
-func countPlaces(c *sheet.Rows) int {
-	places := map[int]bool{}
-	for _, s := range c.Rows {
-		for _, m := range s.Marks {
-			places[int(1000*within(m.Place, 0.5))] = true
-		}
-	}
-	return len(places)
-}
-
-// rowTall is how high rows are: enough to tell marks from each other, and not so much that they don't fit on a sheet of
-// paper.
-func rowTall(rows, places int) float64 {
-	switch {
-	case rows > 12:
-		return 60
-	case rows > 8:
-		return 72
-	}
-	return float64(max(72, min(2*rowMargin+4*(places+1), 110)))
 }
 
 // middle draws the middle of a row and its interval: behind its marks or, where there are none, as a dot on a line.
@@ -115,77 +85,113 @@ func (d *drawing) middle(s sheet.Series, r row, x axis, alone bool) {
 		return
 	}
 	at := x.share(*s.Middle)
-	low, high, known := interval(s)
-	top, text := r.start+rowMargin/2, r.start+rowMargin/2+2
-	if from := x.share(low); alone {
-		if text = r.middle() - 8; known {
-			d.line("ends "+r.Class, from, r.middle()+8, x.share(high), r.middle()+8)
+	low, high, known := interval(s, x)
+	value := label{class: "value", text: s.MiddleText, more: s.RangeText, x: at, y: r.down(0), anchor: anchor(at)}
+	if alone {
+		y := r.down(0.6)
+		if value.y, value.dy = y, -14; known {
+			d.line("ends "+r.Class, "", low, y, high, y)
 		}
-		d.mark(r.Class, sheet.Dot, false, at, r.middle()+8, 5, "")
+		d.mark(r.Class, "", sheet.Dot, false, at, y, 5)
 	} else {
 		if known {
-			d.rect("interval "+r.Class, from, top, x.share(high)-from, r.tall-rowMargin)
+			d.rect("interval "+r.Class, "", low, r.down(0), high-low, r.down(1)-r.down(0))
 		}
-		d.line("median "+r.Class, at, top, at, r.end()-rowMargin/2)
+		d.line("median "+r.Class, "", at, r.down(0), at, r.down(1))
 	}
-	if s.MiddleText == "" {
-		return
-	}
-	value := d.text("value", s.MiddleText, at, text, anchor(at))
-	value.More = glued(s.RangeText)
 	switch { // a range is long
-	case value.More != "" && at < 30:
-		value.Anchor = "start"
-	case value.More != "" && at > 70:
-		value.Anchor = "end"
+	case value.more != "" && at < 30:
+		value.anchor = "start"
+	case value.more != "" && at > 70:
+		value.anchor = "end"
+	}
+	if value.text != "" {
+		d.write(value)
 	}
 }
 
-func interval(s sheet.Series) (low, high float64, ok bool) {
-	if s.Low == nil || s.High == nil {
+// interval is where the interval of a row is, in percent.
+func interval(s sheet.Series, x axis) (low, high float64, ok bool) {
+	if s.Low == nil || s.High == nil || math.IsNaN(*s.Low+*s.High) {
 		return 0, 0, false
 	}
-	low, high = min(*s.Low, *s.High), max(*s.Low, *s.High)
-	return low, high, !math.IsNaN(low + high)
+	return x.share(min(*s.Low, *s.High)), x.share(max(*s.Low, *s.High)), true
 }
 
-// marks draws the marks in groups: those of a thread with the line that joins them, and of those without one each row's. It
-// counts the threads.
-func (d *drawing) marks(c *sheet.Rows, x axis, places int) (threads int) {
-	groups, points := map[int]*drawing{}, map[int][]string{}
-	var order []int
-	radius := 4.0
-	if places > 20 {
-		radius = 3
-	}
+// A placed is a mark in its place.
+type placed struct {
+	sheet.Mark
+	class string
+	x, y  float64
+}
+
+// marks draws the marks, those of a thread in a group with the line that joins them, and counts the threads.
+func (d *drawing) marks(c *sheet.Rows, x axis, runs int) int {
+	threads := map[int][]placed{}
 	for i, s := range c.Rows {
 		for _, m := range s.Marks {
-			if math.IsNaN(m.At) {
-				continue
+			if m.Thread = max(m.Thread, 0); !c.Joined {
+				m.Thread = 0
 			}
-			thread := m.Thread
-			if !c.Joined || thread <= 0 {
-				thread = -1 - i
+			if !math.IsNaN(m.At) {
+				tenth := func(v float64) float64 { return math.Round(10*v) / 10 } // there are many: each digit counts
+				at, y := tenth(x.share(m.At)), tenth(d.Rows[i].down(0.05+0.9*within(m.Place, 0.5)))
+				threads[m.Thread] = append(threads[m.Thread], placed{m, d.Rows[i].Class, at, y})
 			}
-			if groups[thread] == nil {
-				groups[thread] = &drawing{}
-				order = append(order, thread)
-			}
-			at, r := x.share(m.At), d.Rows[i]
-			y := r.start + rowMargin + (r.tall-2*rowMargin)*within(m.Place, 0.5)
-			groups[thread].mark(r.Class, m.Shape, m.Open, at, y, radius, m.Title)
-			points[thread] = append(points[thread], coordinate(at, 100)+" "+pixels(y))
 		}
 	}
-	slices.Sort(order)
-	first, _ := slices.BinarySearch(order, 1)
-	threads = len(order) - first
-	for _, thread := range order {
-		g := &drawing{}
-		if thread > 0 && len(points[thread]) > 1 && threads <= linesMost {
-			g.stretched("joined", "M"+strings.Join(points[thread], "L"), 0, float64(d.Height), fmt.Sprintf("100 %d", d.Height))
-		}
-		d.add(&shape{Kind: "group", Class: "thread", Shapes: append(g.Shapes, groups[thread].Shapes...)})
+	radius := 4.
+	if runs > 20 {
+		radius = 3
 	}
-	return threads
+	for _, thread := range slices.Sorted(maps.Keys(threads)) {
+		var points []string
+		for _, m := range threads[thread] {
+			points = append(points, point(m.x, m.y))
+		}
+		d.svg.WriteString("\n<g class=\"thread\">")
+		if thread > 0 && len(points) > 1 && len(threads) <= linesMost {
+			d.joined("joined", points)
+		}
+		for _, m := range threads[thread] {
+			d.mark(m.class, m.Title, m.Shape, m.Open, m.x, m.y, radius)
+		}
+		d.svg.WriteString("</g>")
+	}
+	return len(threads)
+}
+
+// rowsText draws a line for each row, the interval with its middle, and the axis below. Marks are for pages.
+func rowsText(c *sheet.Rows, width int) *canvas {
+	var labels []sheet.Label
+	var ends []string
+	for _, s := range c.Rows {
+		labels, ends = append(labels, s.Label), append(ends, s.MiddleText)
+	}
+	d := newCanvas(labels, ends, width)
+	if d == nil {
+		return nil
+	}
+	x := rowsAxis(c)
+	for i, s := range c.Rows {
+		y := d.row(s.Label, ends[i])
+		if b := s.Band; b != nil {
+			from, to := d.column(x.share(min(b.From, b.To))), d.column(x.share(max(b.From, b.To)))
+			d.write(from, y, strings.Repeat("░", to-from+1), sheet.Soft)
+		}
+		for _, r := range c.Rules {
+			d.set(d.column(x.share(r.At)), y, '│', sheet.Soft)
+		}
+		if low, high, ok := interval(s, x); ok {
+			from, to := d.column(low), d.column(high)
+			if from < to {
+				d.write(from, y, "├"+strings.Repeat("─", to-from-1)+"┤", sheet.Plain)
+			}
+		}
+		if s.Middle != nil && !math.IsNaN(*s.Middle) {
+			d.set(d.column(x.share(*s.Middle)), y, '●', sheet.Strong)
+		}
+	}
+	d.below(x)
+	return d
 }

@@ -85,23 +85,29 @@ func blocks(settings, n int) *sheet.Rows {
 }
 
 func effects() *sheet.Rows {
+	band := func(name string) *sheet.Band {
+		if name == "p99" {
+			return &sheet.Band{From: 1 / 1.25, To: 1.25}
+		}
+		return &sheet.Band{From: 1 / 1.05, To: 1.05}
+	}
 	row := func(name, values, verdict string, tone sheet.Tone, color sheet.Color, low, middle, high float64) sheet.Series {
 		return sheet.Series{
-			Label:  sheet.Label{Name: name, Lines: []sheet.Cell{{Text: values}, {Text: verdict, Tone: tone}}, Color: color},
-			Middle: p(middle), Low: p(low), High: p(high), MiddleText: quantity.Change(middle), RangeText: "(" + quantity.Changes(low, high) + ")",
+			Label: sheet.Label{Name: name, Lines: []sheet.Cell{{Text: values}, {Text: verdict, Tone: tone}}, Color: color},
+			Band:  band(name), Middle: p(middle), Low: p(low), High: p(high), MiddleText: quantity.Change(middle), RangeText: "(" + quantity.Changes(low, high) + ")",
 		}
 	}
 	return &sheet.Rows{
 		Figure: sheet.Figure{
 			Title: "Change from 8 to 2", About: "Change from 8 to 2, with 95 % intervals",
-			Legend: []string{"A dot is the ratio of a typical pair, the line its 95 % interval.", "Shaded: less than 5 % is not worth while."},
+			Legend: []string{"A dot is the ratio of a typical pair, the line its 95 % interval.", "Shaded: too small to count (5 %, for p99 25 %)."},
 		},
-		X: sheet.Axis{Scale: sheet.Changes}, Band: &sheet.Band{From: 1 / 1.05, To: 1.05}, Rules: []sheet.Rule{{At: 1}},
+		X: sheet.Axis{Scale: sheet.Changes}, Rules: []sheet.Rule{{At: 1}},
 		Rows: []sheet.Series{
 			row("p99", "114 ms → 55.9 ms", "better", sheet.Good, sheet.GoodColor, 0.41, 0.49, 0.6),
 			row("CPU a request", "2.13 ms → 2.08 ms", "no difference worth while", sheet.Plain, sheet.NoColor, 0.96, 0.98, 1.01),
 			row("peak memory", "12 MiB → 15 MiB", "worse", sheet.Bad, sheet.BadColor, 1.1, 1.25, 1.4),
-			{Label: sheet.Label{Name: "throughput", Lines: []sheet.Cell{{Text: "400/s → 400/s"}}}, Middle: p(1), MiddleText: "0 %"},
+			{Label: sheet.Label{Name: "throughput", Lines: []sheet.Cell{{Text: "400/s → 400/s"}}}, Band: band("throughput"), Middle: p(1), MiddleText: "0 %"},
 		},
 	}
 }
@@ -125,7 +131,7 @@ func percentiles() *sheet.Field {
 	for i, at := range response {
 		if at.X == 50 || at.X == 90 || at.X == 99 || at.X == 99.9 {
 			response[i].Show, service[i].Show, service[i].Open = sheet.Small, sheet.Small, true
-			response[i].Text, response[i].Wide, response[i].Title = quantity.Second.Text(at.Y), at.X <= 90, "response"
+			response[i].Text, response[i].Title = quantity.Second.Text(at.Y), "response"
 		}
 	}
 	return &sheet.Field{
@@ -149,7 +155,7 @@ func settings() *sheet.Field {
 		case 1:
 			l.Tag = "best"
 		case 6:
-			l.Faint = true
+			l.Stroke = sheet.Dotted
 		}
 		c.Lines = append(c.Lines, l)
 	}
@@ -240,9 +246,9 @@ func overTime() *sheet.Strips {
 		Figure: sheet.Figure{About: "Over time", Legend: []string{"Requests belong to the moment when they were due.", "p99: the response is filled, the dotted line is the service.", "Hatched: the share of the server’s periods in which it was throttled."}},
 		X:      sheet.Axis{Unit: quantity.Second, Scale: sheet.Linear, High: 30},
 		Rows: []sheet.Strip{
-			{Label: label("rate", "380 to 420/s", 0), Y: sheet.Axis{Unit: quantity.Rate, Scale: sheet.FromZero}, Lanes: []sheet.Lane{rate}, Page: true},
+			{Label: label("rate", "380 to 420/s", 0), Y: sheet.Axis{Unit: quantity.Rate, Scale: sheet.Linear, High: 420}, Lanes: []sheet.Lane{rate}, Page: true},
 			{Label: label("p99", "max 53.4 ms", sheet.BaseColor), Y: sheet.Axis{Unit: quantity.Second}, Lanes: []sheet.Lane{response, service}, Rule: &sheet.Rule{At: 0.04, Text: "≤ 40 ms", Color: sheet.BadColor}, End: "max 53.4 ms"},
-			{Label: label("throttled", "max 98 % of the periods", 0), Y: sheet.Axis{High: 1}, Lanes: []sheet.Lane{throttled}, End: "max 98 %"},
+			{Label: label("throttled", "max 98 % of the periods", 0), Y: sheet.Axis{Scale: sheet.Linear, High: 1}, Lanes: []sheet.Lane{throttled}, End: "max 98 %"},
 		},
 	}
 }

@@ -6,51 +6,47 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
 )
 
-// Heights of strips, in pixels.
+// Heights of strips at least, in pixels, and up to how many marks are drawn that a sheet asks for, such as one a period.
 const (
-	stripTall = 84 // of one with an axis of its own
+	stripTall = 84 // of those with an axis of their own
 	ranTall   = 56
 	laneTall  = 12
 	marksMost = 200
-)
-
-// Paths of strips are in units of their own.
-const (
-	pathWide = 10000
-	pathTall = 1000
+	hatch     = 1 // from one stroke to the next, in percent of the width
 )
 
 // newStrips draws rows over time.
 func newStrips(c *sheet.Strips) *drawing {
-	d, x := &drawing{Class: "plot"}, stripsAxis(c)
-	rows := make([]row, len(c.Rows))
-	for i, s := range c.Rows {
-		rows[i] = newRow(s.Label)
-		rows[i].tall = max(rows[i].tall, stripNeeds(s))
-	}
-	d.layout, d.Height = newLayout(c.Factor, rows)
-	marks, marked := each(c, x)
-	if !marked {
-		d.top("grid", across(x, phoneRows))
-	}
-	var notes []string
-	for i, s := range c.Rows {
-		y := stripAxis(s)
-		d.across("rule", rows[i].start)
-		d.strip(s, rows[i], x, y)
-		if y.logarithmic() && scaled(s) {
-			notes = append(notes, "The axis of "+s.Name+" is logarithmic.")
+	d, x := &drawing{Class: "plot", Factor: c.Factor, Tall: ranTall}, stripsAxis(c)
+	lanes := 0
+	for _, s := range c.Rows {
+		if lanes = max(lanes, count(s, sheet.Shaded)); scaled(s) {
+			d.Tall = stripTall
 		}
 	}
-	d.across("rule", float64(d.end))
-	d.top("period", marks)
-	d.figure = newFigure(c.Figure, notes...)
-	if slices.ContainsFunc(c.Rows, func(s sheet.Strip) bool { return shaded(s) > 0 }) {
-		d.Shades = scale
+	d.Tall = max(d.Tall, laneTall*(lanes+2))
+	d.ticks(x, phoneRows, "grid", true, len(c.Rows) >= rowsMany)
+	var notes []string
+	for _, s := range c.Rows {
+		r, y := d.row(s.Label, len(c.Rows)), stripAxis(s)
+		d.across("rule", r.top)
+		d.strip(s, *r, x, y, lanes)
+		if y.log && scaled(s) {
+			notes = append(notes, y.notes("The axis of "+s.Name)...)
+		}
 	}
+	d.across("rule", 100)
+	if n := (x.high - x.low) / c.Each; n >= 1 && n <= marksMost {
+		for k := math.Ceil(x.low / c.Each); k*c.Each <= x.high*(1+1e-9); k++ {
+			d.up("period", "", x.share(k*c.Each))
+		}
+	}
+	d.figure = newFigure(c.Figure, notes...)
+	d.Shades = lanes > 0
 	return d
 }
 
@@ -71,94 +67,85 @@ func stripsAxis(c *sheet.Strips) axis {
 func stripAxis(s sheet.Strip) axis {
 	var values []float64
 	for _, l := range s.Lanes {
-		if l.Kind == sheet.Shaded || l.Kind == sheet.Ran {
-			continue
-		}
 		for _, step := range l.Steps {
 			if step.Value > 0 {
 				values = append(values, step.Value)
 			}
 		}
 	}
-	if s.Y.Scale == sheet.Fitting {
-		s.Y.Scale = sheet.FromZero
+	y := newAxis(s.Y, values)
+	if !y.log {
+		y.low = 0
 	}
-	return newAxis(s.Y, values)
+	return y
 }
 
-// scaled reports whether anything in a strip is drawn by its value.
-func scaled(s sheet.Strip) bool {
+// count is how many lanes of a kind a strip has.
+func count(s sheet.Strip, kind sheet.LaneKind) (n int) {
 	for _, l := range s.Lanes {
-		if l.Kind != sheet.Shaded && l.Kind != sheet.Ran {
-			return true
-		}
-	}
-	return false
-}
-
-// shaded is how many lanes of a strip are below each other.
-func shaded(s sheet.Strip) (n int) {
-	for _, l := range s.Lanes {
-		if l.Kind == sheet.Shaded {
+		if l.Kind == kind {
 			n++
 		}
 	}
 	return n
 }
 
-// stripNeeds is how high a strip must be for what is in it.
-func stripNeeds(s sheet.Strip) float64 {
-	switch {
-	case scaled(s):
-		return stripTall
-	case shaded(s) > 0:
-		return float64(laneTall*shaded(s) + 2*rowMargin)
-	}
-	return ranTall
-}
-
-// each are the marks that a sheet asks for, such as one a period.
-func each(c *sheet.Strips, x axis) (marks []place, ok bool) {
-	if n := (x.high - x.low) / c.Each; !(n >= 1 && n <= marksMost) {
-		return nil, false
-	}
-	var ticks []tick
-	for k := math.Ceil(x.low / c.Each); k*c.Each <= x.high*(1+1e-9) && len(ticks) <= marksMost; k++ {
-		ticks = append(ticks, tick{x.share(k * c.Each), x.text(k*c.Each, 0)})
-	}
-	return screens(ticks, true, phoneRows), true
-}
+// scaled reports whether anything in a strip is drawn by its value.
+func scaled(s sheet.Strip) bool { return len(s.Lanes) > count(s, sheet.Shaded)+count(s, sheet.Ran) }
 
 // strip draws what is in a row.
-func (d *drawing) strip(s sheet.Strip, r row, x, y axis) {
-	top, tall := r.start+rowMargin, r.tall-rowMargin
-	if !scaled(s) {
-		tall -= rowMargin
-	}
-	next := r.middle() - float64(laneTall*shaded(s))/2 + 1
+func (d *drawing) strip(s sheet.Strip, r row, x, y axis, lanes int) {
+	top, ground := r.down(0), r.top+r.tall
+	lane := (r.down(1) - top) / float64(max(lanes, 1))
+	next := top + lane*float64(lanes-count(s, sheet.Shaded))/2
 	for _, l := range s.Lanes {
-		path := func(class string, form func(from, to, down int) string) {
-			if p := outline(l, x, y, form); p != "" {
-				d.stretched(class+" "+r.Class, p, top, tall, fmt.Sprintf("%d %d", pathWide, pathTall)).Title = glued(l.Title)
-			}
-		}
 		switch l.Kind {
 		case sheet.Shaded:
-			d.shades(l, x, next)
-			next += laneTall
+			d.svg.WriteString("\n<g>" + titled(l.Title))
+			d.rect("track", "", 0, next, x.share(seen(l)), lane*5/6)
+			d.steps(l, "shade", x, axis{high: 1}, next, lane*5/6)
+			d.svg.WriteString("</g>")
+			next += lane
 		case sheet.Ran:
-			d.rect("track", 0, top, x.share(seen(l)), tall)
-			path("ran", func(from, to, _ int) string { return fmt.Sprintf("M%d 0H%dV%dH%dz", from, to, pathTall, from) })
-		case sheet.Drawn:
-			path("drawn", func(from, to, down int) string { return fmt.Sprintf("M%d %dH%d", from, down, to) })
+			d.rect("track", l.Title, 0, top, x.share(seen(l)), r.down(1)-top)
+			d.steps(l, "ran", x, y, top, r.down(1)-top)
 		case sheet.Hatched:
-			d.bars(l, x, y, r)
+			d.steps(l, "hatched", x, y, top, ground-top)
+		case sheet.Drawn:
+			d.steps(l, "drawn", x, y, top, ground-top)
 		default:
-			path("filled", func(from, to, down int) string { return fmt.Sprintf("M%d %dV%dH%dV%[2]dz", from, pathTall, down, to) })
+			d.steps(l, "filled "+r.Class, x, y, top, ground-top)
 		}
 	}
 	if s.Rule != nil && s.Rule.At > y.low && s.Rule.At < y.high {
-		d.rule(*s.Rule, top+down(y.share(s.Rule.At), tall))
+		at, class := top+(ground-top)*(1-y.share(s.Rule.At)/100), Class(s.Rule.Color)
+		d.across("at "+class, at)
+		d.write(label{class: "named " + class, text: s.Rule.Text, y: at, dx: 4, dy: -5, anchor: "start"})
+	}
+}
+
+// steps draws the steps of a lane, each as its kind is.
+func (d *drawing) steps(l sheet.Lane, class string, x, y axis, top, tall float64) {
+	for _, s := range l.Steps {
+		from, to, share := x.share(s.From), x.share(s.To), y.share(s.Value)/100
+		high := top + tall*(1-share)
+		switch {
+		case !drawable(s) || from >= to || s.Value == 0 && l.Kind != sheet.Ran:
+		case l.Kind == sheet.Drawn:
+			d.line(class, s.Title, from, high, to, high)
+		case l.Kind == sheet.Ran:
+			d.rect(class, s.Title, from, top, to-from, tall)
+		case l.Kind == sheet.Shaded:
+			d.rect(fmt.Sprintf("%s t%d", class, max(level(share), 1)), s.Title, from, top, to-from, tall)
+		case l.Kind == sheet.Hatched:
+			var strokes strings.Builder
+			for at := from; at < to; at += hatch {
+				fmt.Fprintf(&strokes, "M%s 100V%s", number(at), number(100*(1-share)))
+			}
+			d.stretched(class, s.Title, strokes.String(), top, tall, 100, 100)
+		default:
+			d.rect(class, s.Title, from, high, to-from, tall*share)
+		}
 	}
 }
 
@@ -168,45 +155,67 @@ func drawable(s sheet.Step) bool { return s.To > s.From && s.Value >= 0 }
 // seen is when the last step of a lane ends.
 func seen(l sheet.Lane) (end float64) {
 	for _, s := range l.Steps {
-		if s.To > end {
-			end = s.To
-		}
+		end = max(end, s.To)
 	}
 	return end
 }
 
-// outline writes each step in the form of a path.
-func outline(l sheet.Lane, x, y axis, form func(from, to, down int) string) string {
-	var b strings.Builder
-	across := func(at float64) int { return int(math.Round(x.share(at) / 100 * pathWide)) }
-	for _, s := range l.Steps {
-		if from, to := across(s.From), across(s.To); from < to && (drawable(s) || l.Kind == sheet.Ran) {
-			b.WriteString(form(from, to, int(math.Round(down(y.share(s.Value), pathTall)))))
+// stripsText draws a line for each strip: bars, or when it ran. Lanes behind the first are for pages.
+func stripsText(c *sheet.Strips, width int) *canvas {
+	var labels []sheet.Label
+	var ends []string
+	rows := slices.DeleteFunc(slices.Clone(c.Rows), func(s sheet.Strip) bool { return s.Page || len(s.Lanes) == 0 })
+	for _, s := range rows {
+		labels = append(labels, s.Label)
+		if s.End != "" && scaled(s) && stripAxis(s).log {
+			s.End += ", log"
+		}
+		ends = append(ends, s.End)
+	}
+	d := newCanvas(labels, ends, width)
+	if d == nil || len(rows) == 0 {
+		return nil
+	}
+	x := stripsAxis(c)
+	if rows[0].Lanes[0].Kind == sheet.Ran {
+		d.say(margin, fmt.Sprintf("running (%c) and standing still (%c), %s a column", full, none, quantity.Seconds((x.high-x.low)/float64(d.wide))))
+	}
+	for i, s := range rows {
+		y := d.row(s.Label, ends[i])
+		for at, v := range columns(s, x, d.wide) {
+			if v >= 0 {
+				d.set(d.left+at, y, bars[level(v)], sheet.Plain)
+			}
 		}
 	}
-	return b.String()
+	d.below(x)
+	return d
 }
 
-// bars draws strokes as thick as bars are high, of many dashes.
-func (d *drawing) bars(l sheet.Lane, x, y axis, r row) {
-	for _, s := range l.Steps {
-		if share := y.share(s.Value); drawable(s) && share > 0 {
-			tall := (r.tall - rowMargin) * share / 100
-			bar := d.line("hatched", x.share(s.From), r.end()-tall/2, x.share(s.To), r.end()-tall/2)
-			bar.Stroke, bar.Title = pixels(tall), glued(s.Title)
+// columns are the highest values of the first lane in so many columns, as shares of 1, or how much of them it ran; below
+// zero: nothing is known.
+func columns(s sheet.Strip, x axis, n int) []float64 {
+	l, out := s.Lanes[0], slices.Repeat([]float64{-1}, n)
+	y := stripAxis(s)
+	each := 100 / float64(n)
+	for _, step := range l.Steps {
+		from, to := x.share(step.From)/each, x.share(step.To)/each
+		first := min(int(from+1e-6), n-1)
+		for i := first; drawable(step) && i < n && (i == first || float64(i) < to-1e-6); i++ {
+			switch {
+			case l.Kind == sheet.Ran:
+				out[i] = max(out[i], 0) + min(to, float64(i+1)) - max(from, float64(i))
+			case step.Value == 0:
+				out[i] = max(out[i], 0)
+			default:
+				out[i] = max(out[i], y.share(step.Value)/100, 1./levels)
+			}
 		}
 	}
-}
-
-// shades draws a lane whose steps are the darker the higher they are.
-func (d *drawing) shades(l sheet.Lane, x axis, y float64) {
-	g := &drawing{}
-	g.rect("track", 0, y, x.share(seen(l)), laneTall-2)
-	for _, s := range l.Steps {
-		if share := within(s.Value, 0); drawable(s) && share > 0 {
-			step := g.rect("shade", x.share(s.From), y, x.share(s.To)-x.share(s.From), laneTall-2)
-			step.Opacity, step.Title = coordinate(share, 100), glued(s.Title)
+	if l.Kind == sheet.Ran {
+		for i := range int(x.share(seen(l)) / each) {
+			out[i] = max(out[i], 0)
 		}
 	}
-	d.add(&shape{Kind: "group", Title: glued(l.Title), Shapes: g.Shapes})
+	return out
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/unthrottle/unthrottle/cgroup"
 )
 
-// automaxprocs models go.uber.org/automaxprocs 1.6, from its source: v2 only where it is mounted at /sys/fs/cgroup, the
-// mount's root left out of account, the own cgroup only; on v1 one controller that can't be reached makes it fail. When
+// automaxprocs models go.uber.org/automaxprocs 1.6, from its source: v2 only where it is mounted at /sys/fs/cgroup, ignoring
+// the mount's root, and the process's own cgroup only; on v1 one controller that can't be reached makes it fail. When
 // it fails or finds no limit, GOMAXPROCS stays as the runtime chose it.
 func (s System) automaxprocs() belief {
 	if s.hidden {

@@ -2,8 +2,8 @@
 // rules are those of the Go runtime by version, automaxprocs, the Kubernetes downward API, and this project's library.
 //
 // In goes what the files of a system say, as the process itself sees them. The rules of others are modelled with their
-// peculiarities, because these are what users run into; TestReal holds each against the real thing. The package decides
-// nothing: what is right it asks unthrottle.Decide.
+// peculiarities, because these are what users run into; TestReal compares each with the real thing. The package decides
+// nothing: it asks unthrottle.Decide what is right.
 package choice
 
 import (
@@ -136,13 +136,13 @@ const (
 // A Choice is what a rule makes of a system.
 type Choice struct {
 	Rule  Rule
-	Procs int     // 0: it can't be told
+	Procs int     // 0: not known
 	Limit float64 // the limit that the rule believes in, 0 for none
-	Wrong bool    // it would choose otherwise if it knew the limit in force and the CPUs
+	Wrong bool    // it would choose another number if it knew the limit in force and the CPUs
 	Why   string  // why it believes in another limit than the one in force, or is wrong; "" when all is well
 	Fix   string  // one line, when it is wrong
 
-	limited bool // it believes in a limit; that Limit is 0 or less then is what the kernel never writes
+	limited bool // it believes in a limit; the kernel never writes one that makes Limit 0 or less
 }
 
 // Rules returns the choice of every rule.
@@ -194,8 +194,8 @@ type belief struct {
 // A rounding turns a limit and the number of CPUs into GOMAXPROCS.
 type rounding func(limit float64, cpus int) int
 
-// goRound returns 0 where the runtime ends with a fatal error: the number that it makes of such a limit is negative. That
-// is so on amd64; how such a number is converted is the processor's affair.
+// goRound returns 0 if the runtime would end with a fatal error, because it turns such a limit into a negative number. That is
+// so on amd64; the conversion depends on the processor.
 func goRound(limit float64, cpus int) int {
 	limit = math.Max(math.Ceil(limit), 2)
 	if !(limit <= math.MaxInt32) {
@@ -204,13 +204,13 @@ func goRound(limit float64, cpus int) int {
 	return min(int(limit), cpus)
 }
 
-// floorRound is automaxprocs': it does not know of the CPUs.
+// floorRound is that of automaxprocs, which does not look at the CPUs.
 func floorRound(limit float64, _ int) int { return int(math.Max(math.Floor(limit), 1)) }
 
-// ceilRound is the downward API's, which doesn't know of them either: what it writes is in the pod's text.
+// ceilRound is that of the downward API, which doesn't look at them either: it writes what the pod's manifest says.
 func ceilRound(limit float64, _ int) int { return int(math.Ceil(limit)) }
 
-// judge completes a choice: a rule is wrong if it would have chosen otherwise had it known the limit in force and the
+// judge completes a choice: a rule is wrong if it would have chosen another number had it known the limit in force and the
 // CPUs. A difference in rounding alone is not wrong.
 func (s System) judge(rule Rule, b belief, round rounding) Choice {
 	cpus := s.Limits.Affinity
@@ -255,7 +255,7 @@ func (s System) agrees(limit float64) bool {
 	return math.Abs(limit-s.Limits.CPUs) < 1e-9*math.Max(1, limit)
 }
 
-// fix says in one line how to get the right number where a rule gets it wrong.
+// fix says in one line how to get the right number if a rule gets it wrong.
 func (s System) fix(rule Rule) string {
 	switch {
 	case s.outOfSight():
@@ -272,8 +272,8 @@ func (s System) fix(rule Rule) string {
 	return "build with Go 1.26 or later, or import unthrottle/auto"
 }
 
-// downward models GOMAXPROCS taken from resources.limits.cpu: the limit of the container, which is the nearest one above
-// the process in what it sees.
+// downward models a GOMAXPROCS taken from resources.limits.cpu: the limit of the container, which is the nearest limit that the
+// process can see above itself.
 func (s System) downward() belief {
 	for _, level := range s.Inside.Levels {
 		if cpus := level.Quota.CPUs(); cpus > 0 {
@@ -283,7 +283,7 @@ func (s System) downward() belief {
 	return belief{why: "the container has no limit of its own, which makes it the CPUs of the node"}
 }
 
-// ownHasNone is why most rules find no limit where there is one.
+// ownHasNone is why most rules find no limit even if there is one.
 const ownHasNone = "it reads its own cgroup only, which has no limit"
 
 // found is the belief in a limit from a file.

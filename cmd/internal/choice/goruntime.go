@@ -6,8 +6,8 @@ import (
 )
 
 // The Go runtime's own reading of the limit, modelled from its source (internal/runtime/cgroup and runtime/cgroup_linux.go
-// of 1.25 and 1.26; 1.27 is as 1.26): the process's own cgroup only, through parsers that want all fields and the final
-// newline, and that give up on the first line that makes no sense.
+// of 1.25 and 1.26; 1.27 is like 1.26): the process's own cgroup only, with parsers that need all fields and the final newline,
+// and that give up on the first malformed line.
 
 // goRuntime returns the limit that Go 1.25, or Go 1.26 and later, believes in.
 func (s System) goRuntime(rule Rule) belief {
@@ -54,8 +54,8 @@ func (s System) goRuntime(rule Rule) belief {
 	return s.found(limit, file)
 }
 
-// goGroup finds the path of the own cgroup: the first v1 line with cpu, else the last v2 line. Lines after the first are
-// not looked at.
+// goGroup finds the path of the process's own cgroup: the first v1 line with cpu, else the last v2 line. Lines after it are
+// ignored.
 func (s System) goGroup(rule Rule) (group string, v1, ok bool) {
 	for rest := s.cgroup; rest != ""; {
 		line, more, whole := strings.Cut(rest, "\n")
@@ -74,7 +74,7 @@ func (s System) goGroup(rule Rule) (group string, v1, ok bool) {
 	return group, false, true
 }
 
-// goDir finds the directory of the own cgroup. Go 1.25 takes the first v1 mount with cpu, else the last v2 mount, and
+// goDir finds the directory of the process's own cgroup. Go 1.25 takes the first v1 mount with cpu, else the last v2 mount, and
 // puts the path after it. Go 1.26 takes the first mount of the path's version that shows it.
 func (s System) goDir(rule Rule, group string, v1 bool) (dir string, ok bool) {
 	for _, line := range lines(s.mountinfo) {
@@ -113,12 +113,12 @@ func goBelow(group, root string) (rel string, ok bool) {
 	return rel, ok && (rel == "" || rel[0] == '/') && !strings.HasPrefix(rel+"/", "/../")
 }
 
-// mount is what counts of a line of mountinfo.
+// mount is what matters in a line of mountinfo.
 type mount struct {
 	root, point, fstype, options string
 }
 
-// parseGoMount reads a line of mountinfo. Fields that are not wanted must be there as well.
+// parseGoMount reads a line of mountinfo. Fields that are not used must be there as well.
 func parseGoMount(line string, rule Rule, v1 bool) (m mount, ok bool) {
 	front, back, ok := strings.Cut(line, " - ")
 	f := strings.Split(front, " ")
@@ -138,7 +138,7 @@ func parseGoMount(line string, rule Rule, v1 bool) (m mount, ok bool) {
 	return m, ok
 }
 
-// longest is the size of a quota file at which the runtime does not trust it.
+// longest is the size of a quota file from which on the runtime does not trust it.
 const longest = 64
 
 // goQuotaV2 reads the text of cpu.max.
@@ -169,7 +169,7 @@ func goQuotaV1(rule Rule, quotaText, periodText string) (limit float64, none, ok
 	return float64(q) / float64(p), false, ok1 && ok2 && ok4 && len(periodText) < longest
 }
 
-// goNumber reads a number; Go 1.25 has none with a plus sign.
+// goNumber reads a number; Go 1.25 refuses a plus sign.
 func goNumber(rule Rule, text string) (n int64, ok bool) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	return n, err == nil && (rule == Go126 || text[0] != '+')

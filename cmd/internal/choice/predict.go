@@ -4,17 +4,18 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strconv"
 
 	"github.com/unthrottle/unthrottle"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 )
 
-// Source is what a program's GOMAXPROCS comes from.
+// Source is where a program's GOMAXPROCS comes from.
 type Source string
 
-// The sources. A program that calls runtime.GOMAXPROCS itself is none of them: that can't be told from outside.
+// The sources. A call of runtime.GOMAXPROCS by the program is not among them: it can't be seen from outside.
 const (
-	FromNowhere      Source = ""             // it can't be told
+	FromNowhere      Source = ""             // not known
 	FromEnvironment  Source = "environment"  // GOMAXPROCS in the environment
 	FromLimit        Source = "limit"        // the Go runtime, from the CPU limit
 	FromCPUs         Source = "cpus"         // the Go runtime, from the affinity mask
@@ -24,9 +25,9 @@ const (
 
 // A Prediction is the GOMAXPROCS that a Go program has if it does not set it in its own code.
 type Prediction struct {
-	Procs  int // 0: it can't be told
+	Procs  int // 0: not known
 	Source Source
-	Rule   Rule // the rule that applied, "" where the environment did
+	Rule   Rule // the rule that applied, "" if the environment did
 	Why    string
 }
 
@@ -36,11 +37,11 @@ func (s System) Predict(p procs.Process) Prediction {
 		return Prediction{Why: reason(p.ProgramErr)}
 	}
 	env, set := p.Env["GOMAXPROCS"]
-	if n := unthrottle.UserProcs(env); n > 0 {
+	if n := UserProcs(env); n > 0 {
 		return Prediction{Procs: n, Source: FromEnvironment, Why: "GOMAXPROCS=" + env + " in its environment"}
 	}
 	if p.Program.Unthrottle >= procs.Linked {
-		// Without a number of its own it leaves the choice to the others.
+		// Without a number of its own, the library leaves the choice to the others.
 		if d := unthrottle.Decide(s.Inside, s.Policy); d.Procs > 0 {
 			return Prediction{Procs: d.Procs, Source: FromUnthrottle, Rule: Unthrottle, Why: d.String()}
 		}
@@ -51,6 +52,16 @@ func (s System) Predict(p procs.Process) Prediction {
 		}
 	}
 	return s.runtime(p)
+}
+
+// UserProcs returns the GOMAXPROCS that the text of the environment variable sets, or 0 if the runtime would ignore it: it
+// takes only a whole number from 1 to 2147483647.
+func UserProcs(env string) int {
+	n, err := strconv.ParseInt(env, 10, 32)
+	if err != nil || n <= 0 {
+		return 0
+	}
+	return int(n)
 }
 
 func reason(err error) string {

@@ -354,3 +354,12 @@ func TestReadStaysInside(t *testing.T) {
 		t.Errorf("read %q from outside", text)
 	}
 }
+
+func TestUserProcs(t *testing.T) {
+	tests := map[string]int{"": 0, "0": 0, "-1": 0, "4": 4, "004": 4, "2147483647": 2147483647, "2147483648": 0, "2500m": 0, " 4": 0, "0x4": 0}
+	for env, want := range tests {
+		if got := UserProcs(env); got != want {
+			t.Errorf("UserProcs(%q) = %d, want %d", env, got, want)
+		}
+	}
+}

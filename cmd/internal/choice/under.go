@@ -10,8 +10,8 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 )
 
-// Under is the system of a container that has this limit itself (0: none) and so many CPUs. It tells what a program will
-// do there before it is there.
+// Under is the system of a container that itself has this limit (0: none) and this many CPUs. It shows what a program will do
+// there before it is there.
 func Under(limit float64, cpus int, policy unthrottle.Policy) System {
 	const own = "/sys/fs/cgroup"
 	s := System{

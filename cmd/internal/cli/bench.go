@@ -4,17 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/emulate"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
@@ -22,6 +20,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/runner"
 	"github.com/unthrottle/unthrottle/cmd/internal/trial"
+	"github.com/unthrottle/unthrottle/cmd/internal/tune"
 	"github.com/unthrottle/unthrottle/cmd/internal/view"
 	"github.com/unthrottle/unthrottle/cmd/internal/workload"
 )
@@ -31,8 +30,9 @@ const benchHelp = `What GOMAXPROCS, a limit or a Go version costs a program, wit
 Usage:
   unthrottle bench [FLAGS] WORKLOAD...               built-in programs; --list shows them
   unthrottle bench [FLAGS] -- PROGRAM [ARGS]         your own, run to its end
+  unthrottle bench [FLAGS] --rate R -- SERVER [ARGS] a server, under load: its p99 and the CPU time of a request
   unthrottle bench [FLAGS] --gobench PKG [--run RE]  the Go benchmarks of a package
-  unthrottle bench --resume FILE                     go on where it was interrupted
+  unthrottle bench --resume FILE                     continue an interrupted one
 
 {{flags}}
 
@@ -40,30 +40,7 @@ Example:
   unthrottle bench fib --cpus 0.5 --procs 1,2,max --budget 1m -o fib.html
 `
 
-type benchOptions struct {
-	resume         string
-	procs          []int
-	cpus           []float64
-	goes           string
-	compare        lab.Factor
-	blocks         int
-	budget, window time.Duration
-	size           int
-	seed           uint64
-	margin         float64
-	metric, unit   string
-	better         string
-	figure         string
-	gobench        string
-	regexp         string
-	outputs        []string
-	style          string
-	json           bool
-	runs           string
-	listAll        bool
-}
-
-// Lab is what a bench depends on beside its plan. Tests put another in its place.
+// Lab is what a bench depends on besides its plan. Tests replace it.
 type Lab struct {
 	Runner      lab.Runner
 	Environment lab.Environment
@@ -71,151 +48,137 @@ type Lab struct {
 	Lock        func(ctx context.Context, waiting func()) (unlock func(), err error)
 }
 
-func newBench(stdio IO) *cobra.Command {
-	cmd, _ := benchCommand(stdio)
-	return cmd
-}
-
 // bench is one call of the verb.
 type bench struct {
-	o      benchOptions
-	stdio  IO
-	limit  func() (runner.Limit, string, error)
-	color  func(bool) (render.Style, error)
-	window func(settings int) time.Duration
+	*study
+	results *results[*report.Bench]
+	options lab.Plan // what needs no parsing
+	limit   *limitOptions
 
-	procsGiven, blocksGiven func() bool
+	procs          []int
+	cpus           []float64
+	goes           string
+	budget, window time.Duration
+	warmUp         time.Duration
+	size           int
+	metric         *regexp.Regexp
+	unit           string
+	better, figure string
+	gobench        string
+	regexp         string
+	style          string
+	list           bool
+	server         serverOptions
+	load           lab.Served // a rate of 0: the program is no server
+	tailMargin     float64
 
-	style    render.Style
-	common   runner.Limit
-	with     string
-	study    *lab.Study
-	programs func(lab.Setting) (trial.Program, error)
-	progress *progress
-	files    results[*report.Bench]
-	cleanup  []func()
+	lab    *Lab
+	soFar  *lab.Study
+	runner lab.Runner
 }
 
-func benchCommand(stdio IO) (*cobra.Command, *bench) {
-	b := &bench{stdio: stdio}
-	o := &b.o
-	cmd := &cobra.Command{Use: "bench", Long: benchHelp}
-	flags := cmd.Flags()
-	list := newFlagList(cmd)
-	in := list.section("What is run:")
-	in.BoolVar(&o.listAll, "list", false, "the built-in programs")
-	in.StringVar(&o.gobench, "gobench", "", "PKG\tthe Go benchmarks of a package")
-	in.StringVar(&o.regexp, "run", ".", "RE\tthose of them that match")
-	in.IntVar(&o.size, "size", 0, "N\tthe size of a workload of a fixed size")
-	in.StringVar(&o.resume, "resume", "", "FILE\tgo on where it was interrupted")
-	in = list.section("What is compared, all combinations:")
-	o.procs, o.cpus = must(parseBenchProcs("default,1,2,4,max")), []float64{1}
-	in.Var(quantity.Value(&o.procs, parseBenchProcs, "default,1,2,max"), "procs", "LIST\tGOMAXPROCS: numbers, default or max (default,1,2,4,max)")
-	in.Var(quantity.Value(&o.cpus, parseLimits, "none,0.5,1"), "cpus", "LIST\tlimits: numbers or none (1)")
-	in.StringVar(&o.goes, "go", "", "LIST\tGo versions that build it: 1.18,1.24.13")
-	in.Var(oneOf(&o.compare, lab.ByProcs, lab.ByCPUs, lab.ByGo, lab.ByWorkload), "compare", "F\tthe factor that settings are compared by: procs, cpus, go or workload")
-	b.limit = limitFlags(list.like("run").FlagSet, false)
-	in = list.section("How often and how long:")
-	in.IntVar(&o.blocks, "blocks", 10, "N\teach runs every combination once, in random order (10)")
-	in.DurationVar(&o.budget, "budget", 0, "D\tas many blocks as fit into this time")
-	in.DurationVar(&o.window, "for", time.Second, "D\tthe window of a run (1s, or less to suit the budget)")
-	in.Uint64Var(&o.seed, "seed", 0, "N\tfor the order")
-	in = list.section("How it is judged:")
-	marginFlag(in.FlagSet, &o.margin)
-	in.StringVar(&o.metric, "metric", "", "RE\tthe figure is what the group in RE matches in the program's output")
-	in.StringVar(&o.unit, "unit", "metric", "U\tits name")
-	in.Var(oneOf(&o.better, lab.Higher, lab.Lower), "better", "D\twhich is better, higher or lower (lower)")
-	in.StringVar(&o.figure, "figure", "", "UNIT\tcompare by another of the metrics, such as cpu-sec")
-	in = list.section("Results:")
-	outputsFlag(in.FlagSet, &o.outputs, ".json, .html, .md, .csv, or .txt for benchstat")
-	o.style = "default"
-	in.Var(oneOf(&o.style, "default", "classic"), "style", "S\tdefault or classic")
-	jsonFlag(in.FlagSet, &o.json)
-	in.StringVar(&o.runs, "runs", "", "F\twhere each run is written as it finishes")
-	b.color = colorFlag(in.FlagSet, stdio)
-	list.done()
+func newBench(stdio IO) (*cobra.Command, *bench) {
+	b := &bench{results: newResults(stdio, benchFormats())}
+	b.study = &study{verb: "bench", example: "unthrottle bench --resume FILE [--blocks N | --budget D]", stdio: stdio, drop: b.results.drop}
+	cmd := newVerb("bench", benchHelp, func(l *flagList) func(context.Context, []string) error {
+		b.flags = l
+		b.register(l)
+		return func(ctx context.Context, args []string) error {
+			if b.list {
+				return render.Text(stdio.Out, view.Workloads(workload.List()), styleOf(b.results.color, stdio, false))
+			}
+			return runStudy(ctx, b, args, func() (*cobra.Command, *bench) { return newBench(stdio) })
+		}
+	})
 	for _, w := range workload.List() {
 		cmd.ValidArgs = append(cmd.ValidArgs, w.Name+"\t"+w.About)
-	}
-	b.window = func(settings int) time.Duration {
-		if flags.Changed("for") || o.budget == 0 {
-			return o.window
-		}
-		return windowFor(o.budget, settings)
-	}
-	b.procsGiven = func() bool { return flags.Changed("procs") }
-	b.blocksGiven = func() bool { return flags.Changed("blocks") }
-	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
-		if b.style, err = b.color(false); err != nil {
-			return err
-		}
-		if o.listAll {
-			return render.Text(stdio.Out, view.Workloads(workload.List()), b.style)
-		}
-		if o.resume == "" {
-			return begin(cmd.Context(), b, args, cmd.ArgsLenAtDash())
-		}
-		if len(args) > 0 {
-			return hint.Usage("unthrottle bench --resume FILE [--blocks N | --budget D]", "--resume takes its plan from the file")
-		}
-		return resume(cmd.Context(), b, o.resume, func() (*cobra.Command, *bench) { return benchCommand(stdio) })
 	}
 	return cmd, b
 }
 
-func (b *bench) verb() string { return "bench" }
+func (b *bench) register(l *flagList) {
+	what := l.section("What is run:")
+	what.BoolVar(&b.list, "list", false, "the built-in programs")
+	what.StringVar(&b.gobench, "gobench", "", "PKG\tthe Go benchmarks of a package")
+	what.StringVar(&b.regexp, "run", ".", "RE\tthose of them that match")
+	what.IntVar(&b.size, "size", 0, "N\tthe size of a workload of a fixed size")
+	what.StringVar(&b.resume, "resume", "", "FILE\tcontinue an interrupted one")
+	in := l.section("What is compared, all combinations:")
+	b.procs, b.cpus = must(parseBenchProcs("default,1,2,4,max")), []float64{1}
+	in.Var(quantity.Value(&b.procs, parseBenchProcs, "default,1,2,max"), "procs", "LIST\tGOMAXPROCS: numbers, default or max (default,1,2,4,max)")
+	in.Var(quantity.Value(&b.cpus, parseLimits, "none,0.5,1"), "cpus", "LIST\tlimits: numbers or none (1)")
+	in.StringVar(&b.goes, "go", "", "LIST\tGo versions that build it: 1.18,1.24.13")
+	in.Var(oneOf(&b.options.Compare, lab.ByProcs, lab.ByCPUs, lab.ByGo, lab.ByWorkload), "compare", "F\tthe factor that settings are compared by: procs, cpus, go or workload")
+	b.limit = limitFlags(l.like("run"), false)
+	in = l.section("A server under load:")
+	in.Var(quantity.Value(&b.load.Rate, quantity.ParseRate, "500"), "rate", "R\trequests a second; unthrottle tune finds one")
+	in.StringVar(&b.load.URL, "url", "", "URL\twhat to load (the port that it listens on)")
+	durationFlag(in, &b.warmUp, "warmup", 0, "D\tbefore each window (1s)")
+	b.server.register(l, in)
+	b.server.otherwise = "without --rate a program is run to its end"
+	in = l.section("How often and how long:")
+	in.IntVar(&b.options.Blocks, "blocks", 10, "N\teach runs every combination once, in random order (10)")
+	in.DurationVar(&b.budget, "budget", 0, "D\tas many blocks as fit into this time")
+	in.DurationVar(&b.window, "for", time.Second, "D\tthe window of a run (1s, or less to suit the budget; a server's 5s, or 2,000 requests)")
+	in.Uint64Var(&b.options.Seed, "seed", 0, "N\tfor the order")
+	in = l.section("How it is judged:")
+	marginFlag(in, &b.options.Margin)
+	tailMarginFlag(in, &b.tailMargin)
+	in.Var(quantity.Value(&b.metric, trial.ParseMetric, "'rate: ([0-9.]+)'"), "metric", "RE\tthe figure is what the group in RE matches in the program's output")
+	in.StringVar(&b.unit, "unit", "metric", "U\tits name")
+	in.Var(oneOf(&b.better, lab.Higher, lab.Lower), "better", "D\twhich is better, higher or lower (lower)")
+	in.StringVar(&b.figure, "figure", "", "UNIT\tcompare by another of the metrics, such as cpu-sec")
+	in = l.section("Results:")
+	b.results.filesFlag(in, ".json, .html, .md, .csv, or .txt for benchstat")
+	b.style = "default"
+	in.Var(oneOf(&b.style, "default", "classic"), "style", "S\tdefault or classic")
+	b.results.jsonFlag(in)
+	in.StringVar(&b.runs, "runs", "", "F\twrite each run to F as it finishes")
+	b.results.colorFlag(in)
+}
+
+func (b *bench) name() string { return b.soFar.Plan.Settings[0].Workload }
 
 func (b *bench) read(data []byte) (command []string, dir string, cut int, err error) {
-	if b.study, cut, err = lab.ReadStudy(data); err != nil {
+	if b.soFar, cut, err = lab.ReadStudy(data); err != nil {
 		return nil, "", 0, err
 	}
-	return b.study.Plan.Command, b.study.Plan.Dir, cut, nil
+	return b.soFar.Plan.Command, b.soFar.Plan.Dir, cut, nil
 }
 
 // inherit takes what --resume goes with: more blocks or another budget, and where the results go to.
-func (b *bench) inherit(from *bench) (err error) {
+func (b *bench) inherit(from *bench) {
 	switch {
-	case from.blocksGiven():
-		b.o.blocks, b.o.budget = from.o.blocks, 0
-	case from.o.budget != 0:
-		b.o.budget = from.o.budget
+	case from.flags.given("blocks"):
+		b.options.Blocks, b.budget = from.options.Blocks, 0
+	case from.budget != 0:
+		b.budget = from.budget
 	}
-	b.o.json, b.o.seed = from.o.json, from.study.Plan.Seed
-	if len(from.o.outputs) > 0 {
-		b.o.outputs = from.o.outputs
-	}
-	b.style, err = b.color(false)
-	return err
+	b.results.inherit(from.results)
 }
 
 func (b *bench) goOn(from *bench) error {
-	old := from.study
-	if !slices.Equal(b.study.Plan.Settings, old.Plan.Settings) {
-		return hint.With(errors.New("the command gives other settings here than it did when the bench was begun"),
-			"was it begun on another machine? unthrottle report "+from.o.resume+" shows what there is")
+	old := from.soFar
+	if !slices.Equal(b.soFar.Plan.Settings, old.Plan.Settings) {
+		return hint.With(errors.New("the command gives different settings here than when the bench was started"),
+			"was it started on another machine? unthrottle report "+from.resume+" shows the runs so far")
 	}
-	b.study.Runs, b.study.Time = old.Runs, old.Time
-	b.study.Plan.Command = old.Plan.Command
+	b.soFar.Runs, b.soFar.Time = old.Runs, old.Time
+	b.soFar.Plan.Command = old.Plan.Command
 	return nil
-}
-
-func (b *bench) lock(ctx context.Context) (unlock func(), err error) {
-	return b.lab().Lock(ctx, func() { b.progress.note("waiting for another bench on this machine to end") })
 }
 
 func (b *bench) prepare(context.Context) error { return nil }
 
-func (b *bench) head() any { return b.study.Head() }
+func (b *bench) head() any { return b.soFar.Head() }
 
 func (b *bench) execute(ctx context.Context, record func(any) error) error {
-	defer b.progress.done()
-	l := b.lab()
-	return b.study.Execute(ctx, l.Runner, l.Clock, func(r lab.Run) error { return record(r) }, func(p lab.Progress) {
-		b.progress.tell(b.study.Plan.Name(p.Setting), p)
+	return b.soFar.Execute(ctx, b.lab.Runner, b.lab.Clock, func(r lab.Run) error { return record(r) }, func(p lab.Progress) {
+		b.progress.tell(b.soFar.Plan.Name(p.Setting), p)
 	})
 }
 
-func (b *bench) measured() bool { return len(b.study.Runs) > 0 }
+func (b *bench) measured() bool { return len(b.soFar.Runs) > 0 }
 
 // benchFormats are what a bench's document can be written as.
 func benchFormats() map[string]writer[*report.Bench] {
@@ -226,71 +189,72 @@ func benchFormats() map[string]writer[*report.Bench] {
 	return formats
 }
 
-// show writes the document to stdout and to each file of -o.
 func (b *bench) show(journal, next string, interrupted bool) error {
-	doc := report.NewBench(b.study)
-	doc.Header.MadeBy = "unthrottle " + buildVersion()
+	doc := report.NewBench(b.soFar)
+	doc.Header.MadeBy = madeBy()
 	if interrupted || !doc.Finished {
 		doc.Resume = next
 	}
-	format := "text"
-	switch {
-	case b.o.json:
-		format = "json"
-	case b.o.style == "classic":
-		format = "classic"
-	}
-	err := benchFormats()[format](b.stdio.Out, doc, b.style)
-	if saveErr := b.files.save(doc); err == nil {
-		err = saveErr
-	}
-	b.files = nil
-	if err == nil && !b.o.json {
-		fmt.Fprintf(b.stdio.Err, "\nunthrottle: seed %d; the runs are in %s\n", b.study.Plan.Seed, journal)
+	err := b.results.finish(doc, nil)
+	if err == nil && !b.results.json {
+		fmt.Fprintf(b.stdio.Err, "\nunthrottle: seed %d; the runs are in %s\n", b.soFar.Plan.Seed, journal)
 	}
 	return err
 }
 
-func (b *bench) clean() {
-	b.progress.done()
-	b.files.finish(errors.New("not written"))
-	for _, f := range b.cleanup {
-		f()
-	}
-}
-
 // plan checks all there is to check, and builds what has to be built, before the first run.
-func (b *bench) plan(ctx context.Context, args []string, dash int) error {
-	b.progress = newProgress(b.stdio, b.o.json)
-	plan, err := b.parse(ctx, args, dash)
+func (b *bench) plan(ctx context.Context, args, command []string) error {
+	b.progress = newProgress(b.stdio, b.results.json)
+	plan, err := b.parse(ctx, args, command)
 	if err != nil {
 		return err
 	}
-	if b.common, b.with, err = b.limit(); err != nil {
+	if b.style == "classic" && !b.results.json {
+		b.results.format = "classic"
+	}
+	if err := b.results.open(); err != nil {
 		return err
 	}
-	if err := b.files.open(benchFormats(), b.o.outputs, "", b.stdio.Out); err != nil {
-		return err
+	if b.lab = b.stdio.Lab; b.lab == nil {
+		b.lab = &Lab{
+			Runner: b.runner, Environment: trial.Environment(), Clock: time.Now,
+		}
 	}
-	b.study = &lab.Study{
-		Version: report.Version, Verb: "bench", MadeBy: "unthrottle " + buildVersion(),
-		Time: b.lab().Clock().UTC().Format(time.RFC3339), Plan: plan, Environment: b.lab().Environment,
+	b.soFar = &lab.Study{
+		Version: report.Version, Verb: "bench", MadeBy: madeBy(),
+		Time: b.lab.Clock().UTC().Format(time.RFC3339), Plan: plan, Environment: b.lab.Environment,
 	}
 	if err := b.checkLimits(); err != nil {
 		return err
 	}
+	b.allowForEmulation()
 	return b.dropDefault(ctx)
+}
+
+// allowForEmulation raises the margin of a comparison of GOMAXPROCS to what an emulated limit may do to it by itself.
+func (b *bench) allowForEmulation() {
+	p := &b.soFar.Plan
+	if b.soFar.Environment.LimitKind != string(runner.Emulated) || p.Compare != lab.ByProcs {
+		return
+	}
+	for _, s := range p.Settings {
+		cpu, tail := emulate.Bias(p.Settings[0].Procs, s.Procs)
+		p.Margin = max(p.Margin, cpu, tail)
+		if p.Served != nil {
+			p.Tail = max(p.Tail, tail)
+		}
+	}
 }
 
 // dropDefault takes the number that the runtime chooses by itself out of the settings, unless the user has asked for it:
 // to measure it twice helps nobody.
 func (b *bench) dropDefault(ctx context.Context) error {
-	p := &b.study.Plan
+	p := &b.soFar.Plan
 	first := p.Settings[0]
-	if b.procsGiven() || first.Procs != 0 || slices.ContainsFunc(p.Settings, func(s lab.Setting) bool { return s.CPUs != first.CPUs }) {
+	if b.flags.given("procs") || first.Procs != 0 || slices.ContainsFunc(p.Settings, func(s lab.Setting) bool { return s.CPUs != first.CPUs }) {
 		return nil
 	}
-	run, err := b.lab().Runner.Run(ctx, first)
+	run, err := b.lab.Runner.Run(ctx, first, 0)
 	if err != nil {
 		return err
 	}
@@ -298,71 +262,55 @@ func (b *bench) dropDefault(ctx context.Context) error {
 	return nil
 }
 
-// lab is the real lab, or the one that a test has put in its place.
-func (b *bench) lab() *Lab {
-	if b.stdio.Lab == nil {
-		b.stdio.Lab = &Lab{
-			Runner:      &trial.Runner{Limit: b.common, With: runner.With(b.with), Programs: b.programs},
-			Environment: trial.Environment(), Clock: time.Now, Lock: trial.Lock,
-		}
-	}
-	return b.stdio.Lab
-}
-
-// checkLimits finds out which kind of limit can be had, and whether each that is asked for can be.
+// checkLimits finds out which kind of limit there can be, and whether each that is asked for is possible.
 func (b *bench) checkLimits() error {
-	if b.study.Environment.LimitKind != "" {
+	e := &b.soFar.Environment
+	if e.LimitKind != "" {
 		return nil // a test's
 	}
-	b.study.Environment.LimitKind = string(runner.None)
-	seen := map[float64]bool{}
-	for _, s := range b.study.Plan.Settings {
-		if seen[s.CPUs] {
-			continue
-		}
-		seen[s.CPUs] = true
-		kind, notes, err := runner.Check(b.common.WithCPUs(s.CPUs), runner.With(b.with), b.stdio.Self, "version")
+	e.LimitKind = string(runner.None)
+	for _, cpus := range b.cpus {
+		kind, notes, err := runner.Check(b.limit.WithCPUs(cpus), b.limit.with, b.stdio.Self, "version")
 		if err != nil {
 			return startError(err)
 		}
 		if kind != runner.None {
-			b.study.Environment.LimitKind, b.study.Environment.Notes = string(kind), notes
+			e.LimitKind, e.Notes = string(kind), notes
 		}
 	}
 	return nil
 }
 
 // parse makes the plan, and what runs its settings.
-func (b *bench) parse(ctx context.Context, args []string, dash int) (p lab.Plan, err error) {
-	o := b.o
-	command := args
-	if dash >= 0 {
-		args, command = args[:dash], args[dash:]
-	} else {
-		command = nil
-	}
-	if n := btoi(len(args) > 0) + btoi(len(command) > 0) + btoi(o.gobench != ""); n != 1 {
-		const example = "unthrottle bench fib; --list shows the workloads, unthrottle bench --help all there is"
-		if n == 0 {
-			return p, hint.Usage(example, "nothing to run")
+func (b *bench) parse(ctx context.Context, workloads, command []string) (p lab.Plan, err error) {
+	const example = "unthrottle bench fib; --list shows the workloads, unthrottle bench --help all there is"
+	asked := 0
+	for _, is := range []bool{len(workloads) > 0, len(command) > 0, b.gobench != ""} {
+		if is {
+			asked++
 		}
+	}
+	switch {
+	case asked == 0:
+		return p, hint.Usage(example, "nothing to run")
+	case asked > 1:
 		return p, hint.Usage(example, "name either workloads, or a program after --, or --gobench")
 	}
-	p = lab.Plan{Blocks: o.blocks, Seed: o.seed, Margin: o.margin, Command: append([]string{"unthrottle"}, b.stdio.Args...)}
-	if o.budget != 0 {
-		p.Blocks, p.Budget = 0, lab.Seconds(o.budget)
-	}
-	if p.Seed == 0 {
-		p.Seed = uint64(rand.IntN(1_000_000) + 1)
-		p.Command = slices.Insert(p.Command, 2, "--seed", strconv.FormatUint(p.Seed, 10)) // so that it does the same again
-	}
-	if p.Dir, err = os.Getwd(); err != nil {
+	if err := b.checkServer(command); err != nil {
 		return p, err
 	}
-	if err := b.subjects(ctx, &p, args, command, o.procs, o.cpus); err != nil {
+	p = b.options
+	if b.budget != 0 {
+		p.Blocks, p.Budget = 0, lab.Seconds(b.budget)
+	}
+	p.Seed, p.Command = b.seeded(p.Seed)
+	if p.Dir, err = workDir(); err != nil {
 		return p, err
 	}
-	if p.Compare = o.compare; p.Compare == "" {
+	if err := b.fill(ctx, &p, workloads, command); err != nil {
+		return p, err
+	}
+	if p.Compare == "" {
 		p.Compare = lab.Varied(p.Settings)
 	}
 	if err := p.Check(); err != nil {
@@ -371,99 +319,143 @@ func (b *bench) parse(ctx context.Context, args []string, dash int) (p lab.Plan,
 	return p, nil
 }
 
-// subjects says what is run, and fills in the plan's settings and figures.
-func (b *bench) subjects(ctx context.Context, p *lab.Plan, workloads, command []string, procs []int, cpus []float64) error {
-	toolchains := []string{""}
-	if b.o.goes != "" {
-		if len(command) > 0 {
-			return hint.Usage("build it by hand, and bench each program", "--go can't build a program after --")
-		}
-		toolchains = nil
-		for _, v := range strings.Split(b.o.goes, ",") {
-			t, err := workload.Resolve(ctx, v)
-			if err != nil {
-				return err
-			}
-			toolchains = append(toolchains, t)
-		}
-	}
-	dir, remove, err := trial.TempDir()
+// fill says what is run, and fills in the plan's settings and figures.
+func (b *bench) fill(ctx context.Context, p *lab.Plan, workloads, command []string) error {
+	toolchains, err := b.toolchains(ctx, command)
 	if err != nil {
 		return err
 	}
-	b.cleanup = append(b.cleanup, remove)
-	figures := map[string]lab.Metric{}
-	switch {
-	case len(command) > 0:
-		name := filepath.Base(command[0])
-		c := trial.Command{Args: command, Unit: b.o.unit}
-		figures[name] = lab.WallTime.Metric("wall time")
-		if b.o.metric != "" {
-			if c.Metric, err = trial.ParseMetric(b.o.metric); err != nil {
-				return hint.Usage(`--metric 'rate: ([0-9.]+)'`, "--metric: %w", err)
-			}
-			figures[name] = lab.Metric{Unit: b.o.unit, Better: lab.Lower}
-		}
-		b.programs, workloads = c.Program, []string{name}
-	case b.o.gobench != "":
-		g := &trial.GoBench{Package: b.o.gobench, Regexp: b.o.regexp, For: b.window(1).String(), Dir: dir}
-		if err := g.Prepare(ctx, toolchains, b.progress.note); err != nil {
-			return err
-		}
-		b.programs, workloads = g.Program, g.Names
-		for _, name := range g.Names {
-			figures[name] = lab.OpTime.Metric("time for an operation")
-		}
-	default:
-		cache, err := cacheDir("programs")
-		if err != nil {
-			return err
-		}
-		builtin := &trial.Builtin{Self: []string{b.stdio.Self, "workload"}, CacheDir: cache, Size: b.o.size, Dir: dir}
-		for _, name := range workloads {
-			figure, more, ok := builtin.Figure(name)
-			if !ok {
-				return hint.Usage("unthrottle bench --list shows them", "no workload %q", name)
-			}
-			figures[name] = figure
-			p.Metrics = append(p.Metrics, more...)
-		}
-		settings := lab.Cross(workloads, toolchains, cpus, procs)
-		builtin.For = b.window(len(settings))
-		if b.stdio.Lab == nil { // not a test's
-			if err := builtin.Prepare(ctx, settings, b.progress.note); err != nil {
-				return err
-			}
-		}
-		b.programs = builtin.Program
+	subject, err := b.subject(ctx, toolchains, workloads, command, p.Seed)
+	if err != nil {
+		return err
 	}
-	for name, f := range figures {
-		if b.o.figure != "" {
+	p.Metrics, p.Figures, p.Costs = subject.Metrics, subject.Figures, subject.Costs
+	if b.load.Rate > 0 {
+		p.Served, p.Tail = &b.load, b.tailMargin
+	} else {
+		b.runner = trial.Alike{Runner: &trial.Runner{Limit: b.limit.Limit, With: b.limit.with, Programs: subject.Programs}}
+	}
+	for name, f := range p.Figures {
+		if b.figure != "" {
 			f = b.otherFigure(p, f)
 		}
-		if b.o.better != "" {
-			f.Better = b.o.better
+		if b.better != "" {
+			f.Better = b.better
 		}
-		figures[name] = f
+		p.Figures[name] = f
 	}
-	p.Settings, p.Figures = lab.Cross(workloads, toolchains, cpus, procs), figures
+	p.Settings = lab.Cross(subject.Workloads, toolchains, b.cpus, b.procs)
 	return nil
+}
+
+// subject is what is run. What has to be built is built.
+func (b *bench) subject(ctx context.Context, toolchains, workloads, command []string, seed uint64) (s trial.Subject, err error) {
+	switch {
+	case b.load.Rate > 0:
+		return b.served(ctx, command, seed)
+	case len(command) > 0:
+		return trial.Command{Args: command, Metric: b.metric, Unit: b.unit}.Subject(), nil
+	}
+	dir, err := b.tempDir()
+	if err != nil {
+		return s, err
+	}
+	if b.gobench != "" {
+		g := &trial.GoBench{Package: b.gobench, Regexp: b.regexp, For: b.lastingFor(1).String(), Dir: dir}
+		err := g.Prepare(ctx, toolchains, b.progress.note)
+		return g.Subject(), err
+	}
+	cache, err := cacheDir("programs")
+	if err != nil {
+		return s, err
+	}
+	settings := lab.Cross(workloads, toolchains, b.cpus, b.procs)
+	builtin := &trial.Builtin{
+		Self: []string{b.stdio.Self, "workload"}, CacheDir: cache, Size: b.size, Dir: dir, For: b.lastingFor(len(settings)),
+	}
+	if s, err = builtin.Subject(workloads); err == nil && b.stdio.Lab == nil { // not a test's
+		err = builtin.Prepare(ctx, settings, b.progress.note)
+	}
+	return s, err
+}
+
+// checkServer refuses flags that what is run has no use for.
+func (b *bench) checkServer(command []string) error {
+	if b.load.Rate == 0 {
+		if name := b.flags.firstGiven(append(b.server.names(), "url", "warmup", "tail-margin")...); name != "" {
+			return hint.Usage("unthrottle bench --rate 500 -- SERVER; unthrottle tune finds a rate",
+				"--%s is for a server under load, and there is no --rate", name)
+		}
+		return nil
+	}
+	if len(command) == 0 {
+		return hint.Usage("unthrottle bench --rate 500 -- SERVER", "--rate is for a server after --")
+	}
+	if name := b.flags.firstGiven("metric", "unit", "size"); name != "" {
+		return hint.Usage("leave it out, or --rate", "--%s is for a program that runs to its end", name)
+	}
+	return b.server.readsStdin("bench")
+}
+
+// served is a server as what is run, under the load of the command line.
+func (b *bench) served(ctx context.Context, command []string, seed uint64) (trial.Subject, error) {
+	l := &b.load
+	wanted := time.Duration(0)
+	if b.flags.given("for") {
+		wanted = b.window
+	}
+	if !b.flags.given("warmup") {
+		b.warmUp = time.Second
+	}
+	var look tune.Load
+	look.Window, look.Tail = tune.Window(l.Rate, wanted)
+	figure := look.TailMeasure().Metric(look.Tail + " of the response times")
+	if look.TailMeasure() == lab.P99 {
+		figure = lab.ReadyTail.Metric("tail of typical seconds")
+	}
+	l.WarmUp, l.Window = lab.Seconds(b.warmUp), lab.Seconds(look.Window)
+	loaded := &trial.Loaded{Shot: trial.Shot{Rate: l.Rate, WarmUp: b.warmUp, Lasting: look.Window, Seed: seed}}
+	b.runner = loaded
+	subject := loaded.Subject(filepath.Base(command[0]), figure)
+	if b.stdio.Lab != nil { // a test's
+		return subject, nil
+	}
+	if _, err := findProgram(command[0]); err != nil {
+		return subject, err
+	}
+	var err error
+	loaded.Served, l.URL, err = b.serve(ctx, &b.server, command, l.URL, b.limit, b.limit.WithCPUs(b.cpus[0]))
+	return subject, err
+}
+
+// toolchains are those of --go; "" is the one that built us.
+func (b *bench) toolchains(ctx context.Context, command []string) (list []string, err error) {
+	if b.goes == "" {
+		return []string{""}, nil
+	}
+	if len(command) > 0 {
+		return nil, hint.Usage("build it by hand, and bench each program", "--go can't build a program after --")
+	}
+	return quantity.ParseList(b.goes, func(v string) (string, error) { return workload.Resolve(ctx, v) })
 }
 
 // otherFigure is the metric of --figure.
 func (b *bench) otherFigure(p *lab.Plan, own lab.Metric) lab.Metric {
 	for _, m := range append(append([]lab.Metric{own}, p.Metrics...), report.CommonMetrics...) {
-		if m.Unit == b.o.figure {
+		if m.Unit == b.figure {
 			return m
 		}
 	}
-	return lab.Metric{Unit: b.o.figure, Better: lab.Lower}
+	return lab.Metric{Unit: b.figure, Better: lab.Lower}
 }
 
-// windowFor is how long a run measures such that ten blocks are likely to fit into a budget.
-func windowFor(budget time.Duration, settings int) time.Duration {
+// lastingFor is the window of a run; of --budget alone such that ten blocks are likely to fit into it.
+func (b *bench) lastingFor(settings int) time.Duration {
+	if b.flags.given("for") || b.budget == 0 {
+		return b.window
+	}
 	const least, most, overhead, blocks = 300 * time.Millisecond, time.Second, 200 * time.Millisecond, 10
-	each := budget/time.Duration(settings*blocks) - overhead
+	each := b.budget/time.Duration(settings*blocks) - overhead
 	return min(max(each, least), most).Round(10 * time.Millisecond)
 }
 
@@ -488,19 +480,4 @@ func must[T any](v T, err error) T {
 		panic(err)
 	}
 	return v
-}
-
-// journalPath is where the runs are written.
-func (b *bench) journalPath() (string, error) {
-	if b.o.runs != "" {
-		return b.o.runs, nil
-	}
-	return runsPath(b.lab().Clock(), b.study.Plan.Settings[0].Workload)
-}
-
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }

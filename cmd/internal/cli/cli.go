@@ -15,13 +15,13 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-	"golang.org/x/term"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
-	"github.com/unthrottle/unthrottle/cmd/internal/render"
+	"github.com/unthrottle/unthrottle/cmd/internal/report"
+	"github.com/unthrottle/unthrottle/docs"
 )
 
 // Exit codes.
@@ -55,11 +55,16 @@ func Main(ctx context.Context, args []string, env func(string) string, stdin io.
 
 // Run is Main for those who bring a lab of their own.
 func Run(ctx context.Context, stdio IO) int {
-	// A reader that has seen enough is no failure. The signal is caught and not ignored, because a command that explain
+	// A reader that has seen enough is not a failure. The signal is caught and not ignored, because a command that explain
 	// starts would inherit that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	if len(stdio.Args) > 0 && !slices.Contains(forOthers, stdio.Args[0]) {
+		go awaitReadersEnd(ctx, func() { end(syscall.EPIPE) }, stdio.Out, stdio.Err)
+	}
 	stderr := stdio.Err
 	root := newRoot(stdio)
 	root.SetArgs(goFlags(stdio.Args))
@@ -67,6 +72,9 @@ func Run(ctx context.Context, stdio IO) int {
 	root.SetOut(stdio.Out)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
+	if errors.Is(context.Cause(ctx), syscall.EPIPE) {
+		return exitDone
+	}
 	var code exitCode
 	if errors.As(err, &code) {
 		if code.err != nil {
@@ -88,6 +96,9 @@ func Run(ctx context.Context, stdio IO) int {
 	}
 	return exitFailed
 }
+
+// forOthers are the verbs whose work is for others than the readers of their output: it goes on without them.
+var forOthers = []string{"run", "serve", "explain", "heartbeat", "workload"}
 
 // goFlags lets -run be written as go test has it.
 func goFlags(args []string) []string {
@@ -132,18 +143,18 @@ Verbs:
   load        send an HTTP server requests at a rate, and tell how long users wait
   hey         the same with hey's flags and report
   profile     what of a CPU profile grows with GOMAXPROCS
-  trace       when a program stood still, from its execution trace, and whether a quota did that
+  trace       when a program stood still, from its execution trace, and whether a quota was the cause
   serve       a server to try all this on, with a live page
   report      show a saved result again, also as HTML, Markdown or CSV
   version     which unthrottle this is
   completion  a script for your shell: bash, zsh, fish or powershell
-  help VERB   more about a verb
+  help VERB   more about a verb, or a page such as that of a rule: help too-many-ps
 
 Exit codes:
   0 done   1 could not do it   2 usage   3 an SLO or --fail-on   130 interrupted
 
 Example:
-  unthrottle explain $(pgrep -o myserver)
+  unthrottle explain myserver
 `
 
 func newRoot(stdio IO) *cobra.Command {
@@ -168,7 +179,17 @@ func newRoot(stdio IO) *cobra.Command {
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.Version = versionText()
 	root.SetVersionTemplate("{{.Version}}")
-	root.AddCommand(newExplain(stdio), newPs(stdio), newWatch(stdio), newHeartbeat(stdio), newRun(stdio), newBench(stdio), newTune(stdio), newLoad(stdio), newHey(stdio), newServe(stdio), newProfile(stdio), newTrace(stdio), newReport(stdio), newWorkload(stdio), newVersion(stdio), newCompletion(stdio))
+	bench, _ := newBench(stdio)
+	tune, _ := newTune(stdio)
+	root.AddCommand(bench, tune)
+	for _, verb := range []func(IO) *cobra.Command{
+		newExplain, newPs, newWatch, newHeartbeat, newRun, newLoad, newHey, newServe, newProfile, newTrace, newReport, newWorkload, newVersion, newCompletion,
+	} {
+		root.AddCommand(verb(stdio))
+	}
+	for _, verb := range root.Commands() { // for the shell's completion; the help of each is its own
+		verb.Short, _, _ = strings.Cut(verb.Long, "\n")
+	}
 	return root
 }
 
@@ -182,40 +203,72 @@ func unknownVerb(root *cobra.Command, verb string) error {
 
 func newHelp() *cobra.Command {
 	return &cobra.Command{
-		Use:  "help",
-		Long: "More about a verb.\n\nUsage:\n  unthrottle help [VERB]\n\nExample:\n  unthrottle help explain\n",
+		Use:               "help",
+		Short:             "More about a verb, or a page of the documentation.",
+		Long:              helpHelp + hanging("  ", strings.Join(docs.Names(), ", ")),
+		ValidArgsFunction: helpTopics,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			verb, rest, err := cmd.Root().Find(args)
-			if err != nil || len(rest) > 0 {
-				return unknownVerb(cmd.Root(), args[0])
+			if err == nil && len(rest) == 0 {
+				return verb.Help()
 			}
-			return verb.Help()
+			if page, ok := docs.Page(args[0]); ok && len(args) == 1 {
+				_, err := io.WriteString(cmd.OutOrStdout(), page)
+				return err
+			}
+			return unknownVerb(cmd.Root(), args[0])
 		},
 	}
 }
 
-// colorFlag adds --color to a verb and returns what text may look like that goes to stdout, or to a file in its place.
-func colorFlag(flags *pflag.FlagSet, stdio IO) func(toFile bool) (render.Style, error) {
-	when := "auto"
-	flags.Var(oneOf(&when, "auto", "always", "never"), "color", "WHEN\tauto, always or never (auto)")
-	return func(toFile bool) (style render.Style, err error) {
-		f, ok := stdio.Out.(*os.File)
-		terminal := ok && !toFile && term.IsTerminal(int(f.Fd()))
-		if terminal {
-			if style.Width, _, err = term.GetSize(int(f.Fd())); err != nil {
-				style.Width = 0
-			}
-		}
-		switch when {
-		case "always":
-			style.Color = true
-		case "never":
-		case "auto":
-			style.Color = terminal && stdio.Env("NO_COLOR") == "" && stdio.Env("TERM") != "dumb"
-		}
-		return style, nil
+// helpTopics are the verbs, and the pages that have no verb's name.
+func helpTopics(cmd *cobra.Command, args []string, _ string) (topics []cobra.Completion, _ cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
+	verbs := map[string]bool{}
+	for _, verb := range cmd.Root().Commands() {
+		if verbs[verb.Name()] = true; !verb.Hidden {
+			topics = append(topics, cobra.CompletionWithDesc(verb.Name(), verb.Short))
+		}
+	}
+	for _, name := range docs.Names() {
+		if page, _ := docs.Page(name); !verbs[name] {
+			title, _, _ := strings.Cut(strings.TrimPrefix(page, "# "), "\n")
+			topics = append(topics, cobra.CompletionWithDesc(name, "the page: "+title))
+		}
+	}
+	return topics, cobra.ShellCompDirectiveNoFileComp
 }
+
+const helpHelp = `More about a verb, or a page of the documentation, such as that of a rule.
+
+Usage:
+  unthrottle help [VERB | PAGE]
+
+Where a page has the name of a verb, docs/NAME.md is the page.
+
+Examples:
+  unthrottle help explain
+  unthrottle help too-many-ps
+
+Pages:
+`
+
+// command is the whole command line.
+func (s IO) command() []string { return append([]string{"unthrottle"}, s.Args...) }
+
+func newHeader(verb string) report.Header {
+	return report.Header{Version: report.Version, Verb: verb, MadeBy: madeBy(), Time: now()}
+}
+
+func madeBy() string { return "unthrottle " + buildVersion() }
+
+func now() string { return time.Now().UTC().Format(time.RFC3339) }
+
+// unstamped is the version of what was built in a checkout. In a workspace, which ours is, the go command records the commit
+// only if it is told to, and go run and go test never do.
+const unstamped = "(devel)"
 
 // buildVersion tells the module's version, or the revision where it was built from a checkout.
 func buildVersion() string {
@@ -233,9 +286,9 @@ func buildVersion() string {
 		}
 	}
 	if version == "" {
-		version = "(devel)"
+		version = unstamped
 	}
-	if version == "(devel)" && len(revision) >= 12 {
+	if version == unstamped && len(revision) >= 12 {
 		version += " " + revision[:12] + dirty
 	}
 	return version

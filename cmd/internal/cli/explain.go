@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"strconv"
 	"strings"
 	"time"
 
@@ -17,7 +16,6 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/host"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
-	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/rule"
 	"github.com/unthrottle/unthrottle/cmd/internal/view"
@@ -27,149 +25,127 @@ const explainHelp = `The CPU limit of a process, its GOMAXPROCS, and why.
 
 Usage:
   unthrottle explain [FLAGS]                      what is started from this shell
-  unthrottle explain [FLAGS] PID                  a running process
+  unthrottle explain [FLAGS] PID | NAME | URL     a running process: api, or localhost:8080 where it listens
   unthrottle explain [FLAGS] -- COMMAND [ARGS]    start COMMAND, explain it, leave it alone
 
-COMMAND runs on when it has been explained, and explain waits for it; its output goes to stderr.
+COMMAND keeps running after it has been explained, and explain waits for it; its output goes to stderr.
 
 {{flags}}
 
-Without root it explains your own processes. Of another user's it sees the limit, but neither the program nor its
+A running process is looked at for a second: whether it is throttled, and what is wrong with it, shows only then.
+
+Without root it explains your own processes. For another user's it sees the limit, but neither the program nor its
 environment.
 
 Example:
-  unthrottle explain --watch $(pgrep -o myserver)
+  unthrottle explain --for 10s myserver
 `
 
 type explainOptions struct {
-	watch  bool
-	detach bool
-	json   bool
-	output string
-	root   string
-	style  render.Style
+	look    time.Duration // how long the process is looked at
+	detach  bool
+	root    string
+	results *results[*report.Explain]
 }
 
 func newExplain(stdio IO) *cobra.Command {
-	var o explainOptions
-	cmd := &cobra.Command{Use: "explain", Long: explainHelp}
-	list := newFlagList(cmd)
-	flags := list.section("Flags:").FlagSet
-	flags.BoolVar(&o.watch, "watch", false, "read twice, a second apart: is it being throttled now?")
-	flags.BoolVar(&o.detach, "detach", false, "don't wait for COMMAND")
-	jsonFlag(flags, &o.json)
-	outputFlag(flags, &o.output)
-	color := colorFlag(flags, stdio)
-	flags.StringVar(&o.root, "root", "", "DIR\tread /proc and /sys below DIR: another system's mounts, or a saved tree")
-	list.done()
-	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
-		if o.style, err = color(o.output != ""); err != nil {
-			return err
+	return newVerb("explain", explainHelp, func(l *flagList) func(context.Context, []string) error {
+		o := explainOptions{results: newResults(stdio, sheetFormats(view.Explain)), look: time.Second}
+		flags := l.section("Flags:")
+		durationFlag(flags, &o.look, "for", 0, "D\thow long to look: a running process for 1s, others not at all; 0: one reading")
+		flags.BoolVar(&o.detach, "detach", false, "don't wait for COMMAND")
+		o.results.jsonFlag(flags)
+		o.results.fileFlag(flags)
+		o.results.colorFlag(flags)
+		flags.StringVar(&o.root, "root", "", "DIR\tread /proc and /sys below DIR: another system's mounts, or a saved tree")
+		return func(ctx context.Context, args []string) error {
+			args, command := l.split(args)
+			subject, err := explainArgs(args, command)
+			switch {
+			case err != nil:
+				return err
+			case command != nil && o.root != "":
+				return hint.Usage("use one of them", "--root and a command cannot be used together")
+			case o.detach && command == nil:
+				return hint.Usage("unthrottle explain --detach -- COMMAND", "--detach is for a command that explain starts")
+			case runtime.GOOS != "linux" && o.root == "" && (subject != "" || command != nil):
+				return hint.With(errors.New("only Linux shows another process's limit"), "unthrottle explain alone works here")
+			}
+			if o.look > time.Hour {
+				return hint.Usage("write --for=1s", "--for=%v is longer than an hour", o.look)
+			}
+			pid := 0
+			if subject != "" {
+				if pid, err = procs.FindOne(o.root, subject); err != nil {
+					return err
+				}
+			}
+			if !l.given("for") && (pid == 0 || o.root != "") {
+				o.look = 0
+			}
+			if err := o.results.open(); err != nil {
+				return err
+			}
+			if command != nil {
+				return explainCommand(ctx, stdio, o, command)
+			}
+			return o.show(readFacts(ctx, o, pid))
 		}
-		pid, command, err := explainArgs(args, cmd.ArgsLenAtDash())
-		if err != nil {
-			return err
-		}
-		if len(command) > 0 && o.root != "" {
-			return hint.Usage("leave out one of them", "--root and a command exclude each other")
-		}
-		if o.detach && len(command) == 0 {
-			return hint.Usage("unthrottle explain --detach -- COMMAND", "--detach is for a command that explain starts")
-		}
-		if runtime.GOOS != "linux" && o.root == "" && (pid != 0 || len(command) > 0) {
-			return hint.With(errors.New("only Linux shows another process's limit"), "unthrottle explain alone works here")
-		}
-		to, err := openOne(sheetFormats(view.Explain), o.output, o.json, stdio.Out)
-		if err != nil {
-			return err
-		}
-		if len(command) > 0 {
-			return explainCommand(cmd.Context(), stdio, o, to, command)
-		}
-		return to.out.finish(explainPID(cmd.Context(), o, to, pid))
+	})
+}
+
+// show writes what was found out, if it was.
+func (o explainOptions) show(f report.Facts, err error) error {
+	if err != nil {
+		return o.results.drop(err)
 	}
-	return cmd
+	e := report.NewExplain(f)
+	e.Header = newHeader("explain")
+	return o.results.finish(e, nil)
 }
 
 // explainArgs tells the three ways of calling explain apart.
-func explainArgs(args []string, dash int) (pid int, command []string, err error) {
+func explainArgs(args, command []string) (subject string, err error) {
 	const example = "unthrottle explain PID, or unthrottle explain -- COMMAND"
-	if dash >= 0 {
-		if dash > 0 {
-			return 0, nil, hint.Usage(example, "both a pid and a command given")
-		}
-		if len(args) == 0 {
-			return 0, nil, hint.Usage(example, "no command after --")
-		}
-		return 0, args, nil
+	switch {
+	case command != nil && len(args) > 0:
+		return "", hint.Usage(example, "both a process and a command given")
+	case command != nil && len(command) == 0:
+		return "", hint.Usage(example, "no command after --")
+	case len(args) > 1:
+		return "", hint.Usage(example, "one process at a time, got %d", len(args))
+	case len(args) == 1:
+		return args[0], nil
 	}
-	switch len(args) {
-	case 0:
-		return 0, nil, nil
-	case 1:
-		pid, err := strconv.Atoi(args[0])
-		if err != nil || pid <= 0 {
-			return 0, nil, hint.Usage(example, "%q is not a pid", args[0])
-		}
-		return pid, nil, nil
-	}
-	return 0, nil, hint.Usage(example, "one pid at a time, got %d", len(args))
-}
-
-func explainPID(ctx context.Context, o explainOptions, to result[*report.Explain], pid int) error {
-	f, err := readFacts(ctx, o, pid)
-	if err != nil {
-		return err
-	}
-	return writeExplain(o, to, f)
-}
-
-func writeExplain(o explainOptions, to result[*report.Explain], f report.Facts) error {
-	e := report.NewExplain(f)
-	e.Header = newHeader("explain")
-	return to.write(to.out.w, e, o.style)
-}
-
-func newHeader(verb string) report.Header {
-	return report.Header{
-		Version: report.Version, Verb: verb, MadeBy: "unthrottle " + buildVersion(),
-		Time: time.Now().UTC().Format(time.RFC3339),
-	}
+	return "", nil
 }
 
 // readFacts reads all that explain needs of a process, 0 meaning this one.
 func readFacts(ctx context.Context, o explainOptions, pid int) (report.Facts, error) {
 	f := report.Facts{Self: pid == 0 && o.root == "", Procs: runtime.GOMAXPROCS(0)}
 	source := cgroup.Source{Root: o.root, PID: pid}
-	process, err := procs.Read(o.root, pid)
-	switch {
-	case err == nil:
-	case pid != 0:
-		return f, hint.With(err, "pgrep NAME finds a process's pid")
-	case f.Self: // there is no /proc to see, but we know ourselves
-		process = procs.Self()
-		if runtime.GOOS == "linux" {
-			f.Warnings = append(f.Warnings, err)
-		}
+	p, warnings, err := host.Read(o.root, pid)
+	if err != nil {
+		return f, err
 	}
-	p, warnings := host.New(o.root, pid, process)
-	f.Process, f.Rules = p, p.System.Rules()
-	f.Warnings = append(f.Warnings, warnings...)
+	f.Process, f.Rules, f.Warnings = p, p.System.Rules(), warnings
 	f.Memory = cgroup.ReadMemory(source)
 	f.Throttling = cgroup.ReadThrottling(source, p.System.Limits)
 	before, start := f.Throttling, time.Now()
-	look := time.Duration(0)
-	if o.watch {
-		look = time.Second
+	if pid != 0 { // what is wrong with a running Go program; what can't be read stays as it was predicted
+		system, ok, err := new(host.Survey).Look(ctx, o.root, &f.Process, o.look)
+		if err != nil {
+			return f, err
+		}
+		if ok {
+			f.Findings = rule.Check(rule.OfProcess(&f.Process, system))
+		}
 	}
-	if err := diagnose(ctx, &f, o.root, pid, look); err != nil {
-		return f, err
-	}
-	if o.watch {
+	if o.look > 0 {
 		select { // what is no Go program is not looked at that long
 		case <-ctx.Done():
 			return f, ctx.Err()
-		case <-time.After(look - time.Since(start)):
+		case <-time.After(o.look - time.Since(start)):
 		}
 		f.Throttling = cgroup.ReadThrottling(source, p.System.Limits)
 		f.Before, f.Between = &before, time.Since(start)
@@ -177,44 +153,27 @@ func readFacts(ctx context.Context, o explainOptions, pid int) (report.Facts, er
 	return f, nil
 }
 
-// diagnose adds what can be seen of a running Go program: its GOMAXPROCS, and what is wrong. What can't be read stays as it
-// was predicted.
-func diagnose(ctx context.Context, f *report.Facts, root string, pid int, look time.Duration) error {
-	if pid == 0 {
-		return nil
-	}
-	system, ok, err := new(host.Survey).Look(ctx, root, &f.Process, look)
-	if ok {
-		f.Findings = rule.Check(rule.OfProcess(&f.Process, system))
-	}
-	return err
-}
-
 // settle is how long a started command gets to become what it will be: a shell that replaces itself by a program, or a
 // wrapper that moves itself to a cgroup.
 const settle = 250 * time.Millisecond
 
 // explainCommand starts a command, explains it, and leaves it alone.
-func explainCommand(ctx context.Context, stdio IO, o explainOptions, to result[*report.Explain], command []string) error {
+func explainCommand(ctx context.Context, stdio IO, o explainOptions, command []string) error {
 	child := exec.Command(command[0], command[1:]...)
 	child.Stdin, child.Stdout, child.Stderr = stdio.In, stdio.Err, stdio.Err
 	if err := child.Start(); err != nil {
-		return to.out.finish(hint.With(fmt.Errorf("starting %s: %w", command[0], trimExec(err)), "is it in the PATH, and may it be executed?"))
+		return o.results.drop(hint.With(fmt.Errorf("starting %s: %w", command[0], trimExec(err)), executable))
 	}
 	ended := make(chan struct{})
 	go func() {
 		child.Wait() // its exit code is its own affair
 		close(ended)
 	}()
-	f, err := readCommandFacts(ctx, o, child, ended)
-	if err == nil {
-		err = writeExplain(o, to, f)
-	}
-	if err = to.out.finish(err); err != nil {
+	if err := o.show(readCommandFacts(ctx, o, child, ended)); err != nil {
 		return hint.With(err, fmt.Sprintf("%s was started and left alone, pid %d", command[0], child.Process.Pid))
 	}
 	if o.detach {
-		fmt.Fprintf(stdio.Err, "unthrottle: %s runs on, pid %d\n", command[0], child.Process.Pid)
+		fmt.Fprintf(stdio.Err, "unthrottle: %s keeps running, pid %d\n", command[0], child.Process.Pid)
 		return nil
 	}
 	select {

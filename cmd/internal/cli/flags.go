@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -16,11 +19,13 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 )
 
-// flagList is the flags of a verb in the sections of its help. What is said of a flag stands beside its registration and
-// nowhere else: from there come its line in the help and its description in the shell's completion.
+// flagList is the flags of a verb in the sections of its help. What is said of a flag stands next to its registration and
+// nowhere else: its line in the help and its description in shell completion come from there.
 type flagList struct {
 	cmd      *cobra.Command
 	sections []*flagSection
+	checks   []func() error      // of what the flags say, before anything is done
+	words    map[string][]string // values of flags, for the shell to complete
 }
 
 // A flagSection is flags with a title. Its flags are registered as "NAME\tdescription", or as a description alone where
@@ -31,21 +36,66 @@ type flagSection struct {
 	as    string // the verb that these flags are described at; "": they are described here
 }
 
-func newFlagList(cmd *cobra.Command) *flagList { return &flagList{cmd: cmd} }
+// newVerb makes a verb. add registers its flags, and returns what the verb does.
+func newVerb(name, help string, add func(*flagList) func(ctx context.Context, args []string) error) *cobra.Command {
+	cmd := &cobra.Command{Use: name, Long: help}
+	l := &flagList{cmd: cmd, words: map[string][]string{}}
+	run := add(l)
+	l.done()
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		for _, check := range l.checks {
+			if err := check(); err != nil {
+				return err
+			}
+		}
+		return run(cmd.Context(), args)
+	}
+	return cmd
+}
+
+// given reports whether a flag is on the command line.
+func (l *flagList) given(name string) bool { return l.cmd.Flags().Changed(name) }
+
+// firstGiven is the first of some flags that is on the command line; "": none is.
+func (l *flagList) firstGiven(names ...string) string {
+	i := slices.IndexFunc(names, l.given)
+	if i < 0 {
+		return ""
+	}
+	return names[i]
+}
+
+// exclude refuses more than one of some flags.
+func (l *flagList) exclude(instead string, names ...string) {
+	l.checks = append(l.checks, func() error {
+		if given := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !l.given(n) }); len(given) > 1 {
+			return hint.Usage(instead, "--%s cannot be used together", strings.Join(given, " and --"))
+		}
+		return nil
+	})
+}
+
+// split parts the arguments at --; there is none where command is nil.
+func (l *flagList) split(args []string) (before, command []string) {
+	if dash := l.cmd.ArgsLenAtDash(); dash >= 0 {
+		return args[:dash], args[dash:]
+	}
+	return args, nil
+}
 
 // section begins a section of the help.
-func (l *flagList) section(title string) *flagSection {
+func (l *flagList) section(title string) *pflag.FlagSet {
 	s := &flagSection{FlagSet: pflag.NewFlagSet(title, pflag.ContinueOnError), title: title}
 	s.SortFlags = false
 	l.sections = append(l.sections, s)
-	return s
+	return s.FlagSet
 }
 
 // like is a section of flags that another verb has too, and describes.
-func (l *flagList) like(verb string) *flagSection {
-	s := l.section("")
-	s.as = verb
-	return s
+func (l *flagList) like(verb string) *pflag.FlagSet {
+	flags := l.section("")
+	l.sections[len(l.sections)-1].as = verb
+	return flags
 }
 
 // flagsHere is where the sections stand in a help text.
@@ -62,18 +112,16 @@ func (l *flagList) done() {
 		l.cmd.Flags().AddFlagSet(s.FlagSet)
 		s.VisitAll(func(f *pflag.Flag) {
 			if v, ok := f.Value.(*wordValue); ok {
-				l.complete(f.Name, v.words...)
+				l.words[f.Name] = v.words
 			}
 		})
 	}
-	l.cmd.Long = strings.Replace(l.cmd.Long, flagsHere, l.text(), 1)
-}
-
-// complete lets the shell complete a flag's value.
-func (l *flagList) complete(flag string, words ...string) {
-	if err := l.cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // there is no such flag
+	for flag, words := range l.words {
+		if err := l.cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+			panic(err) // there is no such flag
+		}
 	}
+	l.cmd.Long = strings.Replace(l.cmd.Long, flagsHere, l.text(), 1)
 }
 
 // valueName is the annotation in which a flag's value has its name.
@@ -160,21 +208,9 @@ func hanging(begin, text string) string {
 
 // Flags that several verbs have.
 
-func jsonFlag(flags *pflag.FlagSet, to *bool) {
-	flags.BoolVar(to, "json", false, "the document instead of text")
-}
-
-func outputFlag(flags *pflag.FlagSet, to *string) {
-	flags.StringVarP(to, "output", "o", "", "F\twrite to file F, as what its name ends in: .json, .html or .md; else as text")
-}
-
-func outputsFlag(flags *pflag.FlagSet, to *[]string, endings string) {
-	flags.StringArrayVarP(to, "output", "o", nil, "F\talso write F: "+endings+"; may be repeated")
-}
-
 func arrivalsFlag(flags *pflag.FlagSet, to *load.Arrivals) {
 	*to = load.Poisson
-	flags.Var(oneOf(to, load.Poisson, load.Constant), "arrivals", "A\tpoisson, as users come, or const (poisson)")
+	flags.Var(oneOf(to, load.Poisson, load.Constant), "arrivals", "A\tpoisson, as users arrive, or const (poisson)")
 }
 
 // marginFlag adds --margin, whose usual value is 5 %.
@@ -187,28 +223,27 @@ func marginFlag(flags *pflag.FlagSet, to *float64) {
 		}
 		return v, err
 	}
-	flags.Var(quantity.Value(to, parse, "5%"), "margin", "P\ta smaller difference is not worth while (5%)")
+	flags.Var(quantity.Value(to, parse, "5%"), "margin", "P\tsmaller differences do not matter (5%)")
 }
 
-// failOnFlag adds --fail-on and returns what reads it: nil where it is not given.
-func failOnFlag(flags *pflag.FlagSet) func() *finding.Severity {
-	word := ""
-	flags.Var(oneOf(&word, finding.Info.String(), finding.Warning.String(), finding.Critical.String()), "fail-on",
-		"S\texit with 3 if something is found of severity info, warning or critical, or above it")
-	return func() *finding.Severity {
-		if word == "" {
-			return nil
-		}
-		s := new(finding.Severity)
-		if err := s.UnmarshalText([]byte(word)); err != nil {
-			panic(err) // it is one of the words above
-		}
-		return s
-	}
+// tailMarginFlag adds the margin of a tail, which is known less well.
+func tailMarginFlag(flags *pflag.FlagSet, margin *float64) {
+	*margin = 0.25
+	flags.Var(quantity.Value(margin, quantity.ParseShare, "25%"), "tail-margin", "S\tby so much p99 may be higher with a setting that is advised, and must be lower to count (25%)")
 }
 
-// failShareFlag adds --fail-share, which is 0 where it is not given.
-func failShareFlag(flags *pflag.FlagSet, to *float64, what string) {
+// A threshold is what --fail-on and --fail-share ask for.
+type threshold struct {
+	severity string  // "": nothing
+	share    float64 // 0: nothing
+}
+
+func (t *threshold) failOnFlag(flags *pflag.FlagSet) {
+	flags.Var(oneOf(&t.severity, finding.Info.String(), finding.Warning.String(), finding.Critical.String()), "fail-on",
+		"S\texit with 3 if there is a finding of severity S or above: info, warning or critical")
+}
+
+func (t *threshold) failShareFlag(flags *pflag.FlagSet, what string) {
 	parse := func(text string) (float64, error) {
 		share, err := quantity.ParseShare(text)
 		if err == nil && !(share > 0 && share <= 1) {
@@ -216,44 +251,73 @@ func failShareFlag(flags *pflag.FlagSet, to *float64, what string) {
 		}
 		return share, err
 	}
-	flags.Var(quantity.Value(to, parse, "5%"), "fail-share", "S\texit with 3 if it is "+what+" for so much of the time or more: 5%")
+	flags.Var(quantity.Value(&t.share, parse, "5%"), "fail-share", "S\texit with 3 if it is "+what+" for this share of the time or more: 5%")
 }
 
-// exceeds reports whether something was found of a severity or above it; nil: nobody asks.
-func exceeds(findings []finding.Finding, at *finding.Severity) bool {
-	return at != nil && slices.ContainsFunc(findings, func(f finding.Finding) bool { return f.Severity >= *at })
+// reached reports whether a severity is what --fail-on asks for, or above it.
+func (t *threshold) reached(s finding.Severity) bool {
+	var least finding.Severity
+	return t.severity != "" && least.UnmarshalText([]byte(t.severity)) == nil && s >= least
+}
+
+// verdict is the exit code of what was found, and of a share of the time.
+func (t *threshold) verdict(findings []finding.Finding, share float64) error {
+	if t.share > 0 && share >= t.share || slices.ContainsFunc(findings, func(f finding.Finding) bool { return t.reached(f.Severity) }) {
+		return exitCode{exitFindings, nil}
+	}
+	return nil
+}
+
+// Values of flags that are refused outside of a range.
+
+// atLeast reads a value that has a least.
+func atLeast[T cmp.Ordered](least T, parse func(string) (T, error)) func(string) (T, error) {
+	return func(text string) (T, error) {
+		v, err := parse(text)
+		if err == nil && v < least {
+			err = fmt.Errorf("%s is less than %v", text, least)
+		}
+		return v, err
+	}
+}
+
+// durationFlag adds a flag for a time of at least some length.
+func durationFlag(flags *pflag.FlagSet, to *time.Duration, name string, least time.Duration, about string) {
+	flags.Var(quantity.Value(to, atLeast(least, time.ParseDuration), "5s"), name, about)
+}
+
+// numberFlag adds a flag for a whole number of at least some size.
+func numberFlag[T int | int64](flags *pflag.FlagSet, to *T, name, short string, least T, about string) {
+	parse := func(text string) (T, error) {
+		n, err := strconv.ParseInt(text, 10, strconv.IntSize)
+		if err != nil {
+			err = fmt.Errorf("%q is not a whole number", text)
+		}
+		return T(n), err
+	}
+	flags.VarP(quantity.Value(to, atLeast(least, parse), "8"), name, short, about)
 }
 
 // A wordValue is the value of a flag that takes one of a few words.
 type wordValue struct {
+	pflag.Value
 	words []string
-	set   func(string)
-	get   func() string
 }
 
 // oneOf makes a variable the value of a flag that takes one of a few words; it keeps what it is until the flag is given.
 func oneOf[T ~string](to *T, words ...T) *wordValue {
-	v := &wordValue{set: func(word string) { *to = T(word) }, get: func() string { return string(*to) }}
+	v := &wordValue{}
 	for _, w := range words {
 		v.words = append(v.words, string(w))
 	}
+	v.Value = quantity.Value(to, func(text string) (T, error) {
+		if !slices.Contains(v.words, text) {
+			return "", notOneOf{text, v.words}
+		}
+		return T(text), nil
+	}, "")
 	return v
 }
-
-// Set takes a word from the command line.
-func (v *wordValue) Set(text string) error {
-	if !slices.Contains(v.words, text) {
-		return notOneOf{text, v.words}
-	}
-	v.set(text)
-	return nil
-}
-
-// String is the word as it is.
-func (v *wordValue) String() string { return v.get() }
-
-// Type is what a help text calls the value.
-func (v *wordValue) Type() string { return "word" }
 
 // notOneOf says that a word is none of a flag's values.
 type notOneOf struct {
@@ -261,7 +325,7 @@ type notOneOf struct {
 	words []string
 }
 
-func (n notOneOf) Error() string { return n.word + " is none of its values" }
+func (n notOneOf) Error() string { return n.word + " is not one of its values" }
 
 // flagError says what is wrong with a flag in the words that all flags share.
 func flagError(cmd *cobra.Command, err error) error {
@@ -277,6 +341,10 @@ func flagError(cmd *cobra.Command, err error) error {
 			return hint.Usage("a share of the time is for --fail-share "+share, "%s=%w", name, word)
 		}
 		return hint.Usage("write "+name+"="+quantity.Either(word.words), "%s=%w", name, word)
+	}
+	value := invalid.GetValue()
+	if _, number := strconv.ParseFloat(value, 64); number == nil && strings.Contains(err.Error(), "missing unit in duration") {
+		return hint.Usage("write "+name+"="+value+"s", "%s: %s has no unit", name, value)
 	}
 	if v, ok := invalid.GetFlag().Value.(interface{ Example() string }); ok {
 		return hint.Usage(name+" "+v.Example(), "%s: %w", name, invalid.Unwrap())

@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -29,44 +31,46 @@ Example:
 `
 
 func newReport(stdio IO) *cobra.Command {
-	cmd := &cobra.Command{Use: "report", Long: reportHelp}
-	list := newFlagList(cmd)
-	flags := list.section("Flags:").FlagSet
-	name := flags.String("format", "text", "F\ttext, json, html or md; of a bench or tune also csv and bench (for benchstat), of a bench classic, of a load hgrm (text)")
-	path := flags.StringP("output", "o", "", "F\twrite to file F")
-	color := colorFlag(flags, stdio)
-	list.done()
-	list.complete("format", formatNames...)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) != 1 {
-			return hint.Usage("unthrottle report FILE", "report wants one file, got %d", len(args))
+	return newVerb("report", reportHelp, func(l *flagList) func(context.Context, []string) error {
+		flags, color := l.section("Flags:"), ""
+		name := flags.String("format", "text", "F\ttext, json, html or md; of a bench or tune also csv and bench (for benchstat), of a bench classic, of a load hgrm (text)")
+		path := flags.StringP("output", "o", "", "F\twrite to file F, in the format of its ending unless --format names one: .json, .html, .md, …")
+		colorFlag(flags, &color)
+		l.words["format"] = formatNames
+		l.cmd.ValidArgsFunction = cobra.FixedCompletions([]cobra.Completion{"json", "jsonl"}, cobra.ShellCompDirectiveFilterFileExt)
+		return func(_ context.Context, args []string) error {
+			if len(args) != 1 {
+				return hint.Usage("unthrottle report FILE", "report takes one file, got %d", len(args))
+			}
+			data, err := os.ReadFile(args[0])
+			if err != nil {
+				return hint.With(fmt.Errorf("reading the result: %w", err), "-o FILE.json of a verb writes one")
+			}
+			ending := endingOf(*path)
+			switch named := slices.Contains(formatNames, ending) && !onScreen(ending) && ending != "bench"; { // .txt is text
+			case named && !l.given("format"):
+				*name = ending
+			case named && ending != *name:
+				return hint.Usage("leave --format out", "--format=%s and -o %s do not go together", *name, *path)
+			}
+			write, err := openReport(data, *name)
+			if err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
+			}
+			out, err := newOutput(*path, stdio.Out)
+			if err != nil {
+				return err
+			}
+			return out.finish(write(out.w, styleOf(color, stdio, *path != "")))
 		}
-		style, err := color(*path != "")
-		if err != nil {
-			return err
-		}
-		data, err := os.ReadFile(args[0])
-		if err != nil {
-			return err
-		}
-		write, err := openReport(data, *name)
-		if err != nil {
-			return fmt.Errorf("%s: %w", args[0], err)
-		}
-		out, err := newOutput(*path, stdio.Out)
-		if err != nil {
-			return err
-		}
-		return out.finish(write(out.w, style))
-	}
-	return cmd
+	})
 }
 
 // openReport reads a saved document and returns what writes it in a format.
 func openReport(data []byte, name string) (func(io.Writer, render.Style) error, error) {
 	doc, err := report.Read(data)
 	if err != nil {
-		return nil, hint.With(err, "report wants what --json or -o FILE.json has written, or the file of runs of a bench or tune")
+		return nil, hint.With(err, "report reads what --json or -o FILE.json has written, or the file of runs of a bench or tune")
 	}
 	switch d := doc.(type) {
 	case *report.Explain:

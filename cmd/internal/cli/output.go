@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/runner"
 )
 
 // output is where a result goes: stdout, or a file that is opened before the work and appears whole when it is done.
@@ -25,15 +27,41 @@ func newOutput(path string, stdout io.Writer) (*output, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		f, err := os.OpenFile(path, os.O_WRONLY, 0) // a pipe or a device can't be replaced
 		if err != nil {
-			return nil, hint.With(fmt.Errorf("opening the output: %w", err), "-o wants the name of a file")
+			return nil, hint.With(fmt.Errorf("opening the output: %w", err), "-o needs the name of a file")
 		}
 		return &output{w: f, file: f}, nil
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	dir := filepath.Dir(path)
+	sweepOutputs(dir)
+	f, err := os.OpenFile(filepath.Join(dir, runner.OwnName(unfinished)), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return nil, hint.With(fmt.Errorf("opening the output: %w", err), "-o wants a file in a directory that exists and can be written")
+		return nil, hint.With(fmt.Errorf("opening the output: %s: %w", path, inDirectory(err)), "-o needs a file in a directory that exists and is writable")
 	}
 	return &output{w: f, file: f, path: path}, nil
+}
+
+// unfinished begins the name that a file has until it is whole.
+const unfinished = ".unthrottle-unfinished-"
+
+// sweepOutputs removes what killed runs have left in a directory.
+func sweepOutputs(dir string) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if runner.Abandoned(unfinished, e.Name()) {
+			os.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
+}
+
+// inDirectory is why a file can't be made, in terms of its directory.
+func inDirectory(err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return errors.New("no such directory")
+	case errors.Is(err, fs.ErrPermission):
+		return errors.New("permission denied in that directory")
+	}
+	return trimExec(err)
 }
 
 // finish closes the output. Unless err says that the work failed, the file takes its name; err comes back as it is.

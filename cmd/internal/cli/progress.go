@@ -3,33 +3,30 @@ package cli
 import (
 	"fmt"
 	"io"
-	"os"
-	"strconv"
 	"strings"
-	"time"
-	"unicode/utf8"
-
-	"golang.org/x/term"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/load"
 	"github.com/unthrottle/unthrottle/cmd/internal/loadtest"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
+	"github.com/unthrottle/unthrottle/cmd/internal/search"
+	"github.com/unthrottle/unthrottle/cmd/internal/terminal"
+	"github.com/unthrottle/unthrottle/cmd/internal/tune"
 )
 
-// progress is one line on a terminal that says where the work is; elsewhere it is a plain line now and then.
+// progress says where the work is: on a terminal in lines that are drawn again and again, elsewhere in plain lines now and
+// then.
 type progress struct {
 	w        io.Writer
-	terminal *os.File // nil: none
+	terminal *terminal.Terminal // nil: none
 	silent   bool
 	block    int // that was last told of
-	shown    bool
 }
 
 func newProgress(stdio IO, silent bool) *progress {
 	p := &progress{w: stdio.Err, silent: silent}
-	if f, ok := stdio.Err.(*os.File); ok && term.IsTerminal(int(f.Fd())) && stdio.Env("TERM") != "dumb" && stdio.Env("CI") == "" {
-		p.terminal = f
+	if stdio.Env("CI") == "" {
+		p.terminal = terminal.Of(stdio.Err, stdio.Env)
 	}
 	return p
 }
@@ -39,112 +36,92 @@ func (p *progress) note(text string) {
 	switch {
 	case p.silent:
 	case p.terminal != nil:
-		p.line(text)
+		p.terminal.Draw(p.terminal.Fit(text))
 	default:
-		fmt.Fprintf(p.w, "unthrottle: %s\n", text)
+		p.say(text)
 	}
+}
+
+// say writes a line that stays.
+func (p *progress) say(text string) {
+	p.done()
+	fmt.Fprintf(p.w, "unthrottle: %s\n", text)
+}
+
+// done takes away what was drawn.
+func (p *progress) done() {
+	if p != nil {
+		p.terminal.Clear()
+	}
+}
+
+// bar is how much of something is done, where there is room for it.
+func (p *progress) bar(done, all int) string {
+	const size = 24
+	if width, _ := p.terminal.Size(); all <= 0 || width <= 70 {
+		return ""
+	}
+	full := min(size, size*done/all)
+	return strings.Repeat("━", full) + strings.Repeat("─", size-full) + "  "
 }
 
 // tell shows a lab's progress.
 func (p *progress) tell(name string, at lab.Progress) {
+	text := at.String()
 	switch {
 	case p.silent:
+	case p.terminal != nil && at.Warmup:
+		p.note(text + ": " + name)
 	case p.terminal != nil:
-		p.line(progressText(name, at, p.width()))
+		p.note(p.bar(at.Done, at.Runs) + text + "  " + name)
 	case at.Warmup && p.block == 0:
-		fmt.Fprintln(p.w, "unthrottle: warming up")
+		p.say(text)
 		p.block = -1
 	case !at.Warmup && at.Block != p.block:
+		p.say(text)
 		p.block = at.Block
-		text := fmt.Sprintf("unthrottle: block %d", at.Block)
-		if at.Blocks > 0 {
-			text += fmt.Sprintf(" of %d", at.Blocks)
+	}
+}
+
+// tuned shows a tune's progress: what is being tried, the ranking so far and the time left. On a terminal that is in place,
+// elsewhere there is a line a run, and the ranking after each block.
+func (p *progress) tuned(s *tune.Study, at tune.Progress) {
+	switch {
+	case p.silent:
+	case at.Doing != "":
+		p.note(at.Doing)
+	case at.Pilot != nil:
+		for _, line := range s.PilotLines() {
+			p.say(line)
 		}
-		if at.Left > 0 {
-			text += ", " + shortTime(at.Left) + " left"
+	case p.terminal != nil:
+		_, height := p.terminal.Size()
+		lines := s.Ranking(at)
+		doing := at.String()
+		if at.Next.Phase != search.Done {
+			doing = p.bar(at.Done, at.Done+at.Left) + doing
 		}
-		fmt.Fprintln(p.w, text)
+		lines = append(lines[:min(len(lines), max(0, height-2))], doing)
+		for i, line := range lines {
+			lines[i] = p.terminal.Fit(line)
+		}
+		p.terminal.Draw(lines...)
+	case at.Last != nil:
+		p.say(s.RunLine(at.Last))
+		if run := at.Last.Search; run.Phase == search.Race && at.Next.Block != run.Block {
+			p.say(fmt.Sprintf("after block %d, %s left", run.Block, quantity.Countdown(at.Time)))
+			for _, line := range s.Ranking(at) {
+				fmt.Fprintf(p.w, "    %s\n", line)
+			}
+		}
 	}
-}
-
-func (p *progress) width() int {
-	if width, _, err := term.GetSize(int(p.terminal.Fd())); err == nil && width > 0 {
-		return width
-	}
-	return 80
-}
-
-// line puts a text in the place of the one before.
-func (p *progress) line(text string) {
-	if width := p.width(); utf8.RuneCountInString(text) >= width {
-		text = string([]rune(text)[:width-1])
-	}
-	fmt.Fprintf(p.w, "\r%s\x1b[K", text)
-	p.shown = true
-}
-
-// done takes the line away.
-func (p *progress) done() {
-	if p.shown {
-		fmt.Fprint(p.w, "\r\x1b[K")
-		p.shown = false
-	}
-}
-
-// progressText is the line: a bar, where the lab is, and the time that is left.
-func progressText(name string, at lab.Progress, width int) string {
-	if at.Warmup {
-		return "warming up: " + name
-	}
-	text := fmt.Sprintf("block %d", at.Block)
-	if at.Blocks > 0 {
-		text += fmt.Sprintf(" of %d", at.Blocks)
-	}
-	left := ""
-	if at.Left > 0 {
-		left = "  " + shortTime(at.Left) + " left"
-	}
-	const bar = 24
-	if at.Runs > 0 && width > 70 {
-		full := min(bar, bar*at.Done/at.Runs)
-		text = strings.Repeat("━", full) + strings.Repeat("─", bar-full) + "  " + text
-	}
-	return text + "  " + name + left
-}
-
-// shortTime writes a time for a line of progress.
-func shortTime(d time.Duration) string {
-	if d < time.Minute {
-		return fmt.Sprintf("%d s", int(d.Round(time.Second).Seconds()))
-	}
-	d = d.Round(time.Second)
-	return fmt.Sprintf("%d min %02d s", int(d.Minutes()), int(d.Seconds())%60)
 }
 
 // live shows how a load goes on.
 func (p *progress) live(at load.Live, plan load.Plan) {
-	if p.silent || p.terminal == nil {
-		return
+	if p.terminal != nil {
+		p.note(loadtest.LiveWords(at, plan))
 	}
-	text := "warming up"
-	if at.Elapsed >= 0 {
-		text = shortTime(at.Elapsed)
-		if plan.Duration > 0 {
-			text += " of " + shortTime(plan.Duration)
-		}
-	}
-	text += fmt.Sprintf("  %.0f/s", at.Rate)
-	if plan.Rate > 0 {
-		text += fmt.Sprintf(" of %.0f/s", plan.Rate)
-	}
-	if at.Last.Sent > 0 {
-		text += fmt.Sprintf("  p50 %s  p99 %s", quantity.Brief(at.Last.P50.Seconds()), quantity.Brief(at.Last.P99.Seconds()))
-	}
-	text += fmt.Sprintf("  open %d", at.Open)
-	if at.Failed > 0 {
-		text += fmt.Sprintf("  failed %d", at.Failed)
-	}
-	p.line(text)
 }
 
 // window tells what came of a rate that was tried.
@@ -152,17 +129,9 @@ func (p *progress) window(w loadtest.Window, left int) {
 	if p.silent {
 		return
 	}
-	p.done()
-	verdict := "held"
-	switch {
-	case !w.Valid:
-		verdict = "not valid: the generator could not keep up"
-	case !w.Held:
-		verdict = "failed: " + w.Missed
+	text := w.Words()
+	if left > 0 {
+		text += fmt.Sprintf("  (at most %d more)", left)
 	}
-	fmt.Fprintf(p.w, "unthrottle: %-7s %6s/s  p99 %-8s %s", w.Phase, strconv.FormatFloat(w.Rate, 'f', -1, 64), quantity.Brief(w.P99), verdict)
-	if left > 1 {
-		fmt.Fprintf(p.w, "  (about %d more)", left-1)
-	}
-	fmt.Fprintln(p.w)
+	p.say(text)
 }

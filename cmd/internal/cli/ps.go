@@ -6,36 +6,36 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/host"
+	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/rule"
+	"github.com/unthrottle/unthrottle/cmd/internal/terminal"
 	"github.com/unthrottle/unthrottle/cmd/internal/view"
 )
 
 const psHelp = `Every Go program that runs here: its GOMAXPROCS, its CPU limit, and what that costs.
 
 Usage:
-  unthrottle ps [FLAGS] [PID | NAME ...]
+  unthrottle ps [FLAGS] [PID | NAME | URL ...]
 
-The programs need no preparation and do not notice. With PIDs or NAMEs only those are shown; a NAME may have * and ?.
+The programs need no preparation and do not notice. With PIDs, NAMEs or URLs (host:port is enough) only those are shown; a
+NAME may have * and ?.
 
 {{flags}}
 
-Without root it reads the GOMAXPROCS of your own programs. Of others it shows a prediction, or nothing.
+Without root it reads the GOMAXPROCS of your own programs. For others it shows a prediction, or nothing.
 
 Verdicts:
   too many Ps, limit not seen, sweeper spin, too few Ps, throttled, contended, not following, fine
@@ -46,100 +46,84 @@ Example:
 
 type psOptions struct {
 	host.Options
-	names    []string
 	verdicts []string
 	sort     string
 	watch    bool
-	failOn   *finding.Severity
-	json     bool
-	style    render.Style
+	fail     threshold
+	results  *results[*report.Ps]
 }
 
 func newPs(stdio IO) *cobra.Command {
-	var o psOptions
-	cmd := &cobra.Command{Use: "ps", Long: psHelp}
-	list := newFlagList(cmd)
-	flags := list.section("Flags:").FlagSet
-	path := ""
-	flags.DurationVar(&o.For, "for", 2*time.Second, "D\tlook for this long (2s; 0: one reading, no usage)")
-	flags.StringArrayVar(&o.verdicts, "verdict", nil, "V\tonly these verdicts, such as throttled or \"too many Ps\"; may be given more than once")
-	o.sort = "verdict"
-	flags.Var(oneOf(&o.sort, "verdict", "cpu", "throttled", "frozen", "procs", "name", "pid"), "sort", "BY\tverdict, cpu, throttled, frozen, procs, name or pid (verdict)")
-	flags.BoolVar(&o.watch, "watch", false, "again and again, on a live table, until Ctrl-C")
-	failOn := failOnFlag(flags)
-	jsonFlag(flags, &o.json)
-	outputFlag(flags, &path)
-	color := colorFlag(flags, stdio)
-	flags.StringVar(&o.Root, "root", "", "DIR\tread /proc and /sys below DIR: a host's, from within a container")
-	list.done()
-	list.complete("verdict", verdicts()...)
-	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
-		if o.style, err = color(path != ""); err != nil {
-			return err
-		}
-		if err := o.check(args); err != nil {
-			return err
-		}
-		o.failOn = failOn()
-		if o.watch {
-			if path != "" {
-				return hint.Usage("leave out one of them", "--watch and -o exclude each other")
+	return newVerb("ps", psHelp, func(l *flagList) func(context.Context, []string) error {
+		o := psOptions{results: newResults(stdio, sheetFormats(view.Ps)), sort: "verdict"}
+		flags := l.section("Flags:")
+		flags.DurationVar(&o.For, "for", 2*time.Second, "D\tlook for this long (2s; 0: one reading, no usage)")
+		flags.StringArrayVar(&o.verdicts, "verdict", nil, "V\tonly these verdicts, such as throttled or \"too many Ps\"; may be given more than once")
+		flags.Var(oneOf(&o.sort, "verdict", "cpu", "throttled", "frozen", "procs", "name", "pid"), "sort", "BY\tverdict, cpu, throttled, frozen, procs, name or pid (verdict)")
+		flags.BoolVar(&o.watch, "watch", false, "keep looking, in a live table, until Ctrl-C")
+		o.fail.failOnFlag(flags)
+		o.results.jsonFlag(flags)
+		o.results.fileFlag(flags)
+		o.results.colorFlag(flags)
+		flags.StringVar(&o.Root, "root", "", "DIR\tread /proc and /sys below DIR: a host's, from within a container")
+		l.words["verdict"] = verdicts()
+		l.exclude("use one of them", "watch", "output")
+		return func(ctx context.Context, args []string) error {
+			if err := o.check(args); err != nil {
+				return err
 			}
-			return watchPs(cmd.Context(), stdio, o)
+			if err := o.results.open(); err != nil {
+				return err
+			}
+			if o.watch {
+				return watchPs(ctx, stdio, o)
+			}
+			doc, err := lookPs(ctx, new(host.Survey), o)
+			var unseen error
+			if err == nil && o.fail.severity != "" {
+				unseen = o.unseen(ctx, doc)
+			}
+			if err == nil {
+				o.choose(doc)
+			}
+			if err := o.results.finish(doc, err); err != nil {
+				return err
+			}
+			return cmp.Or(o.verdict(doc), unseen)
 		}
-		to, err := openOne(sheetFormats(view.Ps), path, o.json, stdio.Out)
-		if err != nil {
-			return err
-		}
-		doc, err := lookPs(cmd.Context(), new(host.Survey), o)
-		if err == nil {
-			err = to.write(to.out.w, doc, o.style)
-		}
-		if err = to.out.finish(err); err != nil {
-			return err
-		}
-		return o.verdict(doc)
-	}
-	return cmd
+	})
 }
 
-// psSorts are the orders of the table. What matters most comes first.
+// psSorts are the orders of the table. What matters most comes first; what has none comes last.
 var psSorts = map[string]func(a, b report.PsProcess) int{
-	"verdict":   func(a, b report.PsProcess) int { return cmp.Compare(rank(b), rank(a)) },
-	"cpu":       func(a, b report.PsProcess) int { return cmp.Compare(value(b.CPU), value(a.CPU)) },
-	"throttled": func(a, b report.PsProcess) int { return cmp.Compare(value(b.Share), value(a.Share)) },
-	"frozen":    func(a, b report.PsProcess) int { return cmp.Compare(frozen(b), frozen(a)) },
-	"procs":     func(a, b report.PsProcess) int { return cmp.Compare(procsOf(b), procsOf(a)) },
-	"name":      func(a, b report.PsProcess) int { return cmp.Compare(a.Name, b.Name) },
-	"pid":       func(a, b report.PsProcess) int { return cmp.Compare(a.PID, b.PID) },
+	"verdict":   falling(func(p report.PsProcess) *finding.Severity { return p.Severity }),
+	"cpu":       falling(func(p report.PsProcess) *float64 { return p.CPU }),
+	"throttled": falling(func(p report.PsProcess) *float64 { return p.Share }),
+	"frozen": falling(func(p report.PsProcess) *float64 {
+		if p.Frozen == nil {
+			return nil
+		}
+		return &p.Frozen.Share
+	}),
+	"procs": falling(func(p report.PsProcess) *int { return p.GOMAXPROCS.Value }),
+	"name":  func(a, b report.PsProcess) int { return cmp.Compare(a.Name, b.Name) },
+	"pid":   func(a, b report.PsProcess) int { return cmp.Compare(a.PID, b.PID) },
 }
 
-func rank(p report.PsProcess) int {
-	if p.Severity == nil {
-		return -1
+// falling is the order of a figure, the largest first.
+func falling[T cmp.Ordered](figure func(report.PsProcess) *T) func(a, b report.PsProcess) int {
+	return func(a, b report.PsProcess) int {
+		x, y := figure(a), figure(b)
+		switch {
+		case x == nil && y == nil:
+			return 0
+		case x == nil:
+			return 1
+		case y == nil:
+			return -1
+		}
+		return cmp.Compare(*y, *x)
 	}
-	return int(*p.Severity)
-}
-
-func value(v *float64) float64 {
-	if v == nil {
-		return -1
-	}
-	return *v
-}
-
-func frozen(p report.PsProcess) float64 {
-	if p.Frozen == nil {
-		return -1
-	}
-	return p.Frozen.Share
-}
-
-func procsOf(p report.PsProcess) int {
-	if p.GOMAXPROCS.Value == nil {
-		return -1
-	}
-	return *p.GOMAXPROCS.Value
 }
 
 // check completes the options.
@@ -148,27 +132,31 @@ func (o *psOptions) check(args []string) error {
 		return hint.With(errors.New("only Linux shows other processes"), "unthrottle explain says what is known here")
 	}
 	if o.For < 0 || o.For > time.Hour {
-		return hint.Usage("write --for=2s", "--for=%v: it wants a time of up to an hour", o.For)
+		return hint.Usage("write --for=2s", "--for=%v is not a time of up to an hour", o.For)
 	}
 	if o.watch && o.For < 100*time.Millisecond {
-		return hint.Usage("write --for=2s", "--for=%v is too short for --watch: it wants 100ms at least", o.For)
+		return hint.Usage("write --for=2s", "--for=%v is too short for --watch: it needs 100ms at least", o.For)
 	}
 	for _, v := range o.verdicts {
 		if !slices.Contains(verdicts(), v) {
-			return hint.Usage("the verdicts are "+strings.Join(verdicts(), ", "), "--verdict=%s is none of them", v)
+			return hint.Usage("the verdicts are "+strings.Join(verdicts(), ", "), "--verdict=%s is not one of them", v)
 		}
 	}
 	for _, arg := range args {
-		if pid, err := strconv.Atoi(arg); err == nil && pid > 0 {
-			o.PIDs = append(o.PIDs, pid)
+		if procs.IsName(arg) {
+			if err := procs.CheckName(arg); err != nil {
+				return err
+			}
+			o.Names = append(o.Names, arg)
 			continue
 		}
-		if _, err := filepath.Match(arg, ""); err != nil {
-			return hint.Usage("* stands for any text and ? for one character", "%q is no name", arg)
+		pids, err := procs.Find(o.Root, arg)
+		if err != nil {
+			return err
 		}
-		o.names = append(o.names, arg)
+		o.PIDs = append(o.PIDs, pids...)
 	}
-	if len(o.PIDs) > 0 && len(o.names) > 0 {
+	if len(o.PIDs) > 0 && len(o.Names) > 0 {
 		return hint.Usage("unthrottle ps PID ..., or unthrottle ps NAME ...", "both pids and names given")
 	}
 	return nil
@@ -176,7 +164,6 @@ func (o *psOptions) check(args []string) error {
 
 // lookPs looks once.
 func lookPs(ctx context.Context, survey *host.Survey, o psOptions) (*report.Ps, error) {
-	o.Options.Only = o.wanted
 	r, err := survey.Read(ctx, o.Options)
 	if err != nil {
 		return nil, err
@@ -185,68 +172,104 @@ func lookPs(ctx context.Context, survey *host.Survey, o psOptions) (*report.Ps, 
 	doc.Header = newHeader("ps")
 	for _, pid := range o.PIDs {
 		if !slices.ContainsFunc(doc.Processes, func(p report.PsProcess) bool { return p.PID == pid }) {
-			return nil, hint.With(fmt.Errorf("process %d is no Go program that can be looked into, or has ended", pid), fmt.Sprintf("unthrottle explain %d tells what can be seen of it", pid))
+			return nil, o.notSeen(doc, pid)
 		}
 	}
+	return doc, nil
+}
+
+// notSeen says why a process is not among those that were seen.
+func (o *psOptions) notSeen(doc *report.Ps, pid int) error {
+	p, err := procs.Read(o.Root, pid)
+	switch {
+	case err != nil:
+		return hint.With(err, "pgrep NAME finds a process's pid")
+	case doc.Refused > 0:
+		return hint.With(fmt.Errorf("process %d (%s) may not be looked into", pid, p.Name), asItsUser)
+	}
+	return hint.With(fmt.Errorf("process %d (%s) is no Go program", pid, p.Name), fmt.Sprintf("unthrottle explain %d shows its limit", pid))
+}
+
+const asItsUser = "run it as root, or as their user"
+
+// unseen says what --fail-on asked about and could not be answered: to find nothing where nothing could be seen is no success.
+func (o *psOptions) unseen(ctx context.Context, doc *report.Ps) error {
+	if doc.Refused > 0 && (len(doc.Processes) == 0 || len(o.Names) > 0) {
+		what := quantity.Plural(doc.Refused, "process")
+		if len(o.Names) > 0 {
+			what += " called " + quantity.Either(o.Names)
+		}
+		return hint.With(fmt.Errorf("%s may not be looked into", what), asItsUser)
+	}
+	for _, name := range o.Names {
+		if !slices.ContainsFunc(doc.Processes, func(p report.PsProcess) bool {
+			return procs.Named(name, procs.Process{Name: p.Name, Command: p.Command})
+		}) {
+			return hint.With(fmt.Errorf("no Go program is called %q", name), o.others(ctx))
+		}
+	}
+	return nil
+}
+
+// others tells which Go programs there are.
+func (o *psOptions) others(ctx context.Context) string {
+	all, err := new(host.Survey).Read(ctx, host.Options{Root: o.Root})
+	var names []string
+	for _, p := range all.Processes {
+		names = append(names, p.Name)
+	}
+	slices.Sort(names)
+	if names = slices.Compact(names); err != nil || len(names) == 0 {
+		return "this user sees no Go programs here"
+	}
+	const most = 8
+	text := strings.Join(names[:min(len(names), most)], ", ")
+	if len(names) > most {
+		text += ", …"
+	}
+	return "the Go programs here: " + text
+}
+
+// choose leaves what is to be shown, in its order.
+func (o *psOptions) choose(doc *report.Ps) {
 	if len(o.verdicts) > 0 {
 		doc.Processes = slices.DeleteFunc(doc.Processes, func(p report.PsProcess) bool { return !slices.Contains(o.verdicts, p.Verdict) })
 	}
 	slices.SortStableFunc(doc.Processes, func(a, b report.PsProcess) int {
-		return cmp.Or(psSorts[o.sort](a, b), cmp.Compare(value(b.CPU), value(a.CPU)), cmp.Compare(a.PID, b.PID))
-	})
-	return doc, nil
-}
-
-// wanted reports whether a process has one of the names: its own, or that of its program.
-func (o *psOptions) wanted(name string, command []string) bool {
-	names := []string{name}
-	if len(command) > 0 {
-		names = append(names, filepath.Base(command[0]))
-	}
-	return len(o.names) == 0 || slices.ContainsFunc(o.names, func(pattern string) bool {
-		return slices.ContainsFunc(names, func(name string) bool {
-			ok, _ := filepath.Match(pattern, name)
-			return ok
-		})
+		return cmp.Or(psSorts[o.sort](a, b), psSorts["cpu"](a, b), cmp.Compare(a.PID, b.PID))
 	})
 }
 
 // verdict is the exit code that --fail-on asks for.
 func (o *psOptions) verdict(doc *report.Ps) error {
-	if o.failOn == nil {
-		return nil
-	}
 	n := 0
 	for _, p := range doc.Processes {
-		if p.Severity != nil && *p.Severity >= *o.failOn {
+		if p.Severity != nil && o.fail.reached(*p.Severity) {
 			n++
 		}
 	}
 	if n == 0 {
 		return nil
 	}
-	return exitCode{exitFindings, fmt.Errorf("%d of %d Go programs have findings of severity %v or above", n, len(doc.Processes), *o.failOn)}
+	return exitCode{exitFindings, fmt.Errorf("%d of %d Go programs have findings of severity %s or above", n, len(doc.Processes), o.fail.severity)}
 }
 
 // watchPs looks again and again until it is interrupted, which is its ordinary end.
 func watchPs(ctx context.Context, stdio IO, o psOptions) error {
-	screen, _ := stdio.Out.(*os.File)
-	if screen != nil && (!term.IsTerminal(int(screen.Fd())) || stdio.Env("TERM") == "dumb") {
-		screen = nil
-	}
+	screen := terminal.Of(stdio.Out, stdio.Env)
 	var survey host.Survey
 	var last *report.Ps
 	for {
 		doc, err := lookPs(ctx, &survey, o)
-		if ctx.Err() != nil {
-			if last == nil {
-				return nil
-			}
+		switch {
+		case ctx.Err() != nil && last == nil:
+			return nil
+		case ctx.Err() != nil:
 			return o.verdict(last)
-		}
-		if err != nil {
+		case err != nil:
 			return err
 		}
+		o.choose(doc)
 		last = doc
 		if err := drawPs(stdio.Out, screen, doc, o); err != nil {
 			return err
@@ -255,23 +278,22 @@ func watchPs(ctx context.Context, stdio IO, o psOptions) error {
 }
 
 // drawPs shows one look of many: in the place of the one before on a terminal, elsewhere below it.
-func drawPs(w io.Writer, screen *os.File, doc *report.Ps, o psOptions) error {
-	if o.json {
+func drawPs(w io.Writer, screen *terminal.Terminal, doc *report.Ps, o psOptions) error {
+	if o.results.json {
 		return report.WriteJSONLine(w, doc)
 	}
+	style := o.results.style
 	if screen == nil {
 		if _, err := fmt.Fprintln(w, doc.Time); err != nil {
 			return err
 		}
-		return render.Text(w, view.PsLook(doc, 0), o.style)
+		return render.Text(w, view.PsLook(doc, 0), style)
 	}
-	rows := 0
-	if width, height, err := term.GetSize(int(screen.Fd())); err == nil {
-		const besides = 6 // the titles, what is left out, an empty line, and what was looked at
-		o.style.Width, rows = width, max(2, height-besides)
-	}
+	const besides = 6 // the titles, what is left out, an empty line, and what was looked at
+	width, height := screen.Size()
+	style.Width = width
 	var b strings.Builder
-	if err := render.Text(&b, view.PsLook(doc, rows), o.style); err != nil {
+	if err := render.Text(&b, view.PsLook(doc, max(2, height-besides)), style); err != nil {
 		return err
 	}
 	text := strings.ReplaceAll(b.String(), "\n", "\x1b[K\n")

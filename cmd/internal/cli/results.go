@@ -2,8 +2,13 @@ package cli
 
 import (
 	"io"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
@@ -15,8 +20,20 @@ import (
 // A writer writes a document of type D in some format.
 type writer[D any] func(io.Writer, D, render.Style) error
 
-// results are where a verb's document is to be written: the files of -o, and stdout.
-type results[D any] []result[D]
+// results are where a verb's document goes: the screen, and the files of -o. They have the flags that say so.
+type results[D any] struct {
+	formats map[string]writer[D]
+	stdio   IO // its Out is the screen
+
+	path   string   // of -o in place of the screen; "": the screen
+	paths  []string // of -o beside the screen
+	format string   // of the screen
+	json   bool     // it is json
+	color  string
+
+	style  render.Style // of the screen, when they are open
+	opened []result[D]
+}
 
 type result[D any] struct {
 	out    *output
@@ -24,31 +41,128 @@ type result[D any] struct {
 	write  writer[D]
 }
 
-// open opens all files before anything is measured. A file's ending is the name of its format; .txt is what benchstat
-// reads. format is that of stdout, "" for nothing. Of --json -o FILE with another ending the file is meant: then nothing goes
-// to stdout.
-func (r *results[D]) open(formats map[string]writer[D], names []string, format string, stdout io.Writer) error {
-	for _, name := range names {
-		ending := strings.TrimPrefix(strings.ToLower(filepath.Ext(name)), ".")
-		if ending == "txt" {
-			ending = "bench"
-		}
-		if formats[ending] == nil || onScreen(ending) {
-			if format == "" || format == "text" || len(names) > 1 {
-				return hint.Usage("end its name in "+endings(formats), "-o %s: its name does not tell its format", name)
-			}
-			ending, format = format, ""
-		}
-		out, err := newOutput(name, stdout)
-		if err != nil {
-			return err
-		}
-		*r = append(*r, result[D]{out, ending, formats[ending]})
+func newResults[D any](stdio IO, formats map[string]writer[D]) *results[D] {
+	return &results[D]{formats: formats, stdio: stdio, format: "text"}
+}
+
+func (r *results[D]) jsonFlag(flags *pflag.FlagSet) {
+	flags.BoolVar(&r.json, "json", false, "print the JSON document instead of text")
+}
+
+// takenFlags adds the flags of a verb whose source is read or taken. share is the share of the time that --fail-share is about;
+// "": there is none.
+func (r *results[D]) takenFlags(flags *pflag.FlagSet, fail *threshold, share string) {
+	r.filesFlag(flags, ".json, .html or .md")
+	flags.Var(oneOf(&r.format, "text", "json", "html", "md"), "format", "F\ttext, json, html or md (text)")
+	r.jsonFlag(flags)
+	fail.failOnFlag(flags)
+	if share != "" {
+		fail.failShareFlag(flags, share)
 	}
-	if format != "" {
-		*r = append(*r, result[D]{&output{w: stdout}, format, formats[format]})
+	r.colorFlag(flags)
+}
+
+// fileFlag adds -o for a file in place of the screen.
+func (r *results[D]) fileFlag(flags *pflag.FlagSet) {
+	flags.StringVarP(&r.path, "output", "o", "", "F\twrite to file F, in the format of its ending: .json, .html or .md; else as text")
+}
+
+// filesFlag adds -o for files beside the screen.
+func (r *results[D]) filesFlag(flags *pflag.FlagSet, endings string) {
+	flags.StringArrayVarP(&r.paths, "output", "o", nil, "F\talso write F: "+endings+"; may be repeated")
+}
+
+func (r *results[D]) colorFlag(flags *pflag.FlagSet) { colorFlag(flags, &r.color) }
+
+// inherit takes what another command line says of them.
+func (r *results[D]) inherit(from *results[D]) {
+	r.json, r.color = from.json, from.color
+	if len(from.paths) > 0 {
+		r.paths = from.paths
+	}
+}
+
+// open opens all files before anything is measured.
+func (r *results[D]) open() error {
+	if err := r.openAll(); err != nil {
+		return r.drop(err)
 	}
 	return nil
+}
+
+// openAll opens them. A file's ending is the name of its format; .txt is what benchstat reads.
+func (r *results[D]) openAll() error {
+	if r.json {
+		if r.format != "text" && r.format != "json" {
+			return hint.Usage("use one of them", "--json and --format=%s cannot be used together", r.format)
+		}
+		r.format = "json"
+	}
+	if _, err := formatNamed(r.formats, r.format); err != nil {
+		return err
+	}
+	r.style = styleOf(r.color, r.stdio, r.path != "")
+	screen := r.format
+	if ending := endingOf(r.path); r.formats[ending] != nil {
+		screen = ending
+	}
+	for _, path := range r.paths {
+		format := endingOf(path)
+		if r.formats[format] == nil || onScreen(format) {
+			// Of --json -o FILE with another ending the file is meant: then nothing goes to the screen.
+			if screen == "" || onScreen(screen) || len(r.paths) > 1 {
+				return hint.Usage("end its name in "+endings(r.formats), "-o %s: its name does not tell its format", path)
+			}
+			format, screen = screen, ""
+		}
+		if err := r.add(path, format); err != nil {
+			return err
+		}
+	}
+	if screen == "" {
+		return nil
+	}
+	return r.add(r.path, screen)
+}
+
+// add opens a file, "" being the screen.
+func (r *results[D]) add(path, format string) error {
+	out, err := newOutput(path, r.stdio.Out)
+	if err == nil {
+		r.opened = append(r.opened, result[D]{out, format, r.formats[format]})
+	}
+	return err
+}
+
+// finish writes the document to all of them and closes them. If err says that there is no document they are closed, and what
+// was written is taken away.
+func (r *results[D]) finish(doc D, err error) error {
+	first := err
+	for _, f := range r.opened {
+		e := err
+		if e == nil {
+			e = f.write(f.out.w, doc, r.style)
+		}
+		if e = f.out.finish(e); first == nil {
+			first = e
+		}
+	}
+	r.opened = nil
+	return first
+}
+
+// drop closes them without a document.
+func (r *results[D]) drop(err error) error {
+	var none D
+	return r.finish(none, err)
+}
+
+func endingOf(path string) string {
+	ending := strings.TrimPrefix(strings.ToLower(filepath.Ext(path)), ".")
+	if ending == "txt" {
+		return "bench"
+	}
+	return ending
 }
 
 // onScreen reports whether a format is for people at a terminal: no file has its name for an ending.
@@ -77,53 +191,8 @@ func formatNamed[D any](formats map[string]writer[D], name string) (writer[D], e
 	if write := formats[name]; write != nil {
 		return write, nil
 	}
-	var all []string
-	for _, n := range formatNames {
-		if formats[n] != nil {
-			all = append(all, n)
-		}
-	}
-	return nil, hint.Usage("write --format="+quantity.Either(all), "--format=%s is none of its values", name)
-}
-
-// write writes the document to all of them.
-func (r results[D]) write(doc D, style render.Style) error {
-	for _, f := range r {
-		if err := f.write(f.out.w, doc, style); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// save writes the document to each of them and closes it. One that can't be written does not keep the others from it.
-func (r results[D]) save(doc D) (err error) {
-	for _, f := range r {
-		if e := f.out.finish(f.write(f.out.w, doc, render.Style{})); err == nil {
-			err = e
-		}
-	}
-	return err
-}
-
-// finish closes all files; what is written is kept unless err says that the work failed, which comes back as it is.
-func (r results[D]) finish(err error) error {
-	for _, f := range r {
-		err = f.out.finish(err)
-	}
-	return err
-}
-
-// screenFormat settles what --format and --json ask for.
-func screenFormat[D any](formats map[string]writer[D], format string, json, given bool) (string, error) {
-	if json {
-		if given && format != "json" {
-			return "", hint.Usage("leave out one of them", "--json and --format=%s exclude each other", format)
-		}
-		format = "json"
-	}
-	_, err := formatNamed(formats, format)
-	return format, err
+	all := slices.DeleteFunc(slices.Clone(formatNames), func(n string) bool { return formats[n] == nil })
+	return nil, hint.Usage("write --format="+quantity.Either(all), "--format=%s is not one of its values", name)
 }
 
 // plainly makes a writer of what knows no style.
@@ -131,32 +200,31 @@ func plainly[D any](write func(io.Writer, D) error) writer[D] {
 	return func(w io.Writer, doc D, _ render.Style) error { return write(w, doc) }
 }
 
-// asJSON writes any document.
-func asJSON[D any](w io.Writer, doc D, _ render.Style) error { return report.WriteJSON(w, doc) }
-
 // sheetFormats are what every document can be written as: itself, and what its sheet looks like.
 func sheetFormats[D any](sheetOf func(D) *sheet.Sheet) map[string]writer[D] {
 	return map[string]writer[D]{
-		"json": asJSON[D],
-		"text": func(w io.Writer, doc D, style render.Style) error {
-			return render.Text(w, sheetOf(doc), style)
-		},
+		"text": func(w io.Writer, doc D, style render.Style) error { return render.Text(w, sheetOf(doc), style) },
+		"json": plainly(func(w io.Writer, doc D) error { return report.WriteJSON(w, doc) }),
 		"md":   plainly(func(w io.Writer, doc D) error { return render.Markdown(w, sheetOf(doc)) }),
 		"html": plainly(func(w io.Writer, doc D) error { return render.HTML(w, sheetOf(doc)) }),
 	}
 }
 
-// openOne opens what a verb with one result writes to: the file of -o, whose ending is the name of its format if there is
-// one of that name, or the screen.
-func openOne[D any](formats map[string]writer[D], path string, json bool, screen io.Writer) (r result[D], err error) {
-	format := "text"
-	if json {
-		format = "json"
+// colorFlag adds --color.
+func colorFlag(flags *pflag.FlagSet, when *string) {
+	*when = "auto"
+	flags.Var(oneOf(when, "auto", "always", "never"), "color", "WHEN\tauto, always or never (auto)")
+}
+
+// styleOf is what text may look like that goes to the screen, or to a file in its place.
+func styleOf(color string, stdio IO, toFile bool) (style render.Style) {
+	f, ok := stdio.Out.(*os.File)
+	onTerminal := ok && !toFile && term.IsTerminal(int(f.Fd()))
+	if onTerminal {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
+			style.Width = width
+		}
 	}
-	if ending := strings.TrimPrefix(strings.ToLower(filepath.Ext(path)), "."); formats[ending] != nil {
-		format = ending
-	}
-	r.write = formats[format]
-	r.out, err = newOutput(path, screen)
-	return r, err
+	style.Color = color == "always" || color == "auto" && onTerminal && stdio.Env("NO_COLOR") == "" && stdio.Env("TERM") != "dumb"
+	return style
 }

@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"strconv"
 	"syscall"
 
@@ -27,25 +30,16 @@ Signals, input, output and the exit code are the program's. What was counted is 
 
 {{flags}}
 
-The limit is a cgroup or a scope of systemd where one can be had, else it is emulated: the program is stopped and continued
-by signals, without any privilege. What is left of the program when it ends is killed, as in a container; a run without
+The limit is a cgroup or a systemd scope if possible, otherwise it is emulated: the program is stopped and continued by
+signals, which needs no privilege. What is left of the program when it ends is killed, as in a container; a run without
 --cpus and --memory has nothing to find it by, and leaves it alone.
 
 Exit codes:
-  the program's own; 128 and its number for a signal; 127 not found; 126 not to be executed; 1 no limit to be had; 2 usage
+  the program's own; 128 and its number for a signal; 127 not found; 126 not executable; 1 no limit possible; 2 usage
 
 Example:
   unthrottle run --cpus 0.5 --gomaxprocs 1 ./myserver -port 8080
 `
-
-type runOptions struct {
-	limit  runner.Limit
-	with   string
-	procs  int
-	json   bool
-	quiet  bool
-	output string
-}
 
 // exitCode is the exit code of a program that was run in our place, or why it could not be.
 type exitCode struct {
@@ -57,71 +51,64 @@ func (c exitCode) Error() string { return fmt.Sprint(c.err) }
 func (c exitCode) Unwrap() error { return c.err }
 
 func newRun(stdio IO) *cobra.Command {
-	var o runOptions
-	cmd := &cobra.Command{Use: "run", Long: runHelp}
-	cmd.Flags().SetInterspersed(false)
-	list := newFlagList(cmd)
-	flags := list.section("Flags:").FlagSet
-	limit := limitFlags(flags, true)
-	flags.IntVar(&o.procs, "gomaxprocs", 0, "N\tset GOMAXPROCS for the program")
-	jsonFlag(flags, &o.json)
-	outputFlag(flags, &o.output)
-	flags.BoolVarP(&o.quiet, "quiet", "q", false, "write nothing at the end")
-	color := colorFlag(flags, IO{Out: stdio.Err, Env: stdio.Env})
-	list.done()
-	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
-		if len(args) == 0 {
-			return hint.Usage("unthrottle run --cpus 0.5 PROGRAM", "no program given")
-		}
-		if o.limit, o.with, err = limit(); err != nil {
+	return newVerb("run", runHelp, func(l *flagList) func(context.Context, []string) error {
+		l.cmd.Flags().SetInterspersed(false)
+		screen := stdio
+		screen.Out = stdio.Err
+		results, procs, quiet := newResults(screen, sheetFormats(view.Run)), 0, false
+		flags := l.section("Flags:")
+		limit := limitFlags(flags, true)
+		numberFlag(flags, &procs, "gomaxprocs", "", 1, "N\tset GOMAXPROCS for the program")
+		results.jsonFlag(flags)
+		results.fileFlag(flags)
+		flags.BoolVarP(&quiet, "quiet", "q", false, "write nothing at the end")
+		results.colorFlag(flags)
+		return func(_ context.Context, args []string) error {
+			if len(args) == 0 {
+				return hint.Usage("unthrottle run --cpus 0.5 PROGRAM", "no program given")
+			}
+			if err := limit.Check(); err != nil {
+				return hint.Usage("unthrottle run --cpus 0.5 --period 100ms --memory 512m PROGRAM", "%w", err)
+			}
+			if err := results.open(); err != nil {
+				return err
+			}
+			if quiet && !results.json && results.path == "" {
+				results.opened = nil
+			}
+			doc, err := runProgram(stdio, limit, procs, args)
+			if err = results.finish(doc, err); err == nil && doc.ExitCode != 0 {
+				err = exitCode{doc.ExitCode, nil}
+			}
 			return err
 		}
-		if cmd.Flags().Changed("gomaxprocs") && o.procs < 1 {
-			return hint.Usage("GOMAXPROCS is 1 or more", "--gomaxprocs=%d makes no sense", o.procs)
-		}
-		style, err := color(o.output != "")
-		if err != nil {
-			return err
-		}
-		to, err := openOne(sheetFormats(view.Run), o.output, o.json, stdio.Err)
-		if err != nil {
-			return err
-		}
-		doc, err := runProgram(stdio, o, args)
-		if err == nil && (!o.quiet || o.json || o.output != "") {
-			err = to.write(to.out.w, doc, style)
-		}
-		if err = to.out.finish(err); err == nil && doc.ExitCode != 0 {
-			err = exitCode{doc.ExitCode, nil}
-		}
-		return err
-	}
-	return cmd
+	})
 }
 
 // runProgram runs a program as if it were we.
-func runProgram(stdio IO, o runOptions, args []string) (*report.Run, error) {
+func runProgram(stdio IO, limit *limitOptions, procs int, args []string) (*report.Run, error) {
 	// Signals are the program's from now on. They must not end us before it, for its limit is removed by us.
 	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, forwarded...)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	defer signal.Stop(signals)
 	command := runner.Command{Args: args, Stdin: stdio.In, Stdout: stdio.Out, Stderr: stdio.Err}
-	var procs *int
-	if o.procs > 0 {
-		procs = &o.procs
-		command.Env = append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(o.procs))
+	var given *int
+	if procs > 0 {
+		given, command.Env = &procs, append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(procs))
 	}
-	run, err := runner.Start(o.limit, runner.With(o.with), command)
+	cpus := cmp.Or(len(limit.Cpuset), runtime.NumCPU())
+	run, err := runner.Start(limit.Limit, limit.with, command)
 	if err != nil {
 		return nil, startError(err)
 	}
 	run.Forward(signals)
-	doc := report.NewRun(args, procs, o.limit, run.Kind(), run.Notes, run.Wait())
+	doc := report.NewRun(args, given, limit.Limit, cpus, run.Kind(), run.Notes, run.Wait())
 	doc.Header = newHeader("run")
 	return &doc, nil
 }
 
-var forwarded = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}
+// executable is the hint for a program that is not found or may not be executed.
+const executable = "is it in the PATH, and executable?"
 
 // startError says what to do about a program that could not be started.
 func startError(err error) error {
@@ -129,18 +116,22 @@ func startError(err error) error {
 	var refused runner.Refused
 	switch {
 	case errors.As(err, &missing):
-		return exitCode{missing.Code(), hint.With(err, "is it in the PATH, and may it be executed?")}
+		return exitCode{missing.Code(), hint.With(err, executable)}
 	case errors.As(err, &refused):
 		return err
 	}
 	return hint.With(err, "--limit-with=emulate needs no privilege")
 }
 
-// limitFlags adds the flags of a limit to a verb and returns what reads them. A verb that has its own way of naming
-// CPUs leaves out --cpus.
-func limitFlags(flags *pflag.FlagSet, withCPUs bool) func() (runner.Limit, string, error) {
-	with := runner.Auto
-	var l runner.Limit
+// limitOptions are the flags of a limit.
+type limitOptions struct {
+	runner.Limit
+	with runner.With
+}
+
+// limitFlags adds the flags of a limit to a verb. One that has its own way of naming CPUs leaves out --cpus.
+func limitFlags(flags *pflag.FlagSet, withCPUs bool) *limitOptions {
+	l := &limitOptions{with: runner.Auto}
 	if withCPUs {
 		flags.Var(quantity.Value(&l.CPUs, quantity.ParseCPUs, "0.5, or --cpus 500m"), "cpus", "N\tCPU time a second: 0.5, 2, or 500m as Kubernetes writes it")
 	}
@@ -148,13 +139,6 @@ func limitFlags(flags *pflag.FlagSet, withCPUs bool) func() (runner.Limit, strin
 	flags.DurationVar(&l.Burst, "burst", 0, "D\tunused time that may be saved for later periods")
 	flags.Var(quantity.Value(&l.Memory, quantity.ParseBytes, "512m"), "memory", "SIZE\tmost memory: 512m, 2g")
 	flags.Var(quantity.Value(&l.Cpuset, quantity.ParseCPUList, "0-1"), "cpuset", "LIST\tCPUs to run on: 0-1,4")
-	flags.Var(oneOf(&with, runner.Auto, runner.Cgroup, runner.Systemd, runner.Emulate), "limit-with", "K\twhat sets the limit: auto, cgroup, systemd or emulate (auto)")
-	return func() (runner.Limit, string, error) {
-		if withCPUs {
-			if err := l.Check(); err != nil {
-				return l, "", hint.Usage("unthrottle run --cpus 0.5 --period 100ms PROGRAM", "%w", err)
-			}
-		}
-		return l, string(with), nil
-	}
+	flags.Var(oneOf(&l.with, runner.Auto, runner.Cgroup, runner.Systemd, runner.Emulate), "limit-with", "K\twhat sets the limit: auto, cgroup, systemd or emulate (auto)")
+	return l
 }

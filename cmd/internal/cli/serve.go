@@ -1,10 +1,10 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -13,7 +13,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 )
 
-const serveHelp = `A server to see on what a CPU limit and GOMAXPROCS do, with a live page.
+const serveHelp = `A server that shows what a CPU limit and GOMAXPROCS do, with a live page.
 
 Usage:
   unthrottle serve [FLAGS]
@@ -27,43 +27,40 @@ What it answers:
   /work           ?cpu=5ms&alloc=64k: that much CPU time and garbage
   /metrics /healthz /debug/pprof/ /debug/trace?seconds=1
 
-Under a limit it is worth looking at:
+Worth watching under a limit:
   unthrottle run --cpus 0.5 -- unthrottle serve
 `
 
 func newServe(stdio IO) *cobra.Command {
-	var o demo.Options
-	var listen string
-	cmd := &cobra.Command{Use: "serve", Long: serveHelp}
-	list := newFlagList(cmd)
-	flags := list.section("Flags:")
-	flags.StringVar(&listen, "listen", "127.0.0.1:8080", "ADDR\twhere to listen (127.0.0.1:8080); port 0 takes a free one")
-	flags.StringArrayVar(&o.Hosts, "allow-host", nil, "H\ta name that the page may be called by, besides localhost and addresses; may be repeated")
-	flags.Int64Var(&o.MaxN, "max-n", 0, "N\tlargest N of /isPrime (100000000)")
-	flags.Float64Var(&o.MaxRate, "max-rate", 0, "R\tmost requests a second of the page's load dial (10000)")
-	flags.IntVar(&o.MaxOpen, "max-open", 0, "N\tmost requests of it that are open at once (512)")
-	list.done()
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) > 0 {
-			return hint.Usage("unthrottle serve --listen 127.0.0.1:8080", "serve wants no arguments, got %q", strings.Join(args, " "))
-		}
-		if o.MaxN < 0 || o.MaxRate < 0 || o.MaxOpen < 0 {
-			return hint.Usage("unthrottle serve", "a negative bound makes no sense")
-		}
-		l, err := net.Listen("tcp", listen)
-		if err != nil {
-			err = fmt.Errorf("listening on %s: %w", listen, err)
-			if errors.Is(err, syscall.EADDRINUSE) {
-				return hint.With(err, "--listen 127.0.0.1:0 takes a port that is free")
+	return newVerb("serve", serveHelp, func(l *flagList) func(context.Context, []string) error {
+		var o demo.Options
+		flags := l.section("Flags:")
+		listen := flags.String("listen", "127.0.0.1:8080", "ADDR\twhere to listen (127.0.0.1:8080); port 0 takes a free one")
+		flags.StringArrayVar(&o.Hosts, "allow-host", nil, "H\tanother host name for the page, besides localhost and addresses; may be repeated")
+		numberFlag(flags, &o.MaxN, "max-n", "", 0, "N\tlargest N of /isPrime (100000000)")
+		flags.Float64Var(&o.MaxRate, "max-rate", 0, "R\tmost requests a second of the page's load dial (10000)")
+		numberFlag(flags, &o.MaxOpen, "max-open", "", 0, "N\tmost requests of it that are open at once (512)")
+		return func(ctx context.Context, args []string) error {
+			if err := noArgs(l.cmd, args); err != nil {
+				return err
 			}
-			return hint.With(err, "--listen wants an address such as 127.0.0.1:8080")
+			if o.MaxRate < 0 {
+				return hint.Usage("--max-rate 10000", "--max-rate: %v is less than 0", o.MaxRate)
+			}
+			listener, err := net.Listen("tcp", *listen)
+			if err != nil {
+				err = fmt.Errorf("listening on %s: %w", *listen, err)
+				if errors.Is(err, syscall.EADDRINUSE) {
+					return hint.With(err, "--listen 127.0.0.1:0 takes a port that is free")
+				}
+				return hint.With(err, "--listen takes an address such as 127.0.0.1:8080")
+			}
+			host, port, _ := net.SplitHostPort(listener.Addr().String())
+			if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+				host = "localhost"
+			}
+			fmt.Fprintf(stdio.Err, "unthrottle: listening on http://%s\n", net.JoinHostPort(host, port))
+			return demo.New(o).Serve(ctx, listener)
 		}
-		host, port, _ := net.SplitHostPort(l.Addr().String())
-		if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
-			host = "localhost"
-		}
-		fmt.Fprintf(stdio.Err, "unthrottle: listening on http://%s\n", net.JoinHostPort(host, port))
-		return demo.New(o).Serve(cmd.Context(), l)
-	}
-	return cmd
+	})
 }

@@ -2,10 +2,15 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,20 +18,32 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/journal"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
+	"github.com/unthrottle/unthrottle/cmd/internal/trial"
 )
 
 // A study is what bench and tune have in common: each run is written to a journal as it finishes, so that a study can be
-// interrupted, shown as far as it goes, and gone on with. T is the verb's own type.
-type study[T any] interface {
-	verb() string
+// interrupted, shown as far as it goes, and gone on with.
+type study struct {
+	verb     string
+	example  string // of going on with one
+	stdio    IO
+	flags    *flagList
+	resume   string
+	runs     string
+	progress *progress
+	drop     func(error) error // closes the files of -o
+	cleanup  []func()
+}
+
+// A studyVerb is what the verb of type T does itself.
+type studyVerb[T any] interface {
+	common() *study
 
 	// plan checks the command line and opens the files of -o.
-	plan(ctx context.Context, args []string, dash int) error
-	journalPath() (string, error)
-
-	// lock waits until no other study is at work on this machine.
-	lock(ctx context.Context) (unlock func(), err error)
-	// prepare makes ready what has to be under the lock.
+	plan(ctx context.Context, args, command []string) error
+	// name begins the name of the journal.
+	name() string
+	// prepare makes ready what has to be while no other study is at work on this machine.
 	prepare(ctx context.Context) error
 	// head is the journal's head.
 	head() any
@@ -36,29 +53,77 @@ type study[T any] interface {
 	measured() bool
 	// show shows what there is. next is the command that goes on with it.
 	show(journal, next string, interrupted bool) error
-	clean()
 
 	// read reads the journal of an interrupted study, and tells the command that began it and where that was.
 	read(data []byte) (command []string, dir string, cut int, err error)
 	// inherit takes what the command line of --resume, which has read the journal, says in place of the first one's.
-	inherit(from T) error
+	inherit(from T)
 	// goOn checks that the plan is that of the study that was read, and takes its runs.
 	goOn(from T) error
 }
 
-// begin does a new study.
-func begin[T study[T]](ctx context.Context, s T, args []string, dash int) error {
-	defer s.clean()
-	if err := s.plan(ctx, args, dash); err != nil {
+func (s *study) common() *study { return s }
+
+// seeded is a seed, and the command that does the same again.
+func (s *study) seeded(seed uint64) (uint64, []string) {
+	command := s.stdio.command()
+	if seed == 0 {
+		seed = uint64(rand.IntN(1_000_000) + 1)
+		command = slices.Insert(command, 2, "--seed", strconv.FormatUint(seed, 10))
+	}
+	return seed, command
+}
+
+// tempDir makes a directory that is there as long as the study is at work.
+func (s *study) tempDir() (string, error) {
+	dir, remove, err := trial.TempDir()
+	if err == nil {
+		s.cleanup = append(s.cleanup, remove)
+	}
+	return dir, err
+}
+
+// lock waits until no other study is at work on this machine.
+func (s *study) lock(ctx context.Context) (unlock func(), err error) {
+	lock := trial.Lock
+	if s.stdio.Lab != nil {
+		lock = s.stdio.Lab.Lock
+	}
+	return lock(ctx, func() { s.progress.note("waiting for another bench or tune on this machine to end") })
+}
+
+func (s *study) clean() {
+	s.progress.done()
+	s.drop(errors.New("not written"))
+	for _, f := range s.cleanup {
+		f()
+	}
+}
+
+// runStudy does the verb.
+func runStudy[T studyVerb[T]](ctx context.Context, s T, args []string, again func() (*cobra.Command, T)) error {
+	c := s.common()
+	if c.resume != "" {
+		if len(args) > 0 {
+			return hint.Usage(c.example, "--resume takes its plan from the file")
+		}
+		return resume(ctx, s, again)
+	}
+	defer c.clean()
+	args, command := c.flags.split(args)
+	if err := s.plan(ctx, args, command); err != nil {
 		return err
 	}
-	path, err := s.journalPath()
-	if err != nil {
-		return err
+	path := c.runs
+	if path == "" {
+		var err error
+		if path, err = runsPath(s.name()); err != nil {
+			return err
+		}
 	}
 	j, err := journal.Create(path)
 	if err != nil {
-		return hint.With(fmt.Errorf("opening the file of runs: %w", err), "--runs wants a new file; unthrottle "+s.verb()+" --resume FILE goes on with an old one")
+		return hint.With(fmt.Errorf("opening the file of runs: %w", err), "--runs needs a new file; unthrottle "+c.verb+" --resume FILE continues an old one")
 	}
 	defer j.Close()
 	return conduct(ctx, s, j, true)
@@ -66,8 +131,9 @@ func begin[T study[T]](ctx context.Context, s T, args []string, dash int) error 
 
 // resume goes on with an interrupted study: the command that began it is read again, by the verb's own constructor, and what
 // is done is not done again.
-func resume[T study[T]](ctx context.Context, s T, file string, again func() (*cobra.Command, T)) error {
-	wants := "--resume wants the file of runs that an interrupted " + s.verb() + " has named"
+func resume[T studyVerb[T]](ctx context.Context, s T, again func() (*cobra.Command, T)) error {
+	file, verb := s.common().resume, s.common().verb
+	wants := "--resume needs the file of runs that the interrupted " + verb + " has named"
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return hint.With(err, wants)
@@ -76,8 +142,8 @@ func resume[T study[T]](ctx context.Context, s T, file string, again func() (*co
 	if err != nil {
 		return hint.With(fmt.Errorf("%s: %w", file, err), wants)
 	}
-	if len(command) < 2 || command[1] != s.verb() {
-		return fmt.Errorf("%s does not tell the command that began it", file)
+	if len(command) < 2 || command[1] != verb {
+		return fmt.Errorf("%s does not say which command began it", file)
 	}
 	path, err := filepath.Abs(file)
 	if err != nil {
@@ -88,13 +154,13 @@ func resume[T study[T]](ctx context.Context, s T, file string, again func() (*co
 		return err
 	}
 	if err := os.Chdir(dir); err != nil {
-		return hint.With(err, "the "+s.verb()+" was begun there")
+		return hint.With(err, "the "+verb+" was started there")
 	}
-	if err := next.inherit(s); err != nil {
-		return err
-	}
-	defer next.clean()
-	if err := next.plan(ctx, cmd.Flags().Args(), cmd.ArgsLenAtDash()); err != nil {
+	next.inherit(s)
+	c := next.common()
+	defer c.clean()
+	args, program := c.flags.split(cmd.Flags().Args())
+	if err := next.plan(ctx, args, program); err != nil {
 		return err
 	}
 	if err := next.goOn(s); err != nil {
@@ -110,14 +176,14 @@ func resume[T study[T]](ctx context.Context, s T, file string, again func() (*co
 
 // conduct does the runs that are missing, and shows what there is, also when it is interrupted. A journal that was begun and
 // has nothing in it is taken away.
-func conduct[T study[T]](ctx context.Context, s T, j *journal.Journal, begun bool) error {
+func conduct[T studyVerb[T]](ctx context.Context, s T, j *journal.Journal, begun bool) error {
 	keep := !begun
 	defer func() {
 		if !keep {
 			j.Remove()
 		}
 	}()
-	unlock, err := s.lock(ctx)
+	unlock, err := s.common().lock(ctx)
 	if err != nil {
 		return err
 	}
@@ -125,24 +191,29 @@ func conduct[T study[T]](ctx context.Context, s T, j *journal.Journal, begun boo
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
-	if begun {
-		if err := j.Write(s.head()); err != nil {
+	write := func(v any) error {
+		if err := j.Write(v); err != nil {
 			return fmt.Errorf("writing the runs: %w", err)
+		}
+		return nil
+	}
+	if begun {
+		if err := write(s.head()); err != nil {
+			return err
 		}
 	}
 	err = s.execute(ctx, func(record any) error {
-		if err := j.Write(record); err != nil {
-			return fmt.Errorf("writing the runs: %w", err)
-		}
-		keep = true
-		return nil
+		err := write(record)
+		keep = keep || err == nil
+		return err
 	})
+	s.common().progress.done()
 	if !s.measured() {
 		return err
 	}
 	keep = true
 	name := report.ShellWord(j.Name())
-	next := "unthrottle " + s.verb() + " --resume " + name
+	next := "unthrottle " + s.common().verb + " --resume " + name
 	if showErr := s.show(j.Name(), next, err != nil); showErr != nil {
 		if err != nil {
 			showErr = fmt.Errorf("%w; then %w", err, showErr)
@@ -150,24 +221,34 @@ func conduct[T study[T]](ctx context.Context, s T, j *journal.Journal, begun boo
 		return hint.With(showErr, "the runs are kept: unthrottle report "+name)
 	}
 	if err != nil {
-		return hint.With(err, "go on with "+next)
+		return hint.With(err, "continue with "+next)
 	}
 	return nil
 }
 
 // runsPath is a new file for runs of this name.
-func runsPath(now time.Time, name string) (string, error) {
+func runsPath(name string) (string, error) {
 	dir, err := cacheDir("runs")
 	if err != nil {
 		return "", hint.With(err, "--runs FILE puts the runs elsewhere")
 	}
+	journal.Prune(dir)
 	name = strings.Map(func(r rune) rune {
 		if r == '/' || r == os.PathSeparator || r <= ' ' {
 			return '-'
 		}
 		return r
 	}, name)
-	return filepath.Join(dir, fmt.Sprintf("%s-%s-%d.jsonl", now.UTC().Format("20060102-150405"), name, os.Getpid())), nil
+	return filepath.Join(dir, fmt.Sprintf("%s-%s-%d.jsonl", time.Now().UTC().Format("20060102-150405"), name, os.Getpid())), nil
+}
+
+// workDir is where we are. A user who may not look into it, as one that root has become there, still has it: os.Getwd wants to
+// compare it with what PWD says, and gives up.
+func workDir() (string, error) {
+	if dir, err := os.Getwd(); err == nil {
+		return dir, nil
+	}
+	return syscall.Getwd()
 }
 
 // cacheDir is a directory of ours that may be removed at any time. Who has no home, as in many containers, has it among the

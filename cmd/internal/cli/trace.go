@@ -4,37 +4,29 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/attach"
 	"github.com/unthrottle/unthrottle/cmd/internal/exectrace"
-	"github.com/unthrottle/unthrottle/cmd/internal/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
-	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
-	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
-	"github.com/unthrottle/unthrottle/cmd/internal/runner"
 	"github.com/unthrottle/unthrottle/cmd/internal/view"
 )
 
 const traceHelp = `When a Go program stood still though it could have run, and whether a CPU quota or other programs did that.
 
 Usage:
-  unthrottle trace [FLAGS] FILE     an execution trace, .gz too, or a flight recorder's snapshot; - is stdin
-  unthrottle trace [FLAGS] URL      takes one from a program with net/http/pprof: host:port is enough
-  unthrottle trace [FLAGS] PID      the same, of a process here
+  unthrottle trace [FLAGS] FILE          an execution trace, .gz too, or a flight recorder's snapshot; - is stdin
+  unthrottle trace [FLAGS] URL           takes one from a program with net/http/pprof: host:port is enough
+  unthrottle trace [FLAGS] PID | NAME    the same, of a process here
   unthrottle trace --record D [FLAGS] -- PROGRAM [ARGS]    starts the program, takes one for D, ends it
 
 {{flags}}
 
---period is also that of a quota which nothing else tells.
+--period also gives the period of a quota that nothing else tells.
 
 Exit codes:
   0 done   1 could not do it   2 usage   3 as --fail-on or --fail-share asks   130 interrupted
@@ -43,274 +35,155 @@ Example:
   unthrottle trace localhost:6060 -o trace.html
 `
 
-type traceOptions struct {
-	seconds   int
-	save      string
-	noSamples bool
-	record    time.Duration
-	limit     runner.Limit
-	with      string
-	stat      string
-	failOn    *finding.Severity // nil: never
-	share     float64           // 0: never
-	outputs   []string
-	format    string
-}
-
 // A tracer runs the verb.
 type tracer struct {
-	stdio IO
-	o     traceOptions
-	style render.Style
-
-	source string
-	pid    int      // 0: none was named
-	url    *url.URL // nil: a file
-	args   []string // of the program to record
-	files  results[*report.Trace]
-	saved  *output
-	facts  report.TraceFacts
-	how    exectrace.Options
-	noCPU  error // why there was no CPU profile meanwhile
+	stdio   IO
+	flags   *flagList
+	results *results[*report.Trace]
+	fail    threshold
+	save    string
+	record  time.Duration
+	limit   *limitOptions
+	stat    string
+	source  string
+	take    attach.Tracer
+	facts   report.TraceFacts
+	how     exectrace.Options
 }
 
 func newTrace(stdio IO) *cobra.Command {
-	t := &tracer{stdio: stdio}
-	o := &t.o
-	cmd := &cobra.Command{Use: "trace", Long: traceHelp}
-	cpus, asJSON := 0.0, false
-	list := newFlagList(cmd)
-	taking := list.section("Taking it:").FlagSet
-	taking.IntVar(&o.seconds, "seconds", 5, "N\thow long (5)")
-	taking.StringVar(&o.save, "save", "", "F\tkeep the trace as file F")
-	taking.BoolVar(&o.noSamples, "no-samples", false, "no CPU profile meanwhile, which lets traces with few events be told")
-	taking.DurationVar(&o.record, "record", 0, "D\tof a program that is started, under a limit if one is given")
-	limited := list.like("run").FlagSet
-	limited.Var(quantity.Value(&cpus, quantity.ParseCPUs, "0.5, or --cpus 500m"), "cpus", "N\tits limit")
-	limit := limitFlags(limited, false)
-	beside := list.section("Beside it:").FlagSet
-	beside.StringVar(&o.stat, "cgroup-stat", "", "BEFORE,AFTER\tcpu.stat from before and after a trace in a file")
-	results := list.section("Results:").FlagSet
-	outputsFlag(results, &o.outputs, ".json, .html or .md")
-	results.StringVar(&o.format, "format", "text", "F\ttext, json, html or md")
-	jsonFlag(results, &asJSON)
-	failOn := failOnFlag(results)
-	failShareFlag(results, &o.share, "throttled")
-	color := colorFlag(results, stdio)
-	list.done()
-	flags := cmd.Flags()
-	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
-		if t.style, err = color(false); err != nil {
-			return err
-		}
-		if o.format, err = screenFormat(sheetFormats(view.Trace), o.format, asJSON, flags.Changed("format")); err != nil {
-			return err
-		}
-		if o.limit, o.with, err = limit(); err != nil {
-			return err
-		}
-		o.limit.CPUs, o.failOn = cpus, failOn()
-		if err := t.parse(args, flags.Changed); err != nil {
-			return err
-		}
-		return t.run(cmd.Context())
-	}
-	return cmd
+	return newVerb("trace", traceHelp, func(l *flagList) func(context.Context, []string) error {
+		t := &tracer{stdio: stdio, flags: l, results: newResults(stdio, sheetFormats(view.Trace))}
+		taking := l.section("Taking it:")
+		taking.IntVar(&t.take.Seconds, "seconds", 5, "N\thow long (5)")
+		taking.StringVar(&t.save, "save", "", "F\tkeep the trace as file F")
+		taking.BoolVar(&t.take.NoSamples, "no-samples", false, "take no CPU profile meanwhile (its samples help to judge a trace with few events)")
+		taking.DurationVar(&t.record, "record", 0, "D\tstart a program, under a limit if one is given, and take a trace of it for D")
+		t.limit = limitFlags(l.like("run"), true)
+		beside := l.section("Context:")
+		beside.StringVar(&t.stat, "cgroup-stat", "", "BEFORE,AFTER\tcpu.stat from before and after a trace in a file")
+		t.results.takenFlags(l.section("Results:"), &t.fail, "throttled")
+		return t.run
+	})
 }
 
-// parse checks the command line.
-func (t *tracer) parse(args []string, changed func(string) bool) error {
-	o := &t.o
-	if changed("record") {
-		return t.parseRecord(args, changed)
+func (t *tracer) run(ctx context.Context, args []string) error {
+	parse := t.parseSource
+	if t.flags.given("record") {
+		parse = t.parseRecord
 	}
-	if len(args) != 1 {
-		return hint.Usage(attach.Trace.Example, "trace wants one file, URL or PID, got %d", len(args))
+	if err := parse(args); err != nil {
+		return err
 	}
-	for _, name := range []string{"cpus", "burst", "memory", "cpuset", "limit-with"} {
-		if changed(name) {
-			return hint.Usage("unthrottle trace --record 5s --cpus 0.5 -- PROGRAM", "--%s is for a program that --record starts", name)
-		}
+	if err := t.results.open(); err != nil {
+		return err
 	}
-	if o.limit.Period < 0 || o.limit.Period > time.Second || changed("period") && o.limit.Period < time.Millisecond {
-		return hint.Usage("--period 100ms", "--period=%v: the kernel has periods from 1ms to 1s", o.limit.Period)
+	doc, err := t.document(ctx)
+	if err := t.results.finish(doc, err); err != nil {
+		return err
 	}
-	if t.how.Period = o.limit.Period; t.how.Period > 0 {
-		t.facts.PeriodFrom = "given"
-	}
-	return t.parseSource(args[0], changed)
+	return t.fail.verdict(doc.Findings, doc.Throttled)
 }
 
 // parseSource finds out what a source is: a file that exists, a process, a URL, or a file that does not exist.
-func (t *tracer) parseSource(source string, changed func(string) bool) (err error) {
-	o := &t.o
-	t.source = source
-	if o.seconds < 1 || o.seconds > 3600 {
-		return hint.Usage("--seconds 5", "--seconds=%d is not within 1 and 3600", o.seconds)
+func (t *tracer) parseSource(args []string) (err error) {
+	a, l := &t.take, t.flags
+	if len(args) != 1 {
+		return hint.Usage(attach.Trace.Example, "trace takes one file, URL, PID or NAME, got %d", len(args))
 	}
-	if pid, err := strconv.Atoi(source); err == nil {
-		if _, err := os.Stat(source); err != nil {
-			if t.pid = pid; pid <= 0 {
-				return hint.Usage("pgrep NAME finds a process's pid", "%d is no pid", pid)
-			}
-		}
+	if name := l.firstGiven("cpus", "burst", "memory", "cpuset", "limit-with"); name != "" {
+		return hint.Usage("unthrottle trace --record 5s --cpus 0.5 -- PROGRAM", "--%s is for a program that --record starts", name)
 	}
-	if t.pid == 0 {
-		if t.url, err = attach.Trace.URL(source, o.seconds, changed("seconds")); err != nil {
-			return err
-		}
+	period := t.limit.Period
+	if period < 0 || period > time.Second || l.given("period") && period < time.Millisecond {
+		return hint.Usage("--period 100ms", "--period=%v: the kernel has periods from 1ms to 1s", period)
 	}
-	taken := t.pid != 0 || t.url != nil
-	if t.url != nil {
-		t.source = t.url.Redacted()
-		if _, err := attach.Trace.Time(t.url); err != nil {
-			return err
-		}
+	if t.how.Period = period; period > 0 {
+		t.facts.PeriodFrom = "given"
 	}
-	for _, name := range []string{"seconds", "save", "no-samples"} {
-		if !taken && changed(name) {
-			return hint.Usage("leave it out", "--%s is for a trace that is to be taken: %s is a file", name, source)
-		}
+	if a.Seconds < 1 || a.Seconds > 3600 {
+		return hint.Usage("--seconds 5", "--seconds=%d is not within 1 and 3600", a.Seconds)
 	}
-	if taken && o.stat != "" {
-		return hint.Usage("leave it out: of a process here the kernel's count is read without it", "--cgroup-stat is for a trace in a file")
+	t.source = args[0]
+	if a.Process, a.URL, err = attach.Trace.Place(t.source, a.Seconds, l.given("seconds")); err != nil {
+		return err
+	}
+	if a.URL != nil {
+		t.source = a.URL.Redacted()
+	}
+	name := l.firstGiven("seconds", "save", "no-samples")
+	switch {
+	case !t.taken() && name != "":
+		return hint.Usage("leave it out", "--%s is for taking a trace: %s is a file", name, t.source)
+	case t.taken() && t.stat != "":
+		return hint.Usage("leave it out: for a process on this machine the kernel's counts are read anyway", "--cgroup-stat is for a trace in a file")
 	}
 	return nil
+}
+
+// taken reports whether there is no file with the trace yet.
+func (t *tracer) taken() bool {
+	return t.take.Program != nil || t.take.Process != 0 || t.take.URL != nil
 }
 
 // parseRecord checks the command line of --record.
-func (t *tracer) parseRecord(args []string, changed func(string) bool) error {
+func (t *tracer) parseRecord(args []string) error {
 	const example = "unthrottle trace --record 5s --cpus 0.5 -- PROGRAM"
-	o := &t.o
 	switch {
 	case len(args) == 0:
-		return hint.Usage(example, "--record wants a program to start")
-	case o.record < time.Second || o.record > time.Hour || o.record%time.Second != 0:
-		return hint.Usage("--record 5s", "--record=%v: whole seconds, at most an hour", o.record)
-	case changed("seconds"):
-		return hint.Usage("leave it out", "--record tells how long the trace is: --seconds is for a program that runs")
-	case o.stat != "":
-		return hint.Usage("leave it out: the kernel's count is read without it", "--cgroup-stat is for a trace in a file")
+		return hint.Usage(example, "--record needs a program to start")
+	case t.record < time.Second || t.record > time.Hour || t.record%time.Second != 0:
+		return hint.Usage("--record 5s", "--record=%v is not a whole number of seconds, at most an hour", t.record)
+	case t.flags.given("seconds"):
+		return hint.Usage("leave it out", "--record tells how long the trace is: --seconds is for a program that is already running")
+	case t.stat != "":
+		return hint.Usage("leave it out: the kernel's counts are read anyway", "--cgroup-stat is for a trace in a file")
 	}
-	if err := o.limit.Check(); err != nil {
+	if err := t.limit.Check(); err != nil {
 		return hint.Usage(example, "%w", err)
 	}
-	t.args, t.source, t.facts.Recorded = args, args[0], args
-	t.o.seconds = int(o.record / time.Second)
+	a := &t.take
+	t.source, t.facts.Recorded = args[0], args
+	a.Program, a.Limit, a.With, a.Output, a.Seconds = args, t.limit.Limit, t.limit.with, t.stdio.Err, int(t.record/time.Second)
 	return nil
-}
-
-func (t *tracer) run(ctx context.Context) error {
-	if err := t.open(); err != nil {
-		return t.finish(err)
-	}
-	doc, err := t.document(ctx)
-	if err == nil {
-		err = t.files.write(doc, t.style)
-	}
-	if err = t.finish(err); err != nil {
-		return err
-	}
-	if exceeds(doc.Findings, t.o.failOn) || t.o.share > 0 && doc.Throttled >= t.o.share {
-		return exitCode{exitFindings, nil}
-	}
-	return nil
-}
-
-// open reads and opens all files before anything is measured.
-func (t *tracer) open() error {
-	if t.o.stat != "" {
-		stat, err := readStat(t.o.stat)
-		if err != nil {
-			return err
-		}
-		t.facts.Stat = stat
-	}
-	if err := t.files.open(sheetFormats(view.Trace), t.o.outputs, t.o.format, t.stdio.Out); err != nil {
-		return err
-	}
-	if t.o.save != "" {
-		var err error
-		if t.saved, err = newOutput(t.o.save, nil); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// statMost is more than a cpu.stat has.
-const statMost = 64 << 10
-
-// readStat reads the two files of --cgroup-stat.
-func readStat(names string) (*[2]cgroup.Counters, error) {
-	const example = "--cgroup-stat before.txt,after.txt: two copies of the cpu.stat of its cgroup"
-	both := strings.Split(names, ",")
-	if len(both) != 2 {
-		return nil, hint.Usage(example, "--cgroup-stat=%s is not two files with a comma between them", names)
-	}
-	var stat [2]cgroup.Counters
-	for i, name := range both {
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, hint.With(fmt.Errorf("reading cpu.stat: %w", err), example)
-		}
-		data, err := io.ReadAll(io.LimitReader(f, statMost))
-		f.Close()
-		if err == nil {
-			stat[i], err = exectrace.ParseStat(string(data))
-		}
-		if err != nil {
-			return nil, hint.With(fmt.Errorf("reading %s: %w", name, err), example)
-		}
-	}
-	return &stat, nil
-}
-
-// finish closes all files. A trace that could be taken is saved, whatever came then.
-func (t *tracer) finish(err error) error {
-	err = t.files.finish(err)
-	if t.saved != nil {
-		kept := err
-		if t.facts.Saved != "" {
-			kept = nil
-		}
-		if saveErr := t.saved.finish(kept); err == nil {
-			err = saveErr
-		}
-	}
-	return err
 }
 
 // document reads the trace, or takes it before, and makes the document.
-func (t *tracer) document(ctx context.Context) (*report.Trace, error) {
+func (t *tracer) document(ctx context.Context) (_ *report.Trace, err error) {
+	a, f := &t.take, &t.facts
+	if t.stat != "" {
+		if f.Stat, err = attach.ReadStat(t.stat); err != nil {
+			return nil, err
+		}
+		before, after := f.Stat[0], f.Stat[1]
+		t.how.Kernel, t.how.Unseen = exectrace.ByStat(before, after), before.Throttled == after.Throttled
+	}
 	file, err := t.file(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	f := &t.facts
 	if f.Trace, err = attach.ReadTrace(ctx, t.source, file, t.how); err != nil {
 		return nil, err
 	}
-	if t.noCPU != nil && f.Trace.Samples == nil {
-		f.Warnings = append(f.Warnings, fmt.Errorf("there are no CPU samples in it: %w", t.noCPU))
+	if a.NoCPU != nil && f.Trace.Samples == nil {
+		f.Warnings = append(f.Warnings, fmt.Errorf("there are no CPU samples in it: %w", a.NoCPU))
 	}
 	f.Source = t.source
 	doc, err := report.NewTrace(*f)
 	if err != nil {
-		return nil, hint.With(fmt.Errorf("holding the trace against cpu.stat: %w", err), "--cgroup-stat wants the file from before the trace first")
+		return nil, hint.With(fmt.Errorf("comparing the trace with cpu.stat: %w", err), "--cgroup-stat takes the file from before the trace first")
 	}
-	doc.Header = newHeader("trace")
-	doc.Command = append([]string{"unthrottle"}, t.stdio.Args...)
+	doc.Header, doc.Command = newHeader("trace"), t.stdio.command()
 	return doc, nil
 }
 
 // file is where the trace is to be read: a file that was named, or one that it is taken into.
 func (t *tracer) file(ctx context.Context) (io.ReadCloser, error) {
-	switch {
-	case t.args != nil, t.pid != 0, t.url != nil:
-		return t.take(ctx)
-	case t.source == "-":
+	if t.taken() {
+		return t.takeTrace(ctx)
+	}
+	if t.source == "-" {
 		return io.NopCloser(t.stdio.In), nil
 	}
 	f, err := os.Open(t.source)
@@ -320,28 +193,46 @@ func (t *tracer) file(ctx context.Context) (io.ReadCloser, error) {
 	return f, nil
 }
 
-// take takes the trace, and notes what was seen beside.
-func (t *tracer) take(ctx context.Context) (io.ReadCloser, error) {
-	progress := newProgress(t.stdio, t.o.format == "json")
-	a := &attach.Tracer{
-		Program: t.args, Limit: t.o.limit, With: runner.With(t.o.with), Output: t.stdio.Err,
-		Process: t.pid, URL: t.url, Seconds: t.o.seconds, NoSamples: t.o.noSamples, Note: progress.note,
+// takeTrace takes the trace, and notes what was seen beside. A trace that could be taken is saved, whatever comes then.
+func (t *tracer) takeTrace(ctx context.Context) (io.ReadCloser, error) {
+	saved, err := newOutput(t.save, io.Discard)
+	if err != nil {
+		return nil, err
 	}
-	if t.saved != nil {
-		a.Save = t.saved.w
+	a, f := &t.take, &t.facts
+	progress := newProgress(t.stdio, t.results.format == "json")
+	a.Note = progress.note
+	if t.results.format != "json" {
+		a.Late = progress.say
 	}
+	if t.save != "" {
+		a.Save = saved.w
+	}
+	byPID := a.Process != 0
 	file, err := a.Take(ctx)
 	progress.done()
-	f := &t.facts
-	f.PID, f.Name, f.Live, f.Limits, f.Readings, f.Warnings = a.PID, a.Name, a.Live, a.Limits, a.Readings, a.Warnings
-	t.noCPU = a.NoCPU
+	kept := err
 	if a.Saved {
-		f.Saved = t.o.save
+		f.Saved, kept = t.save, nil
+	}
+	if saveErr := saved.finish(kept); err == nil && saveErr != nil {
+		file.Close()
+		return nil, saveErr
+	}
+	f.Asked, f.Took = a.Asked, a.Took
+	f.PID, f.Name, f.Live, f.Limits, f.Readings, f.Warnings = a.PID, a.Name, a.Live, a.Limits, a.Readings, a.Warnings
+	t.how.Kernel = a.Kernel
+	switch n := len(a.Readings); {
+	case a.Limits == nil:
+	case n == 0:
+		t.how.Limit = a.Limits.CPUs // emulated, so that nothing counts
+	default:
+		t.how.Unseen = a.Readings[n-1].Throttled == a.Readings[0].Throttled
 	}
 	if a.Period > 0 && f.PeriodFrom == "" {
 		t.how.Period, f.PeriodFrom = a.Period, "limit"
 	}
-	if t.pid != 0 && a.URL != nil {
+	if byPID && a.URL != nil {
 		t.source = a.URL.Redacted()
 	}
 	return file, err

@@ -4,12 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -19,17 +15,14 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/load"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
-	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
-	"github.com/unthrottle/unthrottle/cmd/internal/runner"
 	"github.com/unthrottle/unthrottle/cmd/internal/search"
-	"github.com/unthrottle/unthrottle/cmd/internal/service"
 	"github.com/unthrottle/unthrottle/cmd/internal/trial"
 	"github.com/unthrottle/unthrottle/cmd/internal/tune"
 	"github.com/unthrottle/unthrottle/cmd/internal/view"
 )
 
-const tuneHelp = `Find the best GOMAXPROCS for a program under a CPU limit, by trying, and tell how sure that is.
+const tuneHelp = `Find the best GOMAXPROCS for a program under a CPU limit, by trying, and say how sure that is.
 
 Usage:
   unthrottle tune [FLAGS]                                  a built-in server, to see what this is
@@ -37,56 +30,43 @@ Usage:
   unthrottle tune [FLAGS] --batch -- JOB [ARGS]            a program that runs to its end
   unthrottle tune [FLAGS] --gobench PKG [--run RE]         Go benchmarks
   unthrottle tune --cpus 0.5,1,2 --slo SLO --rate R -- SERVER    which limit does it need?
-  unthrottle tune --resume FILE                            go on where it was interrupted
+  unthrottle tune --resume FILE [--budget D]               continue an interrupted one, or go further
 
-Each run starts the program fresh under the limit. First all candidates in random order, again and again; then fresh pairs
-of the best one and of what the program does by itself. The verdict rests on these pairs.
+Each run starts the program fresh under the limit: all candidates in random order, block by block, until it is clear which
+could be better. A setting is advised if it is better in p99 or CPU time, not worse in the other, and so in two fresh pairs
+as well. One that is better in one and worse in the other is shown as a trade.
 
 {{flags}}
 
 Exit codes:
-  0 there is a verdict, be it to keep what is or that it is undecided   1 could not do it   2 usage   130 interrupted
+  0 there is a verdict, even if it is to change nothing or that it is undecided   1 could not do it   2 usage   130 interrupted
 
 Example:
   unthrottle tune --cpus 1.5 --url http://localhost:8080/api --slo p99=50ms -- ./server --port 8080
 `
 
-type tuneOptions struct {
-	plan            tune.Plan // what needs no parsing
-	resume          string
-	limits          []float64
-	ready           string
-	readyTimeout    time.Duration
-	batch           bool
-	gobench, regexp string
-	arrivals        load.Arrivals
-	gogc            string
-	outputs         []string
-	json            bool
-	runs            string
-	request         loadOptions
-}
-
-// showBudget is the time that the built-in server gets: it is there to be looked at.
-const showBudget = 200 * time.Second
-
 // tuner is one call of the verb.
 type tuner struct {
-	o     tuneOptions
-	stdio IO
-	flags *pflag.FlagSet
-	limit func() (runner.Limit, string, error)
-	color func(bool) (render.Style, error)
+	*study
+	results *results[*report.Tune]
+	options tune.Plan // what needs no parsing
+	limit   *limitOptions
 
-	style    render.Style
-	common   runner.Limit
-	with     runner.With
-	file     string // of the program
-	study    *tune.Study
-	lab      tune.Lab
-	progress *tuneProgress
-	files    results[*report.Tune]
-	cleanup  []func()
+	limits   []float64
+	server   serverOptions
+	batch    bool
+	any      bool // the program need not be Go's
+	demo     bool // the program is the built-in server
+	gobench  string
+	regexp   string
+	arrivals load.Arrivals
+	gogc     []int // empty: none
+
+	goal  *tune.Reach // where --resume changes it
+	file  string      // of the program
+	noGo  bool        // that is known to be no Go program; it may start one
+	soFar *tune.Study
+	lab   tune.Lab
 }
 
 // tuneFormats are what a tune's document can be written as.
@@ -96,282 +76,240 @@ func tuneFormats() map[string]writer[*report.Tune] {
 	return formats
 }
 
-func newTune(stdio IO) *cobra.Command {
-	cmd, _ := tuneCommand(stdio)
-	return cmd
+func newTune(stdio IO) (*cobra.Command, *tuner) {
+	t := &tuner{results: newResults(stdio, tuneFormats())}
+	const example = "unthrottle tune --resume FILE [--budget D | --pairs N | --blocks N]"
+	t.study = &study{verb: "tune", example: example, stdio: stdio, drop: t.results.drop}
+	return newVerb("tune", tuneHelp, func(l *flagList) func(context.Context, []string) error {
+		t.flags = l
+		t.register(l)
+		return func(ctx context.Context, args []string) error {
+			return runStudy(ctx, t, args, func() (*cobra.Command, *tuner) { return newTune(stdio) })
+		}
+	}), t
 }
 
-func tuneCommand(stdio IO) (*cobra.Command, *tuner) {
-	t := &tuner{stdio: stdio}
-	o := &t.o
-	cmd := &cobra.Command{Use: "tune", Long: tuneHelp}
-	flags := cmd.Flags()
-	t.flags = flags
-	list := newFlagList(cmd)
-	in := list.section("What is tuned:")
-	in.BoolVar(&o.batch, "batch", false, "a program that runs to its end")
-	in.StringVar(&o.gobench, "gobench", "", "PKG\tGo benchmarks of a package")
-	in.StringVar(&o.regexp, "run", ".", "RE\tthose of them that match")
-	in.StringVar(&o.resume, "resume", "", "FILE\tgo on where it was interrupted")
-	in = list.section("The limit:")
-	o.limits = []float64{1}
-	in.Var(quantity.Value(&o.limits, parseLimits, "1, or --cpus 0.5,1,2"), "cpus", "N\tCPUs (1); a list asks which of them is enough")
-	t.limit = limitFlags(list.like("run").FlagSet, false)
-	in = list.section("The server:")
-	in.StringVar(&o.plan.URL, "url", "", "URL\twhat to load (the port that it listens on); without a program a path of the built-in server")
-	in.StringVar(&o.ready, "ready", "", "R\tit is ready when this URL answers, this port listens, a line matches, or after a time (the URL)")
-	in.DurationVar(&o.readyTimeout, "ready-timeout", time.Minute, "D\tthe time that it gets for that (1m)")
-	o.request.registerRequests(list.like("load").FlagSet)
-	in = list.section("The load:")
-	in.Var(quantity.Value(&o.plan.Rate, quantity.ParseRate, "500"), "rate", "R\trequests a second (65% of what it can do)")
-	in.Var(quantity.Value(&o.plan.Shares, parseShares, "40%,65%,90%"), "rates", "LIST\tseveral: 40%,65%,90%")
-	in.IntVarP(&o.plan.Conns, "conns", "c", 0, "N\ta closed loop of N connections instead")
-	arrivalsFlag(in.FlagSet, &o.arrivals)
-	in.DurationVar(&o.plan.WarmUp, "warmup", 0, "D\tbefore each window (until CPU a request has settled, 1s at least)")
-	in.DurationVar(&o.plan.Window, "for", 0, "D\tthe window (5s, and longer for 2,000 requests)")
-	in.StringVar(&o.plan.SLO, "slo", "", "SLO\tp99=50ms,errors=0.1%: a setting that breaks it loses")
-	in = list.section("What is tried:")
-	in.Var(quantity.Value(&o.plan.Procs, parseProcNumbers, "1,2,4,max"), "procs", "LIST\tthese GOMAXPROCS only, beside the current one")
-	in.BoolVar(&o.plan.All, "all", false, "every GOMAXPROCS from 1 to all CPUs")
-	in.Var(quantity.Value(&o.gogc, parseGOGC, "400, or --gogc none"), "gogc", "LIST\tthese GOGC as well (400 or so where a small heap is collected many times a second); none")
-	in = list.section("How it is judged:")
-	in.Var(oneOf(&o.plan.Objective, search.P99, search.CPU, search.Throughput, search.Time), "objective", "O\tp99, cpu, throughput or time (p99 or time where it differs, else cpu)")
-	marginFlag(in.FlagSet, &o.plan.Margin)
-	in.IntVar(&o.plan.Pairs, "pairs", 0, "N\tof the confirmation (6 to 24, by the noise)")
-	in.IntVar(&o.plan.Blocks, "blocks", 0, "N\tof the exploration at most (6)")
-	in.DurationVar(&o.plan.Budget, "budget", 0, "D\tstop in time (200s for the built-in server)")
-	in.Uint64Var(&o.plan.Seed, "seed", 0, "N\tfor the order of the runs and the arrivals")
-	in = list.section("Results:")
-	outputsFlag(in.FlagSet, &o.outputs, ".json, .html, .md, .csv, or .txt for benchstat")
-	jsonFlag(in.FlagSet, &o.json)
-	in.StringVar(&o.runs, "runs", "", "F\twhere each run is written as it finishes")
-	t.color = colorFlag(in.FlagSet, stdio)
-	list.done()
-	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
-		if t.style, err = t.color(false); err != nil {
-			return err
-		}
-		if o.resume == "" {
-			return begin(cmd.Context(), t, args, cmd.ArgsLenAtDash())
-		}
-		if len(args) > 0 {
-			return hint.Usage("unthrottle tune --resume FILE", "--resume takes its plan from the file")
-		}
-		return resume(cmd.Context(), t, o.resume, func() (*cobra.Command, *tuner) { return tuneCommand(stdio) })
-	}
-	return cmd, t
+func (t *tuner) register(l *flagList) {
+	p := &t.options
+	in := l.section("What is tuned:")
+	in.BoolVar(&t.batch, "batch", false, "a program that runs to its end")
+	in.StringVar(&t.gobench, "gobench", "", "PKG\tGo benchmarks of a package")
+	in.StringVar(&t.regexp, "run", ".", "RE\tthose of them that match")
+	in.BoolVar(&t.any, "any", false, "a program that is not Go, and does not start one that is, too")
+	in.StringVar(&t.resume, "resume", "", "FILE\tcontinue an interrupted one")
+	in = l.section("The limit:")
+	t.limits = []float64{1}
+	in.Var(quantity.Value(&t.limits, parseLimits, "1, or --cpus 0.5,1,2"), "cpus", "N\tCPUs (1); a list asks which of them is enough")
+	t.limit = limitFlags(l.like("run"), false)
+	in = l.section("The server:")
+	in.StringVar(&p.URL, "url", "", "URL\twhat to load (the port that it listens on); without a program a path of the built-in server")
+	t.server.register(l, in)
+	t.server.otherwise = "--batch is for a program that runs to its end"
+	in = l.section("The load:")
+	in.Var(quantity.Value(&p.Rate, quantity.ParseRate, "500"), "rate", "R\trequests a second (as many as use 65% of the limit)")
+	in.Var(quantity.Value(&p.Shares, parseShares, "40%,65%,90%"), "rates", "LIST\tseveral, as shares of the limit that its current setting uses: 40%,65%,90%")
+	l.exclude("use one of them", "rate", "rates")
+	numberFlag(in, &p.Conns, "conns", "c", 1, "N\ta closed loop of N connections instead")
+	arrivalsFlag(in, &t.arrivals)
+	durationFlag(in, &p.WarmUp, "warmup", 0, "D\tbefore each window (until the CPU time of a request has settled, at least 1s)")
+	durationFlag(in, &p.Window, "for", 100*time.Millisecond, "D\tthe window (5s, and longer for 2,000 requests)")
+	in.Var(quantity.Value(&p.SLO, checkSLO, sloExample), "slo", "SLO\tp99=50ms,errors=0.1%: a setting that breaks it loses")
+	in = l.section("What is tried:")
+	in.Var(quantity.Value(&p.Procs, parseProcNumbers, "1,2,4,max"), "procs", "LIST\tonly these GOMAXPROCS, besides the current one")
+	in.BoolVar(&p.All, "all", false, "every GOMAXPROCS from 1 to all CPUs")
+	l.exclude("use one of them", "procs", "all")
+	in.Var(quantity.Value(&t.gogc, parseGOGC, "400, or --gogc none"), "gogc", "LIST\tthese GOGC as well (400 or so if a small heap is collected many times a second); none")
+	in = l.section("How it is judged:")
+	in.Var(oneOf(&p.Objective, search.P99, search.CPU, search.Throughput, search.Time), "objective", "O\tp99, cpu, throughput or time alone (p99, or time, and cpu together)")
+	marginFlag(in, &p.Margin)
+	tailMarginFlag(in, &p.Tail)
+	numberFlag(in, &p.Pairs, "pairs", "", 0, "N\tblocks with both settings that a change rests on at least (as many as show it)")
+	numberFlag(in, &p.Blocks, "blocks", "", 0, "N\tmost blocks in which all settings run (12)")
+	durationFlag(in, &p.Budget, "budget", 0, "D\thow long it may take (as long as it needs)")
+	in.Uint64Var(&p.Seed, "seed", 0, "N\tfor the order of the runs and the arrivals")
+	in = l.section("Results:")
+	t.results.filesFlag(in, ".json, .html, .md, .csv, or .txt for benchstat")
+	t.results.jsonFlag(in)
+	in.StringVar(&t.runs, "runs", "", "F\twrite each run to F as it finishes")
+	t.results.colorFlag(in)
 }
 
-func (t *tuner) verb() string { return "tune" }
+func (t *tuner) name() string { return "tune-" + t.soFar.Plan.Name }
 
 func (t *tuner) read(data []byte) (command []string, dir string, cut int, err error) {
-	if t.study, cut, err = tune.Read(data); err != nil {
+	if t.soFar, cut, err = tune.Read(data); err != nil {
 		return nil, "", 0, err
 	}
-	return t.study.Plan.Command, t.study.Plan.Dir, cut, nil
+	return t.soFar.Plan.Command, t.soFar.Plan.Dir, cut, nil
 }
 
 // inherit takes what --resume goes with: where the results go to.
-func (t *tuner) inherit(from *tuner) (err error) {
-	t.o.json = from.o.json
-	if len(from.o.outputs) > 0 {
-		t.o.outputs = from.o.outputs
-	}
-	t.style, err = t.color(false)
-	return err
-}
+func (t *tuner) inherit(from *tuner) { t.results.inherit(from.results) }
 
 func (t *tuner) goOn(from *tuner) error {
-	old, own := from.study, t.study
-	if own.Environment.CPUs != old.Environment.CPUs {
-		return hint.With(fmt.Errorf("this machine has %d CPUs, and where the tune was begun there were %d", own.Environment.CPUs, old.Environment.CPUs),
-			"unthrottle report "+from.o.resume+" shows what there is")
+	old, own := from.soFar, t.soFar
+	if err := t.changeGoal(from, old); err != nil {
+		return err
 	}
-	if old.Plan.Kind == tune.ServerKind && len(own.Plan.Program) == 0 { // the built-in server: on another port
-		old.Plan.Program, old.Plan.URL = nil, own.Plan.URL
+	if own.Environment.CPUs != old.Environment.CPUs {
+		return hint.With(fmt.Errorf("this machine has %d CPUs, but the tune was started with %d", own.Environment.CPUs, old.Environment.CPUs),
+			"unthrottle report "+from.resume+" shows the runs so far")
 	}
 	old.Environment = own.Environment
-	t.study = old
+	t.soFar = old
+	return nil
+}
+
+// changeGoal takes from the command line of --resume how far the tune goes, and refuses all that is planned already.
+func (t *tuner) changeGoal(from *tuner, old *tune.Study) error {
+	goal, fixed := old.Reach(), ""
+	from.flags.cmd.Flags().Visit(func(f *pflag.Flag) {
+		switch f.Name {
+		case "resume", "output", "json", "color":
+		case "budget", "pairs", "blocks":
+			t.goal = &goal
+			if len(old.Plan.Limits) > 0 {
+				fixed = f.Name
+			}
+		default:
+			fixed = f.Name
+		}
+	})
+	if fixed != "" {
+		return hint.Usage("leave it out, or start a new tune", "--resume takes its plan from the file, and no --%s", fixed)
+	}
+	if t.goal == nil {
+		return nil
+	}
+	if err := from.checkSearch(from.options); err != nil {
+		return err
+	}
+	for name, change := range map[string]func(){
+		"budget": func() { goal.Budget = from.options.Budget },
+		"pairs":  func() { goal.Pairs = from.options.Pairs },
+		"blocks": func() { goal.Blocks = from.options.Blocks },
+	} {
+		if from.flags.given(name) {
+			change()
+		}
+	}
+	var err error
+	if *t.goal, err = old.Further(goal); err != nil {
+		return hint.With(fmt.Errorf("going on with %s: %w", from.resume, err),
+			"unthrottle report "+from.resume+" shows what it has", "a larger --budget, --pairs or --blocks may go on with it")
+	}
 	return nil
 }
 
 // plan checks the command line, and opens the files of -o before anything runs.
-func (t *tuner) plan(_ context.Context, args []string, dash int) error {
-	t.progress = newTuneProgress(t.stdio, t.o.json)
-	if err := t.parse(args, dash); err != nil {
+func (t *tuner) plan(_ context.Context, args, command []string) (err error) {
+	t.progress = newProgress(t.stdio, t.results.json)
+	if err := t.checkSubject(args, command); err != nil {
 		return err
 	}
-	return t.files.open(tuneFormats(), t.o.outputs, "", t.stdio.Out)
-}
-
-// parse makes the study's plan of the command line.
-func (t *tuner) parse(args []string, dash int) (err error) {
-	o := &t.o
-	command := []string(nil)
-	if dash >= 0 {
-		args, command = args[:dash], args[dash:]
-	}
+	p := t.options
+	p.Kind, p.Program, p.Name = tune.ServerKind, command, "the built-in server"
 	switch {
-	case len(args) > 0:
-		return hint.Usage("unthrottle tune -- "+strings.Join(args, " "), "what is to be tuned stands after --: %q", args[0])
-	case o.gobench != "" && (len(command) > 0 || o.batch):
-		return hint.Usage("leave out one of them", "--gobench and a program exclude each other")
-	case o.batch && len(command) == 0:
-		return hint.Usage("unthrottle tune --batch -- JOB", "--batch wants a program after --")
-	case dash >= 0 && len(command) == 0:
-		return hint.Usage("unthrottle tune -- SERVER", "no program after --")
-	case o.regexp != "." && o.gobench == "":
-		return hint.Usage("unthrottle tune --gobench PKG --run RE", "--run names benchmarks of --gobench")
-	case len(command) == 0 && o.gobench == "" && o.request.targets != "":
-		return hint.Usage("unthrottle tune --targets "+o.request.targets+" -- SERVER", "--targets says what to send to a server of yours: which program is it?")
-	case o.request.targets == "-" || o.request.data == "@-":
-		return hint.Usage("write it to a file, and name that", "tune sends it again and again, and can't read it from stdin each time")
-	case len(command) == 0 && o.gobench == "" && strings.Contains(o.plan.URL, "://"):
-		return hint.Usage("unthrottle tune --url "+o.plan.URL+" -- SERVER", "tune starts the server itself, again and again: which program is it?")
-	}
-	p := o.plan
-	p.Kind, p.Program, p.Command = tune.ServerKind, command, append([]string{"unthrottle"}, t.stdio.Args...)
-	p.NoGOGC = o.gogc == "none" || o.gogc == "" && t.stdio.Env("GOGC") != ""
-	switch {
-	case o.batch:
+	case t.gobench != "":
+		p.Kind, p.Name = tune.GoBenchKind, t.gobench
+	case t.batch:
 		p.Kind = tune.JobKind
-	case o.gobench != "":
-		p.Kind, p.Name = tune.GoBenchKind, o.gobench
-	}
-	if err := t.checkFlags(p.Kind); err != nil {
-		return err
 	}
 	if len(command) > 0 {
 		p.Name = filepath.Base(command[0])
-	} else if p.Kind == tune.ServerKind {
-		p.Name = "the built-in server"
 	}
-	limits := o.limits
-	if _, err := service.ParseReady(o.ready); err != nil && t.flags.Changed("ready") {
-		return hint.Usage(readyExample, "--ready: %w", err)
+	t.demo = len(command) == 0 && t.gobench == ""
+	p.Const = t.arrivals == load.Constant
+	p.GOGC, p.NoGOGC = t.gogc, t.gogc != nil && len(t.gogc) == 0 || t.gogc == nil && t.stdio.Env("GOGC") != ""
+	if p.CPUs = t.limits[0]; len(t.limits) > 1 {
+		p.Limits = t.limits
 	}
-	if p.CPUs = limits[0]; len(limits) > 1 {
-		p.Limits = limits
-	}
-	if err := t.parseLoad(&p); err != nil {
-		return err
-	}
-	if err := t.parseSearch(&p); err != nil {
-		return err
-	}
-	if err := t.parseLimit(limits); err != nil {
-		return err
-	}
-	if len(p.Limits) > 0 && (p.Kind != tune.ServerKind || p.SLO == "" || p.Rate == 0) {
-		return hint.Usage("unthrottle tune --cpus 0.5,1,2 --slo p99=50ms --rate 200 -- SERVER", "which of several limits is enough can be told of a server with an --slo and a --rate only")
-	}
-	if len(p.Limits) > 0 {
-		for _, name := range []string{"conns", "procs", "all", "gogc", "objective", "pairs", "blocks", "budget"} {
-			if t.flags.Changed(name) {
-				return hint.Usage("leave it out, or name one limit", "--%s is for one limit; of several the question is which one is enough", name)
-			}
+	for _, check := range []func(tune.Plan) error{t.checkKind, t.checkSearch, t.checkLimits} {
+		if err := check(p); err != nil {
+			return err
 		}
 	}
-	if len(command) == 0 && p.Kind == tune.ServerKind && !t.flags.Changed("budget") {
-		p.Budget = showBudget
-	}
-	if p.Seed == 0 {
-		p.Seed = uint64(rand.IntN(1_000_000) + 1)
-		p.Command = slices.Insert(p.Command, 2, "--seed", strconv.FormatUint(p.Seed, 10)) // so that it does the same again
-	}
-	if p.Dir, err = os.Getwd(); err != nil {
+	p.Seed, p.Command = t.seeded(p.Seed)
+	if p.Dir, err = workDir(); err != nil {
 		return err
 	}
 	e := trial.Environment()
-	if n := len(t.common.Cpuset); n > 0 {
+	if n := len(t.limit.Cpuset); n > 0 {
 		e.CPUs = min(e.CPUs, n)
 	}
-	t.study = &tune.Study{
-		Version: report.Version, Verb: "tune", MadeBy: "unthrottle " + buildVersion(), Time: time.Now().UTC().Format(time.RFC3339),
-		Plan: p, Environment: e,
-	}
-	return nil
+	t.soFar = &tune.Study{Version: report.Version, Verb: "tune", MadeBy: madeBy(), Time: now(), Plan: p, Environment: e}
+	return t.results.open()
 }
 
-// checkFlags refuses flags that this kind of program has no use for.
-func (t *tuner) checkFlags(kind string) (err error) {
-	if kind == tune.ServerKind {
+// checkSubject checks what is to be tuned.
+func (t *tuner) checkSubject(args, command []string) error {
+	builtin, url := len(command) == 0 && t.gobench == "", t.options.URL
+	switch {
+	case len(args) > 0:
+		return hint.Usage("unthrottle tune -- "+strings.Join(args, " "), "the program to tune goes after --: %q", args[0])
+	case t.gobench != "" && (len(command) > 0 || t.batch):
+		return hint.Usage("use one of them", "--gobench and a program cannot be used together")
+	case t.batch && len(command) == 0:
+		return hint.Usage("unthrottle tune --batch -- JOB", "--batch needs a program after --")
+	case command != nil && len(command) == 0:
+		return hint.Usage("unthrottle tune -- SERVER", "no program after --")
+	case t.regexp != "." && t.gobench == "":
+		return hint.Usage("unthrottle tune --gobench PKG --run RE", "--run names benchmarks of --gobench")
+	case t.any && len(command) == 0:
+		return hint.Usage("unthrottle tune --any -- PROGRAM", "--any is for a program after --")
+	case builtin && t.server.requests.File != "":
+		return hint.Usage("unthrottle tune --targets "+t.server.requests.File+" -- SERVER", "--targets says what to send to a server of yours: which program is it?")
+	case builtin && strings.Contains(url, "://"):
+		return hint.Usage("unthrottle tune --url "+url+" -- SERVER", "tune starts the server itself, again and again: which program is it?")
+	}
+	return t.server.readsStdin("tune")
+}
+
+// checkKind refuses flags that this kind of program has no use for.
+func (t *tuner) checkKind(p tune.Plan) error {
+	if p.Kind == tune.ServerKind {
 		return nil
 	}
-	t.flags.Visit(func(f *pflag.Flag) {
-		switch f.Name {
-		case "url", "ready", "ready-timeout", "rate", "rates", "conns", "arrivals", "slo", "warmup", "for":
-			if f.Name != "for" || kind == tune.JobKind {
-				err = hint.Usage("leave it out, or leave out --batch or --gobench", "--%s is for a server under load", f.Name)
-			}
-		}
-		if slices.Contains(requestFlags, f.Name) {
-			err = hint.Usage("leave it out, or leave out --batch or --gobench", "--%s is for a server under load", f.Name)
-		}
-	})
-	return err
-}
-
-// parseLimit reads what all runs' limits have in common.
-func (t *tuner) parseLimit(limits []float64) error {
-	common, with, err := t.limit()
-	if err != nil {
-		return err
+	server := append(t.server.names(), "url", "rate", "rates", "conns", "arrivals", "slo", "warmup")
+	if p.Kind == tune.JobKind {
+		server = append(server, "for")
 	}
-	t.common, t.with = common, runner.With(with)
-	for _, cpus := range limits {
-		if err := common.WithCPUs(cpus).Check(); err != nil {
-			return hint.Usage("unthrottle tune --cpus 1", "%w", err)
-		}
+	if name := t.flags.firstGiven(server...); name != "" {
+		return hint.Usage("leave it out, or leave out --batch or --gobench", "--%s is for a server under load", name)
 	}
 	return nil
 }
 
-func (t *tuner) parseLoad(p *tune.Plan) (err error) {
-	o := &t.o
-	if p.Rate > 0 && len(p.Shares) > 0 {
-		return hint.Usage("leave out one of them", "--rate and --rates exclude each other")
-	}
-	p.Const = o.arrivals == load.Constant
-	if p.SLO != "" {
-		if _, err := load.ParseSLO(p.SLO); err != nil {
-			return hint.Usage("--slo p99=50ms,errors=0.1%", "--slo: %w", err)
-		}
-	}
-	const shortest = 100 * time.Millisecond
-	if t.flags.Changed("for") && p.Window < shortest {
-		return hint.Usage("--for 5s", "--for=%v is too short: %v is the least", p.Window, shortest)
-	}
-	for name, bad := range map[string]bool{
-		"conns": p.Conns < 0 || t.flags.Changed("conns") && p.Conns == 0, "warmup": p.WarmUp < 0,
-		"budget": p.Budget < 0, "ready-timeout": o.readyTimeout <= 0, "blocks": p.Blocks < 0, "pairs": p.Pairs < 0,
-	} {
-		if bad {
-			return hint.Usage("unthrottle tune --help", "--%s=%s makes no sense", name, t.flags.Lookup(name).Value)
-		}
-	}
-	return nil
-}
-
-func (t *tuner) parseSearch(p *tune.Plan) (err error) {
-	o := &t.o
+// checkSearch checks what is tried, and how it is judged.
+func (t *tuner) checkSearch(p tune.Plan) error {
 	if p.Margin < 0.001 {
-		return hint.Usage("--margin 1% takes smaller differences than the usual 5%", "--margin=%s: no number of runs would be enough for that", t.flags.Lookup("margin").Value)
+		return hint.Usage("--margin 1% takes smaller differences than the usual 5%", "--margin=%s: no number of runs would be enough for that", quantity.Number(100*p.Margin)+"%")
 	}
 	if p.Kind == tune.ServerKind && p.Objective == search.Time || p.Kind != tune.ServerKind && (p.Objective == search.P99 || p.Objective == search.Throughput) {
 		return hint.Usage("a server has p99, cpu and throughput, a job or benchmark time and cpu", "--objective=%s can't be measured here", p.Objective)
 	}
-	if p.All && len(p.Procs) > 0 {
-		return hint.Usage("leave out one of them", "--procs and --all exclude each other")
-	}
-	if o.gogc != "" && o.gogc != "none" {
-		if p.GOGC, err = quantity.ParseWholes(o.gogc, nil); err != nil {
-			return err
-		}
-	}
-	check := search.TuneConfig{Current: 1, Candidates: p.Procs, Objective: p.Objective, Margin: p.Margin, Pairs: p.Pairs, MaxBlocks: p.Blocks}
+	check := search.TuneConfig{Current: 1, Candidates: p.Procs, Objective: p.Objective, Margin: p.Margin, TailMargin: p.Tail, Pairs: p.Pairs, MaxBlocks: p.Blocks}
 	if _, err := search.NewTune(check); err != nil {
 		return hint.Usage("unthrottle tune --help", "%w", err)
+	}
+	return nil
+}
+
+// checkLimits checks the limit, or several.
+func (t *tuner) checkLimits(p tune.Plan) error {
+	for _, cpus := range t.limits {
+		if err := t.limit.WithCPUs(cpus).Check(); err != nil {
+			return hint.Usage("unthrottle tune --cpus 1", "%w", err)
+		}
+	}
+	if len(p.Limits) == 0 {
+		return nil
+	}
+	if p.Kind != tune.ServerKind || p.SLO == "" || p.Rate == 0 {
+		return hint.Usage("unthrottle tune --cpus 0.5,1,2 --slo p99=50ms --rate 200 -- SERVER", "which of several limits is enough can only be told for a server with an --slo and a --rate")
+	}
+	if name := t.flags.firstGiven("conns", "procs", "all", "gogc", "objective", "pairs", "blocks"); name != "" {
+		return hint.Usage("leave it out, or name one limit", "--%s is for one limit; with several the question is which one is enough", name)
 	}
 	return nil
 }
@@ -391,46 +329,39 @@ func parseProcNumbers(text string) ([]int, error) {
 	return quantity.ParseWholes(text, map[string]int{"max": runtime.NumCPU()})
 }
 
-// parseGOGC checks values of GOGC; none is one, and means that none is tried.
-func parseGOGC(text string) (string, error) {
+// parseGOGC reads values of GOGC; none is an empty list.
+func parseGOGC(text string) ([]int, error) {
 	if text == "none" {
-		return text, nil
+		return []int{}, nil
 	}
-	_, err := quantity.ParseWholes(text, nil)
-	return text, err
+	return quantity.ParseWholes(text, nil)
 }
 
-func (t *tuner) clean() {
-	t.progress.done()
-	t.files.finish(errors.New("not written"))
-	for _, f := range t.cleanup {
-		f()
-	}
-}
-
-func (t *tuner) lock(ctx context.Context) (unlock func(), err error) {
-	return trial.Lock(ctx, func() { t.progress.note("waiting for another lab on this machine to end") })
-}
-
-func (t *tuner) head() any { return t.study }
+func (t *tuner) head() any { return t.soFar }
 
 func (t *tuner) execute(ctx context.Context, record func(any) error) error {
-	defer t.progress.done()
 	t.lab.Record = func(r tune.Record) error { return record(r) }
-	t.lab.Tell = func(p tune.Progress) { t.progress.tell(t.study, p) }
-	if len(t.study.Plan.Limits) > 0 {
-		return t.explain(t.study.ExecuteLimits(ctx, t.lab))
+	t.lab.Tell = func(p tune.Progress) { t.progress.tuned(t.soFar, p) }
+	if t.goal != nil {
+		if err := t.lab.Record(tune.Record{Reach: t.goal}); err != nil {
+			return err
+		}
 	}
-	return t.explain(t.study.Execute(ctx, t.lab))
+	if len(t.soFar.Plan.Limits) > 0 {
+		return t.explain(t.soFar.ExecuteLimits(ctx, t.lab))
+	}
+	return t.explain(t.soFar.Execute(ctx, t.lab))
 }
 
-func (t *tuner) measured() bool { return t.study.Pilot != nil || len(t.study.Windows) > 0 }
+func (t *tuner) measured() bool { return t.soFar.Pilot != nil || len(t.soFar.Windows) > 0 }
 
 // explain says what to do about a program that can't be tuned.
 func (t *tuner) explain(err error) error {
 	var hopeless *tune.Hopeless
 	switch isHopeless := errors.As(err, &hopeless); {
-	case isHopeless && t.study.Plan.Kind == tune.ServerKind:
+	case isHopeless && hopeless.NoGo:
+		return hint.With(err, "--any tunes it all the same")
+	case isHopeless && t.soFar.Plan.Kind == tune.ServerKind:
 		return hint.With(err, "try it by hand: unthrottle run --cpus 1 PROGRAM; unthrottle load URL")
 	case isHopeless:
 		return hint.With(err, "try it by hand: unthrottle run --cpus 1 PROGRAM")
@@ -442,32 +373,17 @@ func (t *tuner) explain(err error) error {
 }
 
 func (t *tuner) show(journal, next string, interrupted bool) error {
-	doc, err := report.NewTune(t.study)
+	doc, err := report.NewTune(t.soFar)
 	if err != nil {
 		return err
 	}
-	doc.Header.MadeBy = "unthrottle " + buildVersion()
+	doc.Header.MadeBy = madeBy()
 	if interrupted {
 		doc.Resume = next
 	}
-	format := "text"
-	if t.o.json {
-		format = "json"
-	}
-	err = tuneFormats()[format](t.stdio.Out, doc, t.style)
-	if saveErr := t.files.save(doc); err == nil {
-		err = saveErr
-	}
-	t.files = nil
-	if err == nil && !t.o.json {
+	err = t.results.finish(doc, nil)
+	if err == nil && !t.results.json {
 		fmt.Fprintf(t.stdio.Err, "\nunthrottle: the runs are in %s\n", journal)
 	}
 	return err
-}
-
-func (t *tuner) journalPath() (string, error) {
-	if t.o.runs != "" {
-		return filepath.Abs(t.o.runs)
-	}
-	return runsPath(time.Now(), "tune-"+t.study.Plan.Name)
 }

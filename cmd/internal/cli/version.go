@@ -32,7 +32,11 @@ func newVersion(stdio IO) *cobra.Command {
 }
 
 func versionText() string {
-	return fmt.Sprintf("unthrottle %s, %s, %s/%s\n", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	text := fmt.Sprintf("unthrottle %s, %s, %s/%s\n", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	if buildVersion() == unstamped {
+		text += "The commit is not recorded: in a workspace go does that with go build -buildvcs=true ./cmd/unthrottle.\n"
+	}
+	return text
 }
 
 func noArgs(cmd *cobra.Command, args []string) error {

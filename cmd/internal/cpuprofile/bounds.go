@@ -9,7 +9,7 @@ import (
 	"io"
 )
 
-// limits of what is read. A profile of 192 CPUs over a minute has some 10 MB and at most 1.2 million samples. The parser
+// Limits of what is read. A profile of 192 CPUs over a minute has some 10 MB and at most 1.2 million samples. The parser
 // makes of one byte at most eight of a list, or of a message some hundred: so both are bounded.
 const (
 	bytesMost = 64 << 20
@@ -50,7 +50,7 @@ func readMost(r io.Reader) ([]byte, error) {
 	return data, err
 }
 
-// kindOf tells by its beginning what is no profile in its binary form.
+// kindOf recognises, by its beginning, what is not a profile in its binary form.
 func kindOf(data []byte) string {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return Empty
@@ -126,4 +126,4 @@ func checkParts(data []byte) error {
 	return walk(data, false)
 }
 
-var errMalformed = errors.New("reading the profile: this is no profile, or it is damaged")
+var errMalformed = errors.New("reading the profile: this is not a profile, or it is damaged")

@@ -2,7 +2,7 @@ package cpuprofile
 
 import "strings"
 
-// A Class is a kind of work. The samples of a profile are told apart by the functions in their stacks.
+// A Class is a kind of work. The samples of a profile are classified by the functions in their stacks.
 type Class struct {
 	Name   string
 	About  string
@@ -13,7 +13,7 @@ type Class struct {
 	with []string // one of these has to be in the stack too
 }
 
-// classes are all that there are. A sample is of the first that fits. Program and other come last: see classOf.
+// classes are all the classes. A sample belongs to the first that fits. Program and other come last: see classOf.
 //
 // Names were compared with the source of Go 1.21 to 1.27. What has changed there:
 //   - gcDrainMarkWorkerIdle, …Dedicated and …Fractional came with Go 1.22. Before, all of it is gcDrain, and marking by idle
@@ -23,7 +23,7 @@ type Class struct {
 //   - exitsyscallfast and its kin are gone since 1.26, where a P in a system call is in no state of its own.
 //   - mallocgc has variants for sizes since 1.24, and more since 1.26: malloc*.
 //
-// Why channel locks and plain scheduling are no excess: a program that passes messages spends 17 to 33 % there at
+// Why channel locks and plain scheduling are not excess: a program that passes messages spends 17 to 33 % there at
 // GOMAXPROCS 1 too.
 var classes = []Class{
 	{
@@ -51,7 +51,7 @@ var classes = []Class{
 		any: []string{"stealWork", "runqsteal", "runqgrab", "(*randomEnum)*", "(*randomOrder)*", "checkRunqsNoP", "checkTimersNoP", "checkIdleGCNoP"},
 	},
 	{
-		Name: "wake-sleep", About: "waking threads and laying them to sleep", Excess: true,
+		Name: "wake-sleep", About: "waking threads and putting them to sleep", Excess: true,
 		any: []string{
 			"wakep", "startm", "stopm", "mPark", "notewakeup", "notesleep*", "notetsleep*", "resetspinning", "newm", "newm1", "newosproc*",
 			"handoffp", "injectglist*", "pidleget*", "pidleput*",
@@ -100,8 +100,8 @@ var program, other = len(classes) - 2, len(classes) - 1
 // Classes are all classes, in the order in which they are tried.
 func Classes() []Class { return classes }
 
-// Thresholds between which a share of excess says little by itself. Under a limit of one CPU a server that decodes JSON had
-// 1.0 % at GOMAXPROCS 1, 2.7 % at 2 and 12.2 % at 192; two goroutines that do nothing but pass a message to and fro had
+// Thresholds between which a share of excess says little on its own. Under a limit of one CPU a server that decodes JSON
+// had 1.0 % at GOMAXPROCS 1, 2.7 % at 2 and 12.2 % at 192; two goroutines that do nothing but pass a message to and fro had
 // 14.4 %, 17.8 % and 0.3 %. So it is a hint, and the same program is the only measure.
 const (
 	LittleExcess = 0.03
@@ -136,7 +136,7 @@ func marksOf(function string) (m marks) {
 	return m
 }
 
-// among looks for a name in a list. A closure is of the function that it is in.
+// among reports whether a name is in a list. A closure belongs to the function that it is in.
 func among(name string, names []string) bool {
 	for _, n := range names {
 		prefix, open := strings.CutSuffix(n, "*")

@@ -1,7 +1,7 @@
 // Package cpuprofile answers: what did a Go program spend its CPU time on, as far as that depends on GOMAXPROCS? In goes a
 // CPU profile as runtime/pprof writes it; out come its CPU time by class (Class), with the functions that ran, and its
 // stacks as a tree. It judges nothing: a profile does not show when a program stood still, for its clock stands still too,
-// and how much scheduling is too much depends on the program. Labels of goroutines are passed over.
+// and how much scheduling is too much depends on the program. Labels of goroutines are ignored.
 package cpuprofile
 
 import (
@@ -19,11 +19,11 @@ import (
 
 // A Profile is what a CPU profile says.
 type Profile struct {
-	Program  string // file name of the main binary; "": not told
+	Program  string // file name of the main binary; "": unknown
 	Began    time.Time
-	Duration time.Duration // wall time; 0: not told
+	Duration time.Duration // wall time; 0: unknown
 	CPU      time.Duration // of all samples
-	Period   time.Duration // CPU time between two samples; 0: not told
+	Period   time.Duration // CPU time between two samples; 0: unknown
 	Samples  int64
 	Classes  []Use // one for each of Classes, in the same order
 	Root     *Frame
@@ -74,7 +74,7 @@ func (p *Profile) Excess() (cpu time.Duration, samples int64) {
 // Work is the CPU time of the program's own code.
 func (p *Profile) Work() time.Duration { return p.Classes[program].CPU }
 
-// A KindError means that the input is something else than a CPU profile.
+// A KindError means that the input is something other than a CPU profile.
 type KindError struct{ Kind string }
 
 func (e *KindError) Error() string { return "this is " + e.Kind + ", not a CPU profile" }
@@ -91,7 +91,7 @@ const (
 	Program = "a program"
 )
 
-// Read reads a profile. Its memory is bounded: see limits.
+// Read reads a profile. Its memory is bounded: see bounds.go.
 func Read(r io.Reader) (*Profile, error) {
 	data, err := readBounded(r)
 	if err != nil {

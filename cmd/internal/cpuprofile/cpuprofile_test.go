@@ -300,7 +300,7 @@ func TestErrors(t *testing.T) {
 	}{
 		"cut off":       {whole[:len(whole)-9], "it is cut off"},
 		"no values":     {packed("\x12\x00"), "malformed profile"},
-		"letters":       {[]byte("a profile? no"), "this is no profile, or it is damaged"},
+		"letters":       {[]byte("a profile? no"), "this is not a profile, or it is damaged"},
 		"bad gzip":      {[]byte("\x1f\x8bxxxxxxxxxxxxxxx"), "unpacking the profile"},
 		"negative":      {written(t, negative), "a value of -1 can't be CPU time"},
 		"overflow":      {written(t, huge), "can't be CPU time"},

@@ -13,7 +13,7 @@ import (
 func answer(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	_ = json.NewEncoder(w).Encode(v) // an error is a client that is gone
+	_ = json.NewEncoder(w).Encode(v) // an error means that the client is gone
 }
 
 func answerText(w http.ResponseWriter, text string) {
@@ -37,7 +37,7 @@ func whole(name, text string, least, most int64) (int64, error) {
 		return 0, fmt.Errorf("%s: %q is not a whole number from %d to %d", name, text, least, most)
 	}
 	if n < least || n > most {
-		return 0, fmt.Errorf("%s: %d is not within %d and %d", name, n, least, most)
+		return 0, fmt.Errorf("%s: %d is not between %d and %d", name, n, least, most)
 	}
 	return n, nil
 }
@@ -49,7 +49,7 @@ func duration(name, text string, most time.Duration) (time.Duration, error) {
 		return 0, fmt.Errorf("%s: %q is not a duration such as 5ms", name, text)
 	}
 	if d < 0 || d > most {
-		return 0, fmt.Errorf("%s: %v is not within 0 and %v", name, d, most)
+		return 0, fmt.Errorf("%s: %v is not between 0 and %v", name, d, most)
 	}
 	return d, nil
 }

@@ -6,8 +6,7 @@ import "time"
 
 var began = time.Now()
 
-// threadCPU is the time on the clock: there are no CPU limits here that would make it another than CPU time, and the best
-// of several tries is taken.
+// threadCPU is the time on the clock: without CPU limits it is close to CPU time, and the best of several tries is taken.
 func threadCPU() time.Duration { return time.Since(began) }
 
 // processCPU is not known here.

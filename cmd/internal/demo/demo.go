@@ -1,10 +1,10 @@
 // Package demo answers: what does a CPU limit do to a Go server, seen from the server itself? In go the options of a
-// server; out comes an HTTP handler that burns CPU when asked to, sets GOMAXPROCS when told to, tells what the kernel
+// server; out comes an HTTP handler that burns CPU when asked to, sets GOMAXPROCS when told to, reports what the kernel
 // counts, and shows all of that on a page while it happens.
 //
-// It is for learning, and the target that the tuner is tried on. It starts nothing on its own: its sampler runs while
-// somebody watches, so that it is a quiet target else, and its load runs while somebody asked for it and watches.
-// It finds no setting and makes no report; that is the business of other packages.
+// It is for learning, and the target that the tuner is tried on. It starts nothing on its own: its sampler runs only
+// while somebody watches, so that it is a quiet target otherwise, and its load only while somebody who asked for it
+// watches. It finds no setting and makes no report; that is the business of other packages.
 package demo
 
 import (
@@ -88,8 +88,8 @@ func New(o Options) *Server {
 	return s
 }
 
-// Handler is for those who serve it themselves. Without Serve a sampler and a load that go on end by themselves, some
-// time after the last page is closed.
+// Handler is for callers that serve it themselves. Without Serve, a sampler and a load that are running end on their
+// own, some time after the last page is closed.
 func (s *Server) Handler() http.Handler { return s.handler }
 
 // Serve answers on l until ctx is done. Then requests that are open have a moment to end, and its load and its sampler
@@ -124,7 +124,7 @@ func (s *Server) shutdown(server *http.Server) error {
 	defer cancel()
 	err := server.Shutdown(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
-		return server.Close() // those that are open after that are broken off: the user has asked for the end
+		return server.Close() // those still open after that are cut off: the user has asked for the end
 	}
 	return err
 }

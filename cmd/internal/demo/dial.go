@@ -110,7 +110,7 @@ func (s *Server) parseWish(body io.Reader) (wish, error) {
 		return asked, fmt.Errorf(`load: want {"rate": 100, "path": "/work?cpu=5ms"}: %w`, err)
 	}
 	if asked.Rate < 0 || asked.Rate > s.o.MaxRate {
-		return asked, fmt.Errorf("rate: %v is not within 0 and %v requests a second", asked.Rate, s.o.MaxRate)
+		return asked, fmt.Errorf("rate: %v is not between 0 and %v requests a second", asked.Rate, s.o.MaxRate)
 	}
 	if asked.Rate == 0 {
 		return wish{}, nil
@@ -168,7 +168,7 @@ func (d *dial) begin(asked wish, base string) error {
 		Conns:    d.o.MaxOpen,
 		Step:     time.Second,
 		Each:     g.window.add,
-		Client:   load.Client{Timeout: 30 * time.Second},
+		Client:   load.Client{Timeout: 30 * time.Second, Engine: load.Goroutines}, // GOMAXPROCS is what is on show
 	})
 	if err != nil {
 		cancel()

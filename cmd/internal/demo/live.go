@@ -14,7 +14,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 )
 
-// liveEvery is how often the page gets news. More often would be seen by nobody, and cost the server CPU.
+// liveEvery is how often the page gets news. More often would cost CPU and show nobody more.
 const liveEvery = 500 * time.Millisecond
 
 // A state is what the page shows. Each one that is sent has the cells since the one before.
@@ -75,7 +75,7 @@ func (s *Server) live(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// send writes an event. Who does not take it within some seconds is gone.
+// send writes an event. A client that does not take it within some seconds is gone.
 func send(w http.ResponseWriter, control *http.ResponseController, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {

@@ -95,7 +95,7 @@ type reported struct{ of, name, kind, help string }
 
 var measures = []reported{
 	{"/sched/gomaxprocs:threads", "go_sched_gomaxprocs_threads", "gauge", "GOMAXPROCS: how many threads may run Go code at once."},
-	{"/sched/goroutines:goroutines", "go_sched_goroutines_goroutines", "gauge", "Goroutines that there are."},
+	{"/sched/goroutines:goroutines", "go_sched_goroutines_goroutines", "gauge", "Goroutines that exist."},
 	{"/sched/latencies:seconds", "go_sched_latencies_seconds", "histogram", "How long goroutines that could run waited for their turn. The sum is estimated from the buckets."},
 	{"/cpu/classes/gc/total:cpu-seconds", "go_cpu_classes_gc_total_cpu_seconds_total", "counter", "CPU time of garbage collection, estimated by the runtime. It moves when a collection ends."},
 	{"/cpu/classes/idle:cpu-seconds", "go_cpu_classes_idle_cpu_seconds_total", "counter", "CPU time that GOMAXPROCS would have allowed and that was not used, estimated by the runtime."},

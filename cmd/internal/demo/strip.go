@@ -152,7 +152,7 @@ type summary struct {
 	Text      string  `json:"text"`
 }
 
-// summarise looks at cells under a limit of so many CPUs, 0 being none.
+// summarise looks at cells under a limit in CPUs, 0 being none.
 func summarise(cells []cell, limit float64) summary {
 	var s summary
 	var cpu, span, still float64

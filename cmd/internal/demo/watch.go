@@ -44,7 +44,7 @@ func newWatch(linger time.Duration) *watch {
 	return &watch{linger: linger, each: func() {}, idle: func() {}}
 }
 
-// enter is called by who looks, if there are fewer than most, and leave when they look no more.
+// enter is called by a viewer, and fails if there are most of them already; leave is called when the viewer goes.
 func (w *watch) enter(most int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -187,7 +187,7 @@ func (w *watch) follow(now *sampler) {
 	now.before = read(now.clock(), l) // these are another group's
 }
 
-// stop ends the sampler, if nobody has come in the meantime.
+// stop ends the sampler, if nobody has come in the meantime, and reports whether it did.
 func (w *watch) stop() bool {
 	w.idle()
 	w.mu.Lock()

@@ -23,8 +23,8 @@ func (s *Server) isPrime(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) parseN(text string) (int64, error) { return whole("n", text, 0, s.o.MaxN) }
 
-// isPrime tries every number below n, and goes on when it has found a divisor. That is as bad as can be, and on purpose:
-// the CPU time is in proportion to n, whatever n is.
+// isPrime reports whether n is prime. It tries every number below n, and goes on when it has found a divisor:
+// deliberately bad, so that the CPU time is in proportion to n, whatever n is.
 func isPrime(n int64) bool {
 	divisors := 0
 	for i := int64(2); i < n; i++ {
@@ -118,8 +118,8 @@ func pieces(cpu time.Duration, perSecond float64) (rounds []int64) {
 	return rounds
 }
 
-// spin is a chain of operations each of which waits for the one before, so that its time hangs on the CPU's clock and on
-// little else.
+// spin is a chain of operations each of which waits for the one before, so that its time depends on the CPU's clock and
+// on little else.
 //
 //go:noinline
 func spin(rounds int64) uint64 {

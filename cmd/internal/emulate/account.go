@@ -6,8 +6,9 @@ import "time"
 //
 // It is the kernel's struct cfs_bandwidth with one runqueue: that draws quota from the pool in slices and may keep the rest
 // of a slice into the next period, though the pool never holds more than one quota. So a program that needs a little more
-// than its quota once is not held for that. Not imitated is that each CPU has a slice of its own, and stands when it
-// finds the pool empty though another has a rest: which CPU a thread ran on can't be seen from outside at a bearable cost.
+// than its quota once is not held for that. One thing is not imitated: each CPU has a slice of its own, and stands still
+// when it finds the pool empty though another CPU has some left. Which CPU a thread ran on can't be seen from outside at a
+// bearable cost.
 type account struct {
 	limit Limit
 	steps steps
@@ -24,8 +25,8 @@ type account struct {
 	counters Counters // the finished part
 }
 
-// The kernel's sched_cfs_bandwidth_slice_us, which hardly anybody changes, and what a CPU that goes idle keeps of it
-// (min_cfs_rq_runtime).
+// The kernel's sched_cfs_bandwidth_slice_us, which hardly anybody changes, and what a CPU that goes idle keeps of a
+// slice (min_cfs_rq_runtime).
 const (
 	slice = 5 * time.Millisecond
 	kept  = time.Millisecond

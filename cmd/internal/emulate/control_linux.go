@@ -29,7 +29,7 @@ type Controller struct {
 	failure  error    // why nothing is held any more
 }
 
-// Check tells why no process can be held here.
+// Check returns why no process can be held here, or nil.
 func Check() error {
 	for _, file := range []string{shell, "/proc/self/stat"} {
 		if _, err := os.Stat(file); err != nil {
@@ -154,7 +154,7 @@ func (c *Controller) end() {
 	c.over = true
 }
 
-// Counters are what the limit did so far, with the CPU time as of now. It may be called at any time.
+// Counters are what the limit has done so far, with the CPU time as of now. It may be called at any time.
 func (c *Controller) Counters() Counters {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -173,8 +173,8 @@ func (c *Controller) Stop() Counters {
 	return c.Counters()
 }
 
-// Kill stops as Stop does, ends what is left of the program, and tells how many processes that were. After Stop there
-// is nothing that it could do.
+// Kill stops as Stop does, ends what is left of the program, and returns how many processes that were. After Stop it
+// can do nothing.
 func (c *Controller) Kill() (left int) {
 	c.shut(func() { left = c.tree.kill() })
 	return left

@@ -473,7 +473,7 @@ func TestNoSuchProcess(t *testing.T) {
 		}
 	}
 	if _, err := Start(os.Getppid(), Limit{Period: time.Second}); err == nil {
-		t.Error("no quota at all is no error")
+		t.Error("no quota at all gave no error")
 	}
 }
 

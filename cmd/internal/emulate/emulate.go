@@ -5,9 +5,9 @@
 // It follows the kernel's rules (sched-bwc.rst, kernel/sched/fair.c): periods stand on a fixed grid and are counted while
 // the program is active; unused quota is lost; what was used beyond the quota is taken from the next period's. Time is
 // read where the kernel keeps it, and that is brought up to date at the kernel's tick and when threads change: so we see
-// an overrun not later than the kernel's own limit does.
+// an overrun no later than the kernel's own limit does.
 //
-// A limit by signals differs from the kernel's in what a program can notice:
+// A limit by signals differs from the kernel's in ways that a program can notice:
 //
 //   - All threads of all processes stand still together. The kernel hands out quota to each CPU in slices of 5 ms, and
 //     stops each CPU for itself.
@@ -16,12 +16,12 @@
 //     more, see signal(7). Go's runtime and most libraries call again.
 //   - A parent within the program gets SIGCHLD for a child's stop unless it set SA_NOCLDSTOP. It does not see the stop
 //     by waitpid with WUNTRACED, since it is stopped first and continued last. The parent of the first process does.
-//   - SIGTSTP that comes while a process is held is passed on when the hold ends, not at once. Who sends SIGCONT to a
-//     process that is held sets it free until the next period.
+//   - SIGTSTP that comes while a process is held is passed on when the hold ends, not at once. A SIGCONT to a held
+//     process, whoever sends it, sets it free until the next period.
 //   - A process that is started is held from when it is first seen, which is before its parent is held or, at the
-//     latest, with the next look. Not found is a daemon that was started before Start came to tag the program, and
-//     one of a program that has a hard limit for real-time scheduling. Not counted is the time of a process that was
-//     never seen and that nobody waited for.
+//     latest, with the next look. A daemon is not found if it was started before Start tagged the program, or if its
+//     program has a hard limit for real-time scheduling. The time of a process that was never seen and that nobody
+//     waited for is not counted.
 //   - Processes that run as another user can't be held, if we may not signal them.
 //   - While the process that holds is stopped itself, nothing is held anew.
 //
@@ -43,7 +43,7 @@ type Limit struct {
 
 func (l Limit) check() error {
 	if l.Quota <= 0 || l.Period <= 0 {
-		return fmt.Errorf("holding a process: a quota of %v each %v makes no sense", l.Quota, l.Period)
+		return fmt.Errorf("holding a process: bad quota of %v each %v", l.Quota, l.Period)
 	}
 	return nil
 }

@@ -64,7 +64,7 @@ func (g *guard) start() error {
 	return nil
 }
 
-// hold tells that a process will be stopped, drop that it won't be stopped any more.
+// hold tells the guard that a process will be stopped, drop that it won't be any more.
 func (g *guard) hold(m *member) error { return g.tell("hold %d %d\n", m.pid, m.start) }
 func (g *guard) drop(m *member) error { return g.tell("drop %d %d\n", m.pid, m.start) }
 
@@ -87,7 +87,7 @@ func (g *guard) stop() {
 	g.cmd = nil
 }
 
-// lost takes away a guard that does not listen any more.
+// lost drops a guard that no longer listens.
 func (g *guard) lost() {
 	g.pipe.Close()
 	g.cmd.Process.Kill()

@@ -13,7 +13,7 @@ func Check() error { return errors.New("a CPU limit can be emulated on Linux onl
 // Start fails as Check does.
 func Start(int, Limit) (*Controller, error) { return nil, Check() }
 
-// Counters are what the limit did so far.
+// Counters are what the limit has done so far.
 func (*Controller) Counters() Counters { return Counters{} }
 
 // Stop ends the limit.

@@ -10,7 +10,7 @@ import (
 // Go runs on.
 const userTick = 10 * time.Millisecond
 
-// status is what /proc/PID/stat tells of a process.
+// status is what /proc/PID/stat says about a process.
 type status struct {
 	pid, parent int
 	state       byte          // R, S, D, Z, T, t, X, I …

@@ -19,7 +19,7 @@ import (
 // parents, so that daemons are found too; it takes no privilege; and as a limit of a hundred thousand years on real-time
 // scheduling it has no effect. Only programs that list their limits can see it.
 //
-// Not used is PR_SET_CHILD_SUBREAPER, by which orphans would become children of this process: it holds for the whole
+// PR_SET_CHILD_SUBREAPER, by which orphans would become children of this process, is not used: it applies to the whole
 // process, so that we would get the orphans of all its other children as well, could not tell them from our own, and
 // would have to reap them.
 //
@@ -46,7 +46,7 @@ type tree struct {
 type member struct {
 	pid   int
 	start uint64
-	pidfd int  // -1: can't be had
+	pidfd int  // -1: not available
 	stat  int  // /proc/PID/stat, open
 	held  bool // stopped by us, and by nobody else
 	told  bool // the guard knows it
@@ -58,7 +58,7 @@ type late struct{ pid, tries int }
 const (
 	lateTries = 2    // looks until a number counts as gone: a process appears at once after it got its number
 	maxRange  = 4096 // numbers that are tried; if more were given, /proc is read instead
-	scanShare = 30   // a look for processes may take one in so many parts of the time
+	scanShare = 30   // a search for processes may take one in this many parts of the time
 )
 
 func newTree(pid int) (*tree, error) {
@@ -143,7 +143,7 @@ func (m *member) ended(s status) bool {
 	return s.ended() && (m.pidfd < 0 || m.poll(0))
 }
 
-// poll waits some milliseconds for the end of a process.
+// poll waits some milliseconds for the end of a process, and reports whether it came.
 func (m *member) poll(millis int) bool {
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(m.pidfd), Events: unix.POLLIN}}, millis)
 	return err == nil && n > 0
@@ -167,7 +167,7 @@ func (t *tree) close() {
 	}
 }
 
-// status reads what the kernel tells of a member. It fails when the process is gone.
+// status reads what the kernel says about a member. It fails when the process is gone.
 func (t *tree) status(m *member) (status, bool) {
 	n, err := unix.Pread(m.stat, t.buf[:], 0)
 	if err != nil || n == 0 {
@@ -194,7 +194,7 @@ func (t *tree) firstEnded() bool {
 	return !ok || t.members[0].ended(s)
 }
 
-// search takes in new processes and reads the time of those that have ended.
+// search takes in new processes and reads the time of those that have ended. It reports whether any was new.
 func (t *tree) search() (found bool) {
 	begin := time.Now()
 	found = t.scan()
@@ -254,8 +254,8 @@ func (t *tree) lastPID() (pid int, ok bool) {
 	return parseLastPID(t.buf[:n])
 }
 
-// scan takes in all new processes. Parents come before their children, but where numbers began anew: so it repeats until
-// none is found.
+// scan takes in all new processes. Parents come before their children, except where numbers wrapped around: so it
+// repeats until none is found.
 func (t *tree) scan() (found bool) {
 	candidates := t.candidates()
 	for again := true; again; {
@@ -383,7 +383,7 @@ func (t *tree) awaitStop(m *member) {
 	}
 }
 
-// tell tells the guard of a process before it is stopped for the first time. A guard that has ended is replaced.
+// tell tells the guard about a process before it is stopped for the first time. A guard that has ended is replaced.
 func (t *tree) tell(m *member) error {
 	if m.told {
 		return nil
@@ -473,7 +473,7 @@ func (t *tree) signal(m *member, sig syscall.Signal) error {
 	return unix.Kill(m.pid, sig)
 }
 
-// kill ends what is left, and tells how many processes that were.
+// kill ends what is left, and returns how many processes that were.
 func (t *tree) kill() (left int) {
 	killed := map[*member]bool{}
 	for range 100 { // what was forked before its parent was hit

@@ -37,12 +37,13 @@ const (
 
 // analyse fills t with what p saw.
 func analyse(t *Trace, p *program, o Options) {
-	a := &analysis{t: t, p: p, rate: o.SampleRate, period: o.Period}
+	a := &analysis{t: t, p: p, rate: o.SampleRate, period: o.Period, kernel: o.Kernel, limit: o.Limit, unseen: o.Unseen}
 	if a.rate <= 0 {
 		a.rate = 100
 	}
 	a.basics()
 	a.find()
+	a.kernel.Far = a.farFromLimit()
 	a.judge()
 	a.freezes()
 	a.quota()
@@ -58,6 +59,9 @@ type analysis struct {
 	p      *program
 	rate   int
 	period time.Duration
+	kernel freeze.Kernel
+	limit  float64
+	unseen bool
 
 	ordinary int64 // the mean time since the last event, where that says something
 	gaps     []silence
@@ -96,9 +100,9 @@ func (a *analysis) find() {
 	t := a.t
 	if a.choose(denseFreeze); a.period > 0 && a.period < shortPeriod {
 		a.choose(densestFreeze)
-	} else if a.period == 0 && t.Rhythm.Judge(t.Wall).Cause != freeze.Throttled {
+	} else if a.period == 0 && !t.Rhythm.LikeQuota(t.Wall) {
 		a.choose(densestFreeze)
-		if t.Rhythm.Judge(t.Wall).Cause != freeze.Throttled || t.Rhythm.Period >= shortPeriod {
+		if !t.Rhythm.LikeQuota(t.Wall) || t.Rhythm.Period >= shortPeriod {
 			a.choose(denseFreeze)
 		}
 	}
@@ -179,19 +183,28 @@ func (a *analysis) density() {
 // judge asks freeze for the cause, and doubts it where the silences may be computing.
 func (a *analysis) judge() {
 	t := a.t
-	v := t.Rhythm.Judge(t.Wall)
-	t.Cause, t.Why, t.Throttled, t.Contended, t.Sure = v.Cause, v.Why, v.Throttled, v.Contended, v.Cause != freeze.Unsure
-	if !t.Sure {
+	v := t.Rhythm.Judge(t.Wall, a.kernel)
+	t.Cause, t.Why, t.Throttled, t.Contended, t.Neighbour, t.Doubt = v.Cause, v.Why, v.Throttled, v.Contended, v.Neighbour, v.Doubt
+	if t.Cause == freeze.Unsure {
 		t.Doubt = v.Why
 	}
+	t.Sure = t.Doubt == ""
 	if t.Cause == freeze.Throttled && t.Rhythm.R < clearRhythm {
 		t.Sure, t.Doubt = false, fmt.Sprintf("other programs disturb the rhythm (R %.2f): the shares are estimates", t.Rhythm.R)
 	}
-	if t.Cause == freeze.Contended && t.Rhythm.Luck < 0.01 {
+	if t.Neighbour && v.Doubt != "" && t.Silence.Sparse && t.Samples == nil {
+		a.unsure(v.Why + "; but with so few events the edges may be those of the runtime's own rhythm")
+	}
+	if t.Cause == freeze.Throttled && a.unseen && !a.kernel.Counts {
+		t.Sure, t.Doubt = false, "no quota that can be seen has throttled it, and what those of groups above did is not counted here"
+	}
+	if t.Cause == freeze.Contended && t.Rhythm.Luck < 0.01 && !t.Neighbour && !a.kernel.Never() {
 		t.Sure, t.Doubt = false, fmt.Sprintf("a rhythm of %s (R %.2f) is hardly chance: a part may be a quota", quantity.Duration(t.Rhythm.Period), t.Rhythm.R)
 	}
 	if t.Cause == freeze.Throttled || t.Cause == freeze.Contended {
 		a.shorten()
+	}
+	if t.Cause == freeze.Contended || t.Rhythm.LikeQuota(t.Wall) {
 		a.doubtComputing()
 	}
 	if t.Silence.Sparse {
@@ -201,11 +214,15 @@ func (a *analysis) judge() {
 		a.doubtIdle()
 	}
 	if t.Cause == freeze.Throttled {
-		t.Hidden = a.hidden()
+		t.Hidden = min(a.hidden(), max(0, a.kernel.Share(t.Wall)-t.Throttled))
 		t.Throttled += t.Hidden
 	}
+	// A limit that took so much is a cause, even if others disturb its rhythm so that hardly anything is left of it.
+	if t.Cause == freeze.Contended && !t.Neighbour && a.kernel.Counts && a.kernel.Share(t.Wall) >= t.Contended/2 {
+		a.unsure(v.Why + "; but the kernel counted about as much throttling: others may disturb the rhythm of that")
+	}
 	if t.Cause == freeze.Unsure || t.Cause == freeze.None {
-		t.Throttled, t.Contended = 0, 0
+		t.Throttled, t.Contended, t.Neighbour = 0, 0, false
 	}
 	t.Frozen = t.Throttled + t.Contended
 }
@@ -237,10 +254,11 @@ func (a *analysis) shorten() {
 // computes, even at a rhythm, if that of a ticker.
 func (a *analysis) doubtComputing() {
 	t := a.t
-	own := t.Cause == freeze.Throttled && !t.Rhythm.Given && t.Rhythm.Period < computing/2 // it may be the monitor's
+	rhythm := t.Rhythm.LikeQuota(t.Wall)
+	own := rhythm && !t.Rhythm.Given && t.Rhythm.Period < computing/2 // it may be the monitor's
 	var all, soft int64
 	for _, s := range a.gaps {
-		if t.Cause == freeze.Throttled && !t.Rhythm.Ends(gap(s)) {
+		if rhythm && !t.Rhythm.Ends(gap(s)) {
 			continue
 		}
 		all += s.length()
@@ -253,15 +271,17 @@ func (a *analysis) doubtComputing() {
 	}
 	if s := t.Samples; s != nil {
 		frozen := (t.Throttled + t.Contended) * float64(t.Wall)
-		if s.Starved*float64(s.Running) >= frozen/2 {
-			return
+		if t.Cause == freeze.Unsure {
+			frozen = float64(all)
 		}
-		t.Cause, t.Why = freeze.None, "its silences are computing: the CPU samples account for them"
+		if s.Starved*float64(s.Running) < frozen/2 {
+			t.Cause, t.Sure, t.Doubt, t.Why = freeze.None, true, "", "its silences are computing: the CPU samples account for them"
+		}
 		return
 	}
 	doubt := fmt.Sprintf("%.0f %% of the silent time is in silences below %s that may be computing: only CPU samples in the trace would tell",
 		100*float64(soft)/float64(all), quantity.Duration(a.computing()))
-	if t.Cause == freeze.Throttled || all-soft > int64(littleGap*float64(t.Wall)) {
+	if rhythm || all-soft > int64(littleGap*float64(t.Wall)) {
 		a.unsure(doubt)
 		return
 	}
@@ -308,7 +328,7 @@ func (a *analysis) doubtIdle() {
 	}
 	t.Why += fmt.Sprintf("; for %.0f %% it had nothing to do as far as a trace can tell, which does not show a late wake-up", 100*t.Idle)
 	r := freeze.Find(gaps(a.silences(t.Threshold, false)), a.period)
-	if v := r.Judge(t.Wall); t.Sure && v.Cause == freeze.Throttled {
+	if t.Sure && r.LikeQuota(t.Wall) && !a.kernel.Never() {
 		t.Sure = false
 		t.Doubt = fmt.Sprintf("the silences with nothing to do end at one phase of %s: it may be a ticker of the program, or a quota that makes it wake late", quantity.Duration(r.Period))
 	}
@@ -381,20 +401,39 @@ func (a *analysis) freeze(s silence) Freeze {
 	return f
 }
 
-// quota is the CPU that the program got from one refill to the next freeze, in periods that ended with one.
-func (a *analysis) quota() {
-	t, p := a.t, a.p
-	outside := p.ran
+// outside is the time of busy Ps outside the gaps: no less than the CPU time that they got.
+func (a *analysis) outside() int64 {
+	outside := a.p.ran
 	for _, s := range a.gaps {
 		outside -= s.length() * int64(s.busy)
 	}
+	return outside
+}
+
+// farFromLimit reports whether a limit of which nothing is counted is too high to have stopped the program: each freeze takes
+// all of the quota of its period.
+func (a *analysis) farFromLimit() bool {
+	ended := 0
+	for _, s := range a.gaps {
+		if a.t.Rhythm.Ends(gap(s)) {
+			ended++
+		}
+	}
+	quota := a.limit * float64(a.t.Rhythm.Period)
+	return !a.kernel.Counts && float64(ended)*quota > 2*float64(a.outside())
+}
+
+// quota is the CPU that the program got from one refill to the next freeze, in periods that ended with one. A profile may
+// begin late in a program that stands still a lot, and its samples tell of the periods in it only.
+func (a *analysis) quota() {
+	t, p := a.t, a.p
 	if awake := int64(t.Wall) - total(a.gaps); awake > 0 {
-		t.Busy = float64(outside) / float64(awake)
+		t.Busy = float64(a.outside()) / float64(awake)
 	}
 	if t.Cause != freeze.Throttled {
 		return
 	}
-	var ran, samples, periods int64
+	var ran, periods, samples, sampled int64
 	var last *silence
 	for i := range a.gaps {
 		s := &a.gaps[i]
@@ -404,8 +443,11 @@ func (a *analysis) quota() {
 		if last != nil {
 			if between := s.end - last.end; between > int64(t.Rhythm.Period/2) && between < int64(t.Rhythm.Period*3/2) {
 				ran += s.ran - last.ran - last.length()*int64(last.busy) + min(a.ordinary, s.length())*int64(s.busy)
-				samples += s.samples - last.samples
 				periods++
+				if last.samples > 0 && s.samples < p.samples {
+					samples += s.samples - last.samples
+					sampled++
+				}
 			}
 		}
 		last = s
@@ -413,10 +455,9 @@ func (a *analysis) quota() {
 	if periods == 0 {
 		return
 	}
-	wall := float64(periods) * float64(t.Rhythm.Period)
-	t.CPUs, t.CPUsBy = float64(ran)/wall, "procs"
-	if t.Samples != nil && samples >= 20 {
-		t.CPUs, t.CPUsBy = float64(samples)*float64(time.Second)/float64(a.rate)/wall, "samples"
+	t.CPUs, t.CPUsBy = float64(ran)/(float64(periods)*float64(t.Rhythm.Period)), "procs"
+	if samples >= 20 {
+		t.CPUs, t.CPUsBy = float64(samples)/float64(a.rate)/(float64(sampled)*t.Rhythm.Period.Seconds()), "samples"
 	}
 }
 

@@ -52,6 +52,9 @@ func (s *script) trace(o Options) *Trace {
 	return t
 }
 
+// counted is a kernel that throttled the program for all of any time.
+var counted = freeze.Kernel{Counts: true, Most: time.Hour}
+
 func near(t *testing.T, what string, got, want, by float64) {
 	t.Helper()
 	if math.Abs(got-want) > by {
@@ -80,7 +83,7 @@ func TestThrottled(t *testing.T) {
 		}
 	}
 	s.waitNetwork(2, serves)
-	got := s.trace(Options{})
+	got := s.trace(Options{Kernel: counted})
 	if got.Cause != freeze.Throttled || !got.Sure || got.Rhythm.Period != 100*time.Millisecond {
 		t.Fatalf("%s (%v) %v: %s", got.Cause, got.Sure, got.Rhythm.Period, got.Why)
 	}
@@ -108,6 +111,31 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
+// TestLateProfile: a program that stands still a lot begins its profile late. The CPU that it got is that of the periods in
+// it; the others count for nothing, and not as periods in which it got none.
+func TestLateProfile(t *testing.T) {
+	s := newScript(2)
+	s.proc(0, running)
+	s.proc(1, running)
+	s.goroutine(1, running)
+	s.goroutine(2, running)
+	for i := range 100 {
+		for range 5 { // on two Ps: a sample each, of 10 ms
+			s.work(5)
+			if i >= 80 && i < 95 {
+				s.add(event{kind: sample, id: 1})
+			}
+		}
+		s.wait(75)
+	}
+	s.add(event{kind: other})
+	got := s.trace(Options{Kernel: counted})
+	if got.Cause != freeze.Throttled || got.CPUsBy != "samples" {
+		t.Fatalf("%s, CPU by %q: %s", got.Cause, got.CPUsBy, got.Why)
+	}
+	near(t, "the quota", got.CPUs, 0.5, 0.001)
+}
+
 // TestHidden: after each freeze the program has nothing to do for 10 ms, then waits for a request that the kernel has but
 // nobody takes.
 func TestHidden(t *testing.T) {
@@ -125,7 +153,7 @@ func TestHidden(t *testing.T) {
 		s.wait(80)
 	}
 	s.add(event{kind: other})
-	got := s.trace(Options{})
+	got := s.trace(Options{Kernel: counted})
 	if got.Cause != freeze.Throttled {
 		t.Fatalf("%s: %s", got.Cause, got.Why)
 	}
@@ -135,6 +163,8 @@ func TestHidden(t *testing.T) {
 	if n := len(got.Freezes); n != 60 || !got.Freezes[0].Idle {
 		t.Errorf("%d freezes", n)
 	}
+	got = s.trace(Options{Kernel: freeze.Kernel{Counts: true, Most: got.Wall * 6 / 10}})
+	near(t, "the throttled share, of which the kernel counted less", got.Throttled, 0.6, 0.001)
 }
 
 // TestComputing: a goroutine alone computes for 8 ms at each tick. Its silences have a rhythm, and are no freezes.
@@ -200,7 +230,7 @@ func TestSparse(t *testing.T) {
 			s.wait(tt.frozen)
 			s.add(event{kind: other})
 		}
-		got := s.trace(Options{})
+		got := s.trace(Options{Kernel: counted})
 		if got.Cause != tt.cause || got.Sure != tt.sure || !got.Silence.Sparse {
 			t.Errorf("%s: %s, sure %v, sparse %v: %s %s", tt.name, got.Cause, got.Sure, got.Silence.Sparse, got.Why, got.Doubt)
 		}

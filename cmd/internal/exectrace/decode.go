@@ -11,11 +11,11 @@ import (
 	"golang.org/x/exp/trace"
 )
 
-// An event is what the analysis needs of one of the trace: small, and without a hold on its generation.
+// An event is what the analysis needs of an event in the trace: small, and without a reference to its generation.
 type event struct {
 	at   int64 // ns
 	id   int64 // of the goroutine or P; the value of a metric; Unix ns of a clock
-	name int32 // a number of names: see there
+	name int32 // a number given by names
 	kind kind
 	to   state
 	net  bool // it waits for the network
@@ -53,7 +53,7 @@ type frame struct {
 	serves   bool   // a request of a network server is served, or waited for
 }
 
-// names numbers frames, and the names of labels and phases. 0 is none.
+// names gives numbers to frames, and to the names of labels and phases. 0 is none.
 type names struct {
 	mu      sync.Mutex
 	numbers map[frame]int32
@@ -96,11 +96,11 @@ type decoder struct {
 	events []event
 }
 
-// decode sends the events of a generation. It returns what makes the rest of it unreadable.
+// decode sends the events of a generation. Its error is what makes the rest unreadable.
 func decode(generation []byte, n *names, out chan<- []event, quit <-chan struct{}) (err error) {
 	d := &decoder{names: n, stacks: map[trace.Stack]int32{}, texts: map[string]int32{}, out: out, quit: quit}
 	defer func() {
-		if p := recover(); p != nil { // the reader panics on some traces that are damaged
+		if p := recover(); p != nil { // the reader panics on some damaged traces
 			err = fmt.Errorf("damaged: %v", firstLine(fmt.Sprint(p)))
 		}
 		d.flush()
@@ -248,7 +248,7 @@ func summary(s trace.Stack) frame {
 	return f
 }
 
-// inside are functions that say little about the program.
+// inside are functions that say little about a program.
 func inside(function string) bool {
 	for _, prefix := range []string{"runtime.", "internal/", "syscall.", "sync."} {
 		if strings.HasPrefix(function, prefix) {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/freeze"
 )
 
 // ParseStat reads a cpu.stat of either version that was saved before or after a trace. One without counts is an error.
@@ -14,6 +15,13 @@ func ParseStat(text string) (cgroup.Counters, error) {
 		err = errors.New("cpu.stat: it has no nr_periods, nr_throttled and throttled_usec (or throttled_time): is there a quota?")
 	}
 	return c, err
+}
+
+// ByStat is what two cpu.stat say of the cause. One of a group that was not throttled says nothing: the quota may be one of a
+// group above.
+func ByStat(before, after cgroup.Counters) freeze.Kernel {
+	c := after.Since(before)
+	return freeze.Kernel{Counts: c.Known && c.Throttled > 0, Most: c.ThrottledTime}
 }
 
 // Kernel is what the kernel counted while the trace was recorded.

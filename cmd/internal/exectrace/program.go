@@ -13,7 +13,7 @@ import (
 type silence struct {
 	start, end int64
 	could      bool  // something could run: a goroutine is running or runnable, or a P is busy
-	proof      bool  // of two: something waited for a P, and a P was free: only a freeze can be so
+	proof      bool  // it is a freeze and not computing: something waited for a P although a P was free
 	alone      bool  // one goroutine was running and none waited
 	gc         bool  // the collector was marking
 	busy       int32 // Ps
@@ -25,10 +25,10 @@ func (s silence) length() int64 { return s.end - s.start }
 
 const (
 	shortSilence = int64(time.Millisecond)
-	maxSilences  = 100_000 // then the short ones are left out
+	maxSilences  = 100_000 // beyond that the short ones are left out
 	maxStretches = 200_000
 	keptMoments  = 100
-	sane         = int64(24 * time.Hour) // between two events: a damaged trace
+	sane         = int64(24 * time.Hour) // between two events; more is a damaged trace
 )
 
 // A worker is a goroutine of the program.
@@ -48,7 +48,7 @@ type stretch struct {
 	start, end int64
 }
 
-// A program is what the events up to now say about it.
+// A program is what the events so far say about it.
 type program struct {
 	names *names
 
@@ -95,7 +95,7 @@ func newProgram(n *names) *program {
 	}
 }
 
-// take goes on to the next event.
+// take processes the next event.
 func (p *program) take(e event) {
 	if e.kind == clock {
 		if p.clock.IsZero() {
@@ -110,7 +110,7 @@ func (p *program) take(e event) {
 		p.pass(p.last-p.first, e.at-p.first)
 		p.last = e.at
 	} else if step >= sane {
-		p.first += step // so that it counts for nothing
+		p.first += step // so that it does not count
 		p.last = e.at
 	}
 	p.events++
@@ -282,7 +282,7 @@ func (p *program) lose() {
 	p.running, p.runnable, p.busy, p.marking = 0, 0, 0, false
 }
 
-// generation is over: all goroutines that live had an event in it.
+// generation ends a generation: all goroutines that live had an event in it.
 func (p *program) generation() {
 	for id, g := range p.goroutines {
 		if !g.seen && g.state != running && g.state != runnable {
@@ -292,7 +292,7 @@ func (p *program) generation() {
 	}
 }
 
-// A moment is who was there in a silence.
+// A moment is the goroutines in a silence.
 type moment struct {
 	silence
 	running  []Goroutine
@@ -355,7 +355,7 @@ func (p *program) goroutine(id int64, g *worker, now int64) Goroutine {
 	}
 }
 
-// sums are over times.
+// sums are sums of times.
 type sums struct {
 	n       int64
 	sum     float64

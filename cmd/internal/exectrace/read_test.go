@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/freeze"
 )
@@ -55,6 +56,8 @@ func TestRecorded(t *testing.T) {
 		"go1.27":                 {freeze.Throttled, true},
 		"contended-http":         {freeze.Contended, true},
 		"contended-busy-samples": {freeze.Contended, true},
+		"neighbour-http":         {freeze.Contended, false},
+		"neighbour-far":          {freeze.Unsure, false},
 		"clean-http":             {freeze.None, true},
 		"clean-ticker":           {freeze.Unsure, false},
 	} {
@@ -68,6 +71,41 @@ func TestRecorded(t *testing.T) {
 			}
 			golden(t, name, got)
 		})
+	}
+}
+
+// TestRecordedKnown: what is known of the limit decides whose quota it is that a trace has the rhythm of.
+func TestRecordedKnown(t *testing.T) {
+	never, counted := freeze.Kernel{Counts: true}, freeze.Kernel{Counts: true, Most: time.Minute}
+	for _, c := range []struct {
+		name  string
+		o     Options
+		cause freeze.Cause
+		sure  bool
+	}{
+		{"neighbour-http", Options{Kernel: never}, freeze.Contended, true},
+		{"neighbour-far", Options{Kernel: never}, freeze.Contended, true},
+		{"neighbour-http", Options{Unseen: true}, freeze.Contended, false},
+		{"neighbour-http", Options{Limit: 4, Period: 100 * time.Millisecond}, freeze.Contended, true}, // it used 0.5
+		{"neighbour-far", Options{Limit: 4}, freeze.Contended, true},
+		{"throttled-http", Options{Kernel: counted}, freeze.Throttled, true},
+		{"throttled-http", Options{Limit: 0.15}, freeze.Throttled, true},
+		{"throttled-http", Options{Limit: 0.3}, freeze.Throttled, true}, // others in its group may use the rest
+		{"throttled-http", Options{Unseen: true}, freeze.Throttled, false},
+		{"throttled-mild-samples", Options{Kernel: counted}, freeze.Throttled, true},
+		{"contended-http", Options{Kernel: counted}, freeze.Unsure, false},
+		{"contended-http", Options{Kernel: freeze.Kernel{Counts: true, Most: 30 * time.Millisecond}}, freeze.Contended, true}, // 1 %
+		{"contended-busy-samples", Options{Kernel: counted}, freeze.Unsure, false},
+		{"clean-http", Options{Kernel: never}, freeze.None, true},
+		{"clean-ticker", Options{Kernel: never}, freeze.Unsure, false},
+	} {
+		got, err := Read(bytes.NewReader(recorded(t, c.name)), c.o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Cause != c.cause || got.Sure != c.sure || got.Throttled > 0 != (c.cause == freeze.Throttled) {
+			t.Errorf("%s, %+v: %s, sure %v, throttled %v: %s %s", c.name, c.o, got.Cause, got.Sure, got.Throttled, got.Why, got.Doubt)
+		}
 	}
 }
 

@@ -20,6 +20,10 @@ import (
 type Options struct {
 	Period     time.Duration // of the quota, if it is known
 	SampleRate int           // Hz of the CPU profiler, 100 if 0
+
+	Kernel freeze.Kernel // of the program's group, in the time of the trace
+	Limit  float64       // CPUs that the program may use, where nothing is counted; 0: not known, or no limit
+	Unseen bool          // no quota that can be seen has throttled it: there is none, or it has counted nothing
 }
 
 // A Trace is what the execution trace of a program says about it. All times are since its first event.
@@ -40,6 +44,7 @@ type Trace struct {
 	Throttled float64 // the share by a quota; it contains Hidden
 	Hidden    float64 // the share in which nothing was to do as far as is known, before a refill
 	Contended float64 // the share by other programs
+	Neighbour bool    // at the rhythm of a quota, which is another group's
 	CPUs      float64 // that the program got in frozen periods: the quota, if it is throttled
 	CPUsBy    string  // "samples" or "procs", the better and the worse way to know
 	Busy      float64 // Ps that were busy on the mean, outside freezes

@@ -10,7 +10,7 @@ type Severity uint8
 const (
 	Info     Severity = iota // good to know; it costs nothing now
 	Warning                  // it costs something
-	Critical                 // it costs much
+	Critical                 // it costs a lot
 )
 
 var names = [...]string{"info", "warning", "critical"}
@@ -29,7 +29,7 @@ func (s *Severity) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%q is no severity", text)
+	return fmt.Errorf("%q is not a severity", text)
 }
 
 // A Finding is something that a rule found.

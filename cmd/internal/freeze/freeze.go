@@ -43,6 +43,9 @@ type Rhythm struct {
 	Luck   float64 // the chance that gaps without a rhythm have such an R at one of the periods that were tried
 	Locked float64 // the share of gap time that ends at the phase
 
+	// The shares of the periods that a refill has ended in which a gap starts, and ends, at one phase: see Whose.
+	StartsAtOne, EndsAtOne float64
+
 	Gaps   int
 	Time   time.Duration // of all gaps
 	Weight float64       // the number of equally long gaps that would say as much
@@ -79,6 +82,7 @@ func Find(gaps []Gap, period time.Duration) Rhythm {
 	r.Luck = min(1, trials*math.Exp(-r.Weight*r.R*r.R)) // Rayleigh's p for each period that was tried
 	r.Window = window(r.Period)
 	r.Phase, r.Locked = densest(gaps, r.Period, r.Window)
+	r.StartsAtOne, r.EndsAtOne = edges(gaps, r)
 	return r
 }
 
@@ -192,11 +196,62 @@ func (r Rhythm) Ends(g Gap) bool {
 	if r.Period <= 0 {
 		return false
 	}
-	off := (g.End - r.Phase) % r.Period
-	if off < 0 {
-		off += r.Period
-	}
+	off := phase(g.End-r.Phase, r.Period)
 	return min(off, r.Period-off) <= r.Window
+}
+
+// AtRefill is the rhythm with the phase of the refill. Where most gaps run past it, and many of them for about as long, most end
+// at a later phase. But at the refill itself the most time is before one: of gaps that end sooner than the phase is, nothing is.
+func (r Rhythm) AtRefill(gaps []Gap) Rhythm {
+	const steps, clear = 50, 1.02
+	frozen := func(r Rhythm) (sum float64) {
+		for _, g := range r.CutAll(gaps) {
+			sum += float64(g.Length())
+		}
+		return sum
+	}
+	best, most := r, clear*frozen(r)
+	for step := range time.Duration(steps) {
+		at := r
+		at.Phase = phase(r.Phase+step*r.Period/steps, max(r.Period, 1))
+		if sum := frozen(at); sum > most {
+			best, most = at, sum
+		}
+	}
+	return best
+}
+
+// CutAll takes from gaps what is after a refill in them: from then on the quota held nobody up. A gap with no refill in it is
+// left out, for no quota ended it. In one with several of them, each period counts for as long as gaps mostly take.
+func (r Rhythm) CutAll(gaps []Gap) (frozen []Gap) {
+	if r.Period <= 0 {
+		return gaps
+	}
+	var lengths []time.Duration
+	for _, g := range gaps {
+		if r.Ends(g) && g.Length() <= r.Period {
+			lengths = append(lengths, g.Length())
+		}
+	}
+	usual := r.Period
+	if slices.Sort(lengths); len(lengths) > 0 {
+		usual = lengths[len(lengths)/2]
+	}
+	for _, g := range gaps {
+		end := g.End
+		if !r.Ends(g) {
+			end -= phase(g.End-r.Phase, r.Period)
+		}
+		from := len(frozen)
+		for ; end-r.Period > g.Start && usual < r.Period; end -= r.Period {
+			frozen = append(frozen, Gap{end - usual, end})
+		}
+		if end > g.Start {
+			frozen = append(frozen, Gap{g.Start, end})
+		}
+		slices.Reverse(frozen[from:])
+	}
+	return frozen
 }
 
 // Chance is the share of gap time that ends at the phase if there is no rhythm.
@@ -230,7 +285,9 @@ type Verdict struct {
 	Cause     Cause
 	Throttled float64
 	Contended float64
+	Neighbour bool   // contended at the rhythm of a quota, which is another group's
 	Why       string // a sentence
+	Doubt     string // why that is not sure; "": it is as sure as the observation
 }
 
 // The thresholds come from the simulations in freeze_test.go and from the traces and heartbeats of bench/trace on two
@@ -243,8 +300,9 @@ const (
 	rareLuck  = 1e-4
 )
 
-// Judge says what gaps with this rhythm come from. Trace and watch judge alike because both ask here.
-func (r Rhythm) Judge(wall time.Duration) Verdict {
+// Judge says what gaps with this rhythm come from. Trace and watch judge alike because both ask here. What the kernel has
+// counted has the last word.
+func (r Rhythm) Judge(wall time.Duration, k Kernel) Verdict {
 	share := 0.0
 	if wall > 0 {
 		share = float64(r.Time) / float64(wall)
@@ -255,22 +313,59 @@ func (r Rhythm) Judge(wall time.Duration) Verdict {
 	switch {
 	case share < fewGaps || share < littleGap && !rare:
 		return Verdict{Cause: None, Why: fmt.Sprintf("it stood still for %.1f %% of the time", 100*share)}
-	case rare && r.R >= mixedR && !r.Given && !round(r.Period):
-		// Two programs that take turns on a CPU, a tick or a slice each, have a rhythm too: 8 ms at HZ=250. Nobody
-		// chose such a period for a quota.
+	case rare && r.R >= mixedR && r.odd() && !k.Never():
 		return Verdict{Cause: Unsure, Why: rhythm + ", which is an odd period for a quota: name the period if it is one"}
-	case rare && r.R >= mixedR && r.Refills() >= 0.3:
-		v := Verdict{Cause: Throttled, Throttled: share * r.Refills(), Why: rhythm}
-		if rest := share - v.Throttled; rest >= littleGap && r.Refills() < 0.9 {
-			v.Contended = rest // less would be a busy loop's silence, or a thread that was late
-		}
-		return v
+	case r.LikeQuota(wall):
+		return r.judgeQuota(wall, share, k, rhythm)
 	case !r.couldTell():
 		return Verdict{Cause: Unsure, Why: rhythm + ": they are too few, or too unequal, to tell a rhythm from chance"}
-	case rare && r.R >= mixedR/2:
+	case rare && r.R >= mixedR/2 && !k.Never():
 		return Verdict{Cause: Unsure, Why: rhythm + ": too much for chance and too little for a quota"}
 	}
 	return Verdict{Cause: Contended, Contended: share, Why: "the standstills have no rhythm: " + rhythm}
+}
+
+// LikeQuota reports whether gaps have the rhythm of a quota, whosever it is.
+func (r Rhythm) LikeQuota(wall time.Duration) bool {
+	return float64(r.Time) >= fewGaps*float64(wall) && r.Luck < rareLuck && r.R >= mixedR && r.Refills() >= 0.3 && !r.odd()
+}
+
+// odd: two programs that take turns on a CPU, a tick or a slice each, have a rhythm too: 8 ms at HZ=250. Nobody chose such a
+// period for a quota.
+func (r Rhythm) odd() bool { return !r.Given && !round(r.Period) }
+
+// judgeQuota says whose quota it is that gaps have the rhythm of: the own one, or that of a neighbour for which one has to
+// wait.
+func (r Rhythm) judgeQuota(wall time.Duration, share float64, k Kernel, rhythm string) Verdict {
+	own := share * r.Refills()
+	beside := Verdict{Cause: Contended, Contended: share, Neighbour: true, Why: rhythm}
+	most, whose := k.Share(wall), r.Whose()
+	switch {
+	case k.Far:
+		beside.Why += ", but its own limit is far above what it used: it waits for another group, which has a quota"
+		return beside
+	case k.Never():
+		beside.Why += ", but it was throttled in no period: it waits for another group, which has a quota"
+		return beside
+	case most < littleGap:
+		beside.Why += fmt.Sprintf(", but it was throttled for %.1f %% of the time at most: it waits for another group, which has a quota", 100*most)
+		return beside
+	case !k.Counts && whose == Neighbour:
+		beside.Why += ", but they begin closer to one phase than they end, as beside another group that runs until it has used up its quota"
+		beside.Doubt = "what the kernel counted, which would tell for sure, is not known"
+		return beside
+	case !k.Counts && whose == Either:
+		return Verdict{Cause: Unsure, Why: rhythm + ", which may be that of its own quota, or of a neighbour's for which it has to wait"}
+	}
+	own = min(own, most)
+	v := Verdict{Cause: Throttled, Throttled: own, Why: rhythm}
+	if !k.Counts && r.lead() < sureLead {
+		v.Doubt = "by their edges alone it may be the quota of a neighbour that is late itself; what the kernel counted is not known"
+	}
+	if rest := share - v.Throttled; rest >= littleGap && own < 0.9*share {
+		v.Contended = rest // less would be a busy loop's silence, or a thread that was late
+	}
+	return v
 }
 
 // couldTell: with so many gaps a quota would have been seen.

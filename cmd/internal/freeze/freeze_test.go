@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/unthrottle/unthrottle/cgroup"
 )
 
 const ms = time.Millisecond
@@ -100,7 +103,7 @@ func TestSimulation(t *testing.T) {
 				if tt.given {
 					period = max(tt.world.period, 20*ms)
 				}
-				v := Find(tt.world.gaps(rng), period).Judge(tt.world.wall)
+				v := Find(tt.world.gaps(rng), period).Judge(tt.world.wall, Kernel{})
 				count[v.Cause]++
 				sum += v.Throttled
 			}
@@ -132,9 +135,123 @@ func TestTurns(t *testing.T) {
 			gaps = append(gaps, Gap{at + turns.own, at + turns.own + turns.other})
 		}
 		r := Find(gaps, 0)
-		if v := r.Judge(10 * time.Second); v.Cause == Throttled {
+		if v := r.Judge(10*time.Second, Kernel{}); v.Cause == Throttled {
 			t.Errorf("%v: %s: %s", turns, v.Cause, v.Why)
 		}
+	}
+}
+
+// TestNeighbour: a program stands still while another group runs, from that one's refill until its quota is used up. Its ends
+// scatter, its starts don't. However it looks, it is not called throttled; where the kernel or the starts tell, it is called
+// contended.
+func TestNeighbour(t *testing.T) {
+	for _, scatter := range []time.Duration{0, ms, 2 * ms, 5 * ms, 10 * ms} {
+		for _, own := range []struct {
+			name   string
+			kernel Kernel
+			want   Cause
+		}{
+			{"the kernel counted no period", Kernel{Counts: true}, Contended},
+			{"the kernel counted next to nothing", Kernel{Counts: true, Most: 20 * ms}, Contended},
+			{"nobody counted", Kernel{}, Contended},
+		} {
+			for seed := range uint64(20) {
+				rng := rand.New(rand.NewPCG(seed, 7))
+				var gaps []Gap
+				for at := 13 * ms; at < 5*time.Second; at += 100 * ms {
+					length := 25*ms + time.Duration((2*rng.Float64()-1)*float64(scatter))
+					gaps = append(gaps, Gap{at, at + length})
+				}
+				v := Find(gaps, 0).Judge(5*time.Second, own.kernel)
+				if v.Cause == Throttled || v.Throttled > 0 {
+					t.Fatalf("±%v, %s: %+v", scatter, own.name, v)
+				}
+				// With ends as sharp as the starts nobody can tell; with ends anywhere there is no rhythm of a quota.
+				if unclear := !own.kernel.Counts && (scatter < 2*ms || scatter > 5*ms); !unclear && v.Cause != own.want {
+					t.Errorf("±%v, %s: %s (%s), want %s", scatter, own.name, v.Cause, v.Why, own.want)
+				}
+				if v.Cause == Contended && !own.kernel.Counts && v.Neighbour && v.Doubt == "" {
+					t.Errorf("±%v, %s: sure, by the edges alone", scatter, own.name)
+				}
+			}
+		}
+	}
+}
+
+// TestLateNeighbour: the neighbour has to wait for its start, and its quota ends at a tick of 4 ms. So what waits for it begins to
+// stand still at no phase, and ends at one. It is not surely called throttled.
+func TestLateNeighbour(t *testing.T) {
+	for _, late := range []time.Duration{ms / 2, ms, 2 * ms} {
+		for _, scatter := range []time.Duration{0, ms, 2 * ms} {
+			for seed := range uint64(80) {
+				rng := rand.New(rand.NewPCG(seed, 8))
+				first := 12*ms + time.Duration(seed%8)*ms/2
+				var gaps []Gap
+				for at := first; at < 6*time.Second; at += 100 * ms {
+					start := at + time.Duration(rng.ExpFloat64()*float64(late))
+					end := start + 25*ms + time.Duration((2*rng.Float64()-1)*float64(scatter))
+					gaps = append(gaps, Gap{start, (end + 4*ms - 1) / (4 * ms) * (4 * ms)})
+				}
+				r := Find(gaps, 0)
+				if v := r.Judge(6*time.Second, Kernel{}); v.Cause == Throttled && v.Doubt == "" {
+					t.Errorf("late by %v, ±%v, seed %d: sure, with a lead of %.2f: %s", late, scatter, seed, r.lead(), v.Why)
+				}
+			}
+		}
+	}
+}
+
+// TestCounted: what the kernel counted has the last word.
+func TestCounted(t *testing.T) {
+	group := func(throttled int64, time time.Duration) cgroup.Throttling {
+		return cgroup.Throttling{Owner: cgroup.Counters{Known: true, Periods: 100, Throttled: throttled, ThrottledTime: time}}
+	}
+	local := group(0, 0)
+	local.LocalKnown, local.Local = true, time.Second
+	never := group(0, 0)
+	never.LocalKnown = true
+	for name, c := range map[string]struct {
+		state cgroup.State
+		t     cgroup.Throttling
+		want  Kernel
+	}{
+		"nothing":                    {cgroup.Unknown, cgroup.Throttling{}, Kernel{}},
+		"a limit that holds":         {cgroup.Limited, group(90, time.Minute), Kernel{Counts: true, Most: time.Minute}},
+		"a limit that does not":      {cgroup.Limited, group(0, 0), Kernel{}},
+		"nor one above":              {cgroup.Limited, never, Kernel{Counts: true}},
+		"none here, above not known": {cgroup.None, group(0, 0), Kernel{}},
+		"none here nor above":        {cgroup.None, never, Kernel{Counts: true}},
+		"one above":                  {cgroup.Hidden, local, Kernel{Counts: true, Most: time.Second}},
+	} {
+		if got := Counted(c.state, c.t); got != c.want || got.Never() != (c.want == Kernel{Counts: true}) {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+	w := world{wall: 5 * time.Second, period: 100 * ms, frozen: .5, late: ms / 2}
+	r := Find(w.gaps(rand.New(rand.NewPCG(1, 2))), 0)
+	if v := r.Judge(w.wall, Kernel{Counts: true, Most: time.Second}); v.Cause != Throttled || v.Throttled != 0.2 || v.Contended < 0.25 {
+		t.Errorf("a fifth of the time by the kernel: %+v", v)
+	}
+}
+
+func TestCutAll(t *testing.T) {
+	r := Rhythm{Period: 100 * ms, Phase: 0, Window: 4 * ms}
+	got := r.CutAll([]Gap{
+		{30 * ms, 101 * ms},  // until the refill
+		{130 * ms, 220 * ms}, // past it
+		{225 * ms, 240 * ms}, // without one
+		{330 * ms, 615 * ms}, // past three: of the middle ones only as much as mostly
+		{640 * ms, 700 * ms}, // until the refill
+		{1000 * ms, 1099 * ms},
+	})
+	want := []Gap{
+		{30 * ms, 101 * ms}, {130 * ms, 200 * ms}, {330 * ms, 400 * ms}, {429 * ms, 500 * ms}, {529 * ms, 600 * ms}, {640 * ms, 700 * ms}, {1000 * ms, 1099 * ms},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v\nwant %v", got, want)
+	}
+	if got := (Rhythm{}).CutAll(want); !slices.Equal(got, want) {
+		t.Errorf("without a rhythm: %v", got)
 	}
 }
 
@@ -182,7 +299,7 @@ func FuzzFind(f *testing.F) {
 	f.Add(int64(-5), int64(-1), int64(1<<60), int64(1<<61), int64(1))
 	f.Fuzz(func(t *testing.T, a, b, c, d, period int64) {
 		r := Find([]Gap{{time.Duration(a), time.Duration(b)}, {time.Duration(c), time.Duration(d)}}, time.Duration(period))
-		v := r.Judge(time.Second)
+		v := r.Judge(time.Second, Kernel{})
 		for _, x := range []float64{r.R, r.Luck, r.Locked, r.Weight, v.Throttled, v.Contended, r.Refills(), r.Chance()} {
 			if math.IsNaN(x) || math.IsInf(x, 0) {
 				t.Fatalf("%+v %+v", r, v)

@@ -1,7 +1,7 @@
 // Package golive answers: what is a running Go program's GOMAXPROCS? In goes a pid; out comes the value as it is in the
 // program's memory, with the proof that it is one. The program needs no preparation, is not stopped and does not notice:
 // its memory is read through /proc/PID/mem and process_vm_readv, never with ptrace. It judges nothing, and it does not
-// guess: where the value can't be proven there is an error.
+// guess: if the value can't be proven there is an error.
 //
 // The way to the value: the table of functions (it survives stripping) has the code of runtime.procresize, which begins
 // with a load of the variable gomaxprocs and ends with a store to it. Among the other variables it uses is allp, the
@@ -36,7 +36,7 @@ type Value struct {
 	How   string // how the variables were found: "decoded" from code, by "symbol", or by a "scan" of the data
 }
 
-// Read reads the GOMAXPROCS of a process of this system once. Who wants it again and again keeps a Process.
+// Read reads the GOMAXPROCS of a process of this system once. To read it repeatedly, keep a Process.
 func Read(pid int) (Value, error) {
 	p, err := Open("", pid)
 	if err != nil {

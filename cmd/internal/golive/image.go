@@ -22,7 +22,7 @@ const (
 
 var errBudget = errors.New("its tables are larger than any program's")
 
-// A budget lets so many bytes be read.
+// A budget limits how many bytes may be read.
 type budget struct {
 	r    io.ReaderAt
 	left int64
@@ -101,7 +101,7 @@ func (m *image) section(name string) (elf.SectionHeader, bool) {
 	return elf.SectionHeader{}, false
 }
 
-// isGo reports whether the sections are those of a Go program. Without section headers nobody can tell but by a search.
+// isGo reports whether the sections are those of a Go program. Without section headers only a search can tell.
 func (m *image) isGo() bool {
 	for _, s := range m.sections {
 		switch s.Name {
@@ -221,7 +221,7 @@ func longest(names []string) int {
 }
 
 // scan shows the bytes of a range in pieces that overlap, until visit says that it has seen enough. Parts that can't be
-// read, as holes in memory, are passed over.
+// read, such as holes in memory, are skipped.
 func scan(r io.ReaderAt, from, to uint64, overlap int, visit func(at uint64, piece []byte) (done bool)) {
 	if to < from || to > math.MaxInt64 {
 		return
@@ -249,7 +249,7 @@ func scan(r io.ReaderAt, from, to uint64, overlap int, visit func(at uint64, pie
 // pageSize is the least page: what can't be read begins at a multiple of it.
 const pageSize = 4096
 
-// minor returns 26 for "go1.26.8", and 0 for what is no release: between releases a layout may be of either.
+// minor returns 26 for "go1.26.8", and 0 for anything but a release: between releases a layout may be of either.
 func minor(version string) int {
 	rest, ok := strings.CutPrefix(version, "go1.")
 	if !ok {

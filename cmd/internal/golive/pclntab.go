@@ -160,7 +160,7 @@ func (w *window) at(addr uint64, n int) []byte {
 //	*pclntab · six slices, names first · findfunctab · minpc · maxpc · text
 //
 // It is read from the live process: on the disk a position-independent program has no pointers. The header of the table
-// is no help, as it has none since Go 1.26; and the section .text is none, as C code may stand before Go's in it.
+// does not have it since Go 1.26, and the section .text does not help, as C code may stand before Go's in it.
 func (t pclntab) text(live io.ReaderAt, bias uint64) (uint64, bool) {
 	m := t.m
 	pattern := make([]byte, 2*m.word)

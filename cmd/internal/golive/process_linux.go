@@ -18,12 +18,12 @@ import (
 )
 
 // Files remembers what was read of programs' files, so that many processes of one program cost little more than one. The
-// zero value remembers nothing yet. It is not for several goroutines at once.
+// zero value remembers nothing yet. It is not safe for concurrent use.
 type Files struct {
-	known map[procs.FileID]*code // nil for a file that is no Go program
+	known map[procs.FileID]*code // nil for a file that is not a Go program
 }
 
-// A Process is a running Go program. It is not for several goroutines at once.
+// A Process is a running Go program. It is not safe for concurrent use.
 type Process struct {
 	pid     int
 	files   *Files
@@ -157,7 +157,7 @@ func (p *Process) attach(f *os.File, maps []mapping) error {
 	return err
 }
 
-// read reads a file, or remembers it. It is no Go program when err is ErrNotGo.
+// read reads a file, or remembers it. If err is ErrNotGo, it is not a Go program.
 func (files *Files) read(f *os.File) (*code, error) {
 	id, err := procs.NewFileID(f)
 	if err != nil {
@@ -165,7 +165,7 @@ func (files *Files) read(f *os.File) (*code, error) {
 	}
 	c, ok := files.known[id]
 	if !ok {
-		if m, err := readImage(f); err == nil { // what runs and is no ELF file is no Go program
+		if m, err := readImage(f); err == nil { // what runs and is not an ELF file is not a Go program
 			c, _ = readCode(m)
 		}
 		if files.known == nil {
@@ -244,7 +244,7 @@ func (p *Process) failed(err error) error {
 	return fmt.Errorf("reading GOMAXPROCS of process %d: %w", p.pid, err)
 }
 
-// gone reports whether the program that was opened runs no longer. Its memory then reads as an empty file.
+// gone reports whether the program that was opened no longer runs. Its memory then reads as an empty file.
 func (p *Process) gone() bool {
 	if p.mem == nil {
 		return false

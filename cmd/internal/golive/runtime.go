@@ -52,7 +52,7 @@ type code struct {
 	syms   map[string]uint64
 	layout layout // zero where the version isn't known
 
-	// What was found out from the file with the help of a live process holds for the next one as well.
+	// What was found out from the file with the help of a live process is true for the next one as well.
 	text    uint64          // runtime.text, 0 before it is known
 	decoded map[string]uses // functions
 }
@@ -63,7 +63,7 @@ const (
 	gcStart    = "runtime.gcStart" // counts work.cycles up
 )
 
-// readCode reads a file. It is no Go program when err is ErrNotGo.
+// readCode reads a file. If err is ErrNotGo, it is not a Go program.
 func readCode(m *image) (*code, error) {
 	if len(m.sections) > 0 && !m.isGo() {
 		return nil, ErrNotGo
@@ -438,7 +438,8 @@ func (r *reader) schedPart() []byte {
 	return r.heads()[len(r.procs)*pHead:]
 }
 
-// schedAgrees checks that schedt is where it is thought to be: before the count of idle Ps stands one of them or none.
+// schedAgrees reports whether schedt is where it is thought to be: before the count of idle Ps stands one of them or
+// none.
 func (r *reader) schedAgrees() bool {
 	part := r.schedPart()
 	first, idle, spinning := r.m.uint(part), r.m.order.Uint32(part[8:]), r.m.order.Uint32(part[r.layout.nmspinning-r.schedFrom():])

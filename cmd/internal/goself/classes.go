@@ -5,14 +5,14 @@ import "time"
 // Classes are what a page says of how GOMAXPROCS was used: the CPU classes of runtime/metrics, and the process's CPU time.
 //
 // The runtime counts the classes by the state of its Ps and the clock: a P whose thread waits for a CPU, or is frozen by a
-// quota, counts as one that runs. So what was not idle, divided by the CPU time that the process got, tells how many Ps
+// quota, counts as one that runs. So what was not idle, divided by the CPU time that the process got, shows how many Ps
 // wanted a CPU for each CPU there was. The runtime brings the classes up to date when a garbage collection ends, and at no
 // other time.
 type Classes struct {
-	Procs int     // GOMAXPROCS; 0: not told
+	Procs int     // GOMAXPROCS; 0: unknown
 	Total float64 // seconds of CPU time that GOMAXPROCS allowed
 	Idle  float64 // of these: not used
-	CPU   float64 // seconds of the process, by the kernel's count; negative: not told
+	CPU   float64 // seconds of the process, by the kernel's count; negative: unknown
 }
 
 const (
@@ -44,7 +44,7 @@ func ParseClasses(page []byte) (c Classes, ok bool) {
 type Demand struct {
 	Wanted  float64       // Ps that were not idle, on average
 	Got     float64       // CPUs
-	Covered time.Duration // how long the runtime's part of it lasted; 0: GOMAXPROCS is not told
+	Covered time.Duration // how long the runtime's part of it lasted; 0: GOMAXPROCS is unknown
 }
 
 // Ratio is 1 for a program whose running Ps all have a CPU.
@@ -70,7 +70,7 @@ func (c Classes) Since(before Classes, between, cpu time.Duration) (d Demand, ok
 }
 
 // Start is the ratio of Wanted to Got since the program's start, for where there is but one reading; the two are sums of
-// seconds. ok is false if there was no collection yet, or the CPU time is not told.
+// seconds. ok is false if there was no collection yet, or the CPU time is unknown.
 func (c Classes) Start() (d Demand, ok bool) {
 	if c.Total <= 0 || c.Idle < 0 || c.Idle > c.Total || c.CPU <= 0 {
 		return d, false

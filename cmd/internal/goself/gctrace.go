@@ -1,4 +1,4 @@
-// Package goself answers: what does a Go program say of itself? In go the lines that it writes to stderr with
+// Package goself answers: what does a Go program say about itself? In go the lines that it writes to stderr with
 // GODEBUG=gctrace=1, for which it need not be prepared, and readings of its /metrics page, in the text format of Prometheus.
 // Out come its garbage collections and what they cost; what happened in its runtime between two readings; and how many CPUs
 // its Ps wanted for each that they got. Pages that Prometheus' own client writes have these figures by themselves, most of

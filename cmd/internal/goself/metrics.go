@@ -13,7 +13,7 @@ import (
 
 // A Reading is what a /metrics page says at one time.
 type Reading struct {
-	Procs     int     // GOMAXPROCS; 0: not told
+	Procs     int     // GOMAXPROCS; 0: unknown
 	cycles    float64 // garbage collections
 	gc        float64 // seconds of CPU time of the collector
 	cpu       float64 // of the process

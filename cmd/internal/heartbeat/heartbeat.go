@@ -1,13 +1,13 @@
 // Package heartbeat answers: when does the kernel let nothing run in this cgroup, and why? A process of its own sleeps for
 // 2 ms again and again inside the group. It uses less than a hundredth of a CPU, so that nothing but a quota can make it
-// late for long: where it wakes 3 ms late or more, the group stood still.
+// late for long: if it wakes 3 ms late or more, the group stood still.
 //
 // In goes the group, by a process in it; out come the freezes as they happen ([Start]), what the kernel counted meanwhile
-// ([Sampler]), and a verdict on both ([Observation.Judge]). It needs no privilege for its own group, and no help of the
+// ([Sampler]), and a verdict on both ([Observation.Judge]). It needs no privilege for its own group, and no help from the
 // programs in it. Linux only.
 //
 // It does not see freezes shorter than some 3 ms, and not contention: a thread that mostly sleeps is given a CPU at once
-// however busy the host is (0.4 % late beside three spinners on two CPUs). So contention is told from what the kernel
+// however busy the host is (0.4 % late beside three spinners on two CPUs). So contention is recognised by what the kernel
 // counted: how long the group's threads waited for a CPU, and who else used it.
 package heartbeat
 
@@ -24,16 +24,16 @@ import (
 const (
 	// Interval is how long the heartbeat sleeps, at least.
 	Interval = 2 * time.Millisecond
-	// Late is how late it must be for a freeze.
+	// Late is how late it must be to count as a freeze.
 	Late = 3 * time.Millisecond
-	// reportEvery is how often it tells what it saw.
+	// reportEvery is how often it reports what it saw.
 	reportEvery = 100 * time.Millisecond
 )
 
 // ErrNotSupported means that there is no heartbeat on this system.
 var ErrNotSupported = errors.New("a heartbeat needs Linux")
 
-// A Pulse is what the heartbeat tells from time to time. Times are since its first beat.
+// A Pulse is what the heartbeat reports from time to time. Times are since its first beat.
 type Pulse struct {
 	At      time.Duration
 	Beats   int64         // so far
@@ -43,14 +43,14 @@ type Pulse struct {
 
 // newFreeze is a freeze that made the heartbeat late. It began at some moment of the sleep, but what is counted is the
 // lateness alone. The time until the thread has a CPU again makes up for the rest: of two busy threads that were frozen
-// for 49.7 and 24.7 % of the time, by the kernel's count, it told 49.5 and 24.4.
+// for 49.7 and 24.7 % of the time, by the kernel's count, it reported 49.5 and 24.4.
 func newFreeze(due, woke time.Duration) freeze.Gap { return freeze.Gap{Start: due, End: woke} }
 
-// A pacer lets the heartbeat sleep longer where a beat is dear: on a busy host with cold caches, in a virtual machine whose
-// timers are slow. 13 µs a beat were measured on a quiet machine, and 45 beside ten busy threads.
+// A pacer makes the heartbeat sleep longer where a beat is expensive: on a busy host with cold caches, in a virtual machine whose
+// timers are slow. A beat took 13 µs on a quiet machine, and 45 beside ten busy threads.
 type pacer struct {
 	sleep time.Duration
-	at    time.Duration // when sleep was looked at last
+	at    time.Duration // when sleep was last adjusted
 	cpu   time.Duration // used until then
 }
 
@@ -62,7 +62,7 @@ const (
 	cheap        = 0.006
 )
 
-// adjust takes the CPU time that was used until now.
+// adjust is called with the CPU time that was used so far.
 func (p *pacer) adjust(now, cpu time.Duration) {
 	if now-p.at < paceEvery {
 		return
@@ -98,7 +98,7 @@ func (p Pulse) append(line []byte) []byte {
 	return append(line, '\n')
 }
 
-// parsePulse reads a line that append has written.
+// parsePulse reads a line written by append.
 func parsePulse(line string) (p Pulse, err error) {
 	words := strings.Fields(line)
 	if len(words) < 4 || words[0] != "pulse" {

@@ -12,13 +12,13 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 )
 
-// A Sample is what the kernel has counted until some moment.
+// A Sample is what the kernel has counted up to some moment.
 type Sample struct {
 	At         time.Time
 	Throttling cgroup.Throttling
 
-	// Of the group's threads, as far as they were seen in two readings: how long they ran, and how long they could have
-	// run and waited. The heartbeat's and our own are left out.
+	// How long the group's threads ran, and how long they could have run and waited, as far as they were seen in two
+	// readings. The heartbeat's and our own are left out.
 	Run, Waited  time.Duration
 	ThreadsKnown bool
 	Threads      int // at the last reading
@@ -69,7 +69,7 @@ func (s *Sampler) file(path string) (string, error) {
 	return string(data), err
 }
 
-// readThreads adds what the group's threads ran and waited since the last reading. A thread that is new adds nothing yet,
+// readThreads adds what the group's threads ran and waited since the last reading. A new thread adds nothing yet,
 // one that has ended nothing more.
 func (s *Sampler) readThreads(out *Sample) {
 	now := map[string]procs.Schedstat{}
@@ -77,7 +77,7 @@ func (s *Sampler) readThreads(out *Sample) {
 		dir := filepath.Join(s.root, "/proc", strconv.Itoa(pid), "task")
 		tasks, err := os.ReadDir(dir)
 		if err != nil {
-			continue // it has ended, or is somebody else's
+			continue // it has ended, or belongs to another user
 		}
 		for _, task := range tasks {
 			if len(now) == threadsMost {
@@ -104,12 +104,12 @@ func (s *Sampler) readThreads(out *Sample) {
 	out.Run, out.Waited, out.Threads, out.ThreadsKnown = s.run, s.waited, len(now), len(now) > 0
 }
 
-// processes are those of the group, the process alone if that can't be read.
+// processes are those of the group, or the process alone if they can't be read.
 func (s *Sampler) processes() (pids []int) {
 	if len(s.limit.Levels) > 0 {
 		text, _ := s.file(filepath.Join(s.limit.Levels[0].Dir, "cgroup.procs"))
 		for _, word := range strings.Fields(text) {
-			// 0 is a process that is outside of our PID namespace.
+			// 0 is a process outside of our PID namespace.
 			if pid, err := strconv.Atoi(word); err == nil && pid > 0 && !slices.Contains(s.except, pid) {
 				pids = append(pids, pid)
 			}

@@ -21,11 +21,11 @@ const ahead = 6000
 // Options of Start.
 type Options struct {
 	PID     int      // a process in the group to be watched; 0 means this one
-	Command []string // what calls Beat with its stdin and stdout
-	Env     []string // for Command, beside what makes a Go program small and quiet
+	Command []string // a command that calls Beat with its stdin and stdout
+	Env     []string // for Command, besides what makes a Go program small and quiet
 }
 
-// A Heart is a heartbeat that goes on.
+// A Heart is a running heartbeat.
 type Heart struct {
 	Limit cgroup.Limits // of the group at the beginning
 	Group string        // its directory; "": not visible
@@ -50,8 +50,8 @@ func (e *MoveError) Error() string {
 
 func (e *MoveError) Unwrap() error { return e.Err }
 
-// Start starts a heartbeat in the group of a process. Where that is not the own group it moves the heartbeat there, which
-// takes root or a group that was handed over to this user. Nothing else is moved, and the heartbeat leaves the group by
+// Start starts a heartbeat in the group of a process. If that is not our own group, it moves the heartbeat there, which
+// takes root or a group that was delegated to this user. Nothing else is moved, and the heartbeat leaves the group by
 // ending: at Stop, or a moment after this process has died.
 func Start(o Options) (*Heart, error) {
 	if !supported {
@@ -62,7 +62,7 @@ func Start(o Options) (*Heart, error) {
 		h.Group = h.Limit.Levels[0].Dir
 	}
 	h.cmd = exec.Command(o.Command[0], o.Command[1:]...)
-	// One P that nobody takes away, and no garbage collection: the heartbeat allocates next to nothing.
+	// One P that is never taken away, and no garbage collection: the heartbeat allocates next to nothing.
 	h.cmd.Env = append(append(os.Environ(), "GOMAXPROCS=1", "GOGC=off", "GODEBUG=asyncpreemptoff=1"), o.Env...)
 	h.cmd.SysProcAttr = ownGroup() // Ctrl-C is for us; the heartbeat ends when we say so
 	var stderr strings.Builder
@@ -103,7 +103,7 @@ func text(s string) error {
 	return errors.New(s)
 }
 
-// join moves the heartbeat into the group of a process, unless it is the own group.
+// join moves the heartbeat into the group of a process, unless that is our own group.
 func (h *Heart) join(pid int) error {
 	if pid == 0 {
 		return nil
@@ -137,14 +137,14 @@ func (h *Heart) read(r io.Reader) error {
 	return lines.Err()
 }
 
-// Pulses has what the heartbeat tells, ten times a second while the group runs. It must be read until it is closed, which
+// Pulses delivers what the heartbeat reports, ten times a second while the group runs. It must be read until it is closed, which
 // is at Stop, or because the heartbeat has ended by itself.
 func (h *Heart) Pulses() <-chan Pulse { return h.pulses }
 
 // PID is the heartbeat's process.
 func (h *Heart) PID() int { return h.cmd.Process.Pid }
 
-// Stop ends the heartbeat. It returns an error if that had ended by itself.
+// Stop ends the heartbeat. It returns an error if the heartbeat had ended by itself.
 func (h *Heart) Stop() error {
 	var ended error
 	h.once.Do(func() {

@@ -12,7 +12,7 @@ How much:
   -n N       requests in all (200)
   -c N       workers, each of which waits for its answer before it sends again (50)
   -q N       requests a second of each worker (as fast as it can)
-  -z D       for so long, in place of -n: 10s, 3m
+  -z D       for this long, in place of -n: 10s, 3m
   -t N       timeout of a request in seconds, 0 for none (20)
 
 What:
@@ -38,7 +38,7 @@ Report:
 Below hey's report are three lines on how long users would wait, or how to find that out.
 
 Exit codes:
-  0 done, whatever came of the requests · 1 a usage that makes no sense, or see -strict · 2 a bad flag
+  0 done, whatever came of the requests · 1 wrong usage, or see -strict · 2 a bad flag
 
 Example:
   unthrottle hey -z 10s -c 20 -q 10 http://localhost:8080/

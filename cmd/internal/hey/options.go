@@ -40,19 +40,19 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/load"
 )
 
-// agent is what hey calls itself, with a remark on who it is really. What looks for hey finds it.
+// agent is what hey calls itself, with a remark on who it is really. Whatever looks for hey finds it.
 const agent = "hey/0.0.1 (unthrottle)"
 
 // Options are a command line.
 type Options struct {
 	Plan     load.Plan
 	Output   string   // "": the report; csv; or the text of a template
-	Strict   bool     // the exit code tells when every request failed
+	Strict   bool     // the exit code shows if every request failed
 	CPUs     int      // GOMAXPROCS of the generator; 0: leave it
 	Warnings []string // what hey would ignore silently
 }
 
-// A UsageError is a command line that makes no sense. Its texts are hey's where hey has one.
+// A UsageError is a wrong command line. Its texts are hey's where hey has one.
 type UsageError struct {
 	Text string
 	flag bool // Go's flag package found it
@@ -282,7 +282,7 @@ func unreadable(text string) error {
 	return usage("could not parse the provided input; input = %v", text)
 }
 
-// control tells characters that no header field can have.
+// control reports whether no header field can have this character.
 func control(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }
 
 func sorted(h http.Header) (fields [][2]string) {

@@ -265,7 +265,7 @@ func TestRealJSON(t *testing.T) {
 		}
 		theirs := real(t, args...)
 		if strings.TrimSpace(theirs) == "" {
-			continue // NaN is no JSON
+			continue // NaN is not JSON
 		}
 		if err := json.Unmarshal([]byte(theirs), &hey); err != nil {
 			t.Fatal(err)

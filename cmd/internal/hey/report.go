@@ -123,7 +123,7 @@ func (c *Collector) warnings(res *load.Result) (w []string) {
 
 var percentages = []int{10, 25, 50, 75, 90, 95, 99}
 
-// percentiles follow hey's rule: the first result with at least so many percent of all before it.
+// percentiles follow hey's rule: the first result with at least that percentage of all before it.
 func (c *Collector) percentiles() (d []LatencyDistribution) {
 	var before int64
 	c.times(func(v float64, n int64) {

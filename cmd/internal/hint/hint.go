@@ -1,6 +1,6 @@
 // Package hint answers: what can be done about an error? It holds errors that carry hints, lines that say what to do
-// next, and marks those of a command line that makes no sense. What goes in is an error and its hints, what comes out an
-// error that reads as before. It prints nothing and chooses no exit code: cli does, with Of and IsUsage.
+// next, and marks those of a wrong command line. What goes in is an error and its hints, what comes out an error that
+// reads as before. It prints nothing and chooses no exit code: cli does, with Of and IsUsage.
 package hint
 
 import (
@@ -31,7 +31,7 @@ func Of(err error) []string {
 	return nil
 }
 
-// usageError is a command line that makes no sense.
+// usageError is a wrong command line.
 type usageError struct{ error }
 
 func (u *usageError) Unwrap() error { return u.error }

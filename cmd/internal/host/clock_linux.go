@@ -9,8 +9,8 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 )
 
-// cpuTime is the CPU time that a process has used. Of this system's processes the kernel tells it to the nanosecond, with
-// threads that run just now; anybody may ask. The clock's number is ~pid << 3 | 2, see clock_getcpuclockid(3).
+// cpuTime is the CPU time that a process has used. For this system's processes the kernel gives it to the nanosecond,
+// including threads that are running now, and to anybody. The clock's number is ~pid << 3 | 2, see clock_getcpuclockid(3).
 func cpuTime(root string, pid int) (time.Duration, bool) {
 	if isHere(root) {
 		var t unix.Timespec

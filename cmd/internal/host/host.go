@@ -3,7 +3,7 @@
 // its GOMAXPROCS as it is, and what it did while it was looked at: the CPU time it got, how many of its Ps wanted CPU, how
 // often and how long its group was throttled.
 //
-// The processes need no preparation and do not notice. What this user may not read is left out, and said to be. The
+// The processes need no preparation and do not notice. What this user may not read is left out, and counted. The
 // package judges nothing.
 package host
 
@@ -12,6 +12,8 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +21,7 @@ import (
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/choice"
 	"github.com/unthrottle/unthrottle/cmd/internal/golive"
+	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 )
 
@@ -52,7 +55,7 @@ func (p *Process) Procs() int {
 // FromCall is the source of a GOMAXPROCS that the program set itself.
 const FromCall choice.Source = "call"
 
-// Source is where its GOMAXPROCS comes from. What was found in its memory counts for more than what was to be expected.
+// Source is where its GOMAXPROCS comes from. What was found in its memory counts for more than what was expected.
 func (p *Process) Source() choice.Source {
 	expected := p.Prediction.Source
 	byRuntime := expected == choice.FromLimit || expected == choice.FromCPUs
@@ -88,7 +91,7 @@ type Usage struct {
 	DelayWall  time.Duration // 0: not known
 	DelayCPU   time.Duration // CPU time in DelayWall
 	Collected  float64       // garbage collections a second
-	Switched   float64       // goroutines that came to run, a second
+	Switched   float64       // goroutines that began to run, a second
 	GCKnown    bool
 	AnonMemory int64 // bytes of memory that belong to no file, which hold its heap; 0: not known
 }
@@ -116,8 +119,13 @@ type Options struct {
 	PIDs []int         // only these; none: all but the calling process
 	For  time.Duration // 0: no samples
 
-	// Only says by name and command line which programs are wanted; nil means all.
-	Only func(name string, command []string) bool
+	// Names are patterns, as procs.Named has them, for the name of a process or of its program; none: all are wanted.
+	Names []string
+}
+
+// names reports whether a process is wanted.
+func (o *Options) names(p procs.Process) bool {
+	return len(o.Names) == 0 || slices.ContainsFunc(o.Names, func(pattern string) bool { return procs.Named(pattern, p) })
 }
 
 // A Survey looks at a host again and again, and remembers the files that it read.
@@ -176,13 +184,22 @@ func (s *Survey) Read(ctx context.Context, o Options) (Result, error) {
 // isHere reports whether a root is this system's.
 func isHere(root string) bool { return strings.Trim(root, "/") == "" }
 
-// New makes a Process of facts that were read of pid below root, 0 being the calling process: it reads the limit and predicts
-// GOMAXPROCS. The process need not be a Go program, and is not looked at. The errors are of this project's settings in its
-// environment.
-func New(root string, pid int, facts procs.Process) (Process, []error) {
-	p := Process{Process: facts}
-	warnings := p.readLimit(root, pid)
-	return p, warnings
+// Read reads a process below root, 0 being the calling one: it reads the limit and predicts GOMAXPROCS. The process need not be
+// a Go program, and is not looked at. The warnings are of this project's settings in its environment, and of what can't be
+// read of ourselves.
+func Read(root string, pid int) (p Process, warnings []error, err error) {
+	p.Process, err = procs.Read(root, pid)
+	switch {
+	case err == nil:
+	case pid != 0:
+		return p, nil, hint.With(err, "pgrep NAME finds a process's pid")
+	case isHere(root): // there is no /proc to see, but we know ourselves
+		p.Process = procs.Self()
+		if runtime.GOOS == "linux" {
+			warnings = []error{err}
+		}
+	}
+	return p, append(warnings, p.readLimit(root, pid)...), nil
 }
 
 func (p *Process) readLimit(root string, pid int) []error {
@@ -215,7 +232,7 @@ func (s *Survey) open(o Options, pid int) (*Process, *golive.Process, error) {
 	if err != nil {
 		return nil, nil, golive.ErrExited
 	}
-	if o.Only != nil && !o.Only(facts.Name, facts.Command) {
+	if !o.names(facts) || len(o.Names) == 0 && len(o.PIDs) == 0 && isWrapper(facts) {
 		return nil, nil, golive.ErrNotGo
 	}
 	p := &Process{Process: facts}
@@ -225,6 +242,11 @@ func (s *Survey) open(o Options, pid int) (*Process, *golive.Process, error) {
 	}
 	p.readLimit(o.Root, pid)
 	return p, live, nil
+}
+
+// isWrapper reports whether a process is unthrottle run, which waits for the program that it has put under a limit.
+func isWrapper(p procs.Process) bool {
+	return p.Program != nil && p.Program.Path == "github.com/unthrottle/unthrottle/cmd/unthrottle" && len(p.Command) > 1 && p.Command[1] == "run"
 }
 
 // attach opens a process's memory, which is nil where it can't be read, and reads its GOMAXPROCS. The error is

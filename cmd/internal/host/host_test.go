@@ -7,6 +7,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/choice"
+	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 )
 
 // A freeze is told from samples: slots in which Ps ran and no CPU time passed, and half a slot on either side.
@@ -84,6 +85,26 @@ func TestFrozenShare(t *testing.T) {
 	} {
 		if share, exact := c.u.FrozenShare(2); share != c.share || exact != c.exact {
 			t.Errorf("%s: %g, %v", c.name, share, exact)
+		}
+	}
+}
+
+// TestWrapper tells unthrottle run, which is not what anybody looks for, from other programs.
+func TestWrapper(t *testing.T) {
+	own := &procs.Program{Path: "github.com/unthrottle/unthrottle/cmd/unthrottle"}
+	for _, c := range []struct {
+		program *procs.Program
+		command []string
+		want    bool
+	}{
+		{own, []string{"unthrottle", "run", "--cpus", "1", "./api"}, true},
+		{own, []string{"unthrottle", "serve"}, false},
+		{own, []string{"unthrottle"}, false},
+		{&procs.Program{Path: "example.com/go"}, []string{"go", "run", "."}, false},
+		{nil, []string{"bash", "run"}, false},
+	} {
+		if got := isWrapper(procs.Process{Program: c.program, Command: c.command}); got != c.want {
+			t.Errorf("%q: %v, want %v", c.command, got, c.want)
 		}
 	}
 }

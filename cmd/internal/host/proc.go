@@ -9,7 +9,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 )
 
-// anonMemory is the process's memory that belongs to no file, 0 when it can't be told.
+// anonMemory is the process's memory that belongs to no file, 0 when it is not known.
 func anonMemory(root string, pid int) int64 {
 	text, err := os.ReadFile(procs.Dir(root, pid) + "/status")
 	if err != nil {

@@ -33,7 +33,7 @@ type watch struct {
 	freezing          bool
 }
 
-// A reading is what counts up in a process.
+// A reading holds the counters of a process.
 type reading struct {
 	at         time.Time
 	cpu        time.Duration
@@ -52,7 +52,7 @@ const (
 	active   = 0.01                  // of a CPU: what uses less is not asked for its threads' delays
 )
 
-// observe looks at the processes, and the system they are on, for a time.
+// observe watches the processes, and the system they are on, for a time.
 func observe(ctx context.Context, root string, lasting time.Duration, watched []*watch) (System, error) {
 	system := System{CPUs: runtime.NumCPU()}
 	if lasting <= 0 {
@@ -164,7 +164,7 @@ func (w *watch) sample() {
 	w.add(now, cpu, running, spinning)
 }
 
-// add takes a sample into the sums. A slot between two samples in which Ps ran and no CPU time passed was frozen. A freeze
+// add adds a sample to the sums. A slot between two samples in which Ps ran and no CPU time passed was frozen. A freeze
 // begins and ends somewhere within the slots beside it: half of each belongs to it, on average.
 func (w *watch) add(now time.Time, cpu time.Duration, running, spinning int) {
 	slot := now.Sub(w.at)
@@ -204,7 +204,7 @@ func (w *watch) readDelay() {
 	}
 }
 
-// end makes the sums into facts.
+// end turns the sums into facts.
 func (w *watch) end() {
 	if w.gone {
 		return
@@ -237,7 +237,7 @@ func (w *watch) end() {
 	}
 	if w.delay.delayKnown {
 		now, ok := procs.ReadSchedstat(procs.Dir(w.root, w.p.PID))
-		if wait := now.Waited - w.delay.threads.Waited; ok && wait >= 0 { // it is less where many threads ended
+		if wait := now.Waited - w.delay.threads.Waited; ok && wait >= 0 { // it goes down when many threads end
 			u.Delay, u.DelayWall, u.DelayCPU = wait, time.Since(w.delay.at), after.cpu-w.delay.cpu
 		}
 	}
@@ -246,13 +246,13 @@ func (w *watch) end() {
 	}
 }
 
-// period is that of the limit, 0 where none is known.
+// period is that of the limit, 0 if none is known.
 func (w *watch) period() time.Duration {
 	owner, _ := w.p.System.Limits.Owner()
 	return owner.Quota.Period()
 }
 
-// switches is how many times a goroutine came to run, of which the runtime counts one in eight.
+// switches is how many times a goroutine began to run. The runtime counts one in eight.
 func switches(s golive.Sched) uint64 {
 	n := s.Underflow + s.Overflow
 	for _, c := range s.Latencies {

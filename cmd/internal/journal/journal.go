@@ -1,7 +1,7 @@
-// Package journal answers: what of a long measurement is there, should it be interrupted? A journal is a file of lines of
-// JSON: a head, which says what is measured, and a record for each thing that was done, written as soon as it is. In go
-// the values of head and records, and out they come again, save a last line that a full disk or a killed process has cut
-// off. What head and records mean is for the package that they are of; see lab and tune.
+// Package journal answers: what is kept of a long measurement if it is interrupted? A journal is a file of lines of JSON:
+// a head, which says what is measured, and a record for each thing that was done, written as soon as it is. In go the
+// values of head and records, and out they come again, save a last line that a full disk or a killed process has cut off.
+// What head and records mean is up to the package that they belong to; see lab and tune.
 package journal
 
 import (
@@ -9,7 +9,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
+	"time"
 )
 
 // A Journal is the file, open for more.
@@ -68,9 +72,9 @@ func Write(w io.Writer, v any) error {
 	return err
 }
 
-// Read reads a journal: it hands its first line to head, and each other to record. A last line without its end is left
-// out, even if nothing else of it is missing, because what is added would be in the same line; cut tells its length. A head
-// without its end is none: head gets an empty line then.
+// Read reads a journal: it hands its first line to head, and each other to record. A last line without its end is left out,
+// even if nothing else of it is missing, because what is added would be in the same line; cut is its length. A head without
+// its end is none: head gets an empty line then.
 func Read(data []byte, head, record func(line []byte) error) (cut int, err error) {
 	line, rest, whole := bytes.Cut(data, []byte("\n"))
 	if !whole {
@@ -90,4 +94,31 @@ func Read(data []byte, head, record func(line []byte) error) (cut int, err error
 		rest = next
 	}
 	return 0, nil
+}
+
+// What a directory of journals may hold, and how long one is left alone, for it may be in use.
+const (
+	mostFiles = 200
+	mostBytes = 64 << 20
+	inUse     = 24 * time.Hour
+)
+
+// Prune takes the oldest journals of a directory away, as long as there are too many or they are too large. What is not a
+// journal stays.
+func Prune(dir string) {
+	entries, _ := os.ReadDir(dir)
+	var files []fs.FileInfo
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && filepath.Ext(e.Name()) == ".jsonl" {
+			files = append(files, info)
+		}
+	}
+	slices.SortFunc(files, func(a, b fs.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
+	bytes := int64(0)
+	for i, f := range files {
+		bytes += f.Size()
+		if (i >= mostFiles || bytes > mostBytes) && time.Since(f.ModTime()) > inUse {
+			os.Remove(filepath.Join(dir, f.Name()))
+		}
+	}
 }

@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 type head struct {
@@ -183,4 +186,49 @@ func FuzzRead(f *testing.F) {
 			t.Errorf("%q was read as %q, cut %d", data, again.Bytes(), cut)
 		}
 	})
+}
+
+// TestPrune fills a directory with more than it may hold.
+func TestPrune(t *testing.T) {
+	dir := t.TempDir()
+	old := time.Now().Add(-2 * inUse)
+	add := func(name string, size int64, at time.Time) {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(os.Truncate(path, size), os.Chtimes(path, at, at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left := func() (names []string) {
+		t.Helper()
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		return names
+	}
+	for i := range mostFiles + 20 {
+		add(fmt.Sprintf("%03d.jsonl", i), 10, old.Add(time.Duration(i)*time.Second))
+	}
+	add("notes.txt", 2*mostBytes, old.Add(-time.Hour))
+	Prune(dir)
+	if names := left(); len(names) != mostFiles+1 || names[0] != "020.jsonl" || !slices.Contains(names, "notes.txt") {
+		t.Errorf("%d files are left, from %s on", len(names), names[0])
+	}
+	add("large.jsonl", mostBytes, time.Now())
+	Prune(dir)
+	if names := left(); !slices.Equal(names, []string{"large.jsonl", "notes.txt"}) {
+		t.Errorf("%d files are left beside a large one", len(names))
+	}
+	add("larger.jsonl", mostBytes, time.Now())
+	Prune(dir)
+	if names := left(); len(names) != 3 {
+		t.Errorf("%q are left: what is new may be in use", names)
+	}
 }

@@ -1,6 +1,10 @@
 package lab
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
+
 	"github.com/unthrottle/unthrottle/cmd/internal/sample"
 )
 
@@ -14,25 +18,33 @@ type Analysis struct {
 type Group struct {
 	Common Setting // what they have in common
 	Figure Metric
-	Rows   []Row // the first is the base
+	Cost   *Metric // the other one that they are compared by; nil: there is none
+	Rows   []Row   // the first is the base
 	Claim  Claim
 }
 
-// A Row is one setting.
+// A Row is one setting. Its JSON is part of the document of bench.
 type Row struct {
-	Setting    int
-	Runs       int
-	Failed     int
-	GOMAXPROCS int // that the program had; 0: not told, or not always the same
-	Summaries  map[string]sample.Summary
-	Comparison *sample.Comparison // with the base, by the figure; nil for the base itself
-	More       int                // about how many blocks more would settle it; 0: settled, or not to be told
+	Setting    int                       `json:"setting"`              // its number in the plan
+	Name       string                    `json:"name"`                 // the compared factor's value: "2", or "default (2)"
+	GOMAXPROCS int                       `json:"gomaxprocs,omitempty"` // that the program had; 0: unknown, or not always the same
+	Runs       int                       `json:"run_count"`
+	Failed     int                       `json:"failed,omitempty"`
+	Metrics    map[string]sample.Summary `json:"metrics"`
+	Front      bool                      `json:"on_front,omitempty"` // no other beats it in figure and cost, where there are both
+	Comparison *sample.Comparison        `json:"-"`                  // with the base, by the figure; nil for the base itself
+	Cost       *sample.Comparison        `json:"-"`                  // by the cost; nil: there is none
+	Whole      *sample.Comparison        `json:"-"`                  // by the p99 of whole windows, of a ReadyTail
+	Failing    bool                      `json:"-"`                  // more of its requests fail than of the base's
 }
 
 // A Claim is what may be said of a group.
 type Claim struct {
-	Kind ClaimKind
-	Row  int // that it is about: the best, or the one that is in doubt
+	Kind  ClaimKind
+	Row   int  // that it is about: the best, the trade, or the one that is in doubt
+	Gain  Side // that it is better in, of a group with a cost
+	Loss  Side // of a trade
+	Shown bool // the loss; false: that there is none is not shown
 }
 
 // A ClaimKind is a kind of claim.
@@ -40,6 +52,7 @@ type ClaimKind string
 
 const (
 	Set       ClaimKind = "set"       // Row is better than the base
+	Trade     ClaimKind = "trade"     // Row is better than the base in one metric, and worse in the other, or not shown not to be
 	Keep      ClaimKind = "keep"      // none is better than the base, and that is sure
 	Undecided ClaimKind = "undecided" // Row may be better than the base
 	TooFew    ClaimKind = "too few"   // blocks
@@ -56,25 +69,36 @@ func Analyse(s *Study) Analysis {
 		for i := range g.Rows {
 			row := &g.Rows[i]
 			s.summarise(row)
+			row.Name = s.Plan.rowName(row)
 			a.Missed += row.Failed
 			if i > 0 && row.Runs > 0 && g.Rows[0].Runs > 0 {
-				row.Comparison = s.compare(g.Rows[0].Setting, row.Setting, g.Figure)
-				family = append(family, row.Comparison)
+				family = append(family, s.contrast(&g, row)...)
 			}
 		}
 		a.Groups = append(a.Groups, g)
 	}
-	sample.Decide(family, s.Plan.Margin)
+	sample.Decide(family)
 	for i := range a.Groups {
 		g := &a.Groups[i]
-		for j := range g.Rows {
-			if c := g.Rows[j].Comparison; c != nil {
-				g.Rows[j].More = sample.More(*c, s.Plan.Margin)
-			}
-		}
 		g.Claim = g.claim()
+		g.markFront()
 	}
 	return a
+}
+
+// contrast compares a row with the base, and returns the comparisons that decide.
+func (s *Study) contrast(g *Group, row *Row) (decide []*sample.Comparison) {
+	base := g.Rows[0].Setting
+	row.Comparison = s.compare(base, row.Setting, g.Figure)
+	if g.Figure.Unit == string(ReadyTail) {
+		row.Whole = s.compare(base, row.Setting, P99.Metric(""))
+	}
+	row.Failing = failsMore(s.pairs(base, row.Setting, string(ErrorShare)))
+	if g.Cost == nil {
+		return []*sample.Comparison{row.Comparison}
+	}
+	row.Cost = s.compare(base, row.Setting, *g.Cost)
+	return []*sample.Comparison{row.Comparison, row.Cost}
 }
 
 // groups puts settings together that differ in the compared factor only, in the plan's order.
@@ -86,11 +110,24 @@ func groups(p Plan) (groups []Group) {
 		if !ok {
 			k = len(groups)
 			at[common] = k
-			groups = append(groups, Group{Common: common, Figure: p.Figures[s.Workload]})
+			g := Group{Common: common, Figure: p.Figures[s.Workload]}
+			if cost, ok := p.Costs[s.Workload]; ok {
+				g.Cost = &cost
+			}
+			groups = append(groups, g)
 		}
 		groups[k].Rows = append(groups[k].Rows, Row{Setting: i})
 	}
 	return groups
+}
+
+// rowName is what tells a setting from the others of its group.
+func (p Plan) rowName(row *Row) string {
+	s := p.Settings[row.Setting]
+	if p.Compare == ByProcs && s.Procs == 0 && row.GOMAXPROCS > 0 {
+		return fmt.Sprintf("default (%d)", row.GOMAXPROCS)
+	}
+	return cmp.Or(s.Value(p.Compare), "this")
 }
 
 // summarise fills in a row from its setting's runs.
@@ -116,82 +153,47 @@ func (s *Study) summarise(row *Row) {
 		}
 	}
 	row.GOMAXPROCS = max(procs, 0)
-	row.Summaries = map[string]sample.Summary{}
+	row.Metrics = map[string]sample.Summary{}
 	for unit, v := range values {
-		row.Summaries[unit] = sample.Summarise(v)
+		row.Metrics[unit] = sample.Summarise(v)
 	}
 }
 
-// compare pairs the runs of two settings by their blocks. A block in which one of them failed has no pair.
-func (s *Study) compare(base, other int, figure Metric) *sample.Comparison {
-	blocks := map[int][2]float64{}
-	var order []int
+// pairs are the values that two settings have of a metric in the blocks in which both have one. A block in which one of
+// them failed has no pair.
+func (s *Study) pairs(base, other int, unit string) (of, to []float64) {
+	values := map[int]map[int]float64{base: {}, other: {}} // by setting and block
+	var blocks []int
 	for _, r := range s.Runs {
-		if r.Error != "" || r.Setting != base && r.Setting != other {
-			continue
+		v, known := r.Metrics[unit]
+		if own := values[r.Setting]; own != nil && known && r.Error == "" {
+			own[r.Block] = v
+			blocks = append(blocks, r.Block)
 		}
-		pair, seen := blocks[r.Block]
-		if !seen {
-			order = append(order, r.Block)
-		}
-		if r.Setting == base {
-			pair[0] = r.Metrics[figure.Unit]
-		} else {
-			pair[1] = r.Metrics[figure.Unit]
-		}
-		blocks[r.Block] = pair
 	}
+	slices.Sort(blocks)
+	for _, block := range slices.Compact(blocks) {
+		a, ran := values[base][block]
+		if b, both := values[other][block]; ran && both {
+			of, to = append(of, a), append(to, b)
+		}
+	}
+	return of, to
+}
+
+// compare pairs the runs of two settings by their blocks.
+func (s *Study) compare(base, other int, m Metric) *sample.Comparison {
 	var a, b []float64
-	for _, block := range order {
-		if pair := blocks[block]; pair[0] != 0 && pair[1] != 0 {
-			a, b = append(a, pair[0]), append(b, pair[1])
+	of, to := s.pairs(base, other, m.Unit)
+	for i := range of {
+		if of[i] != 0 && to[i] != 0 {
+			a, b = append(a, of[i]), append(b, to[i])
 		}
 	}
 	c := sample.Compare(a, b)
-	if figure.Better == Higher {
+	c.Margin = s.Plan.margin(m)
+	if m.Better == Higher {
 		c.Better = sample.Higher
 	}
 	return &c
-}
-
-// claim says what may be said of a group once its comparisons are decided.
-func (g *Group) claim() Claim {
-	if g.Rows[0].Runs == 0 {
-		return Claim{Kind: Failed}
-	}
-	if len(g.Rows) == 1 {
-		return Claim{Kind: Alone}
-	}
-	best, doubtful := 0, 0
-	var few bool
-	for i, row := range g.Rows {
-		c := row.Comparison
-		if c == nil {
-			continue
-		}
-		few = few || c.Verdict == sample.VerdictTooFew
-		switch {
-		case c.Verdict == sample.VerdictBetter && (best == 0 || ahead(c, g.Rows[best].Comparison)):
-			best = i
-		case c.Verdict == sample.VerdictUndecided && (doubtful == 0 || ahead(c, g.Rows[doubtful].Comparison)):
-			doubtful = i
-		}
-	}
-	switch {
-	case best > 0:
-		return Claim{Set, best}
-	case few:
-		return Claim{Kind: TooFew}
-	case doubtful > 0:
-		return Claim{Undecided, doubtful}
-	}
-	return Claim{Kind: Keep}
-}
-
-// ahead reports whether a's estimate is better than b's.
-func ahead(a, b *sample.Comparison) bool {
-	if a.Better == sample.Higher {
-		return a.Ratio > b.Ratio
-	}
-	return a.Ratio < b.Ratio
 }

@@ -24,7 +24,7 @@ type fake struct {
 	at    int
 }
 
-func (f *fake) Run(ctx context.Context, s Setting) (Run, error) {
+func (f *fake) Run(ctx context.Context, s Setting, _ int) (Run, error) {
 	f.order = append(f.order, s)
 	if f.stop != nil && len(f.order) == f.at {
 		f.stop()
@@ -186,7 +186,7 @@ func TestFailures(t *testing.T) {
 	}
 	f = &fake{value: func(Setting, int) float64 { return math.NaN() }}
 	if err := (&Study{Plan: plan(10, 1, 2)}).Execute(context.Background(), f, f.clock, keep, quiet); err == nil {
-		t.Error("a program that fails while warming up is no error")
+		t.Error("a program that fails while warming up gave no error")
 	}
 	full := errors.New("no space left on device")
 	f = &fake{value: flat}
@@ -203,8 +203,8 @@ func TestClaims(t *testing.T) {
 		cost   map[int]float64 // by GOMAXPROCS; 0 is the base
 		want   Claim
 	}{
-		{"one better", 12, map[int]float64{0: 1, 1: 0.8, 2: 1}, Claim{Set, 1}},
-		{"the better of two", 12, map[int]float64{0: 1, 1: 0.8, 2: 0.6}, Claim{Set, 2}},
+		{"one better", 12, map[int]float64{0: 1, 1: 0.8, 2: 1}, Claim{Kind: Set, Row: 1, Gain: InFigure}},
+		{"the better of two", 12, map[int]float64{0: 1, 1: 0.8, 2: 0.6}, Claim{Kind: Set, Row: 2, Gain: InFigure}},
 		{"all equal", 30, map[int]float64{0: 1, 1: 1, 2: 1}, Claim{Kind: Keep}},
 		{"all worse", 12, map[int]float64{0: 1, 1: 1.3, 2: 1.5}, Claim{Kind: Keep}},
 		{"few blocks", 5, map[int]float64{0: 1, 1: 0.8, 2: 1}, Claim{Kind: TooFew}},

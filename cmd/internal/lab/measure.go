@@ -2,8 +2,8 @@ package lab
 
 import "strconv"
 
-// A Measure is a metric that we take ourselves, by the name that it has among a run's figures. Anything else there is what
-// a program says of itself, such as a Go benchmark with a unit of its own: of that only the unit is known.
+// A Measure is a metric that we take ourselves, by the name that it has among a run's figures. Anything else there was
+// reported by the program itself, such as a Go benchmark with a unit of its own: only its unit is known.
 type Measure string
 
 // The measures. Their names are as Go benchmarks, and the Go project's own, have them.
@@ -12,6 +12,9 @@ const (
 	P90  Measure = "p90-latency-ns"
 	P99  Measure = "p99-latency-ns"
 	P999 Measure = "p999-latency-ns"
+
+	// ReadyTail is of a window: the geometric mean of its seconds' p99s, from when requests were ready to be sent.
+	ReadyTail Measure = "tail-latency-ns"
 
 	WallTime Measure = "wall-sec" // of the whole process
 	OpTime   Measure = "ns/op"
@@ -40,7 +43,7 @@ type Kind string
 
 // The kinds.
 const (
-	Unknown      Kind = ""              // what is no Measure
+	Unknown      Kind = ""              // anything but a Measure
 	ResponseTime Kind = "response time" // a percentile, in seconds
 	Duration     Kind = "duration"      // of a run or an operation, in seconds
 	TotalCPU     Kind = "CPU time"      // of a run, in seconds
@@ -61,7 +64,8 @@ const (
 	Higher = "higher"
 )
 
-// measures is what is known of each: its kind, which direction is better, and how many of its unit are 1 of the kind's.
+// measures holds what is known of each: its kind, which direction is better, and how many of its unit are 1 of the
+// kind's.
 var measures = map[Measure]struct {
 	kind   Kind
 	better string
@@ -71,6 +75,7 @@ var measures = map[Measure]struct {
 	P90:            {ResponseTime, Lower, 1e9},
 	P99:            {ResponseTime, Lower, 1e9},
 	P999:           {ResponseTime, Lower, 1e9},
+	ReadyTail:      {ResponseTime, Lower, 1e9},
 	WallTime:       {Duration, Lower, 1},
 	OpTime:         {Duration, Lower, 1e9},
 	CPUTime:        {TotalCPU, Lower, 1},
@@ -88,7 +93,7 @@ var measures = map[Measure]struct {
 	PeakMemory:     {Memory, Lower, 1},
 }
 
-// Kind is what kind of thing it is; Unknown for a name that is no Measure.
+// Kind is what kind of thing it is; Unknown for a name that is not a Measure.
 func (m Measure) Kind() Kind { return measures[m].kind }
 
 // Metric describes it in a document.

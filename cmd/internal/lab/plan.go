@@ -1,9 +1,9 @@
 // Package lab answers: what do settings such as GOMAXPROCS cost a program, and how sure is that? In goes a plan, and a
 // Runner that can do one run of one setting; out comes a study, every run in it, and what the runs say together.
 //
-// All is in blocks: each block runs every setting once, in random order, so that a machine that gets slower or faster
-// while the lab is at work does it to all settings alike. One run of a fresh process is the unit of analysis. The package
-// starts no program itself and writes to nothing but what it is given.
+// Runs are grouped into blocks: each block runs every setting once, in random order, so that a machine that gets slower
+// or faster while the lab is at work affects all settings alike. One run of a fresh process is the unit of analysis. The
+// package starts no program itself and writes to nothing but what it is given.
 package lab
 
 import (
@@ -78,7 +78,7 @@ func (s Setting) Without(f Factor) Setting {
 	return s
 }
 
-// A Metric is something that a run tells.
+// A Metric is something that a run reports.
 type Metric struct {
 	Unit   string `json:"unit"`   // as in Go benchmarks
 	Better string `json:"better"` // Lower, Higher or "": neither
@@ -88,15 +88,26 @@ type Metric struct {
 // A Plan is what a lab does.
 type Plan struct {
 	Settings []Setting         `json:"settings"`
-	Figures  map[string]Metric `json:"figures"` // of each workload: what its settings are compared by
-	Metrics  []Metric          `json:"metrics"` // that the workloads tell beside their figures
-	Compare  Factor            `json:"compare"` // what the settings of a comparison differ in
-	Blocks   int               `json:"blocks"`  // 0: as many as the budget allows
+	Figures  map[string]Metric `json:"figures"`          // of each workload: what its settings are compared by
+	Costs    map[string]Metric `json:"costs,omitempty"`  // of a workload that has one: what its settings are compared by as well
+	Served   *Served           `json:"served,omitempty"` // the load, if the program is a server
+	Metrics  []Metric          `json:"metrics"`          // that the workloads report beside their figures
+	Compare  Factor            `json:"compare"`          // what the settings of a comparison differ in
+	Blocks   int               `json:"blocks"`           // 0: as many as the budget allows
 	Budget   Seconds           `json:"budget_seconds"`
 	Seed     uint64            `json:"seed"`
-	Margin   float64           `json:"margin"` // a difference below it is not worth while
+	Margin   float64           `json:"margin"` // a smaller difference is not worth while
+	Tail     float64           `json:"tail_margin,omitempty"`
 	Command  []string          `json:"command"`
 	Dir      string            `json:"dir"` // where it was given
+}
+
+// Served is the load that a server is put under in each run.
+type Served struct {
+	URL    string  `json:"url"`  // "": what a file of targets says
+	Rate   float64 `json:"rate"` // requests a second
+	WarmUp Seconds `json:"warm_up_seconds"`
+	Window Seconds `json:"window_seconds"`
 }
 
 // Cross makes all combinations, without doubles.
@@ -160,7 +171,7 @@ func (p Plan) varies(f Factor) bool {
 	return slices.ContainsFunc(p.Settings, func(s Setting) bool { return s.Value(f) != p.Settings[0].Value(f) })
 }
 
-// Check tells what is wrong with a plan.
+// Check returns what is wrong with a plan, or nil.
 func (p Plan) Check() error {
 	switch {
 	case len(p.Settings) == 0:
@@ -171,11 +182,13 @@ func (p Plan) Check() error {
 		return fmt.Errorf("neither a number of blocks nor a budget of time")
 	case p.Margin < 0 || p.Margin >= 1:
 		return fmt.Errorf("a margin of %v: it is a share, such as 0.05", p.Margin)
+	case p.Tail < 0 || p.Tail >= 1:
+		return fmt.Errorf("a margin of %v for the tail: it is a share, such as 0.25", p.Tail)
 	}
 	return nil
 }
 
-// Seconds is a length of time that documents have in seconds, as all times.
+// Seconds is a length of time that documents give in seconds, like all times.
 type Seconds time.Duration
 
 // MarshalJSON writes seconds.
@@ -188,7 +201,7 @@ func (s *Seconds) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	if math.Abs(seconds) > math.MaxInt64/float64(time.Second) {
-		return fmt.Errorf("%v s are too long a time", seconds)
+		return fmt.Errorf("%v s is too long a time", seconds)
 	}
 	*s = Seconds(math.Round(seconds * float64(time.Second)))
 	return nil

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/journal"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 )
 
 // A Run is one run of one setting.
@@ -20,7 +21,7 @@ type Run struct {
 	GOMAXPROCS int                `json:"gomaxprocs,omitempty"`
 	Go         string             `json:"go_version,omitempty"`
 	LimitKind  string             `json:"limit_kind"`
-	Ops        int64              `json:"ops,omitempty"` // operations that it finished; 0: not told
+	Ops        int64              `json:"ops,omitempty"` // operations that it finished; 0: unknown
 	Metrics    map[string]float64 `json:"metrics"`
 	Activity   [][2]float64       `json:"activity_seconds,omitempty"` // when it ran, from the start of its window
 	Marks      []string           `json:"marks,omitempty"`            // what the host did meanwhile
@@ -33,12 +34,14 @@ const (
 	MarkOthers  = "other processes used"
 	MarkKilled  = "it did not end when it was told to"
 	MarkRetried = "the first attempt failed"
+	MarkLoad    = "the load was not the one that was asked for"
+	MarkNoGo    = "no Go program was seen"
 )
 
-// A Runner does one run of one setting. It fails only where going on makes no sense; a program that fails is a Run with
-// an Error.
+// A Runner does one run of one setting in a block, of which 0 is the warm-up. It fails only if going on would be pointless; a
+// program that fails is a Run with an Error.
 type Runner interface {
-	Run(ctx context.Context, s Setting) (Run, error)
+	Run(ctx context.Context, s Setting, block int) (Run, error)
 }
 
 // Environment is where a lab was.
@@ -65,7 +68,7 @@ type Study struct {
 	Runs        []Run       `json:"runs,omitempty"`
 }
 
-// Progress is told before each run and after the last.
+// Progress is reported before each run and after the last.
 type Progress struct {
 	Setting Setting
 	Warmup  bool
@@ -75,6 +78,21 @@ type Progress struct {
 	Runs    int // 0: not yet known
 	Elapsed time.Duration
 	Left    time.Duration // 0: not yet known
+}
+
+// String is where the lab is, and the time that is left.
+func (p Progress) String() string {
+	if p.Warmup {
+		return "warming up"
+	}
+	text := fmt.Sprintf("block %d", p.Block)
+	if p.Blocks > 0 {
+		text += fmt.Sprintf(" of %d", p.Blocks)
+	}
+	if p.Left > 0 {
+		text += ", " + quantity.Countdown(p.Left) + " left"
+	}
+	return text
 }
 
 // Clock tells the time.
@@ -95,7 +113,7 @@ func (s *Study) Execute(ctx context.Context, r Runner, clock Clock, record func(
 				continue
 			}
 			x.tell(Progress{Setting: s.Plan.Settings[setting], Block: block}, first)
-			run, err := x.run(s.Plan.Settings[setting])
+			run, err := x.run(s.Plan.Settings[setting], block)
 			if err != nil {
 				return err
 			}
@@ -132,7 +150,7 @@ func (x *execution) warmUp() error {
 			seen[key] = true
 		}
 		x.progress(Progress{Setting: s, Warmup: true, Blocks: x.Plan.Blocks, Elapsed: x.clock().Sub(x.begin)})
-		run, err := x.run(s)
+		run, err := x.run(s, 0)
 		if err != nil {
 			return err
 		}
@@ -143,19 +161,19 @@ func (x *execution) warmUp() error {
 	return nil
 }
 
-func (x *execution) run(s Setting) (Run, error) {
+func (x *execution) run(s Setting, block int) (Run, error) {
 	if err := x.ctx.Err(); err != nil {
 		return Run{}, err
 	}
-	run, err := x.runner.Run(x.ctx, s)
+	run, err := x.runner.Run(x.ctx, s, block)
 	if x.ctx.Err() != nil { // it was cut short: its figures are worth nothing
 		return Run{}, x.ctx.Err()
 	}
 	return run, err
 }
 
-// wants reports whether a block is to be done: with a budget, as long as one more is likely to fit in. There is one at
-// least.
+// wants reports whether a block is to be done: with a budget, as long as one more is likely to fit in. There is at
+// least one.
 func (x *execution) wants(block, first int) bool {
 	if x.Plan.Blocks > 0 {
 		return block <= x.Plan.Blocks
@@ -234,10 +252,10 @@ func (s *Study) Head() Study {
 	return head
 }
 
-// ErrNoStudy is the error of a file that is no journal of a lab.
-var ErrNoStudy = errors.New("this is no file of runs")
+// ErrNoStudy is the error of a file that is not a lab's journal.
+var ErrNoStudy = errors.New("this is not a file of runs")
 
-// ReadStudy reads a journal. A last line that was cut off, as by a full disk, is left out; cut tells its length.
+// ReadStudy reads a journal. A last line that was cut off, as by a full disk, is left out; cut is its length.
 func ReadStudy(data []byte) (s *Study, cut int, err error) {
 	s = &Study{}
 	if cut, err = journal.Read(data, s.readHead, s.readRun); err != nil {

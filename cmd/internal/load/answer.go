@@ -235,5 +235,5 @@ func (a *answer) takeChunkSize(line []byte) error {
 	return nil
 }
 
-// eof tells whether the end of the connection is the end of the answer too.
+// eof reports whether the end of the connection is the end of the answer too.
 func (a *answer) eof() bool { return a.state == toClose }

@@ -47,7 +47,7 @@ func (r *Run) takeTurn(c conn, alive bool) next {
 	}
 	if counted {
 		if r.turn == 0 {
-			r.cpuBefore = cpuTime()
+			r.before = readUsage()
 		}
 		r.turn++
 		r.planned++

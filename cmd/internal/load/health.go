@@ -3,39 +3,80 @@ package load
 import (
 	"fmt"
 	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// What a generator must keep to for its figures to count.
+// What a generator must keep to for its figures to count. That it is late does not matter by itself, for that is known of
+// every request: what counts is whether the requests came as it was planned, and whether the answers were seen in time. The
+// measure for both is how long an answer usually takes.
 const (
-	maxLate      = time.Millisecond // the pacer, at p99; or a tenth of the median response, if that is more
+	maxBurst     = 0.1 // of the requests may be sent late together, by more than an answer takes
+	maxWait      = 0.5 // of what an answer takes may be the generator's waiting for a CPU
 	maxCPUShare  = 0.8
 	minSentShare = 0.995
 )
 
-// judge tells why a result is not to be trusted, and whether that is the generator's fault: a plan that was not sent may
-// also be a server's that takes no more.
+// judge returns why a result is not to be trusted, and whether that is the generator's fault: a plan that was not sent
+// may also mean a server that takes no more.
 func judge(r *Result) (invalid []string, ourFault bool) {
+	usual := Quantile(r.FromReady, 50)
+	if share := r.BurstShare(); share > maxBurst {
+		invalid = append(invalid, fmt.Sprintf("%.0f %% of the requests were sent in bursts, to catch up: the generator had stood still for longer than an answer takes (%v)",
+			100*share, round(usual)))
+	}
+	if each := r.WaitEach(); usual > 0 && each > time.Duration(maxWait*float64(usual)) {
+		invalid = append(invalid, fmt.Sprintf("the generator waited for a CPU for %v with each request, and half of the answers took %v: it saw them late",
+			round(each), round(usual)))
+	}
+	if r.Exhausted > 0 {
+		invalid = append(invalid, fmt.Sprintf("%d requests failed for want of descriptors or ports on this machine: ulimit -n raises the first, -c takes fewer", r.Exhausted))
+	}
+	if share := r.CPUShare(); share > maxCPUShare {
+		invalid = append(invalid, fmt.Sprintf("the generator used %.0f %% of its %s: what it measured may be itself", 100*share, cpus(r.CPUs)))
+	}
+	ourFault = len(invalid) > 0
 	if r.Plan.Rate > 0 {
-		late := Quantile(r.PacerLate, 99)
-		if bound := max(maxLate, Quantile(r.Response, 50)/10); late > bound {
-			invalid = append(invalid, fmt.Sprintf("the generator was late by itself: %v at p99, where %v are allowed", round(late), round(bound)))
-		}
-		ourFault = len(invalid) > 0
 		// A request that found no server to connect to counts as sent: the plan was kept.
 		if share := 1 - float64(r.Unsent)/float64(max(1, r.Planned)); share < minSentShare {
 			invalid = append(invalid, fmt.Sprintf("%.1f %% of the plan was sent, and it should be %.1f %%: all %d connections were busy",
 				100*share, 100*minSentShare, r.Plan.Conns))
 		}
 	}
-	if r.Exhausted > 0 {
-		invalid = append(invalid, fmt.Sprintf("%d requests failed for want of descriptors or ports on this machine: ulimit -n raises the first, -c takes fewer", r.Exhausted))
-		ourFault = true
-	}
-	if share := r.CPUShare(); share > maxCPUShare {
-		invalid = append(invalid, fmt.Sprintf("the generator used %.0f %% of its %s: what it measured may be itself", 100*share, cpus(r.CPUs)))
-		ourFault = true
-	}
 	return invalid, ourFault
+}
+
+// Overworked tells whether the generator was at its limit.
+func (r *Result) Overworked() bool { return r.Exhausted > 0 || r.CPUShare() > maxCPUShare }
+
+// BurstShare is how many of the requests were sent in bursts, in which the pacer made up for a time that is longer than an
+// answer usually takes, or than it was given to send several at once: they came together, and were planned apart.
+func (r *Result) BurstShare() float64 {
+	if r.Requests == 0 {
+		return 0
+	}
+	return float64(above(r.CaughtUp, max(r.Plan.Slack, Quantile(r.FromReady, 50)))) / float64(r.Requests)
+}
+
+// WaitEach is how long the generator waited for a CPU with each request: what it sent, and what it read, was that much late.
+func (r *Result) WaitEach() time.Duration { return r.Waited / time.Duration(max(1, r.Requests)) }
+
+// Late tells whether the generator's lateness is to be seen in the responses: it was late by itself by more than a tenth of
+// what an answer usually takes, in one of a hundred requests, or with each. What it was given to send several at once is no
+// lateness.
+func (r *Result) Late() bool {
+	notable := Quantile(r.FromReady, 50) / 10
+	return notable > 0 && (r.Plan.Rate > 0 && Quantile(r.PacerLate, 99) > r.Plan.Slack+notable || r.WaitEach() > notable)
+}
+
+// above counts what is longer.
+func above(h *hdrhistogram.Histogram, d time.Duration) (n int64) {
+	for _, b := range h.Distribution() {
+		if b.From > int64(d) {
+			n += b.Count
+		}
+	}
+	return n
 }
 
 // CPUShare is how much of its CPUs the generator used.

@@ -191,7 +191,7 @@ func openFiles(t *testing.T) int {
 	return len(entries)
 }
 
-// An idle connection that the server closes just when it is used again is no failure of the server.
+// An idle connection that the server closes just when it is used again is not a failure of the server.
 func TestIdleConnectionIsClosed(t *testing.T) {
 	both(t, func(t *testing.T, e Engine) {
 		url := listen(t, func(c *net.TCPConn) {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// A leanConn speaks HTTP/1.1 over a connection of its own, with as little work for each request as can be: the pacer
-// writes the request itself, so that no goroutine has to be woken for it, and run is always there to read.
+// A leanConn speaks HTTP/1.1 over a connection of its own, where there are no loops that do it: the pacer writes the request
+// itself, so that no goroutine has to be woken for it, and run is always there to read.
 type leanConn struct {
 	slot
 	load    *Run
@@ -52,10 +52,8 @@ func (c *leanConn) run() {
 	}
 }
 
-// dial connects.
-func (c *leanConn) dial() error {
-	r := c.load
-	c.connect = Phases{}
+// dial connects to where a request goes.
+func (r *Run) dial(req *request) (nc net.Conn, phases Phases, err error) {
 	ctx := r.ctx
 	if timeout := r.plan.Client.Timeout; timeout > 0 {
 		var cancel context.CancelFunc
@@ -68,12 +66,18 @@ func (c *leanConn) dial() error {
 		DNSDone: func(httptrace.DNSDoneInfo) { lookup.Store(int64(r.now() - begin)) },
 	})
 	var d net.Dialer
-	nc, err := d.DialContext(ctx, c.request().network, c.request().address)
-	c.connect.Connect, c.connect.Lookup = r.now()-begin, time.Duration(lookup.Load())
+	nc, err = d.DialContext(ctx, req.network, req.address)
+	if err != nil && timedOut(err) {
+		err = ErrTimeout
+	}
+	return nc, Phases{Connect: r.now() - begin, Lookup: time.Duration(lookup.Load())}, err
+}
+
+func (c *leanConn) dial() error {
+	r := c.load
+	nc, phases, err := r.dial(c.request())
+	c.connect = phases
 	if err != nil {
-		if timedOut(err) {
-			return ErrTimeout
-		}
 		return err
 	}
 	r.mu.Lock()
@@ -121,7 +125,7 @@ func (c *leanConn) write() {
 	}()
 }
 
-// serve reads answers until the connection is gone. It returns whether there is a job by then.
+// serve reads answers until the connection is gone. It reports whether there is a job by then.
 func (c *leanConn) serve() (hasJob bool) {
 	for {
 		o, err := c.read()

@@ -4,13 +4,15 @@
 // That is what makes it honest. A generator that waits for an answer before it sends the next request sends fewer while
 // the server stands still, and so never sees most of the standstill. Here the times at which requests are due are known
 // beforehand (an open loop), whatever the server does, and a request that was due while the server stood still has
-// waited since then. A closed loop can be had too: some want to know how much a server can do, and hey works like that.
+// waited since then. A closed loop is possible too: some want to know how much a server can do, and hey works like
+// that.
 //
-// The package also tells whether it kept its own promise: a generator that is late itself has measured itself.
+// The package also reports whether it kept its own promise: a generator that is late has measured itself.
 package load
 
 import (
 	"crypto/tls"
+	"math"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -28,8 +30,13 @@ type Plan struct {
 
 	// Conns are the workers of a closed loop (0: 50), or the most connections that an open loop may have (0: 1000).
 	Conns int
-	// EachRate holds every worker of a closed loop to so many requests a second, as hey's -q does. 0: it does not.
+	// EachRate holds every worker of a closed loop to this many requests a second, as hey's -q does. 0: it does not.
 	EachRate float64
+
+	// Slack is how much later than due a request may be sent, and an answer be looked at, for the sake of doing several at once.
+	// That is part of the latencies. The lean engine alone makes use of it, and only in an open loop in which a request or more
+	// is due in that time. 0: each is sent when it is due.
+	Slack time.Duration
 
 	Grace  time.Duration // how long to wait at the end for requests that are open (0: the timeout)
 	Step   time.Duration // of the time axis (0: 1 s; it doubles where there would be too many)
@@ -86,6 +93,9 @@ const (
 	Any     Engine = ""
 	Lean    Engine = "lean"     // our own HTTP/1.1, for plain http without proxy and redirects
 	NetHTTP Engine = "net/http" // Go's
+
+	// Goroutines is the lean one where there is no epoll, or where the process has other things to do: it leaves them their Ps.
+	Goroutines Engine = "goroutines"
 )
 
 // A Sample is one request that is done. Times are since the start of what is counted.
@@ -93,6 +103,7 @@ type Sample struct {
 	Target   int
 	Intended time.Duration // when it was due; in a closed loop when its worker turned to it
 	Ready    time.Duration // when the pacer turned to it
+	CaughtUp bool          // it had been due before the pacer was done with the one before
 	Sent     time.Duration // when a connection was there and its first byte could be written; -1: it never was
 	Done     time.Duration // when the last byte of its answer was read, or it failed
 	Status   int           // 0: no complete answer
@@ -106,6 +117,10 @@ func (s *Sample) Response() time.Duration { return s.Done - s.Intended }
 
 // Service is how long the server took, as far as can be seen from here.
 func (s *Sample) Service() time.Duration { return s.Done - s.Sent }
+
+// FromReady is how long it took from when the server was, or should have been, asked: what the pacer was late by is not in it,
+// but what a connection was waited for is.
+func (s *Sample) FromReady() time.Duration { return s.Done - s.Ready }
 
 // OK reports whether it was a success: a complete answer with a status below 400.
 func (s *Sample) OK() bool { return s.Err == nil && s.Status < 400 }
@@ -133,6 +148,8 @@ type Result struct {
 	Timeouts, Unfinished int64        // of those without a complete answer: they count in the latencies with the time they had
 	Unsent               int64        // of those unfinished: no connection was ever free for them
 	Exhausted            int64        // of the errors: there was no descriptor or no port for them on this machine
+	Refused              int64        // of the errors: nothing listened there
+	Hopeless             Hopeless     // all of them came to nothing
 	Statuses             map[int]int64
 	Bytes                int64
 
@@ -142,6 +159,11 @@ type Result struct {
 	PacerLate              *hdrhistogram.Histogram // of Lag, what was our fault
 	NoConnection           *hdrhistogram.Histogram // of Lag, what a connection was waited for
 
+	// What is judged and compared. A request that failed, however fast, is slower than all others: it is not among the
+	// Successes, which are responses, and in FromReady it has the time of FailedAs, or its own if that is longer.
+	Successes, FromReady *hdrhistogram.Histogram
+	CaughtUp             *hdrhistogram.Histogram // PacerLate of the samples that are so
+
 	Axis []Step
 
 	MostConns int   // at once
@@ -149,6 +171,7 @@ type Result struct {
 	Opened    int64 // connections that were opened
 
 	CPU      time.Duration // of the generator, while it sent
+	Waited   time.Duration // for a CPU, all its threads; 0: not known
 	CPUs     int           // that it may use
 	Invalid  []string      // why the figures are not to be trusted; nil: they are
 	OurFault bool          // and it is the generator's fault
@@ -167,6 +190,7 @@ type Step struct {
 	Sent, Failed           int64
 	P50, P99, Max          time.Duration // of the response; 0: none
 	ServiceP50, ServiceP99 time.Duration
+	FromReadyP99           time.Duration // of Sample.FromReady, where what failed is slower than all others
 }
 
 // Live is what can be said while the load goes on.
@@ -192,6 +216,30 @@ func (t *Target) WeightOrOne() float64 {
 		return 1
 	}
 	return t.Weight
+}
+
+// FailedAs is the time that a failed request has among those that are compared: as long as a request may take.
+func (p *Plan) FailedAs() time.Duration {
+	if p.Client.Timeout == 0 {
+		return time.Duration(longest)
+	}
+	return p.Client.Timeout
+}
+
+// FromReadyTail is a tail that is steadier than the p99 of all requests, which one bad moment can make: the geometric mean of the
+// steps' p99s, weighted by how many requests were due in them. 0: nothing was sent.
+func (r *Result) FromReadyTail() time.Duration {
+	sum, of := 0.0, 0.0
+	for _, s := range r.Axis {
+		if s.Sent > 0 {
+			sum += float64(s.Sent) * math.Log(float64(max(1, s.FromReadyP99)))
+			of += float64(s.Sent)
+		}
+	}
+	if of == 0 {
+		return 0
+	}
+	return time.Duration(math.Exp(sum / of))
 }
 
 // Took is how long the load lasted: what was planned, or until the last answer where that came later or ended it.

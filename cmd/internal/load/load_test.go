@@ -105,10 +105,11 @@ func TestChoice(t *testing.T) {
 }
 
 func TestAxis(t *testing.T) {
-	a := newAxis(0)
+	a := newAxis(0, time.Minute)
 	for i := range 1000 {
 		at := time.Duration(i) * time.Second
-		a.add(&Sample{Intended: at, Done: at + time.Duration(i+1)*time.Millisecond, Status: 200}, true)
+		s := Sample{Intended: at, Done: at + time.Duration(i+1)*time.Millisecond, Status: 200}
+		a.add(&s, s.Response(), true)
 	}
 	steps := a.all()
 	if a.step != 4*time.Second || len(steps) != 250 {
@@ -179,6 +180,7 @@ func TestJudge(t *testing.T) {
 		return func(r *Result) {
 			for range n {
 				put(r.PacerLate, by)
+				put(r.CaughtUp, by)
 			}
 		}
 	}
@@ -188,27 +190,29 @@ func TestJudge(t *testing.T) {
 		want   string
 	}{
 		{"fine", func(*Result) {}, ""},
-		{"late", late(100, 2*time.Millisecond), "late by itself: 2ms at p99, where 1ms"},
-		{"rarely late", late(5, 2*time.Millisecond), ""},
-		{"late, but the server is slow", func(r *Result) {
-			late(100, 2*time.Millisecond)(r)
-			for range 9000 {
-				put(r.Response, 40*time.Millisecond)
+		{"in bursts", late(110, 7*time.Millisecond), "11 % of the requests were sent in bursts, to catch up: the generator had stood still for longer than an answer takes (4.95ms)"},
+		{"in bursts now and then", late(90, time.Second), ""},
+		{"in bursts that the server does not see", late(1000, 4*time.Millisecond), ""},
+		{"late one by one", func(r *Result) {
+			for range 1000 {
+				put(r.PacerLate, time.Second)
 			}
 		}, ""},
+		{"waits for a CPU", func(r *Result) { r.Waited = 3 * time.Second }, "waited for a CPU for 3ms with each request, and half of the answers took 4.95ms"},
+		{"waits a little", func(r *Result) { r.Waited = 2 * time.Second }, ""},
 		{"busy", func(r *Result) { r.CPU = 17 * time.Second }, "used 85 % of its 2 CPUs"},
 		{"not sent", func(r *Result) { r.Unsent = 10 }, "99.0 % of the plan"},
 		{"nearly sent", func(r *Result) { r.Unsent = 4 }, ""},
 		{"no descriptors", func(r *Result) { r.Exhausted = 3 }, "3 requests failed for want of descriptors"},
-		{"closed loop", func(r *Result) {
-			r.Plan.Rate = 0
-			late(500, time.Second)(r)
-		}, ""},
+		{"closed loop", func(r *Result) { r.Plan.Rate, r.Unsent = 0, 10 }, ""},
 	} {
-		invalid, _ := judge(result(test.change))
+		invalid, ourFault := judge(result(test.change))
 		got := strings.Join(invalid, "; ")
 		if test.want == "" && got != "" || !strings.Contains(got, test.want) {
 			t.Errorf("%s: %q, want %q", test.name, got, test.want)
+		}
+		if want := test.want != "" && !strings.Contains(test.want, "of the plan"); ourFault != want {
+			t.Errorf("%s: the generator's fault: %v", test.name, ourFault)
 		}
 	}
 }
@@ -221,13 +225,14 @@ func TestParseSLO(t *testing.T) {
 		{"p99.9=1s", "p99.9=1s,errors=0.1%", ""},
 		{"max=1s", "max=1s,errors=0%", ""},
 		{"errors=0.01", "errors=1%", ""},
-		{"p99", "", "no objective"},
-		{"p99=50", "", "no time"},
-		{"p99=-5ms", "", "no time"},
-		{"p0=1s", "", "no percentile"},
-		{"q99=1s", "", "no percentile"},
-		{"errors=200%", "", "no share"},
-		{"errors=NaN", "", "no share"},
+		{"p99", "", "not an objective"},
+		{"p99 < 50ms", "", `"p99 < 50ms": write it as p99=50ms`},
+		{"p99=50", "", "not a time"},
+		{"p99=-5ms", "", "not a time"},
+		{"p0=1s", "", "not a percentile"},
+		{"q99=1s", "", "not a percentile"},
+		{"errors=200%", "", "not a share"},
+		{"errors=NaN", "", "not a share"},
 	} {
 		slo, err := ParseSLO(test.text)
 		if test.err != "" {
@@ -263,8 +268,9 @@ func TestSLO(t *testing.T) {
 		{"p99=50ms", result(995, 5, 0, 0), 0},
 		{"p99=50ms", result(985, 15, 0, 0), 1},
 		{"p99=50ms", result(985, 0, 15, 0), 2}, // those that were refused are slower than any limit
-		{"p99=50ms", result(985, 0, 0, 15), 1}, // too many errors
-		{"p99=50ms,errors=2%", result(985, 0, 0, 15), 0},
+		{"p99=50ms", result(985, 0, 0, 15), 2}, // and so are those that were answered with an error, in a millisecond
+		{"p99=50ms,errors=2%", result(985, 0, 0, 15), 1},
+		{"p98=50ms,errors=2%", result(985, 0, 0, 15), 0},
 		{"p50=50ms,errors=0.1%", result(990, 0, 10, 0), 1},
 		{"errors=0.1%", result(9995, 0, 5, 0), 0},
 		{"p99=50ms", result(0, 0, 10, 0), 2},
@@ -277,6 +283,52 @@ func TestSLO(t *testing.T) {
 		if missed := slo.Judge(test.r); len(missed) != test.missed {
 			t.Errorf("%s: missed %v, want %d", test.slo, missed, test.missed)
 		}
+	}
+}
+
+// TestShed: a server that sheds the slow requests by a quick 503 is no faster for that, neither to the SLO nor in what is compared.
+func TestShed(t *testing.T) {
+	const timeout = 10 * time.Second
+	result := func(shed int) *Result {
+		p := Plan{Rate: 1000, Client: Client{Timeout: timeout}}
+		r := newRecorder(&p)
+		for i := range 10_000 {
+			due := time.Duration(i) * time.Millisecond
+			s := Sample{Intended: due, Ready: due + time.Millisecond, Sent: due + time.Millisecond, Done: due + 3*time.Millisecond, Status: 200}
+			if i%66 == 65 && i < 66*150 { // 150 in all, 15 or 16 a second
+				if s.Done = due + 101*time.Millisecond; shed > 0 {
+					shed--
+					s.Status, s.Done = 503, due+2*time.Millisecond
+				}
+			}
+			r.add(&s)
+		}
+		res := r.result()
+		res.Plan = p
+		return res
+	}
+	slo, err := ParseSLO("p99=50ms,errors=5%")
+	if err != nil {
+		t.Fatal(err)
+	}
+	near := func(got, want time.Duration) bool { return math.Abs(float64(got-want)) < float64(want)/50 }
+	for shed, tail := range map[int]time.Duration{0: 100 * time.Millisecond, 95: 0} {
+		r := result(shed)
+		if p99, ok := r.ResponseOrFailed(99); !ok || !near(p99, 101*time.Millisecond) {
+			t.Errorf("%d shed: p99 %v, %v", shed, p99, ok)
+		}
+		if p99 := Quantile(r.FromReady, 99); !near(p99, 100*time.Millisecond) {
+			t.Errorf("%d shed: p99 from ready %v", shed, p99)
+		}
+		if missed := slo.Judge(r); len(missed) != 1 || missed[0].Objective != "p99=50ms" {
+			t.Errorf("%d shed: missed %v", shed, missed)
+		}
+		if got := r.FromReadyTail(); tail > 0 && !near(got, tail) || got < 100*time.Millisecond*49/50 {
+			t.Errorf("%d shed: the tail is %v, want %v or more", shed, got, tail)
+		}
+	}
+	if r := result(150); Quantile(r.FromReady, 99) < timeout || Quantile(r.Response, 99) > 5*time.Millisecond {
+		t.Errorf("all of the slow shed: p99 from ready %v, of the responses %v", Quantile(r.FromReady, 99), Quantile(r.Response, 99))
 	}
 }
 

@@ -98,7 +98,7 @@ func (c *httpConn) newLifetime() (*lifetime, error) {
 	return l, nil
 }
 
-// A trace is what net/http tells of a request, from goroutines of its own: times since the load began.
+// A trace is what net/http reports about a request, from goroutines of its own: times since the load began.
 type trace struct {
 	asked, looking, lookup, got, wrote, first atomic.Int64
 	fresh                                     atomic.Bool

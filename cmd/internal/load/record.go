@@ -21,7 +21,7 @@ func put(h *hdrhistogram.Histogram, d time.Duration) {
 	h.RecordValue(min(max(int64(d), 0), longest))
 }
 
-// maxErrors bounds how many causes are told apart.
+// maxErrors bounds how many causes are distinguished.
 const maxErrors = 50
 
 const otherErrors = "other errors"
@@ -39,8 +39,9 @@ type recorder struct {
 }
 
 func newRecorder(p *Plan) *recorder {
-	return &recorder{plan: p, open: p.Rate > 0, errors: map[string]int64{}, axis: newAxis(p.Step), res: Result{
+	return &recorder{plan: p, open: p.Rate > 0, errors: map[string]int64{}, axis: newAxis(p.Step, p.FailedAs()), res: Result{
 		Response: newHistogram(), Service: newHistogram(), Lag: newHistogram(), PacerLate: newHistogram(), NoConnection: newHistogram(),
+		Successes: newHistogram(), FromReady: newHistogram(), CaughtUp: newHistogram(),
 	}}
 }
 
@@ -69,17 +70,26 @@ func (r *recorder) add(s *Sample) {
 		if exhausted(s.Err) {
 			res.Exhausted++
 		}
+		if refused(s.Err) {
+			res.Refused++
+		}
 		text := errorText(s.Err)
 		if _, known := r.errors[text]; !known && len(r.errors) >= maxErrors {
 			text = otherErrors
 		}
 		r.errors[text]++
 	}
-	if !s.OK() {
+	fromReady := s.FromReady()
+	if s.OK() {
+		put(res.Successes, s.Response())
+		if r.plan.Within == 0 || s.Response() <= r.plan.Within {
+			res.Good++
+		}
+	} else {
 		res.Failed++
-	} else if r.plan.Within == 0 || s.Response() <= r.plan.Within {
-		res.Good++
+		fromReady = max(fromReady, r.axis.failedAs)
 	}
+	put(res.FromReady, fromReady)
 	if s.Sent >= 0 {
 		res.Sent++
 		res.Sending = max(res.Sending, s.Sent)
@@ -94,7 +104,7 @@ func (r *recorder) add(s *Sample) {
 		put(res.Response, s.Response())
 	}
 	res.Elapsed = max(res.Elapsed, s.Done)
-	r.axis.add(s, timed)
+	r.axis.add(s, fromReady, timed)
 	if r.plan.Each != nil {
 		r.plan.Each(s)
 	}
@@ -108,6 +118,9 @@ func (r *recorder) addLag(s *Sample) {
 	}
 	put(r.res.Lag, sent-s.Intended)
 	put(r.res.PacerLate, s.Ready-s.Intended)
+	if s.CaughtUp {
+		put(r.res.CaughtUp, s.Ready-s.Intended)
+	}
 	put(r.res.NoConnection, sent-s.Ready)
 }
 
@@ -116,6 +129,7 @@ func (r *recorder) result() *Result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	res := &r.res
+	res.Hopeless = r.hopeless()
 	res.Statuses = map[int]int64{}
 	for status, n := range r.statuses {
 		if n > 0 {
@@ -134,25 +148,26 @@ func (r *recorder) result() *Result {
 
 // An axis counts by time. Its steps get longer where there would be too many.
 type axis struct {
-	step  time.Duration
-	steps []axisStep
+	step     time.Duration
+	failedAs time.Duration
+	steps    []axisStep
 }
 
 type axisStep struct {
-	sent, failed      int64
-	response, service *hdrhistogram.Histogram // microseconds; nil: nothing yet
+	sent, failed                 int64
+	response, service, fromReady *hdrhistogram.Histogram // microseconds; nil: nothing yet
 }
 
 const maxSteps = 300
 
-func newAxis(step time.Duration) axis {
+func newAxis(step, failedAs time.Duration) axis {
 	if step <= 0 {
 		step = time.Second
 	}
-	return axis{step: step}
+	return axis{step: step, failedAs: failedAs}
 }
 
-func (a *axis) add(s *Sample, timed bool) {
+func (a *axis) add(s *Sample, fromReady time.Duration, timed bool) {
 	i := a.index(s.Intended)
 	for len(a.steps) <= i {
 		a.steps = append(a.steps, axisStep{})
@@ -162,6 +177,10 @@ func (a *axis) add(s *Sample, timed bool) {
 	if !s.OK() {
 		step.failed++
 	}
+	if step.fromReady == nil {
+		step.fromReady = newStepHistogram()
+	}
+	putMicros(step.fromReady, fromReady)
 	if !timed {
 		return
 	}
@@ -201,6 +220,11 @@ func (a *axis) index(at time.Duration) int {
 func (s *axisStep) merge(t axisStep) {
 	s.sent += t.sent
 	s.failed += t.failed
+	if s.fromReady == nil {
+		s.fromReady = t.fromReady
+	} else if t.fromReady != nil {
+		s.fromReady.Merge(t.fromReady)
+	}
 	if s.response == nil {
 		s.response, s.service = t.response, t.service
 	} else if t.response != nil {
@@ -224,6 +248,9 @@ func (a *axis) at(i int) Step {
 	}
 	from := &a.steps[i]
 	s.Sent, s.Failed = from.sent, from.failed
+	if from.fromReady != nil {
+		s.FromReadyP99 = micros(from.fromReady, 99)
+	}
 	if from.response != nil {
 		s.P50, s.P99, s.Max = micros(from.response, 50), micros(from.response, 99), micros(from.response, 100)
 		s.ServiceP50, s.ServiceP99 = micros(from.service, 50), micros(from.service, 99)
@@ -235,7 +262,7 @@ func micros(h *hdrhistogram.Histogram, percentile float64) time.Duration {
 	return time.Duration(h.ValueAtPercentile(percentile)) * time.Microsecond
 }
 
-// Quantile is the value of a histogram of nanoseconds below which are so many percent.
+// Quantile is the value of a histogram of nanoseconds below which this many percent lie.
 func Quantile(h *hdrhistogram.Histogram, percent float64) time.Duration {
 	return time.Duration(h.ValueAtPercentile(percent))
 }

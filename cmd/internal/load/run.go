@@ -25,6 +25,7 @@ type Run struct {
 	engine    Engine
 	requests  []request
 	transport *http.Transport // nil: the lean engine
+	loops     *loops          // nil: each connection has a goroutine
 	rec       *recorder
 
 	began   time.Time // zero of all times: after the warm-up
@@ -32,6 +33,7 @@ type Run struct {
 	choice  *choice
 	timer   *timer
 	early   time.Duration   // how late the timer wakes, usually; the pacer's own
+	last    time.Duration   // when the pacer turned to a request last; its own as well
 	ctx     context.Context // ends when connections shall
 	abandon context.CancelFunc
 	running sync.WaitGroup // connections
@@ -54,7 +56,7 @@ type Run struct {
 	lastDone int64
 	lastLook time.Duration
 
-	cpuBefore, cpu time.Duration
+	before, used usage // until the sending began, and while it went on
 }
 
 // A job is a request that is due.
@@ -62,6 +64,7 @@ type job struct {
 	request int
 	ready   time.Duration
 	due     time.Duration
+	caught  bool          // up with: see Sample.CaughtUp
 	sent    time.Duration // -1: not yet
 }
 
@@ -83,8 +86,8 @@ type slot struct {
 
 func (s *slot) own() *slot { return s }
 
-// Start begins to send. An error is a plan that makes no sense. When ctx is done, no more requests are sent, those open
-// are waited for no longer, and the result is of what there was.
+// Start begins to send. An error means that the plan is invalid. When ctx is done, no more requests are sent, those
+// open are no longer waited for, and the result is of what there was.
 func Start(ctx context.Context, p Plan) (*Run, error) {
 	requests, err := compile(&p)
 	if err != nil {
@@ -99,7 +102,7 @@ func Start(ctx context.Context, p Plan) (*Run, error) {
 	}
 	refused := leanRefused(&p, requests)
 	switch {
-	case p.Client.Engine == Lean && refused != nil:
+	case (p.Client.Engine == Lean || p.Client.Engine == Goroutines) && refused != nil:
 		return nil, fmt.Errorf("the lean engine can't be used: %w", refused)
 	case p.Client.Engine == NetHTTP || refused != nil:
 		r.engine = NetHTTP
@@ -109,10 +112,17 @@ func Start(ctx context.Context, p Plan) (*Run, error) {
 	default:
 		r.engine = Lean
 	}
-	if r.timer, err = newTimer(); err != nil {
-		return nil, err
-	}
 	r.plan = p
+	if r.engine == Lean && p.Client.Engine != Goroutines {
+		if r.loops, err = newLoops(r); err != nil {
+			return nil, err
+		}
+	}
+	if r.loops == nil {
+		if r.timer, err = newTimer(); err != nil {
+			return nil, err
+		}
+	}
 	r.rec = newRecorder(&r.plan)
 	r.until = time.Duration(math.MaxInt64)
 	if p.Duration > 0 {
@@ -120,7 +130,7 @@ func Start(ctx context.Context, p Plan) (*Run, error) {
 	}
 	r.ctx, r.abandon = context.WithCancel(context.Background())
 	r.began = time.Now().Add(p.WarmUp)
-	r.cpuBefore = cpuTime()
+	r.before = readUsage()
 	go r.run(ctx)
 	return r, nil
 }
@@ -128,13 +138,13 @@ func Start(ctx context.Context, p Plan) (*Run, error) {
 func check(p *Plan) error {
 	switch {
 	case p.Rate < 0 || p.Rate != p.Rate || p.Rate > 1e7:
-		return fmt.Errorf("a rate of %v a second makes no sense", p.Rate)
+		return fmt.Errorf("bad rate: %v a second", p.Rate)
 	case p.EachRate < 0 || p.EachRate != p.EachRate || p.EachRate > 1e7:
-		return fmt.Errorf("a rate of %v a second for each worker makes no sense", p.EachRate)
+		return fmt.Errorf("bad rate: %v a second for each worker", p.EachRate)
 	case p.Rate > 0 && p.EachRate > 0:
 		return errors.New("a rate for all and a rate for each worker exclude each other")
-	case p.Duration < 0 || p.Requests < 0 || p.WarmUp < 0 || p.Conns < 0 || p.Grace < 0 || p.Client.Timeout < 0:
-		return errors.New("a negative number makes no sense")
+	case p.Duration < 0 || p.Requests < 0 || p.WarmUp < 0 || p.Conns < 0 || p.Grace < 0 || p.Slack < 0 || p.Client.Timeout < 0:
+		return errors.New("negative numbers are not allowed")
 	case p.Rate > 0 && planned(p.Rate, p.Duration, p.Requests) == 0:
 		return fmt.Errorf("nothing would be sent: %v a second for %v", p.Rate, p.Duration)
 	}
@@ -168,6 +178,10 @@ func (r *Run) run(ctx context.Context) {
 	defer close(r.ended)
 	stop := context.AfterFunc(ctx, r.stop)
 	defer stop()
+	if r.loops != nil {
+		r.loops.send()
+		return
+	}
 	if r.plan.Rate > 0 {
 		r.pace()
 	} else {
@@ -199,6 +213,10 @@ func (r *Run) stop() {
 	r.mu.Lock()
 	r.stopped, r.allDue = true, true
 	r.mu.Unlock()
+	if r.loops != nil {
+		r.loops.stop()
+		return
+	}
 	r.timer.close()
 }
 
@@ -210,7 +228,7 @@ func (r *Run) pace() {
 		if !r.follow(warm, -p.WarmUp) {
 			return
 		}
-		r.cpuBefore = cpuTime()
+		r.before = readUsage()
 	}
 	r.follow(newSchedule(p.Arrivals, p.Rate, planned(p.Rate, p.Duration, p.Requests), p.Seed), 0)
 	r.sent()
@@ -218,14 +236,15 @@ func (r *Run) pace() {
 
 // sent notes that no more requests will be due.
 func (r *Run) sent() {
+	used := readUsage()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.cpu = cpuTime() - r.cpuBefore
+	r.used = used.since(r.before)
 	r.allDue = true
 	r.noteDrained()
 }
 
-// noteDrained tells the end when nothing is left to wait for. r.mu is held.
+// noteDrained signals when nothing is left to wait for. r.mu is held.
 func (r *Run) noteDrained() {
 	if r.allDue && r.open == 0 {
 		select {
@@ -282,7 +301,8 @@ func (r *Run) dispatch(at time.Duration) bool {
 		r.mu.Unlock()
 		return false
 	}
-	j := job{request: r.choice.next(), due: at, ready: r.now(), sent: -1}
+	j := job{request: r.choice.next(), due: at, ready: r.now(), caught: at < r.last, sent: -1}
+	r.last = j.ready
 	r.open++
 	if at >= 0 {
 		r.planned++
@@ -368,7 +388,7 @@ func (r *Run) take(c conn, alive bool) next {
 	return wait
 }
 
-// lost tells that a connection's server has gone. It returns whether the connection was idle, and so is no longer needed.
+// lost notes that a connection's server has gone. It reports whether the connection was idle, and so is no longer needed.
 func (r *Run) lost(c conn) (idle bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -421,7 +441,7 @@ func (r *Run) done(c conn, o outcome) {
 }
 
 func (j job) sample(o outcome) Sample {
-	s := Sample{Target: j.request, Intended: j.due, Ready: j.ready, Sent: j.sent, Done: o.at, Bytes: o.bytes, Err: o.err, Phases: o.phases}
+	s := Sample{Target: j.request, Intended: j.due, Ready: j.ready, CaughtUp: j.caught, Sent: j.sent, Done: o.at, Bytes: o.bytes, Err: o.err, Phases: o.phases}
 	if o.err == nil {
 		s.Status = o.status
 	}
@@ -433,7 +453,7 @@ func (r *Run) end() {
 	r.mu.Lock()
 	now := r.now()
 	if !r.allDue || r.stopped {
-		r.cpu = cpuTime() - r.cpuBefore
+		r.used = readUsage().since(r.before)
 	}
 	r.allDue, r.over = true, true
 	for c := range r.conns {
@@ -479,7 +499,10 @@ func (r *Run) Wait() *Result {
 	res.Plan, res.Engine, res.Began = r.plan, r.engine, r.began
 	res.Planned = r.planned
 	res.MostConns, res.AllConns, res.Opened = r.most, r.allConns, r.opened.Load()
-	res.CPU, res.CPUs = r.cpu, min(runtime.GOMAXPROCS(0), runtime.NumCPU())
+	res.CPU, res.Waited, res.CPUs = r.used.cpu, r.used.waited, min(runtime.GOMAXPROCS(0), runtime.NumCPU())
+	if r.loops != nil {
+		res.CPUs = min(res.CPUs, r.loops.number())
+	}
 	res.Stopped = r.stopped
 	res.Invalid, res.OurFault = judge(res)
 	return res
@@ -495,8 +518,12 @@ func (r *Run) Live() Live {
 	r.rec.mu.Lock()
 	defer r.rec.mu.Unlock()
 	now, res := r.now(), &r.rec.res
+	planned, open, conns := r.planned, r.open, len(r.conns)
+	if r.loops != nil {
+		planned, open, conns = r.loops.now()
+	}
 	l := Live{
-		Elapsed: now, Planned: r.planned, Done: res.Requests, Failed: res.Failed, Open: int64(r.open), Conns: len(r.conns),
+		Elapsed: now, Planned: planned, Done: res.Requests, Failed: res.Failed, Open: int64(open), Conns: conns,
 		Last: r.rec.axis.at(int(now/r.rec.axis.step) - 1),
 	}
 	if since := now - r.lastLook; since > 0 {
@@ -513,6 +540,8 @@ type queue struct {
 }
 
 func (q *queue) push(j job) { q.jobs = append(q.jobs, j) }
+
+func (q *queue) len() int { return len(q.jobs) - q.head }
 
 func (q *queue) pop() (job, bool) {
 	if q.head == len(q.jobs) {

@@ -25,9 +25,9 @@ func serve(t *testing.T, h http.HandlerFunc) string {
 	return s.URL
 }
 
-// both runs a test with both engines.
+// both runs a test with both engines, with the lean one in both ways.
 func both(t *testing.T, f func(t *testing.T, e Engine)) {
-	for _, e := range []Engine{Lean, NetHTTP} {
+	for _, e := range []Engine{Lean, Goroutines, NetHTTP} {
 		t.Run(string(e), func(t *testing.T) { f(t, e) })
 	}
 }
@@ -57,7 +57,10 @@ func TestOpenLoop(t *testing.T) {
 		if got.Load() != 1200 {
 			t.Errorf("the server saw %d requests, want 1200 with those of the warm-up", got.Load())
 		}
-		if r.Bytes != 5000 || r.Engine != e || r.Response.TotalCount() != 1000 || r.Service.TotalCount() != 1000 || r.Lag.TotalCount() != 1000 {
+		if r.Waited < 0 || r.CaughtUp.TotalCount() > r.PacerLate.TotalCount() {
+			t.Errorf("%v waited, %d caught up with", r.Waited, r.CaughtUp.TotalCount())
+		}
+		if r.Bytes != 5000 || (r.Engine == NetHTTP) != (e == NetHTTP) || r.Response.TotalCount() != 1000 || r.Service.TotalCount() != 1000 || r.Lag.TotalCount() != 1000 {
 			t.Errorf("%+v", r)
 		}
 		t.Log(Quantile(r.Response, 50), Quantile(r.Service, 50), Quantile(r.Lag, 50), Quantile(r.PacerLate, 50), Quantile(r.PacerLate, 99), r.MostConns, r.CPU, r.Invalid)
@@ -223,6 +226,28 @@ func TestTransports(t *testing.T) {
 			t.Errorf("%+v makes sense", p)
 		}
 	}
+}
+
+// Requests to several servers go each to its own.
+func TestServers(t *testing.T) {
+	both(t, func(t *testing.T, e Engine) {
+		if e != NetHTTP {
+			e = Any // which can't be the lean one: its connections are all alike
+		}
+		var got [2]atomic.Int64
+		var targets []Target
+		for i := range got {
+			targets = append(targets, Target{URL: serve(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/"+string(rune('0'+i)) {
+					got[i].Add(1)
+				}
+			}) + "/" + string(rune('0'+i))})
+		}
+		r := do(t, Plan{Targets: targets, Requests: 200, Conns: 4, Client: Client{Engine: e, Timeout: time.Minute}})
+		if r.Good != 200 || got[0].Load()+got[1].Load() != 200 || got[0].Load() == 0 || got[1].Load() == 0 {
+			t.Errorf("%d good, %d and %d arrived", r.Good, got[0].Load(), got[1].Load())
+		}
+	})
 }
 
 // Large bodies arrive whole, also at a server that answers before it has read them.

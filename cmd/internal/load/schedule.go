@@ -39,7 +39,7 @@ func newSchedule(arrivals Arrivals, rate float64, n int64, seed uint64) *schedul
 	return s
 }
 
-// next tells when the next request is due, from the start.
+// next returns when the next request is due, from the start.
 func (s *schedule) next() (at time.Duration, ok bool) {
 	if s.left == 0 {
 		return 0, false

@@ -36,8 +36,11 @@ func ParseSLO(text string) (slo SLO, err error) {
 	given := false
 	for _, part := range strings.Split(text, ",") {
 		name, value, ok := strings.Cut(strings.TrimSpace(part), "=")
+		if bound, limit, less := strings.Cut(part, "<"); !ok && less { // as k6 writes it
+			return SLO{}, fmt.Errorf("%q: write it as %s=%s", part, strings.TrimSpace(bound), strings.TrimSpace(limit))
+		}
 		if !ok {
-			return SLO{}, fmt.Errorf("%q is no objective such as p99=50ms or errors=0.1%%", part)
+			return SLO{}, fmt.Errorf("%q is not an objective such as p99=50ms or errors=0.1%%", part)
 		}
 		if name == "errors" {
 			if slo.Errors, err = parseShare(value); err != nil {
@@ -51,7 +54,7 @@ func ParseSLO(text string) (slo SLO, err error) {
 			return SLO{}, err
 		}
 		if l.Limit, err = time.ParseDuration(value); err != nil || l.Limit <= 0 {
-			return SLO{}, fmt.Errorf("%q is no time such as 50ms", value)
+			return SLO{}, fmt.Errorf("%q is not a time such as 50ms", value)
 		}
 		slo.Latencies = append(slo.Latencies, l)
 	}
@@ -75,7 +78,7 @@ func parsePercentile(name string) (float64, error) {
 	}
 	v, err := strconv.ParseFloat(digits, 64)
 	if !ok || err != nil || !(v > 0 && v <= 100) {
-		return 0, fmt.Errorf("%q is no percentile such as p99, p99.9 or max", name)
+		return 0, fmt.Errorf("%q is not a percentile such as p99, p99.9 or max", name)
 	}
 	return v, nil
 }
@@ -88,7 +91,7 @@ func parseShare(text string) (float64, error) {
 		v /= 100
 	}
 	if err != nil || !(v >= 0 && v <= 1) {
-		return 0, fmt.Errorf("%q is no share of requests such as 0.1%%", text)
+		return 0, fmt.Errorf("%q is not a share of requests such as 0.1%%", text)
 	}
 	return v, nil
 }
@@ -118,7 +121,7 @@ type Missed struct {
 	Was       string
 }
 
-// Judge tells which objectives a result does not hold.
+// Judge returns the objectives that a result does not hold.
 func (s SLO) Judge(r *Result) (missed []Missed) {
 	for _, l := range s.Latencies {
 		if was, all := r.ResponseOrFailed(l.Percentile); !all {
@@ -136,16 +139,27 @@ func (s SLO) Judge(r *Result) (missed []Missed) {
 	return missed
 }
 
-// ResponseOrFailed is the percentile of the response among all requests, where those that have no answer that could be
-// timed are slower than all others; ok is false if it is one of them.
-func (r *Result) ResponseOrFailed(percentile float64) (d time.Duration, ok bool) {
-	timed := r.Response.TotalCount()
-	if r.Requests == 0 || timed == 0 {
-		return 0, r.Requests == 0
+// HeldFromReady tells whether a result would hold all objectives without what the pacer was late by.
+func (s SLO) HeldFromReady(r *Result) bool {
+	for _, l := range s.Latencies {
+		if was := Quantile(r.FromReady, l.Percentile); was > l.Limit || was >= r.Plan.FailedAs() {
+			return false
+		}
 	}
-	among := percentile * float64(r.Requests) / float64(timed)
-	if among > 100 && timed < r.Requests {
+	return r.Requests > 0 && float64(r.Failed)/float64(r.Requests) <= s.Errors
+}
+
+// ResponseOrFailed is the percentile of the response among all requests, where those that failed are slower than all others,
+// however fast they did so: a server that turns requests away is no better for it. ok is false if it is one of them.
+func (r *Result) ResponseOrFailed(percentile float64) (d time.Duration, ok bool) {
+	if r.Requests == 0 {
+		return 0, true
+	}
+	const exact = 1e-9 // what 0.99 times a number may be off by
+	rank := max(1, math.Ceil(percentile/100*float64(r.Requests)-exact))
+	succeeded := float64(r.Successes.TotalCount())
+	if rank > succeeded {
 		return 0, false
 	}
-	return Quantile(r.Response, min(among, 100)), true
+	return Quantile(r.Successes, 100*rank/succeeded), true
 }

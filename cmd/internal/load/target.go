@@ -52,7 +52,7 @@ func newRequest(t *Target, c Client) (request, error) {
 	case u.Hostname() == "":
 		return request{}, fmt.Errorf("the URL %q names no host", t.URL)
 	case t.Weight < 0 || t.Weight != t.Weight:
-		return request{}, fmt.Errorf("a weight of %v makes no sense", t.Weight)
+		return request{}, fmt.Errorf("bad weight %v", t.Weight)
 	}
 	r := request{target: t, url: u, method: t.Method, network: "tcp", address: hostPort(u), header: http.Header{}}
 	if r.method == "" {
@@ -119,7 +119,7 @@ func hostPort(u *url.URL) string {
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
-// leanRefused tells why the lean engine can't be used; nil: it can.
+// leanRefused returns why the lean engine can't be used; nil: it can.
 func leanRefused(p *Plan, requests []request) error {
 	switch c := p.Client; {
 	case c.Proxy != "":
@@ -132,6 +132,9 @@ func leanRefused(p *Plan, requests []request) error {
 	for _, r := range requests {
 		if r.url.Scheme != "http" {
 			return fmt.Errorf("%s is not plain http", r.target.URL)
+		}
+		if r.address != requests[0].address {
+			return fmt.Errorf("there is more than one server, %s and %s", requests[0].address, r.address)
 		}
 	}
 	return nil
@@ -210,7 +213,7 @@ func parseText(lines []string, readFile func(string) ([]byte, error)) (targets [
 		case !open:
 			method, url, ok := strings.Cut(line, " ")
 			if !ok {
-				return nil, fmt.Errorf("line %d: %q is no request such as GET http://localhost:8080/", i+1, line)
+				return nil, fmt.Errorf("line %d: %q is not a request such as GET http://localhost:8080/", i+1, line)
 			}
 			targets = append(targets, Target{Method: method, URL: strings.TrimSpace(url)})
 			open = true
@@ -228,7 +231,7 @@ func parseText(lines []string, readFile func(string) ([]byte, error)) (targets [
 					targets = append(targets, Target{Method: method, URL: strings.TrimSpace(url)})
 					continue
 				}
-				return nil, fmt.Errorf("line %d: %q is no header field", i+1, line)
+				return nil, fmt.Errorf("line %d: %q is not a header field", i+1, line)
 			}
 			if method, url, ok := strings.Cut(line, " "); ok && !strings.Contains(method, ":") && strings.ToUpper(method) == method {
 				targets = append(targets, Target{Method: method, URL: strings.TrimSpace(url)})

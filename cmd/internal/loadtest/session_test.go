@@ -88,7 +88,7 @@ func TestFindMax(t *testing.T) {
 		}
 		told = append(told, w)
 	}}
-	f, err := s.FindMax(t.Context(), 100, 100*time.Millisecond)
+	f, err := s.FindMax(t.Context(), Hunt{Start: 100, Window: 100 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,15 +114,25 @@ func TestFindMaxInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	s := &Session{Plan: plan(t, ok), SLO: slo(t, "p99=1m"), Tried: func(Window, int) { cancel() }}
-	f, err := s.FindMax(ctx, 50, 50*time.Millisecond)
+	f, err := s.FindMax(ctx, Hunt{Start: 50, Window: 50 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !f.Stopped || len(f.Windows) != 1 || f.RateAsked == nil || *f.RateAsked != 50 {
 		t.Errorf("stopped %v after %+v", f.Stopped, f.Windows)
 	}
-	if _, err := s.FindMax(ctx, 50, 50*time.Millisecond); err == nil || !strings.Contains(err.Error(), "before the first window") {
+	if _, err := s.FindMax(ctx, Hunt{Start: 50, Window: 50 * time.Millisecond}); err == nil || !strings.Contains(err.Error(), "before the first window") {
 		t.Errorf("interrupted at once: %v", err)
+	}
+}
+
+// TestFindMaxUnanswered: where nobody answers there is no rate to be looked for.
+func TestFindMaxUnanswered(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(ok))
+	server.Close()
+	s := &Session{Plan: load.Plan{Targets: []load.Target{{URL: server.URL}}}, SLO: slo(t, "p99=1s")}
+	if _, err := s.FindMax(t.Context(), Hunt{}); err == nil || !strings.Contains(err.Error(), "nothing listens there: dial") {
+		t.Errorf("got %v", err)
 	}
 }
 
@@ -130,14 +140,19 @@ func TestRefused(t *testing.T) {
 	if _, err := (&Session{Plan: load.Plan{Rate: 1, Duration: 1}}).Once(t.Context()); !hint.IsUsage(err) {
 		t.Errorf("a load of nothing: %v", err)
 	}
-	if _, err := (&Session{Plan: plan(t, ok), SLO: slo(t, "p99=1s")}).FindMax(t.Context(), -1, time.Second); !hint.IsUsage(err) {
+	if _, err := (&Session{Plan: plan(t, ok), SLO: slo(t, "p99=1s")}).FindMax(t.Context(), Hunt{Start: -1, Window: time.Second}); !hint.IsUsage(err) {
 		t.Errorf("a search from below nothing: %v", err)
 	}
 }
 
 // TestSummaryAgain holds that a process that reads a summary has what the one that wrote it had.
 func TestSummaryAgain(t *testing.T) {
-	p := plan(t, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+	var asked atomic.Int64
+	p := plan(t, func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1)%2 == 0 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
 	p.Requests = 20
 	res := send(t, p)
 	wrote := Summarise(res, slo(t, "p99=1ns,errors=0%"))
@@ -147,10 +162,10 @@ func TestSummaryAgain(t *testing.T) {
 		{At: res.Began.Add(res.Took()), Counters: cgroup.Counters{Known: true, Periods: 20, Throttled: 6, ThrottledTime: 3 * time.Second, CPU: 2 * time.Second, CPUKnown: true}},
 	}, res)
 	srv := wrote.Server
-	if srv == nil || *srv.LimitCPUs != 0.5 || srv.PeriodSeconds != 0.1 || srv.Periods != 10 || *srv.ThrottledShare != 0.5 || srv.ThrottledSeconds != 2 || *srv.CPUSeconds != 1 || *srv.CPUPerRequest != 0.05 {
+	if srv == nil || *srv.LimitCPUs != 0.5 || srv.PeriodSeconds != 0.1 || srv.Periods != 10 || *srv.ThrottledShare != 0.5 || srv.ThrottledSeconds != 2 || *srv.CPUSeconds != 1 || *srv.CPUPerRequest != 0.1 {
 		t.Errorf("server: %+v", srv)
 	}
-	if wrote.Failed != 20 || wrote.SLO.Held || len(wrote.SLO.Missed) != 2 {
+	if wrote.Failed != 10 || wrote.SLO.Held || len(wrote.SLO.Missed) != 2 {
 		t.Errorf("%d failed, SLO %+v", wrote.Failed, wrote.SLO)
 	}
 	data, err := json.Marshal(wrote)
@@ -178,4 +193,80 @@ func send(t *testing.T, p load.Plan) *load.Result {
 		t.Fatal("interrupted")
 	}
 	return res
+}
+
+// TestFindMaxBegins: the search begins a little below what closed loops do.
+func TestFindMaxBegins(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	s := &Session{Plan: plan(t, ok), SLO: slo(t, "p99=1m"), Tried: func(w Window, _ int) {
+		if w.Phase != closedPhase {
+			cancel()
+		}
+	}}
+	f, err := s.FindMax(ctx, Hunt{Window: 100 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	highest, last := 0.0, len(f.Windows)-1
+	for _, w := range f.Windows[:last] {
+		if highest = max(highest, w.Rate); w.Phase != closedPhase || !w.Held || w.Rate == 0 {
+			t.Errorf("%+v", w)
+		}
+	}
+	if w := f.Windows[last]; w.Phase != "ramp" || w.Rate != roundRate(beginAt*highest) {
+		t.Errorf("after %v/s in closed loops: %+v", highest, w)
+	}
+}
+
+func TestWindowAt(t *testing.T) {
+	for _, c := range []struct {
+		slo  string
+		rate float64
+		want time.Duration
+	}{
+		{"p99=50ms", 10_000, shortest},
+		{"p99=50ms", 500, 2 * time.Second},
+		{"p99=50ms", 10, longest},
+		{"p50=10ms,p99=100ms", 10_000, 2 * time.Second},
+		{"errors=1%", 10_000, shortest},
+	} {
+		if got := (&Session{SLO: slo(t, c.slo)}).windowAt(c.rate); got != c.want {
+			t.Errorf("%s at %v/s: %v, want %v", c.slo, c.rate, got, c.want)
+		}
+	}
+}
+
+// TestFindMaxEnds: a search takes no more time than it has, and its windows none of the server's that does not answer.
+func TestFindMaxEnds(t *testing.T) {
+	p := plan(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	p.Client.Timeout = time.Hour
+	began := time.Now()
+	f, err := (&Session{Plan: p, SLO: slo(t, "p99=1ms")}).FindMax(t.Context(), Hunt{Start: 50, Window: 100 * time.Millisecond, For: 3 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Stopped || len(f.Windows) == 0 || f.Answer.Sustained.Rate != 0 {
+		t.Errorf("after %v: %+v", time.Since(began), f.Answer)
+	}
+	_, err = (&Session{Plan: p, SLO: slo(t, "errors=1%")}).FindMax(t.Context(), Hunt{Start: 50, Window: time.Second, For: time.Millisecond})
+	if err == nil || !strings.Contains(err.Error(), "too short") {
+		t.Errorf("a millisecond is taken: %v", err)
+	}
+}
+
+func TestLasting(t *testing.T) {
+	for _, c := range []struct {
+		hunt Hunt
+		want time.Duration
+	}{
+		{Hunt{}, 40 * time.Second},
+		{Hunt{Window: time.Second}, 40 * time.Second},
+		{Hunt{Window: 10 * time.Second}, 160 * time.Second},
+		{Hunt{Window: 10 * time.Second, For: time.Minute}, time.Minute},
+	} {
+		if got := c.hunt.lasting(); got != c.want {
+			t.Errorf("%+v: %v, want %v", c.hunt, got, c.want)
+		}
+	}
 }

@@ -1,8 +1,10 @@
 package loadtest
 
 import (
+	"fmt"
 	"maps"
 	"math"
+	"runtime"
 	"slices"
 	"time"
 
@@ -17,7 +19,7 @@ import (
 // trial, which starts the generator as a process of its own, reads it back. Both use this type, so that no field can mean
 // one thing here and another there. It is described in docs/report-format.md.
 type Summary struct {
-	Began string `json:"began"` // RFC 3339
+	Began string `json:"began"` // what is counted, after the warm-up; RFC 3339, to the millisecond
 
 	Targets   []Target `json:"targets"`
 	Loop      string   `json:"loop"`       // open or closed
@@ -50,6 +52,11 @@ type Summary struct {
 	Pacer    Latencies `json:"pacer_late"`    // of lag: the generator's own fault
 	NoConn   Latencies `json:"no_connection"` // of lag: waiting for a connection
 
+	// From when the pacer turned to a request to the end of its answer, where one that failed is slower than all others: it has
+	// the timeout, or two hours without one. This is what settings are compared by.
+	FromReady     Latencies `json:"from_ready"`
+	FromReadyTail float64   `json:"from_ready_tail"` // geometric mean of the steps' p99s, by their requests
+
 	Axis []Step `json:"axis"`
 
 	Connections  int     `json:"connections"` // most at once
@@ -58,13 +65,21 @@ type Summary struct {
 	GeneratorCPU float64 `json:"generator_cpu_seconds"`
 	GeneratorOf  int     `json:"generator_cpus"` // that it may use
 	CPUShare     float64 `json:"generator_cpu_share"`
-	Realtime     bool    `json:"generator_realtime"` // its threads had real-time priority
+	MachineShare float64 `json:"generator_machine_share"` // of all CPUs that there are
+	Wait         float64 `json:"generator_wait_seconds"`  // for a CPU, with each request
+	BurstShare   float64 `json:"burst_share"`             // of the requests were sent in bursts, to catch up
+	Realtime     bool    `json:"generator_realtime"`      // its threads had real-time priority
+	// LateBecause is whose fault it was that the generator was late, where that is to be seen in the responses.
+	LateBecause []string `json:"late_because"`
 
 	Valid    bool     `json:"valid"`
 	Invalid  []string `json:"invalid"`            // why not
 	OurFault bool     `json:"generator_at_fault"` // and that is its own doing
 	Warnings []string `json:"warnings"`
-	Stopped  bool     `json:"stopped"` // before the plan was done
+	Stopped  bool     `json:"stopped"`  // before the plan was done
+	Hopeless string   `json:"hopeless"` // what all requests came to: refused, or not found; "": any other load
+
+	overworked bool // the generator could do no more
 
 	SLO    *SLO    `json:"slo"`
 	Server *Server `json:"server"` // null: not known
@@ -161,6 +176,23 @@ func (l Latencies) Tail() LatencyValue {
 	return LatencyValue{"p99", 99, l.P99, true}
 }
 
+// Above counts those that took longer than a time.
+func (l Latencies) Above(seconds float64) (n int64, err error) {
+	if l.Count == 0 {
+		return 0, nil
+	}
+	h, err := hdrhistogram.Decode([]byte(l.Hist))
+	if err != nil {
+		return 0, fmt.Errorf("reading a histogram: %w", err)
+	}
+	for _, b := range h.Distribution() {
+		if float64(b.From) > seconds*1e9 {
+			n += b.Count
+		}
+	}
+	return n, nil
+}
+
 // CurvePoint is a point of a curve of percentiles.
 type CurvePoint struct {
 	Percentile float64 `json:"percentile"`
@@ -170,15 +202,16 @@ type CurvePoint struct {
 
 // Step is a piece of the time axis.
 type Step struct {
-	At         float64 `json:"at_seconds"`
-	Length     float64 `json:"length_seconds"`
-	Sent       int64   `json:"sent"`
-	Failed     int64   `json:"failed"`
-	P50        float64 `json:"p50"`
-	P99        float64 `json:"p99"`
-	Max        float64 `json:"max"`
-	ServiceP50 float64 `json:"service_p50"`
-	ServiceP99 float64 `json:"service_p99"`
+	At           float64 `json:"at_seconds"`
+	Length       float64 `json:"length_seconds"`
+	Sent         int64   `json:"sent"`
+	Failed       int64   `json:"failed"`
+	P50          float64 `json:"p50"`
+	P99          float64 `json:"p99"`
+	Max          float64 `json:"max"`
+	ServiceP50   float64 `json:"service_p50"`
+	ServiceP99   float64 `json:"service_p99"`
+	FromReadyP99 float64 `json:"from_ready_p99"`
 	// Of the server's group, if known.
 	Periods    *int64   `json:"periods,omitempty"`
 	Throttled  *int64   `json:"throttled_periods,omitempty"`
@@ -190,6 +223,8 @@ type SLO struct {
 	Text   string   `json:"text"`
 	Held   bool     `json:"held"`
 	Missed []Missed `json:"missed"`
+	// Without what the generator was late by: if it was missed nevertheless, that was the server.
+	HeldFromReady bool `json:"held_from_ready"`
 
 	Latencies []Objective `json:"latencies"`      // that Text sets
 	Within    float64     `json:"within_seconds"` // what is good is a success within that time; 0: every success
@@ -216,9 +251,9 @@ type Server struct {
 	Periods          int64    `json:"periods"`
 	ThrottledPeriods int64    `json:"throttled_periods"`
 	ThrottledShare   *float64 `json:"throttled_periods_share"`
-	ThrottledSeconds float64  `json:"throttled_seconds"` // summed over CPUs
-	CPUSeconds       *float64 `json:"cpu_seconds"`       // null: nobody counts it
-	CPUPerRequest    *float64 `json:"cpu_seconds_per_request"`
+	ThrottledSeconds float64  `json:"throttled_seconds"`       // summed over CPUs
+	CPUSeconds       *float64 `json:"cpu_seconds"`             // null: nobody counts it
+	CPUPerRequest    *float64 `json:"cpu_seconds_per_request"` // that succeeded
 }
 
 // Window is one try of a rate.
@@ -233,18 +268,34 @@ type Window struct {
 	Missed string  `json:"missed"` // the first objective that was not held, and what it was
 }
 
+// beganForm is RFC 3339: who reads counters of the server meanwhile needs more than its seconds.
+const beganForm = "2006-01-02T15:04:05.000Z07:00"
+
+// Span is what is counted: from the end of the warm-up until the load had ended. ok is false if that is not known.
+func (d *Summary) Span() (begin, end time.Time, ok bool) {
+	begin, err := time.Parse(time.RFC3339, d.Began)
+	lasted := d.Elapsed
+	if !d.Stopped {
+		lasted = max(lasted, d.Planned)
+	}
+	return begin, begin.Add(time.Duration(lasted * float64(time.Second))), err == nil && lasted > 0
+}
+
 // Summarise sums up a load that has ended.
 func Summarise(r *load.Result, slo *load.SLO) Summary {
 	p := r.Plan
 	d := Summary{
-		Began: r.Began.Format(time.RFC3339), Loop: "closed", Seed: p.Seed, MaxConns: p.Conns, Engine: string(r.Engine),
+		Began: r.Began.Format(beganForm), Loop: "closed", Seed: p.Seed, MaxConns: p.Conns, Engine: string(r.Engine),
 		WarmUp: p.WarmUp.Seconds(), Planned: p.Duration.Seconds(), Elapsed: r.Elapsed.Seconds(), Timeout: p.Client.Timeout.Seconds(),
 		Requests: r.Requests, Sent: r.Sent, Timeouts: r.Timeouts, Unfinished: r.Unfinished, Failed: r.Failed, Good: r.Good, Bytes: r.Bytes,
 		Response: newLatencies(r.Response), Service: newLatencies(r.Service),
 		Lag: newLatencies(r.Lag), Pacer: newLatencies(r.PacerLate), NoConn: newLatencies(r.NoConnection),
+		FromReady: newLatencies(r.FromReady), FromReadyTail: r.FromReadyTail().Seconds(),
 		Connections: r.MostConns, AllInUse: r.AllConns, Opened: r.Opened,
 		GeneratorCPU: r.CPU.Seconds(), GeneratorOf: r.CPUs, CPUShare: r.CPUShare(),
-		OurFault: r.OurFault, Valid: len(r.Invalid) == 0, Invalid: append([]string{}, r.Invalid...), Warnings: []string{}, Stopped: r.Stopped,
+		MachineShare: r.CPUShare() * float64(r.CPUs) / float64(runtime.NumCPU()), Wait: r.WaitEach().Seconds(), BurstShare: r.BurstShare(),
+		LateBecause: []string{}, overworked: r.Overworked(),
+		OurFault: r.OurFault, Valid: len(r.Invalid) == 0, Invalid: append([]string{}, r.Invalid...), Warnings: []string{}, Stopped: r.Stopped, Hopeless: string(r.Hopeless),
 		Statuses: []StatusCount{}, Causes: []CauseCount{}, Axis: []Step{},
 	}
 	if p.Rate > 0 {
@@ -264,6 +315,7 @@ func Summarise(r *load.Result, slo *load.SLO) Summary {
 		d.Axis = append(d.Axis, Step{
 			At: s.At.Seconds(), Length: s.Length.Seconds(), Sent: s.Sent, Failed: s.Failed, P50: s.P50.Seconds(), P99: s.P99.Seconds(),
 			Max: s.Max.Seconds(), ServiceP50: s.ServiceP50.Seconds(), ServiceP99: s.ServiceP99.Seconds(),
+			FromReadyP99: s.FromReadyP99.Seconds(),
 		})
 	}
 	if took := r.Took().Seconds(); took > 0 {
@@ -277,7 +329,7 @@ func Summarise(r *load.Result, slo *load.SLO) Summary {
 		for _, m := range slo.Judge(r) {
 			d.SLO.Missed = append(d.SLO.Missed, Missed(m))
 		}
-		d.SLO.Held = len(d.SLO.Missed) == 0
+		d.SLO.Held, d.SLO.HeldFromReady = len(d.SLO.Missed) == 0, slo.HeldFromReady(r)
 	}
 	return d
 }
@@ -302,9 +354,11 @@ func newLatencies(h *hdrhistogram.Histogram) Latencies {
 	return l
 }
 
-// window is that of a search: what came of one rate.
+// window is that of a search: what came of one rate. One whose responses held the SLO, with all that the generator was late by,
+// has held it. One that missed it because of that lateness alone says nothing.
 func (d *Summary) window(phase string, rate float64) Window {
-	w := Window{Phase: phase, Rate: rate, Held: d.SLO.Held, Valid: !d.OurFault, P50: d.Response.P50, P99: d.Response.P99, Failed: d.Failed}
+	valid := d.SLO.Held || !d.SLO.HeldFromReady && !d.overworked
+	w := Window{Phase: phase, Rate: rate, Held: d.SLO.Held, Valid: valid, P50: d.Response.P50, P99: d.Response.P99, Failed: d.Failed}
 	if len(d.SLO.Missed) > 0 {
 		objective, was := d.SLO.Missed[0].words()
 		w.Missed = objective + ": " + was
@@ -339,8 +393,8 @@ func (d *Summary) addServer(pid int, name string, limit cgroup.Limits, readings 
 	if counted.CPUKnown {
 		used := counted.CPU.Seconds()
 		s.CPUSeconds = &used
-		if r.Requests > 0 {
-			each := used / float64(r.Requests)
+		if good := r.Requests - r.Failed; good > 0 {
+			each := used / float64(good)
 			s.CPUPerRequest = &each
 		}
 	}

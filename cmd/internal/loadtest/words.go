@@ -1,12 +1,38 @@
 package loadtest
 
 import (
+	"errors"
+	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/load"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 )
+
+// HopelessWords say why a load says nothing about the server; "": it does.
+func (d *Summary) HopelessWords() string {
+	switch load.Hopeless(d.Hopeless) {
+	case load.Refused:
+		if len(d.Causes) > 0 {
+			return "nothing listens there: " + d.Causes[0].Cause
+		}
+		return "nothing listens there"
+	case load.NotFound:
+		return "every answer was a 404: there is no such page"
+	}
+	return ""
+}
+
+// HopelessError is that as an error; nil: it says something.
+func (d *Summary) HopelessError() error {
+	if text := d.HopelessWords(); text != "" {
+		return hint.With(errors.New(text), "is the server running, and is the URL right?")
+	}
+	return nil
+}
 
 // Words say what an SLO asks: p99 ≤ 50 ms, errors ≤ 1 %.
 func (s *SLO) Words() string { return objectiveWords(s.Text) }
@@ -42,4 +68,39 @@ func objectiveWords(text string) string {
 		parts = append(parts, "errors ≤ "+quantity.Number(100*slo.Errors)+" %")
 	}
 	return strings.Join(parts, ", ")
+}
+
+// LiveWords say how a load goes on.
+func LiveWords(at load.Live, plan load.Plan) string {
+	text := "warming up"
+	if at.Elapsed >= 0 {
+		text = quantity.Countdown(at.Elapsed)
+		if plan.Duration > 0 {
+			text += " of " + quantity.Countdown(plan.Duration)
+		}
+	}
+	text += fmt.Sprintf("  %.0f/s", at.Rate)
+	if plan.Rate > 0 {
+		text += fmt.Sprintf(" of %.0f/s", plan.Rate)
+	}
+	if at.Last.Sent > 0 {
+		text += fmt.Sprintf("  p50 %s  p99 %s", quantity.Brief(at.Last.P50.Seconds()), quantity.Brief(at.Last.P99.Seconds()))
+	}
+	text += fmt.Sprintf("  open %d", at.Open)
+	if at.Failed > 0 {
+		text += fmt.Sprintf("  failed %d", at.Failed)
+	}
+	return text
+}
+
+// Words say what came of a rate that was tried.
+func (w Window) Words() string {
+	verdict := "held"
+	switch {
+	case !w.Valid:
+		verdict = "not valid: the generator could not keep up"
+	case !w.Held:
+		verdict = "failed: " + w.Missed
+	}
+	return fmt.Sprintf("%-7s %6s/s  p99 %-8s %s", w.Phase, strconv.FormatFloat(w.Rate, 'f', -1, 64), quantity.Brief(w.P99), verdict)
 }

@@ -18,6 +18,9 @@ import (
 type Reading struct {
 	At time.Time
 	cgroup.Counters
+	Groups cgroup.Throttling // of its own group as well
+
+	byProcess bool // the CPU time is the process's own
 }
 
 // A Meter takes readings of a process's group until it is stopped.
@@ -43,23 +46,39 @@ func Start(root string, pid int, interval time.Duration) *Meter {
 			case <-m.stop:
 				return
 			case <-tick.C:
-				m.readings = append(m.readings, m.read())
+				m.add()
 			}
 		}
 	})
 	return m
 }
 
+// add takes another reading. A process that has died is in no group that can be told any more, and its own time may be gone
+// before it is reaped: what was counted last stands, and is of the group that was found first or of the process, as before.
+func (m *Meter) add() {
+	last := m.readings[len(m.readings)-1]
+	r := m.read()
+	if last.Known && !r.Known {
+		r.Counters, r.Groups = last.Counters, last.Groups
+	}
+	if last.CPUKnown && (!r.CPUKnown || r.CPU < last.CPU || r.byProcess != last.byProcess) {
+		r.CPU, r.CPUKnown, r.byProcess = last.CPU, true, last.byProcess
+	}
+	m.readings = append(m.readings, r)
+}
+
 // Stop takes the last reading and returns all.
 func (m *Meter) Stop() []Reading {
 	close(m.stop)
 	m.done.Wait()
-	return append(m.readings, m.read())
+	m.add()
+	return m.readings
 }
 
 func (m *Meter) read() Reading {
-	r := Reading{At: time.Now(), Counters: cgroup.ReadThrottling(m.source, m.Limit).Owner}
-	if m.Limit.State != cgroup.Limited || !r.CPUKnown {
+	groups := cgroup.ReadThrottling(m.source, m.Limit)
+	r := Reading{At: time.Now(), Counters: groups.Owner, Groups: groups}
+	if r.byProcess = m.Limit.State != cgroup.Limited || !r.CPUKnown; r.byProcess {
 		r.CPU, r.CPUKnown = processCPU(filepath.Join(m.source.Root, "/proc", strconv.Itoa(m.source.PID)))
 	}
 	return r

@@ -98,3 +98,49 @@ func TestMeter(t *testing.T) {
 		})
 	}
 }
+
+// TestMeterDeath reads on when the process has died, and its parent has not asked for its end: it is in the root group then.
+func TestMeterDeath(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("cgroups are Linux's")
+	}
+	for name, apart := range map[string]bool{"CPU time in the same hierarchy": false, "in one of its own": true} {
+		t.Run(name, func(t *testing.T) {
+			dir := "sys/fs/cgroup/cpu"
+			mounts := "30 1 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n"
+			if apart {
+				dir = "sys/fs/cgroup/cpuacct"
+				mounts = "30 1 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n31 1 0:27 / /sys/fs/cgroup/cpuacct rw - cgroup cgroup rw,cpuacct\n"
+			}
+			root := tree(t, map[string]string{
+				"proc/7/cgroup": "3:cpu:/a\n4:cpuacct:/a\n", "proc/self/mountinfo": mounts, "proc/7/stat": stat,
+				"proc/7/task/7/schedstat":               "90000000000 1 2\n", // it was in another group before
+				"sys/fs/cgroup/cpu/a/cpu.cfs_quota_us":  "100000\n",
+				"sys/fs/cgroup/cpu/a/cpu.cfs_period_us": "100000\n",
+				"sys/fs/cgroup/cpu/a/cpu.stat":          "nr_periods 20\nnr_throttled 5\nthrottled_time 7000\n",
+				"sys/fs/cgroup/cpu/cpu.cfs_quota_us":    "-1\n",
+				"sys/fs/cgroup/cpu/cpu.cfs_period_us":   "100000\n",
+				dir + "/a/cpuacct.usage":                "1000000000\n",
+				dir + "/cpuacct.usage":                  "5619000000000\n",
+			})
+			m := Start(root, 7, time.Hour)
+			for name, text := range map[string]string{"cgroup": "3:cpu:/\n4:cpuacct:/\n", "stat": "7 (my (odd) name) Z 1 7 7 0 -1 4194560 100 0 0 0 150 50 0"} {
+				if err := os.WriteFile(filepath.Join(root, "proc/7", name), []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			readings := m.Stop()
+			used := readings[1].Since(readings[0].Counters)
+			if !used.CPUKnown || used.CPU != 0 || !used.Known || readings[1].CPU != time.Second {
+				t.Errorf("it is said to have used %v more (known: %v), %v in all, want none", used.CPU, used.CPUKnown, readings[1].CPU)
+			}
+			if err := os.RemoveAll(filepath.Join(root, "sys/fs/cgroup/cpu/a")); err != nil {
+				t.Fatal(err)
+			}
+			m.add()
+			if gone := m.readings[len(m.readings)-1]; !gone.Known || gone.Periods != 20 || gone.CPU != time.Second {
+				t.Errorf("when its group is gone: %+v, want what was counted last", gone.Counters)
+			}
+		})
+	}
+}

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// What the kernel counts up, of a process, a group and the whole system. What makes no sense is not known: these files are
-// emulated in many places.
+// The kernel's counters of a process, a group and the whole system. Malformed text counts as not known: these files are emulated
+// in many places.
 
 // tick is the unit of times in /proc: a hundredth of a second on every architecture that Go knows.
 const tick = 10 * time.Millisecond
 
-// ParseCPUTime reads a process's CPU time in the text of /proc/PID/stat. A zombie has none any more.
+// ParseCPUTime reads a process's CPU time in the text of /proc/PID/stat. A zombie no longer has one.
 //
 //	1 (name) S ppid pgrp session tty tpgid flags minflt cminflt majflt cmajflt utime stime …
 //
@@ -30,7 +30,7 @@ func ParseCPUTime(stat string) (time.Duration, bool) {
 	return user + system, ok1 && ok2
 }
 
-// parseTime reads a time that is counted in a unit. No system has run for 100 years.
+// parseTime reads a time that is counted in a unit. It refuses more than 100 years.
 func parseTime(text string, unit time.Duration) (time.Duration, bool) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 || n > int64(math.MaxInt64/3/unit) {
@@ -59,7 +59,7 @@ func ParseSchedstat(text string) (s Schedstat, ok bool) {
 	return s, ok1 && ok2
 }
 
-// ReadSchedstat adds up the threads of the process with this directory. Those that ended are not among them.
+// ReadSchedstat adds up the threads of the process with this directory, without those that have ended.
 func ReadSchedstat(dir string) (sum Schedstat, ok bool) {
 	threads, err := os.ReadDir(dir + "/task")
 	if err != nil {
@@ -124,7 +124,7 @@ func (p Pressure) Since(before Pressure) Pressure {
 type HostTimes struct {
 	CPUs        int
 	Busy, Steal time.Duration // Steal: a hypervisor ran something else
-	Total       time.Duration // with the time in which there was nothing to do
+	Total       time.Duration // including the time in which there was nothing to do
 }
 
 // ReadHostTimes reads /proc/stat below root.

@@ -4,7 +4,7 @@ package procs
 
 import "os"
 
-// A FileID is a file's name: where there is no /proc, a file is looked at once.
+// A FileID is a file's name: without /proc, a file is read once.
 type FileID struct{ name string }
 
 // NewFileID returns the identity of an open file.

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Listener finds the process that listens on a TCP port of this host. Where several do, as after a fork, it is the one
+// Listener finds the process that listens on a TCP port of this host. If several do, as after a fork, it is the one
 // with the lowest pid.
 func Listener(root string, port int) (pid int, err error) {
 	inodes := map[string]bool{}
@@ -52,7 +52,7 @@ func listening(path string, port int, inodes map[string]bool) error {
 	})
 }
 
-// eachListening tells each socket that listens. A line of /proc/net/tcp is
+// eachListening calls back for each listening socket. A line of /proc/net/tcp is
 //
 //	0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 12345 …
 //
@@ -79,7 +79,7 @@ func eachListening(path string, tell func(port int, inode string)) error {
 
 // holds reports whether a process has one of the sockets open.
 func holds(dir string, inodes map[string]bool) bool {
-	files, _ := os.ReadDir(dir) // it may have ended, or be another's
+	files, _ := os.ReadDir(dir) // it may have ended, or belong to another user
 	for _, f := range files {
 		if link, err := os.Readlink(filepath.Join(dir, f.Name())); err == nil && inodes[link] {
 			return true
@@ -126,7 +126,7 @@ func family(root string, pid int) []int {
 		if err != nil {
 			continue
 		}
-		_, rest, _ := strings.Cut(string(stat[max(0, strings.LastIndexByte(string(stat), ')')):]), ") ") // its name may have anything in it
+		_, rest, _ := strings.Cut(string(stat[max(0, strings.LastIndexByte(string(stat), ')')):]), ") ") // its name may contain anything
 		if fields := strings.Fields(rest); len(fields) > 1 {
 			if parent, err := strconv.Atoi(fields[1]); err == nil {
 				children[parent] = append(children[parent], child)

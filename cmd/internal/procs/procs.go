@@ -25,8 +25,8 @@ type Process struct {
 	Env    map[string]string // the environment it was started with; nil when it can't be read
 	EnvErr error             // why Env is nil
 
-	Program    *Program // nil when its file can't be read or is no Go program
-	ProgramErr error    // why Program is nil; ErrNotGo when the file is no Go program
+	Program    *Program // nil when its file can't be read or is not a Go program
+	ProgramErr error    // why Program is nil; ErrNotGo when the file is not a Go program
 }
 
 // Read reads the process pid, 0 meaning the calling process, from the files below root. An error means that there is no
@@ -63,7 +63,7 @@ func (programs *Programs) Read(root string, pid int) (Process, error) {
 	return p, nil
 }
 
-// Self is what the calling process knows of itself, for where /proc can't be read.
+// Self is what the calling process knows about itself, for systems where /proc can't be read.
 func Self() Process {
 	p := Process{PID: os.Getpid(), Name: filepath.Base(os.Args[0]), Command: os.Args}
 	p.Env = parseEnviron([]byte(strings.Join(os.Environ(), "\x00")))
@@ -73,7 +73,7 @@ func Self() Process {
 	return p
 }
 
-// List returns the processes below root by number. Some of them may be gone when they are looked at.
+// List returns the pids of the processes below root. Some of them may have ended by the time they are read.
 func List(root string) ([]int, error) {
 	d, err := os.Open(strings.TrimSuffix(root, "/") + "/proc")
 	if err != nil {
@@ -102,8 +102,8 @@ func Dir(root string, pid int) string {
 	return strings.TrimSuffix(root, "/") + "/proc/" + strconv.Itoa(pid)
 }
 
-// name takes the command's name from the text of /proc/PID/stat, "42 (name) S 1 …". The name may hold anything, brackets
-// and newlines among it; the last closing bracket ends it.
+// name takes the command's name from the text of /proc/PID/stat, "42 (name) S 1 …". The name may contain anything, even
+// brackets and newlines; the last closing bracket ends it.
 func name(stat []byte) string {
 	i, j := bytes.IndexByte(stat, '('), bytes.LastIndexByte(stat, ')')
 	if i < 0 || j < i {

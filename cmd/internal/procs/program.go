@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// ErrNotGo means that a file was read and is no Go program.
+// ErrNotGo means that a file was read and is not a Go program.
 var ErrNotGo = errors.New("not a Go program")
 
 // A Program is a Go program's file.
@@ -41,12 +41,12 @@ const (
 	Imported       // so is the package that calls it when it is imported
 )
 
-// String returns the link in words, as it stands in reports.
+// String returns the link in words, as reports show it.
 func (l Link) String() string {
 	return [...]string{"no", "required only", "linked", "blank import"}[l]
 }
 
-// The functions to look for. Names survive stripping; the module list alone does not say what was linked.
+// The functions to look for. Names survive stripping; the list of modules alone does not say what was linked.
 const (
 	automaxprocs = "go.uber.org/automaxprocs"
 	unthrottle   = "github.com/unthrottle/unthrottle"
@@ -56,9 +56,9 @@ const (
 func ReadProgram(path string) (*Program, error) { return new(Programs).read(path) }
 
 // Programs remembers files, so that many processes of one program cost little more than one. The zero value remembers
-// nothing yet. It is not for several goroutines at once.
+// nothing yet. It is not safe for concurrent use.
 type Programs struct {
-	known map[FileID]*Program // nil for a file that is no Go program
+	known map[FileID]*Program // nil for a file that is not a Go program
 }
 
 func (programs *Programs) read(path string) (*Program, error) {
@@ -112,11 +112,11 @@ func (p *Program) findLibraries(f io.ReaderAt, info *debug.BuildInfo) {
 		}
 	}
 	if !listed {
-		return // to look through the names of a large program takes longer than all the rest
+		return // searching the names of a large program takes longer than all the rest
 	}
 	names := []string{
 		automaxprocs + "/maxprocs.Set\x00", automaxprocs + ".init.0\x00",
-		unthrottle + ".Set\x00", unthrottle + ".Watch\x00", unthrottle + ".SetFromEnv\x00", unthrottle + "/auto.init.0\x00",
+		unthrottle + ".Set\x00", unthrottle + ".Watch\x00", unthrottle + "/auto.init.0\x00",
 	}
 	found := findNames(f, names)
 	if found[0] {
@@ -125,10 +125,10 @@ func (p *Program) findLibraries(f io.ReaderAt, info *debug.BuildInfo) {
 	if found[1] {
 		p.Automaxprocs = Imported
 	}
-	if found[2] || found[3] || found[4] {
+	if found[2] || found[3] {
 		p.Unthrottle = Linked
 	}
-	if found[5] {
+	if found[4] {
 		p.Unthrottle = Imported
 	}
 }
@@ -179,7 +179,7 @@ func ParseGODEBUG(text string) map[string]string {
 	return settings
 }
 
-// Minor returns the second number of the program's Go version, 26 for go1.26.8, and 0 when it can't be told.
+// Minor returns the second number of the program's Go version, 26 for go1.26.8, and 0 when it is not known.
 func (p *Program) Minor() int {
 	_, rest, ok := strings.Cut(p.GoVersion, "go1.")
 	if !ok {
@@ -209,8 +209,8 @@ var changes = []struct {
 	{27, []string{"tracebacklabels"}},
 }
 
-// GoLine returns what can be told of the go line in the main module's go.mod, which the file does not hold itself, from
-// the defaults that were built in because of it: "1.24" or, at the ends, "1.20 or older" and "1.26 or later". It is ""
+// GoLine returns what is known about the go line in the main module's go.mod. The file does not contain the line itself, but the
+// defaults that were built in because of it: "1.24" or, at the ends, "1.20 or older" and "1.26 or later". It is ""
 // for a program older than Go 1.21, which had no such defaults. A directive "go:debug default=go1.22" leaves the same in
 // the file as that go line.
 func (p *Program) GoLine() string {
@@ -244,13 +244,13 @@ func (p *Program) has(settings []string) bool {
 type Setting struct {
 	Built string // built in: "0", "1" or ""
 	Env   string // from GODEBUG in the environment: "0", "1", … or ""
-	On    bool   // what comes of it
+	On    bool   // the result
 }
 
 // Setting returns containermaxprocs or updatemaxprocs for a program that was started with this environment.
 func (p *Program) Setting(name string, env map[string]string) Setting {
 	s := Setting{Built: p.Defaults[name], Env: ParseGODEBUG(env["GODEBUG"])[name], On: p.Minor() >= 25}
-	for _, text := range []string{s.Built, s.Env} { // the runtime passes over what is no number
+	for _, text := range []string{s.Built, s.Env} { // the runtime ignores what is not a number
 		if n, err := strconv.ParseInt(text, 10, 32); err == nil {
 			s.On = n > 0 && p.Minor() >= 25
 		}

@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// Serving finds the process that answers at a URL of this host; 0: it is elsewhere, or can't be seen: there may be a proxy, or
-// it is another user's.
+// Serving finds the process that answers at a URL of this host; 0: it is elsewhere, or can't be seen, as behind a proxy or of
+// another user.
 func Serving(root string, u *url.URL) int {
 	if !isLocal(u.Hostname()) {
 		return 0
@@ -17,7 +17,7 @@ func Serving(root string, u *url.URL) int {
 	return pid
 }
 
-// Port is the port of a URL, be it written or that of its scheme; 0: neither.
+// Port is the port of a URL, as written or by its scheme; 0: neither.
 func Port(u *url.URL) int {
 	if port, err := strconv.Atoi(u.Port()); err == nil {
 		return port

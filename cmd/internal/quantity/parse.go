@@ -121,7 +121,7 @@ func ParseList[T any](text string, parse func(string) (T, error)) (list []T, err
 	return list, nil
 }
 
-// Value makes a variable the value of a flag, which is read by one of the functions above. The example is for those who wrote
+// Value makes a variable the value of a flag, which is read by one of the functions above. The example is for those who got
 // it wrong. It implements pflag.Value.
 func Value[T any](to *T, parse func(string) (T, error), example string) *FlagValue[T] {
 	return &FlagValue[T]{to: to, parse: parse, example: example}
@@ -144,7 +144,7 @@ func (f *FlagValue[T]) Set(text string) error {
 	return nil
 }
 
-// String is what was written.
+// String is the value as it was written.
 func (f *FlagValue[T]) String() string { return f.text }
 
 // Type is what pflag calls the value.

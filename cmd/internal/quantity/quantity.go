@@ -6,6 +6,7 @@
 package quantity
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -84,7 +85,7 @@ func RoughShare(share float64) string {
 // Margin writes how far a share may be off: ± 1.2 points.
 func Margin(share float64) string { return "± " + Number(math.Round(share*1000)/10) + " points" }
 
-// Part writes a part of a whole as a percentage. What is neither nothing nor all of it is not written as 0 % or 100 %. It is
+// Part writes a part of a whole as a percentage. A part that is neither nothing nor all is not written as 0 % or 100 %. It is
 // empty if there is no whole.
 func Part(n, of int64) string {
 	share := float64(n) / float64(of)
@@ -178,6 +179,15 @@ func Brief(s float64) string {
 
 // Duration writes a time as Seconds does.
 func Duration(d time.Duration) string { return Seconds(d.Seconds()) }
+
+// Countdown writes a time that passes in whole seconds: 42 s, 3 min 05 s.
+func Countdown(d time.Duration) string {
+	seconds := int(d.Round(time.Second).Seconds())
+	if d < time.Minute {
+		return fmt.Sprintf("%d s", seconds)
+	}
+	return fmt.Sprintf("%d min %02d s", seconds/60, seconds%60)
+}
 
 // Latency writes a time that is compared with others, with three digits: 5.60 ms.
 func Latency(s float64) string { return Second.Text(s) }

@@ -39,8 +39,8 @@ var (
 	milli   = Unit{kind: ofTime, one: 1e-3}   //
 )
 
-// UnitOf tells the unit of a metric by the name that it has in Go's benchmark format, such as ns/op, cpu-sec or req/s. What
-// a benchmark reports itself has any name, and is a bare number.
+// UnitOf returns the unit of a metric by its name in Go's benchmark format, such as ns/op, cpu-sec or req/s. What a benchmark
+// reports itself may have any name, and is a bare number.
 func UnitOf(metric string) Unit {
 	unit, _, _ := strings.Cut(metric, "/")
 	has := func(suffix string) bool { return unit == suffix || strings.HasSuffix(unit, "-"+suffix) }
@@ -87,8 +87,7 @@ func (u Unit) factor() float64 {
 	return u.one
 }
 
-// Scale says in which unit Text would write a value: how much of the value it is, and its name. The ticks of an axis are
-// written in one.
+// Scale is the unit in which Text would write a value: its size and its name. All ticks of an axis are written in one.
 func (u Unit) Scale(v float64) (one float64, name string) {
 	v *= u.factor()
 	one = 1
@@ -113,7 +112,7 @@ func (u Unit) Scale(v float64) (one float64, name string) {
 var prefixes = []string{"n", "µ", "m", "", "k", "M", "G", "T"}
 
 // prefixed chooses the prefix with which a value has one to three digits before the point. Times have no large ones: 12,000 s
-// are no 12 ks.
+// are not 12 ks.
 func (u Unit) prefixed(v float64) (one float64, name string) {
 	i, last, first, word := 3, len(prefixes)-1, 3, ""
 	if u.kind == ofTime {
@@ -134,8 +133,8 @@ func (u Unit) prefixed(v float64) (one float64, name string) {
 	return one, prefixes[i] + word
 }
 
-// Tick writes a value at an axis whose ticks are a step apart, in a unit that Scale has told, with as many digits as tell
-// it from the next.
+// Tick writes a value at an axis whose ticks are a step apart, in a unit from Scale, with as many digits as
+// distinguish it from the next.
 func Tick(v, step, one float64, name string) string {
 	if v == 0 {
 		return "0"

@@ -38,7 +38,7 @@ func Markdown(w io.Writer, s *sheet.Sheet) error {
 	return err
 }
 
-// A mark is the Markdown as far as it is written.
+// A mark collects the Markdown.
 type mark struct{ strings.Builder }
 
 func (m *mark) paragraph(text string) { m.WriteString(text + "\n\n") }

@@ -21,29 +21,25 @@ func Text(w io.Writer, s *sheet.Sheet, style Style) error {
 	}
 	s = printableSheet(s)
 	if s.Heading {
-		t.line("", t.style.bold(s.Subject))
+		t.line("", t.style.Paint(sheet.Strong, s.Subject))
 		t.gap = true
 	}
-	if !s.ClaimsLast {
-		t.claims(s.Claims)
-	}
+	t.claims(s.Claims)
 	for _, section := range s.Sections {
 		if !section.Detail {
 			t.section(section)
 		}
 	}
-	t.doubts(s.Warnings)
-	t.again(s)
-	if s.ClaimsLast {
-		for _, c := range s.Claims {
-			t.line(t.style.bold("→ "), alone(c))
-		}
+	for _, text := range s.Warnings {
+		t.line(t.style.Paint(sheet.Bad, "warning: "), text)
 	}
+	t.gap = t.gap || len(s.Warnings) > 0
+	t.again(s)
 	_, err := io.WriteString(w, t.String())
 	return err
 }
 
-// A screen is the text as far as it is written.
+// A screen collects the text.
 type screen struct {
 	strings.Builder
 	style Style
@@ -65,46 +61,33 @@ func (t *screen) open() {
 	}
 }
 
-// Paint gives a text the look of its tone, for what is drawn while it happens.
-func (s Style) Paint(tone sheet.Tone, text string) string { return s.tone(tone, text) }
-
-// tone paints a text.
-func (s Style) tone(tone sheet.Tone, text string) string {
-	switch tone {
-	case sheet.Strong, sheet.Unsure:
-		return s.bold(text)
-	case sheet.Soft:
-		return s.dim(text)
-	case sheet.Good:
-		return s.good(text)
-	case sheet.Bad:
-		return s.bad(text)
-	case sheet.Warn:
-		return s.paint("33", text)
+// toned writes words in a tone. Colour codes don't reach over lines.
+func (t *screen) toned(mark string, tone sheet.Tone, text string) {
+	for _, line := range strings.Split(t.style.wrap(text, len(mark)), "\n") {
+		t.line(mark, t.style.Paint(tone, strings.TrimLeft(line, " ")))
 	}
-	return text
 }
 
 func (t *screen) claims(claims []sheet.Claim) {
 	for _, c := range claims {
+		below := ""
 		switch {
 		case c.Whole && len(claims) > 1:
-			t.line(t.style.bad("→ "), alone(c))
-		case c.Whole: // colour codes don't reach over lines
-			for _, line := range strings.Split(t.style.wrap(alone(c), 0), "\n") {
-				t.line("", t.style.bold(line))
-			}
+			below = "  "
+			t.line(t.style.Paint(sheet.Strong, "→ "), alone(c))
+		case c.Whole:
+			t.toned("", sheet.Strong, alone(c))
 		default:
-			t.line("", t.style.tone(c.Tone, c.Word)+": "+c.Text)
+			t.line("", t.style.Paint(c.Tone, c.Word)+": "+c.Text)
 		}
 		for _, text := range c.More {
-			t.line("", text)
+			t.line(below, text)
 		}
 	}
 	t.gap = t.gap || len(claims) > 0
 }
 
-// alone is a claim that says it all.
+// alone is the text of a claim where nothing around it says what it is about.
 func alone(c sheet.Claim) string {
 	if c.Alone != "" {
 		return c.Alone
@@ -115,10 +98,14 @@ func alone(c sheet.Claim) string {
 func (t *screen) section(s sheet.Section) {
 	if !s.Quiet {
 		if s.Title != "" {
-			t.line("", t.style.bold(s.Title)+t.badge(s.Badge))
+			title := t.style.Paint(sheet.Strong, s.Title)
+			if s.Badge.Word != "" {
+				title += ": " + t.style.Paint(s.Badge.Tone, s.Badge.Word)
+			}
+			t.line("", title)
 		}
 		if s.About != "" {
-			t.line("  ", t.style.dim(s.About))
+			t.line("  ", t.style.Paint(sheet.Soft, s.About))
 		}
 	}
 	first := true
@@ -133,14 +120,6 @@ func (t *screen) section(s sheet.Section) {
 	t.gap = true
 }
 
-// badge is what stands beside a title.
-func (t *screen) badge(c sheet.Claim) string {
-	if c.Word == "" {
-		return ""
-	}
-	return ": " + t.style.tone(c.Tone, c.Word)
-}
-
 func (t *screen) block(b sheet.Block) {
 	switch b := b.(type) {
 	case sheet.Facts:
@@ -149,9 +128,7 @@ func (t *screen) block(b sheet.Block) {
 		t.table(b, "  ")
 	case sheet.Lines:
 		for _, text := range b.Texts {
-			for _, line := range strings.Split(t.style.wrap(text, 0), "\n") {
-				t.line("", t.style.tone(b.Tone, line))
-			}
+			t.toned("", b.Tone, text)
 		}
 	case sheet.Listed:
 		for _, text := range b {
@@ -173,7 +150,7 @@ func (t *screen) block(b sheet.Block) {
 			t.finding(f)
 		}
 	case sheet.Chart:
-		for _, line := range chart.Text(b, t.width, t.style.tone) {
+		for _, line := range chart.Text(b, t.width, t.style.Paint) {
 			t.open()
 			t.WriteString(strings.TrimRight(line, " ") + "\n")
 		}
@@ -189,10 +166,13 @@ func (t *screen) facts(facts sheet.Facts) {
 		names = max(names, visible(f.Name)+1)
 	}
 	for _, f := range facts {
-		mark := "  " + t.style.bold(f.Name) + strings.Repeat(" ", names-visible(f.Name))
-		for i, text := range factTexts(f) {
+		mark := "  " + t.style.Paint(sheet.Strong, f.Name) + strings.Repeat(" ", names-visible(f.Name))
+		if len(f.Texts) == 0 {
+			f.Texts = []string{""} // the key is all
+		}
+		for i, text := range f.Texts {
 			if i == 0 && f.Key != "" {
-				text = t.style.tone(f.Tone, f.Key) + text
+				text = t.style.Paint(f.Tone, f.Key) + text
 			}
 			t.line(mark, text)
 			mark = strings.Repeat(" ", names+2)
@@ -203,34 +183,18 @@ func (t *screen) facts(facts sheet.Facts) {
 	}
 }
 
-// factTexts are a fact's texts; one that has a key only has an empty one.
-func factTexts(f sheet.Fact) []string {
-	if len(f.Texts) == 0 {
-		return []string{""}
-	}
-	return f.Texts
-}
-
 // finding writes what a rule found, with evidence and fix.
 func (t *screen) finding(f finding.Finding) {
-	t.line("  ", t.style.tone(sheet.ToneOf(f.Severity), f.Verdict)+": "+f.Summary)
+	t.line("  ", t.style.Paint(sheet.ToneOf(f.Severity), f.Verdict)+": "+f.Summary)
 	for _, e := range f.Evidence {
 		t.line("    ", e)
 	}
 	t.line("    fix: ", f.Fix)
-	t.line("    ", t.style.dim("more: "+rulePage(f)))
+	t.line("    ", t.style.Paint(sheet.Soft, "more: "+rulePage(f)))
 }
 
-// rulePage is where a finding's rule is described.
-func rulePage(f finding.Finding) string { return "docs/rules/" + f.Rule + ".md" }
-
-// doubts are the warnings, a line each.
-func (t *screen) doubts(warnings []string) {
-	for _, text := range warnings {
-		t.line(t.style.bad("warning: "), text)
-	}
-	t.gap = t.gap || len(warnings) > 0
-}
+// rulePage is the command that shows where a finding's rule is described.
+func rulePage(f finding.Finding) string { return "unthrottle help " + f.Rule }
 
 // again says how to go on, or to repeat it.
 func (t *screen) again(s *sheet.Sheet) {
@@ -243,11 +207,11 @@ func (t *screen) again(s *sheet.Sheet) {
 		return
 	}
 	for _, text := range s.Again {
-		t.line("", t.style.dim(text))
+		t.line("", t.style.Paint(sheet.Soft, text))
 	}
 	if s.Command != "" {
 		t.open()
-		t.WriteString(t.style.dim(fmt.Sprintf("To repeat: %s", s.Command)) + "\n")
+		t.WriteString(t.style.Paint(sheet.Soft, fmt.Sprintf("To repeat: %s", s.Command)) + "\n")
 	}
 	t.gap = true
 }

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
+	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
 )
 
 // A Style says what the reader's screen can show.
@@ -72,17 +73,17 @@ func visible(text string) (n int) {
 	return n
 }
 
-func (s Style) paint(code, text string) string {
-	if !s.Color || text == "" {
+// codes are how tones look on a terminal.
+var codes = map[sheet.Tone]string{sheet.Strong: "1", sheet.Unsure: "1", sheet.Soft: "2", sheet.Bad: "31", sheet.Good: "32", sheet.Warn: "33"}
+
+// Paint gives a text the look of its tone.
+func (s Style) Paint(tone sheet.Tone, text string) string {
+	code := codes[tone]
+	if !s.Color || code == "" || text == "" {
 		return text
 	}
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }
-
-func (s Style) bold(text string) string { return s.paint("1", text) }
-func (s Style) dim(text string) string  { return s.paint("2", text) }
-func (s Style) bad(text string) string  { return s.paint("31", text) }
-func (s Style) good(text string) string { return s.paint("32", text) }
 
 // printable makes what other people have named safe for a terminal: control characters, which a process may have in its
 // name and a cgroup in its path, are written as Go would quote them.
@@ -92,22 +93,6 @@ func printable(text string) string {
 	}
 	quoted := strconv.Quote(text)
 	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
-}
-
-// pad fills text with spaces up to a width; colour codes must come after it.
-func pad(text string, width int) string {
-	if n := width - utf8.RuneCountInString(text); n > 0 {
-		return text + strings.Repeat(" ", n)
-	}
-	return text
-}
-
-// padLeft is pad for numbers.
-func padLeft(text string, width int) string {
-	if n := width - utf8.RuneCountInString(text); n > 0 {
-		return strings.Repeat(" ", n) + text
-	}
-	return text
 }
 
 // cut shortens text to a width.

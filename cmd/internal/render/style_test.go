@@ -12,20 +12,14 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
 )
 
-func TestPad(t *testing.T) {
-	if got := pad("└ é", 5) + "|" + padLeft("é", 3) + "|" + pad("long", 2); got != "└ é  |  é|long" {
-		t.Errorf("got %q", got)
-	}
-}
-
 func TestPaint(t *testing.T) {
-	if got := (Style{}).bad("x"); got != "x" {
+	if got := (Style{}).Paint(sheet.Bad, "x"); got != "x" {
 		t.Errorf("without colour %q", got)
 	}
-	if got := (Style{Color: true}).bad("x"); got != "\x1b[31mx\x1b[0m" {
+	if got := (Style{Color: true}).Paint(sheet.Bad, "x"); got != "\x1b[31mx\x1b[0m" {
 		t.Errorf("with colour %q", got)
 	}
-	if got := (Style{Color: true}).bad(""); got != "" {
+	if got := (Style{Color: true}).Paint(sheet.Bad, ""); got != "" {
 		t.Errorf("nothing painted: %q", got)
 	}
 }

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -57,7 +58,7 @@ func fit(t *sheet.Table, room int, keep func(sheet.Column) bool) *grid {
 	return g
 }
 
-// drop takes a column away, and those that make no sense without it.
+// drop removes a column, and those that mean nothing without it.
 func (g *grid) drop(i int) {
 	title := g.table.Columns[i].Title
 	g.columns = slices.DeleteFunc(g.columns, func(j int) bool { return j == i || g.table.Columns[j].With == title })
@@ -140,7 +141,7 @@ func (g *grid) squeeze(room int) {
 	}
 }
 
-// notes are those that hold for what is shown.
+// notes returns the notes that apply to the columns shown.
 func (g *grid) notes() (texts []string) {
 	for _, n := range g.table.Notes {
 		text := n.Text
@@ -158,10 +159,14 @@ func (g *grid) notes() (texts []string) {
 
 // table writes a table, with what its columns mean beside it or below it, and its notes.
 func (t *screen) table(table *sheet.Table, indent string) {
-	g := fit(table, t.room()-len(indent), func(c sheet.Column) bool { return !c.Detail && !c.Under })
+	room := t.width - len(indent)
+	if t.style.Width == 0 {
+		room = 1 << 20 // nobody looks: lines may be of any length
+	}
+	g := fit(table, room, func(c sheet.Column) bool { return !c.Detail && !c.Under })
 	lines := g.lines(t.style)
 	left := len(indent) + g.width() + 4
-	room := t.width - left
+	room = t.width - left
 	beside := room >= besideMin && len(lines) == len(table.Rows)+1
 	if !beside {
 		room = t.width - len(indent)
@@ -173,12 +178,12 @@ func (t *screen) table(table *sheet.Table, indent string) {
 		}
 		t.open()
 		line = indent + strings.ReplaceAll(line, "\n", "\n"+indent)
-		if j := i - 1; beside && j >= 0 && j < len(legend) {
-			line += strings.Repeat(" ", left-visible(line)) + legend[j]
+		if i > 0 && beside && i <= len(legend) {
+			line += strings.Repeat(" ", left-visible(line)) + legend[i-1]
 		}
 		t.WriteString(strings.TrimRight(line, " ") + "\n")
-		if below := t.under(table, i, len(indent)+g.before()); below != "" {
-			t.WriteString(below)
+		if i > 0 {
+			t.under(table, table.Rows[i-1], indent+strings.Repeat(" ", g.width()-g.widths[len(g.widths)-1]))
 		}
 	}
 	if beside {
@@ -188,42 +193,17 @@ func (t *screen) table(table *sheet.Table, indent string) {
 		t.WriteString(indent + line + "\n")
 	}
 	for _, note := range g.notes() {
-		for _, line := range strings.Split(t.style.wrap(note, len(indent)), "\n") {
-			t.line(indent, t.style.dim(strings.TrimLeft(line, " ")))
-		}
+		t.toned(indent, sheet.Soft, note)
 	}
 }
 
-// room is how wide a table may be.
-func (t *screen) room() int {
-	if t.style.Width == 0 {
-		return 1 << 20 // nobody looks: lines may be of any length
-	}
-	return t.width
-}
-
-// before is where the last column begins.
-func (g *grid) before() int {
-	return g.width() - g.widths[len(g.widths)-1]
-}
-
-// under is what a table's row has in columns that are written below it.
-func (t *screen) under(table *sheet.Table, line, indent int) string {
-	var b strings.Builder
-	if line == 0 || line > len(table.Rows) {
-		return ""
-	}
+// under writes what a row has in columns that are written below it, where the last column begins.
+func (t *screen) under(table *sheet.Table, r sheet.Row, indent string) {
 	for i, c := range table.Columns {
-		text := cell(table.Rows[line-1], i).Text
-		if !c.Under || text == "" {
-			continue
-		}
-		wrapped := t.style.wrap(c.Title+": "+text, indent)
-		for _, part := range strings.Split(wrapped, "\n") {
-			b.WriteString(strings.Repeat(" ", indent) + t.style.dim(strings.TrimLeft(part, " ")) + "\n")
+		if text := cell(r, i).Text; c.Under && text != "" {
+			t.toned(indent, sheet.Soft, c.Title+": "+text)
 		}
 	}
-	return b.String()
 }
 
 // legend is facts as lines of a width.
@@ -232,78 +212,63 @@ func (t *screen) legend(facts sheet.Facts, width int) (lines []string) {
 	for _, f := range facts {
 		names = max(names, visible(f.Name)+1)
 	}
-	s := Style{Color: t.style.Color, Width: width}
 	for _, f := range facts {
-		text := s.wrap(strings.Join(f.Texts, " "), names)
-		lines = append(lines, strings.Split(s.bold(pad(f.Name, names))+text, "\n")...)
+		name := t.style.Paint(sheet.Strong, fmt.Sprintf("%-*s", names, f.Name))
+		text := Style{Width: width}.wrap(strings.Join(f.Texts, " "), names)
+		lines = append(lines, strings.Split(name+text, "\n")...)
 	}
 	return lines
 }
 
 // lines are the table's titles and rows. A row whose last cell goes on below is one text of several lines.
 func (g *grid) lines(style Style) []string {
-	var lines []string
+	titles := ""
 	if slices.ContainsFunc(g.titles, func(title string) bool { return strings.TrimSpace(title) != "" }) {
-		var b strings.Builder
-		for k := range g.columns {
-			b.WriteString(style.dim(g.place(k, g.titles[k])))
-			b.WriteString(g.gapAfter(k))
-		}
-		lines = append(lines, strings.TrimRight(b.String(), " "))
-	} else {
-		lines = append(lines, "")
+		titles = g.line(slices.Clone(g.titles), func(_ int, part string) string { return style.Paint(sheet.Soft, part) })
 	}
+	lines := []string{titles}
 	for _, r := range g.table.Rows {
-		lines = append(lines, g.row(r, style))
+		if r.Group {
+			lines = append(lines, style.Paint(sheet.Strong, cell(r, 0).Text))
+			continue
+		}
+		texts := make([]string, len(g.columns))
+		for k := range g.columns {
+			texts[k] = g.text(r, k)
+		}
+		lines = append(lines, g.line(texts, func(k int, part string) string {
+			tone := cell(r, g.columns[k]).Tone
+			if tone == sheet.Plain && (r.Total || r.Best && k == 0) {
+				tone = sheet.Strong
+			}
+			return style.Paint(tone, part)
+		}))
 	}
 	return lines
 }
 
-func (g *grid) row(r sheet.Row, style Style) string {
-	if r.Group {
-		return style.bold(cell(r, 0).Text)
-	}
-	var b strings.Builder
-	for k, i := range g.columns {
-		c := g.table.Columns[i]
-		text := g.text(r, k)
-		if visible(text) > g.widths[k] {
-			if c.Wrap {
-				at := g.width() - g.widths[k]
-				text = Style{Width: g.width()}.wrap(text, at)
-			} else {
-				text = cut(text, g.widths[k])
-			}
+// line puts texts side by side: words to the left of their columns, numbers to the right.
+func (g *grid) line(texts []string, paint func(k int, part string) string) string {
+	for k, text := range texts {
+		c, width := g.table.Columns[g.columns[k]], g.widths[k]
+		switch {
+		case visible(text) <= width:
+		case c.Wrap:
+			text = Style{Width: g.width()}.wrap(text, g.width()-width)
+		default:
+			text = cut(text, width)
 		}
-		tone := cell(r, i).Tone
-		if tone == sheet.Plain && (r.Total || r.Best && k == 0) {
-			tone = sheet.Strong
+		switch {
+		case !c.Left:
+			text = fmt.Sprintf("%*s", width, text)
+		case k < len(texts)-1:
+			text = fmt.Sprintf("%-*s", width, text)
 		}
-		for j, part := range strings.Split(g.place(k, text), "\n") {
-			if j > 0 {
-				b.WriteByte('\n')
-			}
-			b.WriteString(style.tone(tone, part))
+		parts := strings.Split(text, "\n")
+		for j, part := range parts {
+			parts[j] = paint(k, part)
 		}
-		b.WriteString(g.gapAfter(k))
+		texts[k] = strings.Join(parts, "\n")
 	}
-	return strings.TrimRight(b.String(), " ")
-}
-
-// place puts a text to the left or to the right of its column.
-func (g *grid) place(k int, text string) string {
-	if g.table.Columns[g.columns[k]].Left {
-		if k == len(g.columns)-1 {
-			return text
-		}
-		return pad(text, g.widths[k])
-	}
-	return padLeft(text, g.widths[k])
-}
-
-func (g *grid) gapAfter(k int) string {
-	if k == len(g.columns)-1 {
-		return ""
-	}
-	return strings.Repeat(" ", between)
+	return strings.TrimRight(strings.Join(texts, strings.Repeat(" ", between)), " ")
 }

@@ -2,8 +2,9 @@ package report
 
 import (
 	"fmt"
+	"maps"
 	"math"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -23,11 +24,11 @@ type Bench struct {
 	Blocks      int             `json:"blocks"` // that are complete
 	Seconds     float64         `json:"seconds"`
 	Finished    bool            `json:"finished"`
-	Metrics     []lab.Metric    `json:"metrics"` // that any run has, the figures first
+	Metrics     []lab.Metric    `json:"metrics"` // that any run has, the figures and costs first
 	Groups      []BenchGroup    `json:"groups"`
 	Runs        []lab.Run       `json:"runs"`
 	Warnings    []string        `json:"warnings"`
-	Resume      string          `json:"resume,omitempty"` // the command that goes on
+	Resume      string          `json:"resume,omitempty"` // the command that continues it
 }
 
 // BenchGroup holds settings that differ in one factor, Plan.Compare, and are compared with the first of them.
@@ -35,8 +36,10 @@ type BenchGroup struct {
 	Name     string        `json:"name"`
 	Common   lab.Setting   `json:"common"`
 	Figure   lab.Metric    `json:"figure"`
-	Verdict  string        `json:"text"`   // begins with the name
-	Advice   string        `json:"advice"` // the verdict as a sentence of its own, without the name
+	Cost     *lab.Metric   `json:"cost,omitempty"` // that they are compared by as well
+	Verdict  string        `json:"text"`           // begins with the name
+	Advice   string        `json:"advice"`         // the verdict as a sentence of its own, without the name
+	Also     []string      `json:"also,omitempty"` // what it rests on
 	Claim    lab.ClaimKind `json:"claim"`
 	Best     *int          `json:"best"` // the row that the verdict is about; null: none
 	Settings []BenchRow    `json:"settings"`
@@ -44,47 +47,21 @@ type BenchGroup struct {
 
 // BenchRow is one setting.
 type BenchRow struct {
-	Setting    int                     `json:"setting"` // number in Plan.Settings
-	Name       string                  `json:"name"`    // the compared factor's value: "2", or "default (2)"
-	GOMAXPROCS int                     `json:"gomaxprocs,omitempty"`
-	Runs       int                     `json:"run_count"`
-	Failed     int                     `json:"failed,omitempty"`
-	Metrics    map[string]BenchSummary `json:"metrics"`
-	Versus     *BenchComparison        `json:"versus_base"` // by the figure; null for the base
+	lab.Row
+	Versus      *BenchComparison `json:"versus_base"`                 // by the figure; null for the base
+	CostVersus  *BenchComparison `json:"cost_versus_base,omitempty"`  // by the cost
+	WholeVersus *BenchComparison `json:"whole_versus_base,omitempty"` // by the p99 of whole windows, of a ReadyTail
 }
 
 // BenchSummary is what the runs of a setting say of one metric.
-type BenchSummary struct {
-	N          int     `json:"n"`
-	Median     float64 `json:"median"`
-	Low        float64 `json:"low"` // interval of the median; both 0 if confidence is
-	High       float64 `json:"high"`
-	Confidence float64 `json:"confidence_level"`
-	Mean       float64 `json:"mean"`
-	Min        float64 `json:"min"`
-	Max        float64 `json:"max"`
-	Outliers   []int   `json:"outliers,omitempty"` // indexes among the setting's runs; none is left out
-}
-
-func newSummary(s sample.Summary) BenchSummary {
-	return BenchSummary{s.N, s.Median, s.Low, s.High, s.Confidence, s.Mean, s.Min, s.Max, s.Outliers}
-}
+type BenchSummary = sample.Summary
 
 // BenchComparison is a setting's figure beside the base's, from pairs of runs of the same block.
 type BenchComparison struct {
-	Pairs      int            `json:"pairs"`
-	Ratio      float64        `json:"ratio"` // 0: there is none
-	Low        float64        `json:"low"`   // 95 % interval; both 0 if confidence is
-	High       float64        `json:"high"`
-	Confidence float64        `json:"confidence_level"`
-	P          float64        `json:"p"`
-	Adjusted   float64        `json:"p_adjusted"` // by Holm's rule over the family
-	Family     int            `json:"family"`
-	Verdict    sample.Verdict `json:"verdict"`
-	Missing    int            `json:"missing_pairs,omitempty"`
-	More       int            `json:"more_blocks,omitempty"` // that would settle it, about
-	Text       string         `json:"text"`                  // the verdict in words
-	Change     string         `json:"change"`                // the ratio in words, which Text begins with
+	sample.Comparison
+	More   int    `json:"more_blocks,omitempty"` // that would settle it, about
+	Text   string `json:"text"`                  // the verdict in words
+	Change string `json:"change"`                // the ratio in words, which Text begins with
 }
 
 // Better reports whether the setting is better than the base, for sure.
@@ -93,7 +70,7 @@ func (c *BenchComparison) Better() bool { return c.Verdict == sample.VerdictBett
 // Worse reports whether it is worse, for sure.
 func (c *BenchComparison) Worse() bool { return c.Verdict == sample.VerdictWorse }
 
-// Interval says which ratios are likely; "": not known.
+// Interval is the interval of the ratio; "": there is none.
 func (c *BenchComparison) Interval() string {
 	if c.Ratio == 0 || c.Confidence == 0 {
 		return ""
@@ -131,7 +108,7 @@ func (b *Bench) Unfinished() string {
 	return fmt.Sprintf("Not finished: %d of %s are complete.", b.Blocks, quantity.Plural(b.Plan.Blocks, "block"))
 }
 
-// CommonMetrics are those that every run may have.
+// CommonMetrics are metrics that any run may have.
 var CommonMetrics = []lab.Metric{
 	lab.WallTime.Metric("wall time of the whole process"),
 	lab.CPUTime.Metric("CPU time of the whole process and its children"),
@@ -146,14 +123,12 @@ var CommonMetrics = []lab.Metric{
 // NewBench makes the document of a study.
 func NewBench(s *lab.Study) *Bench {
 	a := lab.Analyse(s)
+	blocks := completeBlocks(s)
 	b := &Bench{
 		Header: Header{Version: Version, Verb: "bench", MadeBy: s.MadeBy, Time: s.Time},
-		Plan:   s.Plan, Environment: s.Environment, Runs: s.Runs, Blocks: completeBlocks(s),
-		Finished: s.Plan.Blocks == 0 || completeBlocks(s) >= s.Plan.Blocks,
+		Plan:   s.Plan, Environment: s.Environment, Runs: append([]lab.Run{}, s.Runs...), Blocks: blocks,
+		Finished: s.Plan.Blocks == 0 || blocks >= s.Plan.Blocks,
 		Metrics:  usedMetrics(s), Verdicts: []string{}, Warnings: []string{},
-	}
-	if b.Runs == nil {
-		b.Runs = []lab.Run{}
 	}
 	if n := len(s.Runs); n > 0 {
 		last := s.Runs[n-1]
@@ -178,7 +153,7 @@ func completeBlocks(s *lab.Study) (n int) {
 	return n
 }
 
-// usedMetrics lists the metrics that occur, the figures first, then the others in a fixed order.
+// usedMetrics lists the metrics that the runs have: the figures and costs first, then the others in a fixed order.
 func usedMetrics(s *lab.Study) []lab.Metric {
 	occurs := map[string]bool{}
 	for _, r := range s.Runs {
@@ -186,310 +161,85 @@ func usedMetrics(s *lab.Study) []lab.Metric {
 			occurs[unit] = true
 		}
 	}
+	var all []lab.Metric
+	for _, setting := range s.Plan.Settings {
+		all = append(all, s.Plan.Figures[setting.Workload])
+		if cost, ok := s.Plan.Costs[setting.Workload]; ok {
+			all = append(all, cost)
+		}
+	}
+	all = slices.Concat(all, s.Plan.Metrics, CommonMetrics)
+	for _, unit := range slices.Sorted(maps.Keys(occurs)) {
+		all = append(all, lab.Metric{Unit: unit})
+	}
 	metrics := []lab.Metric{}
-	add := func(m lab.Metric) {
+	for _, m := range all {
 		if occurs[m.Unit] {
 			metrics = append(metrics, m)
 			delete(occurs, m.Unit)
 		}
 	}
-	for _, setting := range s.Plan.Settings {
-		add(s.Plan.Figures[setting.Workload])
-	}
-	for _, m := range s.Plan.Metrics {
-		add(m)
-	}
-	for _, m := range CommonMetrics {
-		add(m)
-	}
-	var rest []string
-	for unit := range occurs {
-		rest = append(rest, unit)
-	}
-	sort.Strings(rest)
-	for _, unit := range rest {
-		metrics = append(metrics, lab.Metric{Unit: unit})
-	}
 	return metrics
 }
 
 func newBenchGroup(p lab.Plan, g lab.Group) BenchGroup {
-	out := BenchGroup{Name: groupName(p, g), Common: g.Common, Figure: g.Figure, Claim: g.Claim.Kind}
+	out := BenchGroup{Name: groupName(p, g), Common: g.Common, Figure: g.Figure, Cost: g.Cost, Claim: g.Claim.Kind}
 	for _, row := range g.Rows {
-		r := BenchRow{
-			Setting: row.Setting, Name: rowName(p, row), GOMAXPROCS: row.GOMAXPROCS, Runs: row.Runs, Failed: row.Failed,
-			Metrics: map[string]BenchSummary{},
-		}
-		for unit, s := range row.Summaries {
-			r.Metrics[unit] = newSummary(s)
-		}
-		if c := row.Comparison; c != nil {
-			r.Versus = &BenchComparison{
-				c.Pairs, c.Ratio, c.Low, c.High, c.Confidence, c.P, c.Adjusted, c.Family, c.Verdict, c.Missing, row.More,
-				comparisonText(*c), ratioText(*c),
-			}
-		}
-		out.Settings = append(out.Settings, r)
+		out.Settings = append(out.Settings, BenchRow{
+			Row: row, Versus: newBenchComparison(row.Comparison),
+			CostVersus: newBenchComparison(row.Cost), WholeVersus: newBenchComparison(row.Whole),
+		})
 	}
-	if g.Claim.Kind == lab.Set || g.Claim.Kind == lab.Undecided {
-		best := g.Claim.Row
-		out.Best = &best
-	}
-	advice := advice(p, g, out)
-	out.Verdict, out.Advice = out.Name+": "+advice, advice
+	out.Best = known(slices.Contains([]lab.ClaimKind{lab.Set, lab.Trade, lab.Undecided}, g.Claim.Kind), g.Claim.Row)
+	w := benchWords{p, &out, g.Claim}
+	advice := w.advice()
+	out.Verdict, out.Advice, out.Also = out.Name+": "+advice, advice, w.also()
 	if g.Claim.Kind != lab.Failed { // there it begins with a setting's name
 		out.Advice = capital(advice)
 	}
 	return out
 }
 
-// rowName is what tells a setting from the others of its group.
-func rowName(p lab.Plan, row lab.Row) string {
-	s := p.Settings[row.Setting]
-	name := s.Value(p.Compare)
-	if p.Compare == lab.ByProcs && s.Procs == 0 && row.GOMAXPROCS > 0 {
-		name = fmt.Sprintf("default (%d)", row.GOMAXPROCS)
+func newBenchComparison(of *sample.Comparison) *BenchComparison {
+	if of == nil {
+		return nil
 	}
-	if name == "" {
-		name = "this"
+	c, more := *of, sample.More(*of)
+	if c.Ratio == 0 {
+		return &BenchComparison{c, more, "no ratio", "no ratio"}
 	}
-	return name
+	v := &BenchComparison{Comparison: c, More: more, Change: quantity.Change(c.Ratio)}
+	v.Text = v.Change
+	if c.Confidence > 0 {
+		v.Text += fmt.Sprintf(" (%s to %s)", quantity.Change(c.Low), quantity.Change(c.High))
+	}
+	v.Text += ", " + v.Word()
+	if c.Verdict == sample.VerdictTooFew {
+		v.Text += " for a statement"
+	}
+	return v
 }
 
 // groupName says what the settings of a group have in common.
 func groupName(p lab.Plan, g lab.Group) string {
-	var parts []string
-	if g.Common.Workload != "" {
-		parts = append(parts, g.Common.Workload)
+	parts := []string{g.Common.Workload, g.Common.Go}
+	switch {
+	case p.Compare == lab.ByCPUs:
+	case g.Common.CPUs == 0:
+		parts = append(parts, "no limit")
+	default:
+		parts = append(parts, "limit "+quantity.CPUs(g.Common.CPUs))
 	}
-	if g.Common.Go != "" {
-		parts = append(parts, g.Common.Go)
-	}
-	if p.Compare != lab.ByCPUs {
-		if g.Common.CPUs == 0 {
-			parts = append(parts, "no limit")
-		} else {
-			parts = append(parts, "limit "+quantity.CPUs(g.Common.CPUs))
-		}
-	}
-	if p.Compare != lab.ByProcs && g.Common.Procs != 0 {
+	if g.Common.Procs != 0 { // it is 0 where GOMAXPROCS is compared
 		parts = append(parts, "GOMAXPROCS "+strconv.Itoa(g.Common.Procs))
 	}
-	return strings.Join(parts, ", ")
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ", ")
 }
 
-// change says what a ratio means: "12 % less", "31 % more", "2.4 times the".
-func change(ratio float64) string {
-	switch {
-	case ratio >= 2:
-		return strconv.FormatFloat(ratio, 'f', 1, 64) + " times the"
-	case ratio >= 1:
-		return points(ratio-1) + " % more"
-	}
-	return points(1-ratio) + " % less"
-}
-
-// points writes a share in percent: a digit after the point below ten, none above.
-func points(share float64) string {
-	v := 100 * share
-	if v < 9.95 {
-		v = math.Round(v*10) / 10
-	} else {
-		v = math.Round(v)
-	}
-	return strconv.FormatFloat(v, 'f', -1, 64)
-}
-
-func ratioText(c sample.Comparison) string {
-	if c.Ratio == 0 {
-		return "no ratio"
-	}
-	return quantity.Change(c.Ratio)
-}
-
-// comparisonText says what a comparison found.
-func comparisonText(c sample.Comparison) string {
-	text := ratioText(c)
-	if c.Ratio == 0 {
-		return text
-	}
-	if c.Confidence > 0 {
-		text += fmt.Sprintf(" (%s to %s)", quantity.Change(c.Low), quantity.Change(c.High))
-	}
-	switch c.Verdict {
-	case sample.VerdictSame:
-		return text + ", no worthwhile difference"
-	case sample.VerdictTooFew:
-		return text + ", " + quantity.Plural(c.Missing, "more block") + " needed for a statement"
-	}
-	return text + ", " + string(c.Verdict)
-}
-
-// advice is the sentence that a group ends in: what to do. It may follow the group's name.
-func advice(p lab.Plan, g lab.Group, out BenchGroup) string {
-	base := settingWords(p, out.Settings[0])
-	switch g.Claim.Kind {
-	case lab.Failed:
-		return base + " gave no figures: see the runs' errors."
-	case lab.Alone:
-		return "one setting only, there is nothing to compare it with."
-	case lab.TooFew:
-		return "too few blocks to tell: " + quantity.Plural(mostMissing(g), "more block") + " would do."
-	}
-	if p.Compare != lab.ByProcs { // a limit or a Go version is chosen for other reasons as well
-		return "compared with " + base + ", " + comparisons(out) + "."
-	}
-	switch g.Claim.Kind {
-	case lab.Set:
-		best := out.Settings[g.Claim.Row]
-		than := "than with "
-		if best.Versus.Ratio >= 2 {
-			than = "of "
-		}
-		return fmt.Sprintf("%s. That gives %s %s %s%s (95 %% interval %s to %s, %d pairs).", doWords(p, best),
-			change(best.Versus.Ratio), aboutFigure(g.Figure), than, base, quantity.Change(best.Versus.Low), quantity.Change(best.Versus.High), best.Versus.Pairs)
-	case lab.Undecided:
-		best := out.Settings[g.Claim.Row]
-		text := fmt.Sprintf("keep %s for now. What %s gives is not sure yet: %s to %s.", base, settingWords(p, best),
-			quantity.Change(best.Versus.Low), quantity.Change(best.Versus.High))
-		if best.Versus.More > 0 {
-			text += " About " + quantity.Plural(best.Versus.More, "more block") + " would settle it."
-		}
-		return text
-	}
-	return "keep " + base + ": " + others(out) + "."
-}
-
-// comparisons lists what was found of each setting beside the base.
-func comparisons(g BenchGroup) string {
-	var parts []string
-	for _, s := range g.Settings[1:] {
-		if s.Versus != nil {
-			parts = append(parts, s.Name+": "+s.Versus.Text)
-		}
-	}
-	if len(parts) == 0 {
-		return "nothing else gave figures"
-	}
-	return strings.Join(parts, "; ")
-}
-
-// others says what the other settings are when the base is to be kept.
-func others(g BenchGroup) string {
-	var same, worse []string
-	for _, s := range g.Settings[1:] {
-		switch {
-		case s.Versus == nil:
-		case s.Versus.Verdict == sample.VerdictWorse:
-			worse = append(worse, fmt.Sprintf("%s (%s)", s.Name, quantity.Change(s.Versus.Ratio)))
-		default:
-			same = append(same, s.Name)
-		}
-	}
-	var parts []string
-	if len(same) > 0 {
-		parts = append(parts, "with "+quantity.List(same)+" there is no worthwhile difference")
-	}
-	if len(worse) > 0 {
-		parts = append(parts, "worse with "+quantity.List(worse))
-	}
-	if len(parts) == 0 {
-		return "nothing else gave figures"
-	}
-	return strings.Join(parts, ", ")
-}
-
-// capital begins a sentence that may also follow something.
+// capital makes the first letter of a sentence a capital.
 func capital(sentence string) string {
 	for i, r := range sentence {
 		return string(unicode.ToUpper(r)) + sentence[i+utf8.RuneLen(r):]
 	}
 	return sentence
-}
-
-// settingWords names a setting in a sentence.
-func settingWords(p lab.Plan, s BenchRow) string {
-	switch p.Compare {
-	case lab.ByProcs:
-		if p.Settings[s.Setting].Procs == 0 {
-			if s.GOMAXPROCS > 0 {
-				return fmt.Sprintf("the default GOMAXPROCS (%d)", s.GOMAXPROCS)
-			}
-			return "the default GOMAXPROCS"
-		}
-		return "GOMAXPROCS=" + s.Name
-	case lab.ByCPUs:
-		if s.Name == "none" {
-			return "no limit"
-		}
-		return "a limit of " + quantity.CPUs(p.Settings[s.Setting].CPUs)
-	}
-	return s.Name
-}
-
-// doWords says what to do to have a setting.
-func doWords(p lab.Plan, s BenchRow) string {
-	if p.Settings[s.Setting].Procs == 0 {
-		return "leave GOMAXPROCS alone"
-	}
-	return "set " + settingWords(p, s)
-}
-
-func aboutFigure(m lab.Metric) string {
-	if m.About == "" {
-		return m.Unit
-	}
-	return m.About
-}
-
-func mostMissing(g lab.Group) (n int) {
-	for _, row := range g.Rows {
-		if row.Comparison != nil {
-			n = max(n, row.Comparison.Missing)
-		}
-	}
-	return n
-}
-
-// warn gathers what the reader should know.
-func (b *Bench) warn(s *lab.Study, a lab.Analysis) {
-	add := func(format string, args ...any) { b.Warnings = append(b.Warnings, fmt.Sprintf(format, args...)) }
-	if s.Environment.LimitKind == "emulated" {
-		text := "the limit is emulated, not the kernel's own: the program is stopped and continued by signals"
-		if notes := s.Environment.Notes; len(notes) > 0 {
-			text += " (" + strings.Join(notes, "; ") + ")"
-		}
-		add("%s", text)
-	}
-	if a.Missed > 0 {
-		add("%d of %d runs failed and have no figures; the first: %s", a.Missed, len(s.Runs), firstError(s))
-	}
-	if n := marked(s); n > 0 {
-		add("%d of %d runs had a host that did something else: see their marks. They are kept", n, len(s.Runs))
-	}
-	for _, g := range b.Groups {
-		for _, row := range g.Settings {
-			if m, ok := row.Metrics[g.Figure.Unit]; ok && len(m.Outliers) > 0 {
-				add("%s, %s: far from the others are %s of %d; all are kept", g.Name, settingWords(b.Plan, row), quantity.Plural(len(m.Outliers), "run"), m.N)
-			}
-		}
-	}
-}
-
-func firstError(s *lab.Study) string {
-	for _, r := range s.Runs {
-		if r.Error != "" {
-			return r.Error
-		}
-	}
-	return ""
-}
-
-func marked(s *lab.Study) (n int) {
-	for _, r := range s.Runs {
-		if len(r.Marks) > 0 {
-			n++
-		}
-	}
-	return n
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/csv"
 	"fmt"
 	"io"
@@ -23,19 +24,14 @@ func BenchCSV(w io.Writer, b *Bench) error {
 	c.Write(head)
 	for _, r := range b.Runs {
 		s := b.Plan.Settings[r.Setting]
-		goVersion := r.Go
-		if goVersion == "" {
-			goVersion = s.Go
-		}
 		row := []string{
-			strconv.Itoa(r.Block), strconv.Itoa(r.Place), r.Start.UTC().Format(time.RFC3339Nano), s.Workload, goVersion,
+			strconv.Itoa(r.Block), strconv.Itoa(r.Place), r.Start.UTC().Format(time.RFC3339Nano), s.Workload, cmp.Or(r.Go, s.Go),
 			s.Value(lab.ByCPUs), r.LimitKind, s.Value(lab.ByProcs), strconv.Itoa(r.GOMAXPROCS), r.Error,
 		}
 		for _, m := range b.Metrics {
-			v, ok := r.Metrics[m.Unit]
 			text := ""
-			if ok {
-				text = strconv.FormatFloat(v, 'g', -1, 64)
+			if v, ok := r.Metrics[m.Unit]; ok {
+				text = float(v)
 			}
 			row = append(row, text)
 		}
@@ -49,8 +45,8 @@ func BenchCSV(w io.Writer, b *Bench) error {
 //
 //	benchstat -col /gomaxprocs -ignore /block lab.txt
 //
-// GOMAXPROCS is the suffix, written also when it is 1. Where the program was left to choose it, /procs=default is part
-// of the name, for otherwise its runs would be taken together with those of the same number.
+// GOMAXPROCS is the suffix, even if it is 1. If the program was left to choose it, /procs=default is part of the name:
+// otherwise benchstat would pool its runs with those of the same number.
 func BenchGo(w io.Writer, b *Bench) error {
 	var t strings.Builder
 	e := b.Environment
@@ -73,7 +69,7 @@ func BenchGo(w io.Writer, b *Bench) error {
 		fmt.Fprintf(&t, "%s %d", goName(b.Plan.Settings[r.Setting], r), max(r.Ops, 1))
 		for _, m := range b.Metrics {
 			if v, ok := r.Metrics[m.Unit]; ok {
-				fmt.Fprintf(&t, " %s %s", strconv.FormatFloat(v, 'g', -1, 64), m.Unit)
+				fmt.Fprintf(&t, " %s %s", float(v), m.Unit)
 			}
 		}
 		t.WriteByte('\n')
@@ -95,12 +91,8 @@ func goName(s lab.Setting, r lab.Run) string {
 	if s.Procs == 0 {
 		text += "/procs=default"
 	}
-	procs := s.Procs
-	if procs == 0 {
-		procs = r.GOMAXPROCS
-	}
 	text += fmt.Sprintf("/block=%d", r.Block)
-	if procs > 0 {
+	if procs := cmp.Or(s.Procs, r.GOMAXPROCS); procs > 0 {
 		text += "-" + strconv.Itoa(procs)
 	}
 	return text

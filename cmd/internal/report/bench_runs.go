@@ -11,18 +11,18 @@ import (
 type BenchPoint struct {
 	Row     int // of the group
 	Block   int
-	Place   int // of the block among those of the group's points, from 0
+	Place   int // of the block among those that the group's points are in, from 0
 	Value   float64
 	Outlier bool // it is far from the others of its row
 	Marks   []string
 }
 
-// Points are the runs of a group that have a figure, and how many blocks they are of.
+// Points are the runs of a group that have a figure, and the number of blocks that they are in.
 func (b *Bench) Points(g *BenchGroup) (points []BenchPoint, blocks int) {
 	var numbers []int
 	for i, s := range g.Settings {
 		outliers := s.Metrics[g.Figure.Unit].Outliers
-		n := 0 // number among the setting's runs that have the figure, which is what outliers are told by
+		n := 0 // index among the setting's runs that have the figure: outliers are indexes of these
 		for _, r := range b.Runs {
 			v, ok := r.Metrics[g.Figure.Unit]
 			if r.Setting != s.Setting || r.Error != "" || !ok {
@@ -41,23 +41,22 @@ func (b *Bench) Points(g *BenchGroup) (points []BenchPoint, blocks int) {
 	return points, len(numbers)
 }
 
-// A BenchActivity is when a setting's last run ran, in a window from the middle of it. Times are seconds of the window.
+// A BenchActivity says when the last run of a setting was on a CPU, in a window from its middle. Times are in seconds, since the
+// window began.
 type BenchActivity struct {
 	Row   int
 	Block int
-	From  float64 // where the window begins in the run
+	From  float64 // when the window begins, in the run
 	Ran   []struct{ From, To float64 }
 }
 
-// Activity: a window of at most a second, for in more the single periods can't be seen on a phone. It begins at a round
-// time.
 const (
-	windowMost = 1.  // s
-	roundTime  = 0.1 // s: the usual period
+	windowMost = 1.  // s: in more of it the periods could not be told apart on a phone
+	roundTime  = 0.1 // s: a window begins at a multiple of the usual period
 )
 
-// Activity is when the last runs of a group's settings ran, as far as a program writes that down, in windows of the same
-// length.
+// Activity says when the last run of each of a group's settings was on a CPU, if the program records that. All windows have the
+// same length.
 func (b *Bench) Activity(g *BenchGroup) (all []BenchActivity, window float64) {
 	last := make([]*lab.Run, len(g.Settings))
 	width := 0.
@@ -80,7 +79,7 @@ func (b *Bench) Activity(g *BenchGroup) (all []BenchActivity, window float64) {
 	return all, width
 }
 
-// middle is the middle of a run.
+// middle is a window from the middle of a run.
 func middle(row int, r *lab.Run, width float64) BenchActivity {
 	from := max(0, roundTime*math.Floor((end(r)-width)/2/roundTime+1e-9))
 	a := BenchActivity{Row: row, Block: r.Block, From: micros(from)}
@@ -92,8 +91,8 @@ func middle(row int, r *lab.Run, width float64) BenchActivity {
 	return a
 }
 
-// micros rounds to microseconds, in which runs are written down.
+// micros rounds to microseconds, the resolution of the records.
 func micros(seconds float64) float64 { return math.Round(seconds*1e6) / 1e6 }
 
-// end is when a run was last seen to run.
+// end is when a run was last on a CPU.
 func end(r *lab.Run) float64 { return r.Activity[len(r.Activity)-1][1] }

@@ -15,7 +15,7 @@ func TestActivity(t *testing.T) {
 		{Block: 2, Setting: 1, Activity: [][2]float64{{0, 0.025}, {0.1, 0.125}}},
 		{Block: 2, Setting: 2},
 	}}
-	g := &BenchGroup{Settings: []BenchRow{{Setting: 0}, {Setting: 1}, {Setting: 2}}}
+	g := &BenchGroup{Settings: []BenchRow{{}, {Row: lab.Row{Setting: 1}}, {Row: lab.Row{Setting: 2}}}}
 	all, window := b.Activity(g)
 	if window != 1 || len(all) != 2 {
 		t.Fatalf("a window of %v s, %d rows", window, len(all))
@@ -34,7 +34,7 @@ func TestPoints(t *testing.T) {
 	failed.Error = "it failed"
 	b := &Bench{Runs: []lab.Run{run(1, 0, 1), run(1, 1, 2), failed, run(3, 0, 9), run(7, 1, 2)}}
 	g := &BenchGroup{Figure: lab.Metric{Unit: "x"}, Settings: []BenchRow{
-		{Setting: 0, Metrics: map[string]BenchSummary{"x": {Outliers: []int{1}}}}, {Setting: 1},
+		{Row: lab.Row{Metrics: map[string]BenchSummary{"x": {Outliers: []int{1}}}}}, {Row: lab.Row{Setting: 1}},
 	}}
 	points, blocks := b.Points(g)
 	if blocks != 3 {

@@ -11,10 +11,26 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/rule"
 )
 
-// What watch, trace and profile have in common: each knows a part of what the rules ask of a program, and the first two look
-// for the rhythm of its standstills.
+// What watch, trace and profile have in common: each knows some of the facts that the rules ask for, and the first two look for
+// the rhythm of standstills.
 
-// causeWord is the answer in a word. still is what it did not do where nothing was found.
+// Freeze is a time in which nothing ran.
+type Freeze struct {
+	Start  float64 `json:"start_seconds"` // since the beginning
+	End    float64 `json:"end_seconds"`
+	Refill bool    `json:"at_refill"` // it ended as the quota was refilled
+}
+
+// NewFreezes are freezes whose rhythm is not known yet.
+func NewFreezes(gaps []freeze.Gap) []Freeze {
+	freezes := make([]Freeze, len(gaps))
+	for i, g := range gaps {
+		freezes[i] = Freeze{Start: g.Start.Seconds(), End: g.End.Seconds()}
+	}
+	return freezes
+}
+
+// causeWord is the answer in a word. If nothing was found, it is "not" and the word given.
 func causeWord(cause, still string) string {
 	switch freeze.Cause(cause) {
 	case freeze.Throttled, freeze.Contended, freeze.Unsure:
@@ -25,19 +41,19 @@ func causeWord(cause, still string) string {
 	return string(freeze.Unsure)
 }
 
-// frozenText says for how much of the time nothing ran.
+// frozenText says how much of the time nothing ran.
 func frozenText(share float64) string { return "frozen for " + quantity.Share(share) + " of the time" }
 
-// usualPeriod is what time is folded at where no quota is known.
+// usualPeriod, in seconds, is used if no quota is known.
 const usualPeriod = 0.1
 
-// A Folding is how time is cut so that what has the rhythm of a quota stands in a column. All is in seconds.
+// A Folding is how time is cut into rows so that freezes by a quota line up. All is in seconds.
 type Folding struct {
 	Period, Phase float64
 	Refill        bool // a period begins when the quota is refilled
 }
 
-// folding cuts time at the period of the quota, or at the usual one.
+// folding cuts time by the period of the quota, or by the usual one.
 func folding(period *float64, cause string, r WatchRhythm) Folding {
 	f := Folding{Period: usualPeriod}
 	if period != nil && *period >= 1e-4 {
@@ -49,42 +65,39 @@ func folding(period *float64, cause string, r WatchRhythm) Folding {
 	return f
 }
 
-// ofRules are the facts that the rules ask of a group in which a heartbeat was.
+// ofRules are the facts that the rules ask for, of a group that was watched by a heartbeat.
 func (f *WatchFacts) ofRules(v heartbeat.Verdict) *rule.Facts {
 	e := &f.Evidence
-	r := &rule.Facts{Limits: f.Limit, Wall: e.Wall, Counted: e.Throttling, Still: still(v.Cause, v.Throttled, v.Contended), Why: v.Why}
-	r.Limits.State = e.Limit
-	if v.Cause == freeze.Throttled {
-		r.Frozen = &rule.Frozen{Share: v.Throttled, Exact: v.Throttled >= heartbeatSees}
+	r := &rule.Facts{
+		Limits: f.Limit, Wall: e.Wall, Counted: e.Throttling, Why: v.Why,
+		Still:  freeze.Verdict{Cause: v.Cause, Throttled: v.Throttled, Contended: v.Contended},
+		Frozen: known(v.Cause == freeze.Throttled, rule.Frozen{Share: v.Throttled, Exact: v.Throttled >= heartbeatSees}),
 	}
+	r.Limits.State = e.Limit
 	wall := e.Wall.Seconds()
 	if wall <= 0 {
 		return r
 	}
-	if e.ThreadsKnown || e.Own.CPUKnown {
-		cpu := e.Used.Seconds() / wall
-		r.CPU = &cpu
-	}
-	if e.ThreadsKnown {
-		r.Queue = &rule.Queue{Ran: e.Run.Seconds() / wall, Waited: e.Waited.Seconds() / wall}
-	}
+	r.CPU = known(e.ThreadsKnown || e.Own.CPUKnown, e.Used.Seconds()/wall)
+	r.Queue = known(e.ThreadsKnown, rule.Queue{Ran: e.Run.Seconds() / wall, Waited: e.Waited.Seconds() / wall})
 	if e.CPUs > 0 {
-		others := e.Others()
-		r.Host = rule.Host{
-			System: host.System{CPUs: e.CPUs, Wall: e.Wall, Busy: e.Busy.Seconds() / wall, Steal: e.Steal.Seconds() / wall, Known: true},
-			Others: &others,
-		}
+		system := host.System{CPUs: e.CPUs, Wall: e.Wall, Busy: e.Busy.Seconds() / wall, Steal: e.Steal.Seconds() / wall, Known: true}
+		r.Host = rule.Host{System: system, Others: new(e.Others())}
 	}
 	return r
 }
 
-// heartbeatSees is a share of the time below which a heartbeat misses some of the freezes that the kernel counts.
+// heartbeatSees is the share of the time below which a heartbeat misses some of the freezes that the kernel counts.
 const heartbeatSees = 0.01
 
-// ofRules are the facts that the rules ask of a program whose trace was read, beside what is in the document already.
+// ofRules are the facts that the rules ask for, of a traced program. The document has some of them already.
 func (f *TraceFacts) ofRules(d *Trace) *rule.Facts {
 	t := f.Trace
-	r := &rule.Facts{Wall: t.Wall, Still: still(t.Cause, t.Throttled, t.Contended), Why: []string{t.Why}, Running: positive(t.Busy)}
+	r := &rule.Facts{
+		Wall: t.Wall, Why: []string{t.Why}, Running: positive(t.Busy),
+		Still:  freeze.Verdict{Cause: t.Cause, Throttled: t.Throttled, Contended: t.Contended},
+		Frozen: known(t.Cause == freeze.Throttled, rule.Frozen{Share: t.Throttled, Exact: true}),
+	}
 	if f.Limits != nil {
 		r.Limits = *f.Limits
 	}
@@ -94,12 +107,8 @@ func (f *TraceFacts) ofRules(d *Trace) *rule.Facts {
 	if !t.Sure && t.Doubt != t.Why {
 		r.Doubt = t.Doubt
 	}
-	if t.Cause == freeze.Throttled {
-		r.Frozen = &rule.Frozen{Share: t.Throttled, Exact: true}
-	}
 	if s := t.Samples; s != nil && t.Wall > 0 {
-		cpu := s.CPU.Seconds() / t.Wall.Seconds()
-		r.CPU = &cpu
+		r.CPU = new(s.CPU.Seconds() / t.Wall.Seconds())
 	}
 	if k := d.Kernel; k != nil {
 		r.Counted.Owner = cgroup.Counters{Known: true, Periods: k.Periods, Throttled: k.ThrottledPeriods}
@@ -107,16 +116,12 @@ func (f *TraceFacts) ofRules(d *Trace) *rule.Facts {
 	return r
 }
 
-// ofRules are the facts that the rules ask of a program whose profile was read. A profile shows no standstill: only the
-// kernel's count beside it tells of throttling.
+// ofRules are the facts that the rules ask for, of a profiled program. A profile shows no standstills: only the kernel's count
+// shows throttling.
 func (f *ProfileFacts) ofRules(d *Profile) *rule.Facts {
 	r := &rule.Facts{Wall: f.Profile.Duration, CPU: d.CPUs}
-	switch {
-	case f.LimitGiven > 0:
-		r.Limits = cgroup.Limits{State: cgroup.Limited, CPUs: f.LimitGiven, From: d.Limit.From}
-	case f.Limits != nil:
-		r.Limits = *f.Limits
-	}
+	r.Counted.Owner, _ = f.counted()
+	r.Limits, _ = f.limits()
 	if d.Procs != nil {
 		r.Procs = *d.Procs
 	}
@@ -126,17 +131,9 @@ func (f *ProfileFacts) ofRules(d *Profile) *rule.Facts {
 	if p := d.Process; p != nil && p.CPUs != nil && d.CPUs != nil && *d.CPUs >= profileSees**p.CPUs {
 		r.CPU = p.CPUs
 	}
-	if p := d.Process; p != nil && p.Periods != nil && p.ThrottledPeriods != nil {
-		r.Counted.Owner = cgroup.Counters{Known: true, Periods: *p.Periods, Throttled: *p.ThrottledPeriods}
-	}
 	return r
 }
 
-// profileSees is the least share of its program's CPU time that a profile has samples for: if its group used more than that,
-// others did.
+// profileSees is the share of a program's CPU time that a profile has samples for, at least: if the group used more than that,
+// other programs in it did.
 const profileSees = 0.8
-
-// still is what standstills come from, for the rules.
-func still(cause freeze.Cause, throttled, contended float64) freeze.Verdict {
-	return freeze.Verdict{Cause: cause, Throttled: throttled, Contended: contended}
-}

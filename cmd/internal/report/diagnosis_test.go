@@ -34,7 +34,8 @@ func pulses(frozen time.Duration, rhythm bool) *heartbeat.Observation {
 			end += time.Duration(i*i*7919%83) * time.Millisecond // no multiple of anything
 		}
 		if frozen > 0 {
-			gaps = append(gaps, freeze.Gap{Start: end - frozen, End: end})
+			late := time.Duration(i%5-2) * time.Millisecond // a quota is not used up in the same time always
+			gaps = append(gaps, freeze.Gap{Start: end - frozen + late, End: end})
 		}
 	}
 	o := &heartbeat.Observation{}
@@ -180,7 +181,7 @@ func TestFolding(t *testing.T) {
 func TestWatchSecond(t *testing.T) {
 	d := &Watch{}
 	for at := 0.07; at < 9; at += 0.31 {
-		d.Freezes = append(d.Freezes, WatchFreeze{Start: at, End: at + 0.15})
+		d.Freezes = append(d.Freezes, Freeze{Start: at, End: at + 0.15})
 	}
 	for n := range 10 {
 		var want WatchSecond
@@ -194,8 +195,31 @@ func TestWatchSecond(t *testing.T) {
 			t.Errorf("second %d: got %+v, want %+v", n, got, want)
 		}
 	}
-	longest := (&Watch{Freezes: []WatchFreeze{{Start: 1, End: 2}, {Start: 3, End: 6}, {Start: 7, End: 9}}}).LongestFreezes(2)
+	longest := (&Watch{Freezes: []Freeze{{Start: 1, End: 2}, {Start: 3, End: 6}, {Start: 7, End: 9}}}).LongestFreezes(2)
 	if len(longest) != 2 || longest[0].Start != 3 || longest[1].Start != 7 {
 		t.Errorf("the longest are %v", longest)
+	}
+}
+
+// TestWatchCost: what the heartbeat costs is worth a warning where the group misses it.
+func TestWatchCost(t *testing.T) {
+	for _, c := range []struct {
+		limit cgroup.Limits
+		cpu   float64
+		warns bool
+	}{
+		{cgroup.Limits{State: cgroup.None}, 0.025, false}, // as on an idle virtual machine
+		{cgroup.Limits{State: cgroup.None}, 0.06, true},
+		{limitedTo(0.5), 0.021, false},
+		{limitedTo(0.5), 0.03, true},
+		{limitedTo(0.05), 0.004, true},
+		{limitedTo(8), 0.04, false},
+	} {
+		o := &heartbeat.Observation{}
+		o.Add(heartbeat.Pulse{At: 10 * time.Second, Beats: 5000, CPU: time.Duration(c.cpu * 1e10)})
+		d := NewWatch(WatchFacts{Limit: c.limit, Seen: o, Evidence: heartbeat.Evidence{Wall: 10 * time.Second}})
+		if warns := len(d.Warnings) > 0; warns != c.warns {
+			t.Errorf("%.3f of a CPU under %v: %q", c.cpu, c.limit.CPUs, d.Warnings)
+		}
 	}
 }

@@ -5,12 +5,12 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/unthrottle/unthrottle"
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/choice"
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/host"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+	"github.com/unthrottle/unthrottle/cmd/internal/rule"
 )
 
 // Explain is the document of the verb explain.
@@ -21,7 +21,7 @@ type Explain struct {
 	Affinity   Affinity   `json:"affinity"`
 	Throttling Throttling `json:"throttling"`
 	Memory     Memory     `json:"memory"`
-	Go         *Go        `json:"go"` // null: no Go program, or its file can't be read
+	Go         *Go        `json:"go"` // null: not a Go program, or its file can't be read
 	GOMAXPROCS GOMAXPROCS `json:"gomaxprocs"`
 	Choices    []Choice   `json:"choices"`
 
@@ -34,7 +34,7 @@ type Subject struct {
 	PID     int      `json:"pid"`
 	Name    string   `json:"name"`
 	Command []string `json:"command"`
-	Self    bool     `json:"self"` // it is the command itself, standing for what is started from the same shell
+	Self    bool     `json:"self"` // it is unthrottle itself, standing for whatever is started from the same shell
 }
 
 // Limit is the CPU limit in force.
@@ -51,7 +51,7 @@ type Limit struct {
 	Inside *Inside  `json:"inside,omitempty"`
 }
 
-// Inside is what can be seen from inside of the process's container, where that is something else.
+// Inside is the limit as seen from inside the process's container, if that differs.
 type Inside struct {
 	State string   `json:"state"`
 	CPUs  *float64 `json:"cpus"`
@@ -60,7 +60,7 @@ type Inside struct {
 // Level is one cgroup on the way up.
 type Level struct {
 	Dir     string  `json:"dir"`
-	File    string  `json:"file"` // that holds the quota; it need not exist
+	File    string  `json:"file"` // that holds the quota; it may not exist
 	CPUs    float64 `json:"cpus,omitempty"`
 	Quota   float64 `json:"quota_seconds,omitempty"`
 	Period  float64 `json:"period_seconds,omitempty"`
@@ -71,7 +71,7 @@ type Level struct {
 	InForce bool    `json:"in_force"`
 }
 
-// Affinity is what sched_setaffinity and cpusets leave.
+// Affinity is what sched_setaffinity and cpusets allow.
 type Affinity struct {
 	CPUs int `json:"cpus"` // 0: not known
 }
@@ -86,14 +86,11 @@ type Throttling struct {
 
 // Counters are counts since the group was made.
 type Counters struct {
-	Dir              string   `json:"dir"`
-	Known            bool     `json:"known"`
-	Periods          int64    `json:"periods"`
-	Throttled        int64    `json:"throttled_periods"`
-	Share            *float64 `json:"throttled_periods_share"` // of the periods; null: there were none
-	ThrottledSeconds float64  `json:"throttled_seconds"`       // summed over CPUs
-	Bursts           int64    `json:"bursts,omitempty"`
-	BurstSeconds     float64  `json:"burst_seconds,omitempty"`
+	Dir   string `json:"dir"`
+	Known bool   `json:"known"`
+	PeriodCount
+	Bursts       int64   `json:"bursts,omitempty"`
+	BurstSeconds float64 `json:"burst_seconds,omitempty"`
 }
 
 // Interval is what happened between two readings.
@@ -101,11 +98,12 @@ type Interval struct {
 	Seconds      float64  `json:"seconds"`
 	Periods      int64    `json:"periods"`
 	Throttled    int64    `json:"throttled_periods"`
+	Frozen       *Frozen  `json:"frozen"` // null: not known
 	LocalSeconds *float64 `json:"own_throttled_seconds"`
-	Active       *bool    `json:"throttled"` // it is being throttled; null: nothing is counted that could tell
+	Active       *bool    `json:"throttled"` // it is being throttled; null: nothing is counted that would show it
 }
 
-// Memory is the memory limit beside what the runtime was told.
+// Memory is the memory limit, and what the runtime was told of it.
 type Memory struct {
 	State      string `json:"state"`
 	Bytes      int64  `json:"bytes,omitempty"`
@@ -139,16 +137,16 @@ type Setting struct {
 
 // GOMAXPROCS is the number that the program runs with.
 type GOMAXPROCS struct {
-	Value     *int   `json:"value"`  // null: no Go program, or it can't be told
+	Value     *int   `json:"value"`  // null: not a Go program, or not known
 	Source    string `json:"set_by"` // environment, limit, cpus, automaxprocs, unthrottle or ""
 	Rule      string `json:"chosen_by,omitempty"`
 	Why       string `json:"why"`
-	Predicted bool   `json:"predicted"` // false: it is what the program has, see Proof
+	Predicted bool   `json:"predicted"` // false: the program really has it, see Proof
 	Proof     string `json:"proof"`     // live (read from its memory), asked (of our own runtime), predicted
-	Expected  *int   `json:"expected"`  // by how the program was built and started; null: it can't be told
+	Expected  *int   `json:"expected"`  // from how the program was built and started; null: not known
 }
 
-// Proofs of a GOMAXPROCS.
+// How a GOMAXPROCS is known.
 const (
 	ProofLive      = "live"
 	ProofAsked     = "asked"
@@ -158,12 +156,12 @@ const (
 // Choice is what one rule would choose.
 type Choice struct {
 	Rule    string   `json:"chosen_by"`
-	Procs   int      `json:"gomaxprocs"` // 0: it can't be told
+	Procs   int      `json:"gomaxprocs"` // 0: not known
 	Limit   *float64 `json:"limit_cpus"` // the limit it believes in; null: none
-	Wrong   bool     `json:"wrong"`      // it would choose otherwise if it knew the limit in force and the CPUs
+	Wrong   bool     `json:"wrong"`      // it would choose another number if it knew the limit in force and the CPUs
 	Why     string   `json:"why,omitempty"`
 	Fix     string   `json:"fix,omitempty"`
-	Applies bool     `json:"applies"` // it is the rule of the program looked at
+	Applies bool     `json:"applies"` // it is the rule that the program follows
 }
 
 // Facts is what Explain is made from.
@@ -191,20 +189,20 @@ func NewExplain(f Facts) *Explain {
 		Limit:      newLimit(l, f.Process.System.Inside),
 		Affinity:   Affinity{CPUs: l.Affinity},
 		Throttling: newThrottling(f),
-		Memory:     newMemory(f),
+		Memory: Memory{
+			State: f.Memory.State.String(), Bytes: f.Memory.Bytes, From: f.Memory.From, Reason: errorText(f.Memory.Reason),
+			GOMEMLIMIT: f.Process.Env["GOMEMLIMIT"], GOGC: f.Process.Env["GOGC"],
+		},
 		Go:         newGo(f.Process.Process),
 		GOMAXPROCS: newGOMAXPROCS(f),
 		Findings:   append([]finding.Finding{}, f.Findings...),
-		Warnings:   []string{},
+		Warnings:   errorTexts(append(l.Warnings, f.Warnings...)),
 	}
 	for _, c := range f.Rules {
 		e.Choices = append(e.Choices, Choice{
 			Rule: string(c.Rule), Procs: c.Procs, Limit: positive(c.Limit), Wrong: c.Wrong, Why: c.Why, Fix: c.Fix,
 			Applies: string(c.Rule) == e.GOMAXPROCS.Rule,
 		})
-	}
-	for _, w := range append(l.Warnings, f.Warnings...) {
-		e.Warnings = append(e.Warnings, w.Error())
 	}
 	if l.State == cgroup.Unknown && len(l.Warnings) == 0 {
 		e.Warnings = append(e.Warnings, l.Reason.Error())
@@ -213,83 +211,67 @@ func NewExplain(f Facts) *Explain {
 	return e
 }
 
+// Verdict is the answer in a word and a sentence, of a running Go program that was looked at.
+func (d *Explain) Verdict() (word, text string) {
+	now := d.Throttling.Now
+	switch {
+	case len(d.Findings) > 0:
+		word, text = d.Findings[0].Verdict, d.Findings[0].Summary
+		if now != nil && now.Frozen != nil && now.Frozen.Share > 0 {
+			text += ", and it stood still for " + now.Frozen.Words() + " of the time"
+		}
+	case now != nil && d.GOMAXPROCS.Proof == ProofLive && d.GOMAXPROCS.Value != nil:
+		word, text = rule.Fine, fmt.Sprintf("no rule finds anything wrong with GOMAXPROCS %d here", *d.GOMAXPROCS.Value)
+	}
+	return word, text
+}
+
 func newLimit(l, inside cgroup.Limits) Limit {
 	limit := Limit{
 		State: l.State.String(), CPUs: positive(l.CPUs), From: l.From, AtMost: l.AtMost,
-		Cgroup: l.Version.String(), Hybrid: l.Hybrid, Path: l.Path, Levels: []Level{},
-	}
-	if l.Reason != nil {
-		limit.Reason = l.Reason.Error()
+		Reason: errorText(l.Reason), Cgroup: l.Version.String(), Hybrid: l.Hybrid, Path: l.Path, Levels: []Level{},
 	}
 	if inside.State != l.State || inside.CPUs != l.CPUs {
 		limit.Inside = &Inside{State: inside.State.String(), CPUs: positive(inside.CPUs)}
 	}
 	owner, limited := l.Owner()
 	for _, level := range l.Levels {
-		v := Level{
-			Dir: level.Dir, File: level.File(l.Version), CPUs: level.Quota.CPUs(), Quota: seconds(level.Quota.QuotaMicros), Period: seconds(level.Quota.PeriodMicros),
-			Burst: seconds(level.BurstMicros), Weight: level.Weight, Cpuset: level.Cpuset,
-			InForce: limited && level.Dir == owner.Dir,
-		}
-		if level.Err != nil {
-			v.Error = level.Err.Error()
-		}
-		limit.Levels = append(limit.Levels, v)
+		limit.Levels = append(limit.Levels, Level{
+			Dir: level.Dir, File: level.File(l.Version), CPUs: level.Quota.CPUs(),
+			Quota: seconds(level.Quota.QuotaMicros), Period: seconds(level.Quota.PeriodMicros), Burst: seconds(level.BurstMicros),
+			Weight: level.Weight, Cpuset: level.Cpuset, Error: errorText(level.Err), InForce: limited && level.Dir == owner.Dir,
+		})
 	}
 	return limit
 }
 
-// seconds makes seconds of the kernel's microseconds.
+// seconds converts the kernel's microseconds.
 func seconds(micros int64) float64 { return float64(micros) / 1e6 }
-
-// positive makes a number that is zero for "none" null.
-func positive(v float64) *float64 {
-	if v <= 0 {
-		return nil
-	}
-	return &v
-}
 
 func newThrottling(f Facts) Throttling {
 	now := f.Throttling
-	t := Throttling{Own: newCounters(now.Own), Owner: newCounters(now.Owner)}
-	if now.LocalKnown {
-		s := now.Local.Seconds()
-		t.LocalSeconds = &s
+	t := Throttling{
+		Own: newCounters(now.Own), Owner: newCounters(now.Owner), LocalSeconds: known(now.LocalKnown, now.Local.Seconds()),
 	}
 	if f.Before == nil {
 		return t
 	}
 	since := now.Since(*f.Before)
-	t.Now = &Interval{Seconds: f.Between.Seconds(), Periods: since.Owner.Periods, Throttled: since.Owner.Throttled}
-	active := since.Owner.Throttled > 0 || since.Local > 0
-	if since.LocalKnown {
-		s := since.Local.Seconds()
-		t.Now.LocalSeconds = &s
+	seen := f.Process.Usage
+	if seen.Wall == 0 { // it is no Go program, or may not be looked into
+		seen = host.Usage{Wall: f.Between, Throttling: since}
 	}
-	if since.LocalKnown || since.Owner.Known {
-		t.Now.Active = &active
+	t.Now = &Interval{
+		Seconds: f.Between.Seconds(), Periods: since.Owner.Periods, Throttled: since.Owner.Throttled,
+		Frozen:       newFrozen(seen, f.Process.System.Limits.Affinity),
+		LocalSeconds: known(since.LocalKnown, since.Local.Seconds()),
+		Active:       known(since.LocalKnown || since.Owner.Known, since.Owner.Throttled > 0 || since.Local > 0),
 	}
 	return t
 }
 
 func newCounters(c cgroup.Counters) Counters {
-	return Counters{
-		Share: share(c.Throttled, c.Periods),
-		Dir:   c.Dir, Known: c.Known, Periods: c.Periods, Throttled: c.Throttled, ThrottledSeconds: c.ThrottledTime.Seconds(),
-		Bursts: c.Bursts, BurstSeconds: c.BurstTime.Seconds(),
-	}
-}
-
-func newMemory(f Facts) Memory {
-	m := Memory{
-		State: f.Memory.State.String(), Bytes: f.Memory.Bytes, From: f.Memory.From,
-		GOMEMLIMIT: f.Process.Env["GOMEMLIMIT"], GOGC: f.Process.Env["GOGC"],
-	}
-	if f.Memory.Reason != nil {
-		m.Reason = f.Memory.Reason.Error()
-	}
-	return m
+	return Counters{c.Dir, c.Known, newPeriodCount(c), c.Bursts, c.BurstTime.Seconds()}
 }
 
 func newGo(p procs.Process) *Go {
@@ -297,28 +279,23 @@ func newGo(p procs.Process) *Go {
 	if program == nil {
 		return nil
 	}
-	setting := func(name string) Setting {
-		s := program.Setting(name, p.Env)
-		return Setting{Built: s.Built, Env: s.Env, On: s.On}
-	}
 	env := func(name string) *string {
-		if v, ok := p.Env[name]; ok {
-			return &v
-		}
-		return nil
+		v, set := p.Env[name]
+		return known(set, v)
 	}
 	return &Go{
 		Version: program.GoVersion, GoLine: program.GoLine(), Path: program.Path,
 		Module: program.Module, ModuleVersion: program.Version,
-		Containermaxprocs: setting("containermaxprocs"), Updatemaxprocs: setting("updatemaxprocs"),
-		Automaxprocs: program.Automaxprocs.String(), Unthrottle: program.Unthrottle.String(),
+		Containermaxprocs: Setting(program.Setting("containermaxprocs", p.Env)),
+		Updatemaxprocs:    Setting(program.Setting("updatemaxprocs", p.Env)),
+		Automaxprocs:      program.Automaxprocs.String(), Unthrottle: program.Unthrottle.String(),
 		GOMAXPROCS: env("GOMAXPROCS"), GODEBUG: env("GODEBUG"),
 	}
 }
 
 func newGOMAXPROCS(f Facts) GOMAXPROCS {
 	p := f.Process.Prediction
-	g := GOMAXPROCS{Source: string(p.Source), Rule: string(p.Rule), Why: p.Why, Proof: ProofPredicted}
+	g := GOMAXPROCS{Source: string(p.Source), Rule: string(p.Rule), Why: p.Why, Proof: ProofPredicted, Expected: positive(p.Procs)}
 	value := p.Procs
 	switch {
 	case f.Self:
@@ -326,14 +303,7 @@ func newGOMAXPROCS(f Facts) GOMAXPROCS {
 	case f.Process.Live > 0:
 		g.Proof, value = ProofLive, f.Process.Live
 	}
-	g.Predicted = g.Proof == ProofPredicted
-	if p.Procs > 0 {
-		expected := p.Procs
-		g.Expected = &expected
-	}
-	if value > 0 {
-		g.Value = &value
-	}
+	g.Predicted, g.Value = g.Proof == ProofPredicted, positive(value)
 	if g.Proof == ProofLive && p.Procs > 0 && value != p.Procs {
 		g.Source, g.Rule = "", ""
 		g.Why = fmt.Sprintf("set by a call in the program, or it was changed since: expected was %d (%s)", p.Procs, p.Why)
@@ -344,24 +314,27 @@ func newGOMAXPROCS(f Facts) GOMAXPROCS {
 // doubts are warnings about how the program was built and started.
 func doubts(f Facts, l cgroup.Limits) (warnings []string) {
 	p := f.Process
+	warn := func(text string) { warnings = append(warnings, text) }
 	if p.EnvErr != nil {
-		warnings = append(warnings, "its environment can't be read, so GOMAXPROCS and GODEBUG in it are not known: "+p.EnvErr.Error())
+		warn("its environment can't be read, so GOMAXPROCS and GODEBUG in it are not known: " + p.EnvErr.Error())
 	}
 	program := p.Program
 	if program == nil {
 		return warnings
 	}
-	if env, set := p.Env["GOMAXPROCS"]; set && env != "" && unthrottle.UserProcs(env) == 0 {
-		warnings = append(warnings, "GOMAXPROCS="+strconv.Quote(env)+" in its environment is passed over by the runtime: it wants a whole number above zero")
+	if env, set := p.Env["GOMAXPROCS"]; set && env != "" && choice.UserProcs(env) == 0 {
+		warn("GOMAXPROCS=" + strconv.Quote(env) + " in its environment is ignored by the runtime, which wants a whole number above zero")
 	}
-	if program.Minor() >= 25 && program.Automaxprocs >= procs.Linked && program.Setting("updatemaxprocs", p.Env).On {
-		warnings = append(warnings, "automaxprocs ends the runtime's automatic updates where it finds a limit: a later change of the limit is not followed")
+	aware := program.Minor() >= 25 // its runtime reads the limit
+	if aware && program.Automaxprocs >= procs.Linked && program.Setting("updatemaxprocs", p.Env).On {
+		warn("automaxprocs ends the runtime's automatic updates where it finds a limit: later changes of the limit are not followed")
 	}
 	if program.Automaxprocs >= procs.Linked && program.Unthrottle >= procs.Linked {
-		warnings = append(warnings, "automaxprocs and unthrottle are both linked: the one that comes last decides; remove automaxprocs")
+		warn("automaxprocs and unthrottle are both linked: the one that comes last decides; remove automaxprocs")
 	}
-	if s := program.Setting("containermaxprocs", p.Env); l.State == cgroup.Limited && program.Minor() >= 25 && s.Built == "0" && !s.On {
-		warnings = append(warnings, "its go line is "+program.GoLine()+", which turns off the runtime's reading of the limit; a go line of 1.25 or later turns it on")
+	if s := program.Setting("containermaxprocs", p.Env); l.State == cgroup.Limited && aware && s.Built == "0" && !s.On {
+		warn("its go line is " + program.GoLine() +
+			", which turns off the runtime's reading of the limit; a go line of 1.25 or later turns it on")
 	}
 	return warnings
 }

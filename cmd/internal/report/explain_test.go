@@ -8,6 +8,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/choice"
+	"github.com/unthrottle/unthrottle/cmd/internal/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/host"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 )
@@ -38,7 +39,7 @@ func TestExplainWarnings(t *testing.T) {
 		{
 			"passed over",
 			Facts{Process: in(limited(2), procs.Process{Program: &procs.Program{GoVersion: "go1.26.8"}, Env: map[string]string{"GOMAXPROCS": "2500m"}})},
-			[]string{`GOMAXPROCS="2500m" in its environment is passed over`},
+			[]string{`GOMAXPROCS="2500m" in its environment is ignored`},
 		},
 		{
 			"empty and good ones are not worth a warning",
@@ -140,10 +141,10 @@ func TestExplainCounters(t *testing.T) {
 	own := cgroup.Counters{Dir: "/a", Known: true}
 	owner := cgroup.Counters{Dir: "/", Known: true, Periods: 8, Throttled: 2, ThrottledTime: time.Second}
 	e := NewExplain(Facts{Process: in(limited(2), procs.Process{}), Throttling: cgroup.Throttling{Own: own, Owner: owner}})
-	if c := e.Throttling.Own; c.Share != nil {
+	if c := e.Throttling.Own; c.PeriodsShare != nil {
 		t.Errorf("a share of no periods: %+v", c)
 	}
-	if c := e.Throttling.Owner; c.Share == nil || *c.Share != 0.25 || c.ThrottledSeconds != 1 {
+	if c := e.Throttling.Owner; c.PeriodsShare == nil || *c.PeriodsShare != 0.25 || c.ThrottledSeconds != 1 {
 		t.Errorf("got %+v", c)
 	}
 }
@@ -160,5 +161,27 @@ func TestExplainInside(t *testing.T) {
 	s.Inside = cgroup.Limits{State: cgroup.None}
 	if in := NewExplain(Facts{Process: in(s, procs.Process{})}).Limit.Inside; in == nil || in.State != "none" || in.CPUs != nil {
 		t.Errorf("none inside: %+v", in)
+	}
+}
+
+// TestExplainVerdict holds the first line: it says nothing of what was not looked at.
+func TestExplainVerdict(t *testing.T) {
+	two := 2
+	live := GOMAXPROCS{Value: &two, Proof: ProofLive}
+	found := []finding.Finding{{Verdict: "too many Ps", Summary: "GOMAXPROCS is 64"}}
+	for want, d := range map[string]*Explain{
+		"": {GOMAXPROCS: live},
+		"fine: no rule finds anything wrong with GOMAXPROCS 2 here":                      {GOMAXPROCS: live, Throttling: Throttling{Now: &Interval{}}},
+		"too many Ps: GOMAXPROCS is 64":                                                  {GOMAXPROCS: live, Findings: found},
+		"too many Ps: GOMAXPROCS is 64, and it stood still for 44 % of the time":         {Findings: found, Throttling: Throttling{Now: &Interval{Frozen: &Frozen{Share: 0.44, Exact: true}}}},
+		"too many Ps: GOMAXPROCS is 64, and it stood still for at least 4 % of the time": {Findings: found, Throttling: Throttling{Now: &Interval{Frozen: &Frozen{Share: 0.04}}}},
+	} {
+		word, text := d.Verdict()
+		if word != "" {
+			word += ": "
+		}
+		if word+text != want {
+			t.Errorf("%q, want %q", word+text, want)
+		}
 	}
 }

@@ -5,29 +5,27 @@ import "github.com/unthrottle/unthrottle/cmd/internal/loadtest"
 // Load is the document of the verb load.
 type Load struct {
 	Header
-	Command []string `json:"command"` // that repeats it
+	Command []string `json:"command"` // that was run
 	loadtest.Summary
 	Search *LoadSearch `json:"find_max,omitempty"`
 }
 
-// LoadSearch is what looking for the highest rate found.
+// LoadSearch is what the search for the highest rate found.
 type LoadSearch struct {
-	Text     string       `json:"text"`
-	Sustains float64      `json:"sustains"` // requests a second; 0: none found
-	Fails    float64      `json:"fails"`    // 0: none found
-	Windows  []LoadWindow `json:"windows"`
+	Text     string            `json:"text"`
+	Sustains float64           `json:"sustains"` // requests a second; 0: none found
+	Fails    float64           `json:"fails"`    // 0: none found
+	Windows  []loadtest.Window `json:"windows"`
 }
 
-// The parts of a load's document.
+// Names for the parts of a load's document, whose types are loadtest's.
 type (
 	LoadTarget    = loadtest.Target
-	LoadStep      = loadtest.Step
 	LoadSLO       = loadtest.SLO
 	LoadObjective = loadtest.Objective
 	LoadMissed    = loadtest.Missed
 	LoadServer    = loadtest.Server
 	LoadWindow    = loadtest.Window
-	StatusCount   = loadtest.StatusCount
 	CauseCount    = loadtest.CauseCount
 	Latencies     = loadtest.Latencies
 	LatencyValue  = loadtest.LatencyValue

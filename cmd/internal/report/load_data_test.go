@@ -18,7 +18,7 @@ func TestLoadHGRM(t *testing.T) {
 	for i := range int64(12_000) {
 		h.RecordValue(1_000_000 + i*i)
 	}
-	r := &load.Result{Response: h, Service: h, Lag: h, PacerLate: h, NoConnection: h}
+	r := &load.Result{Response: h, Service: h, Lag: h, PacerLate: h, NoConnection: h, Successes: h, FromReady: h, CaughtUp: h}
 	d := &Load{Summary: loadtest.Summarise(r, nil)}
 	var b strings.Builder
 	if err := LoadHGRM(&b, d); err != nil {

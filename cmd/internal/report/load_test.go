@@ -1,18 +1,22 @@
 package report
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/loadtest"
+)
 
 func TestOverTime(t *testing.T) {
 	n := func(v int64) *int64 { return &v }
 	d := &Load{}
-	d.Planned, d.Axis = 2.5, []LoadStep{
+	d.Planned, d.Axis = 2.5, []loadtest.Step{
 		{At: 0, Length: 1, Sent: 100, P99: 0.2, ServiceP99: 0.1, Periods: n(10), Throttled: n(4)},
 		{At: 1, Length: 1, Sent: 200, Failed: 50, P99: 0.1, Periods: n(0), Throttled: n(0)},
 	}
 	if d.OverTime() != nil {
 		t.Error("two steps are no course")
 	}
-	d.Axis = append(d.Axis, LoadStep{At: 2, Length: 1, Sent: 40, Periods: n(10), Throttled: n(12)})
+	d.Axis = append(d.Axis, loadtest.Step{At: 2, Length: 1, Sent: 40, Periods: n(10), Throttled: n(12)})
 	got := d.OverTime()
 	if want := (LoadMoment{0, 1, 100, 0.2, 0.1, 0.4, 0, 4, 10}); got.Moments[0] != want {
 		t.Errorf("got %+v, want %+v", got.Moments[0], want)
@@ -30,7 +34,7 @@ func TestOverTime(t *testing.T) {
 	if rate := d.OverTime().Moments[2].Rate; rate != -1 {
 		t.Errorf("a twentieth of a step has the rate %v", rate)
 	}
-	d.Axis = make([]LoadStep, 5)
+	d.Axis = make([]loadtest.Step, 5)
 	if none := d.OverTime(); none != nil {
 		t.Errorf("no time at all: %+v", none)
 	}

@@ -1,15 +1,17 @@
 package report
 
+import "github.com/unthrottle/unthrottle/cmd/internal/loadtest"
+
 // LoadTime is a load over time.
 type LoadTime struct {
 	End     float64 // seconds
 	Moments []LoadMoment
 
-	// The highest of what the moments say. Throttled and Failed are -1 where nothing is known of them.
+	// The highest values of the moments. Throttled and Failed are -1 if they are not known.
 	LowestRate, Rate, P99, Throttled, Failed float64
 }
 
-// LoadMoment is what a step of the axis says; -1: it says nothing.
+// LoadMoment is a step of the axis; -1 is a value that is not known.
 type LoadMoment struct {
 	From, To         float64
 	Rate             float64 // requests that were due, a second
@@ -20,10 +22,10 @@ type LoadMoment struct {
 	Periods          int64
 }
 
-// momentsLeast is how many steps are worth a look.
+// momentsLeast is how many steps are worth drawing.
 const momentsLeast = 3
 
-// OverTime tells how it went; nil if there is not enough of it.
+// OverTime is the load over time; nil if it was too short.
 func (d *Load) OverTime() *LoadTime {
 	if len(d.Axis) < momentsLeast {
 		return nil
@@ -33,7 +35,13 @@ func (d *Load) OverTime() *LoadTime {
 	if !(t.End > 0) {
 		return nil
 	}
-	covered := d.covered()
+	covered, until := t.End, d.Planned // the load may have ended within the last step
+	if d.Stopped {
+		until = d.Elapsed
+	}
+	if until > last.At {
+		covered = min(covered, until)
+	}
 	for _, s := range d.Axis {
 		m := momentOf(s, covered)
 		t.Moments = append(t.Moments, m)
@@ -46,22 +54,9 @@ func (d *Load) OverTime() *LoadTime {
 	return t
 }
 
-// covered is until when there was load: it may have ended within the last step.
-func (d *Load) covered() float64 {
-	last := d.Axis[len(d.Axis)-1]
-	end := last.At + last.Length
-	switch {
-	case d.Stopped && d.Elapsed > last.At:
-		return min(end, d.Elapsed)
-	case d.Planned > last.At:
-		return min(end, d.Planned)
-	}
-	return end
-}
-
-func momentOf(s LoadStep, covered float64) LoadMoment {
+func momentOf(s loadtest.Step, covered float64) LoadMoment {
 	m := LoadMoment{From: s.At, To: s.At + s.Length, Rate: -1, P99: -1, ServiceP99: -1, Throttled: -1, Failed: -1}
-	if length := min(s.Length, covered-s.At); length > s.Length/10 && length > 0 { // of less the rate would be chance
+	if length := min(s.Length, covered-s.At); length > s.Length/10 && length > 0 { // the rate of less would be chance
 		m.Rate = float64(s.Sent) / length
 	}
 	if s.P99 > 0 {
@@ -80,5 +75,5 @@ func momentOf(s LoadStep, covered float64) LoadMoment {
 	return m
 }
 
-// part is a part of a whole, from 0 to 1 also if the counts were read at different times.
+// part is a part of a whole, between 0 and 1 even if the two counts were read at different times.
 func part(n, of int64) float64 { return max(0, min(float64(n)/float64(of), 1)) }

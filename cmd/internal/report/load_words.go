@@ -8,15 +8,15 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/search"
 )
 
-// LoadVerdict is what is answered first.
+// LoadVerdict is the answer that is shown first.
 type LoadVerdict struct {
 	Word   string   // such as "SLO held"
-	Held   *bool    // nil: not to be told
+	Held   *bool    // nil: not known
 	Text   string   // what was asked of the server, what was found, or how it fared
-	Missed []string // what was asked and not held, with what it was
+	Missed []string // the objectives that were not held, and what was measured
 }
 
-// Verdict tells whether what was asked of the server held, or what was found.
+// Verdict says whether the SLO held, or what a search found.
 func (d *Load) Verdict() LoadVerdict {
 	yes, no := true, false
 	switch {
@@ -31,10 +31,10 @@ func (d *Load) Verdict() LoadVerdict {
 	}
 	v := LoadVerdict{Word: "SLO missed", Held: &no, Text: d.SLO.Words()}
 	switch {
-	case d.Requests == 0 || d.OurFault && !d.SLO.Held:
-		v.Word, v.Held = "SLO not judged", nil
 	case d.SLO.Held:
 		v.Word, v.Held = "SLO held", &yes
+	case d.Requests == 0 || d.OurFault || d.SLO.HeldFromReady:
+		v.Word, v.Held = "SLO not judged", nil
 	}
 	for _, m := range d.SLO.Missed {
 		v.Missed = append(v.Missed, m.Words())
@@ -42,13 +42,13 @@ func (d *Load) Verdict() LoadVerdict {
 	return v
 }
 
-// Doubt says what follows from a result that is not valid.
+// Doubt says what an invalid result means.
 func (d *Load) Doubt() string {
 	switch {
 	case !d.OurFault:
-		return "The server did not take the load that was planned: these are not its latencies under that."
+		return "The server did not take the load that was planned: these are not its latencies under it."
 	case d.SLO != nil && d.SLO.Held:
-		return "What the generator was late by itself is in these figures: without it they would be better, not worse."
+		return "These figures include the generator's own lateness: without it they would be better, not worse."
 	}
 	return "What was measured may be the generator and not the server: don't rely on these figures."
 }
@@ -59,7 +59,7 @@ func (d *Load) Headline() string {
 	case d.Requests == 0:
 		return "No request was counted."
 	case d.Response.Count == 0:
-		return "No request was answered, and so there are no latencies."
+		return "No request was answered, so there are no latencies."
 	}
 	tail, failed := d.Response.Tail(), "none"
 	if d.Failed > 0 {
@@ -69,7 +69,7 @@ func (d *Load) Headline() string {
 		quantity.Latency(d.Response.P50), tail.Name, quantity.Latency(tail.Seconds), failed, quantity.Plural(d.Requests, "request"))
 }
 
-// Remarks are sentences without which the figures would be misunderstood.
+// Remarks are what readers need to know to understand the figures.
 func (d *Load) Remarks() (texts []string) {
 	if d.Stopped {
 		text := "Stopped after " + quantity.Lasting(d.Elapsed)
@@ -85,16 +85,19 @@ func (d *Load) Remarks() (texts []string) {
 		}
 		texts = append(texts, text+".")
 	}
+	if d.SLO != nil && d.SLO.HeldFromReady && !d.SLO.Held && d.Search == nil {
+		texts = append(texts, "Without what the generator was late by itself the SLO would have been held.")
+	}
 	if d.Loop == "closed" && d.Search == nil {
-		texts = append(texts, "A closed loop slows down with the server, and so it hides the server's standstills: few requests are sent while it stands still. With --rate they are seen.")
+		texts = append(texts, "A closed loop slows down with the server, so it hides the server's standstills: few requests are sent during them. --rate shows them.")
 	}
 	return texts
 }
 
-// LatencyNotes say which requests the latencies are of.
+// LatencyNotes say which requests are in the latencies.
 func (d *Load) LatencyNotes() (notes []string) {
 	if without := d.Requests - d.Response.Count; without > 0 {
-		notes = append(notes, fmt.Sprintf("The latencies are of %s: the other %s failed at once, which is not fast.",
+		notes = append(notes, fmt.Sprintf("The latencies are of %s: the other %s failed at once, which does not count as fast.",
 			quantity.Plural(d.Response.Count, "request"), quantity.Count(without)))
 	}
 	if waited := d.Timeouts + d.Unfinished; waited > 0 {
@@ -107,8 +110,8 @@ func (d *Load) LatencyNotes() (notes []string) {
 	return notes
 }
 
-// TooFew says which percentiles can't be told of so few requests; "": none.
-func TooFew(l Latencies) string {
+// TooFew says which percentile there are too few requests for; "": none.
+func TooFew(l loadtest.Latencies) string {
 	for _, v := range l.Values() {
 		if v.Percentile > 0 && !l.Tell(v.Percentile) {
 			return fmt.Sprintf("fewer than %d requests are beyond it: %s needs %s", loadtest.BeyondLeast, v.Name, quantity.Count(loadtest.Needs(v.Percentile)))
@@ -117,30 +120,20 @@ func TooFew(l Latencies) string {
 	return ""
 }
 
-// NewLoadSearch says what a search for the highest rate has found, and in which windows.
-func NewLoadSearch(a search.Answer, windows []LoadWindow) *LoadSearch {
+// NewLoadSearch makes the part of a document about a search for the highest rate.
+func NewLoadSearch(a search.Answer, windows []loadtest.Window) *LoadSearch {
 	return &LoadSearch{Text: answerText(a), Sustains: a.Sustained.Rate, Fails: a.Failing.Rate, Windows: windows}
 }
 
-// answerText is the answer in a line: sustains 840/s (5 of 5 windows), fails 924/s (4 of 5).
+// answerText is the answer of a search in a line: sustains 840/s (5 of 5 windows), fails 924/s (4 of 5).
 func answerText(a search.Answer) string {
 	switch a.Verdict {
 	case search.Sustains:
-		if a.FellBack {
-			return fmt.Sprintf("sustains %s; the search had found %s, which fails (%d of %d)",
-				holds(a.Sustained), rateText(a.Failing.Rate), a.Failing.Failed(), a.Failing.Of)
-		}
 		return fmt.Sprintf("sustains %s, fails %s", holds(a.Sustained), fails(a.Failing))
 	case search.AtLeast:
-		text := "sustains at least " + holds(a.Sustained)
-		if a.Failing.Of > 0 {
-			text += fmt.Sprintf(", and %s at times (%d of %d)", rateText(a.Failing.Rate), a.Failing.Held, a.Failing.Of)
-		}
-		return text
+		return "sustains at least " + holds(a.Sustained)
 	case search.None:
 		return fmt.Sprintf("fails even %s (%d of %d windows)", rateText(a.Failing.Rate), a.Failing.Failed(), a.Failing.Of)
-	case search.Undecided:
-		return undecidedText(a)
 	case search.Unconfirmed:
 		return soFar(a) + "; this was not confirmed"
 	case search.Generator:
@@ -150,16 +143,7 @@ func answerText(a search.Answer) string {
 	}
 }
 
-func undecidedText(a search.Answer) string {
-	high := fmt.Sprintf("%s (held %d of %d windows)", rateText(a.Failing.Rate), a.Failing.Held, a.Failing.Of)
-	if a.Sustained.Of == 0 {
-		return "undecided at " + high
-	}
-	return fmt.Sprintf("undecided between %s (held %d of %d windows) and %s",
-		rateText(a.Sustained.Rate), a.Sustained.Held, a.Sustained.Of, high)
-}
-
-// soFar tells how far the search has come.
+// soFar says how far the search has come.
 func soFar(a search.Answer) string {
 	text := "no rate has held"
 	if a.Sustained.Rate > 0 {

@@ -19,20 +19,20 @@ type Profile struct {
 	Command   []string        `json:"command"`
 	Source    string          `json:"source"`          // file or URL; "-": stdin
 	Saved     string          `json:"saved,omitempty"` // file that the profile was saved to
-	Program   string          `json:"program"`         // "": not told
-	Began     string          `json:"began"`           // RFC 3339; "": not told
-	Seconds   *float64        `json:"seconds"`         // wall time; null: not told
+	Program   string          `json:"program"`         // "": not known
+	Began     string          `json:"began"`           // RFC 3339; "": not known
+	Seconds   *float64        `json:"seconds"`         // wall time; null: not known
 	Samples   int64           `json:"samples"`
-	Period    *float64        `json:"sample_period_seconds"` // CPU time a sample; null: not told
+	Period    *float64        `json:"sample_period_seconds"` // CPU time a sample; null: not known
 	CPU       float64         `json:"cpu_seconds"`           // of all samples
-	CPUs      *float64        `json:"cpus_used"`             // the same a second; null: its wall time is not told
+	CPUs      *float64        `json:"cpus_used"`             // the same a second; null: its wall time is not known
 	Limit     ProfileLimit    `json:"limit"`
-	Process   *ProfileProcess `json:"process"` // that runs here; null: not known, or it was not asked
+	Process   *ProfileProcess `json:"process"` // that runs here; null: not known, or not asked for
 	Procs     *int            `json:"gomaxprocs"`
 	ProcsFrom string          `json:"gomaxprocs_proof"` // live, metrics or ""
 	Excess    ProfileExcess   `json:"excess"`
-	Interrupt *float64        `json:"interrupted_share"` // of CPU time: samples that were due while their thread was not on a CPU; null: no samples
-	Demand    *ProfileDemand  `json:"demand"`            // null: its metrics are not at hand
+	Interrupt *float64        `json:"interrupted_share"` // of CPU time, in samples that were due while their thread was off the CPU; null: no samples
+	Demand    *ProfileDemand  `json:"demand"`            // null: there are no metrics
 	Classes   []ProfileClass  `json:"classes"`
 	Base      *ProfileBase    `json:"base"`
 	Frames    []ProfileFrame  `json:"frames"`
@@ -40,10 +40,10 @@ type Profile struct {
 	Why       []string        `json:"why_no_verdict"`
 	Warnings  []string        `json:"warnings"`
 
-	Findings []finding.Finding `json:"findings"` // by the rules of ps, as far as they can be asked of a profile and what is known beside it
+	Findings []finding.Finding `json:"findings"` // by the rules of ps, as far as a profile and what else is known can answer them
 }
 
-// ProfileLimit is the CPU limit beside which the profile is looked at.
+// ProfileLimit is the CPU limit that the profile is compared with.
 type ProfileLimit struct {
 	State     string   `json:"state"` // limited, none, unknown or hidden; not given
 	CPUs      *float64 `json:"cpus"`
@@ -71,7 +71,7 @@ type ProfileExcess struct {
 	Amount string   `json:"amount"` // little, some, much; "": no samples
 }
 
-// ProfileDemand is how many Ps wanted a CPU for each that they got, from /cpu/classes.
+// ProfileDemand is how many Ps wanted a CPU for each CPU that they got, from /cpu/classes.
 type ProfileDemand struct {
 	Ratio   float64  `json:"ratio"` // (total − idle) ÷ CPU time
 	Over    string   `json:"over"`  // profile; files: between two pages; start: since the program's start
@@ -80,7 +80,7 @@ type ProfileDemand struct {
 	Covered *float64 `json:"covered_seconds"` // from collection to collection; null: not known
 }
 
-// ProfileClass is what a class took.
+// ProfileClass is the CPU time of a class.
 type ProfileClass struct {
 	Name      string            `json:"name"`
 	About     string            `json:"about"`
@@ -93,13 +93,13 @@ type ProfileClass struct {
 	Top       []ProfileFunction `json:"top"`
 }
 
-// ProfileFunction is one that was running.
+// ProfileFunction is a function that was running.
 type ProfileFunction struct {
 	Name string  `json:"name"`
 	CPU  float64 `json:"cpu_seconds"`
 }
 
-// ProfileBase is the profile that this one is held against.
+// ProfileBase is the profile that this one is compared with.
 type ProfileBase struct {
 	Source      string   `json:"source"`
 	Program     string   `json:"program"`
@@ -148,32 +148,31 @@ const (
 	framesMost  = 800
 )
 
-// saturated is the share of a limit from which on it is all used up, for counts are not exact.
+// saturated is the share of a limit above which it counts as used up, since counts are not exact.
 const saturated = 0.95
 
-// samplesFew is fewer than tell much: a share of 10 % is then uncertain by more than three points.
+// samplesFew is too few to say much: with fewer, a share of 10 % is uncertain by more than three points.
 const samplesFew = 300
 
 // whyNoVerdict are the reasons why a profile alone can't tell whether a program is throttled.
 var whyNoVerdict = []string{
 	"A CPU profile can't show throttling: its clock runs only while the program does, so time in which it was frozen is not in it.",
-	"How much excess is too much depends on the program, for one that only passes messages had 14 % at GOMAXPROCS 1: compare it with itself (--base).",
+	"How much excess is too much depends on the program, since one that only passes messages had 14 % at GOMAXPROCS 1: compare it with itself (--base).",
 }
 
 // NewProfile makes the document. The header and the command are the caller's to fill in.
 func NewProfile(f ProfileFacts) *Profile {
 	p := f.Profile
 	d := &Profile{
-		Source: f.Source, Saved: f.Saved, Program: p.Program, Samples: p.Samples, CPU: p.CPU.Seconds(), Verdict: "none", Why: whyNoVerdict,
-		Seconds: positive(p.Duration.Seconds()), Period: positive(p.Period.Seconds()), Excess: newProfileExcess(p), Interrupt: share(int64(p.Interrupted), int64(p.CPU)), Warnings: errorTexts(f.Warnings),
-		Command: []string{}, Frames: []ProfileFrame{},
+		Source: f.Source, Saved: f.Saved, Program: p.Program, Verdict: "none", Why: whyNoVerdict,
+		Samples: p.Samples, CPU: p.CPU.Seconds(),
+		Seconds: positive(p.Duration.Seconds()), Period: positive(p.Period.Seconds()),
+		CPUs:   known(p.Duration > 0, p.CPU.Seconds()/p.Duration.Seconds()),
+		Excess: newProfileExcess(p), Interrupt: share(int64(p.Interrupted), int64(p.CPU)),
+		Warnings: errorTexts(f.Warnings), Command: []string{}, Frames: []ProfileFrame{},
 	}
 	if !p.Began.IsZero() {
 		d.Began = p.Began.UTC().Format(time.RFC3339)
-	}
-	if p.Duration > 0 {
-		cpus := p.CPU.Seconds() / p.Duration.Seconds()
-		d.CPUs = &cpus
 	}
 	switch {
 	case f.Live > 0:
@@ -183,7 +182,12 @@ func NewProfile(f ProfileFacts) *Profile {
 	}
 	d.addProcess(f)
 	d.addLimit(f)
-	d.addDemand(f)
+	if m := f.Demand; m != nil {
+		during := f.DemandOver == "profile"
+		d.Demand = &ProfileDemand{
+			m.Ratio(), f.DemandOver, known(during, m.Wanted), known(during, m.Got), known(during && m.Covered > 0, m.Covered.Seconds()),
+		}
+	}
 	for i, c := range cpuprofile.Classes() {
 		d.Classes = append(d.Classes, newProfileClass(c, p.Classes[i], p.CPU))
 	}
@@ -202,15 +206,12 @@ func newProfileExcess(p *cpuprofile.Profile) ProfileExcess {
 	if e.Share == nil {
 		return e
 	}
-	s := *e.Share
-	if p.Samples > 0 {
-		n := float64(p.Samples)
-		margin := 1.96 * math.Sqrt(s*(1-s)/n)
-		if s == 0 {
-			margin = min(1, 3/n)
-		}
-		e.Margin = &margin
+	s, n := *e.Share, float64(p.Samples)
+	margin := 1.96 * math.Sqrt(s*(1-s)/n)
+	if s == 0 {
+		margin = min(1, 3/n)
 	}
+	e.Margin = known(n > 0, margin)
 	switch {
 	case s < cpuprofile.LittleExcess:
 		e.Amount = "little"
@@ -223,7 +224,9 @@ func newProfileExcess(p *cpuprofile.Profile) ProfileExcess {
 }
 
 func newProfileClass(c cpuprofile.Class, u cpuprofile.Use, all time.Duration) ProfileClass {
-	out := ProfileClass{Name: c.Name, About: c.About, Excess: c.Excess, Samples: u.Samples, CPU: u.CPU.Seconds(), Top: []ProfileFunction{}}
+	out := ProfileClass{
+		Name: c.Name, About: c.About, Excess: c.Excess, Samples: u.Samples, CPU: u.CPU.Seconds(), Top: []ProfileFunction{},
+	}
 	if s := share(int64(u.CPU), int64(all)); s != nil {
 		out.Share = *s
 	}
@@ -233,88 +236,82 @@ func newProfileClass(c cpuprofile.Class, u cpuprofile.Use, all time.Duration) Pr
 	return out
 }
 
-// addProcess adds what was counted while the profile was taken.
+// counted is what the kernel counted while the profile was taken, and how long that took.
+func (f *ProfileFacts) counted() (c cgroup.Counters, wall time.Duration) {
+	n := len(f.Readings)
+	if n < 2 {
+		return c, 0
+	}
+	first, last := f.Readings[0], f.Readings[n-1]
+	return last.Since(first.Counters), last.At.Sub(first.At)
+}
+
 func (d *Profile) addProcess(f ProfileFacts) {
 	if f.PID == 0 {
 		return
 	}
-	d.Process = &ProfileProcess{PID: f.PID, Name: f.Name}
-	if len(f.Readings) < 2 {
-		return
+	c, wall := f.counted()
+	d.Process = &ProfileProcess{
+		PID: f.PID, Name: f.Name, CPUs: known(c.CPUKnown && wall > 0, c.CPU.Seconds()/wall.Seconds()),
+		Periods: known(c.Known, c.Periods), ThrottledPeriods: known(c.Known, c.Throttled),
 	}
-	first, last := f.Readings[0], f.Readings[len(f.Readings)-1]
-	wall := last.At.Sub(first.At).Seconds()
-	counted := last.Since(first.Counters)
-	if counted.CPUKnown && wall > 0 {
-		cpus := counted.CPU.Seconds() / wall
-		d.Process.CPUs = &cpus
-	}
-	if counted.Known {
-		d.Process.Periods, d.Process.ThrottledPeriods = &counted.Periods, &counted.Throttled
-		d.Process.ThrottledShare = share(counted.Throttled, counted.Periods)
+	if c.Known {
+		d.Process.ThrottledShare = share(c.Throttled, c.Periods)
 	}
 }
 
-func (d *Profile) addLimit(f ProfileFacts) {
-	l := &d.Limit
-	l.State = "not given"
+// limits are those that the profile is compared with; ok is false if none were given.
+func (f *ProfileFacts) limits() (l cgroup.Limits, ok bool) {
 	switch {
 	case f.LimitGiven > 0:
-		l.State, l.CPUs, l.From = cgroup.Limited.String(), &f.LimitGiven, "--limit"
+		return cgroup.Limits{State: cgroup.Limited, CPUs: f.LimitGiven, From: "--limit"}, true
 	case f.Limits != nil:
-		l.State, l.CPUs, l.From = f.Limits.State.String(), positive(f.Limits.CPUs), f.Limits.From
+		return *f.Limits, true
+	}
+	return l, false
+}
+
+func (d *Profile) addLimit(f ProfileFacts) {
+	limits, ok := f.limits()
+	d.Limit = ProfileLimit{State: "not given", CPUs: positive(limits.CPUs), From: limits.From}
+	l := &d.Limit
+	if ok {
+		l.State = limits.State.String()
 	}
 	if l.CPUs == nil {
 		return
 	}
 	used, by := d.CPUs, "profile"
-	if d.Process != nil && d.Process.CPUs != nil { // a profile misses some: what threads used that lived for less than its period
+	if d.Process != nil && d.Process.CPUs != nil { // a profile misses the CPU time of threads that lived for less than its period
 		used, by = d.Process.CPUs, "kernel"
 	}
 	if used == nil {
 		return
 	}
 	of := *used / *l.CPUs
-	full := of >= saturated
-	l.Share, l.ShareBy, l.Saturated = &of, by, &full
+	l.Share, l.ShareBy, l.Saturated = &of, by, new(of >= saturated)
 }
 
-func (d *Profile) addDemand(f ProfileFacts) {
-	if f.Demand == nil {
-		return
-	}
-	d.Demand = &ProfileDemand{Ratio: f.Demand.Ratio(), Over: f.DemandOver}
-	if f.DemandOver != "profile" {
-		return
-	}
-	d.Demand.Wanted, d.Demand.Got, d.Demand.Covered = &f.Demand.Wanted, &f.Demand.Got, positive(f.Demand.Covered.Seconds())
-}
-
-// addBase holds each class against that of the base, for a unit of work.
+// addBase compares each class with that of the base, for a unit of work.
 func (d *Profile) addBase(f ProfileFacts) {
 	p, base := f.Profile, f.Base
 	excess, _ := p.Excess()
 	baseExcess, _ := base.Excess()
 	b := &ProfileBase{
-		Source: f.BaseSource, Program: base.Program, Seconds: positive(base.Duration.Seconds()), Samples: base.Samples, CPU: base.CPU.Seconds(),
-		ExcessShare: share(int64(baseExcess), int64(base.CPU)), UnitsBy: "given", Units: f.Units, BaseUnits: f.BaseUnits,
+		Source: f.BaseSource, Program: base.Program, Seconds: positive(base.Duration.Seconds()),
+		Samples: base.Samples, CPU: base.CPU.Seconds(), ExcessShare: share(int64(baseExcess), int64(base.CPU)),
+		UnitsBy: "given", Units: f.Units, BaseUnits: f.BaseUnits,
 	}
 	if f.Units == 0 {
 		b.UnitsBy, b.Units, b.BaseUnits = "program", p.Work().Seconds(), base.Work().Seconds()
 	}
 	d.Base = b
 	perUnit := func(now, before time.Duration) *float64 {
-		if before <= 0 || b.Units <= 0 || b.BaseUnits <= 0 {
-			return nil
-		}
-		ratio := now.Seconds() / b.Units / (before.Seconds() / b.BaseUnits)
-		return &ratio
+		return known(before > 0 && b.Units > 0 && b.BaseUnits > 0, now.Seconds()/b.Units/(before.Seconds()/b.BaseUnits))
 	}
 	b.PerUnit = perUnit(p.CPU, base.CPU)
-	if b.PerUnit != nil {
-		added := (excess.Seconds()/b.Units - baseExcess.Seconds()/b.BaseUnits) / (base.CPU.Seconds() / b.BaseUnits)
-		b.ExcessAdded = &added
-	}
+	added := excess.Seconds()/b.Units - baseExcess.Seconds()/b.BaseUnits
+	b.ExcessAdded = known(b.PerUnit != nil, added/(base.CPU.Seconds()/b.BaseUnits))
 	for i := range d.Classes {
 		c := &d.Classes[i]
 		c.BaseShare = share(int64(base.Classes[i].CPU), int64(base.CPU))
@@ -331,23 +328,23 @@ func (d *Profile) addFrames(f *cpuprofile.Frame, depth int) {
 	}
 }
 
-// addDoubts adds what the reader should know of the numbers.
+// addDoubts adds what the reader should know about the numbers.
 func (d *Profile) addDoubts(f ProfileFacts) {
 	warn := func(format string, args ...any) { d.Warnings = append(d.Warnings, fmt.Sprintf(format, args...)) }
 	switch {
 	case d.Samples == 0:
-		warn("there is no sample in it: the program used no CPU time")
+		warn("it has no samples: the program used no CPU time")
 	case d.Samples < samplesFew:
-		warn("there are only %d samples in it: take it for longer, or while there is more to do", d.Samples)
+		warn("it has only %d samples: take it for longer, or while there is more to do", d.Samples)
 	}
 	if f.Profile.NoIdle {
-		warn("it is of Go 1.21 or before, where garbage collection on idle Ps can't be told from the rest: the excess is larger than shown")
+		warn("it is from Go 1.21 or older, where garbage collection on idle Ps can't be told from the rest: the excess is larger than shown")
 	}
 	if d.Seconds == nil && d.CPU > 0 {
-		warn("it does not tell how long it took, so CPU time can't be held against a limit")
+		warn("it does not say how long it took, so its CPU time can't be compared with a limit")
 	}
 	if d.Process != nil && d.Process.CPUs != nil && d.CPUs != nil && *d.CPUs < 0.9**d.Process.CPUs {
-		warn("it has samples for %.2f of the %.2f CPUs that the kernel counted: threads that run for a short time escape it, or others are in the same group", *d.CPUs, *d.Process.CPUs)
+		warn("it has samples for %.2f of the %.2f CPUs that the kernel counted: it misses threads that run for a short time, or there are other programs in the group", *d.CPUs, *d.Process.CPUs)
 	}
 	if f.Base == nil {
 		return
@@ -356,12 +353,12 @@ func (d *Profile) addDoubts(f ProfileFacts) {
 	case d.Base.Program != d.Program:
 		warn("the base is a profile of %q, not of %q", d.Base.Program, d.Program)
 	case f.Base.NoIdle != f.Profile.NoIdle:
-		warn("the base is of another version of Go, which names garbage collection on idle Ps differently")
+		warn("the base is from another version of Go, which names garbage collection on idle Ps differently")
 	}
 	if d.Base.Samples < samplesFew {
-		warn("there are only %d samples in the base", d.Base.Samples)
+		warn("the base has only %d samples", d.Base.Samples)
 	}
 	if d.Base.UnitsBy == "program" {
-		warn("work is taken to be CPU time of the program's own code. With more Ps that costs more too, so what a unit costs is understated: --units and --base-units tell how much was done")
+		warn("work is taken to be CPU time of the program's own code. That costs more with more Ps too, so what a unit costs is understated: say how much was done with --units and --base-units")
 	}
 }

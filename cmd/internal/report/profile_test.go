@@ -102,7 +102,7 @@ func TestNewProfileLittle(t *testing.T) {
 		t.Errorf("got %+v", d)
 	}
 	all := strings.Join(d.Warnings, "\n")
-	for _, want := range []string{"only 234 samples", "Go 1.21 or before"} {
+	for _, want := range []string{"only 234 samples", "Go 1.21 or older"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no warning says %q: %s", want, all)
 		}
@@ -135,9 +135,9 @@ func TestProfileHint(t *testing.T) {
 	}{
 		{Profile{Excess: ProfileExcess{Amount: "little"}}, "under 3 % is what programs have at GOMAXPROCS 1 too"},
 		{Profile{Excess: ProfileExcess{Amount: "some"}}, "between 3 and 8 % says little by itself"},
-		{Profile{Procs: &procs, Limit: ProfileLimit{CPUs: &one}}, "with GOMAXPROCS 8 at a limit of 1 CPU that supports that too many Ps cost CPU time; unthrottle tune measures what"},
-		{Profile{Procs: new(int), Limit: ProfileLimit{CPUs: &one}}, "GOMAXPROCS is not above the limit: it is the program's way of working, or a burst of short wakes"},
-		{Profile{Procs: &procs}, "above 8 % supports that too many Ps cost CPU time, if GOMAXPROCS is above the limit: see --pid and --limit"},
+		{Profile{Procs: &procs, Limit: ProfileLimit{CPUs: &one}}, "with GOMAXPROCS 8 at a limit of 1 CPU that suggests that too many Ps cost CPU time; unthrottle tune measures how much"},
+		{Profile{Procs: new(int), Limit: ProfileLimit{CPUs: &one}}, "GOMAXPROCS is not above the limit: it is how the program works, or a burst of short wake-ups"},
+		{Profile{Procs: &procs}, "above 8 % suggests that too many Ps cost CPU time, if GOMAXPROCS is above the limit: see --pid and --limit"},
 	} {
 		if got := c.d.Hint(); got != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)

@@ -10,7 +10,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/rule"
 )
 
-// name is what the profile is of.
+// name is the program that the profile is of.
 func (d *Profile) name() string {
 	switch {
 	case d.Program != "":
@@ -30,19 +30,18 @@ func (d *Profile) Subject() string {
 	return text + ", " + quantity.Plural(d.Samples, "sample")
 }
 
-// Answer is what there is in the place of a verdict.
+// Answer is said instead of a verdict.
 func (d *Profile) Answer() string {
 	if d.Excess.Share == nil {
-		return "there are no samples in it"
+		return "it has no samples"
 	}
 	return quantity.Share(*d.Excess.Share) + " of the CPU time is in classes that grow with GOMAXPROCS"
 }
 
-// costly is how many times the base's CPU time a unit of work must take for a class that grows with GOMAXPROCS to be pointed
-// out.
+// costly is how many times the base's CPU time for a unit of work a class must take to be marked, if it grows with GOMAXPROCS.
 const costly = 2
 
-// Text says whether its Ps had CPUs.
+// Text says whether the Ps had CPUs.
 func (m *ProfileDemand) Text() string {
 	text := quantity.Hundredths(m.Ratio) + " Ps wanted a CPU for each that they got"
 	if m.Ratio >= rule.Starved {
@@ -51,7 +50,7 @@ func (m *ProfileDemand) Text() string {
 	return text + ": each had its own"
 }
 
-// Hint says what the amount of excess supports, and what it does not.
+// Hint says what follows from the amount of excess, and what does not.
 func (d *Profile) Hint() string {
 	known := d.Procs != nil && d.Limit.CPUs != nil
 	above := known && float64(*d.Procs) > *d.Limit.CPUs+1
@@ -61,14 +60,14 @@ func (d *Profile) Hint() string {
 	case d.Excess.Amount == "some":
 		return "between 3 and 8 % says little by itself"
 	case above:
-		return fmt.Sprintf("with GOMAXPROCS %d at a limit of %s that supports that too many Ps cost CPU time; unthrottle tune measures what", *d.Procs, quantity.CPUs(*d.Limit.CPUs))
+		return fmt.Sprintf("with GOMAXPROCS %d at a limit of %s that suggests that too many Ps cost CPU time; unthrottle tune measures how much", *d.Procs, quantity.CPUs(*d.Limit.CPUs))
 	case known:
-		return "GOMAXPROCS is not above the limit: it is the program's way of working, or a burst of short wakes"
+		return "GOMAXPROCS is not above the limit: it is how the program works, or a burst of short wake-ups"
 	}
-	return "above 8 % supports that too many Ps cost CPU time, if GOMAXPROCS is above the limit: see --pid and --limit"
+	return "above 8 % suggests that too many Ps cost CPU time, if GOMAXPROCS is above the limit: see --pid and --limit"
 }
 
-// Costly reports whether a class that grows with GOMAXPROCS takes far more CPU time for a unit of work than in the base.
+// Costly reports whether the class grows with GOMAXPROCS and takes far more CPU time for a unit of work than in the base.
 func (c ProfileClass) Costly() bool { return c.Excess && c.PerUnit != nil && *c.PerUnit >= costly }
 
 // Sorted are the classes that took CPU time, here or in the base, the largest first.
@@ -80,10 +79,10 @@ func (d *Profile) Sorted() []ProfileClass {
 	return classes
 }
 
-// excessFunctions is a regular expression for go tool pprof of where excess begins.
+// excessFunctions is a regular expression for go tool pprof: the functions in which excess begins.
 const excessFunctions = `runtime\.(stealWork|stopm|startm|wakep|gcDrainMarkWorkerIdle|stopTheWorld|forEachP)`
 
-// Next leads on.
+// Next is what to do next.
 func (d *Profile) Next() []Advice {
 	file := cmp.Or(d.Saved, d.Source)
 	if file == "-" {

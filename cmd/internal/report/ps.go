@@ -5,16 +5,17 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/host"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/rule"
 )
 
 // Ps is the document of the verb ps.
 type Ps struct {
 	Header
-	Seconds   float64     `json:"seconds"` // how long the processes were looked at; 0: one reading only
+	Seconds   float64     `json:"seconds"` // how long the processes were observed; 0: one reading only
 	System    PsSystem    `json:"system"`
 	Looked    int         `json:"looked_at"` // processes of all kinds
-	Refused   int         `json:"refused"`   // those that this user may not look into
+	Refused   int         `json:"refused"`   // those that this user may not inspect
 	Processes []PsProcess `json:"processes"`
 }
 
@@ -46,8 +47,8 @@ type PsProcess struct {
 	Samples    int      `json:"samples"`                 // of its scheduler
 	Spinning   *float64 `json:"spinning_threads"`
 	Collected  *float64 `json:"collections_per_second"`
-	Switched   *float64 `json:"goroutine_switches_per_second"` // goroutines that came to run
-	Memory     *int64   `json:"anonymous_bytes"`               // memory that belongs to no file, the heap among it
+	Switched   *float64 `json:"goroutine_switches_per_second"` // how often a goroutine began to run
+	Memory     *int64   `json:"anonymous_bytes"`               // memory that belongs to no file, including the heap
 
 	Verdict  string            `json:"verdict"`
 	Severity *finding.Severity `json:"severity"` // null: nothing was found
@@ -56,18 +57,26 @@ type PsProcess struct {
 
 // PsGOMAXPROCS is a process's GOMAXPROCS.
 type PsGOMAXPROCS struct {
-	Value     *int   `json:"value"`  // null: it can't be told
+	Value     *int   `json:"value"`  // null: not known
 	Proof     string `json:"proof"`  // live or predicted
 	Source    string `json:"set_by"` // environment, limit, cpus, automaxprocs, unthrottle, call or ""
 	Expected  *int   `json:"expected"`
 	Following *bool  `json:"following"` // false: it was set, so the runtime doesn't follow the limit; null: not known
-	Why       string `json:"why"`       // it is this number, or could not be read from memory
+	Why       string `json:"why"`       // it is this number, or why it could not be read from memory
 }
 
 // Frozen is the share of the time in which the limit made the process's group stand still.
 type Frozen struct {
 	Share float64 `json:"share"`
 	Exact bool    `json:"exact"` // false: it is at least that much
+}
+
+// Words write it: 44 %, or at least that.
+func (f *Frozen) Words() string {
+	if f.Exact {
+		return quantity.Share(f.Share)
+	}
+	return "at least " + quantity.Share(f.Share)
 }
 
 // Starved is what the process wanted to run beside what it got.
@@ -81,10 +90,7 @@ type Starved struct {
 // NewPs makes the document. The header is the caller's to fill in.
 func NewPs(r host.Result) *Ps {
 	doc := &Ps{Seconds: r.System.Wall.Seconds(), Looked: r.Looked, Refused: r.Refused, Processes: []PsProcess{}}
-	doc.System.CPUs = r.System.CPUs
-	if r.System.Known {
-		doc.System.Busy, doc.System.Steal = &r.System.Busy, &r.System.Steal
-	}
+	doc.System = PsSystem{r.System.CPUs, known(r.System.Known, r.System.Busy), known(r.System.Known, r.System.Steal)}
 	for i := range r.Processes {
 		doc.Processes = append(doc.Processes, newPsProcess(&r.Processes[i], r.System))
 	}
@@ -102,25 +108,20 @@ func newPsProcess(p *host.Process, s host.System) PsProcess {
 	}
 	if len(doc.Findings) > 0 {
 		doc.Verdict, doc.Severity = doc.Findings[0].Verdict, &doc.Findings[0].Severity
-	} else {
-		doc.Findings = []finding.Finding{}
 	}
 	u := p.Usage
 	if u.Wall <= 0 {
 		return doc
 	}
-	cpu := u.CPU.Seconds() / u.Wall.Seconds()
-	doc.CPU = &cpu
+	doc.CPU = new(u.CPU.Seconds() / u.Wall.Seconds())
 	if u.Owner.Known {
 		doc.Periods, doc.Throttled, doc.Share = &u.Owner.Periods, &u.Owner.Throttled, share(u.Owner.Throttled, u.Owner.Periods)
-		if frozen, exact := u.FrozenShare(l.Affinity); u.Owner.Periods > 0 && (exact || frozen > 0) {
-			doc.Frozen = &Frozen{frozen, exact}
-		}
 	}
+	doc.Frozen = newFrozen(u, l.Affinity)
 	switch {
 	case u.Samples > 0:
 		doc.Samples, doc.Spinning = u.Samples, &u.Spinning
-		doc.Starvation = newStarved(u.Running, cpu, "ps")
+		doc.Starvation = newStarved(u.Running, *doc.CPU, "ps")
 	case u.DelayWall > 0:
 		wall := u.DelayWall.Seconds()
 		doc.Starvation = newStarved((u.Delay+u.DelayCPU).Seconds()/wall, u.DelayCPU.Seconds()/wall, "threads")
@@ -131,26 +132,23 @@ func newPsProcess(p *host.Process, s host.System) PsProcess {
 	return doc
 }
 
-func newStarved(running, cpu float64, from string) *Starved {
-	s := &Starved{Running: running, CPU: cpu, From: from}
-	if cpu > 0 {
-		ratio := running / cpu
-		s.Ratio = &ratio
+// newFrozen is the share of the time in which a process stood still that was looked at; nil: it is not known.
+func newFrozen(u host.Usage, cpus int) *Frozen {
+	share, exact := u.FrozenShare(cpus)
+	if !u.Owner.Known || u.Owner.Periods == 0 || !exact && share == 0 {
+		return nil
 	}
-	return s
+	return &Frozen{share, exact}
+}
+
+func newStarved(running, cpu float64, from string) *Starved {
+	return &Starved{Running: running, CPU: cpu, Ratio: known(cpu > 0, running/cpu), From: from}
 }
 
 func newPsGOMAXPROCS(p *host.Process) PsGOMAXPROCS {
-	g := PsGOMAXPROCS{Proof: ProofPredicted, Source: string(p.Source()), Why: p.Prediction.Why}
-	if n := p.Procs(); n > 0 {
-		g.Value = &n
-	}
-	if n := p.Prediction.Procs; n > 0 {
-		g.Expected = &n
-	}
-	if p.CustomKnown {
-		following := !p.Custom
-		g.Following = &following
+	g := PsGOMAXPROCS{
+		Value: positive(p.Procs()), Proof: ProofPredicted, Source: string(p.Source()), Expected: positive(p.Prediction.Procs),
+		Following: known(p.CustomKnown, !p.Custom), Why: p.Prediction.Why,
 	}
 	switch {
 	case p.Live > 0:

@@ -8,12 +8,12 @@ import (
 
 func TestRead(t *testing.T) {
 	for text, want := range map[string]string{
-		``:                             "this is no document of unthrottle",
-		`{"version":2}`:                "this is no document of unthrottle",
+		``:                             "this is not a document of unthrottle",
+		`{"version":2}`:                "this is not a document of unthrottle",
 		`{"version":9,"verb":"run"}`:   "the document is of format 9, and this unthrottle reads format 2",
 		`{"version":2,"verb":"dance"}`: `the document is of the verb "dance"`,
 		`{"version":2,"verb":"run","periods":""}`: "reading the document",
-		`{"version":2,"verb":"bench"}`:            "this is no file of runs",
+		`{"version":2,"verb":"bench"}`:            "this is not a file of runs",
 	} {
 		if _, err := Read([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", text, err, want)

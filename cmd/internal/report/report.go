@@ -1,13 +1,14 @@
 // Package report answers: what did a verb find? Each verb makes one document, a plain value with JSON tags, which can be
 // saved and rendered again later. The JSON is a contract: fields are added and never change their meaning. It is
-// described in docs/report-format.md. The package computes what a document needs from facts, and makes its sentences: whoever
-// shows them takes none apart. It reads and prints nothing.
+// described in docs/report-format.md. The package computes what a document needs from facts, and writes its sentences, which are
+// shown as they are. It reads and prints nothing.
 package report
 
 import (
 	"encoding/json"
 	"io"
 
+	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 )
 
@@ -37,20 +38,45 @@ func WriteJSONLine(w io.Writer, document any) error {
 	return e.Encode(document)
 }
 
-// errorTexts is the texts of errors, an empty list rather than none.
+// PeriodCount is what the kernel counted of a quota's periods.
+type PeriodCount struct {
+	Periods          int64    `json:"periods"`
+	ThrottledPeriods int64    `json:"throttled_periods"`
+	PeriodsShare     *float64 `json:"throttled_periods_share"` // null: there were no periods
+	ThrottledSeconds float64  `json:"throttled_seconds"`       // summed over CPUs
+}
+
+func newPeriodCount(c cgroup.Counters) PeriodCount {
+	return PeriodCount{c.Periods, c.Throttled, share(c.Throttled, c.Periods), c.ThrottledTime.Seconds()}
+}
+
+// known is a value, or null if it is not known.
+func known[T any](ok bool, v T) *T {
+	if !ok {
+		return nil
+	}
+	return &v
+}
+
+// positive is a number, or null for 0, which stands for none.
+func positive[N int | float64](v N) *N { return known(v > 0, v) }
+
+// share is a part of a whole; null if there is no whole.
+func share(part, whole int64) *float64 { return known(whole != 0, float64(part)/float64(whole)) }
+
+// errorText is the text of an error, "" if there is none.
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// errorTexts are the texts of errors; without errors the list is empty, not null.
 func errorTexts(errs []error) []string {
 	texts := []string{}
 	for _, err := range errs {
 		texts = append(texts, err.Error())
 	}
 	return texts
-}
-
-// share is a part of a whole; null where there is no whole.
-func share(part, whole int64) *float64 {
-	if whole == 0 {
-		return nil
-	}
-	s := float64(part) / float64(whole)
-	return &s
 }

@@ -5,11 +5,11 @@ import (
 	"reflect"
 )
 
-// greatest is beyond what anything measures; such a number would only make others infinite.
+// greatest is beyond anything that is measured; a larger number would only make others infinite.
 const greatest = 1e15
 
-// Sane copies a document. A number in it that is none, or is beyond all measure, becomes 0, and is left out of a map: no tool
-// writes one, but a file may hold it.
+// Sane copies a document. Numbers in it that nothing measures become 0, and are left out of maps: unthrottle does not write
+// them, but a file may hold them.
 func Sane[D any](d *D) *D { return sane(reflect.ValueOf(d)).Interface().(*D) }
 
 func sane(v reflect.Value) reflect.Value {
@@ -48,7 +48,7 @@ func sane(v reflect.Value) reflect.Value {
 	return out
 }
 
-// measurable: the value is no number, or one that can be measured.
+// measurable reports whether a value is anything but a number, or a number that can be measured.
 func measurable(v reflect.Value) bool {
 	return v.Kind() != reflect.Float64 || math.Abs(v.Float()) <= greatest // NaN is not
 }

@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// ShellWords writes a command so that a shell reads the same words again.
+// ShellWords quotes a command so that a shell reads the same words.
 func ShellWords(words []string) string {
 	quoted := make([]string, len(words))
 	for i, word := range words {
@@ -15,7 +15,7 @@ func ShellWords(words []string) string {
 	return strings.Join(quoted, " ")
 }
 
-// ShellWord writes a word so that a shell reads it as it is.
+// ShellWord quotes a word where a shell would not read it as it is.
 func ShellWord(word string) string {
 	plain := func(r rune) bool {
 		return r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("_-+=./,:@%", r))
@@ -26,7 +26,7 @@ func ShellWord(word string) string {
 	case strings.IndexFunc(word, func(r rune) bool { return !unicode.IsPrint(r) }) < 0:
 		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 	}
-	// Control characters, and those that change the direction of writing, can't be seen between plain quotes.
+	// Control characters, and those that change the direction of the text, would be invisible between plain quotes.
 	quoted := strconv.Quote(word)
 	return "$'" + strings.NewReplacer(`\"`, `"`, `'`, `\'`).Replace(quoted[1:len(quoted)-1]) + "'"
 }

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/freeze"
 	"github.com/unthrottle/unthrottle/cmd/internal/meter"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/rule"
 )
 
@@ -22,7 +24,7 @@ type Trace struct {
 	Recorded []string `json:"recorded,omitempty"` // program that was started to take it
 
 	Format string  `json:"trace_format"` // Go version that the format is named after: 1.26
-	Began  string  `json:"began"`        // RFC 3339; "": not told
+	Began  string  `json:"began"`        // RFC 3339; "": not known
 	Wall   float64 `json:"seconds"`
 	Bytes  int64   `json:"bytes"`
 	Events int64   `json:"events"`
@@ -33,13 +35,14 @@ type Trace struct {
 	Doubt       string        `json:"doubt"`                   // why it is low
 	FrozenShare float64       `json:"frozen_share"`            // of the time
 	Throttled   float64       `json:"throttled_time_share"`    // of the time, by a quota; Hidden is a part of it
-	Hidden      float64       `json:"hidden_share"`            // of the time, when as far as is known nothing was to do, before a refill
+	Hidden      float64       `json:"hidden_share"`            // of the time before a refill, in which there was nothing to do as far as is known
 	Contended   float64       `json:"contended_share"`         // of the time, by other programs
+	Neighbour   bool          `json:"neighbour"`               // at the rhythm of a quota, which is another group's
 	Period      *float64      `json:"period_seconds"`          // of the quota; null: none is seen or known
 	PeriodFrom  string        `json:"period_from"`             // given, limit, rhythm or ""
-	ImpliedCPUs *float64      `json:"implied_cpus"`            // that the quota let it have; null: it is not throttled, or that can't be told
+	ImpliedCPUs *float64      `json:"implied_cpus"`            // that the quota let it have; null: it is not throttled, or not known
 	ImpliedBy   string        `json:"implied_cpus_by"`         // samples; or Ps, whose time is CPU time on a host that is not busy
-	BusyPs      float64       `json:"busy_ps"`                 // on the mean, outside freezes
+	BusyPs      float64       `json:"busy_ps"`                 // on average, outside freezes
 	Shortest    float64       `json:"freeze_at_least_seconds"` // seconds; shorter silences don't count
 	FreezeCount int64         `json:"freezes_counted"`         // Dropped ones too
 	Dropped     int64         `json:"freezes_dropped"`         // the shortest
@@ -52,22 +55,22 @@ type Trace struct {
 	Samples  *TraceSamples  `json:"cpu_samples"` // null: there are no CPU samples in it
 	Density  TraceDensity   `json:"density"`
 
-	Procs        *int           `json:"gomaxprocs"` // at the end; null: not told
+	Procs        *int           `json:"gomaxprocs"` // at the end; null: not known
 	ProcsChanges []TraceSetting `json:"gomaxprocs_changes"`
 	Process      *TraceProcess  `json:"process"` // that runs here; null: not known
 	Limit        *WatchLimit    `json:"limit"`   // of that process
-	Kernel       *TraceKernel   `json:"kernel"`  // null: it was not asked, or counts nothing
+	Kernel       *TraceKernel   `json:"kernel"`  // null: it was not asked, or counted nothing
 	Warnings     []string       `json:"warnings"`
 
-	Findings []finding.Finding `json:"findings"` // by the rules of ps, as far as they can be asked of a trace
+	Findings []finding.Finding `json:"findings"` // by the rules of ps, as far as a trace can answer them
 }
 
-// Lengths are how long the freezes in the list took: half of them longer than the first, and the longest; 0: there is none.
+// Lengths are how long the freezes in the list took: the median and the longest; 0 if there are none.
 func (d *Trace) Lengths() (half, longest float64) {
 	if len(d.Freezes) == 0 {
 		return 0, 0
 	}
-	lengths := make([]float64, 0, len(d.Freezes))
+	var lengths []float64
 	for _, f := range d.Freezes {
 		lengths = append(lengths, max(0, f.End-f.Start))
 	}
@@ -77,13 +80,11 @@ func (d *Trace) Lengths() (half, longest float64) {
 
 // TraceFreeze is a stretch in which the program stood still.
 type TraceFreeze struct {
-	Start  float64 `json:"start_seconds"`
-	End    float64 `json:"end_seconds"`
-	Refill bool    `json:"at_refill"` // it ended at the phase of the period
-	Hidden bool    `json:"hidden"`    // nothing was to do as far as is known
+	Freeze
+	Hidden bool `json:"hidden"` // there was nothing to do, as far as is known
 }
 
-// TraceMoment is one of the longest freezes, with who was there.
+// TraceMoment is one of the longest freezes, with the goroutines in it.
 type TraceMoment struct {
 	TraceFreeze
 	Running []TraceGoroutine `json:"running"`
@@ -97,7 +98,7 @@ type TraceMoment struct {
 // TraceGoroutine is a goroutine that was running, or could have run.
 type TraceGoroutine struct {
 	ID       int64   `json:"id"`
-	Function string  `json:"function"` // where it was seen last; "": not told
+	Function string  `json:"function"` // where it was seen last; "": not known
 	Started  string  `json:"started"`  // what it was started with
 	Label    string  `json:"label,omitempty"`
 	For      float64 `json:"for_seconds"` // it had been running or waiting when the freeze ended
@@ -109,7 +110,7 @@ type TraceGoroutine struct {
 type TraceHandlers struct {
 	What    string       `json:"what"` // net/http, or network: all goroutines that waited for the network
 	Count   int64        `json:"count"`
-	Frozen  int64        `json:"frozen_count"` // that had a freeze in them
+	Frozen  int64        `json:"frozen_count"` // that were caught in a freeze
 	Lost    int          `json:"lost_count"`   // too many to keep
 	Took    TraceLatency `json:"took"`
 	Added   TraceLatency `json:"added"` // by freezes
@@ -138,15 +139,15 @@ type TraceSamples struct {
 	Starved float64 `json:"starved_share"`   // of that, in which the goroutine had no CPU
 }
 
-// TraceDensity is how close events are.
+// TraceDensity is how close together the events are.
 type TraceDensity struct {
 	PerSecond float64 `json:"events_per_second"`
 	P99       float64 `json:"p99_silence_seconds"`
 	Ordinary  float64 `json:"ordinary_silence_seconds"`
-	Sparse    bool    `json:"sparse"` // so few that a freeze and computing look alike
+	Sparse    bool    `json:"sparse"` // so few that a freeze looks like computing
 }
 
-// TraceSetting is a GOMAXPROCS from a time on.
+// TraceSetting is a GOMAXPROCS, and since when.
 type TraceSetting struct {
 	At    float64 `json:"at_seconds"`
 	Procs int     `json:"gomaxprocs"`
@@ -161,13 +162,10 @@ type TraceProcess struct {
 
 // TraceKernel is what the kernel counted meanwhile.
 type TraceKernel struct {
-	From             string   `json:"counted_by"` // meter: while the trace was taken; or files
-	Periods          int64    `json:"periods"`
-	ThrottledPeriods int64    `json:"throttled_periods"`
-	PeriodsShare     *float64 `json:"throttled_periods_share"` // null: no periods
-	ThrottledSeconds float64  `json:"throttled_seconds"`       // summed over CPUs
-	CPUs             int      `json:"cpus"`                    // that the sum is divided by
-	ThrottledShare   float64  `json:"throttled_time_share"`    // of the time, if all of them stood still together: beside that of the trace
+	From string `json:"counted_by"` // meter: while the trace was taken; or files
+	PeriodCount
+	CPUs           int     `json:"cpus"`                 // that the seconds are divided by
+	ThrottledShare float64 `json:"throttled_time_share"` // of the time, if all of them stood still together: to compare with the trace's
 }
 
 // TraceFacts are what a Trace is made from.
@@ -175,8 +173,9 @@ type TraceFacts struct {
 	Trace         *exectrace.Trace
 	Source, Saved string
 	Recorded      []string
-	PeriodFrom    string // of the period that exectrace was told: given or limit; "": none
-	PID           int    // 0: not known
+	Asked, Took   time.Duration // how long it was to be, and until the server had handed it over; 0: of a file
+	PeriodFrom    string        // of the period that exectrace was told: given or limit; "": none
+	PID           int           // 0: not known
 	Name          string
 	Live          int // GOMAXPROCS from its memory; 0: not known
 	Limits        *cgroup.Limits
@@ -192,11 +191,11 @@ func NewTrace(f TraceFacts) (*Trace, error) {
 		Command: []string{}, Source: f.Source, Saved: f.Saved, Recorded: f.Recorded,
 		Format: t.Go, Wall: t.Wall.Seconds(), Bytes: t.Bytes, Events: t.Events,
 		Cause: string(t.Cause), Why: t.Why, Confidence: "high", Doubt: t.Doubt,
-		FrozenShare: t.Frozen, Throttled: t.Throttled, Hidden: t.Hidden, Contended: t.Contended,
+		FrozenShare: t.Frozen, Throttled: t.Throttled, Hidden: t.Hidden, Contended: t.Contended, Neighbour: t.Neighbour,
 		BusyPs: t.Busy, Shortest: t.Threshold.Seconds(),
 		FreezeCount: int64(len(t.Freezes) + t.Left), Dropped: int64(t.Left), Freezes: []TraceFreeze{},
 		Rhythm: newRhythm(t.Rhythm), Longest: []TraceMoment{},
-		GC:           TraceGC{t.GC.Cycles, t.GC.Marking, t.GC.Frozen},
+		GC:           TraceGC(t.GC),
 		Density:      TraceDensity{t.Silence.EventsPerSecond, t.Silence.P99.Seconds(), t.Silence.Ordinary.Seconds(), t.Silence.Sparse},
 		ProcsChanges: []TraceSetting{}, Warnings: append([]string{}, t.Warnings...),
 	}
@@ -217,22 +216,30 @@ func NewTrace(f TraceFacts) (*Trace, error) {
 		d.Procs = &s.Procs
 	}
 	d.addQuota(f)
-	d.addHandlers(t.Handlers)
+	if h := t.Handlers; h != nil {
+		d.Handlers = &TraceHandlers{h.What, h.Count, h.Frozen, h.Lost, newLatency(h.Took), newLatency(h.Added), newLatency(h.Rest)}
+	}
 	if s := t.Samples; s != nil {
 		d.Samples = &TraceSamples{s.Count, s.CPU.Seconds(), s.Running.Seconds(), s.Starved}
 	}
-	d.addProcess(f)
+	if f.PID != 0 {
+		d.Process = &TraceProcess{f.PID, f.Name, positive(f.Live)}
+		if f.Limits != nil {
+			d.Limit = new(newWatchLimit(*f.Limits, f.Limits.State))
+		}
+	}
 	if err := d.addKernel(f); err != nil {
 		return nil, err
 	}
 	d.Findings = rule.Check(f.ofRules(d))
 	d.Warnings = append(d.Warnings, errorTexts(f.Warnings)...)
+	d.addDelay(f.Asked, f.Took)
 	d.addDoubts()
 	return d, nil
 }
 
 func newTraceFreeze(f exectrace.Freeze) TraceFreeze {
-	return TraceFreeze{Start: f.Start.Seconds(), End: f.End.Seconds(), Refill: f.Refill, Hidden: f.Idle}
+	return TraceFreeze{Freeze{f.Start.Seconds(), f.End.Seconds(), f.Refill}, f.Idle}
 }
 
 func newTraceMoment(m exectrace.Moment) TraceMoment {
@@ -249,47 +256,33 @@ func newTraceMoment(m exectrace.Moment) TraceMoment {
 	}
 }
 
-// addQuota adds the period, where one is known or was found, and what the quota let the program have.
+// addQuota adds the period, if one is known or was found, and the CPUs that the quota gave.
 func (d *Trace) addQuota(f TraceFacts) {
 	t := f.Trace
-	period := positive(t.Rhythm.Period.Seconds())
-	switch {
-	case f.PeriodFrom != "":
-		d.Period, d.PeriodFrom = period, f.PeriodFrom
-	case t.Cause == freeze.Throttled:
-		d.Period, d.PeriodFrom = period, "rhythm"
+	throttled := t.Cause == freeze.Throttled
+	if d.PeriodFrom = f.PeriodFrom; d.PeriodFrom == "" && throttled {
+		d.PeriodFrom = "rhythm"
 	}
+	d.Period = known(d.PeriodFrom != "" && t.Rhythm.Period > 0, t.Rhythm.Period.Seconds())
 	switch {
-	case t.Cause != freeze.Throttled || t.CPUs <= 0:
+	case !throttled || t.CPUs <= 0 || !f.agrees(t.CPUs):
 	case t.CPUsBy == "samples":
 		d.ImpliedCPUs, d.ImpliedBy = &t.CPUs, "samples"
-	case !t.Silence.Sparse: // else when its Ps stopped is known to a few ms only
+	case !t.Silence.Sparse: // otherwise it is known only to a few ms when its Ps stopped
 		d.ImpliedCPUs, d.ImpliedBy = &t.CPUs, "Ps"
 	}
 }
 
-func (d *Trace) addHandlers(h *exectrace.Handlers) {
-	if h == nil {
-		return
-	}
-	latency := func(l exectrace.Latency) TraceLatency {
-		return TraceLatency{l.P50.Seconds(), l.P99.Seconds(), l.Max.Seconds()}
-	}
-	d.Handlers = &TraceHandlers{h.What, h.Count, h.Frozen, h.Lost, latency(h.Took), latency(h.Added), latency(h.Rest)}
+// agrees reports whether a program can have got so many CPUs while it was throttled: those of its limit, where that is known
+// and throttled it. A profile loses samples in a program that stands still a lot, and Ps that are busy may wait for a CPU.
+func (f *TraceFacts) agrees(cpus float64) bool {
+	const apart = 0.2
+	l := f.Limits
+	return l == nil || l.State != cgroup.Limited || math.Abs(cpus-l.CPUs) <= apart*l.CPUs
 }
 
-func (d *Trace) addProcess(f TraceFacts) {
-	if f.PID == 0 {
-		return
-	}
-	d.Process = &TraceProcess{PID: f.PID, Name: f.Name}
-	if f.Live > 0 {
-		d.Process.Live = &f.Live
-	}
-	if f.Limits != nil {
-		limit, _ := newWatchLimit(*f.Limits, f.Limits.State)
-		d.Limit = &limit
-	}
+func newLatency(l exectrace.Latency) TraceLatency {
+	return TraceLatency{l.P50.Seconds(), l.P99.Seconds(), l.Max.Seconds()}
 }
 
 // addKernel adds what was counted before and after the trace.
@@ -313,28 +306,40 @@ func (d *Trace) addKernel(f TraceFacts) error {
 	if err != nil {
 		return err
 	}
-	d.Kernel = &TraceKernel{
-		From: from, Periods: k.Periods, ThrottledPeriods: k.Throttled, PeriodsShare: share(k.Throttled, k.Periods),
-		ThrottledSeconds: k.ThrottledTime.Seconds(), CPUs: k.CPUs, ThrottledShare: k.ThrottledShare,
-	}
+	d.Kernel = &TraceKernel{from, newPeriodCount(k.Counters), k.CPUs, k.ThrottledShare}
 	return nil
 }
 
-// Where doubts begin.
+// addDelay says that a server took longer than it was asked to, and why if that is seen.
+func (d *Trace) addDelay(asked, took time.Duration) {
+	if asked <= 0 || took < asked+traceLate {
+		return
+	}
+	text := fmt.Sprintf("it was asked for %s; the server took %s to hand it over", quantity.Lasting(asked.Seconds()), quantity.Lasting(took.Seconds()))
+	if d.FrozenShare*took.Seconds() >= (took-asked).Seconds()/2 {
+		text += ", as it was frozen"
+	}
+	d.Warnings = append(d.Warnings, text)
+}
+
+// traceLate is how much longer than asked for a trace usually takes at most.
+const traceLate = time.Second
+
+// Thresholds of doubts.
 const (
 	traceShort   = 2    // seconds: twenty periods of a usual quota
 	traceApart   = 0.15 // of the time, between the trace and the kernel
 	traceFewHits = 3    // periods that may have been throttled before or after the trace
 )
 
-// addDoubts adds what the reader should know of the numbers.
+// addDoubts adds what the reader should know about the numbers.
 func (d *Trace) addDoubts() {
 	warn := func(format string, args ...any) { d.Warnings = append(d.Warnings, fmt.Sprintf(format, args...)) }
 	if d.Wall < traceShort {
-		warn("%.2f s is short: take it for 5 s, for a rhythm shows in many periods only", d.Wall)
+		warn("%.2f s is short: take it for 5 s, as a rhythm only shows over many periods", d.Wall)
 	}
 	if d.Dropped > 0 {
-		warn("%d of %d freezes are not in the list: the shortest", d.Dropped, d.FreezeCount)
+		warn("%d of %d freezes, the shortest, are not in the list", d.Dropped, d.FreezeCount)
 	}
 	if h := d.Handlers; h != nil && h.Lost > 0 {
 		warn("%d requests are not counted: there are too many", h.Lost)

@@ -51,6 +51,38 @@ func TestTraceQuota(t *testing.T) {
 	}
 }
 
+// TestTraceQuotaAgrees: what a program is said to have got in throttled periods is its limit, where that is known, or it is
+// not said. A profile that lost most of its samples said 0.03 CPUs of 0.5.
+func TestTraceQuotaAgrees(t *testing.T) {
+	for _, c := range []struct {
+		state cgroup.State
+		cpus  float64
+		by    string
+		said  bool
+	}{
+		{cgroup.Limited, 0.03, "samples", false},
+		{cgroup.Limited, 0.37, "samples", false},
+		{cgroup.Limited, 0.45, "samples", true},
+		{cgroup.Limited, 0.53, "procs", true},
+		{cgroup.Limited, 4.35, "procs", false}, // 16 Ps that wait for a CPU
+		{cgroup.Hidden, 0.03, "samples", true},
+	} {
+		trace := tracedFor(5*time.Second, freeze.Throttled)
+		trace.CPUs, trace.CPUsBy = c.cpus, c.by
+		limits := cgroup.Limits{State: c.state}
+		if c.state == cgroup.Limited {
+			limits.CPUs = 0.5
+		}
+		d, err := NewTrace(TraceFacts{Trace: trace, PID: 1, Limits: &limits})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if said := d.ImpliedCPUs != nil; said != c.said {
+			t.Errorf("%s, %v CPUs by %s: said %v", c.state, c.cpus, c.by, said)
+		}
+	}
+}
+
 // TestTraceKernel holds what the kernel's counts are divided by: as many CPUs as the program can use at once.
 func TestTraceKernel(t *testing.T) {
 	before := meter.Reading{Counters: cgroup.Counters{Known: true, Periods: 100, Throttled: 10, ThrottledTime: time.Second}}
@@ -106,12 +138,38 @@ func TestTraceDoubts(t *testing.T) {
 	}
 }
 
+// TestTraceDelay: a trace that took longer than was asked for says so.
+func TestTraceDelay(t *testing.T) {
+	for _, c := range []struct {
+		asked, took time.Duration
+		frozen      float64
+		want        string // "": nothing
+	}{
+		{0, 0, 0.9, ""},
+		{4 * time.Second, 4900 * time.Millisecond, 0.9, ""},
+		{4 * time.Second, 13 * time.Second, 0.7, "it was asked for 4 s; the server took 13 s to hand it over, as it was frozen"},
+		{4 * time.Second, 13 * time.Second, 0.1, "it was asked for 4 s; the server took 13 s to hand it over"},
+	} {
+		trace := tracedFor(5*time.Second, freeze.Throttled)
+		trace.Frozen = c.frozen
+		d, err := NewTrace(TraceFacts{Trace: trace, Asked: c.asked, Took: c.took})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(d.Warnings, "\n"); got != c.want {
+			t.Errorf("%v, %v: got %q, want %q", c.asked, c.took, got, c.want)
+		}
+	}
+}
+
 func TestTraceLengths(t *testing.T) {
 	d := &Trace{}
 	if half, longest := d.Lengths(); half != 0 || longest != 0 {
 		t.Errorf("of nothing %v and %v", half, longest)
 	}
-	d.Freezes = []TraceFreeze{{Start: 5, End: 8}, {Start: 1, End: 2}, {Start: 3, End: 2}, {Start: 10, End: 12}}
+	for _, f := range []Freeze{{Start: 5, End: 8}, {Start: 1, End: 2}, {Start: 3, End: 2}, {Start: 10, End: 12}} {
+		d.Freezes = append(d.Freezes, TraceFreeze{Freeze: f})
+	}
 	if half, longest := d.Lengths(); half != 2 || longest != 3 {
 		t.Errorf("half of them took %v, the longest %v", half, longest)
 	}

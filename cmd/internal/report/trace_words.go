@@ -17,16 +17,20 @@ func (d *Trace) Answer() string {
 	case freeze.Throttled:
 		text := frozenText(d.FrozenShare) + " by a CPU quota" + d.quotaText()
 		if d.Contended > 0 {
-			text += "; " + quantity.Share(d.Contended) + " of the time it was other programs on a busy host"
+			text += "; for " + quantity.Share(d.Contended) + " of the time it stood still at no refill, as beside other programs"
 		}
 		return text + d.doubtful()
 	case freeze.Contended:
-		return frozenText(d.FrozenShare) + " by other programs or machines, without the rhythm of a quota" + d.doubtful()
+		text := frozenText(d.FrozenShare) + " by other programs or machines, "
+		if d.Neighbour {
+			return text + "of which one has a quota" + d.doubtful()
+		}
+		return text + "without the rhythm of a quota" + d.doubtful()
 	case freeze.None:
 		if d.Confidence == "low" {
-			return "no freeze of any weight, as far as this trace can tell" + d.doubtful()
+			return "no freeze to speak of, as far as this trace can tell" + d.doubtful()
 		}
-		return "no freeze of any weight in " + quantity.Lasting(d.Wall)
+		return "no freeze to speak of in " + quantity.Lasting(d.Wall)
 	}
 	text := "this trace does not tell whether it was frozen"
 	if k := d.Kernel; k != nil && k.ThrottledPeriods > 0 {
@@ -43,7 +47,7 @@ func (d *Trace) doubtful() string {
 	return ""
 }
 
-// quotaText is how much CPU time the quota gives, as far as that is known: best from the cgroup, else what it got.
+// quotaText is how much CPU time the quota gives, as far as that is known: by the cgroup, else by what the program got.
 func (d *Trace) quotaText() string {
 	switch {
 	case d.Limit != nil && d.Limit.CPUs != nil && d.Limit.Quota > 0:
@@ -68,7 +72,7 @@ func (d *Trace) Subject() string {
 	return fmt.Sprintf("execution trace of %s, %s", name, quantity.Lasting(d.Wall))
 }
 
-// Sure says how sure the answer is, and why it is not surer.
+// Sure says how sure the answer is, and why not more.
 func (d *Trace) Sure() string {
 	switch {
 	case d.Confidence != "low":
@@ -88,7 +92,7 @@ func (d *Trace) Still() (stretches, was string) {
 	return "silences", "silent"
 }
 
-// HiddenShare is the part of the time in which nothing was to do before a refill, if it is worth a word.
+// HiddenShare is Hidden, if it is worth mentioning.
 func (d *Trace) HiddenShare() float64 {
 	if d.Cause != string(freeze.Throttled) || d.Hidden < 0.005 {
 		return 0
@@ -96,10 +100,10 @@ func (d *Trace) HiddenShare() float64 {
 	return d.Hidden
 }
 
-// Folding is how the time is cut in a drawing.
+// Folding is how the drawing cuts the time.
 func (d *Trace) Folding() Folding { return folding(d.Period, d.Cause, d.Rhythm) }
 
-// Calm reports whether there is nothing that has to be drawn: no freezes that matter.
+// Calm reports whether there are no freezes that matter, and so nothing to draw.
 func (d *Trace) Calm() bool {
 	return len(d.Freezes) == 0 || d.Cause == string(freeze.None) && d.Confidence == "high"
 }
@@ -110,7 +114,7 @@ type Advice struct {
 	Lines []string
 }
 
-// Next leads on.
+// Next is what to do next.
 func (d *Trace) Next() (next []Advice) {
 	pid := "PID"
 	if d.Process != nil && len(d.Recorded) == 0 {
@@ -134,7 +138,7 @@ func (d *Trace) Next() (next []Advice) {
 		next = append(next, Advice{"A limit is not the cause. Who else uses the CPUs:", who})
 	case freeze.Unsure:
 		next = append(next, Advice{
-			"With CPU samples in it a trace tells more, and a heartbeat in the cgroup tells for sure:",
+			"A trace with CPU samples says more, and a heartbeat in the cgroup says it for sure:",
 			[]string{"unthrottle trace HOST:PORT", "unthrottle watch " + pid},
 		})
 	}
@@ -155,7 +159,7 @@ func (d *Trace) limitFlag() string {
 	return "CPUS"
 }
 
-// file is where the trace is; "": it is gone.
+// file is where the trace was kept; "": nowhere.
 func (d *Trace) file() string {
 	switch {
 	case d.Saved != "":

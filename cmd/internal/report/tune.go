@@ -22,8 +22,9 @@ type Tune struct {
 	Metrics     []lab.Metric    `json:"metrics"` // that any run has, in the order in which to show them
 	Environment lab.Environment `json:"environment"`
 	Margin      float64         `json:"margin"`
-	Objective   string          `json:"objective"` // p99, cpu, throughput, time; "": the first that tells settings apart
-	Command     []string        `json:"command"`   // that repeats it
+	TailMargin  float64         `json:"tail_margin"` // by so much the tail may be higher with what is advised; 0: no tail is compared
+	Objective   string          `json:"objective"`   // p99, cpu, throughput, time; "": the first that tells settings apart
+	Command     []string        `json:"command"`     // that repeats it
 	Seed        uint64          `json:"seed"`
 	Seconds     float64         `json:"seconds"`
 	Finished    bool            `json:"finished"`
@@ -33,7 +34,7 @@ type Tune struct {
 
 // TuneVerdict is what to do.
 type TuneVerdict struct {
-	Kind      string    `json:"kind"`       // change, keep, undecided
+	Kind      string    `json:"kind"`       // change, keep, trade, undecided
 	Procs     int       `json:"gomaxprocs"` // to run with
 	GOGC      int       `json:"gogc,omitempty"`
 	LimitCPUs float64   `json:"limit_cpus,omitempty"` // where several were tried: the smallest that will do; 0: none will
@@ -79,42 +80,54 @@ func (s TuneSubject) Each() string {
 
 // TuneLoad is a rate, and what the search said at it.
 type TuneLoad struct {
-	Rate        float64            `json:"rate"`              // requests a second; 0: a closed loop, or a job
-	Share       float64            `json:"share_of_capacity"` // 0: not known
-	Capacity    float64            `json:"capacity"`          // of the current setting; 0: not known
-	Arrivals    string             `json:"arrivals"`          // poisson, const
-	Connections int                `json:"connections"`       // of a closed loop
-	Window      float64            `json:"window_seconds"`    // of a run
-	WarmUp      float64            `json:"warm_up_seconds"`   //
-	Tail        string             `json:"tail"`              // the highest percentile that a window can carry: p99, p90, p50
-	SLO         string             `json:"slo_text"`          // ""
-	Noise       map[string]float64 `json:"noise"`             // metric (p99, cpu, time) to the sd of its logarithm from run to run
-	Main        bool               `json:"main"`              // the verdict rests on it
-	Kind        string             `json:"kind"`              // change, keep, undecided
-	Procs       int                `json:"gomaxprocs"`        //
-	GOGC        int                `json:"gogc,omitempty"`    //
-	Text        string             `json:"text"`              //
-	Effects     []TuneEffect       `json:"effects,omitempty"` // of the confirmation
-	Pairs       int                `json:"pairs"`             // of the confirmation
-	MorePairs   int                `json:"more_pairs,omitempty"`
-	MoreSeconds float64            `json:"more_seconds,omitempty"` // undecided: that would settle it
-	Blocks      int                `json:"blocks"`                 // of the exploration
-	Invalid     int                `json:"invalid_runs,omitempty"`
-	Done        bool               `json:"done"`
+	Rate        float64              `json:"rate"`                   // requests a second; 0: a closed loop, or a job
+	Share       float64              `json:"share_of_limit"`         // of the limit's CPU, that the current setting uses there; 0: not known
+	Closed      float64              `json:"share_of_capacity"`      // 0: not known
+	Capacity    float64              `json:"capacity"`               // requests a second that a closed loop gets out of the current setting, to two digits; 0: not known
+	Arrivals    string               `json:"arrivals"`               // poisson, const
+	Connections int                  `json:"connections"`            // of a closed loop
+	FirstWindow float64              `json:"first_window_seconds"`   // of a run of the first blocks, and of a guard after them
+	Window      float64              `json:"window_seconds"`         // of the other runs
+	WarmUp      float64              `json:"warm_up_seconds"`        //
+	Tail        string               `json:"tail"`                   // the highest percentile that a window can carry: p99, p90, p50
+	SLO         string               `json:"slo_text"`               // ""
+	Noise       map[string]TuneNoise `json:"noise"`                  // of a metric: p99, cpu, time
+	Main        bool                 `json:"main"`                   // the verdict rests on it
+	Kind        string               `json:"kind"`                   // change, keep, trade, undecided
+	Procs       int                  `json:"gomaxprocs"`             //
+	GOGC        int                  `json:"gogc,omitempty"`         //
+	Text        string               `json:"text"`                   //
+	Also        []string             `json:"also,omitempty"`         // why, and what to type
+	Effects     []TuneEffect         `json:"effects,omitempty"`      // from the current setting to what is advised, the trade, or what looks best
+	Pairs       int                  `json:"pairs"`                  // blocks that these rest on
+	Fresh       int                  `json:"fresh_pairs,omitempty"`  // of these, pairs that guard a change
+	MoreRuns    int                  `json:"more_runs,omitempty"`    // that would tell what is still open
+	MoreSeconds float64              `json:"more_seconds,omitempty"` // that these take
+	Blocks      int                  `json:"blocks"`                 // of all settings
+	Invalid     int                  `json:"invalid_runs,omitempty"`
+	Done        bool                 `json:"done"`
 }
 
-// TuneEffect is what a metric does from one setting to another, by pairs of runs.
+// TuneNoise is by how much runs of one setting differ within a block: the standard deviation of a metric's logarithm.
+type TuneNoise struct {
+	SD   float64 `json:"sd"`
+	Low  float64 `json:"low"` // 95 % interval
+	High float64 `json:"high"`
+}
+
+// TuneEffect is what a metric does from the current setting to another, by all blocks in which both ran.
 type TuneEffect struct {
-	Metric   string  `json:"metric"` // p99, time, cpu, throughput, throttled, slo
-	Decides  bool    `json:"decides,omitempty"`
-	From     float64 `json:"before"` // medians; seconds, a second, or a share
+	Metric   string  `json:"metric"`         // p99, pooled, time, cpu, throughput, throttled
+	Says     string  `json:"says,omitempty"` // better, not worse, worse, open; "": it does not decide
+	From     float64 `json:"before"`         // medians; seconds, a second, or a share
 	To       float64 `json:"after"`
-	Ratio    float64 `json:"ratio"` // of a typical pair; 0: there is none
-	Low      float64 `json:"low"`   // 95 % interval; both 0: too few pairs
+	Ratio    float64 `json:"ratio"` // of a typical block; 0: there is none
+	Low      float64 `json:"low"`   // 95 % interval, by the noise of all settings; both 0: too few blocks
 	High     float64 `json:"high"`
-	P        float64 `json:"p,omitempty"`
-	Adjusted float64 `json:"p_adjusted,omitempty"`
-	Verdict  string  `json:"verdict,omitempty"` // better, worse, no worthwhile difference, undecided
+	Pairs    int     `json:"pairs"`
+	RankLow  float64 `json:"rank_low,omitempty"` // 95 % interval of the signed-rank test; both 0: too few blocks
+	RankHigh float64 `json:"rank_high,omitempty"`
+	P        float64 `json:"p,omitempty"` // of that test
 }
 
 // TuneSetting is a candidate at a load.
@@ -123,13 +136,15 @@ type TuneSetting struct {
 	Procs   int                     `json:"gomaxprocs"`
 	GOGC    int                     `json:"gogc,omitempty"`
 	Current bool                    `json:"is_current,omitempty"`
-	Best    bool                    `json:"is_best,omitempty"` // so far, or at the end
-	Dropped string                  `json:"dropped,omitempty"` // why the exploration took it out
-	Runs    int                     `json:"run_count"`         // of the exploration and the confirmation
+	Best    bool                    `json:"is_best,omitempty"`  // so far, or at the end
+	Front   bool                    `json:"on_front,omitempty"` // no other setting is better in every metric that decides
+	Pairs   int                     `json:"pairs"`              // blocks in which the current setting ran too
+	Dropped string                  `json:"dropped,omitempty"`  // why it left the race
+	Runs    int                     `json:"run_count"`
 	Failed  int                     `json:"failed,omitempty"`
 	Broken  int                     `json:"slo_missed_runs,omitempty"`
 	Metrics map[string]BenchSummary `json:"metrics"`
-	Versus  []TuneEffect            `json:"versus_current"` // by the exploration's blocks; empty for the current one
+	Versus  []TuneEffect            `json:"versus_current"` // empty for the current one
 	Curve   []CurvePoint            `json:"curve"`          // of percentiles: the median of the runs' at each; empty: no requests
 	GC      *TuneGC                 `json:"gc,omitempty"`   // null: not known
 }
@@ -145,15 +160,14 @@ type TuneGC struct {
 // TuneRun is one run of one setting.
 type TuneRun struct {
 	Load    int                `json:"load"`
-	Phase   string             `json:"phase"` // pilot, explore, confirm
-	Block   int                `json:"block"` // of the phase; in the confirmation the pair
+	Phase   string             `json:"phase"` // race, confirm, explain
+	Block   int                `json:"block"`
 	Procs   int                `json:"gomaxprocs"`
 	GOGC    int                `json:"gogc,omitempty"`
 	Seed    uint64             `json:"seed"`
 	Start   string             `json:"start"` // RFC 3339
 	Seconds float64            `json:"seconds"`
 	Valid   bool               `json:"valid"`
-	Late    bool               `json:"generator_late,omitempty"` // latencies that this may have made are left out
 	Invalid []string           `json:"invalid,omitempty"`
 	SLOHeld bool               `json:"slo_held"`
 	Metrics map[string]float64 `json:"metrics"`
@@ -194,22 +208,44 @@ func (r TuneRun) ThrottledPeriods() (n, of int64) {
 	return n, of
 }
 
-// TuneLimit is a limit that was tried, where the question is which one is needed.
+// TuneLimit is a limit that was tried, where the question is which one is needed. Its figures at the user's rate are of one
+// setting: Go's default, unless only another holds the SLO.
 type TuneLimit struct {
 	CPUs     float64          `json:"limit_cpus"`
 	Settings []TuneLimitRates `json:"settings"`
-	Held     int              `json:"held_windows"` // at the user's rate, of
+	Answer   string           `json:"answer,omitempty"`     // holds, fails, open; "" in older documents
+	Procs    int              `json:"gomaxprocs,omitempty"` // that the figures are of
+	Held     int              `json:"held_windows"`         // at the user's rate, of
 	Of       int              `json:"window_count"`
 	Will     bool             `json:"will_do"` // it holds the SLO at the user's rate
 	P99      float64          `json:"p99"`     // seconds, at that rate: median of the windows
 	CPU      float64          `json:"cpu_seconds_per_request"`
 }
 
-// TuneLimitRates is the highest rate at which a setting holds the SLO under a limit.
+// TuneLimitRates is what was found of a setting under a limit.
 type TuneLimitRates struct {
 	Procs   int          `json:"gomaxprocs"`
 	Default bool         `json:"default,omitempty"` // what Go chooses under this limit
-	Rate    float64      `json:"rate"`              // 0: none was found
+	AtRate  *TuneAtRate  `json:"at_rate,omitempty"` // null: it was not tried at the user's rate
+	Rate    float64      `json:"rate"`              // the highest at which it holds the SLO; 0: none was found
 	Text    string       `json:"text"`
 	Windows []LoadWindow `json:"windows"`
+}
+
+// TuneAtRate is what windows at the user's rate say of a setting under a limit.
+type TuneAtRate struct {
+	Answer    string  `json:"answer"`       // holds, fails, open
+	Held      int     `json:"held_windows"` // each by itself
+	Of        int     `json:"window_count"`
+	Void      int     `json:"void_windows,omitempty"` // that the generator has spoilt, besides
+	Objective string  `json:"objective"`              // the goal of the SLO that is nearest to being missed
+	Allowed   float64 `json:"allowed_share"`          // of the requests may be beyond it
+	Failures  bool    `json:"of_failures,omitempty"`  // those beyond it are those that failed
+	Requests  int64   `json:"requests"`
+	Beyond    int64   `json:"beyond"` // requests that were slower than it, or failed
+	Share     float64 `json:"beyond_share"`
+	Low       float64 `json:"low"` // one-sided 95 % bounds of the share, by whole windows
+	High      float64 `json:"high"`
+	More      int     `json:"more_windows,omitempty"` // that would tell, where it is open; 0: no reasonable number
+	NoStart   string  `json:"no_start,omitempty"`     // why the server did not start
 }

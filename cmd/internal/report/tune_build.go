@@ -21,10 +21,11 @@ import (
 
 // tuneMetrics are those that runs of tune may have, in the order in which they are shown.
 var tuneMetrics = []lab.Metric{
-	lab.P50.Metric("response, median"),
-	lab.P90.Metric("response, 90th percentile"),
-	lab.P99.Metric("response, 99th percentile"),
-	lab.P999.Metric("response, 99.9th percentile"),
+	lab.P50.Metric("from when requests were ready to be sent to their answers, median"),
+	lab.P90.Metric("the same, 90th percentile"),
+	lab.P99.Metric("the same, 99th percentile"),
+	lab.P999.Metric("the same, 99.9th percentile"),
+	lab.ReadyTail.Metric("the same, 99th percentile of typical seconds: the geometric mean of theirs"),
 	lab.WallTime.Metric("time of the whole job"),
 	lab.OpTime.Metric("time of an operation; of several benchmarks their geometric mean"),
 	lab.CPUPerRequest.Metric("CPU time of the server's group for a request"),
@@ -53,15 +54,21 @@ func NewTune(s *tune.Study) (*Tune, error) {
 	}
 	d.LimitKind = s.Environment.LimitKind
 	if len(s.Plan.Limits) > 1 {
-		d.addLimits(s)
+		if err := d.addLimits(s); err != nil {
+			return nil, err
+		}
 		d.warn(s)
 		return d, nil
+	}
+	if s.Plan.Kind == tune.ServerKind {
+		d.TailMargin = s.Plan.Tail
 	}
 	p := s.Pilot
 	if p == nil {
 		d.Verdict = TuneVerdict{Kind: string(search.Undecided), Text: "Interrupted before anything was measured."}
 		return d, nil
 	}
+	d.Margin, _ = s.Margins()
 	d.Current = TuneCurrent{Procs: p.Procs, Why: p.Why, GoDefault: p.GoDefault}
 	d.Seconds, d.Finished = p.Seconds, true
 	for _, r := range s.Runs {
@@ -81,9 +88,8 @@ func NewTune(s *tune.Study) (*Tune, error) {
 		d.Finished = d.Finished && verdicts[i].Done
 	}
 	main := d.Loads[0]
-	d.Verdict = TuneVerdict{Kind: main.Kind, Procs: main.Procs, GOGC: main.GOGC, Text: main.Text}
+	d.Verdict = TuneVerdict{Kind: main.Kind, Procs: main.Procs, GOGC: main.GOGC, Text: main.Text, Also: main.Also}
 	if len(d.Loads) > 1 {
-		d.Verdict.Text = fmt.Sprintf("At %s of its capacity: %s", quantity.WholeShare(p.Loads[0].Share), main.Text)
 		d.Verdict.Also = append(d.Verdict.Also, byLoad(d.Loads)...)
 	}
 	d.Verdict.Also = append(d.Verdict.Also, whyGC(s, verdicts[0])...)
@@ -98,24 +104,56 @@ func NewTune(s *tune.Study) (*Tune, error) {
 func (d *Tune) newLoad(s *tune.Study, i int, t *search.Tune, v search.TuneVerdict) TuneLoad {
 	p := s.Pilot
 	l := p.Loads[i]
-	words := tuneWords{TuneVerdict: v, tail: l.Tail, unit: s.Plan.Unit(), perRun: p.PerRun, spent: d.Seconds}
+	words := tuneWords{
+		TuneVerdict: v, load: l, tail: l.Tail, unit: s.Plan.Unit(), perRun: p.PerRun, spent: d.Seconds, budget: s.Plan.Budget.Seconds(), late: outOfTime(s, i),
+	}
+	for _, standing := range t.Standings() {
+		if standing.Candidate != v.Current && standing.Candidate != v.Leader {
+			words.others = append(words.others, standing)
+		}
+	}
+	first, later := s.WindowsAt(i)
 	out := TuneLoad{
-		Rate: l.Rate, Share: l.Share, Capacity: p.Capacity, Window: l.Window.Seconds(), WarmUp: l.WarmUp.Seconds(), Tail: l.Tail,
-		SLO: s.Plan.SLO, Noise: map[string]float64{}, Main: i == 0, Kind: string(v.Kind), Procs: v.Procs, GOGC: v.GOGC,
-		Text: words.text(), MoreSeconds: words.moreSeconds(), Pairs: v.Pairs, MorePairs: v.MorePairs, Blocks: v.Blocks, Invalid: v.Invalid, Done: v.Done,
+		Rate: l.Rate, Share: l.Share, Closed: l.Closed, Capacity: p.Capacity, FirstWindow: first.Seconds(), Window: later.Seconds(), WarmUp: l.WarmUp.Seconds(), Tail: l.Tail,
+		SLO: s.Plan.SLO, Noise: map[string]TuneNoise{}, Main: i == 0, Kind: string(v.Kind), Procs: v.Procs, GOGC: v.GOGC,
+		Text: words.headline(), MoreRuns: v.More, MoreSeconds: words.moreSeconds(), Pairs: v.Pairs, Fresh: v.Fresh, Blocks: v.Blocks, Invalid: v.Invalid, Done: v.Done,
+	}
+	for _, text := range []string{words.details(), words.why(), words.next()} {
+		if text != "" {
+			out.Also = append(out.Also, text)
+		}
 	}
 	if l.Rate > 0 {
 		out.Arrivals = arrivals(s.Plan)
 	} else {
 		out.Connections = s.Plan.Conns
 	}
-	for m, sd := range t.Noise() {
-		out.Noise[string(m)] = sd
+	for m, n := range t.Noise() {
+		out.Noise[string(m)] = TuneNoise{n.SD, n.Low, n.High}
 	}
-	for _, e := range v.Effects {
-		out.Effects = append(out.Effects, TuneEffect{
-			Metric: string(e.Metric), Decides: e.Decides, From: e.From, To: e.To, Ratio: e.Ratio, Low: e.Lo, High: e.Hi,
-			P: e.P, Adjusted: e.Adjusted, Verdict: string(e.Verdict),
+	out.Effects = newTuneEffects(v.Effects)
+	return out
+}
+
+// outOfTime reports whether a load's search ended because of the budget.
+func outOfTime(s *tune.Study, load int) bool {
+	if s.Plan.Budget == 0 {
+		return false
+	}
+	for _, r := range slices.Backward(s.Runs) {
+		if r.Load == load {
+			return r.Room <= 1
+		}
+	}
+	return true
+}
+
+func newTuneEffects(effects []search.Effect) []TuneEffect {
+	out := []TuneEffect{}
+	for _, e := range effects {
+		out = append(out, TuneEffect{
+			Metric: string(e.Metric), Says: string(e.Says), From: e.From, To: e.To, Ratio: e.Ratio, Low: e.Lo, High: e.Hi, Pairs: e.Pairs,
+			RankLow: e.RankLo, RankHigh: e.RankHi, P: e.P,
 		})
 	}
 	return out
@@ -147,7 +185,7 @@ func tuneUsed(runs []tune.Run) []lab.Metric {
 func newTuneRun(r tune.Run) TuneRun {
 	out := TuneRun{
 		Load: r.Load, Phase: string(r.Search.Phase), Block: r.Search.Block, Procs: r.Search.Procs, GOGC: r.Search.GOGC, Seed: r.Search.Seed,
-		Start: r.Start.Format(time.RFC3339), Seconds: r.Seconds, Valid: r.Valid, Late: r.Late, Invalid: r.Notes, SLOHeld: r.SLOHeld,
+		Start: r.Start.Format(time.RFC3339), Seconds: r.Seconds, Valid: r.Valid, Invalid: r.Notes, SLOHeld: r.SLOHeld,
 		Metrics: r.Metrics, Curve: curvePoints(r.Curve), Marks: r.Marks, Error: r.Error,
 	}
 	for _, s := range r.Axis {
@@ -166,14 +204,14 @@ func curvePoints(curve []trial.Point) (out []CurvePoint) {
 // tuneSettings are the candidates of a load, the best first.
 func tuneSettings(s *tune.Study, load int, t *search.Tune, v search.TuneVerdict) (settings []TuneSetting) {
 	best := search.Candidate{Procs: v.Procs, GOGC: v.GOGC}
-	if v.Kind == search.Undecided {
+	if v.Kind == search.Undecided || v.Kind == search.Trade {
 		best = v.Leader
 	}
 	words := tuneWords{TuneVerdict: v, tail: s.Pilot.Loads[load].Tail, unit: s.Plan.Unit()}
 	for _, standing := range t.Standings() {
 		c := standing.Candidate
 		out := TuneSetting{
-			Load: load, Procs: c.Procs, GOGC: c.GOGC, Current: standing.Current, Best: c == best, Dropped: words.dropped(standing.Dropped),
+			Load: load, Procs: c.Procs, GOGC: c.GOGC, Current: standing.Current, Front: standing.Front, Pairs: standing.Pairs, Dropped: words.dropped(standing.Dropped),
 			Metrics: map[string]BenchSummary{}, Versus: []TuneEffect{}, Curve: []CurvePoint{},
 		}
 		values := map[string][]float64{}
@@ -201,20 +239,17 @@ func tuneSettings(s *tune.Study, load int, t *search.Tune, v search.TuneVerdict)
 			for unit, value := range r.Metrics {
 				values[unit] = append(values[unit], value)
 			}
-			if !r.Late {
-				curves = append(curves, r.Curve)
-			}
+			curves = append(curves, r.Curve)
 		}
 		if out.GC == nil && standing.Current && s.Pilot.GC != nil && load == 0 {
 			out.GC = newTuneGC(s.Pilot.GC)
 		}
+		out.Best = c == best && out.Runs > 0
 		for unit, v := range values {
-			out.Metrics[unit] = newSummary(sample.Summarise(v))
+			out.Metrics[unit] = sample.Summarise(v)
 		}
 		if !standing.Current {
-			for _, e := range standing.Effects {
-				out.Versus = append(out.Versus, TuneEffect{Metric: string(e.Metric), To: e.Median, Ratio: e.Ratio, Low: e.Lo, High: e.Hi})
-			}
+			out.Versus = newTuneEffects(standing.Effects)
 		}
 		out.Curve = medianCurve(curves)
 		settings = append(settings, out)
@@ -272,11 +307,18 @@ func (d *Tune) sortLoads() {
 // warn says what the figures don't carry.
 func (d *Tune) warn(s *tune.Study) {
 	warn := func(format string, args ...any) { d.Warnings = append(d.Warnings, fmt.Sprintf(format, args...)) }
-	if d.LimitKind == "emulated" {
-		warn("the limit is emulated: throttling and latency are near those of the kernel's, not equal; docs/run.md tells how near")
+	switch {
+	case s.Pilot != nil && s.Pilot.Bias != tune.Bias{}:
+		warn("the limit is emulated: differences below %s are not told apart from the emulation's own; unthrottle help docs/run.md tells how near it is to the kernel's",
+			quantity.Share(max(s.Pilot.Bias.CPU, s.Pilot.Bias.Tail)))
+	case d.LimitKind == "emulated":
+		warn("the limit is emulated: throttling and latency are near those of the kernel's, not equal; unthrottle help docs/run.md tells how near")
 	}
 	if s.Pilot != nil {
 		d.Warnings = append(d.Warnings, s.Pilot.Warnings...)
+		if short := s.TooShort(); short != "" && !d.Finished {
+			warn("%s", short)
+		}
 	}
 	for _, l := range d.Loads {
 		if s.Plan.Kind == tune.ServerKind && l.Tail != "p99" {
@@ -286,72 +328,80 @@ func (d *Tune) warn(s *tune.Study) {
 	if s.Plan.Kind == tune.ServerKind && s.Plan.CPUs > 0 && float64(s.Environment.CPUs) < s.Plan.CPUs+1 {
 		warn("the load's generator shares %s with the program, which may use %s", quantity.CPUs(float64(s.Environment.CPUs)), short(s.Plan.CPUs))
 	}
-	disturbed, failed, invalid, late := map[string]int{}, 0, 0, 0
+	failed, invalid, void := 0, 0, 0
+	var marks [][]string // of each run, or window at the user's rate
 	for _, r := range s.Runs {
-		seen := map[string]bool{}
-		for _, m := range r.Marks {
-			for _, about := range []string{lab.MarkSteal, lab.MarkOthers, lab.MarkKilled, lab.MarkRetried} {
-				if strings.HasPrefix(m, about) && !seen[about] {
-					seen[about] = true
-					disturbed[about]++
-				}
-			}
-		}
+		marks = append(marks, r.Marks)
 		if r.Error != "" {
 			failed++
 		}
-		switch {
-		case !r.Valid:
+		if !r.Valid {
 			invalid++
-		case r.Late:
-			late++
 		}
 	}
-	of := len(s.Runs)
+	for _, w := range s.Windows {
+		if w.Phase == tune.HoldPhase {
+			marks = append(marks, w.Marks)
+		}
+		if !w.Valid {
+			void++
+		}
+	}
+	unit := "runs"
+	if len(s.Windows) > 0 {
+		unit = "windows at your rate"
+	}
+	of := len(marks)
+	disturbed := disturbances(marks)
 	for _, about := range slices.Sorted(maps.Keys(disturbed)) {
 		n := disturbed[about]
 		switch about {
 		case lab.MarkSteal:
-			warn("in %d of %d runs the hypervisor took CPU time away", n, of)
+			warn("in %d of %d %s the hypervisor took CPU time away", n, of, unit)
 		case lab.MarkOthers:
-			warn("in %d of %d runs other processes used the CPUs as well", n, of)
+			warn("in %d of %d %s other processes used the CPUs as well", n, of, unit)
 		case lab.MarkKilled:
-			warn("in %d of %d runs the program did not end on SIGTERM and was killed", n, of)
+			warn("in %d of %d %s the program did not end on SIGTERM and was killed", n, of, unit)
 		default:
-			warn("in %d of %d runs the program failed at first, and ran when it was tried again", n, of)
+			warn("in %d of %d %s the program failed at first, and ran when it was tried again", n, of, unit)
 		}
+	}
+	if void > 0 {
+		warn("in %d of %d windows the generator did not send as planned, or saw the answers late: they don't count, and were repeated", void, len(s.Windows))
 	}
 	if failed > 0 {
 		warn("%d of %d runs failed", failed, of)
 	}
-	if late > 0 {
-		warn("in %d of %d runs the generator was late by itself: their CPU time is compared, their latencies are not. As root it has real-time priority", late, of)
-	}
 	if invalid > 0 {
-		warn("%d of %d runs were not valid: the generator could not keep up", invalid, of)
+		warn("%d of %d runs were not valid and were repeated; each says why", invalid, of)
 	}
+}
+
+// disturbances counts the runs in which the host disturbed, by what it did.
+func disturbances(marks [][]string) map[string]int {
+	disturbed := map[string]int{}
+	for _, of := range marks {
+		for _, about := range []string{lab.MarkSteal, lab.MarkOthers, lab.MarkKilled, lab.MarkRetried} {
+			if slices.ContainsFunc(of, func(mark string) bool { return strings.HasPrefix(mark, about) }) {
+				disturbed[about]++
+			}
+		}
+	}
+	return disturbed
 }
 
 // howToSet says how the verdict is put into practice.
 func howToSet(s *tune.Study, v TuneVerdict) []TuneHow {
-	type setting struct{ name, value string }
-	var set []setting
-	if v.Procs != s.Pilot.Procs {
-		set = append(set, setting{"GOMAXPROCS", strconv.Itoa(v.Procs)})
-	}
-	if v.GOGC > 0 {
-		set = append(set, setting{"GOGC", strconv.Itoa(v.GOGC)})
-	}
-	var env, kube, unit []string
-	for _, x := range set {
-		env = append(env, x.name+"="+x.value)
+	env := environment(v.Procs, v.GOGC, s.Pilot.Procs)
+	var kube, unit []string
+	for _, x := range env {
 		kube = append(kube, "- name: "+x.name+"\n  value: \""+x.value+"\"")
 		unit = append(unit, "Environment="+x.name+"="+x.value)
 	}
 	how := []TuneHow{
-		{"environment", strings.Join(env, " ") + " " + ShellWords(s.Plan.Program)},
-		{"Kubernetes", "in the container's spec, or by: kubectl set env deployment/NAME " + strings.Join(env, " ") + "\nenv:\n" + strings.Join(kube, "\n")},
-		{"systemd", "systemctl edit NAME.service\n[Service]\n" + strings.Join(unit, "\n")},
+		{"environment", env.String() + " " + ShellWords(s.Plan.Program)},
+		{"Kubernetes", "# in the container's spec; or: kubectl set env deployment/NAME " + env.String() + "\nenv:\n" + strings.Join(kube, "\n")},
+		{"systemd", "# systemctl edit NAME.service\n[Service]\n" + strings.Join(unit, "\n")},
 	}
 	var code []string
 	if v.Procs != s.Pilot.Procs {
@@ -363,13 +413,13 @@ func howToSet(s *tune.Study, v TuneVerdict) []TuneHow {
 	return append(how, TuneHow{"Go", "import \"github.com/unthrottle/unthrottle\"\n" + strings.Join(code, "\n")})
 }
 
-// policyCode is the line of Go that gives this number under this limit, by a policy that follows the limit if one does.
+// policyCode is the line of Go that gives this number under this limit, by a policy that goes by the limit if one does.
 func policyCode(limit float64, cpus, procs int) string {
 	l := cgroup.Limits{State: cgroup.Limited, CPUs: limit, Affinity: cpus}
 	for _, policy := range []unthrottle.Policy{unthrottle.Go, unthrottle.Ceil, unthrottle.Floor} {
 		if limit > 0 && unthrottle.Decide(l, policy).Procs == procs {
 			name := strings.ToUpper(policy.Name[:1]) + policy.Name[1:]
-			return fmt.Sprintf("unthrottle.Set(unthrottle.Options{Policy: unthrottle.%s}) // %d at a limit of %s, and it follows the limit", name, procs, short(limit))
+			return fmt.Sprintf("unthrottle.Set(unthrottle.Options{Policy: unthrottle.%s}) // %d at a limit of %s; unthrottle.Watch follows changes", name, procs, short(limit))
 		}
 	}
 	if procs > cpus {

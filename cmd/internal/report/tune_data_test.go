@@ -21,10 +21,10 @@ import (
 
 var update = flag.Bool("update", false, "write what was made into the golden files")
 
-// tuneDocuments are those that package view shows.
+// tuneDocuments are those that TestTuneDocuments keeps.
 func tuneDocuments(t *testing.T) map[string]*Tune {
 	t.Helper()
-	files, err := filepath.Glob("../view/testdata/tune-*.json")
+	files, err := filepath.Glob("testdata/tune-*.json")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("there are no documents: %v", err)
 	}

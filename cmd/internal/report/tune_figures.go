@@ -17,7 +17,7 @@ const (
 	TuneThrottled = "throttled"
 	TuneCollector = "gc"
 	TuneMemory    = "memory"
-	TuneSLO       = "slo" // held or not: there is an effect of it, and no figure
+	TunePooled    = "pooled" // the tail of whole windows: there is an effect of it
 )
 
 // tuneMeasures are what a quantity may be measured as, the first one first.
@@ -43,7 +43,7 @@ func (s TuneSetting) Key() TuneKey { return TuneKey{s.Procs, s.GOGC} }
 func (r TuneRun) Key() TuneKey { return TuneKey{r.Procs, r.GOGC} }
 
 // counts: the run is one that settings are compared by, not one of the pilot, nor one that is to explain something.
-func (r TuneRun) counts() bool { return r.Phase == "explore" || r.Phase == "confirm" }
+func (r TuneRun) counts() bool { return r.Phase == "race" || r.Phase == "confirm" }
 
 // good: the run has figures.
 func (r TuneRun) good() bool { return r.Valid && r.Error == "" }
@@ -134,7 +134,7 @@ type TuneAt struct {
 	Number   int
 	Settings []TuneSetting // the best first
 	Runs     []TuneRun     // that settings are compared by
-	Rival    *TuneSetting  // that the confirmation compared with the current one; nil: there was none
+	Rival    *TuneSetting  // that Effects are of; nil: there is none
 	Tail     string        // the quantity by which settings are compared first
 
 	metrics map[string]string // of a quantity: the metric that it is measured as
@@ -154,7 +154,7 @@ func (d *Tune) At(load int) *TuneAt {
 		}
 	}
 	for i, s := range a.Settings {
-		if !s.Current && a.Rival == nil && slices.ContainsFunc(a.Runs, func(r TuneRun) bool { return r.Phase == "confirm" && r.Key() == s.Key() }) {
+		if !s.Current && s.Best {
 			a.Rival = &a.Settings[i]
 		}
 	}
@@ -227,22 +227,17 @@ func (a *TuneAt) Figure(r TuneRun, quantity string) (float64, bool) {
 
 // Quantity is what an effect is of. What search compares by is called p99 also where a window carries a lower percentile.
 func (a *TuneAt) Quantity(e TuneEffect) string {
-	if e.Metric == "p99" {
+	switch e.Metric {
+	case "p99":
 		return a.Percentile()
 	}
 	return e.Metric
 }
 
-// Effect is what a quantity does from the current setting to another: by the confirmation if there is one, for the
-// exploration speaks too well of the one that it picked.
+// Effect is what a quantity does from the current setting to another.
 func (a *TuneAt) Effect(s TuneSetting, quantity string) (TuneEffect, bool) {
 	if s.Current {
 		return TuneEffect{}, false
-	}
-	if a.Rival != nil && s.Key() == a.Rival.Key() {
-		if e, ok := a.find(a.Effects, quantity); ok {
-			return e, true
-		}
 	}
 	return a.find(s.Versus, quantity)
 }
@@ -294,38 +289,24 @@ func (a *TuneAt) Paired(s TuneSetting) bool {
 	return a.Rival != nil && a.Current() != nil && (s.Current || s.Key() == a.Rival.Key())
 }
 
-// Front are the settings that no other beats both in CPU and in the tail, the cheapest first.
+// Front are the settings that no other beats in every metric that decides, the cheapest first.
 func (a *TuneAt) Front() (front []TuneSetting) {
-	place := func(s TuneSetting) (cpu, tail float64, ok bool) {
-		cpu, cpuOK := a.Median(s, TuneCPU)
-		tail, tailOK := a.Median(s, a.Tail)
-		ok = cpuOK && tailOK && cpu > 0 && tail > 0
-		if a.Tail == TuneRate {
-			tail = -tail // more is better
-		}
-		return cpu, tail, ok
-	}
-	settings := slices.DeleteFunc(slices.Clone(a.Settings), func(s TuneSetting) bool { _, _, ok := place(s); return !ok })
-	slices.SortStableFunc(settings, func(a, b TuneSetting) int {
-		x, _, _ := place(a)
-		y, _, _ := place(b)
-		return cmp.Compare(x, y)
-	})
-	best := math.Inf(1)
-	for _, s := range settings {
-		if _, tail, _ := place(s); tail < best {
-			best = tail
+	for _, s := range a.Settings {
+		if s.Front {
 			front = append(front, s)
 		}
 	}
+	cpu := func(s TuneSetting) float64 { v, _ := a.Median(s, TuneCPU); return v }
+	slices.SortStableFunc(front, func(a, b TuneSetting) int { return cmp.Compare(cpu(a), cpu(b)) })
 	return front
 }
 
-// NoiseOf is by how much a quantity differs from run to run: one standard deviation, as a share. False: it is not known.
-func (a *TuneAt) NoiseOf(quantity string) (float64, bool) {
+// NoiseOf is by how much a quantity differs from run to run: one standard deviation and its interval, as shares. False: it
+// is not known.
+func (a *TuneAt) NoiseOf(quantity string) (sd, low, high float64, ok bool) {
 	const most = 10 // e to that is no noise
-	sd, ok := a.Noise[quantity]
-	return math.Exp(sd) - 1, ok && sd > 0 && sd < most
+	n, ok := a.Noise[quantity]
+	return math.Exp(n.SD) - 1, math.Exp(n.Low) - 1, math.Exp(n.High) - 1, ok && n.SD > 0 && n.High < most
 }
 
 // Requests is how many a run has, as its percentiles tell; 0: not known.
@@ -348,12 +329,11 @@ func Carried(requests int64) float64 {
 	return 100 * (1 - loadtest.BeyondLeast/float64(max(requests, 1)))
 }
 
-// A TuneThrottling is how a setting was throttled, by its last runs: those of the confirmation if it was in it.
+// A TuneThrottling is how a setting was throttled, by its last runs.
 type TuneThrottling struct {
-	Setting   TuneSetting
-	Runs      []TuneRun
-	Share     float64 // of the periods
-	Confirmed bool
+	Setting TuneSetting
+	Runs    []TuneRun
+	Share   float64 // of the periods
 }
 
 // throttlingRuns is by how many runs a setting's throttling is shown.
@@ -364,15 +344,9 @@ func (a *TuneAt) Throttling() (all []TuneThrottling) {
 	for _, s := range a.Ordered() {
 		t := TuneThrottling{Setting: s}
 		for _, r := range a.RunsOf(s) {
-			_, of := r.ThrottledPeriods()
-			confirmed := r.Phase == "confirm"
-			switch {
-			case of == 0 || !r.good() || t.Confirmed && !confirmed:
-				continue
-			case confirmed && !t.Confirmed:
-				t.Runs, t.Confirmed = nil, true
+			if _, of := r.ThrottledPeriods(); of > 0 && r.good() {
+				t.Runs = append(t.Runs, r)
 			}
-			t.Runs = append(t.Runs, r)
 		}
 		t.Runs = t.Runs[max(0, len(t.Runs)-throttlingRuns):]
 		var throttled, periods int64

@@ -10,7 +10,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 )
 
-// tuned is a document of three settings: 2 is the current one, 1 was confirmed, 4 was dropped.
+// tuned is a document of three settings: 2 is the current one, 1 is the best, 4 was dropped.
 func tuned() *Tune {
 	metrics := func(p99, cpu float64) map[string]BenchSummary {
 		return map[string]BenchSummary{"p99-latency-ns": {N: 3, Median: p99}, "cpu-ns/req": {N: 3, Median: cpu}}
@@ -20,20 +20,20 @@ func tuned() *Tune {
 		Loads: []TuneLoad{{Rate: 10, Tail: "p90"}, {Rate: 20, Main: true, Pairs: 2, Effects: []TuneEffect{{Metric: "p99", Ratio: 0.5, High: 0.6}, {Metric: "cpu"}}}},
 		Settings: []TuneSetting{
 			{Load: 1, Procs: 4, Dropped: "slow", Metrics: metrics(9, 9), Versus: []TuneEffect{{Metric: "p99", Ratio: 2}}},
-			{Load: 1, Procs: 1, Best: true, Metrics: metrics(4, 8), Versus: []TuneEffect{{Metric: "p99", Ratio: 0.4}, {Metric: "cpu", Ratio: 0.9}}, Broken: 1, Runs: 3},
-			{Load: 1, Procs: 2, Current: true, Metrics: metrics(5, 7)},
+			{Load: 1, Procs: 1, Best: true, Front: true, Metrics: metrics(4, 8), Versus: []TuneEffect{{Metric: "p99", Ratio: 0.4}, {Metric: "cpu", Ratio: 0.9}}, Broken: 1, Runs: 3},
+			{Load: 1, Procs: 2, Current: true, Front: true, Metrics: metrics(5, 7)},
 			{Load: 0, Procs: 2, Current: true},
 		},
 	}
 	d.Verdict.Load = 1
 	steps := func(throttled int64) []TuneStep { return []TuneStep{{Length: 1, Periods: 10, Throttled: throttled}} }
 	for i, procs := range []int{2, 1, 4, 1} {
-		d.Runs = append(d.Runs, TuneRun{Load: 1, Phase: "explore", Block: 1 + i/3, Procs: procs, Valid: true, Metrics: map[string]float64{"p99-latency-ns": 5}, Axis: steps(1)})
+		d.Runs = append(d.Runs, TuneRun{Load: 1, Phase: "race", Block: 1 + i/3, Procs: procs, Valid: true, Metrics: map[string]float64{"p99-latency-ns": 5}, Axis: steps(1)})
 	}
 	for _, procs := range []int{2, 1} {
-		d.Runs = append(d.Runs, TuneRun{Load: 1, Phase: "confirm", Block: 1, Procs: procs, Valid: procs == 2, Axis: steps(8), Invalid: []string{"late"}})
+		d.Runs = append(d.Runs, TuneRun{Load: 1, Phase: "confirm", Block: 3, Procs: procs, Valid: procs == 2, Axis: steps(8), Invalid: []string{"late"}})
 	}
-	d.Runs = append(d.Runs, TuneRun{Load: 1, Phase: "pilot", Procs: 2, Valid: true, Axis: steps(10)})
+	d.Runs = append(d.Runs, TuneRun{Load: 1, Phase: "explain", Procs: 2, Valid: true, Axis: steps(10)})
 	return d
 }
 
@@ -77,18 +77,24 @@ func TestTuneAt(t *testing.T) {
 	}
 }
 
-// TestTuneEffects: the confirmation counts more than the exploration, which picked what it speaks of.
 func TestTuneEffects(t *testing.T) {
 	d := tuned()
 	a := d.At(1)
-	for procs, want := range map[int]float64{1: 0.5, 4: 2, 2: 0} {
+	for procs, want := range map[int]float64{1: 0.4, 4: 2, 2: 0} {
 		s := a.Settings[slices.IndexFunc(a.Settings, func(s TuneSetting) bool { return s.Procs == procs })]
 		if e, ok := a.Effect(s, "p99"); e.Ratio != want || ok != (want > 0) {
 			t.Errorf("%d: %v, %v", procs, e.Ratio, ok)
 		}
 	}
-	if e, ok := a.Effect(*a.Rival, TuneCPU); !ok || e.Ratio != 0.9 {
-		t.Errorf("where the confirmation has no ratio: %v", e.Ratio)
+	for says, want := range map[string]string{"better": "better", "open": "not known yet", "not worse": "not worse", "": "does not decide"} {
+		if got := (TuneEffect{Says: says}).SaidInFull(); got != want {
+			t.Errorf("%q is said as %q", says, got)
+		}
+	}
+	for want, s := range map[string]TuneSetting{"": {Procs: 2}, "GOMAXPROCS=1": {Procs: 1}, "GOGC=400": {Procs: 2, GOGC: 400}, "GOMAXPROCS=4 GOGC=400": {Procs: 4, GOGC: 400}} {
+		if got := a.Take(s); got != want {
+			t.Errorf("to take it: %q, want %q", got, want)
+		}
 	}
 }
 
@@ -116,12 +122,12 @@ func TestTuneThrottling(t *testing.T) {
 	all := d.At(1).Throttling()
 	got := ""
 	for _, x := range all {
-		got += fmt.Sprintf("%d: %v of %d, %v; ", x.Setting.Procs, x.Share, len(x.Runs), x.Confirmed)
+		got += fmt.Sprintf("%d: %v of %d; ", x.Setting.Procs, x.Share, len(x.Runs))
 	}
-	if want := "1: 0.1 of 2, false; 2: 0.8 of 1, true; 4: 0.1 of 1, false; "; got != want {
+	if want := "1: 0.1 of 2; 2: 0.45 of 2; 4: 0.1 of 1; "; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	if NeverThrottled(all) != "" || NeverThrottled(nil) != "" || !strings.Contains(ThrottlingNote(all), "confirmation") || strings.Contains(ThrottlingNote(all[:1]), "confirmation") {
+	if NeverThrottled(all) != "" || NeverThrottled(nil) != "" {
 		t.Error("the sentences on it are wrong")
 	}
 	for i := range d.Runs {
@@ -142,11 +148,11 @@ func TestTuneRequests(t *testing.T) {
 	if n := a.Requests(); n != 1000 || math.Abs(Carried(n)-99) > 1e-9 || Carried(5) >= 0 {
 		t.Errorf("%d requests carry %v", n, Carried(n))
 	}
-	a.Noise = map[string]float64{"p99": 0.378, "cpu": 11}
-	if v, ok := a.NoiseOf("p99"); !ok || math.Abs(v-0.459) > 0.001 {
-		t.Errorf("noise %v", v)
+	a.Noise = map[string]TuneNoise{"p99": {0.378, 0.25, 0.7}, "cpu": {1, 0.1, 11}}
+	if v, low, high, ok := a.NoiseOf("p99"); !ok || math.Abs(v-0.459) > 0.001 || math.Abs(low-0.284) > 0.001 || math.Abs(high-1.014) > 0.001 {
+		t.Errorf("noise %v, %v to %v", v, low, high)
 	}
-	if _, ok := a.NoiseOf("cpu"); ok {
+	if _, _, _, ok := a.NoiseOf("cpu"); ok {
 		t.Error("what is beyond measure is noise")
 	}
 }
@@ -154,21 +160,21 @@ func TestTuneRequests(t *testing.T) {
 func TestTuneNotes(t *testing.T) {
 	d := tuned()
 	a := d.At(1)
-	got := strings.Join(append(a.Notes(), a.ChangesNote("1")), "\n")
-	const want = `GOMAXPROCS=4 was dropped: slow
+	got := strings.Join(append(a.Notes(), a.ChangesNote()), "\n")
+	const want = `GOMAXPROCS=4 left the race: slow
 GOMAXPROCS=1 missed the SLO in 1 of 3 runs
-Changes are against the current setting: 1 by the 2 fresh pairs of the confirmation, the others by the blocks of the exploration; the intervals are 95 % ones. Medians are of all runs.`
+Changes are against the current setting, by the blocks in which both ran; intervals are 95 % ones. Those of p99 compare the tail of typical seconds, counted from when requests were ready to be sent; p99 itself is of whole windows. Medians are of all runs.`
 	if got != want {
 		t.Errorf("got %s", got)
 	}
 	for want, l := range map[string]TuneLoad{
-		"not finished": {Kind: "change"}, "set 2 with GOGC=100": {Kind: "change", Procs: 2, GOGC: 100, Done: true}, "keep 4": {Kind: "keep", Procs: 4, Done: true}, "undecided": {Kind: "undecided", Done: true},
+		"not finished": {Kind: "change"}, "set 2 with GOGC=100": {Kind: "change", Procs: 2, GOGC: 100, Done: true}, "keep 4": {Kind: "keep", Procs: 4, Done: true}, "keep 2, or trade": {Kind: "trade", Procs: 2, Done: true}, "undecided": {Kind: "undecided", Done: true},
 	} {
 		if got := (&TuneAt{TuneLoad: l}).Advice(); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
-	if got := d.Failures(); len(got) != 1 || got[0] != "confirm pair 1, GOMAXPROCS=1 at 20/s not valid: late" {
+	if got := d.Failures(); len(got) != 1 || got[0] != "fresh pair 3, GOMAXPROCS=1 at 20/s not valid: late" {
 		t.Errorf("failures: %q", got)
 	}
 	for range 20 {
@@ -176,9 +182,6 @@ Changes are against the current setting: 1 by the 2 fresh pairs of the confirmat
 	}
 	if got := d.Failures(); len(got) != failuresMost+1 || got[failuresMost] != "and 11 more" {
 		t.Errorf("failures: %q", got)
-	}
-	if (TuneEffect{Verdict: "same"}).SaidInFull() != "no worthwhile difference, does not decide" || (TuneEffect{Decides: true}).SaidInFull() != "" {
-		t.Error("what an effect means is said wrongly")
 	}
 }
 

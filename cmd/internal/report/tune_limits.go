@@ -1,93 +1,103 @@
 package report
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
-	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/sample"
 	"github.com/unthrottle/unthrottle/cmd/internal/search"
 	"github.com/unthrottle/unthrottle/cmd/internal/tune"
 )
 
 // addLimits fills in what was found of each of several limits, and which of them is enough.
-func (d *Tune) addLimits(s *tune.Study) {
+func (d *Tune) addLimits(s *tune.Study) error {
+	limits, err := s.Limits()
+	if err != nil {
+		return err
+	}
 	d.LimitCPUs = 0
-	d.Loads = []TuneLoad{{Rate: s.Plan.Rate, Arrivals: arrivals(s.Plan), SLO: s.Plan.SLO, Main: true, Tail: "p99", Window: s.LimitWindow().Seconds(), Noise: map[string]float64{}}}
+	d.Loads = []TuneLoad{{Rate: s.Plan.Rate, Arrivals: arrivals(s.Plan), SLO: s.Plan.SLO, Main: true, Tail: "p99", Window: s.LimitWindow().Seconds(), Noise: map[string]TuneNoise{}}}
 	for _, w := range s.Windows {
 		d.Seconds += w.Seconds
 	}
-	finished := true
 	for _, try := range s.Tries() {
-		m, err := s.MaxRate(try)
-		if err != nil {
-			continue // tune.Read has refused such a file
+		a := limits.MaxRate(try)
+		setting := TuneLimitRates{
+			Procs: try.Procs, Default: try.Default, AtRate: newTuneAtRate(limits.Hold(try)),
+			Rate: a.Sustained.Rate, Text: answerText(a), Windows: []LoadWindow{},
 		}
-		a := m.Answer()
-		finished = finished && a.Done
-		rates := TuneLimitRates{Procs: try.Procs, Default: try.Default, Rate: a.Sustained.Rate, Text: answerText(a), Windows: []LoadWindow{}}
 		for _, w := range s.Windows {
 			if w.CPUs == try.CPUs && w.Procs == try.Procs && w.Phase == tune.CurvePhase {
-				rates.Windows = append(rates.Windows, limitWindow(w, s.LimitWindow()))
+				setting.Windows = append(setting.Windows, limitWindow(w, s.LimitWindow()))
 			}
 		}
 		if n := len(d.Limits); n == 0 || d.Limits[n-1].CPUs != try.CPUs {
-			d.Limits = append(d.Limits, TuneLimit{CPUs: try.CPUs, Settings: []TuneLimitRates{}})
+			d.Limits = append(d.Limits, TuneLimit{CPUs: try.CPUs})
 		}
 		l := &d.Limits[len(d.Limits)-1]
-		l.Settings = append(l.Settings, rates)
+		l.Settings = append(l.Settings, setting)
 	}
-	var enough, below *TuneLimit
-	measured := false
+	enough := -1
 	for i := range d.Limits {
 		l := &d.Limits[i]
-		best, _ := s.Best(l.CPUs)
-		l.Held, l.Of = s.Held(best)
-		l.Will = l.Of >= tune.HoldWindows && l.Held == l.Of
-		l.P99, l.CPU = atRate(s, best, lab.P99), atRate(s, best, lab.CPUPerRequest)
-		measured = measured || l.Of > 0
-		if l.Will && enough == nil {
-			enough = l
-			if i > 0 {
-				below = &d.Limits[i-1]
-			}
+		try := limits.Counts(l.CPUs)
+		h := limits.Hold(try)
+		l.Answer, l.Procs, l.Held, l.Of, l.Will = string(h.Answer), try.Procs, h.Held, h.Of, h.Answer == tune.Holds
+		l.P99, l.CPU = atRate(s, try, lab.P99), atRate(s, try, lab.CPUPerRequest)
+		if l.Will && enough < 0 {
+			enough = i
 		}
 	}
-	d.Finished = finished && (enough != nil || measured && d.Limits[len(d.Limits)-1].Of >= tune.HoldWindows)
+	answer, anything := limits.Unfinished()
+	words := limitWords{d: d, plan: s.Plan, windows: len(s.Windows), late: limits.OutOfTime(), unfinished: answer, unfinishedRates: anything && !answer}
+	words.usual, words.takes = s.LimitsTake()
+	d.Finished = !anything || words.late
 	d.Verdict = TuneVerdict{Kind: string(search.Undecided)}
-	switch {
-	case enough != nil:
-		best, _ := s.Best(enough.CPUs)
-		byItself := byGo(s, enough.CPUs)
-		d.Current = TuneCurrent{Procs: byItself, Why: "what Go chooses under this limit", GoDefault: byItself}
-		d.Verdict = TuneVerdict{Kind: string(search.Change), Procs: best.Procs, LimitCPUs: enough.CPUs, Text: enoughText(s.Plan, best.Procs, enough, below)}
-		if best.Procs == byItself {
-			d.Verdict.Also = append(d.Verdict.Also, "That is Go's default there, so only the limit has to be set.")
-		}
-	case d.Finished:
-		d.Verdict.Text = noneEnoughText(s.Plan)
-	default:
-		d.Verdict.Text = fmt.Sprintf("Interrupted after %d windows: which limit is enough for %s is not known yet.", len(s.Windows), rateText(s.Plan.Rate))
+	if enough < 0 {
+		d.Verdict.Text, d.Verdict.Also = words.notShown()
+	} else {
+		l := &d.Limits[enough]
+		d.Current = TuneCurrent{Procs: l.Settings[0].Procs, Why: "what Go chooses under this limit", GoDefault: l.Settings[0].Procs}
+		d.Verdict = TuneVerdict{Kind: string(search.Change), Procs: l.Procs, LimitCPUs: l.CPUs, How: howToLimit(l)}
+		d.Verdict.Text, d.Verdict.Also = words.enough(enough)
 	}
 	d.Loads[0].Kind, d.Loads[0].Procs, d.Loads[0].Text, d.Loads[0].Done = d.Verdict.Kind, d.Verdict.Procs, d.Verdict.Text, d.Finished
+	return nil
 }
 
-// enoughText names the smallest limit that held the objective, and what the next smaller did.
-func enoughText(p tune.Plan, procs int, enough, below *TuneLimit) string {
-	text := fmt.Sprintf("A limit of %s is enough, with GOMAXPROCS=%d: it held %s at %s in %d of %d windows, with a p99 of %s.",
-		cpusText(enough.CPUs), procs, p.SLO, rateText(p.Rate), enough.Held, enough.Of, quantity.Brief(enough.P99))
-	if below != nil && below.Of > 0 {
-		text += fmt.Sprintf(" The next smaller, %s, held it in %d of %d, with a p99 of %s.", cpusText(below.CPUs), below.Held, below.Of, quantity.Brief(below.P99))
+func newTuneAtRate(h tune.Hold) *TuneAtRate {
+	if h.Of+h.Void == 0 {
+		return nil
 	}
-	return text
+	return &TuneAtRate{
+		Answer: string(h.Answer), Held: h.Held, Of: h.Of, Void: h.Void, Objective: h.Goal.Text, Allowed: h.Goal.Allowed, Failures: h.Goal.Failures,
+		Requests: h.Share.Of, Beyond: h.Share.Hits, Share: h.Share.Share, Low: h.Share.Low, High: h.Share.High, More: h.More, NoStart: h.NoStart,
+	}
 }
 
-func noneEnoughText(p tune.Plan) string {
-	return fmt.Sprintf("Undecided: none of these limits holds %s at %s in all of %d windows. A larger limit, a lower rate or a looser objective would tell more.",
-		p.SLO, rateText(p.Rate), tune.HoldWindows)
+// AtRate is what the windows at the user's rate say of the setting that the limit's answer is of; nil: there were none, or the
+// document is of a time when they were only counted.
+func (l *TuneLimit) AtRate() *TuneAtRate {
+	if s := l.Rates(l.Procs); s != nil && s.AtRate != nil && s.AtRate.Objective != "" {
+		return s.AtRate
+	}
+	return nil
+}
+
+// Other is a setting under the limit that is not Go's default; nil: there is none.
+func (l *TuneLimit) Other() *TuneLimitRates {
+	if i := slices.IndexFunc(l.Settings, func(s TuneLimitRates) bool { return !s.Default }); i >= 0 {
+		return &l.Settings[i]
+	}
+	return nil
+}
+
+// ByGo reports whether the limit's answer is of what Go chooses by itself.
+func (l *TuneLimit) ByGo() bool {
+	s := l.Rates(l.Procs)
+	return s == nil || s.Default
 }
 
 func arrivals(p tune.Plan) string {
@@ -116,22 +126,4 @@ func atRate(s *tune.Study, try tune.LimitTry, m lab.Measure) float64 {
 		return 0
 	}
 	return sample.Summarise(values).Median
-}
-
-// byGo is what Go chooses under a limit.
-func byGo(s *tune.Study, cpus float64) int {
-	if i := slices.Index(s.Plan.Limits, cpus); i >= 0 && i < len(s.Defaults) {
-		return s.Defaults[i]
-	}
-	return 0
-}
-
-func cpusText(cpus float64) string {
-	switch cpus {
-	case 0:
-		return "no limit"
-	case 1:
-		return "1 CPU"
-	}
-	return short(cpus) + " CPUs"
 }

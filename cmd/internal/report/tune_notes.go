@@ -26,6 +26,8 @@ func (a *TuneAt) Advice() string {
 		return "set " + setting
 	case a.Kind == string(search.Keep):
 		return "keep " + setting
+	case a.Kind == string(search.Trade):
+		return "keep " + setting + ", or trade"
 	}
 	return string(search.Undecided)
 }
@@ -36,7 +38,9 @@ func (a *TuneAt) Settled() bool { return a.Done && settled(a.Kind) }
 // Settled reports whether there is an answer.
 func (v TuneVerdict) Settled() bool { return settled(v.Kind) }
 
-func settled(kind string) bool { return kind == string(search.Change) || kind == string(search.Keep) }
+func settled(kind string) bool {
+	return kind == string(search.Change) || kind == string(search.Keep) || kind == string(search.Trade)
+}
 
 // String is what a setting is called in a sentence.
 func (k TuneKey) String() string {
@@ -51,7 +55,7 @@ func (k TuneKey) String() string {
 func (a *TuneAt) Notes() (notes []string) {
 	for _, s := range a.Settings {
 		if s.Dropped != "" {
-			notes = append(notes, s.Key().String()+" was dropped: "+s.Dropped)
+			notes = append(notes, s.Key().String()+" left the race: "+s.Dropped)
 		}
 		if s.Broken > 0 {
 			notes = append(notes, fmt.Sprintf("%s missed the SLO in %d of %s", s.Key(), s.Broken, quantity.Plural(s.Runs, "run")))
@@ -63,40 +67,93 @@ func (a *TuneAt) Notes() (notes []string) {
 	return notes
 }
 
-// ChangesNote says where the changes in the table of settings are from; rival is the name of the one that was confirmed.
-func (a *TuneAt) ChangesNote(rival string) string {
-	text := "Changes are against the current setting: " + rival + " by the " + a.FreshPairs() + " of the confirmation"
-	if len(a.Settings) > 2 {
-		text += ", the others by the blocks of the exploration"
+// ChangesNote says what the changes in the table of settings are.
+func (a *TuneAt) ChangesNote() string {
+	text := "Changes are against the current setting, by the blocks in which both ran; intervals are 95 % ones."
+	if a.Tail == "p99" {
+		text += " Those of p99 compare the tail of typical seconds, counted from when requests were ready to be sent; p99 itself is of whole windows."
 	}
-	return text + "; the intervals are 95 % ones. Medians are of all runs."
+	return text + " Medians are of all runs."
 }
 
-// FreshPairs are those of the confirmation.
-func (a *TuneAt) FreshPairs() string { return quantity.Plural(a.Pairs, "fresh pair") }
+// BestNote says what the arrow marks in the table of settings, where it is not what is advised; "" if it is, or marks nothing.
+func (a *TuneAt) BestNote() string {
+	switch {
+	case a.Rival == nil || a.BestTag() == "best":
+		return ""
+	case a.BestTag() == "trade":
+		return "→ marks the trade."
+	}
+	return "→ marks the candidate: that it is better is not shown."
+}
 
 // Said is what may be said of an effect; "" if nothing.
 func (e TuneEffect) Said() string {
-	switch e.Verdict {
-	case "same":
-		return "no worthwhile difference"
-	case "better", "worse", "undecided", "too few":
-		return e.Verdict
+	switch search.Says(e.Says) {
+	case search.IsBetter, search.IsWorse, search.NotWorse:
+		return e.Says
+	case search.Open:
+		return "not known yet"
 	}
 	return ""
 }
 
 // SaidInFull is what may be said of an effect, and whether the verdict rests on it.
 func (e TuneEffect) SaidInFull() string {
-	const beside = "does not decide"
-	switch said := e.Said(); {
-	case e.Decides:
+	if said := e.Said(); said != "" {
 		return said
-	case said == "":
-		return beside
-	default:
-		return said + ", " + beside
 	}
+	return "does not decide"
+}
+
+// Take is what to type to run with a setting; "" for the current one.
+func (a *TuneAt) Take(s TuneSetting) string {
+	current := 0
+	if c := a.Current(); c != nil {
+		current = c.Procs
+	}
+	return environment(s.Procs, s.GOGC, current).String()
+}
+
+// A variable is one of the environment that sets something, and variables are all that a setting needs.
+type (
+	variable  struct{ name, value string }
+	variables []variable
+)
+
+// environment is what a setting needs that differs from the current GOMAXPROCS, or has a GOGC.
+func environment(procs, gogc, current int) (env variables) {
+	if procs != current {
+		env = append(env, variable{"GOMAXPROCS", strconv.Itoa(procs)})
+	}
+	if gogc != 0 {
+		env = append(env, variable{"GOGC", strconv.Itoa(gogc)})
+	}
+	return env
+}
+
+// String is as it is typed before a command.
+func (env variables) String() string { return strings.Join(env.words(), " ") }
+
+func (env variables) words() (words []string) {
+	for _, v := range env {
+		words = append(words, v.name+"="+v.value)
+	}
+	return words
+}
+
+// and writes it as a sentence has it.
+func (env variables) and() string { return quantity.List(env.words()) }
+
+// BestTag is what the best setting is called: it is the best one where there is an answer that says so.
+func (a *TuneAt) BestTag() string {
+	switch a.Kind {
+	case string(search.Change), string(search.Keep):
+		return "best"
+	case string(search.Trade):
+		return "trade"
+	}
+	return "candidate"
 }
 
 // MarginText says what a margin is; "" if there is none.
@@ -105,6 +162,31 @@ func (d *Tune) MarginText() string {
 		return ""
 	}
 	return quantity.Share(d.Margin) + "; a smaller difference is not worth while"
+}
+
+// TailMarginText says what the tail's margin is, of this percentile; "" if there is none.
+func (d *Tune) TailMarginText(tail string) string {
+	if d.TailMargin <= 0 {
+		return ""
+	}
+	return quantity.Share(d.TailMargin) + "; a smaller difference of " + tail + " does not count"
+}
+
+// MarginOf is the margin of what an effect is of; 0: there is none.
+func (d *Tune) MarginOf(e TuneEffect) float64 {
+	if e.Metric == "p99" {
+		return d.TailMargin
+	}
+	return d.Margin
+}
+
+// MarginsNote says what differences are too small to count.
+func (d *Tune) MarginsNote(effects []TuneEffect, tail string) string {
+	text := quantity.Share(d.Margin)
+	if d.TailMargin > 0 && slices.ContainsFunc(effects, func(e TuneEffect) bool { return e.Metric == "p99" }) {
+		text += ", for " + tail + " " + quantity.Share(d.TailMargin)
+	}
+	return "Shaded: too small to count (" + text + ")."
 }
 
 // SeedText says what doing it again has in common with what was done.
@@ -120,13 +202,8 @@ func NeverThrottled(all []TuneThrottling) string {
 	return "In none of the runs was any period throttled."
 }
 
-// ThrottlingNote says which runs these are.
-func ThrottlingNote(all []TuneThrottling) string {
-	if slices.ContainsFunc(all, func(t TuneThrottling) bool { return t.Confirmed }) {
-		return "Shown are the last runs of the confirmation, and of the exploration of settings that were not in it."
-	}
-	return "Shown are the last runs of the exploration."
-}
+// ThrottlingNote says which runs are shown.
+func ThrottlingNote() string { return "Shown are the last runs of each setting." }
 
 // FewRequestsNote says what is shaded beyond the percentile that is Carried.
 func FewRequestsNote() string {
@@ -138,9 +215,9 @@ func (d *Tune) RunName(r TuneRun) string {
 	text := r.Phase
 	switch {
 	case r.Phase == "confirm":
-		text += " pair " + strconv.Itoa(r.Block)
+		text = "fresh pair " + strconv.Itoa(r.Block)
 	case r.Block > 0:
-		text += " block " + strconv.Itoa(r.Block)
+		text = "block " + strconv.Itoa(r.Block)
 	}
 	text = strings.TrimSpace(text) + ", " + r.Key().String()
 	if len(d.Loads) > 1 && r.Load >= 0 && r.Load < len(d.Loads) && d.Loads[r.Load].Rate > 0 {
@@ -173,17 +250,4 @@ func (d *Tune) Failures() (texts []string) {
 		texts = append(texts, fmt.Sprintf("and %d more", more))
 	}
 	return texts
-}
-
-// Enough says whether a limit will do.
-func (d *Tune) Enough(l *TuneLimit) string {
-	switch {
-	case l.Will && l.CPUs == d.Verdict.LimitCPUs:
-		return "yes, smallest"
-	case l.Will:
-		return "yes"
-	case l.Of == 0:
-		return ""
-	}
-	return "no"
 }

@@ -9,214 +9,416 @@ import (
 	"strings"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
-	"github.com/unthrottle/unthrottle/cmd/internal/sample"
 	"github.com/unthrottle/unthrottle/cmd/internal/search"
 	"github.com/unthrottle/unthrottle/cmd/internal/tune"
 )
 
-// tuneWords make the sentences on what a search has found.
+// tuneWords make the sentences on what a search has found: a headline, its figures, why, and what to type.
 type tuneWords struct {
 	search.TuneVerdict
+	others []search.Standing // besides the current setting and the leader
+	load   tune.Load
 	tail   string  // name of the percentile that stands in search.P99
 	unit   string  // of work: request, run, operation
 	perRun float64 // seconds that a run takes, about
 	spent  float64 // seconds that all runs so far took
+	budget float64 // seconds; 0: none
+	late   bool    // it is used up
 }
 
-// text is the verdict in plain words.
-func (w tuneWords) text() string {
-	text := w.claim()
-	if w.Done && w.Kind == search.Undecided && w.MoreRuns > 0 {
-		text += " " + w.more()
+// mostWords is how long a headline may be.
+const mostWords = 12
+
+// headline is what to do, and why or with which figures, as far as there is room for them.
+func (w tuneWords) headline() string {
+	text, more := w.decision()
+	if w.NoneOK {
+		text = "No setting held the SLO. " + text
 	}
-	return text
+	separator := ": "
+	for _, part := range more {
+		longer := text + separator + part
+		if len(strings.Fields(longer)) > mostWords {
+			break
+		}
+		text, separator = longer, ", "
+	}
+	return text + "."
+}
+
+// decision is what to do, in few words, and what may stand after it.
+func (w tuneWords) decision() (what string, more []string) {
+	keep, undecided := fmt.Sprintf("Keep GOMAXPROCS=%d", w.Current.Procs), "Undecided"
+	switch w.Reason {
+	case search.Better:
+		return "Set " + w.environment().and(), w.gains()
+	case search.Worsens, search.MayWorsen:
+		if w.WorseIn == search.SLO {
+			return keep + "; " + w.environment().and() + " is less reliable", nil
+		}
+		return keep + "; " + w.environment().and() + " is a trade", w.givesAndTakes()
+	case search.NoneBetter:
+		return keep, []string{"no other setting is likely to be better"}
+	case search.Leads:
+		return keep, []string{"no other setting is shown to be better"}
+	case search.Alone:
+		return keep, []string{"there is nothing to compare it with"}
+	case search.Fails:
+		return undecided, []string{"the program failed with its current setting"}
+	case search.Invalid:
+		return undecided, []string{"too many runs of the current setting say nothing"}
+	case search.NothingYet, search.NotDone:
+		if w.late {
+			return undecided, []string{"the budget of " + quantity.Lasting(w.budget) + " is used up"}
+		}
+		return undecided, []string{"interrupted after " + quantity.Plural(w.Runs, "run")}
+	case search.TailUnknown:
+		return undecided, []string{"the " + w.tail + " of requests is not known"}
+	default:
+		return undecided, []string{"that GOMAXPROCS=" + w.Leader.String() + " is better is not shown"}
+	}
+}
+
+// environment is what the leader needs.
+func (w tuneWords) environment() variables {
+	return environment(w.Leader.Procs, w.Leader.GOGC, w.Current.Procs)
+}
+
+// gains are what a change does, in few words, what it is advised for first.
+func (w tuneWords) gains() (parts []string) {
+	if w.Basis == search.SLO {
+		parts = append(parts, fmt.Sprintf("the SLO held in %d of %s", w.Held[1], quantity.Plural(w.Pairs, "run")))
+	}
+	for i, m := range append([]search.Metric{w.Basis}, w.Chain...) {
+		switch e := w.Effect(m); {
+		case e == nil, i > 0 && m == w.Basis:
+		case e.Says == search.NotWorse:
+			parts = append(parts, w.brief(m)+" no worse")
+		default:
+			parts = append(parts, w.brief(m)+" "+quantity.Change(e.Ratio))
+		}
+	}
+	return parts
+}
+
+// givesAndTakes is what a trade does, in few words.
+func (w tuneWords) givesAndTakes() (parts []string) {
+	gain, loss := w.Effect(w.Basis), w.Effect(w.WorseIn)
+	if gain == nil || loss == nil {
+		return nil
+	}
+	parts = append(parts, w.brief(w.Basis)+" "+quantity.Change(gain.Ratio))
+	if w.Reason == search.MayWorsen {
+		return append(parts, w.brief(w.WorseIn)+" perhaps worse")
+	}
+	return append(parts, w.brief(w.WorseIn)+" "+quantity.Change(loss.Ratio))
+}
+
+// brief is the name of a metric, without what it is of.
+func (w tuneWords) brief(m search.Metric) string {
+	if m == search.CPU {
+		return "CPU"
+	}
+	return w.name(m)
+}
+
+// details are the figures that the headline rests on; "" if there are none.
+func (w tuneWords) details() string {
+	text := w.claim()
+	if !w.NoneOK && w.Kind != search.Change && w.Broke > w.BrokeOf/2 {
+		text += fmt.Sprintf(" GOMAXPROCS=%s broke the SLO in %d of %d runs%s.", w.Current, w.Broke, w.BrokeOf, w.atRate(", "))
+	}
+	return strings.TrimSpace(text)
 }
 
 func (w tuneWords) claim() string {
-	looked := fmt.Sprintf("%s GOMAXPROCS=%s looked better", w.keep(), w.Leader)
 	switch w.Reason {
-	case search.NotDone, search.NothingYet:
-		return w.interrupted()
-	case search.Alone:
-		return fmt.Sprintf("GOMAXPROCS=%s is the only candidate: there is nothing to compare it with.", w.Current)
-	case search.Leads:
-		return w.leads() + w.broke()
-	case search.Equal:
-		return w.equal() + w.broke()
-	case search.Alike:
-		text := fmt.Sprintf("%s in the search, but fresh pairs show no difference worth having. %s. %s", looked, w.effects(), w.pairs())
-		if w.Better > w.Margin {
-			text += fmt.Sprintf(" With this noise it could still be up to %s better.", bound(w.Better))
-		}
-		return text
-	case search.Refuted:
-		return fmt.Sprintf("%s, but fresh pairs refute it. %s. %s", looked, w.effects(), w.pairs())
-	case search.LosesSLO:
-		return fmt.Sprintf("%s, but held the SLO in %d of %d fresh runs, the current setting in %d.", looked, w.Held[1], w.Pairs, w.Held[0])
-	case search.LeaderFails:
-		return fmt.Sprintf("%s, but the program failed with it in the confirmation: %s", looked, w.Failure)
 	case search.Better:
-		return w.change()
-	case search.TailUnknown:
-		return fmt.Sprintf("%s, but the generator was too late for its %s to be known. As root it has real-time priority; %s %s", w.cheaper(), w.tail, byCPU, w.pairs())
-	case search.TailWorse:
-		return fmt.Sprintf("%s. Its %s looks worse, and how much worse is not known. More pairs would tell; %s %s", w.cheaper(), w.tail, byCPU, w.pairs())
-	case search.NoneHolds:
-		easier := "A lower rate, or a higher limit,"
-		if w.batch() {
-			easier = "A higher limit"
+		if w.Leader.Procs == w.Current.Procs {
+			return fmt.Sprintf("GOMAXPROCS stays at %d. %s", w.Current.Procs, w.effects())
 		}
-		return fmt.Sprintf("Undecided: no setting holds the SLO%s, in %d blocks. %s would tell more.", w.atRate(" "), w.Blocks, easier)
+		return w.effects()
+	case search.Worsens, search.MayWorsen:
+		return fmt.Sprintf("With %s: %s", w.environment().and(), w.trade())
+	case search.NoneBetter:
+		return fmt.Sprintf("%s is likely to be better by what counts (%s).", w.noOther(), w.counts())
+	case search.Leads:
+		return w.mayBeBetter()
 	case search.Fails:
-		return fmt.Sprintf("Undecided: the program failed with its current setting, GOMAXPROCS=%s, and there is nothing to compare the others with: %s", w.Current, w.Failure)
+		return fmt.Sprintf("With GOMAXPROCS=%s: %s. There is nothing to compare the others with.", w.Current, w.Failure)
 	case search.Invalid:
-		return w.invalid()
-	case search.NoRoom:
-		return w.noRoom()
+		return fmt.Sprintf("%s of %s are not valid.", quantity.Count(w.Invalid), quantity.Plural(w.Runs, "run"))
+	case search.Alone, search.NothingYet:
+		return ""
 	default:
-		return w.notShown()
+		return w.looks()
 	}
 }
 
-const byCPU = "--objective cpu decides by CPU time alone."
-
-func (w tuneWords) cheaper() string {
-	return fmt.Sprintf("Undecided: with GOMAXPROCS=%s %s", w.Leader, w.effects())
-}
-
-func (w tuneWords) interrupted() string {
-	text := fmt.Sprintf("Interrupted after %s. ", quantity.Plural(w.Runs, "run"))
-	switch {
-	case w.Reason == search.NothingYet:
-		return text + "Nothing is known yet."
-	case w.Planned > 0:
-		return text + fmt.Sprintf("Best so far is GOMAXPROCS=%s, unconfirmed: %d of %d pairs are done.", w.Leader, w.Complete, w.Planned)
+// looks says what looks better, without claiming it.
+func (w tuneWords) looks() string {
+	text := fmt.Sprintf("no setting looks better than GOMAXPROCS=%s so far.", w.Current)
+	if w.Leader != w.Current {
+		text = fmt.Sprintf("GOMAXPROCS=%s looks best, but that is not shown: %s", w.Leader, w.effects())
 	}
-	return text + fmt.Sprintf("Best so far is GOMAXPROCS=%s, unconfirmed.", w.Leader)
+	if w.late {
+		return fmt.Sprintf("After %s %s", quantity.Plural(w.Runs, "run"), text)
+	}
+	return capital(text)
 }
 
-func (w tuneWords) leads() string {
-	others := "no other setting"
+// noOther is the subject of what is not better.
+func (w tuneWords) noOther() string {
 	if w.Others > 1 {
-		others = fmt.Sprintf("none of the %d other settings", w.Others)
+		return fmt.Sprintf("None of the %d other settings", w.Others)
 	}
-	basis := w.name(w.Basis)
-	if len(w.Chain) > 1 {
-		basis = w.name(w.Chain[0]) + " and " + basis
-	}
-	text := fmt.Sprintf("%s By %s %s did better in %s.", w.keep(), basis, others, quantity.Plural(w.Blocks, "block"))
-	if w.Rival != (search.Candidate{}) && w.Better > w.Margin {
-		text += fmt.Sprintf(" With this noise %s could still be up to %s better.", w.Rival, bound(w.Better))
-	}
-	return text
+	return "No other setting"
 }
 
-func (w tuneWords) equal() string {
-	keep := fmt.Sprintf("keep GOMAXPROCS=%d", w.Current.Procs)
-	if w.Current.Procs == w.GoDefault {
-		keep = "keep the default"
+// counts says from which difference on a setting is better.
+func (w tuneWords) counts() string {
+	var parts []string
+	for _, m := range slices.Backward(w.Chain) {
+		margin := w.Margin
+		if m == search.P99 {
+			margin = w.TailMargin
+		}
+		parts = append(parts, fmt.Sprintf("%s by %s", w.name(m), quantity.Share(margin)))
 	}
-	near := fmt.Sprintf("%s are within %s of each other", settings(w.Near), bound(w.Within))
+	return strings.Join(parts, ", ")
+}
+
+// mayBeBetter says how much better another setting could still be.
+func (w tuneWords) mayBeBetter() string {
+	better := "lower"
+	if w.RivalIn == search.Throughput {
+		better = "higher"
+	}
+	return fmt.Sprintf("%s could still be up to %s %s with %s.", w.title(w.RivalIn), bound(w.Better), better, w.Rival)
+}
+
+// effects tells what the leader does to each metric, the one that it is better in first.
+func (w tuneWords) effects() string {
+	var parts []string
+	add := func(m search.Metric) {
+		if e := w.Effect(m); e != nil {
+			parts = append(parts, w.effect(*e, len(parts) == 0))
+		}
+	}
+	reliability := w.reliability()
+	if w.Basis == search.SLO && len(reliability) > 0 {
+		reliability[0] = capital(reliability[0])
+		parts, reliability = reliability, nil
+	}
+	add(w.Basis)
+	for _, m := range w.Chain {
+		if m != w.Basis {
+			add(m)
+		}
+	}
+	parts = append(parts, reliability...)
+	if e := w.Effect(search.Throttled); e != nil && math.Abs(e.From-e.To) > 0.01 {
+		parts = append(parts, fmt.Sprintf("throttled periods %s → %s", quantity.WholeShare(e.From), quantity.WholeShare(e.To)))
+	}
+	return strings.Join(parts, ", ") + "."
+}
+
+// effect tells one of them, in full if it is the first.
+func (w tuneWords) effect(e search.Effect, first bool) string {
+	name, interval := w.name(e.Metric), ""
+	if first {
+		name = w.title(e.Metric)
+	}
+	if e.Hi > 0 {
+		interval = quantity.Changes(e.Lo, e.Hi)
+	}
+	from, to := w.fromTo(e)
+	switch {
+	case e.Says == search.NotWorse && e.Metric == search.P99:
+		return fmt.Sprintf("%s is not worse (%s)", name, joined(quantity.Change(e.Ratio), interval))
+	case e.Says != search.IsBetter && e.Says != search.IsWorse, !w.agrees(e):
+		return fmt.Sprintf("%s %s", name, withInterval(quantity.Change(e.Ratio), interval))
+	case first && interval != "":
+		return fmt.Sprintf("%s %s from %s to %s (%s, 95 %% interval %s)", name, verb(e), from, to, quantity.Change(e.Ratio), interval)
+	}
+	return fmt.Sprintf("%s from %s to %s (%s)", name, from, to, joined(quantity.Change(e.Ratio), interval))
+}
+
+// fromTo are the figures before and after. Of the tail they are the p99 of whole windows, which users know.
+func (w tuneWords) fromTo(e search.Effect) (from, to string) {
+	if pooled := w.Effect(search.Pooled); e.Metric == search.P99 && pooled != nil {
+		e = *pooled
+	}
+	return w.value(e.Metric, e.From), w.value(e.Metric, e.To)
+}
+
+// agrees reports whether the figures before and after went the way that the ratio says. With much noise they may not.
+func (w tuneWords) agrees(e search.Effect) bool {
+	if pooled := w.Effect(search.Pooled); e.Metric == search.P99 && pooled != nil {
+		e.From, e.To = pooled.From, pooled.To
+	}
+	return e.To < e.From == (e.Ratio < 1)
+}
+
+func (w tuneWords) value(m search.Metric, v float64) string {
+	if m == search.Throughput {
+		return quantity.PerSecond(v)
+	}
+	return quantity.Brief(v)
+}
+
+// withInterval is such as: +2 % (−1 to +5 %).
+func withInterval(text, interval string) string {
+	if interval == "" {
+		return text
+	}
+	return text + " (" + interval + ")"
+}
+
+func joined(texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), ", ")
+}
+
+// verb is what a figure did.
+func verb(e search.Effect) string {
+	if e.Ratio > 1 {
+		return "rose"
+	}
+	return "fell"
+}
+
+// trade says what a trade gives, and what it takes.
+func (w tuneWords) trade() string {
+	gain, loss := w.Effect(w.Basis), w.Effect(w.WorseIn)
+	text := w.name(w.Basis)
+	if gain != nil {
+		text = w.moved(*gain).text()
+	}
+	reliability := w.reliability()
+	switch {
+	case loss == nil && len(reliability) > 0:
+		return text + ", but " + strings.Join(reliability, ", ") + "."
+	case loss == nil:
+		return text + ", but " + w.name(w.WorseIn) + " is not known."
+	}
+	text += ", " + w.moved(*loss).loss(w.Reason != search.MayWorsen)
+	return joined(append([]string{text}, reliability...)...) + "."
+}
+
+// moved is an effect in the words that bench has as well.
+func (w tuneWords) moved(e search.Effect) moved {
+	m := moved{name: w.name(e.Metric), ratio: e.Ratio, lo: e.Lo, hi: e.Hi}
+	if from, to := w.fromTo(e); w.agrees(e) {
+		m.values = from + " → " + to
+	}
+	return m
+}
+
+// reliability tells of the SLO and of errors where any run missed it, or any request failed.
+func (w tuneWords) reliability() (parts []string) {
 	if w.Pairs == 0 {
-		return fmt.Sprintf("%s (%s in %s): %s.", near, w.name(w.Basis), quantity.Plural(w.Blocks, "block"), keep)
+		return nil
 	}
-	return fmt.Sprintf("%s: %s. %s. %s", near, keep, w.effects(), w.pairs())
+	if w.Held[0] < w.Pairs || w.Held[1] < w.Pairs {
+		parts = append(parts, fmt.Sprintf("it held the SLO in %d of %d runs, the current setting in %d", w.Held[1], w.Pairs, w.Held[0]))
+	}
+	if w.Errors[0] > 0 || w.Errors[1] > 0 {
+		parts = append(parts, fmt.Sprintf("%s of its requests failed, with the current setting %s", quantity.Share(w.Errors[1]), quantity.Share(w.Errors[0])))
+	}
+	return parts
 }
 
-// broke says that the setting which is kept does not do what it has to do.
-func (w tuneWords) broke() string {
-	if w.Broke <= w.BrokeOf/2 {
+// why says what the verdict rests on: blocks and pairs, the load, and how the other settings are.
+func (w tuneWords) why() string {
+	var parts []string
+	if w.Pairs > 0 {
+		text := quantity.Plural(w.Pairs, "block") + " with both"
+		if w.Fresh > 0 {
+			text += fmt.Sprintf(", the last %d of them fresh pairs that had to agree", w.Fresh)
+		}
+		if e := w.Effect(w.Basis); e != nil && e.RankHi > 0 {
+			text += fmt.Sprintf("; signed-rank interval %s, p%s", quantity.Changes(e.RankLo, e.RankHi), probability(e.P))
+		}
+		parts = append(parts, text+".")
+	} else if w.Blocks > 0 {
+		parts = append(parts, fmt.Sprintf("By %s of all settings.", quantity.Plural(w.Blocks, "block")))
+	}
+	if w.load.Rate > 0 {
+		text := "At " + quantity.PerSecond(w.load.Rate)
+		if w.load.Share > 0 {
+			text += ", where the current setting uses " + quantity.WholeShare(w.load.Share) + " of its limit"
+		}
+		parts = append(parts, text+".")
+	}
+	if w.Contradicted {
+		parts = append(parts, fmt.Sprintf("The %s of whole windows speaks against it (%s): it has rare, long delays that typical seconds have not.", w.tail, quantity.Change(w.Effect(search.Pooled).Ratio)))
+	}
+	const most = 3 // more of them are in the table
+	if len(w.others) <= most {
+		for _, s := range w.others {
+			if text := w.stands(s); text != "" {
+				parts = append(parts, text)
+			}
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// stands says how a setting stands beside the current one; "" if nothing is known.
+func (w tuneWords) stands(s search.Standing) string {
+	if s.Dropped != nil && s.Dropped.Reason == search.ProgramFails {
+		return fmt.Sprintf("With %s the program failed: %s.", s.Candidate, s.Dropped.Failure)
+	}
+	var parts []string
+	for _, m := range slices.Backward(w.Chain) {
+		for _, e := range s.Effects {
+			if e.Metric == m && e.Hi > 0 {
+				parts = append(parts, fmt.Sprintf("%s %s", w.name(m), withInterval(quantity.Change(e.Ratio), quantity.Changes(e.Lo, e.Hi))))
+			}
+		}
+	}
+	if len(parts) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" It broke the SLO in %d of %d runs%s.", w.Broke, w.BrokeOf, w.atRate(", "))
+	return fmt.Sprintf("%s: %s.", s.Candidate, strings.Join(parts, ", "))
 }
 
-func (w tuneWords) invalid() string {
-	why := ", as the generator could not keep up or a figure was missing"
-	if w.batch() {
-		why = ", or a figure was missing"
+// next says what to type, or what would tell more; "" if nothing.
+func (w tuneWords) next() string {
+	switch w.Reason {
+	case search.Worsens, search.MayWorsen:
+		if w.WorseIn == search.SLO { // no objective takes what is less reliable
+			return fmt.Sprintf("No --objective advises it; to take it all the same: %s.", environment(w.Leader.Procs, w.Leader.GOGC, w.Current.Procs))
+		}
+		return fmt.Sprintf("To take the trade: --objective %s.", w.Basis)
+	case search.Better:
+		text := ""
+		switch {
+		case w.Leader.Procs != w.GoDefault || w.Leader.Procs == w.Current.Procs:
+		case w.Leader.GOGC == 0:
+			text = "That is Go's default, so it is enough not to set another."
+		default:
+			text = fmt.Sprintf("GOMAXPROCS=%d is Go's default, so it is enough not to set another.", w.Leader.Procs)
+		}
+		return strings.TrimSpace(text + w.levers())
+	case search.TailUnknown:
+		return "--objective cpu decides by CPU time alone."
 	}
-	text := "Undecided: too many runs were not valid" + why + "."
-	if w.Leader != w.Current {
-		text += fmt.Sprintf(" Best so far is GOMAXPROCS=%s, unconfirmed.", w.Leader)
+	if w.More == 0 {
+		return ""
 	}
-	return text
+	return fmt.Sprintf("About %s more would tell, in %s: %s.", quantity.Plural(w.More, "run"), quantity.Lasting(w.moreSeconds()), w.ask())
 }
 
-func (w tuneWords) noRoom() string {
-	text := fmt.Sprintf("Undecided: the budget of %s has no room for a confirmation.", quantity.Plural(w.MaxRuns, "run"))
-	if w.Leader != w.Current {
-		text += fmt.Sprintf(" Best so far is GOMAXPROCS=%s.", w.Leader)
+// moreSeconds is how long it would take to know; 0: nothing is missing, or nothing would tell.
+func (w tuneWords) moreSeconds() float64 { return math.Ceil(float64(w.More) * w.perRun) }
+
+// ask is what to type for more runs.
+func (w tuneWords) ask() string {
+	if w.budget > 0 && !w.Done {
+		return fmt.Sprintf("--budget %ds", int(math.Ceil(w.spent+w.moreSeconds())))
 	}
-	return text + fmt.Sprintf(" About %s more would settle it.", quantity.Plural(w.MoreRuns, "run"))
-}
-
-func (w tuneWords) notShown() string {
-	text := fmt.Sprintf("Undecided: GOMAXPROCS=%s was the best of the search, but fresh pairs don't show that it is better than %s. %s. %s",
-		w.Leader, w.Current, w.effects(), w.pairs())
-	if w.MorePairs == 0 {
-		return text + fmt.Sprintf(" With this noise no reasonable number of runs would settle %s.", bound(w.Margin))
-	}
-	return text + fmt.Sprintf(" About %s more (a fresh confirmation of %d pairs) would settle %s.", quantity.Plural(w.MoreRuns, "run"), w.MorePairs, bound(w.Margin))
-}
-
-// moreSeconds is how long it would take to settle it; 0: it is settled, or nothing would.
-func (w tuneWords) moreSeconds() float64 {
-	if w.Kind != search.Undecided {
-		return 0
-	}
-	return float64(w.MoreRuns) * w.perRun
-}
-
-// more says how long it would take, and what to ask for.
-func (w tuneWords) more() string {
-	text := fmt.Sprintf("That is about %s more", inMinutes(w.moreSeconds()))
-	if w.MorePairs > 0 && w.Pairs > 0 {
-		return text + fmt.Sprintf(": --pairs %d.", w.MorePairs)
-	}
-	return text + fmt.Sprintf(": --budget %s.", budget(w.spent+w.moreSeconds()))
-}
-
-func inMinutes(seconds float64) string {
-	if minutes := int(math.Ceil(seconds / 60)); minutes > 1 {
-		return strconv.Itoa(minutes) + " minutes"
-	}
-	return "a minute"
-}
-
-func budget(seconds float64) string {
-	return strconv.Itoa(int(math.Ceil(seconds/60))) + "m"
-}
-
-// keep is the sentence that keeps things as they are.
-func (w tuneWords) keep() string { return fmt.Sprintf("Keep GOMAXPROCS=%d.", w.Current.Procs) }
-
-// change is such as: Set GOMAXPROCS=2. p99 fell from 97 ms to 41 ms (−58 %, 95 % interval −61 to −52 %), CPU a request
-// −31 % (−33 to −29 %), throttled periods 78 % → 2 %. 10 fresh interleaved pairs, p=0.002.
-func (w tuneWords) change() string {
-	text := fmt.Sprintf("%s. %s. %s", w.set(), w.effects(), w.pairs())
-	switch missed := w.Pairs - w.Held[1]; {
-	case missed > w.Pairs/2:
-		text += fmt.Sprintf(" It is better, but not well: it broke the SLO in %d of them%s.", missed, w.atRate(", "))
-	case w.Leader.Procs != w.GoDefault || w.Leader.Procs == w.Current.Procs:
-	case w.Leader.GOGC == 0:
-		text += " That is Go's default, so it is enough not to set another."
-	default:
-		text += fmt.Sprintf(" GOMAXPROCS=%d is Go's default, so it is enough not to set another.", w.Leader.Procs)
-	}
-	return text + w.levers()
-}
-
-// set is what is to be done.
-func (w tuneWords) set() string {
-	c := w.Leader
-	switch {
-	case c.GOGC == 0:
-		return fmt.Sprintf("Set GOMAXPROCS=%d", c.Procs)
-	case c.Procs == w.Current.Procs:
-		return fmt.Sprintf("Set GOGC=%d and leave GOMAXPROCS at %d", c.GOGC, c.Procs)
-	}
-	return fmt.Sprintf("Set GOMAXPROCS=%d and GOGC=%d", c.Procs, c.GOGC)
+	return fmt.Sprintf("--blocks %d", w.Blocks+(w.More+1)/2)
 }
 
 func (w tuneWords) levers() string {
@@ -227,9 +429,9 @@ func (w tuneWords) levers() string {
 			what = fmt.Sprintf("GOGC=%d", l.GOGC)
 		}
 		if i == 0 {
-			parts = append(parts, fmt.Sprintf(" %s alone gave %s %s in the exploration", what, w.name(l.Metric), changed(l.Ratio)))
+			parts = append(parts, fmt.Sprintf(" %s alone: %s %s", what, w.name(l.Metric), quantity.Change(l.Ratio)))
 		} else {
-			parts = append(parts, fmt.Sprintf("%s alone %s", what, changed(l.Ratio)))
+			parts = append(parts, fmt.Sprintf("%s alone: %s", what, quantity.Change(l.Ratio)))
 		}
 	}
 	if len(parts) == 0 {
@@ -238,108 +440,30 @@ func (w tuneWords) levers() string {
 	return strings.Join(parts, ", ") + "."
 }
 
-// effects tells the effects, the one that decided first.
-func (w tuneWords) effects() string {
-	effects := slices.Clone(w.Effects)
-	slices.SortStableFunc(effects, func(a, b search.Effect) int { return cmp.Compare(w.rank(a), w.rank(b)) })
-	var parts []string
-	for _, e := range effects {
-		if text := w.effect(e, len(parts) == 0); text != "" {
-			parts = append(parts, text)
-		}
-	}
-	if len(parts) == 0 {
-		return "there is no figure to compare"
-	}
-	return strings.Join(parts, ", ")
-}
-
-func (w tuneWords) rank(e search.Effect) int {
-	switch {
-	case e.Metric == w.Basis:
-		return 0
-	case e.Metric == search.Throttled:
-		return 3
-	case e.Decides:
-		return 1
-	}
-	return 2
-}
-
-// effect tells one of them, in full if it is the first.
-func (w tuneWords) effect(e search.Effect, first bool) string {
-	name := w.name(e.Metric)
-	if first {
-		name = w.title(e.Metric)
-	}
-	switch {
-	case e.Metric == search.SLO:
-		it := "it"
-		if first {
-			it = "It"
-		}
-		return fmt.Sprintf("%s held the SLO in %.0f of %d runs, the current setting in %.0f", it, e.To*float64(w.Pairs), w.Pairs, e.From*float64(w.Pairs))
-	case e.Metric == search.Throttled:
-		return fmt.Sprintf("%s periods %.0f %% → %.0f %%", name, 100*e.From, 100*e.To)
-	case e.Ratio == 0 && e.Decides:
-		return name + " unknown in some runs"
-	case e.Ratio == 0:
-		return ""
-	case e.Metric == search.Throughput && !e.Decides && e.Verdict == sample.VerdictSame:
-		return "" // at a set rate it always is
-	}
-	interval := "no interval"
-	if e.Hi > 0 {
-		interval = changeNumber(e.Lo) + " to " + changed(e.Hi)
-	}
-	if !first {
-		return fmt.Sprintf("%s %s (%s)", name, changed(e.Ratio), interval)
-	}
-	if e.Hi > 0 {
-		interval = "95 % interval " + interval
-	}
-	return fmt.Sprintf("%s %s from %s to %s (%s, %s)", name, verb(e), metricValue(e.Metric, e.From), metricValue(e.Metric, e.To), changed(e.Ratio), interval)
-}
-
-// verb is what a figure did. Where nothing is shown of it, or the medians went the other way than the pairs, it just went.
-func verb(e search.Effect) string {
-	switch {
-	case e.Verdict != sample.VerdictBetter && e.Verdict != sample.VerdictWorse || e.To < e.From != (e.Ratio < 1):
-		return "went"
-	case e.Ratio > 1:
-		return "rose"
-	}
-	return "fell"
-}
-
-// pairs says what the figures rest on.
-func (w tuneWords) pairs() string {
-	text := fmt.Sprintf("%d fresh interleaved pairs", w.Pairs)
-	if e := w.Effect(w.Basis); e != nil && e.Adjusted < 1 {
-		text += ", p" + probability(e.Adjusted)
-	}
-	return text + "."
-}
-
-// dropped says why the exploration took a candidate out; "" if it didn't.
+// dropped says why a candidate left the race; "" if it didn't.
 func (w tuneWords) dropped(d *search.Drop) string {
 	switch {
 	case d == nil:
 		return ""
 	case d.Reason == search.BreaksSLO:
-		return fmt.Sprintf("broke the SLO in all of %d blocks in which %s held it", d.Blocks, d.Against)
+		return fmt.Sprintf("broke the SLO in all blocks in which %s held it", d.Against)
 	case d.Reason == search.ProgramFails:
 		return "the program failed: " + d.Failure
 	case d.Reason == search.NoValidRun:
 		return fmt.Sprintf("no valid run in %d blocks", d.Blocks)
+	case d.Reason == search.IsTrade:
+		if d.Metric == search.SLO {
+			return "a trade: it fails more requests"
+		}
+		return fmt.Sprintf("a trade: %s %s in %d blocks", w.name(d.Metric), quantity.Change(d.Ratio), d.Blocks)
 	}
-	return fmt.Sprintf("%s %s against %s in %d blocks", w.name(d.Metric), changed(d.Ratio), d.Against, d.Blocks)
+	return fmt.Sprintf("no longer likely to be better than %s by what counts: %s %s in %d blocks", d.Against, w.name(d.Metric), quantity.Change(d.Ratio), d.Blocks)
 }
 
 // name is that of a metric within a sentence.
 func (w tuneWords) name(m search.Metric) string {
 	switch m {
-	case search.P99:
+	case search.P99, search.Pooled:
 		return w.tail
 	case search.CPU:
 		if strings.ContainsRune("aeiou", rune(w.unit[0])) {
@@ -348,18 +472,19 @@ func (w tuneWords) name(m search.Metric) string {
 		return "CPU a " + w.unit
 	case search.Auto:
 		return "every figure"
+	case search.SLO:
+		return "the SLO"
 	default:
 		return string(m)
 	}
 }
 
-// title is its name at the beginning of one.
+// title is its name at the beginning of a sentence.
 func (w tuneWords) title(m search.Metric) string {
-	name := w.name(m)
 	if m == search.P99 { // p99 stays as it is
-		return name
+		return w.tail
 	}
-	return strings.ToUpper(name[:1]) + name[1:]
+	return capital(w.name(m))
 }
 
 func (w tuneWords) batch() bool { return w.unit != "request" }
@@ -383,7 +508,7 @@ func byLoad(loads []TuneLoad) (sentences []string) {
 	}
 	for i, l := range sorted {
 		if i > 0 && (l.Procs != sorted[i-1].Procs || l.GOGC != sorted[i-1].GOGC) {
-			sentences = append(sentences, fmt.Sprintf("From %s of the capacity on it is %s, below %s.", quantity.WholeShare(l.Share), settingName(l.Procs, l.GOGC), settingName(sorted[i-1].Procs, sorted[i-1].GOGC)))
+			sentences = append(sentences, fmt.Sprintf("From %s of the limit on it is %s, below %s.", quantity.WholeShare(l.Share), settingName(l.Procs, l.GOGC), settingName(sorted[i-1].Procs, sorted[i-1].GOGC)))
 		}
 	}
 	return sentences
@@ -399,7 +524,7 @@ func whyGC(s *tune.Study, v search.TuneVerdict) (sentences []string) {
 	if p.GC == nil {
 		return nil
 	}
-	const trap = "a small heap that is collected so often costs more the more Ps there are, because the sweeper spins (docs/heap-floor.md)"
+	const trap = "a small heap that is collected so often costs more the more Ps there are, because the sweeper spins (unthrottle help heap-floor)"
 	gc := map[search.Candidate]*tune.GC{{Procs: p.Procs}: p.GC}
 	for _, r := range s.Runs {
 		if r.Load == 0 && r.GC != nil && (gc[r.Search.Candidate()] == nil || r.Search.Phase == tune.Explain) {
@@ -418,52 +543,14 @@ func whyGC(s *tune.Study, v search.TuneVerdict) (sentences []string) {
 		sentences = append(sentences, fmt.Sprintf("Garbage collection: %s.", tell(current, v.Current)))
 	}
 	if len(p.Levers) > 0 && len(sentences) > 0 {
-		sentences = append(sentences, strings.ToUpper(trap[:1])+trap[1:]+"; so GOGC="+strconv.Itoa(p.Levers[0])+" was tried as well.")
+		tried := "is to be tried as well"
+		if slices.ContainsFunc(s.Runs, func(r tune.Run) bool { return r.Search.GOGC != 0 }) {
+			tried = "was tried as well"
+		}
+		sentences = append(sentences, fmt.Sprintf("%s; so GOGC=%d %s.", capital(trap), p.Levers[0], tried))
 	}
 	return sentences
 }
-
-// metricValue writes a metric's value with its unit.
-func metricValue(m search.Metric, v float64) string {
-	if m == search.Throughput {
-		return twoDigits(v) + "/s"
-	}
-	for _, u := range []struct {
-		in   float64
-		name string
-	}{{1, " s"}, {1e-3, " ms"}, {1e-6, " µs"}} {
-		if v >= u.in {
-			return twoDigits(v/u.in) + u.name
-		}
-	}
-	return twoDigits(v/1e-9) + " ns"
-}
-
-// twoDigits writes two digits at least, and all before the point.
-func twoDigits(v float64) string {
-	if v < 9.95 {
-		return strconv.FormatFloat(v, 'f', 1, 64)
-	}
-	return strconv.FormatFloat(v, 'f', 0, 64)
-}
-
-// changeNumber is the change that a ratio is, in per cent, without the sign of these.
-func changeNumber(ratio float64) string {
-	change := 100 * (ratio - 1)
-	text := strconv.FormatFloat(math.Abs(change), 'f', 0, 64)
-	if math.Abs(change) < 0.95 {
-		text = strconv.FormatFloat(math.Abs(change), 'f', 1, 64)
-	}
-	switch {
-	case text == "0.0":
-		return "0"
-	case change < 0:
-		return "−" + text
-	}
-	return "+" + text
-}
-
-func changed(ratio float64) string { return changeNumber(ratio) + " %" }
 
 // bound writes a share as a bound: rounded up, so that it isn't said to be tighter than it is.
 func bound(share float64) string {
@@ -475,40 +562,4 @@ func probability(p float64) string {
 		return "<0.001"
 	}
 	return "=" + strconv.FormatFloat(p, 'g', 1, 64)
-}
-
-// settings writes 2, 3 and 4.
-func settings(of []search.Candidate) string {
-	var words []string
-	for _, c := range of {
-		words = append(words, c.String())
-	}
-	return quantity.List(words)
-}
-
-// RatesNote says what the rates are in the table of limits.
-func (d *Tune) RatesNote() string {
-	const note = "The rates are the highest at which each GOMAXPROCS holds the SLO; → marks the better one"
-	for _, l := range d.Limits {
-		if slices.ContainsFunc(l.Settings, func(s TuneLimitRates) bool { return s.Default }) {
-			return note + ", * what Go chooses by itself."
-		}
-	}
-	return note + "."
-}
-
-// HeldNote says which windows were held, and that these columns beside are of them too.
-func (d *Tune) HeldNote(columns ...string) string {
-	at := "your rate"
-	if n := d.Verdict.Load; n >= 0 && n < len(d.Loads) && d.Loads[n].Rate > 0 {
-		at += " of " + quantity.PerSecond(d.Loads[n].Rate)
-	}
-	text := fmt.Sprintf("Held: windows at %s in which the better one held it", at)
-	switch len(columns) {
-	case 0:
-		return text + "."
-	case 1:
-		return text + "; " + columns[0] + " is of these."
-	}
-	return text + "; " + quantity.List(columns) + " are of these."
 }

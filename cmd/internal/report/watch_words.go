@@ -23,7 +23,11 @@ func (d *Watch) Answer() string {
 		}
 		text := frozen + ", " + quota
 		if d.Contended > 0 {
-			text = fmt.Sprintf("%s: %s %s, %s without its rhythm, as on a busy host", frozen, quantity.Share(d.Throttled), quota, quantity.Share(d.Contended))
+			by := "as on a busy host"
+			if c := d.Contention; !freeze.FullHost(c.HostBusy+c.Steal, c.HostCPUs) {
+				by = "as where a hypervisor takes CPUs away" // its CPUs are not in use
+			}
+			text = fmt.Sprintf("%s: %s %s, %s without its rhythm, %s", frozen, quantity.Share(d.Throttled), quota, quantity.Share(d.Contended), by)
 		}
 		if d.FreezeCount > 0 {
 			text += "; the longest freeze took " + quantity.Seconds(d.Longest)
@@ -31,18 +35,18 @@ func (d *Watch) Answer() string {
 		return text
 	case freeze.Contended:
 		if w := d.Contention.WaitShare; w != nil && *w > 0 {
-			return "no quota, but the CPUs are busy: its threads waited for " + quantity.Share(*w) + " of the time in which they could have run"
+			return "not by a quota: others had the CPUs, and its threads waited for " + quantity.Share(*w) + " of the time in which they could have run"
 		}
-		return "no quota, but something else takes the CPU: " + frozen
+		return "not by a quota: something else takes the CPU; " + frozen
 	case freeze.None:
 		return frozen
 	}
 	return frozen + ", for a reason that is not clear"
 }
 
-// Subject names what is watched.
+// Subject names what was watched.
 func (d *Watch) Subject() string {
-	text := "the own cgroup"
+	text := "its own cgroup"
 	if d.PID != 0 {
 		text = fmt.Sprintf("the cgroup of process %d", d.PID)
 		if d.Name != "" {
@@ -55,7 +59,7 @@ func (d *Watch) Subject() string {
 	return text
 }
 
-// Text says what the limit is; from is the directory of the group, which need not be named again.
+// Text says what the limit is. from is the directory of the group, which is not named again.
 func (l WatchLimit) Text(from string) string {
 	switch {
 	case l.CPUs != nil:
@@ -65,7 +69,7 @@ func (l WatchLimit) Text(from string) string {
 		}
 		return text
 	case l.State == "none":
-		return "none is to be seen"
+		return "none can be seen"
 	case l.State == "hidden":
 		return "one that can't be seen from here"
 	case l.Reason != "":
@@ -74,7 +78,7 @@ func (l WatchLimit) Text(from string) string {
 	return ""
 }
 
-// Folding is how the time is cut in a drawing.
+// Folding is how the drawing cuts the time.
 func (d *Watch) Folding() Folding { return folding(d.PeriodSeconds, d.Cause, d.Rhythm) }
 
 // WatchSecond is what happened in a second.
@@ -84,7 +88,7 @@ type WatchSecond struct {
 	Longest float64 // of these, in seconds
 }
 
-// Second is what happened in the second with this number, 0 being the first. Freezes are in the order of time.
+// Second is what happened in a second, counted from 0. The freezes are sorted by time.
 func (d *Watch) Second(number int) (s WatchSecond) {
 	from, to := float64(number), float64(number+1)
 	for i := len(d.Freezes) - 1; i >= 0 && d.Freezes[i].End > from; i-- {
@@ -98,9 +102,9 @@ func (d *Watch) Second(number int) (s WatchSecond) {
 	return s
 }
 
-// LongestFreezes are at most so many of the freezes, the longest first.
-func (d *Watch) LongestFreezes(most int) []WatchFreeze {
+// LongestFreezes are the longest of the freezes, the longest first, no more than most.
+func (d *Watch) LongestFreezes(most int) []Freeze {
 	freezes := slices.Clone(d.Freezes)
-	slices.SortStableFunc(freezes, func(a, b WatchFreeze) int { return cmp.Compare(b.End-b.Start, a.End-a.Start) })
+	slices.SortStableFunc(freezes, func(a, b Freeze) int { return cmp.Compare(b.End-b.Start, a.End-a.Start) })
 	return freezes[:min(len(freezes), most)]
 }

@@ -18,7 +18,7 @@ func contended(f *Facts) (finding.Finding, bool) {
 	}
 	found := finding.Finding{
 		Severity: finding.Info,
-		Summary:  "it waits for CPUs that others use; its limit has no part in it",
+		Summary:  "it waits for CPUs that others use; its limit plays no part in it",
 		Fix:      "move it or its neighbours, or give it a larger CPU request: a higher limit changes nothing",
 	}
 	if max(lost, f.Still.Contended) >= 0.3 {
@@ -39,10 +39,10 @@ func contended(f *Facts) (finding.Finding, bool) {
 	return found, true
 }
 
-// queued reports whether the run queues say that others have the CPUs, and the share of the time that its threads wanted to
-// run in which they waited. That counts on a system whose CPUs are in use only: threads that run for some microseconds at a
-// time wait about as long for each start on an idle one. Ps of its own that outnumber the CPUs are another trouble, and so
-// are threads of its group that nobody else disturbs.
+// queued reports whether the run queues say that others have the CPUs, and the share of the time in which its threads waited
+// when they could have run. That counts only on a system whose CPUs are in use: threads that run for a few microseconds at a
+// time wait about as long for each start on an idle one. More Ps of its own than CPUs are another trouble, and so are threads
+// of its group that nobody else disturbs.
 func (f *Facts) queued() (lost float64, ok bool) {
 	q, s, cpus := f.Queue, f.Host, f.Limits.Affinity
 	if q == nil || q.Ran <= 0 {
@@ -57,7 +57,7 @@ func (f *Facts) queued() (lost float64, ok bool) {
 	}
 	full := freeze.FullHost(s.Busy+s.Steal, s.CPUs)
 	if !full && (cpus == s.CPUs || q.Waited < 0.5) {
-		return lost, false // of a part of the CPUs, as of a cpuset, it is not known how busy they are
+		return lost, false // how busy a part of the CPUs is, such as a cpuset, is not known
 	}
 	return lost, lost >= 0.2 && q.Waited >= 0.05
 }

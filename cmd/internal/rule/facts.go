@@ -14,23 +14,23 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 )
 
-// Facts are what the rules ask of a program, whoever saw it: a look at its process, a heartbeat in its group, its trace or
-// its profile. What is not known is zero or nil, and a rule that lacks its facts says nothing.
+// Facts are what the rules ask about a program, wherever that was seen: by a look at its process, by a heartbeat in its group,
+// in its trace or its profile. What is not known is zero or nil, and a rule that lacks its facts says nothing.
 type Facts struct {
 	Limits cgroup.Limits
 	Procs  int            // its GOMAXPROCS
 	Source choice.Source  // of its GOMAXPROCS
-	Minor  int            // of its Go version: 24 of Go 1.24.3
-	Chosen *choice.Choice // what gave it its GOMAXPROCS, where that is a rule which looks at the limit
+	Minor  int            // of its Go version: 24 for Go 1.24.3
+	Chosen *choice.Choice // what chose its GOMAXPROCS, if that is a rule that looks at the limit
 
-	Wall     time.Duration     // that it was looked at for
+	Wall     time.Duration     // for which it was observed
 	CPU      *float64          // CPUs that it used
 	Running  *float64          // Ps that had work, on average; their threads may have waited for a CPU
 	Spinning float64           // threads that looked for work, on average
 	Queue    *Queue            // of its threads
 	Counted  cgroup.Throttling // of its groups meanwhile
 	Frozen   *Frozen           // by its limit
-	Still    freeze.Verdict    // what its standstills come from, where their rhythm was looked at
+	Still    freeze.Verdict    // what its standstills come from, if they were searched for a rhythm
 	Why      []string          // that is
 	Doubt    string            // why that is not sure; "": it is
 	Heap     *Heap
@@ -40,16 +40,16 @@ type Facts struct {
 // Frozen is the share of the time in which a limit made the program's group stand still.
 type Frozen struct {
 	Share float64
-	Exact bool // it is not the least that it can be
+	Exact bool // false: it is at least that much
 }
 
-// A Queue is what threads did, in CPUs on average: they ran, or were ready and waited for a CPU.
+// A Queue is what threads did, in CPUs on average: they ran, or they were ready to run and waited for a CPU.
 type Queue struct{ Ran, Waited float64 }
 
 // Heap is how often a heap is collected, and how large it may be.
 type Heap struct {
-	Collected, Switched float64 // collections, and goroutines that came to run, a second
-	Memory              int64   // bytes, of the heap and what else belongs to no file; 0: not known
+	Collected, Switched float64 // collections, and goroutines that began to run, a second
+	Memory              int64   // bytes that belong to no file, including the heap; 0: not known
 }
 
 // Host is the system as a whole.
@@ -85,7 +85,7 @@ func OfProcess(p *host.Process, s host.System) *Facts {
 	return f
 }
 
-// chosen is what gave a process its GOMAXPROCS, if that is a rule which looks at the limit.
+// chosen is what chose a process's GOMAXPROCS, if that is a rule that looks at the limit.
 func chosen(p *host.Process) *choice.Choice {
 	by := p.Prediction
 	if by.Rule == "" || p.Source() != by.Source || p.Procs() != by.Procs || by.Source == choice.FromEnvironment || by.Source == host.FromCall {
@@ -113,7 +113,7 @@ func (f *Facts) allowed() float64 {
 // right is GOMAXPROCS by Go's own rule, if that knew all; 0: not known.
 func (f *Facts) right() int { return unthrottle.Decide(f.Limits, unthrottle.Policy{}).Procs }
 
-// share is the part of the periods that were throttled; 0 where none is counted.
+// share is the part of the periods that were throttled; 0 if none is counted.
 func (f *Facts) share() float64 {
 	if o := f.Counted.Owner; o.Known && o.Periods > 0 {
 		return float64(o.Throttled) / float64(o.Periods)
@@ -121,7 +121,7 @@ func (f *Facts) share() float64 {
 	return 0
 }
 
-// frozen is the share of the time in which a limit made it stand still; 0 where that is not known.
+// frozen is the share of the time in which a limit made it stand still; 0 if that is not known.
 func (f *Facts) frozen() float64 {
 	if f.Frozen == nil {
 		return 0
@@ -129,14 +129,14 @@ func (f *Facts) frozen() float64 {
 	return f.Frozen.Share
 }
 
-// busy reports whether the program is known to do anything worth a rule's while.
+// busy reports whether the program is known to do enough for a rule to matter.
 func (f *Facts) busy() bool { return f.CPU != nil && *f.CPU >= 0.01 }
 
 // idle reports whether it is known to do nothing.
 func (f *Facts) idle() bool { return f.CPU != nil && !f.busy() }
 
-// wanting is how many CPUs its threads would use if they got them: what they used and what they waited for. Its Ps tell,
-// else its threads' run queues do.
+// wanting is how many CPUs its threads would use if they got them: what they used and what they waited for. Its Ps show that,
+// or else its threads' run queues.
 func (f *Facts) wanting() (cpus float64, ok bool) {
 	switch {
 	case f.CPU == nil:
@@ -185,7 +185,7 @@ func (f *Facts) getRight() string {
 	case host.FromCall:
 		return "take the call of runtime.GOMAXPROCS out, or set GOMAXPROCS=" + n + " where the call respects it"
 	case choice.FromAutomaxprocs:
-		return `import "github.com/unthrottle/unthrottle/maxprocs" in the place of automaxprocs, or set GOMAXPROCS=` + n
+		return `import "github.com/unthrottle/unthrottle/maxprocs" instead of automaxprocs, or set GOMAXPROCS=` + n
 	}
 	if f.Minor > 0 && f.Minor < 25 {
 		return `import _ "github.com/unthrottle/unthrottle/auto", build with Go 1.25 or later, or set GOMAXPROCS=` + n
@@ -193,7 +193,7 @@ func (f *Facts) getRight() string {
 	return `import _ "github.com/unthrottle/unthrottle/auto", or set GOMAXPROCS=` + n
 }
 
-// limitText names the limit, or the CPUs where there is none.
+// limitText names the limit, or the CPUs if there is none.
 func (f *Facts) limitText() string {
 	if f.limited() && f.Limits.CPUs <= f.allowed() {
 		return "a limit of " + quantity.UsedCPUs(f.Limits.CPUs)
@@ -226,10 +226,10 @@ func (f *Facts) throttledText() (evidence []string) {
 func (f *Facts) stillText() []string {
 	evidence := slices.Clone(f.Why)
 	if f.Doubt != "" {
-		evidence = append(evidence, "that is not sure: "+f.Doubt)
+		evidence = append(evidence, "this is not certain: "+f.Doubt)
 	}
 	return evidence
 }
 
-// least is the least GOMAXPROCS with which all of the CPUs that it may use can be used.
+// least is the smallest GOMAXPROCS that can use all the CPUs that the program may use.
 func (f *Facts) least() int { return int(math.Ceil(f.allowed())) }

@@ -7,8 +7,8 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 )
 
-// limitNotSeen finds a limit that is in force and that what chose GOMAXPROCS knows nothing of: an old Go version or go
-// line, a quota on a parent group, a way of mounting cgroups that a reader does not understand.
+// limitNotSeen finds a limit that is in force but unknown to what chose GOMAXPROCS: because of an old Go version or go line, a
+// quota on a parent group, or a way of mounting cgroups that its reader does not understand.
 func limitNotSeen(f *Facts) (finding.Finding, bool) {
 	c := f.Chosen
 	if !f.limited() || c == nil || !c.Wrong {
@@ -16,7 +16,7 @@ func limitNotSeen(f *Facts) (finding.Finding, bool) {
 	}
 	found := finding.Finding{
 		Severity: finding.Info,
-		Summary:  fmt.Sprintf("GOMAXPROCS is %d, for %s does not see the limit of %s", f.Procs, c.Rule, quantity.UsedCPUs(f.Limits.CPUs)),
+		Summary:  fmt.Sprintf("GOMAXPROCS is %d because %s does not see the limit of %s", f.Procs, c.Rule, quantity.UsedCPUs(f.Limits.CPUs)),
 		Evidence: []string{"the limit is set by " + f.Limits.From},
 		Fix:      c.Fix,
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 )
 
-// notFollowing finds a GOMAXPROCS that a call or an import has fixed while the limit can change. Where the number suits the
-// limit that is a matter of tomorrow.
+// notFollowing finds a GOMAXPROCS that a call or an import has fixed while the limit can change. If the number suits the
+// limit, that does not matter yet.
 func notFollowing(f *Facts) (finding.Finding, bool) {
 	if !f.limited() || f.Procs == 0 || f.Source != host.FromCall && f.Source != choice.FromAutomaxprocs {
 		return finding.Finding{}, false
@@ -24,7 +24,7 @@ func notFollowing(f *Facts) (finding.Finding, bool) {
 		Fix:      "take it out, or call unthrottle.Watch, which follows the limit",
 	}
 	if f.Source == choice.FromAutomaxprocs {
-		found.Fix = "call unthrottle.Watch in the place of automaxprocs: it follows the limit"
+		found.Fix = "call unthrottle.Watch instead of automaxprocs: it follows the limit"
 	}
 	if f.Minor >= 25 {
 		found.Evidence = append(found.Evidence, "any call of runtime.GOMAXPROCS ends the runtime's own updates")

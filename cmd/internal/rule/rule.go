@@ -1,6 +1,6 @@
-// Package rule answers: what is wrong with a Go program and its CPU limit, and what mends it? In go facts, out come
+// Package rule answers: what is wrong with a Go program and its CPU limit, and how is it fixed? In go facts, out come
 // findings with their evidence and their fix. One file a rule, and a page in docs/rules for each. The rules measure
-// nothing and print nothing; what a program's standstills come from is judged by package freeze and by those who saw them.
+// nothing and print nothing; what a program's standstills come from is judged by package freeze and by the packages that saw them.
 package rule
 
 import "github.com/unthrottle/unthrottle/cmd/internal/finding"
@@ -12,8 +12,8 @@ type Rule struct {
 	check   func(*Facts) (finding.Finding, bool)
 }
 
-// Rules are all rules about a program. Causes come before what they lead to: of two findings that matter as much, the
-// first one is the program's verdict.
+// Rules are all rules about a program. Causes come before what they lead to: of two findings that matter equally, the first is
+// the program's verdict.
 func Rules() []Rule {
 	return []Rule{
 		{"too-many-ps", "too many Ps", tooManyPs},
@@ -26,10 +26,10 @@ func Rules() []Rule {
 	}
 }
 
-// Fine is the verdict on a program that no rule has found anything with.
+// Fine is the verdict on a program that no rule has a finding for.
 const Fine = "fine"
 
-// Check asks all rules about a program. The findings come in the order of what they matter.
+// Check asks all rules about a program. What matters most comes first.
 func Check(f *Facts) []finding.Finding {
 	found := []finding.Finding{}
 	for severity := int(finding.Critical); severity >= int(finding.Info); severity-- {

@@ -296,3 +296,11 @@ func TestSeverity(t *testing.T) {
 		t.Error("no error for a severity that there is none of")
 	}
 }
+
+func TestPs(t *testing.T) {
+	for n, want := range map[float64]string{0.96: "1 P", 1.04: "1 P", 1.3: "1.3 Ps", 2: "2 Ps", 8.64: "8.6 Ps", 9.97: "10 Ps", 191.6: "192 Ps"} {
+		if got := ps(n); got != want {
+			t.Errorf("%v: got %q, want %q", n, got, want)
+		}
+	}
+}

@@ -7,9 +7,9 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 )
 
-// Signs of a sweeper that spins: a heap of a few megabytes is collected a hundred times a second and more. After each
-// collection the sweeper yields in a loop while another one is at work, for about a millisecond of CPU time; with one P
-// there is nobody to wait for. How often goroutines come to run is no sign of it alone: many programs' own do so as often.
+// Signs of a sweeper that spins: a heap of a few megabytes is collected a hundred or more times a second. After each
+// collection the sweeper yields in a loop while another one is at work, for about a millisecond of CPU time; with one P there
+// is nobody to wait for. How often goroutines begin to run is not a sign on its own: those of many programs do so as often.
 const (
 	spinCollections = 100      // a second
 	spinMemory      = 64 << 20 // bytes
@@ -25,8 +25,8 @@ func sweeperSpin(f *Facts) (finding.Finding, bool) {
 		Severity: finding.Warning,
 		Summary:  fmt.Sprintf("a tiny heap is collected %.0f times a second, and with more than one P the sweeper spins after each", h.Collected),
 		Evidence: []string{
-			fmt.Sprintf("goroutines came to run %.0f times for each collection", h.Switched/h.Collected),
-			fmt.Sprintf("all its memory but files is %d MB, so the heap is smaller", h.Memory>>20),
+			fmt.Sprintf("goroutines began to run %.0f times for each collection", h.Switched/h.Collected),
+			fmt.Sprintf("its memory other than files is %d MB, so the heap is smaller", h.Memory>>20),
 			"it used " + quantity.UsedCPUs(*f.CPU),
 		},
 		Fix: `import _ "github.com/unthrottle/unthrottle/auto/heapfloor", or set GOGC=400`,

@@ -11,7 +11,7 @@ import (
 
 // throttled finds a program that its limit stops: the kernel has counted it, or its standstills have the rhythm of a quota.
 // That is a symptom and not yet a loss: a burst that runs at once and pays with a short stall may be served sooner than one
-// that queues. How long it stands still tells how much it matters.
+// that queues. How much it matters depends on how long it stands still.
 func throttled(f *Facts) (finding.Finding, bool) {
 	hidden := f.Limits.State == cgroup.Hidden && f.Counted.Local > 0
 	rhythm := f.Still.Cause == freeze.Throttled
@@ -46,7 +46,7 @@ func throttled(f *Facts) (finding.Finding, bool) {
 	return found, true
 }
 
-// unseen reports whether somebody looked for the quota that stops it and found none, or another one.
+// unseen reports whether the quota that stops it was looked for, and none was found, or one that does not throttle.
 func (f *Facts) unseen() bool {
 	o := f.Counted.Owner
 	switch f.Limits.State {

@@ -3,21 +3,20 @@ package rule
 import (
 	"fmt"
 	"math"
-	"strconv"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 )
 
-// Starved is how many Ps with work there are for each CPU that a program got, from which on they wait for CPUs; muchStarved,
-// from which on they do little else.
+// Starved is how many Ps with work for each CPU that a program got mean that they wait for CPUs; muchStarved, that they do
+// little else.
 const (
 	Starved     = 1.3
 	muchStarved = 4
 )
 
-// tooManyPs finds a GOMAXPROCS far above the CPUs that the program may use. A few more are no trouble, and help a program
-// whose requests come in bursts: see throttled. Four times as many are another machine's number.
+// tooManyPs finds a GOMAXPROCS far above the CPUs that the program may use. A few more do no harm, and help a program whose
+// requests come in bursts: see throttled. Four times as many must be another machine's number.
 func tooManyPs(f *Facts) (finding.Finding, bool) {
 	least := f.least()
 	if least == 0 || f.Procs < 4*least || f.Procs-least < 4 {
@@ -52,8 +51,9 @@ func tooManyPs(f *Facts) (finding.Finding, bool) {
 
 // ps writes a number of Ps.
 func ps(n float64) string {
-	if n >= 10 {
-		return fmt.Sprintf("%.0f Ps", n)
+	tenths := math.Round(n*10) / 10
+	if n >= 10 || tenths == math.Round(n) {
+		return quantity.Plural(int64(math.Round(n)), "P")
 	}
-	return strconv.FormatFloat(math.Round(n*10)/10, 'f', -1, 64) + " Ps"
+	return quantity.Number(tenths) + " Ps"
 }

@@ -19,7 +19,7 @@ func placeEmulated(l Limit) (place, error) {
 		return nil, errNoBurst
 	}
 	if l.CPUs == 0 {
-		return nil, errors.New("memory can be limited by a cgroup only")
+		return nil, errors.New("only a cgroup can limit memory")
 	}
 	if err := emulate.Check(); err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func (e *emulated) leave()                 {}
 
 func (e *emulated) started(pid int) (err error) {
 	e.control, err = emulate.Start(pid, emulate.Limit{Quota: e.limit.Quota(), Period: e.limit.PeriodInForce()})
-	if errors.Is(err, emulate.ErrGone) { // it was over before it could be held: it did not need to be
+	if errors.Is(err, emulate.ErrGone) { // it exited before the limit applied, which is fine
 		return nil
 	}
 	return err

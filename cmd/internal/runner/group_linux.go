@@ -3,8 +3,10 @@ package runner
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -269,7 +271,7 @@ func (g *group) warnOfParents(l Limit) {
 		}
 		var quota, period float64
 		if n, _ := fmt.Sscan(string(data), &quota, &period); n == 2 && quota/period < l.CPUs {
-			g.warnings = append(g.warnings, fmt.Errorf("in force is the smaller limit of a group above: %s has %s", dir, quantity.CPUs(quota/period)))
+			g.warnings = append(g.warnings, fmt.Errorf("a smaller limit of a group above is in force: %s has %s", dir, quantity.CPUs(quota/period)))
 		}
 	}
 }
@@ -346,7 +348,7 @@ func (g *group) readMemory(res *Result) {
 	res.OOMKills, _ = stat(data, "oom_kill")
 }
 
-// remove takes the group away, and tells how many processes had to be killed for that.
+// remove removes the group, and returns how many processes had to be killed for that.
 func (g *group) remove() (left int) {
 	g.stat.close()
 	if g.fd != nil {
@@ -358,17 +360,36 @@ func (g *group) remove() (left int) {
 	return left
 }
 
-// removeGroup kills the processes of a group and removes it. A group that is just left may be busy for a moment.
+// removeGroup kills the processes of a group, and of those that a program has made in it, and removes them all. A group that is
+// just left may be busy for a moment.
 func removeGroup(dir string) (left int) {
 	for try := range 500 {
 		err := syscall.Rmdir(dir)
 		if !errors.Is(err, syscall.EBUSY) {
 			return left
 		}
-		left = max(left, killAll(dir))
+		killed := 0
+		for _, group := range slices.Backward(groups(dir)) {
+			killed += killAll(group)
+			if group != dir {
+				syscall.Rmdir(group)
+			}
+		}
+		left = max(left, killed)
 		time.Sleep(time.Duration(min(try, 10)) * time.Millisecond)
 	}
 	return left
+}
+
+// groups are a group and those in it, a parent before its children.
+func groups(dir string) (all []string) {
+	filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.IsDir() {
+			all = append(all, path)
+		}
+		return nil
+	})
+	return all
 }
 
 func killAll(dir string) int {

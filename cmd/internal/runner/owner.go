@@ -13,12 +13,12 @@ import (
 
 var made atomic.Int64
 
-// OwnName makes a name that tells whose a thing is, and that no other thing has.
+// OwnName makes a name that shows whose a thing is, and that no other thing has.
 func OwnName(prefix string) string {
 	return fmt.Sprintf("%s%s-%d-%s-%d", prefix, pidNamespace(), os.Getpid(), startTime(os.Getpid()), made.Add(1))
 }
 
-// Abandoned reports whether a name is of OwnName, from a process that is gone. Where there is no /proc it is never sure.
+// Abandoned reports whether a name was made by OwnName, in a process that is gone. Without /proc it is never sure.
 func Abandoned(prefix, name string) bool {
 	rest, ok := strings.CutPrefix(name, prefix)
 	part := strings.Split(rest, "-")

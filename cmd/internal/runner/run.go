@@ -121,13 +121,13 @@ func (r *Run) exit(err error) {
 	exitDetails(state, res)
 }
 
-// Kind tells what holds the command.
+// Kind says what holds the command.
 func (r *Run) Kind() Kind { return r.place.kind() }
 
 // PID is the process's number.
 func (r *Run) PID() int { return r.cmd.Process.Pid }
 
-// Counters reads what the limit did so far; they are not Known where nothing counts. It is for while the command runs.
+// Counters reads what the limit has done so far; they are not Known if nothing counts. Call it while the command runs.
 func (r *Run) Counters() cgroup.Counters { return r.place.counters() }
 
 // Signal sends the process a signal.
@@ -169,7 +169,7 @@ func cause(err error) error {
 	return err
 }
 
-// plain is no limit at all.
+// plain runs a command without any limit.
 type plain struct{}
 
 func (plain) kind() Kind                { return None }

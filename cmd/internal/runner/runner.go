@@ -24,7 +24,7 @@ import (
 type With string
 
 const (
-	Auto    With = "auto" // the first of the others that can be had
+	Auto    With = "auto" // the first of the others that is available
 	Cgroup  With = "cgroup"
 	Systemd With = "systemd"
 	Emulate With = "emulate"
@@ -47,7 +47,7 @@ type Limit struct {
 	Period time.Duration // 0: 100 ms
 	Burst  time.Duration // unused quota that may be saved for later periods
 	Memory int64         // bytes; 0: none
-	Cpuset []int         // CPUs to run on; nil: all that we may
+	Cpuset []int         // CPUs to run on; nil: all that we may use
 
 	// CountMemory asks for the group's memory to be counted where it can be, though it is not limited.
 	CountMemory bool
@@ -61,7 +61,14 @@ const (
 	defaultPeriod = 100 * time.Millisecond
 )
 
-// PeriodInForce is the period, where the limit leaves it open the kernel's own.
+// What a process takes to start at all. With less the kernel refuses the fork, with a different error for each size, or kills
+// the program before its first instruction.
+const (
+	minMemory = 1 << 20
+	goMemory  = 4 << 20
+)
+
+// PeriodInForce is the period: the kernel's own where the limit leaves it open.
 func (l Limit) PeriodInForce() time.Duration {
 	if l.Period == 0 {
 		return defaultPeriod
@@ -85,18 +92,18 @@ func (l Limit) Quota() time.Duration {
 // needsGroup reports whether something is limited that takes a group, or its emulation.
 func (l Limit) needsGroup() bool { return l.CPUs != 0 || l.Memory != 0 }
 
-// Refused is an error of a limit that can't be, and not of this machine: another kind of limit would not help.
+// Refused is an error in the limit, and not of this machine: another kind of limit would not help.
 type Refused struct{ error }
 
 func (r Refused) Unwrap() error { return r.error }
 
 func refused(format string, args ...any) error { return Refused{fmt.Errorf(format, args...)} }
 
-// Check holds a limit against the kernel's rules.
+// Check checks a limit against the kernel's rules.
 func (l Limit) Check() error {
 	switch {
 	case l.CPUs < 0 || math.IsNaN(l.CPUs) || l.CPUs > 1<<20:
-		return refused("a limit of %v CPUs makes no sense", l.CPUs)
+		return refused("bad limit of %v CPUs", l.CPUs)
 	case l.Period != 0 && (l.Period < minPeriod || l.Period > maxPeriod):
 		return refused("a period of %v: the kernel wants 1ms to 1s", l.Period)
 	case l.CPUs == 0 && (l.Period != 0 || l.Burst != 0):
@@ -106,8 +113,9 @@ func (l Limit) Check() error {
 			quantity.CPUs(l.CPUs), l.PeriodInForce(), l.Quota(), minQuota)
 	case l.Burst < 0 || l.Burst > l.Quota():
 		return refused("a burst of %v: the kernel wants at most the quota, which is %v", l.Burst, l.Quota())
-	case l.Memory < 0:
-		return refused("a memory limit of %d bytes makes no sense", l.Memory)
+	case l.Memory != 0 && l.Memory < minMemory:
+		return refused("a memory limit of %s: no program runs in less than %s, and one in Go takes about %s",
+			quantity.Bytes(l.Memory), quantity.Bytes(minMemory), quantity.Bytes(goMemory))
 	}
 	return checkCpuset(l.Cpuset)
 }
@@ -146,7 +154,7 @@ const (
 	AtMost    PeakOf = "at most" // a process counts from before it became the program: then it was a copy of us, and as large
 )
 
-// Start starts a command under a limit. Kinds that can't be had here are passed over if with is Auto; Run.Notes says
+// Start starts a command under a limit. Kinds that aren't available here are skipped if with is Auto; Run.Notes says
 // why.
 func Start(l Limit, with With, c Command) (*Run, error) {
 	if err := l.Check(); err != nil {
@@ -175,10 +183,10 @@ func Start(l Limit, with With, c Command) (*Run, error) {
 		}
 		notes = append(notes, fmt.Sprintf("%s: %v", kind.with, err))
 	}
-	return nil, fmt.Errorf("no kind of limit can be had here: %s", strings.Join(notes, "; "))
+	return nil, fmt.Errorf("no kind of limit is available here: %s", strings.Join(notes, "; "))
 }
 
-// Check tells which kind of limit Start would use, by running a command that does nothing, and why none before it.
+// Check returns which kind of limit Start would use, by running a command that does nothing, and why not one before it.
 func Check(l Limit, with With, nothing ...string) (Kind, []string, error) {
 	run, err := Start(l, with, Command{Args: nothing})
 	if err != nil {
@@ -235,9 +243,9 @@ type place interface {
 	// enter moves the calling thread to where the process shall be born, leave moves it back.
 	enter() error
 	leave()
-	// started tells the process's number.
+	// started says what the process's number is.
 	started(pid int) error
-	// counters reads what the limit did so far; they are not Known where nothing counts.
+	// counters reads what the limit has done so far; they are not Known if nothing counts.
 	counters() cgroup.Counters
 	// finish ends what is left of the command, gives the last figures, and removes the place.
 	finish(*Result)

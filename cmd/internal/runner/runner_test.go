@@ -38,7 +38,7 @@ func TestStandstill(t *testing.T) {
 	}
 	read(5*ms, 0)
 	if s.longest != 80*ms {
-		t.Errorf("got %v: sleeping is no standstill", s.longest)
+		t.Errorf("got %v: sleeping is not a standstill", s.longest)
 	}
 	for range 3 {
 		read(0, 0)

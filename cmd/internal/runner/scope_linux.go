@@ -50,7 +50,7 @@ func placeInScope(l Limit) (place, error) {
 	return s, nil
 }
 
-// setUnit gives the scope a name of its own. The command follows.
+// setUnit gives the scope a name of its own. The command follows these arguments.
 func (s *scope) setUnit() {
 	s.unit = OwnName(prefix) + ".scope"
 	s.args = append(s.args[:len(s.args):len(s.args)], "--unit="+s.unit, "--")
@@ -125,7 +125,7 @@ func program(pid int) string {
 	return strings.TrimSpace(string(data))
 }
 
-// scopeArgs tells systemd-run what a limit is.
+// scopeArgs are systemd-run's arguments for a limit.
 func scopeArgs(l Limit, root bool) []string {
 	args := []string{"--scope", "--quiet", "--collect"}
 	if !root {

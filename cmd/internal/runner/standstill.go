@@ -49,8 +49,8 @@ func watchStandstill(p place, period time.Duration, stop <-chan struct{}) time.D
 	}
 }
 
-// standstill finds the longest time in which a group stood still because of its limit. That is not counted by the
-// kernel: throttled time is summed over CPUs, and grows when the standstill is over.
+// standstill finds the longest time in which a group stood still because of its limit. The kernel does not count that:
+// throttled time is summed over CPUs, and grows when the standstill is over.
 type standstill struct {
 	longest time.Duration
 

@@ -30,25 +30,27 @@ const (
 )
 
 // A Comparison says how the values of one setting, other, relate to those of another, base, that were measured in the
-// same blocks.
+// same blocks. Its JSON is part of the document of bench.
 type Comparison struct {
-	Better Better // set by the caller, before Decide
+	Better Better  `json:"-"` // set by the caller, before Decide
+	Margin float64 `json:"-"` // as well: the difference that is worth something, see Decide
 
-	Pairs      int
-	Ratio      float64 // other ÷ base, estimated; 0: there is none
-	Low, High  float64 // the ratio's interval, for this comparison alone; both are 0 if Confidence is
-	Confidence float64 // what the interval really has, at least 0.95; 0: no interval
-	Spread     float64 // standard deviation of the pairs' log-ratios: 0.04 means that pairs differ by about 4 %
-	P          float64 // of the signed-rank test, two-sided; 1 if there is no ratio
+	Pairs      int     `json:"pairs"`
+	Ratio      float64 `json:"ratio"` // other ÷ base, estimated; 0: there is none
+	Low        float64 `json:"low"`   // the ratio's interval, for this comparison alone; both are 0 if Confidence is
+	High       float64 `json:"high"`
+	Confidence float64 `json:"confidence_level"` // what the interval really has, at least 0.95; 0: no interval
+	Spread     float64 `json:"-"`                // standard deviation of the pairs' log-ratios: 0.04 means that pairs differ by about 4 %
+	P          float64 `json:"p"`                // of the signed-rank test, two-sided; 1 if there is no ratio
 
 	// What follows is about the family, the comparisons that are decided together. Compare takes the comparison to be
 	// alone, Decide sets it.
 
-	Family   int     // number of comparisons in the family
-	Adjusted float64 // P after Holm's adjustment
-	Missing  int     // pairs that are missing for a difference to be shown in this family; 0: there are enough
-	Verdict  Verdict // from Compare: too few, or undecided
-	Warnings []error
+	Adjusted float64 `json:"p_adjusted"`              // P after Holm's adjustment
+	Family   int     `json:"family"`                  // number of comparisons in the family
+	Verdict  Verdict `json:"verdict"`                 // from Compare: too few, or undecided
+	Missing  int     `json:"missing_pairs,omitempty"` // for a difference to be shown in this family; 0: there are enough
+	Warnings []error `json:"-"`
 }
 
 // Compare compares the values of two settings. Those with the same index are a pair: they come from the same block. The
@@ -86,7 +88,7 @@ func Compare(base, other []float64) Comparison {
 	if l.confidence > 0 {
 		c.Low, c.High, c.Confidence = math.Exp(l.low), math.Exp(l.high), l.confidence
 	}
-	_, c.Spread = moments(diffs)
+	_, c.Spread = Moments(diffs)
 	c.P = signedRank(diffs)
 	c.Adjusted = c.P
 	if diffs[0] == 0 && diffs[len(diffs)-1] == 0 {
@@ -118,12 +120,12 @@ func logRatios(base, other []float64) ([]float64, error) {
 }
 
 // Decide gives the comparisons of a family their verdicts. The chance that it calls any of them better or worse when
-// all settings are equal is 5 % at most, over the whole family (Holm 1979). That holds for one look at a number of
-// pairs that was fixed before; to look again after every block and to stop at the first success makes it many times
-// that.
+// all settings are equal is 5 % at most, over the whole family (Holm 1979). That is true of one look at a number of
+// pairs that was fixed beforehand; looking again after every block, and stopping at the first success, makes it many
+// times that.
 //
-// Margin is the difference that is worth something: 0.05 means that ratios from 1/1.05 to 1.05 are as good as 1. This
-// way it does not matter which setting is base. It must not be negative.
+// A comparison's Margin is the difference that is worth something: 0.05 means that ratios from 1/1.05 to 1.05 are as good
+// as 1. This way it does not matter which setting is base. It must not be negative.
 //
 //   - better, worse: Adjusted is at most 0.05, and the estimate is beyond the margin.
 //   - same: the interval is inside of the margin; or Adjusted is at most 0.05, and the estimate is inside of the
@@ -131,7 +133,7 @@ func logRatios(base, other []float64) ([]float64, error) {
 //     of them is right 95 times in 100, not all of them together.
 //   - too few: none of these, and the pairs are so few that this family can't show any difference.
 //   - undecided: everything else.
-func Decide(family []*Comparison, margin float64) {
+func Decide(family []*Comparison) {
 	byP := slices.Clone(family)
 	slices.SortStableFunc(byP, func(a, b *Comparison) int { return cmp.Compare(a.P, b.P) })
 	worst := 0.0
@@ -140,23 +142,23 @@ func Decide(family []*Comparison, margin float64) {
 		c.Adjusted = worst
 		c.Family = len(byP)
 		c.Missing = max(0, pairsNeeded(c.Family)-c.Pairs)
-		c.Verdict = c.verdict(margin)
+		c.Verdict = c.verdict()
 	}
 }
 
-func (c *Comparison) verdict(margin float64) Verdict {
+func (c *Comparison) verdict() Verdict {
 	significant := c.Adjusted <= 1-Confidence
 	switch {
 	case c.Ratio == 0 && c.Pairs > 0:
 		return VerdictUndecided // no number of pairs would help
 	case c.Pairs < pairsNeeded(1):
 		return VerdictTooFew
-	case significant && beyond(c.Ratio, margin):
+	case significant && beyond(c.Ratio, c.Margin):
 		if c.Ratio < 1 == (c.Better == Lower) {
 			return VerdictBetter
 		}
 		return VerdictWorse
-	case significant, !beyond(c.Low, margin) && !beyond(c.High, margin):
+	case significant, !beyond(c.Low, c.Margin) && !beyond(c.High, c.Margin):
 		return VerdictSame
 	case c.Missing > 0:
 		return VerdictTooFew
@@ -180,7 +182,7 @@ func pairsNeeded(family int) int {
 	return n
 }
 
-// Many is the most that More returns: so many pairs, or more, or no number of them.
+// Many is the most that More returns: that many pairs or more, or no number of them.
 const Many = 10_000
 
 // More says about how many more pairs would settle an undecided comparison: 0 when it is settled, or when it has no
@@ -189,7 +191,7 @@ const Many = 10_000
 //
 // It is for planning the next measurement. To add the pairs to these and decide again is a second look, which makes
 // false claims more frequent than Decide says.
-func More(c Comparison, margin float64) int {
+func More(c Comparison) int {
 	switch c.Verdict {
 	case VerdictBetter, VerdictWorse, VerdictSame:
 		return 0
@@ -200,7 +202,7 @@ func More(c Comparison, margin float64) int {
 	if c.Pairs < 2 {
 		return c.Missing // nothing is known of the spread
 	}
-	effect, limit := math.Abs(math.Log(c.Ratio)), math.Log1p(margin)
+	effect, limit := math.Abs(math.Log(c.Ratio)), math.Log1p(c.Margin)
 	// A difference is shown if the estimate is so far from 0 that it would be nine times in ten; equality, if it is so
 	// far from both ends of the margin, which is why that has half of the tenth.
 	difference := pairsFor(effect, c.Spread, quantile((1-Confidence)/2/float64(max(1, c.Family)))+quantile(0.1))
@@ -211,8 +213,8 @@ func More(c Comparison, margin float64) int {
 	return min(Many, max(1, c.Missing, need-c.Pairs))
 }
 
-// pairsFor returns how many pairs make distance so many standard errors of the estimate. The estimate needs π/3 as
-// many as the mean would if the noise is normal, and fewer if it has heavy tails.
+// pairsFor returns how many pairs make distance the given number of standard errors of the estimate. The estimate needs
+// π/3 as many as the mean would if the noise is normal, and fewer if it has heavy tails.
 func pairsFor(distance, spread, times float64) int {
 	if distance <= 0 {
 		return math.MaxInt32

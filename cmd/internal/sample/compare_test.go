@@ -29,7 +29,8 @@ func TestExactFactor(t *testing.T) {
 		if c.Spread > 1e-12 || c.Pairs != 10 || c.Confidence != 1-2*25/1024.0 {
 			t.Errorf("got %+v", c)
 		}
-		if Decide([]*Comparison{&c}, 0.05); c.Verdict != VerdictWorse {
+		c.Margin = 0.05
+		if Decide([]*Comparison{&c}); c.Verdict != VerdictWorse {
 			t.Errorf("got %+v", c)
 		}
 		if p := mannWhitney(base, other); p < 0.1 {
@@ -121,12 +122,12 @@ func TestHolm(t *testing.T) {
 	// Four of them, in order 0.005 0.01 0.03 0.04, are multiplied by 4 3 2 1: 0.02 0.03 0.06 0.04, and none is less
 	// than the one before it. This is the example of the article on Holm's method in Wikipedia.
 	family := []*Comparison{
-		{P: 0.01, Pairs: 10, Ratio: 1.2},
-		{P: 0.04, Pairs: 10, Ratio: 1.2},
-		{P: 0.03, Pairs: 10, Ratio: 1.2},
-		{P: 0.005, Pairs: 10, Ratio: 1.2},
+		{P: 0.01, Pairs: 10, Ratio: 1.2, Margin: 0.05},
+		{P: 0.04, Pairs: 10, Ratio: 1.2, Margin: 0.05},
+		{P: 0.03, Pairs: 10, Ratio: 1.2, Margin: 0.05},
+		{P: 0.005, Pairs: 10, Ratio: 1.2, Margin: 0.05},
 	}
-	Decide(family, 0.05)
+	Decide(family)
 	for i, want := range []struct {
 		adjusted float64
 		verdict  Verdict
@@ -136,11 +137,11 @@ func TestHolm(t *testing.T) {
 		}
 	}
 	family = []*Comparison{{P: 0.5}, {P: 0.6}}
-	Decide(family, 0)
+	Decide(family)
 	if family[0].Adjusted != 1 || family[1].Adjusted != 1 {
 		t.Errorf("got %v and %v", family[0].Adjusted, family[1].Adjusted)
 	}
-	Decide(nil, 0)
+	Decide(nil)
 }
 
 func TestPairsNeeded(t *testing.T) {
@@ -186,6 +187,7 @@ func TestVerdict(t *testing.T) {
 		{"no ratio, few pairs", Comparison{P: 1, Pairs: 3}, 0.05, true, VerdictUndecided},
 	} {
 		c := test.c
+		c.Margin = test.margin
 		if c.P == 0 {
 			c.P = 0.002
 		}
@@ -196,7 +198,7 @@ func TestVerdict(t *testing.T) {
 		if !test.alone {
 			family = append(family, &Comparison{P: 0.9}, &Comparison{P: 0.9}, &Comparison{P: 0.9})
 		}
-		if Decide(family, test.margin); c.Verdict != test.want {
+		if Decide(family); c.Verdict != test.want {
 			t.Errorf("%s: got %+v, want %s", test.name, c, test.want)
 		}
 	}
@@ -255,7 +257,8 @@ func round(v, steps float64) float64 { return max(1, math.Round(v*steps)) / step
 
 func decided(base, other []float64, margin float64) Comparison {
 	c := Compare(base, other)
-	Decide([]*Comparison{&c}, margin)
+	c.Margin = margin
+	Decide([]*Comparison{&c})
 	return c
 }
 
@@ -293,7 +296,8 @@ func TestMore(t *testing.T) {
 		{"at the margin", undecided(Comparison{Ratio: 1.0499, Spread: 3}), 0.05, Many},
 		{"never", undecided(Comparison{Ratio: 1, Spread: 0.15}), 0, Many},
 	} {
-		if got := More(test.c, test.margin); got != test.want {
+		test.c.Margin = test.margin
+		if got := More(test.c); got != test.want {
 			t.Errorf("%s: %d more, want %d", test.name, got, test.want)
 		}
 	}

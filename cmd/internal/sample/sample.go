@@ -27,24 +27,27 @@ const Confidence = 0.95
 // Squares and ratios of such numbers are finite. No unit needs more.
 const largest = 1e150
 
-// A Summary says what the runs of one setting have in common.
+// A Summary says what the runs of one setting have in common. Its JSON is part of the documents of bench and tune.
 type Summary struct {
-	N int // usable values; the numbers below are 0 if there are none
+	N int `json:"n"` // usable values; the numbers below are 0 if there are none
 
-	Median     float64
-	Low, High  float64 // the median's interval; both are 0 if Confidence is
-	Confidence float64 // what the interval really has, at least 0.95; 0: too few values for an interval
+	Median     float64 `json:"median"`
+	Low        float64 `json:"low"` // the median's interval; both are 0 if Confidence is
+	High       float64 `json:"high"`
+	Confidence float64 `json:"confidence_level"` // what the interval really has, at least 0.95; 0: too few values for an interval
 
-	Mean, Min, Max float64
-	StdDev         float64 // of the sample, so with N-1; 0 for one value
+	Mean   float64 `json:"mean"`
+	Min    float64 `json:"min"`
+	Max    float64 `json:"max"`
+	StdDev float64 `json:"-"` // of the sample, so with N-1; 0 for one value
 
 	// Outliers are the indexes of values far from the others. They are shown, and never left out: in a shared host's
 	// measurements the slow ones are real as well.
-	Outliers []int
-	Warnings []error
+	Outliers []int   `json:"outliers,omitempty"`
+	Warnings []error `json:"-"`
 }
 
-// Summarise summarises the values of a setting's runs. It leaves values alone. A value that is no number is left out
+// Summarise summarises the values of a setting's runs. It leaves values alone. A value that is not a number is left out
 // with a warning.
 //
 // With 6 to 30 values the interval's confidence is exact. Beyond that benchmath approximates it, and is up to 0.002 too
@@ -66,7 +69,7 @@ func Summarise(values []float64) Summary {
 		return s
 	}
 	s.Median, s.Min, s.Max = median(sorted), sorted[0], sorted[s.N-1]
-	s.Mean, s.StdDev = moments(sorted)
+	s.Mean, s.StdDev = Moments(sorted)
 	s.interval(sorted)
 	s.Outliers = outliers(values, s.Median, deviation(sorted, s.Median))
 	if n := len(s.Outliers); n > 0 {
@@ -81,7 +84,7 @@ func Summarise(values []float64) Summary {
 func (s *Summary) interval(sorted []float64) {
 	b := benchmath.AssumeNothing.Summary(benchmath.NewSample(sorted, &benchmath.DefaultThresholds), Confidence)
 	s.Warnings = append(s.Warnings, b.Warnings...)
-	// With 5 values benchmath has an interval that is open on one side. A half is no interval for us.
+	// With 5 values benchmath has an interval that is open on one side. Half an interval is none for us.
 	if !math.IsInf(b.Lo, 0) && !math.IsInf(b.Hi, 0) {
 		s.Low, s.High, s.Confidence = b.Lo, b.Hi, b.Confidence
 	}
@@ -96,20 +99,20 @@ func median(sorted []float64) float64 {
 	return (sorted[n/2-1] + sorted[n/2]) / 2
 }
 
-// moments returns the mean and the standard deviation of sorted values, the latter 0 for fewer than two.
-func moments(sorted []float64) (mean, sd float64) {
-	for _, v := range sorted {
+// Moments returns the mean and the standard deviation of values, the latter 0 for fewer than two.
+func Moments(values []float64) (mean, sd float64) {
+	for _, v := range values {
 		mean += v
 	}
-	mean /= float64(len(sorted))
-	if len(sorted) < 2 || sorted[0] == sorted[len(sorted)-1] {
+	mean /= float64(len(values))
+	if len(values) < 2 || slices.Min(values) == slices.Max(values) {
 		return mean, 0 // equal values have none, which rounding would hide
 	}
 	sum := 0.0
-	for _, v := range sorted {
+	for _, v := range values {
 		sum += (v - mean) * (v - mean)
 	}
-	return mean, math.Sqrt(sum / float64(len(sorted)-1))
+	return mean, math.Sqrt(sum / float64(len(values)-1))
 }
 
 // outlierAt is how many times the median absolute deviation a value must be away from the median to be suspicious:

@@ -180,13 +180,14 @@ func FuzzFinite(f *testing.F) {
 		if !(margin >= 0) {
 			margin = 0
 		}
+		c.Margin = margin
 		for range 2 { // to decide twice is the same as once
-			Decide([]*Comparison{&c, {P: 0.001, Pairs: 12, Ratio: 2}}, margin)
+			Decide([]*Comparison{&c, {P: 0.001, Pairs: 12, Ratio: 2, Margin: margin}})
 			finite(t, c)
 			if c.Verdict == "" || c.Confidence > 0 && (c.Ratio < c.Low || c.Ratio > c.High) {
 				t.Errorf("%+v", c)
 			}
-			if more := More(c, margin); more < 0 || more > Many {
+			if more := More(c); more < 0 || more > Many {
 				t.Errorf("%d more for %+v", more, c)
 			}
 		}

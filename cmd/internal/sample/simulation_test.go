@@ -11,7 +11,7 @@ import (
 
 const labs = 2000
 
-// allowed is how far a rate may be from the true one in so many labs: three standard errors.
+// allowed is how far a rate may be from the true one in this many labs: three standard errors.
 func allowed(rate float64) float64 { return 3 * math.Sqrt(rate*(1-rate)/labs) }
 
 func random(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
@@ -99,7 +99,7 @@ func TestFalseClaims(t *testing.T) {
 				c := Compare(rows[0], row)
 				family = append(family, &c)
 			}
-			Decide(family, 0)
+			Decide(family)
 			claim, small := false, false
 			for _, c := range family {
 				claim = claim || c.Verdict == VerdictBetter || c.Verdict == VerdictWorse
@@ -196,8 +196,8 @@ func TestMoreSettles(t *testing.T) {
 	for i, test := range []struct{ ratio, spread, margin float64 }{
 		{1.1, 0.15, 0.05}, {0.8, 0.3, 0.05}, {1, 0.05, 0.05}, {1.02, 0.04, 0.05}, {1.05, 0.02, 0},
 	} {
-		c := Comparison{Pairs: 6, Ratio: test.ratio, Spread: test.spread, Family: 1, Verdict: VerdictUndecided}
-		n := c.Pairs + More(c, test.margin)
+		c := Comparison{Pairs: 6, Ratio: test.ratio, Margin: test.margin, Spread: test.spread, Family: 1, Verdict: VerdictUndecided}
+		n := c.Pairs + More(c)
 		w := world{"", 0.45, func(r *rand.Rand) float64 { return test.spread / math.Sqrt2 * r.NormFloat64() }, 0}
 		r := random(uint64(2000 + i))
 		const labs = 500

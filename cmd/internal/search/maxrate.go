@@ -3,17 +3,13 @@ package search
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
 )
 
 // How the highest rate is looked for.
 const (
 	rampFactor = 1.5  // from one rate of the ramp to the next
-	precision  = 1.05 // the bisection ends where the lowest rate that failed is so much above the highest that held
-	rounds     = 5    // of the confirmation, if nothing else is asked for
-	margin     = 0.1  // what is confirmed are R, (1−margin)·R and (1+margin)·R
-	attempts   = 3    // windows that may be invalid on end at one rate
-	reopenings = 1    // how often the search goes on where the confirmation refutes it
+	precision  = 1.05 // the bisection ends when the lowest rate that failed is within this factor of the highest that held
+	attempts   = 3    // windows that may be invalid in a row at one rate
 
 	lowest, highest = 1e-3, 1e9 // rates that anybody may ask for
 )
@@ -23,8 +19,33 @@ type Config struct {
 	Start   float64 // the first rate, requests a second; 0: 10
 	Ceiling float64 // no rate above this is tried; 0: ten million
 	Floor   float64 // none below this; 0: 1, or Start where that is lower
-	Rounds  int     // of the confirmation, at least 3; 0: 5; negative: none, and the answer is unconfirmed
-	Seed    uint64  // of the order within the confirmation
+}
+
+// complete checks a Config and fills in what it leaves open.
+func (c *Config) complete() error {
+	for _, x := range []float64{c.Start, c.Ceiling, c.Floor} {
+		if x != 0 && !(lowest <= x && x <= highest) { // NaN is neither
+			return fmt.Errorf("looking for the highest rate: bad rate %v", x)
+		}
+	}
+	if c.Start == 0 {
+		c.Start = 10
+		if c.Ceiling > 0 {
+			c.Start = min(c.Start, c.Ceiling)
+		}
+		c.Start = max(c.Start, c.Floor)
+	}
+	if c.Ceiling == 0 {
+		c.Ceiling = max(1e7, c.Start)
+	}
+	if c.Floor == 0 {
+		c.Floor = min(1, c.Start)
+	}
+	if c.Start > c.Ceiling || c.Start < c.Floor {
+		return fmt.Errorf("looking for the highest rate: it cannot start at %s, outside %s to %s",
+			perSecond(c.Start), perSecond(c.Floor), perSecond(c.Ceiling))
+	}
+	return nil
 }
 
 // A Phase is what a step is for.
@@ -43,7 +64,6 @@ const (
 type Step struct {
 	Rate  float64
 	Phase Phase
-	Left  int // about so many windows are left, this one included, if the limit is near
 }
 
 // An Observation is a window that was measured.
@@ -53,22 +73,18 @@ type Observation struct {
 	Valid bool // false: the generator failed, not the server; Held says nothing then
 }
 
-// A MaxRate looks for the highest rate at which a server holds its objective.
+// A MaxRate finds roughly the highest rate at which a server holds its objective, in few windows.
 //
-// It ramps up by half until a rate fails, bisects between the highest rate that held and the lowest that failed until they
-// are 5 % apart, and then confirms: the highest that held, R, a tenth less and a tenth more, five times each, in mixed
-// order. The confirmation is what the answer rests on, not the search, which has picked R because it looked good once.
-// Where it shows that 1.1·R holds as well, a disturbance has misled the search, which goes on from there, once. Who only
-// wants to know about where the limit is may do without it.
+// It ramps up by half until a rate fails, and bisects between the highest rate that held and the lowest that failed until they
+// are 5 % apart. That is not confirmed: a Highest takes longer and is sure.
 //
 // A rate of the ramp fails when two windows in a row violate the objective, and the second look is at the same rate.
 // A single violation may be chance: a neighbour, a garbage collection, the queue that the window before has left. Going
 // on to the next rate instead would take as many windows and would leave open which of the two rates was too much.
 // In the bisection a rate holds only if two windows in a row do, and the first violation ends it: near the limit windows
-// hold or fail by chance, and what is looked for is a rate that holds always. Of four rules that were simulated this one
-// ends undecided least often.
+// hold or fail by chance, and what is looked for is a rate that holds always.
 //
-// The state follows from the Config and the observations alone: who keeps those can rebuild it by Replay.
+// The state follows from the Config and the observations alone.
 type MaxRate struct {
 	config Config
 	seen   []Observation
@@ -82,54 +98,14 @@ type MaxRate struct {
 	best   float64 // the highest rate that held; 0: none
 	worst  float64 // the lowest that failed; 0: none
 	beyond float64 // the lowest rate at which the generator gave up; 0: it did not
-
-	confirmed []Tally // by rate, highest first
-	order     []int   // of the confirmation's windows that are left, indexes of confirmed
-	reopened  int
 }
 
 // NewMaxRate begins a search.
 func NewMaxRate(c Config) (*MaxRate, error) {
-	for _, x := range []float64{c.Start, c.Ceiling, c.Floor} {
-		if x != 0 && !(lowest <= x && x <= highest) { // NaN is neither
-			return nil, fmt.Errorf("looking for the highest rate: bad rate %v", x)
-		}
-	}
-	if 0 < c.Rounds && c.Rounds < enough || c.Rounds > 1000 {
-		return nil, fmt.Errorf("looking for the highest rate: %d rounds: there must be %d to 1000, or none", c.Rounds, enough)
-	}
-	if c.Rounds == 0 {
-		c.Rounds = rounds
-	}
-	if c.Start == 0 {
-		c.Start = 10
-		if c.Ceiling > 0 {
-			c.Start = min(c.Start, c.Ceiling)
-		}
-		c.Start = max(c.Start, c.Floor)
-	}
-	if c.Ceiling == 0 {
-		c.Ceiling = max(1e7, c.Start)
-	}
-	if c.Floor == 0 {
-		c.Floor = min(1, c.Start)
-	}
-	if c.Start > c.Ceiling || c.Start < c.Floor {
-		return nil, fmt.Errorf("looking for the highest rate: it cannot start at %s, outside %s to %s",
-			perSecond(c.Start), perSecond(c.Floor), perSecond(c.Ceiling))
+	if err := c.complete(); err != nil {
+		return nil, err
 	}
 	return &MaxRate{config: c, phase: Ramp, rate: c.Start}, nil
-}
-
-// Replay rebuilds a search from its observations.
-func Replay(c Config, seen []Observation) (*MaxRate, error) {
-	m, err := NewMaxRate(c)
-	for _, o := range seen {
-		if err == nil {
-			err = m.Observe(o)
-		}
-	}
-	return m, err
 }
 
 // Seen are the observations so far. With the Config they are the whole state.
@@ -140,17 +116,14 @@ func (m *MaxRate) Next() (Step, bool) {
 	if m.phase == Done {
 		return Step{Phase: Done}, false
 	}
-	return Step{Rate: m.rate, Phase: m.phase, Left: m.left()}, true
+	return Step{Rate: m.rate, Phase: m.phase}, true
 }
 
 // Observe takes what came of the window that Next asked for. An error is an observation that nobody asked for; it changes
 // nothing.
 func (m *MaxRate) Observe(o Observation) error {
-	switch {
-	case m.phase == Done:
-		return fmt.Errorf("observing %s: the search is over", perSecond(o.Rate))
-	case o.Rate != m.rate:
-		return fmt.Errorf("observing %s: asked for was %s", perSecond(o.Rate), perSecond(m.rate))
+	if err := asked(m, o); err != nil {
+		return err
 	}
 	m.seen = append(m.seen, o)
 	switch {
@@ -164,14 +137,23 @@ func (m *MaxRate) Observe(o Observation) error {
 		m.violated++
 	}
 	switch {
-	case m.phase == Confirm:
-		m.confirm(o)
 	case m.invalid >= attempts:
 		m.beyond = m.rate
 		m.phase = Done
 	case !o.Valid: // again
 	default:
 		m.judge()
+	}
+	return nil
+}
+
+// asked refuses an observation that a search has not asked for.
+func asked(s interface{ Next() (Step, bool) }, o Observation) error {
+	switch step, more := s.Next(); {
+	case !more:
+		return fmt.Errorf("observing %s: the search is over", perSecond(o.Rate))
+	case o.Rate != step.Rate:
+		return fmt.Errorf("observing %s: asked for was %s", perSecond(o.Rate), perSecond(step.Rate))
 	}
 	return nil
 }
@@ -195,7 +177,7 @@ func (m *MaxRate) judge() {
 func (m *MaxRate) advance() {
 	switch {
 	case m.worst == 0 && m.best >= m.config.Ceiling:
-		m.startConfirm()
+		m.phase = Done
 	case m.worst == 0:
 		m.look(Ramp, min(round(m.best*rampFactor), m.config.Ceiling))
 	case m.best == 0 && m.worst <= m.config.Floor:
@@ -205,7 +187,7 @@ func (m *MaxRate) advance() {
 	case m.worst/m.best > precision:
 		m.look(Bisect, round(math.Sqrt(m.worst*m.best)))
 	default:
-		m.startConfirm()
+		m.phase = Done
 	}
 }
 
@@ -214,93 +196,19 @@ func (m *MaxRate) look(p Phase, rate float64) {
 	m.held, m.violated, m.invalid = 0, 0, 0
 }
 
-// startConfirm lays out the windows of the confirmation: every round has every rate once, in an order of its own, so that
-// a disturbance or a trend does not meet one rate only. Without a confirmation the search is over.
-func (m *MaxRate) startConfirm() {
-	if m.config.Rounds < 0 {
-		m.phase = Done
-		return
-	}
-	m.confirmed = nil
-	for _, rate := range []float64{
-		min(round(m.best*(1+margin)), m.config.Ceiling),
-		m.best,
-		max(round(m.best*(1-margin)), m.config.Floor),
-	} {
-		if n := len(m.confirmed); n == 0 || rate < m.confirmed[n-1].Rate {
-			m.confirmed = append(m.confirmed, Tally{Rate: rate})
-		}
-	}
-	random := rand.New(rand.NewPCG(m.config.Seed, uint64(m.reopened)))
-	for range m.config.Rounds {
-		m.order = append(m.order, random.Perm(len(m.confirmed))...)
-	}
-	m.look(Confirm, m.confirmed[m.order[0]].Rate)
-}
-
-// confirm counts a window of the confirmation. A rate that the generator can't keep up is dropped: the others may do.
-func (m *MaxRate) confirm(o Observation) {
-	at := m.order[0]
+// Answer says what is known by now.
+func (m *MaxRate) Answer() Answer {
+	a := newAnswer(m.seen, m.phase == Done)
+	a.Beyond, a.Sustained, a.Failing = m.beyond, tallyAt(m.seen, m.best), tallyAt(m.seen, m.worst)
 	switch {
-	case o.Valid:
-		m.confirmed[at].add(o.Held)
-		m.order = m.order[1:]
-	case m.invalid < attempts:
-		return
+	case m.beyond > 0:
+		a.Verdict = Generator
+	case a.Done && m.best == 0:
+		a.Verdict = None
+	case a.Done:
+		a.Verdict = Unconfirmed
 	default:
-		if m.beyond == 0 || m.rate < m.beyond {
-			m.beyond = m.rate
-		}
-		left := m.order[:0]
-		for _, i := range m.order {
-			if i != at {
-				left = append(left, i)
-			}
-		}
-		m.order = left
+		a.Verdict = Unknown
 	}
-	if len(m.order) > 0 {
-		m.look(Confirm, m.confirmed[m.order[0]].Rate)
-		return
-	}
-	m.phase = Done
-	if _, found, upper := m.tallies(); found.sustained() && upper.sustained() && m.reopened < reopenings {
-		m.reopened++
-		m.best, m.worst = upper.Rate, 0
-		m.advance()
-	}
-}
-
-// tallies are the confirmation's: of a tenth less, of what was found, and of a tenth more.
-func (m *MaxRate) tallies() (lower, found, upper Tally) {
-	for _, t := range m.confirmed {
-		switch {
-		case t.Rate > m.best:
-			upper = t
-		case t.Rate == m.best:
-			found = t
-		default:
-			lower = t
-		}
-	}
-	return lower, found, upper
-}
-
-// left guesses how many windows are still to come, as if the limit were met now.
-func (m *MaxRate) left() int {
-	confirming := 3 * max(0, m.config.Rounds)
-	switch m.phase {
-	case Confirm:
-		return len(m.order)
-	case Bisect:
-		return 2*halvings(m.worst/m.best) - m.held + confirming
-	default:
-		return 2 - m.violated + 2*halvings(rampFactor) + confirming
-	}
-}
-
-// halvings counts the steps of a bisection until two rates that are apart by this factor are near enough.
-func halvings(apart float64) int {
-	steps := math.Ceil(math.Log2(math.Log(apart) / math.Log(precision)))
-	return max(0, int(steps))
+	return a
 }

@@ -8,35 +8,39 @@ import (
 	"slices"
 )
 
-// How the best GOMAXPROCS is looked for.
+// How the best setting is looked for.
 const (
-	firstLook   = 3    // blocks before which no candidate is judged
-	mostBlocks  = 6    // of the exploration
-	usualPairs  = 10   // of the confirmation, where nothing is known of the noise
-	mostPairs   = 24   // more are run only if they are asked for
-	mostVoid    = 2    // runs that the generator may spoil, each of them for good, before a setting is given up
+	firstLook   = 2    // blocks before which nothing is judged
+	firstClaim  = 3    // blocks before which nothing is said to be a trade or to break the SLO
+	usualBlocks = 12   // of the race
+	guardPairs  = 2    // fresh ones that a change must hold in
+	mostGuards  = 2    // times that a leader may fail in them
+	mostVoid    = 2    // blocks in which every attempt at a setting may be in vain before it is given up
 	slack       = 0.34 // a setting may break the SLO in so much larger a share of its runs than the best: one of three is chance
 	tolerated   = 0.01 // share of requests that may fail in a run
 	usualMargin = 0.05
+	usualTail   = 0.25
 	greatest    = 1e12 // beyond it, and below its inverse, a value is no measurement
 )
 
-// Explore is the phase in which the candidates race; Confirm is the one that the verdict rests on.
-const Explore Phase = "explore"
+// Race is the phase in which all candidates that are left run once a block; in Confirm only the leader and the current
+// setting do, to guard a change.
+const Race Phase = "race"
 
 // A Metric is what settings are compared by.
 type Metric string
 
-// The metrics. Auto is an objective only, and the zero value: p99 (or the time of the run, where there are no requests)
-// as far as it differs by more than the margin with confidence, and CPU a request where it doesn't.
+// The metrics. Auto is an objective only, and the zero value: the tail (or the time of the run, where there are no
+// requests) and CPU a request together.
 const (
 	Auto       Metric = ""
-	P99        Metric = "p99"
+	P99        Metric = "p99" // TuneObservation.Tail
 	CPU        Metric = "cpu"
 	Throughput Metric = "throughput"
 	Time       Metric = "time"
+	Pooled     Metric = "pooled"    // the p99 of the whole window: shown, and a check of the tail; never an objective
 	Throttled  Metric = "throttled" // evidence, never an objective
-	SLO        Metric = "slo"       // stands for the SLO in the family of tests; its values are shares of the runs that held it
+	SLO        Metric = "slo"       // stands for the SLO as the reason of a change
 )
 
 // The metrics that may decide, in the order in which they are shown.
@@ -44,24 +48,20 @@ var deciding = []Metric{P99, Time, CPU, Throughput}
 
 // A TuneConfig is what to look for. Current and Candidates must be set.
 type TuneConfig struct {
-	Current    int   // what the program runs with by itself
+	Current    int   // what the program runs with unless told otherwise
 	GoDefault  int   // what Go would choose; 0: not known
 	Candidates []int // Current is added to them, doubles are left out
 	Exact      bool  // no other GOMAXPROCS; otherwise one between two of them may be added
 	Levers     []int // values of GOGC; each is tried with Current, as one more candidate
 
-	Objective Metric
-	Batch     bool    // a job or a benchmark: there are no requests, and so no p99 that may be missing
-	Margin    float64 // a ratio within 1/(1+Margin) and 1+Margin is no difference worth having; 0: 0.05
-	MaxErrors float64 // share of requests that may fail before a run counts as one that broke the SLO; 0: 0.01
+	Objective  Metric
+	Batch      bool    // a job or a benchmark: there are no requests, and so no p99 that may be missing
+	Margin     float64 // a ratio within 1/(1+Margin) and 1+Margin is no difference worth having; 0: 0.05
+	TailMargin float64 // by so much a p99 may be higher, and must be lower, to count; 0: 0.25
+	MaxErrors  float64 // share of requests that may fail before a run counts as one that broke the SLO; 0: 0.01
 
-	// Noise is what the pilot has found: the standard deviation of a metric's logarithm, from run to run of one setting
-	// within a block. For metrics that are missing the exploration's own noise is taken.
-	Noise map[Metric]float64
-
-	Pairs     int // of the confirmation; 0: from the noise, 6 to 24
-	MaxBlocks int // of the exploration; 0: 6
-	MaxRuns   int // all runs, those that were in vain included; 0: as many as it takes
+	Pairs     int // that a change rests on at least; 0: as many as show it
+	MaxBlocks int // of the race; 0: 12
 	Seed      uint64
 }
 
@@ -70,7 +70,7 @@ type TuneRun struct {
 	Procs int    `json:"gomaxprocs"`
 	GOGC  int    `json:"gogc,omitempty"` // 0: as the program has it
 	Phase Phase  `json:"phase"`
-	Block int    `json:"block"` // from 1; in the confirmation it is the pair
+	Block int    `json:"block"` // from 1, through both phases
 	Seed  uint64 `json:"seed"`  // of the arrivals: the same for all runs of a block; below 2⁵³, so that JSON keeps it
 }
 
@@ -80,13 +80,15 @@ func (r TuneRun) Candidate() Candidate { return Candidate{r.Procs, r.GOGC} }
 // A TuneObservation is a run that was made. Metrics are 0 where they aren't known.
 type TuneObservation struct {
 	Run    TuneRun
-	Valid  bool   // false: the generator failed, not the server; the rest says nothing then
+	Valid  bool   // false: the run says nothing, as the load was not what it should have been
 	Failed string // why the program itself could not be run or died: such a setting is out
+	Room   int    // runs that there is time for after this one; 0: as many as it takes
 
 	SLOHeld       bool // true as well where there is no SLO
 	ErrorShare    float64
-	P99           float64 // seconds
-	CPUPerRequest float64 // seconds; a run's where there are no requests
+	Tail          float64 // seconds: the geometric mean of the seconds' p99s, from when a request was ready to be sent
+	P99           float64 // seconds: of all requests of the window, from the same time
+	CPUPerRequest float64 // seconds, of a good one; a run's where there are no requests
 	Throughput    float64 // a second
 	Time          float64 // seconds
 	Throttled     float64 // share of the periods
@@ -96,6 +98,8 @@ type TuneObservation struct {
 func (o TuneObservation) value(m Metric) float64 {
 	switch m {
 	case P99:
+		return o.Tail
+	case Pooled:
 		return o.P99
 	case CPU:
 		return o.CPUPerRequest
@@ -103,14 +107,15 @@ func (o TuneObservation) value(m Metric) float64 {
 		return o.Throughput
 	case Time:
 		return o.Time
-	default:
+	case Throttled:
 		return o.Throttled
 	}
+	return 0
 }
 
 // clean makes every number one that can be saved, and 0 of what is no measurement.
 func (o TuneObservation) clean() TuneObservation {
-	for _, v := range []*float64{&o.P99, &o.CPUPerRequest, &o.Throughput, &o.Time} {
+	for _, v := range []*float64{&o.Tail, &o.P99, &o.CPUPerRequest, &o.Throughput, &o.Time} {
 		if !(*v >= 1/greatest && *v <= greatest) { // NaN is neither
 			*v = 0
 		}
@@ -124,25 +129,25 @@ func (o TuneObservation) clean() TuneObservation {
 	return o
 }
 
-// A Tune looks for the best GOMAXPROCS of a program under its load.
+// A Tune looks for the best setting of a program under its load.
 //
-// It explores: blocks in which every candidate runs once, in random order and with the same arrivals. From the third
-// block on it drops candidates that are behind; see drop. Then it confirms: fresh pairs of runs, of the candidate that
-// leads and of the current setting, their number fixed before the first of them. A change is advised on these pairs
-// alone, and not before the last: the exploration has picked the leader because it looked good, so it speaks too well of
-// it; and who looks after every pair and stops at the first success claims far too often.
+// All candidates run once a block, in random order and with the same arrivals. After each block the settings are compared
+// with the current one, in the tail and in CPU, by all blocks so far: the noise is taken from all settings together, so
+// that three blocks say something already. A candidate that can't be better by what counts leaves the race. One that is
+// better in one of the two and not worse in the other leads; two fresh pairs of it and the current setting must then
+// agree before a change is advised. Looking after each block makes false claims more likely, and so does having many
+// candidates: both are paid for by the level of a claim; see the constants in tune_compare.go, which the simulation holds.
 //
-// Where the current setting leads there is nothing to confirm, as nothing is claimed.
-//
-// GOGC is the other lever: it is tried by itself, with the current GOMAXPROCS. Only where it is better than the current
+// GOGC is the other lever: it is tried alone, with the current GOMAXPROCS. Only where it is better than the current
 // setting, and another GOMAXPROCS is so too, are the two tried together; see combination.
 //
-// The state follows from the TuneConfig and the observations alone: who keeps those can rebuild it by ReplayTune.
+// The state follows from the TuneConfig and the observations alone, so whoever keeps those can rebuild it by ReplayTune.
 type Tune struct {
 	config TuneConfig
 	seen   []TuneObservation
 
 	arms    []*arm // the candidates in their order, those that were dropped as well
+	drops   int    // so far
 	phase   Phase
 	ending  ending
 	failure string // of the program, where that is the end
@@ -151,37 +156,38 @@ type Tune struct {
 	combined bool // a GOMAXPROCS and a GOGC are tried together
 
 	block   int
-	order   []Candidate // that are still to be run in this block or pair; the first is next
+	raced   int         // blocks of the race
+	order   []Candidate // that are still to be run in this block; the first is next
 	invalid int         // attempts at it that were in vain
+	room    int         // runs that there is time for; 0: as many as it takes
 
-	leader Candidate // after the exploration
-	basis  Metric
-	slo    bool // the SLO is what the leader leads by
-	family []Metric
-	plan   [][2]Candidate // the pairs, in the order of their runs
-	pairs  []pair         // that are complete
-	half   TuneObservation
-	void   int // pairs that the generator spoiled
+	leader  Candidate // after the latest block; in Confirm it is being guarded
+	basis   Metric    // that it is better in
+	led     int       // pairs since it leads
+	guarded int       // pairs of the guard so far
+	guards  int       // that the leader did not hold in
+
+	spreads map[Metric]spread // the noise, by all runs so far; nil after each run
 }
 
 // An arm is a candidate in the race.
 type arm struct {
 	Candidate
-	runs    map[int]TuneObservation // by block
-	void    int                     // blocks in which the generator spoiled every attempt
-	failed  bool                    // the program does not run with it
-	dropped *Drop                   // nil: it is in the race
-	nth     int                     // to be dropped, from 1
+	runs    []TuneObservation // that are usable, one a block at most, in their order
+	void    int               // blocks in which every attempt was in vain
+	failed  bool              // the program does not run with it
+	dropped *Drop             // nil: it is in the race
+	nth     int               // to be dropped, from 1
 }
 
-// A Drop is why the exploration took a candidate out.
+// A Drop is why a candidate left the race.
 type Drop struct {
 	Reason  DropReason
-	After   int       // blocks of the exploration
+	After   int       // blocks
 	Blocks  int       // that it rests on
-	Against Candidate // the leader then
-	Metric  Metric    // of Worse
-	Ratio   float64   // and how it was to the leader's
+	Against Candidate // that it was compared with
+	Metric  Metric    // of Worse: the one in which it is most behind
+	Ratio   float64   // and how it was to the other's
 	Failure string    // of ProgramFails
 }
 
@@ -190,42 +196,41 @@ type DropReason string
 
 // The reasons to drop a candidate.
 const (
-	BreaksSLO    DropReason = "breaks SLO" // in all of the Blocks in which the leader held it
-	Worse        DropReason = "worse"      // than the leader
+	BreaksSLO    DropReason = "breaks SLO" // in all of the Blocks in which the other held it
+	Worse        DropReason = "worse"      // it can't be better than the other by what counts
+	IsTrade      DropReason = "trade"      // it is better than the current setting in one metric and worse in another
 	ProgramFails DropReason = "fails"      // the program does not run with it
 	NoValidRun   DropReason = "no valid run"
 )
-
-// A pair is two runs of the confirmation.
-type pair struct{ current, leader TuneObservation }
 
 // An ending is why a search is over.
 type ending string
 
 const (
 	endAlone     ending = "alone"     // one candidate
-	endExplored  ending = "explored"  // the current setting leads
-	endConfirmed ending = "confirmed" // the pairs are complete
-	endBudget    ending = "budget"
-	endSLO       ending = "slo"       // no setting holds it
+	endSettled   ending = "settled"   // no candidate is left that could be a change for the better
+	endBlocks    ending = "blocks"    // there were as many as there may be
+	endChange    ending = "change"    // the leader held in the guard
 	endCurrent   ending = "current"   // the program failed with its current setting
-	endLeader    ending = "leader"    // it failed with the leader, in the confirmation
-	endGenerator ending = "generator" // it can't keep up
+	endGenerator ending = "generator" // the current setting has no valid run
 )
 
 // NewTune begins a search.
 func NewTune(c TuneConfig) (*Tune, error) {
 	if err := c.check(); err != nil {
-		return nil, fmt.Errorf("looking for the best GOMAXPROCS: %w", err)
+		return nil, fmt.Errorf("looking for the best setting: %w", err)
 	}
 	if c.Margin == 0 {
 		c.Margin = usualMargin
+	}
+	if c.TailMargin == 0 {
+		c.TailMargin = usualTail
 	}
 	if c.MaxErrors == 0 {
 		c.MaxErrors = tolerated
 	}
 	if c.MaxBlocks == 0 {
-		c.MaxBlocks = mostBlocks
+		c.MaxBlocks = usualBlocks
 	}
 	t := &Tune{config: c}
 	t.leader = t.current()
@@ -256,19 +261,14 @@ func (c TuneConfig) check() error {
 		return fmt.Errorf("unknown objective %q: there are %v", c.Objective, deciding)
 	case !(c.Margin >= 0 && c.Margin <= 1):
 		return fmt.Errorf("bad margin %v: it is a share, such as 0.05", c.Margin)
+	case !(c.TailMargin >= 0 && c.TailMargin <= 10):
+		return fmt.Errorf("bad margin %v of the tail: it is a share, such as 0.25", c.TailMargin)
 	case !(c.MaxErrors >= 0 && c.MaxErrors <= 1):
 		return fmt.Errorf("bad share of errors %v", c.MaxErrors)
-	case c.Pairs != 0 && (c.Pairs < 6 || c.Pairs > 1000):
-		return fmt.Errorf("%d pairs: fewer than 6 can show nothing at 95 %%, and the most is 1000", c.Pairs)
-	case c.MaxBlocks != 0 && (c.MaxBlocks < firstLook || c.MaxBlocks > 100):
-		return fmt.Errorf("%d blocks: there must be %d to 100", c.MaxBlocks, firstLook)
-	case c.MaxRuns < 0:
-		return fmt.Errorf("%d runs at most", c.MaxRuns)
-	}
-	for m, sd := range c.Noise {
-		if !(sd >= 0 && sd <= 100) {
-			return fmt.Errorf("bad noise %v of %s", sd, m)
-		}
+	case c.Pairs < 0 || c.Pairs > 1000:
+		return fmt.Errorf("%d pairs: there may be 1 to 1000", c.Pairs)
+	case c.MaxBlocks != 0 && (c.MaxBlocks < firstClaim || c.MaxBlocks > 1000):
+		return fmt.Errorf("%d blocks: there must be %d to 1000", c.MaxBlocks, firstClaim)
 	}
 	return nil
 }
@@ -296,13 +296,9 @@ func (t *Tune) Next() (TuneRun, bool) {
 	return TuneRun{Procs: c.Procs, GOGC: c.GOGC, Phase: t.phase, Block: t.block, Seed: t.seed()}, true
 }
 
-// seed is that of the block's arrivals. The confirmation has seeds of its own: its pairs are to be fresh in this as well.
+// seed is that of the block's arrivals.
 func (t *Tune) seed() uint64 {
-	stream := uint64(t.block)
-	if t.phase == Confirm {
-		stream |= 1 << 32
-	}
-	return rand.NewPCG(t.config.Seed, stream).Uint64() >> 11
+	return rand.NewPCG(t.config.Seed, uint64(t.block)).Uint64() >> 11
 }
 
 // random is for the order of what comes next; other than the arrivals' seeds.
@@ -322,6 +318,7 @@ func (t *Tune) Observe(o TuneObservation) error {
 	}
 	o = o.clean()
 	t.seen = append(t.seen, o)
+	t.room, t.spreads = o.Room, nil
 	switch {
 	case o.Failed != "":
 		t.failed(o)
@@ -331,15 +328,14 @@ func (t *Tune) Observe(o TuneObservation) error {
 		}
 	default:
 		t.invalid = 0
-		t.keep(o)
-	}
-	if limit := t.config.MaxRuns; limit > 0 && len(t.seen) >= limit && t.phase != Done {
-		t.end(endBudget)
+		a := t.arm(run.Candidate())
+		a.runs = append(a.runs, o)
+		t.advance()
 	}
 	return nil
 }
 
-// usable: the run says something. One that broke the SLO does even if there is no value to compare it by.
+// usable reports whether the run says something. One that broke the SLO does even if there is no value to compare it by.
 func (t *Tune) usable(o TuneObservation) bool {
 	if !o.Valid || t.broken(o) {
 		return o.Valid
@@ -350,7 +346,7 @@ func (t *Tune) usable(o TuneObservation) bool {
 	return slices.ContainsFunc(deciding, func(m Metric) bool { return o.value(m) > 0 })
 }
 
-// broken: the run did not do what it has to do, at whatever cost.
+// broken reports whether the run did not do what it has to do, at whatever cost.
 func (t *Tune) broken(o TuneObservation) bool { return !o.SLOHeld || o.ErrorShare > t.config.MaxErrors }
 
 // failed ends the race of a setting with which the program does not run.
@@ -358,26 +354,17 @@ func (t *Tune) failed(o TuneObservation) {
 	t.failure = o.Failed
 	a := t.arm(o.Run.Candidate())
 	a.failed = true
-	switch {
-	case a.Candidate == t.current():
+	if a.Candidate == t.current() {
 		t.end(endCurrent)
-	case t.phase == Confirm:
-		t.end(endLeader)
-	default:
-		t.dropArm(a, &Drop{Reason: ProgramFails, Failure: o.Failed})
-		t.advance()
-	}
-}
-
-// spoiled gives up a run that the generator can't get right.
-func (t *Tune) spoiled() {
-	t.invalid = 0
-	if t.phase == Confirm {
-		t.void++
-		t.order = nil // the other half is of no use alone
-		t.advance()
 		return
 	}
+	t.dropArm(a, &Drop{Reason: ProgramFails, Failure: o.Failed})
+	t.advance()
+}
+
+// spoiled gives up a run that can't be got right.
+func (t *Tune) spoiled() {
+	t.invalid = 0
 	a := t.arm(t.order[0])
 	a.void++
 	switch {
@@ -388,20 +375,8 @@ func (t *Tune) spoiled() {
 	default:
 		t.dropArm(a, &Drop{Reason: NoValidRun, Blocks: a.void})
 	}
-	t.advance()
-}
-
-// keep files a run.
-func (t *Tune) keep(o TuneObservation) {
-	switch {
-	case t.phase == Explore:
-		t.arm(o.Run.Candidate()).runs[t.block] = o
-	case len(t.order) == 2:
-		t.half = o
-	case o.Run.Candidate() == t.current():
-		t.pairs = append(t.pairs, pair{current: o, leader: t.half})
-	default:
-		t.pairs = append(t.pairs, pair{current: t.half, leader: o})
+	if t.phase == Confirm { // its other run is of no use
+		t.order = nil
 	}
 	t.advance()
 }
@@ -411,71 +386,112 @@ func (t *Tune) advance() {
 	if len(t.order) > 0 {
 		t.order = t.order[1:]
 	}
-	switch {
-	case len(t.order) > 0:
-	case t.phase == Explore:
+	if len(t.order) == 0 {
 		t.endBlock()
-	case t.void > len(t.plan)/3:
-		t.end(endGenerator)
-	case t.block == len(t.plan):
-		t.end(endConfirmed)
-	default:
-		t.block++
-		t.order = t.plan[t.block-1][:]
 	}
 }
 
 func (t *Tune) end(e ending) { t.phase, t.ending, t.order = Done, e, nil }
 
+// startBlock lets all that are left run.
 func (t *Tune) startBlock() {
-	t.phase = Explore
-	t.block++
-	t.order = nil
+	t.raced++
+	var order []Candidate
 	for _, a := range t.alive() {
-		t.order = append(t.order, a.Candidate)
+		order = append(order, a.Candidate)
 	}
-	t.random().Shuffle(len(t.order), func(i, j int) { t.order[i], t.order[j] = t.order[j], t.order[i] })
+	t.start(Race, order)
 }
 
-// endBlock judges the candidates, and decides whether there is another block.
+// startPair lets the leader and the current setting run.
+func (t *Tune) startPair() { t.start(Confirm, []Candidate{t.leader, t.current()}) }
+
+func (t *Tune) start(p Phase, order []Candidate) {
+	t.phase, t.order = p, order
+	t.block++
+	t.random().Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+}
+
+// endBlock judges the candidates, and decides what is run next.
 func (t *Tune) endBlock() {
-	if t.block >= firstLook && len(t.alive()) > 1 {
-		if t.allBroken() {
-			t.end(endSLO)
+	paired := t.arm(t.leader).ran(t.block) && t.arm(t.current()).ran(t.block)
+	if paired {
+		t.led++
+	}
+	if t.phase == Confirm {
+		if paired { // otherwise the pair is void, and is repeated
+			t.guarded++
+		}
+		if t.guarded < guardPairs || !t.hasPairs() {
+			t.startPair()
 			return
 		}
-		lead := t.lead()
-		both, ok := t.combination() // before one of the two is dropped, as it is behind the other
-		t.drop(lead)
-		if ok {
-			t.combine(both)
+		if t.held(safely) {
+			t.end(endChange)
+			return
 		}
-		t.refine(lead)
+		t.guards++
 	}
-	alive := t.alive()
-	lead := t.lead()
-	decided := len(alive) == 1 || len(alive) == 2 && lead != t.current() && t.block >= firstLook
-	if decided || t.block >= t.config.MaxBlocks || t.block >= firstLook && !t.affords(len(alive)) {
-		t.startConfirm(lead)
+	t.prune()
+	if len(t.alive()) == 1 || t.guards == mostGuards { // there won't be a change
+		t.end(endSettled)
 		return
+	}
+	t.combine()
+	t.refine()
+	last := t.raced >= t.config.MaxBlocks
+	a := t.leading()
+	if a.Candidate != t.leader || t.block <= firstLook {
+		t.leader, t.led = a.Candidate, 0
+	}
+	if t.block >= firstLook && a.Candidate != t.current() {
+		_, ok := t.gain(a, t.level(trigger), safely)
+		switch short := !t.affords(len(t.alive()) + 2*guardPairs); {
+		case ok && short && t.proven():
+			t.end(endChange)
+			return
+		case ok && (last || short || t.unrivalled(a)):
+			t.guarded = 0
+			t.startPair()
+			return
+		}
+	}
+	if last {
+		t.end(endBlocks)
+		return
+	}
+	if !t.affords(len(t.alive())) && t.raced >= firstClaim { // what is left is the leader's
+		if a := t.leading(); a.Candidate != t.current() {
+			t.raced++
+			t.start(Race, []Candidate{a.Candidate, t.current()})
+			return
+		}
 	}
 	t.startBlock()
 }
 
-// affords: the budget has room for so many runs and the shortest confirmation.
-func (t *Tune) affords(runs int) bool {
-	return t.config.MaxRuns == 0 || len(t.seen)+runs+2*fewestPairs(len(t.familyOf(false))) <= t.config.MaxRuns
+// proven reports whether the leader has held in the pairs since it leads, where there is no time for fresh ones. It was not
+// chosen once and then tried, so it has to be shown more clearly not to be worse.
+func (t *Tune) proven() bool {
+	return t.leader != t.current() && t.led >= guardPairs && t.hasPairs() && t.held(safely/2)
 }
 
+// hasPairs reports whether there are as many pairs as were asked for.
+func (t *Tune) hasPairs() bool { return t.pairs(t.arm(t.leader)) >= t.config.Pairs }
+
+// affords reports whether there is time for so many runs.
+func (t *Tune) affords(runs int) bool { return t.room == 0 || runs <= t.room }
+
 // refine adds the settings between the leader and its neighbours, once: where a curve bends, its best may lie between
-// two candidates. In a wide gap that is the geometric middle, for the one next to the leader would be much like it. Where
-// the noise hides what neighbours differ by, more candidates are but more chances to be misled.
-func (t *Tune) refine(lead Candidate) {
-	if t.refined || t.config.Exact || lead.GOGC != 0 || !t.timeToJoin() {
+// two candidates. In a wide gap that is the geometric middle, for the one next to the leader would be much like it. It is
+// done beside a leader that is better than the current setting only, and where the noise lets neighbours be told apart.
+func (t *Tune) refine() {
+	lead := t.leading()
+	if t.refined || t.config.Exact || t.raced < firstLook || lead.GOGC != 0 || !t.timeToJoin() {
 		return
 	}
 	t.refined = true
-	if t.noise(t.last()) > t.config.Margin*2.5 {
+	if sd := t.spread(t.last()).sd; lead.Candidate == t.current() || sd > t.config.Margin*2.5 {
 		return
 	}
 	var below, above int
@@ -496,104 +512,59 @@ func (t *Tune) refine(lead Candidate) {
 			continue
 		}
 		middle := int(math.Round(math.Sqrt(float64(low) * float64(high))))
-		middle = min(max(middle, low+1), high-1)
-		if t.affords(len(t.alive()) + 1) {
-			t.join(Candidate{Procs: middle})
-		}
+		t.join(Candidate{Procs: min(max(middle, low+1), high-1)})
 	}
 }
 
-// timeToJoin: a candidate that joins now is in two blocks at least.
-func (t *Tune) timeToJoin() bool { return t.config.MaxBlocks-t.block >= 2 }
+// timeToJoin reports whether a candidate that joins now could still lead.
+func (t *Tune) timeToJoin() bool {
+	return t.config.MaxBlocks-t.raced >= firstClaim && t.affords(firstClaim*(len(t.alive())+1)+2*guardPairs)
+}
 
-// combination is the best GOMAXPROCS with the best GOGC, where each of them by itself is better than the current setting:
+// combine adds the best GOMAXPROCS with the best GOGC, once, where each of them alone is better than the current setting:
 // what they gain may add up, or be the same gain twice. Two that help only together are not found; looking for those
-// would take every pair of them.
-func (t *Tune) combination() (Candidate, bool) {
+// would take every pair of them. It is added to an exact list as well: both of it were asked for.
+func (t *Tune) combine() {
+	if t.combined || t.raced < firstLook || !t.timeToJoin() {
+		return
+	}
 	var procs, levers []*arm
-	for _, a := range t.holding(t.alive()) {
+	for _, a := range t.holding(t.arms) {
 		switch {
-		case !t.better(a):
+		case a.Candidate == t.current() || !t.better(a):
 		case a.GOGC == 0:
 			procs = append(procs, a)
-		case a.Procs == t.config.Current:
+		default:
 			levers = append(levers, a)
 		}
 	}
-	if len(procs) == 0 || len(levers) == 0 {
-		return Candidate{}, false
+	if len(procs) > 0 && len(levers) > 0 {
+		t.combined = true
+		t.join(Candidate{t.best(procs).Procs, t.best(levers).GOGC})
 	}
-	return Candidate{t.best(procs).Procs, t.best(levers).GOGC}, true
-}
-
-// combine adds a combination, once. Also to an exact list: that both of it were asked for is why it is there.
-func (t *Tune) combine(both Candidate) {
-	if t.combined || !t.timeToJoin() || !t.affords(len(t.alive())+1) {
-		return
-	}
-	t.combined = true
-	t.join(both)
-}
-
-// startConfirm lays out the pairs: as many with the current setting first as with the leader first, in random order.
-func (t *Tune) startConfirm(lead Candidate) {
-	t.leader = lead
-	if lead == t.current() {
-		t.end(endExplored)
-		return
-	}
-	t.declare()
-	n := t.pairsWanted()
-	fewest := fewestPairs(len(t.family))
-	if t.config.MaxRuns > 0 {
-		n = min(n, (t.config.MaxRuns-len(t.seen))/2)
-	}
-	if n < fewest {
-		t.end(endBudget)
-		return
-	}
-	for i := range n {
-		if i%2 == 0 {
-			t.plan = append(t.plan, [2]Candidate{lead, t.current()})
-		} else {
-			t.plan = append(t.plan, [2]Candidate{t.current(), lead})
-		}
-	}
-	t.random().Shuffle(n, func(i, j int) { t.plan[i], t.plan[j] = t.plan[j], t.plan[i] })
-	t.phase, t.block = Confirm, 1
-	t.order = t.plan[0][:]
 }
 
 // Left guesses how many runs are left, and says how many there are at most if none has to be repeated.
 func (t *Tune) Left() (likely, most int) {
-	switch t.phase {
-	case Done:
+	if t.phase == Done {
 		return 0, 0
-	case Confirm:
-		likely = len(t.order) + 2*(len(t.plan)-t.block)
-		return likely, likely
 	}
-	alive := len(t.alive())
-	wanted := t.config.Pairs
-	if wanted == 0 {
-		wanted = usualPairs
-	}
-	full := max(0, firstLook-t.block)            // blocks that all candidates are in
-	halved := min(1, t.config.MaxBlocks-t.block) // after which a half is, or so, until one is left
-	blocks, added := t.config.MaxBlocks-t.block, 0
+	const guard = 2 * guardPairs
+	alive, blocks, joining := len(t.alive()), t.config.MaxBlocks-t.raced, 0
 	if !t.refined && !t.config.Exact {
-		added = 2
+		joining += 2
 	}
 	if !t.combined && len(t.config.Levers) > 0 {
-		added++
+		joining++
 	}
-	likely = len(t.order) + full*alive + halved*(alive+1)/2 + 2*wanted
-	most = len(t.order) + blocks*(alive+added) + 2*max(wanted, mostPairs)
-	if t.config.Pairs > 0 {
-		most = len(t.order) + blocks*(alive+added) + 2*t.config.Pairs
+	most = len(t.order) + blocks*(alive+joining) + (mostGuards-t.guards)*guard + 2*t.config.Pairs
+	if t.phase == Confirm {
+		likely = len(t.order) + 2*(max(guardPairs-t.guarded, t.config.Pairs-t.pairs(t.arm(t.leader)))-1)
+	} else {
+		likely = len(t.order) + max(0, firstClaim-t.raced)*alive + min(1, blocks)*2 + guard
 	}
-	if limit := t.config.MaxRuns; limit > 0 {
-		likely, most = min(likely, limit-len(t.seen)), min(most, limit-len(t.seen))
+	if t.room > 0 {
+		likely, most = min(likely, t.room), min(most, t.room)
 	}
 	return min(likely, most), most
 }
@@ -603,7 +574,7 @@ func (t *Tune) current() Candidate { return Candidate{Procs: t.config.Current} }
 
 func (t *Tune) join(c Candidate) {
 	if t.arm(c) == nil {
-		t.arms = append(t.arms, &arm{Candidate: c, runs: map[int]TuneObservation{}})
+		t.arms = append(t.arms, &arm{Candidate: c})
 	}
 }
 
@@ -615,6 +586,9 @@ func (t *Tune) arm(c Candidate) *arm {
 	}
 	return nil
 }
+
+// ran reports whether it has a usable run in what is the latest block.
+func (a *arm) ran(block int) bool { return len(a.runs) > 0 && a.runs[len(a.runs)-1].Run.Block == block }
 
 func (t *Tune) alive() []*arm {
 	var alive []*arm
@@ -628,5 +602,14 @@ func (t *Tune) alive() []*arm {
 
 func (t *Tune) dropArm(a *arm, why *Drop) {
 	why.After = t.block
-	a.dropped, a.nth = why, 1+len(t.arms)-len(t.alive())
+	t.drops++
+	a.dropped, a.nth = why, t.drops
+	for _, other := range t.arms { // what was only worse than one that can't be advised is in the race again
+		if d := other.dropped; d != nil && d.Reason == Worse && d.Against == a.Candidate && why.Reason != Worse {
+			other.dropped = nil
+		}
+	}
+	if t.phase == Confirm { // a leader that has failed is not guarded any more
+		t.phase, t.order = Race, nil
+	}
 }

@@ -20,9 +20,9 @@ func (c Candidate) String() string {
 	return text
 }
 
-// Candidates are the values of GOMAXPROCS that are worth a try, in this order and without doubles: what the program runs with by
-// itself, Go's default, 1, the limit rounded down and up, one above that, twice that and two more, and all CPUs. More
-// than there are CPUs may help under a limit, as threads that wait in the kernel keep a P for a while.
+// Candidates are the values of GOMAXPROCS that are worth a try, in this order and without doubles: what the program runs with
+// now, Go's default, 1, the limit rounded down and up, one above that, twice that and two more, and all CPUs. More than there
+// are CPUs may help under a limit, as threads that wait in the kernel keep a P for a while.
 //
 // A limit of 0 is none, and one above the CPUs is as good as that number. Without a limit a half and a quarter of the
 // CPUs take the place of those that are about it. Numbers below 1 are left out: a current or default setting of 0 is not

@@ -8,150 +8,240 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/sample"
 )
 
-// This file ranks the candidates of the exploration. None of it is a claim: it is a filter, and may be loose.
+// This file says which candidate leads, which are out of the race, and whether a setting is a change for the better.
 
-// chain are the metrics that decide, the first one first: the declared one alone, or those of Auto that are known.
-func (t *Tune) chain() []Metric {
-	if t.config.Objective != Auto {
-		return []Metric{t.config.Objective}
-	}
-	known := func(m Metric) bool {
-		return slices.ContainsFunc(t.seen, func(o TuneObservation) bool { return o.Valid && o.value(m) > 0 })
-	}
-	var chain []Metric
-	for _, m := range []Metric{P99, Time, Throughput} {
-		if known(m) {
-			chain = append(chain, m)
-			break
-		}
-	}
-	// At a set rate all settings have the same throughput as long as they keep up, so it decides only where there is
-	// nothing else.
-	if known(CPU) {
-		if len(chain) > 0 && chain[0] == Throughput {
-			return []Metric{CPU}
-		}
-		chain = append(chain, CPU)
-	}
-	return chain
-}
+// level shares a level among the candidates.
+func (t *Tune) level(of float64) float64 { return of / float64(max(1, len(t.arms)-1)) }
 
-// last is the metric that decides where none before it does.
-func (t *Tune) last() Metric {
+// pairs counts the blocks in which a candidate and the current setting ran.
+func (t *Tune) pairs(a *arm) int { return common(a, t.arm(t.current())) }
+
+// gain reports whether a candidate is better than the current setting in one metric and not worse in any other. The SLO and
+// errors come first: a candidate that holds the SLO less often, or fails more requests, is none whatever it saves, and one
+// that holds it where the current setting does not is one whatever it costs.
+func (t *Tune) gain(a *arm, level, safe float64) (basis Metric, ok bool) {
+	current := t.arm(t.current())
+	if t.unreliable(a, current) || t.blind() {
+		return "", false
+	}
+	if gained, lost := t.discordant(a, current); signTest(gained, lost)/2 <= level && gained > lost {
+		return SLO, true
+	}
 	chain := t.chain()
-	if len(chain) == 0 {
-		return t.config.Objective
+	for _, m := range chain {
+		if t.shownBetter(m, a, current, level) && !slices.ContainsFunc(chain, func(other Metric) bool {
+			return other != m && !t.notWorse(other, a, current, safe)
+		}) {
+			return m, true
+		}
 	}
-	return chain[len(chain)-1]
+	return "", false
 }
 
-// logCosts are the log-ratios a ÷ b of the blocks in which both have a value, such that above 0 a is worse.
-func logCosts(m Metric, a, b *arm) []float64 {
-	var costs []float64
-	for block, left := 1, len(a.runs); left > 0; block++ {
-		o, ok := a.runs[block]
-		if !ok {
+// shownBetter reports whether a is better than b at a one-sided level, and by more than the margin as far as can be seen.
+func (t *Tune) shownBetter(m Metric, a, b *arm, level float64) bool {
+	c := t.contrast(m, a, b)
+	return c.above(level) < 0 && c.mean < -t.worth(m)
+}
+
+// shownWorse reports whether a is worse than b at a one-sided level, and by more than is allowed as far as can be seen.
+func (t *Tune) shownWorse(m Metric, a, b *arm, level float64) bool {
+	c := t.contrast(m, a, b)
+	return c.below(level) > 0 && c.mean > t.allowed(m)
+}
+
+// notWorse reports whether a is shown to be worse than b by no more than is allowed. Of the tail the p99 of whole windows
+// must not contradict it.
+func (t *Tune) notWorse(m Metric, a, b *arm, level float64) bool {
+	return t.contrast(m, a, b).above(level) < t.allowed(m) && (m != P99 || !t.contradicted(a, b))
+}
+
+// contradicted reports whether the p99 of whole windows is worse where the tail, which is that of a typical second, is not.
+func (t *Tune) contradicted(a, b *arm) bool {
+	c := t.contrast(Pooled, a, b)
+	return c.mean > t.allowed(P99) && c.below(safely) > 0
+}
+
+// canBeBetter reports whether a may still turn out to be better than b by what counts: as it breaks the SLO less often, or in
+// any metric that decides.
+func (t *Tune) canBeBetter(a, b *arm) bool {
+	chain := t.chain()
+	return len(chain) == 0 || t.breaksMore(b, a) || slices.ContainsFunc(chain, func(m Metric) bool { return t.mayBeBetter(m, a, b) })
+}
+
+func (t *Tune) mayBeBetter(m Metric, a, b *arm) bool {
+	c := t.contrast(m, a, b)
+	return c.freedom < fewestFreedom || c.below(hopeless) < -t.worth(m)
+}
+
+// unreliable reports whether a breaks the SLO more often than b, or fails more requests.
+func (t *Tune) unreliable(a, b *arm) bool { return t.breaksMore(a, b) || t.failsMore(a, b) }
+
+// failsMore reports whether a fails more requests than b, beyond what chance explains.
+func (t *Tune) failsMore(a, b *arm) bool {
+	const tells = 0.0005 // of the requests
+	var more []float64
+	for o, other := range both(a, b) {
+		more = append(more, o.ErrorShare-other.ErrorShare)
+	}
+	return sample.ShownAbove(more, tells, safely)
+}
+
+// breaksMore reports whether a breaks the SLO more often than b: in one block of ten that is chance.
+func (t *Tune) breaksMore(a, b *arm) bool {
+	gained, lost := t.discordant(a, b)
+	return lost-gained > common(a, b)/10
+}
+
+// discordant counts the blocks in which only a held the SLO, and those in which only b did.
+func (t *Tune) discordant(a, b *arm) (gained, lost int) {
+	for o, other := range both(a, b) {
+		switch broke, otherBroke := t.broken(o), t.broken(other); {
+		case otherBroke && !broke:
+			gained++
+		case broke && !otherBroke:
+			lost++
+		}
+	}
+	return gained, lost
+}
+
+// signTest is the exact two-sided p of so many heads and tails.
+func signTest(heads, tails int) float64 {
+	n, high := heads+tails, max(heads, tails)
+	tail, term := 0.0, math.Pow(0.5, float64(n)) // the probability of n heads, then n-1, …
+	for k := n; k >= high; k-- {
+		tail += term
+		term *= float64(k) / float64(n-k+1)
+	}
+	return min(1, 2*tail)
+}
+
+// trade reports whether a candidate is better than the current setting in one metric, and worse in another or not known to
+// be no worse: something to choose, not to advise. Worse is SLO where it breaks that more often, or fails more requests.
+func (t *Tune) trade(a *arm) (better, worse Metric, ok bool) {
+	current, chain := t.arm(t.current()), t.chain()
+	if a.failed || t.pairs(a) < firstClaim || a.dropped != nil && a.dropped.Reason == BreaksSLO {
+		return "", "", false
+	}
+	if _, ok := t.gain(a, t.level(claim), safely); ok {
+		return "", "", false
+	}
+	for _, m := range slices.Backward(chain) {
+		if !t.shownBetter(m, a, current, trading) {
 			continue
 		}
-		left--
-		if x, y := o.value(m), b.runs[block].value(m); x > 0 && y > 0 {
-			costs = append(costs, cost(m, math.Log(x)-math.Log(y)))
+		for _, other := range chain {
+			if other != m && !t.notWorse(other, a, current, safely) {
+				return m, other, true
+			}
 		}
+		return m, SLO, t.unreliable(a, current) // else it is no gain only because what it gains is not shown well enough
 	}
-	return costs
+	return "", "", false
 }
 
-// cost turns a log-ratio such that above 0 is worse.
-func cost(m Metric, logRatio float64) float64 {
-	if m == Throughput {
-		return -logRatio
-	}
-	return logRatio
-}
-
-// estimate is the typical log-ratio.
-func estimate(costs []float64) (typical float64, ok bool) {
-	if len(costs) == 0 {
-		return 0, false
-	}
-	ones, others := make([]float64, len(costs)), make([]float64, len(costs))
-	for i, c := range costs {
-		ones[i], others[i] = 1, math.Exp(c)
-	}
-	ratio := sample.Compare(ones, others).Ratio
-	return math.Log(ratio), ratio > 0
-}
-
-// Quantiles of Student's distribution with 2 degrees of freedom and more, at a one-sided 95 % and 99 %. The last does for
-// all above it, and is on the safe side.
-var (
-	student95 = []float64{2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812, 1.796, 1.782}
-	student99 = []float64{6.965, 4.541, 3.747, 3.365, 3.143, 2.998, 2.896, 2.821, 2.764, 2.718, 2.681}
-)
-
-// pilotWorth is how many degrees of freedom the pilot's noise counts for beside that of the blocks themselves. It makes
-// much of the difference where these are three, whose own standard deviation is hardly known.
-const pilotWorth = 4
-
-// atLeast is a one-sided lower bound of the mean of log-ratios. It takes them to be normal: with the three to six of them
-// that there are, no test that doesn't can say anything at 95 %. With heavy tails it drops too little.
-func (t *Tune) atLeast(m Metric, costs []float64, student []float64) float64 {
-	n := len(costs)
-	if n < firstLook {
-		return math.Inf(-1)
-	}
-	mean, sd := moments(costs)
-	freedom := n - 1
-	if pilot := t.config.Noise[m]; pilot > 0 {
-		own, weight := float64(freedom), float64(pilotWorth)
-		sd = math.Sqrt((own*sd*sd + weight*2*pilot*pilot) / (own + weight))
-		freedom += pilotWorth
-	}
-	return mean - student[min(freedom-2, len(student)-1)]*sd/math.Sqrt(float64(n))
-}
-
-// moments are the mean and the standard deviation of a sample.
-func moments(values []float64) (mean, sd float64) {
-	for _, v := range values {
-		mean += v / float64(len(values))
-	}
-	for _, v := range values {
-		sd += (v - mean) * (v - mean)
-	}
-	return mean, math.Sqrt(sd / float64(max(1, len(values)-1)))
-}
-
-// brokenRuns counts the runs of an arm that broke the SLO.
-func (t *Tune) brokenRuns(a *arm) (broken, of int) {
-	for _, o := range a.runs {
-		if t.broken(o) {
-			broken++
-		}
-	}
-	return broken, len(a.runs)
-}
-
-// allBroken: no run of a candidate that is in the race has held the SLO.
-func (t *Tune) allBroken() bool {
+// prune takes candidates out of the race: those that break the SLO in every block in which the leader or the current
+// setting held it, those that can't be better by what counts, and those that are a trade. The current setting stays, because
+// every comparison is with it.
+func (t *Tune) prune() {
+	lead, current := t.leading(), t.arm(t.current())
 	for _, a := range t.alive() {
-		if broken, of := t.brokenRuns(a); broken < of {
-			return false
+		if a == current {
+			continue
+		}
+		if why := t.behind(a, lead, current); why != nil {
+			t.dropArm(a, why)
 		}
 	}
-	return true
 }
 
-// lead is the best of the candidates that are in the race, as far as can be told.
-func (t *Tune) lead() Candidate {
-	if a := t.best(t.alive()); a != nil {
-		return a.Candidate
+// behind says why a candidate is out; nil if it isn't.
+func (t *Tune) behind(a, lead, current *arm) *Drop {
+	against := []*arm{current}
+	if lead != current && lead != a {
+		against = append(against, lead)
 	}
-	return t.current()
+	for _, b := range against {
+		if t.alwaysBreaks(a, b) {
+			return &Drop{Reason: BreaksSLO, Blocks: common(a, b), Against: b.Candidate}
+		}
+		if !t.canBeBetter(a, b) {
+			return t.worst(Worse, a, b)
+		}
+	}
+	if t.settledTrade(a) {
+		return t.worst(IsTrade, a, current)
+	}
+	return nil
+}
+
+// settledTrade reports whether a is shown to be worse than the current setting in one metric, or to fail more requests, and
+// whether it is better in another is known.
+func (t *Tune) settledTrade(a *arm) bool {
+	current, chain := t.arm(t.current()), t.chain()
+	worse := func(m Metric) bool { return t.shownWorse(m, a, current, unlikely) }
+	if t.pairs(a) < firstClaim || t.breaksMore(current, a) || !t.failsMore(a, current) && !slices.ContainsFunc(chain, worse) {
+		return false
+	}
+	return !slices.ContainsFunc(chain, func(m Metric) bool {
+		return !worse(m) && t.mayBeBetter(m, a, current) && !t.shownBetter(m, a, current, trading)
+	})
+}
+
+// worst is a drop that tells the metric in which a is most behind, by what counts in it.
+func (t *Tune) worst(reason DropReason, a, b *arm) *Drop {
+	d := &Drop{Reason: reason, Blocks: common(a, b), Against: b.Candidate}
+	most := math.Inf(-1)
+	for _, m := range t.chain() {
+		if c := t.contrast(m, a, b); c.pairs > 0 && c.mean/t.worth(m) > most {
+			most = c.mean / t.worth(m)
+			d.Metric, d.Ratio = m, math.Exp(cost(m, c.mean))
+		}
+	}
+	if reason == IsTrade && most <= 0 { // it fails more requests
+		d.Metric, d.Ratio = SLO, 0
+	}
+	return d
+}
+
+// alwaysBreaks reports whether a broke the SLO in all of the blocks in which b held it.
+func (t *Tune) alwaysBreaks(a, b *arm) bool {
+	held := 0
+	for o, other := range both(a, b) {
+		if !t.broken(other) {
+			held++
+			if !t.broken(o) {
+				return false
+			}
+		}
+	}
+	return held >= firstClaim
+}
+
+// leading is the best of the candidates in the race: of those that are a gain, if there are any, and otherwise of all.
+func (t *Tune) leading() *arm {
+	if t.ending == endChange {
+		return t.arm(t.leader)
+	}
+	var gains []*arm
+	current := t.arm(t.current())
+	for _, a := range t.alive() {
+		if a != current && t.pairs(a) >= firstLook {
+			if _, ok := t.gain(a, t.level(trigger), safely); ok {
+				gains = append(gains, a)
+			}
+		}
+	}
+	if len(gains) == 0 {
+		gains = t.alive()
+	}
+	return cmp.Or(t.best(gains), current)
 }
 
 // best is the best of some candidates: those that break the SLO more often than the best fall out first, then those whose
-// p99 is worse beyond the margin with confidence (99 %, as the best is often the best of many by chance), then those with
-// more CPU a request. Of those that are equal in all of this it is the simplest. Nil: none of them has run.
+// tail is shown to be worse, then those with more CPU a request. Of those that are equal in all of this it is the simplest.
+// Nil: none of them has run.
 func (t *Tune) best(of []*arm) *arm {
 	left := t.holding(of)
 	chain := t.chain()
@@ -160,29 +250,14 @@ func (t *Tune) best(of []*arm) *arm {
 		if first == nil {
 			continue
 		}
-		if i < len(chain)-1 { // nobody can be worse with confidence than one that has hardly run
-			if other, _ := t.cheapest(m, seasoned(left)); other != nil {
-				first = other
-			}
-		}
-		var kept []*arm
-		for _, a := range left {
+		left = slices.DeleteFunc(left, func(a *arm) bool {
 			if i < len(chain)-1 {
-				student := student99
-				if a.Candidate == t.current() {
-					student = student95 // where this errs the confirmation puts it right
-				}
-				if t.atLeast(m, logCosts(m, a, first), student) <= math.Log1p(t.config.Margin) {
-					kept = append(kept, a)
-				}
-				continue
+				return t.contrast(m, a, first).pairs >= 2 && t.shownWorse(m, a, first, trading)
 			}
 			// Half of the margin, as two that are apart by that in these few blocks may well be apart by all of it.
-			if c, ok := t.costToCurrent(m, a); ok && c-cheapest <= math.Log1p(t.config.Margin)/2 {
-				kept = append(kept, a)
-			}
-		}
-		left = kept
+			c, ok := t.costToCurrent(m, a)
+			return !ok || c-cheapest > math.Log1p(t.config.Margin)/2
+		})
 	}
 	if len(left) == 0 {
 		return nil
@@ -210,23 +285,51 @@ func (t *Tune) simpler(a, b Candidate) int {
 	)
 }
 
-// better: by the metric that decides last the estimate is better than the current setting's, beyond the margin. A metric
-// before it counts where it differs with confidence, as in best.
+// better reports whether a is better than the current setting as far as can be told: in the last metric by the estimate,
+// beyond the margin, and in none that comes before it shown to be worse.
 func (t *Tune) better(a *arm) bool {
-	chain, current, margin := t.chain(), t.arm(t.current()), math.Log1p(t.config.Margin)
+	current, chain := t.arm(t.current()), t.chain()
 	for i, m := range chain {
 		if i == len(chain)-1 {
 			c, ok := t.costToCurrent(m, a)
-			return ok && c < -margin
+			return ok && c < -math.Log1p(t.config.Margin)
 		}
-		if t.atLeast(m, logCosts(m, a, current), student99) > margin {
+		if t.shownWorse(m, a, current, trading) {
 			return false
-		}
-		if t.atLeast(m, logCosts(m, current, a), student95) > margin {
-			return true
 		}
 	}
 	return false
+}
+
+// unrivalled reports whether no other candidate in the race may turn out to be better than this one by what counts.
+func (t *Tune) unrivalled(lead *arm) bool {
+	return !slices.ContainsFunc(t.alive(), func(a *arm) bool {
+		return a != lead && a.Candidate != t.current() && t.canBeBetter(a, lead)
+	})
+}
+
+// held reports whether the leader is still a gain with the pairs of the guard, and was better in each of these alone.
+func (t *Tune) held(safe float64) bool {
+	a, current := t.arm(t.leader), t.arm(t.current())
+	basis, ok := t.gain(a, t.level(claim), safe)
+	if !ok {
+		return false
+	}
+	t.basis = basis
+	before := common(a, current) - guardPairs
+	for o, c := range both(a, current) {
+		if before--; before >= 0 {
+			continue
+		}
+		x, y := o.value(basis), c.value(basis)
+		switch {
+		case basis == SLO && t.broken(o) && !t.broken(c):
+			return false
+		case x > 0 && y > 0 && cost(basis, math.Log(x)-math.Log(y)) >= 0:
+			return false
+		}
+	}
+	return true
 }
 
 // holding are those of some candidates that break the SLO about as seldom as the best.
@@ -250,14 +353,14 @@ func (t *Tune) holding(of []*arm) []*arm {
 	return holding
 }
 
-// seasoned are the candidates that have run often enough to be compared with.
-func seasoned(of []*arm) (enough []*arm) {
-	for _, a := range of {
-		if len(a.runs) >= firstLook {
-			enough = append(enough, a)
+// brokenRuns counts the runs of an arm that broke the SLO.
+func (t *Tune) brokenRuns(a *arm) (broken, of int) {
+	for _, o := range a.runs {
+		if t.broken(o) {
+			broken++
 		}
 	}
-	return enough
+	return broken, len(a.runs)
 }
 
 // cheapest is the candidate with the lowest cost, and that cost. Costs are those relative to the current setting, which
@@ -272,135 +375,6 @@ func (t *Tune) cheapest(m Metric, of []*arm) (first *arm, lowest float64) {
 }
 
 func (t *Tune) costToCurrent(m Metric, a *arm) (float64, bool) {
-	return estimate(logCosts(m, a, t.arm(t.current())))
-}
-
-// drop takes candidates out of the race: those that break the SLO in every run while the leader holds it, and those that
-// are worse than the leader at a one-sided 95 %. It is loose on purpose, as all it may cost is a good candidate; the
-// claim comes later. The current setting stays, because every comparison is with it.
-func (t *Tune) drop(lead Candidate) {
-	leader := t.arm(lead)
-	for _, a := range t.alive() {
-		if a == leader || a.Candidate == t.current() {
-			continue
-		}
-		if why := t.behind(a, leader); why != nil {
-			t.dropArm(a, why)
-		}
-	}
-}
-
-// behind says why a candidate is out, nil if it isn't.
-func (t *Tune) behind(a, leader *arm) *Drop {
-	common, leaderHeld, bothHeld := 0, 0, 0
-	for block, o := range a.runs {
-		l, ok := leader.runs[block]
-		if !ok {
-			continue
-		}
-		common++
-		if !t.broken(l) {
-			leaderHeld++
-			if !t.broken(o) {
-				bothHeld++
-			}
-		}
-	}
-	if common >= firstLook && leaderHeld >= 2 && bothHeld == 0 {
-		return &Drop{Reason: BreaksSLO, Blocks: leaderHeld, Against: leader.Candidate}
-	}
-	chain := t.chain()
-	for i, m := range chain {
-		costs := logCosts(m, a, leader)
-		typical, ok := estimate(costs)
-		if !ok {
-			continue
-		}
-		bound, student := 0.0, student95
-		if i < len(chain)-1 {
-			bound, student = math.Log1p(t.config.Margin), student99
-		}
-		if t.atLeast(m, costs, student) > bound {
-			return &Drop{Reason: Worse, Blocks: len(costs), Against: leader.Candidate, Metric: m, Ratio: math.Exp(cost(m, typical))}
-		}
-		if i < len(chain)-1 && typical < -bound {
-			return nil // its p99 may yet turn out to be better with confidence, and that would come first
-		}
-	}
-	return nil
-}
-
-// declare fixes what the confirmation decides by: what the leader leads by, and the family of tests that may make the
-// claim.
-func (t *Tune) declare() {
-	current, leader := t.arm(t.current()), t.arm(t.leader)
-	broken, of := t.brokenRuns(current)
-	leaders, ofLeader := t.brokenRuns(leader)
-	t.slo = float64(broken)/float64(max(1, of))-float64(leaders)/float64(max(1, ofLeader)) > 0.6 // two runs of three
-	t.family = t.familyOf(t.slo)
-	t.basis = t.last()
-	if chain := t.chain(); len(chain) > 1 && t.atLeast(chain[0], logCosts(chain[0], current, leader), student95) > math.Log1p(t.config.Margin) {
-		t.basis = chain[0]
-	}
-}
-
-// familyOf are the tests that may make the claim. They share the 5 %, by Holm, so it must be known before which they are.
-func (t *Tune) familyOf(slo bool) []Metric {
-	family := slices.Clone(t.chain())
-	if slo {
-		family = append(family, SLO)
-	}
-	return family
-}
-
-// fewestPairs are those without which a family of tests can't show anything: 2/2ⁿ is the smallest p of n pairs, and
-// Holm multiplies it by the family's size.
-func fewestPairs(family int) int {
-	n := 6
-	for float64(max(1, family))*2/math.Pow(2, float64(n)) > 0.05 {
-		n++
-	}
-	return n
-}
-
-// noise is the standard deviation of a metric's logarithm: the pilot's, or else that of the runs so far.
-func (t *Tune) noise(m Metric) float64 {
-	if sd := t.config.Noise[m]; sd > 0 {
-		return sd
-	}
-	var all []float64
-	for _, a := range t.alive() {
-		costs := logCosts(m, a, t.arm(t.current()))
-		if a.Candidate == t.current() || len(costs) < firstLook {
-			continue
-		}
-		_, sd := moments(costs)
-		all = append(all, sd/math.Sqrt2)
-	}
-	if len(all) == 0 {
-		return 0
-	}
-	return median(all)
-}
-
-// pairsWanted is the number of pairs that shows half the lead which the exploration saw, nine times in ten; or
-// twice the margin if that is more. The leader was picked because it looked good, so its lead is less than it looked.
-func (t *Tune) pairsWanted() int {
-	fewest := fewestPairs(len(t.family))
-	if t.config.Pairs > 0 {
-		return max(t.config.Pairs, fewest)
-	}
-	sd := t.noise(t.basis) * math.Sqrt2
-	if t.slo || sd == 0 {
-		return max(usualPairs, fewest)
-	}
-	typical, _ := t.costToCurrent(t.basis, t.arm(t.leader))
-	effect := max(2*math.Log1p(t.config.Margin), math.Abs(typical)/2)
-	z := 1.96 + 1.28
-	if len(t.family) > 1 {
-		z = 2.24 + 1.28
-	}
-	// Four more than by the formula, which takes the test's distribution to be normal: with few pairs it has few steps.
-	n := math.Ceil(z*z*sd*sd/(effect*effect)*math.Pi/3) + 4
-	return int(min(max(n, float64(fewest)), mostPairs))
+	c := t.contrast(m, a, t.arm(t.current()))
+	return c.mean, c.pairs > 0
 }

@@ -4,32 +4,27 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/sample"
 )
 
-// A Standing is how a candidate stands beside the current setting, by the exploration so far. It is for a display while the
-// search runs, and claims nothing.
+// A Standing is how a candidate stands beside the current setting, by all runs so far. While the search runs it claims
+// nothing.
 type Standing struct {
 	Candidate
-	Current bool             // it is the current setting
-	Runs    int              // of the exploration, those that were valid
-	Broken  int              // of these, those that broke the SLO
-	Effects []StandingEffect // of the metrics that are known
-	Dropped *Drop            // nil: it is in the race
-}
-
-// A StandingEffect is a metric of a candidate.
-type StandingEffect struct {
-	Metric Metric
-	Median float64
-	Ratio  float64 // to the current setting, of a typical block that both have run in; 0: not known
-	Lo     float64 // its 95 % interval if the noise is normal; both 0: fewer than three blocks
-	Hi     float64
+	Current bool     // it is the current setting
+	Runs    int      // that were valid
+	Broken  int      // of these, those that broke the SLO
+	Pairs   int      // blocks in which the current setting ran too
+	Effects []Effect // of the metrics that are known; of the current setting the medians alone
+	Front   bool     // no other setting beats it in all metrics that decide, as far as can be seen
+	Dropped *Drop    // nil: it is in the race
 }
 
 // Standings ranks the candidates: the leader first, then those in the race by the rules that have found the leader, then
 // those that were dropped, the last of them first.
 func (t *Tune) Standings() []Standing {
-	leader := t.arm(t.leading())
+	leader := t.leading()
 	ranked := []*arm{leader}
 	left := slices.DeleteFunc(t.alive(), func(a *arm) bool { return a == leader })
 	for len(left) > 0 {
@@ -44,7 +39,7 @@ func (t *Tune) Standings() []Standing {
 	}
 	var dropped []*arm
 	for _, a := range t.arms {
-		if a.dropped != nil {
+		if a.dropped != nil && a != leader {
 			dropped = append(dropped, a)
 		}
 	}
@@ -52,29 +47,23 @@ func (t *Tune) Standings() []Standing {
 
 	var standings []Standing
 	for _, a := range append(ranked, dropped...) {
-		broken, of := t.brokenRuns(a)
-		standings = append(standings, Standing{
-			Candidate: a.Candidate, Current: a.Candidate == t.current(), Runs: of, Broken: broken, Dropped: a.dropped,
-			Effects: t.effects(a),
-		})
+		s := Standing{Candidate: a.Candidate, Current: a.Candidate == t.current(), Pairs: t.pairs(a), Front: t.inFront(a), Dropped: a.dropped}
+		s.Broken, s.Runs = t.brokenRuns(a)
+		s.Effects = t.effects(a)
+		standings = append(standings, s)
 	}
 	return standings
 }
 
-func (t *Tune) effects(a *arm) []StandingEffect {
-	var effects []StandingEffect
-	for _, m := range deciding {
-		values := a.values(m)
-		if len(values) == 0 {
-			continue
+func (t *Tune) effects(a *arm) (effects []Effect) {
+	for _, m := range []Metric{P99, Pooled, Time, CPU, Throughput} {
+		if a.Candidate != t.current() {
+			if e, ok := t.effect(m, a); ok {
+				effects = append(effects, e)
+			}
+		} else if values := a.values(m); len(values) > 0 {
+			effects = append(effects, Effect{Metric: m, From: median(values), To: median(values), Ratio: 1, Pairs: len(values), P: 1})
 		}
-		e := StandingEffect{Metric: m, Median: median(values)}
-		if a.Candidate == t.current() {
-			e.Ratio = 1
-		} else {
-			e.compare(logCosts(m, a, t.arm(t.current())))
-		}
-		effects = append(effects, e)
 	}
 	// No throttling at all is a figure as well, where another candidate has some.
 	throttles := func(a *arm) bool { return len(a.values(Throttled)) > 0 }
@@ -83,7 +72,7 @@ func (t *Tune) effects(a *arm) []StandingEffect {
 		for _, o := range a.runs {
 			shares = append(shares, o.Throttled)
 		}
-		effects = append(effects, StandingEffect{Metric: Throttled, Median: median(shares)})
+		effects = append(effects, Effect{Metric: Throttled, To: median(shares), Pairs: len(shares), P: 1})
 	}
 	return effects
 }
@@ -99,34 +88,40 @@ func (a *arm) values(m Metric) []float64 {
 	return values
 }
 
-// Two-sided 95 % quantiles of Student's distribution with 2 degrees of freedom and more; the last does for all above.
-var student975 = []float64{4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179}
-
-// compare sets the ratio and its interval. The ratio is the estimate that the race is run by, the interval that of the mean.
-// Where the two are apart, as with a run that is far from the others, the interval is made to have both in it.
-func (e *StandingEffect) compare(costs []float64) {
-	typical, ok := estimate(costs)
-	if !ok {
-		return
+// inFront reports whether no other setting is better in every metric that decides. Costs are relative to the current
+// setting, which is in every block.
+func (t *Tune) inFront(a *arm) bool {
+	if len(t.chain()) == 0 || len(a.runs) == 0 || a.failed {
+		return false
 	}
-	e.Ratio = math.Exp(cost(e.Metric, typical))
-	n := len(costs)
-	if n < 3 {
-		return
-	}
-	mean, sd := moments(costs)
-	off := student975[min(n-3, len(student975)-1)] * sd / math.Sqrt(float64(n))
-	lo, hi := math.Exp(cost(e.Metric, mean-off)), math.Exp(cost(e.Metric, mean+off))
-	e.Lo, e.Hi = min(lo, hi, e.Ratio), max(lo, hi, e.Ratio)
+	return !slices.ContainsFunc(t.arms, func(b *arm) bool { return b != a && !b.failed && sample.Beats(t.costs(b), t.costs(a)) })
 }
 
-// Noise is the standard deviation of the logarithm, from run to run of one setting within a block, of those deciding
-// metrics of which it is known: from the pilot, or else from the runs so far.
-func (t *Tune) Noise() map[Metric]float64 {
-	noise := map[Metric]float64{}
-	for _, m := range deciding {
-		if sd := t.noise(m); sd > 0 {
-			noise[m] = sd
+// costs are those in the metrics that decide; NaN is one that is not known.
+func (t *Tune) costs(a *arm) (costs []float64) {
+	for _, m := range t.chain() {
+		c, known := t.costToCurrent(m, a)
+		if !known {
+			c = math.NaN()
+		}
+		costs = append(costs, c)
+	}
+	return costs
+}
+
+// A Noise is by how much runs of one setting differ within a block: the standard deviation of a metric's logarithm, and its
+// 95 % interval.
+type Noise struct{ SD, Low, High float64 }
+
+// Noise is that of the metrics that decide, as far as it is known.
+func (t *Tune) Noise() map[Metric]Noise {
+	noise := map[Metric]Noise{}
+	for _, m := range t.chain() {
+		if s := t.spread(m); s.freedom >= 3 && s.sd > 0 {
+			n := float64(s.freedom)
+			// The quantiles of χ² by Wilson and Hilferty, which are off by a tenth with three degrees of freedom, and useless with one.
+			chi := func(z float64) float64 { return n * math.Pow(1-2/(9*n)+z*math.Sqrt(2/(9*n)), 3) }
+			noise[m] = Noise{s.sd, s.sd * math.Sqrt(n/chi(1.96)), s.sd * math.Sqrt(n/chi(-1.96))}
 		}
 	}
 	return noise

@@ -10,8 +10,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 )
 
-// FindURL starts a server to see on which port it answers HTTP, and ends it. Where Spec tells how it gets ready, that is not
-// asked.
+// FindURL starts a server to see on which port it answers HTTP, and ends it. Spec.Ready is ignored.
 func FindURL(ctx context.Context, spec Spec) (string, error) {
 	spec.Ready = Ready{}
 	s, err := Start(ctx, spec)

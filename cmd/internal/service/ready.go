@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// A Ready tells when a server is ready. One of its fields is set; none: as soon as it has started.
+// A Ready says when a server is ready. One of its fields is set; none: as soon as it has started.
 type Ready struct {
 	URL     string         // it answers with a status below 500
 	Address string         // it takes connections there
 	Line    *regexp.Regexp // it has written a line that matches
-	After   time.Duration  // so long after its start
+	After   time.Duration  // this long after its start
 }
 
 // ParseReady reads http://localhost:8080/healthz, 8080 or :8080 or localhost:8080, 2s, and takes anything else as a regular
@@ -24,7 +24,7 @@ type Ready struct {
 func ParseReady(text string) (Ready, error) {
 	if strings.HasPrefix(text, "http://") || strings.HasPrefix(text, "https://") {
 		if _, err := http.NewRequest(http.MethodGet, text, nil); err != nil {
-			return Ready{}, fmt.Errorf("%q is no URL: %w", text, err)
+			return Ready{}, fmt.Errorf("%q is not a URL: %w", text, err)
 		}
 		return Ready{URL: text}, nil
 	}
@@ -47,7 +47,7 @@ func ParseReady(text string) (Ready, error) {
 	}
 	line, err := regexp.Compile(text)
 	if err != nil || text == "" {
-		return Ready{}, fmt.Errorf("%q is no URL, port, time or regular expression", text)
+		return Ready{}, fmt.Errorf("%q is not a URL, port, time or regular expression", text)
 	}
 	return Ready{Line: line}, nil
 }
@@ -79,12 +79,12 @@ func (r Ready) free(ctx context.Context) error {
 		taken = connects(ctx, r.Address)
 	}
 	if taken {
-		return fmt.Errorf("something answers at %s%s before the server was started: is it still running from before?", r.URL, r.Address)
+		return fmt.Errorf("something already answers at %s%s, before the server is started: is an old one still running?", r.URL, r.Address)
 	}
 	return nil
 }
 
-// await waits until a server is ready. It returns false if ctx is done before.
+// await waits until a server is ready, and reports whether it is: false means that ctx was done first.
 func (r Ready) await(ctx context.Context, output *tail) bool {
 	if r.Line != nil {
 		select {
@@ -116,7 +116,7 @@ func (r Ready) await(ctx context.Context, output *tail) bool {
 	}
 }
 
-// line is what the output is searched for; nil: nothing.
+// line reports whether a line of the output is the one that is waited for.
 func (r Ready) line(text []byte) bool { return r.Line != nil && r.Line.Match(text) }
 
 const askFor = 5 * time.Second

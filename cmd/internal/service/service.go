@@ -1,8 +1,8 @@
 // Package service answers: how is a server started under a limit, when is it ready, and how does it end? In goes a command
-// and what tells that it is ready; out comes a server that runs, and what its limit did to it when it has ended.
+// and how it shows that it is ready; out comes a server that runs, and what its limit did to it when it has ended.
 //
-// A server that never gets ready, or ends by itself, is an error with the last lines that it has written: mostly they say
-// why.
+// A server that never gets ready, or ends on its own, is an error with the last lines that it has written: they usually
+// say why.
 package service
 
 import (
@@ -119,7 +119,7 @@ func (s *Server) over() bool {
 	}
 }
 
-// how tells how a server ended that has.
+// how says how a server has ended.
 func (s *Server) how() string {
 	r := s.Wait()
 	switch {
@@ -135,7 +135,7 @@ func (s *Server) failure(why string) error {
 	return &Error{strings.Join(s.spec.Args, " ") + ": " + why, s.output.last()}
 }
 
-// Check returns an error if the server has ended by itself.
+// Check returns an error if the server has ended on its own.
 func (s *Server) Check() error {
 	if s.over() {
 		return s.failure("it ended while it was measured: " + s.how())
@@ -143,10 +143,10 @@ func (s *Server) Check() error {
 	return nil
 }
 
-// Output are the last lines that the server has written.
+// Output returns the last lines that the server has written.
 func (s *Server) Output() []string { return s.output.last() }
 
-// Stop ends the server: it is asked to by SIGTERM, and killed when it does not obey. What it has started goes with it.
+// Stop ends the server: it is asked to by SIGTERM, and killed if it does not obey. What it has started goes with it.
 func (s *Server) Stop() (r runner.Result, obeyed bool) {
 	grace := time.NewTimer(s.spec.Grace)
 	defer grace.Stop()

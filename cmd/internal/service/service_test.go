@@ -154,7 +154,7 @@ func TestTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if _, err := Start(t.Context(), s); err == nil || !strings.Contains(err.Error(), "is it still running from before?") {
+	if _, err := Start(t.Context(), s); err == nil || !strings.Contains(err.Error(), "is an old one still running?") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// A tail keeps the last lines of what is written to it, and tells when one has matched.
+// A tail keeps the last lines of what is written to it, and signals when one has matched.
 type tail struct {
 	matches func([]byte) bool
 	matched chan struct{} // closed then

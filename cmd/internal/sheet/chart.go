@@ -14,14 +14,13 @@ type Figure struct {
 	Title  string   // above it; "": that of its section is enough
 	About  string   // all of it in words, for those who don't see it
 	Legend []string // sentences below it
-	Keys   []Key    // what shapes and lines mean
+	Keys   []Key    // what shapes mean
 }
 
-// A Key explains a shape, a line or a colour.
+// A Key explains a shape, or a colour.
 type Key struct {
 	Shape Shape
 	Open  bool
-	Line  Stroke // in place of a shape: if that is NoShape, or the line is dotted or dashed
 	Color Color
 	Text  string
 }
@@ -51,7 +50,6 @@ const (
 	Dot      Shape = iota
 	Diamond        // far from the others, or it missed
 	Triangle       // something is to be said of it
-	NoShape        // a line, of a Key
 )
 
 // A Stroke is the manner of a line.
@@ -66,11 +64,11 @@ const (
 
 // An Axis is a direction of a chart.
 type Axis struct {
-	Title     string
-	Unit      quantity.Unit
-	Scale     Scale
-	Low, High float64   // its ends; both 0: as the values need it
-	Ticks     []float64 // that matter; nil: round values
+	Title string
+	Unit  quantity.Unit
+	Scale Scale
+	High  float64   // it is from 0 to here; 0: as the values need it
+	Ticks []float64 // that matter; nil: round values
 }
 
 // A Scale is how values are spread on an axis.
@@ -78,9 +76,7 @@ type Scale int
 
 const (
 	Fitting     Scale = iota // linear, from 0 where that costs little room; logarithmic where the values need it
-	FromZero                 // linear from 0; logarithmic where the values need it
-	Linear                   // linear between the given ends
-	Log                      // logarithmic
+	Linear                   // linear between its ends
 	Percentiles              // values are percentiles from 0 to 100: from each nine to the next it is equally far
 	Changes                  // values are ratios, logarithmic, with ticks at round changes
 )
@@ -90,7 +86,6 @@ type Rows struct {
 	Figure
 	Factor string // what the rows are values of: above their names
 	X      Axis
-	Band   *Band
 	Rules  []Rule // down through all rows
 	Rows   []Series
 	Joined bool   // thin lines join marks that have the same thread
@@ -113,6 +108,7 @@ type Series struct {
 	Middle, Low, High *float64 // nil: not known
 	MiddleText        string   // written above the middle
 	RangeText         string   // after it, where there is room
+	Band              *Band    // nil: none
 	Marks             []Mark
 	Empty             string // is written where there are no values
 	Share             *float64
@@ -154,7 +150,6 @@ type Line struct {
 	Tag    string // after the name, where there is room
 	Stroke Stroke
 	Color  Color
-	Faint  bool // in the background
 	Points []Point
 }
 
@@ -167,7 +162,6 @@ type Point struct {
 	Color Color  // 0: the line's
 	Name  string // beside it, kept apart from those of others
 	Text  string // above it: its value
-	Wide  bool   // the text is left out where there is little room
 	Title string
 }
 
@@ -252,7 +246,7 @@ type Flame struct {
 
 // A Frame is a function on a stack.
 type Frame struct {
-	Depth       int
+	Depth       int     // from 1 on
 	From, Width float64 // shares of the whole
 	Name, Title string
 	Class       string // of a Class
@@ -283,7 +277,7 @@ func (c *Strips) Empty() bool { return c == nil || len(c.Rows) == 0 }
 
 // Empty reports whether there is nothing to be drawn.
 func (c *Fold) Empty() bool {
-	return c == nil || !(c.Wall > 0) || !(c.Period > 0) || c.Wall/c.Period > 1e6
+	return c == nil || !(c.Wall > 0 && c.Wall < 1e9) || !(c.Period > 0 && c.Period < 1e9) || c.Wall/c.Period > 1e6
 }
 
 // Empty reports whether there is nothing to be drawn.

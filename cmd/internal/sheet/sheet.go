@@ -19,10 +19,10 @@ const (
 	Good
 	Bad
 	Warn
-	Unsure // a claim that is none yet
+	Unsure // not settled
 )
 
-// ToneOf is how what was found is meant.
+// ToneOf is the tone of a finding.
 func ToneOf(s finding.Severity) Tone {
 	switch s {
 	case finding.Info:
@@ -39,14 +39,13 @@ type Sheet struct {
 	Subject string // what it is of: the title of a page
 	Heading bool   // a terminal shows the subject too, above all else
 
-	Claims     []Claim
-	ClaimsLast bool // a terminal shows them below all else, where they are seen; a page always begins with them
-	Warnings   []string
-	Sections   []Section
+	Claims   []Claim
+	Warnings []string
+	Sections []Section
 
 	Resume   string   // the command that goes on with what is not finished; "": it is finished
 	Command  string   // that made the document, as a shell reads it
-	Again    []string // what else is to be said of doing it again
+	Again    []string // what else to know for doing it again
 	Document any      // that a page holds, so that it can be shown again
 }
 
@@ -80,10 +79,10 @@ type Block interface{ block() }
 // Detail is a block for pages only, in a section that is not.
 type Detail struct{ Block Block }
 
-// Facts are names with what is to be said of each.
+// Facts are names, each with what is known of it.
 type Facts []Fact
 
-// A Fact is a name and what is to be said of it.
+// A Fact is a name and what is known of it.
 type Fact struct {
 	Name  string
 	Key   string // what its first text begins with, in a tone of its own

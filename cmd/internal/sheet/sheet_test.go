@@ -30,10 +30,3 @@ func TestAddLeavesOutWhatIsEmpty(t *testing.T) {
 		t.Errorf("sections: %+v", s.Sections)
 	}
 }
-
-func TestColumn(t *testing.T) {
-	table := &Table{Columns: []Column{{Title: "a"}, {Title: "b"}}}
-	if table.Column("b") != 1 || table.Column("c") != -1 {
-		t.Error("a column is not found by its title")
-	}
-}

@@ -3,7 +3,7 @@ package sheet
 // A Table is rows of cells below the titles of columns. Where it is too wide, it first takes the short titles, then columns
 // give way by their rank, then names are cut.
 type Table struct {
-	Name    string // for those who don't see it
+	Name    string // for those who can't see it
 	Columns []Column
 	Rows    []Row
 	Notes   []Note
@@ -47,12 +47,12 @@ type Note struct {
 	Narrow string   // what is left to say where one of these is not there; "": nothing
 }
 
-// Column returns the place of a column, -1 if there is none.
-func (t *Table) Column(title string) int {
-	for i, c := range t.Columns {
-		if c.Title == title {
-			return i
-		}
+// Add adds a row of plain texts, and returns it so that tones and marks can be set.
+func (t *Table) Add(texts ...string) *Row {
+	cells := make([]Cell, len(texts))
+	for i, text := range texts {
+		cells[i].Text = text
 	}
-	return -1
+	t.Rows = append(t.Rows, Row{Cells: cells})
+	return &t.Rows[len(t.Rows)-1]
 }

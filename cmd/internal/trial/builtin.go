@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/runner"
 	"github.com/unthrottle/unthrottle/cmd/internal/workload"
@@ -23,7 +24,7 @@ type Builtin struct {
 	programs map[string]string // toolchain → program
 }
 
-// Prepare builds what the settings need. A toolchain that can't be had is an error before anything is run.
+// Prepare builds what the settings need. A toolchain that isn't available is an error before anything is run.
 func (b *Builtin) Prepare(ctx context.Context, settings []lab.Setting, progress func(string)) error {
 	b.programs = map[string]string{}
 	prepared := map[lab.Setting]bool{}
@@ -93,16 +94,20 @@ func (b *Builtin) Program(s lab.Setting) (Program, error) {
 	}}, nil
 }
 
-// Figure is what a workload's settings are compared by, and what else its runs tell.
-func (b *Builtin) Figure(name string) (figure lab.Metric, more []lab.Metric, ok bool) {
-	w, ok := workload.Find(name)
-	if !ok {
-		return figure, nil, false
+// Subject is some workloads, by their names.
+func (b *Builtin) Subject(names []string) (Subject, error) {
+	s := Subject{Workloads: names, Programs: b.Program, Figures: map[string]lab.Metric{}}
+	for _, name := range names {
+		w, ok := workload.Find(name)
+		if !ok {
+			return s, hint.Usage("unthrottle bench --list shows them", "no workload %q", name)
+		}
+		s.Figures[name] = lab.Metric(w.Figure)
+		for _, m := range w.More {
+			s.Metrics = append(s.Metrics, lab.Metric(m))
+		}
 	}
-	for _, m := range w.More {
-		more = append(more, lab.Metric(m))
-	}
-	return lab.Metric(w.Figure), more, true
+	return s, nil
 }
 
 // tempPrefix begins the names of labs' directories.

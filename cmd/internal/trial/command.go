@@ -18,6 +18,15 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 )
 
+// A Subject is what a lab runs and compares.
+type Subject struct {
+	Workloads []string
+	Programs  func(lab.Setting) (Program, error)
+	Figures   map[string]lab.Metric // of each workload: what its settings are compared by
+	Costs     map[string]lab.Metric // what those are compared by as well that have one
+	Metrics   []lab.Metric          // that the workloads tell beside their figures
+}
+
 // Command is a program of the user's.
 type Command struct {
 	Args   []string
@@ -34,7 +43,16 @@ func (c Command) Program(lab.Setting) (Program, error) {
 	return p, nil
 }
 
-// read takes the last match: a program that tells its figure again and again tells the best last.
+// Subject is the command as the only workload.
+func (c Command) Subject() Subject {
+	name, figure := filepath.Base(c.Args[0]), lab.WallTime.Metric("wall time")
+	if c.Metric != nil {
+		figure = lab.Metric{Unit: c.Unit, Better: lab.Lower}
+	}
+	return Subject{Workloads: []string{name}, Programs: c.Program, Figures: map[string]lab.Metric{name: figure}}
+}
+
+// read takes the last match: a program that prints its figure again and again prints the best last.
 func (c Command) read(stdout []byte) (Reading, error) {
 	matches := c.Metric.FindAllSubmatch(stdout, -1)
 	if len(matches) == 0 {
@@ -43,7 +61,7 @@ func (c Command) read(stdout []byte) (Reading, error) {
 	text := string(matches[len(matches)-1][1])
 	v, err := strconv.ParseFloat(text, 64)
 	if err != nil {
-		return Reading{}, fmt.Errorf("%q, which matches %q, is no number", text, c.Metric)
+		return Reading{}, fmt.Errorf("%q, which matches %q, is not a number", text, c.Metric)
 	}
 	return Reading{Metrics: map[string]float64{c.Unit: v}}, nil
 }
@@ -123,6 +141,15 @@ func (g *GoBench) list(ctx context.Context, binary string) error {
 	return nil
 }
 
+// Subject is the benchmarks, when they are prepared.
+func (g *GoBench) Subject() Subject {
+	s := Subject{Workloads: g.Names, Programs: g.Program, Figures: map[string]lab.Metric{}}
+	for _, name := range g.Names {
+		s.Figures[name] = lab.OpTime.Metric("time for an operation")
+	}
+	return s
+}
+
 // Program is what runs one benchmark.
 func (g *GoBench) Program(s lab.Setting) (Program, error) {
 	parts := strings.Split(s.Workload, "/")
@@ -171,7 +198,7 @@ func parseBench(out []byte) (results []*benchfmt.Result, err error) {
 // goCommand runs the go command of a toolchain, "" being the one in the PATH.
 func goCommand(ctx context.Context, toolchain string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Env = os.Environ()
+	cmd.Env = append(os.Environ(), buildCache()...)
 	if toolchain != "" {
 		cmd.Env = append(cmd.Env, "GOTOOLCHAIN="+toolchain)
 	}
@@ -182,6 +209,18 @@ func goCommand(ctx context.Context, toolchain string, args ...string) (string, e
 		return "", fmt.Errorf("go %s: %w: %s", strings.Join(args, " "), err, bytes.TrimSpace(stderr.Bytes()))
 	}
 	return string(out), nil
+}
+
+// buildCache is the variable that go needs of a user who has no home, or may not write to it. It keeps what it builds beside our
+// own temporary files then.
+func buildCache() []string {
+	if os.Getenv("GOCACHE") != "" {
+		return nil
+	}
+	if base, err := os.UserCacheDir(); err == nil && os.MkdirAll(filepath.Join(base, "go-build"), 0o755) == nil {
+		return nil
+	}
+	return []string{"GOCACHE=" + filepath.Join(os.TempDir(), fmt.Sprintf("unthrottle-%d", os.Getuid()), "go-build")}
 }
 
 // complaint takes from the output of a test binary what says why it failed: its last line but those that only say that it did.

@@ -11,7 +11,7 @@ import (
 // endWithUs makes a process end with the thread that starts it, and so when we are killed.
 func endWithUs() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
 
-// machine tells what this machine is.
+// machine says what this machine is.
 func machine() (kernel, cpu string, memory int64) {
 	var name unix.Utsname
 	if err := unix.Uname(&name); err == nil {

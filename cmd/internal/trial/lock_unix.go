@@ -23,7 +23,7 @@ func Lock(ctx context.Context, waiting func()) (unlock func(), err error) {
 	for told := false; ; {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
-			return func() { f.Close() }, nil // and leave the file: who waits has it open
+			return func() { f.Close() }, nil // and leave the file: whoever waits has it open
 		}
 		if err != unix.EWOULDBLOCK && err != unix.EINTR {
 			f.Close()

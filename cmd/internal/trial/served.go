@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/goself"
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/loadtest"
+	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/runner"
 	"github.com/unthrottle/unthrottle/cmd/internal/service"
 )
@@ -37,14 +39,17 @@ type Served struct {
 	// Metrics is where the server may tell figures of its Go runtime, in the text format of Prometheus; "": nowhere. Whether
 	// it does is found out.
 	Metrics string
+
+	FindGo bool // look whether the server, or what it has started, is a Go program
 }
 
 // A Session is one start of the server.
 type Session struct {
 	server    *service.Server
 	generator []string
-	metrics   string // "": it tells nothing
+	metrics   string // "": it reports nothing
 	log       goself.GCLog
+	noGo      bool
 
 	begin  time.Time
 	before host
@@ -54,9 +59,10 @@ type Session struct {
 
 // A Shot is what is to be sent to a server.
 type Shot struct {
-	Rate    float64 // requests a second; 0: a closed loop of Conns
-	Conns   int     // 0: as many as it takes
-	Const   bool    // arrivals
+	Rate    float64       // requests a second; 0: a closed loop of Conns
+	Conns   int           // 0: as many as it takes
+	Const   bool          // arrivals
+	WarmUp  time.Duration // the same load before, which opens the connections and is not counted
 	Lasting time.Duration
 	Seed    uint64
 	SLO     string // "": none
@@ -66,16 +72,16 @@ type Shot struct {
 type Window struct {
 	Metrics  map[string]float64
 	Requests int64
-	SLOHeld  bool     // true as well where there is none
-	Valid    bool     // false: the generator is at fault, and the rest says little
-	Late     bool     // the generator was late, and latencies that this may have made are left out: the rest counts
-	Notes    []string // why it isn't valid, or what the server did not take
+	SLOHeld  bool     // without what the generator was late by itself; true as well where there is none
+	Slower   []int64  // requests that took longer than each of the SLO's times, or failed; counted in the same way
+	Valid    bool     // false: the generator did not send as planned, or see the answers in time, whatever they were
+	Notes    []string // why it isn't valid, and whose fault that was, or what the server did not take
 	Cause    string   // the most frequent error's; "": none
-	Curve    []Point  // of the response's percentiles
+	Curve    []Point  // of the percentiles
 	Axis     []Step
 	GC       goself.GCSummary // where it was asked for
 	Procs    int              // GOMAXPROCS that it has; 0: not known
-	Used     float64          // CPUs that the server used; 0: not known
+	Used     float64          // CPUs that the server used, of those that its limit gives; 0: not known
 }
 
 // A Point of a curve of percentiles.
@@ -108,8 +114,15 @@ func (s *Served) Open(ctx context.Context, setting lab.Setting, trace bool) (*Se
 	if x.server, err = service.Start(ctx, spec); err != nil {
 		return nil, err
 	}
+	if s.FindGo {
+		found, blind := new(procs.Programs).StartsGo("", x.server.PID())
+		x.noGo = !found && !blind
+	}
 	return x, nil
 }
+
+// NoGo reports whether neither the server nor what it had started when it was ready is a Go program, where that was asked for.
+func (x *Session) NoGo() bool { return x.noGo }
 
 // withGODEBUG adds a setting to those of the environment.
 func withGODEBUG(env []string, setting string) []string {
@@ -125,7 +138,7 @@ func withGODEBUG(env []string, setting string) []string {
 // Kind is that of the limit.
 func (x *Session) Kind() runner.Kind { return x.server.Kind() }
 
-// Close ends the server, with what it has started, and tells what is known of the whole run.
+// Close ends the server, with what it has started, and returns what is known of the whole run.
 func (x *Session) Close() lab.Run {
 	dead := x.server.Check()
 	kind := x.server.Kind()
@@ -146,20 +159,16 @@ func (x *Session) Close() lab.Run {
 	return run
 }
 
-// Load sends a shot and measures what it does. That the server has died is told by Close.
+// Load sends a shot and measures what it does. If the server has died, Close says so.
 func (x *Session) Load(ctx context.Context, s Shot) (Window, error) {
-	told := x.read(ctx)
-	before := x.server.Counters()
-	mark, begin := x.log.Mark(), time.Now()
-	g, err := x.generate(ctx, s)
-	wall := time.Since(begin).Seconds()
+	g, before, err := x.generate(ctx, s)
 	if err != nil {
 		if x.server.Check() != nil && ctx.Err() == nil {
 			return Window{}, nil
 		}
 		return Window{}, err
 	}
-	c := x.server.Counters().Since(before)
+	c := x.server.Counters().Since(before.counters)
 	if g.Failed > 0 { // it may have died, and its end is seen a moment later
 		const moment = 200 * time.Millisecond
 		select {
@@ -167,24 +176,29 @@ func (x *Session) Load(ctx context.Context, s Shot) (Window, error) {
 		case <-time.After(moment):
 		}
 	}
+	window, seen := before.spans(g, s)
+	perWindow := c
+	perWindow.CPU = time.Duration(float64(c.CPU) * window.Seconds() / seen.Seconds())
 	w := Window{
-		Metrics: served(g, c), Requests: g.Requests, SLOHeld: g.SLO == nil || g.SLO.Held, Valid: !g.OurFault, Notes: g.Invalid,
-		Curve: g.Response.Curve, Axis: steps(g.Axis), GC: x.log.Since(mark), Used: c.CPU.Seconds() / wall,
+		Metrics: served(g, perWindow), Requests: g.Requests, SLOHeld: g.SLO == nil || g.SLO.HeldFromReady, Valid: !g.OurFault, Notes: notes(g),
+		Curve: g.FromReady.Curve, Axis: steps(g.Axis), GC: x.log.Since(before.mark), Used: c.CPU.Seconds() / seen.Seconds(),
 	}
-	w.judge(g)
-	if told != nil {
+	if w.Slower, err = slower(g); err != nil {
+		return Window{}, err
+	}
+	if before.told != nil {
 		if now := x.read(ctx); now != nil {
-			addRuntime(w.Metrics, now.Since(*told), wall)
+			addRuntime(w.Metrics, now.Since(*before.told), seen.Seconds())
 		}
 	}
 	// A program that was started by a shell, say, is not the process that we know.
 	if v, err := golive.Read(x.server.PID()); err == nil {
 		w.Procs = v.Procs
-	} else if w.Procs = w.GC.Procs; w.Procs == 0 && told != nil {
-		w.Procs = told.Procs
+	} else if w.Procs = w.GC.Procs; w.Procs == 0 && before.told != nil {
+		w.Procs = before.told.Procs
 	}
 	if w.GC.Collections > 0 {
-		lab.GCRate.Set(w.Metrics, float64(w.GC.Collections)/wall)
+		lab.GCRate.Set(w.Metrics, float64(w.GC.Collections)/seen.Seconds())
 		if c.CPU > 0 {
 			lab.GCShare.Set(w.Metrics, float64(w.GC.CPU)/float64(c.CPU))
 		}
@@ -203,6 +217,62 @@ func (x *Session) Load(ctx context.Context, s Shot) (Window, error) {
 	return w, nil
 }
 
+// A beginning is what is known of a server when a window begins: as its warm-up ends.
+type beginning struct {
+	at       time.Time
+	counters cgroup.Counters
+	mark     int             // in the log of garbage collections
+	told     *goself.Reading // nil: it tells nothing
+}
+
+func (x *Session) begins(ctx context.Context) *beginning {
+	b := &beginning{at: time.Now(), counters: x.server.Counters(), mark: x.log.Mark()}
+	b.told = x.read(ctx)
+	return b
+}
+
+// spans are how long a window lasted, and for how long of its load the server was seen: it is not at the very moment at which
+// the window begins, in another process, that the counters are read, but with the load going on.
+func (b *beginning) spans(g loadtest.Summary, s Shot) (window, seen time.Duration) {
+	begin, end, known := g.Span()
+	switch {
+	case !known || !end.After(b.at):
+		all := time.Since(b.at)
+		return all, all
+	case s.WarmUp == 0: // nothing was sent before
+		return end.Sub(begin), end.Sub(begin)
+	}
+	return end.Sub(begin), end.Sub(b.at)
+}
+
+// slower counts the requests that took longer than each of the SLO's times. One that failed has the timeout as its time, or two
+// hours, and is slower than any of them.
+func slower(g loadtest.Summary) (counts []int64, err error) {
+	if g.SLO == nil {
+		return nil, nil
+	}
+	for _, o := range g.SLO.Latencies {
+		limit := o.Seconds
+		if g.Timeout > 0 {
+			limit = min(limit, 0.99*g.Timeout)
+		}
+		n, err := g.FromReady.Above(limit)
+		if err != nil {
+			return nil, err
+		}
+		counts = append(counts, n)
+	}
+	return counts, nil
+}
+
+// notes say why a window isn't valid, and whose fault it was.
+func notes(g loadtest.Summary) []string {
+	if !g.OurFault {
+		return g.Invalid
+	}
+	return append(slices.Clone(g.Invalid), g.LateBecause...)
+}
+
 // steps are what is kept of a summary's axis.
 func steps(axis []loadtest.Step) (steps []Step) {
 	count := func(n *int64) int64 {
@@ -213,31 +283,13 @@ func steps(axis []loadtest.Step) (steps []Step) {
 	}
 	for _, s := range axis {
 		steps = append(steps, Step{
-			At: s.At, Length: s.Length, Sent: s.Sent, P99: s.P99, Periods: count(s.Periods), Throttled: count(s.Throttled),
+			At: s.At, Length: s.Length, Sent: s.Sent, P99: s.FromReadyP99, Periods: count(s.Periods), Throttled: count(s.Throttled),
 		})
 	}
 	return steps
 }
 
-// judge keeps what a late generator leaves of a window. That requests were sent late, by so much at p99, makes latencies longer
-// that are not far longer themselves; of those it is not known what the server's part is. CPU time and throughput are
-// what they are. An SLO that was missed may have been missed because of it.
-func (w *Window) judge(g loadtest.Summary) {
-	late := g.Pacer.P99
-	if !g.OurFault || len(g.Invalid) > 1 || late <= max(0.001, g.Response.P50/10) {
-		return // valid, or not for another reason
-	}
-	w.Valid = w.SLOHeld
-	const far = 5
-	for name := range w.Metrics {
-		if m := lab.Measure(name); m.Kind() == lab.ResponseTime && m.In(w.Metrics) < far*late {
-			delete(w.Metrics, name)
-			w.Late = true
-		}
-	}
-}
-
-// read reads the server's own figures; nil if it tells none. A server that has no such page is not asked again.
+// read reads the server's own figures; nil if it reports none. A server that has no such page is not asked again.
 func (x *Session) read(ctx context.Context) *goself.Reading {
 	if x.metrics == "" {
 		return nil
@@ -262,7 +314,7 @@ func (x *Session) read(ctx context.Context) *goself.Reading {
 	return &r
 }
 
-// addRuntime adds what a server tells of its Go runtime.
+// addRuntime adds what a server reports about its Go runtime.
 func addRuntime(m map[string]float64, f goself.Figures, seconds float64) {
 	for measure, v := range map[lab.Measure]float64{
 		lab.GCRate: f.Collections / seconds, lab.GCShare: f.GCShare, lab.WaitP50: f.SchedP50, lab.WaitP99: f.SchedP99,
@@ -273,8 +325,9 @@ func addRuntime(m map[string]float64, f goself.Figures, seconds float64) {
 	}
 }
 
-// generate runs the generator. Its exit code says whether an SLO was held, which its document says as well.
-func (x *Session) generate(ctx context.Context, s Shot) (g loadtest.Summary, err error) {
+// generate runs the generator, and looks at the server when the warm-up ends. Its exit code says whether an SLO was held, which
+// its document says as well.
+func (x *Session) generate(ctx context.Context, s Shot) (g loadtest.Summary, before *beginning, err error) {
 	args := append(append([]string{}, x.generator...), s.flags()...)
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
@@ -284,9 +337,19 @@ func (x *Session) generate(ctx context.Context, s Shot) (g loadtest.Summary, err
 	defer runtime.UnlockOSThread()
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	ran := cmd.Run()
+	before = x.begins(ctx)
+	ran := cmd.Start()
+	if ran == nil && s.WarmUp > 0 {
+		warm := make(chan *beginning, 1)
+		timer := time.AfterFunc(s.WarmUp, func() { warm <- x.begins(ctx) })
+		if ran = cmd.Wait(); !timer.Stop() {
+			before = <-warm
+		}
+	} else if ran == nil {
+		ran = cmd.Wait()
+	}
 	if ctx.Err() != nil {
-		return g, ctx.Err()
+		return g, before, ctx.Err()
 	}
 	if cmd.ProcessState != nil {
 		x.used += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
@@ -295,13 +358,16 @@ func (x *Session) generate(ctx context.Context, s Shot) (g loadtest.Summary, err
 		if ran == nil {
 			ran = err
 		}
-		return g, fmt.Errorf("generating load: %w: %s", ran, bytes.TrimSpace(stderr.Bytes()))
+		return g, before, fmt.Errorf("generating load: %w: %s", ran, bytes.TrimSpace(stderr.Bytes()))
 	}
-	return g, nil
+	return g, before, nil
 }
 
 func (s Shot) flags() []string {
 	flags := []string{"--json", "--for", s.Lasting.String(), "--seed", strconv.FormatUint(s.Seed, 10)}
+	if s.WarmUp > 0 {
+		flags = append(flags, "--warmup", s.WarmUp.String())
+	}
 	if s.Rate > 0 {
 		flags = append(flags, "--rate", strconv.FormatFloat(s.Rate, 'f', -1, 64))
 	}
@@ -317,21 +383,23 @@ func (s Shot) flags() []string {
 	return flags
 }
 
-// served are the figures of a window.
+// served are the figures of a window. Latencies are from when requests were ready to be sent, which is what the server was
+// asked: what the generator was late by is not in them. A request that failed is slower than all others, and does no work.
 func served(g loadtest.Summary, c cgroup.Counters) map[string]float64 {
 	m := map[string]float64{}
 	lab.RequestRate.Set(m, g.Goodput)
 	if g.Requests > 0 {
 		lab.ErrorShare.Set(m, float64(g.Failed)/float64(g.Requests))
-		if c.CPU > 0 {
-			lab.CPUPerRequest.Set(m, c.CPU.Seconds()/float64(g.Requests))
+		if good := g.Requests - g.Failed; c.CPU > 0 && good > 0 {
+			lab.CPUPerRequest.Set(m, c.CPU.Seconds()/float64(good))
 		}
 	}
-	if g.Response.P50 > 0 {
-		lab.P50.Set(m, g.Response.P50)
-		lab.P90.Set(m, g.Response.P90)
-		lab.P99.Set(m, g.Response.P99)
-		lab.P999.Set(m, g.Response.P999)
+	if g.FromReady.P50 > 0 {
+		lab.P50.Set(m, g.FromReady.P50)
+		lab.P90.Set(m, g.FromReady.P90)
+		lab.P99.Set(m, g.FromReady.P99)
+		lab.P999.Set(m, g.FromReady.P999)
+		lab.ReadyTail.Set(m, g.FromReadyTail)
 	}
 	if c.Periods > 0 {
 		lab.ThrottledShare.Set(m, float64(c.Throttled)/float64(c.Periods))

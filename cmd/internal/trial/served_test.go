@@ -8,11 +8,16 @@ import (
 	"net/http"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/load"
 	"github.com/unthrottle/unthrottle/cmd/internal/loadtest"
 	"github.com/unthrottle/unthrottle/cmd/internal/runner"
 	"github.com/unthrottle/unthrottle/cmd/internal/service"
@@ -84,8 +89,9 @@ func newServed(t *testing.T, path, document string) *Served {
 }
 
 const document = `{"requests": 10, "failed": 2, "goodput": 3.5, "invalid": ["late", "and more"], "pacer_late": {"p99": 0.01}, "generator_at_fault": true, "statuses": [{"status": 200, "count": 8}, {"status": 503, "count": 2}],
-"response": {"p50": 0.001, "p90": 0.002, "p99": 0.003, "p999": 0.004, "curve": [{"percentile": 50, "seconds": 0.001, "count": 5}]},
-"slo": {"held": false}, "axis": [{"at_seconds": 0, "length_seconds": 1, "sent": 10, "p99": 0.003, "periods": 10, "throttled_periods": 3}]}`
+"response": {"p50": 0.011, "p90": 0.012, "p99": 0.013, "p999": 0.014},
+"from_ready": {"p50": 0.001, "p90": 0.002, "p99": 0.003, "p999": 0.004, "curve": [{"percentile": 50, "seconds": 0.001, "count": 5}]}, "from_ready_tail": 0.0025,
+"slo": {"held": false}, "axis": [{"at_seconds": 0, "length_seconds": 1, "sent": 10, "p99": 0.013, "from_ready_p99": 0.003, "periods": 10, "throttled_periods": 3}]}`
 
 func TestServed(t *testing.T) {
 	s := newServed(t, "/", document)
@@ -102,13 +108,13 @@ func TestServed(t *testing.T) {
 		t.Errorf("%+v", run)
 	}
 	m := w.Metrics
-	if m["req/s"] != 3.5 || m["errors-%"] != 20 || m["p50-latency-ns"] != 1e6 || m["p999-latency-ns"] != 4e6 {
+	if m["req/s"] != 3.5 || m["errors-%"] != 20 || m["p50-latency-ns"] != 1e6 || m["p999-latency-ns"] != 4e6 || m["tail-latency-ns"] != 2.5e6 {
 		t.Errorf("%v", m)
 	}
 	if m["cpu-ns/req"] <= 0 || w.Used <= 0 {
 		t.Errorf("%v ns of CPU a request, %v CPUs", m["cpu-ns/req"], w.Used)
 	}
-	if w.Requests != 10 || w.Valid || w.SLOHeld || len(w.Notes) != 2 || w.Notes[0] != "late" || w.Cause != "status 503" || len(w.Curve) != 1 || w.Axis[0].Throttled != 3 {
+	if w.Requests != 10 || w.Valid || w.SLOHeld || len(w.Notes) != 2 || w.Notes[0] != "late" || w.Cause != "status 503" || len(w.Curve) != 1 || w.Axis[0].Throttled != 3 || w.Axis[0].P99 != 0.003 {
 		t.Errorf("%+v", w)
 	}
 	if w.GC.Collections < 1 || w.GC.Procs != 3 || w.Procs != 3 { // the server collects garbage at each request
@@ -149,34 +155,69 @@ func TestServedFailures(t *testing.T) {
 	}
 }
 
-func TestLateGenerator(t *testing.T) {
-	for _, c := range []struct {
-		name                string
-		late                float64
-		invalid             int
-		held                bool
-		valid, wasLate, p99 bool
-	}{
-		{"in time", 0.0005, 0, true, true, false, true},
-		{"a little late beside the p99", 0.002, 1, true, true, true, true},
-		{"late", 0.02, 1, true, true, true, false},
-		{"late, and the SLO missed", 0.02, 1, false, false, true, false},
-		{"late, and something else", 0.02, 2, true, false, false, true},
-		{"something else", 0.0005, 1, true, false, false, true},
+// TestLateness: that the generator was late deletes nothing, and whose fault it was is told where it counts.
+func TestLateness(t *testing.T) {
+	g := loadtest.Summary{Requests: 10, LateBecause: []string{"the hypervisor took 9 % of the CPU time"}}
+	g.Pacer.P99, g.FromReady.P50, g.FromReady.P99 = 0.02, 0.002, 0.005
+	if m := served(g, cgroup.Counters{}); m["p99-latency-ns"] != 5e6 || len(notes(g)) != 0 {
+		t.Errorf("late: %v, %q", m, notes(g))
+	}
+	g.OurFault, g.Invalid = true, []string{"in bursts"}
+	if got := strings.Join(notes(g), "; "); got != "in bursts; the hypervisor took 9 % of the CPU time" {
+		t.Errorf("in bursts: %q", got)
+	}
+}
+
+// TestSlower: a request that failed is slower than any of the SLO's times, also one that is longer than the timeout.
+func TestSlower(t *testing.T) {
+	r := &load.Result{Plan: load.Plan{}, Requests: 10}
+	for _, h := range []**hdrhistogram.Histogram{
+		&r.Response, &r.Service, &r.Lag, &r.PacerLate, &r.NoConnection, &r.Successes, &r.FromReady, &r.CaughtUp,
 	} {
-		g := loadtest.Summary{OurFault: c.invalid > 0, Invalid: make([]string, c.invalid)}
-		g.Pacer.P99, g.Response.P50, g.Response.P99 = c.late, 0.002, 0.05
-		w := Window{Metrics: map[string]float64{"p50-latency-ns": 2e6, "p99-latency-ns": 50e6, "cpu-ns/req": 1e6}, SLOHeld: c.held, Valid: !g.OurFault}
-		w.judge(g)
-		_, p99 := w.Metrics["p99-latency-ns"]
-		if w.Valid != c.valid || w.Late != c.wasLate || p99 != c.p99 || w.Metrics["cpu-ns/req"] == 0 {
-			t.Errorf("%s: %+v", c.name, w)
+		*h = hdrhistogram.New(1, int64(2*time.Hour), 3)
+	}
+	for _, took := range []time.Duration{5, 5, 5, 5, 5, 5, 20, 20, 1000, 1000} { // the last two failed, by a timeout of a second
+		r.FromReady.RecordValue(int64(took * time.Millisecond))
+	}
+	slo, err := load.ParseSLO("p50=10ms,p99=2s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := loadtest.Summarise(r, &slo)
+	g.Timeout = 1
+	if got, err := slower(g); err != nil || !slices.Equal(got, []int64{4, 2}) {
+		t.Errorf("%v, %v", got, err)
+	}
+	if got, err := slower(loadtest.Summary{}); err != nil || got != nil {
+		t.Errorf("without an SLO: %v, %v", got, err)
+	}
+}
+
+// TestSpans: the server is seen from when its counters were read, which is with the load going on if there is a warm-up.
+func TestSpans(t *testing.T) {
+	g := loadtest.Summary{Began: "2026-11-22T06:00:01.250Z", Planned: 5, Elapsed: 5.5}
+	at := time.Date(2026, 11, 22, 6, 0, 1, 50e6, time.UTC)
+	for _, c := range []struct {
+		warm         time.Duration
+		window, seen time.Duration
+	}{
+		{time.Second, 5500 * time.Millisecond, 5700 * time.Millisecond},
+		{0, 5500 * time.Millisecond, 5500 * time.Millisecond},
+	} {
+		b := beginning{at: at}
+		if window, seen := b.spans(g, Shot{WarmUp: c.warm}); window != c.window || seen != c.seen {
+			t.Errorf("after a warm-up of %v: %v and %v", c.warm, window, seen)
 		}
+	}
+	b := beginning{at: time.Now().Add(-time.Second)}
+	if window, seen := b.spans(loadtest.Summary{}, Shot{}); window != seen || window < time.Second {
+		t.Errorf("a generator that tells no times: %v and %v", window, seen)
 	}
 }
 
 func TestShotFlags(t *testing.T) {
 	for want, s := range map[string]Shot{
+		"--json --for 2s --seed 7 --warmup 1s --rate 5":                    {Rate: 5, WarmUp: time.Second, Lasting: 2 * time.Second, Seed: 7},
 		"--json --for 2s --seed 7 --rate 0.5":                              {Rate: 0.5, Lasting: 2 * time.Second, Seed: 7},
 		"--json --for 1.5s --seed 0 --conns 8":                             {Conns: 8, Const: true, Lasting: 1500 * time.Millisecond}, // a closed loop has no arrivals
 		"--json --for 1s --seed 1 --rate 20 --arrivals const --slo p99=1s": {Rate: 20, Const: true, Lasting: time.Second, Seed: 1, SLO: "p99=1s"},

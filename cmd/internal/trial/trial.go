@@ -28,10 +28,10 @@ type Program struct {
 	Read func(stdout []byte) (Reading, error)
 }
 
-// A Reading is what a program says of its run.
+// A Reading is what a program says about its run.
 type Reading struct {
-	GOMAXPROCS int    // 0: not told
-	Go         string // "": not told
+	GOMAXPROCS int    // 0: unknown
+	Go         string // "": unknown
 	Ops        int64
 	Metrics    map[string]float64
 	Activity   [][2]float64 // seconds
@@ -42,6 +42,7 @@ type Runner struct {
 	Limit    runner.Limit // what all settings have in common; the number of CPUs is the setting's
 	With     runner.With
 	Programs func(lab.Setting) (Program, error)
+	FindGo   bool // mark the first run if neither the program nor what it starts is a Go program
 }
 
 // grace is how long a program may take to end when the lab is interrupted.
@@ -56,17 +57,28 @@ func (r *Runner) Run(ctx context.Context, s lab.Setting) (lab.Run, error) {
 	limit := r.Limit.WithCPUs(s.CPUs)
 	limit.CountMemory = true
 	var stdout, stderr tail
+	env := environ(s, p)
+	if r.FindGo {
+		env = withGODEBUG(env, "inittrace=1") // a Go program says that it starts, however soon it is over
+	}
 	before, begin := readHost(), time.Now()
 	run, err := runner.Start(limit, r.With, runner.Command{
-		Args: p.Args, Env: environ(s, p), Dir: p.Dir, Stdout: &stdout, Stderr: &stderr,
+		Args: p.Args, Env: env, Dir: p.Dir, Stdout: &stdout, Stderr: &stderr,
 	})
 	if err != nil {
 		return lab.Run{}, err
+	}
+	noGo := func() bool { return false }
+	if r.FindGo {
+		r.FindGo, noGo = false, startsNoGo(run)
 	}
 	res := wait(ctx, run)
 	out := lab.Run{
 		Start: begin.UTC().Round(time.Millisecond), Seconds: res.Wall.Seconds(), LimitKind: string(run.Kind()),
 		GOMAXPROCS: s.Procs, Go: s.Go, Metrics: measured(res), Marks: marks(before, readHost(), res.CPU),
+	}
+	if noGo() && !bytes.Contains(stderr.Bytes(), []byte("init runtime @")) {
+		out.Marks = append(out.Marks, lab.MarkNoGo)
 	}
 	if res.ExitCode != 0 {
 		out.Error = failure(res, stderr.Bytes())
@@ -91,6 +103,30 @@ func (r *Runner) Run(ctx context.Context, s lab.Setting) (lab.Run, error) {
 	}
 	out.Ops, out.Activity = said.Ops, said.Activity
 	return out, nil
+}
+
+// startsNoGo looks at a run's processes until one of them is a Go program or can't be looked into, or the run has ended. The
+// answer waits for that. On a busy machine a short one may not be seen.
+func startsNoGo(run *runner.Run) (none func() bool) {
+	const often = 2 * time.Millisecond
+	answer := make(chan bool, 1)
+	go func() {
+		tick := time.NewTicker(often)
+		defer tick.Stop()
+		for programs := new(procs.Programs); ; {
+			if found, blind := programs.StartsGo("", run.PID()); found || blind {
+				answer <- false
+				return
+			}
+			select {
+			case <-run.Ended():
+				answer <- true
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	return func() bool { return <-answer }
 }
 
 // wait waits for the end of a run, or ends it when the lab is to end.

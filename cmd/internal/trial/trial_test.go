@@ -2,9 +2,11 @@ package trial
 
 import (
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,7 +26,7 @@ func TestCommand(t *testing.T) {
 	}{
 		{script: "echo rate: 5; echo rate: 7.5; echo done", rate: 7.5},
 		{script: "echo nothing", err: `nothing in its output matches "rate: (\\S+)"`},
-		{script: "echo rate: fast", err: `"fast", which matches "rate: (\\S+)", is no number`},
+		{script: "echo rate: fast", err: `"fast", which matches "rate: (\\S+)", is not a number`},
 		{script: "echo rate: 5; echo oh >&2; echo dear >&2; exit 3", err: "exit code 3: dear"},
 		{script: "kill -9 $$", err: "ended by SIGKILL"},
 		{script: "sleep 5 & echo rate: 5", rate: 5}, // what it leaves behind holds its output open
@@ -43,8 +45,40 @@ func TestCommand(t *testing.T) {
 		})
 	}
 	if _, err := command("nosuchprogram").Run(context.Background(), lab.Setting{}); err == nil {
-		t.Error("a program that is not there is no error")
+		t.Error("a program that is not there gave no error")
 	}
+}
+
+// TestFindGo: what a script starts is looked at as well, while it runs, and in the first run only.
+func TestFindGo(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for script, want := range map[string]bool{
+		"true":                  true,
+		"sleep 0.1; echo":       true,
+		"exec $0 -test.run=^$":  false,
+		"$0 -test.run=^$; echo": false,
+		"sh -c '$0 -test.run=^$; echo' $0 | cat; echo":                 false,
+		"sleep 1 | TRIAL_TEST_LAST=1 $0 -test.run=Lasting 2>/dev/null": false, // it hides its stderr
+	} {
+		r := &Runner{Programs: Command{Args: []string{"sh", "-c", script, self}}.Program, FindGo: true}
+		for _, want := range []bool{want, false} {
+			run, err := r.Run(context.Background(), lab.Setting{})
+			if got := slices.Contains(run.Marks, lab.MarkNoGo); err != nil || run.Error != "" || got != want {
+				t.Errorf("%s: %+v, %v", script, run, err)
+			}
+		}
+	}
+}
+
+// TestFindGoLasting is a Go program that lasts until its input ends.
+func TestFindGoLasting(t *testing.T) {
+	if os.Getenv("TRIAL_TEST_LAST") == "" {
+		t.Skip("it is a part of TestFindGo")
+	}
+	io.Copy(io.Discard, os.Stdin)
 }
 
 // TestEnvironment: the setting's GOMAXPROCS, or none at all, whatever ours is.
@@ -88,6 +122,24 @@ func TestMarks(t *testing.T) {
 	}
 	if got := marks(host{}, after, 0); got != nil {
 		t.Errorf("nothing is known before: got %q", got)
+	}
+}
+
+// Who has no home has no place for go's build cache either.
+func TestBuildCache(t *testing.T) {
+	t.Setenv("GOCACHE", "")
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("XDG_CACHE_HOME", "")
+	if got := buildCache(); got != nil {
+		t.Errorf("with a home: %v", got)
+	}
+	t.Setenv("HOME", "/dev/null")
+	if got := buildCache(); len(got) != 1 || !strings.HasPrefix(got[0], "GOCACHE="+os.TempDir()) {
+		t.Errorf("without one: %v", got)
+	}
+	t.Setenv("GOCACHE", "/somewhere")
+	if got := buildCache(); got != nil {
+		t.Errorf("with one of the user's: %v", got)
 	}
 }
 

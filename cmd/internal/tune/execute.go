@@ -3,7 +3,7 @@ package tune
 import (
 	"context"
 	"fmt"
-	"maps"
+	"slices"
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
@@ -30,20 +30,24 @@ type Progress struct {
 // execution is Execute's state.
 type execution struct {
 	*Study
-	lab Lab
+	lab   Lab
+	begin time.Time
+	spent float64 // seconds, before that
+	until float64 // the load's part of the budget ends when so much is spent
 }
 
-// Execute does what is missing of a study. It ends early with ctx's error, or where it makes no sense to go on.
+// Execute does what is missing of a study. It ends early with ctx's error, or if going on would be pointless.
 func (s *Study) Execute(ctx context.Context, l Lab) error {
 	if err := s.checkPlan(); err != nil {
 		return err
 	}
-	x := &execution{Study: s, lab: l}
+	x := &execution{Study: s, lab: l, begin: l.Clock(), spent: s.Spent()}
 	if s.Pilot == nil {
 		p, err := x.pilot(ctx)
 		if err != nil {
 			return err
 		}
+		p.Bias = p.bias()
 		if err := s.checkPilot(p); err != nil {
 			return err
 		}
@@ -53,9 +57,23 @@ func (s *Study) Execute(ctx context.Context, l Lab) error {
 		s.Pilot = p
 	}
 	l.Tell(Progress{Pilot: s.Pilot})
-	for load := range s.Pilot.Loads {
+	loads := len(s.Pilot.Loads)
+	for load := range loads {
+		x.until = x.share(load, loads-load)
 		if err := x.search(ctx, load); err != nil {
 			return err
+		}
+	}
+	for load := range loads { // what the others have left over
+		x.until = s.Plan.Budget.Seconds()
+		t, err := x.Search(load)
+		if err != nil {
+			return err
+		}
+		if _, more := x.affordable(t, load); more {
+			if err := x.search(ctx, load); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -71,14 +89,14 @@ func (x *execution) search(ctx context.Context, load int) error {
 	}
 	var last *Run
 	for told := false; ; {
-		next, more := x.next(t, load)
+		next, more := x.affordable(t, load)
 		switch {
 		case next.Phase == Explain:
 			if !told { // the verdict is there
 				x.lab.Tell(x.progress(t, load, search.TuneRun{Phase: search.Done}, last))
 				told = true
 			}
-			x.tell(fmt.Sprintf("looking at the garbage collector with GOMAXPROCS=%v", next.Candidate()))
+			x.tell(fmt.Sprintf("measuring its garbage collector with GOMAXPROCS=%v", next.Candidate()))
 		case more || !told:
 			x.lab.Tell(x.progress(t, load, next, last))
 		}
@@ -88,6 +106,9 @@ func (x *execution) search(ctx context.Context, load int) error {
 		run, err := x.run(ctx, load, next)
 		if err != nil {
 			return err
+		}
+		if x.Plan.Budget > 0 {
+			run.Room = max(1, int((x.until-x.clock())/x.perRun(load, shortBlocks+1)))
 		}
 		if err := x.lab.Record(Record{Run: &run}); err != nil {
 			return err
@@ -103,6 +124,45 @@ func (x *execution) search(ctx context.Context, load int) error {
 	}
 }
 
+// Spent is how long what was done took, in seconds.
+func (s *Study) Spent() (seconds float64) {
+	if s.Pilot != nil {
+		seconds = s.Pilot.Seconds
+	}
+	for _, r := range s.Runs {
+		seconds += r.Seconds
+	}
+	for _, w := range s.Windows {
+		seconds += w.Seconds
+	}
+	return seconds
+}
+
+// affordable is the run that a load wants, if there is time for it.
+func (x *execution) affordable(t *search.Tune, load int) (next search.TuneRun, more bool) {
+	next, more = x.next(t, load)
+	if more && x.Plan.Budget > 0 && x.clock()+x.perRun(load, x.raceBlock(load, next)) > x.until {
+		return search.TuneRun{Phase: search.Done}, false
+	}
+	return next, more
+}
+
+// clock is what is spent of the budget, in seconds.
+func (x *execution) clock() float64 { return x.spent + x.lab.Clock().Sub(x.begin).Seconds() }
+
+// share is when a load's part of the budget ends, where so many loads share what is left: a study that goes on counts what
+// the load has had.
+func (x *execution) share(load, loads int) float64 {
+	had := 0.0
+	for _, r := range x.Runs {
+		if r.Load == load {
+			had += r.Seconds
+		}
+	}
+	begin := x.clock() - had
+	return begin + (x.Plan.Budget.Seconds()-begin)/float64(loads)
+}
+
 func (x *execution) progress(t *search.Tune, load int, next search.TuneRun, last *Run) Progress {
 	likely, _ := t.Left()
 	p := Progress{Load: load, Next: next, Last: last, Done: len(t.Seen()), Left: likely, Rank: t.Standings()}
@@ -114,26 +174,34 @@ func (x *execution) progress(t *search.Tune, load int, next search.TuneRun, last
 	for range x.Pilot.Loads[load+1:] {
 		runs += likely + p.Done
 	}
-	p.Time = time.Duration(float64(runs) * x.perRun() * float64(time.Second))
+	p.Time = time.Duration(float64(runs) * x.perRun(load, shortBlocks+1) * float64(time.Second))
 	return p
 }
 
-// perRun is how long a run takes, in seconds: what the pilot thought, until there are a few.
-func (x *execution) perRun() float64 {
-	const enough = 3
-	if len(x.Runs) < enough {
-		return x.Pilot.PerRun
+// perRun is how long a run of a block of the race takes, in seconds. What it takes beside its window, which is shorter at first, is what the
+// last few runs took that did not fail, and until there are some what the pilot thought.
+func (x *execution) perRun(load, block int) float64 {
+	const few = 3
+	window := func(load, block int) float64 { return x.windowOf(x.Pilot.Loads[load], block).Seconds() }
+	beside, sum, n := x.Pilot.PerRun-x.Pilot.Loads[load].Window.Seconds(), 0.0, 0
+	for _, r := range slices.Backward(x.Runs) {
+		if r.Error != "" || r.Attempt > 0 {
+			continue
+		}
+		sum += r.Seconds - window(r.Load, x.raceBlock(r.Load, r.Search))
+		if n++; n == few {
+			beside = sum / few
+			break
+		}
 	}
-	sum := 0.0
-	for _, r := range x.Runs[len(x.Runs)-enough:] {
-		sum += r.Seconds
-	}
-	return sum / enough
+	return max(1e-3, beside+window(load, block))
 }
 
-// run does one run. A program that fails gets a second chance: a port that is not free yet is no property of a setting.
+// run does one run. A program that fails gets a second chance: a port that is not free yet is not a property of a
+// setting.
 func (x *execution) run(ctx context.Context, load int, next search.TuneRun) (Run, error) {
 	var first string
+	var before float64 // seconds that the first attempt took
 	for attempt := 0; ; attempt++ {
 		run, err := x.once(ctx, load, next)
 		if ctx.Err() != nil {
@@ -143,13 +211,14 @@ func (x *execution) run(ctx context.Context, load int, next search.TuneRun) (Run
 			return Run{}, err
 		}
 		run.Attempt = attempt
+		run.Seconds += before
 		if first != "" {
 			run.Marks = append(run.Marks, lab.MarkRetried+": "+first)
 		}
 		if run.Error == "" || attempt > 0 {
 			return run, nil
 		}
-		first = run.Error
+		first, before = run.Error, run.Seconds
 	}
 }
 
@@ -171,45 +240,25 @@ func (x *execution) once(ctx context.Context, load int, next search.TuneRun) (Ru
 		return run, err
 	}
 	trace := x.Pilot.Trace || next.Phase == Explain
-	begin := x.lab.Clock()
-	session, err := x.lab.Server.Open(ctx, x.setting(next), trace)
-	if why, failed := trial.Failed(err); failed {
-		run.Run = lab.Run{Start: begin.UTC().Round(time.Millisecond), Seconds: x.lab.Clock().Sub(begin).Seconds(), Error: why, Metrics: map[string]float64{}}
-		return run, nil
-	}
-	if err != nil {
-		return run, err
-	}
-	w, err := x.measure(ctx, session, load, next.Seed)
-	run.Run = session.Close()
-	if err == nil && w.Metrics == nil && run.Error == "" {
-		run.Error = errEnded.Error()
-	}
+	var w trial.Window
+	var err error
+	open := func() (trial.Opened, error) { return x.lab.Server.Open(ctx, x.setting(next), trace) }
+	run.Run, w, err = trial.Once(ctx, x.lab.Clock, open, x.shotOf(load, next))
 	if err != nil || run.Error != "" {
 		return run, err
 	}
-	maps.Copy(run.Metrics, w.Metrics)
-	run.Ops, run.Valid, run.Late, run.Notes, run.SLOHeld, run.Curve, run.Axis = w.Requests, w.Valid, w.Late, w.Notes, w.SLOHeld, w.Curve, w.Axis
-	if w.Late {
-		run.Curve = nil // whose they are is not known
-	}
+	run.Valid, run.Notes, run.SLOHeld, run.Curve, run.Axis = w.Valid, w.Notes, w.SLOHeld, w.Curve, w.Axis
 	if trace {
 		run.GC = gcOf(w)
 	}
 	return run, nil
 }
 
-// measure warms a server up and measures a window. All runs of a block have the same arrivals, in the warm-up others than
-// in the window. Without metrics the server has died.
-func (x *execution) measure(ctx context.Context, session Session, load int, seed uint64) (trial.Window, error) {
+// shotOf is the load of a run: a warm-up and a window. All runs of a block have the same arrivals, in the warm-up others than in
+// the window.
+func (x *execution) shotOf(load int, next search.TuneRun) trial.Shot {
 	l := x.Pilot.Loads[load]
 	shot := x.shot(x.Pilot, l)
-	if l.WarmUp > 0 {
-		shot.Lasting, shot.Seed = l.WarmUp, seed+1
-		if w, err := session.Load(ctx, shot); err != nil || w.Metrics == nil {
-			return w, err
-		}
-	}
-	shot.Lasting, shot.Seed, shot.SLO = l.Window, seed, x.Plan.SLO
-	return session.Load(ctx, shot)
+	shot.WarmUp, shot.Lasting, shot.Seed, shot.SLO = l.WarmUp, x.windowOf(l, x.raceBlock(load, next)), next.Seed, x.Plan.SLO
+	return shot
 }

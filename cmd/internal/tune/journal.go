@@ -10,21 +10,22 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/search"
 )
 
-// A Record is a line of a journal after its head: the pilot, or a run, or a window under one of several limits. The head is
-// the study, whose JSON leaves these out.
+// A Record is a line of a journal after its head: the pilot, or a run, or a window under one of several limits, or how far it
+// goes from then on. The head is the study, whose JSON leaves these out.
 type Record struct {
 	Pilot  *Pilot       `json:"pilot,omitempty"`
 	Run    *Run         `json:"tune_run,omitempty"`
 	Window *LimitWindow `json:"window,omitempty"`
+	Reach  *Reach       `json:"goal,omitempty"`
 }
 
-// ErrNoStudy is the error of a file that is no journal of this package.
-var ErrNoStudy = errors.New("this is no file of runs of tune")
+// ErrNoStudy is the error of a file that is not a journal of this package.
+var ErrNoStudy = errors.New("this is not a file of runs of tune")
 
-// Read reads a journal. A last line that was cut off, as by a full disk, is left out; cut tells its length. What is left must
-// be what Execute or ExecuteLimits would have done, as far as it goes.
+// Read reads a journal. A last line that was cut off, as by a full disk, is left out; cut is its length. What is left must be
+// what Execute or ExecuteLimits would have done, as far as it goes.
 func Read(data []byte) (s *Study, cut int, err error) {
-	r := reader{Study: &Study{}, holds: map[LimitTry]held{}}
+	r := reader{Study: &Study{}, searches: map[int]*search.Tune{}}
 	if cut, err = journal.Read(data, r.head, r.line); err != nil {
 		return nil, 0, err
 	}
@@ -34,12 +35,8 @@ func Read(data []byte) (s *Study, cut int, err error) {
 // reader follows the searches while it reads, so that each line is the one that was asked for.
 type reader struct {
 	*Study
-	load int
-	tune *search.Tune // of the load; nil: before the pilot
-
-	tries []LimitTry // whose highest rate is not known yet
-	curve *search.MaxRate
-	holds map[LimitTry]held
+	searches map[int]*search.Tune // of the loads that have runs
+	limits   *Limits
 }
 
 func (r *reader) head(line []byte) error {
@@ -52,7 +49,13 @@ func (r *reader) head(line []byte) error {
 	if err := r.checkPlan(); err != nil {
 		return fmt.Errorf("the plan of the runs: %w", err)
 	}
-	r.tries = r.Tries()
+	if len(r.Plan.Limits) > 0 {
+		limits, err := r.Limits()
+		if err != nil {
+			return fmt.Errorf("the plan of the runs: %w", err)
+		}
+		r.limits = limits
+	}
 	return nil
 }
 
@@ -62,25 +65,29 @@ func (r *reader) line(line []byte) error {
 		return err
 	}
 	kinds := 0
-	for _, there := range []bool{record.Pilot != nil, record.Run != nil, record.Window != nil} {
+	for _, there := range []bool{record.Pilot != nil, record.Run != nil, record.Window != nil, record.Reach != nil} {
 		if there {
 			kinds++
 		}
 	}
 	switch limits := len(r.Plan.Limits) > 0; {
 	case kinds != 1:
-		return errors.New("it is not one of a pilot, a run and a window")
+		return errors.New("it is not one of a pilot, a run, a window and a goal")
 	case limits != (record.Window != nil):
 		return errors.New("a window, and not several limits; or the other way round")
 	case limits:
 		return r.window(*record.Window)
 	case record.Pilot != nil:
 		return r.pilot(record.Pilot)
+	case record.Reach != nil:
+		clear(r.searches)
+		_, err := r.take(*record.Reach)
+		return err
 	}
 	return r.run(*record.Run)
 }
 
-func (r *reader) pilot(p *Pilot) (err error) {
+func (r *reader) pilot(p *Pilot) error {
 	if r.Pilot != nil {
 		return errors.New("a second pilot")
 	}
@@ -88,30 +95,35 @@ func (r *reader) pilot(p *Pilot) (err error) {
 		return err
 	}
 	r.Pilot = p
-	r.tune, err = r.Search(0)
-	return err
+	return nil
 }
 
-func (r *reader) run(run Run) error {
-	if r.Pilot == nil {
+// run takes a run that the search of its load asked for. Where the time was short a load's search may go on after another's.
+func (r *reader) run(run Run) (err error) {
+	switch {
+	case r.Pilot == nil:
 		return errors.New("a run before the pilot")
+	case run.Load < 0 || run.Load >= len(r.Pilot.Loads):
+		return fmt.Errorf("a run of load %d: there are %d", run.Load, len(r.Pilot.Loads))
+	case run.Room < 0 || !(run.Seconds >= 0):
+		return fmt.Errorf("a run of %v s, after which there was room for %d", run.Seconds, run.Room)
 	}
-	next, more := r.next(r.tune, r.load)
-	for !more {
-		if r.load++; r.load >= len(r.Pilot.Loads) {
-			return errors.New("a run after the last")
-		}
-		var err error
-		if r.tune, err = r.Search(r.load); err != nil {
+	t := r.searches[run.Load]
+	if t == nil {
+		if t, err = r.Search(run.Load); err != nil {
 			return err
 		}
-		next, more = r.next(r.tune, r.load)
+		r.searches[run.Load] = t
 	}
-	if run.Load != r.load || run.Search != next {
-		return fmt.Errorf("load %d, %+v: asked for was load %d, %+v", run.Load, run.Search, r.load, next)
+	next, more := r.next(t, run.Load)
+	switch {
+	case !more:
+		return errors.New("a run after the last")
+	case run.Search != next:
+		return fmt.Errorf("load %d, %+v: asked for was %+v", run.Load, run.Search, next)
 	}
 	if next.Phase != Explain {
-		if err := r.tune.Observe(r.observation(run)); err != nil {
+		if err := t.Observe(r.observation(run)); err != nil {
 			return err
 		}
 	}
@@ -120,49 +132,9 @@ func (r *reader) run(run Run) error {
 }
 
 func (r *reader) window(w LimitWindow) error {
-	if w.Seconds < 0 {
-		return fmt.Errorf("a window of %v s", w.Seconds)
-	}
-	if err := r.skipKnown(); err != nil {
+	if err := r.limits.observe(w); err != nil {
 		return err
 	}
-	switch w.Phase {
-	case CurvePhase:
-		if len(r.tries) == 0 || !r.tries[0].has(w) {
-			return fmt.Errorf("a limit of %v CPUs with GOMAXPROCS=%d, whose turn it is not", w.CPUs, w.Procs)
-		}
-		if err := r.curve.Observe(search.Observation{Rate: w.Rate, Held: w.Held, Valid: w.Valid}); err != nil {
-			return err
-		}
-		if w.NoStart {
-			giveUp(r.curve)
-		}
-	case HoldPhase:
-		try, known := r.tryOf(w)
-		h := r.holds[try]
-		if !known || len(r.tries) > 0 || w.Rate != r.Plan.Rate || h.enough() {
-			return fmt.Errorf("%v/s under a limit of %v CPUs with GOMAXPROCS=%d were not to be held", w.Rate, w.CPUs, w.Procs)
-		}
-		r.holds[try] = h.and(w)
-	default:
-		return fmt.Errorf("there is no phase %q of windows", w.Phase)
-	}
 	r.Windows = append(r.Windows, w)
-	return nil
-}
-
-// skipKnown goes on to the first try whose highest rate is not known.
-func (r *reader) skipKnown() (err error) {
-	for len(r.tries) > 0 {
-		if r.curve == nil {
-			if r.curve, err = r.MaxRate(r.tries[0]); err != nil {
-				return err
-			}
-		}
-		if _, more := r.curve.Next(); more {
-			return nil
-		}
-		r.tries, r.curve = r.tries[1:], nil
-	}
 	return nil
 }

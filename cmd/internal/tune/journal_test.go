@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -95,6 +97,7 @@ func TestReadRefuses(t *testing.T) {
 		return text(lines...)
 	}
 	window := func(change string, to string) string { return strings.Replace(text(limits.lines[0]), change, to, 1) }
+	curve := slices.IndexFunc(limits.lines, func(line []byte) bool { return bytes.Contains(line, []byte(`"phase":"curve"`)) })
 	n := len(server.lines)
 	second := 1 // line of the first run of the second load
 	for !bytes.Contains(server.lines[second], []byte(`"load":1`)) {
@@ -115,21 +118,23 @@ func TestReadRefuses(t *testing.T) {
 		{"a pilot after a run", server, text(server.lines[0], server.lines[1], server.lines[0]), "line 4"},
 		{"a run twice", server, text(server.lines[0], server.lines[1], server.lines[1]), "asked for was"},
 		{"runs in another order", server, swapped(server, 1, n-1), "asked for was"},
-		{"the second load first", server, text(server.lines[0], server.lines[second]), "asked for was load 0"},
 		{"a run after the last", server, text(server.lines...) + text(server.lines[n-1]), "after the last"},
 		{"explained too early", server, text(server.lines[0], server.lines[second-1]), "asked for was"},
-		{"explained once", server, text(append(append([][]byte{}, server.lines[:second-1]...), server.lines[second])...), "asked for was load 0"},
+		{"explained twice", server, text(server.lines[:second]...) + text(server.lines[second-1]), "after the last"},
+		{"another setting explained", server, text(server.lines[:second-1]...) + strings.Replace(text(server.lines[second-1]), `"gomaxprocs":2`, `"gomaxprocs":4`, 1), "asked for was"},
+		{"a run of no load", server, text(server.lines[0]) + strings.Replace(text(server.lines[1]), `"load":0`, `"load":2`, 1), "there are 2"},
 		{"a run of another load", job, text(job.lines[0]) + strings.Replace(text(job.lines[1]), `"load":0`, `"load":-1`, 1), "load -1"},
 		{"a window of a server", server, text(limits.lines[0]), "several limits"},
 		{"a run of limits", limits, text(server.lines[0]), "several limits"},
-		{"a limit of its own", limits, window(`"limit_cpus":0.5`, `"limit_cpus":0.6`), "whose turn it is not"},
-		{"a phase of its own", limits, window(`"phase":"curve"`, `"phase":"rest"`), "no phase"},
-		{"another rate", limits, window(`"rate":100`, `"rate":101`), "asked for was 100/s"},
-		{"held at another rate", limits, strings.Replace(window(`"rate":100`, `"rate":101`), "curve", "hold", 1), "to be held"},
-		{"held too early", limits, strings.Replace(text(limits.lines[0]), "curve", "hold", 1), "to be held"},
-		{"held too often", limits, text(limits.lines...) + text(limits.lines[len(limits.lines)-1]), "to be held"},
-		{"another try", limits, text(limits.lines[0]) + strings.Replace(text(limits.lines[1]), `"gomaxprocs":2`, `"gomaxprocs":1`, 1), "whose turn it is not"},
-		{"windows after a start in vain", limits, strings.Replace(text(limits.lines[0]), `"seconds"`, `"no_start":true,"seconds"`, 1) + text(limits.lines[1]), "whose turn it is not"},
+		{"a limit of its own", limits, window(`"limit_cpus":0.5`, `"limit_cpus":0.6`), "there was to be no window"},
+		{"another try", limits, window(`"gomaxprocs":2`, `"gomaxprocs":3`), "there was to be no window"},
+		{"a phase of its own", limits, window(`"phase":"hold"`, `"phase":"rest"`), "no phase"},
+		{"another rate", limits, strings.Replace(text(limits.lines[curve]), `"rate":100`, `"rate":101`, 1), "asked for was 100/s"},
+		{"held at another rate", limits, window(`"rate":100`, `"rate":101`), "to be held"},
+		{"held too often", limits, strings.Repeat(window("", ""), 500), "to be held"},
+		{"more beyond the goal than there were", limits, window(`"requests":500`, `"requests":3`), "beyond the SLO's goals"},
+		{"less than none beyond it", limits, window(`"beyond":[`, `"beyond":[-`), "beyond the SLO's goals"},
+		{"windows after a start in vain", limits, strings.Replace(text(limits.lines[curve]), `"seconds"`, `"no_start":true,"seconds"`, 1) + text(limits.lines[curve+1]), "the search is over"},
 		{"less than no time", limits, window(`"seconds":`, `"seconds":-`), "window of"},
 		{"no loads", server, pilotWith(func(p *Pilot) { p.Loads = nil }), "0 loads"},
 		{"thousands of loads", server, pilotWith(func(p *Pilot) { p.Loads = make([]Load, 5000) }), "5000 loads"},
@@ -137,7 +142,9 @@ func TestReadRefuses(t *testing.T) {
 		{"no current setting", server, pilotWith(func(p *Pilot) { p.Procs = 0 }), "current setting is 0"},
 		{"a bad candidate", server, pilotWith(func(p *Pilot) { p.Candidates[0] = -1 }), "at least 1"},
 		{"a bad lever", server, pilotWith(func(p *Pilot) { p.Levers = []int{0} }), "at least 1"},
-		{"a negative budget", server, pilotWith(func(p *Pilot) { p.MaxRuns = -1 }), "at most"},
+		{"a negative share", server, pilotWith(func(p *Pilot) { p.Loads[0].Share = -1 }), "bad load"},
+		{"more than it can take", server, pilotWith(func(p *Pilot) { p.Loads[0].Closed = -1 }), "bad load"},
+		{"less than no room", server, text(server.lines[0]) + strings.Replace(text(server.lines[1]), `"load":0`, `"load":0,"room":-1`, 1), "room for -1"},
 		{"a negative window", server, pilotWith(func(p *Pilot) { p.Loads[1].Window = -time.Second }), "bad load"},
 		{"no window", server, pilotWith(func(p *Pilot) { p.Loads[0].Window = 0 }), "without a window"},
 		{"no connections", server, pilotWith(func(p *Pilot) { p.Loads[0].Rate, p.Conns = 0, 0 }), "without a rate or connections"},
@@ -152,16 +159,48 @@ func TestReadRefuses(t *testing.T) {
 		{`"kind":"server"`, `"kind":"cron"`},
 		{`"margin":0.05`, `"margin":0.05,"limits":[1,2]`},
 		{`"margin":0.05`, `"margin":0.05,"window_ns":-1`},
+		{`"plan":{`, `"go_defaults":[1],"plan":{"limits":[1],"rate":1,"slo":"soon",`},
 	} {
 		data := bytes.Replace(server.head, []byte(change[0]), []byte(change[1]), 1)
 		if _, _, err := Read(data); err == nil || !strings.Contains(err.Error(), "the plan of the runs") {
 			t.Errorf("%s: %v", change[1], err)
 		}
 	}
+	// Where the time was short the runs of two loads may take turns.
+	turns := text(server.lines[0], server.lines[1], server.lines[second], server.lines[2])
+	if s, _, err := Read(append(bytes.Clone(server.head), turns...)); err != nil || len(s.Runs) != 3 {
+		t.Errorf("in turns: %v", err)
+	}
 	// What is said of the pairs is judged with the pilot.
 	data := bytes.Replace(server.all(), []byte(`"pairs":7`), []byte(`"pairs":1000000000`), 1)
 	if _, _, err := Read(data); err == nil || !strings.Contains(err.Error(), "1000000000 pairs") {
 		t.Errorf("huge pairs: %v", err)
+	}
+}
+
+// Older journals have the highest rates first, and do not say how many requests were slow.
+func TestReadOlderLimits(t *testing.T) {
+	_, _, limits := small(t)
+	count := regexp.MustCompile(`"requests":\d+,"beyond":\[\d+\],`)
+	var curves, holds []byte
+	for _, line := range limits.lines {
+		if bytes.Contains(line, []byte(`"phase":"curve"`)) {
+			curves = append(curves, line...)
+		} else {
+			holds = append(holds, count.ReplaceAll(line, nil)...)
+		}
+	}
+	s, _, err := Read(slices.Concat(limits.head, curves, holds))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := limitsOf(t, s)
+	if h := l.Hold(s.Tries()[2]); h.Answer != Open || h.Held != HoldWindows || h.Share.Parts != 0 {
+		t.Errorf("%+v", h)
+	}
+	// It can go on.
+	if w, more := l.Next(); !more || w.Phase != HoldPhase || w.CPUs != 0.5 {
+		t.Errorf("%+v, %v", w, more)
 	}
 }
 
@@ -208,14 +247,15 @@ func FuzzRead(f *testing.F) {
 		for _, w := range s.Windows {
 			records = append(records, journal.Write(&b, Record{Window: &w}))
 		}
-		for _, try := range s.Tries() {
-			m, err := s.MaxRate(try)
+		if len(s.Plan.Limits) > 0 {
+			l, err := s.Limits()
 			if err != nil {
 				t.Fatal(err)
 			}
-			m.Answer()
-			s.Best(try.CPUs)
-			s.Held(try)
+			for _, try := range s.Tries() {
+				fmt.Fprint(&bytes.Buffer{}, l.MaxRate(try), l.Hold(try), l.Counts(try.CPUs))
+			}
+			l.Next()
 		}
 		if err := errors.Join(records...); err != nil {
 			t.Fatal(err)

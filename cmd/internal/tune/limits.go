@@ -2,39 +2,53 @@ package tune
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"math"
 	"slices"
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/load"
+	"github.com/unthrottle/unthrottle/cmd/internal/sample"
 	"github.com/unthrottle/unthrottle/cmd/internal/search"
-	"github.com/unthrottle/unthrottle/cmd/internal/trial"
 )
 
-// HoldWindows is how many windows at the user's rate a limit must hold the SLO in, all of them.
-const HoldWindows = 5
+// How many windows at the user's rate there are of a setting under a limit.
+const (
+	// HoldWindows are the fewest after which a limit is said to hold the SLO. Of what is bad in every fifth window, 15 windows
+	// show nothing in 3.5 % of all cases.
+	HoldWindows = 15
+	failWindows = 3  // the fewest after which it is said to fail
+	mostWindows = 30 // if it is still open then, it stays so
+	voidWindows = 5  // that the generator has spoilt, and twice as many as others, are too many
+)
+
+// HoldLevel is in how many cases a look at the windows may mislead. There is a look after each window, and the truth must stand
+// all of them: together they mislead in some 5 %. See TestHoldErrors.
+const HoldLevel = 0.02
 
 // What a LimitWindow is for.
 const (
-	CurvePhase = "curve" // to find the highest rate
 	HoldPhase  = "hold"  // at the user's rate
+	CurvePhase = "curve" // to find the highest rate
 )
 
 // A LimitWindow is a window that was measured where the question is which limit is needed.
 type LimitWindow struct {
-	CPUs    float64            `json:"limit_cpus"`
-	Procs   int                `json:"gomaxprocs"`
-	Phase   string             `json:"phase"`
-	Step    string             `json:"step,omitempty"` // of the search for the highest rate
-	Rate    float64            `json:"rate"`
-	Held    bool               `json:"held"`
-	Valid   bool               `json:"valid"`
-	Metrics map[string]float64 `json:"metrics"`
-	Error   string             `json:"error,omitempty"`
-	NoStart bool               `json:"no_start,omitempty"` // the server did not even start, which Error tells
-	Seconds float64            `json:"seconds"`
+	CPUs     float64            `json:"limit_cpus"`
+	Procs    int                `json:"gomaxprocs"`
+	Phase    string             `json:"phase"`
+	Step     string             `json:"step,omitempty"` // of the search for the highest rate
+	Rate     float64            `json:"rate"`
+	Held     bool               `json:"held"`
+	Valid    bool               `json:"valid"`
+	Requests int64              `json:"requests,omitempty"`
+	Beyond   []int64            `json:"beyond,omitempty"` // requests that were beyond each of the SLO's goals
+	Metrics  map[string]float64 `json:"metrics"`
+	Marks    []string           `json:"marks,omitempty"` // what the host did meanwhile
+	Error    string             `json:"error,omitempty"`
+	NoStart  bool               `json:"no_start,omitempty"` // the server did not even start; Error says why
+	Seconds  float64            `json:"seconds"`            // since the end of the one before
 }
 
 // A LimitTry is a setting under a limit: Go's default there, or the limit rounded up.
@@ -44,7 +58,15 @@ type LimitTry struct {
 	Default bool
 }
 
-// Tries are what the curves are made of, the smallest limit first.
+func (t LimitTry) String() string {
+	limit := "no limit"
+	if t.CPUs > 0 {
+		limit = "limit " + short(t.CPUs)
+	}
+	return fmt.Sprintf("%s, GOMAXPROCS=%d", limit, t.Procs)
+}
+
+// Tries are what may be measured, the smallest limit first, and under each Go's default first.
 func (s *Study) Tries() (tries []LimitTry) {
 	if len(s.Defaults) != len(s.Plan.Limits) {
 		return nil
@@ -69,41 +91,385 @@ func orEndless(cpus float64) float64 {
 	return cpus
 }
 
-// tryOf is the try that a window is of.
-func (s *Study) tryOf(w LimitWindow) (LimitTry, bool) {
-	for _, try := range s.Tries() {
-		if try.has(w) {
-			return try, true
-		}
+// LimitWindow is how long a window is: as long as the budget allows for as many as it usually takes.
+func (s *Study) LimitWindow() time.Duration {
+	const least = 2 * time.Second
+	if s.Plan.Window > 0 || s.Plan.Budget == 0 {
+		return cmp.Or(s.Plan.Window, shortest)
 	}
-	return LimitTry{}, false
+	each := s.Plan.Budget/time.Duration(s.usualWindows()) - s.limitWarmUp() - restart
+	return min(shortest, max(least, each.Truncate(time.Second/10)))
 }
 
-func (t LimitTry) has(w LimitWindow) bool { return w.CPUs == t.CPUs && w.Procs == t.Procs }
+// restart is what a fresh server takes beside its warm-up, about.
+const restart = time.Second / 2
 
-// MaxRate rebuilds the search for the highest rate of a try. One whose server does not start holds none.
-func (s *Study) MaxRate(try LimitTry) (*search.MaxRate, error) {
-	rate := s.Plan.Rate
-	// The user's rate is where the answer matters, so it is the first that is tried. Below some requests a window there is
-	// nothing to be seen.
-	const fewest = 20
-	floor := min(rate, max(rate/50, fewest/s.LimitWindow().Seconds()))
-	m, err := search.NewMaxRate(search.Config{Start: rate, Ceiling: min(8*rate, mostRate), Floor: floor, Seed: s.Plan.Seed, Rounds: -1})
+// LimitsTake is how long the answer usually takes.
+func (s *Study) LimitsTake() (windows int, all time.Duration) {
+	windows = s.usualWindows()
+	return windows, time.Duration(windows) * (s.LimitWindow() + s.limitWarmUp() + restart)
+}
+
+// usualWindows are those that show that the limits below the largest fail, and that the largest holds the SLO.
+func (s *Study) usualWindows() int { return 2*failWindows*(len(s.Plan.Limits)-1) + HoldWindows }
+
+// limitWarmUp is that of a fresh server.
+func (s *Study) limitWarmUp() time.Duration {
+	if s.Plan.Budget > 0 {
+		return cmp.Or(s.Plan.WarmUp, step)
+	}
+	return cmp.Or(s.Plan.WarmUp, 2*step)
+}
+
+// A Goal is one of the things that an SLO asks for: that no more than a share of the requests is beyond something.
+type Goal struct {
+	Text     string
+	Allowed  float64
+	Failures bool // it is of requests that fail, not of slow ones
+}
+
+// Goals are those of an SLO in the order of its times, and that of failures if it does not follow from another: requests that
+// fail are slower than any time.
+func Goals(slo string) (goals []Goal, err error) {
+	parsed, err := load.ParseSLO(slo)
 	if err != nil {
 		return nil, err
 	}
-	for _, w := range s.Windows {
-		if !try.has(w) || w.Phase != CurvePhase {
-			continue
-		}
-		if err := m.Observe(search.Observation{Rate: w.Rate, Held: w.Held, Valid: w.Valid}); err != nil {
-			return nil, err
-		}
-		if w.NoStart {
-			giveUp(m)
+	follows := false
+	for _, l := range parsed.Latencies {
+		allowed := math.Round(1e9*(1-l.Percentile/100)) / 1e9
+		goals = append(goals, Goal{Text: l.String(), Allowed: allowed})
+		follows = follows || allowed <= parsed.Errors
+	}
+	if !follows {
+		goals = append(goals, Goal{Text: "errors=" + short(100*parsed.Errors) + "%", Allowed: parsed.Errors, Failures: true})
+	}
+	return goals, nil
+}
+
+// An Answer is whether a setting under a limit holds the SLO at the user's rate.
+type Answer string
+
+// The answers.
+const (
+	Holds Answer = "holds"
+	Fails Answer = "fails"
+	Open  Answer = "open" // neither is shown
+)
+
+// A Hold is what the windows at the user's rate say of a setting under a limit.
+type Hold struct {
+	Answer  Answer
+	Held    int // windows that held the SLO, each by itself
+	Of      int
+	Void    int          // windows that the generator has spoilt
+	NoStart string       // why the server did not start; "": it did
+	Goal    Goal         // that is nearest to being missed
+	Share   sample.Share // of the requests that were beyond it
+	More    int          // windows that would probably tell, if it is open; 0: no number that is worth while
+}
+
+// holding are the windows at the user's rate of one setting.
+type holding struct {
+	goals   []Goal
+	parts   [][]sample.Part // of each goal: a window is a part
+	most    int
+	held    int
+	of      int
+	void    int
+	noStart string
+	settled int // so many windows there were when no more were wanted for the first time; 0: they still are
+}
+
+// add counts a window. One in which the server died, or did not start, has met no goal.
+func (h *holding) add(w LimitWindow, sent int64) {
+	switch {
+	case !w.Valid:
+		h.void++
+		return
+	case w.NoStart:
+		h.noStart = w.Error
+	}
+	if h.of++; w.Held {
+		h.held++
+	}
+	beyond := w.Beyond
+	if w.Error != "" {
+		w.Requests, beyond = sent, slices.Repeat([]int64{sent}, len(h.goals))
+	}
+	if len(beyond) == len(h.goals) { // older files don't have it
+		for i, n := range beyond {
+			h.parts[i] = append(h.parts[i], sample.Part{Hits: n, Of: w.Requests})
 		}
 	}
-	return m, nil
+	if h.settled == 0 && !h.wants() {
+		h.settled = h.of
+	}
+}
+
+// judge says what the windows show. The parts of a share are whole windows: each is a server of its own, and what is bad in one
+// second is often so in the next.
+func (h *holding) judge() (all Hold) {
+	worst := -1.0
+	all = Hold{Answer: Holds}
+	for i, goal := range h.goals {
+		s := sample.ShareOf(h.parts[i], HoldLevel)
+		answer, off := Open, s.High/max(goal.Allowed, 1e-9)
+		switch none := goal.Allowed == 0 && s.Hits == 0; {
+		case s.Parts >= failWindows && s.Low > goal.Allowed:
+			answer, off = Fails, math.MaxFloat64*min(1, s.Low)
+		case s.Parts >= HoldWindows && (s.High <= goal.Allowed || none):
+			answer = Holds
+		}
+		if answer == Fails || answer == Open && all.Answer == Holds {
+			all.Answer = answer
+		}
+		if off > worst {
+			worst, all.Goal, all.Share = off, goal, s
+		}
+	}
+	all.Held, all.Of, all.Void, all.NoStart = h.held, h.of, h.void, h.noStart
+	if h.noStart != "" {
+		all.Answer = Fails
+	}
+	if all.Answer == Open {
+		all.More = more(all.Goal, all.Share)
+	}
+	return all
+}
+
+// more guesses how many windows would show that a goal is met, if they go on as they did.
+func more(goal Goal, s sample.Share) int {
+	const patience = 1000
+	switch {
+	case s.Parts < HoldWindows:
+		return HoldWindows - s.Parts
+	case s.Share >= goal.Allowed || s.High >= 1:
+		return 0
+	}
+	// For the upper bound h of a share p of n that are independent, n·(h−p)² / h(1−h) is always the same.
+	takes := func(h float64) float64 { return h * (1 - h) / ((h - s.Share) * (h - s.Share)) }
+	if n := math.Ceil(float64(s.Parts) * (takes(goal.Allowed)/takes(s.High) - 1)); n < patience {
+		return max(1, int(n))
+	}
+	return 0
+}
+
+// wants reports whether more windows are wanted: until it is clear, or seems not to be met, or there are too many.
+func (h *holding) wants() bool {
+	now := h.judge()
+	unlikely := now.Share.Parts >= HoldWindows && now.Share.Share > now.Goal.Allowed
+	return now.Answer == Open && !unlikely && now.Share.Parts < h.most && !h.spoilt()
+}
+
+// spoilt reports whether the generator has failed too often.
+func (h *holding) spoilt() bool { return h.void >= voidWindows && h.void > 2*h.of }
+
+// Limits look for the smallest limit that holds the SLO at the user's rate, and for the highest rate under each. Windows come at
+// the user's rate first, the smallest limit first and under each Go's default first, since that needs no setting, until one is
+// shown to hold the SLO. Where Go's default does not, the limit rounded up is tried, and if that isn't clearly worse the two take
+// turns with the same arrivals, so that a disturbance does not meet one of them only. The highest rates, which nothing is decided
+// by, come in the time that is left.
+type Limits struct {
+	study  *Study
+	limits []*limit
+}
+
+// A limit is what there is under it.
+type limit struct{ tries []*limitTry }
+
+type limitTry struct {
+	LimitTry
+	holding
+	curve *search.MaxRate
+}
+
+// Limits rebuilds the search from its windows.
+func (s *Study) Limits() (*Limits, error) {
+	goals, err := Goals(s.Plan.SLO)
+	if err != nil {
+		return nil, err
+	}
+	l := &Limits{study: s}
+	for _, try := range s.Tries() {
+		if n := len(l.limits); n == 0 || l.limits[n-1].tries[0].CPUs != try.CPUs {
+			l.limits = append(l.limits, &limit{})
+		}
+		curve, err := search.NewMaxRate(s.curve())
+		if err != nil {
+			return nil, err
+		}
+		under := l.limits[len(l.limits)-1]
+		h := holding{goals: goals, parts: make([][]sample.Part, len(goals)), most: mostWindows}
+		under.tries = append(under.tries, &limitTry{try, h, curve})
+	}
+	for i, under := range l.limits {
+		for _, try := range under.tries {
+			if s.Plan.Budget > 0 && i < len(l.limits)-1 {
+				try.most = HoldWindows // the time is better spent on the next one
+			}
+		}
+	}
+	for _, w := range s.Windows {
+		if err := l.observe(w); err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+// curve is where the highest rate is looked for. The user's rate is where the answer matters, so it is the first that is tried.
+// Below some requests a window there is nothing to be seen.
+func (s *Study) curve() search.Config {
+	const fewest = 20
+	rate := s.Plan.Rate
+	floor := min(rate, max(rate/50, fewest/s.LimitWindow().Seconds()))
+	return search.Config{Start: rate, Ceiling: min(8*rate, mostRate), Floor: floor}
+}
+
+// Next is the window that is to be measured now. False: there is none, or the budget has no time for it.
+func (l *Limits) Next() (LimitWindow, bool) {
+	if l.OutOfTime() {
+		return LimitWindow{}, false
+	}
+	return l.wanted()
+}
+
+func (l *Limits) wanted() (LimitWindow, bool) {
+	order := slices.Clone(l.limits)
+	for i, under := range l.limits {
+		if try := under.next(); try != nil {
+			return LimitWindow{CPUs: try.CPUs, Procs: try.Procs, Phase: HoldPhase, Rate: l.study.Plan.Rate}, true
+		}
+		if under.counts().judge().Answer == Holds {
+			order = slices.Insert(slices.Delete(order, i, i+1), 0, under) // its highest rate is of most use
+			break
+		}
+	}
+	for _, under := range order {
+		for _, try := range under.tries {
+			if step, more := try.curve.Next(); more {
+				return LimitWindow{CPUs: try.CPUs, Procs: try.Procs, Phase: CurvePhase, Step: string(step.Phase), Rate: step.Rate}, true
+			}
+		}
+	}
+	return LimitWindow{}, false
+}
+
+// next is the setting under a limit that wants a window at the user's rate; nil: none does.
+func (u *limit) next() *limitTry {
+	byGo := u.tries[0]
+	switch {
+	case byGo.wants():
+		return byGo
+	case len(u.tries) == 1 || byGo.judge().Answer == Holds || byGo.spoilt():
+		return nil
+	}
+	other := u.tries[1]
+	switch turns := other.of - failWindows; {
+	case !other.wants():
+		return nil
+	case byGo.noStart == "" && byGo.of-byGo.settled <= turns:
+		return byGo
+	}
+	return other
+}
+
+// counts is the setting under a limit that its answer is of: Go's default, unless only the other holds the SLO.
+func (u *limit) counts() *limitTry {
+	if len(u.tries) > 1 && u.tries[0].judge().Answer != Holds && u.tries[1].judge().Answer == Holds {
+		return u.tries[1]
+	}
+	return u.tries[0]
+}
+
+// OutOfTime reports whether the budget has no time for another window.
+func (l *Limits) OutOfTime() bool {
+	s := l.study
+	if s.Plan.Budget == 0 {
+		return false
+	}
+	const few = 3
+	next, last := (s.limitWarmUp() + s.LimitWindow()).Seconds(), 0.0
+	for _, w := range s.Windows[max(0, len(s.Windows)-few):] {
+		if w.Phase == HoldPhase && !w.NoStart {
+			last += w.Seconds / few
+		}
+	}
+	return s.Spent()+max(next, last) > s.Plan.Budget.Seconds()
+}
+
+// Unfinished reports whether windows are still wanted for the answer, or for anything.
+func (l *Limits) Unfinished() (answer, anything bool) {
+	w, more := l.wanted()
+	return more && w.Phase == HoldPhase, more
+}
+
+// Hold is what is known of a setting at the user's rate.
+func (l *Limits) Hold(try LimitTry) Hold {
+	if t := l.find(try.CPUs, try.Procs); t != nil {
+		return t.judge()
+	}
+	return Hold{Answer: Open}
+}
+
+// Counts is the setting under a limit that its answer is of.
+func (l *Limits) Counts(cpus float64) LimitTry {
+	for _, under := range l.limits {
+		if under.tries[0].CPUs == cpus {
+			return under.counts().LimitTry
+		}
+	}
+	return LimitTry{}
+}
+
+// MaxRate is what is known of the highest rate of a setting. One whose server does not start holds none.
+func (l *Limits) MaxRate(try LimitTry) search.Answer {
+	if t := l.find(try.CPUs, try.Procs); t != nil {
+		return t.curve.Answer()
+	}
+	return search.Answer{}
+}
+
+func (l *Limits) find(cpus float64, procs int) *limitTry {
+	for _, under := range l.limits {
+		for _, try := range under.tries {
+			if try.CPUs == cpus && try.Procs == procs {
+				return try
+			}
+		}
+	}
+	return nil
+}
+
+// observe takes a window. Which setting's turn it was is not checked: what is known of each follows from its own windows alone.
+func (l *Limits) observe(w LimitWindow) error {
+	try := l.find(w.CPUs, w.Procs)
+	switch {
+	case try == nil:
+		return fmt.Errorf("there was to be no window with a limit of %v CPUs and GOMAXPROCS=%d", w.CPUs, w.Procs)
+	case !(w.Seconds >= 0):
+		return fmt.Errorf("a window of %v s", w.Seconds)
+	case w.Requests < 0 || slices.ContainsFunc(w.Beyond, func(n int64) bool { return n < 0 || n > w.Requests }):
+		return fmt.Errorf("of %d requests %v were beyond the SLO's goals", w.Requests, w.Beyond)
+	}
+	switch w.Phase {
+	case CurvePhase:
+		if err := try.curve.Observe(search.Observation{Rate: w.Rate, Held: w.Held, Valid: w.Valid}); err != nil {
+			return err
+		}
+		if w.NoStart {
+			giveUp(try.curve)
+		}
+	case HoldPhase:
+		if w.Rate != l.study.Plan.Rate || try.of+try.void > 10*mostWindows {
+			return fmt.Errorf("%v/s under a limit of %v CPUs with GOMAXPROCS=%d were not to be held", w.Rate, w.CPUs, w.Procs)
+		}
+		try.add(w, int64(math.Ceil(w.Rate*l.study.LimitWindow().Seconds())))
+	default:
+		return fmt.Errorf("there is no phase %q of windows", w.Phase)
+	}
+	return nil
 }
 
 // giveUp ends a search: no rate that is still to be tried is held.
@@ -116,217 +482,11 @@ func giveUp(m *search.MaxRate) {
 	}
 }
 
-// Held counts the windows of a try at the user's rate, and those that held the SLO.
-func (s *Study) Held(try LimitTry) (held, of int) {
-	h := s.held(try)
-	return h.held, h.of
-}
-
-// held counts windows at the user's rate.
-type held struct{ held, of, invalid int }
-
-func (h held) and(w LimitWindow) held {
-	switch {
-	case !w.Valid:
-		h.invalid++
-	case w.Held:
-		h.held++
-		h.of++
-	default:
-		h.of++
+// beyond counts the requests of a window that were beyond each of the goals.
+func beyond(goals []Goal, slower []int64, requests int64, metrics map[string]float64) []int64 {
+	counts := slices.Clone(slower)
+	if n := len(goals); n > 0 && goals[n-1].Failures {
+		counts = append(counts, int64(math.Round(lab.ErrorShare.In(metrics)*float64(requests))))
 	}
-	return h
-}
-
-func (h held) enough() bool { return h.of >= HoldWindows || h.invalid > HoldWindows }
-
-func (s *Study) held(try LimitTry) (h held) {
-	for _, w := range s.Windows {
-		if try.has(w) && w.Phase == HoldPhase {
-			h = h.and(w)
-		}
-	}
-	return h
-}
-
-// Best is the try with the highest rate under a limit.
-func (s *Study) Best(cpus float64) (best LimitTry, rate float64) {
-	for _, try := range s.Tries() {
-		if try.CPUs != cpus {
-			continue
-		}
-		r := 0.0
-		if m, err := s.MaxRate(try); err == nil {
-			r = m.Answer().Sustained.Rate
-		}
-		if best.Procs == 0 || r > rate {
-			best, rate = try, r
-		}
-	}
-	return best, rate
-}
-
-// ExecuteLimits does what is missing of a study that asks which of several limits is needed: for each the highest rate that
-// holds the SLO, and then, from the smallest that seems to do, windows at the user's rate until one holds in all of them.
-func (s *Study) ExecuteLimits(ctx context.Context, l Lab) error {
-	if err := s.checkPlan(); err != nil {
-		return err
-	}
-	x := &execution{Study: s, lab: l}
-	var limits []float64
-	for _, try := range s.Tries() {
-		if err := x.curve(ctx, try); err != nil {
-			return err
-		}
-		if !slices.Contains(limits, try.CPUs) {
-			limits = append(limits, try.CPUs)
-		}
-	}
-	first := true
-	for i, cpus := range limits {
-		best, rate := s.Best(cpus)
-		if rate < 0.9*s.Plan.Rate && i < len(limits)-1 {
-			continue
-		}
-		if first && i > 0 { // what the next smaller one costs
-			if smaller, rate := s.Best(limits[i-1]); rate > 0 {
-				if err := x.hold(ctx, smaller); err != nil {
-					return err
-				}
-			}
-		}
-		first = false
-		if err := x.hold(ctx, best); err != nil {
-			return err
-		}
-		if held, of := s.Held(best); held == of && of > 0 {
-			return nil
-		}
-	}
-	return nil
-}
-
-// curve looks for the highest rate of a try. The server is started fresh after each window that broke the SLO, because of
-// the queue that it leaves. A server that does not start ends it.
-func (x *execution) curve(ctx context.Context, try LimitTry) error {
-	var session Session
-	defer func() {
-		if session != nil {
-			session.Close()
-		}
-	}()
-	for {
-		m, err := x.MaxRate(try)
-		if err != nil {
-			return err
-		}
-		step, more := m.Next()
-		if !more {
-			return nil
-		}
-		x.tell(fmt.Sprintf("%v: %s/s", try, short(step.Rate)))
-		w := LimitWindow{CPUs: try.CPUs, Procs: try.Procs, Phase: CurvePhase, Step: string(step.Phase), Rate: step.Rate}
-		if session, err = x.window(ctx, session, &w); err != nil {
-			return err
-		}
-		if err := x.keepWindow(w); err != nil {
-			return err
-		}
-		if session != nil && (!w.Held || w.Error != "") {
-			session.Close()
-			session = nil
-		}
-	}
-}
-
-// hold does the windows at the user's rate, each with a fresh server.
-func (x *execution) hold(ctx context.Context, try LimitTry) error {
-	for !x.held(try).enough() {
-		x.tell(fmt.Sprintf("%v: does it hold the SLO at %s/s?", try, short(x.Plan.Rate)))
-		w := LimitWindow{CPUs: try.CPUs, Procs: try.Procs, Phase: HoldPhase, Rate: x.Plan.Rate}
-		session, err := x.window(ctx, nil, &w)
-		if session != nil {
-			session.Close()
-		}
-		if err != nil {
-			return err
-		}
-		if err := x.keepWindow(w); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (t LimitTry) String() string {
-	limit := "no limit"
-	if t.CPUs > 0 {
-		limit = "limit " + short(t.CPUs)
-	}
-	return fmt.Sprintf("%s, GOMAXPROCS=%d", limit, t.Procs)
-}
-
-// window measures, with a server that runs or a fresh one. It hands back the server that runs then, also beside an error;
-// nil: none.
-func (x *execution) window(ctx context.Context, session Session, w *LimitWindow) (Session, error) {
-	begin := x.lab.Clock()
-	defer func() { w.Seconds = x.lab.Clock().Sub(begin).Round(time.Millisecond).Seconds() }()
-	w.Valid, w.Metrics = true, map[string]float64{}
-	if session == nil {
-		var why string
-		var err error
-		if session, why, err = x.openWarm(ctx, LimitTry{CPUs: w.CPUs, Procs: w.Procs}, w.Rate); err != nil {
-			return session, err
-		}
-		if session == nil {
-			w.Error, w.NoStart = why, true
-			return nil, nil
-		}
-	}
-	seed := x.Plan.Seed + uint64(len(x.Windows)) + 1
-	shot := trial.Shot{Rate: w.Rate, Conns: x.Plan.Conns, Const: x.Plan.Const, Lasting: sending(x.LimitWindow(), w.Rate), Seed: seed, SLO: x.Plan.SLO}
-	got, err := session.Load(ctx, shot)
-	switch {
-	case ctx.Err() != nil:
-		return session, ctx.Err() // it was cut short: its figures are worth nothing
-	case err != nil:
-		return session, err
-	case got.Metrics == nil:
-		w.Error = "the server ended"
-	default:
-		w.Held, w.Valid, w.Metrics = got.SLOHeld, got.Valid, got.Metrics
-	}
-	return session, nil
-}
-
-// LimitWindow is how long a window is.
-func (s *Study) LimitWindow() time.Duration { return cmp.Or(s.Plan.Window, shortest) }
-
-// openWarm starts the server and warms it up at half a rate. A server that fails gets a second chance, for the port may not be
-// free yet; then it says why.
-func (x *execution) openWarm(ctx context.Context, try LimitTry, rate float64) (session Session, why string, err error) {
-	for range 2 {
-		session, err = x.lab.Server.Open(ctx, lab.Setting{CPUs: try.CPUs, Procs: try.Procs}, false)
-		if err == nil {
-			break
-		}
-		var failed bool
-		if why, failed = trial.Failed(err); !failed || ctx.Err() != nil {
-			return nil, "", cmp.Or(ctx.Err(), err)
-		}
-	}
-	if err != nil {
-		return nil, why, nil
-	}
-	warm := sending(cmp.Or(x.Plan.WarmUp, 2*step), rate/2)
-	_, err = session.Load(ctx, trial.Shot{Rate: rate / 2, Conns: x.Plan.Conns, Const: x.Plan.Const, Lasting: warm, Seed: x.Plan.Seed})
-	return session, "", err
-}
-
-func (x *execution) keepWindow(w LimitWindow) error {
-	if err := x.lab.Record(Record{Window: &w}); err != nil {
-		return err
-	}
-	x.Windows = append(x.Windows, w)
-	return nil
+	return counts
 }

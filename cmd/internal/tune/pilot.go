@@ -3,14 +3,15 @@ package tune
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/search"
 	"github.com/unthrottle/unthrottle/cmd/internal/trial"
 )
@@ -24,6 +25,19 @@ type Server interface {
 type Session interface {
 	Load(ctx context.Context, s trial.Shot) (trial.Window, error)
 	Close() lab.Run
+	NoGo() bool // it is known to be no Go program, nor to have started one
+}
+
+// Served lets a trial.Served be a Server.
+type Served struct{ *trial.Served }
+
+// Open starts the server.
+func (s Served) Open(ctx context.Context, setting lab.Setting, trace bool) (Session, error) {
+	x, err := s.Served.Open(ctx, setting, trace)
+	if err != nil {
+		return nil, err // not a nil *trial.Session, which would be no nil
+	}
+	return x, nil
 }
 
 // A Job is a program that runs to its end.
@@ -45,21 +59,30 @@ type Lab struct {
 
 // What the pilot does.
 const (
-	step       = time.Second // of the warm-up
-	settled    = 0.1         // it is over when CPU a request changes by less than this share from step to step
-	mostWarmUp = 30 * time.Second
-	probing    = 1500 * time.Millisecond // at each number of connections
-	grows      = 1.1                     // the capacity is found when so many times the rate isn't reached by more connections
-	mostConns  = 512
-	looking    = 2 * time.Second        // at the garbage collector
-	asking     = 500 * time.Millisecond // whether GOMAXPROCS counts
-	usualShare = 0.65
-	manyCycles = 10       // collections a second beyond which a small heap is a trap
-	fewCycles  = 20       // below it a line of trace for each costs nothing that counts
-	smallHeap  = 16 << 20 // live
-	worthyGoal = 32 << 20
-	leastGoal  = 4 << 20 // of Go's, with GOGC=100
-	overhead   = 300 * time.Millisecond
+	step         = time.Second // of the warm-up
+	settled      = 0.1         // it is over when CPU a request changes by less than this share from step to step
+	mostWarmUp   = 30 * time.Second
+	probing      = 1500 * time.Millisecond // at each number of connections
+	full         = 0.9                     // of its limit is used: more connections won't do more
+	grows        = 1.1                     // the capacity is found when more connections don't reach this many times the rate
+	mostConns    = 512
+	looking      = 2 * time.Second        // at the server under a load
+	openLoop     = 1.25                   // so many times the CPU a request of a closed loop is a first guess at that of an open one
+	corrections  = 3                      // looks at most, until the rate takes the share that is wanted
+	near         = 0.08                   // of it
+	mostOfClosed = 0.9                    // of what a closed loop gets out of it is the highest rate: beyond it a queue grows
+	asking       = 500 * time.Millisecond // whether GOMAXPROCS counts
+	usualShare   = 0.65
+	manyCycles   = 10       // collections a second beyond which a small heap is a trap
+	fewCycles    = 20       // below it a line of trace for each costs nothing that counts
+	smallHeap    = 16 << 20 // live
+	worthyGoal   = 32 << 20
+	leastGoal    = 4 << 20 // of Go's, with GOGC=100
+	overhead     = 300 * time.Millisecond
+
+	pilotShare = 0.3              // of a budget is what the pilot may take of it
+	unhurried  = 45 * time.Second // with a smaller budget its steps are shorter, by as much
+	briefest   = 100 * time.Millisecond
 )
 
 // firstConns is how many connections the capacity is first looked for with.
@@ -81,23 +104,32 @@ func (x *execution) pilot(ctx context.Context) (*Pilot, error) {
 	if err != nil {
 		return nil, err
 	}
-	if x.candidates(p); tells && len(p.Candidates) > 0 {
+	if x.candidates(p); tells && len(p.Candidates) > 0 && x.fits(p.PerRun, 1) {
 		if err := x.honoured(ctx, p); err != nil {
 			return nil, err
 		}
 	}
 	p.Seconds = x.lab.Clock().Sub(begin).Seconds()
-	if x.Plan.Budget > 0 {
-		left := x.Plan.Budget.Seconds() - p.Seconds
-		if x.explains(p) {
-			left -= explaining * p.PerRun
-		}
-		p.MaxRuns = max(1, int(left/float64(len(p.Loads))/p.PerRun))
-	}
 	return p, nil
 }
 
-// asIs is the setting that the program has by itself.
+// hurry is how long a step of the pilot lasts that usually lasts so long.
+func (x *execution) hurry(usual time.Duration) time.Duration {
+	if b := x.Plan.Budget; b > 0 && b < unhurried {
+		return max(briefest, time.Duration(float64(usual)*b.Seconds()/unhurried.Seconds()))
+	}
+	return usual
+}
+
+// fits reports whether a step of so many seconds ends within a share of the budget.
+func (x *execution) fits(seconds, share float64) bool {
+	return x.Plan.Budget == 0 || x.clock()+seconds <= share*x.Plan.Budget.Seconds()
+}
+
+// spare reports whether the pilot has the time for one more step that it can do without.
+func (x *execution) spare(step time.Duration) bool { return x.fits(step.Seconds(), pilotShare) }
+
+// asIs is the program's current setting.
 func (x *execution) asIs(p *Pilot) lab.Setting {
 	s := lab.Setting{CPUs: x.Plan.CPUs}
 	if p.Pinned {
@@ -106,7 +138,7 @@ func (x *execution) asIs(p *Pilot) lab.Setting {
 	return s
 }
 
-// pilotServer finds the warm-up, the capacity, the rates, and what the garbage collector does, if the server tells.
+// pilotServer finds the warm-up, the capacity, the rates, and what the garbage collector does, if that is reported.
 func (x *execution) pilotServer(ctx context.Context, p *Pilot) (tells bool, err error) {
 	begin := x.lab.Clock()
 	x.tell("starting it with its current setting")
@@ -114,16 +146,25 @@ func (x *execution) pilotServer(ctx context.Context, p *Pilot) (tells bool, err 
 	if err != nil {
 		return false, cmp.Or(ctx.Err(), err)
 	}
+	if session.NoGo() {
+		session.Close()
+		return false, x.noGo()
+	}
 	ready := x.lab.Clock().Sub(begin)
 	l := &look{execution: x, p: p, session: session, seed: x.Plan.Seed << 8}
 	trouble := l.do(ctx)
 	run := session.Close()
 	p.LimitKind = run.LimitKind
+	for _, mark := range run.Marks {
+		if strings.HasPrefix(mark, lab.MarkKilled) {
+			p.Warnings = append(p.Warnings, "the program did not end on SIGTERM and was killed")
+		}
+	}
 	switch {
 	case ctx.Err() != nil:
 		return false, ctx.Err()
 	case run.Error != "":
-		return false, &Hopeless{"the program failed with its current setting: " + run.Error}
+		return false, &Hopeless{Why: "the program failed with its current setting: " + run.Error}
 	case trouble != nil:
 		return false, trouble
 	}
@@ -134,12 +175,16 @@ func (x *execution) pilotServer(ctx context.Context, p *Pilot) (tells bool, err 
 }
 
 // Hopeless is a program that can't be tuned.
-type Hopeless struct{ Why string }
+type Hopeless struct {
+	Why  string
+	NoGo bool // it is no Go program, as far as can be seen
+}
+
+func (x *execution) noGo() error {
+	return &Hopeless{x.Plan.Name + " is no Go program, and does not seem to start one: GOMAXPROCS means nothing to it", true}
+}
 
 func (h *Hopeless) Error() string { return h.Why }
-
-// errEnded is the error of a server that has died; what Close tells of it is better.
-var errEnded = errors.New("the server ended while it was looked at")
 
 // look is a pilot's look at a server that runs.
 type look struct {
@@ -147,7 +192,8 @@ type look struct {
 	p       *Pilot
 	session Session
 	seed    uint64 // of the last shot
-	procs   int    // as it tells itself; 0: it has said nothing
+	procs   int    // as it reports itself; 0: it has reported nothing
+	full    bool   // a closed loop with the first number of connections has used up its limit
 }
 
 func (l *look) do(ctx context.Context) error {
@@ -158,8 +204,12 @@ func (l *look) do(ctx context.Context) error {
 	if err := l.capacity(ctx); err != nil {
 		return err
 	}
-	l.loads(l.p, warm)
-	return l.collections(ctx)
+	if err := l.rates(ctx, warm); err != nil {
+		return err
+	}
+	l.high()
+	l.p.Capacity = roundRate(l.p.Capacity) // it is known to some 5 %
+	return nil
 }
 
 func (l *look) shoot(ctx context.Context, s trial.Shot) (trial.Window, error) {
@@ -167,7 +217,7 @@ func (l *look) shoot(ctx context.Context, s trial.Shot) (trial.Window, error) {
 	s.Seed, s.Const = l.seed, l.Plan.Const
 	w, err := l.session.Load(ctx, s)
 	if err == nil && w.Metrics == nil {
-		err = errEnded
+		err = trial.ErrEnded
 	}
 	if w.Procs > 0 {
 		l.procs = w.Procs
@@ -179,7 +229,7 @@ func (l *look) shoot(ctx context.Context, s trial.Shot) (trial.Window, error) {
 func (l *look) warmUp(ctx context.Context) (warm time.Duration, err error) {
 	l.tell("warming it up")
 	l.p.Conns = cmp.Or(l.Plan.Conns, firstConns)
-	each := max(step, l.Plan.WarmUp)
+	each := max(l.hurry(step), l.Plan.WarmUp)
 	for before := 0.0; ; {
 		w, err := l.shoot(ctx, trial.Shot{Conns: l.p.Conns, Lasting: each})
 		if err == nil {
@@ -189,20 +239,23 @@ func (l *look) warmUp(ctx context.Context) (warm time.Duration, err error) {
 			return 0, err
 		}
 		warm += each
-		l.p.Capacity = lab.RequestRate.In(w.Metrics)
+		l.p.Capacity, l.full = lab.RequestRate.In(w.Metrics), w.Used > full*l.limit()
 		if l.Plan.WarmUp > 0 {
 			return l.Plan.WarmUp, nil
 		}
 		cost := lab.CPUPerRequest.In(w.Metrics)
 		change := math.Abs(cost/before - 1)
 		switch {
-		case !(l.p.Capacity > 0) && warm < mostWarmUp: // no answer yet
-		case warm == each: // nothing to compare it with
+		case !(l.p.Capacity > 0) && warm < mostWarmUp && l.fits(each.Seconds(), 1): // no answer yet
+		case warm == each && l.spare(each): // nothing to compare it with
 		case !(cost > 0) || change < settled: // where CPU isn't known, the least has to do
 			return warm - each, nil // the last step has shown that it was warm before
-		case warm >= mostWarmUp:
+		case warm >= mostWarmUp || !l.spare(each):
 			if before > 0 {
-				l.p.Warnings = append(l.p.Warnings, fmt.Sprintf("after %v CPU a request still changed by %.0f %% a second: --warmup gives it more time", warm, 100*change))
+				l.p.Warnings = append(l.p.Warnings, fmt.Sprintf("after a warm-up of %s CPU a request still changed by %s within %s: --warmup gives it more time",
+					quantity.Lasting(warm.Seconds()), quantity.WholeShare(change), quantity.Lasting(each.Seconds())))
+			} else {
+				l.p.Warnings = append(l.p.Warnings, fmt.Sprintf("the budget left no time to see whether the program was warm after %s", quantity.Lasting(warm.Seconds())))
 			}
 			return warm, nil
 		}
@@ -213,9 +266,10 @@ func (l *look) warmUp(ctx context.Context) (warm time.Duration, err error) {
 // capacity looks for more connections that do more.
 func (l *look) capacity(ctx context.Context) error {
 	p := l.p
-	for l.Plan.Conns == 0 && p.Conns < mostConns {
-		l.tell(fmt.Sprintf("looking for its capacity: %.0f/s with %d connections", p.Capacity, p.Conns))
-		w, err := l.shoot(ctx, trial.Shot{Conns: p.Conns * 4, Lasting: probing})
+	lasting := l.hurry(probing)
+	for l.Plan.Conns == 0 && !l.full && p.Conns < mostConns && (l.spare(lasting) || p.Capacity == 0) {
+		l.tell(fmt.Sprintf("looking for its capacity: %s with %s", quantity.PerSecond(p.Capacity), quantity.Plural(p.Conns, "connection")))
+		w, err := l.shoot(ctx, trial.Shot{Conns: p.Conns * 4, Lasting: lasting})
 		if err != nil {
 			return err
 		}
@@ -229,30 +283,94 @@ func (l *look) capacity(ctx context.Context) error {
 		}
 	}
 	if !(p.Capacity > 0) {
-		return &Hopeless{"its capacity can't be measured: no request succeeded"}
+		return &Hopeless{Why: "its capacity can't be measured: no request succeeded"}
 	}
 	return nil
 }
 
-// collections looks at the garbage collector at the main load.
-func (l *look) collections(ctx context.Context) error {
-	p, main := l.p, l.p.Loads[0]
-	if main.Rate > 0 {
-		l.tell(fmt.Sprintf("looking at it at %s/s", short(main.Rate)))
+// rates sets the loads, the main one first. A share is that of the limit's CPU which the current setting uses under that very
+// load: a closed loop is cheaper a request, so how much a rate takes has to be seen.
+func (l *look) rates(ctx context.Context, warm time.Duration) error {
+	p, plan := l.p, l.Plan
+	add := func(rate, used float64) {
+		load := Load{Rate: rate, Share: used / l.limit(), Closed: rate / p.Capacity, WarmUp: sending(warm, rate)}
+		load.Window, load.Tail = Window(cmp.Or(rate, p.Capacity), plan.Window)
+		same := func(other Load) bool { return other.Rate == rate }
+		if !slices.ContainsFunc(p.Loads, same) { // two shares may be rounded to one rate
+			p.Loads = append(p.Loads, load)
+		}
 	}
-	s := l.shot(p, main)
-	s.Lasting = sending(looking, main.Rate)
-	w, err := l.shoot(ctx, s)
-	if err != nil {
-		return err
+	if plan.closed() || plan.Rate > 0 {
+		w, err := l.at(ctx, plan.Rate)
+		if err != nil {
+			return err
+		}
+		add(plan.Rate, w.Used)
+		return l.tells(w)
 	}
+	cost := l.limit() / p.Capacity * openLoop
+	for i, share := range sharesInOrder(plan.Shares) {
+		rate, used := 0.0, 0.0
+		for range corrections {
+			rate = roundRate(min(share*l.limit()/cost, mostOfClosed*p.Capacity))
+			w, err := l.at(ctx, rate)
+			if err != nil {
+				return err
+			}
+			// What was not answered was not paid for: where the machine is full it would seem that more could be sent.
+			if used = w.Used; used > 0 {
+				cost = used / cmp.Or(min(rate, lab.RequestRate.In(w.Metrics)), rate)
+			}
+			if i == 0 {
+				if err := l.tells(w); err != nil {
+					return err
+				}
+			}
+			next := share * l.limit() / cost
+			if used == 0 || math.Abs(next/rate-1) < near || min(next, rate) >= mostOfClosed*p.Capacity || !l.spare(l.looks(next)) {
+				break
+			}
+		}
+		add(rate, used)
+	}
+	return nil
+}
+
+// limit is how many CPUs the server may use with its current setting.
+func (l *look) limit() float64 {
+	cpus := float64(l.Environment.CPUs)
+	if ps := float64(cmp.Or(l.procs, l.p.Procs)); ps > 0 {
+		cpus = min(cpus, ps)
+	}
+	if l.Plan.CPUs > 0 {
+		cpus = min(cpus, l.Plan.CPUs)
+	}
+	return max(cpus, 0.001)
+}
+
+// at looks at the server at a rate; 0: in a closed loop.
+func (l *look) at(ctx context.Context, rate float64) (trial.Window, error) {
+	if rate > 0 {
+		l.tell("measuring it at " + quantity.PerSecond(rate))
+	}
+	s := l.shot(l.p, Load{Rate: rate})
+	s.Lasting = l.looks(rate)
+	return l.shoot(ctx, s)
+}
+
+// looks is how long a look at a rate lasts.
+func (l *look) looks(rate float64) time.Duration { return sending(l.hurry(looking), rate) }
+
+// tells takes from a look what the program says of its garbage collector and its GOMAXPROCS.
+func (l *look) tells(w trial.Window) error {
+	p := l.p
 	p.GC = gcOf(w)
 	p.Trace = p.GC != nil && p.GC.PerSecond <= fewCycles
 	switch {
 	case l.procs == 0 || l.procs == p.Procs:
 		return nil
 	case p.Pinned:
-		return &Hopeless{setsItself(l.procs, p.Procs)}
+		return &Hopeless{Why: setsItself(l.procs, p.Procs)}
 	case p.Procs > 0:
 		p.Why = fmt.Sprintf("that is what it runs with; expected was %d, as %s", p.Procs, p.Why)
 	default:
@@ -260,6 +378,19 @@ func (l *look) collections(ctx context.Context) error {
 	}
 	p.Procs = l.procs
 	return nil
+}
+
+// high warns of a load at which a queue, and not a setting, is measured.
+func (l *look) high() {
+	switch main := l.p.Loads[0]; {
+	case main.Rate == 0:
+	case main.Closed > 0.95:
+		l.p.Warnings = append(l.p.Warnings, fmt.Sprintf("the rate of %s is %s of the %s that a closed loop gets: a queue grows until a run ends, and its length is what is measured",
+			quantity.PerSecond(main.Rate), quantity.WholeShare(main.Closed), quantity.PerSecond(l.p.Capacity)))
+	case main.Share > 0.85:
+		l.p.Warnings = append(l.p.Warnings, fmt.Sprintf("at %s the current setting uses %s of its limit: latencies are mostly those of a queue, and differ much from run to run",
+			quantity.PerSecond(main.Rate), quantity.WholeShare(main.Share)))
+	}
 }
 
 // shot is what a load sends. Where it is a closed loop the number of its connections must be known, otherwise it is the most
@@ -281,34 +412,7 @@ func answered(w trial.Window) error {
 	if cause == "" {
 		cause = "no answer came back"
 	}
-	return &Hopeless{"all of its requests failed: " + cause}
-}
-
-// loads sets the rates, the main one first, and the windows.
-func (x *execution) loads(p *Pilot, warm time.Duration) {
-	plan := x.Plan
-	add := func(rate, share float64) {
-		l := Load{Rate: rate, Share: share, WarmUp: sending(warm, rate)}
-		l.Window, l.Tail = window(cmp.Or(rate, p.Capacity), plan.Window)
-		same := func(other Load) bool { return other.Rate == rate }
-		if !slices.ContainsFunc(p.Loads, same) { // two shares may be rounded to one rate
-			p.Loads = append(p.Loads, l)
-		}
-	}
-	switch {
-	case plan.closed():
-		add(0, 0)
-	case plan.Rate > 0:
-		add(plan.Rate, plan.Rate/p.Capacity)
-	default:
-		for _, share := range sharesInOrder(plan.Shares) {
-			add(roundRate(p.Capacity*share), share)
-		}
-	}
-	if l := p.Loads[0]; l.Rate > 0.95*p.Capacity {
-		p.Warnings = append(p.Warnings, fmt.Sprintf("the rate of %s/s is %.0f %% of what it can do with its current setting (%.0f/s): a queue grows until the end of a run, and its length is what is measured",
-			short(l.Rate), 100*l.Share, p.Capacity))
-	}
+	return &Hopeless{Why: "all of its requests failed: " + cause}
 }
 
 // sharesInOrder puts the share first that is nearest to the usual one, the lower of two: the verdict rests on it.
@@ -333,7 +437,7 @@ func roundRate(rate float64) float64 {
 
 func short(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
-// gcOf is what a window tells of the garbage collector; nil: nothing.
+// gcOf is what a window shows of the garbage collector; nil: nothing.
 func gcOf(w trial.Window) *GC {
 	if w.GC.Collections == 0 {
 		return nil
@@ -351,7 +455,10 @@ func (x *execution) pilotJob(ctx context.Context, p *Pilot) error {
 		return cmp.Or(ctx.Err(), err) // one that was cut short has failed as well
 	}
 	if run.Error != "" {
-		return &Hopeless{"the program failed with its current setting: " + run.Error}
+		return &Hopeless{Why: "the program failed with its current setting: " + run.Error}
+	}
+	if slices.Contains(run.Marks, lab.MarkNoGo) {
+		return x.noGo()
 	}
 	p.LimitKind, p.PerRun = run.LimitKind, run.Seconds+0.05
 	if run.GOMAXPROCS > 0 && !p.Pinned && run.GOMAXPROCS != p.Procs {
@@ -366,7 +473,7 @@ func (x *execution) candidates(p *Pilot) {
 	plan, cpus := x.Plan, x.Environment.CPUs
 	if p.Procs == 0 { // a program that isn't Go's, perhaps a script that starts one
 		p.Procs = max(p.GoDefault, 1)
-		p.Why = "what Go would choose; that the program is a Go program can't be seen"
+		p.Why = "what Go would choose; its file does not say what the program does"
 	}
 	switch {
 	case len(plan.Procs) > 0:
@@ -400,7 +507,7 @@ func lever(live int64) int {
 // honoured checks that the program runs with a GOMAXPROCS that its environment names. One that sets its own can't be tuned
 // from outside, and would look as if nothing made a difference.
 func (x *execution) honoured(ctx context.Context, p *Pilot) error {
-	x.tell("does it take GOMAXPROCS from its environment?")
+	x.tell("checking that it takes GOMAXPROCS from its environment")
 	setting := lab.Setting{CPUs: x.Plan.CPUs, Procs: p.Candidates[0]}
 	session, err := x.lab.Server.Open(ctx, setting, true)
 	if err != nil {
@@ -410,13 +517,13 @@ func (x *execution) honoured(ctx context.Context, p *Pilot) error {
 		return cmp.Or(ctx.Err(), err)
 	}
 	// A closed loop, as at a low rate there may be no collection in that time.
-	w, err := session.Load(ctx, trial.Shot{Conns: cmp.Or(x.Plan.Conns, firstConns), Lasting: asking, Seed: x.Plan.Seed})
+	w, err := session.Load(ctx, trial.Shot{Conns: cmp.Or(x.Plan.Conns, firstConns), Lasting: x.hurry(asking), Seed: x.Plan.Seed})
 	session.Close()
 	if err != nil {
 		return cmp.Or(ctx.Err(), err)
 	}
 	if got := w.Procs; got != 0 && got != setting.Procs {
-		return &Hopeless{setsItself(got, setting.Procs)}
+		return &Hopeless{Why: setsItself(got, setting.Procs)}
 	}
 	return nil
 }

@@ -8,12 +8,16 @@
 package tune
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/emulate"
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/runner"
 	"github.com/unthrottle/unthrottle/cmd/internal/search"
 	"github.com/unthrottle/unthrottle/cmd/internal/trial"
 )
@@ -40,8 +44,8 @@ type Plan struct {
 	NoGOGC bool      `json:"no_gogc,omitempty"` // none: the user wants so, or has set one for the program
 
 	Rate      float64       `json:"rate,omitempty"`        // requests a second; 0: by Shares
-	Shares    []float64     `json:"shares,omitempty"`      // of the capacity
-	Conns     int           `json:"connections,omitempty"` // where there is no rate a closed loop of so many, else the most
+	Shares    []float64     `json:"shares,omitempty"`      // of the limit's CPU, as the current setting uses it
+	Conns     int           `json:"connections,omitempty"` // of a closed loop if there is no rate, else the most
 	Const     bool          `json:"const,omitempty"`
 	SLO       string        `json:"slo,omitempty"`
 	WarmUp    time.Duration `json:"warm_up_ns,omitempty"` // 0: the pilot finds out
@@ -51,19 +55,10 @@ type Plan struct {
 	Blocks    int           `json:"blocks,omitempty"`
 	Objective search.Metric `json:"objective"`
 	Margin    float64       `json:"margin"`
+	Tail      float64       `json:"tail_margin"` // by so much the tail may be higher with a setting that is advised
 	Seed      uint64        `json:"seed"`
 	Command   []string      `json:"command"`
 	Dir       string        `json:"dir"`
-}
-
-// A Foresight is what is known of a program's GOMAXPROCS before it runs.
-type Foresight struct {
-	Procs     int    `json:"gomaxprocs"` // 0: not known
-	Why       string `json:"why"`
-	GoDefault int    `json:"go_default"` // what Go's runtime would choose; 0: not known
-	// Pinned: the environment must name the current setting, because the program would not find it by itself. An emulated
-	// limit is one that no runtime sees.
-	Pinned bool `json:"pinned"`
 }
 
 // A Pilot is what was found out before the search.
@@ -81,14 +76,22 @@ type Pilot struct {
 
 	Seconds  float64  `json:"seconds"`     // that it took
 	PerRun   float64  `json:"run_seconds"` // that a run takes, about
-	MaxRuns  int      `json:"max_runs"`    // of each load; 0: any number
+	Bias     Bias     `json:"emulation_bias,omitzero"`
 	Warnings []string `json:"warnings,omitempty"`
+}
+
+// A Bias is by how much an emulated limit may shift a comparison: of CPU time, and of the tail. No smaller difference is
+// called one.
+type Bias struct {
+	CPU  float64 `json:"cpu"`
+	Tail float64 `json:"tail"`
 }
 
 // A Load is what the runs of one search have in common.
 type Load struct {
 	Rate   float64       `json:"rate"`              // 0: a closed loop, or no requests
-	Share  float64       `json:"share_of_capacity"` // 0: not known
+	Share  float64       `json:"share_of_limit"`    // of the limit's CPU, or the Ps', that its current setting uses; 0: not known
+	Closed float64       `json:"share_of_capacity"` // of what a closed loop gets out of it; 0: not known
 	Window time.Duration `json:"window_ns"`
 	WarmUp time.Duration `json:"warm_up_ns"`
 	Tail   string        `json:"tail"` // percentile that the window can carry: p99, p90, p50
@@ -121,10 +124,10 @@ type Run struct {
 	Load    int            `json:"load"`
 	Search  search.TuneRun `json:"run"`
 	Attempt int            `json:"attempt,omitempty"` // that came before, and failed
+	Room    int            `json:"room,omitempty"`    // runs of this load that the budget had room for after it; 0: any number
 
 	lab.Run
 	Valid   bool          `json:"valid"`
-	Late    bool          `json:"late,omitempty"` // the generator was; latencies that this may have made are left out
 	Notes   []string      `json:"notes,omitempty"`
 	SLOHeld bool          `json:"slo_held"`
 	Curve   []trial.Point `json:"curve,omitempty"`
@@ -162,8 +165,8 @@ const (
 	longest  = 20 * time.Second
 )
 
-// window is how long a run must measure for a p99, and which percentile it can carry.
-func window(rate float64, wanted time.Duration) (time.Duration, string) {
+// Window is how long a run must measure for a p99, and which percentile it can carry.
+func Window(rate float64, wanted time.Duration) (time.Duration, string) {
 	lasting := wanted
 	if lasting == 0 {
 		const half = time.Second / 2
@@ -179,6 +182,75 @@ func window(rate float64, wanted time.Duration) (time.Duration, string) {
 	}
 	return lasting, tails[len(tails)-1].name
 }
+
+// The first blocks are for a ranking: where the plan does not say how long a run is, their windows are half as long. So are
+// those of a guard after them, as what was shown by short windows is no small difference, and all where the budget has no time
+// for longer ones.
+const (
+	shortBlocks = 3
+	shortWindow = shortest / 2
+)
+
+// raceBlock is the block of the race that a run belongs to: of a guard it is the last before it.
+func (s *Study) raceBlock(load int, run search.TuneRun) int {
+	block := run.Block
+	if run.Phase == search.Confirm {
+		for _, r := range s.Runs {
+			if r.Load == load && r.Search.Phase == search.Race && r.Search.Block < run.Block {
+				block = r.Search.Block
+			}
+		}
+	}
+	return block
+}
+
+// windowOf is how long a run of a block of the race measures; 0: until the program ends.
+func (s *Study) windowOf(l Load, block int) time.Duration {
+	if s.Plan.Window == 0 && l.Window > 0 && (block <= shortBlocks || s.hurried()) {
+		return sending(max(shortWindow, l.Window/2), l.Rate)
+	}
+	return l.Window
+}
+
+// WindowsAt are how long the runs of a load measure: those of the first blocks and of a guard after them, and the others.
+func (s *Study) WindowsAt(load int) (first, later time.Duration) {
+	l := s.Pilot.Loads[load]
+	return s.windowOf(l, 1), s.windowOf(l, shortBlocks+1)
+}
+
+// hurried reports whether the budget has no time for three blocks and the pairs that guard a change with windows of the usual
+// length.
+func (s *Study) hurried() bool {
+	if s.Plan.Budget == 0 {
+		return false
+	}
+	runs := (s.Plan.Budget.Seconds() - s.Pilot.Seconds) / max(1e-3, s.Pilot.PerRun) / float64(len(s.Pilot.Loads))
+	return runs < float64(s.runsOf(shortBlocks))
+}
+
+// runsOf are those of so many blocks of all settings, and of the two pairs that guard a change.
+func (s *Study) runsOf(blocks int) int { return blocks*s.settings() + 4 }
+
+// budgetFor is the time for the pilot and so many blocks, with windows that are as short as can be, where the pilot need not hurry.
+func (s *Study) budgetFor(blocks int) time.Duration {
+	const usualPilot = 15 // seconds
+	p, slower := s.Pilot, 1.0
+	if b := s.Plan.Budget; b > 0 && s.Plan.Kind == ServerKind {
+		slower = max(1, unhurried.Seconds()/b.Seconds())
+	}
+	seconds := max(p.Seconds, min(p.Seconds*slower, usualPilot))
+	for _, l := range p.Loads {
+		run := p.PerRun - (l.Window - s.windowOf(l, 1)).Seconds()
+		if s.Plan.WarmUp == 0 {
+			run += max(0, min(slower*l.WarmUp.Seconds(), step.Seconds())-l.WarmUp.Seconds())
+		}
+		seconds += float64(s.runsOf(blocks)) * run
+	}
+	return time.Duration(math.Ceil(seconds)) * time.Second
+}
+
+// settings are how many are compared, the current one included.
+func (s *Study) settings() int { return 1 + len(s.Pilot.Candidates) + len(s.Pilot.Levers) }
 
 // sending makes a time long enough for one request: the generator refuses to send none. A rate of 0 is that of a closed
 // loop.
@@ -204,14 +276,54 @@ func (p Plan) Unit() string {
 	return "request"
 }
 
+// bias is that of the candidates' comparisons with the current setting. The pilot keeps it, so that a study that was saved
+// goes on with the same one.
+func (p *Pilot) bias() (b Bias) {
+	if p.LimitKind != string(runner.Emulated) {
+		return b
+	}
+	for _, procs := range p.Candidates {
+		cpu, tail := emulate.Bias(p.Procs, procs)
+		b.CPU, b.Tail = max(b.CPU, cpu), max(b.Tail, tail)
+	}
+	return b
+}
+
+// Margins are from which ratio on a difference counts, and by how much the tail may be higher: what the plan says, and no
+// less than what an emulated limit may do by itself.
+func (s *Study) Margins() (margin, tail float64) {
+	return max(s.Plan.Margin, s.Pilot.Bias.CPU), max(s.Plan.Tail, s.Pilot.Bias.Tail)
+}
+
 // config is that of the search at a load.
 func (s *Study) config(load int) search.TuneConfig {
 	p := s.Pilot
+	margin, tail := s.Margins()
 	return search.TuneConfig{
-		Current: p.Procs, GoDefault: p.GoDefault, Candidates: p.Candidates, Exact: len(s.Plan.Procs) > 0 || s.Plan.All, Levers: p.Levers,
-		Objective: s.Plan.Objective, Margin: s.Plan.Margin, Pairs: s.Plan.Pairs, MaxBlocks: s.Plan.Blocks, MaxRuns: p.MaxRuns,
+		Current: p.Procs, GoDefault: p.GoDefault, Candidates: p.Candidates, Levers: p.Levers,
+		Exact:     len(s.Plan.Procs) > 0 || s.Plan.All,
+		Objective: s.Plan.Objective, Margin: margin, TailMargin: tail, Pairs: s.Plan.Pairs, MaxBlocks: s.blocks(),
 		Batch: s.Plan.Kind != ServerKind, Seed: s.Plan.Seed + uint64(load),
 	}
+}
+
+// usualBlocks are those of a search that is not told how many.
+const usualBlocks = 12
+
+// mostBlocks are the most that a search has.
+func (s *Study) mostBlocks() int { return cmp.Or(s.blocks(), usualBlocks) }
+
+// blocks are the most that a search has: as many as fit into the budget, or into a minute. 0: as many as usual.
+func (s *Study) blocks() int {
+	const patience, most = 60, 60 // seconds, blocks
+	quick := int(min(most, max(patience, s.Plan.Budget.Seconds())/max(1e-3, s.Pilot.PerRun)/float64(s.settings())))
+	switch {
+	case s.Plan.Blocks > 0:
+		return s.Plan.Blocks
+	case quick > usualBlocks:
+		return quick
+	}
+	return 0
 }
 
 // Search rebuilds the search of a load from its runs.
@@ -254,7 +366,7 @@ func (s *Study) next(t *search.Tune, load int) (search.TuneRun, bool) {
 // explaining is how many runs explain a verdict: one of the current setting, and one of the leader.
 const explaining = 2
 
-// explains: how much of a difference is the garbage collector's is to be seen, and the search's runs do not tell.
+// explains reports whether runs must show how much of a difference is the garbage collector's: the search's own do not.
 func (s *Study) explains(p *Pilot) bool {
 	return s.Plan.Kind == ServerKind && p.GC != nil && !p.Trace
 }
@@ -263,7 +375,8 @@ func (s *Study) explains(p *Pilot) bool {
 func (s *Study) observation(r Run) search.TuneObservation {
 	m := r.Metrics
 	o := search.TuneObservation{
-		Run: r.Search, Valid: r.Valid, Failed: r.Error, SLOHeld: r.SLOHeld, ErrorShare: lab.ErrorShare.In(m), Throttled: lab.ThrottledShare.In(m),
+		Run: r.Search, Valid: r.Valid, Failed: r.Error, Room: r.Room,
+		SLOHeld: r.SLOHeld, ErrorShare: lab.ErrorShare.In(m), Throttled: lab.ThrottledShare.In(m),
 	}
 	switch s.Plan.Kind {
 	case JobKind:
@@ -272,7 +385,11 @@ func (s *Study) observation(r Run) search.TuneObservation {
 		o.Time, o.CPUPerRequest = lab.OpTime.In(m), lab.CPUPerOp.In(m)
 	default:
 		o.Throughput, o.CPUPerRequest = lab.RequestRate.In(m), lab.CPUPerRequest.In(m)
-		o.P99 = s.Pilot.Loads[r.Load].TailMeasure().In(m)
+		tail := s.Pilot.Loads[r.Load].TailMeasure()
+		o.P99, o.Tail = tail.In(m), tail.In(m)
+		if v := lab.ReadyTail.In(m); tail == lab.P99 && v > 0 {
+			o.Tail = v
+		}
 	}
 	return o
 }
@@ -286,7 +403,7 @@ const (
 	mostRate       = 1e9
 )
 
-// checkPlan refuses a plan that makes no sense.
+// checkPlan refuses an invalid plan.
 func (s *Study) checkPlan() error {
 	p := s.Plan
 	switch {
@@ -296,6 +413,8 @@ func (s *Study) checkPlan() error {
 		return fmt.Errorf("bad limit of %v CPUs", p.CPUs)
 	case !(p.Rate >= 0 && p.Rate <= mostRate):
 		return fmt.Errorf("bad rate %v", p.Rate)
+	case !(p.Tail >= 0 && p.Tail <= 10):
+		return fmt.Errorf("bad margin %v of the tail", p.Tail)
 	case p.WarmUp < 0 || p.Window < 0 || p.Budget < 0 || p.Conns < 0:
 		return errors.New("a negative warm-up, window, budget or number of connections")
 	case len(p.Shares) > mostLoads || len(p.Limits) > mostLimits || len(p.Procs)+len(p.GOGC) > mostCandidates:
@@ -303,7 +422,7 @@ func (s *Study) checkPlan() error {
 	}
 	for _, share := range p.Shares {
 		if !(share > 0 && share <= 1000) {
-			return fmt.Errorf("bad share %v of the capacity", share)
+			return fmt.Errorf("bad share %v of the limit", share)
 		}
 	}
 	if len(p.Limits) == 0 {
@@ -317,12 +436,9 @@ func (s *Study) checkPlan() error {
 			return fmt.Errorf("bad limit of %v CPUs, with GOMAXPROCS=%d", cpus, s.Defaults[i])
 		}
 	}
-	for _, try := range s.Tries() {
-		if _, err := s.MaxRate(try); err != nil {
-			return err
-		}
-	}
-	return nil
+	at := Study{Plan: s.Plan, Defaults: s.Defaults}
+	_, err := at.Limits()
+	return err
 }
 
 // checkPilot refuses a pilot that no search can begin with.
@@ -338,7 +454,7 @@ func (s *Study) checkPilot(p *Pilot) error {
 			return fmt.Errorf("a load without a window, or without a rate or connections: %+v", l)
 		}
 		known := slices.ContainsFunc(tails, func(t tail) bool { return t.name == l.Tail })
-		if !known || l.Window < 0 || l.WarmUp < 0 || !(l.Rate >= 0 && l.Rate <= mostRate) || !(l.Share >= 0) {
+		if !known || l.Window < 0 || l.WarmUp < 0 || !(l.Rate >= 0 && l.Rate <= mostRate) || !(l.Share >= 0) || !(l.Closed >= 0) {
 			return fmt.Errorf("bad load %+v", l)
 		}
 		at := Study{Plan: s.Plan, Pilot: p}

@@ -23,13 +23,16 @@ import (
 // A world is a simulated program with a clock of its own. What a run gives follows from its setting, rate and seed alone, so
 // that a study that goes on in another world finds what it would have found in the first.
 type world struct {
-	now time.Time
+	now      time.Time
+	noGo     bool          // it is no Go program
+	starting time.Duration // how long it takes until it is ready
 
 	byItself int                                                     // GOMAXPROCS without an environment that names one
 	ignores  bool                                                    // it takes no GOMAXPROCS from its environment
 	capacity float64                                                 // requests a second
 	p99      func(s lab.Setting, rate float64) float64               // seconds
-	cpu      func(s lab.Setting) float64                             // seconds a request
+	cpu      func(s lab.Setting) float64                             // seconds a request, in a closed loop
+	openLoop float64                                                 // so many times that in an open one
 	noise    float64                                                 // standard deviation of the logarithms
 	cold     func(age time.Duration, step int) float64               // what CPU a request is multiplied by
 	noCPU    bool                                                    // CPU time can't be known
@@ -40,6 +43,7 @@ type world struct {
 	shoot    func(x *fakeSession, n int) (trial.Window, error, bool) // instead of a shot, if true
 	jobTime  func(s lab.Setting) float64
 	job      func(n int) (lab.Run, error, bool)
+	limit    string // its kind
 
 	starts, open, loads, jobs int
 	shots                     []shotAt
@@ -52,7 +56,8 @@ type shotAt struct {
 
 func newWorld() *world {
 	return &world{
-		byItself: 8, capacity: 1000, noise: 0.02, slo: 0,
+		starting: 200 * time.Millisecond,
+		limit:    "fake", byItself: 8, capacity: 1000, noise: 0.02, slo: 0, openLoop: 1,
 		p99: func(s lab.Setting, _ float64) float64 { return 0.04 * (1 + math.Abs(math.Log2(float64(s.Procs)/2))) },
 		cpu: func(lab.Setting) float64 { return 0.001 },
 	}
@@ -89,22 +94,26 @@ type fakeSession struct {
 	steps   int
 	died    string
 	closed  bool
+	begin   time.Time
 }
 
 func (w *world) Open(ctx context.Context, s lab.Setting, trace bool) (Session, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	begin := w.now
 	w.starts++
-	w.now = w.now.Add(200 * time.Millisecond)
+	w.now = w.now.Add(w.starting)
 	if w.start != nil {
 		if err := w.start(s, w.starts); err != nil {
 			return nil, err
 		}
 	}
 	w.open++
-	return &fakeSession{w: w, setting: s, trace: trace}, nil
+	return &fakeSession{w: w, setting: s, trace: trace, begin: begin}, nil
 }
+
+func (x *fakeSession) NoGo() bool { return x.w.noGo }
 
 func (x *fakeSession) Close() lab.Run {
 	if x.closed {
@@ -112,7 +121,7 @@ func (x *fakeSession) Close() lab.Run {
 	}
 	x.closed = true
 	x.w.open--
-	return lab.Run{Seconds: 6, LimitKind: "fake", Metrics: map[string]float64{"peak-RSS-bytes": 1 << 20}, Error: x.died}
+	return lab.Run{Seconds: x.w.now.Sub(x.begin).Seconds(), LimitKind: x.w.limit, Metrics: map[string]float64{"peak-RSS-bytes": 1 << 20}, Error: x.died}
 }
 
 func (x *fakeSession) Load(ctx context.Context, s trial.Shot) (trial.Window, error) {
@@ -124,11 +133,11 @@ func (x *fakeSession) Load(ctx context.Context, s trial.Shot) (trial.Window, err
 		return trial.Window{}, errors.New("it is closed")
 	case s.Rate == 0 && s.Conns == 0:
 		return trial.Window{}, errors.New("neither a rate nor connections")
-	case s.Rate > 0 && math.Round(s.Rate*s.Lasting.Seconds()) == 0, s.Lasting <= 0:
+	case s.Rate > 0 && math.Round(s.Rate*s.Lasting.Seconds()) == 0, s.Lasting <= 0, s.Rate > 0 && s.WarmUp > 0 && math.Round(s.Rate*s.WarmUp.Seconds()) == 0:
 		return trial.Window{}, fmt.Errorf("nothing would be sent: %v a second for %v", s.Rate, s.Lasting)
 	}
-	w.now = w.now.Add(s.Lasting)
-	x.age += s.Lasting
+	w.now = w.now.Add(s.WarmUp + s.Lasting)
+	x.age += s.WarmUp + s.Lasting
 	x.steps++
 	if w.shoot != nil {
 		if got, err, instead := w.shoot(x, w.loads); instead {
@@ -146,11 +155,11 @@ func (x *fakeSession) Load(ctx context.Context, s trial.Shot) (trial.Window, err
 
 func (x *fakeSession) answer(s trial.Shot) trial.Window {
 	w, e := x.w, x.w.effective(x.setting)
-	rate := s.Rate
+	rate, dearer := s.Rate, w.openLoop
 	if rate == 0 {
-		rate = min(w.capacity, 20*float64(s.Conns))
+		rate, dearer = min(w.capacity, 20*float64(s.Conns)), 1
 	}
-	p99, cpu := noisy(w.p99(e, rate), w.noise, e, s.Seed, 1), noisy(w.cpu(e), w.noise, e, s.Seed, 2)
+	p99, cpu := noisy(w.p99(e, rate), w.noise, e, s.Seed, 1), noisy(w.cpu(e)*dearer, w.noise, e, s.Seed, 2)
 	if w.cold != nil {
 		cpu *= w.cold(x.age, x.steps)
 	}
@@ -158,11 +167,16 @@ func (x *fakeSession) answer(s trial.Shot) trial.Window {
 		Valid: true, SLOHeld: s.SLO == "" || p99 <= w.slo, Requests: int64(min(rate, w.capacity) * s.Lasting.Seconds()),
 		Metrics: map[string]float64{
 			"req/s": min(rate, w.capacity), "errors-%": 0, "cpu-ns/req": cpu * 1e9,
-			"p50-latency-ns": p99 * 0.2e9, "p90-latency-ns": p99 * 0.6e9, "p99-latency-ns": p99 * 1e9,
+			"p50-latency-ns": p99 * 0.2e9, "p90-latency-ns": p99 * 0.6e9, "p99-latency-ns": p99 * 1e9, "tail-latency-ns": p99 * 0.8e9,
 		},
+		Used: min(rate, w.capacity) * cpu,
+	}
+	if s.SLO != "" && w.slo > 0 { // where p99 is what the SLO allows, one in a hundred is slower
+		got.Slower = []int64{int64(float64(got.Requests) * min(1, 0.01*math.Pow(p99/w.slo, 3)))}
 	}
 	if w.noCPU {
 		delete(got.Metrics, "cpu-ns/req")
+		got.Used = 0
 	}
 	if n := int(w.gc * s.Lasting.Seconds()); x.trace && n > 0 {
 		got.GC = goself.GCSummary{Collections: n, Live: w.live, Goal: 2 * w.live, Procs: e.Procs}
@@ -170,6 +184,18 @@ func (x *fakeSession) answer(s trial.Shot) trial.Window {
 		got.Metrics["gc/s"], got.Metrics["gc-cpu-%"] = w.gc, 30
 	}
 	return got
+}
+
+// noisy makes some shots noisier.
+func (w *world) noisy(sd float64, which func(trial.Shot) bool) {
+	usual := w.noise
+	w.shoot = func(x *fakeSession, _ int) (trial.Window, error, bool) {
+		s := w.shots[len(w.shots)-1].Shot
+		if w.noise = usual; which(s) {
+			w.noise = sd
+		}
+		return x.answer(s), nil, true
+	}
 }
 
 // insert lets a shot go otherwise.
@@ -204,7 +230,11 @@ func (j *worldJob) Run(ctx context.Context, s lab.Setting) (lab.Run, error) {
 	e := w.effective(s)
 	seed := uint64(w.jobs) // a job has no arrivals that a seed could be of
 	t := noisy(w.jobTime(e), w.noise, e, seed, 3)
-	return lab.Run{Seconds: 1, Metrics: map[string]float64{"wall-sec": t, "cpu-sec": 2 * t, "ns/op": 1e9 * t, "cpu-ns/op": 2e9 * t}}, nil
+	var marks []string
+	if w.noGo {
+		marks = []string{lab.MarkNoGo}
+	}
+	return lab.Run{Seconds: 1, Marks: marks, Metrics: map[string]float64{"wall-sec": t, "cpu-sec": 2 * t, "ns/op": 1e9 * t, "cpu-ns/op": 2e9 * t}}, nil
 }
 
 // A keeper keeps what a study records and tells.
@@ -246,7 +276,7 @@ func newStudy(p Plan) *Study {
 	if p.Kind == "" {
 		p.Kind = ServerKind
 	}
-	p.Margin, p.CPUs, p.Seed = 0.05, 1, 7
+	p.Margin, p.Tail, p.CPUs, p.Seed = 0.05, 0.25, 1, 7
 	s := &Study{Version: 2, Verb: "tune", Plan: p, Environment: lab.Environment{CPUs: 8}}
 	for range p.Limits {
 		s.Defaults = append(s.Defaults, 2)

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -13,11 +14,10 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
 )
 
-// Bench shows what settings cost: a table for each group of settings, and what is claimed of it, which on a terminal comes
-// last, where it is seen.
+// Bench shows what settings cost: what is claimed of each group of settings, and then a table of each.
 func Bench(d *report.Bench) *sheet.Sheet {
 	s := &sheet.Sheet{
-		Verb: "bench", Subject: benchSubject(d), ClaimsLast: true, Warnings: d.Warnings,
+		Verb: "bench", Subject: benchSubject(d), Warnings: d.Warnings,
 		Resume: d.Resume, Command: report.ShellWords(d.Plan.Command), Document: d,
 	}
 	if text := d.Unfinished(); text != "" {
@@ -25,22 +25,28 @@ func Bench(d *report.Bench) *sheet.Sheet {
 	}
 	for i := range d.Groups {
 		g, anchor := &d.Groups[i], "group-"+strconv.Itoa(i+1)
-		s.Claims = append(s.Claims, sheet.Claim{Word: g.Word(), Tone: claimTone(g.Claim), Whole: true, Text: g.Advice, Alone: g.Verdict, Of: g.Name, Anchor: anchor})
-		s.Add(sheet.Section{Title: g.Name, Anchor: anchor, About: benchFigure(g.Figure), Blocks: []sheet.Block{
-			sheet.Detail{Block: benchDots(d, g, i == 0)}, benchTable(d, g), benchActivity(d, g),
-		}})
+		s.Claims = append(s.Claims, sheet.Claim{
+			Word: g.Word(), Tone: cmp.Or(tones[string(g.Claim)], sheet.Unsure), Whole: true,
+			Text: g.Advice, Alone: when(len(d.Groups) > 1, g.Verdict), More: g.Also, Of: g.Name, Anchor: anchor,
+		})
+		blocks := []sheet.Block{
+			sheet.Detail{Block: benchDots(d, g, i == 0)}, sheet.Detail{Block: benchCosts(d, g)}, benchTable(d, g), benchActivity(d, g),
+		}
+		s.Add(sheet.Section{Title: joined(", ", g.Name, d.LoadText(g)), Anchor: anchor, About: benchFigure(g.Figure), Blocks: blocks})
+		s.Add(sheet.Section{Title: frontTitle + when(len(d.Groups) > 1, ": "+g.Name), Blocks: []sheet.Block{benchFront(d, g)}})
 	}
-	detail := func(title string, block sheet.Block) {
-		s.Add(sheet.Section{Title: title, Detail: true, Blocks: []sheet.Block{block}})
+	s.Add(detail("Runs that failed", benchRuns(d, func(r lab.Run) string { return r.Error })))
+	marks := func(of func(lab.Run) []string) sheet.Listed {
+		return benchRuns(d, func(r lab.Run) string { return strings.Join(of(r), ", ") })
 	}
-	detail("Runs that failed", benchRuns(d, func(r lab.Run) string { return r.Error }))
-	detail("Runs while the host did something else", benchRuns(d, func(r lab.Run) string { return strings.Join(r.Marks, ", ") }))
-	detail("Environment", benchEnvironment(d))
-	detail("Plan", benchPlan(d))
-	detail("With benchstat", sheet.Commands{{About: "Its comparisons are not paired and so see less:", Lines: []string{
+	s.Add(detail("Runs under another load than was asked for", marks(report.LoadMarks)))
+	s.Add(detail("Runs while the host did something else", marks(report.HostMarks)))
+	s.Add(detail("Environment", benchEnvironment(d)))
+	s.Add(detail("Plan", benchPlan(d)))
+	s.Add(detail("With benchstat", sheet.Commands{{About: "Its comparisons are not paired and so see less:", Lines: []string{
 		"unthrottle report --format bench -o bench.txt bench.json",
-		"benchstat -col " + benchstatColumn(d.Plan.Compare) + " -ignore /block bench.txt",
-	}}})
+		"benchstat -col " + cmp.Or(factors[d.Plan.Compare].column, ".fullname") + " -ignore /block bench.txt",
+	}}}))
 	return s
 }
 
@@ -53,53 +59,33 @@ func benchSubject(d *report.Bench) string {
 	return text
 }
 
-func claimTone(k lab.ClaimKind) sheet.Tone {
-	switch k {
-	case lab.Set, lab.Keep:
-		return sheet.Good
-	case lab.Failed:
-		return sheet.Bad
-	}
-	return sheet.Unsure
-}
-
 // benchFigure says what settings are compared by.
 func benchFigure(m lab.Metric) string {
 	text := m.Unit
 	if m.About != "" {
 		text = m.About + " (" + m.Unit + ")"
 	}
-	if m.Better != "" {
-		text += ", " + m.Better + " is better"
-	}
-	return text
+	return text + around(", ", m.Better, " is better")
 }
 
-// factorName is the title of what settings differ in.
-func factorName(f lab.Factor) string {
-	switch f {
-	case lab.ByProcs:
-		return "GOMAXPROCS"
-	case lab.ByCPUs:
-		return "limit"
-	case lab.ByGo:
-		return "Go"
-	}
-	return string(f)
+// factors are what settings may differ in: the title of each, and the column where benchstat has it, see report.BenchGo.
+var factors = map[lab.Factor]struct{ title, column string }{
+	lab.ByProcs: {"GOMAXPROCS", "/gomaxprocs"}, lab.ByCPUs: {"limit", "/limit"}, lab.ByGo: {"Go", "/go"}, lab.ByWorkload: {"", ".name"},
 }
 
-// besides are the metrics that are shown beside the figure: those that explain it. The ranks say which goes first where
-// there is little room.
+func factorName(f lab.Factor) string { return cmp.Or(factors[f].title, string(f)) }
+
+// besides are the metrics that are shown beside the figure because they explain it. Their ranks say which goes first where
+// room is short.
 var besides = []struct {
 	measure lab.Measure
-	title   string
-	rank    int
+	column  sheet.Column
 }{
-	{lab.CPUTime, "CPU time", 2},
-	{lab.ThrottledShare, "throttled", 3},
-	{lab.GCShare, "GC", 5},
-	{lab.WaitP99, "wait p99", 6},
-	{lab.PeakMemory, "memory", 7},
+	{lab.CPUTime, sheet.Column{Title: "CPU time", Rank: 2}},
+	{lab.ThrottledShare, sheet.Column{Title: "throttled", Rank: 3}},
+	{lab.GCShare, sheet.Column{Title: "GC", Rank: 5}},
+	{lab.WaitP99, sheet.Column{Title: "wait p99", Rank: 6}},
+	{lab.PeakMemory, sheet.Column{Title: "memory", Rank: 7}},
 }
 
 // benchTable has a row for each setting of a group.
@@ -107,98 +93,113 @@ func benchTable(d *report.Bench, g *report.BenchGroup) *sheet.Table {
 	if len(g.Settings) == 0 {
 		return nil
 	}
-	t := &sheet.Table{Columns: []sheet.Column{
-		{Title: factorName(d.Plan.Compare), Left: true},
-		{Title: "median"},
-		{Title: "95 % interval", Rank: 4},
-		{Title: "vs. " + g.Settings[0].Name, Short: "vs.", Left: true},
-		{Title: "95 % interval", Left: true, Rank: 1},
-		{Left: true},
-	}}
-	for _, b := range besides {
-		t.Columns = append(t.Columns, sheet.Column{Title: b.title, Rank: b.rank})
+	t := &sheet.Table{}
+	for range g.Settings {
+		t.Rows = append(t.Rows, sheet.Row{})
 	}
-	for _, title := range []string{"mean", "min", "max", "runs"} {
-		t.Columns = append(t.Columns, sheet.Column{Title: title, Detail: true})
+	add := func(c sheet.Column, cell func(s report.BenchRow) sheet.Cell) {
+		t.Columns = append(t.Columns, c)
+		for i, s := range g.Settings {
+			t.Rows[i].Cells = append(t.Rows[i].Cells, cell(s))
+		}
+	}
+	text := func(c sheet.Column, of func(s report.BenchRow) string) {
+		add(c, func(s report.BenchRow) sheet.Cell { return sheet.Cell{Text: of(s)} })
+	}
+	median := func(c sheet.Column, of string) {
+		text(c, func(s report.BenchRow) string {
+			m, ok := s.Metrics[of]
+			return when(ok, quantity.UnitOf(of).Text(m.Median))
+		})
 	}
 	unit := quantity.UnitOf(g.Figure.Unit)
-	for _, s := range g.Settings {
-		row := sheet.Row{Cells: []sheet.Cell{{Text: s.Name}, {Text: "no figures"}, {}}}
+	figure := func(c sheet.Column, of func(m report.BenchSummary) string) {
+		text(c, func(s report.BenchRow) string {
+			m, ok := s.Metrics[g.Figure.Unit]
+			return when(ok, of(m))
+		})
+	}
+
+	text(sheet.Column{Title: factorName(d.Plan.Compare), Left: true}, func(s report.BenchRow) string { return s.Name })
+	title, base := "median", g.Settings[0].Name
+	if g.Cost != nil {
+		title = cmp.Or(when(g.TailNote() != "", "tail"), report.MetricName(g.Figure))
+	}
+	text(sheet.Column{Title: title}, func(s report.BenchRow) string {
 		m, ok := s.Metrics[g.Figure.Unit]
-		if ok {
-			row.Cells[1].Text = unit.Text(m.Median)
+		return cmp.Or(when(ok, unit.Text(m.Median)), "no figures")
+	})
+	figure(sheet.Column{Title: "95 % interval", Rank: 4}, func(m report.BenchSummary) string {
+		return when(m.Confidence > 0, unit.Text(m.Low)+" … "+unit.Text(m.High))
+	})
+	versus := func(of func(s report.BenchRow) *report.BenchComparison, columns ...sheet.Column) {
+		for i, c := range columns {
+			add(c, func(s report.BenchRow) sheet.Cell { return benchVersus(of(s), i) })
 		}
-		if m.Confidence > 0 {
-			row.Cells[2].Text = unit.Text(m.Low) + " … " + unit.Text(m.High)
+	}
+	byFigure := func(s report.BenchRow) *report.BenchComparison { return s.Versus }
+	if g.Cost == nil {
+		versus(byFigure, sheet.Column{Title: "vs. " + base, Short: "vs.", Left: true},
+			sheet.Column{Title: "95 % interval", Left: true, Rank: 1}, sheet.Column{Left: true})
+	} else {
+		change := report.MetricName(g.Figure) + " change"
+		median(sheet.Column{Title: "p99", Rank: 1}, string(lab.P99))
+		versus(byFigure, sheet.Column{Title: change}, sheet.Column{Title: "interval", With: change, Rank: 2})
+		median(sheet.Column{Title: g.Cost.About, Short: "CPU"}, g.Cost.Unit)
+		versus(func(s report.BenchRow) *report.BenchComparison { return s.CostVersus },
+			sheet.Column{Title: "CPU change"}, sheet.Column{Title: "interval", With: "CPU change", Rank: 3})
+	}
+	for _, b := range besides {
+		if of := string(b.measure); of != g.Figure.Unit {
+			median(b.column, of)
 		}
-		row.Cells = append(row.Cells, benchVersus(s.Versus)...)
-		for _, b := range besides {
-			cell := sheet.Cell{}
-			if m, ok := s.Metrics[string(b.measure)]; ok && string(b.measure) != g.Figure.Unit {
-				cell.Text = quantity.UnitOf(string(b.measure)).Text(m.Median)
-			}
-			row.Cells = append(row.Cells, cell)
-		}
-		for _, v := range []float64{m.Mean, m.Min, m.Max} {
-			cell := sheet.Cell{}
-			if ok {
-				cell.Text = unit.Text(v)
-			}
-			row.Cells = append(row.Cells, cell)
-		}
-		runs := strconv.Itoa(s.Runs)
-		if s.Failed > 0 {
-			runs += fmt.Sprintf(", %d failed", s.Failed)
-		}
-		row.Cells = append(row.Cells, sheet.Cell{Text: runs})
-		t.Rows = append(t.Rows, row)
+	}
+	figure(sheet.Column{Title: "mean", Detail: true}, func(m report.BenchSummary) string { return unit.Text(m.Mean) })
+	figure(sheet.Column{Title: "min", Detail: true}, func(m report.BenchSummary) string { return unit.Text(m.Min) })
+	figure(sheet.Column{Title: "max", Detail: true}, func(m report.BenchSummary) string { return unit.Text(m.Max) })
+	text(sheet.Column{Title: "runs", Detail: true}, func(s report.BenchRow) string {
+		return strconv.Itoa(s.Runs) + when(s.Failed > 0, fmt.Sprintf(", %d failed", s.Failed))
+	})
+	if note := g.TailNote(); note != "" {
+		t.Notes = []sheet.Note{{Text: note}}
 	}
 	return t
 }
 
-// benchVersus is a setting beside the base: the change, its interval, and what follows.
-func benchVersus(c *report.BenchComparison) []sheet.Cell {
-	cells := make([]sheet.Cell, 3)
-	if c == nil {
-		return cells
+// benchVersus is one of the cells that compare a setting with the base: the change, its interval, and what follows.
+func benchVersus(c *report.BenchComparison, part int) sheet.Cell {
+	if c == nil || c.Ratio == 0 && part > 0 {
+		return sheet.Cell{}
 	}
-	tone := comparedTone(c)
-	cells[0] = sheet.Cell{Text: c.Change, Tone: tone}
-	if c.Ratio != 0 {
-		cells[1] = sheet.Cell{Text: c.Interval(), Tone: tone}
-		cells[2] = sheet.Cell{Text: c.Word(), Tone: tone}
-	}
-	return cells
+	return sheet.Cell{Text: []string{c.Change, c.Interval(), c.Word()}[part], Tone: tones[string(c.Verdict)]}
 }
 
-func comparedTone(c *report.BenchComparison) sheet.Tone {
-	switch {
-	case c.Better():
-		return sheet.Good
-	case c.Worse():
-		return sheet.Bad
+// benchFront are the settings to choose from, with what each costs and gives beside the base.
+func benchFront(d *report.Bench, g *report.BenchGroup) *sheet.Table {
+	var rows []frontRow
+	for _, s := range g.Front() {
+		row := frontRow{Row: sheet.Row{Cells: []sheet.Cell{{Text: s.Name}}}, take: d.Take(g, s)}
+		row.Best = g.Best != nil && *g.Best < len(g.Settings) && g.Settings[*g.Best].Setting == s.Setting
+		for _, c := range []*report.BenchComparison{s.CostVersus, s.Versus} {
+			row.changes = append(row.changes, benchVersus(c, 0), benchVersus(c, 1))
+		}
+		rows = append(rows, row)
 	}
-	return sheet.Plain
+	return frontTable(factorName(d.Plan.Compare), report.MetricName(g.Figure), rows)
 }
 
 // runsListed is how many errors a page lists; the document in it has them all.
 const runsListed = 20
 
-// benchRuns lists the runs of which something is to be said.
+// benchRuns lists the runs that say has a text for.
 func benchRuns(d *report.Bench, say func(r lab.Run) string) (texts sheet.Listed) {
-	more := 0
 	for _, r := range d.Runs {
-		text := say(r)
-		switch {
-		case text == "":
-		case len(texts) == runsListed:
-			more++
-		default:
+		if text := say(r); text != "" {
 			texts = append(texts, fmt.Sprintf("block %d, %s: %s", r.Block, benchSetting(d, r.Setting), text))
 		}
 	}
-	if more > 0 {
-		texts = append(texts, fmt.Sprintf("and %d more", more))
+	if more := len(texts) - runsListed; more > 0 {
+		texts = append(texts[:runsListed], fmt.Sprintf("and %d more", more))
 	}
 	return texts
 }
@@ -216,9 +217,7 @@ func benchEnvironment(d *report.Bench) (facts sheet.Facts) {
 	facts.Add("system", e.OS+"/"+e.Arch)
 	facts.Add("kernel", e.Kernel)
 	facts.Add("CPU", e.CPU, quantity.CPUs(float64(e.CPUs))+" may be used")
-	if e.Memory > 0 {
-		facts.Add("memory", quantity.Bytes(e.Memory))
-	}
+	facts.Add("memory", when(e.Memory > 0, quantity.Bytes(e.Memory)))
 	facts.Add("Go", e.Go)
 	facts.Add("made by", d.MadeBy)
 	return facts
@@ -226,16 +225,17 @@ func benchEnvironment(d *report.Bench) (facts sheet.Facts) {
 
 func benchPlan(d *report.Bench) (facts sheet.Facts) {
 	p := d.Plan
-	blocks := fmt.Sprintf("%d complete", d.Blocks)
-	if p.Blocks > 0 {
-		blocks = fmt.Sprintf("%d of %d complete", d.Blocks, p.Blocks)
-	}
-	facts.Add("blocks", blocks+"; each runs every setting once, in random order")
-	if p.Budget > 0 {
-		facts.Add("budget", quantity.Lasting(time.Duration(p.Budget).Seconds()))
-	}
+	blocks := strconv.Itoa(d.Blocks) + when(p.Blocks > 0, " of "+strconv.Itoa(p.Blocks))
+	facts.Add("blocks", blocks+" complete; each runs every setting once, in random order")
+	facts.Add("budget", when(p.Budget > 0, quantity.Lasting(time.Duration(p.Budget).Seconds())))
 	facts.Add("seed", strconv.FormatUint(p.Seed, 10))
-	facts.Add("margin", quantity.Share(p.Margin)+"; a smaller difference is not worth while")
+	if l := p.Served; l != nil {
+		window, warm := time.Duration(l.Window).Seconds(), time.Duration(l.WarmUp).Seconds()
+		facts.Add("load", quantity.PerSecond(l.Rate)+", Poisson arrivals, windows of "+quantity.Lasting(window)+
+			when(warm > 0, " after "+quantity.Lasting(warm)+" of warm-up"), l.URL)
+	}
+	tail := when(p.Tail > 0, ", of response times "+quantity.Share(p.Tail))
+	facts.Add("margin", quantity.Share(p.Margin)+tail+"; a smaller difference is not worth while")
 	facts.Add("compared by", factorName(p.Compare))
 	names := make([]string, len(p.Settings))
 	for i := range p.Settings {
@@ -247,31 +247,13 @@ func benchPlan(d *report.Bench) (facts sheet.Facts) {
 	return facts
 }
 
-// benchstatColumn is what benchstat has the settings of a group in, see report.BenchGo.
-func benchstatColumn(f lab.Factor) string {
-	switch f {
-	case lab.ByProcs:
-		return "/gomaxprocs"
-	case lab.ByCPUs:
-		return "/limit"
-	case lab.ByGo:
-		return "/go"
-	case lab.ByWorkload:
-		return ".name"
-	}
-	return ".fullname"
-}
-
 // BenchClassic shows the old style's table: a line for each workload and GOMAXPROCS, a column for each Go version, and in
 // each cell the mean, and minimum and maximum as ratios to it.
 func BenchClassic(d *report.Bench) *sheet.Sheet {
 	s := &sheet.Sheet{Verb: "bench", Subject: benchSubject(d), Document: d}
 	for _, limit := range factorValues(d, lab.ByCPUs) {
-		title := "limit " + limit
-		if limit == "none" {
-			title = "no limit"
-		}
-		s.Add(sheet.Section{Title: title, Quiet: true, Blocks: []sheet.Block{classicTable(d, limit, title)}})
+		title := cmp.Or(when(limit == "none", "no limit"), "limit "+limit)
+		s.Add(quiet(title, classicTable(d, limit, title)))
 	}
 	return s
 }
@@ -297,11 +279,11 @@ func classicTable(d *report.Bench, limit, title string) *sheet.Table {
 	}
 	for _, work := range factorValues(d, lab.ByWorkload) {
 		for _, procs := range factorValues(d, lab.ByProcs) {
-			row := sheet.Row{Cells: []sheet.Cell{{Text: classicName(work, procs)}}}
+			texts := []string{classicName(work, procs)}
 			for _, version := range goes {
-				row.Cells = append(row.Cells, sheet.Cell{Text: classicCell(d, work, version, limit, procs)})
+				texts = append(texts, classicCell(d, work, version, limit, procs))
 			}
-			t.Rows = append(t.Rows, row)
+			t.Add(texts...)
 		}
 	}
 	return t
@@ -310,11 +292,7 @@ func classicTable(d *report.Bench, limit, title string) *sheet.Table {
 // classicName is Chain for one P and Chain-2 for two, as Go benchmarks have it.
 func classicName(work, procs string) string {
 	first := min(1, len(work))
-	name := strings.ToUpper(work[:first]) + work[first:]
-	if procs == "1" {
-		return name
-	}
-	return name + "-" + procs
+	return strings.ToUpper(work[:first]) + work[first:] + when(procs != "1", "-"+procs)
 }
 
 func classicCell(d *report.Bench, work, version, limit, procs string) string {
@@ -328,16 +306,9 @@ func classicCell(d *report.Bench, work, version, limit, procs string) string {
 			if !ok || m.Mean == 0 {
 				return dash
 			}
-			return fmt.Sprintf("%s × (%.2f, %.2f)", classicMean(g.Figure.Unit, m.Mean), m.Min/m.Mean, m.Max/m.Mean)
+			unit := quantity.UnitOf(g.Figure.Unit)
+			return fmt.Sprintf("%s%s × (%.2f, %.2f)", unit.Text(m.Mean), when(unit == quantity.Rate, "/s"), m.Min/m.Mean, m.Max/m.Mean)
 		}
 	}
 	return ""
-}
-
-func classicMean(metric string, mean float64) string {
-	unit := quantity.UnitOf(metric)
-	if unit == quantity.Rate {
-		return unit.Text(mean) + "/s"
-	}
-	return unit.Text(mean)
 }

@@ -17,20 +17,14 @@ func benchDots(d *report.Bench, g *report.BenchGroup, first bool) *sheet.Rows {
 		return nil
 	}
 	compared := len(g.Settings) > 1
-	unit := quantity.UnitOf(g.Figure.Unit)
+	unit, throttled := quantity.UnitOf(g.Figure.Unit), string(lab.ThrottledShare)
 	c := &sheet.Rows{Factor: factorName(d.Plan.Compare), X: sheet.Axis{Unit: unit}, Joined: compared}
-	throttled := throttledBeside(d, g)
-	if throttled != nil {
-		c.Side = "throttled"
-	}
 	var medians []string
 	for i, s := range g.Settings {
 		row := benchSeries(g, i)
-		if throttled != nil {
-			if m, ok := s.Metrics[throttled.Unit]; ok {
-				share := m.Median / 100
-				row.Share, row.ShareText = &share, quantity.UnitOf(throttled.Unit).Text(m.Median)
-			}
+		if m, ok := s.Metrics[throttled]; ok && throttled != g.Figure.Unit {
+			share := m.Median / 100
+			c.Side, row.Share, row.ShareText = "throttled", &share, quantity.UnitOf(throttled).Text(m.Median)
 		}
 		c.Rows = append(c.Rows, row)
 		medians = append(medians, s.Name+": "+row.Lines[0].Text)
@@ -45,27 +39,27 @@ func benchDots(d *report.Bench, g *report.BenchGroup, first bool) *sheet.Rows {
 	c.About = fmt.Sprintf("%s by %s, a dot for each run. Medians: %s. %s", benchFigure(g.Figure), c.Factor, strings.Join(medians, ", "), g.Verdict)
 	if first {
 		c.Legend = dotsLegend(c, g.Settings[0].Name, blocks)
-		if throttled != nil && throttled.About != "" {
-			c.Legend = append(c.Legend, "Throttled: "+throttled.About+".")
+		for _, m := range d.Metrics {
+			if c.Side != "" && m.Unit == throttled && m.About != "" {
+				c.Legend = append(c.Legend, "Throttled: "+m.About+".")
+			}
 		}
 	}
 	c.Keys = dotsKeys(points)
 	return c
 }
 
-// throttledBeside is the metric of the bars beside the dots; nil: there are none.
-func throttledBeside(d *report.Bench, g *report.BenchGroup) *lab.Metric {
-	unit := string(lab.ThrottledShare)
-	has := func(s report.BenchRow) bool { _, ok := s.Metrics[unit]; return ok }
-	if unit == g.Figure.Unit || !slices.ContainsFunc(g.Settings, has) {
+// benchCosts is the same by the cost, where there is one.
+func benchCosts(d *report.Bench, g *report.BenchGroup) *sheet.Rows {
+	by := g.ByCost()
+	if by == nil {
 		return nil
 	}
-	for _, m := range d.Metrics {
-		if m.Unit == unit {
-			return &m
-		}
+	c := benchDots(d, by, false)
+	if c != nil {
+		c.Title = report.MetricName(by.Figure)
 	}
-	return &lab.Metric{Unit: unit}
+	return c
 }
 
 // benchSeries is what is said of a setting: its label, median and interval.
@@ -88,7 +82,7 @@ func benchSeries(g *report.BenchGroup, i int) sheet.Series {
 		row.Lines = append(row.Lines, sheet.Cell{Text: "the base"})
 	}
 	if c := s.Versus; c != nil {
-		row.Lines = append(row.Lines, sheet.Cell{Text: c.Change + ", " + string(c.Verdict), Tone: comparedTone(c)})
+		row.Lines = append(row.Lines, sheet.Cell{Text: c.Change + ", " + string(c.Verdict), Tone: tones[string(c.Verdict)]})
 	}
 	switch {
 	case ok && s.Failed > 0:
@@ -101,59 +95,44 @@ func benchSeries(g *report.BenchGroup, i int) sheet.Series {
 	return row
 }
 
-// benchMark is a run. Within a row the first block is on top; runs of which something is to be said have another shape.
+// benchMark is a run. Within a row the first block is on top; runs that are remarked on have another shape.
 func benchMark(p report.BenchPoint, blocks int, unit quantity.Unit) sheet.Mark {
-	m := sheet.Mark{At: p.Value, Place: 0.5, Thread: p.Place + 1, Title: fmt.Sprintf("block %d: %s", p.Block, unit.Text(p.Value))}
+	m := sheet.Mark{At: p.Value, Place: 0.5, Thread: p.Place + 1, Open: p.Outlier}
 	if blocks > 1 {
 		m.Place = float64(p.Place) / float64(blocks-1)
 	}
-	if p.Outlier {
-		m.Shape, m.Open = sheet.Diamond, true
-		m.Title += ", far from the others"
-	}
-	if len(p.Marks) > 0 {
+	switch {
+	case len(p.Marks) > 0:
 		m.Shape = sheet.Triangle
-		m.Title += ", " + strings.Join(p.Marks, ", ")
+	case p.Outlier:
+		m.Shape = sheet.Diamond
 	}
+	m.Title = joined(", ", fmt.Sprintf("block %d: %s", p.Block, unit.Text(p.Value)),
+		when(p.Outlier, "far from the others"), strings.Join(p.Marks, ", "))
 	return m
 }
 
-// dotsLegend says what dots and lines are, as far as they occur.
+// dotsLegend explains the dots and lines that occur.
 func dotsLegend(c *sheet.Rows, base string, blocks int) []string {
-	dot := "A dot is a run"
-	if blocks > 1 {
-		dot += ", the first block's on top"
+	intervals := slices.ContainsFunc(c.Rows, func(s sheet.Series) bool { return s.Low != nil })
+	return []string{
+		"A dot is a run" + when(blocks > 1, ", the first block's on top") + when(c.Joined, ", and a thin line joins the runs of one block") + ".",
+		"The thick line is the median" + when(intervals, ", with its 95 % interval shaded behind it") +
+			when(len(c.Rules) > 0, "; the dashed one is the median of "+base+", the base") + ".",
 	}
-	if c.Joined {
-		dot += ", and a thin line joins the runs of one block"
-	}
-	line := "The thick line is the median"
-	if slices.ContainsFunc(c.Rows, func(s sheet.Series) bool { return s.Low != nil }) {
-		line += ", with its 95 % interval shaded behind it"
-	}
-	if len(c.Rules) > 0 {
-		line += "; the dashed one is the median of " + base + ", the base"
-	}
-	return []string{dot + ".", line + "."}
 }
 
 // dotsKeys explain the shapes that occur.
 func dotsKeys(points []report.BenchPoint) (keys []sheet.Key) {
-	outlier := func(p report.BenchPoint) bool { return p.Outlier }
-	marked := func(p report.BenchPoint) bool { return len(p.Marks) > 0 }
-	both := func(p report.BenchPoint) bool { return p.Outlier && len(p.Marks) > 0 }
-	for _, k := range []struct {
-		occurs func(report.BenchPoint) bool
-		key    sheet.Key
-	}{
-		{outlier, sheet.Key{Shape: sheet.Diamond, Open: true, Text: "far from the others"}},
-		{marked, sheet.Key{Shape: sheet.Triangle, Text: "the host did something else meanwhile"}},
-		{both, sheet.Key{Shape: sheet.Triangle, Open: true, Text: "both"}},
-	} {
-		if slices.ContainsFunc(points, k.occurs) {
-			keys = append(keys, k.key)
+	add := func(key sheet.Key, occurs func(report.BenchPoint) bool) {
+		if slices.ContainsFunc(points, occurs) {
+			keys = append(keys, key)
 		}
 	}
+	marked := func(p report.BenchPoint) bool { return len(p.Marks) > 0 }
+	add(sheet.Key{Shape: sheet.Diamond, Open: true, Text: "far from the others"}, func(p report.BenchPoint) bool { return p.Outlier })
+	add(sheet.Key{Shape: sheet.Triangle, Text: "the host did something else meanwhile"}, marked)
+	add(sheet.Key{Shape: sheet.Triangle, Open: true, Text: "both"}, func(p report.BenchPoint) bool { return p.Outlier && marked(p) })
 	return keys
 }
 
@@ -169,7 +148,7 @@ func benchActivity(d *report.Bench, g *report.BenchGroup) *sheet.Strips {
 			About: "When the last run of each setting ran and stood still",
 			Legend: []string{
 				"Filled: it ran; grey: it stood still.", "From the middle of the last run of each setting.",
-				"The marks are 100 ms apart, as the kernel's periods usually are; where these begin is not known.",
+				"The marks are 100 ms apart, as the kernel's periods usually are; where those begin is not known.",
 			},
 		},
 		X: sheet.Axis{Unit: quantity.Second, Scale: sheet.Linear, High: window}, Each: 0.1,

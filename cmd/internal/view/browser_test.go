@@ -19,7 +19,7 @@ import (
 )
 
 // TestBrowser opens pages in a browser, as wide as a phone and as a desk's screen, and measures whether anything is wider
-// than the page, cut off or too small. With -artifacts the pages are kept.
+// than the page, cut off or too small, and whether a table scrolls sideways on a phone. With -artifacts the pages are kept.
 func TestBrowser(t *testing.T) {
 	browser := findBrowser(t)
 	dir := t.ArtifactDir()
@@ -101,6 +101,8 @@ onload = () => {
     if (requests.length) say(frame.name + ": it asks for " + requests[0].name);
     for (const e of page.querySelectorAll("details")) e.open = true;
     if (page.scrollWidth > frame.clientWidth) say(frame.name + ": the page is " + page.scrollWidth + " wide");
+    if (frame.clientWidth === 390) for (const e of page.querySelectorAll(".scroll"))
+      if (e.scrollWidth > e.clientWidth) say(frame.name + ": a table scrolls sideways: " + e.ariaLabel + ", " + e.scrollWidth + " wide");
     for (const e of page.querySelectorAll(".label, .bar"))
       if (e.scrollHeight > e.clientHeight + 1) say(frame.name + ": cut off: " + e.textContent);
     for (const e of page.querySelectorAll("p, li, pre, figcaption, dd, .name"))

@@ -1,7 +1,8 @@
 package view
 
 import (
-	"fmt"
+	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,36 +14,37 @@ import (
 // Explain shows the limit of a process and what follows from it, the answer first.
 func Explain(d *report.Explain) *sheet.Sheet {
 	s := &sheet.Sheet{Verb: "explain", Subject: explainSubject(d.Subject), Warnings: d.Warnings, Document: d}
+	if word, text := d.Verdict(); word != "" {
+		tone := sheet.Good
+		if len(d.Findings) > 0 {
+			tone = sheet.ToneOf(d.Findings[0].Severity)
+		}
+		s.Claims = []sheet.Claim{{Word: word, Tone: tone, Text: text}}
+	}
 	f := sheet.Facts{explainLimit(d.Limit)}
-	f.Add("CPUs", explainAffinity(d.Affinity))
+	f.Add("CPUs", cmp.Or(when(d.Affinity.CPUs != 0, quantity.CPUs(float64(d.Affinity.CPUs))+" by the affinity mask"), "not known"))
 	f = append(f, explainThrottled(d.Throttling))
 	f.Add("memory", explainMemory(d.Memory))
-	f.Add("program", append([]string{explainProgram(d.Subject)}, explainBuild(d.Go)...)...)
-	f = append(f, explainProcs(d.GOMAXPROCS))
+	program := s.Subject + when(d.Subject.Self, "; as an example, this command itself")
+	if !d.Subject.Self && d.Subject.Name == "" {
+		program = "not looked at"
+	}
+	f.Add("program", append([]string{program}, explainBuild(d.Go)...)...)
+	g := d.GOMAXPROCS
+	proof := when(g.Proof == report.ProofPredicted || g.Proof == report.ProofLive, " ("+g.Proof+")")
+	procs := around("", known(g.Value, strconv.Itoa), proof)
+	f = append(f, sheet.Fact{Name: "GOMAXPROCS", Key: cmp.Or(procs, "not known"), Tone: sheet.Strong, Texts: []string{": " + g.Why}})
 	s.Add(sheet.Section{Title: "What is in force", Quiet: true, Blocks: []sheet.Block{f}})
 	s.Add(sheet.Section{Title: "What each rule chooses here", Blocks: []sheet.Block{explainChoices(d.Choices)}})
-	s.Add(sheet.Section{Title: "What is wrong", Blocks: []sheet.Block{sheet.Findings(d.Findings)}})
+	s.Add(wrong(d.Findings))
 	return s
 }
 
 func explainSubject(p report.Subject) string {
-	switch {
-	case p.Self:
+	if p.Self {
 		return "what is started from this shell"
-	case p.Name == "":
-		return "pid " + strconv.Itoa(p.PID)
 	}
-	return p.Name + ", pid " + strconv.Itoa(p.PID)
-}
-
-func explainProgram(p report.Subject) string {
-	switch {
-	case p.Self:
-		return "what is started from this shell; as an example, this command itself"
-	case p.Name == "":
-		return "not looked at"
-	}
-	return explainSubject(p)
+	return around("", p.Name, ", ") + "pid " + strconv.Itoa(p.PID)
 }
 
 func explainLimit(l report.Limit) sheet.Fact {
@@ -59,56 +61,43 @@ func explainLimit(l report.Limit) sheet.Fact {
 		}
 	}
 	if in := l.Inside; in != nil {
-		seen := in.State
-		if in.CPUs != nil {
-			seen = quantity.CPUs(*in.CPUs)
-		}
-		f.Texts = append(f.Texts, "seen from inside the container: "+seen)
+		f.Texts = append(f.Texts, "seen from inside the container: "+cmp.Or(known(in.CPUs, quantity.CPUs), in.State))
 	}
 	return f
 }
 
 // limitOwner says which level sets the limit, seen from the process.
 func limitOwner(l report.Limit) string {
-	for i, level := range l.Levels {
-		if !level.InForce {
-			continue
-		}
-		switch i {
-		case 0:
-			return "its own cgroup"
-		case 1:
-			return "the parent of its cgroup"
-		}
+	switch i := slices.IndexFunc(l.Levels, func(level report.Level) bool { return level.InForce }); i {
+	case -1:
+		return l.From
+	case 0:
+		return "its own cgroup"
+	case 1:
+		return "the parent of its cgroup"
+	default:
 		return "the cgroup " + strconv.Itoa(i) + " levels above its own"
 	}
-	return l.From
 }
 
 // explainLevels are the cgroups from the root of the mount down to the process's own.
 func explainLevels(l report.Limit) *sheet.Table {
-	n := len(l.Levels)
-	if n == 0 {
+	last := len(l.Levels) - 1
+	if last < 0 {
 		return nil
 	}
 	t := &sheet.Table{Name: "cgroups", Columns: []sheet.Column{{Left: true, Cut: true}, {Left: true, Wrap: true}}}
-	for i := n - 1; i >= 0; i-- {
-		level := l.Levels[i]
+	t.Notes = []sheet.Note{{Text: "(cgroup " + l.Cgroup + when(l.Hybrid, ", hybrid") + ")"}}
+	for i, level := range slices.Backward(l.Levels) {
 		name := level.Dir
-		if depth := n - 1 - i; depth > 0 {
-			name = strings.Repeat("  ", depth-1) + "└ " + level.Dir[strings.LastIndexByte(level.Dir, '/')+1:]
+		if i < last {
+			name = strings.Repeat("  ", last-i-1) + "└ " + level.Dir[strings.LastIndexByte(level.Dir, '/')+1:]
 		}
-		text, tone := levelText(level, l.Cgroup), sheet.Plain
+		row := t.Add(shorten(name, 60), levelText(level, l.Cgroup)+when(level.InForce, "  ← in force"))
 		if level.InForce {
-			text, tone = text+"  ← in force", sheet.Good
+			row.Cells[0].Tone, row.Cells[1].Tone = sheet.Good, sheet.Good
 		}
-		t.Rows = append(t.Rows, sheet.Row{Cells: []sheet.Cell{{Text: shorten(name, 60), Tone: tone}, {Text: text, Tone: tone}}})
 	}
-	kind := "cgroup " + l.Cgroup
-	if l.Hybrid {
-		kind += ", hybrid"
-	}
-	t.Notes = []sheet.Note{{Text: "(" + kind + ")"}}
 	return t
 }
 
@@ -128,88 +117,49 @@ func levelText(l report.Level, version string) string {
 	}
 	text := "no limit"
 	if l.CPUs > 0 {
-		text = quantity.CPUs(l.CPUs) + " (" + quota(l.Quota, l.Period)
-		if l.Burst > 0 {
-			text += ", burst " + quantity.Seconds(l.Burst)
-		}
-		text += ")"
+		text = quantity.CPUs(l.CPUs) + " (" + quota(l.Quota, l.Period) + when(l.Burst > 0, ", burst "+quantity.Seconds(l.Burst)) + ")"
 	}
 	name, usual := "weight", int64(100)
 	if version == "v1" {
 		name, usual = "shares", 1024
 	}
-	if l.Weight > 0 && l.Weight != usual {
-		text += ", " + name + " " + strconv.FormatInt(l.Weight, 10)
-	}
-	if l.Cpuset != "" {
-		text += ", cpuset " + l.Cpuset
-	}
-	return text
-}
-
-func explainAffinity(a report.Affinity) string {
-	if a.CPUs == 0 {
-		return "not known"
-	}
-	return quantity.CPUs(float64(a.CPUs)) + " by the affinity mask"
+	return text + when(l.Weight > 0 && l.Weight != usual, ", "+name+" "+strconv.FormatInt(l.Weight, 10)) + around(", cpuset ", l.Cpuset, "")
 }
 
 func explainThrottled(t report.Throttling) sheet.Fact {
-	f := sheet.Fact{Name: "throttled"}
-	if now := t.Now; now != nil {
-		text := ""
-		switch {
-		case now.Active == nil:
-			text = "not known"
-		case !*now.Active:
-			text = "not now"
-		default:
+	f := sheet.Fact{Name: "throttled", Texts: []string{counted(t.Owner)}}
+	if now := t.Now; now != nil && now.Active != nil && (*now.Active || t.Owner.Periods > 0) {
+		text := "not within " + quantity.Seconds(now.Seconds)
+		if *now.Active {
 			f.Key, f.Tone = "now", sheet.Bad
-			if now.Periods > 0 {
-				text = fmt.Sprintf(": %d of %s", now.Throttled, quantity.Plural(now.Periods, "period"))
-			}
+			text = ": " + joined(", and ", when(now.Periods > 0, periods(now.Throttled, now.Periods)), stoodStill(now)) +
+				" (within " + quantity.Seconds(now.Seconds) + ")"
 		}
-		if now.LocalSeconds != nil && *now.LocalSeconds > 0 {
-			text += "; its own cgroup stood still for " + quantity.Seconds(*now.LocalSeconds) + ", summed over CPUs"
-		}
-		f.Texts = []string{text + " (within " + quantity.Seconds(now.Seconds) + ")", "in all: " + counted(t.Owner)}
-	} else {
-		f.Texts = []string{counted(t.Owner)}
+		f.Texts = []string{text, "in all: " + f.Texts[0]}
 	}
-	if local := t.LocalSeconds; local != nil && *local > 0 && (t.Owner.Dir != t.Own.Dir || t.Owner.Throttled == 0) {
-		f.Texts = append(f.Texts, "its own cgroup stood still for "+quantity.Seconds(*local)+" in all, summed over CPUs, by whatever level")
+	if own := spent(t.LocalSeconds); own != "" && (t.Owner.Dir != t.Own.Dir || t.Owner.ThrottledPeriods == 0) {
+		f.Texts = append(f.Texts, "its own cgroup stood still for "+own+" in all, summed over CPUs, by whatever level")
 	}
 	return f
 }
 
+// stoodStill says for how long. Where only the sum over CPUs is known, that.
+func stoodStill(now *report.Interval) string {
+	if f := now.Frozen; f != nil {
+		return "it stood still for " + f.Words() + " of the time"
+	}
+	return around("its own cgroup stood still for ", spent(now.LocalSeconds), ", summed over CPUs")
+}
+
 // counted says what the counters hold since the group was made.
 func counted(c report.Counters) string {
-	switch {
-	case !c.Known:
-		return "not counted at this level"
-	case c.Periods == 0:
-		return "no periods counted"
-	}
-	return throttled(c.Throttled, c.Periods, c.ThrottledSeconds)
+	count := throttled(c.ThrottledPeriods, c.Periods, c.ThrottledSeconds)
+	return cmp.Or(when(!c.Known, "not counted at this level"), when(c.Periods == 0, "no periods counted"), count)
 }
 
 func explainMemory(m report.Memory) string {
-	text := "limit not known"
-	switch m.State {
-	case "limited":
-		text = "limit " + quantity.Bytes(m.Bytes)
-	case "none":
-		text = "no limit"
-	}
-	if m.GOMEMLIMIT != "" {
-		text += "; GOMEMLIMIT=" + m.GOMEMLIMIT
-	} else {
-		text += "; GOMEMLIMIT not set"
-	}
-	if m.GOGC != "" {
-		text += "; GOGC=" + m.GOGC
-	}
-	return text
+	limit := cmp.Or(when(m.State == "limited", "limit "+quantity.Bytes(m.Bytes)), when(m.State == "none", "no limit"), "limit not known")
+	return limit + "; GOMEMLIMIT" + cmp.Or(around("=", m.GOMEMLIMIT, ""), " not set") + around("; GOGC=", m.GOGC, "")
 }
 
 // explainBuild says how a Go program was built, and what of its environment matters.
@@ -217,85 +167,41 @@ func explainBuild(g *report.Go) []string {
 	if g == nil {
 		return nil
 	}
-	text := "Go " + strings.TrimPrefix(g.Version, "go")
-	if g.GoLine != "" {
-		text += ", go line " + g.GoLine
+	set := func(name string) func(string) string { return func(value string) string { return name + "=" + value } }
+	return []string{
+		"Go " + strings.TrimPrefix(g.Version, "go") + around(", go line ", g.GoLine, "") +
+			explainSwitch("containermaxprocs", g.Containermaxprocs) + explainSwitch("updatemaxprocs", g.Updatemaxprocs),
+		joined(", ", when(g.Automaxprocs != "no", "automaxprocs: "+g.Automaxprocs), when(g.Unthrottle != "no", "unthrottle: "+g.Unthrottle)),
+		joined(" ", known(g.GOMAXPROCS, set("GOMAXPROCS")), known(g.GODEBUG, set("GODEBUG"))),
 	}
-	var libraries, environment []string
-	if g.Automaxprocs != "no" {
-		libraries = append(libraries, "automaxprocs: "+g.Automaxprocs)
-	}
-	if g.Unthrottle != "no" {
-		libraries = append(libraries, "unthrottle: "+g.Unthrottle)
-	}
-	if g.GOMAXPROCS != nil {
-		environment = append(environment, "GOMAXPROCS="+*g.GOMAXPROCS)
-	}
-	if g.GODEBUG != nil {
-		environment = append(environment, "GODEBUG="+*g.GODEBUG)
-	}
-	return []string{text + explainSettings(g), strings.Join(libraries, ", "), strings.Join(environment, " ")}
 }
 
-// explainSettings says how the runtime's two switches stand, and who set them. Before Go 1.25 there were none.
-func explainSettings(g *report.Go) string {
-	text := ""
-	for _, s := range []struct {
-		name string
-		s    report.Setting
-	}{{"containermaxprocs", g.Containermaxprocs}, {"updatemaxprocs", g.Updatemaxprocs}} {
-		state, by := "off", ""
-		if s.s.On {
-			state = "on"
-		}
-		switch {
-		case s.s.Env != "":
-			by = " (GODEBUG says " + s.s.Env + ")"
-		case s.s.Built != "":
-			by = " (" + s.s.Built + " is built in)"
-		case !s.s.On:
-			continue
-		}
-		text += ", " + s.name + " " + state + by
-	}
-	return text
-}
-
-func explainProcs(g report.GOMAXPROCS) sheet.Fact {
-	f := sheet.Fact{Name: "GOMAXPROCS", Key: "not known", Tone: sheet.Strong, Texts: []string{": " + g.Why}}
-	if g.Value != nil {
-		f.Key = strconv.Itoa(*g.Value)
-		if g.Proof == report.ProofPredicted || g.Proof == report.ProofLive {
-			f.Key += " (" + g.Proof + ")"
-		}
-	}
-	return f
+// explainSwitch says how one of the runtime's two switches stands, and who set it, where it is not on by itself. Before Go 1.25
+// there were none.
+func explainSwitch(name string, s report.Setting) string {
+	by := cmp.Or(around(" (GODEBUG says ", s.Env, ")"), around(" (", s.Built, " is built in)"))
+	return when(by != "", ", "+name+map[bool]string{true: " on", false: " off"}[s.On]+by)
 }
 
 // explainChoices is what each rule would choose.
 func explainChoices(choices []report.Choice) *sheet.Table {
 	t := &sheet.Table{Columns: []sheet.Column{
-		{Title: "rule", Left: true, Cut: true}, {Title: "GOMAXPROCS"}, {Title: "limit it sees", Short: "sees", Left: true}, {Left: true, Wrap: true}, {Title: "fix", Left: true, Under: true},
+		{Title: "rule", Left: true, Cut: true},
+		{Title: "GOMAXPROCS"},
+		{Title: "limit it sees", Short: "sees", Left: true},
+		{Left: true, Wrap: true},
+		{Title: "fix", Left: true, Under: true},
 	}}
 	for i, c := range choices {
-		procs, sees := "?", "none"
-		if c.Procs > 0 {
-			procs = strconv.Itoa(c.Procs)
-		}
-		if c.Limit != nil {
-			sees = quantity.CPUs(*c.Limit)
-		}
-		row := sheet.Row{Best: c.Applies, Cells: []sheet.Cell{{Text: c.Rule}, {Text: procs}, {Text: sees}, {}, {}}}
-		switch {
-		case c.Wrong:
-			row.Cells[3] = sheet.Cell{Text: "wrong: " + c.Why, Tone: sheet.Bad}
-			if next := i + 1; next == len(choices) || choices[next].Fix != c.Fix { // one fix may serve several rows
-				row.Cells[4].Text = c.Fix
+		why, fix, tone := around("no difference here: ", c.Why, ""), "", sheet.Plain
+		if c.Wrong {
+			why, fix, tone = "wrong: "+c.Why, c.Fix, sheet.Bad
+			if next := i + 1; next < len(choices) && choices[next].Fix == fix { // one fix may serve several rows
+				fix = ""
 			}
-		case c.Why != "":
-			row.Cells[3].Text = "no difference here: " + c.Why
 		}
-		t.Rows = append(t.Rows, row)
+		row := t.Add(c.Rule, cmp.Or(when(c.Procs > 0, strconv.Itoa(c.Procs)), "?"), cmp.Or(known(c.Limit, quantity.CPUs), "none"), why, fix)
+		row.Best, row.Cells[3].Tone = c.Applies, tone
 	}
 	return t
 }

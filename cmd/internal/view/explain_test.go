@@ -9,7 +9,10 @@ import (
 
 // TestExplain shows documents made by hand: each is a screen that users get to see.
 func TestExplain(t *testing.T) {
-	counted := report.Counters{Dir: "/sys/fs/cgroup/app", Known: true, Periods: 60, Throttled: 20, Share: ptr(1.0 / 3), ThrottledSeconds: 1.5}
+	counted := report.Counters{
+		Dir: "/sys/fs/cgroup/app", Known: true,
+		PeriodCount: report.PeriodCount{Periods: 60, ThrottledPeriods: 20, PeriodsShare: ptr(1.0 / 3), ThrottledSeconds: 1.5},
+	}
 	screens := map[string]*report.Explain{
 		"throttled now": {
 			Subject: report.Subject{PID: 4711, Name: "server"},
@@ -23,7 +26,7 @@ func TestExplain(t *testing.T) {
 			Affinity: report.Affinity{CPUs: 4},
 			Throttling: report.Throttling{
 				Own: counted, Owner: counted, LocalSeconds: ptr(1.5),
-				Now: &report.Interval{Seconds: 1.0004, Periods: 10, Throttled: 4, LocalSeconds: ptr(0.25), Active: ptr(true)},
+				Now: &report.Interval{Seconds: 1.0004, Periods: 10, Throttled: 4, Frozen: &report.Frozen{Share: 0.44}, LocalSeconds: ptr(0.25), Active: ptr(true)},
 			},
 			Memory: report.Memory{State: "limited", Bytes: 512 << 20, GOMEMLIMIT: "450MiB", GOGC: "200"},
 			Go: &report.Go{
@@ -40,10 +43,12 @@ func TestExplain(t *testing.T) {
 			Warnings: []string{"a first one", "a second one"},
 		},
 		"not throttled now": {
-			Subject:    report.Subject{PID: 4711, Name: "server"},
-			Limit:      report.Limit{State: "none", Cgroup: "v1", Hybrid: true, Levels: []report.Level{{Dir: "/sys/fs/cgroup/cpu/a", Weight: 100}, {Dir: "/sys/fs/cgroup/cpu", Weight: 1024}}},
-			Affinity:   report.Affinity{CPUs: 1},
-			Throttling: report.Throttling{Owner: report.Counters{Known: true}, Now: &report.Interval{Seconds: 1, Active: ptr(false)}},
+			Subject:  report.Subject{PID: 4711, Name: "server"},
+			Limit:    report.Limit{State: "none", Cgroup: "v1", Hybrid: true, Levels: []report.Level{{Dir: "/sys/fs/cgroup/cpu/a", Weight: 100}, {Dir: "/sys/fs/cgroup/cpu", Weight: 1024}}},
+			Affinity: report.Affinity{CPUs: 1},
+			Throttling: report.Throttling{
+				Owner: report.Counters{Known: true, PeriodCount: report.PeriodCount{Periods: 10}}, Now: &report.Interval{Seconds: 1, Active: ptr(false)},
+			},
 			Memory:     report.Memory{State: "none"},
 			GOMAXPROCS: report.GOMAXPROCS{Why: "not a Go program", Predicted: true, Proof: report.ProofPredicted},
 		},

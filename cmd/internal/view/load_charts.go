@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/load"
@@ -27,24 +28,18 @@ func loadCurve(d *report.Load) *sheet.Field {
 			{Stroke: sheet.NoStroke, Points: curveMarks("service", d.Service, true)},
 		},
 	}
-	if d.SLO != nil {
+	if d.SLO != nil && len(d.SLO.Latencies) > 0 {
+		c.Legend = append(c.Legend, "The response has to pass below each ▼: that is the SLO.")
 		for _, o := range d.SLO.Latencies {
-			c.Limits = append(c.Limits, sheet.Limit{X: o.Percentile, Y: o.Seconds, Text: objective(o)})
+			text := load.PercentileName(o.Percentile) + " ≤ " + quantity.Seconds(o.Seconds)
+			c.Limits = append(c.Limits, sheet.Limit{X: o.Percentile, Y: o.Seconds, Text: text})
 		}
 	}
-	if len(c.Limits) > 0 {
-		c.Legend = append(c.Legend, "Below each ▼ the response has to pass: that is the SLO.")
-	}
-	c.Legend = append(c.Legend, fmt.Sprintf("Beyond the shaded part's beginning there are fewer than %d requests: that is chance.", loadtest.BeyondLeast))
+	c.Legend = append(c.Legend, fmt.Sprintf("Where it is shaded, fewer than %d requests took longer: that is chance.", loadtest.BeyondLeast))
 	return c
 }
 
-// objective is a time that the SLO sets.
-func objective(o report.LoadObjective) string {
-	return load.PercentileName(o.Percentile) + " ≤ " + quantity.Seconds(o.Seconds)
-}
-
-// curveWords are the curves for those who don't see them.
+// curveWords says what the curves show, for those who can't see them.
 func curveWords(d *report.Load) string {
 	var parts []string
 	service := d.Service.Values()
@@ -69,16 +64,16 @@ func curveMarks(of string, l report.Latencies, open bool) (points []sheet.Point)
 		if !v.Known || v.Percentile == 0 || v.Percentile == 75 || v.Percentile == 95 {
 			continue
 		}
-		p := sheet.Point{X: v.Percentile, Y: v.Seconds, Show: sheet.Small, Open: open, Wide: v.Percentile <= 90, Title: of + " " + v.Name + ": " + latencyText(v)}
-		if !open {
-			p.Text = latencyText(v)
-		}
-		points = append(points, p)
+		text := latencyText(v)
+		points = append(points, sheet.Point{
+			X: v.Percentile, Y: v.Seconds, Show: sheet.Small, Open: open,
+			Title: of + " " + v.Name + ": " + text, Text: when(!open, text),
+		})
 	}
 	return points
 }
 
-// loadTries are the windows of a search: p99 by rate.
+// loadTries draws the windows of a search: p99 by rate.
 func loadTries(d *report.Load) *sheet.Field {
 	if len(d.Search.Windows) == 0 {
 		return nil
@@ -93,36 +88,32 @@ func loadTries(d *report.Load) *sheet.Field {
 	}
 	line := sheet.Line{Stroke: sheet.NoStroke}
 	for _, w := range d.Search.Windows {
-		word, _ := windowWord(w)
-		p := sheet.Point{
-			X: w.Rate, Y: w.P99, Show: sheet.Large, Color: sheet.BaseColor,
+		word := windowWord(w)
+		key := c.Keys[slices.Index([]string{"held", "missed", "invalid"}, word)]
+		line.Points = append(line.Points, sheet.Point{
+			X: w.Rate, Y: w.P99, Show: sheet.Large, Shape: key.Shape, Open: key.Open, Color: key.Color,
 			Title: fmt.Sprintf("%s, %s: p99 %s, %s", w.Phase, quantity.PerSecond(w.Rate), quantity.Latency(w.P99), word),
-		}
-		switch {
-		case !w.Valid:
-			p.Shape, p.Open, p.Color = sheet.Diamond, true, sheet.NoColor
-		case !w.Held:
-			p.Shape, p.Open, p.Color = sheet.Triangle, true, sheet.BadColor
-		}
-		line.Points = append(line.Points, p)
+		})
 	}
 	c.Lines = []sheet.Line{line}
-	if o, ok := p99Objective(d); ok {
-		c.Rules = []sheet.Rule{{At: o.Seconds, Text: objective(o), Color: sheet.BadColor}}
+	if rule := p99Rule(d); rule != nil {
+		rule.Text = "p99 " + rule.Text
+		c.Rules = []sheet.Rule{*rule}
 	}
 	return c
 }
 
-// p99Objective is the time that the SLO sets for the p99.
-func p99Objective(d *report.Load) (report.LoadObjective, bool) {
-	if d.SLO != nil {
-		for _, o := range d.SLO.Latencies {
-			if o.Percentile == 99 {
-				return o, true
-			}
+// p99Rule is the time that the SLO sets for the p99; nil: none.
+func p99Rule(d *report.Load) *sheet.Rule {
+	if d.SLO == nil {
+		return nil
+	}
+	for _, o := range d.SLO.Latencies {
+		if o.Percentile == 99 {
+			return &sheet.Rule{At: o.Seconds, Text: "≤ " + quantity.Seconds(o.Seconds), Color: sheet.BadColor}
 		}
 	}
-	return report.LoadObjective{}, false
+	return nil
 }
 
 // loadOverTime is how it went: a strip for each thing, all on one axis of time.
@@ -132,7 +123,7 @@ func loadOverTime(d *report.Load) *sheet.Strips {
 		return nil
 	}
 	c := &sheet.Strips{X: sheet.Axis{Unit: quantity.Second, Scale: sheet.Linear, High: t.End}}
-	c.Legend = []string{"Requests belong to the moment when they were due."}
+	c.Legend = []string{"Requests count at the moment when they were due."}
 	add := func(name, about, end string, color sheet.Color, y sheet.Axis, lanes ...sheet.Lane) *sheet.Strip {
 		label := sheet.Label{Name: name, Lines: []sheet.Cell{{Text: about}}, Color: color}
 		c.Rows = append(c.Rows, sheet.Strip{Label: label, Y: y, Lanes: lanes, End: end})
@@ -140,22 +131,17 @@ func loadOverTime(d *report.Load) *sheet.Strips {
 	}
 	if t.Rate > 0 {
 		low, high := quantity.PerSecond(t.LowestRate), quantity.PerSecond(t.Rate)
-		about := low + " to " + high
-		if low == high {
-			about = high
-		}
+		about := when(low != high, low+" to ") + high
 		y := sheet.Axis{Unit: quantity.Rate, Scale: sheet.Linear, High: t.Rate}
-		add("rate", about, "", sheet.NoColor, y, lane(t, sheet.Filled, func(m report.LoadMoment) float64 { return m.Rate })).Page = true
+		add("rate", about, "", sheet.NoColor, y, lane(t, sheet.Filled, func(m report.LoadMoment) sheet.Step { return sheet.Step{Value: m.Rate} })).Page = true
 	}
 	if t.P99 > 0 {
 		highest := "max " + quantity.Latency(t.P99)
 		s := add("p99", highest, highest, sheet.BaseColor, sheet.Axis{Unit: quantity.Second},
-			lane(t, sheet.Filled, func(m report.LoadMoment) float64 { return m.P99 }),
-			lane(t, sheet.Drawn, func(m report.LoadMoment) float64 { return m.ServiceP99 }))
-		if o, ok := p99Objective(d); ok {
-			s.Rule = &sheet.Rule{At: o.Seconds, Text: "≤ " + quantity.Seconds(o.Seconds), Color: sheet.BadColor}
-		}
-		c.Legend = append(c.Legend, "p99: the response is filled, the dotted line is the service.")
+			lane(t, sheet.Filled, func(m report.LoadMoment) sheet.Step { return sheet.Step{Value: m.P99} }),
+			lane(t, sheet.Drawn, func(m report.LoadMoment) sheet.Step { return sheet.Step{Value: m.ServiceP99} }))
+		s.Rule = p99Rule(d)
+		c.Legend = append(c.Legend, "p99: the filled area is the response, the dotted line the service.")
 	}
 	if t.Throttled >= 0 {
 		about, highest := "in no period", "max "+quantity.Share(t.Throttled)
@@ -163,12 +149,16 @@ func loadOverTime(d *report.Load) *sheet.Strips {
 			about = highest + " of the periods"
 			c.Legend = append(c.Legend, "Hatched: the share of the server's periods in which it was throttled.")
 		}
-		add("throttled", about, highest, sheet.NoColor, sheet.Axis{Scale: sheet.Linear, High: 1}, throttledLane(t))
+		l := lane(t, sheet.Hatched, func(m report.LoadMoment) sheet.Step {
+			title := fmt.Sprintf("at %s: %s throttled", quantity.Lasting(m.From), periods(m.ThrottledPeriods, m.Periods))
+			return sheet.Step{Value: m.Throttled, Title: title}
+		})
+		add("throttled", about, highest, sheet.NoColor, sheet.Axis{Scale: sheet.Linear, High: 1}, l)
 	}
 	if d.Failed > 0 && t.Failed > 0 {
 		highest := "max " + quantity.Share(t.Failed)
 		add("failed", highest, highest, sheet.BadColor, sheet.Axis{Scale: sheet.Linear, High: t.Failed},
-			lane(t, sheet.Filled, func(m report.LoadMoment) float64 { return m.Failed }))
+			lane(t, sheet.Filled, func(m report.LoadMoment) sheet.Step { return sheet.Step{Value: m.Failed} }))
 	}
 	c.About = "Over time:"
 	for _, r := range c.Rows {
@@ -177,26 +167,14 @@ func loadOverTime(d *report.Load) *sheet.Strips {
 	return c
 }
 
-// lane is a step for each moment that says something.
-func lane(t *report.LoadTime, kind sheet.LaneKind, value func(report.LoadMoment) float64) sheet.Lane {
+// lane has a step for each moment whose value is known.
+func lane(t *report.LoadTime, kind sheet.LaneKind, step func(report.LoadMoment) sheet.Step) sheet.Lane {
 	l := sheet.Lane{Kind: kind}
 	for _, m := range t.Moments {
-		if v := value(m); v >= 0 {
-			l.Steps = append(l.Steps, sheet.Step{From: m.From, To: m.To, Value: v})
+		if s := step(m); s.Value >= 0 {
+			s.From, s.To = m.From, m.To
+			l.Steps = append(l.Steps, s)
 		}
-	}
-	return l
-}
-
-func throttledLane(t *report.LoadTime) sheet.Lane {
-	l := lane(t, sheet.Hatched, func(m report.LoadMoment) float64 { return m.Throttled })
-	n := 0
-	for _, m := range t.Moments {
-		if m.Throttled < 0 {
-			continue
-		}
-		l.Steps[n].Title = fmt.Sprintf("at %s: %d of %s throttled", quantity.Lasting(m.From), m.ThrottledPeriods, quantity.Plural(m.Periods, "period"))
-		n++
 	}
 	return l
 }

@@ -42,6 +42,7 @@ func (f servedLoad) result() *load.Result {
 	r := &load.Result{
 		Plan: f.plan, Engine: load.Lean, Began: time.Date(2026, 11, 2, 9, 30, 0, 0, time.UTC), Statuses: map[int]int64{},
 		Response: hist(), Service: hist(), Lag: hist(), PacerLate: hist(), NoConnection: hist(),
+		Successes: hist(), FromReady: hist(), CaughtUp: hist(),
 		MostConns: 37, Opened: 41, CPUs: 2, CPU: 1200 * time.Millisecond,
 	}
 	length := f.plan.Duration
@@ -88,6 +89,12 @@ func (f servedLoad) result() *load.Result {
 		if f.fail != nil {
 			err = f.fail(i)
 		}
+		if err != nil || status >= 400 {
+			r.FromReady.RecordValue(int64(f.plan.FailedAs()))
+		} else {
+			r.FromReady.RecordValue(int64(wait + took))
+			r.Successes.RecordValue(int64(late + wait + took))
+		}
 		if err != nil {
 			r.Failed++
 			r.Axis[step].Failed++
@@ -122,6 +129,7 @@ func (f servedLoad) result() *load.Result {
 		}
 		r.Axis[i].P50, r.Axis[i].P99, r.Axis[i].Max = load.Quantile(h, 50), load.Quantile(h, 99), load.Quantile(h, 100)
 		r.Axis[i].ServiceP50, r.Axis[i].ServiceP99 = r.Axis[i].P50, r.Axis[i].P99
+		r.Axis[i].FromReadyP99 = r.Axis[i].P99
 	}
 	for text, count := range errors {
 		r.Errors = append(r.Errors, load.ErrorCount{Text: text, Count: count})

@@ -1,8 +1,10 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
@@ -19,13 +21,13 @@ func Profile(d *report.Profile) *sheet.Sheet {
 	if d.Excess.Share != nil {
 		s.Claims[0].More = []string{d.Hint()}
 	}
-	s.Add(sheet.Section{Title: "What is known besides", Quiet: true, Blocks: []sheet.Block{profileFacts(d)}})
-	s.Add(sheet.Section{Title: "What is wrong", Blocks: []sheet.Block{sheet.Findings(d.Findings)}})
+	s.Add(quiet("What else is known", profileFacts(d)))
+	s.Add(wrong(d.Findings))
 	s.Add(sheet.Section{
 		Title: "Flame graph", About: "Stacks of functions, callers at the top; as wide as their CPU time, in the colour of their class",
 		Detail: true, Blocks: []sheet.Block{profileFlame(d)},
 	})
-	s.Add(sheet.Section{Title: "Classes", Quiet: true, Blocks: []sheet.Block{profileClasses(d)}})
+	s.Add(quiet("Classes", profileClasses(d)))
 	s.Add(sheet.Section{Title: "Why a profile alone is no verdict", Blocks: []sheet.Block{sheet.Lines{Texts: d.Why}}})
 	s.Add(next(d.Next()))
 	return s
@@ -34,26 +36,19 @@ func Profile(d *report.Profile) *sheet.Sheet {
 func profileFacts(d *report.Profile) (f sheet.Facts) {
 	f.Add("limit", profileLimit(d.Limit))
 	f.Add("CPU used", profileUsed(d))
-	if d.Procs != nil {
-		from := "read from its memory"
-		if d.ProcsFrom == "metrics" {
-			from = "from its metrics"
-		}
-		f.Add("GOMAXPROCS", fmt.Sprintf("%d, %s", *d.Procs, from))
-	}
+	from := cmp.Or(when(d.ProcsFrom == "metrics", ", from its metrics"), ", read from its memory")
+	f.Add("GOMAXPROCS", around("", known(d.Procs, strconv.Itoa), from))
 	if p := d.Process; p != nil && p.Periods != nil && p.ThrottledPeriods != nil && *p.Periods > 0 {
-		text := "in " + watchPeriods(*p.ThrottledPeriods, *p.Periods) + " while the profile was taken"
-		if p.ThrottledShare != nil {
-			text += " (" + quantity.Share(*p.ThrottledShare) + "), by the kernel's count"
-		}
-		f.Add("throttled", text)
+		f.Add("throttled", "in "+periods(*p.ThrottledPeriods, *p.Periods)+" while the profile was taken"+
+			around(" (", known(p.ThrottledShare, quantity.Share), "), by the kernel's count"))
 	}
 	if d.Demand != nil {
 		f.Add("demand", d.Demand.Text(), profileDemand(d.Demand))
 	}
-	f.Add("excess", profileExcess(d.Excess))
+	margin := around(" ", known(d.Excess.Margin, quantity.Margin), "")
+	f.Add("excess", cmp.Or(around("", known(d.Excess.Share, quantity.Share), margin+" of the CPU time"), "not known: there are no samples"))
 	if d.Interrupt != nil && *d.Interrupt > 0 {
-		f.Add("interrupted", quantity.Share(*d.Interrupt)+" of the samples came while their thread was not on a CPU: frozen or waiting; a few % are usual")
+		f.Add("interrupted", quantity.Share(*d.Interrupt)+" of the samples came while their thread was not on a CPU: frozen or waiting; a few % is normal")
 	}
 	if d.Base != nil {
 		f.Add("base", profileBase(d.Base)...)
@@ -62,42 +57,26 @@ func profileFacts(d *report.Profile) (f sheet.Facts) {
 }
 
 func profileLimit(l report.ProfileLimit) string {
-	switch {
-	case l.CPUs != nil && l.From == "--limit":
-		return quantity.CPUs(*l.CPUs) + ", as --limit says"
-	case l.CPUs != nil:
-		return quantity.CPUs(*l.CPUs) + ", set by " + l.From
-	case l.State == "none":
-		return "none"
-	case l.State == "hidden":
-		return "hidden: it is throttled, and no quota is in sight"
-	case l.State == "unknown":
-		return "unknown: it could not be read"
+	from := cmp.Or(when(l.From == "--limit", ", as --limit says"), ", set by "+l.From)
+	others := map[string]string{
+		"none": "none", "hidden": "hidden: it is throttled, but no quota can be seen", "unknown": "unknown: it could not be read",
 	}
-	return "not given: --limit CPUS or --pid PID holds the CPU time against one"
+	return cmp.Or(around("", known(l.CPUs, quantity.CPUs), from), others[l.State],
+		"not given: --limit CPUS or --pid PID compares the CPU time with one")
 }
 
 // profileUsed is how much CPU time a second was used, by whose count.
 func profileUsed(d *report.Profile) string {
-	var parts []string
-	if d.CPUs != nil {
-		parts = append(parts, quantity.UsedCPUs(*d.CPUs)+" by the profile")
-	}
-	if d.Process != nil && d.Process.CPUs != nil {
-		parts = append(parts, quantity.UsedCPUs(*d.Process.CPUs)+" by the kernel's count")
-	}
-	text := strings.Join(parts, ", ")
+	counted := known(d.Process, func(p report.ProfileProcess) *float64 { return p.CPUs })
+	text := joined(", ", around("", known(d.CPUs, quantity.UsedCPUs), " by the profile"),
+		around("", known(counted, quantity.UsedCPUs), " by the kernel's count"))
 	if text == "" || d.Limit.Share == nil || d.Limit.Saturated == nil {
 		return text
 	}
-	text += "; that is " + quantity.Share(*d.Limit.Share) + " of the limit"
-	if *d.Limit.Saturated {
-		text += ": saturated"
-	}
-	return text
+	return text + "; that is " + quantity.Share(*d.Limit.Share) + " of the limit" + when(*d.Limit.Saturated, ": saturated")
 }
 
-// profileDemand says what the demand is from.
+// profileDemand says where the demand was read.
 func profileDemand(m *report.ProfileDemand) string {
 	text := "from /cpu/classes: (total − idle) ÷ CPU used"
 	switch {
@@ -106,44 +85,18 @@ func profileDemand(m *report.ProfileDemand) string {
 	case m.Over == "files":
 		text += ", between two pages of metrics"
 	case m.Wanted != nil && m.Got != nil:
-		text += ", " + quantity.Hundredths(*m.Wanted) + " Ps and " + quantity.UsedCPUs(*m.Got)
-		if m.Covered != nil {
-			text += "; it moves with collections only, which were " + quantity.Seconds(*m.Covered) + " apart"
-		}
+		text += ", " + quantity.Hundredths(*m.Wanted) + " Ps and " + quantity.UsedCPUs(*m.Got) +
+			around("; it is updated only at collections, which were ", known(m.Covered, quantity.Seconds), " apart")
 	}
 	return text
 }
 
-func profileExcess(e report.ProfileExcess) string {
-	switch {
-	case e.Share == nil:
-		return "not known: there are no samples"
-	case e.Margin == nil:
-		return quantity.Share(*e.Share) + " of the CPU time"
-	}
-	return quantity.Share(*e.Share) + " " + quantity.Margin(*e.Margin) + " of the CPU time"
-}
-
 func profileBase(b *report.ProfileBase) []string {
-	text := report.ShellWord(b.Source) + ": " + quantity.Seconds(b.CPU) + " of CPU time"
-	if b.Seconds != nil {
-		text += " in " + quantity.Seconds(*b.Seconds)
-	}
-	if b.ExcessShare != nil {
-		text += ", excess " + quantity.Share(*b.ExcessShare)
-	}
-	if b.PerUnit == nil {
-		return []string{text}
-	}
-	unit := "unit of work"
-	if b.UnitsBy == "program" {
-		unit = "second of its own code"
-	}
-	costs := "a " + unit + " costs " + quantity.Times(*b.PerUnit) + " the CPU time of the base"
-	if b.ExcessAdded != nil {
-		costs += "; excess is " + quantity.Points(*b.ExcessAdded) + " of the difference"
-	}
-	return []string{text, costs}
+	text := report.ShellWord(b.Source) + ": " + quantity.Seconds(b.CPU) + " of CPU time" +
+		around(" in ", known(b.Seconds, quantity.Seconds), "") + around(", excess ", known(b.ExcessShare, quantity.Share), "")
+	unit := cmp.Or(when(b.UnitsBy == "program", "a second of its own code"), "a unit of work")
+	added := around("; excess is ", known(b.ExcessAdded, quantity.Points), " of the difference")
+	return []string{text, around(unit+" costs ", known(b.PerUnit, quantity.Times), " the CPU time of the base"+added)}
 }
 
 // profileClasses are the classes, the largest first: those that grow with GOMAXPROCS, with their sum, and the others.
@@ -157,57 +110,43 @@ func profileClasses(d *report.Profile) *sheet.Table {
 		{Title: "what it is", Left: true, Wrap: true, Rank: 2},
 		{Title: "where it ran", Left: true, Wrap: true, Detail: true},
 	}}
-	var grows, stays []sheet.Row
-	for _, c := range d.Sorted() {
-		row := sheet.Row{Color: profileColor(c.Name), Cells: []sheet.Cell{{Text: c.Name}, {Text: quantity.Share(c.Share)}, {}, {}, {}, {Text: c.About}, {Text: profileTop(c)}}}
+	add := func(to *sheet.Table, name string, share, cpu float64, base *float64, more ...string) *sheet.Row {
+		cells := []string{name, quantity.Share(share), "", "", quantity.Seconds(cpu)}
 		if d.Base != nil {
-			row.Cells[2].Text, row.Cells[3] = orShare(c.BaseShare), profileUnit(c)
-		} else {
-			row.Cells[4].Text = quantity.Seconds(c.CPU)
+			cells[2], cells[4] = orDash(known(base, quantity.Share)), ""
 		}
+		return to.Add(append(cells, more...)...)
+	}
+	var grows, stays sheet.Table
+	for _, c := range d.Sorted() {
+		to := &stays
 		if c.Excess {
-			grows = append(grows, row)
-		} else {
-			stays = append(stays, row)
+			to = &grows
+		}
+		row := add(to, c.Name, c.Share, c.CPU, c.BaseShare, c.About, profileTop(c))
+		row.Color = profileColor(c.Name)
+		if d.Base != nil {
+			row.Cells[3].Text = orDash(known(c.PerUnit, quantity.Times))
+		}
+		if c.Costly() {
+			row.Cells[3].Tone = sheet.Bad
 		}
 	}
 	if d.Excess.Share != nil {
-		sum := sheet.Row{Total: true, Cells: []sheet.Cell{{Text: "excess"}, {Text: quantity.Share(*d.Excess.Share)}, {}, {}, {}}}
-		if d.Base != nil {
-			sum.Cells[2].Text = orShare(d.Base.ExcessShare)
-		} else {
-			sum.Cells[4].Text = quantity.Seconds(d.Excess.CPU)
-		}
-		grows = append(grows, sum)
+		base := known(d.Base, func(b report.ProfileBase) *float64 { return b.ExcessShare })
+		add(&grows, "excess", *d.Excess.Share, d.Excess.CPU, base).Total = true
 	}
-	t.Rows = append(group("grows with GOMAXPROCS", grows), group("does not", stays)...)
-	t.Notes = []sheet.Note{{Text: "A unit: CPU time a unit of work, as a multiple of that of the base.", Needs: []string{"a unit"}}}
+	t.Rows = append(group("grows with GOMAXPROCS", grows.Rows), group("does not", stays.Rows)...)
+	t.Notes = []sheet.Note{{Text: "A unit: CPU time a unit of work, as a multiple of the base's.", Needs: []string{"a unit"}}}
 	return t
 }
 
-// group puts a title above rows, if there are any.
+// group puts a title above rows, unless there are none.
 func group(title string, rows []sheet.Row) []sheet.Row {
 	if len(rows) == 0 {
 		return nil
 	}
 	return append([]sheet.Row{{Group: true, Cells: []sheet.Cell{{Text: title}}}}, rows...)
-}
-
-func orShare(share *float64) string {
-	if share == nil {
-		return dash
-	}
-	return quantity.Share(*share)
-}
-
-func profileUnit(c report.ProfileClass) sheet.Cell {
-	switch {
-	case c.PerUnit == nil:
-		return sheet.Cell{Text: dash}
-	case c.Costly():
-		return sheet.Cell{Text: quantity.Times(*c.PerUnit), Tone: sheet.Bad}
-	}
-	return sheet.Cell{Text: quantity.Times(*c.PerUnit)}
 }
 
 // profileTopShown is how many functions of a class are shown.

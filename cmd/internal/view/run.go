@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -14,77 +15,36 @@ import (
 func Run(d *report.Run) *sheet.Sheet {
 	command := report.ShellWords(d.Command)
 	s := &sheet.Sheet{Verb: "run", Subject: command, Warnings: d.Warnings, Document: d}
-	end := fmt.Sprintf("exit code %d", d.ExitCode)
-	if d.Signal != "" {
-		end = "ended by " + d.Signal
-	}
+	end := cmp.Or(around("ended by ", d.Signal, ""), "exit code "+strconv.Itoa(d.ExitCode))
 	s.Claims = []sheet.Claim{{Word: "unthrottle", Tone: sheet.Strong, Text: command + ": " + quantity.Seconds(d.WallSeconds) + ", " + end}}
 	var f sheet.Facts
 	f.Add("limit", heldLimit(d.Held))
-	f.Add("CPU time", runCPU(d))
-	f.Add("throttled", heldThrottled(d.Held))
-	if d.BurstLimit > 0 {
-		f.Add("bursts", fmt.Sprintf("%d, %s in all", d.Bursts, quantity.Seconds(d.BurstSeconds)))
-	}
+	mean := when(d.LimitShare == nil && d.WallSeconds > 0, ", "+quantity.UsedCPUs(d.CPUSeconds/d.WallSeconds)+" on average")
+	f.Add("CPU time", quantity.Seconds(d.CPUSeconds)+around(", ", known(d.LimitShare, quantity.Share), " of the limit")+mean)
+	frozen := when(d.ThrottledPeriods > 0, known(d.Frozen, func(f report.Frozen) string {
+		return "; frozen for " + f.Words() + " of the time"
+	}))
+	standstill := when(d.ThrottledPeriods > 0, around("; longest standstill seen ", spent(d.Standstill), ""))
+	f.Add("throttled", around("", limitDid(d.LimitCPUs, d.PeriodsShare, d.ThrottledPeriods, d.Periods, d.ThrottledSeconds), frozen+standstill))
+	f.Add("bursts", when(d.BurstLimit > 0, fmt.Sprintf("%d, %s in all", d.Bursts, quantity.Seconds(d.BurstSeconds))))
 	f.Add("memory", runMemory(d))
-	f.Add("switches", fmt.Sprintf("%s voluntary, %s forced", quantity.Count(d.Voluntary), quantity.Count(d.Involuntary)))
-	if d.Left > 0 {
-		f.Add("left behind", quantity.Plural(d.Left, "process")+", killed")
-	}
+	f.Add("switches", quantity.Count(d.Voluntary)+" voluntary, "+quantity.Count(d.Involuntary)+" forced")
+	f.Add("left behind", when(d.Left > 0, quantity.Plural(d.Left, "process")+", killed"))
 	f.Add("note", d.Notes...)
-	s.Add(sheet.Section{Quiet: true, Title: "What the limit did", Blocks: []sheet.Block{f}})
+	s.Add(quiet("What the limit did", f))
 	return s
 }
 
 // heldLimit says what a command was held to, and by what.
 func heldLimit(h report.Held) string {
-	var parts []string
-	if h.LimitCPUs != nil {
-		parts = append(parts, quantity.CPUs(*h.LimitCPUs)+", "+quota(h.QuotaSeconds, h.PeriodSeconds))
+	cpus := known(h.LimitCPUs, func(cpus float64) string { return quantity.CPUs(cpus) + ", " + quota(h.QuotaSeconds, h.PeriodSeconds) })
+	var numbers []string
+	for _, n := range h.Cpuset {
+		numbers = append(numbers, strconv.Itoa(n))
 	}
-	if h.MemoryLimit != 0 {
-		parts = append(parts, quantity.Bytes(h.MemoryLimit)+" of memory")
-	}
-	if len(h.Cpuset) > 0 {
-		var numbers []string
-		for _, n := range h.Cpuset {
-			numbers = append(numbers, strconv.Itoa(n))
-		}
-		parts = append(parts, "on CPU "+strings.Join(numbers, ","))
-	}
-	if len(parts) == 0 {
-		return "none"
-	}
-	text := strings.Join(parts, ", ")
-	if kind := limitKind(h.LimitKind); kind != "" {
-		text += " (" + kind + ")"
-	}
-	return text
-}
-
-func runCPU(d *report.Run) string {
-	text := quantity.Seconds(d.CPUSeconds)
-	switch {
-	case d.LimitShare != nil:
-		text += ", " + quantity.Share(*d.LimitShare) + " of the limit"
-	case d.WallSeconds > 0:
-		text += ", " + quantity.UsedCPUs(d.CPUSeconds/d.WallSeconds) + " on average"
-	}
-	return text
-}
-
-func heldThrottled(h report.Held) string {
-	switch {
-	case h.LimitCPUs == nil:
-		return ""
-	case h.ThrottledShare == nil:
-		return "no period was counted"
-	}
-	text := "in " + throttled(h.ThrottledPeriods, h.Periods, h.ThrottledSeconds)
-	if h.Standstill != nil && *h.Standstill > 0 && h.ThrottledPeriods > 0 {
-		text += "; longest standstill seen " + quantity.Seconds(*h.Standstill)
-	}
-	return text
+	memory := when(h.MemoryLimit != 0, quantity.Bytes(h.MemoryLimit)+" of memory")
+	text := joined(", ", cpus, memory, around("on CPU ", strings.Join(numbers, ","), ""))
+	return cmp.Or(around("", text, around(" (", limitKind(h.LimitKind), ")")), "none")
 }
 
 func runMemory(d *report.Run) string {
@@ -98,8 +58,5 @@ func runMemory(d *report.Run) string {
 	case "at most":
 		text = "less than " + quantity.Bytes(d.PeakMemory)
 	}
-	if d.OOMKills > 0 {
-		text += "; " + quantity.Plural(d.OOMKills, "process") + " killed for lack of it"
-	}
-	return text
+	return text + when(d.OOMKills > 0, "; "+quantity.Plural(d.OOMKills, "process")+" killed for lack of it")
 }

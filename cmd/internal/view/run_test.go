@@ -12,7 +12,8 @@ func TestRun(t *testing.T) {
 			Command: []string{"./server", "--name", "a b"}, WallSeconds: 2.004, CPUSeconds: 1.01,
 			Held: report.Held{
 				LimitKind: "cgroup-v1", LimitCPUs: ptr(0.5), QuotaSeconds: 0.05, PeriodSeconds: 0.1, BurstLimit: 0.05, MemoryLimit: 512 << 20, Cpuset: []int{0, 1},
-				LimitShare: ptr(0.99), Periods: 20, ThrottledPeriods: 18, ThrottledShare: ptr(0.9), ThrottledSeconds: 1.8, Bursts: 3, BurstSeconds: 0.02, Standstill: ptr(0.075),
+				LimitShare: ptr(0.99), PeriodCount: report.PeriodCount{Periods: 20, ThrottledPeriods: 18, PeriodsShare: ptr(0.9), ThrottledSeconds: 1.8},
+				Bursts: 3, BurstSeconds: 0.02, Frozen: &report.Frozen{Share: 0.45}, Standstill: ptr(0.075),
 			},
 			PeakMemory: 12 << 20, PeakMemoryOf: "group", OOMKills: 1, Voluntary: 1234, Involuntary: 56, Left: 2,
 			Notes: []string{"no cgroup can be made here"}, Warnings: []string{"a warning"},

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/load"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
@@ -121,17 +120,18 @@ func (p tunePart) main(s *sheet.Sheet) {
 	section := p.section(p.settings())
 	section.Quiet = p.where() == ""
 	s.Add(section)
-	s.Add(sheet.Section{Title: p.confirmed(), About: "By the " + p.FreshPairs() + " of the confirmation alone", Blocks: []sheet.Block{p.effects()}})
-	s.Add(sheet.Section{Title: "The confirmation", Detail: true, Blocks: []sheet.Block{p.confirmation()}})
+	s.Add(sheet.Section{Title: frontTitle, Blocks: []sheet.Block{p.frontier()}})
+	s.Add(sheet.Section{Title: p.change(), About: "By " + quantity.Plural(p.Pairs, "block") + " in which both ran", Blocks: []sheet.Block{p.effects()}})
+	s.Add(sheet.Section{Title: "The change in numbers", Detail: true, Blocks: []sheet.Block{p.numbers()}})
 }
 
 // other adds another load, in one section.
 func (p tunePart) other(s *sheet.Sheet) {
 	section := p.section(p.settings())
 	section.Folded, section.About = true, strings.Join(p.measured(), "; ")
-	var confirmed sheet.Sheet
-	confirmed.Add(sheet.Section{Title: p.confirmed(), Blocks: []sheet.Block{p.effects(), p.confirmation()}})
-	for _, drawn := range append(confirmed.Sections, p.drawings()...) {
+	var more sheet.Sheet
+	more.Add(sheet.Section{Title: p.change(), Blocks: []sheet.Block{p.frontier(), p.effects(), p.numbers()}})
+	for _, drawn := range append(more.Sections, p.drawings()...) {
 		section.Blocks = append(section.Blocks, sheet.Detail{Block: sheet.Lines{Tone: sheet.Strong, Texts: []string{drawn.Title}}})
 		for _, b := range drawn.Blocks {
 			section.Blocks = append(section.Blocks, sheet.Detail{Block: b})
@@ -154,7 +154,7 @@ func (p tunePart) where() string {
 	l := p.TuneLoad
 	switch {
 	case l.Rate > 0 && l.Share > 0:
-		return "At " + quantity.WholeShare(l.Share) + " of its capacity (" + quantity.PerSecond(l.Rate) + ")"
+		return "At " + quantity.WholeShare(l.Share) + " of its limit (" + quantity.PerSecond(l.Rate) + ")"
 	case l.Rate > 0:
 		return "At " + quantity.PerSecond(l.Rate)
 	case l.Connections > 0:
@@ -176,8 +176,6 @@ func (d *tuneDoc) title(of string) string {
 		return "time " + d.Subject.Each()
 	case of == report.TuneCollector:
 		return "GC"
-	case of == report.TuneSLO:
-		return "SLO held"
 	}
 	return of
 }
@@ -206,7 +204,7 @@ func (p tunePart) median(s report.TuneSetting, of string) string {
 // effectText writes what an effect is from or to, which is in seconds, a second, or a share.
 func effectText(of string, v float64) string {
 	switch of {
-	case report.TuneThrottled, report.TuneSLO:
+	case report.TuneThrottled:
 		return quantity.Share(v)
 	case report.TuneRate:
 		return quantity.PerSecond(v)
@@ -215,9 +213,7 @@ func effectText(of string, v float64) string {
 }
 
 // effectTone is how an effect is meant: it is none where it is not sure.
-func effectTone(e report.TuneEffect) sheet.Tone {
-	return map[string]sheet.Tone{"better": sheet.Good, "worse": sheet.Bad}[e.Verdict]
-}
+func effectTone(e report.TuneEffect) sheet.Tone { return tones[e.Says] }
 
 // settings are the table of a load.
 func (p tunePart) settings() *sheet.Table {
@@ -290,13 +286,16 @@ func (p tunePart) settings() *sheet.Table {
 	for _, text := range p.Notes() {
 		t.Notes = append(t.Notes, sheet.Note{Text: text})
 	}
-	if p.Rival != nil && len(p.Effects) > 0 {
-		t.Notes = append(t.Notes, sheet.Note{Text: p.ChangesNote(p.name(p.Rival.Key()))})
+	if text := p.BestNote(); text != "" {
+		t.Notes = append(t.Notes, sheet.Note{Text: text})
+	}
+	if len(p.Settings) > 1 {
+		t.Notes = append(t.Notes, sheet.Note{Text: p.ChangesNote()})
 	}
 	return t
 }
 
-// compared are the names of the current setting and of the one that the confirmation compared with it.
+// compared are the names of the current setting and of the one that is compared with it.
 func (p tunePart) compared() (from, to string) {
 	from, to = "current", "best"
 	if s := p.Current(); s != nil {
@@ -308,32 +307,60 @@ func (p tunePart) compared() (from, to string) {
 	return from, to
 }
 
-// confirmed is the title of what the confirmation says.
-func (p tunePart) confirmed() string {
+// change is the title of what the verdict is about.
+func (p tunePart) change() string {
 	from, to := p.compared()
 	return "Change from " + from + " to " + to
 }
 
-// confirmation is it in numbers.
-func (p tunePart) confirmation() *sheet.Table {
+// frontier are the settings to choose from, with what each costs and gives relative to the current one.
+func (p tunePart) frontier() *sheet.Table {
+	var rows []frontRow
+	for _, s := range p.Front() {
+		name := p.name(s.Key())
+		if s.Current {
+			name += " (current)"
+		}
+		row := frontRow{Row: sheet.Row{Color: p.color(s.Key()), Best: s.Best, Cells: []sheet.Cell{{Text: name}}}, take: p.Take(s)}
+		for _, of := range []string{report.TuneCPU, p.Tail} {
+			var change, interval sheet.Cell
+			if e, ok := p.Effect(s, of); ok {
+				change = sheet.Cell{Text: quantity.Change(e.Ratio), Tone: effectTone(e)}
+				if e.Interval() {
+					interval.Text = quantity.Changes(e.Low, e.High)
+				}
+			}
+			row.changes = append(row.changes, change, interval)
+		}
+		rows = append(rows, row)
+	}
+	return frontTable(p.factor(), p.Tail, rows)
+}
+
+// numbers are what the verdict is about, in numbers.
+func (p tunePart) numbers() *sheet.Table {
 	from, to := p.compared()
-	t := &sheet.Table{Name: "the confirmation", Columns: []sheet.Column{
-		{Left: true}, {Title: from}, {Title: to}, {Title: "change"}, {Title: "95 % interval"}, {Title: "p, adjusted"}, {Left: true},
+	t := &sheet.Table{Name: "the change", Columns: []sheet.Column{
+		{Left: true}, {Title: from}, {Title: to}, {Title: "change"}, {Title: "95 % interval"}, {Title: "by signed ranks", Rank: 1}, {Title: "p", Rank: 2}, {Left: true},
 	}}
 	for _, e := range p.Effects {
 		of := p.Quantity(e)
+		name := p.title(of)
+		if e.Metric == report.TunePooled {
+			name = p.Percentile() + " of whole windows"
+		}
 		cells := make([]sheet.Cell, len(t.Columns))
-		cells[0].Text, cells[1].Text, cells[2].Text = p.title(of), effectText(of, e.From), effectText(of, e.To)
+		cells[0].Text, cells[1].Text, cells[2].Text = name, effectText(of, e.From), effectText(of, e.To)
 		if e.Ratio > 0 {
 			cells[3].Text = quantity.Change(e.Ratio)
 		}
 		if e.Ratio > 0 && e.Interval() {
 			cells[4].Text = quantity.Changes(e.Low, e.High)
 		}
-		if e.Adjusted > 0 && e.Verdict != "" {
-			cells[5].Text = strconv.FormatFloat(e.Adjusted, 'g', 2, 64)
+		if e.RankHigh > 0 {
+			cells[5].Text, cells[6].Text = quantity.Changes(e.RankLow, e.RankHigh), strconv.FormatFloat(e.P, 'g', 2, 64)
 		}
-		cells[6] = sheet.Cell{Text: e.SaidInFull(), Tone: effectTone(e)}
+		cells[7] = sheet.Cell{Text: e.SaidInFull(), Tone: effectTone(e)}
 		t.Rows = append(t.Rows, sheet.Row{Cells: cells})
 	}
 	return t
@@ -357,11 +384,6 @@ func (d *tuneDoc) summary() string {
 		limit = "limit " + limit
 	}
 	return joined(", ", d.subject(), limit, d.tookText())
-}
-
-// joined joins texts that are not empty.
-func joined(by string, texts ...string) string {
-	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), by)
 }
 
 // subject names what was tuned.
@@ -427,6 +449,9 @@ func (d *tuneDoc) facts(parts []tunePart) (f sheet.Facts) {
 	}
 	f.Add("time", d.tookText())
 	f.Add("margin", d.MarginText())
+	if len(parts) > 0 {
+		f.Add("tail margin", d.TailMarginText(parts[0].Percentile()))
+	}
 	f.Add("by", d.Objective)
 	return f
 }
@@ -446,18 +471,21 @@ func (p tunePart) loadText() string {
 	var what, capacity, window, slo string
 	switch {
 	case l.Rate > 0:
-		what = joined(", ", quantity.PerSecond(l.Rate), tuneArrivals(l.Arrivals))
+		what = joined(", ", quantity.PerSecond(l.Rate), arrivals(l.Arrivals))
 	case l.Connections > 0:
 		what = tuneClosedLoop(l)
 	}
 	if l.Rate > 0 && l.Share > 0 {
-		capacity = quantity.WholeShare(l.Share) + " of its capacity"
+		capacity = quantity.WholeShare(l.Share) + " of its limit's CPU"
 		if l.Capacity > 0 {
-			capacity += " of " + quantity.PerSecond(l.Capacity)
+			capacity += " and " + quantity.WholeShare(l.Closed) + " of the " + quantity.PerSecond(l.Capacity) + " of a closed loop"
 		}
 	}
 	if l.Window > 0 {
 		window = "windows of " + quantity.Lasting(l.Window)
+		if 0 < l.FirstWindow && l.FirstWindow < l.Window {
+			window = "windows of " + quantity.Lasting(l.FirstWindow) + " at first and " + quantity.Lasting(l.Window) + " later,"
+		}
 		if l.WarmUp > 0 {
 			window += " after " + quantity.Lasting(l.WarmUp) + " of warm-up"
 		}
@@ -468,23 +496,13 @@ func (p tunePart) loadText() string {
 	return joined(", ", what, capacity, window, slo)
 }
 
-func tuneArrivals(arrivals string) string {
-	switch load.Arrivals(arrivals) {
-	case load.Poisson:
-		return "Poisson arrivals"
-	case load.Constant:
-		return "evenly spaced"
-	}
-	return arrivals
-}
-
 func (p tunePart) searchText() string {
 	var blocks, pairs, invalid string
-	if p.Blocks > 0 || p.Pairs > 0 {
-		blocks = quantity.Plural(p.Blocks, "block") + " of all settings"
+	if p.Blocks > 0 {
+		blocks = quantity.Plural(p.Blocks, "block")
 	}
-	if p.Pairs > 0 {
-		pairs = p.FreshPairs() + " of the best and the current"
+	if p.Fresh > 0 {
+		pairs = quantity.Plural(p.Fresh, "fresh pair") + " of the best and the current"
 	}
 	if p.Invalid > 0 && blocks != "" {
 		invalid = quantity.Plural(p.Invalid, "run") + " not valid"
@@ -495,12 +513,12 @@ func (p tunePart) searchText() string {
 func (p tunePart) noiseText() string {
 	var parts []string
 	for _, of := range []string{"p99", report.TuneTime, report.TuneCPU, report.TuneRate} {
-		if v, ok := p.NoiseOf(of); ok {
+		if v, low, high, ok := p.NoiseOf(of); ok {
 			name := of
 			if of == "p99" {
 				name = p.Percentile()
 			}
-			parts = append(parts, p.title(name)+" ±"+quantity.RoughShare(v)+" a run")
+			parts = append(parts, p.title(name)+" ±"+quantity.RoughShare(v)+" a run ("+quantity.RoughShare(low)+" to "+quantity.RoughShare(high)+")")
 		}
 	}
 	if len(parts) == 0 {

@@ -1,7 +1,6 @@
 package view
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,10 +25,10 @@ func (p tunePart) drawings() []sheet.Section {
 func (p tunePart) label(s report.TuneSetting, lines ...sheet.Cell) sheet.Label {
 	tag := ""
 	switch {
-	case s.Best && s.Current:
+	case s.Best && s.Current && p.BestTag() == "best":
 		tag = "current, best"
-	case s.Best:
-		tag = "best"
+	case s.Best && !s.Current:
+		tag = p.BestTag()
 	case s.Current:
 		tag = "current"
 	case s.Dropped != "":
@@ -73,14 +72,14 @@ func (p tunePart) dots(of string, first bool) *sheet.Rows {
 		c.Legend = []string{"A dot is a run; the thick line is the median of all."}
 		if c.Joined {
 			from, to := p.compared()
-			c.Legend = append(c.Legend, "A thin line joins the runs of "+to+" and "+from+" of one block or pair.")
+			c.Legend = append(c.Legend, "A thin line joins the runs of "+to+" and "+from+" of one block.")
 		}
 		c.Keys = runKeys(c.Rows)
 	}
 	return c
 }
 
-// mark is a run's: open for the exploration, filled for the confirmation.
+// mark is a run's: open in a block of all settings, filled in a fresh pair.
 func (p tunePart) mark(r report.TuneRun, of string, v float64) sheet.Mark {
 	m := sheet.Mark{At: v, Open: r.Phase != "confirm"}
 	title := []string{p.RunName(r) + ": " + p.text(of, v)}
@@ -101,8 +100,8 @@ func runKeys(rows []sheet.Series) (keys []sheet.Key) {
 		has func(sheet.Mark) bool
 		key sheet.Key
 	}{
-		{func(m sheet.Mark) bool { return m.Open }, sheet.Key{Open: true, Text: "exploration"}},
-		{func(m sheet.Mark) bool { return !m.Open }, sheet.Key{Text: "confirmation"}},
+		{func(m sheet.Mark) bool { return m.Open }, sheet.Key{Open: true, Text: "block of all"}},
+		{func(m sheet.Mark) bool { return !m.Open }, sheet.Key{Text: "fresh pair"}},
 		{func(m sheet.Mark) bool { return m.Shape == sheet.Diamond }, sheet.Key{Shape: sheet.Diamond, Text: "it missed the SLO"}},
 		{func(m sheet.Mark) bool { return m.Shape == sheet.Triangle }, sheet.Key{Shape: sheet.Triangle, Text: "the host did something else meanwhile"}},
 	} {
@@ -113,63 +112,42 @@ func runKeys(rows []sheet.Series) (keys []sheet.Key) {
 	return keys
 }
 
-// A runOrder is the blocks and pairs of which there are runs, those of the confirmation after those of the exploration.
-type runOrder []runPlace
-
-type runPlace struct {
-	confirm bool
-	block   int
-}
-
-func placeOf(r report.TuneRun) runPlace { return runPlace{r.Phase == "confirm", r.Block} }
+// A runOrder is the blocks of which there are runs.
+type runOrder []int
 
 func (p tunePart) order(of string) (order runOrder) {
 	for _, r := range p.Runs {
-		if _, ok := p.Figure(r, of); ok && !slices.Contains(order, placeOf(r)) {
-			order = append(order, placeOf(r))
+		if _, ok := p.Figure(r, of); ok && !slices.Contains(order, r.Block) {
+			order = append(order, r.Block)
 		}
 	}
-	slices.SortFunc(order, func(a, b runPlace) int {
-		switch {
-		case a.confirm == b.confirm:
-			return cmp.Compare(a.block, b.block)
-		case a.confirm:
-			return 1
-		}
-		return -1
-	})
+	slices.Sort(order)
 	return order
 }
 
 // number is a run's, from 1 on.
-func (o runOrder) number(r report.TuneRun) int { return slices.Index(o, placeOf(r)) + 1 }
+func (o runOrder) number(r report.TuneRun) int { return slices.Index(o, r.Block) + 1 }
 
-// place is how far down its row a run is. There is a gap between the phases.
+// place is how far down its row a run is.
 func (o runOrder) place(r report.TuneRun) float64 {
-	steps, at := len(o)-1, o.number(r)-1
-	if steps == 0 {
+	if len(o) < 2 {
 		return 0.5
 	}
-	if !o[0].confirm && o[steps].confirm {
-		steps++
-		if r.Phase == "confirm" {
-			at++
-		}
-	}
-	return float64(at) / float64(steps)
+	return float64(o.number(r)-1) / float64(len(o)-1)
 }
 
-// effects are the ratios of the confirmation with their intervals.
+// effects are the ratios with their intervals.
 func (p tunePart) effects() *sheet.Rows {
 	c := &sheet.Rows{X: sheet.Axis{Scale: sheet.Changes}, Rules: []sheet.Rule{{At: 1}}}
-	about := []string{p.confirmed() + ", with 95 % intervals"}
+	about := []string{p.change() + ", with 95 % intervals"}
 	intervals := false
 	for _, e := range p.Effects {
-		if e.Ratio <= 0 || e.Metric == report.TuneSLO {
+		if e.Ratio <= 0 || e.Says == "" {
 			continue
 		}
 		of := p.Quantity(e)
 		row := sheet.Series{
+			Band:   band(p.MarginOf(e)),
 			Label:  sheet.Label{Name: p.title(of), Color: effectColor(e), Lines: []sheet.Cell{{Text: effectText(of, e.From) + " → " + effectText(of, e.To)}}},
 			Middle: &e.Ratio, MiddleText: quantity.Change(e.Ratio),
 		}
@@ -184,15 +162,22 @@ func (p tunePart) effects() *sheet.Rows {
 		c.Rows = append(c.Rows, row)
 	}
 	c.About = strings.Join(about, "; ")
-	c.Legend = []string{"A dot is the ratio of a typical pair."}
+	c.Legend = []string{"A dot is the ratio in a typical block."}
 	if intervals {
-		c.Legend = []string{"A dot is the ratio of a typical pair, the line its 95 % interval."}
+		c.Legend = []string{"A dot is the ratio in a typical block, the line its 95 % interval."}
 	}
-	if p.Margin > 0 && p.Margin <= 1 {
-		c.Band = &sheet.Band{From: 1 / (1 + p.Margin), To: 1 + p.Margin}
-		c.Legend = append(c.Legend, "Shaded: less than "+quantity.Share(p.Margin)+" is not worth while.")
+	if slices.ContainsFunc(c.Rows, func(s sheet.Series) bool { return s.Band != nil }) {
+		c.Legend = append(c.Legend, p.MarginsNote(p.Effects, p.Percentile()))
 	}
 	return c
+}
+
+// band is what lies within a margin; nil: there is none that could be drawn.
+func band(margin float64) *sheet.Band {
+	if !(margin > 0 && margin <= 1) {
+		return nil
+	}
+	return &sheet.Band{From: 1 / (1 + margin), To: 1 + margin}
 }
 
 // effectColor is that of its tone.
@@ -212,8 +197,8 @@ func (p tunePart) curves() *sheet.Field {
 		}
 		l := sheet.Line{Name: p.name(s.Key()), Color: p.color(s.Key())}
 		switch {
-		case s.Best:
-			l.Tag = "best"
+		case s.Best && (!s.Current || p.BestTag() == "best"):
+			l.Tag = p.BestTag()
 		case s.Current:
 			l.Tag = "now"
 		}
@@ -251,7 +236,7 @@ func (p tunePart) throttling() (never sheet.Lines, c *sheet.Strips) {
 		return sheet.Lines{Texts: []string{text}}, nil
 	}
 	c = &sheet.Strips{Factor: p.factor(), X: sheet.Axis{Unit: quantity.Second, Scale: sheet.Linear}}
-	c.Legend = []string{"A line is a run: the stronger its shade, the more of the periods were throttled.", report.ThrottlingNote(all)}
+	c.Legend = []string{"A line is a run: the stronger its shade, the more of the periods were throttled.", report.ThrottlingNote()}
 	about := []string{"Share of throttled periods over time by " + p.factor()}
 	for _, t := range all {
 		text := quantity.Share(t.Share) + " throttled, " + quantity.Plural(len(t.Runs), "run")

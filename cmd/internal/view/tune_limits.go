@@ -15,10 +15,12 @@ func (d *tuneDoc) limits() *sheet.Table {
 	tail, cpu := d.MainLoad().Percentile(), d.title(report.TuneCPU)
 	t := &sheet.Table{Name: "limits", Columns: []sheet.Column{{Title: "limit", Left: true}}}
 	procs := d.LimitProcs()
+	var rates []string
 	for _, n := range procs {
-		t.Columns = append(t.Columns, sheet.Column{Title: "GOMAXPROCS=" + strconv.Itoa(n), Short: "with " + strconv.Itoa(n)})
+		rates = append(rates, "GOMAXPROCS="+strconv.Itoa(n))
+		t.Columns = append(t.Columns, sheet.Column{Title: rates[len(rates)-1], Short: "with " + strconv.Itoa(n), Rank: 1, With: rates[0]})
 	}
-	t.Columns = append(t.Columns, sheet.Column{Title: "held"}, sheet.Column{Title: tail, Rank: 1, With: cpu}, sheet.Column{Title: cpu, Rank: 2}, sheet.Column{Title: "will do", Left: true})
+	t.Columns = append(t.Columns, sheet.Column{Title: "held"}, sheet.Column{Title: "slower"}, sheet.Column{Title: tail, Rank: 2, With: cpu}, sheet.Column{Title: cpu, Rank: 3}, sheet.Column{Title: "will do", Left: true})
 	for i := range d.Limits {
 		l := &d.Limits[i]
 		row := sheet.Row{Cells: []sheet.Cell{{Text: tuneLimit(l.CPUs)}}}
@@ -27,15 +29,21 @@ func (d *tuneDoc) limits() *sheet.Table {
 		}
 		held, will := "", sheet.Cell{Text: orDash(d.Enough(l))}
 		if l.Of > 0 {
-			held = fmt.Sprintf("%d of %d", l.Held, l.Of)
+			held = fmt.Sprintf("%d of %d", l.Held, l.Of) + when(!l.ByGo(), " with "+strconv.Itoa(l.Procs))
 		}
 		if l.Will {
 			will.Tone = sheet.Good
 		}
-		row.Cells = append(row.Cells, sheet.Cell{Text: orDash(held)}, sheet.Cell{Text: orDash(latency(l.P99))}, sheet.Cell{Text: orDash(latency(l.CPU))}, will)
+		row.Cells = append(row.Cells, sheet.Cell{Text: orDash(held)}, sheet.Cell{Text: l.Slower()}, sheet.Cell{Text: orDash(latency(l.P99))}, sheet.Cell{Text: orDash(latency(l.CPU))}, will)
 		t.Rows = append(t.Rows, row)
 	}
-	t.Notes = []sheet.Note{{Text: d.RatesNote()}, {Text: d.HeldNote(tail, "CPU"), Needs: []string{tail, cpu}, Narrow: d.HeldNote()}}
+	t.Notes = []sheet.Note{
+		{Text: d.RatesNote(), Needs: rates},
+		{Text: d.HeldNote(tail, "CPU"), Needs: []string{tail, cpu}, Narrow: d.HeldNote()},
+	}
+	if note := d.SlowerNote(); note != "" {
+		t.Notes = append(t.Notes, sheet.Note{Text: note})
+	}
 	return t
 }
 
@@ -49,7 +57,7 @@ func latency(seconds float64) string {
 
 func limitRate(l *report.TuneLimit, procs int) string {
 	r := l.Rates(procs)
-	if r == nil {
+	if r == nil || len(r.Windows) == 0 {
 		return dash
 	}
 	text := "none"

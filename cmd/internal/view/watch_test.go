@@ -31,6 +31,14 @@ func atEnds(wall, period, frozen time.Duration) (gaps []freeze.Gap) {
 	return gaps
 }
 
+// uneven lets freezes begin when the quota is used up, which takes longer at times.
+func uneven(gaps []freeze.Gap) []freeze.Gap {
+	for i := range gaps {
+		gaps[i].Start -= time.Duration(i%5-2) * time.Millisecond
+	}
+	return gaps
+}
+
 // anywhere makes freezes at any time.
 func anywhere(wall time.Duration, n int) (gaps []freeze.Gap) {
 	r := rand.New(rand.NewPCG(3, 4))
@@ -82,7 +90,7 @@ func watches() map[string]*report.Watch {
 	add("none", report.WatchFacts{Group: "/sys/fs/cgroup", Limit: none, Evidence: calm, Seen: watched(wall, nil)})
 	add("blind", report.WatchFacts{
 		Limit: cgroup.Limits{Reason: errors.New("reading CPU limit: /proc/self/cgroup: permission denied")}, Evidence: heartbeat.Evidence{Wall: wall},
-		Seen: watched(wall, atEnds(wall, 20*time.Millisecond, 8*time.Millisecond)), Warnings: []string{"the limit was changed meanwhile"},
+		Seen: watched(wall, uneven(atEnds(wall, 20*time.Millisecond, 8*time.Millisecond))), Warnings: []string{"the limit was changed meanwhile"},
 	})
 	long := throttled
 	long.Wall, long.Owner.Periods, long.Owner.Throttled, long.Owner.ThrottledTime = 10*time.Minute, 6000, 5999, 890*time.Second

@@ -9,9 +9,9 @@ import (
 func Workloads(list []workload.Workload) *sheet.Sheet {
 	t := &sheet.Table{Columns: []sheet.Column{{Left: true}, {Left: true, Wrap: true}, {Title: "from", Left: true, Under: true}}}
 	for _, w := range list {
-		t.Rows = append(t.Rows, sheet.Row{Cells: []sheet.Cell{{Text: w.Name}, {Text: w.About}, {Text: w.Source}}})
+		t.Add(w.Name, w.About, w.Source)
 	}
 	s := &sheet.Sheet{Verb: "bench", Subject: "the built-in programs"}
-	s.Add(sheet.Section{Title: "The built-in programs", Quiet: true, Blocks: []sheet.Block{t}})
+	s.Add(quiet("The built-in programs", t))
 	return s
 }

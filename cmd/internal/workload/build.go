@@ -102,7 +102,7 @@ func languageOf(toolchain string) (string, error) {
 	return m[1], nil
 }
 
-// fileName is the name of a built program. The version of a toolchain that is no release may have any characters.
+// fileName is the name of a built program. The version of a toolchain that is not a release may have any characters.
 func fileName(toolchain, sum string) string {
 	clean := func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(".-_", r) {

@@ -211,7 +211,7 @@ func TestResolveOffline(t *testing.T) {
 	}
 	want := choose("go"+language, onDisk(ctx))
 	if len(want) == 0 {
-		t.Skipf("%s is no release", local)
+		t.Skipf("%s is not a release", local)
 	}
 	if got, err := Resolve(ctx, language); err != nil || got != want[0] {
 		t.Errorf("got %q, %v, want %q", got, err, want[0])

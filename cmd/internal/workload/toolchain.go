@@ -18,18 +18,18 @@ import (
 // minLanguage is the oldest release that the programs can be built with.
 const minLanguage = "1.18"
 
-// lastPatch are the last releases of each minor version that were known when this was written, for where the list can't
-// be had. Lists of module proxies have holes, so it is consulted beside them, too.
+// lastPatch are the last releases of each minor version that were known when this was written, for when the list is not
+// available. Lists of module proxies have holes, so it is consulted beside them, too.
 var lastPatch = []string{
 	"go1.18.10", "go1.19.13", "go1.20.14", "go1.21.13", "go1.22.12", "go1.23.12", "go1.24.13", "go1.25.14", "go1.26.11",
 }
 
-// mostTries bounds how many toolchains are asked for until one can be had.
+// mostTries bounds how many toolchains are asked for until one is available.
 const mostTries = 3
 
 // Resolve returns the name of a toolchain. A version with all its numbers, "1.21.13" or "go1.21.13", is that one; one
-// without the last, "1.21", is the newest of that minor version that can be had, and may be fetched to find out. An
-// empty version, or "go", is the go command in PATH.
+// without the last, "1.21", is the newest available of that minor version, and may be fetched to find out. An empty
+// version, or "go", is the go command in PATH.
 func Resolve(ctx context.Context, v string) (string, error) {
 	if v == "" || v == "go" {
 		return localVersion(ctx)
@@ -47,8 +47,8 @@ func Resolve(ctx context.Context, v string) (string, error) {
 	return newest(ctx, name)
 }
 
-// newest returns the newest toolchain of a minor version such as "go1.21" that can be had. What the go command's proxy
-// lists is asked for first; without a proxy, what is on disk.
+// newest returns the newest available toolchain of a minor version such as "go1.21". What the go command's proxy lists
+// is asked for first; without a proxy, what is on disk.
 func newest(ctx context.Context, lang string) (string, error) {
 	if _, err := lookGo(); err != nil {
 		return "", err
@@ -148,8 +148,8 @@ func onDisk(ctx context.Context) []string {
 	return names
 }
 
-// available sees whether a toolchain can be had, and so fetches it. A go command from before Go 1.21 knows no toolchains
-// and answers for itself.
+// available checks that a toolchain is available, and so fetches it. A go command from before Go 1.21 knows no
+// toolchains and answers for itself.
 func available(ctx context.Context, name string) error {
 	out, err := runGo(ctx, os.TempDir(), goEnv(name), "env", "GOVERSION")
 	if err != nil {
@@ -176,7 +176,7 @@ func lookGo() (string, error) {
 }
 
 // goEnv is the environment, beside the one there is, in which the go command does the same for everyone. toolchain is
-// what Resolve returned; what is not a release's name is the go command itself.
+// what Resolve returned; anything but a release's name means the go command itself.
 func goEnv(toolchain string) []string {
 	if !version.IsValid(toolchain) {
 		toolchain = "local"
@@ -187,7 +187,7 @@ func goEnv(toolchain string) []string {
 	}
 }
 
-// runGo runs the go command in dir and returns what it printed on stdout. An error has the last lines that it said.
+// runGo runs the go command in dir and returns what it printed on stdout. An error has the last lines of what it said.
 func runGo(ctx context.Context, dir string, env []string, args ...string) ([]byte, error) {
 	path, err := lookGo()
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/workload/program"
 )
 
-// A Metric is something that a run tells, under the unit's name as Go's benchmarks write it.
+// A Metric is something that a run reports, under the unit's name as Go's benchmarks write it.
 type Metric struct {
 	Unit   string
 	Better string // "higher" or "lower"
@@ -35,7 +35,7 @@ type Workload struct {
 	Source      string // where the idea comes from
 
 	Figure Metric   // what settings are compared by
-	More   []Metric // what else a run tells; what it had no occasion to see is missing
+	More   []Metric // what else a run reports; what it had no occasion to see is missing
 	Fixed  bool     // it runs to completion: Options.For has no meaning
 
 	sized bool     // Options.Size has a meaning
@@ -71,7 +71,7 @@ const (
 var (
 	nsOp    = Metric{"ns/op", "lower", "wall time an operation"}
 	opsS    = Metric{"ops/s", "higher", "operations a second"}
-	seconds = Metric{"wall-sec", "lower", "wall time of the whole command"} // measured by who runs it
+	seconds = Metric{"wall-sec", "lower", "wall time of the whole command"} // measured by whoever runs it
 )
 
 // List returns all workloads, always in the same order.

@@ -14,12 +14,12 @@ import (
 const (
 	agentRate      = 12000 // events a second unless --rate is given
 	agentMaxRate   = 1000000
-	agentTick      = time.Millisecond       // the source sleeps at least so long, as a timer or a network poll would have it
-	agentFlush     = 100 * time.Millisecond // so often the aggregates go to the writer
+	agentTick      = time.Millisecond       // the source sleeps at least this long, as a timer or a network poll would have it
+	agentFlush     = 100 * time.Millisecond // how often the aggregates go to the writer
 	agentShards    = 8                      // goroutines that aggregate, each its part of the keys
 	agentInFlight  = 4096                   // events being received at a time: a process that can't keep up must not grow
 	agentMessages  = 1024                   // distinct messages, sent again and again
-	classicRequest = 12000                  // the figure is the CPU time for so many events
+	classicRequest = 12000                  // the figure is the CPU time for this many events
 )
 
 // runAgent measures what events cost that arrive at a fixed rate, far below what the CPUs could do: a telemetry agent in
@@ -45,7 +45,7 @@ func runAgent(o options) (Result, error) {
 		return r, fmt.Errorf("the aggregates are %+v, want %+v", got, want)
 	}
 	if r.CPUSeconds == nil {
-		return r, errors.New("this system does not tell a process its CPU time")
+		return r, errors.New("this system does not report a process's CPU time")
 	}
 	delete(r.Metrics, "ns/op") // the pace, not a cost
 	r.Metrics["cpu-s/12k-events"] = *r.CPUSeconds * classicRequest / float64(p.total)
@@ -54,7 +54,7 @@ func runAgent(o options) (Result, error) {
 }
 
 // A pace says when events arrive: event i, counted from 0, at i/rate seconds. Late events are caught up with, so the
-// number of events does not hang on how fast they are processed.
+// number of events does not depend on how fast they are processed.
 type pace struct {
 	rate  int64
 	total int64

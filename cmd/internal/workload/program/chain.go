@@ -8,7 +8,7 @@ import (
 // runChain measures the time of one integer through a row of goroutines that are joined by unbuffered channels.
 //
 // The row is built once, and the next integer is sent when the last one has arrived. So one goroutine can run at a time:
-// there is nothing that a second P could win, and the figure shows what it costs that there is one.
+// there is nothing that a second P could gain, and the figure shows what having one costs.
 func runChain(o options) (Result, error) { return measureChain(o, 0) }
 
 // runChainBuf is runChain with buffered channels.

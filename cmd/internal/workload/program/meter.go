@@ -52,7 +52,7 @@ func (m *meter) stop(ops int64) Result {
 	return r
 }
 
-// runtimeState is what the runtime counts of itself. cpu is nil before Go 1.20.
+// runtimeState is what the runtime counts about itself. cpu is nil before Go 1.20.
 type runtimeState struct {
 	cpu       *cpuClasses
 	latencies *metrics.Float64Histogram

@@ -57,7 +57,7 @@ func (s series) next() residue {
 // leave is for the reader. It does not wait.
 func (s series) leave() { close(s.ask) }
 
-// wanted is for the goroutine behind the series. It waits, and says false when the reader has left.
+// wanted is for the goroutine behind the series. It waits, and reports whether the reader is still there.
 func (s series) wanted() bool {
 	_, ok := <-s.ask
 	return ok

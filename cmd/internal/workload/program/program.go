@@ -30,7 +30,7 @@ type Result struct {
 	// Metrics are the figures of the window by unit, and the units are named as Go's benchmarks name theirs.
 	Metrics map[string]float64 `json:"metrics"`
 
-	// CPUSeconds is the CPU time of the whole process in the window, or nil where the system does not tell.
+	// CPUSeconds is the CPU time of the whole process in the window, or nil where the system does not report it.
 	CPUSeconds *float64 `json:"cpu_seconds,omitempty"`
 
 	// GCCPUShare is the garbage collector's part of the CPU time, nil before Go 1.20. See gcShare.

@@ -19,7 +19,7 @@ const (
 	readFileHeap = 32 << 20
 )
 
-// activityGap is the shortest standstill that is noted. It is longer than what is none: a pause of the collector, a
+// activityGap is the shortest standstill that is noted. It is longer than what does not count: a pause of the collector, a
 // wake-up, or the 3 to 4 milliseconds for which the kernel gives the CPU to another program. And it is shorter than what a
 // quota does: a process that used it up stands still for the rest of the period, tens of milliseconds of the usual 100.
 const activityGap = 5 * time.Millisecond
@@ -44,7 +44,7 @@ func runReadFile(o options) (Result, error) {
 			return err
 		}
 		if !bytes.Equal(got, content) {
-			return fmt.Errorf("reading %s: got other %d bytes than were written", path, len(got))
+			return fmt.Errorf("reading %s: got %d bytes other than those written", path, len(got))
 		}
 		logs[worker].ran(time.Since(start))
 		return nil
@@ -142,9 +142,9 @@ func merge(spans []span, gap time.Duration) []span {
 	return merged
 }
 
-// picture sums up the intervals of a window: on-ms is the median length of an interval, without the first and the last
-// as the window cuts them, off-ms the median standstill between two, and standstill-share the part of the window in which
-// nothing ran. What there is too little of to tell is left out.
+// picture sums up the intervals of a window: on-ms is the median length of an interval, without the first and the last as
+// the window cuts them, off-ms the median standstill between two, and standstill-share the part of the window in which
+// nothing ran. A figure with too little data is left out.
 func picture(on []span, window time.Duration) map[string]float64 {
 	var lengths, gaps []time.Duration
 	var ran time.Duration

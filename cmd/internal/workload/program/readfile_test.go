@@ -16,11 +16,11 @@ func TestActivityLog(t *testing.T) {
 	}{
 		{"never", nil, nil},
 		{"all the time", []time.Duration{1 * ms, 3 * ms, 6 * ms}, []span{{0, 6 * ms}}},
-		{"the gap is no standstill yet", []time.Duration{1 * ms, 6 * ms}, []span{{0, 6 * ms}}},
+		{"the gap is not a standstill yet", []time.Duration{1 * ms, 6 * ms}, []span{{0, 6 * ms}}},
 		{"a standstill", []time.Duration{1 * ms, 6*ms + 1, 8 * ms}, []span{{0, 1 * ms}, {6*ms + 1, 8 * ms}}},
 		{"one at the start", []time.Duration{50 * ms, 51 * ms}, []span{{50 * ms, 51 * ms}}},
 		{"25 on, 75 off", []time.Duration{5 * ms, 10 * ms, 100 * ms, 104 * ms}, []span{{0, 10 * ms}, {100 * ms, 104 * ms}}},
-		{"a moment alone is no stretch of time", []time.Duration{1 * ms, 50 * ms, 100 * ms, 101 * ms}, []span{{0, 1 * ms}, {100 * ms, 101 * ms}}},
+		{"a moment alone is not a stretch of time", []time.Duration{1 * ms, 50 * ms, 100 * ms, 101 * ms}, []span{{0, 1 * ms}, {100 * ms, 101 * ms}}},
 	} {
 		var l activityLog
 		for _, now := range test.ran {

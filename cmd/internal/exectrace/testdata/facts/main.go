@@ -4,30 +4,34 @@ package main
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/exectrace"
+	"github.com/unthrottle/unthrottle/cmd/internal/freeze"
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: facts TRACE")
+	most := flag.Duration("most", -1, "how long quotas held the program up by the kernel's count, summed over CPUs; below 0: not known")
+	flag.Parse()
+	if flag.NArg() != 1 {
+		fmt.Fprintln(os.Stderr, "usage: facts [-most D] TRACE")
 		os.Exit(2)
 	}
-	if err := write(os.Args[1]); err != nil {
+	if err := write(flag.Arg(0), freeze.Kernel{Counts: *most >= 0, Most: max(0, *most)}); err != nil {
 		fmt.Fprintln(os.Stderr, "facts:", err)
 		os.Exit(1)
 	}
 }
 
-func write(name string) error {
+func write(name string, k freeze.Kernel) error {
 	f, err := os.Open(name)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	t, err := exectrace.Read(f, exectrace.Options{})
+	t, err := exectrace.Read(f, exectrace.Options{Kernel: k})
 	if err != nil {
 		return err
 	}

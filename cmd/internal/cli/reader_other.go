@@ -1,0 +1,11 @@
+//go:build !linux
+
+package cli
+
+import (
+	"context"
+	"io"
+)
+
+// awaitReadersEnd does nothing: the next write tells.
+func awaitReadersEnd(context.Context, func(), ...io.Writer) {}

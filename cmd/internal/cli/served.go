@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"context"
+	"net"
+	"net/url"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/loadtest"
+	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
+	"github.com/unthrottle/unthrottle/cmd/internal/runner"
+	"github.com/unthrottle/unthrottle/cmd/internal/service"
+	"github.com/unthrottle/unthrottle/cmd/internal/trial"
+)
+
+// serverOptions are what tune and bench are told of a server: how it is started, and what is sent to it.
+type serverOptions struct {
+	ready        service.Ready
+	readyTimeout time.Duration
+	requests     loadtest.Requests
+	requestFlags *pflag.FlagSet
+	otherwise    string // what a program that is no server needs
+}
+
+const readyExample = "http://localhost:8080/healthz, --ready 8080, --ready 'listening on', --ready 3s"
+
+// register adds the flags; in has the URL already.
+func (o *serverOptions) register(l *flagList, in *pflag.FlagSet) {
+	in.Var(quantity.Value(&o.ready, service.ParseReady, readyExample), "ready", "R\tit is ready when this URL answers, this port listens, a line matches, or after a time (the URL)")
+	o.readyTimeout = time.Minute
+	durationFlag(in, &o.readyTimeout, "ready-timeout", time.Millisecond, "D\thow long that may take (1m)")
+	o.requestFlags = l.like("load")
+	requestFlags(l, o.requestFlags, &o.requests)
+}
+
+// names are the flags, besides that of the URL.
+func (o *serverOptions) names() []string {
+	names := []string{"ready", "ready-timeout"}
+	o.requestFlags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	return names
+}
+
+// readsStdin refuses what can be read only once.
+func (o *serverOptions) readsStdin(verb string) error {
+	if o.requests.File == "-" || o.requests.Data == "@-" {
+		return hint.Usage("write it to a file, and name that", "%s sends it again and again, and can't read it from stdin each time", verb)
+	}
+	return nil
+}
+
+// serve says how a program is started as a server, and how it is loaded. Without a URL it is started once to see where it
+// listens, under a limit. The URL is handed back; it is empty if a file says what to send.
+func (s *study) serve(ctx context.Context, o *serverOptions, program []string, at string, l *limitOptions, limit runner.Limit) (served *trial.Served, found string, err error) {
+	spec := service.Spec{Args: program, Limit: limit, With: l.with, Timeout: o.readyTimeout, Ready: o.ready}
+	if at == "" && o.requests.File == "" {
+		s.progress.note("starting it to see where it listens; --url would say")
+		switch at, err = service.FindURL(ctx, spec); {
+		case ctx.Err() != nil:
+			return nil, "", ctx.Err()
+		case err != nil:
+			return nil, "", hint.With(err, "--url http://localhost:8080/ says what to load; "+o.otherwise)
+		}
+		s.progress.note("it listens on " + at)
+	}
+	spec.Limit = l.Limit
+	generator := []string{s.stdio.Self, "load"}
+	if at != "" {
+		if !strings.Contains(at, "://") {
+			at = "http://" + at
+		}
+		generator = append(generator, at)
+	}
+	generator = append(generator, requestArgs(o.requestFlags)...)
+	generator = append(generator, "--grace", "3s", "--realtime=true")
+	if !s.flags.given("timeout") {
+		generator = append(generator, "--timeout", "10s")
+	}
+	targets, _, err := o.requests.Read(at, s.stdio.In) // as the generator will, so that what is wrong is said before anything is started
+	if err != nil {
+		return nil, "", err
+	}
+	u, err := url.Parse(targets[0].URL)
+	switch {
+	case err != nil:
+		return nil, "", hint.Usage("--url http://localhost:8080/", "--url: %w", err)
+	case spec.Ready != service.Ready{}:
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, "", hint.Usage("--url http://localhost:8080/", "the URL %q does not begin with http:// or https://", u)
+	case o.requests.Client.Unix != "":
+		return nil, "", hint.Usage("--ready 1s, or --ready 'a line that it writes'", "with --unix there is no port to ask whether the server is ready")
+	case u.Scheme == "https": // its certificate is the generator's affair
+		spec.Ready.Address = net.JoinHostPort(u.Hostname(), strconv.Itoa(procs.Port(u)))
+	default:
+		spec.Ready.URL = u.String()
+	}
+	served = &trial.Served{Service: spec, Generator: generator}
+	if c := o.requests.Client; u.Scheme == "http" && c.Unix == "" && c.Proxy == "" { // its metrics can be asked for as well
+		served.Metrics = "http://" + u.Host + "/metrics"
+	}
+	return served, at, nil
+}
+
+// findProgram finds a program's file.
+func findProgram(name string) (file string, err error) {
+	if file, err = exec.LookPath(name); err != nil {
+		return "", hint.With(&runner.CommandError{Name: name, Err: trimExec(err)}, executable)
+	}
+	return file, nil
+}
+
+// requestArgs are the flags of the command line that say what a request is, for the generator.
+func requestArgs(flags *pflag.FlagSet) (args []string) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		switch values, list := f.Value.(pflag.SliceValue); {
+		case !f.Changed:
+		case list:
+			for _, v := range values.GetSlice() {
+				args = append(args, "--"+f.Name+"="+v)
+			}
+		default:
+			args = append(args, "--"+f.Name+"="+f.Value.String())
+		}
+	})
+	return args
+}

@@ -1,0 +1,42 @@
+package loadtest
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/load"
+	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+)
+
+func TestLateBecause(t *testing.T) {
+	const second = time.Second
+	before := host{procs.HostTimes{Busy: 100 * second, Steal: second, Total: 200 * second}, true, time.Unix(0, 0)}
+	after := func(busy, steal time.Duration) host {
+		return host{procs.HostTimes{Busy: before.Busy + busy, Steal: before.Steal + steal, Total: before.Total + 20*second}, true, time.Unix(10, 0)}
+	}
+	const own, server = 2 * second, 5 * second
+	for _, c := range []struct {
+		name           string
+		after          host
+		server         time.Duration
+		rate           float64
+		realtime, root bool
+		want           string
+	}{
+		{"nothing is known", host{}, server, 10, true, true, ""},
+		{"nothing else ran", after(8*second, 0), server, 10, true, true, ""},
+		{"steal", after(8*second, second), server, 10, true, true, "the hypervisor took 5 % of the CPU time"},
+		{"a neighbour", after(12*second, 0), server, 10, true, false, "other programs used 0.5 of the CPUs"},
+		{"a server that is not known", after(7*second, 0), 0, 10, true, false, "the server and other programs used 0.5 of the CPUs"},
+		{"no right", after(7*second, 0), server, 10, false, false, "it has no real-time priority, which takes root or CAP_SYS_NICE"},
+		{"not wanted", after(7*second, 0), server, 10, false, true, "it has no real-time priority, which --realtime gives it"},
+		{"a closed loop never has it", after(7*second, 0), server, 0, false, false, ""},
+		{"both", after(12*second, second), server, 10, false, false, "the hypervisor took 5 % of the CPU time; other programs used 0.5 of the CPUs; it has no real-time priority, which takes root or CAP_SYS_NICE"},
+	} {
+		r := &load.Result{Plan: load.Plan{Rate: c.rate}, CPU: own}
+		if got := strings.Join(lateBecause(before, c.after, r, c.server, c.realtime, c.root), "; "); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}

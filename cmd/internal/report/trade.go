@@ -1,0 +1,42 @@
+package report
+
+import (
+	"fmt"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
+)
+
+// A moved is what a setting does to a metric, beside the one that it is compared with. tune and bench tell it in the same
+// words.
+type moved struct {
+	name          string
+	ratio, lo, hi float64 // hi is 0: there is no interval
+	values        string  // what it was and is: "5.6 ms → 14 ms"; "": these say nothing
+}
+
+func (m moved) interval() string {
+	if m.hi <= 0 {
+		return ""
+	}
+	return quantity.Changes(m.lo, m.hi)
+}
+
+// text is such as: CPU a request −12 % (−13 to −11 %).
+func (m moved) text() string {
+	if m.ratio == 0 {
+		return m.name + " is not known"
+	}
+	return m.name + " " + withInterval(quantity.Change(m.ratio), m.interval())
+}
+
+// loss is a trade's bad side, after a comma. One that is not shown is one that is not shown not to be there.
+func (m moved) loss(shown bool) string {
+	by := quantity.Change(m.ratio)
+	if m.ratio >= 2 {
+		by = quantity.Three(m.ratio) + " times as high"
+	}
+	if !shown {
+		return fmt.Sprintf("but that %s is not worse is not shown: %s", m.name, withInterval(by, m.interval()))
+	}
+	return fmt.Sprintf("but %s %s", m.name, withInterval(by, joined(m.values, m.interval())))
+}

@@ -1,0 +1,4 @@
+check() {
+	said 'SLO'
+	said 'server .*1'
+}
