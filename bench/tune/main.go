@@ -37,6 +37,8 @@ func main() {
 	flag.StringVar(&b.neighbour, "neighbour", "none",
 		"half: beside a process that wants one CPU half of the time; steal: beside real-time threads that take 10 % of each CPU")
 	flag.BoolVar(&b.nobody, "nobody", false, "tune as the user nobody")
+	flag.StringVar(&b.sweeps, "sweep", "all",
+		"what is swept: all; changes: the two settings of a verdict that is a change, which tells a wrong one; none")
 	flag.Parse()
 	runtime.LockOSThread() // what this thread starts ends with it
 	if kind := os.Getenv(spinning); kind != "" {
@@ -63,6 +65,7 @@ type bench struct {
 	seed      uint64
 	neighbour string
 	nobody    bool
+	sweeps    string
 
 	dir     string // private
 	command string // unthrottle
@@ -73,6 +76,7 @@ type bench struct {
 type total struct {
 	rows, undecided, agree, unclear, wrong, failed int
 
+	unswept     int // of a verdict that was not held against all settings
 	tune, sweep effort
 }
 
@@ -85,8 +89,9 @@ type effort struct {
 func (e effort) String() string { return fmt.Sprintf("%.0f s, %d runs", e.lasted.Seconds(), e.runs) }
 
 func (b *bench) run(ctx context.Context, only, limits string) error {
-	if b.blocks < 1 || !slices.Contains([]string{"none", "half", "steal"}, b.neighbour) {
-		return fmt.Errorf("-blocks=%d -neighbour=%s makes no sense", b.blocks, b.neighbour)
+	if b.blocks < 1 || !slices.Contains([]string{"none", "half", "steal"}, b.neighbour) ||
+		!slices.Contains([]string{"all", "changes", "none"}, b.sweeps) {
+		return fmt.Errorf("-blocks=%d -neighbour=%s -sweep=%s makes no sense", b.blocks, b.neighbour, b.sweeps)
 	}
 	var cpus []float64
 	for _, text := range strings.Split(limits, ",") {
@@ -122,8 +127,8 @@ func (b *bench) run(ctx context.Context, only, limits string) error {
 	if b.nobody {
 		by = "nobody"
 	}
-	fmt.Printf("%d CPUs, tune --budget %v by %s, a sweep of %d blocks, neighbour: %s\n\n",
-		runtime.NumCPU(), b.budget, by, b.blocks, b.neighbour)
+	fmt.Printf("%d CPUs, tune --budget %v by %s, a sweep of %d blocks of %s, neighbour: %s\n\n",
+		runtime.NumCPU(), b.budget, by, b.blocks, b.sweeps, b.neighbour)
 	fmt.Println("| program | limit | load | verdict | agrees | why | the sweep's medians (* current) | tune | sweep | share |")
 	fmt.Println("|---|---|---|---|---|---|---|---|---|---|")
 	for _, s := range subjects {
@@ -190,24 +195,40 @@ func (b *bench) compare(ctx context.Context, s subject, limit float64) (cells []
 	tuned := effort{time.Since(begin), len(d.Runs)}
 	said := append([]string{d.Verdict.Text}, d.Verdict.Also...)
 	fmt.Fprintf(os.Stderr, "%s at %v: %s\n", s.name, limit, strings.Join(said, " "))
+	v := d.verdict()
+	load := "a run"
+	if l := d.load(); l.Rate > 0 {
+		load = fmt.Sprintf("%v/s, %.0f %%; tail is %s", l.Rate, 100*l.Share, l.Tail)
+	}
+	settings := b.swept(v, d)
+	if len(settings) == 0 {
+		b.total.add(v, judgement{}, tuned, effort{}, false)
+		return []string{load, v.String(), "–", "not swept", "", tuned.String(), "", ""}, nil
+	}
 	begin = time.Now()
-	sweep, late, err := b.sweep(ctx, p, d)
+	sweep, late, err := b.sweep(ctx, p, d, settings)
 	if err != nil {
 		return nil, err
 	}
-	v := d.verdict()
 	swept := effort{time.Since(begin), b.blocks * len(sweep)}
 	j := judge(v, sweep)
 	if late > 0 {
 		fmt.Fprintf(os.Stderr, "    in %d of %d runs of the sweep the generator was late\n", late, swept.runs)
 	}
-	b.total.add(v, j, tuned, swept)
-	load := "a run"
-	if l := d.load(); l.Rate > 0 {
-		load = fmt.Sprintf("%v/s, %.0f %%; tail is %s", l.Rate, 100*l.Share, l.Tail)
-	}
+	b.total.add(v, j, tuned, swept, b.sweeps == "all")
 	share := fmt.Sprintf("%.0f %%", 100*tuned.lasted.Seconds()/swept.lasted.Seconds())
-	return []string{load, v.String(), agrees(v, j), j.why, sweep.medians(v.current), tuned.String(), swept.String(), share}, nil
+	return []string{load, v.String(), agrees(v, j, b.sweeps == "all"), j.why, sweep.medians(v.current), tuned.String(), swept.String(), share}, nil
+}
+
+// swept are the settings that the sweep is of.
+func (b *bench) swept(v verdict, d document) []setting {
+	switch {
+	case b.sweeps == "all":
+		return d.settings()
+	case b.sweeps == "changes" && v.kind == "change":
+		return []setting{v.current, v.advised}
+	}
+	return nil
 }
 
 // String is what a verdict says, in short.
@@ -223,13 +244,15 @@ func (v verdict) String() string {
 	return v.kind
 }
 
-// agrees is the cell of the table.
-func agrees(v verdict, j judgement) string {
+// agrees is the cell of the table. Where not all settings were swept, a change can only be told not to be a wrong one.
+func agrees(v verdict, j judgement, all bool) string {
 	switch {
 	case v.kind == "undecided":
 		return "–"
 	case j.wrong:
 		return "**no: a wrong change**"
+	case !all:
+		return "no wrong change"
 	}
 	return map[answer]string{holds: "yes", unclear: "yes, within the sweep's noise", fails: "**no**"}[j.answer]
 }
@@ -266,7 +289,7 @@ func lasting(seconds float64) string {
 	return fmt.Sprintf("%.3g µs", 1e6*seconds)
 }
 
-func (t *total) add(v verdict, j judgement, tuned, swept effort) {
+func (t *total) add(v verdict, j judgement, tuned, swept effort, all bool) {
 	t.rows++
 	t.tune.lasted, t.tune.runs = t.tune.lasted+tuned.lasted, t.tune.runs+tuned.runs
 	t.sweep.lasted, t.sweep.runs = t.sweep.lasted+swept.lasted, t.sweep.runs+swept.runs
@@ -276,6 +299,8 @@ func (t *total) add(v verdict, j judgement, tuned, swept effort) {
 	switch {
 	case v.kind == "undecided":
 		t.undecided++
+	case !all:
+		t.unswept++
 	case j.answer == holds:
 		t.agree++
 	case j.answer == unclear:
@@ -286,6 +311,9 @@ func (t *total) add(v verdict, j judgement, tuned, swept effort) {
 func (t total) String() string {
 	text := fmt.Sprintf("%d of %d agree (%d of them within the sweep's noise only), %d undecided, %d wrong changes.",
 		t.agree, t.rows, t.unclear, t.undecided, t.wrong)
+	if t.unswept > 0 {
+		text += fmt.Sprintf(" %d verdicts were not held against all settings.", t.unswept)
+	}
 	if t.sweep.runs > 0 {
 		text += fmt.Sprintf(" tune: %v; the sweep: %v; tune took %.0f %% of its time and %.0f %% of its runs.", t.tune, t.sweep,
 			100*t.tune.lasted.Seconds()/t.sweep.lasted.Seconds(), 100*float64(t.tune.runs)/float64(t.sweep.runs))

@@ -14,12 +14,11 @@ import (
 	"time"
 )
 
-// sweep runs all settings that tune has tried, in blocks of random order. In late runs the generator was late: they count,
+// sweep runs settings that tune has tried, in blocks of random order. In late runs the generator was late: they count,
 // as times are from when requests were ready to be sent.
-func (b *bench) sweep(ctx context.Context, p *program, d document) (s sweep, late int, err error) {
+func (b *bench) sweep(ctx context.Context, p *program, d document, settings []setting) (s sweep, late int, err error) {
 	s = sweep{}
 	random := rand.New(rand.NewPCG(b.seed, 1))
-	settings := d.settings()
 	for block := range b.blocks {
 		for _, i := range random.Perm(len(settings)) {
 			c := settings[i]
