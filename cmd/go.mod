@@ -3,7 +3,10 @@ module github.com/unthrottle/unthrottle/cmd
 go 1.26.0
 
 require (
+	github.com/chavacava/garif v0.1.0
 	github.com/google/pprof v0.0.0-20260906184651-6331bc6350fe
+	github.com/jstemmer/go-junit-report/v2 v2.1.0
+	github.com/owenrumney/go-sarif/v3 v3.3.1
 	github.com/rogpeppe/go-internal v1.16.0
 	github.com/spf13/cobra v1.10.2
 	github.com/unthrottle/unthrottle v0.0.0
@@ -34,6 +37,9 @@ require (
 	github.com/gobwas/httphead v0.1.0 // indirect
 	github.com/gobwas/pool v0.2.1 // indirect
 	github.com/gobwas/ws v1.4.0 // indirect
+	github.com/xeipuuv/gojsonpointer v0.0.0-20180127040702-4e3ac2762d5f // indirect
+	github.com/xeipuuv/gojsonreference v0.0.0-20180127040603-bd5ef7bd5415 // indirect
+	github.com/xeipuuv/gojsonschema v1.2.0 // indirect
 )
 
 replace github.com/unthrottle/unthrottle => ../

@@ -26,7 +26,7 @@ type metric struct {
 
 var (
 	tail = metric{"tail ms", func(t trial) float64 { return t.tail }, 1e3}
-	cpu  = metric{"CPU a request ms", func(t trial) float64 { return t.cpu }, 1e3}
+	cpu  = metric{"CPU per request ms", func(t trial) float64 { return t.cpu }, 1e3}
 )
 
 func (r results) write(w io.Writer) {
@@ -77,7 +77,7 @@ func (r results) writeFigures(w io.Writer) {
 // against the first of the two.
 func (r results) writeComparisons(w io.Writer) {
 	metrics := []metric{cpu, tail}
-	fmt.Fprintf(w, "\n| limit | load | GOMAXPROCS | CPU a request | | tail | |\n|---|---|---|--:|---|--:|---|\n")
+	fmt.Fprintf(w, "\n| limit | load | GOMAXPROCS | CPU per request | | tail | |\n|---|---|---|--:|---|--:|---|\n")
 	type at struct{ cpus, load float64 }
 	var places []at
 	var procs []int

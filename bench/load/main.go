@@ -158,7 +158,7 @@ type client struct {
 	args  []string
 	count func(out string) (requests, seconds float64, err error)
 
-	rate, cpu []float64 // a run each: requests a second, seconds of CPU a request
+	rate, cpu []float64 // a run each: requests a second, seconds of CPU per request
 }
 
 const connections = 16
@@ -205,7 +205,7 @@ func (b *bench) peak() error {
 		}
 	}
 	fmt.Printf("\nPeak: %d connections, closed loop, client on one CPU, server on another, median of %d rounds of %v\n\n", connections, b.rounds, b.window)
-	fmt.Printf("| client | requests/s | of hey's, within a round | CPU a request |\n|---|---|---|---|\n")
+	fmt.Printf("| client | requests/s | of hey's, within a round | CPU per request |\n|---|---|---|---|\n")
 	hey := clients[1]
 	for _, c := range clients {
 		ratios := make([]float64, len(c.rate))
@@ -355,7 +355,7 @@ func (b *bench) cost() error {
 	defer stop()
 	url := "http://" + address + "/"
 	fmt.Printf("\nCost: client and server share the CPUs, median of %d rounds of %v\n\n", b.rounds, b.window)
-	fmt.Printf("| load | client | requests/s | CPU a request | of ours, within a round | switches a request | late p50 | p99 |\n|---|---|---|---|---|---|---|---|\n")
+	fmt.Printf("| load | client | requests/s | CPU per request | of ours, within a round | switches a request | late p50 | p99 |\n|---|---|---|---|---|---|---|---|\n")
 	for _, rate := range []int{500, 2000, 10000, 0} {
 		clients := b.costings(url, rate)
 		for round := range b.rounds + 1 { // the first warms up
@@ -564,7 +564,7 @@ func (b *bench) throttled() error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("\nA server of 2 ms CPU a request at 0.4 CPU, asked for %d/s for %v\n\n", rate, seconds)
+	fmt.Printf("\nA server of 2 ms CPU per request at 0.4 CPU, asked for %d/s for %v\n\n", rate, seconds)
 	fmt.Printf("| client | sent | p50 | p90 | p99 | periods throttled |\n|---|---|---|---|---|---|\n")
 	each := func(n int) string { return strconv.Itoa(rate / n) }
 	for _, c := range []struct {

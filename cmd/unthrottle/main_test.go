@@ -56,7 +56,7 @@ func recipeServer() {
 
 // fakeMain is the command with a lab that gives set numbers and takes no time: a run lasts a second of its own clock, and
 // GOMAXPROCS 1 does 1.3 times as much as 2, which is the default. FAKE_STOP=n interrupts the command in run n, FAKE_FAIL=n
-// lets GOMAXPROCS n fail, FAKE_LIMIT is the kind of its limit. FAKE_SERVER lets it have the figures of a server: CPU a request
+// lets GOMAXPROCS n fail, FAKE_LIMIT is the kind of its limit. FAKE_SERVER lets it have the figures of a server: CPU per request
 // grows with GOMAXPROCS, the tail falls.
 func fakeMain() {
 	lab := &fakeLab{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}

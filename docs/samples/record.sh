@@ -50,6 +50,10 @@ pid() { pgrep -of "^$*"; }
 
 # tune. README and tune.md show the same one.
 tune() { unthrottle tune --seed 1 --json >tune.json; }
+tune-httpbin() { # somebody else's server
+	GOBIN=$work/bin GOFLAGS= GOWORK=off go install github.com/mccutchen/go-httpbin/v2/cmd/go-httpbin@v2.26.0
+	(cd "$work" && unthrottle tune --url http://localhost:8080/gzip --seed 1 --json -- go-httpbin -log-level OFF) >tune-httpbin.json
+}
 tune-rates() {
 	unthrottle tune --url /isPrime/200003 --rates 30%,85% --procs 1 --for 3s --warmup 1s --seed 2 --json >tune-rates.json
 }
@@ -164,6 +168,8 @@ demo-page() {
 	stop
 }
 
+demo-picture() { unthrottle demo -o ../demo.svg; }
+
 # watch, trace and profile.
 watch() {
 	unthrottle run --quiet --cpus 0.5 -- sh -c 'for i in 1 2; do while :; do :; done & done; unthrottle watch --for 4s --json' >watch.json
@@ -199,7 +205,7 @@ profile() {
 }
 
 all=(run explain-findings explain-watch ps many demo-page hey load-slo load-max watch trace trace-sparse profile
-	tune tune-rates tune-limits bench bench-readfile bench-agent bench-flood bench-garbage bench-gocmd bench-chain bench-build)
+	tune tune-httpbin tune-rates tune-limits demo-picture bench bench-readfile bench-agent bench-flood bench-garbage bench-gocmd bench-chain bench-build)
 for sample in "${@:-${all[@]}}"; do
 	echo "$sample" >&2
 	"$sample"

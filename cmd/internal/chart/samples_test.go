@@ -105,7 +105,7 @@ func effects() *sheet.Rows {
 		X: sheet.Axis{Scale: sheet.Changes}, Rules: []sheet.Rule{{At: 1}},
 		Rows: []sheet.Series{
 			row("p99", "114 ms → 55.9 ms", "better", sheet.Good, sheet.GoodColor, 0.41, 0.49, 0.6),
-			row("CPU a request", "2.13 ms → 2.08 ms", "no difference worth while", sheet.Plain, sheet.NoColor, 0.96, 0.98, 1.01),
+			row("CPU per request", "2.13 ms → 2.08 ms", "no difference worth while", sheet.Plain, sheet.NoColor, 0.96, 0.98, 1.01),
 			row("peak memory", "12 MiB → 15 MiB", "worse", sheet.Bad, sheet.BadColor, 1.1, 1.25, 1.4),
 			{Label: sheet.Label{Name: "throughput", Lines: []sheet.Cell{{Text: "400/s → 400/s"}}}, Band: band("throughput"), Middle: p(1), MiddleText: "0 %"},
 		},
@@ -188,8 +188,8 @@ func tries() *sheet.Field {
 func front() *sheet.Field {
 	r := random(3)
 	c := &sheet.Field{
-		Figure: sheet.Figure{About: "p99 by CPU a request", Legend: []string{"A large dot is the median of a setting, a faint one a run.", "The dashed line joins the settings that no other beats in both."}},
-		X:      sheet.Axis{Title: "CPU a request", Unit: quantity.Second}, Y: sheet.Axis{Title: "p99", Unit: quantity.Second},
+		Figure: sheet.Figure{About: "p99 by CPU per request", Legend: []string{"A large dot is the median of a setting, a faint one a run.", "The dashed line joins the settings that no other beats in both."}},
+		X:      sheet.Axis{Title: "CPU per request", Unit: quantity.Second}, Y: sheet.Axis{Title: "p99", Unit: quantity.Second},
 	}
 	var best []sheet.Point
 	for i, name := range []string{"1", "2 best", "4", "8 current", "16 dropped", "32 dropped"} {

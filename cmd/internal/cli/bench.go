@@ -129,7 +129,8 @@ func (b *bench) register(l *flagList) {
 	in.Var(oneOf(&b.better, lab.Higher, lab.Lower), "better", "D\twhich is better, higher or lower (lower)")
 	in.StringVar(&b.figure, "figure", "", "UNIT\tcompare by another of the metrics, such as cpu-sec")
 	in = l.section("Results:")
-	b.results.filesFlag(in, ".json, .html, .md, .csv, or .txt for benchstat")
+	b.fail.failOnVerdictFlag(in, "a setting is worse than the base", "if it is not known whether one is")
+	b.results.filesFlag(in)
 	b.style = "default"
 	in.Var(oneOf(&b.style, "default", "classic"), "style", "S\tdefault or classic")
 	b.results.jsonFlag(in)
@@ -155,6 +156,7 @@ func (b *bench) inherit(from *bench) {
 		b.budget = from.budget
 	}
 	b.results.inherit(from.results)
+	b.fail = from.fail
 }
 
 func (b *bench) goOn(from *bench) error {
@@ -199,6 +201,7 @@ func (b *bench) show(journal, next string, interrupted bool) error {
 	if err == nil && !b.results.json {
 		fmt.Fprintf(b.stdio.Err, "\nunthrottle: seed %d; the runs are in %s\n", b.soFar.Plan.Seed, journal)
 	}
+	b.failed = b.fail.verdict(report.Found(doc.Checks()), 0)
 	return err
 }
 

@@ -133,7 +133,10 @@ const rootHelp = `unthrottle finds, fixes and prevents CPU-limit trouble in Go p
 Usage:
   unthrottle VERB [FLAGS] [ARGS]
 
+New here? unthrottle demo shows in twenty seconds what this is about.
+
 Verbs:
+  demo        what GOMAXPROCS does to a server under a CPU limit, live
   explain     the CPU limit of a process, its GOMAXPROCS, and why
   ps          every Go program that runs here: GOMAXPROCS, limit, throttling, what is wrong
   watch       throttling as it happens, seen by a heartbeat inside the cgroup
@@ -146,6 +149,7 @@ Verbs:
   trace       when a program stood still, from its execution trace, and whether a quota was the cause
   serve       a server to try all this on, with a live page
   report      show a saved result again, also as HTML, Markdown or CSV
+  bug         pack what a report of a wrong answer needs into one file
   version     which unthrottle this is
   completion  a script for your shell: bash, zsh, fish or powershell
   help VERB   more about a verb, or a page such as that of a rule: help too-many-ps
@@ -166,7 +170,7 @@ func newRoot(stdio IO) *cobra.Command {
 		Args:          cobra.ArbitraryArgs, // RunE says what is wrong with them
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return hint.Usage("unthrottle help shows the verbs", "no verb given")
+				return cmd.Help()
 			}
 			return unknownVerb(cmd, args[0])
 		},
@@ -183,7 +187,7 @@ func newRoot(stdio IO) *cobra.Command {
 	tune, _ := newTune(stdio)
 	root.AddCommand(bench, tune)
 	for _, verb := range []func(IO) *cobra.Command{
-		newExplain, newPs, newWatch, newHeartbeat, newRun, newLoad, newHey, newServe, newProfile, newTrace, newReport, newWorkload, newVersion, newCompletion,
+		newExplain, newPs, newWatch, newHeartbeat, newRun, newLoad, newHey, newServe, newDemo, newProfile, newTrace, newReport, newBug, newWorkload, newVersion, newCompletion,
 	} {
 		root.AddCommand(verb(stdio))
 	}

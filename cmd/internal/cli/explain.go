@@ -45,6 +45,7 @@ type explainOptions struct {
 	look    time.Duration // how long the process is looked at
 	detach  bool
 	root    string
+	fail    threshold
 	results *results[*report.Explain]
 }
 
@@ -54,6 +55,7 @@ func newExplain(stdio IO) *cobra.Command {
 		flags := l.section("Flags:")
 		durationFlag(flags, &o.look, "for", 0, "D\thow long to look: a running process for 1s, others not at all; 0: one reading")
 		flags.BoolVar(&o.detach, "detach", false, "don't wait for COMMAND")
+		o.fail.failOnFlag(flags)
 		o.results.jsonFlag(flags)
 		o.results.fileFlag(flags)
 		o.results.colorFlag(flags)
@@ -89,19 +91,23 @@ func newExplain(stdio IO) *cobra.Command {
 			if command != nil {
 				return explainCommand(ctx, stdio, o, command)
 			}
-			return o.show(readFacts(ctx, o, pid))
+			verdict, err := o.show(readFacts(ctx, o, pid))
+			if err != nil {
+				return err
+			}
+			return verdict
 		}
 	})
 }
 
-// show writes what was found out, if it was.
-func (o explainOptions) show(f report.Facts, err error) error {
+// show writes what was found out, if it was, and returns what --fail-on says of it.
+func (o explainOptions) show(f report.Facts, err error) (verdict, failed error) {
 	if err != nil {
-		return o.results.drop(err)
+		return nil, o.results.drop(err)
 	}
 	e := report.NewExplain(f)
 	e.Header = newHeader("explain")
-	return o.results.finish(e, nil)
+	return o.fail.verdict(f.Findings, 0), o.results.finish(e, nil)
 }
 
 // explainArgs tells the three ways of calling explain apart.
@@ -169,16 +175,17 @@ func explainCommand(ctx context.Context, stdio IO, o explainOptions, command []s
 		child.Wait() // its exit code is its own affair
 		close(ended)
 	}()
-	if err := o.show(readCommandFacts(ctx, o, child, ended)); err != nil {
+	verdict, err := o.show(readCommandFacts(ctx, o, child, ended))
+	if err != nil {
 		return hint.With(err, fmt.Sprintf("%s was started and left alone, pid %d", command[0], child.Process.Pid))
 	}
 	if o.detach {
 		fmt.Fprintf(stdio.Err, "unthrottle: %s keeps running, pid %d\n", command[0], child.Process.Pid)
-		return nil
+		return verdict
 	}
 	select {
 	case <-ended:
-		return nil
+		return verdict
 	case <-ctx.Done():
 		// Ctrl-C reached the command as well. A SIGTERM was for us alone: the command stays.
 		return ctx.Err()

@@ -243,6 +243,12 @@ func (t *threshold) failOnFlag(flags *pflag.FlagSet) {
 		"S\texit with 3 if there is a finding of severity S or above: info, warning or critical")
 }
 
+// failOnVerdictFlag is the same of a study, whose verdict is like a finding.
+func (t *threshold) failOnVerdictFlag(flags *pflag.FlagSet, warning, info string) {
+	flags.Var(oneOf(&t.severity, finding.Info.String(), finding.Warning.String()), "fail-on",
+		"S\texit with 3: warning, if "+warning+"; info, "+info+" too")
+}
+
 func (t *threshold) failShareFlag(flags *pflag.FlagSet, what string) {
 	parse := func(text string) (float64, error) {
 		share, err := quantity.ParseShare(text)

@@ -33,7 +33,7 @@ Example:
 func newReport(stdio IO) *cobra.Command {
 	return newVerb("report", reportHelp, func(l *flagList) func(context.Context, []string) error {
 		flags, color := l.section("Flags:"), ""
-		name := flags.String("format", "text", "F\ttext, json, html or md; of a bench or tune also csv and bench (for benchstat), of a bench classic, of a load hgrm (text)")
+		name := flags.String("format", "text", "F\ttext, json, html, md, junit or sarif; of a bench or tune also csv and bench (for benchstat), of a bench classic, of a load hgrm (text)")
 		path := flags.StringP("output", "o", "", "F\twrite to file F, in the format of its ending unless --format names one: .json, .html, .md, …")
 		colorFlag(flags, &color)
 		l.words["format"] = formatNames

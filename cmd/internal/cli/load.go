@@ -83,7 +83,7 @@ func (o *loader) register(l *flagList) {
 	flags.BoolVar(&o.realtime, "realtime", true, "real-time priority for the generator of a --rate, if allowed (true)")
 	durationFlag(flags, &p.Grace, "grace", 0, "D\thow long to wait at the end for open requests (the timeout)")
 	flags = l.section("Results:")
-	o.results.filesFlag(flags, ".json, .html, .md, .csv (a row a request) or .hgrm")
+	o.results.filesFlag(flags, ".csv (a row a request)")
 	o.results.jsonFlag(flags)
 	flags.BoolVar(&o.csv, "csv", false, "a row a request instead of text")
 	flags.BoolVar(&o.hgrm, "hgrm", false, "HdrHistogram's percentiles instead of text")

@@ -219,7 +219,10 @@ func (o *psOptions) others(ctx context.Context) string {
 		names = append(names, p.Name)
 	}
 	slices.Sort(names)
-	if names = slices.Compact(names); err != nil || len(names) == 0 {
+	switch names = slices.Compact(names); {
+	case err == nil && len(names) == 0 && all.Refused == 0:
+		return "no Go program runs here"
+	case err != nil || len(names) == 0:
 		return "this user sees no Go programs here"
 	}
 	const most = 8

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/ci"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
@@ -52,8 +53,8 @@ func (r *results[D]) jsonFlag(flags *pflag.FlagSet) {
 // takenFlags adds the flags of a verb whose source is read or taken. share is the share of the time that --fail-share is about;
 // "": there is none.
 func (r *results[D]) takenFlags(flags *pflag.FlagSet, fail *threshold, share string) {
-	r.filesFlag(flags, ".json, .html or .md")
-	flags.Var(oneOf(&r.format, "text", "json", "html", "md"), "format", "F\ttext, json, html or md (text)")
+	r.filesFlag(flags)
+	flags.Var(oneOf(&r.format, "text", "json", "html", "md", "junit", "sarif"), "format", "F\ttext, json, html, md, junit or sarif (text)")
 	r.jsonFlag(flags)
 	fail.failOnFlag(flags)
 	if share != "" {
@@ -64,12 +65,12 @@ func (r *results[D]) takenFlags(flags *pflag.FlagSet, fail *threshold, share str
 
 // fileFlag adds -o for a file in place of the screen.
 func (r *results[D]) fileFlag(flags *pflag.FlagSet) {
-	flags.StringVarP(&r.path, "output", "o", "", "F\twrite to file F, in the format of its ending: .json, .html or .md; else as text")
+	flags.StringVarP(&r.path, "output", "o", "", "F\twrite to file F, in the format of its ending: "+endings(r.formats)+"; else as text")
 }
 
 // filesFlag adds -o for files beside the screen.
-func (r *results[D]) filesFlag(flags *pflag.FlagSet, endings string) {
-	flags.StringArrayVarP(&r.paths, "output", "o", nil, "F\talso write F: "+endings+"; may be repeated")
+func (r *results[D]) filesFlag(flags *pflag.FlagSet, more ...string) {
+	flags.StringArrayVarP(&r.paths, "output", "o", nil, "F\talso write F: "+endings(r.formats, more...)+"; may be repeated")
 }
 
 func (r *results[D]) colorFlag(flags *pflag.FlagSet) { colorFlag(flags, &r.color) }
@@ -159,8 +160,11 @@ func (r *results[D]) drop(err error) error {
 
 func endingOf(path string) string {
 	ending := strings.TrimPrefix(strings.ToLower(filepath.Ext(path)), ".")
-	if ending == "txt" {
+	switch ending {
+	case "txt":
 		return "bench"
+	case "xml":
+		return "junit"
 	}
 	return ending
 }
@@ -169,21 +173,23 @@ func endingOf(path string) string {
 func onScreen(format string) bool { return format == "text" || format == "classic" }
 
 // formatNames are all formats' names, in the order in which they are told.
-var formatNames = []string{"text", "classic", "json", "html", "md", "csv", "hgrm", "bench"}
+var formatNames = []string{"text", "classic", "json", "html", "md", "csv", "hgrm", "bench", "junit", "sarif"}
 
 // endings tells what a file's name may end in.
-func endings[D any](formats map[string]writer[D]) string {
+func endings[D any](formats map[string]writer[D], more ...string) string {
 	var all []string
 	for _, name := range formatNames {
 		switch {
 		case formats[name] == nil || onScreen(name):
 		case name == "bench":
-			all = append(all, ".txt")
+			all = append(all, ".txt (for benchstat)")
+		case name == "junit":
+			all = append(all, ".xml (JUnit)")
 		default:
 			all = append(all, "."+name)
 		}
 	}
-	return quantity.Either(all)
+	return quantity.Either(append(all, more...))
 }
 
 // formatNamed is the format of a name.
@@ -200,13 +206,22 @@ func plainly[D any](write func(io.Writer, D) error) writer[D] {
 	return func(w io.Writer, doc D, _ render.Style) error { return write(w, doc) }
 }
 
-// sheetFormats are what every document can be written as: itself, and what its sheet looks like.
-func sheetFormats[D any](sheetOf func(D) *sheet.Sheet) map[string]writer[D] {
+// A checked is a document, whichever it is.
+type checked interface {
+	Head() report.Header
+	Checks() []report.Check
+}
+
+// sheetFormats are what every document can be written as: itself, what its sheet looks like, and what it answers for those who
+// run builds.
+func sheetFormats[D checked](sheetOf func(D) *sheet.Sheet) map[string]writer[D] {
 	return map[string]writer[D]{
-		"text": func(w io.Writer, doc D, style render.Style) error { return render.Text(w, sheetOf(doc), style) },
-		"json": plainly(func(w io.Writer, doc D) error { return report.WriteJSON(w, doc) }),
-		"md":   plainly(func(w io.Writer, doc D) error { return render.Markdown(w, sheetOf(doc)) }),
-		"html": plainly(func(w io.Writer, doc D) error { return render.HTML(w, sheetOf(doc)) }),
+		"junit": plainly(func(w io.Writer, doc D) error { return ci.JUnit(w, doc.Head().Verb, doc.Head().Time, doc.Checks()) }),
+		"sarif": plainly(func(w io.Writer, doc D) error { return ci.SARIF(w, doc.Head().MadeBy, doc.Checks()) }),
+		"text":  func(w io.Writer, doc D, style render.Style) error { return render.Text(w, sheetOf(doc), style) },
+		"json":  plainly(func(w io.Writer, doc D) error { return report.WriteJSON(w, doc) }),
+		"md":    plainly(func(w io.Writer, doc D) error { return render.Markdown(w, sheetOf(doc)) }),
+		"html":  plainly(func(w io.Writer, doc D) error { return render.HTML(w, sheetOf(doc)) }),
 	}
 }
 

@@ -139,6 +139,6 @@ func limitFlags(flags *pflag.FlagSet, withCPUs bool) *limitOptions {
 	flags.DurationVar(&l.Burst, "burst", 0, "D\tunused time that may be saved for later periods")
 	flags.Var(quantity.Value(&l.Memory, quantity.ParseBytes, "512m"), "memory", "SIZE\tmost memory: 512m, 2g")
 	flags.Var(quantity.Value(&l.Cpuset, quantity.ParseCPUList, "0-1"), "cpuset", "LIST\tCPUs to run on: 0-1,4")
-	flags.Var(oneOf(&l.with, runner.Auto, runner.Cgroup, runner.Systemd, runner.Emulate), "limit-with", "K\twhat sets the limit: auto, cgroup, systemd or emulate (auto)")
+	limitWithFlag(flags, &l.with)
 	return l
 }

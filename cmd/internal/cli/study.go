@@ -31,6 +31,8 @@ type study struct {
 	resume   string
 	runs     string
 	progress *progress
+	fail     threshold
+	failed   error             // what --fail-on says of what was shown
 	drop     func(error) error // closes the files of -o
 	cleanup  []func()
 }
@@ -223,7 +225,7 @@ func conduct[T studyVerb[T]](ctx context.Context, s T, j *journal.Journal, begun
 	if err != nil {
 		return hint.With(err, "continue with "+next)
 	}
-	return nil
+	return s.common().failed
 }
 
 // runsPath is a new file for runs of this name.

@@ -128,7 +128,8 @@ func (t *tuner) register(l *flagList) {
 	durationFlag(in, &p.Budget, "budget", 0, "D\thow long it may take (as long as it needs)")
 	in.Uint64Var(&p.Seed, "seed", 0, "N\tfor the order of the runs and the arrivals")
 	in = l.section("Results:")
-	t.results.filesFlag(in, ".json, .html, .md, .csv, or .txt for benchstat")
+	t.fail.failOnVerdictFlag(in, "a change is advised", "if there is a trade")
+	t.results.filesFlag(in)
 	t.results.jsonFlag(in)
 	in.StringVar(&t.runs, "runs", "", "F\twrite each run to F as it finishes")
 	t.results.colorFlag(in)
@@ -144,7 +145,10 @@ func (t *tuner) read(data []byte) (command []string, dir string, cut int, err er
 }
 
 // inherit takes what --resume goes with: where the results go to.
-func (t *tuner) inherit(from *tuner) { t.results.inherit(from.results) }
+func (t *tuner) inherit(from *tuner) {
+	t.results.inherit(from.results)
+	t.fail = from.fail
+}
 
 func (t *tuner) goOn(from *tuner) error {
 	old, own := from.soFar, t.soFar
@@ -165,7 +169,7 @@ func (t *tuner) changeGoal(from *tuner, old *tune.Study) error {
 	goal, fixed := old.Reach(), ""
 	from.flags.cmd.Flags().Visit(func(f *pflag.Flag) {
 		switch f.Name {
-		case "resume", "output", "json", "color":
+		case "resume", "output", "json", "color", "fail-on":
 		case "budget", "pairs", "blocks":
 			t.goal = &goal
 			if len(old.Plan.Limits) > 0 {
@@ -385,5 +389,6 @@ func (t *tuner) show(journal, next string, interrupted bool) error {
 	if err == nil && !t.results.json {
 		fmt.Fprintf(t.stdio.Err, "\nunthrottle: the runs are in %s\n", journal)
 	}
+	t.failed = t.fail.verdict(report.Found(doc.Checks()), 0)
 	return err
 }

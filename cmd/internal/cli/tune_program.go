@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"net"
-	"strings"
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
@@ -97,7 +95,7 @@ func (t *tuner) prepareServer(ctx context.Context, limit runner.Limit) (err erro
 	p := &t.soFar.Plan
 	program, url := p.Program, p.URL
 	if t.demo {
-		if program, url, err = t.demoServer(); err != nil {
+		if program, url, err = demoServer(t.stdio.Self, cmp.Or(t.options.URL, "/work?cpu=1ms")); err != nil {
 			return err
 		}
 		if p.Program == nil { // one that goes on keeps the port that is in its file
@@ -117,16 +115,4 @@ func (t *tuner) prepareServer(ctx context.Context, limit runner.Limit) (err erro
 	served.FindGo = t.noGo && !t.any && len(p.Limits) == 0
 	t.lab.Server = tune.Served{Served: served}
 	return nil
-}
-
-// demoServer is the built-in server at a free port, and the URL that loads it.
-func (t *tuner) demoServer() (program []string, url string, err error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, "", err
-	}
-	address := l.Addr().String()
-	l.Close()
-	path := cmp.Or(t.options.URL, "/work?cpu=1ms")
-	return []string{t.stdio.Self, "serve", "--listen", address}, "http://" + address + "/" + strings.TrimPrefix(path, "/"), nil
 }

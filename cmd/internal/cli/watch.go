@@ -51,7 +51,7 @@ func newWatch(stdio IO) *cobra.Command {
 		w.fail.failOnFlag(flags)
 		w.fail.failShareFlag(flags, "frozen")
 		w.results.jsonFlag(flags)
-		w.results.filesFlag(flags, ".json, .html or .md")
+		w.results.filesFlag(flags)
 		w.results.colorFlag(flags)
 		return w.run
 	})

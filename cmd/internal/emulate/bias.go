@@ -1,7 +1,7 @@
 package emulate
 
 // Bias is by how much a comparison of two GOMAXPROCS under an emulated limit may differ from the same comparison under the
-// kernel's, as a share of each ratio: of CPU time a request, and of the tail of the latencies. Each stop by a signal wakes the
+// kernel's, as a share of each ratio: of CPU time per request, and of the tail of the latencies. Each stop by a signal wakes the
 // program's sleeping threads, of which there are more with more Ps, while the kernel hands out slices to each CPU; so the
 // emulation itself depends on what is compared.
 //

@@ -15,7 +15,7 @@ func served(blocks int, noise float64, of ...map[Measure]float64) *Study {
 	procs := []int{2, 1, 4, 8}[:len(of)]
 	s := &Study{Plan: plan(blocks, procs...)}
 	s.Plan.Figures = map[string]Metric{"w": ReadyTail.Metric("tail")}
-	s.Plan.Costs = map[string]Metric{"w": CPUPerRequest.Metric("CPU a request")}
+	s.Plan.Costs = map[string]Metric{"w": CPUPerRequest.Metric("CPU per request")}
 	s.Plan.Tail = 0.25
 	for block := 1; block <= blocks; block++ {
 		common := math.Exp(0.1 * r.NormFloat64())

@@ -20,11 +20,11 @@ func Text(w io.Writer, s *sheet.Sheet, style Style) error {
 		t.width = usualWidth
 	}
 	s = printableSheet(s)
+	t.claims(s.Claims)
 	if s.Heading {
-		t.line("", t.style.Paint(sheet.Strong, s.Subject))
+		t.line("", s.Subject)
 		t.gap = true
 	}
-	t.claims(s.Claims)
 	for _, section := range s.Sections {
 		if !section.Detail {
 			t.section(section)

@@ -95,7 +95,7 @@ func spokenBench(blocks int, noise float64, of []map[string]float64) *lab.Study 
 		Settings: lab.Cross([]string{"shop"}, []string{""}, []float64{1}, procs), Compare: lab.ByProcs,
 		Blocks: blocks, Margin: 0.05, Tail: 0.25,
 		Figures: map[string]lab.Metric{"shop": lab.ReadyTail.Metric("tail of typical seconds")},
-		Costs:   map[string]lab.Metric{"shop": lab.CPUPerRequest.Metric("CPU a request")},
+		Costs:   map[string]lab.Metric{"shop": lab.CPUPerRequest.Metric("CPU per request")},
 		Served:  &lab.Served{Rate: 500, Window: lab.Seconds(5 * time.Second)},
 	}}
 	for block := 1; block <= blocks; block++ {

@@ -30,6 +30,21 @@ func (d *Profile) Subject() string {
 	return text + ", " + quantity.Plural(d.Samples, "sample")
 }
 
+// Lead is how the program fared under its limit; "": that is not known.
+func (d *Profile) Lead() string {
+	if d.Limit.CPUs == nil || d.Limit.Share == nil {
+		return ""
+	}
+	text := fmt.Sprintf("%s of %s used", quantity.Share(*d.Limit.Share), quantity.CPUs(*d.Limit.CPUs))
+	if p := d.Process; p != nil && p.ThrottledShare != nil {
+		text += ", throttled in " + quantity.Share(*p.ThrottledShare) + " of periods"
+	}
+	if d.Procs != nil {
+		text += fmt.Sprintf(", GOMAXPROCS %d", *d.Procs)
+	}
+	return text + "."
+}
+
 // Answer is said instead of a verdict.
 func (d *Profile) Answer() string {
 	if d.Excess.Share == nil {

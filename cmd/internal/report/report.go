@@ -23,6 +23,9 @@ type Header struct {
 	Time    string `json:"time"` // RFC 3339
 }
 
+// Head is the header of whichever document.
+func (h Header) Head() Header { return h }
+
 // WriteJSON writes a document.
 func WriteJSON(w io.Writer, document any) error {
 	e := json.NewEncoder(w)

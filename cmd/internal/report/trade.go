@@ -21,7 +21,7 @@ func (m moved) interval() string {
 	return quantity.Changes(m.lo, m.hi)
 }
 
-// text is such as: CPU a request −12 % (−13 to −11 %).
+// text is such as: CPU per request −12 % (−13 to −11 %).
 func (m moved) text() string {
 	if m.ratio == 0 {
 		return m.name + " is not known"

@@ -69,13 +69,9 @@ type TuneSubject struct {
 	Unit    string   `json:"work_unit"` // of work: request, run, operation
 }
 
-// Each is "a request", or whatever the unit of work is.
+// Each is "per request", or whatever the unit of work is.
 func (s TuneSubject) Each() string {
-	unit := cmp.Or(s.Unit, map[string]string{"job": "run", "gobench": "operation"}[s.Kind], "request")
-	if strings.ContainsRune("aeio", rune(unit[0])) {
-		return "an " + unit
-	}
-	return "a " + unit
+	return "per " + cmp.Or(s.Unit, map[string]string{"job": "run", "gobench": "operation"}[s.Kind], "request")
 }
 
 // TuneLoad is a rate, and what the search said at it.
@@ -247,5 +243,6 @@ type TuneAtRate struct {
 	Low       float64 `json:"low"` // one-sided 95 % bounds of the share, by whole windows
 	High      float64 `json:"high"`
 	More      int     `json:"more_windows,omitempty"` // that would tell, where it is open; 0: no reasonable number
+	Again     int     `json:"held_again,omitempty"`   // windows that all held it, minutes after others that showed that it fails
 	NoStart   string  `json:"no_start,omitempty"`     // why the server did not start
 }

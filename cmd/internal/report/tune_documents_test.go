@@ -38,7 +38,7 @@ func served(p99, cpu, throttled float64) func(*tune.Run) {
 	}
 }
 
-// costing are a server's costs by setting, as p99 in ms, CPU a request in ms and throttled share.
+// costing are a server's costs by setting, as p99 in ms, CPU per request in ms and throttled share.
 func costing(of map[int][3]float64) func(*tune.Run) {
 	return func(r *tune.Run) {
 		c := of[r.Search.Procs]

@@ -23,7 +23,7 @@ func (d *Tune) addLimits(s *tune.Study) error {
 		d.Seconds += w.Seconds
 	}
 	for _, try := range s.Tries() {
-		a := limits.MaxRate(try)
+		a := limits.Highest(try)
 		setting := TuneLimitRates{
 			Procs: try.Procs, Default: try.Default, AtRate: newTuneAtRate(limits.Hold(try)),
 			Rate: a.Sustained.Rate, Text: answerText(a), Windows: []LoadWindow{},
@@ -73,7 +73,7 @@ func newTuneAtRate(h tune.Hold) *TuneAtRate {
 	}
 	return &TuneAtRate{
 		Answer: string(h.Answer), Held: h.Held, Of: h.Of, Void: h.Void, Objective: h.Goal.Text, Allowed: h.Goal.Allowed, Failures: h.Goal.Failures,
-		Requests: h.Share.Of, Beyond: h.Share.Hits, Share: h.Share.Share, Low: h.Share.Low, High: h.Share.High, More: h.More, NoStart: h.NoStart,
+		Requests: h.Share.Of, Beyond: h.Share.Hits, Share: h.Share.Share, Low: h.Share.Low, High: h.Share.High, More: h.More, Again: h.Again, NoStart: h.NoStart,
 	}
 }
 

@@ -73,8 +73,8 @@ func TestNewTuneLimits(t *testing.T) {
 		t.Errorf("%+v", d.Limits)
 	}
 	s.Windows[0].Marks, s.Windows[3].Marks, s.Windows[3].Valid = []string{lab.MarkSteal + ": 9 %", lab.MarkSteal}, []string{lab.MarkSteal}, false
-	if d, err = NewTune(s); err != nil || !slices.ContainsFunc(d.Warnings, func(w string) bool { return strings.HasPrefix(w, "in 2 of 21 windows at your rate the hyper") }) ||
-		!slices.ContainsFunc(d.Warnings, func(w string) bool { return strings.HasPrefix(w, "in 1 of 53 windows the generator") }) {
+	if d, err = NewTune(s); err != nil || !slices.ContainsFunc(d.Warnings, func(w string) bool { return strings.HasPrefix(w, "in 2 of 23 windows at your rate the hyper") }) ||
+		!slices.ContainsFunc(d.Warnings, func(w string) bool { return strings.HasPrefix(w, "in 1 of 59 windows the generator") }) {
 		t.Errorf("%q, %v", d.Warnings, err)
 	}
 	s.Windows = s.Windows[:3]

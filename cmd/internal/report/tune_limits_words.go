@@ -100,6 +100,9 @@ func (w limitWords) below(l *TuneLimit) string {
 		return fmt.Sprintf("Under the next smaller, %s, the server did not start.", cpusText(l.CPUs))
 	case at.Requests == 0:
 		return ""
+	case at.Again > 0:
+		return fmt.Sprintf("The next smaller, %s, failed at first and held it in %s minutes later, as if the machine had been busy: %s. Another tune may tell.",
+			cpusText(l.CPUs), quantity.Plural(at.Again, "window"), w.short(at))
 	case l.Answer == string(tune.Fails):
 		return fmt.Sprintf("The next smaller, %s, fails: %s.", cpusText(l.CPUs), w.short(at))
 	case at.Share > at.Allowed:

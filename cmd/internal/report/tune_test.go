@@ -14,7 +14,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/tune"
 )
 
-// newStudy is a server that runs with 2 unless told otherwise, and whose CPU a request is as cpu has it.
+// newStudy is a server that runs with 2 unless told otherwise, and whose CPU per request is as cpu has it.
 func newStudy(t *testing.T, loads []tune.Load, cpu func(rate float64, c search.Candidate) float64, change func(*tune.Run)) *tune.Study {
 	t.Helper()
 	s := &tune.Study{
@@ -78,7 +78,7 @@ func TestNewTune(t *testing.T) {
 		t.Fatal(err)
 	}
 	v := d.Verdict
-	if v.Kind != "change" || v.Procs != 1 || !strings.HasPrefix(v.Text, "Set GOMAXPROCS=1: CPU −") || !strings.HasPrefix(v.Also[0], "CPU a request fell") || !d.Finished || d.Current.Procs != 2 {
+	if v.Kind != "change" || v.Procs != 1 || !strings.HasPrefix(v.Text, "Set GOMAXPROCS=1: CPU −") || !strings.HasPrefix(v.Also[0], "CPU per request fell") || !d.Finished || d.Current.Procs != 2 {
 		t.Errorf("%+v", v)
 	}
 	var how []string

@@ -466,10 +466,7 @@ func (w tuneWords) name(m search.Metric) string {
 	case search.P99, search.Pooled:
 		return w.tail
 	case search.CPU:
-		if strings.ContainsRune("aeiou", rune(w.unit[0])) {
-			return "CPU an " + w.unit
-		}
-		return "CPU a " + w.unit
+		return "CPU per " + w.unit
 	case search.Auto:
 		return "every figure"
 	case search.SLO:

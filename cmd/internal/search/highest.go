@@ -1,9 +1,77 @@
 package search
 
 import (
+	"fmt"
 	"math"
 	"slices"
 )
+
+// How the highest rate is looked for.
+const (
+	rampFactor = 1.5 // from one rate of the ramp to the next
+	attempts   = 3   // windows that may be invalid in a row at one rate
+
+	lowest, highest = 1e-3, 1e9 // rates that anybody may ask for
+)
+
+// A Config is where to look for the highest rate. The zero value is usable.
+type Config struct {
+	Start   float64 // the first rate, requests a second; 0: 10
+	Ceiling float64 // no rate above this is tried; 0: ten million
+	Floor   float64 // none below this; 0: 1, or Start where that is lower
+}
+
+// complete checks a Config and fills in what it leaves open.
+func (c *Config) complete() error {
+	for _, x := range []float64{c.Start, c.Ceiling, c.Floor} {
+		if x != 0 && !(lowest <= x && x <= highest) { // NaN is neither
+			return fmt.Errorf("looking for the highest rate: bad rate %v", x)
+		}
+	}
+	if c.Start == 0 {
+		c.Start = 10
+		if c.Ceiling > 0 {
+			c.Start = min(c.Start, c.Ceiling)
+		}
+		c.Start = max(c.Start, c.Floor)
+	}
+	if c.Ceiling == 0 {
+		c.Ceiling = max(1e7, c.Start)
+	}
+	if c.Floor == 0 {
+		c.Floor = min(1, c.Start)
+	}
+	if c.Start > c.Ceiling || c.Start < c.Floor {
+		return fmt.Errorf("looking for the highest rate: it cannot start at %s, outside %s to %s",
+			perSecond(c.Start), perSecond(c.Floor), perSecond(c.Ceiling))
+	}
+	return nil
+}
+
+// A Phase is what a step is for.
+type Phase string
+
+// The phases, in the order in which they come. Descend comes only where the first rate fails, and then in place of Ramp.
+const (
+	Ramp    Phase = "ramp"
+	Descend Phase = "descend"
+	Bisect  Phase = "bisect"
+	Confirm Phase = "confirm"
+	Done    Phase = "done"
+)
+
+// A Step is a window to be measured.
+type Step struct {
+	Rate  float64
+	Phase Phase
+}
+
+// An Observation is a window that was measured.
+type Observation struct {
+	Rate  float64
+	Held  bool // the objective was met
+	Valid bool // false: the generator failed, not the server; Held says nothing then
+}
 
 // What is assumed of a window: how likely it holds falls with the rate as a logistic curve, around the limit that is looked for.
 // Well below it some miss, by a neighbour or a hypervisor, and well above it a few hold.
@@ -28,9 +96,8 @@ const (
 // It ramps up until a window misses, or down until one holds. From then on it knows of each rate how likely that is the limit,
 // given all windows so far, the last ones counting most, and tries the one of which it is even odds that the limit is above. So a
 // window that misses by chance sets it back by one or two windows and misleads it no further, nor does a machine that was slower
-// for a while. When it knows the limit to within some 15 % it takes
-// turns between a rate that the server likely sustains and one that it likely does not, until three windows have held at the
-// one and two missed at the other, and most of them.
+// for a while. When it knows the limit to within some 15 % it takes turns between a rate that the server likely sustains and one
+// that it likely does not, until three windows have held at the one and two missed at the other, and most of them.
 //
 // The state follows from the Config and the observations alone.
 type Highest struct {
@@ -58,11 +125,22 @@ func (h *Highest) Stop() { h.step = Step{Phase: Done} }
 // Observe takes what came of the window that Next asked for. An error is an observation that nobody asked for; it changes
 // nothing.
 func (h *Highest) Observe(o Observation) error {
-	if err := asked(h, o); err != nil {
+	if err := h.asked(o); err != nil {
 		return err
 	}
 	h.seen = append(h.seen, o)
 	h.step = h.following(o)
+	return nil
+}
+
+// asked refuses an observation that was not asked for.
+func (h *Highest) asked(o Observation) error {
+	switch step, more := h.Next(); {
+	case !more:
+		return fmt.Errorf("observing %s: the search is over", perSecond(o.Rate))
+	case o.Rate != step.Rate:
+		return fmt.Errorf("observing %s: asked for was %s", perSecond(o.Rate), perSecond(step.Rate))
+	}
 	return nil
 }
 

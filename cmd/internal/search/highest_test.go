@@ -7,6 +7,22 @@ import (
 	"testing"
 )
 
+// follow does what a search asks for, to its end.
+func follow(t testing.TB, h *Highest, window func(s Step) (held, valid bool)) {
+	t.Helper()
+	for range 1000 {
+		s, ok := h.Next()
+		if !ok {
+			return
+		}
+		held, valid := window(s)
+		if err := h.Observe(Observation{Rate: s.Rate, Held: held, Valid: valid}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Fatal("the search has no end")
+}
+
 func findHighest(t testing.TB, c Config, near bool, window func(s Step) (held, valid bool)) Answer {
 	t.Helper()
 	h, err := NewHighest(c, near)
@@ -191,4 +207,100 @@ func TestHighestByQueues(t *testing.T) {
 			t.Errorf("%+v, later %v: worse than promised", s.queue, s.later)
 		}
 	}
+}
+
+func TestBadConfig(t *testing.T) {
+	for _, c := range []Config{
+		{Start: -1},
+		{Start: math.NaN()},
+		{Ceiling: math.Inf(1)},
+		{Floor: 1e-9},
+		{Start: 100, Ceiling: 50},
+		{Start: 100, Floor: 200},
+		{Floor: 20, Ceiling: 10},
+	} {
+		if _, err := NewHighest(c, true); err == nil {
+			t.Errorf("%+v is taken", c)
+		}
+	}
+}
+
+func TestObserveWhatNobodyAskedFor(t *testing.T) {
+	h, _ := NewHighest(Config{}, false)
+	if err := h.Observe(Observation{Rate: 11, Held: true, Valid: true}); err == nil {
+		t.Error("another rate is taken")
+	}
+	if a := h.Answer(); a.Windows != 0 {
+		t.Error("and kept")
+	}
+	follow(t, h, func(Step) (bool, bool) { return false, true })
+	if err := h.Observe(Observation{Rate: 1, Valid: true}); err == nil {
+		t.Error("an observation after the end is taken")
+	}
+}
+
+// TestInterrupted: the answer is of use at any time, and promises nothing.
+func TestInterrupted(t *testing.T) {
+	h, _ := NewHighest(Config{Start: 100}, false)
+	want := []Answer{
+		{Verdict: Unknown},
+		{Verdict: Unknown, Sustained: Tally{100, 1, 1}, Windows: 1},
+		{Verdict: Unknown, Sustained: Tally{100, 1, 1}, Failing: Tally{150, 0, 1}, Windows: 2},
+	}
+	for i, w := range want {
+		if a := h.Answer(); !reflect.DeepEqual(a, w) {
+			t.Errorf("after %d: %+v, want %+v", i, a, w)
+		}
+		s, _ := h.Next()
+		h.Observe(Observation{Rate: s.Rate, Held: s.Rate <= 120, Valid: true})
+	}
+}
+
+func TestRound(t *testing.T) {
+	for _, r := range []struct{ in, want float64 }{{865.5, 866}, {22.5, 22.5}, {33.75, 33.8}, {12345, 12300}, {1.5, 1.5}, {0.0012345, 0.00123}} {
+		if got := round(r.in); got != r.want {
+			t.Errorf("round(%v) = %v", r.in, got)
+		}
+	}
+	if got := perSecond(1e7); got != "10000000/s" {
+		t.Error(got)
+	}
+}
+
+// FuzzHighest: whatever is observed, a search ends, and asks for sensible rates only.
+func FuzzHighest(f *testing.F) {
+	f.Add(10.0, 0.0, 0.0, []byte{0})
+	f.Add(0.0, 1e9, 1e-3, []byte{1, 1, 1, 1, 1, 1, 0, 2, 2})
+	f.Add(1.0, 5.0, 0.5, []byte{2, 1, 0})
+	f.Add(1e-3, 1e9, 1e-3, []byte{2, 2, 0, 2, 2, 1})
+	f.Fuzz(func(t *testing.T, start, ceiling, floor float64, script []byte) {
+		c := Config{Start: start, Ceiling: ceiling, Floor: floor}
+		h, err := NewHighest(c, len(script)%2 == 0)
+		if err != nil || len(script) == 0 {
+			t.Skip()
+		}
+		for i := 0; ; i++ {
+			a := h.Answer()
+			if a.Verdict == "" || a.Windows != i || a.Failing.Rate > 0 && a.Failing.Rate <= a.Sustained.Rate {
+				t.Fatalf("after %d windows: %+v", i, a)
+			}
+			step, ok := h.Next()
+			if !ok {
+				if !a.Done || a.Verdict == Unknown {
+					t.Fatalf("at the end: %+v", a)
+				}
+				break
+			}
+			if !(step.Rate >= lowest*0.999 && step.Rate <= highest) || ceiling > 0 && step.Rate > ceiling || floor > 0 && step.Rate < floor {
+				t.Fatalf("%+v of %+v", step, c)
+			}
+			if i > mostWindows {
+				t.Fatalf("no end after %d windows", i)
+			}
+			b := script[i%len(script)]
+			if err := h.Observe(Observation{Rate: step.Rate, Held: b&1 == 1, Valid: b&2 == 0}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
 }

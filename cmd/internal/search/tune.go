@@ -31,7 +31,7 @@ const Race Phase = "race"
 type Metric string
 
 // The metrics. Auto is an objective only, and the zero value: the tail (or the time of the run, where there are no
-// requests) and CPU a request together.
+// requests) and CPU per request together.
 const (
 	Auto       Metric = ""
 	P99        Metric = "p99" // TuneObservation.Tail

@@ -41,7 +41,7 @@ func raced(t *testing.T, settings, blocks int, rule func(procs, block int, o *Tu
 	return m
 }
 
-// cpu makes a search of logarithms of CPU a request, by setting and block; NaN is a run that was void.
+// cpu makes a search of logarithms of CPU per request, by setting and block; NaN is a run that was void.
 func cpu(t *testing.T, logs ...[]float64) *Tune {
 	return raced(t, len(logs), len(logs[0]), func(procs, block int, o *TuneObservation) bool {
 		x := logs[procs-1][block-1]

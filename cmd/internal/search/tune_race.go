@@ -240,7 +240,7 @@ func (t *Tune) leading() *arm {
 }
 
 // best is the best of some candidates: those that break the SLO more often than the best fall out first, then those whose
-// tail is shown to be worse, then those with more CPU a request. Of those that are equal in all of this it is the simplest.
+// tail is shown to be worse, then those with more CPU per request. Of those that are equal in all of this it is the simplest.
 // Nil: none of them has run.
 func (t *Tune) best(of []*arm) *arm {
 	left := t.holding(of)

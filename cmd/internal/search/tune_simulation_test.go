@@ -11,7 +11,7 @@ var tunePrograms = flag.Int("tune-programs", 200, "how many programs of each kin
 
 // The noise of a run of a server, as it was measured: the standard deviation of the logarithm, within a block. The p99 of
 // the window has 0.37 and its seconds' geometric mean, which settings are compared by, 0.22 (the built-in server at 85 % of
-// a limit of 1 CPU); CPU a request 0.02 to 0.04. A search is told none of it.
+// a limit of 1 CPU); CPU per request 0.02 to 0.04. A search is told none of it.
 const (
 	simulatedTail   = 0.22
 	simulatedWindow = 0.30 // of the p99 of the window, beside that of its seconds: 0.37 in all

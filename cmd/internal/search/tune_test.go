@@ -66,7 +66,7 @@ var goodRun rule = func(r TuneRun) TuneObservation {
 // A rule says what a run gives.
 type rule func(TuneRun) TuneObservation
 
-// costing is a program of which a setting multiplies CPU a request and the tail.
+// costing is a program of which a setting multiplies CPU per request and the tail.
 func costing(c Candidate, cpu, tail float64) rule {
 	return func(r TuneRun) TuneObservation {
 		o := goodRun(r)
@@ -727,10 +727,10 @@ func TestTuneTies(t *testing.T) {
 	}
 }
 
-// A worth multiplies CPU a request, by setting.
+// A worth multiplies CPU per request, by setting.
 type worth map[int]float64
 
-// leverRun is a run of which the CPU a request is multiplied by what its GOMAXPROCS and its GOGC are worth.
+// leverRun is a run of which the CPU per request is multiplied by what its GOMAXPROCS and its GOGC are worth.
 func leverRun(procs, gogc worth) rule {
 	return func(r TuneRun) TuneObservation {
 		o := goodRun(r)

@@ -37,7 +37,7 @@ func ToneOf(s finding.Severity) Tone {
 type Sheet struct {
 	Verb    string // that made the document
 	Subject string // what it is of: the title of a page
-	Heading bool   // a terminal shows the subject too, above all else
+	Heading bool   // a terminal shows the subject too, after the answer
 
 	Claims   []Claim
 	Warnings []string

@@ -74,7 +74,7 @@ func (l *Loaded) Run(ctx context.Context, s lab.Setting, block int) (lab.Run, er
 func (l *Loaded) Subject(name string, figure lab.Metric) Subject {
 	return Subject{
 		Workloads: []string{name}, Figures: map[string]lab.Metric{name: figure},
-		Costs: map[string]lab.Metric{name: lab.CPUPerRequest.Metric("CPU a request")},
+		Costs: map[string]lab.Metric{name: lab.CPUPerRequest.Metric("CPU per request")},
 		Metrics: []lab.Metric{
 			lab.P99.Metric("99th percentile of the response times, from when requests were ready to be sent"),
 			lab.P999.Metric("99.9th percentile"), lab.P90.Metric("90th percentile"), lab.P50.Metric("median"),

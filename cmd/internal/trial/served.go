@@ -135,6 +135,9 @@ func withGODEBUG(env []string, setting string) []string {
 	return append(env, "GODEBUG="+value)
 }
 
+// Counters are what the kernel has counted for the server so far.
+func (x *Session) Counters() cgroup.Counters { return x.server.Counters() }
+
 // Kind is that of the limit.
 func (x *Session) Kind() runner.Kind { return x.server.Kind() }
 

@@ -112,7 +112,7 @@ func TestServed(t *testing.T) {
 		t.Errorf("%v", m)
 	}
 	if m["cpu-ns/req"] <= 0 || w.Used <= 0 {
-		t.Errorf("%v ns of CPU a request, %v CPUs", m["cpu-ns/req"], w.Used)
+		t.Errorf("%v ns of CPU per request, %v CPUs", m["cpu-ns/req"], w.Used)
 	}
 	if w.Requests != 10 || w.Valid || w.SLOHeld || len(w.Notes) != 2 || w.Notes[0] != "late" || w.Cause != "status 503" || len(w.Curve) != 1 || w.Axis[0].Throttled != 3 || w.Axis[0].P99 != 0.003 {
 		t.Errorf("%+v", w)

@@ -253,7 +253,7 @@ func FuzzRead(f *testing.F) {
 				t.Fatal(err)
 			}
 			for _, try := range s.Tries() {
-				fmt.Fprint(&bytes.Buffer{}, l.MaxRate(try), l.Hold(try), l.Counts(try.CPUs))
+				fmt.Fprint(&bytes.Buffer{}, l.Highest(try), l.Hold(try), l.Counts(try.CPUs))
 			}
 			l.Next()
 		}

@@ -21,6 +21,8 @@ const (
 	failWindows = 3  // the fewest after which it is said to fail
 	mostWindows = 30 // if it is still open then, it stays so
 	voidWindows = 5  // that the generator has spoilt, and twice as many as others, are too many
+
+	curveWindows = 9 // the most of a search for the highest rate
 )
 
 // HoldLevel is in how many cases a look at the windows may mislead. There is a look after each window, and the truth must stand
@@ -110,8 +112,9 @@ func (s *Study) LimitsTake() (windows int, all time.Duration) {
 	return windows, time.Duration(windows) * (s.LimitWindow() + s.limitWarmUp() + restart)
 }
 
-// usualWindows are those that show that the limits below the largest fail, and that the largest holds the SLO.
-func (s *Study) usualWindows() int { return 2*failWindows*(len(s.Plan.Limits)-1) + HoldWindows }
+// usualWindows are those that show that the limits below the largest fail, that the largest holds the SLO, and that the one below
+// it still fails.
+func (s *Study) usualWindows() int { return 2*failWindows*(len(s.Plan.Limits)-1) + HoldWindows + 2 }
 
 // limitWarmUp is that of a fresh server.
 func (s *Study) limitWarmUp() time.Duration {
@@ -163,6 +166,7 @@ type Hold struct {
 	Held    int // windows that held the SLO, each by itself
 	Of      int
 	Void    int          // windows that the generator has spoilt
+	Again   int          // windows that all held, minutes after others that showed that it fails: then it is open after all
 	NoStart string       // why the server did not start; "": it did
 	Goal    Goal         // that is nearest to being missed
 	Share   sample.Share // of the requests that were beyond it
@@ -268,11 +272,13 @@ func (h *holding) spoilt() bool { return h.void >= voidWindows && h.void > 2*h.o
 // Limits look for the smallest limit that holds the SLO at the user's rate, and for the highest rate under each. Windows come at
 // the user's rate first, the smallest limit first and under each Go's default first, since that needs no setting, until one is
 // shown to hold the SLO. Where Go's default does not, the limit rounded up is tried, and if that isn't clearly worse the two take
-// turns with the same arrivals, so that a disturbance does not meet one of them only. The highest rates, which nothing is decided
-// by, come in the time that is left.
+// turns with the same arrivals, so that a disturbance does not meet one of them only. Then the next smaller limit, which failed
+// minutes ago, is looked at again: the machine may have been busy. The highest rates, which nothing is decided by, come in the
+// time that is left.
 type Limits struct {
-	study  *Study
-	limits []*limit
+	study   *Study
+	limits  []*limit
+	reached int // the largest limit that was measured at the user's rate
 }
 
 // A limit is what there is under it.
@@ -281,7 +287,16 @@ type limit struct{ tries []*limitTry }
 type limitTry struct {
 	LimitTry
 	holding
-	curve *search.MaxRate
+	curve *search.Highest
+
+	at     int  // the limit's place
+	again  int  // windows at the user's rate after those of a larger limit
+	missed bool // one of these broke the SLO
+}
+
+// doubted reports whether a setting that failed before larger limits were measured is to be looked at again.
+func (t *limitTry) doubted() bool {
+	return t.noStart == "" && !t.missed && t.again < failWindows && !t.spoilt() && t.judge().Answer == Fails
 }
 
 // Limits rebuilds the search from its windows.
@@ -295,13 +310,13 @@ func (s *Study) Limits() (*Limits, error) {
 		if n := len(l.limits); n == 0 || l.limits[n-1].tries[0].CPUs != try.CPUs {
 			l.limits = append(l.limits, &limit{})
 		}
-		curve, err := search.NewMaxRate(s.curve())
+		curve, err := search.NewHighest(s.curve(), false)
 		if err != nil {
 			return nil, err
 		}
 		under := l.limits[len(l.limits)-1]
 		h := holding{goals: goals, parts: make([][]sample.Part, len(goals)), most: mostWindows}
-		under.tries = append(under.tries, &limitTry{try, h, curve})
+		under.tries = append(under.tries, &limitTry{LimitTry: try, holding: h, curve: curve, at: len(l.limits) - 1})
 	}
 	for i, under := range l.limits {
 		for _, try := range under.tries {
@@ -337,11 +352,20 @@ func (l *Limits) Next() (LimitWindow, bool) {
 
 func (l *Limits) wanted() (LimitWindow, bool) {
 	order := slices.Clone(l.limits)
+	hold := func(try *limitTry) (LimitWindow, bool) {
+		return LimitWindow{CPUs: try.CPUs, Procs: try.Procs, Phase: HoldPhase, Rate: l.study.Plan.Rate}, true
+	}
 	for i, under := range l.limits {
 		if try := under.next(); try != nil {
-			return LimitWindow{CPUs: try.CPUs, Procs: try.Procs, Phase: HoldPhase, Rate: l.study.Plan.Rate}, true
+			return hold(try)
 		}
 		if under.counts().judge().Answer == Holds {
+			if i > 0 {
+				smaller := l.limits[i-1].tries
+				if j := slices.IndexFunc(smaller, (*limitTry).doubted); j >= 0 {
+					return hold(smaller[j])
+				}
+			}
 			order = slices.Insert(slices.Delete(order, i, i+1), 0, under) // its highest rate is of most use
 			break
 		}
@@ -407,10 +431,15 @@ func (l *Limits) Unfinished() (answer, anything bool) {
 
 // Hold is what is known of a setting at the user's rate.
 func (l *Limits) Hold(try LimitTry) Hold {
-	if t := l.find(try.CPUs, try.Procs); t != nil {
-		return t.judge()
+	t := l.find(try.CPUs, try.Procs)
+	if t == nil {
+		return Hold{Answer: Open}
 	}
-	return Hold{Answer: Open}
+	h := t.judge()
+	if h.Answer == Fails && t.noStart == "" && t.again >= failWindows && !t.missed {
+		h.Answer, h.Again = Open, t.again
+	}
+	return h
 }
 
 // Counts is the setting under a limit that its answer is of.
@@ -423,8 +452,8 @@ func (l *Limits) Counts(cpus float64) LimitTry {
 	return LimitTry{}
 }
 
-// MaxRate is what is known of the highest rate of a setting. One whose server does not start holds none.
-func (l *Limits) MaxRate(try LimitTry) search.Answer {
+// Highest is what is known of the highest rate of a setting. One whose server does not start holds none.
+func (l *Limits) Highest(try LimitTry) search.Answer {
 	if t := l.find(try.CPUs, try.Procs); t != nil {
 		return t.curve.Answer()
 	}
@@ -458,28 +487,23 @@ func (l *Limits) observe(w LimitWindow) error {
 		if err := try.curve.Observe(search.Observation{Rate: w.Rate, Held: w.Held, Valid: w.Valid}); err != nil {
 			return err
 		}
-		if w.NoStart {
-			giveUp(try.curve)
+		if w.NoStart || try.curve.Answer().Windows == curveWindows {
+			try.curve.Stop()
 		}
 	case HoldPhase:
 		if w.Rate != l.study.Plan.Rate || try.of+try.void > 10*mostWindows {
 			return fmt.Errorf("%v/s under a limit of %v CPUs with GOMAXPROCS=%d were not to be held", w.Rate, w.CPUs, w.Procs)
 		}
+		if try.at < l.reached && w.Valid {
+			try.again++
+			try.missed = try.missed || !w.Held
+		}
+		l.reached = max(l.reached, try.at)
 		try.add(w, int64(math.Ceil(w.Rate*l.study.LimitWindow().Seconds())))
 	default:
 		return fmt.Errorf("there is no phase %q of windows", w.Phase)
 	}
 	return nil
-}
-
-// giveUp ends a search: no rate that is still to be tried is held.
-func giveUp(m *search.MaxRate) {
-	for {
-		step, more := m.Next()
-		if !more || m.Observe(search.Observation{Rate: step.Rate, Valid: true}) != nil {
-			return
-		}
-	}
 }
 
 // beyond counts the requests of a window that were beyond each of the goals.

@@ -44,7 +44,7 @@ func limitsOf(t *testing.T, s *Study) *Limits {
 // highest is the highest rate of a setting.
 func highest(t *testing.T, s *Study, try LimitTry) float64 {
 	t.Helper()
-	return limitsOf(t, s).MaxRate(try).Sustained.Rate
+	return limitsOf(t, s).Highest(try).Sustained.Rate
 }
 
 func TestExecuteLimits(t *testing.T) {
@@ -63,8 +63,8 @@ func TestExecuteLimits(t *testing.T) {
 	l := limitsOf(t, s)
 	// What is too small is seen soon, with both settings; the answer takes enough windows; and what is larger is not tried.
 	for i, want := range []Hold{
-		{Answer: Fails, Of: failWindows},
-		{Answer: Fails, Of: failWindows},
+		{Answer: Fails, Of: failWindows + 1}, // once more after the larger one
+		{Answer: Fails, Of: failWindows + 1},
 		{Answer: Holds, Held: HoldWindows, Of: HoldWindows},
 		{Answer: Open},
 		{Answer: Open},
@@ -92,6 +92,27 @@ func TestExecuteLimits(t *testing.T) {
 		if shot.WarmUp < 200*time.Millisecond || shot.SLO == "" {
 			t.Errorf("%+v", shot)
 		}
+	}
+}
+
+// A limit that fails while the machine is busy is looked at again when a larger one holds.
+func TestLimitsBusyFirstMinutes(t *testing.T) {
+	s, w := limitsWorld()
+	s.Plan.Limits, s.Defaults = []float64{1, 4}, []int{2, 4}
+	usual, windows := w.p99, 0
+	w.p99 = func(set lab.Setting, rate float64) float64 {
+		if windows++; windows <= 2*failWindows {
+			return 0.2
+		}
+		return usual(set, rate)
+	}
+	mustDo(t, s, w)
+	l := limitsOf(t, s)
+	if h := l.Hold(LimitTry{1, 2, true}); h.Answer != Open || h.Of != 2*failWindows || h.Again != failWindows {
+		t.Errorf("one CPU: %+v", h)
+	}
+	if h := l.Hold(LimitTry{4, 4, true}); h.Answer != Holds || h.Of != HoldWindows {
+		t.Errorf("four CPUs: %+v", h)
 	}
 }
 
@@ -138,7 +159,7 @@ func TestLimitsThatFail(t *testing.T) {
 	mustDo(t, s, w)
 	l := limitsOf(t, s)
 	for _, try := range s.Tries() {
-		a := l.MaxRate(try)
+		a := l.Highest(try)
 		if none := a.Verdict == search.None; !a.Done || none != (try.CPUs == 0.5) {
 			t.Errorf("%v: %v", try, a)
 		}
@@ -178,7 +199,7 @@ func TestLimitsThatFail(t *testing.T) {
 	if rate := highest(t, s, s.Tries()[4]); rate > 150 || rate < 130 {
 		t.Errorf("highest rate %v", rate)
 	}
-	if h := limitsOf(t, s).Hold(s.Tries()[2]); h.Answer != Fails || h.Of != failWindows || h.Share.Share != 1 {
+	if h := limitsOf(t, s).Hold(s.Tries()[2]); h.Answer != Fails || h.Of != failWindows+1 || h.Share.Share != 1 {
 		t.Errorf("where it dies: %+v", h)
 	}
 }

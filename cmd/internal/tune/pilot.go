@@ -60,14 +60,14 @@ type Lab struct {
 // What the pilot does.
 const (
 	step         = time.Second // of the warm-up
-	settled      = 0.1         // it is over when CPU a request changes by less than this share from step to step
+	settled      = 0.1         // it is over when CPU per request changes by less than this share from step to step
 	mostWarmUp   = 30 * time.Second
 	probing      = 1500 * time.Millisecond // at each number of connections
 	full         = 0.9                     // of its limit is used: more connections won't do more
 	grows        = 1.1                     // the capacity is found when more connections don't reach this many times the rate
 	mostConns    = 512
 	looking      = 2 * time.Second        // at the server under a load
-	openLoop     = 1.25                   // so many times the CPU a request of a closed loop is a first guess at that of an open one
+	openLoop     = 1.25                   // so many times the CPU per request of a closed loop is a first guess at that of an open one
 	corrections  = 3                      // looks at most, until the rate takes the share that is wanted
 	near         = 0.08                   // of it
 	mostOfClosed = 0.9                    // of what a closed loop gets out of it is the highest rate: beyond it a queue grows
@@ -225,7 +225,7 @@ func (l *look) shoot(ctx context.Context, s trial.Shot) (trial.Window, error) {
 	return w, err
 }
 
-// warmUp loads the server in steps until CPU a request has settled. The last step is a first guess at its capacity.
+// warmUp loads the server in steps until CPU per request has settled. The last step is a first guess at its capacity.
 func (l *look) warmUp(ctx context.Context) (warm time.Duration, err error) {
 	l.tell("warming it up")
 	l.p.Conns = cmp.Or(l.Plan.Conns, firstConns)
@@ -252,7 +252,7 @@ func (l *look) warmUp(ctx context.Context) (warm time.Duration, err error) {
 			return warm - each, nil // the last step has shown that it was warm before
 		case warm >= mostWarmUp || !l.spare(each):
 			if before > 0 {
-				l.p.Warnings = append(l.p.Warnings, fmt.Sprintf("after a warm-up of %s CPU a request still changed by %s within %s: --warmup gives it more time",
+				l.p.Warnings = append(l.p.Warnings, fmt.Sprintf("after a warm-up of %s CPU per request still changed by %s within %s: --warmup gives it more time",
 					quantity.Lasting(warm.Seconds()), quantity.WholeShare(change), quantity.Lasting(each.Seconds())))
 			} else {
 				l.p.Warnings = append(l.p.Warnings, fmt.Sprintf("the budget left no time to see whether the program was warm after %s", quantity.Lasting(warm.Seconds())))

@@ -153,6 +153,9 @@ type Study struct {
 // it. The last one has to do where there are fewer.
 var tails = []tail{{"p99", 2000, lab.P99}, {"p90", 200, lab.P90}, {"p50", 0, lab.P50}}
 
+// almost is how much of these requests will do.
+const almost = 0.99
+
 type tail struct {
 	name     string
 	requests float64
@@ -165,18 +168,22 @@ const (
 	longest  = 20 * time.Second
 )
 
-// Window is how long a run must measure for a p99, and which percentile it can carry.
+// Window is how long a run must measure for a p99, or for the highest percentile that is within reach, and which that is.
 func Window(rate float64, wanted time.Duration) (time.Duration, string) {
 	lasting := wanted
 	if lasting == 0 {
-		const half = time.Second / 2
-		seconds := min(tails[0].requests/rate, longest.Seconds()) // a rate of 0 makes it infinite
+		const half, without = time.Second / 2, 500 // requests, where no window is long enough for a p99
+		requests := tails[0].requests
+		if almost*requests/rate > longest.Seconds() {
+			requests = without
+		}
+		seconds := min(requests/rate, longest.Seconds()) // a rate of 0 makes it infinite
 		lasting = max(shortest, (time.Duration(seconds*float64(time.Second)) + half - 1).Truncate(half))
 	}
 	lasting = sending(lasting, rate)
 	for _, t := range tails {
 		// The number of arrivals is known in an open loop.
-		if rate*lasting.Seconds() >= 0.99*t.requests {
+		if rate*lasting.Seconds() >= almost*t.requests {
 			return lasting, t.name
 		}
 	}

@@ -932,8 +932,10 @@ func TestWindow(t *testing.T) {
 		{400, 0, 5 * time.Second, "p99"},
 		{277, 0, 7500 * time.Millisecond, "p99"}, // 2000 ÷ 277 is 7.2 s
 		{100, 0, 20 * time.Second, "p99"},
-		{99, 0, 20 * time.Second, "p99"}, // 1980 are 1 % less than 2000
-		{98, 0, 20 * time.Second, "p90"},
+		{99, 0, 20 * time.Second, "p99"},        // 1980 are 1 % less than 2000
+		{98, 0, 5500 * time.Millisecond, "p90"}, // a p99 is out of reach
+		{71, 0, 7500 * time.Millisecond, "p90"},
+		{25, 0, 20 * time.Second, "p90"},
 		{10, 0, 20 * time.Second, "p90"},
 		{9, 0, 20 * time.Second, "p50"},
 		{0.04, 0, 25 * time.Second, "p50"}, // one request at least

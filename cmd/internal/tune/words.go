@@ -116,7 +116,7 @@ func (s *Study) RunLine(r *Run) string {
 		if v, known := load.TailMeasure().Of(m); known {
 			latency = span(v)
 		}
-		text += fmt.Sprintf("  %s %-8s CPU %s a request", load.Tail, latency, span(lab.CPUPerRequest.In(m)))
+		text += fmt.Sprintf("  %s %-8s CPU %s per request", load.Tail, latency, span(lab.CPUPerRequest.In(m)))
 	}
 	if v, ok := lab.ThrottledShare.Of(m); ok {
 		text += fmt.Sprintf("  throttled %.0f %%", 100*v)

@@ -34,7 +34,7 @@ type world struct {
 	cpu      func(s lab.Setting) float64                             // seconds a request, in a closed loop
 	openLoop float64                                                 // so many times that in an open one
 	noise    float64                                                 // standard deviation of the logarithms
-	cold     func(age time.Duration, step int) float64               // what CPU a request is multiplied by
+	cold     func(age time.Duration, step int) float64               // what CPU per request is multiplied by
 	noCPU    bool                                                    // CPU time can't be known
 	gc       float64                                                 // collections a second, where they are told
 	live     int64                                                   // heap

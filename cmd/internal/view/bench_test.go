@@ -149,7 +149,7 @@ func servedStudy(blocks int, change func(p int, m map[string]float64)) *lab.Stud
 			r.Marks = []string{lab.MarkLoad + ": 3 % of the requests were sent in bursts"}
 		}
 	})
-	s.Plan.Costs = map[string]lab.Metric{"shop": lab.CPUPerRequest.Metric("CPU a request")}
+	s.Plan.Costs = map[string]lab.Metric{"shop": lab.CPUPerRequest.Metric("CPU per request")}
 	s.Plan.Served = &lab.Served{URL: "http://localhost:8080/", Rate: 400, WarmUp: lab.Seconds(time.Second), Window: lab.Seconds(5 * time.Second)}
 	s.Plan.Margin, s.Plan.Tail = 0.05, 0.25
 	s.Plan.Command = []string{"unthrottle", "bench", "--rate", "400", "--procs", "default,1,4", "--", "./shop"}

@@ -228,7 +228,7 @@ func countOf(n, of int64) string {
 func loadServer(s report.LoadServer) (facts sheet.Facts) {
 	facts.Add("server", around("", s.Name, ", ")+"PID "+strconv.Itoa(s.PID)+around(", limit ", known(s.LimitCPUs, quantity.CPUs), "")+
 		around("; used ", known(s.CPUSeconds, quantity.Seconds), " of CPU time")+
-		around(", ", known(s.CPUPerRequest, quantity.Latency), " a request"))
+		around(", ", known(s.CPUPerRequest, quantity.Latency), " per request"))
 	facts.Add("throttled", limitDid(s.LimitCPUs, s.ThrottledShare, s.ThrottledPeriods, s.Periods, s.ThrottledSeconds))
 	return facts
 }

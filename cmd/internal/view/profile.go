@@ -21,6 +21,9 @@ func Profile(d *report.Profile) *sheet.Sheet {
 	if d.Excess.Share != nil {
 		s.Claims[0].More = []string{d.Hint()}
 	}
+	if lead := d.Lead(); lead != "" {
+		s.Claims = slices.Insert(s.Claims, 0, sheet.Claim{Word: "limit", Tone: sheet.Strong, Text: lead})
+	}
 	s.Add(quiet("What else is known", profileFacts(d)))
 	s.Add(wrong(d.Findings))
 	s.Add(sheet.Section{
@@ -36,12 +39,12 @@ func Profile(d *report.Profile) *sheet.Sheet {
 func profileFacts(d *report.Profile) (f sheet.Facts) {
 	f.Add("limit", profileLimit(d.Limit))
 	f.Add("CPU used", profileUsed(d))
-	from := cmp.Or(when(d.ProcsFrom == "metrics", ", from its metrics"), ", read from its memory")
-	f.Add("GOMAXPROCS", around("", known(d.Procs, strconv.Itoa), from))
 	if p := d.Process; p != nil && p.Periods != nil && p.ThrottledPeriods != nil && *p.Periods > 0 {
 		f.Add("throttled", "in "+periods(*p.ThrottledPeriods, *p.Periods)+" while the profile was taken"+
 			around(" (", known(p.ThrottledShare, quantity.Share), "), by the kernel's count"))
 	}
+	from := cmp.Or(when(d.ProcsFrom == "metrics", ", from its metrics"), ", read from its memory")
+	f.Add("GOMAXPROCS", around("", known(d.Procs, strconv.Itoa), from))
 	if d.Demand != nil {
 		f.Add("demand", d.Demand.Text(), profileDemand(d.Demand))
 	}

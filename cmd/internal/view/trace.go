@@ -28,7 +28,11 @@ func Trace(d *report.Trace) *sheet.Sheet {
 	drawing := everyPeriod(d.Wall, d.Folding(), was, spans)
 	drawing.Detail = d.Calm()
 	s.Add(drawing)
-	s.Add(sheet.Section{Title: "The longest " + stretches, Blocks: []sheet.Block{traceLongest(d)}})
+	first := min(traceShown, len(d.Longest))
+	s.Add(sheet.Section{Title: "The longest " + stretches, Blocks: []sheet.Block{traceLongest(d, d.Longest[:first])}})
+	s.Add(sheet.Section{
+		Title: "More of the longest " + stretches, Detail: true, Folded: true, Blocks: []sheet.Block{traceLongest(d, d.Longest[first:])},
+	})
 	s.Add(next(d.Next()))
 	s.Add(detail("What was read", traceRead(d)))
 	return s
@@ -125,8 +129,11 @@ func traceSamples(d *report.Trace) string {
 		quantity.Count(s.Count), quantity.Seconds(s.CPU), quantity.Seconds(s.Running), quantity.Share(s.Starved))
 }
 
-// traceLongest is the table of the longest freezes, with who was there.
-func traceLongest(d *report.Trace) *sheet.Table {
+// traceShown is how many of the longest freezes are seen at once.
+const traceShown = 3
+
+// traceLongest is the table of some of the longest freezes, with who was there.
+func traceLongest(d *report.Trace, longest []report.TraceMoment) *sheet.Table {
 	t := &sheet.Table{Columns: []sheet.Column{
 		{Title: "at"},
 		{Title: "lasted"},
@@ -134,7 +141,7 @@ func traceLongest(d *report.Trace) *sheet.Table {
 		{Title: "who ran", Left: true, Wrap: true},
 		{Title: "waited", Left: true, Under: true},
 	}}
-	for _, m := range d.Longest {
+	for _, m := range longest {
 		end := when(d.Folding().Refill, cmp.Or(when(m.Refill, "refill"), "at another time"))
 		row := t.Add(moment(m.Start), quantity.Seconds(m.End-m.Start), end, traceRan(m), traceWaited(m))
 		row.Cells[3].More, row.Cells[4].More = traceEach(m.Running), traceEach(m.Waiting)

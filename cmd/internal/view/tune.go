@@ -36,14 +36,14 @@ func Tune(document *report.Tune) *sheet.Sheet {
 	s.Add(sheet.Section{Title: "How to set it", Blocks: []sheet.Block{tuneHow(d.Verdict.How)}})
 	for _, p := range parts[:min(1, len(parts))] {
 		for _, section := range p.drawings() {
-			section.Detail, section.About = true, p.where()
+			section.Detail, section.Folded, section.About = true, true, p.where()
 			s.Add(section)
 		}
 	}
 	s.Add(sheet.Section{Title: "How it was measured", Blocks: []sheet.Block{d.facts(parts)}})
-	s.Add(sheet.Section{Title: "Environment", Detail: true, Blocks: []sheet.Block{d.environment()}})
+	s.Add(sheet.Section{Title: "Environment", Detail: true, Folded: true, Blocks: []sheet.Block{d.environment()}})
 	s.Add(sheet.Section{Title: "Runs without figures", Blocks: []sheet.Block{sheet.Listed(d.Failures())}})
-	s.Add(sheet.Section{Title: "For benchstat", Detail: true, Blocks: []sheet.Block{tuneBenchstat(parts)}})
+	s.Add(sheet.Section{Title: "For benchstat", Detail: true, Folded: true, Blocks: []sheet.Block{tuneBenchstat(parts)}})
 	return s
 }
 
@@ -117,12 +117,12 @@ func settledTone(settled bool) sheet.Tone {
 
 // main adds the load that the verdict rests on. Its drawings come later.
 func (p tunePart) main(s *sheet.Sheet) {
+	s.Add(sheet.Section{Title: "The change in numbers", Detail: true, Blocks: []sheet.Block{p.numbers()}})
 	section := p.section(p.settings())
 	section.Quiet = p.where() == ""
 	s.Add(section)
 	s.Add(sheet.Section{Title: frontTitle, Blocks: []sheet.Block{p.frontier()}})
 	s.Add(sheet.Section{Title: p.change(), About: "By " + quantity.Plural(p.Pairs, "block") + " in which both ran", Blocks: []sheet.Block{p.effects()}})
-	s.Add(sheet.Section{Title: "The change in numbers", Detail: true, Blocks: []sheet.Block{p.numbers()}})
 }
 
 // other adds another load, in one section.

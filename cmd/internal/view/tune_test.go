@@ -60,7 +60,7 @@ func TestTuneSays(t *testing.T) {
 		"undecided":   {"the budget of 60 s is used up", "→ marks the candidate"},
 		"gogc":        {"GOGC=800"},
 		"interrupted": {"Undecided: interrupted after 7 runs", "unthrottle tune --resume tune.jsonl"},
-		"job":         {"CPU a run", "time"},
+		"job":         {"CPU per run", "time"},
 		"loads":       {"40 % of its limit (270/s)", "keep 2", "set 1"},
 		"limits":      {"Set a limit of 1 CPU", "yes, smallest", "15 of 15", "0.2 % (≤0.36 %)", "kubectl set resources"},
 		"doubts":      {"the limit is emulated", "panic: out of file descriptors", "were sent in bursts", "missed the SLO in"},

@@ -69,7 +69,7 @@ const (
 )
 
 var (
-	nsOp    = Metric{"ns/op", "lower", "wall time an operation"}
+	nsOp    = Metric{"ns/op", "lower", "wall time per operation"}
 	opsS    = Metric{"ops/s", "higher", "operations a second"}
 	seconds = Metric{"wall-sec", "lower", "wall time of the whole command"} // measured by whoever runs it
 )

@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/bug"
+	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
+	"github.com/unthrottle/unthrottle/cmd/internal/render"
+	"github.com/unthrottle/unthrottle/cmd/internal/report"
+	"github.com/unthrottle/unthrottle/cmd/internal/view"
+)
+
+const bugHelp = `Pack what a report of a wrong answer needs into one text file.
+
+Usage:
+  unthrottle bug [FLAGS]                    about what is started from this shell
+  unthrottle bug [FLAGS] PID | NAME | URL   about a running process
+
+{{flags}}
+
+The file has what explain says of the process, and the files of /proc and of its cgroups from which it says so. It has none
+of the program's arguments, and of its environment only what says how Go uses CPUs. It is plain text: read it before you
+send it.
+
+Example:
+  unthrottle bug myserver
+`
+
+func newBug(stdio IO) *cobra.Command {
+	return newVerb("bug", bugHelp, func(l *flagList) func(context.Context, []string) error {
+		var path, root string
+		flags := l.section("Flags:")
+		flags.StringVarP(&path, "output", "o", "", "F\twrite to file F (unthrottle-bug-PID.txt)")
+		flags.StringVar(&root, "root", "", "DIR\tread /proc and /sys below DIR: another system's mounts")
+		return func(ctx context.Context, args []string) (err error) {
+			if len(args) > 1 {
+				return hint.Usage("unthrottle bug myserver", "bug takes one process, got %d arguments", len(args))
+			}
+			pid, of := 0, "self"
+			if len(args) == 1 {
+				if pid, err = procs.FindOne(root, args[0]); err != nil {
+					return err
+				}
+				of = strconv.Itoa(pid)
+			}
+			look := time.Duration(0)
+			if pid != 0 && root == "" {
+				look = time.Second
+			}
+			facts, err := readFacts(ctx, explainOptions{look: look, root: root}, pid)
+			if err != nil {
+				return err
+			}
+			files, err := bugFiles(facts, root, pid)
+			if err != nil {
+				return err
+			}
+			about := fmt.Sprintf("What \"unthrottle bug\" found of process %s on %s. The files below, unpacked into a directory DIR, are what\n"+
+				"\"unthrottle explain --root DIR%s\" reads.\n", of, now(), map[bool]string{true: " " + of}[pid != 0])
+			path = cmp.Or(path, "unthrottle-bug-"+of+".txt")
+			out, err := newOutput(path, stdio.Out)
+			if err != nil {
+				return err
+			}
+			text := bug.Text(about, files)
+			_, err = io.WriteString(out.w, text)
+			if err = out.finish(err); err != nil {
+				return err
+			}
+			return bugList(stdio.Out, path, len(text), files)
+		}
+	})
+}
+
+// bugFiles are what is in a report: what was made for it first.
+func bugFiles(f report.Facts, root string, pid int) ([]bug.File, error) {
+	if command := f.Process.Command; len(command) > 1 {
+		f.Process.Command = []string{command[0], "…"}
+	}
+	e := report.NewExplain(f)
+	e.Header = newHeader("explain")
+	var text, document bytes.Buffer
+	if err := render.Text(&text, view.Explain(e), render.Style{Width: 120}); err != nil {
+		return nil, err
+	}
+	if err := report.WriteJSON(&document, e); err != nil {
+		return nil, err
+	}
+	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
+	system := fmt.Sprintf("%skernel %s, %d CPUs, user %d\n", versionText(), cmp.Or(strings.TrimSpace(string(kernel)), "not known"), runtime.NumCPU(), os.Getuid())
+	return append([]bug.File{
+		{Name: "unthrottle/version.txt", Data: system},
+		{Name: "unthrottle/explain.txt", Data: text.String()},
+		{Name: "unthrottle/explain.json", Data: document.String()},
+		{Name: "unthrottle/environment.txt", Data: bug.Environment(f.Process.Env)},
+	}, bug.Collect(root, pid)...), nil
+}
+
+// bugList shows what is in a report.
+func bugList(w io.Writer, path string, size int, files []bug.File) error {
+	var text strings.Builder
+	fmt.Fprintf(&text, "wrote %s, %s:\n", path, quantity.Bytes(int64(size)))
+	for _, f := range files {
+		fmt.Fprintf(&text, "  %s\n", f.Name)
+	}
+	fmt.Fprintf(&text, "It has none of the program's arguments, and of its environment only %s. Read it before you send it.\n", quantity.List(bug.Told()))
+	_, err := io.WriteString(w, text.String())
+	return err
+}

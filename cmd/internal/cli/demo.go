@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/chart"
+	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/render"
+	"github.com/unthrottle/unthrottle/cmd/internal/report"
+	"github.com/unthrottle/unthrottle/cmd/internal/runner"
+	"github.com/unthrottle/unthrottle/cmd/internal/service"
+	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
+	"github.com/unthrottle/unthrottle/cmd/internal/terminal"
+	"github.com/unthrottle/unthrottle/cmd/internal/tour"
+	"github.com/unthrottle/unthrottle/cmd/internal/trial"
+	"github.com/unthrottle/unthrottle/cmd/internal/view"
+)
+
+const demoHelp = `What GOMAXPROCS does to a server under a CPU limit, in twenty seconds.
+
+Usage:
+  unthrottle demo [FLAGS]
+
+{{flags}}
+
+It starts a server of its own under a limit of 1 CPU, sends it the same requests with GOMAXPROCS=16, 2 and 1, and draws when
+it stood still. It needs neither root nor docker: where no cgroup can be made, the limit is emulated.
+
+Exit codes:
+  0 done, also where the machine was too busy to show it   1 could not do it   2 usage   130 interrupted
+`
+
+// What the demo shows. The server makes garbage, which costs the more the more Ps collect it.
+const (
+	demoCPUs  = 1
+	demoWork  = "/work?cpu=20us&alloc=64k"
+	demoShare = 0.75 // of the limit, with the last setting
+)
+
+var demoProcs = []int{16, 2, 1}
+
+func newDemo(stdio IO) *cobra.Command {
+	return newVerb("demo", demoHelp, func(l *flagList) func(context.Context, []string) error {
+		each, color, picture := 5*time.Second, "", ""
+		limit := runner.Limit{CPUs: demoCPUs}
+		with := runner.Auto
+		flags := l.section("Flags:")
+		durationFlag(flags, &each, "for", time.Second, "D\thow long each setting is shown (5s)")
+		limitWithFlag(flags, &with)
+		flags.StringVarP(&picture, "output", "o", "", "F\talso draw two seconds of each into F.svg")
+		colorFlag(flags, &color)
+		return func(ctx context.Context, args []string) error {
+			if err := noArgs(l.cmd, args); err != nil {
+				return err
+			}
+			if picture != "" && endingOf(picture) != "svg" {
+				return hint.Usage("unthrottle demo -o demo.svg", "-o %s: the picture is an .svg", picture)
+			}
+			kind, _, err := runner.Check(limit, with, stdio.Self, "version")
+			if err != nil {
+				return startError(err)
+			}
+			program, url, err := demoServer(stdio.Self, demoWork)
+			if err != nil {
+				return err
+			}
+			screen := newDemoScreen(stdio, color)
+			rate := 0.0
+			t := tour.Tour{
+				Server: trial.Served{
+					Service:   service.Spec{Args: program, Limit: limit, With: with, Ready: service.Ready{URL: url}},
+					Generator: []string{stdio.Self, "load", url, "--grace", "1s", "--realtime=true"},
+				},
+				CPUs: demoCPUs, Procs: demoProcs, Load: demoShare, Each: each, Seed: 1,
+				OnRate: func(perSecond float64) {
+					rate = perSecond
+					screen.say(sheet.Plain, view.DemoHead(demoCPUs, rate, string(kind)))
+					screen.say(sheet.Soft, screen.strip.Legend("stood still"))
+				},
+				OnBegin: screen.begin, OnLook: screen.look, OnEnd: screen.end,
+			}
+			legs, err := t.Run(ctx)
+			screen.terminal.Clear()
+			if err != nil {
+				return hint.With(err, "unthrottle run --cpus 1 -- unthrottle serve shows it on a page")
+			}
+			d := report.NewDemo(demoCPUs, rate, legs)
+			if err := render.Text(stdio.Out, view.Demo(d), screen.style); err != nil || picture == "" {
+				return err
+			}
+			out, err := newOutput(picture, nil)
+			if err != nil {
+				return err
+			}
+			return out.finish(view.DemoPicture(d).SVG(out.w))
+		}
+	})
+}
+
+// limitWithFlag adds the flag that says what sets a limit.
+func limitWithFlag(flags *pflag.FlagSet, with *runner.With) {
+	flags.Var(oneOf(with, runner.Auto, runner.Cgroup, runner.Systemd, runner.Emulate), "limit-with", "K\twhat sets the limit: auto, cgroup, systemd or emulate (auto)")
+}
+
+// demoServer is the built-in server at a free port, and the URL of one of its paths.
+func demoServer(self, path string) (program []string, url string, err error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, "", err
+	}
+	address := l.Addr().String()
+	l.Close()
+	return []string{self, "serve", "--listen", address}, "http://" + address + "/" + strings.TrimPrefix(path, "/"), nil
+}
+
+// A demoScreen draws a row for each second, on a terminal while it passes.
+type demoScreen struct {
+	watchScreen
+	second int // that is drawn
+}
+
+func newDemoScreen(stdio IO, color string) *demoScreen {
+	style := styleOf(color, stdio, false)
+	s := &demoScreen{watchScreen: watchScreen{w: stdio.Out, style: style, terminal: terminal.Of(stdio.Out, stdio.Env)}}
+	s.strip = chart.NewSecond(0.1, cmp.Or(style.Width, watchWidth))
+	return s
+}
+
+func (s *demoScreen) begin(procs int) {
+	s.second = 0
+	s.say(sheet.Strong, fmt.Sprintf("GOMAXPROCS=%d", procs))
+}
+
+// look draws what is known: seconds that are over stay.
+func (s *demoScreen) look(still []tour.Span, until float64) {
+	spans := view.DemoSpans(still)
+	row := func(second int) string { return s.strip.Row(second, spans, until, s.style.Paint) }
+	for ; until >= float64(s.second+1); s.second++ {
+		s.terminal.Clear()
+		fmt.Fprintln(s.w, row(s.second))
+	}
+	if s.terminal != nil && until > float64(s.second) {
+		s.terminal.Draw(row(s.second))
+	}
+}
+
+func (s *demoScreen) end(leg tour.Leg) {
+	s.terminal.Clear()
+	s.say(sheet.Plain, view.DemoLeg(leg))
+}

@@ -1,0 +1,148 @@
+package report
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/finding"
+	"github.com/unthrottle/unthrottle/cmd/internal/sample"
+	"github.com/unthrottle/unthrottle/cmd/internal/search"
+)
+
+// A Check is one thing that a document answers with yes or no, for those who count such answers: an exit code, and the systems
+// that run builds.
+type Check struct {
+	About string           // what was looked at: a process, a server
+	Name  string           // what it was held against
+	Found *finding.Finding // what is wrong, or worth knowing; nil: nothing
+}
+
+// Found are what is wrong by some checks.
+func Found(checks []Check) (findings []finding.Finding) {
+	for _, c := range checks {
+		if c.Found != nil {
+			findings = append(findings, *c.Found)
+		}
+	}
+	return findings
+}
+
+// byRules are the checks of a process by the rules of ps: one for each finding, or a single one that found nothing.
+func byRules(about string, findings []finding.Finding) (checks []Check) {
+	for _, f := range findings {
+		checks = append(checks, Check{about, f.Verdict, &f})
+	}
+	if len(findings) == 0 {
+		checks = []Check{{About: about, Name: "no rule finds anything wrong"}}
+	}
+	return checks
+}
+
+func process(name string, pid int) string {
+	if pid == 0 {
+		return name
+	}
+	return fmt.Sprintf("%s, pid %d", name, pid)
+}
+
+// Checks are one for each process and finding.
+func (d *Ps) Checks() (checks []Check) {
+	for _, p := range d.Processes {
+		checks = append(checks, byRules(process(p.Name, p.PID), p.Findings)...)
+	}
+	return checks
+}
+
+// Checks are those of the process.
+func (d *Explain) Checks() []Check {
+	return byRules(process(d.Subject.Name, d.Subject.PID), d.Findings)
+}
+
+// Checks are those of the group.
+func (d *Watch) Checks() []Check { return byRules(d.Subject(), d.Findings) }
+
+// Checks are those of the traced program.
+func (d *Trace) Checks() []Check { return byRules(d.Subject(), d.Findings) }
+
+// Checks are those of the program in the profile.
+func (d *Profile) Checks() []Check { return byRules(d.name(), d.Findings) }
+
+// Checks are the program's exit code.
+func (d *Run) Checks() []Check {
+	c := Check{About: ShellWords(d.Command), Name: "exit code 0"}
+	if d.ExitCode != 0 {
+		c.Found = &finding.Finding{Rule: "exit-code", Verdict: "exit code " + strconv.Itoa(d.ExitCode), Severity: finding.Critical, Summary: "the program ended with exit code " + strconv.Itoa(d.ExitCode)}
+	}
+	return []Check{c}
+}
+
+// Checks are whether the SLO held; without one, whether there is a result.
+func (d *Load) Checks() []Check {
+	v := d.Verdict()
+	c := Check{About: loadAbout(d), Name: "a result"}
+	if d.SLO != nil {
+		c.Name = d.SLO.Words()
+	}
+	switch {
+	case d.Hopeless != "":
+		c.Found = &finding.Finding{Rule: "no-result", Verdict: "no result", Severity: finding.Critical, Summary: d.HopelessWords()}
+	case v.Held != nil && !*v.Held:
+		c.Found = &finding.Finding{Rule: "slo", Verdict: v.Word, Severity: finding.Critical, Summary: v.Word + ": " + v.Text, Evidence: v.Missed}
+	case !d.Valid:
+		c.Found = &finding.Finding{Rule: "invalid", Verdict: "INVALID", Severity: finding.Warning, Summary: "the generator did not do what was asked of it", Evidence: d.Invalid}
+	}
+	return []Check{c}
+}
+
+func loadAbout(d *Load) string {
+	if len(d.Targets) == 0 {
+		return "no target"
+	}
+	return d.Targets[0].Method + " " + d.Targets[0].URL
+}
+
+// Checks are whether a change is advised: of each load, or of the limit that is enough. A trade is good to know.
+func (d *Tune) Checks() []Check {
+	c := Check{About: d.Subject.Name, Name: "the current setting is right"}
+	worst, any := finding.Info, false
+	for _, l := range d.Loads {
+		switch {
+		case len(d.Limits) > 0:
+			worst, any = finding.Warning, d.Verdict.Procs > 0 && d.Verdict.Procs != d.Current.Procs
+		case l.Kind == string(search.Change):
+			worst, any = finding.Warning, true
+		case l.Kind == string(search.Trade):
+			any = true
+		}
+	}
+	if any {
+		c.Found = &finding.Finding{Rule: "better-setting", Verdict: d.Verdict.Kind, Severity: worst, Summary: d.Verdict.Text, Evidence: d.Verdict.Also}
+		if len(d.Verdict.How) > 0 {
+			c.Found.Fix = d.Verdict.How[0].Text
+		}
+	}
+	return []Check{c}
+}
+
+// Checks are whether a setting is worse than its base; where that is not known it is good to know.
+func (d *Bench) Checks() (checks []Check) {
+	for _, g := range d.Groups {
+		for _, row := range g.Settings {
+			if row.Versus == nil {
+				continue
+			}
+			c := Check{About: g.Name, Name: row.Name + " is not worse than the base"}
+			for _, v := range []*BenchComparison{row.Versus, row.CostVersus} {
+				switch {
+				case v == nil:
+				case v.Worse():
+					c.Found = &finding.Finding{Rule: "worse-than-base", Verdict: "worse", Severity: finding.Warning, Summary: row.Name + ": " + v.Text}
+				case c.Found == nil && !v.Better() && v.Verdict != sample.VerdictSame:
+					c.Found = &finding.Finding{Rule: "worse-than-base", Verdict: "not known", Severity: finding.Info, Summary: row.Name + ": " + v.Text}
+				}
+			}
+			checks = append(checks, c)
+		}
+	}
+	return checks
+}

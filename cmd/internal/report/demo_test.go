@@ -1,0 +1,37 @@
+package report
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/tour"
+)
+
+// TestDemo: three settings whose order is clear are told, and what is not clear is not claimed.
+func TestDemo(t *testing.T) {
+	clear := []tour.Leg{{Procs: 16, P99: 1.2, CPU: 0.004}, {Procs: 2, P99: 0.05, CPU: 0.002}, {Procs: 1, P99: 0.004, CPU: 0.001}}
+	d := NewDemo(1, 400, clear)
+	if text := d.Answer(); !d.Shown() || text != "With GOMAXPROCS=1 p99 was 4.00 ms; with 16 it was 1.20 s." {
+		t.Errorf("%v, %s", d.Shown(), text)
+	}
+	if more := strings.Join(d.More(), " "); !strings.Contains(more, "1.00 ms with 1, 2.00 ms with 2, 4.00 ms with 16.") {
+		t.Error(more)
+	}
+	for name, change := range map[string]func([]tour.Leg){
+		"the tail of two is the other way round": func(l []tour.Leg) { l[1].P99 = 0.003 },
+		"one costs as little":                    func(l []tour.Leg) { l[1].CPU = 0.00105 },
+	} {
+		legs := slices.Clone(clear)
+		change(legs)
+		d := NewDemo(1, 400, legs)
+		if d.Shown() || d.Answer() != "This machine did not show it: their order is not clear." {
+			t.Errorf("%s: %v, %s", name, d.Shown(), d.Answer())
+		}
+		legs[0].Marks, legs[2].Marks = []string{"others used 0.5 CPUs"}, []string{"others used 0.5 CPUs"}
+		d = NewDemo(1, 400, legs)
+		if more := d.More(); d.Answer() != "This machine was too busy to show it." || more[0] != "While it ran, others used 0.5 CPUs." || len(more) != 2 {
+			t.Errorf("%s: %s %q", name, d.Answer(), more)
+		}
+	}
+}

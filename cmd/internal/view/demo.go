@@ -1,0 +1,71 @@
+package view
+
+import (
+	"strconv"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/chart"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
+	"github.com/unthrottle/unthrottle/cmd/internal/report"
+	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
+	"github.com/unthrottle/unthrottle/cmd/internal/tour"
+)
+
+// DemoHead says what is going to be seen, and DemoLeg what was seen of a setting.
+func DemoHead(cpus, rate float64, kind string) string {
+	return "A server under a limit of " + quantity.CPUs(cpus) + around(" (", limitKind(kind), ")") +
+		" gets " + quantity.PerSecond(rate) + ", with three values of GOMAXPROCS."
+}
+
+// DemoLeg is what came of a setting, in a line.
+func DemoLeg(leg tour.Leg) string {
+	return "p99 " + quantity.Latency(leg.P99) + ", CPU per request " + quantity.Latency(leg.CPU) +
+		", throttled in " + quantity.Share(leg.Throttled) + " of the periods" +
+		when(leg.Failed > 0, ", "+quantity.Share(leg.Failed)+" failed")
+}
+
+// DemoPicture draws two seconds of each setting.
+func DemoPicture(d *report.Demo) *chart.Picture {
+	const from, seconds = 1, 2
+	p := &chart.Picture{
+		Title: "A server under a limit of " + quantity.CPUs(d.CPUs) + ", " + quantity.PerSecond(d.Rate) + " with each GOMAXPROCS",
+		From:  from, To: from + seconds, Ran: "it ran", Was: "stood still, throttled",
+	}
+	for _, leg := range d.Legs {
+		p.Rows = append(p.Rows, chart.PictureRow{
+			Name: "GOMAXPROCS=" + strconv.Itoa(leg.Procs), Spans: DemoSpans(leg.Spans),
+			Notes: []string{"p99 " + quantity.Latency(leg.P99), "CPU per request " + quantity.Latency(leg.CPU)},
+		})
+	}
+	return p
+}
+
+// DemoSpans are pieces of time as a drawing has them.
+func DemoSpans(still []tour.Span) (spans []sheet.Span) {
+	for _, s := range still {
+		spans = append(spans, sheet.Span(s))
+	}
+	return spans
+}
+
+// Demo shows what a demo has shown, and what to do next.
+func Demo(d *report.Demo) *sheet.Sheet {
+	tone := sheet.Strong
+	if !d.Shown() {
+		tone = sheet.Unsure
+	}
+	s := &sheet.Sheet{Verb: "demo", Claims: []sheet.Claim{{Word: "demo", Tone: tone, Text: d.Answer(), Whole: true, More: d.More()}}}
+	t := &sheet.Table{Columns: []sheet.Column{
+		{Title: "GOMAXPROCS", Left: true}, {Title: "p99"}, {Title: "CPU per request"}, {Title: "throttled"}, {Title: "stood still"}, {Title: "failed"},
+	}}
+	for _, leg := range d.Legs {
+		t.Add(strconv.Itoa(leg.Procs), quantity.Latency(leg.P99), quantity.Latency(leg.CPU), quantity.Share(leg.Throttled),
+			quantity.Share(leg.Still), quantity.Share(leg.Failed))
+	}
+	s.Add(quiet("What each did", t))
+	s.Add(sheet.Section{Title: "What next", Blocks: []sheet.Block{sheet.Commands{
+		{About: "What is wrong with the Go programs that run here:", Lines: []string{"unthrottle ps"}},
+		{About: "Which limit a program has, and which GOMAXPROCS it chose:", Lines: []string{"unthrottle explain -- ./server"}},
+		{About: "Which GOMAXPROCS is right for it, by trying:", Lines: []string{"unthrottle tune -- ./server"}},
+	}}})
+	return s
+}
