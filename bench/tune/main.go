@@ -311,8 +311,8 @@ func (t *total) add(v verdict, j judgement, tuned, swept effort, all bool) {
 func (t total) String() string {
 	text := fmt.Sprintf("%d of %d agree (%d of them within the sweep's noise only), %d undecided, %d wrong changes.",
 		t.agree, t.rows, t.unclear, t.undecided, t.wrong)
-	if t.unswept > 0 {
-		text += fmt.Sprintf(" %d verdicts were not held against all settings.", t.unswept)
+	if t.unswept > 0 { // then none was held against all settings
+		text = fmt.Sprintf("Of %d verdicts, %d undecided, %d wrong changes.", t.rows, t.undecided, t.wrong)
 	}
 	if t.sweep.runs > 0 {
 		text += fmt.Sprintf(" tune: %v; the sweep: %v; tune took %.0f %% of its time and %.0f %% of its runs.", t.tune, t.sweep,
