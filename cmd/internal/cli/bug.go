@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +19,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
+	"github.com/unthrottle/unthrottle/cmd/internal/trial"
 	"github.com/unthrottle/unthrottle/cmd/internal/view"
 )
 
@@ -49,12 +49,13 @@ func newBug(stdio IO) *cobra.Command {
 			if len(args) > 1 {
 				return hint.Usage("unthrottle bug myserver", "bug takes one process, got %d arguments", len(args))
 			}
-			pid, of := 0, "self"
+			pid, of, again := 0, "self", ""
 			if len(args) == 1 {
 				if pid, err = procs.FindOne(root, args[0]); err != nil {
 					return err
 				}
 				of = strconv.Itoa(pid)
+				again = " " + of
 			}
 			look := time.Duration(0)
 			if pid != 0 && root == "" {
@@ -69,7 +70,7 @@ func newBug(stdio IO) *cobra.Command {
 				return err
 			}
 			about := fmt.Sprintf("What \"unthrottle bug\" found of process %s on %s. The files below, unpacked into a directory DIR, are what\n"+
-				"\"unthrottle explain --root DIR%s\" reads.\n", of, now(), map[bool]string{true: " " + of}[pid != 0])
+				"\"unthrottle explain --root DIR%s\" reads.\n", of, now(), again)
 			path = cmp.Or(path, "unthrottle-bug-"+of+".txt")
 			out, err := newOutput(path, stdio.Out)
 			if err != nil {
@@ -99,8 +100,8 @@ func bugFiles(f report.Facts, root string, pid int) ([]bug.File, error) {
 	if err := report.WriteJSON(&document, e); err != nil {
 		return nil, err
 	}
-	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
-	system := fmt.Sprintf("%skernel %s, %d CPUs, user %d\n", versionText(), cmp.Or(strings.TrimSpace(string(kernel)), "not known"), runtime.NumCPU(), os.Getuid())
+	here := trial.Environment()
+	system := fmt.Sprintf("%skernel %s, %d CPUs, user %d\n", versionText(), cmp.Or(here.Kernel, "not known"), here.CPUs, os.Getuid())
 	return append([]bug.File{
 		{Name: "unthrottle/version.txt", Data: system},
 		{Name: "unthrottle/explain.txt", Data: text.String()},

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -11,14 +10,12 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/chart"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/runner"
 	"github.com/unthrottle/unthrottle/cmd/internal/service"
 	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
-	"github.com/unthrottle/unthrottle/cmd/internal/terminal"
 	"github.com/unthrottle/unthrottle/cmd/internal/tour"
 	"github.com/unthrottle/unthrottle/cmd/internal/trial"
 	"github.com/unthrottle/unthrottle/cmd/internal/view"
@@ -79,7 +76,7 @@ func newDemo(stdio IO) *cobra.Command {
 					Service:   service.Spec{Args: program, Limit: limit, With: with, Ready: service.Ready{URL: url}},
 					Generator: []string{stdio.Self, "load", url, "--grace", "1s", "--realtime=true"},
 				},
-				CPUs: demoCPUs, Procs: demoProcs, Load: demoShare, Each: each, Seed: 1,
+				CPUs: demoCPUs, Procs: demoProcs, Load: demoShare, Each: each,
 				OnRate: func(perSecond float64) {
 					rate = perSecond
 					screen.say(sheet.Plain, view.DemoHead(demoCPUs, rate, string(kind)))
@@ -92,7 +89,7 @@ func newDemo(stdio IO) *cobra.Command {
 			if err != nil {
 				return hint.With(err, "unthrottle run --cpus 1 -- unthrottle serve shows it on a page")
 			}
-			d := report.NewDemo(demoCPUs, rate, legs)
+			d := &report.Demo{CPUs: demoCPUs, Rate: rate, Legs: legs}
 			if err := render.Text(stdio.Out, view.Demo(d), screen.style); err != nil || picture == "" {
 				return err
 			}
@@ -123,32 +120,29 @@ func demoServer(self, path string) (program []string, url string, err error) {
 
 // A demoScreen draws a row for each second, on a terminal while it passes.
 type demoScreen struct {
-	watchScreen
-	second int // that is drawn
+	secondScreen
+	drawn int // seconds of this setting that are over
 }
 
 func newDemoScreen(stdio IO, color string) *demoScreen {
-	style := styleOf(color, stdio, false)
-	s := &demoScreen{watchScreen: watchScreen{w: stdio.Out, style: style, terminal: terminal.Of(stdio.Out, stdio.Env)}}
-	s.strip = chart.NewSecond(0.1, cmp.Or(style.Width, watchWidth))
+	s := &demoScreen{secondScreen: newSecondScreen(stdio.Out, stdio.Env, styleOf(color, stdio, false))}
+	s.periods(runner.Limit{}.PeriodInForce().Seconds())
 	return s
 }
 
 func (s *demoScreen) begin(procs int) {
-	s.second = 0
+	s.drawn = 0
 	s.say(sheet.Strong, fmt.Sprintf("GOMAXPROCS=%d", procs))
 }
 
 // look draws what is known: seconds that are over stay.
 func (s *demoScreen) look(still []tour.Span, until float64) {
 	spans := view.DemoSpans(still)
-	row := func(second int) string { return s.strip.Row(second, spans, until, s.style.Paint) }
-	for ; until >= float64(s.second+1); s.second++ {
-		s.terminal.Clear()
-		fmt.Fprintln(s.w, row(s.second))
+	for ; until >= float64(s.drawn+1); s.drawn++ {
+		s.keep(s.drawn, spans, until)
 	}
-	if s.terminal != nil && until > float64(s.second) {
-		s.terminal.Draw(row(s.second))
+	if s.terminal != nil && until > float64(s.drawn) {
+		s.terminal.Draw(s.row(s.drawn, spans, until))
 	}
 }
 

@@ -1,22 +1,17 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/chart"
 	"github.com/unthrottle/unthrottle/cmd/internal/heartbeat"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
-	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
-	"github.com/unthrottle/unthrottle/cmd/internal/terminal"
 	"github.com/unthrottle/unthrottle/cmd/internal/view"
 )
 
@@ -86,7 +81,7 @@ func (w *watcher) run(ctx context.Context, args []string) (err error) {
 	if err := w.results.open(); err != nil {
 		return err
 	}
-	show := &watchScreen{w: w.stdio.Out, style: w.results.style, silent: w.results.json, terminal: terminal.Of(w.stdio.Out, w.stdio.Env)}
+	show := &watchScreen{secondScreen: newSecondScreen(w.stdio.Out, w.stdio.Env, w.results.style), silent: w.results.json}
 	w.Command = []string{w.stdio.Self, "heartbeat"}
 	w.OnStart = func() { show.head(w.document(&w.Seen)) }
 	w.OnSecond = func(n int, since heartbeat.Evidence) {
@@ -127,32 +122,20 @@ func (w *watcher) document(seen *heartbeat.Observation) *report.Watch {
 // A watchScreen shows what happens: on a terminal the row of this second, and below it what is known so far; elsewhere a
 // line for each second.
 type watchScreen struct {
-	w        io.Writer
-	terminal *terminal.Terminal // nil: none
-	silent   bool
-	style    render.Style
-	strip    chart.Second
-	status   string
+	secondScreen
+	silent bool
+	status string
 }
-
-// watchWidth is how wide a second is drawn where nothing says how wide the screen is.
-const watchWidth = 100
 
 func (s *watchScreen) head(d *report.Watch) {
 	if s.silent {
 		return
 	}
 	s.say(sheet.Plain, view.WatchHead(d))
-	s.strip = chart.NewSecond(d.Folding().Period, cmp.Or(s.style.Width, watchWidth))
+	s.periods(d.Folding().Period)
 	if s.terminal != nil {
 		s.say(sheet.Soft, s.strip.Legend("frozen"))
 	}
-}
-
-// say writes a sentence.
-func (s *watchScreen) say(tone sheet.Tone, text string) {
-	lines := sheet.Lines{Tone: tone, Texts: []string{text}}
-	render.Text(s.w, &sheet.Sheet{Sections: []sheet.Section{{Quiet: true, Blocks: []sheet.Block{lines}}}}, s.style)
 }
 
 // now draws the second that goes on.
@@ -160,12 +143,8 @@ func (s *watchScreen) now(second int, seen *heartbeat.Observation) {
 	if s.silent || s.terminal == nil {
 		return
 	}
-	row := s.row(second, report.NewFreezes(seen.Newest(watchNewest).Kept), seen.Wall.Seconds())
+	row := s.row(second, view.WatchSpans(report.NewFreezes(seen.Newest(watchNewest).Kept)), seen.Wall.Seconds())
 	s.terminal.Draw(row, s.terminal.Fit(s.status))
-}
-
-func (s *watchScreen) row(second int, freezes []report.Freeze, until float64) string {
-	return s.strip.Row(second, view.WatchSpans(freezes), until, s.style.Paint)
 }
 
 // second writes one that is over.
@@ -175,8 +154,7 @@ func (s *watchScreen) second(second int, d *report.Watch, periods, throttled int
 		return
 	}
 	s.status = view.WatchStatus(d)
-	s.terminal.Clear()
-	fmt.Fprintln(s.w, s.row(second, d.Freezes, float64(second+1)))
+	s.keep(second, view.WatchSpans(d.Freezes), float64(second+1))
 }
 
 // end leaves an empty line before what comes then.

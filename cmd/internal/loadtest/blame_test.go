@@ -11,20 +11,20 @@ import (
 
 func TestLateBecause(t *testing.T) {
 	const second = time.Second
-	before := host{procs.HostTimes{Busy: 100 * second, Steal: second, Total: 200 * second}, true, time.Unix(0, 0)}
-	after := func(busy, steal time.Duration) host {
-		return host{procs.HostTimes{Busy: before.Busy + busy, Steal: before.Steal + steal, Total: before.Total + 20*second}, true, time.Unix(10, 0)}
+	before := procs.HostMoment{HostTimes: procs.HostTimes{Busy: 100 * second, Steal: second, Total: 200 * second}, At: time.Unix(0, 0), Known: true}
+	after := func(busy, steal time.Duration) procs.HostMoment {
+		return procs.HostMoment{HostTimes: procs.HostTimes{Busy: before.Busy + busy, Steal: before.Steal + steal, Total: before.Total + 20*second}, At: time.Unix(10, 0), Known: true}
 	}
 	const own, server = 2 * second, 5 * second
 	for _, c := range []struct {
 		name           string
-		after          host
+		after          procs.HostMoment
 		server         time.Duration
 		rate           float64
 		realtime, root bool
 		want           string
 	}{
-		{"nothing is known", host{}, server, 10, true, true, ""},
+		{"nothing is known", procs.HostMoment{}, server, 10, true, true, ""},
 		{"nothing else ran", after(8*second, 0), server, 10, true, true, ""},
 		{"steal", after(8*second, second), server, 10, true, true, "the hypervisor took 5 % of the CPU time"},
 		{"a neighbour", after(12*second, 0), server, 10, true, false, "other programs used 0.5 of the CPUs"},

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/load"
 	"github.com/unthrottle/unthrottle/cmd/internal/meter"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/search"
 )
 
@@ -268,14 +268,8 @@ func (s *Session) capacity(ctx context.Context, ends time.Time, f *finding) (rat
 // closedPhase is that of the windows in which closed loops showed what the server can do.
 const closedPhase = "closed"
 
-// roundRate keeps three digits, as those of the search have.
-func roundRate(rate float64) float64 {
-	r, err := strconv.ParseFloat(strconv.FormatFloat(rate, 'g', 3, 64), 64)
-	if err != nil {
-		return 0
-	}
-	return r
-}
+// roundRate is for rates beside those of the search, which have as many digits.
+func roundRate(rate float64) float64 { return quantity.Significant(rate, 3) }
 
 // windowAt is how long a window must be at a rate: for enough requests, and for a queue that grows to be seen.
 func (s *Session) windowAt(rate float64) time.Duration {
@@ -295,7 +289,7 @@ func (s *Session) finish(sum Summary) Summary {
 
 // send runs a plan to its end, with the server's counters read meanwhile.
 func (s *Session) send(ctx context.Context, plan load.Plan) (Summary, error) {
-	before := readHost()
+	before := procs.HostNow()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	run, err := load.Start(ctx, plan)
@@ -313,7 +307,7 @@ func (s *Session) send(ctx context.Context, plan load.Plan) (Summary, error) {
 		readings, limit = m.Stop(), m.Limit
 	}
 	res := run.Wait()
-	after := readHost()
+	after := procs.HostNow()
 	res.Invalid = append(res.Invalid, ownLimit(limit)...)
 	sum := Summarise(res, s.SLO)
 	if s.server != 0 {

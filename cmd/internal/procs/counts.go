@@ -136,6 +136,40 @@ func ReadHostTimes(root string) (HostTimes, bool) {
 	return ParseHostTimes(string(text))
 }
 
+// A HostMoment is what all CPUs of this host had done at a time. Two of them tell what disturbed what was measured between them.
+type HostMoment struct {
+	HostTimes
+	At    time.Time
+	Known bool
+}
+
+// HostNow reads one.
+func HostNow() HostMoment {
+	times, known := ReadHostTimes("")
+	return HostMoment{times, time.Now(), known}
+}
+
+// Below these it is noise.
+const (
+	noisySteal  = 0.03 // share
+	noisyOthers = 0.15 // CPUs
+)
+
+// Since tells the share of all CPU time that a hypervisor took, and how many CPUs were used beside ours, which took so much CPU
+// time; 0 where that is not known, or no more than noise.
+func (now HostMoment) Since(before HostMoment, ours time.Duration) (stolen, others float64) {
+	if !before.Known || !now.Known || now.Total <= before.Total {
+		return 0, 0
+	}
+	if share := float64(now.Steal-before.Steal) / float64(now.Total-before.Total); share > noisySteal {
+		stolen = share
+	}
+	if theirs := (now.Busy - before.Busy - ours).Seconds() / now.At.Sub(before.At).Seconds(); theirs > noisyOthers {
+		others = theirs
+	}
+	return stolen, others
+}
+
 // ParseHostTimes reads its text. A guest's time is in user's and nice's already.
 //
 //	cpu  2194867 35102 704314 4064044 19882  0   92014   4025  0     0

@@ -21,6 +21,15 @@ func Number(v float64) string {
 	return minus(strconv.FormatFloat(math.Round(v*1000)/1000, 'f', -1, 64))
 }
 
+// Significant keeps so many digits of a number, so that what is said is what was used, and can be typed in again.
+func Significant(v float64, digits int) float64 {
+	short, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', digits, 64), 64)
+	if err != nil {
+		return v
+	}
+	return short
+}
+
 // Hundredths writes a number with two digits after the point at most.
 func Hundredths(v float64) string { return Number(math.Round(v*100) / 100) }
 

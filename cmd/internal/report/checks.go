@@ -79,7 +79,7 @@ func (d *Run) Checks() []Check {
 // Checks are whether the SLO held; without one, whether there is a result.
 func (d *Load) Checks() []Check {
 	v := d.Verdict()
-	c := Check{About: loadAbout(d), Name: "a result"}
+	c := Check{About: d.Target(), Name: "a result"}
 	if d.SLO != nil {
 		c.Name = d.SLO.Words()
 	}
@@ -94,28 +94,23 @@ func (d *Load) Checks() []Check {
 	return []Check{c}
 }
 
-func loadAbout(d *Load) string {
-	if len(d.Targets) == 0 {
-		return "no target"
-	}
-	return d.Targets[0].Method + " " + d.Targets[0].URL
-}
-
 // Checks are whether a change is advised: of each load, or of the limit that is enough. A trade is good to know.
 func (d *Tune) Checks() []Check {
 	c := Check{About: d.Subject.Name, Name: "the current setting is right"}
-	worst, any := finding.Info, false
-	for _, l := range d.Loads {
-		switch {
-		case len(d.Limits) > 0:
-			worst, any = finding.Warning, d.Verdict.Procs > 0 && d.Verdict.Procs != d.Current.Procs
-		case l.Kind == string(search.Change):
-			worst, any = finding.Warning, true
-		case l.Kind == string(search.Trade):
-			any = true
+	worst, found := finding.Info, false
+	if len(d.Limits) > 0 { // setting the limit alone is what was asked about
+		worst, found = finding.Warning, d.Verdict.Procs != d.Current.Procs
+	} else {
+		for _, l := range d.Loads {
+			switch l.Kind {
+			case string(search.Change):
+				worst, found = finding.Warning, true
+			case string(search.Trade):
+				found = true
+			}
 		}
 	}
-	if any {
+	if found {
 		c.Found = &finding.Finding{Rule: "better-setting", Verdict: d.Verdict.Kind, Severity: worst, Summary: d.Verdict.Text, Evidence: d.Verdict.Also}
 		if len(d.Verdict.How) > 0 {
 			c.Found.Fix = d.Verdict.How[0].Text

@@ -14,20 +14,18 @@ type Demo struct {
 	CPUs float64
 	Rate float64
 	Legs []tour.Leg // the last one should be the best
-	Busy []string   // what the host did meanwhile
 }
 
-// NewDemo makes it.
-func NewDemo(cpus, rate float64, legs []tour.Leg) *Demo {
-	d := &Demo{CPUs: cpus, Rate: rate, Legs: legs}
-	for _, leg := range legs {
-		for _, mark := range append(leg.Late, leg.Marks...) {
-			if !slices.Contains(d.Busy, mark) {
-				d.Busy = append(d.Busy, mark)
+// Doubts are what was noted beside the legs, each once.
+func (d *Demo) Doubts() (texts []string) {
+	for _, leg := range d.Legs {
+		for _, doubt := range leg.Doubts {
+			if !slices.Contains(texts, doubt) {
+				texts = append(texts, doubt)
 			}
 		}
 	}
-	return d
+	return texts
 }
 
 // Shown reports whether users waited clearly longer with each setting than with the one after it, and a request cost clearly more
@@ -49,7 +47,7 @@ func (d *Demo) Answer() string {
 	switch {
 	case d.Shown():
 		return fmt.Sprintf("With GOMAXPROCS=%d p99 was %s; with %d it was %s.", last.Procs, quantity.Latency(last.P99), first.Procs, quantity.Latency(first.P99))
-	case len(d.Busy) > 0:
+	case len(d.Doubts()) > 0:
 		return "This machine was too busy to show it."
 	}
 	return "This machine did not show it: their order is not clear."
@@ -58,7 +56,7 @@ func (d *Demo) Answer() string {
 // More is what belongs to the answer.
 func (d *Demo) More() (texts []string) {
 	if !d.Shown() {
-		for _, b := range d.Busy {
+		for _, b := range d.Doubts() {
 			texts = append(texts, "While it ran, "+b+".")
 		}
 		return append(texts, "unthrottle demo --for 10s looks at each for longer.")

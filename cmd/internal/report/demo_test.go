@@ -11,7 +11,7 @@ import (
 // TestDemo: three settings whose order is clear are told, and what is not clear is not claimed.
 func TestDemo(t *testing.T) {
 	clear := []tour.Leg{{Procs: 16, P99: 1.2, CPU: 0.004}, {Procs: 2, P99: 0.05, CPU: 0.002}, {Procs: 1, P99: 0.004, CPU: 0.001}}
-	d := NewDemo(1, 400, clear)
+	d := &Demo{CPUs: 1, Rate: 400, Legs: clear}
 	if text := d.Answer(); !d.Shown() || text != "With GOMAXPROCS=1 p99 was 4.00 ms; with 16 it was 1.20 s." {
 		t.Errorf("%v, %s", d.Shown(), text)
 	}
@@ -24,12 +24,12 @@ func TestDemo(t *testing.T) {
 	} {
 		legs := slices.Clone(clear)
 		change(legs)
-		d := NewDemo(1, 400, legs)
+		d := &Demo{CPUs: 1, Rate: 400, Legs: legs}
 		if d.Shown() || d.Answer() != "This machine did not show it: their order is not clear." {
 			t.Errorf("%s: %v, %s", name, d.Shown(), d.Answer())
 		}
-		legs[0].Marks, legs[2].Marks = []string{"others used 0.5 CPUs"}, []string{"others used 0.5 CPUs"}
-		d = NewDemo(1, 400, legs)
+		legs[0].Doubts, legs[2].Doubts = []string{"others used 0.5 CPUs"}, []string{"others used 0.5 CPUs"}
+		d = &Demo{CPUs: 1, Rate: 400, Legs: legs}
 		if more := d.More(); d.Answer() != "This machine was too busy to show it." || more[0] != "While it ran, others used 0.5 CPUs." || len(more) != 2 {
 			t.Errorf("%s: %s %q", name, d.Answer(), more)
 		}

@@ -53,6 +53,17 @@ func (d *Load) Doubt() string {
 	return "What was measured may be the generator and not the server: don't rely on these figures."
 }
 
+// Target names the target, or how many there are.
+func (d *Load) Target() string {
+	switch len(d.Targets) {
+	case 0:
+		return "no target"
+	case 1:
+		return d.Targets[0].Method + " " + d.Targets[0].URL
+	}
+	return quantity.Plural(len(d.Targets), "target")
+}
+
 // Headline is the result in a sentence.
 func (d *Load) Headline() string {
 	switch {

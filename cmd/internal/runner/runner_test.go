@@ -9,16 +9,18 @@ import (
 
 // TestStandstill reads the counters of a group every 10 ms: 25 ms of work by two CPUs, then 75 ms of standstill.
 func TestStandstill(t *testing.T) {
-	var s standstill
+	var s Standstill
+	var longest time.Duration
 	now := time.Unix(0, 0)
 	var c cgroup.Counters
 	read := func(cpu, throttled time.Duration) {
 		c.CPU += cpu
 		c.ThrottledTime += throttled
 		if c.CPU == 0 {
-			s.begin(now, c)
+			s.Begin(now, c)
 		}
-		s.see(now, c)
+		stood, _ := s.See(now, c)
+		longest = max(longest, stood)
 		now = now.Add(10 * time.Millisecond)
 	}
 	const ms = time.Millisecond
@@ -30,29 +32,29 @@ func TestStandstill(t *testing.T) {
 		read(0, 0)
 	}
 	read(5*ms, 150*ms) // at 110 ms: both CPUs went on at 100 ms
-	if s.longest != 80*ms {
-		t.Errorf("got %v, want 80ms: from the last reading that moved to the next", s.longest)
+	if longest != 80*ms {
+		t.Errorf("got %v, want 80ms: from the last reading that moved to the next", longest)
 	}
 	for range 20 {
 		read(0, 0) // it sleeps, and no throttled time grows
 	}
 	read(5*ms, 0)
-	if s.longest != 80*ms {
-		t.Errorf("got %v: sleeping is not a standstill", s.longest)
+	if longest != 80*ms {
+		t.Errorf("got %v: sleeping is not a standstill", longest)
 	}
 	for range 3 {
 		read(0, 0)
 	}
 	read(5*ms, 30*ms)
-	if s.longest != 80*ms {
-		t.Errorf("got %v", s.longest)
+	if longest != 80*ms {
+		t.Errorf("got %v", longest)
 	}
 	for range 11 {
 		read(0, 0)
 	}
 	read(5*ms, 90*ms)
-	if s.longest != 90*ms {
-		t.Errorf("got %v, want the throttled 90ms: the rest it slept", s.longest)
+	if longest != 90*ms {
+		t.Errorf("got %v, want the throttled 90ms: the rest it slept", longest)
 	}
 }
 

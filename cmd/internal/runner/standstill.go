@@ -22,7 +22,8 @@ const (
 func watchStandstill(p place, period time.Duration, stop <-chan struct{}) time.Duration {
 	step := min(max(period/20, minStep), maxStep)
 	rest := max(period, minRest)
-	var s standstill
+	var s Standstill
+	var longest time.Duration
 	var throttled int64
 	looked := time.Time{}
 	timer := time.NewTimer(0)
@@ -30,18 +31,19 @@ func watchStandstill(p place, period time.Duration, stop <-chan struct{}) time.D
 	for {
 		select {
 		case <-stop:
-			return s.longest
+			return longest
 		case <-timer.C:
 		}
 		c := p.counters()
 		now := time.Now()
 		switch looking := now.Sub(looked) < lookFor*period; {
 		case c.Known && looking:
-			s.see(now, c)
+			stood, _ := s.See(now, c)
+			longest = max(longest, stood)
 			timer.Reset(step)
-		case c.Known && c.Throttled > throttled && (s.longest == 0 || now.Sub(looked) >= lookEvery*period):
+		case c.Known && c.Throttled > throttled && (longest == 0 || now.Sub(looked) >= lookEvery*period):
 			throttled, looked = c.Throttled, now
-			s.begin(now, c)
+			s.Begin(now, c)
 			timer.Reset(step)
 		default:
 			timer.Reset(rest)
@@ -49,25 +51,25 @@ func watchStandstill(p place, period time.Duration, stop <-chan struct{}) time.D
 	}
 }
 
-// standstill finds the longest time in which a group stood still because of its limit. The kernel does not count that:
-// throttled time is summed over CPUs, and grows when the standstill is over.
-type standstill struct {
-	longest time.Duration
-
+// A Standstill finds when a group stood still because of its limit. The kernel does not count that: throttled time is summed over
+// CPUs, and grows when the standstill is over.
+type Standstill struct {
 	moved time.Time       // when the CPU time was last seen to grow
 	from  cgroup.Counters // as they were then
 }
 
-// begin takes the first of a row of readings.
-func (s *standstill) begin(now time.Time, c cgroup.Counters) { s.moved, s.from = now, c }
+// Begin takes the first of a row of readings.
+func (s *Standstill) Begin(now time.Time, c cgroup.Counters) { s.moved, s.from = now, c }
 
-// see takes the next.
-func (s *standstill) see(now time.Time, c cgroup.Counters) {
+// See takes the next. moved tells whether the group ran since the last one, and stood for how long it had stood still before.
+//
+// The time since it last ran holds the standstill and, at its ends, up to two steps of running. The throttled time bounds it too:
+// the CPUs' sum is never less than one of them, and a group that had nothing to do was not throttled.
+func (s *Standstill) See(now time.Time, c cgroup.Counters) (stood time.Duration, moved bool) {
 	if c.CPU == s.from.CPU {
-		return
+		return 0, false
 	}
-	// The time since it last moved holds the standstill and, at its ends, up to two steps of movement. The throttled
-	// time bounds it too: the CPUs' sum is never less than one of them.
-	s.longest = max(s.longest, min(now.Sub(s.moved), c.ThrottledTime-s.from.ThrottledTime))
+	stood = max(0, min(now.Sub(s.moved), c.ThrottledTime-s.from.ThrottledTime))
 	s.moved, s.from = now, c
+	return stood, true
 }

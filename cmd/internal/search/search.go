@@ -4,16 +4,14 @@
 // package report has the words.
 package search
 
-import "strconv"
+import (
+	"strconv"
 
-// round keeps three significant digits, so that what is said is what was run, and can be typed in again.
-func round(rate float64) float64 {
-	short, err := strconv.ParseFloat(strconv.FormatFloat(rate, 'g', 3, 64), 64)
-	if err != nil {
-		return rate
-	}
-	return short
-}
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
+)
+
+// round makes a rate one that a search asks for.
+func round(rate float64) float64 { return quantity.Significant(rate, 3) }
 
 // perSecond writes a rate: 840/s.
 func perSecond(rate float64) string {

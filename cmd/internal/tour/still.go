@@ -4,47 +4,35 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/runner"
 )
 
 // A Span is a piece of time, in seconds.
 type Span struct{ From, To float64 }
 
-// still finds when a group stood still because of its limit, by its counters alone: nothing has to run inside it. The kernel
+// still keeps when a group stood still because of its limit, by its counters alone: nothing has to run inside it. The kernel
 // counts throttled time when a standstill is over, so what goes on is known a moment later.
 type still struct {
 	began time.Time
-	moved time.Time       // when the CPU time was last seen to grow
-	from  cgroup.Counters // as they were then
-
+	last  runner.Standstill
 	spans []Span
 	until float64 // so far it is known
 }
 
 func newStill(now time.Time, c cgroup.Counters) *still {
-	return &still{began: now, moved: now, from: c}
+	s := &still{began: now}
+	s.last.Begin(now, c)
+	return s
 }
 
-// see takes a reading. A group that used no CPU time for a while had nothing to do, or was not allowed to: of that time no more
-// was a standstill than was throttled. It is the end of it, for a quota is used up first and refilled later.
+// see takes a reading. A standstill is the end of the time in which nothing ran, for a quota is used up first and refilled later.
 func (s *still) see(now time.Time, c cgroup.Counters) {
-	if c.CPU == s.from.CPU {
+	stood, moved := s.last.See(now, c)
+	if !moved {
 		return
 	}
 	s.until = now.Sub(s.began).Seconds()
-	if throttled := min(c.ThrottledTime-s.from.ThrottledTime, now.Sub(s.moved)); throttled > look {
-		s.spans = append(s.spans, Span{From: s.until - throttled.Seconds(), To: s.until})
+	if stood > look {
+		s.spans = append(s.spans, Span{From: s.until - stood.Seconds(), To: s.until})
 	}
-	s.moved, s.from = now, c
-}
-
-// share is how much of the time it stood still.
-func (s *still) share(until float64) float64 {
-	sum := 0.0
-	for _, span := range s.spans {
-		sum += max(0, min(span.To, until)-min(span.From, until))
-	}
-	if until <= 0 {
-		return 0
-	}
-	return sum / until
 }

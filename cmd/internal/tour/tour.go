@@ -7,12 +7,11 @@ package tour
 import (
 	"context"
 	"errors"
-	"math"
-	"strconv"
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/trial"
 )
 
@@ -23,7 +22,6 @@ type Tour struct {
 	Procs  []int
 	Load   float64       // how much of the limit the requests take with the last of them
 	Each   time.Duration // how long each is looked at
-	Seed   uint64
 
 	// Who looks on is told of the rate, once; and of each setting when it begins, what is known so far, and what came of it.
 	OnRate  func(perSecond float64)
@@ -35,21 +33,19 @@ type Tour struct {
 // A Leg is what one setting did.
 type Leg struct {
 	Procs     int
-	P99       float64 // seconds
-	CPU       float64 // seconds, a request that was answered well
-	Failed    float64 // share of the requests
-	Still     float64 // share of the time
-	Throttled float64 // share of the periods
-	Spans     []Span  // in which it stood still, from the beginning of its load on
-	Until     float64
-	Marks     []string
-	Late      []string // why the generator did not do what it should; nil: it did
+	P99       float64  // seconds
+	CPU       float64  // seconds, a request that was answered well
+	Failed    float64  // share of the requests
+	Throttled float64  // share of the periods
+	Still     []Span   // when it did, from the beginning of its load on
+	Doubts    []string // what the host did meanwhile, and what the generator did not
 }
 
 const (
 	warmUp = 1500 * time.Millisecond
 	look   = 5 * time.Millisecond // from one reading of the counters to the next
 	news   = 100 * time.Millisecond
+	seed   = 1 // the same requests at the same times for all
 )
 
 // Run goes through them.
@@ -79,7 +75,7 @@ func (t *Tour) rate(ctx context.Context) (float64, error) {
 		return 0, err
 	}
 	defer session.Close()
-	shot := trial.Shot{Conns: 1, WarmUp: warmUp, Lasting: time.Second, Seed: t.Seed}
+	shot := trial.Shot{Conns: 1, WarmUp: warmUp, Lasting: time.Second, Seed: seed}
 	for range 2 {
 		w, err := session.Load(ctx, shot)
 		if err != nil {
@@ -89,17 +85,9 @@ func (t *Tour) rate(ctx context.Context) (float64, error) {
 		if !(cpu > 0) {
 			return 0, hint.With(errors.New("the server's CPU time is not known"), "unthrottle run --cpus 1 -- unthrottle serve shows its limit on a page")
 		}
-		shot.Conns, shot.Rate, shot.WarmUp = 0, twoDigits(t.Load*t.CPUs/cpu), warmUp/3
+		shot.Conns, shot.Rate, shot.WarmUp = 0, quantity.Significant(t.Load*t.CPUs/cpu, 2), warmUp/3
 	}
 	return shot.Rate, nil
-}
-
-func twoDigits(x float64) float64 {
-	short, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 2, 64), 64)
-	if err != nil {
-		return x
-	}
-	return short
 }
 
 // leg looks at one setting.
@@ -108,17 +96,11 @@ func (t *Tour) leg(ctx context.Context, procs int, rate float64) (Leg, error) {
 	if err != nil {
 		return Leg{}, err
 	}
-	closed := false
-	defer func() {
-		if !closed {
-			session.Close()
-		}
-	}()
 	var w trial.Window
 	done := make(chan error, 1)
 	go func() {
 		var err error
-		w, err = session.Load(ctx, trial.Shot{Rate: rate, WarmUp: warmUp, Lasting: t.Each, Seed: t.Seed})
+		w, err = session.Load(ctx, trial.Shot{Rate: rate, WarmUp: warmUp, Lasting: t.Each, Seed: seed})
 		done <- err
 	}()
 	s := newStill(time.Now(), session.Counters())
@@ -136,7 +118,6 @@ func (t *Tour) leg(ctx context.Context, procs int, rate float64) (Leg, error) {
 			}
 		}
 	}
-	closed = true
 	run := session.Close()
 	switch {
 	case err != nil:
@@ -144,14 +125,13 @@ func (t *Tour) leg(ctx context.Context, procs int, rate float64) (Leg, error) {
 	case run.Error != "":
 		return Leg{}, errors.New(run.Error)
 	}
-	until := math.Min(s.until, end)
-	t.OnLook(s.spans, until)
+	t.OnLook(s.spans, min(s.until, end))
 	leg := Leg{
 		Procs: procs, P99: lab.P99.In(w.Metrics), CPU: lab.CPUPerRequest.In(w.Metrics), Failed: lab.ErrorShare.In(w.Metrics),
-		Throttled: lab.ThrottledShare.In(w.Metrics), Still: s.share(until), Spans: s.spans, Until: until, Marks: run.Marks,
+		Throttled: lab.ThrottledShare.In(w.Metrics), Still: s.spans, Doubts: run.Marks,
 	}
 	if !w.Valid {
-		leg.Late = w.Notes
+		leg.Doubts = append(leg.Doubts, w.Notes...)
 	}
 	return leg, nil
 }

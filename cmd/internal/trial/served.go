@@ -52,7 +52,7 @@ type Session struct {
 	noGo      bool
 
 	begin  time.Time
-	before host
+	before procs.HostMoment
 	used   time.Duration // CPU time of generators
 	procs  int
 }
@@ -109,7 +109,7 @@ func (s *Served) Open(ctx context.Context, setting lab.Setting, trace bool) (*Se
 		spec.Env = withGODEBUG(spec.Env, goself.GCTrace)
 		spec.Each = x.log.Line
 	}
-	x.before, x.begin = readHost(), time.Now()
+	x.before, x.begin = procs.HostNow(), time.Now()
 	var err error
 	if x.server, err = service.Start(ctx, spec); err != nil {
 		return nil, err
@@ -148,7 +148,7 @@ func (x *Session) Close() lab.Run {
 	res, obeyed := x.server.Stop()
 	run := lab.Run{
 		Start: x.begin.UTC().Round(time.Millisecond), Seconds: res.Wall.Seconds(), GOMAXPROCS: x.procs, LimitKind: string(kind),
-		Metrics: map[string]float64{}, Marks: marks(x.before, readHost(), res.CPU+x.used),
+		Metrics: map[string]float64{}, Marks: marks(x.before, procs.HostNow(), res.CPU+x.used),
 	}
 	switch {
 	case dead != nil:

@@ -61,7 +61,7 @@ func (r *Runner) Run(ctx context.Context, s lab.Setting) (lab.Run, error) {
 	if r.FindGo {
 		env = withGODEBUG(env, "inittrace=1") // a Go program says that it starts, however soon it is over
 	}
-	before, begin := readHost(), time.Now()
+	before, begin := procs.HostNow(), time.Now()
 	run, err := runner.Start(limit, r.With, runner.Command{
 		Args: p.Args, Env: env, Dir: p.Dir, Stdout: &stdout, Stderr: &stderr,
 	})
@@ -75,7 +75,7 @@ func (r *Runner) Run(ctx context.Context, s lab.Setting) (lab.Run, error) {
 	res := wait(ctx, run)
 	out := lab.Run{
 		Start: begin.UTC().Round(time.Millisecond), Seconds: res.Wall.Seconds(), LimitKind: string(run.Kind()),
-		GOMAXPROCS: s.Procs, Go: s.Go, Metrics: measured(res), Marks: marks(before, readHost(), res.CPU),
+		GOMAXPROCS: s.Procs, Go: s.Go, Metrics: measured(res), Marks: marks(before, procs.HostNow(), res.CPU),
 	}
 	if noGo() && !bytes.Contains(stderr.Bytes(), []byte("init runtime @")) {
 		out.Marks = append(out.Marks, lab.MarkNoGo)
@@ -210,43 +210,27 @@ func (t *tail) Write(p []byte) (int, error) {
 
 func (t *tail) Bytes() []byte { return t.buf }
 
-// host is what all CPUs did so far.
-type host struct {
-	procs.HostTimes
-	known bool
-	at    time.Time
-}
-
-func readHost() host {
-	times, ok := procs.ReadHostTimes("")
-	return host{times, ok, time.Now()}
-}
-
-// marks says what a host did beside a run, which used so much CPU time itself, that may have disturbed it. Below these it
-// is noise.
-func marks(before, after host, used time.Duration) (marks []string) {
-	const stolen, others, own = 0.03, 0.15, 0.03 // own: seconds that we need ourselves to start it
-	if !before.known || !after.known || after.Total <= before.Total {
-		return nil
+// marks says what a host did beside a run, which used so much CPU time itself, that may have disturbed it.
+func marks(before, after procs.HostMoment, used time.Duration) (marks []string) {
+	const own = 30 * time.Millisecond // that we need ourselves to start it
+	stolen, others := after.Since(before, used+own)
+	if stolen > 0 {
+		marks = append(marks, fmt.Sprintf("%s %.0f %% of the CPU time", lab.MarkSteal, 100*stolen))
 	}
-	if share := float64(after.Steal-before.Steal) / float64(after.Total-before.Total); share > stolen {
-		marks = append(marks, fmt.Sprintf("%s %.0f %% of the CPU time", lab.MarkSteal, 100*share))
-	}
-	wall := after.at.Sub(before.at).Seconds()
-	if theirs := ((after.Busy - before.Busy - used).Seconds() - own) / wall; theirs > others {
-		marks = append(marks, fmt.Sprintf("%s %.1f CPUs", lab.MarkOthers, theirs))
+	if others > 0 {
+		marks = append(marks, fmt.Sprintf("%s %.1f CPUs", lab.MarkOthers, others))
 	}
 	return marks
 }
 
 // Busy says what a host that should be idle does in some time; nothing where that is little.
 func Busy(ctx context.Context, lasting time.Duration) []string {
-	before := readHost()
+	before := procs.HostNow()
 	select {
 	case <-ctx.Done():
 	case <-time.After(lasting):
 	}
-	return marks(before, readHost(), 0)
+	return marks(before, procs.HostNow(), 0)
 }
 
 // Environment is where we are. The limit's kind is found out by the caller.

@@ -105,9 +105,9 @@ func TestCancel(t *testing.T) {
 
 func TestMarks(t *testing.T) {
 	const hundredth = 10 * time.Millisecond
-	before := host{procs.HostTimes{Busy: 180 * hundredth, Steal: 40 * hundredth, Total: 1250 * hundredth}, true, time.Unix(0, 0)}
+	before := procs.HostMoment{HostTimes: procs.HostTimes{Busy: 180 * hundredth, Steal: 40 * hundredth, Total: 1250 * hundredth}, At: time.Unix(0, 0), Known: true}
 	after := before
-	after.at = before.at.Add(time.Second)
+	after.At = before.At.Add(time.Second)
 	after.Total += 200 * hundredth // two CPUs
 	after.Busy += 63 * hundredth
 	if got := marks(before, after, 600*time.Millisecond); got != nil {
@@ -120,7 +120,7 @@ func TestMarks(t *testing.T) {
 	if got := strings.Join(marks(before, after, 600*time.Millisecond), "; "); got != "the hypervisor took 10 % of the CPU time" {
 		t.Errorf("got %q", got)
 	}
-	if got := marks(host{}, after, 0); got != nil {
+	if got := marks(procs.HostMoment{}, after, 0); got != nil {
 		t.Errorf("nothing is known before: got %q", got)
 	}
 }

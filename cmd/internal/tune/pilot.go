@@ -426,14 +426,8 @@ func sharesInOrder(shares []float64) []float64 {
 	return sorted
 }
 
-// roundRate keeps two digits, so that the rate can be typed in again.
-func roundRate(rate float64) float64 {
-	v, err := strconv.ParseFloat(strconv.FormatFloat(rate, 'g', 2, 64), 64)
-	if err != nil || v <= 0 {
-		return rate
-	}
-	return v
-}
+// roundRate keeps as many digits as a pilot can know.
+func roundRate(rate float64) float64 { return quantity.Significant(rate, 2) }
 
 func short(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 

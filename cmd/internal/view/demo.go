@@ -32,7 +32,7 @@ func DemoPicture(d *report.Demo) *chart.Picture {
 	}
 	for _, leg := range d.Legs {
 		p.Rows = append(p.Rows, chart.PictureRow{
-			Name: "GOMAXPROCS=" + strconv.Itoa(leg.Procs), Spans: DemoSpans(leg.Spans),
+			Name: "GOMAXPROCS=" + strconv.Itoa(leg.Procs), Spans: DemoSpans(leg.Still),
 			Notes: []string{"p99 " + quantity.Latency(leg.P99), "CPU per request " + quantity.Latency(leg.CPU)},
 		})
 	}
@@ -54,14 +54,6 @@ func Demo(d *report.Demo) *sheet.Sheet {
 		tone = sheet.Unsure
 	}
 	s := &sheet.Sheet{Verb: "demo", Claims: []sheet.Claim{{Word: "demo", Tone: tone, Text: d.Answer(), Whole: true, More: d.More()}}}
-	t := &sheet.Table{Columns: []sheet.Column{
-		{Title: "GOMAXPROCS", Left: true}, {Title: "p99"}, {Title: "CPU per request"}, {Title: "throttled"}, {Title: "stood still"}, {Title: "failed"},
-	}}
-	for _, leg := range d.Legs {
-		t.Add(strconv.Itoa(leg.Procs), quantity.Latency(leg.P99), quantity.Latency(leg.CPU), quantity.Share(leg.Throttled),
-			quantity.Share(leg.Still), quantity.Share(leg.Failed))
-	}
-	s.Add(quiet("What each did", t))
 	s.Add(sheet.Section{Title: "What next", Blocks: []sheet.Block{sheet.Commands{
 		{About: "What is wrong with the Go programs that run here:", Lines: []string{"unthrottle ps"}},
 		{About: "Which limit a program has, and which GOMAXPROCS it chose:", Lines: []string{"unthrottle explain -- ./server"}},

@@ -16,7 +16,7 @@ import (
 // and what else matters.
 func Load(d *report.Load) *sheet.Sheet {
 	s := &sheet.Sheet{
-		Verb: "load", Subject: loadTarget(d.Targets) + ": " + loadAsked(d), Heading: true, Claims: loadClaims(d), Warnings: d.Warnings,
+		Verb: "load", Subject: d.Target() + ": " + loadAsked(d), Heading: true, Claims: loadClaims(d), Warnings: d.Warnings,
 		Command: report.ShellWords(d.Command), Document: d,
 	}
 	if len(d.Targets) > 1 {
@@ -45,17 +45,6 @@ func Load(d *report.Load) *sheet.Sheet {
 		s.Add(detail("All errors", sheet.Listed(loadCauses(d))))
 	}
 	return s
-}
-
-// loadTarget names the target, or how many there are.
-func loadTarget(targets []report.LoadTarget) string {
-	switch len(targets) {
-	case 0:
-		return "no target"
-	case 1:
-		return targets[0].Method + " " + targets[0].URL
-	}
-	return quantity.Plural(len(targets), "target")
 }
 
 // loadTargets are several targets with their shares of the requests.
@@ -249,7 +238,7 @@ func loadGenerator(d *report.Load) (facts sheet.Facts) {
 // loadPlan says what was asked of the generator.
 func loadPlan(d *report.Load) (facts sheet.Facts) {
 	open := d.Loop != "closed"
-	facts.Add("target", when(len(d.Targets) == 1, loadTarget(d.Targets)))
+	facts.Add("target", when(len(d.Targets) == 1, d.Target()))
 	facts.Add("load", loadAsked(d))
 	facts.Add("SLO", loadSLO(d))
 	facts.Add("connections", when(!open || d.MaxConns > 0, quantity.Count(d.MaxConns)+when(open, " at most")))
