@@ -182,8 +182,8 @@ func (d *drawing) ticks(a axis, phone float64, class string, above, below bool) 
 		d.Class += " many"
 	}
 	ticks, even := a.ticks()
-	to := func(t tick) string { // on a phone, what is to the left is near
-		if (label{text: t.text, x: t.at, anchor: anchor(t.at)}).box(phone, 0).left < -tickGap {
+	to := func(t tick) string { // above the plot is a title to the left, which is near on a phone
+		if above && (label{text: t.text, x: t.at, anchor: anchor(t.at)}).box(phone, 0).left < -tickGap {
 			return "start"
 		}
 		return anchor(t.at)
