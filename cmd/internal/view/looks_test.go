@@ -447,6 +447,7 @@ func TestLooksNotice(t *testing.T) {
 		{"a text is of the other scheme", "run", desk, css("body { color: #e8eaed }"), "a contrast of"},
 		{"texts are too small", "ps", phone, css("table { font-size: 10px }"), "too small"},
 		{"labels of a chart are too large", "load-held", phone, css(".chart svg text { font-size: 22px }"), "reaches out"},
+		{"labels of a chart are on top of each other", "load-held", desk, `const [a, b] = document.querySelectorAll(".chart svg text"); for (const n of ["x", "y", "dx", "dy", "text-anchor"]) b.setAttribute(n, a.getAttribute(n))`, "on top of each other"},
 		{"a label is not where it was", "bench-usual", desk, css(".chart svg text { transform: translateX(60px) }"), looks},
 		{"letters are drawn in another way", "load-held", desk, css("* { text-rendering: geometricPrecision; font-kerning: none }"), nothing},
 		{"letters are a little wider", "tune-change", desk, css("body { letter-spacing: .02px }"), nothing},
