@@ -32,6 +32,8 @@ var mayCut = map[string]string{
 	"render/table.go: Split":          "lines that were wrapped here",
 	"render/table.go: ReplaceAll":     "the same, to indent them",
 	"render/html.go: ReplaceAll":      "the space between a number and its unit",
+	"render/html.go: Split":           "words of a command, none of which is broken after its dashes",
+	"render/style.go: LastIndexByte":  "the last word of a name that is cut",
 	"render/markdown.go: NewReplacer": "what would be markup",
 	"render/markdown.go: Contains":    "lines to be copied, to fence them",
 	"view/view.go: Cut":               "the name of a Go function",

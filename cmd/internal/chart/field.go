@@ -180,6 +180,9 @@ func (f *field) settle(width float64) {
 		all = append(all, m.box(width, fieldHeight))
 	}
 	for _, l := range f.texts {
+		if l.box(width, fieldHeight).left < 0 {
+			l.anchor = "start" // on the left is the axis
+		}
 		put, ok := l.settled(func(l label) bool { return all.free(l.box(width, fieldHeight)) })
 		switch {
 		case l.text == "":

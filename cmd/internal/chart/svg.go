@@ -182,16 +182,22 @@ func (d *drawing) ticks(a axis, phone float64, class string, above, below bool) 
 		d.Class += " many"
 	}
 	ticks, even := a.ticks()
+	to := func(t tick) string { // above the plot is a title to the left, which is near on a phone
+		if above && (label{text: t.text, x: t.at, anchor: anchor(t.at)}).box(phone, 0).left < -tickGap {
+			return "start"
+		}
+		return anchor(t.at)
+	}
 	in := func(width float64) func(tick) (from, to float64) {
-		return func(t tick) (from, to float64) {
-			b := label{text: t.text, x: t.at, anchor: anchor(t.at)}.box(width, 0)
+		return func(t tick) (float64, float64) {
+			b := label{text: t.text, x: t.at, anchor: to(t)}.box(width, 0)
 			return b.left, b.right + tickGap
 		}
 	}
 	ticks = thinned(ticks, even, in(deskWidth))
 	small := thinned(ticks, even, in(phone))
 	for _, t := range ticks {
-		name := label{class: "tick", text: t.text, x: t.at, dy: -12, anchor: anchor(t.at)}
+		name := label{class: "tick", text: t.text, x: t.at, dy: -12, anchor: to(t)}
 		if !slices.Contains(small, t) {
 			name.class += " wide"
 		}

@@ -159,6 +159,12 @@ func TestGlued(t *testing.T) {
 		{"2", "runs", false},
 		{"", "%", false},
 		{"±14", "%", true},
+		{"4", "MB,", true},
+		{"≤", "50", true},
+		{"(R", "0.97)", true},
+		{"Go", "1.26", true},
+		{"Go", "programs", false},
+		{"R", "", false},
 	} {
 		if got := Glued(tt.left, tt.right); got != tt.want {
 			t.Errorf("%q %q: glued is %v", tt.left, tt.right, got)

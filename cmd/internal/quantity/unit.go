@@ -149,14 +149,20 @@ func Tick(v, step, one float64, name string) string {
 // units are the words that belong to the number before them.
 var units = map[string]bool{
 	"%": true, "ns": true, "µs": true, "ms": true, "s": true, "min": true, "h": true, "B": true, "KiB": true, "MiB": true, "GiB": true,
-	"TiB": true, "CPU": true, "CPUs": true, "point": true, "points": true, "k": true, "M": true, "G": true, "P": true, "Ps": true,
+	"TiB": true, "kB": true, "MB": true, "GB": true, "CPU": true, "CPUs": true, "point": true, "points": true, "k": true, "M": true, "G": true, "P": true, "Ps": true,
 }
 
-// Glued reports whether two words must stay on one line because the right one is the unit of the number on the left.
+// ahead are the words that belong to the number after them.
+var ahead = map[string]bool{"→": true, "≤": true, "≥": true, "<": true, ">": true, "R": true, "Go": true, "PID": true, "pid": true}
+
+// Glued reports whether two words must stay on one line because one of them is a number and the other says of what.
 func Glued(left, right string) bool {
-	if left == "" || !units[strings.TrimRight(right, ",.;:)!?")] {
+	if left == "" || right == "" {
 		return false
 	}
+	if ahead[strings.TrimLeft(left, "(")] {
+		return right[0] >= '0' && right[0] <= '9'
+	}
 	last := left[len(left)-1]
-	return last >= '0' && last <= '9'
+	return last >= '0' && last <= '9' && units[strings.TrimRight(right, ",.;:)!?")]
 }

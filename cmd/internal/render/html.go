@@ -83,7 +83,7 @@ func isFacts(b sheet.Block) bool { _, is := b.(sheet.Facts); return is }
 
 // pageFuncs are what the template needs beside the sheet.
 var pageFuncs = template.FuncMap{
-	"tight": tight, "class": class, "claim": claimClass, "table": newPageTable, "chart": chart.HTML, "rule": rulePage, "severity": sheet.ToneOf,
+	"tight": tight, "class": class, "claim": claimClass, "table": newPageTable, "chart": chart.HTML, "rule": rulePage, "severity": sheet.ToneOf, "code": code,
 }
 
 // claimClass is how the word of a claim looks.
@@ -166,6 +166,15 @@ func columnClass(c sheet.Column) string {
 		wrap = "wrap"
 	}
 	return strings.TrimSpace(left + wrap)
+}
+
+// code is a command. A browser breaks a flag after its dashes, unless its word is an element of its own.
+func code(command string) template.HTML {
+	words := strings.Split(command, " ")
+	for i, word := range words {
+		words[i] = "<span>" + template.HTMLEscapeString(word) + "</span>"
+	}
+	return template.HTML(strings.Join(words, " "))
 }
 
 // class is the class of a tone.

@@ -95,10 +95,15 @@ func printable(text string) string {
 	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
 }
 
-// cut shortens text to a width.
+// cut shortens text to a width. Of a long name, such as a container's id, it leaves both ends; else it cuts at the end.
 func cut(text string, width int) string {
-	if utf8.RuneCountInString(text) <= width {
+	r := []rune(text)
+	if len(r) <= width {
 		return text
 	}
-	return string([]rune(text)[:width-1]) + "…"
+	last := len([]rune(text[:strings.LastIndexByte(text, ' ')+1]))
+	if room := width - 1 - last; len(r)-last > len(r)/2 && room >= shortest {
+		return string(r[:last+room-room/2]) + "…" + string(r[len(r)-room/2:])
+	}
+	return strings.TrimRight(string(r[:width-1]), " ") + "…"
 }

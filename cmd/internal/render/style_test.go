@@ -90,6 +90,60 @@ func TestShortTitles(t *testing.T) {
 	}
 }
 
+// TestLowered: what would take the room of a name goes below the rows, and beside them where there is room for both.
+func TestLowered(t *testing.T) {
+	s := &sheet.Sheet{Sections: []sheet.Section{{Quiet: true, Blocks: []sheet.Block{&sheet.Table{
+		Columns: []sheet.Column{{Title: "rule", Left: true, Cut: true}, {Title: "n"}, {Left: true, Wrap: true, Under: true}, {Title: "fix", Left: true, Under: true}},
+		Rows: []sheet.Row{
+			{Cells: []sheet.Cell{{Text: "a rather long name"}, {Text: "4"}, {Text: "what is wrong with it, in many words"}, {Text: "another"}}},
+			{Cells: []sheet.Cell{{Text: "short"}, {Text: "16"}}},
+		},
+	}}}}}
+	for width, want := range map[int]string{
+		50: `
+  rule                 n
+  a rather long name   4  what is wrong with it,
+                          in many words
+                          fix: another
+  short               16
+`,
+		40: `
+  rule                 n
+  a rather long name   4
+      what is wrong with it, in many
+      words
+      fix: another
+  short               16
+`,
+	} {
+		var b strings.Builder
+		if err := Text(&b, s, Style{Width: width}); err != nil {
+			t.Fatal(err)
+		}
+		if got := "\n" + b.String(); got != want {
+			t.Errorf("in %d columns:%s", width, got)
+		}
+	}
+}
+
+func TestCut(t *testing.T) {
+	for _, tt := range []struct {
+		text  string
+		width int
+		want  string
+	}{
+		{"short", 5, "short"},
+		{"a program with a very long name", 16, "a program with…"},
+		{"docker-0123456789abcdef.scope", 21, "docker-012…cdef.scope"},
+		{"  └ docker-0123456789…cdef0123456789.scope", 25, "  └ docker-012…6789.scope"},
+		{"two longest-of-all-words", 8, "two lon…"},
+	} {
+		if got := cut(tt.text, tt.width); got != tt.want {
+			t.Errorf("%q in %d: got %q, want %q", tt.text, tt.width, got, tt.want)
+		}
+	}
+}
+
 // everything is a sheet with a block of each kind.
 func everything() *sheet.Sheet {
 	return &sheet.Sheet{

@@ -23,6 +23,7 @@ type grid struct {
 	titles  []string
 	widths  []int
 	best    bool // a row is marked
+	lowered bool // what would go on in the next line stands below its row
 }
 
 // fit chooses the columns that there is room for: first shorter titles, then columns go by their rank, then names are cut. A
@@ -51,6 +52,7 @@ func fit(t *sheet.Table, room int, keep func(sheet.Column) bool) *grid {
 		g.drop(last)
 		g.measure(true)
 	}
+	g.lower(room)
 	if g.measure(false); g.width() > room {
 		g.measure(true)
 	}
@@ -58,10 +60,21 @@ func fit(t *sheet.Table, room int, keep func(sheet.Column) bool) *grid {
 	return g
 }
 
+// lower takes a column away that can be written below the rows, if names would be cut to make room for it.
+func (g *grid) lower(room int) {
+	for k, i := range g.columns {
+		if c := g.table.Columns[i]; c.Wrap && c.Under && g.width()-max(0, g.widths[k]-wrapLeast) > room {
+			g.lowered = true
+			g.drop(i)
+			return
+		}
+	}
+}
+
 // drop removes a column, and those that mean nothing without it.
 func (g *grid) drop(i int) {
 	title := g.table.Columns[i].Title
-	g.columns = slices.DeleteFunc(g.columns, func(j int) bool { return j == i || g.table.Columns[j].With == title })
+	g.columns = slices.DeleteFunc(g.columns, func(j int) bool { return j == i || title != "" && g.table.Columns[j].With == title })
 }
 
 // measure finds how wide the columns are.
@@ -163,7 +176,7 @@ func (t *screen) table(table *sheet.Table, indent string) {
 	if t.style.Width == 0 {
 		room = 1 << 20 // nobody looks: lines may be of any length
 	}
-	g := fit(table, room, func(c sheet.Column) bool { return !c.Detail && !c.Under })
+	g := fit(table, room, func(c sheet.Column) bool { return !c.Detail && (!c.Under || c.Wrap) })
 	lines := g.lines(t.style)
 	left := len(indent) + g.width() + 4
 	room = t.width - left
@@ -183,7 +196,7 @@ func (t *screen) table(table *sheet.Table, indent string) {
 		}
 		t.WriteString(strings.TrimRight(line, " ") + "\n")
 		if i > 0 {
-			t.under(table, table.Rows[i-1], indent+strings.Repeat(" ", g.width()-g.widths[len(g.widths)-1]))
+			t.under(g, table.Rows[i-1], indent)
 		}
 	}
 	if beside {
@@ -197,12 +210,25 @@ func (t *screen) table(table *sheet.Table, indent string) {
 	}
 }
 
-// under writes what a row has in columns that are written below it, where the last column begins.
-func (t *screen) under(table *sheet.Table, r sheet.Row, indent string) {
-	for i, c := range table.Columns {
-		if text := cell(r, i).Text; c.Under && text != "" {
-			t.toned(indent, sheet.Soft, c.Title+": "+text)
+// under writes what a row has in columns that are written below it: where the last column begins, or a little to the right where it has taken the room of one.
+func (t *screen) under(g *grid, r sheet.Row, indent string) {
+	left := g.width() - g.widths[len(g.widths)-1]
+	if g.lowered {
+		left = 2 * between
+	}
+	for i, c := range g.table.Columns {
+		text := cell(r, i).Text
+		if !c.Under || text == "" || slices.Contains(g.columns, i) {
+			continue
 		}
+		if c.Title != "" {
+			text = c.Title + ": " + text
+		}
+		tone := sheet.Soft
+		if own := cell(r, i).Tone; own != sheet.Plain {
+			tone = own
+		}
+		t.toned(indent+strings.Repeat(" ", left), tone, text)
 	}
 }
 

@@ -20,7 +20,7 @@ type Column struct {
 	Even   bool   // it is shown even if all its cells are empty
 	Cut    bool   // its cells may be cut to fit
 	Wrap   bool   // its cells may go on in the next line
-	Under  bool   // a terminal writes its cells below the row, or not at all without room
+	Under  bool   // a terminal writes its cells below the row; if they may also go on in the next line, only without room
 	Detail bool   // for pages only
 }
 

@@ -182,9 +182,9 @@ func TestBench(t *testing.T) {
 		if name != "large" && name != "wide" && name != "several" { // whose sheets are more than anybody reads
 			golden(t, "bench "+name, s)
 		}
-		text := shown(t, s)
-		if name == "usual" || name == "readfile" || name == "failures" || strings.HasPrefix(name, "served") {
-			screen(t, "bench-"+name, text)
+		shown(t, s)
+		if name == "usual" || name == "several" || name == "readfile" || name == "failures" || strings.HasPrefix(name, "served") {
+			screen(t, "bench "+name, s)
 		}
 		if name == "failures" {
 			harmless(t, s)

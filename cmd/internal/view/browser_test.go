@@ -3,58 +3,50 @@ package view
 import (
 	"context"
 	"fmt"
-	"html"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	cdpruntime "github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
 )
 
-// TestBrowser opens pages in a browser, as wide as a phone and as a desk's screen, and measures whether anything is wider
-// than the page, cut off or too small, and whether a table scrolls sideways on a phone. With -artifacts the pages are kept.
+// A window is what a page is shown in.
+type window struct {
+	width, height int64
+	scheme        string // light or dark
+}
+
+func (w window) String() string { return fmt.Sprintf("%d wide, %s", w.width, w.scheme) }
+
+// TestBrowser opens pages in a browser, as wide as phones and as a desk's screen, light and dark, and measures what a reader
+// would stumble over. With -artifacts the pages are kept.
 func TestBrowser(t *testing.T) {
-	browser := findBrowser(t)
-	dir := t.ArtifactDir()
-	var frames strings.Builder
-	pages, widths := browserPages(t), []int{320, 390, 1280}
+	ctx := startBrowser(t)
+	pages := browserPages(t)
 	for _, name := range slices.Sorted(maps.Keys(pages)) {
-		var page strings.Builder
-		if err := render.HTML(&page, pages[name]); err != nil {
-			t.Fatal(err)
+		visit(t, ctx, writePage(t, name, pages[name]))
+		for _, w := range []window{{320, 700, "light"}, {390, 844, "light"}, {390, 844, "dark"}, {1280, 800, "dark"}, {1280, 800, "light"}} {
+			become(t, ctx, w)
+			for _, fault := range faults(t, ctx) {
+				t.Errorf("%s, %v: %s", name, w, fault)
+			}
 		}
-		if err := os.WriteFile(filepath.Join(dir, name+".html"), []byte(page.String()), 0o666); err != nil {
-			t.Fatal(err)
+		var said string
+		do(t, ctx, chromedp.Evaluate(zoom, &said))
+		if said != "" {
+			t.Errorf("%s: %s", name, said)
 		}
-		for _, width := range widths {
-			fmt.Fprintf(&frames, `<iframe name="%s, %d wide" width="%d" srcdoc="%s"></iframe>`, name, width, width, html.EscapeString(page.String()))
-		}
-	}
-	wrapper := filepath.Join(dir, "measure.html")
-	if err := os.WriteFile(wrapper, []byte(strings.Replace(measure, "FRAMES", frames.String(), 1)), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	out, said := browse(t, browser, wrapper)
-	for _, line := range regexp.MustCompile(`.*CONSOLE.*`).FindAllString(said, 5) {
-		t.Errorf("the browser says: %.300s", line)
-	}
-	match := regexp.MustCompile(`(?s)<pre id="result">(.*?)</pre>`).FindStringSubmatch(out)
-	if match == nil {
-		t.Fatalf("the browser did not measure; it wrote %d bytes: %.300s", len(out), out)
-	}
-	lines := strings.Split(strings.TrimSpace(html.UnescapeString(match[1])), "\n")
-	if want := fmt.Sprintf("measured %d pages", len(widths)*len(pages)); lines[len(lines)-1] != want {
-		t.Errorf("the browser ended with %q, want %q", lines[len(lines)-1], want)
-	}
-	for _, line := range lines[:len(lines)-1] {
-		t.Error(line)
 	}
 }
 
@@ -62,7 +54,9 @@ func TestBrowser(t *testing.T) {
 func browserPages(t *testing.T) map[string]*sheet.Sheet {
 	watches, traces, profiles, tunes, loads, benches := watches(), traces(t), profiles(), tunes(), loads(), benches()
 	return map[string]*sheet.Sheet{
-		"ps":              Ps(psDocument()),
+		"ps":      Ps(psDocument()),
+		"explain": Explain(explains()["throttled now"]), "explain-levels": Explain(explains()["three levels up, seen from outside"]),
+		"run":             Run(runs()["run throttled"]),
 		"watch-throttled": Watch(watches["throttled"]), "watch-long": Watch(watches["long"]), "watch-hostile": Watch(hostileWatch()),
 		"trace-throttled": Trace(traces["throttled"]), "trace-empty": Trace(traces["empty"]), "trace-hostile": Trace(hostileTrace(t)),
 		"profile-live": Profile(profiles["live"]), "profile-alone": Profile(profiles["alone"]), "profile-hostile": Profile(hostileProfile()),
@@ -73,50 +67,122 @@ func browserPages(t *testing.T) map[string]*sheet.Sheet {
 	}
 }
 
-// measure is a page that looks into others: a browser's own window can't be as narrow as a phone.
-const measure = `<!DOCTYPE html><meta charset="utf-8"><style>iframe { height: 900px; border: 0 }</style>FRAMES<pre id="result"></pre>
-<script>
-// A click makes a frame as wide as the graph, and what is searched for is summed up.
-const zoom = (flame, say) => {
+// faults are what a reader would stumble over in the page as it is shown now: something wider than the page, cut off, too small,
+// too pale, or on top of another text; and a table that scrolls sideways on a phone. All that is folded is opened.
+func faults(t *testing.T, ctx context.Context) (all []string) {
+	t.Helper()
+	do(t, ctx, chromedp.Evaluate(measure, &all))
+	return all
+}
+
+const measure = `(() => {
+  const found = new Set(), say = text => found.add(text);
+  const root = document.documentElement, width = root.clientWidth;
+  const style = e => getComputedStyle(e), short = e => JSON.stringify(e.textContent.trim().slice(0, 60));
+  const requests = performance.getEntriesByType("resource");
+  if (requests.length) say("it asks for " + requests[0].name);
+  for (const e of document.querySelectorAll("details")) e.open = true;
+
+  if (root.scrollWidth > width) say("the page is " + root.scrollWidth + " wide");
+  if (width === 390) for (const e of document.querySelectorAll(".scroll"))
+    if (e.scrollWidth > e.clientWidth) say("a table scrolls sideways: " + e.ariaLabel + ", " + e.scrollWidth + " wide");
+  for (const e of document.querySelectorAll(".label, .bar"))
+    if (e.scrollHeight > e.clientHeight + 1) say("cut off: " + short(e));
+  for (const e of document.querySelectorAll("p, li, pre, figcaption, dd, td, th, .name, svg text"))
+    if (parseFloat(style(e).fontSize) < 12) say("too small: " + short(e));
+  for (const e of document.querySelectorAll("svg text")) {
+    const box = e.getBoundingClientRect();
+    if (box.width && (box.left < -1 || box.right > width + 1)) say("reaches out: " + short(e));
+  }
+
+  // Contrast, as WCAG counts it, of each text with what is behind it. What is half transparent lets through what is below.
+  const color = text => { const c = text.match(/[\d.]+/g).map(Number); return c.length < 4 ? [...c, 1] : c; };
+  const over = (top, below, opacity) => [0, 1, 2].map(i => top[i] * top[3] * opacity + below[i] * (1 - top[3] * opacity));
+  const light = c => c.map(v => v / 255).map(v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [.2126, .7152, .0722][i], 0);
+  const above = e => { const all = []; for (let n = e; n; n = n.parentElement) all.unshift(n); return all; };
+  const canvas = style(root).colorScheme === "dark" ? [18, 18, 18] : [255, 255, 255];
+  const pale = (e, ink) => {
+    let paper = canvas, opacity = 1;
+    for (const n of above(e)) {
+      const s = style(n);
+      if (!(n instanceof SVGElement)) paper = over(color(s.backgroundColor), paper, 1);
+      opacity *= s.opacity;
+    }
+    const [high, low] = [light(over(color(ink), paper, opacity)), light(paper)].sort((a, b) => b - a);
+    const contrast = (high + .05) / (low + .05);
+    if (contrast < 4.5) say("a contrast of " + contrast.toFixed(2) + ": " + short(e));
+  };
+  const texts = [], walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let n = walker.nextNode(); n; n = walker.nextNode()) {
+    const e = n.parentElement;
+    if (!n.data.trim() || e.closest("script, style, title") || !e.checkVisibility({visibilityProperty: true})) continue;
+    if (texts.at(-1) !== e) texts.push(e);
+  }
+  for (const e of texts) pale(e, e instanceof SVGElement ? style(e).fill : style(e).color);
+  for (const e of document.querySelectorAll("[data-head]")) {
+    const head = getComputedStyle(e, "::before");
+    if (head.content !== "none" && e.checkVisibility()) pale(e, head.color);
+  }
+
+  // Texts of a chart that are on top of each other. A box is higher than what is written in it.
+  for (const chart of document.querySelectorAll(".chart:not(:has(.flame))")) {
+    const boxes = texts.filter(e => chart.contains(e)).map(e => {
+      const b = e.getBoundingClientRect(), less = b.height / 6;
+      return {e, left: b.left, right: b.right, top: b.top + less, bottom: b.bottom - less};
+    });
+    boxes.forEach((a, i) => boxes.slice(i + 1).forEach(b => {
+      if (a.e.contains(b.e) || b.e.contains(a.e)) return;
+      const wide = Math.min(a.right, b.right) - Math.max(a.left, b.left), high = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+      if (wide > 1.5 && high > 1.5) say("on top of each other: " + short(a.e) + " and " + short(b.e));
+    }));
+  }
+  return [...found];
+})()`
+
+// zoom tries a flame graph, if there is one: a click makes a frame as wide as the graph, and what is searched for is summed up.
+const zoom = `(() => {
+  const flame = document.querySelector(".flame");
+  if (!flame) return "";
   const [input, button, sum] = flame.previousElementSibling.children, second = flame.children[Math.min(3, flame.children.length - 1)];
   const width = second.style.width;
   second.click();
-  if (second.style.width !== "100%" || button.hidden) say("a click does not zoom: " + second.outerHTML);
-  if (flame.children[0].style.width !== "100%") say("the root is " + flame.children[0].style.width);
+  if (second.style.width !== "100%" || button.hidden) return "a click does not zoom: " + second.outerHTML;
+  if (flame.children[0].style.width !== "100%") return "the root is " + flame.children[0].style.width;
   button.click();
-  if (Math.abs(parseFloat(second.style.width) - parseFloat(width)) > .01) say("it does not zoom back");
+  if (Math.abs(parseFloat(second.style.width) - parseFloat(width)) > .01) return "it does not zoom back";
   input.value = second.title.split(":")[0];
   input.dispatchEvent(new Event("input"));
-  if (!/^[1-9][0-9.]* % of/.test(sum.textContent)) say("found " + sum.textContent);
-  input.value = "";
-  input.dispatchEvent(new Event("input"));
-};
-onload = () => {
-  const result = document.getElementById("result");
-  const say = text => result.textContent += text + "\n";
-  const frames = document.querySelectorAll("iframe");
-  for (const frame of frames) {
-    const page = frame.contentDocument.documentElement;
-    const requests = frame.contentWindow.performance.getEntriesByType("resource");
-    if (requests.length) say(frame.name + ": it asks for " + requests[0].name);
-    for (const e of page.querySelectorAll("details")) e.open = true;
-    if (page.scrollWidth > frame.clientWidth) say(frame.name + ": the page is " + page.scrollWidth + " wide");
-    if (frame.clientWidth === 390) for (const e of page.querySelectorAll(".scroll"))
-      if (e.scrollWidth > e.clientWidth) say(frame.name + ": a table scrolls sideways: " + e.ariaLabel + ", " + e.scrollWidth + " wide");
-    for (const e of page.querySelectorAll(".label, .bar"))
-      if (e.scrollHeight > e.clientHeight + 1) say(frame.name + ": cut off: " + e.textContent);
-    for (const e of page.querySelectorAll("p, li, pre, figcaption, dd, .name"))
-      if (parseFloat(frame.contentWindow.getComputedStyle(e).fontSize) < 12) say(frame.name + ": too small: " + e.textContent);
-    for (const e of page.querySelectorAll("svg text")) {
-      const box = e.getBoundingClientRect();
-      if (box.width && (box.left < -1 || box.right > frame.clientWidth + 1)) say(frame.name + ": reaches out: " + e.textContent);
-    }
-    const flame = page.querySelector(".flame");
-    if (flame) zoom(flame, text => say(frame.name + ": " + text));
-  }
-  say("measured " + frames.length + " pages");
-};
-</script>`
+  if (!/^[1-9][0-9.]* % of/.test(sum.textContent)) return "found " + sum.textContent;
+  return "";
+})()`
+
+// startBrowser starts a browser of the test's own. What a page complains about makes the test fail.
+func startBrowser(t *testing.T) context.Context {
+	t.Helper()
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(findBrowser(t)), chromedp.DisableGPU,
+		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("font-render-hinting", "none"), chromedp.Flag("disable-lcd-text", true),
+		chromedp.WSURLReadTimeout(time.Minute))
+	if os.Geteuid() == 0 {
+		options = append(options, chromedp.NoSandbox) // which root may not have; it opens our own pages only
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewExecAllocator(ctx, options...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	chromedp.ListenTarget(ctx, func(event any) {
+		switch e := event.(type) {
+		case *cdpruntime.EventExceptionThrown:
+			t.Errorf("a page threw: %v", e.ExceptionDetails)
+		case *log.EventEntryAdded:
+			t.Errorf("the browser says: %s %s", e.Entry.Text, e.Entry.URL)
+		}
+	})
+	do(t, ctx, log.Enable())
+	return ctx
+}
 
 func findBrowser(t *testing.T) string {
 	t.Helper()
@@ -125,30 +191,53 @@ func findBrowser(t *testing.T) string {
 			return path
 		}
 	}
-	if os.Getenv("UNTHROTTLE_REQUIRE_BROWSER") == "1" {
-		t.Fatal("UNTHROTTLE_REQUIRE_BROWSER is 1, and there is no chromium")
-	}
-	t.Skip("there is no chromium to open the pages in")
+	missing(t, "there is no chromium to open the pages in")
 	return ""
 }
 
-// browse returns what a browser made of a page, and what it complained of. It runs without its sandbox, which root may not
-// have, on our own pages only.
-func browse(t *testing.T, browser, page string) (out, errors string) {
+// missing skips a test that a browser, or something for it, is needed for, or fails it where there must be one.
+func missing(t *testing.T, what string) {
 	t.Helper()
-	profile, err := os.MkdirTemp("", "unthrottle-browser-*")
+	if os.Getenv("UNTHROTTLE_REQUIRE_BROWSER") == "1" {
+		t.Fatal("UNTHROTTLE_REQUIRE_BROWSER is 1, and " + what)
+	}
+	t.Skip(what)
+}
+
+func do(t *testing.T, ctx context.Context, actions ...chromedp.Action) {
+	t.Helper()
+	if err := chromedp.Run(ctx, actions...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// writePage makes a page of a sheet, and returns the name of its file.
+func writePage(t *testing.T, name string, s *sheet.Sheet) string {
+	t.Helper()
+	var page strings.Builder
+	if err := render.HTML(&page, s); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.ArtifactDir(), name+".html")
+	if err := os.WriteFile(file, []byte(page.String()), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func visit(t *testing.T, ctx context.Context, file string) {
+	t.Helper()
+	file, err := filepath.Abs(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer os.RemoveAll(profile) // a helper of the browser may still write to it: that must not fail the test
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
-		"--hide-scrollbars", "--user-data-dir="+profile, "--virtual-time-budget=10000", "--enable-logging=stderr", "--dump-dom", page)
-	var stdout, stderr strings.Builder
-	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &stdout, &stderr, 5*time.Second
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("%s: %v\n%s", browser, err, stderr.String())
-	}
-	return stdout.String(), stderr.String()
+	do(t, ctx, chromedp.Navigate("file://"+file))
+}
+
+// become shows the page in a window.
+func become(t *testing.T, ctx context.Context, w window) {
+	t.Helper()
+	do(t, ctx, chromedp.EmulateViewport(w.width, w.height), emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{
+		{Name: "prefers-color-scheme", Value: w.scheme},
+	}))
 }

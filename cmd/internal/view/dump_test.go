@@ -29,7 +29,7 @@ func golden(t *testing.T, name string, s *sheet.Sheet) {
 	c := *s
 	c.Document = nil
 	dump(&b, reflect.ValueOf(c), "")
-	path := filepath.Join("testdata", strings.NewReplacer(" ", "-", ",", "").Replace(name)+".sheet")
+	path := filepath.Join("testdata", fileName(name)+".sheet")
 	if *update {
 		if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
@@ -44,25 +44,28 @@ func golden(t *testing.T, name string, s *sheet.Sheet) {
 	}
 }
 
-// shown draws a sheet in all forms and widths: nothing that a terminal or a browser would take for its own gets through, and
-// no line but one that is to be copied is wider than the screen. It returns the text of 80 columns.
+// widths are how wide terminals are: a narrow one beside something else, the usual one, and a wide one.
+var widths = []int{60, 80, 120}
+
+// shown draws a sheet in all forms and widths: nothing that a terminal or a browser would take for its own gets through, no
+// line but one that is to be copied is wider than the screen, and words are whole. It returns the text of 80 columns.
 func shown(t *testing.T, s *sheet.Sheet) (at80 string) {
 	t.Helper()
-	for _, width := range []int{60, 80, 120, 0} {
-		var b strings.Builder
-		if err := render.Text(&b, s, render.Style{Width: width}); err != nil {
-			t.Fatal(err)
-		}
-		if width == 80 {
-			at80 = b.String()
-		}
-		safe(t, b.String())
-		for _, line := range strings.Split(b.String(), "\n") {
-			if n := utf8.RuneCountInString(line); width > 0 && n > width && strings.Contains(strings.TrimSpace(line), " ") && !copied(s, line) {
+	safe(t, drawn(t, s, 0))
+	whole := wordsOf(t, s)
+	for _, width := range widths {
+		text := drawn(t, s, width)
+		safe(t, text)
+		for _, line := range strings.Split(text, "\n") {
+			if n := utf8.RuneCountInString(line); n > width && strings.Contains(strings.TrimSpace(line), " ") && !copied(s, line) {
 				t.Errorf("at %d columns a line has %d: %q", width, n, line)
 			}
 		}
+		for _, broken := range brokenWords(whole, text, width) {
+			t.Errorf("at %d columns: %s", width, broken)
+		}
 	}
+	at80 = drawn(t, s, 80)
 	var md, page bytes.Buffer
 	if err := render.Markdown(&md, s); err != nil {
 		t.Fatal(err)
@@ -132,10 +135,23 @@ func wellFormed(t *testing.T, page string) {
 	}
 }
 
-// screen compares what a terminal shows with its golden file.
-func screen(t *testing.T, name, text string) {
+// drawn is what a terminal of a width shows; 0 means lines of any length.
+func drawn(t *testing.T, s *sheet.Sheet, width int) string {
 	t.Helper()
-	path := filepath.Join("testdata", name+".txt")
+	var b strings.Builder
+	if err := render.Text(&b, s, render.Style{Width: width}); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// screen compares what terminals of all widths show with a golden file.
+func screen(t *testing.T, name string, s *sheet.Sheet) {
+	t.Helper()
+	path, text := filepath.Join("testdata", fileName(name)+".txt"), ""
+	for _, width := range widths {
+		text += fmt.Sprintf("::: %d columns\n%s", width, drawn(t, s, width))
+	}
 	if *update {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -145,6 +161,8 @@ func screen(t *testing.T, name, text string) {
 		t.Errorf("%s: %v; -update writes it. Got:\n%s", path, err, text)
 	}
 }
+
+func fileName(name string) string { return strings.NewReplacer(" ", "-", ",", "").Replace(name) }
 
 func ptr[T any](v T) *T { return &v }
 

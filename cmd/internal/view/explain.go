@@ -189,7 +189,7 @@ func explainChoices(choices []report.Choice) *sheet.Table {
 		{Title: "rule", Left: true, Cut: true},
 		{Title: "GOMAXPROCS"},
 		{Title: "limit it sees", Short: "sees", Left: true},
-		{Left: true, Wrap: true},
+		{Left: true, Wrap: true, Under: true},
 		{Title: "fix", Left: true, Under: true},
 	}}
 	for i, c := range choices {

@@ -7,13 +7,22 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 )
 
-// TestExplain shows documents made by hand: each is a screen that users get to see.
 func TestExplain(t *testing.T) {
+	for name, e := range explains() {
+		made := Explain(e)
+		golden(t, "explain "+name, made)
+		shown(t, made)
+		screen(t, "explain "+name, made)
+	}
+}
+
+// explains are documents made by hand: each is a screen that users get to see.
+func explains() map[string]*report.Explain {
 	counted := report.Counters{
 		Dir: "/sys/fs/cgroup/app", Known: true,
 		PeriodCount: report.PeriodCount{Periods: 60, ThrottledPeriods: 20, PeriodsShare: ptr(1.0 / 3), ThrottledSeconds: 1.5},
 	}
-	screens := map[string]*report.Explain{
+	return map[string]*report.Explain{
 		"throttled now": {
 			Subject: report.Subject{PID: 4711, Name: "server"},
 			Limit: report.Limit{
@@ -81,14 +90,6 @@ func TestExplain(t *testing.T) {
 			Go:         &report.Go{Version: "devel go1.28-abcdef", Automaxprocs: "no", Unthrottle: "linked", GOMAXPROCS: ptr("3")},
 			GOMAXPROCS: report.GOMAXPROCS{Value: ptr(3), Source: "environment", Why: "GOMAXPROCS=3 in its environment", Predicted: true, Proof: report.ProofPredicted},
 		},
-	}
-	for name, e := range screens {
-		made := Explain(e)
-		golden(t, "explain "+name, made)
-		text := shown(t, made)
-		if name == "throttled now" {
-			screen(t, "explain", text)
-		}
 	}
 }
 

@@ -277,10 +277,10 @@ func TestLoad(t *testing.T) {
 	for name, d := range loads() {
 		s := Load(d)
 		golden(t, "load "+name, s)
-		text := shown(t, s)
+		shown(t, s)
 		selfContained(t, s)
-		if name == "held" || name == "missed" || name == "find-max" {
-			screen(t, "load-"+name, text)
+		if name == "held" || name == "missed" || name == "find-max" || name == "refused" || name == "stopped" {
+			screen(t, "load "+name, s)
 		}
 	}
 }

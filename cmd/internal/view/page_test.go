@@ -16,7 +16,11 @@ import (
 // hostile is a text that tries to break whatever it is put into.
 const hostile = `</script><b>x` + "\x1b[2J\u202e" + `<!--"'&{{.}}`
 
-// forms are a sheet as text, Markdown and page; a page's text has ordinary blanks here.
+// words are those of commands that are elements of their own.
+var words = regexp.MustCompile(`<span>([^<]*)</span>`)
+
+// forms are a sheet as text, Markdown and page; a page's text has ordinary blanks here, and no
+// elements around words.
 func forms(t *testing.T, s *sheet.Sheet) map[string]string {
 	t.Helper()
 	var text, md, page bytes.Buffer
@@ -25,7 +29,7 @@ func forms(t *testing.T, s *sheet.Sheet) map[string]string {
 			t.Fatal(err)
 		}
 	}
-	return map[string]string{"text": text.String(), "markdown": md.String(), "page": strings.ReplaceAll(page.String(), "\u00a0", " ")}
+	return map[string]string{"text": text.String(), "markdown": md.String(), "page": words.ReplaceAllString(strings.ReplaceAll(page.String(), "\u00a0", " "), "$1")}
 }
 
 var odd = regexp.MustCompile(`NaN|\bInf\b|ZgotmplZ|%!`)

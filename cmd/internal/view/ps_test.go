@@ -51,7 +51,8 @@ func psDocument() *report.Ps {
 func TestPs(t *testing.T) {
 	s := Ps(psDocument())
 	golden(t, "ps", s)
-	screen(t, "ps", shown(t, s))
+	shown(t, s)
+	screen(t, "ps", s)
 }
 
 // The live table has no more rows than it is given.

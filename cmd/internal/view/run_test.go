@@ -7,7 +7,16 @@ import (
 )
 
 func TestRun(t *testing.T) {
-	for name, d := range map[string]*report.Run{
+	for name, d := range runs() {
+		s := Run(d)
+		golden(t, name, s)
+		shown(t, s)
+		screen(t, name, s)
+	}
+}
+
+func runs() map[string]*report.Run {
+	return map[string]*report.Run{
 		"run throttled": {
 			Command: []string{"./server", "--name", "a b"}, WallSeconds: 2.004, CPUSeconds: 1.01,
 			Held: report.Held{
@@ -26,12 +35,5 @@ func TestRun(t *testing.T) {
 			Command: []string{"evil\x1b[2J"}, WallSeconds: 0.01, Held: report.Held{LimitKind: "emulated", LimitCPUs: ptr(2.0), QuotaSeconds: 0.2, PeriodSeconds: 0.1},
 			PeakMemory: 1 << 20, PeakMemoryOf: "process",
 		},
-	} {
-		s := Run(d)
-		golden(t, name, s)
-		text := shown(t, s)
-		if name == "run throttled" {
-			screen(t, "run", text)
-		}
 	}
 }

@@ -164,9 +164,9 @@ func TestTrace(t *testing.T) {
 	for name, d := range traces(t) {
 		s := Trace(d)
 		golden(t, "trace "+name, s)
-		text := shown(t, s)
-		if name == "throttled" || name == "unsure" {
-			screen(t, "trace-"+name, text)
+		shown(t, s)
+		if name == "throttled" || name == "unsure" || name == "empty" {
+			screen(t, "trace "+name, s)
 		}
 		sane(t, s)
 		selfContained(t, s)

@@ -268,7 +268,7 @@ func (p tunePart) settings() *sheet.Table {
 		figure(5, "", p.Percentile())
 	}
 	figure(0, "", tail)
-	first, second := [2]int{2, 3}, [2]int{4, 9}
+	first, second := [2]int{2, 4}, [2]int{3, 9}
 	if p.Objective == report.TuneCPU {
 		first, second = second, first
 	}

@@ -42,11 +42,11 @@ func TestTune(t *testing.T) {
 	for name, d := range tunes() {
 		s := Tune(d)
 		golden(t, "tune "+name, s)
-		text := shown(t, s)
+		shown(t, s)
 		selfContained(t, s)
 		switch name {
-		case "change", "trade", "limits", "loads", "doubts":
-			screen(t, "tune-"+name, text)
+		case "change", "trade", "limits", "loads", "doubts", "gogc", "interrupted", "nothing":
+			screen(t, "tune "+name, s)
 		}
 	}
 }

@@ -116,9 +116,9 @@ func TestWatch(t *testing.T) {
 	for name, d := range watches() {
 		s := Watch(d)
 		golden(t, "watch "+name, s)
-		text := shown(t, s)
-		if name == "throttled" || name == "contended" {
-			screen(t, "watch-"+name, text)
+		shown(t, s)
+		if name == "throttled" || name == "contended" || name == "blind" {
+			screen(t, "watch "+name, s)
 		}
 		selfContained(t, s)
 	}

@@ -8,7 +8,9 @@ import (
 )
 
 func TestWorkloads(t *testing.T) {
-	text := shown(t, Workloads(workload.List()))
+	s := Workloads(workload.List())
+	text := shown(t, s)
+	screen(t, "workloads", s)
 	for _, w := range workload.List() {
 		if !strings.Contains(text, "\n  "+w.Name+" ") && !strings.HasPrefix(text, "  "+w.Name+" ") {
 			t.Errorf("%s is not shown", w.Name)
