@@ -7,7 +7,8 @@ check: bin/gofumpt
 	@test -z "$$(bin/gofumpt -l . | tee /dev/stderr)"
 	go vet $(packages)
 	bin/staticcheck $(packages)
-	for m in . cmd bench vmtest tools; do GOWORK=off go -C $$m mod tidy -diff || exit 1; done
+	cd clustertest && go vet ./... && ../bin/staticcheck ./...
+	for m in . cmd bench vmtest clustertest tools; do GOWORK=off go -C $$m mod tidy -diff || exit 1; done
 	go test -race ./... ./cmd/...
 
 bin/gofumpt: tools/go.mod

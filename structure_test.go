@@ -69,13 +69,14 @@ var order = []string{
 	module + "/cmd/unthrottle",
 }
 
-// outside are packages that the tests, the benchmarks and the virtual machine are made of. Nothing in order may import
+// outside are packages that the tests, the benchmarks, the virtual machine and the cluster are made of. Nothing in order may import
 // them, save its tests.
 var outside = []string{
 	module + "/internal/fixture",
 	module + "/internal/kerneltest",
 	module + "/bench",
 	module + "/vmtest",
+	module + "/clustertest",
 }
 
 // noImport is what a package must not import, and why.
