@@ -11,17 +11,19 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/choice"
 	"github.com/unthrottle/unthrottle/cmd/internal/freeze"
 	"github.com/unthrottle/unthrottle/cmd/internal/golive"
+	"github.com/unthrottle/unthrottle/cmd/internal/host"
 	"github.com/unthrottle/unthrottle/cmd/internal/meter"
-	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 )
 
 // Beside is what was seen besides a trace or a profile.
 type Beside struct {
-	PID      int    // 0: not known
-	Name     string // of the process
-	Live     int    // GOMAXPROCS from its memory; 0: not known
+	PID      int           // 0: not known
+	Name     string        // of the process
+	Set      choice.Source // its environment, if that has its GOMAXPROCS
+	Live     int           // GOMAXPROCS from its memory; 0: not known
 	Limits   *cgroup.Limits
 	Readings []meter.Reading // while it was taken
 	Kernel   freeze.Kernel   // what they say of the cause of standstills
@@ -33,18 +35,20 @@ func (b *Beside) find(pid int) bool {
 	if pid == 0 {
 		return false
 	}
-	process, err := procs.Read("", pid)
+	process, _, err := host.Read("", pid)
 	if err != nil {
 		b.Warnings = append(b.Warnings, fmt.Errorf("the process: %w: its limit is not known", err))
 		return false
 	}
 	b.PID, b.Name = pid, process.Name
 	if b.Limits == nil {
-		limits := cgroup.Read(cgroup.Source{PID: pid})
-		b.Limits = &limits
+		b.Limits = &process.System.Limits
 	}
 	if v, err := golive.Read(pid); err == nil {
 		b.Live = v.Procs
+		if p := process.Prediction; p.Source == choice.FromEnvironment && p.Procs == v.Procs {
+			b.Set = p.Source
+		}
 	}
 	return true
 }

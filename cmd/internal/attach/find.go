@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
@@ -46,6 +47,8 @@ func (p Page) find(ctx context.Context, pid int) (*url.URL, error) {
 			fmt.Sprintf("unthrottle watch %d sees throttling of any process, without its help", pid))
 	case err != nil:
 		return nil, hint.With(fmt.Errorf("process %d (%s): where it listens can't be seen: %w", pid, process.Name, err), "run it as root, or give the URL: "+verb+" localhost:6060")
+	case len(asked.all) == 0 && unreadable(pid):
+		return nil, hint.With(fmt.Errorf("process %d (%s) is another user's: where it listens can't be seen", pid, process.Name), "run it as root, or as its user, or give the URL: "+verb+" localhost:6060")
 	case otherNetwork(pid):
 		return nil, hint.With(fmt.Errorf("process %d (%s) is in another network namespace, as in a container", pid, process.Name),
 			fmt.Sprintf("nsenter -t %d -n %s localhost:PORT, or run it inside: kubectl exec", pid, verb), watchIt)
@@ -114,6 +117,12 @@ func isPprof(ctx context.Context, base *url.URL) (bool, error) {
 	return res.StatusCode == http.StatusOK && strings.Contains(string(page), "/debug/pprof"), err // not any page
 }
 
+// unreadable reports whether this user may not see what a process has open.
+func unreadable(pid int) bool {
+	_, err := os.ReadDir(filepath.Join(procs.Dir("", pid), "fd"))
+	return errors.Is(err, fs.ErrPermission)
+}
+
 // otherNetwork reports whether a process has a network of its own.
 func otherNetwork(pid int) bool {
 	theirs, err := os.Readlink(filepath.Join(procs.Dir("", pid), "ns/net"))
@@ -126,6 +135,7 @@ func otherNetwork(pid int) bool {
 const (
 	pprofTimeout = 30 * time.Second
 	pprofBeside  = 3 * time.Second
+	pprofQuiet   = 2 * time.Second // that nothing is said of a program that does not listen
 )
 
 // awaitPprof waits until a program that was started serves pprof. Note is told why that takes a while.
@@ -134,8 +144,10 @@ func awaitPprof(ctx context.Context, server *service.Server, name string, timeou
 	defer tick.Stop()
 	begin := time.Now()
 	var other time.Time // since when all its ports have answered, as something else
+	nowhere := time.NewTimer(pprofQuiet)
+	defer nowhere.Stop()
 	for {
-		if err := server.Check(); err != nil {
+		if err := server.CheckThat("before net/http/pprof answered"); err != nil {
 			return nil, hint.With(err, "--record wants a program that goes on running, with net/http/pprof", importPprof, importGuard)
 		}
 		asked, err := pprofOf(ctx, server.PID())
@@ -159,6 +171,10 @@ func awaitPprof(ctx context.Context, server *service.Server, name string, timeou
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
+		case <-nowhere.C:
+			if len(asked.all) == 0 {
+				note(fmt.Sprintf("%s %s: waiting for it, for %v at most", name, noPprof(asked), timeout))
+			}
 		case <-tick.C:
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -252,6 +253,17 @@ func TestFrozen(t *testing.T) {
 		if got := frozen([]meter.Reading{at(10, 10), c.to}); got != c.want {
 			t.Errorf("%+v: got %q, want %q", c.to.Counters, got, c.want)
 		}
+	}
+}
+
+// TestTakeForeign: where another user's process listens can't be seen, which is not that it listens nowhere.
+func TestTakeForeign(t *testing.T) {
+	if _, err := os.ReadDir("/proc/1/fd"); !errors.Is(err, fs.ErrPermission) {
+		t.Skip("process 1 is no other user's, or there is no /proc")
+	}
+	_, err := (&Tracer{Process: 1, Seconds: 1}).Take(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "is another user's: where it listens can't be seen") {
+		t.Error(err)
 	}
 }
 

@@ -66,7 +66,9 @@ func UserProcs(env string) int {
 
 func reason(err error) string {
 	switch {
-	case err == nil || errors.Is(err, procs.ErrNotGo):
+	case err == nil:
+		return "no program was looked at"
+	case errors.Is(err, procs.ErrNotGo):
 		return procs.ErrNotGo.Error()
 	case errors.Is(err, fs.ErrPermission):
 		return "this user may not read its program"

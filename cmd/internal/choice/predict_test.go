@@ -199,7 +199,7 @@ func TestPredict(t *testing.T) {
 
 		{name: "no Go program", own: "250000 100000", programErr: procs.ErrNotGo, why: "not a Go program"},
 		{name: "no program to read", own: "250000 100000", programErr: errors.New("no permission"), why: "no permission"},
-		{name: "no program and no reason", own: "250000 100000", why: "not a Go program"},
+		{name: "no program and no reason", own: "250000 100000", why: "no program was looked at"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := system(t, test.parent, test.own, test.policy)

@@ -101,7 +101,7 @@ func (b *bench) register(l *flagList) {
 	what.BoolVar(&b.list, "list", false, "the built-in programs")
 	what.StringVar(&b.gobench, "gobench", "", "PKG\tthe Go benchmarks of a package")
 	what.StringVar(&b.regexp, "run", ".", "RE\tthose of them that match")
-	what.IntVar(&b.size, "size", 0, "N\tthe size of a workload of a fixed size")
+	numberFlag(what, &b.size, "size", "", 0, "N\tthe size of a workload of a fixed size")
 	what.StringVar(&b.resume, "resume", "", "FILE\tcontinue an interrupted one")
 	in := l.section("What is compared, all combinations:")
 	b.procs, b.cpus = must(parseBenchProcs("default,1,2,4,max")), []float64{1}
@@ -118,8 +118,9 @@ func (b *bench) register(l *flagList) {
 	b.server.otherwise = "without --rate a program is run to its end"
 	in = l.section("How often and how long:")
 	in.IntVar(&b.options.Blocks, "blocks", 10, "N\teach runs every combination once, in random order (10)")
-	in.DurationVar(&b.budget, "budget", 0, "D\tas many blocks as fit into this time")
-	in.DurationVar(&b.window, "for", time.Second, "D\tthe window of a run (1s, or less to suit the budget; a server's 5s, or 2,000 requests)")
+	durationFlag(in, &b.budget, "budget", 0, "D\tas many blocks as fit into this time")
+	b.window = time.Second
+	durationFlag(in, &b.window, "for", time.Millisecond, "D\tthe window of a run (1s, or less to suit the budget; a server's 5s, or 2,000 requests)")
 	in.Uint64Var(&b.options.Seed, "seed", 0, "N\tfor the order")
 	in = l.section("How it is judged:")
 	marginFlag(in, &b.options.Margin)
@@ -340,7 +341,9 @@ func (b *bench) fill(ctx context.Context, p *lab.Plan, workloads, command []stri
 	}
 	for name, f := range p.Figures {
 		if b.figure != "" {
-			f = b.otherFigure(p, f)
+			if f, err = b.otherFigure(p, f); err != nil {
+				return err
+			}
 		}
 		if b.better != "" {
 			f.Better = b.better
@@ -442,14 +445,21 @@ func (b *bench) toolchains(ctx context.Context, command []string) (list []string
 	return quantity.ParseList(b.goes, func(v string) (string, error) { return workload.Resolve(ctx, v) })
 }
 
-// otherFigure is the metric of --figure.
-func (b *bench) otherFigure(p *lab.Plan, own lab.Metric) lab.Metric {
-	for _, m := range append(append([]lab.Metric{own}, p.Metrics...), report.CommonMetrics...) {
+// otherFigure is the metric of --figure. Go benchmarks may report any.
+func (b *bench) otherFigure(p *lab.Plan, own lab.Metric) (lab.Metric, error) {
+	var units []string
+	for _, m := range slices.Concat([]lab.Metric{own}, p.Metrics, report.CommonMetrics) {
 		if m.Unit == b.figure {
-			return m
+			return m, nil
+		}
+		if !slices.Contains(units, m.Unit) {
+			units = append(units, m.Unit)
 		}
 	}
-	return lab.Metric{Unit: b.figure, Better: lab.Lower}
+	if b.gobench == "" {
+		return lab.Metric{}, hint.Usage("write --figure="+quantity.Either(units), "--figure=%s is not one of the metrics", b.figure)
+	}
+	return lab.Metric{Unit: b.figure, Better: lab.Lower}, nil
 }
 
 // lastingFor is the window of a run; of --budget alone such that ten blocks are likely to fit into it.

@@ -57,33 +57,39 @@ func newBug(stdio IO) *cobra.Command {
 				of = strconv.Itoa(pid)
 				again = " " + of
 			}
-			look := time.Duration(0)
-			if pid != 0 && root == "" {
-				look = time.Second
-			}
-			facts, err := readFacts(ctx, explainOptions{look: look, root: root}, pid)
-			if err != nil {
-				return err
-			}
-			files, err := bugFiles(facts, root, pid)
-			if err != nil {
-				return err
-			}
-			about := fmt.Sprintf("What \"unthrottle bug\" found of process %s on %s. The files below, unpacked into a directory DIR, are what\n"+
-				"\"unthrottle explain --root DIR%s\" reads.\n", of, now(), again)
 			path = cmp.Or(path, "unthrottle-bug-"+of+".txt")
 			out, err := newOutput(path, stdio.Out)
 			if err != nil {
 				return err
 			}
-			text := bug.Text(about, files)
-			_, err = io.WriteString(out.w, text)
+			text, files, err := bugReport(ctx, root, pid, of, again)
+			if err == nil {
+				_, err = io.WriteString(out.w, text)
+			}
 			if err = out.finish(err); err != nil {
 				return err
 			}
 			return bugList(stdio.Out, path, len(text), files)
 		}
 	})
+}
+
+// bugReport makes the report of a process, after it has looked at it.
+func bugReport(ctx context.Context, root string, pid int, of, again string) (text string, files []bug.File, err error) {
+	look := time.Duration(0)
+	if pid != 0 && root == "" {
+		look = time.Second
+	}
+	facts, err := readFacts(ctx, explainOptions{look: look, root: root}, pid)
+	if err != nil {
+		return "", nil, err
+	}
+	if files, err = bugFiles(facts, root, pid); err != nil {
+		return "", nil, err
+	}
+	about := fmt.Sprintf("What \"unthrottle bug\" found of process %s on %s. The files below, unpacked into a directory DIR, are what\n"+
+		"\"unthrottle explain --root DIR%s\" reads.\n", of, now(), again)
+	return bug.Text(about, files), files, nil
 }
 
 // bugFiles are what is in a report: what was made for it first.

@@ -199,7 +199,7 @@ func newRoot(stdio IO) *cobra.Command {
 
 func unknownVerb(root *cobra.Command, verb string) error {
 	next := "unthrottle help shows the verbs"
-	if near := root.SuggestionsFor(verb); len(near) > 0 {
+	if near := root.SuggestionsFor(verb); verb != "" && len(near) > 0 {
 		next = "did you mean unthrottle " + strings.Join(near, " or ") + "?"
 	}
 	return hint.Usage(next, "unknown verb %q", verb)
@@ -216,7 +216,10 @@ func newHelp() *cobra.Command {
 			if err == nil && len(rest) == 0 {
 				return verb.Help()
 			}
-			if page, ok := docs.Page(args[0]); ok && len(args) == 1 {
+			if len(args) > 1 {
+				return hint.Usage("unthrottle help "+args[0], "help takes one verb or page, got %d", len(args))
+			}
+			if page, ok := docs.Page(args[0]); ok {
 				_, err := io.WriteString(cmd.OutOrStdout(), page)
 				return err
 			}

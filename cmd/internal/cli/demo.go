@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"time"
@@ -54,13 +55,18 @@ func newDemo(stdio IO) *cobra.Command {
 		limitWithFlag(flags, &with)
 		flags.StringVarP(&picture, "output", "o", "", "F\talso draw two seconds of each into F.svg")
 		colorFlag(flags, &color)
-		return func(ctx context.Context, args []string) error {
+		return func(ctx context.Context, args []string) (err error) {
 			if err := noArgs(l.cmd, args); err != nil {
 				return err
 			}
 			if picture != "" && endingOf(picture) != "svg" {
 				return hint.Usage("unthrottle demo -o demo.svg", "-o %s: the picture is an .svg", picture)
 			}
+			drawn, err := newOutput(picture, io.Discard)
+			if err != nil {
+				return err
+			}
+			defer func() { err = drawn.finish(err) }()
 			kind, _, err := runner.Check(limit, with, stdio.Self, "version")
 			if err != nil {
 				return startError(err)
@@ -93,11 +99,7 @@ func newDemo(stdio IO) *cobra.Command {
 			if err := render.Text(stdio.Out, view.Demo(d), screen.style); err != nil || picture == "" {
 				return err
 			}
-			out, err := newOutput(picture, nil)
-			if err != nil {
-				return err
-			}
-			return out.finish(view.DemoPicture(d).SVG(out.w))
+			return view.DemoPicture(d).SVG(drawn.w)
 		}
 	})
 }

@@ -62,7 +62,7 @@ func newExplain(stdio IO) *cobra.Command {
 		flags.StringVar(&o.root, "root", "", "DIR\tread /proc and /sys below DIR: another system's mounts, or a saved tree")
 		return func(ctx context.Context, args []string) error {
 			args, command := l.split(args)
-			subject, err := explainArgs(args, command)
+			subject, named, err := explainArgs(args, command)
 			switch {
 			case err != nil:
 				return err
@@ -70,14 +70,14 @@ func newExplain(stdio IO) *cobra.Command {
 				return hint.Usage("use one of them", "--root and a command cannot be used together")
 			case o.detach && command == nil:
 				return hint.Usage("unthrottle explain --detach -- COMMAND", "--detach is for a command that explain starts")
-			case runtime.GOOS != "linux" && o.root == "" && (subject != "" || command != nil):
+			case runtime.GOOS != "linux" && o.root == "" && (named || command != nil):
 				return hint.With(errors.New("only Linux shows another process's limit"), "unthrottle explain alone works here")
 			}
 			if o.look > time.Hour {
 				return hint.Usage("write --for=1s", "--for=%v is longer than an hour", o.look)
 			}
 			pid := 0
-			if subject != "" {
+			if named {
 				if pid, err = procs.FindOne(o.root, subject); err != nil {
 					return err
 				}
@@ -111,19 +111,19 @@ func (o explainOptions) show(f report.Facts, err error) (verdict, failed error) 
 }
 
 // explainArgs tells the three ways of calling explain apart.
-func explainArgs(args, command []string) (subject string, err error) {
+func explainArgs(args, command []string) (subject string, named bool, err error) {
 	const example = "unthrottle explain PID, or unthrottle explain -- COMMAND"
 	switch {
 	case command != nil && len(args) > 0:
-		return "", hint.Usage(example, "both a process and a command given")
+		return "", false, hint.Usage(example, "both a process and a command given")
 	case command != nil && len(command) == 0:
-		return "", hint.Usage(example, "no command after --")
+		return "", false, hint.Usage(example, "no command after --")
 	case len(args) > 1:
-		return "", hint.Usage(example, "one process at a time, got %d", len(args))
+		return "", false, hint.Usage(example, "one process at a time, got %d", len(args))
 	case len(args) == 1:
-		return args[0], nil
+		return args[0], true, nil
 	}
-	return "", nil
+	return "", false, nil
 }
 
 // readFacts reads all that explain needs of a process, 0 meaning this one.

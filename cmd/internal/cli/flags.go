@@ -355,7 +355,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	if v, ok := invalid.GetFlag().Value.(interface{ Example() string }); ok {
 		return hint.Usage(name+" "+v.Example(), "%s: %w", name, invalid.Unwrap())
 	}
-	return hint.Usage(help, "%w", err)
+	return hint.Usage(help, "%s: %w", name, invalid.Unwrap())
 }
 
 // asShare writes as a percentage what may be meant as a share: 5%, or 0.05.

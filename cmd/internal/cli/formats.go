@@ -22,7 +22,7 @@ Usage:
   unthrottle report [FLAGS] FILE
 
 FILE is what --json or -o FILE.json of a verb has written, or the file of runs of a bench or a tune, also of one that was
-interrupted.
+interrupted; - is stdin.
 
 {{flags}}
 
@@ -42,9 +42,9 @@ func newReport(stdio IO) *cobra.Command {
 			if len(args) != 1 {
 				return hint.Usage("unthrottle report FILE", "report takes one file, got %d", len(args))
 			}
-			data, err := os.ReadFile(args[0])
+			data, err := readAll(args[0], stdio.In)
 			if err != nil {
-				return hint.With(fmt.Errorf("reading the result: %w", err), "-o FILE.json of a verb writes one")
+				return hint.With(fmt.Errorf("reading the result: %w", err), "-o FILE.json of a verb writes one; bench and tune name their file of runs when they end")
 			}
 			ending := endingOf(*path)
 			switch named := slices.Contains(formatNames, ending) && !onScreen(ending) && ending != "bench"; { // .txt is text
@@ -64,6 +64,14 @@ func newReport(stdio IO) *cobra.Command {
 			return out.finish(write(out.w, styleOf(color, stdio, *path != "")))
 		}
 	})
+}
+
+// readAll reads a file, or stdin for "-".
+func readAll(name string, stdin io.Reader) ([]byte, error) {
+	if name == "-" {
+		return io.ReadAll(stdin)
+	}
+	return os.ReadFile(name)
 }
 
 // openReport reads a saved document and returns what writes it in a format.

@@ -78,7 +78,7 @@ func (o *loader) register(l *flagList) {
 	durationFlag(flags, &o.window, "window", time.Millisecond, "D\tof --find-max (1.5s to 3s, by the rate and the SLO)")
 	requestFlags(l, l.section("Requests:"), &o.requests)
 	flags = l.section("Measuring:")
-	flags.IntVar(&o.server, "server-pid", 0, "N\talso show this process's throttling (found automatically for a server on this host); 0: don't")
+	numberFlag(flags, &o.server, "server-pid", "", 0, "N\talso show this process's throttling (found automatically for a server on this host); 0: don't")
 	flags.Var(quantity.Value(&o.pin, quantity.ParseCPUList, "0, or --pin 0-3"), "pin", "LIST\tCPUs for the generator: 1, 0-3")
 	flags.BoolVar(&o.realtime, "realtime", true, "real-time priority for the generator of a --rate, if allowed (true)")
 	durationFlag(flags, &p.Grace, "grace", 0, "D\thow long to wait at the end for open requests (the timeout)")
@@ -196,7 +196,7 @@ func (o *loader) run(ctx context.Context, args []string) error {
 	}
 	if len(o.pin) > 0 {
 		if err := load.Pin(o.pin); err != nil {
-			return o.results.drop(fmt.Errorf("--pin: %w", err))
+			return o.results.drop(hint.With(fmt.Errorf("--pin: %w", err), "it takes CPUs that this process may use: unthrottle explain shows them"))
 		}
 	}
 	relaxGC(o.stdio)

@@ -27,7 +27,7 @@ func newOutput(path string, stdout io.Writer) (*output, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		f, err := os.OpenFile(path, os.O_WRONLY, 0) // a pipe or a device can't be replaced
 		if err != nil {
-			return nil, hint.With(fmt.Errorf("opening the output: %w", err), "-o needs the name of a file")
+			return nil, hint.With(fmt.Errorf("opening the output: %w", err), "give the name of a file")
 		}
 		return &output{w: f, file: f}, nil
 	}
@@ -77,6 +77,10 @@ func (o *output) finish(err error) error {
 	}
 	if err == nil {
 		err = errors.Join(os.Chmod(o.file.Name(), 0o644), os.Rename(o.file.Name(), o.path))
+	}
+	var own *fs.PathError
+	if errors.As(err, &own) && own.Path == o.file.Name() { // nobody knows the name that it has until it is whole
+		err = fmt.Errorf("writing %s: %w", o.path, own.Err)
 	}
 	if err != nil {
 		os.Remove(o.file.Name())

@@ -71,6 +71,9 @@ func (p *profiler) parse(args []string) (err error) {
 	}
 	t, given := &p.take, p.flags.given
 	t.Source, t.In, t.Seconds = args[0], p.stdio.In, p.seconds
+	if p.seconds < 1 || p.seconds > 3600 {
+		return hint.Usage("--seconds 10", "--seconds=%d is not within 1 and 3600", p.seconds)
+	}
 	var process int
 	if process, t.URL, err = attach.CPUProfile.Place(t.Source, p.seconds, given("seconds")); err != nil {
 		return err
@@ -86,8 +89,6 @@ func (p *profiler) parse(args []string) (err error) {
 		return hint.Usage("leave it out", "--%s is for a URL: this profile was taken already", name)
 	}
 	switch {
-	case p.seconds < 1 || p.seconds > 3600:
-		return hint.Usage("--seconds 10", "--seconds=%d is not within 1 and 3600", p.seconds)
 	case given("pid") && t.Process <= 0:
 		return hint.Usage("pgrep NAME finds a process's pid", "--pid=%d is not a pid", t.Process)
 	case given("units") != given("base-units"):
@@ -157,7 +158,7 @@ func (p *profiler) document(ctx context.Context) (*report.Profile, error) {
 	if err = saved.finish(err); err != nil {
 		return nil, err
 	}
-	f.PID, f.Name, f.Live, f.Limits, f.Readings, f.Warnings = a.PID, a.Name, a.Live, a.Limits, a.Readings, a.Warnings
+	f.PID, f.Name, f.Live, f.Set, f.Limits, f.Readings, f.Warnings = a.PID, a.Name, a.Live, a.Set, a.Limits, a.Readings, a.Warnings
 	f.MetricsProcs, f.Demand, f.DemandOver = a.MetricsProcs, a.Demand, a.DemandOver
 	f.Source, f.Saved, f.Units, f.BaseUnits, f.BaseSource = a.Source, p.save, p.units, p.baseUnits, p.base
 	doc := report.NewProfile(*f)

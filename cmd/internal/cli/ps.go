@@ -80,10 +80,8 @@ func newPs(stdio IO) *cobra.Command {
 			}
 			doc, err := lookPs(ctx, new(host.Survey), o)
 			var unseen error
-			if err == nil && o.fail.severity != "" {
-				unseen = o.unseen(ctx, doc)
-			}
 			if err == nil {
+				unseen = o.unseen(ctx, doc)
 				o.choose(doc)
 			}
 			if err := o.results.finish(doc, err); err != nil {
@@ -154,7 +152,11 @@ func (o *psOptions) check(args []string) error {
 		if err != nil {
 			return err
 		}
-		o.PIDs = append(o.PIDs, pids...)
+		for _, pid := range pids {
+			if !slices.Contains(o.PIDs, pid) {
+				o.PIDs = append(o.PIDs, pid)
+			}
+		}
 	}
 	if len(o.PIDs) > 0 && len(o.Names) > 0 {
 		return hint.Usage("unthrottle ps PID ..., or unthrottle ps NAME ...", "both pids and names given")
@@ -165,7 +167,9 @@ func (o *psOptions) check(args []string) error {
 // lookPs looks once.
 func lookPs(ctx context.Context, survey *host.Survey, o psOptions) (*report.Ps, error) {
 	r, err := survey.Read(ctx, o.Options)
-	if err != nil {
+	if err != nil && o.Root != "" && ctx.Err() == nil {
+		return nil, hint.With(err, "--root takes the directory that a system's /proc and /sys are mounted below")
+	} else if err != nil {
 		return nil, err
 	}
 	doc := report.NewPs(r)
@@ -192,9 +196,10 @@ func (o *psOptions) notSeen(doc *report.Ps, pid int) error {
 
 const asItsUser = "run it as root, or as their user"
 
-// unseen says what --fail-on asked about and could not be answered: to find nothing where nothing could be seen is no success.
+// unseen says what was asked about and could not be answered: a name that nothing has, and with --fail-on also that nothing
+// may be looked into. To find nothing where nothing could be seen is no success.
 func (o *psOptions) unseen(ctx context.Context, doc *report.Ps) error {
-	if doc.Refused > 0 && (len(doc.Processes) == 0 || len(o.Names) > 0) {
+	if doc.Refused > 0 && (len(o.Names) > 0 || len(doc.Processes) == 0 && o.fail.severity != "") {
 		what := quantity.Plural(doc.Refused, "process")
 		if len(o.Names) > 0 {
 			what += " called " + quantity.Either(o.Names)

@@ -104,8 +104,11 @@ func (r *results[D]) openAll() error {
 	}
 	r.style = styleOf(r.color, r.stdio, r.path != "")
 	screen := r.format
-	if ending := endingOf(r.path); r.formats[ending] != nil {
+	switch ending := endingOf(r.path); {
+	case r.formats[ending] != nil:
 		screen = ending
+	case slices.Contains(formatNames, ending) && ending != "bench": // .txt is text
+		return hint.Usage("end its name in "+endings(r.formats)+"; any other ending is text", "-o %s: there is no .%s of this", r.path, ending)
 	}
 	for _, path := range r.paths {
 		format := endingOf(path)

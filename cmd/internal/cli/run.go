@@ -67,6 +67,9 @@ func newRun(stdio IO) *cobra.Command {
 			if len(args) == 0 {
 				return hint.Usage("unthrottle run --cpus 0.5 PROGRAM", "no program given")
 			}
+			if procs > quantity.MostWhole {
+				return hint.Usage("--gomaxprocs 2", "--gomaxprocs: %d is more than %d", procs, quantity.MostWhole)
+			}
 			if err := limit.Check(); err != nil {
 				return hint.Usage("unthrottle run --cpus 0.5 --period 100ms --memory 512m PROGRAM", "%w", err)
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -35,7 +36,7 @@ func newServe(stdio IO) *cobra.Command {
 	return newVerb("serve", serveHelp, func(l *flagList) func(context.Context, []string) error {
 		var o demo.Options
 		flags := l.section("Flags:")
-		listen := flags.String("listen", "127.0.0.1:8080", "ADDR\twhere to listen (127.0.0.1:8080); port 0 takes a free one")
+		listen := flags.String("listen", "127.0.0.1:8080", "ADDR\twhere to listen (127.0.0.1:8080), or a port alone; port 0 takes a free one")
 		flags.StringArrayVar(&o.Hosts, "allow-host", nil, "H\tanother host name for the page, besides localhost and addresses; may be repeated")
 		numberFlag(flags, &o.MaxN, "max-n", "", 0, "N\tlargest N of /isPrime (100000000)")
 		flags.Float64Var(&o.MaxRate, "max-rate", 0, "R\tmost requests a second of the page's load dial (10000)")
@@ -44,8 +45,14 @@ func newServe(stdio IO) *cobra.Command {
 			if err := noArgs(l.cmd, args); err != nil {
 				return err
 			}
-			if o.MaxRate < 0 {
-				return hint.Usage("--max-rate 10000", "--max-rate: %v is less than 0", o.MaxRate)
+			switch {
+			case !(o.MaxRate >= 0):
+				return hint.Usage("--max-rate 10000", "--max-rate: %v is not a rate", o.MaxRate)
+			case *listen == "": // which would be every address
+				return hint.Usage("--listen 127.0.0.1:8080", "--listen: no address given")
+			}
+			if _, err := strconv.ParseUint(*listen, 10, 16); err == nil { // a port alone is one of this machine
+				*listen = net.JoinHostPort("127.0.0.1", *listen)
 			}
 			listener, err := net.Listen("tcp", *listen)
 			if err != nil {

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -58,7 +59,10 @@ func (o *serverOptions) readsStdin(verb string) error {
 // serve says how a program is started as a server, and how it is loaded. Without a URL it is started once to see where it
 // listens, under a limit. The URL is handed back; it is empty if a file says what to send.
 func (s *study) serve(ctx context.Context, o *serverOptions, program []string, at string, l *limitOptions, limit runner.Limit) (served *trial.Served, found string, err error) {
-	spec := service.Spec{Args: program, Limit: limit, With: l.with, Timeout: o.readyTimeout, Ready: o.ready}
+	var late sync.Once // each run starts it
+	spec := service.Spec{Args: program, Limit: limit, With: l.with, Timeout: o.readyTimeout, Ready: o.ready, Late: func(text string) {
+		late.Do(func() { s.progress.note(text) })
+	}}
 	if at == "" && o.requests.File == "" {
 		s.progress.note("starting it to see where it listens; --url would say")
 		switch at, err = service.FindURL(ctx, spec); {

@@ -250,7 +250,11 @@ func workDir() (string, error) {
 	if dir, err := os.Getwd(); err == nil {
 		return dir, nil
 	}
-	return syscall.Getwd()
+	dir, err := syscall.Getwd()
+	if err != nil {
+		err = hint.With(fmt.Errorf("finding out which directory this is: %w", err), "it may have been removed: go to another")
+	}
+	return dir, err
 }
 
 // cacheDir is a directory of ours that may be removed at any time. Who has no home, as in many containers, has it among the

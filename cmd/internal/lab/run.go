@@ -155,7 +155,7 @@ func (x *execution) warmUp() error {
 			return err
 		}
 		if run.Error != "" {
-			return fmt.Errorf("%s: %s", x.Plan.Name(s), run.Error)
+			return fmt.Errorf("%s: in the warm-up: %s", s.Workload, run.Error)
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package load
 
 import (
 	"errors"
+	"net"
 	"net/http"
 	"syscall"
 )
@@ -12,6 +13,7 @@ type Hopeless string
 // What all requests of a hopeless load came to.
 const (
 	Refused  Hopeless = "refused"   // nothing listens there
+	NoHost   Hopeless = "no host"   // no address is known by its name
 	NotFound Hopeless = "not found" // there is no such page
 )
 
@@ -29,11 +31,21 @@ func (r *recorder) hopeless() Hopeless {
 		return ""
 	case r.res.Refused == done:
 		return Refused
+	case r.res.NoHost == done:
+		return NoHost
 	case r.statuses[http.StatusNotFound] == done:
 		return NotFound
 	}
 	return ""
 }
 
-// refused reports whether nothing listened.
-func refused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
+// refused reports whether nothing listened: at a port, or at a socket that is not there.
+func refused(err error) bool {
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT)
+}
+
+// noHost reports whether a host's name is not known.
+func noHost(err error) bool {
+	var lookup *net.DNSError
+	return errors.As(err, &lookup) && lookup.IsNotFound
+}

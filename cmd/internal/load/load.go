@@ -149,6 +149,7 @@ type Result struct {
 	Unsent               int64        // of those unfinished: no connection was ever free for them
 	Exhausted            int64        // of the errors: there was no descriptor or no port for them on this machine
 	Refused              int64        // of the errors: nothing listened there
+	NoHost               int64        // of the errors: the host's name was not known
 	Hopeless             Hopeless     // all of them came to nothing
 	Statuses             map[int]int64
 	Bytes                int64

@@ -73,6 +73,9 @@ func (r *recorder) add(s *Sample) {
 		if refused(s.Err) {
 			res.Refused++
 		}
+		if noHost(s.Err) {
+			res.NoHost++
+		}
 		text := errorText(s.Err)
 		if _, known := r.errors[text]; !known && len(r.errors) >= maxErrors {
 			text = otherErrors

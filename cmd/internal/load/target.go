@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/textproto"
 	"net/url"
+	"strconv"
 	"strings"
 )
 
@@ -46,7 +47,10 @@ func newRequest(t *Target, c Client) (request, error) {
 	if err != nil {
 		return request{}, fmt.Errorf("reading the URL: %w", err)
 	}
+	_, badPort := strconv.ParseUint(u.Port(), 10, 16)
 	switch {
+	case u.Port() != "" && badPort != nil:
+		return request{}, fmt.Errorf("the URL %q has no port up to 65535", t.URL)
 	case u.Scheme != "http" && u.Scheme != "https":
 		return request{}, fmt.Errorf("the URL %q does not begin with http:// or https://", t.URL)
 	case u.Hostname() == "":

@@ -77,7 +77,7 @@ type Summary struct {
 	OurFault bool     `json:"generator_at_fault"` // and that is its own doing
 	Warnings []string `json:"warnings"`
 	Stopped  bool     `json:"stopped"`  // before the plan was done
-	Hopeless string   `json:"hopeless"` // what all requests came to: refused, or not found; "": any other load
+	Hopeless string   `json:"hopeless"` // what all requests came to: refused, no host or not found; "": any other load
 
 	overworked bool // the generator could do no more
 

@@ -14,12 +14,15 @@ import (
 
 // HopelessWords say why a load says nothing about the server; "": it does.
 func (d *Summary) HopelessWords() string {
+	cause := ""
+	if len(d.Causes) > 0 {
+		cause = ": " + d.Causes[0].Cause
+	}
 	switch load.Hopeless(d.Hopeless) {
 	case load.Refused:
-		if len(d.Causes) > 0 {
-			return "nothing listens there: " + d.Causes[0].Cause
-		}
-		return "nothing listens there"
+		return "nothing listens there" + cause
+	case load.NoHost:
+		return "there is no such host" + cause
 	case load.NotFound:
 		return "every answer was a 404: there is no such page"
 	}

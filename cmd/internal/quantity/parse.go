@@ -1,6 +1,7 @@
 package quantity
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -90,16 +91,19 @@ func ParseCPUList(text string) ([]int, error) {
 	return set, nil
 }
 
-// mostWhole is the largest number of a list: no GOMAXPROCS and no GOGC is above it.
-const mostWhole = 1 << 16
+// MostWhole is the largest number of a list: no GOMAXPROCS and no GOGC is above it.
+const MostWhole = 1 << 16
 
 // ParseWholes reads a list of whole numbers above zero, each once: 1,2,4. Words stand for numbers of their own, such as max.
 func ParseWholes(text string, words map[string]int) (list []int, err error) {
 	for _, part := range strings.Split(text, ",") {
 		n, known := words[part]
 		if !known {
-			if n, err = strconv.Atoi(part); err != nil || n < 1 || n > mostWhole {
+			switch n, err = strconv.Atoi(part); {
+			case err != nil && !errors.Is(err, strconv.ErrRange) || n < 1:
 				return nil, fmt.Errorf("%q is not a whole number above 0", part)
+			case n > MostWhole:
+				return nil, fmt.Errorf("%s is more than %d", part, MostWhole)
 			}
 		}
 		if !slices.Contains(list, n) {

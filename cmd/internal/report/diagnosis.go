@@ -94,7 +94,7 @@ const heartbeatSees = 0.01
 func (f *TraceFacts) ofRules(d *Trace) *rule.Facts {
 	t := f.Trace
 	r := &rule.Facts{
-		Wall: t.Wall, Why: []string{t.Why}, Running: positive(t.Busy),
+		Source: f.Set, Wall: t.Wall, Why: []string{t.Why}, Running: positive(t.Busy),
 		Still:  freeze.Verdict{Cause: t.Cause, Throttled: t.Throttled, Contended: t.Contended},
 		Frozen: known(t.Cause == freeze.Throttled, rule.Frozen{Share: t.Throttled, Exact: true}),
 	}
@@ -107,19 +107,36 @@ func (f *TraceFacts) ofRules(d *Trace) *rule.Facts {
 	if !t.Sure && t.Doubt != t.Why {
 		r.Doubt = t.Doubt
 	}
-	if s := t.Samples; s != nil && t.Wall > 0 {
-		r.CPU = new(s.CPU.Seconds() / t.Wall.Seconds())
-	}
+	r.CPU = f.cpus()
 	if k := d.Kernel; k != nil {
 		r.Counted.Owner = cgroup.Counters{Known: true, Periods: k.Periods, Throttled: k.ThrottledPeriods}
 	}
 	return r
 }
 
+// cpus are those that a traced program used: by its CPU samples, or by the kernel's count where they can't be right. A server
+// that stands still a lot takes samples for as long as it was asked to, and traces for longer.
+func (f *TraceFacts) cpus() *float64 {
+	t := f.Trace
+	if t.Samples == nil || t.Wall <= 0 {
+		return nil
+	}
+	sampled := t.Samples.CPU.Seconds() / t.Wall.Seconds()
+	if t.Cause != freeze.Throttled || f.agrees(sampled) {
+		return &sampled
+	}
+	if n := len(f.Readings); n > 1 {
+		first, last := f.Readings[0], f.Readings[n-1]
+		c, wall := last.Since(first.Counters), last.At.Sub(first.At)
+		return known(c.CPUKnown && wall > 0, c.CPU.Seconds()/wall.Seconds())
+	}
+	return nil
+}
+
 // ofRules are the facts that the rules ask for, of a profiled program. A profile shows no standstills: only the kernel's count
 // shows throttling.
 func (f *ProfileFacts) ofRules(d *Profile) *rule.Facts {
-	r := &rule.Facts{Wall: f.Profile.Duration, CPU: d.CPUs}
+	r := &rule.Facts{Source: f.Set, Wall: f.Profile.Duration, CPU: d.CPUs}
 	r.Counted.Owner, _ = f.counted()
 	r.Limits, _ = f.limits()
 	if d.Procs != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/choice"
 	"github.com/unthrottle/unthrottle/cmd/internal/cpuprofile"
 	"github.com/unthrottle/unthrottle/cmd/internal/exectrace"
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
@@ -122,6 +123,65 @@ func TestTraceFindings(t *testing.T) {
 		}
 		if got := rulesOf(d.Findings); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// TestTraceUsed: what findings say of the CPU time is by the samples only where those can be right. A server that is frozen takes
+// them for as long as it was asked to, and writes the trace for longer.
+func TestTraceUsed(t *testing.T) {
+	half := limitedTo(0.5)
+	counted := []meter.Reading{
+		{At: time.Unix(0, 0), Counters: cgroup.Counters{Known: true, CPUKnown: true}},
+		{At: time.Unix(16, 0), Counters: cgroup.Counters{Known: true, CPUKnown: true, CPU: 8 * time.Second, Periods: 160, Throttled: 160}},
+	}
+	for _, c := range []struct {
+		sampled  time.Duration
+		readings []meter.Reading
+		want     string
+	}{
+		{940 * time.Millisecond, counted, "it used 0.5 CPUs, all that the limit allows"},
+		{940 * time.Millisecond, nil, ""},
+		{7 * time.Second, counted, "it used 0.44 CPUs"},
+	} {
+		d, err := NewTrace(TraceFacts{
+			Trace: &exectrace.Trace{
+				Wall: 16 * time.Second, Cause: freeze.Throttled, Throttled: 0.7, Busy: 14, Procs: []exectrace.Setting{{Procs: 16}},
+				Samples: &exectrace.Samples{CPU: c.sampled},
+			},
+			PID: 7, Limits: &half, Readings: c.readings,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		used := ""
+		for _, f := range d.Findings {
+			for _, e := range f.Evidence {
+				if strings.HasPrefix(e, "it used ") {
+					used = e
+				}
+			}
+		}
+		if used != c.want {
+			t.Errorf("%v of samples: %q, want %q", c.sampled, used, c.want)
+		}
+	}
+}
+
+// TestFindingsSource: a program whose environment has its GOMAXPROCS is not told to import something, which would leave it as it is.
+func TestFindingsSource(t *testing.T) {
+	p := &cpuprofile.Profile{CPU: 10 * time.Second, Duration: 10 * time.Second, Samples: 1000, Classes: make([]cpuprofile.Use, len(cpuprofile.Classes())), Root: &cpuprofile.Frame{}}
+	one := limitedTo(1)
+	traced, err := NewTrace(TraceFacts{
+		Trace: &exectrace.Trace{Wall: time.Second, Cause: freeze.None, Procs: []exectrace.Setting{{Procs: 16}}}, PID: 7, Limits: &one, Live: 16, Set: choice.FromEnvironment,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	profiled := NewProfile(ProfileFacts{Profile: p, PID: 7, Limits: &one, Live: 16, Set: choice.FromEnvironment})
+	for verb, findings := range map[string][]finding.Finding{"trace": traced.Findings, "profile": profiled.Findings} {
+		if len(findings) != 1 || !strings.HasPrefix(findings[0].Fix, "take GOMAXPROCS out of its environment") {
+			t.Errorf("%s: %+v", verb, findings)
 		}
 	}
 }

@@ -71,6 +71,8 @@ func (d *Load) Headline() string {
 		return "No request was counted."
 	case d.Response.Count == 0:
 		return "No request was answered, so there are no latencies."
+	case d.Failed == d.Requests && len(d.Statuses) == 0:
+		return "No request was answered: the latencies are how long each was waited for."
 	}
 	tail, failed := d.Response.Tail(), "none"
 	if d.Failed > 0 {

@@ -25,6 +25,7 @@ func TestLoadVerdict(t *testing.T) {
 		{Load{Search: &LoadSearch{Text: "sustains 5/s", Sustains: 5}}, "highest rate: sustains 5/s []"},
 		{Load{}, "no SLO was given: No request was counted. []"},
 		{Load{Summary: loadtest.Summary{Requests: 9}}, "no SLO was given: No request was answered, so there are no latencies. []"},
+		{Load{Summary: loadtest.Summary{Requests: 9, Failed: 9, Response: loadtest.Latencies{Count: 9, P50: 0.002, P99: 0.1, Max: 0.2}}}, "no SLO was given: No request was answered: the latencies are how long each was waited for. []"},
 		{Load{Summary: loadtest.Summary{Requests: 9, Failed: 2, Response: loadtest.Latencies{Count: 7, P50: 0.002, P99: 0.1, Max: 0.2}}}, "no SLO was given: Half of the responses within 2.00 ms, max 200 ms, 2 of 9 requests failed. []"},
 	} {
 		v := c.d.Verdict()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/choice"
 	"github.com/unthrottle/unthrottle/cmd/internal/cpuprofile"
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/goself"
@@ -136,6 +137,7 @@ type ProfileFacts struct {
 	Name          string          // of the process
 	Readings      []meter.Reading // while the profile was taken
 	Live          int             // GOMAXPROCS from its memory; 0: not known
+	Set           choice.Source   // its environment, if that has it
 	MetricsProcs  int             // and from its metrics
 	Demand        *goself.Demand
 	DemandOver    string

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/choice"
 	"github.com/unthrottle/unthrottle/cmd/internal/exectrace"
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/freeze"
@@ -177,7 +178,8 @@ type TraceFacts struct {
 	PeriodFrom    string        // of the period that exectrace was told: given or limit; "": none
 	PID           int           // 0: not known
 	Name          string
-	Live          int // GOMAXPROCS from its memory; 0: not known
+	Live          int           // GOMAXPROCS from its memory; 0: not known
+	Set           choice.Source // its environment, if that has it
 	Limits        *cgroup.Limits
 	Readings      []meter.Reading // while the trace was taken
 	Stat          *[2]cgroup.Counters

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
@@ -23,8 +22,16 @@ func FindURL(ctx context.Context, spec Spec) (string, error) {
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
 	var ports []int
+	late := time.NewTimer(lateAfter)
+	defer late.Stop()
+	nowhere := func() string {
+		if len(ports) > 0 {
+			return "it listens on " + inWords(ports) + ", where nothing answers plain HTTP"
+		}
+		return "it listens on no port"
+	}
 	for {
-		if err := s.Check(); err != nil {
+		if err := s.CheckThat("before it answered"); err != nil {
 			return "", err
 		}
 		if ports, err = procs.Ports("", s.PID()); err != nil {
@@ -38,14 +45,12 @@ func FindURL(ctx context.Context, spec Spec) (string, error) {
 		}
 		select {
 		case <-tick.C:
+		case <-late.C:
+			s.late(nowhere() + " so far")
 		case <-ctx.Done():
 			return "", ctx.Err()
 		case <-patience.C:
-			why := "it listens on no port"
-			if len(ports) > 0 {
-				why = fmt.Sprintf("it listens on %s, where nothing answers plain HTTP", strings.Trim(fmt.Sprint(ports), "[]"))
-			}
-			return "", &Error{fmt.Sprintf("%s: %s within %v", filepath.Base(spec.Args[0]), why, s.spec.Timeout), s.Output()}
+			return "", &Error{fmt.Sprintf("%s: %s within %v", filepath.Base(spec.Args[0]), nowhere(), s.spec.Timeout), s.Output()}
 		}
 	}
 }

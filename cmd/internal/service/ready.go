@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 )
 
 // A Ready says when a server is ready. One of its fields is set; none: as soon as it has started.
@@ -55,6 +58,19 @@ func ParseReady(text string) (Ready, error) {
 func isPort(text string) bool {
 	n, err := strconv.ParseUint(text, 10, 16)
 	return err == nil && n > 0
+}
+
+// port is where it is to listen; 0: that is not said.
+func (r Ready) port() int {
+	text := r.URL
+	if text == "" {
+		text = "http://" + r.Address
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return 0
+	}
+	return procs.Port(u)
 }
 
 func (r Ready) String() string {

@@ -10,10 +10,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/runner"
 )
 
@@ -26,6 +28,7 @@ type Spec struct {
 	With  runner.With
 
 	Each    func(line []byte) // is told each line of its output; nil: nobody
+	Late    func(text string) // is told what a server that takes its time to get ready is waited for; nil: nobody
 	Ready   Ready
 	Timeout time.Duration // to get ready (0: a minute)
 	Grace   time.Duration // to end after SIGTERM (0: 5 s)
@@ -86,6 +89,8 @@ const poll = 20 * time.Millisecond
 func (s *Server) awaitReady(ctx context.Context) error {
 	limit := time.NewTimer(s.spec.Timeout)
 	defer limit.Stop()
+	late := time.NewTimer(lateAfter)
+	defer late.Stop()
 	ready := make(chan struct{})
 	asking, stop := context.WithCancel(ctx)
 	defer stop()
@@ -94,20 +99,50 @@ func (s *Server) awaitReady(ctx context.Context) error {
 			close(ready)
 		}
 	}()
-	select {
-	case <-ready:
-		// It may have ended just then, and another have answered in its place.
-		if s.over() {
-			return s.failure("it ended at once: " + s.how())
+	for {
+		select {
+		case <-ready:
+			// It may have ended just then, and another have answered in its place.
+			if s.over() {
+				return s.failure("it ended at once: " + s.how())
+			}
+			return nil
+		case <-late.C:
+			s.late(s.spec.Ready.String() + " so far" + s.elsewhere())
+		case <-s.Ended():
+			return s.failure("it ended before it was ready: " + s.how())
+		case <-limit.C:
+			return s.failure(fmt.Sprintf("it was not ready within %v (%s%s)", s.spec.Timeout, s.spec.Ready, s.elsewhere()))
+		case <-ctx.Done():
+			return ctx.Err()
 		}
-		return nil
-	case <-s.Ended():
-		return s.failure("it ended before it was ready: " + s.how())
-	case <-limit.C:
-		return s.failure(fmt.Sprintf("it was not ready within %v (%s)", s.spec.Timeout, s.spec.Ready))
-	case <-ctx.Done():
-		return ctx.Err()
 	}
+}
+
+// lateAfter is how long a server may take to get ready without a word.
+const lateAfter = 2 * time.Second
+
+func (s *Server) late(why string) {
+	if s.spec.Late != nil {
+		s.spec.Late(fmt.Sprintf("%s: waiting for it, for %v at most", why, s.spec.Timeout))
+	}
+}
+
+// elsewhere says where a server listens that is not where it was expected; "": nowhere else, or that can't be seen.
+func (s *Server) elsewhere() string {
+	if s.spec.Ready.Line != nil || s.spec.Ready.After > 0 {
+		return ""
+	}
+	ports, _ := procs.Ports("", s.PID())
+	if len(ports) == 0 || slices.Contains(ports, s.spec.Ready.port()) {
+		return ""
+	}
+	return ", and it listens on " + inWords(ports) + " instead"
+}
+
+// inWords lists ports.
+func inWords(ports []int) string {
+	return strings.ReplaceAll(strings.Trim(fmt.Sprint(ports), "[]"), " ", ", ")
 }
 
 func (s *Server) over() bool {
@@ -135,10 +170,13 @@ func (s *Server) failure(why string) error {
 	return &Error{strings.Join(s.spec.Args, " ") + ": " + why, s.output.last()}
 }
 
-// Check returns an error if the server has ended on its own.
-func (s *Server) Check() error {
+// Check returns an error if the server has ended on its own, while it was measured.
+func (s *Server) Check() error { return s.CheckThat("while it was measured") }
+
+// CheckThat returns an error if the server has ended on its own, with when that was.
+func (s *Server) CheckThat(when string) error {
 	if s.over() {
-		return s.failure("it ended while it was measured: " + s.how())
+		return s.failure("it ended " + when + ": " + s.how())
 	}
 	return nil
 }

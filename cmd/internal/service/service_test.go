@@ -146,6 +146,43 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// TestElsewhere: a server that listens somewhere else than it is expected to is said to.
+func TestElsewhere(t *testing.T) {
+	s, _ := spec(t, "good")
+	at := s.Ready.Address
+	other, _ := spec(t, "good")
+	for _, ready := range []Ready{other.Ready, {URL: "http://" + other.Ready.Address + "/"}} {
+		s.Ready, s.Timeout = ready, time.Second
+		_, port, _ := net.SplitHostPort(at)
+		if _, err := Start(t.Context(), s); err == nil || !strings.Contains(err.Error(), ", and it listens on "+port+" instead)") {
+			t.Errorf("%+v: %v", ready, err)
+		}
+	}
+	s.Ready, s.Timeout = other.Ready, time.Minute
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	said := ""
+	s.Late = func(text string) { said = text; cancel() }
+	if _, err := Start(ctx, s); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if !strings.HasPrefix(said, "nothing listened on ") || !strings.HasSuffix(said, ": waiting for it, for 1m0s at most") {
+		t.Errorf("%q", said)
+	}
+}
+
+// TestFindNothing: why no URL was found.
+func TestFindNothing(t *testing.T) {
+	crash, _ := spec(t, "crash")
+	mute, _ := spec(t, "mute")
+	mute.Timeout = 100 * time.Millisecond
+	for want, s := range map[string]Spec{"exit code 3": crash, "it listens on no port within 100ms": mute} {
+		if _, err := FindURL(t.Context(), s); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "while it was measured") {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
 // Somebody else at the address would be measured in the server's place.
 func TestTaken(t *testing.T) {
 	s, _ := spec(t, "good")

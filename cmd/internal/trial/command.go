@@ -92,10 +92,12 @@ type GoBench struct {
 // Prepare builds the benchmarks with each toolchain and lists them.
 func (g *GoBench) Prepare(ctx context.Context, toolchains []string, progress func(string)) error {
 	if _, err := regexp.Compile(g.Regexp); err != nil {
-		return err
+		return fmt.Errorf("no benchmark can match %q: %w", g.Regexp, err)
 	}
 	out, err := goCommand(ctx, "", "list", "-f", "{{.ImportPath}} {{.Dir}}", g.Package)
-	if err != nil {
+	if cause := new(goError); errors.As(err, &cause) && cause.said != "" {
+		return fmt.Errorf("no Go package at %s: %s", g.Package, cause.said)
+	} else if err != nil {
 		return err
 	}
 	g.Path, g.dir, _ = strings.Cut(strings.TrimSpace(out), " ")
@@ -206,10 +208,22 @@ func goCommand(ctx context.Context, toolchain string, args ...string) (string, e
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("go %s: %w: %s", strings.Join(args, " "), err, bytes.TrimSpace(stderr.Bytes()))
+		return "", &goError{args, err, string(bytes.TrimSpace(stderr.Bytes()))}
 	}
 	return string(out), nil
 }
+
+// A goError is a call of go that failed, with what it said.
+type goError struct {
+	args []string
+	err  error
+	said string
+}
+
+func (e *goError) Error() string {
+	return fmt.Sprintf("go %s: %v: %s", strings.Join(e.args, " "), e.err, e.said)
+}
+func (e *goError) Unwrap() error { return e.err }
 
 // buildCache is the variable that go needs of a user who has no home, or may not write to it. It keeps what it builds beside our
 // own temporary files then.

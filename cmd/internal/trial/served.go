@@ -206,18 +206,27 @@ func (x *Session) Load(ctx context.Context, s Shot) (Window, error) {
 			lab.GCShare.Set(w.Metrics, float64(w.GC.CPU)/float64(c.CPU))
 		}
 	}
-	switch {
-	case len(g.Causes) > 0:
-		w.Cause = g.Causes[0].Cause
-	case g.Failed > 0:
-		most := int64(0)
-		for _, status := range g.Statuses {
-			if status.Status >= 400 && status.Count > most {
-				most, w.Cause = status.Count, "status "+strconv.Itoa(status.Status)
-			}
+	w.Cause = cause(g)
+	return w, nil
+}
+
+// cause is what most failed requests failed of; "": none did.
+func cause(g loadtest.Summary) (text string) {
+	if text = g.HopelessWords(); text != "" || g.Failed == 0 {
+		return text
+	}
+	most := int64(0)
+	for _, c := range g.Causes {
+		if c.Count > most {
+			most, text = c.Count, c.Cause
 		}
 	}
-	return w, nil
+	for _, s := range g.Statuses {
+		if s.Status >= 400 && s.Count > most {
+			most, text = s.Count, "status "+strconv.Itoa(s.Status)
+		}
+	}
+	return text
 }
 
 // A beginning is what is known of a server when a window begins: as its warm-up ends.

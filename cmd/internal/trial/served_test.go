@@ -155,6 +155,23 @@ func TestServedFailures(t *testing.T) {
 	}
 }
 
+// TestCause: what most requests failed of, and not the few that were open when the time was up.
+func TestCause(t *testing.T) {
+	for _, c := range []struct {
+		g    loadtest.Summary
+		want string
+	}{
+		{loadtest.Summary{}, ""},
+		{loadtest.Summary{Failed: 9, Hopeless: "not found", Causes: []loadtest.CauseCount{{Cause: "unfinished at the end", Count: 1}}}, "every answer was a 404: there is no such page"},
+		{loadtest.Summary{Failed: 9, Statuses: []loadtest.StatusCount{{Status: 200, Count: 50}, {Status: 500, Count: 8}}, Causes: []loadtest.CauseCount{{Cause: "timeout", Count: 1}}}, "status 500"},
+		{loadtest.Summary{Failed: 9, Statuses: []loadtest.StatusCount{{Status: 500, Count: 2}}, Causes: []loadtest.CauseCount{{Cause: "timeout", Count: 7}}}, "timeout"},
+	} {
+		if got := cause(c.g); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.g, got, c.want)
+		}
+	}
+}
+
 // TestLateness: that the generator was late deletes nothing, and whose fault it was is told where it counts.
 func TestLateness(t *testing.T) {
 	g := loadtest.Summary{Requests: 10, LateBecause: []string{"the hypervisor took 9 % of the CPU time"}}
