@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -117,7 +118,11 @@ func textOf(t *testing.T, ctx context.Context, id string) (text string) {
 // become makes the page so wide, and light or dark.
 func become(t *testing.T, ctx context.Context, width int64, scheme string) {
 	t.Helper()
-	do(t, ctx, chromedp.EmulateViewport(width, 900), emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{
+	height := int64(800)
+	if width < 500 {
+		height = 844 // a phone's
+	}
+	do(t, ctx, chromedp.EmulateViewport(width, height), emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{
 		{Name: "prefers-color-scheme", Value: scheme},
 	}))
 }
@@ -132,13 +137,43 @@ const tooWide = `(() => {
 
 func checkWidths(t *testing.T, ctx context.Context) {
 	t.Helper()
-	for _, width := range []int64{320, 360, 768, 1280} {
+	for _, width := range []int64{320, 390, 768, 960, 1280} {
 		become(t, ctx, width, "light")
 		var wide string
 		do(t, ctx, chromedp.Evaluate(tooWide, &wide))
 		if wide != "" {
 			t.Errorf("at a width of %d there is too wide: %s", width, wide)
 		}
+	}
+}
+
+// A box is where an element is in the window.
+type box struct{ Left, Top, Right, Bottom float64 }
+
+func boxOf(t *testing.T, ctx context.Context, id string) (b box) {
+	t.Helper()
+	const rect = `(r => ({Left: r.left, Top: r.top, Right: r.right, Bottom: r.bottom}))(document.getElementById(%q).getBoundingClientRect())`
+	do(t, ctx, chromedp.Evaluate(fmt.Sprintf(rect, id), &b))
+	return b
+}
+
+// checkBeside holds that nobody who moves the slider has to scroll to see what that does to the strip.
+func checkBeside(t *testing.T, ctx context.Context) {
+	t.Helper()
+	become(t, ctx, 1280, "light")
+	do(t, ctx, chromedp.Evaluate(`scrollTo(0, 0)`, nil))
+	strip := boxOf(t, ctx, "strip")
+	for _, id := range []string{"procs", "rate-dial", "start"} {
+		if b := boxOf(t, ctx, id); b.Left < strip.Right || b.Top < 0 || b.Bottom > 800 {
+			t.Errorf("at 1280×800 %s is at %+v, not beside the strip at %+v", id, b, strip)
+		}
+	}
+	if strip.Top < 0 || strip.Bottom > 800 {
+		t.Errorf("at 1280×800 the strip is at %+v", strip)
+	}
+	become(t, ctx, 390, "light")
+	if strip, procs := boxOf(t, ctx, "strip"), boxOf(t, ctx, "procs"); procs.Top < strip.Bottom || procs.Bottom-strip.Top > 844 {
+		t.Errorf("on a phone the strip is at %+v and the slider at %+v: they are not seen at once", strip, procs)
 	}
 }
 
@@ -149,7 +184,7 @@ func pictures(t *testing.T, ctx context.Context, name string) {
 	if dir == "" {
 		return
 	}
-	for _, width := range []int64{360, 1280} {
+	for _, width := range []int64{390, 1280} {
 		for _, scheme := range []string{"light", "dark"} {
 			become(t, ctx, width, scheme)
 			var png []byte
@@ -176,6 +211,35 @@ func TestBrowser(t *testing.T) {
 		t.Errorf("the slider has set GOMAXPROCS to %d, want 4", got)
 	}
 	waitFor(t, ctx, "the page", `document.getElementById("procs-now").textContent === "4"`)
+
+	// The strip has a mark where the slider moved, and one where somebody else has set the number.
+	mark := `[...document.querySelectorAll("#marks .flag")].some(f => f.textContent === "%d" && (r =>
+		r.width > 0 && r.left >= strip.getBoundingClientRect().left && r.right <= strip.getBoundingClientRect().right)(f.getBoundingClientRect()))`
+	waitFor(t, ctx, "the mark", fmt.Sprintf(mark, 4))
+	runtime.GOMAXPROCS(3)
+	waitFor(t, ctx, "the other mark", fmt.Sprintf(mark, 3))
+	checkBeside(t, ctx)
+
+	// The controls follow a load that is set from elsewhere.
+	elsewhere := func(rate int, path string) {
+		t.Helper()
+		body := strings.NewReader(fmt.Sprintf(`{"rate": %d, "path": %q}`, rate, path))
+		answer, err := http.Post(server.URL+"/load", "application/json", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != http.StatusOK {
+			t.Fatalf("POST /load: %s", answer.Status)
+		}
+	}
+	controls := `document.getElementById("rate").value === "%[1]d" && document.getElementById("rate-dial").value === "%[1]d" && document.getElementById("path").value === %[2]q`
+	for _, load := range []wish{{3, "/work?cpu=50ms"}, {250, "/work?cpu=1ms"}} {
+		elsewhere(int(load.Rate), load.Path)
+		waitFor(t, ctx, "the dial", fmt.Sprintf(controls, int(load.Rate), load.Path))
+	}
+	elsewhere(0, "")
+	waitFor(t, ctx, "the end of the load", `document.getElementById("stop").disabled`)
 
 	// Start, change and stop a load without a mouse.
 	do(t, ctx, chromedp.Focus("#start", chromedp.ByQuery), chromedp.KeyEvent(kb.Enter))

@@ -13,13 +13,13 @@ const cpus = n => n === 1 ? "1 CPU" : n + " CPUs";
 
 // ---- what is known
 
-const rowCells = 100, rows = 6;
-let cells = [];  // newest last
-let next = 0;    // number of the cell that comes next
+const kept = 600; // cells: a minute
+let cells = [];   // newest last
+let next = 0;     // number of the cell that comes next
 
 function remember(first, more) {
   if (first !== next) cells = []; // the stream began again
-  cells = cells.concat(more).slice(-rowCells * rows);
+  cells = cells.concat(more).slice(-kept);
   next = first + more.length;
 }
 
@@ -64,41 +64,80 @@ function paint(context, cell, x, y, width, height, look) {
   context.fillRect(x, y, width, Math.max(still, 1));
 }
 
+// layout is how the cells are spread over rows of so many, as high as there is room for those that there are.
+function layout() {
+  const rowCells = strip.clientWidth >= 600 ? 200 : 100, most = kept / rowCells;
+  const newest = Math.floor((next - 1) / rowCells), oldest = Math.floor((next - cells.length) / rowCells);
+  const rows = Math.min(Math.max(newest - oldest + 1, 1), most);
+  const above = 22, left = 44; // room for flags, and for times
+  const height = Math.floor(strip.clientHeight / rows) - above;
+  const step = (strip.clientWidth - left) / rowCells;
+  const place = number => {
+    const row = newest - Math.floor(number / rowCells), column = number % rowCells;
+    return { row, x: left + column * step, end: left + (column + 1) * step, y: row * (height + above) + above };
+  };
+  return { rowCells, rows, above, left, height, step, place };
+}
+
 function draw() {
   const ratio = devicePixelRatio;
-  const wide = strip.clientWidth * ratio, high = strip.clientHeight * ratio;
-  if (strip.width !== Math.round(wide) || strip.height !== Math.round(high)) {
-    strip.width = Math.round(wide);
-    strip.height = Math.round(high);
+  const wide = Math.round(strip.clientWidth * ratio), high = Math.round(strip.clientHeight * ratio);
+  if (strip.width !== wide || strip.height !== high) {
+    strip.width = wide;
+    strip.height = high;
   }
   const context = strip.getContext("2d");
   const look = colours();
   look.hatched = hatch(context, look.still);
   context.clearRect(0, 0, strip.width, strip.height);
-  const gap = 10 * ratio, left = 44 * ratio;
-  const height = Math.floor((strip.height - gap * (rows - 1)) / rows);
-  const step = (strip.width - left) / rowCells;
-  const newest = Math.floor((next - 1) / rowCells);
+  const l = layout();
+  const height = Math.round(l.height * ratio), left = l.left * ratio;
   context.font = `${12 * ratio}px system-ui, sans-serif`;
   context.textBaseline = "middle";
-  for (let row = 0; row < rows; row++) {
-    const y = row * (height + gap);
+  for (let row = 0; row < l.rows; row++) {
+    const y = Math.round((row * (l.height + l.above) + l.above) * ratio);
     context.fillStyle = look.soft;
-    context.fillText(row === 0 ? "now" : `−${row * 10} s`, 0, y + height / 2);
+    context.fillText(row === 0 ? "now" : `−${row * l.rowCells / 10} s`, 0, y + height / 2);
     context.strokeStyle = look.idle;
     context.lineWidth = ratio;
     context.strokeRect(left + ratio / 2, y + ratio / 2, strip.width - left - ratio, height - ratio);
   }
   cells.forEach((cell, i) => {
-    const number = next - cells.length + i;
-    const row = newest - Math.floor(number / rowCells);
-    if (row >= rows) return;
-    const column = number % rowCells;
-    const x = Math.round(left + column * step), end = Math.round(left + (column + 1) * step);
-    const space = step >= 5 * ratio ? ratio : 0;
-    paint(context, cell, x, row * (height + gap), end - x - space, height, look);
+    const { row, x, end, y } = l.place(next - cells.length + i);
+    if (row >= l.rows) return;
+    const from = Math.round(x * ratio), to = Math.round(end * ratio);
+    const space = l.step >= 5 ? ratio : 0;
+    paint(context, cell, from, Math.round(y * ratio), to - from - space, height, look);
   });
+  put("row-span", `${l.rowCells / 10} s`);
+  drawMarks(l);
   drawKeys(look);
+}
+
+// drawMarks marks the cells with which another GOMAXPROCS begins. Of several that are close together the newest says its value.
+function drawMarks(l) {
+  const marks = [];
+  let before = null; // the mark to the right, in the same row
+  for (let i = cells.length - 1; i > 0; i--) {
+    if (cells[i].procs === cells[i - 1].procs) continue;
+    const { row, x, y } = l.place(next - cells.length + i);
+    if (row >= l.rows) break;
+    const mark = document.createElement("div");
+    mark.className = "mark";
+    Object.assign(mark.style, { left: `${x}px`, top: `${y - l.above + 4}px`, height: `${l.height + l.above - 4}px` });
+    const room = (before && before.row === row ? before.x : strip.clientWidth) - x;
+    const last = !before || before.row !== row;
+    if (room >= 28 || last) {
+      const flag = document.createElement("span");
+      flag.className = "flag";
+      flag.textContent = cells[i].procs;
+      if (room < 28) mark.classList.add("last");
+      mark.append(flag);
+    }
+    before = { row, x };
+    marks.push(mark);
+  }
+  $("marks").replaceChildren(...marks);
 }
 
 function drawKeys(look) {
@@ -120,6 +159,7 @@ function tabulate() {
     cell.cpu < 0 ? "not known" : time(cell.cpu),
     cell.throttled ? "throttled" : "no",
     cell.throttled ? time(cell.still) : "–",
+    String(cell.procs),
   ])));
 }
 
@@ -153,7 +193,7 @@ function showLimit({ limit, cpus: have }) {
   put("limit", limit.short);
   put("limit-long", limit.long);
   put("cpus", cpus(have));
-  put("procs-why", `unthrottle would ${limit.procs ? "set it to " + limit.procs : "leave it as it is"}: ${limit.why.join("; ")}.`);
+  put("procs-why", `unthrottle would ${limit.procs ? "set GOMAXPROCS to " + limit.procs : "leave GOMAXPROCS as it is"}: ${limit.why.join("; ")}.`);
   if (levels === (levels = JSON.stringify(limit.levels))) return;
   $("levels").replaceChildren(...limit.levels.map(level =>
     tableRow([level.dir, level.quota + (level.in_force ? " ← in force" : "")], level.in_force ? "force" : "")));
@@ -196,11 +236,14 @@ procs.addEventListener("input", () => {
 
 // ---- load
 
-const rate = $("rate"), rateDial = $("rate-dial");
+const rate = $("rate"), rateDial = $("rate-dial"), path = $("path");
 let going = false;
+let asking = 0;   // posts under way
+let followed = ""; // the load that the controls were last set to, here or by somebody else
 
 function showLoad({ load, load_note: note, limit }) {
   going = load !== null;
+  follow(load);
   $("start").textContent = going ? "Change" : "Start";
   $("stop").disabled = !going;
   if (going) say(`Running for ${Math.round(load.elapsed)} s`);
@@ -219,15 +262,34 @@ function showLoad({ load, load_note: note, limit }) {
   put("late", time(of("pacer_late")));
 }
 
+const wish = load => JSON.stringify([load.rate, load.path]);
+
+// follow sets the controls to a load that somebody else has asked for.
+function follow(load) {
+  if (asking || (load ? wish(load) : "") === followed) return;
+  followed = load ? wish(load) : "";
+  if (!load) return; // the controls are for the next one
+  rate.value = load.rate;
+  turnDial();
+  if (![...path.options].some(option => option.value === load.path)) path.add(new Option(load.path, load.path));
+  path.value = load.path;
+}
+
+// turnDial sets the dial to the rate. It goes as far as it must.
+function turnDial() {
+  rateDial.max = Math.max(200, Number(rate.value));
+  rateDial.value = rate.value;
+}
+
 function say(text, bad) {
   put("load-note", text);
   $("load-note").classList.toggle("bad", Boolean(bad));
 }
 
 rateDial.addEventListener("input", () => { rate.value = rateDial.value; });
-rate.addEventListener("input", () => { rateDial.value = rate.value; });
+rate.addEventListener("input", turnDial);
 const change = () => { if (going && rate.checkValidity()) setLoad(Number(rate.value)); };
-for (const input of [rateDial, rate, $("path")]) input.addEventListener("change", change);
+for (const input of [rateDial, rate, path]) input.addEventListener("change", change);
 $("load").addEventListener("submit", event => {
   event.preventDefault();
   setLoad(Number(rate.value));
@@ -235,7 +297,11 @@ $("load").addEventListener("submit", event => {
 $("stop").addEventListener("click", () => setLoad(0));
 
 async function setLoad(requests) {
-  const problem = await post("load", { rate: requests, path: $("path").value });
+  const asked = { rate: requests, path: path.value };
+  followed = wish(asked);
+  asking++;
+  const problem = await post("load", asked);
+  asking--;
   say(problem, problem);
 }
 

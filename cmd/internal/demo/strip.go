@@ -20,6 +20,7 @@ type reading struct {
 	at       time.Duration
 	cpu      time.Duration // of this process
 	cpuKnown bool
+	procs    int // GOMAXPROCS
 
 	counts  cgroup.Counters
 	limited bool // there is a limit, and its counts are known
@@ -38,6 +39,7 @@ type cell struct {
 	Still     float64 `json:"still"`     // seconds on the clock in which the limit made the process stand still
 	Periods   int64   `json:"periods"`   // that the kernel counted
 	Throttled int64   `json:"throttled"` // of these
+	Procs     int     `json:"procs"`     // GOMAXPROCS at its end
 }
 
 // due reports whether it is time for a reading after one at before. The times are a grid's, not cells' ends: the beats are a
@@ -65,7 +67,7 @@ func cells(before, after reading, gaps time.Duration, procs int) []cell {
 	var hit int64 // cells that were throttled
 	for i := range made {
 		c := &made[i]
-		c.Span, c.CPU = span.Seconds()/float64(n), -1
+		c.Span, c.CPU, c.Procs = span.Seconds()/float64(n), -1, after.procs
 		if after.cpuKnown {
 			c.CPU = cpu.Seconds() / float64(n)
 		}

@@ -85,6 +85,15 @@ func TestCells(t *testing.T) {
 	}
 }
 
+// A cell tells the GOMAXPROCS with which it ended, and so where that changed.
+func TestCellProcs(t *testing.T) {
+	for _, c := range cells(reading{procs: 2}, reading{at: 300 * ms, procs: 4}, 0, 2) {
+		if c.Procs != 4 {
+			t.Errorf("a cell has GOMAXPROCS %d, want 4", c.Procs)
+		}
+	}
+}
+
 // However late a reading is, nothing that was counted gets lost.
 func TestCellsAddUp(t *testing.T) {
 	for n := range int64(40) {

@@ -218,7 +218,7 @@ func (w *watch) since(number int64) (first int64, cells []cell, s summary, l cgr
 }
 
 func read(now time.Duration, l cgroup.Limits) reading {
-	r := reading{at: now}
+	r := reading{at: now, procs: runtime.GOMAXPROCS(0)}
 	r.cpu, r.cpuKnown = processCPU()
 	r.counted(l, cgroup.ReadThrottling(cgroup.Source{}, l))
 	return r

@@ -33,7 +33,8 @@ func (w limitWords) enough(i int) (text string, also []string) {
 	if !l.ByGo() {
 		text += fmt.Sprintf(", and GOMAXPROCS=%d", l.Procs)
 	}
-	text += fmt.Sprintf(": %s held at %s in %s.", w.plan.SLO, rateText(w.plan.Rate), w.counted(at))
+	text += fmt.Sprintf(": %s held at %s.", w.plan.SLO, rateText(w.plan.Rate))
+	also = append(also, "It held in "+w.counted(at)+".")
 	if i > 0 {
 		if below := w.below(&w.d.Limits[i-1]); below != "" {
 			also = append(also, below)

@@ -117,7 +117,7 @@ func loadWindows(windows []report.LoadWindow) *sheet.Table {
 	for _, w := range windows {
 		word := windowWord(w)
 		row := t.Add(w.Phase, quantity.PerSecond(w.Rate), word,
-			quantity.Latency(w.P50), quantity.Latency(w.P99), quantity.Count(w.Failed), w.Missed)
+			quantity.Latency(w.P50), quantity.Latency(w.P99), quantity.Count(w.Failed), cmp.Or(w.Missed, when(!w.Valid, "generator too slow")))
 		row.Cells[2].Tone = tones[word]
 	}
 	return t

@@ -3,6 +3,7 @@ package view
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
@@ -116,9 +117,14 @@ func watchContention(c report.WatchContention) []string {
 const watchListed = 10
 
 func watchLongest(d *report.Watch) *sheet.Table {
+	longest := d.LongestFreezes(watchListed)
+	atRefill := func(f report.Freeze) bool { return f.Refill && d.Folding().Refill }
+	if !slices.ContainsFunc(longest, atRefill) {
+		return nil // the drawing says as much
+	}
 	t := &sheet.Table{Columns: []sheet.Column{{Title: "began at", Left: true}, {Title: "lasted"}, {Title: "ended", Left: true}}}
-	for _, f := range d.LongestFreezes(watchListed) {
-		end := cmp.Or(when(f.Refill && d.Folding().Refill, "with the refill of the quota"), "at another time")
+	for _, f := range longest {
+		end := cmp.Or(when(atRefill(f), "with the refill of the quota"), "at another time")
 		t.Add(moment(f.Start), quantity.Seconds(f.End-f.Start), end)
 	}
 	return t
