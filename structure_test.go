@@ -65,6 +65,7 @@ var order = []string{
 	module + "/cmd/internal/chart",
 	module + "/cmd/internal/render",
 	module + "/cmd/internal/view",
+	module + "/cmd/internal/verb",
 	module + "/cmd/internal/cli",
 	module + "/cmd/unthrottle",
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/cli"
+	"github.com/unthrottle/unthrottle/cmd/internal/verb"
 )
 
 // checkout is the root of the repository.
@@ -166,7 +167,7 @@ func TestDocsHelp(t *testing.T) {
 func help(t *testing.T, args ...string) string {
 	t.Helper()
 	var out bytes.Buffer
-	stdio := cli.IO{Out: &out, Err: &out, Env: os.Getenv, Args: append([]string{"help"}, args...)}
+	stdio := cli.IO{IO: verb.IO{Out: &out, Err: &out, Env: os.Getenv, Args: append([]string{"help"}, args...)}}
 	if code := cli.Run(context.Background(), stdio); code != 0 {
 		t.Fatalf("help %v: exit code %d: %s", args, code, &out)
 	}

@@ -25,6 +25,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/cli"
 	labs "github.com/unthrottle/unthrottle/cmd/internal/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/verb"
 )
 
 var update = flag.Bool("update", false, "write what was printed into the scripts' expected files")
@@ -63,7 +64,7 @@ func fakeMain() {
 	environment := fakeEnvironment
 	environment.LimitKind = cmp.Or(os.Getenv("FAKE_LIMIT"), environment.LimitKind)
 	os.Exit(cli.Run(context.Background(), cli.IO{
-		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Getenv, Args: os.Args[1:],
+		IO: verb.IO{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Getenv, Args: os.Args[1:]},
 		Lab: &cli.Lab{
 			Runner: lab, Environment: environment, Clock: func() time.Time { return lab.now },
 			Lock: func(context.Context, func()) (func(), error) { return func() {}, nil },

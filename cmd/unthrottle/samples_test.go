@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/cli"
+	"github.com/unthrottle/unthrottle/cmd/internal/verb"
 )
 
 // unrecorded are samples that docs/samples/record.sh has yet to record. What the documents show of them is not checked.
@@ -166,7 +167,7 @@ func (d *sampledDocument) sample(comment []string) ([]string, error) {
 	var text bytes.Buffer
 	switch name := words[0]; {
 	case comment[1] == "run":
-		stdio := cli.IO{Out: &text, Err: &text, Env: func(string) string { return "" }, Args: words[1:]}
+		stdio := cli.IO{IO: verb.IO{Out: &text, Err: &text, Env: func(string) string { return "" }, Args: words[1:]}}
 		if code := cli.Run(context.Background(), stdio); code != 0 {
 			return nil, fmt.Errorf("exit code %d: %s", code, &text)
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/runner"
 	"github.com/unthrottle/unthrottle/cmd/internal/trial"
 	"github.com/unthrottle/unthrottle/cmd/internal/tune"
+	"github.com/unthrottle/unthrottle/cmd/internal/verb"
 	"github.com/unthrottle/unthrottle/cmd/internal/view"
 	"github.com/unthrottle/unthrottle/cmd/internal/workload"
 )
@@ -51,7 +52,7 @@ type Lab struct {
 // bench is one call of the verb.
 type bench struct {
 	*study
-	results *results[*report.Bench]
+	results *verb.Results[*report.Bench]
 	options lab.Plan // what needs no parsing
 	limit   *limitOptions
 
@@ -78,14 +79,14 @@ type bench struct {
 }
 
 func newBench(stdio IO) (*cobra.Command, *bench) {
-	b := &bench{results: newResults(stdio, benchFormats())}
-	b.study = &study{verb: "bench", example: "unthrottle bench --resume FILE [--blocks N | --budget D]", stdio: stdio, drop: b.results.drop}
-	cmd := newVerb("bench", benchHelp, func(l *flagList) func(context.Context, []string) error {
+	b := &bench{results: verb.NewResults(stdio.IO, benchFormats())}
+	b.study = &study{verb: "bench", example: "unthrottle bench --resume FILE [--blocks N | --budget D]", stdio: stdio, drop: b.results.Drop}
+	cmd := verb.New("bench", benchHelp, func(l *verb.Flags) func(context.Context, []string) error {
 		b.flags = l
 		b.register(l)
 		return func(ctx context.Context, args []string) error {
 			if b.list {
-				return render.Text(stdio.Out, view.Workloads(workload.List()), styleOf(b.results.color, stdio, false))
+				return render.Text(stdio.Out, view.Workloads(workload.List()), verb.StyleOf(b.results.Color, stdio.IO, false))
 			}
 			return runStudy(ctx, b, args, func() (*cobra.Command, *bench) { return newBench(stdio) })
 		}
@@ -96,47 +97,47 @@ func newBench(stdio IO) (*cobra.Command, *bench) {
 	return cmd, b
 }
 
-func (b *bench) register(l *flagList) {
-	what := l.section("What is run:")
+func (b *bench) register(l *verb.Flags) {
+	what := l.Section("What is run:")
 	what.BoolVar(&b.list, "list", false, "the built-in programs")
 	what.StringVar(&b.gobench, "gobench", "", "PKG\tthe Go benchmarks of a package")
 	what.StringVar(&b.regexp, "run", ".", "RE\tthose of them that match")
-	numberFlag(what, &b.size, "size", "", 0, "N\tthe size of a workload of a fixed size")
+	verb.Number(what, &b.size, "size", "", 0, "N\tthe size of a workload of a fixed size")
 	what.StringVar(&b.resume, "resume", "", "FILE\tcontinue an interrupted one")
-	in := l.section("What is compared, all combinations:")
+	in := l.Section("What is compared, all combinations:")
 	b.procs, b.cpus = must(parseBenchProcs("default,1,2,4,max")), []float64{1}
 	in.Var(quantity.Value(&b.procs, parseBenchProcs, "default,1,2,max"), "procs", "LIST\tGOMAXPROCS: numbers, default or max (default,1,2,4,max)")
 	in.Var(quantity.Value(&b.cpus, parseLimits, "none,0.5,1"), "cpus", "LIST\tlimits: numbers or none (1)")
 	in.StringVar(&b.goes, "go", "", "LIST\tGo versions that build it: 1.18,1.24.13")
-	in.Var(oneOf(&b.options.Compare, lab.ByProcs, lab.ByCPUs, lab.ByGo, lab.ByWorkload), "compare", "F\tthe factor that settings are compared by: procs, cpus, go or workload")
-	b.limit = limitFlags(l.like("run"), false)
-	in = l.section("A server under load:")
+	in.Var(verb.OneOf(&b.options.Compare, lab.ByProcs, lab.ByCPUs, lab.ByGo, lab.ByWorkload), "compare", "F\tthe factor that settings are compared by: procs, cpus, go or workload")
+	b.limit = limitFlags(l.Like("run"), false)
+	in = l.Section("A server under load:")
 	in.Var(quantity.Value(&b.load.Rate, quantity.ParseRate, "500"), "rate", "R\trequests a second; unthrottle tune finds one")
 	in.StringVar(&b.load.URL, "url", "", "URL\twhat to load (the port that it listens on)")
-	durationFlag(in, &b.warmUp, "warmup", 0, "D\tbefore each window (1s)")
+	verb.Duration(in, &b.warmUp, "warmup", 0, "D\tbefore each window (1s)")
 	b.server.register(l, in)
 	b.server.otherwise = "without --rate a program is run to its end"
-	in = l.section("How often and how long:")
+	in = l.Section("How often and how long:")
 	in.IntVar(&b.options.Blocks, "blocks", 10, "N\teach runs every combination once, in random order (10)")
-	durationFlag(in, &b.budget, "budget", 0, "D\tas many blocks as fit into this time")
+	verb.Duration(in, &b.budget, "budget", 0, "D\tas many blocks as fit into this time")
 	b.window = time.Second
-	durationFlag(in, &b.window, "for", time.Millisecond, "D\tthe window of a run (1s, or less to suit the budget; a server's 5s, or 2,000 requests)")
+	verb.Duration(in, &b.window, "for", time.Millisecond, "D\tthe window of a run (1s, or less to suit the budget; a server's 5s, or 2,000 requests)")
 	in.Uint64Var(&b.options.Seed, "seed", 0, "N\tfor the order")
-	in = l.section("How it is judged:")
+	in = l.Section("How it is judged:")
 	marginFlag(in, &b.options.Margin)
 	tailMarginFlag(in, &b.tailMargin)
 	in.Var(quantity.Value(&b.metric, trial.ParseMetric, "'rate: ([0-9.]+)'"), "metric", "RE\tthe figure is what the group in RE matches in the program's output")
 	in.StringVar(&b.unit, "unit", "metric", "U\tits name")
-	in.Var(oneOf(&b.better, lab.Higher, lab.Lower), "better", "D\twhich is better, higher or lower (lower)")
+	in.Var(verb.OneOf(&b.better, lab.Higher, lab.Lower), "better", "D\twhich is better, higher or lower (lower)")
 	in.StringVar(&b.figure, "figure", "", "UNIT\tcompare by another of the metrics, such as cpu-sec")
-	in = l.section("Results:")
-	b.fail.failOnVerdictFlag(in, "a setting is worse than the base", "if it is not known whether one is")
-	b.results.filesFlag(in)
+	in = l.Section("Results:")
+	b.fail.FailOnVerdict(in, "a setting is worse than the base", "if it is not known whether one is")
+	b.results.FilesFlag(in)
 	b.style = "default"
-	in.Var(oneOf(&b.style, "default", "classic"), "style", "S\tdefault or classic")
-	b.results.jsonFlag(in)
+	in.Var(verb.OneOf(&b.style, "default", "classic"), "style", "S\tdefault or classic")
+	b.results.JSONFlag(in)
 	in.StringVar(&b.runs, "runs", "", "F\twrite each run to F as it finishes")
-	b.results.colorFlag(in)
+	b.results.ColorFlag(in)
 }
 
 func (b *bench) name() string { return b.soFar.Plan.Settings[0].Workload }
@@ -151,12 +152,12 @@ func (b *bench) read(data []byte) (command []string, dir string, cut int, err er
 // inherit takes what --resume goes with: more blocks or another budget, and where the results go to.
 func (b *bench) inherit(from *bench) {
 	switch {
-	case from.flags.given("blocks"):
+	case from.flags.Given("blocks"):
 		b.options.Blocks, b.budget = from.options.Blocks, 0
 	case from.budget != 0:
 		b.budget = from.budget
 	}
-	b.results.inherit(from.results)
+	b.results.Inherit(from.results)
 	b.fail = from.fail
 }
 
@@ -184,39 +185,39 @@ func (b *bench) execute(ctx context.Context, record func(any) error) error {
 func (b *bench) measured() bool { return len(b.soFar.Runs) > 0 }
 
 // benchFormats are what a bench's document can be written as.
-func benchFormats() map[string]writer[*report.Bench] {
-	formats := sheetFormats(view.Bench)
-	formats["classic"] = sheetFormats(view.BenchClassic)["text"]
-	formats["csv"] = plainly(report.BenchCSV)
-	formats["bench"] = plainly(report.BenchGo)
+func benchFormats() map[string]verb.Writer[*report.Bench] {
+	formats := verb.SheetFormats(view.Bench)
+	formats["classic"] = verb.SheetFormats(view.BenchClassic)["text"]
+	formats["csv"] = verb.Plainly(report.BenchCSV)
+	formats["bench"] = verb.Plainly(report.BenchGo)
 	return formats
 }
 
 func (b *bench) show(journal, next string, interrupted bool) error {
 	doc := report.NewBench(b.soFar)
-	doc.Header.MadeBy = madeBy()
+	doc.Header.MadeBy = verb.MadeBy()
 	if interrupted || !doc.Finished {
 		doc.Resume = next
 	}
-	err := b.results.finish(doc, nil)
-	if err == nil && !b.results.json {
+	err := b.results.Finish(doc, nil)
+	if err == nil && !b.results.JSON {
 		fmt.Fprintf(b.stdio.Err, "\nunthrottle: seed %d; the runs are in %s\n", b.soFar.Plan.Seed, journal)
 	}
-	b.failed = b.fail.verdict(report.Found(doc.Checks()), 0)
+	b.failed = b.fail.Verdict(report.Found(doc.Checks()), 0)
 	return err
 }
 
 // plan checks all there is to check, and builds what has to be built, before the first run.
 func (b *bench) plan(ctx context.Context, args, command []string) error {
-	b.progress = newProgress(b.stdio, b.results.json)
+	b.progress = newProgress(b.stdio, b.results.JSON)
 	plan, err := b.parse(ctx, args, command)
 	if err != nil {
 		return err
 	}
-	if b.style == "classic" && !b.results.json {
-		b.results.format = "classic"
+	if b.style == "classic" && !b.results.JSON {
+		b.results.Format = "classic"
 	}
-	if err := b.results.open(); err != nil {
+	if err := b.results.Open(); err != nil {
 		return err
 	}
 	if b.lab = b.stdio.Lab; b.lab == nil {
@@ -225,7 +226,7 @@ func (b *bench) plan(ctx context.Context, args, command []string) error {
 		}
 	}
 	b.soFar = &lab.Study{
-		Version: report.Version, Verb: "bench", MadeBy: madeBy(),
+		Version: report.Version, Verb: "bench", MadeBy: verb.MadeBy(),
 		Time: b.lab.Clock().UTC().Format(time.RFC3339), Plan: plan, Environment: b.lab.Environment,
 	}
 	if err := b.checkLimits(); err != nil {
@@ -255,7 +256,7 @@ func (b *bench) allowForEmulation() {
 func (b *bench) dropDefault(ctx context.Context) error {
 	p := &b.soFar.Plan
 	first := p.Settings[0]
-	if b.flags.given("procs") || first.Procs != 0 || slices.ContainsFunc(p.Settings, func(s lab.Setting) bool { return s.CPUs != first.CPUs }) {
+	if b.flags.Given("procs") || first.Procs != 0 || slices.ContainsFunc(p.Settings, func(s lab.Setting) bool { return s.CPUs != first.CPUs }) {
 		return nil
 	}
 	run, err := b.lab.Runner.Run(ctx, first, 0)
@@ -388,7 +389,7 @@ func (b *bench) subject(ctx context.Context, toolchains, workloads, command []st
 // checkServer refuses flags that what is run has no use for.
 func (b *bench) checkServer(command []string) error {
 	if b.load.Rate == 0 {
-		if name := b.flags.firstGiven(append(b.server.names(), "url", "warmup", "tail-margin")...); name != "" {
+		if name := b.flags.FirstGiven(append(b.server.names(), "url", "warmup", "tail-margin")...); name != "" {
 			return hint.Usage("unthrottle bench --rate 500 -- SERVER; unthrottle tune finds a rate",
 				"--%s is for a server under load, and there is no --rate", name)
 		}
@@ -397,7 +398,7 @@ func (b *bench) checkServer(command []string) error {
 	if len(command) == 0 {
 		return hint.Usage("unthrottle bench --rate 500 -- SERVER", "--rate is for a server after --")
 	}
-	if name := b.flags.firstGiven("metric", "unit", "size"); name != "" {
+	if name := b.flags.FirstGiven("metric", "unit", "size"); name != "" {
 		return hint.Usage("leave it out, or --rate", "--%s is for a program that runs to its end", name)
 	}
 	return b.server.readsStdin("bench")
@@ -407,10 +408,10 @@ func (b *bench) checkServer(command []string) error {
 func (b *bench) served(ctx context.Context, command []string, seed uint64) (trial.Subject, error) {
 	l := &b.load
 	wanted := time.Duration(0)
-	if b.flags.given("for") {
+	if b.flags.Given("for") {
 		wanted = b.window
 	}
-	if !b.flags.given("warmup") {
+	if !b.flags.Given("warmup") {
 		b.warmUp = time.Second
 	}
 	var look tune.Load
@@ -464,7 +465,7 @@ func (b *bench) otherFigure(p *lab.Plan, own lab.Metric) (lab.Metric, error) {
 
 // lastingFor is the window of a run; of --budget alone such that ten blocks are likely to fit into it.
 func (b *bench) lastingFor(settings int) time.Duration {
-	if b.flags.given("for") || b.budget == 0 {
+	if b.flags.Given("for") || b.budget == 0 {
 		return b.window
 	}
 	const least, most, overhead, blocks = 300 * time.Millisecond, time.Second, 200 * time.Millisecond, 10

@@ -20,6 +20,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/trial"
+	"github.com/unthrottle/unthrottle/cmd/internal/verb"
 	"github.com/unthrottle/unthrottle/cmd/internal/view"
 )
 
@@ -40,9 +41,9 @@ Example:
 `
 
 func newBug(stdio IO) *cobra.Command {
-	return newVerb("bug", bugHelp, func(l *flagList) func(context.Context, []string) error {
+	return verb.New("bug", bugHelp, func(l *verb.Flags) func(context.Context, []string) error {
 		var path, root string
-		flags := l.section("Flags:")
+		flags := l.Section("Flags:")
 		flags.StringVarP(&path, "output", "o", "", "F\twrite to file F (unthrottle-bug-PID.txt)")
 		flags.StringVar(&root, "root", "", "DIR\tread /proc and /sys below DIR: another system's mounts")
 		return func(ctx context.Context, args []string) (err error) {
@@ -58,15 +59,15 @@ func newBug(stdio IO) *cobra.Command {
 				again = " " + of
 			}
 			path = cmp.Or(path, "unthrottle-bug-"+of+".txt")
-			out, err := newOutput(path, stdio.Out)
+			out, err := verb.NewOutput(path, stdio.Out)
 			if err != nil {
 				return err
 			}
 			text, files, err := bugReport(ctx, root, pid, of, again)
 			if err == nil {
-				_, err = io.WriteString(out.w, text)
+				_, err = io.WriteString(out.W, text)
 			}
-			if err = out.finish(err); err != nil {
+			if err = out.Finish(err); err != nil {
 				return err
 			}
 			return bugList(stdio.Out, path, len(text), files)
@@ -88,7 +89,7 @@ func bugReport(ctx context.Context, root string, pid int, of, again string) (tex
 		return "", nil, err
 	}
 	about := fmt.Sprintf("What \"unthrottle bug\" found of process %s on %s. The files below, unpacked into a directory DIR, are what\n"+
-		"\"unthrottle explain --root DIR%s\" reads.\n", of, now(), again)
+		"\"unthrottle explain --root DIR%s\" reads.\n", of, verb.Now(), again)
 	return bug.Text(about, files), files, nil
 }
 
@@ -98,7 +99,7 @@ func bugFiles(f report.Facts, root string, pid int) ([]bug.File, error) {
 		f.Process.Command = []string{command[0], "…"}
 	}
 	e := report.NewExplain(f)
-	e.Header = newHeader("explain")
+	e.Header = verb.NewHeader("explain")
 	var text, document bytes.Buffer
 	if err := render.Text(&text, view.Explain(e), render.Style{Width: 120}); err != nil {
 		return nil, err
@@ -107,7 +108,7 @@ func bugFiles(f report.Facts, root string, pid int) ([]bug.File, error) {
 		return nil, err
 	}
 	here := trial.Environment()
-	system := fmt.Sprintf("%skernel %s, %d CPUs, user %d\n", versionText(), cmp.Or(here.Kernel, "not known"), here.CPUs, os.Getuid())
+	system := fmt.Sprintf("%skernel %s, %d CPUs, user %d\n", verb.VersionText("unthrottle"), cmp.Or(here.Kernel, "not known"), here.CPUs, os.Getuid())
 	return append([]bug.File{
 		{Name: "unthrottle/version.txt", Data: system},
 		{Name: "unthrottle/explain.txt", Data: text.String()},

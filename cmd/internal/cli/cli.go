@@ -6,42 +6,23 @@ package cli
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"runtime/debug"
 	"slices"
 	"strings"
-	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
-	"github.com/unthrottle/unthrottle/cmd/internal/report"
+	"github.com/unthrottle/unthrottle/cmd/internal/verb"
 	"github.com/unthrottle/unthrottle/docs"
 )
 
-// Exit codes.
-const (
-	exitDone        = 0
-	exitFailed      = 1
-	exitUsage       = 2
-	exitFindings    = 3
-	exitInterrupted = 130
-)
-
-// IO is what a verb may read and write.
+// IO is what a verb may read and write, and what it runs.
 type IO struct {
-	In       io.Reader
-	Out, Err io.Writer
-	Env      func(string) string
-
-	Args []string // the command line, without the command itself
-	Self string   // the command's file, which runs the built-in workloads
-	Lab  *Lab     // nil: the real one
+	verb.IO
+	Self string // the command's file, which runs the built-in workloads
+	Lab  *Lab   // nil: the real one
 }
 
 // Main runs the command and returns its exit code.
@@ -50,51 +31,14 @@ func Main(ctx context.Context, args []string, env func(string) string, stdin io.
 	if err != nil {
 		self = os.Args[0]
 	}
-	return Run(ctx, IO{In: stdin, Out: stdout, Err: stderr, Env: env, Args: args, Self: self})
+	return Run(ctx, IO{IO: verb.IO{In: stdin, Out: stdout, Err: stderr, Env: env, Args: args}, Self: self})
 }
 
 // Run is Main for those who bring a lab of their own.
 func Run(ctx context.Context, stdio IO) int {
-	// A reader that has seen enough is not a failure. The signal is caught and not ignored, because a command that explain
-	// starts would inherit that.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	ctx, end := context.WithCancelCause(ctx)
-	defer end(nil)
-	if len(stdio.Args) > 0 && !slices.Contains(forOthers, stdio.Args[0]) {
-		go awaitReadersEnd(ctx, func() { end(syscall.EPIPE) }, stdio.Out, stdio.Err)
-	}
-	stderr := stdio.Err
-	root := newRoot(stdio)
-	root.SetArgs(goFlags(stdio.Args))
-	root.SetIn(stdio.In)
-	root.SetOut(stdio.Out)
-	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
-	if errors.Is(context.Cause(ctx), syscall.EPIPE) {
-		return exitDone
-	}
-	var code exitCode
-	if errors.As(err, &code) {
-		if code.err != nil {
-			printError(stderr, code.err)
-		}
-		return code.code
-	}
-	switch {
-	case err == nil || errors.Is(err, syscall.EPIPE):
-		return exitDone
-	case ctx.Err() != nil:
-		fmt.Fprintln(stderr, "unthrottle: interrupted")
-		printHints(stderr, err)
-		return exitInterrupted
-	}
-	printError(stderr, err)
-	if hint.IsUsage(err) {
-		return exitUsage
-	}
-	return exitFailed
+	given := stdio.IO
+	given.Args = goFlags(given.Args)
+	return verb.Run(ctx, given, newRoot(stdio), forOthers...)
 }
 
 // forOthers are the verbs whose work is for others than the readers of their output: it goes on without them.
@@ -115,17 +59,6 @@ func goFlags(args []string) []string {
 		}
 	}
 	return args
-}
-
-func printError(stderr io.Writer, err error) {
-	fmt.Fprintf(stderr, "unthrottle: error: %v\n", err)
-	printHints(stderr, err)
-}
-
-func printHints(stderr io.Writer, err error) {
-	for _, h := range hint.Of(err) {
-		fmt.Fprintf(stderr, "unthrottle: hint: %s\n", h)
-	}
 }
 
 const rootHelp = `unthrottle finds, fixes and prevents CPU-limit trouble in Go programs.
@@ -162,59 +95,29 @@ Example:
 `
 
 func newRoot(stdio IO) *cobra.Command {
-	root := &cobra.Command{
-		Use:           "unthrottle",
-		Long:          rootHelp,
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Args:          cobra.ArbitraryArgs, // RunE says what is wrong with them
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cmd.Help()
-			}
-			return unknownVerb(cmd, args[0])
-		},
-	}
-	root.SuggestionsMinimumDistance = 2
-	root.SetHelpTemplate("{{.Long}}")
-	root.SetUsageTemplate("{{.Long}}")
-	root.SetFlagErrorFunc(flagError)
-	root.SetHelpCommand(newHelp())
-	root.CompletionOptions.DisableDefaultCmd = true
-	root.Version = versionText()
-	root.SetVersionTemplate("{{.Version}}")
 	bench, _ := newBench(stdio)
 	tune, _ := newTune(stdio)
-	root.AddCommand(bench, tune)
+	verbs := []*cobra.Command{bench, tune}
 	for _, verb := range []func(IO) *cobra.Command{
 		newExplain, newPs, newWatch, newHeartbeat, newRun, newLoad, newHey, newServe, newDemo, newProfile, newTrace, newReport, newBug, newWorkload, newVersion, newCompletion,
 	} {
-		root.AddCommand(verb(stdio))
+		verbs = append(verbs, verb(stdio))
 	}
-	for _, verb := range root.Commands() { // for the shell's completion; the help of each is its own
-		verb.Short, _, _ = strings.Cut(verb.Long, "\n")
-	}
+	root := verb.NewRoot("unthrottle", rootHelp, verbs...)
+	root.SetHelpCommand(newHelp())
 	return root
-}
-
-func unknownVerb(root *cobra.Command, verb string) error {
-	next := "unthrottle help shows the verbs"
-	if near := root.SuggestionsFor(verb); verb != "" && len(near) > 0 {
-		next = "did you mean unthrottle " + strings.Join(near, " or ") + "?"
-	}
-	return hint.Usage(next, "unknown verb %q", verb)
 }
 
 func newHelp() *cobra.Command {
 	return &cobra.Command{
 		Use:               "help",
 		Short:             "More about a verb, or a page of the documentation.",
-		Long:              helpHelp + hanging("  ", strings.Join(docs.Names(), ", ")),
+		Long:              helpHelp + verb.Hanging("  ", strings.Join(docs.Names(), ", ")),
 		ValidArgsFunction: helpTopics,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			verb, rest, err := cmd.Root().Find(args)
+			found, rest, err := cmd.Root().Find(args)
 			if err == nil && len(rest) == 0 {
-				return verb.Help()
+				return found.Help()
 			}
 			if len(args) > 1 {
 				return hint.Usage("unthrottle help "+args[0], "help takes one verb or page, got %d", len(args))
@@ -223,7 +126,7 @@ func newHelp() *cobra.Command {
 				_, err := io.WriteString(cmd.OutOrStdout(), page)
 				return err
 			}
-			return unknownVerb(cmd.Root(), args[0])
+			return verb.Unknown(cmd.Root(), args[0])
 		},
 	}
 }
@@ -264,39 +167,3 @@ Pages:
 
 // command is the whole command line.
 func (s IO) command() []string { return append([]string{"unthrottle"}, s.Args...) }
-
-func newHeader(verb string) report.Header {
-	return report.Header{Version: report.Version, Verb: verb, MadeBy: madeBy(), Time: now()}
-}
-
-func madeBy() string { return "unthrottle " + buildVersion() }
-
-func now() string { return time.Now().UTC().Format(time.RFC3339) }
-
-// unstamped is the version of what was built in a checkout. In a workspace, which ours is, the go command records the commit
-// only if it is told to, and go run and go test never do.
-const unstamped = "(devel)"
-
-// buildVersion tells the module's version, or the revision where it was built from a checkout.
-func buildVersion() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	version, revision, dirty := info.Main.Version, "", ""
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			revision = s.Value
-		case s.Key == "vcs.modified" && s.Value == "true":
-			dirty = ", modified"
-		}
-	}
-	if version == "" {
-		version = unstamped
-	}
-	if version == unstamped && len(revision) >= 12 {
-		version += " " + revision[:12] + dirty
-	}
-	return version
-}

@@ -19,6 +19,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
 	"github.com/unthrottle/unthrottle/cmd/internal/tour"
 	"github.com/unthrottle/unthrottle/cmd/internal/trial"
+	"github.com/unthrottle/unthrottle/cmd/internal/verb"
 	"github.com/unthrottle/unthrottle/cmd/internal/view"
 )
 
@@ -46,27 +47,27 @@ const (
 var demoProcs = []int{16, 2, 1}
 
 func newDemo(stdio IO) *cobra.Command {
-	return newVerb("demo", demoHelp, func(l *flagList) func(context.Context, []string) error {
+	return verb.New("demo", demoHelp, func(l *verb.Flags) func(context.Context, []string) error {
 		each, color, picture := 5*time.Second, "", ""
 		limit := runner.Limit{CPUs: demoCPUs}
 		with := runner.Auto
-		flags := l.section("Flags:")
-		durationFlag(flags, &each, "for", time.Second, "D\thow long each setting is shown (5s)")
+		flags := l.Section("Flags:")
+		verb.Duration(flags, &each, "for", time.Second, "D\thow long each setting is shown (5s)")
 		limitWithFlag(flags, &with)
 		flags.StringVarP(&picture, "output", "o", "", "F\talso draw two seconds of each into F.svg")
-		colorFlag(flags, &color)
+		verb.ColorFlag(flags, &color)
 		return func(ctx context.Context, args []string) (err error) {
-			if err := noArgs(l.cmd, args); err != nil {
+			if err := verb.NoArgs(l.Cmd, args); err != nil {
 				return err
 			}
-			if picture != "" && endingOf(picture) != "svg" {
+			if picture != "" && verb.EndingOf(picture) != "svg" {
 				return hint.Usage("unthrottle demo -o demo.svg", "-o %s: the picture is an .svg", picture)
 			}
-			drawn, err := newOutput(picture, io.Discard)
+			drawn, err := verb.NewOutput(picture, io.Discard)
 			if err != nil {
 				return err
 			}
-			defer func() { err = drawn.finish(err) }()
+			defer func() { err = drawn.Finish(err) }()
 			kind, _, err := runner.Check(limit, with, stdio.Self, "version")
 			if err != nil {
 				return startError(err)
@@ -99,14 +100,14 @@ func newDemo(stdio IO) *cobra.Command {
 			if err := render.Text(stdio.Out, view.Demo(d), screen.style); err != nil || picture == "" {
 				return err
 			}
-			return view.DemoPicture(d).SVG(drawn.w)
+			return view.DemoPicture(d).SVG(drawn.W)
 		}
 	})
 }
 
 // limitWithFlag adds the flag that says what sets a limit.
 func limitWithFlag(flags *pflag.FlagSet, with *runner.With) {
-	flags.Var(oneOf(with, runner.Auto, runner.Cgroup, runner.Systemd, runner.Emulate), "limit-with", "K\twhat sets the limit: auto, cgroup, systemd or emulate (auto)")
+	flags.Var(verb.OneOf(with, runner.Auto, runner.Cgroup, runner.Systemd, runner.Emulate), "limit-with", "K\twhat sets the limit: auto, cgroup, systemd or emulate (auto)")
 }
 
 // demoServer is the built-in server at a free port, and the URL of one of its paths.
@@ -127,7 +128,7 @@ type demoScreen struct {
 }
 
 func newDemoScreen(stdio IO, color string) *demoScreen {
-	s := &demoScreen{secondScreen: newSecondScreen(stdio.Out, stdio.Env, styleOf(color, stdio, false))}
+	s := &demoScreen{secondScreen: newSecondScreen(stdio.Out, stdio.Env, verb.StyleOf(color, stdio.IO, false))}
 	s.periods(runner.Limit{}.PeriodInForce().Seconds())
 	return s
 }

@@ -7,19 +7,20 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/hey"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
+	"github.com/unthrottle/unthrottle/cmd/internal/verb"
 )
 
 // Check says what is wrong with the verb and the flags of a command line, and runs nothing. It holds the documents to the
 // commands that there are.
 func Check(args []string) error {
-	root := newRoot(IO{In: nil, Out: io.Discard, Err: io.Discard, Env: func(string) string { return "" }})
+	root := newRoot(IO{IO: verb.IO{Out: io.Discard, Err: io.Discard, Env: func(string) string { return "" }}})
 	root.InitDefaultHelpCmd()
 	cmd, rest, err := root.Find(goFlags(args))
 	if err != nil {
 		return err
 	}
 	if cmd == root && len(args) > 0 {
-		return unknownVerb(root, args[0])
+		return verb.Unknown(root, args[0])
 	}
 	if cmd.Name() == "hey" && len(rest) > 0 {
 		_, err := hey.Parse(rest, func(string) ([]byte, error) { return nil, nil })

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"runtime"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,6 +16,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/rule"
+	"github.com/unthrottle/unthrottle/cmd/internal/verb"
 	"github.com/unthrottle/unthrottle/cmd/internal/view"
 )
 
@@ -45,23 +44,23 @@ type explainOptions struct {
 	look    time.Duration // how long the process is looked at
 	detach  bool
 	root    string
-	fail    threshold
-	results *results[*report.Explain]
+	fail    verb.Threshold
+	results *verb.Results[*report.Explain]
 }
 
 func newExplain(stdio IO) *cobra.Command {
-	return newVerb("explain", explainHelp, func(l *flagList) func(context.Context, []string) error {
-		o := explainOptions{results: newResults(stdio, sheetFormats(view.Explain)), look: time.Second}
-		flags := l.section("Flags:")
-		durationFlag(flags, &o.look, "for", 0, "D\thow long to look: a running process for 1s, others not at all; 0: one reading")
+	return verb.New("explain", explainHelp, func(l *verb.Flags) func(context.Context, []string) error {
+		o := explainOptions{results: verb.NewResults(stdio.IO, verb.SheetFormats(view.Explain)), look: time.Second}
+		flags := l.Section("Flags:")
+		verb.Duration(flags, &o.look, "for", 0, "D\thow long to look: a running process for 1s, others not at all; 0: one reading")
 		flags.BoolVar(&o.detach, "detach", false, "don't wait for COMMAND")
-		o.fail.failOnFlag(flags)
-		o.results.jsonFlag(flags)
-		o.results.fileFlag(flags)
-		o.results.colorFlag(flags)
+		o.fail.FailOn(flags)
+		o.results.JSONFlag(flags)
+		o.results.FileFlag(flags)
+		o.results.ColorFlag(flags)
 		flags.StringVar(&o.root, "root", "", "DIR\tread /proc and /sys below DIR: another system's mounts, or a saved tree")
 		return func(ctx context.Context, args []string) error {
-			args, command := l.split(args)
+			args, command := l.Split(args)
 			subject, named, err := explainArgs(args, command)
 			switch {
 			case err != nil:
@@ -82,10 +81,10 @@ func newExplain(stdio IO) *cobra.Command {
 					return err
 				}
 			}
-			if !l.given("for") && (pid == 0 || o.root != "") {
+			if !l.Given("for") && (pid == 0 || o.root != "") {
 				o.look = 0
 			}
-			if err := o.results.open(); err != nil {
+			if err := o.results.Open(); err != nil {
 				return err
 			}
 			if command != nil {
@@ -103,11 +102,11 @@ func newExplain(stdio IO) *cobra.Command {
 // show writes what was found out, if it was, and returns what --fail-on says of it.
 func (o explainOptions) show(f report.Facts, err error) (verdict, failed error) {
 	if err != nil {
-		return nil, o.results.drop(err)
+		return nil, o.results.Drop(err)
 	}
 	e := report.NewExplain(f)
-	e.Header = newHeader("explain")
-	return o.fail.verdict(f.Findings, 0), o.results.finish(e, nil)
+	e.Header = verb.NewHeader("explain")
+	return o.fail.Verdict(f.Findings, 0), o.results.Finish(e, nil)
 }
 
 // explainArgs tells the three ways of calling explain apart.
@@ -168,7 +167,7 @@ func explainCommand(ctx context.Context, stdio IO, o explainOptions, command []s
 	child := exec.Command(command[0], command[1:]...)
 	child.Stdin, child.Stdout, child.Stderr = stdio.In, stdio.Err, stdio.Err
 	if err := child.Start(); err != nil {
-		return o.results.drop(hint.With(fmt.Errorf("starting %s: %w", command[0], trimExec(err)), executable))
+		return o.results.Drop(hint.With(fmt.Errorf("starting %s: %w", command[0], hint.Cause(err)), executable))
 	}
 	ended := make(chan struct{})
 	go func() {
@@ -212,17 +211,4 @@ func readCommandFacts(ctx context.Context, o explainOptions, child *exec.Cmd, en
 	f.Process.Prediction = f.Process.System.Predict(f.Process.Process)
 	f.Warnings = append(f.Warnings, errors.New("the command ended before it could be looked at: explained from its file and from where it was started"))
 	return f, err
-}
-
-// trimExec takes away what exec puts before the cause.
-func trimExec(err error) error {
-	var e *exec.Error
-	if errors.As(err, &e) {
-		return e.Err
-	}
-	var p *os.PathError
-	if errors.As(err, &p) {
-		return p.Err
-	}
-	return errors.New(strings.TrimSpace(err.Error()))
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/verb"
 )
 
 // ownFlags are verbs whose flags are not ours to describe: hey's, and those that people don't call.
@@ -20,7 +22,7 @@ func TestFlags(t *testing.T) {
 			continue
 		}
 		help := cmd.Long
-		if strings.Contains(help, flagsHere) {
+		if strings.Contains(help, verb.FlagsHere) {
 			t.Errorf("%s: its flags are not in its help", cmd.Name())
 		}
 		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {

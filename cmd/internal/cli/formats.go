@@ -12,6 +12,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
+	"github.com/unthrottle/unthrottle/cmd/internal/verb"
 	"github.com/unthrottle/unthrottle/cmd/internal/view"
 	"github.com/unthrottle/unthrottle/cmd/internal/workload/program"
 )
@@ -31,13 +32,13 @@ Example:
 `
 
 func newReport(stdio IO) *cobra.Command {
-	return newVerb("report", reportHelp, func(l *flagList) func(context.Context, []string) error {
-		flags, color := l.section("Flags:"), ""
+	return verb.New("report", reportHelp, func(l *verb.Flags) func(context.Context, []string) error {
+		flags, color := l.Section("Flags:"), ""
 		name := flags.String("format", "text", "F\ttext, json, html, md, junit or sarif; of a bench or tune also csv and bench (for benchstat), of a bench classic, of a load hgrm (text)")
 		path := flags.StringP("output", "o", "", "F\twrite to file F, in the format of its ending unless --format names one: .json, .html, .md, …")
-		colorFlag(flags, &color)
-		l.words["format"] = formatNames
-		l.cmd.ValidArgsFunction = cobra.FixedCompletions([]cobra.Completion{"json", "jsonl"}, cobra.ShellCompDirectiveFilterFileExt)
+		verb.ColorFlag(flags, &color)
+		l.Words["format"] = verb.FormatNames
+		l.Cmd.ValidArgsFunction = cobra.FixedCompletions([]cobra.Completion{"json", "jsonl"}, cobra.ShellCompDirectiveFilterFileExt)
 		return func(_ context.Context, args []string) error {
 			if len(args) != 1 {
 				return hint.Usage("unthrottle report FILE", "report takes one file, got %d", len(args))
@@ -46,9 +47,9 @@ func newReport(stdio IO) *cobra.Command {
 			if err != nil {
 				return hint.With(fmt.Errorf("reading the result: %w", err), "-o FILE.json of a verb writes one; bench and tune name their file of runs when they end")
 			}
-			ending := endingOf(*path)
-			switch named := slices.Contains(formatNames, ending) && !onScreen(ending) && ending != "bench"; { // .txt is text
-			case named && !l.given("format"):
+			ending := verb.EndingOf(*path)
+			switch named := slices.Contains(verb.FormatNames, ending) && !verb.OnScreen(ending) && ending != "bench"; { // .txt is text
+			case named && !l.Given("format"):
 				*name = ending
 			case named && ending != *name:
 				return hint.Usage("leave --format out", "--format=%s and -o %s do not go together", *name, *path)
@@ -57,11 +58,11 @@ func newReport(stdio IO) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
-			out, err := newOutput(*path, stdio.Out)
+			out, err := verb.NewOutput(*path, stdio.Out)
 			if err != nil {
 				return err
 			}
-			return out.finish(write(out.w, styleOf(color, stdio, *path != "")))
+			return out.Finish(write(out.W, verb.StyleOf(color, stdio.IO, *path != "")))
 		}
 	})
 }
@@ -82,11 +83,11 @@ func openReport(data []byte, name string) (func(io.Writer, render.Style) error, 
 	}
 	switch d := doc.(type) {
 	case *report.Explain:
-		return shown(d, sheetFormats(view.Explain), name)
+		return shown(d, verb.SheetFormats(view.Explain), name)
 	case *report.Ps:
-		return shown(d, sheetFormats(view.Ps), name)
+		return shown(d, verb.SheetFormats(view.Ps), name)
 	case *report.Run:
-		return shown(d, sheetFormats(view.Run), name)
+		return shown(d, verb.SheetFormats(view.Run), name)
 	case *report.Bench:
 		return shown(d, benchFormats(), name)
 	case *report.Tune:
@@ -94,17 +95,17 @@ func openReport(data []byte, name string) (func(io.Writer, render.Style) error, 
 	case *report.Load:
 		return shown(d, loadFormats(), name)
 	case *report.Profile:
-		return shown(d, sheetFormats(view.Profile), name)
+		return shown(d, verb.SheetFormats(view.Profile), name)
 	case *report.Trace:
-		return shown(d, sheetFormats(view.Trace), name)
+		return shown(d, verb.SheetFormats(view.Trace), name)
 	case *report.Watch:
-		return shown(d, sheetFormats(view.Watch), name)
+		return shown(d, verb.SheetFormats(view.Watch), name)
 	}
 	return nil, fmt.Errorf("%T can't be shown", doc)
 }
 
-func shown[D any](doc D, formats map[string]writer[D], name string) (func(io.Writer, render.Style) error, error) {
-	write, err := formatNamed(formats, name)
+func shown[D any](doc D, formats map[string]verb.Writer[D], name string) (func(io.Writer, render.Style) error, error) {
+	write, err := verb.FormatNamed(formats, name)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +118,7 @@ func newWorkload(stdio IO) *cobra.Command {
 		Use: "workload", Hidden: true, DisableFlagParsing: true,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if code := program.Main(args, stdio.Out, stdio.Err); code != 0 {
-				return exitCode{code, nil}
+				return verb.ExitCode{Code: code}
 			}
 			return nil
 		},

@@ -13,6 +13,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/hey"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/load"
+	"github.com/unthrottle/unthrottle/cmd/internal/verb"
 )
 
 // newHey takes hey's command line as it is: its flags are not cobra's.
@@ -26,7 +27,7 @@ func newHey(stdio IO) *cobra.Command {
 				return err
 			}
 			if err != nil {
-				return exitCode{hey.ExitCode(err), hint.With(err, "unthrottle help hey shows its flags")}
+				return verb.ExitCode{Code: hey.ExitCode(err), Err: hint.With(err, "unthrottle help hey shows its flags")}
 			}
 			return runHey(cmd, stdio, o)
 		},
@@ -48,7 +49,7 @@ func runHey(cmd *cobra.Command, stdio IO, o hey.Options) error {
 	relaxGC(stdio)
 	run, err := load.Start(cmd.Context(), o.Plan)
 	if err != nil {
-		return exitCode{exitFailed, err}
+		return verb.ExitCode{Code: verb.Failed, Err: err}
 	}
 	res := run.Wait()
 	r := c.Report(res)
@@ -57,7 +58,7 @@ func runHey(cmd *cobra.Command, stdio IO, o hey.Options) error {
 	}
 	warn(r.Warnings())
 	if o.Strict && r.AllFailed() {
-		return exitCode{exitFailed, errors.New("no request succeeded")}
+		return verb.ExitCode{Code: verb.Failed, Err: errors.New("no request succeeded")}
 	}
 	return nil
 }

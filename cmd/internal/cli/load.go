@@ -19,6 +19,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
+	"github.com/unthrottle/unthrottle/cmd/internal/verb"
 	"github.com/unthrottle/unthrottle/cmd/internal/view"
 )
 
@@ -41,8 +42,8 @@ Example:
 // A loader runs the verb.
 type loader struct {
 	stdio    IO
-	flags    *flagList
-	results  *results[*report.Load]
+	flags    *verb.Flags
+	results  *verb.Results[*report.Load]
 	plan     load.Plan
 	requests loadtest.Requests
 	slo      string
@@ -56,43 +57,43 @@ type loader struct {
 }
 
 func newLoad(stdio IO) *cobra.Command {
-	return newVerb("load", loadHelp, func(l *flagList) func(context.Context, []string) error {
-		o := &loader{stdio: stdio, flags: l, results: newResults(stdio, loadFormats())}
+	return verb.New("load", loadHelp, func(l *verb.Flags) func(context.Context, []string) error {
+		o := &loader{stdio: stdio, flags: l, results: verb.NewResults(stdio.IO, loadFormats())}
 		o.register(l)
 		return o.run
 	})
 }
 
-func (o *loader) register(l *flagList) {
+func (o *loader) register(l *verb.Flags) {
 	p := &o.plan
-	flags := l.section("Load:")
+	flags := l.Section("Load:")
 	flags.Var(quantity.Value(&p.Rate, quantity.ParseRate, "500, or --rate 20K"), "rate", "R\trequests a second, whatever the server does (50); K, M: thousands, millions")
-	durationFlag(flags, &p.Duration, "for", time.Millisecond, "D\thow long (10s; with --find-max at most, in all: 40s)")
-	numberFlag(flags, &p.Requests, "requests", "n", 1, "N\thow many, instead of how long")
+	verb.Duration(flags, &p.Duration, "for", time.Millisecond, "D\thow long (10s; with --find-max at most, in all: 40s)")
+	verb.Number(flags, &p.Requests, "requests", "n", 1, "N\thow many, instead of how long")
 	arrivalsFlag(flags, &p.Arrivals)
 	flags.Uint64Var(&p.Seed, "seed", 0, "N\tfor the arrivals and the choice of targets")
-	durationFlag(flags, &p.WarmUp, "warmup", 0, "D\tthe same load before, not counted")
-	numberFlag(flags, &p.Conns, "conns", "c", 1, "N\tmost connections (1000); without --rate a closed loop: N workers, each waits for its answer")
+	verb.Duration(flags, &p.WarmUp, "warmup", 0, "D\tthe same load before, not counted")
+	verb.Number(flags, &p.Conns, "conns", "c", 1, "N\tmost connections (1000); without --rate a closed loop: N workers, each waits for its answer")
 	flags.Var(quantity.Value(&o.slo, checkSLO, sloExample), "slo", "SLO\tp99=50ms,errors=0.1%: exit code 3 if it is missed")
 	flags.BoolVar(&o.findMax, "find-max", false, "look for the highest rate that holds the SLO")
-	durationFlag(flags, &o.window, "window", time.Millisecond, "D\tof --find-max (1.5s to 3s, by the rate and the SLO)")
-	requestFlags(l, l.section("Requests:"), &o.requests)
-	flags = l.section("Measuring:")
-	numberFlag(flags, &o.server, "server-pid", "", 0, "N\talso show this process's throttling (found automatically for a server on this host); 0: don't")
+	verb.Duration(flags, &o.window, "window", time.Millisecond, "D\tof --find-max (1.5s to 3s, by the rate and the SLO)")
+	requestFlags(l, l.Section("Requests:"), &o.requests)
+	flags = l.Section("Measuring:")
+	verb.Number(flags, &o.server, "server-pid", "", 0, "N\talso show this process's throttling (found automatically for a server on this host); 0: don't")
 	flags.Var(quantity.Value(&o.pin, quantity.ParseCPUList, "0, or --pin 0-3"), "pin", "LIST\tCPUs for the generator: 1, 0-3")
 	flags.BoolVar(&o.realtime, "realtime", true, "real-time priority for the generator of a --rate, if allowed (true)")
-	durationFlag(flags, &p.Grace, "grace", 0, "D\thow long to wait at the end for open requests (the timeout)")
-	flags = l.section("Results:")
-	o.results.filesFlag(flags, ".csv (a row a request)")
-	o.results.jsonFlag(flags)
+	verb.Duration(flags, &p.Grace, "grace", 0, "D\thow long to wait at the end for open requests (the timeout)")
+	flags = l.Section("Results:")
+	o.results.FilesFlag(flags, ".csv (a row a request)")
+	o.results.JSONFlag(flags)
 	flags.BoolVar(&o.csv, "csv", false, "a row a request instead of text")
 	flags.BoolVar(&o.hgrm, "hgrm", false, "HdrHistogram's percentiles instead of text")
-	l.exclude("one of them, and -o FILE for the others", "json", "csv", "hgrm")
-	o.results.colorFlag(flags)
+	l.Exclude("one of them, and -o FILE for the others", "json", "csv", "hgrm")
+	o.results.ColorFlag(flags)
 }
 
 // requestFlags adds the flags that say what a request is.
-func requestFlags(l *flagList, flags *pflag.FlagSet, r *loadtest.Requests) {
+func requestFlags(l *verb.Flags, flags *pflag.FlagSet, r *loadtest.Requests) {
 	c := &r.Client
 	flags.StringVar(&r.File, "targets", "", "FILE\tseveral requests, by weight: JSON lines, or vegeta's format")
 	flags.StringVarP(&r.Method, "method", "X", "", "M\tGET, or POST with --data")
@@ -101,11 +102,11 @@ func requestFlags(l *flagList, flags *pflag.FlagSet, r *loadtest.Requests) {
 	flags.StringVar(&r.ContentType, "content-type", "", "T\tof the body")
 	flags.StringVar(&r.User, "user", "", "NAME:PASSWORD\tfor basic authentication")
 	c.Timeout = 20 * time.Second
-	durationFlag(flags, &c.Timeout, "timeout", 0, "D\tafter which a request has failed (20s)")
-	numberFlag(flags, &c.Redirects, "redirects", "", 0, "N\tmost that are followed (0)")
+	verb.Duration(flags, &c.Timeout, "timeout", 0, "D\tafter which a request has failed (20s)")
+	verb.Number(flags, &c.Redirects, "redirects", "", 0, "N\tmost that are followed (0)")
 	flags.BoolVar(&c.NoKeepAlive, "no-keepalive", false, "a new connection for each request")
 	flags.BoolVar(&c.NoCompression, "no-compression", false, "don't ask for compressed answers")
-	flags.Var(oneOf(&c.HTTP2, "auto", load.HTTP2Only, load.HTTP2Never), "http2", "WHEN\tauto, on or off (auto)")
+	flags.Var(verb.OneOf(&c.HTTP2, "auto", load.HTTP2Only, load.HTTP2Never), "http2", "WHEN\tauto, on or off (auto)")
 	flags.StringVar(&c.Host, "host", "", "NAME\tthe Host header")
 	flags.StringVar(&c.Unix, "unix", "", "SOCKET\tconnect to this socket")
 	flags.StringVar(&c.Proxy, "proxy", "", "URL\tsend the requests through this proxy")
@@ -113,9 +114,9 @@ func requestFlags(l *flagList, flags *pflag.FlagSet, r *loadtest.Requests) {
 	flags.StringVar(&r.CACert, "cacert", "", "FILE\tcertificates that are trusted")
 	flags.StringVar(&r.Cert, "cert", "", "FILE\tthe client's certificate")
 	flags.StringVar(&r.Key, "key", "", "FILE\tand its key")
-	flags.Var(oneOf(&c.Engine, "auto", load.Lean, load.NetHTTP), "engine", "E\twhat sends: auto, lean or net/http (auto)")
-	l.exclude("write it into the file", "targets", "method")
-	l.exclude("write it into the file", "targets", "data")
+	flags.Var(verb.OneOf(&c.Engine, "auto", load.Lean, load.NetHTTP), "engine", "E\twhat sends: auto, lean or net/http (auto)")
+	l.Exclude("write it into the file", "targets", "method")
+	l.Exclude("write it into the file", "targets", "data")
 }
 
 const sloExample = "p99=50ms,errors=0.1%"
@@ -135,7 +136,7 @@ const (
 // session makes of the flags what is to be sent.
 func (o *loader) session(args []string) (*loadtest.Session, error) {
 	p := &o.plan
-	closed := o.flags.given("conns") && p.Rate == 0 && !o.findMax
+	closed := o.flags.Given("conns") && p.Rate == 0 && !o.findMax
 	switch {
 	case len(args) > 1:
 		return nil, hint.Usage(loadtest.Example, "load takes one URL, got %d; --targets takes a file of several", len(args))
@@ -143,7 +144,7 @@ func (o *loader) session(args []string) (*loadtest.Session, error) {
 		return nil, hint.Usage(loadtest.Example, "no URL given")
 	case len(args) == 1 && o.requests.File != "":
 		return nil, hint.Usage("use one of them", "a URL and --targets cannot be used together")
-	case closed && o.flags.given("arrivals"):
+	case closed && o.flags.Given("arrivals"):
 		return nil, hint.Usage("add --rate", "--arrivals says how the requests of a rate are spread, and without --rate there is none")
 	case o.findMax && o.slo == "":
 		return nil, hint.Usage("unthrottle load URL --find-max --slo p99=50ms", "--find-max looks for the highest rate that holds an SLO, and there is none")
@@ -154,10 +155,10 @@ func (o *loader) session(args []string) (*loadtest.Session, error) {
 	if p.Duration == 0 && p.Requests == 0 {
 		p.Duration = defaultFor
 	}
-	if !o.flags.given("seed") {
+	if !o.flags.Given("seed") {
 		p.Seed = rand.Uint64() >> 32 // short enough to be typed
 	}
-	if o.requests.Method == "" && o.flags.given("data") {
+	if o.requests.Method == "" && o.flags.Given("data") {
 		o.requests.Method = "POST"
 	}
 	s := &loadtest.Session{Realtime: o.prompt() && load.Prompt()}
@@ -168,7 +169,7 @@ func (o *loader) session(args []string) (*loadtest.Session, error) {
 		}
 		s.SLO, p.Within = &slo, slo.Within()
 	}
-	if o.flags.given("server-pid") {
+	if o.flags.Given("server-pid") {
 		s.PID = &o.server
 	}
 	var err error
@@ -180,9 +181,9 @@ func (o *loader) session(args []string) (*loadtest.Session, error) {
 }
 
 // loadFormats are what a load's document can be written as.
-func loadFormats() map[string]writer[*report.Load] {
-	formats := sheetFormats(view.Load)
-	formats["hgrm"] = plainly(report.LoadHGRM)
+func loadFormats() map[string]verb.Writer[*report.Load] {
+	formats := verb.SheetFormats(view.Load)
+	formats["hgrm"] = verb.Plainly(report.LoadHGRM)
 	return formats
 }
 
@@ -196,18 +197,18 @@ func (o *loader) run(ctx context.Context, args []string) error {
 	}
 	if len(o.pin) > 0 {
 		if err := load.Pin(o.pin); err != nil {
-			return o.results.drop(hint.With(fmt.Errorf("--pin: %w", err), "it takes CPUs that this process may use: unthrottle explain shows them"))
+			return o.results.Drop(hint.With(fmt.Errorf("--pin: %w", err), "it takes CPUs that this process may use: unthrottle explain shows them"))
 		}
 	}
 	relaxGC(o.stdio)
 	doc, err := o.send(ctx, s)
 	if err == nil {
-		doc.Header, doc.Command = newHeader("load"), o.stdio.command()
-		if !o.flags.given("seed") { // so that it does the same again
+		doc.Header, doc.Command = verb.NewHeader("load"), o.stdio.command()
+		if !o.flags.Given("seed") { // so that it does the same again
 			doc.Command = append(doc.Command, "--seed", strconv.FormatUint(o.plan.Seed, 10))
 		}
 	}
-	if err := o.results.finish(&doc, err); err != nil {
+	if err := o.results.Finish(&doc, err); err != nil {
 		return err
 	}
 	return outcomeOf(&doc)
@@ -217,22 +218,19 @@ func (o *loader) run(ctx context.Context, args []string) error {
 func (o *loader) open(s *loadtest.Session) error {
 	switch {
 	case o.csv:
-		o.results.format = "csv"
+		o.results.Format = "csv"
 	case o.hgrm:
-		o.results.format = "hgrm"
+		o.results.Format = "hgrm"
 	}
-	var rows []*loadtest.Rows
-	o.results.formats["csv"] = func(w io.Writer, _ *report.Load, _ render.Style) error { return nil }
-	if err := o.results.open(); err != nil {
+	if err := o.results.Open(); err != nil {
 		return err
 	}
-	for i, f := range o.results.opened {
-		if f.format == "csv" {
-			r := loadtest.NewRows(f.out.w)
-			rows = append(rows, r)
-			o.results.opened[i].write = func(io.Writer, *report.Load, render.Style) error { return r.Flush() }
-		}
-	}
+	var rows []*loadtest.Rows
+	o.results.Stream("csv", func(w io.Writer) verb.Writer[*report.Load] {
+		r := loadtest.NewRows(w)
+		rows = append(rows, r)
+		return func(io.Writer, *report.Load, render.Style) error { return r.Flush() }
+	})
 	if len(rows) > 0 {
 		s.Plan.Each = func(sample *load.Sample) {
 			for _, r := range rows {
@@ -245,7 +243,7 @@ func (o *loader) open(s *loadtest.Session) error {
 
 // send does what was asked for.
 func (o *loader) send(ctx context.Context, s *loadtest.Session) (doc report.Load, err error) {
-	p := newProgress(o.stdio, o.results.json || o.hgrm || o.csv && !o.findMax)
+	p := newProgress(o.stdio, o.results.JSON || o.hgrm || o.csv && !o.findMax)
 	defer p.done()
 	s.Live, s.Tried = p.live, p.window
 	if !o.findMax {
@@ -254,10 +252,10 @@ func (o *loader) send(ctx context.Context, s *loadtest.Session) (doc report.Load
 	}
 	s.Plan.Each = nil
 	h := loadtest.Hunt{Window: o.window}
-	if o.flags.given("rate") {
+	if o.flags.Given("rate") {
 		h.Start = o.plan.Rate
 	}
-	if o.flags.given("for") {
+	if o.flags.Given("for") {
 		h.For = o.plan.Duration
 	}
 	found, err := s.FindMax(ctx, h)
@@ -267,7 +265,7 @@ func (o *loader) send(ctx context.Context, s *loadtest.Session) (doc report.Load
 // prompt tells whether the generator is to have real-time priority. The search for the highest rate goes to where the CPUs are
 // used up: a generator that comes before the server there takes some of the rate away, and that it is late is in the responses.
 func (o *loader) prompt() bool {
-	return o.plan.Rate > 0 && o.realtime && (!o.findMax || o.flags.given("realtime"))
+	return o.plan.Rate > 0 && o.realtime && (!o.findMax || o.flags.Given("realtime"))
 }
 
 // outcomeOf is how the verb ends when everything has been written.
@@ -276,11 +274,11 @@ func outcomeOf(d *report.Load) error {
 	case d.Hopeless != "":
 		return d.HopelessError()
 	case d.Stopped:
-		return exitCode{exitInterrupted, nil}
+		return verb.ExitCode{Code: verb.Interrupted}
 	case d.SLO != nil && d.Search == nil && !d.SLO.Held:
-		return exitCode{exitFindings, nil}
+		return verb.ExitCode{Code: verb.Findings}
 	case d.Search != nil && d.Search.Sustains == 0:
-		return exitCode{exitFindings, nil}
+		return verb.ExitCode{Code: verb.Findings}
 	case d.Search == nil && d.Requests > 0 && len(d.Statuses) == 0:
 		cause := "nothing came back"
 		if len(d.Causes) > 0 {

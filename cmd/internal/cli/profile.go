@@ -11,6 +11,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
+	"github.com/unthrottle/unthrottle/cmd/internal/verb"
 	"github.com/unthrottle/unthrottle/cmd/internal/view"
 )
 
@@ -36,9 +37,9 @@ Example:
 // A profiler runs the verb.
 type profiler struct {
 	stdio            IO
-	flags            *flagList
-	results          *results[*report.Profile]
-	fail             threshold
+	flags            *verb.Flags
+	results          *verb.Results[*report.Profile]
+	fail             verb.Threshold
 	seconds          int
 	save, base       string
 	units, baseUnits float64
@@ -47,19 +48,19 @@ type profiler struct {
 }
 
 func newProfile(stdio IO) *cobra.Command {
-	return newVerb("profile", profileHelp, func(l *flagList) func(context.Context, []string) error {
-		p := &profiler{stdio: stdio, flags: l, results: newResults(stdio, sheetFormats(view.Profile))}
-		taken := l.section("Profile:")
+	return verb.New("profile", profileHelp, func(l *verb.Flags) func(context.Context, []string) error {
+		p := &profiler{stdio: stdio, flags: l, results: verb.NewResults(stdio.IO, verb.SheetFormats(view.Profile))}
+		taken := l.Section("Profile:")
 		taken.IntVar(&p.seconds, "seconds", 10, "N\thow long to take it for (10)")
 		taken.StringVar(&p.save, "save", "", "F\tkeep the profile as file F")
 		taken.StringVar(&p.base, "base", "", "FILE\tthe profile to compare it with, per unit of work")
 		taken.Float64Var(&p.units, "units", 0, "N\thow much work was done (else the CPU time of the program's own code)")
 		taken.Float64Var(&p.baseUnits, "base-units", 0, "M\thow much was done in the base")
-		beside := l.section("Context:")
+		beside := l.Section("Context:")
 		beside.Var(quantity.Value(&p.facts.LimitGiven, quantity.ParseCPUs, "0.5, or --limit 500m"), "limit", "CPUS\tthe limit: 0.5, 500m")
 		beside.IntVar(&p.take.Process, "pid", 0, "PID\tthe process: its limit, GOMAXPROCS and throttling; found automatically for a URL on this host")
 		beside.StringVar(&p.take.Metrics, "metrics", "", "M\tits metrics page: a URL (that of the same host), FILE, or BEFORE,AFTER; none: don't ask")
-		p.results.takenFlags(l.section("Results:"), &p.fail, "")
+		p.results.TakenFlags(l.Section("Results:"), &p.fail, "")
 		return p.run
 	})
 }
@@ -69,7 +70,7 @@ func (p *profiler) parse(args []string) (err error) {
 	if len(args) != 1 {
 		return hint.Usage(attach.CPUProfile.Example, "profile takes one file, URL, PID or NAME, got %d", len(args))
 	}
-	t, given := &p.take, p.flags.given
+	t, given := &p.take, p.flags.Given
 	t.Source, t.In, t.Seconds = args[0], p.stdio.In, p.seconds
 	if p.seconds < 1 || p.seconds > 3600 {
 		return hint.Usage("--seconds 10", "--seconds=%d is not within 1 and 3600", p.seconds)
@@ -85,7 +86,7 @@ func (p *profiler) parse(args []string) (err error) {
 			return hint.Usage("leave it out", "--pid is for a profile in a file: %s is a process", t.Source)
 		}
 		t.Source, t.Process = "", process
-	} else if name := p.flags.firstGiven("seconds", "save"); name != "" {
+	} else if name := p.flags.FirstGiven("seconds", "save"); name != "" {
 		return hint.Usage("leave it out", "--%s is for a URL: this profile was taken already", name)
 	}
 	switch {
@@ -108,14 +109,14 @@ func (p *profiler) run(ctx context.Context, args []string) error {
 	if err := p.readBase(); err != nil {
 		return err
 	}
-	if err := p.results.open(); err != nil {
+	if err := p.results.Open(); err != nil {
 		return err
 	}
 	doc, err := p.document(ctx)
-	if err := p.results.finish(doc, err); err != nil {
+	if err := p.results.Finish(doc, err); err != nil {
 		return err
 	}
-	return p.fail.verdict(doc.Findings, 0)
+	return p.fail.Verdict(doc.Findings, 0)
 }
 
 // readBase reads the base before anything is measured.
@@ -135,12 +136,12 @@ func (p *profiler) readBase() error {
 
 // document takes the profile, or reads it, and makes the document. A profile that could be taken is saved, whatever comes then.
 func (p *profiler) document(ctx context.Context) (*report.Profile, error) {
-	saved, err := newOutput(p.save, io.Discard)
+	saved, err := verb.NewOutput(p.save, io.Discard)
 	if err != nil {
 		return nil, err
 	}
 	a, f := &p.take, &p.facts
-	progress := newProgress(p.stdio, p.results.format == "json")
+	progress := newProgress(p.stdio, p.results.Format == "json")
 	a.Note = progress.note
 	data, err := a.Take(ctx)
 	progress.done()
@@ -151,17 +152,17 @@ func (p *profiler) document(ctx context.Context) (*report.Profile, error) {
 		err = hint.With(fmt.Errorf("%s: the program used no CPU time while the profile was taken", a.Source), "put it under load: unthrottle load URL")
 	}
 	if err == nil {
-		if _, err = saved.w.Write(data); err != nil {
+		if _, err = saved.W.Write(data); err != nil {
 			err = fmt.Errorf("saving the profile: %w", err)
 		}
 	}
-	if err = saved.finish(err); err != nil {
+	if err = saved.Finish(err); err != nil {
 		return nil, err
 	}
 	f.PID, f.Name, f.Live, f.Set, f.Limits, f.Readings, f.Warnings = a.PID, a.Name, a.Live, a.Set, a.Limits, a.Readings, a.Warnings
 	f.MetricsProcs, f.Demand, f.DemandOver = a.MetricsProcs, a.Demand, a.DemandOver
 	f.Source, f.Saved, f.Units, f.BaseUnits, f.BaseSource = a.Source, p.save, p.units, p.baseUnits, p.base
 	doc := report.NewProfile(*f)
-	doc.Header, doc.Command = newHeader("profile"), p.stdio.command()
+	doc.Header, doc.Command = verb.NewHeader("profile"), p.stdio.command()
 	return doc, nil
 }

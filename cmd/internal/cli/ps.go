@@ -22,6 +22,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/rule"
 	"github.com/unthrottle/unthrottle/cmd/internal/terminal"
+	"github.com/unthrottle/unthrottle/cmd/internal/verb"
 	"github.com/unthrottle/unthrottle/cmd/internal/view"
 )
 
@@ -49,30 +50,30 @@ type psOptions struct {
 	verdicts []string
 	sort     string
 	watch    bool
-	fail     threshold
-	results  *results[*report.Ps]
+	fail     verb.Threshold
+	results  *verb.Results[*report.Ps]
 }
 
 func newPs(stdio IO) *cobra.Command {
-	return newVerb("ps", psHelp, func(l *flagList) func(context.Context, []string) error {
-		o := psOptions{results: newResults(stdio, sheetFormats(view.Ps)), sort: "verdict"}
-		flags := l.section("Flags:")
+	return verb.New("ps", psHelp, func(l *verb.Flags) func(context.Context, []string) error {
+		o := psOptions{results: verb.NewResults(stdio.IO, verb.SheetFormats(view.Ps)), sort: "verdict"}
+		flags := l.Section("Flags:")
 		flags.DurationVar(&o.For, "for", 2*time.Second, "D\tlook for this long (2s; 0: one reading, no usage)")
 		flags.StringArrayVar(&o.verdicts, "verdict", nil, "V\tonly these verdicts, such as throttled or \"too many Ps\"; may be given more than once")
-		flags.Var(oneOf(&o.sort, "verdict", "cpu", "throttled", "frozen", "procs", "name", "pid"), "sort", "BY\tverdict, cpu, throttled, frozen, procs, name or pid (verdict)")
+		flags.Var(verb.OneOf(&o.sort, "verdict", "cpu", "throttled", "frozen", "procs", "name", "pid"), "sort", "BY\tverdict, cpu, throttled, frozen, procs, name or pid (verdict)")
 		flags.BoolVar(&o.watch, "watch", false, "keep looking, in a live table, until Ctrl-C")
-		o.fail.failOnFlag(flags)
-		o.results.jsonFlag(flags)
-		o.results.fileFlag(flags)
-		o.results.colorFlag(flags)
+		o.fail.FailOn(flags)
+		o.results.JSONFlag(flags)
+		o.results.FileFlag(flags)
+		o.results.ColorFlag(flags)
 		flags.StringVar(&o.Root, "root", "", "DIR\tread /proc and /sys below DIR: a host's, from within a container")
-		l.words["verdict"] = verdicts()
-		l.exclude("use one of them", "watch", "output")
+		l.Words["verdict"] = verdicts()
+		l.Exclude("use one of them", "watch", "output")
 		return func(ctx context.Context, args []string) error {
 			if err := o.check(args); err != nil {
 				return err
 			}
-			if err := o.results.open(); err != nil {
+			if err := o.results.Open(); err != nil {
 				return err
 			}
 			if o.watch {
@@ -84,7 +85,7 @@ func newPs(stdio IO) *cobra.Command {
 				unseen = o.unseen(ctx, doc)
 				o.choose(doc)
 			}
-			if err := o.results.finish(doc, err); err != nil {
+			if err := o.results.Finish(doc, err); err != nil {
 				return err
 			}
 			return cmp.Or(o.verdict(doc), unseen)
@@ -173,7 +174,7 @@ func lookPs(ctx context.Context, survey *host.Survey, o psOptions) (*report.Ps, 
 		return nil, err
 	}
 	doc := report.NewPs(r)
-	doc.Header = newHeader("ps")
+	doc.Header = verb.NewHeader("ps")
 	for _, pid := range o.PIDs {
 		if !slices.ContainsFunc(doc.Processes, func(p report.PsProcess) bool { return p.PID == pid }) {
 			return nil, o.notSeen(doc, pid)
@@ -199,7 +200,7 @@ const asItsUser = "run it as root, or as their user"
 // unseen says what was asked about and could not be answered: a name that nothing has, and with --fail-on also that nothing
 // may be looked into. To find nothing where nothing could be seen is no success.
 func (o *psOptions) unseen(ctx context.Context, doc *report.Ps) error {
-	if doc.Refused > 0 && (len(o.Names) > 0 || len(doc.Processes) == 0 && o.fail.severity != "") {
+	if doc.Refused > 0 && (len(o.Names) > 0 || len(doc.Processes) == 0 && o.fail.Severity != "") {
 		what := quantity.Plural(doc.Refused, "process")
 		if len(o.Names) > 0 {
 			what += " called " + quantity.Either(o.Names)
@@ -252,14 +253,14 @@ func (o *psOptions) choose(doc *report.Ps) {
 func (o *psOptions) verdict(doc *report.Ps) error {
 	n := 0
 	for _, p := range doc.Processes {
-		if p.Severity != nil && o.fail.reached(*p.Severity) {
+		if p.Severity != nil && o.fail.Reached(*p.Severity) {
 			n++
 		}
 	}
 	if n == 0 {
 		return nil
 	}
-	return exitCode{exitFindings, fmt.Errorf("%d of %d Go programs have findings of severity %s or above", n, len(doc.Processes), o.fail.severity)}
+	return verb.ExitCode{Code: verb.Findings, Err: fmt.Errorf("%d of %d Go programs have findings of severity %s or above", n, len(doc.Processes), o.fail.Severity)}
 }
 
 // watchPs looks again and again until it is interrupted, which is its ordinary end.
@@ -287,10 +288,10 @@ func watchPs(ctx context.Context, stdio IO, o psOptions) error {
 
 // drawPs shows one look of many: in the place of the one before on a terminal, elsewhere below it.
 func drawPs(w io.Writer, screen *terminal.Terminal, doc *report.Ps, o psOptions) error {
-	if o.results.json {
+	if o.results.JSON {
 		return report.WriteJSONLine(w, doc)
 	}
-	style := o.results.style
+	style := o.results.Style
 	if screen == nil {
 		if _, err := fmt.Fprintln(w, doc.Time); err != nil {
 			return err

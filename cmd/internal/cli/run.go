@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/signal"
 	"runtime"
@@ -18,6 +17,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/runner"
+	"github.com/unthrottle/unthrottle/cmd/internal/verb"
 	"github.com/unthrottle/unthrottle/cmd/internal/view"
 )
 
@@ -41,28 +41,19 @@ Example:
   unthrottle run --cpus 0.5 --gomaxprocs 1 ./myserver -port 8080
 `
 
-// exitCode is the exit code of a program that was run in our place, or why it could not be.
-type exitCode struct {
-	code int
-	err  error // nil: the program has said itself what there was to say
-}
-
-func (c exitCode) Error() string { return fmt.Sprint(c.err) }
-func (c exitCode) Unwrap() error { return c.err }
-
 func newRun(stdio IO) *cobra.Command {
-	return newVerb("run", runHelp, func(l *flagList) func(context.Context, []string) error {
-		l.cmd.Flags().SetInterspersed(false)
+	return verb.New("run", runHelp, func(l *verb.Flags) func(context.Context, []string) error {
+		l.Cmd.Flags().SetInterspersed(false)
 		screen := stdio
 		screen.Out = stdio.Err
-		results, procs, quiet := newResults(screen, sheetFormats(view.Run)), 0, false
-		flags := l.section("Flags:")
+		results, procs, quiet := verb.NewResults(screen.IO, verb.SheetFormats(view.Run)), 0, false
+		flags := l.Section("Flags:")
 		limit := limitFlags(flags, true)
-		numberFlag(flags, &procs, "gomaxprocs", "", 1, "N\tset GOMAXPROCS for the program")
-		results.jsonFlag(flags)
-		results.fileFlag(flags)
+		verb.Number(flags, &procs, "gomaxprocs", "", 1, "N\tset GOMAXPROCS for the program")
+		results.JSONFlag(flags)
+		results.FileFlag(flags)
 		flags.BoolVarP(&quiet, "quiet", "q", false, "write nothing at the end")
-		results.colorFlag(flags)
+		results.ColorFlag(flags)
 		return func(_ context.Context, args []string) error {
 			if len(args) == 0 {
 				return hint.Usage("unthrottle run --cpus 0.5 PROGRAM", "no program given")
@@ -73,15 +64,15 @@ func newRun(stdio IO) *cobra.Command {
 			if err := limit.Check(); err != nil {
 				return hint.Usage("unthrottle run --cpus 0.5 --period 100ms --memory 512m PROGRAM", "%w", err)
 			}
-			if err := results.open(); err != nil {
+			if err := results.Open(); err != nil {
 				return err
 			}
-			if quiet && !results.json && results.path == "" {
-				results.opened = nil
+			if quiet && !results.JSON && results.Path == "" {
+				results.Silence()
 			}
 			doc, err := runProgram(stdio, limit, procs, args)
-			if err = results.finish(doc, err); err == nil && doc.ExitCode != 0 {
-				err = exitCode{doc.ExitCode, nil}
+			if err = results.Finish(doc, err); err == nil && doc.ExitCode != 0 {
+				err = verb.ExitCode{Code: doc.ExitCode}
 			}
 			return err
 		}
@@ -106,7 +97,7 @@ func runProgram(stdio IO, limit *limitOptions, procs int, args []string) (*repor
 	}
 	run.Forward(signals)
 	doc := report.NewRun(args, given, limit.Limit, cpus, run.Kind(), run.Notes, run.Wait())
-	doc.Header = newHeader("run")
+	doc.Header = verb.NewHeader("run")
 	return &doc, nil
 }
 
@@ -119,7 +110,7 @@ func startError(err error) error {
 	var refused runner.Refused
 	switch {
 	case errors.As(err, &missing):
-		return exitCode{missing.Code(), hint.With(err, executable)}
+		return verb.ExitCode{Code: missing.Code(), Err: hint.With(err, executable)}
 	case errors.As(err, &refused):
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/demo"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/verb"
 )
 
 const serveHelp = `A server that shows what a CPU limit and GOMAXPROCS do, with a live page.
@@ -33,16 +34,16 @@ Worth watching under a limit:
 `
 
 func newServe(stdio IO) *cobra.Command {
-	return newVerb("serve", serveHelp, func(l *flagList) func(context.Context, []string) error {
+	return verb.New("serve", serveHelp, func(l *verb.Flags) func(context.Context, []string) error {
 		var o demo.Options
-		flags := l.section("Flags:")
+		flags := l.Section("Flags:")
 		listen := flags.String("listen", "127.0.0.1:8080", "ADDR\twhere to listen (127.0.0.1:8080), or a port alone; port 0 takes a free one")
 		flags.StringArrayVar(&o.Hosts, "allow-host", nil, "H\tanother host name for the page, besides localhost and addresses; may be repeated")
-		numberFlag(flags, &o.MaxN, "max-n", "", 0, "N\tlargest N of /isPrime (100000000)")
+		verb.Number(flags, &o.MaxN, "max-n", "", 0, "N\tlargest N of /isPrime (100000000)")
 		flags.Float64Var(&o.MaxRate, "max-rate", 0, "R\tmost requests a second of the page's load dial (10000)")
-		numberFlag(flags, &o.MaxOpen, "max-open", "", 0, "N\tmost requests of it that are open at once (512)")
+		verb.Number(flags, &o.MaxOpen, "max-open", "", 0, "N\tmost requests of it that are open at once (512)")
 		return func(ctx context.Context, args []string) error {
-			if err := noArgs(l.cmd, args); err != nil {
+			if err := verb.NoArgs(l.Cmd, args); err != nil {
 				return err
 			}
 			switch {

@@ -19,6 +19,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/runner"
 	"github.com/unthrottle/unthrottle/cmd/internal/service"
 	"github.com/unthrottle/unthrottle/cmd/internal/trial"
+	"github.com/unthrottle/unthrottle/cmd/internal/verb"
 )
 
 // serverOptions are what tune and bench are told of a server: how it is started, and what is sent to it.
@@ -33,11 +34,11 @@ type serverOptions struct {
 const readyExample = "http://localhost:8080/healthz, --ready 8080, --ready 'listening on', --ready 3s"
 
 // register adds the flags; in has the URL already.
-func (o *serverOptions) register(l *flagList, in *pflag.FlagSet) {
+func (o *serverOptions) register(l *verb.Flags, in *pflag.FlagSet) {
 	in.Var(quantity.Value(&o.ready, service.ParseReady, readyExample), "ready", "R\tit is ready when this URL answers, this port listens, a line matches, or after a time (the URL)")
 	o.readyTimeout = time.Minute
-	durationFlag(in, &o.readyTimeout, "ready-timeout", time.Millisecond, "D\thow long that may take (1m)")
-	o.requestFlags = l.like("load")
+	verb.Duration(in, &o.readyTimeout, "ready-timeout", time.Millisecond, "D\thow long that may take (1m)")
+	o.requestFlags = l.Like("load")
 	requestFlags(l, o.requestFlags, &o.requests)
 }
 
@@ -83,7 +84,7 @@ func (s *study) serve(ctx context.Context, o *serverOptions, program []string, a
 	}
 	generator = append(generator, requestArgs(o.requestFlags)...)
 	generator = append(generator, "--grace", "3s", "--realtime=true")
-	if !s.flags.given("timeout") {
+	if !s.flags.Given("timeout") {
 		generator = append(generator, "--timeout", "10s")
 	}
 	targets, _, err := o.requests.Read(at, s.stdio.In) // as the generator will, so that what is wrong is said before anything is started
@@ -114,7 +115,7 @@ func (s *study) serve(ctx context.Context, o *serverOptions, program []string, a
 // findProgram finds a program's file.
 func findProgram(name string) (file string, err error) {
 	if file, err = exec.LookPath(name); err != nil {
-		return "", hint.With(&runner.CommandError{Name: name, Err: trimExec(err)}, executable)
+		return "", hint.With(&runner.CommandError{Name: name, Err: hint.Cause(err)}, executable)
 	}
 	return file, nil
 }

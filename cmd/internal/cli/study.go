@@ -19,6 +19,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/journal"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/trial"
+	"github.com/unthrottle/unthrottle/cmd/internal/verb"
 )
 
 // A study is what bench and tune have in common: each run is written to a journal as it finishes, so that a study can be
@@ -27,11 +28,11 @@ type study struct {
 	verb     string
 	example  string // of going on with one
 	stdio    IO
-	flags    *flagList
+	flags    *verb.Flags
 	resume   string
 	runs     string
 	progress *progress
-	fail     threshold
+	fail     verb.Threshold
 	failed   error             // what --fail-on says of what was shown
 	drop     func(error) error // closes the files of -o
 	cleanup  []func()
@@ -112,7 +113,7 @@ func runStudy[T studyVerb[T]](ctx context.Context, s T, args []string, again fun
 		return resume(ctx, s, again)
 	}
 	defer c.clean()
-	args, command := c.flags.split(args)
+	args, command := c.flags.Split(args)
 	if err := s.plan(ctx, args, command); err != nil {
 		return err
 	}
@@ -161,7 +162,7 @@ func resume[T studyVerb[T]](ctx context.Context, s T, again func() (*cobra.Comma
 	next.inherit(s)
 	c := next.common()
 	defer c.clean()
-	args, program := c.flags.split(cmd.Flags().Args())
+	args, program := c.flags.Split(cmd.Flags().Args())
 	if err := next.plan(ctx, args, program); err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/exectrace"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
+	"github.com/unthrottle/unthrottle/cmd/internal/verb"
 	"github.com/unthrottle/unthrottle/cmd/internal/view"
 )
 
@@ -38,9 +39,9 @@ Example:
 // A tracer runs the verb.
 type tracer struct {
 	stdio   IO
-	flags   *flagList
-	results *results[*report.Trace]
-	fail    threshold
+	flags   *verb.Flags
+	results *verb.Results[*report.Trace]
+	fail    verb.Threshold
 	save    string
 	record  time.Duration
 	limit   *limitOptions
@@ -52,37 +53,37 @@ type tracer struct {
 }
 
 func newTrace(stdio IO) *cobra.Command {
-	return newVerb("trace", traceHelp, func(l *flagList) func(context.Context, []string) error {
-		t := &tracer{stdio: stdio, flags: l, results: newResults(stdio, sheetFormats(view.Trace))}
-		taking := l.section("Taking it:")
+	return verb.New("trace", traceHelp, func(l *verb.Flags) func(context.Context, []string) error {
+		t := &tracer{stdio: stdio, flags: l, results: verb.NewResults(stdio.IO, verb.SheetFormats(view.Trace))}
+		taking := l.Section("Taking it:")
 		taking.IntVar(&t.take.Seconds, "seconds", 5, "N\thow long (5)")
 		taking.StringVar(&t.save, "save", "", "F\tkeep the trace as file F")
 		taking.BoolVar(&t.take.NoSamples, "no-samples", false, "take no CPU profile meanwhile (its samples help to judge a trace with few events)")
 		taking.DurationVar(&t.record, "record", 0, "D\tstart a program, under a limit if one is given, and take a trace of it for D")
-		t.limit = limitFlags(l.like("run"), true)
-		beside := l.section("Context:")
+		t.limit = limitFlags(l.Like("run"), true)
+		beside := l.Section("Context:")
 		beside.StringVar(&t.stat, "cgroup-stat", "", "BEFORE,AFTER\tcpu.stat from before and after a trace in a file")
-		t.results.takenFlags(l.section("Results:"), &t.fail, "throttled")
+		t.results.TakenFlags(l.Section("Results:"), &t.fail, "throttled")
 		return t.run
 	})
 }
 
 func (t *tracer) run(ctx context.Context, args []string) error {
 	parse := t.parseSource
-	if t.flags.given("record") {
+	if t.flags.Given("record") {
 		parse = t.parseRecord
 	}
 	if err := parse(args); err != nil {
 		return err
 	}
-	if err := t.results.open(); err != nil {
+	if err := t.results.Open(); err != nil {
 		return err
 	}
 	doc, err := t.document(ctx)
-	if err := t.results.finish(doc, err); err != nil {
+	if err := t.results.Finish(doc, err); err != nil {
 		return err
 	}
-	return t.fail.verdict(doc.Findings, doc.Throttled)
+	return t.fail.Verdict(doc.Findings, doc.Throttled)
 }
 
 // parseSource finds out what a source is: a file that exists, a process, a URL, or a file that does not exist.
@@ -91,11 +92,11 @@ func (t *tracer) parseSource(args []string) (err error) {
 	if len(args) != 1 {
 		return hint.Usage(attach.Trace.Example, "trace takes one file, URL, PID or NAME, got %d", len(args))
 	}
-	if name := l.firstGiven("cpus", "burst", "memory", "cpuset", "limit-with"); name != "" {
+	if name := l.FirstGiven("cpus", "burst", "memory", "cpuset", "limit-with"); name != "" {
 		return hint.Usage("unthrottle trace --record 5s --cpus 0.5 -- PROGRAM", "--%s is for a program that --record starts", name)
 	}
 	period := t.limit.Period
-	if period < 0 || period > time.Second || l.given("period") && period < time.Millisecond {
+	if period < 0 || period > time.Second || l.Given("period") && period < time.Millisecond {
 		return hint.Usage("--period 100ms", "--period=%v: the kernel has periods from 1ms to 1s", period)
 	}
 	if t.how.Period = period; period > 0 {
@@ -105,13 +106,13 @@ func (t *tracer) parseSource(args []string) (err error) {
 		return hint.Usage("--seconds 5", "--seconds=%d is not within 1 and 3600", a.Seconds)
 	}
 	t.source = args[0]
-	if a.Process, a.URL, err = attach.Trace.Place(t.source, a.Seconds, l.given("seconds")); err != nil {
+	if a.Process, a.URL, err = attach.Trace.Place(t.source, a.Seconds, l.Given("seconds")); err != nil {
 		return err
 	}
 	if a.URL != nil {
 		t.source = a.URL.Redacted()
 	}
-	name := l.firstGiven("seconds", "save", "no-samples")
+	name := l.FirstGiven("seconds", "save", "no-samples")
 	switch {
 	case !t.taken() && name != "":
 		return hint.Usage("leave it out", "--%s is for taking a trace: %s is a file", name, t.source)
@@ -134,7 +135,7 @@ func (t *tracer) parseRecord(args []string) error {
 		return hint.Usage(example, "--record needs a program to start")
 	case t.record < time.Second || t.record > time.Hour || t.record%time.Second != 0:
 		return hint.Usage("--record 5s", "--record=%v is not a whole number of seconds, at most an hour", t.record)
-	case t.flags.given("seconds"):
+	case t.flags.Given("seconds"):
 		return hint.Usage("leave it out", "--record tells how long the trace is: --seconds is for a program that is already running")
 	case t.stat != "":
 		return hint.Usage("leave it out: the kernel's counts are read anyway", "--cgroup-stat is for a trace in a file")
@@ -174,7 +175,7 @@ func (t *tracer) document(ctx context.Context) (_ *report.Trace, err error) {
 	if err != nil {
 		return nil, hint.With(fmt.Errorf("comparing the trace with cpu.stat: %w", err), "--cgroup-stat takes the file from before the trace first")
 	}
-	doc.Header, doc.Command = newHeader("trace"), t.stdio.command()
+	doc.Header, doc.Command = verb.NewHeader("trace"), t.stdio.command()
 	return doc, nil
 }
 
@@ -195,18 +196,18 @@ func (t *tracer) file(ctx context.Context) (io.ReadCloser, error) {
 
 // takeTrace takes the trace, and notes what was seen beside. A trace that could be taken is saved, whatever comes then.
 func (t *tracer) takeTrace(ctx context.Context) (io.ReadCloser, error) {
-	saved, err := newOutput(t.save, io.Discard)
+	saved, err := verb.NewOutput(t.save, io.Discard)
 	if err != nil {
 		return nil, err
 	}
 	a, f := &t.take, &t.facts
-	progress := newProgress(t.stdio, t.results.format == "json")
+	progress := newProgress(t.stdio, t.results.Format == "json")
 	a.Note = progress.note
-	if t.results.format != "json" {
+	if t.results.Format != "json" {
 		a.Late = progress.say
 	}
 	if t.save != "" {
-		a.Save = saved.w
+		a.Save = saved.W
 	}
 	byPID := a.Process != 0
 	file, err := a.Take(ctx)
@@ -215,7 +216,7 @@ func (t *tracer) takeTrace(ctx context.Context) (io.ReadCloser, error) {
 	if a.Saved {
 		f.Saved, kept = t.save, nil
 	}
-	if saveErr := saved.finish(kept); err == nil && saveErr != nil {
+	if saveErr := saved.Finish(kept); err == nil && saveErr != nil {
 		file.Close()
 		return nil, saveErr
 	}

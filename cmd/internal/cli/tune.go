@@ -19,6 +19,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/search"
 	"github.com/unthrottle/unthrottle/cmd/internal/trial"
 	"github.com/unthrottle/unthrottle/cmd/internal/tune"
+	"github.com/unthrottle/unthrottle/cmd/internal/verb"
 	"github.com/unthrottle/unthrottle/cmd/internal/view"
 )
 
@@ -48,7 +49,7 @@ Example:
 // tuner is one call of the verb.
 type tuner struct {
 	*study
-	results *results[*report.Tune]
+	results *verb.Results[*report.Tune]
 	options tune.Plan // what needs no parsing
 	limit   *limitOptions
 
@@ -70,17 +71,17 @@ type tuner struct {
 }
 
 // tuneFormats are what a tune's document can be written as.
-func tuneFormats() map[string]writer[*report.Tune] {
-	formats := sheetFormats(view.Tune)
-	formats["csv"], formats["bench"] = plainly(report.TuneCSV), plainly(report.TuneGo)
+func tuneFormats() map[string]verb.Writer[*report.Tune] {
+	formats := verb.SheetFormats(view.Tune)
+	formats["csv"], formats["bench"] = verb.Plainly(report.TuneCSV), verb.Plainly(report.TuneGo)
 	return formats
 }
 
 func newTune(stdio IO) (*cobra.Command, *tuner) {
-	t := &tuner{results: newResults(stdio, tuneFormats())}
+	t := &tuner{results: verb.NewResults(stdio.IO, tuneFormats())}
 	const example = "unthrottle tune --resume FILE [--budget D | --pairs N | --blocks N]"
-	t.study = &study{verb: "tune", example: example, stdio: stdio, drop: t.results.drop}
-	return newVerb("tune", tuneHelp, func(l *flagList) func(context.Context, []string) error {
+	t.study = &study{verb: "tune", example: example, stdio: stdio, drop: t.results.Drop}
+	return verb.New("tune", tuneHelp, func(l *verb.Flags) func(context.Context, []string) error {
 		t.flags = l
 		t.register(l)
 		return func(ctx context.Context, args []string) error {
@@ -89,50 +90,50 @@ func newTune(stdio IO) (*cobra.Command, *tuner) {
 	}), t
 }
 
-func (t *tuner) register(l *flagList) {
+func (t *tuner) register(l *verb.Flags) {
 	p := &t.options
-	in := l.section("What is tuned:")
+	in := l.Section("What is tuned:")
 	in.BoolVar(&t.batch, "batch", false, "a program that runs to its end")
 	in.StringVar(&t.gobench, "gobench", "", "PKG\tGo benchmarks of a package")
 	in.StringVar(&t.regexp, "run", ".", "RE\tthose of them that match")
 	in.BoolVar(&t.any, "any", false, "a program that is not Go, and does not start one that is, too")
 	in.StringVar(&t.resume, "resume", "", "FILE\tcontinue an interrupted one")
-	in = l.section("The limit:")
+	in = l.Section("The limit:")
 	t.limits = []float64{1}
 	in.Var(quantity.Value(&t.limits, parseLimits, "1, or --cpus 0.5,1,2"), "cpus", "N\tCPUs (1); a list asks which of them is enough")
-	t.limit = limitFlags(l.like("run"), false)
-	in = l.section("The server:")
+	t.limit = limitFlags(l.Like("run"), false)
+	in = l.Section("The server:")
 	in.StringVar(&p.URL, "url", "", "URL\twhat to load (the port that it listens on); without a program a path of the built-in server")
 	t.server.register(l, in)
 	t.server.otherwise = "--batch is for a program that runs to its end"
-	in = l.section("The load:")
+	in = l.Section("The load:")
 	in.Var(quantity.Value(&p.Rate, quantity.ParseRate, "500"), "rate", "R\trequests a second (as many as use 65% of the limit)")
 	in.Var(quantity.Value(&p.Shares, parseShares, "40%,65%,90%"), "rates", "LIST\tseveral, as shares of the limit that its current setting uses: 40%,65%,90%")
-	l.exclude("use one of them", "rate", "rates")
-	numberFlag(in, &p.Conns, "conns", "c", 1, "N\ta closed loop of N connections instead")
+	l.Exclude("use one of them", "rate", "rates")
+	verb.Number(in, &p.Conns, "conns", "c", 1, "N\ta closed loop of N connections instead")
 	arrivalsFlag(in, &t.arrivals)
-	durationFlag(in, &p.WarmUp, "warmup", 0, "D\tbefore each window (until the CPU time of a request has settled, at least 1s)")
-	durationFlag(in, &p.Window, "for", 100*time.Millisecond, "D\tthe window (5s, and longer for 2,000 requests)")
+	verb.Duration(in, &p.WarmUp, "warmup", 0, "D\tbefore each window (until the CPU time of a request has settled, at least 1s)")
+	verb.Duration(in, &p.Window, "for", 100*time.Millisecond, "D\tthe window (5s, and longer for 2,000 requests)")
 	in.Var(quantity.Value(&p.SLO, checkSLO, sloExample), "slo", "SLO\tp99=50ms,errors=0.1%: a setting that breaks it loses")
-	in = l.section("What is tried:")
+	in = l.Section("What is tried:")
 	in.Var(quantity.Value(&p.Procs, parseProcNumbers, "1,2,4,max"), "procs", "LIST\tonly these GOMAXPROCS, besides the current one")
 	in.BoolVar(&p.All, "all", false, "every GOMAXPROCS from 1 to all CPUs")
-	l.exclude("use one of them", "procs", "all")
+	l.Exclude("use one of them", "procs", "all")
 	in.Var(quantity.Value(&t.gogc, parseGOGC, "400, or --gogc none"), "gogc", "LIST\tthese GOGC as well (400 or so if a small heap is collected many times a second); none")
-	in = l.section("How it is judged:")
-	in.Var(oneOf(&p.Objective, search.P99, search.CPU, search.Throughput, search.Time), "objective", "O\tp99, cpu, throughput or time alone (p99, or time, and cpu together)")
+	in = l.Section("How it is judged:")
+	in.Var(verb.OneOf(&p.Objective, search.P99, search.CPU, search.Throughput, search.Time), "objective", "O\tp99, cpu, throughput or time alone (p99, or time, and cpu together)")
 	marginFlag(in, &p.Margin)
 	tailMarginFlag(in, &p.Tail)
-	numberFlag(in, &p.Pairs, "pairs", "", 0, "N\tblocks with both settings that a change rests on at least (as many as show it)")
-	numberFlag(in, &p.Blocks, "blocks", "", 0, "N\tmost blocks in which all settings run (12)")
-	durationFlag(in, &p.Budget, "budget", 0, "D\thow long it may take (as long as it needs)")
+	verb.Number(in, &p.Pairs, "pairs", "", 0, "N\tblocks with both settings that a change rests on at least (as many as show it)")
+	verb.Number(in, &p.Blocks, "blocks", "", 0, "N\tmost blocks in which all settings run (12)")
+	verb.Duration(in, &p.Budget, "budget", 0, "D\thow long it may take (as long as it needs)")
 	in.Uint64Var(&p.Seed, "seed", 0, "N\tfor the order of the runs and the arrivals")
-	in = l.section("Results:")
-	t.fail.failOnVerdictFlag(in, "a change is advised", "if there is a trade")
-	t.results.filesFlag(in)
-	t.results.jsonFlag(in)
+	in = l.Section("Results:")
+	t.fail.FailOnVerdict(in, "a change is advised", "if there is a trade")
+	t.results.FilesFlag(in)
+	t.results.JSONFlag(in)
 	in.StringVar(&t.runs, "runs", "", "F\twrite each run to F as it finishes")
-	t.results.colorFlag(in)
+	t.results.ColorFlag(in)
 }
 
 func (t *tuner) name() string { return "tune-" + t.soFar.Plan.Name }
@@ -146,7 +147,7 @@ func (t *tuner) read(data []byte) (command []string, dir string, cut int, err er
 
 // inherit takes what --resume goes with: where the results go to.
 func (t *tuner) inherit(from *tuner) {
-	t.results.inherit(from.results)
+	t.results.Inherit(from.results)
 	t.fail = from.fail
 }
 
@@ -167,7 +168,7 @@ func (t *tuner) goOn(from *tuner) error {
 // changeGoal takes from the command line of --resume how far the tune goes, and refuses all that is planned already.
 func (t *tuner) changeGoal(from *tuner, old *tune.Study) error {
 	goal, fixed := old.Reach(), ""
-	from.flags.cmd.Flags().Visit(func(f *pflag.Flag) {
+	from.flags.Cmd.Flags().Visit(func(f *pflag.Flag) {
 		switch f.Name {
 		case "resume", "output", "json", "color", "fail-on":
 		case "budget", "pairs", "blocks":
@@ -193,7 +194,7 @@ func (t *tuner) changeGoal(from *tuner, old *tune.Study) error {
 		"pairs":  func() { goal.Pairs = from.options.Pairs },
 		"blocks": func() { goal.Blocks = from.options.Blocks },
 	} {
-		if from.flags.given(name) {
+		if from.flags.Given(name) {
 			change()
 		}
 	}
@@ -207,7 +208,7 @@ func (t *tuner) changeGoal(from *tuner, old *tune.Study) error {
 
 // plan checks the command line, and opens the files of -o before anything runs.
 func (t *tuner) plan(_ context.Context, args, command []string) (err error) {
-	t.progress = newProgress(t.stdio, t.results.json)
+	t.progress = newProgress(t.stdio, t.results.JSON)
 	if err := t.checkSubject(args, command); err != nil {
 		return err
 	}
@@ -241,8 +242,8 @@ func (t *tuner) plan(_ context.Context, args, command []string) (err error) {
 	if n := len(t.limit.Cpuset); n > 0 {
 		e.CPUs = min(e.CPUs, n)
 	}
-	t.soFar = &tune.Study{Version: report.Version, Verb: "tune", MadeBy: madeBy(), Time: now(), Plan: p, Environment: e}
-	return t.results.open()
+	t.soFar = &tune.Study{Version: report.Version, Verb: "tune", MadeBy: verb.MadeBy(), Time: verb.Now(), Plan: p, Environment: e}
+	return t.results.Open()
 }
 
 // checkSubject checks what is to be tuned.
@@ -278,7 +279,7 @@ func (t *tuner) checkKind(p tune.Plan) error {
 	if p.Kind == tune.JobKind {
 		server = append(server, "for")
 	}
-	if name := t.flags.firstGiven(server...); name != "" {
+	if name := t.flags.FirstGiven(server...); name != "" {
 		return hint.Usage("leave it out, or leave out --batch or --gobench", "--%s is for a server under load", name)
 	}
 	return nil
@@ -312,7 +313,7 @@ func (t *tuner) checkLimits(p tune.Plan) error {
 	if p.Kind != tune.ServerKind || p.SLO == "" || p.Rate == 0 {
 		return hint.Usage("unthrottle tune --cpus 0.5,1,2 --slo p99=50ms --rate 200 -- SERVER", "which of several limits is enough can only be told for a server with an --slo and a --rate")
 	}
-	if name := t.flags.firstGiven("conns", "procs", "all", "gogc", "objective", "pairs", "blocks"); name != "" {
+	if name := t.flags.FirstGiven("conns", "procs", "all", "gogc", "objective", "pairs", "blocks"); name != "" {
 		return hint.Usage("leave it out, or name one limit", "--%s is for one limit; with several the question is which one is enough", name)
 	}
 	return nil
@@ -381,14 +382,14 @@ func (t *tuner) show(journal, next string, interrupted bool) error {
 	if err != nil {
 		return err
 	}
-	doc.Header.MadeBy = madeBy()
+	doc.Header.MadeBy = verb.MadeBy()
 	if interrupted {
 		doc.Resume = next
 	}
-	err = t.results.finish(doc, nil)
-	if err == nil && !t.results.json {
+	err = t.results.Finish(doc, nil)
+	if err == nil && !t.results.JSON {
 		fmt.Fprintf(t.stdio.Err, "\nunthrottle: the runs are in %s\n", journal)
 	}
-	t.failed = t.fail.verdict(report.Found(doc.Checks()), 0)
+	t.failed = t.fail.Verdict(report.Found(doc.Checks()), 0)
 	return err
 }

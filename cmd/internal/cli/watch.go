@@ -12,6 +12,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
+	"github.com/unthrottle/unthrottle/cmd/internal/verb"
 	"github.com/unthrottle/unthrottle/cmd/internal/view"
 )
 
@@ -37,17 +38,17 @@ Example:
 `
 
 func newWatch(stdio IO) *cobra.Command {
-	return newVerb("watch", watchHelp, func(l *flagList) func(context.Context, []string) error {
-		formats := sheetFormats(view.Watch)
-		formats["text"] = sheetFormats(view.WatchSummary)["text"] // what was not shown as it happened
-		w := &watcher{stdio: stdio, results: newResults(stdio, formats)}
-		flags := l.section("Flags:")
-		durationFlag(flags, &w.Length, "for", time.Millisecond, "D\thow long (until Ctrl-C)")
-		w.fail.failOnFlag(flags)
-		w.fail.failShareFlag(flags, "frozen")
-		w.results.jsonFlag(flags)
-		w.results.filesFlag(flags)
-		w.results.colorFlag(flags)
+	return verb.New("watch", watchHelp, func(l *verb.Flags) func(context.Context, []string) error {
+		formats := verb.SheetFormats(view.Watch)
+		formats["text"] = verb.SheetFormats(view.WatchSummary)["text"] // what was not shown as it happened
+		w := &watcher{stdio: stdio, results: verb.NewResults(stdio.IO, formats)}
+		flags := l.Section("Flags:")
+		verb.Duration(flags, &w.Length, "for", time.Millisecond, "D\thow long (until Ctrl-C)")
+		w.fail.FailOn(flags)
+		w.fail.FailShare(flags, "frozen")
+		w.results.JSONFlag(flags)
+		w.results.FilesFlag(flags)
+		w.results.ColorFlag(flags)
 		return w.run
 	})
 }
@@ -64,8 +65,8 @@ func newHeartbeat(stdio IO) *cobra.Command {
 type watcher struct {
 	heartbeat.Watch
 	stdio   IO
-	results *results[*report.Watch]
-	fail    threshold
+	results *verb.Results[*report.Watch]
+	fail    verb.Threshold
 }
 
 func (w *watcher) run(ctx context.Context, args []string) (err error) {
@@ -78,10 +79,10 @@ func (w *watcher) run(ctx context.Context, args []string) (err error) {
 			return err
 		}
 	}
-	if err := w.results.open(); err != nil {
+	if err := w.results.Open(); err != nil {
 		return err
 	}
-	show := &watchScreen{secondScreen: newSecondScreen(w.stdio.Out, w.stdio.Env, w.results.style), silent: w.results.json}
+	show := &watchScreen{secondScreen: newSecondScreen(w.stdio.Out, w.stdio.Env, w.results.Style), silent: w.results.JSON}
 	w.Command = []string{w.stdio.Self, "heartbeat"}
 	w.OnStart = func() { show.head(w.document(&w.Seen)) }
 	w.OnSecond = func(n int, since heartbeat.Evidence) {
@@ -96,15 +97,15 @@ func (w *watcher) run(ctx context.Context, args []string) (err error) {
 		show.end()
 		doc = w.document(&w.Seen)
 	}
-	switch err = w.results.finish(doc, err); {
+	switch err = w.results.Finish(doc, err); {
 	case err != nil:
 		return err
 	case died != nil:
 		return died
 	case doc.Stopped:
-		return exitCode{exitInterrupted, nil}
+		return verb.ExitCode{Code: verb.Interrupted}
 	}
-	return w.fail.verdict(doc.Findings, doc.FrozenShare)
+	return w.fail.Verdict(doc.Findings, doc.FrozenShare)
 }
 
 // watchNewest is how many freezes the running verdict is from: those of ten seconds of a usual period.
@@ -115,7 +116,7 @@ func (w *watcher) document(seen *heartbeat.Observation) *report.Watch {
 		Began: w.Began, PID: w.PID, Name: w.Name, Group: w.Group, Moved: w.Moved, Planned: w.Length, Stopped: w.Stopped, Ended: w.Ended,
 		Limit: w.Limit, Seen: seen, Evidence: w.Evidence(), Warnings: w.Warnings,
 	})
-	doc.Header, doc.Command = newHeader("watch"), w.stdio.command()
+	doc.Header, doc.Command = verb.NewHeader("watch"), w.stdio.command()
 	return &doc
 }
 

@@ -1,11 +1,13 @@
 // Package hint answers: what can be done about an error? It holds errors that carry hints, lines that say what to do
 // next, and marks those of a wrong command line. What goes in is an error and its hints, what comes out an error that
-// reads as before. It prints nothing and chooses no exit code: cli does, with Of and IsUsage.
+// reads as before. It prints nothing and chooses no exit code: verb does, with Of and IsUsage.
 package hint
 
 import (
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
 )
 
 // An Error is an error with its hints. Its text is that of Err alone: the hints are for lines of their own.
@@ -45,4 +47,17 @@ func Usage(instead, format string, args ...any) error {
 func IsUsage(err error) bool {
 	var u *usageError
 	return errors.As(err, &u)
+}
+
+// Cause takes away what packages os and exec put before a cause: what was to be done is told by the caller.
+func Cause(err error) error {
+	var e *exec.Error
+	if errors.As(err, &e) {
+		return e.Err
+	}
+	var p *os.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 )
 
 // A Run is a command that was started.
@@ -35,7 +36,7 @@ func start(p place, l Limit, c Command) (*Run, error) {
 	conf := processConfig{name: c.Args[0], args: c.Args, attr: processAttr()}
 	if _, err := exec.LookPath(c.Args[0]); err != nil && !errors.Is(err, exec.ErrDot) {
 		p.finish(&Result{})
-		return nil, &CommandError{c.Args[0], cause(err)}
+		return nil, &CommandError{c.Args[0], hint.Cause(err)}
 	}
 	p.command(&conf)
 	cmd := exec.Command(conf.name)
@@ -93,7 +94,7 @@ func (r *Run) begins(l Limit) error {
 		if errors.As(err, &path) && path.Op != "fork/exec" { // a file for its output, for one
 			return err
 		}
-		return &CommandError{r.cmd.Args[0], cause(err)}
+		return &CommandError{r.cmd.Args[0], hint.Cause(err)}
 	}
 	if err := r.place.started(r.cmd.Process.Pid); err != nil {
 		r.cmd.Process.Kill()
@@ -154,19 +155,6 @@ func (r *Run) Ended() <-chan struct{} { return r.ended }
 func (r *Run) Wait() Result {
 	<-r.ended
 	return r.result
-}
-
-// cause takes away what packages os and exec put before a cause.
-func cause(err error) error {
-	var e *exec.Error
-	if errors.As(err, &e) {
-		return e.Err
-	}
-	var p *os.PathError
-	if errors.As(err, &p) {
-		return p.Err
-	}
-	return err
 }
 
 // plain runs a command without any limit.

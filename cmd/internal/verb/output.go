@@ -1,4 +1,4 @@
-package cli
+package verb
 
 import (
 	"errors"
@@ -12,24 +12,24 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/runner"
 )
 
-// output is where a result goes: stdout, or a file that is opened before the work and appears whole when it is done.
-type output struct {
-	w    io.Writer
+// Output is where a result goes: stdout, or a file that is opened before the work and appears whole when it is done.
+type Output struct {
+	W    io.Writer
 	file *os.File // nil for stdout
 	path string   // what file becomes; "" when it is written in place
 }
 
-// newOutput opens the file of -o, or stdout where there is none.
-func newOutput(path string, stdout io.Writer) (*output, error) {
+// NewOutput opens the file of -o, or stdout where there is none.
+func NewOutput(path string, stdout io.Writer) (*Output, error) {
 	if path == "" {
-		return &output{w: stdout}, nil
+		return &Output{W: stdout}, nil
 	}
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		f, err := os.OpenFile(path, os.O_WRONLY, 0) // a pipe or a device can't be replaced
 		if err != nil {
 			return nil, hint.With(fmt.Errorf("opening the output: %w", err), "give the name of a file")
 		}
-		return &output{w: f, file: f}, nil
+		return &Output{W: f, file: f}, nil
 	}
 	dir := filepath.Dir(path)
 	sweepOutputs(dir)
@@ -37,7 +37,7 @@ func newOutput(path string, stdout io.Writer) (*output, error) {
 	if err != nil {
 		return nil, hint.With(fmt.Errorf("opening the output: %s: %w", path, inDirectory(err)), "-o needs a file in a directory that exists and is writable")
 	}
-	return &output{w: f, file: f, path: path}, nil
+	return &Output{W: f, file: f, path: path}, nil
 }
 
 // unfinished begins the name that a file has until it is whole.
@@ -61,11 +61,11 @@ func inDirectory(err error) error {
 	case errors.Is(err, fs.ErrPermission):
 		return errors.New("permission denied in that directory")
 	}
-	return trimExec(err)
+	return hint.Cause(err)
 }
 
-// finish closes the output. Unless err says that the work failed, the file takes its name; err comes back as it is.
-func (o *output) finish(err error) error {
+// Finish closes the output. Unless err says that the work failed, the file takes its name; err comes back as it is.
+func (o *Output) Finish(err error) error {
 	if o.file == nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package cli
+package verb
 
 import (
 	"io/fs"
@@ -12,11 +12,11 @@ import (
 func TestOutputName(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "x.html")
-	out, err := newOutput(path, nil)
+	out, err := NewOutput(path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = out.finish(&fs.PathError{Op: "write", Path: out.file.Name(), Err: syscall.ENOSPC})
+	err = out.Finish(&fs.PathError{Op: "write", Path: out.file.Name(), Err: syscall.ENOSPC})
 	if want := "writing " + path + ": " + syscall.ENOSPC.Error(); err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
