@@ -333,16 +333,21 @@ func shell(line string) (found [][]word) {
 
 var variable = regexp.MustCompile(`^\$[a-zA-Z]+`)
 
-// goPaths are the directories that a call of the go command names.
+// goPaths are the directories that a call of the go command names, those after -C DIR as seen from here.
 func goPaths(line string) (paths []string) {
 	for _, simple := range shell(line) {
 		at := slices.IndexFunc(simple, func(w word) bool { return !assignment.MatchString(w.text) })
 		if at < 0 || simple[at].text != "go" || at+1 == len(simple) {
 			continue
 		}
-		for _, w := range simple[at+2:] {
+		args, in := simple[at+1:], ""
+		if len(args) > 2 && args[0].text == "-C" {
+			in, args = args[1].text+"/", args[2:]
+			paths = append(paths, in)
+		}
+		for _, w := range args[1:] {
 			if strings.HasPrefix(w.text, "./") || strings.HasPrefix(w.text, "../") {
-				paths = append(paths, w.text)
+				paths = append(paths, in+w.text)
 			}
 		}
 	}

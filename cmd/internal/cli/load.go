@@ -222,6 +222,7 @@ func (o *loader) open(s *loadtest.Session) error {
 	case o.hgrm:
 		o.results.Format = "hgrm"
 	}
+	o.results.Also("csv", func(io.Writer, *report.Load, render.Style) error { return nil })
 	if err := o.results.Open(); err != nil {
 		return err
 	}

@@ -322,11 +322,15 @@ func flagError(cmd *cobra.Command, err error) error {
 		return hint.Usage("write "+name+"="+quantity.Either(word.words), "%s=%w", name, word)
 	}
 	value := invalid.GetValue()
-	if _, number := strconv.ParseFloat(value, 64); number == nil && strings.Contains(err.Error(), "missing unit in duration") {
+	if _, notNumber := strconv.ParseFloat(value, 64); notNumber == nil && strings.Contains(err.Error(), "missing unit in duration") {
 		return hint.Usage("write "+name+"="+value+"s", "%s: %s has no unit", name, value)
 	}
 	if v, ok := invalid.GetFlag().Value.(interface{ Example() string }); ok {
 		return hint.Usage(name+" "+v.Example(), "%s: %w", name, invalid.Unwrap())
+	}
+	var number *strconv.NumError // flags that pflag reads itself
+	if errors.As(err, &number) {
+		return hint.Usage(help, "%s: %q is not a number that it takes", name, value)
 	}
 	return hint.Usage(help, "%s: %w", name, invalid.Unwrap())
 }

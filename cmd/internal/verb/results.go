@@ -129,6 +129,9 @@ func (r *Results[D]) openAll() error {
 	return r.add(r.Path, screen)
 }
 
+// Also adds a format that the help tells apart from the others.
+func (r *Results[D]) Also(format string, write Writer[D]) { r.formats[format] = write }
+
 // Stream takes what writes a format from the work as it goes on, and not from the document: start gets each of the open files of
 // that format, and returns what ends it.
 func (r *Results[D]) Stream(format string, start func(io.Writer) Writer[D]) {
