@@ -7,8 +7,8 @@ check: bin/gofumpt
 	@test -z "$$(bin/gofumpt -l . | tee /dev/stderr)"
 	go vet $(packages)
 	bin/staticcheck $(packages)
-	cd clustertest && go vet ./... && ../bin/staticcheck ./...
-	for m in . cmd bench vmtest clustertest tools; do GOWORK=off go -C $$m mod tidy -diff || exit 1; done
+	for m in clustertest cmd/kubectl-unthrottle; do (cd $$m && go vet ./... && "$(CURDIR)/bin/staticcheck" ./...) || exit 1; done
+	for m in . cmd bench vmtest cmd/kubectl-unthrottle clustertest tools; do GOWORK=off go -C $$m mod tidy -diff || exit 1; done
 	go test -race ./... ./cmd/...
 
 bin/gofumpt: tools/go.mod

@@ -68,6 +68,12 @@ var order = []string{
 	module + "/cmd/internal/verb",
 	module + "/cmd/internal/cli",
 	module + "/cmd/unthrottle",
+
+	module + "/cmd/kubectl-unthrottle/internal/workload",
+	module + "/cmd/kubectl-unthrottle/internal/manifest",
+	module + "/cmd/kubectl-unthrottle/internal/binary",
+	module + "/cmd/kubectl-unthrottle/internal/forecast",
+	module + "/cmd/kubectl-unthrottle/internal/lint",
 }
 
 // outside are packages that the tests, the benchmarks, the virtual machine and the cluster are made of. Nothing in order may import

@@ -26,10 +26,13 @@ func Names() (names []string) {
 	return names
 }
 
-// Page is the page of a name: too-many-ps, or docs/rules/too-many-ps.md as it is linked to. What only its maintainers need is
-// left out.
+// Page is the page of a name: too-many-ps, docs/rules/too-many-ps.md as it is linked to, or K004 as a finding has it. What only
+// its maintainers need is left out.
 func Page(name string) (text string, ok bool) {
 	name = strings.TrimSuffix(strings.TrimPrefix(name, "docs/"), ".md")
+	if len(name) == 4 && name[0] == 'K' {
+		name = strings.ToLower(name)
+	}
 	for _, file := range []string{"rules/" + name + ".md", name + ".md"} {
 		if data, err := pages.ReadFile(file); err == nil {
 			return withoutComments(string(data)), true

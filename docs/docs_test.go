@@ -8,7 +8,7 @@ import (
 
 func TestPages(t *testing.T) {
 	names := Names()
-	for _, name := range append(names, "docs/run.md", "docs/rules/throttled.md", "rules/throttled.md") {
+	for _, name := range append(names, "docs/run.md", "docs/rules/throttled.md", "rules/throttled.md", "K004") {
 		text, ok := Page(name)
 		if !ok || !strings.HasPrefix(text, "# ") || strings.Contains(text, "<!--") {
 			t.Errorf("%s: %.40q, %v", name, text, ok)

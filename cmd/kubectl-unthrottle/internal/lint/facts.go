@@ -1,0 +1,164 @@
+package lint
+
+import (
+	"fmt"
+	"math"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/finding"
+	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/forecast"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/workload"
+)
+
+// A reading is what several rules go by.
+type reading struct {
+	limit  forecast.Limit
+	procs  forecast.Setting
+	isGo   language
+	resize resizing
+}
+
+func (f *facts) read() {
+	f.limit = forecast.LimitOf(f.w, f.c)
+	f.procs = forecast.SettingOf(f.w, f.c, f.b)
+	f.isGo = f.language()
+	f.resize = f.resizing()
+}
+
+// A language says whether a container's program is a Go program.
+type language uint8
+
+const (
+	perhaps language = iota // nobody says
+	goes                    // it was read, or a variable is set that only Go programs read
+	other                   // it was read, or the image's name says so
+)
+
+func (f *facts) language() language {
+	switch {
+	case f.b.Go():
+		return goes
+	case f.b.Known || otherLanguage(f.c):
+		return other
+	}
+	for _, v := range f.c.Env {
+		if v.Form != workload.FromWhole && slices.Contains([]string{"GOMAXPROCS", "GODEBUG", "GOMEMLIMIT", "GOGC"}, v.Name) {
+			return goes
+		}
+	}
+	return perhaps
+}
+
+// others are programs that are not Go programs, by the last part of their image's name or the command that starts them. It is no
+// complete list, and need not be: it is for images that everybody knows.
+var others = []string{
+	"adminer", "cassandra", "couchdb", "dotnet", "drupal", "eclipse-temurin", "elasticsearch", "envoy", "fluent-bit", "fluentd",
+	"gradle", "haproxy", "httpd", "java", "jenkins", "kibana", "logstash", "mariadb", "maven", "memcached", "mongo", "mongodb",
+	"mysql", "neo4j", "nginx", "node", "openjdk", "opensearch", "percona-xtradb-cluster", "perl", "php", "php-fpm", "postgres",
+	"postgresql", "python", "python3", "rabbitmq", "redis", "redis-server", "ruby", "solr", "sonarqube", "tomcat", "uvicorn",
+	"valkey", "varnish", "wordpress", "zookeeper",
+}
+
+func otherLanguage(c *workload.Container) bool {
+	if len(c.Command) > 0 {
+		return slices.Contains(others, path.Base(c.Command[0]))
+	}
+	name, _, _ := strings.Cut(c.Image, "@")
+	name, _, _ = strings.Cut(path.Base(name), ":")
+	return slices.Contains(others, name)
+}
+
+// itself says whether the program makes its GOMAXPROCS from its limit and follows it. known is false if that can't be told.
+func (f *facts) itself() (does, known bool) {
+	if !f.b.Go() {
+		return false, false
+	}
+	if f.b.Program.Unthrottle >= procs.Linked {
+		return true, true
+	}
+	text, ok := forecast.GODEBUG(f.c, f.b)
+	env := map[string]string{"GODEBUG": text}
+	return f.b.Program.Setting("containermaxprocs", env).On && f.b.Program.Setting("updatemaxprocs", env).On, ok
+}
+
+// takeOut is the fix where GOMAXPROCS should go, or else be something that fits.
+func (f *facts) takeOut(fits string) string {
+	switch does, known := f.itself(); {
+	case does:
+		return "take GOMAXPROCS out: " + f.b.String() + ", the program reads its limit itself"
+	case known:
+		return fits
+	}
+	return "take GOMAXPROCS out if the program is built with Go 1.25 or later and has such a go line; else " + fits
+}
+
+// A resizing is what changes a container's CPU limit while GOMAXPROCS is in its environment.
+type resizing struct {
+	by      string // "VerticalPodAutoscaler api changes limits in place", "" if nothing is known to
+	inPlace bool   // while the program runs; else when the pod is made anew
+	startUp bool   // the limit is another one at the start only
+}
+
+func (f *facts) resizing() resizing {
+	a, c := f.w.Around, f.c
+	if v := a.VPA; v != nil && !v.Off[c.Name] {
+		name := "VerticalPodAutoscaler " + v.Name
+		switch {
+		case v.Boost:
+			return resizing{by: name + " gives more CPU while it starts", inPlace: true, startUp: true}
+		case !v.LimitsToo:
+		case v.Mode == "InPlaceOrRecreate" || v.Mode == "InPlace":
+			return resizing{by: name + " changes limits in place (updateMode " + v.Mode + ")", inPlace: true}
+		case v.Mode == "Recreate" || v.Mode == "Auto" || v.Mode == "Initial":
+			return resizing{by: name + " changes limits when a pod is made (updateMode " + v.Mode + ")"}
+		}
+	}
+	if a.Boost != "" {
+		return resizing{by: "StartupCPUBoost " + a.Boost + " lifts the limit while it starts", inPlace: true, startUp: true}
+	}
+	if c.Resize == workload.ResizeInPlace && c.ResizeAt.File != "" { // the API server writes it into live objects
+		return resizing{by: "its resizePolicy for cpu, NotRequired, is for limits that change in place", inPlace: true}
+	}
+	return resizing{}
+}
+
+// about makes a finding about GOMAXPROCS.
+func (f *facts) about(s finding.Severity, fix, summary string, args ...any) Finding {
+	found := Finding{Variable: "GOMAXPROCS", At: f.c.At}
+	found.Severity, found.Summary, found.Fix = s, fmt.Sprintf(summary, args...), fix
+	if v := f.procs.Var; v != nil {
+		found.At = v.At
+	}
+	return found
+}
+
+// saying adds evidence.
+func (f Finding) saying(format string, args ...any) Finding {
+	f.Evidence = append(f.Evidence, fmt.Sprintf(format, args...))
+	return f
+}
+
+// source says where GOMAXPROCS comes from.
+func (f *facts) source() string {
+	switch {
+	case f.procs.Image:
+		return "the image sets GOMAXPROCS=" + f.procs.Value
+	case f.procs.Target != nil:
+		return "it comes from " + f.procs.From
+	case f.procs.Var.Form == workload.Literal:
+		return fmt.Sprintf("it is written as %q", f.procs.Value)
+	}
+	return "it comes from " + f.procs.Var.Text
+}
+
+// right is a GOMAXPROCS that fits the limit: what unthrottle.Decide says where there are CPUs enough.
+func (f *facts) right() int { return max(2, f.limit.Procs()) }
+
+func whole(v float64) bool { return v == math.Trunc(v) }
+
+func is(a workload.Amount) bool { return a.State == workload.Known && a.Value > 0 }
+
+func one(f Finding) []Finding { return []Finding{f} }

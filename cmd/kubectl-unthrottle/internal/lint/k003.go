@@ -1,0 +1,27 @@
+package lint
+
+import (
+	"github.com/unthrottle/unthrottle/cmd/internal/finding"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
+)
+
+// nodeCPUs finds a GOMAXPROCS from a limit that is not there.
+func nodeCPUs(f *facts) []Finding {
+	s := f.procs
+	if f.isGo == other || !s.Node || s.Divide != 1 || f.w.Around.Quota { // a quota on limits refuses such a pod
+		return nil
+	}
+	fix := "take GOMAXPROCS out, or set a CPU limit"
+	if is(f.c.Request) {
+		fix = "take GOMAXPROCS out, set a CPU limit, or use requests.cpu"
+	}
+	n := f.about(finding.Warning, fix, "GOMAXPROCS comes from a CPU limit that does not exist: it is the node's CPUs").
+		saying("%s, and neither container %s nor the pod has a CPU limit: the kubelet puts what the node has for pods", s.From, s.Target.Name)
+	if is(f.c.Request) {
+		n = n.saying("it requests %s", quantity.CPUs(f.c.Request.Value))
+	}
+	for _, node := range f.nodes {
+		n = n.saying("up to %s on a node of %s", quantity.Count(node), quantity.CPUs(float64(node)))
+	}
+	return one(n.saying("it does nothing that Go would not do without it"))
+}

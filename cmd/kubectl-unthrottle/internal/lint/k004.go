@@ -1,0 +1,40 @@
+package lint
+
+import (
+	"github.com/unthrottle/unthrottle/cmd/internal/finding"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/workload"
+)
+
+// pinned finds a GOMAXPROCS that stays when the limit changes. The environment of a running container can't be changed.
+func pinned(f *facts) []Finding {
+	s := f.procs
+	if f.isGo == other || f.c.Role == workload.Init || !s.Valid() || s.Node || f.limit.State != workload.Known {
+		return nil
+	}
+	follows := s.Target != nil // made anew with the container
+	if follows && f.c.Resize == workload.ResizeRestart {
+		return nil
+	}
+	does, known := f.itself()
+	if by := f.resize; by.by != "" && (by.inPlace || !follows) && (follows || !by.startUp) {
+		n := f.about(finding.Warning, f.takeOut("let a change of cpu restart the container (resizePolicy RestartContainer) and take GOMAXPROCS from limits.cpu"),
+			"GOMAXPROCS stays %s when the CPU limit changes", s.Value).saying("%s", f.source()).saying("%s", by.by)
+		if by.startUp {
+			n.Fix = f.takeOut("set it to a number")
+			n.Summary = "GOMAXPROCS keeps for life what the CPU limit is at the start"
+		}
+		return one(n.saying("a container's environment stays as it was at its start, and a GOMAXPROCS there ends Go's own updates"))
+	}
+	if known && !does || f.w.Kind == "Job" || f.w.Kind == "CronJob" {
+		return nil
+	}
+	n := f.about(finding.Info, f.takeOut("leave it as it is"), "GOMAXPROCS is fixed at %s: Go 1.25 and later would follow the limit", s.Value).
+		saying("%s, under %s", f.source(), f.limit)
+	if known {
+		n.Summary = "GOMAXPROCS is fixed at " + s.Value + ": without it the program would follow the limit"
+		n = n.saying("the program is %s", f.b)
+	} else {
+		n = n.saying("for Go 1.25 and later with such a go line; an older program needs it")
+	}
+	return one(n.saying("since Kubernetes 1.35 a limit can change while the program runs; the environment can't"))
+}

@@ -1,0 +1,206 @@
+// Package lint answers: what is wrong with a workload's GOMAXPROCS, as its manifest stands? In go the facts of a workload, and
+// what is known of its programs and nodes; out come findings with their place, their evidence and their fix. One file a rule, and
+// a page in docs/rules for each.
+//
+// A finding is true for the manifest as it is: what the manifest leaves open gives none, and what holds for some programs only
+// says for which. Nothing is read, measured or printed here.
+package lint
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/finding"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/binary"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/workload"
+)
+
+// A Finding is what a rule found.
+type Finding struct {
+	finding.Finding
+	Workload  string            `json:"workload"`
+	Container string            `json:"container,omitempty"` // "" for the pod as a whole
+	Variable  string            `json:"variable,omitempty"`  // that it is about, if it is about one
+	At        workload.Position `json:"position"`
+}
+
+// Known is what is known beside the workload.
+type Known struct {
+	Binaries *binary.Set // nil: nothing
+	Nodes    []int       // CPUs of the nodes that it may run on; none: not known
+}
+
+// A Rule looks at a container, or at a pod as a whole.
+type Rule struct {
+	ID      string // K001; its page is docs/rules/k001.md
+	Verdict string // in a few words
+
+	container func(*facts) []Finding
+	pod       func([]*facts) []Finding
+}
+
+// Rules are all rules. Where several have something to say about one variable, the most severe does, and of equals the first
+// here: what makes the value wrong comes before what makes it needless.
+func Rules() []Rule {
+	return []Rule{
+		{ID: "K001", Verdict: "counted in thousandths", container: divisor},
+		{ID: "K006", Verdict: "ignored by Go", container: ignored},
+		{ID: "K003", Verdict: "the node's CPUs", container: nodeCPUs},
+		{ID: "K005", Verdict: "above the limit", container: aboveLimit},
+		{ID: "K007", Verdict: "below the limit", container: belowLimit},
+		{ID: "K011", Verdict: "set elsewhere", container: elsewhere},
+		{ID: "K012", Verdict: "CPUs of its own", container: exclusive},
+		{ID: "K002", Verdict: "perpetual drift", container: drift},
+		{ID: "K004", Verdict: "pinned", container: pinned},
+		{ID: "K008", Verdict: "limit switched off", container: switchedOff},
+		{ID: "K013", Verdict: "limit not read", container: notRead},
+		{ID: "K009", Verdict: "one limit for several", pod: shared},
+		{ID: "K010", Verdict: "no limit", pod: noLimit},
+		{ID: unused, Verdict: "ignore without effect"},
+	}
+}
+
+// unused is the rule about comments that take nothing back.
+const unused = "K000"
+
+// facts are what the rules know of a container.
+type facts struct {
+	w     *workload.Workload
+	c     *workload.Container
+	b     binary.Binary
+	nodes []int
+	at    int // its place in the pod
+	reading
+}
+
+// Check asks all rules about a workload: its containers in their order, then the pod as a whole, then comments without effect.
+func Check(w *workload.Workload, known Known) []Finding {
+	var all []candidate
+	pod := make([]*facts, len(w.Pod.Containers))
+	for i := range w.Pod.Containers {
+		c := &w.Pod.Containers[i]
+		f := &facts{w: w, c: c, b: known.Binaries.Of(c), nodes: known.Nodes, at: i}
+		f.read()
+		pod[i] = f
+		for order, r := range Rules() {
+			if r.container != nil {
+				all = r.take(all, r.container(f), i, order)
+			}
+		}
+	}
+	for order, r := range Rules() {
+		if r.pod != nil {
+			all = r.take(all, r.pod(pod), len(pod), order)
+		}
+	}
+	for i := range all {
+		found := &all[i]
+		found.Workload = w.String()
+		if found.place < len(pod) {
+			c := pod[found.place].c
+			found.Container = c.Name
+			if c.Role == workload.Init { // it is over before the others start
+				found.Severity = finding.Info
+			}
+		}
+	}
+	all, useless := takeBack(w, all)
+	return append(most(all), useless...)
+}
+
+// A candidate is a finding with its place among the others.
+type candidate struct {
+	Finding
+	place, order int
+}
+
+func (r Rule) take(all []candidate, found []Finding, place, order int) []candidate {
+	for _, f := range found {
+		f.Rule, f.Verdict = r.ID, r.Verdict
+		all = append(all, candidate{f, place, order})
+	}
+	return all
+}
+
+// most keeps the finding that matters most about each variable, in the order in which they are told.
+func most(all []candidate) (kept []Finding) {
+	slices.SortStableFunc(all, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.place, b.place), cmp.Compare(b.Severity, a.Severity), cmp.Compare(a.order, b.order))
+	})
+	type subject struct {
+		place    int
+		variable string
+	}
+	told := map[subject]bool{}
+	for _, c := range all {
+		about := subject{c.place, c.Variable}
+		if c.Variable == "" || !told[about] {
+			told[about] = true
+			kept = append(kept, c.Finding)
+		}
+	}
+	return kept
+}
+
+// takeBack leaves out what the workload's comments take back, and tells those that take nothing back.
+func takeBack(w *workload.Workload, all []candidate) (left []candidate, useless []Finding) {
+	hit := make([]map[string]bool, len(w.Ignore))
+	for _, c := range all {
+		back := false
+		for i, ignore := range w.Ignore {
+			if c.At.Line < ignore.From || c.At.Line > ignore.To || c.At.File != ignore.At.File {
+				continue
+			}
+			for _, id := range rulesOf(ignore) {
+				if id == "" || strings.EqualFold(id, c.Rule) {
+					back = true
+					if hit[i] == nil {
+						hit[i] = map[string]bool{}
+					}
+					hit[i][id] = true
+				}
+			}
+		}
+		if !back {
+			left = append(left, c)
+		}
+	}
+	for i, ignore := range w.Ignore {
+		for _, id := range rulesOf(ignore) {
+			if !hit[i][id] {
+				useless = append(useless, withoutEffect(w, ignore, id))
+			}
+		}
+	}
+	return left, useless
+}
+
+// rulesOf are the rules that a comment takes back, "" for all.
+func rulesOf(i workload.Ignore) []string {
+	if len(i.Rules) == 0 {
+		return []string{""}
+	}
+	return i.Rules
+}
+
+func withoutEffect(w *workload.Workload, i workload.Ignore, id string) Finding {
+	f := Finding{Workload: w.String(), At: i.At}
+	f.Rule = unused
+	for _, r := range Rules() {
+		if r.ID == unused {
+			f.Verdict = r.Verdict
+		}
+	}
+	f.Severity = finding.Info
+	f.Fix = "take the comment out"
+	switch {
+	case id == "":
+		f.Summary = "this comment takes nothing back: no rule has found anything here"
+	case !slices.ContainsFunc(Rules(), func(r Rule) bool { return strings.EqualFold(r.ID, id) }):
+		f.Summary = "this comment takes nothing back: there is no rule " + id
+	default:
+		f.Summary = "this comment takes nothing back: " + strings.ToUpper(id) + " has found nothing here"
+	}
+	return f
+}
