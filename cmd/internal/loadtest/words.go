@@ -14,24 +14,31 @@ import (
 
 // HopelessWords say why a load says nothing about the server; "": it does.
 func (d *Summary) HopelessWords() string {
-	cause := ""
-	if len(d.Causes) > 0 {
-		cause = ": " + d.Causes[0].Cause
-	}
 	switch load.Hopeless(d.Hopeless) {
 	case load.Refused:
-		return "nothing listens there" + cause
+		return "nothing listens there"
 	case load.NoHost:
-		return "there is no such host" + cause
+		return "there is no such host"
 	case load.NotFound:
 		return "every answer was a 404: there is no such page"
 	}
 	return ""
 }
 
+// HopelessCause is what the requests failed with; "": nothing more is known.
+func (d *Summary) HopelessCause() string {
+	if load.Hopeless(d.Hopeless) == load.NotFound || len(d.Causes) == 0 {
+		return ""
+	}
+	return d.Causes[0].Cause
+}
+
 // HopelessError is that as an error; nil: it says something.
 func (d *Summary) HopelessError() error {
 	if text := d.HopelessWords(); text != "" {
+		if cause := d.HopelessCause(); cause != "" {
+			text += ": " + cause
+		}
 		return hint.With(errors.New(text), "is the server running, and is the URL right?")
 	}
 	return nil

@@ -277,6 +277,9 @@ func Word[N whole](n N, one string) string {
 	return one + "s"
 }
 
+// Words counts the words of a sentence. A number and its unit are two.
+func Words(text string) int { return len(strings.Fields(text)) }
+
 // List writes words as a sentence has them: 1, 2 and 4.
 func List(words []string) string { return listed(words, " and ") }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
+	"github.com/unthrottle/unthrottle/cmd/internal/sample"
 	"github.com/unthrottle/unthrottle/cmd/internal/tune"
 )
 
@@ -31,13 +32,13 @@ func (w benchWords) advice() string {
 	case w.Claim == lab.TooFew:
 		return "too few blocks to tell: " + quantity.Plural(w.missing(), "more block") + " would do."
 	case w.plan.Compare != lab.ByProcs: // a limit or a Go version is chosen for other reasons as well
-		return "compared with " + base + ", " + w.each("; ", w.found) + "."
+		return w.beside()
 	case w.Claim == lab.Set:
 		return w.set() + ": " + w.gives() + "."
 	case w.Claim == lab.Trade:
-		return w.name(w.best()) + " is a trade: " + w.trade() + "."
+		return w.givesAndTakes() + "."
 	case w.Claim == lab.Undecided:
-		return fmt.Sprintf("keep %s for now: what %s gives is not sure yet.", base, w.name(w.best()))
+		return fmt.Sprintf("keep %s for now: %s is unproven.", base, w.name(w.best()))
 	}
 	return "keep " + base + "."
 }
@@ -59,7 +60,7 @@ func (w benchWords) also() []string {
 	case w.Claim == lab.Keep:
 		return []string{"Compared with it, " + w.each("; ", w.measured) + statistics}
 	case w.Claim == lab.Trade:
-		return []string{fmt.Sprintf("Keep %s unless that is worth it to you%s", base, statistics)}
+		return []string{w.title(w.trade()) + statistics, fmt.Sprintf("Keep %s unless that is worth it to you.", base)}
 	}
 	best := w.best()
 	text := fmt.Sprintf("%s compared with %s%s", w.title(w.changes(best)), base, statistics)
@@ -127,6 +128,99 @@ func (w benchWords) trade() string {
 	return gain.text() + ", " + w.moved(best, loss).loss(w.claim.Shown)
 }
 
+// givesAndTakes says it in few words.
+func (w benchWords) givesAndTakes() string {
+	best, loss := w.best(), w.claim.Loss
+	gain := w.moved(best, w.claim.Gain).brief()
+	var takes string
+	switch {
+	case loss == lab.InErrors:
+		takes = "but " + failed(best) + " fail"
+	case w.claim.Shown:
+		takes = w.moved(best, loss).brief()
+	default:
+		takes = w.moved(best, loss).name + " perhaps worse"
+	}
+	text := w.name(best) + " is a trade: " + gain + ", " + takes
+	short := strings.ReplaceAll(text, cpuPerRequest, "CPU")
+	return firstFitting(text, short, strings.Replace(short, w.name(best), "the default", 1))
+}
+
+// beside says how the others are beside the base: their figures, else which of them is better and which is worse, else how many
+// are.
+func (w benchWords) beside() string {
+	of := map[string][]string{}
+	var words []string // in the order of the settings
+	for _, s := range w.Settings[1:] {
+		if s.Versus == nil {
+			continue
+		}
+		word := w.word(s)
+		if of[word] == nil {
+			words = append(words, word)
+		}
+		of[word] = append(of[word], w.short(s))
+	}
+	var named, counted []string
+	for _, word := range words {
+		named = append(named, quantity.List(of[word])+" "+word)
+		are := " are "
+		if len(of[word]) == 1 {
+			are = " is "
+		}
+		counted = append(counted, quantity.Count(len(of[word]))+are+word)
+	}
+	base := "beside " + w.short(w.Settings[0])
+	return firstFitting(
+		base+", "+w.each("; ", w.found),
+		base+": "+strings.Join(named, ", "),
+		fitting(base, counted),
+	) + "."
+}
+
+// short is the name of a setting among others of its kind.
+func (w benchWords) short(s BenchRow) string { return strings.TrimPrefix(w.name(s), "a limit of ") }
+
+// word says how a setting is beside the base.
+func (w benchWords) word(r BenchRow) string {
+	word := r.Versus.brief()
+	if w.Cost == nil {
+		return word
+	}
+	cost := r.CostVersus.brief()
+	switch {
+	case word == cost || cost == alike:
+		return word
+	case word == alike:
+		return cost
+	case word == unsure || cost == unsure:
+		return unsure
+	}
+	return "mixed"
+}
+
+// The words for how a setting is beside the base where it is neither better nor worse.
+const (
+	alike  = "alike"
+	unsure = "unsure"
+)
+
+// brief is what is said of a comparison, in a word.
+func (c *BenchComparison) brief() string {
+	switch {
+	case c == nil:
+		return unsure
+	case c.Better(), c.Worse():
+		return string(c.Verdict)
+	case c.Verdict == sample.VerdictSame:
+		return alike
+	}
+	return unsure
+}
+
+// cpuPerRequest is the longest name of a metric.
+const cpuPerRequest = "CPU per request"
+
 // failed is the share of a setting's requests that failed.
 func failed(r BenchRow) string { return quantity.Share(r.Metrics[string(lab.ErrorShare)].Mean / 100) }
 
@@ -176,9 +270,9 @@ func (w benchWords) measured(r BenchRow) string {
 // found tells them in few words, with what may be said of each.
 func (w benchWords) found(r BenchRow) string {
 	if w.Cost == nil {
-		return fmt.Sprintf("%s: %s (%s)", r.Name, r.Versus.Change, r.Versus.Word())
+		return fmt.Sprintf("%s: %s (%s)", w.short(r), r.Versus.Change, r.Versus.Word())
 	}
-	return fmt.Sprintf("%s: %s %s (%s), %s %s (%s)", r.Name,
+	return fmt.Sprintf("%s: %s %s (%s), %s %s (%s)", w.short(r),
 		MetricName(w.Figure), r.Versus.Change, r.Versus.Word(), MetricName(*w.Cost), r.CostVersus.Change, r.CostVersus.Word())
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 )
 
 // spokenBenches are benches whose second setting, and third if there is one, differ from the first by factors. Each run has a
@@ -136,8 +137,7 @@ func TestBenchWords(t *testing.T) {
 		for _, w := range d.Warnings {
 			fmt.Fprintf(&b, "   (%s)\n", w)
 		}
-		const most = 14 // words, besides the intervals of a trade and the settings of a list
-		if n := len(strings.Fields(g.Advice)); g.Claim != lab.Trade && s.Plan.Compare == lab.ByProcs && n > most {
+		if n := quantity.Words(g.Advice); n > HeadlineWords {
 			t.Errorf("%s: %d words: %s", c.name, n, g.Advice)
 		}
 	}

@@ -85,7 +85,7 @@ func (d *Load) Checks() []Check {
 	}
 	switch {
 	case d.Hopeless != "":
-		c.Found = &finding.Finding{Rule: "no-result", Verdict: "no result", Severity: finding.Critical, Summary: d.HopelessWords()}
+		c.Found = &finding.Finding{Rule: "no-result", Verdict: "no result", Severity: finding.Critical, Summary: d.HopelessWords(), Evidence: notEmpty(d.HopelessCause())}
 	case v.Held != nil && !*v.Held:
 		c.Found = &finding.Finding{Rule: "slo", Verdict: v.Word, Severity: finding.Critical, Summary: v.Word + ": " + v.Text, Evidence: v.Missed}
 	case !d.Valid:

@@ -42,7 +42,7 @@ func causeWord(cause, still string) string {
 }
 
 // frozenText says how much of the time nothing ran.
-func frozenText(share float64) string { return "frozen for " + quantity.Share(share) + " of the time" }
+func frozenText(share float64) string { return "frozen " + quantity.Share(share) + " of the time" }
 
 // usualPeriod, in seconds, is used if no quota is known.
 const usualPeriod = 0.1

@@ -10,6 +10,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/host"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/rule"
 )
 
@@ -211,19 +212,23 @@ func NewExplain(f Facts) *Explain {
 	return e
 }
 
-// Verdict is the answer in a word and a sentence, of a running Go program that was looked at.
-func (d *Explain) Verdict() (word, text string) {
+// Verdict is the answer in a word and a sentence, and what belongs to it, of a running Go program that was looked at.
+func (d *Explain) Verdict() (word, text string, also []string) {
 	now := d.Throttling.Now
 	switch {
 	case len(d.Findings) > 0:
 		word, text = d.Findings[0].Verdict, d.Findings[0].Summary
+		if limit, procs := d.Limit.CPUs, d.GOMAXPROCS.Value; !fits(text) && limit != nil && procs != nil {
+			also = []string{capital(text) + "."}
+			text = fmt.Sprintf("GOMAXPROCS is %d under a limit of %s", *procs, quantity.UsedCPUs(*limit))
+		}
 		if now != nil && now.Frozen != nil && now.Frozen.Share > 0 {
-			text += ", and it stood still for " + now.Frozen.Words() + " of the time"
+			also = append(also, "It stood still for "+now.Frozen.Words()+" of the time.")
 		}
 	case now != nil && d.GOMAXPROCS.Proof == ProofLive && d.GOMAXPROCS.Value != nil:
 		word, text = rule.Fine, fmt.Sprintf("no rule finds anything wrong with GOMAXPROCS %d here", *d.GOMAXPROCS.Value)
 	}
-	return word, text
+	return word, text, also
 }
 
 func newLimit(l, inside cgroup.Limits) Limit {

@@ -11,6 +11,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/host"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 )
 
 func limited(cpus float64) choice.System {
@@ -171,17 +172,24 @@ func TestExplainVerdict(t *testing.T) {
 	found := []finding.Finding{{Verdict: "too many Ps", Summary: "GOMAXPROCS is 64"}}
 	for want, d := range map[string]*Explain{
 		"": {GOMAXPROCS: live},
-		"fine: no rule finds anything wrong with GOMAXPROCS 2 here":                      {GOMAXPROCS: live, Throttling: Throttling{Now: &Interval{}}},
-		"too many Ps: GOMAXPROCS is 64":                                                  {GOMAXPROCS: live, Findings: found},
-		"too many Ps: GOMAXPROCS is 64, and it stood still for 44 % of the time":         {Findings: found, Throttling: Throttling{Now: &Interval{Frozen: &Frozen{Share: 0.44, Exact: true}}}},
-		"too many Ps: GOMAXPROCS is 64, and it stood still for at least 4 % of the time": {Findings: found, Throttling: Throttling{Now: &Interval{Frozen: &Frozen{Share: 0.04}}}},
+		"too few Ps: GOMAXPROCS is 2 under a limit of 4 CPUs. GOMAXPROCS is 2 and all of it is used, while 4 CPUs would be allowed.": {
+			GOMAXPROCS: live, Limit: Limit{CPUs: new(4.0)},
+			Findings: []finding.Finding{{Verdict: "too few Ps", Summary: "GOMAXPROCS is 2 and all of it is used, while 4 CPUs would be allowed"}},
+		},
+		"fine: no rule finds anything wrong with GOMAXPROCS 2 here":                   {GOMAXPROCS: live, Throttling: Throttling{Now: &Interval{}}},
+		"too many Ps: GOMAXPROCS is 64":                                               {GOMAXPROCS: live, Findings: found},
+		"too many Ps: GOMAXPROCS is 64. It stood still for 44 % of the time.":         {Findings: found, Throttling: Throttling{Now: &Interval{Frozen: &Frozen{Share: 0.44, Exact: true}}}},
+		"too many Ps: GOMAXPROCS is 64. It stood still for at least 4 % of the time.": {Findings: found, Throttling: Throttling{Now: &Interval{Frozen: &Frozen{Share: 0.04}}}},
 	} {
-		word, text := d.Verdict()
+		word, text, also := d.Verdict()
 		if word != "" {
 			word += ": "
 		}
-		if word+text != want {
-			t.Errorf("%q, want %q", word+text, want)
+		if n := quantity.Words(text); n > HeadlineWords {
+			t.Errorf("%d words: %s", n, text)
+		}
+		if got := word + strings.Join(append([]string{text}, also...), ". "); got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

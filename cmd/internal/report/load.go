@@ -13,8 +13,9 @@ type Load struct {
 // LoadSearch is what the search for the highest rate found.
 type LoadSearch struct {
 	Text     string            `json:"text"`
-	Sustains float64           `json:"sustains"` // requests a second; 0: none found
-	Fails    float64           `json:"fails"`    // 0: none found
+	Also     []string          `json:"also,omitempty"` // the windows that it rests on
+	Sustains float64           `json:"sustains"`       // requests a second; 0: none found
+	Fails    float64           `json:"fails"`          // 0: none found
 	Windows  []loadtest.Window `json:"windows"`
 }
 

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/loadtest"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
@@ -12,7 +13,8 @@ import (
 type LoadVerdict struct {
 	Word   string   // such as "SLO held"
 	Held   *bool    // nil: not known
-	Text   string   // what was asked of the server, what was found, or how it fared
+	Text   string   // what was found, or how it fared
+	Also   []string // more of that, and what was asked
 	Missed []string // the objectives that were not held, and what was measured
 }
 
@@ -21,15 +23,17 @@ func (d *Load) Verdict() LoadVerdict {
 	yes, no := true, false
 	switch {
 	case d.Search != nil:
-		v := LoadVerdict{Word: "highest rate", Text: d.Search.Text}
+		v := LoadVerdict{Word: "highest rate", Text: d.Search.Text, Also: d.Search.Also}
 		if d.Valid && d.Search.Sustains > 0 {
 			v.Held = &yes
 		}
 		return v
 	case d.SLO == nil:
-		return LoadVerdict{Word: "no SLO was given", Text: d.Headline()}
+		text, also := d.headline()
+		return LoadVerdict{Word: "no SLO was given", Text: text, Also: also}
 	}
-	v := LoadVerdict{Word: "SLO missed", Held: &no, Text: d.SLO.Words()}
+	v := LoadVerdict{Word: "SLO missed", Held: &no, Text: d.tail()}
+	v.Also = append(d.median(), "Asked: "+d.SLO.Words()+".")
 	switch {
 	case d.SLO.Held:
 		v.Word, v.Held = "SLO held", &yes
@@ -42,11 +46,19 @@ func (d *Load) Verdict() LoadVerdict {
 	return v
 }
 
+// Void says why a result is invalid, in few words.
+func (d *Load) Void() string {
+	if d.OurFault {
+		return "the generator did not send as planned"
+	}
+	return "the server did not take the load that was planned"
+}
+
 // Doubt says what an invalid result means.
 func (d *Load) Doubt() string {
 	switch {
 	case !d.OurFault:
-		return "The server did not take the load that was planned: these are not its latencies under it."
+		return "These are not its latencies under that load."
 	case d.SLO != nil && d.SLO.Held:
 		return "These figures include the generator's own lateness: without it they would be better, not worse."
 	}
@@ -64,22 +76,55 @@ func (d *Load) Target() string {
 	return quantity.Plural(len(d.Targets), "target")
 }
 
-// Headline is the result in a sentence.
-func (d *Load) Headline() string {
+// headline is the result in a sentence, and more of it. If nothing failed, that can wait.
+func (d *Load) headline() (text string, also []string) {
+	if d.noLatencies() != "" || d.Failed > 0 {
+		return d.tail(), d.median()
+	}
+	tail := d.Response.Tail()
+	text = fmt.Sprintf("Half of the responses within %s, %s %s.", quantity.Latency(d.Response.P50), tail.Name, quantity.Latency(tail.Seconds))
+	return text, []string{fmt.Sprintf("None of %s failed.", quantity.Plural(d.Requests, "request"))}
+}
+
+// noLatencies says why there are none that say anything; "": there are.
+func (d *Load) noLatencies() string {
 	switch {
 	case d.Requests == 0:
 		return "No request was counted."
 	case d.Response.Count == 0:
 		return "No request was answered, so there are no latencies."
 	case d.Failed == d.Requests && len(d.Statuses) == 0:
-		return "No request was answered: the latencies are how long each was waited for."
+		return "No request was answered: the latencies are how long each waited."
+	}
+	return ""
+}
+
+// tail is what the slowest had, and how many failed.
+func (d *Load) tail() string {
+	if text := d.noLatencies(); text != "" {
+		return text
 	}
 	tail, failed := d.Response.Tail(), "none"
 	if d.Failed > 0 {
 		failed = quantity.Count(d.Failed)
 	}
-	return fmt.Sprintf("Half of the responses within %s, %s %s, %s of %s failed.",
-		quantity.Latency(d.Response.P50), tail.Name, quantity.Latency(tail.Seconds), failed, quantity.Plural(d.Requests, "request"))
+	return fmt.Sprintf("%s %s, %s of %s failed.", tail.Name, quantity.Latency(tail.Seconds), failed, quantity.Plural(d.Requests, "request"))
+}
+
+// median is what half of them had, if it is known.
+func (d *Load) median() []string {
+	if d.noLatencies() != "" {
+		return nil
+	}
+	return []string{fmt.Sprintf("Half of the responses within %s.", quantity.Latency(d.Response.P50))}
+}
+
+// notEmpty is a list of a text, or none.
+func notEmpty(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return []string{text}
 }
 
 // Remarks are what readers need to know to understand the figures.
@@ -135,24 +180,24 @@ func TooFew(l loadtest.Latencies) string {
 
 // NewLoadSearch makes the part of a document about a search for the highest rate.
 func NewLoadSearch(a search.Answer, windows []loadtest.Window) *LoadSearch {
-	return &LoadSearch{Text: answerText(a), Sustains: a.Sustained.Rate, Fails: a.Failing.Rate, Windows: windows}
+	return &LoadSearch{Text: answerText(a), Also: tallies(a), Sustains: a.Sustained.Rate, Fails: a.Failing.Rate, Windows: windows}
 }
 
-// answerText is the answer of a search in a line: sustains 840/s (5 of 5 windows), fails 924/s (4 of 5).
+// answerText is the answer of a search in a line: sustains 840/s, fails 924/s.
 func answerText(a search.Answer) string {
 	switch a.Verdict {
 	case search.Sustains:
-		return fmt.Sprintf("sustains %s, fails %s", holds(a.Sustained), fails(a.Failing))
+		return fmt.Sprintf("sustains %s, fails %s", rateText(a.Sustained.Rate), rateText(a.Failing.Rate))
 	case search.AtLeast:
-		return "sustains at least " + holds(a.Sustained)
+		return "sustains at least " + rateText(a.Sustained.Rate)
 	case search.None:
-		return fmt.Sprintf("fails even %s (%d of %d windows)", rateText(a.Failing.Rate), a.Failing.Failed(), a.Failing.Of)
+		return "fails even " + rateText(a.Failing.Rate)
 	case search.Unconfirmed:
 		return soFar(a) + "; this was not confirmed"
 	case search.Generator:
-		return fmt.Sprintf("the generator's limit is reached at %s; %s", rateText(a.Beyond), soFar(a))
+		return fmt.Sprintf("%s; the generator's limit is %s", soFar(a), rateText(a.Beyond))
 	default:
-		return fmt.Sprintf("interrupted after %s; %s, unconfirmed", quantity.Plural(a.Windows, "window"), soFar(a))
+		return fmt.Sprintf("%s; interrupted after %s", soFar(a), quantity.Plural(a.Windows, "window"))
 	}
 }
 
@@ -160,22 +205,27 @@ func answerText(a search.Answer) string {
 func soFar(a search.Answer) string {
 	text := "no rate has held"
 	if a.Sustained.Rate > 0 {
-		text = "the server holds at least " + holds(a.Sustained)
+		text = "at least " + rateText(a.Sustained.Rate)
 	}
 	if a.Failing.Rate > 0 {
-		text += ", fails " + fails(a.Failing)
+		text += ", fails " + rateText(a.Failing.Rate)
 	}
 	return text
 }
 
-// holds writes 840/s (5 of 5 windows).
-func holds(t search.Tally) string {
-	return fmt.Sprintf("%s (%d of %s)", rateText(t.Rate), t.Held, quantity.Plural(t.Of, "window"))
-}
-
-// fails writes 924/s (4 of 5): so many failed.
-func fails(t search.Tally) string {
-	return fmt.Sprintf("%s (%d of %d)", rateText(t.Rate), t.Failed(), t.Of)
+// tallies say what an answer rests on.
+func tallies(a search.Answer) []string {
+	var parts []string
+	if t := a.Sustained; t.Of > 0 {
+		parts = append(parts, fmt.Sprintf("at %s %d of %s held", rateText(t.Rate), t.Held, quantity.Plural(t.Of, "window")))
+	}
+	if t := a.Failing; t.Of > 0 {
+		parts = append(parts, fmt.Sprintf("at %s %d of %s failed", rateText(t.Rate), t.Failed(), quantity.Plural(t.Of, "window")))
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	return []string{capital(strings.Join(parts, ", ")) + "."}
 }
 
 // rateText writes a rate as it was asked for: 840/s.

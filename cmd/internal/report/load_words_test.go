@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/loadtest"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/search"
 )
 
@@ -15,21 +16,26 @@ func TestLoadVerdict(t *testing.T) {
 		d    Load
 		want string
 	}{
-		{Load{Summary: loadtest.Summary{Requests: 5, Valid: true, SLO: held}}, "SLO held: p99 ≤ 100 ms, errors ≤ 0.01 % [] true"},
-		{Load{Summary: loadtest.Summary{Requests: 5, OurFault: true, SLO: held}}, "SLO held: p99 ≤ 100 ms, errors ≤ 0.01 % [] true"},
-		{Load{Summary: loadtest.Summary{Requests: 5, SLO: missed}}, "SLO missed: p99 ≤ 10 ms, errors ≤ 1 % [p99 ≤ 10 ms: it was 41.1 ms errors ≤ 1 %: it was 2.04 % max ≤ 1 s: more than that failed] false"},
-		{Load{Summary: loadtest.Summary{Requests: 5, OurFault: true, SLO: &loadtest.SLO{Text: "p99=10ms,errors=1%"}}}, "SLO not judged: p99 ≤ 10 ms, errors ≤ 1 % []"},
-		{Load{Summary: loadtest.Summary{Requests: 5, Valid: true, SLO: &loadtest.SLO{Text: "p99=10ms,errors=1%", HeldFromReady: true}}}, "SLO not judged: p99 ≤ 10 ms, errors ≤ 1 % []"},
-		{Load{Summary: loadtest.Summary{SLO: &loadtest.SLO{Text: "nonsense"}}}, "SLO not judged: nonsense []"},
-		{Load{Summary: loadtest.Summary{Valid: true}, Search: &LoadSearch{Text: "sustains 5/s", Sustains: 5}}, "highest rate: sustains 5/s [] true"},
-		{Load{Search: &LoadSearch{Text: "sustains 5/s", Sustains: 5}}, "highest rate: sustains 5/s []"},
-		{Load{}, "no SLO was given: No request was counted. []"},
-		{Load{Summary: loadtest.Summary{Requests: 9}}, "no SLO was given: No request was answered, so there are no latencies. []"},
-		{Load{Summary: loadtest.Summary{Requests: 9, Failed: 9, Response: loadtest.Latencies{Count: 9, P50: 0.002, P99: 0.1, Max: 0.2}}}, "no SLO was given: No request was answered: the latencies are how long each was waited for. []"},
-		{Load{Summary: loadtest.Summary{Requests: 9, Failed: 2, Response: loadtest.Latencies{Count: 7, P50: 0.002, P99: 0.1, Max: 0.2}}}, "no SLO was given: Half of the responses within 2.00 ms, max 200 ms, 2 of 9 requests failed. []"},
+		{Load{Summary: loadtest.Summary{Requests: 5, Valid: true, SLO: held}}, "SLO held: No request was answered, so there are no latencies. [] [Asked: p99 ≤ 100 ms, errors ≤ 0.01 %.] true"},
+		{Load{Summary: loadtest.Summary{Requests: 5, OurFault: true, SLO: held}}, "SLO held: No request was answered, so there are no latencies. [] [Asked: p99 ≤ 100 ms, errors ≤ 0.01 %.] true"},
+		{Load{Summary: loadtest.Summary{Requests: 5, SLO: missed}}, "SLO missed: No request was answered, so there are no latencies. [p99 ≤ 10 ms: it was 41.1 ms errors ≤ 1 %: it was 2.04 % max ≤ 1 s: more than that failed] [Asked: p99 ≤ 10 ms, errors ≤ 1 %.] false"},
+		{Load{Summary: loadtest.Summary{Requests: 5, OurFault: true, SLO: &loadtest.SLO{Text: "p99=10ms,errors=1%"}}}, "SLO not judged: No request was answered, so there are no latencies. [] [Asked: p99 ≤ 10 ms, errors ≤ 1 %.]"},
+		{Load{Summary: loadtest.Summary{Requests: 5, Valid: true, SLO: &loadtest.SLO{Text: "p99=10ms,errors=1%", HeldFromReady: true}}}, "SLO not judged: No request was answered, so there are no latencies. [] [Asked: p99 ≤ 10 ms, errors ≤ 1 %.]"},
+		{Load{Summary: loadtest.Summary{SLO: &loadtest.SLO{Text: "nonsense"}}}, "SLO not judged: No request was counted. [] [Asked: nonsense.]"},
+		{Load{Summary: loadtest.Summary{Valid: true}, Search: &LoadSearch{Text: "sustains 5/s", Also: []string{"At 5/s."}, Sustains: 5}}, "highest rate: sustains 5/s [] [At 5/s.] true"},
+		{Load{Search: &LoadSearch{Text: "sustains 5/s", Sustains: 5}}, "highest rate: sustains 5/s [] []"},
+		{Load{}, "no SLO was given: No request was counted. [] []"},
+		{Load{Summary: loadtest.Summary{Requests: 9}}, "no SLO was given: No request was answered, so there are no latencies. [] []"},
+		{Load{Summary: loadtest.Summary{Requests: 9, Failed: 9, Response: loadtest.Latencies{Count: 9, P50: 0.002, P99: 0.1, Max: 0.2}}}, "no SLO was given: No request was answered: the latencies are how long each waited. [] []"},
+		{Load{Summary: loadtest.Summary{Requests: 9, Failed: 2, Response: loadtest.Latencies{Count: 7, P50: 0.002, P99: 0.1, Max: 0.2}}}, "no SLO was given: max 200 ms, 2 of 9 requests failed. [] [Half of the responses within 2.00 ms.]"},
+		{Load{Summary: loadtest.Summary{Requests: 7, Response: loadtest.Latencies{Count: 7, P50: 0.002, P99: 0.1, Max: 0.2}}}, "no SLO was given: Half of the responses within 2.00 ms, max 200 ms. [] [None of 7 requests failed.]"},
+		{Load{Summary: loadtest.Summary{Requests: 7, Valid: true, SLO: held, Response: loadtest.Latencies{Count: 7, P50: 0.002, P99: 0.1, Max: 0.2}}}, "SLO held: max 200 ms, none of 7 requests failed. [] [Half of the responses within 2.00 ms. Asked: p99 ≤ 100 ms, errors ≤ 0.01 %.] true"},
 	} {
 		v := c.d.Verdict()
-		got := fmt.Sprint(v.Word, ": ", v.Text, " ", v.Missed)
+		got := fmt.Sprint(v.Word, ": ", v.Text, " ", v.Missed, " ", v.Also)
+		if n := quantity.Words(v.Text); n > HeadlineWords {
+			t.Errorf("%d words: %s", n, v.Text)
+		}
 		if v.Held != nil {
 			got += fmt.Sprint(" ", *v.Held)
 		}
@@ -44,26 +50,34 @@ func TestAnswerText(t *testing.T) {
 		answer search.Answer
 		want   string
 	}{
-		{search.Answer{Verdict: search.Sustains, Sustained: search.Tally{Rate: 821, Held: 5, Of: 5}, Failing: search.Tally{Rate: 903, Held: 0, Of: 5}}, "sustains 821/s (5 of 5 windows), fails 903/s (5 of 5)"},
-		{search.Answer{Verdict: search.AtLeast, Sustained: search.Tally{Rate: 1000, Held: 5, Of: 5}}, "sustains at least 1000/s (5 of 5 windows)"},
-		{search.Answer{Verdict: search.AtLeast, Sustained: search.Tally{Rate: 100, Held: 5, Of: 5}}, "sustains at least 100/s (5 of 5 windows)"},
-		{search.Answer{Verdict: search.None, Failing: search.Tally{Rate: 1, Held: 0, Of: 2}}, "fails even 1/s (2 of 2 windows)"},
-		{search.Answer{Verdict: search.Sustains, Sustained: search.Tally{Rate: 49.1, Held: 5, Of: 5}, Failing: search.Tally{Rate: 54, Held: 0, Of: 5}}, "sustains 49.1/s (5 of 5 windows), fails 54/s (5 of 5)"},
-		{search.Answer{Verdict: search.Generator, Beyond: 114, Sustained: search.Tally{Rate: 76.1, Held: 1, Of: 1}}, "the generator's limit is reached at 114/s; the server holds at least 76.1/s (1 of 1 window)"},
-		{search.Answer{Verdict: search.Generator, Beyond: 10}, "the generator's limit is reached at 10/s; no rate has held"},
-		{search.Answer{Verdict: search.Sustains, Sustained: search.Tally{Rate: 821, Held: 5, Of: 5}, Failing: search.Tally{Rate: 842, Held: 0, Of: 1}, Beyond: 903}, "sustains 821/s (5 of 5 windows), fails 842/s (1 of 1)"},
-		{search.Answer{Verdict: search.Generator, Beyond: 821, Sustained: search.Tally{Rate: 739, Held: 5, Of: 5}}, "the generator's limit is reached at 821/s; the server holds at least 739/s (5 of 5 windows)"},
-		{search.Answer{Verdict: search.Sustains, Sustained: search.Tally{Rate: 835, Held: 5, Of: 5}, Failing: search.Tally{Rate: 919, Held: 0, Of: 5}}, "sustains 835/s (5 of 5 windows), fails 919/s (5 of 5)"},
-		{search.Answer{Verdict: search.Sustains, Sustained: search.Tally{Rate: 821, Held: 3, Of: 3}, Failing: search.Tally{Rate: 903, Held: 0, Of: 3}}, "sustains 821/s (3 of 3 windows), fails 903/s (3 of 3)"},
-		{search.Answer{Verdict: search.Unconfirmed, Sustained: search.Tally{Rate: 821, Held: 2, Of: 2}, Failing: search.Tally{Rate: 842, Held: 0, Of: 1}}, "the server holds at least 821/s (2 of 2 windows), fails 842/s (1 of 1); this was not confirmed"},
-		{search.Answer{Verdict: search.Unconfirmed, Sustained: search.Tally{Rate: 1000, Held: 1, Of: 1}}, "the server holds at least 1000/s (1 of 1 window); this was not confirmed"},
-		{search.Answer{Verdict: search.Unknown}, "interrupted after 0 windows; no rate has held, unconfirmed"},
-		{search.Answer{Verdict: search.Unknown, Sustained: search.Tally{Rate: 100, Held: 1, Of: 1}, Windows: 1}, "interrupted after 1 window; the server holds at least 100/s (1 of 1 window), unconfirmed"},
-		{search.Answer{Verdict: search.Unknown, Sustained: search.Tally{Rate: 100, Held: 1, Of: 1}, Windows: 2}, "interrupted after 2 windows; the server holds at least 100/s (1 of 1 window), unconfirmed"},
-		{search.Answer{Verdict: search.Unknown, Sustained: search.Tally{Rate: 100, Held: 1, Of: 1}, Failing: search.Tally{Rate: 150, Held: 0, Of: 2}, Windows: 3}, "interrupted after 3 windows; the server holds at least 100/s (1 of 1 window), fails 150/s (2 of 2), unconfirmed"},
-		{search.Answer{Verdict: search.AtLeast, Sustained: search.Tally{Rate: 1e7, Held: 5, Of: 5}}, "sustains at least 10000000/s (5 of 5 windows)"},
+		{search.Answer{Verdict: search.Sustains, Sustained: search.Tally{Rate: 821, Held: 5, Of: 5}, Failing: search.Tally{Rate: 903, Held: 0, Of: 5}}, "sustains 821/s, fails 903/s (At 821/s 5 of 5 windows held, at 903/s 5 of 5 windows failed.)"},
+		{search.Answer{Verdict: search.AtLeast, Sustained: search.Tally{Rate: 1000, Held: 5, Of: 5}}, "sustains at least 1000/s (At 1000/s 5 of 5 windows held.)"},
+		{search.Answer{Verdict: search.AtLeast, Sustained: search.Tally{Rate: 100, Held: 5, Of: 5}}, "sustains at least 100/s (At 100/s 5 of 5 windows held.)"},
+		{search.Answer{Verdict: search.None, Failing: search.Tally{Rate: 1, Held: 0, Of: 2}}, "fails even 1/s (At 1/s 2 of 2 windows failed.)"},
+		{search.Answer{Verdict: search.Sustains, Sustained: search.Tally{Rate: 49.1, Held: 5, Of: 5}, Failing: search.Tally{Rate: 54, Held: 0, Of: 5}}, "sustains 49.1/s, fails 54/s (At 49.1/s 5 of 5 windows held, at 54/s 5 of 5 windows failed.)"},
+		{search.Answer{Verdict: search.Generator, Beyond: 114, Sustained: search.Tally{Rate: 76.1, Held: 1, Of: 1}}, "at least 76.1/s; the generator's limit is 114/s (At 76.1/s 1 of 1 window held.)"},
+		{search.Answer{Verdict: search.Generator, Beyond: 10}, "no rate has held; the generator's limit is 10/s"},
+		{search.Answer{Verdict: search.Sustains, Sustained: search.Tally{Rate: 821, Held: 5, Of: 5}, Failing: search.Tally{Rate: 842, Held: 0, Of: 1}, Beyond: 903}, "sustains 821/s, fails 842/s (At 821/s 5 of 5 windows held, at 842/s 1 of 1 window failed.)"},
+		{search.Answer{Verdict: search.Generator, Beyond: 821, Sustained: search.Tally{Rate: 739, Held: 5, Of: 5}}, "at least 739/s; the generator's limit is 821/s (At 739/s 5 of 5 windows held.)"},
+		{search.Answer{Verdict: search.Sustains, Sustained: search.Tally{Rate: 835, Held: 5, Of: 5}, Failing: search.Tally{Rate: 919, Held: 0, Of: 5}}, "sustains 835/s, fails 919/s (At 835/s 5 of 5 windows held, at 919/s 5 of 5 windows failed.)"},
+		{search.Answer{Verdict: search.Sustains, Sustained: search.Tally{Rate: 821, Held: 3, Of: 3}, Failing: search.Tally{Rate: 903, Held: 0, Of: 3}}, "sustains 821/s, fails 903/s (At 821/s 3 of 3 windows held, at 903/s 3 of 3 windows failed.)"},
+		{search.Answer{Verdict: search.Unconfirmed, Sustained: search.Tally{Rate: 821, Held: 2, Of: 2}, Failing: search.Tally{Rate: 842, Held: 0, Of: 1}}, "at least 821/s, fails 842/s; this was not confirmed (At 821/s 2 of 2 windows held, at 842/s 1 of 1 window failed.)"},
+		{search.Answer{Verdict: search.Unconfirmed, Sustained: search.Tally{Rate: 1000, Held: 1, Of: 1}}, "at least 1000/s; this was not confirmed (At 1000/s 1 of 1 window held.)"},
+		{search.Answer{Verdict: search.Unknown}, "no rate has held; interrupted after 0 windows"},
+		{search.Answer{Verdict: search.Unknown, Sustained: search.Tally{Rate: 100, Held: 1, Of: 1}, Windows: 1}, "at least 100/s; interrupted after 1 window (At 100/s 1 of 1 window held.)"},
+		{search.Answer{Verdict: search.Unknown, Sustained: search.Tally{Rate: 100, Held: 1, Of: 1}, Windows: 2}, "at least 100/s; interrupted after 2 windows (At 100/s 1 of 1 window held.)"},
+		{search.Answer{Verdict: search.Unknown, Sustained: search.Tally{Rate: 100, Held: 1, Of: 1}, Failing: search.Tally{Rate: 150, Held: 0, Of: 2}, Windows: 3}, "at least 100/s, fails 150/s; interrupted after 3 windows (At 100/s 1 of 1 window held, at 150/s 2 of 2 windows failed.)"},
+		{search.Answer{Verdict: search.AtLeast, Sustained: search.Tally{Rate: 1e7, Held: 5, Of: 5}}, "sustains at least 10000000/s (At 10000000/s 5 of 5 windows held.)"},
 	} {
-		if got := NewLoadSearch(c.answer, nil).Text; got != c.want {
+		found := NewLoadSearch(c.answer, nil)
+		if n := quantity.Words(found.Text); n > HeadlineWords {
+			t.Errorf("%d words: %s", n, found.Text)
+		}
+		got := found.Text
+		for _, also := range found.Also {
+			got += " (" + also + ")"
+		}
+		if got != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)
 		}
 	}

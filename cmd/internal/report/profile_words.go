@@ -35,12 +35,16 @@ func (d *Profile) Lead() string {
 	if d.Limit.CPUs == nil || d.Limit.Share == nil {
 		return ""
 	}
-	text := fmt.Sprintf("%s of %s used", quantity.Share(*d.Limit.Share), quantity.CPUs(*d.Limit.CPUs))
+	used := fmt.Sprintf("%s of %s", quantity.Share(*d.Limit.Share), quantity.CPUs(*d.Limit.CPUs))
+	text := used
 	if p := d.Process; p != nil && p.ThrottledShare != nil {
-		text += ", throttled in " + quantity.Share(*p.ThrottledShare) + " of periods"
+		text += ", " + quantity.Share(*p.ThrottledShare) + " of periods throttled"
 	}
 	if d.Procs != nil {
 		text += fmt.Sprintf(", GOMAXPROCS %d", *d.Procs)
+	}
+	if text == used {
+		text += " used"
 	}
 	return text + "."
 }
@@ -50,7 +54,7 @@ func (d *Profile) Answer() string {
 	if d.Excess.Share == nil {
 		return "it has no samples"
 	}
-	return quantity.Share(*d.Excess.Share) + " of the CPU time is in classes that grow with GOMAXPROCS"
+	return quantity.Share(*d.Excess.Share) + " of CPU time in classes that grow with GOMAXPROCS"
 }
 
 // costly is how many times the base's CPU time for a unit of work a class must take to be marked, if it grows with GOMAXPROCS.

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -83,6 +84,15 @@ func (d *Trace) Lengths() (half, longest float64) {
 type TraceFreeze struct {
 	Freeze
 	Hidden bool `json:"hidden"` // there was nothing to do, as far as is known
+}
+
+// last is 1 for a freeze that the recording ended with, which says little of the program: who ran then was ending the recording.
+func (d *Trace) last(m TraceMoment) int {
+	const atOnce = 0.001 // seconds
+	if d.Wall-m.End < atOnce {
+		return 1
+	}
+	return 0
 }
 
 // TraceMoment is one of the longest freezes, with the goroutines in it.
@@ -213,6 +223,7 @@ func NewTrace(f TraceFacts) (*Trace, error) {
 	for _, m := range t.Longest {
 		d.Longest = append(d.Longest, newTraceMoment(m))
 	}
+	slices.SortStableFunc(d.Longest, func(a, b TraceMoment) int { return cmp.Compare(d.last(a), d.last(b)) })
 	for _, s := range t.Procs {
 		d.ProcsChanges = append(d.ProcsChanges, TraceSetting{s.At.Seconds(), s.Procs})
 		d.Procs = &s.Procs

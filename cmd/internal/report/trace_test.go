@@ -1,6 +1,7 @@
 package report
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -159,6 +160,28 @@ func TestTraceDelay(t *testing.T) {
 		if got := strings.Join(d.Warnings, "\n"); got != c.want {
 			t.Errorf("%v, %v: got %q, want %q", c.asked, c.took, got, c.want)
 		}
+	}
+}
+
+// TestTraceLast: the freeze that the recording ended with does not lead the list, however long it was.
+func TestTraceLast(t *testing.T) {
+	trace := tracedFor(5*time.Second, freeze.Throttled)
+	trace.Longest = nil
+	for _, end := range []time.Duration{5*time.Second - 100*time.Microsecond, time.Second, 2 * time.Second} {
+		var m exectrace.Moment
+		m.Start, m.End = end-70*time.Millisecond, end
+		trace.Longest = append(trace.Longest, m)
+	}
+	d, err := NewTrace(TraceFacts{Trace: trace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ends []float64
+	for _, m := range d.Longest {
+		ends = append(ends, m.End)
+	}
+	if want := []float64{1, 2, 4.9999}; !slices.Equal(ends, want) {
+		t.Errorf("they end at %v, want %v", ends, want)
 	}
 }
 

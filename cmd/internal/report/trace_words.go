@@ -11,32 +11,47 @@ import (
 // Claim is the answer in a word.
 func (d *Trace) Claim() string { return causeWord(d.Cause, "frozen") }
 
-// Answer is the answer in a sentence, without the word.
+// Answer is the answer in few words, without the word.
 func (d *Trace) Answer() string {
 	switch freeze.Cause(d.Cause) {
 	case freeze.Throttled:
-		text := frozenText(d.FrozenShare) + " by a CPU quota" + d.quotaText()
+		share := d.FrozenShare
 		if d.Contended > 0 {
-			text += "; for " + quantity.Share(d.Contended) + " of the time it stood still at no refill, as beside other programs"
+			share = d.Throttled
 		}
-		return text + d.doubtful()
+		return frozenText(share) + " by a CPU quota" + d.doubtful()
 	case freeze.Contended:
-		text := frozenText(d.FrozenShare) + " by other programs or machines, "
-		if d.Neighbour {
-			return text + "of which one has a quota" + d.doubtful()
-		}
-		return text + "without the rhythm of a quota" + d.doubtful()
+		return frozenText(d.FrozenShare) + " by others" + d.doubtful()
 	case freeze.None:
 		if d.Confidence == "low" {
-			return "no freeze to speak of, as far as this trace can tell" + d.doubtful()
+			return "no freeze to speak of in this trace" + d.doubtful()
 		}
 		return "no freeze to speak of in " + quantity.Lasting(d.Wall)
 	}
-	text := "this trace does not tell whether it was frozen"
-	if k := d.Kernel; k != nil && k.ThrottledPeriods > 0 {
-		text += fmt.Sprintf("; the kernel throttled it in %s of %s meanwhile", quantity.Count(k.ThrottledPeriods), quantity.Plural(k.Periods, "period"))
+	return "this trace does not tell whether it was frozen"
+}
+
+// Also says what belongs to the answer.
+func (d *Trace) Also() (texts []string) {
+	switch freeze.Cause(d.Cause) {
+	case freeze.Throttled:
+		if text := d.quotaText(); text != "" {
+			texts = append(texts, text)
+		}
+		if d.Contended > 0 {
+			texts = append(texts, "For "+quantity.Share(d.Contended)+" of the time it stood still at no refill, as beside other programs.")
+		}
+	case freeze.Contended:
+		if d.Neighbour {
+			return []string{"Other programs or machines had the CPUs, and one of them has a quota."}
+		}
+		return []string{"Other programs or machines had the CPUs: the freezes have not the rhythm of a quota."}
+	case freeze.Unsure:
+		if k := d.Kernel; k != nil && k.ThrottledPeriods > 0 {
+			texts = append(texts, fmt.Sprintf("The kernel throttled it in %s of %s meanwhile.", quantity.Count(k.ThrottledPeriods), quantity.Plural(k.Periods, "period")))
+		}
 	}
-	return text
+	return texts
 }
 
 // doubtful marks an answer that is not sure. The doubt itself is a fact of its own.
@@ -51,13 +66,13 @@ func (d *Trace) doubtful() string {
 func (d *Trace) quotaText() string {
 	switch {
 	case d.Limit != nil && d.Limit.CPUs != nil && d.Limit.Quota > 0:
-		return fmt.Sprintf(", %s of each %s", quantity.Seconds(d.Limit.Quota), quantity.Seconds(d.Limit.Period))
+		return fmt.Sprintf("The quota is %s of each %s.", quantity.Seconds(d.Limit.Quota), quantity.Seconds(d.Limit.Period))
 	case d.Period == nil:
 		return ""
 	case d.ImpliedCPUs == nil:
-		return ", with a period of " + quantity.Seconds(*d.Period)
+		return "The quota has a period of " + quantity.Seconds(*d.Period) + "."
 	}
-	return fmt.Sprintf(", about %s of each %s", quantity.Seconds(*d.ImpliedCPUs**d.Period), quantity.Seconds(*d.Period))
+	return fmt.Sprintf("The quota is about %s of each %s.", quantity.Seconds(*d.ImpliedCPUs**d.Period), quantity.Seconds(*d.Period))
 }
 
 // Subject says what was read.

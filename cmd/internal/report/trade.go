@@ -29,6 +29,14 @@ func (m moved) text() string {
 	return m.name + " " + withInterval(quantity.Change(m.ratio), m.interval())
 }
 
+// brief is such as: CPU per request −12 %.
+func (m moved) brief() string {
+	if m.ratio == 0 {
+		return m.text()
+	}
+	return m.name + " " + quantity.Change(m.ratio)
+}
+
 // loss is a trade's bad side, after a comma. One that is not shown is one that is not shown not to be there.
 func (m moved) loss(shown bool) string {
 	by := quantity.Change(m.ratio)

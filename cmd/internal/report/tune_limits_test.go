@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/tune"
 )
 
@@ -94,6 +95,9 @@ func TestLimitWords(t *testing.T) {
 		d, err := NewTune(s)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if n := quantity.Words(d.Verdict.Text); n > HeadlineWords {
+			t.Errorf("%s: %d words: %s", name, n, d.Verdict.Text)
 		}
 		fmt.Fprintf(&out, "# %s\n%s: %s\n%s\n", name, d.Verdict.Kind, d.Verdict.Text, strings.Join(d.Verdict.Also, "\n"))
 		for i := range d.Limits {

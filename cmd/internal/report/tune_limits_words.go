@@ -162,20 +162,23 @@ func (w limitWords) notShown() (text string, also []string) {
 	switch {
 	case seems != nil:
 		at := seems.AtRate()
-		text = fmt.Sprintf("Undecided: %s seems enough for %s, and that is not shown: %s.", heldTo(seems.CPUs), asked, w.counted(at))
-		also = append(also, w.more(at))
+		text = fmt.Sprintf("Undecided: %s seems enough, which is not shown.", heldTo(seems.CPUs))
+		also = append(also, fmt.Sprintf("For %s: %s.", asked, w.counted(at)), w.more(at))
 	case all:
 		text = fmt.Sprintf("Undecided: none of these limits holds %s.", asked)
 		if at := fails.AtRate(); at != nil && at.NoStart == "" {
-			text += fmt.Sprintf(" Under the largest, %s, %s.", cpusText(fails.CPUs), w.short(at))
+			also = append(also, fmt.Sprintf("Under the largest, %s, %s.", cpusText(fails.CPUs), w.short(at)))
 		}
 		also = append(also, "A larger limit, a lower rate or a looser objective would tell more.")
 	case void > 0 && !w.unfinished:
-		text = fmt.Sprintf("Undecided: which limit is enough for %s is not known. In %s the generator did not send as planned, and those say nothing.", asked, quantity.Plural(void, "window"))
+		text = fmt.Sprintf("Undecided: which limit is enough for %s is not known.", asked)
+		also = append(also, fmt.Sprintf("In %s the generator did not send as planned, and those say nothing.", quantity.Plural(void, "window")))
 	case small != nil:
-		text = fmt.Sprintf("Undecided: %s seems too small for %s: %s.", heldTo(small.CPUs), asked, w.short(small.AtRate()))
+		text = fmt.Sprintf("Undecided: %s seems too small.", heldTo(small.CPUs))
+		also = append(also, fmt.Sprintf("For %s: %s.", asked, w.short(small.AtRate())))
 	case fails != nil:
-		text = fmt.Sprintf("Undecided: %s is not enough for %s, and which larger one is is not known.", heldTo(fails.CPUs), asked)
+		text = fmt.Sprintf("Undecided: %s is not enough.", heldTo(fails.CPUs))
+		also = append(also, fmt.Sprintf("Which larger one is enough for %s is not known.", asked))
 	default:
 		text = fmt.Sprintf("Undecided: which limit is enough for %s is not known.", asked)
 	}

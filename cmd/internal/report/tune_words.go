@@ -26,25 +26,17 @@ type tuneWords struct {
 	late   bool    // it is used up
 }
 
-// mostWords is how long a headline may be.
-const mostWords = 12
-
 // headline is what to do, and why or with which figures, as far as there is room for them.
 func (w tuneWords) headline() string {
 	text, more := w.decision()
 	if w.NoneOK {
-		text = "No setting held the SLO. " + text
+		text = firstFitting(noneOK+" "+text, text)
 	}
-	separator := ": "
-	for _, part := range more {
-		longer := text + separator + part
-		if len(strings.Fields(longer)) > mostWords {
-			break
-		}
-		text, separator = longer, ", "
-	}
-	return text + "."
+	return fitting(text, more) + "."
 }
+
+// noneOK is said where it is so, below the headline if there is no room in it.
+const noneOK = "No setting held the SLO."
 
 // decision is what to do, in few words, and what may stand after it.
 func (w tuneWords) decision() (what string, more []string) {
@@ -125,6 +117,9 @@ func (w tuneWords) brief(m search.Metric) string {
 // details are the figures that the headline rests on; "" if there are none.
 func (w tuneWords) details() string {
 	text := w.claim()
+	if w.NoneOK && !strings.HasPrefix(w.headline(), noneOK) {
+		text = noneOK + " " + text
+	}
 	if !w.NoneOK && w.Kind != search.Change && w.Broke > w.BrokeOf/2 {
 		text += fmt.Sprintf(" GOMAXPROCS=%s broke the SLO in %d of %d runs%s.", w.Current, w.Broke, w.BrokeOf, w.atRate(", "))
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/search"
 	"github.com/unthrottle/unthrottle/cmd/internal/tune"
 )
@@ -119,7 +120,7 @@ func TestTuneWords(t *testing.T) {
 			t.Fatal(err)
 		}
 		l := d.Loads[0]
-		if n := len(strings.Fields(l.Text)); n > mostWords {
+		if n := quantity.Words(l.Text); n > HeadlineWords {
 			t.Errorf("%s: %d words: %s", c.name, n, l.Text)
 		}
 		fmt.Fprintf(&b, "== %s: %s\n%s\n", c.name, l.Kind, strings.Join(append([]string{l.Text}, l.Also...), "\n"))
@@ -208,8 +209,8 @@ func FuzzVerdictText(f *testing.F) {
 			for _, s := range w.others {
 				texts = append(texts, w.dropped(s.Dropped))
 			}
-			if text := w.headline(); len(strings.Fields(text)) > mostWords {
-				t.Fatalf("%q has more than %d words", text, mostWords)
+			if text := w.headline(); quantity.Words(text) > HeadlineWords {
+				t.Fatalf("%q has more than %d words", text, HeadlineWords)
 			}
 			for _, text := range append(texts, w.headline()) {
 				if strings.Contains(text, "NaN") || strings.Contains(text, "Inf") || strings.Contains(text, "%!") {

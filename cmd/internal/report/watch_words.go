@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/freeze"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
@@ -12,36 +13,61 @@ import (
 // Claim is the answer in a word.
 func (d *Watch) Claim() string { return causeWord(d.Cause, "throttled") }
 
-// Answer is the answer in a sentence, without the word.
+// Answer is the answer in few words, without the word.
 func (d *Watch) Answer() string {
-	frozen := frozenText(d.FrozenShare)
 	switch freeze.Cause(d.Cause) {
 	case freeze.Throttled:
-		quota := "by a CPU quota"
-		if d.PeriodSeconds != nil {
-			quota += " with a period of " + quantity.Seconds(*d.PeriodSeconds)
+		if d.Contended > 0 {
+			return frozenText(d.Throttled) + " by a CPU quota"
 		}
-		text := frozen + ", " + quota
+		return frozenText(d.FrozenShare) + " by a CPU quota"
+	case freeze.Contended:
+		return d.Contention.who() + "; it was no quota"
+	case freeze.None:
+		return frozenText(d.FrozenShare)
+	}
+	return frozenText(d.FrozenShare) + ", for no clear reason"
+}
+
+// who says who had the CPUs instead.
+func (c WatchContention) who() string {
+	switch {
+	case c.Steal > c.Others:
+		return "the hypervisor took the CPUs"
+	case c.Others > 0 || c.WaitShare != nil && *c.WaitShare > 0:
+		return "others had the CPUs"
+	}
+	return "something else took the CPUs"
+}
+
+// Also says what belongs to the answer.
+func (d *Watch) Also() (texts []string) {
+	switch freeze.Cause(d.Cause) {
+	case freeze.Throttled:
+		var quota []string
+		if d.PeriodSeconds != nil {
+			quota = append(quota, "its period is "+quantity.Seconds(*d.PeriodSeconds))
+		}
+		if d.FreezeCount > 0 {
+			quota = append(quota, "the longest freeze took "+quantity.Seconds(d.Longest))
+		}
+		if len(quota) > 0 {
+			texts = append(texts, capital(strings.Join(quota, ", "))+".")
+		}
 		if d.Contended > 0 {
 			by := "as on a busy host"
 			if c := d.Contention; !freeze.FullHost(c.HostBusy+c.Steal, c.HostCPUs) {
 				by = "as where a hypervisor takes CPUs away" // its CPUs are not in use
 			}
-			text = fmt.Sprintf("%s: %s %s, %s without its rhythm, %s", frozen, quantity.Share(d.Throttled), quota, quantity.Share(d.Contended), by)
+			texts = append(texts, fmt.Sprintf("It stood still for %s more without that rhythm, %s.", quantity.Share(d.Contended), by))
 		}
-		if d.FreezeCount > 0 {
-			text += "; the longest freeze took " + quantity.Seconds(d.Longest)
-		}
-		return text
 	case freeze.Contended:
 		if w := d.Contention.WaitShare; w != nil && *w > 0 {
-			return "not by a quota: others had the CPUs, and its threads waited for " + quantity.Share(*w) + " of the time in which they could have run"
+			return []string{"Its threads waited for " + quantity.Share(*w) + " of the time in which they could have run."}
 		}
-		return "not by a quota: something else takes the CPU; " + frozen
-	case freeze.None:
-		return frozen
+		return []string{capital(frozenText(d.FrozenShare)) + "."}
 	}
-	return frozen + ", for a reason that is not clear"
+	return texts
 }
 
 // Subject names what was watched.

@@ -39,8 +39,8 @@ func Bench(d *report.Bench) *sheet.Sheet {
 	marks := func(of func(lab.Run) []string) sheet.Listed {
 		return benchRuns(d, func(r lab.Run) string { return strings.Join(of(r), ", ") })
 	}
-	s.Add(detail("Runs under another load than was asked for", marks(report.LoadMarks)))
-	s.Add(detail("Runs while the host did something else", marks(report.HostMarks)))
+	s.Add(folded("Runs under another load than was asked for", marks(report.LoadMarks)))
+	s.Add(folded("Runs while the host did something else", marks(report.HostMarks)))
 	s.Add(detail("Environment", benchEnvironment(d)))
 	s.Add(detail("Plan", benchPlan(d)))
 	s.Add(detail("With benchstat", sheet.Commands{{About: "Its comparisons are not paired and so see less:", Lines: []string{

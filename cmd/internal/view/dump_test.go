@@ -16,7 +16,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
+	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
 )
 
@@ -25,6 +27,7 @@ var update = flag.Bool("update", false, "write what was made into the golden fil
 // golden compares a sheet with what it should say: all of it, with neither widths nor markup.
 func golden(t *testing.T, name string, s *sheet.Sheet) {
 	t.Helper()
+	headlines(t, s)
 	var b bytes.Buffer
 	c := *s
 	c.Document = nil
@@ -41,6 +44,20 @@ func golden(t *testing.T, name string, s *sheet.Sheet) {
 	}
 	if !bytes.Equal(b.Bytes(), want) {
 		t.Errorf("%s is not what it was; -update writes it.\n%s", path, b.String())
+	}
+}
+
+// headlines fails for an answer that is too long to be read at a glance. What it is about may have any name.
+func headlines(t *testing.T, s *sheet.Sheet) {
+	t.Helper()
+	for _, c := range s.Claims {
+		text := c.Text
+		if s.Subject != "" {
+			text = strings.ReplaceAll(text, s.Subject, "it")
+		}
+		if n := quantity.Words(text); n > report.HeadlineWords {
+			t.Errorf("the headline has %d words: %q", n, c.Text)
+		}
 	}
 }
 

@@ -14,12 +14,12 @@ import (
 // Explain shows the limit of a process and what follows from it, the answer first.
 func Explain(d *report.Explain) *sheet.Sheet {
 	s := &sheet.Sheet{Verb: "explain", Subject: explainSubject(d.Subject), Warnings: d.Warnings, Document: d}
-	if word, text := d.Verdict(); word != "" {
+	if word, text, also := d.Verdict(); word != "" {
 		tone := sheet.Good
 		if len(d.Findings) > 0 {
 			tone = sheet.ToneOf(d.Findings[0].Severity)
 		}
-		s.Claims = []sheet.Claim{{Word: word, Tone: tone, Text: text}}
+		s.Claims = []sheet.Claim{{Word: word, Tone: tone, Text: text, More: also}}
 	}
 	f := sheet.Facts{explainLimit(d.Limit)}
 	f.Add("CPUs", cmp.Or(when(d.Affinity.CPUs != 0, quantity.CPUs(float64(d.Affinity.CPUs))+" by the affinity mask"), "not known"))

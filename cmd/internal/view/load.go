@@ -84,22 +84,22 @@ func loadSLO(d *report.Load) string {
 
 func loadClaims(d *report.Load) (claims []sheet.Claim) {
 	if d.Hopeless != "" {
-		return []sheet.Claim{{Word: "no result", Tone: sheet.Bad, Text: d.HopelessWords(), More: d.Remarks()}}
+		var more []string
+		if cause := d.HopelessCause(); cause != "" {
+			more = append(more, cause)
+		}
+		return []sheet.Claim{{Word: "no result", Tone: sheet.Bad, Text: d.HopelessWords(), More: append(more, d.Remarks()...)}}
 	}
 	if !d.Valid {
-		texts := append(slices.Clone(d.Invalid), d.Doubt())
-		claims = append(claims, sheet.Claim{Word: "INVALID", Tone: sheet.Bad, Text: texts[0], More: texts[1:]})
+		claims = append(claims, sheet.Claim{Word: "INVALID", Tone: sheet.Bad, Text: d.Void(), More: append(slices.Clone(d.Invalid), d.Doubt())})
 	}
 	v := d.Verdict()
 	tone := sheet.Unsure
 	if v.Held != nil {
 		tone = tones[cmp.Or(when(*v.Held, "held"), "missed")]
 	}
-	c := sheet.Claim{Word: v.Word, Tone: tone, Whole: d.Valid && d.SLO == nil && d.Search == nil, Text: v.Text, More: v.Missed}
-	if d.SLO != nil && d.Search == nil && (d.Valid || d.Response.Count == 0) {
-		c.More = append(c.More, d.Headline())
-	}
-	c.More = append(c.More, d.Remarks()...)
+	c := sheet.Claim{Word: v.Word, Tone: tone, Whole: d.Valid && d.SLO == nil && d.Search == nil, Text: v.Text}
+	c.More = slices.Concat(v.Missed, v.Also, d.Remarks())
 	return append(claims, c)
 }
 

@@ -249,7 +249,7 @@ func searched() *report.Load {
 	d.Command = []string{"unthrottle", "load", "--find-max", "--slo", "p99=50ms", "http://127.0.0.1:8080/cart"}
 	d.SLO = &report.LoadSLO{Text: "p99=50ms,errors=1%", Held: true, Latencies: []report.LoadObjective{{Percentile: 99, Seconds: 0.05}}, Within: 0.05}
 	d.RateAsked, d.Elapsed = nil, 203
-	d.Search = &report.LoadSearch{Text: "sustains 840/s (5 of 5 windows), fails 924/s (4 of 5)", Sustains: 840, Fails: 924}
+	d.Search = &report.LoadSearch{Text: "sustains 840/s, fails 924/s", Also: []string{"At 840/s 5 of 5 windows held, at 924/s 4 of 5 windows failed."}, Sustains: 840, Fails: 924}
 	window := func(phase string, rate, p99 float64) {
 		w := report.LoadWindow{Phase: phase, Rate: rate, Held: p99 <= 0.05, Valid: true, P50: 0.0021 + rate/5e5, P99: p99}
 		if !w.Held {
@@ -289,13 +289,13 @@ func TestLoad(t *testing.T) {
 func TestLoadSays(t *testing.T) {
 	all := loads()
 	for name, want := range map[string]string{
-		"held":     "SLO held: p99 ≤ 100 ms",
-		"invalid":  "INVALID: the generator was late by itself",
-		"missed":   "SLO missed: p50 ≤ 5 ms, p99 ≤ 50 ms, errors ≤ 1 %",
+		"held":     "SLO held: p99 ",
+		"invalid":  "INVALID: the generator did not send as planned",
+		"missed":   "Asked: p50 ≤ 5 ms, p99 ≤ 50 ms, errors ≤ 1 %.",
 		"closed":   "A closed loop slows down with the server",
 		"refused":  "No request was answered",
 		"stopped":  "Stopped after 12.4 s of 60 s",
-		"find-max": "sustains 840/s (5 of 5 windows), fails 924/s (4 of 5)",
+		"find-max": "sustains 840/s, fails 924/s",
 	} {
 		for form, text := range forms(t, Load(all[name])) {
 			if word, rest, ok := strings.Cut(want, ": "); ok && form == "page" { // there the word stands apart

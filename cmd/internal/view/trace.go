@@ -16,7 +16,7 @@ import (
 func Trace(d *report.Trace) *sheet.Sheet {
 	s := &sheet.Sheet{
 		Verb: "trace", Subject: d.Subject(), Warnings: d.Warnings, Document: d, Command: report.ShellWords(d.Command),
-		Claims: []sheet.Claim{{Word: d.Claim(), Tone: cmp.Or(tones[d.Cause], sheet.Unsure), Text: d.Answer()}},
+		Claims: []sheet.Claim{{Word: d.Claim(), Tone: cmp.Or(tones[d.Cause], sheet.Unsure), Text: d.Answer(), More: d.Also()}},
 	}
 	s.Add(quiet("What it rests on", traceFacts(d)))
 	s.Add(wrong(d.Findings))

@@ -17,7 +17,7 @@ func Tune(document *report.Tune) *sheet.Sheet {
 	d := newTuneDoc(document)
 	s := &sheet.Sheet{
 		Verb: "tune", Subject: d.summary(), Warnings: d.Warnings, Document: document,
-		Claims:  []sheet.Claim{{Word: tuneWord(d.Verdict), Tone: settledTone(d.Verdict.Settled()), Whole: true, Text: d.Verdict.Text, More: d.Verdict.Also}},
+		Claims:  []sheet.Claim{{Word: d.word(), Tone: settledTone(d.Verdict.Settled()), Whole: true, Text: d.Verdict.Text, More: d.Verdict.Also}},
 		Command: report.ShellWords(d.Command), Again: []string{d.SeedText()},
 	}
 	if !d.Finished {
@@ -101,11 +101,15 @@ func (d *tuneDoc) parts() (parts []tunePart) {
 	return parts
 }
 
-func tuneWord(v report.TuneVerdict) string {
-	if v.Settled() {
-		return v.Kind
+// word is the answer in a word. A limit that will do is no change.
+func (d *tuneDoc) word() string {
+	switch {
+	case !d.Verdict.Settled():
+		return "undecided"
+	case len(d.Limits) > 0:
+		return "enough"
 	}
-	return "undecided"
+	return d.Verdict.Kind
 }
 
 func settledTone(settled bool) sheet.Tone {

@@ -147,6 +147,11 @@ func detail(title string, blocks ...sheet.Block) sheet.Section {
 	return sheet.Section{Title: title, Detail: true, Blocks: blocks}
 }
 
+// folded is one that a page shows when it is asked for.
+func folded(title string, blocks ...sheet.Block) sheet.Section {
+	return sheet.Section{Title: title, Detail: true, Folded: true, Blocks: blocks}
+}
+
 // wrong is the section of what rules found.
 func wrong(findings []finding.Finding) sheet.Section {
 	return sheet.Section{Title: "What is wrong", Blocks: []sheet.Block{sheet.Findings(findings)}}

@@ -32,7 +32,7 @@ func Watch(d *report.Watch) *sheet.Sheet {
 func WatchSummary(d *report.Watch) *sheet.Sheet {
 	s := &sheet.Sheet{
 		Verb: "watch", Subject: d.Subject() + ", " + quantity.Lasting(d.Elapsed), Warnings: d.Warnings, Document: d, Command: report.ShellWords(d.Command),
-		Claims: []sheet.Claim{{Word: d.Claim(), Tone: cmp.Or(tones[d.Cause], sheet.Unsure), Text: d.Answer()}},
+		Claims: []sheet.Claim{{Word: d.Claim(), Tone: cmp.Or(tones[d.Cause], sheet.Unsure), Text: d.Answer(), More: d.Also()}},
 	}
 	var f sheet.Facts
 	f.Add("why", d.Why...)

@@ -32,5 +32,5 @@ kubectl() {
 
 check() {
 	said 'limit       1 CPU'
-	said 'frozen for\|no freeze\|nothing stood still\|not frozen\|contended'
+	said 'frozen\|no freeze\|nothing stood still\|not frozen\|contended'
 }

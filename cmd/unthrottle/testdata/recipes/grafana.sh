@@ -9,7 +9,7 @@ kubectl() {
 ready || fail "no server"
 
 check() {
-	said 'frozen for'
+	said 'frozen'
 	said 'Go program'
 	said 'SLO'
 }
