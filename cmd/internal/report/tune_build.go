@@ -309,8 +309,11 @@ func (d *Tune) warn(s *tune.Study) {
 	warn := func(format string, args ...any) { d.Warnings = append(d.Warnings, fmt.Sprintf(format, args...)) }
 	switch {
 	case s.Pilot != nil && s.Pilot.Bias != tune.Bias{}:
-		warn("the limit is emulated: differences below %s are not told apart from the emulation's own; unthrottle help docs/run.md tells how near it is to the kernel's",
-			quantity.Share(max(s.Pilot.Bias.CPU, s.Pilot.Bias.Tail)))
+		least := quantity.Share(s.Pilot.Bias.CPU)
+		if s.Plan.Tail < s.Pilot.Bias.Tail {
+			least += ", and of the tail below " + quantity.Share(s.Pilot.Bias.Tail) + ","
+		}
+		warn("the limit is emulated: differences below %s are not told apart from the emulation's own; unthrottle help docs/run.md tells how near it is to the kernel's", least)
 	case d.LimitKind == "emulated":
 		warn("the limit is emulated: throttling and latency are near those of the kernel's, not equal; unthrottle help docs/run.md tells how near")
 	}

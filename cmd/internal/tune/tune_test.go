@@ -92,8 +92,8 @@ func TestEmulatedBias(t *testing.T) {
 		kind   search.Verdict
 	}{
 		{"cgroup-v2", 0.12, 0.05, search.Change},
-		{"emulated", 0.12, 0.15, search.Keep},
-		{"emulated", 0.4, 0.15, search.Change},
+		{"emulated", 0.08, 0.10, search.Keep},
+		{"emulated", 0.4, 0.10, search.Change},
 	} {
 		w, s := newWorld(), newStudy(Plan{Procs: []int{1}})
 		flat(w)
