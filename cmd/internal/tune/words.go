@@ -66,7 +66,11 @@ func (s *Study) PilotLines() []string {
 		if b := s.Plan.Budget.Seconds(); b > 0 {
 			seconds = min(seconds, max(0, b-p.Seconds))
 		}
-		return quantity.Plural(runs, "run") + " in " + roughly(time.Duration(seconds*float64(time.Second)))
+		text := quantity.Plural(runs, "run")
+		if seconds <= 0 { // the budget is used up already
+			return text
+		}
+		return text + " in " + roughly(time.Duration(seconds*float64(time.Second)))
 	}
 	text := fmt.Sprintf("GOMAXPROCS to try: %s; about %s", strings.Join(names, ", "), take(likely))
 	if most > likely {
