@@ -56,7 +56,10 @@ func Find(root, word string) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	pids = slices.DeleteFunc(pids, func(pid int) bool { return pid == os.Getpid() || !Named(word, nameOf(root, pid)) })
+	pids = slices.DeleteFunc(pids, func(pid int) bool {
+		p := nameOf(root, pid) // one that has just ended has none
+		return pid == os.Getpid() || p.Name == "" || !Named(word, p)
+	})
 	if len(pids) == 0 {
 		return nil, hint.With(fmt.Errorf("%w %q", ErrNone, word), "unthrottle ps shows the Go programs that run here")
 	}

@@ -24,8 +24,9 @@ func TestFind(t *testing.T) {
 		"14/stat": "14 (api) S 12", "14/cmdline": "api\x00",
 		"15/stat": "15 (bash) S 1", "15/cmdline": "-bash\x00",
 		"16/stat": "16 (kworker/0:1) S 1", "16/cmdline": "",
-		"net/tcp":  "  sl  local_address rem_address   st\n   0: 0100007F:1F90 00000000:0000 0A 0:0 00:0 0 0 0 77 1\n",
-		"net/tcp6": "",
+		"17/cmdline": "", // it has ended since its directory was listed
+		"net/tcp":    "  sl  local_address rem_address   st\n   0: 0100007F:1F90 00000000:0000 0A 0:0 00:0 0 0 0 77 1\n",
+		"net/tcp6":   "",
 	} {
 		path := filepath.Join(root, "proc", name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -50,7 +51,7 @@ func TestFind(t *testing.T) {
 		}
 	}
 	for word, want := range map[string]string{
-		"0": `"0" is not a pid`, "-3": `"-3" is not a pid`, "[a": `"[a" is not a name`, "nginx": `no process is called "nginx"`,
+		"0": `"0" is not a pid`, "-3": `"-3" is not a pid`, "[a": `"[a" is not a name`, "nginx": `no process is called "nginx"`, "": `no process is called ""`,
 		"localhost:8081": "localhost:8081: nothing here listens on port 8081", "http://192.0.2.1:8080/": "192.0.2.1 is another host",
 		"api": `2 processes are called "api"`,
 	} {
