@@ -1,6 +1,7 @@
 package emulate
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -376,11 +377,31 @@ func (t *tree) stop(m *member) error {
 // takes its own stop. It is given up on those that don't take it soon, as a parent that waits for the end of a vfork.
 func (t *tree) awaitStop(m *member) {
 	for deadline := time.Now().Add(5 * time.Millisecond); time.Now().Before(deadline); {
-		if s, ok := t.status(m); !ok || s.state != 'R' && s.state != 'S' {
+		if s, ok := t.status(m); !ok || !moves(s.state) && t.threadsStand(m) {
 			return
 		}
 		unix.Nanosleep(&unix.Timespec{Nsec: 30_000}, nil)
 	}
+}
+
+// moves reports whether a thread in this state has not taken a stop, or may do something before it does.
+func moves(state byte) bool { return state == 'R' || state == 'S' }
+
+// threadsStand reports whether all threads of a process have taken its stop: each does so by itself, and any may be the one
+// that sleeps in waitpid.
+func (t *tree) threadsStand(m *member) bool {
+	tasks := t.proc + "/" + strconv.Itoa(m.pid) + "/task"
+	entries, err := os.ReadDir(tasks)
+	if err != nil {
+		return true // it has ended
+	}
+	for _, e := range entries {
+		stat, err := os.ReadFile(tasks + "/" + e.Name() + "/stat")
+		if end := bytes.LastIndexByte(stat, ')'); err == nil && end >= 0 && len(stat) > end+2 && moves(stat[end+2]) {
+			return false
+		}
+	}
+	return true
 }
 
 // tell tells the guard about a process before it is stopped for the first time. A guard that has ended is replaced.
