@@ -74,6 +74,10 @@ var order = []string{
 	module + "/cmd/kubectl-unthrottle/internal/binary",
 	module + "/cmd/kubectl-unthrottle/internal/forecast",
 	module + "/cmd/kubectl-unthrottle/internal/lint",
+	module + "/cmd/kubectl-unthrottle/internal/result",
+	module + "/cmd/kubectl-unthrottle/internal/page",
+	module + "/cmd/kubectl-unthrottle/internal/cli",
+	module + "/cmd/kubectl-unthrottle",
 }
 
 // outside are packages that the tests, the benchmarks, the virtual machine and the cluster are made of. Nothing in order may import

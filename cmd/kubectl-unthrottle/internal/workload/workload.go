@@ -21,12 +21,14 @@ type Workload struct {
 
 // Position is where something stands. In a live object File is "" and Path says it: spec.template.spec.containers[0].env[1].
 type Position struct {
-	File         string `json:"file,omitempty"`
-	Line, Column int
-	Path         string // inside its document
-	Document     int    // of its file, from 0
-	Offset, End  int    // its first byte in the file, and the one after its last
-	Shared       bool   // it stands behind an alias or a merge key, so that other places of the document mean the same text
+	File     string `json:"file,omitempty"`
+	Line     int    `json:"line,omitempty"`
+	Column   int    `json:"column,omitempty"`
+	Path     string `json:"path"`     // inside its document
+	Document int    `json:"document"` // of its file, from 0
+	Offset   int    `json:"-"`        // its first byte in the file
+	End      int    `json:"-"`        // the one after its last
+	Shared   bool   `json:"-"`        // it stands behind an alias or a merge key, so that other places of the document mean the same text
 }
 
 // A Pod is what a pod template says.

@@ -1,0 +1,72 @@
+// Package cli answers: what does the command line of kubectl unthrottle ask for? One file a verb; what verbs of any command
+// share is in package verb.
+package cli
+
+import (
+	"context"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/verb"
+	"github.com/unthrottle/unthrottle/docs"
+)
+
+const rootHelp = `kubectl unthrottle finds what is wrong with GOMAXPROCS in Kubernetes' manifests.
+
+Usage:
+  kubectl unthrottle VERB [FLAGS] [ARGS]
+
+Verbs:
+  lint        what is wrong with GOMAXPROCS in manifests, before they run
+  version     which build this is
+  help VERB   more about a verb, or the page of a rule: help K004
+
+Exit codes:
+  0 done   1 could not do it   2 usage   3 --fail-on   130 interrupted
+
+Example:
+  helm template ./chart | kubectl unthrottle lint -
+`
+
+// Main runs the command and returns its exit code.
+func Main(ctx context.Context, args []string, env func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
+	stdio := verb.IO{In: stdin, Out: stdout, Err: stderr, Env: env, Args: args}
+	return verb.Run(ctx, stdio, newRoot(stdio))
+}
+
+func newRoot(stdio verb.IO) *cobra.Command {
+	root := verb.NewRoot("kubectl-unthrottle", rootHelp, newLint(stdio), newVersion(stdio))
+	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl unthrottle"}
+	root.SetHelpCommand(newHelp())
+	return root
+}
+
+func newHelp() *cobra.Command {
+	return &cobra.Command{
+		Use: "help",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			found, rest, err := cmd.Root().Find(args)
+			if err == nil && len(rest) == 0 {
+				return found.Help()
+			}
+			if page, ok := docs.Page(args[0]); ok {
+				_, err := io.WriteString(cmd.OutOrStdout(), page)
+				return err
+			}
+			return verb.Unknown(cmd.Root(), args[0])
+		},
+	}
+}
+
+func newVersion(stdio verb.IO) *cobra.Command {
+	return &cobra.Command{
+		Use:  "version",
+		Long: "Which build this is.\n\nUsage:\n  kubectl unthrottle version\n",
+		Args: verb.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := io.WriteString(stdio.Out, verb.VersionText("kubectl-unthrottle"))
+			return err
+		},
+	}
+}

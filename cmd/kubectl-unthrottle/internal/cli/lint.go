@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/finding"
+	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/verb"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/binary"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/lint"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/manifest"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/page"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/result"
+)
+
+const lintHelp = `What is wrong with GOMAXPROCS in manifests, before they run.
+
+Usage:
+  kubectl unthrottle lint [FLAGS] FILE | DIRECTORY | - ...
+
+FILE is YAML or JSON with any objects that make pods; - is standard input, for what helm template or kubectl kustomize
+write. What a manifest leaves open gives no finding.
+
+{{flags}}
+
+A comment takes a finding back: # unthrottle:ignore K004 the pod is never resized
+
+Exit codes:
+  0 done   1 something could not be read   2 usage   3 a finding as --fail-on says   130 interrupted
+
+Example:
+  helm template ./chart | kubectl unthrottle lint -
+`
+
+type linter struct {
+	stdio    verb.IO
+	results  *verb.Results[*result.Lint]
+	fail     verb.Threshold
+	files    []string // of -f, as kubectl has it
+	binaries []string
+	images   []string
+	nodes    []int
+}
+
+func newLint(stdio verb.IO) *cobra.Command {
+	return verb.New("lint", lintHelp, func(l *verb.Flags) func(context.Context, []string) error {
+		o := &linter{stdio: stdio, results: verb.NewResults(stdio, verb.SheetFormats(page.Lint))}
+		o.fail.Severity = finding.Warning.String()
+		flags := l.Section("Flags:")
+		flags.StringArrayVarP(&o.files, "filename", "f", nil, "F\ta file, a directory or -, as an argument; may be repeated")
+		flags.StringArrayVar(&o.binaries, "binary", nil, "[IMAGE=]FILE\tthe program of the containers with this image, or of all; may be repeated")
+		flags.StringArrayVar(&o.images, "image", nil, "IMAGE=FILE\tthat image: an OCI directory, a tarball of one, or of docker save; may be repeated")
+		flags.IntSliceVar(&o.nodes, "node-cpus", nil, "N,…\tCPUs of the nodes that it may run on")
+		o.fail.FailOn(flags)
+		o.results.FilesFlag(flags)
+		o.results.JSONFlag(flags)
+		o.results.ColorFlag(flags)
+		return o.run
+	})
+}
+
+func (o *linter) run(ctx context.Context, args []string) error {
+	names := append(o.files, args...)
+	if len(names) == 0 {
+		return hint.Usage("kubectl unthrottle lint FILE, or - for standard input", "no manifest given")
+	}
+	known, err := o.known()
+	if err != nil {
+		return err
+	}
+	if err := o.results.Open(); err != nil {
+		return err
+	}
+	set, err := manifest.Read(ctx, manifest.Options{Stdin: o.stdio.In}, names...)
+	if err != nil {
+		return o.results.Drop(err)
+	}
+	doc := result.NewLint(set, known)
+	doc.Header = verb.NewHeader("lint")
+	if err := o.results.Finish(doc, nil); err != nil {
+		return err
+	}
+	findings := make([]finding.Finding, len(doc.Findings))
+	for i, f := range doc.Findings {
+		findings[i] = f.Finding
+	}
+	if err := o.fail.Verdict(findings, 0); err != nil {
+		return err
+	}
+	if n := doc.Unread(); n > 0 {
+		return fmt.Errorf("%d of the problems above kept something from being read", n)
+	}
+	return nil
+}
+
+// known are the programs and nodes that the flags tell of.
+func (o *linter) known() (lint.Known, error) {
+	set := &binary.Set{}
+	for _, text := range o.binaries {
+		image, file, named := strings.Cut(text, "=")
+		if !named {
+			image, file = "", text
+		}
+		b, err := binary.ReadFile(file)
+		switch {
+		case err != nil:
+			return lint.Known{}, hint.With(fmt.Errorf("--binary %s: %w", text, err), "--binary FILE, or --binary IMAGE=FILE where containers differ")
+		case named:
+			set.AddFile(image, b)
+		default:
+			set.All(b)
+		}
+	}
+	for _, text := range o.images {
+		name, file, ok := strings.Cut(text, "=")
+		if !ok {
+			return lint.Known{}, hint.Usage("--image registry/app:1=app.tar", "--image %s: there is no file", text)
+		}
+		image, err := binary.ReadImage(file, name)
+		if err != nil {
+			return lint.Known{}, hint.With(fmt.Errorf("--image %s: %w", text, err), "docker save IMAGE writes one")
+		}
+		set.AddImage(name, image)
+	}
+	for _, n := range o.nodes {
+		if n < 1 {
+			return lint.Known{}, hint.Usage("--node-cpus 8,16", "--node-cpus: no node has %d CPUs", n)
+		}
+	}
+	return lint.Known{Binaries: set, Nodes: o.nodes}, nil
+}

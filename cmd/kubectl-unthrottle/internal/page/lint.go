@@ -1,0 +1,55 @@
+// Package page answers: what does a screen show of a document of the cluster's command? One file a verb, as package view has it
+// for the other command.
+package page
+
+import (
+	"github.com/unthrottle/unthrottle/cmd/internal/finding"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
+	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/lint"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/manifest"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/result"
+)
+
+// Lint shows the answer, each finding below its place, and what could not be read.
+func Lint(d *result.Lint) *sheet.Sheet {
+	s := &sheet.Sheet{Verb: "lint", Document: d, Claims: []sheet.Claim{{Word: "lint", Whole: true, Tone: lintTone(d), Text: d.Verdict}}}
+	for _, f := range d.Findings {
+		s.Add(sheet.Section{Title: result.Place(f), Blocks: []sheet.Block{sheet.Findings{named(f)}}})
+	}
+	var unread sheet.Listed
+	for _, p := range d.Problems {
+		if p.Severity == string(manifest.Note) { // the document has it
+			continue
+		}
+		text := p.At + ": " + p.Text
+		if p.Hint != "" {
+			text += " (" + p.Hint + ")"
+		}
+		unread = append(unread, text)
+	}
+	s.Add(sheet.Section{Title: "Not read, or not whole", Blocks: []sheet.Block{unread}})
+	s.Add(sheet.Section{Quiet: true, Blocks: []sheet.Block{sheet.Lines{Tone: sheet.Soft, Texts: []string{
+		quantity.Plural(d.Files, "file") + ", " + quantity.Plural(d.Workloads, "workload"),
+	}}}})
+	return s
+}
+
+// named is a finding whose verdict begins with its rule's id, as people search for it.
+func named(f lint.Finding) finding.Finding {
+	found := f.Finding
+	found.Verdict = f.Rule + " " + f.Verdict
+	return found
+}
+
+func lintTone(d *result.Lint) sheet.Tone {
+	tone := sheet.Good
+	var worst finding.Severity
+	for i, f := range d.Findings {
+		if i == 0 || f.Severity > worst {
+			worst = f.Severity
+			tone = sheet.ToneOf(worst)
+		}
+	}
+	return tone
+}
