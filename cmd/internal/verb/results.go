@@ -42,10 +42,12 @@ type result[D any] struct {
 	write  Writer[D]
 }
 
+// NewResults are results in some of these formats, on the screen unless flags say otherwise.
 func NewResults[D any](stdio IO, formats map[string]Writer[D]) *Results[D] {
 	return &Results[D]{formats: formats, stdio: stdio, Format: "text"}
 }
 
+// JSONFlag adds --json.
 func (r *Results[D]) JSONFlag(flags *pflag.FlagSet) {
 	flags.BoolVar(&r.JSON, "json", false, "print the JSON document instead of text")
 }
@@ -177,6 +179,7 @@ func (r *Results[D]) Drop(err error) error {
 	return r.Finish(none, err)
 }
 
+// EndingOf is the format that a file's name asks for.
 func EndingOf(path string) string {
 	ending := strings.TrimPrefix(strings.ToLower(filepath.Ext(path)), ".")
 	switch ending {

@@ -52,7 +52,7 @@ func buildVersion() string {
 func VersionText(name string) string {
 	text := fmt.Sprintf("%s %s, %s, %s/%s\n", name, buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	if buildVersion() == unstamped {
-		text += "The commit is not recorded: in a workspace go does that with go build -buildvcs=true ./cmd/unthrottle.\n"
+		text += "The commit is not recorded: in a workspace go does that with go build -buildvcs=true.\n"
 	}
 	return text
 }
