@@ -9,6 +9,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/verb"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/binary"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/lint"
@@ -44,6 +45,7 @@ type linter struct {
 	binaries []string
 	images   []string
 	nodes    []int
+	program  *procs.Program // of --go
 }
 
 func newLint(stdio verb.IO) *cobra.Command {
@@ -55,6 +57,7 @@ func newLint(stdio verb.IO) *cobra.Command {
 		flags.StringArrayVar(&o.binaries, "binary", nil, "[IMAGE=]FILE\tthe program of the containers with this image, or of all; may be repeated")
 		flags.StringArrayVar(&o.images, "image", nil, "IMAGE=FILE\tthat image: an OCI directory, a tarball of one, or of docker save; may be repeated")
 		flags.IntSliceVar(&o.nodes, "node-cpus", nil, "N,…\tCPUs of the nodes that it may run on")
+		flags.Var(goFlag{&o.program}, "go", goUsage)
 		o.fail.FailOn(flags)
 		o.results.FilesFlag(flags)
 		o.results.JSONFlag(flags)
@@ -131,5 +134,5 @@ func (o *linter) known() (lint.Known, error) {
 			return lint.Known{}, hint.Usage("--node-cpus 8,16", "--node-cpus: no node has %d CPUs", n)
 		}
 	}
-	return lint.Known{Binaries: set, Nodes: o.nodes}, nil
+	return lint.Known{Binaries: set, Nodes: o.nodes, Go: o.program}, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/binary"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/forecast"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/workload"
 )
@@ -24,7 +25,7 @@ type reading struct {
 func (f *facts) read() {
 	f.limit = forecast.LimitOf(f.w, f.c)
 	f.procs = forecast.SettingOf(f.w, f.c, f.b)
-	f.isGo = f.language()
+	f.isGo = languageOf(f.c, f.b)
 	f.resize = f.resizing()
 }
 
@@ -37,14 +38,14 @@ const (
 	other                   // it was read, or the image's name says so
 )
 
-func (f *facts) language() language {
+func languageOf(c *workload.Container, b binary.Binary) language {
 	switch {
-	case f.b.Go():
+	case b.Go():
 		return goes
-	case f.b.Known || otherLanguage(f.c):
+	case b.Known || otherLanguage(c):
 		return other
 	}
-	for _, v := range f.c.Env {
+	for _, v := range c.Env {
 		if v.Form != workload.FromWhole && slices.Contains([]string{"GOMAXPROCS", "GODEBUG", "GOMEMLIMIT", "GOGC"}, v.Name) {
 			return goes
 		}
@@ -84,17 +85,6 @@ func (f *facts) itself() (does, known bool) {
 	return f.b.Program.Setting("containermaxprocs", env).On && f.b.Program.Setting("updatemaxprocs", env).On, ok
 }
 
-// takeOut is the fix where GOMAXPROCS should go, or else be something that fits.
-func (f *facts) takeOut(fits string) string {
-	switch does, known := f.itself(); {
-	case does:
-		return "take GOMAXPROCS out: " + f.b.String() + ", the program reads its limit itself"
-	case known:
-		return fits
-	}
-	return "take GOMAXPROCS out if the program is built with Go 1.25 or later and has such a go line; else " + fits
-}
-
 // A resizing is what changes a container's CPU limit while GOMAXPROCS is in its environment.
 type resizing struct {
 	by      string // "VerticalPodAutoscaler api changes limits in place", "" if nothing is known to
@@ -126,14 +116,18 @@ func (f *facts) resizing() resizing {
 }
 
 // about makes a finding about GOMAXPROCS.
-func (f *facts) about(s finding.Severity, fix, summary string, args ...any) Finding {
+func (f *facts) about(s finding.Severity, c cure, summary string, args ...any) Finding {
 	found := Finding{Variable: "GOMAXPROCS", At: f.c.At}
-	found.Severity, found.Summary, found.Fix = s, fmt.Sprintf(summary, args...), fix
+	found.Severity, found.Summary = s, fmt.Sprintf(summary, args...)
+	found.cured(c)
 	if v := f.procs.Var; v != nil {
 		found.At = v.At
 	}
 	return found
 }
+
+// cured adds what to do.
+func (f *Finding) cured(c cure) { f.Fix, f.Remedies = c.text, c.remedies }
 
 // saying adds evidence.
 func (f Finding) saying(format string, args ...any) Finding {

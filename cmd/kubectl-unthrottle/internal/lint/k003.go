@@ -15,7 +15,11 @@ func nodeCPUs(f *facts) []Finding {
 	if is(f.c.Request) {
 		fix = "take GOMAXPROCS out, set a CPU limit, or use requests.cpu"
 	}
-	n := f.about(finding.Warning, fix, "GOMAXPROCS comes from a CPU limit that does not exist: it is the node's CPUs").
+	out := remove(fix, "there is no limit, and Go takes the node's CPUs without it")
+	if f.c.Image == "" {
+		out = leave(fix, "the container has no image: what completes it may bring a limit")
+	}
+	n := f.about(finding.Warning, out, "GOMAXPROCS comes from a CPU limit that does not exist: it is the node's CPUs").
 		saying("%s, and neither container %s nor the pod has a CPU limit: the kubelet puts what the node has for pods", s.From, s.Target.Name)
 	if is(f.c.Request) {
 		n = n.saying("it requests %s", quantity.CPUs(f.c.Request.Value))

@@ -17,10 +17,9 @@ func pinned(f *facts) []Finding {
 	}
 	does, known := f.itself()
 	if by := f.resize; by.by != "" && (by.inPlace || !follows) && (follows || !by.startUp) {
-		n := f.about(finding.Warning, f.takeOut("let a change of cpu restart the container (resizePolicy RestartContainer) and take GOMAXPROCS from limits.cpu"),
-			"GOMAXPROCS stays %s when the CPU limit changes", s.Value).saying("%s", f.source()).saying("%s", by.by)
+		n := f.about(finding.Warning, f.takeOutIfKnown(f.renewed()), "GOMAXPROCS stays %s when the CPU limit changes", s.Value).saying("%s", f.source()).saying("%s", by.by)
 		if by.startUp {
-			n.Fix = f.takeOut("set it to a number")
+			n.cured(f.takeOutIfKnown(f.fitting()))
 			n.Summary = "GOMAXPROCS keeps for life what the CPU limit is at the start"
 		}
 		return one(n.saying("a container's environment stays as it was at its start, and a GOMAXPROCS there ends Go's own updates"))
@@ -28,7 +27,7 @@ func pinned(f *facts) []Finding {
 	if known && !does || f.w.Kind == "Job" || f.w.Kind == "CronJob" {
 		return nil
 	}
-	n := f.about(finding.Info, f.takeOut("leave it as it is"), "GOMAXPROCS is fixed at %s: Go 1.25 and later would follow the limit", s.Value).
+	n := f.about(finding.Info, f.takeOut(leave("leave it as it is", "an older program needs it")), "GOMAXPROCS is fixed at %s: Go 1.25 and later would follow the limit", s.Value).
 		saying("%s, under %s", f.source(), f.limit)
 	if known {
 		n.Summary = "GOMAXPROCS is fixed at " + s.Value + ": without it the program would follow the limit"
@@ -37,4 +36,13 @@ func pinned(f *facts) []Finding {
 		n = n.saying("for Go 1.25 and later with such a go line; an older program needs it")
 	}
 	return one(n.saying("since Kubernetes 1.35 a limit can change while the program runs; the environment can't"))
+}
+
+// renewed is the cure for a program that needs GOMAXPROCS: that it is made anew with the container or the pod.
+func (f *facts) renewed() cure {
+	if fits := f.fitting(); !f.resize.inPlace && fits.remedies[0].Resource != "" {
+		return fits
+	}
+	return leave("let a change of cpu restart the container (resizePolicy RestartContainer) and take GOMAXPROCS from limits.cpu",
+		"an older program needs it, and whether it may be restarted when its limit changes is not for a tool to say")
 }

@@ -18,7 +18,7 @@ func ignored(f *facts) []Finding {
 	if (s.Value == "" || s.Value == "0" && s.Target == nil) && !automaxprocs {
 		return nil // a way to say that it is not set
 	}
-	n := f.about(finding.Info, f.takeOut("set it to a whole number above 0"), "GOMAXPROCS is %q, which Go ignores", s.Value)
+	n := f.about(finding.Info, f.cleared(automaxprocs), "GOMAXPROCS is %q, which Go ignores", s.Value)
 	if s.Target != nil {
 		n.Summary = "GOMAXPROCS is 0, which Go ignores: there is no CPU request"
 	}
@@ -33,4 +33,16 @@ func ignored(f *facts) []Finding {
 		n = n.saying("Go 1.25 and later takes %d here, from %s; an older Go takes the node's CPUs", f.right(), f.limit)
 	}
 	return one(n)
+}
+
+// cleared is the cure: a number where somebody wanted one and the limit says which; else nothing is lost without it.
+func (f *facts) cleared(automaxprocs bool) cure {
+	const text = "set it to a whole number above 0"
+	switch {
+	case automaxprocs:
+		return remove("take GOMAXPROCS out: the program contains automaxprocs", "automaxprocs reads the limit where GOMAXPROCS is not set")
+	case f.limit.State == workload.Known && strings.ContainsAny(f.procs.Value, "123456789"):
+		return f.takeOut(f.fitting())
+	}
+	return remove("take GOMAXPROCS out, or "+text, "Go ignores the value, so nothing changes but that nobody is misled")
 }

@@ -1,8 +1,6 @@
 package lint
 
 import (
-	"strconv"
-
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/forecast"
@@ -16,7 +14,7 @@ func belowLimit(f *facts) []Finding {
 		f.limit.State != workload.Known || !forecast.TooFew(s.Procs, f.limit) {
 		return nil
 	}
-	n := f.about(finding.Info, f.takeOut("set it to "+strconv.Itoa(f.right())),
+	n := f.about(finding.Info, f.takeOut(f.fitting()),
 		"GOMAXPROCS is %s under %s: Go code can't use the rest", quantity.Count(s.Procs), f.limit)
 	n = n.saying("%s; %s of the limit are out of its reach", f.source(), quantity.CPUs(f.limit.CPUs-float64(s.Procs)))
 	if s.Procs == 1 {

@@ -1,9 +1,13 @@
 package lint
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/forecast"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/remedy"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/workload"
 )
 
@@ -25,7 +29,7 @@ func switchedOff(f *facts) []Finding {
 	if v, ok := f.c.Var("GODEBUG"); ok {
 		n.At = v.At
 	}
-	n.Fix = "take " + name + "=0 out of GODEBUG"
+	n.cured(f.switchedOn(name))
 	if name == "containermaxprocs" {
 		n.Severity = finding.Warning
 		n.Summary = "GODEBUG makes Go ignore the CPU limit: GOMAXPROCS is the node's CPUs"
@@ -62,4 +66,26 @@ func (f *facts) off() string {
 		}
 	}
 	return ""
+}
+
+// switchedOn is the cure: GODEBUG without the setting. Where Go is to follow the limit, it is to follow its changes, too.
+func (f *facts) switchedOn(name string) cure {
+	names := []string{name}
+	text, _ := forecast.GODEBUG(f.c, f.b)
+	if name == "containermaxprocs" && procs.ParseGODEBUG(text)["updatemaxprocs"] == "0" {
+		names = append(names, "updatemaxprocs")
+	}
+	var rest []string
+	for setting := range strings.SplitSeq(text, ",") {
+		if key, _, _ := strings.Cut(setting, "="); !slices.Contains(names, key) && setting != "" {
+			rest = append(rest, setting)
+		}
+	}
+	c := cure{text: "take " + strings.Join(names, "=0 and ") + "=0 out of GODEBUG"}
+	r := remedy.Remedy{Action: remedy.Set, Variable: "GODEBUG", Value: strings.Join(rest, ","), Why: "Go reads the limit without it, and an older Go does not know it"}
+	if len(rest) == 0 {
+		r.Action = remedy.Remove
+	}
+	c.remedies = append(c.remedies, r)
+	return c
 }

@@ -30,7 +30,8 @@ func noLimit(pod []*facts) []Finding {
 	}
 	found.Severity = finding.Info
 	found.Summary = "GOMAXPROCS will be the node's CPUs in " + strings.Join(names, ", ") + ": there is no CPU limit"
-	found.Fix = "set GOMAXPROCS to a small multiple of the request if it does much less than the node could; else leave it"
+	found.cured(leave("set GOMAXPROCS to a small multiple of the request if it does much less than the node could; else leave it",
+		"how much of the node it is to use is not in the manifest"))
 	return one(found.saying("no version of Go looks at the request; CRI-O may be told to set GOMAXPROCS to twice the request"))
 }
 

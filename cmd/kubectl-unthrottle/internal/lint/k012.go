@@ -13,7 +13,7 @@ func exclusive(f *facts) []Finding {
 	if f.isGo == other || f.c.Role == workload.Init || !s.Valid() || s.Node || !guaranteed(f.w) || float64(s.Procs) != f.c.Limit.Value {
 		return nil
 	}
-	return one(f.about(finding.Info, "take GOMAXPROCS out if the nodes run the static CPU manager",
+	return one(f.about(finding.Info, f.spare(),
 		"GOMAXPROCS says what a static CPU manager says already").
 		saying("every container is Guaranteed with whole CPUs; this one has %s", quantity.CPUs(f.c.Limit.Value)).
 		saying("where cpuManagerPolicy is static it gets them for itself, and every version of Go counts the CPUs that it may run on"))
@@ -32,4 +32,14 @@ func guaranteed(w *workload.Workload) bool {
 		}
 	}
 	return len(w.Pod.Containers) > 0
+}
+
+// spare is the cure: what the nodes are is not in the manifest.
+func (f *facts) spare() cure {
+	if does, _ := f.itself(); does {
+		return f.takeOut(cure{})
+	}
+	c := remove("take GOMAXPROCS out if the nodes run the static CPU manager", "every Go counts the CPUs that it may run on")
+	c.remedies[0].Only = "nodes that run the static CPU manager"
+	return c
 }

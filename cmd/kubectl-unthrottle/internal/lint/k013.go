@@ -4,6 +4,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/forecast"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/remedy"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/workload"
 )
 
@@ -26,7 +27,7 @@ func notRead(f *facts) []Finding {
 	if wrong == nil {
 		return nil
 	}
-	n := f.about(severity, wrong[0].Fix, "the program does not read its limit: GOMAXPROCS is the node's CPUs under %s", f.limit)
+	n := f.about(severity, f.told(wrong[0].Fix), "the program does not read its limit: GOMAXPROCS is the node's CPUs under %s", f.limit)
 	n = n.saying("%s is %s", f.b.From, f.b).saying("%s", wrong[0].Why)
 	for _, line := range wrong {
 		if line.Node > 0 {
@@ -35,4 +36,13 @@ func notRead(f *facts) []Finding {
 		}
 	}
 	return one(n)
+}
+
+// told is the cure that a manifest can bring. A build with a newer Go is the better one, as it follows changes.
+func (f *facts) told(text string) cure {
+	c := f.fitting()
+	c.text = text
+	c.remedies[0].Why = "the program, " + f.b.String() + ", does not read its limit; " + c.remedies[0].Why
+	c.remedies = append(c.remedies, remedy.Remedy{Action: remedy.Rebuild, Why: "built with Go 1.26 and a go line of 1.25 or later it follows its limit without GOMAXPROCS"})
+	return c
 }

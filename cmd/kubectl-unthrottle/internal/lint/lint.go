@@ -12,7 +12,9 @@ import (
 	"strings"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
+	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/binary"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/remedy"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/workload"
 )
 
@@ -23,12 +25,19 @@ type Finding struct {
 	Container string            `json:"container,omitempty"` // "" for the pod as a whole
 	Variable  string            `json:"variable,omitempty"`  // that it is about, if it is about one
 	At        workload.Position `json:"position"`
+
+	// Remedies are what Fix says, for what edits manifests and pods. At most one of them changes something and is right for
+	// whatever program runs there.
+	Remedies []remedy.Remedy `json:"remedies,omitempty"`
 }
 
 // Known is what is known beside the workload.
 type Known struct {
 	Binaries *binary.Set // nil: nothing
 	Nodes    []int       // CPUs of the nodes that it may run on; none: not known
+
+	// Go is what Go programs are built with that nobody names: those of containers with a variable that only Go reads. nil: not known.
+	Go *procs.Program
 }
 
 // A Rule looks at a container, or at a pod as a whole.
@@ -80,7 +89,7 @@ func Check(w *workload.Workload, known Known) []Finding {
 	pod := make([]*facts, len(w.Pod.Containers))
 	for i := range w.Pod.Containers {
 		c := &w.Pod.Containers[i]
-		f := &facts{w: w, c: c, b: known.Binaries.Of(c), nodes: known.Nodes, at: i}
+		f := &facts{w: w, c: c, b: known.of(c), nodes: known.Nodes, at: i}
 		f.read()
 		pod[i] = f
 		for order, r := range Rules() {
@@ -100,6 +109,7 @@ func Check(w *workload.Workload, known Known) []Finding {
 		if found.place < len(pod) {
 			c := pod[found.place].c
 			found.Container = c.Name
+			found.Remedies = pod[found.place].hold(found.Remedies)
 			if c.Role == workload.Init { // it is over before the others start
 				found.Severity = finding.Info
 			}

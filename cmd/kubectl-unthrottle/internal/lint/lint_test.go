@@ -298,6 +298,21 @@ func sound(t *testing.T, f Finding) {
 	if f.Summary == "" || f.Fix == "" || f.Verdict == "" || f.Workload == "" || f.Rule != unused && len(f.Evidence) == 0 {
 		t.Errorf("incomplete: %+v", f)
 	}
+	changing := 0
+	if f.Container == "" && f.Variable != "" {
+		f.Container = "without a name"
+	}
+	for _, r := range f.Remedies {
+		if r.Why == "" || r.Changes() && (f.Container == "" || r.Variable == "") {
+			t.Errorf("incomplete: %+v", r)
+		}
+		if r.Changes() {
+			changing++
+		}
+	}
+	if len(f.Remedies) == 0 && f.Rule != unused || changing > 1 {
+		t.Errorf("remedies %+v", f.Remedies)
+	}
 	for _, text := range append([]string{f.Summary, f.Fix}, f.Evidence...) {
 		if strings.Contains(text, "%!") || strings.Contains(text, "\n") || text == "" {
 			t.Errorf("bad text %q", text)

@@ -1,0 +1,31 @@
+package lint
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/binary"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/workload"
+)
+
+var goVersion = regexp.MustCompile(`^1\.[0-9]{1,3}(\.[0-9]{1,3})?$`)
+
+// ParseGo makes a program of a version of Go, 1.25, that its go line has, too.
+func ParseGo(text string) (*procs.Program, error) {
+	version := strings.TrimPrefix(text, "go")
+	if !goVersion.MatchString(version) {
+		return nil, fmt.Errorf("%q is not a version of Go", text)
+	}
+	return &procs.Program{GoVersion: "go" + version}, nil
+}
+
+// of is what is known of a container's program. What --go says is for Go programs only: the language is not guessed.
+func (k Known) of(c *workload.Container) binary.Binary {
+	b := k.Binaries.Of(c)
+	if k.Go != nil && !b.Known && languageOf(c, b) == goes {
+		b.Known, b.Program, b.From = true, k.Go, "the program, by --go,"
+	}
+	return b
+}
