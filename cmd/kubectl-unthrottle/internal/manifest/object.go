@@ -407,6 +407,10 @@ func (d *document) object(a at, of list) int {
 	d.duplicates(a.node, nil)
 	d.reader.join.add(o)
 	for _, t := range podTemplates(o) {
+		if key := t.assertion(); key != nil {
+			d.reader.problem(d.file, d.position(key, "", false), Note, "", "what a test expects (the key %s), and no manifest", short(key.Value))
+			continue
+		}
 		w := d.workload(o, t)
 		d.reader.set.Workloads = append(d.reader.set.Workloads, w)
 	}

@@ -99,6 +99,25 @@ func (a at) isTemplate(spec at, bare bool) bool {
 	return len(items) > 0
 }
 
+// assertion is a key of a pod template that makes it what a test expects of an object: (cpu != null), as Chainsaw has it. No such
+// key can be in a manifest.
+func (a at) assertion() (found *Node) {
+	if a.node == nil {
+		return nil
+	}
+	a.node.walk(func(n *Node) bool {
+		if n.Kind == Map {
+			for _, k := range n.Keys {
+				if k.Kind == Scalar && strings.HasPrefix(k.Value, "(") && strings.HasSuffix(k.Value, ")") {
+					found = k
+				}
+			}
+		}
+		return found == nil
+	})
+	return found
+}
+
 // pod takes the facts of a pod template.
 func (d *document) pod(w *workload.Workload, o object, template at) {
 	spec := template.get("spec")
@@ -139,6 +158,9 @@ func (d *document) pod(w *workload.Workload, o object, template at) {
 	d.reader.join.pods = append(d.reader.join.pods, pending)
 }
 
+// partOnly says why what a container doesn't have may yet be there.
+const partOnly = "the container has no image, so this is a part of it"
+
 func (d *document) container(c at, role workload.Role) (workload.Container, pendingEnv) {
 	f := workload.Container{
 		Name: c.get("name").text(), Image: c.get("image").text(), Role: role, At: c.position(),
@@ -149,6 +171,13 @@ func (d *document) container(c at, role workload.Role) (workload.Container, pend
 	f.Request, _ = resources.amount("requests", "cpu")
 	f.Memory, _ = resources.amount("limits", "memory")
 	f.MemoryRequest, _ = resources.amount("requests", "memory")
+	if f.Image == "" { // a patch, or an operator completes it
+		for _, a := range []*workload.Amount{&f.Limit, &f.Request, &f.Memory, &f.MemoryRequest} {
+			if a.State == workload.Absent {
+				*a = workload.Amount{State: workload.Unknown, Unknown: partOnly}
+			}
+		}
+	}
 	// The API server fills a missing request with the limit.
 	if f.Request.State == workload.Absent {
 		f.Request = f.Limit
