@@ -15,25 +15,15 @@ import (
 func Check(args []string) error {
 	root := newRoot(IO{IO: verb.IO{Out: io.Discard, Err: io.Discard, Env: func(string) string { return "" }}})
 	root.InitDefaultHelpCmd()
-	cmd, rest, err := root.Find(goFlags(args))
-	if err != nil {
-		return err
-	}
-	if cmd == root && len(args) > 0 {
-		return verb.Unknown(root, args[0])
-	}
-	if cmd.Name() == "hey" && len(rest) > 0 {
+	args = goFlags(args)
+	if cmd, rest, err := root.Find(args); err == nil && cmd.Name() == "hey" && len(rest) > 0 {
 		_, err := hey.Parse(rest, func(string) ([]byte, error) { return nil, nil })
 		if errors.Is(err, flag.ErrHelp) {
 			return nil
 		}
 		return err
 	}
-	cmd.InitDefaultHelpFlag()
-	if err := cmd.ParseFlags(rest); err != nil {
-		return cmd.FlagErrorFunc()(cmd, err)
-	}
-	return nil
+	return verb.Check(root, args)
 }
 
 // Show writes a saved document as report does, for a screen of the given width without colour.

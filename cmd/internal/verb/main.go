@@ -140,6 +140,22 @@ func Unknown(root *cobra.Command, verb string) error {
 	return hint.Usage(next, "unknown verb %q", verb)
 }
 
+// Check reports what is wrong with a command line's verb and flags, without running it.
+func Check(root *cobra.Command, args []string) error {
+	cmd, rest, err := root.Find(args)
+	if err != nil {
+		return err
+	}
+	if cmd == root && len(args) > 0 {
+		return Unknown(root, args[0])
+	}
+	cmd.InitDefaultHelpFlag()
+	if err := cmd.ParseFlags(rest); err != nil {
+		return cmd.FlagErrorFunc()(cmd, err)
+	}
+	return nil
+}
+
 // NoArgs refuses arguments.
 func NoArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
