@@ -88,6 +88,7 @@ var outside = []string{
 	module + "/internal/fixture",
 	module + "/internal/kerneltest",
 	module + "/bench",
+	module + "/cmd/kubectl-unthrottle/bench",
 	module + "/vmtest",
 	module + "/clustertest",
 }

@@ -135,6 +135,9 @@ func (o *linter) look(ctx context.Context, names []string, known lint.Known) (do
 		if err != nil {
 			return nil, err
 		}
+		for _, f := range set.Files {
+			f.Data = nil // rules go by facts
+		}
 		doc = result.NewLint(set, known)
 		root := ci.Repository(".")
 		doc.In(func(file string) (string, string) { return ci.Below(root, file) })
