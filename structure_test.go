@@ -73,7 +73,9 @@ var order = []string{
 	module + "/cmd/kubectl-unthrottle/internal/manifest",
 	module + "/cmd/kubectl-unthrottle/internal/binary",
 	module + "/cmd/kubectl-unthrottle/internal/forecast",
+	module + "/cmd/kubectl-unthrottle/internal/cluster",
 	module + "/cmd/kubectl-unthrottle/internal/lint",
+	module + "/cmd/kubectl-unthrottle/internal/baseline",
 	module + "/cmd/kubectl-unthrottle/internal/result",
 	module + "/cmd/kubectl-unthrottle/internal/page",
 	module + "/cmd/kubectl-unthrottle/internal/cli",
@@ -86,6 +88,7 @@ var outside = []string{
 	module + "/internal/fixture",
 	module + "/internal/kerneltest",
 	module + "/bench",
+	module + "/cmd/kubectl-unthrottle/bench",
 	module + "/vmtest",
 	module + "/clustertest",
 }

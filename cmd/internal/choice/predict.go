@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strconv"
+	"strings"
 
 	"github.com/unthrottle/unthrottle"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
@@ -37,7 +38,7 @@ func (s System) Predict(p procs.Process) Prediction {
 		return Prediction{Why: reason(p.ProgramErr)}
 	}
 	env, set := p.Env["GOMAXPROCS"]
-	if n := UserProcs(env); n > 0 {
+	if n := UserProcs(env, p.Program); n > 0 {
 		return Prediction{Procs: n, Source: FromEnvironment, Why: "GOMAXPROCS=" + env + " in its environment"}
 	}
 	if p.Program.Unthrottle >= procs.Linked {
@@ -55,8 +56,12 @@ func (s System) Predict(p procs.Process) Prediction {
 }
 
 // UserProcs returns the GOMAXPROCS that the text of the environment variable sets, or 0 if the runtime would ignore it: it
-// takes only a whole number from 1 to 2147483647.
-func UserProcs(env string) int {
+// takes only a whole number from 1 to 2147483647. Go 1.26 and later take "+4" too; where the program is not known (nil), only what
+// all of them take counts.
+func UserProcs(env string, p *procs.Program) int {
+	if strings.HasPrefix(env, "+") && (p == nil || p.Minor() < 26) {
+		return 0
+	}
 	n, err := strconv.ParseInt(env, 10, 32)
 	if err != nil || n <= 0 {
 		return 0

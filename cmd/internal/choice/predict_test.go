@@ -2,8 +2,11 @@ package choice
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -355,11 +358,50 @@ func TestReadStaysInside(t *testing.T) {
 	}
 }
 
+// What real programs do with these texts, of Go 1.23.12, 1.24.13, 1.25.14, 1.26.11 and 1.27.3: from 1.26 on the runtime reads
+// them as strconv.ParseInt does, which takes a sign.
 func TestUserProcs(t *testing.T) {
-	tests := map[string]int{"": 0, "0": 0, "-1": 0, "4": 4, "004": 4, "2147483647": 2147483647, "2147483648": 0, "2500m": 0, " 4": 0, "0x4": 0}
+	tests := map[string]int{
+		"": 0, "0": 0, "-1": 0, "-4": 0, "4": 4, "004": 4, "2147483647": 2147483647, "2147483648": 0, "2500m": 0, " 4": 0, "4 ": 0,
+		"4.0": 0, "0x4": 0, "1_0": 0, "+": 0, "+0": 0, "++4": 0,
+	}
+	old := []*procs.Program{nil, {GoVersion: "go1.23.12"}, {GoVersion: "go1.25.14"}}
+	young := []*procs.Program{{GoVersion: "go1.26.11"}, {GoVersion: "go1.27.3"}}
+	check := func(env string, want int, programs ...*procs.Program) {
+		for _, p := range programs {
+			if got := UserProcs(env, p); got != want {
+				t.Errorf("UserProcs(%q) of %+v = %d, want %d", env, p, got, want)
+			}
+		}
+	}
 	for env, want := range tests {
-		if got := UserProcs(env); got != want {
-			t.Errorf("UserProcs(%q) = %d, want %d", env, got, want)
+		check(env, want, old...)
+		check(env, want, young...)
+	}
+	for env, want := range map[string]int{"+4": 4, "+04": 4, "+2147483648": 0} {
+		check(env, 0, old...)
+		check(env, want, young...)
+	}
+}
+
+// TestUserProcsReal asks the runtime that runs this test.
+func TestUserProcsReal(t *testing.T) {
+	if os.Getenv("UNTHROTTLE_TEST_PROCS") != "" {
+		fmt.Println("GOMAXPROCS is", runtime.GOMAXPROCS(0))
+		return
+	}
+	const many = 37 // no machine has as many CPUs
+	own := &procs.Program{GoVersion: runtime.Version()}
+	for _, env := range []string{"37", "0037", "+37", "37.0", " 37", "-37", "0x25", "3_7", "+", "max"} {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestUserProcsReal$")
+		cmd.Env = append(os.Environ(), "UNTHROTTLE_TEST_PROCS=1", "GOMAXPROCS="+env)
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		taken := strings.Contains(string(out), fmt.Sprintf("GOMAXPROCS is %d\n", many))
+		if got := UserProcs(env, own); taken != (got == many) {
+			t.Errorf("%s and GOMAXPROCS=%q: taken is %v, UserProcs says %d", own.GoVersion, env, taken, got)
 		}
 	}
 }

@@ -1,8 +1,10 @@
-// Package ci answers: how does a system that runs builds read a result? In go the checks of a document; out come a JUnit report
-// and a SARIF log. What is wrong was found elsewhere, and what a JUnit report calls a failure is a warning or worse.
+// Package ci answers: how does a system that runs builds read a result? In go the checks of a document; out come a JUnit report,
+// a SARIF log, annotations for GitHub's runners and a Code Quality report for GitLab's. What is wrong was found elsewhere, and
+// what a JUnit report calls a failure is a warning or worse.
 package ci
 
 import (
+	"fmt"
 	"io"
 	"strings"
 
@@ -22,15 +24,26 @@ func JUnit(w io.Writer, verb, made string, checks []report.Check) error {
 		switch f := c.Found; {
 		case f == nil:
 		case f.Severity >= finding.Warning:
-			test.Failure = &junit.Result{Message: f.Summary, Type: f.Rule, Data: details(f)}
+			test.Failure = &junit.Result{Message: f.Summary, Type: f.Rule, Data: at(c.Place) + details(f)}
 		default:
-			test.SystemOut = &junit.Output{Data: f.Summary + "\n" + details(f)}
+			test.SystemOut = &junit.Output{Data: f.Summary + "\n" + at(c.Place) + details(f)}
 		}
 		suite.AddTestcase(test)
 	}
 	var suites junit.Testsuites
 	suites.AddSuite(suite)
 	return suites.WriteXML(w)
+}
+
+// at is a line that says where something stands, as compilers write it; "" if it stands nowhere.
+func at(p report.Place) string {
+	switch {
+	case p.File == "":
+		return ""
+	case p.Line == 0:
+		return "at " + p.File + "\n"
+	}
+	return fmt.Sprintf("at %s:%d:%d\n", p.File, p.Line, p.Column)
 }
 
 // details are the evidence and the fix.
@@ -54,8 +67,11 @@ var levels = map[finding.Severity]garif.ResultLevel{
 	finding.Info: garif.ResultLevel_Note, finding.Warning: garif.ResultLevel_Warning, finding.Critical: garif.ResultLevel_Error,
 }
 
-// SARIF writes what the checks of a verb have found. A process is no place in a file: it is a logical location, and stands in the
-// message too, for viewers that show files only.
+// SARIF writes what the checks of a verb have found, each in its file where it stands in one. A process is no place in a file: it
+// is a logical location, and stands in the message too, for viewers that show files only.
+//
+// Files are below %SRCROOT%, which viewers replace by wherever they have the repository. The fingerprint is under a name of ours:
+// GitHub's upload action makes the one that it goes by, primaryLocationLineHash, from the text of the line, and warns of any other.
 func SARIF(w io.Writer, version string, checks []report.Check) error {
 	driver := garif.NewDriver("unthrottle").WithInformationUri(site)
 	driver.Version = version
@@ -63,9 +79,16 @@ func SARIF(w io.Writer, version string, checks []report.Check) error {
 	known := map[string]bool{}
 	for _, c := range checks {
 		rule, result := resultOf(c)
-		place := garif.NewLogicalLocation()
-		place.FullyQualifiedName = c.About
-		result.RuleId, result.Locations = rule.Id, []*garif.Location{{LogicalLocations: []*garif.LogicalLocation{place}}}
+		logical := garif.NewLogicalLocation()
+		logical.FullyQualifiedName = c.About
+		at := &garif.Location{LogicalLocations: []*garif.LogicalLocation{logical}, PhysicalLocation: physical(c.Place)}
+		result.RuleId, result.Locations = rule.Id, []*garif.Location{at}
+		if c.Key != "" {
+			result.PartialFingerprints = map[string]string{fingerprint: hashed(c.Key)}
+		}
+		if root := c.Place.Root; root != "" {
+			run.OriginalUriBaseIds = map[string]*garif.ArtifactLocation{sourceRoot: {Uri: fileURI(root) + "/"}}
+		}
 		run.Results = append(run.Results, result)
 		if !known[rule.Id] {
 			known[rule.Id] = true
@@ -87,8 +110,8 @@ func resultOf(c report.Check) (*garif.ReportingDescriptor, *garif.Result) {
 	}
 	rule := garif.NewRule(f.Rule)
 	rule.Name, rule.ShortDescription = f.Verdict, garif.NewMultiformatMessageString(f.Verdict)
-	if _, ok := docs.Page("docs/rules/" + f.Rule); ok {
-		rule.WithHelpUri(pages + f.Rule + ".md")
+	if page := strings.ToLower(f.Rule); hasPage(page) {
+		rule.WithHelpUri(pages + page + ".md")
 	}
 	text := c.About + ": " + f.Summary
 	if more := details(f); more != "" {
@@ -97,4 +120,9 @@ func resultOf(c report.Check) (*garif.ReportingDescriptor, *garif.Result) {
 	result := garif.NewResult(garif.NewMessageFromText(text))
 	result.Level = levels[f.Severity]
 	return rule, result
+}
+
+func hasPage(name string) bool {
+	_, ok := docs.Page("docs/rules/" + name)
+	return ok
 }

@@ -2,7 +2,12 @@ package ci
 
 import (
 	"bytes"
+	"encoding/json"
 	"encoding/xml"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -95,5 +100,136 @@ func TestSARIF(t *testing.T) {
 	}
 	if run := valid(t, b.Bytes()); len(run.Results) != 1 {
 		t.Errorf("nothing found: %s", &b)
+	}
+}
+
+func placed(rule string, s finding.Severity, place report.Place, key string) report.Check {
+	return report.Check{About: "Deployment/api", Name: rule, Place: place, Key: key, Found: &finding.Finding{
+		Rule: rule, Verdict: "pinned", Severity: s, Summary: "100 % of it,\nor: more", Evidence: []string{"it waits"}, Fix: "take it out",
+	}}
+}
+
+var inFiles = []report.Check{
+	placed("K002", finding.Info, report.Place{File: "a b/api.yaml", Root: "/src/x y", Line: 3, Column: 5, EndLine: 7}, "one"),
+	placed("K004", finding.Critical, report.Place{File: "a b/api.yaml", Root: "/src/x y", Line: 30, Column: 5}, "two"),
+	placed("K004", finding.Warning, report.Place{File: "/elsewhere/ä,b:c.yaml"}, "three"),
+	placed("K004", finding.Warning, report.Place{File: "near/api.yaml", Line: 1}, "three"),
+	placed("K009", finding.Warning, report.Place{}, "four"), // from standard input, or a live object
+}
+
+// Files are below the root of the repository, and regions are lines; a rule's page is found, however its name is written.
+func TestSARIFPlaces(t *testing.T) {
+	var b bytes.Buffer
+	if err := SARIF(&b, "v1.2.3", inFiles); err != nil {
+		t.Fatal(err)
+	}
+	run := valid(t, b.Bytes())
+	if base := run.OriginalUriBaseIds["%SRCROOT%"]; base.URI == nil || *base.URI != "file:///src/x%20y/" {
+		t.Errorf("the base is %+v in %s", base, &b)
+	}
+	if help := run.Tool.Driver.Rules[1].HelpURI; help == nil || *help != pages+"k004.md" {
+		t.Errorf("the page of K004 is %v", help)
+	}
+	var got []string
+	prints := map[string]bool{}
+	for _, r := range run.Results {
+		text := "none"
+		if p := r.Locations[0].PhysicalLocation; p != nil {
+			text = *p.ArtifactLocation.URI
+			if p.ArtifactLocation.URIBaseID != nil {
+				text = *p.ArtifactLocation.URIBaseID + " " + text
+			}
+			if g := p.Region; g != nil {
+				for _, n := range []*int{g.StartLine, g.StartColumn, g.EndLine} {
+					if n != nil {
+						text += fmt.Sprintf(" %d", *n)
+					}
+				}
+			}
+		}
+		got = append(got, text)
+		prints[r.PartialFingerprints["unthrottle/v1"]] = true
+	}
+	want := []string{"%SRCROOT% a%20b/api.yaml 3 5 7", "%SRCROOT% a%20b/api.yaml 30 5", "file:///elsewhere/%C3%A4,b:c.yaml", "near/api.yaml 1", "none"}
+	if !slices.Equal(got, want) {
+		t.Errorf("places are\n%q, want\n%q", got, want)
+	}
+	if len(prints) != 4 || prints[""] {
+		t.Errorf("fingerprints are %v", prints)
+	}
+}
+
+func TestGitHub(t *testing.T) {
+	var b bytes.Buffer
+	if err := GitHub(&b, append(inFiles, checks[0])); err != nil {
+		t.Fatal(err)
+	}
+	const text = "title=%s pinned::Deployment/api: 100 %%25 of it,%%0Aor: more%%0Ait waits%%0Afix: take it out\n"
+	want := fmt.Sprintf("::error file=a b/api.yaml,line=30,col=5,"+text, "K004") +
+		fmt.Sprintf("::warning file=/elsewhere/ä%%2Cb%%3Ac.yaml,"+text, "K004") +
+		fmt.Sprintf("::warning file=near/api.yaml,line=1,"+text, "K004") +
+		fmt.Sprintf("::warning "+text, "K009") +
+		fmt.Sprintf("::notice file=a b/api.yaml,line=3,endLine=7,"+text, "K002")
+	if b.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", &b, want)
+	}
+}
+
+// Which fields there must be: https://docs.gitlab.com/ci/testing/code_quality.
+func TestGitLab(t *testing.T) {
+	var b bytes.Buffer
+	if err := GitLab(&b, append(inFiles, checks...)); err != nil {
+		t.Fatal(err)
+	}
+	var issues []struct {
+		Description, Fingerprint, Severity string
+		Check                              string `json:"check_name"`
+		Location                           struct {
+			Path  string
+			Lines struct{ Begin int }
+		}
+	}
+	if err := json.Unmarshal(b.Bytes(), &issues); err != nil || len(issues) != 4 {
+		t.Fatalf("%v in %s", err, &b)
+	}
+	prints := map[string]bool{}
+	for _, i := range issues {
+		prints[i.Fingerprint] = true
+		if i.Description == "" || i.Location.Path == "" || i.Location.Lines.Begin < 1 || !slices.Contains([]string{"info", "minor", "major", "critical", "blocker"}, i.Severity) {
+			t.Errorf("%+v", i)
+		}
+	}
+	if len(prints) != 4 {
+		t.Errorf("fingerprints are %v", prints)
+	}
+	b.Reset()
+	if err := GitLab(&b, nil); err != nil || b.String() != "[]\n" {
+		t.Errorf("nothing found: %q, %v", &b, err)
+	}
+}
+
+func TestRepository(t *testing.T) {
+	root := t.TempDir()
+	in := filepath.Join(root, "repo", "a", "b")
+	if err := os.MkdirAll(in, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	repo := filepath.Join(root, "repo")
+	if err := os.WriteFile(filepath.Join(repo, ".git"), []byte("gitdir: elsewhere\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := Repository(in); got != filepath.ToSlash(repo) {
+		t.Errorf("the repository of %s is %q", in, got)
+	}
+	t.Chdir(in)
+	for file, want := range map[string]string{
+		"c.yaml": "a/b/c.yaml", "../c.yaml": "a/c.yaml", filepath.Join(repo, "c.yaml"): "c.yaml", "../../..c.yaml": "..c.yaml",
+	} {
+		if got, in := Below(filepath.ToSlash(repo), file); got != want || in == "" {
+			t.Errorf("%s is %q in %q, want %q", file, got, in, want)
+		}
+	}
+	if got, in := Below(filepath.ToSlash(repo), "../../../c.yaml"); got != "../../../c.yaml" || in != "" {
+		t.Errorf("a file outside is %q in %q", got, in)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/chart"
+	"github.com/unthrottle/unthrottle/cmd/internal/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
 )
 
@@ -28,7 +29,8 @@ func HTML(w io.Writer, s *sheet.Sheet) error {
 	page := newPage(printableSheet(s))
 	page.Document = template.JS(document)
 	// Parsed when a page is written and not when the command starts: it takes half a millisecond.
-	t, err := template.New("page.html").Funcs(pageFuncs).Parse(pageHTML)
+	rule := func(f finding.Finding) string { return rulePage(s.Program, f) }
+	t, err := template.New("page.html").Funcs(pageFuncs).Funcs(template.FuncMap{"rule": rule}).Parse(pageHTML)
 	if err != nil {
 		return err
 	}
@@ -83,7 +85,7 @@ func isFacts(b sheet.Block) bool { _, is := b.(sheet.Facts); return is }
 
 // pageFuncs are what the template needs beside the sheet.
 var pageFuncs = template.FuncMap{
-	"tight": tight, "class": class, "claim": claimClass, "table": newPageTable, "chart": chart.HTML, "rule": rulePage, "severity": sheet.ToneOf, "code": code,
+	"tight": tight, "class": class, "claim": claimClass, "table": newPageTable, "chart": chart.HTML, "severity": sheet.ToneOf, "code": code,
 }
 
 // claimClass is how the word of a claim looks.

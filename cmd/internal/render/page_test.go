@@ -1,10 +1,15 @@
 package render
 
 import (
+	"bytes"
+	"io"
 	"math"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
 )
 
 // TestContrast holds texts to what WCAG calls AA, 4.5 to 1, in both schemes, and marks to 3 to 1.
@@ -44,4 +49,22 @@ func luminance(hex string) (l float64) {
 		l += weight * c
 	}
 	return l
+}
+
+// The page of a rule is shown by the command that runs.
+func TestProgram(t *testing.T) {
+	s := &sheet.Sheet{Verb: "lint"}
+	s.Add(sheet.Section{Blocks: []sheet.Block{sheet.Findings{{Rule: "K001", Verdict: "counted in thousandths"}}}})
+	for program, want := range map[string]string{"": "ore: unthrottle help K001", "kubectl unthrottle": "ore: kubectl unthrottle help K001"} {
+		s.Program = program
+		for name, write := range map[string]func(io.Writer) error{
+			"text": func(w io.Writer) error { return Text(w, s, Style{}) },
+			"page": func(w io.Writer) error { return HTML(w, s) },
+		} {
+			var b bytes.Buffer
+			if err := write(&b); err != nil || !strings.Contains(b.String(), want) {
+				t.Errorf("%s of %q does not say %q: %v", name, program, want, err)
+			}
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -15,7 +16,7 @@ const usualWidth = 80
 
 // Text writes a sheet for a terminal, or for a file that is read like one.
 func Text(w io.Writer, s *sheet.Sheet, style Style) error {
-	t := &screen{style: style, width: style.Width}
+	t := &screen{style: style, width: style.Width, program: s.Program}
 	if t.width == 0 {
 		t.width = usualWidth
 	}
@@ -42,9 +43,10 @@ func Text(w io.Writer, s *sheet.Sheet, style Style) error {
 // A screen collects the text.
 type screen struct {
 	strings.Builder
-	style Style
-	width int  // of what is laid out; lines of words may be of any length if the style says so
-	gap   bool // an empty line comes before what is written next
+	style   Style
+	program string // of the sheet
+	width   int    // of what is laid out; lines of words may be of any length if the style says so
+	gap     bool   // an empty line comes before what is written next
 }
 
 // line writes words, broken where the screen ends. Further lines begin below the words.
@@ -190,11 +192,13 @@ func (t *screen) finding(f finding.Finding) {
 		t.line("    ", e)
 	}
 	t.line("    fix: ", f.Fix)
-	t.line("    ", t.style.Paint(sheet.Soft, "more: "+rulePage(f)))
+	t.line("    ", t.style.Paint(sheet.Soft, "more: "+rulePage(t.program, f)))
 }
 
 // rulePage is the command that shows where a finding's rule is described.
-func rulePage(f finding.Finding) string { return "unthrottle help " + f.Rule }
+func rulePage(program string, f finding.Finding) string {
+	return cmp.Or(program, "unthrottle") + " help " + f.Rule
+}
 
 // again says how to go on, or to repeat it.
 func (t *screen) again(s *sheet.Sheet) {

@@ -15,6 +15,15 @@ type Check struct {
 	About string           // what was looked at: a process, a server
 	Name  string           // what it was held against
 	Found *finding.Finding // what is wrong, or worth knowing; nil: nothing
+	Place Place            // where it stands, if it stands in a file
+	Key   string           // what makes it the same finding tomorrow, with other lines around it; "": nothing but its words
+}
+
+// A Place is a part of a file. Its zero value is none.
+type Place struct {
+	File                  string // with slashes: below Root, or where there is none as it was named
+	Root                  string // absolute directory of the repository, with slashes; "": the file is in none
+	Line, Column, EndLine int    // from 1; 0: not known
 }
 
 // Found are what is wrong by some checks.
@@ -30,7 +39,7 @@ func Found(checks []Check) (findings []finding.Finding) {
 // byRules are the checks of a process by the rules of ps: one for each finding, or a single one that found nothing.
 func byRules(about string, findings []finding.Finding) (checks []Check) {
 	for _, f := range findings {
-		checks = append(checks, Check{about, f.Verdict, &f})
+		checks = append(checks, Check{About: about, Name: f.Verdict, Found: &f})
 	}
 	if len(findings) == 0 {
 		checks = []Check{{About: about, Name: "no rule finds anything wrong"}}

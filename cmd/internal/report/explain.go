@@ -327,7 +327,7 @@ func doubts(f Facts, l cgroup.Limits) (warnings []string) {
 	if program == nil {
 		return warnings
 	}
-	if env, set := p.Env["GOMAXPROCS"]; set && env != "" && choice.UserProcs(env) == 0 {
+	if env, set := p.Env["GOMAXPROCS"]; set && env != "" && choice.UserProcs(env, program) == 0 {
 		warn("GOMAXPROCS=" + strconv.Quote(env) + " in its environment is ignored by the runtime, which wants a whole number above zero")
 	}
 	aware := program.Minor() >= 25 // its runtime reads the limit

@@ -35,6 +35,7 @@ func ToneOf(s finding.Severity) Tone {
 
 // A Sheet is what is shown of one document.
 type Sheet struct {
+	Program string // that runs, as people type it: "kubectl unthrottle"; "": unthrottle
 	Verb    string // that made the document
 	Subject string // what it is of: the title of a page
 	Heading bool   // a terminal shows the subject too, after the answer

@@ -113,7 +113,7 @@ func (r *Results[D]) openAll() error {
 		return hint.Usage("end its name in "+endings(r.formats)+"; any other ending is text", "-o %s: there is no .%s of this", r.Path, ending)
 	}
 	for _, path := range r.paths {
-		format := EndingOf(path)
+		format := r.formatOf(path)
 		if r.formats[format] == nil || OnScreen(format) {
 			// Of --json -o FILE with another ending the file is meant: then nothing goes to the screen.
 			if screen == "" || OnScreen(screen) || len(r.paths) > 1 {
@@ -129,6 +129,24 @@ func (r *Results[D]) openAll() error {
 		return nil
 	}
 	return r.add(r.Path, screen)
+}
+
+// gitLab is the format of files that GitLab collects: gl-code-quality-report.json. Their ending is another format's.
+const gitLab = "gitlab"
+
+// formatOf is the format that the name of a file beside the screen asks for.
+func (r *Results[D]) formatOf(path string) string {
+	if ending := EndingOf(path); ending != "json" || r.formats[gitLab] == nil || !strings.HasPrefix(filepath.Base(path), "gl-code-quality") {
+		return ending
+	}
+	return gitLab
+}
+
+// Annotates adds what verbs write that find things in files: a report for GitLab, and annotations for GitHub's runner, which reads
+// both streams of a command, so that stdout stays the result.
+func Annotates[D Checked](r *Results[D]) (annotate func(D) error) {
+	r.formats[gitLab] = Plainly(func(w io.Writer, doc D) error { return ci.GitLab(w, doc.Checks()) })
+	return func(doc D) error { return ci.GitHub(r.stdio.Err, doc.Checks()) }
 }
 
 // Also adds a format that the help tells apart from the others.

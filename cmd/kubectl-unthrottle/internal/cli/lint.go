@@ -7,24 +7,28 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/ci"
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/verb"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/baseline"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/binary"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/cluster"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/lint"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/manifest"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/page"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/result"
 )
 
-const lintHelp = `What is wrong with GOMAXPROCS in manifests, before they run.
+const lintHelp = `What is wrong with GOMAXPROCS in manifests, before they run, or in a cluster.
 
 Usage:
   kubectl unthrottle lint [FLAGS] FILE | DIRECTORY | - ...
+  kubectl unthrottle lint --cluster [FLAGS]
 
 FILE is YAML or JSON with any objects that make pods; - is standard input, for what helm template or kubectl kustomize
-write. What a manifest leaves open gives no finding.
+write. What a manifest leaves open gives no finding. Of a cluster, one finding is told for a Deployment and all its pods.
 
 {{flags}}
 
@@ -35,6 +39,7 @@ Exit codes:
 
 Example:
   helm template ./chart | kubectl unthrottle lint -
+  kubectl unthrottle lint --cluster -A --fail-on critical
 `
 
 type linter struct {
@@ -46,6 +51,10 @@ type linter struct {
 	images   []string
 	nodes    []int
 	program  *procs.Program // of --go
+	github   bool
+	baseline known
+	live     live
+	annotate func(*result.Lint) error
 }
 
 func newLint(stdio verb.IO) *cobra.Command {
@@ -59,45 +68,86 @@ func newLint(stdio verb.IO) *cobra.Command {
 		flags.IntSliceVar(&o.nodes, "node-cpus", nil, "N,…\tCPUs of the nodes that it may run on")
 		flags.Var(goFlag{&o.program}, "go", goUsage)
 		o.fail.FailOn(flags)
-		o.results.FilesFlag(flags)
+		o.annotate = verb.Annotates(o.results)
+		o.results.FilesFlag(flags, "gl-code-quality-report.json (GitLab)")
+		flags.BoolVar(&o.github, "github", false, "also write annotations for GitHub's runner, to stderr")
 		o.results.JSONFlag(flags)
 		o.results.ColorFlag(flags)
-		return o.run
+		o.baseline.flags(l.Section("Findings that are known:"))
+		o.live.flags(l.Section("Live objects:"))
+		return func(ctx context.Context, args []string) error {
+			names := append(o.files, args...)
+			if err := o.live.check(l, names); err != nil {
+				return err
+			}
+			return o.run(ctx, names)
+		}
 	})
 }
 
-func (o *linter) run(ctx context.Context, args []string) error {
-	names := append(o.files, args...)
-	if len(names) == 0 {
-		return hint.Usage("kubectl unthrottle lint FILE, or - for standard input", "no manifest given")
+func (o *linter) run(ctx context.Context, names []string) error {
+	if len(names) == 0 && !o.live.on {
+		return hint.Usage("kubectl unthrottle lint FILE, or - for standard input, or --cluster", "no manifest given")
 	}
 	known, err := o.known()
 	if err != nil {
 		return err
 	}
+	if err := o.baseline.open(); err != nil {
+		return err
+	}
 	if err := o.results.Open(); err != nil {
 		return err
 	}
-	set, err := manifest.Read(ctx, manifest.Options{Stdin: o.stdio.In}, names...)
-	if err != nil {
-		return o.results.Drop(err)
-	}
-	doc := result.NewLint(set, known)
-	doc.Header = verb.NewHeader("lint")
-	if err := o.results.Finish(doc, nil); err != nil {
+	doc, err := o.look(ctx, names, known)
+	if err := o.results.Finish(doc, err); err != nil {
 		return err
 	}
-	findings := make([]finding.Finding, len(doc.Findings))
-	for i, f := range doc.Findings {
-		findings[i] = f.Finding
+	if o.github {
+		if err := o.annotate(doc); err != nil {
+			return err
+		}
 	}
-	if err := o.fail.Verdict(findings, 0); err != nil {
-		return err
+	if o.baseline.write == "" {
+		findings := make([]finding.Finding, len(doc.Findings))
+		for i, f := range doc.Findings {
+			findings[i] = f.Finding
+		}
+		if err := o.fail.Verdict(findings, 0); err != nil {
+			return err
+		}
 	}
 	if n := doc.Unread(); n > 0 {
 		return fmt.Errorf("%d of the problems above kept something from being read", n)
 	}
 	return nil
+}
+
+// look reads files, or a cluster, and asks the rules.
+func (o *linter) look(ctx context.Context, names []string, known lint.Known) (doc *result.Lint, err error) {
+	var covered func(baseline.Finding) bool
+	if o.live.on {
+		found, err := cluster.Read(ctx, o.live.Options)
+		if err != nil {
+			return nil, err
+		}
+		doc = result.NewClusterLint(found, known)
+		covered = readLive(found.Namespace, o.live.Selector != "" || doc.Unread() > 0)
+	} else {
+		set, err := manifest.Read(ctx, manifest.Options{Stdin: o.stdio.In}, names...)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range set.Files {
+			f.Data = nil // rules go by facts
+		}
+		doc = result.NewLint(set, known)
+		root := ci.Repository(".")
+		doc.In(func(file string) (string, string) { return ci.Below(root, file) })
+		covered = o.baseline.readOf(set)
+	}
+	doc.Header = verb.NewHeader("lint")
+	return doc, o.baseline.hold(doc, covered)
 }
 
 // known are the programs and nodes that the flags tell of.

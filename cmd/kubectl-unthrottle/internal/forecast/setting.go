@@ -1,11 +1,13 @@
 package forecast
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/choice"
+	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/binary"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/workload"
@@ -104,7 +106,7 @@ func SettingOf(w *workload.Workload, c *workload.Container, b binary.Binary) Set
 			}
 		}
 		if text, ok := b.Var("GOMAXPROCS"); ok {
-			return Setting{State: workload.Known, Value: text, Procs: userProcs(text), From: "the image", Image: true}
+			return Setting{State: workload.Known, Value: text, From: "the image", Image: true}.take(b)
 		}
 		return Setting{}
 	}
@@ -113,7 +115,7 @@ func SettingOf(w *workload.Workload, c *workload.Container, b binary.Binary) Set
 	}
 	s := Setting{State: v.State, Value: v.Value, Var: &v, From: string(v.Form), Unknown: v.Unknown}
 	if v.State == workload.Known {
-		s.Procs = userProcs(v.Value)
+		s = s.take(b)
 	}
 	if v.State == workload.Absent { // an optional key that is not there
 		s.Var = nil
@@ -121,13 +123,16 @@ func SettingOf(w *workload.Workload, c *workload.Container, b binary.Binary) Set
 	return s
 }
 
-// userProcs is choice.UserProcs, save that Go takes no sign.
-func userProcs(text string) int {
-	if strings.HasPrefix(text, "+") {
-		return 0
+// take fills in what the program makes of the value. Where that depends on its version, which is not known, nothing is known.
+func (s Setting) take(b binary.Binary) Setting {
+	s.Procs = choice.UserProcs(s.Value, b.Program)
+	if s.Procs == 0 && b.Program == nil && choice.UserProcs(s.Value, newest) > 0 {
+		s.State, s.Unknown = workload.Unknown, fmt.Sprintf("Go 1.26 and later take %q, older ones ignore it", s.Value)
 	}
-	return choice.UserProcs(text)
+	return s
 }
+
+var newest = &procs.Program{GoVersion: "go1.26"}
 
 // commandMentions reports whether a container's command has a word. What a shell sets there comes after the environment.
 func commandMentions(c *workload.Container, word string) bool {
@@ -191,8 +196,7 @@ func refer(w *workload.Workload, c *workload.Container, v *workload.Variable) Se
 		return s
 	}
 	s.State, s.Value = workload.Known, strconv.FormatInt(int64(n), 10)
-	s.Procs = userProcs(s.Value)
-	return s
+	return s.take(binary.Binary{})
 }
 
 // Divisor is the divisor of a reference to CPUs: 1 where it is missing or 0. ok is false if it is not a quantity.

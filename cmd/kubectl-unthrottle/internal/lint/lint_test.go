@@ -111,7 +111,7 @@ var cases = []struct {
 	// K006
 	{"500m", build(limit("500m"), procsIs("500m")), Known{}, "K006/warning", "which Go ignores"},
 	{"2.5", build(limit("2500m"), procsIs("2.5")), Known{}, "K006/warning", "takes 3 here"},
-	{"a plus sign", build(procsIs("+4")), Known{}, "K006/warning", ""},
+	{"a plus sign", build(procsIs("+4")), go124, "K006/warning", ""},
 	{"auto", build(procsIs("auto")), Known{}, "K006/info", ""},
 	{"nothing", build(procsIs("")), go126, "", ""},
 	{"0", build(procsIs("0")), go126, "", ""},

@@ -17,6 +17,7 @@ type join struct {
 	quotas  []quota
 	limits  []limitRange
 	pods    []*pendingPod
+	live    bool // they are an API server's
 }
 
 func newJoin() *join { return &join{objects: map[dataKey][]*data{}} }
@@ -250,6 +251,12 @@ func (j *join) data(p *pendingPod, kind, name string) (*data, string) {
 	}
 	switch len(found) {
 	case 0:
+		switch {
+		case j.live && kind == "Secret":
+			return nil, fmt.Sprintf("Secret %s is not read: no Secret is", short(name))
+		case j.live:
+			return nil, fmt.Sprintf("%s %s could not be read", kind, short(name))
+		}
 		return nil, fmt.Sprintf("%s %s is not among the files", kind, short(name))
 	case 1:
 		return found[0], ""

@@ -13,16 +13,20 @@ const deepest = 1000
 type jsonReader struct {
 	data []byte // up to where it may read
 	at   int
+	live bool // leave out what an API server keeps for itself: it may be most of an object
 }
 
 // parseJSON reads the one value that stands in data from start to end.
 func parseJSON(data []byte, start, end int) (*Node, error) {
-	r := &jsonReader{data[:end], start}
+	return (&jsonReader{data: data[:end], at: start}).whole()
+}
+
+func (r *jsonReader) whole() (*Node, error) {
 	n, err := r.value(0)
 	if err != nil {
 		return nil, err
 	}
-	if r.blank(); r.at < end {
+	if r.blank(); r.at < len(r.data) {
 		return nil, r.wrong("more text after the value")
 	}
 	return n, nil
@@ -99,6 +103,13 @@ func (r *jsonReader) collection(open byte, depth int) (*Node, error) {
 				return nil, r.wrong("a colon is missing")
 			}
 			r.at++
+			if r.live && key.Value == "managedFields" {
+				r.blank()
+				if err := r.skip(); err != nil {
+					return nil, err
+				}
+				continue
+			}
 			n.Keys = append(n.Keys, key)
 		}
 		item, err := r.value(depth + 1)

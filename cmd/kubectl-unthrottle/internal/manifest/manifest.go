@@ -60,6 +60,9 @@ const (
 	Note    Severity = "note"    // it is not for us, and was left alone
 )
 
+// Stdin is the name of standard input.
+const Stdin = "<stdin>"
+
 // A File is one that was read.
 type File struct {
 	Name    string // as it was given, or found in a directory; <stdin>
@@ -72,6 +75,7 @@ type File struct {
 	problems int
 	chart    string // directory of the Helm chart that it is a template of
 	found    bool   // in a directory, and not given by name
+	live     bool   // it is an object of an API server, and has no lines
 }
 
 // A unit is a piece of a file that is parsed by itself: a document, or an object of a long list.
@@ -110,7 +114,7 @@ func (f *File) Tree(at workload.Position) (*Node, error) {
 
 func (f *File) parse(u unit) (*Node, error) {
 	if u.json {
-		return parseJSON(f.Data, u.start, u.end)
+		return (&jsonReader{data: f.Data[:u.end], at: u.start, live: f.live}).whole()
 	}
 	root, err := parseYAML(f.Data, u.start, u.end)
 	if err != nil || !u.inList || root == nil {
@@ -124,6 +128,9 @@ func (f *File) parse(u unit) (*Node, error) {
 
 // position is the place of a node. The column counts characters, as editors do.
 func (f *File) position(start, end int) workload.Position {
+	if f.live {
+		return workload.Position{}
+	}
 	line := sort.Search(len(f.lines), func(i int) bool { return f.lines[i] > start })
 	from, column := f.lines[line-1], 1
 	if f.mark.line == line && f.mark.offset <= start {
@@ -131,7 +138,7 @@ func (f *File) position(start, end int) workload.Position {
 	}
 	return workload.Position{
 		File: f.Name, Line: line, Column: column + utf8.RuneCount(f.Data[from:start]),
-		Offset: start, End: end,
+		Offset: start, End: end, EndLine: f.lineOf(max(start, end-1)),
 	}
 }
 

@@ -21,7 +21,7 @@ func (r *reader) read(ctx context.Context, in input) {
 	}
 	var err error
 	if in.name == "-" {
-		f.Name = "<stdin>"
+		f.Name = Stdin
 		if r.options.Stdin == nil {
 			return
 		}
@@ -319,7 +319,7 @@ func (a at) isMap() bool { a = a.resolved(); return a.node != nil && a.node.Kind
 
 func (a at) template() bool {
 	a = a.resolved()
-	return a.node != nil && a.node.isTemplate(a.document.file.Data)
+	return a.node != nil && !a.document.file.live && a.node.isTemplate(a.document.file.Data)
 }
 
 // raw is a value as it stands in the file.
@@ -404,7 +404,9 @@ func (d *document) object(a at, of list) int {
 		}
 		return n
 	}
-	d.duplicates(a.node, nil)
+	if !d.file.live {
+		d.duplicates(a.node, nil)
+	}
 	d.reader.join.add(o)
 	for _, t := range podTemplates(o) {
 		if key := t.assertion(); key != nil {

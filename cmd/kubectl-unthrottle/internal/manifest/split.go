@@ -162,7 +162,7 @@ func hasAnchor(text []byte) bool { return anchor.Match(text) }
 // jsonUnits cuts a stream of JSON values. It says no if the text is not JSON from its first value on: YAML may begin with a
 // bracket, too.
 func jsonUnits(data []byte, start, end int, document *int) ([]unit, bool) {
-	r := &jsonReader{data[:end], start}
+	r := &jsonReader{data: data[:end], at: start}
 	if bytes.HasPrefix(data[start:end], []byte("---")) {
 		r.at += 3
 	}
@@ -206,7 +206,7 @@ func isJSON(data []byte, start, end int) bool {
 		_, err := parseJSON(data, start, end)
 		return err == nil
 	}
-	r := &jsonReader{data[:end], start + 1}
+	r := &jsonReader{data: data[:end], at: start + 1}
 	if c := r.next(); data[start] == '[' || c != '"' {
 		return c == '{' || c == '[' || c == '"'
 	}
@@ -219,7 +219,7 @@ func jsonItems(data []byte, all unit) []unit {
 	if all.end-all.start <= smallList || data[all.start] != '{' {
 		return nil
 	}
-	r := &jsonReader{data[:all.end], all.start + 1}
+	r := &jsonReader{data: data[:all.end], at: all.start + 1}
 	var units []unit
 	var of list
 	for r.next() == '"' || r.next() == ',' {

@@ -3,6 +3,8 @@
 package page
 
 import (
+	"cmp"
+
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
@@ -13,9 +15,9 @@ import (
 
 // Lint shows the answer, each finding below its place, and what could not be read.
 func Lint(d *result.Lint) *sheet.Sheet {
-	s := &sheet.Sheet{Verb: "lint", Document: d, Claims: []sheet.Claim{{Word: "lint", Whole: true, Tone: lintTone(d), Text: d.Verdict}}}
+	s := &sheet.Sheet{Program: "kubectl unthrottle", Verb: "lint", Document: d, Claims: []sheet.Claim{{Word: "lint", Whole: true, Tone: lintTone(d), Text: d.Verdict}}}
 	for _, f := range d.Findings {
-		s.Add(sheet.Section{Title: result.Place(f), Blocks: []sheet.Block{sheet.Findings{named(f)}}})
+		s.Add(sheet.Section{Title: cmp.Or(f.At.String(), "?") + "  " + result.Place(f), Blocks: []sheet.Block{sheet.Findings{named(f)}}})
 	}
 	var unread sheet.Listed
 	for _, p := range d.Problems {
@@ -29,10 +31,40 @@ func Lint(d *result.Lint) *sheet.Sheet {
 		unread = append(unread, text)
 	}
 	s.Add(sheet.Section{Title: "Not read, or not whole", Blocks: []sheet.Block{unread}})
+	looked := quantity.Plural(d.Files, "file")
+	if c := d.Cluster; c != nil {
+		s.Add(sheet.Section{Title: "Pods that are not as their template says", Blocks: []sheet.Block{sheet.Listed(c.Differ)}})
+		looked = c.About
+	}
+	s.Add(sheet.Section{Title: gone(d), Blocks: []sheet.Block{goneList(d)}})
 	s.Add(sheet.Section{Quiet: true, Blocks: []sheet.Block{sheet.Lines{Tone: sheet.Soft, Texts: []string{
-		quantity.Plural(d.Files, "file") + ", " + quantity.Plural(d.Workloads, "workload"),
+		looked + ", " + quantity.Plural(d.Workloads, "workload"),
 	}}}})
 	return s
+}
+
+func gone(d *result.Lint) string {
+	if d.Baseline == nil {
+		return ""
+	}
+	return "Found no more, and still in " + d.Baseline.File + " (--write-baseline writes it anew)"
+}
+
+func goneList(d *result.Lint) (list sheet.Listed) {
+	if d.Baseline == nil {
+		return nil
+	}
+	for _, f := range d.Baseline.Gone {
+		text := f.Rule + " " + f.Workload
+		if f.Container != "" {
+			text += ", container " + f.Container
+		}
+		if f.File != "" {
+			text += ", in " + f.File
+		}
+		list = append(list, text)
+	}
+	return list
 }
 
 // named is a finding whose verdict begins with its rule's id, as people search for it.

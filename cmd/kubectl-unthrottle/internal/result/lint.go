@@ -4,23 +4,48 @@
 package result
 
 import (
-	"cmp"
+	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/baseline"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/cluster"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/lint"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/manifest"
 )
 
-// Lint is what the rules found in manifests.
+// Lint is what the rules found in manifests, or in a cluster.
 type Lint struct {
 	report.Header
 	Verdict   string         `json:"verdict"` // one sentence
 	Files     int            `json:"files"`
 	Workloads int            `json:"workloads"`
 	Findings  []lint.Finding `json:"findings"`
-	Problems  []Problem      `json:"problems"` // what could not be read, or not whole
+	Problems  []Problem      `json:"problems"`           // what could not be read, or not whole
+	Cluster   *Cluster       `json:"cluster,omitempty"`  // null: they are files
+	Baseline  *Baseline      `json:"baseline,omitempty"` // null: there is none
+
+	below func(file string) (name, root string) // nil: a file is called as it was named
+}
+
+// Cluster is where live objects were read.
+type Cluster struct {
+	Context   string   `json:"context,omitempty"` // "": we are in a pod of it
+	Server    string   `json:"server"`
+	Namespace string   `json:"namespace,omitempty"` // "": all
+	Objects   int      `json:"objects"`
+	Differ    []string `json:"differ"` // which pods are not as their template says, and how
+	About     string   `json:"-"`
+}
+
+// Baseline is what was held against findings that are known.
+type Baseline struct {
+	File  string             `json:"file"`
+	Known int                `json:"known"` // findings that stand in it, and are left out here
+	Gone  []baseline.Finding `json:"gone"`  // that stand in it, and are found no more
 }
 
 // A Problem is what could not be read, or not whole.
@@ -34,8 +59,18 @@ type Problem struct {
 // NewLint looks at what was read.
 func NewLint(set *manifest.Set, known lint.Known) *Lint {
 	d := &Lint{Files: len(set.Files), Workloads: len(set.Workloads), Findings: []lint.Finding{}, Problems: []Problem{}}
+	told := map[string]bool{}
 	for _, w := range set.Workloads {
-		d.Findings = append(d.Findings, lint.Check(w, known)...)
+		for _, f := range lint.Check(w, known) {
+			if w.Owner != "" && told[w.Namespace+"\n"+w.Owner+"\n"+same(f)] {
+				continue // pods that differ from their template, and not in this
+			}
+			told[w.Namespace+"\n"+w.Kind+"/"+w.Name+"\n"+same(f)] = true
+			if w.Copies > 0 {
+				f.Evidence = append(f.Evidence, "it is so in "+quantity.Plural(w.Copies, "pod"))
+			}
+			d.Findings = append(d.Findings, f)
+		}
 	}
 	for _, p := range set.Problems {
 		d.Problems = append(d.Problems, Problem{p.At.String(), string(p.Severity), p.Text, p.Hint})
@@ -44,12 +79,69 @@ func NewLint(set *manifest.Set, known lint.Known) *Lint {
 	return d
 }
 
+// same is what makes findings of an owner and its pods one.
+func same(f lint.Finding) string {
+	return strings.Join([]string{f.Rule, f.Container, f.Variable, f.Summary}, "\n")
+}
+
+// NewClusterLint looks at what was read from a cluster.
+func NewClusterLint(found *cluster.Found, known lint.Known) *Lint {
+	d := NewLint(&manifest.Set{Workloads: found.Workloads, Problems: found.Problems}, known)
+	d.Cluster = &Cluster{
+		Context: found.Context, Server: found.Server, Namespace: found.Namespace, Objects: found.Objects,
+		Differ: slices.Concat([]string{}, found.Differ), About: found.String(),
+	}
+	d.Verdict = d.verdict()
+	return d
+}
+
+// In says how a file is called in the repository that it is in, and where that is.
+func (d *Lint) In(below func(file string) (name, root string)) { d.below = below }
+
+// Against leaves out the findings that stand in a baseline. called is how a finding is called there, and covered says whether
+// what stands there was looked at.
+func (d *Lint) Against(file string, standing []baseline.Finding, called func(lint.Finding) baseline.Finding, covered func(baseline.Finding) bool) {
+	known, gone := baseline.Compare(Called(d.Findings, called), standing)
+	d.Baseline = &Baseline{File: file, Gone: []baseline.Finding{}}
+	left := []lint.Finding{}
+	for i, f := range d.Findings {
+		if known[i] {
+			d.Baseline.Known++
+		} else {
+			left = append(left, f)
+		}
+	}
+	d.Findings = left
+	for _, f := range gone {
+		if covered(f) {
+			d.Baseline.Gone = append(d.Baseline.Gone, f)
+		}
+	}
+	d.Verdict = d.verdict()
+}
+
+// Called are findings as a baseline has them.
+func Called(findings []lint.Finding, called func(lint.Finding) baseline.Finding) []baseline.Finding {
+	all := make([]baseline.Finding, len(findings))
+	for i, f := range findings {
+		all[i] = called(f)
+	}
+	return all
+}
+
 // verdict is the answer in a sentence.
 func (d *Lint) verdict() string {
 	in := " in " + quantity.Plural(d.Workloads, "workload")
+	if d.Baseline != nil && d.Baseline.Known > 0 {
+		in += fmt.Sprintf("; %s in %s", plural(d.Baseline.Known, "finding stands", "findings stand"), d.Baseline.File)
+	}
 	switch {
+	case d.Workloads == 0 && d.Cluster != nil && d.Cluster.Namespace != "":
+		return "No workload was found in namespace " + d.Cluster.Namespace + "."
 	case d.Workloads == 0:
 		return "No workload was found."
+	case len(d.Findings) == 0 && d.Baseline != nil && d.Baseline.Known > 0:
+		return "Nothing new is wrong with GOMAXPROCS" + in + "."
 	case len(d.Findings) == 0:
 		return "Nothing is wrong with GOMAXPROCS" + in + "."
 	}
@@ -69,6 +161,13 @@ func (d *Lint) verdict() string {
 	return quantity.List(parts) + in + "."
 }
 
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
 // Unread is how many problems took something away.
 func (d *Lint) Unread() (n int) {
 	for _, p := range d.Problems {
@@ -82,7 +181,15 @@ func (d *Lint) Unread() (n int) {
 // Checks are one for each finding, or a single one that found nothing.
 func (d *Lint) Checks() (checks []report.Check) {
 	for _, f := range d.Findings {
-		checks = append(checks, report.Check{About: Place(f), Name: f.Rule + ": " + f.Verdict, Found: &f.Finding})
+		c := report.Check{About: Place(f), Name: f.Rule + ": " + f.Verdict, Found: &f.Finding}
+		if at := f.At; at.File != "" && at.File != manifest.Stdin {
+			c.Place = report.Place{File: at.File, Line: at.Line, Column: at.Column, EndLine: at.EndLine}
+			if d.below != nil {
+				c.Place.File, c.Place.Root = d.below(at.File)
+			}
+		}
+		c.Key = strings.Join([]string{f.Rule, c.Place.File, f.Workload, f.Container, f.Variable}, "\n")
+		checks = append(checks, c)
 	}
 	if len(checks) == 0 {
 		checks = []report.Check{{About: quantity.Plural(d.Workloads, "workload"), Name: "no rule finds anything wrong"}}
@@ -90,11 +197,10 @@ func (d *Lint) Checks() (checks []report.Check) {
 	return checks
 }
 
-// Place is where a finding is: in a file, and in which container of what.
+// Place is which container of what a finding is about.
 func Place(f lint.Finding) string {
-	place := f.Workload
 	if f.Container != "" {
-		place += ", container " + f.Container
+		return f.Workload + ", container " + f.Container
 	}
-	return cmp.Or(f.At.String(), "?") + "  " + place
+	return f.Workload
 }

@@ -1,17 +1,25 @@
 package workload
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
-// String is how a workload is called: Deployment/api, or CronJob/report in another namespace.
+// String is how a workload is called: Deployment/api, or CronJob/report in another namespace. A live object that another made is
+// called by that: names of pods don't last.
 func (w *Workload) String() string {
-	name := w.Name
+	kind, name := w.Kind, w.Name
+	if w.Owner != "" {
+		kind, name, _ = strings.Cut(w.Owner, "/")
+		kind = w.Kind + " of " + kind
+	}
 	if name == "" {
 		name = "without a name"
 	}
 	if w.Namespace != "" && w.Namespace != "default" {
-		return fmt.Sprintf("%s/%s in %s", w.Kind, name, w.Namespace)
+		return fmt.Sprintf("%s/%s in %s", kind, name, w.Namespace)
 	}
-	return w.Kind + "/" + name
+	return kind + "/" + name
 }
 
 // String is file:line:column, as compilers write it, or the path where there is no file.

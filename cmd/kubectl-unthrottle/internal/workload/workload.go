@@ -14,7 +14,7 @@ type Workload struct {
 	Annotations map[string]string // the object's own
 	Ignore      []Ignore          // comments that take a finding back: # unthrottle:ignore K004 reason
 	Owner       string            // "Deployment/api" for a live object that another made; "" else
-	Copies      int               // live objects that were folded into this one; 0 for a file
+	Copies      int               // pods of a live object that are as it says, or like this one; 0 for a file
 	Pod         Pod
 	Around      Around
 }
@@ -28,6 +28,7 @@ type Position struct {
 	Document int    `json:"document"` // of its file, from 0
 	Offset   int    `json:"-"`        // its first byte in the file
 	End      int    `json:"-"`        // the one after its last
+	EndLine  int    `json:"-"`        // the line of its last byte
 	Shared   bool   `json:"-"`        // it stands behind an alias or a merge key, so that other places of the document mean the same text
 }
 

@@ -1,0 +1,44 @@
+package cli
+
+import (
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/verb"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/cluster"
+)
+
+// live are the flags about a cluster, as kubectl has them.
+type live struct {
+	on bool
+	cluster.Options
+}
+
+// ofCluster are the flags that mean nothing for files.
+var ofCluster = []string{"kubeconfig", "context", "namespace", "all-namespaces", "selector", "request-timeout"}
+
+func (c *live) flags(flags *pflag.FlagSet) {
+	c.Timeout = 30 * time.Second
+	flags.BoolVar(&c.on, "cluster", false, "live objects in place of files")
+	flags.StringVar(&c.Kubeconfig, "kubeconfig", "", "F\tin place of KUBECONFIG and ~/.kube/config")
+	flags.StringVar(&c.Context, "context", "", "NAME\tof the kubeconfig")
+	flags.StringVarP(&c.Namespace, "namespace", "n", "", "NAME\tin place of the context's")
+	flags.BoolVarP(&c.AllNamespaces, "all-namespaces", "A", false, "all of them")
+	flags.StringVarP(&c.Selector, "selector", "l", "", "QUERY\tobjects with these labels only: app=api")
+	verb.Duration(flags, &c.Timeout, "request-timeout", 0, "T\tfor one answer of the API server; 0: no end (30s)")
+}
+
+// check refuses what does not go together.
+func (c *live) check(l *verb.Flags, files []string) error {
+	switch given := l.FirstGiven(ofCluster...); {
+	case !c.on && given != "":
+		return hint.Usage("kubectl unthrottle lint --cluster --"+given+" …", "--%s is for --cluster", given)
+	case c.on && len(files) > 0:
+		return hint.Usage("kubectl unthrottle lint --cluster, or kubectl unthrottle lint "+files[0], "--cluster looks at live objects, and %s is a file", files[0])
+	case c.AllNamespaces && c.Namespace != "":
+		return hint.Usage("-A, or -n "+c.Namespace, "--all-namespaces and --namespace cannot be used together")
+	}
+	return nil
+}

@@ -1,0 +1,161 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	_ "k8s.io/client-go/plugin/pkg/client/auth/oidc" // kubeconfigs name it; credential plugins that are programs need no import
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+)
+
+// A client asks one API server.
+type client struct {
+	rest      *rest.RESTClient
+	host      string
+	context   string // "" inside of a cluster
+	namespace string // "": all
+	selector  labels.Selector
+	options   Options
+}
+
+// connect reads what kubectl would read, in its order. It asks nothing yet.
+func connect(o Options) (*client, error) {
+	selector, err := labels.Parse(o.Selector)
+	if err != nil {
+		return nil, hint.Usage("-l app=api, or -l 'app in (api,web)'", "--selector %s: %v", o.Selector, err)
+	}
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = o.Kubeconfig
+	overrides := &clientcmd.ConfigOverrides{CurrentContext: o.Context}
+	overrides.Context.Namespace = o.Namespace
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
+	if raw, err := loader.RawConfig(); err == nil && o.Context != "" && raw.Contexts[o.Context] == nil {
+		return nil, noContext(o.Context, slices.Sorted(maps.Keys(raw.Contexts)))
+	}
+	config, err := loader.ClientConfig()
+	if err != nil {
+		return nil, unusable(err)
+	}
+	c := &client{host: config.Host, context: o.Context, selector: selector, options: o}
+	if raw, err := loader.RawConfig(); err == nil && c.context == "" {
+		c.context = raw.CurrentContext
+	}
+	if !o.AllNamespaces {
+		if c.namespace, _, err = loader.Namespace(); err != nil {
+			return nil, unusable(err)
+		}
+	}
+	config.QPS = -1 // one request after the other is slow enough
+	config.Timeout = o.Timeout
+	config.UserAgent = "kubectl-unthrottle"
+	config.WarningHandler = rest.NoWarnings{}
+	config.AcceptContentTypes, config.ContentType = "application/json", "application/json"
+	config.GroupVersion = &schema.GroupVersion{}
+	scheme := runtime.NewScheme()
+	v1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"}) // it reads the server's errors
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	if c.rest, err = rest.UnversionedRESTClientFor(config); err != nil {
+		return nil, unusable(err)
+	}
+	return c, nil
+}
+
+func noContext(name string, names []string) error {
+	next := "there are " + strings.Join(names, ", ")
+	if len(names) == 0 {
+		next = "there is none at all: --kubeconfig FILE or KUBECONFIG says where they are"
+	}
+	return hint.With(fmt.Errorf("there is no context %s", name), next)
+}
+
+// unusable explains why there is no server to ask.
+func unusable(err error) error {
+	if clientcmd.IsEmptyConfig(err) {
+		return hint.With(errors.New("no cluster is configured"),
+			"--kubeconfig FILE, KUBECONFIG or ~/.kube/config says which; inside of a cluster a service account does")
+	}
+	return hint.With(fmt.Errorf("reading the kubeconfig: %w", err), "kubectl config view shows what is read, and --kubeconfig FILE names another")
+}
+
+// get asks for a path.
+func (c *client) get(ctx context.Context, path string) ([]byte, error) {
+	return raw(ctx, c.rest.Get().AbsPath(path))
+}
+
+// raw is the answer to a request, or the server's own error.
+func raw(ctx context.Context, r *rest.Request) ([]byte, error) {
+	result := r.MaxRetries(mostRetries).Do(ctx)
+	if err := result.Error(); err != nil {
+		return nil, err
+	}
+	return result.Raw()
+}
+
+// mostRetries is how often a request is made again, where the connection broke or the server asks for patience.
+const mostRetries = 5
+
+// groups are the API groups of the server with their preferred versions.
+func (c *client) groups(ctx context.Context) (map[string]string, error) {
+	data, err := c.get(ctx, "/apis")
+	if err != nil {
+		return nil, err
+	}
+	var list struct {
+		Kind   string
+		Groups []struct {
+			Name             string
+			PreferredVersion struct{ Version string }
+		}
+	}
+	if err := json.Unmarshal(data, &list); err != nil || list.Kind != "APIGroupList" {
+		return nil, errNotAPIServer
+	}
+	versions := map[string]string{}
+	for _, g := range list.Groups {
+		versions[g.Name] = g.PreferredVersion.Version
+	}
+	return versions, nil
+}
+
+// asMetadata asks for what all objects have, and nothing else.
+const asMetadata = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+
+// page asks for some objects of a kind.
+func (c *client) page(ctx context.Context, k kind, next string) ([]byte, error) {
+	path := "/apis/" + k.group + "/" + k.version
+	if k.group == "" {
+		path = "/api/" + k.version
+	}
+	if c.namespace != "" {
+		path += "/namespaces/" + url.PathEscape(c.namespace)
+	}
+	r := c.rest.Get().AbsPath(path+"/"+k.plural).Param("limit", strconv.Itoa(c.options.Page))
+	if next != "" {
+		r.Param("continue", next)
+	}
+	if c.options.Selector != "" && (k.use == makes || k.use == runs) && k.name != "ReplicaSet" {
+		r.Param("labelSelector", c.options.Selector)
+	}
+	if k.use == runs {
+		r.Param("fieldSelector", "status.phase!=Succeeded,status.phase!=Failed") // what is over needs no advice
+	}
+	if k.use == link {
+		r.SetHeader("Accept", asMetadata)
+	}
+	return raw(ctx, r)
+}
