@@ -76,6 +76,8 @@ var order = []string{
 	module + "/cmd/kubectl-unthrottle/internal/lint",
 	module + "/cmd/kubectl-unthrottle/internal/result",
 	module + "/cmd/kubectl-unthrottle/internal/page",
+	module + "/cmd/kubectl-unthrottle/internal/webhook/certs",
+	module + "/cmd/kubectl-unthrottle/internal/webhook",
 	module + "/cmd/kubectl-unthrottle/internal/cli",
 	module + "/cmd/kubectl-unthrottle",
 }
@@ -88,6 +90,7 @@ var outside = []string{
 	module + "/bench",
 	module + "/vmtest",
 	module + "/clustertest",
+	module + "/deploy",
 }
 
 // noImport is what a package must not import, and why.
