@@ -73,6 +73,7 @@ var order = []string{
 	module + "/cmd/kubectl-unthrottle/internal/manifest",
 	module + "/cmd/kubectl-unthrottle/internal/binary",
 	module + "/cmd/kubectl-unthrottle/internal/forecast",
+	module + "/cmd/kubectl-unthrottle/internal/remedy",
 	module + "/cmd/kubectl-unthrottle/internal/lint",
 	module + "/cmd/kubectl-unthrottle/internal/result",
 	module + "/cmd/kubectl-unthrottle/internal/page",

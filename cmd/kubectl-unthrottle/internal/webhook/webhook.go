@@ -48,14 +48,14 @@ type Options struct {
 	ExemptNamespaces []string
 	ExemptContainers []string
 	Go               *procs.Program // what Go programs are built with that nobody names; nil: not known
-	MaxBody          int64          // bytes of a review (0: 4 MiB). What is larger is allowed unread
-	MaxBodies        int64          // bytes of all reviews that are looked at together (0: 16 MiB)
+	MaxBody          int64          // bytes of a review (0: 3 MiB, as the API server's own bound). What is larger is allowed unread
+	MaxBodies        int64          // bytes of all reviews that are looked at together (0: 4 MiB): they take some fifty times their size
 	Log              *slog.Logger
 }
 
 const (
-	maxBody   = 4 << 20
-	maxBodies = 16 << 20
+	maxBody   = 3 << 20
+	maxBodies = 4 << 20
 )
 
 // A Handler answers reviews.
@@ -186,8 +186,7 @@ func (h *Handler) read(r *http.Request) (body []byte, release func(), err error)
 	if err != nil {
 		most = prefix
 	}
-	body = make([]byte, 0, min(max(size, 512), most)+1)
-	buffer := bytes.NewBuffer(body)
+	buffer := bytes.NewBuffer(make([]byte, 0, min(size, most)+bytes.MinRead))
 	n, failed := buffer.ReadFrom(io.LimitReader(r.Body, most+1))
 	body = buffer.Bytes()
 	switch {
