@@ -33,7 +33,7 @@ Example:
 // Main runs the command and returns its exit code.
 func Main(ctx context.Context, args []string, env func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
 	stdio := verb.IO{In: stdin, Out: stdout, Err: stderr, Env: env, Args: args}
-	return verb.Run(ctx, stdio, newRoot(stdio))
+	return verb.Run(ctx, stdio, newRoot(stdio), "webhook")
 }
 
 func newRoot(stdio verb.IO) *cobra.Command {

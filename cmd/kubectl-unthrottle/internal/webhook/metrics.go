@@ -122,7 +122,7 @@ func (m *metrics) write(p page) {
 	for _, a := range actions {
 		p.sample("changes_total", fmt.Sprintf("action=%q", a), float64(m.actions[a].Load()))
 	}
-	p.family("review_seconds", "histogram", "Time from a review's first byte to the last one of its answer.")
+	p.family("review_seconds", "histogram", "Time from a review's head to its answer.")
 	for _, kind := range kinds {
 		h := m.times[kind]
 		var sum int64
@@ -137,6 +137,6 @@ func (m *metrics) write(p page) {
 		p.sample("review_seconds_sum", fmt.Sprintf("review=%q", kind), time.Duration(h.sum.Load()).Seconds())
 		p.sample("review_seconds_count", fmt.Sprintf("review=%q", kind), float64(sum))
 	}
-	p.family("reviews_bytes_most", "gauge", "Most bytes of reviews that were looked at together.")
+	p.family("reviews_bytes_most", "gauge", "Most bytes of reviews that were open at a time; those beyond 4 MiB are allowed unread.")
 	p.sample("reviews_bytes_most", "", float64(m.mostOpen.Load()))
 }

@@ -50,6 +50,12 @@ func TestMutate(t *testing.T) {
 			warnings: []string{"GOMAXPROCS is taken out: "},
 		},
 		{
+			name: "of one that does not, and has none", o: Options{Mode: Fix, Go: &procs.Program{GoVersion: "go1.24"}},
+			container: "resources: {limits: {cpu: 500m}}\nenv: [{name: GOMEMLIMIT, value: 1GiB}]",
+			patch:     `[{"op":"add","path":"/spec/containers/0/env/-","value":{"name":"GOMAXPROCS","value":"2"}}]`,
+			warnings:  []string{`GOMAXPROCS is now "2": `},
+		},
+		{
 			name: "from a limit that is not there", o: Options{Mode: Fix}, container: fromNode,
 			patch: `[{"op":"remove","path":"/spec/containers/0/env/0"}]`, warnings: []string{"GOMAXPROCS is taken out: there is no limit"},
 		},
