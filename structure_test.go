@@ -74,10 +74,13 @@ var order = []string{
 	module + "/cmd/kubectl-unthrottle/internal/binary",
 	module + "/cmd/kubectl-unthrottle/internal/forecast",
 	module + "/cmd/kubectl-unthrottle/internal/cluster",
+	module + "/cmd/kubectl-unthrottle/internal/remedy",
 	module + "/cmd/kubectl-unthrottle/internal/lint",
 	module + "/cmd/kubectl-unthrottle/internal/baseline",
 	module + "/cmd/kubectl-unthrottle/internal/result",
 	module + "/cmd/kubectl-unthrottle/internal/page",
+	module + "/cmd/kubectl-unthrottle/internal/webhook/certs",
+	module + "/cmd/kubectl-unthrottle/internal/webhook",
 	module + "/cmd/kubectl-unthrottle/internal/cli",
 	module + "/cmd/kubectl-unthrottle",
 }
@@ -91,6 +94,7 @@ var outside = []string{
 	module + "/cmd/kubectl-unthrottle/bench",
 	module + "/vmtest",
 	module + "/clustertest",
+	module + "/deploy",
 }
 
 // noImport is what a package must not import, and why.

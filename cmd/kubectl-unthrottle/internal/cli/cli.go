@@ -19,6 +19,7 @@ Usage:
 
 Verbs:
   lint        what is wrong with GOMAXPROCS in manifests, before they run
+  webhook     an admission webhook that warns of it, or repairs it
   version     which build this is
   completion  the script by which kubectl completes all this
   help VERB   more about a verb, or the page of a rule: help K004
@@ -33,11 +34,11 @@ Example:
 // Main runs the command and returns its exit code.
 func Main(ctx context.Context, args []string, env func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
 	stdio := verb.IO{In: stdin, Out: stdout, Err: stderr, Env: env, Args: args}
-	return verb.Run(ctx, stdio, newRoot(stdio))
+	return verb.Run(ctx, stdio, newRoot(stdio), "webhook")
 }
 
 func newRoot(stdio verb.IO) *cobra.Command {
-	root := verb.NewRoot("kubectl-unthrottle", rootHelp, newLint(stdio), newVersion(stdio), newCompletion(stdio))
+	root := verb.NewRoot("kubectl-unthrottle", rootHelp, newLint(stdio), newWebhook(stdio), newVersion(stdio), newCompletion(stdio))
 	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl unthrottle"}
 	root.SetHelpCommand(newHelp())
 	return root

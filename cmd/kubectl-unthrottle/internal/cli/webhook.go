@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/finding"
+	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/verb"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/webhook"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/webhook/certs"
+)
+
+const webhookHelp = `Admission webhook: warns of GOMAXPROCS in pods as they are made, or repairs it. It refuses nothing.
+
+Usage:
+  kubectl unthrottle webhook [FLAGS]
+
+It runs in the cluster; deploy/webhook and deploy/charts/unthrottle-webhook in the repository have all that it needs.
+
+{{flags}}
+
+With --mode fix a pod is changed only where that is right for any program. A pod, or a namespace, with the label
+unthrottle.dev/ignore=all is left alone; a pod's annotation of that name may also name rules: K004, K007.
+
+At --operations: /healthz, /readyz, /metrics.
+
+Example:
+  kubectl apply -k https://github.com/unthrottle/unthrottle/deploy/webhook
+`
+
+type webhookVerb struct {
+	stdio             verb.IO
+	options           webhook.Options
+	warnOn            string
+	listen, operate   string
+	drain             time.Duration
+	certFile, keyFile string
+	keeper            certs.Keeper
+	service           string
+	dnsNames          []string
+	credentials       string
+	verbose           bool
+}
+
+func newWebhook(stdio verb.IO) *cobra.Command {
+	return verb.New("webhook", webhookHelp, func(l *verb.Flags) func(context.Context, []string) error {
+		o := &webhookVerb{stdio: stdio, warnOn: finding.Warning.String(), drain: 5 * time.Second}
+		o.options.Mode = webhook.Warn
+
+		flags := l.Section("What it does:")
+		flags.Var(verb.OneOf(&o.options.Mode, webhook.Warn, webhook.Fix), "mode", "M\twarn, or fix: change pods too (warn)")
+		flags.Var(verb.OneOf(&o.warnOn, finding.Info.String(), finding.Warning.String(), finding.Critical.String()),
+			"warn-on", "S\tleast severity of a finding that is told: info, warning or critical (warning)")
+		flags.Var(goFlag{&o.options.Go}, "go", goUsage)
+		flags.StringSliceVar(&o.options.ExemptNamespaces, "exempt-namespace", nil, "NS,…\tnamespaces whose pods are left alone")
+		flags.StringSliceVar(&o.options.ExemptContainers, "exempt-container", nil, "NAME,…\tcontainers that are left alone, such as istio-proxy")
+
+		flags = l.Section("\nWhere it listens:")
+		flags.StringVar(&o.listen, "listen", ":8443", "ADDR\tfor reviews, with TLS (:8443)")
+		flags.StringVar(&o.operate, "operations", ":8080", "ADDR\tfor probes and metrics, without TLS (:8080)")
+		verb.Duration(flags, &o.drain, "drain", 0, "D\thow long it goes on after it has said that it leaves (5s)")
+		flags.BoolVar(&o.verbose, "verbose", false, "a line in the log for each review, and not only where there is something to say")
+
+		flags = l.Section("\nIts certificate, made and renewed by itself and kept in a Secret of its namespace:")
+		flags.StringVar(&o.keeper.Secret, "secret", "unthrottle-webhook-certificate", "NAME\tthat Secret (unthrottle-webhook-certificate)")
+		flags.StringVar(&o.keeper.Configuration, "configuration", "unthrottle-webhook",
+			"NAME\tMutatingWebhookConfiguration whose caBundle is kept (unthrottle-webhook)")
+		flags.StringVar(&o.service, "service", "unthrottle-webhook", "NAME\tService that the certificate is for (unthrottle-webhook)")
+		flags.StringSliceVar(&o.dnsNames, "dns-name", nil, "NAME,…\tmore names or addresses that it is for")
+		flags.StringVar(&o.credentials, "credentials", certs.ServiceAccount, "DIR\tservice account's token, ca.crt and namespace (as in any pod)")
+
+		flags = l.Section("\nOr one that others keep; it is read again when it changes:")
+		flags.StringVar(&o.certFile, "cert-file", "", "FILE\tcertificate, as PEM")
+		flags.StringVar(&o.keyFile, "key-file", "", "FILE\tits key")
+		return func(ctx context.Context, args []string) error {
+			if err := verb.NoArgs(l.Cmd, args); err != nil {
+				return err
+			}
+			if (o.certFile == "") != (o.keyFile == "") {
+				return hint.Usage("--cert-file tls.crt --key-file tls.key", "--cert-file and --key-file go together")
+			}
+			return o.run(ctx)
+		}
+	})
+}
+
+func (o *webhookVerb) run(ctx context.Context) error {
+	level := slog.LevelInfo
+	if o.verbose {
+		level = slog.LevelDebug
+	}
+	log := slog.New(slog.NewTextHandler(o.stdio.Err, &slog.HandlerOptions{Level: level}))
+	if err := o.options.WarnOn.UnmarshalText([]byte(o.warnOn)); err != nil {
+		return err
+	}
+	o.options.Log = log
+	source, err := o.source(log)
+	if err != nil {
+		return err
+	}
+	reviews, err := listen("--listen", o.listen)
+	if err != nil {
+		return err
+	}
+	operations, err := listen("--operations", o.operate)
+	if err != nil {
+		reviews.Close()
+		return err
+	}
+	s := &webhook.Server{Handler: webhook.New(o.options), Source: source, Drain: o.drain, Log: log}
+	return s.Serve(ctx, reviews, operations)
+}
+
+// source is where the certificate comes from.
+func (o *webhookVerb) source(log *slog.Logger) (certs.Source, error) {
+	if o.certFile != "" {
+		f := &certs.Files{Cert: o.certFile, Key: o.keyFile, Log: log}
+		return f, f.Load()
+	}
+	k := &o.keeper
+	client, namespace, err := certs.InCluster(o.stdio.Env, o.credentials)
+	if err != nil {
+		return nil, err
+	}
+	name := o.service + "." + namespace
+	k.Client, k.Namespace, k.Log = client, namespace, log
+	k.Names = append([]string{name + ".svc", name, name + ".svc.cluster.local"}, o.dnsNames...)
+	if i := slices.Index(k.Names, ""); i >= 0 {
+		return nil, hint.Usage("--dns-name webhook.example.com", "--dns-name: an empty name")
+	}
+	return k, nil
+}
+
+func listen(flag, address string) (net.Listener, error) {
+	if !strings.Contains(address, ":") {
+		return nil, hint.Usage(flag+" :8443", "%s: %q has no port", flag, address)
+	}
+	l, err := net.Listen("tcp", address)
+	if err == nil {
+		return l, nil
+	}
+	err = fmt.Errorf("%s: listening on %s: %w", flag, address, err)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, hint.With(err, "another program listens there; "+flag+" takes another address, such as 127.0.0.1:0 for any port that is free")
+	}
+	return nil, hint.With(err, flag+" takes an address such as :8443")
+}
