@@ -3,7 +3,7 @@
 package page
 
 import (
-	"cmp"
+	"strings"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
@@ -17,7 +17,7 @@ import (
 func Lint(d *result.Lint) *sheet.Sheet {
 	s := &sheet.Sheet{Program: "kubectl unthrottle", Verb: "lint", Document: d, Claims: []sheet.Claim{{Word: "lint", Whole: true, Tone: lintTone(d), Text: d.Verdict}}}
 	for _, f := range d.Findings {
-		s.Add(sheet.Section{Title: cmp.Or(f.At.String(), "?") + "  " + result.Place(f), Blocks: []sheet.Block{sheet.Findings{named(f)}}})
+		s.Add(sheet.Section{Title: title(f), Blocks: []sheet.Block{sheet.Findings{named(f)}}})
 	}
 	var unread sheet.Listed
 	for _, p := range d.Problems {
@@ -65,6 +65,14 @@ func goneList(d *result.Lint) (list sheet.Listed) {
 		list = append(list, text)
 	}
 	return list
+}
+
+// title says where a finding is. In a file people go by the line, in a cluster by the name.
+func title(f lint.Finding) string {
+	if f.At.File == "" {
+		return strings.TrimRight(result.Place(f)+"  "+f.At.String(), " ")
+	}
+	return f.At.String() + "  " + result.Place(f)
 }
 
 // named is a finding whose verdict begins with its rule's id, as people search for it.
