@@ -19,6 +19,7 @@ Usage:
 
 Verbs:
   lint        what is wrong with GOMAXPROCS in manifests, before they run
+  fix         remedy what lint finds: a diff, patches, or the files themselves
   version     which build this is
   help VERB   more about a verb, or the page of a rule: help K004
 
@@ -36,7 +37,7 @@ func Main(ctx context.Context, args []string, env func(string) string, stdin io.
 }
 
 func newRoot(stdio verb.IO) *cobra.Command {
-	root := verb.NewRoot("kubectl-unthrottle", rootHelp, newLint(stdio), newVersion(stdio))
+	root := verb.NewRoot("kubectl-unthrottle", rootHelp, newLint(stdio), newFix(stdio), newVersion(stdio))
 	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl unthrottle"}
 	root.SetHelpCommand(newHelp())
 	return root
