@@ -10,9 +10,10 @@ require (
 	go.yaml.in/yaml/v3 v3.0.6
 )
 
-// For tests only: tables, and the API server's and kubectl's own readers to compare with.
+// For tests only: tables, a real API server, and the API server's and kubectl's own readers to compare with.
 require (
 	github.com/rogpeppe/go-internal v1.16.0
+	github.com/unthrottle/unthrottle/clustertest v0.0.0
 	k8s.io/apimachinery v0.36.3
 	sigs.k8s.io/yaml v1.6.0
 )
@@ -41,5 +42,6 @@ require (
 
 replace (
 	github.com/unthrottle/unthrottle => ../..
+	github.com/unthrottle/unthrottle/clustertest => ../../clustertest
 	github.com/unthrottle/unthrottle/cmd => ..
 )

@@ -168,18 +168,24 @@ func (ch *change) remove(container *node) error {
 	if len(ch.entries) == 0 {
 		return errors.New("it is not an entry of env")
 	}
-	reference := "$(" + ch.remedy.Variable + ")"
-	referred := false
-	walk(container, func(n *node) {
-		referred = referred || n.Kind == manifest.Scalar && strings.Contains(n.Value, reference)
-	})
-	if referred {
-		return refuse("something in the container refers to %s", reference)
+	if err := ch.referred(container); err != nil {
+		return err
 	}
 	for _, i := range ch.entries {
 		ch.drop[ch.env.Items[i]] = true
 	}
 	return nil
+}
+
+// referred says that something in the container refers to the variable: that would mean something else if it came or went.
+func (ch *change) referred(container *node) (err error) {
+	reference := "$(" + ch.remedy.Variable + ")"
+	walk(container, func(n *node) {
+		if n.Kind == manifest.Scalar && strings.Contains(n.Value, reference) {
+			err = refuse("something in the container refers to %s", reference)
+		}
+	})
+	return err
 }
 
 // value is what a variable is set to, as a pair of its entry.
@@ -310,6 +316,9 @@ func (ch *change) insert(t text, m *node, i int, key string, value *node) {
 
 // add adds an entry for a variable that has none.
 func (d *document) add(ch *change, container *node) error {
+	if err := ch.referred(container); err != nil {
+		return err
+	}
 	entry := ch.new
 	switch {
 	case ch.index < 0:

@@ -49,7 +49,8 @@ func (p *Plan) JSON6902() (patches []Patch) {
 	return patches
 }
 
-// Kustomize is the kustomization.yaml of a Component that patches all objects.
+// Kustomize is the kustomization.yaml of a Component that patches all objects. Its patches are operations: with a strategic merge
+// patch kustomize puts what it merges in front, and init containers run in their order.
 func (p *Plan) Kustomize() (text string, left []Left) {
 	var b strings.Builder
 	b.WriteString("apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\npatches:\n")
@@ -59,10 +60,6 @@ func (p *Plan) Kustomize() (text string, left []Left) {
 		if w.Name == "" {
 			left = append(left, Left{w, "it has no name that a patch could go by"})
 			continue
-		}
-		patch := operations(o)
-		if noStrategic(o) == "" {
-			patch = strategic(o)
 		}
 		group, version, grouped := strings.Cut(w.APIVersion, "/")
 		target := object()
@@ -78,7 +75,7 @@ func (p *Plan) Kustomize() (text string, left []Left) {
 		}
 		s := style{newline: "\n", step: "  "}
 		b.WriteString("- " + s.block("target", target, "  ") + "\n  patch: |-\n")
-		for line := range strings.Lines(patch) {
+		for line := range strings.Lines(operations(o)) {
 			b.WriteString("    " + line)
 		}
 		n++
@@ -117,6 +114,9 @@ func noStrategic(o []*change) string {
 		return "it has no name that a patch could go by"
 	}
 	for _, ch := range o {
+		if len(ch.entries) > 1 {
+			return "a variable stands in env twice; take --as json6902"
+		}
 		names := 0
 		for _, c := range w.Pod.Containers {
 			if c.Name == ch.c.Name {

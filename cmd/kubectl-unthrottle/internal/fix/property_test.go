@@ -138,7 +138,9 @@ func kept(in, out []byte) bool {
 // A writer writes manifests at random, in the styles that people have.
 type writer struct {
 	*rand.Rand
-	b strings.Builder
+	b     strings.Builder
+	valid bool // it is an object that an API server may take
+	names map[string]bool
 }
 
 func (w *writer) pick(list ...string) string { return list[w.IntN(len(list))] }
@@ -155,6 +157,12 @@ func (w *writer) tail() string { return w.pick("", "", "", " # it says", "  ") }
 // entry is the pairs of a variable, as a block's lines or in brackets.
 func (w *writer) entry() (pairs [][2]string) {
 	name := w.pick("GOMAXPROCS", "GOMAXPROCS", "GODEBUG", "GOMEMLIMIT", "A", "B", "GOGC")
+	for w.valid && w.names[name] {
+		name = w.pick("GOMAXPROCS", "GODEBUG", "GOMEMLIMIT", "A", "B", "GOGC")
+	}
+	if w.names != nil {
+		w.names[name] = true
+	}
 	value := map[string][]string{
 		"GOMAXPROCS": {`"8"`, `'1'`, `"500m"`, `"2"`, `""`, "$(N)", `"64"`}, "GODEBUG": {`containermaxprocs=0`, `"updatemaxprocs=0"`, `'x=1'`},
 		"GOMEMLIMIT": {"1GiB"}, "A": {"a", `"untouched"`}, "B": {"b", "$(GOMAXPROCS)", "|-\n{indent}  text\n{indent}  more"}, "GOGC": {`"50"`},
@@ -177,6 +185,7 @@ func (w *writer) entry() (pairs [][2]string) {
 
 func (w *writer) env(indent string) {
 	n := w.IntN(4)
+	w.names = map[string]bool{}
 	if n == 0 {
 		w.b.WriteString(w.pick("", "", indent+"env: []\n", indent+"env:\n"))
 		return
@@ -256,7 +265,9 @@ func (w *writer) container(name, in string) {
 				w.b.WriteString(indent + "resources:\n" + indent + "  limits: {cpu: " + w.pick("250m", `"1"`, "2", "1500m") + ", memory: 1Gi}\n")
 			}
 		},
-		func() { w.b.WriteString(indent + "untouched: {a: 1}   # as it is\n") },
+	}
+	if !w.valid {
+		parts = append(parts, func() { w.b.WriteString(indent + "untouched: {a: 1}   # as it is\n") })
 	}
 	if w.maybe(2) {
 		w.Shuffle(len(parts), func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })
@@ -276,14 +287,19 @@ func (w *writer) container(name, in string) {
 }
 
 func (w *writer) document() {
-	w.b.WriteString("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: api}\nspec:\n  untouched: 1\n  template:\n    spec:\n      containers:\n")
+	w.b.WriteString("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: api}\nspec:\n")
+	if w.valid {
+		w.b.WriteString("  selector: {matchLabels: {app: api}}\n  template:\n    metadata: {labels: {app: api}}\n    spec:\n      containers:\n")
+	} else {
+		w.b.WriteString("  untouched: 1\n  template:\n    spec:\n      containers:\n")
+	}
 	in := "      " + w.pick("", "  ")
 	w.container("a", in)
 	if w.maybe(2) {
 		w.container("b", in)
 	}
 	w.comment("      ")
-	if w.maybe(2) {
+	if !w.valid && w.maybe(2) {
 		w.b.WriteString("      untouched:   [1,2]\n")
 	}
 }
