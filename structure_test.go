@@ -77,6 +77,7 @@ var order = []string{
 	module + "/cmd/kubectl-unthrottle/internal/remedy",
 	module + "/cmd/kubectl-unthrottle/internal/lint",
 	module + "/cmd/kubectl-unthrottle/internal/baseline",
+	module + "/cmd/kubectl-unthrottle/internal/fix",
 	module + "/cmd/kubectl-unthrottle/internal/result",
 	module + "/cmd/kubectl-unthrottle/internal/page",
 	module + "/cmd/kubectl-unthrottle/internal/webhook/certs",

@@ -19,6 +19,7 @@ Usage:
 
 Verbs:
   lint        what is wrong with GOMAXPROCS in manifests, before they run
+  fix         remedy what lint finds: a diff, patches, or the files themselves
   webhook     an admission webhook that warns of it, or repairs it
   version     which build this is
   completion  the script by which kubectl completes all this
@@ -38,7 +39,7 @@ func Main(ctx context.Context, args []string, env func(string) string, stdin io.
 }
 
 func newRoot(stdio verb.IO) *cobra.Command {
-	root := verb.NewRoot("kubectl-unthrottle", rootHelp, newLint(stdio), newWebhook(stdio), newVersion(stdio), newCompletion(stdio))
+	root := verb.NewRoot("kubectl-unthrottle", rootHelp, newLint(stdio), newFix(stdio), newWebhook(stdio), newVersion(stdio), newCompletion(stdio))
 	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl unthrottle"}
 	root.SetHelpCommand(newHelp())
 	return root

@@ -25,7 +25,7 @@ func divisor(f *facts) (found []Finding) {
 	}
 	if s.State == workload.Known && s.Target != nil && s.Divide < 1 {
 		if s.Node {
-			out := remove(`take GOMAXPROCS out, or set a CPU limit and a divisor of "1"`, "without it the program takes the node's CPUs, not a thousand times as many")
+			out := f.unlimited(`take GOMAXPROCS out, or set a CPU limit and a divisor of "1"`, "without it the program takes the node's CPUs, not a thousand times as many")
 			n := f.about(finding.Critical, out, "GOMAXPROCS is a thousand times the node's CPUs")
 			found = append(found, n.saying("%s with divisor %s, and there is no limit: a node with 4 CPUs for pods makes it 4,000",
 				s.From, s.Var.Divisor))

@@ -3,6 +3,7 @@ package lint
 import (
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/workload"
 )
 
 // nodeCPUs finds a GOMAXPROCS from a limit that is not there.
@@ -15,7 +16,7 @@ func nodeCPUs(f *facts) []Finding {
 	if is(f.c.Request) {
 		fix = "take GOMAXPROCS out, set a CPU limit, or use requests.cpu"
 	}
-	out := remove(fix, "there is no limit, and Go takes the node's CPUs without it")
+	out := f.unlimited(fix, "there is no limit, and Go takes the node's CPUs without it")
 	if f.c.Image == "" {
 		out = leave(fix, "the container has no image: what completes it may bring a limit")
 	}
@@ -28,4 +29,16 @@ func nodeCPUs(f *facts) []Finding {
 		n = n.saying("up to %s on a node of %s", quantity.Count(node), quantity.CPUs(float64(node)))
 	}
 	return one(n.saying("it does nothing that Go would not do without it"))
+}
+
+// unlimited is the cure for a reference to a limit that is not there: without it the program takes the node's CPUs all the same. If it
+// is another container's that is missing, the container's own counts.
+func (f *facts) unlimited(fix, why string) cure {
+	switch f.limit.State {
+	case workload.Absent:
+		return remove(fix, why)
+	case workload.Known:
+		return f.takeOut(f.fitting())
+	}
+	return leave(fix, "the container's own limit is not known: "+f.limit.Unknown)
 }

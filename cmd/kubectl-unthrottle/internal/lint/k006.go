@@ -35,13 +35,17 @@ func ignored(f *facts) []Finding {
 	return one(n)
 }
 
-// cleared is the cure: a number where somebody wanted one and the limit says which; else nothing is lost without it.
+// cleared is the cure: a number where somebody wanted one, or the program needs one, and the limit says which; else nothing is lost
+// without it.
 func (f *facts) cleared(automaxprocs bool) cure {
+	does, known := f.itself()
 	const text = "set it to a whole number above 0"
 	switch {
 	case automaxprocs:
 		return remove("take GOMAXPROCS out: the program contains automaxprocs", "automaxprocs reads the limit where GOMAXPROCS is not set")
-	case f.limit.State == workload.Known && strings.ContainsAny(f.procs.Value, "123456789"):
+	case f.b.Go() && len(switchedOff(f)) > 0:
+		return remove("take GOMAXPROCS out, or "+text, "Go ignores the value, and it is GODEBUG that keeps the program from following its limit")
+	case f.limit.State == workload.Known && (strings.ContainsAny(f.procs.Value, "123456789") || known && !does):
 		return f.takeOut(f.fitting())
 	}
 	return remove("take GOMAXPROCS out, or "+text, "Go ignores the value, so nothing changes but that nobody is misled")

@@ -29,3 +29,21 @@ const (
 func (r Remedy) Changes() bool {
 	return r.Only == "" && (r.Action == Remove || r.Action == Set || r.Action == Repair)
 }
+
+// String says it in words: "take GOMAXPROCS out".
+func (r Remedy) String() string {
+	switch r.Action {
+	case Remove:
+		return "take " + r.Variable + " out"
+	case Set:
+		if r.Resource != "" {
+			return "take " + r.Variable + " from " + r.Resource
+		}
+		return "set " + r.Variable + " to " + r.Value
+	case Repair:
+		return "set the divisor of " + r.Variable + ` to "` + r.Value + `"`
+	case Rebuild:
+		return "build the program with a newer Go"
+	}
+	return "leave it as it is"
+}

@@ -181,20 +181,25 @@ func (d *Lint) Unread() (n int) {
 // Checks are one for each finding, or a single one that found nothing.
 func (d *Lint) Checks() (checks []report.Check) {
 	for _, f := range d.Findings {
-		c := report.Check{About: Place(f), Name: f.Rule + ": " + f.Verdict, Found: &f.Finding}
-		if at := f.At; at.File != "" && at.File != manifest.Stdin {
-			c.Place = report.Place{File: at.File, Line: at.Line, Column: at.Column, EndLine: at.EndLine}
-			if d.below != nil {
-				c.Place.File, c.Place.Root = d.below(at.File)
-			}
-		}
-		c.Key = strings.Join([]string{f.Rule, c.Place.File, f.Workload, f.Container, f.Variable}, "\n")
-		checks = append(checks, c)
+		checks = append(checks, check(f, d.below))
 	}
 	if len(checks) == 0 {
 		checks = []report.Check{{About: quantity.Plural(d.Workloads, "workload"), Name: "no rule finds anything wrong"}}
 	}
 	return checks
+}
+
+// check is a finding as a system that runs builds reads it.
+func check(f lint.Finding, below func(file string) (path, root string)) report.Check {
+	c := report.Check{About: Place(f), Name: f.Rule + ": " + f.Verdict, Found: &f.Finding}
+	if at := f.At; at.File != "" && at.File != manifest.Stdin {
+		c.Place = report.Place{File: at.File, Line: at.Line, Column: at.Column, EndLine: at.EndLine}
+		if below != nil {
+			c.Place.File, c.Place.Root = below(at.File)
+		}
+	}
+	c.Key = strings.Join([]string{f.Rule, c.Place.File, f.Workload, f.Container, f.Variable}, "\n")
+	return c
 }
 
 // Place is which container of what a finding is about.

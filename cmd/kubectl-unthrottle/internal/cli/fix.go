@@ -1,0 +1,178 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/render"
+	"github.com/unthrottle/unthrottle/cmd/internal/verb"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/fix"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/lint"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/manifest"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/page"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/result"
+)
+
+const fixHelp = `Remedy what lint finds: shows a diff, or writes the manifests.
+
+Usage:
+  kubectl unthrottle fix [FLAGS] FILE | DIRECTORY | - ...
+
+Changes what is right for whatever program runs there, says what else would be right for which, and leaves alone what it
+does not understand. All else in a file stays as it is. Name the programs, and it can do more: --binary, --image, --go.
+
+{{flags}}
+
+Exit codes:
+  0 done   1 something could not be read or written   2 usage   3 --check: something would change   130 interrupted
+
+Examples:
+  kubectl unthrottle fix --go 1.25 deploy/ | patch -p0
+  helm template ./chart | kubectl unthrottle fix --stdout - | kubectl apply -f -
+`
+
+type fixer struct {
+	given   linter // the flags that lint has, too
+	results *verb.Results[*result.Fix]
+	rules   []string
+	write   bool
+	stdout  bool
+	check   bool
+	as      string
+}
+
+func newFix(stdio verb.IO) *cobra.Command {
+	return verb.New("fix", fixHelp, func(l *verb.Flags) func(context.Context, []string) error {
+		o := &fixer{given: linter{stdio: stdio}}
+		o.results = verb.NewResults(stdio, o.formats())
+		flags := l.Section("Flags:")
+		flags.BoolVarP(&o.write, "write", "w", false, "write the files, each as a whole or not at all")
+		flags.BoolVar(&o.stdout, "stdout", false, "print the one file, or standard input, as it is with the changes")
+		flags.Var(verb.OneOf(&o.as, "strategic", "json6902", "kustomize", "values"), "as",
+			"KIND\tprint patches: strategic or json6902, a Component for kustomize, or a hint for a Helm chart's values")
+		flags.BoolVar(&o.check, "check", false, "exit with 3 if something would change")
+		flags.StringSliceVar(&o.rules, "rule", nil, "K001,…\tonly what these rules find")
+		flags.StringArrayVarP(&o.given.files, "filename", "f", nil, "F\ta file, a directory or -, as an argument; may be repeated")
+		flags.StringArrayVar(&o.given.binaries, "binary", nil, "[IMAGE=]FILE\tthe program of the containers with this image, or of all; may be repeated")
+		flags.StringArrayVar(&o.given.images, "image", nil, "IMAGE=FILE\tthat image: an OCI directory, a tarball of one, or of docker save; may be repeated")
+		flags.IntSliceVar(&o.given.nodes, "node-cpus", nil, "N,…\tCPUs of the nodes that it may run on")
+		flags.Var(goFlag{&o.given.program}, "go", goUsage)
+		o.results.FilesFlag(flags)
+		o.results.JSONFlag(flags)
+		o.results.ColorFlag(flags)
+		l.Exclude("choose one of them", "write", "stdout", "as", "check")
+		l.Exclude("choose one of them", "stdout", "json")
+		return o.run
+	})
+}
+
+// formats are those of any document, but text is a diff that patch takes, unless the files are written.
+func (o *fixer) formats() map[string]verb.Writer[*result.Fix] {
+	formats := verb.SheetFormats(page.Fix)
+	sheet := formats["text"]
+	formats["text"] = func(w io.Writer, d *result.Fix, style render.Style) error {
+		if o.write {
+			return sheet(w, d, style)
+		}
+		_, err := io.WriteString(w, d.Text())
+		return err
+	}
+	return formats
+}
+
+func (o *fixer) run(ctx context.Context, args []string) error {
+	names := append(o.given.files, args...)
+	known, input, err := o.prepare(names)
+	if err != nil {
+		return err
+	}
+	if err := o.results.Open(); err != nil {
+		return err
+	}
+	set, err := manifest.Read(ctx, manifest.Options{Stdin: bytes.NewReader(input)}, names...)
+	if err != nil {
+		return o.results.Drop(err)
+	}
+	plan, err := fix.Make(ctx, set, known, o.rules...)
+	if err != nil {
+		return o.results.Drop(err)
+	}
+	doc := result.NewFix(set, plan)
+	doc.Header = verb.NewHeader("fix")
+	if o.as != "" {
+		doc.Patches(plan, o.as)
+	}
+	if o.write && len(plan.Files) > 0 {
+		if err := writeFiles(plan.Files); err != nil {
+			return o.results.Drop(hint.With(err, "nothing else is written; without --write it prints a diff"))
+		}
+		doc.Wrote()
+	}
+	if o.stdout {
+		if err := o.stream(input, plan, doc); err != nil {
+			return o.results.Drop(err)
+		}
+	}
+	if err := o.results.Finish(doc, nil); err != nil {
+		return err
+	}
+	if o.check && len(plan.Files) > 0 {
+		return verb.ExitCode{Code: verb.Findings}
+	}
+	if n := doc.Unread(); n > 0 {
+		return fmt.Errorf("%d of the problems above kept something from being read", n)
+	}
+	return nil
+}
+
+// prepare checks what the flags say, and reads standard input if it is named.
+func (o *fixer) prepare(names []string) (known lint.Known, input []byte, err error) {
+	stdin := slices.Contains(names, "-")
+	switch {
+	case len(names) == 0:
+		return known, nil, hint.Usage("kubectl unthrottle fix FILE, or - for standard input", "no manifest given")
+	case o.write && stdin:
+		return known, nil, hint.Usage("take --stdout for a pipe", "--write: standard input is no file")
+	case o.stdout && len(names) > 1:
+		return known, nil, hint.Usage("name one, or take --write", "--stdout is for one file, and there are %d", len(names))
+	}
+	for i, rule := range o.rules {
+		o.rules[i] = strings.ToUpper(rule)
+		if !slices.ContainsFunc(lint.Rules(), func(r lint.Rule) bool { return r.ID == o.rules[i] }) {
+			return known, nil, hint.Usage("the rules are K001 to K013", "--rule %s: there is no such rule", rule)
+		}
+	}
+	if known, err = o.given.known(); err != nil {
+		return known, nil, err
+	}
+	switch {
+	case stdin && o.given.stdio.In != nil:
+		input, err = io.ReadAll(o.given.stdio.In)
+	case o.stdout:
+		if input, err = os.ReadFile(names[0]); err != nil {
+			err = hint.With(err, "--stdout is for one file, or - for standard input")
+		}
+	}
+	return known, input, err
+}
+
+// stream prints the only file with its changes. What was decided goes to stderr, as comments.
+func (o *fixer) stream(data []byte, p *fix.Plan, doc *result.Fix) error {
+	o.results.Silence()
+	if len(p.Files) > 0 {
+		data = p.Files[0].New
+	}
+	if _, err := io.WriteString(o.given.stdio.Err, doc.Brief()); err != nil {
+		return err
+	}
+	_, err := o.given.stdio.Out.Write(data)
+	return err
+}
