@@ -74,6 +74,7 @@ var order = []string{
 	module + "/cmd/kubectl-unthrottle/internal/binary",
 	module + "/cmd/kubectl-unthrottle/internal/forecast",
 	module + "/cmd/kubectl-unthrottle/internal/lint",
+	module + "/cmd/kubectl-unthrottle/internal/policy",
 	module + "/cmd/kubectl-unthrottle/internal/result",
 	module + "/cmd/kubectl-unthrottle/internal/page",
 	module + "/cmd/kubectl-unthrottle/internal/cli",

@@ -19,6 +19,7 @@ Usage:
 
 Verbs:
   lint        what is wrong with GOMAXPROCS in manifests, before they run
+  policy      admission policies by which an API server repairs it, and warns
   version     which build this is
   completion  the script by which kubectl completes all this
   help VERB   more about a verb, or the page of a rule: help K004
@@ -37,7 +38,7 @@ func Main(ctx context.Context, args []string, env func(string) string, stdin io.
 }
 
 func newRoot(stdio verb.IO) *cobra.Command {
-	root := verb.NewRoot("kubectl-unthrottle", rootHelp, newLint(stdio), newVersion(stdio), newCompletion(stdio))
+	root := verb.NewRoot("kubectl-unthrottle", rootHelp, newLint(stdio), newPolicy(stdio), newVersion(stdio), newCompletion(stdio))
 	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl unthrottle"}
 	root.SetHelpCommand(newHelp())
 	return root
