@@ -31,6 +31,9 @@ func newField(c *sheet.Field) *drawing {
 	if slices.ContainsFunc(c.Lines, func(l sheet.Line) bool { return l.Name != "" }) {
 		f.Class, phone = "plot field ends", phoneEnds
 	}
+	if slices.ContainsFunc(c.Lines, func(l sheet.Line) bool { return l.Short != "" }) {
+		f.Class += " long" // names, on a desk
+	}
 	f.x, f.y = fieldAxes(c)
 	f.figure = newFigure(c.Figure, append(f.x.notes("The axis across"), f.y.notes("The axis up")...)...)
 	if c.Y.Title != "" {
@@ -136,7 +139,11 @@ func (f *field) named(l sheet.Line) {
 		return
 	}
 	_, end := f.at(points[len(points)-1].X, points[len(points)-1].Y)
-	f.texts = append(f.texts, label{"end " + class, l.Name, l.Tag, 100, end, 8, 4, "start", k})
+	name := label{class: "end " + class, text: l.Name, more: l.Tag, x: 100, y: end, dx: 8, dy: 4, anchor: "start", key: k}
+	if l.Short != "" {
+		name.text, name.long = l.Short, l.Name
+	}
+	f.texts = append(f.texts, name)
 }
 
 // points draws the points of lines: those in the background, the others, and what is written beside these.

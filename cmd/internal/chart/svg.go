@@ -122,6 +122,7 @@ func number(v float64) string { return strconv.FormatFloat(math.Round(v*100)/100
 // A label is a text beside a place, some pixels from it.
 type label struct {
 	class, text, more string // more is added where there is room
+	long              string // stands in place of the text where there is room
 	x, y, dx, dy      float64
 	anchor            string
 	key               *key // stands for it where it has no room
@@ -129,6 +130,9 @@ type label struct {
 
 func (d *drawing) write(l label) {
 	in := html.EscapeString(glued(l.text))
+	if l.long != "" {
+		in = `<tspan class="wide">` + html.EscapeString(glued(l.long)) + `</tspan><tspan class="narrow">` + in + "</tspan>"
+	}
 	if l.more != "" {
 		in += `<tspan class="wide"> ` + html.EscapeString(glued(l.more)) + "</tspan>"
 	}

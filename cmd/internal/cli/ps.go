@@ -83,6 +83,9 @@ func newPs(stdio IO) *cobra.Command {
 			var unseen error
 			if err == nil {
 				unseen = o.unseen(ctx, doc)
+				if len(doc.Processes) == 0 { // then the error says all
+					err = unseen
+				}
 				o.choose(doc)
 			}
 			if err := o.results.Finish(doc, err); err != nil {

@@ -122,12 +122,8 @@ func (s *Session) FindMax(ctx context.Context, h Hunt) (Found, error) {
 			return Found{}, err
 		}
 		f.add(sum, w)
-		if _, more := m.Next(); s.Tried != nil {
-			left := 0
-			if more {
-				left = int(time.Until(ends) / each)
-			}
-			s.Tried(w, left)
+		if s.Tried != nil {
+			s.Tried(w, max(0, min(m.Left(), int(time.Until(ends)/each))))
 		}
 	}
 	if len(f.windows) == 0 {

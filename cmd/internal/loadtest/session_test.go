@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -82,10 +83,12 @@ func TestFindMax(t *testing.T) {
 		}
 	})
 	var told []Window
+	before := math.MaxInt
 	s := &Session{Plan: p, SLO: slo(t, "errors=0.1%"), Tried: func(w Window, left int) {
-		if answered.Store(0); left < 0 {
-			t.Errorf("%d windows left", left)
+		if answered.Store(0); left < 0 || left > before {
+			t.Errorf("%d windows left, and %d before", left, before)
 		}
+		before = left
 		told = append(told, w)
 	}}
 	f, err := s.FindMax(t.Context(), Hunt{Start: 100, Window: 100 * time.Millisecond})

@@ -30,6 +30,7 @@ type Summary struct {
 	Engine    string   `json:"engine"`          // lean or net/http
 	WarmUp    float64  `json:"warm_up_seconds"`
 	Planned   float64  `json:"planned_seconds"` // 0: until the number of requests was sent
+	Most      int64    `json:"requests_asked"`  // 0: as many as there was time for
 	Elapsed   float64  `json:"elapsed_seconds"`
 	Timeout   float64  `json:"timeout_seconds"` // 0: none
 
@@ -286,7 +287,7 @@ func Summarise(r *load.Result, slo *load.SLO) Summary {
 	p := r.Plan
 	d := Summary{
 		Began: r.Began.Format(beganForm), Loop: "closed", Seed: p.Seed, MaxConns: p.Conns, Engine: string(r.Engine),
-		WarmUp: p.WarmUp.Seconds(), Planned: p.Duration.Seconds(), Elapsed: r.Elapsed.Seconds(), Timeout: p.Client.Timeout.Seconds(),
+		WarmUp: p.WarmUp.Seconds(), Planned: p.Duration.Seconds(), Most: p.Requests, Elapsed: r.Elapsed.Seconds(), Timeout: p.Client.Timeout.Seconds(),
 		Requests: r.Requests, Sent: r.Sent, Timeouts: r.Timeouts, Unfinished: r.Unfinished, Failed: r.Failed, Good: r.Good, Bytes: r.Bytes,
 		Response: newLatencies(r.Response), Service: newLatencies(r.Service),
 		Lag: newLatencies(r.Lag), Pacer: newLatencies(r.PacerLate), NoConn: newLatencies(r.NoConnection),

@@ -3,6 +3,7 @@ package loadtest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -47,6 +48,22 @@ func (d *Summary) HopelessError() error {
 // Words say what an SLO asks: p99 ≤ 50 ms, errors ≤ 1 %.
 func (s *SLO) Words() string { return objectiveWords(s.Text) }
 
+// HeldWords say what was asked, without the objectives that were missed: those are listed with what they were. "" if all were.
+func (s *SLO) HeldWords() string {
+	if len(s.Missed) == 0 {
+		return "Asked: " + s.Words()
+	}
+	missed := map[string]bool{}
+	for _, m := range s.Missed {
+		missed[objectiveWords(m.Objective)] = true
+	}
+	parts := slices.DeleteFunc(objectives(s.Text), func(part string) bool { return missed[part] })
+	if len(parts) == 0 {
+		return ""
+	}
+	return "Held: " + strings.Join(parts, ", ")
+}
+
 // Words say what was asked and what it was: p99 ≤ 50 ms: it was 89.2 ms.
 func (m Missed) Words() string {
 	objective, was := m.words()
@@ -65,19 +82,21 @@ func (m Missed) words() (objective, was string) {
 }
 
 // objectiveWords reads an SLO, or a part of it, and says what it asks.
-func objectiveWords(text string) string {
+func objectiveWords(text string) string { return strings.Join(objectives(text), ", ") }
+
+// objectives are the parts of an SLO.
+func objectives(text string) (parts []string) {
 	slo, err := load.ParseSLO(text)
 	if err != nil {
-		return text
+		return []string{text}
 	}
-	var parts []string
 	for _, l := range slo.Latencies {
 		parts = append(parts, load.PercentileName(l.Percentile)+" ≤ "+quantity.Duration(l.Limit))
 	}
 	if len(parts) != 1 || text != slo.Latencies[0].String() { // a percentile alone says nothing of errors
 		parts = append(parts, "errors ≤ "+quantity.Number(100*slo.Errors)+" %")
 	}
-	return strings.Join(parts, ", ")
+	return parts
 }
 
 // LiveWords say how a load goes on.

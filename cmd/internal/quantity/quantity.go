@@ -216,11 +216,22 @@ func Lasting(s float64) string {
 	switch d := time.Duration(math.Round(s)) * time.Second; {
 	case d < 100*time.Second:
 		return Seconds(d.Seconds())
+	case d == time.Hour:
+		return "1 h"
 	case d < 100*time.Minute:
-		return strconv.Itoa(int(d/time.Minute)) + " min " + strconv.Itoa(int(d%time.Minute/time.Second)) + " s"
+		return twoUnits(d, time.Minute, "min", time.Second, "s")
 	default:
-		return strconv.Itoa(int(d/time.Hour)) + " h " + strconv.Itoa(int(d%time.Hour/time.Minute)) + " min"
+		return twoUnits(d.Truncate(time.Minute), time.Hour, "h", time.Minute, "min")
 	}
+}
+
+// twoUnits writes a time in a unit and the next smaller one, if there is some of it: 3 min 20 s, 3 min.
+func twoUnits(d, large time.Duration, largeName string, small time.Duration, smallName string) string {
+	text := strconv.Itoa(int(d/large)) + " " + largeName
+	if rest := int(d % large / small); rest > 0 {
+		text += " " + strconv.Itoa(rest) + " " + smallName
+	}
+	return text
 }
 
 // PerSecond writes a rate: 840/s, 12,000/s.

@@ -212,12 +212,21 @@ func NewExplain(f Facts) *Explain {
 	return e
 }
 
-// Verdict is the answer in a word and a sentence, and what belongs to it, of a running Go program that was looked at.
-func (d *Explain) Verdict() (word, text string, also []string) {
+// ExplainVerdict is the answer.
+type ExplainVerdict struct {
+	Word  string
+	Whole bool // the text says it all
+	Text  string
+	Also  []string // what belongs to it
+}
+
+// Verdict is the answer. What was found in a running Go program comes before what its number should be.
+func (d *Explain) Verdict() ExplainVerdict {
 	now := d.Throttling.Now
 	switch {
 	case len(d.Findings) > 0:
-		word, text = d.Findings[0].Verdict, d.Findings[0].Summary
+		var also []string
+		word, text := d.Findings[0].Verdict, d.Findings[0].Summary
 		if limit, procs := d.Limit.CPUs, d.GOMAXPROCS.Value; !fits(text) && limit != nil && procs != nil {
 			also = []string{capital(text) + "."}
 			text = fmt.Sprintf("GOMAXPROCS is %d under a limit of %s", *procs, quantity.UsedCPUs(*limit))
@@ -225,10 +234,52 @@ func (d *Explain) Verdict() (word, text string, also []string) {
 		if now != nil && now.Frozen != nil && now.Frozen.Share > 0 {
 			also = append(also, "It stood still for "+now.Frozen.Words()+" of the time.")
 		}
+		return ExplainVerdict{Word: word, Text: text, Also: also}
 	case now != nil && d.GOMAXPROCS.Proof == ProofLive && d.GOMAXPROCS.Value != nil:
-		word, text = rule.Fine, fmt.Sprintf("no rule finds anything wrong with GOMAXPROCS %d here", *d.GOMAXPROCS.Value)
+		return ExplainVerdict{Word: rule.Fine, Text: fmt.Sprintf("no rule finds anything wrong with GOMAXPROCS %d here", *d.GOMAXPROCS.Value)}
 	}
-	return word, text, also
+	v := d.number()
+	v.Whole = true
+	if now != nil && now.Active != nil && *now.Active {
+		v.Also = append(v.Also, "It was throttled while it was looked at.")
+	}
+	return v
+}
+
+// number is the answer where no rule was asked: whether the number suits the limit, as far as that is known, or else the limit.
+func (d *Explain) number() ExplainVerdict {
+	procs := d.GOMAXPROCS.Value
+	if procs == nil {
+		switch d.Limit.State {
+		case "limited":
+			return ExplainVerdict{Word: "limited", Text: "The CPU limit is " + quantity.UsedCPUs(*d.Limit.CPUs) + "."}
+		case "none":
+			return ExplainVerdict{Word: "no limit", Text: "No CPU limit is in force."}
+		case "hidden":
+			return ExplainVerdict{Word: "hidden", Text: "A CPU limit that can't be seen from here throttles it."}
+		}
+		return ExplainVerdict{Word: "not known", Text: "The CPU limit is not known."}
+	}
+	under := "with no CPU limit"
+	switch d.Limit.State {
+	case "limited":
+		under = "under a limit of " + quantity.UsedCPUs(*d.Limit.CPUs)
+	case "none":
+	case "hidden":
+		return ExplainVerdict{Word: "hidden", Text: fmt.Sprintf("GOMAXPROCS is %d; the CPU limit can't be seen from here.", *procs)}
+	default:
+		return ExplainVerdict{Word: "not known", Text: fmt.Sprintf("GOMAXPROCS is %d; the CPU limit is not known.", *procs)}
+	}
+	for _, c := range d.Choices {
+		switch {
+		case !c.Applies || c.Procs != *procs:
+		case c.Wrong:
+			return ExplainVerdict{Word: "wrong", Text: fmt.Sprintf("GOMAXPROCS %d is wrong %s.", *procs, under)}
+		default:
+			return ExplainVerdict{Word: "right", Text: fmt.Sprintf("GOMAXPROCS %d is right %s.", *procs, under)}
+		}
+	}
+	return ExplainVerdict{Word: "not judged", Text: fmt.Sprintf("GOMAXPROCS is %d %s.", *procs, under)} // somebody set it
 }
 
 func newLimit(l, inside cgroup.Limits) Limit {

@@ -171,7 +171,22 @@ func TestExplainVerdict(t *testing.T) {
 	live := GOMAXPROCS{Value: &two, Proof: ProofLive}
 	found := []finding.Finding{{Verdict: "too many Ps", Summary: "GOMAXPROCS is 64"}}
 	for want, d := range map[string]*Explain{
-		"": {GOMAXPROCS: live},
+		"GOMAXPROCS 2 is right under a limit of 1.5 CPUs.": {
+			GOMAXPROCS: live, Limit: Limit{State: "limited", CPUs: new(1.5)}, Choices: []Choice{{Procs: 64, Wrong: true}, {Procs: 2, Applies: true}},
+		},
+		"GOMAXPROCS 2 is wrong under a limit of 8 CPUs.": {
+			GOMAXPROCS: live, Limit: Limit{State: "limited", CPUs: new(8.0)}, Choices: []Choice{{Procs: 2, Applies: true, Wrong: true}},
+		},
+		"GOMAXPROCS 2 is right with no CPU limit.": {GOMAXPROCS: live, Limit: Limit{State: "none"}, Choices: []Choice{{Procs: 2, Applies: true}}},
+		"GOMAXPROCS is 2 with no CPU limit.":       {GOMAXPROCS: live, Limit: Limit{State: "none"}, Choices: []Choice{{Procs: 4, Applies: true}}},
+		"GOMAXPROCS is 2; the CPU limit is not known. It was throttled while it was looked at.": {
+			GOMAXPROCS: GOMAXPROCS{Value: &two}, Limit: Limit{State: "unknown"}, Throttling: Throttling{Now: &Interval{Active: new(true)}},
+		},
+		"GOMAXPROCS is 2; the CPU limit can't be seen from here.": {GOMAXPROCS: live, Limit: Limit{State: "hidden"}},
+		"The CPU limit is 1.5 CPUs.":                              {Limit: Limit{State: "limited", CPUs: new(1.5)}},
+		"No CPU limit is in force.":                               {Limit: Limit{State: "none"}},
+		"A CPU limit that can't be seen from here throttles it.":  {Limit: Limit{State: "hidden"}},
+		"The CPU limit is not known.":                             {Limit: Limit{State: "unknown"}},
 		"too few Ps: GOMAXPROCS is 2 under a limit of 4 CPUs. GOMAXPROCS is 2 and all of it is used, while 4 CPUs would be allowed.": {
 			GOMAXPROCS: live, Limit: Limit{CPUs: new(4.0)},
 			Findings: []finding.Finding{{Verdict: "too few Ps", Summary: "GOMAXPROCS is 2 and all of it is used, while 4 CPUs would be allowed"}},
@@ -181,14 +196,15 @@ func TestExplainVerdict(t *testing.T) {
 		"too many Ps: GOMAXPROCS is 64. It stood still for 44 % of the time.":         {Findings: found, Throttling: Throttling{Now: &Interval{Frozen: &Frozen{Share: 0.44, Exact: true}}}},
 		"too many Ps: GOMAXPROCS is 64. It stood still for at least 4 % of the time.": {Findings: found, Throttling: Throttling{Now: &Interval{Frozen: &Frozen{Share: 0.04}}}},
 	} {
-		word, text, also := d.Verdict()
-		if word != "" {
-			word += ": "
+		v := d.Verdict()
+		if n := quantity.Words(v.Text); n > HeadlineWords {
+			t.Errorf("%d words: %s", n, v.Text)
 		}
-		if n := quantity.Words(text); n > HeadlineWords {
-			t.Errorf("%d words: %s", n, text)
+		got := v.Word + ": " + strings.Join(append([]string{v.Text}, v.Also...), ". ")
+		if v.Whole {
+			got = strings.Join(append([]string{v.Text}, v.Also...), " ")
 		}
-		if got := word + strings.Join(append([]string{text}, also...), ". "); got != want {
+		if got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

@@ -33,7 +33,10 @@ func (d *Load) Verdict() LoadVerdict {
 		return LoadVerdict{Word: "no SLO was given", Text: text, Also: also}
 	}
 	v := LoadVerdict{Word: "SLO missed", Held: &no, Text: d.tail()}
-	v.Also = append(d.median(), "Asked: "+d.SLO.Words()+".")
+	v.Also = d.median()
+	if held := d.SLO.HeldWords(); held != "" {
+		v.Also = append(v.Also, held+".")
+	}
 	switch {
 	case d.SLO.Held:
 		v.Word, v.Held = "SLO held", &yes

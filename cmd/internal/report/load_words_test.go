@@ -18,7 +18,7 @@ func TestLoadVerdict(t *testing.T) {
 	}{
 		{Load{Summary: loadtest.Summary{Requests: 5, Valid: true, SLO: held}}, "SLO held: No request was answered, so there are no latencies. [] [Asked: p99 ≤ 100 ms, errors ≤ 0.01 %.] true"},
 		{Load{Summary: loadtest.Summary{Requests: 5, OurFault: true, SLO: held}}, "SLO held: No request was answered, so there are no latencies. [] [Asked: p99 ≤ 100 ms, errors ≤ 0.01 %.] true"},
-		{Load{Summary: loadtest.Summary{Requests: 5, SLO: missed}}, "SLO missed: No request was answered, so there are no latencies. [p99 ≤ 10 ms: it was 41.1 ms errors ≤ 1 %: it was 2.04 % max ≤ 1 s: more than that failed] [Asked: p99 ≤ 10 ms, errors ≤ 1 %.] false"},
+		{Load{Summary: loadtest.Summary{Requests: 5, SLO: missed}}, "SLO missed: No request was answered, so there are no latencies. [p99 ≤ 10 ms: it was 41.1 ms errors ≤ 1 %: it was 2.04 % max ≤ 1 s: more than that failed] [] false"},
 		{Load{Summary: loadtest.Summary{Requests: 5, OurFault: true, SLO: &loadtest.SLO{Text: "p99=10ms,errors=1%"}}}, "SLO not judged: No request was answered, so there are no latencies. [] [Asked: p99 ≤ 10 ms, errors ≤ 1 %.]"},
 		{Load{Summary: loadtest.Summary{Requests: 5, Valid: true, SLO: &loadtest.SLO{Text: "p99=10ms,errors=1%", HeldFromReady: true}}}, "SLO not judged: No request was answered, so there are no latencies. [] [Asked: p99 ≤ 10 ms, errors ≤ 1 %.]"},
 		{Load{Summary: loadtest.Summary{SLO: &loadtest.SLO{Text: "nonsense"}}}, "SLO not judged: No request was counted. [] [Asked: nonsense.]"},

@@ -1,6 +1,8 @@
 package report
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
@@ -95,6 +97,60 @@ func NewPs(r host.Result) *Ps {
 		doc.Processes = append(doc.Processes, newPsProcess(&r.Processes[i], r.System))
 	}
 	return doc
+}
+
+// PsVerdict is the answer.
+type PsVerdict struct {
+	Word  string
+	Worst *finding.Severity // of what was found; nil: nothing
+	Text  string
+	Also  []string
+}
+
+// aboutProcs are the rules about the number itself.
+var aboutProcs = []string{"too-many-ps", "too-few-ps", "limit-not-seen"}
+
+// Verdict says of how many programs the number is wrong, and else what was found.
+func (d *Ps) Verdict() PsVerdict {
+	v, wrong := PsVerdict{Word: rule.Fine}, 0
+	var others []string // verdicts on the programs whose number is not wrong
+	for _, p := range d.Processes {
+		if p.Severity == nil {
+			continue
+		}
+		if v.Worst == nil || *p.Severity > *v.Worst {
+			v.Worst = p.Severity
+		}
+		if slices.ContainsFunc(p.Findings, func(f finding.Finding) bool { return slices.Contains(aboutProcs, f.Rule) }) {
+			wrong++
+		} else {
+			others = append(others, p.Verdict)
+		}
+	}
+	all := quantity.Plural(len(d.Processes), "Go program")
+	have := func(n int) string {
+		if n == 1 {
+			return "1 of " + all + " has"
+		}
+		return fmt.Sprintf("%d of %s have", n, all)
+	}
+	named := strings.Join(slices.Compact(slices.Sorted(slices.Values(others))), ", ")
+	switch {
+	case len(d.Processes) == 0 && d.Refused > 0:
+		v.Word, v.Text = "none", "No Go program that this user may look into."
+	case len(d.Processes) == 0:
+		v.Word, v.Text = "none", "No Go program was found."
+	case wrong > 0:
+		v.Word, v.Text = "wrong", have(wrong)+" a wrong GOMAXPROCS."
+		if len(others) > 0 {
+			v.Also = []string{fmt.Sprintf("Of the others %d: %s.", len(others), named)}
+		}
+	case len(others) > 0:
+		v.Word, v.Text = "found", firstFitting(have(len(others))+" a finding: "+named+".", have(len(others))+" a finding.")
+	default:
+		v.Text = "Nothing wrong was found with " + all + "."
+	}
+	return v
 }
 
 func newPsProcess(p *host.Process, s host.System) PsProcess {

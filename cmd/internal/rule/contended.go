@@ -18,7 +18,7 @@ func contended(f *Facts) (finding.Finding, bool) {
 	}
 	found := finding.Finding{
 		Severity: finding.Info,
-		Summary:  "it waits for CPUs that others use; its limit plays no part in it",
+		Summary:  "it waits for CPUs that others use, not for its limit",
 		Fix:      "move it or its neighbours, or give it a larger CPU request: a higher limit changes nothing",
 	}
 	if max(lost, f.Still.Contended) >= 0.3 {

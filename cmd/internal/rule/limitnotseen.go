@@ -16,8 +16,8 @@ func limitNotSeen(f *Facts) (finding.Finding, bool) {
 	}
 	found := finding.Finding{
 		Severity: finding.Info,
-		Summary:  fmt.Sprintf("GOMAXPROCS is %d because %s does not see the limit of %s", f.Procs, c.Rule, quantity.UsedCPUs(f.Limits.CPUs)),
-		Evidence: []string{"the limit is set by " + f.Limits.From},
+		Summary:  fmt.Sprintf("%s does not see the limit of %s", c.Rule, quantity.UsedCPUs(f.Limits.CPUs)),
+		Evidence: []string{fmt.Sprintf("so GOMAXPROCS is %d", f.Procs), "the limit is set by " + f.Limits.From},
 		Fix:      c.Fix,
 	}
 	if c.Why != "" {

@@ -19,7 +19,7 @@ func notFollowing(f *Facts) (finding.Finding, bool) {
 	limit := f.Limits.CPUs
 	found := finding.Finding{
 		Severity: finding.Info,
-		Summary:  fmt.Sprintf("GOMAXPROCS stays %d when its limit changes: %s has fixed it", f.Procs, f.setBy()),
+		Summary:  fmt.Sprintf("GOMAXPROCS stays %d: %s has fixed it", f.Procs, f.setBy()),
 		Evidence: []string{fmt.Sprintf("its limit is %s now, and a limit can be changed while it runs", quantity.UsedCPUs(limit))},
 		Fix:      "take it out, or call unthrottle.Watch, which follows the limit",
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/freeze"
 	"github.com/unthrottle/unthrottle/cmd/internal/host"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 )
 
 var update = flag.Bool("update", false, "write testdata/findings.golden")
@@ -223,6 +224,9 @@ func check(t *testing.T, text *strings.Builder, name string, f *Facts, want stri
 	fmt.Fprintf(text, "== %s\n", name)
 	for _, f := range Check(f) {
 		got = append(got, f.Rule+"/"+f.Severity.String())
+		if n := quantity.Words(f.Summary); n > 12 { // it is a headline
+			t.Errorf("%s: %d words: %s", name, n, f.Summary)
+		}
 		fmt.Fprintf(text, "%s (%v): %s\n", f.Verdict, f.Severity, f.Summary)
 		for _, e := range f.Evidence {
 			fmt.Fprintf(text, "    %s\n", e)

@@ -23,8 +23,9 @@ func sweeperSpin(f *Facts) (finding.Finding, bool) {
 	}
 	return finding.Finding{
 		Severity: finding.Warning,
-		Summary:  fmt.Sprintf("a tiny heap is collected %.0f times a second, and with more than one P the sweeper spins after each", h.Collected),
+		Summary:  fmt.Sprintf("a tiny heap is collected %.0f times a second", h.Collected),
 		Evidence: []string{
+			"with more than one P the sweeper spins after each collection",
 			fmt.Sprintf("goroutines began to run %.0f times for each collection", h.Switched/h.Collected),
 			fmt.Sprintf("its memory other than files is %d MB, so the heap is smaller", h.Memory>>20),
 			"it used " + quantity.UsedCPUs(*f.CPU),

@@ -19,7 +19,7 @@ func tooFewPs(f *Facts) (finding.Finding, bool) {
 	}
 	return finding.Finding{
 		Severity: finding.Warning,
-		Summary:  fmt.Sprintf("GOMAXPROCS is %d and all of it is used, while %s would be allowed", f.Procs, quantity.UsedCPUs(f.allowed())),
+		Summary:  fmt.Sprintf("GOMAXPROCS is %d, all in use, and %s are allowed", f.Procs, quantity.UsedCPUs(f.allowed())),
 		Evidence: append(f.setByText(), "it used "+quantity.UsedCPUs(*f.CPU)),
 		Fix:      f.getRight(),
 	}, true

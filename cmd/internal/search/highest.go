@@ -119,6 +119,14 @@ func NewHighest(c Config, near bool) (*Highest, error) {
 // Next is the window to measure now. It stays the same until that is observed. False: the search is over.
 func (h *Highest) Next() (Step, bool) { return h.step, h.step.Phase != Done }
 
+// Left is how many windows there are at most.
+func (h *Highest) Left() int {
+	if h.step.Phase == Done {
+		return 0
+	}
+	return mostWindows - len(h.seen)
+}
+
 // Stop ends the search: there is no time for more.
 func (h *Highest) Stop() { h.step = Step{Phase: Done} }
 

@@ -16,8 +16,12 @@ func follow(t testing.TB, h *Highest, window func(s Step) (held, valid bool)) {
 			return
 		}
 		held, valid := window(s)
+		left := h.Left()
 		if err := h.Observe(Observation{Rate: s.Rate, Held: held, Valid: valid}); err != nil {
 			t.Fatal(err)
+		}
+		if _, more := h.Next(); h.Left() >= left || more != (h.Left() > 0) {
+			t.Fatalf("%d windows left, %d before; more: %v", h.Left(), left, more)
 		}
 	}
 	t.Fatal("the search has no end")

@@ -147,6 +147,7 @@ type Field struct {
 // A Line is points that are joined, or not.
 type Line struct {
 	Name   string // at its end; "": none
+	Short  string // in place of the name where there is little room; what it means is for the legend to say
 	Tag    string // after the name, where there is room
 	Stroke Stroke
 	Color  Color

@@ -444,7 +444,9 @@ func gcOf(w trial.Window) *GC {
 // pilotJob runs it once, as a warm-up that also tells how long it takes.
 func (x *execution) pilotJob(ctx context.Context, p *Pilot) error {
 	x.tell("running it once with its current setting")
+	endWait := x.tellAfter(patience, "waiting for its end: a job has to end by itself, so give it less to do, or stop this with Ctrl-C")
 	run, err := x.lab.Job.Run(ctx, x.asIs(p))
+	endWait()
 	if ctx.Err() != nil || err != nil {
 		return cmp.Or(ctx.Err(), err) // one that was cut short has failed as well
 	}
@@ -460,6 +462,26 @@ func (x *execution) pilotJob(ctx context.Context, p *Pilot) error {
 	}
 	p.Loads = []Load{{Tail: tails[0].name}}
 	return nil
+}
+
+// patience is how long the first run of a job may take before it is told what is waited for.
+const patience = 10 * time.Second
+
+// tellAfter tells something unless the wait for it has ended by then.
+func (x *execution) tellAfter(d time.Duration, doing string) (endWait func()) {
+	ended, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-ended:
+		case <-time.After(d):
+			x.tell(doing)
+		}
+	}()
+	return func() {
+		close(ended)
+		<-done
+	}
 }
 
 // candidates says what is to be tried.

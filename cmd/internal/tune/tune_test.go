@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
@@ -813,6 +814,30 @@ func TestInterruptedJob(t *testing.T) {
 		if j, err := do(t, ctx, s, w); !errors.Is(err, context.Canceled) || len(j.lines) != at-1 {
 			t.Errorf("interrupted in run %d: %d lines, %v", at, len(j.lines), err)
 		}
+	}
+}
+
+// TestJobThatGoesOn is issue 14's: who gives a program that does not end is told so, and who gives one that ends is not.
+func TestJobThatGoesOn(t *testing.T) {
+	for took, want := range map[time.Duration]bool{patience - time.Second: false, patience + time.Second: true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld()
+			w.jobTime = func(s lab.Setting) float64 { return w.p99(s, 0) }
+			w.job = func(n int) (lab.Run, error, bool) {
+				if n == 1 {
+					time.Sleep(took)
+				}
+				return lab.Run{}, nil, false
+			}
+			j, err := do(t, t.Context(), newStudy(Plan{Kind: JobKind}), w)
+			if err != nil {
+				t.Fatal(err)
+			}
+			told := slices.ContainsFunc(j.told, func(p Progress) bool { return strings.HasPrefix(p.Doing, "waiting for its end: ") })
+			if told != want {
+				t.Errorf("a first run of %v: told %v", took, told)
+			}
+		})
 	}
 }
 

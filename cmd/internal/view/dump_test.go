@@ -47,9 +47,13 @@ func golden(t *testing.T, name string, s *sheet.Sheet) {
 	}
 }
 
-// headlines fails for an answer that is too long to be read at a glance. What it is about may have any name.
+// headlines fails for an answer that is too long to be read at a glance, and where there is none. What it is about may have
+// any name.
 func headlines(t *testing.T, s *sheet.Sheet) {
 	t.Helper()
+	if len(s.Claims) == 0 {
+		t.Error("there is no headline")
+	}
 	for _, c := range s.Claims {
 		text := c.Text
 		if s.Subject != "" {

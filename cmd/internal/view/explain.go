@@ -14,13 +14,12 @@ import (
 // Explain shows the limit of a process and what follows from it, the answer first.
 func Explain(d *report.Explain) *sheet.Sheet {
 	s := &sheet.Sheet{Verb: "explain", Subject: explainSubject(d.Subject), Warnings: d.Warnings, Document: d}
-	if word, text, also := d.Verdict(); word != "" {
-		tone := sheet.Good
-		if len(d.Findings) > 0 {
-			tone = sheet.ToneOf(d.Findings[0].Severity)
-		}
-		s.Claims = []sheet.Claim{{Word: word, Tone: tone, Text: text, More: also}}
+	v := d.Verdict()
+	tone := cmp.Or(explainTones[v.Word], sheet.Strong)
+	if len(d.Findings) > 0 {
+		tone = sheet.ToneOf(d.Findings[0].Severity)
 	}
+	s.Claims = []sheet.Claim{{Word: v.Word, Tone: tone, Whole: v.Whole, Text: v.Text, More: v.Also}}
 	f := sheet.Facts{explainLimit(d.Limit)}
 	f.Add("CPUs", cmp.Or(when(d.Affinity.CPUs != 0, quantity.CPUs(float64(d.Affinity.CPUs))+" by the affinity mask"), "not known"))
 	f = append(f, explainThrottled(d.Throttling))
@@ -39,6 +38,9 @@ func Explain(d *report.Explain) *sheet.Sheet {
 	s.Add(wrong(d.Findings))
 	return s
 }
+
+// explainTones are those of answers that are good or bad.
+var explainTones = map[string]sheet.Tone{"fine": sheet.Good, "right": sheet.Good, "wrong": sheet.Bad, "hidden": sheet.Warn, "not known": sheet.Warn}
 
 func explainSubject(p report.Subject) string {
 	if p.Self {

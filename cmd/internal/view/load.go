@@ -69,7 +69,11 @@ func loadAsked(d *report.Load) string {
 		how = joined(", ", quantity.PerSecond(*d.RateAsked), arrivals(d.Arrivals))
 	}
 	length := quantity.Plural(d.Requests, "request")
-	if d.Planned > 0 {
+	switch {
+	case d.Planned > 0 && d.Most > 0: // what came first
+		length = quantity.Plural(d.Most, "request") + " or " + quantity.Lasting(d.Planned) + ", " +
+			cmp.Or(when(d.Requests >= d.Most, "ended by their number"), when(d.Stopped, "stopped"), "ended by the time")
+	case d.Planned > 0:
 		length = quantity.Lasting(d.Planned)
 	}
 	return how + ", " + length + when(d.WarmUp > 0, " after "+quantity.Lasting(d.WarmUp)+" of warm-up")

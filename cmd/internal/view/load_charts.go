@@ -18,7 +18,7 @@ func loadCurve(d *report.Load) *sheet.Field {
 	c := &sheet.Field{
 		Figure: sheet.Figure{
 			About:  "Percentiles of response and service. " + curveWords(d),
-			Legend: []string{"Response, the unbroken line, counts from when a request was due; service, the dotted one, from when it was sent."},
+			Legend: []string{"Response, the unbroken line, counts from when a request was due; service, the dotted one, from when it was sent.", "Where there is one line only, both are equal."},
 		},
 		X: sheet.Axis{Scale: sheet.Percentiles}, Y: sheet.Axis{Unit: quantity.Second}, Chance: &chance,
 		Lines: []sheet.Line{

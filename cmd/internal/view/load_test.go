@@ -291,7 +291,7 @@ func TestLoadSays(t *testing.T) {
 	for name, want := range map[string]string{
 		"held":     "SLO held: p99 ",
 		"invalid":  "INVALID: the generator did not send as planned",
-		"missed":   "Asked: p50 ≤ 5 ms, p99 ≤ 50 ms, errors ≤ 1 %.",
+		"missed":   "Held: p50 ≤ 5 ms.",
 		"closed":   "A closed loop slows down with the server",
 		"refused":  "No request was answered",
 		"stopped":  "Stopped after 12.4 s of 60 s",

@@ -15,6 +15,15 @@ import (
 // Ps shows a line a process, and below what is wrong and how to fix it.
 func Ps(d *report.Ps) *sheet.Sheet {
 	s := &sheet.Sheet{Verb: "ps", Document: d}
+	v := d.Verdict()
+	c := sheet.Claim{Word: v.Word, Tone: sheet.Good, Whole: true, Text: v.Text, More: v.Also}
+	switch {
+	case v.Worst != nil:
+		c.Tone = cmp.Or(sheet.ToneOf(*v.Worst), sheet.Strong)
+	case len(d.Processes) == 0:
+		c.Tone = sheet.Strong
+	}
+	s.Claims = []sheet.Claim{c}
 	s.Add(quiet("Go programs", psTable(d.Processes)))
 	for _, p := range d.Processes {
 		s.Add(sheet.Section{Title: p.Name + ", pid " + strconv.Itoa(p.PID), Blocks: psFindings(p.Findings)})

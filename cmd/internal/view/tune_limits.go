@@ -85,7 +85,7 @@ func (d *tuneDoc) limitsChart() *sheet.Field {
 	c.Legend = []string{"A line is a GOMAXPROCS: the highest rate at which it holds the SLO under each limit that was tried."}
 	byItself := false
 	for _, n := range d.LimitProcs() {
-		line := sheet.Line{Name: strconv.Itoa(n), Color: d.color(report.TuneKey{Procs: n})}
+		line := sheet.Line{Name: "GOMAXPROCS=" + strconv.Itoa(n), Short: strconv.Itoa(n), Color: d.color(report.TuneKey{Procs: n})}
 		for i := range d.Limits {
 			l := &d.Limits[i]
 			r := l.Rates(n)
