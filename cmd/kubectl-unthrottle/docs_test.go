@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/cli"
 )
@@ -47,6 +50,39 @@ func TestDocs(t *testing.T) {
 	}
 	if checked < 15 {
 		t.Errorf("only %d calls were found", checked)
+	}
+}
+
+// TestDocsOutput holds what docs/fix.md shows to what is printed for the manifests of fix's script.
+func TestDocsOutput(t *testing.T) {
+	page, err := os.ReadFile("../../docs/fix.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	script, err := txtar.ParseFile("testdata/script/fix.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	for _, f := range script.Files {
+		if strings.HasSuffix(f.Name, ".yaml") && !strings.Contains(f.Name, "/") {
+			if err := os.WriteFile(f.Name, f.Data, 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	checked := 0
+	for _, block := range regexp.MustCompile(`(?m)^    \$ kubectl unthrottle (.*)\n((?:    .*\n|\n)+)`).FindAllStringSubmatch(string(page), -1) {
+		var stdout, stderr bytes.Buffer
+		code := cli.Main(t.Context(), strings.Fields(block[1]), os.Getenv, nil, &stdout, &stderr)
+		want := strings.TrimRight(regexp.MustCompile(`(?m)^    `).ReplaceAllString(block[2], ""), "\n") + "\n"
+		if got := stdout.String(); code != 0 || got != want {
+			t.Errorf("%s: exit code %d, %s\n%s\ndocs/fix.md shows\n%s", block[1], code, &stderr, got, want)
+		}
+		checked++
+	}
+	if checked < 2 {
+		t.Errorf("only %d outputs were found", checked)
 	}
 }
 

@@ -80,13 +80,6 @@ func variables(pod *corev1.Pod) string {
 	return strings.Join(parts, " ")
 }
 
-func (s site) pod(args ...string) *corev1.Pod {
-	s.t.Helper()
-	pod := new(corev1.Pod)
-	strict(s.t, s.must(append([]string{"get", "pod", "-o", "yaml"}, args...)...), pod, false)
-	return pod
-}
-
 // becomes makes a pod, or only asks what it would become, and returns its env and the warnings.
 func (s site) becomes(t *testing.T, namespace, meta, spec string, args ...string) (env, warnings string, err error) {
 	t.Helper()
