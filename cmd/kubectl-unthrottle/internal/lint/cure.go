@@ -155,6 +155,6 @@ func (f *facts) behind(name string) string {
 func refers(c *workload.Container, name string) bool {
 	reference := "$(" + name + ")"
 	has := func(text string) bool { return strings.Contains(text, reference) }
-	return slices.ContainsFunc(c.Command, has) || slices.ContainsFunc(c.Args, has) ||
+	return slices.Contains(c.Referred, name) || slices.ContainsFunc(c.Command, has) || slices.ContainsFunc(c.Args, has) ||
 		slices.ContainsFunc(c.Env, func(v workload.Variable) bool { return v.Form == workload.Literal && has(v.Text) })
 }

@@ -58,6 +58,7 @@ func TestRemedies(t *testing.T) {
 		{"above, an alias", shared1(build(limit("2"), procsIs("16"))), Known{}, "K005 leave GOMAXPROCS", "alias"},
 		{"above, a Secret may set it", build(limit("2"), procsIs("16"), envFrom("tuning")), go126, "K005 leave GOMAXPROCS", "may set it, too"},
 		{"above, referred to", build(limit("2"), procsIs("16"), command("app", "--procs=$(GOMAXPROCS)")), go126, "K005 leave GOMAXPROCS", "refers to $(GOMAXPROCS)"},
+		{"above, another variable refers to it", build(limit("2"), procsIs("16"), of(func(c *workload.Container) { c.Referred = []string{"GOMAXPROCS"} })), go126, "K005 leave GOMAXPROCS", "refers to $(GOMAXPROCS)"},
 		{"above, a part of env is a template", build(limit("2"), procsIs("16"), of(func(c *workload.Container) { c.EnvUnknown = "a template" })), go126, "K005 leave GOMAXPROCS", "a template"},
 		{"500m", build(limit("500m"), procsIs("500m")), Known{}, "K006 set GOMAXPROCS 2, newer: remove GOMAXPROCS", ""},
 		{"500m, and GODEBUG is off", build(limit("2"), procsIs("500m"), env("GODEBUG", "containermaxprocs=0")), go126, "K006 remove GOMAXPROCS; K008 remove GODEBUG", ""},

@@ -137,6 +137,9 @@ func (d *dumper) workload(w *workload.Workload) {
 		if len(c.Command)+len(c.Args) > 0 {
 			d.line("      command %q args %q", c.Command, c.Args)
 		}
+		if len(c.Referred) > 0 {
+			d.line("      others refer to %q", c.Referred)
+		}
 		for _, s := range c.EnvFrom {
 			d.line("      envFrom %s %s prefix %q optional %v known %v%s", s.Kind, s.Name, s.Prefix, s.Optional, s.Known, d.at(s.At))
 		}

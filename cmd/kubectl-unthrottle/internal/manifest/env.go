@@ -4,7 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"math"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -71,6 +71,11 @@ func (d *document) environment(c at, f *workload.Container) pendingEnv {
 			f.EnvUnknown = name.unrendered()
 		}
 		if !env.wanted[name.text()] {
+			for _, other := range references(value.text()) {
+				if slices.Contains(interesting, other) && !slices.Contains(f.Referred, other) {
+					f.Referred = append(f.Referred, other)
+				}
+			}
 			continue
 		}
 		v := d.variable(item)
@@ -442,6 +447,6 @@ func sortedKeys[V any](m map[string]V) []string {
 	for k := range m {
 		keys = append(keys, k)
 	}
-	sort.Strings(keys)
+	slices.Sort(keys)
 	return keys
 }
