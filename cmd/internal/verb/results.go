@@ -255,13 +255,19 @@ type Checked interface {
 // SheetFormats are what every document can be written as: itself, what its sheet looks like, and what it answers for those who
 // run builds.
 func SheetFormats[D Checked](sheetOf func(D) *sheet.Sheet) map[string]Writer[D] {
+	formats := Shown(sheetOf)
+	formats["junit"] = Plainly(func(w io.Writer, doc D) error { return ci.JUnit(w, doc.Head().Verb, doc.Head().Time, doc.Checks()) })
+	formats["sarif"] = Plainly(func(w io.Writer, doc D) error { return ci.SARIF(w, doc.Head().MadeBy, doc.Checks()) })
+	return formats
+}
+
+// Shown are what a document can be written as that finds nothing wrong or right.
+func Shown[D any](sheetOf func(D) *sheet.Sheet) map[string]Writer[D] {
 	return map[string]Writer[D]{
-		"junit": Plainly(func(w io.Writer, doc D) error { return ci.JUnit(w, doc.Head().Verb, doc.Head().Time, doc.Checks()) }),
-		"sarif": Plainly(func(w io.Writer, doc D) error { return ci.SARIF(w, doc.Head().MadeBy, doc.Checks()) }),
-		"text":  func(w io.Writer, doc D, style render.Style) error { return render.Text(w, sheetOf(doc), style) },
-		"json":  Plainly(func(w io.Writer, doc D) error { return report.WriteJSON(w, doc) }),
-		"md":    Plainly(func(w io.Writer, doc D) error { return render.Markdown(w, sheetOf(doc)) }),
-		"html":  Plainly(func(w io.Writer, doc D) error { return render.HTML(w, sheetOf(doc)) }),
+		"text": func(w io.Writer, doc D, style render.Style) error { return render.Text(w, sheetOf(doc), style) },
+		"json": Plainly(func(w io.Writer, doc D) error { return report.WriteJSON(w, doc) }),
+		"md":   Plainly(func(w io.Writer, doc D) error { return render.Markdown(w, sheetOf(doc)) }),
+		"html": Plainly(func(w io.Writer, doc D) error { return render.HTML(w, sheetOf(doc)) }),
 	}
 }
 

@@ -19,6 +19,7 @@ Usage:
 
 Verbs:
   lint        what is wrong with GOMAXPROCS in manifests, before they run
+  forecast    which GOMAXPROCS each kind of program will have there
   fix         remedy what lint finds: a diff, patches, or the files themselves
   policy      admission policies by which an API server repairs it, and warns
   webhook     an admission webhook that warns of it, or repairs it
@@ -40,7 +41,7 @@ func Main(ctx context.Context, args []string, env func(string) string, stdin io.
 }
 
 func newRoot(stdio verb.IO) *cobra.Command {
-	root := verb.NewRoot("kubectl-unthrottle", rootHelp, newLint(stdio), newFix(stdio), newPolicy(stdio), newWebhook(stdio), newVersion(stdio), newCompletion(stdio))
+	root := verb.NewRoot("kubectl-unthrottle", rootHelp, newLint(stdio), newForecast(stdio), newFix(stdio), newPolicy(stdio), newWebhook(stdio), newVersion(stdio), newCompletion(stdio))
 	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl unthrottle"}
 	root.SetHelpCommand(newHelp())
 	return root

@@ -40,7 +40,8 @@ Examples:
 `
 
 type fixer struct {
-	given   linter // the flags that lint has, too
+	stdio   verb.IO
+	given   given
 	results *verb.Results[*result.Fix]
 	rules   []string
 	write   bool
@@ -51,7 +52,7 @@ type fixer struct {
 
 func newFix(stdio verb.IO) *cobra.Command {
 	return verb.New("fix", fixHelp, func(l *verb.Flags) func(context.Context, []string) error {
-		o := &fixer{given: linter{stdio: stdio}}
+		o := &fixer{stdio: stdio}
 		o.results = verb.NewResults(stdio, o.formats())
 		flags := l.Section("Flags:")
 		flags.BoolVarP(&o.write, "write", "w", false, "write the files, each as a whole or not at all")
@@ -60,11 +61,7 @@ func newFix(stdio verb.IO) *cobra.Command {
 			"KIND\tprint patches: strategic or json6902, a Component for kustomize, or a hint for a Helm chart's values")
 		flags.BoolVar(&o.check, "check", false, "exit with 3 if something would change")
 		flags.StringSliceVar(&o.rules, "rule", nil, "K001,…\tonly what these rules find")
-		flags.StringArrayVarP(&o.given.files, "filename", "f", nil, "F\ta file, a directory or -, as an argument; may be repeated")
-		flags.StringArrayVar(&o.given.binaries, "binary", nil, "[IMAGE=]FILE\tthe program of the containers with this image, or of all; may be repeated")
-		flags.StringArrayVar(&o.given.images, "image", nil, "IMAGE=FILE\tthat image: an OCI directory, a tarball of one, or of docker save; may be repeated")
-		flags.IntSliceVar(&o.given.nodes, "node-cpus", nil, "N,…\tCPUs of the nodes that it may run on")
-		flags.Var(goFlag{&o.given.program}, "go", goUsage)
+		o.given.flags(flags)
 		o.results.FilesFlag(flags)
 		o.results.JSONFlag(flags)
 		o.results.ColorFlag(flags)
@@ -154,8 +151,8 @@ func (o *fixer) prepare(names []string) (known lint.Known, input []byte, err err
 		return known, nil, err
 	}
 	switch {
-	case stdin && o.given.stdio.In != nil:
-		input, err = io.ReadAll(o.given.stdio.In)
+	case stdin && o.stdio.In != nil:
+		input, err = io.ReadAll(o.stdio.In)
 	case o.stdout:
 		if input, err = os.ReadFile(names[0]); err != nil {
 			err = hint.With(err, "--stdout is for one file, or - for standard input")
@@ -170,9 +167,9 @@ func (o *fixer) stream(data []byte, p *fix.Plan, doc *result.Fix) error {
 	if len(p.Files) > 0 {
 		data = p.Files[0].New
 	}
-	if _, err := io.WriteString(o.given.stdio.Err, doc.Brief()); err != nil {
+	if _, err := io.WriteString(o.stdio.Err, doc.Brief()); err != nil {
 		return err
 	}
-	_, err := o.given.stdio.Out.Write(data)
+	_, err := o.stdio.Out.Write(data)
 	return err
 }

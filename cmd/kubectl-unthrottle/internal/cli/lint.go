@@ -3,17 +3,14 @@ package cli
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/ci"
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
-	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/verb"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/baseline"
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/binary"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/cluster"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/lint"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/manifest"
@@ -43,14 +40,10 @@ Example:
 `
 
 type linter struct {
-	stdio    verb.IO
-	results  *verb.Results[*result.Lint]
-	fail     verb.Threshold
-	files    []string // of -f, as kubectl has it
-	binaries []string
-	images   []string
-	nodes    []int
-	program  *procs.Program // of --go
+	stdio   verb.IO
+	results *verb.Results[*result.Lint]
+	fail    verb.Threshold
+	given
 	github   bool
 	baseline known
 	live     live
@@ -62,11 +55,7 @@ func newLint(stdio verb.IO) *cobra.Command {
 		o := &linter{stdio: stdio, results: verb.NewResults(stdio, verb.SheetFormats(page.Lint))}
 		o.fail.Severity = finding.Warning.String()
 		flags := l.Section("Flags:")
-		flags.StringArrayVarP(&o.files, "filename", "f", nil, "F\ta file, a directory or -, as an argument; may be repeated")
-		flags.StringArrayVar(&o.binaries, "binary", nil, "[IMAGE=]FILE\tthe program of the containers with this image, or of all; may be repeated")
-		flags.StringArrayVar(&o.images, "image", nil, "IMAGE=FILE\tthat image: an OCI directory, a tarball of one, or of docker save; may be repeated")
-		flags.IntSliceVar(&o.nodes, "node-cpus", nil, "N,…\tCPUs of the nodes that it may run on")
-		flags.Var(goFlag{&o.program}, "go", goUsage)
+		o.given.flags(flags)
 		o.fail.FailOn(flags)
 		o.annotate = verb.Annotates(o.results)
 		o.results.FilesFlag(flags, "gl-code-quality-report.json (GitLab)")
@@ -148,41 +137,4 @@ func (o *linter) look(ctx context.Context, names []string, known lint.Known) (do
 	}
 	doc.Header = verb.NewHeader("lint")
 	return doc, o.baseline.hold(doc, covered)
-}
-
-// known are the programs and nodes that the flags tell of.
-func (o *linter) known() (lint.Known, error) {
-	set := &binary.Set{}
-	for _, text := range o.binaries {
-		image, file, named := strings.Cut(text, "=")
-		if !named {
-			image, file = "", text
-		}
-		b, err := binary.ReadFile(file)
-		switch {
-		case err != nil:
-			return lint.Known{}, hint.With(fmt.Errorf("--binary %s: %w", text, err), "--binary FILE, or --binary IMAGE=FILE where containers differ")
-		case named:
-			set.AddFile(image, b)
-		default:
-			set.All(b)
-		}
-	}
-	for _, text := range o.images {
-		name, file, ok := strings.Cut(text, "=")
-		if !ok {
-			return lint.Known{}, hint.Usage("--image registry/app:1=app.tar", "--image %s: there is no file", text)
-		}
-		image, err := binary.ReadImage(file, name)
-		if err != nil {
-			return lint.Known{}, hint.With(fmt.Errorf("--image %s: %w", text, err), "docker save IMAGE writes one")
-		}
-		set.AddImage(name, image)
-	}
-	for _, n := range o.nodes {
-		if n < 1 {
-			return lint.Known{}, hint.Usage("--node-cpus 8,16", "--node-cpus: no node has %d CPUs", n)
-		}
-	}
-	return lint.Known{Binaries: set, Nodes: o.nodes, Go: o.program}, nil
 }

@@ -21,8 +21,8 @@ func ParseGo(text string) (*procs.Program, error) {
 	return &procs.Program{GoVersion: "go" + version}, nil
 }
 
-// of is what is known of a container's program. What --go says is for Go programs only: the language is not guessed.
-func (k Known) of(c *workload.Container) binary.Binary {
+// Of is what is known of a container's program. What --go says is for Go programs only: the language is not guessed.
+func (k Known) Of(c *workload.Container) binary.Binary {
 	b := k.Binaries.Of(c)
 	if k.Go != nil && !b.Known && languageOf(c, b) == goes {
 		b.Known, b.Program, b.From = true, k.Go, "the program, by --go,"

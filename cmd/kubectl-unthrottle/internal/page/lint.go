@@ -19,18 +19,7 @@ func Lint(d *result.Lint) *sheet.Sheet {
 	for _, f := range d.Findings {
 		s.Add(sheet.Section{Title: title(f), Blocks: []sheet.Block{sheet.Findings{named(f)}}})
 	}
-	var unread sheet.Listed
-	for _, p := range d.Problems {
-		if p.Severity == string(manifest.Note) { // the document has it
-			continue
-		}
-		text := p.At + ": " + p.Text
-		if p.Hint != "" {
-			text += " (" + p.Hint + ")"
-		}
-		unread = append(unread, text)
-	}
-	s.Add(sheet.Section{Title: "Not read, or not whole", Blocks: []sheet.Block{unread}})
+	s.Add(unread(d.Problems))
 	looked := quantity.Plural(d.Files, "file")
 	if c := d.Cluster; c != nil {
 		s.Add(sheet.Section{Title: "Pods that are not as their template says", Blocks: []sheet.Block{sheet.Listed(c.Differ)}})
@@ -41,6 +30,22 @@ func Lint(d *result.Lint) *sheet.Sheet {
 		looked + ", " + quantity.Plural(d.Workloads, "workload"),
 	}}}})
 	return s
+}
+
+// unread tells what could not be read, or not whole.
+func unread(problems []result.Problem) sheet.Section {
+	var list sheet.Listed
+	for _, p := range problems {
+		if p.Severity == string(manifest.Note) { // the document has it
+			continue
+		}
+		text := p.At + ": " + p.Text
+		if p.Hint != "" {
+			text += " (" + p.Hint + ")"
+		}
+		list = append(list, text)
+	}
+	return sheet.Section{Title: "Not read, or not whole", Blocks: []sheet.Block{list}}
 }
 
 func gone(d *result.Lint) string {

@@ -41,15 +41,12 @@ type Changed struct {
 
 // NewFix tells what was decided.
 func NewFix(set *manifest.Set, p *fix.Plan) *Fix {
-	d := &Fix{Files: len(set.Files), Workloads: len(set.Workloads), Decisions: []Decision{}, Changed: []Changed{}, Problems: []Problem{}}
+	d := &Fix{Files: len(set.Files), Workloads: len(set.Workloads), Decisions: []Decision{}, Changed: []Changed{}, Problems: problems(set)}
 	for _, x := range p.Decisions {
 		d.Decisions = append(d.Decisions, Decision{x.Finding, x.Remedy, x.Changes(), x.Told})
 	}
 	for _, f := range p.Files {
 		d.Changed = append(d.Changed, Changed{f.Name, f.Diff()})
-	}
-	for _, p := range set.Problems {
-		d.Problems = append(d.Problems, Problem{p.At.String(), string(p.Severity), p.Text, p.Hint})
 	}
 	d.Verdict = d.verdict()
 	return d
@@ -86,7 +83,7 @@ func (d *Fix) verdict() string {
 }
 
 // Unread is how many problems took something away.
-func (d *Fix) Unread() int { return (&Lint{Problems: d.Problems}).Unread() }
+func (d *Fix) Unread() int { return unread(d.Problems) }
 
 // Outcome is what is done, and why, in a sentence.
 func (d Decision) Outcome() string {

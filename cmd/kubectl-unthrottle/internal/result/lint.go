@@ -58,7 +58,7 @@ type Problem struct {
 
 // NewLint looks at what was read.
 func NewLint(set *manifest.Set, known lint.Known) *Lint {
-	d := &Lint{Files: len(set.Files), Workloads: len(set.Workloads), Findings: []lint.Finding{}, Problems: []Problem{}}
+	d := &Lint{Files: len(set.Files), Workloads: len(set.Workloads), Findings: []lint.Finding{}, Problems: problems(set)}
 	told := map[string]bool{}
 	for _, w := range set.Workloads {
 		for _, f := range lint.Check(w, known) {
@@ -72,11 +72,17 @@ func NewLint(set *manifest.Set, known lint.Known) *Lint {
 			d.Findings = append(d.Findings, f)
 		}
 	}
-	for _, p := range set.Problems {
-		d.Problems = append(d.Problems, Problem{p.At.String(), string(p.Severity), p.Text, p.Hint})
-	}
 	d.Verdict = d.verdict()
 	return d
+}
+
+// problems are those of what was read.
+func problems(set *manifest.Set) []Problem {
+	list := []Problem{}
+	for _, p := range set.Problems {
+		list = append(list, Problem{p.At.String(), string(p.Severity), p.Text, p.Hint})
+	}
+	return list
 }
 
 // same is what makes findings of an owner and its pods one.
@@ -169,8 +175,10 @@ func plural(n int, one, many string) string {
 }
 
 // Unread is how many problems took something away.
-func (d *Lint) Unread() (n int) {
-	for _, p := range d.Problems {
+func (d *Lint) Unread() int { return unread(d.Problems) }
+
+func unread(problems []Problem) (n int) {
+	for _, p := range problems {
 		if p.Severity == string(manifest.Error) {
 			n++
 		}

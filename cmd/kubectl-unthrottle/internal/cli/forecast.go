@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/verb"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/manifest"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/page"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/result"
+)
+
+const forecastHelp = `Which GOMAXPROCS each kind of Go program will have in the containers of manifests.
+
+Usage:
+  kubectl unthrottle forecast [FLAGS] FILE | DIRECTORY | - ...
+
+A container whose program is named, by --binary, --image or --go, has one line. Without --node-cpus a program that no limit
+reaches has the node's CPUs, however many that are.
+
+{{flags}}
+
+Exit codes:
+  0 done   1 something could not be read   2 usage   130 interrupted
+
+Example:
+  kubectl unthrottle forecast --node-cpus 8,64 deploy/
+`
+
+type forecaster struct {
+	stdio   verb.IO
+	given   given
+	results *verb.Results[*result.Forecast]
+}
+
+func newForecast(stdio verb.IO) *cobra.Command {
+	return verb.New("forecast", forecastHelp, func(l *verb.Flags) func(context.Context, []string) error {
+		formats := verb.Shown(page.Forecast)
+		o := &forecaster{stdio: stdio, results: verb.NewResults(stdio, formats)}
+		flags := l.Section("Flags:")
+		o.given.flags(flags)
+		o.results.FilesFlag(flags)
+		o.results.JSONFlag(flags)
+		o.results.ColorFlag(flags)
+		return o.run
+	})
+}
+
+func (o *forecaster) run(ctx context.Context, args []string) error {
+	names := append(o.given.files, args...)
+	if len(names) == 0 {
+		return hint.Usage("kubectl unthrottle forecast FILE, or - for standard input", "no manifest given")
+	}
+	known, err := o.given.known()
+	if err != nil {
+		return err
+	}
+	if err := o.results.Open(); err != nil {
+		return err
+	}
+	set, err := manifest.Read(ctx, manifest.Options{Stdin: o.stdio.In}, names...)
+	if err != nil {
+		return o.results.Drop(err)
+	}
+	doc := result.NewForecast(set, known)
+	doc.Header = verb.NewHeader("forecast")
+	if err := o.results.Finish(doc, nil); err != nil {
+		return err
+	}
+	if n := doc.Unread(); n > 0 {
+		return fmt.Errorf("%d of the problems above kept something from being read", n)
+	}
+	return nil
+}

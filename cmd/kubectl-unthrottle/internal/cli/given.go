@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/binary"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/lint"
+)
+
+// given are the flags by which manifests are named, and the programs and nodes that they are for.
+type given struct {
+	files    []string // of -f, as kubectl has it
+	binaries []string
+	images   []string
+	nodes    []int
+	program  *procs.Program // of --go
+}
+
+func (g *given) flags(flags *pflag.FlagSet) {
+	flags.StringArrayVarP(&g.files, "filename", "f", nil, "F\ta file, a directory or -, as an argument; may be repeated")
+	flags.StringArrayVar(&g.binaries, "binary", nil, "[IMAGE=]FILE\tthe program of the containers with this image, or of all; may be repeated")
+	flags.StringArrayVar(&g.images, "image", nil, "IMAGE=FILE\tthat image: an OCI directory, a tarball of one, or of docker save; may be repeated")
+	flags.IntSliceVar(&g.nodes, "node-cpus", nil, "N,…\tCPUs of the nodes that it may run on")
+	flags.Var(goFlag{&g.program}, "go", goUsage)
+}
+
+// known are the programs and nodes that the flags tell of.
+func (g *given) known() (lint.Known, error) {
+	set := &binary.Set{}
+	for _, text := range g.binaries {
+		image, file, named := strings.Cut(text, "=")
+		if !named {
+			image, file = "", text
+		}
+		b, err := binary.ReadFile(file)
+		switch {
+		case err != nil:
+			return lint.Known{}, hint.With(fmt.Errorf("--binary %s: %w", text, err), "--binary FILE, or --binary IMAGE=FILE where containers differ")
+		case named:
+			set.AddFile(image, b)
+		default:
+			set.All(b)
+		}
+	}
+	for _, text := range g.images {
+		name, file, ok := strings.Cut(text, "=")
+		if !ok {
+			return lint.Known{}, hint.Usage("--image registry/app:1=app.tar", "--image %s: there is no file", text)
+		}
+		image, err := binary.ReadImage(file, name)
+		if err != nil {
+			return lint.Known{}, hint.With(fmt.Errorf("--image %s: %w", text, err), "docker save IMAGE writes one")
+		}
+		set.AddImage(name, image)
+	}
+	for _, n := range g.nodes {
+		if n < 1 {
+			return lint.Known{}, hint.Usage("--node-cpus 8,16", "--node-cpus: no node has %d CPUs", n)
+		}
+	}
+	return lint.Known{Binaries: set, Nodes: g.nodes, Go: g.program}, nil
+}
