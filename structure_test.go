@@ -92,6 +92,7 @@ var order = []string{
 var outside = []string{
 	module + "/internal/fixture",
 	module + "/internal/kerneltest",
+	module + "/cmd/internal/browsertest",
 	module + "/bench",
 	module + "/cmd/kubectl-unthrottle/bench",
 	module + "/vmtest",

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"runtime"
@@ -16,11 +15,10 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/cdproto/log"
-	cdpruntime "github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/browsertest"
 	"github.com/unthrottle/unthrottle/cmd/internal/runner"
 )
 
@@ -50,51 +48,13 @@ func beServer() error {
 	return New(Options{}).Serve(ctx, l)
 }
 
-// openBrowser opens a page in a browser of the test's own. What the page complains about makes the test fail.
+// openBrowser opens the live page in a browser of the test's own.
 func openBrowser(t *testing.T, url string) context.Context {
 	t.Helper()
-	path := ""
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if found, err := exec.LookPath(name); err == nil {
-			path = found
-			break
-		}
-	}
-	if path == "" {
-		if os.Getenv("UNTHROTTLE_REQUIRE_BROWSER") == "1" {
-			t.Fatal("UNTHROTTLE_REQUIRE_BROWSER is 1, and there is no chromium")
-		}
-		t.Skip("there is no chromium to open the page in")
-	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.DisableGPU,
-		chromedp.Flag("disable-dev-shm-usage", true), chromedp.WSURLReadTimeout(time.Minute))
-	if os.Geteuid() == 0 {
-		options = append(options, chromedp.NoSandbox) // which root may not have; it opens our own page only
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewExecAllocator(ctx, options...)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewContext(ctx)
-	t.Cleanup(cancel)
-	chromedp.ListenTarget(ctx, func(event any) {
-		switch e := event.(type) {
-		case *cdpruntime.EventExceptionThrown:
-			t.Errorf("the page threw: %v", e.ExceptionDetails)
-		case *log.EventEntryAdded:
-			t.Errorf("the browser says: %s %s", e.Entry.Text, e.Entry.URL)
-		}
-	})
-	do(t, ctx, log.Enable(), chromedp.Navigate(url))
+	ctx := browsertest.Start(t)
+	browsertest.Do(t, ctx, chromedp.Navigate(url))
 	waitFor(t, ctx, "the stream", `document.getElementById("connection").textContent === "live"`)
 	return ctx
-}
-
-func do(t *testing.T, ctx context.Context, actions ...chromedp.Action) {
-	t.Helper()
-	if err := chromedp.Run(ctx, actions...); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // waitFor waits until an expression is true in the page.
@@ -111,7 +71,7 @@ func waitFor(t *testing.T, ctx context.Context, what, expression string) {
 
 func textOf(t *testing.T, ctx context.Context, id string) (text string) {
 	t.Helper()
-	do(t, ctx, chromedp.TextContent("#"+id, &text, chromedp.ByQuery))
+	browsertest.Do(t, ctx, chromedp.TextContent("#"+id, &text, chromedp.ByQuery))
 	return text
 }
 
@@ -122,7 +82,7 @@ func become(t *testing.T, ctx context.Context, width int64, scheme string) {
 	if width < 500 {
 		height = 844 // a phone's
 	}
-	do(t, ctx, chromedp.EmulateViewport(width, height), emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{
+	browsertest.Do(t, ctx, chromedp.EmulateViewport(width, height), emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{
 		{Name: "prefers-color-scheme", Value: scheme},
 	}))
 }
@@ -140,7 +100,7 @@ func checkWidths(t *testing.T, ctx context.Context) {
 	for _, width := range []int64{320, 390, 768, 960, 1280} {
 		become(t, ctx, width, "light")
 		var wide string
-		do(t, ctx, chromedp.Evaluate(tooWide, &wide))
+		browsertest.Do(t, ctx, chromedp.Evaluate(tooWide, &wide))
 		if wide != "" {
 			t.Errorf("at a width of %d there is too wide: %s", width, wide)
 		}
@@ -153,7 +113,7 @@ type box struct{ Left, Top, Right, Bottom float64 }
 func boxOf(t *testing.T, ctx context.Context, id string) (b box) {
 	t.Helper()
 	const rect = `(r => ({Left: r.left, Top: r.top, Right: r.right, Bottom: r.bottom}))(document.getElementById(%q).getBoundingClientRect())`
-	do(t, ctx, chromedp.Evaluate(fmt.Sprintf(rect, id), &b))
+	browsertest.Do(t, ctx, chromedp.Evaluate(fmt.Sprintf(rect, id), &b))
 	return b
 }
 
@@ -161,7 +121,7 @@ func boxOf(t *testing.T, ctx context.Context, id string) (b box) {
 func checkBeside(t *testing.T, ctx context.Context) {
 	t.Helper()
 	become(t, ctx, 1280, "light")
-	do(t, ctx, chromedp.Evaluate(`scrollTo(0, 0)`, nil))
+	browsertest.Do(t, ctx, chromedp.Evaluate(`scrollTo(0, 0)`, nil))
 	strip := boxOf(t, ctx, "strip")
 	for _, id := range []string{"procs", "rate-dial", "start"} {
 		if b := boxOf(t, ctx, id); b.Left < strip.Right || b.Top < 0 || b.Bottom > 800 {
@@ -189,7 +149,7 @@ func pictures(t *testing.T, ctx context.Context, name string) {
 			become(t, ctx, width, scheme)
 			var png []byte
 			// The next state draws the strip in its new size.
-			do(t, ctx, chromedp.Sleep(2*liveEvery), chromedp.FullScreenshot(&png, 100))
+			browsertest.Do(t, ctx, chromedp.Sleep(2*liveEvery), chromedp.FullScreenshot(&png, 100))
 			file := filepath.Join(dir, fmt.Sprintf("demo-%s-%d-%s.png", name, width, scheme))
 			if err := os.WriteFile(file, png, 0o666); err != nil {
 				t.Fatal(err)
@@ -205,7 +165,7 @@ func TestBrowser(t *testing.T) {
 
 	runtime.GOMAXPROCS(2)
 	waitFor(t, ctx, "the number", `document.getElementById("procs").value === "2"`)
-	do(t, ctx, chromedp.Focus("#procs", chromedp.ByQuery), chromedp.KeyEvent(kb.ArrowRight), chromedp.KeyEvent(kb.ArrowRight))
+	browsertest.Do(t, ctx, chromedp.Focus("#procs", chromedp.ByQuery), chromedp.KeyEvent(kb.ArrowRight), chromedp.KeyEvent(kb.ArrowRight))
 	waitFor(t, ctx, "GET /maxProcs", `fetch("maxProcs").then(a => a.json()).then(a => a.gomaxprocs === 4)`)
 	if got := runtime.GOMAXPROCS(0); got != 4 {
 		t.Errorf("the slider has set GOMAXPROCS to %d, want 4", got)
@@ -242,11 +202,11 @@ func TestBrowser(t *testing.T) {
 	waitFor(t, ctx, "the end of the load", `document.getElementById("stop").disabled`)
 
 	// Start, change and stop a load without a mouse.
-	do(t, ctx, chromedp.Focus("#start", chromedp.ByQuery), chromedp.KeyEvent(kb.Enter))
+	browsertest.Do(t, ctx, chromedp.Focus("#start", chromedp.ByQuery), chromedp.KeyEvent(kb.Enter))
 	waitFor(t, ctx, "figures", `document.getElementById("response-p99").textContent !== "–"`)
-	do(t, ctx, chromedp.Focus("#rate-dial", chromedp.ByQuery), chromedp.KeyEvent(kb.Home), chromedp.KeyEvent(kb.Tab))
+	browsertest.Do(t, ctx, chromedp.Focus("#rate-dial", chromedp.ByQuery), chromedp.KeyEvent(kb.Home), chromedp.KeyEvent(kb.Tab))
 	waitFor(t, ctx, "the other rate", `document.getElementById("asked").textContent === "1/s"`)
-	do(t, ctx, chromedp.Focus("#stop", chromedp.ByQuery), chromedp.KeyEvent(kb.Enter))
+	browsertest.Do(t, ctx, chromedp.Focus("#stop", chromedp.ByQuery), chromedp.KeyEvent(kb.Enter))
 	waitFor(t, ctx, "the end of the load", `document.getElementById("asked").textContent === "–"`)
 
 	checkWidths(t, ctx)
@@ -288,17 +248,17 @@ func TestBrowserUnderALimit(t *testing.T) {
 	if got := textOf(t, ctx, "limit"); got != "0.5 CPUs" {
 		t.Errorf("the limit is %q", got)
 	}
-	do(t, ctx, chromedp.Click("#numbers summary", chromedp.ByQuery), chromedp.SetValue("#rate", "120", chromedp.ByQuery), chromedp.Click("#start", chromedp.ByQuery))
+	browsertest.Do(t, ctx, chromedp.Click("#numbers summary", chromedp.ByQuery), chromedp.SetValue("#rate", "120", chromedp.ByQuery), chromedp.Click("#start", chromedp.ByQuery))
 	waitFor(t, ctx, "throttled periods", `/^Throttled in [1-9]\d* of/.test(document.getElementById("summary").textContent)`)
 	waitFor(t, ctx, "a throttled period in the table", `document.getElementById("cells").textContent.includes("throttled")`)
 	waitFor(t, ctx, "figures", `document.getElementById("cpu-per-request").textContent !== "–"`)
 	if os.Getenv("UNTHROTTLE_SCREENSHOTS") != "" {
-		do(t, ctx, chromedp.Click("#numbers summary", chromedp.ByQuery), chromedp.Sleep(25*time.Second),
+		browsertest.Do(t, ctx, chromedp.Click("#numbers summary", chromedp.ByQuery), chromedp.Sleep(25*time.Second),
 			chromedp.Focus("#procs", chromedp.ByQuery), chromedp.KeyEvent(kb.ArrowLeft), chromedp.Sleep(8*time.Second))
 	}
 	t.Log(textOf(t, ctx, "summary"))
 	checkWidths(t, ctx)
 	pictures(t, ctx, "limit")
-	do(t, ctx, chromedp.Click("#stop", chromedp.ByQuery))
+	browsertest.Do(t, ctx, chromedp.Click("#stop", chromedp.ByQuery))
 	waitFor(t, ctx, "the end of the load", `document.getElementById("asked").textContent === "–"`)
 }

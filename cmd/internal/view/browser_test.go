@@ -5,18 +5,15 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/cdproto/log"
-	cdpruntime "github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/browsertest"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
 )
@@ -32,7 +29,7 @@ func (w window) String() string { return fmt.Sprintf("%d wide, %s", w.width, w.s
 // TestBrowser opens pages in a browser, as wide as phones and as a desk's screen, light and dark, and measures what a reader
 // would stumble over. With -artifacts the pages are kept.
 func TestBrowser(t *testing.T) {
-	ctx := startBrowser(t)
+	ctx := browsertest.Start(t)
 	pages := browserPages(t)
 	for _, name := range slices.Sorted(maps.Keys(pages)) {
 		visit(t, ctx, writePage(t, name, pages[name]))
@@ -43,7 +40,7 @@ func TestBrowser(t *testing.T) {
 			}
 		}
 		var said string
-		do(t, ctx, chromedp.Evaluate(zoom, &said))
+		browsertest.Do(t, ctx, chromedp.Evaluate(zoom, &said))
 		if said != "" {
 			t.Errorf("%s: %s", name, said)
 		}
@@ -71,7 +68,7 @@ func browserPages(t *testing.T) map[string]*sheet.Sheet {
 // too pale, or on top of another text; and a table that scrolls sideways on a phone. All that is folded is opened.
 func faults(t *testing.T, ctx context.Context) (all []string) {
 	t.Helper()
-	do(t, ctx, chromedp.Evaluate(measure, &all))
+	browsertest.Do(t, ctx, chromedp.Evaluate(measure, &all))
 	return all
 }
 
@@ -157,60 +154,6 @@ const zoom = `(() => {
   return "";
 })()`
 
-// startBrowser starts a browser of the test's own. What a page complains about makes the test fail.
-func startBrowser(t *testing.T) context.Context {
-	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(findBrowser(t)), chromedp.DisableGPU,
-		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("font-render-hinting", "none"), chromedp.Flag("disable-lcd-text", true),
-		chromedp.WSURLReadTimeout(time.Minute))
-	if os.Geteuid() == 0 {
-		options = append(options, chromedp.NoSandbox) // which root may not have; it opens our own pages only
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewExecAllocator(ctx, options...)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewContext(ctx)
-	t.Cleanup(cancel)
-	chromedp.ListenTarget(ctx, func(event any) {
-		switch e := event.(type) {
-		case *cdpruntime.EventExceptionThrown:
-			t.Errorf("a page threw: %v", e.ExceptionDetails)
-		case *log.EventEntryAdded:
-			t.Errorf("the browser says: %s %s", e.Entry.Text, e.Entry.URL)
-		}
-	})
-	do(t, ctx, log.Enable())
-	return ctx
-}
-
-func findBrowser(t *testing.T) string {
-	t.Helper()
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	missing(t, "there is no chromium to open the pages in")
-	return ""
-}
-
-// missing skips a test that a browser, or something for it, is needed for, or fails it where there must be one.
-func missing(t *testing.T, what string) {
-	t.Helper()
-	if os.Getenv("UNTHROTTLE_REQUIRE_BROWSER") == "1" {
-		t.Fatal("UNTHROTTLE_REQUIRE_BROWSER is 1, and " + what)
-	}
-	t.Skip(what)
-}
-
-func do(t *testing.T, ctx context.Context, actions ...chromedp.Action) {
-	t.Helper()
-	if err := chromedp.Run(ctx, actions...); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // writePage makes a page of a sheet, and returns the name of its file.
 func writePage(t *testing.T, name string, s *sheet.Sheet) string {
 	t.Helper()
@@ -231,13 +174,13 @@ func visit(t *testing.T, ctx context.Context, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	do(t, ctx, chromedp.Navigate("file://"+file))
+	browsertest.Do(t, ctx, chromedp.Navigate("file://"+file))
 }
 
 // become shows the page in a window.
 func become(t *testing.T, ctx context.Context, w window) {
 	t.Helper()
-	do(t, ctx, chromedp.EmulateViewport(w.width, w.height), emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{
+	browsertest.Do(t, ctx, chromedp.EmulateViewport(w.width, w.height), emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{
 		{Name: "prefers-color-scheme", Value: w.scheme},
 	}))
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/browsertest"
 	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
 )
 
@@ -43,7 +44,7 @@ var lookedIn = []window{{390, 844, "light"}, {390, 844, "dark"}, {1280, 800, "li
 
 // TestLooks compares pages with their golden files. With -artifacts the pages and the pictures are kept.
 func TestLooks(t *testing.T) {
-	ctx := startBrowser(t)
+	ctx := browsertest.Start(t)
 	pages := lookedAt(t)
 	for _, name := range slices.Sorted(maps.Keys(pages)) {
 		openLook(t, ctx, name, pages[name])
@@ -76,9 +77,9 @@ func openLook(t *testing.T, ctx context.Context, name string, s *sheet.Sheet) {
 	t.Helper()
 	visit(t, ctx, writePage(t, name, s))
 	var missingFonts string
-	do(t, ctx, chromedp.Evaluate(sameFonts, &missingFonts))
+	browsertest.Do(t, ctx, chromedp.Evaluate(sameFonts, &missingFonts))
 	if missingFonts != "" {
-		missing(t, "there is no font like "+missingFonts+", which Debian has in fonts-liberation")
+		browsertest.Missing(t, "there is no font like "+missingFonts+", which Debian has in fonts-liberation")
 	}
 }
 
@@ -120,7 +121,7 @@ func lookNow(t *testing.T, ctx context.Context, w window) (look, []byte) {
 	t.Helper()
 	l := look{name: w.String()}
 	var picture []byte
-	do(t, ctx, chromedp.Evaluate(partsNow, &l.parts), chromedp.FullScreenshot(&picture, 100))
+	browsertest.Do(t, ctx, chromedp.Evaluate(partsNow, &l.parts), chromedp.FullScreenshot(&picture, 100))
 	decoded, err := png.Decode(bytes.NewReader(picture))
 	if err != nil {
 		t.Fatal(err)
@@ -409,7 +410,7 @@ func value(fields []string, x, y int) int { return strings.IndexByte(levels, fie
 // TestLooksNotice breaks pages on purpose, each in one way, and holds that one of the checks notices it: the comparison of looks,
 // or what TestBrowser measures. What only another browser would do to a page is not noticed.
 func TestLooksNotice(t *testing.T) {
-	ctx := startBrowser(t)
+	ctx := browsertest.Start(t)
 	phone, desk := window{390, 844, "light"}, window{1280, 800, "light"}
 	const looks, nothing = "the looks", "nothing"
 	css := func(rules string) string {
@@ -466,7 +467,7 @@ func TestLooksNotice(t *testing.T) {
 		if tt.script == "dark" {
 			become(t, ctx, window{tt.in.width, tt.in.height, "dark"})
 		} else {
-			do(t, ctx, chromedp.Evaluate("(() => {"+tt.script+"; return true })()", &done))
+			browsertest.Do(t, ctx, chromedp.Evaluate("(() => {"+tt.script+"; return true })()", &done))
 		}
 		got, _ := lookNow(t, ctx, tt.in)
 		differences, measurements := compareParts(want.parts, got.parts), faults(t, ctx)
