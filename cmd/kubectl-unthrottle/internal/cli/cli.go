@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/verb"
-	"github.com/unthrottle/unthrottle/docs"
 )
 
 const rootHelp = `kubectl unthrottle finds what is wrong with GOMAXPROCS in Kubernetes' manifests.
@@ -34,6 +33,16 @@ Example:
   helm template ./chart | kubectl unthrottle lint -
 `
 
+const helpHelp = `More about a verb, or a page of the documentation, such as that of a rule.
+
+Usage:
+  kubectl unthrottle help [VERB | PAGE]
+
+Examples:
+  kubectl unthrottle help lint
+  kubectl unthrottle help K004
+`
+
 // Main runs the command and returns its exit code.
 func Main(ctx context.Context, args []string, env func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
 	stdio := verb.IO{In: stdin, Out: stdout, Err: stderr, Env: env, Args: args}
@@ -43,25 +52,8 @@ func Main(ctx context.Context, args []string, env func(string) string, stdin io.
 func newRoot(stdio verb.IO) *cobra.Command {
 	root := verb.NewRoot("kubectl-unthrottle", rootHelp, newLint(stdio), newForecast(stdio), newFix(stdio), newPolicy(stdio), newWebhook(stdio), newVersion(stdio), newCompletion(stdio))
 	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl unthrottle"}
-	root.SetHelpCommand(newHelp())
+	root.SetHelpCommand(verb.NewHelp(helpHelp))
 	return root
-}
-
-func newHelp() *cobra.Command {
-	return &cobra.Command{
-		Use: "help",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			found, rest, err := cmd.Root().Find(args)
-			if err == nil && len(rest) == 0 {
-				return found.Help()
-			}
-			if page, ok := docs.Page(args[0]); ok {
-				_, err := io.WriteString(cmd.OutOrStdout(), page)
-				return err
-			}
-			return verb.Unknown(cmd.Root(), args[0])
-		},
-	}
 }
 
 func newVersion(stdio verb.IO) *cobra.Command {
