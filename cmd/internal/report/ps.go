@@ -129,7 +129,10 @@ func (d *Ps) Verdict() PsVerdict {
 	}
 	all := quantity.Plural(len(d.Processes), "Go program")
 	have := func(n int) string {
-		if n == 1 {
+		switch {
+		case len(d.Processes) == 1:
+			return "The one Go program has"
+		case n == 1:
 			return "1 of " + all + " has"
 		}
 		return fmt.Sprintf("%d of %s have", n, all)
