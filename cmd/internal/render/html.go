@@ -29,7 +29,7 @@ func HTML(w io.Writer, s *sheet.Sheet) error {
 	page := newPage(printableSheet(s))
 	page.Document = template.JS(document)
 	// Parsed when a page is written and not when the command starts: it takes half a millisecond.
-	rule := func(f finding.Finding) string { return rulePage(s.Program, f) }
+	rule := func(f finding.Finding) string { return rulePage(s.By(), f) }
 	t, err := template.New("page.html").Funcs(pageFuncs).Funcs(template.FuncMap{"rule": rule}).Parse(pageHTML)
 	if err != nil {
 		return err

@@ -65,6 +65,10 @@ func TestProgram(t *testing.T) {
 			if err := write(&b); err != nil || !strings.Contains(b.String(), want) {
 				t.Errorf("%s of %q does not say %q: %v", name, program, want, err)
 			}
+			// Only unthrottle has a verb that shows a document again.
+			if again := strings.Contains(b.String(), "unthrottle report lint.json"); again != (name == "page" && program == "") {
+				t.Errorf("%s of %q speaks of the verb report: %v", name, program, again)
+			}
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package render
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -16,7 +15,7 @@ const usualWidth = 80
 
 // Text writes a sheet for a terminal, or for a file that is read like one.
 func Text(w io.Writer, s *sheet.Sheet, style Style) error {
-	t := &screen{style: style, width: style.Width, program: s.Program}
+	t := &screen{style: style, width: style.Width, program: s.By()}
 	if t.width == 0 {
 		t.width = usualWidth
 	}
@@ -197,7 +196,7 @@ func (t *screen) finding(f finding.Finding) {
 
 // rulePage is the command that shows where a finding's rule is described.
 func rulePage(program string, f finding.Finding) string {
-	return cmp.Or(program, "unthrottle") + " help " + f.Rule
+	return program + " help " + f.Rule
 }
 
 // again says how to go on, or to repeat it.

@@ -7,7 +7,11 @@
 // outside, such as names of processes, need no care here: render makes them safe to print.
 package sheet
 
-import "github.com/unthrottle/unthrottle/cmd/internal/finding"
+import (
+	"cmp"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/finding"
+)
 
 // A Tone says how a text is meant. A screen has a colour or a weight for it, or none.
 type Tone int
@@ -49,6 +53,9 @@ type Sheet struct {
 	Again    []string // what else to know for doing it again
 	Document any      // that a page holds, so that it can be shown again
 }
+
+// By is the program that runs, as people type it.
+func (s *Sheet) By() string { return cmp.Or(s.Program, "unthrottle") }
 
 // A Claim is an answer.
 type Claim struct {

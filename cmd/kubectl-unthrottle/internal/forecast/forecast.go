@@ -28,7 +28,7 @@ type Kind struct {
 func Kinds() []Kind {
 	old := map[string]string{"containermaxprocs": "0", "updatemaxprocs": "0"}
 	return []Kind{
-		{"Go 1.24 and earlier, or a go line of 1.24 or earlier", procs.Program{GoVersion: "go1.26.0", Defaults: old}},
+		{"a go line of 1.24 or earlier", procs.Program{GoVersion: "go1.26.0", Defaults: old}},
 		{"Go 1.25", procs.Program{GoVersion: "go1.25.0"}},
 		{"Go 1.26 and later", procs.Program{GoVersion: "go1.26.0"}},
 		{"automaxprocs", procs.Program{GoVersion: "go1.24.0", Automaxprocs: procs.Imported}},

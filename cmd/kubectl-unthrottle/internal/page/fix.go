@@ -13,7 +13,7 @@ import (
 // Fix shows the answer, what is done about each finding and why, and the changes.
 func Fix(d *result.Fix) *sheet.Sheet {
 	tone := sheet.Good
-	s := &sheet.Sheet{Verb: "fix", Document: d}
+	s := &sheet.Sheet{Program: program, Verb: "fix", Document: d}
 	for _, x := range d.Decisions {
 		if !x.Changes {
 			tone = sheet.Plain

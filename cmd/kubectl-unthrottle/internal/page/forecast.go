@@ -12,7 +12,7 @@ import (
 // Forecast shows the answer, and for each container what each kind of program will have there.
 func Forecast(d *result.Forecast) *sheet.Sheet {
 	tone := sheet.Good
-	s := &sheet.Sheet{Program: "kubectl unthrottle", Verb: "forecast", Document: d}
+	s := &sheet.Sheet{Program: program, Verb: "forecast", Document: d}
 	for _, c := range d.Containers {
 		title := c.At.String() + "  " + c.Workload + ", container " + c.Name + ": " + c.Limit
 		if c.Other {

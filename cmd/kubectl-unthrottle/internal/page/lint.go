@@ -13,9 +13,12 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/result"
 )
 
+// program is what people type.
+const program = "kubectl unthrottle"
+
 // Lint shows the answer, each finding below its place, and what could not be read.
 func Lint(d *result.Lint) *sheet.Sheet {
-	s := &sheet.Sheet{Program: "kubectl unthrottle", Verb: "lint", Document: d, Claims: []sheet.Claim{{Word: "lint", Whole: true, Tone: lintTone(d), Text: d.Verdict}}}
+	s := &sheet.Sheet{Program: program, Verb: "lint", Document: d, Claims: []sheet.Claim{{Word: "lint", Whole: true, Tone: lintTone(d), Text: d.Verdict}}}
 	for _, f := range d.Findings {
 		s.Add(sheet.Section{Title: title(f), Blocks: []sheet.Block{sheet.Findings{named(f)}}})
 	}
