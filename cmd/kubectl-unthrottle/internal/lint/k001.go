@@ -19,11 +19,7 @@ func divisor(f *facts) (found []Finding) {
 	s := f.procs
 	if v := s.Var; v != nil && v.Form == workload.ResourceRef && f.limit.State != workload.Unknown {
 		if divide, ok := forecast.Divisor(v); ok && divide != 1 && divide != 0.001 {
-			taken := fix
-			if does, _ := f.itself(); does && f.limit.State == workload.Known {
-				taken = f.takeOut(fix)
-			}
-			n := f.about(finding.Warning, taken, "GOMAXPROCS has a divisor of %s, which the API server refuses", v.Divisor)
+			n := f.about(finding.Warning, leave(set, "no API server takes such a divisor, and what it was meant to count is not known"), "GOMAXPROCS has a divisor of %s, which the API server refuses", v.Divisor)
 			found = append(found, n.saying("for CPUs it takes 1 and 1m only"))
 		}
 	}
