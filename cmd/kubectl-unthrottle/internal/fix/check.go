@@ -40,15 +40,10 @@ func (d *document) close() {
 
 func (d *document) batch(changes []*change) (*batch, error) {
 	w := changes[0].w
-	t, err := d.tree(w.At)
+	_, _, o, err := d.object(w)
 	if err != nil {
 		return nil, err
 	}
-	above, err := find(t.root, w.At)
-	if err != nil {
-		return nil, err
-	}
-	o := end(t.root, above)
 	edits, m, err := d.removals(changes, o)
 	if err != nil {
 		return nil, err

@@ -49,17 +49,23 @@ func newMeaning() meaning {
 	return meaning{map[*node]bool{}, map[*node]*node{}, map[*node]*node{}}
 }
 
+// object is the object of a workload, and the way to it in its tree.
+func (d *document) object(w *workload.Workload) (t *tree, above route, o *node, err error) {
+	if t, err = d.tree(w.At); err != nil {
+		return nil, nil, nil, err
+	}
+	if above, err = find(t.root, w.At); err != nil {
+		return nil, nil, nil, err
+	}
+	return t, above, end(t.root, above), nil
+}
+
 // change prepares a remedy, or says why it can't be done in that text.
 func (d *document) change(w *workload.Workload, c *workload.Container, r remedy.Remedy) (*change, error) {
-	t, err := d.tree(w.At)
+	t, above, o, err := d.object(w)
 	if err != nil {
 		return nil, err
 	}
-	above, err := find(t.root, w.At)
-	if err != nil {
-		return nil, err
-	}
-	o := end(t.root, above)
 	if templates(o, d.data) {
 		return nil, errors.New("the object has templates in it that were not rendered")
 	}

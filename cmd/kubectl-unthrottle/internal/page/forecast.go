@@ -34,7 +34,7 @@ func Forecast(d *result.Forecast) *sheet.Sheet {
 func programs(nodes []int, c result.Container) (table *sheet.Table, wrong bool) {
 	table = &sheet.Table{Name: "GOMAXPROCS by program", Columns: []sheet.Column{{Title: "program", Left: true, Wrap: true}}}
 	for _, n := range nodes {
-		table.Columns = append(table.Columns, sheet.Column{Title: "on " + quantity.CPUs(float64(n)), Short: strconv.Itoa(n)})
+		table.Columns = append(table.Columns, sheet.Column{Title: "on " + quantity.CPUs(float64(n)), Short: "on " + strconv.Itoa(n)})
 	}
 	if len(nodes) == 0 {
 		table.Columns = append(table.Columns, sheet.Column{Title: "GOMAXPROCS"})

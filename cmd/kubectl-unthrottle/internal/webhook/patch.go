@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/remedy"
 )
@@ -34,7 +33,7 @@ func (p *pod) patch(name string, r remedy.Remedy) (ops []operation, ok bool) {
 	}
 	switch r.Action {
 	case remedy.Remove:
-		if last < 0 || c.refersTo(r.Variable) {
+		if last < 0 {
 			return nil, false
 		}
 		for i := len(places) - 1; i >= 0; i-- { // from behind, so that places stay what they are
@@ -67,23 +66,4 @@ func (p *pod) patch(name string, r remedy.Remedy) (ops []operation, ok bool) {
 		return nil, false
 	}
 	return ops, true
-}
-
-// refersTo reports whether something in a container takes a variable's value by $(NAME). Without the variable it would see that
-// text itself.
-func (c *container) refersTo(name string) bool {
-	reference := "$(" + name + ")"
-	for _, list := range [][]string{c.Command, c.Args} {
-		for _, text := range list {
-			if strings.Contains(text, reference) {
-				return true
-			}
-		}
-	}
-	for _, v := range c.Env {
-		if strings.Contains(v.Value, reference) {
-			return true
-		}
-	}
-	return false
 }

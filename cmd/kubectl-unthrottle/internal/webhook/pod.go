@@ -34,15 +34,12 @@ type owner struct {
 }
 
 type container struct {
-	Name    string     `json:"name"`
-	Env     []variable `json:"env"`
-	Command []string   `json:"command"`
-	Args    []string   `json:"args"`
+	Name string     `json:"name"`
+	Env  []variable `json:"env"`
 }
 
 type variable struct {
 	Name      string `json:"name"`
-	Value     string `json:"value"`
 	ValueFrom *struct {
 		Resource *struct{} `json:"resourceFieldRef"`
 	} `json:"valueFrom"`
