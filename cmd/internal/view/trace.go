@@ -142,7 +142,7 @@ func traceLongest(d *report.Trace, longest []report.TraceMoment) *sheet.Table {
 		{Title: "waited", Left: true, Under: true},
 	}}
 	for _, m := range longest {
-		end := when(d.Folding().Refill, cmp.Or(when(m.Refill, "refill"), "at another time"))
+		end := when(d.Folding().Refill, cmp.Or(when(m.Refill, "at a refill"), "at another time"))
 		row := t.Add(moment(m.Start), quantity.Seconds(m.End-m.Start), end, traceRan(m), traceWaited(m))
 		row.Cells[3].More, row.Cells[4].More = traceEach(m.Running), traceEach(m.Waiting)
 	}

@@ -124,7 +124,7 @@ func watchLongest(d *report.Watch) *sheet.Table {
 	}
 	t := &sheet.Table{Columns: []sheet.Column{{Title: "began at", Left: true}, {Title: "lasted"}, {Title: "ended", Left: true}}}
 	for _, f := range longest {
-		end := cmp.Or(when(atRefill(f), "with the refill of the quota"), "at another time")
+		end := cmp.Or(when(atRefill(f), "at a refill"), "at another time")
 		t.Add(moment(f.Start), quantity.Seconds(f.End-f.Start), end)
 	}
 	return t
