@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
@@ -28,10 +29,12 @@ func (d *Demo) Doubts() (texts []string) {
 	return texts
 }
 
+// clearly is how much more something must be after one look at each. Less is not worth a sentence.
+const clearly = 1.1
+
 // Shown reports whether users waited clearly longer with each setting than with the one after it, and a request cost clearly more
-// with all than with the last. Less than that is not worth a sentence, after one look at each.
+// with all than with the last.
 func (d *Demo) Shown() bool {
-	const clearly = 1.1
 	last := d.Legs[len(d.Legs)-1]
 	for i, better := range d.Legs[1:] {
 		if worse := d.Legs[i]; worse.P99 < clearly*better.P99 || worse.CPU < clearly*last.CPU {
@@ -41,12 +44,29 @@ func (d *Demo) Shown() bool {
 	return true
 }
 
+// partly reports whether the first setting at least is beyond doubt: users waited twice as long as with any other, and a request
+// cost clearly more.
+func (d *Demo) partly() bool {
+	first := d.Legs[0]
+	return !slices.ContainsFunc(d.Legs[1:], func(other tour.Leg) bool {
+		return first.P99 < 2*other.P99 || first.CPU < clearly*other.CPU
+	})
+}
+
 // Answer is the sentence at the end, and More what belongs to it.
 func (d *Demo) Answer() string {
 	first, last := d.Legs[0], d.Legs[len(d.Legs)-1]
 	switch {
 	case d.Shown():
 		return fmt.Sprintf("With GOMAXPROCS=%d p99 was %s; with %d it was %s.", last.Procs, quantity.Latency(last.P99), first.Procs, quantity.Latency(first.P99))
+	case d.partly():
+		var others []string
+		longest := 0.0
+		for _, leg := range d.Legs[1:] {
+			others, longest = append(others, strconv.Itoa(leg.Procs)), max(longest, leg.P99)
+		}
+		return fmt.Sprintf("With GOMAXPROCS=%d p99 was %s; with %s at most %s.", first.Procs, quantity.Latency(first.P99),
+			quantity.Either(others), quantity.Latency(longest))
 	case len(d.Doubts()) > 0:
 		return "This machine was too busy to show it."
 	}
@@ -56,6 +76,9 @@ func (d *Demo) Answer() string {
 // More is what belongs to the answer.
 func (d *Demo) More() (texts []string) {
 	if !d.Shown() {
+		if d.partly() {
+			texts = []string{"Which of the others is better is not clear."}
+		}
 		for _, b := range d.Doubts() {
 			texts = append(texts, "While it ran, "+b+".")
 		}

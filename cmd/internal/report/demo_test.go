@@ -19,8 +19,8 @@ func TestDemo(t *testing.T) {
 		t.Error(more)
 	}
 	for name, change := range map[string]func([]tour.Leg){
-		"the tail of two is the other way round": func(l []tour.Leg) { l[1].P99 = 0.003 },
-		"one costs as little":                    func(l []tour.Leg) { l[1].CPU = 0.00105 },
+		"the tail of two is the other way round": func(l []tour.Leg) { l[0].P99, l[1].P99 = 0.007, 0.003 },
+		"they cost as little":                    func(l []tour.Leg) { l[0].CPU, l[1].CPU = 0.00105, 0.00105 },
 	} {
 		legs := slices.Clone(clear)
 		change(legs)
@@ -33,5 +33,28 @@ func TestDemo(t *testing.T) {
 		if more := d.More(); d.Answer() != "This machine was too busy to show it." || more[0] != "While it ran, others used 0.5 CPUs." || len(more) != 2 {
 			t.Errorf("%s: %s %q", name, d.Answer(), more)
 		}
+	}
+}
+
+// TestDemoPartly: where only the first setting is beyond doubt, that is told, and no order of the others.
+func TestDemoPartly(t *testing.T) {
+	d := &Demo{CPUs: 1, Rate: 400, Legs: []tour.Leg{
+		{Procs: 16, P99: 0.938, CPU: 144e-6, Doubts: []string{"others used 0.5 CPUs"}},
+		{Procs: 2, P99: 0.0301, CPU: 130e-6},
+		{Procs: 1, P99: 0.0735, CPU: 108e-6},
+	}}
+	if text := d.Answer(); d.Shown() || text != "With GOMAXPROCS=16 p99 was 938 ms; with 2 or 1 at most 73.5 ms." {
+		t.Errorf("%v, %s", d.Shown(), text)
+	}
+	want := []string{
+		"Which of the others is better is not clear.", "While it ran, others used 0.5 CPUs.",
+		"unthrottle demo --for 10s looks at each for longer.",
+	}
+	if more := d.More(); !slices.Equal(more, want) {
+		t.Errorf("%q", more)
+	}
+	d.Legs[2].P99 = 0.5 // the neighbour hit the last one
+	if text := d.Answer(); text != "This machine was too busy to show it." {
+		t.Error(text)
 	}
 }
