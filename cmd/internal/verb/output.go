@@ -31,9 +31,7 @@ func NewOutput(path string, stdout io.Writer) (*Output, error) {
 		}
 		return &Output{W: f, file: f}, nil
 	}
-	dir := filepath.Dir(path)
-	sweepOutputs(dir)
-	f, err := os.OpenFile(filepath.Join(dir, runner.OwnName(unfinished)), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := Unfinished(filepath.Dir(path))
 	if err != nil {
 		return nil, hint.With(fmt.Errorf("opening the output: %s: %w", path, inDirectory(err)), "-o needs a file in a directory that exists and is writable")
 	}
@@ -42,6 +40,13 @@ func NewOutput(path string, stdout io.Writer) (*Output, error) {
 
 // unfinished begins the name that a file has until it is whole.
 const unfinished = ".unthrottle-unfinished-"
+
+// Unfinished makes a file in a directory for what is to take another file's name when it is whole. What a killed process leaves
+// of it the next one removes.
+func Unfinished(dir string) (*os.File, error) {
+	sweepOutputs(dir)
+	return os.OpenFile(filepath.Join(dir, runner.OwnName(unfinished)), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+}
 
 // sweepOutputs removes what killed runs have left in a directory.
 func sweepOutputs(dir string) {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/verb"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/fix"
 )
 
@@ -14,7 +15,7 @@ import (
 type replacement struct{ name, path, temporary string }
 
 // writeFiles writes the new texts. All are on the disk before the first file is replaced, so that a disk that is full leaves every
-// file as it was. A link stays a link, and the mode stays.
+// file as it was. A link stays a link, and mode and owner stay.
 func writeFiles(files []fix.File) (err error) {
 	var all []replacement
 	defer func() {
@@ -63,7 +64,7 @@ func prepareFile(f fix.File) (r replacement, err error) {
 	} else if !bytes.Equal(now, f.Old) {
 		return r, errors.New("it was changed in the meantime")
 	}
-	temporary, err := os.CreateTemp(filepath.Dir(path), ".unthrottle-*")
+	temporary, err := verb.Unfinished(filepath.Dir(path))
 	if err != nil {
 		return r, err
 	}
@@ -74,6 +75,9 @@ func prepareFile(f fix.File) (r replacement, err error) {
 		}
 	}()
 	if _, err := temporary.Write(f.New); err != nil {
+		return r, err
+	}
+	if err := keepOwner(temporary, info); err != nil {
 		return r, err
 	}
 	if err := temporary.Chmod(info.Mode().Perm()); err != nil {

@@ -1,0 +1,26 @@
+//go:build unix
+
+package cli
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// keepOwner gives a file the owner and the group of another. Who may not do that does not replace a file of somebody else's.
+func keepOwner(f *os.File, other os.FileInfo) error {
+	mine, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	is, ok := mine.Sys().(*syscall.Stat_t)
+	want, known := other.Sys().(*syscall.Stat_t)
+	if !ok || !known || is.Uid == want.Uid && is.Gid == want.Gid {
+		return nil
+	}
+	if err := f.Chown(int(want.Uid), int(want.Gid)); err != nil {
+		return fmt.Errorf("it belongs to user %d and group %d, and would not any more: %w", want.Uid, want.Gid, err)
+	}
+	return nil
+}
