@@ -28,6 +28,7 @@ func TestAPIServer(t *testing.T) {
 		t.Skip("it starts an API server")
 	}
 	c := clustertest.Start(t, clustertest.Options{})
+	define(t, c)
 	in := objects(t, c)
 	changed := 0
 	for _, version := range []string{"", "1.24", "1.26"} {
@@ -36,6 +37,36 @@ func TestAPIServer(t *testing.T) {
 	t.Logf("%d manifests, %d changed", len(in), changed)
 	if len(in) < 30 || changed < 50 {
 		t.Errorf("%d manifests, %d changed: too few", len(in), changed)
+	}
+}
+
+// define makes the kinds known that the manifests have and Kubernetes does not.
+func define(t *testing.T, c *clustertest.Cluster) {
+	for group, kind := range map[string]string{"argoproj.io": "Rollout", "example.com": "Fleet"} {
+		plural := strings.ToLower(kind) + "s"
+		text := fmt.Sprintf(`apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: %[1]s.%[2]s}
+spec:
+  group: %[2]s
+  scope: Namespaced
+  names: {kind: %[3]s, plural: %[1]s, singular: %[4]s, listKind: %[3]sList}
+  versions:
+  - name: v1alpha1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec: {type: object, x-kubernetes-preserve-unknown-fields: true}
+`, plural, group, kind, strings.ToLower(kind))
+		if _, _, err := c.KubectlInput(text, "create", "-f", "-"); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := c.Kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd/"+plural+"."+group); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -109,6 +140,11 @@ func forms(t *testing.T, c *clustertest.Cluster, in map[string]string, k lint.Kn
 	whole := maps.Clone(in)
 	for _, f := range p.Files {
 		whole[filepath.Base(f.Name)] = string(f.New)
+	}
+	for _, custom := range []string{"rollout.yaml", "fleet.yaml"} {
+		if whole[custom] == in[custom] {
+			t.Errorf("%s is as it was", custom)
+		}
 	}
 	want := specs(t, c, folder(t, whole))
 	if len(want) != len(in) {
