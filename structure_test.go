@@ -74,6 +74,7 @@ var order = []string{
 	module + "/cmd/kubectl-unthrottle/internal/binary",
 	module + "/cmd/kubectl-unthrottle/internal/forecast",
 	module + "/cmd/kubectl-unthrottle/internal/cluster",
+	module + "/cmd/kubectl-unthrottle/internal/inpod",
 	module + "/cmd/kubectl-unthrottle/internal/remedy",
 	module + "/cmd/kubectl-unthrottle/internal/lint",
 	module + "/cmd/kubectl-unthrottle/internal/baseline",

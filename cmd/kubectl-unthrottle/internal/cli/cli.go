@@ -22,6 +22,10 @@ Verbs:
   fix         remedy what lint finds: a diff, patches, or the files themselves
   policy      admission policies by which an API server repairs it, and warns
   webhook     an admission webhook that warns of it, or repairs it
+  explain     of a pod: its CPU limit, its program's GOMAXPROCS, and why
+  watch       of a pod: throttling as it happens
+  trace       of a pod: when its program stood still, from an execution trace
+  profile     of a pod: what of its CPU time grows with GOMAXPROCS
   version     which build this is
   completion  the script by which kubectl completes all this
   help VERB   more about a verb, or the page of a rule: help K004
@@ -50,7 +54,8 @@ func Main(ctx context.Context, args []string, env func(string) string, stdin io.
 }
 
 func newRoot(stdio verb.IO) *cobra.Command {
-	root := verb.NewRoot("kubectl-unthrottle", rootHelp, newLint(stdio), newForecast(stdio), newFix(stdio), newPolicy(stdio), newWebhook(stdio), newVersion(stdio), newCompletion(stdio))
+	root := verb.NewRoot("kubectl-unthrottle", rootHelp, newLint(stdio), newForecast(stdio), newFix(stdio), newPolicy(stdio), newWebhook(stdio),
+		newExplainPod(stdio), newWatchPod(stdio), newTracePod(stdio), newProfilePod(stdio), newVersion(stdio), newCompletion(stdio))
 	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl unthrottle"}
 	root.SetHelpCommand(verb.NewHelp(helpHelp))
 	return root

@@ -1,0 +1,227 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/finding"
+	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
+	"github.com/unthrottle/unthrottle/cmd/internal/report"
+	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
+	"github.com/unthrottle/unthrottle/cmd/internal/verb"
+	"github.com/unthrottle/unthrottle/cmd/internal/view"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/cluster"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/inpod"
+)
+
+// What the verbs about one pod have in common: the command runs beside the program, and its document is shown here.
+const inPodHelp = `%s
+
+Usage:
+  kubectl unthrottle %s [FLAGS] POD      mypod, or deployment/api for one of its pods
+
+It runs in the container if unthrottle is in its image, or else in an ephemeral container beside it, which sees the
+container's processes and stays in the pod's spec when it is over.%s
+
+{{flags}}
+
+Exit codes:
+  0 done   1 could not do it   2 usage   3 as --fail-on asks   130 interrupted
+
+Example:
+  kubectl unthrottle %s
+`
+
+// A podVerb is a verb about one pod.
+type podVerb[D verb.Checked] struct {
+	name, about, more, example string
+	sheet                      func(D) *sheet.Sheet
+	flags                      func(*pflag.FlagSet) func() ([]string, error)
+	found                      func(D) (findings []finding.Finding, frozen float64)
+	frozen                     string // what --fail-share is about; "": there is none
+}
+
+func newExplainPod(stdio verb.IO) *cobra.Command {
+	return newPodVerb(stdio, podVerb[*report.Explain]{
+		name: "explain", about: "The CPU limit of a container's program, its GOMAXPROCS, and why.", example: "explain mypod -c api",
+		sheet: view.Explain, flags: looksFor(time.Second, "D\thow long to look (1s)"),
+		found: func(d *report.Explain) ([]finding.Finding, float64) { return d.Findings, 0 },
+	})
+}
+
+func newWatchPod(stdio verb.IO) *cobra.Command {
+	return newPodVerb(stdio, podVerb[*report.Watch]{
+		name: "watch", about: "Throttling as it happens: a heartbeat inside the container's cgroup shows when nothing in it could run.",
+		more:    "\nFrom an ephemeral container the heartbeat can only enter the program's cgroup with --privileged.",
+		example: "watch mypod --privileged --for 10s",
+		sheet:   view.Watch, flags: looksFor(10*time.Second, "D\thow long (10s)"), frozen: "frozen",
+		found: func(d *report.Watch) ([]finding.Finding, float64) { return d.Findings, d.FrozenShare },
+	})
+}
+
+func newTracePod(stdio verb.IO) *cobra.Command {
+	return newPodVerb(stdio, podVerb[*report.Trace]{
+		name: "trace", about: "When a container's program stood still though it could have run, and whether a CPU quota did that.",
+		more:    "\nThe program has to serve net/http/pprof; --process localhost:6060 says where, if it is not found.",
+		example: "trace mypod --process localhost:6060 -o trace.html",
+		sheet:   view.Trace, flags: takes(5), frozen: "throttled",
+		found: func(d *report.Trace) ([]finding.Finding, float64) { return d.Findings, d.Throttled },
+	})
+}
+
+func newProfilePod(stdio verb.IO) *cobra.Command {
+	return newPodVerb(stdio, podVerb[*report.Profile]{
+		name: "profile", about: "What of a container's CPU time grows with GOMAXPROCS, and how it compares with its limit.",
+		more:    "\nThe program has to serve net/http/pprof; --process localhost:6060 says where, if it is not found.",
+		example: "profile mypod -o profile.html",
+		sheet:   view.Profile, flags: takes(10),
+		found: func(d *report.Profile) ([]finding.Finding, float64) { return d.Findings, 0 },
+	})
+}
+
+// looksFor adds --for.
+func looksFor(usual time.Duration, usage string) func(*pflag.FlagSet) func() ([]string, error) {
+	return func(flags *pflag.FlagSet) func() ([]string, error) {
+		lasting := usual
+		verb.Duration(flags, &lasting, "for", time.Millisecond, usage)
+		return func() ([]string, error) {
+			if lasting > time.Hour {
+				return nil, hint.Usage("write --for=10s", "--for=%v is longer than an hour", lasting)
+			}
+			return []string{"--for=" + lasting.String()}, nil
+		}
+	}
+}
+
+// takes adds --seconds.
+func takes(usual int) func(*pflag.FlagSet) func() ([]string, error) {
+	return func(flags *pflag.FlagSet) func() ([]string, error) {
+		seconds := flags.Int("seconds", usual, fmt.Sprintf("N\thow long (%d)", usual))
+		return func() ([]string, error) {
+			if *seconds < 1 || *seconds > 3600 {
+				return nil, hint.Usage("--seconds 5", "--seconds=%d is not within 1 and 3600", *seconds)
+			}
+			return []string{"--seconds=" + strconv.Itoa(*seconds)}, nil
+		}
+	}
+}
+
+// An inPod is what the flags say of where it runs.
+type inPod struct {
+	cluster.Options
+	container, process, way, image string
+	privileged                     bool
+}
+
+func (o *inPod) flags(flags *pflag.FlagSet) {
+	o.Timeout, o.way = 30*time.Second, string(inpod.Auto)
+	flags.StringVarP(&o.container, "container", "c", "", "NAME\tof the pod (its default one, or the first)")
+	flags.StringVar(&o.process, "process", "", "P\tits pid or name in the container, or where it listens (the first process)")
+	flags.Var(verb.OneOf(&o.way, string(inpod.Auto), string(inpod.Exec), string(inpod.Ephemeral)), "way", "W\thow to get there: auto, exec or ephemeral (auto)")
+	flags.StringVar(&o.image, "image", image("unthrottle"), "I\tof the ephemeral container")
+	flags.BoolVar(&o.privileged, "privileged", false, "give the ephemeral container all rights")
+}
+
+func newPodVerb[D verb.Checked](stdio verb.IO, v podVerb[D]) *cobra.Command {
+	return verb.New(v.name, fmt.Sprintf(inPodHelp, v.about, v.name, v.more, v.example), func(l *verb.Flags) func(context.Context, []string) error {
+		results, fail, where := verb.NewResults(stdio, verb.SheetFormats(v.sheet)), verb.Threshold{}, inPod{}
+		flags := l.Section("Flags:")
+		own := v.flags(flags)
+		where.flags(flags)
+		fail.FailOn(flags)
+		if v.frozen != "" {
+			fail.FailShare(flags, v.frozen)
+		}
+		results.JSONFlag(flags)
+		results.FilesFlag(flags)
+		results.ColorFlag(flags)
+		reach := l.Section("Cluster:")
+		reach.StringVar(&where.Kubeconfig, "kubeconfig", "", "F\tin place of KUBECONFIG and ~/.kube/config")
+		reach.StringVar(&where.Context, "context", "", "NAME\tof the kubeconfig")
+		reach.StringVarP(&where.Namespace, "namespace", "n", "", "NAME\tin place of the context's")
+		verb.Duration(reach, &where.Timeout, "request-timeout", 0, "T\tfor one answer of the API server; 0: no end (30s)")
+		return func(ctx context.Context, args []string) error {
+			if len(args) != 1 {
+				return hint.Usage("kubectl unthrottle "+v.name+" mypod", "%s takes one pod, got %s", v.name, quantity.Plural(len(args), "argument"))
+			}
+			pass, err := own()
+			if err != nil {
+				return err
+			}
+			if err := results.Open(); err != nil {
+				return err
+			}
+			doc, err := lookInPod[D](ctx, stdio, where, args[0], v.name, pass)
+			if err := results.Finish(doc, err); err != nil {
+				return err
+			}
+			return fail.Verdict(v.found(doc))
+		}
+	})
+}
+
+// lookInPod runs the verb there and reads its document.
+func lookInPod[D any](ctx context.Context, stdio verb.IO, where inPod, what, verbName string, pass []string) (doc D, err error) {
+	place, err := cluster.Locate(where.Options)
+	if err != nil {
+		return doc, err
+	}
+	client, err := place.Client()
+	if err != nil {
+		return doc, err
+	}
+	p := inpod.Pod{
+		Config: place.Config, REST: client, Namespace: place.Namespace, Container: where.container, Process: where.process,
+		Way: inpod.Way(where.way), Image: where.image, Privileged: where.privileged, Start: 2 * time.Minute,
+		Say: func(text string) { fmt.Fprintln(stdio.Err, "unthrottle: "+text) },
+	}
+	if err := p.Find(ctx, what); err != nil {
+		return doc, err
+	}
+	done, err := p.Run(ctx, verbName, pass...)
+	if err != nil {
+		return doc, err
+	}
+	said := strings.TrimSpace(done.Said)
+	if done.Document == nil {
+		if said == "" {
+			said = "it wrote nothing"
+		}
+		return doc, hint.With(fmt.Errorf("unthrottle %s in pod %s: exit code %d: %s", verbName, p.Name, done.Code, last(said)), "--process NAME names another process than the first")
+	}
+	if said != "" {
+		fmt.Fprintln(stdio.Err, said)
+	}
+	var head report.Header
+	if err := json.Unmarshal(done.Document, &head); err == nil && head.Version != report.Version {
+		return doc, hint.With(fmt.Errorf("unthrottle in pod %s writes format %d, and this one reads format %d", p.Name, head.Version, report.Version),
+			"--image names one of this version")
+	}
+	read, err := report.Read(done.Document)
+	if err != nil {
+		return doc, err
+	}
+	doc, ok := read.(D)
+	if !ok {
+		return doc, errors.New("the answer is another verb's document")
+	}
+	return doc, nil
+}
+
+// last are the last lines of a text, where an error stands.
+func last(text string) string {
+	lines := strings.Split(text, "\n")
+	for i := range lines {
+		lines[i] = strings.TrimPrefix(strings.TrimPrefix(lines[i], "unthrottle: "), "error: ")
+	}
+	return strings.Join(lines[max(0, len(lines)-2):], "; ")
+}
