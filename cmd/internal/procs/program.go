@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -41,10 +42,13 @@ const (
 	Imported       // so is the package that calls it when it is imported
 )
 
+var links = [...]string{"no", "required only", "linked", "blank import"}
+
 // String returns the link in words, as reports show it.
-func (l Link) String() string {
-	return [...]string{"no", "required only", "linked", "blank import"}[l]
-}
+func (l Link) String() string { return links[l] }
+
+// ParseLink reads those words; others mean that it is not linked.
+func ParseLink(words string) Link { return Link(max(0, slices.Index(links[:], words))) }
 
 // The functions to look for. Names survive stripping; the list of modules alone does not say what was linked.
 const (
