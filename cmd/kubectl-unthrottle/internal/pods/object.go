@@ -8,7 +8,6 @@ import (
 
 // A pod is what is read of a pod: a tenth of what there is, so that what a watch sends is forgotten at once.
 type pod struct {
-	Kind     string
 	Metadata struct {
 		Namespace, Name, UID string
 		ResourceVersion      string
@@ -28,10 +27,6 @@ type pod struct {
 	Status struct {
 		InitContainerStatuses, ContainerStatuses, EphemeralContainerStatuses []status
 	}
-
-	// Of an error that a watch tells: a Status has these.
-	Code    int
-	Message string
 }
 
 type container struct {
