@@ -82,6 +82,7 @@ var order = []string{
 	module + "/cmd/kubectl-unthrottle/internal/fix",
 	module + "/cmd/kubectl-unthrottle/internal/policy",
 	module + "/cmd/kubectl-unthrottle/internal/result",
+	module + "/cmd/kubectl-unthrottle/internal/inventory",
 	module + "/cmd/kubectl-unthrottle/internal/page",
 	module + "/cmd/kubectl-unthrottle/internal/webhook/certs",
 	module + "/cmd/kubectl-unthrottle/internal/webhook",

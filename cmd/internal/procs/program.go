@@ -234,6 +234,29 @@ func (p *Program) GoLine() string {
 	return fmt.Sprintf("1.%d or later", version)
 }
 
+// SetGoLine adds the defaults that a go line, as GoLine writes it, left in the file: for a program that is known from a report.
+func (p *Program) SetGoLine(line string) {
+	minor := 0 // of the go line
+	if line == "" || strings.HasSuffix(line, " or later") {
+		minor = p.Minor()
+	} else if _, err := fmt.Sscanf(line, "1.%d", &minor); err != nil {
+		return
+	}
+	if p.Defaults == nil {
+		p.Defaults = map[string]string{}
+	}
+	for _, c := range changes {
+		if minor < c.minor && c.minor <= p.Minor() {
+			for _, s := range c.settings {
+				p.Defaults[s] = "0"
+			}
+			if c.minor == 25 {
+				p.Defaults["updatemaxprocs"] = "0" // it came together with containermaxprocs
+			}
+		}
+	}
+}
+
 // has reports whether all the settings are among the defaults. One alone may come from a go:debug line.
 func (p *Program) has(settings []string) bool {
 	for _, s := range settings {
