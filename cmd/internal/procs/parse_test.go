@@ -2,6 +2,7 @@ package procs
 
 import (
 	"bytes"
+	"fmt"
 	"maps"
 	"reflect"
 	"strings"
@@ -273,5 +274,47 @@ func TestDir(t *testing.T) {
 		if got := Dir(test.root, test.pid); got != test.want {
 			t.Errorf("Dir(%q, %d) = %q, want %q", test.root, test.pid, got, test.want)
 		}
+	}
+}
+
+// TestSetGoLine: what a report says of a go line is enough to judge the program as its file would be.
+func TestSetGoLine(t *testing.T) {
+	for version := 20; version <= 28; version++ {
+		for line := 18; line <= version; line++ {
+			p := Program{GoVersion: fmt.Sprintf("go1.%d.1", version), Defaults: map[string]string{}}
+			for _, c := range changes {
+				if line < c.minor && c.minor <= version {
+					for _, s := range c.settings {
+						p.Defaults[s] = "0"
+					}
+				}
+			}
+			q := Program{GoVersion: p.GoVersion}
+			if q.SetGoLine(p.GoLine()); q.GoLine() != p.GoLine() {
+				t.Errorf("Go 1.%d, go line 1.%d: %q, want %q", version, line, q.GoLine(), p.GoLine())
+			}
+			for _, name := range []string{"containermaxprocs", "updatemaxprocs"} {
+				if on := q.Setting(name, nil).On; on != (version >= 25 && line >= 25) {
+					t.Errorf("Go 1.%d, go line 1.%d: %s is on: %v", version, line, name, on)
+				}
+			}
+		}
+	}
+	for _, odd := range []string{"", "new", "1.", "1.x or older"} {
+		p := Program{GoVersion: "go1.26"}
+		if p.SetGoLine(odd); len(p.Defaults) != 0 {
+			t.Errorf("%q: %v", odd, p.Defaults)
+		}
+	}
+}
+
+func TestParseLink(t *testing.T) {
+	for l := NotLinked; l <= Imported; l++ {
+		if got := ParseLink(l.String()); got != l {
+			t.Errorf("%s: %s", l, got)
+		}
+	}
+	if ParseLink("perhaps") != NotLinked || ParseLink("") != NotLinked {
+		t.Error("other words are no link")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -41,10 +42,13 @@ const (
 	Imported       // so is the package that calls it when it is imported
 )
 
+var links = [...]string{"no", "required only", "linked", "blank import"}
+
 // String returns the link in words, as reports show it.
-func (l Link) String() string {
-	return [...]string{"no", "required only", "linked", "blank import"}[l]
-}
+func (l Link) String() string { return links[l] }
+
+// ParseLink reads those words; others mean that it is not linked.
+func ParseLink(words string) Link { return Link(max(0, slices.Index(links[:], words))) }
 
 // The functions to look for. Names survive stripping; the list of modules alone does not say what was linked.
 const (
@@ -228,6 +232,29 @@ func (p *Program) GoLine() string {
 		return fmt.Sprintf("1.%d", c.minor-1)
 	}
 	return fmt.Sprintf("1.%d or later", version)
+}
+
+// SetGoLine adds the defaults that a go line, as GoLine writes it, left in the file: for a program that is known from a report.
+func (p *Program) SetGoLine(line string) {
+	minor := 0 // of the go line
+	if line == "" || strings.HasSuffix(line, " or later") {
+		minor = p.Minor()
+	} else if _, err := fmt.Sscanf(line, "1.%d", &minor); err != nil {
+		return
+	}
+	if p.Defaults == nil {
+		p.Defaults = map[string]string{}
+	}
+	for _, c := range changes {
+		if minor < c.minor && c.minor <= p.Minor() {
+			for _, s := range c.settings {
+				p.Defaults[s] = "0"
+			}
+			if c.minor == 25 {
+				p.Defaults["updatemaxprocs"] = "0" // it came together with containermaxprocs
+			}
+		}
+	}
 }
 
 // has reports whether all the settings are among the defaults. One alone may come from a go:debug line.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/host"
+	"github.com/unthrottle/unthrottle/cmd/internal/podpath"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/rule"
 )
@@ -39,6 +40,8 @@ type PsProcess struct {
 	GOMAXPROCS PsGOMAXPROCS `json:"gomaxprocs"`
 	Limit      Limit        `json:"limit"`
 	CPUs       int          `json:"affinity_cpus"` // that the affinity mask allows
+	Pod        *PsPod       `json:"pod,omitempty"` // missing: the path of its cgroup names none
+	Go         *Go          `json:"go"`            // null: its file can't be read, or is no Go program's
 
 	CPU        *float64 `json:"cpus_used"` // CPUs; null: not measured
 	Periods    *int64   `json:"periods"`   // of the group whose quota is in force; null: not counted
@@ -65,6 +68,13 @@ type PsGOMAXPROCS struct {
 	Expected  *int   `json:"expected"`
 	Following *bool  `json:"following"` // false: it was set, so the runtime doesn't follow the limit; null: not known
 	Why       string `json:"why"`       // it is this number, or why it could not be read from memory
+}
+
+// PsPod is what the path of a process's cgroup says of the pod that it is in.
+type PsPod struct {
+	UID       string `json:"uid"`          // "": the path does not say
+	Container string `json:"container_id"` // "": it is in none of its containers
+	Runtime   string `json:"runtime"`      // containerd, cri-o, docker; "": the path does not say
 }
 
 // Frozen is the share of the time in which the limit made the process's group stand still.
@@ -161,12 +171,16 @@ func newPsProcess(p *host.Process, s host.System) PsProcess {
 	doc := PsProcess{
 		PID: p.PID, Name: p.Name, Command: p.Command, GoVersion: p.Version, GOMAXPROCS: newPsGOMAXPROCS(p),
 		Limit: newLimit(l, p.System.Inside), CPUs: l.Affinity, Verdict: rule.Fine, Findings: rule.Check(rule.OfProcess(p, s)),
+		Go: newGo(p.Process),
 	}
 	if p.Program != nil {
 		doc.GoLine, doc.Module = p.Program.GoLine(), p.Program.Module
 	}
 	if len(doc.Findings) > 0 {
 		doc.Verdict, doc.Severity = doc.Findings[0].Verdict, &doc.Findings[0].Severity
+	}
+	if ref, ok := podpath.Parse(l.Path); ok {
+		doc.Pod = &PsPod{ref.PodUID, ref.Container, ref.Runtime}
 	}
 	u := p.Usage
 	if u.Wall <= 0 {

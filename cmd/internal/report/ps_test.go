@@ -1,10 +1,12 @@
 package report
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
+	"github.com/unthrottle/unthrottle/cmd/internal/host"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 )
 
@@ -31,6 +33,23 @@ func TestPsVerdict(t *testing.T) {
 		}
 		if got := v.Word + ": " + strings.Join(append([]string{v.Text}, v.Also...), " "); got != want {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// TestPsPod: the path of a process's cgroup says which pod it is in, or the document has no pod.
+func TestPsPod(t *testing.T) {
+	uid, id := "2d5133c0-65f3-40b2-b375-c04866d418e1", strings.Repeat("e01a2633", 8)
+	for path, want := range map[string]string{
+		"/kubepods/burstable/pod" + uid + "/" + id: `,"pod":{"uid":"` + uid + `","container_id":"` + id + `","runtime":""},`,
+		"/../cri-containerd-" + id + ".scope":      `,"pod":{"uid":"","container_id":"` + id + `","runtime":"containerd"},`,
+		"/docker/" + id:                            "",
+	} {
+		var p host.Process
+		p.System.Limits.Path = path
+		data, err := json.Marshal(NewPs(host.Result{Processes: []host.Process{p}}))
+		if err != nil || strings.Contains(string(data), `"pod"`) != (want != "") || !strings.Contains(string(data), want) {
+			t.Errorf("%s: %v, %s", path, err, data)
 		}
 	}
 }

@@ -78,6 +78,7 @@ type Set struct {
 	all    *Binary // of every container: there is nothing but one file
 	images map[string]*Image
 	files  map[string]Binary
+	seen   []seen
 }
 
 // All makes b the program of every container.
@@ -99,8 +100,9 @@ func (s *Set) AddImage(name string, image *Image) {
 	s.images[Normal(name)] = image
 }
 
-// Of is what is known of a container's program. A nil Set knows nothing.
-func (s *Set) Of(c *workload.Container) Binary {
+// Of is what is known of the program of w's container c. A nil Set knows nothing. A file that was named for the image counts for
+// more than what was seen in a cluster, and that for more than the one file for all.
+func (s *Set) Of(w *workload.Workload, c *workload.Container) Binary {
 	if s == nil {
 		return Binary{}
 	}
@@ -111,10 +113,11 @@ func (s *Set) Of(c *workload.Container) Binary {
 	if image, ok := s.images[name]; ok {
 		return image.Program(c.Command, c.Args)
 	}
-	if s.all != nil {
+	b := s.seenIn(w, c)
+	if !b.Known && s.all != nil {
 		return *s.all
 	}
-	return Binary{}
+	return b
 }
 
 // Normal is an image's name with all that container runtimes add when it is left out: docker.io/library/nginx:latest.

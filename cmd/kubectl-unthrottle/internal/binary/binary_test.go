@@ -66,19 +66,19 @@ func TestNormal(t *testing.T) {
 
 func TestSet(t *testing.T) {
 	var none *Set
-	c := &workload.Container{Image: "app"}
-	if b := none.Of(c); b.Known {
+	w, c := &workload.Workload{}, &workload.Container{Image: "app"}
+	if b := none.Of(w, c); b.Known {
 		t.Errorf("a nil Set knows %+v", b)
 	}
 	s := new(Set)
-	if b := s.Of(c); b.Known {
+	if b := s.Of(w, c); b.Known {
 		t.Errorf("an empty Set knows %+v", b)
 	}
 	s.All(Binary{Known: true, From: "all"})
 	s.AddFile("docker.io/library/app:latest", Binary{Known: true, From: "file"})
 	s.AddImage("quay.io/a", image(t, "quay.io/a"))
 	for name, want := range map[string]string{"app": "file", "app:latest": "file", "app:2": "all", "quay.io/a:latest": "/app in image.tar"} {
-		if got := s.Of(&workload.Container{Image: name}).From; got != want {
+		if got := s.Of(w, &workload.Container{Image: name}).From; got != want {
 			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}

@@ -27,7 +27,7 @@ Usage:
   kubectl unthrottle fix [FLAGS] FILE | DIRECTORY | - ...
 
 Changes what is right for whatever program runs there, says what else would be right for which, and leaves alone what it
-does not understand. All else in a file stays as it is. Name the programs, and it can do more: --binary, --image, --go.
+does not understand. All else in a file stays as it is. Name the programs, and it can do more: --binary, --image, --inventory, --go.
 
 {{flags}}
 

@@ -18,8 +18,8 @@ const forecastHelp = `Which GOMAXPROCS each kind of Go program will have in the 
 Usage:
   kubectl unthrottle forecast [FLAGS] FILE | DIRECTORY | - ...
 
-A container whose program is named, by --binary, --image or --go, has one line. Without --node-cpus a program that no limit
-reaches has the node's CPUs, however many that are.
+A container whose program is named, by --binary, --image, --inventory or --go, has one line. Without --node-cpus a
+program that no limit reaches has the node's CPUs, however many that are.
 
 {{flags}}
 

@@ -9,6 +9,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/binary"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/inventory"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/lint"
 )
 
@@ -17,6 +18,7 @@ type given struct {
 	files    []string // of -f, as kubectl has it
 	binaries []string
 	images   []string
+	seen     []string // of --inventory
 	nodes    []int
 	program  *procs.Program // of --go
 }
@@ -25,6 +27,7 @@ func (g *given) flags(flags *pflag.FlagSet) {
 	flags.StringArrayVarP(&g.files, "filename", "f", nil, "F\ta file, a directory or -, as an argument; may be repeated")
 	flags.StringArrayVar(&g.binaries, "binary", nil, "[IMAGE=]FILE\tthe program of the containers with this image, or of all; may be repeated")
 	flags.StringArrayVar(&g.images, "image", nil, "IMAGE=FILE\tthat image: an OCI directory, a tarball of one, or of docker save; may be repeated")
+	flags.StringArrayVar(&g.seen, "inventory", nil, "FILE\twhat agents say of the programs that run; may be repeated")
 	flags.IntSliceVar(&g.nodes, "node-cpus", nil, "N,…\tCPUs of the nodes that it may run on")
 	flags.Var(goFlag{&g.program}, "go", goUsage)
 }
@@ -57,6 +60,11 @@ func (g *given) known() (lint.Known, error) {
 			return lint.Known{}, hint.With(fmt.Errorf("--image %s: %w", text, err), "docker save IMAGE writes one")
 		}
 		set.AddImage(name, image)
+	}
+	for _, file := range g.seen {
+		if err := inventory.ReadFile(file, set); err != nil {
+			return lint.Known{}, fmt.Errorf("--inventory %w", err)
+		}
 	}
 	for _, n := range g.nodes {
 		if n < 1 {

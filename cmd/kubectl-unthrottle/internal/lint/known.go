@@ -22,8 +22,8 @@ func ParseGo(text string) (*procs.Program, error) {
 }
 
 // Of is what is known of a container's program. What --go says is for Go programs only: the language is not guessed.
-func (k Known) Of(c *workload.Container) binary.Binary {
-	b := k.Binaries.Of(c)
+func (k Known) Of(w *workload.Workload, c *workload.Container) binary.Binary {
+	b := k.Binaries.Of(w, c)
 	if k.Go != nil && !b.Known && languageOf(c, b) == goes {
 		b.Known, b.Program, b.From = true, k.Go, "the program, by --go,"
 	}

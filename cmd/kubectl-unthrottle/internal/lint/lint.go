@@ -89,7 +89,7 @@ func Check(w *workload.Workload, known Known) []Finding {
 	pod := make([]*facts, len(w.Pod.Containers))
 	for i := range w.Pod.Containers {
 		c := &w.Pod.Containers[i]
-		f := &facts{w: w, c: c, b: known.Of(c), nodes: known.Nodes, at: i}
+		f := &facts{w: w, c: c, b: known.Of(w, c), nodes: known.Nodes, at: i}
 		f.read()
 		pod[i] = f
 		for order, r := range Rules() {

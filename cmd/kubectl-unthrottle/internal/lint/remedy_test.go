@@ -135,7 +135,7 @@ func shared1(w *workload.Workload) *workload.Workload {
 
 func imageWith(version, procs string) Known {
 	k := program(version, nil)
-	b := k.Binaries.Of(&workload.Container{})
+	b := k.Binaries.Of(&workload.Workload{}, &workload.Container{})
 	b.Env = []binary.Variable{{Name: "GOMAXPROCS", Value: procs}}
 	return Known{Binaries: set(b)}
 }

@@ -61,7 +61,7 @@ func NewForecast(set *manifest.Set, known lint.Known) *Forecast {
 }
 
 func container(w *workload.Workload, c *workload.Container, known lint.Known) Container {
-	b := known.Of(c)
+	b := known.Of(w, c)
 	f := forecast.Of(w, c, b, known.Nodes)
 	out := Container{
 		Workload: w.String(), Name: c.Name, At: c.At, Limit: f.Limit.String(), Known: b.Known, Other: b.Known && !b.Go(), Programs: []Program{},

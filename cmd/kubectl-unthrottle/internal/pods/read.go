@@ -1,0 +1,168 @@
+package pods
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// muteKey is the annotation of a pod that names rules which nobody wants to hear of: "all", or a list.
+	muteKey = "unthrottle.dev/mute"
+	// mirrorKey is the annotation by which the API server's copy of a static pod tells the UID that the kubelet uses.
+	mirrorKey = "kubernetes.io/config.mirror"
+)
+
+// containers are those of a pod that have an ID: those that run, and those that ran.
+func (p *pod) containers() []Container {
+	m := &p.Metadata
+	common := Container{
+		Namespace: m.Namespace, Pod: m.Name, UID: m.UID, Node: p.Spec.NodeName, Owner: p.owner(), Muted: mutedBy(m.Annotations[muteKey]),
+		PodLimit: p.Spec.Resources.Limits.cpus(),
+	}
+	if mirror := m.Annotations[mirrorKey]; mirror != "" {
+		common.UID = mirror
+	}
+	var all []Container
+	for _, list := range []struct {
+		kind     Kind
+		specs    []container
+		statuses []status
+	}{
+		{Init, p.Spec.InitContainers, p.Status.InitContainerStatuses},
+		{Main, p.Spec.Containers, p.Status.ContainerStatuses},
+		{Ephemeral, p.Spec.EphemeralContainers, p.Status.EphemeralContainerStatuses},
+	} {
+		for i := range list.specs {
+			spec, c := &list.specs[i], common
+			at := slices.IndexFunc(list.statuses, func(s status) bool { return s.Name == spec.Name })
+			if at < 0 {
+				continue
+			}
+			if c.Kind = list.kind; c.Kind == Init && spec.RestartPolicy == "Always" {
+				c.Kind = Sidecar
+			}
+			c.Name, c.Image, c.Spec = spec.Name, spec.Image, spec.setting()
+			c.Limit, c.Request = spec.Resources.Limits.cpus(), spec.Resources.Requests.cpus()
+			s := &list.statuses[at]
+			c.Actual, c.Restarts, c.Started = s.Resources.Limits.cpus(), s.RestartCount, s.State.Running.StartedAt
+			c.Digest = ParseImageID(s.ImageID)
+			if c.Runtime, c.ID = ParseContainerID(s.ContainerID); c.ID != "" {
+				all = append(all, c)
+			}
+		}
+	}
+	return all
+}
+
+// setting is GOMAXPROCS as a container's spec gives it. Of several entries the last one counts, and each counts more than what is
+// taken whole.
+func (c *container) setting() (s Setting) {
+	if len(c.EnvFrom) > 0 {
+		s.Form = EnvFrom
+	}
+	for i := range c.Env {
+		e := &c.Env[i]
+		if e.Name != "GOMAXPROCS" {
+			continue
+		}
+		s = Setting{Set: true}
+		switch from := e.ValueFrom; {
+		case from == nil:
+			s.Form, s.Value = Literal, e.Value
+		case from.ResourceFieldRef != nil:
+			s.Form = Form(from.ResourceFieldRef.Resource)
+		case from.ConfigMapKeyRef != nil:
+			s.Form = ConfigMap
+		case from.SecretKeyRef != nil:
+			s.Form = Secret
+		default:
+			s.Form = Field
+		}
+	}
+	return s
+}
+
+func mutedBy(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(", ;\t\r\n", r) })
+}
+
+// owner is what made a pod, by what the pod itself says: nobody is asked.
+func (p *pod) owner() Owner {
+	m := &p.Metadata
+	itself := Owner{"v1", "Pod", m.Name}
+	for _, o := range m.OwnerReferences {
+		if !o.Controller || o.Kind == "Node" { // a static pod belongs to its node
+			continue
+		}
+		itself = Owner{o.APIVersion, o.Kind, o.Name}
+		switch o.Kind {
+		case "ReplicaSet":
+			if name, ok := withoutHash(o.Name, m.Labels["pod-template-hash"]); ok {
+				return Owner{o.APIVersion, "Deployment", name}
+			}
+			if name, ok := withoutHash(o.Name, m.Labels["rollouts-pod-template-hash"]); ok {
+				return Owner{"argoproj.io/v1alpha1", "Rollout", name}
+			}
+		case "Job":
+			if name, ok := withoutMinute(o.Name, m.CreationTimestamp); ok {
+				return Owner{o.APIVersion, "CronJob", name}
+			}
+		}
+	}
+	return itself
+}
+
+// withoutHash is the name of a Deployment, from that of its ReplicaSet.
+func withoutHash(name, hash string) (string, bool) {
+	short, ok := strings.CutSuffix(name, "-"+hash)
+	return short, ok && hash != "" && short != ""
+}
+
+// withoutMinute is the name of a CronJob, from that of its Job: the controller appends the minute for which it was due, counted
+// from 1970. A number that is no minute near to the pod's beginning is part of a name that a person chose: migrate-20261123.
+func withoutMinute(name string, made time.Time) (string, bool) {
+	const near = 30 * 24 * time.Hour
+	i := strings.LastIndexByte(name, '-')
+	minute, err := strconv.ParseInt(name[i+1:], 10, 32)
+	if i < 1 || err != nil {
+		return "", false
+	}
+	age := made.Sub(time.Unix(minute*60, 0))
+	return name[:i], -near < age && age < near
+}
+
+// ParseContainerID takes the containerID of a status apart: containerd://5694f8…
+func ParseContainerID(text string) (runtime, id string) {
+	runtime, id, ok := strings.Cut(text, "://")
+	if !ok || runtime == "" || id == "" {
+		return "", ""
+	}
+	return runtime, id
+}
+
+var digest = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+
+// ParseImageID is the digest in the imageID of a status, which every runtime writes in its own way:
+//
+//	docker.io/library/nginx@sha256:…               containerd, CRI-O
+//	docker-pullable://nginx@sha256:…               docker
+//	sha256:…, docker://sha256:…, or digits alone   an image that has no name in a registry
+//
+// The first two are what a registry calls it. The others are the image's own ID: one image has one, but no registry finds it.
+func ParseImageID(text string) string {
+	if _, after, ok := strings.Cut(text, "://"); ok {
+		text = after
+	}
+	if i := strings.LastIndexByte(text, '@'); i >= 0 {
+		text = text[i+1:]
+	} else if len(text) == 64 {
+		text = "sha256:" + text
+	}
+	if !digest.MatchString(text) {
+		return ""
+	}
+	return text
+}
