@@ -34,7 +34,7 @@ type client struct {
 }
 
 // connect reads what kubectl would read, in its order. It asks nothing yet.
-func connect(o Options) (*client, error) {
+func connect(o Options, changes ...func(*rest.Config)) (*client, error) {
 	selector, err := labels.Parse(o.Selector)
 	if err != nil {
 		return nil, hint.Usage("-l app=api, or -l 'app in (api,web)'", "--selector %s: %v", o.Selector, err)
@@ -69,6 +69,9 @@ func connect(o Options) (*client, error) {
 	scheme := runtime.NewScheme()
 	v1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"}) // it reads the server's errors
 	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	for _, change := range changes {
+		change(config)
+	}
 	if c.rest, err = rest.UnversionedRESTClientFor(config); err != nil {
 		return nil, unusable(err)
 	}
