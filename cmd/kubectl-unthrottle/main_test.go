@@ -25,6 +25,7 @@ func TestScripts(t *testing.T) {
 			"exits":       exits,
 			"taken":       taken,
 			"certificate": certificate,
+			"cluster":     fakeCluster,
 		},
 	})
 }

@@ -28,7 +28,15 @@ const (
 func TestCluster(t *testing.T) {
 	asked(t)
 	c := clustertest.Start(t, clustertest.Options{})
-	m := newMaker(t, c)
+	newMaker(t, c).cluster()
+	program := build(t)
+	env := []string{"KUBECONFIG=" + c.Kubeconfig}
+	measure(t, "lint --cluster -A", "", env, program, "lint", "--cluster", "-A")
+}
+
+// cluster makes the objects, and returns the UIDs of the pods by their names.
+func (m *maker) cluster() (uids *sync.Map) {
+	uids = &sync.Map{}
 	m.all(nodes, func(i int) {
 		m.create("/api/v1/nodes", fmt.Sprintf(`{"metadata":{"name":"node-%d","labels":{"kubernetes.io/hostname":"node-%d"}}}`, i, i))
 	})
@@ -44,13 +52,12 @@ func TestCluster(t *testing.T) {
 		set := m.create("/apis/apps/v1/namespaces/"+in+"/replicasets",
 			fmt.Sprintf(`{"metadata":{"name":"%s-5d8f7",%s},%s}`, name, owned("Deployment", name, owner), spec))
 		for n := range perOwner {
-			m.create("/api/v1/namespaces/"+in+"/pods", fmt.Sprintf(`{"metadata":{"name":"%s-5d8f7-%d","labels":{"app":%q},%s},"spec":%s}`,
-				name, n, name, owned("ReplicaSet", name+"-5d8f7", set), podSpec(i)))
+			pod := fmt.Sprintf("%s-5d8f7-%d", name, n)
+			uids.Store(pod, m.create("/api/v1/namespaces/"+in+"/pods", fmt.Sprintf(`{"metadata":{"name":%q,"labels":{"app":%q},%s},"spec":%s}`,
+				pod, name, owned("ReplicaSet", name+"-5d8f7", set), podSpec(i))))
 		}
 	})
-	program := build(t)
-	env := []string{"KUBECONFIG=" + c.Kubeconfig}
-	measure(t, "lint --cluster -A", "", env, program, "lint", "--cluster", "-A")
+	return uids
 }
 
 func owned(kind, name, uid string) string {
@@ -106,28 +113,40 @@ func (m *maker) all(n int, one func(i int)) {
 
 // create makes an object and returns its UID.
 func (m *maker) create(path, object string) (uid string) {
-	request, err := http.NewRequestWithContext(m.t.Context(), http.MethodPost, m.c.URL+path, bytes.NewReader([]byte(object)))
+	var made struct{ Metadata struct{ UID string } }
+	if data := m.send(http.MethodPost, path, object); data != nil {
+		if err := json.Unmarshal(data, &made); err != nil {
+			m.t.Errorf("creating %s: %v", path, err)
+		}
+	}
+	return made.Metadata.UID
+}
+
+// send sends a request and returns the answer, nil where it went wrong.
+func (m *maker) send(method, path, object string) []byte {
+	request, err := http.NewRequestWithContext(m.t.Context(), method, m.c.URL+path, bytes.NewReader([]byte(object)))
 	if err != nil {
 		m.t.Error(err)
-		return ""
+		return nil
 	}
 	request.Header.Set("Authorization", "Bearer "+m.c.Token)
-	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Content-Type", map[string]string{http.MethodPatch: "application/merge-patch+json"}[method])
+	if method == http.MethodPost {
+		request.Header.Set("Content-Type", "application/json")
+	}
 	answer, err := m.client.Do(request)
 	if err != nil {
 		m.t.Error(err)
-		return ""
+		return nil
 	}
 	defer answer.Body.Close()
 	data, err := io.ReadAll(answer.Body)
-	var made struct{ Metadata struct{ UID string } }
-	if err == nil && answer.StatusCode == http.StatusCreated {
-		err = json.Unmarshal(data, &made)
-	} else if err == nil {
+	if err == nil && answer.StatusCode >= 300 {
 		err = fmt.Errorf("%s: %.300s", answer.Status, data)
 	}
 	if err != nil {
-		m.t.Errorf("creating %s: %v", path, err)
+		m.t.Errorf("%s %s: %v", method, path, err)
+		return nil
 	}
-	return made.Metadata.UID
+	return data
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/verb"
 )
 
-const rootHelp = `kubectl unthrottle finds what is wrong with GOMAXPROCS in Kubernetes' manifests.
+const rootHelp = `kubectl unthrottle finds what is wrong with GOMAXPROCS in Kubernetes' manifests, and in clusters.
 
 Usage:
   kubectl unthrottle VERB [FLAGS] [ARGS]
@@ -21,6 +21,7 @@ Verbs:
   forecast    which GOMAXPROCS each kind of program will have there
   fix         remedy what lint finds: a diff, patches, or the files themselves
   policy      admission policies by which an API server repairs it, and warns
+  audit       what is wrong in a whole cluster, what it costs, and what would help
   webhook     an admission webhook that warns of it, or repairs it
   explain     of a pod: its CPU limit, its program's GOMAXPROCS, and why
   watch       of a pod: throttling as it happens
@@ -55,7 +56,7 @@ func Main(ctx context.Context, args []string, env func(string) string, stdin io.
 
 func newRoot(stdio verb.IO) *cobra.Command {
 	root := verb.NewRoot("kubectl-unthrottle", rootHelp, newLint(stdio), newForecast(stdio), newFix(stdio), newPolicy(stdio), newWebhook(stdio),
-		newExplainPod(stdio), newWatchPod(stdio), newTracePod(stdio), newProfilePod(stdio), newVersion(stdio), newCompletion(stdio))
+		newAudit(stdio), newExplainPod(stdio), newWatchPod(stdio), newTracePod(stdio), newProfilePod(stdio), newVersion(stdio), newCompletion(stdio))
 	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl unthrottle"}
 	root.SetHelpCommand(verb.NewHelp(helpHelp))
 	return root

@@ -25,6 +25,11 @@ type given struct {
 
 func (g *given) flags(flags *pflag.FlagSet) {
 	flags.StringArrayVarP(&g.files, "filename", "f", nil, "F\ta file, a directory or -, as an argument; may be repeated")
+	g.programs(flags)
+}
+
+// programs are the flags about programs and nodes.
+func (g *given) programs(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&g.binaries, "binary", nil, "[IMAGE=]FILE\tthe program of the containers with this image, or of all; may be repeated")
 	flags.StringArrayVar(&g.images, "image", nil, "IMAGE=FILE\tthat image: an OCI directory, a tarball of one, or of docker save; may be repeated")
 	flags.StringArrayVar(&g.seen, "inventory", nil, "FILE\twhat agents say of the programs that run; may be repeated")

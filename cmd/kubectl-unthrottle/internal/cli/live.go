@@ -20,8 +20,13 @@ type live struct {
 var ofCluster = []string{"kubeconfig", "context", "namespace", "all-namespaces", "selector", "request-timeout"}
 
 func (c *live) flags(flags *pflag.FlagSet) {
-	c.Timeout = 30 * time.Second
 	flags.BoolVar(&c.on, "cluster", false, "live objects in place of files")
+	c.where(flags)
+}
+
+// where are the flags that say which objects of which cluster.
+func (c *live) where(flags *pflag.FlagSet) {
+	c.Timeout = 30 * time.Second
 	flags.StringVar(&c.Kubeconfig, "kubeconfig", "", "F\tin place of KUBECONFIG and ~/.kube/config")
 	flags.StringVar(&c.Context, "context", "", "NAME\tof the kubeconfig")
 	flags.StringVarP(&c.Namespace, "namespace", "n", "", "NAME\tin place of the context's")

@@ -28,7 +28,7 @@ type client struct {
 }
 
 // connect reads what kubectl would read, in its order. It asks nothing yet.
-func connect(o Options) (*client, error) {
+func connect(o Options, changes ...func(*rest.Config)) (*client, error) {
 	selector, err := labels.Parse(o.Selector)
 	if err != nil {
 		return nil, hint.Usage("-l app=api, or -l 'app in (api,web)'", "--selector %s: %v", o.Selector, err)
@@ -40,6 +40,9 @@ func connect(o Options) (*client, error) {
 	c := &client{host: place.Config.Host, context: place.Context, selector: selector, options: o}
 	if !o.AllNamespaces {
 		c.namespace = place.Namespace
+	}
+	for _, change := range changes {
+		change(place.Config)
 	}
 	if c.rest, err = place.Client(); err != nil {
 		return nil, err

@@ -29,6 +29,7 @@ type Options struct {
 	Selector      string
 	Timeout       time.Duration // of one request; 0: none
 	Page          int           // objects in an answer; 0: 500
+	Pods          bool          // Found has each pod, too
 }
 
 // Found is what was read.
@@ -39,6 +40,14 @@ type Found struct {
 	Workloads       []*workload.Workload
 	Problems        []manifest.Problem
 	Differ          []string // sentences about pods that are not as the template that they were made of
+	Pods            []Pod    // where the options ask for them
+}
+
+// A Pod is one of those that a workload stands for.
+type Pod struct {
+	Namespace, Name, UID string
+	Node                 string // "": it is on none yet
+	Of                   *workload.Workload
 }
 
 // A kind is one of those that are listed.
@@ -205,7 +214,11 @@ func (r *reading) list(ctx context.Context, k kind) error {
 			case k.name == "ReplicaSet" && !r.selected(o): // its Deployment's labels are others
 				r.fold.add(o, link)
 			default:
-				r.fold.add(o, k.use)
+				of := r.fold.add(o, k.use)
+				if r.options.Pods && of != nil {
+					w := o.Workloads[0]
+					r.found.Pods = append(r.found.Pods, Pod{o.Namespace, o.Name, o.UID, w.Pod.Node, of})
+				}
 			}
 		}
 		if next = token; next == "" {

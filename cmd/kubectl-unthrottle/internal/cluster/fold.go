@@ -40,21 +40,22 @@ type like struct {
 	facts facts
 }
 
-func (f *fold) add(o manifest.Object, u use) {
+// add takes an object. Of a pod it returns what stands for it.
+func (f *fold) add(o manifest.Object, u use) (of *workload.Workload) {
 	if u == runs {
 		for _, w := range o.Workloads {
-			f.pod(o, w)
+			of = f.pod(o, w)
 		}
-		return
+		return of
 	}
 	m := &made{name: o.Kind + "/" + o.Name, parent: o.Owner.UID, owner: ownerName(o.Owner)}
 	f.made[o.UID] = m
 	if u == link || len(o.Workloads) == 0 {
-		return
+		return nil
 	}
 	m.facts = factsOf(o.Workloads[0])
 	if f.stands(m.parent) != nil || o.Idle && (o.Kind == "Job" || m.owner != "") {
-		return
+		return nil
 	}
 	m.w = o.Workloads[0]
 	m.w.Owner = m.owner
@@ -63,6 +64,7 @@ func (f *fold) add(o manifest.Object, u use) {
 		w.Owner = m.w.Owner
 		f.top = append(f.top, &made{w: w})
 	}
+	return nil
 }
 
 func ownerName(o manifest.Owner) string {
@@ -87,12 +89,12 @@ func (f *fold) stands(uid string) (top *made) {
 	return top
 }
 
-func (f *fold) pod(o manifest.Object, w *workload.Workload) {
+func (f *fold) pod(o manifest.Object, w *workload.Workload) (of *workload.Workload) {
 	own := factsOf(w)
 	maker, top := f.made[o.Owner.UID], f.stands(o.Owner.UID)
 	if top != nil && slices.Equal(top.facts, own) {
 		top.w.Copies++
-		return
+		return top.w
 	}
 	owner := ownerName(o.Owner)
 	key := o.UID // a pod without an owner is like no other
@@ -120,6 +122,7 @@ func (f *fold) pod(o manifest.Object, w *workload.Workload) {
 	if owner != "" {
 		l.w.Copies++
 	}
+	return l.w
 }
 
 // all are the workloads, and what is to be said of pods that differ from their template.

@@ -19,6 +19,8 @@ type Patch struct {
 	Workload *workload.Workload
 	YAML     string // one document
 	JSON6902 bool   // it is a list of operations; else a strategic merge patch
+
+	root *node // of a live object's
 }
 
 // Strategic are strategic merge patches. Kubernetes knows how to merge the lists of its own kinds only, by the names of containers
@@ -131,6 +133,12 @@ func noStrategic(o []*change) string {
 }
 
 func strategic(o []*change) string {
+	s := style{newline: "\n", step: "  "}
+	return s.pairs(merge(o), "") + "\n"
+}
+
+// merge is a strategic merge patch.
+func merge(o []*change) *node {
 	w := o[0].w
 	root := object("apiVersion", w.APIVersion, "kind", w.Kind, "metadata", object("name", w.Name))
 	if w.Namespace != "" {
@@ -151,8 +159,7 @@ func strategic(o []*change) string {
 		env := child(containers.Items[i], "env", manifest.List)
 		env.Items = append(env.Items, ch.merged())
 	}
-	s := style{newline: "\n", step: "  "}
-	return s.pairs(root, "") + "\n"
+	return root
 }
 
 // child is the value of a key, which is made where it is missing.
@@ -192,7 +199,15 @@ func (ch *change) merged() *node {
 
 // operations are RFC 6902's, as YAML: what is replaced, what is removed from the last to the first, and what is added.
 func operations(o []*change) string {
-	var ops []*node
+	s := style{newline: "\n", step: "  "}
+	var b strings.Builder
+	for _, op := range steps(o) {
+		b.WriteString(s.item(op, "") + "\n")
+	}
+	return b.String()
+}
+
+func steps(o []*change) (ops []*node) {
 	type place struct {
 		env   string
 		index int
@@ -237,12 +252,7 @@ func operations(o []*change) string {
 		}
 		ops = append(ops, object("op", "add", "path", ch.pointer+"/env", "value", list(plain(ch.new))))
 	}
-	s := style{newline: "\n", step: "  "}
-	var b strings.Builder
-	for _, op := range ops {
-		b.WriteString(s.item(op, "") + "\n")
-	}
-	return b.String()
+	return ops
 }
 
 // Command is the kubectl command that a patch is for.

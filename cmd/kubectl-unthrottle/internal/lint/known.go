@@ -29,3 +29,15 @@ func (k Known) Of(w *workload.Workload, c *workload.Container) binary.Binary {
 	}
 	return b
 }
+
+// IsGo says whether a container's program is a Go program. known is false where nothing says so: neither the program itself, nor
+// a variable that only Go programs read, nor the name of an image that everybody knows.
+func (k Known) IsGo(w *workload.Workload, c *workload.Container) (is, known bool) {
+	switch languageOf(c, k.Of(w, c)) {
+	case goes:
+		return true, true
+	case other:
+		return false, true
+	}
+	return false, false
+}

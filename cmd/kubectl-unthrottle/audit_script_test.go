@@ -1,0 +1,57 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// fakeCluster serves the files of a directory as an API server, and as a Prometheus, until the script ends, and writes a kubeconfig
+// that leads there: cluster DIRECTORY KUBECONFIG. A file's name is the path with _ for /, and .json at its end; a list without a
+// file is empty. What is not JSON is given as it is, and what begins with an status code and a blank is an error. URL is its address.
+func fakeCluster(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: cluster DIRECTORY KUBECONFIG")
+	}
+	dir := ts.MkAbs(args[0])
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := strings.ReplaceAll(strings.Trim(r.URL.Path, "/"), "/", "_")
+		if r.URL.Query().Get("labelSelector") == "app.kubernetes.io/name=unthrottle-agent" {
+			name = "agents"
+		}
+		data, err := os.ReadFile(filepath.Join(dir, strings.ReplaceAll(name, ":", "-")+".json"))
+		if err != nil {
+			data = []byte(`{"kind":"List","apiVersion":"v1","metadata":{},"items":[]}`)
+		}
+		if r.URL.Path == "/apis" {
+			data = []byte(`{"kind":"APIGroupList","groups":[{"name":"apps","preferredVersion":{"version":"v1"}},{"name":"batch","preferredVersion":{"version":"v1"}}]}`)
+		}
+		if r.URL.Path == "/api/v1/query" {
+			data = []byte(`{"status":"success","data":{"resultType":"vector","result":[]}}`)
+			for _, metric := range []string{"go_sched_gomaxprocs_threads", "go_info"} {
+				if text, err := os.ReadFile(filepath.Join(dir, metric+".json")); err == nil && strings.Contains(r.FormValue("query"), metric) {
+					data = text
+				}
+			}
+		}
+		code := http.StatusOK
+		if n, _ := fmt.Sscanf(string(data), "%d ", &code); n == 1 {
+			data = data[4:]
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		w.Write(data)
+	}))
+	ts.Defer(s.Close)
+	ts.Setenv("URL", s.URL)
+	text := fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters: [{name: test, cluster: {server: %q}}]\ncontexts: [{name: here, context: {cluster: test}}]\ncurrent-context: here\n", s.URL)
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(text), 0o600))
+	_, err := io.WriteString(ts.Stdout(), s.URL+"\n")
+	ts.Check(err)
+}

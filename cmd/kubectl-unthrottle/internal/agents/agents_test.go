@@ -1,0 +1,271 @@
+package agents
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/finding"
+	"github.com/unthrottle/unthrottle/cmd/internal/report"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/audit"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/cluster"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/result"
+)
+
+// open is the way to a fake API server, whose answers have 1 MB at most.
+func open(t *testing.T, h http.HandlerFunc) *cluster.Access {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(func() {
+		s.CloseClientConnections()
+		s.Close()
+	})
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	text := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","clusters":[{"name":"c","cluster":{"server":%q}}],"contexts":[{"name":"c","context":{"cluster":"c"}}],"current-context":"c"}`, s.URL)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	access, err := cluster.Open(cluster.Options{Kubeconfig: file}, 1e6)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return access
+}
+
+// document is what a good agent says.
+func document(node string, programs int) string {
+	d := result.Agent{Node: node, Looked: 100, Problems: []string{}}
+	d.Version = report.Version
+	for i := range programs {
+		p := result.AgentProcess{Container: &result.AgentContainer{Namespace: "shop", Pod: fmt.Sprintf("api-%d", i), UID: fmt.Sprintf("uid-%d", i), Name: "app"}, SetBy: "spec"}
+		p.PID, p.GoVersion, p.CPUs, p.CPU = i+1, "go1.26.0", 8, new(0.5)
+		p.GOMAXPROCS.Value, p.GOMAXPROCS.Expected = new(8), new(2)
+		p.Limit.CPUs = new(1.5)
+		p.Levels = []result.AgentLevel{{Level: "container", Limit: new(2.0), Periods: 100, ThrottledPeriods: 1}, {Level: "pod", Limit: new(1.5), Periods: 100, ThrottledPeriods: 90}}
+		p.Findings = []finding.Finding{{Rule: "too-many-ps", Severity: finding.Warning, Summary: "GOMAXPROCS is 8"}}
+		d.Processes = append(d.Processes, p)
+	}
+	data, _ := json.Marshal(d)
+	return string(data)
+}
+
+// TestMisbehaving: an agent that does not do what agents do is told by name, and keeps nobody else from being heard.
+func TestMisbehaving(t *testing.T) {
+	status := func(w http.ResponseWriter, code int, reason, message string) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":%d,"reason":%q,"message":%q}`, code, reason, message)
+	}
+	for _, c := range []struct {
+		name     string
+		answer   http.HandlerFunc
+		programs int // that were taken before it went wrong
+		want     string
+		check    func(*Told) bool
+	}{
+		{"good", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, document("node-1", 3)) }, 3, "", (*Told).Trusted},
+		{"empty", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, document("node-1", 0)) }, 0, "", nil},
+		{"hangs", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, 0, "deadline exceeded", nil},
+		{"hangs in the middle", func(w http.ResponseWriter, r *http.Request) {
+			text := document("node-1", 3)
+			io.WriteString(w, text[:len(text)-200])
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		}, 2, "deadline exceeded", nil},
+		{"100 MB", func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, `{"version":1,"problems":["`)
+			for range 100 {
+				if _, err := io.WriteString(w, strings.Repeat("x", 1e6)); err != nil {
+					return
+				}
+			}
+		}, 0, cluster.ErrTooLarge.Error(), nil},
+		{"100 MB of an error", func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusInternalServerError)
+			for range 100 {
+				if _, err := io.WriteString(w, strings.Repeat("x", 1e6)); err != nil {
+					return
+				}
+			}
+		}, 0, "an error on the server", nil},
+		{"nonsense", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>welcome</html>") }, 0, errDocument.Error(), nil},
+		{"other JSON", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"kind":"Pod"}`) }, 0, errDocument.Error(), nil},
+		{"nothing", func(http.ResponseWriter, *http.Request) {}, 0, "it ends in the middle", nil},
+		{"cut off", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, document("node-1", 3)[:900]) }, 0, "it ends in the middle", nil},
+		{"another version", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"version":99,"processes":[]}`) }, 0, "of version", nil},
+		{"negative numbers", func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, strings.Replace(document("node-1", 3), `"cpus_used":0.5`, `"cpus_used":-1`, 1))
+		}, 0, "can't be", nil},
+		{"more CPUs than there are", func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, strings.Replace(document("node-1", 3), `"cpus_used":0.5`, `"cpus_used":9.5`, 1))
+		}, 0, "can't be", nil},
+		{"sees no process", func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, strings.Replace(document("node-1", 0), `"looked_at":100`, `"looked_at":0`, 1))
+		}, 0, "", func(t *Told) bool { return !t.Trusted() }},
+		{"knows no pods", func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, strings.Replace(document("node-1", 0), `"problems":[]`, `"problems":["the API server is not reached"]`, 1))
+		}, 0, "", func(t *Told) bool { return !t.Trusted() && len(t.Problems) == 1 }},
+		{"far too many Ps", func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, strings.Replace(document("node-1", 3), `"value":8`, `"value":99999999`, 1))
+		}, 0, "can't be", nil},
+		{"a long text", func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, strings.Replace(document("node-1", 3), "GOMAXPROCS is 8", strings.Repeat("x", mostText+1), 1))
+		}, 0, "can't be", nil},
+		{"no severity", func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, strings.Replace(document("node-1", 3), `"severity":"warning"`, `"severity":"awful"`, 1))
+		}, 0, "awful", nil},
+		{"refuses", func(w http.ResponseWriter, _ *http.Request) {
+			status(w, 403, "Forbidden", `pods "a" is forbidden: User "me" cannot get resource "pods/proxy"`)
+		}, 0, "pods/proxy", func(t *Told) bool { return cluster.Forbidden(t.Err) }},
+		{"is gone", func(w http.ResponseWriter, _ *http.Request) { status(w, 404, "NotFound", "no such pod") }, 0, "no such pod", nil},
+		{"not reached", func(w http.ResponseWriter, _ *http.Request) {
+			status(w, 503, "ServiceUnavailable", "dial tcp 10.0.0.9:9435: connection refused")
+		}, 0, "connection refused", nil},
+		{"breaks off", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 0, "EOF", nil},
+		{"another node", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, document("node-9", 1)) }, 1, "", func(t *Told) bool {
+			return t.WrongNode == "node-9" && !t.Trusted()
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			access := open(t, func(w http.ResponseWriter, r *http.Request) {
+				if strings.Contains(r.URL.Path, "/pods/http:bad:9435/proxy/api/v1/processes") {
+					c.answer(w, r)
+					return
+				}
+				io.WriteString(w, document("node-2", 2))
+			})
+			all := []Agent{
+				{Namespace: "unthrottle", Pod: "bad", Node: "node-1", Port: 9435, Ready: true}, {Namespace: "unthrottle", Pod: "good", Node: "node-2", Port: 9435, Ready: true},
+				{Namespace: "unthrottle", Pod: "pending", Node: "node-3", Port: 9435},
+			}
+			saw := map[string]int{}
+			told := map[string]*Told{}
+			Read(t.Context(), access, all, Options{AtOnce: 2, Within: 2 * time.Second}, func(node string, p audit.Program) audit.Outcome {
+				saw[node]++
+				if p.Procs != 8 || p.Level != "pod" || *p.Throttled != 0.9 || len(p.Findings) != 1 {
+					t.Errorf("%+v", p)
+				}
+				return audit.Taken
+			}, func(x *Told) { told[x.Pod] = x })
+			bad := told["bad"]
+			if (bad.Err == nil) != (c.want == "") || bad.Err != nil && !strings.Contains(bad.Err.Error(), c.want) {
+				t.Errorf("%v, want %q", bad.Err, c.want)
+			}
+			if c.check != nil && !c.check(bad) {
+				t.Errorf("%+v", bad)
+			}
+			if saw["node-1"] != c.programs || saw["node-2"] != 2 || !told["good"].Trusted() || !errors.Is(told["pending"].Err, ErrNotReady) {
+				t.Errorf("saw %v, %+v", saw, told["good"])
+			}
+		})
+	}
+}
+
+// TestAtOnce: no more agents than that are asked at the same time, and all are.
+func TestAtOnce(t *testing.T) {
+	var now, most, asked atomic.Int32
+	access := open(t, func(w http.ResponseWriter, _ *http.Request) {
+		n := now.Add(1)
+		defer now.Add(-1)
+		for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
+		}
+		asked.Add(1)
+		io.WriteString(w, document("", 1))
+	})
+	var all []Agent
+	for i := range 100 {
+		all = append(all, Agent{Namespace: "unthrottle", Pod: fmt.Sprint("a-", i), Node: fmt.Sprint("node-", i), Port: 9435, Ready: true})
+	}
+	told := 0
+	Read(t.Context(), access, all, Options{AtOnce: 7}, func(string, audit.Program) audit.Outcome { return audit.Elsewhere }, func(x *Told) {
+		told++
+		if x.Err != nil || x.Elsewhere != 1 || x.Trusted() {
+			t.Errorf("%+v", x)
+		}
+	})
+	if asked.Load() != 100 || told != 100 || most.Load() > 7 {
+		t.Errorf("asked %d, told %d, %d at once", asked.Load(), told, most.Load())
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	Read(ctx, access, all, Options{}, nil, func(x *Told) {
+		if x.Err == nil {
+			t.Errorf("%s was heard after the end", x)
+		}
+	})
+}
+
+// TestFind: by their label in any namespace, page by page, each with its port.
+func TestFind(t *testing.T) {
+	pod := func(name, port, phase, ready string) string {
+		return fmt.Sprintf(`{"metadata":{"name":%q,"namespace":"watch"},"spec":{"nodeName":"node-1","containers":[{"ports":[{"name":"other","containerPort":1},%s]}]},`+
+			`"status":{"phase":%q,"conditions":[{"type":"Initialized","status":"True"},{"type":"Ready","status":%q}]}}`, name, port, phase, ready)
+	}
+	access := open(t, func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query()
+		switch {
+		case r.URL.Path != "/api/v1/pods" || q.Get("labelSelector") != "app.kubernetes.io/name=unthrottle-agent":
+			http.NotFound(w, r)
+		case q.Get("continue") == "":
+			fmt.Fprintf(w, `{"metadata":{"continue":"more"},"items":[%s,%s]}`, pod("a", `{"name":"http","containerPort":9435}`, "Running", "True"), pod("over", `{}`, "Succeeded", "False"))
+		default:
+			fmt.Fprintf(w, `{"metadata":{},"items":[%s,%s]}`, pod("b", `{"name":"http","containerPort":1234}`, "Running", "True"), pod("c", `{"name":"http","containerPort":99999}`, "Pending", "False"))
+		}
+	})
+	all, err := Find(t.Context(), access, time.Minute)
+	want := []Agent{{"watch", "a", "node-1", 9435, true}, {"watch", "b", "node-1", 1234, true}, {"watch", "c", "node-1", 9435, false}}
+	if err != nil || !slices.Equal(all, want) {
+		t.Errorf("%v, %+v", err, all)
+	}
+	for name, h := range map[string]http.HandlerFunc{
+		"endless": func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, `{"metadata":{"continue":"more"},"items":[]}`)
+		},
+		"nonsense": func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `<html>`) },
+		"refused":  func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(403) },
+	} {
+		if _, err := Find(t.Context(), open(t, h), time.Minute); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// FuzzParse: whatever an agent says, what is taken of it can be.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(document("node-1", 2)))
+	f.Add([]byte(`{"version":1,"processes":null}`))
+	f.Add([]byte(`{"processes":[{"container":null},{"container":{"name":"a"},"levels":[{"periods":1,"throttled_periods":2}]}],"version":1,"refused":-1}`))
+	f.Add([]byte(`{"version":1,"processes":[[]]}`))
+	f.Add([]byte(`[]`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		told := &Told{}
+		programs := 0
+		err := parse(strings.NewReader(string(data)), told, func(p audit.Program) {
+			programs++
+			ok := p.Procs >= 0 && p.Expected >= 0 && p.CPUs >= 0 && p.Limit >= 0
+			for _, v := range []*float64{p.CPU, p.Running, p.Spinning, p.Frozen, p.Throttled} {
+				ok = ok && (v == nil || *v >= 0)
+			}
+			for _, v := range []*float64{p.Frozen, p.Throttled} {
+				ok = ok && (v == nil || *v <= 1)
+			}
+			if !ok || len(p.Findings) > mostFound {
+				t.Errorf("%+v", p)
+			}
+		})
+		if err == nil && programs != told.Programs {
+			t.Errorf("%d programs, told %d", programs, told.Programs)
+		}
+	})
+}

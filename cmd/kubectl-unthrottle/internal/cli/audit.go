@@ -1,0 +1,317 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
+	"github.com/unthrottle/unthrottle/cmd/internal/verb"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/agents"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/audit"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/cluster"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/manifest"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/page"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/prom"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/result"
+)
+
+const auditHelp = `What is wrong with GOMAXPROCS in a whole cluster, what it costs, and what would help.
+
+Usage:
+  kubectl unthrottle audit [FLAGS]
+
+Reads the objects of a namespace, or of all with -A; the agents of the nodes, if there are any, through the API server; and
+Prometheus, if it is named. It changes nothing. What was not measured is called so. docs/audit.md says what each column means.
+
+{{flags}}
+
+Exit codes:
+  0 done   1 something could not be read   2 usage   3 a finding as --fail-on says   130 interrupted
+
+Examples:
+  kubectl unthrottle audit -A -o audit.html
+  kubectl unthrottle audit -n shop --prometheus http://prometheus:9090 --since 7d --fail-on critical
+`
+
+type auditor struct {
+	stdio   verb.IO
+	results *verb.Results[*result.Audit]
+	fail    verb.Threshold
+	given   given
+	live    live
+	agents  string
+	prom    prom.Options
+	floor   int
+	top     int
+}
+
+func newAudit(stdio verb.IO) *cobra.Command {
+	return verb.New("audit", auditHelp, func(l *verb.Flags) func(context.Context, []string) error {
+		formats := verb.SheetFormats(page.Audit)
+		formats["csv"] = verb.Plainly(page.AuditCSV)
+		o := &auditor{stdio: stdio, results: verb.NewResults(stdio, formats), agents: "auto", floor: 1, top: 20}
+		o.prom.Since = 24 * time.Hour
+		flags := l.Section("Flags:")
+		o.live.where(flags)
+		l.Exclude("-A, or -n NAME", "all-namespaces", "namespace")
+		o.fail.FailOn(flags)
+		verb.Number(flags, &o.top, "top", "", 0, "N\tworkloads on the screen, what matters most first; 0: all that are wrong or open (20)")
+		o.results.FilesFlag(flags)
+		o.results.JSONFlag(flags)
+		o.results.ColorFlag(flags)
+		more := l.Section("What else is known:")
+		more.Var(verb.OneOf(&o.agents, "auto", "none"), "agents", "WHICH\tauto: all that are found; none: they are not asked (auto)")
+		more.StringVar(&o.prom.URL, "prometheus", "", "URL\ta server that has counted: its own metrics, cAdvisor's, kube-state-metrics'")
+		more.Var(quantity.Value(&o.prom.Since, parseSince, "24h"), "since", "T\thow far Prometheus looks back: 90m, 24h, 7d (24h)")
+		verb.Number(more, &o.floor, "crio-floor", "", 1, "N\tCRI-O's min_injected_gomaxprocs, for what it would change (1)")
+		o.given.programs(more)
+		return o.run
+	})
+}
+
+// mostDays is how far back it makes sense to look.
+const mostDays = 3650
+
+// parseSince reads a time to look back, in days too.
+func parseSince(text string) (time.Duration, error) {
+	var d time.Duration
+	days, ok := strings.CutSuffix(text, "d")
+	n, err := strconv.Atoi(days)
+	if ok && err == nil && n <= mostDays {
+		d = time.Duration(n) * 24 * time.Hour
+	} else if d, err = time.ParseDuration(text); err != nil {
+		return 0, err
+	}
+	if d < time.Minute || d > mostDays*24*time.Hour {
+		return 0, fmt.Errorf("%s is not between a minute and %d days", text, mostDays)
+	}
+	return d, nil
+}
+
+func (o *auditor) run(ctx context.Context, args []string) error {
+	if len(args) > 0 {
+		return hint.Usage("kubectl unthrottle audit -n NAMESPACE, or lint "+args[0]+" for a file", "audit looks at live objects, and takes no argument: %s", args[0])
+	}
+	if o.prom.URL != "" {
+		if err := prom.Check(o.prom.URL); err != nil {
+			return err
+		}
+	}
+	known, err := o.given.known()
+	if err != nil {
+		return err
+	}
+	access, err := cluster.Open(o.live.Options, mostOfAgent)
+	if err != nil {
+		return err
+	}
+	if err := o.results.Open(); err != nil {
+		return err
+	}
+	o.live.Pods = true
+	found, err := cluster.Read(ctx, o.live.Options)
+	if err != nil {
+		return o.results.Drop(err)
+	}
+	a := audit.New(found, known, audit.Options{Floor: o.floor})
+	var problems []result.Problem
+	heard := result.AuditAgents{Asked: o.agents != "none"}
+	if heard.Asked {
+		problems = o.hear(ctx, access, a, &heard)
+	}
+	history, more := o.history(ctx, a)
+	if ctx.Err() != nil {
+		return o.results.Drop(ctx.Err())
+	}
+	doc := result.NewAudit(found, a.Result(), heard, history, append(problems, more...))
+	doc.Header = verb.NewHeader("audit")
+	doc.Top = o.top
+	if err := o.results.Finish(doc, nil); err != nil {
+		return err
+	}
+	if err := o.fail.Verdict(doc.Findings(), 0); err != nil {
+		return err
+	}
+	if n := doc.Unread(); n > 0 {
+		return fmt.Errorf("%d of the problems above kept something from being read", n)
+	}
+	return nil
+}
+
+const (
+	mostOfAgent = 32 << 20 // bytes of an agent's answer, and of a page of agents
+	withinAgent = 5 * time.Second
+	withinAll   = time.Minute // for all agents together
+)
+
+// hear asks the agents. What could not be heard is told once for all agents with the same trouble.
+func (o *auditor) hear(ctx context.Context, access *cluster.Access, a *audit.Audit, heard *result.AuditAgents) []result.Problem {
+	all, err := agents.Find(ctx, access, cmp.Or(o.live.Timeout, withinAll))
+	heard.Found = len(all)
+	if err != nil {
+		why, next := cluster.Reason(err)
+		if cluster.Forbidden(err) {
+			next = "kubectl auth can-i list pods --all-namespaces; --agents none does without them"
+		}
+		return []result.Problem{{At: "agents", Severity: string(manifest.Warning), Text: "looking for them: " + why, Hint: next}}
+	}
+	var told troubles
+	within := withinAgent
+	if o.live.Timeout > 0 {
+		within = min(within, o.live.Timeout)
+	}
+	limited, cancel := context.WithTimeout(ctx, withinAll)
+	defer cancel()
+	agents.Read(limited, access, all, agents.Options{Within: within}, a.Saw, func(t *agents.Told) {
+		heard.Programs += t.Programs
+		if t.Trusted() {
+			a.Answered(t.Node)
+		}
+		if t.Err == nil {
+			heard.Answered++
+		}
+		for _, x := range troubleOf(limited, t) {
+			told.add(t, x)
+			if x.severity == manifest.Error {
+				heard.Failed = append(heard.Failed, result.AuditFailure{Agent: t.Namespace + "/" + t.Pod, Node: t.Node, Why: x.text})
+			}
+		}
+	})
+	slices.SortFunc(heard.Failed, func(a, b result.AuditFailure) int {
+		return cmp.Or(strings.Compare(a.Agent, b.Agent), strings.Compare(a.Why, b.Why))
+	})
+	return told.problems()
+}
+
+// A trouble is what went wrong with some agents.
+type trouble struct {
+	severity   manifest.Severity
+	text, hint string
+}
+
+// troubleOf is what went wrong with one.
+func troubleOf(ctx context.Context, t *agents.Told) (all []trouble) {
+	add := func(severity manifest.Severity, text, hint string) { all = append(all, trouble{severity, text, hint}) }
+	switch {
+	case errors.Is(t.Err, agents.ErrNotReady):
+		add(manifest.Warning, t.Err.Error()+", and was not asked", "kubectl describe pod says why; what runs on its node was not measured")
+	case t.Err != nil && ctx.Err() != nil:
+		add(manifest.Error, "there was no time left to hear it", "ask for one namespace, or look at what keeps the others from answering")
+	case t.Err != nil:
+		why, next := cluster.Reason(t.Err)
+		if cluster.Forbidden(t.Err) {
+			next = "kubectl auth can-i get pods/proxy -n " + t.Namespace + "; --agents none does without them"
+		}
+		add(manifest.Error, "it was not heard: "+short(why), cmp.Or(next, "kubectl logs shows what it does; what runs on its node was not measured, or not all of it"))
+	}
+	const liar = "look at what runs there: it is no agent of that node"
+	if t.WrongNode != "" {
+		add(manifest.Error, "it says that it is on another node", liar)
+	}
+	if t.Elsewhere > 0 {
+		add(manifest.Error, "it tells of programs in pods of other nodes, which were left out", liar)
+	}
+	if t.Strange > 0 {
+		add(manifest.Error, "it tells of programs in containers that their pods do not have, which were left out", liar)
+	}
+	if t.Refused > 0 {
+		add(manifest.Warning, "it may not look into all processes", "it needs CAP_SYS_PTRACE for that")
+	}
+	for _, text := range t.Problems[:min(len(t.Problems), 3)] {
+		add(manifest.Warning, "it says: "+short(text), "")
+	}
+	return all
+}
+
+// short is a text of somebody else's, as far as it is of use.
+func short(text string) string {
+	if letters := []rune(text); len(letters) > 300 {
+		return string(letters[:300]) + "…"
+	}
+	return text
+}
+
+// troubles are those of all agents, each with the agents that have it.
+type troubles struct {
+	of    map[trouble][]string
+	order []trouble
+}
+
+// mostTroubles is how many different troubles are told.
+const mostTroubles = 50
+
+func (x *troubles) add(t *agents.Told, one trouble) {
+	if x.of == nil {
+		x.of = map[trouble][]string{}
+	}
+	if _, ok := x.of[one]; !ok {
+		if len(x.order) == mostTroubles {
+			one = trouble{one.severity, "it has some other trouble", "--agents none does without them"}
+		}
+		if _, ok := x.of[one]; !ok {
+			x.order = append(x.order, one)
+		}
+	}
+	x.of[one] = append(x.of[one], t.String())
+}
+
+// problems name some agents for each trouble; the document has all that failed.
+func (x *troubles) problems() (all []result.Problem) {
+	for _, one := range x.order {
+		names := x.of[one]
+		slices.Sort(names)
+		at := "agent " + names[0]
+		if n := len(names); n > 1 {
+			const some = 5
+			at = quantity.Plural(n, "agent") + " (" + strings.Join(names[:min(n, some)], "; ")
+			if n > some {
+				at += "; and " + quantity.Count(n-some) + " more"
+			}
+			at += ")"
+		}
+		all = append(all, result.Problem{At: at, Severity: string(one.severity), Text: one.text, Hint: one.hint})
+	}
+	slices.SortFunc(all, func(a, b result.Problem) int {
+		return cmp.Or(strings.Compare(a.Text, b.Text), strings.Compare(a.At, b.At))
+	})
+	return all
+}
+
+// history asks Prometheus, if it is named.
+func (o *auditor) history(ctx context.Context, a *audit.Audit) (*result.AuditPrometheus, []result.Problem) {
+	if o.prom.URL == "" || ctx.Err() != nil {
+		return nil, nil
+	}
+	o.prom.Within = o.live.Timeout
+	at := &result.AuditPrometheus{URL: prom.Shown(o.prom.URL), Since: o.prom.Since.Seconds(), Empty: []string{}}
+	found, err := prom.Read(ctx, o.prom)
+	if err != nil {
+		return at, []result.Problem{{At: "Prometheus", Severity: string(manifest.Error), Text: err.Error(), Hint: strings.Join(hint.Of(err), "; ")}}
+	}
+	at.Series, at.Empty = found.Series, append(at.Empty, found.Empty...)
+	for _, h := range found.Containers {
+		if a.History(h) {
+			at.Joined++
+		}
+	}
+	var problems []result.Problem
+	for _, p := range found.Problems {
+		problems = append(problems, result.Problem{At: "Prometheus, " + p.About, Severity: string(manifest.Error), Text: p.Text, Hint: p.Hint})
+	}
+	if found.Series == 0 {
+		problems = append(problems, result.Problem{
+			At: "Prometheus", Severity: string(manifest.Warning), Text: "it has no series of what was asked for",
+			Hint: "is it this cluster's? its series need the labels namespace, pod and container",
+		})
+	}
+	return at, problems
+}
