@@ -79,6 +79,8 @@ var order = []string{
 	module + "/cmd/kubectl-unthrottle/internal/baseline",
 	module + "/cmd/kubectl-unthrottle/internal/fix",
 	module + "/cmd/kubectl-unthrottle/internal/policy",
+	module + "/cmd/kubectl-unthrottle/internal/alert",
+	module + "/cmd/kubectl-unthrottle/internal/install",
 	module + "/cmd/kubectl-unthrottle/internal/result",
 	module + "/cmd/kubectl-unthrottle/internal/page",
 	module + "/cmd/kubectl-unthrottle/internal/webhook/certs",

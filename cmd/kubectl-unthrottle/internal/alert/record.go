@@ -105,12 +105,12 @@ func (o *Options) verdict(a alert) string {
 	case throttledAlone:
 		return lines(o.stopped(`level="container"`, o.Throttled), join+info,
 			`unless on (`+c+`) `+found+`{rule=~"`+causes+`"}`,
-			`unless on (`+c+`) `+muted+`{rule=~"`+a.rule+`|`+causes+`"}`)
+			`unless on (`+c+`) `+muted+`{rule=~"all|`+a.rule+`|`+causes+`"}`)
 	case podAlone:
 		return lines(o.stopped(`level="pod"`, o.Throttled), join+info,
 			`unless on (`+pod+`) `+o.stopped(`level="container"`, o.Throttled),
 			`unless on (`+pod+`) `+found+`{rule=~"`+causes+`"}`,
-			`unless on (`+pod+`) `+muted+`{rule=~"throttled|`+causes+`"}`)
+			`unless on (`+pod+`) `+muted+`{rule=~"all|throttled|`+causes+`"}`)
 	}
 	return lines(o.stopped(`level="above"`, o.Throttled), `* on (`+c+`) group_left (owner_kind, owner, node) `+info) // aboveAlone
 }

@@ -389,8 +389,10 @@ var cases = []struct {
 		name:   "namespaces that nothing is told of, and shares of one's own",
 		change: func(o *Options) { o.Exempt = []string{"test", "shop"} },
 		seen: []seen{
-			{findings: []string{"too-many-ps"}, level: "container", share: 50}, {pod: "b-1", owner: "b", level: "pod", share: 50},
-			{pod: "c-1", owner: "c", level: "container", share: 50}, {pod: "d-1", owner: "d", findings: []string{"stale"}},
+			{findings: []string{"too-many-ps"}, level: "container", share: 50},
+			{pod: "b-1", owner: "b", level: "pod", share: 50},
+			{pod: "c-1", owner: "c", level: "container", share: 50},
+			{pod: "d-1", owner: "d", findings: []string{"stale"}},
 		},
 		want: []fires{{40, ""}},
 	},

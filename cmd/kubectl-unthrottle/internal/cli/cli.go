@@ -22,6 +22,8 @@ Verbs:
   fix         remedy what lint finds: a diff, patches, or the files themselves
   policy      admission policies by which an API server repairs it, and warns
   webhook     an admission webhook that warns of it, or repairs it
+  alerts      rules for Prometheus: who is throttled, and why
+  install     the agents, rules and dashboard into a cluster; uninstall takes them out
   version     which build this is
   completion  the script by which kubectl completes all this
   help VERB   more about a verb, or the page of a rule: help K004
@@ -50,7 +52,7 @@ func Main(ctx context.Context, args []string, env func(string) string, stdin io.
 }
 
 func newRoot(stdio verb.IO) *cobra.Command {
-	root := verb.NewRoot("kubectl-unthrottle", rootHelp, newLint(stdio), newForecast(stdio), newFix(stdio), newPolicy(stdio), newWebhook(stdio), newVersion(stdio), newCompletion(stdio))
+	root := verb.NewRoot("kubectl-unthrottle", rootHelp, newLint(stdio), newForecast(stdio), newFix(stdio), newPolicy(stdio), newWebhook(stdio), newAlerts(stdio), newInstall(stdio), newUninstall(stdio), newVersion(stdio), newCompletion(stdio))
 	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl unthrottle"}
 	root.SetHelpCommand(verb.NewHelp(helpHelp))
 	return root

@@ -39,31 +39,14 @@ func connect(o Options) (*client, error) {
 	if err != nil {
 		return nil, hint.Usage("-l app=api, or -l 'app in (api,web)'", "--selector %s: %v", o.Selector, err)
 	}
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = o.Kubeconfig
-	overrides := &clientcmd.ConfigOverrides{CurrentContext: o.Context}
-	overrides.Context.Namespace = o.Namespace
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
-	if raw, err := loader.RawConfig(); err == nil && o.Context != "" && raw.Contexts[o.Context] == nil {
-		return nil, noContext(o.Context, slices.Sorted(maps.Keys(raw.Contexts)))
-	}
-	config, err := loader.ClientConfig()
+	config, name, namespace, err := Config(o)
 	if err != nil {
-		return nil, unusable(err)
+		return nil, err
 	}
-	c := &client{host: config.Host, context: o.Context, selector: selector, options: o}
-	if raw, err := loader.RawConfig(); err == nil && c.context == "" {
-		c.context = raw.CurrentContext
+	c := &client{host: config.Host, context: name, namespace: namespace, selector: selector, options: o}
+	if o.AllNamespaces {
+		c.namespace = ""
 	}
-	if !o.AllNamespaces {
-		if c.namespace, _, err = loader.Namespace(); err != nil {
-			return nil, unusable(err)
-		}
-	}
-	config.QPS = -1 // one request after the other is slow enough
-	config.Timeout = o.Timeout
-	config.UserAgent = "kubectl-unthrottle"
-	config.WarningHandler = rest.NoWarnings{}
 	config.AcceptContentTypes, config.ContentType = "application/json", "application/json"
 	config.GroupVersion = &schema.GroupVersion{}
 	scheme := runtime.NewScheme()
@@ -73,6 +56,34 @@ func connect(o Options) (*client, error) {
 		return nil, unusable(err)
 	}
 	return c, nil
+}
+
+// Config is what kubectl would read, in its order: the server and who asks it, the name of the context, which is empty inside of a
+// cluster, and its namespace. It asks nothing.
+func Config(o Options) (config *rest.Config, context, namespace string, err error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = o.Kubeconfig
+	overrides := &clientcmd.ConfigOverrides{CurrentContext: o.Context}
+	overrides.Context.Namespace = o.Namespace
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
+	if raw, err := loader.RawConfig(); err == nil && o.Context != "" && raw.Contexts[o.Context] == nil {
+		return nil, "", "", noContext(o.Context, slices.Sorted(maps.Keys(raw.Contexts)))
+	}
+	if config, err = loader.ClientConfig(); err != nil {
+		return nil, "", "", unusable(err)
+	}
+	context = o.Context
+	if raw, err := loader.RawConfig(); err == nil && context == "" {
+		context = raw.CurrentContext
+	}
+	if namespace, _, err = loader.Namespace(); err != nil {
+		return nil, "", "", unusable(err)
+	}
+	config.QPS = -1 // one request after the other is slow enough
+	config.Timeout = o.Timeout
+	config.UserAgent = "kubectl-unthrottle"
+	config.WarningHandler = rest.NoWarnings{}
+	return config, context, namespace, nil
 }
 
 func noContext(name string, names []string) error {
