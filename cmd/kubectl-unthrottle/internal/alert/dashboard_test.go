@@ -17,23 +17,26 @@ type board struct {
 	Annotations struct {
 		List []struct{ Expr string }
 	}
-	Panels []struct {
-		ID              int
-		Type, Title     string
-		GridPos         struct{ H, W, X, Y int }
-		Datasource      struct{ UID string }
-		FieldConfig     struct{ Defaults struct{ Unit string } }
-		Targets         []struct{ Expr string }
-		Description     string
-		Options         map[string]any
-		Transformations []struct{ ID string }
-	}
+	Panels []panel
+}
+
+type panel struct {
+	ID          int
+	Type, Title string
+	GridPos     struct{ H, W, X, Y int }
+	Datasource  struct{ UID string }
+	FieldConfig struct{ Defaults struct{ Unit string } }
+	Targets     []struct{ Expr string }
+	Panels      []panel // of a row that is closed: they ask nothing until it is opened
 }
 
 func dashboard(t *testing.T) (b board) {
 	t.Helper()
 	if err := json.Unmarshal(Dashboard, &b); err != nil {
 		t.Fatal(err)
+	}
+	for _, p := range b.Panels {
+		b.Panels = append(b.Panels, p.Panels...)
 	}
 	return b
 }

@@ -85,7 +85,7 @@ func alerts() []alert {
 			"throttled", "UnthrottleThrottled", "info", throttledAlone,
 			"its CPU limit throttles it, and GOMAXPROCS is not to blame",
 			"Nothing is wrong with GOMAXPROCS, so this may be as it should be: a burst that runs at once and pays with a short stall.",
-			`look whether users wait (kubectl unthrottle watch {{ $pod }} -n {{ $labels.namespace }} shows how long it stands still); if so, it needs a higher CPU limit or less work`,
+			`ask whether its users wait; if so, it needs a higher CPU limit or less work, and if not, mute throttled by annotation`,
 		},
 		{
 			"pod-throttled", "UnthrottlePodThrottled", "info", podAlone,
@@ -168,7 +168,7 @@ func (o *Options) state(a alert) string {
 		`{{ with $procs }} Its GOMAXPROCS is {{ . }}{{ if eq $from "spec" }}, set by its spec{{ else if eq $from "image-or-runtime" }}, set by its image or the container runtime{{ else if eq $from "runtime" }}, set by the container runtime` +
 		`{{ else if eq $from "code" }}, set by a call in the program{{ else if eq $from "automaxprocs" }}, set by automaxprocs{{ else if eq $from "unthrottle" }}, set by unthrottle{{ else if eq $from "default" }}, chosen by Go itself{{ end }}.{{ end }}`
 	if a.when != foundAlone {
-		text += `{{ with $share }} It is throttled in {{ . }} of the periods.{{ end }}`
+		text += `{{ with $share }} It is throttled in {{ . }} of the periods{{ with $frozen }}, and stands still for {{ . }} of the time{{ end }}.{{ end }}`
 	}
 	return text + " "
 }
@@ -176,7 +176,7 @@ func (o *Options) state(a alert) string {
 // lookups are queries for what a description says of a pod. What they don't find is left out of it.
 func (o *Options) lookups(a alert, workload []string) string {
 	var b strings.Builder
-	b.WriteString(`{{- $pod := "" -}}{{- $container := "" -}}{{- $share := "" -}}{{- $procs := "" -}}{{- $right := "" -}}{{- $limit := "" -}}{{- $from := "" -}}` + "\n")
+	b.WriteString(`{{- $pod := "" -}}{{- $container := "" -}}{{- $share := "" -}}{{- $procs := "" -}}{{- $right := "" -}}{{- $limit := "" -}}{{- $from := "" -}}{{- $frozen := "" -}}` + "\n")
 	match, args := matchers(append(append([]string{}, o.KeepLabels...), workload...), nil)
 	fmt.Fprintf(&b, "{{- with printf `topk(1, %s{rule=%q,%s})` %s | query -}}\n", verdict, a.rule, match, args)
 	b.WriteString(`{{- $pod = . | first | label "pod" -}}{{- $container = . | first | label "container" -}}{{- $share = . | first | value | humanizePercentage -}}` + "\n{{- end -}}\n")
@@ -184,6 +184,7 @@ func (o *Options) lookups(a alert, workload []string) string {
 	for _, q := range []struct{ variable, expr, take string }{
 		{"procs", "max(unthrottle_container_gomaxprocs{%s})", `value | printf "%.4g"`},
 		{"right", "max(unthrottle_container_gomaxprocs_expected{%s})", `value | printf "%.4g"`},
+		{"frozen", "max(unthrottle_container_frozen_ratio{%s})", `value | humanizePercentage`},
 		{"limit", "min(unthrottle_container_limit_cpus{%s})", `value | printf "%.4g"`},
 		{"from", info + "{%s}", `label "gomaxprocs_from"`},
 	} {

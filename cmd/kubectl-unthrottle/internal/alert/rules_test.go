@@ -2,16 +2,20 @@ package alert
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/rule"
 )
@@ -138,6 +142,22 @@ func TestGolden(t *testing.T) {
 		if want, err := os.ReadFile(file); err != nil || b.String() != string(want) {
 			t.Errorf("the rules are others than in %s (%v); -update writes it", file, err)
 		}
+	}
+}
+
+// An object has the same rules as a file.
+func TestObject(t *testing.T) {
+	o := Default()
+	var file, object bytes.Buffer
+	var want groups
+	var got struct{ Spec groups }
+	err := Write(&file, o)
+	o.As = Object
+	if err := errors.Join(err, Write(&object, o), yaml.Unmarshal(file.Bytes(), &want), yaml.Unmarshal(object.Bytes(), &got)); err != nil {
+		t.Fatal(err)
+	}
+	if len(want.Groups) != 3 || !reflect.DeepEqual(got.Spec, want) {
+		t.Error("they differ")
 	}
 }
 
