@@ -5,17 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
-	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	_ "k8s.io/client-go/plugin/pkg/client/auth/oidc" // kubeconfigs name it; credential plugins that are programs need no import
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -39,51 +33,18 @@ func connect(o Options) (*client, error) {
 	if err != nil {
 		return nil, hint.Usage("-l app=api, or -l 'app in (api,web)'", "--selector %s: %v", o.Selector, err)
 	}
-	config, name, namespace, err := Config(o)
+	place, err := Locate(o)
 	if err != nil {
 		return nil, err
 	}
-	c := &client{host: config.Host, context: name, namespace: namespace, selector: selector, options: o}
-	if o.AllNamespaces {
-		c.namespace = ""
+	c := &client{host: place.Config.Host, context: place.Context, selector: selector, options: o}
+	if !o.AllNamespaces {
+		c.namespace = place.Namespace
 	}
-	config.AcceptContentTypes, config.ContentType = "application/json", "application/json"
-	config.GroupVersion = &schema.GroupVersion{}
-	scheme := runtime.NewScheme()
-	v1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"}) // it reads the server's errors
-	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	if c.rest, err = rest.UnversionedRESTClientFor(config); err != nil {
-		return nil, unusable(err)
+	if c.rest, err = place.Client(); err != nil {
+		return nil, err
 	}
 	return c, nil
-}
-
-// Config is what kubectl would read, in its order: the server and who asks it, the name of the context, which is empty inside of a
-// cluster, and its namespace. It asks nothing.
-func Config(o Options) (config *rest.Config, context, namespace string, err error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = o.Kubeconfig
-	overrides := &clientcmd.ConfigOverrides{CurrentContext: o.Context}
-	overrides.Context.Namespace = o.Namespace
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
-	if raw, err := loader.RawConfig(); err == nil && o.Context != "" && raw.Contexts[o.Context] == nil {
-		return nil, "", "", noContext(o.Context, slices.Sorted(maps.Keys(raw.Contexts)))
-	}
-	if config, err = loader.ClientConfig(); err != nil {
-		return nil, "", "", unusable(err)
-	}
-	context = o.Context
-	if raw, err := loader.RawConfig(); err == nil && context == "" {
-		context = raw.CurrentContext
-	}
-	if namespace, _, err = loader.Namespace(); err != nil {
-		return nil, "", "", unusable(err)
-	}
-	config.QPS = -1 // one request after the other is slow enough
-	config.Timeout = o.Timeout
-	config.UserAgent = "kubectl-unthrottle"
-	config.WarningHandler = rest.NoWarnings{}
-	return config, context, namespace, nil
 }
 
 func noContext(name string, names []string) error {

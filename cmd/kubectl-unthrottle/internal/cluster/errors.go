@@ -31,9 +31,6 @@ func (c *client) explain(err error) error {
 	return hint.With(fmt.Errorf("asking the API server at %s: %s", c.host, why), next)
 }
 
-// Reason says why a request failed, and what to do, for those who make requests of their own.
-func Reason(err error) (why, hint string) { return reason(err) }
-
 // reason says why a request failed, and what to do.
 func reason(err error) (why, hint string) {
 	var (

@@ -30,7 +30,6 @@ const (
 
 // A Cluster is where agents are installed.
 type Cluster struct {
-	host     string
 	config   *rest.Config
 	client   dynamic.Interface
 	metadata metadata.Interface
@@ -39,15 +38,15 @@ type Cluster struct {
 
 // Connect reads the kubeconfig. It asks nothing yet.
 func Connect(o cluster.Options, out io.Writer) (*Cluster, error) {
-	config, _, _, err := cluster.Config(o)
+	place, err := cluster.Locate(o)
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{host: config.Host, config: config, out: out}
-	if c.client, err = dynamic.NewForConfig(config); err != nil {
+	c := &Cluster{config: place.Config, out: out}
+	if c.client, err = dynamic.NewForConfig(place.Config); err != nil {
 		return nil, err
 	}
-	c.metadata, err = metadata.NewForConfig(config)
+	c.metadata, err = metadata.NewForConfig(place.Config)
 	return c, err
 }
 
@@ -175,11 +174,8 @@ func (c *Cluster) failed(doing string, err error, begun bool) error {
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
 		next = []string{"the API server does not take the object: agents need Kubernetes 1.30 or later"}
 	default:
-		why, h := cluster.Reason(err)
-		err = fmt.Errorf("asking the API server at %s: %s", c.host, why)
-		if h != "" {
-			next = []string{h}
-		}
+		err = cluster.Explain("asking the API server at "+c.config.Host, err)
+		next = hint.Of(err)
 	}
 	if begun {
 		next = append(next, "what is there so far stays, and the same command again goes on from here; kubectl unthrottle uninstall takes it out")
