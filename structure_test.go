@@ -84,6 +84,8 @@ var order = []string{
 	module + "/cmd/kubectl-unthrottle/internal/policy",
 	module + "/cmd/kubectl-unthrottle/internal/audit",
 	module + "/cmd/kubectl-unthrottle/internal/prom",
+	module + "/cmd/kubectl-unthrottle/internal/alert",
+	module + "/cmd/kubectl-unthrottle/internal/install",
 	module + "/cmd/kubectl-unthrottle/internal/result",
 	module + "/cmd/kubectl-unthrottle/internal/inventory",
 	module + "/cmd/kubectl-unthrottle/internal/agents",

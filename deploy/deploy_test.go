@@ -1,4 +1,4 @@
-// Package deploy answers: are the kustomize base and the Helm chart the same objects? It has nothing but this test: the folders
+// Package deploy answers: are the kustomize bases and the Helm charts the same objects? It has nothing but this test: the folders
 // beside it are what is deployed.
 package deploy
 
@@ -46,9 +46,9 @@ func (o objects) add(t *testing.T, text string) {
 	}
 }
 
-func kustomize(t *testing.T) objects {
+func kustomize(t *testing.T, base string) objects {
 	t.Helper()
-	found, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), "webhook")
+	found, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), base)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,9 +61,9 @@ func kustomize(t *testing.T) objects {
 	return all
 }
 
-func helm(t *testing.T, values map[string]any) objects {
+func helm(t *testing.T, chart string, values map[string]any) objects {
 	t.Helper()
-	loaded, err := loader.Load("charts/unthrottle-webhook")
+	loaded, err := loader.Load("charts/" + chart)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,24 +83,36 @@ func helm(t *testing.T, values map[string]any) objects {
 	for name, text := range files {
 		if strings.HasSuffix(name, ".yaml") {
 			found.add(t, text)
-		} else if !strings.Contains(text, "warns") {
+		} else if !strings.Contains(text, "warns") && !strings.Contains(text, "change nothing") {
 			t.Errorf("%s: %q", name, text)
 		}
 	}
 	return found
 }
 
-// TestSame compares the base with what the chart makes of its own values, object by object. A chart makes no namespace: helm
+// operator are the values for a cluster with Prometheus' operator.
+var operator = map[string]any{"podMonitor": map[string]any{"enabled": true}, "prometheusRule": map[string]any{"enabled": true}}
+
+// TestSame compares the bases with what the charts make of their own values, object by object. A chart makes no namespace: helm
 // does.
 func TestSame(t *testing.T) {
-	base, chart := kustomize(t), helm(t, nil)
-	delete(base, "Namespace/unthrottle")
-	if got, want := slices.Sorted(maps.Keys(chart)), slices.Sorted(maps.Keys(base)); !slices.Equal(got, want) {
-		t.Errorf("the chart has %q, the base %q", got, want)
-	}
-	for key, want := range base {
-		if got := chart[key]; got != want {
-			t.Errorf("%s: %s", key, difference(got, want))
+	for _, c := range []struct {
+		base, chart string
+		values      map[string]any
+	}{
+		{"webhook", "unthrottle-webhook", nil},
+		{"agent", "unthrottle-agent", nil},
+		{"agent/operator", "unthrottle-agent", operator},
+	} {
+		base, chart := kustomize(t, c.base), helm(t, c.chart, c.values)
+		delete(base, "Namespace/unthrottle")
+		if got, want := slices.Sorted(maps.Keys(chart)), slices.Sorted(maps.Keys(base)); !slices.Equal(got, want) {
+			t.Errorf("%s: the chart has %q, the base %q", c.base, got, want)
+		}
+		for key, want := range base {
+			if got := chart[key]; got != want {
+				t.Errorf("%s: %s: %s", c.base, key, difference(got, want))
+			}
 		}
 	}
 }
@@ -117,7 +129,7 @@ func difference(chart, base string) string {
 }
 
 func TestValues(t *testing.T) {
-	found := helm(t, map[string]any{
+	found := helm(t, "unthrottle-webhook", map[string]any{
 		"replicas": 3, "mode": "fix", "warnOn": "critical", "go": "1.25",
 		"image":       map[string]any{"repository": "example.com/webhook", "tag": "1.2"},
 		"exempt":      map[string]any{"namespaces": []any{"kube-system", "shop"}, "containers": []any{"istio-proxy", "proxy"}},
@@ -125,18 +137,58 @@ func TestValues(t *testing.T) {
 		"priorityClassName": "system-cluster-critical", "imagePullSecrets": []any{map[string]any{"name": "pull"}},
 		"resources": map[string]any{"limits": map[string]any{"memory": "1Gi"}},
 	})
-	for key, wants := range map[string][]string{
+	found.have(t, map[string][]string{
 		"Deployment/unthrottle-webhook": {
 			`"replicas": 3`, `"--mode=fix"`, `"--warn-on=critical"`, `"--go=1.25"`, `"--exempt-container=istio-proxy,proxy"`,
 			`"image": "example.com/webhook:1.2"`, `"operator": "Exists"`, `"kubernetes.io/arch": "amd64"`, `"system-cluster-critical"`,
 			`"name": "pull"`, `"memory": "1Gi"`,
 		},
 		"MutatingWebhookConfiguration/unthrottle-webhook": {`"kube-system",` + "\n" + `       "shop",` + "\n" + `       "unthrottle"`},
-	} {
+	})
+}
+
+// have holds objects to what must be in them.
+func (o objects) have(t *testing.T, all map[string][]string) {
+	t.Helper()
+	for key, wants := range all {
 		for _, want := range wants {
-			if !strings.Contains(found[key], want) {
-				t.Errorf("%s lacks %s:\n%s", key, want, found[key])
+			if !strings.Contains(o[key], want) {
+				t.Errorf("%s lacks %s:\n%.3000s", key, want, o[key])
 			}
+		}
+	}
+}
+
+func TestAgentValues(t *testing.T) {
+	found := helm(t, "unthrottle-agent", map[string]any{
+		"image": map[string]any{"repository": "example.com/agent", "tag": "1.2"}, "imagePullSecrets": []any{map[string]any{"name": "pull"}},
+		"args": []any{"--max-containers=900"}, "pods": "kubelet", "scrapeAnnotations": false, "podAnnotations": map[string]any{"team": "go"},
+		"podMonitor":     map[string]any{"enabled": true, "interval": "1m", "labels": map[string]any{"release": "prometheus"}},
+		"prometheusRule": map[string]any{"enabled": true, "labels": map[string]any{"release": "prometheus"}},
+		"rules":          map[string]any{"enabled": false}, "dashboard": map[string]any{"labels": map[string]any{"folder": "go"}},
+		"audit": map[string]any{"enabled": false}, "networkPolicy": map[string]any{"enabled": true},
+		"priorityClass": map[string]any{"name": "system-node-critical"}, "capabilities": []any{}, "seLinuxOptions": map[string]any{"type": "spc_t"},
+		"tolerations": []any{}, "nodeSelector": map[string]any{"pool": "go"}, "maxUnavailable": 3,
+	})
+	found.have(t, map[string][]string{
+		"DaemonSet/unthrottle-agent": {
+			`"image": "example.com/agent:1.2"`, `"name": "pull"`, `"--max-containers=900"`, `"--pods=kubelet"`, `"team": "go"`,
+			`"priorityClassName": "system-node-critical"`, `"type": "spc_t"`, `"pool": "go"`, `"maxUnavailable": 3`,
+		},
+		"ClusterRole/unthrottle-agent":    {`"nodes/proxy"`},
+		"NetworkPolicy/unthrottle-agent":  {`10250`},
+		"PodMonitor/unthrottle-agent":     {`"release": "prometheus"`, `"interval": "1m"`, `"honorLabels": true`},
+		"PrometheusRule/unthrottle-agent": {`"release": "prometheus"`, `"alert": "UnthrottleStale"`, "{{ $labels.namespace }}"},
+		"ConfigMap/unthrottle-dashboard":  {`"folder": "go"`},
+	})
+	for _, not := range []string{"ConfigMap/unthrottle-rules", "ClusterRole/unthrottle-audit", "PriorityClass/unthrottle-agent"} {
+		if found[not] != "" {
+			t.Errorf("there is %s", not)
+		}
+	}
+	for _, not := range []string{"prometheus.io", "SYS_PTRACE", "tolerations"} {
+		if strings.Contains(found["DaemonSet/unthrottle-agent"], not) {
+			t.Errorf("the DaemonSet has %s", not)
 		}
 	}
 }
@@ -152,7 +204,7 @@ func TestSafe(t *testing.T) {
 			Rules          []struct{ Resources, Operations []string }
 		}
 	}
-	if err := json.Unmarshal([]byte(kustomize(t)["MutatingWebhookConfiguration/unthrottle-webhook"]), &c); err != nil {
+	if err := json.Unmarshal([]byte(kustomize(t, "webhook")["MutatingWebhookConfiguration/unthrottle-webhook"]), &c); err != nil {
 		t.Fatal(err)
 	}
 	if len(c.Webhooks) != 2 {

@@ -27,6 +27,8 @@ Verbs:
   watch       of a pod: throttling as it happens
   trace       of a pod: when its program stood still, from an execution trace
   profile     of a pod: what of its CPU time grows with GOMAXPROCS
+  alerts      rules for Prometheus: who is throttled, and why
+  install     the agents, rules and dashboard into a cluster; uninstall takes them out
   version     which build this is
   completion  the script by which kubectl completes all this
   help VERB   more about a verb, or the page of a rule: help K004
@@ -56,7 +58,8 @@ func Main(ctx context.Context, args []string, env func(string) string, stdin io.
 
 func newRoot(stdio verb.IO) *cobra.Command {
 	root := verb.NewRoot("kubectl-unthrottle", rootHelp, newLint(stdio), newForecast(stdio), newFix(stdio), newPolicy(stdio), newWebhook(stdio),
-		newAudit(stdio), newExplainPod(stdio), newWatchPod(stdio), newTracePod(stdio), newProfilePod(stdio), newVersion(stdio), newCompletion(stdio))
+		newAudit(stdio), newAlerts(stdio), newInstall(stdio), newUninstall(stdio),
+		newExplainPod(stdio), newWatchPod(stdio), newTracePod(stdio), newProfilePod(stdio), newVersion(stdio), newCompletion(stdio))
 	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl unthrottle"}
 	root.SetHelpCommand(verb.NewHelp(helpHelp))
 	return root

@@ -363,12 +363,16 @@ func TestCluster(t *testing.T) {
 
 // nobody is before the first replica serves: the Service has no endpoint.
 func (b *bench) nobody(t *testing.T) {
-	clustertest.WaitFor(t, limit, func() error { // the namespace is a restricted one
+	clustertest.WaitFor(t, limit, func() error {
 		if got := b.must("get", "deployment", "unthrottle-webhook", "-n", "unthrottle", "-o", "jsonpath={.status.replicas}"); got != "2" {
 			return fmt.Errorf("the Deployment has %q pods", got)
 		}
 		return nil
 	})
+	// The API server warns of pods that such a namespace would not admit.
+	if _, stderr, err := b.Kubectl("label", "--dry-run=server", "--overwrite", "namespace", "unthrottle", "pod-security.kubernetes.io/enforce=restricted"); err != nil || stderr != "" {
+		t.Errorf("a restricted namespace: %v %s", err, stderr)
+	}
 	m, err := b.create(named(thousandths, "nobody"), true)
 	if err != nil || m.Code != http.StatusCreated {
 		t.Errorf("%d %s %v", m.Code, m.Message, err)

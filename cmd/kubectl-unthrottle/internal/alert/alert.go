@@ -1,0 +1,157 @@
+// Package alert answers: which of the agents' metrics should reach somebody, and what is that person told? In go options; out come
+// rules for Prometheus, as a file of rules or as an object of its operator, and a dashboard for Grafana.
+//
+// A container that its limit throttles is no news: alerts that say no more are switched off by those who get them. So throttling
+// is a warning only where its cause is known, by a finding of package rule, and then the alert says what to do. One alert is for
+// all pods of a workload, and of several causes the first speaks.
+//
+// It knows the agents' metrics by their names alone, and asks neither an agent nor Prometheus.
+package alert
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Format is how the rules are written.
+type Format string
+
+const (
+	File   Format = "file"           // what rule_files of Prometheus' configuration names
+	Object Format = "prometheusrule" // what Prometheus' operator reads
+)
+
+// Runbook is where the alerts are described.
+const Runbook = "https://github.com/unthrottle/unthrottle/blob/main/docs/alerts.md"
+
+// Options say what is generated. Default has the usual.
+type Options struct {
+	As        Format
+	Name      string // of the object
+	Namespace string // of the object
+	Labels    map[string]string
+
+	Throttled  float64       // share of the periods from which throttling alone is told
+	WithCause  float64       // the same where its cause is known
+	For        time.Duration // how long something must last
+	Window     time.Duration // of rates, and how long something stays found
+	Exempt     []string      // namespaces that nothing is told of
+	KeepLabels []string      // that tell several clusters apart
+	Runbook    string        // the page whose headings are the alerts
+}
+
+// Default are the options where nothing is asked for.
+func Default() Options {
+	return Options{
+		As: File, Name: "unthrottle-agent", Namespace: "unthrottle",
+		Throttled: 0.25, WithCause: 0.1, For: 15 * time.Minute, Window: 5 * time.Minute, Runbook: Runbook,
+	}
+}
+
+var (
+	objectName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+	promLabel  = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+)
+
+// Check says what is wrong with options.
+func (o *Options) Check() error {
+	for _, n := range append([]string{o.Name, o.Namespace}, o.Exempt...) {
+		if !objectName.MatchString(n) {
+			return fmt.Errorf("%q is no name: lower-case letters, digits and -, 63 at most", n)
+		}
+	}
+	for _, l := range o.KeepLabels {
+		if !promLabel.MatchString(l) {
+			return fmt.Errorf("%q is no label of Prometheus, such as cluster", l)
+		}
+		for _, own := range append(labels, "rule", "severity", "level", "instance", "job") {
+			if l == own {
+				return fmt.Errorf("the label %s has a meaning of its own here: --keep-label is for one that tells clusters apart", l)
+			}
+		}
+	}
+	switch {
+	case !(o.Throttled > 0 && o.Throttled < 1), !(o.WithCause > 0 && o.WithCause < 1):
+		return errors.New("a share of the periods is more than 0 % and less than 100 %")
+	case o.WithCause > o.Throttled:
+		return errors.New("the share from which throttling is told where its cause is known can't be more than that where it is not")
+	case o.Window < time.Second || o.Window%time.Second != 0 || o.For < 0 || o.For%time.Second != 0:
+		return errors.New("times are whole seconds")
+	}
+	return nil
+}
+
+// A Group is rules that are evaluated one after the other.
+type Group struct {
+	Name  string `yaml:"name"`
+	Rules []Rule `yaml:"rules"`
+}
+
+// A Rule records a series, or is an alert.
+type Rule struct {
+	Record      string            `yaml:"record,omitempty"`
+	Alert       string            `yaml:"alert,omitempty"`
+	Expr        string            `yaml:"expr"`
+	For         string            `yaml:"for,omitempty"`
+	Labels      map[string]string `yaml:"labels,omitempty"`
+	Annotations map[string]string `yaml:"annotations,omitempty"`
+}
+
+type groups struct {
+	Groups []Group `yaml:"groups"`
+}
+
+const begin = `# Written by kubectl unthrottle alerts. What each alert means, and what to do about it:
+# %s
+#
+# Metrics of unthrottle's agents must be scraped with honor_labels: true, as those of kube-state-metrics: their labels
+# namespace, pod and container are those of the programs, not of the agent.
+`
+
+// Write writes the rules.
+func Write(w io.Writer, o Options) error {
+	if err := o.Check(); err != nil {
+		return err
+	}
+	var document any = groups{Groups(o)}
+	if o.As == Object {
+		meta := map[string]any{"name": o.Name, "namespace": o.Namespace}
+		if len(o.Labels) > 0 {
+			meta["labels"] = o.Labels
+		}
+		document = struct {
+			APIVersion string         `yaml:"apiVersion"`
+			Kind       string         `yaml:"kind"`
+			Metadata   map[string]any `yaml:"metadata"`
+			Spec       groups         `yaml:"spec"`
+		}{"monitoring.coreos.com/v1", "PrometheusRule", meta, groups{Groups(o)}}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, begin, o.Runbook)
+	e := yaml.NewEncoder(&b)
+	e.SetIndent(2)
+	if err := errors.Join(e.Encode(document), e.Close()); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// Groups are the rules as data.
+func Groups(o Options) []Group {
+	var programs []Rule
+	for _, a := range alerts() {
+		programs = append(programs, o.alert(a))
+	}
+	return []Group{
+		{"unthrottle.records", o.records()},
+		{"unthrottle.programs", programs},
+		{"unthrottle.agents", o.agents()},
+	}
+}

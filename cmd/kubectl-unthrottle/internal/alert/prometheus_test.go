@@ -1,0 +1,326 @@
+//go:build linux
+
+package alert
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// patience is how long is waited for what a Prometheus does in its own time. It judges no speed.
+const patience = 3 * time.Minute
+
+// A node is what one agent exposes. Its counters grow with the time that passes between scrapes.
+type node struct {
+	mu         sync.Mutex
+	name       string
+	containers map[string]*program // by pod
+	last       time.Time
+	scans      float64
+}
+
+type program struct {
+	owner, from      string
+	procs, right     int
+	limit            float64
+	findings, muted  []string
+	share            map[string]float64 // of the periods that are throttled, by level
+	periods, stopped map[string]float64
+	cpu              float64
+}
+
+// change changes what an agent sees.
+func (n *node) change(pod string, f func(*program)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p := n.containers[pod]
+	if p == nil {
+		p = &program{owner: "api", from: "default", procs: 2, right: 2, limit: 1, share: map[string]float64{}, periods: map[string]float64{}, stopped: map[string]float64{}}
+		n.containers[pod] = p
+	}
+	f(p)
+}
+
+func (n *node) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	now := time.Now()
+	periods := 0.0
+	if !n.last.IsZero() {
+		periods = 10 * now.Sub(n.last).Seconds()
+	}
+	n.last, n.scans = now, n.scans+1
+	var b bytes.Buffer
+	for _, pod := range slices.Sorted(maps.Keys(n.containers)) {
+		p := n.containers[pod]
+		p.cpu += periods / 10 * p.limit
+		put := func(metric string, value float64, labels ...string) {
+			fmt.Fprintf(&b, "unthrottle_container_%s{namespace=\"shop\",pod=%q,container=\"app\"", metric, pod)
+			for i := 0; i < len(labels); i += 2 {
+				fmt.Fprintf(&b, ",%s=%q", labels[i], labels[i+1])
+			}
+			fmt.Fprintf(&b, "} %g\n", value)
+		}
+		put("info", 1, "owner_kind", "Deployment", "owner", p.owner, "go_version", "go1.24.3", "go_line", "1.24", "gomaxprocs_from", p.from, "node", n.name)
+		put("gomaxprocs", float64(p.procs))
+		put("gomaxprocs_expected", float64(p.right))
+		put("go_processes", 1)
+		put("limit_cpus", p.limit, "level", "container")
+		put("cpu_seconds_total", p.cpu)
+		put("frozen_ratio", p.share["container"]/2)
+		put("running_ps", float64(p.procs)/2)
+		for level, share := range p.share {
+			p.periods[level] += periods
+			p.stopped[level] += periods * share
+			put("periods_total", p.periods[level], "level", level)
+			put("throttled_periods_total", p.stopped[level], "level", level)
+			put("throttled_seconds_total", p.stopped[level]/20, "level", level)
+		}
+		for _, f := range p.findings {
+			put("finding", 1, "rule", f, "severity", "warning")
+		}
+		for _, m := range p.muted {
+			put("muted", 1, "rule", m)
+		}
+	}
+	fmt.Fprintf(&b, `unthrottle_agent_info{node=%q,version="1.0.0"} 1
+unthrottle_agent_scan_seconds 0.02
+unthrottle_agent_scans_total %g
+unthrottle_agent_scans_late_total 0
+unthrottle_agent_processes{kind="go"} %d
+unthrottle_agent_processes{kind="other"} 80
+unthrottle_agent_processes{kind="refused"} 0
+unthrottle_agent_containers %d
+unthrottle_agent_containers_dropped 0
+unthrottle_agent_pods_known 1
+process_resident_memory_bytes 4e+07
+process_cpu_seconds_total %g
+`, n.name, n.scans, len(n.containers), len(n.containers), n.scans/1000)
+	w.Write(b.Bytes())
+}
+
+// A prometheus runs until the test ends.
+type prometheus struct {
+	t   *testing.T
+	url string
+}
+
+// start starts Debian's Prometheus with the rules. It scrapes the agents every 200 ms, as targets of a pod that have labels of
+// that pod, as in a cluster.
+func start(t *testing.T, dir string, agents map[string]*httptest.Server) *prometheus {
+	t.Helper()
+	path := tool(t, "prometheus")
+	var targets strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(agents)) {
+		fmt.Fprintf(&targets, "  - targets: [%s]\n    labels: {namespace: unthrottle, pod: unthrottle-agent-%s, container: agent}\n",
+			strings.TrimPrefix(agents[name].URL, "http://"), name)
+	}
+	config := `global: {scrape_interval: 200ms, scrape_timeout: 200ms, evaluation_interval: 200ms}
+rule_files: [rules.yaml]
+scrape_configs:
+- job_name: unthrottle/unthrottle-agent
+  honor_labels: true
+  static_configs:
+` + targets.String()
+	if err := os.WriteFile(filepath.Join(dir, "prometheus.yaml"), []byte(config), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	listener.Close()
+	log := new(bytes.Buffer)
+	cmd := exec.Command(path, "--config.file="+filepath.Join(dir, "prometheus.yaml"), "--storage.tsdb.path="+filepath.Join(dir, "data"),
+		"--web.listen-address="+address, "--storage.tsdb.retention.time=1d")
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+		if t.Failed() {
+			t.Logf("Prometheus says\n%s", log)
+		}
+	})
+	p := &prometheus{t, "http://" + address}
+	p.await("Prometheus is ready", func() bool {
+		response, err := http.Get(p.url + "/-/ready")
+		if err != nil {
+			return false
+		}
+		response.Body.Close()
+		return response.StatusCode == http.StatusOK
+	})
+	return p
+}
+
+func (p *prometheus) await(what string, ready func() bool) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
+	defer cancel()
+	for !ready() {
+		select {
+		case <-ctx.Done():
+			p.t.Fatalf("waited for long: %s; firing are %v", what, p.firing())
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// ask asks Prometheus' API.
+func (p *prometheus) ask(path string, values url.Values, to any) error {
+	response, err := http.Get(p.url + "/api/v1/" + path + "?" + values.Encode())
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	var answer struct {
+		Status, Error string
+		Data          json.RawMessage
+	}
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
+		return err
+	}
+	if answer.Status != "success" {
+		return fmt.Errorf("%s: %s", path, answer.Error)
+	}
+	return json.Unmarshal(answer.Data, to)
+}
+
+type instance struct {
+	Labels, Annotations map[string]string
+	State, Value        string
+}
+
+func (p *prometheus) alerts() (all []instance) {
+	var answer struct{ Alerts []instance }
+	if err := p.ask("alerts", nil, &answer); err != nil {
+		p.t.Fatal(err)
+	}
+	return answer.Alerts
+}
+
+// firing are the alerts that fire, each as NAME of OWNER=PODS.
+func (p *prometheus) firing() (names []string) {
+	for _, a := range p.alerts() {
+		if a.State == "firing" {
+			names = append(names, strings.TrimSuffix(a.Labels["alertname"]+" of "+a.Labels["owner"], " of ")+"="+strings.TrimSuffix(a.Value, "e+00"))
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (p *prometheus) fire(want ...string) {
+	p.t.Helper()
+	p.await(fmt.Sprintf("alerts %q", want), func() bool { return slices.Equal(p.firing(), want) })
+	p.t.Logf("firing: %q", want)
+}
+
+// healthy fails the test if a rule could not be evaluated.
+func (p *prometheus) healthy() {
+	p.t.Helper()
+	var answer struct {
+		Groups []struct {
+			Name  string
+			Rules []struct{ Name, Health, LastError string }
+		}
+	}
+	if err := p.ask("rules", nil, &answer); err != nil {
+		p.t.Fatal(err)
+	}
+	n := 0
+	for _, g := range answer.Groups {
+		for _, r := range g.Rules {
+			if n++; r.Health == "err" || r.LastError != "" {
+				p.t.Errorf("%s: %s", r.Name, r.LastError)
+			}
+		}
+	}
+	if n < 20 {
+		p.t.Errorf("only %d rules", n)
+	}
+}
+
+// TestPrometheus lets a real Prometheus scrape two agents: alerts fire, say what to do, and clear.
+func TestPrometheus(t *testing.T) {
+	o := Default()
+	o.Window, o.For = 2*time.Second, time.Second
+	dir := written(t, o)
+	one, two := &node{name: "node-1", containers: map[string]*program{}}, &node{name: "node-2", containers: map[string]*program{}}
+	agents := map[string]*httptest.Server{"one": httptest.NewServer(one), "two": httptest.NewServer(two)}
+	for _, s := range agents {
+		defer s.Close()
+	}
+	bad := func(p *program) {
+		p.from, p.procs, p.findings, p.share["container"] = "spec", 16, []string{"too-many-ps", "throttled"}, 0.8
+	}
+	one.change("api-1", bad)
+	two.change("api-2", bad)
+	two.change("web-1", func(p *program) { p.owner, p.share["container"], p.share["pod"] = "web", 0, 0.98 })
+	two.change("db-1", func(p *program) { p.owner, p.findings, p.procs = "db", []string{stale}, 1 })
+	one.change("quiet-1", func(p *program) { p.owner, p.muted, p.share["container"] = "quiet", []string{"too-few-ps"}, 0.02 })
+	one.change("slow-1", func(p *program) { p.owner, p.share["container"] = "slow", 0.5 })
+
+	p := start(t, dir, agents)
+	p.fire("UnthrottlePodThrottled of web=1", "UnthrottleStale of db=1", "UnthrottleThrottled of slow=1", "UnthrottleTooManyPs of api=2")
+	p.healthy()
+	for _, a := range p.alerts() {
+		t.Logf("%s\n    %s", a.Annotations["summary"], a.Annotations["description"])
+		if strings.Contains(a.Annotations["description"], "<error") || strings.Contains(a.Annotations["description"], "{{") {
+			t.Errorf("%s: %s", a.Labels["alertname"], a.Annotations["description"])
+		}
+		if a.Labels["alertname"] == "UnthrottleTooManyPs" {
+			for _, want := range []string{"shop/api", "container app", ": 2 pods, such as api-", "Its GOMAXPROCS is 16, set by its spec", "or set it to 2"} {
+				if text := a.Annotations["summary"] + " " + a.Annotations["description"]; !strings.Contains(text, want) {
+					t.Errorf("it lacks %q: %s", want, text)
+				}
+			}
+		}
+	}
+	t.Run("dashboard", func(t *testing.T) { dashboardRuns(t, p) })
+
+	// The second agent begins to see what the first one sees, as when one takes over: no join breaks, and nothing counts twice.
+	two.change("api-1", bad)
+	time.Sleep(2 * time.Second)
+	p.fire("UnthrottlePodThrottled of web=1", "UnthrottleStale of db=1", "UnthrottleThrottled of slow=1", "UnthrottleTooManyPs of api=2")
+	p.healthy()
+
+	// One is restarted, one repaired, one muted; and the last has its pod deleted.
+	for _, n := range []*node{one, two} {
+		n.change("api-1", func(p *program) { p.procs, p.findings, p.share["container"] = 2, nil, 0.01 })
+	}
+	two.change("api-2", func(p *program) { p.findings, p.muted = nil, []string{"too-many-ps", "throttled"} })
+	two.change("db-1", func(p *program) { p.findings = nil })
+	two.change("web-1", func(p *program) { p.share["pod"] = 0 })
+	one.mu.Lock()
+	delete(one.containers, "slow-1")
+	one.mu.Unlock()
+	p.fire()
+	p.healthy()
+
+	// An agent dies.
+	agents["two"].Close()
+	p.fire("UnthrottleAgentDown=0")
+	p.healthy()
+}

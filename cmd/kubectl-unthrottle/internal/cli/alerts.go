@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
+	"github.com/unthrottle/unthrottle/cmd/internal/verb"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/alert"
+)
+
+const alertsHelp = `Rules for Prometheus: Go programs that their CPU limit throttles, why, and what to do about it.
+
+Usage:
+  kubectl unthrottle alerts [FLAGS]
+
+They go by the metrics of the agents that kubectl unthrottle install puts on the nodes, and need no cluster to be written.
+Prometheus must scrape the agents with honor_labels: true. kubectl unthrottle help docs/alerts.md says what each alert means.
+
+{{flags}}
+
+An alert is muted by the annotation unthrottle.dev/mute on a pod: the names of rules, or all.
+
+Example:
+  kubectl unthrottle alerts --as prometheusrule --label release=prometheus | kubectl apply -f -
+`
+
+type alertsVerb struct {
+	stdio   verb.IO
+	options alert.Options
+	labels  []string
+	file    string
+}
+
+func newAlerts(stdio verb.IO) *cobra.Command {
+	return verb.New("alerts", alertsHelp, func(l *verb.Flags) func(context.Context, []string) error {
+		o := &alertsVerb{stdio: stdio, options: alert.Default()}
+		a := &o.options
+
+		flags := l.Section("What is told:")
+		flags.Var(quantity.Value(&a.Throttled, quantity.ParseShare, "25%"), "throttled", "S\tfrom this share of the periods on throttling alone is told (25%)")
+		flags.Var(quantity.Value(&a.WithCause, quantity.ParseShare, "10%"), "with-cause", "S\tthe same where its cause is known (10%)")
+		verb.Duration(flags, &a.For, "for", 0, "D\thow long it must last (15m)")
+		verb.Duration(flags, &a.Window, "window", time.Second, "D\tof rates: at least four times the interval of scrapes (5m)")
+		flags.StringSliceVar(&a.Exempt, "exempt-namespace", nil, "NS,…\tnamespaces that nothing is told of")
+		flags.StringSliceVar(&a.KeepLabels, "keep-label", nil, "L,…\tlabels that tell clusters apart, where one Prometheus has several: cluster")
+		flags.StringVar(&a.Runbook, "runbook", a.Runbook, "URL\tyour own page of what the alerts mean, with their names as its headings")
+
+		flags = l.Section("\nHow it is written:")
+		flags.Var(verb.OneOf(&a.As, alert.File, alert.Object), "as", "F\tfile: what rule_files names; prometheusrule: an object of Prometheus' operator (file)")
+		flags.StringVarP(&a.Namespace, "namespace", "n", a.Namespace, "NAME\tof the object (unthrottle)")
+		flags.StringVar(&a.Name, "name", a.Name, "NAME\tof the object (unthrottle-agent)")
+		flags.StringSliceVar(&o.labels, "label", nil, "KEY=VALUE,…\tof the object, by which the operator finds it")
+		flags.StringVarP(&o.file, "output", "o", "", "FILE\twrite there")
+		return func(ctx context.Context, args []string) error {
+			if err := verb.NoArgs(l.Cmd, args); err != nil {
+				return err
+			}
+			return o.run(l)
+		}
+	})
+}
+
+func (o *alertsVerb) run(l *verb.Flags) error {
+	a := &o.options
+	if given := l.FirstGiven("namespace", "name", "label"); given != "" && a.As != alert.Object {
+		return hint.Usage("add --as prometheusrule", "--%s is for an object of Prometheus' operator", given)
+	}
+	for _, text := range o.labels {
+		key, value, ok := strings.Cut(text, "=")
+		if !ok || key == "" {
+			return hint.Usage("--label release=prometheus", "--label %s: there is no value", text)
+		}
+		if a.Labels == nil {
+			a.Labels = map[string]string{}
+		}
+		a.Labels[key] = value
+	}
+	if err := a.Check(); err != nil {
+		return hint.Usage("kubectl unthrottle alerts --help shows what the flags take", "%w", err)
+	}
+	out, err := verb.NewOutput(o.file, o.stdio.Out)
+	if err != nil {
+		return err
+	}
+	return out.Finish(alert.Write(out.W, *a))
+}

@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/verb"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/cluster"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/install"
+)
+
+const installHelp = `Puts the agents into a cluster: a DaemonSet, with a service account that may read pods and nothing else.
+
+Usage:
+  kubectl unthrottle install [FLAGS]
+
+It applies on the server's side, as kubectl apply --server-side does. Another run changes what has to change, and completes one
+that broke off. deploy/agent and deploy/charts/unthrottle-agent in the repository are the same for kustomize and Helm.
+
+{{flags}}
+
+Examples:
+  kubectl unthrottle install --dry-run
+  kubectl unthrottle install --rules --dashboard --operator --wait 2m
+`
+
+const uninstallHelp = `Takes out what install has put into a cluster, and leaves nothing.
+
+Usage:
+  kubectl unthrottle uninstall [FLAGS]
+
+It finds the objects by their labels, app.kubernetes.io/part-of=unthrottle and app.kubernetes.io/name=unthrottle-agent. The
+namespace goes last, if install has made it and nothing else is in it.
+
+{{flags}}
+
+Example:
+  kubectl unthrottle uninstall --wait 2m
+`
+
+type installVerb struct {
+	stdio         verb.IO
+	cluster       cluster.Options
+	options       install.Options
+	dryRun, force bool
+	wait          time.Duration
+	file          string
+}
+
+// server adds the flags that say which API server is asked.
+func (o *installVerb) server(flags *pflag.FlagSet) {
+	o.cluster.Timeout = 30 * time.Second
+	flags.StringVar(&o.cluster.Kubeconfig, "kubeconfig", "", "F\tin place of KUBECONFIG and ~/.kube/config")
+	flags.StringVar(&o.cluster.Context, "context", "", "NAME\tof the kubeconfig")
+	verb.Duration(flags, &o.cluster.Timeout, "request-timeout", 0, "T\tfor one answer of the API server; 0: no end (30s)")
+}
+
+func newInstall(stdio verb.IO) *cobra.Command {
+	return verb.New("install", installHelp, func(l *verb.Flags) func(context.Context, []string) error {
+		o := &installVerb{stdio: stdio, options: install.Options{Namespace: install.Namespace}}
+
+		flags := l.Section("What is installed:")
+		flags.StringVar(&o.options.Image, "image", "", "IMAGE\tin place of ghcr.io/unthrottle/kubectl-unthrottle:latest")
+		flags.StringVarP(&o.options.Namespace, "namespace", "n", o.options.Namespace, "NAME\tmade where there is none (unthrottle)")
+		flags.BoolVar(&o.options.Rules, "rules", false, "the rules of kubectl unthrottle alerts, as a ConfigMap")
+		flags.BoolVar(&o.options.Dashboard, "dashboard", false, "a dashboard for Grafana, as a ConfigMap")
+		flags.BoolVar(&o.options.Operator, "operator", false, "there is Prometheus' operator: a PodMonitor, and the rules as a PrometheusRule")
+
+		flags = l.Section("\nHow:")
+		flags.BoolVar(&o.dryRun, "dry-run", false, "write the objects as YAML, and ask no cluster")
+		flags.StringVarP(&o.file, "output", "o", "", "FILE\twrite them there")
+		verb.Duration(flags, &o.wait, "wait", 0, "D\twait until an agent is ready on each node, at most so long")
+		flags.BoolVar(&o.force, "force-conflicts", false, "take fields over that somebody else has set")
+		o.server(flags)
+		return func(ctx context.Context, args []string) error {
+			if err := verb.NoArgs(l.Cmd, args); err != nil {
+				return err
+			}
+			if err := o.options.Check(); err != nil {
+				return hint.Usage("kubectl unthrottle install --help shows what the flags take", "%w", err)
+			}
+			if o.dryRun {
+				if given := l.FirstGiven("wait", "force-conflicts", "kubeconfig", "context", "request-timeout"); given != "" {
+					return hint.Usage("leave one of them out", "--%s is for a cluster, and --dry-run asks none", given)
+				}
+				return o.write()
+			}
+			if l.Given("output") {
+				return hint.Usage("add --dry-run", "--output is for --dry-run")
+			}
+			return o.install(ctx)
+		}
+	})
+}
+
+func (o *installVerb) write() error {
+	out, err := verb.NewOutput(o.file, o.stdio.Out)
+	if err != nil {
+		return err
+	}
+	return out.Finish(install.Write(out.W, o.options))
+}
+
+func (o *installVerb) install(ctx context.Context) error {
+	c, err := install.Connect(o.cluster, o.stdio.Out)
+	if err != nil {
+		return err
+	}
+	if err := c.Apply(ctx, o.options, o.force); err != nil {
+		return err
+	}
+	if o.wait > 0 {
+		return c.Wait(ctx, o.options.Namespace, o.wait)
+	}
+	fmt.Fprintf(o.stdio.Out, "kubectl -n %s rollout status daemonset/unthrottle-agent tells when the agents are ready\n", o.options.Namespace)
+	return nil
+}
+
+func newUninstall(stdio verb.IO) *cobra.Command {
+	return verb.New("uninstall", uninstallHelp, func(l *verb.Flags) func(context.Context, []string) error {
+		o := &installVerb{stdio: stdio}
+		flags := l.Section("")
+		flags.StringVarP(&o.options.Namespace, "namespace", "n", "", "NAME\twhere the agents are, if they are in several")
+		verb.Duration(flags, &o.wait, "wait", 0, "D\twait until the namespace is gone, at most so long")
+		o.server(flags)
+		return func(ctx context.Context, args []string) error {
+			if err := verb.NoArgs(l.Cmd, args); err != nil {
+				return err
+			}
+			c, err := install.Connect(o.cluster, o.stdio.Out)
+			if err != nil {
+				return err
+			}
+			return c.Remove(ctx, o.options.Namespace, o.wait)
+		}
+	})
+}
