@@ -102,6 +102,7 @@ var outside = []string{
 	module + "/internal/fixture",
 	module + "/internal/kerneltest",
 	module + "/cmd/internal/browsertest",
+	module + "/cmd/internal/contracttest",
 	module + "/bench",
 	module + "/cmd/kubectl-unthrottle/bench",
 	module + "/vmtest",

@@ -15,6 +15,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
@@ -432,4 +435,45 @@ func TestQuery(t *testing.T) {
 	if got := w.ofNode(url.Values{"resourceVersion": {"0"}}).Encode(); got != "fieldSelector=spec.nodeName%3Dnode1%2Cstatus.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed&resourceVersion=0" {
 		t.Error(got)
 	}
+}
+
+// full is what an API server sends of a full node: 110 pods of three containers, as Kubernetes' own types have them.
+func full(t testing.TB) string {
+	pods := corev1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList"}, ListMeta: metav1.ListMeta{ResourceVersion: "1"}}
+	for i := range 110 {
+		p := deployed()
+		p.UID = types.UID(fmt.Sprint(i))
+		p.ManagedFields[0].FieldsV1 = metav1.NewFieldsV1(fmt.Sprintf(`{"f:spec":%q}`, strings.Repeat("x", 8<<10)))
+		p.Status.InitContainerStatuses[0].ContainerID = fmt.Sprintf("containerd://a%d", i)
+		p.Status.InitContainerStatuses[1].ContainerID = fmt.Sprintf("containerd://b%d", i)
+		p.Status.ContainerStatuses[1].ContainerID = fmt.Sprintf("containerd://c%d", i)
+		p.Status.EphemeralContainerStatuses = nil
+		pods.Items = append(pods.Items, *p)
+	}
+	return text(t, pods)
+}
+
+// BenchmarkList reads it, and says how much of it is kept.
+func BenchmarkList(b *testing.B) {
+	answer := full(b)
+	var s *store
+	b.ReportAllocs()
+	for b.Loop() {
+		s = newStore(nil)
+		if _, err := readList(strings.NewReader(answer), s.put); err != nil || len(s.byID) != 330 {
+			b.Fatal(err, len(s.byID))
+		}
+	}
+	heap := func() float64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.GC() // pools keep what they hold for one
+		runtime.ReadMemStats(&m)
+		return float64(m.HeapAlloc)
+	}
+	with := heap()
+	runtime.KeepAlive(s)
+	s = nil
+	b.ReportMetric(with-heap(), "kept-bytes")
+	b.ReportMetric(float64(len(answer)), "answer-bytes")
 }
