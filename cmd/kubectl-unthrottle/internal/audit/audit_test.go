@@ -34,49 +34,77 @@ func TestVerdicts(t *testing.T) {
 		{name: "a limit, and nobody knows who runs", container: app(1, 0, ""), verdict: Open, goes: GoOpen, text: "which Go program runs there is not known"},
 		{name: "no Go, by its name", container: named(app(1, 0, ""), "nginx:1"), verdict: NoGo, goes: GoNone},
 		{name: "no Go, by agents", container: app(1, 0, ""), answered: true, verdict: NoGo, goes: GoNone, text: "no Go program"},
-		{name: "by the spec alone", container: app(1, 0, "16"), verdict: Wrong, goes: GoLikely, first: "K005 spec", text: "GOMAXPROCS is 16",
-			fix: "set GOMAXPROCS to 2 in container app", command: patch + `{"name":"GOMAXPROCS","value":"2"}]}]}}}}'`},
-		{name: "the divisor", container: app(0.25, 0, "limits.cpu"), verdict: Wrong, goes: GoLikely, first: "K001 spec", fix: "divisor",
-			command: patch + `{"name":"GOMAXPROCS","valueFrom":{"resourceFieldRef":{"divisor":"1","resource":"limits.cpu"}}}`},
-		{name: "an old Go is seen", container: app(1, 0, ""), programs: []func(*Program){nil}, verdict: Wrong, goes: GoSeen, first: "too-many-ps agent",
-			fix: "set GOMAXPROCS to 2", command: patch + `{"name":"GOMAXPROCS","value":"2"}`},
-		{name: "an old Go with a larger limit", container: app(3, 0, ""), programs: []func(*Program){func(p *Program) { p.Limit = 3 }}, verdict: Wrong, goes: GoSeen,
+		{
+			name: "by the spec alone", container: app(1, 0, "16"), verdict: Wrong, goes: GoLikely, first: "K005 spec", text: "GOMAXPROCS is 16",
+			fix: "set GOMAXPROCS to 2 in container app", command: patch + `{"name":"GOMAXPROCS","value":"2"}]}]}}}}'`,
+		},
+		{
+			name: "the divisor", container: app(0.25, 0, "limits.cpu"), verdict: Wrong, goes: GoLikely, first: "K001 spec", fix: "divisor",
+			command: patch + `{"name":"GOMAXPROCS","valueFrom":{"resourceFieldRef":{"divisor":"1","resource":"limits.cpu"}}}`,
+		},
+		{
+			name: "an old Go is seen", container: app(1, 0, ""), programs: []func(*Program){nil}, verdict: Wrong, goes: GoSeen, first: "too-many-ps agent",
+			fix: "set GOMAXPROCS to 2", command: patch + `{"name":"GOMAXPROCS","value":"2"}`,
+		},
+		{
+			name: "an old Go with a larger limit", container: app(3, 0, ""), programs: []func(*Program){func(p *Program) { p.Limit = 3 }}, verdict: Wrong, goes: GoSeen,
 			first: "too-many-ps agent", fix: "take GOMAXPROCS from limits.cpu",
-			command: patch + `{"name":"GOMAXPROCS","valueFrom":{"resourceFieldRef":{"resource":"limits.cpu","divisor":"1"}}}`},
-		{name: "a new Go with a number that is pinned", container: app(1, 0, "16"), verdict: Wrong, goes: GoSeen, first: "too-many-ps agent",
+			command: patch + `{"name":"GOMAXPROCS","valueFrom":{"resourceFieldRef":{"resource":"limits.cpu","divisor":"1"}}}`,
+		},
+		{
+			name: "a new Go with a number that is pinned", container: app(1, 0, "16"), verdict: Wrong, goes: GoSeen, first: "too-many-ps agent",
 			programs: []func(*Program){func(p *Program) { p.GoVersion, p.GoLine, p.SetBy = "go1.26.1", "1.26 or later", "spec" }},
-			fix:      "take GOMAXPROCS out", command: patch + `{"name":"GOMAXPROCS","$patch":"delete"}`},
-		{name: "stale after a resize", container: app(2, 0, "1"), verdict: Wrong, goes: GoSeen, first: "stale agent",
+			fix:      "take GOMAXPROCS out", command: patch + `{"name":"GOMAXPROCS","$patch":"delete"}`,
+		},
+		{
+			name: "stale after a resize", container: app(2, 0, "1"), verdict: Wrong, goes: GoSeen, first: "stale agent",
 			programs: []func(*Program){func(p *Program) {
 				p.GoVersion, p.GoLine, p.SetBy, p.Procs, p.Limit = "go1.26.1", "1.26 or later", "spec", 1, 2
 				p.Findings = []finding.Finding{found("stale", finding.Warning)}
 			}},
-			fix: "take GOMAXPROCS out", command: patch + `{"name":"GOMAXPROCS","$patch":"delete"}`},
-		{name: "set by code", container: app(1, 0, ""), verdict: Wrong, goes: GoSeen, first: "too-many-ps agent",
-			programs: []func(*Program){func(p *Program) { p.GoVersion, p.GoLine, p.SetBy = "go1.26.1", "1.26 or later", "code" }}, fix: "do something about too-many-ps"},
-		{name: "throttled, and that is all", container: app(1, 0, ""), verdict: Wrong, goes: GoSeen, first: "throttled agent",
+			fix: "take GOMAXPROCS out", command: patch + `{"name":"GOMAXPROCS","$patch":"delete"}`,
+		},
+		{
+			name: "set by code", container: app(1, 0, ""), verdict: Wrong, goes: GoSeen, first: "too-many-ps agent",
+			programs: []func(*Program){func(p *Program) { p.GoVersion, p.GoLine, p.SetBy = "go1.26.1", "1.26 or later", "code" }}, fix: "do something about too-many-ps",
+		},
+		{
+			name: "throttled, and that is all", container: app(1, 0, ""), verdict: Wrong, goes: GoSeen, first: "throttled agent",
 			programs: []func(*Program){func(p *Program) {
 				p.GoVersion, p.GoLine, p.Procs = "go1.26.1", "1.26 or later", 2
 				p.Findings = []finding.Finding{found("throttled", finding.Warning)}
-			}}, fix: "do something about throttled"},
-		{name: "a new Go, and nothing wrong", container: app(1, 0, ""), verdict: Fine, goes: GoSeen, text: "nothing is wrong with what was seen",
-			programs: []func(*Program){func(p *Program) { clean(p); p.GoVersion, p.GoLine = "go1.26.1", "1.26 or later" }}},
-		{name: "a note is no fault", container: app(1, 0, ""), verdict: Fine, goes: GoSeen, first: "contended agent",
+			}}, fix: "do something about throttled",
+		},
+		{
+			name: "a new Go, and nothing wrong", container: app(1, 0, ""), verdict: Fine, goes: GoSeen, text: "nothing is wrong with what was seen",
+			programs: []func(*Program){func(p *Program) { clean(p); p.GoVersion, p.GoLine = "go1.26.1", "1.26 or later" }},
+		},
+		{
+			name: "a note is no fault", container: app(1, 0, ""), verdict: Fine, goes: GoSeen, first: "contended agent",
 			programs: []func(*Program){func(p *Program) {
 				clean(p)
 				p.GoVersion, p.GoLine, p.Findings = "go1.26.1", "1.26 or later", []finding.Finding{found("contended", finding.Info)}
-			}}},
-		{name: "muted", container: app(1, 0, ""), verdict: Fine, goes: GoSeen,
+			}},
+		},
+		{
+			name: "muted", container: app(1, 0, ""), verdict: Fine, goes: GoSeen,
 			programs: []func(*Program){func(p *Program) {
 				p.GoVersion, p.GoLine, p.SetBy, p.Muted = "go1.26.1", "1.26 or later", "code", []string{"too-many-ps"}
-			}}},
-		{name: "counted: throttled, and too many Ps", container: app(1, 0, ""), verdict: Wrong, goes: GoSeen, first: "too-many-ps prometheus", text: "GOMAXPROCS is 16",
+			}},
+		},
+		{
+			name: "counted: throttled, and too many Ps", container: app(1, 0, ""), verdict: Wrong, goes: GoSeen, first: "too-many-ps prometheus", text: "GOMAXPROCS is 16",
 			history: &History{Container: "app", Procs: 16, GoVersion: "go1.24.3", CPU: new(0.8), Periods: 1000, ThrottledPeriods: 700},
-			fix:     "set GOMAXPROCS to 2", command: patch + `{"name":"GOMAXPROCS","value":"2"}`},
-		{name: "counted: the container is not named", container: app(1, 0, ""), verdict: Wrong, goes: GoSeen, first: "too-many-ps prometheus",
-			history: &History{Procs: 16, GoVersion: "go1.26.0", CPU: new(0.8)}, fix: "GOMAXPROCS=2"},
-		{name: "counted: CPU alone is no Go program", container: app(1, 0, ""), verdict: Open, goes: GoOpen,
-			history: &History{Container: "app", CPU: new(0.8), Periods: 1000, ThrottledPeriods: 700}},
+			fix:     "set GOMAXPROCS to 2", command: patch + `{"name":"GOMAXPROCS","value":"2"}`,
+		},
+		{
+			name: "counted: the container is not named", container: app(1, 0, ""), verdict: Wrong, goes: GoSeen, first: "too-many-ps prometheus",
+			history: &History{Procs: 16, GoVersion: "go1.26.0", CPU: new(0.8)}, fix: "GOMAXPROCS=2",
+		},
+		{
+			name: "counted: CPU alone is no Go program", container: app(1, 0, ""), verdict: Open, goes: GoOpen,
+			history: &History{Container: "app", CPU: new(0.8), Periods: 1000, ThrottledPeriods: 700},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := start(max(1, len(c.programs)), deployment("api", c.container))

@@ -201,8 +201,11 @@ func (d *Audit) Affected() (texts []string) {
 		verdict audit.Verdict
 		words   string
 	}{
-		{audit.Wrong, "wrong"}, {audit.Open, "open: wrong for some Go programs, and which runs there is not known"}, {audit.Fine, "fine"},
-		{audit.NoGo, "no Go"}, {audit.Nobody, "not known"},
+		{audit.Wrong, "wrong"},
+		{audit.Open, "open: wrong for some Go programs, and which runs there is not known"},
+		{audit.Fine, "fine"},
+		{audit.NoGo, "no Go"},
+		{audit.Nobody, "not known"},
 	} {
 		if n := v[one.verdict]; n > 0 {
 			parts = append(parts, quantity.Count(n)+" "+one.words)
