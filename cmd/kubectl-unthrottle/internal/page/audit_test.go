@@ -89,12 +89,13 @@ func audited() *result.Audit {
 func TestAudit(t *testing.T) {
 	d := audited()
 	for name, write := range map[string]func(io.Writer) error{
-		"audit.txt":   func(w io.Writer) error { return render.Text(w, Audit(d), render.Style{}) },
-		"audit.md":    func(w io.Writer) error { return render.Markdown(w, Audit(d)) },
-		"audit.html":  func(w io.Writer) error { return render.HTML(w, Audit(d)) },
-		"audit.csv":   func(w io.Writer) error { return AuditCSV(w, d) },
-		"audit.json":  func(w io.Writer) error { return report.WriteJSON(w, d) },
-		"audit.sarif": func(w io.Writer) error { return ci.SARIF(w, "test", d.Checks()) },
+		"audit.txt":        func(w io.Writer) error { return render.Text(w, Audit(d), render.Style{}) },
+		"audit-narrow.txt": func(w io.Writer) error { return render.Text(w, Audit(d), render.Style{Width: 100}) },
+		"audit.md":         func(w io.Writer) error { return render.Markdown(w, Audit(d)) },
+		"audit.html":       func(w io.Writer) error { return render.HTML(w, Audit(d)) },
+		"audit.csv":        func(w io.Writer) error { return AuditCSV(w, d) },
+		"audit.json":       func(w io.Writer) error { return report.WriteJSON(w, d) },
+		"audit.sarif":      func(w io.Writer) error { return ci.SARIF(w, "test", d.Checks()) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			var b bytes.Buffer

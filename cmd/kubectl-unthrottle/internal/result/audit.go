@@ -119,16 +119,7 @@ func (d *Audit) verdict() string {
 func (d *Audit) Unread() int { return unread(d.Problems) }
 
 // Findings are all that were found, for those who count them.
-func (d *Audit) Findings() (all []finding.Finding) {
-	for _, w := range d.Workloads {
-		for _, f := range w.Findings {
-			if w.Verdict == audit.Wrong {
-				all = append(all, f.Finding)
-			}
-		}
-	}
-	return all
-}
+func (d *Audit) Findings() []finding.Finding { return report.Found(d.Checks()) }
 
 // Checks are one for each finding, or a single one that found nothing.
 func (d *Audit) Checks() (checks []report.Check) {
