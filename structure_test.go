@@ -73,6 +73,7 @@ var order = []string{
 	module + "/cmd/kubectl-unthrottle/internal/workload",
 	module + "/cmd/kubectl-unthrottle/internal/manifest",
 	module + "/cmd/kubectl-unthrottle/internal/binary",
+	module + "/cmd/kubectl-unthrottle/internal/registry",
 	module + "/cmd/kubectl-unthrottle/internal/forecast",
 	module + "/cmd/kubectl-unthrottle/internal/cluster",
 	module + "/cmd/kubectl-unthrottle/internal/inpod",

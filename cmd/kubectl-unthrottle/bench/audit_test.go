@@ -92,8 +92,10 @@ func agentSays(n int, uid func(pod string) string) string {
 		p.CPU, p.Spinning, p.Share = new(0.7), new(1.2), new(0.6)
 		p.Starvation, p.Frozen = &report.Starved{Running: 3, CPU: 0.7}, &report.Frozen{Share: 0.3}
 		for _, rule := range []string{"too-many-ps", "limit-not-seen", "throttled"} {
-			p.Findings = append(p.Findings, finding.Finding{Rule: rule, Verdict: rule, Severity: finding.Warning, Summary: "GOMAXPROCS is 64 under a limit of 1.5 CPUs",
-				Evidence: []string{"set by the Go runtime, from the number of CPUs", "60 of 100 periods were throttled"}, Fix: "build with Go 1.25 or later, or set GOMAXPROCS=2"})
+			p.Findings = append(p.Findings, finding.Finding{
+				Rule: rule, Verdict: rule, Severity: finding.Warning, Summary: "GOMAXPROCS is 64 under a limit of 1.5 CPUs",
+				Evidence: []string{"set by the Go runtime, from the number of CPUs", "60 of 100 periods were throttled"}, Fix: "build with Go 1.25 or later, or set GOMAXPROCS=2",
+			})
 		}
 		d.Processes = append(d.Processes, p)
 	}

@@ -146,7 +146,8 @@ func TestMisbehaving(t *testing.T) {
 				io.WriteString(w, document("node-2", 2))
 			})
 			all := []Agent{
-				{Namespace: "unthrottle", Pod: "bad", Node: "node-1", Port: 9435, Ready: true}, {Namespace: "unthrottle", Pod: "good", Node: "node-2", Port: 9435, Ready: true},
+				{Namespace: "unthrottle", Pod: "bad", Node: "node-1", Port: 9435, Ready: true},
+				{Namespace: "unthrottle", Pod: "good", Node: "node-2", Port: 9435, Ready: true},
 				{Namespace: "unthrottle", Pod: "pending", Node: "node-3", Port: 9435},
 			}
 			saw := map[string]int{}

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/binary"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/cluster"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/lint"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/workload"
@@ -194,6 +195,30 @@ func (r *row) container(name string) *container {
 	c := &container{name: name}
 	r.containers = append(r.containers, c)
 	return c
+}
+
+// Unseen are the containers of workloads whose programs nobody has seen, by their images, and which may be Go programs.
+func (a *Audit) Unseen() map[string][]*workload.Container {
+	all := map[string][]*workload.Container{}
+	for _, r := range a.order {
+		for _, c := range r.containers {
+			if c.spec == nil || c.programs > 0 || a.known.Binaries.Of(c.spec).Known || c.spec.Image == "" {
+				continue
+			}
+			if is, told := a.known.IsGo(c.spec); is || !told {
+				all[c.spec.Image] = append(all[c.spec.Image], c.spec)
+			}
+		}
+	}
+	return all
+}
+
+// Named says which program the containers with an image run.
+func (a *Audit) Named(image string, b binary.Binary) {
+	if a.known.Binaries == nil {
+		a.known.Binaries = &binary.Set{}
+	}
+	a.known.Binaries.AddFile(image, b)
 }
 
 // Answered says that the agent of a node has told all Go programs there.

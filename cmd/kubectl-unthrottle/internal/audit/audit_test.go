@@ -2,11 +2,14 @@ package audit
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
+	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/binary"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/lint"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/workload"
 )
@@ -34,49 +37,77 @@ func TestVerdicts(t *testing.T) {
 		{name: "a limit, and nobody knows who runs", container: app(1, 0, ""), verdict: Open, goes: GoOpen, text: "which Go program runs there is not known"},
 		{name: "no Go, by its name", container: named(app(1, 0, ""), "nginx:1"), verdict: NoGo, goes: GoNone},
 		{name: "no Go, by agents", container: app(1, 0, ""), answered: true, verdict: NoGo, goes: GoNone, text: "no Go program"},
-		{name: "by the spec alone", container: app(1, 0, "16"), verdict: Wrong, goes: GoLikely, first: "K005 spec", text: "GOMAXPROCS is 16",
-			fix: "set GOMAXPROCS to 2 in container app", command: patch + `{"name":"GOMAXPROCS","value":"2"}]}]}}}}'`},
-		{name: "the divisor", container: app(0.25, 0, "limits.cpu"), verdict: Wrong, goes: GoLikely, first: "K001 spec", fix: "divisor",
-			command: patch + `{"name":"GOMAXPROCS","valueFrom":{"resourceFieldRef":{"divisor":"1","resource":"limits.cpu"}}}`},
-		{name: "an old Go is seen", container: app(1, 0, ""), programs: []func(*Program){nil}, verdict: Wrong, goes: GoSeen, first: "too-many-ps agent",
-			fix: "set GOMAXPROCS to 2", command: patch + `{"name":"GOMAXPROCS","value":"2"}`},
-		{name: "an old Go with a larger limit", container: app(3, 0, ""), programs: []func(*Program){func(p *Program) { p.Limit = 3 }}, verdict: Wrong, goes: GoSeen,
+		{
+			name: "by the spec alone", container: app(1, 0, "16"), verdict: Wrong, goes: GoLikely, first: "K005 spec", text: "GOMAXPROCS is 16",
+			fix: "set GOMAXPROCS to 2 in container app", command: patch + `{"name":"GOMAXPROCS","value":"2"}]}]}}}}'`,
+		},
+		{
+			name: "the divisor", container: app(0.25, 0, "limits.cpu"), verdict: Wrong, goes: GoLikely, first: "K001 spec", fix: "divisor",
+			command: patch + `{"name":"GOMAXPROCS","valueFrom":{"resourceFieldRef":{"divisor":"1","resource":"limits.cpu"}}}`,
+		},
+		{
+			name: "an old Go is seen", container: app(1, 0, ""), programs: []func(*Program){nil}, verdict: Wrong, goes: GoSeen, first: "too-many-ps agent",
+			fix: "set GOMAXPROCS to 2", command: patch + `{"name":"GOMAXPROCS","value":"2"}`,
+		},
+		{
+			name: "an old Go with a larger limit", container: app(3, 0, ""), programs: []func(*Program){func(p *Program) { p.Limit = 3 }}, verdict: Wrong, goes: GoSeen,
 			first: "too-many-ps agent", fix: "take GOMAXPROCS from limits.cpu",
-			command: patch + `{"name":"GOMAXPROCS","valueFrom":{"resourceFieldRef":{"resource":"limits.cpu","divisor":"1"}}}`},
-		{name: "a new Go with a number that is pinned", container: app(1, 0, "16"), verdict: Wrong, goes: GoSeen, first: "too-many-ps agent",
+			command: patch + `{"name":"GOMAXPROCS","valueFrom":{"resourceFieldRef":{"resource":"limits.cpu","divisor":"1"}}}`,
+		},
+		{
+			name: "a new Go with a number that is pinned", container: app(1, 0, "16"), verdict: Wrong, goes: GoSeen, first: "too-many-ps agent",
 			programs: []func(*Program){func(p *Program) { p.GoVersion, p.GoLine, p.SetBy = "go1.26.1", "1.26 or later", "spec" }},
-			fix:      "take GOMAXPROCS out", command: patch + `{"name":"GOMAXPROCS","$patch":"delete"}`},
-		{name: "stale after a resize", container: app(2, 0, "1"), verdict: Wrong, goes: GoSeen, first: "stale agent",
+			fix:      "take GOMAXPROCS out", command: patch + `{"name":"GOMAXPROCS","$patch":"delete"}`,
+		},
+		{
+			name: "stale after a resize", container: app(2, 0, "1"), verdict: Wrong, goes: GoSeen, first: "stale agent",
 			programs: []func(*Program){func(p *Program) {
 				p.GoVersion, p.GoLine, p.SetBy, p.Procs, p.Limit = "go1.26.1", "1.26 or later", "spec", 1, 2
 				p.Findings = []finding.Finding{found("stale", finding.Warning)}
 			}},
-			fix: "take GOMAXPROCS out", command: patch + `{"name":"GOMAXPROCS","$patch":"delete"}`},
-		{name: "set by code", container: app(1, 0, ""), verdict: Wrong, goes: GoSeen, first: "too-many-ps agent",
-			programs: []func(*Program){func(p *Program) { p.GoVersion, p.GoLine, p.SetBy = "go1.26.1", "1.26 or later", "code" }}, fix: "do something about too-many-ps"},
-		{name: "throttled, and that is all", container: app(1, 0, ""), verdict: Wrong, goes: GoSeen, first: "throttled agent",
+			fix: "take GOMAXPROCS out", command: patch + `{"name":"GOMAXPROCS","$patch":"delete"}`,
+		},
+		{
+			name: "set by code", container: app(1, 0, ""), verdict: Wrong, goes: GoSeen, first: "too-many-ps agent",
+			programs: []func(*Program){func(p *Program) { p.GoVersion, p.GoLine, p.SetBy = "go1.26.1", "1.26 or later", "code" }}, fix: "do something about too-many-ps",
+		},
+		{
+			name: "throttled, and that is all", container: app(1, 0, ""), verdict: Wrong, goes: GoSeen, first: "throttled agent",
 			programs: []func(*Program){func(p *Program) {
 				p.GoVersion, p.GoLine, p.Procs = "go1.26.1", "1.26 or later", 2
 				p.Findings = []finding.Finding{found("throttled", finding.Warning)}
-			}}, fix: "do something about throttled"},
-		{name: "a new Go, and nothing wrong", container: app(1, 0, ""), verdict: Fine, goes: GoSeen, text: "nothing is wrong with what was seen",
-			programs: []func(*Program){func(p *Program) { clean(p); p.GoVersion, p.GoLine = "go1.26.1", "1.26 or later" }}},
-		{name: "a note is no fault", container: app(1, 0, ""), verdict: Fine, goes: GoSeen, first: "contended agent",
+			}}, fix: "do something about throttled",
+		},
+		{
+			name: "a new Go, and nothing wrong", container: app(1, 0, ""), verdict: Fine, goes: GoSeen, text: "nothing is wrong with what was seen",
+			programs: []func(*Program){func(p *Program) { clean(p); p.GoVersion, p.GoLine = "go1.26.1", "1.26 or later" }},
+		},
+		{
+			name: "a note is no fault", container: app(1, 0, ""), verdict: Fine, goes: GoSeen, first: "contended agent",
 			programs: []func(*Program){func(p *Program) {
 				clean(p)
 				p.GoVersion, p.GoLine, p.Findings = "go1.26.1", "1.26 or later", []finding.Finding{found("contended", finding.Info)}
-			}}},
-		{name: "muted", container: app(1, 0, ""), verdict: Fine, goes: GoSeen,
+			}},
+		},
+		{
+			name: "muted", container: app(1, 0, ""), verdict: Fine, goes: GoSeen,
 			programs: []func(*Program){func(p *Program) {
 				p.GoVersion, p.GoLine, p.SetBy, p.Muted = "go1.26.1", "1.26 or later", "code", []string{"too-many-ps"}
-			}}},
-		{name: "counted: throttled, and too many Ps", container: app(1, 0, ""), verdict: Wrong, goes: GoSeen, first: "too-many-ps prometheus", text: "GOMAXPROCS is 16",
+			}},
+		},
+		{
+			name: "counted: throttled, and too many Ps", container: app(1, 0, ""), verdict: Wrong, goes: GoSeen, first: "too-many-ps prometheus", text: "GOMAXPROCS is 16",
 			history: &History{Container: "app", Procs: 16, GoVersion: "go1.24.3", CPU: new(0.8), Periods: 1000, ThrottledPeriods: 700},
-			fix:     "set GOMAXPROCS to 2", command: patch + `{"name":"GOMAXPROCS","value":"2"}`},
-		{name: "counted: the container is not named", container: app(1, 0, ""), verdict: Wrong, goes: GoSeen, first: "too-many-ps prometheus",
-			history: &History{Procs: 16, GoVersion: "go1.26.0", CPU: new(0.8)}, fix: "GOMAXPROCS=2"},
-		{name: "counted: CPU alone is no Go program", container: app(1, 0, ""), verdict: Open, goes: GoOpen,
-			history: &History{Container: "app", CPU: new(0.8), Periods: 1000, ThrottledPeriods: 700}},
+			fix:     "set GOMAXPROCS to 2", command: patch + `{"name":"GOMAXPROCS","value":"2"}`,
+		},
+		{
+			name: "counted: the container is not named", container: app(1, 0, ""), verdict: Wrong, goes: GoSeen, first: "too-many-ps prometheus",
+			history: &History{Procs: 16, GoVersion: "go1.26.0", CPU: new(0.8)}, fix: "GOMAXPROCS=2",
+		},
+		{
+			name: "counted: CPU alone is no Go program", container: app(1, 0, ""), verdict: Open, goes: GoOpen,
+			history: &History{Container: "app", CPU: new(0.8), Periods: 1000, ThrottledPeriods: 700},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := start(max(1, len(c.programs)), deployment("api", c.container))
@@ -268,5 +299,82 @@ func TestWorth(t *testing.T) {
 	}
 	if x.Save.Measured != 3 || math.Abs(x.Save.High-1.4) > 1e-9 || x.Go126.Right != 3 {
 		t.Errorf("%+v %+v", x.Save, x.Go126)
+	}
+}
+
+// TestNamed: programs that nobody has seen are asked for, and once they are named the rules know them.
+func TestNamed(t *testing.T) {
+	other := deployment("web", named(app(1, 0, ""), "nginx:1"))
+	a := start(1, deployment("api", app(1, 0, "")), deployment("seen", named(app(1, 0, ""), "registry.example.com/seen:1")), other)
+	a.Saw("node-0", seen("seen", 0, nil))
+	unseen := a.Unseen()
+	if len(unseen) != 1 || len(unseen["registry.example.com/app:1"]) != 1 {
+		t.Fatalf("%v", unseen)
+	}
+	a.Named("registry.example.com/app:1", binary.Binary{Known: true, Program: procs.Built("go1.24.0", "1.24 or later"), From: "the program in its image"})
+	for _, w := range a.Result().Workloads {
+		if w.Name == "api" && (w.Verdict != Wrong || w.Go != GoSeen || w.Findings[0].Rule != "K013" || w.Fix.Command == "") {
+			t.Errorf("%+v", w)
+		}
+	}
+	if len(a.Unseen()) != 0 {
+		t.Errorf("it is asked for again: %v", a.Unseen())
+	}
+	a = start(1, deployment("api", app(1, 0, "")))
+	a.Named("registry.example.com/app:1", binary.Binary{Known: true, From: "its image"})
+	if w := only(t, a); w.Verdict != NoGo || w.Go != GoNone {
+		t.Errorf("%+v", w)
+	}
+}
+
+// TestNever: whatever agents and Prometheus say, no more is to be saved than was used, and nothing is told twice.
+func TestNever(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	maybe := func(most float64) *float64 {
+		if random.IntN(4) == 0 {
+			return nil
+		}
+		return new(most * random.Float64())
+	}
+	for range 300 {
+		var all []*workload.Workload
+		for _, n := range []string{"a", "b", "c"} {
+			number := []string{"", "1", "2", "16", "limits.cpu", "auto"}[random.IntN(6)]
+			all = append(all, deployment(n, app([]float64{0, 0.5, 1, 2.5}[random.IntN(4)], []float64{0, 0.25, 1}[random.IntN(3)], number)))
+		}
+		a := start(3, all...)
+		used := 0.0
+		for range random.IntN(20) {
+			p := seen([]string{"a", "b", "c", "d"}[random.IntN(4)], random.IntN(4), func(p *Program) {
+				p.PID, p.Procs, p.Expected, p.CPUs = random.IntN(3), random.IntN(40), random.IntN(5), random.IntN(40)
+				p.SetBy = []string{"spec", "default", "code", "automaxprocs", "unthrottle", "runtime", ""}[random.IntN(7)]
+				p.GoVersion, p.GoLine = []string{"go1.24.1", "go1.26.0", "", "devel"}[random.IntN(4)], []string{"", "1.24", "1.26 or later"}[random.IntN(3)]
+				p.CPU, p.Running, p.Spinning, p.Frozen, p.Throttled = maybe(4), maybe(30), maybe(30), maybe(1), maybe(1)
+				p.Findings = []finding.Finding{found([]string{"too-many-ps", "throttled", "stale"}[random.IntN(3)], finding.Severity(random.IntN(3)))}
+			})
+			if a.Saw([]string{"node-0", "node-1", "node-2"}[random.IntN(3)], p) == Taken {
+				used += value(p.CPU)
+			}
+		}
+		for range random.IntN(5) {
+			a.History(History{
+				Namespace: "shop", Pod: []string{"a-0", "b-1", "x"}[random.IntN(3)], Container: []string{"app", "", "y"}[random.IntN(3)],
+				Procs: random.IntN(40), GoVersion: "go1.24.1", CPU: maybe(4), Periods: int64(random.IntN(100)), ThrottledPeriods: int64(random.IntN(100)), Frozen: maybe(1),
+			})
+		}
+		r := a.Result()
+		x := r.Totals
+		verdicts := 0
+		for _, n := range x.Verdicts {
+			verdicts += n
+		}
+		if x.Save.Low > x.Save.High || x.Save.High > used+1e-9 || x.Save.Low < 0 || verdicts != 3 || x.Workloads != 3 || x.FrozenPods > 9 {
+			t.Fatalf("%+v, used %v", x, used)
+		}
+		for _, w := range r.Workloads {
+			if (w.Verdict == Wrong) != (w.Fix != nil) || w.Summary == "" || w.Verdict == Wrong && len(w.Findings) == 0 {
+				t.Fatalf("%+v", w)
+			}
+		}
 	}
 }

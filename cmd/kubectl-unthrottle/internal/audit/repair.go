@@ -58,7 +58,11 @@ func (r *row) repair(w *Workload, found []specFinding) *Fix {
 		}
 		told[about], of = true, f.w
 		wanted = append(wanted, fix.Wanted{Container: c, Remedy: f.Remedies[i]})
-		texts = append(texts, f.Remedies[i].String()+" in container "+c.Name)
+		text := f.Remedies[i].String() + " in container " + c.Name
+		if slices.ContainsFunc(f.Remedies, func(r remedy.Remedy) bool { return r.Action == remedy.Rebuild }) {
+			text += ", or better build it with Go 1.26 and such a go line"
+		}
+		texts = append(texts, text)
 	}
 	if len(wanted) == 0 {
 		return out

@@ -258,7 +258,7 @@ func (a *Audit) isGo(r *row, known lint.Known) Go {
 		b := known.Of(c.in, c.spec)
 		is, told := known.IsGo(c.in, c.spec)
 		switch {
-		case b.Go() && a.known.Go == nil:
+		case b.Go() && b.Program != a.known.Go:
 			return GoSeen
 		case is:
 			likely = true

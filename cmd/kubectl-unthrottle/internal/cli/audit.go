@@ -21,6 +21,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/manifest"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/page"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/prom"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/registry"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/result"
 )
 
@@ -50,6 +51,7 @@ type auditor struct {
 	live    live
 	agents  string
 	prom    prom.Options
+	images  bool
 	floor   int
 	top     int
 }
@@ -72,6 +74,7 @@ func newAudit(stdio verb.IO) *cobra.Command {
 		more.Var(verb.OneOf(&o.agents, "auto", "none"), "agents", "WHICH\tauto: all that are found; none: they are not asked (auto)")
 		more.StringVar(&o.prom.URL, "prometheus", "", "URL\ta server that has counted: its own metrics, cAdvisor's, kube-state-metrics'")
 		more.Var(quantity.Value(&o.prom.Since, parseSince, "24h"), "since", "T\thow far Prometheus looks back: 90m, 24h, 7d (24h)")
+		more.BoolVar(&o.images, "registry", false, "pull the images whose programs nobody has seen, and look into them")
 		verb.Number(more, &o.floor, "crio-floor", "", 1, "N\tCRI-O's min_injected_gomaxprocs, for what it would change (1)")
 		o.given.programs(more)
 		return o.run
@@ -129,12 +132,14 @@ func (o *auditor) run(ctx context.Context, args []string) error {
 		problems = o.hear(ctx, access, a, &heard)
 	}
 	history, more := o.history(ctx, a)
+	pulled, failed := o.pull(ctx, a)
+	more = append(more, failed...)
 	if ctx.Err() != nil {
 		return o.results.Drop(ctx.Err())
 	}
 	doc := result.NewAudit(found, a.Result(), heard, history, append(problems, more...))
 	doc.Header = verb.NewHeader("audit")
-	doc.Top = o.top
+	doc.Top, doc.Registry = o.top, pulled
 	if err := o.results.Finish(doc, nil); err != nil {
 		return err
 	}
@@ -269,21 +274,56 @@ func (x *troubles) problems() (all []result.Problem) {
 	for _, one := range x.order {
 		names := x.of[one]
 		slices.Sort(names)
-		at := "agent " + names[0]
-		if n := len(names); n > 1 {
-			const some = 5
-			at = quantity.Plural(n, "agent") + " (" + strings.Join(names[:min(n, some)], "; ")
-			if n > some {
-				at += "; and " + quantity.Count(n-some) + " more"
-			}
-			at += ")"
-		}
-		all = append(all, result.Problem{At: at, Severity: string(one.severity), Text: one.text, Hint: one.hint})
+		all = append(all, result.Problem{At: someOf("agent", names), Severity: string(one.severity), Text: one.text, Hint: one.hint})
 	}
 	slices.SortFunc(all, func(a, b result.Problem) int {
 		return cmp.Or(strings.Compare(a.Text, b.Text), strings.Compare(a.At, b.At))
 	})
 	return all
+}
+
+// pull asks registries for images whose programs nobody has seen.
+func (o *auditor) pull(ctx context.Context, a *audit.Audit) (*result.AuditRegistry, []result.Problem) {
+	if !o.images {
+		return nil, nil
+	}
+	var images []registry.Image
+	for name, containers := range a.Unseen() {
+		images = append(images, registry.Image{Name: name, Containers: containers})
+	}
+	slices.SortFunc(images, func(a, b registry.Image) int { return strings.Compare(a.Name, b.Name) })
+	out := &result.AuditRegistry{Images: len(images)}
+	failed := map[string][]string{} // images by what went wrong
+	registry.Read(ctx, images, registry.Options{}, func(p registry.Program) {
+		if p.Err != nil {
+			why := short(p.Err.Error())
+			failed[why] = append(failed[why], p.Image)
+			return
+		}
+		out.Read++
+		a.Named(p.Image, p.Binary)
+	})
+	var problems []result.Problem
+	for why, names := range failed {
+		slices.Sort(names)
+		problems = append(problems, result.Problem{At: someOf("image", names), Severity: string(manifest.Warning), Text: why, Hint: "--image IMAGE=FILE names it by hand"})
+	}
+	slices.SortFunc(problems, func(a, b result.Problem) int { return strings.Compare(a.Text, b.Text) })
+	return out, problems
+}
+
+// someOf names some of many.
+func someOf(what string, names []string) string {
+	const some = 5
+	n := len(names)
+	if n == 1 {
+		return what + " " + names[0]
+	}
+	text := quantity.Plural(n, what) + " (" + strings.Join(names[:min(n, some)], "; ")
+	if n > some {
+		text += "; and " + quantity.Count(n-some) + " more"
+	}
+	return text + ")"
 }
 
 // history asks Prometheus, if it is named.

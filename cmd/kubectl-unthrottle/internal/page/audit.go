@@ -182,7 +182,7 @@ func AuditCSV(w io.Writer, d *result.Audit) error {
 	if err := c.Write([]string{
 		"namespace", "kind", "name", "pods", "verdict", "severity", "rule", "source", "summary", "go", "go_versions", "gomaxprocs_least", "gomaxprocs_most",
 		"gomaxprocs_expected", "gomaxprocs_from", "limit_cpus", "go_programs_seen", "cpus_used", "cpus_to_save_low", "cpus_to_save_high", "programs_not_measured",
-		"frozen_share", "throttled_periods_share", "pod_throttled_periods_share", "under_go_1_26", "under_crio_injection", "under_policy",
+		"frozen_share", "throttled_periods_share", "pod_throttled_periods_share", "throttled_seconds_per_second", "under_go_1_26", "under_crio_injection", "under_policy",
 		"burstable_unlimited_unset", "fix", "command",
 	}); err != nil {
 		return err
@@ -219,7 +219,7 @@ func csvLine(w *audit.Workload) []string {
 	line := []string{
 		w.Namespace, w.Kind, w.Name, strconv.Itoa(w.Pods), string(w.Verdict), severity, rule, source, w.Summary, string(w.Go), strings.Join(w.Versions, " "),
 		least, most, positive(float64(w.Expected)), w.SetBy, positive(w.Limit), strconv.Itoa(w.Cost.Programs), decimal(w.Cost.CPU), low, high,
-		strconv.Itoa(w.Cost.Save.NotMeasured), decimal(w.Cost.Frozen), decimal(w.Cost.Throttled), decimal(w.Cost.PodThrottled), changed(w.Go126), changed(w.CRIO),
+		strconv.Itoa(w.Cost.Save.NotMeasured), decimal(w.Cost.Frozen), decimal(w.Cost.Throttled), decimal(w.Cost.PodThrottled), decimal(w.Cost.ThrottledSeconds), changed(w.Go126), changed(w.CRIO),
 		string(w.Policy.State), burstable, fix, command,
 	}
 	for i, text := range line {

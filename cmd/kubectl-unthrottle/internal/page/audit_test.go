@@ -46,8 +46,12 @@ func audited() *result.Audit {
 		c          workload.Container
 		pods       int
 	}{
-		{"Deployment", "api", plain("api", 1, 0), 3}, {"StatefulSet", "pinned", pinned, 2}, {"Deployment", "perhaps", plain("perhaps", 2, 0), 1},
-		{"DaemonSet", "web", nginx, 2}, {"Deployment", "burst", plain("burst", 0, 0.5), 1}, {"Deployment", "good", plain("good", 2, 0), 1},
+		{"Deployment", "api", plain("api", 1, 0), 3},
+		{"StatefulSet", "pinned", pinned, 2},
+		{"Deployment", "perhaps", plain("perhaps", 2, 0), 1},
+		{"DaemonSet", "web", nginx, 2},
+		{"Deployment", "burst", plain("burst", 0, 0.5), 1},
+		{"Deployment", "good", plain("good", 2, 0), 1},
 	} {
 		w := &workload.Workload{APIVersion: "apps/v1", Kind: one.kind, Namespace: "shop", Name: one.name, Pod: workload.Pod{Containers: []workload.Container{one.c}}}
 		found.Workloads = append(found.Workloads, w)
@@ -61,8 +65,10 @@ func audited() *result.Audit {
 		a.Saw("node-1", audit.Program{
 			Namespace: "shop", Pod: pod, UID: pod, Container: "app", GoVersion: "go1.24.3", GoLine: "1.24 or later", Procs: 16, Expected: 2, SetBy: "default", Limit: 1,
 			Level: "container", CPUs: 16, CPU: new(0.8), Running: new(4.0), Spinning: new(2.0), Frozen: new(0.44), Throttled: new(0.9),
-			Findings: []finding.Finding{{Rule: "too-many-ps", Verdict: "too many Ps", Severity: finding.Critical, Summary: "GOMAXPROCS is 16 under a limit of 1 CPU",
-				Evidence: []string{"set by the Go runtime, from the number of CPUs"}, Fix: "build with Go 1.25 or later"}},
+			Findings: []finding.Finding{{
+				Rule: "too-many-ps", Verdict: "too many Ps", Severity: finding.Critical, Summary: "GOMAXPROCS is 16 under a limit of 1 CPU",
+				Evidence: []string{"set by the Go runtime, from the number of CPUs"}, Fix: "build with Go 1.25 or later",
+			}},
 		})
 	}
 	a.Saw("node-1", audit.Program{
@@ -83,12 +89,13 @@ func audited() *result.Audit {
 func TestAudit(t *testing.T) {
 	d := audited()
 	for name, write := range map[string]func(io.Writer) error{
-		"audit.txt":   func(w io.Writer) error { return render.Text(w, Audit(d), render.Style{}) },
-		"audit.md":    func(w io.Writer) error { return render.Markdown(w, Audit(d)) },
-		"audit.html":  func(w io.Writer) error { return render.HTML(w, Audit(d)) },
-		"audit.csv":   func(w io.Writer) error { return AuditCSV(w, d) },
-		"audit.json":  func(w io.Writer) error { return report.WriteJSON(w, d) },
-		"audit.sarif": func(w io.Writer) error { return ci.SARIF(w, "test", d.Checks()) },
+		"audit.txt":        func(w io.Writer) error { return render.Text(w, Audit(d), render.Style{}) },
+		"audit-narrow.txt": func(w io.Writer) error { return render.Text(w, Audit(d), render.Style{Width: 100}) },
+		"audit.md":         func(w io.Writer) error { return render.Markdown(w, Audit(d)) },
+		"audit.html":       func(w io.Writer) error { return render.HTML(w, Audit(d)) },
+		"audit.csv":        func(w io.Writer) error { return AuditCSV(w, d) },
+		"audit.json":       func(w io.Writer) error { return report.WriteJSON(w, d) },
+		"audit.sarif":      func(w io.Writer) error { return ci.SARIF(w, "test", d.Checks()) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			var b bytes.Buffer

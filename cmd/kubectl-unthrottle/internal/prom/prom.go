@@ -100,7 +100,7 @@ var queries = []query{
 	{"unthrottle_container_frozen_ratio", `avg by (namespace, pod, container) (avg_over_time(unthrottle_container_frozen_ratio{pod!=""}[SINCE]))`, func(h *audit.History, _ model.Metric, v float64) {
 		h.Frozen = number(v)
 	}},
-	{"unthrottle_container_finding", `max by (namespace, pod, container, rule, severity) (max_over_time(unthrottle_container_finding{pod!=""}[SINCE]))`, found},
+	{"unthrottle_container_finding", `max by (namespace, pod, container, rule, severity) (unthrottle_container_finding{pod!=""})`, found},
 }
 
 // owners is asked last: only pods that are known by then are of interest.
@@ -133,7 +133,8 @@ func number(v float64) *float64 {
 	return &v
 }
 
-// found is a finding that an agent had at some time. The words are in its own document, and on the rule's page.
+// found is a finding that an agent has now: what was mended yesterday is no news. The words are in its own document, and on the
+// rule's page.
 func found(h *audit.History, m model.Metric, v float64) {
 	var severity finding.Severity
 	if v <= 0 || severity.UnmarshalText([]byte(m["severity"])) != nil || len(h.Findings) >= mostFindings {
@@ -142,7 +143,7 @@ func found(h *audit.History, m model.Metric, v float64) {
 	rule := short(string(m["rule"]))
 	h.Findings = append(h.Findings, finding.Finding{
 		Rule: rule, Verdict: strings.ReplaceAll(rule, "-", " "), Severity: severity,
-		Summary: "an agent found " + rule + " in the time that was looked at", Fix: "kubectl unthrottle help " + rule,
+		Summary: "an agent has found " + strings.ReplaceAll(rule, "-", " "), Fix: "kubectl unthrottle help " + rule,
 	})
 }
 

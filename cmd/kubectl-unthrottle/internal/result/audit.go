@@ -21,6 +21,7 @@ type Audit struct {
 	Cluster    *Cluster          `json:"cluster"`
 	Agents     AuditAgents       `json:"agents"`
 	Prometheus *AuditPrometheus  `json:"prometheus"` // null: it was not asked
+	Registry   *AuditRegistry    `json:"registry"`   // null: none was asked
 	Totals     audit.Totals      `json:"totals"`
 	Workloads  []*audit.Workload `json:"workloads"` // what matters most first
 	Problems   []Problem         `json:"problems"`
@@ -51,6 +52,12 @@ type AuditPrometheus struct {
 	Series int      `json:"series"`
 	Joined int      `json:"containers_joined"` // that belong to a workload
 	Empty  []string `json:"without_series"`    // metrics that nobody exports
+}
+
+// AuditRegistry is what registries were asked for: images whose programs nobody had seen.
+type AuditRegistry struct {
+	Images int `json:"images"`
+	Read   int `json:"read"`
 }
 
 // NewAudit tells what was found. What could not be read comes after that of the cluster.
@@ -112,16 +119,7 @@ func (d *Audit) verdict() string {
 func (d *Audit) Unread() int { return unread(d.Problems) }
 
 // Findings are all that were found, for those who count them.
-func (d *Audit) Findings() (all []finding.Finding) {
-	for _, w := range d.Workloads {
-		for _, f := range w.Findings {
-			if w.Verdict == audit.Wrong {
-				all = append(all, f.Finding)
-			}
-		}
-	}
-	return all
-}
+func (d *Audit) Findings() []finding.Finding { return report.Found(d.Checks()) }
 
 // Checks are one for each finding, or a single one that found nothing.
 func (d *Audit) Checks() (checks []report.Check) {
@@ -166,6 +164,9 @@ func (d *Audit) Sources() []string {
 		texts = append(texts, fmt.Sprintf("%s of %s answered and told of %s", quantity.Count(a.Answered), quantity.Plural(a.Found, "agent"),
 			quantity.Plural(a.Programs, "Go program")))
 	}
+	if r := d.Registry; r != nil {
+		texts = append(texts, fmt.Sprintf("registries: the programs of %s of %s", quantity.Count(r.Read), quantity.Plural(r.Images, "image")))
+	}
 	if p := d.Prometheus; p != nil {
 		texts = append(texts, fmt.Sprintf("Prometheus, the last %s: %s, %s joined", lasting(p.Since), quantity.Plural(p.Series, "value"),
 			quantity.Plural(p.Joined, "container")))
@@ -201,8 +202,11 @@ func (d *Audit) Affected() (texts []string) {
 		verdict audit.Verdict
 		words   string
 	}{
-		{audit.Wrong, "wrong"}, {audit.Open, "open: wrong for some Go programs, and which runs there is not known"}, {audit.Fine, "fine"},
-		{audit.NoGo, "no Go"}, {audit.Nobody, "not known"},
+		{audit.Wrong, "wrong"},
+		{audit.Open, "open: wrong for some Go programs, and which runs there is not known"},
+		{audit.Fine, "fine"},
+		{audit.NoGo, "no Go"},
+		{audit.Nobody, "not known"},
 	} {
 		if n := v[one.verdict]; n > 0 {
 			parts = append(parts, quantity.Count(n)+" "+one.words)
