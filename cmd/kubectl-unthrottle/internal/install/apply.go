@@ -171,7 +171,7 @@ func (c *Cluster) failed(doing string, err error, begun bool) error {
 		next = []string{"somebody else has set these fields; --force-conflicts takes them over"}
 	case apierrors.IsNotFound(err) && strings.Contains(doing, "monitoring.coreos.com"):
 		next = []string{"Prometheus' operator is not installed here: leave --operator out"}
-	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), strings.Contains(err.Error(), "field not declared in schema"):
 		next = []string{"the API server does not take the object: agents need Kubernetes 1.30 or later"}
 	default:
 		err = cluster.Explain("asking the API server at "+c.config.Host, err)

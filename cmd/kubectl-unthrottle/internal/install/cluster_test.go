@@ -109,6 +109,7 @@ func TestCluster(t *testing.T) {
 	sub("no operator", noOperator)
 	sub("an operator", withOperator)
 	sub("who may not", mayNot)
+	sub("who audits", audits)
 	sub("conflict", conflict)
 	sub("another place", elsewhere)
 	sub("a Helm release", ofHelm)
@@ -277,6 +278,30 @@ func mayNot(s site) {
 	s.uninstall("", patience)
 	s.must("", "delete", "clusterrole,clusterrolebinding", "half", "--ignore-not-found")
 	s.must("", "delete", "serviceaccount", "half", "nobody")
+	s.same(before)
+}
+
+// audits is somebody with the ClusterRole for people: it is enough to read all that lint --cluster reads, and for no change.
+func audits(s site) {
+	before := s.inventory()
+	s.install(Options{Namespace: "unthrottle"}, false)
+	kubeconfig := s.someone("auditor")
+	s.must("", "create", "clusterrolebinding", "auditor", "--clusterrole=unthrottle-audit", "--serviceaccount=default:auditor")
+	found, err := cluster.Read(s.t.Context(), cluster.Options{Kubeconfig: kubeconfig, AllNamespaces: true, Timeout: 30 * time.Second})
+	if err != nil || len(found.Problems) > 0 || found.Objects == 0 {
+		s.t.Errorf("%v %+v", err, found)
+	}
+	for _, who := range []struct{ verb, what, want string }{
+		{"get", "pods/proxy", "yes"}, {"list", "pods", "yes"}, {"list", "nodes", "yes"}, {"create", "pods/proxy", "no"}, {"get", "secrets", "no"}, {"create", "pods/exec", "no"},
+	} {
+		got, _, _ := s.Kubectl("auth", "can-i", who.verb, who.what, "-A", "--as=system:serviceaccount:default:auditor")
+		if strings.TrimSpace(got) != who.want {
+			s.t.Errorf("may one who audits %s %s? %s", who.verb, who.what, got)
+		}
+	}
+	s.must("", "delete", "clusterrolebinding", "auditor")
+	s.must("", "delete", "serviceaccount", "auditor")
+	s.uninstall("", patience)
 	s.same(before)
 }
 
