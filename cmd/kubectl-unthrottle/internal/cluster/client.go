@@ -5,17 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
-	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	_ "k8s.io/client-go/plugin/pkg/client/auth/oidc" // kubeconfigs name it; credential plugins that are programs need no import
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -39,38 +33,16 @@ func connect(o Options) (*client, error) {
 	if err != nil {
 		return nil, hint.Usage("-l app=api, or -l 'app in (api,web)'", "--selector %s: %v", o.Selector, err)
 	}
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = o.Kubeconfig
-	overrides := &clientcmd.ConfigOverrides{CurrentContext: o.Context}
-	overrides.Context.Namespace = o.Namespace
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
-	if raw, err := loader.RawConfig(); err == nil && o.Context != "" && raw.Contexts[o.Context] == nil {
-		return nil, noContext(o.Context, slices.Sorted(maps.Keys(raw.Contexts)))
-	}
-	config, err := loader.ClientConfig()
+	place, err := Locate(o)
 	if err != nil {
-		return nil, unusable(err)
+		return nil, err
 	}
-	c := &client{host: config.Host, context: o.Context, selector: selector, options: o}
-	if raw, err := loader.RawConfig(); err == nil && c.context == "" {
-		c.context = raw.CurrentContext
-	}
+	c := &client{host: place.Config.Host, context: place.Context, selector: selector, options: o}
 	if !o.AllNamespaces {
-		if c.namespace, _, err = loader.Namespace(); err != nil {
-			return nil, unusable(err)
-		}
+		c.namespace = place.Namespace
 	}
-	config.QPS = -1 // one request after the other is slow enough
-	config.Timeout = o.Timeout
-	config.UserAgent = "kubectl-unthrottle"
-	config.WarningHandler = rest.NoWarnings{}
-	config.AcceptContentTypes, config.ContentType = "application/json", "application/json"
-	config.GroupVersion = &schema.GroupVersion{}
-	scheme := runtime.NewScheme()
-	v1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"}) // it reads the server's errors
-	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	if c.rest, err = rest.UnversionedRESTClientFor(config); err != nil {
-		return nil, unusable(err)
+	if c.rest, err = place.Client(); err != nil {
+		return nil, err
 	}
 	return c, nil
 }
