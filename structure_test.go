@@ -68,6 +68,9 @@ var order = []string{
 	module + "/cmd/internal/render",
 	module + "/cmd/internal/view",
 	module + "/cmd/internal/verb",
+	module + "/cmd/internal/asked",
+	module + "/cmd/internal/progress",
+	module + "/cmd/internal/conduct",
 	module + "/cmd/internal/cli",
 	module + "/cmd/unthrottle",
 
