@@ -21,6 +21,7 @@ Verbs:
   forecast    which GOMAXPROCS each kind of program will have there
   fix         remedy what lint finds: a diff, patches, or the files themselves
   policy      admission policies by which an API server repairs it, and warns
+  tune        the best GOMAXPROCS for a workload, by trials on the cluster
   webhook     an admission webhook that warns of it, or repairs it
   version     which build this is
   completion  the script by which kubectl completes all this
@@ -50,7 +51,7 @@ func Main(ctx context.Context, args []string, env func(string) string, stdin io.
 }
 
 func newRoot(stdio verb.IO) *cobra.Command {
-	root := verb.NewRoot("kubectl-unthrottle", rootHelp, newLint(stdio), newForecast(stdio), newFix(stdio), newPolicy(stdio), newWebhook(stdio), newVersion(stdio), newCompletion(stdio))
+	root := verb.NewRoot("kubectl-unthrottle", rootHelp, newLint(stdio), newForecast(stdio), newFix(stdio), newPolicy(stdio), newTune(stdio), newWebhook(stdio), newVersion(stdio), newCompletion(stdio))
 	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl unthrottle"}
 	root.SetHelpCommand(verb.NewHelp(helpHelp))
 	return root

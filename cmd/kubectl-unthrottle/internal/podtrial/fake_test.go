@@ -38,6 +38,7 @@ type fake struct {
 	pods    map[string]*fakePod // by Job
 	servers int
 
+	quick    bool // pods are ready at the first look
 	byItself int
 	p99      func(procs int) float64
 	cpu      float64                                           // of a request, in seconds
@@ -281,7 +282,9 @@ var fakeID = strings.Repeat("ab", 32)
 
 // podState is a pod, which gets further each time that it is looked at.
 func (f *fake) podState(p *fakePod) object {
-	p.looks++
+	if p.looks++; f.quick {
+		p.looks += 2
+	}
 	running := object{"running": object{"startedAt": "2026-01-02T03:04:05Z"}}
 	status := object{"phase": "Pending", "podIP": "10.1.2.3", "containerStatuses": []any{}}
 	o := object{"metadata": object{"name": text(p.job, "metadata", "name") + "-x"}, "spec": object{"nodeName": "n1"}, "status": status}

@@ -175,7 +175,7 @@ func TestRefused(t *testing.T) {
 	for name, test := range map[string]struct {
 		verb, path, err, hint string
 	}{
-		"namespaces":   {http.MethodPost, "/api/v1/namespaces", "creating namespace unthrottle-tune-abc: user may not", "--namespace NAME"},
+		"namespaces":   {http.MethodPost, "/api/v1/namespaces", "creating namespace unthrottle-tune-abc: user may not", "--in NAME"},
 		"jobs":         {http.MethodPost, "/apis/batch/v1/namespaces/unthrottle-tune-abc/jobs", "creating job study: user may not", ""},
 		"roles":        {http.MethodPost, "/apis/rbac.authorization.k8s.io/v1/namespaces/unthrottle-tune-abc/roles", "creating role expire: user may not", ""},
 		"their Secret": {http.MethodGet, "/api/v1/namespaces/team/secrets/registry", "getting secret registry in team: user may not", "kubectl auth can-i get secrets -n team"},

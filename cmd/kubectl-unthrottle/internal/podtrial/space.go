@@ -55,7 +55,7 @@ func OpenSpace(ctx context.Context, api *API, kit *Kit, t *Template, lease time.
 	if space != nil {
 		if err := api.Create(ctx, space, nil); err != nil {
 			if refused(err) {
-				return s, hint.With(err, "--namespace NAME has the trials in a namespace that there is, in which you may make Jobs: kubectl auth can-i create jobs -n NAME")
+				return s, hint.With(err, "--in NAME has the trials in a namespace that there is, in which you may make Jobs: kubectl auth can-i create jobs -n NAME")
 			}
 			return s, err
 		}
@@ -135,7 +135,7 @@ func (s *Space) takeAlong(ctx context.Context, t *Template) error {
 			continue
 		}
 		if err != nil {
-			return hint.With(err, "kubectl auth can-i get "+plurals[n.Kind]+" -n "+t.Namespace+"; or --namespace "+t.Namespace+", where it is already")
+			return hint.With(err, "kubectl auth can-i get "+plurals[n.Kind]+" -n "+t.Namespace+"; or --in "+t.Namespace+", where it is already")
 		}
 		if text(o, "type") == "kubernetes.io/service-account-token" {
 			continue // it is of an account that is not there

@@ -1,10 +1,16 @@
 package podtrial
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
@@ -40,6 +46,33 @@ func ParseTemplate(data []byte, container string) (*Template, error) {
 	}
 	t.withoutToken()
 	return t, t.choose(container)
+}
+
+// ReadTemplate takes the pod out of a file: of its first object that makes pods.
+func ReadTemplate(data []byte, container string) (*Template, error) {
+	var first error
+	for d := yaml.NewDecoder(bytes.NewReader(data)); ; {
+		var o object
+		err := d.Decode(&o)
+		if err != nil {
+			if first == nil && errors.Is(err, io.EOF) {
+				err = errors.New("there is no object in it")
+			}
+			return nil, fmt.Errorf("reading the workload: %w", cmp.Or(first, err))
+		}
+		if len(o) == 0 {
+			continue
+		}
+		text, err := json.Marshal(o)
+		if err != nil {
+			return nil, fmt.Errorf("reading the workload: %w", err)
+		}
+		t, err := ParseTemplate(text, container)
+		if err == nil || t != nil {
+			return t, err
+		}
+		first = cmp.Or(first, err)
+	}
 }
 
 // String names the workload as kubectl does.
@@ -86,8 +119,13 @@ func (t *Template) withoutToken() {
 func (t *Template) container() object { return named(list(t.Spec, "containers"), t.Container) }
 
 // CPUs is the limit that the container has in its manifest; 0: none.
-func (t *Template) CPUs() float64 {
-	limit, ok := at(t.container(), "resources", "limits")["cpu"]
+func (t *Template) CPUs() float64 { return t.limit("cpu") }
+
+// Memory is the same in bytes.
+func (t *Template) Memory() int64 { return int64(t.limit("memory")) }
+
+func (t *Template) limit(of string) float64 {
+	limit, ok := at(t.container(), "resources", "limits")[of]
 	if !ok {
 		return 0
 	}
