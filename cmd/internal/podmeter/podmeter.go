@@ -107,35 +107,59 @@ func (e *ErrUnseen) Error() string { return e.Why }
 // gap is by how much the lines may miss the times that are asked for: more would make another time of it.
 const gap = time.Second
 
+// fewest is how many lines there must be within two times, so that what they miss of it doesn't count. Where there are fewer, the
+// lines before and after are taken in: beyond a window as short as that little happens.
+const fewest = 6
+
 // Between says what a container did from the first line that is not before begin to the last that is not after end. The times are
 // those of the node's clock, which is also that of a load that was sent from the same node.
 func Between(lines []Line, id string, begin, end time.Time) (Seen, error) {
-	var first, last *Container
 	var s Seen
+	var of []int // lines that have the container
 	refused := ""
 	for i, l := range lines {
-		at := slices.IndexFunc(l.Containers, func(c Container) bool { return c.ID == id })
-		if at < 0 || l.At.Before(begin) || l.At.After(end) {
-			continue
+		switch c := l.of(id); {
+		case c == nil:
+		case c.Refused != "":
+			if !l.At.Before(begin) && !l.At.After(end) {
+				refused = cmp.Or(refused, c.Refused)
+			}
+		default:
+			of = append(of, i)
 		}
-		c := &lines[i].Containers[at]
-		if c.Refused != "" {
-			refused = cmp.Or(refused, c.Refused)
-			continue
-		}
-		if first == nil {
-			first, s.Begin = c, l
-		}
-		last, s.End = c, l
 	}
-	switch {
-	case first == nil && refused != "":
-		return s, &ErrUnseen{refused}
-	case first == nil || last == first:
+	first := slices.IndexFunc(of, func(i int) bool { return !lines[i].At.Before(begin) })
+	last := len(of) - 1
+	for last >= 0 && lines[of[last]].At.After(end) {
+		last--
+	}
+	short := first >= 0 && last-first+1 < fewest
+	if short {
+		first, last = max(0, first-1), min(len(of)-1, last+1)
+	}
+	if first < 0 || last <= first {
+		if refused != "" {
+			return s, &ErrUnseen{refused}
+		}
 		return s, &ErrUnseen{fmt.Sprintf("%d lines of the meter, and none of this container in the time of the load", len(lines))}
-	case s.Begin.At.Sub(begin) > gap || end.Sub(s.End.At) > gap:
+	}
+	s.Begin, s.End = lines[of[first]], lines[of[last]]
+	if s.Begin.At.Sub(begin).Abs() > gap || end.Sub(s.End.At).Abs() > gap {
 		return s, &ErrUnseen{fmt.Sprintf("the meter stood still: it saw %s of %s", s.End.At.Sub(s.Begin.At).Round(time.Millisecond), end.Sub(begin).Round(time.Millisecond))}
 	}
-	s.Counters, s.Last, s.Between = last.Counters.Since(first.Counters), *last, s.End.At.Sub(s.Begin.At)
+	s.Last = *s.End.of(id)
+	s.Counters, s.Between = s.Last.Counters.Since(s.Begin.of(id).Counters), s.End.At.Sub(s.Begin.At)
+	if short {
+		s.Between = end.Sub(begin)
+	}
 	return s, nil
+}
+
+// of is a container; nil: there is none of this ID.
+func (l Line) of(id string) *Container {
+	i := slices.IndexFunc(l.Containers, func(c Container) bool { return c.ID == id })
+	if i < 0 {
+		return nil
+	}
+	return &l.Containers[i]
 }

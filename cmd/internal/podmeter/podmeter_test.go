@@ -80,6 +80,11 @@ func TestBetween(t *testing.T) {
 	if err != nil || s.Between != 2*time.Second || s.Counters.CPU != time.Second || s.Counters.Periods != 20 || s.Counters.Throttled != 10 || s.Last.Procs != 2 {
 		t.Errorf("got %+v, %v", s, err)
 	}
+	// A window of a tenth of a second has a line at most: those around it stand for it.
+	s, err = Between(all, idA, begin.Add(1010*time.Millisecond), begin.Add(1120*time.Millisecond))
+	if err != nil || s.Between != 110*time.Millisecond || s.Counters.CPU != 100*time.Millisecond {
+		t.Errorf("a short window: %+v, %v", s, err)
+	}
 	for name, test := range map[string]struct {
 		id     string
 		change func(i int, c *Container)

@@ -74,6 +74,7 @@ type tuner struct {
 	loadCPUs        float64
 	image, pull     string
 	dryRun          bool
+	deadline        time.Duration
 
 	goal   *tune.Reach
 	server *podtrial.Server
@@ -122,6 +123,8 @@ func (t *tuner) register(l *verb.Flags) {
 	in.StringVar(&t.image, "image", image, "IMAGE\tof the pods that send the load and count CPU time ("+image+")")
 	in.Var(verb.OneOf(&t.pull, "Always", "IfNotPresent", "Never"), "image-pull-policy", "P\tof that image: Always, IfNotPresent or Never")
 	in.Var(quantity.Value(&t.loadCPUs, quantity.ParseCPUs, "2"), "load-cpus", "N\tmost CPUs of the load, where a quota wants a limit of it (1)")
+	t.deadline = podtrial.Lease
+	verb.Duration(in, &t.deadline, "deadline", 10*time.Second, "D\tafter which all of it is gone if this command is killed (10m)")
 	in.BoolVar(&t.dryRun, "dry-run", false, "print the manifests of a run, and make nothing")
 	t.asked.Load(l, l.Section("The load:"))
 	t.asked.Tried(l, l.Section("What is tried:"), 0)
@@ -313,7 +316,7 @@ func (t *tuner) print(ctx context.Context, args []string) error {
 	if shot.Rate == 0 && shot.Conns == 0 {
 		shot.Conns = 8 // the first of the pilot's
 	}
-	all, err := t.server.Manifests(setting, shot)
+	all, err := t.server.Manifests(setting, shot, t.deadline)
 	if err != nil {
 		return err
 	}
@@ -324,7 +327,7 @@ func (t *tuner) print(ctx context.Context, args []string) error {
 func (t *tuner) Prepare(ctx context.Context) error {
 	var err error
 	kit := &t.server.Kit
-	if t.space, err = podtrial.OpenSpace(ctx, t.server.API, kit, t.server.Template, podtrial.Lease); err != nil {
+	if t.space, err = podtrial.OpenSpace(ctx, t.server.API, kit, t.server.Template, t.deadline); err != nil {
 		return err
 	}
 	t.Cleanup = append(t.Cleanup, t.leave)
@@ -364,7 +367,7 @@ func notes(n podtrial.Node) (all []string) {
 // leave takes away what was made.
 func (t *tuner) leave() {
 	if err := t.space.Close(context.Background()); err != nil {
-		fmt.Fprintf(t.stdio.Err, "unthrottle: %v: it goes by itself within %v\n", err, podtrial.Lease)
+		fmt.Fprintf(t.stdio.Err, "unthrottle: %v: it goes by itself within %v\n", err, t.deadline)
 	}
 }
 
@@ -402,6 +405,9 @@ func (t *tuner) Execute(ctx context.Context, record func(any) error) error {
 
 // explain says what to do about what ended a study.
 func (t *tuner) explain(err error) error {
+	if lost := t.space.Err(); err != nil && lost != nil {
+		err = hint.With(fmt.Errorf("%w; and before that the end of all could not be put off: %w", err, lost), hint.Of(err)...)
+	}
 	var hopeless *tune.Hopeless
 	if errors.As(err, &hopeless) {
 		return hint.With(err, "look at a run by itself: kubectl unthrottle tune --dry-run prints its manifests")

@@ -109,7 +109,7 @@ func TestManifests(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := &Server{Kit: test.kit, Template: template(t, test.text, test.container), Scheme: "http", Path: "/work?cpu=1ms", Load: []string{"--timeout", "10s"}}
 			before := clone(s.Template.Spec)
-			all, err := s.Manifests(test.setting, trial.Shot{Rate: 100, WarmUp: time.Second, Lasting: 5 * time.Second, Seed: 7})
+			all, err := s.Manifests(test.setting, trial.Shot{Rate: 100, WarmUp: time.Second, Lasting: 5 * time.Second, Seed: 7}, Lease)
 			if err != nil {
 				t.Fatal(err)
 			}

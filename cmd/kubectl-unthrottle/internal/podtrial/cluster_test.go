@@ -110,7 +110,7 @@ func (b *bench) manifests(t *testing.T) {
 	b.must("", "create", "namespace", "unthrottle-tune-dry")
 	for name, test := range map[string]string{deployment: "server", simple: ""} {
 		s := &Server{Template: template(t, name, test), Scheme: "http", Path: "/", Kit: Kit{Study: "dry", Namespace: "unthrottle-tune-dry", Owned: true, Image: "unthrottle", Port: 8080, Node: "n1"}}
-		all, err := s.Manifests(lab.Setting{CPUs: 1.5, Procs: 2}, trial.Shot{Rate: 100, Lasting: time.Second})
+		all, err := s.Manifests(lab.Setting{CPUs: 1.5, Procs: 2}, trial.Shot{Rate: 100, Lasting: time.Second}, Lease)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,8 +12,8 @@ import (
 
 // Manifests are all objects of one run of a setting, in the order in which they are made, for who wants to see them first. The
 // server's address is not known before it runs.
-func (s *Server) Manifests(setting lab.Setting, shot trial.Shot) ([]map[string]any, error) {
-	space, owner, rest := s.Kit.Space(Lease)
+func (s *Server) Manifests(setting lab.Setting, shot trial.Shot, lease time.Duration) ([]map[string]any, error) {
+	space, owner, rest := s.Kit.Space(lease)
 	var all []object
 	if space != nil {
 		all = append(all, space)
