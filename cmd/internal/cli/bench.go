@@ -12,9 +12,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/asked"
+	"github.com/unthrottle/unthrottle/cmd/internal/conduct"
 	"github.com/unthrottle/unthrottle/cmd/internal/emulate"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/progress"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
@@ -80,15 +83,15 @@ type bench struct {
 
 func newBench(stdio IO) (*cobra.Command, *bench) {
 	b := &bench{results: verb.NewResults(stdio.IO, benchFormats())}
-	b.study = &study{verb: "bench", example: "unthrottle bench --resume FILE [--blocks N | --budget D]", stdio: stdio, drop: b.results.Drop}
+	b.study = newStudy(stdio, "bench", "unthrottle bench --resume FILE [--blocks N | --budget D]", b.results.Drop)
 	cmd := verb.New("bench", benchHelp, func(l *verb.Flags) func(context.Context, []string) error {
-		b.flags = l
+		b.Flags = l
 		b.register(l)
 		return func(ctx context.Context, args []string) error {
 			if b.list {
 				return render.Text(stdio.Out, view.Workloads(workload.List()), verb.StyleOf(b.results.Color, stdio.IO, false))
 			}
-			return runStudy(ctx, b, args, func() (*cobra.Command, *bench) { return newBench(stdio) })
+			return conduct.Run(ctx, b, args, func() (*cobra.Command, *bench) { return newBench(stdio) })
 		}
 	})
 	for _, w := range workload.List() {
@@ -103,11 +106,11 @@ func (b *bench) register(l *verb.Flags) {
 	what.StringVar(&b.gobench, "gobench", "", "PKG\tthe Go benchmarks of a package")
 	what.StringVar(&b.regexp, "run", ".", "RE\tthose of them that match")
 	verb.Number(what, &b.size, "size", "", 0, "N\tthe size of a workload of a fixed size")
-	what.StringVar(&b.resume, "resume", "", "FILE\tcontinue an interrupted one")
+	what.StringVar(&b.Resume, "resume", "", "FILE\tcontinue an interrupted one")
 	in := l.Section("What is compared, all combinations:")
 	b.procs, b.cpus = must(parseBenchProcs("default,1,2,4,max")), []float64{1}
 	in.Var(quantity.Value(&b.procs, parseBenchProcs, "default,1,2,max"), "procs", "LIST\tGOMAXPROCS: numbers, default or max (default,1,2,4,max)")
-	in.Var(quantity.Value(&b.cpus, parseLimits, "none,0.5,1"), "cpus", "LIST\tlimits: numbers or none (1)")
+	in.Var(quantity.Value(&b.cpus, asked.ParseLimits, "none,0.5,1"), "cpus", "LIST\tlimits: numbers or none (1)")
 	in.StringVar(&b.goes, "go", "", "LIST\tGo versions that build it: 1.18,1.24.13")
 	in.Var(verb.OneOf(&b.options.Compare, lab.ByProcs, lab.ByCPUs, lab.ByGo, lab.ByWorkload), "compare", "F\tthe factor that settings are compared by: procs, cpus, go or workload")
 	b.limit = limitFlags(l.Like("run"), false)
@@ -124,65 +127,65 @@ func (b *bench) register(l *verb.Flags) {
 	verb.Duration(in, &b.window, "for", time.Millisecond, "D\tthe window of a run (1s, or less to suit the budget; a server's 5s, or 2,000 requests)")
 	in.Uint64Var(&b.options.Seed, "seed", 0, "N\tfor the order")
 	in = l.Section("How it is judged:")
-	marginFlag(in, &b.options.Margin)
-	tailMarginFlag(in, &b.tailMargin)
+	asked.Margin(in, &b.options.Margin)
+	asked.TailMargin(in, &b.tailMargin)
 	in.Var(quantity.Value(&b.metric, trial.ParseMetric, "'rate: ([0-9.]+)'"), "metric", "RE\tthe figure is what the group in RE matches in the program's output")
 	in.StringVar(&b.unit, "unit", "metric", "U\tits name")
 	in.Var(verb.OneOf(&b.better, lab.Higher, lab.Lower), "better", "D\twhich is better, higher or lower (lower)")
 	in.StringVar(&b.figure, "figure", "", "UNIT\tcompare by another of the metrics, such as cpu-sec")
 	in = l.Section("Results:")
-	b.fail.FailOnVerdict(in, "a setting is worse than the base", "if it is not known whether one is")
+	b.Fail.FailOnVerdict(in, "a setting is worse than the base", "if it is not known whether one is")
 	b.results.FilesFlag(in)
 	b.style = "default"
 	in.Var(verb.OneOf(&b.style, "default", "classic"), "style", "S\tdefault or classic")
 	b.results.JSONFlag(in)
-	in.StringVar(&b.runs, "runs", "", "F\twrite each run to F as it finishes")
+	in.StringVar(&b.Runs, "runs", "", "F\twrite each run to F as it finishes")
 	b.results.ColorFlag(in)
 }
 
-func (b *bench) name() string { return b.soFar.Plan.Settings[0].Workload }
+func (b *bench) Name() string { return b.soFar.Plan.Settings[0].Workload }
 
-func (b *bench) read(data []byte) (command []string, dir string, cut int, err error) {
+func (b *bench) Read(data []byte) (command []string, dir string, cut int, err error) {
 	if b.soFar, cut, err = lab.ReadStudy(data); err != nil {
 		return nil, "", 0, err
 	}
 	return b.soFar.Plan.Command, b.soFar.Plan.Dir, cut, nil
 }
 
-// inherit takes what --resume goes with: more blocks or another budget, and where the results go to.
-func (b *bench) inherit(from *bench) {
+// Inherit takes what --resume goes with: more blocks or another budget, and where the results go to.
+func (b *bench) Inherit(from *bench) {
 	switch {
-	case from.flags.Given("blocks"):
+	case from.Flags.Given("blocks"):
 		b.options.Blocks, b.budget = from.options.Blocks, 0
 	case from.budget != 0:
 		b.budget = from.budget
 	}
 	b.results.Inherit(from.results)
-	b.fail = from.fail
+	b.Fail = from.Fail
 }
 
-func (b *bench) goOn(from *bench) error {
+func (b *bench) GoOn(from *bench) error {
 	old := from.soFar
 	if !slices.Equal(b.soFar.Plan.Settings, old.Plan.Settings) {
 		return hint.With(errors.New("the command gives different settings here than when the bench was started"),
-			"was it started on another machine? unthrottle report "+from.resume+" shows the runs so far")
+			"was it started on another machine? unthrottle report "+from.Resume+" shows the runs so far")
 	}
 	b.soFar.Runs, b.soFar.Time = old.Runs, old.Time
 	b.soFar.Plan.Command = old.Plan.Command
 	return nil
 }
 
-func (b *bench) prepare(context.Context) error { return nil }
+func (b *bench) Prepare(context.Context) error { return nil }
 
-func (b *bench) head() any { return b.soFar.Head() }
+func (b *bench) Head() any { return b.soFar.Head() }
 
-func (b *bench) execute(ctx context.Context, record func(any) error) error {
+func (b *bench) Execute(ctx context.Context, record func(any) error) error {
 	return b.soFar.Execute(ctx, b.lab.Runner, b.lab.Clock, func(r lab.Run) error { return record(r) }, func(p lab.Progress) {
-		b.progress.tell(b.soFar.Plan.Name(p.Setting), p)
+		b.Progress.Lab(b.soFar.Plan.Name(p.Setting), p)
 	})
 }
 
-func (b *bench) measured() bool { return len(b.soFar.Runs) > 0 }
+func (b *bench) Measured() bool { return len(b.soFar.Runs) > 0 }
 
 // benchFormats are what a bench's document can be written as.
 func benchFormats() map[string]verb.Writer[*report.Bench] {
@@ -193,7 +196,7 @@ func benchFormats() map[string]verb.Writer[*report.Bench] {
 	return formats
 }
 
-func (b *bench) show(journal, next string, interrupted bool) error {
+func (b *bench) Show(journal, next string, interrupted bool) error {
 	doc := report.NewBench(b.soFar)
 	doc.Header.MadeBy = verb.MadeBy()
 	if interrupted || !doc.Finished {
@@ -203,13 +206,13 @@ func (b *bench) show(journal, next string, interrupted bool) error {
 	if err == nil && !b.results.JSON {
 		fmt.Fprintf(b.stdio.Err, "\nunthrottle: seed %d; the runs are in %s\n", b.soFar.Plan.Seed, journal)
 	}
-	b.failed = b.fail.Verdict(report.Found(doc.Checks()), 0)
+	b.Failed = b.Fail.Verdict(report.Found(doc.Checks()), 0)
 	return err
 }
 
-// plan checks all there is to check, and builds what has to be built, before the first run.
-func (b *bench) plan(ctx context.Context, args, command []string) error {
-	b.progress = newProgress(b.stdio, b.results.JSON)
+// Plan checks all there is to check, and builds what has to be built, before the first run.
+func (b *bench) Plan(ctx context.Context, args, command []string) error {
+	b.Progress = progress.New(b.stdio.IO, b.results.JSON)
 	plan, err := b.parse(ctx, args, command)
 	if err != nil {
 		return err
@@ -256,7 +259,7 @@ func (b *bench) allowForEmulation() {
 func (b *bench) dropDefault(ctx context.Context) error {
 	p := &b.soFar.Plan
 	first := p.Settings[0]
-	if b.flags.Given("procs") || first.Procs != 0 || slices.ContainsFunc(p.Settings, func(s lab.Setting) bool { return s.CPUs != first.CPUs }) {
+	if b.Flags.Given("procs") || first.Procs != 0 || slices.ContainsFunc(p.Settings, func(s lab.Setting) bool { return s.CPUs != first.CPUs }) {
 		return nil
 	}
 	run, err := b.lab.Runner.Run(ctx, first, 0)
@@ -308,8 +311,8 @@ func (b *bench) parse(ctx context.Context, workloads, command []string) (p lab.P
 	if b.budget != 0 {
 		p.Blocks, p.Budget = 0, lab.Seconds(b.budget)
 	}
-	p.Seed, p.Command = b.seeded(p.Seed)
-	if p.Dir, err = workDir(); err != nil {
+	p.Seed, p.Command = b.Seeded(p.Seed)
+	if p.Dir, err = conduct.WorkDir(); err != nil {
 		return p, err
 	}
 	if err := b.fill(ctx, &p, workloads, command); err != nil {
@@ -369,10 +372,10 @@ func (b *bench) subject(ctx context.Context, toolchains, workloads, command []st
 	}
 	if b.gobench != "" {
 		g := &trial.GoBench{Package: b.gobench, Regexp: b.regexp, For: b.lastingFor(1).String(), Dir: dir}
-		err := g.Prepare(ctx, toolchains, b.progress.note)
+		err := g.Prepare(ctx, toolchains, b.Progress.Note)
 		return g.Subject(), err
 	}
-	cache, err := cacheDir("programs")
+	cache, err := conduct.CacheDir("programs")
 	if err != nil {
 		return s, err
 	}
@@ -381,7 +384,7 @@ func (b *bench) subject(ctx context.Context, toolchains, workloads, command []st
 		Self: []string{b.stdio.Self, "workload"}, CacheDir: cache, Size: b.size, Dir: dir, For: b.lastingFor(len(settings)),
 	}
 	if s, err = builtin.Subject(workloads); err == nil && b.stdio.Lab == nil { // not a test's
-		err = builtin.Prepare(ctx, settings, b.progress.note)
+		err = builtin.Prepare(ctx, settings, b.Progress.Note)
 	}
 	return s, err
 }
@@ -389,7 +392,7 @@ func (b *bench) subject(ctx context.Context, toolchains, workloads, command []st
 // checkServer refuses flags that what is run has no use for.
 func (b *bench) checkServer(command []string) error {
 	if b.load.Rate == 0 {
-		if name := b.flags.FirstGiven(append(b.server.names(), "url", "warmup", "tail-margin")...); name != "" {
+		if name := b.Flags.FirstGiven(append(b.server.names(), "url", "warmup", "tail-margin")...); name != "" {
 			return hint.Usage("unthrottle bench --rate 500 -- SERVER; unthrottle tune finds a rate",
 				"--%s is for a server under load, and there is no --rate", name)
 		}
@@ -398,7 +401,7 @@ func (b *bench) checkServer(command []string) error {
 	if len(command) == 0 {
 		return hint.Usage("unthrottle bench --rate 500 -- SERVER", "--rate is for a server after --")
 	}
-	if name := b.flags.FirstGiven("metric", "unit", "size"); name != "" {
+	if name := b.Flags.FirstGiven("metric", "unit", "size"); name != "" {
 		return hint.Usage("leave it out, or --rate", "--%s is for a program that runs to its end", name)
 	}
 	return b.server.readsStdin("bench")
@@ -408,10 +411,10 @@ func (b *bench) checkServer(command []string) error {
 func (b *bench) served(ctx context.Context, command []string, seed uint64) (trial.Subject, error) {
 	l := &b.load
 	wanted := time.Duration(0)
-	if b.flags.Given("for") {
+	if b.Flags.Given("for") {
 		wanted = b.window
 	}
-	if !b.flags.Given("warmup") {
+	if !b.Flags.Given("warmup") {
 		b.warmUp = time.Second
 	}
 	var look tune.Load
@@ -465,7 +468,7 @@ func (b *bench) otherFigure(p *lab.Plan, own lab.Metric) (lab.Metric, error) {
 
 // lastingFor is the window of a run; of --budget alone such that ten blocks are likely to fit into it.
 func (b *bench) lastingFor(settings int) time.Duration {
-	if b.flags.Given("for") || b.budget == 0 {
+	if b.Flags.Given("for") || b.budget == 0 {
 		return b.window
 	}
 	const least, most, overhead, blocks = 300 * time.Millisecond, time.Second, 200 * time.Millisecond, 10
@@ -476,16 +479,6 @@ func (b *bench) lastingFor(settings int) time.Duration {
 // parseBenchProcs reads values of GOMAXPROCS; the default is 0.
 func parseBenchProcs(text string) ([]int, error) {
 	return quantity.ParseWholes(text, map[string]int{"default": 0, "max": runtime.NumCPU()})
-}
-
-// parseLimits reads numbers of CPUs; none is 0.
-func parseLimits(text string) ([]float64, error) {
-	return quantity.ParseList(text, func(part string) (float64, error) {
-		if part == "none" {
-			return 0, nil
-		}
-		return quantity.ParseCPUs(part)
-	})
 }
 
 // must is the value of a text that we have written ourselves.

@@ -41,7 +41,7 @@ func Run(ctx context.Context, stdio IO) int {
 }
 
 // forOthers are the verbs whose work is for others than the readers of their output: it goes on without them.
-var forOthers = []string{"run", "serve", "explain", "heartbeat", "workload"}
+var forOthers = []string{"run", "serve", "explain", "heartbeat", "workload", "sidecar", "expire"}
 
 // goFlags lets -run be written as go test has it.
 func goFlags(args []string) []string {
@@ -98,7 +98,7 @@ func newRoot(stdio IO) *cobra.Command {
 	tune, _ := newTune(stdio)
 	verbs := []*cobra.Command{bench, tune}
 	for _, verb := range []func(IO) *cobra.Command{
-		newExplain, newPs, newWatch, newHeartbeat, newRun, newLoad, newHey, newServe, newDemo, newProfile, newTrace, newReport, newBug, newWorkload, newVersion, newCompletion,
+		newExplain, newPs, newWatch, newHeartbeat, newRun, newLoad, newHey, newServe, newDemo, newProfile, newTrace, newReport, newBug, newWorkload, newSidecar, newExpire, newVersion, newCompletion,
 	} {
 		verbs = append(verbs, verb(stdio))
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/asked"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
@@ -91,7 +92,7 @@ func openReport(data []byte, name string) (func(io.Writer, render.Style) error, 
 	case *report.Bench:
 		return shown(d, benchFormats(), name)
 	case *report.Tune:
-		return shown(d, tuneFormats(), name)
+		return shown(d, asked.TuneFormats(), name)
 	case *report.Load:
 		return shown(d, loadFormats(), name)
 	case *report.Profile:

@@ -11,11 +11,12 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/asked"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/load"
 	"github.com/unthrottle/unthrottle/cmd/internal/loadtest"
+	"github.com/unthrottle/unthrottle/cmd/internal/progress"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
@@ -70,14 +71,14 @@ func (o *loader) register(l *verb.Flags) {
 	flags.Var(quantity.Value(&p.Rate, quantity.ParseRate, "500, or --rate 20K"), "rate", "R\trequests a second, whatever the server does (50); K, M: thousands, millions")
 	verb.Duration(flags, &p.Duration, "for", time.Millisecond, "D\thow long (10s; with --find-max at most, in all: 40s)")
 	verb.Number(flags, &p.Requests, "requests", "n", 1, "N\thow many, instead of how long")
-	arrivalsFlag(flags, &p.Arrivals)
+	asked.Arrivals(flags, &p.Arrivals)
 	flags.Uint64Var(&p.Seed, "seed", 0, "N\tfor the arrivals and the choice of targets")
 	verb.Duration(flags, &p.WarmUp, "warmup", 0, "D\tthe same load before, not counted")
 	verb.Number(flags, &p.Conns, "conns", "c", 1, "N\tmost connections (1000); without --rate a closed loop: N workers, each waits for its answer")
-	flags.Var(quantity.Value(&o.slo, checkSLO, sloExample), "slo", "SLO\tp99=50ms,errors=0.1%: exit code 3 if it is missed")
+	flags.Var(quantity.Value(&o.slo, asked.CheckSLO, asked.SLOExample), "slo", "SLO\tp99=50ms,errors=0.1%: exit code 3 if it is missed")
 	flags.BoolVar(&o.findMax, "find-max", false, "look for the highest rate that holds the SLO")
 	verb.Duration(flags, &o.window, "window", time.Millisecond, "D\tof --find-max (1.5s to 3s, by the rate and the SLO)")
-	requestFlags(l, l.Section("Requests:"), &o.requests)
+	asked.Requests(l, l.Section("Requests:"), &o.requests)
 	flags = l.Section("Measuring:")
 	verb.Number(flags, &o.server, "server-pid", "", 0, "N\talso show this process's throttling (found automatically for a server on this host); 0: don't")
 	flags.Var(quantity.Value(&o.pin, quantity.ParseCPUList, "0, or --pin 0-3"), "pin", "LIST\tCPUs for the generator: 1, 0-3")
@@ -90,41 +91,6 @@ func (o *loader) register(l *verb.Flags) {
 	flags.BoolVar(&o.hgrm, "hgrm", false, "HdrHistogram's percentiles instead of text")
 	l.Exclude("one of them, and -o FILE for the others", "json", "csv", "hgrm")
 	o.results.ColorFlag(flags)
-}
-
-// requestFlags adds the flags that say what a request is.
-func requestFlags(l *verb.Flags, flags *pflag.FlagSet, r *loadtest.Requests) {
-	c := &r.Client
-	flags.StringVar(&r.File, "targets", "", "FILE\tseveral requests, by weight: JSON lines, or vegeta's format")
-	flags.StringVarP(&r.Method, "method", "X", "", "M\tGET, or POST with --data")
-	flags.StringArrayVarP(&r.Headers, "header", "H", nil, "\"K: V\"\ta header; may be repeated")
-	flags.StringVarP(&r.Data, "data", "d", "", "TEXT\tthe body; @FILE reads it from a file")
-	flags.StringVar(&r.ContentType, "content-type", "", "T\tof the body")
-	flags.StringVar(&r.User, "user", "", "NAME:PASSWORD\tfor basic authentication")
-	c.Timeout = 20 * time.Second
-	verb.Duration(flags, &c.Timeout, "timeout", 0, "D\tafter which a request has failed (20s)")
-	verb.Number(flags, &c.Redirects, "redirects", "", 0, "N\tmost that are followed (0)")
-	flags.BoolVar(&c.NoKeepAlive, "no-keepalive", false, "a new connection for each request")
-	flags.BoolVar(&c.NoCompression, "no-compression", false, "don't ask for compressed answers")
-	flags.Var(verb.OneOf(&c.HTTP2, "auto", load.HTTP2Only, load.HTTP2Never), "http2", "WHEN\tauto, on or off (auto)")
-	flags.StringVar(&c.Host, "host", "", "NAME\tthe Host header")
-	flags.StringVar(&c.Unix, "unix", "", "SOCKET\tconnect to this socket")
-	flags.StringVar(&c.Proxy, "proxy", "", "URL\tsend the requests through this proxy")
-	flags.BoolVar(&r.Insecure, "insecure", false, "don't check the server's certificate")
-	flags.StringVar(&r.CACert, "cacert", "", "FILE\tcertificates that are trusted")
-	flags.StringVar(&r.Cert, "cert", "", "FILE\tthe client's certificate")
-	flags.StringVar(&r.Key, "key", "", "FILE\tand its key")
-	flags.Var(verb.OneOf(&c.Engine, "auto", load.Lean, load.NetHTTP), "engine", "E\twhat sends: auto, lean or net/http (auto)")
-	l.Exclude("write it into the file", "targets", "method")
-	l.Exclude("write it into the file", "targets", "data")
-}
-
-const sloExample = "p99=50ms,errors=0.1%"
-
-// checkSLO reads an SLO, and keeps its text.
-func checkSLO(text string) (string, error) {
-	_, err := load.ParseSLO(text)
-	return text, err
 }
 
 // Where the command line leaves it open.
@@ -244,9 +210,9 @@ func (o *loader) open(s *loadtest.Session) error {
 
 // send does what was asked for.
 func (o *loader) send(ctx context.Context, s *loadtest.Session) (doc report.Load, err error) {
-	p := newProgress(o.stdio, o.results.JSON || o.hgrm || o.csv && !o.findMax)
-	defer p.done()
-	s.Live, s.Tried = p.live, p.window
+	p := progress.New(o.stdio.IO, o.results.JSON || o.hgrm || o.csv && !o.findMax)
+	defer p.Done()
+	s.Live, s.Tried = p.Load, p.Window
 	if !o.findMax {
 		doc.Summary, err = s.Once(ctx)
 		return doc, err

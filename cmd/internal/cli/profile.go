@@ -9,6 +9,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/attach"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/progress"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/verb"
@@ -141,10 +142,10 @@ func (p *profiler) document(ctx context.Context) (*report.Profile, error) {
 		return nil, err
 	}
 	a, f := &p.take, &p.facts
-	progress := newProgress(p.stdio, p.results.Format == "json")
-	a.Note = progress.note
+	tell := progress.New(p.stdio.IO, p.results.Format == "json")
+	a.Note = tell.Note
 	data, err := a.Take(ctx)
-	progress.done()
+	tell.Done()
 	if err == nil {
 		f.Profile, err = attach.ReadProfile(a.Source, data)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/asked"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/loadtest"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
@@ -39,7 +40,7 @@ func (o *serverOptions) register(l *verb.Flags, in *pflag.FlagSet) {
 	o.readyTimeout = time.Minute
 	verb.Duration(in, &o.readyTimeout, "ready-timeout", time.Millisecond, "D\thow long that may take (1m)")
 	o.requestFlags = l.Like("load")
-	requestFlags(l, o.requestFlags, &o.requests)
+	asked.Requests(l, o.requestFlags, &o.requests)
 }
 
 // names are the flags, besides that of the URL.
@@ -62,17 +63,17 @@ func (o *serverOptions) readsStdin(verb string) error {
 func (s *study) serve(ctx context.Context, o *serverOptions, program []string, at string, l *limitOptions, limit runner.Limit) (served *trial.Served, found string, err error) {
 	var late sync.Once // each run starts it
 	spec := service.Spec{Args: program, Limit: limit, With: l.with, Timeout: o.readyTimeout, Ready: o.ready, Late: func(text string) {
-		late.Do(func() { s.progress.note(text) })
+		late.Do(func() { s.Progress.Note(text) })
 	}}
 	if at == "" && o.requests.File == "" {
-		s.progress.note("starting it to see where it listens; --url would say")
+		s.Progress.Note("starting it to see where it listens; --url would say")
 		switch at, err = service.FindURL(ctx, spec); {
 		case ctx.Err() != nil:
 			return nil, "", ctx.Err()
 		case err != nil:
 			return nil, "", hint.With(err, "--url http://localhost:8080/ says what to load; "+o.otherwise)
 		}
-		s.progress.note("it listens on " + at)
+		s.Progress.Note("it listens on " + at)
 	}
 	spec.Limit = l.Limit
 	generator := []string{s.stdio.Self, "load"}
@@ -82,9 +83,9 @@ func (s *study) serve(ctx context.Context, o *serverOptions, program []string, a
 		}
 		generator = append(generator, at)
 	}
-	generator = append(generator, requestArgs(o.requestFlags)...)
+	generator = append(generator, asked.RequestArgs(o.requestFlags)...)
 	generator = append(generator, "--grace", "3s", "--realtime=true")
-	if !s.flags.Given("timeout") {
+	if !s.Flags.Given("timeout") {
 		generator = append(generator, "--timeout", "10s")
 	}
 	targets, _, err := o.requests.Read(at, s.stdio.In) // as the generator will, so that what is wrong is said before anything is started
@@ -118,20 +119,4 @@ func findProgram(name string) (file string, err error) {
 		return "", hint.With(&runner.CommandError{Name: name, Err: hint.Cause(err)}, executable)
 	}
 	return file, nil
-}
-
-// requestArgs are the flags of the command line that say what a request is, for the generator.
-func requestArgs(flags *pflag.FlagSet) (args []string) {
-	flags.VisitAll(func(f *pflag.Flag) {
-		switch values, list := f.Value.(pflag.SliceValue); {
-		case !f.Changed:
-		case list:
-			for _, v := range values.GetSlice() {
-				args = append(args, "--"+f.Name+"="+v)
-			}
-		default:
-			args = append(args, "--"+f.Name+"="+f.Value.String())
-		}
-	})
-	return args
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/attach"
 	"github.com/unthrottle/unthrottle/cmd/internal/exectrace"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/progress"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/verb"
 	"github.com/unthrottle/unthrottle/cmd/internal/view"
@@ -201,17 +202,17 @@ func (t *tracer) takeTrace(ctx context.Context) (io.ReadCloser, error) {
 		return nil, err
 	}
 	a, f := &t.take, &t.facts
-	progress := newProgress(t.stdio, t.results.Format == "json")
-	a.Note = progress.note
+	tell := progress.New(t.stdio.IO, t.results.Format == "json")
+	a.Note = tell.Note
 	if t.results.Format != "json" {
-		a.Late = progress.say
+		a.Late = tell.Say
 	}
 	if t.save != "" {
 		a.Save = saved.W
 	}
 	byPID := a.Process != 0
 	file, err := a.Take(ctx)
-	progress.done()
+	tell.Done()
 	kept := err
 	if a.Saved {
 		f.Saved, kept = t.save, nil

@@ -13,8 +13,8 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/tune"
 )
 
-// prepare finds out which limit can be had and what the program will do under it, and makes ready what runs it.
-func (t *tuner) prepare(ctx context.Context) error {
+// Prepare finds out which limit can be had and what the program will do under it, and makes ready what runs it.
+func (t *tuner) Prepare(ctx context.Context) error {
 	p, e := &t.soFar.Plan, &t.soFar.Environment
 	limit := t.limit.WithCPUs(p.CPUs)
 	kind, notes, err := runner.Check(limit, t.limit.with, t.stdio.Self, "version")
@@ -23,7 +23,7 @@ func (t *tuner) prepare(ctx context.Context) error {
 	}
 	e.LimitKind, e.Notes = string(kind), notes
 	for _, busy := range trial.Busy(ctx, time.Second/2) {
-		t.progress.note("this machine is not idle: " + busy)
+		t.Progress.Note("this machine is not idle: " + busy)
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -59,10 +59,10 @@ func (t *tuner) prepareGoBench(ctx context.Context) error {
 		return err
 	}
 	g := &trial.GoBench{Package: t.gobench, Regexp: t.regexp, Dir: dir}
-	if err := g.Prepare(ctx, []string{""}, t.progress.note); err != nil {
+	if err := g.Prepare(ctx, []string{""}, t.Progress.Note); err != nil {
 		return hint.With(err, "--gobench takes a package, --run the name of a benchmark")
 	}
-	g.For = benchWindow(t.options, len(g.Names)).String()
+	g.For = benchWindow(t.asked.Plan, len(g.Names)).String()
 	t.lab.Job = &trial.Benchmarks{GoBench: g, Limit: t.limit.Limit, With: t.limit.with}
 	t.file = g.Command()[0]
 	t.soFar.Plan.Name = g.Path
@@ -95,7 +95,7 @@ func (t *tuner) prepareServer(ctx context.Context, limit runner.Limit) (err erro
 	p := &t.soFar.Plan
 	program, url := p.Program, p.URL
 	if t.demo {
-		if program, url, err = demoServer(t.stdio.Self, cmp.Or(t.options.URL, "/work?cpu=1ms")); err != nil {
+		if program, url, err = demoServer(t.stdio.Self, cmp.Or(t.asked.Plan.URL, "/work?cpu=1ms")); err != nil {
 			return err
 		}
 		if p.Program == nil { // one that goes on keeps the port that is in its file

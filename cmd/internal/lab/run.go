@@ -54,7 +54,8 @@ type Environment struct {
 	Memory    int64    `json:"memory_bytes"`
 	Go        string   `json:"go_version"` // that built this command
 	LimitKind string   `json:"limit_kind"`
-	Notes     []string `json:"notes,omitempty"` // why the limit is not of a better kind
+	Node      string   `json:"node,omitempty"`  // of a cluster
+	Notes     []string `json:"notes,omitempty"` // why the limit is not of a better kind, or what else there is to know
 }
 
 // A Study is a plan and the runs that were done of it.

@@ -148,7 +148,7 @@ func (x *Session) Close() lab.Run {
 	res, obeyed := x.server.Stop()
 	run := lab.Run{
 		Start: x.begin.UTC().Round(time.Millisecond), Seconds: res.Wall.Seconds(), GOMAXPROCS: x.procs, LimitKind: string(kind),
-		Metrics: map[string]float64{}, Marks: marks(x.before, procs.HostNow(), res.CPU+x.used),
+		Metrics: map[string]float64{}, Marks: Marks(x.before, procs.HostNow(), res.CPU+x.used),
 	}
 	switch {
 	case dead != nil:
@@ -180,13 +180,9 @@ func (x *Session) Load(ctx context.Context, s Shot) (Window, error) {
 		}
 	}
 	window, seen := before.spans(g, s)
-	perWindow := c
-	perWindow.CPU = time.Duration(float64(c.CPU) * window.Seconds() / seen.Seconds())
-	w := Window{
-		Metrics: served(g, perWindow), Requests: g.Requests, SLOHeld: g.SLO == nil || g.SLO.HeldFromReady, Valid: !g.OurFault, Notes: notes(g),
-		Curve: g.FromReady.Curve, Axis: steps(g.Axis), GC: x.log.Since(before.mark), Used: c.CPU.Seconds() / seen.Seconds(),
-	}
-	if w.Slower, err = slower(g); err != nil {
+	sight := Sight{Counters: c, Lasted: window, Seen: seen, GC: x.log.Since(before.mark)}
+	w, err := sight.Window(g)
+	if err != nil {
 		return Window{}, err
 	}
 	if before.told != nil {
@@ -200,14 +196,35 @@ func (x *Session) Load(ctx context.Context, s Shot) (Window, error) {
 	} else if w.Procs = w.GC.Procs; w.Procs == 0 && before.told != nil {
 		w.Procs = before.told.Procs
 	}
+	return w, nil
+}
+
+// A Sight is what was seen of a server while a load was sent to it.
+type Sight struct {
+	Lasted   time.Duration   // the window
+	Seen     time.Duration   // for how long the server was seen: with the load going on, but not at the very moments of the window
+	Counters cgroup.Counters // of the server's group, in that time
+	GC       goself.GCSummary
+	Procs    int // GOMAXPROCS; 0: not known
+}
+
+// Window is what came of a load, of which a generator tells in its document.
+func (v Sight) Window(g loadtest.Summary) (Window, error) {
+	perWindow, seen := v.Counters, v.Seen.Seconds()
+	perWindow.CPU = time.Duration(float64(perWindow.CPU) * v.Lasted.Seconds() / seen)
+	w := Window{
+		Metrics: served(g, perWindow), Requests: g.Requests, SLOHeld: g.SLO == nil || g.SLO.HeldFromReady, Valid: !g.OurFault, Notes: notes(g),
+		Curve: g.FromReady.Curve, Axis: steps(g.Axis), GC: v.GC, Procs: v.Procs, Used: v.Counters.CPU.Seconds() / seen, Cause: cause(g),
+	}
 	if w.GC.Collections > 0 {
-		lab.GCRate.Set(w.Metrics, float64(w.GC.Collections)/seen.Seconds())
-		if c.CPU > 0 {
-			lab.GCShare.Set(w.Metrics, float64(w.GC.CPU)/float64(c.CPU))
+		lab.GCRate.Set(w.Metrics, float64(w.GC.Collections)/seen)
+		if v.Counters.CPU > 0 {
+			lab.GCShare.Set(w.Metrics, float64(w.GC.CPU)/float64(v.Counters.CPU))
 		}
 	}
-	w.Cause = cause(g)
-	return w, nil
+	var err error
+	w.Slower, err = slower(g)
+	return w, err
 }
 
 // cause is what most failed requests failed of; "": none did.
@@ -326,12 +343,12 @@ func (x *Session) read(ctx context.Context) *goself.Reading {
 	return &r
 }
 
-// addRuntime adds what a server reports about its Go runtime.
+// addRuntime adds what a server reports about its Go runtime, unless its lines of trace have said it.
 func addRuntime(m map[string]float64, f goself.Figures, seconds float64) {
 	for measure, v := range map[lab.Measure]float64{
 		lab.GCRate: f.Collections / seconds, lab.GCShare: f.GCShare, lab.WaitP50: f.SchedP50, lab.WaitP99: f.SchedP99,
 	} {
-		if v >= 0 {
+		if _, known := measure.Of(m); v >= 0 && !known {
 			measure.Set(m, v)
 		}
 	}
@@ -340,7 +357,7 @@ func addRuntime(m map[string]float64, f goself.Figures, seconds float64) {
 // generate runs the generator, and looks at the server when the warm-up ends. Its exit code says whether an SLO was held, which
 // its document says as well.
 func (x *Session) generate(ctx context.Context, s Shot) (g loadtest.Summary, before *beginning, err error) {
-	args := append(append([]string{}, x.generator...), s.flags()...)
+	args := append(append([]string{}, x.generator...), s.Flags()...)
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = grace
@@ -375,7 +392,8 @@ func (x *Session) generate(ctx context.Context, s Shot) (g loadtest.Summary, bef
 	return g, before, nil
 }
 
-func (s Shot) flags() []string {
+// Flags are those that ask the verb load for it, and for its document.
+func (s Shot) Flags() []string {
 	flags := []string{"--json", "--for", s.Lasting.String(), "--seed", strconv.FormatUint(s.Seed, 10)}
 	if s.WarmUp > 0 {
 		flags = append(flags, "--warmup", s.WarmUp.String())

@@ -239,7 +239,7 @@ func TestShotFlags(t *testing.T) {
 		"--json --for 1.5s --seed 0 --conns 8":                             {Conns: 8, Const: true, Lasting: 1500 * time.Millisecond}, // a closed loop has no arrivals
 		"--json --for 1s --seed 1 --rate 20 --arrivals const --slo p99=1s": {Rate: 20, Const: true, Lasting: time.Second, Seed: 1, SLO: "p99=1s"},
 	} {
-		if got := strings.Join(s.flags(), " "); got != want {
+		if got := strings.Join(s.Flags(), " "); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}

@@ -75,7 +75,7 @@ func (r *Runner) Run(ctx context.Context, s lab.Setting) (lab.Run, error) {
 	res := wait(ctx, run)
 	out := lab.Run{
 		Start: begin.UTC().Round(time.Millisecond), Seconds: res.Wall.Seconds(), LimitKind: string(run.Kind()),
-		GOMAXPROCS: s.Procs, Go: s.Go, Metrics: measured(res), Marks: marks(before, procs.HostNow(), res.CPU),
+		GOMAXPROCS: s.Procs, Go: s.Go, Metrics: measured(res), Marks: Marks(before, procs.HostNow(), res.CPU),
 	}
 	if noGo() && !bytes.Contains(stderr.Bytes(), []byte("init runtime @")) {
 		out.Marks = append(out.Marks, lab.MarkNoGo)
@@ -210,8 +210,8 @@ func (t *tail) Write(p []byte) (int, error) {
 
 func (t *tail) Bytes() []byte { return t.buf }
 
-// marks says what a host did beside a run, which used so much CPU time itself, that may have disturbed it.
-func marks(before, after procs.HostMoment, used time.Duration) (marks []string) {
+// Marks says what a host did beside a run, which used so much CPU time itself, that may have disturbed it.
+func Marks(before, after procs.HostMoment, used time.Duration) (marks []string) {
 	const own = 30 * time.Millisecond // that we need ourselves to start it
 	stolen, others := after.Since(before, used+own)
 	if stolen > 0 {
@@ -230,7 +230,7 @@ func Busy(ctx context.Context, lasting time.Duration) []string {
 	case <-ctx.Done():
 	case <-time.After(lasting):
 	}
-	return marks(before, procs.HostNow(), 0)
+	return Marks(before, procs.HostNow(), 0)
 }
 
 // Environment is where we are. The limit's kind is found out by the caller.

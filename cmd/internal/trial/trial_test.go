@@ -110,17 +110,17 @@ func TestMarks(t *testing.T) {
 	after.At = before.At.Add(time.Second)
 	after.Total += 200 * hundredth // two CPUs
 	after.Busy += 63 * hundredth
-	if got := marks(before, after, 600*time.Millisecond); got != nil {
+	if got := Marks(before, after, 600*time.Millisecond); got != nil {
 		t.Errorf("all was the program's: got %q", got)
 	}
-	if got := strings.Join(marks(before, after, 200*time.Millisecond), "; "); got != "other processes used 0.4 CPUs" {
+	if got := strings.Join(Marks(before, after, 200*time.Millisecond), "; "); got != "other processes used 0.4 CPUs" {
 		t.Errorf("got %q", got)
 	}
 	after.Steal += 20 * hundredth
-	if got := strings.Join(marks(before, after, 600*time.Millisecond), "; "); got != "the hypervisor took 10 % of the CPU time" {
+	if got := strings.Join(Marks(before, after, 600*time.Millisecond), "; "); got != "the hypervisor took 10 % of the CPU time" {
 		t.Errorf("got %q", got)
 	}
-	if got := marks(procs.HostMoment{}, after, 0); got != nil {
+	if got := Marks(procs.HostMoment{}, after, 0); got != nil {
 		t.Errorf("nothing is known before: got %q", got)
 	}
 }

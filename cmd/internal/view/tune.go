@@ -537,6 +537,7 @@ func (d *tuneDoc) environment() (f sheet.Facts) {
 	if e.OS != "" {
 		f.Add("system", e.OS+"/"+e.Arch)
 	}
+	f.Add("node", e.Node)
 	f.Add("kernel", e.Kernel)
 	f.Add("CPU", e.CPU)
 	if e.CPUs > 0 {

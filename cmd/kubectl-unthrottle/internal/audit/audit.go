@@ -202,10 +202,10 @@ func (a *Audit) Unseen() map[string][]*workload.Container {
 	all := map[string][]*workload.Container{}
 	for _, r := range a.order {
 		for _, c := range r.containers {
-			if c.spec == nil || c.programs > 0 || a.known.Binaries.Of(c.spec).Known || c.spec.Image == "" {
+			if c.spec == nil || c.programs > 0 || a.known.Binaries.Of(c.in, c.spec).Known || c.spec.Image == "" {
 				continue
 			}
-			if is, told := a.known.IsGo(c.spec); is || !told {
+			if is, told := a.known.IsGo(c.in, c.spec); is || !told {
 				all[c.spec.Image] = append(all[c.spec.Image], c.spec)
 			}
 		}

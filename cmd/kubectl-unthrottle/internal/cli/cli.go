@@ -16,19 +16,25 @@ const rootHelp = `kubectl unthrottle finds what is wrong with GOMAXPROCS in Kube
 Usage:
   kubectl unthrottle VERB [FLAGS] [ARGS]
 
-Verbs:
-  lint        what is wrong with GOMAXPROCS in manifests, before they run
+Verbs, before it runs:
+  lint        what is wrong with GOMAXPROCS in manifests
   forecast    which GOMAXPROCS each kind of program will have there
   fix         remedy what lint finds: a diff, patches, or the files themselves
   policy      admission policies by which an API server repairs it, and warns
-  audit       what is wrong in a whole cluster, what it costs, and what would help
   webhook     an admission webhook that warns of it, or repairs it
+
+While it runs:
+  audit       what is wrong in a whole cluster, what it costs, and what would help
+  tune        the best GOMAXPROCS for a workload, by trials on the cluster
   explain     of a pod: its CPU limit, its program's GOMAXPROCS, and why
   watch       of a pod: throttling as it happens
   trace       of a pod: when its program stood still, from an execution trace
   profile     of a pod: what of its CPU time grows with GOMAXPROCS
   alerts      rules for Prometheus: who is throttled, and why
-  install     the agents, rules and dashboard into a cluster; uninstall takes them out
+  install     agents for the nodes, rules and a dashboard
+  uninstall   take them out again
+
+Besides:
   version     which build this is
   completion  the script by which kubectl completes all this
   help VERB   more about a verb, or the page of a rule: help K004
@@ -58,7 +64,7 @@ func Main(ctx context.Context, args []string, env func(string) string, stdin io.
 
 func newRoot(stdio verb.IO) *cobra.Command {
 	root := verb.NewRoot("kubectl-unthrottle", rootHelp, newLint(stdio), newForecast(stdio), newFix(stdio), newPolicy(stdio), newWebhook(stdio),
-		newAudit(stdio), newAlerts(stdio), newInstall(stdio), newUninstall(stdio),
+		newAudit(stdio), newTune(stdio), newAlerts(stdio), newInstall(stdio), newUninstall(stdio),
 		newExplainPod(stdio), newWatchPod(stdio), newTracePod(stdio), newProfilePod(stdio), newVersion(stdio), newCompletion(stdio))
 	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl unthrottle"}
 	root.SetHelpCommand(verb.NewHelp(helpHelp))

@@ -117,17 +117,17 @@ func takes(usual int) func(*pflag.FlagSet) func() ([]string, error) {
 
 // An inPod is what the flags say of where it runs.
 type inPod struct {
-	cluster.Options
+	live
 	container, process, way, image string
 	privileged                     bool
 }
 
 func (o *inPod) flags(flags *pflag.FlagSet) {
-	o.Timeout, o.way = 30*time.Second, string(inpod.Auto)
+	o.way = string(inpod.Auto)
 	flags.StringVarP(&o.container, "container", "c", "", "NAME\tof the pod (its default one, or the first)")
 	flags.StringVar(&o.process, "process", "", "P\tits pid or name in the container, or where it listens (the first process)")
 	flags.Var(verb.OneOf(&o.way, string(inpod.Auto), string(inpod.Exec), string(inpod.Ephemeral)), "way", "W\thow to get there: auto, exec or ephemeral (auto)")
-	flags.StringVar(&o.image, "image", image("unthrottle"), "I\tof the ephemeral container")
+	flags.StringVar(&o.image, "image", imageOf("unthrottle"), "I\tof the ephemeral container")
 	flags.BoolVar(&o.privileged, "privileged", false, "give the ephemeral container all rights")
 }
 
@@ -144,11 +144,7 @@ func newPodVerb[D verb.Checked](stdio verb.IO, v podVerb[D]) *cobra.Command {
 		results.JSONFlag(flags)
 		results.FilesFlag(flags)
 		results.ColorFlag(flags)
-		reach := l.Section("Cluster:")
-		reach.StringVar(&where.Kubeconfig, "kubeconfig", "", "F\tin place of KUBECONFIG and ~/.kube/config")
-		reach.StringVar(&where.Context, "context", "", "NAME\tof the kubeconfig")
-		reach.StringVarP(&where.Namespace, "namespace", "n", "", "NAME\tin place of the context's")
-		verb.Duration(reach, &where.Timeout, "request-timeout", 0, "T\tfor one answer of the API server; 0: no end (30s)")
+		where.connection(l.Section("Cluster:"))
 		return func(ctx context.Context, args []string) error {
 			if len(args) != 1 {
 				return hint.Usage("kubectl unthrottle "+v.name+" mypod", "%s takes one pod, got %s", v.name, quantity.Plural(len(args), "argument"))

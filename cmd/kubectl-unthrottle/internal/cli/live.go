@@ -26,12 +26,17 @@ func (c *live) flags(flags *pflag.FlagSet) {
 
 // where are the flags that say which objects of which cluster.
 func (c *live) where(flags *pflag.FlagSet) {
+	c.connection(flags)
+	flags.BoolVarP(&c.AllNamespaces, "all-namespaces", "A", false, "all of them")
+	flags.StringVarP(&c.Selector, "selector", "l", "", "QUERY\tobjects with these labels only: app=api")
+}
+
+// connection are the flags that say where the API server is.
+func (c *live) connection(flags *pflag.FlagSet) {
 	c.Timeout = 30 * time.Second
 	flags.StringVar(&c.Kubeconfig, "kubeconfig", "", "F\tin place of KUBECONFIG and ~/.kube/config")
 	flags.StringVar(&c.Context, "context", "", "NAME\tof the kubeconfig")
 	flags.StringVarP(&c.Namespace, "namespace", "n", "", "NAME\tin place of the context's")
-	flags.BoolVarP(&c.AllNamespaces, "all-namespaces", "A", false, "all of them")
-	flags.StringVarP(&c.Selector, "selector", "l", "", "QUERY\tobjects with these labels only: app=api")
 	verb.Duration(flags, &c.Timeout, "request-timeout", 0, "T\tfor one answer of the API server; 0: no end (30s)")
 }
 

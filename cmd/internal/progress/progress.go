@@ -1,4 +1,6 @@
-package cli
+// Package progress answers: what does one see of work that goes on? On a terminal lines that are drawn again and again, elsewhere
+// plain lines now and then.
+package progress
 
 import (
 	"fmt"
@@ -12,51 +14,52 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/search"
 	"github.com/unthrottle/unthrottle/cmd/internal/terminal"
 	"github.com/unthrottle/unthrottle/cmd/internal/tune"
+	"github.com/unthrottle/unthrottle/cmd/internal/verb"
 )
 
-// progress says where the work is: on a terminal in lines that are drawn again and again, elsewhere in plain lines now and
-// then.
-type progress struct {
+// Progress says where the work is.
+type Progress struct {
 	w        io.Writer
 	terminal *terminal.Terminal // nil: none
 	silent   bool
 	block    int // that was last told of
 }
 
-func newProgress(stdio IO, silent bool) *progress {
-	p := &progress{w: stdio.Err, silent: silent}
+// New says it on a verb's stderr, unless it is silent.
+func New(stdio verb.IO, silent bool) *Progress {
+	p := &Progress{w: stdio.Err, silent: silent}
 	if stdio.Env("CI") == "" {
 		p.terminal = terminal.Of(stdio.Err, stdio.Env)
 	}
 	return p
 }
 
-// note says a step that takes a while.
-func (p *progress) note(text string) {
+// Note says a step that takes a while.
+func (p *Progress) Note(text string) {
 	switch {
 	case p.silent:
 	case p.terminal != nil:
 		p.terminal.Draw(p.terminal.Fit(text))
 	default:
-		p.say(text)
+		p.Say(text)
 	}
 }
 
-// say writes a line that stays.
-func (p *progress) say(text string) {
-	p.done()
+// Say writes a line that stays.
+func (p *Progress) Say(text string) {
+	p.Done()
 	fmt.Fprintf(p.w, "unthrottle: %s\n", text)
 }
 
-// done takes away what was drawn.
-func (p *progress) done() {
+// Done takes away what was drawn.
+func (p *Progress) Done() {
 	if p != nil {
 		p.terminal.Clear()
 	}
 }
 
 // bar is how much of something is done, where there is room for it.
-func (p *progress) bar(done, all int) string {
+func (p *Progress) bar(done, all int) string {
 	const size = 24
 	if width, _ := p.terminal.Size(); all <= 0 || width <= 70 {
 		return ""
@@ -65,34 +68,34 @@ func (p *progress) bar(done, all int) string {
 	return strings.Repeat("━", full) + strings.Repeat("─", size-full) + "  "
 }
 
-// tell shows a lab's progress.
-func (p *progress) tell(name string, at lab.Progress) {
+// Lab shows a lab's progress.
+func (p *Progress) Lab(name string, at lab.Progress) {
 	text := at.String()
 	switch {
 	case p.silent:
 	case p.terminal != nil && at.Warmup:
-		p.note(text + ": " + name)
+		p.Note(text + ": " + name)
 	case p.terminal != nil:
-		p.note(p.bar(at.Done, at.Runs) + text + "  " + name)
+		p.Note(p.bar(at.Done, at.Runs) + text + "  " + name)
 	case at.Warmup && p.block == 0:
-		p.say(text)
+		p.Say(text)
 		p.block = -1
 	case !at.Warmup && at.Block != p.block:
-		p.say(text)
+		p.Say(text)
 		p.block = at.Block
 	}
 }
 
-// tuned shows a tune's progress: what is being tried, the ranking so far and the time left. On a terminal that is in place,
+// Tune shows a tune's progress: what is being tried, the ranking so far and the time left. On a terminal that is in place,
 // elsewhere there is a line a run, and the ranking after each block.
-func (p *progress) tuned(s *tune.Study, at tune.Progress) {
+func (p *Progress) Tune(s *tune.Study, at tune.Progress) {
 	switch {
 	case p.silent:
 	case at.Doing != "":
-		p.note(at.Doing)
+		p.Note(at.Doing)
 	case at.Pilot != nil:
 		for _, line := range s.PilotLines() {
-			p.say(line)
+			p.Say(line)
 		}
 	case p.terminal != nil:
 		_, height := p.terminal.Size()
@@ -107,9 +110,9 @@ func (p *progress) tuned(s *tune.Study, at tune.Progress) {
 		}
 		p.terminal.Draw(lines...)
 	case at.Last != nil:
-		p.say(s.RunLine(at.Last))
+		p.Say(s.RunLine(at.Last))
 		if run := at.Last.Search; run.Phase == search.Race && at.Next.Block != run.Block {
-			p.say(fmt.Sprintf("after block %d, %s left", run.Block, quantity.Countdown(at.Time)))
+			p.Say(fmt.Sprintf("after block %d, %s left", run.Block, quantity.Countdown(at.Time)))
 			for _, line := range s.Ranking(at) {
 				fmt.Fprintf(p.w, "    %s\n", line)
 			}
@@ -117,15 +120,15 @@ func (p *progress) tuned(s *tune.Study, at tune.Progress) {
 	}
 }
 
-// live shows how a load goes on.
-func (p *progress) live(at load.Live, plan load.Plan) {
+// Load shows how a load goes on.
+func (p *Progress) Load(at load.Live, plan load.Plan) {
 	if p.terminal != nil {
-		p.note(loadtest.LiveWords(at, plan))
+		p.Note(loadtest.LiveWords(at, plan))
 	}
 }
 
-// window tells what came of a rate that was tried.
-func (p *progress) window(w loadtest.Window, left int) {
+// Window tells what came of a rate that was tried.
+func (p *Progress) Window(w loadtest.Window, left int) {
 	if p.silent {
 		return
 	}
@@ -133,5 +136,5 @@ func (p *progress) window(w loadtest.Window, left int) {
 	if left > 0 {
 		text += fmt.Sprintf("  (at most %d more)", left)
 	}
-	p.say(text)
+	p.Say(text)
 }

@@ -1,0 +1,281 @@
+// Package conduct answers: how is a long measurement begun, kept, interrupted, shown and gone on with? In goes a verb that plans a
+// study, does its runs and shows it; each run is written to a journal as it finishes, and --resume reads that, with the command that
+// began it, and does what is missing. It knows no verb.
+package conduct
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/journal"
+	"github.com/unthrottle/unthrottle/cmd/internal/progress"
+	"github.com/unthrottle/unthrottle/cmd/internal/report"
+	"github.com/unthrottle/unthrottle/cmd/internal/verb"
+)
+
+// A Study is what verbs that measure for long have in common: each run is written to a journal as it finishes, so that a study can be
+// interrupted, shown as far as it goes, and gone on with.
+type Study struct {
+	Program  string // unthrottle, as it is typed
+	Verb     string
+	Example  string // of going on with one
+	IO       verb.IO
+	Args     func([]string) []string // the command line as its flags are read; nil: as it is
+	Flags    *verb.Flags
+	Resume   string
+	Runs     string
+	Progress *progress.Progress
+	Fail     verb.Threshold
+	Failed   error                                                                // what --fail-on says of what was shown
+	Drop     func(error) error                                                    // closes the files of -o
+	Cleanup  []func()                                                             // what is to be done in the end
+	Lock     func(ctx context.Context, waiting func()) (unlock func(), err error) // waits until no other study is at work here; nil: they don't matter
+}
+
+// A Verb is what the verb of type T does itself.
+type Verb[T any] interface {
+	Common() *Study
+
+	// Plan checks the command line and opens the files of -o.
+	Plan(ctx context.Context, args, command []string) error
+	// Name begins the name of the journal.
+	Name() string
+	// Prepare makes ready what has to be while no other study is at work on this machine.
+	Prepare(ctx context.Context) error
+	// Head is the journal's head.
+	Head() any
+	// Execute does the runs that are missing, and hands out a record of each.
+	Execute(ctx context.Context, record func(any) error) error
+	// Measured reports whether there is anything to show.
+	Measured() bool
+	// Show shows what there is. next is the command that goes on with it.
+	Show(journal, next string, interrupted bool) error
+
+	// Read reads the journal of an interrupted study, and tells the command that began it and where that was.
+	Read(data []byte) (command []string, dir string, cut int, err error)
+	// Inherit takes what the command line of --resume, which has read the journal, says in place of the first one's.
+	Inherit(from T)
+	// GoOn checks that the plan is that of the study that was read, and takes its runs.
+	GoOn(from T) error
+}
+
+// Common is what a verb has of it.
+func (s *Study) Common() *Study { return s }
+
+// Command is the whole command line.
+func (s *Study) Command() []string { return append([]string{s.Program}, s.IO.Args...) }
+
+// Seeded is a seed, and the command that does the same again.
+func (s *Study) Seeded(seed uint64) (uint64, []string) {
+	command := s.Command()
+	if seed == 0 {
+		seed = uint64(rand.IntN(1_000_000) + 1)
+		command = slices.Insert(command, 2, "--seed", strconv.FormatUint(seed, 10))
+	}
+	return seed, command
+}
+
+func (s *Study) lock(ctx context.Context) (unlock func(), err error) {
+	if s.Lock == nil {
+		return func() {}, nil
+	}
+	return s.Lock(ctx, func() { s.Progress.Note("waiting for another bench or tune on this machine to end") })
+}
+
+func (s *Study) args(command []string) []string {
+	if s.Args == nil {
+		return command
+	}
+	return s.Args(command)
+}
+
+func (s *Study) clean() {
+	s.Progress.Done()
+	s.Drop(errors.New("not written"))
+	for _, f := range s.Cleanup {
+		f()
+	}
+}
+
+// Run does the verb.
+func Run[T Verb[T]](ctx context.Context, s T, args []string, again func() (*cobra.Command, T)) error {
+	c := s.Common()
+	if c.Resume != "" {
+		if len(args) > 0 {
+			return hint.Usage(c.Example, "--resume takes its plan from the file")
+		}
+		return resume(ctx, s, again)
+	}
+	defer c.clean()
+	args, command := c.Flags.Split(args)
+	if err := s.Plan(ctx, args, command); err != nil {
+		return err
+	}
+	path := c.Runs
+	if path == "" {
+		var err error
+		if path, err = runsPath(s.Name()); err != nil {
+			return err
+		}
+	}
+	j, err := journal.Create(path)
+	if err != nil {
+		return hint.With(fmt.Errorf("opening the file of runs: %w", err), "--runs needs a new file; "+c.Program+" "+c.Verb+" --resume FILE continues an old one")
+	}
+	defer j.Close()
+	return conduct(ctx, s, j, true)
+}
+
+// resume goes on with an interrupted study: the command that began it is read again, by the verb's own constructor, and what
+// is done is not done again.
+func resume[T Verb[T]](ctx context.Context, s T, again func() (*cobra.Command, T)) error {
+	file, verb := s.Common().Resume, s.Common().Verb
+	wants := "--resume needs the file of runs that the interrupted " + verb + " has named"
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return hint.With(err, wants)
+	}
+	command, dir, cut, err := s.Read(data)
+	if err != nil {
+		return hint.With(fmt.Errorf("%s: %w", file, err), wants)
+	}
+	if len(command) < 2 || command[1] != verb {
+		return fmt.Errorf("%s does not say which command began it", file)
+	}
+	if own := s.Common().Program; command[0] != own {
+		return hint.With(fmt.Errorf("%s was begun by %s %s", file, command[0], verb), command[0]+" "+verb+" --resume "+report.ShellWord(file))
+	}
+	path, err := filepath.Abs(file)
+	if err != nil {
+		return err
+	}
+	cmd, next := again()
+	if err := cmd.ParseFlags(s.Common().args(command[1:])[1:]); err != nil {
+		return err
+	}
+	if err := os.Chdir(dir); err != nil {
+		return hint.With(err, "the "+verb+" was started there")
+	}
+	next.Inherit(s)
+	c := next.Common()
+	defer c.clean()
+	args, program := c.Flags.Split(cmd.Flags().Args())
+	if err := next.Plan(ctx, args, program); err != nil {
+		return err
+	}
+	if err := next.GoOn(s); err != nil {
+		return err
+	}
+	j, err := journal.Resume(path, int64(len(data)-cut))
+	if err != nil {
+		return err
+	}
+	defer j.Close()
+	return conduct(ctx, next, j, false)
+}
+
+// conduct does the runs that are missing, and shows what there is, also when it is interrupted. A journal that was begun and
+// has nothing in it is taken away.
+func conduct[T Verb[T]](ctx context.Context, s T, j *journal.Journal, begun bool) error {
+	keep := !begun
+	defer func() {
+		if !keep {
+			j.Remove()
+		}
+	}()
+	unlock, err := s.Common().lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := s.Prepare(ctx); err != nil {
+		return err
+	}
+	write := func(v any) error {
+		if err := j.Write(v); err != nil {
+			return fmt.Errorf("writing the runs: %w", err)
+		}
+		return nil
+	}
+	if begun {
+		if err := write(s.Head()); err != nil {
+			return err
+		}
+	}
+	err = s.Execute(ctx, func(record any) error {
+		err := write(record)
+		keep = keep || err == nil
+		return err
+	})
+	s.Common().Progress.Done()
+	if !s.Measured() {
+		return err
+	}
+	keep = true
+	name := report.ShellWord(j.Name())
+	next := s.Common().Program + " " + s.Common().Verb + " --resume " + name
+	if showErr := s.Show(j.Name(), next, err != nil); showErr != nil {
+		if err != nil {
+			showErr = fmt.Errorf("%w; then %w", err, showErr)
+		}
+		return hint.With(showErr, "the runs are kept: unthrottle report "+name)
+	}
+	if err != nil {
+		return hint.With(err, "continue with "+next)
+	}
+	return s.Common().Failed
+}
+
+// runsPath is a new file for runs of this name.
+func runsPath(name string) (string, error) {
+	dir, err := CacheDir("runs")
+	if err != nil {
+		return "", hint.With(err, "--runs FILE puts the runs elsewhere")
+	}
+	journal.Prune(dir)
+	name = strings.Map(func(r rune) rune {
+		if r == '/' || r == os.PathSeparator || r <= ' ' {
+			return '-'
+		}
+		return r
+	}, name)
+	return filepath.Join(dir, fmt.Sprintf("%s-%s-%d.jsonl", time.Now().UTC().Format("20060102-150405"), name, os.Getpid())), nil
+}
+
+// WorkDir is where we are. A user who may not look into it, as one that root has become there, still has it: os.Getwd wants to
+// compare it with what PWD says, and gives up.
+func WorkDir() (string, error) {
+	if dir, err := os.Getwd(); err == nil {
+		return dir, nil
+	}
+	dir, err := syscall.Getwd()
+	if err != nil {
+		err = hint.With(fmt.Errorf("finding out which directory this is: %w", err), "it may have been removed: go to another")
+	}
+	return dir, err
+}
+
+// CacheDir is a directory of ours that may be removed at any time. Who has no home, as in many containers, has it among the
+// temporary files.
+func CacheDir(name string) (dir string, err error) {
+	if base, err := os.UserCacheDir(); err == nil {
+		dir = filepath.Join(base, "unthrottle", name)
+		if os.MkdirAll(dir, 0o755) == nil {
+			return dir, nil
+		}
+	}
+	dir = filepath.Join(os.TempDir(), fmt.Sprintf("unthrottle-%d", os.Getuid()), name)
+	return dir, os.MkdirAll(dir, 0o700)
+}

@@ -1,0 +1,437 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/unthrottle/unthrottle"
+	"github.com/unthrottle/unthrottle/cmd/internal/asked"
+	"github.com/unthrottle/unthrottle/cmd/internal/choice"
+	"github.com/unthrottle/unthrottle/cmd/internal/conduct"
+	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/loadtest"
+	"github.com/unthrottle/unthrottle/cmd/internal/progress"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
+	"github.com/unthrottle/unthrottle/cmd/internal/report"
+	"github.com/unthrottle/unthrottle/cmd/internal/trial"
+	"github.com/unthrottle/unthrottle/cmd/internal/tune"
+	"github.com/unthrottle/unthrottle/cmd/internal/verb"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/cluster"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/podtrial"
+)
+
+const tuneHelp = `Find the best GOMAXPROCS for a workload under its CPU limit, by trials on the cluster, and say how sure that is.
+
+Usage:
+  kubectl unthrottle tune deployment/NAME [-c CONTAINER] [FLAGS]
+  kubectl unthrottle tune -f pod.yaml [FLAGS]
+  kubectl unthrottle tune --resume FILE [--budget D]     continue an interrupted one, or go further
+
+Each run is a fresh pod of the workload, made by a Job; the load comes from another pod on the same node. Nothing of yours is
+changed: no Service finds the trials. They are in a namespace of their own, which is gone when it is done, or soon after it was killed.
+But they do what the program does: what it writes to is written to. docs/tune-cluster.md says more.
+
+{{flags}}
+
+Exit codes:
+  0 there is a verdict, even if it is to change nothing or that it is undecided   1 could not do it   2 usage   130 interrupted
+
+Example:
+  kubectl unthrottle tune deployment/api --path /search?q=go --slo p99=50ms
+`
+
+// tuner is one call of the verb.
+type tuner struct {
+	*conduct.Study
+	stdio        verb.IO
+	results      *verb.Results[*report.Tune]
+	asked        asked.Tune
+	requests     loadtest.Requests
+	requestFlags *pflag.FlagSet
+	live         live
+
+	file, container string
+	cpus            []float64
+	port            int
+	path            string
+	https           bool
+	in, node        string
+	timeout         time.Duration
+	loadCPUs        float64
+	image, pull     string
+	dryRun          bool
+	deadline        time.Duration
+
+	goal   *tune.Reach
+	server *podtrial.Server
+	space  *podtrial.Space
+	soFar  *tune.Study
+}
+
+func newTune(stdio verb.IO) *cobra.Command {
+	cmd, _ := tuneVerb(stdio)
+	return cmd
+}
+
+func tuneVerb(stdio verb.IO) (*cobra.Command, *tuner) {
+	t := &tuner{stdio: stdio, results: verb.NewResults(stdio, asked.TuneFormats()), asked: asked.Tune{Command: "kubectl unthrottle tune", NoShort: true}}
+	t.Study = &conduct.Study{
+		Program: "kubectl-unthrottle", Verb: "tune", Example: "kubectl unthrottle tune --resume FILE [--budget D | --pairs N | --blocks N]", IO: stdio, Drop: t.results.Drop,
+	}
+	return verb.New("tune", tuneHelp, func(l *verb.Flags) func(context.Context, []string) error {
+		t.Flags = l
+		t.register(l)
+		return func(ctx context.Context, args []string) error {
+			if t.dryRun {
+				return t.print(ctx, args)
+			}
+			return conduct.Run(ctx, t, args, func() (*cobra.Command, *tuner) { return tuneVerb(stdio) })
+		}
+	}), t
+}
+
+func (t *tuner) register(l *verb.Flags) {
+	t.path, t.image, t.timeout, t.loadCPUs = "/", imageOf("unthrottle"), 5*time.Minute, 1
+	in := l.Section("What is tuned:")
+	in.StringVarP(&t.file, "filename", "f", "", "FILE\tthe workload, or a pod, from a file in place of the cluster's; - is standard input")
+	in.StringVarP(&t.container, "container", "c", "", "NAME\tthe container that is the server, where there are several")
+	in.Var(quantity.Value(&t.cpus, asked.ParseLimits, "1, or --cpus 0.5,1,2"), "cpus", "N\tCPUs (the container's own limit); a list asks which of them is enough")
+	verb.Number(in, &t.port, "port", "", 1, "N\twhere it listens (the container's only port)")
+	in.StringVar(&t.path, "path", "/", "PATH\twhat to load (/)")
+	in.BoolVar(&t.https, "https", false, "it speaks TLS; --insecure doesn't check its certificate")
+	verb.Duration(in, &t.timeout, "ready-timeout", time.Millisecond, "D\thow long a pod may take to get ready (5m)")
+	in.StringVar(&t.Resume, "resume", "", "FILE\tcontinue an interrupted one")
+	t.requestFlags = l.Like("load")
+	asked.Requests(l, t.requestFlags, &t.requests)
+	in = l.Section("Where the trials run:")
+	in.StringVar(&t.in, "in", "", "NAME\tin this namespace, which there is (one of their own)")
+	in.StringVar(&t.node, "node", "", "NAME\ton this node (the first run's, which the scheduler chooses)")
+	in.StringVar(&t.image, "image", t.image, "IMAGE\tof the pods that send the load and count CPU time ("+t.image+")")
+	in.Var(verb.OneOf(&t.pull, "Always", "IfNotPresent", "Never"), "image-pull-policy", "P\tof that image: Always, IfNotPresent or Never")
+	in.Var(quantity.Value(&t.loadCPUs, quantity.ParseCPUs, "2"), "load-cpus", "N\tmost CPUs of the load, where a quota wants a limit of it (1)")
+	t.deadline = podtrial.Lease
+	verb.Duration(in, &t.deadline, "deadline", 10*time.Second, "D\tafter which all of it is gone if this command is killed (10m)")
+	in.BoolVar(&t.dryRun, "dry-run", false, "print the manifests of a run, and make nothing")
+	t.asked.Load(l, l.Section("The load:"))
+	t.asked.Tried(l, l.Section("What is tried:"), 0)
+	t.asked.Judged(l.Section("How it is judged:"))
+	in = l.Section("Results:")
+	t.Fail.FailOnVerdict(in, "a change is advised", "if there is a trade")
+	t.results.FilesFlag(in)
+	t.results.JSONFlag(in)
+	in.StringVar(&t.Runs, "runs", "", "F\twrite each run to F as it finishes")
+	t.results.ColorFlag(in)
+	t.live.connection(l.Section("The cluster:"))
+}
+
+// Name begins the journal's name.
+func (t *tuner) Name() string { return "tune-" + t.soFar.Plan.Name }
+
+// Read reads a journal.
+func (t *tuner) Read(data []byte) (command []string, dir string, cut int, err error) {
+	if t.soFar, cut, err = tune.Read(data); err != nil {
+		return nil, "", 0, err
+	}
+	return t.soFar.Plan.Command, t.soFar.Plan.Dir, cut, nil
+}
+
+// Inherit takes what --resume goes with: where the results go to.
+func (t *tuner) Inherit(from *tuner) {
+	t.results.Inherit(from.results)
+	t.Fail = from.Fail
+}
+
+// GoOn takes the runs of an interrupted one. They go on on the node that they began on.
+func (t *tuner) GoOn(from *tuner) (err error) {
+	old := from.soFar
+	if t.goal, err = from.asked.Goal(from.Flags, from.Resume, old); err != nil {
+		return err
+	}
+	t.soFar = old
+	t.server.Kit.Node = old.Environment.Node
+	return nil
+}
+
+// Plan checks the command line, reads the workload, and opens the files of -o before anything runs.
+func (t *tuner) Plan(ctx context.Context, args, command []string) error {
+	t.Progress = progress.New(t.stdio, t.results.JSON)
+	if err := t.prepareServer(ctx, args, command); err != nil {
+		return err
+	}
+	p := t.asked.Plan
+	p.Kind, p.Name, p.CPUs = tune.ServerKind, t.server.Template.String(), t.server.Template.CPUs()
+	p.URL = fmt.Sprintf("%s://POD-IP:%d%s", t.server.Scheme, t.server.Kit.Port, t.server.Path)
+	if len(t.cpus) > 0 {
+		p.CPUs = t.cpus[0]
+	}
+	if len(t.cpus) > 1 {
+		p.Limits = t.cpus
+	}
+	_, gogc, _ := t.server.Template.Env("GOGC")
+	t.asked.Take(&p, gogc)
+	if err := t.asked.Check(p); err != nil {
+		return err
+	}
+	if err := t.checkLimits(p); err != nil {
+		return err
+	}
+	p.Seed, p.Command = t.Seeded(p.Seed)
+	var err error
+	if p.Dir, err = conduct.WorkDir(); err != nil {
+		return err
+	}
+	t.soFar = &tune.Study{Version: report.Version, Verb: "tune", MadeBy: verb.MadeBy(), Time: verb.Now(), Plan: p}
+	return t.results.Open()
+}
+
+// checkLimits checks a question for one of several limits.
+func (t *tuner) checkLimits(p tune.Plan) error {
+	if len(p.Limits) == 0 {
+		return nil
+	}
+	if p.SLO == "" || p.Rate == 0 {
+		return hint.Usage("kubectl unthrottle tune --cpus 0.5,1,2 --slo p99=50ms --rate 200 deployment/NAME", "which of several limits is enough can only be told with an --slo and a --rate")
+	}
+	if name := t.Flags.FirstGiven("conns", "procs", "all", "gogc", "objective", "pairs", "blocks"); name != "" {
+		return hint.Usage("leave it out, or name one limit", "--%s is for one limit; with several the question is which one is enough", name)
+	}
+	return nil
+}
+
+// prepareServer says which pods there will be. It asks the cluster for the workload, and changes nothing.
+func (t *tuner) prepareServer(ctx context.Context, args, command []string) error {
+	const example = "kubectl unthrottle tune deployment/NAME"
+	switch {
+	case len(command) > 0:
+		return hint.Usage("unthrottle tune -- "+strings.Join(command, " "), "a program of this machine is tuned by unthrottle tune: %q", command[0])
+	case len(args) > 1, len(args) == 0 && t.file == "":
+		return hint.Usage(example, "tune takes one workload, got %d", len(args))
+	case len(args) == 1 && t.file != "":
+		return hint.Usage("use one of them", "%s and --filename cannot be used together", args[0])
+	case !strings.HasPrefix(t.path, "/"):
+		return hint.Usage("--path /"+t.path, "--path %s does not begin with /", t.path)
+	}
+	if name := t.Flags.FirstGiven("targets", "unix", "proxy", "cacert", "cert", "key"); name != "" {
+		return hint.Usage("leave it out", "--%s is of this machine, and the load is sent from a pod", name)
+	}
+	if strings.HasPrefix(t.requests.Data, "@") {
+		return hint.Usage("--data TEXT", "--data %s is a file of this machine, and the load is sent from a pod", t.requests.Data)
+	}
+	place, err := cluster.Locate(t.live.Options)
+	if err != nil {
+		return err
+	}
+	client, err := place.Client()
+	if err != nil {
+		return err
+	}
+	api := &podtrial.API{Client: client}
+	template, err := t.template(ctx, api, place.Namespace, args)
+	if err != nil {
+		return err
+	}
+	port, ok := template.Port()
+	if t.port > 0 {
+		port, ok = t.port, true
+	}
+	if !ok {
+		return hint.Usage("--port 8080", "container %s of %s does not name one port: where does it listen?", template.Container, template)
+	}
+	study := podtrial.NewStudy()
+	kit := podtrial.Kit{
+		Study: study, Namespace: t.in, Image: t.image, PullPolicy: t.pull, LoadCPUs: t.loadCPUs, Port: port, Node: t.node,
+	}
+	if t.in == "" {
+		kit.Namespace, kit.Owned = "unthrottle-tune-"+study, true
+	}
+	scheme := "http"
+	if t.https {
+		scheme = "https"
+	}
+	send := append(asked.RequestArgs(t.requestFlags), "--grace", "3s")
+	if !t.Flags.Given("timeout") {
+		send = append(send, "--timeout", "10s")
+	}
+	t.server = &podtrial.Server{API: api, Kit: kit, Template: template, Load: send, Scheme: scheme, Path: t.path, Timeout: t.timeout, Late: t.note}
+	return nil
+}
+
+func (t *tuner) note(text string) { t.Progress.Note(text) }
+
+// template gets the workload.
+func (t *tuner) template(ctx context.Context, api *podtrial.API, namespace string, args []string) (*podtrial.Template, error) {
+	if t.file == "" {
+		data, err := api.Workload(ctx, namespace, args[0])
+		if err != nil {
+			return nil, err
+		}
+		return podtrial.ParseTemplate(data, t.container)
+	}
+	var data []byte
+	var err error
+	if t.file == "-" {
+		data, err = io.ReadAll(t.stdio.In)
+	} else {
+		data, err = os.ReadFile(t.file)
+	}
+	if err != nil {
+		return nil, hint.With(fmt.Errorf("reading the workload: %w", err), "-f takes a file with a Deployment, a Pod, or anything else that makes pods")
+	}
+	template, err := podtrial.ReadTemplate(data, t.container)
+	if err == nil && template.Namespace == "" {
+		template.Namespace = namespace
+	}
+	return template, err
+}
+
+// print writes the manifests of a run.
+func (t *tuner) print(ctx context.Context, args []string) error {
+	args, command := t.Flags.Split(args)
+	if err := t.Plan(ctx, args, command); err != nil {
+		return err
+	}
+	p := t.soFar.Plan
+	setting := lab.Setting{CPUs: p.CPUs}
+	if len(p.Procs) > 0 {
+		setting.Procs = p.Procs[0]
+	}
+	shot := trial.Shot{Rate: p.Rate, Conns: p.Conns, Const: p.Const, WarmUp: p.WarmUp, Lasting: p.Window, Seed: p.Seed, SLO: p.SLO}
+	if shot.Lasting == 0 {
+		shot.Lasting = 5 * time.Second
+	}
+	if shot.Rate == 0 && shot.Conns == 0 {
+		shot.Conns = 8 // the first of the pilot's
+	}
+	all, err := t.server.Manifests(setting, shot, t.deadline)
+	if err != nil {
+		return err
+	}
+	return podtrial.Print(t.stdio.Out, all)
+}
+
+// Prepare makes the study's namespace, and runs the server once, by which its node is chosen and has the image.
+func (t *tuner) Prepare(ctx context.Context) error {
+	var err error
+	kit := &t.server.Kit
+	if t.space, err = podtrial.OpenSpace(ctx, t.server.API, kit, t.server.Template, t.deadline); err != nil {
+		return err
+	}
+	t.Cleanup = append(t.Cleanup, t.leave)
+	t.note("starting " + t.soFar.Plan.Name + " once in namespace " + kit.Namespace)
+	p := &t.soFar.Plan
+	node, err := t.server.Look(ctx, p.CPUs)
+	if err != nil {
+		return err
+	}
+	if before := t.soFar.Environment; before.CPUs != 0 && before.CPUs != node.CPUs {
+		return hint.With(fmt.Errorf("node %s has %d CPUs, but the tune was started with %d", node.Name, node.CPUs, before.CPUs), "start a new one")
+	}
+	t.soFar.Environment = lab.Environment{
+		OS: node.OS, Arch: node.Arch, Kernel: node.Kernel, CPUs: node.CPUs, Memory: node.Memory, Go: runtime.Version(), LimitKind: podtrial.LimitKind, Node: node.Name,
+		Notes: notes(node),
+	}
+	if t.soFar.Defaults != nil { // it goes on
+		return nil
+	}
+	for _, cpus := range p.Limits {
+		t.soFar.Defaults = append(t.soFar.Defaults, t.foresee(cpus).GoDefault)
+	}
+	return nil
+}
+
+// notes are what else a node tells.
+func notes(n podtrial.Node) (all []string) {
+	if n.Kubelet != "" {
+		all = append(all, "kubelet "+n.Kubelet)
+	}
+	if n.RuntimeName != "" {
+		all = append(all, n.RuntimeName)
+	}
+	return all
+}
+
+// leave takes away what was made.
+func (t *tuner) leave() {
+	if err := t.space.Close(context.Background()); err != nil {
+		fmt.Fprintf(t.stdio.Err, "unthrottle: %v: it goes by itself within %v\n", err, t.deadline)
+	}
+}
+
+// foresee says which GOMAXPROCS the container has under a limit, as far as its manifest tells.
+func (t *tuner) foresee(cpus float64) tune.Foresight {
+	system := choice.Under(cpus, t.soFar.Environment.CPUs, unthrottle.Policy{})
+	f := tune.Foresight{GoDefault: system.Of(choice.Go126).Procs}
+	value, set, known := t.server.Template.Env("GOMAXPROCS")
+	if n, err := strconv.Atoi(value); set && known && err == nil && n > 0 {
+		f.Procs, f.Why = n, "its manifest says so"
+	}
+	return f
+}
+
+// Head is the journal's.
+func (t *tuner) Head() any { return t.soFar }
+
+// Execute does the runs that are missing.
+func (t *tuner) Execute(ctx context.Context, record func(any) error) error {
+	l := tune.Lab{
+		Server: t.server, Foresee: t.foresee, Clock: time.Now, Memory: t.server.Template.Memory(),
+		Record: func(r tune.Record) error { return record(r) },
+		Tell:   func(p tune.Progress) { t.Progress.Tune(t.soFar, p) },
+	}
+	if t.goal != nil {
+		if err := l.Record(tune.Record{Reach: t.goal}); err != nil {
+			return err
+		}
+	}
+	if len(t.soFar.Plan.Limits) > 0 {
+		return t.explain(t.soFar.ExecuteLimits(ctx, l))
+	}
+	return t.explain(t.soFar.Execute(ctx, l))
+}
+
+// explain says what to do about what ended a study.
+func (t *tuner) explain(err error) error {
+	if lost := t.space.Err(); err != nil && lost != nil {
+		err = hint.With(fmt.Errorf("%w; and before that the end of all could not be put off: %w", err, lost), hint.Of(err)...)
+	}
+	var hopeless *tune.Hopeless
+	if errors.As(err, &hopeless) {
+		return hint.With(err, "look at a run by itself: kubectl unthrottle tune --dry-run prints its manifests")
+	}
+	if _, failed := trial.Failed(err); failed {
+		return hint.With(err, "does it run so in the cluster? --dry-run prints its manifests; --port and --path say what to load, --ready-timeout how long to wait")
+	}
+	return err
+}
+
+// Measured reports whether there is anything to show.
+func (t *tuner) Measured() bool { return t.soFar.Pilot != nil || len(t.soFar.Windows) > 0 }
+
+// Show shows what there is.
+func (t *tuner) Show(journal, next string, interrupted bool) error {
+	doc, err := report.NewTune(t.soFar)
+	if err != nil {
+		return err
+	}
+	doc.Header.MadeBy = verb.MadeBy()
+	if interrupted {
+		doc.Resume = next
+	}
+	err = t.results.Finish(doc, nil)
+	if err == nil && !t.results.JSON {
+		fmt.Fprintf(t.stdio.Err, "\nunthrottle: the runs are in %s\n", journal)
+	}
+	t.Failed = t.Fail.Verdict(report.Found(doc.Checks()), 0)
+	return err
+}

@@ -1,0 +1,57 @@
+package podtrial
+
+import (
+	"encoding/json"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// A Fake is the cluster of these tests, for those of the verb.
+type Fake = fake
+
+// NewFake is one with deployment/api in namespace team, which it serves at a URL.
+func NewFake(t testing.TB) (f *Fake, url string) {
+	f = newFake(t)
+	f.team()
+	f.quick = true
+	data, err := yaml.YAMLToJSON([]byte(workloadYAML))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var o object
+	if err := json.Unmarshal(data, &o); err != nil {
+		t.Fatal(err)
+	}
+	f.put("/apis/apps/v1/namespaces/team/deployments/api", o)
+	return f, f.url
+}
+
+// Left are the objects that there are.
+func (f *fake) Left() (paths []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for path := range f.objects {
+		paths = append(paths, path)
+	}
+	return paths
+}
+
+// LoseNode loses the node of the nth server that is started.
+func (f *fake) LoseNode(n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.state = func(p *fakePod, o object) object {
+		if p.part == "server" && p.n == n && len(p.windows) > 0 {
+			under(o, "status")["conditions"] = []any{object{"type": "Ready", "status": "Unknown"}}
+		}
+		return o
+	}
+}
+
+// Mend brings the node back.
+func (f *fake) Mend() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.state = nil
+}
