@@ -97,12 +97,16 @@ func newNetwork() (*network, error) {
 	return &network{number: number, keeper: keeper}, nil
 }
 
-func (n *network) bridge() string           { return fmt.Sprintf("unthrottle%d", n.number) }
-func (n *network) gateway() string          { return fmt.Sprintf("198.18.%d.1", n.number) }
-func (n *network) node(index int) string    { return fmt.Sprintf("198.18.%d.%d", n.number, 11+index) }
-func (n *network) podRange(i int) string    { return fmt.Sprintf("198.19.%d.%d/27", n.number, 32*i) }
-func (n *network) podGateway(i int) string  { return fmt.Sprintf("198.19.%d.%d/27", n.number, 32*i+1) }
-func (n *network) device(index int) string  { return fmt.Sprintf("unthrottle%dn%d", n.number, index) }
+func (n *network) bridge() string        { return fmt.Sprintf("unthrottle%d", n.number) }
+func (n *network) gateway() string       { return fmt.Sprintf("198.18.%d.1", n.number) }
+func (n *network) node(index int) string { return fmt.Sprintf("198.18.%d.%d", n.number, 11+index) }
+
+func (n *network) podRange(i int) string { return fmt.Sprintf("198.19.%d.%d/27", n.number, 32*i) }
+
+func (n *network) podGateway(i int) string { return fmt.Sprintf("198.19.%d.%d/27", n.number, 32*i+1) }
+
+func (n *network) device(index int) string { return fmt.Sprintf("unthrottle%dn%d", n.number, index) }
+
 func (n *network) serverAt(port int) string { return net.JoinHostPort(n.gateway(), strconv.Itoa(port)) }
 
 // serve forwards what comes from the network to a port of the loopback interface.

@@ -23,7 +23,7 @@ type Container struct {
 	Name     string
 	Kind     string // container, init, ephemeral
 	ID       string // without the name of the runtime
-	Ready    bool // never, of an ephemeral container
+	Ready    bool   // never, of an ephemeral container
 	Restarts int
 	State    string // waiting, running, terminated, with the reason if there is one
 }
@@ -75,7 +75,7 @@ func (c *Cluster) Pods(namespace, selector string) (pods []Pod, err error) {
 			Metadata struct{ Namespace, Name, UID string }
 			Spec     struct{ NodeName string }
 			Status   struct {
-				Phase, PodIP                                                        string
+				Phase, PodIP                                                         string
 				ContainerStatuses, InitContainerStatuses, EphemeralContainerStatuses []status
 			}
 		}

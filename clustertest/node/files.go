@@ -44,11 +44,11 @@ func makeFiles(c setup.Config) error {
 // their place.
 var kubeletSysctls = map[string]string{
 	"vm/overcommit_memory":      "1",
-	"vm/panic_on_oom":            "0",
-	"kernel/panic":               "10",
-	"kernel/panic_on_oops":       "1",
-	"kernel/keys/root_maxkeys":   "1000000",
-	"kernel/keys/root_maxbytes":  "25000000",
+	"vm/panic_on_oom":           "0",
+	"kernel/panic":              "10",
+	"kernel/panic_on_oops":      "1",
+	"kernel/keys/root_maxkeys":  "1000000",
+	"kernel/keys/root_maxbytes": "25000000",
 }
 
 // A mounter mounts below a root, and stops at the first error.

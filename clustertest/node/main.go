@@ -86,7 +86,11 @@ func join(path string) error {
 	if err := syscall.Unshare(syscall.CLONE_NEWCGROUP); err != nil {
 		return fmt.Errorf("making a namespace of control groups: %w", err)
 	}
-	return syscall.Exec("/proc/self/exe", []string{"node", "run", path}, os.Environ())
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	return syscall.Exec(self, []string{"node", "run", path}, os.Environ())
 }
 
 func run(path string) error {
