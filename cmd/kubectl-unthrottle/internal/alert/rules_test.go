@@ -124,6 +124,23 @@ func TestRunbook(t *testing.T) {
 	}
 }
 
+// The scrape configuration of the page is one. Debian's promtool does not know of Kubernetes, so it is given other targets.
+func TestScrape(t *testing.T) {
+	page, err := os.ReadFile("../../../../docs/alerts.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile(`(?m)^    scrape_configs:\n(    .*\n)+`).Find(page)
+	file := filepath.Join(t.TempDir(), "prometheus.yaml")
+	text := strings.Replace(regexp.MustCompile(`(?m)^    `).ReplaceAllString(string(block), ""), "kubernetes_sd_configs: [{role: pod}]", "static_configs: [{targets: [localhost]}]", 1)
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(tool(t, "promtool"), "check", "config", file).CombinedOutput(); err != nil || len(block) == 0 {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 func TestGolden(t *testing.T) {
 	other := Default()
 	other.As, other.Name, other.Namespace, other.Labels = Object, "go", "monitoring", map[string]string{"release": "prometheus"}
