@@ -159,7 +159,7 @@ func TestKilled(t *testing.T) {
 
 func TestChoose(t *testing.T) {
 	for _, c := range []struct{ in, want, err string }{
-		{"", "etcd kube-apiserver kube-controller-manager kube-scheduler kubectl", ""},
+		{"", "etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kubelet", ""},
 		{"kubelet etcd", "etcd kubelet", ""},
 		{"etcd docker", "", `no program is called "docker"`},
 	} {
