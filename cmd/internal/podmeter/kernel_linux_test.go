@@ -126,12 +126,12 @@ func forAll(t *testing.T) string {
 // and is what joins it.
 func joinAccounting(t *testing.T, g *kerneltest.Group, name string) string {
 	t.Helper()
-	dir, v, m, err := cgroup.Locate(cgroup.Source{}, "cpuacct")
+	_, v, m, err := cgroup.Locate(cgroup.Source{}, "cpuacct")
 	if v != cgroup.V1 || err != nil || strings.HasPrefix(g.Dir, m.Point+"/") {
 		return ""
 	}
 	parent := filepath.Join(m.Point, filepath.Base(g.Dir))
-	dir = filepath.Join(parent, name)
+	dir := filepath.Join(parent, name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Skip(err)
 	}

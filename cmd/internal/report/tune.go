@@ -14,7 +14,7 @@ type Tune struct {
 	Current     TuneCurrent     `json:"current"`
 	Subject     TuneSubject     `json:"subject"`
 	LimitCPUs   float64         `json:"limit_cpus"` // 0: none, or several; see limits
-	LimitKind   string          `json:"limit_kind"` // cgroup-v1, cgroup-v2, systemd, emulated, none
+	LimitKind   string          `json:"limit_kind"` // cgroup-v1, cgroup-v2, systemd, emulated, kubernetes, none
 	Loads       []TuneLoad      `json:"loads"`      // by rate, the lowest first; of a job there is one, without a rate
 	Settings    []TuneSetting   `json:"settings"`   // of all loads, the best of each first
 	Runs        []TuneRun       `json:"runs"`       // of all loads, in the order in which they were done

@@ -293,12 +293,31 @@ func (t *Tune) Next() (TuneRun, bool) {
 		return TuneRun{Phase: Done}, false
 	}
 	c := t.order[0]
-	return TuneRun{Procs: c.Procs, GOGC: c.GOGC, Phase: t.phase, Block: t.block, Seed: t.seed()}, true
+	return TuneRun{Procs: c.Procs, GOGC: c.GOGC, Phase: t.phase, Block: t.block, Seed: t.seed(t.block)}, true
 }
 
-// seed is that of the block's arrivals.
-func (t *Tune) seed() uint64 {
-	return rand.NewPCG(t.config.Seed, uint64(t.block)).Uint64() >> 11
+// Ahead are the runs of the nth block after this one, as far as can be said now: those of the settings that are left. It may turn
+// out that some of them are not asked for, or others besides. Whoever makes them before they are asked for looks at nothing that he
+// would not have seen then: which settings a block has is decided by earlier blocks alone.
+func (t *Tune) Ahead(n int) (runs []TuneRun) {
+	var settings []Candidate
+	switch t.phase {
+	case Race:
+		for _, a := range t.alive() {
+			settings = append(settings, a.Candidate)
+		}
+	case Confirm:
+		settings = []Candidate{t.leader, t.current()}
+	}
+	for _, c := range settings {
+		runs = append(runs, TuneRun{Procs: c.Procs, GOGC: c.GOGC, Phase: t.phase, Block: t.block + n, Seed: t.seed(t.block + n)})
+	}
+	return runs
+}
+
+// seed is that of a block's arrivals.
+func (t *Tune) seed(block int) uint64 {
+	return rand.NewPCG(t.config.Seed, uint64(block)).Uint64() >> 11
 }
 
 // random is for the order of what comes next; other than the arrivals' seeds.

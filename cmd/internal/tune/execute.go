@@ -34,6 +34,7 @@ type execution struct {
 	begin time.Time
 	spent float64 // seconds, before that
 	until float64 // the load's part of the budget ends when so much is spent
+	ahead ahead   // runs that nobody has asked for yet
 }
 
 // Execute does what is missing of a study. It ends early with ctx's error, or if going on would be pointless.
@@ -87,6 +88,7 @@ func (x *execution) search(ctx context.Context, load int) error {
 	if err != nil {
 		return err
 	}
+	defer func() { x.ahead.end() }()
 	var last *Run
 	for told := false; ; {
 		next, more := x.affordable(t, load)
@@ -103,12 +105,16 @@ func (x *execution) search(ctx context.Context, load int) error {
 		if !more {
 			return nil
 		}
-		run, err := x.run(ctx, load, next)
+		x.lookAhead(ctx, t, load, next)
+		run, early, err := x.ahead.take(ctx, next, x.shotOf(load, next))
+		if err == nil && !early {
+			run, err = x.run(ctx, load, next)
+		}
 		if err != nil {
 			return err
 		}
 		if x.Plan.Budget > 0 {
-			run.Room = max(1, int((x.until-x.clock())/x.perRun(load, shortBlocks+1)))
+			run.Room = max(1, int((x.until-x.clock())/x.perRun(load, shortBlocks+1)*float64(x.Plan.places())))
 		}
 		if err := x.lab.Record(Record{Run: &run}); err != nil {
 			return err
@@ -130,7 +136,7 @@ func (s *Study) Spent() (seconds float64) {
 		seconds = s.Pilot.Seconds
 	}
 	for _, r := range s.Runs {
-		seconds += r.Seconds
+		seconds += r.Seconds / float64(s.Plan.places())
 	}
 	for _, w := range s.Windows {
 		seconds += w.Seconds
@@ -174,7 +180,7 @@ func (x *execution) progress(t *search.Tune, load int, next search.TuneRun, last
 	for range x.Pilot.Loads[load+1:] {
 		runs += likely + p.Done
 	}
-	p.Time = time.Duration(float64(runs) * x.perRun(load, shortBlocks+1) * float64(time.Second))
+	p.Time = time.Duration(float64(runs) * x.perRun(load, shortBlocks+1) / float64(x.Plan.places()) * float64(time.Second))
 	return p
 }
 
@@ -203,7 +209,7 @@ func (x *execution) run(ctx context.Context, load int, next search.TuneRun) (Run
 	var first string
 	var before float64 // seconds that the first attempt took
 	for attempt := 0; ; attempt++ {
-		run, err := x.once(ctx, load, next)
+		run, err := x.once(ctx, load, next, x.shotOf(load, next))
 		if ctx.Err() != nil {
 			return Run{}, ctx.Err() // it was cut short: its figures are worth nothing
 		}
@@ -232,7 +238,8 @@ func (x *execution) setting(next search.TuneRun) lab.Setting {
 	return s
 }
 
-func (x *execution) once(ctx context.Context, load int, next search.TuneRun) (Run, error) {
+// once does a run. It changes nothing of the execution, so that several may be done at the same time.
+func (x *execution) once(ctx context.Context, load int, next search.TuneRun, shot trial.Shot) (Run, error) {
 	run := Run{Load: load, Search: next, Valid: true, SLOHeld: true}
 	if x.Plan.Kind != ServerKind {
 		var err error
@@ -242,8 +249,13 @@ func (x *execution) once(ctx context.Context, load int, next search.TuneRun) (Ru
 	trace := x.Pilot.Trace || next.Phase == Explain
 	var w trial.Window
 	var err error
-	open := func() (trial.Opened, error) { return x.lab.Server.Open(ctx, x.setting(next), trace) }
-	run.Run, w, err = trial.Once(ctx, x.lab.Clock, open, x.shotOf(load, next))
+	server := x.lab.Server
+	if n := len(x.lab.Places); n > 0 {
+		place := x.lab.Places[(next.Block-1)%n]
+		server, run.Place = place.Server, place.Name
+	}
+	open := func() (trial.Opened, error) { return server.Open(ctx, x.setting(next), trace) }
+	run.Run, w, err = trial.Once(ctx, x.lab.Clock, open, shot)
 	if err != nil || run.Error != "" {
 		return run, err
 	}

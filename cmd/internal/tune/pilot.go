@@ -47,8 +47,9 @@ type Job interface {
 
 // A Lab is where a study is done.
 type Lab struct {
-	Server  Server // of a plan of ServerKind
-	Job     Job    // of the others
+	Server  Server  // of a plan of ServerKind
+	Places  []Place // where else there is one, and first where that is: blocks take turns at them; none: there is one place
+	Job     Job     // of the others
 	Foresee func(cpus float64) Foresight
 	Clock   func() time.Time
 	Memory  int64 // that the program may use; 0: any

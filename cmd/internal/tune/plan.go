@@ -57,6 +57,7 @@ type Plan struct {
 	Margin    float64       `json:"margin"`
 	Tail      float64       `json:"tail_margin"` // by so much the tail may be higher with a setting that is advised
 	Seed      uint64        `json:"seed"`
+	Places    int           `json:"places,omitempty"` // at which runs are made at the same time; 0: one
 	Command   []string      `json:"command"`
 	Dir       string        `json:"dir"`
 }
@@ -124,6 +125,7 @@ type Run struct {
 	Load    int            `json:"load"`
 	Search  search.TuneRun `json:"run"`
 	Attempt int            `json:"attempt,omitempty"` // that came before, and failed
+	Place   string         `json:"place,omitempty"`   // of several
 	Room    int            `json:"room,omitempty"`    // runs of this load that the budget had room for after it; 0: any number
 
 	lab.Run
@@ -404,6 +406,7 @@ func (s *Study) observation(r Run) search.TuneObservation {
 // What a study may have at most. More than that nobody waits for, and a journal that asks for it is not ours.
 const (
 	mostLoads      = 100
+	mostPlaces     = 1000
 	mostLimits     = 100
 	mostCandidates = 2048
 	mostCPUs       = 1 << 16
@@ -422,6 +425,8 @@ func (s *Study) checkPlan() error {
 		return fmt.Errorf("bad rate %v", p.Rate)
 	case !(p.Tail >= 0 && p.Tail <= 10):
 		return fmt.Errorf("bad margin %v of the tail", p.Tail)
+	case p.Places < 0 || p.Places > mostPlaces:
+		return fmt.Errorf("%d places: there are %d at most", p.Places, mostPlaces)
 	case p.WarmUp < 0 || p.Window < 0 || p.Budget < 0 || p.Conns < 0:
 		return errors.New("a negative warm-up, window, budget or number of connections")
 	case len(p.Shares) > mostLoads || len(p.Limits) > mostLimits || len(p.Procs)+len(p.GOGC) > mostCandidates:

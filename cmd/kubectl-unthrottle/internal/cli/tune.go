@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -70,11 +71,13 @@ type tuner struct {
 	timeout         time.Duration
 	loadCPUs        float64
 	image, pull     string
+	nodes           int
 	dryRun          bool
 	deadline        time.Duration
 
 	goal   *tune.Reach
 	server *podtrial.Server
+	places []tune.Place // empty: one node
 	space  *podtrial.Space
 	soFar  *tune.Study
 }
@@ -117,6 +120,7 @@ func (t *tuner) register(l *verb.Flags) {
 	in = l.Section("Where the trials run:")
 	in.StringVar(&t.in, "in", "", "NAME\tin this namespace, which there is (one of their own)")
 	in.StringVar(&t.node, "node", "", "NAME\ton this node (the first run's, which the scheduler chooses)")
+	verb.Number(in, &t.nodes, "nodes", "", 1, "N\ton so many nodes of the same size, which take turns at the blocks, so that it takes less time (1)")
 	in.StringVar(&t.image, "image", t.image, "IMAGE\tof the pods that send the load and count CPU time ("+t.image+")")
 	in.Var(verb.OneOf(&t.pull, "Always", "IfNotPresent", "Never"), "image-pull-policy", "P\tof that image: Always, IfNotPresent or Never")
 	in.Var(quantity.Value(&t.loadCPUs, quantity.ParseCPUs, "2"), "load-cpus", "N\tmost CPUs of the load, where a quota wants a limit of it (1)")
@@ -177,6 +181,9 @@ func (t *tuner) Plan(ctx context.Context, args, command []string) error {
 	}
 	if len(t.cpus) > 1 {
 		p.Limits = t.cpus
+	}
+	if t.nodes > 1 {
+		p.Places = t.nodes
 	}
 	_, gogc, _ := t.server.Template.Env("GOGC")
 	t.asked.Take(&p, gogc)
@@ -341,11 +348,43 @@ func (t *tuner) Prepare(ctx context.Context) error {
 		OS: node.OS, Arch: node.Arch, Kernel: node.Kernel, CPUs: node.CPUs, Memory: node.Memory, Go: runtime.Version(), LimitKind: podtrial.LimitKind, Node: node.Name,
 		Notes: notes(node),
 	}
+	if err := t.moreNodes(ctx, node); err != nil {
+		return err
+	}
 	if t.soFar.Defaults != nil { // it goes on
 		return nil
 	}
 	for _, cpus := range p.Limits {
 		t.soFar.Defaults = append(t.soFar.Defaults, t.foresee(cpus).GoDefault)
+	}
+	return nil
+}
+
+// moreNodes has the server run on other nodes too, where blocks are to take turns at them.
+func (t *tuner) moreNodes(ctx context.Context, one podtrial.Node) error {
+	if t.nodes < 2 {
+		return nil
+	}
+	t.places = []tune.Place{{Name: one.Name, Server: t.server}}
+	names := []string{one.Name}
+	for n := 2; n <= t.nodes; n++ {
+		t.note(fmt.Sprintf("starting it on node %d of %d", n, t.nodes))
+		server := t.server.Another(n, slices.Clone(names))
+		node, err := server.Look(ctx, t.soFar.Plan.CPUs)
+		if err != nil {
+			return fmt.Errorf("looking for node %d of %d: %w", n, t.nodes, err)
+		}
+		if node.CPUs != one.CPUs {
+			return hint.With(fmt.Errorf("node %s has %d CPUs and %s has %d: runs on them are not alike", node.Name, node.CPUs, one.Name, one.CPUs),
+				"a nodeSelector in the workload, or in a copy of it for -f, says which nodes are; or fewer --nodes")
+		}
+		names = append(names, node.Name)
+		t.places = append(t.places, tune.Place{Name: node.Name, Server: server})
+		differs := node.Differs(one)
+		if !t.results.JSON {
+			t.Progress.Say(differs)
+		}
+		t.soFar.Environment.Notes = append(t.soFar.Environment.Notes, differs)
 	}
 	return nil
 }
@@ -385,7 +424,7 @@ func (t *tuner) Head() any { return t.soFar }
 // Execute does the runs that are missing.
 func (t *tuner) Execute(ctx context.Context, record func(any) error) error {
 	l := tune.Lab{
-		Server: t.server, Foresee: t.foresee, Clock: time.Now, Memory: t.server.Template.Memory(),
+		Server: t.server, Places: t.places, Foresee: t.foresee, Clock: time.Now, Memory: t.server.Template.Memory(),
 		Record: func(r tune.Record) error { return record(r) },
 		Tell:   func(p tune.Progress) { t.Progress.Tune(t.soFar, p) },
 	}

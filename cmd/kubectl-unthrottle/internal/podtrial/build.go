@@ -39,7 +39,8 @@ type Kit struct {
 	CapAll     bool   // a quota wants a CPU limit of every container
 	LoadCPUs   float64
 	Port       int
-	Node       string // whose pods they are; "": the scheduler's choice
+	Node       string   // whose pods they are; "": the scheduler's choice
+	Avoid      []string // nodes that it may not choose
 }
 
 // name is that of an object: where the namespace is not the study's own the name says whose it is.
@@ -138,10 +139,27 @@ func (k *Kit) ServerJob(t *Template, run string, s lab.Setting, trace bool, dead
 
 // onNode binds a pod to the study's node, by way of the scheduler: it knows best whether there is room.
 func (k *Kit) onNode(spec object) {
-	if k.Node == "" {
-		return
-	}
 	only := object{"key": "metadata.name", "operator": "In", "values": []any{k.Node}}
+	switch {
+	case k.Node == "" && len(k.Avoid) == 0:
+		return
+	case k.Node == "" && len(k.Avoid) > 1: // a rule names one node
+		k.avoidEach(spec)
+		return
+	case k.Node == "":
+		only["operator"], only["values"] = "NotIn", []any{k.Avoid[0]}
+	}
+	rule(spec, only)
+}
+
+func (k *Kit) avoidEach(spec object) {
+	for _, name := range k.Avoid {
+		rule(spec, object{"key": "metadata.name", "operator": "NotIn", "values": []any{name}})
+	}
+}
+
+// rule adds one about a node's fields.
+func rule(spec, only object) {
 	node := under(spec, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
 	terms := list(node, "nodeSelectorTerms")
 	if len(terms) == 0 {

@@ -55,3 +55,10 @@ func (f *fake) Mend() {
 	defer f.mu.Unlock()
 	f.state = nil
 }
+
+// Shrink gives a node fewer CPUs than the others have.
+func (f *fake) Shrink(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.put("/api/v1/nodes/"+name, node("6.1", "4"))
+}

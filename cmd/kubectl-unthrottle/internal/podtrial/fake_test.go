@@ -287,7 +287,7 @@ func (f *fake) podState(p *fakePod) object {
 	}
 	running := object{"running": object{"startedAt": "2026-01-02T03:04:05Z"}}
 	status := object{"phase": "Pending", "podIP": "10.1.2.3", "containerStatuses": []any{}}
-	o := object{"metadata": object{"name": text(p.job, "metadata", "name") + "-x"}, "spec": object{"nodeName": "n1"}, "status": status}
+	o := object{"metadata": object{"name": text(p.job, "metadata", "name") + "-x"}, "spec": object{"nodeName": p.node()}, "status": status}
 	switch {
 	case p.looks == 1:
 	case p.part == "server":
@@ -371,4 +371,17 @@ func (f *fake) collections(b *bytes.Buffer, p *fakePod, times bool) {
 		}
 	}
 	b.WriteString("2026-01-02T03:04:05Z it listens\n")
+}
+
+// node is that which the pod's rules name, or the first that they allow.
+func (p *fakePod) node() string {
+	nodes := []string{"n1", "n2", "n3"}
+	required := at(p.job, "spec", "template", "spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+	for _, term := range list(required, "nodeSelectorTerms") {
+		for _, field := range list(term, "matchFields") {
+			name := field["values"].([]any)[0].(string)
+			nodes = slices.DeleteFunc(nodes, func(n string) bool { return (n == name) != (text(field, "operator") == "In") })
+		}
+	}
+	return nodes[0]
 }

@@ -49,8 +49,19 @@ type Server struct {
 	Every    time.Duration // between two looks at a pod; 0: 300 ms
 	Patience time.Duration // until a node takes a pod; 0: a minute
 
+	tag  string // begins the names of its runs, where it is not the only one
 	runs int
 	told sync.Once
+}
+
+// Another is the same server for another node, of several at which runs are made at the same time.
+func (s *Server) Another(n int, avoid []string) *Server {
+	kit := s.Kit
+	kit.Node, kit.Avoid = "", avoid
+	return &Server{
+		API: s.API, Kit: kit, Template: s.Template, Load: s.Load, Scheme: s.Scheme, Path: s.Path, Timeout: s.Timeout, Late: s.Late, Every: s.Every,
+		Patience: s.Patience, tag: fmt.Sprintf("n%d-", n),
+	}
 }
 
 // How long things may take that take a moment where all is well. They are there so that a wait ends, and is told of.
@@ -91,7 +102,7 @@ func (s *Server) Open(ctx context.Context, setting lab.Setting, trace bool) (tun
 
 func (s *Server) open(ctx context.Context, setting lab.Setting, trace bool) (*Session, error) {
 	s.runs++
-	run := "run-" + strconv.Itoa(s.runs)
+	run := s.tag + "run-" + strconv.Itoa(s.runs)
 	job, err := s.Kit.ServerJob(s.Template, run, setting, trace, mostRun)
 	if err != nil {
 		return nil, err
@@ -225,7 +236,7 @@ func (x *Session) Load(ctx context.Context, shot trial.Shot) (trial.Window, erro
 // generate runs a pod that sends a load, and looks at the server's meanwhile.
 func (x *Session) generate(ctx context.Context, shot trial.Shot) (g loadtest.Summary, err error) {
 	x.loads++
-	name := fmt.Sprintf("load-%d-%d", x.runs, x.loads)
+	name := fmt.Sprintf("%sload-%d-%d", x.tag, x.runs, x.loads)
 	args := append(append([]string{x.url()}, x.Server.Load...), shot.Flags()...)
 	kit := x.Kit
 	kit.Node = x.pod.Spec.NodeName
@@ -445,6 +456,22 @@ type Node struct {
 	Arch, OS, Kernel, Kubelet, RuntimeName string
 }
 
+// Differs says how a node differs from another of the same size.
+func (n Node) Differs(from Node) string {
+	var parts []string
+	for _, f := range []struct{ what, own, other string }{
+		{"kernel", n.Kernel, from.Kernel}, {"kubelet", n.Kubelet, from.Kubelet}, {"runtime", n.RuntimeName, from.RuntimeName}, {"architecture", n.Arch, from.Arch},
+	} {
+		if f.own != f.other {
+			parts = append(parts, fmt.Sprintf("%s %s where %s has %s", f.what, f.own, from.Name, f.other))
+		}
+	}
+	if len(parts) == 0 {
+		return fmt.Sprintf("node %s is like %s, as far as the API server tells", n.Name, from.Name)
+	}
+	return fmt.Sprintf("node %s has %s", n.Name, strings.Join(parts, ", "))
+}
+
 // Look runs the server once as it is, so that its image is there, and tells which node took it. All later runs are on that node.
 func (s *Server) Look(ctx context.Context, cpus float64) (n Node, err error) {
 	x, err := s.open(ctx, lab.Setting{CPUs: cpus}, false)
@@ -461,7 +488,7 @@ func (s *Server) Look(ctx context.Context, cpus float64) (n Node, err error) {
 			return n, err
 		}
 	}
-	s.Kit.Node = n.Name
+	s.Kit.Node, s.Kit.Avoid = n.Name, nil
 	return n, nil
 }
 

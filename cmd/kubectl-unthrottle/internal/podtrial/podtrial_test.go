@@ -47,7 +47,13 @@ func (f *fake) team() {
 	})
 	f.put("/api/v1/namespaces/team/resourcequotas/q", object{"metadata": object{"name": "q"}, "spec": object{"hard": object{"limits.cpu": "4"}}, "status": object{"used": object{}}})
 	f.put("/api/v1/namespaces/team/limitranges/l", object{"metadata": object{"name": "l"}, "spec": object{"limits": []any{object{"type": "Container", "max": object{"cpu": "3"}}}}})
-	f.put("/api/v1/nodes/n1", object{"status": object{"capacity": object{"cpu": "8", "memory": "16Gi"}, "nodeInfo": object{"kernelVersion": "6.1", "kubeletVersion": "v1.36.3", "architecture": "amd64"}}})
+	for i, kernel := range []string{"6.1", "6.2", "6.1"} {
+		f.put(fmt.Sprintf("/api/v1/nodes/n%d", i+1), node(kernel, "8"))
+	}
+}
+
+func node(kernel, cpus string) object {
+	return object{"status": object{"capacity": object{"cpu": cpus, "memory": "16Gi"}, "nodeInfo": object{"kernelVersion": kernel, "kubeletVersion": "v1.36.3", "architecture": "amd64"}}}
 }
 
 // TestTune: a whole tune in pods comes to the verdict that the program's figures have, and leaves nothing.

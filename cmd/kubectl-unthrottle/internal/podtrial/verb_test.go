@@ -67,6 +67,38 @@ func TestVerb(t *testing.T) {
 	}
 }
 
+// TestNodes: at three nodes the runs are those of one, each block at one node, and what differs between them is told.
+func TestNodes(t *testing.T) {
+	f, url := podtrial.NewFake(t)
+	unthrottle := command(t, url)
+	before := len(f.Left())
+	args := []string{"tune", "deployment/api", "--cpus", "1", "--seed", "3", "--for", "2s"}
+	one := unthrottle(append(slices.Clone(args), "--runs", "one.jsonl")...)
+	r := unthrottle(append(slices.Clone(args), "--nodes", "3", "--runs", "runs.jsonl")...)
+	if r.code != 0 || first(r.stdout) != first(one.stdout) || !strings.Contains(r.stderr, "node n2 has kernel 6.2 where n1 has 6.1") || !strings.Contains(r.stderr, "node n3 is like n1") {
+		t.Errorf("%+v\nat one node: %+v", r, one)
+	}
+	runs, err := os.ReadFile("runs.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for block, place := range map[int]string{1: "n1", 2: "n2", 3: "n3", 4: "n1"} {
+		for line := range strings.Lines(string(runs)) {
+			if strings.Contains(line, fmt.Sprintf(`"block":%d,"seed"`, block)) && !strings.Contains(line, fmt.Sprintf(`"place":%q`, place)) {
+				t.Errorf("block %d is not at %s: %s", block, place, line)
+			}
+		}
+	}
+	f.Shrink("n2")
+	r = unthrottle(append(slices.Clone(args), "--nodes", "2", "--runs", "other.jsonl")...)
+	if r.code != 1 || !strings.Contains(r.stderr, "node n2 has 4 CPUs and n1 has 8") {
+		t.Errorf("%+v", r)
+	}
+	if left := f.Left(); len(left) != before {
+		t.Errorf("left are %q", left)
+	}
+}
+
 // TestResume: a node is lost in the middle, which is told; the rest is done later, and comes to the same as without.
 func TestResume(t *testing.T) {
 	f, url := podtrial.NewFake(t)
