@@ -175,18 +175,28 @@ func (t *Tracer) take(ctx context.Context) (_ io.ReadCloser, err error) {
 }
 
 // scratch is a file that is gone when it is closed.
-type scratch struct{ *os.File }
+type scratch struct {
+	*os.File
+	path string // "": it is in memory
+}
 
 func newScratch() (scratch, error) {
 	f, err := os.CreateTemp("", "unthrottle-trace-*")
 	if err != nil {
+		if memory, inMemory := memoryFile(); inMemory == nil {
+			return scratch{memory, ""}, nil // an image that holds nothing else has no directory for it
+		}
 		return scratch{}, hint.With(fmt.Errorf("a file for the trace: %w", err), "TMPDIR names a directory that can be written")
 	}
-	return scratch{f}, nil
+	return scratch{f, f.Name()}, nil
 }
 
 func (s scratch) Close() error {
-	return errors.Join(s.File.Close(), os.Remove(s.Name()))
+	err := s.File.Close()
+	if s.path != "" {
+		err = errors.Join(err, os.Remove(s.path))
+	}
+	return err
 }
 
 // WriteTo copies all of the file.

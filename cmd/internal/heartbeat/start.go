@@ -114,8 +114,12 @@ func (h *Heart) join(pid int) error {
 	if own := cgroup.Self(); len(own.Levels) > 0 && own.Levels[0].Dir == h.Group {
 		return nil
 	}
-	file := filepath.Join(h.Group, "cgroup.procs")
-	if err := os.WriteFile(file, []byte(strconv.Itoa(h.cmd.Process.Pid)), 0); err != nil {
+	beat := []byte(strconv.Itoa(h.cmd.Process.Pid))
+	err := os.WriteFile(filepath.Join(h.Group, "cgroup.procs"), beat, 0)
+	if errors.Is(err, readOnly) && joinUnmounted(h.Limit, pid, beat) == nil {
+		err = nil
+	}
+	if err != nil {
 		return &MoveError{pid, err}
 	}
 	h.Moved = true

@@ -192,7 +192,7 @@ func lookInPod[D any](ctx context.Context, stdio verb.IO, where inPod, what, ver
 		if said == "" {
 			said = "it wrote nothing"
 		}
-		return doc, hint.With(fmt.Errorf("unthrottle %s in pod %s: exit code %d: %s", verbName, p.Name, done.Code, last(said)), "--process NAME names another process than the first")
+		return doc, refused(verbName, p.Name, said)
 	}
 	if said != "" {
 		fmt.Fprintln(stdio.Err, said)
@@ -213,11 +213,24 @@ func lookInPod[D any](ctx context.Context, stdio verb.IO, where inPod, what, ver
 	return doc, nil
 }
 
-// last are the last lines of a text, where an error stands.
-func last(text string) string {
-	lines := strings.Split(text, "\n")
-	for i := range lines {
-		lines[i] = strings.TrimPrefix(strings.TrimPrefix(lines[i], "unthrottle: "), "error: ")
+// refused is the error of the command in the pod, and its hint.
+func refused(verb, pod, said string) error {
+	text, next := said, ""
+	for line := range strings.Lines(said) {
+		line = strings.TrimPrefix(strings.TrimSpace(line), "unthrottle: ")
+		if rest, ok := strings.CutPrefix(line, "error: "); ok {
+			text = rest
+		}
+		if rest, ok := strings.CutPrefix(line, "hint: "); ok {
+			next = rest
+		}
 	}
-	return strings.Join(lines[max(0, len(lines)-2):], "; ")
+	err := fmt.Errorf("unthrottle %s in pod %s: %s", verb, pod, text)
+	switch {
+	case strings.Contains(text, "joining the cgroup"):
+		next = "--privileged lets the heartbeat enter the program's cgroup, or put unthrottle into the container's image"
+	case next == "":
+		next = "--process NAME names another process than the first"
+	}
+	return hint.With(err, next)
 }

@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/unthrottle/unthrottle/clustertest"
+	"github.com/unthrottle/unthrottle/cmd/internal/report"
+)
+
+// TestPod asks about a program in a pod of a real node, in each of the ways.
+func TestPod(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts a cluster")
+	}
+	c := clustertest.Start(t, clustertest.Options{ControllerManager: true, Scheduler: true, Nodes: 1})
+	command := clustertest.GoImage(t, "localhost/unthrottle:1", "github.com/unthrottle/unthrottle/cmd/unthrottle")
+	c.Import(t, command)
+	busy := clustertest.GoImage(t, "localhost/busy:1", "./testdata/busy")
+	c.Import(t, busy)
+	// An image that holds both: the command is in the PATH.
+	both := busy
+	both.Name, both.Env = "localhost/both:1", []string{"PATH=/bin"}
+	both.Files = map[string]string{"/program": busy.Files["/program"], "/bin/unthrottle": command.Files["/program"]}
+	c.Import(t, both)
+	const pods = `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: api}
+spec:
+  selector: {matchLabels: {app: api}}
+  template:
+    metadata: {labels: {app: api}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers:
+      - {name: app, image: "localhost/busy:1", env: [{name: BUSY, value: "2"}, {name: GOMAXPROCS, value: "16"}], resources: {limits: {cpu: 500m}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: holds, labels: {app: holds}}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - {name: app, image: "localhost/both:1", env: [{name: BUSY, value: "2"}], resources: {limits: {cpu: 500m}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: rootless, labels: {app: rootless}}
+spec:
+  terminationGracePeriodSeconds: 1
+  securityContext: {runAsNonRoot: true, runAsUser: 65534}
+  containers:
+  - {name: app, image: "localhost/busy:1", env: [{name: BUSY, value: "1"}], resources: {limits: {cpu: 500m}}}
+`
+	if _, _, err := c.KubectlInput(pods, "create", "-f", "-"); err != nil {
+		t.Fatal(err)
+	}
+	for _, app := range []string{"api", "holds", "rootless"} {
+		c.WaitPods(t, "default", "app="+app, 1, "Running")
+	}
+	run := func(want int, args ...string) (stdout, stderr string) {
+		t.Helper()
+		var out, errors bytes.Buffer
+		env := func(name string) string { return map[string]string{"PATH": os.Getenv("PATH")}[name] }
+		code := Main(context.Background(), append(args, "--kubeconfig", c.Kubeconfig), env, strings.NewReader(""), &out, &errors)
+		if code != want {
+			t.Errorf("%q: exit code %d, want %d\n%s%s", args, code, want, &out, &errors)
+		}
+		return out.String(), errors.String()
+	}
+	contains := func(text string, parts ...string) {
+		t.Helper()
+		for _, part := range parts {
+			if !strings.Contains(text, part) {
+				t.Errorf("there is no %q in\n%s", part, text)
+			}
+		}
+	}
+	const image = "--image=localhost/unthrottle:1"
+
+	page := filepath.Join(t.TempDir(), "explain.html")
+	out, stderr := run(3, "explain", "deployment/api", image, "--fail-on", "warning", "-o", page)
+	contains(out, "GOMAXPROCS is 16", "0.5 CPUs", "GOMAXPROCS=16 in its environment")
+	contains(stderr, "of deployment/api", "starting an ephemeral container beside app; it stays in the pod's spec")
+	if text, err := os.ReadFile(page); err != nil || !bytes.Contains(text, []byte("<html")) {
+		t.Errorf("the page: %v", err)
+	}
+	out, stderr = run(0, "explain", "holds", "--json")
+	var explained report.Explain
+	if err := json.Unmarshal([]byte(out), &explained); err != nil || explained.Verb != "explain" || stderr != "" {
+		t.Errorf("%v, %q\n%s", err, stderr, out)
+	}
+	watched := func(moved bool, args ...string) {
+		t.Helper()
+		out, _ := run(0, append([]string{"watch", "--json", "--for=2s"}, args...)...)
+		var d report.Watch
+		if err := json.Unmarshal([]byte(out), &d); err != nil || d.Moved != moved || d.Limit.CPUs == nil || *d.Limit.CPUs != 0.5 ||
+			d.Kernel == nil || d.Kernel.ThrottledPeriods == 0 || d.FreezeCount == 0 {
+			t.Errorf("watch %q: %v\n%s", args, err, out)
+		}
+	}
+	watched(false, "holds", "--way=exec")
+	watched(true, "deployment/api", image, "--privileged")
+	out, _ = run(0, "explain", "rootless", image)
+	contains(out, "GOMAXPROCS", "0.5 CPUs")
+	out, _ = run(0, "trace", "deployment/api", image, "--process=localhost:6060", "--seconds=2")
+	contains(out, "0.5 CPUs")
+	out, _ = run(0, "profile", "holds", "--seconds=2")
+	contains(out, "of periods throttled")
+
+	for want, args := range map[string][]string{
+		"there is no pod nosuch in namespace default":        {"explain", "nosuch"},
+		"there is no deployment/nosuch in namespace default": {"explain", "deployment/nosuch"},
+		"the pod has no container db":                        {"explain", "holds", "-c", "db"},
+		"ErrImagePull":                                       {"explain", "rootless", "--image=localhost/none:1"},
+		"has no unthrottle: the command is not in its PATH":  {"explain", "rootless", "--way=exec"},
+		"no process 4711":                                    {"explain", "holds", "--process=4711"},
+		"connection refused":                                 {"trace", "holds", "--process=localhost:1"},
+	} {
+		_, stderr := run(1, args...)
+		contains(stderr, want)
+	}
+}

@@ -1,0 +1,20 @@
+// Command busy computes without end on as many goroutines as it is told, and serves net/http/pprof.
+package main
+
+import (
+	"net/http"
+	_ "net/http/pprof"
+	"os"
+	"strconv"
+)
+
+func main() {
+	n, _ := strconv.Atoi(os.Getenv("BUSY"))
+	for range n {
+		go func() {
+			for i := 0; ; i++ {
+			}
+		}()
+	}
+	panic(http.ListenAndServe("localhost:6060", nil))
+}
