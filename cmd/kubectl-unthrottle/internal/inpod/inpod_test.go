@@ -204,8 +204,10 @@ func TestFails(t *testing.T) {
 		{"no such pod", &server{}, func(p *Pod) { p.Name = "other" }, "there is no pod other in namespace shop"},
 		{"no such container", &server{}, func(p *Pod) { p.Container = "db" }, "the pod has no container db"},
 		{"over", &server{pod: change(`{"status":{"phase":"Succeeded"}}`)}, nil, "the pod is over (succeeded)"},
-		{"crashing", &server{pod: change(`{"status":{"containerStatuses":[{"name":"web","state":{"waiting":{"reason":"CrashLoopBackOff","message":"back-off 10s"}}}]}}`)}, nil,
-			"container web does not run: CrashLoopBackOff: back-off 10s"},
+		{
+			"crashing", &server{pod: change(`{"status":{"containerStatuses":[{"name":"web","state":{"waiting":{"reason":"CrashLoopBackOff","message":"back-off 10s"}}}]}}`)}, nil,
+			"container web does not run: CrashLoopBackOff: back-off 10s",
+		},
 		{"ended", &server{pod: change(`{"status":{"containerStatuses":[{"name":"web","state":{"terminated":{"exitCode":2}}}]}}`)}, nil, "it ended with exit code 2"},
 		{"not yet", &server{pod: change(`{"status":{"containerStatuses":[]}}`)}, nil, "container web does not run yet"},
 		{"shared processes", &server{pod: change(`{"spec":{"shareProcessNamespace":true}}`)}, nil, "the containers of this pod see each other's processes"},
