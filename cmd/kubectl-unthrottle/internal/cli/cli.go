@@ -22,6 +22,7 @@ Verbs:
   fix         remedy what lint finds: a diff, patches, or the files themselves
   policy      admission policies by which an API server repairs it, and warns
   webhook     an admission webhook that warns of it, or repairs it
+  agent       all Go programs of a node, for Prometheus and other verbs
   explain     of a pod: its CPU limit, its program's GOMAXPROCS, and why
   watch       of a pod: throttling as it happens
   trace       of a pod: when its program stood still, from an execution trace
@@ -50,11 +51,11 @@ Examples:
 // Main runs the command and returns its exit code.
 func Main(ctx context.Context, args []string, env func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
 	stdio := verb.IO{In: stdin, Out: stdout, Err: stderr, Env: env, Args: args}
-	return verb.Run(ctx, stdio, newRoot(stdio), "webhook")
+	return verb.Run(ctx, stdio, newRoot(stdio), "webhook", "agent")
 }
 
 func newRoot(stdio verb.IO) *cobra.Command {
-	root := verb.NewRoot("kubectl-unthrottle", rootHelp, newLint(stdio), newForecast(stdio), newFix(stdio), newPolicy(stdio), newWebhook(stdio),
+	root := verb.NewRoot("kubectl-unthrottle", rootHelp, newLint(stdio), newForecast(stdio), newFix(stdio), newPolicy(stdio), newWebhook(stdio), newAgent(stdio),
 		newExplainPod(stdio), newWatchPod(stdio), newTracePod(stdio), newProfilePod(stdio), newVersion(stdio), newCompletion(stdio))
 	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl unthrottle"}
 	root.SetHelpCommand(verb.NewHelp(helpHelp))
