@@ -21,6 +21,11 @@ type certificates struct {
 	ca          string // the authority's certificate, which signed the servers' own
 	cert, key   string // of both servers, and of the API server as a client of etcd
 	accountsKey string // signs the tokens of service accounts
+	// The API server's as a client of kubelets: an administrator's.
+	adminCert, adminKey string
+
+	authority    *x509.Certificate
+	authorityKey *ecdsa.PrivateKey
 }
 
 const (
@@ -35,32 +40,63 @@ func makeCertificates(dir string) (certificates, error) {
 		cert:        filepath.Join(dir, "server.crt"),
 		key:         filepath.Join(dir, "server.key"),
 		accountsKey: filepath.Join(dir, "accounts.key"),
+		adminCert:   filepath.Join(dir, "admin.crt"),
+		adminKey:    filepath.Join(dir, "admin.key"),
 	}
 	authority := template(1, "clustertest authority")
 	authority.IsCA, authority.BasicConstraintsValid = true, true
 	authority.KeyUsage = x509.KeyUsageCertSign
 	server := template(2, serverName)
-	server.KeyUsage = x509.KeyUsageDigitalSignature
-	server.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 	server.DNSNames = []string{"localhost", "kubernetes", "kubernetes.default", serverName}
-	server.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
+	server.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1), net.ParseIP(serviceAddress)}
+	admin := template(3, "kube-apiserver")
+	admin.Subject.Organization = []string{"system:masters"}
 
 	authorityKey, err1 := newKey()
-	serverKey, err2 := newKey()
-	accountsKey, err3 := newKey()
-	if err := errors.Join(err1, err2, err3); err != nil {
+	accountsKey, err2 := newKey()
+	if err := errors.Join(err1, err2); err != nil {
 		return c, fmt.Errorf("making keys: %w", err)
 	}
+	c.authority, c.authorityKey = authority, authorityKey
 	err := errors.Join(
 		writeCertificate(c.ca, authority, authority, authorityKey, authorityKey),
-		writeCertificate(c.cert, server, authority, serverKey, authorityKey),
-		writeKey(c.key, serverKey),
+		c.sign(c.cert, c.key, server),
+		c.sign(c.adminCert, c.adminKey, admin),
 		writeKey(c.accountsKey, accountsKey),
 	)
 	if err != nil {
 		return c, fmt.Errorf("making certificates: %w", err)
 	}
 	return c, nil
+}
+
+// node writes the certificate of a node, which it shows as a server and as a client, and the authority's.
+func (c certificates) node(dir, name string, ip net.IP) error {
+	node := template(time.Now().UnixNano(), "system:node:"+name)
+	node.Subject.Organization = []string{"system:nodes"}
+	node.DNSNames, node.IPAddresses = []string{name}, []net.IP{ip}
+	authority, err := os.ReadFile(c.ca)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "ca.crt"), authority, 0o644)
+	}
+	if err == nil {
+		err = c.sign(filepath.Join(dir, "node.crt"), filepath.Join(dir, "node.key"), node)
+	}
+	if err != nil {
+		return fmt.Errorf("making the certificate of %s: %w", name, err)
+	}
+	return nil
+}
+
+// sign writes a certificate for servers and clients, with a new key.
+func (c certificates) sign(cert, key string, of *x509.Certificate) error {
+	of.KeyUsage = x509.KeyUsageDigitalSignature
+	of.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+	own, err := newKey()
+	if err != nil {
+		return err
+	}
+	return errors.Join(writeCertificate(cert, of, c.authority, own, c.authorityKey), writeKey(key, own))
 }
 
 func template(serial int64, name string) *x509.Certificate {

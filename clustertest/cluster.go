@@ -29,6 +29,8 @@ type Options struct {
 	Scheduler bool
 	// ExtraAPIServerFlags come after the API server's own, and so replace them.
 	ExtraAPIServerFlags []string
+	// Nodes is how many real nodes there are, which run containers. They need root, containerd and runc.
+	Nodes int
 }
 
 // A Cluster runs until the test ends.
@@ -38,6 +40,7 @@ type Cluster struct {
 	CA         []byte // the certificate of the authority that signed the server's, as PEM
 	Kubeconfig string // a file with these three
 	Dir        string // of the run, with logs, certificates and keys; it goes with the cluster
+	Nodes      []*Node
 
 	t            testing.TB
 	programs     map[string]string // paths by names
@@ -46,6 +49,8 @@ type Cluster struct {
 	ports        []port
 	processes    []*process // in the order in which they were started
 	client       *http.Client
+	network      *network // of the nodes
+	groups       *keeper  // of the nodes' control groups
 }
 
 // Generous: they are there so that a hang ends, and judge no speed.
@@ -68,6 +73,12 @@ func Start(t testing.TB, o Options) *Cluster {
 	}
 	if o.Scheduler {
 		names = append(names, "kube-scheduler")
+	}
+	if o.Nodes > 0 {
+		names = append(names, "kubelet")
+		if err := nodesPossible(); err != nil {
+			skip(t, err)
+		}
 	}
 	programs, err := find(names...)
 	if err != nil {
@@ -152,7 +163,12 @@ func (c *Cluster) start(o Options) (err error) {
 		}
 	}
 	if o.ControllerManager {
-		return c.serves("/api/v1/namespaces/default/serviceaccounts/default")
+		if err := c.serves("/api/v1/namespaces/default/serviceaccounts/default"); err != nil {
+			return err
+		}
+	}
+	if o.Nodes > 0 {
+		return c.startNodes(o.Nodes)
 	}
 	return nil
 }
@@ -178,10 +194,12 @@ func (c *Cluster) apiServerFlags(o Options, etcd string, port int) ([]string, er
 	flags := []string{
 		"--etcd-servers=" + etcd, "--etcd-cafile=" + k.ca, "--etcd-certfile=" + k.cert, "--etcd-keyfile=" + k.key,
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port), "--permit-port-sharing",
-		// Without nodes nobody comes through the service "kubernetes", and it refuses an address of the loopback interface.
+		// Nodes forward the service "kubernetes" by themselves, and it refuses an address of the loopback interface.
 		"--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
 		"--tls-cert-file=" + k.cert, "--tls-private-key-file=" + k.key, "--cert-dir=" + c.Dir,
-		"--token-auth-file=" + tokens, "--authorization-mode=RBAC",
+		"--token-auth-file=" + tokens, "--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
+		"--client-ca-file=" + k.ca, "--kubelet-client-certificate=" + k.adminCert, "--kubelet-client-key=" + k.adminKey,
+		"--kubelet-certificate-authority=" + k.ca, "--kubelet-preferred-address-types=InternalIP",
 		"--service-account-issuer=https://" + serverName,
 		"--service-account-key-file=" + k.accountsKey, "--service-account-signing-key-file=" + k.accountsKey,
 		"--service-cluster-ip-range=10.0.0.0/24", "--allow-privileged",
@@ -215,25 +233,41 @@ func (c *Cluster) run(name string, flags []string) error {
 
 // serves waits until the API server answers a path with 200, as long as all programs run.
 func (c *Cluster) serves(path string) error {
-	return waitFor(c.t.Context(), startTimeout, func() error { return c.get(path) }, c.early)
+	return c.answers(path, func([]byte) error { return nil })
 }
 
-func (c *Cluster) get(path string) error {
+// answers waits for an answer that is right.
+func (c *Cluster) answers(path string, right func([]byte) error) error {
+	return waitFor(c.t.Context(), startTimeout, func() error {
+		body, err := c.Get(path)
+		if err == nil {
+			err = right(body)
+		}
+		return err
+	}, c.early)
+}
+
+// Get asks the API server for a path, which may lead to a pod: /api/v1/namespaces/default/pods/http:NAME:8080/proxy/. Any
+// answer but 200 is an error that has its text.
+func (c *Cluster) Get(path string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(c.t.Context(), http.MethodGet, c.URL+path, nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	request.Header.Set("Authorization", "Bearer "+c.Token)
 	response, err := c.client.Do(request)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, 4<<10))
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s: %s", path, response.Status, bytes.TrimSpace(body))
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return err
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s: %s: %s", path, response.Status, bytes.TrimSpace(body))
+	}
+	return body, nil
 }
 
 // early says which programs have ended, or nil.
@@ -254,7 +288,7 @@ func (c *Cluster) stop() {
 		p.stop()
 		c.t.Log(p.cost())
 		if c.t.Failed() {
-			c.t.Logf("the end of the log of %s:\n%s", p.name, p.logEnd())
+			c.t.Log(p.logEnds())
 		}
 	}
 	for _, p := range c.ports {
@@ -262,6 +296,16 @@ func (c *Cluster) stop() {
 	}
 	if c.client != nil {
 		c.client.CloseIdleConnections()
+	}
+	if c.groups != nil {
+		if err := c.groups.end(); err != nil {
+			c.t.Errorf("removing control groups: %v", err)
+		}
+	}
+	if c.network != nil {
+		if err := c.network.close(); err != nil {
+			c.t.Errorf("removing the network: %v", err)
+		}
 	}
 	if c.folder != nil {
 		if err := c.folder.remove(); err != nil {

@@ -3,11 +3,11 @@
 package clustertest
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/unthrottle/unthrottle/clustertest/internal/helper"
 )
 
 const limit = 2 * time.Minute // it judges no speed
@@ -120,15 +122,22 @@ func TestControllersAndScheduler(t *testing.T) {
 }
 
 // As a helper the test binary has a cluster that its parent looks at.
-const helper = "UNTHROTTLE_CLUSTERTEST_HELPER"
+const variable = "UNTHROTTLE_CLUSTERTEST_HELPER"
 
 func TestHelper(t *testing.T) {
-	switch os.Getenv(helper) {
+	switch os.Getenv(variable) {
 	case "":
 		t.Skip("it is for other tests")
 	case "wait":
 		c := Start(t, Options{ControllerManager: true, Scheduler: true})
 		fmt.Println(c.Dir)
+		select {}
+	case "wait with a node":
+		c := Start(t, Options{ControllerManager: true, Scheduler: true, Nodes: 1})
+		c.Import(t, GoImage(t, worker, "./testdata/worker"))
+		must(t, c, "apply", "-f", "testdata/agent.yaml")
+		c.WaitPods(t, "default", "app=agent", 1, "Running")
+		fmt.Println(c.Dir, c.network.bridge())
 		select {}
 	case "bad flag":
 		Start(t, Options{ExtraAPIServerFlags: []string{"--no-such-flag"}})
@@ -139,56 +148,81 @@ func TestHelper(t *testing.T) {
 	}
 }
 
-func startHelper(t *testing.T, as string) *exec.Cmd {
-	cmd := exec.Command(os.Args[0], "-test.run=^TestHelper$")
-	cmd.Env = append(os.Environ(), helper+"="+as)
-	return cmd
-}
-
 // TestKilled kills a test in the middle. Its cluster has to go with it, and its files.
 func TestKilled(t *testing.T) {
 	needPrograms(t)
-	cmd := startHelper(t, "wait")
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer cmd.Process.Kill()
-	dir, err := bufio.NewReader(stdout).ReadString('\n')
-	dir = strings.TrimSpace(dir)
-	if err != nil || !filepath.IsAbs(dir) {
-		t.Fatalf("the helper printed %q, %v", dir, err)
-	}
+	dir, kill := helper.Start(t, variable, "wait")
 	// etcd, API server, controller manager, scheduler, and the shell that removes the files
 	if got := processesOf(t, dir); len(got) != 5 {
 		t.Errorf("processes of the run are %q", got)
 	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	cmd.Wait()
-	WaitFor(t, limit, func() error {
-		if left := processesOf(t, dir); len(left) > 0 {
-			return fmt.Errorf("processes are left: %q", left)
-		}
-		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("files are left: %v", err)
-		}
-		return nil
-	})
+	kill()
+	WaitFor(t, limit, func() error { return left(t, dir) })
 }
 
-// processesOf returns the command lines in which a directory is named.
-func processesOf(t *testing.T, dir string) (all []string) {
-	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+// TestKilledWithNode does so with a node and its containers. Nothing of it may be left either, in the whole machine.
+func TestKilledWithNode(t *testing.T) {
+	needPrograms(t, "kubelet")
+	if err := nodesPossible(); err != nil {
+		skip(t, err)
+	}
+	before := Sysctls()
+	line, kill := helper.Start(t, variable, "wait with a node")
+	dir, bridge, _ := strings.Cut(line, " ")
+	groups, err := ownGroups("/proc/self")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range files {
-		if line, err := os.ReadFile(file); err == nil && bytes.Contains(line, []byte(dir)) {
+	places := []string{"/sys/class/net/" + bridge}
+	for _, g := range groups {
+		places = append(places, filepath.Join(g.Dir, filepath.Base(dir)))
+	}
+	for _, place := range places {
+		if _, err := os.Stat(place); err != nil {
+			t.Errorf("in the middle: %v", err)
+		}
+	}
+	// Beside the others: shells for files and groups, and in the node its first process, containerd, kubelet, shim, pause and
+	// the container.
+	if got := processesOf(t, dir); len(got) < 3+2+6 {
+		t.Errorf("processes of the run are %q", got)
+	}
+	kill()
+	WaitFor(t, limit, func() error {
+		for _, place := range places {
+			if _, err := os.Stat(place); !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("%s is left: %v", place, err)
+			}
+		}
+		return left(t, dir)
+	})
+	if after := Sysctls(); !maps.Equal(before, after) {
+		t.Errorf("the machine's settings were %v, and are %v", before, after)
+	}
+}
+
+// left says what there is of a run.
+func left(t *testing.T, dir string) error {
+	if all := processesOf(t, dir); len(all) > 0 {
+		return fmt.Errorf("processes are left: %q", all)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("files are left: %v", err)
+	}
+	return nil
+}
+
+// processesOf returns the command lines in which a directory is named, and those of processes that have something in it
+// mounted, as all have on a node.
+func processesOf(t *testing.T, dir string) (all []string) {
+	processes, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, process := range processes {
+		line, _ := os.ReadFile(process + "/cmdline")
+		mounts, _ := os.ReadFile(process + "/mountinfo")
+		if bytes.Contains(line, []byte(dir)) || bytes.Contains(mounts, []byte(filepath.Base(dir))) {
 			all = append(all, strings.TrimRight(strings.ReplaceAll(string(line), "\x00", " "), " "))
 		}
 	}
@@ -209,7 +243,7 @@ func TestFailures(t *testing.T) {
 		{"ended", []string{"etcd has ended: signal: killed", "the end of the log of kube-apiserver:"}},
 	} {
 		t.Run(c.as, func(t *testing.T) {
-			out, err := startHelper(t, c.as).CombinedOutput()
+			out, err := helper.Command(variable, c.as).CombinedOutput()
 			if err == nil {
 				t.Error("the helper did not fail")
 			}
@@ -222,9 +256,10 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-func needPrograms(t *testing.T) {
+func needPrograms(t *testing.T, more ...string) {
 	t.Helper()
-	if _, err := find("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"); err != nil {
+	all := append([]string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"}, more...)
+	if _, err := find(all...); err != nil {
 		skip(t, err)
 	}
 }

@@ -12,6 +12,13 @@ func dieWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }
 
+// ownNamespaces are those of a node. Its first process makes the one of control groups itself, after it has entered them.
+func ownNamespaces() *syscall.SysProcAttr {
+	attributes := dieWithParent()
+	attributes.Cloneflags = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC
+	return attributes
+}
+
 func ownGroup() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }

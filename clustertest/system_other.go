@@ -12,6 +12,8 @@ const supported = false
 
 func dieWithParent() *syscall.SysProcAttr { return nil }
 
+func ownNamespaces() *syscall.SysProcAttr { return nil }
+
 func ownGroup() *syscall.SysProcAttr { return nil }
 
 func peakMemory(*os.ProcessState) int64 { return 0 }

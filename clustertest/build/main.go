@@ -1,11 +1,11 @@
 //go:build linux
 
 // Command build builds the programs of a cluster for tests, once, and says what it built and what it found. In go the names
-// of programs (all but the kubelet where there are none), the modules that ../kubernetes/go.mod names, and Go; out come
+// of programs (all where there are none), the modules that ../kubernetes/go.mod names, and Go; out come
 // programs in the folder that clustertest.Dir names, where package clustertest looks for them. It starts none of them.
 //
-//	go -C clustertest run ./build            what clustertest.Start needs
-//	go -C clustertest run ./build kubelet    one more
+//	go -C clustertest run ./build                        what clustertest.Start needs
+//	go -C clustertest run ./build etcd kube-apiserver    some of it
 //
 // A program is there whole or not at all, however the command ends. Of two commands at once, one waits for the other.
 package main
@@ -57,7 +57,7 @@ func run(ctx context.Context, names []string, out io.Writer) error {
 	return b.build(ctx, programs)
 }
 
-// choose returns the programs with the given names, or those that clustertest.Start needs.
+// choose returns the programs with the given names, or all.
 func choose(names []string) (programs []clustertest.Program, err error) {
 	for _, name := range names {
 		if !slices.ContainsFunc(clustertest.Programs, func(p clustertest.Program) bool { return p.Name == name }) {
@@ -65,7 +65,7 @@ func choose(names []string) (programs []clustertest.Program, err error) {
 		}
 	}
 	for _, p := range clustertest.Programs {
-		if slices.Contains(names, p.Name) || len(names) == 0 && p.Name != "kubelet" {
+		if slices.Contains(names, p.Name) || len(names) == 0 {
 			programs = append(programs, p)
 		}
 	}

@@ -3,14 +3,12 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,6 +18,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/clustertest"
+	"github.com/unthrottle/unthrottle/clustertest/internal/helper"
 )
 
 var two = []clustertest.Program{{Name: "a", Package: "example.com/a", Version: "v1"}, {Name: "b", Package: "example.com/b", Version: "v2"}}
@@ -107,11 +106,11 @@ func TestBuildTwice(t *testing.T) {
 	}
 }
 
-const helper = "UNTHROTTLE_BUILD_HELPER"
+const variable = "UNTHROTTLE_BUILD_HELPER"
 
 // TestHelper is a build that hangs in the middle, for TestKilled.
 func TestHelper(t *testing.T) {
-	dir := os.Getenv(helper)
+	dir := os.Getenv(variable)
 	if dir == "" {
 		t.Skip("it is for TestKilled")
 	}
@@ -129,26 +128,12 @@ func TestHelper(t *testing.T) {
 // TestKilled kills a build in the middle. Nothing half made counts as built, and the next build does what it left.
 func TestKilled(t *testing.T) {
 	dir := t.TempDir()
-	cmd := exec.Command(os.Args[0], "-test.run=^TestHelper$")
-	cmd.Env = append(os.Environ(), helper+"="+dir)
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer cmd.Process.Kill()
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	part := filepath.Base(strings.TrimSpace(line))
+	line, kill := helper.Start(t, variable, dir)
+	part := filepath.Base(line)
 	if got := names(t, dir); !slices.Equal(got, []string{"lock", part}) {
 		t.Errorf("in the middle the files are %q", got)
 	}
-	cmd.Process.Kill()
-	cmd.Wait()
+	kill()
 	if err := (builder{dir, writes, io.Discard}).build(t.Context(), two[1:]); err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +144,7 @@ func TestKilled(t *testing.T) {
 
 func TestChoose(t *testing.T) {
 	for _, c := range []struct{ in, want, err string }{
-		{"", "etcd kube-apiserver kube-controller-manager kube-scheduler kubectl", ""},
+		{"", "etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kubelet", ""},
 		{"kubelet etcd", "etcd kubelet", ""},
 		{"etcd docker", "", `no program is called "docker"`},
 	} {
