@@ -3,6 +3,7 @@ package agent
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -103,7 +104,7 @@ func (c *collector) Describe(to chan<- *prometheus.Desc) {
 // Collect is for the registry.
 func (c *collector) Collect(to chan<- prometheus.Metric) {
 	a := c.agent
-	to <- agentInfo.of(1, a.o.Node, label(verb.MadeBy()))
+	to <- agentInfo.of(1, a.o.Node, label(strings.TrimPrefix(verb.MadeBy(), "unthrottle ")))
 	to <- scans.of(float64(a.scans.Load()))
 	to <- scansLate.of(float64(a.late.Load()))
 	s := a.Latest()
