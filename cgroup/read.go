@@ -36,11 +36,18 @@ func Read(s Source) Limits {
 	r.limits(l)
 	if l.Mount.Point == "" && s.PID != 0 && !s.Inside {
 		// Our own mounts come first, since they lead to levels that a contained process can't see; its own help a
-		// reader who doesn't share them. The kernel shows cgroups in both as the reader's namespace sees them.
-		r.useOwnMounts()
-		own := new(Limits)
-		if r.limits(own); own.Mount.Point != "" {
-			l = own
+		// reader who doesn't share them. The kernel shows cgroups in both as the reader's namespace sees them. In
+		// between are those of process 1, which lead to all levels of a node whose processes the reader shares.
+		r.useNodeMounts()
+		node := new(Limits)
+		if r.limits(node); node.Mount.Point != "" && node.Reason == nil {
+			l = node
+		} else {
+			r.useOwnMounts()
+			own := new(Limits)
+			if r.limits(own); own.Mount.Point != "" {
+				l = own
+			}
 		}
 	}
 	r.of = "CPU affinity"
@@ -194,6 +201,9 @@ func (r *reader) locate(l *Limits, controller string) (dir string, err error) {
 		return "", r.fail(r.mounts, "/mountinfo", err)
 	}
 	path := l.Path
+	if r.mounts == "/proc/1" {
+		path = r.fromRoot(path, text, controller, l.Version)
+	}
 	dir, missing := r.choose(l, text, controller, path)
 	if live, ok := strings.CutSuffix(path, " (deleted)"); ok && missing != 0 {
 		path = live
@@ -213,7 +223,14 @@ func (r *reader) locate(l *Limits, controller string) (dir string, err error) {
 func Locate(s Source, controller string) (dir string, v Version, m Mount, err error) {
 	var l Limits
 	r := s.reader("cgroup")
-	if dir, err = r.locate(&l, controller); err == errUnused {
+	if dir, err = r.locate(&l, controller); err != nil && err != errUnused && s.PID != 0 {
+		r.useNodeMounts()
+		node := Limits{}
+		if there, failed := r.locate(&node, controller); failed == nil {
+			dir, l, err = there, node, nil
+		}
+	}
+	if err == errUnused {
 		err = r.fail(r.proc, "/cgroup names no controller "+controller, err)
 	}
 	return dir, l.Version, l.Mount, err

@@ -15,6 +15,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/bug"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/inspect"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
@@ -81,7 +82,7 @@ func bugReport(ctx context.Context, root string, pid int, of, again string) (tex
 	if pid != 0 && root == "" {
 		look = time.Second
 	}
-	facts, err := readFacts(ctx, explainOptions{look: look, root: root}, pid)
+	facts, err := inspect.Process(ctx, root, pid, look)
 	if err != nil {
 		return "", nil, err
 	}

@@ -10,12 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
-	"github.com/unthrottle/unthrottle/cmd/internal/host"
+	"github.com/unthrottle/unthrottle/cmd/internal/inspect"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
-	"github.com/unthrottle/unthrottle/cmd/internal/rule"
 	"github.com/unthrottle/unthrottle/cmd/internal/verb"
 	"github.com/unthrottle/unthrottle/cmd/internal/view"
 )
@@ -90,7 +88,7 @@ func newExplain(stdio IO) *cobra.Command {
 			if command != nil {
 				return explainCommand(ctx, stdio, o, command)
 			}
-			verdict, err := o.show(readFacts(ctx, o, pid))
+			verdict, err := o.show(inspect.Process(ctx, o.root, pid, o.look))
 			if err != nil {
 				return err
 			}
@@ -123,39 +121,6 @@ func explainArgs(args, command []string) (subject string, named bool, err error)
 		return args[0], true, nil
 	}
 	return "", false, nil
-}
-
-// readFacts reads all that explain needs of a process, 0 meaning this one.
-func readFacts(ctx context.Context, o explainOptions, pid int) (report.Facts, error) {
-	f := report.Facts{Self: pid == 0 && o.root == "", Procs: runtime.GOMAXPROCS(0)}
-	source := cgroup.Source{Root: o.root, PID: pid}
-	p, warnings, err := host.Read(o.root, pid)
-	if err != nil {
-		return f, err
-	}
-	f.Process, f.Rules, f.Warnings = p, p.System.Rules(), warnings
-	f.Memory = cgroup.ReadMemory(source)
-	f.Throttling = cgroup.ReadThrottling(source, p.System.Limits)
-	before, start := f.Throttling, time.Now()
-	if pid != 0 { // what is wrong with a running Go program; what can't be read stays as it was predicted
-		system, ok, err := new(host.Survey).Look(ctx, o.root, &f.Process, o.look)
-		if err != nil {
-			return f, err
-		}
-		if ok {
-			f.Findings = rule.Check(rule.OfProcess(&f.Process, system))
-		}
-	}
-	if o.look > 0 {
-		select { // what is no Go program is not looked at that long
-		case <-ctx.Done():
-			return f, ctx.Err()
-		case <-time.After(o.look - time.Since(start)):
-		}
-		f.Throttling = cgroup.ReadThrottling(source, p.System.Limits)
-		f.Before, f.Between = &before, time.Since(start)
-	}
-	return f, nil
 }
 
 // settle is how long a started command gets to become what it will be: a shell that replaces itself by a program, or a
@@ -196,7 +161,7 @@ func explainCommand(ctx context.Context, stdio IO, o explainOptions, command []s
 func readCommandFacts(ctx context.Context, o explainOptions, child *exec.Cmd, ended <-chan struct{}) (report.Facts, error) {
 	select {
 	case <-time.After(settle):
-		f, err := readFacts(ctx, o, child.Process.Pid)
+		f, err := inspect.Process(ctx, o.root, child.Process.Pid, o.look)
 		select {
 		case <-ended:
 		default:
@@ -204,7 +169,7 @@ func readCommandFacts(ctx context.Context, o explainOptions, child *exec.Cmd, en
 		}
 	case <-ended:
 	}
-	f, err := readFacts(ctx, o, 0)
+	f, err := inspect.Process(ctx, o.root, 0, o.look)
 	f.Self = false
 	f.Process.PID, f.Process.Name, f.Process.Command = child.Process.Pid, child.Args[0], child.Args
 	f.Process.Program, f.Process.ProgramErr = procs.ReadProgram(child.Path)

@@ -20,8 +20,12 @@ import (
 // Files remembers what was read of programs' files, so that many processes of one program cost little more than one. The
 // zero value remembers nothing yet. It is not safe for concurrent use.
 type Files struct {
-	known map[procs.FileID]*code // nil for a file that is not a Go program
+	known  map[procs.FileID]*code // nil for a file that is not a Go program
+	before map[procs.FileID]*code // what was known when Forget was called
 }
+
+// Forget drops the files that were not read since it was called last.
+func (files *Files) Forget() { files.before, files.known = files.known, nil }
 
 // A Process is a running Go program. It is not safe for concurrent use.
 type Process struct {
@@ -165,8 +169,10 @@ func (files *Files) read(f *os.File) (*code, error) {
 	}
 	c, ok := files.known[id]
 	if !ok {
-		if m, err := readImage(f); err == nil { // what runs and is not an ELF file is not a Go program
-			c, _ = readCode(m)
+		if c, ok = files.before[id]; !ok {
+			if m, err := readImage(f); err == nil { // what runs and is not an ELF file is not a Go program
+				c, _ = readCode(m)
+			}
 		}
 		if files.known == nil {
 			files.known = map[procs.FileID]*code{}

@@ -19,6 +19,9 @@ func Open(string, int) (*Process, error) {
 // Files remembers nothing here.
 type Files struct{}
 
+// Forget does nothing.
+func (*Files) Forget() {}
+
 // Open returns an error.
 func (*Files) Open(root string, pid int) (*Process, error) { return Open(root, pid) }
 

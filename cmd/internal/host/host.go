@@ -118,6 +118,8 @@ type Options struct {
 	Root string        // below which /proc and /sys are; "" is "/"
 	PIDs []int         // only these; none: all but the calling process
 	For  time.Duration // 0: no samples
+	// Share is how much of a CPU samples may take; 0: 0.025. The less it is, the fewer they are.
+	Share float64
 
 	// Names are patterns, as procs.Named has them, for the name of a process or of its program; none: all are wanted.
 	Names []string
@@ -128,7 +130,7 @@ func (o *Options) names(p procs.Process) bool {
 	return len(o.Names) == 0 || slices.ContainsFunc(o.Names, func(pattern string) bool { return procs.Named(pattern, p) })
 }
 
-// A Survey looks at a host again and again, and remembers the files that it read.
+// A Survey looks at a host again and again, and remembers the files of the processes that it saw last.
 type Survey struct {
 	programs procs.Programs
 	files    golive.Files
@@ -170,7 +172,11 @@ func (s *Survey) Read(ctx context.Context, o Options) (Result, error) {
 		r.Looked++
 	}
 	var err error
-	if r.System, err = observe(ctx, o.Root, o.For, watched); err != nil {
+	if len(o.PIDs) == 0 {
+		s.programs.Forget()
+		s.files.Forget()
+	}
+	if r.System, err = observe(ctx, o, watched); err != nil {
 		return r, err
 	}
 	for _, w := range watched {
@@ -219,7 +225,7 @@ func (s *Survey) Look(ctx context.Context, root string, p *Process, lasting time
 	}
 	defer live.Close()
 	w := &watch{p: &seen, live: live, root: root}
-	if system, err = observe(ctx, root, lasting, []*watch{w}); err != nil || w.gone {
+	if system, err = observe(ctx, Options{Root: root, For: lasting}, []*watch{w}); err != nil || w.gone {
 		return system, false, err
 	}
 	*p = seen

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -53,23 +54,23 @@ const (
 )
 
 // observe watches the processes, and the system they are on, for a time.
-func observe(ctx context.Context, root string, lasting time.Duration, watched []*watch) (System, error) {
+func observe(ctx context.Context, o Options, watched []*watch) (System, error) {
 	system := System{CPUs: runtime.NumCPU()}
-	if lasting <= 0 {
+	if o.For <= 0 {
 		return system, nil
 	}
-	before := readSystem(root)
-	if err := sampleAll(ctx, lasting, watched); err != nil {
+	before := readSystem(o.Root)
+	if err := sampleAll(ctx, o.For, cmp.Or(o.Share, ownShare), watched); err != nil {
 		return system, err
 	}
-	if found := before.until(readSystem(root)); found.CPUs > 0 {
+	if found := before.until(readSystem(o.Root)); found.CPUs > 0 {
 		system = found
 	}
 	return system, nil
 }
 
-// sampleAll looks at the processes as often as it may.
-func sampleAll(ctx context.Context, lasting time.Duration, watched []*watch) error {
+// sampleAll looks at the processes as often as it may, for a share of a CPU.
+func sampleAll(ctx context.Context, lasting time.Duration, share float64, watched []*watch) error {
 	for _, w := range watched {
 		w.begin()
 	}
@@ -89,7 +90,7 @@ func sampleAll(ctx context.Context, lasting time.Duration, watched []*watch) err
 		if time.Since(start) >= lasting {
 			break
 		}
-		next := start.Add(time.Duration(float64(ownTime()-before) / ownShare))
+		next := start.Add(time.Duration(float64(ownTime()-before) / share))
 		if every := round.Add(often); next.Before(every) {
 			next = every
 		}

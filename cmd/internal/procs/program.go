@@ -62,7 +62,13 @@ func ReadProgram(path string) (*Program, error) { return new(Programs).read(path
 // Programs remembers files, so that many processes of one program cost little more than one. The zero value remembers
 // nothing yet. It is not safe for concurrent use.
 type Programs struct {
-	known map[FileID]*Program // nil for a file that is not a Go program
+	known  map[FileID]*Program // nil for a file that is not a Go program
+	before map[FileID]*Program // what was known when Forget was called
+}
+
+// Forget drops the files that were not read since it was called last.
+func (programs *Programs) Forget() {
+	programs.before, programs.known = programs.known, nil
 }
 
 func (programs *Programs) read(path string) (*Program, error) {
@@ -77,19 +83,28 @@ func (programs *Programs) read(path string) (*Program, error) {
 	}
 	p, ok := programs.known[id]
 	if !ok {
+		if p, ok = programs.before[id]; ok {
+			programs.remember(id, p)
+		}
+	}
+	if !ok {
 		if info, err := buildinfo.Read(f); err == nil {
 			p = newProgram(info)
 			p.findLibraries(f, info)
 		}
-		if programs.known == nil {
-			programs.known = map[FileID]*Program{}
-		}
-		programs.known[id] = p
+		programs.remember(id, p)
 	}
 	if p == nil {
 		return nil, ErrNotGo // it was opened, so the file holds no build information
 	}
 	return p, nil
+}
+
+func (programs *Programs) remember(id FileID, p *Program) {
+	if programs.known == nil {
+		programs.known = map[FileID]*Program{}
+	}
+	programs.known[id] = p
 }
 
 func newProgram(info *debug.BuildInfo) *Program {

@@ -118,7 +118,7 @@ type PsVerdict struct {
 }
 
 // aboutProcs are the rules about the number itself.
-var aboutProcs = []string{"too-many-ps", "too-few-ps", "limit-not-seen"}
+var aboutProcs = []string{"stale", "too-many-ps", "too-few-ps", "limit-not-seen"}
 
 // Verdict says of how many programs the number is wrong, and else what was found.
 func (d *Ps) Verdict() PsVerdict {
@@ -170,15 +170,12 @@ func newPsProcess(p *host.Process, s host.System) PsProcess {
 	l := p.System.Limits
 	doc := PsProcess{
 		PID: p.PID, Name: p.Name, Command: p.Command, GoVersion: p.Version, GOMAXPROCS: newPsGOMAXPROCS(p),
-		Limit: newLimit(l, p.System.Inside), CPUs: l.Affinity, Verdict: rule.Fine, Findings: rule.Check(rule.OfProcess(p, s)),
-		Go: newGo(p.Process),
+		Limit: newLimit(l, p.System.Inside), CPUs: l.Affinity, Go: newGo(p.Process),
 	}
 	if p.Program != nil {
 		doc.GoLine, doc.Module = p.Program.GoLine(), p.Program.Module
 	}
-	if len(doc.Findings) > 0 {
-		doc.Verdict, doc.Severity = doc.Findings[0].Verdict, &doc.Findings[0].Severity
-	}
+	doc.Judge(rule.Check(rule.OfProcess(p, s)))
 	if ref, ok := podpath.Parse(l.Path); ok {
 		doc.Pod = &PsPod{ref.PodUID, ref.Container, ref.Runtime}
 	}
@@ -203,6 +200,14 @@ func newPsProcess(p *host.Process, s host.System) PsProcess {
 		doc.Collected, doc.Switched, doc.Memory = &u.Collected, &u.Switched, &u.AnonMemory
 	}
 	return doc
+}
+
+// Judge sets what was found, what matters most first, and the verdict.
+func (p *PsProcess) Judge(found []finding.Finding) {
+	p.Findings, p.Verdict, p.Severity = found, rule.Fine, nil
+	if len(found) > 0 {
+		p.Verdict, p.Severity = found[0].Verdict, &found[0].Severity
+	}
 }
 
 // newFrozen is the share of the time in which a process stood still that was looked at; nil: it is not known.

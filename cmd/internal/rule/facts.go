@@ -35,6 +35,7 @@ type Facts struct {
 	Doubt    string            // why that is not sure; "": it is
 	Heap     *Heap
 	Host     Host
+	Stale    *Stale
 }
 
 // Frozen is the share of the time in which a limit made the program's group stand still.

@@ -16,6 +16,7 @@ type Rule struct {
 // the program's verdict.
 func Rules() []Rule {
 	return []Rule{
+		{"stale", "stale", stale},
 		{"too-many-ps", "too many Ps", tooManyPs},
 		{"limit-not-seen", "limit not seen", limitNotSeen},
 		{"sweeper-spin", "sweeper spin", sweeperSpin},

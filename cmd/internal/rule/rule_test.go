@@ -201,6 +201,9 @@ var parts = []struct {
 		"a trace without a rhythm", &Facts{Procs: 2, Still: freeze.Verdict{Cause: freeze.Contended, Contended: 0.4}, Why: []string{"the standstills have no rhythm"}, Doubt: "a part may be a quota"},
 		"contended/warning",
 	},
+	{"a limit that was raised under a fixed number", resized(1, 2, choice.FromEnvironment), "stale/warning"},
+	{"a limit that was lowered under a fixed number", resized(8, 2, host.FromCall), "stale/warning too-many-ps/warning not-following/warning"},
+	{"a limit that was raised, and the number is right for it", resized(2, 1.5, choice.FromEnvironment), ""},
 	{"a group that waits for others", group(2), "contended/warning"},
 	{"a group that waits for itself", group(0.1), ""},
 }
@@ -209,6 +212,14 @@ func number(v float64) *float64 { return &v }
 
 func limited(cpus float64) cgroup.Limits {
 	return cgroup.Limits{State: cgroup.Limited, CPUs: cpus, From: "/sys/fs/cgroup/app", Affinity: 16}
+}
+
+// resized is a busy program whose GOMAXPROCS stayed when its limit was changed from 0.5 CPUs.
+func resized(procs int, to float64, by choice.Source) *Facts {
+	return &Facts{
+		Limits: limited(to), Procs: procs, Source: by, CPU: number(0.4),
+		Stale: &Stale{Then: 0.5, Now: to, Why: "the limit was 0.5 CPUs until 12:00:00"},
+	}
 }
 
 // group is one of busy threads on a full host, of which others use some CPUs.
@@ -274,6 +285,9 @@ func TestPages(t *testing.T) {
 		found := false
 		for _, s := range situations {
 			found = found || strings.Contains(s.want, r.Name+"/")
+		}
+		for _, p := range parts {
+			found = found || strings.Contains(p.want, r.Name+"/")
 		}
 		if !found {
 			t.Errorf("no situation is for %s", r.Name)

@@ -20,6 +20,7 @@ import (
 var (
 	figures = flag.Bool("figures", false, "take figures")
 	times   = flag.Int("times", 5, "how often each command runs")
+	rounds  = flag.Int("scans", 6, "how many scans the agent's cost is taken over")
 	linter  = flag.String("kube-linter", "", "its program, to be timed on the same files")
 	scorer  = flag.String("kube-score", "", "its program, to be timed on the same files")
 )

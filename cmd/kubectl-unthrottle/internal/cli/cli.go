@@ -33,6 +33,7 @@ While it runs:
   alerts      rules for Prometheus: who is throttled, and why
   install     agents for the nodes, rules and a dashboard
   uninstall   take them out again
+  agent       the Go programs of a node, for audit and Prometheus: what install puts there
 
 Besides:
   version     which build this is
@@ -59,12 +60,12 @@ Examples:
 // Main runs the command and returns its exit code.
 func Main(ctx context.Context, args []string, env func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
 	stdio := verb.IO{In: stdin, Out: stdout, Err: stderr, Env: env, Args: args}
-	return verb.Run(ctx, stdio, newRoot(stdio), "webhook")
+	return verb.Run(ctx, stdio, newRoot(stdio), "webhook", "agent")
 }
 
 func newRoot(stdio verb.IO) *cobra.Command {
 	root := verb.NewRoot("kubectl-unthrottle", rootHelp, newLint(stdio), newForecast(stdio), newFix(stdio), newPolicy(stdio), newWebhook(stdio),
-		newAudit(stdio), newTune(stdio), newAlerts(stdio), newInstall(stdio), newUninstall(stdio),
+		newAudit(stdio), newTune(stdio), newAlerts(stdio), newInstall(stdio), newUninstall(stdio), newAgent(stdio),
 		newExplainPod(stdio), newWatchPod(stdio), newTracePod(stdio), newProfilePod(stdio), newVersion(stdio), newCompletion(stdio))
 	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl unthrottle"}
 	root.SetHelpCommand(verb.NewHelp(helpHelp))

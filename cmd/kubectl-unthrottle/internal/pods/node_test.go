@@ -119,7 +119,7 @@ subjects: [{kind: ServiceAccount, name: agent, namespace: default}]
 	both("begun", func(c Container, err error) bool {
 		return err == nil && c.Pod == pod.Name && c.Namespace == "default" && c.UID == pod.UID && c.Name == "app" && c.Kind == Main && c.ID == id &&
 			c.Owner == Owner{"apps/v1", "Deployment", "api"} && c.Image == "localhost/worker:1" && strings.HasPrefix(c.Digest, "sha256:") &&
-			c.Runtime == "containerd" && c.Node == node.Name && c.Spec == Setting{true, Literal, "2"} && c.Limit == 0.5 && c.Request == 0.5 &&
+			c.Runtime == "containerd" && c.Node == node.Name && c.Spec == Setting{Set: true, Form: Literal, Value: "2"} && c.Limit == 0.5 && c.Request == 0.5 &&
 			c.Actual == 0.5 && !c.Started.IsZero() && c.Restarts == 0
 	})
 	give("", "patch", "pod", pod.Name, "--subresource=resize", "-p", `{"spec":{"containers":[{"name":"app","resources":{"limits":{"cpu":"750m"}}}]}}`)

@@ -37,7 +37,7 @@ type container struct {
 	Env           []struct {
 		Name, Value string
 		ValueFrom   *struct {
-			ResourceFieldRef              *struct{ Resource string }
+			ResourceFieldRef              *struct{ Resource, ContainerName string }
 			ConfigMapKeyRef, SecretKeyRef *struct{}
 		}
 	}

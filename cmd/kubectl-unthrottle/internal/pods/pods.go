@@ -59,6 +59,7 @@ type Setting struct {
 	Set   bool   // the spec names it
 	Form  Form   // "": neither set, nor taken whole from somewhere
 	Value string // of a literal
+	Of    string // the container whose limit or request it is, if that is another one
 }
 
 // Form is how the spec gives it.

@@ -74,6 +74,9 @@ func (c *container) setting() (s Setting) {
 			s.Form, s.Value = Literal, e.Value
 		case from.ResourceFieldRef != nil:
 			s.Form = Form(from.ResourceFieldRef.Resource)
+			if of := from.ResourceFieldRef.ContainerName; of != c.Name {
+				s.Of = of
+			}
 		case from.ConfigMapKeyRef != nil:
 			s.Form = ConfigMap
 		case from.SecretKeyRef != nil:

@@ -105,7 +105,7 @@ func TestContainers(t *testing.T) {
 	}
 	want := Container{
 		Namespace: "shop", Pod: "api-5d8-x7", UID: "2d5133c0-65f3-40b2-b375-c04866d418e1", Name: "app", Kind: Main, Owner: Owner{"apps/v1", "Deployment", "api"},
-		Image: "registry.example.com/api:1", Digest: sha, ID: idA, Runtime: "containerd", Node: "node1", Spec: Setting{true, Literal, "4"},
+		Image: "registry.example.com/api:1", Digest: sha, ID: idA, Runtime: "containerd", Node: "node1", Spec: Setting{Set: true, Form: Literal, Value: "4"},
 		Limit: 1.5, Request: 0.25, PodLimit: 3, Actual: 0.5, Started: began, Restarts: 2, Muted: []string{"throttled", "too-few-ps"},
 	}
 	if !reflect.DeepEqual(all[2], want) {
@@ -164,15 +164,15 @@ func TestSetting(t *testing.T) {
 	}{
 		{nil, nil, Setting{}},
 		{[]corev1.EnvVar{{Name: "GOGC", Value: "1"}}, nil, Setting{}},
-		{[]corev1.EnvVar{literal}, nil, Setting{true, Literal, "2"}},
-		{[]corev1.EnvVar{{Name: "GOMAXPROCS"}}, nil, Setting{true, Literal, ""}},
-		{[]corev1.EnvVar{from(corev1.EnvVarSource{ResourceFieldRef: &corev1.ResourceFieldSelector{Resource: "limits.cpu"}})}, nil, Setting{true, Limits, ""}},
-		{[]corev1.EnvVar{literal, from(corev1.EnvVarSource{ResourceFieldRef: &corev1.ResourceFieldSelector{Resource: "requests.cpu"}})}, whole, Setting{true, Requests, ""}},
-		{[]corev1.EnvVar{from(corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{Key: "a"}})}, nil, Setting{true, ConfigMap, ""}},
-		{[]corev1.EnvVar{from(corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{Key: "a"}})}, nil, Setting{true, Secret, ""}},
-		{[]corev1.EnvVar{from(corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}), literal}, nil, Setting{true, Literal, "2"}},
-		{[]corev1.EnvVar{from(corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}})}, nil, Setting{true, Field, ""}},
-		{nil, whole, Setting{false, EnvFrom, ""}},
+		{[]corev1.EnvVar{literal}, nil, Setting{Set: true, Form: Literal, Value: "2"}},
+		{[]corev1.EnvVar{{Name: "GOMAXPROCS"}}, nil, Setting{Set: true, Form: Literal, Value: ""}},
+		{[]corev1.EnvVar{from(corev1.EnvVarSource{ResourceFieldRef: &corev1.ResourceFieldSelector{Resource: "limits.cpu"}})}, nil, Setting{Set: true, Form: Limits}},
+		{[]corev1.EnvVar{literal, from(corev1.EnvVarSource{ResourceFieldRef: &corev1.ResourceFieldSelector{Resource: "requests.cpu"}})}, whole, Setting{Set: true, Form: Requests}},
+		{[]corev1.EnvVar{from(corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{Key: "a"}})}, nil, Setting{Set: true, Form: ConfigMap}},
+		{[]corev1.EnvVar{from(corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{Key: "a"}})}, nil, Setting{Set: true, Form: Secret}},
+		{[]corev1.EnvVar{from(corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}), literal}, nil, Setting{Set: true, Form: Literal, Value: "2"}},
+		{[]corev1.EnvVar{from(corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}})}, nil, Setting{Set: true, Form: Field}},
+		{nil, whole, Setting{Form: EnvFrom}},
 	} {
 		p := parsed(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID("x")}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Env: c.env, EnvFrom: c.envFrom}}}})
 		if got := p.Spec.Containers[0].setting(); got != c.want {

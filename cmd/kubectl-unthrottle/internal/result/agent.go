@@ -27,6 +27,7 @@ type AgentProcess struct {
 // Where a GOMAXPROCS comes from, in AgentProcess.SetBy.
 const (
 	FromSpec           = "spec"
+	FromEnvironment    = "environment"      // who put it there is not known
 	FromImageOrRuntime = "image-or-runtime" // its environment has it and the pod's spec has not
 	FromRuntime        = "runtime"          // the container runtime put it there
 	FromCode           = "code"

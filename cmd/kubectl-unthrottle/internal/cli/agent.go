@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/unthrottle/unthrottle"
+	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/verb"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/agent"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/cluster"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/pods"
+)
+
+const agentHelp = `Tells of all Go programs of a node: their GOMAXPROCS, their limit, what is wrong. It changes nothing.
+
+Usage:
+  kubectl unthrottle agent [FLAGS]
+
+It runs as a DaemonSet with hostPID; deploy/agent in the repository has all that it needs.
+
+{{flags}}
+
+At --listen: /metrics, /api/v1/processes, /api/v1/explain?pid=N, /healthz, /readyz.
+
+Example:
+  kubectl apply -k https://github.com/unthrottle/unthrottle/deploy/agent
+`
+
+// Who is asked for a node's pods.
+const (
+	askAPI     = "api"
+	askKubelet = "kubelet"
+	askNobody  = "none"
+)
+
+type agentVerb struct {
+	stdio   verb.IO
+	options agent.Options
+	listen  string
+	ask     string
+	kubelet pods.KubeletOptions
+}
+
+func newAgent(stdio verb.IO) *cobra.Command {
+	return verb.New("agent", agentHelp, func(l *verb.Flags) func(context.Context, []string) error {
+		o := &agentVerb{stdio: stdio, ask: askAPI}
+		o.options = agent.Options{Interval: 30 * time.Second, For: 2 * time.Second, MaxContainers: 500}
+		flags := l.Section("What it looks at:")
+		flags.StringVar(&o.options.Node, "node", "", "NAME\tof the node ($NODE_NAME, else the host's name)")
+		verb.Duration(flags, &o.options.Interval, "interval", time.Second, "D\tbetween two scans (30s)")
+		verb.Duration(flags, &o.options.For, "for", 100*time.Millisecond, "D\thow long a scan looks, less than the interval (2s)")
+		flags.StringVar(&o.options.Root, "root", "", "DIR\tread /proc and /sys below DIR")
+
+		flags = l.Section("\nWhose the programs are:")
+		flags.Var(verb.OneOf(&o.ask, askAPI, askKubelet, askNobody), "pods", "WHO\tis asked for the node's pods: api, kubelet or none (api)")
+		flags.StringVar(&o.kubelet.Host, "kubelet", "", "HOST\twhere the kubelet is, for --pods kubelet ($HOST_IP)")
+		flags.BoolVar(&o.kubelet.Insecure, "kubelet-insecure", false, "take any certificate of the kubelet: most sign their own")
+
+		flags = l.Section("\nWhat it tells:")
+		flags.StringVar(&o.listen, "listen", ":9435", "ADDR\twhere it answers, without TLS (:9435)")
+		verb.Number(flags, &o.options.MaxContainers, "max-containers", "", 1, "N\tcontainers with metrics, those with the most CPU (500)")
+		flags.BoolVar(&o.options.PProf, "pprof", false, "its own profiles at /debug/pprof/")
+		return func(ctx context.Context, args []string) error {
+			if err := verb.NoArgs(l.Cmd, args); err != nil {
+				return err
+			}
+			if o.options.For >= o.options.Interval {
+				return hint.Usage("--interval 30s --for 2s", "--for=%v leaves no time between scans: --interval is %v", o.options.For, o.options.Interval)
+			}
+			return o.run(ctx)
+		}
+	})
+}
+
+func (o *agentVerb) run(ctx context.Context) error {
+	if err := agent.Supported(); err != nil {
+		return err
+	}
+	host, _ := os.Hostname()
+	if o.options.Node = cmp.Or(o.options.Node, o.stdio.Env("NODE_NAME"), host); o.options.Node == "" {
+		return hint.Usage("--node NAME", "the node has no name")
+	}
+	o.options.Log = slog.New(slog.NewTextHandler(o.stdio.Err, nil))
+	var err error
+	if o.options.Pods, err = o.source(ctx); err != nil {
+		return err
+	}
+	l, err := listen("--listen", o.listen)
+	if err != nil {
+		return err
+	}
+	go unthrottle.Watch(ctx, unthrottle.Options{}, nil) // it behaves under a limit of its own
+	o.options.Log.Info("agent", "node", o.options.Node, "listens", l.Addr().String(), "pods", o.ask, "interval", o.options.Interval.String())
+	return agent.New(o.options).Serve(ctx, l)
+}
+
+// source is who is asked for the pods; nil: nobody.
+func (o *agentVerb) source(ctx context.Context) (pods.Source, error) {
+	switch o.ask {
+	case askAPI:
+		p, err := cluster.Locate(cluster.Options{})
+		if err != nil {
+			return nil, hint.With(fmt.Errorf("looking for the API server: %w", err), append(hint.Of(err), "without a cluster: --pods none")...)
+		}
+		return pods.Watch(ctx, p.Config, o.options.Node)
+	case askKubelet:
+		o.kubelet.Host = cmp.Or(o.kubelet.Host, o.stdio.Env("HOST_IP"))
+		if o.kubelet.Host == "" {
+			return nil, hint.With(errors.New("--pods kubelet: the kubelet's address is not known"), "--kubelet HOST, or HOST_IP by a fieldRef of status.hostIP")
+		}
+		return pods.Kubelet(ctx, o.kubelet)
+	}
+	return nil, nil
+}
