@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -52,7 +53,8 @@ type podVerb[D verb.Checked] struct {
 
 func newExplainPod(stdio verb.IO) *cobra.Command {
 	return newPodVerb(stdio, podVerb[*report.Explain]{
-		name: "explain", about: "The CPU limit of a container's program, its GOMAXPROCS, and why.", example: "explain mypod -c api",
+		name: "explain", about: "The CPU limit of a container's program, its GOMAXPROCS, and why.",
+		more: "\nWhere an agent runs on the node, that is asked, and nothing is started.", example: "explain mypod -c api",
 		sheet: view.Explain, flags: looksFor(time.Second, "D\thow long to look (1s)"),
 		found: func(d *report.Explain) ([]finding.Finding, float64) { return d.Findings, 0 },
 	})
@@ -122,11 +124,15 @@ type inPod struct {
 	privileged                     bool
 }
 
-func (o *inPod) flags(flags *pflag.FlagSet) {
+func (o *inPod) flags(flags *pflag.FlagSet, explains bool) {
 	o.way = string(inpod.Auto)
 	flags.StringVarP(&o.container, "container", "c", "", "NAME\tof the pod (its default one, or the first)")
 	flags.StringVar(&o.process, "process", "", "P\tits pid or name in the container, or where it listens (the first process)")
-	flags.Var(verb.OneOf(&o.way, string(inpod.Auto), string(inpod.Exec), string(inpod.Ephemeral)), "way", "W\thow to get there: auto, exec or ephemeral (auto)")
+	ways := []string{string(inpod.Auto), string(inpod.Exec), string(inpod.Ephemeral)}
+	if explains {
+		ways = slices.Insert(ways, 1, string(inpod.Agent))
+	}
+	flags.Var(verb.OneOf(&o.way, ways...), "way", "W\thow to get there: "+quantity.Either(ways)+" (auto)")
 	flags.StringVar(&o.image, "image", imageOf("unthrottle"), "I\tof the ephemeral container")
 	flags.BoolVar(&o.privileged, "privileged", false, "give the ephemeral container all rights")
 }
@@ -136,7 +142,7 @@ func newPodVerb[D verb.Checked](stdio verb.IO, v podVerb[D]) *cobra.Command {
 		results, fail, where := verb.NewResults(stdio, verb.SheetFormats(v.sheet)), verb.Threshold{}, inPod{}
 		flags := l.Section("Flags:")
 		own := v.flags(flags)
-		where.flags(flags)
+		where.flags(flags, v.name == "explain")
 		fail.FailOn(flags)
 		if v.frozen != "" {
 			fail.FailShare(flags, v.frozen)

@@ -118,7 +118,7 @@ spec:
 		"there is no deployment/nosuch in namespace default": {"explain", "deployment/nosuch"},
 		"the pod has no container db":                        {"explain", "holds", "-c", "db"},
 		"ErrImagePull":                                       {"explain", "rootless", "--image=localhost/none:1"},
-		"has no unthrottle: the command is not in its PATH":  {"explain", "rootless", "--way=exec"},
+		"has no unthrottle in its PATH":                      {"explain", "rootless", "--way=exec"},
 		"no process 4711":                                    {"explain", "holds", "--process=4711"},
 		"connection refused":                                 {"trace", "holds", "--process=localhost:1"},
 	} {

@@ -1,7 +1,7 @@
 // Package inpod answers: what does unthrottle say of a container's program, run beside it? In go a pod, a container and the
-// arguments of a verb; out comes the document that the verb wrote. It runs in the container itself if the command is there, or
-// else in an ephemeral container in the process namespace of the other one. Nobody can take that one out of the pod again, so it
-// is started only where there is no other way.
+// arguments of a verb; out comes the document that the verb wrote. The agent of its node may know. Or else the verb runs in
+// the container itself, if the command is there, or in an ephemeral container in the process namespace of the other one. Nobody
+// can take that one out of the pod again, so it is started only where there is no other way.
 package inpod
 
 import (
@@ -33,6 +33,7 @@ type Way string
 
 const (
 	Auto      Way = "auto"
+	Agent     Way = "agent"     // that of its node explains it
 	Exec      Way = "exec"      // it is in the container
 	Ephemeral Way = "ephemeral" // a container beside it
 )
@@ -138,6 +139,15 @@ func (p *Pod) Run(ctx context.Context, verb string, flags ...string) (*Done, err
 	if err := pod.running(c.Name); err != nil {
 		return nil, hint.With(err, "kubectl describe pod "+p.Name+" says more")
 	}
+	if p.Process == "" && (p.Way == Agent || p.Way == Auto && verb == "explain") {
+		done, err := p.agent(ctx, pod, c.Name)
+		switch {
+		case !errors.Is(err, errNotThere) || ctx.Err() != nil:
+			return done, err
+		case p.Way == Agent:
+			return nil, hint.With(err, "without --way agent it runs in the container, or beside it")
+		}
+	}
 	process := p.Process
 	if process == "" {
 		if pod.first() == 0 {
@@ -152,7 +162,7 @@ func (p *Pod) Run(ctx context.Context, verb string, flags ...string) (*Done, err
 			return done, err
 		}
 		if p.Way == Exec {
-			return nil, hint.With(fmt.Errorf("container %s has no unthrottle: %w", c.Name, err), "without --way exec it runs beside it, in an ephemeral container")
+			return nil, hint.With(fmt.Errorf("container %s has no unthrottle in its PATH", c.Name), "without --way exec it runs beside it, in an ephemeral container")
 		}
 	}
 	return p.beside(ctx, pod, c, args)
@@ -177,8 +187,8 @@ func (p *Pod) get(ctx context.Context) (*pod, error) {
 	return found, nil
 }
 
-// errNotThere: the container's image does not hold the command.
-var errNotThere = errors.New("the command is not in its PATH")
+// errNotThere: this way there is nothing.
+var errNotThere = errors.New("it can't be had there")
 
 // exec runs the command in the container.
 func (p *Pod) exec(ctx context.Context, name string, args []string) (*Done, error) {

@@ -28,6 +28,8 @@ type server struct {
 	log  string
 	said []string
 	adds []map[string]any
+
+	agent http.HandlerFunc
 }
 
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -39,6 +41,13 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		json.NewEncoder(w).Encode(map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "message": message, "code": code})
 	}
 	switch path := strings.TrimPrefix(r.URL.Path, "/api/v1/namespaces/shop/pods"); {
+	case r.URL.Path == "/api/v1/pods":
+		if got := r.URL.Query(); got.Get("labelSelector") != agentLabel || got.Get("fieldSelector") != "spec.nodeName=n1" {
+			s.t.Errorf("agents are looked for by %v", got)
+		}
+		io.WriteString(w, `{"items":[{"metadata":{"namespace":"u","name":"old"},"status":{"phase":"Failed"}},{"metadata":{"namespace":"u","name":"a"},"status":{"phase":"Running"}}]}`)
+	case strings.HasPrefix(r.URL.Path, "/api/v1/namespaces/u/pods/http:a:9435/proxy/api/v1/"):
+		s.agent(w, r)
 	case r.URL.Path == "/apis/apps/v1/namespaces/shop/deployments/api":
 		io.WriteString(w, `{"spec":{"selector":{"matchLabels":{"app":"api"}}}}`)
 	case path == "":
@@ -180,6 +189,43 @@ func TestUser(t *testing.T) {
 		}
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: as %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+// Where an agent runs it explains the container, and nothing is added to the pod.
+func TestAgent(t *testing.T) {
+	const document = `{"version":2,"verb":"explain"}`
+	known := running()
+	known["spec"].(map[string]any)["nodeName"] = "n1"
+	known["status"].(map[string]any)["containerStatuses"] = object(`{"of":[{"name":"web","containerID":"containerd://77","state":{"running":{}}}]}`)["of"]
+	agent := func(processes string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "/processes") {
+				io.WriteString(w, processes)
+			} else if strings.HasSuffix(r.URL.Path, "/explain") && r.URL.Query().Get("pid") == "12" {
+				io.WriteString(w, document)
+			} else {
+				w.WriteHeader(http.StatusNotFound)
+			}
+		}
+	}
+	const three = `{"processes":[{"pid":10,"cpus_used":3,"container":{"id":"78"}},{"pid":11,"cpus_used":0.1,"container":{"id":"77"}},{"pid":12,"cpus_used":0.2,"container":{"id":"77"}},{"pid":13}]}`
+	s := &server{pod: known, agent: agent(three)}
+	p := serve(t, s)
+	p.Way = Auto
+	done, err := p.Run(t.Context(), "explain")
+	if err != nil || string(done.Document) != document || len(s.adds) > 0 || len(s.said) != 1 || s.said[0] != "asking agent a on node n1" {
+		t.Errorf("%+v, %v, %q", done, err, s.said)
+	}
+	for name, answer := range map[string]string{
+		"another container": `{"processes":[{"pid":10,"container":{"id":"78"}}]}`, "nonsense": "<html>", "nothing": "",
+		"another process": `{"processes":[{"pid":99,"container":{"id":"77"}}]}`,
+	} {
+		p := serve(t, &server{pod: known, agent: agent(answer)})
+		p.Way = Agent
+		if _, err := p.Run(t.Context(), "explain"); err == nil || !strings.Contains(err.Error(), "it can't be had there: its agent") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -44,8 +44,9 @@ type securityContext struct {
 
 // A status is that of a container.
 type status struct {
-	Name  string `json:"name"`
-	State struct {
+	Name        string `json:"name"`
+	ContainerID string `json:"containerID"`
+	State       struct {
 		Waiting *struct {
 			Reason  string `json:"reason"`
 			Message string `json:"message"`
