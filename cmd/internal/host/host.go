@@ -121,6 +121,8 @@ type Options struct {
 	// Share is how much of a CPU samples may take; 0: 0.025. The less it is, the fewer they are.
 	Share float64
 
+	// Adjust may correct the limits of a process before it is looked at, by what the caller knows; nil: there is nothing to correct.
+	Adjust func(*Process)
 	// Names are patterns, as procs.Named has them, for the name of a process or of its program; none: all are wanted.
 	Names []string
 }
@@ -247,6 +249,9 @@ func (s *Survey) open(o Options, pid int) (*Process, *golive.Process, error) {
 		return nil, nil, err
 	}
 	p.readLimit(o.Root, pid)
+	if o.Adjust != nil {
+		o.Adjust(p)
+	}
 	return p, live, nil
 }
 

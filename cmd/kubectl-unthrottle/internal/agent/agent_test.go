@@ -315,3 +315,35 @@ func TestLevels(t *testing.T) {
 		t.Errorf("quotas: %s", got)
 	}
 }
+
+// podsOf knows one container.
+type podsOf struct{ c pods.Container }
+
+func (p podsOf) Container(podpath.Ref) (pods.Container, bool) { return p.c, true }
+func (p podsOf) Err() error                                   { return nil }
+
+// A pod's limit that the kubelet has written to its container too is the pod's.
+func TestOwner(t *testing.T) {
+	const pod = "/sys/fs/cgroup/cpu/kubepods/burstable/pod2d5133c0-65f3-40b2-b375-c04866d418e1"
+	inner := pod + "/" + strings.Repeat("a", 64)
+	half := cgroup.Quota{QuotaMicros: 50_000, PeriodMicros: 100_000}
+	for _, c := range []struct {
+		name string
+		c    pods.Container
+		want string
+	}{
+		{"the pod's", pods.Container{PodLimit: 0.5}, pod},
+		{"the container's", pods.Container{Limit: 0.5}, inner},
+		{"both", pods.Container{Limit: 0.5, PodLimit: 0.5}, inner},
+	} {
+		p := &host.Process{}
+		p.System.Limits = cgroup.Limits{
+			State: cgroup.Limited, CPUs: 0.5, From: inner, Path: strings.TrimPrefix(inner, "/sys/fs/cgroup/cpu"),
+			Levels: []cgroup.Level{{Dir: inner, Quota: half}, {Dir: pod, Quota: half}},
+		}
+		New(Options{Pods: podsOf{c.c}}).owner(p)
+		if got := p.System.Limits.From; got != c.want {
+			t.Errorf("%s: the limit is of %s", c.name, got)
+		}
+	}
+}

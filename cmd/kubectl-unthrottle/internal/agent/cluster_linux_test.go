@@ -138,6 +138,10 @@ func TestNode(t *testing.T) {
 			if throttled["container"] != 0 || throttled["pod"] == 0 {
 				return fmt.Errorf("throttled periods by level: %v", throttled)
 			}
+			if !strings.Contains(p.Limit.From, "pod") || strings.HasSuffix(p.Limit.From, p.Container.ID) ||
+				!slices.ContainsFunc(p.Findings, func(f finding.Finding) bool { return f.Rule == "throttled" }) {
+				return fmt.Errorf("the limit is from %s, findings %+v", p.Limit.From, p.Findings)
+			}
 			return nil
 		})
 	})

@@ -45,6 +45,26 @@ func (l *look) levels(p *host.Process, ref podpath.Ref) []level {
 	return all
 }
 
+// owner gives a limit to the pod whose it is. The kubelet also writes a pod's own limit to those of its containers that have none,
+// and of two equal quotas the lower one counts otherwise: but all of the pod's containers use up the pod's, so it is that one
+// which throttles.
+func (a *Agent) owner(p *host.Process) {
+	l := &p.System.Limits
+	if a.o.Pods == nil || l.State != cgroup.Limited {
+		return
+	}
+	ref, _ := whose(*l)
+	c, ok := a.o.Pods.Container(ref)
+	if !ok || c.Limit > 0 || c.PodLimit == 0 {
+		return
+	}
+	for _, v := range l.Levels {
+		if podpath.Level(v.Dir) == podpath.Pod && same(v.Quota.CPUs(), l.CPUs) {
+			l.From = v.Dir
+		}
+	}
+}
+
 // count reads the counters of a group.
 func (l *look) count(p *host.Process, dir string, version cgroup.Version) cgroup.Counters {
 	if c, ok := l.memory.counters[dir]; ok {

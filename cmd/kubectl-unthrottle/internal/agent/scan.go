@@ -32,7 +32,7 @@ const ownShare = 0.01
 // scan looks at all processes once.
 func (a *Agent) scan(ctx context.Context) (*Scan, error) {
 	start := time.Now()
-	found, err := a.survey.Read(ctx, host.Options{Root: a.o.Root, For: a.o.For, Share: ownShare})
+	found, err := a.survey.Read(ctx, host.Options{Root: a.o.Root, For: a.o.For, Share: ownShare, Adjust: a.owner})
 	if err != nil {
 		return nil, err
 	}
