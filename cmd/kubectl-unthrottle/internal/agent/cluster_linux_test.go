@@ -117,6 +117,9 @@ func TestNode(t *testing.T) {
 			if p.Started == "" || p.Go == nil || p.GoVersion == "" {
 				t.Errorf("%s: %+v", w.Name, p)
 			}
+			if len(p.Command) != 1 {
+				t.Errorf("%s tells its arguments: %q", w.Name, p.Command)
+			}
 			if p.Stale != nil {
 				t.Errorf("%s is stale: %+v", w.Name, p.Stale)
 			}
@@ -190,6 +193,9 @@ func TestNode(t *testing.T) {
 		body, err := ask("/api/v1/explain?pid=" + strconv.Itoa(p.PID))
 		if err != nil || !strings.Contains(body, `"verb":"explain"`) {
 			t.Errorf("%v: %s", err, body)
+		}
+		if strings.Contains(body, "--password") {
+			t.Errorf("it tells the program's arguments: %s", body)
 		}
 		if body, err := ask("/api/v1/explain?pid=1"); err == nil {
 			t.Errorf("process 1 is explained: %s", body)

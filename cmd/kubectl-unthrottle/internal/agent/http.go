@@ -166,6 +166,7 @@ func (a *Agent) servesExplain(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, text, http.StatusNotFound)
 		return
 	}
+	f.Process.Command = withoutArguments(f.Process.Command)
 	doc := report.NewExplain(f)
 	doc.Header = verb.NewHeader("explain")
 	var b bytes.Buffer

@@ -81,6 +81,7 @@ func (l *look) process(p *host.Process, doc report.PsProcess) result.AgentProces
 	limits := p.System.Limits
 	started, startOK := l.clock.Started(l.o.Root, p.PID)
 	out := result.AgentProcess{PsProcess: doc, Levels: []result.AgentLevel{}}
+	out.Command = withoutArguments(doc.Command)
 	if startOK {
 		out.Started = started.UTC().Format(time.RFC3339)
 	}
@@ -130,6 +131,9 @@ func (l *look) process(p *host.Process, doc report.PsProcess) result.AgentProces
 	}
 	return out
 }
+
+// withoutArguments leaves out a program's arguments. They may hold what is nobody's business, and the agent asks nobody for a password.
+func withoutArguments(command []string) []string { return command[:min(1, len(command))] }
 
 // whose says which container a process is in. Its path may be written as a neighbour's of ours, from which only the directory tells
 // the pod.

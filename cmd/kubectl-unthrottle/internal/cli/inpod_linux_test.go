@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/unthrottle/unthrottle/clustertest"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/result"
 )
 
 // TestPod asks about a program in a pod of a real node, in each of the ways.
@@ -124,5 +127,39 @@ spec:
 	} {
 		_, stderr := run(1, args...)
 		contains(stderr, want)
+	}
+
+	// The agents as they are installed: they know the programs, audit hears them, and nothing of them stays.
+	c.Import(t, clustertest.Image{
+		Name: "localhost/kubectl-unthrottle:1", Entrypoint: []string{"/kubectl-unthrottle"},
+		Files: map[string]string{"/kubectl-unthrottle": clustertest.BuildGo(t, "../..", "-ldflags=-s -w")},
+	})
+	run(0, "install", "--image=localhost/kubectl-unthrottle:1", "--wait=1m")
+	clustertest.WaitFor(t, time.Minute, func() error { // the first scan comes before the API server told the agent of all pods
+		var out, errors bytes.Buffer
+		if code := Main(context.Background(), []string{"explain", "rootless", "--way=agent", "--kubeconfig", c.Kubeconfig}, os.Getenv, strings.NewReader(""), &out, &errors); code != 0 {
+			return fmt.Errorf("exit code %d: %s", code, &errors)
+		}
+		contains(errors.String(), "asking agent unthrottle-agent-")
+		contains(out.String(), "GOMAXPROCS", "0.5 CPUs")
+		return nil
+	})
+	_, stderr = run(0, "explain", "rootless")
+	contains(stderr, "asking agent unthrottle-agent-")
+	out, _ = run(3, "audit", "--json", "--fail-on=warning")
+	var audited result.Audit
+	if err := json.Unmarshal([]byte(out), &audited); err != nil {
+		t.Fatal(err)
+	}
+	verdicts := map[string]string{}
+	for _, w := range audited.Workloads {
+		verdicts[w.Kind+"/"+w.Name] = string(w.Go) + " " + string(w.Verdict)
+	}
+	if verdicts["Deployment/api"] != "seen wrong" || !strings.HasPrefix(verdicts["Pod/holds"], "seen ") || !strings.HasPrefix(verdicts["Pod/rootless"], "seen ") {
+		t.Errorf("verdicts are %v\n%s", verdicts, out)
+	}
+	run(0, "uninstall", "--wait=1m")
+	if left, _, err := c.Kubectl("get", "all,clusterroles,clusterrolebindings,priorityclasses,namespaces", "-A", "-l", "app.kubernetes.io/part-of=unthrottle", "-o", "name"); err != nil || left != "" {
+		t.Errorf("%v, and there is still %s", err, left)
 	}
 }
