@@ -195,10 +195,8 @@ func (l *look) problems(doc *result.Agent) []string {
 
 // A group is a container with Go programs, while it is put together.
 type group struct {
-	of pods.Container
-	processes,
-	main int // main is its process's pid
-	cpu, top float64
+	of       pods.Container
+	cpu, top float64 // CPUs of all its programs, and of the main one
 	result   Container
 }
 
