@@ -200,7 +200,7 @@ func (l *look) problems(doc *result.Agent) []string {
 // A group is a container with Go programs, while it is put together.
 type group struct {
 	of       pods.Container
-	cpu, top float64 // of all its programs, and of the one with the most
+	cpu, top float64 // CPUs of all its programs, and of the main one
 	result   Container
 }
 
