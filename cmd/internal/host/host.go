@@ -136,6 +136,7 @@ func (o *Options) names(p procs.Process) bool {
 type Survey struct {
 	programs procs.Programs
 	files    golive.Files
+	systems  systems
 }
 
 // Read looks at the processes. An error means that there is nothing to tell at all; what can't be read of one process is
@@ -149,6 +150,7 @@ func (s *Survey) Read(ctx context.Context, o Options) (Result, error) {
 			return r, err
 		}
 	}
+	s.systems.begin()
 	var watched []*watch
 	defer func() {
 		for _, w := range watched {
@@ -248,7 +250,7 @@ func (s *Survey) open(o Options, pid int) (*Process, *golive.Process, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	p.readLimit(o.Root, pid)
+	s.systems.limit(o.Root, p)
 	if o.Adjust != nil {
 		o.Adjust(p)
 	}
