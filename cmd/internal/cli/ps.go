@@ -316,7 +316,9 @@ func drawPs(w io.Writer, screen *terminal.Terminal, doc *report.Ps, o psOptions)
 func verdicts() []string {
 	var all []string
 	for _, r := range rule.Rules() {
-		all = append(all, r.Verdict)
+		if r.Name != "stale" { // it takes somebody who saw the limit before
+			all = append(all, r.Verdict)
+		}
 	}
 	return append(all, rule.Fine)
 }

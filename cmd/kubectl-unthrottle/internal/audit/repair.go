@@ -60,7 +60,7 @@ func (r *row) repair(w *Workload, found []specFinding) *Fix {
 		wanted = append(wanted, fix.Wanted{Container: c, Remedy: f.Remedies[i]})
 		text := f.Remedies[i].String() + " in container " + c.Name
 		if slices.ContainsFunc(f.Remedies, func(r remedy.Remedy) bool { return r.Action == remedy.Rebuild }) {
-			text += ", or better build it with Go 1.26 and such a go line"
+			text += ", or better build it with Go 1.26 and a go line to match"
 		}
 		texts = append(texts, text)
 	}

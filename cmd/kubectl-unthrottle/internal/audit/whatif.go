@@ -58,7 +58,7 @@ func (c *Change) with(o Change) {
 	c.Scarce = c.Scarce || o.Scarce
 }
 
-// goes126 is a program of Go 1.26 with such a go line.
+// goes126 is a program of Go 1.26 with a go line to match.
 var goes126 = &procs.Program{GoVersion: "go1.26.0"}
 
 // rebuilt is what a container's program would have if it were built with Go 1.26 and a go line of 1.26. What sets GOMAXPROCS now

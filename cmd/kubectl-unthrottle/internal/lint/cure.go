@@ -18,8 +18,8 @@ type cure struct {
 
 // The programs for which a remedy is right, where the program is not known.
 const (
-	newer = "a program built with Go 1.25 or later and such a go line"
-	older = "a program built with Go 1.24 or earlier, or such a go line"
+	newer = "a program built with Go 1.25 or later and a go line to match"
+	older = "a program built with Go 1.24 or earlier, or with a go line that old"
 )
 
 // leave makes a cure that changes nothing.
@@ -70,7 +70,7 @@ func (f *facts) takeOut(fits cure) cure {
 	}
 	out := remedy.Remedy{Action: remedy.Remove, Variable: "GOMAXPROCS", Only: newer, Why: "such a program follows its limit itself"}
 	return cure{
-		"take GOMAXPROCS out if the program is built with Go 1.25 or later and has such a go line; else " + fits.text,
+		"take GOMAXPROCS out if the program is built with Go 1.25 or later and has a go line to match; else " + fits.text,
 		append(slices.Clip(fits.remedies), out),
 	}
 }

@@ -33,7 +33,7 @@ func pinned(f *facts) []Finding {
 		n.Summary = "GOMAXPROCS is fixed at " + s.Value + ": without it the program would follow the limit"
 		n = n.saying("the program is %s", f.b)
 	} else {
-		n = n.saying("for Go 1.25 and later with such a go line; an older program needs it")
+		n = n.saying("for Go 1.25 and later with a go line to match; an older program needs it")
 	}
 	return one(n.saying("since Kubernetes 1.35 a limit can change while the program runs; the environment can't"))
 }

@@ -290,7 +290,7 @@ func (x *Session) over(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	if p == nil {
-		return false, trouble(true, "", "the server's pod is gone: somebody deleted it, or its node was lost")
+		return false, trouble(true, "", "the server's pod %s on node %s is gone: somebody deleted it, or the node was lost", x.pod.Metadata.Name, x.pod.Spec.NodeName)
 	}
 	var own *service.Error
 	switch err := p.Judge(); {

@@ -273,7 +273,7 @@ func TestTroubles(t *testing.T) {
 				}
 				return o
 			}
-		}, err: "node n1 evicted the pod: low on memory"},
+		}, err: "node n1 evicted pod run-1-x: low on memory"},
 		"deleted in the middle": {prepare: func(f *fake) {
 			f.state = func(p *fakePod, o object) object {
 				if p.part == "server" && len(p.windows) > 0 {
@@ -281,7 +281,7 @@ func TestTroubles(t *testing.T) {
 				}
 				return o
 			}
-		}, err: "somebody deleted the pod"},
+		}, err: "somebody deleted pod run-1-x"},
 		"no room in the quota": {prepare: func(f *fake) {
 			f.events["run-1"] = `Error creating: pods "run-1-x" is forbidden: exceeded quota: q, requested: limits.cpu=1`
 		}, err: "the quota has no room for a trial: exceeded quota: q, requested: limits.cpu=1"},

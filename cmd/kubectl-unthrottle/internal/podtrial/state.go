@@ -203,7 +203,7 @@ func (p *Pod) taken() error {
 		case "DeletionByTaintManager":
 			return trouble(true, "kubectl describe node "+p.Spec.NodeName, "node %s was lost: %s", p.Spec.NodeName, c.Message)
 		case "EvictionByEvictionAPI":
-			return trouble(true, "is node "+p.Spec.NodeName+" being drained? --node names another", "the pod was evicted from node %s: %s", p.Spec.NodeName, c.Message)
+			return trouble(true, "is node "+p.Spec.NodeName+" being drained? --node names another", "pod %s was evicted from node %s: %s", p.Metadata.Name, p.Spec.NodeName, c.Message)
 		case "TerminationByKubelet":
 			return trouble(true, "kubectl describe node "+p.Spec.NodeName, "node %s ended the pod: %s", p.Spec.NodeName, c.Message)
 		}
@@ -211,7 +211,7 @@ func (p *Pod) taken() error {
 	}
 	switch p.Status.Reason {
 	case "Evicted":
-		return trouble(true, "kubectl describe node "+p.Spec.NodeName, "node %s evicted the pod: %s", p.Spec.NodeName, p.Status.Message)
+		return trouble(true, "kubectl describe node "+p.Spec.NodeName, "node %s evicted pod %s: %s", p.Spec.NodeName, p.Metadata.Name, p.Status.Message)
 	case "NodeLost":
 		return trouble(true, "kubectl describe node "+p.Spec.NodeName, "node %s was lost", p.Spec.NodeName)
 	case "OutOfcpu", "OutOfmemory", "OutOfpods", "OutOfephemeral-storage":
@@ -219,13 +219,19 @@ func (p *Pod) taken() error {
 	case "DeadlineExceeded":
 		return trouble(true, "", "the pod was there for longer than a run may take")
 	}
-	if p.condition("Ready", "Unknown") != nil {
+	if p.silent() {
 		return trouble(true, "kubectl describe node "+p.Spec.NodeName, "node %s does not report any more", p.Spec.NodeName)
 	}
 	if p.Metadata.DeletionTimestamp != nil {
-		return trouble(true, "", "somebody deleted the pod")
+		return trouble(true, "", "somebody deleted pod %s", p.Metadata.Name)
 	}
 	return nil
+}
+
+// silent reports whether the pod's node does not report any more. The node's controller then takes Ready from its pods and leaves
+// ContainersReady as it was; a kubelet always sets both alike, as trials have no readiness gates.
+func (p *Pod) silent() bool {
+	return p.condition("Ready", "Unknown") != nil || p.condition("Ready", "False") != nil && p.condition("ContainersReady", "True") != nil
 }
 
 // how says how a container has ended.

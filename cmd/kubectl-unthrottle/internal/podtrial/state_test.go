@@ -68,23 +68,28 @@ func TestJudge(t *testing.T) {
 			later: true, want: "the pod had to make room on node n1 for one of a higher priority", hint: "--node",
 		},
 		"evicted by the node": {
-			pod:   "{spec: {nodeName: n1}, status: {phase: Failed, reason: Evicted, message: 'The node was low on resource: memory.'}}",
-			later: true, want: "node n1 evicted the pod: The node was low on resource: memory.", hint: "kubectl describe node n1",
+			pod:   "{metadata: {name: run-1-x}, spec: {nodeName: n1}, status: {phase: Failed, reason: Evicted, message: 'The node was low on resource: memory.'}}",
+			later: true, want: "node n1 evicted pod run-1-x: The node was low on resource: memory.", hint: "kubectl describe node n1",
 		},
 		"evicted by people": {
-			pod:   "{spec: {nodeName: n1}, status: {conditions: [{type: DisruptionTarget, status: 'True', reason: EvictionByEvictionAPI, message: drained}]}}",
-			later: true, want: "the pod was evicted from node n1: drained", hint: "drained",
+			pod:   "{metadata: {name: run-1-x}, spec: {nodeName: n1}, status: {conditions: [{type: DisruptionTarget, status: 'True', reason: EvictionByEvictionAPI, message: drained}]}}",
+			later: true, want: "pod run-1-x was evicted from node n1: drained", hint: "drained",
 		},
 		"the node is lost": {
 			pod:   "{spec: {nodeName: n1}, status: {phase: Running, conditions: [{type: DisruptionTarget, status: 'True', reason: DeletionByTaintManager, message: unreachable}]}}",
 			later: true, want: "node n1 was lost: unreachable", hint: "kubectl describe node n1",
 		},
 		"the node is silent": {
+			pod:   "{spec: {nodeName: n1}, status: {phase: Running, conditions: [{type: ContainersReady, status: 'True'}, {type: Ready, status: 'False'}]}}",
+			later: true, want: "node n1 does not report any more", hint: "kubectl describe node n1",
+		},
+		"not ready yet": {pod: "{spec: {nodeName: n1}, status: {phase: Running, conditions: [{type: ContainersReady, status: 'False'}, {type: Ready, status: 'False'}]}}"},
+		"a readiness that nobody knows": {
 			pod:   "{spec: {nodeName: n1}, status: {phase: Running, conditions: [{type: Ready, status: Unknown, reason: NodeNotReady}]}}",
 			later: true, want: "node n1 does not report any more", hint: "kubectl describe node n1",
 		},
 		"the node is full":    {pod: "{spec: {nodeName: n1}, status: {phase: Failed, reason: OutOfcpu, message: enough said}}", later: true, want: "node n1 has no room for the pod: enough said", hint: "--node"},
-		"deleted":             {pod: "{metadata: {deletionTimestamp: 2026-01-02T03:04:05Z}, status: {phase: Running, containerStatuses: [" + running + "]}}", later: true, want: "somebody deleted the pod"},
+		"deleted":             {pod: "{metadata: {name: run-1-x, deletionTimestamp: 2026-01-02T03:04:05Z}, status: {phase: Running, containerStatuses: [" + running + "]}}", later: true, want: "somebody deleted pod run-1-x"},
 		"the deadline":        {pod: "{status: {phase: Failed, reason: DeadlineExceeded}}", later: true, want: "the pod was there for longer than a run may take"},
 		"nobody knows":        {pod: "{status: {phase: Failed, reason: Odd, message: thing}}", later: true, want: "the pod failed: Odd: thing"},
 		"lost by its kubelet": {pod: "{status: {containerStatuses: [{name: server, state: {terminated: {exitCode: 137, reason: ContainerStatusUnknown}}}]}}", later: true, want: "the node lost sight of container server"},

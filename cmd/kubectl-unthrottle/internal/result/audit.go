@@ -257,7 +257,7 @@ func (d *Audit) Still() string {
 	if d.Totals.FrozenPods < 0.005 {
 		return ""
 	}
-	return "limits made pods stand still for as long as " + quantity.Hundredths(d.Totals.FrozenPods) + " pods run"
+	return "limits stopped all pods together for " + quantity.Hundredths(d.Totals.FrozenPods) + " s in each second"
 }
 
 // Go126 says what a build with Go 1.26 would change.
