@@ -53,7 +53,7 @@ func TestCompletion(t *testing.T) {
 		{[]string{"load", "--arrivals", ""}, "poisson\nconst\n"},
 		{[]string{"run", "--limit-with", ""}, "auto\ncgroup\nsystemd\nemulate\n"},
 		{[]string{"ps", "--fail-on", ""}, "info\nwarning\ncritical\n"},
-		{[]string{"ps", "--verdict", ""}, "stale\ntoo many Ps\n"},
+		{[]string{"ps", "--verdict", ""}, "too many Ps\nlimit not seen\n"},
 		{[]string{"explain", "--color", ""}, "auto\nalways\nnever\n"},
 		{[]string{"report", "--format", ""}, "text\nclassic\njson\nhtml\n"},
 		{[]string{"bench", "fi"}, "fib\t"},
