@@ -1,72 +1,89 @@
 package host
 
 import (
-	"maps"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/unthrottle/unthrottle/cgroup"
-	"github.com/unthrottle/unthrottle/cmd/internal/choice"
+	"github.com/unthrottle/unthrottle/cmd/internal/golive"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 )
 
-// systems remember what surrounds processes, for a survey that looks again and again. Of a process that was seen before only what
-// may have changed is read: the groups that it is in, their quotas, and the CPUs that it may run on. Its mounts and namespaces are
-// taken to be those that it had.
-type systems struct {
-	known map[int]*surroundings
-	seen  map[int]*surroundings // in this look
-	texts map[string]string     // of files that were read in this look: a group holds many processes
+// A known is a program that a survey has seen before. It is the same as long as its memory can be read: after its end, or an exec,
+// that is no more. What can't change of it is not read again: its file, its command, its environment, its mounts and namespaces.
+type known struct {
+	facts Process // as they were read at first
+	live  *golive.Process
+
+	// What the limit in facts rests on, as it was just before that was read; "" is not known.
+	groups string // text of /proc/PID/cgroup
+	cpus   string // that it may run on
+	quotas string // text of its groups' files
 }
 
-// surroundings are those of a process, and what they rest on.
-type surroundings struct {
-	process procs.Process
-	started string // by the kernel's count: another process may have its number now
-	groups  string // text of /proc/PID/cgroup
-	cpus    string // that it may run on
-	quotas  string // text of its groups' files
-
-	system     choice.System
-	prediction choice.Prediction
-}
-
-// begin begins a look. Processes that are not seen in it are forgotten when it ends.
-func (s *systems) begin() {
-	if s.seen != nil {
-		s.known = s.seen
+// again begins to look at a process that was seen before, if it still runs.
+func (s *Survey) again(root string, pid int) (*Process, *golive.Process) {
+	k := s.known[pid]
+	if k == nil {
+		return nil, nil
 	}
-	s.seen, s.texts = map[int]*surroundings{}, map[string]string{}
+	p := k.facts
+	if !k.live.Runs() || p.look(k.live) != nil {
+		s.drop(pid)
+		return nil, nil
+	}
+	s.programs.Keep(p.Program)
+	s.files.Keep(k.live)
+	s.limit(root, k, &p)
+	return &p, k.live
 }
 
-// limit reads the limit of a process, as far as that has changed.
-func (s *systems) limit(root string, p *Process) {
-	now := &surroundings{process: p.Process, cpus: allowed(root, p.PID)}
-	proc := procs.Dir(root, p.PID)
-	now.groups, now.started = text(proc+"/cgroup"), startOf(text(proc+"/stat"))
-	if old := s.known[p.PID]; old != nil && old.same(now) && old.quotas == s.quotas(root, old.system.Limits) {
-		p.System, p.Prediction = old.system, old.prediction
-		s.seen[p.PID] = old
+// keep remembers a process that was seen for the first time.
+func (s *Survey) keep(p *Process, live *golive.Process) {
+	if s.known == nil {
+		s.known = map[int]*known{}
+	}
+	s.known[p.PID] = &known{facts: *p, live: live}
+}
+
+// forget lets go of the processes that are no more, and of files that none of those now running has.
+func (s *Survey) forget(pids []int) {
+	s.programs.Forget()
+	s.files.Forget()
+	for pid := range s.known {
+		if _, ok := slices.BinarySearch(pids, pid); !ok {
+			s.drop(pid)
+		}
+	}
+}
+
+func (s *Survey) drop(pid int) {
+	s.known[pid].live.Close()
+	delete(s.known, pid)
+}
+
+// limit reads the limit of a process, if what it rests on has changed: the groups that it is in, their quotas, or the CPUs that it may
+// run on. What isn't known may be tomorrow.
+func (s *Survey) limit(root string, k *known, p *Process) {
+	groups, cpus := text(procs.Dir(root, p.PID)+"/cgroup"), allowed(root, p.PID)
+	old := k.facts.System.Limits
+	quotas := s.quotas(root, old)
+	sure := len(old.Levels) > 0 && (old.State == cgroup.Limited || old.State == cgroup.None)
+	if sure && cpus != "" && groups == k.groups && cpus == k.cpus && quotas == k.quotas {
 		return
 	}
 	p.readLimit(root, p.PID)
-	now.system, now.prediction = p.System, p.Prediction
-	// What can't be read now may be tomorrow, and what is not known to be the whole is not kept.
-	if l := p.System.Limits; now.started != "" && now.cpus != "" && len(l.Levels) > 0 && (l.State == cgroup.Limited || l.State == cgroup.None) {
-		now.quotas = s.quotas(root, l)
-		s.seen[p.PID] = now
+	k.facts.System, k.facts.Prediction = p.System, p.Prediction
+	k.groups, k.cpus, k.quotas = groups, cpus, ""
+	if l := p.System.Limits; l.Version == old.Version && slices.EqualFunc(l.Levels, old.Levels, func(a, b cgroup.Level) bool { return a.Dir == b.Dir }) {
+		k.quotas = quotas
 	}
 }
 
-// same reports whether a process is the one that it was, in the same groups and on the same CPUs.
-func (s *surroundings) same(now *surroundings) bool {
-	return s.started == now.started && s.groups == now.groups && s.cpus == now.cpus &&
-		s.process.Program == now.process.Program && maps.Equal(s.process.Env, now.process.Env)
-}
-
 // quotas are the texts of all files that say what a limit is.
-func (s *systems) quotas(root string, l cgroup.Limits) string {
+func (s *Survey) quotas(root string, l cgroup.Limits) string {
 	var all strings.Builder
 	for _, level := range l.Levels {
 		file := level.File(l.Version)
@@ -80,7 +97,7 @@ func (s *systems) quotas(root string, l cgroup.Limits) string {
 }
 
 // text is that of a file, which is read once a look.
-func (s *systems) text(file string) string {
+func (s *Survey) text(file string) string {
 	t, ok := s.texts[file]
 	if !ok {
 		t = text(file)
@@ -93,15 +110,6 @@ func (s *systems) text(file string) string {
 func text(file string) string {
 	data, _ := os.ReadFile(file)
 	return string(data)
-}
-
-// startOf is when a process was started, as the text of its stat file has it: the 22nd field, the 20th after the name.
-func startOf(stat string) string {
-	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
-	if len(fields) < 20 {
-		return ""
-	}
-	return fields[19]
 }
 
 // allowedLine are the CPUs that a process may run on, as its status file has them.

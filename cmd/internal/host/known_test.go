@@ -3,14 +3,13 @@ package host
 import (
 	"os"
 	"path/filepath"
-	"strconv"
 	"testing"
 
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 )
 
-// TestKnown looks at a process again and again. What can't change of it is read once, and what can is noticed.
+// TestKnown reads the limit of a process again and again, and notices what may change it.
 func TestKnown(t *testing.T) {
 	root := t.TempDir()
 	write := func(file, text string) {
@@ -23,37 +22,35 @@ func TestKnown(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	started := func(at int) string {
-		return "42 (a ) b) S 1 42 42 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 " + strconv.Itoa(at) + " 1 1\n"
-	}
 	const mounts = "25 24 0:22 / /sys/fs/cgroup rw - cgroup2 cgroup rw\n"
 	for _, pid := range []string{"self", "42"} {
 		write("proc/"+pid+"/cgroup", "0::/a\n")
 		write("proc/"+pid+"/mountinfo", mounts)
 		write("proc/"+pid+"/status", "Name:\ta\nCpus_allowed:\tf\nCpus_allowed_list:\t0-3\n")
-		write("proc/"+pid+"/stat", started(1000))
 	}
 	for _, group := range []string{"a", "b"} {
 		write("sys/fs/cgroup/"+group+"/cgroup.procs", "")
 		write("sys/fs/cgroup/"+group+"/cpu.max", "50000 100000\n")
 	}
-	var s systems
-	env := map[string]string{"A": "1"}
-	look := func() *Process {
-		s.begin()
-		p := &Process{Process: procs.Process{PID: 42, Env: env}}
-		s.limit(root, p)
-		return p
+	var s Survey
+	p := &Process{Process: procs.Process{PID: 42}}
+	p.readLimit(root, 42)
+	s.keep(p, nil)
+	look := func() cgroup.Limits {
+		s.texts = map[string]string{}
+		p := s.known[42].facts
+		s.limit(root, s.known[42], &p)
+		return p.System.Limits
 	}
-	if p := look(); p.System.Limits.CPUs != 0.5 || p.System.Limits.Affinity != 4 {
-		t.Fatalf("%+v", p.System.Limits)
+	if l := look(); l.CPUs != 0.5 || l.Affinity != 4 {
+		t.Fatalf("%+v", l)
 	}
 	// From now on nobody finds the groups, so that what is read anew is not known.
 	write("proc/self/mountinfo", "")
 	write("proc/42/mountinfo", "")
 	known := func(about string) {
 		t.Helper()
-		if l := look().System.Limits; l.State != cgroup.Limited || l.CPUs != 0.5 {
+		if l := look(); l.State != cgroup.Limited || l.CPUs != 0.5 {
 			t.Errorf("%s it is read again: %+v", about, l)
 		}
 	}
@@ -67,22 +64,16 @@ func TestKnown(t *testing.T) {
 		"its CPUs": func(back bool) {
 			write("proc/42/status", "Cpus_allowed_list:\t"+map[bool]string{false: "0", true: "0-3"}[back]+"\n")
 		},
-		"its start":       func(back bool) { write("proc/42/stat", started(map[bool]int{false: 1001, true: 1000}[back])) },
-		"its environment": func(back bool) { env = map[string]string{"A": map[bool]string{false: "2", true: "1"}[back]} },
 	} {
 		change(false)
-		if l := look().System.Limits; l.State == cgroup.Limited {
+		if l := look(); l.State == cgroup.Limited {
 			t.Errorf("%s is another, and it is not read again: %+v", about, l)
 		}
 		change(true)
 		write("proc/self/mountinfo", mounts)
 		look() // what was not known is not kept
+		look() // nor is a quota that was not read before the limit was
 		write("proc/self/mountinfo", "")
 		known("after " + about + " came back")
-	}
-	s.begin() // a look in which it was not seen
-	s.begin()
-	if len(s.known) != 0 {
-		t.Errorf("it is remembered: %v", s.known)
 	}
 }
