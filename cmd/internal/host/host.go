@@ -137,6 +137,7 @@ type Survey struct {
 	programs procs.Programs
 	files    golive.Files
 	known    map[int]*known
+	others   map[int]*other
 	texts    map[string]string // of files that were read in this look: a group holds many processes
 }
 
@@ -242,8 +243,15 @@ func (s *Survey) Look(ctx context.Context, root string, p *Process, lasting time
 func (s *Survey) open(o Options, pid int) (*Process, *golive.Process, error) {
 	p, live := s.again(o.Root, pid)
 	if p == nil {
+		now := readOther(o.Root, pid)
+		if s.isOther(pid, now) {
+			return nil, nil, golive.ErrNotGo
+		}
 		var err error
 		if p, live, err = s.first(o, pid); err != nil {
+			if len(o.PIDs) == 0 && len(o.Names) == 0 && errors.Is(err, golive.ErrNotGo) {
+				s.keepOther(pid, now)
+			}
 			return nil, nil, err
 		}
 	}

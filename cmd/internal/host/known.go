@@ -48,6 +48,55 @@ func (s *Survey) keep(p *Process, live *golive.Process) {
 	s.known[p.PID] = &known{facts: *p, live: live}
 }
 
+// An other is a process that was looked at before and is no Go program. It may become one by an exec, or load a Go library.
+type other struct {
+	started string // by the kernel's count
+	file    procs.FileID
+	looks   int // since it was looked at
+}
+
+// lookAgain is after how many looks a process of the same file is looked at again.
+const lookAgain = 10
+
+// readOther tells which process has a number now.
+func readOther(root string, pid int) other {
+	dir := procs.Dir(root, pid)
+	file, _ := procs.StatFileID(dir + "/exe") // a kernel thread has none
+	return other{started: startOf(text(dir + "/stat")), file: file}
+}
+
+// keepOther remembers a process that is no Go program. When it is looked at again depends on its number, so that not all are at once.
+func (s *Survey) keepOther(pid int, now other) {
+	if s.others == nil {
+		s.others = map[int]*other{}
+	}
+	now.looks = pid % lookAgain
+	s.others[pid] = &now
+}
+
+// isOther reports whether a process was looked at before and is no Go program.
+func (s *Survey) isOther(pid int, now other) bool {
+	o := s.others[pid]
+	if o == nil {
+		return false
+	}
+	o.looks++
+	if o.looks < lookAgain && now.started != "" && now.started == o.started && now.file == o.file {
+		return true
+	}
+	delete(s.others, pid)
+	return false
+}
+
+// startOf is when a process was started, as the text of its stat file has it: the 22nd field, the 20th after the name.
+func startOf(stat string) string {
+	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 20 {
+		return ""
+	}
+	return fields[19]
+}
+
 // forget lets go of the processes that are no more, and of files that none of those now running has.
 func (s *Survey) forget(pids []int) {
 	s.programs.Forget()
@@ -55,6 +104,11 @@ func (s *Survey) forget(pids []int) {
 	for pid := range s.known {
 		if _, ok := slices.BinarySearch(pids, pid); !ok {
 			s.drop(pid)
+		}
+	}
+	for pid := range s.others {
+		if _, ok := slices.BinarySearch(pids, pid); !ok {
+			delete(s.others, pid)
 		}
 	}
 }

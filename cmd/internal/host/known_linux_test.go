@@ -3,12 +3,12 @@ package host
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"runtime"
-	"slices"
 	"syscall"
 	"testing"
 )
@@ -30,56 +30,79 @@ func TestMain(m *testing.M) {
 	}
 }
 
+// A subject is a program that is looked at. It tells when it is ready.
+type subject struct {
+	*exec.Cmd
+	t     *testing.T
+	in    io.Writer
+	lines *bufio.Scanner
+}
+
+func start(t *testing.T, command ...string) *subject {
+	t.Helper()
+	s := &subject{exec.Command(command[0], command[1:]...), t, nil, nil}
+	s.Env = append(os.Environ(), "LOOKED_AT=1", "GOMAXPROCS=3")
+	s.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	s.Stderr = os.Stderr
+	in, err1 := s.StdinPipe()
+	out, err2 := s.StdoutPipe()
+	if err := errors.Join(err1, err2, s.Start()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.end)
+	s.in, s.lines = in, bufio.NewScanner(out)
+	return s
+}
+
+func (s *subject) ready() {
+	s.t.Helper()
+	if !s.lines.Scan() {
+		s.t.Fatal("the program ended")
+	}
+}
+
+func (s *subject) say(line string) {
+	s.t.Helper()
+	if _, err := io.WriteString(s.in, line+"\n"); err != nil {
+		s.t.Fatal(err)
+	}
+	s.ready()
+}
+
+func (s *subject) end() {
+	s.Process.Kill()
+	s.Wait()
+}
+
+// seen is what a survey of all processes sees of the subject; nil: it is none of the Go programs.
+func (s *subject) seen(by *Survey) *Process {
+	s.t.Helper()
+	r, err := by.Read(context.Background(), Options{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for i := range r.Processes {
+		if r.Processes[i].PID == s.Process.Pid {
+			return &r.Processes[i]
+		}
+	}
+	return nil
+}
+
 // TestKnownProgram looks again and again at a program that changes, and ends.
 func TestKnownProgram(t *testing.T) {
-	program := exec.Command("/proc/self/exe")
-	program.Env = append(os.Environ(), "LOOKED_AT=1", "GOMAXPROCS=3")
-	program.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	program.Stderr = os.Stderr
-	in, err := program.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := program.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := program.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer program.Wait()
-	defer program.Process.Kill()
-	lines := bufio.NewScanner(out)
-	ready := func() {
-		t.Helper()
-		if !lines.Scan() {
-			t.Fatal("the program ended")
-		}
-	}
-	ready()
+	program := start(t, "/proc/self/exe")
+	program.ready()
 	var s Survey
-	look := func() *Process {
-		t.Helper()
-		r, err := s.Read(context.Background(), Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		i := slices.IndexFunc(r.Processes, func(p Process) bool { return p.PID == program.Process.Pid })
-		if i < 0 {
-			return nil
-		}
-		return &r.Processes[i]
-	}
 	for _, c := range []struct {
 		say  string
 		live int
 		env  string
 	}{{"", 3, "3"}, {"", 3, "3"}, {"call", 5, "3"}, {"exec", 2, "2"}, {"", 2, "2"}} {
 		if c.say != "" {
-			io.WriteString(in, c.say+"\n")
-			ready()
+			program.say(c.say)
 		}
-		p := look()
+		p := program.seen(&s)
 		if p == nil {
 			t.Fatalf("after %q it is not seen", c.say)
 		}
@@ -90,9 +113,30 @@ func TestKnownProgram(t *testing.T) {
 			t.Errorf("after %q it is not remembered", c.say)
 		}
 	}
-	program.Process.Kill()
-	program.Wait()
-	if look() != nil || s.known[program.Process.Pid] != nil {
+	program.end()
+	if program.seen(&s) != nil || s.known[program.Process.Pid] != nil {
 		t.Error("it has ended, and is still there")
+	}
+}
+
+// TestOther looks at a shell that becomes a Go program.
+func TestOther(t *testing.T) {
+	program := start(t, "/bin/sh", "-c", `echo ready; read line; exec "$0"`, os.Args[0])
+	program.ready()
+	pid := program.Process.Pid
+	var s Survey
+	for look := range 2*lookAgain + 1 {
+		if program.seen(&s) != nil || s.others[pid] == nil {
+			t.Fatalf("look %d: a shell is a Go program, or not remembered", look)
+		}
+	}
+	program.say("now")
+	if p := program.seen(&s); p == nil || p.Live != 3 || s.others[pid] != nil {
+		t.Errorf("what it has become is not seen: %+v", p)
+	}
+	program.end()
+	program.seen(&s)
+	if s.known[pid] != nil || s.others[pid] != nil {
+		t.Error("it has ended, and is remembered")
 	}
 }
