@@ -76,16 +76,24 @@ type network struct {
 	server net.Listener // for the API server, which listens on the loopback interface
 }
 
-// newNetwork makes a bridge that goes with this process. The bridge's name reserves the number.
+// newNetwork makes a bridge that goes with this process, and the nodes' devices with it. The bridge's name reserves the number. A
+// device whose node was killed stays for a while after it: one that is left from a run before is deleted, too.
 func newNetwork() (*network, error) {
 	keeper, line, err := newKeeper(`
+		devices() {
+			for device in /sys/class/net/"unthrottle$n"n*; do
+				[ -e "$device" ] && ip link delete "${device##*/}" 2>/dev/null
+			done
+			return 0
+		}
 		n=0
 		until err=$(ip link add "unthrottle$n" type bridge 2>&1); do
 			n=$((n+1))
 			if [ "$n" = 256 ]; then echo "$err"; exit; fi
 		done
+		devices
 		err=$(ip address add "198.18.$n.1/24" dev "unthrottle$n" 2>&1 && ip link set "unthrottle$n" up 2>&1) && echo "$n" || echo "$err"`,
-		`ip link delete "unthrottle$n"`)
+		`devices; ip link delete "unthrottle$n"`)
 	if err != nil {
 		return nil, fmt.Errorf("making a network: %w", err)
 	}

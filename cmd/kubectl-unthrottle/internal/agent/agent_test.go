@@ -1,11 +1,13 @@
 package agent
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -38,31 +40,61 @@ func TestSetBy(t *testing.T) {
 		value   string
 		c       pods.Container
 		unnamed bool
-		runtime string
+		floor   int
 		want    string
 	}{
-		{"nothing", choice.FromLimit, "", pods.Container{}, false, "containerd", result.FromDefault},
-		{"old Go", choice.FromCPUs, "", pods.Container{}, false, "containerd", result.FromDefault},
-		{"a call", host.FromCall, "4", spec(pods.Literal, "4"), false, "containerd", result.FromCode},
-		{"automaxprocs", choice.FromAutomaxprocs, "", pods.Container{}, false, "", result.FromAutomaxprocs},
-		{"unthrottle", choice.FromUnthrottle, "", pods.Container{}, false, "", result.FromUnthrottle},
-		{"the spec", choice.FromEnvironment, "4", spec(pods.Literal, "4"), false, "containerd", result.FromSpec},
-		{"the spec's limit", choice.FromEnvironment, "2", spec(pods.Limits, ""), false, "cri-o", result.FromSpec},
-		{"a start script", choice.FromEnvironment, "8", spec(pods.Literal, "4"), false, "containerd", result.FromImageOrRuntime},
-		{"a ConfigMap, perhaps", choice.FromEnvironment, "8", spec(pods.EnvFrom, ""), false, "containerd", result.FromEnvironment},
-		{"an image", choice.FromEnvironment, "4", pods.Container{}, false, "containerd", result.FromImageOrRuntime},
-		{"no known container", choice.FromEnvironment, "4", pods.Container{}, true, "cri-o", result.FromEnvironment},
-		{"CRI-O, twice the request", choice.FromEnvironment, "3", asks(1.2, 0), false, "cri-o", result.FromRuntime},
-		{"CRI-O, no request", choice.FromEnvironment, "1", asks(0, 0), false, "cri-o", result.FromRuntime},
-		{"CRI-O, the floor", choice.FromEnvironment, "4", asks(0.1, 0), false, "cri-o", result.FromRuntime},
-		{"CRI-O, an image's number", choice.FromEnvironment, "3", asks(0.1, 0), false, "cri-o", result.FromImageOrRuntime},
-		{"CRI-O, below twice the request", choice.FromEnvironment, "4", asks(3, 0), false, "cri-o", result.FromImageOrRuntime},
-		{"CRI-O, with a limit", choice.FromEnvironment, "4", asks(2, 2), false, "cri-o", result.FromImageOrRuntime},
-		{"containerd does not inject", choice.FromEnvironment, "4", asks(2, 0), false, "containerd", result.FromImageOrRuntime},
+		{"nothing", choice.FromLimit, "", pods.Container{}, false, 0, result.FromDefault},
+		{"old Go", choice.FromCPUs, "", pods.Container{}, false, 0, result.FromDefault},
+		{"a call", host.FromCall, "4", spec(pods.Literal, "4"), false, 0, result.FromCode},
+		{"automaxprocs", choice.FromAutomaxprocs, "", pods.Container{}, false, 0, result.FromAutomaxprocs},
+		{"unthrottle", choice.FromUnthrottle, "", pods.Container{}, false, 0, result.FromUnthrottle},
+		{"the spec", choice.FromEnvironment, "4", spec(pods.Literal, "4"), false, 0, result.FromSpec},
+		{"the spec's limit", choice.FromEnvironment, "2", spec(pods.Limits, ""), false, 1, result.FromSpec},
+		{"a start script", choice.FromEnvironment, "8", spec(pods.Literal, "4"), false, 0, result.FromImageOrRuntime},
+		{"a ConfigMap, perhaps", choice.FromEnvironment, "8", spec(pods.EnvFrom, ""), false, 0, result.FromEnvironment},
+		{"an image", choice.FromEnvironment, "4", pods.Container{}, false, 0, result.FromImageOrRuntime},
+		{"no known container", choice.FromEnvironment, "4", pods.Container{}, true, 1, result.FromEnvironment},
+		{"CRI-O, twice the request", choice.FromEnvironment, "3", asks(1.2, 0), false, 1, result.FromRuntime},
+		{"CRI-O, no request", choice.FromEnvironment, "1", asks(0, 0), false, 1, result.FromRuntime},
+		{"CRI-O, the floor", choice.FromEnvironment, "4", asks(0.1, 0), false, 4, result.FromRuntime},
+		{"CRI-O, an image's number", choice.FromEnvironment, "3", asks(0.1, 0), false, 1, result.FromImageOrRuntime},
+		{"CRI-O, below the floor", choice.FromEnvironment, "1", asks(0.1, 0), false, 2, result.FromImageOrRuntime},
+		{"CRI-O, below twice the request", choice.FromEnvironment, "4", asks(3, 0), false, 1, result.FromImageOrRuntime},
+		{"CRI-O, with a limit", choice.FromEnvironment, "4", asks(2, 2), false, 1, result.FromImageOrRuntime},
+		{"what does not inject", choice.FromEnvironment, "4", asks(2, 0), false, 0, result.FromImageOrRuntime},
 	} {
 		p := &host.Process{Prediction: choice.Prediction{Procs: 1, Source: c.source}, Process: procs.Process{Env: map[string]string{"GOMAXPROCS": c.value}}}
-		if got := setBy(p, c.c, !c.unnamed, c.runtime); got != c.want {
+		if got := setBy(p, c.c, !c.unnamed, c.floor); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+// TestInjectionFloor reads CRI-O's settings as its packages and operators write them.
+func TestInjectionFloor(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		files map[string]string
+		want  int
+	}{
+		{"no CRI-O", nil, 0},
+		{"by default", map[string]string{"crio.conf": "[crio.runtime]\n# min_injected_gomaxprocs = 0\n"}, 0},
+		{"set", map[string]string{"crio.conf": "[crio.runtime]\nmin_injected_gomaxprocs = 2 # at least\n"}, 2},
+		{"in a drop-in", map[string]string{"crio.conf": "[crio]\n", "crio.conf.d/01-ctrcfg": "[crio.runtime]\n  min_injected_gomaxprocs=4\n"}, 4},
+		{"the last counts", map[string]string{
+			"crio.conf.d/00-default": "min_injected_gomaxprocs = 1\n", "crio.conf.d/99-off": "min_injected_gomaxprocs = 0\n", "crio.conf": "min_injected_gomaxprocs = 8\n",
+		}, 0},
+		{"no number", map[string]string{"crio.conf": "min_injected_gomaxprocs = \"2\"\n"}, 0},
+	} {
+		root := t.TempDir()
+		for name, text := range c.files {
+			file := filepath.Join(root, "proc/1/root/etc/crio", name)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o777), os.WriteFile(file, []byte(text), 0o666)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := injectionFloor(root); got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +17,34 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/result"
 )
 
+// oldGo is a version that reads no limit.
+const oldGo = "go1.24.13"
+
+// buildOld builds a program of one file with it.
+func buildOld(t *testing.T, source string) string {
+	t.Helper()
+	dir := t.TempDir()
+	text, err := os.ReadFile(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"main.go": string(text), "go.mod": "module worker\n\ngo 1.24\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	build := exec.Command("go", "build", "-o", "program", ".")
+	build.Dir = dir
+	build.Env = append(os.Environ(), "GOTOOLCHAIN="+oldGo, "GOWORK=off", "GOFLAGS=", "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		if strings.Contains(string(out), "toolchain") && os.Getenv("UNTHROTTLE_REQUIRE_TOOLCHAINS") == "" {
+			t.Skipf("%s can't be had: %s", oldGo, out)
+		}
+		t.Fatalf("building with %s: %v\n%s", oldGo, err, out)
+	}
+	return filepath.Join(dir, "program")
+}
+
 const atLast = 2 * time.Minute // so that a hang ends; it judges no speed
 
 // TestNode runs the agent as a DaemonSet on a real node. What it says of each program is what the program says of itself.
@@ -25,7 +55,12 @@ func TestNode(t *testing.T) {
 		Files: map[string]string{"/kubectl-unthrottle": clustertest.BuildGo(t, "../..", "-ldflags=-s -w")},
 	}
 	c.Import(t, agent)
-	c.Import(t, clustertest.GoImage(t, "localhost/worker:1", "./testdata/worker"))
+	worker := clustertest.GoImage(t, "localhost/worker:1", "./testdata/worker")
+	c.Import(t, worker)
+	worker.Name, worker.Env = "localhost/baked:1", []string{"GOMAXPROCS=3"}
+	c.Import(t, worker)
+	worker.Name, worker.Env, worker.Files = "localhost/old:1", nil, map[string]string{"/program": buildOld(t, "testdata/worker/main.go")}
+	c.Import(t, worker)
 	manifests, err := os.ReadFile("testdata/node.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -37,8 +72,8 @@ func TestNode(t *testing.T) {
 		}
 	}
 	give(string(manifests), "apply", "-f", "-")
-	workers := c.WaitPods(t, "default", "worker=1", 5, "Running")
-	c.WaitPods(t, "default", "", 6, "Running")
+	workers := c.WaitPods(t, "default", "worker=1", 8, "Running")
+	c.WaitPods(t, "default", "", 9, "Running")
 	of := c.WaitPods(t, "unthrottle", "", 1, "Running")[0]
 
 	ask := func(path string) (string, error) {
@@ -89,7 +124,8 @@ func TestNode(t *testing.T) {
 
 	t.Run("as the programs say", func(t *testing.T) {
 		setBy := map[string]string{
-			"plain": result.FromDefault, "old": result.FromDefault, "pinned": result.FromSpec, "literal": result.FromSpec, "called": result.FromCode,
+			"plain": result.FromDefault, "old": result.FromDefault, "godebug": result.FromDefault, "called": result.FromCode,
+			"pinned": result.FromSpec, "literal": result.FromSpec, "thousandths": result.FromSpec, "baked": result.FromImageOrRuntime,
 		}
 		for _, w := range workers {
 			p := find(doc, w.Name, "worker")
@@ -117,6 +153,9 @@ func TestNode(t *testing.T) {
 			if p.Started == "" || p.Go == nil || p.GoVersion == "" {
 				t.Errorf("%s: %+v", w.Name, p)
 			}
+			if name == "old" && p.GoVersion != oldGo {
+				t.Errorf("%s is built with %s", w.Name, p.GoVersion)
+			}
 			if len(p.Command) != 1 {
 				t.Errorf("%s tells its arguments: %q", w.Name, p.Command)
 			}
@@ -127,6 +166,16 @@ func TestNode(t *testing.T) {
 				t.Errorf("what is muted is found: %+v", p.Findings)
 			}
 		}
+	})
+	t.Run("wrong divisor", func(t *testing.T) {
+		all(func(doc result.Agent) error {
+			p := find(doc, "thousandths", "worker")
+			if p == nil || p.GOMAXPROCS.Value == nil || *p.GOMAXPROCS.Value != 250 ||
+				!slices.ContainsFunc(p.Findings, func(f finding.Finding) bool { return f.Rule == "too-many-ps" && f.Severity >= finding.Warning }) {
+				return fmt.Errorf("%+v", p)
+			}
+			return nil
+		})
 	})
 	t.Run("the pod's level", func(t *testing.T) {
 		all(func(doc result.Agent) error {

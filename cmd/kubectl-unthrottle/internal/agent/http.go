@@ -67,19 +67,10 @@ func (a *Agent) Handler() http.Handler {
 	scrape := promhttp.HandlerFor(a.metrics.registry(), promhttp.HandlerOpts{
 		MaxRequestsInFlight: mostScrapes, Timeout: mostWriting / 2, ErrorLog: slog.NewLogLogger(a.o.Log.Handler(), slog.LevelError),
 	})
-	explain := make(chan struct{}, mostExplains)
 	api := http.NewServeMux()
 	api.Handle("GET /metrics", scrape)
 	api.HandleFunc("GET /api/v1/processes", a.servesProcesses)
-	api.HandleFunc("GET /api/v1/explain", func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case explain <- struct{}{}:
-			defer func() { <-explain }()
-			a.servesExplain(w, r)
-		default:
-			busy(w)
-		}
-	})
+	api.Handle("GET /api/v1/explain", atMost(mostExplains, http.HandlerFunc(a.servesExplain)))
 	if a.o.PProf {
 		api.HandleFunc("GET /debug/pprof/", pprof.Index)
 		api.HandleFunc("GET /debug/pprof/profile", pprof.Profile)

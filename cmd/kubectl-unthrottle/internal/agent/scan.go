@@ -39,7 +39,7 @@ func (a *Agent) scan(ctx context.Context) (*Scan, error) {
 	ps := report.NewPs(found)
 	l := look{
 		Agent: a, at: time.Now(), system: found.System, memory: newMemory(), clock: procs.ReadClock(a.o.Root),
-		groups: map[string]*group{},
+		groups: map[string]*group{}, floor: sync.OnceValue(func() int { return injectionFloor(a.o.Root) }),
 	}
 	doc := &result.Agent{
 		Header: verb.NewHeader("agent"), Node: a.o.Node, Seconds: ps.Seconds, System: ps.System, Looked: ps.Looked, Refused: ps.Refused,
@@ -69,6 +69,7 @@ type look struct {
 	clock  procs.Clock
 	memory memory // for the next scan
 	groups map[string]*group
+	floor  func() int // of what CRI-O injects
 
 	unread  int   // programs whose memory can't be read
 	why     error // of one of them
@@ -115,7 +116,11 @@ func (l *look) process(p *host.Process, doc report.PsProcess) result.AgentProces
 			})
 		}
 	}
-	out.SetBy = setBy(p, known, named, ref.Runtime)
+	floor := 0
+	if ref.Runtime == "cri-o" {
+		floor = l.floor()
+	}
+	out.SetBy = setBy(p, known, named, floor)
 
 	facts := rule.OfProcess(p, l.system)
 	facts.Stale = l.stale(p, started, known, levels)

@@ -2,6 +2,9 @@ package agent
 
 import (
 	"math"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strconv"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/choice"
@@ -10,8 +13,8 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/result"
 )
 
-// setBy says who set a program's GOMAXPROCS. runtime is the container runtime.
-func setBy(p *host.Process, c pods.Container, named bool, runtime string) string {
+// setBy says who set a program's GOMAXPROCS. floor is that of what the container's runtime injects, 0 if it injects nothing.
+func setBy(p *host.Process, c pods.Container, named bool, floor int) string {
 	switch p.Source() {
 	case host.FromCall:
 		return result.FromCode
@@ -20,14 +23,14 @@ func setBy(p *host.Process, c pods.Container, named bool, runtime string) string
 	case choice.FromUnthrottle:
 		return result.FromUnthrottle
 	case choice.FromEnvironment:
-		return setInEnvironment(p.Env["GOMAXPROCS"], c, named, runtime)
+		return setInEnvironment(p.Env["GOMAXPROCS"], c, named, floor)
 	}
 	return result.FromDefault
 }
 
 // setInEnvironment says who put GOMAXPROCS there. A container gets its variables from the pod's spec, which wins, from its image, and
 // from what a runtime adds. What starts the program may change them after that.
-func setInEnvironment(value string, c pods.Container, named bool, runtime string) string {
+func setInEnvironment(value string, c pods.Container, named bool, floor int) string {
 	switch {
 	case !named, c.Spec.Form == pods.EnvFrom:
 		return result.FromEnvironment
@@ -35,21 +38,33 @@ func setInEnvironment(value string, c pods.Container, named bool, runtime string
 		return result.FromSpec
 	case c.Spec.Set: // another value than the spec's: the program's own start script has changed it
 		return result.FromImageOrRuntime
-	case runtime == "cri-o" && c.Limit == 0 && injected(value, c.Request):
+	case floor > 0 && c.Limit == 0 && value == injected(c.Request, floor):
 		return result.FromRuntime
 	}
 	return result.FromImageOrRuntime
 }
 
-// injected reports whether a number is what CRI-O injects into a container without a limit: twice its request, and at least 1 and
-// at least a floor that its owner has chosen. A number above twice the request is the floor, if it is one that
-// somebody would choose.
-func injected(value string, request float64) bool {
-	const leastFloor = 4 // less, and an image may as well have it
-	n, err := strconv.Atoi(value)
-	if err != nil || n < 1 {
-		return false
+// injected is what CRI-O puts into a container without a limit: twice its request, and at least the floor.
+func injected(request float64, floor int) string {
+	return strconv.Itoa(max(int(math.Ceil(2*request-1e-9)), 1, floor))
+}
+
+// injects finds a setting of CRI-O's, which is a line of TOML.
+var injects = regexp.MustCompile(`(?m)^\s*min_injected_gomaxprocs\s*=\s*([0-9]+)\s*(?:#.*)?$`)
+
+// injectionFloor reads the floor from CRI-O's files on the node, the last of which counts. It is 0 if CRI-O injects nothing, as by default,
+// or nobody can read them.
+func injectionFloor(root string) (floor int) {
+	etc := root + "/proc/1/root/etc/crio/"
+	files, _ := filepath.Glob(etc + "crio.conf.d/*") // sorted
+	for _, file := range append([]string{etc + "crio.conf"}, files...) {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		for _, m := range injects.FindAllSubmatch(data, -1) {
+			floor, _ = strconv.Atoi(string(m[1])) // too large a number is none of CRI-O's
+		}
 	}
-	twice := int(max(math.Ceil(2*request-1e-9), 1))
-	return n == twice || n > twice && n >= leastFloor
+	return floor
 }

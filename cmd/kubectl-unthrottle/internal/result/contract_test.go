@@ -10,7 +10,7 @@ import (
 var update = flag.Bool("update", false, "write the outline in docs/report-format.md")
 
 // documents are all that the verbs write.
-var documents = []any{Lint{}, Fix{}, Forecast{}, Agent{}}
+var documents = []any{Lint{}, Fix{}, Forecast{}, Agent{}, Audit{}}
 
 const format = "../" + contracttest.Format // this package is one folder deeper
 

@@ -1,0 +1,138 @@
+//go:build linux
+
+package bench
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/unthrottle/unthrottle/clustertest"
+	"github.com/unthrottle/unthrottle/cmd/internal/report"
+)
+
+// A server is one that is tuned in both ways.
+type server struct {
+	name   string
+	module string                           // what go install takes; "": it is unthrottle's own
+	args   func(host, port string) []string // to listen there
+	path   string                           // of what is asked for
+}
+
+var servers = []server{
+	{
+		"serve", "", func(host, port string) []string { return []string{"serve", "--listen", net.JoinHostPort(host, port)} },
+		"/work?cpu=20us&alloc=64k",
+	},
+	{
+		"go-httpbin", "github.com/mccutchen/go-httpbin/v2/cmd/go-httpbin@v2.26.0",
+		func(host, port string) []string { return []string{"-host", host, "-port", port, "-log-level", "OFF"} }, "/gzip",
+	},
+}
+
+// TestTune tunes servers under the same limit on this machine and, as a Deployment, on a node of a cluster that runs on it. Both should
+// come to the same verdict.
+func TestTune(t *testing.T) {
+	asked(t)
+	c := clustertest.Start(t, clustertest.Options{ControllerManager: true, Scheduler: true, Nodes: 1})
+	own, kubectl := clustertest.BuildGo(t, "github.com/unthrottle/unthrottle/cmd/unthrottle"), build(t)
+	c.Import(t, clustertest.Image{Name: "localhost/unthrottle:1", Entrypoint: []string{"/unthrottle"}, Files: map[string]string{"/unthrottle": own}})
+	for _, s := range servers {
+		t.Run(s.name, func(t *testing.T) {
+			program, image := own, "localhost/unthrottle:1"
+			if s.module != "" {
+				program, image = install(t, s.module), "localhost/"+s.name+":1"
+				c.Import(t, clustertest.Image{Name: image, Entrypoint: []string{"/server"}, Files: map[string]string{"/server": program}})
+			}
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, port, _ := net.SplitHostPort(listener.Addr().String())
+			listener.Close()
+			here := tuned(t, "this machine", nil, append([]string{
+				own, "tune", "--cpus", "1", "--seed", "7", "--url", "http://127.0.0.1:" + port + s.path, "--", program,
+			}, s.args("127.0.0.1", port)...))
+
+			args, err := json.Marshal(s.args("0.0.0.0", "8080"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, stderr, err := c.KubectlInput(fmt.Sprintf(`apiVersion: apps/v1
+kind: Deployment
+metadata: {name: %[1]s}
+spec:
+  replicas: 0
+  selector: {matchLabels: {app: %[1]s}}
+  template:
+    metadata: {labels: {app: %[1]s}}
+    spec:
+      containers:
+      - name: server
+        image: %[2]s
+        args: %[3]s
+        ports: [{containerPort: 8080}]
+        resources: {limits: {cpu: "1"}, requests: {cpu: 50m}}
+`, s.name, image, args), "apply", "-f", "-"); err != nil {
+				t.Fatal(err, stderr)
+			}
+			there := tuned(t, "a node", []string{"KUBECONFIG=" + c.Kubeconfig}, []string{
+				kubectl, "tune", "deployment/" + s.name, "--path", s.path, "--seed", "7", "--image", "localhost/unthrottle:1", "--image-pull-policy", "Never",
+			})
+			if a, b := here.Verdict, there.Verdict; a.Kind != b.Kind || a.Procs != b.Procs || a.GOGC != b.GOGC {
+				t.Errorf("here: %s There: %s", a.Text, b.Text)
+			}
+		})
+	}
+}
+
+// install builds a program of a module, without cgo.
+func install(t *testing.T, module string) string {
+	t.Helper()
+	dir := t.TempDir()
+	cmd := exec.Command("go", "install", module)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOBIN="+dir, "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("go install %s: %v\n%s", module, err, out)
+	}
+	found, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("go install made %q", found)
+	}
+	return found[0]
+}
+
+// tuned runs a tune, tells what it found, and returns the document.
+func tuned(t *testing.T, where string, env, command []string) (doc report.Tune) {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "tune.json")
+	args := append([]string{command[1], "-o", file}, command[2:]...)
+	cmd := exec.CommandContext(t.Context(), command[0], args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), append(env, "XDG_CACHE_HOME="+dir)...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", where, err, out)
+	}
+	data, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(data, &doc)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	load := doc.Loads[doc.Verdict.Load]
+	t.Logf("| %s | %.0f requests a second | %s | %d runs | %.0f s |", where, load.Rate, doc.Verdict.Text, len(doc.Runs), doc.Seconds)
+	for _, s := range doc.Settings {
+		t.Logf("    GOMAXPROCS=%d GOGC=%d: p99 %.1f ms, %.0f µs of CPU a request, throttled in %.0f %% of the periods; %d runs", s.Procs, cmp.Or(s.GOGC, 100),
+			s.Metrics["p99-latency-ns"].Median/1e6, s.Metrics["cpu-ns/req"].Median/1000, s.Metrics["throttled-%"].Median, s.Runs)
+	}
+	return doc
+}
