@@ -32,7 +32,8 @@ type Process struct {
 	System     choice.System     // its limit, as it is and as it can see it
 	Prediction choice.Prediction // its GOMAXPROCS, by how it was built and started
 
-	Version string // of Go, "" when it can't be told
+	Started time.Time // zero: not known
+	Version string    // of Go, "" when it can't be told
 
 	Live    int   // its GOMAXPROCS, from its memory; 0: it can't be read
 	LiveErr error // why
@@ -139,6 +140,7 @@ type Survey struct {
 	known    map[int]*known
 	others   map[int]*other
 	texts    map[string]string // of files that were read in this look: a group holds many processes
+	clock    procs.Clock
 }
 
 // Read looks at the processes. An error means that there is nothing to tell at all; what can't be read of one process is
@@ -152,7 +154,7 @@ func (s *Survey) Read(ctx context.Context, o Options) (Result, error) {
 			return r, err
 		}
 	}
-	s.texts = map[string]string{}
+	s.texts, s.clock = map[string]string{}, procs.ReadClock(o.Root)
 	var watched []*watch
 	defer func() {
 		for _, w := range watched {
@@ -243,12 +245,12 @@ func (s *Survey) Look(ctx context.Context, root string, p *Process, lasting time
 func (s *Survey) open(o Options, pid int) (*Process, *golive.Process, error) {
 	p, live := s.again(o.Root, pid)
 	if p == nil {
-		now := readOther(o.Root, pid)
+		now := s.readOther(o.Root, pid)
 		if s.isOther(pid, now) {
 			return nil, nil, golive.ErrNotGo
 		}
 		var err error
-		if p, live, err = s.first(o, pid); err != nil {
+		if p, live, err = s.first(o, pid, now); err != nil {
 			if len(o.PIDs) == 0 && len(o.Names) == 0 && errors.Is(err, golive.ErrNotGo) {
 				s.keepOther(pid, now)
 			}
@@ -265,7 +267,7 @@ func (s *Survey) open(o Options, pid int) (*Process, *golive.Process, error) {
 }
 
 // first begins to look at a process that was not seen before.
-func (s *Survey) first(o Options, pid int) (*Process, *golive.Process, error) {
+func (s *Survey) first(o Options, pid int, now other) (*Process, *golive.Process, error) {
 	facts, err := s.programs.Read(o.Root, pid)
 	if err != nil {
 		return nil, nil, golive.ErrExited
@@ -273,7 +275,7 @@ func (s *Survey) first(o Options, pid int) (*Process, *golive.Process, error) {
 	if !o.names(facts) || len(o.Names) == 0 && len(o.PIDs) == 0 && isWrapper(facts) {
 		return nil, nil, golive.ErrNotGo
 	}
-	p := &Process{Process: facts}
+	p := &Process{Process: facts, Started: now.started}
 	live, err := s.attach(o.Root, p)
 	if err != nil {
 		return nil, nil, err

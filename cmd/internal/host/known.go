@@ -5,6 +5,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/golive"
@@ -50,7 +51,7 @@ func (s *Survey) keep(p *Process, live *golive.Process) {
 
 // An other is a process that was looked at before and is no Go program. It may become one by an exec, or load a Go library.
 type other struct {
-	started string // by the kernel's count
+	started time.Time
 	file    procs.FileID
 	looks   int // since it was looked at
 }
@@ -59,10 +60,11 @@ type other struct {
 const lookAgain = 10
 
 // readOther tells which process has a number now.
-func readOther(root string, pid int) other {
+func (s *Survey) readOther(root string, pid int) other {
 	dir := procs.Dir(root, pid)
 	file, _ := procs.StatFileID(dir + "/exe") // a kernel thread has none
-	return other{started: startOf(text(dir + "/stat")), file: file}
+	started, _ := s.clock.ParseStarted(text(dir + "/stat"))
+	return other{started: started, file: file}
 }
 
 // keepOther remembers a process that is no Go program. When it is looked at again depends on its number, so that not all are at once.
@@ -81,20 +83,11 @@ func (s *Survey) isOther(pid int, now other) bool {
 		return false
 	}
 	o.looks++
-	if o.looks < lookAgain && now.started != "" && now.started == o.started && now.file == o.file {
+	if o.looks < lookAgain && !now.started.IsZero() && now.started.Equal(o.started) && now.file == o.file {
 		return true
 	}
 	delete(s.others, pid)
 	return false
-}
-
-// startOf is when a process was started, as the text of its stat file has it: the 22nd field, the 20th after the name.
-func startOf(stat string) string {
-	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
-	if len(fields) < 20 {
-		return ""
-	}
-	return fields[19]
 }
 
 // forget lets go of the processes that are no more, and of files that none of those now running has.

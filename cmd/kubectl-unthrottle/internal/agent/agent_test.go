@@ -147,7 +147,8 @@ func TestStale(t *testing.T) {
 			if c.follow {
 				p.CustomKnown = true
 			}
-			if got := l.stale(p, started, pods.Container{}, nil); (got != nil) != s.want && (got == nil || s.want) {
+			p.Started = started
+			if got := l.stale(p, pods.Container{}, nil); (got != nil) != s.want && (got == nil || s.want) {
 				t.Errorf("%s, step %d: %+v", c.name, i, got)
 			} else if s.want && (got.Now != s.cpus || got.Then != c.steps[0].cpus || !strings.Contains(got.Why, "while the same process ran")) {
 				t.Errorf("%s, step %d: %+v", c.name, i, got)
@@ -160,7 +161,9 @@ func TestStale(t *testing.T) {
 		a := New(Options{})
 		for i, cpus := range []float64{0.5, 2} {
 			l := look{Agent: a, at: started.Add(time.Minute), memory: newMemory()}
-			if got := l.stale(program(1, fixed, cpus), started.Add(time.Duration(i)*second), pods.Container{}, nil); got != nil {
+			p := program(1, fixed, cpus)
+			p.Started = started.Add(time.Duration(i) * second)
+			if got := l.stale(p, pods.Container{}, nil); got != nil {
 				t.Errorf("a pid that came again: %+v", got)
 			}
 			a.memory = l.memory

@@ -178,7 +178,8 @@ func (a *Agent) knows(pid int) bool {
 		p := &s.Doc.Processes[i]
 		if p.PID == pid && p.Container != nil {
 			at, ok := procs.ReadClock(a.o.Root).Started(a.o.Root, pid)
-			return ok && at.UTC().Format(time.RFC3339) == p.Started
+			then, err := time.Parse(time.RFC3339, p.Started)
+			return ok && err == nil && at.Sub(then).Abs() < 2*time.Second // the system's clock is set now and then
 		}
 	}
 	return false

@@ -45,12 +45,12 @@ func newMemory() memory {
 const patience = time.Minute
 
 // stale says why a program's GOMAXPROCS is that of a limit before; nil: it is not, as far as is known.
-func (l *look) stale(p *host.Process, started time.Time, c pods.Container, levels []level) *rule.Stale {
+func (l *look) stale(p *host.Process, c pods.Container, levels []level) *rule.Stale {
 	procs, limits := p.Procs(), p.System.Limits
-	if started.IsZero() || procs == 0 || limits.State != cgroup.Limited && limits.State != cgroup.None {
+	if p.Started.IsZero() || procs == 0 || limits.State != cgroup.Limited && limits.State != cgroup.None {
 		return nil
 	}
-	key := process{p.PID, started}
+	key := process{p.PID, p.Started}
 	s, ok := l.Agent.memory.processes[key]
 	if !ok || s.procs != procs {
 		s = seen{procs: procs, limits: limits}

@@ -17,7 +17,6 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/host"
 	"github.com/unthrottle/unthrottle/cmd/internal/podpath"
-	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/rule"
@@ -38,7 +37,7 @@ func (a *Agent) scan(ctx context.Context) (*Scan, error) {
 	}
 	ps := report.NewPs(found)
 	l := look{
-		Agent: a, at: time.Now(), system: found.System, memory: newMemory(), clock: procs.ReadClock(a.o.Root),
+		Agent: a, at: time.Now(), system: found.System, memory: newMemory(),
 		groups: map[string]*group{}, floor: sync.OnceValue(func() int { return injectionFloor(a.o.Root) }),
 	}
 	doc := &result.Agent{
@@ -66,7 +65,6 @@ type look struct {
 	*Agent
 	at     time.Time
 	system host.System
-	clock  procs.Clock
 	memory memory // for the next scan
 	groups map[string]*group
 	floor  func() int // of what CRI-O injects
@@ -80,11 +78,10 @@ type look struct {
 // process adds to what ps says whose the process is, and what was seen of it before.
 func (l *look) process(p *host.Process, doc report.PsProcess) result.AgentProcess {
 	limits := p.System.Limits
-	started, startOK := l.clock.Started(l.o.Root, p.PID)
 	out := result.AgentProcess{PsProcess: doc, Levels: []result.AgentLevel{}}
 	out.Command = withoutArguments(doc.Command)
-	if startOK {
-		out.Started = started.UTC().Format(time.RFC3339)
+	if !p.Started.IsZero() {
+		out.Started = p.Started.UTC().Format(time.RFC3339)
 	}
 	if p.Live == 0 {
 		l.unread++
@@ -123,7 +120,7 @@ func (l *look) process(p *host.Process, doc report.PsProcess) result.AgentProces
 	out.SetBy = setBy(p, known, named, floor)
 
 	facts := rule.OfProcess(p, l.system)
-	facts.Stale = l.stale(p, started, known, levels)
+	facts.Stale = l.stale(p, known, levels)
 	all := rule.Check(facts)
 	out.Judge(slices.DeleteFunc(slices.Clone(all), func(f finding.Finding) bool { return muted(known, f.Rule) }))
 	if i := slices.IndexFunc(all, func(f finding.Finding) bool { return f.Rule == "stale" }); i >= 0 {
