@@ -133,6 +133,8 @@ type Limits struct {
 	Affinity int     // CPUs that the process may run on now; 0: not known
 
 	Warnings []error
+
+	usage string // where version 1 counts CPU time, if not at Mount.Point
 }
 
 // Owner returns the level whose quota is in force. ok is false if no limit is known to be in force.

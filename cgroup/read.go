@@ -60,6 +60,7 @@ func Read(s Source) Limits {
 	}
 	if l.Version == V1 {
 		r.cpusetsV1(l)
+		r.apartV1(l)
 	}
 	return *l
 }
@@ -355,6 +356,18 @@ func (r *reader) cpusetsV1(l *Limits) {
 			return
 		}
 		dir = parent(dir)
+	}
+}
+
+// apartV1 finds where v1 counts the CPU time of groups, if that has a hierarchy of its own: it is known if the process has the same
+// path there.
+func (r *reader) apartV1(l *Limits) {
+	if len(l.Levels) == 0 || exists(r.root+join(l.Levels[0].Dir, "/cpuacct.usage")) {
+		return
+	}
+	var apart Limits
+	if _, err := r.locate(&apart, "cpuacct"); err == nil && apart.Version == V1 && apart.Path == l.Path && apart.Mount.Root == l.Mount.Root {
+		l.usage = apart.Mount.Point
 	}
 }
 

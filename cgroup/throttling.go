@@ -40,19 +40,17 @@ func (r *reader) counters(dir string, l *Limits) Counters {
 }
 
 // usageV1 reads the CPU time of a v1 group, in nanoseconds. Another controller counts it, which mostly shares the hierarchy
-// of the quota. Where it has one of its own, the group is known if the process has the same path there.
+// of the quota.
 func (r *reader) usageV1(dir string, l *Limits) (time.Duration, bool) {
 	const file = "/cpuacct.usage"
 	if text := r.line(dir, file); text != "" {
 		return parseUsage(text)
 	}
-	var apart Limits
-	_, err := r.locate(&apart, "cpuacct")
 	rel, ok := below(dir, l.Mount.Point)
-	if err != nil || !ok || apart.Version != V1 || apart.Path != l.Path || apart.Mount.Root != l.Mount.Root {
+	if !ok || l.usage == "" {
 		return 0, false
 	}
-	return parseUsage(r.line(join(apart.Mount.Point, rel), file))
+	return parseUsage(r.line(join(l.usage, rel), file))
 }
 
 func parseUsage(text string) (time.Duration, bool) {

@@ -27,10 +27,22 @@ type Files struct {
 // Forget drops the files that were not read since it was called last.
 func (files *Files) Forget() { files.before, files.known = files.known, nil }
 
+// Keep remembers the file of a process that was opened before as if it were read again.
+func (files *Files) Keep(p *Process) { files.remember(p.file, p.code) }
+
+func (files *Files) remember(id procs.FileID, c *code) {
+	if files.known == nil {
+		files.known = map[procs.FileID]*code{}
+	}
+	files.known[id] = c
+}
+
 // A Process is a running Go program. It is not safe for concurrent use.
 type Process struct {
 	pid     int
 	files   *Files
+	file    procs.FileID
+	code    *code
 	mem     *os.File // of the program that ran at Open: after an exec it reads nothing
 	noVM    bool     // process_vm_readv is of no use: refused, or the pid is another system's
 	remote  []unix.RemoteIovec
@@ -149,7 +161,7 @@ func openMapped(dir string, m mapping) (*os.File, error) {
 
 // attach finds the runtime of one file in memory.
 func (p *Process) attach(f *os.File, maps []mapping) error {
-	c, err := p.files.read(f)
+	id, c, err := p.files.read(f)
 	if err != nil {
 		return err
 	}
@@ -157,33 +169,30 @@ func (p *Process) attach(f *os.File, maps []mapping) error {
 	if !ok {
 		return errors.New("its program is not among its mappings")
 	}
+	p.file, p.code = id, c
 	p.runtime, err = newReader(c, p, bias)
 	return err
 }
 
 // read reads a file, or remembers it. If err is ErrNotGo, it is not a Go program.
-func (files *Files) read(f *os.File) (*code, error) {
-	id, err := procs.NewFileID(f)
-	if err != nil {
-		return nil, err
+func (files *Files) read(f *os.File) (id procs.FileID, c *code, err error) {
+	if id, err = procs.NewFileID(f); err != nil {
+		return id, nil, err
 	}
-	c, ok := files.known[id]
-	if !ok {
+	var ok bool
+	if c, ok = files.known[id]; !ok {
 		if c, ok = files.before[id]; !ok {
 			if m, err := readImage(f); err == nil { // what runs and is not an ELF file is not a Go program
 				c, _ = readCode(m)
 			}
 		}
-		if files.known == nil {
-			files.known = map[procs.FileID]*code{}
-		}
-		files.known[id] = c
+		files.remember(id, c)
 	}
 	if c == nil {
-		return nil, ErrNotGo
+		return id, nil, ErrNotGo
 	}
 	c.m.file = &budget{f, maxRead} // the one that it was read from may be closed
-	return c, nil
+	return id, c, nil
 }
 
 // explain turns the error of a process that is gone into ErrExited, and that of a kernel thread into ErrNotGo.
@@ -249,6 +258,9 @@ func (p *Process) failed(err error) error {
 	}
 	return fmt.Errorf("reading GOMAXPROCS of process %d: %w", p.pid, err)
 }
+
+// Runs reports whether the program that was opened still runs: it has neither ended nor become another by an exec.
+func (p *Process) Runs() bool { return !p.gone() }
 
 // gone reports whether the program that was opened no longer runs. Its memory then reads as an empty file.
 func (p *Process) gone() bool {

@@ -22,11 +22,17 @@ type Files struct{}
 // Forget does nothing.
 func (*Files) Forget() {}
 
+// Keep does nothing.
+func (*Files) Keep(*Process) {}
+
 // Open returns an error.
 func (*Files) Open(root string, pid int) (*Process, error) { return Open(root, pid) }
 
 // Close does nothing.
 func (*Process) Close() error { return nil }
+
+// Runs returns false.
+func (*Process) Runs() bool { return false }
 
 // GoVersion returns nothing.
 func (*Process) GoVersion() string { return "" }

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"fmt"
 	"os"
 	"time"
 
@@ -24,4 +25,16 @@ func cpuTime(root string, pid int) (time.Duration, bool) {
 		return 0, false
 	}
 	return procs.ParseCPUTime(string(stat))
+}
+
+// allowed are the CPUs that a process may run on. For this system's processes one call tells.
+func allowed(root string, pid int) string {
+	if isHere(root) {
+		var set unix.CPUSet
+		if unix.SchedGetaffinity(pid, &set) != nil {
+			return ""
+		}
+		return fmt.Sprint(set)
+	}
+	return allowedLine(root, pid)
 }

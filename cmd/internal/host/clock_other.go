@@ -17,3 +17,6 @@ func cpuTime(root string, pid int) (time.Duration, bool) {
 	}
 	return procs.ParseCPUTime(string(stat))
 }
+
+// allowed are the CPUs that a process may run on.
+func allowed(root string, pid int) string { return allowedLine(root, pid) }

@@ -132,10 +132,13 @@ func (o *Options) names(p procs.Process) bool {
 	return len(o.Names) == 0 || slices.ContainsFunc(o.Names, func(pattern string) bool { return procs.Named(pattern, p) })
 }
 
-// A Survey looks at a host again and again, and remembers the files of the processes that it saw last.
+// A Survey looks at a host again and again, and remembers the processes that it saw last, and their files.
 type Survey struct {
 	programs procs.Programs
 	files    golive.Files
+	known    map[int]*known
+	others   map[int]*other
+	texts    map[string]string // of files that were read in this look: a group holds many processes
 }
 
 // Read looks at the processes. An error means that there is nothing to tell at all; what can't be read of one process is
@@ -149,10 +152,13 @@ func (s *Survey) Read(ctx context.Context, o Options) (Result, error) {
 			return r, err
 		}
 	}
+	s.texts = map[string]string{}
 	var watched []*watch
 	defer func() {
 		for _, w := range watched {
-			w.live.Close()
+			if k := s.known[w.p.PID]; k == nil || k.live != w.live {
+				w.live.Close()
+			}
 		}
 	}()
 	for _, pid := range pids {
@@ -175,8 +181,7 @@ func (s *Survey) Read(ctx context.Context, o Options) (Result, error) {
 	}
 	var err error
 	if len(o.PIDs) == 0 {
-		s.programs.Forget()
-		s.files.Forget()
+		s.forget(pids)
 	}
 	if r.System, err = observe(ctx, o, watched); err != nil {
 		return r, err
@@ -236,6 +241,31 @@ func (s *Survey) Look(ctx context.Context, root string, p *Process, lasting time
 
 // open begins to look at one of many processes. The error is as attach's. Limits are read last, and of Go programs only.
 func (s *Survey) open(o Options, pid int) (*Process, *golive.Process, error) {
+	p, live := s.again(o.Root, pid)
+	if p == nil {
+		now := readOther(o.Root, pid)
+		if s.isOther(pid, now) {
+			return nil, nil, golive.ErrNotGo
+		}
+		var err error
+		if p, live, err = s.first(o, pid); err != nil {
+			if len(o.PIDs) == 0 && len(o.Names) == 0 && errors.Is(err, golive.ErrNotGo) {
+				s.keepOther(pid, now)
+			}
+			return nil, nil, err
+		}
+	}
+	if !o.names(p.Process) {
+		return nil, nil, golive.ErrNotGo
+	}
+	if o.Adjust != nil {
+		o.Adjust(p)
+	}
+	return p, live, nil
+}
+
+// first begins to look at a process that was not seen before.
+func (s *Survey) first(o Options, pid int) (*Process, *golive.Process, error) {
 	facts, err := s.programs.Read(o.Root, pid)
 	if err != nil {
 		return nil, nil, golive.ErrExited
@@ -249,8 +279,8 @@ func (s *Survey) open(o Options, pid int) (*Process, *golive.Process, error) {
 		return nil, nil, err
 	}
 	p.readLimit(o.Root, pid)
-	if o.Adjust != nil {
-		o.Adjust(p)
+	if len(o.PIDs) == 0 && live != nil {
+		s.keep(p, live)
 	}
 	return p, live, nil
 }
@@ -279,8 +309,10 @@ func (s *Survey) attach(root string, p *Process) (*golive.Process, error) {
 	default:
 		return nil, err
 	}
-	v, err := live.GOMAXPROCS()
-	if err != nil {
+	if p.Version == "" {
+		p.Version = live.GoVersion()
+	}
+	if err := p.look(live); err != nil {
 		live.Close()
 		if errors.Is(err, golive.ErrExited) {
 			return nil, err
@@ -288,14 +320,20 @@ func (s *Survey) attach(root string, p *Process) (*golive.Process, error) {
 		p.LiveErr = err
 		return nil, nil
 	}
-	p.Live = v.Procs
-	if p.Version == "" {
-		p.Version = live.GoVersion()
+	return live, nil
+}
+
+// look reads GOMAXPROCS as it is now.
+func (p *Process) look(live *golive.Process) error {
+	v, err := live.GOMAXPROCS()
+	if err != nil {
+		return err
 	}
+	p.Live, p.Custom, p.CustomKnown = v.Procs, false, false
 	if sched, err := live.Sched(); err == nil {
 		p.Custom, p.CustomKnown = sched.Custom, sched.CustomKnown
 	}
-	return live, nil
+	return nil
 }
 
 func (s System) until(later System) System {

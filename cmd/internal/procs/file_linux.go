@@ -18,6 +18,19 @@ func NewFileID(f *os.File) (FileID, error) {
 	if err != nil {
 		return FileID{}, err
 	}
+	return newFileID(info), nil
+}
+
+// StatFileID returns the identity of the file that a path leads to, without opening it.
+func StatFileID(path string) (FileID, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return FileID{}, err
+	}
+	return newFileID(info), nil
+}
+
+func newFileID(info os.FileInfo) FileID {
 	s := info.Sys().(*syscall.Stat_t)
-	return FileID{dev: uint64(s.Dev), ino: s.Ino, size: s.Size, changed: s.Ctim}, nil
+	return FileID{dev: uint64(s.Dev), ino: s.Ino, size: s.Size, changed: s.Ctim}
 }

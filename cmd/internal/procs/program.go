@@ -30,6 +30,8 @@ type Program struct {
 
 	Automaxprocs Link
 	Unthrottle   Link
+
+	file FileID
 }
 
 // Link says how a library is part of a program.
@@ -71,6 +73,13 @@ func (programs *Programs) Forget() {
 	programs.before, programs.known = programs.known, nil
 }
 
+// Keep remembers a program that was read before as if it were read again.
+func (programs *Programs) Keep(p *Program) {
+	if p != nil {
+		programs.remember(p.file, p)
+	}
+}
+
 func (programs *Programs) read(path string) (*Program, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -91,6 +100,7 @@ func (programs *Programs) read(path string) (*Program, error) {
 		if info, err := buildinfo.Read(f); err == nil {
 			p = newProgram(info)
 			p.findLibraries(f, info)
+			p.file = id
 		}
 		programs.remember(id, p)
 	}

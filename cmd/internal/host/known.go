@@ -1,0 +1,177 @@
+package host
+
+import (
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/golive"
+	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+)
+
+// A known is a program that a survey has seen before. It is the same as long as its memory can be read: after its end, or an exec,
+// that is no more. What can't change of it is not read again: its file, its command, its environment, its mounts and namespaces.
+type known struct {
+	facts Process // as they were read at first
+	live  *golive.Process
+
+	// What the limit in facts rests on, as it was just before that was read; "" is not known.
+	groups string // text of /proc/PID/cgroup
+	cpus   string // that it may run on
+	quotas string // text of its groups' files
+}
+
+// again begins to look at a process that was seen before, if it still runs.
+func (s *Survey) again(root string, pid int) (*Process, *golive.Process) {
+	k := s.known[pid]
+	if k == nil {
+		return nil, nil
+	}
+	p := k.facts
+	if !k.live.Runs() || p.look(k.live) != nil {
+		s.drop(pid)
+		return nil, nil
+	}
+	s.programs.Keep(p.Program)
+	s.files.Keep(k.live)
+	s.limit(root, k, &p)
+	return &p, k.live
+}
+
+// keep remembers a process that was seen for the first time.
+func (s *Survey) keep(p *Process, live *golive.Process) {
+	if s.known == nil {
+		s.known = map[int]*known{}
+	}
+	s.known[p.PID] = &known{facts: *p, live: live}
+}
+
+// An other is a process that was looked at before and is no Go program. It may become one by an exec, or load a Go library.
+type other struct {
+	started string // by the kernel's count
+	file    procs.FileID
+	looks   int // since it was looked at
+}
+
+// lookAgain is after how many looks a process of the same file is looked at again.
+const lookAgain = 10
+
+// readOther tells which process has a number now.
+func readOther(root string, pid int) other {
+	dir := procs.Dir(root, pid)
+	file, _ := procs.StatFileID(dir + "/exe") // a kernel thread has none
+	return other{started: startOf(text(dir + "/stat")), file: file}
+}
+
+// keepOther remembers a process that is no Go program. When it is looked at again depends on its number, so that not all are at once.
+func (s *Survey) keepOther(pid int, now other) {
+	if s.others == nil {
+		s.others = map[int]*other{}
+	}
+	now.looks = pid % lookAgain
+	s.others[pid] = &now
+}
+
+// isOther reports whether a process was looked at before and is no Go program.
+func (s *Survey) isOther(pid int, now other) bool {
+	o := s.others[pid]
+	if o == nil {
+		return false
+	}
+	o.looks++
+	if o.looks < lookAgain && now.started != "" && now.started == o.started && now.file == o.file {
+		return true
+	}
+	delete(s.others, pid)
+	return false
+}
+
+// startOf is when a process was started, as the text of its stat file has it: the 22nd field, the 20th after the name.
+func startOf(stat string) string {
+	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 20 {
+		return ""
+	}
+	return fields[19]
+}
+
+// forget lets go of the processes that are no more, and of files that none of those now running has.
+func (s *Survey) forget(pids []int) {
+	s.programs.Forget()
+	s.files.Forget()
+	for pid := range s.known {
+		if _, ok := slices.BinarySearch(pids, pid); !ok {
+			s.drop(pid)
+		}
+	}
+	for pid := range s.others {
+		if _, ok := slices.BinarySearch(pids, pid); !ok {
+			delete(s.others, pid)
+		}
+	}
+}
+
+func (s *Survey) drop(pid int) {
+	s.known[pid].live.Close()
+	delete(s.known, pid)
+}
+
+// limit reads the limit of a process, if what it rests on has changed: the groups that it is in, their quotas, or the CPUs that it may
+// run on. What isn't known may be tomorrow.
+func (s *Survey) limit(root string, k *known, p *Process) {
+	groups, cpus := text(procs.Dir(root, p.PID)+"/cgroup"), allowed(root, p.PID)
+	old := k.facts.System.Limits
+	quotas := s.quotas(root, old)
+	sure := len(old.Levels) > 0 && (old.State == cgroup.Limited || old.State == cgroup.None)
+	if sure && cpus != "" && groups == k.groups && cpus == k.cpus && quotas == k.quotas {
+		return
+	}
+	p.readLimit(root, p.PID)
+	k.facts.System, k.facts.Prediction = p.System, p.Prediction
+	k.groups, k.cpus, k.quotas = groups, cpus, ""
+	if l := p.System.Limits; l.Version == old.Version && slices.EqualFunc(l.Levels, old.Levels, func(a, b cgroup.Level) bool { return a.Dir == b.Dir }) {
+		k.quotas = quotas
+	}
+}
+
+// quotas are the texts of all files that say what a limit is.
+func (s *Survey) quotas(root string, l cgroup.Limits) string {
+	var all strings.Builder
+	for _, level := range l.Levels {
+		file := level.File(l.Version)
+		all.WriteString(s.text(root + file))
+		if l.Version == cgroup.V1 {
+			all.WriteString(s.text(root + path.Dir(file) + "/cpu.cfs_period_us"))
+		}
+		all.WriteByte(0)
+	}
+	return all.String()
+}
+
+// text is that of a file, which is read once a look.
+func (s *Survey) text(file string) string {
+	t, ok := s.texts[file]
+	if !ok {
+		t = text(file)
+		s.texts[file] = t
+	}
+	return t
+}
+
+// text is that of a file, "" if it can't be read.
+func text(file string) string {
+	data, _ := os.ReadFile(file)
+	return string(data)
+}
+
+// allowedLine are the CPUs that a process may run on, as its status file has them.
+func allowedLine(root string, pid int) string {
+	for line := range strings.Lines(text(procs.Dir(root, pid) + "/status")) {
+		if cpus, ok := strings.CutPrefix(line, "Cpus_allowed_list:"); ok {
+			return strings.TrimSpace(cpus)
+		}
+	}
+	return ""
+}

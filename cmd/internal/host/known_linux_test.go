@@ -1,0 +1,142 @@
+package host
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"testing"
+)
+
+// TestMain is also a program to look at: at each line of its input it changes GOMAXPROCS, or becomes another program.
+func TestMain(m *testing.M) {
+	if os.Getenv("LOOKED_AT") == "" {
+		os.Exit(m.Run())
+	}
+	fmt.Println("ready")
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); fmt.Println("ready") {
+		switch lines.Text() {
+		case "call":
+			runtime.GOMAXPROCS(5)
+		case "exec":
+			os.Setenv("GOMAXPROCS", "2")
+			fmt.Fprintln(os.Stderr, syscall.Exec("/proc/self/exe", os.Args, os.Environ()))
+		}
+	}
+}
+
+// A subject is a program that is looked at. It tells when it is ready.
+type subject struct {
+	*exec.Cmd
+	t     *testing.T
+	in    io.Writer
+	lines *bufio.Scanner
+}
+
+func start(t *testing.T, command ...string) *subject {
+	t.Helper()
+	s := &subject{exec.Command(command[0], command[1:]...), t, nil, nil}
+	s.Env = append(os.Environ(), "LOOKED_AT=1", "GOMAXPROCS=3")
+	s.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	s.Stderr = os.Stderr
+	in, err1 := s.StdinPipe()
+	out, err2 := s.StdoutPipe()
+	if err := errors.Join(err1, err2, s.Start()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.end)
+	s.in, s.lines = in, bufio.NewScanner(out)
+	return s
+}
+
+func (s *subject) ready() {
+	s.t.Helper()
+	if !s.lines.Scan() {
+		s.t.Fatal("the program ended")
+	}
+}
+
+func (s *subject) say(line string) {
+	s.t.Helper()
+	if _, err := io.WriteString(s.in, line+"\n"); err != nil {
+		s.t.Fatal(err)
+	}
+	s.ready()
+}
+
+func (s *subject) end() {
+	s.Process.Kill()
+	s.Wait()
+}
+
+// seen is what a survey of all processes sees of the subject; nil: it is none of the Go programs.
+func (s *subject) seen(by *Survey) *Process {
+	s.t.Helper()
+	r, err := by.Read(context.Background(), Options{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for i := range r.Processes {
+		if r.Processes[i].PID == s.Process.Pid {
+			return &r.Processes[i]
+		}
+	}
+	return nil
+}
+
+// TestKnownProgram looks again and again at a program that changes, and ends.
+func TestKnownProgram(t *testing.T) {
+	program := start(t, "/proc/self/exe")
+	program.ready()
+	var s Survey
+	for _, c := range []struct {
+		say  string
+		live int
+		env  string
+	}{{"", 3, "3"}, {"", 3, "3"}, {"call", 5, "3"}, {"exec", 2, "2"}, {"", 2, "2"}} {
+		if c.say != "" {
+			program.say(c.say)
+		}
+		p := program.seen(&s)
+		if p == nil {
+			t.Fatalf("after %q it is not seen", c.say)
+		}
+		if p.Live != c.live || p.Env["GOMAXPROCS"] != c.env {
+			t.Errorf("after %q GOMAXPROCS is %d (%v) with %q in its environment, want %d with %q", c.say, p.Live, p.LiveErr, p.Env["GOMAXPROCS"], c.live, c.env)
+		}
+		if s.known[p.PID] == nil {
+			t.Errorf("after %q it is not remembered", c.say)
+		}
+	}
+	program.end()
+	if program.seen(&s) != nil || s.known[program.Process.Pid] != nil {
+		t.Error("it has ended, and is still there")
+	}
+}
+
+// TestOther looks at a shell that becomes a Go program.
+func TestOther(t *testing.T) {
+	program := start(t, "/bin/sh", "-c", `echo ready; read line; exec "$0"`, os.Args[0])
+	program.ready()
+	pid := program.Process.Pid
+	var s Survey
+	for look := range 2*lookAgain + 1 {
+		if program.seen(&s) != nil || s.others[pid] == nil {
+			t.Fatalf("look %d: a shell is a Go program, or not remembered", look)
+		}
+	}
+	program.say("now")
+	if p := program.seen(&s); p == nil || p.Live != 3 || s.others[pid] != nil {
+		t.Errorf("what it has become is not seen: %+v", p)
+	}
+	program.end()
+	program.seen(&s)
+	if s.known[pid] != nil || s.others[pid] != nil {
+		t.Error("it has ended, and is remembered")
+	}
+}
