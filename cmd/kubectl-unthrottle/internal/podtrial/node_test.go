@@ -305,7 +305,7 @@ func (c nodes) trouble(t *testing.T) {
 			want string
 		}{
 			"absent":  {quick("deployment/absent"), "image localhost/absent:1 of container server can't be had: "},
-			"nowhere": {quick("deployment/nowhere"), "no node took the pod within 1m"},
+			"nowhere": {quick("deployment/nowhere"), "no node took the pod within "},
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

@@ -260,7 +260,7 @@ func (p *Pod) Unscheduled(after time.Duration) error {
 		return nil
 	}
 	return trouble(true, "less --cpus, or another --node; the scheduler's words are in kubectl describe pod",
-		"no node took the pod within %s: %s", quantity.Lasting(after.Seconds()), c.Message)
+		"no node took the pod within %s: %s", quantity.Lasting(after.Round(time.Second).Seconds()), c.Message)
 }
 
 // A JobState is what counts of a Job's state.
