@@ -6,9 +6,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"net/http"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -16,106 +14,59 @@ import (
 	"time"
 )
 
-// onNode is how many Go programs run on the node: the half of them do nothing, the others a little. Besides there are others, in which
-// to look for a Go library takes longer.
+// onNode is how many Go programs run on the node, each in a pod of its own: the half of them do nothing and have a limit, the others work
+// a little and have none. Besides there are others, in which to look for a Go library takes longer.
 const (
 	onNode = 300
 	others = 100
 )
 
-const small = `package main
-
-import (
-	"os"
-	"time"
-)
-
-func main() {
-	if len(os.Args) < 2 {
-		time.Sleep(1000 * time.Hour)
-	}
-	var kept [][]byte
-	for range time.Tick(20 * time.Millisecond) {
-		for range 50 {
-			kept = append(kept, make([]byte, 1024))
-		}
-		kept = kept[len(kept)/2:]
-	}
-}
-`
-
-// TestAgent runs the agent on a machine with 300 Go programs and tells what that costs: CPU time from the first scan on, which reads
-// every file, and after it, when only what is new is read.
+// TestAgent runs the agent, as it is by default, on a node with 300 Go programs and tells what that costs: CPU time of the first scan, which
+// reads every file, and of those after it, with a scrape for each as Prometheus has it.
 func TestAgent(t *testing.T) {
 	asked(t)
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(small), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	build1 := exec.Command("go", "build", "-o", "small", "main.go")
-	build1.Dir = dir
-	build1.Env = append(os.Environ(), "GO111MODULE=off")
-	if out, err := build1.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	run := func(command ...string) {
-		t.Helper()
-		cmd := exec.Command(command[0], command[1:]...)
-		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
+	n := newNode(t)
+	for i := range onNode {
+		p, mode := newPod(), "works"
+		if i%2 == 0 {
+			p.micros, mode = 50_000, "idle"
 		}
 		t.Cleanup(func() {
-			cmd.Process.Kill()
-			cmd.Wait()
+			if err := n.removeGroups(p); err != nil {
+				t.Error(err)
+			}
 		})
-	}
-	for range onNode / 2 {
-		run(filepath.Join(dir, "small"))
-		run(filepath.Join(dir, "small"), "works")
+		if err := n.makeGroups(p); err != nil {
+			t.Fatal(err)
+		}
+		begin(t, n.command(p, n.program, mode))
+		p.began = time.Now()
+		n.pods[p.name] = p
 	}
 	for range others {
-		run("sleep", "infinity")
+		begin(t, exec.Command("sleep", "infinity"))
 	}
-	const address = "127.0.0.1:19435"
-	agent := exec.Command(build(t), "agent", "--pods", "none", "--listen", address)
-	agent.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	stderr, err := agent.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := agent.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer agent.Wait()
-	defer agent.Process.Kill()
-	go func() {
-		for s := bufio.NewScanner(stderr); s.Scan(); {
-			t.Log(s.Text())
-		}
-	}()
-	await := func(what string, least float64) map[string]float64 {
+	a := startAgent(t, n)
+	await := func(least float64) (state, map[string]float64) {
 		t.Helper()
-		for end := time.Now().Add(5 * time.Minute); time.Now().Before(end); time.Sleep(5 * time.Second) { // each scrape costs, too
-			if all := scrape(address); all[what] >= least {
-				return all
+		for end := time.Now().Add(5 * time.Minute); time.Now().Before(end); {
+			time.Sleep(30 * time.Second)
+			if s, all := a.ask(t); s.scans >= least {
+				return s, all
 			}
 		}
-		t.Fatalf("%s does not become %v", what, least)
-		return nil
+		t.Fatalf("there are no %v scans", least)
+		return state{}, nil
 	}
-	const scans = "unthrottle_agent_scans_total"
-	first := await(scans, 1)
-	begin := time.Now()
-	last := await(scans, first[scans]+float64(*rounds))
-	wall := time.Since(begin).Seconds()
-	const used, resident = "process_cpu_seconds_total", "process_resident_memory_bytes"
-	t.Logf("%v Go programs of %v processes; first scan: %.0f ms of CPU", last[`unthrottle_agent_processes{kind="go"}`],
-		last[`unthrottle_agent_processes{kind="go"}`]+last[`unthrottle_agent_processes{kind="other"}`], first[used]*1000)
-	t.Logf("%d more scans in %.0f s: %.0f ms of CPU each, %.2f %% of a core; the last took %.2f s; %.0f MB resident, %.0f files open", *rounds, wall,
-		1000*(last[used]-first[used])/float64(*rounds), 100*(last[used]-first[used])/wall, last["unthrottle_agent_scan_seconds"], last[resident]/1e6,
-		last["process_open_fds"])
-	r, err := http.Get("http://" + address + "/api/v1/processes")
+	first, _ := await(1)
+	last, all := await(first.scans + float64(*rounds))
+	more, wall, cpu := last.scans-first.scans, last.at.Sub(first.at).Seconds(), last.cpu-first.cpu
+	t.Logf("%v Go programs of %v processes; until the first scan was told: %.0f ms of CPU", last.programs,
+		last.programs+all[`unthrottle_agent_processes{kind="other"}`], first.cpu*1000)
+	t.Logf("%v more scans in %.0f s, and as many scrapes of %d series: %.0f ms of CPU each, %.2f %% of a core; the last scan took %.2f s",
+		more, wall, len(all), 1000*cpu/more, 100*cpu/wall, last.took)
+	t.Logf("%.0f MB resident, of which %.0f MB are the heap; %v files open", last.resident/1e6, last.heap/1e6, last.files)
+	r, err := http.Get("http://" + a.address + "/api/v1/processes")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,9 +83,22 @@ func TestAgent(t *testing.T) {
 		samples += p.Samples
 	}
 	t.Logf("%d samples of each program; problems: %q", samples/max(1, len(doc.Processes)), doc.Problems)
-	if n := last[`unthrottle_agent_processes{kind="go"}`]; n < onNode {
-		t.Errorf("it saw %v Go programs", n)
+	if last.programs < onNode || len(a.seen) != onNode {
+		t.Errorf("it saw %v Go programs, and series of %d pods", last.programs, len(a.seen))
 	}
+}
+
+// begin starts a program that runs until the test ends.
+func begin(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
 }
 
 // scrape reads the agent's metrics.

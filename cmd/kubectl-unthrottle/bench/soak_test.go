@@ -109,7 +109,7 @@ func TestSoak(t *testing.T) {
 	defer stop() // what is interrupted cleans up as well
 
 	n := newNode(t)
-	a := startAgent(t, n)
+	a := startAgent(t, n, "--interval", "5s", "--for", "1s", "--pprof")
 	before := a.settle(ctx, t)
 	t.Logf("before: %s", before)
 
@@ -231,7 +231,7 @@ type soaked struct {
 
 // startAgent starts it. A kubelet is told a service account's token, for whose file there is no flag: it is put where a pod has it,
 // in a mount namespace of the agent's own.
-func startAgent(t *testing.T, n *node) *soaked {
+func startAgent(t *testing.T, n *node, flags ...string) *soaked {
 	t.Helper()
 	program, secrets := build(t), t.TempDir()
 	account := filepath.Join(secrets, "secrets/kubernetes.io/serviceaccount")
@@ -242,8 +242,8 @@ func startAgent(t *testing.T, n *node) *soaked {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("/bin/sh", "-c", `mount --bind "$0" "$1" && shift && exec "$@"`, secrets, run, program, "agent", "--interval", "5s", "--for", "1s",
-		"--pods", "kubelet", "--kubelet", n.startKubelet(t), "--kubelet-insecure", "--listen", "127.0.0.1:0", "--pprof")
+	cmd := exec.Command("/bin/sh", append([]string{"-c", `mount --bind "$0" "$1" && shift && exec "$@"`, secrets, run, program, "agent",
+		"--pods", "kubelet", "--kubelet", n.startKubelet(t), "--kubelet-insecure", "--listen", "127.0.0.1:0"}, flags...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Unshareflags: syscall.CLONE_NEWNS}
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
