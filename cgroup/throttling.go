@@ -13,10 +13,7 @@ func ReadThrottling(s Source, l Limits) Throttling {
 	if len(l.Levels) == 0 {
 		return t
 	}
-	r := s.reader("throttling")
-	if strings.HasPrefix(l.Mount.Point, r.proc+"/root/") {
-		r.useOwnMounts()
-	}
+	r := s.throttling(&l)
 	own := l.Levels[0].Dir
 	t.Own = r.counters(own, &l)
 	t.Owner = t.Own
@@ -26,6 +23,20 @@ func ReadThrottling(s Source, l Limits) Throttling {
 	n, ok := r.stat(own, "/cpu.stat.local", localName(l.Version))
 	t.Local, t.LocalKnown = statTime(n, l.Version), ok
 	return t
+}
+
+// ReadCounters reads what a group has counted so far: one of the levels in l, which came from the same source.
+func ReadCounters(s Source, l Limits, dir string) Counters {
+	return s.throttling(&l).counters(dir, &l)
+}
+
+// throttling reads where l was read.
+func (s Source) throttling(l *Limits) *reader {
+	r := s.reader("throttling")
+	if strings.HasPrefix(l.Mount.Point, r.proc+"/root/") {
+		r.useOwnMounts()
+	}
+	return r
 }
 
 // counters reads the counts of the group in dir, which is one of the levels of l.

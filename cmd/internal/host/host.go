@@ -74,7 +74,8 @@ type Usage struct {
 	Wall time.Duration
 	CPU  time.Duration
 
-	cgroup.Throttling // of its groups meanwhile
+	cgroup.Throttling                   // of its groups meanwhile
+	Total             cgroup.Throttling // of its groups since they were made, as it was at last
 
 	// Stall is how long all threads of the process's group that wanted to run had to wait. From cpu.pressure.
 	Stall      time.Duration

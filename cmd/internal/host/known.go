@@ -1,7 +1,6 @@
 package host
 
 import (
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -155,7 +154,7 @@ func (s *Survey) text(file string) string {
 
 // text is that of a file, "" if it can't be read.
 func text(file string) string {
-	data, _ := os.ReadFile(file)
+	data, _ := procs.ReadFile(file)
 	return string(data)
 }
 

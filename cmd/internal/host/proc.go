@@ -11,17 +11,21 @@ import (
 
 // anonMemory is the process's memory that belongs to no file, 0 when it is not known.
 func anonMemory(root string, pid int) int64 {
-	text, err := os.ReadFile(procs.Dir(root, pid) + "/status")
+	text, err := procs.ReadFile(procs.Dir(root, pid) + "/statm")
 	if err != nil {
 		return 0
 	}
-	_, rest, ok := strings.Cut(string(text), "\nRssAnon:")
-	line, _, _ := strings.Cut(rest, "\n")
-	kb, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(line), " kB"), 10, 64)
-	if !ok || err != nil || kb < 0 || kb > 1<<50 {
+	// Pages: size, resident, and those of resident that belong to files or are shared.
+	fields := strings.Fields(string(text))
+	if len(fields) < 3 {
 		return 0
 	}
-	return kb << 10
+	resident, err1 := strconv.ParseInt(fields[1], 10, 40)
+	shared, err2 := strconv.ParseInt(fields[2], 10, 40)
+	if err1 != nil || err2 != nil || shared < 0 || resident < shared {
+		return 0
+	}
+	return (resident - shared) * int64(os.Getpagesize())
 }
 
 // readSystem reads the times of all CPUs since the system's start, in seconds.

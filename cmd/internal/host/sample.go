@@ -217,7 +217,7 @@ func (w *watch) end() {
 	u := &w.p.Usage
 	u.Wall, u.CPU = after.at.Sub(w.before.at), after.cpu-w.before.cpu
 	w.p.System.Limits = w.p.System.Limits.Observed(w.before.throttling, after.throttling)
-	u.Throttling = after.throttling.Since(w.before.throttling)
+	u.Throttling, u.Total = after.throttling.Since(w.before.throttling), after.throttling
 	if u.StallKnown = w.before.pressure.FullKnown && after.pressure.FullKnown; u.StallKnown {
 		u.Stall = after.pressure.Full - w.before.pressure.Full
 	}

@@ -1,7 +1,6 @@
 package procs
 
 import (
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -12,7 +11,7 @@ type Clock struct{ boot time.Time }
 
 // ReadClock reads when the system below root was started.
 func ReadClock(root string) Clock {
-	text, err := os.ReadFile(strings.TrimSuffix(root, "/") + "/proc/stat")
+	text, err := ReadFile(strings.TrimSuffix(root, "/") + "/proc/stat")
 	if err != nil {
 		return Clock{}
 	}
@@ -37,7 +36,7 @@ func ParseClock(text string) Clock {
 
 // Started is when a process below root began, to a hundredth of a second.
 func (c Clock) Started(root string, pid int) (time.Time, bool) {
-	text, err := os.ReadFile(Dir(root, pid) + "/stat")
+	text, err := ReadFile(Dir(root, pid) + "/stat")
 	if err != nil {
 		return time.Time{}, false
 	}

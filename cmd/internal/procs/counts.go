@@ -66,7 +66,7 @@ func ReadSchedstat(dir string) (sum Schedstat, ok bool) {
 		return sum, false
 	}
 	for _, t := range threads {
-		text, err := os.ReadFile(dir + "/task/" + t.Name() + "/schedstat")
+		text, err := ReadFile(dir + "/task/" + t.Name() + "/schedstat")
 		if err != nil {
 			continue // it ended, or the kernel keeps no such counts
 		}
@@ -85,7 +85,7 @@ type Pressure struct {
 
 // ReadPressure reads a file of PSI, such as cpu.pressure of a group.
 func ReadPressure(file string) Pressure {
-	text, err := os.ReadFile(file)
+	text, err := ReadFile(file)
 	if err != nil {
 		return Pressure{}
 	}
@@ -129,7 +129,7 @@ type HostTimes struct {
 
 // ReadHostTimes reads /proc/stat below root.
 func ReadHostTimes(root string) (HostTimes, bool) {
-	text, err := os.ReadFile(strings.TrimSuffix(root, "/") + "/proc/stat")
+	text, err := ReadFile(strings.TrimSuffix(root, "/") + "/proc/stat")
 	if err != nil {
 		return HostTimes{}, false
 	}

@@ -37,7 +37,7 @@ func Read(root string, pid int) (Process, error) { return new(Programs).Read(roo
 func (programs *Programs) Read(root string, pid int) (Process, error) {
 	dir := Dir(root, pid)
 	p := Process{PID: pid}
-	stat, err := os.ReadFile(dir + "/stat")
+	stat, err := ReadFile(dir + "/stat")
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) && pid != 0 {
 			return p, fmt.Errorf("no process %d", pid)
@@ -51,10 +51,10 @@ func (programs *Programs) Read(root string, pid int) (Process, error) {
 		p.PID, _ = strconv.Atoi(string(bytes.SplitN(stat, []byte(" "), 2)[0]))
 	}
 	p.Name = name(stat)
-	if text, err := os.ReadFile(dir + "/cmdline"); err == nil {
+	if text, err := ReadFile(dir + "/cmdline"); err == nil {
 		p.Command = splitNUL(text)
 	}
-	if text, err := os.ReadFile(dir + "/environ"); err == nil {
+	if text, err := ReadFile(dir + "/environ"); err == nil {
 		p.Env = parseEnviron(text)
 	} else {
 		p.EnvErr = err

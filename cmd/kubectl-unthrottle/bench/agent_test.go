@@ -5,7 +5,11 @@ package bench
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"net/http"
+	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -46,7 +50,11 @@ func TestAgent(t *testing.T) {
 	for range others {
 		begin(t, exec.Command("sleep", "infinity"))
 	}
-	a := startAgent(t, n)
+	var flags []string
+	if *profile != "" {
+		flags = append(flags, "--pprof")
+	}
+	a := startAgent(t, n, flags...)
 	await := func(least float64) (state, map[string]float64) {
 		t.Helper()
 		for end := time.Now().Add(5 * time.Minute); time.Now().Before(end); {
@@ -59,7 +67,12 @@ func TestAgent(t *testing.T) {
 		return state{}, nil
 	}
 	first, _ := await(1)
+	profiled := make(chan error, 1)
+	go func() { profiled <- a.profile(*profile, 30*time.Duration(*rounds)*time.Second) }()
 	last, all := await(first.scans + float64(*rounds))
+	if err := <-profiled; err != nil {
+		t.Error(err)
+	}
 	more, wall, cpu := last.scans-first.scans, last.at.Sub(first.at).Seconds(), last.cpu-first.cpu
 	t.Logf("%v Go programs of %v processes; until the first scan was told: %.0f ms of CPU", last.programs,
 		last.programs+all[`unthrottle_agent_processes{kind="other"}`], first.cpu*1000)
@@ -86,6 +99,24 @@ func TestAgent(t *testing.T) {
 	if last.programs < onNode || len(a.seen) != onNode {
 		t.Errorf("it saw %v Go programs, and series of %d pods", last.programs, len(a.seen))
 	}
+}
+
+// profile saves the agent's CPU profile in a file, "" being none.
+func (a *soaked) profile(file string, lasting time.Duration) error {
+	if file == "" {
+		return nil
+	}
+	r, err := http.Get(fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%.0f", a.address, lasting.Seconds()))
+	if err != nil {
+		return err
+	}
+	defer r.Body.Close()
+	f, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, r.Body)
+	return errors.Join(err, f.Close())
 }
 
 // begin starts a program that runs until the test ends.

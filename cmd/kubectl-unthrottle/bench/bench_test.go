@@ -21,6 +21,7 @@ var (
 	figures = flag.Bool("figures", false, "take figures")
 	times   = flag.Int("times", 5, "how often each command runs")
 	rounds  = flag.Int("scans", 6, "how many scans the agent's cost is taken over")
+	profile = flag.String("profile", "", "a file for the CPU profile of the agent while its cost is taken")
 	linter  = flag.String("kube-linter", "", "its program, to be timed on the same files")
 	scorer  = flag.String("kube-score", "", "its program, to be timed on the same files")
 )

@@ -1,10 +1,8 @@
 package agent
 
 import (
-	"os"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/host"
@@ -30,7 +28,7 @@ func (l *look) levels(p *host.Process, ref podpath.Ref) []level {
 		if own && ref.Container != "" && v.name == podpath.Other {
 			v.name = podpath.Container // seen from within: its own is all that there is
 		}
-		v.total = l.count(p, at.Dir, limits.Version)
+		v.total = l.count(p, at.Dir)
 		if before, ok := l.Agent.memory.counters[at.Dir]; ok {
 			v.since = v.total.Since(before)
 		} else {
@@ -65,40 +63,21 @@ func (a *Agent) owner(p *host.Process) {
 	}
 }
 
-// count reads the counters of a group.
-func (l *look) count(p *host.Process, dir string, version cgroup.Version) cgroup.Counters {
-	if c, ok := l.memory.counters[dir]; ok {
+// count reads the counters of a group, if that was not just done.
+func (l *look) count(p *host.Process, dir string) cgroup.Counters {
+	c, ok := l.memory.counters[dir]
+	switch {
+	case ok:
 		return c
-	}
-	text, _ := os.ReadFile(l.o.Root + dir + "/cpu.stat")
-	c, _ := cgroup.ParseStat(string(text)) // after an error nothing is known
-	c.Dir = dir
-	if version == cgroup.V1 && !c.CPUKnown {
-		c.CPU, c.CPUKnown = l.usage(p, dir)
+	case p.Usage.Total.Own.Dir == dir:
+		c = p.Usage.Total.Own
+	case p.Usage.Total.Owner.Dir == dir:
+		c = p.Usage.Total.Owner
+	default:
+		c = cgroup.ReadCounters(cgroup.Source{Root: l.o.Root, PID: p.PID}, p.System.Limits, dir)
 	}
 	l.memory.counters[dir] = c
 	return c
-}
-
-// usage is the CPU time of a group of v1, which another controller counts. Where that has a hierarchy of its own, the paths are taken
-// to be the same.
-func (l *look) usage(p *host.Process, dir string) (time.Duration, bool) {
-	const file = "/cpuacct.usage"
-	text, err := os.ReadFile(l.o.Root + dir + file)
-	if err != nil {
-		apart, _, mount, _ := cgroup.Locate(cgroup.Source{Root: l.o.Root, PID: p.PID}, "cpuacct")
-		here := p.System.Limits
-		rel, ok := strings.CutPrefix(dir, here.Mount.Point)
-		own, same := strings.CutPrefix(apart, mount.Point)
-		if len(here.Levels) == 0 || !ok || !same || here.Levels[0].Dir != here.Mount.Point+own {
-			return 0, false
-		}
-		if text, err = os.ReadFile(l.o.Root + mount.Point + rel + file); err != nil {
-			return 0, false
-		}
-	}
-	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
-	return time.Duration(n), err == nil && n >= 0
 }
 
 // Whose limit it is, in metrics.

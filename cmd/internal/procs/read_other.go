@@ -1,0 +1,8 @@
+//go:build !linux
+
+package procs
+
+import "os"
+
+// ReadFile reads a whole file.
+func ReadFile(path string) ([]byte, error) { return os.ReadFile(path) }
