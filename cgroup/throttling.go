@@ -54,11 +54,11 @@ func (r *reader) counters(dir string, l *Limits) Counters {
 // of the quota.
 func (r *reader) usageV1(dir string, l *Limits) (time.Duration, bool) {
 	const file = "/cpuacct.usage"
-	if text := r.line(dir, file); text != "" {
-		return parseUsage(text)
+	if l.usage == "" {
+		return parseUsage(r.line(dir, file))
 	}
 	rel, ok := below(dir, l.Mount.Point)
-	if !ok || l.usage == "" {
+	if !ok {
 		return 0, false
 	}
 	return parseUsage(r.line(join(l.usage, rel), file))

@@ -133,8 +133,9 @@ func (s *Survey) quotas(root string, l cgroup.Limits) string {
 	var all strings.Builder
 	for _, level := range l.Levels {
 		file := level.File(l.Version)
-		all.WriteString(s.text(root + file))
-		if l.Version == cgroup.V1 {
+		quota := s.text(root + file)
+		all.WriteString(quota)
+		if l.Version == cgroup.V1 && !strings.HasPrefix(quota, "-") {
 			all.WriteString(s.text(root + path.Dir(file) + "/cpu.cfs_period_us"))
 		}
 		all.WriteByte(0)

@@ -120,8 +120,8 @@ func (w *watch) read() reading {
 		return r
 	}
 	r.throttling = throttling(w.root, w.p)
-	if levels := w.p.System.Limits.Levels; len(levels) > 0 {
-		r.pressure = procs.ReadPressure(w.root + levels[0].Dir + "/cpu.pressure")
+	if l := w.p.System.Limits; l.Version == cgroup.V2 && len(l.Levels) > 0 {
+		r.pressure = procs.ReadPressure(w.root + l.Levels[0].Dir + "/cpu.pressure")
 	}
 	if w.live != nil {
 		var err error
