@@ -82,7 +82,11 @@ func (n *node) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 		put("gomaxprocs", float64(p.procs))
 		put("gomaxprocs_expected", float64(p.right))
 		put("go_processes", 1)
-		put("limit_cpus", p.limit, "level", "container")
+		limits := "container"
+		if _, ok := p.share["pod"]; ok {
+			limits = "pod"
+		}
+		put("limit_cpus", p.limit, "level", limits)
 		put("cpu_seconds_total", p.cpu)
 		still := 0.0 // whichever level stops it
 		for _, share := range p.share {
@@ -90,7 +94,11 @@ func (n *node) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 		}
 		put("frozen_ratio", still)
 		put("running_ps", float64(p.procs)/2)
-		for level, share := range p.share {
+		for _, level := range []string{"container", "pod"} {
+			share, ok := p.share[level]
+			if !ok {
+				share = p.share["container"] // the kubelet gives a pod's group the sum of its containers' limits
+			}
 			p.periods[level] += periods
 			p.stopped[level] += periods * share
 			put("periods_total", p.periods[level], "level", level)
