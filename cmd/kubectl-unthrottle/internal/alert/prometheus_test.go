@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -81,11 +82,23 @@ func (n *node) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 		put("gomaxprocs", float64(p.procs))
 		put("gomaxprocs_expected", float64(p.right))
 		put("go_processes", 1)
-		put("limit_cpus", p.limit, "level", "container")
+		limits := "container"
+		if _, ok := p.share["pod"]; ok {
+			limits = "pod"
+		}
+		put("limit_cpus", p.limit, "level", limits)
 		put("cpu_seconds_total", p.cpu)
-		put("frozen_ratio", p.share["container"]/2)
+		still := 0.0 // whichever level stops it
+		for _, share := range p.share {
+			still = max(still, share/2)
+		}
+		put("frozen_ratio", still)
 		put("running_ps", float64(p.procs)/2)
-		for level, share := range p.share {
+		for _, level := range []string{"container", "pod"} {
+			share, ok := p.share[level]
+			if !ok {
+				share = p.share["container"] // the kubelet gives a pod's group the sum of its containers' limits
+			}
 			p.periods[level] += periods
 			p.stopped[level] += periods * share
 			put("periods_total", p.periods[level], "level", level)
@@ -121,23 +134,22 @@ type prometheus struct {
 	url string
 }
 
-// start starts Debian's Prometheus with the rules. It scrapes the agents every 200 ms, as targets of a pod that have labels of
-// that pod, as in a cluster.
-func start(t *testing.T, dir string, agents map[string]*httptest.Server) *prometheus {
+// start starts Debian's Prometheus with the rules. It scrapes agents, whose addresses are by their pods, every so often. As targets
+// they have the labels of these pods, as in a cluster.
+func start(t *testing.T, dir string, every time.Duration, agents map[string]string) *prometheus {
 	t.Helper()
 	path := tool(t, "prometheus")
 	var targets strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(agents)) {
-		fmt.Fprintf(&targets, "  - targets: [%s]\n    labels: {namespace: unthrottle, pod: unthrottle-agent-%s, container: agent}\n",
-			strings.TrimPrefix(agents[name].URL, "http://"), name)
+	for _, pod := range slices.Sorted(maps.Keys(agents)) {
+		fmt.Fprintf(&targets, "  - targets: [%q]\n    labels: {namespace: unthrottle, pod: %s, container: agent}\n", agents[pod], pod)
 	}
-	config := `global: {scrape_interval: 200ms, scrape_timeout: 200ms, evaluation_interval: 200ms}
+	config := fmt.Sprintf(`global: {scrape_interval: %[1]dms, scrape_timeout: %[1]dms, evaluation_interval: %[1]dms}
 rule_files: [rules.yaml]
 scrape_configs:
 - job_name: unthrottle/unthrottle-agent
   honor_labels: true
   static_configs:
-` + targets.String()
+`, every.Milliseconds()) + targets.String()
 	if err := os.WriteFile(filepath.Join(dir, "prometheus.yaml"), []byte(config), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -171,14 +183,18 @@ func run(t *testing.T, path, dir string) *prometheus {
 		cmd.Wait()
 		close(ended)
 	}()
+	p, early := &prometheus{t, "http://" + address}, false
 	t.Cleanup(func() {
+		var last json.RawMessage
+		if t.Failed() {
+			p.ask("alerts", nil, &last)
+		}
 		cmd.Process.Kill()
 		<-ended
 		if t.Failed() {
-			t.Logf("Prometheus says\n%s", log)
+			t.Logf("the alerts are %s, and Prometheus says\n%s", last, log)
 		}
 	})
-	p, early := &prometheus{t, "http://" + address}, false
 	p.await("Prometheus is ready", func() bool {
 		select {
 		case <-ended:
@@ -237,29 +253,62 @@ type instance struct {
 	State, Value        string
 }
 
-func (p *prometheus) alerts() (all []instance) {
+// text is what people read of an alert.
+func (a instance) text() string {
+	return a.Annotations["summary"] + "\n    " + a.Annotations["description"]
+}
+
+// alerts are those that fire, and those that will if it lasts. Their templates have filled them in.
+func (p *prometheus) alerts() []instance {
+	p.t.Helper()
 	var answer struct{ Alerts []instance }
 	if err := p.ask("alerts", nil, &answer); err != nil {
 		p.t.Fatal(err)
 	}
+	for _, a := range answer.Alerts {
+		if text := a.text(); strings.Contains(text, "<error") || strings.Contains(text, "{{") {
+			p.t.Fatalf("%s: %s", a.Labels["alertname"], text)
+		}
+	}
 	return answer.Alerts
 }
 
-// firing are the alerts that fire, each as NAME of OWNER=PODS.
-func (p *prometheus) firing() (names []string) {
-	for _, a := range p.alerts() {
-		if a.State == "firing" {
-			names = append(names, strings.TrimSuffix(a.Labels["alertname"]+" of "+a.Labels["owner"], " of ")+"="+strings.TrimSuffix(a.Value, "e+00"))
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
+// fire waits until these alerts fire and no others. Each is NAME of OWNER=PODS.
 func (p *prometheus) fire(want ...string) {
 	p.t.Helper()
-	p.await(fmt.Sprintf("alerts %q", want), func() bool { return slices.Equal(p.firing(), want) })
+	var texts []string
+	p.await(fmt.Sprintf("alerts %q", want), func() bool {
+		var names []string
+		texts = nil
+		for _, a := range p.alerts() {
+			if a.State == "firing" {
+				names = append(names, strings.TrimSuffix(a.Labels["alertname"]+" of "+a.Labels["owner"], " of ")+"="+strings.TrimSuffix(a.Value, "e+00"))
+				texts = append(texts, a.text())
+			}
+		}
+		slices.Sort(names)
+		return slices.Equal(names, want)
+	})
 	p.t.Logf("firing: %q", want)
+	for _, text := range texts {
+		p.t.Log(text)
+	}
+}
+
+// says waits until an alert fires whose text has all these patterns, and returns the text.
+func (p *prometheus) says(alert string, patterns ...string) (text string) {
+	p.t.Helper()
+	p.await(fmt.Sprintf("%s with the text %q", alert, patterns), func() bool {
+		for _, a := range p.alerts() {
+			lacks := func(pattern string) bool { return !regexp.MustCompile(pattern).MatchString(a.text()) }
+			if a.State == "firing" && a.Labels["alertname"] == alert && !slices.ContainsFunc(patterns, lacks) {
+				text = a.text()
+				return true
+			}
+		}
+		return false
+	})
+	return text
 }
 
 // healthy waits until all rules have been evaluated from now on, and fails the test if one could not be.
@@ -296,16 +345,56 @@ func (p *prometheus) healthy() {
 	}
 }
 
+// query are the labels of the series that answer a query.
+func (p *prometheus) query(expr string) (series []map[string]string) {
+	p.t.Helper()
+	var answer struct {
+		Result []struct{ Metric map[string]string }
+	}
+	if err := p.ask("query", url.Values{"query": {expr}}, &answer); err != nil {
+		p.t.Fatalf("%v: %s", err, expr)
+	}
+	for _, r := range answer.Result {
+		series = append(series, r.Metric)
+	}
+	return series
+}
+
 // has waits until a query has an answer.
-func (p *prometheus) has(expr string) {
+func (p *prometheus) has(expr string) (series []map[string]string) {
 	p.t.Helper()
 	p.await("data for "+expr, func() bool {
-		var answer struct{ Result []json.RawMessage }
-		if err := p.ask("query", url.Values{"query": {expr}}, &answer); err != nil {
-			p.t.Fatalf("%v: %s", err, expr)
-		}
-		return len(answer.Result) > 0
+		series = p.query(expr)
+		return len(series) > 0
 	})
+	return series
+}
+
+// metricsScraped holds what Prometheus has of agents to Metrics: each of these with its labels, and no other.
+func metricsScraped(t *testing.T, p *prometheus) {
+	p = &prometheus{t, p.url}
+	names := map[string]bool{}
+	for _, m := range Metrics() {
+		names[m.Name] = true
+		labels := map[string]bool{} // of all its series: Prometheus drops one that is empty
+		for _, series := range p.has(m.Name) {
+			for l := range series {
+				labels[l] = true
+			}
+		}
+		want := append([]string{"__name__", "job", "instance", "namespace", "pod", "container"}, m.Labels...)
+		slices.Sort(want)
+		want = slices.Compact(want)
+		if got := slices.Sorted(maps.Keys(labels)); !slices.Equal(got, want) {
+			t.Errorf("%s has the labels %q, want %q", m.Name, got, want)
+		}
+	}
+	for _, series := range p.has(`group by (__name__) ({__name__=~"unthrottle_.+"})`) {
+		if name := series["__name__"]; !names[name] {
+			t.Errorf("agents have %s, which Metrics does not", name)
+		}
+	}
+	t.Logf("%d metrics are there", len(names))
 }
 
 // TestPrometheus lets a real Prometheus scrape two agents: alerts fire, say what to do, and clear.
@@ -314,10 +403,9 @@ func TestPrometheus(t *testing.T) {
 	o.Window, o.For = 2*time.Second, time.Second
 	dir := written(t, o)
 	one, two := &node{name: "node-1", containers: map[string]*program{}}, &node{name: "node-2", containers: map[string]*program{}}
-	agents := map[string]*httptest.Server{"one": httptest.NewServer(one), "two": httptest.NewServer(two)}
-	for _, s := range agents {
-		defer s.Close()
-	}
+	atOne, atTwo := httptest.NewServer(one), httptest.NewServer(two)
+	defer atOne.Close()
+	defer atTwo.Close()
 	bad := func(p *program) {
 		p.from, p.procs, p.findings, p.share["container"] = "spec", 16, []string{"too-many-ps", "throttled"}, 0.8
 	}
@@ -328,22 +416,13 @@ func TestPrometheus(t *testing.T) {
 	one.change("quiet-1", func(p *program) { p.owner, p.muted, p.share["container"] = "quiet", []string{"too-few-ps"}, 0.02 })
 	one.change("slow-1", func(p *program) { p.owner, p.share["container"] = "slow", 0.5 })
 
-	p := start(t, dir, agents)
+	p := start(t, dir, 200*time.Millisecond, map[string]string{
+		"unthrottle-agent-one": atOne.Listener.Addr().String(), "unthrottle-agent-two": atTwo.Listener.Addr().String(),
+	})
 	p.fire("UnthrottlePodThrottled of web=1", "UnthrottleStale of db=1", "UnthrottleThrottled of slow=1", "UnthrottleTooManyPs of api=2")
 	p.healthy()
-	for _, a := range p.alerts() {
-		t.Logf("%s\n    %s", a.Annotations["summary"], a.Annotations["description"])
-		if strings.Contains(a.Annotations["description"], "<error") || strings.Contains(a.Annotations["description"], "{{") {
-			t.Errorf("%s: %s", a.Labels["alertname"], a.Annotations["description"])
-		}
-		if a.Labels["alertname"] == "UnthrottleTooManyPs" {
-			for _, want := range []string{"shop/api", "container app", ": 2 pods, such as api-", "Its GOMAXPROCS is 16, set by its spec", "or set it to 2"} {
-				if text := a.Annotations["summary"] + " " + a.Annotations["description"]; !strings.Contains(text, want) {
-					t.Errorf("it lacks %q: %s", want, text)
-				}
-			}
-		}
-	}
+	p.says("UnthrottleTooManyPs", "shop/api", "container app", ": 2 pods, such as api-", "Its GOMAXPROCS is 16, set by its spec", "or set it to 2")
+	t.Run("metrics", func(t *testing.T) { metricsScraped(t, p) })
 	t.Run("dashboard", func(t *testing.T) { dashboardRuns(t, p) })
 
 	// The second agent begins to see what the first one sees, as when one takes over: no join breaks, and nothing counts twice.
@@ -367,7 +446,7 @@ func TestPrometheus(t *testing.T) {
 	p.healthy()
 
 	// An agent dies.
-	agents["two"].Close()
+	atTwo.Close()
 	p.fire("UnthrottleAgentDown=0")
 	p.healthy()
 }
