@@ -94,7 +94,7 @@ func (r *reader) useOwnMounts() { r.mounts, r.prefix = r.proc, r.proc+"/root" }
 //
 //go:noinline
 func (r *reader) file(dir, name string) (string, error) {
-	data, err := readFile(r.root+join(dir, name), &r.buf)
+	data, err := readFile(r.root+join(dir, name), &r.buf, name != "/mountinfo")
 	return string(data), err
 }
 

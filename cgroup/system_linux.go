@@ -22,8 +22,9 @@ func schedAffinity(pid int) int {
 }
 
 // readFile reads a whole file into *buf, which it makes larger if need be. It calls the kernel directly: package os would
-// register each file with the poller, which costs more than reading it.
-func readFile(path string, buf *[]byte) ([]byte, error) {
+// register each file with the poller, which costs more than reading it. A file of one record, as those of cgroups are, ends
+// where the kernel gives less than there is room for; others may go on.
+func readFile(path string, buf *[]byte, record bool) ([]byte, error) {
 	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	for err == syscall.EINTR {
 		fd, err = syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
@@ -42,6 +43,9 @@ func readFile(path string, buf *[]byte) ([]byte, error) {
 			m, err = 0, nil
 		}
 		n += m
+		if record && err == nil && m > 0 && n < len(*buf) {
+			break
+		}
 	}
 	if fd >= 0 {
 		syscall.Close(fd)

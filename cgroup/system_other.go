@@ -13,7 +13,7 @@ import (
 
 func schedAffinity(int) int { return runtime.NumCPU() }
 
-func readFile(path string, _ *[]byte) ([]byte, error) { return os.ReadFile(path) }
+func readFile(path string, _ *[]byte, _ bool) ([]byte, error) { return os.ReadFile(path) }
 
 func exists(path string) bool {
 	_, err := os.Stat(path)

@@ -19,7 +19,7 @@ func cpuTime(root string, pid int) (time.Duration, bool) {
 		}
 		return time.Duration(t.Nano()), true
 	}
-	stat, err := procs.ReadFile(procs.Dir(root, pid) + "/stat")
+	stat, err := procs.ReadRecord(procs.Dir(root, pid) + "/stat")
 	if err != nil {
 		return 0, false
 	}

@@ -244,7 +244,7 @@ func (s *Survey) Look(ctx context.Context, root string, p *Process, lasting time
 
 // open begins to look at one of many processes. The error is as attach's. Limits are read last, and of Go programs only.
 func (s *Survey) open(o Options, pid int) (*Process, *golive.Process, error) {
-	p, live := s.again(o.Root, pid)
+	p, live := s.again(o, pid)
 	if p == nil {
 		now := s.readOther(o.Root, pid)
 		if s.isOther(pid, now) {

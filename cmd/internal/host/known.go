@@ -16,6 +16,7 @@ import (
 type known struct {
 	facts Process // as they were read at first
 	live  *golive.Process
+	sched bool // the state of its scheduler can be read, and tells GOMAXPROCS too
 
 	// What the limit in facts rests on, as it was just before that was read; "" is not known.
 	groups string // text of /proc/PID/cgroup
@@ -23,20 +24,20 @@ type known struct {
 	quotas string // text of its groups' files
 }
 
-// again begins to look at a process that was seen before, if it still runs.
-func (s *Survey) again(root string, pid int) (*Process, *golive.Process) {
+// again begins to look at a process that was seen before, if it still runs. What it does is seen while it is observed, if it is.
+func (s *Survey) again(o Options, pid int) (*Process, *golive.Process) {
 	k := s.known[pid]
 	if k == nil {
 		return nil, nil
 	}
 	p := k.facts
-	if !k.live.Runs() || p.look(k.live) != nil {
+	if !k.live.Runs() || (o.For <= 0 || !k.sched) && p.look(k.live) != nil {
 		s.drop(pid)
 		return nil, nil
 	}
 	s.programs.Keep(p.Program)
 	s.files.Keep(k.live)
-	s.limit(root, k, &p)
+	s.limit(o.Root, k, &p)
 	return &p, k.live
 }
 
@@ -45,7 +46,8 @@ func (s *Survey) keep(p *Process, live *golive.Process) {
 	if s.known == nil {
 		s.known = map[int]*known{}
 	}
-	s.known[p.PID] = &known{facts: *p, live: live}
+	_, err := live.Sched()
+	s.known[p.PID] = &known{facts: *p, live: live, sched: err == nil}
 }
 
 // An other is a process that was looked at before and is no Go program. It may become one by an exec, or load a Go library.
@@ -155,7 +157,7 @@ func (s *Survey) text(file string) string {
 
 // text is that of a file, "" if it can't be read.
 func text(file string) string {
-	data, _ := procs.ReadFile(file)
+	data, _ := procs.ReadRecord(file)
 	return string(data)
 }
 

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // TestMain is also a program to look at: at each line of its input it changes GOMAXPROCS, or becomes another program.
@@ -75,9 +76,9 @@ func (s *subject) end() {
 }
 
 // seen is what a survey of all processes sees of the subject; nil: it is none of the Go programs.
-func (s *subject) seen(by *Survey) *Process {
+func (s *subject) seen(by *Survey, lasting time.Duration) *Process {
 	s.t.Helper()
-	r, err := by.Read(context.Background(), Options{})
+	r, err := by.Read(context.Background(), Options{For: lasting})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -91,6 +92,11 @@ func (s *subject) seen(by *Survey) *Process {
 
 // TestKnownProgram looks again and again at a program that changes, and ends.
 func TestKnownProgram(t *testing.T) {
+	t.Run("at once", func(t *testing.T) { knownProgram(t, 0) })
+	t.Run("for a while", func(t *testing.T) { knownProgram(t, 20*time.Millisecond) })
+}
+
+func knownProgram(t *testing.T, lasting time.Duration) {
 	program := start(t, "/proc/self/exe")
 	program.ready()
 	var s Survey
@@ -102,7 +108,7 @@ func TestKnownProgram(t *testing.T) {
 		if c.say != "" {
 			program.say(c.say)
 		}
-		p := program.seen(&s)
+		p := program.seen(&s, lasting)
 		if p == nil {
 			t.Fatalf("after %q it is not seen", c.say)
 		}
@@ -114,7 +120,7 @@ func TestKnownProgram(t *testing.T) {
 		}
 	}
 	program.end()
-	if program.seen(&s) != nil || s.known[program.Process.Pid] != nil {
+	if program.seen(&s, lasting) != nil || s.known[program.Process.Pid] != nil {
 		t.Error("it has ended, and is still there")
 	}
 }
@@ -126,16 +132,16 @@ func TestOther(t *testing.T) {
 	pid := program.Process.Pid
 	var s Survey
 	for look := range 2*lookAgain + 1 {
-		if program.seen(&s) != nil || s.others[pid] == nil {
+		if program.seen(&s, 0) != nil || s.others[pid] == nil {
 			t.Fatalf("look %d: a shell is a Go program, or not remembered", look)
 		}
 	}
 	program.say("now")
-	if p := program.seen(&s); p == nil || p.Live != 3 || s.others[pid] != nil {
+	if p := program.seen(&s, 0); p == nil || p.Live != 3 || s.others[pid] != nil {
 		t.Errorf("what it has become is not seen: %+v", p)
 	}
 	program.end()
-	program.seen(&s)
+	program.seen(&s, 0)
 	if s.known[pid] != nil || s.others[pid] != nil {
 		t.Error("it has ended, and is remembered")
 	}

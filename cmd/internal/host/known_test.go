@@ -35,7 +35,7 @@ func TestKnown(t *testing.T) {
 	var s Survey
 	p := &Process{Process: procs.Process{PID: 42}}
 	p.readLimit(root, 42)
-	s.keep(p, nil)
+	s.known = map[int]*known{42: {facts: *p}}
 	look := func() cgroup.Limits {
 		s.texts = map[string]string{}
 		p := s.known[42].facts

@@ -11,7 +11,7 @@ import (
 
 // anonMemory is the process's memory that belongs to no file, 0 when it is not known.
 func anonMemory(root string, pid int) int64 {
-	text, err := procs.ReadFile(procs.Dir(root, pid) + "/statm")
+	text, err := procs.ReadRecord(procs.Dir(root, pid) + "/statm")
 	if err != nil {
 		return 0
 	}

@@ -137,6 +137,19 @@ func (w *watch) begin() {
 	w.start = w.before.at
 	w.at, w.cpu = w.before.at, w.before.cpu
 	w.running, w.spinning = w.before.sched.Running, w.before.sched.Spinning
+	if !w.gone && w.live != nil && !w.before.schedKnown {
+		if err := w.p.look(w.live); err != nil {
+			w.p.Live, w.p.LiveErr = 0, err
+		}
+	}
+	w.take(w.before)
+}
+
+// take takes GOMAXPROCS from a reading: it may be another than before.
+func (w *watch) take(r reading) {
+	if r.schedKnown {
+		w.p.Live, w.p.LiveErr, w.p.Custom, w.p.CustomKnown = r.sched.Procs, nil, r.sched.Custom, r.sched.CustomKnown
+	}
 }
 
 // sample looks at the scheduler. A process that had nothing running and used no CPU since has nothing running now: a P
@@ -242,9 +255,7 @@ func (w *watch) end() {
 			u.Delay, u.DelayWall, u.DelayCPU = wait, time.Since(w.delay.at), after.cpu-w.delay.cpu
 		}
 	}
-	if after.schedKnown { // it may have been changed meanwhile
-		w.p.Live, w.p.Custom, w.p.CustomKnown = after.sched.Procs, after.sched.Custom, after.sched.CustomKnown
-	}
+	w.take(after)
 }
 
 // period is that of the limit, 0 if none is known.

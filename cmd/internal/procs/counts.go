@@ -66,7 +66,7 @@ func ReadSchedstat(dir string) (sum Schedstat, ok bool) {
 		return sum, false
 	}
 	for _, t := range threads {
-		text, err := ReadFile(dir + "/task/" + t.Name() + "/schedstat")
+		text, err := ReadRecord(dir + "/task/" + t.Name() + "/schedstat")
 		if err != nil {
 			continue // it ended, or the kernel keeps no such counts
 		}
@@ -85,7 +85,7 @@ type Pressure struct {
 
 // ReadPressure reads a file of PSI, such as cpu.pressure of a group.
 func ReadPressure(file string) Pressure {
-	text, err := ReadFile(file)
+	text, err := ReadRecord(file)
 	if err != nil {
 		return Pressure{}
 	}

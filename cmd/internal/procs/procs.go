@@ -37,7 +37,7 @@ func Read(root string, pid int) (Process, error) { return new(Programs).Read(roo
 func (programs *Programs) Read(root string, pid int) (Process, error) {
 	dir := Dir(root, pid)
 	p := Process{PID: pid}
-	stat, err := ReadFile(dir + "/stat")
+	stat, err := ReadRecord(dir + "/stat")
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) && pid != 0 {
 			return p, fmt.Errorf("no process %d", pid)

@@ -7,7 +7,13 @@ import (
 
 // ReadFile reads a whole file of /proc or of a cgroup, which are small. It asks the kernel directly: package os would register each file with
 // its poller, which costs more than to read it.
-func ReadFile(path string) ([]byte, error) {
+func ReadFile(path string) ([]byte, error) { return readFile(path, false) }
+
+// ReadRecord is ReadFile for a file of one record, such as those of cgroups and most of a process's: it ends where the kernel gives less than
+// there is room for.
+func ReadRecord(path string) ([]byte, error) { return readFile(path, true) }
+
+func readFile(path string, record bool) ([]byte, error) {
 	fd, err := retry(func() (int, error) { return syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0) })
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
@@ -21,10 +27,10 @@ func ReadFile(path string) ([]byte, error) {
 		if err != nil {
 			return nil, &fs.PathError{Op: "read", Path: path, Err: err}
 		}
-		if n == 0 {
+		data = data[:len(data)+n]
+		if n == 0 || record && len(data) < cap(data) {
 			return data, nil
 		}
-		data = data[:len(data)+n]
 	}
 }
 
