@@ -143,7 +143,7 @@ func (o *Options) alert(a alert) Rule {
 		r.Annotations = o.annotations(a.name,
 			`Node {{ $labels.node }}: a CPU limit above its pods throttles them`,
 			`On node {{ $labels.node }} {{ $value }} container{{ if ne $value 1.0 }}s{{ end }} with Go programs stood still because of a limit on a group above their pods, such as kubepods.slice or a slice of the node's own. `+
-				`Their own limits and GOMAXPROCS have nothing to do with it. What to do: find the group whose cpu.max is not "max" (systemctl show -p CPUQuotaPerSecUSec kubepods.slice), and ask who runs the nodes why it is there.`)
+				`Their own limits and GOMAXPROCS have nothing to do with it. What to do: find the group with a quota (cpu.max that is not "max", on cgroup v1 cpu.cfs_quota_us above 0; systemctl show -p CPUQuotaPerSecUSec kubepods.slice), and ask who runs the nodes why it is there.`)
 		return r
 	case podAlone:
 		r.Expr = fmt.Sprintf("count by (%s) (\n  max by (%s) (%s{rule=\"%s\"})\n)", o.by(workload...), o.by(append(workload, "pod")...), verdict, a.rule)

@@ -107,8 +107,9 @@ func (o *Options) verdict(a alert) string {
 			`unless on (`+c+`) `+found+`{rule=~"`+causes+`"}`,
 			`unless on (`+c+`) `+muted+`{rule=~"all|`+a.rule+`|`+causes+`"}`)
 	case podAlone:
+		// A pod has a quota too where each of its containers has a limit: their sum, which is used up at about the same times.
 		return lines(o.stopped(`level="pod"`, o.Throttled), join+info,
-			`unless on (`+pod+`) `+o.stopped(`level="container"`, o.Throttled),
+			`unless on (`+pod+`) `+o.stopped(`level="container"`, o.Throttled/2),
 			`unless on (`+pod+`) `+found+`{rule=~"`+causes+`"}`,
 			`unless on (`+pod+`) `+muted+`{rule=~"all|throttled|`+causes+`"}`)
 	}

@@ -418,6 +418,11 @@ var cases = []struct {
 		want: []fires{{10, ""}, {20, "UnthrottlePodThrottled=1"}},
 	},
 	{
+		name: "a pod whose containers have the limits: their sum is used up, too",
+		seen: []seen{{level: "pod", share: 30}, {agent: "b:9435", level: "container", share: 20}},
+		want: []fires{{40, ""}},
+	},
+	{
 		name: "a limit above the pod",
 		seen: []seen{{level: "above", share: 98}, {pod: "api-2", level: "above", share: 98}},
 		want: []fires{{40, "UnthrottleNodeThrottled=2"}},
