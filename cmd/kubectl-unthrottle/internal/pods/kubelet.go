@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"strconv"
@@ -111,9 +112,7 @@ func (k *kubelet) wants(id string, known bool) bool {
 	case time.Since(k.unknown[id]) < k.unknownFor:
 		return false
 	}
-	if len(k.unknown) > mostContainers {
-		clear(k.unknown)
-	}
+	maps.DeleteFunc(k.unknown, func(_ string, since time.Time) bool { return time.Since(since) >= k.unknownFor })
 	k.unknown[id] = time.Now()
 	return true
 }
