@@ -76,7 +76,7 @@ type reader struct {
 }
 
 func newReader(of, root, proc string) *reader {
-	return &reader{of: of, root: root, proc: proc, mounts: "/proc/self", buf: make([]byte, 4096)}
+	return &reader{of: of, root: root, proc: proc, mounts: "/proc/self", buf: make([]byte, 1<<10)}
 }
 
 func (s Source) reader(of string) *reader {

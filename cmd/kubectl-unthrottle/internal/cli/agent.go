@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -96,6 +97,9 @@ func (o *agentVerb) run(ctx context.Context) error {
 	l, err := listen("--listen", o.listen)
 	if err != nil {
 		return err
+	}
+	if o.stdio.Env("GOGC") == "" {
+		debug.SetGCPercent(50) // it is on every node, and its heap is small: memory matters more than the CPU time of a collection
 	}
 	go unthrottle.Watch(ctx, unthrottle.Options{}, nil) // it behaves under a limit of its own
 	o.options.Log.Info("agent", "node", o.options.Node, "listens", l.Addr().String(), "pods", o.ask, "interval", o.options.Interval.String())
