@@ -107,6 +107,7 @@ func (r request) add(id, namespace, name string) (any, error) {
 	err = ips(
 		fmt.Sprintf("link add %s type veth peer name %s netns %s", outer, name, pod),
 		"link set "+outer+" master "+podBridge+" up",
+		"-n "+pod+" link set "+name+" address "+hardware(own),
 		"-n "+pod+" address add "+with+" dev "+name,
 		"-n "+pod+" link set "+name+" up",
 		"-n "+pod+" route add default via "+gateway.Addr().String(),
@@ -115,6 +116,13 @@ func (r request) add(id, namespace, name string) (any, error) {
 		return nil, errors.Join(err, r.remove(id))
 	}
 	return result{r.Version, []device{{name, namespace}}, []address{{with, gateway.Addr().String(), 0}}}, nil
+}
+
+// hardware is the hardware address of a device with an address. It is always the same, so that nobody sends what is for a new pod to the one
+// that had its address before, which neighbours remember for up to a minute.
+func hardware(own netip.Addr) string {
+	ip := own.As4()
+	return fmt.Sprintf("0a:58:%02x:%02x:%02x:%02x", ip[0], ip[1], ip[2], ip[3])
 }
 
 // take finds an address that nobody has.

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"strings"
@@ -48,13 +49,17 @@ func makeNetwork(c setup.Config) error {
 	if err := waitForDevice("eth0"); err != nil {
 		return err
 	}
+	gateway, err := netip.ParsePrefix(c.Pods.Gateway)
+	if err != nil {
+		return err
+	}
 	err = ips(
 		"link set lo up",
 		"address add "+host+"/32 dev lo",
 		"address add "+c.Address+" dev eth0",
 		"link set eth0 up",
 		"route add default via "+c.Gateway,
-		"link add "+podBridge+" type bridge",
+		"link add "+podBridge+" address "+hardware(gateway.Addr())+" type bridge",
 		"address add "+c.Pods.Gateway+" dev "+podBridge,
 		"link set "+podBridge+" up",
 	)
