@@ -189,6 +189,7 @@ func (s *Survey) Read(ctx context.Context, o Options) (Result, error) {
 	if r.System, err = observe(ctx, o, watched); err != nil {
 		return r, err
 	}
+	r.Processes = make([]Process, 0, len(watched))
 	for _, w := range watched {
 		if !w.gone {
 			r.Processes = append(r.Processes, *w.p)

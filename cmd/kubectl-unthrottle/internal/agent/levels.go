@@ -15,10 +15,11 @@ type level struct {
 	dir   string
 	quota float64 // CPUs; 0: none
 	total cgroup.Counters
-	since cgroup.Counters // the scan before, or for as long as the process was looked at
+	since cgroup.Counters // the scan before
 }
 
-// levels are the groups that a process is in, its own first. Each group's counters are read once a scan, whoever is in it.
+// levels are the groups that a process is in, its own first. Each group's counters are read once a scan, whoever is in it; one without
+// a quota has none but its CPU time, which is told of containers only.
 func (l *look) levels(p *host.Process, ref podpath.Ref) []level {
 	limits := p.System.Limits
 	own := strings.HasPrefix(limits.Mount.Point, "/proc/"+strconv.Itoa(p.PID)+"/root/")
@@ -28,19 +29,26 @@ func (l *look) levels(p *host.Process, ref podpath.Ref) []level {
 		if own && ref.Container != "" && v.name == podpath.Other {
 			v.name = podpath.Container // seen from within: its own is all that there is
 		}
-		v.total = l.count(p, at.Dir)
-		if before, ok := l.Agent.memory.counters[at.Dir]; ok {
-			v.since = v.total.Since(before)
-		} else {
-			for _, seen := range []cgroup.Counters{p.Usage.Own, p.Usage.Owner} {
-				if seen.Dir == at.Dir {
-					v.since = seen
-				}
-			}
+		if v.name == podpath.Container || v.quota > 0 {
+			v.total = l.count(p, at.Dir)
+			v.since = l.since(p, v.total)
 		}
 		all = append(all, v)
 	}
 	return all
+}
+
+// since is what a group has counted since the scan before, or for as long as the process was looked at.
+func (l *look) since(p *host.Process, total cgroup.Counters) cgroup.Counters {
+	if before, ok := l.Agent.memory.counters[total.Dir]; ok {
+		return total.Since(before)
+	}
+	for _, seen := range []cgroup.Counters{p.Usage.Owner, p.Usage.Own} {
+		if seen.Dir == total.Dir {
+			return seen
+		}
+	}
+	return cgroup.Counters{}
 }
 
 // owner gives a limit to the pod whose it is. The kubelet also writes a pod's own limit to those of its containers that have none,

@@ -106,7 +106,7 @@ func (l *look) process(p *host.Process, doc report.PsProcess) result.AgentProces
 		}
 	}
 	for _, v := range levels {
-		if v.quota > 0 || v.total.Periods > 0 {
+		if v.quota > 0 {
 			out.Levels = append(out.Levels, result.AgentLevel{
 				Level: v.name, Dir: v.dir, Limit: positive(v.quota), Periods: v.since.Periods, ThrottledPeriods: v.since.Throttled,
 				ThrottledSeconds: v.since.ThrottledTime.Seconds(),

@@ -101,7 +101,7 @@ func (o *agentVerb) run(ctx context.Context) error {
 	if o.stdio.Env("GOGC") == "" {
 		debug.SetGCPercent(50) // it is on every node, and its heap is small: memory matters more than the CPU time of a collection
 	}
-	go unthrottle.Watch(ctx, unthrottle.Options{}, nil) // it behaves under a limit of its own
+	go unthrottle.Watch(ctx, unthrottle.Options{Interval: o.options.Interval}, nil) // it behaves under a limit of its own
 	o.options.Log.Info("agent", "node", o.options.Node, "listens", l.Addr().String(), "pods", o.ask, "interval", o.options.Interval.String())
 	return agent.New(o.options).Serve(ctx, l)
 }
