@@ -446,10 +446,18 @@ func gcOf(w trial.Window) *GC {
 func (x *execution) pilotJob(ctx context.Context, p *Pilot) error {
 	x.tell("running it once with its current setting")
 	endWait := x.tellAfter(patience, "waiting for its end: a job has to end by itself, so give it less to do, or stop this with Ctrl-C")
-	run, err := x.lab.Job.Run(ctx, x.asIs(p))
+	within, cancel := x.withinBudget(ctx)
+	defer cancel()
+	run, err := x.lab.Job.Run(within, x.asIs(p))
 	endWait()
-	if ctx.Err() != nil || err != nil {
-		return cmp.Or(ctx.Err(), err) // one that was cut short has failed as well
+	switch { // one that was cut short has failed as well
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case within.Err() != nil:
+		return &Hopeless{Why: fmt.Sprintf("it ran for %s, the whole budget, and did not end: a job has to end by itself, and a verdict takes several runs; "+
+			"give it less to do, or a longer budget; if it is a server, tune it as one", quantity.Lasting(x.Plan.Budget.Seconds()))}
+	case err != nil:
+		return err
 	}
 	if run.Error != "" {
 		return &Hopeless{Why: "the program failed with its current setting: " + run.Error}
@@ -463,6 +471,14 @@ func (x *execution) pilotJob(ctx context.Context, p *Pilot) error {
 	}
 	p.Loads = []Load{{Tail: tails[0].name}}
 	return nil
+}
+
+// withinBudget is ctx, which ends with the budget where there is one.
+func (x *execution) withinBudget(ctx context.Context) (context.Context, context.CancelFunc) {
+	if x.Plan.Budget > 0 {
+		return context.WithTimeout(ctx, x.Plan.Budget)
+	}
+	return ctx, func() {}
 }
 
 // patience is how long the first run of a job may take before it is told what is waited for.

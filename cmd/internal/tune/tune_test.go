@@ -334,6 +334,17 @@ func TestNoGo(t *testing.T) {
 	}
 }
 
+// A job that does not end is ended with the budget.
+func TestEndlessJob(t *testing.T) {
+	w := newWorld()
+	w.endless, w.jobTime = true, func(lab.Setting) float64 { return 1 }
+	_, err := do(t, context.Background(), newStudy(Plan{Kind: JobKind, Budget: time.Millisecond}), w)
+	hopeless(t, err, "the whole budget, and did not end")
+	if w.jobs != 1 {
+		t.Errorf("%d runs", w.jobs)
+	}
+}
+
 func TestLoads(t *testing.T) {
 	w, s := newWorld(), newStudy(Plan{Shares: []float64{0.4, 0.9, 0.65, 0.651}})
 	w.noise = 0.001

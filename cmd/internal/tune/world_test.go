@@ -42,6 +42,7 @@ type world struct {
 	start    func(s lab.Setting, n int) error                        // of the nth start, from 1
 	shoot    func(x *fakeSession, n int) (trial.Window, error, bool) // instead of a shot, if true
 	jobTime  func(s lab.Setting) float64
+	endless  bool // a job does not end by itself
 	job      func(n int) (lab.Run, error, bool)
 	limit    string // its kind
 
@@ -219,6 +220,9 @@ func (j *worldJob) Run(ctx context.Context, s lab.Setting) (lab.Run, error) {
 	w := (*world)(j)
 	w.jobs++
 	w.now = w.now.Add(time.Second)
+	if w.endless {
+		<-ctx.Done()
+	}
 	if w.job != nil {
 		if got, err, instead := w.job(w.jobs); instead {
 			return got, err

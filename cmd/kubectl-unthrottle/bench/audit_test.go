@@ -21,9 +21,16 @@ import (
 // agentPort is where the fake agents listen: at an address that the API server's proxy takes. It refuses loopback.
 const agentPort = 19435
 
-// agents serves what a thousand agents say: each what runs on its node, ten programs with all that there is to tell of them. All
-// have one address; which is meant, the API server's proxy says in a header. The objects that they need are made here, too.
-func agents(t *testing.T, m *maker, uid func(pod string) string) (asked *atomic.Int64) {
+// fakes are a thousand agents: each says what runs on its node, ten programs with all that there is to tell of them. All have one
+// address; which is meant, the API server's proxy says in a header.
+type fakes struct {
+	asked       atomic.Int64
+	misbehaving atomic.Bool // of each hundred one hangs, one lies, and one answers with 100 MB
+}
+
+// agents starts them, and makes the objects that they need.
+func agents(t *testing.T, m *maker, uid func(pod string) string) *fakes {
+	f := &fakes{}
 	address := outside(t)
 	l, err := net.Listen("tcp", fmt.Sprintf("%s:%d", address, agentPort))
 	if err != nil {
@@ -33,16 +40,29 @@ func agents(t *testing.T, m *maker, uid func(pod string) string) (asked *atomic.
 	for n := range documents {
 		documents[n] = agentSays(n, uid)
 	}
-	asked = &atomic.Int64{}
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var n int
 		if _, err := fmt.Sscanf(r.Header.Get("X-Forwarded-Uri"), "/api/v1/namespaces/unthrottle/pods/http:unthrottle-agent-%d:", &n); err != nil || n < 0 || n >= nodes {
 			http.Error(w, "who is meant?", http.StatusBadRequest)
 			return
 		}
-		asked.Add(1)
+		f.asked.Add(1)
 		w.Header().Set("Content-Type", "application/json")
-		io.WriteString(w, documents[n])
+		switch {
+		case !f.misbehaving.Load() || n%100 > 2:
+			io.WriteString(w, documents[n])
+		case n%100 == 0:
+			<-r.Context().Done()
+		case n%100 == 1:
+			io.WriteString(w, strings.Replace(documents[n], `"cpus_used":0.7`, `"cpus_used":-7`, 1))
+		default:
+			io.WriteString(w, `{"version":1,"problems":["`)
+			for range 100 {
+				if _, err := io.WriteString(w, strings.Repeat("x", 1e6)); err != nil {
+					return
+				}
+			}
+		}
 	})}
 	go server.Serve(l)
 	t.Cleanup(func() { server.Close() })
@@ -54,7 +74,7 @@ func agents(t *testing.T, m *maker, uid func(pod string) string) (asked *atomic.
 		m.status("/api/v1/namespaces/unthrottle/pods/"+name+"/status", fmt.Sprintf(
 			`{"status":{"phase":"Running","podIP":%q,"podIPs":[{"ip":%q}],"conditions":[{"type":"Ready","status":"True"}]}}`, address, address))
 	})
-	return asked
+	return f
 }
 
 // outside is an address of this machine that is not loopback.
@@ -109,18 +129,24 @@ func TestAudit(t *testing.T) {
 	c := clustertest.Start(t, clustertest.Options{})
 	m := newMaker(t, c)
 	uids := m.cluster()
-	requests := agents(t, m, func(pod string) string { uid, _ := uids.Load(pod); return fmt.Sprint(uid) })
+	f := agents(t, m, func(pod string) string { uid, _ := uids.Load(pod); return fmt.Sprint(uid) })
 	program := build(t)
 	env := []string{"KUBECONFIG=" + c.Kubeconfig}
 	measure(t, "audit -A --agents none", "", env, program, "audit", "-A", "--agents", "none")
 	before := m.requests()
-	requests.Store(0)
+	f.asked.Store(0)
 	got := measure(t, "audit -A", "", env, program, "audit", "-A")
 	calls := (m.requests() - before) / int64(*times)
-	t.Logf("%d requests to the API server and %d to agents in a run", calls, requests.Load()/int64(*times))
-	if requests.Load() != int64(*times*nodes) {
-		t.Errorf("%d requests to agents in %d runs", requests.Load(), *times)
+	t.Logf("%d requests to the API server and %d to agents in a run", calls, f.asked.Load()/int64(*times))
+	if f.asked.Load() != int64(*times*nodes) {
+		t.Errorf("%d requests to agents in %d runs", f.asked.Load(), *times)
 	}
+	if got.memory > 150e6 {
+		t.Errorf("%d MB", got.memory/1e6)
+	}
+	f.misbehaving.Store(true)
+	got = measure(t, "audit -A, 3 of 100 agents misbehave", "", env, program, "audit", "-A")
+	t.Log(got.text)
 	if got.memory > 150e6 {
 		t.Errorf("%d MB", got.memory/1e6)
 	}

@@ -47,7 +47,8 @@ func build(t *testing.T) string {
 // A cost is what one run of a command took.
 type cost struct {
 	wall, cpu time.Duration
-	memory    int64 // bytes, at most
+	memory    int64  // bytes, at most
+	text      string // what it said at last
 }
 
 // measure runs a command some times and tells the median of each of its costs. What it found is no failure.
@@ -75,7 +76,7 @@ func measure(t *testing.T, name, stdin string, env []string, args ...string) cos
 			t.Fatalf("%s: %v: %.500s", name, err, &last)
 		}
 		use := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-		all = append(all, cost{wall, cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), use.Maxrss << 10})
+		all = append(all, cost{wall, cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), use.Maxrss << 10, ""})
 	}
 	middle := func(of func(cost) int64) int64 {
 		values := make([]int64, len(all))
@@ -87,9 +88,9 @@ func measure(t *testing.T, name, stdin string, env []string, args ...string) cos
 	}
 	c := cost{
 		time.Duration(middle(func(c cost) int64 { return int64(c.wall) })), time.Duration(middle(func(c cost) int64 { return int64(c.cpu) })),
-		middle(func(c cost) int64 { return c.memory }),
+		middle(func(c cost) int64 { return c.memory }), last.String(),
 	}
-	first, _, _ := strings.Cut(last.String(), "\n")
+	first, _, _ := strings.Cut(c.text, "\n")
 	t.Logf("| %s | %.2f s | %.2f s | %d MB |  (%d runs; it begins: %.90s)", name, c.wall.Seconds(), c.cpu.Seconds(), c.memory/1e6, len(all), first)
 	return c
 }
