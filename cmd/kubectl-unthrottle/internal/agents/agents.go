@@ -57,6 +57,7 @@ const (
 	mostFound    = 32      // findings of a program
 	mostText     = 2000    // letters of a text that is kept
 	mostPrograms = 20_000  // of a node
+	mostValue    = 1 << 20 // bytes, of a program or another thing that is kept
 )
 
 // Find asks which pods are agents.
@@ -204,13 +205,14 @@ var errDocument = errors.New("its answer is not an agent's document")
 
 // parse reads a document, a process at a time.
 func parse(r io.Reader, t *Told, saw func(audit.Program)) error {
-	d := json.NewDecoder(r)
+	in := &bounded{r, mostValue}
+	d := json.NewDecoder(in)
 	if err := expect(d, json.Delim('{')); err != nil {
 		return err
 	}
 	var version int
 	listed := false
-	for d.More() {
+	for ; d.More(); in.next() {
 		token, err := d.Token()
 		if err != nil {
 			return wrong(err)
@@ -232,7 +234,7 @@ func parse(r io.Reader, t *Told, saw func(audit.Program)) error {
 			err = d.Decode(&t.Problems)
 		case "processes":
 			listed = true
-			err = processes(d, t, saw)
+			err = processes(d, in, t, saw)
 		default:
 			err = d.Decode(&skipped)
 		}
@@ -247,6 +249,25 @@ func parse(r io.Reader, t *Told, saw func(audit.Program)) error {
 		return fmt.Errorf("%w of version %d", errDocument, report.Version)
 	}
 	return nil
+}
+
+// A bounded reader ends a value that is too large before it takes all memory. Of values that are taken one after the other there may be
+// any number.
+type bounded struct {
+	r    io.Reader
+	left int
+}
+
+// next begins another value.
+func (b *bounded) next() { b.left = mostValue }
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, fmt.Errorf("%w: one thing in it takes more than %d MB", errDocument, mostValue>>20)
+	}
+	n, err := b.r.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
 }
 
 func expect(d *json.Decoder, want json.Delim) error {
@@ -272,7 +293,7 @@ func wrong(err error) error {
 	return err
 }
 
-func processes(d *json.Decoder, t *Told, saw func(audit.Program)) error {
+func processes(d *json.Decoder, in *bounded, t *Told, saw func(audit.Program)) error {
 	token, err := d.Token()
 	if err != nil || token == nil { // null
 		return err
@@ -280,7 +301,7 @@ func processes(d *json.Decoder, t *Told, saw func(audit.Program)) error {
 	if token != json.Delim('[') {
 		return errDocument
 	}
-	for d.More() {
+	for in.next(); d.More(); in.next() {
 		var p result.AgentProcess
 		if err := d.Decode(&p); err != nil {
 			return err

@@ -173,6 +173,30 @@ func TestMisbehaving(t *testing.T) {
 	}
 }
 
+// TestBounded: a document may be large, but no single thing in it.
+func TestBounded(t *testing.T) {
+	long := func(n int) string { return fmt.Sprintf(`"problems":[%q]`, strings.Repeat("x", n)) }
+	for _, c := range []struct {
+		name, text string
+		programs   int
+		want       string
+	}{
+		{"many programs", document("node-1", 4000), 4000, ""},
+		{"a long text", strings.Replace(document("node-1", 3), `"problems":[]`, long(mostValue*3/4), 1), 3, ""},
+		{"too long a text", strings.Replace(document("node-1", 3), `"problems":[]`, long(mostValue*2), 1), 0, "one thing in it takes more than 1 MB"},
+		{"too long a program", strings.Replace(document("node-1", 3), "GOMAXPROCS is 8", strings.Repeat("x", mostValue*2), 1), 0, "one thing in it takes more than 1 MB"},
+	} {
+		r, seen := strings.NewReader(c.text), 0
+		err := parse(r, &Told{}, func(audit.Program) { seen++ })
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if c.want == "" && (seen != c.programs || len(c.text) < mostValue/2) || c.want != "" && r.Len() == 0 {
+			t.Errorf("%s: %d programs of %d bytes, %d unread", c.name, seen, len(c.text), r.Len())
+		}
+	}
+}
+
 // TestAtOnce: no more agents than that are asked at the same time, and all are.
 func TestAtOnce(t *testing.T) {
 	var now, most, asked atomic.Int32
