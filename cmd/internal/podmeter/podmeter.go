@@ -25,7 +25,8 @@ import (
 // A Line is what was seen at one time.
 type Line struct {
 	At         time.Time        `json:"at"`
-	Host       procs.HostMoment `json:"host"` // the node's CPUs
+	Host       procs.HostMoment `json:"host"`                // the node's CPUs
+	CPUModel   string           `json:"cpu_model,omitempty"` // theirs, in the first line; "": it is not known
 	Containers []Container      `json:"containers"`
 }
 

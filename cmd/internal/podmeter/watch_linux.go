@@ -76,6 +76,9 @@ func Watch(ctx context.Context, w io.Writer, interval time.Duration) error {
 func (x *watcher) look() Line {
 	x.n++
 	l := Line{Containers: []Container{}}
+	if x.n == 1 {
+		l.CPUModel = procs.CPUModel()
+	}
 	ids := x.find()
 	l.Host = procs.HostNow()
 	l.At = time.Now()

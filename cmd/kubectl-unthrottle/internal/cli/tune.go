@@ -345,7 +345,7 @@ func (t *tuner) Prepare(ctx context.Context) error {
 		return hint.With(fmt.Errorf("node %s has %d CPUs, but the tune was started with %d", node.Name, node.CPUs, before.CPUs), "start a new one")
 	}
 	t.soFar.Environment = lab.Environment{
-		OS: node.OS, Arch: node.Arch, Kernel: node.Kernel, CPUs: node.CPUs, Memory: node.Memory, Go: runtime.Version(), LimitKind: podtrial.LimitKind, Node: node.Name,
+		OS: node.OS, Arch: node.Arch, Kernel: node.Kernel, CPU: node.CPUModel, CPUs: node.CPUs, Memory: node.Memory, Go: runtime.Version(), LimitKind: podtrial.LimitKind, Node: node.Name,
 		Notes: notes(node),
 	}
 	if err := t.moreNodes(ctx, node); err != nil {

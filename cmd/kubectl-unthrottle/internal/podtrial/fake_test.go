@@ -339,7 +339,11 @@ const step = 100 * time.Millisecond
 func (f *fake) meter(b *bytes.Buffer, p *fakePod, since time.Time) {
 	e := json.NewEncoder(b)
 	if len(p.windows) == 0 {
-		e.Encode(podmeter.Line{At: f.now, Host: procs.HostMoment{HostTimes: procs.HostTimes{CPUs: 6}}})
+		model := "Xeon 6"
+		if p.node() == "n2" {
+			model = "EPYC 9"
+		}
+		e.Encode(podmeter.Line{At: f.now, Host: procs.HostMoment{HostTimes: procs.HostTimes{CPUs: 6}}, CPUModel: model})
 	}
 	for _, w := range p.windows {
 		begin := w.begin.Add(-500 * time.Millisecond)

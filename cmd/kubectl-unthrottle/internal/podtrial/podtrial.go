@@ -110,7 +110,7 @@ func (s *Server) open(ctx context.Context, setting lab.Setting, trace bool) (*Se
 	x := &Session{
 		Server: s, run: run, job: text(job, "metadata", "name"), setting: setting, trace: trace, begin: time.Now(), ctx: context.WithoutCancel(ctx),
 	}
-	if err := s.API.Create(ctx, job, nil); err != nil {
+	if err := x.create(ctx, job); err != nil {
 		return nil, err
 	}
 	if err := x.awaitReady(ctx); err != nil {
@@ -119,6 +119,16 @@ func (s *Server) open(ctx context.Context, setting lab.Setting, trace bool) (*Se
 		return nil, err
 	}
 	return x, nil
+}
+
+// create makes a Job. Once it is asked for, ctx does not end that: it would not be known whether there is one, and nobody would delete it.
+func (x *Session) create(ctx context.Context, job object) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	within, cancel := context.WithTimeout(x.ctx, ending)
+	defer cancel()
+	return x.API.Create(within, job, nil)
 }
 
 // awaitReady waits until a pod of the Job is ready.
@@ -242,7 +252,7 @@ func (x *Session) generate(ctx context.Context, shot trial.Shot) (g loadtest.Sum
 	kit.Node = x.pod.Spec.NodeName
 	job := kit.LoadJob(x.Template, x.run, name, args, shot.WarmUp+shot.Lasting+beside)
 	name = text(job, "metadata", "name")
-	if err := x.API.Create(ctx, job, nil); err != nil {
+	if err := x.create(ctx, job); err != nil {
 		return g, err
 	}
 	defer x.API.DeleteJob(x.ctx, x.Kit.Namespace, name)
@@ -452,6 +462,7 @@ func (x *Session) withOutput(err error) error {
 type Node struct {
 	Name                                   string
 	CPUs                                   int
+	CPUModel                               string
 	Memory                                 int64
 	Arch, OS, Kernel, Kubelet, RuntimeName string
 }
@@ -460,14 +471,14 @@ type Node struct {
 func (n Node) Differs(from Node) string {
 	var parts []string
 	for _, f := range []struct{ what, own, other string }{
-		{"kernel", n.Kernel, from.Kernel}, {"kubelet", n.Kubelet, from.Kubelet}, {"runtime", n.RuntimeName, from.RuntimeName}, {"architecture", n.Arch, from.Arch},
+		{"the CPU", n.CPUModel, from.CPUModel}, {"kernel", n.Kernel, from.Kernel}, {"kubelet", n.Kubelet, from.Kubelet}, {"runtime", n.RuntimeName, from.RuntimeName}, {"architecture", n.Arch, from.Arch},
 	} {
-		if f.own != f.other {
+		if f.own != f.other && f.own != "" && f.other != "" {
 			parts = append(parts, fmt.Sprintf("%s %s where %s has %s", f.what, f.own, from.Name, f.other))
 		}
 	}
 	if len(parts) == 0 {
-		return fmt.Sprintf("node %s is like %s, as far as the API server tells", n.Name, from.Name)
+		return fmt.Sprintf("node %s is like %s, as far as is known", n.Name, from.Name)
 	}
 	return fmt.Sprintf("node %s has %s", n.Name, strings.Join(parts, ", "))
 }
@@ -483,26 +494,30 @@ func (s *Server) Look(ctx context.Context, cpus float64) (n Node, err error) {
 	if err != nil {
 		return n, err
 	}
-	if n.CPUs == 0 { // nodes may not be looked at: the meter sees their CPUs
-		if n.CPUs, err = x.hostCPUs(ctx); err != nil {
-			return n, err
-		}
+	if err := x.askMeter(ctx, &n); err != nil {
+		return n, err
 	}
 	s.Kit.Node, s.Kit.Avoid = n.Name, nil
 	return n, nil
 }
 
-func (x *Session) hostCPUs(ctx context.Context) (int, error) {
+// askMeter asks the meter for what the API server does not tell of a node: what CPUs it has, and, where nodes may not be looked at, how
+// many.
+func (x *Session) askMeter(ctx context.Context, n *Node) error {
 	log, err := x.API.Log(ctx, x.Kit.Namespace, x.pod.Metadata.Name, meterName, time.Time{}, false)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	lines, err := podmeter.Read(bytes.NewReader(log))
-	if err == nil && len(lines) == 0 {
-		err = hint.With(errors.New("how many CPUs the node has is not known"), "kubectl auth can-i get nodes")
-	}
 	if err != nil {
-		return 0, err
+		return err
 	}
-	return lines[len(lines)-1].Host.CPUs, nil
+	for _, l := range lines {
+		n.CPUModel = cmp.Or(n.CPUModel, l.CPUModel)
+		n.CPUs = cmp.Or(n.CPUs, l.Host.CPUs)
+	}
+	if n.CPUs == 0 {
+		return hint.With(errors.New("how many CPUs the node has is not known"), "kubectl auth can-i get nodes")
+	}
+	return nil
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -349,6 +351,33 @@ func TestInterrupted(t *testing.T) {
 	}
 	if err := space.Close(context.Background()); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestCreated: a Job that is being made when the command is stopped is taken away again.
+func TestCreated(t *testing.T) {
+	f := newFake(t)
+	f.team()
+	s, _, err := open(t, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := len(f.objects)
+	ctx, cancel := context.WithCancel(t.Context())
+	f.refuse = func(method, path string, _ object) (int, string) {
+		if method == http.MethodPost && strings.HasSuffix(path, "/jobs") {
+			cancel()
+			time.Sleep(50 * time.Millisecond) // whoever does not wait for the answer is gone by then
+		}
+		return 0, ""
+	}
+	if _, err := s.Open(ctx, lab.Setting{CPUs: 1, Procs: 1}, false); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.servers != 1 || len(f.objects) != before {
+		t.Errorf("%d servers, and left are %q", f.servers, slices.Sorted(maps.Keys(f.objects)))
 	}
 }
 

@@ -59,7 +59,7 @@ func TestVerb(t *testing.T) {
 	if err := json.Unmarshal(data, &doc); err != nil {
 		t.Fatal(err)
 	}
-	if doc.Verdict.Kind != "change" || doc.LimitKind != podtrial.LimitKind || doc.Environment.Node != "n1" || doc.Environment.CPUs != 8 || len(doc.Runs) < 6 {
+	if doc.Verdict.Kind != "change" || doc.LimitKind != podtrial.LimitKind || doc.Environment.Node != "n1" || doc.Environment.CPUs != 8 || doc.Environment.CPU != "Xeon 6" || len(doc.Runs) < 6 {
 		t.Errorf("%+v, %+v", doc.Verdict, doc.Environment)
 	}
 	if left := f.Left(); len(left) != before {
@@ -75,7 +75,7 @@ func TestNodes(t *testing.T) {
 	args := []string{"tune", "deployment/api", "--cpus", "1", "--seed", "3", "--for", "2s"}
 	one := unthrottle(append(slices.Clone(args), "--runs", "one.jsonl")...)
 	r := unthrottle(append(slices.Clone(args), "--nodes", "3", "--runs", "runs.jsonl")...)
-	if r.code != 0 || first(r.stdout) != first(one.stdout) || !strings.Contains(r.stderr, "node n2 has kernel 6.2 where n1 has 6.1") || !strings.Contains(r.stderr, "node n3 is like n1") {
+	if r.code != 0 || first(r.stdout) != first(one.stdout) || !strings.Contains(r.stderr, "node n2 has the CPU EPYC 9 where n1 has Xeon 6, kernel 6.2 where n1 has 6.1") || !strings.Contains(r.stderr, "node n3 is like n1") {
 		t.Errorf("%+v\nat one node: %+v", r, one)
 	}
 	runs, err := os.ReadFile("runs.jsonl")
