@@ -79,6 +79,9 @@ func TestThrottlingSince(t *testing.T) {
 	late := early
 	late.Owner.Periods, late.Owner.Throttled, late.Local = 20, 9, 3*time.Second
 	d := late.Since(early)
+	if d.Held() != 2*time.Second || early.Held() != time.Second || (Throttling{Owner: Counters{ThrottledTime: 3}, Local: 2, LocalKnown: true}).Held() != 3 {
+		t.Errorf("held up for %v and %v", d.Held(), early.Held())
+	}
 	if d.Own.Periods != 0 || d.Owner.Periods != 10 || d.Owner.Throttled != 5 || !d.LocalKnown || d.Local != 2*time.Second {
 		t.Errorf("%+v", d)
 	}

@@ -195,6 +195,10 @@ type Throttling struct {
 	LocalKnown bool
 }
 
+// Held is how long quotas held the process's own group up, summed over CPUs. Where Local is known it is of all levels together: in
+// Kubernetes a pod's quota is often the same as its container's, and which of them throttles first changes from period to period.
+func (t Throttling) Held() time.Duration { return max(t.Local, t.Owner.ThrottledTime) }
+
 // Since returns what was counted between an earlier reading and t, as [Counters.Since] does for each group.
 func (t Throttling) Since(earlier Throttling) Throttling {
 	d := Throttling{Own: t.Own.Since(earlier.Own), Owner: t.Owner.Since(earlier.Owner)}

@@ -19,9 +19,9 @@ type Kernel struct {
 func Counted(state cgroup.State, t cgroup.Throttling) Kernel {
 	switch {
 	case t.LocalKnown: // by any level
-		return Kernel{Counts: true, Most: max(t.Local, t.Owner.ThrottledTime)}
+		return Kernel{Counts: true, Most: t.Held()}
 	case state == cgroup.Limited && t.Owner.Throttled > 0:
-		return Kernel{Counts: true, Most: t.Owner.ThrottledTime}
+		return Kernel{Counts: true, Most: t.Held()}
 	}
 	return Kernel{} // a group above, whose counts nobody sees, may do it
 }

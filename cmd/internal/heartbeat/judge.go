@@ -166,6 +166,9 @@ func (o *Observation) Judge(period time.Duration, e Evidence) Verdict {
 		v.contention(j, e, o.Share())
 	case j.Cause == freeze.Throttled && e.hidden():
 		v.Why = append(v.Why, "the kernel says that a group above throttles it, whose limit can't be seen from here")
+	case j.Cause == freeze.Throttled && e.aboveToo():
+		v.Why = append(v.Why, fmt.Sprintf("the kernel says that a group above throttles it as well: it was held up for %s, summed over CPUs, for %s of that by its limit's own group",
+			quantity.Duration(e.Held()), quantity.Duration(e.Owner.ThrottledTime)))
 	case j.Cause == freeze.Throttled:
 	case throttledOften:
 		v.Cause, v.Throttled = freeze.Throttled, o.Share()
@@ -176,13 +179,19 @@ func (o *Observation) Judge(period time.Duration, e Evidence) Verdict {
 	if v.Cause == freeze.Throttled {
 		// So many threads of its own may be in the heartbeat's way that its ends hardly have the rhythm of the limit's period.
 		known := r.Given && e.Owner.Throttled >= fewThrottled && e.ThrottledShare() >= mostThrottled
-		v.cut(j.Cause == freeze.Throttled || known, o, e)
+		v.cut((j.Cause == freeze.Throttled || known) && !e.aboveToo(), o, e) // two groups refill at two phases
 	}
 	return v
 }
 
 // hidden reports whether a group above throttles it, whose limit can't be seen.
 func (e *Evidence) hidden() bool { return e.LocalKnown && e.Local > 0 && e.Owner.Throttled == 0 }
+
+// aboveToo reports whether its limit's group throttles it, and a group above for at least half as long again.
+func (e *Evidence) aboveToo() bool {
+	own := e.Owner.ThrottledTime
+	return own > 0 && e.Held()-own >= own/2 && ratio(e.Held()-own, e.Wall) >= littleLate
+}
 
 // uncounted reports whether the limit that is seen has throttled nothing, and nobody knows what those above did.
 func (e *Evidence) uncounted() bool {
@@ -205,9 +214,9 @@ func (v *Verdict) cut(rhythm bool, o *Observation, e Evidence) {
 		}
 		v.Throttled = o.Share() * ratio(left, kept)
 	}
-	if e.Owner.Known && !e.hidden() {
+	if e.Owner.Known {
 		// The kernel's count is a sum over CPUs: no more than that can be throttling, whatever the rhythm.
-		v.Throttled = min(v.Throttled, ratio(e.Owner.ThrottledTime, e.Wall))
+		v.Throttled = min(v.Throttled, ratio(e.Held(), e.Wall))
 	}
 	rest := o.Share() - v.Throttled
 	switch {

@@ -200,6 +200,17 @@ func TestObservation(t *testing.T) {
 	}
 }
 
+// TestJudgeAbove has a pod's quota beside its container's: the container's own count is a part of it only.
+func TestJudgeAbove(t *testing.T) {
+	v := quota(10*time.Second, 100*ms, 75*ms).Judge(100*ms, host(func(e *Evidence) {
+		e.Owner.Throttled, e.Owner.ThrottledTime, e.Local, e.Waited = 48, 2*time.Second, 14*time.Second, 60*time.Second
+	}))
+	if v.Cause != freeze.Throttled || math.Abs(v.Throttled-0.75) > 0.01 || math.Abs(v.Frozen-0.75) > 0.01 ||
+		!strings.Contains(strings.Join(v.Why, "\n"), "a group above throttles it as well: it was held up for 14 s, summed over CPUs, for 2 s of that by its limit's own group") {
+		t.Errorf("%v, throttled %v, frozen %v: %q", v.Cause, v.Throttled, v.Frozen, v.Why)
+	}
+}
+
 // TestJudgeShares has both a quota and a busy host: what the kernel has not counted was no throttling.
 func TestJudgeShares(t *testing.T) {
 	o := noise(10*time.Second, 100, 20*ms)

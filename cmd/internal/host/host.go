@@ -363,7 +363,7 @@ func throttling(root string, p *Process) cgroup.Throttling {
 // Of the samples two things are taken. As many CPUs are throttled together as Ps run together. And where they saw hardly a
 // freeze, the group's throttled time is that of other processes in it.
 func (u Usage) FrozenShare(cpus int) (share float64, exact bool) {
-	if u.Wall <= 0 || u.Owner.Throttled == 0 {
+	if u.Wall <= 0 || u.Owner.Throttled == 0 && u.Held() == 0 {
 		return 0, true
 	}
 	wall := u.Wall.Seconds()
@@ -375,7 +375,7 @@ func (u Usage) FrozenShare(cpus int) (share float64, exact bool) {
 		together = max(1, min(together, u.Parallel))
 	}
 	if together > 0 {
-		share = min(u.Owner.ThrottledTime.Seconds()/wall/together, 1)
+		share = min(u.Held().Seconds()/wall/together, 1)
 	}
 	if u.FrozenKnown && u.Frozen < share/2 {
 		return u.Frozen, true

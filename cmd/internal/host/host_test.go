@@ -81,6 +81,10 @@ func TestFrozenShare(t *testing.T) {
 		{"of more Ps than CPUs", Usage{Wall: 4 * s, Samples: 9, Parallel: 50, Throttling: throttled(6 * s)}, 0.75, true},
 		{"of others in its group", Usage{Wall: 4 * s, Samples: 9, Parallel: 1, Throttling: throttled(3 * s), FrozenKnown: true, Frozen: 0.1}, 0.1, true},
 		{"idle", Usage{Wall: 4 * s, Samples: 9, Throttling: throttled(s)}, 0.125, false},
+		{"by a level above too", Usage{Wall: 4 * s, Samples: 9, Parallel: 1.5, Throttling: cgroup.Throttling{
+			Owner: cgroup.Counters{Throttled: 1, ThrottledTime: s}, Local: 3 * s, LocalKnown: true,
+		}, FrozenKnown: true, Frozen: 0.45}, 0.5, true},
+		{"by a hidden level", Usage{Wall: 2 * s, Throttling: cgroup.Throttling{Local: 3 * s, LocalKnown: true}}, 0.75, false},
 		{"by the counters", Usage{Wall: 2 * s, Throttling: throttled(3 * s)}, 0.75, false},
 	} {
 		if share, exact := c.u.FrozenShare(2); share != c.share || exact != c.exact {

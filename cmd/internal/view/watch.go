@@ -88,8 +88,10 @@ func watchKernel(k *report.WatchKernel) (texts []string) {
 	}
 	switch {
 	case k.Periods > 0 && k.ThrottledPeriods > 0:
-		texts = append(texts, fmt.Sprintf("throttled in %s, %s summed over CPUs: %s of the time if all %d stood still together, %s if one did",
-			periods(k.ThrottledPeriods, k.Periods), quantity.Seconds(k.ThrottledSeconds), quantity.Share(k.AtLeast), k.CPUs, quantity.Share(k.AtMost)))
+		own, all := quantity.Seconds(k.ThrottledSeconds), known(k.Local, quantity.Seconds)
+		texts = append(texts, fmt.Sprintf("throttled in %s, %s summed over CPUs%s: %s of the time if all %d stood still together, %s if one did",
+			periods(k.ThrottledPeriods, k.Periods), own, when(k.Local != nil && *k.Local > k.ThrottledSeconds && all != own, ", "+all+" with the levels above"),
+			quantity.Share(k.AtLeast), k.CPUs, quantity.Share(k.AtMost)))
 	case k.Periods > 0:
 		texts = append(texts, "throttled in none of "+quantity.Plural(k.Periods, "period"))
 	}

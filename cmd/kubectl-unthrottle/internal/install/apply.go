@@ -252,6 +252,10 @@ func (c *Cluster) waiting(ctx context.Context, namespace string) string {
 			s, _ := s.(map[string]any)
 			reason, _, _ := unstructured.NestedString(s, "state", "waiting", "reason")
 			message, _, _ := unstructured.NestedString(s, "state", "waiting", "message")
+			if code, ok, _ := unstructured.NestedInt64(s, "lastState", "terminated", "exitCode"); ok && reason == "CrashLoopBackOff" {
+				why, _, _ := unstructured.NestedString(s, "lastState", "terminated", "reason")
+				return fmt.Sprintf("pod %s ends with exit code %d (%s) each time: kubectl -n %s logs %s --previous says why", p.GetName(), code, why, namespace, p.GetName())
+			}
 			if reason != "" {
 				return strings.TrimSuffix("pod "+p.GetName()+": "+reason+": "+message, ": ")
 			}

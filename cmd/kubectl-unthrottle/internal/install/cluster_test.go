@@ -396,9 +396,14 @@ func notReady(s site) {
 		return nil
 	})
 	pod := strings.TrimSpace(s.must("", "get", "pods", "-n", "unthrottle", "-o", "name"))
-	s.must("", "patch", "-n", "unthrottle", pod, "--subresource=status", "--type=merge", "-p",
-		`{"status":{"containerStatuses":[{"name":"agent","image":"x","imageID":"","ready":false,"restartCount":0,"state":{"waiting":{"reason":"ImagePullBackOff","message":"no such image"}}}]}}`)
+	status := func(state string) {
+		s.must("", "patch", "-n", "unthrottle", pod, "--subresource=status", "--type=merge", "-p",
+			`{"status":{"containerStatuses":[{"name":"agent","image":"x","imageID":"","ready":false,"restartCount":0,`+state+`}]}}`)
+	}
+	status(`"state":{"waiting":{"reason":"ImagePullBackOff","message":"no such image"}}`)
 	refused(s.t, c.Wait(s.t.Context(), "unthrottle", 2*time.Second), "0 of 1 agents are ready after 2s", "ImagePullBackOff: no such image", "a longer --wait")
+	status(`"state":{"waiting":{"reason":"CrashLoopBackOff","message":"back-off"}},"lastState":{"terminated":{"exitCode":2,"reason":"Error"}}`)
+	refused(s.t, c.Wait(s.t.Context(), "unthrottle", 2*time.Second), "ends with exit code 2 (Error) each time: kubectl -n unthrottle logs "+strings.TrimPrefix(pod, "pod/")+" --previous")
 	gone, cancel := context.WithCancel(s.t.Context())
 	cancel()
 	if err := c.Wait(gone, "unthrottle", patience); !errors.Is(err, context.Canceled) {
