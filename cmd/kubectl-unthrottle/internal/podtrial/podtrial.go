@@ -277,20 +277,29 @@ func (x *Session) generate(ctx context.Context, shot trial.Shot) (g loadtest.Sum
 	if err != nil || x.dead != nil {
 		return g, err
 	}
-	out, err := x.API.Log(ctx, x.Kit.Namespace, pod.Metadata.Name, loadName, time.Time{}, false)
-	if err != nil {
-		return g, err
+	const tries = 10 // the end of a log may come a moment after the end of its container
+	for try := 1; ; try++ {
+		out, err := x.API.Log(ctx, x.Kit.Namespace, pod.Metadata.Name, loadName, time.Time{}, false)
+		if err != nil {
+			return g, err
+		}
+		// Its end may have been the server's: then no more is to be had of it.
+		if over, err := x.over(ctx); over || err != nil {
+			return g, err
+		}
+		if g, err = readSummary(out); err == nil {
+			return g, nil
+		}
+		if try == tries {
+			how := status(pod.Status.Containers, loadName).State.Terminated
+			return g, fmt.Errorf("generating load: %s: %w", how.how(), err)
+		}
+		select {
+		case <-ctx.Done():
+			return g, ctx.Err()
+		case <-time.After(x.poll()):
+		}
 	}
-	// Its end may have been the server's: then no more is to be had of it.
-	if over, err := x.over(ctx); over || err != nil {
-		return g, err
-	}
-	how := status(pod.Status.Containers, loadName).State.Terminated
-	g, err = readSummary(out)
-	if err != nil {
-		return g, fmt.Errorf("generating load: %s: %w", how.how(), err)
-	}
-	return g, nil
 }
 
 // over reports whether the server's pod has ended by its own doing; Close says how. That somebody took it away is an error.

@@ -354,6 +354,30 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
+// TestLateLog: what a load wrote is read again where its end is not there yet.
+func TestLateLog(t *testing.T) {
+	f := newFake(t)
+	f.team()
+	s, _, err := open(t, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reads := 0
+	f.loadLog = func(_ *fakePod, usual []byte) []byte {
+		if reads++; reads < 4 {
+			return usual[:len(usual)*(reads-1)/3] // at first there is nothing
+		}
+		return usual
+	}
+	x, err := s.Open(t.Context(), lab.Setting{CPUs: 1}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w, err := x.Load(t.Context(), trial.Shot{Rate: 100, Lasting: time.Second}); err != nil || reads != 4 || w.Metrics["p99-latency-ns"] == 0 {
+		t.Errorf("%+v, %v after %d reads", w, err, reads)
+	}
+}
+
 // TestCreated: a Job that is being made when the command is stopped is taken away again.
 func TestCreated(t *testing.T) {
 	f := newFake(t)
