@@ -220,6 +220,12 @@ func (s *Server) port() string { return strconv.Itoa(s.Kit.Port) }
 // Load sends a shot from a pod on the server's node. If the server has died, Close says so.
 func (x *Session) Load(ctx context.Context, shot trial.Shot) (trial.Window, error) {
 	g, err := x.generate(ctx, shot)
+	for range lostMost {
+		if !errors.Is(err, errLost) {
+			break
+		}
+		g, err = x.generate(ctx, shot)
+	}
 	if err != nil || x.dead != nil {
 		return trial.Window{}, err
 	}
@@ -242,6 +248,12 @@ func (x *Session) Load(ctx context.Context, shot trial.Shot) (trial.Window, erro
 	}
 	return sight.Window(g)
 }
+
+// errLost is the error of a load that did what it should, and the end of whose output is nowhere: on a busy node a container runtime
+// closes it before it has read all. Then the load is sent again.
+var errLost = errors.New("its output is not whole")
+
+const lostMost = 2 // times that it is sent again
 
 // generate runs a pod that sends a load, and looks at the server's meanwhile.
 func (x *Session) generate(ctx context.Context, shot trial.Shot) (g loadtest.Summary, err error) {
@@ -292,6 +304,9 @@ func (x *Session) generate(ctx context.Context, shot trial.Shot) (g loadtest.Sum
 		}
 		if try == tries {
 			how := status(pod.Status.Containers, loadName).State.Terminated
+			if how.ExitCode == 0 {
+				err = fmt.Errorf("%w: %w", errLost, err)
+			}
 			return g, fmt.Errorf("generating load: %s: %w", how.how(), err)
 		}
 		select {

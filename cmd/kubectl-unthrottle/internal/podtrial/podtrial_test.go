@@ -289,7 +289,7 @@ func TestTroubles(t *testing.T) {
 		}, err: "the quota has no room for a trial: exceeded quota: q, requested: limits.cpu=1"},
 		"a load that says nothing": {prepare: func(f *fake) {
 			f.loadLog = func(*fakePod, []byte) []byte { return []byte("unthrottle: error: no such flag {x}\n") }
-		}, err: "generating load: exit code 0: no document is in its log: unthrottle: error: no such flag {x}"},
+		}, err: "generating load: exit code 0: its output is not whole: no document is in its log: unthrottle: error: no such flag {x}"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFake(t)
@@ -354,7 +354,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestLateLog: what a load wrote is read again where its end is not there yet.
+// TestLateLog: what a load wrote is read again where its end is not there yet, and where it never comes the load is sent again.
 func TestLateLog(t *testing.T) {
 	f := newFake(t)
 	f.team()
@@ -375,6 +375,28 @@ func TestLateLog(t *testing.T) {
 	}
 	if w, err := x.Load(t.Context(), trial.Shot{Rate: 100, Lasting: time.Second}); err != nil || reads != 4 || w.Metrics["p99-latency-ns"] == 0 {
 		t.Errorf("%+v, %v after %d reads", w, err, reads)
+	}
+
+	var first *fakePod
+	f.loadLog = func(p *fakePod, usual []byte) []byte {
+		if first == nil {
+			first = p
+		}
+		if p == first {
+			return usual[:len(usual)/2]
+		}
+		return usual
+	}
+	if w, err := x.Load(t.Context(), trial.Shot{Rate: 100, Lasting: time.Second}); err != nil || w.Metrics["p99-latency-ns"] == 0 {
+		t.Errorf("lost once: %+v, %v", w, err)
+	}
+	sent := map[*fakePod]bool{}
+	f.loadLog = func(p *fakePod, usual []byte) []byte {
+		sent[p] = true
+		return usual[:len(usual)/2]
+	}
+	if _, err := x.Load(t.Context(), trial.Shot{Rate: 100, Lasting: time.Second}); !errors.Is(err, errLost) || len(sent) != 1+lostMost {
+		t.Errorf("lost each time: %v after %d loads", err, len(sent))
 	}
 }
 
