@@ -251,7 +251,7 @@ func (r *reader) choose(l *Limits, mountinfo, controller, path string) (dir stri
 		if !ok {
 			continue
 		}
-		point = r.prefix + point
+		point = strings.Clone(r.prefix + point) // what is kept must not hold on to the table, which is long on a node
 		d, gone := join(point, rel), 0
 		there := exists(r.root + d)
 		for !there && len(d) > len(point) {
@@ -265,7 +265,7 @@ func (r *reader) choose(l *Limits, mountinfo, controller, path string) (dir stri
 		n := strings.Count(rel, "/")
 		if missing < 0 || gone < missing || gone == missing && n > depth {
 			dir, missing, depth = d, gone, n
-			l.Mount.Root, l.Mount.Point = root, point
+			l.Mount.Root, l.Mount.Point = strings.Clone(root), point
 		}
 	}
 	return dir, missing
