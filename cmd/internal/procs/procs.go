@@ -22,7 +22,7 @@ type Process struct {
 	Name    string
 	Command []string // program and arguments; empty for a kernel thread or a dead process
 
-	Env    map[string]string // the environment it was started with; nil when it can't be read
+	Env    map[string]string // what Go and this project take from the environment it was started with; nil when that can't be read
 	EnvErr error             // why Env is nil
 
 	Program    *Program // nil when its file can't be read or is not a Go program
@@ -112,16 +112,26 @@ func name(stat []byte) string {
 	return string(stat[i+1 : j])
 }
 
-// parseEnviron reads the text of /proc/PID/environ. The first of two equal names counts, as for os.Getenv.
+// parseEnviron reads the text of /proc/PID/environ. The first of two equal names counts, as for os.Getenv. Only variables that Go or
+// this project would take are kept: of the others there may be thousands, and secrets.
 func parseEnviron(text []byte) map[string]string {
 	env := map[string]string{}
-	for _, kv := range splitNUL(text) {
-		name, value, ok := strings.Cut(kv, "=")
-		if _, seen := env[name]; ok && !seen {
-			env[name] = value
+	for variable := range bytes.SplitSeq(text, []byte{0}) {
+		name, value, ok := bytes.Cut(variable, []byte("="))
+		if _, seen := env[string(name)]; ok && !seen && concerns(string(name)) {
+			env[string(name)] = string(value)
 		}
 	}
 	return env
+}
+
+// concerns reports whether a variable may say something of a program's CPUs or of its heap.
+func concerns(name string) bool {
+	switch name {
+	case "GOMAXPROCS", "GODEBUG", "GOGC", "GOMEMLIMIT":
+		return true
+	}
+	return strings.HasPrefix(name, "UNTHROTTLE_")
 }
 
 func splitNUL(text []byte) []string {
