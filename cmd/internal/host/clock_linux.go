@@ -1,8 +1,9 @@
 package host
 
 import (
-	"fmt"
+	"encoding/binary"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -26,14 +27,18 @@ func cpuTime(root string, pid int) (time.Duration, bool) {
 	return procs.ParseCPUTime(string(stat))
 }
 
-// allowed are the CPUs that a process may run on. For this system's processes one call tells.
+// allowed are the CPUs that a process may run on, in some form. For this system's processes one call tells.
 func allowed(root string, pid int) string {
 	if isHere(root) {
 		var set unix.CPUSet
 		if unix.SchedGetaffinity(pid, &set) != nil {
 			return ""
 		}
-		return fmt.Sprint(set)
+		bits := make([]byte, 0, unsafe.Sizeof(set))
+		for _, word := range set {
+			bits = binary.NativeEndian.AppendUint64(bits, uint64(word))
+		}
+		return string(bits)
 	}
 	return allowedLine(root, pid)
 }

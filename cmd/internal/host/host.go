@@ -178,7 +178,11 @@ func (s *Survey) Read(ctx context.Context, o Options) (Result, error) {
 		case errors.Is(err, fs.ErrPermission):
 			r.Refused++
 		case err == nil:
-			watched = append(watched, &watch{p: p, live: live, root: o.Root})
+			w := &watch{p: p, live: live, root: o.Root}
+			if k := s.known[pid]; k != nil {
+				w.last = k.last
+			}
+			watched = append(watched, w)
 		}
 		r.Looked++
 	}
@@ -191,6 +195,9 @@ func (s *Survey) Read(ctx context.Context, o Options) (Result, error) {
 	}
 	r.Processes = make([]Process, 0, len(watched))
 	for _, w := range watched {
+		if k := s.known[w.p.PID]; k != nil {
+			k.last = w.last
+		}
 		if !w.gone {
 			r.Processes = append(r.Processes, *w.p)
 		}

@@ -17,6 +17,7 @@ type known struct {
 	facts Process // as they were read at first
 	live  *golive.Process
 	sched bool // the state of its scheduler can be read, and tells GOMAXPROCS too
+	last  reading
 
 	// What the limit in facts rests on, as it was just before that was read; "" is not known.
 	groups string // text of /proc/PID/cgroup

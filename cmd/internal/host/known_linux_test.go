@@ -146,3 +146,38 @@ func TestOther(t *testing.T) {
 		t.Error("it has ended, and is remembered")
 	}
 }
+
+// TestStillProgram reads a program that has used no CPU since an earlier reading: its memory is not looked at.
+func TestStillProgram(t *testing.T) {
+	program := start(t, "/proc/self/exe")
+	program.ready()
+	if err := program.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	var s Survey
+	if program.seen(&s, time.Millisecond) == nil {
+		t.Fatal("it is not seen")
+	}
+	k := s.known[program.Process.Pid]
+	w := &watch{p: &k.facts, live: k.live}
+	earlier := w.read(new(reading))
+	if !earlier.schedKnown || earlier.sched.Procs != 3 {
+		t.Fatalf("GOMAXPROCS is %d", earlier.sched.Procs)
+	}
+	for _, c := range []struct {
+		name string
+		root string
+		cpu  time.Duration
+		want int
+	}{{"still", "", 0, 99}, {"it ran", "", -1, 3}, {"by a clock of hundredths", "/proc/self/root", 0, 3}} {
+		before := earlier
+		before.sched.Procs = 99
+		w.root = c.root
+		if before.cpu += c.cpu; c.root != "" {
+			before.cpu, _ = cpuTime(c.root, program.Process.Pid)
+		}
+		if r := w.read(&before); !r.schedKnown || r.sched.Procs != c.want {
+			t.Errorf("%s: GOMAXPROCS is %d, want %d", c.name, r.sched.Procs, c.want)
+		}
+	}
+}

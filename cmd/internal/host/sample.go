@@ -21,6 +21,7 @@ type watch struct {
 	gone bool
 
 	start  time.Time
+	last   reading // that the survey made last; zero: there was none
 	before reading
 	delay  reading // a little later, when it is known whether the process does anything
 
@@ -74,7 +75,7 @@ func sampleAll(ctx context.Context, lasting time.Duration, share float64, watche
 	for _, w := range watched {
 		w.begin()
 	}
-	start, before := time.Now(), ownTime()
+	start, before := time.Now(), OwnTime()
 	settled := false
 	for {
 		round := time.Now()
@@ -90,7 +91,7 @@ func sampleAll(ctx context.Context, lasting time.Duration, share float64, watche
 		if time.Since(start) >= lasting {
 			break
 		}
-		next := start.Add(time.Duration(float64(ownTime()-before) / share))
+		next := start.Add(time.Duration(float64(OwnTime()-before) / share))
 		if every := round.Add(often); next.Before(every) {
 			next = every
 		}
@@ -106,13 +107,14 @@ func sampleAll(ctx context.Context, lasting time.Duration, share float64, watche
 	return nil
 }
 
-// ownTime is the CPU time that this process has used.
-func ownTime() time.Duration {
+// OwnTime is the CPU time that this process has used.
+func OwnTime() time.Duration {
 	used, _ := cpuTime("", os.Getpid())
 	return used
 }
 
-func (w *watch) read() reading {
+// read reads the counters. The memory of a process that has used no CPU since an earlier reading is what it was then.
+func (w *watch) read(earlier *reading) reading {
 	r := reading{at: time.Now()}
 	var ok bool
 	if r.cpu, ok = cpuTime(w.root, w.p.PID); !ok {
@@ -123,7 +125,10 @@ func (w *watch) read() reading {
 	if l := w.p.System.Limits; l.Version == cgroup.V2 && len(l.Levels) > 0 {
 		r.pressure = procs.ReadPressure(w.root + l.Levels[0].Dir + "/cpu.pressure")
 	}
-	if w.live != nil {
+	switch {
+	case earlier.schedKnown && r.cpu == earlier.cpu && isHere(w.root): // elsewhere the time is in hundredths of a second
+		r.sched, r.schedKnown = earlier.sched, true
+	case w.live != nil:
 		var err error
 		r.sched, err = w.live.Sched()
 		r.schedKnown = err == nil
@@ -133,7 +138,7 @@ func (w *watch) read() reading {
 }
 
 func (w *watch) begin() {
-	w.before = w.read()
+	w.before = w.read(&w.last)
 	w.start = w.before.at
 	w.at, w.cpu = w.before.at, w.before.cpu
 	w.running, w.spinning = w.before.sched.Running, w.before.sched.Spinning
@@ -223,7 +228,8 @@ func (w *watch) end() {
 	if w.gone {
 		return
 	}
-	after := w.read()
+	after := w.read(&w.before)
+	w.last = after
 	if w.gone {
 		return
 	}
