@@ -2,6 +2,7 @@ package result
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -243,8 +244,11 @@ func saveText(r audit.Range) string {
 	return text
 }
 
-// Span is a range of CPUs.
+// Span is a range of CPUs. Of hundreds of CPUs nobody knows the hundredths.
 func Span(r audit.Range) string {
+	if r.High >= 100 {
+		r.Low, r.High = math.Round(r.Low), math.Round(r.High)
+	}
 	low, high := quantity.Hundredths(r.Low), quantity.Hundredths(r.High)
 	if low == high {
 		return quantity.UsedCPUs(r.High)
