@@ -26,7 +26,7 @@ const (
 )
 
 // TestAgent runs the agent, as it is by default, on a node with 300 Go programs and tells what that costs: CPU time of the first scan, which
-// reads every file, and of those after it, with a scrape for each as Prometheus has it.
+// reads every file, and of those after it, with a scrape every half minute as Prometheus has it.
 func TestAgent(t *testing.T) {
 	asked(t)
 	n := newNode(t)
@@ -76,7 +76,7 @@ func TestAgent(t *testing.T) {
 	more, wall, cpu := last.scans-first.scans, last.at.Sub(first.at).Seconds(), last.cpu-first.cpu
 	t.Logf("%v Go programs of %v processes; until the second scan was done: %.0f ms of CPU", last.programs,
 		last.programs+all[`unthrottle_agent_processes{kind="other"}`], first.cpu*1000)
-	t.Logf("%v more scans in %.0f s, and as many scrapes of %d series: %.0f ms of CPU each, %.2f %% of a core; the last scan took %.2f s",
+	t.Logf("%v more scans in %.0f s, and a scrape of %d series every 30 s: %.0f ms of CPU a scan, %.2f %% of a core; the last scan took %.2f s",
 		more, wall, len(all), 1000*cpu/more, 100*cpu/wall, last.took)
 	t.Logf("%.0f MB resident, of which %.0f MB are the heap; %v files open", last.resident/1e6, last.heap/1e6, last.files)
 	r, err := http.Get("http://" + a.address + "/api/v1/processes")

@@ -109,7 +109,7 @@ func TestSoak(t *testing.T) {
 	defer stop() // what is interrupted cleans up as well
 
 	n := newNode(t)
-	a := startAgent(t, n, "--interval", "5s", "--for", "1s", "--pprof")
+	a := startAgent(t, n, "--interval", "5s", "--for", "1s", "--cpus", "1", "--pprof")
 	before := a.settle(ctx, t)
 	t.Logf("before: %s", before)
 

@@ -25,6 +25,7 @@ type Options struct {
 	Root          string        // below which the node's /proc and /sys are; "" is "/"
 	Interval      time.Duration // between the beginnings of two scans
 	For           time.Duration // how long a scan looks
+	CPUs          float64       // that it may use on average; 0: as many as it takes
 	Pods          pods.Source   // nil: nobody is asked, and containers have no names
 	MaxContainers int           // that have metrics
 	PProf         bool
@@ -67,10 +68,15 @@ func New(o Options) *Agent {
 	return a
 }
 
-// Run scans until ctx ends. A scan that takes longer than the interval is given up, and the next one begins an interval after it:
-// what a node is full of may make the agent blind, never busy.
+// stretch is how many intervals the beginnings of two scans are apart at most.
+const stretch = 4
+
+// Run scans until ctx ends. A scan that takes longer than the interval is given up, and the next one begins an interval after it;
+// where scans take more CPU time than the agent may use, they are farther apart: what a node is full of may make the agent blind,
+// never busy.
 func (a *Agent) Run(ctx context.Context) {
 	said := ""
+	var used time.Duration // when the last scan had ended; what the first one reads, it reads once
 	for ctx.Err() == nil {
 		began := time.Now()
 		a.beat.Store(int64(time.Since(a.began)))
@@ -93,15 +99,28 @@ func (a *Agent) Run(ctx context.Context) {
 				a.o.Log.Info("scan: all is well again")
 			}
 		}
-		pause := a.o.Interval - time.Since(began)
-		if pause <= 0 {
-			pause = a.o.Interval
+		now := host.OwnTime()
+		if used == 0 {
+			used = now
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(pause):
+		case <-time.After(a.o.pause(time.Since(began), now-used)):
 		}
+		used = now
 	}
+}
+
+// pause is how long to wait for the next scan, after one that took so long. So much CPU time was used since the one before.
+func (o *Options) pause(took, used time.Duration) time.Duration {
+	pause := o.Interval - took
+	if pause <= 0 {
+		pause = o.Interval
+	}
+	if o.CPUs > 0 {
+		pause = max(pause, min(time.Duration(float64(used)/o.CPUs), stretch*o.Interval)-took)
+	}
+	return pause
 }
 
 // Scan looks once, and keeps what it found as the latest.

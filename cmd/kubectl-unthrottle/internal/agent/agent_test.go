@@ -382,3 +382,28 @@ func TestOwner(t *testing.T) {
 		}
 	}
 }
+
+// TestPause is how far apart scans are, by what they took.
+func TestPause(t *testing.T) {
+	const second = time.Second
+	for _, c := range []struct {
+		name       string
+		cpus       float64
+		took, used time.Duration
+		want       time.Duration
+	}{
+		{"little to look at", 0.005, 2 * second, 20 * time.Millisecond, 28 * second},
+		{"just what it may use", 0.005, 2 * second, 150 * time.Millisecond, 28 * second},
+		{"more", 0.005, 2 * second, 200 * time.Millisecond, 38 * second},
+		{"very much", 0.005, 2 * second, 10 * second, 118 * second},
+		{"more, and it may", 0.5, 2 * second, 200 * time.Millisecond, 28 * second},
+		{"no bound", 0, 2 * second, 10 * second, 28 * second},
+		{"longer than the interval", 0.005, 31 * second, 20 * time.Millisecond, 30 * second},
+		{"longer, and very much", 0.005, 31 * second, 10 * second, 89 * second},
+	} {
+		o := Options{Interval: 30 * second, CPUs: c.cpus}
+		if got := o.pause(c.took, c.used); got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}

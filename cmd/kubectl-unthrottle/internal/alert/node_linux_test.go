@@ -69,7 +69,7 @@ func often(t *testing.T, set *unstructured.Unstructured) {
 		t.Fatal("the DaemonSet has no containers", err)
 	}
 	agent := containers[0].(map[string]any)
-	agent["args"] = append(agent["args"].([]any), "--interval=5s", "--for=1s")
+	agent["args"] = append(agent["args"].([]any), "--interval=5s", "--for=1s", "--cpus=1")
 	if err := unstructured.SetNestedSlice(set.Object, containers, path...); err != nil {
 		t.Fatal(err)
 	}

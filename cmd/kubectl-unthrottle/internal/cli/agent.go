@@ -14,6 +14,7 @@ import (
 
 	"github.com/unthrottle/unthrottle"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/verb"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/agent"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/cluster"
@@ -53,11 +54,12 @@ type agentVerb struct {
 func newAgent(stdio verb.IO) *cobra.Command {
 	return verb.New("agent", agentHelp, func(l *verb.Flags) func(context.Context, []string) error {
 		o := &agentVerb{stdio: stdio, ask: askAPI}
-		o.options = agent.Options{Interval: 30 * time.Second, For: 2 * time.Second, MaxContainers: 500}
+		o.options = agent.Options{Interval: 30 * time.Second, For: 2 * time.Second, CPUs: 0.005, MaxContainers: 500}
 		flags := l.Section("What it looks at:")
 		flags.StringVar(&o.options.Node, "node", "", "NAME\tof the node ($NODE_NAME, else the host's name)")
 		verb.Duration(flags, &o.options.Interval, "interval", time.Second, "D\tbetween two scans (30s)")
 		verb.Duration(flags, &o.options.For, "for", 100*time.Millisecond, "D\thow long a scan looks, less than the interval (2s)")
+		flags.Var(quantity.Value(&o.options.CPUs, quantity.ParseCPUs, "10m"), "cpus", "N\tto use on average, for which scans get up to four times as far apart (5m)")
 		flags.StringVar(&o.options.Root, "root", "", "DIR\tread /proc and /sys below DIR")
 
 		flags = l.Section("\nWhose the programs are:")
