@@ -1,7 +1,8 @@
-// Package vmtest answers two questions about a real kernel with cgroup v2 and many
+// Package vmtest answers three questions about a real kernel with cgroup v2 and many
 // CPUs. Does the library read, decide and follow CPU limits correctly there? And
 // does `unthrottle explain` tell the truth: is the limit the one it names, and is
-// the GOMAXPROCS that it predicts the one that real programs have?
+// the GOMAXPROCS that it predicts the one that real programs have? And does the agent
+// of `kubectl unthrottle` see the pods of such a node, from inside of one?
 //
 // Most test machines cannot answer them. They have two CPUs, their cgroup files
 // are read-only, or the cpu controller still sits on version 1. So this package
@@ -20,8 +21,8 @@
 //     auto. Subject.Build makes each in a module of its own, outside of the
 //     workspace.
 //   - Build compiles package guest as a test binary, package guestinit as the
-//     machine's first process, and the command unthrottle, all static, and packs
-//     them and the subjects into an initramfs. The archive is written here; no cpio
+//     machine's first process, and the commands unthrottle and kubectl-unthrottle,
+//     all static, and packs them and the subjects into an initramfs. The archive is written here; no cpio
 //     program is needed.
 //   - BuildSystemd packs, in place of the subjects, systemd with a bus, a shell and
 //     the libraries that these are linked with. guestinit is a service there. There
@@ -38,6 +39,10 @@
 // containers of the present kind and in the host's cgroup namespace, no cgroups at
 // all. They compare what explain says, from outside and from inside, with what the
 // program prints. A line "predicted=real" for each layout shows both (go test -v).
+//
+// The agent of kubectl unthrottle runs as in a DaemonSet's pod: in a cgroup namespace
+// of its own, among all processes of the machine. Its pods are groups with the names
+// that a kubelet gives them, and a kubelet that only lists them.
 //
 // Kernel modules are not loaded, so the kernel must have its 8250 serial driver
 // and cgroups built in. The kernels of Debian and Ubuntu do.

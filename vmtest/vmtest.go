@@ -129,21 +129,25 @@ func digits(s string) int {
 
 // Where the programs are in the machine.
 const (
-	TestBinary = "/guest.test"
-	Command    = "/unthrottle"
-	SubjectDir = "/subject"
+	TestBinary     = "/guest.test"
+	Command        = "/unthrottle"
+	ClusterCommand = "/kubectl-unthrottle" // not in the machine with systemd
+	SubjectDir     = "/subject"
 )
 
 const module = "github.com/unthrottle/unthrottle/vmtest"
 
-// Build compiles the guest's programs and the command, and writes an initramfs
+// Build compiles the guest's programs and the commands, and writes an initramfs
 // with them and the subjects, which Subject.Build has made, into dir. It runs the go
 // command in the current directory, which must be inside this module, in the
-// workspace: the command is in a module that this one does not require. A shell
+// workspace: the commands are in modules that this one does not require. A shell
 // comes from the tree that FindSystemd finds; where it finds none, there is none.
 func Build(ctx context.Context, dir string, subjects []string) (initramfs string, err error) {
 	programs, err := buildPrograms(ctx, dir)
 	if err != nil {
+		return "", err
+	}
+	if programs[ClusterCommand], err = buildClusterCommand(ctx, dir); err != nil {
 		return "", err
 	}
 	for _, file := range subjects {
@@ -186,6 +190,18 @@ func buildPrograms(ctx context.Context, dir string) (programs map[string]string,
 		programs[f.inside] = out
 	}
 	return programs, nil
+}
+
+// buildClusterCommand compiles the command for clusters, whose module has a workspace
+// of its own.
+func buildClusterCommand(ctx context.Context, dir string) (file string, err error) {
+	root, err := runGo(ctx, "", nil, "list", "-m", "-f", "{{.Dir}}", library)
+	if err != nil {
+		return "", err
+	}
+	file = filepath.Join(dir, filepath.Base(ClusterCommand))
+	_, err = runGo(ctx, filepath.Join(root, "cmd/kubectl-unthrottle"), nil, "build", "-ldflags=-s -w", "-o", file, ".")
+	return file, err
 }
 
 // writeArchive writes an initramfs with the folders that are mounted on, what fill

@@ -16,13 +16,13 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(agentEnv) != "" {
-		runAgent(os.Stdin, os.Stdout)
-		return
-	}
 	if kind := os.Getenv(boxEnv); kind != "" {
 		fmt.Fprintln(os.Stderr, "entering box:", enterBox(box(kind), os.Args[1:]))
 		os.Exit(1)
+	}
+	if os.Getenv(agentEnv) != "" {
+		runAgent(os.Stdin, os.Stdout)
+		return
 	}
 	os.Exit(m.Run())
 }
