@@ -95,7 +95,7 @@ func TestParseEnviron(t *testing.T) {
 		{"GOGC=1\nGOMAXPROCS=9\x00", map[string]string{"GOGC": "1\nGOMAXPROCS=9"}},
 		{"GOMAXPROCS=4", map[string]string{"GOMAXPROCS": "4"}},
 		{"\x00\x00GOGC=1\x00\x00", map[string]string{"GOGC": "1"}},
-		{"UNTHROTTLE_MIN=1\x00GOMEMLIMIT=1GiB\x00", map[string]string{"UNTHROTTLE_MIN": "1", "GOMEMLIMIT": "1GiB"}},
+		{"UNTHROTTLE=off\x00UNTHROTTLE_MIN=1\x00GOMEMLIMIT=1GiB\x00", map[string]string{"UNTHROTTLE": "off", "UNTHROTTLE_MIN": "1", "GOMEMLIMIT": "1GiB"}},
 		{"PATH=/bin\x00GO_TOKEN=secret\x00GOOGLE_KEY=secret\x00", map[string]string{}}, // what is nobody's business is not kept
 	} {
 		if got := parseEnviron([]byte(test.text)); !maps.Equal(got, test.want) {

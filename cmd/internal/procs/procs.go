@@ -131,7 +131,7 @@ func concerns(name string) bool {
 	case "GOMAXPROCS", "GODEBUG", "GOGC", "GOMEMLIMIT":
 		return true
 	}
-	return strings.HasPrefix(name, "UNTHROTTLE_")
+	return name == "UNTHROTTLE" || strings.HasPrefix(name, "UNTHROTTLE_")
 }
 
 func splitNUL(text []byte) []string {
