@@ -249,7 +249,7 @@ func TestGoMod(t *testing.T) {
 }
 
 // headings are what a section of the CHANGELOG may be divided into.
-var headings = []string{"### Incompatible", "### Features", "### Fixes", "### Other"}
+var headings = []string{"### Incompatible", "### Features", "### Security", "### Fixes", "### Other"}
 
 var release = regexp.MustCompile(`^## \d+\.\d+\.\d+ \(\d{4}-\d\d-\d\d\)$`)
 
