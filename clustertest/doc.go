@@ -47,5 +47,5 @@
 // the library. This module requires nothing, so the tests gain no dependency but the standard library.
 //
 // Where the programs are not built, tests are skipped with the command that builds them; UNTHROTTLE_REQUIRE_CLUSTER=1 makes
-// that a failure. A program that was built by one version of Go is not used by tests that another one compiled.
+// that a failure, and 0 skips them all. A program that was built by one version of Go is not used by tests that another one compiled.
 package clustertest
