@@ -26,6 +26,7 @@ var order = []string{
 	module + "/guard",
 	module + "/docs",
 
+	module + "/cmd/internal/plain",
 	module + "/cmd/internal/hint",
 	module + "/cmd/internal/quantity",
 	module + "/cmd/internal/finding",
