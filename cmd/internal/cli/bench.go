@@ -17,6 +17,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/emulate"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/plain"
 	"github.com/unthrottle/unthrottle/cmd/internal/progress"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
@@ -204,7 +205,7 @@ func (b *bench) Show(journal, next string, interrupted bool) error {
 	}
 	err := b.results.Finish(doc, nil)
 	if err == nil && !b.results.JSON {
-		fmt.Fprintf(b.stdio.Err, "\nunthrottle: seed %d; the runs are in %s\n", b.soFar.Plan.Seed, journal)
+		fmt.Fprintf(b.stdio.Err, "\nunthrottle: seed %d; the runs are in %s\n", b.soFar.Plan.Seed, plain.Line(journal))
 	}
 	b.Failed = b.Fail.Verdict(report.Found(doc.Checks()), 0)
 	return err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/inspect"
+	"github.com/unthrottle/unthrottle/cmd/internal/plain"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/verb"
@@ -144,7 +145,7 @@ func explainCommand(ctx context.Context, stdio IO, o explainOptions, command []s
 		return hint.With(err, fmt.Sprintf("%s was started and left alone, pid %d", command[0], child.Process.Pid))
 	}
 	if o.detach {
-		fmt.Fprintf(stdio.Err, "unthrottle: %s keeps running, pid %d\n", command[0], child.Process.Pid)
+		fmt.Fprintf(stdio.Err, "unthrottle: %s keeps running, pid %d\n", plain.Line(command[0]), child.Process.Pid)
 		return verdict
 	}
 	select {

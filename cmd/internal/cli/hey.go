@@ -13,6 +13,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/hey"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/load"
+	"github.com/unthrottle/unthrottle/cmd/internal/plain"
 	"github.com/unthrottle/unthrottle/cmd/internal/verb"
 )
 
@@ -37,7 +38,7 @@ func newHey(stdio IO) *cobra.Command {
 func runHey(cmd *cobra.Command, stdio IO, o hey.Options) error {
 	warn := func(lines []string) {
 		for _, line := range lines {
-			fmt.Fprintln(stdio.Err, "unthrottle: warning:", line)
+			fmt.Fprintln(stdio.Err, "unthrottle: warning:", plain.Line(line))
 		}
 	}
 	warn(o.Warnings)

@@ -13,6 +13,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/asked"
 	"github.com/unthrottle/unthrottle/cmd/internal/conduct"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/plain"
 	"github.com/unthrottle/unthrottle/cmd/internal/progress"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
@@ -278,7 +279,7 @@ func (t *tuner) Show(journal, next string, interrupted bool) error {
 	}
 	err = t.results.Finish(doc, nil)
 	if err == nil && !t.results.JSON {
-		fmt.Fprintf(t.stdio.Err, "\nunthrottle: the runs are in %s\n", journal)
+		fmt.Fprintf(t.stdio.Err, "\nunthrottle: the runs are in %s\n", plain.Line(journal))
 	}
 	t.Failed = t.Fail.Verdict(report.Found(doc.Checks()), 0)
 	return err

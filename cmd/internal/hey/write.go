@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"text/template"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/plain"
 )
 
 const csv = "csv"
@@ -86,7 +88,7 @@ func (r *Report) writeErrors(w *bufio.Writer) {
 	for _, text := range slices.SortedFunc(maps.Keys(r.ErrorDist), func(a, b string) int {
 		return cmp.Or(cmp.Compare(r.ErrorDist[b], r.ErrorDist[a]), cmp.Compare(a, b))
 	}) {
-		fmt.Fprintf(w, "\n  [%d]\t%s", r.ErrorDist[text], strings.ReplaceAll(text, "\n", " "))
+		fmt.Fprintf(w, "\n  [%d]\t%s", r.ErrorDist[text], plain.Line(strings.ReplaceAll(text, "\n", " ")))
 	}
 }
 

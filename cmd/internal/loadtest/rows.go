@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/load"
+	"github.com/unthrottle/unthrottle/cmd/internal/plain"
 )
 
 // Rows are the requests of a load as CSV, a row each.
@@ -38,7 +39,7 @@ func row(s *load.Sample) []string {
 		sent, service, lag = seconds(s.Sent), seconds(s.Service()), s.Sent-s.Intended
 	}
 	if s.Err != nil {
-		text = s.Err.Error()
+		text = plain.Cell(s.Err.Error())
 	}
 	return []string{
 		strconv.Itoa(s.Target), seconds(s.Intended), sent, seconds(s.Done), seconds(s.Response()), service, seconds(lag),

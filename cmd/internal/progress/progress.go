@@ -10,6 +10,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/load"
 	"github.com/unthrottle/unthrottle/cmd/internal/loadtest"
+	"github.com/unthrottle/unthrottle/cmd/internal/plain"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/search"
 	"github.com/unthrottle/unthrottle/cmd/internal/terminal"
@@ -36,6 +37,7 @@ func New(stdio verb.IO, silent bool) *Progress {
 
 // Note says a step that takes a while.
 func (p *Progress) Note(text string) {
+	text = plain.Line(text) // before it is cut
 	switch {
 	case p.silent:
 	case p.terminal != nil:
@@ -48,7 +50,7 @@ func (p *Progress) Note(text string) {
 // Say writes a line that stays.
 func (p *Progress) Say(text string) {
 	p.Done()
-	fmt.Fprintf(p.w, "unthrottle: %s\n", text)
+	fmt.Fprintf(p.w, "unthrottle: %s\n", plain.Line(text))
 }
 
 // Done takes away what was drawn.
@@ -106,7 +108,7 @@ func (p *Progress) Tune(s *tune.Study, at tune.Progress) {
 		}
 		lines = append(lines[:min(len(lines), max(0, height-2))], doing)
 		for i, line := range lines {
-			lines[i] = p.terminal.Fit(line)
+			lines[i] = p.terminal.Fit(plain.Line(line))
 		}
 		p.terminal.Draw(lines...)
 	case at.Last != nil:
@@ -114,7 +116,7 @@ func (p *Progress) Tune(s *tune.Study, at tune.Progress) {
 		if run := at.Last.Search; run.Phase == search.Race && at.Next.Block != run.Block {
 			p.Say(fmt.Sprintf("after block %d, %s left", run.Block, quantity.Countdown(at.Time)))
 			for _, line := range s.Ranking(at) {
-				fmt.Fprintf(p.w, "    %s\n", line)
+				fmt.Fprintf(p.w, "    %s\n", plain.Line(line))
 			}
 		}
 	}

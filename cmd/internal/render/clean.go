@@ -3,6 +3,7 @@ package render
 import (
 	"reflect"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/plain"
 	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
 )
 
@@ -22,7 +23,7 @@ func clean(v reflect.Value) reflect.Value {
 	out.Set(v)
 	switch v.Kind() {
 	case reflect.String:
-		out.SetString(printable(v.String()))
+		out.SetString(plain.Line(v.String()))
 	case reflect.Slice:
 		if !v.IsNil() {
 			out.Set(reflect.MakeSlice(v.Type(), v.Len(), v.Len()))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/chart"
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
+	"github.com/unthrottle/unthrottle/cmd/internal/plain"
 	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
 )
 
@@ -27,7 +28,7 @@ func HTML(w io.Writer, s *sheet.Sheet) error {
 		return fmt.Errorf("writing the document into its page: %w", err)
 	}
 	page := newPage(printableSheet(s))
-	page.Document = template.JS(document)
+	page.Document = template.JS(plain.JSON(document))
 	// Parsed when a page is written and not when the command starts: it takes half a millisecond.
 	rule := func(f finding.Finding) string { return rulePage(s.By(), f) }
 	t, err := template.New("page.html").Funcs(pageFuncs).Funcs(template.FuncMap{"rule": rule}).Parse(pageHTML)

@@ -3,9 +3,7 @@
 package render
 
 import (
-	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
@@ -83,16 +81,6 @@ func (s Style) Paint(tone sheet.Tone, text string) string {
 		return text
 	}
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
-}
-
-// printable makes what other people have named safe for a terminal: control characters, which a process may have in its
-// name and a cgroup in its path, are written as Go would quote them.
-func printable(text string) string {
-	if strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
-		return text
-	}
-	quoted := strconv.Quote(text)
-	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
 }
 
 // cut shortens text to a width. Of a long name, such as a container's id, it leaves both ends; else it cuts at the end.

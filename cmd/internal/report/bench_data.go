@@ -8,12 +8,15 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/plain"
 )
 
 // BenchCSV writes a line for each run.
 func BenchCSV(w io.Writer, b *Bench) error {
+	b = Sane(b)
 	c := csv.NewWriter(w)
 	head := []string{
 		"block", "place", "start", "workload", "go", "limit_cpus", "limit_kind", "gomaxprocs_env", "gomaxprocs", "error",
@@ -21,7 +24,7 @@ func BenchCSV(w io.Writer, b *Bench) error {
 	for _, m := range b.Metrics {
 		head = append(head, m.Unit)
 	}
-	c.Write(head)
+	c.Write(cells(head))
 	for _, r := range b.Runs {
 		s := b.Plan.Settings[r.Setting]
 		row := []string{
@@ -35,7 +38,7 @@ func BenchCSV(w io.Writer, b *Bench) error {
 			}
 			row = append(row, text)
 		}
-		c.Write(row)
+		c.Write(cells(row))
 	}
 	c.Flush()
 	return c.Error()
@@ -48,31 +51,37 @@ func BenchCSV(w io.Writer, b *Bench) error {
 // GOMAXPROCS is the suffix, even if it is 1. If the program was left to choose it, /procs=default is part of the name:
 // otherwise benchstat would pool its runs with those of the same number.
 func BenchGo(w io.Writer, b *Bench) error {
+	b = Sane(b)
 	var t strings.Builder
+	line := func(format string, args ...any) { t.WriteString(plain.Line(fmt.Sprintf(format, args...)) + "\n") }
 	e := b.Environment
-	fmt.Fprintf(&t, "goos: %s\ngoarch: %s\n", e.OS, e.Arch)
+	line("goos: %s", e.OS)
+	line("goarch: %s", e.Arch)
 	if e.CPU != "" {
-		fmt.Fprintf(&t, "cpu: %s\n", printable(e.CPU))
+		line("cpu: %s", e.CPU)
 	}
-	fmt.Fprintf(&t, "pkg: unthrottle/bench\nkernel: %s\nlimit-kind: %s\nblock-seed: %d\n", printable(e.Kernel), e.LimitKind, b.Plan.Seed)
+	line("pkg: unthrottle/bench")
+	line("kernel: %s", e.Kernel)
+	line("limit-kind: %s", e.LimitKind)
+	line("block-seed: %d", b.Plan.Seed)
 	for _, m := range b.Metrics {
 		better := ""
-		if m.Better != "" {
+		if m.Better == lab.Lower || m.Better == lab.Higher {
 			better = " better=" + m.Better
 		}
-		fmt.Fprintf(&t, "Unit %s%s assume=nothing\n", m.Unit, better)
+		line("Unit %s%s assume=nothing", goWord(m.Unit), better)
 	}
 	for _, r := range b.Runs {
 		if r.Error != "" {
 			continue
 		}
-		fmt.Fprintf(&t, "%s %d", goName(b.Plan.Settings[r.Setting], r), max(r.Ops, 1))
+		values := ""
 		for _, m := range b.Metrics {
 			if v, ok := r.Metrics[m.Unit]; ok {
-				fmt.Fprintf(&t, " %s %s", float(v), m.Unit)
+				values += " " + float(v) + " " + goWord(m.Unit)
 			}
 		}
-		t.WriteByte('\n')
+		line("%s %d%s", goName(b.Plan.Settings[r.Setting], r), max(r.Ops, 1), values)
 	}
 	_, err := io.WriteString(w, t.String())
 	return err
@@ -81,12 +90,12 @@ func BenchGo(w io.Writer, b *Bench) error {
 // goName is a benchmark's name: BenchmarkFib/limit=0.5/go=go1.26.8/block=3-2.
 func goName(s lab.Setting, r lab.Run) string {
 	text := s.Workload
-	if !strings.HasPrefix(text, "Benchmark") {
+	if !strings.HasPrefix(text, "Benchmark") || strings.ContainsFunc(text, unicode.IsSpace) {
 		text = "Benchmark" + inCamelCase(text)
 	}
 	text += "/limit=" + s.Value(lab.ByCPUs)
 	if s.Go != "" {
-		text += "/go=" + s.Go
+		text += "/go=" + goWord(s.Go)
 	}
 	if s.Procs == 0 {
 		text += "/procs=default"

@@ -5,11 +5,13 @@
 package report
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/plain"
 )
 
 // Version is the number of the document format. It changes only if a field changes its meaning.
@@ -28,17 +30,25 @@ func (h Header) Head() Header { return h }
 
 // WriteJSON writes a document.
 func WriteJSON(w io.Writer, document any) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(document)
+	return writeJSON(w, document, "  ")
 }
 
 // WriteJSONLine writes a document on one line, for a stream of them.
 func WriteJSONLine(w io.Writer, document any) error {
-	e := json.NewEncoder(w)
+	return writeJSON(w, document, "")
+}
+
+// writeJSON writes what a terminal may show, whatever the texts in the document hold.
+func writeJSON(w io.Writer, document any, indent string) error {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	return e.Encode(document)
+	e.SetIndent("", indent)
+	if err := e.Encode(document); err != nil {
+		return err
+	}
+	_, err := w.Write(plain.JSON(b.Bytes()))
+	return err
 }
 
 // PeriodCount is what the kernel counted of a quota's periods.

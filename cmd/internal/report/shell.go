@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/plain"
 )
 
 // ShellWords quotes a command so that a shell reads the same words.
@@ -17,13 +19,13 @@ func ShellWords(words []string) string {
 
 // ShellWord quotes a word where a shell would not read it as it is.
 func ShellWord(word string) string {
-	plain := func(r rune) bool {
+	bare := func(r rune) bool {
 		return r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("_-+=./,:@%", r))
 	}
 	switch {
-	case word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0:
+	case word != "" && strings.IndexFunc(word, func(r rune) bool { return !bare(r) }) < 0:
 		return word
-	case strings.IndexFunc(word, func(r rune) bool { return !unicode.IsPrint(r) }) < 0:
+	case plain.Printable(word):
 		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 	}
 	// Control characters, and those that change the direction of the text, would be invisible between plain quotes.

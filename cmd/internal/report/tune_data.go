@@ -9,18 +9,14 @@ import (
 	"unicode"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/plain"
 )
 
 // TuneCSV writes a line for each run.
 func TuneCSV(w io.Writer, d *Tune) error {
 	d = Sane(d)
 	c := csv.NewWriter(w)
-	write := func(row []string) {
-		for i := range row {
-			row[i] = printable(row[i])
-		}
-		c.Write(row)
-	}
+	write := func(row []string) { c.Write(cells(row)) }
 	head := []string{
 		"load", "rate", "phase", "block", "gomaxprocs", "gogc", "seed", "start", "seconds", "valid", "slo_held", "invalid", "marks", "error",
 	}
@@ -49,6 +45,14 @@ func TuneCSV(w io.Writer, d *Tune) error {
 	return c.Error()
 }
 
+// cells makes texts cells of CSV.
+func cells(row []string) []string {
+	for i := range row {
+		row[i] = plain.Cell(row[i])
+	}
+	return row
+}
+
 func float(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
 // rate is that of a run's load, "" if it has none.
@@ -67,7 +71,7 @@ func (d *Tune) rate(r TuneRun) string {
 func TuneGo(w io.Writer, d *Tune) error {
 	d = Sane(d)
 	var t strings.Builder
-	line := func(format string, args ...any) { t.WriteString(printable(fmt.Sprintf(format, args...)) + "\n") }
+	line := func(format string, args ...any) { t.WriteString(plain.Line(fmt.Sprintf(format, args...)) + "\n") }
 	e := d.Environment
 	line("goos: %s", e.OS)
 	line("goarch: %s", e.Arch)
@@ -139,13 +143,4 @@ func inCamelCase(text string) string {
 		name.WriteString(capital(word))
 	}
 	return name.String()
-}
-
-// printable writes control characters as Go would quote them: in the formats for machines too a text stays on its line.
-func printable(text string) string {
-	if strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
-		return text
-	}
-	quoted := strconv.Quote(text)
-	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
 }

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/perf/benchfmt"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/plain"
 )
 
 var update = flag.Bool("update", false, "write what was made into the golden files")
@@ -112,7 +113,7 @@ func TestTuneDataIsSafe(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, line := range strings.Split(b.String(), "\n") {
-				if printable(line) != line || strings.Contains(line, "NaN") || strings.Contains(line, "Inf") {
+				if !plain.Printable(line) || strings.Contains(line, "NaN") || strings.Contains(line, "Inf") {
 					t.Errorf("%s: not safe: %.200q", form, line)
 				}
 			}

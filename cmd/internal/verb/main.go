@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/plain"
 )
 
 // Exit codes.
@@ -91,14 +92,18 @@ func Run(ctx context.Context, stdio IO, root *cobra.Command, forOthers ...string
 	return Failed
 }
 
+// below begins the further lines of an error or a hint. Others can write such lines, a server in its answer for one, and they must
+// not look like ours.
+const below = "  "
+
 func printError(stderr io.Writer, name string, err error) {
-	fmt.Fprintf(stderr, "%s: error: %v\n", name, err)
+	fmt.Fprintf(stderr, "%s: error: %s\n", name, plain.Lines(err.Error(), below))
 	printHints(stderr, name, err)
 }
 
 func printHints(stderr io.Writer, name string, err error) {
 	for _, h := range hint.Of(err) {
-		fmt.Fprintf(stderr, "%s: hint: %s\n", name, h)
+		fmt.Fprintf(stderr, "%s: hint: %s\n", name, plain.Lines(h, below))
 	}
 }
 

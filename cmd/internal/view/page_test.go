@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/chart"
+	"github.com/unthrottle/unthrottle/cmd/internal/plain"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
 )
@@ -95,7 +96,7 @@ func selfContained(t *testing.T, s *sheet.Sheet) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if lines[0] != string(want) {
+	if lines[0] != string(plain.JSON(want)) {
 		t.Error("the document in the page is not the one that it was made of")
 	}
 	if len(page)-len(lines[0]) > pageMost {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/plain"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
@@ -184,7 +185,7 @@ func lookInPod[D any](ctx context.Context, stdio verb.IO, where inPod, what, ver
 	p := inpod.Pod{
 		Config: place.Config, REST: client, Namespace: place.Namespace, Container: where.container, Process: where.process,
 		Way: inpod.Way(where.way), Image: where.image, Privileged: where.privileged, Start: 2 * time.Minute,
-		Say: func(text string) { fmt.Fprintln(stdio.Err, "unthrottle: "+text) },
+		Say: func(text string) { fmt.Fprintln(stdio.Err, "unthrottle: "+plain.Line(text)) },
 	}
 	if err := p.Find(ctx, what); err != nil {
 		return doc, err
@@ -201,7 +202,7 @@ func lookInPod[D any](ctx context.Context, stdio verb.IO, where inPod, what, ver
 		return doc, refused(verbName, p.Name, said)
 	}
 	if said != "" {
-		fmt.Fprintln(stdio.Err, said)
+		fmt.Fprintln(stdio.Err, plain.Lines(said, ""))
 	}
 	var head report.Header
 	if err := json.Unmarshal(done.Document, &head); err == nil && head.Version != report.Version {

@@ -22,6 +22,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/loadtest"
+	"github.com/unthrottle/unthrottle/cmd/internal/plain"
 	"github.com/unthrottle/unthrottle/cmd/internal/progress"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
@@ -403,7 +404,7 @@ func notes(n podtrial.Node) (all []string) {
 // leave takes away what was made.
 func (t *tuner) leave() {
 	if err := t.space.Close(context.Background()); err != nil {
-		fmt.Fprintf(t.stdio.Err, "unthrottle: %v: it goes by itself within %v\n", err, t.deadline)
+		fmt.Fprintf(t.stdio.Err, "unthrottle: %s: it goes by itself within %v\n", plain.Line(err.Error()), t.deadline)
 	}
 }
 
@@ -469,7 +470,7 @@ func (t *tuner) Show(journal, next string, interrupted bool) error {
 	}
 	err = t.results.Finish(doc, nil)
 	if err == nil && !t.results.JSON {
-		fmt.Fprintf(t.stdio.Err, "\nunthrottle: the runs are in %s\n", journal)
+		fmt.Fprintf(t.stdio.Err, "\nunthrottle: the runs are in %s\n", plain.Line(journal))
 	}
 	t.Failed = t.Fail.Verdict(report.Found(doc.Checks()), 0)
 	return err
