@@ -64,7 +64,7 @@ func readTrace(ctx context.Context, r io.Reader, o exectrace.Options) (*exectrac
 		}
 		return nil, whatElse(in)
 	}
-	return exectrace.Read(in, o)
+	return exectrace.Read(ctx, in, o)
 }
 
 // whatElse says what input is that is not a trace.

@@ -10,13 +10,16 @@ import (
 )
 
 // Limits of what is read. A profile of 192 CPUs over a minute has some 10 MB and at most 1.2 million samples. The parser
-// makes of one byte at most eight of a list, or of a message some hundred: so both are bounded.
+// makes some hundred bytes of a message, which may be two bytes here. Of a number in a packed list, which may be one byte, it makes
+// sixteen: the eight of the number, and the pointer to the location that it is the id of. So all of them are bounded. Numbers are
+// two bytes on the whole in a large profile, so that 10 MB have five million of them.
 const (
-	bytesMost = 64 << 20
-	partsMost = 2 << 20
+	bytesMost   = 64 << 20
+	partsMost   = 2 << 20
+	numbersMost = 16 << 20
 )
 
-var errLarge = fmt.Errorf("reading the profile: it has more than %d MiB, or more than %d parts: no CPU profile has", bytesMost>>20, partsMost)
+var errLarge = fmt.Errorf("reading the profile: it has more than %d MiB, more than %d parts, or more than %d numbers in its stacks: no CPU profile has", bytesMost>>20, partsMost, numbersMost)
 
 // readBounded reads a profile and unpacks it.
 func readBounded(r io.Reader) ([]byte, error) {
@@ -76,12 +79,13 @@ func kindOf(data []byte) string {
 	return ""
 }
 
-// checkParts counts the messages of a profile before the parser gives each of them memory. A field begins with a varint
+// checkParts counts the messages of a profile, and the numbers in packed lists, before the parser gives each of them memory. A field begins with a varint
 // of its number and wire type, as https://protobuf.dev/programming-guides/encoding has it.
 func checkParts(data []byte) error {
-	parts := 0
-	var walk func(data []byte, nested bool) error
-	walk = func(data []byte, nested bool) error {
+	const top, sample, location, comment = 0, 2, 4, 13 // fields of a profile
+	parts, numbers := 0, 0
+	var walk func(data []byte, in uint64) error
+	walk = func(data []byte, in uint64) error {
 		for len(data) > 0 {
 			tag, n := binary.Uvarint(data)
 			if n <= 0 {
@@ -105,11 +109,18 @@ func checkParts(data []byte) error {
 					return errMalformed
 				}
 				size = n + int(length)
-				const sample, location = 2, 4
-				if field := tag >> 3; !nested && (field == sample || field == location) {
-					if err := walk(data[n:size], true); err != nil {
+				switch field := tag >> 3; {
+				case in == top && (field == sample || field == location):
+					if err := walk(data[n:size], field); err != nil {
 						return err
 					}
+				case in == top && field == comment:
+					parts += varints(data[n:size])
+				case in == sample: // ids of locations, or values
+					numbers += varints(data[n:size])
+				}
+				if parts > partsMost || numbers > numbersMost {
+					return errLarge
 				}
 			case 5:
 				size = 4
@@ -123,7 +134,17 @@ func checkParts(data []byte) error {
 		}
 		return nil
 	}
-	return walk(data, false)
+	return walk(data, top)
+}
+
+// varints is how many numbers a packed list has.
+func varints(list []byte) (n int) {
+	for _, b := range list {
+		if b < 0x80 {
+			n++
+		}
+	}
+	return n
 }
 
 var errMalformed = errors.New("reading the profile: this is not a profile, or it is damaged")

@@ -52,6 +52,12 @@ func analyse(t *Trace, p *program, o Options) {
 	if p.dropped > 0 {
 		t.Warnings = append(t.Warnings, fmt.Sprintf("%d silences shorter than %s are left out: there are too many", p.dropped, quantity.Duration(t.Silence.Floor)))
 	}
+	if p.lost > 0 {
+		t.Warnings = append(t.Warnings, fmt.Sprintf("%d changes of goroutines and Ps are left out: there are more than %d goroutines, or %d Ps, at a time", p.lost, mostGoroutines, mostProcs))
+	}
+	if p.unseen > 0 {
+		t.Warnings = append(t.Warnings, fmt.Sprintf("who was there is not known of %d of the longest silences: too many goroutines were running or runnable in too many of them", p.unseen))
+	}
 }
 
 type analysis struct {
@@ -71,7 +77,7 @@ func (a *analysis) basics() {
 	t, p := a.t, a.p
 	t.Wall = time.Duration(p.last - p.first)
 	t.Events = p.events
-	t.Procs = p.settings
+	t.Procs, t.Changes = p.settings, p.changes
 	if !p.clock.IsZero() {
 		t.Start = p.clock.Add(time.Duration(p.first - p.clockAt)).UTC()
 	}
@@ -499,9 +505,9 @@ func (a *analysis) handlers() *Handlers {
 	}
 	var took, added, rest times
 	took.quick, rest.quick, added.zeros = quick, quick, quick.n
-	frozen := slices.DeleteFunc(slices.Clone(a.t.Freezes), func(f Freeze) bool { return f.Idle })
+	frozen := newFrozen(a.t.Freezes)
 	for _, s := range list {
-		in := overlap(frozen, time.Duration(s.start), time.Duration(s.end))
+		in := frozen.overlap(time.Duration(s.start), time.Duration(s.end))
 		if in > 0 {
 			h.Frozen++
 		}
@@ -513,13 +519,33 @@ func (a *analysis) handlers() *Handlers {
 	return h
 }
 
-// overlap is how much of the time from start to end is in the freezes, which are in order.
-func overlap(freezes []Freeze, start, end time.Duration) (in time.Duration) {
-	i := sort.Search(len(freezes), func(i int) bool { return freezes[i].End > start })
-	for ; i < len(freezes) && freezes[i].Start < end; i++ {
-		in += min(end, freezes[i].End) - max(start, freezes[i].Start)
+// frozen are freezes in their order, which don't overlap, with what they add up to, so that it takes few steps to find how much of
+// a stretch is in them.
+type frozen struct {
+	freezes []Freeze
+	sums    []time.Duration // of those before each, and of all
+}
+
+func newFrozen(freezes []Freeze) frozen {
+	f := frozen{sums: make([]time.Duration, 1, len(freezes)+1)}
+	for _, one := range freezes {
+		if !one.Idle {
+			f.freezes = append(f.freezes, one)
+			f.sums = append(f.sums, f.sums[len(f.sums)-1]+one.Length())
+		}
 	}
-	return in
+	return f
+}
+
+// overlap is how much of the time from start to end is in them.
+func (f frozen) overlap(start, end time.Duration) time.Duration {
+	from := sort.Search(len(f.freezes), func(i int) bool { return f.freezes[i].End > start })
+	to := sort.Search(len(f.freezes), func(i int) bool { return f.freezes[i].Start >= end })
+	if from >= to {
+		return 0
+	}
+	in := f.sums[to] - f.sums[from]
+	return in - max(0, start-f.freezes[from].Start) - max(0, f.freezes[to-1].End-end)
 }
 
 // times are some that are known and some in a spread.

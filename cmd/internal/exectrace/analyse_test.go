@@ -299,7 +299,7 @@ func TestLatency(t *testing.T) {
 func TestOverlap(t *testing.T) {
 	freezes := []Freeze{{Start: 10, End: 20}, {Start: 30, End: 40}}
 	for _, tt := range [][3]time.Duration{{0, 10, 0}, {0, 15, 5}, {12, 14, 2}, {15, 35, 10}, {0, 100, 20}, {20, 30, 0}, {50, 60, 0}} {
-		if got := overlap(freezes, tt[0], tt[1]); got != tt[2] {
+		if got := newFrozen(freezes).overlap(tt[0], tt[1]); got != tt[2] {
 			t.Errorf("%d to %d: %d, want %d", tt[0], tt[1], got, tt[2])
 		}
 	}

@@ -2,6 +2,7 @@ package exectrace
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"os"
 	"testing"
@@ -13,7 +14,7 @@ import (
 func BenchmarkRead(b *testing.B) {
 	data := large(b)
 	for b.Loop() {
-		if _, err := Read(bytes.NewReader(data), Options{}); err != nil {
+		if _, err := Read(context.Background(), bytes.NewReader(data), Options{}); err != nil {
 			b.Fatal(err)
 		}
 	}

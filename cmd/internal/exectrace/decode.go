@@ -2,6 +2,8 @@ package exectrace
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -53,11 +55,13 @@ type frame struct {
 	serves   bool   // a request of a network server is served, or waited for
 }
 
-// names gives numbers to frames, and to the names of labels and phases. 0 is none.
+// names gives numbers to frames, and to the names of labels and phases. 0 is none, and what there is no room for.
 type names struct {
 	mu      sync.Mutex
 	numbers map[frame]int32
 	frames  []frame
+	bytes   int
+	full    bool
 }
 
 func newNames() *names { return &names{numbers: map[frame]int32{}, frames: make([]frame, 1)} }
@@ -67,6 +71,11 @@ func (n *names) number(f frame) int32 {
 	defer n.mu.Unlock()
 	i, ok := n.numbers[f]
 	if !ok {
+		size := len(f.function) + len(f.root)
+		if n.full = n.full || len(n.frames) > mostNames || n.bytes+size > mostNameBytes; n.full {
+			return 0
+		}
+		n.bytes += size
 		i = int32(len(n.frames))
 		f.function, f.root = strings.Clone(f.function), strings.Clone(f.root)
 		n.numbers[f] = i
@@ -94,11 +103,12 @@ type decoder struct {
 	out    chan<- []event
 	quit   <-chan struct{}
 	events []event
+	live   live
 }
 
 // decode sends the events of a generation. Its error is what makes the rest unreadable.
 func decode(generation []byte, n *names, out chan<- []event, quit <-chan struct{}) (err error) {
-	d := &decoder{names: n, stacks: map[trace.Stack]int32{}, texts: map[string]int32{}, out: out, quit: quit}
+	d := &decoder{names: n, stacks: map[trace.Stack]int32{}, texts: map[string]int32{}, out: out, quit: quit, live: live{nested: map[trace.ResourceID]int{}}}
 	defer func() {
 		if p := recover(); p != nil { // the reader panics on some damaged traces
 			err = fmt.Errorf("damaged: %v", firstLine(fmt.Sprint(p)))
@@ -109,13 +119,19 @@ func decode(generation []byte, n *names, out chan<- []event, quit <-chan struct{
 	if err != nil {
 		return err
 	}
-	for {
+	for i := 0; ; i++ {
+		if i%64 == 0 && d.over() { // one event may take a millisecond of a trace that is made for it
+			return nil
+		}
 		e, err := r.ReadEvent()
 		if err == io.EOF {
 			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("damaged: %s", firstLine(err.Error()))
+		}
+		if err := d.live.add(e); err != nil {
+			return err
 		}
 		d.add(e)
 		if len(d.events) == chunk && !d.flush() {
@@ -137,6 +153,68 @@ func (d *decoder) flush() bool {
 	case <-d.quit:
 		return false
 	}
+}
+
+// over reports whether nobody waits for the events any more.
+func (d *decoder) over() bool {
+	select {
+	case <-d.quit:
+		return true
+	default:
+		return false
+	}
+}
+
+// live is how much the reader remembers, to know in which state everything is.
+type live struct {
+	goroutines, procs, tasks int
+	nested                   map[trace.ResourceID]int // phases
+}
+
+func (l *live) add(e trace.Event) error {
+	switch e.Kind() {
+	case trace.EventStateTransition:
+		return l.transition(e.StateTransition())
+	case trace.EventTaskBegin, trace.EventRegionBegin:
+		if l.tasks++; l.tasks > mostTasks {
+			return tooMany(mostTasks, "tasks and regions")
+		}
+	case trace.EventTaskEnd, trace.EventRegionEnd:
+		l.tasks = max(0, l.tasks-1)
+	case trace.EventRangeBegin, trace.EventRangeActive:
+		scope := e.Range().Scope
+		if l.nested[scope]++; l.nested[scope] > mostNested {
+			return tooMany(mostNested, "phases in one another")
+		}
+	case trace.EventRangeEnd:
+		if scope := e.Range().Scope; l.nested[scope] > 1 {
+			l.nested[scope]--
+		} else {
+			delete(l.nested, scope)
+		}
+	}
+	return nil
+}
+
+func (l *live) transition(t trace.StateTransition) error {
+	switch t.Resource.Kind {
+	case trace.ResourceGoroutine:
+		switch from, to := t.Goroutine(); {
+		case to == trace.GoNotExist:
+			l.goroutines = max(0, l.goroutines-1)
+		case from == trace.GoNotExist, from == trace.GoUndetermined:
+			if l.goroutines++; l.goroutines > mostGoroutines {
+				return tooMany(mostGoroutines, "goroutines")
+			}
+		}
+	case trace.ResourceProc:
+		if from, _ := t.Proc(); from == trace.ProcUndetermined || from == trace.ProcNotExist {
+			if l.procs++; l.procs > mostProcs {
+				return tooMany(mostProcs, "Ps")
+			}
+		}
+	}
+	return nil
 }
 
 func (d *decoder) add(e trace.Event) {
@@ -273,8 +351,8 @@ type part struct {
 }
 
 // decodeAll decodes the generations that next returns, several at once, and calls take with their events in the order of
-// the trace, and done after each generation, with what made the rest of it unreadable.
-func decodeAll(next func() ([]byte, error), n *names, take func([]event), done func(error)) {
+// the trace, and done after each generation, with what made the rest of it unreadable. It returns early when ctx ends.
+func decodeAll(ctx context.Context, next func() ([]byte, error), n *names, take func([]event), done func(error)) {
 	parts := make(chan *part, workers-1)
 	quit := make(chan struct{})
 	var running sync.WaitGroup
@@ -304,19 +382,41 @@ func decodeAll(next func() ([]byte, error), n *names, take func([]event), done f
 					p.err = err
 				}
 			}()
-			if err != nil && err != errTooLarge {
+			var left *leftOut
+			if err != nil && !errors.As(err, &left) {
 				return
 			}
 		}
 	}()
 	defer running.Wait()
 	defer close(quit)
-	for p := range parts {
-		for events := range p.events {
+	for {
+		p, more := receive(ctx, parts)
+		if !more {
+			return
+		}
+		for {
+			events, more := receive(ctx, p.events)
+			if !more {
+				break
+			}
 			take(events)
 			chunks.Put(&events)
 		}
+		if ctx.Err() != nil {
+			return
+		}
 		done(p.err)
+	}
+}
+
+// receive returns what comes next, until the channel is closed or ctx ends.
+func receive[T any](ctx context.Context, from <-chan T) (v T, ok bool) {
+	select {
+	case v, ok = <-from:
+		return v, ok && ctx.Err() == nil
+	case <-ctx.Done():
+		return v, false
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 )
@@ -33,6 +32,7 @@ const (
 
 // A worker is a goroutine of the program.
 type worker struct {
+	id    int64
 	state state
 	net   bool  // the last thing it waited for is the network
 	seen  bool  // in this generation
@@ -41,6 +41,7 @@ type worker struct {
 	title int32 // a label
 	since int64 // it is in its state
 	begin int64 // of its stretch, if net
+	place int   // in the program's active, if it is there
 }
 
 // A stretch is the time in which a goroutine that waited for the network did something.
@@ -58,12 +59,15 @@ type program struct {
 	clock       time.Time
 
 	goroutines map[int64]*worker
+	active     []*worker // that run or are runnable, in no order
 	running    int
 	runnable   int
 	procState  map[int64]state
 	busy       int // Ps
 	procs      int64
 	settings   []Setting
+	changes    int // that are not among them
+	lost       int // goroutines and Ps that there was no room for
 
 	marking   bool
 	marks     int64 // ns
@@ -79,6 +83,9 @@ type program struct {
 	floor    int64 // shorter silences are not kept
 	dropped  int
 	moments  []moment // of the longest silences
+	shortest int      // the place of the shortest of them, when there are as many as are kept
+	steps    int      // goroutines that were looked at for them
+	unseen   int      // moments for which that was too much
 	quiet    sums
 
 	serving, networked []stretch
@@ -123,7 +130,7 @@ func (p *program) take(e event) {
 	case procs:
 		if e.id != p.procs {
 			p.procs = e.id
-			p.settings = append(p.settings, Setting{At: time.Duration(now), Procs: int(min(e.id, math.MaxInt32))})
+			p.set(Setting{At: time.Duration(now), Procs: int(min(e.id, math.MaxInt32))})
 		}
 	case sample:
 		p.sample(e)
@@ -134,6 +141,15 @@ func (p *program) take(e event) {
 	case begin, end:
 		p.phase(e)
 	}
+}
+
+// set keeps a GOMAXPROCS: where there are too many the last takes the place of the one before.
+func (p *program) set(s Setting) {
+	if len(p.settings) == mostSettings {
+		p.settings = p.settings[:mostSettings-1]
+		p.changes++
+	}
+	p.settings = append(p.settings, s)
 }
 
 // pass is the time between two events.
@@ -178,7 +194,11 @@ func (p *program) move(e event, now int64) {
 		if e.to == gone {
 			return
 		}
-		g = &worker{since: now, begin: -1}
+		if len(p.goroutines) >= mostGoroutines { // of several generations, or it would have been left out
+			p.lost++
+			return
+		}
+		g = &worker{id: e.id, since: now, begin: -1}
 		p.goroutines[e.id] = g
 	}
 	g.seen = true
@@ -206,8 +226,24 @@ func (p *program) move(e event, now int64) {
 	case gone:
 		delete(p.goroutines, e.id)
 	}
+	switch was, is := from == running || from == runnable, e.to == running || e.to == runnable; {
+	case is && !was:
+		g.place = len(p.active)
+		p.active = append(p.active, g)
+	case was && !is:
+		p.rest(g)
+	}
 	g.state, g.since = e.to, now
 	p.network(g, from, e, now)
+}
+
+// rest takes a goroutine out of those that are active.
+func (p *program) rest(g *worker) {
+	last := len(p.active) - 1
+	p.active[g.place] = p.active[last]
+	p.active[g.place].place = g.place
+	p.active[last] = nil
+	p.active = p.active[:last]
 }
 
 // network follows goroutines that wait for the network: what they do between two waits is a stretch.
@@ -248,6 +284,10 @@ func (p *program) moveProc(e event) {
 		delete(p.procState, e.id)
 		return
 	}
+	if _, known := p.procState[e.id]; !known && len(p.procState) >= mostProcs {
+		p.lost++
+		return
+	}
 	p.procState[e.id] = e.to
 	if e.to == running {
 		p.busy++
@@ -278,7 +318,9 @@ func (p *program) phase(e event) {
 // lose forgets what may have changed in a part of the trace that could not be read.
 func (p *program) lose() {
 	clear(p.goroutines)
+	clear(p.active)
 	clear(p.procState)
+	p.active = p.active[:0]
 	p.running, p.runnable, p.busy, p.marking = 0, 0, 0, false
 }
 
@@ -305,52 +347,62 @@ const keptGoroutines = 8
 
 // remember keeps the moment of one of the longest silences.
 func (p *program) remember(s silence) {
-	if len(p.moments) >= keptMoments {
-		shortest := 0
-		for i, m := range p.moments {
-			if m.length() < p.moments[shortest].length() {
-				shortest = i
-			}
-		}
-		if p.moments[shortest].length() >= s.length() {
+	if len(p.moments) < keptMoments {
+		p.moments = append(p.moments, p.moment(s))
+	} else {
+		if p.moments[p.shortest].length() >= s.length() {
 			return
 		}
-		p.moments[shortest] = p.moment(s)
-		return
+		p.moments[p.shortest] = p.moment(s)
 	}
-	p.moments = append(p.moments, p.moment(s))
+	p.shortest = 0
+	for i, m := range p.moments {
+		if m.length() < p.moments[p.shortest].length() {
+			p.shortest = i
+		}
+	}
 }
 
+// moment looks at who is there, unless too many were looked at before: then it is known of the silence only how many waited.
 func (p *program) moment(s silence) moment {
 	m := moment{silence: s, waiting: p.runnable}
-	var waits []int64
-	for id, g := range p.goroutines {
-		switch g.state {
-		case running:
-			m.running = append(m.running, p.goroutine(id, g, s.end))
-		case runnable:
-			waits = append(waits, id)
-		default:
-			continue
+	if p.steps+len(p.active) > mostSteps {
+		p.unseen++
+		return m
+	}
+	p.steps += len(p.active)
+	var ran, waits []*worker
+	for _, g := range p.active {
+		if g.state == running {
+			ran = first(ran, g, func(a, b *worker) int { return cmp.Compare(a.id, b.id) })
+		} else {
+			waits = first(waits, g, func(a, b *worker) int { return cmp.Or(cmp.Compare(a.since, b.since), cmp.Compare(a.id, b.id)) })
 		}
 		m.serving = m.serving || p.names.frame(g.name).serves
 	}
-	sort.Slice(waits, func(i, j int) bool {
-		a, b := p.goroutines[waits[i]], p.goroutines[waits[j]]
-		return a.since < b.since || a.since == b.since && waits[i] < waits[j]
-	})
-	for _, id := range waits[:min(len(waits), keptGoroutines)] {
-		m.runnable = append(m.runnable, p.goroutine(id, p.goroutines[id], s.end))
+	for _, g := range ran {
+		m.running = append(m.running, p.goroutine(g, s.end))
 	}
-	slices.SortFunc(m.running, func(a, b Goroutine) int { return cmp.Compare(a.ID, b.ID) })
-	m.running = m.running[:min(len(m.running), keptGoroutines)]
+	for _, g := range waits {
+		m.runnable = append(m.runnable, p.goroutine(g, s.end))
+	}
 	return m
 }
 
-func (p *program) goroutine(id int64, g *worker, now int64) Goroutine {
+// first puts a goroutine among the first by an order, of which there are no more than are shown.
+func first(kept []*worker, g *worker, order func(a, b *worker) int) []*worker {
+	if len(kept) == keptGoroutines && order(g, kept[len(kept)-1]) >= 0 {
+		return kept
+	}
+	at, _ := slices.BinarySearchFunc(kept, g, order)
+	kept = slices.Insert(kept, at, g)
+	return kept[:min(len(kept), keptGoroutines)]
+}
+
+func (p *program) goroutine(g *worker, now int64) Goroutine {
 	top, root := p.names.frame(g.name), p.names.frame(g.root).root
 	return Goroutine{
-		ID: id, Function: top.function, Started: root, Label: p.names.frame(g.title).function,
+		ID: g.id, Function: top.function, Started: root, Label: p.names.frame(g.title).function,
 		For: time.Duration(now - g.since), Serves: top.serves || strings.HasPrefix(root, "net/http.(*conn).serve"),
 	}
 }

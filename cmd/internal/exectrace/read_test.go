@@ -3,6 +3,7 @@ package exectrace
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -62,7 +63,7 @@ func TestRecorded(t *testing.T) {
 		"clean-ticker":           {freeze.Unsure, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := Read(bytes.NewReader(recorded(t, name)), Options{})
+			got, err := Read(context.Background(), bytes.NewReader(recorded(t, name)), Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -99,7 +100,7 @@ func TestRecordedKnown(t *testing.T) {
 		{"clean-http", Options{Kernel: never}, freeze.None, true},
 		{"clean-ticker", Options{Kernel: never}, freeze.Unsure, false},
 	} {
-		got, err := Read(bytes.NewReader(recorded(t, c.name)), c.o)
+		got, err := Read(context.Background(), bytes.NewReader(recorded(t, c.name)), c.o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -178,14 +179,14 @@ func same(a, b any) bool {
 func TestCut(t *testing.T) {
 	for _, name := range []string{"throttled-http", "go1.22", "go1.24", "flight"} {
 		data := recorded(t, name)
-		whole, err := Read(bytes.NewReader(data), Options{})
+		whole, err := Read(context.Background(), bytes.NewReader(data), Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		read := 0
 		for i := range 40 {
 			n := len(data) * i / 40
-			got, err := Read(bytes.NewReader(data[:n]), Options{})
+			got, err := Read(context.Background(), bytes.NewReader(data[:n]), Options{})
 			if err != nil {
 				continue // nothing of the first second could be read
 			}
@@ -213,35 +214,22 @@ func TestNoTrace(t *testing.T) {
 		"go 1.26 trace\x00\x00\x00\x07abc": "no batch",
 		"go 1.99 trace\x00\x00\x00\x01\x01\x01\x01\x00\x34": "unknown or unsupported",
 	} {
-		_, err := Read(strings.NewReader(in), Options{})
+		_, err := Read(context.Background(), strings.NewReader(in), Options{})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want %q", in, err, want)
 		}
 	}
 }
 
-// endless is a trace of one generation that does not end.
-type endless struct {
-	header string
-	left   int64
-}
-
-func (e *endless) Read(p []byte) (int, error) {
-	if e.header != "" {
-		n := copy(p, e.header)
-		e.header = e.header[n:]
-		return n, nil
-	}
-	if e.left <= 0 {
-		return 0, io.EOF
-	}
-	clear(p)
-	n := 0
-	for n+7 <= len(p) && e.left > 0 {
-		n += copy(p[n:], "\x01\x01\x01\x01\x01\x06") + 1 // a batch of one byte: an unknown event
-		e.left -= 7
-	}
-	return n, nil
+// endless is a trace of one generation of so many batches of 60 kB.
+func endless(batches int) io.Reader {
+	return forged(func(f *forge) {
+		f.generation(func() {
+			for data := make([]byte, 60_000); batches > 0; batches-- {
+				f.batch(1, data)
+			}
+		})
+	})
 }
 
 // TestLargeGeneration: what doesn't fit is left out, and the memory is bounded.
@@ -251,10 +239,10 @@ func TestLargeGeneration(t *testing.T) {
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, err := Read(&endless{header: "go 1.26 trace\x00\x00\x00", left: 2 * maxGeneration}, Options{})
+	_, err := Read(context.Background(), endless(2*maxGeneration/60_000), Options{})
 	runtime.ReadMemStats(&after)
-	if err == nil {
-		t.Fatal("no error")
+	if err == nil || !strings.Contains(err.Error(), "it has more than 48 MB") {
+		t.Fatal(err)
 	}
 	if grown := after.HeapSys - min(after.HeapSys, before.HeapSys); grown > 200<<20 {
 		t.Errorf("the heap grew by %d MB", grown>>20)
@@ -284,7 +272,7 @@ func FuzzRead(f *testing.F) {
 				data = append(data[:i:i], append(insert, data[i:]...)...)
 			}
 		}
-		got, err := Read(bytes.NewReader(data), Options{})
+		got, err := Read(context.Background(), bytes.NewReader(data), Options{})
 		if err != nil {
 			return
 		}
@@ -310,7 +298,7 @@ func (b broken) Read(p []byte) (int, error) {
 
 func TestBrokenConnection(t *testing.T) {
 	data := recorded(t, "throttled-busy")
-	got, err := Read(broken{bytes.NewReader(data[:len(data)/2])}, Options{})
+	got, err := Read(context.Background(), broken{bytes.NewReader(data[:len(data)/2])}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

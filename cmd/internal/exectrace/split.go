@@ -38,6 +38,11 @@ type splitter struct {
 
 	next       []byte // the first batch of the next generation
 	nextNumber uint64
+	nextTally  tally
+
+	generations int
+	tally       tally  // of this generation
+	last        []byte // the batch that was read last, without its head
 }
 
 // ErrOld is a trace of a Go that is too old.
@@ -60,16 +65,22 @@ func newSplitter(r io.Reader) (*splitter, error) {
 }
 
 // errTooLarge is a generation that is left out.
-var errTooLarge = fmt.Errorf("a generation of more than %d MB", maxGeneration>>20)
+var errTooLarge = &leftOut{fmt.Sprintf("it has more than %d MB", maxGeneration>>20)}
+
+// errGenerations ends the reading.
+var errGenerations = fmt.Errorf("it has more than %d generations, and a trace begins one a second", mostGenerations)
 
 // generation returns the next generation with a header, or io.EOF after the last. With another error the trace is
 // unreadable from there; what came with it is a generation that may be incomplete.
 func (s *splitter) generation() ([]byte, error) {
+	if s.generations++; s.generations > mostGenerations {
+		return nil, errGenerations
+	}
 	g := append(make([]byte, 0, 1<<20), s.header[:]...)
 	g = append(g, s.next...)
 	number, have := s.nextNumber, len(s.next) > 0
-	s.next = nil
-	tooLarge := false
+	s.next, s.tally, s.nextTally = nil, s.nextTally, tally{}
+	var left error // out: the rest of it is not kept
 	for {
 		start := len(g)
 		b, n, end, err := s.batch(g)
@@ -77,24 +88,33 @@ func (s *splitter) generation() ([]byte, error) {
 		case err == io.EOF && !have:
 			return nil, io.EOF
 		case end, err == io.EOF && s.version < 26:
-			if tooLarge {
-				return nil, errTooLarge
+			if left != nil {
+				return nil, left
 			}
 			return b, nil
+		case err == io.EOF && left != nil:
+			return nil, left
 		case err == io.EOF:
 			return g, io.ErrUnexpectedEOF
 		case err != nil:
 			return g[:start], err
 		case have && n != number && s.version < 26:
 			s.next, s.nextNumber = append([]byte(nil), b[start:]...), n
-			if tooLarge {
-				return nil, errTooLarge
+			s.nextTally.add(s.last) // one alone is within all bounds
+			if left != nil {
+				return nil, left
 			}
 			return b[:start], nil
 		}
 		g, number, have = b, n, true
-		if len(g) > maxGeneration {
-			g, tooLarge = g[:headerSize], true
+		if left == nil {
+			left = s.tally.add(s.last)
+		}
+		if left == nil && len(g) > maxGeneration {
+			left = errTooLarge
+		}
+		if left != nil {
+			g = g[:headerSize]
 		}
 	}
 }
@@ -136,6 +156,9 @@ func (s *splitter) batch(g []byte) (b []byte, generation uint64, end bool, err e
 		return g, 0, false, unexpected(err)
 	}
 	s.read += int64(len(g) - at)
+	if s.last = nil; kind == eventBatch {
+		s.last = g[at:]
+	}
 	return g, fields[0], false, nil
 }
 

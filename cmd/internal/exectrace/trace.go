@@ -8,6 +8,7 @@
 package exectrace
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -33,7 +34,8 @@ type Trace struct {
 	Wall     time.Duration
 	Bytes    int64
 	Events   int64
-	Procs    []Setting // GOMAXPROCS
+	Procs    []Setting // GOMAXPROCS: the first changes of it, and the last
+	Changes  int       `json:",omitempty"` // of GOMAXPROCS that are not in the list
 	Warnings []string
 
 	Cause     freeze.Cause
@@ -144,8 +146,9 @@ type GC struct {
 }
 
 // Read reads a trace to its end. What is damaged or cut off is left out, with a warning; without any event that can be
-// read there is an error. It holds a few generations (seconds) of the trace at a time.
-func Read(r io.Reader, o Options) (*Trace, error) {
+// read there is an error. It holds a few generations (seconds) of the trace at a time, and what it keeps of all of them is bounded.
+// It ends soon after ctx does.
+func Read(ctx context.Context, r io.Reader, o Options) (*Trace, error) {
 	s, err := newSplitter(r)
 	if err != nil {
 		return nil, err
@@ -153,7 +156,7 @@ func Read(r io.Reader, o Options) (*Trace, error) {
 	n := newNames()
 	p := newProgram(n)
 	var warnings []string
-	decodeAll(s.generation, n, func(events []event) {
+	decodeAll(ctx, s.generation, n, func(events []event) {
 		for _, e := range events {
 			p.take(e)
 		}
@@ -166,11 +169,17 @@ func Read(r io.Reader, o Options) (*Trace, error) {
 			warnings = append(warnings, lossWarning(err, p))
 		}
 	})
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	if p.events == 0 {
 		if len(warnings) > 0 {
 			return nil, errors.New("reading the execution trace: " + warnings[0])
 		}
 		return nil, errors.New("reading the execution trace: it has no events")
+	}
+	if n.full {
+		warnings = append(warnings, fmt.Sprintf("it has more than %d names or %d MiB of them: functions and phases that came later have none here", mostNames, mostNameBytes>>20))
 	}
 	t := &Trace{Go: fmt.Sprintf("1.%d", s.version), Bytes: s.read, Warnings: warnings}
 	analyse(t, p, o)
@@ -178,11 +187,12 @@ func Read(r io.Reader, o Options) (*Trace, error) {
 }
 
 func lossWarning(err error, p *program) string {
+	var left *leftOut
 	at := time.Duration(max(0, p.last-max(p.first, 0))).Round(time.Millisecond)
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Sprintf("the trace is cut off: what came after %v could not be read", at)
-	case errors.Is(err, errTooLarge):
+	case errors.As(err, &left):
 		return fmt.Sprintf("after %v a second of the trace is left out: %v", at, err)
 	}
 	return fmt.Sprintf("after %v a part of the trace could not be read: %v", at, err)

@@ -59,6 +59,7 @@ type Trace struct {
 
 	Procs        *int           `json:"gomaxprocs"` // at the end; null: not known
 	ProcsChanges []TraceSetting `json:"gomaxprocs_changes"`
+	ProcsLeft    int            `json:"gomaxprocs_changes_left,omitempty"`
 	Process      *TraceProcess  `json:"process"` // that runs here; null: not known
 	Limit        *WatchLimit    `json:"limit"`   // of that process
 	Kernel       *TraceKernel   `json:"kernel"`  // null: it was not asked, or counted nothing
@@ -224,6 +225,7 @@ func NewTrace(f TraceFacts) (*Trace, error) {
 		d.Longest = append(d.Longest, newTraceMoment(m))
 	}
 	slices.SortStableFunc(d.Longest, func(a, b TraceMoment) int { return cmp.Compare(d.last(a), d.last(b)) })
+	d.ProcsLeft = t.Changes
 	for _, s := range t.Procs {
 		d.ProcsChanges = append(d.ProcsChanges, TraceSetting{s.At.Seconds(), s.Procs})
 		d.Procs = &s.Procs

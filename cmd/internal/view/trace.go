@@ -50,7 +50,7 @@ func traceFacts(d *report.Trace) (f sheet.Facts) {
 	f.Add("kernel", traceKernel(d)...)
 	f.Add("GOMAXPROCS", known(d.Procs, func(procs int) string {
 		changed := ""
-		if n := len(d.ProcsChanges) - 1; n > 0 {
+		if n := len(d.ProcsChanges) - 1 + d.ProcsLeft; n > 0 && len(d.ProcsChanges) > 0 {
 			times := cmp.Or(when(n == 1, "once"), fmt.Sprintf("%d times", n))
 			changed = fmt.Sprintf(" at the end, changed %s from %d", times, d.ProcsChanges[0].Procs)
 		}

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -31,7 +32,7 @@ func write(name string, k freeze.Kernel) error {
 		return err
 	}
 	defer f.Close()
-	t, err := exectrace.Read(f, exectrace.Options{Kernel: k})
+	t, err := exectrace.Read(context.Background(), f, exectrace.Options{Kernel: k})
 	if err != nil {
 		return err
 	}

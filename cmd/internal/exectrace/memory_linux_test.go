@@ -1,0 +1,13 @@
+package exectrace
+
+import (
+	"syscall"
+	"testing"
+)
+
+// limitMemory ends this process rather than that it takes more.
+func limitMemory(t *testing.T, bytes uint64) {
+	if err := syscall.Setrlimit(syscall.RLIMIT_DATA, &syscall.Rlimit{Cur: bytes, Max: bytes}); err != nil {
+		t.Fatal(err)
+	}
+}
