@@ -27,6 +27,7 @@ var order = []string{
 	module + "/docs",
 
 	module + "/cmd/internal/plain",
+	module + "/cmd/internal/input",
 	module + "/cmd/internal/hint",
 	module + "/cmd/internal/quantity",
 	module + "/cmd/internal/finding",

@@ -5,9 +5,9 @@
 package attach
 
 import (
+	"context"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/unthrottle/unthrottle/cgroup"
@@ -15,6 +15,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/freeze"
 	"github.com/unthrottle/unthrottle/cmd/internal/golive"
 	"github.com/unthrottle/unthrottle/cmd/internal/host"
+	"github.com/unthrottle/unthrottle/cmd/internal/input"
 	"github.com/unthrottle/unthrottle/cmd/internal/meter"
 )
 
@@ -79,11 +80,8 @@ func counted(pid int, limit cgroup.Limits, readings []meter.Reading) freeze.Kern
 const profileMost = 65 << 20
 
 // ReadFile reads a file, or stdin for "-", but no more of it than a profile has.
-func ReadFile(name string, stdin io.Reader) ([]byte, error) {
-	if name == "-" {
-		return io.ReadAll(io.LimitReader(stdin, profileMost))
-	}
-	f, err := os.Open(name)
+func ReadFile(ctx context.Context, name string, stdin io.Reader) ([]byte, error) {
+	f, err := input.Open(ctx, name, stdin)
 	if err != nil {
 		return nil, err
 	}

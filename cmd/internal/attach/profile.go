@@ -44,11 +44,11 @@ func (p *Profiler) Take(ctx context.Context) ([]byte, error) {
 	}
 	if p.URL == nil {
 		p.find(p.Process)
-		data, err := ReadFile(p.Source, p.In)
+		data, err := ReadFile(ctx, p.Source, p.In)
 		if err != nil {
 			return nil, hint.With(fmt.Errorf("reading the profile: %w", err), CPUProfile.Example)
 		}
-		p.readMetricsFiles()
+		p.readMetricsFiles(ctx)
 		return data, nil
 	}
 	pid := p.Process
@@ -69,7 +69,7 @@ func (p *Profiler) Take(ctx context.Context) ([]byte, error) {
 		return nil, err
 	}
 	if p.Metrics != "" && !strings.Contains(p.Metrics, "://") {
-		p.readMetricsFiles()
+		p.readMetricsFiles(ctx)
 		return data, nil
 	}
 	p.demand(first, p.readMetrics(ctx), time.Since(began))
@@ -184,7 +184,7 @@ func (p *Profiler) demand(first, last *goself.Classes, between time.Duration) {
 const idleBelow = 0.05
 
 // readMetricsFiles reads one saved page, or two with a comma between them.
-func (p *Profiler) readMetricsFiles() {
+func (p *Profiler) readMetricsFiles(ctx context.Context) {
 	if p.Metrics == "" || p.Metrics == "none" {
 		return
 	}
@@ -194,7 +194,7 @@ func (p *Profiler) readMetricsFiles() {
 	}
 	var pages []*goself.Classes
 	for name := range strings.SplitSeq(p.Metrics, ",") {
-		data, err := ReadFile(name, p.In)
+		data, err := ReadFile(ctx, name, p.In)
 		if err != nil {
 			p.warn("reading the metrics: %w", err)
 			return

@@ -56,7 +56,7 @@ func readTrace(ctx context.Context, r io.Reader, o exectrace.Options) (*exectrac
 		if err != nil {
 			return nil, fmt.Errorf("unpacking it: %w", err)
 		}
-		in = bufio.NewReader(z)
+		in = bufio.NewReader(&unpacked{from: z, left: traceMost})
 	}
 	if head, err := in.Peek(5); string(head) != "go 1." {
 		if len(head) == 0 && err != io.EOF {
@@ -77,6 +77,24 @@ func whatElse(r io.Reader) error {
 		return &notTrace{kind.Kind}
 	}
 	return errors.New("this is not an execution trace")
+}
+
+// unpacked is what a packed trace holds, up to a bound: a small file can hold anything. What is before the bound is shown.
+type unpacked struct {
+	from io.Reader
+	left int64
+}
+
+// errUnpacked comes with the bound.
+var errUnpacked = fmt.Errorf("it unpacks to more than %d GiB: to have all of it read, unpack it and give that file", traceMost>>30)
+
+func (u *unpacked) Read(p []byte) (int, error) {
+	if u.left <= 0 {
+		return 0, errUnpacked
+	}
+	n, err := u.from.Read(p[:min(int64(len(p)), u.left)])
+	u.left -= int64(n)
+	return n, err
 }
 
 // contextReader fails when its context ends.
@@ -131,7 +149,7 @@ func profileHinted(err error) error {
 }
 
 // ReadStat reads two copies of a cpu.stat, from before a trace and after it: their names with a comma between them.
-func ReadStat(names string) (*[2]cgroup.Counters, error) {
+func ReadStat(ctx context.Context, names string) (*[2]cgroup.Counters, error) {
 	const example = "--cgroup-stat before.txt,after.txt: two copies of the cpu.stat of its cgroup"
 	both := strings.Split(names, ",")
 	if len(both) != 2 {
@@ -139,7 +157,7 @@ func ReadStat(names string) (*[2]cgroup.Counters, error) {
 	}
 	var stat [2]cgroup.Counters
 	for i, name := range both {
-		data, err := ReadFile(name, strings.NewReader(""))
+		data, err := ReadFile(ctx, name, strings.NewReader(""))
 		if err != nil {
 			return nil, hint.With(fmt.Errorf("reading cpu.stat: %w", err), example)
 		}

@@ -302,3 +302,26 @@ func TestTakeLate(t *testing.T) {
 		t.Errorf("%q, took %v", late, tr.Took)
 	}
 }
+
+// TestUnpacked: a packed trace is read up to a bound, with a word about the rest.
+func TestUnpacked(t *testing.T) {
+	packed, err := os.ReadFile("../exectrace/testdata/throttled-http.trace.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	z, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := exectrace.Read(t.Context(), &unpacked{from: bytes.NewReader(whole), left: int64(len(whole) / 2)}, exectrace.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "it unpacks to more than 2 GiB: to have all of it read, unpack it") {
+		t.Errorf("it says %q", got.Warnings)
+	}
+}

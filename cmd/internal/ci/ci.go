@@ -12,14 +12,15 @@ import (
 	"github.com/jstemmer/go-junit-report/v2/junit"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
+	"github.com/unthrottle/unthrottle/cmd/internal/plain"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/docs"
 )
 
 // JUnit writes the checks of a verb as test cases.
 func JUnit(w io.Writer, verb, made string, checks []report.Check) error {
-	suite := junit.Testsuite{Name: "unthrottle " + verb, Timestamp: made, Time: "0"}
-	for _, c := range checks {
+	suite := junit.Testsuite{Name: "unthrottle " + verb, Timestamp: plain.Line(made), Time: "0"}
+	for _, c := range printable(checks) {
 		test := junit.Testcase{Classname: c.About, Name: c.Name}
 		switch f := c.Found; {
 		case f == nil:
@@ -41,9 +42,9 @@ func at(p report.Place) string {
 	case p.File == "":
 		return ""
 	case p.Line == 0:
-		return "at " + p.File + "\n"
+		return "at " + plain.Line(p.File) + "\n"
 	}
-	return fmt.Sprintf("at %s:%d:%d\n", p.File, p.Line, p.Column)
+	return fmt.Sprintf("at %s:%d:%d\n", plain.Line(p.File), p.Line, p.Column)
 }
 
 // details are the evidence and the fix.
@@ -74,10 +75,10 @@ var levels = map[finding.Severity]garif.ResultLevel{
 // GitHub's upload action makes the one that it goes by, primaryLocationLineHash, from the text of the line, and warns of any other.
 func SARIF(w io.Writer, version string, checks []report.Check) error {
 	driver := garif.NewDriver("unthrottle").WithInformationUri(site)
-	driver.Version = version
+	driver.Version = plain.Line(version)
 	run := garif.NewRun(garif.NewTool(driver))
 	known := map[string]bool{}
-	for _, c := range checks {
+	for _, c := range printable(checks) {
 		rule, result := resultOf(c)
 		logical := garif.NewLogicalLocation()
 		logical.FullyQualifiedName = c.About
@@ -97,7 +98,7 @@ func SARIF(w io.Writer, version string, checks []report.Check) error {
 	}
 	log := garif.NewLogFile([]*garif.Run{run}, garif.Version210)
 	log.Schema = schema
-	return log.PrettyWrite(w)
+	return jsonTo(w, log.PrettyWrite)
 }
 
 // resultOf is a check, and the rule that it was made by. That nothing was found is a result too.

@@ -8,13 +8,14 @@ import (
 	"strings"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
+	"github.com/unthrottle/unthrottle/cmd/internal/plain"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 )
 
 // GitHub writes what was found as commands to GitHub's runner, which shows each beside its line. It shows ten warnings and ten
 // errors of a step, so the worst come first.
 func GitHub(w io.Writer, checks []report.Check) error {
-	found := worstFirst(checks)
+	found := worstFirst(printable(checks))
 	var b strings.Builder
 	for _, c := range found {
 		f := c.Found
@@ -22,7 +23,7 @@ func GitHub(w io.Writer, checks []report.Check) error {
 		var properties []string
 		add := func(name, value string) { properties = append(properties, name+"="+escapedProperty(value)) }
 		if c.Place.File != "" {
-			add("file", c.Place.File)
+			add("file", plain.Line(c.Place.File))
 			for _, n := range []struct {
 				name  string
 				value int
@@ -98,8 +99,10 @@ func GitLab(w io.Writer, checks []report.Check) error {
 			Location: location{c.Place.File, lines{max(1, c.Place.Line)}},
 		})
 	}
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(issues)
+	return jsonTo(w, func(w io.Writer) error {
+		e := json.NewEncoder(w)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		return e.Encode(issues)
+	})
 }

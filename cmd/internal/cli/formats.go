@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/asked"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/input"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/verb"
@@ -40,11 +40,11 @@ func newReport(stdio IO) *cobra.Command {
 		verb.ColorFlag(flags, &color)
 		l.Words["format"] = verb.FormatNames
 		l.Cmd.ValidArgsFunction = cobra.FixedCompletions([]cobra.Completion{"json", "jsonl"}, cobra.ShellCompDirectiveFilterFileExt)
-		return func(_ context.Context, args []string) error {
+		return func(ctx context.Context, args []string) error {
 			if len(args) != 1 {
 				return hint.Usage("unthrottle report FILE", "report takes one file, got %d", len(args))
 			}
-			data, err := readAll(args[0], stdio.In)
+			data, err := input.ReadAll(ctx, args[0], stdio.In, report.MostBytes)
 			if err != nil {
 				return hint.With(fmt.Errorf("reading the result: %w", err), "-o FILE.json of a verb writes one; bench and tune name their file of runs when they end")
 			}
@@ -66,14 +66,6 @@ func newReport(stdio IO) *cobra.Command {
 			return out.Finish(write(out.W, verb.StyleOf(color, stdio.IO, *path != "")))
 		}
 	})
-}
-
-// readAll reads a file, or stdin for "-".
-func readAll(name string, stdin io.Reader) ([]byte, error) {
-	if name == "-" {
-		return io.ReadAll(stdin)
-	}
-	return os.ReadFile(name)
 }
 
 // openReport reads a saved document and returns what writes it in a format.

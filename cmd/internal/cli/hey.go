@@ -5,24 +5,27 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 
 	"github.com/spf13/cobra"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/hey"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/input"
 	"github.com/unthrottle/unthrottle/cmd/internal/load"
 	"github.com/unthrottle/unthrottle/cmd/internal/plain"
 	"github.com/unthrottle/unthrottle/cmd/internal/verb"
 )
+
+// mostBody is the most of a body that is sent, which is kept in memory.
+const mostBody = 1 << 30
 
 // newHey takes hey's command line as it is: its flags are not cobra's.
 func newHey(stdio IO) *cobra.Command {
 	return &cobra.Command{
 		Use: "hey", Long: hey.Help, DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o, err := hey.Parse(args, os.ReadFile)
+			o, err := hey.Parse(args, func(name string) ([]byte, error) { return input.ReadAll(cmd.Context(), name, nil, mostBody) })
 			if errors.Is(err, flag.ErrHelp) {
 				_, err := io.WriteString(stdio.Out, hey.Help)
 				return err

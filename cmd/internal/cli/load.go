@@ -100,7 +100,7 @@ const (
 )
 
 // session makes of the flags what is to be sent.
-func (o *loader) session(args []string) (*loadtest.Session, error) {
+func (o *loader) session(ctx context.Context, args []string) (*loadtest.Session, error) {
 	p := &o.plan
 	closed := o.flags.Given("conns") && p.Rate == 0 && !o.findMax
 	switch {
@@ -139,7 +139,7 @@ func (o *loader) session(args []string) (*loadtest.Session, error) {
 		s.PID = &o.server
 	}
 	var err error
-	if p.Targets, p.Client, err = o.requests.Read(strings.Join(args, ""), o.stdio.In); err != nil {
+	if p.Targets, p.Client, err = o.requests.Read(ctx, strings.Join(args, ""), o.stdio.In); err != nil {
 		return nil, err
 	}
 	s.Plan = *p
@@ -154,7 +154,7 @@ func loadFormats() map[string]verb.Writer[*report.Load] {
 }
 
 func (o *loader) run(ctx context.Context, args []string) error {
-	s, err := o.session(args)
+	s, err := o.session(ctx, args)
 	if err != nil {
 		return err
 	}

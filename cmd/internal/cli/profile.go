@@ -107,7 +107,7 @@ func (p *profiler) run(ctx context.Context, args []string) error {
 	if err := p.parse(args); err != nil {
 		return err
 	}
-	if err := p.readBase(); err != nil {
+	if err := p.readBase(ctx); err != nil {
 		return err
 	}
 	if err := p.results.Open(); err != nil {
@@ -121,11 +121,11 @@ func (p *profiler) run(ctx context.Context, args []string) error {
 }
 
 // readBase reads the base before anything is measured.
-func (p *profiler) readBase() error {
+func (p *profiler) readBase(ctx context.Context) error {
 	if p.base == "" {
 		return nil
 	}
-	data, err := attach.ReadFile(p.base, p.stdio.In)
+	data, err := attach.ReadFile(ctx, p.base, p.stdio.In)
 	if err != nil {
 		return hint.With(fmt.Errorf("reading the base: %w", err), "--base takes a file that --save or curl has written")
 	}

@@ -88,7 +88,7 @@ func (s *study) serve(ctx context.Context, o *serverOptions, program []string, a
 	if !s.Flags.Given("timeout") {
 		generator = append(generator, "--timeout", "10s")
 	}
-	targets, _, err := o.requests.Read(at, s.stdio.In) // as the generator will, so that what is wrong is said before anything is started
+	targets, _, err := o.requests.Read(ctx, at, s.stdio.In) // as the generator will, so that what is wrong is said before anything is started
 	if err != nil {
 		return nil, "", err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,6 +11,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/attach"
 	"github.com/unthrottle/unthrottle/cmd/internal/exectrace"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/input"
 	"github.com/unthrottle/unthrottle/cmd/internal/progress"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/verb"
@@ -154,7 +154,7 @@ func (t *tracer) parseRecord(args []string) error {
 func (t *tracer) document(ctx context.Context) (_ *report.Trace, err error) {
 	a, f := &t.take, &t.facts
 	if t.stat != "" {
-		if f.Stat, err = attach.ReadStat(t.stat); err != nil {
+		if f.Stat, err = attach.ReadStat(ctx, t.stat); err != nil {
 			return nil, err
 		}
 		before, after := f.Stat[0], f.Stat[1]
@@ -185,10 +185,7 @@ func (t *tracer) file(ctx context.Context) (io.ReadCloser, error) {
 	if t.taken() {
 		return t.takeTrace(ctx)
 	}
-	if t.source == "-" {
-		return io.NopCloser(t.stdio.In), nil
-	}
-	f, err := os.Open(t.source)
+	f, err := input.Open(ctx, t.source, t.stdio.In)
 	if err != nil {
 		return nil, hint.With(fmt.Errorf("reading the trace: %w", err), attach.Trace.Example)
 	}

@@ -1,6 +1,7 @@
 package loadtest
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
@@ -12,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/input"
 	"github.com/unthrottle/unthrottle/cmd/internal/load"
 )
 
@@ -28,7 +30,7 @@ type Requests struct {
 }
 
 // Read makes targets of a URL or of the file, and reads the files that are named.
-func (r *Requests) Read(url string, stdin io.Reader) (targets []load.Target, c load.Client, err error) {
+func (r *Requests) Read(ctx context.Context, url string, stdin io.Reader) (targets []load.Target, c load.Client, err error) {
 	c = r.Client
 	if c.HTTP2 == "auto" {
 		c.HTTP2 = load.HTTP2Auto
@@ -44,9 +46,9 @@ func (r *Requests) Read(url string, stdin io.Reader) (targets []load.Target, c l
 		return nil, c, err
 	}
 	if r.File == "" {
-		targets, err = r.target(url, stdin)
+		targets, err = r.target(ctx, url, stdin)
 	} else {
-		targets, err = r.file(stdin)
+		targets, err = r.file(ctx, stdin)
 	}
 	for i := range targets {
 		targets[i].Header = append(slices.Clone(common), targets[i].Header...)
@@ -55,14 +57,14 @@ func (r *Requests) Read(url string, stdin io.Reader) (targets []load.Target, c l
 }
 
 // target is what is sent to a URL.
-func (r *Requests) target(url string, stdin io.Reader) ([]load.Target, error) {
+func (r *Requests) target(ctx context.Context, url string, stdin io.Reader) ([]load.Target, error) {
 	t := load.Target{Method: strings.ToUpper(r.Method), URL: url, Body: []byte(r.Data)}
 	if !strings.Contains(url, "://") {
 		t.URL = "http://" + url
 	}
 	if name, isFile := strings.CutPrefix(r.Data, "@"); isFile {
 		var err error
-		if t.Body, err = readInput(name, stdin); err != nil {
+		if t.Body, err = input.ReadAll(ctx, name, stdin, mostInput); err != nil {
 			return nil, hint.With(fmt.Errorf("reading the body: %w", err), "--data @FILE reads it from a file")
 		}
 	}
@@ -70,8 +72,8 @@ func (r *Requests) target(url string, stdin io.Reader) ([]load.Target, error) {
 }
 
 // file reads the targets of the file.
-func (r *Requests) file(stdin io.Reader) ([]load.Target, error) {
-	data, err := readInput(r.File, stdin)
+func (r *Requests) file(ctx context.Context, stdin io.Reader) ([]load.Target, error) {
+	data, err := input.ReadAll(ctx, r.File, stdin, mostInput)
 	if err != nil {
 		return nil, hint.With(fmt.Errorf("reading the targets: %w", err), "--targets takes a file such as: GET http://localhost:8080/")
 	}
@@ -79,7 +81,7 @@ func (r *Requests) file(stdin io.Reader) ([]load.Target, error) {
 		if !filepath.IsAbs(name) {
 			name = filepath.Join(filepath.Dir(r.File), name)
 		}
-		return os.ReadFile(name)
+		return input.ReadAll(ctx, name, nil, mostInput)
 	})
 	if err != nil {
 		return nil, hint.Usage("each line a JSON object with a url, or as vegeta has it: GET http://localhost:8080/", "%s: %w", r.File, err)
@@ -87,13 +89,8 @@ func (r *Requests) file(stdin io.Reader) ([]load.Target, error) {
 	return targets, nil
 }
 
-// readInput reads a file, or stdin for "-".
-func readInput(name string, stdin io.Reader) ([]byte, error) {
-	if name == "-" {
-		return io.ReadAll(stdin)
-	}
-	return os.ReadFile(name)
-}
+// mostInput is the most of a file of targets, or of a body, all of which is kept in memory: a million targets have some 100 MiB.
+const mostInput = 1 << 30
 
 // header is what all requests have.
 func (r *Requests) header() (fields [][2]string, err error) {

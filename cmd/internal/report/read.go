@@ -17,8 +17,11 @@ var readers = map[string]func([]byte) (any, error){
 }
 
 // Read reads a saved document, and returns a pointer to the type of its verb. A file of runs of bench or tune becomes the
-// document that they add up to.
+// document that they add up to. Numbers in it that nothing measures are 0.
 func Read(data []byte) (any, error) {
+	if err := checkSize(data); err != nil {
+		return nil, err
+	}
 	var head struct {
 		Header
 		Groups  json.RawMessage `json:"groups"`
@@ -40,13 +43,17 @@ func Read(data []byte) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		return NewTune(study)
+		doc, err := NewTune(study)
+		if err != nil {
+			return nil, err
+		}
+		return Sane(doc), nil
 	case head.Verb == "bench" && head.Groups == nil:
 		study, _, err := lab.ReadStudy(data)
 		if err != nil {
 			return nil, err
 		}
-		return NewBench(study), nil
+		return Sane(NewBench(study)), nil
 	}
 	return read(data)
 }
@@ -56,5 +63,39 @@ func decode[T any](data []byte) (any, error) {
 	if err := json.Unmarshal(data, doc); err != nil {
 		return nil, fmt.Errorf("reading the document: %w", err)
 	}
-	return doc, nil
+	if bench, ok := any(doc).(*Bench); ok {
+		if err := bench.check(); err != nil {
+			return nil, fmt.Errorf("reading the document: %w", err)
+		}
+	}
+	return Sane(doc), nil
+}
+
+// check reports what in a document points to nothing in it.
+func (b *Bench) check() error {
+	setting := func(i int) error {
+		if i < 0 || i >= len(b.Plan.Settings) {
+			return fmt.Errorf("there is no setting %d, of %d", i, len(b.Plan.Settings))
+		}
+		return nil
+	}
+	for _, r := range b.Runs {
+		if err := setting(r.Setting); err != nil {
+			return err
+		}
+	}
+	for _, g := range b.Groups {
+		if len(g.Settings) == 0 {
+			return fmt.Errorf("the group %q has no settings", g.Name)
+		}
+		if g.Best != nil && (*g.Best < 0 || *g.Best >= len(g.Settings)) {
+			return fmt.Errorf("the group %q has no row %d", g.Name, *g.Best)
+		}
+		for _, row := range g.Settings {
+			if err := setting(row.Setting); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

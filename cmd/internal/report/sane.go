@@ -26,7 +26,14 @@ func sane(v reflect.Value) reflect.Value {
 		for i := range v.Len() {
 			out.Index(i).Set(sane(v.Index(i)))
 		}
+	case reflect.Array:
+		for i := range v.Len() {
+			out.Index(i).Set(sane(v.Index(i)))
+		}
 	case reflect.Map:
+		if v.IsNil() {
+			break
+		}
 		out.Set(reflect.MakeMap(v.Type()))
 		for _, key := range v.MapKeys() {
 			if e := v.MapIndex(key); measurable(e) {
@@ -39,8 +46,11 @@ func sane(v reflect.Value) reflect.Value {
 			out.Elem().Set(sane(v.Elem()))
 		}
 	case reflect.Struct:
+		out.Set(v) // with the fields that are not exported, such as those of a time
 		for i := range v.NumField() {
-			out.Field(i).Set(sane(v.Field(i)))
+			if v.Type().Field(i).IsExported() {
+				out.Field(i).Set(sane(v.Field(i)))
+			}
 		}
 	default:
 		out.Set(v)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"runtime"
 	"slices"
 	"strconv"
@@ -20,6 +18,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/choice"
 	"github.com/unthrottle/unthrottle/cmd/internal/conduct"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/input"
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/loadtest"
 	"github.com/unthrottle/unthrottle/cmd/internal/plain"
@@ -277,6 +276,9 @@ func (t *tuner) prepareServer(ctx context.Context, args, command []string) error
 
 func (t *tuner) note(text string) { t.Progress.Note(text) }
 
+// mostManifest is the most of a file of -f: an API server takes no object of more than 3 MiB.
+const mostManifest = 16 << 20
+
 // template gets the workload.
 func (t *tuner) template(ctx context.Context, api *podtrial.API, namespace string, args []string) (*podtrial.Template, error) {
 	if t.file == "" {
@@ -286,13 +288,7 @@ func (t *tuner) template(ctx context.Context, api *podtrial.API, namespace strin
 		}
 		return podtrial.ParseTemplate(data, t.container)
 	}
-	var data []byte
-	var err error
-	if t.file == "-" {
-		data, err = io.ReadAll(t.stdio.In)
-	} else {
-		data, err = os.ReadFile(t.file)
-	}
+	data, err := input.ReadAll(ctx, t.file, t.stdio.In, mostManifest)
 	if err != nil {
 		return nil, hint.With(fmt.Errorf("reading the workload: %w", err), "-f takes a file with a Deployment, a Pod, or anything else that makes pods")
 	}
