@@ -50,7 +50,7 @@ func Requests(l *verb.Flags, flags *pflag.FlagSet, r *loadtest.Requests) {
 	flags.StringVar(&r.User, "user", "", "NAME:PASSWORD\tfor basic authentication")
 	c.Timeout = 20 * time.Second
 	verb.Duration(flags, &c.Timeout, "timeout", 0, "D\tafter which a request has failed (20s)")
-	verb.Number(flags, &c.Redirects, "redirects", "", 0, "N\tmost that are followed (0)")
+	verb.Number(flags, &c.Redirects, "redirects", "", 0, "N\tmost that are followed, to the same host (0)")
 	flags.BoolVar(&c.NoKeepAlive, "no-keepalive", false, "a new connection for each request")
 	flags.BoolVar(&c.NoCompression, "no-compression", false, "don't ask for compressed answers")
 	flags.Var(verb.OneOf(&c.HTTP2, "auto", load.HTTP2Only, load.HTTP2Never), "http2", "WHEN\tauto, on or off (auto)")

@@ -17,6 +17,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+	"github.com/unthrottle/unthrottle/cmd/internal/web"
 )
 
 // A Page is a page of net/http/pprof that takes its time.
@@ -128,13 +129,16 @@ func (p Page) open(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
 	return closer{body, cancel}, nil
 }
 
-// get asks as any client does: by the environment's proxy, and where a redirect leads to.
-func get(ctx context.Context, u *url.URL) (*http.Response, error) {
+// mostRedirects is how many redirects are followed, none of them to another host: a mux that adds a slash sends one.
+const mostRedirects = 10
+
+// get asks by the environment's proxy. The answer has at most so many bytes, unpacked.
+func get(ctx context.Context, u *url.URL, most int64) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
 		return nil, err
 	}
-	return http.DefaultClient.Do(req)
+	return web.New(web.Options{Of: "it", Most: most, Redirects: mostRedirects, Proxy: true, Once: true}).Do(req)
 }
 
 // closer ends the request with its answer.
@@ -150,11 +154,15 @@ func (c closer) Close() error {
 
 // ask asks for the page, and if the answer is something else says what can be done.
 func (p Page) ask(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
-	res, err := get(ctx, u)
+	res, err := get(ctx, u, traceMost+1) // who reads it says what is too much of which page
 	if err != nil {
 		var bad *url.Error
 		if errors.As(err, &bad) {
 			err = bad.Err
+		}
+		var elsewhere *web.Redirect
+		if errors.As(err, &elsewhere) {
+			return nil, p.failed(ctx, u, err, "give the address that it leads to, if that is the program's")
 		}
 		return nil, p.failed(ctx, u, err, "does the program run, and is this where its net/http/pprof listens?")
 	}
@@ -163,7 +171,7 @@ func (p Page) ask(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
 	}
 	defer res.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(res.Body, 512))
-	err = fmt.Errorf("it answered %s%s", res.Status, afterColon(string(text)))
+	err = fmt.Errorf("it answered %s%s", web.Said(res.Status), afterColon(string(text)))
 	switch {
 	case res.StatusCode == http.StatusNotFound:
 		return nil, p.failed(ctx, u, err, `the program has to import _ "net/http/pprof", and to serve http.DefaultServeMux there`)
@@ -189,11 +197,11 @@ func (p Page) failed(ctx context.Context, u *url.URL, err error, hints ...string
 	return hint.With(err, hints...)
 }
 
-// afterColon is the first line of a server's text.
+// afterColon is the first line of a server's text, quoted if it is not plain.
 func afterColon(text string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
 	if line == "" || strings.HasPrefix(line, "<") {
 		return ""
 	}
-	return ": " + line
+	return ": " + web.Said(line)
 }

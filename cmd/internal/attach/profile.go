@@ -13,6 +13,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/goself"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+	"github.com/unthrottle/unthrottle/cmd/internal/web"
 )
 
 // A Profiler takes a CPU profile from a URL, or reads one, and with it what the program's metrics say about its demand.
@@ -111,21 +112,24 @@ func (p *Profiler) readMetrics(ctx context.Context) *goself.Classes {
 	return p.classes(page, from)
 }
 
+// metricsMost is how large a page of metrics may be, in bytes: one of a program with thousands of its own has 1 MB.
+const metricsMost = 8 << 20
+
 // metricsPage reads a page of metrics, but no more of it than such a page has.
 func metricsPage(ctx context.Context, from string) ([]byte, error) {
 	u, err := url.Parse(from)
 	if err != nil {
 		return nil, err
 	}
-	res, err := get(ctx, u)
+	res, err := get(ctx, u, metricsMost)
 	if err != nil {
 		return nil, err
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answered %s", from, res.Status)
+		return nil, fmt.Errorf("%s answered %s", u.Redacted(), web.Said(res.Status))
 	}
-	return io.ReadAll(io.LimitReader(res.Body, 8<<20))
+	return io.ReadAll(res.Body)
 }
 
 // classes reads a page. If a page that was asked for has none, it says so.

@@ -21,6 +21,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/web"
 )
 
 // Options are what to wait for. The zero value of all but the names is usable.
@@ -94,8 +96,6 @@ func (c client) do(ctx context.Context, method, url string) (status int, err err
 	if !pool.AppendCertsFromPEM(ca) {
 		return 0, fmt.Errorf("%s has no certificate", filepath.Join(c.dir, "ca.crt"))
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, method, url, nil)
 	if err != nil {
 		return 0, err
@@ -103,13 +103,13 @@ func (c client) do(ctx context.Context, method, url string) (status int, err err
 	r.Header.Set("Authorization", "Bearer "+string(bytes.TrimSpace(token)))
 	r.Header.Set("Accept", "application/json")
 	r.Header.Set("User-Agent", "unthrottle-expire")
-	t := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true}
-	defer t.CloseIdleConnections()
-	answer, err := (&http.Client{Transport: t}).Do(r)
+	asks := web.New(web.Options{Of: "the API server", Within: patience, TLS: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}})
+	defer asks.CloseIdleConnections()
+	answer, err := asks.Do(r)
 	if err != nil {
 		return 0, err
 	}
 	defer answer.Body.Close()
-	_, err = io.Copy(io.Discard, io.LimitReader(answer.Body, 1<<20))
+	_, err = io.Copy(io.Discard, answer.Body)
 	return answer.StatusCode, err
 }

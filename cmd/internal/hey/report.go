@@ -115,6 +115,9 @@ func (r *Report) Warnings() []string { return r.warnings }
 
 func (c *Collector) warnings(res *load.Result) (w []string) {
 	w = append(w, res.Invalid...)
+	if res.Elsewhere != "" {
+		w = append(w, "redirects lead to "+res.Elsewhere+": not followed, and counted as answers")
+	}
 	if c.detail && c.took.n > maxKept {
 		w = append(w, fmt.Sprintf("of %d results the first %d are in the lists; averages and distributions are of all", c.took.n, maxKept))
 	}

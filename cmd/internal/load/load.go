@@ -66,7 +66,7 @@ type Target struct {
 // A Client is how requests are sent.
 type Client struct {
 	Timeout       time.Duration // of one request, from when it is sent to the end of its answer; 0: none
-	Redirects     int           // how many to follow; 0: a redirect is the answer
+	Redirects     int           // how many to follow to the same scheme, host and port; 0: a redirect is the answer
 	NoKeepAlive   bool
 	NoCompression bool        // don't ask for it
 	HTTP2         HTTP2       // "": where TLS agrees on it
@@ -170,6 +170,8 @@ type Result struct {
 	MostConns int   // at once
 	AllConns  bool  // the most that were allowed were in use, and requests waited for one
 	Opened    int64 // connections that were opened
+
+	Elsewhere string // another host to which redirects led first, which were not followed; "": none did
 
 	CPU      time.Duration // of the generator, while it sent
 	Waited   time.Duration // for a CPU, all its threads; 0: not known

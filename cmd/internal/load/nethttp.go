@@ -12,6 +12,8 @@ import (
 	"net/url"
 	"sync/atomic"
 	"time"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/web"
 )
 
 // newTransport makes what all connections of net/http share.
@@ -107,7 +109,13 @@ type trace struct {
 func newHTTPConn(r *Run) *httpConn {
 	c := &httpConn{load: r, wake: make(chan struct{}, 1), gone: make(chan struct{})}
 	if n := r.plan.Client.Redirects; n > 0 {
-		c.client = &http.Client{Transport: r.transport, CheckRedirect: func(_ *http.Request, via []*http.Request) error {
+		c.client = &http.Client{Transport: r.transport, CheckRedirect: func(next *http.Request, via []*http.Request) error {
+			if !web.SameOrigin(via[0].URL, next.URL) {
+				// The headers are for the server that the user has named, and so is the load.
+				host := web.Said(next.URL.Host)
+				r.elsewhere.CompareAndSwap(nil, &host)
+				return http.ErrUseLastResponse
+			}
 			if len(via) > n {
 				return http.ErrUseLastResponse
 			}

@@ -40,6 +40,8 @@ type Run struct {
 	ended   chan struct{}
 	opened  atomic.Int64
 
+	elsewhere atomic.Pointer[string]
+
 	mu       sync.Mutex
 	conns    map[conn]struct{}
 	idle     []conn // the one used last is used next: few are busy then, as in a client with a pool
@@ -499,6 +501,9 @@ func (r *Run) Wait() *Result {
 	res.Plan, res.Engine, res.Began = r.plan, r.engine, r.began
 	res.Planned = r.planned
 	res.MostConns, res.AllConns, res.Opened = r.most, r.allConns, r.opened.Load()
+	if host := r.elsewhere.Load(); host != nil {
+		res.Elsewhere = *host
+	}
 	res.CPU, res.Waited, res.CPUs = r.used.cpu, r.used.waited, min(runtime.GOMAXPROCS(0), runtime.NumCPU())
 	if r.loops != nil {
 		res.CPUs = min(res.CPUs, r.loops.number())

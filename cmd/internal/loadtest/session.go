@@ -306,6 +306,9 @@ func (s *Session) send(ctx context.Context, plan load.Plan) (Summary, error) {
 	after := procs.HostNow()
 	res.Invalid = append(res.Invalid, ownLimit(limit)...)
 	sum := Summarise(res, s.SLO)
+	if res.Elsewhere != "" {
+		s.warn("redirects lead to " + res.Elsewhere + ": not followed, and counted as answers")
+	}
 	if s.server != 0 {
 		sum.addServer(s.server, s.name, limit, readings, res)
 	}

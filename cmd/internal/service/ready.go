@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+	"github.com/unthrottle/unthrottle/cmd/internal/web"
 )
 
 // A Ready says when a server is ready. One of its fields is set; none: as soon as it has started.
@@ -155,13 +156,13 @@ func status(ctx context.Context, url string) int {
 }
 
 // Get asks a server here, and nobody else: without a proxy, wherever a redirect leads to, and on a connection that does not
-// stay.
+// stay. No more is read of its answer than a page of metrics has.
 func Get(ctx context.Context, url string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
 	}
-	return (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
+	return web.New(web.Options{Redirects: web.Returned, Once: true}).Do(req)
 }
 
 func connects(ctx context.Context, address string) bool {

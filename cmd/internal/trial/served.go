@@ -323,7 +323,7 @@ func (x *Session) read(ctx context.Context) *goself.Reading {
 	if x.metrics == "" {
 		return nil
 	}
-	const patience, most = 2 * time.Second, 8 << 20
+	const patience = 2 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	res, err := service.Get(ctx, x.metrics)
@@ -331,7 +331,7 @@ func (x *Session) read(ctx context.Context) *goself.Reading {
 		return nil
 	}
 	defer res.Body.Close()
-	page, err := io.ReadAll(io.LimitReader(res.Body, most))
+	page, err := io.ReadAll(res.Body)
 	if err != nil {
 		return nil
 	}

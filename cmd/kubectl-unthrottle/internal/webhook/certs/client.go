@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/web"
 )
 
 // ServiceAccount is where a pod finds its credentials.
@@ -73,12 +74,9 @@ func (c *Client) client() (*http.Client, error) {
 		c.http.CloseIdleConnections()
 	}
 	c.ca = ca
-	c.http = &http.Client{
-		Timeout: 10 * time.Second,
-		Transport: &http.Transport{
-			TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true, IdleConnTimeout: 30 * time.Second,
-		},
-	}
+	c.http = web.New(web.Options{
+		Of: "the API server", Within: 10 * time.Second, Most: mostAnswered, TLS: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
+	})
 	return c.http, nil
 }
 
@@ -106,6 +104,7 @@ func is(err error, codes ...int) bool {
 	return false
 }
 
+// mostAnswered is how large an answer may be, in bytes: etcd takes no object of 2 MB.
 const mostAnswered = 4 << 20
 
 // do makes a call. The token is read each time: the kubelet writes a new one every hour.
@@ -141,7 +140,7 @@ func (c *Client) do(ctx context.Context, method, path, contentType string, in, o
 		return err
 	}
 	defer answer.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(answer.Body, mostAnswered))
+	text, err := io.ReadAll(answer.Body)
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", method, path, err)
 	}
