@@ -2,14 +2,14 @@ package cluster
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/web"
 )
 
 // An Access asks the API server that the options name for single answers, of which none is larger than it may be. What a pod
@@ -17,9 +17,9 @@ import (
 type Access struct{ client *client }
 
 // ErrTooLarge is the error of an answer that was not read to its end.
-var ErrTooLarge = errors.New("its answer is too large")
+var ErrTooLarge = web.ErrTooLarge
 
-// Open reads what kubectl would read. It asks nothing yet. most is how large an answer may be, in bytes.
+// Open reads what kubectl would read. It asks nothing yet. most is how large an answer may be, in bytes, up to MostPage.
 func Open(o Options, most int64) (*Access, error) {
 	c, err := connect(o, func(config *rest.Config) {
 		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return bounded{next, most} })
@@ -29,6 +29,9 @@ func Open(o Options, most int64) (*Access, error) {
 	}
 	return &Access{c}, nil
 }
+
+// Over asks with a client that is there already.
+func Over(c rest.Interface) *Access { return &Access{&client{rest: c}} }
 
 // Get asks for a path, once, for at most some time. The answer is read as it comes in, and must be closed.
 func (a *Access) Get(ctx context.Context, path string, query url.Values, within time.Duration) (io.ReadCloser, error) {
@@ -51,9 +54,6 @@ func (a *Access) Get(ctx context.Context, path string, query url.Values, within 
 func Reason(err error) (why, hint string) {
 	if missing, ok := forbidden(err); ok {
 		return missing, ""
-	}
-	if errors.Is(err, ErrTooLarge) {
-		return err.Error(), ""
 	}
 	return reason(err)
 }
@@ -87,10 +87,11 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch {
 	case err != nil:
 		return nil, err
+	case response.StatusCode == http.StatusSwitchingProtocols: // its body is a connection
 	case response.StatusCode >= 300: // the end of a long error is not needed
 		response.Body = shortened{io.LimitReader(response.Body, mostError), response.Body}
 	default:
-		response.Body = &boundedBody{response.Body, b.most, b.most}
+		response.Body = &web.Body{ReadCloser: response.Body, Left: b.most, Most: b.most}
 	}
 	return response, nil
 }
@@ -102,22 +103,4 @@ const mostError = 4 << 10
 type shortened struct {
 	io.Reader
 	io.Closer
-}
-
-type boundedBody struct {
-	io.ReadCloser
-	left, most int64
-}
-
-// Read reads on while there is room. One byte more tells an answer that just fits from one that does not.
-func (b *boundedBody) Read(to []byte) (int, error) {
-	if int64(len(to)) > b.left+1 {
-		to = to[:b.left+1]
-	}
-	n, err := b.ReadCloser.Read(to)
-	if int64(n) > b.left {
-		return int(b.left), fmt.Errorf("%w: more than %d MB", ErrTooLarge, b.most/1e6)
-	}
-	b.left -= int64(n)
-	return n, err
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"strconv"
 	"strings"
@@ -19,7 +20,7 @@ import (
 
 // A client asks one API server.
 type client struct {
-	rest      *rest.RESTClient
+	rest      rest.Interface
 	host      string
 	context   string // "" inside of a cluster
 	namespace string // "": all
@@ -74,11 +75,18 @@ func (c *client) get(ctx context.Context, path string) ([]byte, error) {
 
 // raw is the answer to a request, or the server's own error.
 func raw(ctx context.Context, r *rest.Request) ([]byte, error) {
-	result := r.MaxRetries(mostRetries).Do(ctx)
-	if err := result.Error(); err != nil {
+	return Raw(ctx, r.MaxRetries(mostRetries))
+}
+
+// Raw is the answer to a request, or the server's own error. An answer that was not read to its end is an error and no more: client-go
+// logs one besides.
+func Raw(ctx context.Context, r *rest.Request) ([]byte, error) {
+	body, err := r.Stream(ctx)
+	if err != nil {
 		return nil, err
 	}
-	return result.Raw()
+	defer body.Close()
+	return io.ReadAll(body)
 }
 
 // mostRetries is how often a request is made again, where the connection broke or the server asks for patience.

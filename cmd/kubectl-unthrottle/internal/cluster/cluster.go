@@ -9,6 +9,7 @@ package cluster
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -109,6 +110,7 @@ type reading struct {
 	fold    fold
 	asked   map[manifest.Name]bool // ConfigMaps
 	refused map[string]bool        // namespaces whose ConfigMaps may not be read
+	bytes   int64                  // of all lists
 }
 
 // Read reads a cluster. What could not be read is a problem of what was found; an error is that there is nothing to read from.
@@ -185,18 +187,23 @@ func (r *reading) problem(what, hint, format string, args ...any) {
 // list reads all objects of a kind.
 func (r *reading) list(ctx context.Context, k kind) error {
 	seen := map[string]bool{} // by UID, where a list begins anew
+	turned := map[string]bool{}
 	next, again := "", 0
-	for {
+	for pages := 1; ; pages++ {
 		data, err := r.page(ctx, k, next)
 		if token, expired := expired(err); expired && again < mostAgain {
 			// What is older than some minutes is forgotten. The server may say how to go on with what is there now; if not, the
 			// list begins anew, and what was seen is passed over.
 			again++
 			next = token
+			clear(turned)
 			continue
 		}
 		if err != nil {
 			return err
+		}
+		if r.bytes += int64(len(data)); r.bytes > mostBytes {
+			return fmt.Errorf("its lists do not end: they have more than %d GB", mostBytes>>30)
 		}
 		objects, token, err := r.live.List(data, k.name, k.apiVersion())
 		if err != nil {
@@ -221,11 +228,25 @@ func (r *reading) list(ctx context.Context, k kind) error {
 				}
 			}
 		}
-		if next = token; next == "" {
+		switch next = token; {
+		case next == "":
 			return nil
+		case turned[next]:
+			return errors.New("its list does not end: it continues with what it has continued with before")
+		case pages >= mostPages:
+			return fmt.Errorf("its list does not end: it has more than %d pages", mostPages)
 		}
+		turned[next] = true
 	}
 }
+
+const (
+	// mostPages is how many pages a list may have: five million objects of a kind, and Kubernetes holds 150,000 pods.
+	mostPages = 10_000
+
+	// mostBytes is how much all lists of one reading may have together: 150,000 pods of 20 KB are 3 GB.
+	mostBytes = 8 << 30
+)
 
 // selected says whether the selector is for an object that was read whatever its labels.
 func (r *reading) selected(o manifest.Object) bool {

@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/web"
 )
 
 // A Place is where a kubeconfig leads to.
@@ -47,7 +49,12 @@ func Locate(o Options) (p Place, err error) {
 	return p, nil
 }
 
-// Prepare lets a client speak JSON, and gives it a time for an answer; 0: any.
+// MostPage is how large an answer may be, in bytes, unpacked: a page of 500 objects with 20 KB each has 10 MB, and etcd takes no
+// object of 2 MB.
+const MostPage = 64 << 20
+
+// Prepare lets a client speak JSON, gives it a time for an answer, 0 being any, and keeps its credentials with its server: no
+// redirect is followed.
 func Prepare(c *rest.Config, timeout time.Duration) {
 	c.QPS = -1 // one request after the other is slow enough
 	c.Timeout = timeout
@@ -55,6 +62,10 @@ func Prepare(c *rest.Config, timeout time.Duration) {
 	c.WarningHandler = rest.NoWarnings{}
 	c.AcceptContentTypes, c.ContentType = "application/json", "application/json"
 	c.GroupVersion = &schema.GroupVersion{}
+	// A pod answers through the API server's proxy, and its redirects pass: a client that followed one would add its token anew.
+	c.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return web.Guard(next, web.Options{Of: "the API server or its proxy", Most: MostPage})
+	})
 	scheme := runtime.NewScheme()
 	v1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"}) // it reads the server's errors
 	c.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()

@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/web"
 )
 
 var errNotAPIServer = errors.New("what answers there is no API server")
@@ -41,12 +42,18 @@ func reason(err error) (why, hint string) {
 		alert       tls.AlertError
 		dns         *net.DNSError
 		request     *url.Error
+		redirect    *web.Redirect
 	)
 	cause := err
 	if errors.As(err, &request) {
 		cause = request.Err
 	}
 	switch {
+	case errors.As(err, &redirect):
+		return redirect.Error(), "an API server redirects nobody: look at what answers there, and who may create it"
+	case errors.Is(err, ErrTooLarge):
+		_, most, _ := strings.Cut(err.Error(), ErrTooLarge.Error())
+		return ErrTooLarge.Error() + most, ""
 	case errors.Is(err, errNotAPIServer):
 		return err.Error(), "look at the server in the kubeconfig: kubectl config view --minify"
 	case apierrors.IsUnauthorized(err):

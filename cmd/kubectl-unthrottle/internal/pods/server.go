@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/web"
 )
 
 const (
@@ -56,13 +58,16 @@ func newServer(config *rest.Config) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The token is for this server, and a watch has no end: each of its objects is bounded.
+	config.WrapTransport = nil
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return web.Guard(next, web.Options{Of: "it", Most: web.Endless})
+	})
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, err
 	}
-	own := *client
-	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // the token is for this server
-	return &server{&own, base}, nil
+	return &server{client, base}, nil
 }
 
 // get asks for a path. The answer's body is the caller's to close.

@@ -27,17 +27,15 @@ type API struct{ Client *rest.RESTClient }
 const mostRetries = 5
 
 func (a *API) do(ctx context.Context, doing string, r *rest.Request, out any) error {
-	result := r.MaxRetries(mostRetries).Do(ctx)
-	err := result.Error()
+	data, err := cluster.Raw(ctx, r.MaxRetries(mostRetries))
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	if err != nil {
 		return cluster.Explain(doing, err)
 	}
-	data, err := result.Raw()
-	if err != nil || out == nil {
-		return err
+	if out == nil {
+		return nil
 	}
 	if err := json.Unmarshal(data, out); err != nil {
 		return fmt.Errorf("%s: the answer: %w", doing, err)
@@ -94,21 +92,20 @@ func (a *API) DeleteJob(ctx context.Context, namespace, job string) error {
 
 func jobs(namespace string) string { return "/apis/batch/v1/namespaces/" + namespace + "/jobs" }
 
-// Log is what a container has written since a time, each line with its time if that is asked for.
+// Log is what a container has written since a time, each line with its time if that is asked for. It asks for as much as an answer
+// may have; a server that sends more is not believed.
 func (a *API) Log(ctx context.Context, namespace, pod, container string, since time.Time, times bool) ([]byte, error) {
-	const most = 64 << 20
-	r := a.Client.Get().AbsPath("/api/v1/namespaces/"+namespace+"/pods/"+pod+"/log").Param("container", container).Param("limitBytes", strconv.Itoa(most))
+	r := a.Client.Get().AbsPath("/api/v1/namespaces/"+namespace+"/pods/"+pod+"/log").Param("container", container).Param("limitBytes", strconv.Itoa(cluster.MostPage))
 	if !since.IsZero() {
 		r.Param("sinceTime", since.UTC().Format(time.RFC3339))
 	}
 	if times {
 		r.Param("timestamps", "true")
 	}
-	result := r.MaxRetries(mostRetries).Do(ctx)
+	data, err := cluster.Raw(ctx, r.MaxRetries(mostRetries))
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	data, err := result.Raw()
 	if err != nil {
 		return nil, cluster.Explain("reading the log of pod "+pod, err)
 	}
