@@ -23,7 +23,13 @@ func fakeCluster(ts *testscript.TestScript, neg bool, args []string) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := strings.ReplaceAll(strings.Trim(r.URL.Path, "/"), "/", "_")
 		if r.URL.Query().Get("labelSelector") == "app.kubernetes.io/name=unthrottle-agent" {
-			name = "agents"
+			switch {
+			case strings.HasSuffix(r.URL.Path, "/daemonsets"):
+			case strings.HasPrefix(r.URL.Path, "/api/v1/namespaces/"):
+				name = "agents"
+			default:
+				name = "strangers"
+			}
 		}
 		data, err := os.ReadFile(filepath.Join(dir, strings.ReplaceAll(name, ":", "-")+".json"))
 		if err != nil {

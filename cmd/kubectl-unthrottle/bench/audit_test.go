@@ -67,6 +67,8 @@ func agents(t *testing.T, m *maker, uid func(pod string) string) *fakes {
 	go server.Serve(l)
 	t.Cleanup(func() { server.Close() })
 	m.create("/api/v1/namespaces", `{"metadata":{"name":"unthrottle"}}`)
+	m.create("/apis/apps/v1/namespaces/unthrottle/daemonsets", `{"metadata":{"name":"unthrottle-agent","labels":{"app.kubernetes.io/name":"unthrottle-agent"}},`+
+		`"spec":{"selector":{"matchLabels":{"no":"pods"}},"template":{"metadata":{"labels":{"no":"pods"}},"spec":{"nodeSelector":{"no":"node"},"containers":[{"name":"agent","image":"agent:1"}]}}}}`)
 	m.all(nodes, func(n int) {
 		name := fmt.Sprintf("unthrottle-agent-%d", n)
 		m.create("/api/v1/namespaces/unthrottle/pods", fmt.Sprintf(`{"metadata":{"name":%q,"labels":{"app.kubernetes.io/name":"unthrottle-agent"}},`+

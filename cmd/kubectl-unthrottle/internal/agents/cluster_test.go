@@ -50,16 +50,38 @@ func TestProxy(t *testing.T) {
 		s.Close()
 	})
 	host, port, _ := net.SplitHostPort(l.Addr().String())
+	const owner = `
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: unthrottle-agent, namespace: default, labels: {app.kubernetes.io/name: unthrottle-agent}}
+spec:
+  selector: {matchLabels: {no: pods}}
+  template:
+    metadata: {labels: {no: pods}}
+    spec: {nodeSelector: {no: node}, containers: [{name: agent, image: "agent:1"}]}
+`
+	if _, _, err := c.KubectlInput(owner, "create", "-f", "-"); err != nil {
+		t.Fatal(err)
+	}
+	uid, _, err := c.Kubectl("get", "daemonset", "unthrottle-agent", "-o", "jsonpath={.metadata.uid}")
+	if err != nil {
+		t.Fatal(err)
+	}
 	manifest, statuses := "", map[string]string{}
 	for name, ip := range map[string]string{"good": host, "hangs": host, "large": host, "loopback": "127.0.0.1", "pending": ""} {
 		manifest += fmt.Sprintf(`---
 apiVersion: v1
 kind: Pod
-metadata: {name: %s, namespace: default, labels: {app.kubernetes.io/name: unthrottle-agent}}
+metadata:
+  name: %s
+  namespace: default
+  labels: {app.kubernetes.io/name: unthrottle-agent}
+  ownerReferences: [{apiVersion: apps/v1, kind: DaemonSet, name: unthrottle-agent, uid: %s, controller: true}]
 spec:
+  serviceAccountName: default
   nodeName: node-1
   containers: [{name: agent, image: "agent:1", ports: [{name: http, containerPort: %s}]}]
-`, name, port)
+`, name, uid, port)
 		if ip != "" {
 			statuses[name] = fmt.Sprintf(`{"status":{"phase":"Running","podIP":%q,"podIPs":[{"ip":%q}],"conditions":[{"type":"Ready","status":"True"}]}}`, ip, ip)
 		}
@@ -76,9 +98,11 @@ spec:
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := Find(t.Context(), access, time.Minute)
+	search := Search{Namespace: "default", Within: time.Minute}
+	found, err := Find(t.Context(), access, search)
+	all := found.Agents
 	if err != nil || len(all) != 5 {
-		t.Fatalf("%v, %+v", err, all)
+		t.Fatalf("%v, %+v", err, found)
 	}
 	got := map[string]string{}
 	programs := 0
@@ -98,7 +122,7 @@ spec:
 
 	// Who may read pods, and not reach into them.
 	for _, args := range [][]string{
-		{"create", "clusterrole", "reader", "--verb=list", "--resource=pods"},
+		{"create", "clusterrole", "reader", "--verb=list", "--resource=pods,daemonsets.apps"},
 		{"create", "clusterrolebinding", "reader", "--clusterrole=reader", "--user=reader"},
 	} {
 		if _, _, err := c.Kubectl(args...); err != nil {
@@ -116,8 +140,8 @@ spec:
 	if access, err = cluster.Open(cluster.Options{Kubeconfig: as}, 1e6); err != nil {
 		t.Fatal(err)
 	}
-	if all, err = Find(t.Context(), access, time.Minute); err != nil || len(all) != 5 {
-		t.Fatalf("%v, %+v", err, all)
+	if found, err = Find(t.Context(), access, search); err != nil || len(found.Agents) != 5 {
+		t.Fatalf("%v, %+v", err, found)
 	}
 	Read(t.Context(), access, all[:1], Options{}, nil, func(x *Told) {
 		if why, _ := cluster.Reason(x.Err); !cluster.Forbidden(x.Err) || !strings.Contains(why, `resource "pods/proxy"`) {

@@ -92,7 +92,7 @@ type Audit struct {
 	uids  map[string]*pod
 	names map[name]*pod
 	nodes map[string]bool // with an agent that answered: it may look at every program there
-	told  map[process]bool
+	told  map[process]Program
 }
 
 type (
@@ -146,7 +146,7 @@ type container struct {
 func New(found *cluster.Found, known lint.Known, o Options) *Audit {
 	o.Floor = cmp.Or(o.Floor, 1)
 	a := &Audit{
-		o: o, known: known, found: found, rows: map[key]*row{}, nodes: map[string]bool{}, told: map[process]bool{},
+		o: o, known: known, found: found, rows: map[key]*row{}, nodes: map[string]bool{}, told: map[process]Program{},
 		uids: make(map[string]*pod, len(found.Pods)), names: make(map[name]*pod, len(found.Pods)),
 	}
 	for _, w := range found.Workloads {
@@ -233,6 +233,7 @@ const (
 	Strange           // its pod has no such container
 	Unknown           // there is no such pod, now or among those that were asked for
 	Twice             // it was told before: a node may have two agents for a while
+	Otherwise         // it was told before, and not like this; what came first counts
 )
 
 // Saw takes a program that the agent of a node tells of, if the API server knows its container there.
@@ -252,10 +253,13 @@ func (a *Audit) Saw(node string, p Program) Outcome {
 		return Strange
 	}
 	process := process{at, p.Container, p.PID}
-	if a.told[process] {
-		return Twice
+	if before, ok := a.told[process]; ok {
+		if before.agrees(p) {
+			return Twice
+		}
+		return Otherwise
 	}
-	a.told[process] = true
+	a.told[process] = Program{GoVersion: p.GoVersion, GoLine: p.GoLine, Procs: p.Procs, Limit: p.Limit, CPUs: p.CPUs}
 	at.seen = true
 	c.saw(p)
 	r := at.row
@@ -268,6 +272,11 @@ func (a *Audit) Saw(node string, p Program) Outcome {
 		r.found(Finding{Finding: f, Container: p.Container, Source: FromAgent, Pods: 1, last: at.Name})
 	}
 	return Taken
+}
+
+// agrees reports whether two agents tell the same of a process, in what does not change from one scan to the next.
+func (p Program) agrees(q Program) bool {
+	return p.GoVersion == q.GoVersion && p.GoLine == q.GoLine && p.Procs == q.Procs && p.Limit == q.Limit && p.CPUs == q.CPUs
 }
 
 // named is a container that the row has; nil: it has none of that name.

@@ -18,6 +18,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/agents"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/audit"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/cluster"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/install"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/manifest"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/page"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/prom"
@@ -71,7 +72,7 @@ func newAudit(stdio verb.IO) *cobra.Command {
 		o.results.JSONFlag(flags)
 		o.results.ColorFlag(flags)
 		more := l.Section("What else is known:")
-		more.Var(verb.OneOf(&o.agents, "auto", "none"), "agents", "WHICH\tauto: all that are found; none: they are not asked (auto)")
+		more.StringVar(&o.agents, "agents", agentsAuto, agentsUsage)
 		more.StringVar(&o.prom.URL, "prometheus", "", "URL\ta server that has counted: its own metrics, cAdvisor's, kube-state-metrics'")
 		more.Var(quantity.Value(&o.prom.Since, parseSince, "24h"), "since", "T\thow far Prometheus looks back: 90m, 24h, 7d (24h)")
 		more.BoolVar(&o.images, "registry", false, "pull the images whose programs nobody has seen, and look into them")
@@ -104,6 +105,9 @@ func (o *auditor) run(ctx context.Context, args []string) error {
 	if len(args) > 0 {
 		return hint.Usage("kubectl unthrottle audit -n NAMESPACE, or lint "+args[0]+" for a file", "audit looks at live objects, and takes no argument: %s", args[0])
 	}
+	if err := checkAgents(o.agents); err != nil {
+		return err
+	}
 	if o.prom.URL != "" {
 		if err := prom.Check(o.prom.URL); err != nil {
 			return err
@@ -127,7 +131,7 @@ func (o *auditor) run(ctx context.Context, args []string) error {
 	}
 	a := audit.New(found, known, audit.Options{Floor: o.floor})
 	var problems []result.Problem
-	heard := result.AuditAgents{Asked: o.agents != "none"}
+	heard := result.AuditAgents{Asked: o.agents != agentsNone}
 	if heard.Asked {
 		problems = o.hear(ctx, access, a, &heard)
 	}
@@ -160,15 +164,17 @@ const (
 
 // hear asks the agents. What could not be heard is told once for all agents with the same trouble.
 func (o *auditor) hear(ctx context.Context, access *cluster.Access, a *audit.Audit, heard *result.AuditAgents) []result.Problem {
-	all, err := agents.Find(ctx, access, cmp.Or(o.live.Timeout, withinAll))
-	heard.Found = len(all)
+	search := agents.Search{Namespace: agentsIn(o.agents), Within: cmp.Or(o.live.Timeout, withinAll)}
+	found, err := agents.Find(ctx, access, search)
+	heard.Found = len(found.Agents)
 	if err != nil {
 		why, next := cluster.Reason(err)
 		if cluster.Forbidden(err) {
-			next = "kubectl auth can-i list pods --all-namespaces; --agents none does without them"
+			next = "kubectl auth can-i list daemonsets,pods -n " + search.Namespace + "; --agents none does without them"
 		}
-		return []result.Problem{{At: "agents", Severity: string(manifest.Warning), Text: "looking for them: " + why, Hint: next}}
+		return []result.Problem{{At: "agents", Severity: string(manifest.Warning), Text: "looking for them in namespace " + search.Namespace + ": " + why, Hint: next}}
 	}
+	problems := notAsked(append(found.Strangers, agents.Others(ctx, access, search)...), found.Installed)
 	var told troubles
 	within := withinAgent
 	if o.live.Timeout > 0 {
@@ -176,7 +182,7 @@ func (o *auditor) hear(ctx context.Context, access *cluster.Access, a *audit.Aud
 	}
 	limited, cancel := context.WithTimeout(ctx, withinAll)
 	defer cancel()
-	agents.Read(limited, access, all, agents.Options{Within: within}, a.Saw, func(t *agents.Told) {
+	agents.Read(limited, access, found.Agents, agents.Options{Within: within}, a.Saw, func(t *agents.Told) {
 		heard.Programs += t.Programs
 		if t.Trusted() {
 			a.Answered(t.Node)
@@ -194,7 +200,47 @@ func (o *auditor) hear(ctx context.Context, access *cluster.Access, a *audit.Aud
 	slices.SortFunc(heard.Failed, func(a, b result.AuditFailure) int {
 		return cmp.Or(strings.Compare(a.Agent, b.Agent), strings.Compare(a.Why, b.Why))
 	})
-	return told.problems()
+	return append(problems, told.problems()...)
+}
+
+// notAsked names pods that have an agent's label and are none. Whoever may create a pod may give it that label.
+func notAsked(strangers []agents.Stranger, installed bool) (problems []result.Problem) {
+	of := map[string][]string{} // names by what is wrong with them
+	for _, s := range strangers {
+		of[s.Why] = append(of[s.Why], s.String())
+	}
+	for why, names := range of {
+		slices.Sort(names)
+		next := "look at who made it, and why it has an agent's label"
+		if !installed {
+			next = "--agents NAMESPACE says where agents are installed, if that is there"
+		}
+		problems = append(problems, result.Problem{At: someOf("pod", names), Severity: string(manifest.Warning), Text: "not asked, though it has an agent's label: " + why, Hint: next})
+	}
+	slices.SortFunc(problems, func(a, b result.Problem) int { return strings.Compare(a.Text, b.Text) })
+	return problems
+}
+
+const (
+	agentsAuto  = "auto"
+	agentsNone  = "none"
+	agentsUsage = "WHERE\tthe namespace where they are installed; auto: " + install.Namespace + "; none: they are not asked (auto)"
+)
+
+// agentsIn is the namespace in which agents are looked for.
+func agentsIn(where string) string {
+	if where == agentsAuto {
+		return install.Namespace
+	}
+	return where
+}
+
+// checkAgents says what is wrong with --agents.
+func checkAgents(where string) error {
+	if err := (&install.Options{Namespace: where}).Check(); err != nil {
+		return hint.Usage("--agents "+install.Namespace, "--agents: %v", err)
+	}
+	return nil
 }
 
 // A trouble is what went wrong with some agents.
@@ -228,11 +274,17 @@ func troubleOf(ctx context.Context, t *agents.Told) (all []trouble) {
 	if t.Strange > 0 {
 		add(manifest.Error, "it tells of programs in containers that their pods do not have, which were left out", liar)
 	}
+	if t.Otherwise > 0 {
+		add(manifest.Error, "it tells otherwise of programs than another agent of its node, of which what came first counts", "look at both: a node has one agent")
+	}
+	if t.NewRules > 0 {
+		add(manifest.Warning, "it names rules that are not known here, which were left out", "this command and the agents should be of one version")
+	}
 	if t.Refused > 0 {
 		add(manifest.Warning, "it may not look into all processes", "it needs CAP_SYS_PTRACE for that")
 	}
-	for _, text := range t.Problems[:min(len(t.Problems), 3)] {
-		add(manifest.Warning, "it says: "+short(text), "")
+	if t.Problems > 0 {
+		add(manifest.Warning, "it could not see all that it should", "kubectl logs, or its own page /api/v1/processes, says what is missing")
 	}
 	return all
 }

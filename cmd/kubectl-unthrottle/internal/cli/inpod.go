@@ -23,6 +23,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/view"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/cluster"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/inpod"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/install"
 )
 
 // What the verbs about one pod have in common: the command runs beside the program, and its document is shown here.
@@ -122,6 +123,7 @@ func takes(usual int) func(*pflag.FlagSet) func() ([]string, error) {
 type inPod struct {
 	live
 	container, process, way, image string
+	agents                         string
 	privileged                     bool
 }
 
@@ -134,6 +136,10 @@ func (o *inPod) flags(flags *pflag.FlagSet, explains bool) {
 		ways = slices.Insert(ways, 1, string(inpod.Agent))
 	}
 	flags.Var(verb.OneOf(&o.way, ways...), "way", "W\thow to get there: "+quantity.Either(ways)+" (auto)")
+	o.agents = agentsNone
+	if explains {
+		flags.StringVar(&o.agents, "agents", agentsAuto, agentsUsage)
+	}
 	flags.StringVar(&o.image, "image", imageOf("unthrottle"), "I\tof the ephemeral container")
 	flags.BoolVar(&o.privileged, "privileged", false, "give the ephemeral container all rights")
 }
@@ -159,6 +165,12 @@ func newPodVerb[D verb.Checked](stdio verb.IO, v podVerb[D]) *cobra.Command {
 			pass, err := own()
 			if err != nil {
 				return err
+			}
+			if err := checkAgents(where.agents); err != nil {
+				return err
+			}
+			if where.agents == agentsNone && where.way == string(inpod.Agent) {
+				return hint.Usage("--agents "+install.Namespace, "--way agent and --agents none exclude each other")
 			}
 			if err := results.Open(); err != nil {
 				return err
@@ -186,6 +198,9 @@ func lookInPod[D any](ctx context.Context, stdio verb.IO, where inPod, what, ver
 		Config: place.Config, REST: client, Namespace: place.Namespace, Container: where.container, Process: where.process,
 		Way: inpod.Way(where.way), Image: where.image, Privileged: where.privileged, Start: 2 * time.Minute,
 		Say: func(text string) { fmt.Fprintln(stdio.Err, "unthrottle: "+plain.Line(text)) },
+	}
+	if where.agents != agentsNone {
+		p.Agents = agentsIn(where.agents)
 	}
 	if err := p.Find(ctx, what); err != nil {
 		return doc, err

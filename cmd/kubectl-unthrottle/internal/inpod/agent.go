@@ -3,84 +3,88 @@ package inpod
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/rest"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/report"
+	"github.com/unthrottle/unthrottle/cmd/internal/web"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/agents"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/cluster"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/result"
 )
 
-// What is read of an agent at most. It is a pod like any other.
-const mostOfAgent = 32 << 20
-
+// What is asked of an agent. It is a pod like any other.
 const (
-	agentLabel = "app.kubernetes.io/name=unthrottle-agent"
-	agentPort  = "9435"
+	mostOfAgent = 32 << 20 // bytes of an answer; one for 20,000 programs has 30 MB
+	within      = 20 * time.Second
 )
 
 // agent asks the agent of the pod's node, which sees the container's programs from outside. errNotThere: there is none, or it does
 // not know the container.
 func (p *Pod) agent(ctx context.Context, at *pod, container string) (*Done, error) {
-	id := at.id(container)
-	var found struct {
-		Items []struct {
-			Metadata struct{ Namespace, Name string }
-			Status   struct{ Phase string }
-		}
+	id, node := at.id(container), at.Spec.NodeName
+	if id == "" || node == "" {
+		return nil, fmt.Errorf("%w: its container has not run yet", errNotThere)
 	}
-	list := p.REST.Get().AbsPath("api", "v1", "pods").Param("labelSelector", agentLabel).Param("fieldSelector", "spec.nodeName="+at.Spec.NodeName)
-	if err := into(ctx, list, &found); err != nil || id == "" {
-		return nil, notThere(err, "agents may not be looked for")
+	ask := cluster.Over(p.REST)
+	found, err := agents.Find(ctx, ask, agents.Search{Namespace: p.Agents, Node: node, Within: within})
+	if err != nil {
+		return nil, notThere(err, "agents may not be looked for in namespace "+p.Agents)
 	}
-	for _, a := range found.Items {
-		if a.Status.Phase != "Running" {
-			continue
-		}
-		path := []string{"api", "v1", "namespaces", a.Metadata.Namespace, "pods", "http:" + a.Metadata.Name + ":" + agentPort, "proxy", "api", "v1"}
-		pid, err := p.byAgent(ctx, path, id)
-		if err != nil {
-			return nil, err
-		}
-		p.Say("asking agent " + a.Metadata.Name + " on node " + at.Spec.NodeName)
-		var document json.RawMessage
-		if err := into(ctx, p.REST.Get().AbsPath(append(path, "explain")...).Param("pid", strconv.Itoa(pid)), &document); err != nil {
-			return nil, notThere(err, "its agent does not explain it")
-		}
-		return &Done{Document: document}, nil
+	for _, s := range found.Strangers {
+		p.Say("pod " + s.String() + " has an agent's label and was not asked: " + s.Why)
 	}
-	return nil, fmt.Errorf("%w: no agent runs on node %s", errNotThere, at.Spec.NodeName)
+	i := slices.IndexFunc(found.Agents, func(a agents.Agent) bool { return a.Ready })
+	if i < 0 {
+		return nil, fmt.Errorf("%w: no agent of namespace %s is ready on node %s", errNotThere, p.Agents, node)
+	}
+	a := found.Agents[i]
+	p.Say("asking agent " + a.Pod + " on node " + node)
+	told, process, err := agents.Busiest(ctx, ask, a, id, within)
+	switch {
+	case err != nil:
+		return nil, notThere(err, "its agent does not answer")
+	case process == nil:
+		return nil, fmt.Errorf("%w: its agent saw no Go program in it yet", errNotThere)
+	}
+	document, err := explained(ctx, ask, a, told, process)
+	if err != nil {
+		return nil, notThere(err, "its agent does not explain it")
+	}
+	return &Done{Document: document}, nil
 }
 
-// byAgent is the process of a container that used the most CPU, as the agent's node numbers it.
-func (p *Pod) byAgent(ctx context.Context, path []string, id string) (pid int, err error) {
-	var doc struct {
-		Processes []struct {
-			PID       int      `json:"pid"`
-			CPU       *float64 `json:"cpus_used"`
-			Container *struct {
-				ID string `json:"id"`
-			} `json:"container"`
-		} `json:"processes"`
+// explained is what an agent says of a process, in our words.
+func explained(ctx context.Context, ask *cluster.Access, a agents.Agent, told *agents.Told, process *result.AgentProcess) ([]byte, error) {
+	body, err := ask.Get(ctx, a.Path("explain"), url.Values{"pid": {strconv.Itoa(process.PID)}}, within)
+	if err != nil {
+		return nil, err
 	}
-	if err := into(ctx, p.REST.Get().AbsPath(append(path, "processes")...), &doc); err != nil {
-		return 0, notThere(err, "its agent does not answer")
+	defer body.Close()
+	data, err := io.ReadAll(&web.Body{ReadCloser: body, Left: mostOfAgent, Most: mostOfAgent})
+	if err != nil {
+		return nil, err
 	}
-	most := -1.0
-	for _, process := range doc.Processes {
-		used := 0.0
-		if process.CPU != nil {
-			used = *process.CPU
-		}
-		if process.Container != nil && process.Container.ID == id && used > most {
-			pid, most = process.PID, used
-		}
+	read, err := report.Read(data)
+	if err != nil {
+		return nil, err
 	}
-	if pid == 0 {
-		return 0, fmt.Errorf("%w: its agent saw no Go program in it yet", errNotThere)
+	doc, ok := read.(*report.Explain)
+	if !ok {
+		return nil, errors.New("the answer is another verb's document")
 	}
-	return pid, nil
+	if err := agents.Retell(doc, told, process); err != nil {
+		return nil, err
+	}
+	return json.Marshal(doc)
 }
 
 // notThere is why something can't be had from an agent; the other ways may do.
@@ -92,16 +96,6 @@ func notThere(err error, what string) error {
 		return fmt.Errorf("%w: %s: it is forbidden", errNotThere, what)
 	}
 	return fmt.Errorf("%w: %s: %w", errNotThere, what, err)
-}
-
-// into reads an answer.
-func into(ctx context.Context, r *rest.Request, v any) error {
-	body, err := r.MaxRetries(0).Stream(ctx)
-	if err != nil {
-		return err
-	}
-	defer body.Close()
-	return json.NewDecoder(io.LimitReader(body, mostOfAgent)).Decode(v)
 }
 
 // id is a container's, without the name of its runtime.

