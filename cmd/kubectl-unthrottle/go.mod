@@ -5,7 +5,7 @@ go 1.26.0
 require (
 	github.com/google/go-containerregistry v0.22.1 // pulls images
 	github.com/klauspost/compress v1.20.3 // layers of images in zstd
-	github.com/prometheus/client_golang v1.23.2 // the agent's metrics, and a client of Prometheus' HTTP API
+	github.com/prometheus/client_golang v1.23.2 // the agent's metrics
 	github.com/prometheus/common v0.67.5
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.10

@@ -67,12 +67,12 @@ func agents(t *testing.T, m *maker, uid func(pod string) string) *fakes {
 	go server.Serve(l)
 	t.Cleanup(func() { server.Close() })
 	m.create("/api/v1/namespaces", `{"metadata":{"name":"unthrottle"}}`)
-	m.create("/apis/apps/v1/namespaces/unthrottle/daemonsets", `{"metadata":{"name":"unthrottle-agent","labels":{"app.kubernetes.io/name":"unthrottle-agent"}},`+
+	owner := m.create("/apis/apps/v1/namespaces/unthrottle/daemonsets", `{"metadata":{"name":"unthrottle-agent","labels":{"app.kubernetes.io/name":"unthrottle-agent"}},`+
 		`"spec":{"selector":{"matchLabels":{"no":"pods"}},"template":{"metadata":{"labels":{"no":"pods"}},"spec":{"nodeSelector":{"no":"node"},"containers":[{"name":"agent","image":"agent:1"}]}}}}`)
 	m.all(nodes, func(n int) {
 		name := fmt.Sprintf("unthrottle-agent-%d", n)
-		m.create("/api/v1/namespaces/unthrottle/pods", fmt.Sprintf(`{"metadata":{"name":%q,"labels":{"app.kubernetes.io/name":"unthrottle-agent"}},`+
-			`"spec":{"nodeName":"node-%d","containers":[{"name":"agent","image":"agent:1","ports":[{"name":"http","containerPort":%d}]}]}}`, name, n, agentPort))
+		m.create("/api/v1/namespaces/unthrottle/pods", fmt.Sprintf(`{"metadata":{"name":%q,"labels":{"app.kubernetes.io/name":"unthrottle-agent"},`+
+			`"ownerReferences":[{"apiVersion":"apps/v1","kind":"DaemonSet","name":"unthrottle-agent","uid":%q,"controller":true}]},"spec":{"nodeName":"node-%d","containers":[{"name":"agent","image":"agent:1","ports":[{"name":"http","containerPort":%d}]}]}}`, name, owner, n, agentPort))
 		m.status("/api/v1/namespaces/unthrottle/pods/"+name+"/status", fmt.Sprintf(
 			`{"status":{"phase":"Running","podIP":%q,"podIPs":[{"ip":%q}],"conditions":[{"type":"Ready","status":"True"}]}}`, address, address))
 	})

@@ -2,7 +2,7 @@
 // comes what is known of each container, by queries in PromQL. Each needs some exporter, and what is not there is left out: the
 // programs' own metrics, cAdvisor's, those of kube-state-metrics and those of our agent.
 //
-// Its answers are bounded, in size and in time. A query that fails takes nothing else away.
+// Its answers are bounded, each and all together, in size and in time. A query that fails takes nothing else away.
 package prom
 
 import (
@@ -10,19 +10,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
-	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/api"
-	v1 "github.com/prometheus/client_golang/api/prometheus/v1"
 	"github.com/prometheus/common/model"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/rule"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/audit"
 )
 
@@ -140,28 +138,31 @@ func found(h *audit.History, m model.Metric, v float64) {
 	if v <= 0 || severity.UnmarshalText([]byte(m["severity"])) != nil || len(h.Findings) >= mostFindings {
 		return
 	}
-	rule := short(string(m["rule"]))
+	name := string(m["rule"])
+	i := slices.IndexFunc(rule.Rules(), func(r rule.Rule) bool { return r.Name == name })
+	if i < 0 {
+		return // an agent of another version, or whoever else exports the metric
+	}
 	h.Findings = append(h.Findings, finding.Finding{
-		Rule: rule, Verdict: strings.ReplaceAll(rule, "-", " "), Severity: severity,
-		Summary: "an agent has found " + strings.ReplaceAll(rule, "-", " "), Fix: "kubectl unthrottle help " + rule,
+		Rule: name, Verdict: rule.Rules()[i].Verdict, Severity: severity,
+		Summary: "an agent has found " + strings.ReplaceAll(name, "-", " "), Fix: "kubectl unthrottle help " + name,
 	})
 }
 
 const mostFindings = 16
 
-// short cuts off what no version and no rule has.
+// short cuts off what no version has.
 func short(text string) string { return text[:min(len(text), 64)] }
 
 // Read asks Prometheus. An error is that there is none.
 func Read(ctx context.Context, o Options) (*Found, error) {
 	o.Since, o.Within, o.Most = cmp.Or(o.Since, 24*time.Hour), cmp.Or(o.Within, 30*time.Second), cmp.Or(o.Most, 64<<20)
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	defer transport.CloseIdleConnections()
-	client, err := api.NewClient(api.Config{Address: o.URL, RoundTripper: bounded{transport, o.Most}})
+	server, err := newServer(o)
 	if err != nil {
 		return nil, err
 	}
-	r := &reading{o: o, api: v1.NewAPI(client), found: &Found{}, at: map[place]int{}}
+	defer server.client.CloseIdleConnections()
+	r := &reading{o: o, server: server, found: &Found{}, at: map[place]int{}}
 	for i, q := range queries {
 		n, err := r.ask(ctx, q)
 		switch {
@@ -169,6 +170,9 @@ func Read(ctx context.Context, o Options) (*Found, error) {
 			return nil, ctx.Err()
 		case err != nil && i == 0 && !answered(err):
 			return nil, hint.With(fmt.Errorf("asking Prometheus at %s: %s", Shown(o.URL), reason(err)), "--prometheus URL is its address, as a browser has it; kubectl port-forward may bring it near")
+		case errors.Is(err, errTooMuch):
+			r.found.Problems = append(r.found.Problems, Problem{q.about, reason(err), "the rest was not asked"})
+			return r.found, nil
 		case err != nil:
 			r.found.Problems = append(r.found.Problems, Problem{q.about, reason(err), "the rest was asked all the same"})
 		case n == 0:
@@ -185,10 +189,10 @@ type place struct{ namespace, pod, container string }
 
 // A reading is one pass over all queries.
 type reading struct {
-	o     Options
-	api   v1.API
-	found *Found
-	at    map[place]int // in found.Containers
+	o      Options
+	server *server
+	found  *Found
+	at     map[place]int // in found.Containers
 }
 
 // Pieces are long enough to have some samples in each, and few enough for Prometheus.
@@ -197,45 +201,31 @@ const (
 	mostSteps = 288
 )
 
-// mostSeries is how many series one answer may have.
-const mostSeries = 500_000
-
-func (r *reading) vector(ctx context.Context, text string) (model.Vector, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.o.Within)
-	defer cancel()
+// vector asks for a query's series.
+func (r *reading) vector(ctx context.Context, text string, got func(model.Metric, float64) error) error {
 	seconds := func(d time.Duration) string { return fmt.Sprintf("%ds", max(1, int64(d.Seconds()))) }
 	step := min(max(r.o.Since/mostSteps, leastStep), r.o.Since)
-	text = strings.NewReplacer("SINCE", seconds(r.o.Since), "STEP", seconds(step)).Replace(text)
-	value, _, err := r.api.Query(ctx, text, time.Time{})
-	if err != nil {
-		return nil, err
-	}
-	vector, ok := value.(model.Vector)
-	if !ok || len(vector) > mostSeries {
-		return nil, errors.New("its answer is not what was asked for")
-	}
-	return vector, nil
+	return r.server.query(ctx, strings.NewReplacer("SINCE", seconds(r.o.Since), "STEP", seconds(step)).Replace(text), got)
 }
 
 func (r *reading) ask(ctx context.Context, q query) (n int, err error) {
-	vector, err := r.vector(ctx, q.text)
-	for _, s := range vector {
-		if s == nil {
-			continue
-		}
-		k := place{string(s.Metric["namespace"]), string(s.Metric["pod"]), string(s.Metric["container"])}
+	err = r.vector(ctx, q.text, func(m model.Metric, v float64) error {
+		k := place{string(m["namespace"]), string(m["pod"]), string(m["container"])}
 		if k.pod == "" || len(k.namespace)+len(k.pod)+len(k.container) > mostName {
-			continue
+			return nil
 		}
 		i, ok := r.at[k]
 		if !ok {
-			i = len(r.found.Containers)
+			if i = len(r.found.Containers); i == mostContainers {
+				return fmt.Errorf("%w: more than %d containers", errTooMuch, mostContainers)
+			}
 			r.at[k] = i
 			r.found.Containers = append(r.found.Containers, audit.History{Namespace: k.namespace, Pod: k.pod, Container: k.container})
 		}
-		q.take(&r.found.Containers[i], s.Metric, float64(s.Value))
+		q.take(&r.found.Containers[i], m, v)
 		n++
-	}
+		return nil
+	})
 	r.found.Series += n
 	return n, err
 }
@@ -245,83 +235,27 @@ const mostName = 63 + 253 + 63
 
 // owners fills in who owned the pods: of those that are gone nobody else knows.
 func (r *reading) owners(ctx context.Context) error {
-	vector, err := r.vector(ctx, owners)
+	type pod struct{ namespace, name string }
+	type owner struct{ kind, name string }
+	of := map[pod]owner{}
+	for k := range r.at {
+		of[pod{k.namespace, k.pod}] = owner{}
+	}
+	err := r.vector(ctx, owners, func(m model.Metric, _ float64) error {
+		at := pod{string(m["namespace"]), string(m["pod"])}
+		if _, ok := of[at]; ok && len(m["owner_kind"])+len(m["owner_name"]) <= mostName {
+			of[at] = owner{string(m["owner_kind"]), string(m["owner_name"])}
+		}
+		r.found.Series++
+		return nil
+	})
 	if err != nil {
 		return err
 	}
-	type pod struct{ namespace, name string }
-	type owner struct{ kind, name string }
-	of := make(map[pod]owner, len(vector))
-	for _, s := range vector {
-		if s != nil {
-			m := s.Metric
-			of[pod{string(m["namespace"]), string(m["pod"])}] = owner{string(m["owner_kind"]), string(m["owner_name"])}
-		}
-	}
-	r.found.Series += len(vector)
 	for i := range r.found.Containers {
 		h := &r.found.Containers[i]
 		o := of[pod{h.Namespace, h.Pod}]
 		h.OwnerKind, h.OwnerName = o.kind, o.name
 	}
 	return nil
-}
-
-// answered reports whether Prometheus itself refused a query.
-func answered(err error) bool {
-	var e *v1.Error
-	return errors.As(err, &e) && e.Type != v1.ErrBadResponse && e.Type != v1.ErrClient && e.Type != v1.ErrServer
-}
-
-// reason says why a query failed.
-func reason(err error) string {
-	var e *v1.Error
-	var request *url.Error
-	switch {
-	case errors.Is(err, errTooLarge):
-		return errTooLarge.Error()
-	case errors.Is(err, context.DeadlineExceeded):
-		return "it does not answer in time"
-	case errors.As(err, &e) && e.Type == v1.ErrBadResponse:
-		return "what answers there is no Prometheus"
-	case errors.As(err, &e):
-		return fmt.Sprintf("%s: %.300s", e.Type, e.Msg)
-	case errors.As(err, &request):
-		return request.Err.Error()
-	}
-	return fmt.Sprintf("%.300s", err.Error())
-}
-
-var errTooLarge = errors.New("its answer is too large")
-
-// A bounded transport gives answers that end with an error where they are larger than most.
-type bounded struct {
-	next http.RoundTripper
-	most int64
-}
-
-// RoundTrip sends a request.
-func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
-	response, err := b.next.RoundTrip(r)
-	if err == nil {
-		response.Body = &body{response.Body, b.most}
-	}
-	return response, err
-}
-
-type body struct {
-	io.ReadCloser
-	left int64
-}
-
-// Read reads on while there is room.
-func (b *body) Read(to []byte) (int, error) {
-	if b.left < 0 {
-		return 0, errTooLarge
-	}
-	n, err := b.ReadCloser.Read(to)
-	if b.left -= int64(n); b.left < 0 {
-		return n, errTooLarge
-	}
-	return n, err
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/web"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/binary"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/workload"
 )
@@ -101,13 +102,19 @@ func read(ctx context.Context, image Image, most int64) (b binary.Binary, err er
 	return b, ctx.Err()
 }
 
+// mostAround is how much larger than a layer an answer may be: a manifest has some KB, and a blob's size is checked by the client.
+const mostAround = 4 << 20
+
 // pull writes an image into a directory in OCI layout. The client holds each layer to its digest and its size.
 func pull(ctx context.Context, image, dir string, most int64) error {
 	ref, err := name.ParseReference(image)
 	if err != nil {
 		return fmt.Errorf("its name is none: %w", err)
 	}
-	m, err := remote.Image(ref, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain), remote.WithUserAgent("kubectl-unthrottle"),
+	// Blobs lie elsewhere, and so redirects are followed, as far as the client does: not to private addresses. Credentials stay.
+	asks := web.New(web.Options{Of: "the registry", Most: most + mostAround, Elsewhere: true, Proxy: true})
+	defer asks.CloseIdleConnections()
+	m, err := remote.Image(ref, remote.WithContext(ctx), remote.WithTransport(asks.Transport), remote.WithAuthFromKeychain(authn.DefaultKeychain), remote.WithUserAgent("kubectl-unthrottle"),
 		remote.WithPlatform(v1.Platform{OS: "linux", Architecture: runtime.GOARCH}), remote.WithRetryBackoff(remote.Backoff{Steps: 1}))
 	if err != nil {
 		return reason(ctx, err)
