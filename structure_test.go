@@ -17,6 +17,7 @@ const module = "github.com/unthrottle/unthrottle"
 // order is the import order of the packages, lowest first: a package imports only from lines above its own. A package
 // that is not here is an error, so that a new one gets its place with thought.
 var order = []string{
+	module + "/internal/foreign",
 	module + "/internal/fromenv",
 	module + "/cgroup",
 	module,
@@ -124,7 +125,7 @@ var outside = []string{
 
 // noImport is what a package must not import, and why.
 var noImport = []struct{ in, path, why string }{
-	{"/cmd/", module + "/internal", "the command uses the library's public packages only"},
+	{"/cmd/", module + "/internal/fromenv", "the command uses the library's public packages only, save foreign: there is one way to read what belongs to others"},
 	{"library", "log", "the library is silent"},
 	{"library", "log/slog", "it makes an importer's program some 300 KB larger"},
 	{"library", "net", "the library reads files only"},

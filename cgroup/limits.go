@@ -218,7 +218,8 @@ func (l Limits) Observed(before, after Throttling) Limits {
 }
 
 var (
-	errHidden = errors.New("the kernel throttles this group, but no level that can be seen here sets a quota")
-	errUnused = errors.New("no cgroup hierarchy has the controller")
-	errGone   = errors.New("this cgroup is gone: going on from its nearest ancestor that exists")
+	errHidden  = errors.New("the kernel throttles this group, but no level that can be seen here sets a quota")
+	errUnused  = errors.New("no cgroup hierarchy has the controller")
+	errTooLong = errors.New("more text than a file of its kind can have")
+	errGone    = errors.New("this cgroup is gone: going on from its nearest ancestor that exists")
 )

@@ -14,6 +14,7 @@ const noMemoryLimit = 1 << 62
 // ReadMemory finds the memory limit that s is held to.
 func ReadMemory(s Source) Memory {
 	r := s.reader("memory limit")
+	defer r.close()
 	var l Limits
 	dir, err := r.locate(&l, "memory")
 	if err == errUnused {

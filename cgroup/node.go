@@ -1,7 +1,6 @@
 package cgroup
 
 import (
-	"os"
 	"strings"
 	"sync"
 )
@@ -70,11 +69,14 @@ func (r *reader) own(point, controller string, v Version, depth int) []string {
 		if root != "/" {
 			continue
 		}
-		self, err := os.Stat(r.root + at)
+		self, err := r.others.stat(at)
 		if err != nil {
 			continue
 		}
-		if way := find(self, r.root+join(r.prefix+point, ""), depth); way != nil {
+		if r.others.searches++; r.others.searches > mostSearches {
+			return nil
+		}
+		if way := r.others.find(self, r.prefix+point, depth); way != nil {
 			owns.Store(key, way)
 			return way
 		}
@@ -82,22 +84,9 @@ func (r *reader) own(point, controller string, v Version, depth int) []string {
 	return nil
 }
 
-// find looks for a directory that is so deep below another.
-func find(wanted os.FileInfo, dir string, depth int) []string {
-	if depth == 0 {
-		if info, err := os.Stat(dir); err == nil && os.SameFile(info, wanted) {
-			return []string{}
-		}
-		return nil
-	}
-	entries, _ := os.ReadDir(dir)
-	for _, e := range entries {
-		if !e.IsDir() {
-			continue
-		}
-		if way := find(wanted, dir+"/"+e.Name(), depth-1); way != nil {
-			return append([]string{e.Name()}, way...)
-		}
-	}
-	return nil
-}
+const (
+	// mostGroups is how many cgroups a search looks at. A node with 250 pods has some 2,000.
+	mostGroups = 1 << 16
+	// mostSearches is how many mounts are searched for one answer. Process 1 has one of the kind, or a handful.
+	mostSearches = 8
+)

@@ -46,7 +46,7 @@ func TestNode(t *testing.T) {
 	if err := os.MkdirAll(v2+"/sys/fs", 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(v2+"/"+agent, v2+"/sys/fs/cgroup"); err != nil { // one directory at two places, as two mounts show it
+	if err := os.Symlink("../../"+agent, v2+"/sys/fs/cgroup"); err != nil { // one directory at two places, as two mounts show it
 		t.Fatal(err)
 	}
 	v1 := tree(t, map[string]string{

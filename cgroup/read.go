@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+
+	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
 // Self finds the CPU limit of the calling process. It reads only what a decision needs; [Read] reads more.
@@ -29,6 +31,7 @@ func Read(s Source) Limits {
 		return Limits{Reason: ErrNotSupported, Affinity: runtime.NumCPU()}
 	}
 	r := s.reader("CPU limit")
+	defer r.close()
 	l := new(Limits)
 	if s.Inside && s.PID != 0 {
 		r.useOwnMounts()
@@ -66,6 +69,9 @@ func Read(s Source) Limits {
 }
 
 // reader reads small files below a root into one buffer.
+//
+// The calling process's own, and what its own mounts show, is read by the shortest way: nobody else can put something there. All else is
+// read with care, see package foreign. That package is no part of a program which calls Self alone.
 type reader struct {
 	of     string // what it reads, for errors
 	root   string
@@ -73,6 +79,7 @@ type reader struct {
 	mounts string // the same for the process whose mounts to use
 	prefix string // what goes before its mount points
 	buf    []byte
+	others *others // nil: there is nothing but our own to read
 }
 
 func newReader(of, root, proc string) *reader {
@@ -84,7 +91,17 @@ func (s Source) reader(of string) *reader {
 	if s.PID != 0 {
 		proc = "/proc/" + strconv.Itoa(s.PID)
 	}
-	return newReader(of, strings.TrimSuffix(s.Root, "/"), proc)
+	r := newReader(of, strings.TrimSuffix(s.Root, "/"), proc)
+	if s.PID != 0 || r.root != "" {
+		r.others = newOthers(r.root)
+	}
+	return r
+}
+
+func (r *reader) close() {
+	if r.others != nil {
+		r.others.close()
+	}
 }
 
 // useOwnMounts makes r look for cgroups where the process itself would.
@@ -94,8 +111,34 @@ func (r *reader) useOwnMounts() { r.mounts, r.prefix = r.proc, r.proc+"/root" }
 //
 //go:noinline
 func (r *reader) file(dir, name string) (string, error) {
-	data, err := readFile(r.root+join(dir, name), &r.buf, name != "/mountinfo")
+	if r.others != nil && r.isOthers(join(dir, name)) {
+		path := join(dir, name) // another one than above, which so needs no memory of its own
+		return r.others.read(path, r.isGroup(path))
+	}
+	most := foreign.Group
+	if name == "/mountinfo" {
+		most = foreign.Mounts
+	}
+	data, err := readFile(join(dir, name), &r.buf, most)
 	return string(data), err
+}
+
+// isOthers reports whether a path may lead to what somebody else has put there.
+func (r *reader) isOthers(path string) bool {
+	return r.root != "" || r.prefix != "" && strings.HasPrefix(path, r.prefix+"/")
+}
+
+// isGroup reports whether a path is that of a cgroup's file, and not of a process's.
+func (r *reader) isGroup(path string) bool {
+	return !strings.HasPrefix(path, "/proc/") || r.prefix != "" && strings.HasPrefix(path, r.prefix+"/")
+}
+
+// exists reports whether there is such a file, even if it may not be looked at.
+func (r *reader) exists(path string) bool {
+	if r.isOthers(path) {
+		return r.others.exists(strings.Clone(path)) // so that our own, as below, needs no memory
+	}
+	return exists(path)
 }
 
 // fail returns an error such as `reading CPU limit: /sys/fs/cgroup/a/cpu.max: bad text "1O0"`.
@@ -159,7 +202,7 @@ func (r *reader) settle(l *Limits) {
 // isCgroup reports whether a directory has a file that only a cgroup has.
 func (r *reader) isCgroup(dir string) bool {
 	for _, file := range [...]string{"/cgroup.procs", "/cpu.max", "/cpu.cfs_quota_us"} {
-		if exists(r.root + join(dir, file)) {
+		if r.exists(join(dir, file)) {
 			return true
 		}
 	}
@@ -206,6 +249,9 @@ func (r *reader) locate(l *Limits, controller string) (dir string, err error) {
 		path = r.fromRoot(path, text, controller, l.Version)
 	}
 	dir, missing := r.choose(l, text, controller, path)
+	if missing == crowded {
+		return "", r.fail(r.mounts, "/mountinfo has more than "+strconv.Itoa(mostMounts)+" mounts that lead to cgroup "+path, ErrNotVisible)
+	}
 	if live, ok := strings.CutSuffix(path, " (deleted)"); ok && missing != 0 {
 		path = live
 		dir, missing = r.choose(l, text, controller, path)
@@ -224,6 +270,7 @@ func (r *reader) locate(l *Limits, controller string) (dir string, err error) {
 func Locate(s Source, controller string) (dir string, v Version, m Mount, err error) {
 	var l Limits
 	r := s.reader("cgroup")
+	defer r.close()
 	if dir, err = r.locate(&l, controller); err != nil && err != errUnused && s.PID != 0 {
 		r.useNodeMounts()
 		node := Limits{}
@@ -237,12 +284,19 @@ func Locate(s Source, controller string) (dir string, v Version, m Mount, err er
 	return dir, l.Version, l.Mount, err
 }
 
+// mostMounts is how many mounts of a cgroup are looked at, where others have made them. A container has one, and a node that has one for each
+// of its pods has some hundreds.
+const mostMounts = 1000
+
+// crowded is the answer of choose where there are more than mostMounts.
+const crowded = -2
+
 // choose takes the mount that shows path, and as many of its ancestors as possible, into l. It returns the directory of
 // the cgroup there or, where that was removed, of its nearest ancestor that exists, and how many directories are missing;
 // -1 means that no mount leads to the cgroup.
 func (r *reader) choose(l *Limits, mountinfo, controller, path string) (dir string, missing int) {
 	missing = -1
-	depth := 0
+	depth, seen := 0, 0
 	for mountinfo != "" {
 		var line string
 		line, mountinfo = cut(mountinfo, '\n')
@@ -252,12 +306,18 @@ func (r *reader) choose(l *Limits, mountinfo, controller, path string) (dir stri
 			continue
 		}
 		point = strings.Clone(r.prefix + point) // what is kept must not hold on to the table, which is long on a node
+		if r.isOthers(point) {
+			if seen++; seen > mostMounts {
+				return "", crowded
+			}
+			r.others.mount(point)
+		}
 		d, gone := join(point, rel), 0
-		there := exists(r.root + d)
+		there := r.exists(d)
 		for !there && len(d) > len(point) {
 			d = parent(d)
 			gone++
-			there = exists(r.root + d)
+			there = r.exists(d)
 		}
 		if !there {
 			continue // not even the mount point
@@ -362,7 +422,7 @@ func (r *reader) cpusetsV1(l *Limits) {
 // apartV1 finds where v1 counts the CPU time of groups, if that has a hierarchy of its own: it is known if the process has the same
 // path there.
 func (r *reader) apartV1(l *Limits) {
-	if len(l.Levels) == 0 || exists(r.root+join(l.Levels[0].Dir, "/cpuacct.usage")) {
+	if len(l.Levels) == 0 || r.exists(join(l.Levels[0].Dir, "/cpuacct.usage")) {
 		return
 	}
 	var apart Limits

@@ -4,6 +4,8 @@ import (
 	"math/bits"
 	"syscall"
 	"unsafe"
+
+	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
 // schedAffinity asks the kernel how many CPUs a process may use, 0 meaning the calling thread: that is what the Go
@@ -23,8 +25,8 @@ func schedAffinity(pid int) int {
 
 // readFile reads a whole file into *buf, which it makes larger if need be. It calls the kernel directly: package os would
 // register each file with the poller, which costs more than reading it. A file of one record, as those of cgroups are, ends
-// where the kernel gives less than there is room for; others may go on.
-func readFile(path string, buf *[]byte, record bool) ([]byte, error) {
+// where the kernel gives less than there is room for; a list of mounts, which may be long, may go on.
+func readFile(path string, buf *[]byte, most int) ([]byte, error) {
 	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	for err == syscall.EINTR {
 		fd, err = syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
@@ -32,6 +34,10 @@ func readFile(path string, buf *[]byte, record bool) ([]byte, error) {
 	n := 0
 	for err == nil {
 		if n == len(*buf) {
+			if n >= most {
+				err = errTooLong
+				break
+			}
 			*buf = append(*buf, *buf...)
 		}
 		var m int
@@ -43,7 +49,7 @@ func readFile(path string, buf *[]byte, record bool) ([]byte, error) {
 			m, err = 0, nil
 		}
 		n += m
-		if record && err == nil && m > 0 && n < len(*buf) {
+		if most <= foreign.Group && err == nil && m > 0 && n < len(*buf) {
 			break
 		}
 	}

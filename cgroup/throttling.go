@@ -14,6 +14,7 @@ func ReadThrottling(s Source, l Limits) Throttling {
 		return t
 	}
 	r := s.throttling(&l)
+	defer r.close()
 	own := l.Levels[0].Dir
 	t.Own = r.counters(own, &l)
 	t.Owner = t.Own
@@ -27,14 +28,23 @@ func ReadThrottling(s Source, l Limits) Throttling {
 
 // ReadCounters reads what a group has counted so far: one of the levels in l, which came from the same source.
 func ReadCounters(s Source, l Limits, dir string) Counters {
-	return s.throttling(&l).counters(dir, &l)
+	r := s.throttling(&l)
+	defer r.close()
+	return r.counters(dir, &l)
 }
 
 // throttling reads where l was read.
 func (s Source) throttling(l *Limits) *reader {
 	r := s.reader("throttling")
-	if strings.HasPrefix(l.Mount.Point, r.proc+"/root/") {
+	switch {
+	case s.PID == 0:
+	case strings.HasPrefix(l.Mount.Point, r.proc+"/root/"):
 		r.useOwnMounts()
+	case strings.HasPrefix(l.Mount.Point, "/proc/1/root/"):
+		r.useNodeMounts()
+	}
+	if r.isOthers(l.Mount.Point) {
+		r.others.mount(l.Mount.Point)
 	}
 	return r
 }
