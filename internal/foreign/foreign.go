@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 )
 
@@ -98,6 +99,13 @@ func Names(root, path string, most int) ([]string, error) {
 	t := Open(root)
 	defer t.Close()
 	return t.Names(path, most)
+}
+
+// OpenFile opens a file below root to be read in pieces. What is read of it needs a bound, see [Bounded].
+func OpenFile(root, path string) (*os.File, error) {
+	t := Open(root)
+	defer t.Close()
+	return t.File(path)
 }
 
 // Look looks at a file below root without opening it.

@@ -50,9 +50,9 @@ func (t *Tree) read(path string, most int, record bool) ([]byte, error) {
 	if t.root == "" && isKernels(path) {
 		fd, err := openat(atCWD, path, toRead)
 		if err != nil {
-			return nil, fail("open", path, err)
+			return nil, fail("open", t.root+path, err)
 		}
-		return readAll(fd, path, most, record)
+		return readAll(fd, t.root+path, most, record)
 	}
 	f, err := t.Look(path)
 	if err != nil {
@@ -61,9 +61,26 @@ func (t *Tree) read(path string, most int, record bool) ([]byte, error) {
 	defer f.Close()
 	fd, err := f.open()
 	if err != nil {
-		return nil, fail("open", path, err)
+		return nil, fail("open", t.root+path, err)
 	}
-	return readAll(fd, path, most, record)
+	return readAll(fd, t.root+path, most, record)
+}
+
+// File opens a file to be read in pieces. What is read of it needs a bound, see [Bounded].
+func (t *Tree) File(path string) (*os.File, error) {
+	if t.root == "" && isKernels(path) {
+		fd, err := openat(atCWD, path, toRead)
+		if err != nil {
+			return nil, fail("open", t.root+path, err)
+		}
+		return os.NewFile(uintptr(fd), path), nil
+	}
+	f, err := t.Look(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return f.Open()
 }
 
 // Mount keeps the directory open where cgroups are mounted. [Tree.ReadGroup] is quick below it.
@@ -72,7 +89,7 @@ func (t *Tree) Mount(point string) error {
 		return nil
 	}
 	_, err := t.mount(point)
-	return fail("open", point, err)
+	return fail("open", t.root+point, err)
 }
 
 func (t *Tree) mount(point string) (*directory, error) {
@@ -113,7 +130,7 @@ func (t *Tree) ReadGroup(path string, most int) ([]byte, error) {
 	if d == nil && quick {
 		var err error
 		if d, err = t.mount(path[:max(0, strings.LastIndexByte(path, '/'))]); err != nil {
-			return nil, fail("open", path, err)
+			return nil, fail("open", t.root+path, err)
 		}
 	}
 	if quick {
@@ -121,10 +138,10 @@ func (t *Tree) ReadGroup(path string, most int) ([]byte, error) {
 		rest, _ := below(path, d.path)
 		fd, err := openat2(d.fd, rest, toRead, resolveBeneath|resolveNoXdev|resolveNoSymlinks)
 		if err == nil {
-			return readAll(fd, path, most, true)
+			return readAll(fd, t.root+path, most, true)
 		}
 		if err != syscall.EXDEV && err != syscall.ELOOP {
-			return nil, fail("open", path, err)
+			return nil, fail("open", t.root+path, err)
 		}
 	}
 	f, err := t.Look(path)
@@ -133,13 +150,13 @@ func (t *Tree) ReadGroup(path string, most int) ([]byte, error) {
 	}
 	defer f.Close()
 	if err := t.check(f.fd); err != nil {
-		return nil, fail("open", path, err)
+		return nil, fail("open", t.root+path, err)
 	}
 	fd, err := f.open()
 	if err != nil {
-		return nil, fail("open", path, err)
+		return nil, fail("open", t.root+path, err)
 	}
-	return readAll(fd, path, most, true)
+	return readAll(fd, t.root+path, most, true)
 }
 
 // Stat says what is at a path, which is not opened. What the kernel's links in /proc lead to is told.
@@ -147,7 +164,7 @@ func (t *Tree) Stat(path string) (ID, error) {
 	if process, _ := split(path); t.root == "" && process == "" && strings.HasPrefix(path, "/proc/") {
 		var st syscall.Stat_t
 		err := syscall.Stat(path, &st)
-		return newID(&st), fail("stat", path, err)
+		return newID(&st), fail("stat", t.root+path, err)
 	}
 	f, err := t.Look(path)
 	if err != nil {
@@ -161,13 +178,13 @@ func (t *Tree) Stat(path string) (ID, error) {
 func (t *Tree) Look(path string) (*File, error) {
 	fd, err := t.look(path, oPath)
 	if err != nil {
-		return nil, fail("open", path, err)
+		return nil, fail("open", t.root+path, err)
 	}
-	f := &File{fd: fd, path: path}
+	f := &File{fd: fd, path: t.root + path}
 	var st syscall.Stat_t
 	if err := syscall.Fstat(fd, &st); err != nil {
 		f.Close()
-		return nil, fail("stat", path, err)
+		return nil, fail("stat", t.root+path, err)
 	}
 	f.ID, f.Device, f.mode = newID(&st), uint64(st.Dev), st.Mode
 	return f, nil
@@ -299,9 +316,9 @@ func (t *Tree) keep(d directory) *directory {
 func (t *Tree) Names(path string, most int) ([]string, error) {
 	fd, err := t.openDir(path)
 	if err != nil {
-		return nil, fail("open", path, err)
+		return nil, fail("open", t.root+path, err)
 	}
-	return names(fd, path, most)
+	return names(fd, t.root+path, most)
 }
 
 func (t *Tree) openDir(path string) (int, error) {
@@ -342,11 +359,11 @@ func (t *Tree) Link(path string) (string, error) {
 	i := strings.LastIndexByte(path, '/')
 	dir, err := t.look(path[:max(i, 0)], oPath|oDirectory)
 	if err != nil {
-		return "", fail("readlink", path, err)
+		return "", fail("readlink", t.root+path, err)
 	}
 	defer syscall.Close(dir)
 	text, err := readlinkat(dir, path[i+1:])
-	return text, fail("readlink", path, err)
+	return text, fail("readlink", t.root+path, err)
 }
 
 // Find looks for a directory below the cgroup at a path, so many directories deep. It looks at no more than so many of them, and its
@@ -357,13 +374,13 @@ func (t *Tree) Find(wanted ID, path string, depth, most int) ([]string, error) {
 	}
 	fd, err := t.look(path, oPath|oDirectory)
 	if err != nil {
-		return nil, fail("open", path, err)
+		return nil, fail("open", t.root+path, err)
 	}
 	defer syscall.Close(fd)
 	left := most
 	way, err := t.findBelow(wanted, fd, path, depth, &left)
 	if left < 0 {
-		err = fail("search", path, tooMany(most))
+		err = fail("search", t.root+path, tooMany(most))
 	}
 	return way, err
 }

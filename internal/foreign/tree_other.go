@@ -37,6 +37,15 @@ func (t *Tree) Read(path string, most int) ([]byte, error) {
 	return io.ReadAll(Bounded(r, most))
 }
 
+// File opens a file to be read in pieces.
+func (t *Tree) File(path string) (*os.File, error) {
+	f, err := t.Look(path)
+	if err != nil {
+		return nil, err
+	}
+	return f.Open()
+}
+
 // ReadRecord is Read.
 func (t *Tree) ReadRecord(path string, most int) ([]byte, error) { return t.Read(path, most) }
 

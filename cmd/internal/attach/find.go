@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/meter"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/service"
+	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
 // Hints for a program that offers no trace.
@@ -119,14 +119,14 @@ func isPprof(ctx context.Context, base *url.URL) (bool, error) {
 
 // unreadable reports whether this user may not see what a process has open.
 func unreadable(pid int) bool {
-	_, err := os.ReadDir(filepath.Join(procs.Dir("", pid), "fd"))
+	_, err := foreign.Names("", procs.Dir("", pid)+"/fd", foreign.Descriptors)
 	return errors.Is(err, fs.ErrPermission)
 }
 
 // otherNetwork reports whether a process has a network of its own.
 func otherNetwork(pid int) bool {
-	theirs, err := os.Readlink(filepath.Join(procs.Dir("", pid), "ns/net"))
-	own, ownErr := os.Readlink(filepath.Join(procs.Dir("", os.Getpid()), "ns/net"))
+	theirs, err := foreign.Link("", procs.Dir("", pid)+"/ns/net")
+	own, ownErr := foreign.Link("", procs.Dir("", os.Getpid())+"/ns/net")
 	return err == nil && ownErr == nil && theirs != own
 }
 

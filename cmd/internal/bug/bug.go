@@ -7,14 +7,13 @@ import (
 	"errors"
 	"io/fs"
 	"maps"
-	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
 // A File is one of a report, by a path with slashes. Below unthrottle/ is what was made for the report, and all else is as the
@@ -36,8 +35,10 @@ func Collect(root string, pid int) (files []File) {
 	if pid != 0 {
 		proc = "/proc/" + strconv.Itoa(pid)
 	}
-	add := func(name string, change func(string) string) {
-		data, err := os.ReadFile(filepath.Join(root, name))
+	t := foreign.Open(root)
+	defer t.Close()
+	add := func(name string, read func(string, int) ([]byte, error), most int, change func(string) string) {
+		data, err := read(name, most)
 		text := string(data)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -49,17 +50,17 @@ func Collect(root string, pid int) (files []File) {
 		}
 		files = append(files, File{strings.TrimPrefix(name, "/"), text})
 	}
-	add(proc+"/cgroup", nil)
-	add(proc+"/mountinfo", cgroupMounts)
+	add(proc+"/cgroup", t.Read, foreign.Group, nil)
+	add(proc+"/mountinfo", t.Read, foreign.Mounts, cgroupMounts)
 	if proc != "/proc/self" {
-		add("/proc/self/mountinfo", cgroupMounts) // groups are looked for where this process sees them
+		add("/proc/self/mountinfo", t.Read, foreign.Mounts, cgroupMounts) // groups are looked for where this process sees them
 	}
-	add(proc+"/status", nil)
-	add("/proc/loadavg", nil)
-	add("/proc/pressure/cpu", nil)
+	add(proc+"/status", t.Read, foreign.Record, nil)
+	add("/proc/loadavg", t.Read, foreign.Record, nil)
+	add("/proc/pressure/cpu", t.Read, foreign.Record, nil)
 	for _, dir := range groups(cgroup.Source{Root: root, PID: pid}) {
 		for _, name := range groupFiles {
-			add(path.Join(dir, name), nil)
+			add(path.Join(dir, name), t.ReadGroup, foreign.Members, nil) // one of them is the list of its processes
 		}
 	}
 	return files

@@ -8,7 +8,6 @@ package choice
 
 import (
 	"math"
-	"os"
 	"path"
 	"strconv"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/unthrottle/unthrottle"
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
 // A System is a process's surroundings.
@@ -36,17 +36,18 @@ func ReadSystem(root string, pid int, policy unthrottle.Policy) System {
 	s := System{Policy: policy}
 	s.Limits = cgroup.Read(cgroup.Source{Root: root, PID: pid})
 	s.Inside = s.Limits
-	root = strings.TrimSuffix(root, "/")
-	proc, prefix := procs.Dir(root, pid), root
-	if pid != 0 && contained(root, proc) {
+	t := foreign.Open(root)
+	defer t.Close()
+	proc, prefix := procs.Dir("", pid), ""
+	if pid != 0 && contained(t, proc) {
 		s.Inside = cgroup.Read(cgroup.Source{Root: root, PID: pid, Inside: true})
 		prefix = proc + "/root"
 	}
 	var err1, err2 error
-	s.cgroup, err1 = readText(proc + "/cgroup")
-	s.mountinfo, err2 = readText(proc + "/mountinfo")
+	s.cgroup, err1 = readText(t.ReadRecord(proc+"/cgroup", foreign.Group))
+	s.mountinfo, err2 = readText(t.Read(proc+"/mountinfo", foreign.Mounts))
 	s.hidden = err1 != nil || err2 != nil
-	if mine := namespace(root + "/proc/self"); namespace(proc) != mine {
+	if mine := namespace(t, "/proc/self"); namespace(t, proc) != mine {
 		switch base := s.Inside.Mount.Root; {
 		case mine == firstNamespace && base == "/" && s.Inside.Path != "/":
 			// A namespace of its own with the mounts of the first one, as "unshare --cgroup" leaves it. For the process
@@ -60,19 +61,22 @@ func ReadSystem(root string, pid int, policy unthrottle.Policy) System {
 		}
 	}
 	s.read = func(file string) (string, error) {
-		return readText(prefix + path.Clean(file)) // its root is a root: no ".." leads out of it
+		// Where they are is what the process's own list of mounts says. It is the cgroup's file, or nothing.
+		t := foreign.Open(root)
+		defer t.Close()
+		return readText(t.ReadGroup(prefix+path.Clean(file), foreign.Group))
 	}
 	return s
 }
 
 // contained reports whether a process has mounts of its own, and whether they can be read.
-func contained(root, proc string) bool {
-	mine, err1 := os.Readlink(root + "/proc/self/ns/mnt")
-	its, err2 := os.Readlink(proc + "/ns/mnt")
+func contained(t *foreign.Tree, proc string) bool {
+	mine, err1 := t.Link("/proc/self/ns/mnt")
+	its, err2 := t.Link(proc + "/ns/mnt")
 	if err1 != nil || err2 != nil || mine == its {
 		return false
 	}
-	_, err := os.Stat(proc + "/root/proc")
+	_, err := t.Stat(proc + "/root/.")
 	return err == nil
 }
 
@@ -80,15 +84,12 @@ func contained(root, proc string) bool {
 const firstNamespace = "cgroup:[4026531835]"
 
 // namespace names a process's cgroup namespace.
-func namespace(proc string) string {
-	ns, _ := os.Readlink(proc + "/ns/cgroup")
+func namespace(t *foreign.Tree, proc string) string {
+	ns, _ := t.Link(proc + "/ns/cgroup")
 	return ns
 }
 
-func readText(file string) (string, error) {
-	data, err := os.ReadFile(file)
-	return string(data), err
-}
+func readText(data []byte, err error) (string, error) { return string(data), err }
 
 // rebase turns the paths of cgroups, which the kernel shows as the reader's namespace sees them, into what the process
 // sees, whose own namespace has its root at base.

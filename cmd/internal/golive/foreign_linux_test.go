@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// foreign are programs that nobody here wrote or built: those of Debian's packages etcd-server, prometheus,
+// strangers are programs that nobody here wrote or built: those of Debian's packages etcd-server, prometheus,
 // prometheus-node-exporter, caddy, syncthing and rclone. They lie below the directory that UNTHROTTLE_FOREIGN names, as
 // dpkg-deb -x has unpacked them.
-var foreign = []struct {
+var strangers = []struct {
 	path string
 	args []string // DIR is a directory of its own
 }{
@@ -34,7 +34,7 @@ func TestForeign(t *testing.T) {
 	if root == "" {
 		t.Skip("UNTHROTTLE_FOREIGN names no directory with Debian's programs")
 	}
-	for _, f := range foreign {
+	for _, f := range strangers {
 		t.Run(filepath.Base(f.path), func(t *testing.T) {
 			dir := t.TempDir()
 			if err := os.WriteFile(dir+"/empty.yml", nil, 0o644); err != nil {

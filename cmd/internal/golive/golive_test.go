@@ -42,7 +42,7 @@ func TestParseMaps(t *testing.T) {
 nonsense
 00500000-00400000 r-xp 00000000 08:02 173521 /backwards
 `))
-	want := []mapping{{start: 0x400000, end: 0x452000, offset: 0x2000, exec: true, inode: 173521, path: "/usr/bin/a name (deleted)"}}
+	want := []mapping{{start: 0x400000, end: 0x452000, offset: 0x2000, exec: true, inode: 173521, major: 8, minor: 2, path: "/usr/bin/a name (deleted)"}}
 	if err != nil || !slices.Equal(maps, want) {
 		t.Errorf("got %+v, %v", maps, err)
 	}

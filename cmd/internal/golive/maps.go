@@ -13,6 +13,7 @@ type mapping struct {
 	start, end, offset uint64
 	exec               bool
 	inode              uint64
+	major, minor       uint32 // of its device
 	path               string
 }
 
@@ -47,10 +48,19 @@ func parseMapping(line string) (m mapping, ok bool) {
 	m.start, errs[0] = strconv.ParseUint(from, 16, 64)
 	m.end, errs[1] = strconv.ParseUint(to, 16, 64)
 	m.offset, errs[2] = strconv.ParseUint(fields[2], 16, 64)
+	m.major, m.minor = parseDevice(fields[3])
 	m.inode, errs[3] = strconv.ParseUint(fields[4], 10, 64)
 	m.exec = len(fields[1]) == 4 && fields[1][2] == 'x'
 	m.path = strings.TrimLeft(line, " ")
 	return m, errs == [4]error{} && m.start < m.end
+}
+
+// parseDevice reads "08:01", in hexadecimal digits.
+func parseDevice(text string) (major, minor uint32) {
+	first, second, _ := strings.Cut(text, ":")
+	a, _ := strconv.ParseUint(first, 16, 32)
+	b, _ := strconv.ParseUint(second, 16, 32)
+	return uint32(a), uint32(b)
 }
 
 // bias is how far a file was moved from the addresses it gives. Each segment is mapped from the page its offset is in.

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
 // Files remembers what was read of programs' files, so that many processes of one program cost little more than one. The
@@ -55,45 +56,43 @@ func Open(root string, pid int) (*Process, error) { return new(Files).Open(root,
 
 // Open is Open for one of many processes.
 func (files *Files) Open(root string, pid int) (*Process, error) {
-	dir := procs.Dir(root, pid)
+	dir := procs.Dir("", pid)
+	t := foreign.Open(root)
+	defer t.Close()
 	p := &Process{pid: pid, files: files, noVM: strings.Trim(root, "/") != ""}
 	if pid == 0 {
 		p.pid = os.Getpid()
 	}
-	err := p.open(dir)
+	err := p.open(t, dir)
 	if err != nil {
-		err = p.explain(dir, err)
+		err = p.explain(t, dir, err)
 		p.Close()
 		return nil, fmt.Errorf("reading GOMAXPROCS of process %d: %w", pid, err)
 	}
 	return p, nil
 }
 
-func (p *Process) open(dir string) error {
+func (p *Process) open(t *foreign.Tree, dir string) error {
 	var err error
-	if p.mem, err = os.Open(dir + "/mem"); err != nil {
+	if p.mem, err = t.File(dir + "/mem"); err != nil {
 		return err
 	}
-	f, err := os.Open(dir + "/maps")
+	f, err := t.File(dir + "/maps")
 	if err != nil {
 		return err
 	}
-	maps, err := parseMaps(f)
+	maps, err := parseMaps(foreign.Bounded(f, foreign.Mappings))
 	f.Close()
 	if err != nil {
 		return err
 	}
-	program, err := os.Open(dir + "/exe")
+	program, err := t.Look(dir + "/exe")
 	if err != nil {
 		return err
 	}
 	defer program.Close()
-	info, err := program.Stat()
-	if err != nil {
-		return err
-	}
-	inode := info.Sys().(*syscall.Stat_t).Ino
-	path, _ := os.Readlink(dir + "/exe")
+	inode := program.Inode()
+	path, _ := t.Link(dir + "/exe")
 	var own []mapping
 	for _, m := range maps {
 		if m.path == path || m.inode == inode {
@@ -103,11 +102,11 @@ func (p *Process) open(dir string) error {
 	if err = p.attach(program, own); !errors.Is(err, ErrNotGo) {
 		return err
 	}
-	return p.openLibrary(dir, maps, inode)
+	return p.openLibrary(t, dir, maps, inode)
 }
 
 // openLibrary looks for a Go library in a program of another language.
-func (p *Process) openLibrary(dir string, maps []mapping, program uint64) error {
+func (p *Process) openLibrary(t *foreign.Tree, dir string, maps []mapping, program uint64) error {
 	const maxLibraries = 1024
 	result, tried := ErrNotGo, map[uint64]bool{program: true}
 	end := time.Now().Add(patience)
@@ -119,7 +118,7 @@ func (p *Process) openLibrary(dir string, maps []mapping, program uint64) error 
 			continue
 		}
 		tried[m.inode] = true
-		f, err := openMapped(dir, m)
+		f, err := openMapped(t, dir, m)
 		if err != nil {
 			continue
 		}
@@ -141,27 +140,35 @@ func (p *Process) openLibrary(dir string, maps []mapping, program uint64) error 
 	return result
 }
 
-// openMapped opens a mapped file: by its path as the process sees it, or by the mapping, which takes more rights, when
-// another file is there by now.
-func openMapped(dir string, m mapping) (*os.File, error) {
-	paths := []string{dir + "/root" + m.path, fmt.Sprintf("%s/map_files/%x-%x", dir, m.start, m.end)}
-	for _, path := range paths {
-		f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe at that path must not make us wait
-		if err != nil {
-			continue
-		}
-		info, err := f.Stat()
-		if err == nil && info.Mode().IsRegular() && info.Sys().(*syscall.Stat_t).Ino == m.inode {
+// openMapped looks at a mapped file: by the mapping, or, where that takes more rights than there are, by its path as the process sees it.
+// Another file may be there by now, or a link that leads to one, or a device: it is looked at before it is opened.
+func openMapped(t *foreign.Tree, dir string, m mapping) (*foreign.File, error) {
+	f, err := t.Look(fmt.Sprintf("%s/map_files/%x-%x", dir, m.start, m.end))
+	if err == nil {
+		if f.Inode() == m.inode {
 			return f, nil
 		}
 		f.Close()
 	}
+	if f, err = t.Look(dir + "/root" + m.path); err != nil {
+		return nil, err
+	}
+	// What has no device of its own, as btrfs and overlayfs, has another number there than in the list of mappings.
+	if f.Inode() == m.inode && (unix.Major(f.Device) == 0 || unix.Major(f.Device) == m.major && unix.Minor(f.Device) == m.minor) {
+		return f, nil
+	}
+	f.Close()
 	return nil, fs.ErrNotExist
 }
 
 // attach finds the runtime of one file in memory.
-func (p *Process) attach(f *os.File, maps []mapping) error {
-	id, c, err := p.files.read(f)
+func (p *Process) attach(file *foreign.File, maps []mapping) error {
+	f, err := file.Open()
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	c, err := p.files.read(file.ID, f)
 	if err != nil {
 		return err
 	}
@@ -169,18 +176,15 @@ func (p *Process) attach(f *os.File, maps []mapping) error {
 	if !ok {
 		return errors.New("its program is not among its mappings")
 	}
-	p.file, p.code = id, c
+	p.file, p.code = file.ID, c
 	p.runtime, err = newReader(c, p, bias)
 	return err
 }
 
 // read reads a file, or remembers it. If err is ErrNotGo, it is not a Go program.
-func (files *Files) read(f *os.File) (id procs.FileID, c *code, err error) {
-	if id, err = procs.NewFileID(f); err != nil {
-		return id, nil, err
-	}
-	var ok bool
-	if c, ok = files.known[id]; !ok {
+func (files *Files) read(id procs.FileID, f *os.File) (*code, error) {
+	c, ok := files.known[id]
+	if !ok {
 		if c, ok = files.before[id]; !ok {
 			if m, err := readImage(f); err == nil { // what runs and is not an ELF file is not a Go program
 				c, _ = readCode(m)
@@ -189,21 +193,21 @@ func (files *Files) read(f *os.File) (id procs.FileID, c *code, err error) {
 		files.remember(id, c)
 	}
 	if c == nil {
-		return id, nil, ErrNotGo
+		return nil, ErrNotGo
 	}
 	c.m.file = &budget{f, maxRead} // the one that it was read from may be closed
-	return id, c, nil
+	return c, nil
 }
 
 // explain turns the error of a process that is gone into ErrExited, and that of a kernel thread into ErrNotGo.
-func (p *Process) explain(dir string, err error) error {
+func (p *Process) explain(t *foreign.Tree, dir string, err error) error {
 	if errors.Is(err, syscall.ESRCH) || p.gone() {
 		return ErrExited
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	stat, statErr := os.ReadFile(dir + "/stat")
+	stat, statErr := t.ReadRecord(dir+"/stat", foreign.Record)
 	if statErr != nil {
 		return ErrExited
 	}

@@ -2,12 +2,12 @@ package heartbeat
 
 import (
 	"fmt"
-	"os"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
 // readOnly is the error of a file in a container's own view of its groups.
@@ -57,7 +57,7 @@ func joinUnmounted(l cgroup.Limits, pid int, beat []byte) error {
 
 // withCPU are the controllers of the version 1 hierarchy that has cpu, as the process's list names them.
 func withCPU(pid int) (string, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	text, err := foreign.ReadRecord("", fmt.Sprintf("/proc/%d/cgroup", pid), foreign.Group)
 	if err != nil {
 		return "", err
 	}

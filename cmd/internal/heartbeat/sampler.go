@@ -1,8 +1,6 @@
 package heartbeat
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,6 +8,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
 // A Sample is what the kernel has counted up to some moment.
@@ -53,29 +52,26 @@ func NewSampler(root string, pid int, limit cgroup.Limits, except ...int) *Sampl
 // Sample takes the next sample.
 func (s *Sampler) Sample() Sample {
 	out := Sample{At: time.Now(), Throttling: cgroup.ReadThrottling(cgroup.Source{Root: s.root, PID: s.pid}, s.limit)}
-	s.readThreads(&out)
+	t := foreign.Open(s.root)
+	defer t.Close()
+	s.readThreads(t, &out)
 	if len(s.limit.Levels) > 0 && s.limit.Version == cgroup.V2 {
-		out.Group = procs.ReadPressure(filepath.Join(s.root, "/", s.limit.Levels[0].Dir, "cpu.pressure"))
+		out.Group = procs.ReadGroupPressure(t, s.limit.Levels[0].Dir)
 	}
-	out.System = procs.ReadPressure(filepath.Join(s.root, "/proc/pressure/cpu"))
+	out.System = procs.ReadPressure(s.root)
 	if host, ok := procs.ReadHostTimes(s.root); ok {
 		out.Busy, out.Steal, out.CPUs = host.Busy, host.Steal, host.CPUs
 	}
 	return out
 }
 
-func (s *Sampler) file(path string) (string, error) {
-	data, err := os.ReadFile(filepath.Join(s.root, "/", path))
-	return string(data), err
-}
-
 // readThreads adds what the group's threads ran and waited since the last reading. A new thread adds nothing yet,
 // one that has ended nothing more.
-func (s *Sampler) readThreads(out *Sample) {
+func (s *Sampler) readThreads(t *foreign.Tree, out *Sample) {
 	now := map[string]procs.Schedstat{}
-	for _, pid := range s.processes() {
-		dir := filepath.Join(s.root, "/proc", strconv.Itoa(pid), "task")
-		tasks, err := os.ReadDir(dir)
+	for _, pid := range s.processes(t) {
+		dir := procs.Dir("", pid) + "/task"
+		tasks, err := t.Names(dir, foreign.Threads)
 		if err != nil {
 			continue // it has ended, or belongs to another user
 		}
@@ -84,7 +80,7 @@ func (s *Sampler) readThreads(out *Sample) {
 				out.Unread++
 				continue
 			}
-			data, err := os.ReadFile(filepath.Join(dir, task.Name(), "schedstat"))
+			data, err := t.ReadRecord(dir+"/"+task+"/schedstat", foreign.Record)
 			if err != nil {
 				continue
 			}
@@ -92,7 +88,7 @@ func (s *Sampler) readThreads(out *Sample) {
 			if !ok {
 				continue
 			}
-			name := strconv.Itoa(pid) + "/" + task.Name()
+			name := strconv.Itoa(pid) + "/" + task
 			if before, ok := s.threads[name]; ok && st.Run >= before.Run && st.Waited >= before.Waited {
 				s.run += st.Run - before.Run
 				s.waited += st.Waited - before.Waited
@@ -105,10 +101,10 @@ func (s *Sampler) readThreads(out *Sample) {
 }
 
 // processes are those of the group, or the process alone if they can't be read.
-func (s *Sampler) processes() (pids []int) {
+func (s *Sampler) processes(t *foreign.Tree) (pids []int) {
 	if len(s.limit.Levels) > 0 {
-		text, _ := s.file(filepath.Join(s.limit.Levels[0].Dir, "cgroup.procs"))
-		for _, word := range strings.Fields(text) {
+		text, _ := t.ReadGroup(s.limit.Levels[0].Dir+"/cgroup.procs", foreign.Members)
+		for _, word := range strings.Fields(string(text)) {
 			// 0 is a process outside of our PID namespace.
 			if pid, err := strconv.Atoi(word); err == nil && pid > 0 && !slices.Contains(s.except, pid) {
 				pids = append(pids, pid)

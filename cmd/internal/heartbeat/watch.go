@@ -11,6 +11,7 @@ import (
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
 // A Watch follows a group for some time.
@@ -126,7 +127,7 @@ func (w *Watch) follow(ctx context.Context) {
 				return
 			}
 		case <-tick.C:
-			if _, err := os.Stat(procs.Dir("", w.PID)); w.PID != 0 && errors.Is(err, fs.ErrNotExist) {
+			if _, err := foreign.Open("").Stat(procs.Dir("", w.PID)); w.PID != 0 && errors.Is(err, fs.ErrNotExist) {
 				w.Ended = fmt.Sprintf("process %d has ended", w.PID)
 				return
 			}

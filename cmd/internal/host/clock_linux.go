@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
 // cpuTime is the CPU time that a process has used. For this system's processes the kernel gives it to the nanosecond,
@@ -20,7 +21,7 @@ func cpuTime(root string, pid int) (time.Duration, bool) {
 		}
 		return time.Duration(t.Nano()), true
 	}
-	stat, err := procs.ReadRecord(procs.Dir(root, pid) + "/stat")
+	stat, err := foreign.ReadRecord(root, procs.Dir("", pid)+"/stat", foreign.Record)
 	if err != nil {
 		return 0, false
 	}

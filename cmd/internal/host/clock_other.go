@@ -3,15 +3,15 @@
 package host
 
 import (
-	"os"
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
 // cpuTime is the CPU time that a process has used, from the files below a root.
 func cpuTime(root string, pid int) (time.Duration, bool) {
-	stat, err := os.ReadFile(procs.Dir(root, pid) + "/stat")
+	stat, err := foreign.ReadRecord(root, procs.Dir("", pid)+"/stat", foreign.Record)
 	if err != nil {
 		return 0, false
 	}

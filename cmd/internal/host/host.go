@@ -23,6 +23,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/golive"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
 // A Process is a running Go program.
@@ -142,6 +143,7 @@ type Survey struct {
 	others   map[int]*other
 	texts    map[string]string // of files that were read in this look: a group holds many processes
 	clock    procs.Clock
+	tree     *foreign.Tree // of this look
 }
 
 // Read looks at the processes. An error means that there is nothing to tell at all; what can't be read of one process is
@@ -156,6 +158,8 @@ func (s *Survey) Read(ctx context.Context, o Options) (Result, error) {
 		}
 	}
 	s.texts, s.clock = map[string]string{}, procs.ReadClock(o.Root)
+	s.tree = foreign.Open(o.Root)
+	defer s.tree.Close()
 	var watched []*watch
 	defer func() {
 		for _, w := range watched {
@@ -178,7 +182,7 @@ func (s *Survey) Read(ctx context.Context, o Options) (Result, error) {
 		case errors.Is(err, fs.ErrPermission):
 			r.Refused++
 		case err == nil:
-			w := &watch{p: p, live: live, root: o.Root}
+			w := &watch{p: p, live: live, root: o.Root, tree: s.tree}
 			if k := s.known[pid]; k != nil {
 				w.last = k.last
 			}
@@ -242,7 +246,9 @@ func (s *Survey) Look(ctx context.Context, root string, p *Process, lasting time
 		return System{}, false, nil
 	}
 	defer live.Close()
-	w := &watch{p: &seen, live: live, root: root}
+	tree := foreign.Open(root)
+	defer tree.Close()
+	w := &watch{p: &seen, live: live, root: root, tree: tree}
 	if system, err = observe(ctx, Options{Root: root, For: lasting}, []*watch{w}); err != nil || w.gone {
 		return system, false, err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/golive"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
 // A known is a program that a survey has seen before. It is the same as long as its memory can be read: after its end, or an exec,
@@ -63,9 +64,9 @@ const lookAgain = 10
 
 // readOther tells which process has a number now.
 func (s *Survey) readOther(root string, pid int) other {
-	dir := procs.Dir(root, pid)
-	file, _ := procs.StatFileID(dir + "/exe") // a kernel thread has none
-	started, _ := s.clock.ParseStarted(text(dir + "/stat"))
+	dir := procs.Dir("", pid)
+	file, _ := s.tree.Stat(dir + "/exe") // a kernel thread has none
+	started, _ := s.clock.ParseStarted(record(root, dir+"/stat"))
 	return other{started: started, file: file}
 }
 
@@ -116,9 +117,9 @@ func (s *Survey) drop(pid int) {
 // limit reads the limit of a process, if what it rests on has changed: the groups that it is in, their quotas, or the CPUs that it may
 // run on. What isn't known may be tomorrow.
 func (s *Survey) limit(root string, k *known, p *Process) {
-	groups, cpus := text(procs.Dir(root, p.PID)+"/cgroup"), allowed(root, p.PID)
+	groups, cpus := record(root, procs.Dir("", p.PID)+"/cgroup"), allowed(root, p.PID)
 	old := k.facts.System.Limits
-	quotas := s.quotas(root, old)
+	quotas := s.quotas(old)
 	sure := len(old.Levels) > 0 && (old.State == cgroup.Limited || old.State == cgroup.None)
 	if sure && cpus != "" && groups == k.groups && cpus == k.cpus && quotas == k.quotas {
 		return
@@ -132,39 +133,43 @@ func (s *Survey) limit(root string, k *known, p *Process) {
 }
 
 // quotas are the texts of all files that say what a limit is.
-func (s *Survey) quotas(root string, l cgroup.Limits) string {
+func (s *Survey) quotas(l cgroup.Limits) string {
 	var all strings.Builder
+	if len(l.Levels) > 0 {
+		_ = s.tree.Mount(l.Mount.Point) // if it fails, so does what is read below it
+	}
 	for _, level := range l.Levels {
 		file := level.File(l.Version)
-		quota := s.text(root + file)
+		quota := s.text(file)
 		all.WriteString(quota)
 		if l.Version == cgroup.V1 && !strings.HasPrefix(quota, "-") {
-			all.WriteString(s.text(root + path.Dir(file) + "/cpu.cfs_period_us"))
+			all.WriteString(s.text(path.Dir(file) + "/cpu.cfs_period_us"))
 		}
 		all.WriteByte(0)
 	}
 	return all.String()
 }
 
-// text is that of a file, which is read once a look.
+// text is that of a cgroup's file, which is read once a look; "" if it can't be read.
 func (s *Survey) text(file string) string {
 	t, ok := s.texts[file]
 	if !ok {
-		t = text(file)
+		data, _ := s.tree.ReadGroup(file, foreign.Group)
+		t = string(data)
 		s.texts[file] = t
 	}
 	return t
 }
 
-// text is that of a file, "" if it can't be read.
-func text(file string) string {
-	data, _ := procs.ReadRecord(file)
+// record is the text of a process's file, "" if it can't be read.
+func record(root, file string) string {
+	data, _ := foreign.ReadRecord(root, file, foreign.Record)
 	return string(data)
 }
 
 // allowedLine are the CPUs that a process may run on, as its status file has them.
 func allowedLine(root string, pid int) string {
-	for line := range strings.Lines(text(procs.Dir(root, pid) + "/status")) {
+	for line := range strings.Lines(record(root, procs.Dir("", pid)+"/status")) {
 		if cpus, ok := strings.CutPrefix(line, "Cpus_allowed_list:"); ok {
 			return strings.TrimSpace(cpus)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
 // TestKnown reads the limit of a process again and again, and notices what may change it.
@@ -33,6 +34,8 @@ func TestKnown(t *testing.T) {
 		write("sys/fs/cgroup/"+group+"/cpu.max", "50000 100000\n")
 	}
 	var s Survey
+	s.tree = foreign.Open(root)
+	defer s.tree.Close()
 	p := &Process{Process: procs.Process{PID: 42}}
 	p.readLimit(root, 42)
 	s.known = map[int]*known{42: {facts: *p}}

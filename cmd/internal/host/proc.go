@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
 // anonMemory is the process's memory that belongs to no file, 0 when it is not known.
 func anonMemory(root string, pid int) int64 {
-	text, err := procs.ReadRecord(procs.Dir(root, pid) + "/statm")
+	text, err := foreign.ReadRecord(root, procs.Dir("", pid)+"/statm", foreign.Record)
 	if err != nil {
 		return 0
 	}

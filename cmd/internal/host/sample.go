@@ -11,6 +11,7 @@ import (
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/golive"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
 // A watch is a process that is being looked at.
@@ -18,6 +19,7 @@ type watch struct {
 	p    *Process
 	live *golive.Process // nil: its memory can't be read
 	root string
+	tree *foreign.Tree // below root
 	gone bool
 
 	start  time.Time
@@ -123,7 +125,7 @@ func (w *watch) read(earlier *reading) reading {
 	}
 	r.throttling = throttling(w.root, w.p)
 	if l := w.p.System.Limits; l.Version == cgroup.V2 && len(l.Levels) > 0 {
-		r.pressure = procs.ReadPressure(w.root + l.Levels[0].Dir + "/cpu.pressure")
+		r.pressure = procs.ReadGroupPressure(w.tree, l.Levels[0].Dir)
 	}
 	switch {
 	case earlier.schedKnown && r.cpu == earlier.cpu && isHere(w.root): // elsewhere the time is in hundredths of a second
@@ -219,7 +221,7 @@ func (w *watch) readDelay() {
 	cpu, ok := cpuTime(w.root, w.p.PID)
 	if ok && (w.running > 0 || float64(cpu-w.before.cpu) >= active*float64(now.Sub(w.start))) {
 		w.delay = reading{at: now, cpu: cpu}
-		w.delay.threads, w.delay.delayKnown = procs.ReadSchedstat(procs.Dir(w.root, w.p.PID))
+		w.delay.threads, w.delay.delayKnown = procs.ReadSchedstat(w.root, w.p.PID)
 	}
 }
 
@@ -256,7 +258,7 @@ func (w *watch) end() {
 		u.AnonMemory = anonMemory(w.root, w.p.PID)
 	}
 	if w.delay.delayKnown {
-		now, ok := procs.ReadSchedstat(procs.Dir(w.root, w.p.PID))
+		now, ok := procs.ReadSchedstat(w.root, w.p.PID)
 		if wait := now.Waited - w.delay.threads.Waited; ok && wait >= 0 { // it goes down when many threads end
 			u.Delay, u.DelayWall, u.DelayCPU = wait, time.Since(w.delay.at), after.cpu-w.delay.cpu
 		}

@@ -13,7 +13,7 @@ type usage struct {
 }
 
 func readUsage() usage {
-	threads, _ := procs.ReadSchedstat("/proc/self") // Linux alone has it
+	threads, _ := procs.ReadSchedstat("", 0) // Linux alone has it
 	return usage{cpuTime(), threads.Waited}
 }
 

@@ -3,14 +3,12 @@
 package meter
 
 import (
-	"os"
-	"path/filepath"
-	"strconv"
 	"sync"
 	"time"
 
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
 // A Reading is what the kernel has counted so far: of the group with the limit, for that is what the limit is held against.
@@ -79,16 +77,16 @@ func (m *Meter) read() Reading {
 	groups := cgroup.ReadThrottling(m.source, m.Limit)
 	r := Reading{At: time.Now(), Counters: groups.Owner, Groups: groups}
 	if r.byProcess = m.Limit.State != cgroup.Limited || !r.CPUKnown; r.byProcess {
-		r.CPU, r.CPUKnown = processCPU(filepath.Join(m.source.Root, "/proc", strconv.Itoa(m.source.PID)))
+		r.CPU, r.CPUKnown = processCPU(m.source.Root, m.source.PID)
 	}
 	return r
 }
 
 // processCPU adds up what a process's threads have used. Threads that have ended are not among them, so that stat, in
 // hundredths of a second, stands in where it says more.
-func processCPU(dir string) (time.Duration, bool) {
-	threads, ok := procs.ReadSchedstat(dir)
-	if data, err := os.ReadFile(filepath.Join(dir, "stat")); err == nil {
+func processCPU(root string, pid int) (time.Duration, bool) {
+	threads, ok := procs.ReadSchedstat(root, pid)
+	if data, err := foreign.ReadRecord(root, procs.Dir("", pid)+"/stat", foreign.Record); err == nil {
 		if used, known := procs.ParseCPUTime(string(data)); known {
 			return max(threads.Run, used), true
 		}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/golive"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
 // Interval is how often a line is written, unless somebody says otherwise: between two of them lies what a window's CPU time may
@@ -53,7 +53,7 @@ func (l *liveProcs) end() {
 
 // Watch writes a line at every interval until ctx is done.
 func Watch(ctx context.Context, w io.Writer, interval time.Duration) error {
-	text, err := os.ReadFile("/proc/self/cgroup")
+	text, err := foreign.ReadRecord("", "/proc/self/cgroup", foreign.Group)
 	if err != nil {
 		return fmt.Errorf("reading its own cgroup: %w", err)
 	}
@@ -92,13 +92,12 @@ func (x *watcher) look() Line {
 // others descend from. PID 1 is the pod's own, which does nothing.
 func (x *watcher) find() (ids []string) {
 	found := map[string]int{}
-	dirs, _ := filepath.Glob("/proc/[0-9]*")
-	for _, dir := range dirs {
-		pid, err := strconv.Atoi(filepath.Base(dir))
-		if err != nil || pid == 1 || pid == os.Getpid() {
+	pids, _ := procs.List("")
+	for _, pid := range pids {
+		if pid == 1 || pid == os.Getpid() {
 			continue
 		}
-		text, err := os.ReadFile(dir + "/cgroup")
+		text, err := foreign.ReadRecord("", procs.Dir("", pid)+"/cgroup", foreign.Group)
 		if err != nil {
 			continue
 		}
@@ -127,14 +126,16 @@ func (x *watcher) find() (ids []string) {
 func (x *watcher) container(id string) Container {
 	pid := x.pids[id]
 	c := Container{ID: id}
-	if _, err := os.Stat(fmt.Sprintf("/proc/%d/root/proc", pid)); err != nil {
+	t := foreign.Open("")
+	defer t.Close()
+	if _, err := t.Stat(fmt.Sprintf("/proc/%d/root/.", pid)); err != nil {
 		c.Refused = refusal(pid, err)
 		return c
 	}
 	source := cgroup.Source{PID: pid, Inside: true}
 	limits := cgroup.Read(source)
 	c.Counters, c.CPUs = cgroup.ReadThrottling(source, limits).Owner, limits.CPUs
-	c.Peak = peak(pid)
+	c.Peak = peak(t, pid)
 	c.Procs = x.procs(pid)
 	return c
 }
@@ -153,9 +154,9 @@ func refusal(pid int, err error) string {
 }
 
 // peak is the most memory that a container had; 0: that is not counted. A container's own files are where every runtime mounts them.
-func peak(pid int) int64 {
+func peak(t *foreign.Tree, pid int) int64 {
 	for _, name := range []string{"memory.peak", "memory/memory.max_usage_in_bytes"} {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/root/sys/fs/cgroup/%s", pid, name))
+		text, err := t.ReadGroup(fmt.Sprintf("/proc/%d/root/sys/fs/cgroup/%s", pid, name), foreign.Group)
 		if err != nil {
 			continue
 		}
@@ -192,7 +193,7 @@ func (x *watcher) procs(pid int) int {
 //
 //	Uid:	1000	1000	1000	1000
 func owner(pid int) (uid, gid int, ok bool) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	text, err := foreign.ReadRecord("", fmt.Sprintf("/proc/%d/status", pid), foreign.Record)
 	if err != nil {
 		return 0, 0, false
 	}
@@ -205,7 +206,7 @@ func Become(ctx context.Context) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	text, err := os.ReadFile("/proc/self/cgroup")
+	text, err := foreign.ReadRecord("", "/proc/self/cgroup", foreign.Group)
 	if err != nil {
 		return err
 	}

@@ -3,10 +3,10 @@ package procs
 import (
 	"errors"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
 // StartsGo looks for a Go program among a process and its descendants as they are now. blind: one of them can't be looked
@@ -18,19 +18,18 @@ func (programs *Programs) StartsGo(root string, pid int) (found, blind bool) {
 		if i == most {
 			return false, true
 		}
-		dir := Dir(root, all[i])
-		switch _, err := programs.read(dir + "/exe"); {
+		dir := Dir("", all[i])
+		switch _, err := programs.read(root, dir+"/exe"); {
 		case err == nil:
 			return true, false
 		case errors.Is(err, fs.ErrPermission):
 			blind = true
 		}
-		lists, _ := filepath.Glob(dir + "/task/*/children")
-		if len(lists) == 0 && exists(dir) {
-			blind = true // a kernel without CONFIG_PROC_CHILDREN
+		lists := childLists(root, dir)
+		if len(lists) == 0 && exists(root, dir) {
+			blind = true // a kernel without CONFIG_PROC_CHILDREN, or more threads than are looked through
 		}
-		for _, list := range lists {
-			text, _ := os.ReadFile(list)
+		for _, text := range lists {
 			for _, field := range strings.Fields(string(text)) {
 				if child, err := strconv.Atoi(field); err == nil {
 					all = append(all, child)
@@ -41,7 +40,22 @@ func (programs *Programs) StartsGo(root string, pid int) (found, blind bool) {
 	return false, blind
 }
 
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
+// childLists are the texts of the lists of children that a process's threads have.
+func childLists(root, dir string) (lists [][]byte) {
+	threads, _ := foreign.Names(root, dir+"/task", foreign.Threads)
+	for _, thread := range threads {
+		if text, err := foreign.Read(root, dir+"/task/"+thread+"/children", foreign.Children); err == nil {
+			lists = append(lists, text)
+		}
+	}
+	return lists
+}
+
+func exists(root, path string) bool {
+	f, err := foreign.Look(root, path)
+	if err != nil {
+		return false
+	}
+	f.Close()
+	return true
 }

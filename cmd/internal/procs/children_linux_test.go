@@ -40,9 +40,11 @@ func TestStartsGo(t *testing.T) {
 				t.Fatal(err)
 			}
 			if p.exe != "" {
-				if err := os.Symlink(p.exe, Dir(root, pid)+"/exe"); err != nil {
+				data, err := os.ReadFile(p.exe) // no link: it would lead out of the tree
+				if err != nil {
 					t.Fatal(err)
 				}
+				write(t, Dir(root, pid)+"/exe", string(data))
 			}
 			if !p.noList {
 				write(t, task+"/children", p.children)

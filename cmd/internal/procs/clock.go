@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
 // A Clock tells when processes began. The zero value does not know.
@@ -11,7 +13,7 @@ type Clock struct{ boot time.Time }
 
 // ReadClock reads when the system below root was started.
 func ReadClock(root string) Clock {
-	text, err := ReadFile(strings.TrimSuffix(root, "/") + "/proc/stat")
+	text, err := foreign.Read(root, "/proc/stat", foreign.System)
 	if err != nil {
 		return Clock{}
 	}
@@ -36,7 +38,7 @@ func ParseClock(text string) Clock {
 
 // Started is when a process below root began, to a hundredth of a second.
 func (c Clock) Started(root string, pid int) (time.Time, bool) {
-	text, err := ReadFile(Dir(root, pid) + "/stat")
+	text, err := foreign.ReadRecord(root, Dir("", pid)+"/stat", foreign.Record)
 	if err != nil {
 		return time.Time{}, false
 	}

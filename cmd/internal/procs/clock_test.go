@@ -33,12 +33,12 @@ func TestForget(t *testing.T) {
 		t.Fatal(err)
 	}
 	var programs Programs
-	first, err := programs.read(self)
+	first, err := programs.read("", self)
 	if err != nil {
 		t.Fatal(err)
 	}
 	programs.Forget()
-	if again, _ := programs.read(self); again != first {
+	if again, _ := programs.read("", self); again != first {
 		t.Error("a program that was read since is forgotten")
 	}
 	programs.Forget()

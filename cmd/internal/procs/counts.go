@@ -2,10 +2,11 @@ package procs
 
 import (
 	"math"
-	"os"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
 // The kernel's counters of a process, a group and the whole system. Malformed text counts as not known: these files are emulated
@@ -59,14 +60,17 @@ func ParseSchedstat(text string) (s Schedstat, ok bool) {
 	return s, ok1 && ok2
 }
 
-// ReadSchedstat adds up the threads of the process with this directory, without those that have ended.
-func ReadSchedstat(dir string) (sum Schedstat, ok bool) {
-	threads, err := os.ReadDir(dir + "/task")
+// ReadSchedstat adds up the threads of a process below root, 0 being the calling one, without those that have ended.
+func ReadSchedstat(root string, pid int) (sum Schedstat, ok bool) {
+	t := foreign.Open(root)
+	defer t.Close()
+	dir := Dir("", pid) + "/task"
+	threads, err := t.Names(dir, foreign.Threads)
 	if err != nil {
 		return sum, false
 	}
-	for _, t := range threads {
-		text, err := ReadRecord(dir + "/task/" + t.Name() + "/schedstat")
+	for _, thread := range threads {
+		text, err := t.ReadRecord(dir+"/"+thread+"/schedstat", foreign.Record)
 		if err != nil {
 			continue // it ended, or the kernel keeps no such counts
 		}
@@ -83,9 +87,18 @@ type Pressure struct {
 	SomeKnown, FullKnown bool // kernels before 5.13 have no full line for CPUs
 }
 
-// ReadPressure reads a file of PSI, such as cpu.pressure of a group.
-func ReadPressure(file string) Pressure {
-	text, err := ReadRecord(file)
+// ReadPressure reads the file of PSI for the CPUs of the system below root.
+func ReadPressure(root string) Pressure {
+	text, err := foreign.ReadRecord(root, "/proc/pressure/cpu", foreign.Record)
+	if err != nil {
+		return Pressure{}
+	}
+	return ParsePressure(string(text))
+}
+
+// ReadGroupPressure reads that of a cgroup.
+func ReadGroupPressure(t *foreign.Tree, dir string) Pressure {
+	text, err := t.ReadGroup(dir+"/cpu.pressure", foreign.Group)
 	if err != nil {
 		return Pressure{}
 	}
@@ -129,7 +142,7 @@ type HostTimes struct {
 
 // ReadHostTimes reads /proc/stat below root.
 func ReadHostTimes(root string) (HostTimes, bool) {
-	text, err := ReadFile(strings.TrimSuffix(root, "/") + "/proc/stat")
+	text, err := foreign.Read(root, "/proc/stat", foreign.System)
 	if err != nil {
 		return HostTimes{}, false
 	}

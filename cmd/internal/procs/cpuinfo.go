@@ -1,13 +1,14 @@
 package procs
 
 import (
-	"os"
 	"strings"
+
+	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
 // CPUModel is what the CPUs call themselves in /proc/cpuinfo, such as "AMD EPYC 7B13"; "" where they don't: ARM's have no such line.
 func CPUModel() string {
-	data, _ := os.ReadFile("/proc/cpuinfo")
+	data, _ := foreign.Read("", "/proc/cpuinfo", foreign.System)
 	return parseCPUModel(string(data))
 }
 

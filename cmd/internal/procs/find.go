@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
 // ErrNone means that no process has a name.
@@ -93,8 +94,8 @@ func Named(pattern string, p Process) bool {
 
 // nameOf is the part of a process that has its names.
 func nameOf(root string, pid int) (p Process) {
-	stat, _ := os.ReadFile(Dir(root, pid) + "/stat")
-	command, _ := os.ReadFile(Dir(root, pid) + "/cmdline")
+	stat, _ := foreign.ReadRecord(root, Dir("", pid)+"/stat", foreign.Record)
+	command, _ := foreign.Read(root, Dir("", pid)+"/cmdline", foreign.Arguments)
 	return Process{PID: pid, Name: name(stat), Command: splitNUL(command)}
 }
 

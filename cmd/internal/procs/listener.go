@@ -3,11 +3,11 @@ package procs
 import (
 	"bufio"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
 // Listener finds the process that listens on a TCP port of this host. If several do, as after a fork, it is the one
@@ -16,7 +16,7 @@ func Listener(root string, port int) (pid int, err error) {
 	inodes := map[string]bool{}
 	var firstErr error
 	for _, name := range []string{"tcp", "tcp6"} {
-		if err := listening(filepath.Join(root, "/proc/net", name), port, inodes); err != nil && firstErr == nil {
+		if err := listening(root, "/proc/net/"+name, port, inodes); err != nil && firstErr == nil {
 			firstErr = err
 		}
 	}
@@ -26,14 +26,13 @@ func Listener(root string, port int) (pid int, err error) {
 		}
 		return 0, fmt.Errorf("nothing here listens on port %d", port)
 	}
-	pids, err := os.ReadDir(filepath.Join(root, "/proc"))
+	pids, err := List(root)
 	if err != nil {
 		return 0, err
 	}
 	var found []int
-	for _, entry := range pids {
-		pid, err := strconv.Atoi(entry.Name())
-		if err == nil && holds(filepath.Join(root, "/proc", entry.Name(), "fd"), inodes) {
+	for _, pid := range pids {
+		if holds(root, pid, inodes) {
 			found = append(found, pid)
 		}
 	}
@@ -44,8 +43,8 @@ func Listener(root string, port int) (pid int, err error) {
 }
 
 // listening collects the sockets that listen on a port.
-func listening(path string, port int, inodes map[string]bool) error {
-	return eachListening(path, func(p int, inode string) {
+func listening(root, path string, port int, inodes map[string]bool) error {
+	return eachListening(root, path, func(p int, inode string) {
 		if p == port {
 			inodes[inode] = true
 		}
@@ -57,13 +56,13 @@ func listening(path string, port int, inodes map[string]bool) error {
 //	0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 12345 …
 //
 // with local address and port, remote ones, the state (0A: listening), and in the tenth field the socket's inode.
-func eachListening(path string, tell func(port int, inode string)) error {
-	f, err := os.Open(path)
+func eachListening(root, path string, tell func(port int, inode string)) error {
+	f, err := foreign.OpenFile(root, path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	lines := bufio.NewScanner(f)
+	lines := bufio.NewScanner(foreign.Bounded(f, foreign.Sockets))
 	for lines.Scan() {
 		fields := strings.Fields(lines.Text())
 		if len(fields) < 10 || fields[3] != "0A" {
@@ -78,21 +77,29 @@ func eachListening(path string, tell func(port int, inode string)) error {
 }
 
 // holds reports whether a process has one of the sockets open.
-func holds(dir string, inodes map[string]bool) bool {
-	files, _ := os.ReadDir(dir) // it may have ended, or belong to another user
-	for _, f := range files {
-		if link, err := os.Readlink(filepath.Join(dir, f.Name())); err == nil && inodes[link] {
-			return true
+func holds(root string, pid int, inodes map[string]bool) bool {
+	return slices.ContainsFunc(openFiles(root, pid), func(link string) bool { return inodes[link] })
+}
+
+// openFiles are what the links of a process's open files say. There are none where it has ended, or belongs to another user.
+func openFiles(root string, pid int) (links []string) {
+	t := foreign.Open(root)
+	defer t.Close()
+	dir := Dir("", pid) + "/fd"
+	names, _ := t.Names(dir, foreign.Descriptors)
+	for _, name := range names {
+		if link, err := t.Link(dir + "/" + name); err == nil {
+			links = append(links, link)
 		}
 	}
-	return false
+	return links
 }
 
 // Ports lists the TCP ports on which a process or its descendants listen.
 func Ports(root string, pid int) (ports []int, err error) {
 	byInode := map[string]int{}
 	for _, name := range []string{"tcp", "tcp6"} {
-		if e := eachListening(filepath.Join(root, "/proc/net", name), func(port int, inode string) { byInode[inode] = port }); e != nil && err == nil {
+		if e := eachListening(root, "/proc/net/"+name, func(port int, inode string) { byInode[inode] = port }); e != nil && err == nil {
 			err = e
 		}
 	}
@@ -100,11 +107,8 @@ func Ports(root string, pid int) (ports []int, err error) {
 		return nil, err
 	}
 	for _, p := range family(root, pid) {
-		dir := filepath.Join(root, "/proc", strconv.Itoa(p), "fd")
-		files, _ := os.ReadDir(dir)
-		for _, f := range files {
-			link, err := os.Readlink(filepath.Join(dir, f.Name()))
-			if port, listens := byInode[link]; err == nil && listens && !slices.Contains(ports, port) {
+		for _, link := range openFiles(root, p) {
+			if port, listens := byInode[link]; listens && !slices.Contains(ports, port) {
 				ports = append(ports, port)
 			}
 		}
@@ -116,13 +120,9 @@ func Ports(root string, pid int) (ports []int, err error) {
 // family is a process and its descendants, as far as they can be seen.
 func family(root string, pid int) []int {
 	children := map[int][]int{}
-	entries, _ := os.ReadDir(filepath.Join(root, "/proc"))
-	for _, entry := range entries {
-		child, err := strconv.Atoi(entry.Name())
-		if err != nil {
-			continue
-		}
-		stat, err := os.ReadFile(filepath.Join(root, "/proc", entry.Name(), "stat"))
+	pids, _ := List(root)
+	for _, child := range pids {
+		stat, err := foreign.ReadRecord(root, Dir("", child)+"/stat", foreign.Record)
 		if err != nil {
 			continue
 		}

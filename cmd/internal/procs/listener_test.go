@@ -69,11 +69,11 @@ func TestPort(t *testing.T) {
 func FuzzListening(f *testing.F) {
 	f.Add([]byte("  sl  local_address rem_address   st\n   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 12345 1\n"), 8080)
 	f.Fuzz(func(t *testing.T, data []byte, port int) {
-		path := filepath.Join(t.TempDir(), "tcp")
-		if err := os.WriteFile(path, data, 0o644); err != nil {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "tcp"), data, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		listening(path, port, map[string]bool{})
+		listening(dir, "/tcp", port, map[string]bool{})
 	})
 }
 

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
 // A Process is what can be seen of a process from outside.
@@ -35,9 +37,9 @@ func Read(root string, pid int) (Process, error) { return new(Programs).Read(roo
 
 // Read is Read for one of many processes.
 func (programs *Programs) Read(root string, pid int) (Process, error) {
-	dir := Dir(root, pid)
+	dir := Dir("", pid)
 	p := Process{PID: pid}
-	stat, err := ReadRecord(dir + "/stat")
+	stat, err := foreign.ReadRecord(root, dir+"/stat", foreign.Record)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) && pid != 0 {
 			return p, fmt.Errorf("no process %d", pid)
@@ -51,15 +53,15 @@ func (programs *Programs) Read(root string, pid int) (Process, error) {
 		p.PID, _ = strconv.Atoi(string(bytes.SplitN(stat, []byte(" "), 2)[0]))
 	}
 	p.Name = name(stat)
-	if text, err := ReadFile(dir + "/cmdline"); err == nil {
+	if text, err := foreign.Read(root, dir+"/cmdline", foreign.Arguments); err == nil {
 		p.Command = splitNUL(text)
 	}
-	if text, err := ReadFile(dir + "/environ"); err == nil {
+	if text, err := foreign.Read(root, dir+"/environ", foreign.Arguments); err == nil {
 		p.Env = parseEnviron(text)
 	} else {
 		p.EnvErr = err
 	}
-	p.Program, p.ProgramErr = programs.read(dir + "/exe")
+	p.Program, p.ProgramErr = programs.read(root, dir+"/exe")
 	return p, nil
 }
 
@@ -75,12 +77,7 @@ func Self() Process {
 
 // List returns the pids of the processes below root. Some of them may have ended by the time they are read.
 func List(root string) ([]int, error) {
-	d, err := os.Open(strings.TrimSuffix(root, "/") + "/proc")
-	if err != nil {
-		return nil, fmt.Errorf("listing the processes: %w", err)
-	}
-	defer d.Close()
-	names, err := d.Readdirnames(-1)
+	names, err := foreign.Names(root, "/proc", foreign.Processes)
 	if err != nil {
 		return nil, fmt.Errorf("listing the processes: %w", err)
 	}

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
 // ErrNotGo means that a file was read and is not a Go program.
@@ -59,7 +61,17 @@ const (
 )
 
 // ReadProgram reads a Go program's file.
-func ReadProgram(path string) (*Program, error) { return new(Programs).read(path) }
+func ReadProgram(path string) (*Program, error) {
+	f, err := os.Open(path) // the caller's own choice, by any link
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if p := readProgram(f); p != nil {
+		return p, nil
+	}
+	return nil, ErrNotGo
+}
 
 // Programs remembers files, so that many processes of one program cost little more than one. The zero value remembers
 // nothing yet. It is not safe for concurrent use.
@@ -80,16 +92,14 @@ func (programs *Programs) Keep(p *Program) {
 	}
 }
 
-func (programs *Programs) read(path string) (*Program, error) {
-	f, err := os.Open(path)
+// read reads the program of a process. One that is known is not even opened.
+func (programs *Programs) read(root, path string) (*Program, error) {
+	file, err := foreign.Look(root, path)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	id, err := NewFileID(f)
-	if err != nil {
-		return nil, err
-	}
+	defer file.Close()
+	id := file.ID
 	p, ok := programs.known[id]
 	if !ok {
 		if p, ok = programs.before[id]; ok {
@@ -97,9 +107,12 @@ func (programs *Programs) read(path string) (*Program, error) {
 		}
 	}
 	if !ok {
-		if info, err := buildinfo.Read(f); err == nil {
-			p = newProgram(info)
-			p.findLibraries(f, info)
+		f, err := file.Open()
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		if p = readProgram(f); p != nil {
 			p.file = id
 		}
 		programs.remember(id, p)
@@ -108,6 +121,17 @@ func (programs *Programs) read(path string) (*Program, error) {
 		return nil, ErrNotGo // it was opened, so the file holds no build information
 	}
 	return p, nil
+}
+
+// readProgram reads an open file; nil: it is not a Go program.
+func readProgram(f io.ReaderAt) *Program {
+	info, err := buildinfo.Read(f)
+	if err != nil {
+		return nil
+	}
+	p := newProgram(info)
+	p.findLibraries(f, info)
+	return p
 }
 
 func (programs *Programs) remember(id FileID, p *Program) {

@@ -2,15 +2,15 @@ package agent
 
 import (
 	"math"
-	"os"
-	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/choice"
 	"github.com/unthrottle/unthrottle/cmd/internal/host"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/pods"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/result"
+	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
 // setBy says who set a program's GOMAXPROCS. floor is that of what the container's runtime injects, 0 if it injects nothing.
@@ -55,10 +55,17 @@ var injects = regexp.MustCompile(`(?m)^\s*min_injected_gomaxprocs\s*=\s*([0-9]+)
 // injectionFloor reads the floor from CRI-O's files on the node, the last of which counts. It is 0 if CRI-O injects nothing, as by default,
 // or nobody can read them.
 func injectionFloor(root string) (floor int) {
-	etc := root + "/proc/1/root/etc/crio/"
-	files, _ := filepath.Glob(etc + "crio.conf.d/*") // sorted
-	for _, file := range append([]string{etc + "crio.conf"}, files...) {
-		data, err := os.ReadFile(file)
+	const etc = "/proc/1/root/etc/crio/"
+	t := foreign.Open(root)
+	defer t.Close()
+	names, _ := t.Names(etc+"crio.conf.d", foreign.Files)
+	slices.Sort(names)
+	files := []string{etc + "crio.conf"}
+	for _, name := range names {
+		files = append(files, etc+"crio.conf.d/"+name)
+	}
+	for _, file := range files {
+		data, err := t.Read(file, foreign.Config)
 		if err != nil {
 			continue
 		}
