@@ -99,6 +99,7 @@ var order = []string{
 	module + "/cmd/kubectl-unthrottle/internal/install",
 	module + "/cmd/kubectl-unthrottle/internal/result",
 	module + "/cmd/kubectl-unthrottle/internal/inventory",
+	module + "/cmd/kubectl-unthrottle/internal/door",
 	module + "/cmd/kubectl-unthrottle/internal/agents",
 	module + "/cmd/kubectl-unthrottle/internal/inpod",
 	module + "/cmd/kubectl-unthrottle/internal/agent",

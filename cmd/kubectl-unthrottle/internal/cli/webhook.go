@@ -49,6 +49,7 @@ type webhookVerb struct {
 	service           string
 	dnsNames          []string
 	credentials       string
+	callers           webhook.Callers
 	verbose           bool
 }
 
@@ -67,6 +68,8 @@ func newWebhook(stdio verb.IO) *cobra.Command {
 
 		flags = l.Section("\nWhere it listens:")
 		flags.StringVar(&o.listen, "listen", ":8443", "ADDR\tfor reviews, with TLS (:8443)")
+		flags.StringVar(&o.callers.File, "client-ca", "", "FILE\tanswer only who shows a certificate of this authority (anybody)")
+		flags.StringSliceVar(&o.callers.Names, "client-name", nil, "NAME,…\tand of these common names only")
 		flags.StringVar(&o.operate, "operations", ":8080", "ADDR\tfor probes and metrics, without TLS (:8080)")
 		verb.Duration(flags, &o.drain, "drain", 0, "D\thow long it goes on after it has said that it leaves (5s)")
 		flags.BoolVar(&o.verbose, "verbose", false, "a line in the log for each review, and not only where there is something to say")
@@ -89,6 +92,9 @@ func newWebhook(stdio verb.IO) *cobra.Command {
 			if (o.certFile == "") != (o.keyFile == "") {
 				return hint.Usage("--cert-file tls.crt --key-file tls.key", "--cert-file and --key-file go together")
 			}
+			if len(o.callers.Names) > 0 && o.callers.File == "" {
+				return hint.Usage("--client-ca ca.crt --client-name kube-apiserver", "--client-name is for certificates, and none is asked for without --client-ca")
+			}
 			return o.run(ctx)
 		}
 	})
@@ -108,6 +114,11 @@ func (o *webhookVerb) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if o.callers.Log = log; o.callers.File != "" {
+		if err := o.callers.Load(); err != nil {
+			return err
+		}
+	}
 	reviews, err := listen("--listen", o.listen)
 	if err != nil {
 		return err
@@ -117,7 +128,11 @@ func (o *webhookVerb) run(ctx context.Context) error {
 		reviews.Close()
 		return err
 	}
-	s := &webhook.Server{Handler: webhook.New(o.options), Source: source, Drain: o.drain, Log: log}
+	var callers *webhook.Callers
+	if o.callers.File != "" {
+		callers = &o.callers
+	}
+	s := &webhook.Server{Callers: callers, Handler: webhook.New(o.options), Source: source, Drain: o.drain, Log: log}
 	return s.Serve(ctx, reviews, operations)
 }
 

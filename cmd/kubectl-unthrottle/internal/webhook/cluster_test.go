@@ -582,7 +582,7 @@ spec: {containers: [{name: app, image: registry.example.com/app:1, CONTAINER}]}
 
 // largest sends a crowd of reviews of the largest size, which the API server's own bound hardly lets pass.
 func (b *bench) largest(t *testing.T, p *process) {
-	variables := strings.Repeat(`{"name":"A","value":"b"},`, 110_000)
+	variables := strings.Repeat(`{"name":"A","value":"b"},`, 60_000)
 	review := `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1","kind":{"version":"v1","kind":"Pod"},` +
 		`"operation":"CREATE","namespace":"shop","object":{"apiVersion":"v1","kind":"Pod","metadata":{"name":"large"},"spec":{"containers":[` +
 		`{"name":"app","image":"a","env":[` + variables + `{"name":"GOMAXPROCS","value":"auto"}]}]}}}}`

@@ -137,6 +137,6 @@ func (m *metrics) write(p page) {
 		p.sample("review_seconds_sum", fmt.Sprintf("review=%q", kind), time.Duration(h.sum.Load()).Seconds())
 		p.sample("review_seconds_count", fmt.Sprintf("review=%q", kind), float64(sum))
 	}
-	p.family("reviews_bytes_most", "gauge", "Most bytes of reviews that were open at a time; those beyond 4 MiB are allowed unread.")
+	p.family("reviews_bytes_most", "gauge", "Most bytes of reviews above 64 KiB that were open at a time; those beyond 3 MiB are allowed unread.")
 	p.sample("reviews_bytes_most", "", float64(m.mostOpen.Load()))
 }

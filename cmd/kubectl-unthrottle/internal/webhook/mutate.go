@@ -31,6 +31,9 @@ func (h *Handler) mutate(ctx context.Context, req *request) (verdict, error) {
 	e.apply(w)
 	var told []string
 	for _, f := range h.check(w) {
+		if ctx.Err() != nil {
+			return verdict{subject: v.subject}, errLate
+		}
 		if f.Rule == unused || slices.Contains(h.o.ExemptContainers, f.Container) {
 			continue
 		}

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/remedy"
 )
@@ -38,8 +39,8 @@ func (p *pod) patch(name string, r remedy.Remedy) (ops []operation, ok bool) {
 		}
 		for i := len(places) - 1; i >= 0; i-- { // from behind, so that places stay what they are
 			ops = append(ops, operation{Op: "remove", Path: fmt.Sprintf("%s/%d", env, places[i])})
-			c.Env = append(c.Env[:places[i]:places[i]], c.Env[places[i]+1:]...)
 		}
+		c.Env = slices.DeleteFunc(c.Env, func(v variable) bool { return v.Name == r.Variable })
 	case remedy.Repair:
 		if last < 0 || c.Env[last].ValueFrom == nil || c.Env[last].ValueFrom.Resource == nil {
 			return nil, false

@@ -1,10 +1,11 @@
 package webhook
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/manifest"
@@ -25,6 +26,8 @@ type pod struct {
 		Init       []container `json:"initContainers"`
 		Containers []container `json:"containers"`
 	} `json:"spec"`
+
+	places places // when they were first asked for
 }
 
 type owner struct {
@@ -45,22 +48,34 @@ type variable struct {
 	} `json:"valueFrom"`
 }
 
-// readPod reads an object of a review as a pod, and the facts of it.
+// readPod reads an object of a review as a pod, and the facts of it. It is read as the live object that it is: it has no file, no
+// lines to be counted, and the API server has filled in what was left out.
 func readPod(ctx context.Context, object json.RawMessage) (*pod, *workload.Workload, error) {
+	if len(object) > mostPod {
+		return nil, nil, fmt.Errorf("the pod has more than %d bytes", mostPod)
+	}
 	errBad := errors.New("it does not have the shape of a pod")
 	p := &pod{}
 	if json.Unmarshal(object, p) != nil {
 		return nil, nil, errBad
 	}
-	set, err := manifest.Read(ctx, manifest.Options{Stdin: bytes.NewReader(object)}, "-")
-	if err != nil {
-		return nil, nil, errors.New("there was no time for it")
+	if len(p.Spec.Init)+len(p.Spec.Containers) > mostContainers {
+		return nil, nil, fmt.Errorf("the pod has more than %d containers", mostContainers)
 	}
-	if len(set.Workloads) != 1 || set.Workloads[0].Kind != "Pod" {
+	if ctx.Err() != nil {
+		return nil, nil, errLate
+	}
+	live := manifest.NewLive()
+	found, err := live.Add(object, "Pod", "v1")
+	if err != nil || len(found.Workloads) != 1 || found.Workloads[0].Kind != "Pod" {
 		return nil, nil, errBad
 	}
-	w := set.Workloads[0]
-	alive(w)
+	live.Resolve()
+	if ctx.Err() != nil {
+		return nil, nil, errLate
+	}
+	w := found.Workloads[0]
+	w.Ignore = nil // exempted reads the annotation, which may say more here
 	w.Kind, w.Name = p.owner()
 	return p, w, nil
 }
@@ -84,31 +99,35 @@ func (p *pod) owner() (kind, name string) {
 	return "Pod", p.Metadata.Name
 }
 
-// alive makes the facts those of a live object: it has no file, and the API server has filled in what was left out.
-func alive(w *workload.Workload) {
-	w.At.File, w.Pod.At.File, w.Pod.LimitAt.File = "", "", ""
-	w.Ignore = nil // exempted reads the annotation, which may say more here
-	for i := range w.Pod.Containers {
-		c := &w.Pod.Containers[i]
-		c.At.File, c.LimitAt.File, c.ResizeAt.File = "", "", ""
-		for j := range c.Env {
-			v := &c.Env[j]
-			v.At.File, v.ValueAt.File, v.DivisorAt.File = "", "", ""
+// container finds a container by its name, and its place in the object. Of two of one name the first counts, of all kinds the
+// containers before the init containers.
+func (p *pod) container(name string) (c *container, list string, at int) {
+	if p.places == nil {
+		p.places = map[string]place{}
+		for i := range p.Spec.Init {
+			p.places.first(place{&p.Spec.Init[i], "initContainers", i})
 		}
+		own := places{}
+		for i := range p.Spec.Containers {
+			own.first(place{&p.Spec.Containers[i], "containers", i})
+		}
+		maps.Copy(p.places, own)
 	}
+	found := p.places[name]
+	return found.container, found.list, found.at
 }
 
-// container finds a container by its name, and its place in the object.
-func (p *pod) container(name string) (c *container, list string, at int) {
-	for i := range p.Spec.Containers {
-		if p.Spec.Containers[i].Name == name {
-			return &p.Spec.Containers[i], "containers", i
-		}
+// places are where containers stand, by their names: a pod has as many as somebody likes, and each may need a patch.
+type places map[string]place
+
+type place struct {
+	container *container
+	list      string
+	at        int
+}
+
+func (all places) first(p place) {
+	if _, ok := all[p.container.Name]; !ok {
+		all[p.container.Name] = p
 	}
-	for i := range p.Spec.Init {
-		if p.Spec.Init[i].Name == name {
-			return &p.Spec.Init[i], "initContainers", i
-		}
-	}
-	return nil, "", 0
 }

@@ -31,18 +31,23 @@ func (h *Handler) resize(ctx context.Context, req *request) (verdict, error) {
 		v.outcome = exempt
 		return v, nil
 	}
+	next := map[string]*workload.Container{}
+	for i := range now.Pod.Containers {
+		next[now.Pod.Containers[i].Name] = &now.Pod.Containers[i]
+	}
 	for i := range old.Pod.Containers {
+		if ctx.Err() != nil {
+			return verdict{}, errLate
+		}
 		c := &old.Pod.Containers[i]
-		if c.Role == workload.Init || slices.Contains(h.o.ExemptContainers, c.Name) {
+		then := next[c.Name]
+		if then == nil || c.Role == workload.Init || slices.Contains(h.o.ExemptContainers, c.Name) ||
+			!changes(forecast.LimitOf(old, c), forecast.LimitOf(now, then)) {
 			continue
 		}
-		for j := range now.Pod.Containers {
-			if next := &now.Pod.Containers[j]; next.Name == c.Name && changes(forecast.LimitOf(old, c), forecast.LimitOf(now, next)) {
-				if text := stays(old, c, before.Metadata.Generation == 1); text != "" {
-					v.warnings = append(v.warnings, fmt.Sprintf("unthrottle: container %q: the container's GOMAXPROCS stays %s", c.Name, text))
-					h.metrics.found(pinned)
-				}
-			}
+		if text := stays(old, c, before.Metadata.Generation == 1); text != "" {
+			v.warnings = append(v.warnings, fmt.Sprintf("unthrottle: container %q: the container's GOMAXPROCS stays %s", c.Name, text))
+			h.metrics.found(pinned)
 		}
 	}
 	if len(v.warnings) > 0 {

@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -14,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/door"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/webhook/certs"
 )
 
@@ -21,17 +21,31 @@ import (
 type Server struct {
 	Handler *Handler
 	Source  certs.Source
+	Callers *Callers      // nil: anybody
 	Drain   time.Duration // from "not ready" to the end of new reviews: others have to hear of it
 	Log     *slog.Logger
 
 	leaving atomic.Bool
 }
 
-// How long things may take. The API server goes on without an answer after two seconds.
-const (
-	mostReading  = 10 * time.Second
-	mostFinished = 10 * time.Second
-	idle         = 2 * time.Minute
+// mostFinished is how long reviews that have begun may take when the server leaves.
+const mostFinished = 10 * time.Second
+
+// What may be open at a time. API servers have one connection for each review that is under way, at most 200 of each server as long
+// as nobody has set that higher, and they keep 25 for later. A connection without a request takes some 40 KB, one that sends the
+// largest head or greeting 100, and one that sends a small review 64 more: 60 MB of the container's 256 at the worst.
+//
+// The API server goes on without an answer after two seconds, and it sends a review at once.
+var (
+	forReviews = door.Bounds{
+		Connections: 384, Each: 200, EachSecond: 1000, Header: 8 << 10, // an API server's head has some 300 bytes, and a token if it is told to
+		Reading: 5 * time.Second, Writing: 5 * time.Second, Idle: 2 * time.Minute,
+	}
+	// Probes come from the node, and metrics are asked for by one or two.
+	forOperations = door.Bounds{
+		Connections: 32, Each: 8, EachSecond: 20, Header: 4 << 10,
+		Reading: 5 * time.Second, Writing: 5 * time.Second, Idle: 2 * time.Minute,
+	}
 )
 
 // Serve serves reviews at one listener, and /healthz, /readyz and /metrics without TLS at the other, until the context ends; then
@@ -44,11 +58,14 @@ func (s *Server) Serve(ctx context.Context, reviews, operations net.Listener) er
 	defer stop()
 	all.Go(func() { s.Source.Run(inner) })
 
-	main := s.server(s.Handler)
+	main := door.New(s.Handler, forReviews, s.Log)
 	main.TLSConfig = &tls.Config{GetCertificate: certs.Get(s.Source), MinVersion: tls.VersionTLS12}
-	side := s.server(s.operations())
+	if s.Callers != nil {
+		main.TLSConfig = s.Callers.ask(main.TLSConfig)
+	}
+	side := door.New(s.operations(), forOperations, s.Log)
 	ended := make(chan error, 2)
-	all.Go(func() { ended <- main.ServeTLS(reviews, "", "") })
+	all.Go(func() { ended <- main.ServeTLS(reviews) })
 	all.Go(func() { ended <- side.Serve(operations) })
 	s.Log.Info("listening", "reviews", "https://"+reviews.Addr().String(), "operations", "http://"+operations.Addr().String(), "mode", string(s.Handler.o.Mode))
 
@@ -73,21 +90,6 @@ func (s *Server) Serve(ctx context.Context, reviews, operations net.Listener) er
 	side.Close()
 	s.Log.Info("left")
 	return err
-}
-
-func (s *Server) server(h http.Handler) *http.Server {
-	return &http.Server{
-		Handler: h, ReadHeaderTimeout: mostReading, ReadTimeout: mostReading, WriteTimeout: mostReading, IdleTimeout: idle,
-		MaxHeaderBytes: 64 << 10, ErrorLog: log.New(lines{s.Log}, "", 0),
-	}
-}
-
-// lines writes what net/http has to say, mostly of others' TLS handshakes, to the log.
-type lines struct{ log *slog.Logger }
-
-func (l lines) Write(text []byte) (int, error) {
-	l.log.Debug("http: " + string(bytes.TrimSpace(text)))
-	return len(text), nil
 }
 
 func (s *Server) operations() http.Handler {

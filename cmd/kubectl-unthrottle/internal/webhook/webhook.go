@@ -7,7 +7,6 @@
 package webhook
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -49,13 +48,29 @@ type Options struct {
 	ExemptContainers []string
 	Go               *procs.Program // what Go programs are built with that nobody names; nil: not known
 	MaxBody          int64          // bytes of a review (0: 3 MiB, as the API server's own bound). What is larger is allowed unread
-	MaxBodies        int64          // bytes of all reviews that are looked at together (0: 4 MiB): they take some fifty times their size
+	MaxBodies        int64          // bytes of all large reviews together (0: 3 MiB): they take some fifty times their size
 	Log              *slog.Logger
 }
 
 const (
 	maxBody   = 3 << 20
-	maxBodies = 4 << 20
+	maxBodies = 3 << 20
+
+	// small is up to where a review has room whatever others send: pods have 5 to 20 KB. How many there are at a time is bounded by
+	// how many connections there are.
+	small = 64 << 10
+
+	// mostSmall is how many of those are looked at together. They take less than a millisecond each, so they wait for each other.
+	mostSmall = 8
+
+	// mostPod is where etcd ends: it stores no object of more than 1.5 MiB.
+	mostPod = 3 << 19
+
+	// mostContainers of a pod are some twenty times what the largest have.
+	mostContainers = 1000
+
+	// mostTime is as long as the API server waits by our configuration; it says so itself where somebody has changed that.
+	mostTime = 2 * time.Second
 )
 
 // A Handler answers reviews.
@@ -63,7 +78,8 @@ type Handler struct {
 	o       Options
 	check   func(*workload.Workload) []lint.Finding
 	metrics *metrics
-	bodies  atomic.Int64 // bytes that are being looked at
+	bodies  atomic.Int64  // bytes of large reviews that are here
+	turns   chan struct{} // of small ones
 	mux     *http.ServeMux
 }
 
@@ -81,7 +97,7 @@ func New(o Options) *Handler {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	h := &Handler{o: o, metrics: newMetrics(), mux: http.NewServeMux()}
+	h := &Handler{o: o, metrics: newMetrics(), mux: http.NewServeMux(), turns: make(chan struct{}, mostSmall)}
 	h.check = func(w *workload.Workload) []lint.Finding { return lint.Check(w, lint.Known{Go: o.Go}) }
 	h.mux.HandleFunc("POST "+MutatePath, h.review("mutate", h.mutate))
 	h.mux.HandleFunc("POST "+ResizePath, h.review("resize", h.resize))
@@ -138,15 +154,20 @@ func (h *Handler) look(r *http.Request, look func(context.Context, *request) (ve
 			v = verdict{outcome: failed, subject: v.subject, warnings: []string{"unthrottle did not look at this pod: it failed"}}
 		}
 	}()
+	ctx, cancel := context.WithTimeout(r.Context(), timeFor(r))
+	defer cancel()
 	body, release, err := h.read(r)
-	defer release()
+	defer func() { release() }()
+	if err == nil && len(body) <= small {
+		err = h.turn(ctx, &release)
+	}
 	if err == nil {
 		req, err = readRequest(body)
 	} else {
 		req = &request{UID: uidOf(body)}
 	}
 	if err == nil {
-		v, err = look(r.Context(), req)
+		v, err = look(ctx, req)
 	}
 	if err != nil {
 		v = verdict{outcome: unread, warnings: []string{"unthrottle did not look at this pod: " + err.Error()}}
@@ -162,41 +183,71 @@ func fault(p any) string {
 	return fmt.Sprintf("%T", p)
 }
 
-var errTooMuch = errors.New("too many large pods at a time")
+var (
+	errTooMuch = errors.New("too many large pods at a time")
+	errLate    = errors.New("there was no time for it")
+)
+
+// timeFor is how long somebody waits for the answer: the API server says so in its query.
+func timeFor(r *http.Request) time.Duration {
+	d, err := time.ParseDuration(r.URL.Query().Get("timeout"))
+	if err != nil || d <= 0 || d > mostTime {
+		return mostTime
+	}
+	return d
+}
+
+// turn waits until a small review may be looked at.
+func (h *Handler) turn(ctx context.Context, release *func()) error {
+	select {
+	case h.turns <- struct{}{}:
+		before := *release
+		*release = func() { <-h.turns; before() }
+		return nil
+	case <-ctx.Done():
+		return errLate
+	}
+}
 
 // prefix is what is read of a review that is not looked at, for its uid.
 const prefix = 4 << 10
 
-// read reads a body, or the beginning of one that is too large. What all bodies take together is bounded, so that no crowd of
-// large ones takes the memory of those that matter.
+// read reads a body, or the beginning of one that is too large. What large bodies take together is bounded, so that no crowd of
+// them takes the memory of those that matter. Bytes count when they are there: what a client says that it will send takes nothing.
 func (h *Handler) read(r *http.Request) (body []byte, release func(), err error) {
-	size := r.ContentLength
-	if size < 0 || size > h.o.MaxBody {
-		size = h.o.MaxBody
+	var held int64
+	release = func() { h.bodies.Add(-held) }
+	if r.ContentLength > h.o.MaxBody {
+		body, _ = io.ReadAll(io.LimitReader(r.Body, prefix))
+		return body, release, h.tooLarge()
 	}
-	release = func() { h.bodies.Add(-size) }
-	h.metrics.open(h.bodies.Add(size))
-	most := h.o.MaxBody
-	switch {
-	case r.ContentLength > h.o.MaxBody:
-		err = h.tooLarge()
-	case h.bodies.Load() > h.o.MaxBodies:
-		err = errTooMuch
+	for {
+		if len(body) == cap(body) {
+			grown := min(max(2*int64(cap(body)), 8<<10), h.o.MaxBody+1)
+			if r.ContentLength >= int64(len(body)) {
+				grown = min(grown, r.ContentLength+1) // the one is for the end
+			}
+			if more := grown - small - held; more > 0 { // from here on it is a large one
+				held += more
+				all := h.bodies.Add(more)
+				if all > h.o.MaxBodies {
+					return body, release, errTooMuch
+				}
+				h.metrics.open(all)
+			}
+			body = append(make([]byte, 0, grown), body...)
+		}
+		n, err := r.Body.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		switch {
+		case int64(len(body)) > h.o.MaxBody:
+			return body, release, h.tooLarge()
+		case err == io.EOF:
+			return body, release, nil
+		case err != nil:
+			return body, release, errors.New("the review broke off")
+		}
 	}
-	if err != nil {
-		most = prefix
-	}
-	buffer := bytes.NewBuffer(make([]byte, 0, min(size, most)+bytes.MinRead))
-	n, failed := buffer.ReadFrom(io.LimitReader(r.Body, most+1))
-	body = buffer.Bytes()
-	switch {
-	case err != nil:
-	case failed != nil:
-		err = errors.New("the review broke off")
-	case n > most:
-		err = h.tooLarge()
-	}
-	return body, release, err
 }
 
 func (h *Handler) tooLarge() error {

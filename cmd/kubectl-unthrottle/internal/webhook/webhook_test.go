@@ -337,7 +337,11 @@ func TestWarnings(t *testing.T) {
 func TestBusy(t *testing.T) {
 	h := New(Options{MaxBodies: 1})
 	body := reviewOf(t, nil, podWith(t, fromNode, ""), nil)
-	if r := ask(t, h, MutatePath, body); r.UID != "0815" || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "too many large pods") {
+	large := reviewOf(t, nil, podWith(t, fromNode+"\nargs: ["+strings.Repeat("a", small)+"]", ""), nil)
+	if r := ask(t, h, MutatePath, body); len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "K003") {
+		t.Errorf("a small one: %+v", r)
+	}
+	if r := ask(t, h, MutatePath, large); r.UID != "0815" || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "too many large pods") {
 		t.Errorf("%+v", r)
 	}
 	h = New(Options{})
@@ -387,9 +391,9 @@ func typical(t testing.TB) json.RawMessage {
 // BenchmarkLargest is a review of the largest size, which no pod of a real cluster comes near.
 func BenchmarkLargest(b *testing.B) {
 	h := New(Options{Mode: Fix})
-	env := strings.Repeat("{name: A, value: b}, ", 110_000)
+	env := strings.Repeat("{name: A, value: b}, ", 60_000)
 	body := reviewOf(b, nil, podWith(b, "env: ["+env+"{name: GOMAXPROCS, valueFrom: {resourceFieldRef: {resource: limits.cpu}}}]", ""), nil)
-	if len(body) > maxBody {
+	if len(body) > mostPod {
 		b.Fatalf("%d bytes", len(body))
 	}
 	b.ReportAllocs()
