@@ -30,6 +30,7 @@ var order = []string{
 	module + "/cmd/internal/plain",
 	module + "/cmd/internal/input",
 	module + "/cmd/internal/hint",
+	module + "/cmd/internal/ours",
 	module + "/cmd/internal/quantity",
 	module + "/cmd/internal/web",
 	module + "/cmd/internal/finding",

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"github.com/unthrottle/unthrottle/cmd/internal/conduct"
+	"github.com/unthrottle/unthrottle/cmd/internal/ours"
 	"github.com/unthrottle/unthrottle/cmd/internal/trial"
 )
 
@@ -22,7 +23,7 @@ func newStudy(stdio IO, verb, example string, drop func(error) error) *study {
 
 // tempDir makes a directory that is there as long as the study is at work.
 func (s *study) tempDir() (string, error) {
-	dir, remove, err := trial.TempDir()
+	dir, remove, err := ours.TempDir("bench")
 	if err == nil {
 		s.Cleanup = append(s.Cleanup, remove)
 	}

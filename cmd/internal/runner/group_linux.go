@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/ours"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 )
 
@@ -53,7 +54,7 @@ func sweep(dir string) {
 	defer d.Close()
 	names, _ := d.Readdirnames(-1)
 	for _, name := range names {
-		if Abandoned(prefix, name) {
+		if ours.Abandoned(prefix, name) {
 			removeGroup(filepath.Join(dir, name))
 		}
 	}
@@ -95,7 +96,7 @@ func placeInCgroup(l Limit) (place, error) {
 
 // makeV1 makes groups below our own, one in each hierarchy. What the CPU time is counted by may be mounted apart.
 func (g *group) makeV1(dir string, l Limit) error {
-	name := OwnName(prefix)
+	name := ours.Name(prefix)
 	within := func(dir string) (string, error) {
 		sweep(dir)
 		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
@@ -164,7 +165,7 @@ func (g *group) makeBelow(dir string, l Limit) error {
 			return err
 		}
 	}
-	path := filepath.Join(dir, OwnName(prefix))
+	path := filepath.Join(dir, ours.Name(prefix))
 	if err := os.Mkdir(path, 0o755); err != nil {
 		return makeError(err)
 	}

@@ -1,41 +1,9 @@
 package runner
 
 import (
-	"fmt"
-	"os"
-	"slices"
 	"strings"
 	"testing"
 )
-
-// TestAbandoned tells our own groups from others', and a dead owner's from a living one's.
-func TestAbandoned(t *testing.T) {
-	own := OwnName(prefix)
-	part := strings.Split(own, "-")
-	other := func(i int, text string) string {
-		p := slices.Clone(part)
-		p[i] = text
-		return strings.Join(p, "-")
-	}
-	if startTime(os.Getpid()) == "" || pidNamespace() == "" {
-		t.Fatalf("this process has the name %q", own)
-	}
-	for name, want := range map[string]bool{
-		own:                         false,
-		other(4, "1"):               true, // the same number, started at another time
-		other(3, "999999999"):       true, // no such process
-		other(2, "1"):               false,
-		other(3, "x"):               false,
-		"unthrottle-run-":           false,
-		"unthrottle-run-1-2-3":      false,
-		"docker-" + own:             false,
-		fmt.Sprintf("%s-more", own): false,
-	} {
-		if got := Abandoned(prefix, name); got != want {
-			t.Errorf("%q: got %v, want %v", name, got, want)
-		}
-	}
-}
 
 func TestStat(t *testing.T) {
 	const text = "nr_periods 60\nnr_throttled 20\nthrottled_time 1500000000\nnr_bursts 0\nburst_time 0"

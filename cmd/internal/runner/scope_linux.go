@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/ours"
 )
 
 // scope is a group that systemd makes for a command. It is removed when the last process has ended, which need not be
@@ -52,7 +53,7 @@ func placeInScope(l Limit) (place, error) {
 
 // setUnit gives the scope a name of its own. The command follows these arguments.
 func (s *scope) setUnit() {
-	s.unit = OwnName(prefix) + ".scope"
+	s.unit = ours.Name(prefix) + ".scope"
 	s.args = append(s.args[:len(s.args):len(s.args)], "--unit="+s.unit, "--")
 }
 
@@ -97,7 +98,7 @@ func sweepScopes(dir string) {
 	}
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
-		if name := e.Name(); Abandoned(prefix, name) && strings.HasSuffix(name, ".scope") {
+		if name := e.Name(); ours.Abandoned(prefix, name) && strings.HasSuffix(name, ".scope") {
 			exec.Command("systemctl", append(stop[:len(stop):len(stop)], name)...).Run() // the next one will try again
 		}
 	}
@@ -112,7 +113,7 @@ func await(pid int, ok func() bool) bool {
 		if ok() {
 			return true
 		}
-		if startTime(pid) == "" {
+		if ours.StartTime(pid) == "" {
 			return false
 		}
 	}
@@ -155,7 +156,7 @@ func (s *scope) leave()       {}
 // stays the same.
 func (s *scope) started(pid int) error {
 	if !await(pid, func() bool { return s.locate(pid) == nil }) {
-		if startTime(pid) != "" {
+		if ours.StartTime(pid) != "" {
 			return fmt.Errorf("systemd has made no scope in %v", scopePatience)
 		}
 		return nil // A command that ended at once has taken its scope with it. So has one that systemd refused, which has said so.

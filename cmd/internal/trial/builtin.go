@@ -3,13 +3,11 @@ package trial
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
-	"github.com/unthrottle/unthrottle/cmd/internal/runner"
 	"github.com/unthrottle/unthrottle/cmd/internal/workload"
 )
 
@@ -108,20 +106,4 @@ func (b *Builtin) Subject(names []string) (Subject, error) {
 		}
 	}
 	return s, nil
-}
-
-// tempPrefix begins the names of labs' directories.
-const tempPrefix = "unthrottle-bench-"
-
-// TempDir makes a directory that is private to one lab, and removes those of labs that were killed: a build cache in one
-// is large.
-func TempDir() (dir string, remove func(), err error) {
-	old, _ := os.ReadDir(os.TempDir())
-	for _, d := range old {
-		if runner.Abandoned(tempPrefix, d.Name()) {
-			os.RemoveAll(filepath.Join(os.TempDir(), d.Name()))
-		}
-	}
-	dir = filepath.Join(os.TempDir(), runner.OwnName(tempPrefix))
-	return dir, func() { os.RemoveAll(dir) }, os.Mkdir(dir, 0o700)
 }

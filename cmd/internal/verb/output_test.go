@@ -16,7 +16,7 @@ func TestOutputName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = out.Finish(&fs.PathError{Op: "write", Path: out.file.Name(), Err: syscall.ENOSPC})
+	err = out.Finish(&fs.PathError{Op: "write", Path: out.whole.Name(), Err: syscall.ENOSPC})
 	if want := "writing " + path + ": " + syscall.ENOSPC.Error(); err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}

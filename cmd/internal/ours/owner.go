@@ -1,4 +1,4 @@
-package runner
+package ours
 
 import (
 	"fmt"
@@ -13,12 +13,12 @@ import (
 
 var made atomic.Int64
 
-// OwnName makes a name that shows whose a thing is, and that no other thing has.
-func OwnName(prefix string) string {
-	return fmt.Sprintf("%s%s-%d-%s-%d", prefix, pidNamespace(), os.Getpid(), startTime(os.Getpid()), made.Add(1))
+// Name makes a name that shows whose a thing is, and that no other thing has.
+func Name(prefix string) string {
+	return fmt.Sprintf("%s%s-%d-%s-%d", prefix, pidNamespace(), os.Getpid(), StartTime(os.Getpid()), made.Add(1))
 }
 
-// Abandoned reports whether a name was made by OwnName, in a process that is gone. Without /proc it is never sure.
+// Abandoned reports whether a name was made by Name, in a process that is gone. Without /proc it is never sure.
 func Abandoned(prefix, name string) bool {
 	rest, ok := strings.CutPrefix(name, prefix)
 	part := strings.Split(rest, "-")
@@ -26,7 +26,7 @@ func Abandoned(prefix, name string) bool {
 		return false
 	}
 	pid, err := strconv.Atoi(part[1])
-	return err == nil && startTime(pid) != part[2]
+	return err == nil && StartTime(pid) != part[2]
 }
 
 func pidNamespace() string {
@@ -34,9 +34,9 @@ func pidNamespace() string {
 	return strings.Trim(strings.TrimPrefix(link, "pid:"), "[]")
 }
 
-// startTime is when a process was started, in the kernel's ticks since it booted; "" when there is no such process. It
+// StartTime is when a process was started, in the kernel's ticks since it booted; "" when there is no such process. It
 // is the 22nd field of /proc/PID/stat, the 20th after the name, which may hold anything but ends with the last bracket.
-func startTime(pid int) string {
+func StartTime(pid int) string {
 	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return ""

@@ -1,0 +1,66 @@
+package ours
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// What is among the temporary files begins so, that of any command.
+const tempPrefix = "unthrottle-temp-"
+
+// mostNames is how many names are tried for something temporary. One is enough unless somebody guesses when we were started, and
+// makes it before us.
+const mostNames = 100
+
+// TempDir makes a directory that is there as long as the work that it is for; what is told by what it is called. What killed
+// processes leave of them Sweep removes.
+func TempDir(what string) (dir string, remove func(), err error) {
+	for range mostNames {
+		dir = filepath.Join(os.TempDir(), Name(tempPrefix+what+"-"))
+		if err = os.Mkdir(dir, 0o700); !errors.Is(err, fs.ErrExist) {
+			break
+		}
+	}
+	if err != nil {
+		return "", func() {}, err
+	}
+	return dir, func() { os.RemoveAll(dir) }, nil
+}
+
+// KeptDir makes a fresh directory that stays, for who has none of the lasting ones.
+func KeptDir(what string) (string, error) { return os.MkdirTemp("", "unthrottle-"+what+"-*") }
+
+// TempFile makes a file that is there as long as the work that it is for, as TempDir does a directory.
+func TempFile(what string) (f *os.File, err error) {
+	for range mostNames {
+		path := filepath.Join(os.TempDir(), Name(tempPrefix+what+"-"))
+		if f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); !errors.Is(err, fs.ErrExist) {
+			break
+		}
+	}
+	return f, err
+}
+
+// SweepTemp removes the temporary files and directories of processes of this user's that were killed.
+func SweepTemp() {
+	d, err := os.Open(os.TempDir())
+	if err != nil {
+		return
+	}
+	defer d.Close()
+	names, _ := d.Readdirnames(-1)
+	for _, name := range names {
+		what, ok := strings.CutPrefix(name, tempPrefix)
+		_, owner, told := strings.Cut(what, "-")
+		if !ok || !told || !Abandoned("", owner) {
+			continue
+		}
+		path := filepath.Join(os.TempDir(), name)
+		if info, err := os.Lstat(path); err == nil && own(info) {
+			os.RemoveAll(path) // which follows no links
+		}
+	}
+}
