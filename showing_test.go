@@ -28,7 +28,6 @@ var mayCut = map[string]string{
 	"view/explain.go: LastIndexByte":  "the directory of a cgroup",
 	"render/screen.go: Split":         "lines that were wrapped here",
 	"render/style.go: Split":          "words, to wrap them",
-	"render/style.go: ReplaceAll":     "what Go's quoting adds",
 	"render/table.go: Split":          "lines that were wrapped here",
 	"render/table.go: ReplaceAll":     "the same, to indent them",
 	"render/html.go: ReplaceAll":      "the space between a number and its unit",
