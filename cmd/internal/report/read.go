@@ -71,8 +71,15 @@ func decode[T any](data []byte) (any, error) {
 	return Sane(doc), nil
 }
 
+// mostSettings is the most that a plan or a group may have: each is set against the others. All of GOMAXPROCS 1 to 64 at 10 limits are
+// 640, and would take days.
+const mostSettings = 2000
+
 // check reports what in a document points to nothing in it.
 func (b *Bench) check() error {
+	if len(b.Plan.Settings) > mostSettings {
+		return fmt.Errorf("the plan has more than %d settings", mostSettings)
+	}
 	setting := func(i int) error {
 		if i < 0 || i >= len(b.Plan.Settings) {
 			return fmt.Errorf("there is no setting %d, of %d", i, len(b.Plan.Settings))
@@ -87,6 +94,9 @@ func (b *Bench) check() error {
 	for _, g := range b.Groups {
 		if len(g.Settings) == 0 {
 			return fmt.Errorf("the group %q has no settings", g.Name)
+		}
+		if len(g.Settings) > mostSettings {
+			return fmt.Errorf("the group %q has more than %d settings", g.Name, mostSettings)
 		}
 		if g.Best != nil && (*g.Best < 0 || *g.Best >= len(g.Settings)) {
 			return fmt.Errorf("the group %q has no row %d", g.Name, *g.Best)

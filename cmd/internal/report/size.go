@@ -3,12 +3,13 @@ package report
 import "fmt"
 
 // Bounds of a saved document. The largest that is known, a tune of 300 runs, has 300 KB with 2,200 objects and 10,200 values, and
-// nests 9 deep; a profile's functions are written as a list. A bench of ten thousand runs would have 20 MB and 200,000 objects. Of
-// an object of two bytes becomes a value of some hundred to six hundred, so that their number is bounded, too.
+// nests 9 deep; a profile's functions are written as a list. A trace has up to 20,000 freezes, a ps of a host of 5,000 programs some
+// 50,000 objects. Of an object of two bytes becomes a value of some hundred to six hundred, and some sentences compare all with
+// all, so that their number is bounded, too.
 const (
 	MostBytes   = 64 << 20
-	mostObjects = 400_000
-	mostValues  = 4_000_000
+	mostObjects = 100_000
+	mostValues  = 2_000_000
 	mostDepth   = 500
 )
 
