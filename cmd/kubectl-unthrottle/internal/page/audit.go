@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/plain"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/audit"
@@ -223,9 +224,7 @@ func csvLine(w *audit.Workload) []string {
 		string(w.Policy.State), burstable, fix, command,
 	}
 	for i, text := range line {
-		if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) { // a spreadsheet would take it for a formula
-			line[i] = "'" + text
-		}
+		line[i] = plain.Cell(text)
 	}
 	return line
 }
