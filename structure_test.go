@@ -118,6 +118,7 @@ var outside = []string{
 	module + "/internal/kerneltest",
 	module + "/cmd/internal/browsertest",
 	module + "/cmd/internal/contracttest",
+	module + "/cmd/internal/hostile",
 	module + "/bench",
 	module + "/cmd/kubectl-unthrottle/bench",
 	module + "/vmtest",

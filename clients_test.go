@@ -1,0 +1,129 @@
+package unthrottle
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// ownClients are files that make HTTP clients of their own, and why. All others take one of package web, which bounds its answers
+// and keeps credentials with the server that they are for.
+var ownClients = map[string]string{
+	"cmd/internal/web/web.go":               "it is where they are made",
+	"cmd/internal/load/nethttp.go":          "the engine of a load: it throws answers away as they come, and keeps to the host that is named",
+	"cmd/internal/workload/program/http.go": "a workload that asks itself",
+	"clustertest/cluster.go":                "tests ask an API server that they have started",
+	"clustertest/testdata/worker/main.go":   "a program in a test's pod",
+}
+
+// TestClients holds that there is one constructor of HTTP clients.
+func TestClients(t *testing.T) {
+	used := map[string]bool{}
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		path = filepath.ToSlash(path)
+		if d.IsDir() {
+			if name := d.Name(); path == "bench" || path == "cmd/kubectl-unthrottle/bench" || name == "tools" || path != "." && strings.HasPrefix(name, ".") {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		files := token.NewFileSet()
+		file, err := parser.ParseFile(files, path, nil, 0)
+		if err != nil {
+			return err
+		}
+		for _, at := range clientsOf(file) {
+			if used[path] = true; ownClients[path] == "" {
+				t.Errorf("%s: an HTTP client of its own: package web makes them", files.Position(at))
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path := range ownClients {
+		if !used[path] {
+			t.Errorf("%s has no client of its own", path)
+		}
+	}
+}
+
+// TestClientsOf: the ways to make one.
+func TestClientsOf(t *testing.T) {
+	for text, want := range map[string]int{
+		"var c = http.Client{}": 1, "var c = &http.Client{Timeout: 1}": 1, "var c http.Client": 1, "var c = new(http.Transport)": 1, "var c = http.DefaultClient": 1,
+		"var c = http.DefaultTransport": 1, "func f() { http.Get(``) }": 1, "func f() { http.Post(``, ``, nil) }": 1, "type c struct { own http.Client }": 1,
+		"var c = rest.HTTPClientFor": 0, "type c struct { http *http.Client }": 0, "func f(c *http.Client) *http.Transport { return nil }": 0, "var m = http.MethodGet": 0,
+		"var other = html.Client{}": 0,
+	} {
+		file, err := parser.ParseFile(token.NewFileSet(), "a.go", "package a\nimport \"net/http\"\n"+text, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(clientsOf(file)); got != want {
+			t.Errorf("%s: %d", text, got)
+		}
+	}
+	renamed, _ := parser.ParseFile(token.NewFileSet(), "a.go", "package a\nimport web \"net/http\"\nvar c = web.DefaultClient", 0)
+	if len(clientsOf(renamed)) != 1 {
+		t.Error("another name of the package")
+	}
+}
+
+// clientsOf are the places of a file that make an HTTP client or a transport, or use the ones that net/http has.
+func clientsOf(file *ast.File) (at []token.Pos) {
+	name := ""
+	for _, spec := range file.Imports {
+		if path, _ := strconv.Unquote(spec.Path.Value); path == "net/http" {
+			if name = "http"; spec.Name != nil {
+				name = spec.Name.Name
+			}
+		}
+	}
+	if name == "" {
+		return nil
+	}
+	is := func(e ast.Expr, names ...string) bool {
+		s, ok := e.(*ast.SelectorExpr)
+		if !ok {
+			return false
+		}
+		x, ok := s.X.(*ast.Ident)
+		return ok && x.Name == name && slices.Contains(names, s.Sel.Name)
+	}
+	add := func(n ast.Node, found bool) {
+		if found {
+			at = append(at, n.Pos())
+		}
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CompositeLit:
+			add(n, n.Type != nil && is(n.Type, "Client", "Transport"))
+		case *ast.ValueSpec:
+			add(n, n.Type != nil && is(n.Type, "Client", "Transport"))
+		case *ast.Field:
+			add(n, is(n.Type, "Client", "Transport"))
+		case *ast.CallExpr:
+			f, ok := n.Fun.(*ast.Ident)
+			add(n, ok && f.Name == "new" && len(n.Args) == 1 && is(n.Args[0], "Client", "Transport"))
+		case *ast.SelectorExpr:
+			add(n, is(n, "DefaultClient", "DefaultTransport", "Get", "Post", "PostForm", "Head"))
+		}
+		return true
+	})
+	return at
+}
