@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/clustertest"
+	"github.com/unthrottle/unthrottle/cmd/internal/hostile"
 
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/audit"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/cluster"
@@ -28,6 +29,7 @@ func TestProxy(t *testing.T) {
 	if err != nil {
 		t.Skipf("no agent can listen: %v", err)
 	}
+	sink := hostile.NewSink(t)
 	s := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch name := r.Header.Get("X-Forwarded-Uri"); {
 		case r.URL.Path != "/api/v1/processes":
@@ -40,6 +42,8 @@ func TestProxy(t *testing.T) {
 					return
 				}
 			}
+		case strings.Contains(name, "/http:leads:"):
+			http.Redirect(w, r, sink.URL+"/stolen", http.StatusFound)
 		default:
 			io.WriteString(w, document("node-1", 3))
 		}
@@ -68,7 +72,7 @@ spec:
 		t.Fatal(err)
 	}
 	manifest, statuses := "", map[string]string{}
-	for name, ip := range map[string]string{"good": host, "hangs": host, "large": host, "loopback": "127.0.0.1", "pending": ""} {
+	for name, ip := range map[string]string{"good": host, "hangs": host, "large": host, "leads": host, "loopback": "127.0.0.1", "pending": ""} {
 		manifest += fmt.Sprintf(`---
 apiVersion: v1
 kind: Pod
@@ -101,7 +105,7 @@ spec:
 	search := Search{Namespace: "default", Within: time.Minute}
 	found, err := Find(t.Context(), access, search)
 	all := found.Agents
-	if err != nil || len(all) != 5 {
+	if err != nil || len(all) != 6 {
 		t.Fatalf("%v, %+v", err, found)
 	}
 	got := map[string]string{}
@@ -110,11 +114,15 @@ spec:
 		got[x.Pod] = fmt.Sprint(x.Err)
 	})
 	for name, want := range map[string]string{
-		"good": "<nil>", "hangs": "deadline exceeded", "large": cluster.ErrTooLarge.Error(), "loopback": "not allowed", "pending": ErrNotReady.Error(),
+		"leads": "answered with a redirect to " + sink.URL + ": not followed",
+		"good":  "<nil>", "hangs": "deadline exceeded", "large": cluster.ErrTooLarge.Error(), "loopback": "not allowed", "pending": ErrNotReady.Error(),
 	} {
 		if !strings.Contains(got[name], want) {
 			t.Errorf("%s: %s, want %s", name, got[name], want)
 		}
+	}
+	if n, last := sink.Asked(); n > 0 {
+		t.Errorf("the sink was asked %d times: %s", n, last)
 	}
 	if programs != 3 {
 		t.Errorf("%d programs", programs)
@@ -140,7 +148,7 @@ spec:
 	if access, err = cluster.Open(cluster.Options{Kubeconfig: as}, 1e6); err != nil {
 		t.Fatal(err)
 	}
-	if found, err = Find(t.Context(), access, search); err != nil || len(found.Agents) != 5 {
+	if found, err = Find(t.Context(), access, search); err != nil || len(found.Agents) != 6 {
 		t.Fatalf("%v, %+v", err, found)
 	}
 	Read(t.Context(), access, all[:1], Options{}, nil, func(x *Told) {
