@@ -177,8 +177,13 @@ func TestSameOrigin(t *testing.T) {
 		a, b string
 		same bool
 	}{
-		{"http://a/", "http://a:80/x", true}, {"https://A/", "https://a:443", true}, {"http://a/", "https://a/", false},
-		{"http://a:1/", "http://a:2/", false}, {"http://a/", "http://a.b/", false}, {"http://[::1]/", "http://[::1]:80/", true}, {"http://a/", "http://a@b/", false},
+		{"http://a/", "http://a:80/x", true},
+		{"https://A/", "https://a:443", true},
+		{"http://a/", "https://a/", false},
+		{"http://a:1/", "http://a:2/", false},
+		{"http://a/", "http://a.b/", false},
+		{"http://[::1]/", "http://[::1]:80/", true},
+		{"http://a/", "http://a@b/", false},
 	} {
 		a, _ := url.Parse(c.a)
 		b, _ := url.Parse(c.b)

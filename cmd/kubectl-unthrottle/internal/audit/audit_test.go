@@ -173,6 +173,15 @@ func TestOutcomes(t *testing.T) {
 		if got := a.Saw(c.node, seen("api", 0, c.change)); c.want == Taken && got != Twice {
 			t.Errorf("%s, told again: %v", c.name, got)
 		}
+		otherwise := func(p *Program) {
+			if c.change != nil {
+				c.change(p)
+			}
+			p.Procs += 60
+		}
+		if got := a.Saw(c.node, seen("api", 0, otherwise)); c.want == Taken && got != Otherwise {
+			t.Errorf("%s, told otherwise: %v", c.name, got)
+		}
 		if w := only(t, a); (w.Cost.Programs == 1) != (c.want == Taken) {
 			t.Errorf("%s: %d programs", c.name, w.Cost.Programs)
 		}

@@ -208,7 +208,7 @@ func TestHostileAnswers(t *testing.T) {
 					done := make(chan error, 1)
 					runtime.GC()
 					go func() { done <- c.ask(ctx, t, s) }()
-					err, peak := await(t, done)
+					peak, err := await(t, done)
 					if n, last := sink.Asked(); n > 0 && c.name != "a registry" {
 						t.Errorf("another server was asked %d times: %s", n, last)
 					} else if strings.Contains(last, "ecret") || strings.Contains(last, secretToken) {
@@ -230,7 +230,7 @@ func TestHostileAnswers(t *testing.T) {
 }
 
 // await waits for the end, and says how much memory there was on the way to it.
-func await(t *testing.T, done chan error) (err error, peak uint64) {
+func await(t *testing.T, done chan error) (peak uint64, err error) {
 	t.Helper()
 	var m runtime.MemStats
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -239,7 +239,7 @@ func await(t *testing.T, done chan error) (err error, peak uint64) {
 	for {
 		select {
 		case err := <-done:
-			return err, peak
+			return peak, err
 		case <-tick.C:
 			runtime.ReadMemStats(&m)
 			peak = max(peak, m.HeapAlloc)

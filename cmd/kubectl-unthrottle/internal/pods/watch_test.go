@@ -316,7 +316,7 @@ func TestRefused(t *testing.T) {
 		{403, status, `it answers with 403 Forbidden: pods is forbidden: User "me" cannot list`, "the verbs list and watch for pods"},
 		{401, "Unauthorized", "401 Unauthorized", "token is not valid"},
 		{500, "<html>no</html>", "500 Internal Server Error", "asked again"},
-		{302, "", "a redirect to http://", "asked again"},
+		{302, "", "302 Found", "asked again"},
 		{0, "", "it does not answer in time", "asked again"},
 	} {
 		s := &script{list: func(int) (int, string) { return c.code, c.body }, watch: hold}
