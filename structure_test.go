@@ -141,6 +141,67 @@ var noImport = []struct{ in, path, why string }{
 	{"/cmd/internal/report", "os", "a document is made from facts"},
 }
 
+// lookers are packages that look at other processes. What belongs to these is opened by package foreign alone, see there.
+var lookers = []string{
+	"/cgroup", "/cmd/internal/procs", "/cmd/internal/golive", "/cmd/internal/choice", "/cmd/internal/host", "/cmd/internal/podmeter",
+	"/cmd/internal/heartbeat", "/cmd/internal/meter", "/cmd/internal/bug", "/cmd/kubectl-unthrottle/internal/agent",
+}
+
+// opening are the calls that follow links, wait for pipes, act on devices, or read without end.
+var opening = regexp.MustCompile(`\b(os\.(Open|OpenFile|OpenInRoot|ReadFile|Stat|Lstat|ReadDir|Readlink|DirFS)|filepath\.(Glob|Walk|WalkDir|EvalSymlinks)|` +
+	`elf\.(NewFile|Open)|buildinfo\.(Read|ReadFile)|(syscall|unix)\.(Open|Openat|Openat2|Stat|Lstat|Readlink))\(`)
+
+// openers are the places in lookers that call them all the same, by file and the line's beginning, and why they may.
+var openers = []struct{ file, call, why string }{
+	{"cgroup/system_linux.go", "syscall.Open(", "what a program reads of itself, and what its own mounts show"},
+	{"cgroup/system_linux.go", "syscall.Stat(", "the same"},
+	{"cmd/internal/procs/program.go", "os.Open(", "a program that the user names"},
+	{"cmd/internal/procs/program.go", "buildinfo.Read(", "parses an open file"},
+	{"cmd/internal/procs/program.go", "elf.NewFile(", "parses an open file"},
+	{"cmd/internal/golive/image.go", "elf.NewFile(", "parses an open file"},
+	{"cmd/internal/heartbeat/join_linux.go", "unix.Openat(", "a cgroup to write to, below a mount of our own that nobody else sees"},
+}
+
+// TestOpeners holds that there is one way to open what belongs to other processes.
+func TestOpeners(t *testing.T) {
+	used := map[int]bool{}
+	for _, dir := range lookers {
+		files, err := filepath.Glob("." + dir + "/*.go")
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s has no files, %v", dir, err)
+		}
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, line := range strings.Split(string(text), "\n") {
+				if code, _, _ := strings.Cut(line, "//"); code != "" {
+					for _, call := range opening.FindAllString(code, -1) {
+						may := false
+						for k, o := range openers {
+							if o.file == filepath.ToSlash(file) && o.call == call {
+								may, used[k] = true, true
+							}
+						}
+						if !may {
+							t.Errorf("%s:%d: %s…): what belongs to other processes is opened by package foreign", file, i+1, call)
+						}
+					}
+				}
+			}
+		}
+	}
+	for k, o := range openers {
+		if !used[k] {
+			t.Errorf("%s no longer calls %s: take it out of the list", o.file, o.call)
+		}
+	}
+}
+
 // A goPackage is a directory with Go files.
 type goPackage struct {
 	path    string
