@@ -130,7 +130,8 @@ func difference(chart, base string) string {
 
 func TestValues(t *testing.T) {
 	found := helm(t, "unthrottle-webhook", map[string]any{
-		"replicas": 3, "mode": "fix", "warnOn": "critical", "go": "1.25",
+		"replicas": 3, "mode": "fix", "warnOn": "critical", "go": "1.25", "policy": map[string]any{"enabled": false},
+		"clientAuthority": map[string]any{"secret": "callers", "names": []any{"kube-apiserver"}},
 		"image":       map[string]any{"repository": "example.com/webhook", "tag": "1.2"},
 		"exempt":      map[string]any{"namespaces": []any{"kube-system", "shop"}, "containers": []any{"istio-proxy", "proxy"}},
 		"tolerations": []any{map[string]any{"operator": "Exists"}}, "nodeSelector": map[string]any{"kubernetes.io/arch": "amd64"},
@@ -140,11 +141,15 @@ func TestValues(t *testing.T) {
 	found.have(t, map[string][]string{
 		"Deployment/unthrottle-webhook": {
 			`"replicas": 3`, `"--mode=fix"`, `"--warn-on=critical"`, `"--go=1.25"`, `"--exempt-container=istio-proxy,proxy"`,
+			`"--client-ca=/etc/unthrottle/callers/ca.crt"`, `"--client-name=kube-apiserver"`, `"secretName": "callers"`, `"mountPath": "/etc/unthrottle/callers"`,
 			`"image": "example.com/webhook:1.2"`, `"operator": "Exists"`, `"kubernetes.io/arch": "amd64"`, `"system-cluster-critical"`,
 			`"name": "pull"`, `"memory": "1Gi"`,
 		},
 		"MutatingWebhookConfiguration/unthrottle-webhook": {`"kube-system",` + "\n" + `       "shop",` + "\n" + `       "unthrottle"`},
 	})
+	if found["ValidatingAdmissionPolicy/unthrottle-webhook"] != "" {
+		t.Error("there is a policy")
+	}
 }
 
 // have holds objects to what must be in them.
@@ -162,11 +167,11 @@ func (o objects) have(t *testing.T, all map[string][]string) {
 func TestAgentValues(t *testing.T) {
 	found := helm(t, "unthrottle-agent", map[string]any{
 		"image": map[string]any{"repository": "example.com/agent", "tag": "1.2"}, "imagePullSecrets": []any{map[string]any{"name": "pull"}},
-		"args": []any{"--max-containers=900"}, "pods": "kubelet", "scrapeAnnotations": false, "podAnnotations": map[string]any{"team": "go"},
+		"args": []any{"--max-containers=900"}, "pods": "kubelet", "podAnnotations": map[string]any{"team": "go"},
 		"podMonitor":     map[string]any{"enabled": true, "interval": "1m", "labels": map[string]any{"release": "prometheus"}},
 		"prometheusRule": map[string]any{"enabled": true, "labels": map[string]any{"release": "prometheus"}},
 		"rules":          map[string]any{"enabled": false}, "dashboard": map[string]any{"labels": map[string]any{"folder": "go"}},
-		"audit": map[string]any{"enabled": false}, "networkPolicy": map[string]any{"enabled": true},
+		"audit": map[string]any{"enabled": false}, "networkPolicy": map[string]any{"enabled": true, "from": []any{map[string]any{"ipBlock": map[string]any{"cidr": "192.0.2.10/32"}}}},
 		"priorityClass": map[string]any{"name": "system-node-critical"}, "capabilities": []any{}, "seLinuxOptions": map[string]any{"type": "spc_t"},
 		"tolerations": []any{}, "nodeSelector": map[string]any{"pool": "go"}, "maxUnavailable": 3,
 	})
@@ -176,12 +181,12 @@ func TestAgentValues(t *testing.T) {
 			`"priorityClassName": "system-node-critical"`, `"type": "spc_t"`, `"pool": "go"`, `"maxUnavailable": 3`,
 		},
 		"ClusterRole/unthrottle-agent":    {`"nodes/proxy"`},
-		"NetworkPolicy/unthrottle-agent":  {`10250`},
+		"NetworkPolicy/unthrottle-agent":  {`10250`, `192.0.2.10/32`},
 		"PodMonitor/unthrottle-agent":     {`"release": "prometheus"`, `"interval": "1m"`, `"honorLabels": true`},
 		"PrometheusRule/unthrottle-agent": {`"release": "prometheus"`, `"alert": "UnthrottleStale"`, "{{ $labels.namespace }}"},
 		"ConfigMap/unthrottle-dashboard":  {`"folder": "go"`},
 	})
-	for _, not := range []string{"ConfigMap/unthrottle-rules", "ClusterRole/unthrottle-audit", "PriorityClass/unthrottle-agent"} {
+	for _, not := range []string{"ConfigMap/unthrottle-rules", "ClusterRole/unthrottle-audit", "Role/unthrottle-audit", "ServiceAccount/unthrottle-reader", "PriorityClass/unthrottle-agent"} {
 		if found[not] != "" {
 			t.Errorf("there is %s", not)
 		}

@@ -104,7 +104,7 @@ func startNodeAgent(t *testing.T, own group, pods ...*podAt) *nodeAgent {
 	}
 	startKubelet(t, pods)
 	a := &nodeAgent{t, "127.0.0.1:9435"}
-	cmd := place{group: own, box: private}.command(nil, vmtest.ClusterCommand, "agent", "--node", "guest", "--listen", a.address,
+	cmd := place{group: own, box: private}.command(nil, vmtest.ClusterCommand, "agent", "--node", "guest", "--insecure", "--listen", a.address,
 		"--pods", "kubelet", "--kubelet", "127.0.0.1", "--kubelet-insecure", "--interval", "10s", "--for", "1s", "--cpus", "1")
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {

@@ -244,7 +244,7 @@ func startAgent(t *testing.T, n *node, flags ...string) *soaked {
 	}
 	cmd := exec.Command("/bin/sh", append([]string{
 		"-c", `mount --bind "$0" "$1" && shift && exec "$@"`, secrets, run, program, "agent",
-		"--pods", "kubelet", "--kubelet", n.startKubelet(t), "--kubelet-insecure", "--listen", "127.0.0.1:0",
+		"--pods", "kubelet", "--kubelet", n.startKubelet(t), "--kubelet-insecure", "--insecure", "--listen", "127.0.0.1:0", "--probes", "127.0.0.1:0",
 	}, flags...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Unshareflags: syscall.CLONE_NEWNS}
 	stderr, err := cmd.StderrPipe()

@@ -15,8 +15,10 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/host"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/permit"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/pods"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/result"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/webhook/certs"
 )
 
 // Options say what an agent looks at.
@@ -28,6 +30,8 @@ type Options struct {
 	CPUs          float64       // that it may use on average; 0: as many as it takes
 	Pods          pods.Source   // nil: nobody is asked, and containers have no names
 	MaxContainers int           // that have metrics
+	Guard         *permit.Guard // nil: anybody may ask
+	Certificate   certs.Source  // nil: it answers without TLS
 	PProf         bool
 	Log           *slog.Logger
 }

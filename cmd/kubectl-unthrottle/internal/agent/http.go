@@ -3,6 +3,7 @@ package agent
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,6 +12,7 @@ import (
 	"net/http/pprof"
 	"runtime"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -20,10 +22,12 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/verb"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/door"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/webhook/certs"
 )
 
 const (
-	mostRequests = 16 // at a time, of all kinds but the probes
+	mostRequests = 16 // at a time, of all kinds but the probes and the scrapes
 	mostExplains = 4
 	mostScrapes  = 4
 	mostReading  = 5 * time.Second  // of a request
@@ -31,61 +35,107 @@ const (
 	explainFor   = time.Second
 )
 
-// Serve answers at a listener until ctx ends, and scans meanwhile.
-func (a *Agent) Serve(ctx context.Context, l net.Listener) error {
+// What may be open at a time. Prometheus has one connection, and the API server's proxy one for each who asks at the same time; a
+// connection with the largest head or greeting takes 100 KB, so these are 6 MB of the container's 128. A greeting is the most that
+// somebody makes the agent compute who may not ask it, some 0.2 ms.
+var (
+	forAsking = door.Bounds{
+		Connections: 64, Each: 16, EachSecond: 20, Header: 4 << 10, // a token has some 1,000 bytes
+		Reading: mostReading, Writing: mostWriting, Idle: time.Minute,
+	}
+	forProbes = door.Bounds{ // by the kubelet
+		Connections: 16, Each: 4, EachSecond: 20, Header: 4 << 10,
+		Reading: mostReading, Writing: mostReading, Idle: time.Minute,
+	}
+)
+
+// The rights that are asked for, as nonResourceURLs. Those of what lies below /api are called otherwise: in every cluster the role
+// system:discovery lets all that have any account get /api/*.
+const (
+	rightMetrics   = "/metrics"
+	rightProcesses = "/unthrottle/processes"
+	rightExplain   = "/unthrottle/explain"
+	rightProfiles  = "/debug/pprof"
+)
+
+// Serve answers at a listener until ctx ends, and scans meanwhile. Probes are answered at another one, without TLS and whoever asks.
+func (a *Agent) Serve(ctx context.Context, l, probes net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
-	scanning := make(chan struct{})
-	go func() {
-		defer close(scanning)
-		a.Run(ctx)
-	}()
-	s := &http.Server{
-		Handler: a.Handler(), ReadHeaderTimeout: mostReading, ReadTimeout: mostReading, WriteTimeout: mostWriting, IdleTimeout: time.Minute,
-		MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(a.o.Log.Handler(), slog.LevelDebug),
-		BaseContext: func(net.Listener) context.Context { return ctx },
+	var own sync.WaitGroup
+	defer own.Wait()
+	defer cancel()
+	own.Go(func() { a.Run(ctx) })
+	base := func(net.Listener) context.Context { return ctx }
+	main := door.New(a.Handler(), forAsking, a.o.Log)
+	side := door.New(a.Probes(), forProbes, a.o.Log)
+	main.BaseContext, side.BaseContext = base, base
+	serve := main.Serve
+	if a.o.Certificate != nil {
+		own.Go(func() { a.o.Certificate.Run(ctx) })
+		main.TLSConfig = &tls.Config{GetCertificate: certs.Get(a.o.Certificate), MinVersion: tls.VersionTLS12}
+		serve = main.ServeTLS
 	}
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(l) }()
-	var err error
+	ended := make(chan error, 2)
+	go func() { ended <- failed(l, serve(l)) }()
+	go func() { ended <- failed(probes, side.Serve(probes)) }()
 	select {
-	case err = <-served:
-		err = fmt.Errorf("serving at %s: %w", l.Addr(), err)
+	case err := <-ended:
+		main.Close()
+		side.Close()
+		<-ended
+		return err
 	case <-ctx.Done():
-		end, stop := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-		if s.Shutdown(end) != nil {
-			s.Close()
-		}
-		stop()
 	}
-	cancel()
-	<-scanning
-	return err
+	end, stop := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer stop()
+	if main.Shutdown(end) != nil {
+		main.Close()
+	}
+	side.Close()
+	<-ended
+	<-ended
+	return nil
 }
 
-// Handler answers requests. None of them changes anything.
+func failed(l net.Listener, err error) error {
+	return fmt.Errorf("serving at %s: %w", l.Addr(), err)
+}
+
+// Handler answers requests, of those who may ask. None of them changes anything.
 func (a *Agent) Handler() http.Handler {
 	scrape := promhttp.HandlerFor(a.metrics.registry(), promhttp.HandlerOpts{
 		MaxRequestsInFlight: mostScrapes, Timeout: mostWriting / 2, ErrorLog: slog.NewLogLogger(a.o.Log.Handler(), slog.LevelError),
 	})
-	api := http.NewServeMux()
-	api.Handle("GET /metrics", scrape)
-	api.HandleFunc("GET /api/v1/processes", a.servesProcesses)
-	api.Handle("GET /api/v1/explain", atMost(mostExplains, http.HandlerFunc(a.servesExplain)))
-	if a.o.PProf {
-		api.HandleFunc("GET /debug/pprof/", pprof.Index)
-		api.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-		api.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-	}
+	room, explains := make(chan struct{}, mostRequests), make(chan struct{}, mostExplains)
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", a.servesHealth)
-	mux.HandleFunc("GET /readyz", a.servesReady)
-	mux.Handle("/", atMost(mostRequests, api))
+	// Who may not ask takes none of the room, and nobody takes that of the scrapes.
+	handle := func(pattern, right string, h http.Handler) {
+		if a.o.Guard != nil {
+			h = a.o.Guard.For(right, h)
+		}
+		mux.Handle("GET "+pattern, h)
+	}
+	handle("/metrics", rightMetrics, scrape)
+	handle("/api/v1/processes", rightProcesses, atMost(room, http.HandlerFunc(a.servesProcesses)))
+	handle("/api/v1/explain", rightExplain, atMost(room, atMost(explains, http.HandlerFunc(a.servesExplain))))
+	if a.o.PProf {
+		handle("/debug/pprof/", rightProfiles, atMost(room, http.HandlerFunc(pprof.Index)))
+		handle("/debug/pprof/profile", rightProfiles, atMost(room, http.HandlerFunc(pprof.Profile)))
+		handle("/debug/pprof/trace", rightProfiles, atMost(room, http.HandlerFunc(pprof.Trace)))
+	}
 	return mux
 }
 
-// atMost turns away what comes while so many requests are being answered.
-func atMost(n int, h http.Handler) http.Handler {
-	room := make(chan struct{}, n)
+// Probes answers whether it is alive, and ready.
+func (a *Agent) Probes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", a.servesHealth)
+	mux.HandleFunc("GET /readyz", a.servesReady)
+	return mux
+}
+
+// atMost turns away what comes while there is no room.
+func atMost(room chan struct{}, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case room <- struct{}{}:

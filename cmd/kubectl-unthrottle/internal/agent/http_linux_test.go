@@ -19,9 +19,14 @@ import (
 // A running scan of this machine answers all that is asked.
 func TestHTTP(t *testing.T) {
 	a := New(Options{Node: "node1", Interval: time.Minute, For: 100 * time.Millisecond, MaxContainers: 10})
-	h := a.Handler()
+	h, probes := a.Handler(), a.Probes()
+	for path, want := range map[string]int{"/readyz": 503, "/healthz": 200, "/metrics": 404, "/": 404} {
+		if code, body := get(t, probes, path); code != want {
+			t.Errorf("before the first scan the probe %s gives %d: %s", path, code, body)
+		}
+	}
 	for path, want := range map[string]int{
-		"/readyz": 503, "/healthz": 200, "/api/v1/processes": 503, "/metrics": 200, "/": 404, "/debug/pprof/": 404, "/api/v1/watch?pid=1": 404,
+		"/readyz": 404, "/healthz": 404, "/api/v1/processes": 503, "/metrics": 200, "/": 404, "/debug/pprof/": 404, "/api/v1/watch?pid=1": 404,
 	} {
 		if code, body := get(t, h, path); code != want {
 			t.Errorf("before the first scan %s gives %d: %s", path, code, body)
@@ -45,12 +50,15 @@ func TestHTTP(t *testing.T) {
 		t.Errorf("%+v", doc)
 	}
 	for path, want := range map[string]int{
-		"/readyz": 200, "/api/v1/explain": 400, "/api/v1/explain?pid=x": 400, "/api/v1/explain?pid=-1": 400, "/api/v1/explain?pid=1": 404,
+		"/api/v1/explain": 400, "/api/v1/explain?pid=x": 400, "/api/v1/explain?pid=-1": 400, "/api/v1/explain?pid=1": 404,
 		"/api/v1/explain?pid=99999999": 404,
 	} {
 		if code, body := get(t, h, path); code != want || code >= 400 && !strings.Contains(body, "/api/v1/processes") {
 			t.Errorf("%s gives %d: %s", path, code, body)
 		}
+	}
+	if code, body := get(t, probes, "/readyz"); code != 200 {
+		t.Errorf("/readyz gives %d: %s", code, body)
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest("POST", "/api/v1/processes", nil))
@@ -65,7 +73,7 @@ func TestHTTP(t *testing.T) {
 // No more requests are answered at a time than there is room for.
 func TestBusy(t *testing.T) {
 	hold, started := make(chan struct{}), make(chan struct{})
-	h := atMost(1, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	h := atMost(make(chan struct{}, 1), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		close(started)
 		<-hold
 	}))
@@ -88,10 +96,14 @@ func TestServe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	probes, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
 	a := New(Options{Node: "node1", Interval: time.Second, For: 100 * time.Millisecond, MaxContainers: 10})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- a.Serve(ctx, l) }()
+	go func() { ended <- a.Serve(ctx, l, probes) }()
 	slow, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +117,7 @@ func TestServe(t *testing.T) {
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
-	answer, err := http.Get("http://" + l.Addr().String() + "/readyz")
+	answer, err := http.Get("http://" + probes.Addr().String() + "/readyz")
 	if err != nil || answer.StatusCode != 200 {
 		t.Fatalf("%v, %v", answer, err)
 	}

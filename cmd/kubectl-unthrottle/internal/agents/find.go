@@ -61,7 +61,7 @@ type Search struct {
 const (
 	label       = "app.kubernetes.io/name=unthrottle-agent"
 	usualPort   = 9435
-	usualScheme = "http"
+	usualScheme = "https"
 	inPage      = 500
 	mostPages   = 100 // 50,000 agents; Kubernetes has 5,000 nodes at most
 	mostOthers  = 50  // strangers of other namespaces that are looked for: some are named, and there should be none

@@ -137,6 +137,11 @@ type prometheus struct {
 // start starts Debian's Prometheus with the rules. It scrapes agents, whose addresses are by their pods, every so often. As targets
 // they have the labels of these pods, as in a cluster.
 func start(t *testing.T, dir string, every time.Duration, agents map[string]string) *prometheus {
+	return startWith(t, dir, every, agents, "")
+}
+
+// startWith scrapes agents that ask for something.
+func startWith(t *testing.T, dir string, every time.Duration, agents map[string]string, more string) *prometheus {
 	t.Helper()
 	path := tool(t, "prometheus")
 	var targets strings.Builder
@@ -148,8 +153,8 @@ rule_files: [rules.yaml]
 scrape_configs:
 - job_name: unthrottle/unthrottle-agent
   honor_labels: true
-  static_configs:
-`, every.Milliseconds()) + targets.String()
+%[2]s  static_configs:
+`, every.Milliseconds(), more) + targets.String()
 	if err := os.WriteFile(filepath.Join(dir, "prometheus.yaml"), []byte(config), 0o644); err != nil {
 		t.Fatal(err)
 	}

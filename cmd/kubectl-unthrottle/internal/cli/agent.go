@@ -18,7 +18,9 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/verb"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/agent"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/cluster"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/permit"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/pods"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/webhook/certs"
 )
 
 const agentHelp = `Tells of all Go programs of a node: their GOMAXPROCS, their limit, what is wrong. It changes nothing.
@@ -30,7 +32,8 @@ It runs as a DaemonSet with hostPID; deploy/agent in the repository has all that
 
 {{flags}}
 
-At --listen: /metrics, /api/v1/processes, /api/v1/explain?pid=N, /healthz, /readyz.
+At --listen, by TLS: /metrics, /api/v1/processes, /api/v1/explain?pid=N, for those whom the API server lets get the nonResourceURLs
+/metrics, /unthrottle/processes, /unthrottle/explain. At --probes, for anybody: /healthz, /readyz.
 
 Example:
   kubectl apply -k https://github.com/unthrottle/unthrottle/deploy/agent
@@ -44,11 +47,13 @@ const (
 )
 
 type agentVerb struct {
-	stdio   verb.IO
-	options agent.Options
-	listen  string
-	ask     string
-	kubelet pods.KubeletOptions
+	stdio             verb.IO
+	options           agent.Options
+	listen, probes    string
+	certFile, keyFile string
+	insecure          bool
+	ask               string
+	kubelet           pods.KubeletOptions
 }
 
 func newAgent(stdio verb.IO) *cobra.Command {
@@ -68,15 +73,27 @@ func newAgent(stdio verb.IO) *cobra.Command {
 		flags.BoolVar(&o.kubelet.Insecure, "kubelet-insecure", false, "take any certificate of the kubelet: most sign their own")
 
 		flags = l.Section("\nWhat it tells:")
-		flags.StringVar(&o.listen, "listen", ":9435", "ADDR\twhere it answers, without TLS (:9435)")
+		flags.StringVar(&o.listen, "listen", ":9435", "ADDR\twhere it answers (:9435)")
+		flags.StringVar(&o.probes, "probes", ":9436", "ADDR\twhere it answers probes, without TLS (:9436)")
 		verb.Number(flags, &o.options.MaxContainers, "max-containers", "", 1, "N\tcontainers with metrics, those with the most CPU (500)")
-		flags.BoolVar(&o.options.PProf, "pprof", false, "its own profiles at /debug/pprof/")
+		flags.BoolVar(&o.options.PProf, "pprof", false, "its own profiles at /debug/pprof/, for who may get that nonResourceURL")
+
+		flags = l.Section("\nWhom it tells:")
+		flags.StringVar(&o.certFile, "cert-file", "", "FILE\tcertificate, as PEM, read again when it changes (one of its own)")
+		flags.StringVar(&o.keyFile, "key-file", "", "FILE\tits key")
+		flags.BoolVar(&o.insecure, "insecure", false, "without TLS, whoever reaches it: for one machine, with --listen 127.0.0.1:9435, or a test")
 		return func(ctx context.Context, args []string) error {
 			if err := verb.NoArgs(l.Cmd, args); err != nil {
 				return err
 			}
 			if o.options.For >= o.options.Interval {
 				return hint.Usage("--interval 30s --for 2s", "--for=%v leaves no time between scans: --interval is %v", o.options.For, o.options.Interval)
+			}
+			if (o.certFile == "") != (o.keyFile == "") {
+				return hint.Usage("--cert-file tls.crt --key-file tls.key", "--cert-file and --key-file go together")
+			}
+			if o.insecure && o.certFile != "" {
+				return hint.Usage("leave one of them out", "--insecure is without TLS, and --cert-file is for it")
 			}
 			return o.run(ctx)
 		}
@@ -96,16 +113,48 @@ func (o *agentVerb) run(ctx context.Context) error {
 	if o.options.Pods, err = o.source(ctx); err != nil {
 		return err
 	}
+	if err := o.guard(); err != nil {
+		return err
+	}
 	l, err := listen("--listen", o.listen)
 	if err != nil {
+		return err
+	}
+	probes, err := listen("--probes", o.probes)
+	if err != nil {
+		l.Close()
 		return err
 	}
 	if o.stdio.Env("GOGC") == "" {
 		debug.SetGCPercent(50) // it is on every node, and its heap is small: memory matters more than the CPU time of a collection
 	}
 	go unthrottle.Watch(ctx, unthrottle.Options{Interval: o.options.Interval}, nil) // it behaves under a limit of its own
-	o.options.Log.Info("agent", "node", o.options.Node, "listens", l.Addr().String(), "pods", o.ask, "interval", o.options.Interval.String())
-	return agent.New(o.options).Serve(ctx, l)
+	o.options.Log.Info("agent", "node", o.options.Node, "listens", l.Addr().String(), "probes", probes.Addr().String(), "insecure", o.insecure, "pods", o.ask, "interval", o.options.Interval.String())
+	return agent.New(o.options).Serve(ctx, l, probes)
+}
+
+// guard says whom it tells, and with which certificate.
+func (o *agentVerb) guard() error {
+	if o.insecure {
+		return nil
+	}
+	p, err := cluster.Locate(cluster.Options{Timeout: 10 * time.Second})
+	if err != nil {
+		return hint.With(fmt.Errorf("looking for the API server, which says who may ask: %w", err), append(hint.Of(err), "without a cluster: --insecure --listen 127.0.0.1:9435")...)
+	}
+	client, err := p.Client()
+	if err != nil {
+		return err
+	}
+	o.options.Guard = permit.New(client, o.options.Log)
+	if o.certFile != "" {
+		f := &certs.Files{Cert: o.certFile, Key: o.keyFile, Log: o.options.Log}
+		o.options.Certificate = f
+		return f.Load()
+	}
+	own := &certs.Own{Name: "unthrottle-agent", Log: o.options.Log}
+	o.options.Certificate = own
+	return own.Load()
 }
 
 // source is who is asked for the pods; nil: nobody.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/web"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/permit"
 )
 
 // A Place is where a kubeconfig leads to.
@@ -68,6 +69,7 @@ func Prepare(c *rest.Config, timeout time.Duration) {
 	})
 	scheme := runtime.NewScheme()
 	v1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"}) // it reads the server's errors
+	c.Wrap(permit.Tickets)
 	c.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
 }
 

@@ -50,7 +50,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, `{"items":[{"metadata":{"namespace":"u","name":"old"},"status":{"phase":"Failed"}},{"metadata":{"namespace":"u","name":"friend"},"spec":{"nodeName":"n1"},"status":{"phase":"Running"}},`+
 			`{"metadata":{"namespace":"u","name":"a","ownerReferences":[{"apiVersion":"apps/v1","kind":"DaemonSet","uid":"d-1","controller":true}]},"spec":{"nodeName":"n1"},`+
 			`"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}]}`)
-	case strings.HasPrefix(r.URL.Path, "/api/v1/namespaces/u/pods/http:a:9435/proxy/api/v1/"):
+	case strings.HasPrefix(r.URL.Path, "/api/v1/namespaces/u/pods/https:a:9435/proxy/api/v1/"):
 		s.agent(w, r)
 	case r.URL.Path == "/apis/apps/v1/namespaces/shop/deployments/api":
 		io.WriteString(w, `{"spec":{"selector":{"matchLabels":{"app":"api"}}}}`)

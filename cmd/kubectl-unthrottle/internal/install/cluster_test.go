@@ -121,14 +121,14 @@ func TestCluster(t *testing.T) {
 func comesAndGoes(s site) {
 	before := s.inventory()
 	out := s.install(Options{Namespace: "unthrottle"}, false)
-	if strings.Count(out, " created\n") != 8 || strings.Count(out, "\n") != 8 || !strings.Contains(out, "daemonset.apps/unthrottle-agent created\n") {
+	if strings.Count(out, " created\n") != 12 || strings.Count(out, "\n") != 12 || !strings.Contains(out, "daemonset.apps/unthrottle-agent created\n") {
 		s.t.Errorf("first: %s", out)
 	}
-	if out := s.install(Options{Namespace: "unthrottle"}, false); strings.Count(out, " unchanged\n") != 8 || strings.Count(out, "\n") != 8 {
+	if out := s.install(Options{Namespace: "unthrottle"}, false); strings.Count(out, " unchanged\n") != 12 || strings.Count(out, "\n") != 12 {
 		s.t.Errorf("again: %s", out)
 	}
 	out = s.install(Options{Namespace: "unthrottle", Rules: true, Dashboard: true, Image: "registry.example.com/agent:2"}, false)
-	if strings.Count(out, " unchanged\n") != 7 || strings.Count(out, " created\n") != 2 || !strings.Contains(out, "daemonset.apps/unthrottle-agent configured\n") {
+	if strings.Count(out, " unchanged\n") != 11 || strings.Count(out, " created\n") != 2 || !strings.Contains(out, "daemonset.apps/unthrottle-agent configured\n") {
 		s.t.Errorf("with more: %s", out)
 	}
 	if image := s.must("", "get", "daemonset", "-n", "unthrottle", "unthrottle-agent", "-o", "jsonpath={.spec.template.spec.containers[0].image}"); image != "registry.example.com/agent:2" {
@@ -141,7 +141,7 @@ func comesAndGoes(s site) {
 		}
 	}
 	out = s.uninstall("", patience)
-	if strings.Count(out, " deleted\n") != 10 || !strings.HasSuffix(out, "namespace/unthrottle deleted\n") || !strings.HasPrefix(out, "daemonset.apps/unthrottle-agent deleted\n") {
+	if strings.Count(out, " deleted\n") != 14 || !strings.HasSuffix(out, "namespace/unthrottle deleted\n") || !strings.HasPrefix(out, "daemonset.apps/unthrottle-agent deleted\n") {
 		s.t.Errorf("uninstall: %s", out)
 	}
 	s.same(before)
@@ -172,7 +172,7 @@ func asKubectl(s site) {
 		s.t.Fatalf("%v %s", err, stderr)
 	}
 	// It was not install that made the namespace, so it stays.
-	if out := s.uninstall("", 0); strings.Count(out, "deleted") != 9 || strings.Contains(out, "namespace/") {
+	if out := s.uninstall("", 0); strings.Count(out, "deleted") != 13 || strings.Contains(out, "namespace/") {
 		s.t.Errorf("uninstall: %s", out)
 	}
 	s.must("", "delete", "namespace", "unthrottle")
@@ -242,10 +242,10 @@ func withOperator(s site) {
 	s.must("", "wait", "--for=condition=Established", "--timeout=2m", "crd", "--all")
 	before := s.inventory()
 	out := s.install(Options{Namespace: "unthrottle", Operator: true, Rules: true}, false)
-	if strings.Count(out, "created") != 10 || !strings.Contains(out, "prometheusrule.monitoring.coreos.com/unthrottle-agent created") {
+	if strings.Count(out, "created") != 18 || !strings.Contains(out, "prometheusrule.monitoring.coreos.com/unthrottle-agent created") {
 		s.t.Errorf("install: %s", out)
 	}
-	if out := s.uninstall("", patience); strings.Count(out, "deleted") != 10 {
+	if out := s.uninstall("", patience); strings.Count(out, "deleted") != 18 {
 		s.t.Errorf("uninstall: %s", out)
 	}
 	s.same(before)
@@ -262,7 +262,7 @@ func mayNot(s site) {
 	if out.String() != "namespace/unthrottle created\nserviceaccount/unthrottle-agent created\n" {
 		s.t.Errorf("half of it: %s", out)
 	}
-	if out := s.install(Options{Namespace: "unthrottle"}, false); strings.Count(out, "created") != 6 || strings.Count(out, "unchanged") != 2 {
+	if out := s.install(Options{Namespace: "unthrottle"}, false); strings.Count(out, "created") != 10 || strings.Count(out, "unchanged") != 2 {
 		s.t.Errorf("the other half: %s", out)
 	}
 	c, out = s.connect(kubeconfig)
@@ -287,19 +287,33 @@ func audits(s site) {
 	s.install(Options{Namespace: "unthrottle"}, false)
 	kubeconfig := s.someone("auditor")
 	s.must("", "create", "clusterrolebinding", "auditor", "--clusterrole=unthrottle-audit", "--serviceaccount=default:auditor")
+	s.must("", "create", "rolebinding", "auditor", "-n", "unthrottle", "--role=unthrottle-audit", "--serviceaccount=default:auditor")
 	found, err := cluster.Read(s.t.Context(), cluster.Options{Kubeconfig: kubeconfig, AllNamespaces: true, Timeout: 30 * time.Second})
 	if err != nil || len(found.Problems) > 0 || found.Objects == 0 {
 		s.t.Errorf("%v %+v", err, found)
 	}
 	for _, who := range []struct{ verb, what, want string }{
-		{"get", "pods/proxy", "yes"}, {"list", "pods", "yes"}, {"list", "nodes", "yes"}, {"create", "pods/proxy", "no"}, {"get", "secrets", "no"}, {"create", "pods/exec", "no"},
+		{"get", "pods --subresource=proxy", "no"}, {"list", "pods", "yes"}, {"list", "nodes", "yes"}, {"create", "pods --subresource=proxy", "no"},
+		{"get", "secrets", "no"}, {"create", "pods --subresource=exec", "no"},
 	} {
-		got, _, _ := s.Kubectl("auth", "can-i", who.verb, who.what, "-A", "--as=system:serviceaccount:default:auditor")
+		args := append([]string{"auth", "can-i", who.verb}, strings.Fields(who.what)...)
+		got, _, _ := s.Kubectl(append(args, "-A", "--as=system:serviceaccount:default:auditor")...)
 		if strings.TrimSpace(got) != who.want {
 			s.t.Errorf("may one who audits %s %s? %s", who.verb, who.what, got)
 		}
 	}
+	for _, who := range []struct{ verb, what, want string }{
+		{"get", "pods --subresource=proxy", "yes"}, {"create", "pods --subresource=proxy", "no"}, {"create", "serviceaccounts/unthrottle-reader --subresource=token", "yes"},
+		{"create", "serviceaccounts/unthrottle-agent --subresource=token", "no"},
+	} {
+		args := append([]string{"auth", "can-i", who.verb}, strings.Fields(who.what)...)
+		got, _, _ := s.Kubectl(append(args, "-n", "unthrottle", "--as=system:serviceaccount:default:auditor")...)
+		if strings.TrimSpace(got) != who.want {
+			s.t.Errorf("may one who audits %s %s in the agents' namespace? %s", who.verb, who.what, got)
+		}
+	}
 	s.must("", "delete", "clusterrolebinding", "auditor")
+	s.must("", "delete", "rolebinding", "auditor", "-n", "unthrottle")
 	s.must("", "delete", "serviceaccount", "auditor")
 	s.uninstall("", patience)
 	s.same(before)
@@ -358,7 +372,7 @@ func elsewhere(s site) {
 	if out := s.uninstall("one", patience); strings.Contains(out, "clusterrole") || !strings.HasSuffix(out, "namespace/one deleted\n") {
 		s.t.Errorf("the first: %s", out)
 	}
-	if out := s.uninstall("two", patience); strings.Count(out, "clusterrole") != 3 {
+	if out := s.uninstall("two", patience); strings.Count(out, "clusterrole") != 5 {
 		s.t.Errorf("the second: %s", out)
 	}
 	s.must("", "delete", "namespace", "two")

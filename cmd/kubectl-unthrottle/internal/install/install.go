@@ -68,7 +68,7 @@ func (o *Options) parts() []string {
 	}
 	parts = append(parts, "base/agent.yaml")
 	if o.Operator {
-		parts = append(parts, "operator/podmonitor.yaml")
+		parts = append(parts, "operator/scraper.yaml", "operator/podmonitor.yaml")
 		if o.Rules {
 			parts = append(parts, "operator/rules.yaml")
 		}
@@ -171,7 +171,9 @@ var kinds = []kind{
 	{schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "daemonsets"}, "DaemonSet", true, false},
 	{schema.GroupVersionResource{Group: "networking.k8s.io", Version: "v1", Resource: "networkpolicies"}, "NetworkPolicy", true, false},
 	{schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, "ConfigMap", true, false},
+	{schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, "Secret", true, false},
 	{schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}, "ServiceAccount", true, false},
+	{schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"}, "Role", true, false},
 	{schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"}, "ClusterRoleBinding", false, false},
 	{schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}, "ClusterRole", false, false},
 	{schema.GroupVersionResource{Group: "scheduling.k8s.io", Version: "v1", Resource: "priorityclasses"}, "PriorityClass", false, false},

@@ -83,11 +83,11 @@ func TestObjects(t *testing.T) {
 		want string
 	}{
 		{Options{Namespace: "unthrottle"}, "Namespace/unthrottle ServiceAccount/unthrottle-agent ClusterRole/unthrottle-agent ClusterRoleBinding/unthrottle-agent " +
-			"ClusterRole/unthrottle-audit NetworkPolicy/unthrottle-agent PriorityClass/unthrottle-agent DaemonSet/unthrottle-agent"},
+			"ClusterRole/unthrottle-audit ServiceAccount/unthrottle-reader ClusterRole/unthrottle-reader ClusterRoleBinding/unthrottle-reader Role/unthrottle-audit NetworkPolicy/unthrottle-agent PriorityClass/unthrottle-agent DaemonSet/unthrottle-agent"},
 		{everything, "Namespace/unthrottle ServiceAccount/unthrottle-agent ClusterRole/unthrottle-agent ClusterRoleBinding/unthrottle-agent " +
-			"ClusterRole/unthrottle-audit NetworkPolicy/unthrottle-agent ConfigMap/unthrottle-rules ConfigMap/unthrottle-dashboard PriorityClass/unthrottle-agent DaemonSet/unthrottle-agent"},
+			"ClusterRole/unthrottle-audit ServiceAccount/unthrottle-reader ClusterRole/unthrottle-reader ClusterRoleBinding/unthrottle-reader Role/unthrottle-audit NetworkPolicy/unthrottle-agent ConfigMap/unthrottle-rules ConfigMap/unthrottle-dashboard PriorityClass/unthrottle-agent DaemonSet/unthrottle-agent"},
 		{operator, "Namespace/unthrottle ServiceAccount/unthrottle-agent ClusterRole/unthrottle-agent ClusterRoleBinding/unthrottle-agent " +
-			"ClusterRole/unthrottle-audit NetworkPolicy/unthrottle-agent ConfigMap/unthrottle-dashboard PriorityClass/unthrottle-agent DaemonSet/unthrottle-agent PodMonitor/unthrottle-agent PrometheusRule/unthrottle-agent"},
+			"ClusterRole/unthrottle-audit ServiceAccount/unthrottle-reader ClusterRole/unthrottle-reader ClusterRoleBinding/unthrottle-reader Role/unthrottle-audit NetworkPolicy/unthrottle-agent ConfigMap/unthrottle-dashboard PriorityClass/unthrottle-agent DaemonSet/unthrottle-agent ServiceAccount/unthrottle-scraper Secret/unthrottle-scraper ClusterRole/unthrottle-scraper ClusterRoleBinding/unthrottle-scraper PodMonitor/unthrottle-agent PrometheusRule/unthrottle-agent"},
 	} {
 		objects, err := Objects(c.o)
 		if err != nil {
@@ -129,7 +129,7 @@ func TestAdapt(t *testing.T) {
 		t.Fatal(err)
 	}
 	for text, want := range map[string]int{
-		"namespace: unthrottle": 0, "namespace: watch": 6, "name: watch\n": 1, "image: registry.example.com:5000/agent@sha256:0123": 1, "ghcr.io": 0,
+		"namespace: unthrottle": 0, "namespace: watch": 9, "name: watch\n": 1, "image: registry.example.com:5000/agent@sha256:0123": 1, "ghcr.io": 0,
 	} {
 		if got := strings.Count(b.String(), text); got != want {
 			t.Errorf("%q is there %d times, want %d", text, got, want)
@@ -151,14 +151,23 @@ func TestLeast(t *testing.T) {
 	for _, o := range objects {
 		switch o.GetKind() + "/" + o.GetName() {
 		case "ClusterRole/unthrottle-agent":
-			if got := fmt.Sprint(o.Object["rules"]); got != "[map[apiGroups:[] resources:[pods] verbs:[get list watch]]]" {
+			if got := fmt.Sprint(o.Object["rules"]); got != "[map[apiGroups:[] resources:[pods] verbs:[list watch]] "+
+				"map[apiGroups:[authentication.k8s.io] resources:[tokenreviews] verbs:[create]] map[apiGroups:[authorization.k8s.io] resources:[subjectaccessreviews] verbs:[create]]]" {
 				t.Errorf("the agent may %s", got)
 			}
 		case "ClusterRole/unthrottle-audit":
-			for _, word := range []string{"create", "update", "patch", "delete", "secrets", "*", "exec"} {
+			for _, word := range []string{"create", "update", "patch", "delete", "secrets", "*", "exec", "proxy"} {
 				if got := fmt.Sprint(o.Object["rules"]); strings.Contains(got, word) {
 					t.Errorf("people may %s: %s", word, got)
 				}
+			}
+		case "Role/unthrottle-audit":
+			if got := fmt.Sprint(o.Object["rules"]); got != "[map[apiGroups:[] resources:[pods/proxy] verbs:[get]] map[apiGroups:[] resourceNames:[unthrottle-reader] resources:[serviceaccounts/token] verbs:[create]]]" {
+				t.Errorf("people may %s", got)
+			}
+		case "ClusterRole/unthrottle-reader":
+			if got := fmt.Sprint(o.Object["rules"]); got != "[map[nonResourceURLs:[/unthrottle/processes /unthrottle/explain /metrics] verbs:[get]]]" {
+				t.Errorf("who asks the agents may %s", got)
 			}
 		case "DaemonSet/unthrottle-agent":
 			spec := o.Object["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)

@@ -356,6 +356,7 @@ func TestCluster(t *testing.T) {
 	b := newBench(t)
 	t.Run("nobody there", func(t *testing.T) { b.nobody(t) })
 	t.Run("warn", func(t *testing.T) { b.warns(t) })
+	t.Run("its caBundle alone", func(t *testing.T) { b.alone(t) })
 	t.Run("fix", func(t *testing.T) { b.fixes(t) })
 	t.Run("rotation", func(t *testing.T) { b.rotates(t) })
 	t.Run("trouble", func(t *testing.T) { b.trouble(t) })
@@ -427,6 +428,57 @@ func (b *bench) may(t *testing.T) {
 		stdout, _, _ := b.Kubectl(append([]string{"auth", "can-i", as}, c.args...)...)
 		if got := strings.TrimSpace(stdout); got != c.want {
 			t.Errorf("%s: %s, want %s", c.args, got, c.want)
+		}
+	}
+}
+
+// alone changes the webhook's configuration as its own account, and as somebody else.
+func (b *bench) alone(t *testing.T) {
+	const bundle = `[{"op":"add","path":"/webhooks/1/clientConfig/caBundle","value":"%s"}]`
+	before := b.must("get", "mutatingwebhookconfiguration", "unthrottle-webhook", "-o", "jsonpath={.webhooks[1].clientConfig.caBundle}")
+	_, other := signed(t, time.Now().Add(time.Hour))
+	patch := func(who, text string) error {
+		args := []string{"patch", "mutatingwebhookconfiguration", "unthrottle-webhook", "--type=json", "-p", text}
+		if who != "" {
+			args = append(args, "--as=system:serviceaccount:unthrottle:"+who)
+		}
+		_, _, err := b.Kubectl(args...)
+		return err
+	}
+	const rule = `[{"op":"replace","path":"/webhooks/0/rules/0/resources/0","value":"%s"}]`
+	// The API server follows its policies in its own time.
+	clustertest.WaitFor(t, limit, func() error {
+		if err := patch("unthrottle-webhook", fmt.Sprintf(rule, "secrets")); err == nil {
+			b.must("patch", "mutatingwebhookconfiguration", "unthrottle-webhook", "--type=json", "-p", fmt.Sprintf(rule, "pods"))
+			return errors.New("the webhook's account changes the rules")
+		} else if !strings.Contains(err.Error(), "may change the caBundle of its own configuration, and nothing else") {
+			return err
+		}
+		return nil
+	})
+	for name, text := range map[string]string{
+		"another address": `[{"op":"replace","path":"/webhooks/0/clientConfig","value":{"url":"https://attacker.example/"}}]`,
+		"one more":        `[{"op":"copy","from":"/webhooks/0","path":"/webhooks/-"},{"op":"replace","path":"/webhooks/2/name","value":"more.unthrottle.dev"}]`,
+		"none":            `[{"op":"replace","path":"/webhooks","value":[]}]`,
+		"failing":         `[{"op":"replace","path":"/webhooks/0/failurePolicy","value":"Fail"}]`,
+		"no conditions":   `[{"op":"remove","path":"/webhooks/0/matchConditions"}]`,
+		"no exemptions":   `[{"op":"replace","path":"/webhooks/0/namespaceSelector","value":{}}]`,
+		"its time":        `[{"op":"replace","path":"/webhooks/0/timeoutSeconds","value":30}]`,
+		"a label":         `[{"op":"add","path":"/metadata/labels/a","value":"b"}]`,
+		"an annotation":   `[{"op":"add","path":"/metadata/annotations/a","value":"b"}]`,
+	} {
+		if err := patch("unthrottle-webhook", text); err == nil || !strings.Contains(err.Error(), "and nothing else") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, ca := range []string{base64.StdEncoding.EncodeToString(other), before} {
+		if err := patch("unthrottle-webhook", fmt.Sprintf(bundle, ca)); err != nil {
+			t.Errorf("its caBundle: %v", err)
+		}
+	}
+	for _, text := range []string{fmt.Sprintf(rule, "services"), fmt.Sprintf(rule, "pods")} {
+		if err := patch("", text); err != nil {
+			t.Errorf("an administrator: %v", err)
 		}
 	}
 }

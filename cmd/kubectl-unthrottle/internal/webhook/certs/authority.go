@@ -67,6 +67,14 @@ func newAuthority(name string, now time.Time, l Lives) (pair, error) {
 	return sign(t, nil, nil)
 }
 
+// newServing makes a server's certificate that it signs itself.
+func newServing(name string, now time.Time) (pair, error) {
+	return sign(&x509.Certificate{
+		Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, NotBefore: now.Add(-Default.Skew), NotAfter: now.Add(ownLife),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}, nil, nil)
+}
+
 // newCertificate makes a server's certificate. It ends with its authority at the latest.
 func newCertificate(names []string, by pair, now time.Time, l Lives) (pair, error) {
 	t := &x509.Certificate{

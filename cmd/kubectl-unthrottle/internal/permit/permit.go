@@ -1,0 +1,324 @@
+// Package permit answers: may who sends this request have what it asks for? In go a token and a path; the API server says whose the
+// token is (a TokenReview), and whether that one may get the path (a SubjectAccessReview). So whoever runs the cluster grants and
+// takes the right by RBAC, as for the metrics of Kubernetes' own programs. Out comes the handler behind it, or 401, 403, or 503 where
+// the API server can't be asked: nobody is let in unseen.
+//
+// What was answered is remembered for a short while. Who asks with what nobody has seen before has to wait for few others, and takes
+// no room from those who were let in: one who sends rubbish makes neither the API server nor a scrape of Prometheus' suffer much.
+//
+// It keeps sums of tokens and no token, and writes none to a log.
+package permit
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// Header is where a request that comes through the API server's proxy has its token: the proxy takes Authorization away, which is
+// the user's own. Such a token has to be for Audience alone, so that it is worth nothing elsewhere.
+const (
+	Header   = "X-Unthrottle-Token"
+	Audience = "unthrottle-agent"
+)
+
+const (
+	goodFor  = 2 * time.Minute // a right that is taken away ends so much later
+	badFor   = 10 * time.Second
+	mostGood = 64  // answers of yes that are remembered: Prometheus, and a few people
+	mostBad  = 256 // answers of no
+
+	// How many ask the API server at a time: those that were let in before, others, and others of one address, which may be the API
+	// server's proxy, with several people behind it.
+	mostKnown     = 4
+	mostStrangers = 8
+	mostOfOne     = 4
+
+	within     = 5 * time.Second // both answers together
+	mostAnswer = 1 << 20         // bytes of one: it has the token in it, and a user's groups
+)
+
+// A Guard asks an API server who may have what.
+type Guard struct {
+	client *rest.RESTClient
+	log    *slog.Logger
+	now    func() time.Time
+
+	known, strangers chan struct{}
+
+	mu      sync.Mutex
+	good    answers
+	bad     answers
+	asking  map[string]int // strangers, by address
+	refused bool           // the API server could not be asked: it was told
+}
+
+// New makes a guard. The client has to be one that speaks JSON.
+func New(client *rest.RESTClient, log *slog.Logger) *Guard {
+	return &Guard{
+		client: client, log: log, now: time.Now, known: make(chan struct{}, mostKnown), strangers: make(chan struct{}, mostStrangers),
+		good: newAnswers(mostGood), bad: newAnswers(mostBad), asking: map[string]int{},
+	}
+}
+
+// An answer is what became of a request: 200, or a status of refusal with its words.
+type answer struct {
+	code int
+	text string
+}
+
+var (
+	yes       = answer{code: http.StatusOK}
+	noToken   = answer{http.StatusUnauthorized, "who asks? A token is missing: Authorization: Bearer, or " + Header + " through the API server's proxy"}
+	noUser    = answer{http.StatusUnauthorized, "the API server does not know the token, or it is for somebody else than " + Audience}
+	busy      = answer{http.StatusServiceUnavailable, "too many ask with tokens that are not known yet: ask again in two seconds"}
+	noServer  = answer{http.StatusServiceUnavailable, "the API server can't be asked who this is: ask again in two seconds"}
+	forbidden = func(user, path string) answer {
+		return answer{http.StatusForbidden, fmt.Sprintf("%.200q may not get the nonResourceURL %s", user, path)}
+	}
+)
+
+// For lets those to a handler who may get a path. The path is how the right is called; what is below it is asked for by the same name.
+func (g *Guard) For(path string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a := g.answer(r, path)
+		switch a.code {
+		case http.StatusOK:
+			r.Header.Del("Authorization")
+			r.Header.Del(Header)
+			next.ServeHTTP(w, r)
+			return
+		case http.StatusUnauthorized:
+			w.Header().Set("WWW-Authenticate", `Bearer realm="`+Audience+`"`)
+		case http.StatusServiceUnavailable:
+			w.Header().Set("Retry-After", "2")
+		}
+		http.Error(w, a.text, a.code)
+	})
+}
+
+// A question is who asks for what.
+type question struct {
+	token string
+	own   bool // it has to be for Audience
+	path  string
+}
+
+func (g *Guard) answer(r *http.Request, path string) answer {
+	q := question{path: path}
+	if q.token, q.own = r.Header.Get(Header), true; q.token == "" {
+		kind, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		if !strings.EqualFold(kind, "Bearer") {
+			return noToken
+		}
+		q.token = strings.TrimSpace(token)
+		q.own = isFor(q.token, Audience)
+	}
+	if q.token == "" {
+		return noToken
+	}
+	sum := q.sum()
+	g.mu.Lock()
+	now := g.now()
+	a, before, found := g.good.get(sum)
+	if found && now.Sub(before) < goodFor {
+		g.mu.Unlock()
+		return a
+	}
+	seen := found
+	if a, before, found = g.bad.get(sum); found && now.Sub(before) < badFor {
+		g.mu.Unlock()
+		return a
+	}
+	g.mu.Unlock()
+
+	ctx, cancel := context.WithTimeout(r.Context(), within)
+	defer cancel()
+	leave, ok := g.enter(ctx, seen, addressOf(r))
+	if !ok {
+		return busy
+	}
+	defer leave()
+	a, err := g.ask(ctx, q)
+	g.tell(err)
+	if err != nil {
+		return noServer
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if a == yes {
+		g.bad.remove(sum)
+		g.good.put(sum, a, g.now())
+	} else {
+		g.good.remove(sum)
+		g.bad.put(sum, a, g.now())
+	}
+	return a
+}
+
+// sum is what a question is remembered by.
+func (q question) sum() [sha256.Size]byte {
+	h := sha256.New()
+	fmt.Fprintf(h, "%t %q ", q.own, q.path)
+	io.WriteString(h, q.token)
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+// isFor reports whether a token says of itself that it is for somebody. Nobody goes by that: it is what the API server is asked.
+func isFor(token, audience string) bool {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return false
+	}
+	text, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return false
+	}
+	var claims struct {
+		Audience json.RawMessage `json:"aud"`
+	}
+	if json.Unmarshal(text, &claims) != nil {
+		return false
+	}
+	var one string
+	if json.Unmarshal(claims.Audience, &one) == nil {
+		return one == audience
+	}
+	var all []string
+	return json.Unmarshal(claims.Audience, &all) == nil && slices.Contains(all, audience)
+}
+
+func addressOf(r *http.Request) string {
+	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
+		return host
+	}
+	return r.RemoteAddr
+}
+
+// enter waits until the API server may be asked.
+func (g *Guard) enter(ctx context.Context, seen bool, address string) (leave func(), ok bool) {
+	room := g.known
+	if !seen {
+		room = g.strangers
+		g.mu.Lock()
+		if g.asking[address] >= mostOfOne {
+			g.mu.Unlock()
+			return nil, false
+		}
+		g.asking[address]++
+		g.mu.Unlock()
+	}
+	left := func() {
+		if seen {
+			return
+		}
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if g.asking[address]--; g.asking[address] == 0 {
+			delete(g.asking, address)
+		}
+	}
+	select {
+	case room <- struct{}{}:
+		return func() { <-room; left() }, true
+	case <-ctx.Done():
+		left()
+		return nil, false
+	}
+}
+
+// tell writes that the API server can't be asked to the log, once, and the end of it.
+func (g *Guard) tell(err error) {
+	if errors.Is(err, context.Canceled) {
+		return // who asked is gone
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.refused == (err != nil) {
+		return
+	}
+	if g.refused = err != nil; g.refused {
+		g.log.Error("the API server can't be asked who may ask: nobody new is answered", "error", err)
+	} else {
+		g.log.Info("the API server tells again who may ask")
+	}
+}
+
+// A user is who a token is of, as the API server says.
+type user struct {
+	Username string              `json:"username"`
+	UID      string              `json:"uid,omitempty"`
+	Groups   []string            `json:"groups,omitempty"`
+	Extra    map[string][]string `json:"extra,omitempty"`
+}
+
+// ask asks the API server.
+func (g *Guard) ask(ctx context.Context, q question) (answer, error) {
+	var token struct {
+		Status struct {
+			Authenticated bool     `json:"authenticated"`
+			User          user     `json:"user"`
+			Audiences     []string `json:"audiences"`
+		} `json:"status"`
+	}
+	spec := map[string]any{"token": q.token}
+	if q.own {
+		spec["audiences"] = []string{Audience}
+	}
+	err := g.create(ctx, "/apis/authentication.k8s.io/v1/tokenreviews", map[string]any{
+		"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec,
+	}, &token)
+	if err != nil {
+		return answer{}, fmt.Errorf("asking whose a token is: %w", err)
+	}
+	// A server that knows no audiences says nothing of them, and would take any token.
+	if s := token.Status; !s.Authenticated || s.User.Username == "" || q.own && !slices.Contains(s.Audiences, Audience) {
+		return noUser, nil
+	}
+	var access struct {
+		Status struct {
+			Allowed bool `json:"allowed"`
+			Denied  bool `json:"denied"`
+		} `json:"status"`
+	}
+	of := token.Status.User
+	err = g.create(ctx, "/apis/authorization.k8s.io/v1/subjectaccessreviews", map[string]any{
+		"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": map[string]any{
+			"user": of.Username, "uid": of.UID, "groups": of.Groups, "extra": of.Extra,
+			"nonResourceAttributes": map[string]string{"path": q.path, "verb": "get"},
+		},
+	}, &access)
+	if err != nil {
+		return answer{}, fmt.Errorf("asking what %q may: %w", of.Username, err)
+	}
+	if !access.Status.Allowed || access.Status.Denied {
+		return forbidden(of.Username, q.path), nil
+	}
+	return yes, nil
+}
+
+func (g *Guard) create(ctx context.Context, path string, in, out any) error {
+	data, err := json.Marshal(in)
+	if err != nil {
+		return err
+	}
+	body, err := g.client.Post().AbsPath(path).SetHeader("Content-Type", "application/json").Body(data).MaxRetries(0).Stream(ctx)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	return json.NewDecoder(io.LimitReader(body, mostAnswer)).Decode(out)
+}
