@@ -132,9 +132,9 @@ func TestValues(t *testing.T) {
 	found := helm(t, "unthrottle-webhook", map[string]any{
 		"replicas": 3, "mode": "fix", "warnOn": "critical", "go": "1.25", "policy": map[string]any{"enabled": false},
 		"clientAuthority": map[string]any{"secret": "callers", "names": []any{"kube-apiserver"}},
-		"image":       map[string]any{"repository": "example.com/webhook", "tag": "1.2"},
-		"exempt":      map[string]any{"namespaces": []any{"kube-system", "shop"}, "containers": []any{"istio-proxy", "proxy"}},
-		"tolerations": []any{map[string]any{"operator": "Exists"}}, "nodeSelector": map[string]any{"kubernetes.io/arch": "amd64"},
+		"image":           map[string]any{"repository": "example.com/webhook", "tag": "1.2"},
+		"exempt":          map[string]any{"namespaces": []any{"kube-system", "shop"}, "containers": []any{"istio-proxy", "proxy"}},
+		"tolerations":     []any{map[string]any{"operator": "Exists"}}, "nodeSelector": map[string]any{"kubernetes.io/arch": "amd64"},
 		"priorityClassName": "system-cluster-critical", "imagePullSecrets": []any{map[string]any{"name": "pull"}},
 		"resources": map[string]any{"limits": map[string]any{"memory": "1Gi"}},
 	})

@@ -14,7 +14,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/install"
 )
 
-const installHelp = `Puts the agents into a cluster: a DaemonSet, with a service account that may read pods and nothing else.
+const installHelp = `Puts the agents into a cluster: a DaemonSet, whose service account may read pods and ask who may ask it.
 
 Usage:
   kubectl unthrottle install [FLAGS]

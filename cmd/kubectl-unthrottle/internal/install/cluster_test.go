@@ -293,8 +293,12 @@ func audits(s site) {
 		s.t.Errorf("%v %+v", err, found)
 	}
 	for _, who := range []struct{ verb, what, want string }{
-		{"get", "pods --subresource=proxy", "no"}, {"list", "pods", "yes"}, {"list", "nodes", "yes"}, {"create", "pods --subresource=proxy", "no"},
-		{"get", "secrets", "no"}, {"create", "pods --subresource=exec", "no"},
+		{"get", "pods --subresource=proxy", "no"},
+		{"list", "pods", "yes"},
+		{"list", "nodes", "yes"},
+		{"create", "pods --subresource=proxy", "no"},
+		{"get", "secrets", "no"},
+		{"create", "pods --subresource=exec", "no"},
 	} {
 		args := append([]string{"auth", "can-i", who.verb}, strings.Fields(who.what)...)
 		got, _, _ := s.Kubectl(append(args, "-A", "--as=system:serviceaccount:default:auditor")...)
@@ -303,7 +307,9 @@ func audits(s site) {
 		}
 	}
 	for _, who := range []struct{ verb, what, want string }{
-		{"get", "pods --subresource=proxy", "yes"}, {"create", "pods --subresource=proxy", "no"}, {"create", "serviceaccounts/unthrottle-reader --subresource=token", "yes"},
+		{"get", "pods --subresource=proxy", "yes"},
+		{"create", "pods --subresource=proxy", "no"},
+		{"create", "serviceaccounts/unthrottle-reader --subresource=token", "yes"},
 		{"create", "serviceaccounts/unthrottle-agent --subresource=token", "no"},
 	} {
 		args := append([]string{"auth", "can-i", who.verb}, strings.Fields(who.what)...)

@@ -21,7 +21,7 @@ import (
 )
 
 // get is how a document comes into being.
-const get = "kubectl get --raw /api/v1/namespaces/unthrottle/pods/http:AGENT:9435/proxy/api/v1/processes gives the document of one agent"
+const get = "https://github.com/unthrottle/unthrottle/blob/main/docs/agent.md#who-may-ask has how to get the document of one agent"
 
 // ReadFile adds what a file says to a set.
 func ReadFile(path string, set *binary.Set) error {
