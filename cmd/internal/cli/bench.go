@@ -17,6 +17,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/emulate"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/ours"
 	"github.com/unthrottle/unthrottle/cmd/internal/plain"
 	"github.com/unthrottle/unthrottle/cmd/internal/progress"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
@@ -50,7 +51,7 @@ type Lab struct {
 	Runner      lab.Runner
 	Environment lab.Environment
 	Clock       lab.Clock
-	Lock        func(ctx context.Context, waiting func()) (unlock func(), err error)
+	Lock        func(ctx context.Context, note func(string)) (unlock func(), err error)
 }
 
 // bench is one call of the verb.
@@ -376,9 +377,12 @@ func (b *bench) subject(ctx context.Context, toolchains, workloads, command []st
 		err := g.Prepare(ctx, toolchains, b.Progress.Note)
 		return g.Subject(), err
 	}
-	cache, err := conduct.CacheDir("programs")
+	cache, err := ours.Cache("programs")
 	if err != nil {
-		return s, err
+		cache = filepath.Join(dir, "programs")
+		if b.goes != "" {
+			b.Progress.Say(fmt.Sprintf("the programs are built for this bench alone: %v", err))
+		}
 	}
 	settings := lab.Cross(workloads, toolchains, b.cpus, b.procs)
 	builtin := &trial.Builtin{

@@ -20,6 +20,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/journal"
+	"github.com/unthrottle/unthrottle/cmd/internal/ours"
 	"github.com/unthrottle/unthrottle/cmd/internal/progress"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/verb"
@@ -38,10 +39,12 @@ type Study struct {
 	Runs     string
 	Progress *progress.Progress
 	Fail     verb.Threshold
-	Failed   error                                                                // what --fail-on says of what was shown
-	Drop     func(error) error                                                    // closes the files of -o
-	Cleanup  []func()                                                             // what is to be done in the end
-	Lock     func(ctx context.Context, waiting func()) (unlock func(), err error) // waits until no other study is at work here; nil: they don't matter
+	Failed   error                                                                   // what --fail-on says of what was shown
+	Drop     func(error) error                                                       // closes the files of -o
+	Cleanup  []func()                                                                // what is to be done in the end
+	Lock     func(ctx context.Context, note func(string)) (unlock func(), err error) // waits until no other study is at work here; nil: they don't matter
+
+	outputs []string // the files of -o, which is said again of the command that goes on
 }
 
 // A Verb is what the verb of type T does itself.
@@ -87,11 +90,19 @@ func (s *Study) Seeded(seed uint64) (uint64, []string) {
 	return seed, command
 }
 
+// givenOutputs are the files of -o that the command line names.
+func (s *Study) givenOutputs() []string {
+	if paths, err := s.Flags.Cmd.Flags().GetStringArray("output"); err == nil {
+		return paths
+	}
+	return nil
+}
+
 func (s *Study) lock(ctx context.Context) (unlock func(), err error) {
 	if s.Lock == nil {
 		return func() {}, nil
 	}
-	return s.Lock(ctx, func() { s.Progress.Note("waiting for another bench or tune on this machine to end") })
+	return s.Lock(ctx, s.Progress.Note)
 }
 
 func (s *Study) args(command []string) []string {
@@ -119,6 +130,7 @@ func Run[T Verb[T]](ctx context.Context, s T, args []string, again func() (*cobr
 		return resume(ctx, s, again)
 	}
 	defer c.clean()
+	c.outputs = c.givenOutputs()
 	args, command := c.Flags.Split(args)
 	if err := s.Plan(ctx, args, command); err != nil {
 		return err
@@ -126,7 +138,7 @@ func Run[T Verb[T]](ctx context.Context, s T, args []string, again func() (*cobr
 	path := c.Runs
 	if path == "" {
 		var err error
-		if path, err = runsPath(s.Name()); err != nil {
+		if path, err = c.runsPath(s.Name()); err != nil {
 			return err
 		}
 	}
@@ -139,14 +151,16 @@ func Run[T Verb[T]](ctx context.Context, s T, args []string, again func() (*cobr
 }
 
 // resume goes on with an interrupted study: the command that began it is read again, by the verb's own constructor, and what
-// is done is not done again.
+// is done is not done again. It is shown first, and where results go to is not taken from it: a file that somebody else has made
+// must not do more than measure, and not unseen.
 func resume[T Verb[T]](ctx context.Context, s T, again func() (*cobra.Command, T)) error {
 	file, verb := s.Common().Resume, s.Common().Verb
 	wants := "--resume needs the file of runs that the interrupted " + verb + " has named"
-	data, err := os.ReadFile(file)
+	j, data, err := journal.Open(file)
 	if err != nil {
 		return hint.With(err, wants)
 	}
+	defer j.Close()
 	command, dir, cut, err := s.Read(data)
 	if err != nil {
 		return hint.With(fmt.Errorf("%s: %w", file, err), wants)
@@ -157,10 +171,6 @@ func resume[T Verb[T]](ctx context.Context, s T, again func() (*cobra.Command, T
 	if own := s.Common().Program; command[0] != own {
 		return hint.With(fmt.Errorf("%s was begun by %s %s", file, command[0], verb), command[0]+" "+verb+" --resume "+report.ShellWord(file))
 	}
-	path, err := filepath.Abs(file)
-	if err != nil {
-		return err
-	}
 	cmd, next := again()
 	if err := cmd.ParseFlags(s.Common().args(command[1:])[1:]); err != nil {
 		return err
@@ -170,7 +180,14 @@ func resume[T Verb[T]](ctx context.Context, s T, again func() (*cobra.Command, T
 	}
 	next.Inherit(s)
 	c := next.Common()
+	c.Runs = ""
 	defer c.clean()
+	// What is started now stands in the file, and nowhere on the command line.
+	fmt.Fprintf(c.IO.Err, "%s: continuing, in %s: %s\n", c.Program, report.ShellWord(dir), report.ShellWords(command))
+	c.outputs = s.Common().givenOutputs()
+	if old := c.givenOutputs(); len(old) > 0 && len(c.outputs) == 0 {
+		fmt.Fprintf(c.IO.Err, "%s: its -o is not taken from there: nothing is written to %s\n", c.Program, report.ShellWords(old))
+	}
 	args, program := c.Flags.Split(cmd.Flags().Args())
 	if err := next.Plan(ctx, args, program); err != nil {
 		return err
@@ -178,11 +195,9 @@ func resume[T Verb[T]](ctx context.Context, s T, again func() (*cobra.Command, T
 	if err := next.GoOn(s); err != nil {
 		return err
 	}
-	j, err := journal.Resume(path, int64(len(data)-cut))
-	if err != nil {
+	if err := j.Resume(int64(len(data) - cut)); err != nil {
 		return err
 	}
-	defer j.Close()
 	return conduct(ctx, next, j, false)
 }
 
@@ -226,6 +241,9 @@ func conduct[T Verb[T]](ctx context.Context, s T, j *journal.Journal, begun bool
 	keep = true
 	name := report.ShellWord(j.Name())
 	next := s.Common().Program + " " + s.Common().Verb + " --resume " + name
+	for _, path := range s.Common().outputs {
+		next += " -o " + report.ShellWord(path)
+	}
 	if showErr := s.Show(j.Name(), next, err != nil); showErr != nil {
 		if err != nil {
 			showErr = fmt.Errorf("%w; then %w", err, showErr)
@@ -239,10 +257,14 @@ func conduct[T Verb[T]](ctx context.Context, s T, j *journal.Journal, begun bool
 }
 
 // runsPath is a new file for runs of this name.
-func runsPath(name string) (string, error) {
-	dir, err := CacheDir("runs")
-	if err != nil {
-		return "", hint.With(err, "--runs FILE puts the runs elsewhere")
+func (c *Study) runsPath(name string) (string, error) {
+	dir, err := ours.Cache("runs")
+	if err != nil { // what others may write to is no place for what --resume is to run
+		var late error
+		if dir, late = ours.KeptDir("runs"); late != nil {
+			return "", hint.With(errors.Join(err, late), "--runs FILE puts the runs elsewhere")
+		}
+		c.Progress.Say(fmt.Sprintf("the runs go to a directory of their own, %s: %v", dir, err))
 	}
 	journal.Prune(dir)
 	name = strings.Map(func(r rune) rune {
@@ -265,17 +287,4 @@ func WorkDir() (string, error) {
 		err = hint.With(fmt.Errorf("finding out which directory this is: %w", err), "it may have been removed: go to another")
 	}
 	return dir, err
-}
-
-// CacheDir is a directory of ours that may be removed at any time. Who has no home, as in many containers, has it among the
-// temporary files.
-func CacheDir(name string) (dir string, err error) {
-	if base, err := os.UserCacheDir(); err == nil {
-		dir = filepath.Join(base, "unthrottle", name)
-		if os.MkdirAll(dir, 0o755) == nil {
-			return dir, nil
-		}
-	}
-	dir = filepath.Join(os.TempDir(), fmt.Sprintf("unthrottle-%d", os.Getuid()), name)
-	return dir, os.MkdirAll(dir, 0o700)
 }

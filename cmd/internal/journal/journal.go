@@ -14,37 +14,50 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/ours"
 )
 
 // A Journal is the file, open for more.
 type Journal struct{ file *os.File }
 
-// Create begins a journal in a new file: one that is there is not written over.
-func Create(path string) (*Journal, error) { return open(path, os.O_CREATE|os.O_EXCL) }
-
-// Resume goes on with a journal after its first size bytes, which are whole lines.
-func Resume(path string, size int64) (*Journal, error) {
-	j, err := open(path, os.O_APPEND)
-	if err != nil {
-		return nil, err
-	}
-	info, err := j.file.Stat()
-	if err == nil && info.Size() > size {
-		err = j.file.Truncate(size)
-	}
-	if err != nil {
-		j.Close()
-		return nil, err
-	}
-	return j, nil
-}
-
-func open(path string, how int) (*Journal, error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|how, 0o644)
+// Create begins a journal in a new file, which is for this user alone: one that is there is not written over.
+func Create(path string) (*Journal, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	return &Journal{f}, nil
+}
+
+// Open opens a journal to go on with it, and reads it. It says what is to be run: so it must be a file of this user's, to which nobody
+// else may write.
+func Open(path string) (j *Journal, data []byte, err error) {
+	path, err = filepath.Abs(path) // the study may be elsewhere
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|nonblock, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err = ours.Private(f); err == nil {
+		data, err = io.ReadAll(f)
+	}
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return &Journal{f}, data, nil
+}
+
+// Resume goes on with the journal after its first size bytes, which are whole lines.
+func (j *Journal) Resume(size int64) error {
+	info, err := j.file.Stat()
+	if err == nil && info.Size() > size {
+		err = j.file.Truncate(size)
+	}
+	return err
 }
 
 // Name is the path by which the journal was opened.

@@ -97,7 +97,7 @@ func TestCuts(t *testing.T) {
 		if err := os.WriteFile(path, data[:n], 0o644); err != nil {
 			t.Fatal(err)
 		}
-		j, err := Resume(path, int64(n-cut))
+		j, err := resume(path, int64(n-cut))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,10 +136,10 @@ func TestFiles(t *testing.T) {
 	if _, err := Create(path); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("created again: %v", err)
 	}
-	if _, err := Resume(path+".not", 0); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := resume(path+".not", 0); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("gone on with what is not there: %v", err)
 	}
-	j, err := Resume(path, int64(len(data)))
+	j, err := resume(path, int64(len(data)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,5 +230,50 @@ func TestPrune(t *testing.T) {
 	Prune(dir)
 	if names := left(); len(names) != 3 {
 		t.Errorf("%q are left: what is new may be in use", names)
+	}
+}
+
+// resume goes on with a journal after its first bytes.
+func resume(path string, size int64) (*Journal, error) {
+	j, _, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return j, j.Resume(size)
+}
+
+// TestOpen: what says what is to be run is for nobody else to write, and a pipe is not waited for.
+func TestOpen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "runs.jsonl")
+	j, err := Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.Close()
+	if info, err := os.Stat(path); err != nil || info.Mode() != 0o600 {
+		t.Errorf("a new one: %v, %v", info.Mode(), err)
+	}
+	if err := os.Chmod(path, 0o620); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Open(path); err == nil || !strings.Contains(err.Error(), "others may write to") {
+		t.Errorf("others may write to it: %v", err)
+	}
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if j, _, err := Open(path); err != nil {
+		t.Error(err)
+	} else {
+		j.Close()
+	}
+	if os.Geteuid() != 0 {
+		return
+	}
+	if err := os.Chown(path, 65534, 65534); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Open(path); err == nil || !strings.Contains(err.Error(), "belongs to another user") {
+		t.Errorf("another user's: %v", err)
 	}
 }

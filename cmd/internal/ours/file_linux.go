@@ -28,6 +28,7 @@ func Create(path string) (*File, error) {
 		return nil, err
 	}
 	f := &File{dir: dir, name: filepath.Base(path)}
+	f.sweep()
 	mode := uint32(0o666) // less the umask
 	if _, there := f.old(); there {
 		mode = 0o600 // until it has the old one's
@@ -59,7 +60,6 @@ func (f *File) canBeNamed(fd int) bool {
 func inProc(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 
 func (f *File) createNamed(mode uint32) (fd int, err error) {
-	f.sweep()
 	for range mostNames {
 		f.temp = Name(unfinished)
 		fd, err = unix.Openat(f.at(), f.temp, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)

@@ -45,6 +45,32 @@ func Dir(path string) (resolved string, err error) {
 	return dir, alone(dir, info)
 }
 
+// Alone reports why a directory is not ours alone; nil: it is.
+func Alone(dir string) error {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	return alone(dir, info)
+}
+
+// Keeps makes a directory unless it is there, and reports why others could put something else in the place of what is in it.
+func Keeps(path string) error {
+	dir, rest, err := walk(path)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(dir, filepath.Join(rest...)), 0o755); err != nil {
+		return err
+	}
+	dir = filepath.Join(dir, filepath.Join(rest...))
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	return keeps(dir, info)
+}
+
 // walk follows a path as far as it is there. Each directory on the way must be one in which nobody but root and we can put another
 // thing in the place of ours, and each link must be of root or of us.
 func walk(path string) (dir string, rest []string, err error) {

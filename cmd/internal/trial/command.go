@@ -16,6 +16,7 @@ import (
 	"golang.org/x/perf/benchfmt"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/workload"
 )
 
 // A Subject is what a lab runs and compares.
@@ -94,7 +95,7 @@ func (g *GoBench) Prepare(ctx context.Context, toolchains []string, progress fun
 	if _, err := regexp.Compile(g.Regexp); err != nil {
 		return fmt.Errorf("no benchmark can match %q: %w", g.Regexp, err)
 	}
-	out, err := goCommand(ctx, "", "list", "-f", "{{.ImportPath}} {{.Dir}}", g.Package)
+	out, err := g.goCommand(ctx, "", "list", "-f", "{{.ImportPath}} {{.Dir}}", g.Package)
 	if cause := new(goError); errors.As(err, &cause) && cause.said != "" {
 		return fmt.Errorf("no Go package at %s: %s", g.Package, cause.said)
 	} else if err != nil {
@@ -108,7 +109,7 @@ func (g *GoBench) Prepare(ctx context.Context, toolchains []string, progress fun
 	for _, t := range toolchains {
 		progress(strings.TrimSpace("building " + g.Package + " " + t))
 		path := filepath.Join(g.Dir, "bench-"+t+".test")
-		if _, err := goCommand(ctx, t, "test", "-c", "-o", path, g.Package); err != nil {
+		if _, err := g.goCommand(ctx, t, "test", "-c", "-o", path, g.Package); err != nil {
 			return err
 		}
 		if _, err := os.Stat(path); err != nil {
@@ -198,9 +199,9 @@ func parseBench(out []byte) (results []*benchfmt.Result, err error) {
 }
 
 // goCommand runs the go command of a toolchain, "" being the one in the PATH.
-func goCommand(ctx context.Context, toolchain string, args ...string) (string, error) {
+func (g *GoBench) goCommand(ctx context.Context, toolchain string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Env = append(os.Environ(), buildCache()...)
+	cmd.Env = append(os.Environ(), workload.BuildCache(filepath.Join(g.Dir, "gocache"))...)
 	if toolchain != "" {
 		cmd.Env = append(cmd.Env, "GOTOOLCHAIN="+toolchain)
 	}
@@ -224,18 +225,6 @@ func (e *goError) Error() string {
 	return fmt.Sprintf("go %s: %v: %s", strings.Join(e.args, " "), e.err, e.said)
 }
 func (e *goError) Unwrap() error { return e.err }
-
-// buildCache is the variable that go needs of a user who has no home, or may not write to it. It keeps what it builds beside our
-// own temporary files then.
-func buildCache() []string {
-	if os.Getenv("GOCACHE") != "" {
-		return nil
-	}
-	if base, err := os.UserCacheDir(); err == nil && os.MkdirAll(filepath.Join(base, "go-build"), 0o755) == nil {
-		return nil
-	}
-	return []string{"GOCACHE=" + filepath.Join(os.TempDir(), fmt.Sprintf("unthrottle-%d", os.Getuid()), "go-build")}
-}
 
 // complaint takes from the output of a test binary what says why it failed: its last line but those that only say that it did.
 func complaint(out []byte) string {

@@ -7,30 +7,39 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/ours"
+	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 )
 
-// Lock waits until no other lab is at work on this machine: two at once would measure each other. It calls waiting once
-// if it has to wait. Where there can be no lock there is none.
-func Lock(ctx context.Context, waiting func()) (unlock func(), err error) {
-	path := filepath.Join(os.TempDir(), "unthrottle-bench.lock")
-	f, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE|unix.O_NOFOLLOW, 0o644)
+// Lock waits until no other lab of this user's is at work on this machine: two at once would measure each other. note is told what it
+// waits for, and of other users' labs, which are not waited for: a lock that others can hold, they can hold for ever. Where there can
+// be no lock there is none.
+func Lock(ctx context.Context, note func(string)) (unlock func(), err error) {
+	f, err := openLock()
 	if err != nil {
+		note(fmt.Sprintf("another bench or tune that runs now is not waited for: %v", err))
 		return func() {}, nil
 	}
 	for told := false; ; {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
+			if other := strangers("/proc"); other != 0 {
+				note(fmt.Sprintf("another user's unthrottle runs here, process %d: if it measures too, the two disturb each other", other))
+			}
 			return func() { f.Close() }, nil // and leave the file: whoever waits has it open
 		}
 		if err != unix.EWOULDBLOCK && err != unix.EINTR {
 			f.Close()
-			return nil, fmt.Errorf("locking %s: %w", path, err)
+			return nil, fmt.Errorf("locking %s: %w", f.Name(), err)
 		}
 		if !told {
-			waiting()
+			note("waiting for another bench or tune on this machine to end")
 			told = true
 		}
 		select {
@@ -40,4 +49,41 @@ func Lock(ctx context.Context, waiting func()) (unlock func(), err error) {
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
+}
+
+func openLock() (*os.File, error) {
+	dir, err := ours.Local()
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(filepath.Join(dir, "bench.lock"), os.O_RDONLY|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := ours.Private(f); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// strangers is a process of another user's that has our name; 0: there is none to be seen.
+func strangers(proc string) (pid int) {
+	pids, err := procs.List("")
+	if err != nil {
+		return 0
+	}
+	for _, pid := range pids {
+		dir := filepath.Join(proc, strconv.Itoa(pid))
+		name, err := procs.ReadFile(filepath.Join(dir, "comm"))
+		if err != nil || strings.TrimSpace(string(name)) != "unthrottle" {
+			continue
+		}
+		var stat unix.Stat_t
+		if err := unix.Stat(dir, &stat); err != nil || stat.Uid == uint32(os.Geteuid()) {
+			continue
+		}
+		return pid
+	}
+	return 0
 }

@@ -125,24 +125,6 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// Who has no home has no place for go's build cache either.
-func TestBuildCache(t *testing.T) {
-	t.Setenv("GOCACHE", "")
-	t.Setenv("HOME", t.TempDir())
-	t.Setenv("XDG_CACHE_HOME", "")
-	if got := buildCache(); got != nil {
-		t.Errorf("with a home: %v", got)
-	}
-	t.Setenv("HOME", "/dev/null")
-	if got := buildCache(); len(got) != 1 || !strings.HasPrefix(got[0], "GOCACHE="+os.TempDir()) {
-		t.Errorf("without one: %v", got)
-	}
-	t.Setenv("GOCACHE", "/somewhere")
-	if got := buildCache(); got != nil {
-		t.Errorf("with one of the user's: %v", got)
-	}
-}
-
 func TestGoBench(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds a program")

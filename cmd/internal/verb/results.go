@@ -77,12 +77,9 @@ func (r *Results[D]) FilesFlag(flags *pflag.FlagSet, more ...string) {
 
 func (r *Results[D]) ColorFlag(flags *pflag.FlagSet) { ColorFlag(flags, &r.Color) }
 
-// Inherit takes what another command line says of them.
+// Inherit takes what another command line says of them. Where its own says that they go to is forgotten: it comes from a file.
 func (r *Results[D]) Inherit(from *Results[D]) {
-	r.JSON, r.Color = from.JSON, from.Color
-	if len(from.paths) > 0 {
-		r.paths = from.paths
-	}
+	r.JSON, r.Color, r.Path, r.paths = from.JSON, from.Color, from.Path, from.paths
 }
 
 // Open opens all files before anything is measured.

@@ -14,6 +14,8 @@ import (
 	"regexp"
 	"runtime"
 	"strings"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/ours"
 )
 
 // The files are named one by one, for a pattern would take the tests along. A test holds the list.
@@ -58,12 +60,15 @@ func build(ctx context.Context, toolchain, cacheDir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(cacheDir, fileName(toolchain, sum))
-	if _, err := os.Stat(path); err == nil {
-		return path, nil
-	}
-	if err := os.MkdirAll(cacheDir, 0o777); err != nil {
+	if err := os.MkdirAll(cacheDir, 0o700); err != nil {
 		return "", err
+	}
+	if err := ours.Alone(cacheDir); err != nil { // what is in it is run
+		return "", err
+	}
+	path := filepath.Join(cacheDir, fileName(toolchain, sum))
+	if isOurs(path) {
+		return path, nil
 	}
 	dir, err := os.MkdirTemp(cacheDir, "build-*")
 	if err != nil {
@@ -74,7 +79,7 @@ func build(ctx context.Context, toolchain, cacheDir string) (string, error) {
 		return "", err
 	}
 	built := filepath.Join(dir, "workload.exe") // a name that every system can start, and no package has
-	if _, err := runGo(ctx, dir, goEnv(toolchain), "build", "-trimpath", "-buildvcs=false", "-o", built, "."); err != nil {
+	if _, err := runGo(ctx, dir, append(goEnv(toolchain), BuildCache(filepath.Join(dir, "gocache"))...), "build", "-trimpath", "-buildvcs=false", "-o", built, "."); err != nil {
 		return "", err
 	}
 	info, err := buildinfo.ReadFile(built)
@@ -84,8 +89,25 @@ func build(ctx context.Context, toolchain, cacheDir string) (string, error) {
 	if info.GoVersion != toolchain { // from before Go 1.21, which knows no toolchains
 		return "", fmt.Errorf("the go command is %s and can't run another", info.GoVersion)
 	}
+	if err := os.Chmod(built, 0o700); err != nil { // whatever the umask let others do
+		return "", err
+	}
 	// Another process may have been faster. Its file is the same, and a program that runs keeps the file it was started from.
 	return path, os.Rename(built, path)
+}
+
+// isOurs reports whether there is a program that nobody else can have written. In a directory of ours another can't come into its place.
+func isOurs(path string) bool {
+	info, err := os.Lstat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return ours.Private(f) == nil
 }
 
 var minorVersion = regexp.MustCompile(`\bgo(1\.[0-9]+)`)

@@ -289,3 +289,21 @@ func TestLastLines(t *testing.T) {
 		}
 	}
 }
+
+// Who has no home has no place for go's build cache either.
+func TestBuildCache(t *testing.T) {
+	t.Setenv("GOCACHE", "")
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("XDG_CACHE_HOME", "")
+	if got := BuildCache("/alone"); got != nil {
+		t.Errorf("with a home: %v", got)
+	}
+	t.Setenv("HOME", "/dev/null")
+	if got := BuildCache("/alone"); len(got) != 1 || !strings.HasPrefix(got[0], "GOCACHE="+os.TempDir()) {
+		t.Errorf("without one: %v", got)
+	}
+	t.Setenv("GOCACHE", "/somewhere")
+	if got := BuildCache("/alone"); got != nil {
+		t.Errorf("with one of the user's: %v", got)
+	}
+}

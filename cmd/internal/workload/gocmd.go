@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/ours"
 )
 
 const nullDevice = os.DevNull
@@ -54,4 +56,20 @@ func writeModule(dir, language string) error {
 		return err
 	}
 	return os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module unthrottle-workload\n\ngo "+language+"\n"), 0o666)
+}
+
+// BuildCache is the variable that go needs of a user who has no home, or whose cache others may write to: then what is built, and
+// run, is not taken from there. It keeps what it builds in a cache of ours, else in a directory that is the caller's alone.
+func BuildCache(alone string) []string {
+	if os.Getenv("GOCACHE") != "" {
+		return nil
+	}
+	if base, err := os.UserCacheDir(); err == nil && ours.Keeps(filepath.Join(base, "go-build")) == nil {
+		return nil
+	}
+	dir, err := ours.Cache("go-build")
+	if err != nil {
+		dir = alone
+	}
+	return []string{"GOCACHE=" + dir}
 }
