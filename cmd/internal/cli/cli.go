@@ -13,6 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/ours"
+	"github.com/unthrottle/unthrottle/cmd/internal/runner"
 	"github.com/unthrottle/unthrottle/cmd/internal/verb"
 	"github.com/unthrottle/unthrottle/docs"
 )
@@ -35,13 +37,21 @@ func Main(ctx context.Context, args []string, env func(string) string, stdin io.
 
 // Run is Main for those who bring a lab of their own.
 func Run(ctx context.Context, stdio IO) int {
+	if len(stdio.Args) > 0 && !slices.Contains(ofOurs, stdio.Args[0]) {
+		runner.Sweep()
+		ours.SweepTemp()
+	}
 	given := stdio.IO
+	given.OwnEnd = func(args []string) bool { return len(args) > 0 && args[0] == "run" } // signals are the program's
 	given.Args = goFlags(given.Args)
 	return verb.Run(ctx, given, newRoot(stdio), forOthers...)
 }
 
 // forOthers are the verbs whose work is for others than the readers of their output: it goes on without them.
 var forOthers = []string{"run", "serve", "explain", "heartbeat", "workload", "sidecar", "expire"}
+
+// ofOurs are verbs that other verbs start, in limited groups too: they leave it to those to take away what killed ones have left.
+var ofOurs = []string{"heartbeat", "workload", "sidecar", "expire", "load"}
 
 // goFlags lets -run be written as go test has it.
 func goFlags(args []string) []string {

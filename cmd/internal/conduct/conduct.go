@@ -178,14 +178,15 @@ func resume[T Verb[T]](ctx context.Context, s T, again func() (*cobra.Command, T
 	if err := os.Chdir(dir); err != nil {
 		return hint.With(err, "the "+verb+" was started there")
 	}
-	next.Inherit(s)
 	c := next.Common()
+	old := c.givenOutputs()
+	next.Inherit(s)
 	c.Runs = ""
 	defer c.clean()
 	// What is started now stands in the file, and nowhere on the command line.
 	fmt.Fprintf(c.IO.Err, "%s: continuing, in %s: %s\n", c.Program, report.ShellWord(dir), report.ShellWords(command))
 	c.outputs = s.Common().givenOutputs()
-	if old := c.givenOutputs(); len(old) > 0 && len(c.outputs) == 0 {
+	if len(old) > 0 && len(c.outputs) == 0 {
 		fmt.Fprintf(c.IO.Err, "%s: its -o is not taken from there: nothing is written to %s\n", c.Program, report.ShellWords(old))
 	}
 	args, program := c.Flags.Split(cmd.Flags().Args())

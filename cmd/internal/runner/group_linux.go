@@ -54,8 +54,33 @@ func sweep(dir string) {
 	defer d.Close()
 	names, _ := d.Readdirnames(-1)
 	for _, name := range names {
-		if ours.Abandoned(prefix, name) {
+		if ours.Abandoned(prefix, name) && ownedByUs(filepath.Join(dir, name)) {
 			removeGroup(filepath.Join(dir, name))
+		}
+	}
+}
+
+// ownedByUs reports whether a group was made by this user: another's may hold processes that are none of our business.
+func ownedByUs(dir string) bool {
+	var stat syscall.Stat_t
+	return syscall.Lstat(dir, &stat) == nil && stat.Uid == uint32(os.Geteuid())
+}
+
+// Sweep removes what killed runners of this user's have left in the groups that this process is in, in all hierarchies, with the
+// processes that are still in it.
+func Sweep() {
+	swept := map[string]bool{}
+	for _, controller := range []string{"cpu", "cpuacct", "memory"} {
+		dir, version, mount, err := cgroup.Locate(cgroup.Source{}, controller)
+		if err != nil {
+			continue
+		}
+		for ; !swept[dir]; dir = filepath.Dir(dir) {
+			swept[dir] = true
+			sweep(dir)
+			if version == cgroup.V1 || len(dir) <= len(mount.Point) { // on v2 it may be in any of those above
+				break
+			}
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/ours"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
 // Lock waits until no other lab of this user's is at work on this machine: two at once would measure each other. note is told what it
@@ -75,7 +76,7 @@ func strangers(proc string) (pid int) {
 	}
 	for _, pid := range pids {
 		dir := filepath.Join(proc, strconv.Itoa(pid))
-		name, err := procs.ReadFile(filepath.Join(dir, "comm"))
+		name, err := foreign.Read("", filepath.Join(dir, "comm"), foreign.Record)
 		if err != nil || strings.TrimSpace(string(name)) != "unthrottle" {
 			continue
 		}

@@ -14,7 +14,9 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -37,6 +39,9 @@ type IO struct {
 	Out, Err io.Writer
 	Env      func(string) string
 	Args     []string // the command line, without the command itself
+
+	// OwnEnd reports whether a command line is of a verb that ends in its own time after SIGTERM. nil: there is none.
+	OwnEnd func(args []string) bool
 }
 
 // An ExitCode is the exit code of a verb that has one of its own, such as that of a program that was run in our place.
@@ -54,7 +59,7 @@ func Run(ctx context.Context, stdio IO, root *cobra.Command, forOthers ...string
 	// A reader that has seen enough is not a failure. The signal is caught and not ignored, because a command that a verb
 	// starts would inherit that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal(ctx, stdio)
 	defer stop()
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -95,6 +100,41 @@ func Run(ctx context.Context, stdio IO, root *cobra.Command, forOthers ...string
 // below begins the further lines of an error or a hint. Others can write such lines, a server in its answer for one, and they must
 // not look like ours.
 const below = "  "
+
+// Grace of SIGTERM: a server that is asked to end has 5 s, a load generator 2 s before that, and docker kills after 10 s.
+const grace = 9 * time.Second
+
+// untilSignal is a context that SIGINT or SIGTERM ends. They are asked for once: the second one ends the process as it ends any other,
+// whatever it waits for and does not look at its context. After a SIGTERM it ends by itself when its time is over.
+func untilSignal(ctx context.Context, stdio IO) (_ context.Context, stop func()) {
+	ctx, end := context.WithCancel(ctx)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	over := make(chan struct{})
+	go func() {
+		var got os.Signal
+		select {
+		case got = <-signals:
+		case <-over:
+			return
+		}
+		signal.Stop(signals)
+		end()
+		if got != syscall.SIGTERM || stdio.OwnEnd != nil && stdio.OwnEnd(stdio.Args) {
+			return
+		}
+		select {
+		case <-time.After(grace):
+			kill(syscall.SIGTERM)
+		case <-over:
+		}
+	}()
+	return ctx, sync.OnceFunc(func() {
+		signal.Stop(signals)
+		close(over)
+		end()
+	})
+}
 
 func printError(stderr io.Writer, name string, err error) {
 	fmt.Fprintf(stderr, "%s: error: %s\n", name, plain.Lines(err.Error(), below))

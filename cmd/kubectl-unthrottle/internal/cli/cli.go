@@ -5,6 +5,7 @@ package cli
 import (
 	"context"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -60,6 +61,10 @@ Examples:
 // Main runs the command and returns its exit code.
 func Main(ctx context.Context, args []string, env func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
 	stdio := verb.IO{In: stdin, Out: stdout, Err: stderr, Env: env, Args: args}
+	// tune takes away what it has made in the cluster, and servers answer what they have begun.
+	stdio.OwnEnd = func(args []string) bool {
+		return len(args) > 0 && slices.Contains([]string{"tune", "webhook", "agent"}, args[0])
+	}
 	return verb.Run(ctx, stdio, newRoot(stdio), "webhook", "agent")
 }
 

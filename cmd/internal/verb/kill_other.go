@@ -1,0 +1,15 @@
+//go:build !unix
+
+package verb
+
+import (
+	"os"
+	"syscall"
+)
+
+// kill ends this process: there is no other signal here.
+func kill(syscall.Signal) {
+	if self, err := os.FindProcess(os.Getpid()); err == nil {
+		self.Kill()
+	}
+}
