@@ -372,16 +372,27 @@ func TestParentSeesNoStop(t *testing.T) {
 	}
 }
 
-// TestKilled kills a controller while it holds: the guard continues what it held, and ends.
+// TestKilled kills a controller while it holds: the guard ends what it held, and a daemon that sleeps, and ends itself.
 func TestKilled(t *testing.T) {
-	pid := start(t, exec.Command("/bin/sh", "-c", "sh -c 'while :; do :; done' & while :; do :; done"))
-	wait(t, "the child", func() bool { return len(groupOf(pid)) == 2 })
+	cmd := exec.Command("/bin/sh", "-c", "read x; (setsid sh -c 'echo $$; exec sleep 1000' &); sh -c 'while :; do :; done' & while :; do :; done")
+	stdin, _ := cmd.StdinPipe()
+	stdout, _ := cmd.StdoutPipe()
+	defer stdin.Close()
+	pid := start(t, cmd)
 	controller := self("holds", "EMULATE_PID="+strconv.Itoa(pid))
 	in, _ := controller.StdinPipe()
 	defer in.Close()
 	out, _ := controller.StdoutPipe()
 	start(t, controller)
-	var guard int
+	wait(t, "the tag", func() bool {
+		var l unix.Rlimit
+		return unix.Prlimit(pid, unix.RLIMIT_RTTIME, nil, &l) == nil && l.Cur != unix.RLIM_INFINITY
+	})
+	fmt.Fprintln(stdin)
+	var daemon, guard int
+	if _, err := fmt.Fscan(stdout, &daemon); err != nil {
+		t.Fatal(err)
+	}
 	line, _ := bufio.NewReader(out).ReadString('\n')
 	if _, err := fmt.Sscanf(line, "held %d", &guard); err != nil {
 		t.Fatalf("%q: %v", line, err)
@@ -393,8 +404,9 @@ func TestKilled(t *testing.T) {
 	controller.Process.Signal(syscall.SIGKILL)
 	controller.Wait()
 	for _, pid := range group {
-		wait(t, "the guard's help", func() bool { return !isStopped(pid) })
+		wait(t, "the end of what it held", func() bool { return isGone(pid) })
 	}
+	wait(t, "the daemon's end", func() bool { return isGone(daemon) })
 	wait(t, "the guard's end", func() bool { return isGone(guard) })
 }
 
@@ -426,10 +438,10 @@ func TestGuardLost(t *testing.T) {
 
 func TestGuardForgets(t *testing.T) {
 	var g guard
-	if err := g.start(); err != nil {
+	if err := g.start(0); err != nil {
 		t.Fatal(err)
 	}
-	// Of two stopped processes one is dropped again: the guard continues the other when its pipe ends.
+	// Of two stopped processes one is dropped again: the guard ends the other when its pipe ends.
 	var pids []int
 	for i := range 2 {
 		pid := start(t, exec.Command("sleep", "1000"))
@@ -453,9 +465,9 @@ func TestGuardForgets(t *testing.T) {
 	g.pipe.Close()
 	g.cmd.Wait()
 	g.cmd = nil
-	wait(t, "the guard's help", func() bool { return !isStopped(pids[1]) })
+	wait(t, "the end of what it held", func() bool { return isGone(pids[1]) })
 	if !isStopped(pids[0]) {
-		t.Error("a process that was dropped was continued")
+		t.Error("a process that was dropped was ended")
 	}
 }
 

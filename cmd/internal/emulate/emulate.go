@@ -27,8 +27,8 @@
 //
 // It limits no memory, saves no quota for a burst, and knows no weights.
 //
-// Nothing stays stopped when the controller ends, however it ends: a small guard process continues what was held when
-// we were killed.
+// Nothing stays stopped when the controller ends, however it ends, and nothing of the program goes on without its limit when we are
+// killed: a small guard process ends what is left of it then.
 package emulate
 
 import (

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"strconv"
 	"syscall"
 )
 
-// guard is a process that continues what we hold if we are killed. It is a shell that reads from a pipe which only we
+// guard is a process that ends what is left of the program if we are killed: nothing would hold it any more, and what is stopped would
+// stay so. It is a shell that reads from a pipe which only we
 // have open: it sleeps until it is told something, and the end of the pipe is our end. It is in a session of its own, so
 // that no key of a terminal reaches it.
 //
@@ -21,11 +23,12 @@ type guard struct {
 const shell = "/bin/sh"
 
 // guardScript knows a process by its number and its start, as numbers are used again. The start is field 22 of the
-// stat file, the 20th after the name; when it can't be read, better to continue one too many. The last line that is
-// read has no newline if we were killed while writing it; then read fails, and the line is dropped: what it would have
-// named is not stopped yet.
+// stat file, the 20th after the name. The last line that is read has no newline if we were killed while writing it; then
+// read fails, and the line is dropped: what it would have named is not stopped yet. Those that it was not told of, daemons
+// too, have the tag, which is a number that no other process has: see tree. While it looks for them some may start others,
+// so it looks again; one that has ended and is not yet waited for is found each time.
 const guardScript = `trap '' INT QUIT HUP TERM TSTP TTIN TTOU
-held=' '
+tag=$1 held=' '
 while read -r what pid start; do
 	case $what in
 	hold) held="$held$pid:$start " ;;
@@ -43,14 +46,23 @@ for one in $held; do
 	pid=${one%%:*}
 	{ read -r line <"/proc/$pid/stat"; } 2>/dev/null || continue
 	set -- ${line##*) }
-	case ${20} in
-	"" | "${one#*:}") kill -CONT "$pid" ;;
-	esac
+	[ "${20}" = "${one#*:}" ] && kill -KILL "$pid"
+done
+[ "$tag" = 0 ] && exit 0
+for round in 1 2 3 4 5; do
+	for dir in /proc/[0-9]*; do
+		soft=
+		{ while read -r a b c soft rest; do
+			[ "$a $b $c" = "Max realtime timeout" ] && break
+			soft=
+		done <"$dir/limits"; } 2>/dev/null || continue
+		[ "$soft" = "$tag" ] && kill -KILL "${dir#/proc/}"
+	done
 done
 `
 
-func (g *guard) start() error {
-	cmd := exec.Command(shell, "-c", guardScript)
+func (g *guard) start(tag uint64) error {
+	cmd := exec.Command(shell, "-c", guardScript, "sh", strconv.FormatUint(tag, 10))
 	cmd.Dir, cmd.Env = "/", []string{}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	pipe, err := cmd.StdinPipe()
@@ -58,7 +70,7 @@ func (g *guard) start() error {
 		return err
 	}
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("starting the guard that continues processes if this one is killed: %w", err)
+		return fmt.Errorf("starting the guard that ends the program if this process is killed: %w", err)
 	}
 	g.cmd, g.pipe = cmd, pipe
 	return nil

@@ -131,6 +131,9 @@ func (t *tree) join(pid int) error {
 		return ErrGone
 	}
 	m.start = s.start
+	if len(t.members) > 0 && t.guard.cmd == nil {
+		_ = t.guard.start(t.tag) // the first hold tries again, and says why not
+	}
 	t.members = append(t.members, m)
 	t.byPID[pid] = m
 	t.ledger.join(pid, s.parent)
@@ -413,7 +416,7 @@ func (t *tree) tell(m *member) error {
 		t.guard.lost()
 	}
 	if t.guard.cmd == nil {
-		if err := t.guard.start(); err != nil {
+		if err := t.guard.start(t.tag); err != nil {
 			return err
 		}
 		for _, other := range t.members {
