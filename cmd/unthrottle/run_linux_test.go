@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/internal/kerneltest"
 )
 
@@ -241,6 +242,26 @@ func TestRunShort(t *testing.T) {
 		cmd.Env = append(os.Environ(), asCommand+"=1")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
+		}
+	}
+}
+
+// TestKernelRunEscapes: a program that leaves its limit, or changes it, is told as one that does.
+func TestKernelRunEscapes(t *testing.T) {
+	g := kerneltest.New(t)
+	if g.Version != cgroup.V1 {
+		t.Skip("the script writes files of cgroup v1")
+	}
+	for want, script := range map[string]string{
+		"it left its limit: ":                  `echo $$ >` + g.Dir + `/tasks; ` + "exec timeout 1 sh -c '" + burn + "'",
+		"its limit was changed while it ran: ": `for f in ` + g.Dir + `/unthrottle-run-*/cpu.cfs_quota_us; do echo -1 >$f; done`,
+	} {
+		cmd := unthrottle(t, g, "run", "--limit-with=cgroup", "--cpus", "0.05", "--", "sh", "-c", script)
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		cmd.Run()
+		if !strings.Contains(strings.Join(strings.Fields(stderr.String()), " "), want) {
+			t.Errorf("%s: want %q: %s", script, want, stderr.Bytes())
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/freeze"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/ours"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/runner"
 	"github.com/unthrottle/unthrottle/cmd/internal/service"
@@ -181,7 +182,7 @@ type scratch struct {
 }
 
 func newScratch() (scratch, error) {
-	f, err := os.CreateTemp("", "unthrottle-trace-*")
+	f, err := ours.TempFile("trace")
 	if err != nil {
 		if memory, inMemory := memoryFile(); inMemory == nil {
 			return scratch{memory, ""}, nil // an image that holds nothing else has no directory for it

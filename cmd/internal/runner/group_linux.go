@@ -26,7 +26,8 @@ type group struct {
 	memory   string   // directory with the memory limit; "": none
 	origins  []string // v1: the groups that our threads are in
 	warnings []error
-	limited  bool // CPU time is
+	limited  bool   // CPU time is
+	inForce  string // what the files of the limits held when it was set
 
 	fd   *os.File // v2: the directory, to be born in
 	stat counterFiles
@@ -262,9 +263,24 @@ func (g *group) set(l Limit) error {
 		if g.version == cgroup.V1 {
 			file = "memory.limit_in_bytes"
 		}
-		return write(g.memory, file, strconv.FormatInt(l.Memory, 10))
+		if err := write(g.memory, file, strconv.FormatInt(l.Memory, 10)); err != nil {
+			return err
+		}
 	}
+	g.inForce = g.limits()
 	return nil
+}
+
+// limits are what the files of the limits hold, as the kernel tells it.
+func (g *group) limits() (text string) {
+	for _, file := range []string{"cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.max", "memory.limit_in_bytes", "memory.max"} {
+		for _, dir := range g.dirs() {
+			if data, err := os.ReadFile(filepath.Join(dir, file)); err == nil {
+				text += file + " " + strings.TrimSpace(string(data)) + "; "
+			}
+		}
+	}
+	return strings.TrimSuffix(text, "; ")
 }
 
 // explain says why the kernel refused a quota: on v1 a group's can't be above that of a group it is in.
@@ -353,6 +369,10 @@ func (g *group) counters() cgroup.Counters { return g.stat.read() }
 func (g *group) finish(res *Result) {
 	if g.version == cgroup.V2 && g.limited && !exists(filepath.Join(g.cpu, "cpu.max")) {
 		g.warnings = append(g.warnings, fmt.Errorf("the limit was lost: the cpu controller was taken away from %s meanwhile, as systemd does", g.cpu))
+	}
+	lost := len(g.warnings) > 0 && g.version == cgroup.V2 && g.limited && !exists(filepath.Join(g.cpu, "cpu.max"))
+	if now := g.limits(); !lost && g.inForce != "" && now != g.inForce {
+		res.Escaped = fmt.Errorf("its limit was changed while it ran: it was %s, and is %s", g.inForce, now)
 	}
 	res.Warnings = append(res.Warnings, g.warnings...)
 	g.readMemory(res)

@@ -142,6 +142,7 @@ type Result struct {
 	ExitCode    int
 	Signal      string // that ended it; ExitCode is then 128 and its number, as in a shell
 	Left        int    // processes that it left behind, and which were killed
+	Escaped     error  // it was not held to its limit all the time; nil: nothing of that was seen. It is among the warnings, too
 	Warnings    []error
 }
 

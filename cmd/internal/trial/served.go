@@ -153,6 +153,8 @@ func (x *Session) Close() lab.Run {
 	switch {
 	case dead != nil:
 		run.Error = dead.Error()
+	case res.Escaped != nil: // its figures are not those of the limit
+		run.Error = res.Escaped.Error()
 	case !obeyed:
 		run.Marks = append(run.Marks, lab.MarkKilled+", and was killed")
 	}

@@ -84,6 +84,10 @@ func (r *Runner) Run(ctx context.Context, s lab.Setting) (lab.Run, error) {
 		out.Error = failure(res, stderr.Bytes())
 		return out, nil
 	}
+	if res.Escaped != nil { // its figures are not those of the limit
+		out.Error = res.Escaped.Error()
+		return out, nil
+	}
 	if p.Read == nil {
 		return out, nil
 	}
