@@ -1,0 +1,90 @@
+package ours
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// raw are calls that make, rename or change files by name.
+var raw = []string{
+	"Mkdir", "MkdirAll", "MkdirTemp", "TempDir", "Create", "CreateTemp", "OpenFile", "WriteFile", "Rename", "Chmod", "Chown", "Symlink", "Link",
+	"UserCacheDir",
+}
+
+// exceptions are the files outside of this package that have such calls, and why they may.
+var exceptions = map[string]string{
+	"internal/contracttest/contracttest.go":            "a part of the tests: it updates their documents",
+	"internal/golive/process_linux.go":                 "it opens for reading only",
+	"internal/heartbeat/start.go":                      "a file of a cgroup, which root alone can put there",
+	"internal/journal/journal.go":                      "new files only, where the user wants them; old ones are looked at when they are open",
+	"internal/runner/group_linux.go":                   "cgroups, and their files",
+	"internal/trial/lock_unix.go":                      "in a directory of this package, and looked at when it is open",
+	"internal/verb/output.go":                          "beside a file that is changed in its own directory; new files only",
+	"internal/workload/build.go":                       "in a directory that this package has looked at",
+	"internal/workload/gocmd.go":                       "in a directory that is one bench's alone, and go's own cache, if nobody else may change it",
+	"internal/workload/toolchain.go":                   "a fresh directory",
+	"internal/workload/workload.go":                    "in a directory that is one bench's alone",
+	"internal/workload/program/readfile.go":            "a fresh file: the program imports nothing of ours, for any Go is to build it",
+	"kubectl-unthrottle/internal/binary/blobs.go":      "a fresh file, which has no name any more",
+	"kubectl-unthrottle/internal/binary/entry.go":      "a fresh file",
+	"kubectl-unthrottle/internal/registry/registry.go": "a fresh directory",
+	"kubectl-unthrottle/internal/cli/write.go":         "files that the user names are changed in their own directory",
+}
+
+// TestRawCalls: what is made where others may write too is made by this package.
+func TestRawCalls(t *testing.T) {
+	seen := map[string]bool{}
+	err := filepath.WalkDir("../..", func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if e.IsDir() {
+			switch e.Name() {
+			case "testdata", "bench", "ours":
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		set := token.NewFileSet()
+		file, err := parser.ParseFile(set, path, nil, 0)
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel("../..", path)
+		if err != nil {
+			return err
+		}
+		name = filepath.ToSlash(name)
+		ast.Inspect(file, func(n ast.Node) bool {
+			call, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			if from, ok := call.X.(*ast.Ident); ok && from.Name == "os" && slices.Contains(raw, call.Sel.Name) {
+				seen[name] = true
+				if _, may := exceptions[name]; !may {
+					t.Errorf("%s: os.%s: package ours does this where others may write", set.Position(call.Pos()), call.Sel.Name)
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range exceptions {
+		if !seen[name] && !strings.HasPrefix(name, "kubectl-unthrottle/") {
+			t.Errorf("%s has no such call any more: it is no exception", name)
+		}
+	}
+}

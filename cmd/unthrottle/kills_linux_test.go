@@ -1,0 +1,105 @@
+package main
+
+import (
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/unthrottle/unthrottle/internal/kerneltest"
+)
+
+// killsVariable says how often commands are killed.
+const killsVariable = "UNTHROTTLE_KILLS"
+
+// TestKernelKills ends commands at random moments. After the next command of another kind nothing is left of them: no process, no
+// group in any hierarchy, no temporary file, no unfinished result.
+func TestKernelKills(t *testing.T) {
+	kills := 8
+	if n, err := strconv.Atoi(os.Getenv(killsVariable)); err == nil {
+		kills = n
+	}
+	g := kerneltest.New(t)
+	const daemons = `for i in 1 2; do setsid sleep 2233 & done; exec timeout 20 sh -c 'while :; do :; done'`
+	commands := [][]string{
+		{"run", "--cpus", "0.3", "--", "sh", "-c", daemons},
+		{"run", "--cpus", "0.3", "--memory", "100m", "--", "sh", "-c", daemons},
+		{"run", "--cpus", "0.1", "--limit-with", "emulate", "--", "sh", "-c", daemons},
+		{"bench", "--cpus", "0.5", "--procs", "1,2", "--blocks", "20", "--for", "50ms", "-o", "out.html", "fib"},
+		{"tune", "--batch", "--any", "--cpus", "0.5", "-o", "out.html", "--", "sh", "-c", "sleep 2233 & sleep 0.1"},
+		{"watch", "--for", "20s", "-o", "out.json"},
+	}
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	counted := map[string]int{}
+	defer func() { t.Logf("%v", counted) }()
+	for i := range kills {
+		args := commands[i%len(commands)]
+		sig := []syscall.Signal{syscall.SIGKILL, syscall.SIGKILL, syscall.SIGINT, syscall.SIGTERM}[random.IntN(4)]
+		if args[0] == "run" && sig == syscall.SIGINT {
+			sig = syscall.SIGTERM // SIGINT is the program's, and a shell waits for what it has started
+		}
+		dir := t.TempDir()
+		start := func(args ...string) *exec.Cmd {
+			cmd := unthrottle(t, g, args...)
+			cmd.Dir = dir
+			cmd.Env = append(cmd.Env, "TMPDIR="+dir, "HOME="+dir, "XDG_CACHE_HOME=")
+			return cmd
+		}
+		cmd := start(args...)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		after := time.Duration(random.Int64N(int64(1500 * time.Millisecond)))
+		time.Sleep(after)
+		cmd.Process.Signal(sig)
+		cmd.Wait()
+		counted[sig.String()+", "+args[0]]++
+		if out, err := start("version").CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		what := strings.Join(args[:min(len(args), 5)], " ") + " " + sig.String() + " after " + after.String()
+		left := func() (all []string) {
+			all = append(groupsOf(cmd.Process.Pid), sleepers()...)
+			for _, pattern := range []string{"unthrottle-temp-*", ".unthrottle-unfinished-*"} {
+				found, _ := filepath.Glob(filepath.Join(dir, pattern))
+				all = append(all, found...)
+			}
+			return all
+		}
+		for deadline := time.Now().Add(20 * time.Second); len(left()) > 0 && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+			// a guard, or a group that is being left, takes its moment
+		}
+		if all := left(); len(all) > 0 {
+			t.Errorf("%s: left: %v", what, all)
+			return
+		}
+	}
+}
+
+// groupsOf are the groups that a process has made for what it runs, in all hierarchies.
+func groupsOf(pid int) (all []string) {
+	for _, depth := range []string{"", "*", "*/*", "*/*/*", "*/*/*/*"} {
+		found, _ := filepath.Glob(filepath.Join("/sys/fs/cgroup", depth, "unthrottle-run-*-"+strconv.Itoa(pid)+"-*"))
+		all = append(all, found...)
+	}
+	return all
+}
+
+// sleepers are the daemons of this test that live.
+func sleepers() (all []string) {
+	found, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range found {
+		if text, err := os.ReadFile(file); err == nil && string(text) == "sleep\x002233\x00" {
+			all = append(all, file)
+		}
+	}
+	return all
+}
