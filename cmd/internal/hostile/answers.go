@@ -79,8 +79,8 @@ func redirect(status int, to func(sink string) string) func(http.ResponseWriter,
 	}
 }
 
-// host is a URL's host and port.
-func host(address string) string { return strings.TrimPrefix(address, "http://") }
+// hostPort is a URL's host and port.
+func hostPort(address string) string { return strings.TrimPrefix(address, "http://") }
 
 // filled writes until nobody reads any more.
 func filled(w io.Writer, text string) {
@@ -129,8 +129,8 @@ func Answers() []Answer {
 		{"303", true, redirect(303, same)},
 		{"307, which keeps the body", true, redirect(307, same)},
 		{"308, which keeps the body", true, redirect(308, same)},
-		{"without a scheme", true, redirect(302, func(sink string) string { return "//" + host(sink) + "/stolen" })},
-		{"the name of a user that looks like a host", true, redirect(302, func(sink string) string { return "http://127.0.0.1:6443@" + host(sink) + "/stolen" })},
+		{"without a scheme", true, redirect(302, func(sink string) string { return "//" + hostPort(sink) + "/stolen" })},
+		{"the name of a user that looks like a host", true, redirect(302, func(sink string) string { return "http://127.0.0.1:6443@" + hostPort(sink) + "/stolen" })},
 		{"the port of another server", true, redirect(302, func(sink string) string {
 			return "http://localhost:" + sink[strings.LastIndexByte(sink, ':')+1:] + "/stolen"
 		})},
