@@ -302,7 +302,7 @@ func (r *reading) resolve(ctx context.Context) {
 			r.problem("ConfigMap/"+n.Name+" in "+n.Namespace, hint, "getting it: %s", why)
 		}
 	}
-	r.live.Resolve()
+	_ = r.live.Resolve(ctx) // a context that has ended ends the next request, too
 }
 
 // atOnce is how many ConfigMaps are asked for at the same time.

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -12,15 +13,31 @@ import (
 // A join brings the objects together that speak of each other. An object without a namespace meets only those without one.
 type join struct {
 	objects map[dataKey][]*data
-	vpas    []vpa
-	boosts  []boost
-	quotas  []quota
-	limits  []limitRange
+	vpas    map[dataKey][]vpa  // by their targets
+	boosts  map[string][]boost // by their namespaces, as what follows
+	quotas  map[string][]quota
+	limits  map[string][]limitRange
+	around  map[place]workload.Around // what quotas and LimitRanges say, until there are more of them
 	pods    []*pendingPod
 	live    bool // they are an API server's
 }
 
-func newJoin() *join { return &join{objects: map[dataKey][]*data{}} }
+func newJoin() *join {
+	return &join{
+		objects: map[dataKey][]*data{}, vpas: map[dataKey][]vpa{}, boosts: map[string][]boost{}, quotas: map[string][]quota{},
+		limits: map[string][]limitRange{}, around: map[place]workload.Around{},
+	}
+}
+
+// A place is where objects stand that the same others are near to: the directory is "" for what was named on the command line.
+type place struct{ namespace, dir string }
+
+func (p *pendingPod) place() place {
+	if !p.file.found {
+		return place{p.workload.Namespace, ""}
+	}
+	return place{p.workload.Namespace, p.file.dir()}
+}
 
 type dataKey struct{ kind, namespace, name string }
 
@@ -44,28 +61,23 @@ func (v dataValue) get() (string, workload.State, string) {
 
 type vpa struct {
 	file       *File
-	namespace  string
+	target     dataKey
 	facts      workload.VPA
-	kind, name string // of the target
 	containers map[string]containerPolicy
 }
 
 type containerPolicy struct{ off, limitsOff bool }
 
 type boost struct {
-	file            *File
-	namespace, name string
-	selects         func(labels map[string]string) bool
+	file    *File
+	name    string
+	selects func(labels map[string]string) bool
 }
 
-type quota struct {
-	file      *File
-	namespace string
-}
+type quota struct{ file *File }
 
 type limitRange struct {
 	file                         *File
-	namespace                    string
 	largest, standard, requested workload.Amount
 }
 
@@ -77,19 +89,25 @@ func (j *join) add(o object) {
 		key := dataKey{o.kind, o.namespace, o.name}
 		j.objects[key] = append(j.objects[key], o.values())
 	case o.kind == "VerticalPodAutoscaler":
-		j.vpas = append(j.vpas, o.vpa())
+		v := o.vpa()
+		j.vpas[v.target] = append(j.vpas[v.target], v)
 	case o.kind == "StartupCPUBoost" && o.group == "autoscaling.x-k8s.io":
-		j.boosts = append(j.boosts, boost{file, o.namespace, o.name, o.get("selector").selector()})
+		if len(j.boosts[o.namespace]) >= mostBoosts {
+			o.problem(Warning, "", "more than %d StartupCPUBoosts in one namespace: this one is not looked at", mostBoosts)
+			return
+		}
+		j.boosts[o.namespace] = append(j.boosts[o.namespace], boost{file, o.name, o.get("selector").selector()})
 	case o.kind == "ResourceQuota" && o.group == "":
 		if o.get("spec", "hard", "limits.cpu").ok() {
-			j.quotas = append(j.quotas, quota{file, o.namespace})
+			j.quotas[o.namespace] = append(j.quotas[o.namespace], quota{file})
+			clear(j.around)
 		}
 	case o.kind == "LimitRange" && o.group == "":
 		for _, item := range o.get("spec", "limits").list() {
 			if item.get("type").text() != "Container" {
 				continue
 			}
-			l := limitRange{file: file, namespace: o.namespace}
+			l := limitRange{file: file}
 			l.largest, _ = item.amount("max", "cpu")
 			l.standard, _ = item.amount("default", "cpu")
 			l.requested, _ = item.amount("defaultRequest", "cpu")
@@ -103,7 +121,8 @@ func (j *join) add(o object) {
 			if l.requested.State == workload.Absent {
 				l.requested, _ = item.amount("min", "cpu")
 			}
-			j.limits = append(j.limits, l)
+			j.limits[o.namespace] = append(j.limits[o.namespace], l)
+			clear(j.around)
 		}
 	}
 }
@@ -159,10 +178,8 @@ func (o object) vpa() vpa {
 		mode = "Auto"
 	}
 	v := vpa{
-		file: o.document.file, namespace: o.namespace,
+		file: o.document.file, target: dataKey{o.get("spec", "targetRef", "kind").name(), o.namespace, o.get("spec", "targetRef", "name").name()},
 		facts:      workload.VPA{Name: o.name, Mode: mode, At: o.position(), Boost: o.get("spec", "startupBoost").ok()},
-		kind:       o.get("spec", "targetRef", "kind").text(),
-		name:       o.get("spec", "targetRef", "name").text(),
 		containers: map[string]containerPolicy{},
 	}
 	for _, p := range o.get("spec", "resourcePolicy", "containerPolicies").list() {
@@ -197,16 +214,31 @@ func (v vpa) of(w *workload.Workload) *workload.VPA {
 	return &facts
 }
 
+// Bounds on what is asked about each pod: a cluster has some dozens of StartupCPUBoosts, and their selectors a few parts.
+const (
+	mostBoosts    = 1000 // of a namespace
+	mostSelecting = 100  // labels and expressions of a selector
+)
+
 // selector makes a function of a label selector.
 func (a at) selector() func(labels map[string]string) bool {
 	exact := a.get("matchLabels").texts()
 	type expression struct {
 		key, operator string
-		values        []string
+		values        map[string]bool
 	}
 	var expressions []expression
-	for _, e := range a.get("matchExpressions").list() {
-		expressions = append(expressions, expression{e.get("key").text(), e.get("operator").text(), e.get("values").strings()})
+	list := a.get("matchExpressions").list()
+	if len(exact)+len(list) > mostSelecting {
+		a.problem(Warning, "", "a selector with more than %d parts: what it selects is not known", mostSelecting)
+		return func(map[string]string) bool { return false }
+	}
+	for _, e := range list {
+		values := map[string]bool{}
+		for _, value := range e.get("values").strings() {
+			values[value] = true
+		}
+		expressions = append(expressions, expression{e.get("key").text(), e.get("operator").text(), values})
 	}
 	return func(labels map[string]string) bool {
 		for key, want := range exact {
@@ -216,7 +248,7 @@ func (a at) selector() func(labels map[string]string) bool {
 		}
 		for _, e := range expressions {
 			value, has := labels[e.key]
-			in := has && slices.Contains(e.values, value)
+			in := has && e.values[value]
 			switch {
 			case e.operator == "In" && !in, e.operator == "NotIn" && in,
 				e.operator == "Exists" && !has, e.operator == "DoesNotExist" && has:
@@ -233,13 +265,16 @@ func near(a, b *File) bool {
 	if a == b || !a.found || !b.found {
 		return true
 	}
-	x, y := filepath.Dir(a.Name), filepath.Dir(b.Name)
+	x, y := a.dir(), b.dir()
 	return x == y || within(x, y) || within(y, x)
 }
 
 func within(dir, in string) bool {
-	return in == "." || strings.HasPrefix(dir, in+string(filepath.Separator))
+	return in == "." || len(dir) > len(in) && dir[len(in)] == filepath.Separator && strings.HasPrefix(dir, in)
 }
+
+// mostNamesakes is how many objects of one name are counted: which of two is meant is not known either.
+const mostNamesakes = 100
 
 // data finds a ConfigMap or Secret, or says why it is not known.
 func (j *join) data(p *pendingPod, kind, name string) (*data, string) {
@@ -247,6 +282,9 @@ func (j *join) data(p *pendingPod, kind, name string) (*data, string) {
 	for _, d := range j.objects[dataKey{kind, p.workload.Namespace, name}] {
 		if near(d.file, p.file) {
 			found = append(found, d)
+		}
+		if len(found) > mostNamesakes {
+			return nil, fmt.Sprintf("there are more than %d of the name %s %s", mostNamesakes, kind, short(name))
 		}
 	}
 	switch len(found) {
@@ -264,46 +302,56 @@ func (j *join) data(p *pendingPod, kind, name string) (*data, string) {
 	return nil, fmt.Sprintf("there are %d of the name %s %s", len(found), kind, short(name))
 }
 
-// defaults are what the LimitRanges of a pod's namespace say.
+// defaults are what the LimitRanges and ResourceQuotas of a pod's namespace say.
 func (j *join) defaults(p *pendingPod) workload.Around {
+	at := p.place()
+	if a, ok := j.around[at]; ok {
+		return a
+	}
 	var a workload.Around
 	set := func(to *workload.Amount, from workload.Amount) {
 		if to.State == workload.Absent {
 			*to = from
 		}
 	}
-	for _, l := range j.limits {
-		if l.namespace == p.workload.Namespace && near(l.file, p.file) {
+	for _, l := range j.limits[at.namespace] {
+		if near(l.file, p.file) {
 			set(&a.LimitMax, l.largest)
 			set(&a.Default, l.standard)
 			set(&a.DefaultRequest, l.requested)
 		}
 	}
+	for _, q := range j.quotas[at.namespace] {
+		a.Quota = a.Quota || near(q.file, p.file)
+	}
+	j.around[at] = a
 	return a
 }
 
 // resolve fills in what only all objects together tell.
-func (j *join) resolve() {
+func (j *join) resolve(ctx context.Context) error {
 	for _, p := range j.pods {
 		w := p.workload
 		w.Around = j.defaults(p)
-		for _, v := range j.vpas {
-			if v.namespace == w.Namespace && v.kind == w.Kind && v.name == w.Name && near(v.file, p.file) {
+		for _, v := range j.vpas[dataKey{w.Kind, w.Namespace, w.Name}] {
+			if near(v.file, p.file) {
 				w.Around.VPA = v.of(w)
 				break
 			}
 		}
-		for _, b := range j.boosts {
-			if b.namespace == w.Namespace && near(b.file, p.file) && b.selects(w.Pod.Labels) {
+		for _, b := range j.boosts[w.Namespace] {
+			if near(b.file, p.file) && b.selects(w.Pod.Labels) {
 				w.Around.Boost = b.name
 				break
 			}
 		}
-		for _, q := range j.quotas {
-			w.Around.Quota = w.Around.Quota || q.namespace == w.Namespace && near(q.file, p.file)
-		}
 		for i := range p.env {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
 			j.environment(p, &w.Pod.Containers[i], p.env[i])
 		}
+		p.env = nil
 	}
+	return nil
 }

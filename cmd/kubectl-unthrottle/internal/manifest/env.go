@@ -104,7 +104,7 @@ func (d *document) environment(c at, f *workload.Container) pendingEnv {
 				continue
 			}
 			s := pendingSource{Source: workload.Source{
-				Kind: kind, Name: ref.get("name").text(), Prefix: item.get("prefix").text(),
+				Kind: kind, Name: ref.get("name").name(), Prefix: item.get("prefix").text(),
 				Optional: ref.get("optional").bool(), At: item.position(),
 			}}
 			if name := ref.get("name"); name.template() {
@@ -132,6 +132,8 @@ func (d *document) variable(item at) pendingVar {
 			v.State, v.Unknown = workload.Unknown, why
 		case value.node != nil && value.node.Kind != Scalar:
 			v.State, v.Unknown = workload.Unknown, "its value is a "+kindName(value.node)
+		case len(v.Text) > longestExpanded:
+			v.State, v.Unknown = workload.Unknown, fmt.Sprintf("its value has more than %d KiB", longestExpanded>>10)
 		}
 		return v
 	}
@@ -145,28 +147,28 @@ func (d *document) variable(item at) pendingVar {
 	switch {
 	case from.get("resourceFieldRef").ok():
 		ref = from.get("resourceFieldRef")
-		v.Form, v.Resource, v.Container = workload.ResourceRef, ref.get("resource").text(), ref.get("containerName").text()
+		v.Form, v.Resource, v.Container = workload.ResourceRef, ref.get("resource").name(), ref.get("containerName").name()
 		if divisor := ref.get("divisor"); divisor.ok() {
-			v.Divisor, v.DivisorAt = divisor.text(), divisor.position()
+			v.Divisor, v.DivisorAt = divisor.name(), divisor.position()
 		}
 		v.Text = v.Resource
 	case from.get("fieldRef").ok():
 		ref = from.get("fieldRef")
-		v.Form, v.field = workload.FieldRef, ref.get("fieldPath").text()
+		v.Form, v.field = workload.FieldRef, ref.get("fieldPath").name()
 		v.Text = v.field
 	case from.get("configMapKeyRef").ok():
 		ref = from.get("configMapKeyRef")
 		v.Form = workload.ConfigMap
-		v.Text = fmt.Sprintf("ConfigMap %s, key %s", ref.get("name").text(), ref.get("key").text())
+		v.Text = fmt.Sprintf("ConfigMap %s, key %s", ref.get("name").name(), ref.get("key").name())
 	case from.get("secretKeyRef").ok():
 		ref = from.get("secretKeyRef")
 		v.Form = workload.Secret
-		v.Text = fmt.Sprintf("Secret %s, key %s", ref.get("name").text(), ref.get("key").text())
+		v.Text = fmt.Sprintf("Secret %s, key %s", ref.get("name").name(), ref.get("key").name())
 	default:
 		v.Form, v.State, v.Unknown = workload.Literal, workload.Unknown, "its valueFrom is of no kind that is known here"
 		return v
 	}
-	v.name, v.key, v.optional = ref.get("name").text(), ref.get("key").text(), ref.get("optional").bool()
+	v.name, v.key, v.optional = ref.get("name").name(), ref.get("key").text(), ref.get("optional").bool()
 	for _, part := range []string{"resource", "containerName", "divisor", "fieldPath", "name", "key"} {
 		if p := ref.get(part); p.template() {
 			v.State, v.Unknown = workload.Unknown, p.unrendered()
@@ -177,10 +179,19 @@ func (d *document) variable(item at) pendingVar {
 	return v
 }
 
-// expand replaces $(NAME) as the kubelet does: $$ is a dollar sign, and what is no reference stays.
-func expand(text string, value func(name string) string) string {
+// Bounds on values that are put into values, which a few lines can double sixty times. What matters here is a number of CPUs, an
+// amount of memory or a list of settings: none has more than some hundred letters.
+const (
+	longestExpanded = 4 << 10  // of one value: sixteen times the longest GODEBUG that has all settings
+	mostExpansion   = 64 << 10 // of all values of a container that refer to others; charts have some kilobytes
+	longestReason   = 200      // of why a value is not known, before it is told without the names that lead to it
+)
+
+// expand replaces $(NAME) as the kubelet does: $$ is a dollar sign, and what is no reference stays. It says no to a result that has
+// more than most bytes, and does no more work for it.
+func expand(text string, most int, value func(name string) string) (string, bool) {
 	var b strings.Builder
-	for i := 0; i < len(text); i++ {
+	for i := 0; i < len(text) && b.Len() <= most; i++ {
 		if text[i] != '$' || i+1 == len(text) {
 			b.WriteByte(text[i])
 			continue
@@ -190,20 +201,30 @@ func expand(text string, value func(name string) string) string {
 		case text[i] == '$':
 			b.WriteByte('$')
 		case text[i] == '(' && end > 0:
-			b.WriteString(value(text[i+1 : i+end]))
+			part := value(text[i+1 : i+end])
+			if b.Len()+len(part) > most {
+				return "", false
+			}
+			b.WriteString(part)
 			i += end
 		default:
 			b.WriteByte('$')
 			b.WriteByte(text[i])
 		}
 	}
-	return b.String()
+	if b.Len() > most {
+		return "", false
+	}
+	return b.String(), true
 }
 
 // references are the names that a value refers to.
 func references(text string) []string {
+	if !strings.Contains(text, "$(") {
+		return nil
+	}
 	var names []string
-	expand(text, func(name string) string {
+	expand(text, len(text), func(name string) string {
 		names = append(names, name)
 		return ""
 	})
@@ -215,54 +236,120 @@ type pendingPod struct {
 	workload *workload.Workload
 	file     *File
 	env      []pendingEnv // of each container
+	named    map[string]*workload.Container
 }
 
-// resolve makes a container's variables, now that all objects are known.
+// container is the pod's container of a name: the last one, where several have it.
+func (p *pendingPod) container(name string) *workload.Container {
+	if p.named == nil {
+		p.named = map[string]*workload.Container{}
+		for i := range p.workload.Pod.Containers {
+			c := &p.workload.Pod.Containers[i]
+			p.named[c.Name] = c
+		}
+	}
+	return p.named[name]
+}
+
+// whole are the variables that come from ConfigMaps and Secrets that are taken whole, as far as they matter: of several of a name
+// the last one, which counts. open is why there may be others.
+func (j *join) whole(p *pendingPod, env pendingEnv) (vars []workload.Variable, sources []workload.Source, open string) {
+	found := make([]*data, len(env.sources))
+	for i := range env.sources {
+		s := env.sources[i]
+		why := s.unknown
+		if why == "" {
+			found[i], why = j.data(p, s.Kind, s.Name)
+		}
+		s.Known = found[i] != nil
+		if !s.Known {
+			open = why
+		}
+		sources = append(sources, s.Source)
+	}
+	// From the last to the first, so that each name is looked at once: what a later source sets counts, and what a later one that is
+	// not known may set is not known.
+	wanted := sortedKeys(env.wanted)
+	type source struct{ kind, name, prefix string }
+	seen := map[source]bool{}
+	set := map[string]bool{}
+	later := map[string]int{} // the next source after this one that is not known, by its prefix
+	var lengths []int         // of those prefixes
+	for i := len(sources) - 1; i >= 0; i-- {
+		s := &sources[i]
+		if found[i] == nil {
+			if _, known := later[s.Prefix]; !known && !slices.Contains(lengths, len(s.Prefix)) {
+				lengths = append(lengths, len(s.Prefix))
+			}
+			later[s.Prefix] = i
+			continue
+		}
+		if key := (source{s.Kind, s.Name, s.Prefix}); seen[key] {
+			continue
+		} else {
+			seen[key] = true
+		}
+		from, _ := slices.BinarySearch(wanted, s.Prefix)
+		first := len(vars)
+		for _, name := range wanted[from:] {
+			key, ok := strings.CutPrefix(name, s.Prefix)
+			if !ok {
+				break
+			}
+			value, ok := found[i].values[key]
+			if !ok || set[name] {
+				continue
+			}
+			set[name] = true
+			v := workload.Variable{
+				Name: name, At: s.At, ValueAt: value.at, Form: workload.FromWhole,
+				Text: fmt.Sprintf("%s %s, key %s", s.Kind, s.Name, key),
+			}
+			v.Value, v.State, v.Unknown = value.get()
+			next := len(sources)
+			for _, n := range lengths {
+				if n > len(name) {
+					continue
+				}
+				if at, ok := later[name[:n]]; ok {
+					next = min(next, at)
+				}
+			}
+			if v.State == workload.Known && next < len(sources) {
+				v.State, v.Value = workload.Unknown, ""
+				if v.Unknown = env.sources[next].unknown; v.Unknown == "" {
+					_, v.Unknown = j.data(p, sources[next].Kind, sources[next].Name)
+				}
+			}
+			vars = append(vars, v)
+		}
+		slices.Reverse(vars[first:])
+	}
+	slices.Reverse(vars)
+	return vars, sources, open
+}
+
+// environment makes a container's variables, now that all objects are known.
 func (j *join) environment(p *pendingPod, c *workload.Container, env pendingEnv) {
 	known := map[string]workload.Variable{}
 	set := func(v workload.Variable) {
 		known[v.Name] = v
 		c.Env = append(c.Env, v)
 	}
-	open := "" // why a name that nothing sets may be set all the same
-	if c.EnvUnknown != "" {
-		open = c.EnvUnknown
+	open := c.EnvUnknown // why a name that nothing sets may be set all the same
+	vars, sources, why := j.whole(p, env)
+	if why != "" {
+		open = why
 	}
-	for _, s := range env.sources {
-		data, why := j.data(p, s.Kind, s.Name)
-		if s.unknown != "" {
-			data, why = nil, s.unknown
-		}
-		s.Known = data != nil
-		c.EnvFrom = append(c.EnvFrom, s.Source)
-		if data == nil {
-			open = why
-			for i := range c.Env {
-				// A later source writes over an earlier one.
-				if v := &c.Env[i]; v.State == workload.Known && strings.HasPrefix(v.Name, s.Prefix) {
-					v.State, v.Value, v.Unknown = workload.Unknown, "", why
-					known[v.Name] = *v
-				}
-			}
-			continue
-		}
-		for _, key := range sortedKeys(data.values) {
-			name := s.Prefix + key
-			if !env.wanted[name] {
-				continue
-			}
-			v := workload.Variable{
-				Name: name, At: s.At, ValueAt: data.values[key].at, Form: workload.FromWhole,
-				Text: fmt.Sprintf("%s %s, key %s", s.Kind, s.Name, key),
-			}
-			v.Value, v.State, v.Unknown = data.values[key].get()
-			set(v)
-		}
+	c.EnvFrom = sources
+	for _, v := range vars {
+		set(v)
 	}
+	left := mostExpansion
 	for _, e := range env.entries {
 		v := e.Variable
 		if v.State != workload.Unknown {
-			v.Value, v.State, v.Unknown = j.value(p, c, e, known, open)
+			v.Value, v.State, v.Unknown = j.value(p, c, e, known, open, &left)
 		}
 		if v.State == workload.Absent {
 			continue // optional, and not there: nothing is set
@@ -287,32 +374,45 @@ func (j *join) environment(p *pendingPod, c *workload.Container, env pendingEnv)
 			kept = append(kept, v)
 		}
 	}
+	clear(c.Env[len(kept):])
 	c.Env = kept
 }
 
+// tooLong is why a value is not known that others make long.
+var tooLong = fmt.Sprintf("the values that it is put together from make more than %d KiB", longestExpanded>>10)
+
 // value is what the program will see.
-func (j *join) value(p *pendingPod, c *workload.Container, v pendingVar, known map[string]workload.Variable, open string) (string, workload.State, string) {
+func (j *join) value(p *pendingPod, c *workload.Container, v pendingVar, known map[string]workload.Variable, open string, left *int) (string, workload.State, string) {
 	switch v.Form {
 	case workload.Literal:
-		why := ""
-		text := expand(v.Text, func(name string) string {
+		if !strings.Contains(v.Text, "$") {
+			return v.Text, workload.Known, ""
+		}
+		unknown := "" // the last name in it that is not known
+		text, ok := expand(v.Text, min(*left, longestExpanded), func(name string) string {
 			other, ok := known[name]
 			switch {
-			case ok && other.State == workload.Unknown:
-				why = fmt.Sprintf("$(%s): %s", name, other.Unknown)
-			case ok:
+			case ok && other.State != workload.Unknown:
 				return other.Value
-			case open != "":
-				why = fmt.Sprintf("$(%s): %s", name, open)
-			case isService(name):
-				why = fmt.Sprintf("$(%s) may be a Service's address", name)
+			case ok || open != "" || isService(name):
+				unknown = name
 			}
 			return "$(" + name + ")"
 		})
-		if why != "" {
-			return "", workload.Unknown, why
+		*left = max(0, *left-len(text))
+		switch other, set := known[unknown]; {
+		case unknown == "" && ok:
+			return text, workload.Known, ""
+		case unknown == "":
+			return "", workload.Unknown, tooLong
+		case set && len(other.Unknown) > longestReason:
+			return "", workload.Unknown, other.Unknown
+		case set:
+			return "", workload.Unknown, fmt.Sprintf("$(%s): %s", short(unknown), other.Unknown)
+		case open != "":
+			return "", workload.Unknown, fmt.Sprintf("$(%s): %s", short(unknown), open)
 		}
-		return text, workload.Known, ""
+		return "", workload.Unknown, fmt.Sprintf("$(%s) may be a Service's address", short(unknown))
 	case workload.ResourceRef:
 		return j.resource(p, c, v)
 	case workload.FieldRef:
@@ -365,13 +465,7 @@ func field(w *workload.Workload, path string) (string, workload.State, string) {
 func (j *join) resource(p *pendingPod, c *workload.Container, v pendingVar) (string, workload.State, string) {
 	of := c
 	if v.Container != "" {
-		of = nil
-		for i := range p.workload.Pod.Containers {
-			if p.workload.Pod.Containers[i].Name == v.Container {
-				of = &p.workload.Pod.Containers[i]
-			}
-		}
-		if of == nil {
+		if of = p.container(v.Container); of == nil {
 			return "", workload.Unknown, fmt.Sprintf("the pod has no container %s", short(v.Container))
 		}
 	}
@@ -395,7 +489,7 @@ func (j *join) resource(p *pendingPod, c *workload.Container, v pendingVar) (str
 		return "", workload.Unknown, amount.Unknown
 	case amount.Value <= 0 && node != "":
 		return "", workload.Unknown, "there is no such limit: it is the node's " + node
-	case amount.State == workload.Absent && j.defaults(p).DefaultRequest.State != workload.Absent:
+	case amount.State == workload.Absent && p.workload.Around.DefaultRequest.State != workload.Absent:
 		return "", workload.Unknown, "a LimitRange sets the request"
 	}
 	divisor := quantity.Resource{}
@@ -422,7 +516,7 @@ func (j *join) resource(p *pendingPod, c *workload.Container, v pendingVar) (str
 
 // limit is the CPU limit that a container gets: its own, the namespace's default, or the pod's.
 func (j *join) limit(p *pendingPod, c *workload.Container) workload.Amount {
-	for _, a := range []workload.Amount{c.Limit, j.defaults(p).Default, p.workload.Pod.Limit} {
+	for _, a := range []workload.Amount{c.Limit, p.workload.Around.Default, p.workload.Pod.Limit} {
 		if a.State == workload.Unknown || a.State == workload.Known && a.Value > 0 {
 			return a
 		}

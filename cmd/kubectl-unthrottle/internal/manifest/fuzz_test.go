@@ -57,7 +57,8 @@ func FuzzKubectl(f *testing.F) {
 	}
 	f.Add([]byte("a: &x {b: 1}\nc:\n  b: 2\n  <<: *x\nd:\n  <<: [*x, {b: 3, e: 4}]\n  f: yes\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		for _, u := range split(text, 0) {
+		units, _ := split(text, 0)
+		for _, u := range units {
 			if u.json || u.inList || bytes.Contains(text[u.start:u.end], []byte("%")) {
 				continue
 			}

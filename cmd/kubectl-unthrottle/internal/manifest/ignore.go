@@ -134,7 +134,7 @@ func (d *document) ignores(o object, template at) []workload.Ignore {
 		if value == nil || value.resolved().Kind != Scalar {
 			continue
 		}
-		at := d.position(value, a.path+"."+ignoreAnnotation, shared)
+		at := d.position(value, (&trail{up: a.path, key: ignoreAnnotation}).String(), shared)
 		rules, reason := d.reader.rules(d.file, at, value.resolved().Value)
 		if rules != nil {
 			list = append(list, workload.Ignore{Rules: rules, Reason: reason, At: at, From: first, To: last})
@@ -155,8 +155,9 @@ func (d *document) lines(c comment) (from, to int) {
 	if c.start < d.unit.start {
 		line = d.file.lineOf(d.root.Start)
 	} else if c.alone {
-		for line++; line <= len(d.file.lines); line++ {
-			text := bytes.TrimSpace(d.line(line))
+		last := d.file.lines.count()
+		for line++; line <= last; line++ {
+			text := bytes.TrimSpace(d.file.lines.line(line))
 			if len(text) > 0 && text[0] != '#' && !isMarker(text) {
 				break
 			}
@@ -179,12 +180,4 @@ func (d *document) lines(c comment) (from, to int) {
 		return d.file.lineOf(n.Start) <= line && d.lastLine(n) >= line
 	})
 	return from, to
-}
-
-func (d *document) line(n int) []byte {
-	end := len(d.file.Data)
-	if n < len(d.file.lines) {
-		end = d.file.lines[n]
-	}
-	return d.file.Data[d.file.lines[n-1]:end]
 }

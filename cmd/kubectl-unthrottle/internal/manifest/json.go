@@ -150,22 +150,21 @@ func (r *jsonReader) text() (*Node, error) {
 	return n, nil
 }
 
-// word reads a number, true, false or null.
+// word reads a number, true, false or null. A number may be larger than a float64 can hold: JSON has no bound.
 func (r *jsonReader) word() (*Node, error) {
 	start := r.at
 	for r.at < len(r.data) && isWord(r.data[r.at]) {
 		r.at++
 	}
 	n := &Node{Value: string(r.data[start:r.at]), Start: start, Body: start, End: r.at}
-	var v any
-	if err := json.Unmarshal(r.data[start:r.at], &v); err != nil {
+	if !json.Valid(r.data[start:r.at]) {
 		r.at = start
 		return nil, r.wrong("%q is not a JSON value", short(n.Value))
 	}
-	switch v.(type) {
-	case nil:
+	switch n.Value[0] {
+	case 'n':
 		n.Tag, n.Value = "!!null", ""
-	case bool:
+	case 't', 'f':
 		n.Tag = "!!bool"
 	default:
 		n.Tag = "!!float"

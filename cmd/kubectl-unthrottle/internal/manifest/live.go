@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -108,9 +109,9 @@ func (l *Live) Add(data []byte, kind, version string) (Object, error) {
 	d := &document{reader: r, file: f, unit: u, root: root}
 	a := at{document: d, node: root}
 	problems := len(r.set.Problems)
-	d.object(a, list{kind + "List", version})
+	d.object(a, list{kind + "List", version}, 0)
 	o := Object{
-		Kind: kind, Namespace: a.get("metadata", "namespace").text(), Name: a.get("metadata", "name").text(),
+		Kind: kind, Namespace: a.get("metadata", "namespace").name(), Name: a.get("metadata", "name").name(),
 		UID: a.get("metadata", "uid").text(), Workloads: slices.Clone(r.set.Workloads),
 	}
 	for _, ref := range a.get("metadata", "ownerReferences").list() {
@@ -166,9 +167,12 @@ func (l *Live) Wanted() []Name {
 	}
 	for _, p := range l.reader.join.pods {
 		for _, env := range p.env {
-			for _, s := range env.sources {
-				if s.Kind == "ConfigMap" && env.mayWant(s.Prefix) {
-					add(p.workload.Namespace, s.Name)
+			if len(env.sources) > 0 {
+				wanted := sortedKeys(env.wanted)
+				for _, s := range env.sources {
+					if s.Kind == "ConfigMap" && mayWant(wanted, s.Prefix) {
+						add(p.workload.Namespace, s.Name)
+					}
 				}
 			}
 			for _, e := range env.entries {
@@ -181,20 +185,16 @@ func (l *Live) Wanted() []Name {
 	return names
 }
 
-// mayWant says whether a variable that is of interest can begin so.
-func (e pendingEnv) mayWant(prefix string) bool {
-	for name := range e.wanted {
-		if strings.HasPrefix(name, prefix) {
-			return true
-		}
-	}
-	return false
+// mayWant says whether one of the variables that are of interest, in order, begins so.
+func mayWant(wanted []string, prefix string) bool {
+	i, _ := slices.BinarySearch(wanted, prefix)
+	return i < len(wanted) && strings.HasPrefix(wanted[i], prefix)
 }
 
 // Resolve fills in the values of what was read since the last time.
-func (l *Live) Resolve() {
-	l.reader.join.resolve()
-	l.reader.join.pods = nil
+func (l *Live) Resolve(ctx context.Context) error {
+	defer func() { l.reader.join.pods = nil }()
+	return l.reader.join.resolve(ctx)
 }
 
 // Problems are those of all objects so far.

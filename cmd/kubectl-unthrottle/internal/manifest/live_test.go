@@ -71,7 +71,9 @@ func TestLive(t *testing.T) {
 	if want := l.Wanted(); len(want) != 0 {
 		t.Errorf("still wanted are %v", want)
 	}
-	l.Resolve()
+	if err := l.Resolve(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	live, fromFile := o.Workloads[0], set.Workloads[0]
 	if at := live.Pod.Containers[1].Env[1].At; at.String() != "spec.template.spec.containers[0].env[1]" || at.Line != 0 {
 		t.Errorf("GOMAXPROCS stands at %+v", at)
@@ -148,7 +150,9 @@ func FuzzLive(f *testing.F) {
 				}
 			}
 			l.Wanted()
-			l.Resolve()
+			if err := l.Resolve(t.Context()); err != nil {
+				t.Fatal(err)
+			}
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"path/filepath"
 	"sort"
 	"strings"
 	"unicode/utf8"
@@ -69,12 +70,13 @@ type File struct {
 	Data    []byte // its bytes, unless it has no object of Kubernetes
 	Skipped string // why nothing was taken from it: "values of a Helm chart"
 
-	lines    []int
+	lines    *lines
 	units    []unit
-	mark     mark
 	problems int
+	in       string // its directory, once it was asked for
 	chart    string // directory of the Helm chart that it is a template of
 	found    bool   // in a directory, and not given by name
+	within   string // that directory, as it was given
 	live     bool   // it is an object of an API server, and has no lines
 }
 
@@ -91,8 +93,15 @@ type unit struct {
 // A list is what the list of an object is: the API server leaves out the kind of a PodList's items.
 type list struct{ kind, version string }
 
-// A mark is a place whose column is known, so that a file of one long line is not counted from its start for each place.
-type mark struct{ offset, line, column int }
+// Within is the directory that was named, and in which the file was found; "" if the file itself was named.
+func (f *File) Within() string { return f.within }
+
+func (f *File) dir() string {
+	if f.in == "" {
+		f.in = filepath.Dir(f.Name)
+	}
+	return f.in
+}
 
 // Tree parses the object at a place again. Trees take far more memory than the text that they are made of, so none is kept.
 func (f *File) Tree(at workload.Position) (*Node, error) {
@@ -131,25 +140,16 @@ func (f *File) position(start, end int) workload.Position {
 	if f.live {
 		return workload.Position{}
 	}
-	line := sort.Search(len(f.lines), func(i int) bool { return f.lines[i] > start })
-	from, column := f.lines[line-1], 1
-	if f.mark.line == line && f.mark.offset <= start {
-		from, column = f.mark.offset, f.mark.column
-	}
+	line, from := f.lines.at(start)
 	return workload.Position{
-		File: f.Name, Line: line, Column: column + utf8.RuneCount(f.Data[from:start]),
+		File: f.Name, Line: line, Column: 1 + f.lines.letters(from, start),
 		Offset: start, End: end, EndLine: f.lineOf(max(start, end-1)),
 	}
 }
 
 func (f *File) lineOf(offset int) int {
-	return sort.Search(len(f.lines), func(i int) bool { return f.lines[i] > offset })
-}
-
-// remember makes the places from here on cheap.
-func (f *File) remember(offset int) {
-	at := f.position(offset, offset)
-	f.mark = mark{offset, at.Line, at.Column}
+	line, _ := f.lines.at(offset)
+	return line
 }
 
 // Read reads files, directories with all that is in them, and standard input, which is "-". What can't be read is a problem of
@@ -162,6 +162,7 @@ func Read(ctx context.Context, o Options, names ...string) (*Set, error) {
 		o.MaxObject = maxObject
 	}
 	r := &reader{options: o, set: &Set{}, join: newJoin()}
+	defer r.close()
 	for _, in := range r.find(ctx, names) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -172,7 +173,12 @@ func Read(ctx context.Context, o Options, names ...string) (*Set, error) {
 		return nil, err
 	}
 	r.rendering.tell(r)
-	r.join.resolve()
+	if err := r.join.resolve(ctx); err != nil {
+		return nil, err
+	}
+	for _, f := range r.set.Files {
+		f.lines = nil // all places are told
+	}
 	sortProblems(r.set.Problems)
 	return r.set, nil
 }
@@ -183,6 +189,13 @@ type reader struct {
 	set       *Set
 	join      *join
 	rendering rendering
+	trees     []*tree
+}
+
+func (r *reader) close() {
+	for _, t := range r.trees {
+		t.root.Close()
+	}
 }
 
 // problem adds a problem of a file. A file with thousands of them is told of the first few.

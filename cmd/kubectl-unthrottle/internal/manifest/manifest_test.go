@@ -265,11 +265,15 @@ func TestFiles(t *testing.T) {
 	for _, w := range set.Workloads {
 		names = append(names, w.Name)
 	}
-	if got := strings.Join(names, " "); got != "three.yaml one.yaml two.yml" && got != "three.yaml two.yml one.yaml" {
+	if got := strings.Join(names, " "); got != "one.yaml two.yml" && got != "two.yml one.yaml" {
 		t.Errorf("read %s", got)
 	}
-	if len(set.Problems) != 1 || set.Problems[0].At.File != "missing.yaml" || set.Problems[0].Severity != Error {
-		t.Errorf("problems %v", set.Problems)
+	p := set.Problems
+	if len(p) != 2 || p[0].At.File != filepath.Join("a", "away") || p[0].Severity != Note || p[1].At.File != "missing.yaml" || p[1].Severity != Error {
+		t.Errorf("problems %v", p)
+	}
+	if set, err = Read(t.Context(), Options{}, "a/away"); err != nil || len(set.Workloads) != 1 || set.Workloads[0].Name != "three.yaml" {
+		t.Errorf("a link that is named: %v, %v", set, err)
 	}
 }
 

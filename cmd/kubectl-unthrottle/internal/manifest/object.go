@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/workload"
@@ -13,7 +15,10 @@ import (
 
 // read reads a file and takes the facts from its objects.
 func (r *reader) read(ctx context.Context, in input) {
-	f := &File{Name: in.name, chart: in.chart, found: in.found}
+	f := &File{Name: in.name, chart: in.chart, found: in.tree != nil}
+	if in.tree != nil {
+		f.within = in.tree.dir
+	}
 	r.set.Files = append(r.set.Files, f)
 	if in.skip != "" {
 		f.Skipped = in.skip
@@ -25,13 +30,16 @@ func (r *reader) read(ctx context.Context, in input) {
 		if r.options.Stdin == nil {
 			return
 		}
-		f.Data, err = readAll(r.options.Stdin, r.options.MaxBytes)
+		f.Data, err = readAll(ctx, r.options.Stdin, r.options.MaxBytes)
 	} else {
-		f.Data, err = readFile(in.name, r.options.MaxBytes)
+		f.Data, err = readFile(ctx, in, r.options.MaxBytes)
 	}
 	switch {
 	case errors.Is(err, errTooLarge):
 		r.problem(f, workload.Position{File: f.Name}, Error, "read it in parts", "it has more than %d MiB", r.options.MaxBytes>>20)
+		return
+	case errors.As(err, new(notPlain)):
+		r.problem(f, workload.Position{File: f.Name}, Error, "kubectl unthrottle lint - < "+f.Name+", if it ends", "%v", err)
 		return
 	case err != nil:
 		r.unreadable(f.Name, err)
@@ -47,23 +55,18 @@ func (r *reader) read(ctx context.Context, in input) {
 		f.Data = nil
 		return
 	}
-	f.lines = []int{at}
-	for i := at; ; {
-		n := bytes.IndexByte(f.Data[i:], '\n')
-		if n < 0 {
-			break
-		}
-		i += n + 1
-		f.lines = append(f.lines, i)
-	}
+	f.lines = newLines(f.Data, at)
 	if helm := helmContent(in.name, f.Data); helm != "" {
 		f.Skipped, f.Data = helm, nil
-		if !in.found {
+		if !f.found {
 			r.problem(f, workload.Position{File: f.Name}, Note, "render the chart: helm template CHART | kubectl unthrottle lint -", "%s", helm)
 		}
 		return
 	}
-	f.units = split(f.Data, at)
+	var more int
+	if f.units, more = split(f.Data, at); more >= 0 {
+		r.problem(f, f.position(more, more), Error, "read it in parts", "more than %d documents: the rest is not read", mostDocuments)
+	}
 	r.objects(ctx, f)
 }
 
@@ -75,7 +78,6 @@ func (r *reader) objects(ctx context.Context, f *File) {
 		if ctx.Err() != nil {
 			return
 		}
-		f.remember(u.start)
 		if u.end-u.start > r.options.MaxObject {
 			r.problem(f, f.position(u.start, u.start), Error, "an object of Kubernetes is never that large",
 				"one document with more than %d MiB", r.options.MaxObject>>20)
@@ -108,7 +110,7 @@ func (r *reader) objects(ctx context.Context, f *File) {
 			objects++
 			continue
 		}
-		objects += d.object(at{document: d, node: root, path: u.path}, u.list)
+		objects += d.object(d.top(), u.list, 0)
 		d.templates()
 	}
 	if objects > 0 {
@@ -117,7 +119,7 @@ func (r *reader) objects(ctx context.Context, f *File) {
 	if f.Skipped == "" {
 		f.Skipped = "no object of Kubernetes"
 	}
-	f.Data, f.units = nil, nil
+	f.Data, f.units, f.lines = nil, nil, nil
 	if !f.found && f.problems == 0 {
 		r.problem(f, workload.Position{File: f.Name}, Note, "", "there is no object of Kubernetes in it: nothing has apiVersion and kind")
 	}
@@ -145,7 +147,7 @@ func (r *reader) broken(f *File, u unit, err error) bool {
 	}
 	hint := ""
 	switch {
-	case tabbed(f.Data, f.lines, at.Line):
+	case tabbed(f.lines, at.Line):
 		hint = "a line is indented with a tab here: YAML wants spaces"
 	case strings.Contains(err.Error(), "mapping values are not allowed"):
 		hint = "look at the indentation, and for a colon in a text without quotes"
@@ -156,9 +158,9 @@ func (r *reader) broken(f *File, u unit, err error) bool {
 
 // tabbed says whether there is a tab in the indentation of a line, or of the ones next to it: parsers differ in where they
 // stop.
-func tabbed(data []byte, lines []int, line int) bool {
-	for i := max(line-2, 0); i <= min(line, len(lines)-1); i++ {
-		text := data[lines[i]:]
+func tabbed(l *lines, line int) bool {
+	for i := max(line-1, 1); i <= min(line+1, l.count()); i++ {
+		text := l.line(i)
 		if n := len(text) - len(bytes.TrimLeft(text, " \t")); bytes.IndexByte(text[:n], '\t') >= 0 {
 			return true
 		}
@@ -166,9 +168,13 @@ func tabbed(data []byte, lines []int, line int) bool {
 	return false
 }
 
-// mostExpanded is how many values a document may have once its aliases are written out, for each byte that it has: some lines
-// that name each other can stand for billions.
-const mostExpanded = 100_000
+// Some lines that name each other can stand for billions of values. Once its aliases are written out a document may have as many
+// as it has bytes, which is twice what it could have without any, and mostExpanded more: anchors of Compose and CI files stand for
+// some hundreds.
+const (
+	mostExpanded = 100_000
+	worthOne     = 16 // bytes of a text that count as a value
+)
 
 // checkAliases refuses documents whose aliases go in circles or grow without end. The API server does the same.
 func checkAliases(root *Node) error {
@@ -177,7 +183,7 @@ func checkAliases(root *Node) error {
 	switch {
 	case c.circle != nil:
 		return &syntaxError{c.circle.Start, fmt.Sprintf("*%s stands for something that it is a part of", short(c.circle.Value))}
-	case c.aliases > 0 && total > mostExpanded+10*(root.End-root.Start):
+	case c.aliases > 0 && total > mostExpanded+root.End-root.Start:
 		return &syntaxError{root.Start, fmt.Sprintf("its aliases stand for more than %d values", mostExpanded)}
 	}
 	return nil
@@ -219,7 +225,7 @@ func (c *aliasCheck) anchored(n *Node) int {
 
 func (c *aliasCheck) parts(n *Node) int {
 	const enough = 1 << 40
-	size := 1
+	size := 1 + len(n.Value)/worthOne
 	for i, item := range n.Items {
 		if n.Kind == Map {
 			size += c.count(n.Keys[i])
@@ -246,12 +252,66 @@ func (d *document) position(n *Node, path string, shared bool) workload.Position
 	return p
 }
 
+// top is all of the document.
+func (d *document) top() at {
+	a := at{document: d, node: d.root}
+	if d.unit.path != "" {
+		a.path = &trail{key: d.unit.path}
+	}
+	return a
+}
+
 // An at is a value and the path that led to it. The value may be missing.
 type at struct {
 	document *document
 	node     *Node
-	path     string
+	path     *trail
 	shared   bool // an alias or a merge key is on the path
+}
+
+// A trail is the path to a value, from its end up to the document. It is written out for what is kept alone: a key can be as long
+// as a document, and have as many values below it.
+type trail struct {
+	up    *trail
+	key   string
+	index int // of a list, where there is no key
+}
+
+// longestPath is how much of a path is told, from its end: those of Kubernetes' own kinds have 100 letters, and a label's key 320.
+const longestPath = 1 << 10
+
+// String writes a path as spec.containers[0].name.
+func (t *trail) String() string {
+	var parts []string
+	for length := 0; t != nil; t = t.up {
+		part := t.key
+		if part == "" {
+			part = "[" + strconv.Itoa(t.index) + "]"
+		} else if t.up != nil {
+			part = "." + part
+		}
+		if length += len(part); length > longestPath {
+			parts = append(parts, "…")
+			break
+		}
+		parts = append(parts, part)
+	}
+	slices.Reverse(parts)
+	return strings.Join(parts, "")
+}
+
+// mostLevels is how deep the lists of lists of objects are looked into: kubectl writes one level.
+const mostLevels = 100
+
+// longestName is how long a name may be. Kubernetes' own bound is 253 letters, and templates that stand for names need some more.
+const longestName = 1 << 10
+
+// name is the text of a name, which many findings may tell: one that no object can have is told by its beginning.
+func (a at) name() string {
+	if text := a.text(); len(text) <= longestName {
+		return text
+	}
+	return short(a.text())
 }
 
 func (a at) ok() bool { return a.node != nil && !a.node.isNull() }
@@ -270,10 +330,7 @@ func (a at) get(keys ...string) at {
 		a = a.resolved()
 		value, shared := a.node.get(key)
 		a.node, a.shared = value, a.shared || shared
-		if a.path != "" {
-			a.path += "."
-		}
-		a.path += key
+		a.path = &trail{up: a.path, key: key}
 	}
 	return a.resolved()
 }
@@ -286,7 +343,7 @@ func (a at) list() []at {
 	}
 	items := make([]at, len(a.node.Items))
 	for i, n := range a.node.Items {
-		items[i] = at{a.document, n, fmt.Sprintf("%s[%d]", a.path, i), a.shared}.resolved()
+		items[i] = at{a.document, n, &trail{up: a.path, index: i}, a.shared}.resolved()
 	}
 	return items
 }
@@ -300,11 +357,7 @@ func (a at) entries(visit func(key string, value at)) {
 	}
 	for i := len(pairs) - 1; i >= 0; i-- {
 		p := pairs[i]
-		path := p.key
-		if a.path != "" {
-			path = a.path + "." + p.key
-		}
-		visit(p.key, at{a.document, p.value, path, a.shared || p.shared}.resolved())
+		visit(p.key, at{a.document, p.value, &trail{up: a.path, key: p.key}, a.shared || p.shared}.resolved())
 	}
 }
 
@@ -312,7 +365,7 @@ func (a at) position() workload.Position {
 	if a.node == nil {
 		return workload.Position{}
 	}
-	return a.document.position(a.node, a.path, a.shared)
+	return a.document.position(a.node, a.path.String(), a.shared)
 }
 
 func (a at) isMap() bool { a = a.resolved(); return a.node != nil && a.node.Kind == Map }
@@ -377,10 +430,14 @@ type object struct {
 }
 
 // object takes the facts from an object, or from all objects of a list, and returns how many there are.
-func (d *document) object(a at, of list) int {
+func (d *document) object(a at, of list, level int) int {
+	if level > mostLevels {
+		a.problem(Error, "", "lists in lists, more than %d deep", mostLevels)
+		return 1
+	}
 	o := object{
-		at: a, version: a.get("apiVersion").text(), kind: a.get("kind").text(),
-		namespace: a.get("metadata", "namespace").text(), name: a.get("metadata", "name").text(),
+		at: a, version: a.get("apiVersion").name(), kind: a.get("kind").name(),
+		namespace: a.get("metadata", "namespace").name(), name: a.get("metadata", "name").name(),
 	}
 	if kind := strings.TrimSuffix(of.kind, "List"); o.kind == "" && o.version == "" && kind != "" {
 		o.version, o.kind = of.version, kind
@@ -394,13 +451,13 @@ func (d *document) object(a at, of list) int {
 		return 0
 	}
 	if o.version == "" || o.kind == "" {
-		return d.array(a)
+		return d.array(a, level)
 	}
 	if items := a.get("items"); strings.HasSuffix(o.kind, "List") && items.node != nil && items.node.Kind == List {
 		d.duplicates(a.node, items.node)
 		n := 0
 		for _, item := range items.list() {
-			n += d.object(item, list{o.kind, o.version})
+			n += d.object(item, list{o.kind, o.version}, level+1)
 		}
 		return n
 	}
@@ -420,11 +477,11 @@ func (d *document) object(a at, of list) int {
 }
 
 // array takes the objects of an array, which some tools write in place of a list.
-func (d *document) array(a at) int {
+func (d *document) array(a at, level int) int {
 	n := 0
 	for _, item := range a.list() {
 		if item.get("kind").text() != "" && item.get("apiVersion").text() != "" {
-			n += d.object(item, list{})
+			n += d.object(item, list{}, level+1)
 		}
 	}
 	return n

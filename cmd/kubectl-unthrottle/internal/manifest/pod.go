@@ -118,6 +118,9 @@ func (a at) assertion() (found *Node) {
 	return found
 }
 
+// mostContainers is how many containers of a pod are looked at: no API server stores an object with so many, and people have ten.
+const mostContainers = 50_000
+
 // pod takes the facts of a pod template.
 func (d *document) pod(w *workload.Workload, o object, template at) {
 	spec := template.get("spec")
@@ -136,8 +139,13 @@ func (d *document) pod(w *workload.Workload, o object, template at) {
 	p.Limit, p.LimitAt = resources.amount("limits", "cpu")
 	p.Request, _ = resources.amount("requests", "cpu")
 	pending := &pendingPod{workload: w, file: d.file}
+	left := 0
 	add := func(c at, role workload.Role) {
 		if !c.isMap() || c.template() {
+			return
+		}
+		if len(p.Containers) == mostContainers {
+			left++
 			return
 		}
 		container, env := d.container(c, role)
@@ -155,6 +163,9 @@ func (d *document) pod(w *workload.Workload, o object, template at) {
 	for _, c := range spec.get("containers").list() {
 		add(c, workload.Main)
 	}
+	if left > 0 {
+		template.problem(Error, "", "a pod with more than %d containers: the other %d are not looked at", mostContainers, left)
+	}
 	d.reader.join.pods = append(d.reader.join.pods, pending)
 }
 
@@ -163,7 +174,7 @@ const partOnly = "the container has no image, so this is a part of it"
 
 func (d *document) container(c at, role workload.Role) (workload.Container, pendingEnv) {
 	f := workload.Container{
-		Name: c.get("name").text(), Image: c.get("image").text(), Role: role, At: c.position(),
+		Name: c.get("name").name(), Image: c.get("image").name(), Role: role, At: c.position(),
 		Command: c.get("command").strings(), Args: c.get("args").strings(),
 	}
 	resources := c.get("resources")
@@ -213,16 +224,16 @@ func (a at) amount(keys ...string) (workload.Amount, workload.Position) {
 // quantity reads an amount.
 func (a at) quantity() workload.Amount {
 	if a.node.Kind != Scalar {
-		a.problem(Error, "", "%s is a %s where a quantity is wanted", last(a.path), kindName(a.node))
+		a.problem(Error, "", "%s is a %s where a quantity is wanted", last(a.path.String()), kindName(a.node))
 		return workload.Amount{State: workload.Unknown, Unknown: "it is no quantity"}
 	}
 	text := strings.TrimSpace(a.node.Value)
 	if why := substituted(text); why != "" {
-		return workload.Amount{Text: text, State: workload.Unknown, Unknown: why}
+		return workload.Amount{Text: short(text), State: workload.Unknown, Unknown: why}
 	}
 	r, err := quantity.ParseResource(a.node.number())
 	if err != nil {
-		a.problem(Error, "", "%s: %v", last(a.path), err)
+		a.problem(Error, "", "%s: %v", last(a.path.String()), err)
 		return workload.Amount{Text: short(text), State: workload.Unknown, Unknown: err.Error()}
 	}
 	return workload.Amount{Value: r.Float(), Text: text, State: workload.Known}

@@ -7,12 +7,17 @@ import (
 	"strings"
 )
 
+// mostDocuments is how many documents of a file, or objects of a list, are read: what renders all of a company's charts into one has some ten thousand, and
+// the pods of a large cluster are as many.
+const mostDocuments = 100_000
+
 // split cuts a file into the pieces that are parsed one by one, so that a broken document takes no other with it, and so that
-// no more than one is in memory. At is where the text begins, after a byte order mark.
-func split(data []byte, at int) []unit {
-	var units []unit
+// no more than one is in memory. At is where the text begins, after a byte order mark. more is where the first document begins that
+// is one too many, or -1.
+func split(data []byte, at int) (units []unit, more int) {
 	start, directives := at, false
 	document := 0
+	more = -1
 	add := func(end int) {
 		text := data[start:end]
 		if onlyComments(text) {
@@ -25,11 +30,23 @@ func split(data []byte, at int) []unit {
 				return
 			}
 		}
+		if !directives && onlyMarker(text) {
+			document++
+			start = end
+			return
+		}
 		directives = false
+		if len(units) >= mostDocuments {
+			more = start
+			return
+		}
 		units = append(units, documentUnits(data, start, end, &document)...)
+		if len(units) > mostDocuments {
+			more, units = units[mostDocuments].start, units[:mostDocuments]
+		}
 		start = end
 	}
-	for line := at; line < len(data); {
+	for line := at; line < len(data) && more < 0; {
 		next := line + bytes.IndexByte(data[line:], '\n') + 1
 		if next == line {
 			next = len(data)
@@ -47,10 +64,15 @@ func split(data []byte, at int) []unit {
 		}
 		line = next
 	}
-	if start < len(data) {
+	if start < len(data) && more < 0 {
 		add(len(data))
 	}
-	return units
+	return units, more
+}
+
+// onlyMarker says whether a document is its marker and nothing else, so that there is nothing to be kept of it.
+func onlyMarker(text []byte) bool {
+	return bytes.HasPrefix(text, []byte("---")) && len(bytes.TrimSpace(text)) == 3
 }
 
 // isMarker says whether a line that begins with --- or ... ends a document.
@@ -112,10 +134,12 @@ func listUnits(data []byte, all unit) []unit {
 			if len(units) > 0 {
 				units[len(units)-1].end = line
 			}
-			units = append(units, unit{
-				start: line, end: all.end, document: all.document, inList: true,
-				path: fmt.Sprintf("items[%d]", count),
-			})
+			if count <= mostDocuments {
+				units = append(units, unit{
+					start: line, end: all.end, document: all.document, inList: true,
+					path: fmt.Sprintf("items[%d]", count),
+				})
+			}
 			count++
 		case spaces == 0 && len(bytes.TrimSpace(text)) > 0 && text[0] != '#' && !isMarker(text):
 			if inItems && len(units) > 0 {
@@ -173,7 +197,7 @@ func jsonUnits(data []byte, start, end int, document *int) ([]unit, bool) {
 		return nil, false // {{ a template
 	}
 	var units []unit
-	for first := true; r.next() != 0; first = false {
+	for first := true; r.next() != 0 && len(units) <= mostDocuments; first = false {
 		u := unit{start: r.at, end: end, document: *document + len(units), json: true}
 		err := r.skip()
 		switch {
@@ -269,10 +293,12 @@ func (r *jsonReader) elements(all unit) []unit {
 		if r.next() == 0 || r.skip() != nil {
 			return nil
 		}
-		units = append(units, unit{
-			start: from, end: r.at, document: all.document, json: true,
-			path: fmt.Sprintf("items[%d]", len(units)),
-		})
+		if len(units) <= mostDocuments {
+			units = append(units, unit{
+				start: from, end: r.at, document: all.document, json: true,
+				path: fmt.Sprintf("items[%d]", len(units)),
+			})
+		}
 	}
 	r.at++
 	return units
