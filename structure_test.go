@@ -39,6 +39,7 @@ var order = []string{
 	module + "/cmd/internal/podpath",
 	module + "/cmd/internal/journal",
 	module + "/cmd/internal/sample",
+	module + "/cmd/internal/executable",
 	module + "/cmd/internal/procs",
 	module + "/cmd/internal/golive",
 	module + "/cmd/internal/goself",
@@ -158,8 +159,6 @@ var openers = []struct{ file, call, why string }{
 	{"cgroup/system_linux.go", "syscall.Stat(", "the same"},
 	{"cmd/internal/procs/program.go", "os.Open(", "a program that the user names"},
 	{"cmd/internal/procs/program.go", "buildinfo.Read(", "parses an open file"},
-	{"cmd/internal/procs/program.go", "elf.NewFile(", "parses an open file"},
-	{"cmd/internal/golive/image.go", "elf.NewFile(", "parses an open file"},
 	{"cmd/internal/heartbeat/join_linux.go", "unix.Openat(", "a cgroup to write to, below a mount of our own that nobody else sees"},
 }
 

@@ -459,6 +459,9 @@ type ID struct {
 	changed  syscall.Timespec
 }
 
+// Size is that of the file.
+func (id ID) Size() int64 { return id.size }
+
 func newID(s *syscall.Stat_t) ID {
 	return ID{dev: uint64(s.Dev), ino: s.Ino, size: s.Size, changed: s.Ctim}
 }

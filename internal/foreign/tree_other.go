@@ -106,6 +106,9 @@ type ID struct {
 	changed time.Time
 }
 
+// Size is that of the file.
+func (id ID) Size() int64 { return id.size }
+
 // A File was looked at. It can be opened if it is a regular one.
 type File struct {
 	ID     ID

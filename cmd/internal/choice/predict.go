@@ -78,6 +78,9 @@ func reason(err error) string {
 	case errors.Is(err, fs.ErrPermission):
 		return "this user may not read its program"
 	}
+	if errors.Is(err, procs.ErrOdd) {
+		return err.Error()
+	}
 	return "its program can't be read: " + err.Error()
 }
 

@@ -192,6 +192,8 @@ func (o *psOptions) notSeen(doc *report.Ps, pid int) error {
 	switch {
 	case err != nil:
 		return hint.With(err, "pgrep NAME finds a process's pid")
+	case errors.Is(p.ProgramErr, procs.ErrOdd):
+		return fmt.Errorf("process %d (%s) was %w", pid, p.Name, p.ProgramErr)
 	case doc.Refused > 0:
 		return hint.With(fmt.Errorf("process %d (%s) may not be looked into", pid, p.Name), asItsUser)
 	}

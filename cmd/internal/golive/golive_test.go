@@ -138,7 +138,7 @@ func synthetic(machine elf.Machine, version string) []byte {
 
 func readSynthetic(t testing.TB, file []byte) (*reader, error) {
 	t.Helper()
-	m, err := readImage(bytes.NewReader(file))
+	m, err := readImage(bytes.NewReader(file), int64(len(file)))
 	if err != nil {
 		return nil, err
 	}

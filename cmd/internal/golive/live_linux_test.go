@@ -305,9 +305,9 @@ func checkSymbols(t *testing.T, p *Process, path string) {
 // searched tries the search of the data on a program that does not need it.
 func searched(t *testing.T, p *Process, n int) {
 	t.Helper()
-	c := &code{m: p.runtime.m}
+	c := &code{m: p.runtime.m.on(strings.NewReader(""))} // without code and symbols
 	bias := uint64(0)
-	if !c.m.fixed {
+	if !c.m.Fixed {
 		maps, err := os.Open(fmt.Sprintf("/proc/%d/maps", p.pid))
 		if err != nil {
 			t.Fatal(err)
@@ -399,8 +399,8 @@ func TestFiles(t *testing.T) {
 			t.Errorf("process %d: %d collections, %v", n, s.Collections, err)
 		}
 	}
-	if len(files.known) != 1 {
-		t.Errorf("%d files are known", len(files.known))
+	if n := files.memo.Len(); n != 1 {
+		t.Errorf("%d files are known", n)
 	}
 	sleep := exec.Command("sleep", "100")
 	if err := sleep.Start(); err != nil {
@@ -666,7 +666,7 @@ func testARM64(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	m, err := readImage(f)
+	m, err := imageOf(f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -689,6 +689,15 @@ func testARM64(t *testing.T, path string) {
 	}
 }
 
+// imageOf is that of a file that stays open.
+func imageOf(f *os.File) (*image, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	return readImage(f, info.Size())
+}
+
 // Without a decoder for a processor the symbols do, where a program has them.
 func TestSymbols(t *testing.T) {
 	c := start(t, []string{"PROCS=12"}, target(t, runtime.Version(), flavours[0]))
@@ -698,11 +707,11 @@ func TestSymbols(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	m, err := readImage(f)
+	m, err := imageOf(f)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.machine = elf.EM_RISCV
+	m.Machine = elf.EM_RISCV
 	code, err := readCode(m)
 	if err != nil {
 		t.Fatal(err)

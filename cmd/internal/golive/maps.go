@@ -65,10 +65,10 @@ func parseDevice(text string) (major, minor uint32) {
 
 // bias is how far a file was moved from the addresses it gives. Each segment is mapped from the page its offset is in.
 func (m *image) bias(maps []mapping, page uint64) (uint64, bool) {
-	if m.fixed {
+	if m.Fixed {
 		return 0, true
 	}
-	for _, p := range m.loads {
+	for _, p := range m.Loads {
 		for _, x := range maps {
 			if p.Filesz > 0 && x.offset == p.Off&^(page-1) && x.exec == (p.Flags&elf.PF_X != 0) {
 				return x.start - p.Vaddr&^(page-1), true

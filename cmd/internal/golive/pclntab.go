@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"debug/elf"
 	"io"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/executable"
 )
 
 // A pclntab is the runtime's table of functions. Its header is, since Go 1.18,
@@ -27,18 +29,18 @@ const headerWords = 8
 
 // parsePclntab reads a header at addr; size is what follows in the file at most.
 func (m *image) parsePclntab(addr, size uint64) (t pclntab, ok bool) {
-	buf := make([]byte, 8+headerWords*m.word)
+	buf := make([]byte, 8+headerWords*m.Word)
 	if _, err := m.ReadAt(buf, int64(addr)); err != nil {
 		return t, false
 	}
-	magic := m.order.Uint32(buf)
-	if magic != 0xfffffff0 && magic != 0xfffffff1 || buf[4] != 0 || buf[5] != 0 || int(buf[7]) != m.word {
+	magic := m.Order.Uint32(buf)
+	if magic != 0xfffffff0 && magic != 0xfffffff1 || buf[4] != 0 || buf[5] != 0 || int(buf[7]) != m.Word {
 		return t, false
 	}
 	if q := buf[6]; q != 1 && q != 2 && q != 4 {
 		return t, false
 	}
-	field := func(i int) uint64 { return m.uint(buf[8+i*m.word:]) }
+	field := func(i int) uint64 { return m.Uint(buf[8+i*m.Word:]) }
 	t = pclntab{m: m, addr: addr, nfunc: field(0), names: field(3), namesEnd: field(4), functions: field(7), size: size}
 	for i := 3; i < 7; i++ {
 		if field(i) > field(i+1) {
@@ -51,18 +53,15 @@ func (m *image) parsePclntab(addr, size uint64) (t pclntab, ok bool) {
 // findPclntab finds the table by its section. Where there is none, as in externally linked position-independent programs
 // before Go 1.26, it looks for a header that leads to the function want.
 func (m *image) findPclntab(want string) (t pclntab, ok bool) {
-	for _, name := range []string{".gopclntab", ".data.rel.ro.gopclntab"} {
-		if s, found := m.section(name); found {
-			t, ok = m.parsePclntab(s.Addr, s.Size)
-			return t, ok // an unreadable one is obfuscated: no other will turn up
-		}
+	if s, found := m.Functions(); found {
+		return m.parsePclntab(s.Addr, s.Size) // an unreadable one is obfuscated: no other will turn up
 	}
-	if s, found := m.section(".data.rel.ro"); found {
+	if s, found := m.Section(executable.ReadOnlySection); found {
 		if t, ok = m.scanPclntab(s.Addr, s.Addr+s.Size, want); ok {
 			return t, true
 		}
 	}
-	for _, p := range m.loads {
+	for _, p := range m.Loads {
 		if p.Flags&elf.PF_R != 0 {
 			if t, ok = m.scanPclntab(p.Vaddr, p.Vaddr+p.Filesz, want); ok {
 				return t, true
@@ -75,7 +74,7 @@ func (m *image) findPclntab(want string) (t pclntab, ok bool) {
 func (m *image) scanPclntab(from, to uint64, want string) (t pclntab, ok bool) {
 	for _, magic := range []uint32{0xfffffff1, 0xfffffff0} {
 		pattern := make([]byte, 6)
-		m.order.PutUint32(pattern, magic)
+		m.Order.PutUint32(pattern, magic)
 		scan(m, from, to, len(pattern), func(at uint64, piece []byte) bool {
 			for i := 0; ; i++ {
 				j := bytes.Index(piece[i:], pattern)
@@ -83,7 +82,7 @@ func (m *image) scanPclntab(from, to uint64, want string) (t pclntab, ok bool) {
 					return false
 				}
 				i += j
-				if addr := at + uint64(i); addr%uint64(m.word) == 0 {
+				if addr := at + uint64(i); addr%uint64(m.Word) == 0 {
 					if t, ok = m.parsePclntab(addr, to-addr); ok {
 						if _, ok = t.find(want)[want]; ok {
 							return true
@@ -115,12 +114,12 @@ func (t pclntab) find(names ...string) map[string]function {
 	scan(t.m, base, base+t.nfunc*8+4, 12, func(from uint64, pairs []byte) bool {
 		skip := int((8 - (from-base)%8) % 8)
 		for i := skip; i+12 <= len(pairs); i += 8 { // 12: the next function's start is this one's end
-			start, next := t.m.order.Uint32(pairs[i:]), t.m.order.Uint32(pairs[i+8:])
-			record := records.at(base+uint64(t.m.order.Uint32(pairs[i+4:])), 8)
+			start, next := t.m.Order.Uint32(pairs[i:]), t.m.Order.Uint32(pairs[i+8:])
+			record := records.at(base+uint64(t.m.Order.Uint32(pairs[i+4:])), 8)
 			if record == nil {
 				return true
 			}
-			if name, ok := at[uint64(t.m.order.Uint32(record[4:]))]; ok && next > start {
+			if name, ok := at[uint64(t.m.Order.Uint32(record[4:]))]; ok && next > start {
 				found[name] = function{uint64(start), uint64(next)}
 			}
 			if len(found) == len(at) {
@@ -163,15 +162,15 @@ func (w *window) at(addr uint64, n int) []byte {
 // does not have it since Go 1.26, and the section .text does not help, as C code may stand before Go's in it.
 func (t pclntab) text(live io.ReaderAt, bias uint64) (uint64, bool) {
 	m := t.m
-	pattern := make([]byte, 2*m.word)
-	if m.word == 4 {
-		m.order.PutUint32(pattern, uint32(t.addr+bias))
-		m.order.PutUint32(pattern[4:], uint32(t.addr+t.names+bias))
+	pattern := make([]byte, 2*m.Word)
+	if m.Word == 4 {
+		m.Order.PutUint32(pattern, uint32(t.addr+bias))
+		m.Order.PutUint32(pattern[4:], uint32(t.addr+t.names+bias))
 	} else {
-		m.order.PutUint64(pattern, t.addr+bias)
-		m.order.PutUint64(pattern[8:], t.addr+t.names+bias)
+		m.Order.PutUint64(pattern, t.addr+bias)
+		m.Order.PutUint64(pattern[8:], t.addr+t.names+bias)
 	}
-	size := 23 * m.word
+	size := 23 * m.Word
 	left := uint64(maxScan)
 	var text uint64
 	for _, r := range m.moduledataRanges() {
@@ -184,8 +183,8 @@ func (t pclntab) text(live io.ReaderAt, bias uint64) (uint64, bool) {
 					return false
 				}
 				i += j
-				minpc, maxpc := m.uint(piece[i+20*m.word:])-bias, m.uint(piece[i+21*m.word:])-bias
-				got := m.uint(piece[i+22*m.word:]) - bias
+				minpc, maxpc := m.Uint(piece[i+20*m.Word:])-bias, m.Uint(piece[i+21*m.Word:])-bias
+				got := m.Uint(piece[i+22*m.Word:]) - bias
 				if m.inCode(got) && got <= minpc && minpc < maxpc {
 					text = got
 					return true
@@ -204,13 +203,13 @@ type addrRange struct{ from, to uint64 }
 // moduledataRanges is where moduledata may be: .go.module since Go 1.26, before that among the data.
 func (m *image) moduledataRanges() []addrRange {
 	var ranges []addrRange
-	for _, name := range []string{".go.module", ".noptrdata", ".data", ".data.rel.ro"} {
-		if s, ok := m.section(name); ok {
+	for _, name := range []string{executable.ModuleSection, executable.PlainDataSection, executable.DataSection, executable.ReadOnlySection} {
+		if s, ok := m.Section(name); ok {
 			ranges = append(ranges, addrRange{s.Addr, s.Addr + s.Size})
 		}
 	}
-	for _, p := range m.loads {
-		if len(m.sections) == 0 && p.Flags&elf.PF_X == 0 {
+	for _, p := range m.Loads {
+		if !m.Sectioned && p.Flags&elf.PF_X == 0 {
 			ranges = append(ranges, addrRange{p.Vaddr, p.Vaddr + p.Filesz})
 		}
 	}

@@ -14,34 +14,41 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/executable"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
 // Files remembers what was read of programs' files, so that many processes of one program cost little more than one. The
-// zero value remembers nothing yet. It is not safe for concurrent use.
-type Files struct {
-	known  map[procs.FileID]*code // nil for a file that is not a Go program
-	before map[procs.FileID]*code // what was known when Forget was called
+// zero value remembers nothing yet.
+type Files struct{ memo procs.Memo[read] }
+
+// A read is what came of reading a file.
+type read struct {
+	code *code // never changed once it is remembered
+	err  error // why there is none: ErrNotGo, or that the file is odd
 }
 
 // Forget drops the files that were not read since it was called last.
-func (files *Files) Forget() { files.before, files.known = files.known, nil }
+func (files *Files) Forget() { files.memo.Forget() }
 
 // Keep remembers the file of a process that was opened before as if it were read again.
-func (files *Files) Keep(p *Process) { files.remember(p.file, p.code) }
+func (files *Files) Keep(p *Process) { files.memo.Keep(p.file, read{code: p.code}) }
 
-func (files *Files) remember(id procs.FileID, c *code) {
-	if files.known == nil {
-		files.known = map[procs.FileID]*code{}
-	}
-	files.known[id] = c
-}
+// An Opening opens one process, and notes what it read of files. It uses nothing that anybody changes, so that it may be left
+// behind where the kernel does not answer.
+type Opening struct{ files *procs.Draft[read] }
+
+// Opening begins one.
+func (files *Files) Opening() *Opening { return &Opening{files.memo.Draft()} }
+
+// Take remembers what an opening that has come to its end has noted.
+func (files *Files) Take(o *Opening) { files.memo.Take(o.files) }
 
 // A Process is a running Go program. It is not safe for concurrent use.
 type Process struct {
 	pid     int
-	files   *Files
+	files   *procs.Draft[read] // nil once it is open
 	file    procs.FileID
 	code    *code
 	mem     *os.File // of the program that ran at Open: after an exec it reads nothing
@@ -56,14 +63,23 @@ func Open(root string, pid int) (*Process, error) { return new(Files).Open(root,
 
 // Open is Open for one of many processes.
 func (files *Files) Open(root string, pid int) (*Process, error) {
+	o := files.Opening()
+	p, err := o.Open(root, pid)
+	files.Take(o)
+	return p, err
+}
+
+// Open is Open.
+func (o *Opening) Open(root string, pid int) (*Process, error) {
 	dir := procs.Dir("", pid)
 	t := foreign.Open(root)
 	defer t.Close()
-	p := &Process{pid: pid, files: files, noVM: strings.Trim(root, "/") != ""}
+	p := &Process{pid: pid, files: o.files, noVM: strings.Trim(root, "/") != ""}
 	if pid == 0 {
 		p.pid = os.Getpid()
 	}
 	err := p.open(t, dir)
+	p.files = nil
 	if err != nil {
 		err = p.explain(t, dir, err)
 		p.Close()
@@ -168,35 +184,51 @@ func (p *Process) attach(file *foreign.File, maps []mapping) error {
 		return err
 	}
 	defer f.Close()
-	c, err := p.files.read(file.ID, f)
+	known, err := readFile(p.files, file.ID, f)
 	if err != nil {
 		return err
 	}
+	c := known.on(f)
 	bias, ok := c.m.bias(maps, uint64(os.Getpagesize()))
 	if !ok {
 		return errors.New("its program is not among its mappings")
 	}
-	p.file, p.code = file.ID, c
-	p.runtime, err = newReader(c, p, bias)
-	return err
+	if p.runtime, err = newReader(c, p, bias); err != nil {
+		return err
+	}
+	p.file, p.code = file.ID, known
+	if c.learned(known) {
+		c.m, c.tab.m = known.m, known.m
+		p.code = c
+		p.files.Put(file.ID, read{code: c})
+	}
+	p.runtime.m = known.m // it does not read the file any more
+	return nil
 }
 
-// read reads a file, or remembers it. If err is ErrNotGo, it is not a Go program.
-func (files *Files) read(id procs.FileID, f *os.File) (*code, error) {
-	c, ok := files.known[id]
+// readFile reads a file, or remembers it. If err is ErrNotGo, it is not a Go program.
+func readFile(files *procs.Draft[read], id procs.FileID, f *os.File) (*code, error) {
+	found, ok := files.Get(id)
 	if !ok {
-		if c, ok = files.before[id]; !ok {
-			if m, err := readImage(f); err == nil { // what runs and is not an ELF file is not a Go program
-				c, _ = readCode(m)
-			}
+		found = readNew(f, id)
+		files.Put(id, found)
+	}
+	return found.code, found.err
+}
+
+// readNew reads a file. What runs and is not an ELF file is not a Go program.
+func readNew(f *os.File, id procs.FileID) read {
+	m, err := readImage(f, id.Size())
+	if err == nil {
+		var c *code
+		if c, err = readCode(m); err == nil {
+			return read{code: c.on(nil)} // the file will be closed
 		}
-		files.remember(id, c)
 	}
-	if c == nil {
-		return nil, ErrNotGo
+	if !errors.Is(err, executable.ErrOdd) {
+		err = ErrNotGo
 	}
-	c.m.file = &budget{f, maxRead} // the one that it was read from may be closed
-	return c, nil
+	return read{err: err}
 }
 
 // explain turns the error of a process that is gone into ErrExited, and that of a kernel thread into ErrNotGo.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -43,7 +44,8 @@ var layouts = map[int]layout{
 	27: {npidle: 112, nmspinning: 116, timeToRun: 360, custom: 344},
 }
 
-// A code is what a program's file says of the runtime in it.
+// A code is what a program's file says of the runtime in it. One that is remembered serves many: each process works with one of its
+// own, see on.
 type code struct {
 	m      *image
 	tab    pclntab
@@ -57,6 +59,20 @@ type code struct {
 	decoded map[string]uses // functions
 }
 
+// on is the code as it is read from the same file opened again. What is found out with it does not go into c.
+func (c *code) on(file io.ReaderAt) *code {
+	own := *c
+	own.m = c.m.on(file)
+	own.tab.m = own.m
+	own.decoded = maps.Clone(c.decoded)
+	return &own
+}
+
+// learned reports whether c, which was made of before, knows more by now.
+func (c *code) learned(before *code) bool {
+	return c.text != before.text || len(c.decoded) != len(before.decoded) || (c.syms == nil) != (before.syms == nil)
+}
+
 const (
 	procresize = "runtime.procresize" // always in a program, as the start calls it; runtime.GOMAXPROCS need not be
 	pidleput   = "runtime.pidleput"
@@ -65,18 +81,18 @@ const (
 
 // readCode reads a file. If err is ErrNotGo, it is not a Go program.
 func readCode(m *image) (*code, error) {
-	if len(m.sections) > 0 && !m.isGo() {
+	if m.Sectioned && !m.isGo() {
 		return nil, ErrNotGo
 	}
 	c := &code{m: m}
 	c.tab, c.hasTab = m.findPclntab(procresize)
-	if !c.hasTab && len(m.sections) == 0 {
+	if !c.hasTab && !m.Sectioned {
 		return nil, ErrNotGo
 	}
 	if c.hasTab {
 		c.funcs = c.tab.find(procresize, pidleput, gcStart)
 	}
-	if m.word == 8 && !strings.Contains(m.version, "staticlockranking") { // an experiment that makes each lock larger
+	if m.Word == 8 && !strings.Contains(m.version, "staticlockranking") { // an experiment that makes each lock larger
 		c.layout = layouts[minor(m.version)]
 	}
 	return c, nil
@@ -116,7 +132,7 @@ func (c *code) usesOf(name string, text uint64) (uses, bool) {
 	if _, err := c.m.ReadAt(buf, int64(text+f.start)); err != nil {
 		return uses{}, false
 	}
-	u, ok := decode(c.m.machine, buf, text+f.start)
+	u, ok := decode(c.m.Machine, buf, text+f.start)
 	if ok {
 		if c.decoded == nil {
 			c.decoded = map[string]uses{}
@@ -128,7 +144,7 @@ func (c *code) usesOf(name string, text uint64) (uses, bool) {
 
 func (c *code) byCode(live io.ReaderAt, bias uint64) (variables, bool) {
 	v := variables{how: "decoded"}
-	if c.m.machine != elf.EM_X86_64 && c.m.machine != elf.EM_AARCH64 || len(c.funcs) == 0 {
+	if c.m.Machine != elf.EM_X86_64 && c.m.Machine != elf.EM_AARCH64 || len(c.funcs) == 0 {
 		return v, false
 	}
 	if c.text == 0 {
@@ -188,11 +204,11 @@ func (c *code) bySearch(live io.ReaderAt, bias uint64) (variables, error) {
 	m := c.m
 	v := variables{how: "scan"}
 	tries := 1 << 18 // of things that may be a P
-	word := m.word
+	word := m.Word
 	left := uint64(maxScan)
 	lens := map[uint64]bool{}
 	head := make([]byte, 40*word) // deferpool is at word 13 or so
-	for _, p := range m.loads {
+	for _, p := range m.Loads {
 		if p.Flags&elf.PF_W == 0 {
 			continue
 		}
@@ -202,11 +218,11 @@ func (c *code) bySearch(live io.ReaderAt, bias uint64) (variables, error) {
 		scan(live, from, from+size, 3*word-1, func(at uint64, piece []byte) bool {
 			skip := int((uint64(word) - at%uint64(word)) % uint64(word))
 			for i := skip; i+3*word <= len(piece); i += word {
-				n, limit := m.uint(piece[i+word:]), m.uint(piece[i+2*word:])
+				n, limit := m.Uint(piece[i+word:]), m.Uint(piece[i+2*word:])
 				if n == 0 || n > maxProcs || limit < n || limit > 2*maxProcs {
 					continue
 				}
-				array := m.uint(piece[i:])
+				array := m.Uint(piece[i:])
 				if array < pageSize || array%uint64(word) != 0 {
 					continue
 				}
@@ -232,22 +248,22 @@ func (c *code) bySearch(live io.ReaderAt, bias uint64) (variables, error) {
 
 // hasPs reports whether the array at an address holds n Ps.
 func (m *image) hasPs(live io.ReaderAt, array, n uint64, head []byte, tries *int) bool {
-	pointer := make([]byte, m.word)
+	pointer := make([]byte, m.Word)
 	for i := range n {
 		if *tries--; *tries <= 0 {
 			return false
 		}
-		if _, err := live.ReadAt(pointer, int64(array+i*uint64(m.word))); err != nil {
+		if _, err := live.ReadAt(pointer, int64(array+i*uint64(m.Word))); err != nil {
 			return false
 		}
-		p := m.uint(pointer)
-		if p < pageSize || p%uint64(m.word) != 0 {
+		p := m.Uint(pointer)
+		if p < pageSize || p%uint64(m.Word) != 0 {
 			return false
 		}
 		if _, err := live.ReadAt(head, int64(p)); err != nil {
 			return false
 		}
-		if uint64(m.order.Uint32(head)) != i || m.order.Uint32(head[4:]) > pDead || !m.hasDeferpool(p, head) {
+		if uint64(m.Order.Uint32(head)) != i || m.Order.Uint32(head[4:]) > pDead || !m.hasDeferpool(p, head) {
 			return false
 		}
 	}
@@ -255,8 +271,8 @@ func (m *image) hasPs(live io.ReaderAt, array, n uint64, head []byte, tries *int
 }
 
 func (m *image) hasDeferpool(p uint64, head []byte) bool {
-	for at := 8; at+3*m.word <= len(head); at += m.word {
-		if m.uint(head[at:]) == p+uint64(at+3*m.word) && m.uint(head[at+2*m.word:]) == 32 {
+	for at := 8; at+3*m.Word <= len(head); at += m.Word {
+		if m.Uint(head[at:]) == p+uint64(at+3*m.Word) && m.Uint(head[at+2*m.Word:]) == 32 {
 			return true
 		}
 	}
@@ -347,13 +363,13 @@ func (r *reader) try(sched bool) error {
 
 // refresh reads where the Ps are.
 func (r *reader) refresh() error {
-	word := r.m.word
+	word := r.m.Word
 	r.procs = r.procs[:0]
 	header := make([]byte, 3*word)
 	if err := r.mem.readSpans(header, []span{{r.v.allp[0], len(header)}}); err != nil {
 		return err
 	}
-	array, n, limit := r.m.uint(header), r.m.uint(header[word:]), r.m.uint(header[2*word:])
+	array, n, limit := r.m.Uint(header), r.m.Uint(header[word:]), r.m.Uint(header[2*word:])
 	if n == 0 || n > maxProcs || limit < n || array < pageSize || array%uint64(word) != 0 {
 		return errUnproven
 	}
@@ -363,7 +379,7 @@ func (r *reader) refresh() error {
 	}
 	r.array = array
 	for i := range int(n) {
-		r.procs = append(r.procs, r.m.uint(pointers[i*word:]))
+		r.procs = append(r.procs, r.m.Uint(pointers[i*word:]))
 	}
 	r.plan()
 	return nil
@@ -379,7 +395,7 @@ const pHead = 8 // bytes of a P: u32 id · u32 status
 
 // plan lays out the next sample: gomaxprocs · allp · its array · the head of each P · schedt · work.cycles.
 func (r *reader) plan() {
-	word := r.m.word
+	word := r.m.Word
 	r.spans = append(r.spans[:0], span{r.v.gomaxprocs, 4}, span{r.v.allp[0], 3 * word}, span{r.array, len(r.procs) * word})
 	if r.v.gomaxprocs == 0 {
 		r.spans[0].addr = r.v.allp[0] // to have the same plan; it isn't looked at
@@ -401,7 +417,7 @@ func (r *reader) plan() {
 
 // read takes a sample by plan, and checks that it is one.
 func (r *reader) read(sched bool) error {
-	buf, spans, word, n := r.buf, r.spans, r.m.word, len(r.procs)
+	buf, spans, word, n := r.buf, r.spans, r.m.Word, len(r.procs)
 	if !sched {
 		buf, spans = buf[:len(buf)-len(r.schedPart())], spans[:3+n]
 	}
@@ -412,13 +428,13 @@ func (r *reader) read(sched bool) error {
 		return fmt.Errorf("%w: %w", errUnproven, err)
 	}
 	header, pointers, heads := buf[4:], buf[4+3*word:], r.heads()
-	if r.v.gomaxprocs != 0 && r.m.order.Uint32(buf) != uint32(n) ||
-		r.m.uint(header) != r.array || r.m.uint(header[word:]) != uint64(n) {
+	if r.v.gomaxprocs != 0 && r.m.Order.Uint32(buf) != uint32(n) ||
+		r.m.Uint(header) != r.array || r.m.Uint(header[word:]) != uint64(n) {
 		return errUnproven
 	}
 	for i, p := range r.procs {
 		head := heads[i*pHead:]
-		if r.m.uint(pointers[i*word:]) != p || r.m.order.Uint32(head) != uint32(i) || r.m.order.Uint32(head[4:]) > pDead {
+		if r.m.Uint(pointers[i*word:]) != p || r.m.Order.Uint32(head) != uint32(i) || r.m.Order.Uint32(head[4:]) > pDead {
 			return errUnproven
 		}
 	}
@@ -430,7 +446,7 @@ func (r *reader) read(sched bool) error {
 
 // heads returns the part of the sample with the heads of the Ps.
 func (r *reader) heads() []byte {
-	return r.buf[4+3*r.m.word+len(r.procs)*r.m.word:]
+	return r.buf[4+3*r.m.Word+len(r.procs)*r.m.Word:]
 }
 
 // schedPart returns the part of the sample with schedt and what follows it.
@@ -442,7 +458,7 @@ func (r *reader) schedPart() []byte {
 // none.
 func (r *reader) schedAgrees() bool {
 	part := r.schedPart()
-	first, idle, spinning := r.m.uint(part), r.m.order.Uint32(part[8:]), r.m.order.Uint32(part[r.layout.nmspinning-r.schedFrom():])
+	first, idle, spinning := r.m.Uint(part), r.m.Order.Uint32(part[8:]), r.m.Order.Uint32(part[r.layout.nmspinning-r.schedFrom():])
 	if r.layout.custom != 0 && part[r.layout.custom-r.schedFrom()] > 1 {
 		return false
 	}
@@ -457,7 +473,7 @@ func (r *reader) schedule(sample func(sched bool) error) (Sched, error) {
 	if err := sample(true); err != nil {
 		return Sched{}, err
 	}
-	order := r.m.order
+	order := r.m.Order
 	s := Sched{Procs: len(r.procs)}
 	heads := r.heads()
 	for i := range r.procs {

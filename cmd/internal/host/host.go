@@ -20,6 +20,7 @@ import (
 	"github.com/unthrottle/unthrottle"
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/choice"
+	"github.com/unthrottle/unthrottle/cmd/internal/executable"
 	"github.com/unthrottle/unthrottle/cmd/internal/golive"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
@@ -114,6 +115,7 @@ type Result struct {
 	Processes []Process
 	Looked    int // processes that were looked at, whatever they are
 	Refused   int // those that this user may not look into: some may be Go programs
+	Odd       int // those whose file is not one that Go's linker makes, so that it was not looked into
 }
 
 // Options say what to look at.
@@ -181,6 +183,8 @@ func (s *Survey) Read(ctx context.Context, o Options) (Result, error) {
 			continue
 		case errors.Is(err, fs.ErrPermission):
 			r.Refused++
+		case errors.Is(err, executable.ErrOdd):
+			r.Odd++
 		case err == nil:
 			w := &watch{p: p, live: live, root: o.Root, tree: s.tree}
 			if k := s.known[pid]; k != nil {
@@ -261,12 +265,13 @@ func (s *Survey) open(o Options, pid int) (*Process, *golive.Process, error) {
 	p, live := s.again(o, pid)
 	if p == nil {
 		now := s.readOther(o.Root, pid)
-		if s.isOther(pid, now) {
-			return nil, nil, golive.ErrNotGo
+		if o := s.isOther(pid, now); o != nil {
+			return nil, nil, o.err
 		}
 		var err error
 		if p, live, err = s.first(o, pid, now); err != nil {
-			if len(o.PIDs) == 0 && len(o.Names) == 0 && errors.Is(err, golive.ErrNotGo) {
+			if len(o.PIDs) == 0 && len(o.Names) == 0 && (errors.Is(err, golive.ErrNotGo) || errors.Is(err, executable.ErrOdd)) {
+				now.err = err
 				s.keepOther(pid, now)
 			}
 			return nil, nil, err

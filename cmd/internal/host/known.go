@@ -52,11 +52,13 @@ func (s *Survey) keep(p *Process, live *golive.Process) {
 	s.known[p.PID] = &known{facts: *p, live: live, sched: err == nil}
 }
 
-// An other is a process that was looked at before and is no Go program. It may become one by an exec, or load a Go library.
+// An other is a process that was looked at before and is no Go program, or has an odd file. It may become one by an exec, or load a Go
+// library.
 type other struct {
 	started time.Time
 	file    procs.FileID
-	looks   int // since it was looked at
+	looks   int   // since it was looked at
+	err     error // what came of it
 }
 
 // lookAgain is after how many looks a process of the same file is looked at again.
@@ -79,18 +81,18 @@ func (s *Survey) keepOther(pid int, now other) {
 	s.others[pid] = &now
 }
 
-// isOther reports whether a process was looked at before and is no Go program.
-func (s *Survey) isOther(pid int, now other) bool {
+// isOther returns what is remembered of a process that was looked at before and is no Go program; nil: it is to be looked at.
+func (s *Survey) isOther(pid int, now other) *other {
 	o := s.others[pid]
 	if o == nil {
-		return false
+		return nil
 	}
 	o.looks++
 	if o.looks < lookAgain && !now.started.IsZero() && now.started.Equal(o.started) && now.file == o.file {
-		return true
+		return o
 	}
 	delete(s.others, pid)
-	return false
+	return nil
 }
 
 // forget lets go of the processes that are no more, and of files that none of those now running has.

@@ -140,7 +140,7 @@ func TestProcesses(t *testing.T) {
 				if err != nil {
 					t.Errorf("%s: %v\n%s%s", args[0], err, &stdout, &stderr)
 				}
-				if args[0] == "explain" && !strings.Contains(stdout.String(), "imit") || strings.Contains(stdout.String(), "9 CPUs") {
+				if args[0] == "explain" && (!strings.Contains(stdout.String(), "imit") || strings.Contains(stdout.String(), "9 CPUs")) {
 					t.Errorf("%s", &stdout)
 				}
 				if used := c.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10; used > memory {

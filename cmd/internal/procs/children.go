@@ -19,7 +19,10 @@ func (programs *Programs) StartsGo(root string, pid int) (found, blind bool) {
 			return false, true
 		}
 		dir := Dir("", all[i])
-		switch _, err := programs.read(root, dir+"/exe"); {
+		r := programs.Reading()
+		_, err := r.file(root, dir+"/exe", false)
+		programs.Take(r)
+		switch {
 		case err == nil:
 			return true, false
 		case errors.Is(err, fs.ErrPermission):

@@ -33,17 +33,17 @@ func TestForget(t *testing.T) {
 		t.Fatal(err)
 	}
 	var programs Programs
-	first, err := programs.read("", self)
+	first, err := readFrom(&programs, self)
 	if err != nil {
 		t.Fatal(err)
 	}
 	programs.Forget()
-	if again, _ := programs.read("", self); again != first {
+	if again, _ := readFrom(&programs, self); again != first {
 		t.Error("a program that was read since is forgotten")
 	}
 	programs.Forget()
 	programs.Forget()
-	if n := len(programs.known) + len(programs.before); n != 0 {
+	if n := len(programs.memo.known) + len(programs.memo.before); n != 0 {
 		t.Errorf("%d programs are known that nobody reads", n)
 	}
 }
@@ -56,4 +56,10 @@ func TestStarted(t *testing.T) {
 	if age := time.Since(at); !ok || age < -2*time.Second || age > time.Hour {
 		t.Error(fmt.Sprint("this process began at ", at, ok))
 	}
+}
+
+func readFrom(programs *Programs, path string) (*Program, error) {
+	r := programs.Reading()
+	defer programs.Take(r)
+	return r.file("", path, false)
 }

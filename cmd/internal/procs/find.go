@@ -95,8 +95,8 @@ func Named(pattern string, p Process) bool {
 // nameOf is the part of a process that has its names.
 func nameOf(root string, pid int) (p Process) {
 	stat, _ := foreign.ReadRecord(root, Dir("", pid)+"/stat", foreign.Record)
-	command, _ := foreign.Read(root, Dir("", pid)+"/cmdline", foreign.Arguments)
-	return Process{PID: pid, Name: name(stat), Command: splitNUL(command)}
+	command, _ := readArea(root, Dir("", pid)+"/cmdline", splitCommand)
+	return Process{PID: pid, Name: name(stat), Command: command}
 }
 
 // address reads a URL, or host:port; nil: it is neither.

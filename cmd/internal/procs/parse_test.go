@@ -59,7 +59,7 @@ func TestSplitNUL(t *testing.T) {
 		{"\x00a\x00", []string{"", "a"}},
 		{"a\x00b\nc", []string{"a", "b\nc"}},
 	} {
-		if got := splitNUL([]byte(test.text)); !reflect.DeepEqual(got, test.want) {
+		if got := command(test.text); !reflect.DeepEqual(got, test.want) {
 			t.Errorf("splitNUL(%q) = %q, want %q", test.text, got, test.want)
 		}
 	}
@@ -68,13 +68,13 @@ func TestSplitNUL(t *testing.T) {
 func FuzzSplitNUL(f *testing.F) {
 	f.Add([]byte("prog\x00-x\x00\x00"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		parts := splitNUL(text)
+		parts := command(string(text))
 		for _, s := range parts {
 			if strings.Contains(s, "\x00") {
 				t.Errorf("a NUL in %q", s)
 			}
 		}
-		if joined := strings.Join(parts, "\x00"); len(parts) > 0 && joined != string(bytes.TrimSuffix(text, []byte{0})) {
+		if joined := strings.Join(parts, "\x00"); len(text) <= maxArgument && len(parts) > 0 && len(parts) <= maxWords && joined != string(bytes.TrimSuffix(text, []byte{0})) {
 			t.Errorf("%q became %q", text, parts)
 		}
 	})
@@ -98,7 +98,7 @@ func TestParseEnviron(t *testing.T) {
 		{"UNTHROTTLE=off\x00UNTHROTTLE_MIN=1\x00GOMEMLIMIT=1GiB\x00", map[string]string{"UNTHROTTLE": "off", "UNTHROTTLE_MIN": "1", "GOMEMLIMIT": "1GiB"}},
 		{"PATH=/bin\x00GO_TOKEN=secret\x00GOOGLE_KEY=secret\x00", map[string]string{}}, // what is nobody's business is not kept
 	} {
-		if got := parseEnviron([]byte(test.text)); !maps.Equal(got, test.want) {
+		if got := environ(test.text); !maps.Equal(got, test.want) {
 			t.Errorf("parseEnviron(%q) = %q, want %q", test.text, got, test.want)
 		}
 	}
@@ -108,12 +108,12 @@ func FuzzParseEnviron(f *testing.F) {
 	f.Add([]byte("GOMAXPROCS=2\x00GODEBUG=containermaxprocs=0\x00"))
 	f.Add([]byte("A=1\x00A=2\x00=\x00\x00"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		env := parseEnviron(text)
+		env := environ(string(text))
 		if env == nil {
 			t.Error("nil means that it can't be read")
 		}
 		for name, value := range env {
-			if !concerns(name) || strings.ContainsAny(name, "=\x00") || !bytes.Contains(text, []byte(name+"="+value)) {
+			if !concerns(name) || strings.ContainsAny(name, "=\x00") || len(value) <= maxValue && !bytes.Contains(text, []byte(name+"="+value)) {
 				t.Errorf("%q=%q from %q", name, value, text)
 			}
 		}
@@ -319,4 +319,57 @@ func TestParseLink(t *testing.T) {
 	if ParseLink("perhaps") != NotLinked || ParseLink("") != NotLinked {
 		t.Error("other words are no link")
 	}
+}
+
+func command(text string) []string {
+	words, _ := splitCommand(strings.NewReader(text))
+	return words
+}
+
+func environ(text string) map[string]string {
+	env, _ := parseEnviron(strings.NewReader(text))
+	return env
+}
+
+// What is kept of a command and an environment is bounded, and says so.
+func TestWordsBounds(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	got := command("prog\x00-flag=" + long + "\x00last\x00")
+	if len(got) != 3 || got[1] != "-flag="+long[:maxArgument-6]+"…" || got[2] != "last" {
+		t.Errorf("%d words, the second of %d bytes", len(got), len(got[1]))
+	}
+	if got := command(strings.Repeat("a\x00", 5000)); len(got) != maxWords+1 || got[maxWords] != "…" {
+		t.Errorf("%d words", len(got))
+	}
+	if got := command(strings.Repeat(long[:1<<16]+"\x00", 50)); len(got) != maxCommand/maxArgument+1 || got[len(got)-1] != more || len(strings.Join(got, "")) > maxCommand+maxWords {
+		t.Errorf("%d words", len(got))
+	}
+	var text strings.Builder
+	for i := range 2000 {
+		fmt.Fprintf(&text, "UNTHROTTLE_%d=%s\x00", i, long[:200])
+	}
+	text.WriteString("UNTHROTTLE_" + long + "=1\x00")
+	if env := environ(text.String()); len(env) != maxEnv {
+		t.Errorf("%d variables", len(env))
+	}
+	debug := strings.Repeat("madvdontneed=1,", 50)
+	env := environ("GODEBUG=" + debug + "containermaxprocs=0\x00GOGC=" + long + "\x00GOMAXPROCS=4\x00")
+	if env["GODEBUG"] != "containermaxprocs=0,…" || env["GOGC"] != long[:maxValue]+"…" || env["GOMAXPROCS"] != "4" {
+		t.Errorf("environment %q", env)
+	}
+	if env, err := parseEnviron(endlessly('\x00')); env != nil || err == nil || err.Error() != "it has more than 8 MiB" {
+		t.Errorf("an environment without an end: %v, %v", env, err)
+	}
+	if words, err := splitCommand(endlessly('x')); len(words) != 1 || words[0] != more || err == nil {
+		t.Errorf("a command without an end: %d words, %v", len(words), err)
+	}
+}
+
+type endlessly byte
+
+func (b endlessly) Read(buf []byte) (int, error) {
+	for i := range buf {
+		buf[i] = byte(b)
+	}
+	return len(buf), nil
 }

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -37,6 +38,14 @@ func Read(root string, pid int) (Process, error) { return new(Programs).Read(roo
 
 // Read is Read for one of many processes.
 func (programs *Programs) Read(root string, pid int) (Process, error) {
+	r := programs.Reading()
+	p, err := r.Read(root, pid)
+	programs.Take(r)
+	return p, err
+}
+
+// Read is Read.
+func (r *Reading) Read(root string, pid int) (Process, error) {
 	dir := Dir("", pid)
 	p := Process{PID: pid}
 	stat, err := foreign.ReadRecord(root, dir+"/stat", foreign.Record)
@@ -53,24 +62,18 @@ func (programs *Programs) Read(root string, pid int) (Process, error) {
 		p.PID, _ = strconv.Atoi(string(bytes.SplitN(stat, []byte(" "), 2)[0]))
 	}
 	p.Name = name(stat)
-	if text, err := foreign.Read(root, dir+"/cmdline", foreign.Arguments); err == nil {
-		p.Command = splitNUL(text)
-	}
-	if text, err := foreign.Read(root, dir+"/environ", foreign.Arguments); err == nil {
-		p.Env = parseEnviron(text)
-	} else {
-		p.EnvErr = err
-	}
-	p.Program, p.ProgramErr = programs.read(root, dir+"/exe")
+	p.Command, _ = readArea(root, dir+"/cmdline", splitCommand)
+	p.Env, p.EnvErr = readArea(root, dir+"/environ", parseEnviron)
+	p.Program, p.ProgramErr = r.file(root, dir+"/exe", runtime.GOOS != "linux")
 	return p, nil
 }
 
 // Self is what the calling process knows about itself, for systems where /proc can't be read.
 func Self() Process {
 	p := Process{PID: os.Getpid(), Name: filepath.Base(os.Args[0]), Command: os.Args}
-	p.Env = parseEnviron([]byte(strings.Join(os.Environ(), "\x00")))
+	p.Env, p.EnvErr = parseEnviron(strings.NewReader(strings.Join(os.Environ(), "\x00")))
 	if info, ok := debug.ReadBuildInfo(); ok {
-		p.Program = newProgram(info)
+		p.Program, p.ProgramErr = newProgram(info)
 	}
 	return p
 }
@@ -109,19 +112,6 @@ func name(stat []byte) string {
 	return string(stat[i+1 : j])
 }
 
-// parseEnviron reads the text of /proc/PID/environ. The first of two equal names counts, as for os.Getenv. Only variables that Go or
-// this project would take are kept: of the others there may be thousands, and secrets.
-func parseEnviron(text []byte) map[string]string {
-	env := map[string]string{}
-	for variable := range bytes.SplitSeq(text, []byte{0}) {
-		name, value, ok := bytes.Cut(variable, []byte("="))
-		if _, seen := env[string(name)]; ok && !seen && concerns(string(name)) {
-			env[string(name)] = string(value)
-		}
-	}
-	return env
-}
-
 // concerns reports whether a variable may say something of a program's CPUs or of its heap.
 func concerns(name string) bool {
 	switch name {
@@ -129,12 +119,4 @@ func concerns(name string) bool {
 		return true
 	}
 	return name == "UNTHROTTLE" || strings.HasPrefix(name, "UNTHROTTLE_")
-}
-
-func splitNUL(text []byte) []string {
-	s := strings.TrimSuffix(string(text), "\x00")
-	if s == "" {
-		return nil
-	}
-	return strings.Split(s, "\x00")
 }

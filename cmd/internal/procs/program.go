@@ -3,7 +3,6 @@ package procs
 import (
 	"bytes"
 	"debug/buildinfo"
-	"debug/elf"
 	"errors"
 	"fmt"
 	"io"
@@ -13,11 +12,16 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/executable"
 	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
-// ErrNotGo means that a file was read and is not a Go program.
-var ErrNotGo = errors.New("not a Go program")
+var (
+	// ErrNotGo means that a file was read and is not a Go program.
+	ErrNotGo = errors.New("not a Go program")
+	// ErrOdd means that a file was not looked into, as it is not one that Go's linker makes.
+	ErrOdd = executable.ErrOdd
+)
 
 // A Program is a Go program's file.
 type Program struct {
@@ -67,93 +71,140 @@ func ReadProgram(path string) (*Program, error) {
 		return nil, err
 	}
 	defer f.Close()
-	if p := readProgram(f); p != nil {
-		return p, nil
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
 	}
-	return nil, ErrNotGo
+	return readProgram(f, info.Size(), true)
 }
 
 // Programs remembers files, so that many processes of one program cost little more than one. The zero value remembers
-// nothing yet. It is not safe for concurrent use.
-type Programs struct {
-	known  map[FileID]*Program // nil for a file that is not a Go program
-	before map[FileID]*Program // what was known when Forget was called
+// nothing yet.
+type Programs struct{ memo Memo[look] }
+
+// A look is what came of looking into a file.
+type look struct {
+	program *Program
+	err     error // why there is none: ErrNotGo, or that the file is odd
 }
 
 // Forget drops the files that were not read since it was called last.
-func (programs *Programs) Forget() {
-	programs.before, programs.known = programs.known, nil
-}
+func (programs *Programs) Forget() { programs.memo.Forget() }
 
 // Keep remembers a program that was read before as if it were read again.
 func (programs *Programs) Keep(p *Program) {
 	if p != nil {
-		programs.remember(p.file, p)
+		programs.memo.Keep(p.file, look{program: p})
 	}
 }
 
-// read reads the program of a process. One that is known is not even opened.
-func (programs *Programs) read(root, path string) (*Program, error) {
+// A Reading reads one process, and notes what it read of its file. It uses nothing that anybody changes, so that it may be left
+// behind where the kernel does not answer.
+type Reading struct{ files *Draft[look] }
+
+// Reading begins one.
+func (programs *Programs) Reading() *Reading { return &Reading{programs.memo.Draft()} }
+
+// Take remembers what a reading that has come to its end has noted.
+func (programs *Programs) Take(r *Reading) { programs.memo.Take(r.files) }
+
+// file reads the program of a process. One that is known is not even opened.
+func (r *Reading) file(root, path string, others bool) (*Program, error) {
 	file, err := foreign.Look(root, path)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	id := file.ID
-	p, ok := programs.known[id]
-	if !ok {
-		if p, ok = programs.before[id]; ok {
-			programs.remember(id, p)
-		}
-	}
+	found, ok := r.files.Get(file.ID)
 	if !ok {
 		f, err := file.Open()
 		if err != nil {
 			return nil, err
 		}
 		defer f.Close()
-		if p = readProgram(f); p != nil {
-			p.file = id
+		if found.program, found.err = readProgram(f, file.ID.Size(), others); found.program != nil {
+			found.program.file = file.ID
 		}
-		programs.remember(id, p)
+		r.files.Put(file.ID, found)
 	}
-	if p == nil {
-		return nil, ErrNotGo // it was opened, so the file holds no build information
+	return found.program, found.err
+}
+
+// maxOther is how much of a file of another system is read, where debug/buildinfo reads it: programs for macOS and Windows have
+// tables of symbols that it reads whole, of some 10 MB in large ones.
+const maxOther = 64 << 20
+
+// readProgram reads an open file. Files of other systems are read if others is true: a process of Linux has none.
+func readProgram(r io.ReaderAt, size int64, others bool) (*Program, error) {
+	file, err := executable.Read(r, size)
+	if errors.Is(err, executable.ErrFormat) && others {
+		info, err := buildinfo.Read(executable.NewBudget(r, maxOther))
+		if err != nil {
+			return nil, ErrNotGo
+		}
+		p, err := newProgram(info)
+		if err != nil {
+			return nil, err
+		}
+		p.findLibraries(nil, info)
+		return p, nil
+	}
+	if err != nil {
+		return nil, notGo(err)
+	}
+	info, err := file.BuildInfo()
+	if err != nil {
+		return nil, notGo(err)
+	}
+	p, err := newProgram(info)
+	if err != nil {
+		return nil, err
+	}
+	p.findLibraries(file, info)
+	return p, nil
+}
+
+// notGo is ErrNotGo for whatever is not odd: the file was opened, so it holds no build information.
+func notGo(err error) error {
+	if errors.Is(err, executable.ErrOdd) {
+		return err
+	}
+	return ErrNotGo
+}
+
+// Bounds on what is kept of a program.
+const (
+	maxWord     = 512     // bytes of a module's path or version, or of Go's; real ones have up to 200
+	maxDefaults = 4 << 10 // bytes of the GODEBUG settings that were built in; those of go 1.20 have some 700
+)
+
+func newProgram(info *debug.BuildInfo) (*Program, error) {
+	p := &Program{GoVersion: kept(info.GoVersion), Path: kept(info.Path), Module: kept(info.Main.Path), Version: kept(info.Main.Version)}
+	p.Defaults = map[string]string{}
+	for _, s := range info.Settings {
+		if s.Key == "DefaultGODEBUG" {
+			if len(s.Value) > maxDefaults {
+				return nil, fmt.Errorf("%w: its settings of GODEBUG have %d bytes", executable.ErrOdd, len(s.Value))
+			}
+			p.Defaults = ParseGODEBUG(strings.Clone(s.Value))
+		}
 	}
 	return p, nil
 }
 
-// readProgram reads an open file; nil: it is not a Go program.
-func readProgram(f io.ReaderAt) *Program {
-	info, err := buildinfo.Read(f)
-	if err != nil {
-		return nil
-	}
-	p := newProgram(info)
-	p.findLibraries(f, info)
-	return p
-}
+// kept is a copy of a word, so that it does not keep the text that it is a part of. Of one that is too long the rest is left out.
+func kept(word string) string { return cut(strings.Clone(word[:min(len(word), maxWord+1)]), maxWord) }
 
-func (programs *Programs) remember(id FileID, p *Program) {
-	if programs.known == nil {
-		programs.known = map[FileID]*Program{}
+// cut marks what is too long.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
 	}
-	programs.known[id] = p
-}
-
-func newProgram(info *debug.BuildInfo) *Program {
-	p := &Program{GoVersion: info.GoVersion, Path: info.Path, Module: info.Main.Path, Version: info.Main.Version}
-	p.Defaults = map[string]string{}
-	for _, s := range info.Settings {
-		if s.Key == "DefaultGODEBUG" {
-			p.Defaults = ParseGODEBUG(s.Value)
-		}
-	}
-	return p
+	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
 // findLibraries looks in the table of function names for what sets GOMAXPROCS.
-func (p *Program) findLibraries(f io.ReaderAt, info *debug.BuildInfo) {
+func (p *Program) findLibraries(f *executable.File, info *debug.BuildInfo) {
 	listed := len(info.Deps) == 0 // other build systems than the go command leave the list out
 	for _, dep := range append([]*debug.Module{&info.Main}, info.Deps...) {
 		listed = listed || dep.Path == automaxprocs || strings.HasPrefix(dep.Path, unthrottle)
@@ -188,16 +239,13 @@ func (p *Program) findLibraries(f io.ReaderAt, info *debug.BuildInfo) {
 
 // findNames says which names are in the file's table of functions. Only ELF files are looked into, and only their
 // section of that name: elsewhere in a file a name may be a string of the program's.
-func findNames(f io.ReaderAt, names []string) []bool {
+func findNames(f *executable.File, names []string) []bool {
 	found := make([]bool, len(names))
-	file, err := elf.NewFile(f)
-	if err != nil {
+	if f == nil {
 		return found
 	}
-	for _, section := range file.Sections {
-		if section.Name == ".gopclntab" || section.Name == ".data.rel.ro.gopclntab" {
-			scan(section.Open(), names, found)
-		}
+	if table, ok := f.Functions(); ok {
+		scan(io.NewSectionReader(f.Content(), int64(table.Offset), int64(table.Size)), names, found)
 	}
 	return found
 }

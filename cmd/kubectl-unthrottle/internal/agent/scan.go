@@ -41,7 +41,7 @@ func (a *Agent) scan(ctx context.Context) (*Scan, error) {
 		groups: map[string]*group{}, floor: sync.OnceValue(func() int { return injectionFloor(a.o.Root) }),
 	}
 	doc := &result.Agent{
-		Header: verb.NewHeader("agent"), Node: a.o.Node, Seconds: ps.Seconds, System: ps.System, Looked: ps.Looked, Refused: ps.Refused,
+		Header: verb.NewHeader("agent"), Node: a.o.Node, Seconds: ps.Seconds, System: ps.System, Looked: ps.Looked, Refused: ps.Refused, Odd: ps.Odd,
 		Processes: make([]result.AgentProcess, 0, len(ps.Processes)),
 	}
 	for i := range ps.Processes {
