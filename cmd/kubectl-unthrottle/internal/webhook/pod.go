@@ -70,8 +70,7 @@ func readPod(ctx context.Context, object json.RawMessage) (*pod, *workload.Workl
 	if err != nil || len(found.Workloads) != 1 || found.Workloads[0].Kind != "Pod" {
 		return nil, nil, errBad
 	}
-	live.Resolve()
-	if ctx.Err() != nil {
+	if live.Resolve(ctx) != nil {
 		return nil, nil, errLate
 	}
 	w := found.Workloads[0]
