@@ -35,6 +35,9 @@ func fakeCluster(ts *testscript.TestScript, neg bool, args []string) {
 		if err != nil {
 			data = []byte(`{"kind":"List","apiVersion":"v1","metadata":{},"items":[]}`)
 		}
+		if strings.HasSuffix(r.URL.Path, "/serviceaccounts/unthrottle-reader/token") {
+			data = []byte(`{"kind":"TokenRequest","apiVersion":"authentication.k8s.io/v1","status":{"token":"for agents alone"}}`)
+		}
 		if r.URL.Path == "/apis" {
 			data = []byte(`{"kind":"APIGroupList","groups":[{"name":"apps","preferredVersion":{"version":"v1"}},{"name":"batch","preferredVersion":{"version":"v1"}}]}`)
 		}

@@ -116,7 +116,7 @@ type header struct {
 
 func readHeader(r io.ReaderAt) (h header, err error) {
 	buf := make([]byte, 64)
-	n, err := r.ReadAt(buf, 0)
+	n, _ := r.ReadAt(buf, 0) // what is not there was not read
 	if n < 16 || !bytes.HasPrefix(buf, []byte(elf.ELFMAG)) {
 		return h, ErrFormat
 	}

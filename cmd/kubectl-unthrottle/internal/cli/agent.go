@@ -109,20 +109,20 @@ func (o *agentVerb) run(ctx context.Context) error {
 		return hint.Usage("--node NAME", "the node has no name")
 	}
 	o.options.Log = slog.New(slog.NewTextHandler(o.stdio.Err, nil))
-	var err error
-	if o.options.Pods, err = o.source(ctx); err != nil {
-		return err
-	}
-	if err := o.guard(); err != nil {
-		return err
-	}
 	l, err := listen("--listen", o.listen)
 	if err != nil {
 		return err
 	}
+	defer l.Close()
 	probes, err := listen("--probes", o.probes)
 	if err != nil {
-		l.Close()
+		return err
+	}
+	defer probes.Close()
+	if o.options.Pods, err = o.source(ctx); err != nil {
+		return err
+	}
+	if err := o.guard(); err != nil {
 		return err
 	}
 	if o.stdio.Env("GOGC") == "" {
