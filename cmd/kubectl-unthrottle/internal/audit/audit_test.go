@@ -291,7 +291,7 @@ func TestWorth(t *testing.T) {
 		a.Saw("node-0", seen(name, 0, change))
 	}
 	var got []string
-	r := a.Result()
+	r := resultOf(t, a)
 	for _, w := range r.Workloads {
 		got = append(got, w.Name)
 	}
@@ -321,7 +321,7 @@ func TestNamed(t *testing.T) {
 		t.Fatalf("%v", unseen)
 	}
 	a.Named("registry.example.com/app:1", binary.Binary{Known: true, Program: procs.Built("go1.24.0", "1.24 or later"), From: "the program in its image"})
-	for _, w := range a.Result().Workloads {
+	for _, w := range resultOf(t, a).Workloads {
 		if w.Name == "api" && (w.Verdict != Wrong || w.Go != GoSeen || w.Findings[0].Rule != "K013" || w.Fix.Command == "") {
 			t.Errorf("%+v", w)
 		}
@@ -371,7 +371,7 @@ func TestNever(t *testing.T) {
 				Procs: random.IntN(40), GoVersion: "go1.24.1", CPU: maybe(4), Periods: int64(random.IntN(100)), ThrottledPeriods: int64(random.IntN(100)), Frozen: maybe(1),
 			})
 		}
-		r := a.Result()
+		r := resultOf(t, a)
 		x := r.Totals
 		verdicts := 0
 		for _, n := range x.Verdicts {

@@ -73,10 +73,19 @@ func found(rule string, s finding.Severity) finding.Finding {
 	return finding.Finding{Rule: rule, Verdict: rule, Severity: s, Summary: rule + " was found", Fix: "do something about " + rule}
 }
 
+func resultOf(t *testing.T, a *Audit) *Result {
+	t.Helper()
+	r, err := a.Result(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
 // only is the one workload of an audit.
 func only(t *testing.T, a *Audit) *Workload {
 	t.Helper()
-	r := a.Result()
+	r := resultOf(t, a)
 	if len(r.Workloads) != 1 {
 		t.Fatalf("%d workloads", len(r.Workloads))
 	}

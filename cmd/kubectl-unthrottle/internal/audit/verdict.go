@@ -2,6 +2,7 @@ package audit
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -81,15 +82,19 @@ type Result struct {
 	Totals    Totals
 }
 
-// Result joins what was read.
-func (a *Audit) Result() *Result {
+// Result joins what was read. The error is the context's.
+func (a *Audit) Result(ctx context.Context) (*Result, error) {
 	r := &Result{Workloads: []*Workload{}}
 	for _, x := range a.order {
-		r.Workloads = append(r.Workloads, a.judge(x))
+		w, err := a.judge(ctx, x)
+		if err != nil {
+			return nil, err
+		}
+		r.Workloads = append(r.Workloads, w)
 	}
 	slices.SortStableFunc(r.Workloads, worth)
 	r.Totals = totals(r.Workloads, a.o)
-	return r
+	return r, nil
 }
 
 // worth puts what matters most first: by what was found, then by what was measured, then by the number of pods.
@@ -112,7 +117,7 @@ func worth(a, b *Workload) int {
 }
 
 // judge makes the row of a workload.
-func (a *Audit) judge(r *row) *Workload {
+func (a *Audit) judge(ctx context.Context, r *row) (*Workload, error) {
 	first := r.first
 	w := &Workload{
 		APIVersion: first.APIVersion, Kind: first.Kind, Namespace: first.Namespace, Name: first.Name, Owner: first.Owner,
@@ -128,7 +133,10 @@ func (a *Audit) judge(r *row) *Workload {
 		}
 	}
 	known := a.programs(r)
-	byRule := r.spec(known)
+	byRule, err := r.spec(ctx, known)
+	if err != nil {
+		return nil, err
+	}
 	r.numbers(w)
 	w.Go = a.isGo(r, known)
 	slices.SortStableFunc(r.findings, func(a, b *Finding) int { return cmp.Compare(b.Severity, a.Severity) })
@@ -138,8 +146,7 @@ func (a *Audit) judge(r *row) *Workload {
 	}
 	w.Verdict = a.verdict(r, w, known)
 	w.Fix = r.repair(w, byRule)
-	a.simulate(r, w, known)
-	return w
+	return w, a.simulate(ctx, r, w, known)
 }
 
 // programs is what is known of a row's programs: what the user names, and what was seen while it ran.
@@ -194,10 +201,14 @@ func (c *container) binary() binary.Binary {
 }
 
 // spec asks the rules about the objects, and returns what they found for those who look for a remedy.
-func (r *row) spec(known lint.Known) (all []specFinding) {
+func (r *row) spec(ctx context.Context, known lint.Known) (all []specFinding, err error) {
 	told := map[string]bool{}
 	for _, v := range r.variants {
-		for _, f := range lint.Check(v, known) {
+		findings, err := lint.Check(ctx, v, known)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range findings {
 			same := strings.Join([]string{f.Rule, f.Container, f.Variable, f.Summary}, "\n")
 			if told[same] {
 				continue
@@ -211,7 +222,7 @@ func (r *row) spec(known lint.Known) (all []specFinding) {
 			r.found(found)
 		}
 	}
-	return all
+	return all, nil
 }
 
 // A specFinding is one of package lint, with the variant of the workload that it is about.

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"context"
 	"math"
 	"slices"
 
@@ -35,15 +36,16 @@ const (
 )
 
 // simulate fills in what would be.
-func (a *Audit) simulate(r *row, w *Workload, known lint.Known) {
+func (a *Audit) simulate(ctx context.Context, r *row, w *Workload, known lint.Known) (err error) {
 	if w.Go != GoNone {
 		for _, c := range r.containers {
 			w.Go126.with(a.rebuilt(c, known))
 			w.CRIO.with(a.injected(c, known))
 		}
 	}
-	w.Policy = policyOf(r)
 	w.Burstable = burstable(r)
+	w.Policy, err = policyOf(ctx, r)
+	return err
 }
 
 // with adds what a container would have.
@@ -161,18 +163,22 @@ func injectedProcs(c *container, floor int) (procs int, ok bool) {
 var repairs = []string{"K001", "K003", "K005", "K006", "K007"}
 
 // policyOf is whether our admission policies would change the pods of a row as they are made. They know no program.
-func policyOf(r *row) Change {
+func policyOf(ctx context.Context, r *row) (Change, error) {
 	if r.first.Namespace == kubeSystem {
-		return Change{State: Same}
+		return Change{State: Same}, nil
 	}
 	for _, v := range r.variants {
-		for _, f := range lint.Check(v, lint.Known{}) {
+		findings, err := lint.Check(ctx, v, lint.Known{})
+		if err != nil {
+			return Change{}, err
+		}
+		for _, f := range findings {
 			if f.Variable == "GOMAXPROCS" && slices.Contains(repairs, f.Rule) && slices.ContainsFunc(f.Remedies, remedy.Remedy.Changes) {
-				return Change{State: Changed}
+				return Change{State: Changed}, nil
 			}
 		}
 	}
-	return Change{State: Same}
+	return Change{State: Same}, nil
 }
 
 // burstable answers OpenShift's question: is a pod burstable, with a container that has neither a CPU limit nor a GOMAXPROCS of
@@ -188,12 +194,13 @@ func burstable(r *row) *bool {
 		default:
 			continue
 		}
+		pod := forecast.For(v)
 		for i := range v.Pod.Containers {
 			c := &v.Pod.Containers[i]
 			if c.Role == workload.Init {
 				continue
 			}
-			limit, set := forecast.LimitOf(v, c), forecast.SettingOf(v, c, binary.Binary{})
+			limit, set := forecast.LimitOf(v, c), pod.Setting(c, binary.Binary{})
 			if limit.State == workload.Absent && set.State == workload.Absent {
 				return new(true)
 			}

@@ -141,7 +141,11 @@ func (o *auditor) run(ctx context.Context, args []string) error {
 	if ctx.Err() != nil {
 		return o.results.Drop(ctx.Err())
 	}
-	doc := result.NewAudit(found, a.Result(), heard, history, append(problems, more...))
+	joined, err := a.Result(ctx)
+	if err != nil {
+		return o.results.Drop(err)
+	}
+	doc := result.NewAudit(found, joined, heard, history, append(problems, more...))
 	doc.Header = verb.NewHeader("audit")
 	doc.Top, doc.Registry = o.top, pulled
 	if err := o.results.Finish(doc, nil); err != nil {

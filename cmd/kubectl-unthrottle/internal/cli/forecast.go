@@ -65,7 +65,10 @@ func (o *forecaster) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return o.results.Drop(err)
 	}
-	doc := result.NewForecast(set, known)
+	doc, err := result.NewForecast(ctx, set, known)
+	if err != nil {
+		return o.results.Drop(err)
+	}
 	doc.Header = verb.NewHeader("forecast")
 	if err := o.results.Finish(doc, nil); err != nil {
 		return err

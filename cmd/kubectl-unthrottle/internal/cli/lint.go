@@ -120,7 +120,9 @@ func (o *linter) look(ctx context.Context, names []string, known lint.Known) (do
 		if err != nil {
 			return nil, err
 		}
-		doc = result.NewClusterLint(found, known)
+		if doc, err = result.NewClusterLint(ctx, found, known); err != nil {
+			return nil, err
+		}
 		covered = readLive(found.Namespace, o.live.Selector != "" || doc.Unread() > 0)
 	} else {
 		set, err := manifest.Read(ctx, manifest.Options{Stdin: o.stdio.In}, names...)
@@ -130,7 +132,9 @@ func (o *linter) look(ctx context.Context, names []string, known lint.Known) (do
 		for _, f := range set.Files {
 			f.Data = nil // rules go by facts
 		}
-		doc = result.NewLint(set, known)
+		if doc, err = result.NewLint(ctx, set, known); err != nil {
+			return nil, err
+		}
 		root := ci.Repository(".")
 		doc.In(func(file string) (string, string) { return ci.Below(root, file) })
 		covered = o.baseline.readOf(set)

@@ -100,7 +100,11 @@ spec:
 		}
 		var rules []string
 		for _, w := range found.Workloads {
-			for _, f := range lint.Check(w, lint.Known{}) {
+			found, err := lint.Check(t.Context(), w, lint.Known{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range found {
 				rules = append(rules, f.Rule+" "+f.Workload+" "+f.At.String())
 			}
 		}

@@ -160,6 +160,7 @@ func (l *like) text() string {
 type facts []string
 
 func factsOf(w *workload.Workload) (all facts) {
+	pod := forecast.For(w)
 	for i := range w.Pod.Containers {
 		c := &w.Pod.Containers[i]
 		add := func(format string, args ...any) {
@@ -173,7 +174,7 @@ func factsOf(w *workload.Workload) (all facts) {
 		default:
 			add("a limit that is not known")
 		}
-		switch s := forecast.SettingOf(w, c, binary.Binary{}); {
+		switch s := pod.Setting(c, binary.Binary{}); {
 		case s.Node:
 			add("GOMAXPROCS from the node's CPUs")
 		case s.State == workload.Known:

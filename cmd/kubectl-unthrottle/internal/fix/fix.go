@@ -55,7 +55,11 @@ func Make(ctx context.Context, set *manifest.Set, known lint.Known, rules ...str
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		for _, found := range lint.Check(w, known) {
+		findings, err := lint.Check(ctx, w, known)
+		if err != nil {
+			return nil, err
+		}
+		for _, found := range findings {
 			if len(found.Remedies) == 0 || len(rules) > 0 && !slices.Contains(rules, found.Rule) {
 				continue
 			}

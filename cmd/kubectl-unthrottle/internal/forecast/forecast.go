@@ -62,7 +62,12 @@ const allCPUs = 1 << 20
 // Of is what will be in the container c of w, whose program may be known, on nodes with these CPUs; without nodes, on one that
 // is not known. A known program is the only line of a node.
 func Of(w *workload.Workload, c *workload.Container, b binary.Binary, nodes []int) Forecast {
-	f := Forecast{Container: c.Name, Limit: LimitOf(w, c), Setting: SettingOf(w, c, b)}
+	return For(w).Of(c, b, nodes)
+}
+
+// Of is what will be in a container of the pod.
+func (p *Pod) Of(c *workload.Container, b binary.Binary, nodes []int) Forecast {
+	f := Forecast{Container: c.Name, Limit: LimitOf(p.w, c), Setting: p.Setting(c, b)}
 	kinds := Kinds()
 	switch {
 	case b.Known && !b.Go():

@@ -95,6 +95,20 @@ func (s Setting) Valid() bool { return s.State == workload.Known && (s.Procs > 0
 
 // SettingOf is the GOMAXPROCS in the environment of a container of w.
 func SettingOf(w *workload.Workload, c *workload.Container, b binary.Binary) Setting {
+	return For(w).Setting(c, b)
+}
+
+// A Pod is a workload whose containers are asked for one after the other: each may refer to another one by its name.
+type Pod struct {
+	w     *workload.Workload
+	named map[string]*workload.Container // when one was first looked for
+}
+
+// For makes a Pod of a workload, which must not change while it is asked.
+func For(w *workload.Workload) *Pod { return &Pod{w: w} }
+
+// Setting is the GOMAXPROCS in the environment of a container.
+func (p *Pod) Setting(c *workload.Container, b binary.Binary) Setting {
 	if commandMentions(c, "GOMAXPROCS") {
 		return Setting{State: workload.Unknown, Unknown: "its command speaks of GOMAXPROCS"}
 	}
@@ -111,7 +125,7 @@ func SettingOf(w *workload.Workload, c *workload.Container, b binary.Binary) Set
 		return Setting{}
 	}
 	if v.Form == workload.ResourceRef {
-		return refer(w, c, &v)
+		return p.refer(c, &v)
 	}
 	s := Setting{State: v.State, Value: v.Value, Var: &v, From: string(v.Form), Unknown: v.Unknown}
 	if v.State == workload.Known {
@@ -148,14 +162,15 @@ func commandMentions(c *workload.Container, word string) bool {
 
 // refer works out a resourceFieldRef as the kubelet does (k8s.io/kubernetes/pkg/api/v1/resource): the amount over the
 // divisor, rounded up; a limit that is missing is the pod's, or what the node has for pods.
-func refer(w *workload.Workload, c *workload.Container, v *workload.Variable) Setting {
+func (p *Pod) refer(c *workload.Container, v *workload.Variable) Setting {
+	w := p.w
 	s := Setting{State: workload.Unknown, Var: v, From: "resourceFieldRef " + v.Resource, Target: c, Unknown: v.Unknown}
 	divide, ok := Divisor(v)
 	if !ok || divide != 1 && divide != 0.001 { // the API server takes no other
 		return s
 	}
 	if v.Container != "" && v.Container != c.Name {
-		if s.Target = find(w, v.Container); s.Target == nil {
+		if s.Target = p.find(v.Container); s.Target == nil {
 			s.Unknown = "there is no container " + v.Container
 			return s
 		}
@@ -209,13 +224,18 @@ func Divisor(v *workload.Variable) (divide float64, ok bool) {
 	return divide, err == nil
 }
 
-func find(w *workload.Workload, name string) *workload.Container {
-	for i := range w.Pod.Containers {
-		if c := &w.Pod.Containers[i]; c.Name == name {
-			return c
+// find is the first container of a name.
+func (p *Pod) find(name string) *workload.Container {
+	if p.named == nil {
+		p.named = make(map[string]*workload.Container, len(p.w.Pod.Containers))
+		for i := range p.w.Pod.Containers {
+			c := &p.w.Pod.Containers[i]
+			if p.named[c.Name] == nil {
+				p.named[c.Name] = c
+			}
 		}
 	}
-	return nil
+	return p.named[name]
 }
 
 // MemoryDivisor is a divisor of memory in bytes: 1 where it is missing or 0, and 0 if it is none that the API server takes.

@@ -24,7 +24,7 @@ type reading struct {
 
 func (f *facts) read() {
 	f.limit = forecast.LimitOf(f.w, f.c)
-	f.procs = forecast.SettingOf(f.w, f.c, f.b)
+	f.procs = f.pod.Setting(f.c, f.b)
 	f.isGo = languageOf(f.c, f.b)
 	f.resize = f.resizing()
 }

@@ -1,7 +1,9 @@
 package lint
 
 import (
+	"context"
 	"strings"
+	"testing"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
@@ -172,4 +174,14 @@ func library(p *procs.Program) Known {
 func on(k Known, nodes ...int) Known {
 	k.Nodes = nodes
 	return k
+}
+
+// findings are what the rules say of a workload.
+func findings(t testing.TB, w *workload.Workload, known Known) []Finding {
+	t.Helper()
+	found, err := Check(context.Background(), w, known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
 }

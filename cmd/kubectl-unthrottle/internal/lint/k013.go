@@ -16,7 +16,7 @@ func notRead(f *facts) []Finding {
 	}
 	var wrong []forecast.Line
 	severity := finding.Info
-	for _, line := range forecast.Of(f.w, f.c, f.b, f.nodes).Lines {
+	for _, line := range f.pod.Of(f.c, f.b, f.nodes).Lines {
 		if line.Wrong {
 			wrong = append(wrong, line)
 			if line.Node == 0 || forecast.TooMany(line.Procs, f.limit) {

@@ -8,12 +8,13 @@ package lint
 
 import (
 	"cmp"
+	"context"
 	"slices"
-	"strings"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/binary"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/forecast"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/remedy"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/workload"
 )
@@ -79,33 +80,45 @@ type facts struct {
 	c     *workload.Container
 	b     binary.Binary
 	nodes []int
-	at    int // its place in the pod
+	pod   *forecast.Pod
+
+	guaranteed bool // as all containers of the pod are
 	reading
 }
 
-// Check asks all rules about a workload: its containers in their order, then the pod as a whole, then comments without effect.
-func Check(w *workload.Workload, known Known) []Finding {
+// rules are Rules, made once.
+var rules = Rules()
+
+// Check asks all rules about a workload: its containers in their order, then the pod as a whole, then comments without effect. The
+// error is the context's, and nothing is found then.
+func Check(ctx context.Context, w *workload.Workload, known Known) ([]Finding, error) {
 	var all []candidate
+	view := forecast.For(w)
+	exclusive := guaranteed(w)
 	pod := make([]*facts, len(w.Pod.Containers))
 	for i := range w.Pod.Containers {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		c := &w.Pod.Containers[i]
-		f := &facts{w: w, c: c, b: known.Of(w, c), nodes: known.Nodes, at: i}
+		f := &facts{w: w, c: c, b: known.Of(w, c), nodes: known.Nodes, pod: view, guaranteed: exclusive}
 		f.read()
 		pod[i] = f
-		for order, r := range Rules() {
+		for order, r := range rules {
 			if r.container != nil {
 				all = r.take(all, r.container(f), i, order)
 			}
 		}
 	}
-	for order, r := range Rules() {
+	for order, r := range rules {
 		if r.pod != nil {
 			all = r.take(all, r.pod(pod), len(pod), order)
 		}
 	}
+	name := w.String()
 	for i := range all {
 		found := &all[i]
-		found.Workload = w.String()
+		found.Workload = name
 		if found.place < len(pod) {
 			c := pod[found.place].c
 			found.Container = c.Name
@@ -115,8 +128,11 @@ func Check(w *workload.Workload, known Known) []Finding {
 			}
 		}
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	all, useless := takeBack(w, all)
-	return append(most(all), useless...)
+	return append(most(all), useless...), nil
 }
 
 // A candidate is a finding with its place among the others.
@@ -151,66 +167,4 @@ func most(all []candidate) (kept []Finding) {
 		}
 	}
 	return kept
-}
-
-// takeBack leaves out what the workload's comments take back, and tells those that take nothing back.
-func takeBack(w *workload.Workload, all []candidate) (left []candidate, useless []Finding) {
-	hit := make([]map[string]bool, len(w.Ignore))
-	for _, c := range all {
-		back := false
-		for i, ignore := range w.Ignore {
-			if c.At.Line < ignore.From || c.At.Line > ignore.To || c.At.File != ignore.At.File {
-				continue
-			}
-			for _, id := range rulesOf(ignore) {
-				if id == "" || strings.EqualFold(id, c.Rule) {
-					back = true
-					if hit[i] == nil {
-						hit[i] = map[string]bool{}
-					}
-					hit[i][id] = true
-				}
-			}
-		}
-		if !back {
-			left = append(left, c)
-		}
-	}
-	for i, ignore := range w.Ignore {
-		for _, id := range rulesOf(ignore) {
-			if !hit[i][id] {
-				useless = append(useless, withoutEffect(w, ignore, id))
-			}
-		}
-	}
-	return left, useless
-}
-
-// rulesOf are the rules that a comment takes back, "" for all.
-func rulesOf(i workload.Ignore) []string {
-	if len(i.Rules) == 0 {
-		return []string{""}
-	}
-	return i.Rules
-}
-
-func withoutEffect(w *workload.Workload, i workload.Ignore, id string) Finding {
-	f := Finding{Workload: w.String(), At: i.At}
-	f.Rule = unused
-	for _, r := range Rules() {
-		if r.ID == unused {
-			f.Verdict = r.Verdict
-		}
-	}
-	f.Severity = finding.Info
-	f.Fix = "take the comment out"
-	switch {
-	case id == "":
-		f.Summary = "this comment takes nothing back: no rule has found anything here"
-	case !slices.ContainsFunc(Rules(), func(r Rule) bool { return strings.EqualFold(r.ID, id) }):
-		f.Summary = "this comment takes nothing back: there is no rule " + id
-	default:
-		f.Summary = "this comment takes nothing back: " + strings.ToUpper(id) + " has found nothing here"
-	}
-	return f
 }

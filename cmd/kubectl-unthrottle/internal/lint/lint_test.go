@@ -271,7 +271,7 @@ func TestRules(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var got []string
 			var all strings.Builder
-			for _, f := range Check(c.w, c.known) {
+			for _, f := range findings(t, c.w, c.known) {
 				got = append(got, f.Rule+"/"+f.Severity.String())
 				seen[f.Rule] = true
 				fmt.Fprintln(&all, f.At, f.Summary, f.Evidence, f.Fix)
@@ -334,7 +334,7 @@ func TestPositions(t *testing.T) {
 		{build(pod("2"), container("b")), Known{}, 50},
 		{build(limit("1")), go124, 100},
 	} {
-		got := Check(c.w, c.known)
+		got := findings(t, c.w, c.known)
 		if len(got) != 1 || got[0].At.Line != c.want {
 			t.Errorf("got %+v, want one at line %d", got, c.want)
 		}
@@ -384,9 +384,9 @@ func TestRandom(t *testing.T) {
 		if !open && random.IntN(9) == 0 {
 			k = known[len(known)-1] // what an image says is known, whatever the manifest leaves open
 		}
-		got := Check(w, k)
+		got := findings(t, w, k)
 		found += len(got)
-		if again := Check(w, k); !reflect.DeepEqual(got, again) {
+		if again := findings(t, w, k); !reflect.DeepEqual(got, again) {
 			t.Fatalf("%+v\nthen %+v", got, again)
 		}
 		for _, f := range got {

@@ -89,7 +89,7 @@ func TestRemedies(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got, why []string
-			for _, f := range Check(c.w, c.known) {
+			for _, f := range findings(t, c.w, c.known) {
 				var texts []string
 				for _, r := range f.Remedies {
 					texts = append(texts, inShort(r))

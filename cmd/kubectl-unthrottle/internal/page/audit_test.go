@@ -23,7 +23,7 @@ import (
 )
 
 // audited is an audit of some workloads, with an agent and Prometheus.
-func audited() *result.Audit {
+func audited(t testing.TB) *result.Audit {
 	plain := func(name string, limit, request float64) workload.Container {
 		c := workload.Container{Name: "app", Image: "registry.example.com/" + name + ":1", Role: workload.Main, At: workload.Position{Path: "spec.template.spec.containers[0]"}}
 		if limit > 0 {
@@ -75,7 +75,11 @@ func audited() *result.Audit {
 		Namespace: "shop", Pod: "good-a", UID: "good-a", Container: "app", GoVersion: "go1.26.0", GoLine: "1.26 or later", Procs: 2, Expected: 2, SetBy: "default", Limit: 2, CPUs: 16, CPU: new(0.3),
 	})
 	a.History(audit.History{Namespace: "shop", Pod: "pinned-a", Container: "app", Procs: 16, GoVersion: "go1.25.1", CPU: new(0.9), Periods: 864000, ThrottledPeriods: 432000})
-	d := result.NewAudit(found, a.Result(), result.AuditAgents{
+	joined, err := a.Result(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := result.NewAudit(found, joined, result.AuditAgents{
 		Asked: true, Found: 2, Answered: 1, Programs: 3, Failed: []result.AuditFailure{{Agent: "unthrottle/agent-b", Node: "node-2", Why: "it does not answer in time"}},
 	}, &result.AuditPrometheus{URL: "http://prometheus:9090", Since: 86400, Series: 7, Joined: 1, Empty: []string{}}, []result.Problem{{
 		At: "agent agent-b in unthrottle, on node node-2", Severity: string(manifest.Error), Text: "it was not heard: it does not answer in time", Hint: "kubectl logs shows what it does",
@@ -87,7 +91,7 @@ func audited() *result.Audit {
 
 // TestAudit holds all formats to their files.
 func TestAudit(t *testing.T) {
-	d := audited()
+	d := audited(t)
 	for name, write := range map[string]func(io.Writer) error{
 		"audit.txt":        func(w io.Writer) error { return render.Text(w, Audit(d), render.Style{}) },
 		"audit-narrow.txt": func(w io.Writer) error { return render.Text(w, Audit(d), render.Style{Width: 100}) },
@@ -154,7 +158,7 @@ func TestAuditHeadlines(t *testing.T) {
 
 // TestAuditTop: what a screen leaves out is counted.
 func TestAuditTop(t *testing.T) {
-	d := audited()
+	d := audited(t)
 	d.Top = 1
 	var b strings.Builder
 	if err := render.Text(&b, Audit(d), render.Style{}); err != nil {

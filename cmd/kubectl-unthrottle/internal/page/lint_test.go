@@ -46,7 +46,10 @@ func TestCluster(t *testing.T) {
 		}},
 		Differ: []string{"3 pods of Deployment/api in shop differ from its template, such as api-5d8f7-x2x4z: container injected: GOMAXPROCS=32"},
 	}
-	d := result.NewClusterLint(found, lint.Known{})
+	d, err := result.NewClusterLint(t.Context(), found, lint.Known{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	d.Against("known.json", []baseline.Finding{
 		{Rule: "K006", Workload: "Deployment/gone in shop", Container: "app", Variable: "GOMAXPROCS"}, {Rule: "K006", File: "a.yaml", Workload: "Pod/a"},
 	}, func(f lint.Finding) baseline.Finding { return baseline.Finding{} }, func(f baseline.Finding) bool { return f.File == "" })

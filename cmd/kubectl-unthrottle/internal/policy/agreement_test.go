@@ -137,7 +137,11 @@ func findings(t testing.TB, text string, known lint.Known) []lint.Finding {
 	if err != nil || len(set.Workloads) != 1 {
 		t.Fatalf("%v, %d workloads in\n%s%v", err, len(set.Workloads), text, set.Problems)
 	}
-	return lint.Check(set.Workloads[0], known)
+	found, err := lint.Check(t.Context(), set.Workloads[0], known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
 }
 
 // remedied is a pod to which the remedies of findings have been applied.

@@ -1,6 +1,7 @@
 package result
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -48,21 +49,25 @@ type Ps struct {
 	Fix   string `json:"fix,omitempty"`
 }
 
-// NewForecast asks for each container of what was read.
-func NewForecast(set *manifest.Set, known lint.Known) *Forecast {
+// NewForecast asks for each container of what was read. The error is the context's.
+func NewForecast(ctx context.Context, set *manifest.Set, known lint.Known) (*Forecast, error) {
 	d := &Forecast{Nodes: append([]int{}, known.Nodes...), Containers: []Container{}, Problems: problems(set)}
 	for _, w := range set.Workloads {
+		pod := forecast.For(w)
 		for i := range w.Pod.Containers {
-			d.Containers = append(d.Containers, container(w, &w.Pod.Containers[i], known))
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			d.Containers = append(d.Containers, container(pod, w, &w.Pod.Containers[i], known))
 		}
 	}
 	d.Verdict = d.verdict()
-	return d
+	return d, nil
 }
 
-func container(w *workload.Workload, c *workload.Container, known lint.Known) Container {
+func container(pod *forecast.Pod, w *workload.Workload, c *workload.Container, known lint.Known) Container {
 	b := known.Of(w, c)
-	f := forecast.Of(w, c, b, known.Nodes)
+	f := pod.Of(c, b, known.Nodes)
 	out := Container{
 		Workload: w.String(), Name: c.Name, At: c.At, Limit: f.Limit.String(), Known: b.Known, Other: b.Known && !b.Go(), Programs: []Program{},
 	}

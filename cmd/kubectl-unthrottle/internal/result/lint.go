@@ -4,6 +4,7 @@
 package result
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -56,12 +57,16 @@ type Problem struct {
 	Hint     string `json:"hint,omitempty"`
 }
 
-// NewLint looks at what was read.
-func NewLint(set *manifest.Set, known lint.Known) *Lint {
+// NewLint looks at what was read. The error is the context's.
+func NewLint(ctx context.Context, set *manifest.Set, known lint.Known) (*Lint, error) {
 	d := &Lint{Files: len(set.Files), Workloads: len(set.Workloads), Findings: []lint.Finding{}, Problems: problems(set)}
 	told := map[string]bool{}
 	for _, w := range set.Workloads {
-		for _, f := range lint.Check(w, known) {
+		findings, err := lint.Check(ctx, w, known)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range findings {
 			if w.Owner != "" && told[w.Namespace+"\n"+w.Owner+"\n"+same(f)] {
 				continue // pods that differ from their template, and not in this
 			}
@@ -73,7 +78,7 @@ func NewLint(set *manifest.Set, known lint.Known) *Lint {
 		}
 	}
 	d.Verdict = d.verdict()
-	return d
+	return d, nil
 }
 
 // problems are those of what was read.
@@ -91,14 +96,17 @@ func same(f lint.Finding) string {
 }
 
 // NewClusterLint looks at what was read from a cluster.
-func NewClusterLint(found *cluster.Found, known lint.Known) *Lint {
-	d := NewLint(&manifest.Set{Workloads: found.Workloads, Problems: found.Problems}, known)
+func NewClusterLint(ctx context.Context, found *cluster.Found, known lint.Known) (*Lint, error) {
+	d, err := NewLint(ctx, &manifest.Set{Workloads: found.Workloads, Problems: found.Problems}, known)
+	if err != nil {
+		return nil, err
+	}
 	d.Cluster = &Cluster{
 		Context: found.Context, Server: found.Server, Namespace: found.Namespace, Objects: found.Objects,
 		Differ: slices.Concat([]string{}, found.Differ), About: found.String(),
 	}
 	d.Verdict = d.verdict()
-	return d
+	return d, nil
 }
 
 // In says how a file is called in the repository that it is in, and where that is.

@@ -30,7 +30,11 @@ func (h *Handler) mutate(ctx context.Context, req *request) (verdict, error) {
 	}
 	e.apply(w)
 	var told []string
-	for _, f := range h.check(w) {
+	found, err := h.check(ctx, w)
+	if err != nil {
+		return verdict{subject: v.subject}, errLate
+	}
+	for _, f := range found {
 		if ctx.Err() != nil {
 			return verdict{subject: v.subject}, errLate
 		}

@@ -35,6 +35,7 @@ func (h *Handler) resize(ctx context.Context, req *request) (verdict, error) {
 	for i := range now.Pod.Containers {
 		next[now.Pod.Containers[i].Name] = &now.Pod.Containers[i]
 	}
+	pod := forecast.For(old)
 	for i := range old.Pod.Containers {
 		if ctx.Err() != nil {
 			return verdict{}, errLate
@@ -45,7 +46,7 @@ func (h *Handler) resize(ctx context.Context, req *request) (verdict, error) {
 			!changes(forecast.LimitOf(old, c), forecast.LimitOf(now, then)) {
 			continue
 		}
-		if text := stays(old, c, before.Metadata.Generation == 1); text != "" {
+		if text := stays(pod, c, before.Metadata.Generation == 1); text != "" {
 			v.warnings = append(v.warnings, fmt.Sprintf("unthrottle: container %q: the container's GOMAXPROCS stays %s", c.Name, text))
 			h.metrics.found(pinned)
 		}
@@ -60,12 +61,12 @@ func changes(a, b forecast.Limit) bool { return a.State != b.State || a.CPUs != 
 
 // stays says what a container's GOMAXPROCS stays, and why: "1: it is pinned by …". It is empty where it does not stay. first says
 // that the pod's resources have never changed: what came from them is still what it was at the start.
-func stays(w *workload.Workload, c *workload.Container, first bool) string {
+func stays(pod *forecast.Pod, c *workload.Container, first bool) string {
 	v, ok := c.Var("GOMAXPROCS")
 	if !ok || v.State == workload.Absent {
 		return ""
 	}
-	s := forecast.SettingOf(w, c, binary.Binary{})
+	s := pod.Setting(c, binary.Binary{})
 	made := s.Target != nil || v.Form == workload.ResourceRef // anew, with the container
 	if made && c.Resize == workload.ResizeRestart {
 		return ""

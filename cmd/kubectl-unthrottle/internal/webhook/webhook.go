@@ -76,7 +76,7 @@ const (
 // A Handler answers reviews.
 type Handler struct {
 	o       Options
-	check   func(*workload.Workload) []lint.Finding
+	check   func(context.Context, *workload.Workload) ([]lint.Finding, error)
 	metrics *metrics
 	bodies  atomic.Int64  // bytes of large reviews that are here
 	turns   chan struct{} // of small ones
@@ -98,7 +98,7 @@ func New(o Options) *Handler {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	h := &Handler{o: o, metrics: newMetrics(), mux: http.NewServeMux(), turns: make(chan struct{}, mostSmall)}
-	h.check = func(w *workload.Workload) []lint.Finding { return lint.Check(w, lint.Known{Go: o.Go}) }
+	h.check = func(ctx context.Context, w *workload.Workload) ([]lint.Finding, error) { return lint.Check(ctx, w, lint.Known{Go: o.Go}) }
 	h.mux.HandleFunc("POST "+MutatePath, h.review("mutate", h.mutate))
 	h.mux.HandleFunc("POST "+ResizePath, h.review("resize", h.resize))
 	return h

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -282,7 +283,7 @@ func TestFaults(t *testing.T) {
 		"runtime": func() { _ = []int{}[len(os.Args)+5] },
 	} {
 		h, log := logged(Options{Mode: Fix})
-		h.check = func(*workload.Workload) []lint.Finding { fail(); return nil }
+		h.check = func(context.Context, *workload.Workload) ([]lint.Finding, error) { fail(); return nil, nil }
 		r := ask(t, h, MutatePath, reviewOf(t, nil, podWith(t, literal("1", "1"), ""), nil))
 		if len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "it failed") || r.UID != "0815" {
 			t.Errorf("%s: %+v", name, r)
