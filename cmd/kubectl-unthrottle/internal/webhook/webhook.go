@@ -98,7 +98,9 @@ func New(o Options) *Handler {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	h := &Handler{o: o, metrics: newMetrics(), mux: http.NewServeMux(), turns: make(chan struct{}, mostSmall)}
-	h.check = func(ctx context.Context, w *workload.Workload) ([]lint.Finding, error) { return lint.Check(ctx, w, lint.Known{Go: o.Go}) }
+	h.check = func(ctx context.Context, w *workload.Workload) ([]lint.Finding, error) {
+		return lint.Check(ctx, w, lint.Known{Go: o.Go})
+	}
 	h.mux.HandleFunc("POST "+MutatePath, h.review("mutate", h.mutate))
 	h.mux.HandleFunc("POST "+ResizePath, h.review("resize", h.resize))
 	return h
