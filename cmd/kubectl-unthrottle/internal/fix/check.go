@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strconv"
@@ -146,6 +147,7 @@ func (m meaning) pair(b *bytes.Buffer, key, value *node) {
 
 // settle finds the batches that can be made together. The others are left with why.
 func (d *document) settle(ctx context.Context) ([]*batch, error) {
+	d.readings = 0
 	before, err := readAlone(ctx, d.file.Data)
 	if err != nil {
 		return nil, err
@@ -159,9 +161,21 @@ func leave(changes []*change, why error) {
 	}
 }
 
+// mostReadings is how often a text with its changes is read again. Once is enough where all is well, and to find one object among a
+// thousand takes some thirty readings. Without a bound a file in which many don't read back would be read as often as it has objects.
+const mostReadings = 200
+
+var errReadings = fmt.Errorf("more than %d readings of the file did not tell which of its changes read back as they are meant", mostReadings)
+
 // most is as many batches as read back as they are meant. One that does not is left out; it is looked for by halves.
 func (d *document) most(ctx context.Context, before *reading, all []*batch) ([]*batch, error) {
 	if len(all) == 0 {
+		return nil, nil
+	}
+	if d.readings >= mostReadings {
+		for _, b := range all {
+			leave(b.changes, errReadings)
+		}
 		return nil, nil
 	}
 	wrong, err := d.wrong(ctx, before, all)
@@ -209,7 +223,7 @@ func (d *document) apply(all []*batch) []byte {
 type reading struct {
 	file      *manifest.File
 	workloads []*workload.Workload
-	offsets   []int
+	first     map[int]int // of the workloads that stand at an offset
 }
 
 func readAlone(ctx context.Context, data []byte) (*reading, error) {
@@ -217,9 +231,11 @@ func readAlone(ctx context.Context, data []byte) (*reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &reading{file: set.Files[0], workloads: set.Workloads}
-	for _, w := range set.Workloads {
-		r.offsets = append(r.offsets, w.At.Offset)
+	r := &reading{file: set.Files[0], workloads: set.Workloads, first: map[int]int{}}
+	for i, w := range set.Workloads {
+		if _, ok := r.first[w.At.Offset]; !ok {
+			r.first[w.At.Offset] = i
+		}
 	}
 	return r, nil
 }
@@ -239,6 +255,7 @@ func (d *document) wrong(ctx context.Context, before *reading, all []*batch) (wr
 			last = e.end
 		}
 	}
+	d.readings++
 	after, err := readAlone(ctx, d.apply(all))
 	if err != nil {
 		return nil, err
@@ -247,13 +264,16 @@ func (d *document) wrong(ctx context.Context, before *reading, all []*batch) (wr
 		return errBack, nil
 	}
 	next := &document{file: after.file}
+	of := map[int]byTemplate{}
 	for _, b := range all {
-		i, ok := slices.BinarySearch(before.offsets, b.offset)
-		if !ok || !slices.IsSorted(before.offsets) {
-			if i = slices.Index(before.offsets, b.offset); i < 0 {
-				return errBack, nil
-			}
+		if err := ctx.Err(); err != nil {
+			return nil, err
 		}
+		i, ok := before.first[b.offset]
+		if !ok {
+			return errBack, nil
+		}
+		of[b.offset] = b.byTemplate()
 		at := after.workloads[i].At
 		t, err := next.tree(at)
 		if err != nil {
@@ -264,33 +284,42 @@ func (d *document) wrong(ctx context.Context, before *reading, all []*batch) (wr
 			return errBack, nil
 		}
 	}
-	for i := range before.workloads {
-		if !same(before.workloads[i], after.workloads[i], before.offsets[i], all) {
+	for i, w := range before.workloads {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if !same(w, after.workloads[i], of[w.At.Offset][w.Pod.At.Offset]) {
 			return errBack, nil
 		}
 	}
 	return nil, nil
 }
 
-// same compares the facts of a workload before and after.
-func same(before, after *workload.Workload, offset int, all []*batch) bool {
+// byTemplate are the changes of an object by where its pod templates and their containers stand: it may have many of both.
+type byTemplate map[int]map[int][]*change
+
+func (b *batch) byTemplate() byTemplate {
+	all := byTemplate{}
+	for _, ch := range b.changes {
+		pod := ch.w.Pod.At.Offset
+		if all[pod] == nil {
+			all[pod] = map[int][]*change{}
+		}
+		all[pod][ch.c.At.Offset] = append(all[pod][ch.c.At.Offset], ch)
+	}
+	return all
+}
+
+// same compares the facts of a workload before and after. changes are those of its pod template, by their containers.
+func same(before, after *workload.Workload, changes map[int][]*change) bool {
 	b, a := facts(before), facts(after)
-	i, changed := slices.BinarySearchFunc(all, offset, func(b *batch, offset int) int { return cmp.Compare(b.offset, offset) })
-	if changed {
-		for _, ch := range all[i].changes {
-			if ch.w.Pod.At.Offset != before.Pod.At.Offset {
-				continue // another pod template of the object
+	for j := range min(len(b.Pod.Containers), len(a.Pod.Containers)) {
+		for _, ch := range changes[before.Pod.Containers[j].At.Offset] {
+			if !ch.meant(&before.Pod.Containers[j], &after.Pod.Containers[j]) {
+				return false
 			}
-			for j := range b.Pod.Containers {
-				if before.Pod.Containers[j].At.Offset != ch.c.At.Offset || j >= len(a.Pod.Containers) {
-					continue
-				}
-				if !ch.meant(&before.Pod.Containers[j], &after.Pod.Containers[j]) {
-					return false
-				}
-				for _, c := range []*workload.Container{&b.Pod.Containers[j], &a.Pod.Containers[j]} {
-					c.Env = slices.DeleteFunc(c.Env, func(v workload.Variable) bool { return v.Name == ch.remedy.Variable })
-				}
+			for _, c := range []*workload.Container{&b.Pod.Containers[j], &a.Pod.Containers[j]} {
+				c.Env = slices.DeleteFunc(c.Env, func(v workload.Variable) bool { return v.Name == ch.remedy.Variable })
 			}
 		}
 	}

@@ -81,7 +81,7 @@ func splitLines(data []byte) []string {
 // hunks are the lines that the edits touch, without those that stay the same at either end.
 func (f File) hunks() (hunks []hunk) {
 	line, at, moved := 0, 0, 0 // the line that at begins, and how many lines more there are before it
-	t := text{f.Old}
+	t := textOf(f.Old)
 	for i := 0; i < len(f.edits); {
 		start := t.lineStart(f.edits[i].start)
 		var b strings.Builder

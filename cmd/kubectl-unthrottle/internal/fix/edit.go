@@ -66,7 +66,7 @@ func (d *document) change(w *workload.Workload, c *workload.Container, r remedy.
 	if err != nil {
 		return nil, err
 	}
-	if templates(o, d.data) {
+	if t.templates(o, d.data) {
 		return nil, errors.New("the object has templates in it that were not rendered")
 	}
 	at, err := find(o, c.At)

@@ -7,9 +7,11 @@
 package fix
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"sort"
 
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/lint"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/manifest"
@@ -21,6 +23,8 @@ import (
 type Plan struct {
 	Decisions []*Decision
 	Files     []File // those that change, in the order in which they were read
+
+	sections map[string][]section // of the files, when a template was first asked for
 }
 
 // A Decision is what is done about a finding.
@@ -59,11 +63,15 @@ func Make(ctx context.Context, set *manifest.Set, known lint.Known, rules ...str
 		if err != nil {
 			return nil, err
 		}
+		in := containersOf(w)
 		for _, found := range findings {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
 			if len(found.Remedies) == 0 || len(rules) > 0 && !slices.Contains(rules, found.Rule) {
 				continue
 			}
-			p.Decisions = append(p.Decisions, decide(files[w.At.File], w, found))
+			p.Decisions = append(p.Decisions, decide(files[w.At.File], w, in, found))
 		}
 		if d := files[w.At.File]; d != nil && (i+1 == len(set.Workloads) || set.Workloads[i+1].At != w.At) {
 			d.close()
@@ -90,7 +98,7 @@ func Make(ctx context.Context, set *manifest.Set, known lint.Known, rules ...str
 }
 
 // decide chooses the remedy that changes something and is right for whatever runs there, and prepares the change.
-func decide(in *document, w *workload.Workload, found lint.Finding) *Decision {
+func decide(in *document, w *workload.Workload, all containers, found lint.Finding) *Decision {
 	d := &Decision{Finding: found}
 	chosen := slices.IndexFunc(found.Remedies, remedy.Remedy.Changes)
 	if chosen < 0 {
@@ -113,7 +121,7 @@ func decide(in *document, w *workload.Workload, found lint.Finding) *Decision {
 		d.leave("it is not in a file")
 		return d
 	}
-	c := containerOf(w, found)
+	c := all.of(found)
 	if c == nil {
 		d.leave("its container is not found again")
 		return d
@@ -135,20 +143,44 @@ func (d *Decision) leave(why string) {
 	d.Remedy = remedy.Remedy{Action: remedy.Leave, Variable: d.Remedy.Variable, Why: why}
 }
 
-// containerOf is the container that a finding is about. Its variable stands in it; without one the finding stands at the container.
-func containerOf(w *workload.Workload, found lint.Finding) *workload.Container {
-	var named *workload.Container
+// containers are those of a pod, by their names: there may be thousands of them, of one name, too.
+type containers map[string]*namesakes
+
+// namesakes are the containers of a name.
+type namesakes struct {
+	last    *workload.Container // of the pod
+	byPlace []*workload.Container
+}
+
+func containersOf(w *workload.Workload) containers {
+	all := containers{}
 	for i := range w.Pod.Containers {
 		c := &w.Pod.Containers[i]
-		if c.Name != found.Container {
-			continue
+		if all[c.Name] == nil {
+			all[c.Name] = &namesakes{}
 		}
-		if found.At.Offset >= c.At.Offset && found.At.Offset < c.At.End {
-			return c
-		}
-		named = c
+		n := all[c.Name]
+		n.last, n.byPlace = c, append(n.byPlace, c)
 	}
-	return named
+	for _, n := range all {
+		slices.SortStableFunc(n.byPlace, func(a, b *workload.Container) int { return cmp.Compare(a.At.Offset, b.At.Offset) })
+	}
+	return all
+}
+
+// of is the container that a finding is about. Its variable stands in it; without one the finding stands at the container.
+func (all containers) of(found lint.Finding) *workload.Container {
+	n := all[found.Container]
+	if n == nil {
+		return nil
+	}
+	at := found.At.Offset
+	// Containers don't stand in each other: the first that ends behind the place is the only one that may have it in it.
+	i := sort.Search(len(n.byPlace), func(i int) bool { return n.byPlace[i].At.End > at })
+	if i < len(n.byPlace) && n.byPlace[i].At.Offset <= at {
+		return n.byPlace[i]
+	}
+	return n.last
 }
 
 // refuse says why a change is not made.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -115,17 +116,15 @@ func noStrategic(o []*change) string {
 	case w.Name == "":
 		return "it has no name that a patch could go by"
 	}
+	names := map[string]int{}
+	for _, c := range w.Pod.Containers {
+		names[c.Name]++
+	}
 	for _, ch := range o {
 		if len(ch.entries) > 1 {
 			return "a variable stands in env twice; take --as json6902"
 		}
-		names := 0
-		for _, c := range w.Pod.Containers {
-			if c.Name == ch.c.Name {
-				names++
-			}
-		}
-		if ch.c.Name == "" || names > 1 {
+		if ch.c.Name == "" || names[ch.c.Name] > 1 {
 			return "its containers can't be told apart by their names; take --as json6902"
 		}
 	}
@@ -145,18 +144,24 @@ func merge(o []*change) *node {
 		m := root.Items[2]
 		m.Keys, m.Items = append(m.Keys, str("namespace")), append(m.Items, str(w.Namespace))
 	}
+	type name struct {
+		in   *node
+		text string
+	}
+	named := map[name]*node{}
 	for _, ch := range o {
 		at := root
 		for _, key := range ch.keys[:len(ch.keys)-2] { // spec.template.spec, and then the list and the container
 			at = child(at, key, manifest.Map)
 		}
 		containers := child(at, ch.keys[len(ch.keys)-2], manifest.List)
-		i := slices.IndexFunc(containers.Items, func(n *node) bool { return n.Items[0].Value == ch.c.Name })
-		if i < 0 {
-			i = len(containers.Items)
-			containers.Items = append(containers.Items, object("name", ch.c.Name))
+		c := named[name{containers, ch.c.Name}]
+		if c == nil {
+			c = object("name", ch.c.Name)
+			named[name{containers, ch.c.Name}] = c
+			containers.Items = append(containers.Items, c)
 		}
-		env := child(containers.Items[i], "env", manifest.List)
+		env := child(c, "env", manifest.List)
 		env.Items = append(env.Items, ch.merged())
 	}
 	return root
@@ -213,6 +218,7 @@ func steps(o []*change) (ops []*node) {
 		index int
 	}
 	var gone []place // an env that goes as a whole has index -1
+	whole := map[string]bool{}
 	test := func(pointer string, i int, name string) {
 		ops = append(ops, object("op", "test", "path", pointer+"/env/"+strconv.Itoa(i)+"/name", "value", name))
 	}
@@ -225,8 +231,9 @@ func steps(o []*change) (ops []*node) {
 					gone = append(gone, place{ch.pointer + "/env", i})
 				}
 			}
-			if whole := (place{ch.pointer + "/env", -1}); ch.emptied && !slices.Contains(gone, whole) {
-				gone = append(gone, whole)
+			if env := ch.pointer + "/env"; ch.emptied && !whole[env] {
+				whole[env] = true
+				gone = append(gone, place{env, -1})
 			}
 		case len(ch.entries) > 0:
 			i := ch.entries[len(ch.entries)-1]
@@ -277,6 +284,48 @@ type Template struct{ Chart, File string }
 
 var source = regexp.MustCompile(`(?m)^# Source: ([^/\s]+)/(\S+)\s*$`)
 
+// A section is a part of a file between two lines ---, with the first template that it names.
+type section struct {
+	start, named int // named is where the line ends that names it; -1: none does
+	Template
+}
+
+// sectionsOf goes through a file once: there may be as many decisions as objects in it.
+func sectionsOf(data []byte) (all []section) {
+	for start := 0; ; {
+		stop := len(data)
+		if i := bytes.Index(data[start+min(1, len(data)-start):], []byte("\n---")); i >= 0 {
+			stop = start + 1 + i
+		}
+		s := section{start: start, named: -1}
+		if m := source.FindSubmatchIndex(data[start:stop]); m != nil {
+			s.named, s.Template = start+m[5], Template{string(data[start+m[2] : start+m[3]]), string(data[start+m[4] : start+m[5]])}
+		}
+		all = append(all, s)
+		if stop == len(data) {
+			return all
+		}
+		start = stop
+	}
+}
+
+// source is the template that is named above an object in its file.
+func (p *Plan) source(w *workload.Workload) (Template, bool) {
+	if p.sections == nil {
+		p.sections = map[string][]section{}
+		for _, f := range p.Files {
+			p.sections[f.Name] = sectionsOf(f.Old)
+		}
+	}
+	all := p.sections[w.At.File]
+	// The line --- of an object stands before it.
+	i := sort.Search(len(all), func(i int) bool { return i > 0 && all[i].start+len("\n---") > w.At.Offset })
+	if i == 0 || all[i-1].named < 0 || all[i-1].named > w.At.Offset {
+		return Template{}, false
+	}
+	return all[i-1].Template, true
+}
+
 // TemplateOf is where a decision's object was rendered from: helm template writes it above each object. A chart's label names the
 // chart alone.
 func (p *Plan) TemplateOf(d *Decision) (t Template, ok bool) {
@@ -284,17 +333,8 @@ func (p *Plan) TemplateOf(d *Decision) (t Template, ok bool) {
 		return t, false
 	}
 	w := d.change.w
-	for _, f := range p.Files {
-		if f.Name != w.At.File {
-			continue
-		}
-		before := f.Old[:min(w.At.Offset, len(f.Old))]
-		if i := bytes.LastIndex(before, []byte("\n---")); i >= 0 {
-			before = before[i:]
-		}
-		if m := source.FindSubmatch(before); m != nil {
-			return Template{string(m[1]), string(m[2])}, true
-		}
+	if t, ok := p.source(w); ok {
+		return t, true
 	}
 	if chart := w.Labels["helm.sh/chart"]; chart != "" {
 		return Template{Chart: chart}, true

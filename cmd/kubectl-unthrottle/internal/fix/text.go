@@ -4,23 +4,51 @@ import (
 	"bytes"
 	"encoding/json"
 	"regexp"
+	"sort"
 	"strings"
 
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/manifest"
 )
 
 // A text is the bytes of a file, with what is needed to go about in its lines.
-type text struct{ data []byte }
+type text struct {
+	data []byte
+	*lines
+}
 
-func (t text) lineStart(at int) int { return bytes.LastIndexByte(t.data[:at], '\n') + 1 }
+// lines are where the lines of a text are. They are looked up: a file may be one line, with thousands of changes in it.
+type lines struct {
+	breaks        []int
+	start, blanks int // of the line that was last asked for: where it begins, and how many blanks it begins with
+}
+
+func textOf(data []byte) text {
+	l := &lines{breaks: make([]int, 0, bytes.Count(data, []byte("\n"))), start: -1}
+	for i, c := range data {
+		if c == '\n' {
+			l.breaks = append(l.breaks, i)
+		}
+	}
+	return text{data, l}
+}
+
+// line is the number of a place's line, from 0.
+func (t text) line(at int) int { return sort.SearchInts(t.breaks, at) }
+
+func (t text) lineStart(at int) int {
+	if i := t.line(at); i > 0 {
+		return t.breaks[i-1] + 1
+	}
+	return 0
+}
 
 // lineEnd is where the line of a place ends, before its line break.
 func (t text) lineEnd(at int) int {
-	end := bytes.IndexByte(t.data[at:], '\n')
-	if end < 0 {
+	i := t.line(at)
+	if i == len(t.breaks) {
 		return len(t.data)
 	}
-	end += at
+	end := t.breaks[i]
 	if end > at && t.data[end-1] == '\r' {
 		end--
 	}
@@ -29,11 +57,11 @@ func (t text) lineEnd(at int) int {
 
 // next is where the line after a place begins.
 func (t text) next(at int) int {
-	end := bytes.IndexByte(t.data[at:], '\n')
-	if end < 0 {
+	i := t.line(at)
+	if i == len(t.breaks) {
 		return len(t.data)
 	}
-	return at + end + 1
+	return t.breaks[i] + 1
 }
 
 // newline is how lines end around a place.
@@ -50,8 +78,12 @@ func (t text) newline(at int) string {
 
 // column is how many bytes stand before a place on its line, and first whether all of them are blanks.
 func (t text) column(at int) (column int, first bool) {
-	before := t.data[t.lineStart(at):at]
-	return len(before), len(bytes.Trim(before, " ")) == 0
+	start := t.lineStart(at)
+	if t.start != start {
+		line := t.data[start:]
+		t.start, t.blanks = start, len(line)-len(bytes.TrimLeft(line, " "))
+	}
+	return at - start, at-start <= t.blanks
 }
 
 // rest says whether nothing but blanks and a comment follows on the line.

@@ -1,7 +1,9 @@
 package fix
 
 import (
+	"bytes"
 	"fmt"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -15,6 +17,8 @@ type node = manifest.Node
 type tree struct {
 	root    *node
 	aliased map[*node]bool // what aliases stand for
+
+	templated map[*node]bool // objects that were asked about
 }
 
 // A document is a file with the changes that it is to have. One tree is kept: objects come in their order.
@@ -24,6 +28,8 @@ type document struct {
 	batches []*batch
 	last    *tree
 	text
+
+	readings int // of the text with its changes
 }
 
 // tree parses the object at a place, unless it is the one that was parsed last.
@@ -35,13 +41,16 @@ func (d *document) tree(at workload.Position) (*tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &tree{root: root, aliased: map[*node]bool{}}
+	t := &tree{root: root, aliased: map[*node]bool{}, templated: map[*node]bool{}}
 	walk(root, func(n *node) {
 		if n.Kind == manifest.Alias {
 			t.aliased[n.To] = true
 		}
 	})
-	d.last, d.text = t, text{d.file.Data}
+	if d.lines == nil {
+		d.text = textOf(d.file.Data)
+	}
+	d.last = t
 	return t, nil
 }
 
@@ -92,14 +101,9 @@ func (p route) pointer() string {
 func find(from *node, at workload.Position) (route, error) {
 	var p route
 	for n := from; n.Start != at.Offset || n.End != at.End || n.Kind != manifest.Map; {
-		next := -1
-		for i, item := range n.Items {
-			if item.Start <= at.Offset && at.End <= item.End && item.Start < item.End {
-				next = i
-				break
-			}
-		}
-		if next < 0 {
+		// They stand one after the other, and what is empty ends where it begins.
+		next := sort.Search(len(n.Items), func(i int) bool { return n.Items[i].End > at.Offset })
+		if next == len(n.Items) || n.Items[next].Start > at.Offset || n.Items[next].End < at.End {
 			return nil, fmt.Errorf("%s: no map stands there", at)
 		}
 		p = append(p, step{n, n.Items[next], next})
@@ -133,6 +137,16 @@ func merges(n *node) bool {
 
 func isNull(n *node) bool { return n.Kind == manifest.Scalar && n.Tag == "!!null" }
 
+// templates reports whether a template engine has yet to work on an object. It may be asked for each of its containers.
+func (t *tree) templates(o *node, data []byte) bool {
+	found, asked := t.templated[o]
+	if !asked {
+		found = templates(o, data)
+		t.templated[o] = found
+	}
+	return found
+}
+
 // templates reports whether a template engine has yet to work on an object. What annotations say is for others.
 func templates(n *node, data []byte) bool {
 	switch n.Kind {
@@ -144,7 +158,7 @@ func templates(n *node, data []byte) bool {
 		}
 	}
 	for i, item := range n.Items {
-		if n.Kind == manifest.Map && (n.Keys[i].Value == "annotations" || !strings.Contains(string(data[item.Start:item.End]), "{{")) {
+		if n.Kind == manifest.Map && (n.Keys[i].Value == "annotations" || !bytes.Contains(data[item.Start:item.End], []byte("{{"))) {
 			continue
 		}
 		if templates(item, data) {
