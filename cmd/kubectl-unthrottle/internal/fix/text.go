@@ -224,11 +224,12 @@ func (s style) block(key string, n *node, indent string) string {
 	case manifest.Map:
 		return key + ":" + s.newline + indent + s.step + s.pairs(n, indent+s.step)
 	case manifest.List:
-		out := key + ":"
+		var out strings.Builder
+		out.WriteString(key + ":")
 		for _, item := range n.Items {
-			out += s.newline + indent + s.list + s.item(item, indent+s.list)
+			out.WriteString(s.newline + indent + s.list + s.item(item, indent+s.list))
 		}
-		return out
+		return out.String()
 	}
 	return key + ": " + scalar(n)
 }
