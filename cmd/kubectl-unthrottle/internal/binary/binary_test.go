@@ -28,7 +28,7 @@ func TestReadFile(t *testing.T) {
 		if b, err := ReadFile(path); err == nil {
 			t.Errorf("%s: no error: %+v", path, b)
 		}
-		if m, err := ReadImage(path, ""); err == nil {
+		if m, err := ReadImage(t.Context(), path, ""); err == nil {
 			t.Errorf("%s: no error: %+v", path, m)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -21,7 +22,7 @@ type blobs interface {
 	Close() error
 }
 
-func openBlobs(file string) (blobs, error) {
+func openBlobs(ctx context.Context, file string) (blobs, error) {
 	info, err := os.Stat(file)
 	if err != nil {
 		return nil, err
@@ -40,7 +41,7 @@ func openBlobs(file string) (blobs, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := openTarball(f)
+	t, err := openTarball(ctx, f)
 	if err != nil {
 		f.Close()
 		return nil, fmt.Errorf("reading image %s: %w", file, err)
@@ -84,8 +85,8 @@ func (t *tarball) open(name string) (io.ReadCloser, error) {
 }
 
 // openTarball lists a tarball. One that is compressed is unpacked into a file without a name first. On success it owns f.
-func openTarball(f *os.File) (*tarball, error) {
-	r, err := unpack(f)
+func openTarball(ctx context.Context, f *os.File) (*tarball, error) {
+	r, err := unpack(until{ctx, f})
 	if err != nil {
 		return nil, err
 	}
@@ -95,11 +96,7 @@ func openTarball(f *os.File) (*tarball, error) {
 		if err != nil {
 			return nil, err
 		}
-		n, err := io.Copy(whole, io.LimitReader(r, maxBytes))
-		if err == nil && n == maxBytes {
-			err = errTooLarge
-		}
-		if err != nil {
+		if err := fill(ctx, whole, r, maxTarball); err != nil {
 			whole.Close()
 			return nil, err
 		}
@@ -107,7 +104,7 @@ func openTarball(f *os.File) (*tarball, error) {
 		f = whole
 	}
 	t := &tarball{f: f, where: map[string]span{}}
-	if err := t.list(); err != nil {
+	if err := t.list(ctx); err != nil {
 		if !r.plain {
 			f.Close()
 		}
@@ -116,12 +113,13 @@ func openTarball(f *os.File) (*tarball, error) {
 	return t, nil
 }
 
-func (t *tarball) list() error {
+func (t *tarball) list(ctx context.Context) error {
 	if _, err := t.f.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
 	links := map[string]string{}
-	tr := tar.NewReader(t.f) // which reads blocks, nothing ahead, and skips by seeking
+	var names tally
+	tr := tar.NewReader(&headers{t.f, ctx, maxHeaders}) // which reads blocks, nothing ahead, and skips by seeking
 	for n := 0; ; n++ {
 		h, err := tr.Next()
 		if errors.Is(err, io.EOF) {
@@ -130,8 +128,14 @@ func (t *tarball) list() error {
 		if err != nil {
 			return err
 		}
-		if n > maxBlobs || len(h.Name) > maxName || len(h.Linkname) > maxName {
-			return errTooLarge
+		if n > maxBlobs {
+			return tooLarge("more than %d files are in it", maxBlobs)
+		}
+		if len(h.Name) > maxName || len(h.Linkname) > maxName {
+			return tooLarge("it has a name of more than %d bytes", maxName)
+		}
+		if err := names.add(len(h.Name) + len(h.Linkname)); err != nil {
+			return err
 		}
 		switch {
 		case h.Typeflag == tar.TypeReg && !sparse(h):
@@ -152,6 +156,25 @@ func (t *tarball) list() error {
 		}
 	}
 	return nil
+}
+
+// headers are what is read of a tarball whose contents are skipped.
+type headers struct {
+	*os.File
+	ctx  context.Context
+	left int64
+}
+
+func (r *headers) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	if r.left <= 0 {
+		return 0, errHeaders
+	}
+	n, err := r.File.Read(p)
+	r.left -= int64(n)
+	return n, err
 }
 
 func sparse(h *tar.Header) bool {
@@ -177,6 +200,28 @@ func temporary() (*os.File, error) {
 		return nil, err
 	}
 	return f, nil
+}
+
+// fill writes a stream to a file, as long as it has at most so many bytes and its file system has room for them and others' files.
+func fill(ctx context.Context, f *os.File, r io.Reader, most int64) error {
+	const step = 16 << 20
+	r = until{ctx, r}
+	leave := min(leftFree, room(f)/leftShare)
+	for written := int64(0); ; {
+		if room(f)-step < leave {
+			return fmt.Errorf("it is unpacked in %s, which has no room for more after %d MiB", os.TempDir(), written>>20)
+		}
+		n, err := io.CopyN(f, r, min(step, most-written+1))
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if written += n; written > most {
+			return tooLarge("it unpacks to more than %d GiB", most>>30)
+		}
+	}
 }
 
 // An unpacked stream is what gzip or zstd had packed, or what was not packed.

@@ -3,6 +3,7 @@ package binary
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -177,7 +178,7 @@ func (m *Image) find(name string) (real string, f file, ok bool) {
 		}
 		return m.lookup(name)
 	}
-	for _, dir := range m.path[:min(len(m.path), 100)] {
+	for _, dir := range m.path[:min(len(m.path), maxPath)] {
 		if real, f, ok = m.lookup(path.Join("/", dir, name)); ok {
 			return real, f, ok
 		}
@@ -191,13 +192,14 @@ func (m *Image) load(name string, f file) (c content) {
 		name = f.link
 	}
 	found := false
+	m.headers = maxHeaders
 	err := m.walk(f.layer, func(h *tar.Header, r io.Reader) (bool, error) {
 		if clean(h.Name) != name || h.Typeflag != tar.TypeReg || sparse(h) {
 			return false, nil
 		}
 		found = true
 		var err error
-		c, err = parse(h.Size, r)
+		c, err = parse(m.ctx, h.Size, r)
 		return true, err
 	})
 	switch {
@@ -210,7 +212,7 @@ func (m *Image) load(name string, f file) (c content) {
 }
 
 // parse reads a script, or a program by way of a file: its sections are read here and there.
-func parse(size int64, r io.Reader) (content, error) {
+func parse(ctx context.Context, size int64, r io.Reader) (content, error) {
 	head := make([]byte, 2)
 	n, err := io.ReadFull(r, head)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
@@ -233,7 +235,7 @@ func parse(size int64, r io.Reader) (content, error) {
 	}
 	defer os.Remove(f.Name())
 	defer f.Close()
-	if _, err := io.Copy(f, io.LimitReader(r, maxProgram)); err != nil {
+	if err := fill(ctx, f, r, maxProgram); err != nil {
 		return content{}, err
 	}
 	p, err := procs.ReadProgram(f.Name())

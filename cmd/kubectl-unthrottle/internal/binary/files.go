@@ -28,26 +28,28 @@ const (
 // list finds out which files the layers show: the upper ones first, because they hide what is in the lower ones.
 func (m *Image) list() error {
 	m.files = map[string]file{}
-	gone := map[string]bool{}   // with all that is below them
-	opaque := map[string]bool{} // directories that show nothing of lower layers
+	m.headers = maxHeaders
+	var remembered tally
+	above := newHidden()
 	for i := len(m.layers) - 1; i >= 0; i-- {
 		var nowGone, nowOpaque []string
-		mine := map[string]bool{}
 		err := m.walk(i, func(h *tar.Header, _ io.Reader) (bool, error) {
 			name := clean(h.Name)
 			dir, base := path.Split(name)
-			switch {
-			case base == ".wh..wh..opq":
+			if base == ".wh..wh..opq" {
 				nowOpaque = append(nowOpaque, path.Clean(dir))
-				return len(nowOpaque) > maxFiles, nil
-			case strings.HasPrefix(base, ".wh."):
-				nowGone = append(nowGone, dir+strings.TrimPrefix(base, ".wh."))
-				return len(nowGone) > maxFiles, nil
+				return false, above.tally.add(len(name))
+			}
+			if of, ok := strings.CutPrefix(base, ".wh."); ok {
+				if of != "" {
+					nowGone = append(nowGone, dir+of)
+				}
+				return false, above.tally.add(len(name))
 			}
 			f := file{layer: i, kind: other}
 			switch {
 			case h.Typeflag == tar.TypeSymlink:
-				f.kind, f.link = symlink, h.Linkname
+				f.kind, f.link = symlink, strings.Clone(h.Linkname) // it may be a part of a long record
 			case h.Typeflag == tar.TypeLink:
 				f.kind, f.link = hardlink, clean(h.Linkname)
 			case h.Typeflag == tar.TypeReg && !sparse(h):
@@ -56,41 +58,30 @@ func (m *Image) list() error {
 			if plain := f.kind == other || f.kind == regular && h.Mode&0o111 == 0; plain && i == 0 {
 				return false, nil // there is nothing below it to hide
 			}
-			if _, shown := m.files[name]; shown && !mine[name] || hidden(name, gone, opaque) {
+			if upper, shown := m.files[name]; shown && upper.layer != i || above.has(name) {
 				return false, nil
 			}
-			if len(m.files) >= maxFiles {
-				return true, errTooLarge
+			if err := remembered.add(len(name) + len(f.link)); err != nil { // also for one that is there twice: no layer needs that often
+				return true, err
 			}
-			m.files[name], mine[name] = f, true
+			m.files[name] = f
 			return false, nil
 		})
 		if err != nil {
 			return err
 		}
 		for _, name := range nowGone {
-			gone[name] = true
+			if err := above.add(name, gone); err != nil {
+				return err
+			}
 		}
 		for _, name := range nowOpaque {
-			opaque[name] = true
+			if err := above.add(name, opaque); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
-}
-
-// hidden reports whether an upper layer has taken a file away.
-func hidden(name string, gone, opaque map[string]bool) bool {
-	if gone[name] {
-		return true
-	}
-	for dir := path.Dir(name); ; dir = path.Dir(dir) {
-		if gone[dir] || opaque[dir] {
-			return true
-		}
-		if dir == "/" {
-			return false
-		}
-	}
 }
 
 // walk calls see for each file of a layer, until it says that it is done.
@@ -108,13 +99,14 @@ func (m *Image) walkBlob(blob string, see func(*tar.Header, io.Reader) (done boo
 		return err
 	}
 	defer b.Close()
-	r, err := unpack(b)
+	r, err := unpack(until{m.ctx, b})
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	tr := tar.NewReader(&budget{r, &m.left})
+	tr := tar.NewReader(&budget{until{m.ctx, r}, &m.left})
 	for {
+		before := m.left
 		h, err := tr.Next()
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -122,32 +114,28 @@ func (m *Image) walkBlob(blob string, see func(*tar.Header, io.Reader) (done boo
 		if err != nil {
 			return err
 		}
+		if m.headers -= min(before-m.left, maxHeader); m.headers < 0 {
+			return errHeaders
+		}
 		if len(h.Name) > maxName || len(h.Linkname) > maxName {
 			continue
 		}
 		if done, err := see(h, tr); done || err != nil {
 			return err
 		}
+		if !sparse(h) { // the holes of one that is would be read as zeros, without an end
+			if _, err := io.Copy(io.Discard, tr); err != nil { // so that what Next reads is headers
+				return err
+			}
+		}
 	}
-}
-
-// A budget ends a stream with an error when too much came out of it.
-type budget struct {
-	r    io.Reader
-	left *int64
-}
-
-func (b *budget) Read(p []byte) (int, error) {
-	if *b.left <= 0 {
-		return 0, errTooLarge
-	}
-	n, err := b.r.Read(p)
-	*b.left -= int64(n)
-	return n, err
 }
 
 // lookup follows a path through the image's links to a file.
 func (m *Image) lookup(name string) (real string, f file, ok bool) {
+	if len(name) > maxName {
+		return "", file{}, false
+	}
 	rest := strings.Split(clean(name)[1:], "/")
 	at := "/"
 	for links := 0; len(rest) > 0; {

@@ -1,6 +1,8 @@
 package binary
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,21 +14,9 @@ import (
 	"strings"
 )
 
-// Limits on what an image may cost. Real ones stay far below them; what goes beyond is an error.
-const (
-	maxDocument = 8 << 20  // of a JSON document
-	maxBlobs    = 100_000  // files of a tarball that holds an image
-	maxFiles    = 500_000  // of an image that are remembered
-	maxName     = 4096     // of a file: longer ones can't be opened on Linux
-	maxProgram  = 1 << 30  // of a program that is read
-	maxBytes    = 64 << 30 // of all that is unpacked for one image
-	maxScript   = 64 << 10
-)
-
-var errTooLarge = errors.New("it is larger than any image that is read here")
-
 // An Image is an image in a file. Its layers are read again for each program that is looked for.
 type Image struct {
+	ctx        context.Context // kept, for programs are read when they are asked for, by what has no context
 	file       string
 	blobs      blobs
 	layers     []string // blobs, the lowest first
@@ -37,6 +27,7 @@ type Image struct {
 	cmd        []string
 	files      map[string]file
 	left       int64 // of maxBytes
+	headers    int64 // what is left of maxHeaders, of one reading of the layers
 	programs   map[string]content
 }
 
@@ -44,13 +35,14 @@ type Image struct {
 func (m *Image) Close() error { return m.blobs.Close() }
 
 // ReadImage reads an image from a directory in OCI layout, a tarball of one, or what "docker save" writes; either may be
-// compressed by gzip or zstd. If there are several images in it, name says which.
-func ReadImage(file, name string) (*Image, error) {
-	b, err := openBlobs(file)
+// compressed by gzip or zstd. If there are several images in it, name says which. When the context ends, so does reading it and its
+// programs.
+func ReadImage(ctx context.Context, file, name string) (*Image, error) {
+	b, err := openBlobs(ctx, file)
 	if err != nil {
 		return nil, err
 	}
-	m := &Image{file: path.Base(file), blobs: b, left: maxBytes, programs: map[string]content{}}
+	m := &Image{ctx: ctx, file: path.Base(file), blobs: b, left: maxBytes, programs: map[string]content{}}
 	if err := m.read(name); err != nil {
 		b.Close()
 		return nil, fmt.Errorf("reading image %s: %w", file, err)
@@ -78,12 +70,42 @@ func (m *Image) read(name string) error {
 	for _, text := range c.Config.Env {
 		switch name, value, _ := strings.Cut(text, "="); name {
 		case "PATH":
-			m.path = strings.Split(value, ":")
+			m.path = strings.SplitN(value, ":", maxPath+1)
 		case "GOMAXPROCS", "GODEBUG", "GOGC", "GOMEMLIMIT":
 			m.env = append(m.env, Variable{name, value})
 		}
 	}
+	if len(m.layers) > maxLayers {
+		return tooLarge("it has more than %d layers", maxLayers)
+	}
 	return m.list()
+}
+
+// A list of a document has a bound of its own: each "{}" of the text takes forty times its length.
+type list[T any] []T
+
+// UnmarshalJSON reads one after the other, to stop in time.
+func (l *list[T]) UnmarshalJSON(data []byte) error {
+	*l = nil
+	d := json.NewDecoder(bytes.NewReader(data))
+	start, err := d.Token()
+	if err != nil || start == nil {
+		return err
+	}
+	if start != json.Delim('[') {
+		return errors.New("it has something else than a list")
+	}
+	for d.More() {
+		if len(*l) >= maxListed {
+			return tooLarge("a list in it has more than %d parts", maxListed)
+		}
+		var v T
+		if err := d.Decode(&v); err != nil {
+			return err
+		}
+		*l = append(*l, v)
+	}
+	return nil
 }
 
 // A descriptor is OCI's reference to a blob.
@@ -100,11 +122,11 @@ type descriptor struct {
 // manifest finds the image's layers, and returns its configuration's blob. Docker's own manifest.json comes first: a file of
 // "docker save" has both.
 func (m *Image) manifest(name string) (config string, err error) {
-	var saved []struct {
+	var saved list[struct {
 		Config   string
 		RepoTags []string
 		Layers   []string
-	}
+	}]
 	if err := m.document("manifest.json", &saved); err == nil && len(saved) > 0 {
 		names := make([][]string, len(saved))
 		for i, s := range saved {
@@ -118,7 +140,7 @@ func (m *Image) manifest(name string) (config string, err error) {
 		return saved[i].Config, nil
 	}
 	var index struct {
-		Manifests []descriptor `json:"manifests"`
+		Manifests list[descriptor] `json:"manifests"`
 	}
 	if err := m.document("index.json", &index); err != nil {
 		return "", fmt.Errorf("it is no image: neither OCI layout nor docker save: %w", err)
@@ -165,9 +187,9 @@ func choose(name string, names [][]string) (int, error) {
 // follow goes from a descriptor through indexes to a manifest.
 func (m *Image) follow(d descriptor, depth int) (config string, err error) {
 	var doc struct {
-		Manifests []descriptor `json:"manifests"`
-		Config    descriptor   `json:"config"`
-		Layers    []descriptor `json:"layers"`
+		Manifests list[descriptor] `json:"manifests"`
+		Config    descriptor       `json:"config"`
+		Layers    list[descriptor] `json:"layers"`
 	}
 	name, err := blobName(d.Digest)
 	if err != nil {
@@ -220,7 +242,7 @@ func (m *Image) document(name string, to any) error {
 		return err
 	}
 	defer r.Close()
-	data, err := io.ReadAll(io.LimitReader(r, maxDocument+1))
+	data, err := io.ReadAll(io.LimitReader(until{m.ctx, r}, maxDocument+1))
 	if err != nil {
 		return err
 	}

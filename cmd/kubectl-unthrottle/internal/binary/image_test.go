@@ -152,7 +152,7 @@ func image(t testing.TB, name string) *Image {
 
 func open(t testing.TB, path, name string) *Image {
 	t.Helper()
-	m, err := ReadImage(path, name)
+	m, err := ReadImage(t.Context(), path, name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +222,7 @@ func TestSeveral(t *testing.T) {
 	text := `[{"Config":"c.json","RepoTags":["a:1"],"Layers":["l"]},{"Config":"c.json","RepoTags":["b:1"],"Layers":["l"]}]`
 	file := write(t, "a.tar", layer(t, item{"l", string(l)}, item{"c.json", "{}"}, item{"manifest.json", text}))
 	open(t, file, "docker.io/library/b:1")
-	if _, err := ReadImage(file, "c"); err == nil || !strings.Contains(err.Error(), `2 images, and none is called "c"`) {
+	if _, err := ReadImage(t.Context(), file, "c"); err == nil || !strings.Contains(err.Error(), `2 images, and none is called "c"`) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -334,7 +334,7 @@ func TestBad(t *testing.T) {
 		"index in itself":  {layer(t, selfIndex()...), "nested too deeply"},
 		"names too long":   {layer(t, item{strings.Repeat("a", maxName+1), ""}), errTooLarge.Error()},
 	} {
-		_, err := ReadImage(write(t, "a.tar", c.data), "")
+		_, err := ReadImage(t.Context(), write(t, "a.tar", c.data), "")
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", name, err, c.want)
 		}
@@ -350,7 +350,7 @@ func selfIndex() []item {
 // A layer that unpacks to more than the budget ends with an error, and its program is not known.
 func TestBomb(t *testing.T) {
 	bomb := packed(t, layer(t, item{"app", small}, item{"zeros", strings.Repeat("\x00", 4<<20)}, item{"late", small}), "gzip")
-	m := &Image{file: "a.tar", blobs: memory{"l": bomb}, layers: []string{"l"}, left: 1 << 20, programs: map[string]content{}}
+	m := &Image{ctx: t.Context(), file: "a.tar", blobs: memory{"l": bomb}, layers: []string{"l"}, left: 1 << 20, programs: map[string]content{}}
 	if err := m.list(); !errors.Is(err, errTooLarge) {
 		t.Errorf("got %v", err)
 	}
@@ -366,7 +366,7 @@ func TestEscape(t *testing.T) {
 	if err := os.Symlink(outside, filepath.Join(dir, "index.json")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReadImage(dir, ""); err == nil || !strings.Contains(err.Error(), "escapes") {
+	if _, err := ReadImage(t.Context(), dir, ""); err == nil || !strings.Contains(err.Error(), "escapes") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -393,7 +393,7 @@ func FuzzImage(f *testing.F) {
 	f.Add(packed(f, layer(f, layout(f, c, packed(f, l, "zstd"))...), "gzip"), "sh -c")
 	f.Add(layer(f, selfIndex()...), "")
 	f.Fuzz(func(t *testing.T, data []byte, command string) {
-		m, err := ReadImage(write(t, "a.tar", data), "a")
+		m, err := ReadImage(t.Context(), write(t, "a.tar", data), "a")
 		if err != nil {
 			return
 		}
@@ -411,7 +411,7 @@ func FuzzLayer(f *testing.F) {
 	f.Add(layer(f, item{"a", "-> b"}, item{"b", "=> c"}, item{"c", small}, item{".wh.x", ""}), "/a")
 	f.Add(layer(f, item{"a", "-> a/b"}, item{"d", "/"}, item{"d/.wh..wh..opq", ""}), "/a/../a")
 	f.Fuzz(func(t *testing.T, data []byte, name string) {
-		m := &Image{blobs: memory{"l": data, "m": data[:len(data)/2]}, layers: []string{"m", "l"}, left: 1 << 26, programs: map[string]content{}}
+		m := &Image{ctx: t.Context(), blobs: memory{"l": data, "m": data[:len(data)/2]}, layers: []string{"m", "l"}, left: 1 << 26, programs: map[string]content{}}
 		if m.list() != nil {
 			return
 		}
@@ -427,7 +427,7 @@ func FuzzScript(f *testing.F) {
 	f.Add("exec sh -c 'exec /s'", "a")
 	f.Fuzz(func(t *testing.T, text, arg string) {
 		data := layer(t, item{"s", "#!/bin/sh\n" + text})
-		m := &Image{blobs: memory{"l": data}, layers: []string{"l"}, left: 1 << 26, programs: map[string]content{}}
+		m := &Image{ctx: t.Context(), blobs: memory{"l": data}, layers: []string{"l"}, left: 1 << 26, programs: map[string]content{}}
 		if err := m.list(); err != nil {
 			t.Fatal(err)
 		}

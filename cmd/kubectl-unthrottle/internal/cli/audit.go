@@ -113,7 +113,7 @@ func (o *auditor) run(ctx context.Context, args []string) error {
 			return err
 		}
 	}
-	known, err := o.given.known()
+	known, err := o.given.known(ctx)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -87,7 +88,7 @@ func (o *fixer) formats() map[string]verb.Writer[*result.Fix] {
 
 func (o *fixer) run(ctx context.Context, args []string) error {
 	names := append(o.given.files, args...)
-	known, input, err := o.prepare(names)
+	known, input, err := o.prepare(ctx, names)
 	if err != nil {
 		return err
 	}
@@ -99,7 +100,7 @@ func (o *fixer) run(ctx context.Context, args []string) error {
 		return o.results.Drop(err)
 	}
 	plan, err := fix.Make(ctx, set, known, o.rules...)
-	if err != nil {
+	if err = cmp.Or(err, ctx.Err()); err != nil { // what was not read in time is not known, and must not decide
 		return o.results.Drop(err)
 	}
 	doc := result.NewFix(set, plan)
@@ -131,7 +132,7 @@ func (o *fixer) run(ctx context.Context, args []string) error {
 }
 
 // prepare checks what the flags say, and reads standard input if it is named.
-func (o *fixer) prepare(names []string) (known lint.Known, input []byte, err error) {
+func (o *fixer) prepare(ctx context.Context, names []string) (known lint.Known, input []byte, err error) {
 	stdin := slices.Contains(names, "-")
 	switch {
 	case len(names) == 0:
@@ -147,7 +148,7 @@ func (o *fixer) prepare(names []string) (known lint.Known, input []byte, err err
 			return known, nil, hint.Usage("the rules are K001 to K013", "--rule %s: there is no such rule", rule)
 		}
 	}
-	if known, err = o.given.known(); err != nil {
+	if known, err = o.given.known(ctx); err != nil {
 		return known, nil, err
 	}
 	switch {

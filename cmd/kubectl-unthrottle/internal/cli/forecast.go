@@ -54,7 +54,7 @@ func (o *forecaster) run(ctx context.Context, args []string) error {
 	if len(names) == 0 {
 		return hint.Usage("kubectl unthrottle forecast FILE, or - for standard input", "no manifest given")
 	}
-	known, err := o.given.known()
+	known, err := o.given.known(ctx)
 	if err != nil {
 		return err
 	}
@@ -66,6 +66,9 @@ func (o *forecaster) run(ctx context.Context, args []string) error {
 		return o.results.Drop(err)
 	}
 	doc, err := result.NewForecast(ctx, set, known)
+	if err == nil {
+		err = ctx.Err() // programs that were not read in time would look as if nothing were known of them
+	}
 	if err != nil {
 		return o.results.Drop(err)
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -37,8 +38,8 @@ func (g *given) programs(flags *pflag.FlagSet) {
 	flags.Var(goFlag{&g.program}, "go", goUsage)
 }
 
-// known are the programs and nodes that the flags tell of.
-func (g *given) known() (lint.Known, error) {
+// known are the programs and nodes that the flags tell of. Images are read as long as ctx lasts, their programs when rules ask for them.
+func (g *given) known(ctx context.Context) (lint.Known, error) {
 	set := &binary.Set{}
 	for _, text := range g.binaries {
 		image, file, named := strings.Cut(text, "=")
@@ -60,7 +61,7 @@ func (g *given) known() (lint.Known, error) {
 		if !ok {
 			return lint.Known{}, hint.Usage("--image registry/app:1=app.tar", "--image %s: there is no file", text)
 		}
-		image, err := binary.ReadImage(file, name)
+		image, err := binary.ReadImage(ctx, file, name)
 		if err != nil {
 			return lint.Known{}, hint.With(fmt.Errorf("--image %s: %w", text, err), "docker save IMAGE writes one")
 		}

@@ -78,7 +78,7 @@ func (o *linter) run(ctx context.Context, names []string) error {
 	if len(names) == 0 && !o.live.on {
 		return hint.Usage("kubectl unthrottle lint FILE, or - for standard input, or --cluster", "no manifest given")
 	}
-	known, err := o.known()
+	known, err := o.known(ctx)
 	if err != nil {
 		return err
 	}
@@ -138,6 +138,9 @@ func (o *linter) look(ctx context.Context, names []string, known lint.Known) (do
 		root := ci.Repository(".")
 		doc.In(func(file string) (string, string) { return ci.Below(root, file) })
 		covered = o.baseline.readOf(set)
+	}
+	if ctx.Err() != nil { // programs that were not read in time would look as if nothing were known of them
+		return nil, ctx.Err()
 	}
 	doc.Header = verb.NewHeader("lint")
 	return doc, o.baseline.hold(doc, covered)

@@ -83,14 +83,16 @@ func read(ctx context.Context, image Image, most int64) (b binary.Binary, err er
 	if err := pull(ctx, image.Name, dir, most); err != nil {
 		return b, err
 	}
-	m, err := binary.ReadImage(dir, image.Name)
+	m, err := binary.ReadImage(ctx, dir, image.Name)
 	if err != nil {
-		return b, err
+		return b, reason(ctx, err)
 	}
 	defer m.Close()
 	for i, c := range image.Containers {
 		p := m.Program(c.Command, c.Args)
 		switch {
+		case ctx.Err() != nil:
+			return binary.Binary{}, reason(ctx, ctx.Err())
 		case p.Unknown != "":
 			return b, errors.New(p.Unknown)
 		case i > 0 && p.String() != b.String():
@@ -99,7 +101,7 @@ func read(ctx context.Context, image Image, most int64) (b binary.Binary, err er
 		b = p
 		b.From = "the program in " + image.Name
 	}
-	return b, ctx.Err()
+	return b, reason(ctx, ctx.Err())
 }
 
 // mostAround is how much larger than a layer an answer may be: a manifest has some KB, and a blob's size is checked by the client.
