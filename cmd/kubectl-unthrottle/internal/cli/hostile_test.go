@@ -262,6 +262,8 @@ func TestRedirectedByAPod(t *testing.T) {
 		list := `{"kind":"List","apiVersion":"v1","metadata":{},"items":[%s]}`
 		w.Header().Set("Content-Type", "application/json")
 		switch path := r.URL.Path; {
+		case strings.HasSuffix(path, "/token"): // for agents alone; its own tests are package permit's
+			io.WriteString(w, `{"kind":"TokenRequest","apiVersion":"authentication.k8s.io/v1","status":{"token":"for agents"}}`)
 		case strings.Contains(path, "/proxy/"), strings.HasSuffix(path, "/exec"):
 			asked[path]++
 			w.Header().Set("Location", sink.URL+"/stolen")
