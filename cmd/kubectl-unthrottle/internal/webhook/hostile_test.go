@@ -160,6 +160,38 @@ func bytesOf(t *testing.T, f func()) float64 {
 	return float64(r.AllocedBytesPerOp())
 }
 
+// TestDoublings: values that are put into values are too long to be made. The pod passes without a word, and costs what others cost.
+func TestDoublings(t *testing.T) {
+	container := func(limit string) string {
+		var b strings.Builder
+		b.WriteString("resources: {limits: {cpu: " + limit + "}}\nenv:\n- {name: V0, value: \"1\"}\n")
+		for i := 1; i <= 60; i++ {
+			fmt.Fprintf(&b, "- {name: V%d, value: $(V%d)$(V%d)}\n", i, i-1, i-1)
+		}
+		b.WriteString("- {name: GOMAXPROCS, value: $(V60)}")
+		return b.String()
+	}
+	h := New(Options{Mode: Fix})
+	one, two := podWith(t, container("1"), ""), podWith(t, container("2"), "")
+	const most = 4 << 20 // the value would have an exabyte; a review of this takes up to 650 KB
+	for name, c := range map[string]struct {
+		path string
+		body []byte
+		want string // of a warning
+	}{
+		"made":    {MutatePath, reviewOf(t, nil, two, nil), ""},
+		"resized": {ResizePath, reviewOf(t, resizing, two, one), "stays what it was at its start"},
+	} {
+		var r response
+		if bytes := bytesOf(t, func() { r = ask(t, h, c.path, c.body) }); bytes > most {
+			t.Errorf("%s: %.0f bytes", name, bytes)
+		}
+		if len(r.Patch) > 0 || (c.want == "") != (len(r.Warnings) == 0) || !strings.Contains(strings.Join(r.Warnings, "\n"), c.want) {
+			t.Errorf("%s: %s, %q", name, r.Patch, r.Warnings)
+		}
+	}
+}
+
 // TestMost sends what no pod has: it passes unread, and its uid is answered.
 func TestMost(t *testing.T) {
 	h := New(Options{Mode: Fix})
