@@ -51,6 +51,29 @@ func Unfinished(dir string) (*os.File, error) {
 	return os.OpenFile(filepath.Join(dir, ours.Name(unfinished)), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
+// UnfinishedIn is Unfinished in a directory below a root, by its name there. Sweep removes what killed processes have left in it: once
+// is enough for a directory in which many files are made.
+func UnfinishedIn(root *os.Root, dir string) (name string, file *os.File, err error) {
+	name = filepath.Join(dir, ours.Name(unfinished))
+	file, err = root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	return name, file, err
+}
+
+// Sweep removes what killed runs have left in a directory below a root.
+func Sweep(root *os.Root, dir string) {
+	d, err := root.Open(dir)
+	if err != nil {
+		return
+	}
+	defer d.Close()
+	entries, _ := d.ReadDir(-1)
+	for _, e := range entries {
+		if ours.Abandoned(unfinished, e.Name()) {
+			_ = root.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
+}
+
 // sweepOutputs removes what killed runs have left in a directory.
 func sweepOutputs(dir string) {
 	entries, _ := os.ReadDir(dir)

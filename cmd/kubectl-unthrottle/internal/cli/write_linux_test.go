@@ -61,7 +61,7 @@ const killedIn = "UNTHROTTLE_KILLED_IN"
 // TestWriteKilled kills a process before a file is in its place: the next one removes what it left.
 func TestWriteKilled(t *testing.T) {
 	if dir := os.Getenv(killedIn); dir != "" {
-		_, err := prepareFile(fix.File{Name: filepath.Join(dir, "a"), Old: []byte("old"), New: []byte("half")})
+		_, err := prepareFile(fix.File{Name: filepath.Join(dir, "a"), Old: []byte("old"), New: []byte("half")}, map[string]bool{})
 		must(t, err)
 		must(t, syscall.Kill(os.Getpid(), syscall.SIGKILL))
 	}

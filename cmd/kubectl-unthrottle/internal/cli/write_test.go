@@ -61,6 +61,63 @@ func TestWriteFiles(t *testing.T) {
 	}
 }
 
+// TestWriteWithin: what was found in a directory is written in it, wherever its place leads by now.
+func TestWriteWithin(t *testing.T) {
+	outside := t.TempDir()
+	victim := filepath.Join(outside, "a.yaml")
+	for _, c := range []struct {
+		name  string
+		spoil func(dir string) // after it was read
+		want  string           // of the error
+	}{
+		{"as it was", func(string) {}, ""},
+		{"a link to a file outside", func(dir string) {
+			must(t, os.Remove(filepath.Join(dir, "sub", "a.yaml")))
+			must(t, os.Symlink(victim, filepath.Join(dir, "sub", "a.yaml")))
+		}, "no longer in"},
+		{"a link to a directory outside", func(dir string) {
+			must(t, os.RemoveAll(filepath.Join(dir, "sub")))
+			must(t, os.Symlink(outside, filepath.Join(dir, "sub")))
+		}, "no longer in"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			f := fix.File{Name: filepath.Join(dir, "sub", "a.yaml"), Within: dir, Old: []byte("old"), New: []byte("new")}
+			must(t, os.Mkdir(filepath.Join(dir, "sub"), 0o700))
+			must(t, os.WriteFile(f.Name, f.Old, 0o600))
+			must(t, os.WriteFile(victim, f.Old, 0o600))
+			c.spoil(dir)
+			if err := writeFiles([]fix.File{f}); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want %q", err, c.want)
+			}
+			if now, err := os.ReadFile(victim); err != nil || string(now) != "old" {
+				t.Errorf("the file outside is %q, %v", now, err)
+			}
+			if entries, err := os.ReadDir(outside); err != nil || len(entries) != 1 {
+				t.Errorf("outside there are %v, %v", entries, err)
+			}
+		})
+	}
+	// The place leads out, or to another file, after it was prepared.
+	dir := t.TempDir()
+	f := fix.File{Name: filepath.Join(dir, "sub", "a.yaml"), Within: dir, Old: []byte("old"), New: []byte("new")}
+	must(t, os.Mkdir(filepath.Join(dir, "sub"), 0o700))
+	must(t, os.WriteFile(f.Name, f.Old, 0o600))
+	r, err := prepareFile(f, map[string]bool{})
+	must(t, err)
+	must(t, os.Rename(filepath.Join(dir, "sub"), filepath.Join(dir, "was")))
+	must(t, os.Symlink(outside, filepath.Join(dir, "sub")))
+	if err := r.in(r.rename); err == nil {
+		t.Error("it is renamed through a link that leads out")
+	}
+	must(t, os.Remove(filepath.Join(dir, "sub")))
+	must(t, os.Mkdir(filepath.Join(dir, "sub"), 0o700))
+	must(t, os.WriteFile(f.Name, []byte("another"), 0o600))
+	if err := r.in(r.rename); err == nil || !strings.Contains(err.Error(), "in the meantime") {
+		t.Errorf("another file is replaced: %v", err)
+	}
+}
+
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

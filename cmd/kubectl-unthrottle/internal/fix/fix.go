@@ -42,6 +42,7 @@ func (d *Decision) Changes() bool { return d.change != nil }
 // A File is one that changes.
 type File struct {
 	Name     string
+	Within   string // the directory that was named, if the file was found in one: its place must not lead out of it
 	Old, New []byte
 	edits    []edit
 }
@@ -87,7 +88,7 @@ func Make(ctx context.Context, set *manifest.Set, known lint.Known, rules ...str
 			return nil, err
 		}
 		if len(made) > 0 {
-			file := File{Name: f.Name, Old: f.Data, New: d.apply(made)}
+			file := File{Name: f.Name, Within: f.Within(), Old: f.Data, New: d.apply(made)}
 			for _, b := range made {
 				file.edits = append(file.edits, b.edits...)
 			}
