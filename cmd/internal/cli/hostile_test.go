@@ -66,7 +66,7 @@ func lines(t testing.TB, values []any) []byte {
 
 // strange are what a field may hold that none has.
 var strange = []any{
-	nil, true, "", "\x1b[2J\u202e=1+1\n\t</script><b>`|" + "\u009b", "NaN", 0, -1, -1e308, 1e308, 5e-324, 1 << 31, -1 << 31, 1 << 53, int64(-1) << 62, 1e16,
+	nil, true, "", "\x1b[2J\u202e=1+1\n\t</script><b>`|" + "\u009b", "NaN", 0, -1, -1e308, 1e308, 5e-324, int64(1) << 31, int64(-1) << 31, int64(1) << 53, int64(-1) << 62, 1e16,
 	[]any{},
 	map[string]any{},
 	[]any{nil, nil},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"regexp"
@@ -135,7 +136,7 @@ func TestInterrupted(t *testing.T) {
 				}
 			})
 		},
-		"endless generation": func() io.Reader { return endless(1 << 40) },
+		"endless generation": func() io.Reader { return endless(math.MaxInt) },
 		// Each event looks at all other threads.
 		"threads that wait": func() io.Reader {
 			return forged(func(f *forge) {
