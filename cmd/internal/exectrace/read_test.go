@@ -234,7 +234,7 @@ func endless(batches int) io.Reader {
 
 // TestLargeGeneration: what doesn't fit is left out, and the memory is bounded.
 func TestLargeGeneration(t *testing.T) {
-	if testing.Short() {
+	if testing.Short() || detector {
 		t.Skip("it reads 100 MB")
 	}
 	var before, after runtime.MemStats

@@ -1,0 +1,5 @@
+//go:build race
+
+package exectrace
+
+func init() { detector = true }
