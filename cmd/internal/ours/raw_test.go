@@ -25,7 +25,6 @@ var exceptions = map[string]string{
 	"internal/journal/journal.go":                      "new files only, where the user wants them; old ones are looked at when they are open",
 	"internal/runner/group_linux.go":                   "cgroups, and their files",
 	"internal/trial/lock_unix.go":                      "in a directory of this package, and looked at when it is open",
-	"internal/verb/output.go":                          "beside a file that is changed in its own directory; new files only",
 	"internal/workload/build.go":                       "in a directory that this package has looked at",
 	"internal/workload/gocmd.go":                       "in a directory that is one bench's alone, and go's own cache, if nobody else may change it",
 	"internal/workload/toolchain.go":                   "a fresh directory",

@@ -44,14 +44,7 @@ func NewOutput(path string, stdout io.Writer) (*Output, error) {
 // unfinished begins the name that a file has until it is whole.
 const unfinished = ".unthrottle-unfinished-"
 
-// Unfinished makes a file in a directory for what is to take another file's name when it is whole. What a killed process leaves
-// of it the next one removes.
-func Unfinished(dir string) (*os.File, error) {
-	sweepOutputs(dir)
-	return os.OpenFile(filepath.Join(dir, ours.Name(unfinished)), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-}
-
-// UnfinishedIn is Unfinished in a directory below a root, by its name there. Sweep removes what killed processes have left in it: once
+// UnfinishedIn makes a file in a directory below a root for what is to take another file's name when it is whole. Sweep removes what killed processes have left in it: once
 // is enough for a directory in which many files are made.
 func UnfinishedIn(root *os.Root, dir string) (name string, file *os.File, err error) {
 	name = filepath.Join(dir, ours.Name(unfinished))
@@ -70,16 +63,6 @@ func Sweep(root *os.Root, dir string) {
 	for _, e := range entries {
 		if ours.Abandoned(unfinished, e.Name()) {
 			_ = root.Remove(filepath.Join(dir, e.Name()))
-		}
-	}
-}
-
-// sweepOutputs removes what killed runs have left in a directory.
-func sweepOutputs(dir string) {
-	entries, _ := os.ReadDir(dir)
-	for _, e := range entries {
-		if ours.Abandoned(unfinished, e.Name()) {
-			os.Remove(filepath.Join(dir, e.Name()))
 		}
 	}
 }
