@@ -8,8 +8,9 @@
 //     device may start what it is for.
 //   - A file of a cgroup is on a file system for cgroups. A process can cover its own with whatever it likes.
 //   - Every reading has a bound. Beyond it there is an error, never the beginning of a text.
+//   - A file system that has stopped answering holds up the one that asks, and nobody else: see [Each] and [Within].
 //
-// It judges nothing and remembers nothing beyond a [Tree]. What it can't prevent is that a file system itself doesn't answer.
+// It judges nothing and remembers nothing beyond a [Tree].
 package foreign
 
 import (
