@@ -15,6 +15,8 @@ package golive
 import (
 	"errors"
 	"time"
+
+	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
 var (
@@ -38,12 +40,14 @@ type Value struct {
 
 // Read reads the GOMAXPROCS of a process of this system once. To read it repeatedly, keep a Process.
 func Read(pid int) (Value, error) {
-	p, err := Open("", pid)
-	if err != nil {
-		return Value{}, err
-	}
-	defer p.Close()
-	return p.GOMAXPROCS()
+	return foreign.Of(pid, func() (Value, error) {
+		p, err := Open("", pid)
+		if err != nil {
+			return Value{}, err
+		}
+		defer p.Close()
+		return p.GOMAXPROCS()
+	})
 }
 
 // A Sched is what else of the scheduler can be read. The numbers are read while the program runs, so they may be some

@@ -8,10 +8,8 @@
 package host
 
 import (
+	"cmp"
 	"context"
-	"errors"
-	"io/fs"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -20,7 +18,6 @@ import (
 	"github.com/unthrottle/unthrottle"
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/choice"
-	"github.com/unthrottle/unthrottle/cmd/internal/executable"
 	"github.com/unthrottle/unthrottle/cmd/internal/golive"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
@@ -116,6 +113,7 @@ type Result struct {
 	Looked    int // processes that were looked at, whatever they are
 	Refused   int // those that this user may not look into: some may be Go programs
 	Odd       int // those whose file is not one that Go's linker makes, so that it was not looked into
+	Stuck     int // those that the kernel gave no answer about: a file system has stopped answering, perhaps
 }
 
 // Options say what to look at.
@@ -143,10 +141,12 @@ type Survey struct {
 	files    golive.Files
 	known    map[int]*known
 	others   map[int]*other
-	texts    map[string]string // of files that were read in this look: a group holds many processes
-	clock    procs.Clock
-	tree     *foreign.Tree // of this look
+	stuck    map[int]*foreign.Left // processes that had to be left behind
 }
+
+// patience is how long the kernel may take to answer for one process. What it has not answered by then may still be seen in a
+// later look.
+const patience = 2 * time.Second
 
 // Read looks at the processes. An error means that there is nothing to tell at all; what can't be read of one process is
 // in its facts. A process that ends meanwhile is left out.
@@ -159,50 +159,31 @@ func (s *Survey) Read(ctx context.Context, o Options) (Result, error) {
 			return r, err
 		}
 	}
-	s.texts, s.clock = map[string]string{}, procs.ReadClock(o.Root)
-	s.tree = foreign.Open(o.Root)
-	defer s.tree.Close()
-	var watched []*watch
+	watched, err := s.open(ctx, o, pids, &r)
+	seen := &observation{root: o.Root, watched: watched}
 	defer func() {
-		for _, w := range watched {
+		for _, w := range seen.watched {
 			if k := s.known[w.p.PID]; k == nil || k.live != w.live {
 				w.live.Close()
 			}
 		}
 	}()
-	for _, pid := range pids {
-		if ctx.Err() != nil {
-			return r, ctx.Err()
-		}
-		if len(o.PIDs) == 0 && pid == os.Getpid() && isHere(o.Root) {
-			continue
-		}
-		p, live, err := s.open(o, pid)
-		switch {
-		case errors.Is(err, golive.ErrExited):
-			continue
-		case errors.Is(err, fs.ErrPermission):
-			r.Refused++
-		case errors.Is(err, executable.ErrOdd):
-			r.Odd++
-		case err == nil:
-			w := &watch{p: p, live: live, root: o.Root, tree: s.tree}
-			if k := s.known[pid]; k != nil {
-				w.last = k.last
-			}
-			watched = append(watched, w)
-		}
-		r.Looked++
+	if err != nil {
+		return r, err
 	}
-	var err error
 	if len(o.PIDs) == 0 {
 		s.forget(pids)
 	}
-	if r.System, err = observe(ctx, o, watched); err != nil {
+	r.System, err = seen.observe(ctx, o.For, o.Share)
+	for pid, l := range seen.left {
+		s.leave(pid, l)
+	}
+	r.Stuck += len(seen.left)
+	if err != nil {
 		return r, err
 	}
-	r.Processes = make([]Process, 0, len(watched))
-	for _, w := range watched {
+	r.Processes = make([]Process, 0, len(seen.watched))
+	for _, w := range seen.watched {
 		if k := s.known[w.p.PID]; k != nil {
 			k.last = w.last
 		}
@@ -220,18 +201,26 @@ func isHere(root string) bool { return strings.Trim(root, "/") == "" }
 // a Go program, and is not looked at. The warnings are of this project's settings in its environment, and of what can't be
 // read of ourselves.
 func Read(root string, pid int) (p Process, warnings []error, err error) {
-	p.Process, err = procs.Read(root, pid)
-	switch {
-	case err == nil:
-	case pid != 0:
-		return p, nil, hint.With(err, "pgrep NAME finds a process's pid")
-	case isHere(root): // there is no /proc to see, but we know ourselves
-		p.Process = procs.Self()
-		if runtime.GOOS == "linux" {
-			warnings = []error{err}
-		}
+	type found struct {
+		Process
+		warnings []error
 	}
-	return p, append(warnings, p.readLimit(root, pid)...), nil
+	f, err := foreign.Of(pid, func() (f found, err error) {
+		f.Process.Process, err = new(procs.Programs).Read(root, pid)
+		switch {
+		case err == nil:
+		case pid != 0:
+			return f, hint.With(err, "pgrep NAME finds a process's pid")
+		case isHere(root): // there is no /proc to see, but we know ourselves
+			f.Process.Process = procs.Self()
+			if runtime.GOOS == "linux" {
+				f.warnings = []error{err}
+			}
+		}
+		f.warnings = append(f.warnings, f.readLimit(root, pid)...)
+		return f, nil
+	})
+	return f.Process, f.warnings, err
 }
 
 func (p *Process) readLimit(root string, pid int) []error {
@@ -241,108 +230,26 @@ func (p *Process) readLimit(root string, pid int) []error {
 	return warnings
 }
 
-// Look looks at one process, which [New] has made, for a time; at 0 only at its memory. What is seen goes into p. Where p is
+// Look looks at one process, which [Read] has read, for a time; at 0 only at its memory. What is seen goes into p. Where p is
 // no Go program, has ended, or may not be looked into, ok is false and p as it was.
-func (s *Survey) Look(ctx context.Context, root string, p *Process, lasting time.Duration) (system System, ok bool, err error) {
+func Look(ctx context.Context, root string, p *Process, lasting time.Duration) (system System, ok bool, err error) {
 	seen := *p
-	live, err := s.attach(root, &seen)
+	live, err := attach(root, &seen, new(golive.Files).Opening())
 	if err != nil {
 		return System{}, false, nil
 	}
-	defer live.Close()
-	tree := foreign.Open(root)
-	defer tree.Close()
-	w := &watch{p: &seen, live: live, root: root, tree: tree}
-	if system, err = observe(ctx, Options{Root: root, For: lasting}, []*watch{w}); err != nil || w.gone {
+	w := &watch{p: &seen, live: live, root: root}
+	o := &observation{root: root, watched: []*watch{w}}
+	system, err = o.observe(ctx, lasting, 0)
+	if len(o.left) > 0 { // what is behind closes it
+		return system, false, cmp.Or(err, foreign.ErrStuck)
+	}
+	live.Close()
+	if err != nil || w.gone {
 		return system, false, err
 	}
 	*p = seen
 	return system, true, nil
-}
-
-// open begins to look at one of many processes. The error is as attach's. Limits are read last, and of Go programs only.
-func (s *Survey) open(o Options, pid int) (*Process, *golive.Process, error) {
-	p, live := s.again(o, pid)
-	if p == nil {
-		now := s.readOther(o.Root, pid)
-		if o := s.isOther(pid, now); o != nil {
-			return nil, nil, o.err
-		}
-		var err error
-		if p, live, err = s.first(o, pid, now); err != nil {
-			if len(o.PIDs) == 0 && len(o.Names) == 0 && (errors.Is(err, golive.ErrNotGo) || errors.Is(err, executable.ErrOdd)) {
-				now.err = err
-				s.keepOther(pid, now)
-			}
-			return nil, nil, err
-		}
-	}
-	if !o.names(p.Process) {
-		return nil, nil, golive.ErrNotGo
-	}
-	if o.Adjust != nil {
-		o.Adjust(p)
-	}
-	return p, live, nil
-}
-
-// first begins to look at a process that was not seen before.
-func (s *Survey) first(o Options, pid int, now other) (*Process, *golive.Process, error) {
-	facts, err := s.programs.Read(o.Root, pid)
-	if err != nil {
-		return nil, nil, golive.ErrExited
-	}
-	if !o.names(facts) || len(o.Names) == 0 && len(o.PIDs) == 0 && isWrapper(facts) {
-		return nil, nil, golive.ErrNotGo
-	}
-	p := &Process{Process: facts, Started: now.started}
-	live, err := s.attach(o.Root, p)
-	if err != nil {
-		return nil, nil, err
-	}
-	p.readLimit(o.Root, pid)
-	if len(o.PIDs) == 0 && live != nil {
-		s.keep(p, live)
-	}
-	return p, live, nil
-}
-
-// isWrapper reports whether a process is unthrottle run, which waits for the program that it has put under a limit.
-func isWrapper(p procs.Process) bool {
-	return p.Program != nil && p.Program.Path == "github.com/unthrottle/unthrottle/cmd/unthrottle" && len(p.Command) > 1 && p.Command[1] == "run"
-}
-
-// attach opens a process's memory, which is nil where it can't be read, and reads its GOMAXPROCS. The error is
-// golive.ErrNotGo or ErrExited, or that of missing rights where nothing can be seen of the program.
-func (s *Survey) attach(root string, p *Process) (*golive.Process, error) {
-	if p.Program != nil {
-		p.Version = p.Program.GoVersion
-	}
-	live, err := s.files.Open(root, p.PID)
-	switch {
-	case err == nil:
-	case errors.Is(err, golive.ErrExited):
-		return nil, err
-	case p.Program != nil:
-		p.LiveErr = err
-		return nil, nil
-	case errors.Is(p.ProgramErr, fs.ErrPermission):
-		return nil, p.ProgramErr
-	default:
-		return nil, err
-	}
-	if p.Version == "" {
-		p.Version = live.GoVersion()
-	}
-	if err := p.look(live); err != nil {
-		live.Close()
-		if errors.Is(err, golive.ErrExited) {
-			return nil, err
-		}
-		p.LiveErr = err
-		return nil, nil
-	}
-	return live, nil
 }
 
 // look reads GOMAXPROCS as it is now.

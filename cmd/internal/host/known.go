@@ -26,30 +26,25 @@ type known struct {
 	quotas string // text of its groups' files
 }
 
-// again begins to look at a process that was seen before, if it still runs. What it does is seen while it is observed, if it is.
-func (s *Survey) again(o Options, pid int) (*Process, *golive.Process) {
-	k := s.known[pid]
-	if k == nil {
-		return nil, nil
-	}
-	p := k.facts
-	if !k.live.Runs() || (o.For <= 0 || !k.sched) && p.look(k.live) != nil {
-		s.drop(pid)
-		return nil, nil
-	}
-	s.programs.Keep(p.Program)
-	s.files.Keep(k.live)
-	s.limit(o.Root, k, &p)
-	return &p, k.live
+// newKnown is what is remembered of a process that was seen for the first time.
+func newKnown(p *Process, live *golive.Process) *known {
+	_, err := live.Sched()
+	return &known{facts: *p, live: live, sched: err == nil}
 }
 
-// keep remembers a process that was seen for the first time.
-func (s *Survey) keep(p *Process, live *golive.Process) {
-	if s.known == nil {
-		s.known = map[int]*known{}
+// again begins to look at a process that was seen before, and reports whether it still runs. What it does is seen while it is observed, if
+// it is.
+func (v *visit) again(l *look) bool {
+	k := l.known
+	p := k.facts
+	if !k.live.Runs() || (v.For <= 0 || !k.sched) && p.look(k.live) != nil {
+		k.live.Close()
+		l.known = nil
+		return false
 	}
-	_, err := live.Sched()
-	s.known[p.PID] = &known{facts: *p, live: live, sched: err == nil}
+	v.limit(k, &p)
+	l.p, l.live = &p, k.live
+	return true
 }
 
 // An other is a process that was looked at before and is no Go program, or has an odd file. It may become one by an exec, or load a Go
@@ -65,68 +60,59 @@ type other struct {
 const lookAgain = 10
 
 // readOther tells which process has a number now.
-func (s *Survey) readOther(root string, pid int) other {
+func (v *visit) readOther(pid int) other {
 	dir := procs.Dir("", pid)
-	file, _ := s.tree.Stat(dir + "/exe") // a kernel thread has none
-	started, _ := s.clock.ParseStarted(record(root, dir+"/stat"))
+	file, _ := v.tree.Stat(dir + "/exe") // a kernel thread has none
+	started, _ := v.clock.ParseStarted(record(v.Root, dir+"/stat"))
 	return other{started: started, file: file}
 }
 
-// keepOther remembers a process that is no Go program. When it is looked at again depends on its number, so that not all are at once.
-func (s *Survey) keepOther(pid int, now other) {
-	if s.others == nil {
-		s.others = map[int]*other{}
-	}
-	now.looks = pid % lookAgain
-	s.others[pid] = &now
+// newOther is what is remembered of a process that is no Go program. When it is looked at again depends on its number, so that not all
+// are at once.
+func newOther(pid int, now other, err error) *other {
+	now.looks, now.err = pid%lookAgain, err
+	return &now
 }
 
-// isOther returns what is remembered of a process that was looked at before and is no Go program; nil: it is to be looked at.
-func (s *Survey) isOther(pid int, now other) *other {
-	o := s.others[pid]
-	if o == nil {
-		return nil
-	}
+// again reports whether a process is still what it was, so that it is not to be looked at.
+func (o *other) again(now other) bool {
 	o.looks++
-	if o.looks < lookAgain && !now.started.IsZero() && now.started.Equal(o.started) && now.file == o.file {
-		return o
-	}
-	delete(s.others, pid)
-	return nil
+	return o.looks < lookAgain && !now.started.IsZero() && now.started.Equal(o.started) && now.file == o.file
 }
 
 // forget lets go of the processes that are no more, and of files that none of those now running has.
 func (s *Survey) forget(pids []int) {
 	s.programs.Forget()
 	s.files.Forget()
-	for pid := range s.known {
+	for pid, k := range s.known {
 		if _, ok := slices.BinarySearch(pids, pid); !ok {
-			s.drop(pid)
+			k.live.Close()
+			delete(s.known, pid)
 		}
 	}
-	for pid := range s.others {
-		if _, ok := slices.BinarySearch(pids, pid); !ok {
-			delete(s.others, pid)
-		}
-	}
+	forget(s.others, pids)
+	forget(s.stuck, pids)
 }
 
-func (s *Survey) drop(pid int) {
-	s.known[pid].live.Close()
-	delete(s.known, pid)
+func forget[T any](m map[int]T, pids []int) {
+	for pid := range m {
+		if _, ok := slices.BinarySearch(pids, pid); !ok {
+			delete(m, pid)
+		}
+	}
 }
 
 // limit reads the limit of a process, if what it rests on has changed: the groups that it is in, their quotas, or the CPUs that it may
 // run on. What isn't known may be tomorrow.
-func (s *Survey) limit(root string, k *known, p *Process) {
-	groups, cpus := record(root, procs.Dir("", p.PID)+"/cgroup"), allowed(root, p.PID)
+func (v *visit) limit(k *known, p *Process) {
+	groups, cpus := record(v.Root, procs.Dir("", p.PID)+"/cgroup"), allowed(v.Root, p.PID)
 	old := k.facts.System.Limits
-	quotas := s.quotas(old)
+	quotas := v.quotas(old)
 	sure := len(old.Levels) > 0 && (old.State == cgroup.Limited || old.State == cgroup.None)
 	if sure && cpus != "" && groups == k.groups && cpus == k.cpus && quotas == k.quotas {
 		return
 	}
-	p.readLimit(root, p.PID)
+	p.readLimit(v.Root, p.PID)
 	k.facts.System, k.facts.Prediction = p.System, p.Prediction
 	k.groups, k.cpus, k.quotas = groups, cpus, ""
 	if l := p.System.Limits; l.Version == old.Version && slices.EqualFunc(l.Levels, old.Levels, func(a, b cgroup.Level) bool { return a.Dir == b.Dir }) {
@@ -135,17 +121,17 @@ func (s *Survey) limit(root string, k *known, p *Process) {
 }
 
 // quotas are the texts of all files that say what a limit is.
-func (s *Survey) quotas(l cgroup.Limits) string {
+func (v *visit) quotas(l cgroup.Limits) string {
 	var all strings.Builder
 	if len(l.Levels) > 0 {
-		_ = s.tree.Mount(l.Mount.Point) // if it fails, so does what is read below it
+		_ = v.tree.Mount(l.Mount.Point) // if it fails, so does what is read below it
 	}
 	for _, level := range l.Levels {
 		file := level.File(l.Version)
-		quota := s.text(file)
+		quota := v.text(file)
 		all.WriteString(quota)
 		if l.Version == cgroup.V1 && !strings.HasPrefix(quota, "-") {
-			all.WriteString(s.text(path.Dir(file) + "/cpu.cfs_period_us"))
+			all.WriteString(v.text(path.Dir(file) + "/cpu.cfs_period_us"))
 		}
 		all.WriteByte(0)
 	}
@@ -153,12 +139,12 @@ func (s *Survey) quotas(l cgroup.Limits) string {
 }
 
 // text is that of a cgroup's file, which is read once a look; "" if it can't be read.
-func (s *Survey) text(file string) string {
-	t, ok := s.texts[file]
+func (v *visit) text(file string) string {
+	t, ok := v.texts[file]
 	if !ok {
-		data, _ := s.tree.ReadGroup(file, foreign.Group)
+		data, _ := v.tree.ReadGroup(file, foreign.Group)
 		t = string(data)
-		s.texts[file] = t
+		v.texts[file] = t
 	}
 	return t
 }

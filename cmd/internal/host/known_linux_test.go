@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
 // TestMain is also a program to look at: at each line of its input it changes GOMAXPROCS, or becomes another program.
@@ -160,7 +162,9 @@ func TestStillProgram(t *testing.T) {
 	}
 	k := s.known[program.Process.Pid]
 	w := &watch{p: &k.facts, live: k.live}
-	earlier := w.read(new(reading))
+	tree := foreign.Open("")
+	defer tree.Close()
+	earlier := w.read(tree, new(reading))
 	if !earlier.schedKnown || earlier.sched.Procs != 3 {
 		t.Fatalf("GOMAXPROCS is %d", earlier.sched.Procs)
 	}
@@ -176,7 +180,7 @@ func TestStillProgram(t *testing.T) {
 		if before.cpu += c.cpu; c.root != "" {
 			before.cpu, _ = cpuTime(c.root, program.Process.Pid)
 		}
-		if r := w.read(&before); !r.schedKnown || r.sched.Procs != c.want {
+		if r := w.read(tree, &before); !r.schedKnown || r.sched.Procs != c.want {
 			t.Errorf("%s: GOMAXPROCS is %d, want %d", c.name, r.sched.Procs, c.want)
 		}
 	}

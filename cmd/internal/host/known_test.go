@@ -7,7 +7,6 @@ import (
 
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
-	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
 // TestKnown reads the limit of a process again and again, and notices what may change it.
@@ -33,16 +32,15 @@ func TestKnown(t *testing.T) {
 		write("sys/fs/cgroup/"+group+"/cgroup.procs", "")
 		write("sys/fs/cgroup/"+group+"/cpu.max", "50000 100000\n")
 	}
-	var s Survey
-	s.tree = foreign.Open(root)
-	defer s.tree.Close()
+	v := newVisit(new(Survey), Options{Root: root})
+	defer v.tree.Close()
 	p := &Process{Process: procs.Process{PID: 42}}
 	p.readLimit(root, 42)
-	s.known = map[int]*known{42: {facts: *p}}
+	k := &known{facts: *p}
 	look := func() cgroup.Limits {
-		s.texts = map[string]string{}
-		p := s.known[42].facts
-		s.limit(root, s.known[42], &p)
+		v.texts = map[string]string{}
+		p := k.facts
+		v.limit(k, &p)
 		return p.System.Limits
 	}
 	if l := look(); l.CPUs != 0.5 || l.Affinity != 4 {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/unthrottle/unthrottle/cgroup"
@@ -19,7 +20,6 @@ type watch struct {
 	p    *Process
 	live *golive.Process // nil: its memory can't be read
 	root string
-	tree *foreign.Tree // below root
 	gone bool
 
 	start  time.Time
@@ -56,26 +56,33 @@ const (
 	active   = 0.01                  // of a CPU: what uses less is not asked for its threads' delays
 )
 
-// observe watches the processes, and the system they are on, for a time.
-func observe(ctx context.Context, o Options, watched []*watch) (System, error) {
+// An observation watches processes. Those of which the kernel tells nothing any more are left behind.
+type observation struct {
+	root    string
+	watched []*watch
+	left    map[int]*foreign.Left
+}
+
+// observe watches the processes, and the system they are on, for a time. It may take a share of a CPU; 0: ownShare.
+func (o *observation) observe(ctx context.Context, lasting time.Duration, share float64) (System, error) {
 	system := System{CPUs: runtime.NumCPU()}
-	if o.For <= 0 {
+	if lasting <= 0 {
 		return system, nil
 	}
-	before := readSystem(o.Root)
-	if err := sampleAll(ctx, o.For, cmp.Or(o.Share, ownShare), watched); err != nil {
+	before := readSystem(o.root)
+	if err := o.sampleAll(ctx, lasting, cmp.Or(share, ownShare)); err != nil {
 		return system, err
 	}
-	if found := before.until(readSystem(o.Root)); found.CPUs > 0 {
+	if found := before.until(readSystem(o.root)); found.CPUs > 0 {
 		system = found
 	}
 	return system, nil
 }
 
 // sampleAll looks at the processes as often as it may, for a share of a CPU.
-func sampleAll(ctx context.Context, lasting time.Duration, share float64, watched []*watch) error {
-	for _, w := range watched {
-		w.begin()
+func (o *observation) sampleAll(ctx context.Context, lasting time.Duration, share float64) error {
+	if err := o.all(ctx, (*watch).begin); err != nil {
+		return err
 	}
 	start, before := time.Now(), OwnTime()
 	settled := false
@@ -83,12 +90,12 @@ func sampleAll(ctx context.Context, lasting time.Duration, share float64, watche
 		round := time.Now()
 		if !settled && round.Sub(start) >= lasting/4 {
 			settled = true
-			for _, w := range watched {
-				w.readDelay()
+			if err := o.all(ctx, (*watch).readDelay); err != nil {
+				return err
 			}
 		}
-		for _, w := range watched {
-			w.sample()
+		if err := o.all(ctx, (*watch).sample); err != nil {
+			return err
 		}
 		if time.Since(start) >= lasting {
 			break
@@ -103,10 +110,26 @@ func sampleAll(ctx context.Context, lasting time.Duration, share float64, watche
 		case <-time.After(min(time.Until(next), lasting-time.Since(start))):
 		}
 	}
-	for _, w := range watched {
-		w.end()
-	}
-	return nil
+	return o.all(ctx, (*watch).end)
+}
+
+// all does something for each that is watched. One that is left behind is watched no more, and closed when it comes back.
+func (o *observation) all(ctx context.Context, do func(*watch, *foreign.Tree)) error {
+	watched := o.watched
+	return foreign.Each(ctx, len(watched), patience, foreign.Steps{
+		Walk: func(next func() (int, bool)) {
+			tree := foreign.Open(o.root)
+			defer tree.Close()
+			for i, ok := next(); ok; i, ok = next() {
+				do(watched[i], tree)
+			}
+		},
+		Left: func(i int, l *foreign.Left) {
+			put(&o.left, watched[i].p.PID, l)
+			o.watched = slices.DeleteFunc(slices.Clone(o.watched), func(w *watch) bool { return w == watched[i] })
+		},
+		Late: func(i int) { watched[i].live.Close() },
+	})
 }
 
 // OwnTime is the CPU time that this process has used.
@@ -116,7 +139,7 @@ func OwnTime() time.Duration {
 }
 
 // read reads the counters. The memory of a process that has used no CPU since an earlier reading is what it was then.
-func (w *watch) read(earlier *reading) reading {
+func (w *watch) read(t *foreign.Tree, earlier *reading) reading {
 	r := reading{at: time.Now()}
 	var ok bool
 	if r.cpu, ok = cpuTime(w.root, w.p.PID); !ok {
@@ -125,7 +148,7 @@ func (w *watch) read(earlier *reading) reading {
 	}
 	r.throttling = throttling(w.root, w.p)
 	if l := w.p.System.Limits; l.Version == cgroup.V2 && len(l.Levels) > 0 {
-		r.pressure = procs.ReadGroupPressure(w.tree, l.Levels[0].Dir)
+		r.pressure = procs.ReadGroupPressure(t, l.Levels[0].Dir)
 	}
 	switch {
 	case earlier.schedKnown && r.cpu == earlier.cpu && isHere(w.root): // elsewhere the time is in hundredths of a second
@@ -139,8 +162,8 @@ func (w *watch) read(earlier *reading) reading {
 	return r
 }
 
-func (w *watch) begin() {
-	w.before = w.read(&w.last)
+func (w *watch) begin(t *foreign.Tree) {
+	w.before = w.read(t, &w.last)
 	w.start = w.before.at
 	w.at, w.cpu = w.before.at, w.before.cpu
 	w.running, w.spinning = w.before.sched.Running, w.before.sched.Spinning
@@ -161,7 +184,7 @@ func (w *watch) take(r reading) {
 
 // sample looks at the scheduler. A process that had nothing running and used no CPU since has nothing running now: a P
 // is taken by a thread that runs.
-func (w *watch) sample() {
+func (w *watch) sample(*foreign.Tree) {
 	if w.gone || w.live == nil || !w.before.schedKnown {
 		return
 	}
@@ -213,7 +236,7 @@ func (w *watch) add(now time.Time, cpu time.Duration, running, spinning int) {
 }
 
 // readDelay begins to count how long the threads of a process wait, if it does anything.
-func (w *watch) readDelay() {
+func (w *watch) readDelay(*foreign.Tree) {
 	if w.gone {
 		return
 	}
@@ -226,11 +249,11 @@ func (w *watch) readDelay() {
 }
 
 // end turns the sums into facts.
-func (w *watch) end() {
+func (w *watch) end(t *foreign.Tree) {
 	if w.gone {
 		return
 	}
-	after := w.read(&w.before)
+	after := w.read(t, &w.before)
 	w.last = after
 	if w.gone {
 		return

@@ -11,11 +11,16 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/host"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/rule"
+	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
 // Process reads all that explain needs of a process below root, 0 meaning this one. It looks at it for a time; at 0 it takes one
 // reading.
 func Process(ctx context.Context, root string, pid int, look time.Duration) (report.Facts, error) {
+	return foreign.Within(ctx, look+2*foreign.Patience, func() (report.Facts, error) { return read(ctx, root, pid, look) })
+}
+
+func read(ctx context.Context, root string, pid int, look time.Duration) (report.Facts, error) {
 	f := report.Facts{Self: pid == 0 && root == "", Procs: runtime.GOMAXPROCS(0)}
 	source := cgroup.Source{Root: root, PID: pid}
 	p, warnings, err := host.Read(root, pid)
@@ -27,7 +32,7 @@ func Process(ctx context.Context, root string, pid int, look time.Duration) (rep
 	f.Throttling = cgroup.ReadThrottling(source, p.System.Limits)
 	before, start := f.Throttling, time.Now()
 	if pid != 0 { // what is wrong with a running Go program; what can't be read stays as it was predicted
-		system, ok, err := new(host.Survey).Look(ctx, root, &f.Process, look)
+		system, ok, err := host.Look(ctx, root, &f.Process, look)
 		if err != nil {
 			return f, err
 		}

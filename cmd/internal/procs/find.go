@@ -1,13 +1,13 @@
 package procs
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -57,14 +57,29 @@ func Find(root, word string) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	pids = slices.DeleteFunc(pids, func(pid int) bool {
-		p := nameOf(root, pid) // one that has just ended has none
-		return pid == os.Getpid() || p.Name == "" || !Named(word, p)
-	})
-	if len(pids) == 0 {
+	if pids = named(root, word, pids); len(pids) == 0 {
 		return nil, hint.With(fmt.Errorf("%w %q", ErrNone, word), "unthrottle ps shows the Go programs that run here")
 	}
 	return pids, nil
+}
+
+// named are the processes that a pattern names, but for the calling one, and those whose command line the kernel does not show.
+func named(root, pattern string, pids []int) (found []int) {
+	fits := make([]bool, len(pids))
+	_ = foreign.Each(context.Background(), len(pids), foreign.Patience, foreign.Steps{
+		Walk: func(next func() (int, bool)) {
+			for i, ok := next(); ok; i, ok = next() {
+				p := nameOf(root, pids[i]) // one that has just ended has none
+				fits[i] = pids[i] != os.Getpid() && p.Name != "" && Named(pattern, p)
+			}
+		},
+		Done: func(i int) {
+			if fits[i] {
+				found = append(found, pids[i])
+			}
+		},
+	})
+	return found
 }
 
 // IsName reports whether a word of a command line is the name of a process, and not its pid or where it listens.

@@ -34,7 +34,9 @@ type Process struct {
 
 // Read reads the process pid, 0 meaning the calling process, from the files below root. An error means that there is no
 // such process; what can't be read of an existing one is noted in the Process.
-func Read(root string, pid int) (Process, error) { return new(Programs).Read(root, pid) }
+func Read(root string, pid int) (Process, error) {
+	return foreign.Of(pid, func() (Process, error) { return new(Programs).Read(root, pid) })
+}
 
 // Read is Read for one of many processes.
 func (programs *Programs) Read(root string, pid int) (Process, error) {

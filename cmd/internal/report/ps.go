@@ -19,7 +19,8 @@ type Ps struct {
 	System    PsSystem    `json:"system"`
 	Looked    int         `json:"looked_at"`     // processes of all kinds
 	Refused   int         `json:"refused"`       // those that this user may not inspect
-	Odd       int         `json:"odd,omitempty"` // those whose file is not one that Go's linker makes: not looked into
+	Odd       int         `json:"odd,omitempty"`   // those whose file is not one that Go's linker makes: not looked into
+	Stuck     int         `json:"stuck,omitempty"` // those of which the kernel tells nothing, as where a file system has stopped answering
 	Processes []PsProcess `json:"processes"`
 }
 
@@ -102,7 +103,7 @@ type Starved struct {
 
 // NewPs makes the document. The header is the caller's to fill in.
 func NewPs(r host.Result) *Ps {
-	doc := &Ps{Seconds: r.System.Wall.Seconds(), Looked: r.Looked, Refused: r.Refused, Odd: r.Odd, Processes: []PsProcess{}}
+	doc := &Ps{Seconds: r.System.Wall.Seconds(), Looked: r.Looked, Refused: r.Refused, Odd: r.Odd, Stuck: r.Stuck, Processes: []PsProcess{}}
 	doc.System = PsSystem{r.System.CPUs, known(r.System.Known, r.System.Busy), known(r.System.Known, r.System.Steal)}
 	for i := range r.Processes {
 		doc.Processes = append(doc.Processes, newPsProcess(&r.Processes[i], r.System))

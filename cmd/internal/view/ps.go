@@ -112,6 +112,7 @@ func psLooked(d *report.Ps) sheet.Lines {
 	text := count + " among " + quantity.Plural(d.Looked, "process") + when(d.Seconds > 0, ", looked at for "+quantity.Seconds(d.Seconds)) + busy +
 		when(d.Refused > 0, "; this user may not look into "+quantity.Plural(d.Refused, "process")) +
 		when(d.Odd > 0, "; not looked into: "+quantity.Plural(d.Odd, "process")+" whose file is not one that Go's linker makes") +
+		when(d.Stuck > 0, "; left out: "+quantity.Plural(d.Stuck, "process")+" of which the kernel tells nothing, as where a file system has stopped answering") +
 		when(predicted, "; a GOMAXPROCS with ? is predicted, as the process's memory can't be read")
 	return sheet.Lines{Tone: sheet.Soft, Texts: []string{text}}
 }

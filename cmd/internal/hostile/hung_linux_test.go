@@ -1,0 +1,99 @@
+package hostile
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// startHung starts a program that sleeps from a file system that then stops answering, until the test ends.
+func startHung(t *testing.T) (pid int) {
+	t.Helper()
+	sleep, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(sleep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := NewHung(t.TempDir(), text)
+	if err != nil {
+		skip(t, err.Error())
+	}
+	c := exec.Command(h.Path(), "1000")
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := h.Start(c); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.Process.Kill()
+		h.Close()
+		c.Wait()
+	})
+	for name := ""; name != "program\n"; time.Sleep(time.Millisecond) {
+		text, err := os.ReadFile("/proc/" + strconv.Itoa(c.Process.Pid) + "/comm")
+		if name = string(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	time.Sleep(100 * time.Millisecond) // until it sleeps
+	h.Hang()
+	return c.Process.Pid
+}
+
+// TestHung has the real command look at a program whose file system has stopped answering.
+func TestHung(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "unthrottle")
+	if out, err := exec.Command("go", "build", "-o", program, "github.com/unthrottle/unthrottle/cmd/unthrottle").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	pid := strconv.Itoa(startHung(t))
+	const nothing = "the kernel does not answer"
+	for _, c := range []struct {
+		args   []string
+		signal os.Signal
+		code   int
+		out    string // a part of stdout
+		err    string // and of stderr
+	}{
+		{[]string{"ps", "--for", "100ms"}, nil, 0, "1 process of which the kernel tells nothing", ""},
+		{[]string{"ps", "--for", "100ms", pid}, nil, 1, "", nothing},
+		{[]string{"ps", "--for", "100ms", "--fail-on", "warning", "nosuchprogram"}, nil, 1, "", ""},
+		{[]string{"explain", pid}, nil, 1, "", nothing},
+		{[]string{"explain", pid}, syscall.SIGTERM, 130, "", ""},
+		{[]string{"explain", pid}, os.Interrupt, 130, "", ""},
+		{[]string{"watch", "--for", "100ms", pid}, nil, 1, "", nothing},
+		{[]string{"profile", pid}, nil, 1, "", nothing},
+	} {
+		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
+			cmd := exec.Command(program, c.args...)
+			var stdout, stderr bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &stdout, &stderr
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			late := time.AfterFunc(60*time.Second, func() { cmd.Process.Kill() })
+			defer late.Stop()
+			if c.signal != nil {
+				time.Sleep(500 * time.Millisecond) // until it waits for the kernel
+				cmd.Process.Signal(c.signal)
+			}
+			code := 0
+			var exit *exec.ExitError
+			if err := cmd.Wait(); errors.As(err, &exit) {
+				code = exit.ExitCode()
+			}
+			if code != c.code || !strings.Contains(stdout.String(), c.out) || !strings.Contains(stderr.String(), c.err) {
+				t.Errorf("exit code %d, want %d\n%s%s", code, c.code, &stdout, &stderr)
+			}
+		})
+	}
+}
