@@ -41,7 +41,7 @@ func (a *Agent) scan(ctx context.Context) (*Scan, error) {
 		groups: map[string]*group{}, floor: sync.OnceValue(func() int { return injectionFloor(a.o.Root) }),
 	}
 	doc := &result.Agent{
-		Header: verb.NewHeader("agent"), Node: a.o.Node, Seconds: ps.Seconds, System: ps.System, Looked: ps.Looked, Refused: ps.Refused, Odd: ps.Odd,
+		Header: verb.NewHeader("agent"), Node: a.o.Node, Seconds: ps.Seconds, System: ps.System, Looked: ps.Looked, Refused: ps.Refused, Odd: ps.Odd, Stuck: ps.Stuck,
 		Processes: make([]result.AgentProcess, 0, len(ps.Processes)),
 	}
 	for i := range ps.Processes {
@@ -174,6 +174,9 @@ func (l *look) problems(doc *result.Agent) []string {
 	const rights = "the agent needs the capability SYS_PTRACE, and an AppArmor profile that allows it"
 	if doc.Refused > 0 {
 		say("%s may not be looked into, and may be Go programs: %s", quantity.Plural(doc.Refused, "process"), rights)
+	}
+	if doc.Stuck > 0 {
+		say("left out: %s of which the kernel tells nothing, as where a file system has stopped answering", quantity.Plural(doc.Stuck, "process"))
 	}
 	if l.unread > 0 {
 		what := fmt.Sprintf("the GOMAXPROCS of %s can't be read from memory and is predicted", quantity.Plural(l.unread, "Go program"))

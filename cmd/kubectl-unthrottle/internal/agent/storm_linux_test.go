@@ -2,10 +2,12 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -13,6 +15,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/hostile"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/result"
 )
 
 // lines is a log that can be read while it is written.
@@ -92,50 +97,115 @@ func TestLate(t *testing.T) {
 	}
 }
 
-// TestReduced: without SYS_PTRACE it says what it does not see.
+// TestReduced: without SYS_PTRACE it says what it does not see. A scan runs on several threads, so that the right is taken from
+// a process.
 func TestReduced(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root has SYS_PTRACE to lose")
+	const reduced = "UNTHROTTLE_TEST_REDUCED"
+	if os.Getenv(reduced) == "" {
+		if os.Geteuid() != 0 {
+			t.Skip("only root has SYS_PTRACE to lose")
+		}
+		if _, err := os.ReadFile("/proc/1/environ"); err != nil {
+			t.Skip("this system refuses it with all rights, too")
+		}
+		out := make(chan string)
+		go func() {
+			runtime.LockOSThread() // and never unlocked: the thread, which has lost a right, ends
+			if err := unix.Prctl(unix.PR_CAPBSET_DROP, unix.CAP_SYS_PTRACE, 0, 0, 0); err != nil {
+				out <- err.Error()
+				return
+			}
+			c := exec.Command("/proc/self/exe", "-test.run", "^TestReduced$", "-test.v")
+			c.Env = append(os.Environ(), reduced+"=1")
+			text, err := c.CombinedOutput()
+			if err != nil || !strings.Contains(string(text), "PASS: TestReduced") && !strings.Contains(string(text), "SKIP: TestReduced") {
+				out <- string(text) + fmt.Sprint(err)
+			}
+			close(out)
+		}()
+		if text := <-out; text != "" {
+			t.Error(text)
+		}
+		return
 	}
-	other := exec.Command("sleep", "100")
+	s, err := New(Options{Interval: time.Minute, MaxContainers: 5}).Scan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.ReadFile("/proc/1/environ"); err == nil {
+		t.Skip("this system refuses nothing without SYS_PTRACE")
+	}
+	if s.Doc.Refused == 0 || !strings.Contains(strings.Join(s.Doc.Problems, "\n"), "SYS_PTRACE") {
+		t.Errorf("%d are refused; problems: %q", s.Doc.Refused, s.Doc.Problems)
+	}
+}
+
+// TestHung: a program whose file system has stopped answering is counted, and all others are told of.
+func TestHung(t *testing.T) {
+	sleep, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(sleep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := hostile.NewHung(t.TempDir(), text)
+	if err != nil {
+		if os.Getenv("UNTHROTTLE_REQUIRE_CLUSTER") == "1" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	c := exec.Command(h.Path(), "1000")
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := h.Start(c); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		c.Process.Kill()
+		h.Close()
+		c.Wait()
+	}()
+	other := exec.Command("/proc/self/exe", "-test.run", "^TestLookedAt$")
+	other.Env = append(os.Environ(), "LOOKED_AT=1")
+	other.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := other.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := other.Start(); err != nil {
 		t.Fatal(err)
 	}
 	defer other.Wait()
 	defer other.Process.Kill()
-	type outcome struct {
-		s   *Scan
-		err error
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
 	}
-	done := make(chan outcome)
-	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread, which has lost a right, ends
-		var data [2]unix.CapUserData
-		head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-		err := unix.Capget(&head, &data[0])
-		if err == nil {
-			data[0].Effective &^= 1 << unix.CAP_SYS_PTRACE
-			err = unix.Capset(&head, &data[0])
-		}
+	h.Hang()
+	a := New(Options{Interval: time.Minute, For: 50 * time.Millisecond, MaxContainers: 5})
+	for range 2 {
+		s, err := a.Scan(t.Context())
 		if err != nil {
-			done <- outcome{nil, err}
-			return
+			t.Fatal(err)
 		}
-		s, err := New(Options{Interval: time.Minute, MaxContainers: 5}).Scan(t.Context())
-		done <- outcome{s, err}
-	}()
-	got := <-done
-	if got.err != nil {
-		t.Fatal(got.err)
+		if s.Doc.Stuck != 1 || !strings.Contains(strings.Join(s.Doc.Problems, "\n"), "left out: 1 process of which") {
+			t.Errorf("%d are stuck; problems: %q", s.Doc.Stuck, s.Doc.Problems)
+		}
+		if !slices.ContainsFunc(s.Doc.Processes, func(p result.AgentProcess) bool { return p.PID == other.Process.Pid }) {
+			t.Error("the other program is not told of")
+		}
 	}
-	doc := got.s.Doc
-	if _, err := os.ReadFile("/proc/1/environ"); err != nil {
-		t.Skip("this system refuses it with all rights, too")
+	if text := gathered(t, a); !strings.Contains(text, `unthrottle_agent_processes{kind="stuck"} 1`) {
+		t.Error(text)
 	}
-	if doc.Refused == 0 {
-		t.Skip("this system refuses nothing without SYS_PTRACE")
+}
+
+// TestLookedAt is a program that TestHung looks at.
+func TestLookedAt(t *testing.T) {
+	if os.Getenv("LOOKED_AT") == "" {
+		t.Skip("it is for another test")
 	}
-	if !strings.Contains(strings.Join(doc.Problems, "\n"), "SYS_PTRACE") {
-		t.Errorf("%d are refused; problems: %q", doc.Refused, doc.Problems)
-	}
+	os.Stdout.WriteString("ready\n")
+	select {}
 }

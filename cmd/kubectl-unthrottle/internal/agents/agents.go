@@ -43,6 +43,7 @@ type Told struct {
 	Programs  int    // that belong to containers
 	Looked    int    // processes of all kinds
 	Refused   int    // those that it may not look into
+	Stuck     int    // those of which the kernel tells it nothing
 	Problems  int    // that it tells of itself
 	Elsewhere int    // programs in pods of other nodes: it can't have seen them
 	Strange   int    // programs in containers that their pods do not have
@@ -56,7 +57,7 @@ type Told struct {
 
 // Trusted reports whether all that runs on its node was told, by an agent that can know.
 func (t *Told) Trusted() bool {
-	return t.Err == nil && t.Looked > 0 && t.Refused == 0 && t.Problems == 0 && t.Elsewhere == 0 && t.Strange == 0 && t.Otherwise == 0 && t.WrongNode == ""
+	return t.Err == nil && t.Looked > 0 && t.Refused == 0 && t.Stuck == 0 && t.Problems == 0 && t.Elsewhere == 0 && t.Strange == 0 && t.Otherwise == 0 && t.WrongNode == ""
 }
 
 // Read asks all agents that are ready, some at the same time. saw gets each program, and told each agent when it has been heard;
@@ -180,6 +181,8 @@ func parse(r io.Reader, t *Told, saw func(*result.AgentProcess) error) error {
 			err = d.Decode(&t.Looked)
 		case "refused":
 			err = d.Decode(&t.Refused)
+		case "stuck":
+			err = d.Decode(&t.Stuck)
 		case "problems":
 			var problems []string
 			err = d.Decode(&problems)

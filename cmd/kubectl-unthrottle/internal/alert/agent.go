@@ -41,6 +41,11 @@ func (o *Options) agents() []Rule {
 			`Node {{ $labels.node }}: the agent may not read {{ $value }} processes`,
 			agent+` was refused {{ $value }} processes, so Go programs among them are missing. `+
 				`What to do: its container needs the capabilities of deploy/agent, hostPID, and no AppArmor or SELinux profile that forbids ptrace; its log says what was refused.`),
+		rule("UnthrottleAgentStuck", "warning",
+			`(max by (job, instance) (unthrottle_agent_processes{kind="stuck"}) > 0)`+"\n"+with[1:],
+			`Node {{ $labels.node }}: the kernel tells the agent nothing of {{ $value }} processes`,
+			agent+` looked at {{ $value }} processes and got no answer from the kernel, so Go programs among them are missing; all others are told. `+
+				`What to do: a FUSE, NFS or other file system on that node has stopped answering, most likely, and its users stand still too: ps -eo pid,stat,wchan:32,args shows those in state D, and mount lists what is mounted.`),
 		rule("UnthrottleAgentNoPods", "warning",
 			`(max by (job, instance) (unthrottle_agent_pods_known) == 0)`+"\n"+with[1:],
 			`Node {{ $labels.node }}: the agent can't tell whose the programs are`,

@@ -475,6 +475,7 @@ var cases = []struct {
 			`unthrottle_agent_info{job="k",instance="f",node="blind"}	1x60`,
 			`unthrottle_agent_processes{job="j",instance="f",kind="refused"}	3x60`,
 			`unthrottle_agent_processes{job="j",instance="f",kind="go"}	3x60`,
+			`unthrottle_agent_processes{job="j",instance="f",kind="stuck"}	2x60`,
 			`unthrottle_agent_pods_known{job="j",instance="f"}	0x60`,
 			`unthrottle_agent_containers_dropped{job="j",instance="f"}	4x60`,
 			`unthrottle_agent_info{job="j",instance="g",node="good"}	1x60`,
@@ -486,7 +487,7 @@ var cases = []struct {
 		},
 		want: []fires{
 			{10, ""},
-			{40, "UnthrottleAgentBlind=1 UnthrottleAgentDown=2 UnthrottleAgentDrops=1 UnthrottleAgentLate=2 UnthrottleAgentNoPods=1"},
+			{40, "UnthrottleAgentBlind=1 UnthrottleAgentDown=2 UnthrottleAgentDrops=1 UnthrottleAgentLate=2 UnthrottleAgentNoPods=1 UnthrottleAgentStuck=1"},
 		},
 	},
 	{

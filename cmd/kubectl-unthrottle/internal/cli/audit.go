@@ -287,6 +287,9 @@ func troubleOf(ctx context.Context, t *agents.Told) (all []trouble) {
 	if t.Refused > 0 {
 		add(manifest.Warning, "it may not look into all processes", "it needs CAP_SYS_PTRACE for that")
 	}
+	if t.Stuck > 0 {
+		add(manifest.Warning, "the kernel tells it nothing of "+quantity.Plural(t.Stuck, "process"), "a file system that they use has stopped answering, perhaps")
+	}
 	if t.Problems > 0 {
 		add(manifest.Warning, "it could not see all that it should", "kubectl logs, or its own page /api/v1/processes, says what is missing")
 	}
