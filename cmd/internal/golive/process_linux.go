@@ -20,7 +20,7 @@ import (
 )
 
 // Files remembers what was read of programs' files, so that many processes of one program cost little more than one. The
-// zero value remembers nothing yet.
+// zero value remembers nothing yet. Several may open processes at a time.
 type Files struct{ memo procs.Memo[read] }
 
 // A read is what came of reading a file.
@@ -35,20 +35,10 @@ func (files *Files) Forget() { files.memo.Forget() }
 // Keep remembers the file of a process that was opened before as if it were read again.
 func (files *Files) Keep(p *Process) { files.memo.Keep(p.file, read{code: p.code}) }
 
-// An Opening opens one process, and notes what it read of files. It uses nothing that anybody changes, so that it may be left
-// behind where the kernel does not answer.
-type Opening struct{ files *procs.Draft[read] }
-
-// Opening begins one.
-func (files *Files) Opening() *Opening { return &Opening{files.memo.Draft()} }
-
-// Take remembers what an opening that has come to its end has noted.
-func (files *Files) Take(o *Opening) { files.memo.Take(o.files) }
-
 // A Process is a running Go program. It is not safe for concurrent use.
 type Process struct {
 	pid     int
-	files   *procs.Draft[read] // nil once it is open
+	files   *Files // nil once it is open
 	file    procs.FileID
 	code    *code
 	mem     *os.File // of the program that ran at Open: after an exec it reads nothing
@@ -61,20 +51,12 @@ type Process struct {
 // ErrNotGo, ErrExited, those of missing rights (fs.ErrPermission), and others where the runtime can't be found.
 func Open(root string, pid int) (*Process, error) { return new(Files).Open(root, pid) }
 
-// Open is Open for one of many processes.
+// Open is Open for one of many processes. It may wait for the kernel for ever.
 func (files *Files) Open(root string, pid int) (*Process, error) {
-	o := files.Opening()
-	p, err := o.Open(root, pid)
-	files.Take(o)
-	return p, err
-}
-
-// Open is Open.
-func (o *Opening) Open(root string, pid int) (*Process, error) {
 	dir := procs.Dir("", pid)
 	t := foreign.Open(root)
 	defer t.Close()
-	p := &Process{pid: pid, files: o.files, noVM: strings.Trim(root, "/") != ""}
+	p := &Process{pid: pid, files: files, noVM: strings.Trim(root, "/") != ""}
 	if pid == 0 {
 		p.pid = os.Getpid()
 	}
@@ -200,18 +182,18 @@ func (p *Process) attach(file *foreign.File, maps []mapping) error {
 	if c.learned(known) {
 		c.m, c.tab.m = known.m, known.m
 		p.code = c
-		p.files.Put(file.ID, read{code: c})
+		p.files.memo.Keep(file.ID, read{code: c})
 	}
 	p.runtime.m = known.m // it does not read the file any more
 	return nil
 }
 
 // readFile reads a file, or remembers it. If err is ErrNotGo, it is not a Go program.
-func readFile(files *procs.Draft[read], id procs.FileID, f *os.File) (*code, error) {
-	found, ok := files.Get(id)
+func readFile(files *Files, id procs.FileID, f *os.File) (*code, error) {
+	found, ok := files.memo.Get(id)
 	if !ok {
 		found = readNew(f, id)
-		files.Put(id, found)
+		files.memo.Keep(id, found)
 	}
 	return found.code, found.err
 }

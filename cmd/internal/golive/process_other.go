@@ -25,17 +25,8 @@ func (*Files) Forget() {}
 // Keep does nothing.
 func (*Files) Keep(*Process) {}
 
-// An Opening opens nothing here.
-type Opening struct{}
-
-// Opening does nothing.
-func (*Files) Opening() *Opening { return nil }
-
-// Take does nothing.
-func (*Files) Take(*Opening) {}
-
 // Open returns an error.
-func (*Opening) Open(root string, pid int) (*Process, error) { return Open(root, pid) }
+func (*Files) Open(root string, pid int) (*Process, error) { return Open(root, pid) }
 
 // Close does nothing.
 func (*Process) Close() error { return nil }

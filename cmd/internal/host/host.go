@@ -234,7 +234,7 @@ func (p *Process) readLimit(root string, pid int) []error {
 // no Go program, has ended, or may not be looked into, ok is false and p as it was.
 func Look(ctx context.Context, root string, p *Process, lasting time.Duration) (system System, ok bool, err error) {
 	seen := *p
-	live, err := attach(root, &seen, new(golive.Files).Opening())
+	live, err := attach(root, &seen, new(golive.Files))
 	if err != nil {
 		return System{}, false, nil
 	}

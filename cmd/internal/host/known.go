@@ -42,6 +42,8 @@ func (v *visit) again(l *look) bool {
 		l.known = nil
 		return false
 	}
+	v.programs.Keep(p.Program)
+	v.files.Keep(k.live)
 	v.limit(k, &p)
 	l.p, l.live = &p, k.live
 	return true

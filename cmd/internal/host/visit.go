@@ -21,11 +21,9 @@ type look struct {
 	known *known
 	other *other
 
-	program *procs.Reading  // what was read of its file; nil: nothing
-	file    *golive.Opening // the same, for its memory
-	p       *Process        // nil: there is an error
-	live    *golive.Process // nil: its memory can't be read
-	err     error           // as attach's
+	p    *Process        // nil: there is an error
+	live *golive.Process // nil: its memory can't be read
+	err  error           // as attach's
 }
 
 // open begins to look at many processes.
@@ -79,15 +77,6 @@ func (s *Survey) looks(o Options, pids []int, r *Result) []look {
 func (s *Survey) take(l *look, root string, r *Result) (w *watch) {
 	put(&s.known, l.pid, l.known)
 	put(&s.others, l.pid, l.other)
-	if l.program != nil {
-		s.programs.Take(l.program)
-	} else if l.known != nil {
-		s.programs.Keep(l.known.facts.Program)
-		s.files.Keep(l.known.live)
-	}
-	if l.file != nil {
-		s.files.Take(l.file)
-	}
 	switch {
 	case errors.Is(l.err, golive.ErrExited):
 		return nil
@@ -172,17 +161,15 @@ func (v *visit) open(l *look) {
 // first begins to look at a process that was not seen before, and remembers it, if it is to look at all.
 func (v *visit) first(l *look, now other) {
 	all := len(v.PIDs) == 0
-	l.program = v.programs.Reading()
-	facts, err := l.program.Read(v.Root, l.pid)
+	facts, err := v.programs.Read(v.Root, l.pid)
 	switch {
 	case err != nil:
 		l.err = golive.ErrExited
 	case !v.names(facts), len(v.Names) == 0 && all && isWrapper(facts):
 		l.err = golive.ErrNotGo
 	default:
-		l.file = v.files.Opening()
 		p := &Process{Process: facts, Started: now.started}
-		if l.live, l.err = attach(v.Root, p, l.file); l.err == nil {
+		if l.live, l.err = attach(v.Root, p, v.files); l.err == nil {
 			l.p = p
 			p.readLimit(v.Root, l.pid)
 		}
@@ -197,11 +184,11 @@ func (v *visit) first(l *look, now other) {
 
 // attach opens a process's memory, which is nil where it can't be read, and reads its GOMAXPROCS. The error is
 // golive.ErrNotGo or ErrExited, or that of missing rights where nothing can be seen of the program.
-func attach(root string, p *Process, file *golive.Opening) (*golive.Process, error) {
+func attach(root string, p *Process, files *golive.Files) (*golive.Process, error) {
 	if p.Program != nil {
 		p.Version = p.Program.GoVersion
 	}
-	live, err := file.Open(root, p.PID)
+	live, err := files.Open(root, p.PID)
 	switch {
 	case err == nil:
 	case errors.Is(err, golive.ErrExited):

@@ -19,9 +19,7 @@ func (programs *Programs) StartsGo(root string, pid int) (found, blind bool) {
 			return false, true
 		}
 		dir := Dir("", all[i])
-		r := programs.Reading()
-		_, err := r.file(root, dir+"/exe", false)
-		programs.Take(r)
+		_, err := programs.file(root, dir+"/exe", false)
 		switch {
 		case err == nil:
 			return true, false

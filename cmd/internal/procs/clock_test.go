@@ -59,7 +59,5 @@ func TestStarted(t *testing.T) {
 }
 
 func readFrom(programs *Programs, path string) (*Program, error) {
-	r := programs.Reading()
-	defer programs.Take(r)
-	return r.file("", path, false)
+	return programs.file("", path, false)
 }

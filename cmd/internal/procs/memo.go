@@ -10,10 +10,8 @@ import (
 const maxMemo = 1 << 14
 
 // A Memo remembers what was read of files, for as long as somebody asks for them between two calls of Forget. What is remembered is not
-// changed any more. The zero value remembers nothing yet.
-//
-// It is written by its owner alone: who reads a file where he may be left behind notes what he found in a Draft of his own, and
-// nobody takes over that of one who did not come back.
+// changed any more, so that several may ask and tell at a time, and one who was left behind in the kernel may tell late. The zero
+// value remembers nothing yet.
 type Memo[V any] struct {
 	mu     sync.Mutex
 	known  map[FileID]V
@@ -32,6 +30,10 @@ func (m *Memo[V]) Forget() {
 func (m *Memo[V]) Keep(id FileID, v V) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.keep(id, v)
+}
+
+func (m *Memo[V]) keep(id FileID, v V) {
 	if m.known == nil {
 		m.known = map[FileID]V{}
 	}
@@ -40,12 +42,15 @@ func (m *Memo[V]) Keep(id FileID, v V) {
 	}
 }
 
-func (m *Memo[V]) get(id FileID) (V, bool) {
+// Get returns what is remembered of a file.
+func (m *Memo[V]) Get(id FileID) (V, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	v, ok := m.known[id]
 	if !ok {
-		v, ok = m.before[id]
+		if v, ok = m.before[id]; ok {
+			m.keep(id, v)
+		}
 	}
 	return v, ok
 }
@@ -56,36 +61,3 @@ func (m *Memo[V]) Len() int {
 	defer m.mu.Unlock()
 	return len(m.known)
 }
-
-// Draft begins to note what is read.
-func (m *Memo[V]) Draft() *Draft[V] { return &Draft[V]{memo: m} }
-
-// Take remembers what was noted.
-func (m *Memo[V]) Take(d *Draft[V]) {
-	for _, n := range d.notes {
-		m.Keep(n.id, n.v)
-	}
-}
-
-// A Draft is what one reader found. It looks up in the Memo, and does not write to it.
-type Draft[V any] struct {
-	memo  *Memo[V]
-	notes []note[V]
-}
-
-type note[V any] struct {
-	id FileID
-	v  V
-}
-
-// Get returns what is remembered of a file, and notes that somebody asked for it.
-func (d *Draft[V]) Get(id FileID) (V, bool) {
-	v, ok := d.memo.get(id)
-	if ok {
-		d.Put(id, v)
-	}
-	return v, ok
-}
-
-// Put notes what was found.
-func (d *Draft[V]) Put(id FileID, v V) { d.notes = append(d.notes, note[V]{id, v}) }

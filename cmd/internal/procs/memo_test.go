@@ -28,25 +28,21 @@ func TestMemo(t *testing.T) {
 	var m Memo[string]
 	dir := t.TempDir()
 	a, b := fileOf(t, dir, 1), fileOf(t, dir, 2)
-	left, taken := m.Draft(), m.Draft()
-	left.Put(a, "of one who was left behind")
-	taken.Put(b, "b")
-	m.Take(taken)
-	if _, ok := m.Draft().Get(a); ok {
-		t.Error("a draft that nobody took is remembered")
+	m.Keep(b, "b")
+	if _, ok := m.Get(a); ok {
+		t.Error("what nobody told is remembered")
 	}
 	m.Forget()
-	d := m.Draft()
-	if v, ok := d.Get(b); !ok || v != "b" {
+	if v, ok := m.Get(b); !ok || v != "b" {
 		t.Errorf("b is %q, %v", v, ok)
 	}
-	m.Take(d)
 	m.Forget()
-	if _, ok := m.Draft().Get(b); !ok {
+	if _, ok := m.Get(b); !ok {
 		t.Error("what was asked for is forgotten")
 	}
 	m.Forget()
-	if _, ok := m.Draft().Get(b); ok {
+	m.Forget()
+	if _, ok := m.Get(b); ok {
 		t.Error("what nobody asked for is remembered")
 	}
 	all := Memo[string]{most: 1}

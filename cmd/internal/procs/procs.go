@@ -38,16 +38,8 @@ func Read(root string, pid int) (Process, error) {
 	return foreign.Of(pid, func() (Process, error) { return new(Programs).Read(root, pid) })
 }
 
-// Read is Read for one of many processes.
+// Read is Read for one of many processes. It may wait for the kernel for ever.
 func (programs *Programs) Read(root string, pid int) (Process, error) {
-	r := programs.Reading()
-	p, err := r.Read(root, pid)
-	programs.Take(r)
-	return p, err
-}
-
-// Read is Read.
-func (r *Reading) Read(root string, pid int) (Process, error) {
 	dir := Dir("", pid)
 	p := Process{PID: pid}
 	stat, err := foreign.ReadRecord(root, dir+"/stat", foreign.Record)
@@ -66,7 +58,7 @@ func (r *Reading) Read(root string, pid int) (Process, error) {
 	p.Name = name(stat)
 	p.Command, _ = readArea(root, dir+"/cmdline", splitCommand)
 	p.Env, p.EnvErr = readArea(root, dir+"/environ", parseEnviron)
-	p.Program, p.ProgramErr = r.file(root, dir+"/exe", runtime.GOOS != "linux")
+	p.Program, p.ProgramErr = programs.file(root, dir+"/exe", runtime.GOOS != "linux")
 	return p, nil
 }
 

@@ -79,7 +79,7 @@ func ReadProgram(path string) (*Program, error) {
 }
 
 // Programs remembers files, so that many processes of one program cost little more than one. The zero value remembers
-// nothing yet.
+// nothing yet. Several may read at a time.
 type Programs struct{ memo Memo[look] }
 
 // A look is what came of looking into a file.
@@ -98,24 +98,14 @@ func (programs *Programs) Keep(p *Program) {
 	}
 }
 
-// A Reading reads one process, and notes what it read of its file. It uses nothing that anybody changes, so that it may be left
-// behind where the kernel does not answer.
-type Reading struct{ files *Draft[look] }
-
-// Reading begins one.
-func (programs *Programs) Reading() *Reading { return &Reading{programs.memo.Draft()} }
-
-// Take remembers what a reading that has come to its end has noted.
-func (programs *Programs) Take(r *Reading) { programs.memo.Take(r.files) }
-
 // file reads the program of a process. One that is known is not even opened.
-func (r *Reading) file(root, path string, others bool) (*Program, error) {
+func (programs *Programs) file(root, path string, others bool) (*Program, error) {
 	file, err := foreign.Look(root, path)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	found, ok := r.files.Get(file.ID)
+	found, ok := programs.memo.Get(file.ID)
 	if !ok {
 		f, err := file.Open()
 		if err != nil {
@@ -125,7 +115,7 @@ func (r *Reading) file(root, path string, others bool) (*Program, error) {
 		if found.program, found.err = readProgram(f, file.ID.Size(), others); found.program != nil {
 			found.program.file = file.ID
 		}
-		r.files.Put(file.ID, found)
+		programs.memo.Keep(file.ID, found)
 	}
 	return found.program, found.err
 }
