@@ -24,7 +24,6 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/terminal"
 	"github.com/unthrottle/unthrottle/cmd/internal/verb"
 	"github.com/unthrottle/unthrottle/cmd/internal/view"
-	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
 const psHelp = `Every Go program that runs here: its GOMAXPROCS, its CPU limit, and what that costs.
@@ -190,11 +189,11 @@ func lookPs(ctx context.Context, survey *host.Survey, o psOptions) (*report.Ps, 
 // notSeen says why a process is not among those that were seen.
 func (o *psOptions) notSeen(doc *report.Ps, pid int) error {
 	if doc.Stuck > 0 && len(doc.Processes) == 0 {
-		return fmt.Errorf("process %d: %w", pid, foreign.ErrStuck)
+		return fmt.Errorf("process %d: %w", pid, procs.ErrStuck)
 	}
 	p, err := procs.Read(o.Root, pid)
 	switch {
-	case errors.Is(err, foreign.ErrStuck):
+	case errors.Is(err, procs.ErrStuck):
 		return err
 	case err != nil:
 		return hint.With(err, "pgrep NAME finds a process's pid")
@@ -219,7 +218,7 @@ func (o *psOptions) unseen(ctx context.Context, doc *report.Ps) error {
 		return hint.With(fmt.Errorf("%s may not be looked into", what), asItsUser)
 	}
 	if doc.Stuck > 0 && len(doc.Processes) == 0 && (len(o.Names) > 0 || o.fail.Severity != "") {
-		return fmt.Errorf("%s: %w", quantity.Plural(doc.Stuck, "process"), foreign.ErrStuck)
+		return fmt.Errorf("%s: %w", quantity.Plural(doc.Stuck, "process"), procs.ErrStuck)
 	}
 	for _, name := range o.Names {
 		if !slices.ContainsFunc(doc.Processes, func(p report.PsProcess) bool {

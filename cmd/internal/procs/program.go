@@ -21,6 +21,8 @@ var (
 	ErrNotGo = errors.New("not a Go program")
 	// ErrOdd means that a file was not looked into, as it is not one that Go's linker makes.
 	ErrOdd = executable.ErrOdd
+	// ErrStuck means that the kernel tells nothing of a process.
+	ErrStuck = foreign.ErrStuck
 )
 
 // A Program is a Go program's file.
