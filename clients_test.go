@@ -22,6 +22,14 @@ var ownClients = map[string]string{
 	"clustertest/testdata/worker/main.go":   "a program in a test's pod",
 }
 
+// ownConfigs are files that make a configuration of client-go, or a client of one by themselves, and how the guard of package web comes
+// around it. All others are given theirs.
+var ownConfigs = map[string]string{
+	"cmd/kubectl-unthrottle/internal/cluster/config.go": "Prepare wraps each that is read from a kubeconfig",
+	"cmd/kubectl-unthrottle/internal/pods/kubelet.go":   "newServer takes it",
+	"cmd/kubectl-unthrottle/internal/pods/server.go":    "newServer wraps a copy of what it gets",
+}
+
 // TestClients holds that there is one constructor of HTTP clients.
 func TestClients(t *testing.T) {
 	used := map[string]bool{}
@@ -49,14 +57,21 @@ func TestClients(t *testing.T) {
 				t.Errorf("%s: an HTTP client of its own: package web makes them", files.Position(at))
 			}
 		}
+		for _, at := range configsOf(file) {
+			if used[path] = true; ownConfigs[path] == "" {
+				t.Errorf("%s: a client for API servers of its own: package cluster makes them", files.Position(at))
+			}
+		}
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path := range ownClients {
-		if !used[path] {
-			t.Errorf("%s has no client of its own", path)
+	for _, own := range []map[string]string{ownClients, ownConfigs} {
+		for path := range own {
+			if !used[path] {
+				t.Errorf("%s has no client of its own", path)
+			}
 		}
 	}
 }
@@ -83,16 +98,64 @@ func TestClientsOf(t *testing.T) {
 	}
 }
 
-// clientsOf are the places of a file that make an HTTP client or a transport, or use the ones that net/http has.
-func clientsOf(file *ast.File) (at []token.Pos) {
-	name := ""
+// nameOf is what a file calls a package; "": it does not import it.
+func nameOf(file *ast.File, path string) string {
 	for _, spec := range file.Imports {
-		if path, _ := strconv.Unquote(spec.Path.Value); path == "net/http" {
-			if name = "http"; spec.Name != nil {
-				name = spec.Name.Name
+		if p, _ := strconv.Unquote(spec.Path.Value); p == path {
+			if spec.Name != nil {
+				return spec.Name.Name
 			}
+			return path[strings.LastIndexByte(path, '/')+1:]
 		}
 	}
+	return ""
+}
+
+// selectorsOf are the places of a file that name something of a package, called or not; no names: anything.
+func selectorsOf(file *ast.File, path string, names ...string) (all []*ast.SelectorExpr) {
+	name := nameOf(file, path)
+	if name == "" {
+		return nil
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		if s, ok := n.(*ast.SelectorExpr); ok {
+			if x, ok := s.X.(*ast.Ident); ok && x.Name == name && (len(names) == 0 || slices.Contains(names, s.Sel.Name)) {
+				all = append(all, s)
+			}
+		}
+		return true
+	})
+	return all
+}
+
+// configsOf are the places of a file that make a configuration of client-go, or a client without package web's guard.
+func configsOf(file *ast.File) (at []token.Pos) {
+	const rest, config = "k8s.io/client-go/rest", "k8s.io/client-go/tools/clientcmd"
+	for _, s := range selectorsOf(file, rest, "HTTPClientFor", "TransportFor", "InClusterConfig", "AnonymousClientConfig") {
+		at = append(at, s.Pos())
+	}
+	for _, s := range selectorsOf(file, config) {
+		if s.Sel.Name != "IsEmptyConfig" {
+			at = append(at, s.Pos())
+		}
+	}
+	name := nameOf(file, rest)
+	ast.Inspect(file, func(n ast.Node) bool {
+		if l, ok := n.(*ast.CompositeLit); ok && name != "" {
+			if s, ok := l.Type.(*ast.SelectorExpr); ok && s.Sel.Name == "Config" {
+				if x, ok := s.X.(*ast.Ident); ok && x.Name == name {
+					at = append(at, l.Pos())
+				}
+			}
+		}
+		return true
+	})
+	return at
+}
+
+// clientsOf are the places of a file that make an HTTP client or a transport, or use the ones that net/http has.
+func clientsOf(file *ast.File) (at []token.Pos) {
+	name := nameOf(file, "net/http")
 	if name == "" {
 		return nil
 	}

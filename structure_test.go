@@ -143,61 +143,98 @@ var noImport = []struct{ in, path, why string }{
 	{"/cmd/internal/report", "os", "a document is made from facts"},
 }
 
-// lookers are packages that look at other processes. What belongs to these is opened by package foreign alone, see there.
+// lookers are packages that look at other processes, beside those that import package foreign. What belongs to these is opened by
+// package foreign alone, see there.
 var lookers = []string{
-	"/cgroup", "/cmd/internal/procs", "/cmd/internal/golive", "/cmd/internal/choice", "/cmd/internal/host", "/cmd/internal/podmeter",
-	"/cmd/internal/heartbeat", "/cmd/internal/meter", "/cmd/internal/bug", "/cmd/kubectl-unthrottle/internal/agent",
+	"cgroup", "cmd/internal/bug", "cmd/internal/choice", "cmd/internal/executable", "cmd/internal/golive", "cmd/internal/heartbeat", "cmd/internal/host",
+	"cmd/internal/inspect", "cmd/internal/meter", "cmd/internal/podmeter", "cmd/internal/procs", "cmd/kubectl-unthrottle/internal/agent",
 }
 
-// opening are the calls that follow links, wait for pipes, act on devices, or read without end.
-var opening = regexp.MustCompile(`\b(os\.(Open|OpenFile|OpenInRoot|ReadFile|Stat|Lstat|ReadDir|Readlink|DirFS)|filepath\.(Glob|Walk|WalkDir|EvalSymlinks)|` +
-	`elf\.(NewFile|Open)|buildinfo\.(Read|ReadFile)|(syscall|unix)\.(Open|Openat|Openat2|Stat|Lstat|Readlink))\(`)
+// opening are functions that follow links, wait for pipes, act on devices, or read without end.
+var opening = map[string][]string{
+	"os":                    {"Open", "OpenFile", "OpenRoot", "OpenInRoot", "ReadFile", "Stat", "Lstat", "ReadDir", "Readlink", "DirFS", "CopyFS"},
+	"io/ioutil":             {"ReadFile", "ReadDir"},
+	"path/filepath":         {"Glob", "Walk", "WalkDir", "EvalSymlinks"},
+	"syscall":               {"Open", "Openat", "Stat", "Lstat", "Readlink"},
+	"golang.org/x/sys/unix": {"Open", "Openat", "Openat2", "Stat", "Lstat", "Readlink"},
+}
 
-// openers are the places in lookers that call them all the same, by file and the line's beginning, and why they may.
-var openers = []struct{ file, call, why string }{
-	{"cgroup/system_linux.go", "syscall.Open(", "what a program reads of itself, and what its own mounts show"},
-	{"cgroup/system_linux.go", "syscall.Stat(", "the same"},
-	{"cmd/internal/procs/program.go", "os.Open(", "a program that the user names"},
-	{"cmd/internal/procs/program.go", "buildinfo.Read(", "parses an open file"},
-	{"cmd/internal/heartbeat/join_linux.go", "unix.Openat(", "a cgroup to write to, below a mount of our own that nobody else sees"},
+// believing are functions that believe what a program's file says of itself. Nothing at all calls them for one that somebody else made.
+var believing = map[string][]string{
+	"debug/elf":       {"NewFile", "Open"},
+	"debug/buildinfo": {"Read", "ReadFile"},
+}
+
+// openers are the places that use them all the same, and why they may.
+var openers = map[string]string{
+	"cgroup/system_linux.go: syscall.Open":               "what a program reads of itself, and what its own mounts show",
+	"cgroup/system_linux.go: syscall.Stat":               "the same",
+	"cmd/internal/attach/page.go: os.Stat":               "a file that the user names",
+	"cmd/internal/heartbeat/join_linux.go: unix.Openat":  "a cgroup to write to, below a mount of our own that nobody else sees",
+	"cmd/internal/procs/program.go: os.Open":             "a program that the user names",
+	"cmd/internal/procs/program.go: buildinfo.Read":      "parses an open file of another format, within a budget",
+	"cmd/internal/trial/command.go: os.Stat":             "a program that the user names",
+	"cmd/internal/trial/lock_unix.go: os.OpenFile":       "a file of our own, in a directory of our own",
+	"cmd/internal/trial/lock_unix.go: unix.Stat":         "whose a process is, which its directory in /proc says",
+	"cmd/internal/workload/build.go: buildinfo.ReadFile": "a program that was just built here",
 }
 
 // TestOpeners holds that there is one way to open what belongs to other processes.
 func TestOpeners(t *testing.T) {
-	used := map[int]bool{}
+	looks := map[string]bool{}
 	for _, dir := range lookers {
-		files, err := filepath.Glob("." + dir + "/*.go")
-		if err != nil || len(files) == 0 {
+		if files, err := filepath.Glob(dir + "/*.go"); err != nil || len(files) == 0 {
 			t.Fatalf("%s has no files, %v", dir, err)
 		}
-		for _, file := range files {
-			if strings.HasSuffix(file, "_test.go") {
-				continue
+		looks[dir] = true
+	}
+	for _, p := range packages(t) {
+		if p.imports[module+"/internal/foreign"] {
+			looks[strings.TrimPrefix(p.path, module+"/")] = true
+		}
+	}
+	used := map[string]bool{}
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		path = filepath.ToSlash(path)
+		if d.IsDir() {
+			if name := d.Name(); path != "." && (isOutside(module+"/"+path) || name == "testdata" || name == "tools" || strings.HasPrefix(name, ".")) {
+				return filepath.SkipDir
 			}
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for i, line := range strings.Split(string(text), "\n") {
-				if code, _, _ := strings.Cut(line, "//"); code != "" {
-					for _, call := range opening.FindAllString(code, -1) {
-						may := false
-						for k, o := range openers {
-							if o.file == filepath.ToSlash(file) && o.call == call {
-								may, used[k] = true, true
-							}
-						}
-						if !may {
-							t.Errorf("%s:%d: %s…): what belongs to other processes is opened by package foreign", file, i+1, call)
-						}
+			return nil
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		files := token.NewFileSet()
+		file, err := parser.ParseFile(files, path, nil, 0)
+		if err != nil {
+			return err
+		}
+		judge := func(of map[string][]string, why string) {
+			for from, names := range of {
+				for _, s := range selectorsOf(file, from, names...) {
+					place := path + ": " + from[strings.LastIndexByte(from, '/')+1:] + "." + s.Sel.Name
+					if used[place] = true; openers[place] == "" {
+						t.Errorf("%s: %s: %s", files.Position(s.Pos()), place, why)
 					}
 				}
 			}
 		}
+		if dir := filepath.ToSlash(filepath.Dir(path)); looks[dir] {
+			judge(opening, "what belongs to other processes is opened by package foreign")
+		}
+		judge(believing, "programs are read by package executable")
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	for k, o := range openers {
-		if !used[k] {
-			t.Errorf("%s no longer calls %s: take it out of the list", o.file, o.call)
+	for place := range openers {
+		if !used[place] {
+			t.Errorf("%s is no more: take it out of the list", place)
 		}
 	}
 }

@@ -16,10 +16,15 @@ const tempPrefix = "unthrottle-temp-"
 const mostNames = 100
 
 // TempDir makes a directory that is there as long as the work that it is for; what is told by what it is called. What killed
-// processes leave of them Sweep removes.
+// processes leave of them SweepTemp removes.
 func TempDir(what string) (dir string, remove func(), err error) {
+	return TempDirIn(os.TempDir(), what)
+}
+
+// TempDirIn is TempDir in a directory of ours, from where things can be renamed into it. What killed processes leave there Sweep removes.
+func TempDirIn(in, what string) (dir string, remove func(), err error) {
 	for range mostNames {
-		dir = filepath.Join(os.TempDir(), Name(tempPrefix+what+"-"))
+		dir = filepath.Join(in, Name(tempPrefix+what+"-"))
 		if err = os.Mkdir(dir, 0o700); !errors.Is(err, fs.ErrExist) {
 			break
 		}
@@ -45,8 +50,11 @@ func TempFile(what string) (f *os.File, err error) {
 }
 
 // SweepTemp removes the temporary files and directories of processes of this user's that were killed.
-func SweepTemp() {
-	d, err := os.Open(os.TempDir())
+func SweepTemp() { Sweep(os.TempDir()) }
+
+// Sweep is SweepTemp in another directory.
+func Sweep(in string) {
+	d, err := os.Open(in)
 	if err != nil {
 		return
 	}
@@ -58,7 +66,7 @@ func SweepTemp() {
 		if !ok || !told || !Abandoned("", owner) {
 			continue
 		}
-		path := filepath.Join(os.TempDir(), name)
+		path := filepath.Join(in, name)
 		if info, err := os.Lstat(path); err == nil && own(info) {
 			os.RemoveAll(path) // which follows no links
 		}

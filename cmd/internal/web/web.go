@@ -98,7 +98,7 @@ var credentials = []string{"Authorization", "Cookie", "Cookie2", "Proxy-Authoriz
 
 // RoundTrip sends a request.
 func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
-	if from := r.Response; from != nil && from.Request != nil && !SameOrigin(from.Request.URL, r.URL) {
+	if led(r) {
 		if !g.o.Elsewhere {
 			if r.Body != nil {
 				r.Body.Close()
@@ -127,6 +127,17 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 		answer.Body = &Body{answer.Body, most, most}
 	}
 	return answer, nil
+}
+
+// led reports whether a redirect on the way to a request led to another server than the first. One hop more on that server's side
+// changes nothing: net/http would add the first one's headers again, where only the port is another, or the name is below the first's.
+func led(r *http.Request) bool {
+	for to := r; to.Response != nil && to.Response.Request != nil; to = to.Response.Request {
+		if !SameOrigin(to.Response.Request.URL, r.URL) {
+			return true
+		}
+	}
+	return false
 }
 
 // leads says that an answer leads where it must not.

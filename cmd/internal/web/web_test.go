@@ -105,6 +105,20 @@ func TestRedirects(t *testing.T) {
 	} else if h := *last.Load(); h.Get("Authorization") != "" {
 		t.Errorf("%v", h)
 	}
+	// ... and also where the other server, on another port of the host, leads on to itself.
+	twice := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if h := r.Header.Get("Authorization"); h != "" {
+			t.Errorf("%s with %s", r.URL, h)
+		}
+		if r.URL.Path == "/" {
+			http.Redirect(w, r, "/end", http.StatusTemporaryRedirect)
+		}
+	}))
+	defer twice.Close()
+	to["/twice"] = twice.URL + "/"
+	if _, status, err := ask(New(Options{Elsewhere: true, Redirects: 10}), s.URL+"/twice"); err != nil || status != 200 {
+		t.Errorf("%d, %v", status, err)
+	}
 }
 
 type adds struct{ next http.RoundTripper }

@@ -70,11 +70,12 @@ func build(ctx context.Context, toolchain, cacheDir string) (string, error) {
 	if isOurs(path) {
 		return path, nil
 	}
-	dir, err := os.MkdirTemp(cacheDir, "build-*")
+	ours.Sweep(cacheDir)
+	dir, remove, err := ours.TempDirIn(cacheDir, "build")
 	if err != nil {
 		return "", err
 	}
-	defer os.RemoveAll(dir)
+	defer remove()
 	if err := writeSource(dir, language); err != nil {
 		return "", err
 	}

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/ours"
 )
 
 // minLanguage is the oldest release that the programs can be built with.
@@ -94,11 +96,11 @@ func choose(lang string, names ...[]string) []string {
 
 // listed returns the toolchains for this platform that the go command's proxy has.
 func listed(ctx context.Context) ([]string, error) {
-	dir, err := os.MkdirTemp("", "unthrottle-workload-*")
+	dir, remove, err := ours.TempDir("workload")
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
+	defer remove()
 	if err := writeModule(dir, minLanguage); err != nil {
 		return nil, err
 	}

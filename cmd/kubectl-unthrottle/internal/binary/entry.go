@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/ours"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 )
 
@@ -229,7 +230,7 @@ func parse(ctx context.Context, size int64, r io.Reader) (content, error) {
 	if size > maxProgram {
 		return content{}, errTooLarge
 	}
-	f, err := os.CreateTemp("", "unthrottle-program-*")
+	f, err := ours.TempFile("program")
 	if err != nil {
 		return content{}, err
 	}

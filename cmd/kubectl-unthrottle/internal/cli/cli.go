@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/ours"
 	"github.com/unthrottle/unthrottle/cmd/internal/verb"
 )
 
@@ -65,6 +66,7 @@ func Main(ctx context.Context, args []string, env func(string) string, stdin io.
 	stdio.OwnEnd = func(args []string) bool {
 		return len(args) > 0 && slices.Contains([]string{"tune", "webhook", "agent"}, args[0])
 	}
+	ours.SweepTemp()
 	return verb.Run(ctx, stdio, newRoot(stdio), "webhook", "agent")
 }
 

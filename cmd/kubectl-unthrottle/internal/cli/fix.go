@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -88,14 +87,14 @@ func (o *fixer) formats() map[string]verb.Writer[*result.Fix] {
 
 func (o *fixer) run(ctx context.Context, args []string) error {
 	names := append(o.given.files, args...)
-	known, input, err := o.prepare(ctx, names)
+	known, err := o.prepare(ctx, names)
 	if err != nil {
 		return err
 	}
 	if err := o.results.Open(); err != nil {
 		return err
 	}
-	set, err := manifest.Read(ctx, manifest.Options{Stdin: bytes.NewReader(input)}, names...)
+	set, err := manifest.Read(ctx, manifest.Options{Stdin: o.stdio.In, Whole: o.stdout}, names...)
 	if err != nil {
 		return o.results.Drop(err)
 	}
@@ -115,7 +114,7 @@ func (o *fixer) run(ctx context.Context, args []string) error {
 		doc.Wrote()
 	}
 	if o.stdout {
-		if err := o.stream(input, plan, doc); err != nil {
+		if err := o.stream(set.Files[0].Whole, plan, doc); err != nil {
 			return o.results.Drop(err)
 		}
 	}
@@ -131,35 +130,33 @@ func (o *fixer) run(ctx context.Context, args []string) error {
 	return nil
 }
 
-// prepare checks what the flags say, and reads standard input if it is named.
-func (o *fixer) prepare(ctx context.Context, names []string) (known lint.Known, input []byte, err error) {
+// prepare checks what the flags say, and reads what they name.
+func (o *fixer) prepare(ctx context.Context, names []string) (lint.Known, error) {
 	stdin := slices.Contains(names, "-")
 	switch {
 	case len(names) == 0:
-		return known, nil, hint.Usage("kubectl unthrottle fix FILE, or - for standard input", "no manifest given")
+		return lint.Known{}, hint.Usage("kubectl unthrottle fix FILE, or - for standard input", "no manifest given")
 	case o.write && stdin:
-		return known, nil, hint.Usage("take --stdout for a pipe", "--write: standard input is no file")
+		return lint.Known{}, hint.Usage("take --stdout for a pipe", "--write: standard input is no file")
 	case o.stdout && len(names) > 1:
-		return known, nil, hint.Usage("name one, or take --write", "--stdout is for one file, and there are %d", len(names))
+		return lint.Known{}, hint.Usage("name one, or take --write", "--stdout is for one file, and there are %d", len(names))
 	}
 	for i, rule := range o.rules {
 		o.rules[i] = strings.ToUpper(rule)
 		if !slices.ContainsFunc(lint.Rules(), func(r lint.Rule) bool { return r.ID == o.rules[i] }) {
-			return known, nil, hint.Usage("the rules are K001 to K013", "--rule %s: there is no such rule", rule)
+			return lint.Known{}, hint.Usage("the rules are K001 to K013", "--rule %s: there is no such rule", rule)
 		}
 	}
-	if known, err = o.given.known(ctx); err != nil {
-		return known, nil, err
-	}
-	switch {
-	case stdin && o.stdio.In != nil:
-		input, err = io.ReadAll(o.stdio.In)
-	case o.stdout:
-		if input, err = os.ReadFile(names[0]); err != nil {
-			err = hint.With(err, "--stdout is for one file, or - for standard input")
+	if o.stdout && !stdin {
+		info, err := os.Stat(names[0])
+		if err == nil && info.IsDir() {
+			err = fmt.Errorf("%s is a directory", names[0])
+		}
+		if err != nil {
+			return lint.Known{}, hint.With(err, "--stdout is for one file, or - for standard input")
 		}
 	}
-	return known, input, err
+	return o.given.known(ctx)
 }
 
 // stream prints the only file with its changes. What was decided goes to stderr, as comments.

@@ -29,6 +29,7 @@ type Set struct {
 // Options say how to read. The zero value is fine.
 type Options struct {
 	Stdin io.Reader // what the name "-" stands for
+	Whole bool      // files keep their bytes, whatever is in them
 	// MaxBytes is how large a file may be: 256 MiB, unless it is set. MaxObject is how large a single object may be: 4 MiB. The
 	// API server's own bound is lower; a list may be larger, as its objects are read one by one.
 	MaxBytes  int64
@@ -68,6 +69,7 @@ const Stdin = "<stdin>"
 type File struct {
 	Name    string // as it was given, or found in a directory; <stdin>
 	Data    []byte // its bytes, unless it has no object of Kubernetes
+	Whole   []byte // its bytes, if they are wanted in any case
 	Skipped string // why nothing was taken from it: "values of a Helm chart"
 
 	lines    *lines

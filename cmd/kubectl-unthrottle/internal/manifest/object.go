@@ -45,6 +45,9 @@ func (r *reader) read(ctx context.Context, in input) {
 		r.unreadable(f.Name, err)
 		return
 	}
+	if r.options.Whole {
+		f.Whole = f.Data
+	}
 	at := 0
 	switch data := f.Data; {
 	case bytes.HasPrefix(data, []byte("\xEF\xBB\xBF")):

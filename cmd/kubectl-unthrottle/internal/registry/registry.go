@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"sync"
 	"time"
@@ -23,6 +22,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/ours"
 	"github.com/unthrottle/unthrottle/cmd/internal/web"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/binary"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/workload"
@@ -75,11 +75,11 @@ func Read(ctx context.Context, images []Image, o Options, got func(Program)) {
 }
 
 func read(ctx context.Context, image Image, most int64) (b binary.Binary, err error) {
-	dir, err := os.MkdirTemp("", "unthrottle-image-")
+	dir, remove, err := ours.TempDir("image")
 	if err != nil {
 		return b, err
 	}
-	defer os.RemoveAll(dir)
+	defer remove()
 	if err := pull(ctx, image.Name, dir, most); err != nil {
 		return b, err
 	}
