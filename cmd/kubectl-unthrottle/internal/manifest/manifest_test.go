@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/workload"
@@ -102,6 +103,23 @@ spec:
       valueFrom:
         resourceFieldRef: {resource: limits.cpu, divisor: "1m"}
 `
+
+// TestColumns counts the characters of one long line of all that a text may have in it, from each byte to each.
+func TestColumns(t *testing.T) {
+	parts := []string{"a", "é", "\u2028", "𝄞", "\xB3", "\xFF", "\xE2\x80", "\xF0\x9D\x84", "\xED\xA0\x80"}
+	var text []byte
+	for i := 0; len(text) < 3*block; i++ {
+		text = append(text, parts[(i*i+i/7)%len(parts)]...)
+	}
+	l := newLines(text, 0)
+	for _, near := range []int{0, block, 2 * block, len(text) - 9} {
+		for to := max(0, near-9); to < near+9; to++ {
+			if got, want := l.letters(0, to), utf8.RuneCount(text[:to]); got != want {
+				t.Errorf("%d characters before byte %d, want %d", got, to, want)
+			}
+		}
+	}
+}
 
 // TestEncodings reads one pod with every kind of line end, mark and indentation.
 func TestEncodings(t *testing.T) {
