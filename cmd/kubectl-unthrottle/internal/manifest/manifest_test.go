@@ -104,6 +104,44 @@ spec:
         resourceFieldRef: {resource: limits.cpu, divisor: "1m"}
 `
 
+// TestPlaces finds nodes in texts that are written in a way of their own. Each is split as a file is, and its last part is read.
+func TestPlaces(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"[a: b]", "[a: b] a: b a b"},
+		{"[a: b, {c: d}, e]", "[a: b, {c: d}, e] a: b a b {c: d} c d e"},
+		{"[{a: b}: c]", "[{a: b}: c] {a: b}: c {a: b} a b c"},
+		{"[? a : b, [c]: d]", "[? a : b, [c]: d] ? a : b a b [c]: d [c] c d"},
+		{"[&x a: &y {b: c}]", "[&x a: &y {b: c}] &x a: &y {b: c} &x a &y {b: c} b c"},
+		{"{a: !!str &x}", "{a: !!str &x} a !!str &x"},
+		{"{a: [!!str &x, &y !!str ]}", "{a: [!!str &x, &y !!str ]} a [!!str &x, &y !!str ] !!str &x &y !!str"},
+		{"x: 1\n...\n\uFEFFa: b\n", "a: b a b"},
+		{"x: 1\n...\n\uFEFF---\na: b\n", "a: b a b"},
+		{"x: 1\n---\n\uFEFFa: \uFEFFb\n", "\uFEFFa: \uFEFFb \uFEFFa \uFEFFb"},
+		{"a: b\n? c", "a: b\n? c a b c "},
+		{"a: b\u0085\u2028c: d\u2029\re: f", "a: b\u0085\u2028c: d\u2029\re: f a b c d e f"},
+	} {
+		data := []byte(c.text)
+		units, _ := split(data, 0)
+		u := units[len(units)-1]
+		root, err := parseYAML(data, u.start, u.end)
+		if err != nil {
+			t.Errorf("%q: %v", c.text, err)
+			continue
+		}
+		var got []string
+		root.walk(func(n *Node) bool {
+			got = append(got, c.text[n.Start:n.End])
+			return true
+		})
+		if got := strings.Join(got, " "); got != c.want {
+			t.Errorf("%q has %q, want %q", c.text, got, c.want)
+		}
+	}
+	if _, err := parseYAML([]byte("x: 1\n...\n\xFF\xFEa\x00"), 9, 13); err == nil || err.Error() != "it is UTF-16" {
+		t.Errorf("UTF-16 behind another document: %v", err)
+	}
+}
+
 // TestColumns counts the characters of one long line of all that a text may have in it, from each byte to each.
 func TestColumns(t *testing.T) {
 	parts := []string{"a", "é", "\u2028", "𝄞", "\xB3", "\xFF", "\xE2\x80", "\xF0\x9D\x84", "\xED\xA0\x80"}

@@ -32,8 +32,16 @@ func parseYAML(data []byte, start, end int) (root *Node, err error) {
 		}
 	}()
 	text := data[start:end]
+	if isUTF16(text) {
+		return nil, &syntaxError{start, "it is UTF-16"}
+	}
 	var document yaml.Node
-	if err := yaml.Unmarshal(text, &document); err != nil {
+	err = yaml.Unmarshal(text, &document)
+	if bytes.HasPrefix(text, bom) {
+		// As after the ... of a file that another was appended to. The library's first column is the one after it.
+		text, start = text[len(bom):], start+len(bom)
+	}
+	if err != nil {
 		return nil, located(err, text, start)
 	}
 	if document.Kind != yaml.DocumentNode || len(document.Content) == 0 {
@@ -48,6 +56,13 @@ func parseYAML(data []byte, start, end int) (root *Node, err error) {
 		return nil, nil
 	}
 	return root, nil
+}
+
+var bom = []byte("\uFEFF")
+
+// isUTF16 says whether a text begins with one of the marks by which the library knows UTF-16.
+func isUTF16(text []byte) bool {
+	return bytes.HasPrefix(text, []byte("\xFF\xFE")) || bytes.HasPrefix(text, []byte("\xFE\xFF"))
 }
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)`)
@@ -127,6 +142,9 @@ func (p *placer) fail(offset int) int {
 
 // place makes an offset of a line and a column.
 func (p *placer) place(line, column int) int {
+	if line == len(p.lines)+1 && column == 1 {
+		return len(p.data) // after a last line that does not end in a line break
+	}
 	if line < 1 || line > len(p.lines) {
 		return p.fail(p.lines[0])
 	}
@@ -185,7 +203,8 @@ func (p *placer) properties(at int, empty, has bool) int {
 	}
 	end := at
 	for at < len(p.data) && (p.data[at] == '&' || p.data[at] == '!') {
-		for at < len(p.data) && space(p.data[at:]) == 0 && !(bytes.IndexByte([]byte(",[]{}"), p.data[at]) >= 0 && p.data[end] == '&') {
+		isAnchor := p.data[at] == '&'
+		for at < len(p.data) && space(p.data[at:]) == 0 && !(isAnchor && bytes.IndexByte([]byte(",[]{}"), p.data[at]) >= 0) {
 			at++
 		}
 		end = at
@@ -345,6 +364,10 @@ func (p *placer) collection(n *Node, y *yaml.Node) {
 	flow := y.Style&yaml.FlowStyle != 0
 	if flow {
 		n.Style = Flow
+		// [a: b] has a map in it without brackets, which begins where its key does, or with the ? before that.
+		flow = !bytes.HasPrefix(p.data[at:], []byte("?")) && (len(y.Content) == 0 || y.Content[0].Line != y.Line || y.Content[0].Column != y.Column)
+	}
+	if flow {
 		at++
 	}
 	for i, child := range y.Content {
