@@ -6,6 +6,7 @@ import (
 	"math"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -90,11 +91,8 @@ func meaning(n *Node) (any, bool) {
 	switch n.Kind {
 	case Map:
 		m := map[string]any{}
-		for _, k := range n.Keys {
-			k := k.resolved()
-			if k.Kind != Scalar || !k.isString() && !isMerge(k) || isMerge(k) && k.Style != Plain {
-				return nil, false
-			}
+		if oddKeys(n, map[*Node]bool{}) {
+			return nil, false
 		}
 		for _, p := range n.pairs(nil, false, map[string]bool{}, map[*Node]bool{}) {
 			value, ok := meaning(p.value)
@@ -124,6 +122,30 @@ func meaning(n *Node) (any, bool) {
 		return n.Value, true
 	}
 	return true, true
+}
+
+// oddKeys says whether a map, or what merge keys bring to it, has keys that are no texts.
+func oddKeys(n *Node, seen map[*Node]bool) bool {
+	n = n.resolved()
+	if seen[n] {
+		return false
+	}
+	seen[n] = true
+	for i, k := range n.Keys {
+		switch k := k.resolved(); {
+		case k.Kind != Scalar, isMerge(k) && k.Style != Plain, !k.isString() && !isMerge(k):
+			return true
+		case isMerge(k):
+			sources := []*Node{n.Items[i].resolved()}
+			if sources[0].Kind == List {
+				sources = sources[0].Items
+			}
+			if slices.ContainsFunc(sources, func(source *Node) bool { return oddKeys(source, seen) }) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // equal compares a meaning with a JSON value. YAML 1.1 and 1.2 differ in some numbers, which are strings to the other.

@@ -142,6 +142,19 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
+// TestStrings asks which plain scalars are strings to kubectl.
+func TestStrings(t *testing.T) {
+	for text, want := range map[string]bool{
+		"a": true, "1": false, "yes": false, "Yes": false, "YES": false, "yEs": true, "oN": true, "off": false, "y": false, "0o17": false, "0o+17": true,
+		"-0o_17": false, "null": false, "~": false, "nULL": true, "1e3": false, "true": false, "tRue": true,
+	} {
+		root, err := parseYAML([]byte(text), 0, len(text))
+		if err != nil || root.isString() != want {
+			t.Errorf("%s is a string: %v, %v", text, !want, err)
+		}
+	}
+}
+
 // TestColumns counts the characters of one long line of all that a text may have in it, from each byte to each.
 func TestColumns(t *testing.T) {
 	parts := []string{"a", "é", "\u2028", "𝄞", "\xB3", "\xFF", "\xE2\x80", "\xF0\x9D\x84", "\xED\xA0\x80"}
