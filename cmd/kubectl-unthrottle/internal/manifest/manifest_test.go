@@ -117,7 +117,11 @@ func TestPlaces(t *testing.T) {
 		{"x: 1\n...\n\uFEFFa: b\n", "a: b a b"},
 		{"x: 1\n...\n\uFEFF---\na: b\n", "a: b a b"},
 		{"x: 1\n---\n\uFEFFa: \uFEFFb\n", "\uFEFFa: \uFEFFb \uFEFFa \uFEFFb"},
+		{"[\na: \n\n]", "[\na: \n\n] a a "},
+		{"! [a]", "! [a] a"},
+		{"[! a: ! {}]", "[! a: ! {}] ! a: ! {} ! a ! {}"},
 		{"a: b\n? c", "a: b\n? c a b c "},
+		{"a: |+\n\u2028b: c\n", "a: |+\n\u2028b: c a |+ b c"},
 		{"a: b\u0085\u2028c: d\u2029\re: f", "a: b\u0085\u2028c: d\u2029\re: f a b c d e f"},
 	} {
 		data := []byte(c.text)

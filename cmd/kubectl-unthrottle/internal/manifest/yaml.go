@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
@@ -171,8 +172,8 @@ func (p *placer) node(y *yaml.Node, from int) *Node {
 	p.nodes[y] = n
 	empty := y.Kind == yaml.ScalarNode && y.Value == "" && y.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) == 0
 	if y.Kind != yaml.AliasNode {
-		// The tag "!" alone leaves no trace in the library's node.
-		bang := y.Kind == yaml.ScalarNode && bytes.HasPrefix(p.data[min(n.Start, len(p.data)):], []byte("!"))
+		// The tag "!" alone leaves no trace in the library's node. One that a map begins with may be its first key's.
+		bang := !withChild(y) && bytes.HasPrefix(p.data[min(n.Start, len(p.data)):], []byte("!"))
 		n.Body = p.properties(n.Start, empty, y.Anchor != "" || y.Style&yaml.TaggedStyle != 0 || bang)
 	}
 	switch y.Kind {
@@ -186,6 +187,11 @@ func (p *placer) node(y *yaml.Node, from int) *Node {
 		p.fail(n.Start)
 	}
 	return n
+}
+
+// withChild says whether a node begins where the first one in it does.
+func withChild(y *yaml.Node) bool {
+	return len(y.Content) > 0 && y.Content[0].Line == y.Line && y.Content[0].Column == y.Column
 }
 
 func (p *placer) alias(n *Node, y *yaml.Node) {
@@ -330,16 +336,16 @@ func (p *placer) block(at int, value string, mark byte) int {
 	return end
 }
 
-func isBlank(text string) bool { return len(bytes.Trim([]byte(text), " \n")) == 0 }
+func isBlank(text string) bool { return strings.Trim(text, " \n\u2028\u2029") == "" }
 
 // firstIndent is the number of blanks before a text's first line that has more than blanks.
 func firstIndent(value string) int {
 	spaces := 0
-	for _, c := range []byte(value) {
+	for _, c := range value {
 		switch c {
 		case ' ':
 			spaces++
-		case '\n':
+		case '\n', '\u2028', '\u2029':
 			spaces = 0
 		default:
 			return spaces
@@ -361,19 +367,21 @@ func (p *placer) collection(n *Node, y *yaml.Node) {
 		n.Kind = Map
 	}
 	at := n.Body
-	flow := y.Style&yaml.FlowStyle != 0
+	flow, bare := y.Style&yaml.FlowStyle != 0, false
 	if flow {
 		n.Style = Flow
 		// [a: b] has a map in it without brackets, which begins where its key does, or with the ? before that.
-		flow = !bytes.HasPrefix(p.data[at:], []byte("?")) && (len(y.Content) == 0 || y.Content[0].Line != y.Line || y.Content[0].Column != y.Column)
-	}
-	if flow {
-		at++
+		if bare = withChild(y) || bytes.HasPrefix(p.data[at:], []byte("?")); !bare {
+			at++
+		}
 	}
 	for i, child := range y.Content {
 		node := p.node(child, at)
 		if p.err != nil {
 			return
+		}
+		if bare && node.Start == node.End {
+			node.Start, node.Body, node.End = at, at, at // the library has it anywhere behind the key
 		}
 		at = node.End
 		if n.Kind == Map && i%2 == 0 {
@@ -383,7 +391,7 @@ func (p *placer) collection(n *Node, y *yaml.Node) {
 		n.Items = append(n.Items, node)
 	}
 	n.End = at
-	if !flow {
+	if !flow || bare {
 		return
 	}
 	for at = p.blank(at); at < len(p.data); at = p.blank(at + 1) {
