@@ -220,12 +220,12 @@ func FuzzQuantity(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		ours, err := quantity.ParseResource(text)
+		// We have bounds for the length and the exponent that the API server lacks: its library works for minutes on 7e-77777771.
+		if err != nil && (len(text) > 100 || strings.ContainsAny(text, "eE")) {
+			return
+		}
 		theirs, theirErr := resource.ParseQuantity(text)
 		if (err == nil) != (theirErr == nil) {
-			// We have bounds for the length and the exponent that the API server lacks.
-			if err != nil && (len(text) > 100 || strings.ContainsAny(text, "eE")) {
-				return
-			}
 			// Without a digit the API server takes some texts for 0 and refuses others.
 			if number := strings.TrimLeft(text, "+-."); number == "" || number[0] < '0' || number[0] > '9' {
 				return
