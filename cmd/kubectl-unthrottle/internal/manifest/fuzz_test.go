@@ -232,7 +232,9 @@ func FuzzQuantity(f *testing.F) {
 			}
 			t.Fatalf("%q: %v; the API server says %v", text, err, theirErr)
 		}
-		if err != nil || math.Abs(ours.Float()) > 1e15 {
+		// Of amounts below 0 the library makes others, of -.1Gi one that is 2 bytes more and of -.1n one above 0, and the API server refuses
+		// them.
+		if err != nil || math.Abs(ours.Float()) > 1e15 || ours.Float() < 0 {
 			return
 		}
 		if ours.Milli() != theirs.MilliValue() || ours.Whole() != theirs.Value() {
