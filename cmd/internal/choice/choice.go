@@ -64,7 +64,7 @@ func ReadSystem(root string, pid int, policy unthrottle.Policy) System {
 		// Where they are is what the process's own list of mounts says. It is the cgroup's file, or nothing.
 		t := foreign.Open(root)
 		defer t.Close()
-		return readText(t.ReadGroup(prefix+path.Clean(file), foreign.Group))
+		return readText(t.ReadGroup(prefix+path.Clean("/"+file), foreign.Group))
 	}
 	return s
 }

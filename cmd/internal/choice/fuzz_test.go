@@ -21,7 +21,7 @@ func FuzzRules(f *testing.F) {
 		s.Limits = cgroup.Limits{State: cgroup.Limited, CPUs: 1.5, From: "/sys/fs/cgroup", Affinity: 8}
 		s.Inside, s.Policy = s.Limits, unthrottle.Go
 		s.read = func(file string) (string, error) {
-			if !strings.HasPrefix(file, "/") && strings.HasPrefix(group, "0::/") && strings.HasPrefix(mountinfo, v2) {
+			if !strings.HasPrefix(file, "/") && strings.HasPrefix(group, "0::/") && absolute(mountinfo) {
 				t.Errorf("reads %q", file)
 			}
 			switch {
@@ -42,4 +42,14 @@ func FuzzRules(f *testing.F) {
 		}
 		s.rebase("/a")
 	})
+}
+
+// absolute says whether all mount points are paths from the root, as all that the kernel shows.
+func absolute(mountinfo string) bool {
+	for _, line := range strings.Split(strings.TrimSuffix(mountinfo, "\n"), "\n") {
+		if f := strings.Split(line, " "); len(f) < 5 || !strings.HasPrefix(f[4], "/") {
+			return false
+		}
+	}
+	return true
 }

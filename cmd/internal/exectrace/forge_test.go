@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"io"
 	"math"
+	"runtime"
 )
 
 // Events of a trace that traces are forged of here; see internal/trace/tracev2 of the Go tree.
@@ -56,7 +57,9 @@ func (f *forge) generation(write func()) {
 func (f *forge) batch(thread uint64, parts ...[]byte) {
 	data := bytes.Join(parts, nil)
 	f.w.Write(varints([]byte{eventBatch}, f.gen, thread, f.time, uint64(len(data))))
-	f.w.Write(data)
+	if _, err := f.w.Write(data); err != nil {
+		runtime.Goexit() // nobody reads on
+	}
 }
 
 // many writes n things to batches of a thread, each of which begins with head.

@@ -62,6 +62,8 @@ const (
 // Find looks for the rhythm of the gaps at one period, or with 0 at every whole millisecond from 5 to 250. Gaps may be
 // in any order.
 func Find(gaps []Gap, period time.Duration) Rhythm {
+	// A gap that does not end after it starts is none. With some, the weights might come to 0.
+	gaps = slices.DeleteFunc(slices.Clone(gaps), func(g Gap) bool { return g.Length() <= 0 })
 	r := Rhythm{Gaps: len(gaps), Given: period > 0, Luck: 1}
 	for _, g := range gaps {
 		r.Time += g.Length()

@@ -113,7 +113,11 @@ func FuzzParseEnviron(f *testing.F) {
 			t.Error("nil means that it can't be read")
 		}
 		for name, value := range env {
-			if !concerns(name) || strings.ContainsAny(name, "=\x00") || len(value) <= maxValue && !bytes.Contains(text, []byte(name+"="+value)) {
+			start := name + "=" + strings.TrimSuffix(value, more)
+			if name == "GODEBUG" && strings.HasSuffix(value, more) {
+				start = name + "=" // some settings of a long one
+			}
+			if !concerns(name) || strings.ContainsAny(name, "=\x00") || len(value) > maxValue+len(more) || !bytes.Contains(text, []byte(start)) {
 				t.Errorf("%q=%q from %q", name, value, text)
 			}
 		}

@@ -192,7 +192,7 @@ func cut(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
+	return beginning(text[:most]) + more
 }
 
 // findLibraries looks in the table of function names for what sets GOMAXPROCS.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 )
 
 // Bounds on what is read of a process's command and environment, and on what is kept. The kernel gives both 6 MiB at most when a
@@ -35,7 +36,7 @@ func splitCommand(r io.Reader) ([]string, error) {
 		}
 		text := string(word)
 		if !whole {
-			text = strings.ToValidUTF8(text, "") + more
+			text = beginning(text) + more
 		}
 		command = append(command, text)
 		return true
@@ -64,7 +65,7 @@ func parseEnviron(r io.Reader) (map[string]string, error) {
 		}
 		text := string(value[:min(len(value), maxValue)])
 		if len(value) > maxValue {
-			text = strings.ToValidUTF8(text, "") + more
+			text = beginning(text) + more
 			if string(name) == "GODEBUG" {
 				text = mattering(string(value))
 			}
@@ -88,6 +89,20 @@ func mattering(text string) string {
 		}
 	}
 	return short.String() + more
+}
+
+// beginning is a text that was cut somewhere, without the character that was cut in two. What else is not UTF-8 in it stays, as in one
+// that was not cut.
+func beginning(text string) string {
+	for i := len(text) - 1; i >= 0 && i > len(text)-utf8.UTFMax; i-- {
+		if utf8.RuneStart(text[i]) {
+			if !utf8.FullRuneInString(text[i:]) {
+				return text[:i]
+			}
+			break
+		}
+	}
+	return text
 }
 
 // eachWord shows the words of a text that zero bytes end, or of a longer one its first bytes. The last one need not be ended.

@@ -51,9 +51,6 @@ func check(t testing.TB, in, out []byte, p *Plan, k lint.Known) {
 			t.Errorf("the diff makes\n%s\nof\n%s\n%s", patched, in, p.Files[0].Diff())
 		}
 	}
-	if !kept(in, out) {
-		t.Errorf("lines are in another order\n%s\nthen\n%s", in, out)
-	}
 }
 
 func count(problems []manifest.Problem) (n int) {
@@ -118,8 +115,9 @@ func patch(t testing.TB, in []byte, diff string) []byte {
 	return []byte(strings.Join(append(out, old[at:]...), ""))
 }
 
-// kept says whether all that is not to be touched comes out as it is written, and in its order.
-func kept(in, out []byte) bool {
+// untouched says whether all that is not to be touched comes out as it is written, and in its order. That holds for what the writer below
+// makes, and not for each text: an entry that goes takes with it what somebody wrote into it.
+func untouched(in, out []byte) bool {
 	rest := out
 	for line := range bytes.Lines(in) {
 		i := bytes.Index(line, []byte("untouched:"))
@@ -330,7 +328,11 @@ func TestRandomManifests(t *testing.T) {
 		k := known(t, []string{"", "1.24", "1.26"}[seed%3])
 		out, p := fixed(t, in, k)
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			if check(t, in, out, p, k); t.Failed() {
+			check(t, in, out, p, k)
+			if !untouched(in, out) {
+				t.Errorf("lines are in another order\n%s\nthen\n%s", in, out)
+			}
+			if t.Failed() {
 				t.Logf("%s%s", in, decisions(p))
 				failed++
 			}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -90,11 +91,8 @@ func meaning(n *Node) (any, bool) {
 	switch n.Kind {
 	case Map:
 		m := map[string]any{}
-		for _, k := range n.Keys {
-			k := k.resolved()
-			if k.Kind != Scalar || !k.isString() && !isMerge(k) || isMerge(k) && k.Style != Plain {
-				return nil, false
-			}
+		if oddKeys(n, map[*Node]bool{}) {
+			return nil, false
 		}
 		for _, p := range n.pairs(nil, false, map[string]bool{}, map[*Node]bool{}) {
 			value, ok := meaning(p.value)
@@ -124,6 +122,30 @@ func meaning(n *Node) (any, bool) {
 		return n.Value, true
 	}
 	return true, true
+}
+
+// oddKeys says whether a map, or what merge keys bring to it, has keys that are no texts.
+func oddKeys(n *Node, seen map[*Node]bool) bool {
+	n = n.resolved()
+	if seen[n] {
+		return false
+	}
+	seen[n] = true
+	for i, k := range n.Keys {
+		switch k := k.resolved(); {
+		case k.Kind != Scalar, isMerge(k) && k.Style != Plain, !k.isString() && !isMerge(k):
+			return true
+		case isMerge(k):
+			sources := []*Node{n.Items[i].resolved()}
+			if sources[0].Kind == List {
+				sources = sources[0].Items
+			}
+			if slices.ContainsFunc(sources, func(source *Node) bool { return oddKeys(source, seen) }) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // equal compares a meaning with a JSON value. YAML 1.1 and 1.2 differ in some numbers, which are strings to the other.
@@ -198,19 +220,21 @@ func FuzzQuantity(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		ours, err := quantity.ParseResource(text)
+		// We have bounds for the length and the exponent that the API server lacks: its library works for minutes on 7e-77777771.
+		if err != nil && (len(text) > 100 || strings.ContainsAny(text, "eE")) {
+			return
+		}
 		theirs, theirErr := resource.ParseQuantity(text)
 		if (err == nil) != (theirErr == nil) {
-			// We have bounds for the length and the exponent that the API server lacks.
-			if err != nil && (len(text) > 100 || strings.ContainsAny(text, "eE")) {
-				return
-			}
 			// Without a digit the API server takes some texts for 0 and refuses others.
 			if number := strings.TrimLeft(text, "+-."); number == "" || number[0] < '0' || number[0] > '9' {
 				return
 			}
 			t.Fatalf("%q: %v; the API server says %v", text, err, theirErr)
 		}
-		if err != nil || math.Abs(ours.Float()) > 1e15 {
+		// Of amounts below 0 the library makes others, of -.1Gi one that is 2 bytes more and of -.1n one above 0, and the API server refuses
+		// them.
+		if err != nil || math.Abs(ours.Float()) > 1e15 || ours.Float() < 0 {
 			return
 		}
 		if ours.Milli() != theirs.MilliValue() || ours.Whole() != theirs.Value() {

@@ -17,7 +17,7 @@ type lines struct {
 
 type mark struct {
 	line, start int // its line, from 1, and where that begins
-	letters     int // characters of the file before it
+	letters     int // characters of the file before the one that it is in
 }
 
 // newLines counts a text that begins at start, after a byte order mark.
@@ -31,7 +31,7 @@ func newLines(data []byte, start int) *lines {
 		if i := bytes.LastIndexByte(text, '\n'); i >= 0 {
 			now.start = at + i + 1
 		}
-		now.letters += letters(text)
+		now.letters += utf8.RuneCount(data[character(data, at):character(data, at+len(text))])
 	}
 	return l
 }
@@ -77,21 +77,28 @@ func (l *lines) line(n int) []byte {
 	return l.data[start : start+end+1]
 }
 
-// letters is how many characters there are between two places.
+// letters is how many characters there are between two places, of which the first begins one.
 func (l *lines) letters(from, to int) int {
 	if to-from <= block {
-		return letters(l.data[from:to])
+		return utf8.RuneCount(l.data[from:to])
 	}
-	before := func(at int) int { return l.marks[at/block].letters + letters(l.data[at/block*block:at]) }
+	before := func(at int) int {
+		i := at / block
+		return l.marks[i].letters + utf8.RuneCount(l.data[character(l.data, i*block):at])
+	}
 	return before(to) - before(from)
 }
 
-// letters counts characters by their first bytes, so that a text may be cut anywhere.
-func letters(text []byte) (n int) {
-	for _, c := range text {
-		if utf8.RuneStart(c) {
-			n++
+// character is where the character begins that a place is in. A byte that is part of none, as in a text that is not UTF-8, is one by
+// itself, as editors show it.
+func character(data []byte, at int) int {
+	for i := at - 1; i >= 0 && i > at-utf8.UTFMax; i-- {
+		if utf8.RuneStart(data[i]) {
+			if _, n := utf8.DecodeRune(data[i:]); i+n > at {
+				return i
+			}
+			break
 		}
 	}
-	return n
+	return at
 }

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/workload"
@@ -102,6 +103,78 @@ spec:
       valueFrom:
         resourceFieldRef: {resource: limits.cpu, divisor: "1m"}
 `
+
+// TestPlaces finds nodes in texts that are written in a way of their own. Each is split as a file is, and its last part is read.
+func TestPlaces(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"[a: b]", "[a: b] a: b a b"},
+		{"[a: b, {c: d}, e]", "[a: b, {c: d}, e] a: b a b {c: d} c d e"},
+		{"[{a: b}: c]", "[{a: b}: c] {a: b}: c {a: b} a b c"},
+		{"[? a : b, [c]: d]", "[? a : b, [c]: d] ? a : b a b [c]: d [c] c d"},
+		{"[&x a: &y {b: c}]", "[&x a: &y {b: c}] &x a: &y {b: c} &x a &y {b: c} b c"},
+		{"{a: !!str &x}", "{a: !!str &x} a !!str &x"},
+		{"{a: [!!str &x, &y !!str ]}", "{a: [!!str &x, &y !!str ]} a [!!str &x, &y !!str ] !!str &x &y !!str"},
+		{"x: 1\n...\n\uFEFFa: b\n", "a: b a b"},
+		{"x: 1\n...\n\uFEFF---\na: b\n", "a: b a b"},
+		{"x: 1\n---\n\uFEFFa: \uFEFFb\n", "\uFEFFa: \uFEFFb \uFEFFa \uFEFFb"},
+		{"[\na: \n\n]", "[\na: \n\n] a a "},
+		{"! [a]", "! [a] a"},
+		{"[! a: ! {}]", "[! a: ! {}] ! a: ! {} ! a ! {}"},
+		{"a: b\n? c", "a: b\n? c a b c "},
+		{"a: |+\n\u2028b: c\n", "a: |+\n\u2028b: c a |+ b c"},
+		{"a: b\u0085\u2028c: d\u2029\re: f", "a: b\u0085\u2028c: d\u2029\re: f a b c d e f"},
+	} {
+		data := []byte(c.text)
+		units, _ := split(data, 0)
+		u := units[len(units)-1]
+		root, err := parseYAML(data, u.start, u.end)
+		if err != nil {
+			t.Errorf("%q: %v", c.text, err)
+			continue
+		}
+		var got []string
+		root.walk(func(n *Node) bool {
+			got = append(got, c.text[n.Start:n.End])
+			return true
+		})
+		if got := strings.Join(got, " "); got != c.want {
+			t.Errorf("%q has %q, want %q", c.text, got, c.want)
+		}
+	}
+	if _, err := parseYAML([]byte("x: 1\n...\n\xFF\xFEa\x00"), 9, 13); err == nil || err.Error() != "it is UTF-16" {
+		t.Errorf("UTF-16 behind another document: %v", err)
+	}
+}
+
+// TestStrings asks which plain scalars are strings to kubectl.
+func TestStrings(t *testing.T) {
+	for text, want := range map[string]bool{
+		"a": true, "1": false, "yes": false, "Yes": false, "YES": false, "yEs": true, "oN": true, "off": false, "y": false, "0o17": false, "0o+17": true,
+		"-0o_17": false, "null": false, "~": false, "nULL": true, "1e3": false, "true": false, "tRue": true,
+	} {
+		root, err := parseYAML([]byte(text), 0, len(text))
+		if err != nil || root.isString() != want {
+			t.Errorf("%s is a string: %v, %v", text, !want, err)
+		}
+	}
+}
+
+// TestColumns counts the characters of one long line of all that a text may have in it, from each byte to each.
+func TestColumns(t *testing.T) {
+	parts := []string{"a", "é", "\u2028", "𝄞", "\xB3", "\xFF", "\xE2\x80", "\xF0\x9D\x84", "\xED\xA0\x80"}
+	var text []byte
+	for i := 0; len(text) < 3*block; i++ {
+		text = append(text, parts[(i*i+i/7)%len(parts)]...)
+	}
+	l := newLines(text, 0)
+	for _, near := range []int{0, block, 2 * block, len(text) - 9} {
+		for to := max(0, near-9); to < near+9; to++ {
+			if got, want := l.letters(0, to), utf8.RuneCount(text[:to]); got != want {
+				t.Errorf("%d characters before byte %d, want %d", got, to, want)
+			}
+		}
+	}
+}
 
 // TestEncodings reads one pod with every kind of line end, mark and indentation.
 func TestEncodings(t *testing.T) {

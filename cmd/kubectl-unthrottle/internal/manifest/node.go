@@ -60,11 +60,15 @@ func (n *Node) isString() bool {
 		return true
 	}
 	switch n.Tag {
-	case "!!int", "!!float", "!!bool", "!!null":
+	case "!!int":
+		// The library takes 0o+7 for a number, and kubectl's does not.
+		digits := strings.ReplaceAll(n.Value, "_", "")
+		return strings.Contains(digits, "o+") || strings.Contains(digits, "o-")
+	case "!!float", "!!bool", "!!null":
 		return false
 	case "!!str":
-		switch strings.ToLower(n.Value) {
-		case "y", "yes", "on", "n", "no", "off":
+		switch n.Value {
+		case "y", "Y", "yes", "Yes", "YES", "on", "On", "ON", "n", "N", "no", "No", "NO", "off", "Off", "OFF":
 			return false
 		}
 	}

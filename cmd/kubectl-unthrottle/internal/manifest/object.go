@@ -50,9 +50,9 @@ func (r *reader) read(ctx context.Context, in input) {
 	}
 	at := 0
 	switch data := f.Data; {
-	case bytes.HasPrefix(data, []byte("\xEF\xBB\xBF")):
-		at = 3
-	case bytes.HasPrefix(data, []byte("\xFF\xFE")), bytes.HasPrefix(data, []byte("\xFE\xFF")):
+	case bytes.HasPrefix(data, bom):
+		at = len(bom)
+	case isUTF16(data):
 		r.problem(f, workload.Position{File: f.Name, Line: 1, Column: 1}, Error,
 			"save it as UTF-8; PowerShell 5 needs | Out-File -Encoding utf8", "it is UTF-16")
 		f.Data = nil

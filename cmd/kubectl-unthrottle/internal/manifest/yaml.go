@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
@@ -32,8 +33,16 @@ func parseYAML(data []byte, start, end int) (root *Node, err error) {
 		}
 	}()
 	text := data[start:end]
+	if isUTF16(text) {
+		return nil, &syntaxError{start, "it is UTF-16"}
+	}
 	var document yaml.Node
-	if err := yaml.Unmarshal(text, &document); err != nil {
+	err = yaml.Unmarshal(text, &document)
+	if bytes.HasPrefix(text, bom) {
+		// As after the ... of a file that another was appended to. The library's first column is the one after it.
+		text, start = text[len(bom):], start+len(bom)
+	}
+	if err != nil {
 		return nil, located(err, text, start)
 	}
 	if document.Kind != yaml.DocumentNode || len(document.Content) == 0 {
@@ -48,6 +57,13 @@ func parseYAML(data []byte, start, end int) (root *Node, err error) {
 		return nil, nil
 	}
 	return root, nil
+}
+
+var bom = []byte("\uFEFF")
+
+// isUTF16 says whether a text begins with one of the marks by which the library knows UTF-16.
+func isUTF16(text []byte) bool {
+	return bytes.HasPrefix(text, []byte("\xFF\xFE")) || bytes.HasPrefix(text, []byte("\xFE\xFF"))
 }
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)`)
@@ -127,6 +143,9 @@ func (p *placer) fail(offset int) int {
 
 // place makes an offset of a line and a column.
 func (p *placer) place(line, column int) int {
+	if line == len(p.lines)+1 && column == 1 {
+		return len(p.data) // after a last line that does not end in a line break
+	}
 	if line < 1 || line > len(p.lines) {
 		return p.fail(p.lines[0])
 	}
@@ -153,8 +172,8 @@ func (p *placer) node(y *yaml.Node, from int) *Node {
 	p.nodes[y] = n
 	empty := y.Kind == yaml.ScalarNode && y.Value == "" && y.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) == 0
 	if y.Kind != yaml.AliasNode {
-		// The tag "!" alone leaves no trace in the library's node.
-		bang := y.Kind == yaml.ScalarNode && bytes.HasPrefix(p.data[min(n.Start, len(p.data)):], []byte("!"))
+		// The tag "!" alone leaves no trace in the library's node. One that a map begins with may be its first key's.
+		bang := !withChild(y) && bytes.HasPrefix(p.data[min(n.Start, len(p.data)):], []byte("!"))
 		n.Body = p.properties(n.Start, empty, y.Anchor != "" || y.Style&yaml.TaggedStyle != 0 || bang)
 	}
 	switch y.Kind {
@@ -168,6 +187,11 @@ func (p *placer) node(y *yaml.Node, from int) *Node {
 		p.fail(n.Start)
 	}
 	return n
+}
+
+// withChild says whether a node begins where the first one in it does.
+func withChild(y *yaml.Node) bool {
+	return len(y.Content) > 0 && y.Content[0].Line == y.Line && y.Content[0].Column == y.Column
 }
 
 func (p *placer) alias(n *Node, y *yaml.Node) {
@@ -185,7 +209,8 @@ func (p *placer) properties(at int, empty, has bool) int {
 	}
 	end := at
 	for at < len(p.data) && (p.data[at] == '&' || p.data[at] == '!') {
-		for at < len(p.data) && space(p.data[at:]) == 0 && !(bytes.IndexByte([]byte(",[]{}"), p.data[at]) >= 0 && p.data[end] == '&') {
+		isAnchor := p.data[at] == '&'
+		for at < len(p.data) && space(p.data[at:]) == 0 && !(isAnchor && bytes.IndexByte([]byte(",[]{}"), p.data[at]) >= 0) {
 			at++
 		}
 		end = at
@@ -311,16 +336,16 @@ func (p *placer) block(at int, value string, mark byte) int {
 	return end
 }
 
-func isBlank(text string) bool { return len(bytes.Trim([]byte(text), " \n")) == 0 }
+func isBlank(text string) bool { return strings.Trim(text, " \n\u2028\u2029") == "" }
 
 // firstIndent is the number of blanks before a text's first line that has more than blanks.
 func firstIndent(value string) int {
 	spaces := 0
-	for _, c := range []byte(value) {
+	for _, c := range value {
 		switch c {
 		case ' ':
 			spaces++
-		case '\n':
+		case '\n', '\u2028', '\u2029':
 			spaces = 0
 		default:
 			return spaces
@@ -342,15 +367,21 @@ func (p *placer) collection(n *Node, y *yaml.Node) {
 		n.Kind = Map
 	}
 	at := n.Body
-	flow := y.Style&yaml.FlowStyle != 0
+	flow, bare := y.Style&yaml.FlowStyle != 0, false
 	if flow {
 		n.Style = Flow
-		at++
+		// [a: b] has a map in it without brackets, which begins where its key does, or with the ? before that.
+		if bare = withChild(y) || bytes.HasPrefix(p.data[at:], []byte("?")); !bare {
+			at++
+		}
 	}
 	for i, child := range y.Content {
 		node := p.node(child, at)
 		if p.err != nil {
 			return
+		}
+		if bare && node.Start == node.End {
+			node.Start, node.Body, node.End = at, at, at // the library has it anywhere behind the key
 		}
 		at = node.End
 		if n.Kind == Map && i%2 == 0 {
@@ -360,7 +391,7 @@ func (p *placer) collection(n *Node, y *yaml.Node) {
 		n.Items = append(n.Items, node)
 	}
 	n.End = at
-	if !flow {
+	if !flow || bare {
 		return
 	}
 	for at = p.blank(at); at < len(p.data); at = p.blank(at + 1) {

@@ -1,9 +1,11 @@
 package pods
 
 import (
+	"encoding/json"
+	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/resource"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 )
 
 // A pod is what is read of a pod: a tenth of what there is, so that what a watch sends is forgotten at once.
@@ -54,13 +56,25 @@ type status struct {
 
 type resources struct{ Limits, Requests amounts }
 
-type amounts map[string]resource.Quantity
+type amounts struct{ CPU cpus }
 
-// cpus is 0 where there is none.
-func (a amounts) cpus() float64 {
-	q, ok := a["cpu"]
-	if !ok {
-		return 0
+// cpus is a number of CPUs, 0 where there is none. Kubernetes' own library works for minutes on 7e-77777771, which this one refuses.
+type cpus float64
+
+func (c *cpus) UnmarshalJSON(data []byte) error {
+	text := string(data)
+	switch {
+	case text == "null":
+		return nil
+	case text[0] == '"':
+		if err := json.Unmarshal(data, &text); err != nil {
+			return err
+		}
 	}
-	return q.AsApproximateFloat64()
+	r, err := quantity.ParseResource(text)
+	if err != nil {
+		return fmt.Errorf("a number of CPUs: %w", err)
+	}
+	*c = cpus(r.Float())
+	return nil
 }

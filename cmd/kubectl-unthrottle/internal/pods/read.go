@@ -20,7 +20,7 @@ func (p *pod) containers() []Container {
 	m := &p.Metadata
 	common := Container{
 		Namespace: m.Namespace, Pod: m.Name, UID: m.UID, Node: p.Spec.NodeName, Owner: p.owner(), Muted: mutedBy(m.Annotations[muteKey]),
-		PodLimit: p.Spec.Resources.Limits.cpus(),
+		PodLimit: float64(p.Spec.Resources.Limits.CPU),
 	}
 	if mirror := m.Annotations[mirrorKey]; mirror != "" {
 		common.UID = mirror
@@ -45,9 +45,9 @@ func (p *pod) containers() []Container {
 				c.Kind = Sidecar
 			}
 			c.Name, c.Image, c.Spec = spec.Name, spec.Image, spec.setting()
-			c.Limit, c.Request = spec.Resources.Limits.cpus(), spec.Resources.Requests.cpus()
+			c.Limit, c.Request = float64(spec.Resources.Limits.CPU), float64(spec.Resources.Requests.CPU)
 			s := &list.statuses[at]
-			c.Actual, c.Restarts, c.Started = s.Resources.Limits.cpus(), s.RestartCount, s.State.Running.StartedAt
+			c.Actual, c.Restarts, c.Started = float64(s.Resources.Limits.CPU), s.RestartCount, s.State.Running.StartedAt
 			c.Digest = ParseImageID(s.ImageID)
 			if c.Runtime, c.ID = ParseContainerID(s.ContainerID); c.ID != "" {
 				all = append(all, c)

@@ -243,6 +243,7 @@ func FuzzList(f *testing.F) {
 	f.Add(`{"kind":"PodList","items":null}`)
 	f.Add(`{"items":[{"status":1}]}`)
 	f.Add(`{"kind":"PodList","items":[{}],"metadata":{}`)
+	f.Add(`{"kind":"PodList","items":[{"spec":{"containers":[{"resources":{"limits":{"cpu":"7e-77777771"},"requests":{"cpu":1.5}}}]}}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		s := newStore(nil)
 		readList(strings.NewReader(text), s.put)

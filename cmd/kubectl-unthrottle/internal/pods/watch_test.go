@@ -272,7 +272,7 @@ func TestLies(t *testing.T) {
 		"no list":         {list: `{"kind":"PodList","metadata":{"resourceVersion":"1"},"items":{"a":1}}`, want: errNotPods.Error()},
 		"a number":        {list: `7`, want: errNotPods.Error()},
 		"another shape":   {list: `{"kind":"PodList","metadata":{"resourceVersion":"1"},"items":[{"spec":"none"}]}`, want: "cannot unmarshal"},
-		"no quantity":     {list: `{"kind":"PodList","items":[{"spec":{"resources":{"limits":{"cpu":"much"}}}}]}`, want: "quantities must match"},
+		"no quantity":     {list: `{"kind":"PodList","items":[{"spec":{"resources":{"limits":{"cpu":"much"}}}}]}`, want: "a number of CPUs: \"much\" is not a quantity"},
 		"cut off":         {list: one("7", "app:1")[:200], want: "unexpected EOF"},
 		"nothing":         {list: "", want: "EOF"},
 		"no event":        {event: `{"type":"ADDED","object":7}`, want: errNotPods.Error()},
