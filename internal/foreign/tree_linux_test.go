@@ -506,3 +506,20 @@ func FuzzWalk(f *testing.F) {
 		}
 	})
 }
+
+// TestClimb: each ".." is gone through by hand from the root again, which a path of many would make slow.
+func TestClimb(t *testing.T) {
+	root := t.TempDir()
+	deep := strings.Repeat("d/", 1000)
+	must(t, os.MkdirAll(root+"/"+deep, 0o755))
+	base, err := openat(atCWD, root, oPath|oDirectory)
+	must(t, err)
+	defer syscall.Close(base)
+	if fd, err := walk(base, deep+strings.Repeat("../d/", 400), oPath); err != errDeep {
+		syscall.Close(fd)
+		t.Errorf("400 times up and down, 1,000 deep: %v", err)
+	}
+	fd, err := walk(base, deep+"../d", oPath)
+	must(t, err)
+	syscall.Close(fd)
+}

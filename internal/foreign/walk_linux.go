@@ -71,8 +71,8 @@ func (t *Tree) resolve(base int, path string, flags int) (int, error) {
 const (
 	// mostLinks is how many links are followed, as by the kernel.
 	mostLinks = 40
-	// mostNames is how many names a path may have, links followed. A path that is passed to the kernel has 2,048 at most,
-	// real ones have a dozen.
+	// mostNames is how many names a path may have, links followed, and those that ".." has to go through again. A path that is
+	// passed to the kernel has 2,048 at most, real ones have a dozen.
 	mostNames = 2048
 )
 
@@ -108,6 +108,7 @@ func walk(base int, path string, flags int) (int, error) {
 			if len(way) > 0 {
 				way = way[:len(way)-1]
 			}
+			n += len(way) // which are gone through again
 			var err error
 			if from, err = straight(base, way); err != nil {
 				return -1, err
