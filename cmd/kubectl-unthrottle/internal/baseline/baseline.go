@@ -6,12 +6,15 @@ package baseline
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
+	"strings"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/input"
 )
 
 // Version is the number of the file's format.
@@ -35,18 +38,10 @@ type file struct {
 const largest = 64 << 20
 
 // Read reads a file.
-func Read(path string) ([]Finding, error) {
-	f, err := os.Open(path)
+func Read(ctx context.Context, path string) ([]Finding, error) {
+	data, err := input.ReadAll(ctx, path, strings.NewReader(""), largest) // "-" is nothing
 	if err != nil {
 		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, largest+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(data) > largest {
-		return nil, fmt.Errorf("%s: it has more than %d MiB: it is no baseline", path, largest>>20)
 	}
 	findings, err := Parse(data)
 	if err != nil {

@@ -39,7 +39,7 @@ func TestWriteRead(t *testing.T) {
 	if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	got, err := Read(path)
+	got, err := Read(t.Context(), path)
 	if err != nil || len(got) != 4 || got[0] != some[2] {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -68,7 +68,7 @@ func TestParse(t *testing.T) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
-	if _, err := Read(filepath.Join(t.TempDir(), "none")); !os.IsNotExist(err) {
+	if _, err := Read(t.Context(), filepath.Join(t.TempDir(), "none")); !os.IsNotExist(err) {
 		t.Error(err)
 	}
 }

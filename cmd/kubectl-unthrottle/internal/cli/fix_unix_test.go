@@ -4,6 +4,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"os"
 	"path/filepath"
@@ -77,5 +78,29 @@ func TestFixStream(t *testing.T) {
 	w.Close()
 	if code, out, errs := run(nil, "fix", "--stdout", "/dev/fd/"+strconv.Itoa(int(r.Fd()))); code != 0 || !strings.Contains(out, "limits.cpu") {
 		t.Errorf("%d, %s%s", code, out, errs)
+	}
+}
+
+// TestNamedPipes: a pipe may be named by a flag, as by a shell's <(…), and a signal ends the waiting for it.
+func TestNamedPipes(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Skip("no pipes here: ", err)
+	}
+	for _, flag := range []string{"--baseline", "--inventory"} {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		done := make(chan int, 1)
+		go func() {
+			done <- Main(ctx, []string{"lint", flag, pipe, "-"}, func(string) string { return "" }, strings.NewReader(""), io.Discard, io.Discard)
+		}()
+		select {
+		case code := <-done:
+			if code == 0 {
+				t.Errorf("%s: nothing was read, and that is fine", flag)
+			}
+		case <-time.After(time.Minute):
+			t.Errorf("%s waits for ever", flag)
+		}
+		cancel()
 	}
 }

@@ -68,7 +68,7 @@ func (g *given) known(ctx context.Context) (lint.Known, error) {
 		set.AddImage(name, image)
 	}
 	for _, file := range g.seen {
-		if err := inventory.ReadFile(file, set); err != nil {
+		if err := inventory.ReadFile(ctx, file, set); err != nil {
 			return lint.Known{}, fmt.Errorf("--inventory %w", err)
 		}
 	}

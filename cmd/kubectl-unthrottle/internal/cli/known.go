@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -30,12 +31,12 @@ func (k *known) flags(flags *pflag.FlagSet) {
 }
 
 // open reads the file of --baseline.
-func (k *known) open() error {
+func (k *known) open(ctx context.Context) error {
 	if k.read == "" {
 		return nil
 	}
 	var err error
-	k.standing, err = baseline.Read(k.read)
+	k.standing, err = baseline.Read(ctx, k.read)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return hint.With(fmt.Errorf("--baseline %s: there is no such file", k.read), "--write-baseline "+k.read+" makes it")

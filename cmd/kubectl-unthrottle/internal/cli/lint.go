@@ -82,7 +82,7 @@ func (o *linter) run(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	if err := o.baseline.open(); err != nil {
+	if err := o.baseline.open(ctx); err != nil {
 		return err
 	}
 	if err := o.results.Open(); err != nil {

@@ -6,14 +6,15 @@ package inventory
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/input"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/binary"
@@ -24,8 +25,8 @@ import (
 const get = "https://github.com/unthrottle/unthrottle/blob/main/docs/agent.md#who-may-ask has how to get the document of one agent"
 
 // ReadFile adds what a file says to a set.
-func ReadFile(path string, set *binary.Set) error {
-	f, err := os.Open(path)
+func ReadFile(ctx context.Context, path string, set *binary.Set) error {
+	f, err := input.Open(ctx, path, strings.NewReader("")) // "-" is nothing
 	if err != nil {
 		return hint.With(err, get)
 	}

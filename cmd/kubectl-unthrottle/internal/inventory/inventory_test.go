@@ -227,12 +227,12 @@ func TestForms(t *testing.T) {
 		if err := os.WriteFile(file, []byte(form), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		err := ReadFile(file, new(binary.Set))
+		err := ReadFile(t.Context(), file, new(binary.Set))
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), file) || !slices.Contains(hint.Of(err), get) {
 			t.Errorf("%.60q: %v (%q), want %q", form, err, hint.Of(err), want)
 		}
 	}
-	if err := ReadFile(filepath.Join(dir, "none"), new(binary.Set)); err == nil || len(hint.Of(err)) == 0 {
+	if err := ReadFile(t.Context(), filepath.Join(dir, "none"), new(binary.Set)); err == nil || len(hint.Of(err)) == 0 {
 		t.Error(err)
 	}
 }
