@@ -8,8 +8,8 @@ type Agent struct {
 	Node      string          `json:"node"`
 	Seconds   float64         `json:"seconds"` // how long the processes were observed; 0: one reading only
 	System    report.PsSystem `json:"system"`
-	Looked    int             `json:"looked_at"`     // processes of all kinds
-	Refused   int             `json:"refused"`       // those that it may not inspect
+	Looked    int             `json:"looked_at"`       // processes of all kinds
+	Refused   int             `json:"refused"`         // those that it may not inspect
 	Odd       int             `json:"odd,omitempty"`   // those whose file is not one that Go's linker makes: not looked into
 	Stuck     int             `json:"stuck,omitempty"` // those of which the kernel tells nothing, as where a file system has stopped answering
 	Processes []AgentProcess  `json:"processes"`
