@@ -9,6 +9,7 @@
 //   - A file of a cgroup is on a file system for cgroups. A process can cover its own with whatever it likes.
 //   - Every reading has a bound. Beyond it there is an error, never the beginning of a text.
 //   - A file system that has stopped answering holds up the one that asks, and nobody else: see [Each] and [Within].
+//     One that somebody's daemon serves is first asked by a process of its own.
 //
 // It judges nothing and remembers nothing beyond a [Tree].
 package foreign

@@ -165,9 +165,8 @@ func (t *Tree) ReadGroup(path string, most int) ([]byte, error) {
 // Stat says what is at a path, which is not opened. What the kernel's links in /proc lead to is told.
 func (t *Tree) Stat(path string) (ID, error) {
 	if process, _ := split(path); t.root == "" && process == "" && strings.HasPrefix(path, "/proc/") {
-		var st syscall.Stat_t
-		err := syscall.Stat(path, &st)
-		return newID(&st), fail("stat", t.root+path, err)
+		st, err := stat(atCWD, path)
+		return st.ID, fail("stat", t.root+path, err)
 	}
 	f, err := t.Look(path)
 	if err != nil {
@@ -183,14 +182,12 @@ func (t *Tree) Look(path string) (*File, error) {
 	if err != nil {
 		return nil, fail("open", t.root+path, err)
 	}
-	f := &File{fd: fd, path: t.root + path}
-	var st syscall.Stat_t
-	if err := syscall.Fstat(fd, &st); err != nil {
-		f.Close()
+	st, err := stat(fd, "")
+	if err != nil {
+		syscall.Close(fd)
 		return nil, fail("stat", t.root+path, err)
 	}
-	f.ID, f.Device, f.mode = newID(&st), uint64(st.Dev), st.Mode
-	return f, nil
+	return &File{ID: st.ID, Device: st.dev, mode: st.mode, mount: st.mount, fd: fd, path: t.root + path, root: t.root, process: processOf(path)}, nil
 }
 
 // look opens a path as something that can be looked at only.
@@ -456,14 +453,14 @@ func (t *Tree) step(dir int, name string) (int, error) {
 type ID struct {
 	dev, ino uint64
 	size     int64
-	changed  syscall.Timespec
+	changed  [2]int64 // seconds, and nanoseconds
 }
 
 // Size is that of the file.
 func (id ID) Size() int64 { return id.size }
 
 func newID(s *syscall.Stat_t) ID {
-	return ID{dev: uint64(s.Dev), ino: s.Ino, size: s.Size, changed: s.Ctim}
+	return ID{dev: uint64(s.Dev), ino: s.Ino, size: s.Size, changed: [2]int64{int64(s.Ctim.Sec), int64(s.Ctim.Nsec)}}
 }
 
 // A File was looked at. It can be opened if it is a regular one.
@@ -471,8 +468,11 @@ type File struct {
 	ID     ID
 	Device uint64 // that it is on, by stat
 	mode   uint32
+	mount  uint64
 	fd     int
 	path   string
+
+	root, process string // whose file it is, see processOf
 }
 
 // Inode is the file's number on its file system.
@@ -499,6 +499,9 @@ func (f *File) open() (int, error) {
 	default:
 		return -1, ErrNotRegular
 	}
+	if err := f.answers(); err != nil {
+		return -1, err
+	}
 	fd, err := openat(atCWD, "/proc/self/fd/"+strconv.Itoa(f.fd), toRead)
 	if err == syscall.ENOENT || err == syscall.ENOTDIR {
 		return -1, errNoProc
@@ -506,8 +509,7 @@ func (f *File) open() (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	var st syscall.Stat_t
-	if err := syscall.Fstat(fd, &st); err != nil || uint64(st.Dev) != f.ID.dev || st.Ino != f.ID.ino { // /proc is not the kernel's
+	if st, err := stat(fd, ""); err != nil || st.dev != f.ID.dev || st.ino != f.ID.ino { // /proc is not the kernel's
 		syscall.Close(fd)
 		return -1, errNoProc
 	}

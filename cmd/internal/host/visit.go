@@ -84,6 +84,8 @@ func (s *Survey) take(l *look, root string, r *Result) (w *watch) {
 		r.Refused++
 	case errors.Is(l.err, executable.ErrOdd):
 		r.Odd++
+	case errors.Is(l.err, foreign.ErrStuck):
+		r.Stuck++
 	case l.err == nil:
 		w = &watch{p: l.p, live: l.live, root: root}
 		if l.known != nil {

@@ -13,11 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Hung is a file system with one file, a program, that takes no more requests when it is told so, as a FUSE whose daemon hangs or an NFS
+// A Hung is a file system with one file, a program, that stops answering when it is told so, as a FUSE whose daemon hangs or an NFS
 // whose server is gone. Only the programs that it starts see it. It takes root, and a kernel with FUSE.
-//
-// What a daemon has taken and does not answer is worse, and another matter: then the kernel lets nobody end who waits, not even by
-// SIGKILL.
 type Hung struct {
 	point   string // where it is mounted
 	device  int
@@ -25,9 +22,9 @@ type Hung struct {
 	calls   chan func() // for the thread that sees the mount
 	ended   chan struct{}
 
-	mu     sync.Mutex // held while a request is taken and answered
-	hung   bool
-	closed bool
+	mu    sync.Mutex // held while a request is taken and answered
+	state state
+	kept  [][]byte // answers that were not given
 }
 
 // NewHung mounts a program at a directory. It answers at first.
@@ -68,8 +65,11 @@ func (h *Hung) thread(mounted chan<- error) {
 	}
 }
 
-// Path is where the program is, for those that see it.
-func (h *Hung) Path() string { return filepath.Join(h.point, "program") }
+// Command is the program, by way of a shell: Go waits with a whole thread until what it starts is loaded, which a collection of garbage
+// would wait for, and the goroutine that has to answer for the collection.
+func (h *Hung) Command(args ...string) *exec.Cmd {
+	return exec.Command("/bin/sh", append([]string{"-c", `exec "$0" "$@"`, filepath.Join(h.point, "program")}, args...)...)
+}
 
 // Start starts a program that sees the file system.
 func (h *Hung) Start(c *exec.Cmd) error {
@@ -78,24 +78,45 @@ func (h *Hung) Start(c *exec.Cmd) error {
 	return <-result
 }
 
-// Hang takes no more requests.
-func (h *Hung) Hang() { h.set(true, false) }
+// What a Hung does with requests.
+type state int
 
-// Answer takes them again, and answers those that wait.
-func (h *Hung) Answer() { h.set(false, false) }
+const (
+	answers state = iota
+	stopped       // takes none
+	takes         // takes them, and does not answer
+	closed
+)
+
+// Stop takes no more requests. Who waits for an answer can be killed.
+func (h *Hung) Stop() { h.set(stopped) }
+
+// Keep takes requests and does not answer them. Then the kernel lets nobody end who waits, not even by SIGKILL.
+func (h *Hung) Keep() { h.set(takes) }
+
+// Answer answers again, those that wait too.
+func (h *Hung) Answer() { h.set(answers) }
 
 // Close ends the file system. Whoever waits for it gets an error.
 func (h *Hung) Close() {
-	h.set(false, true)
+	h.Answer()
+	h.set(closed)
 	<-h.ended
+	h.calls <- func() { unix.Unmount(h.point, unix.MNT_FORCE|unix.MNT_DETACH) }
 	close(h.calls)
 	unix.Close(h.device)
 }
 
-func (h *Hung) set(hung, closed bool) {
+func (h *Hung) set(now state) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.hung, h.closed = hung, closed
+	h.state = now
+	if now == answers {
+		for _, answer := range h.kept {
+			unix.Write(h.device, answer)
+		}
+		h.kept = nil
+	}
 }
 
 // What FUSE asks. See linux/fuse.h.
@@ -118,16 +139,23 @@ func (h *Hung) serve() {
 func (h *Hung) serveOne(buf []byte) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.closed || h.hung {
+	switch h.state {
+	case closed:
+		return false
+	case stopped:
 		time.Sleep(time.Millisecond)
-		return !h.closed
+		return true
 	}
 	n, err := unix.Read(h.device, buf)
 	if err == unix.ENODEV { // the last mount is gone
 		return false
 	}
 	if err == nil && n >= 40 {
-		if answer := h.answer(buf[:n]); answer != nil {
+		switch answer := h.answer(buf[:n]); {
+		case answer == nil:
+		case h.state == takes:
+			h.kept = append(h.kept, answer)
+		default:
 			unix.Write(h.device, answer)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // startHung starts a program that sleeps from a file system that then stops answering, until the test ends.
-func startHung(t *testing.T) (pid int) {
+func startHung(t *testing.T, hang func(*Hung)) (pid int) {
 	t.Helper()
 	sleep, err := exec.LookPath("sleep")
 	if err != nil {
@@ -28,7 +28,7 @@ func startHung(t *testing.T) (pid int) {
 	if err != nil {
 		skip(t, err.Error())
 	}
-	c := exec.Command(h.Path(), "1000")
+	c := h.Command("1000")
 	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := h.Start(c); err != nil {
 		t.Fatal(err)
@@ -45,7 +45,7 @@ func startHung(t *testing.T) (pid int) {
 		}
 	}
 	time.Sleep(100 * time.Millisecond) // until it sleeps
-	h.Hang()
+	hang(h)
 	return c.Process.Pid
 }
 
@@ -55,7 +55,12 @@ func TestHung(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-o", program, "github.com/unthrottle/unthrottle/cmd/unthrottle").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	pid := strconv.Itoa(startHung(t))
+	for name, hang := range map[string]func(*Hung){"takes no requests": (*Hung).Stop, "answers none": (*Hung).Keep} {
+		t.Run(name, func(t *testing.T) { hung(t, program, strconv.Itoa(startHung(t, hang))) })
+	}
+}
+
+func hung(t *testing.T, program, pid string) {
 	const nothing = "the kernel does not answer"
 	for _, c := range []struct {
 		args   []string
@@ -67,11 +72,11 @@ func TestHung(t *testing.T) {
 		{[]string{"ps", "--for", "100ms"}, nil, 0, "1 process of which the kernel tells nothing", ""},
 		{[]string{"ps", "--for", "100ms", pid}, nil, 1, "", nothing},
 		{[]string{"ps", "--for", "100ms", "--fail-on", "warning", "nosuchprogram"}, nil, 1, "", ""},
-		{[]string{"explain", pid}, nil, 1, "", nothing},
+		{[]string{"explain", pid}, nil, 0, nothing, ""},
 		{[]string{"explain", pid}, syscall.SIGTERM, 130, "", ""},
 		{[]string{"explain", pid}, os.Interrupt, 130, "", ""},
-		{[]string{"watch", "--for", "100ms", pid}, nil, 1, "", nothing},
-		{[]string{"profile", pid}, nil, 1, "", nothing},
+		{[]string{"watch", "--for", "100ms", pid}, nil, 0, "Watching", ""},
+		{[]string{"profile", pid}, nil, 1, "", "there is no net/http/pprof to ask"},
 	} {
 		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
 			cmd := exec.Command(program, c.args...)

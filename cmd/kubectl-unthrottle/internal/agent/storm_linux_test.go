@@ -157,7 +157,7 @@ func TestHung(t *testing.T) {
 		}
 		t.Skip(err)
 	}
-	c := exec.Command(h.Path(), "1000")
+	c := h.Command("1000")
 	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := h.Start(c); err != nil {
 		t.Fatal(err)
@@ -182,7 +182,7 @@ func TestHung(t *testing.T) {
 	if _, err := out.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	h.Hang()
+	h.Keep()
 	a := New(Options{Interval: time.Minute, For: 50 * time.Millisecond, MaxContainers: 5})
 	for range 2 {
 		s, err := a.Scan(t.Context())
