@@ -69,7 +69,7 @@ func hung(t *testing.T, program, pid string) {
 		out    string // a part of stdout
 		err    string // and of stderr
 	}{
-		{[]string{"ps", "--for", "100ms"}, nil, 0, "1 process of which the kernel tells nothing", ""},
+		{[]string{"ps", "--for", "100ms"}, nil, 0, "of which the kernel tells nothing", ""},
 		{[]string{"ps", "--for", "100ms", pid}, nil, 1, "", nothing},
 		{[]string{"ps", "--for", "100ms", "--fail-on", "warning", "nosuchprogram"}, nil, 1, "", ""},
 		{[]string{"explain", pid}, nil, 0, nothing, ""},
