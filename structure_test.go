@@ -1,6 +1,7 @@
 package unthrottle
 
 import (
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -194,25 +195,8 @@ func TestOpeners(t *testing.T) {
 		}
 	}
 	used := map[string]bool{}
-	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		path = filepath.ToSlash(path)
-		if d.IsDir() {
-			if name := d.Name(); path != "." && (isOutside(module+"/"+path) || name == "testdata" || name == "tools" || strings.HasPrefix(name, ".")) {
-				return filepath.SkipDir
-			}
-			return nil
-		}
-		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-			return nil
-		}
-		files := token.NewFileSet()
-		file, err := parser.ParseFile(files, path, nil, 0)
-		if err != nil {
-			return err
-		}
+	skip := func(dir, name string) bool { return isOutside(module+"/"+dir) || name == "testdata" || name == "tools" }
+	eachSource(t, skip, func(path string, files *token.FileSet, file *ast.File) {
 		judge := func(of map[string][]string, why string) {
 			for from, names := range of {
 				for _, s := range selectorsOf(file, from, names...) {
@@ -227,11 +211,7 @@ func TestOpeners(t *testing.T) {
 			judge(opening, "what belongs to other processes is opened by package foreign")
 		}
 		judge(believing, "programs are read by package executable")
-		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for place := range openers {
 		if !used[place] {
 			t.Errorf("%s is no more: take it out of the list", place)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -51,10 +50,7 @@ func startHung(t *testing.T, hang func(*Hung)) (pid int) {
 
 // TestHung has the real command look at a program whose file system has stopped answering.
 func TestHung(t *testing.T) {
-	program := filepath.Join(t.TempDir(), "unthrottle")
-	if out, err := exec.Command("go", "build", "-o", program, "github.com/unthrottle/unthrottle/cmd/unthrottle").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	program := build(t, t.TempDir(), "unthrottle", "github.com/unthrottle/unthrottle/cmd/unthrottle")
 	for name, hang := range map[string]func(*Hung){"takes no requests": (*Hung).Stop, "answers none": (*Hung).Keep} {
 		t.Run(name, func(t *testing.T) { hung(t, program, strconv.Itoa(startHung(t, hang))) })
 	}
@@ -73,6 +69,7 @@ func hung(t *testing.T, program, pid string) {
 		{[]string{"ps", "--for", "100ms", pid}, nil, 1, "", nothing},
 		{[]string{"ps", "--for", "100ms", "--fail-on", "warning", "nosuchprogram"}, nil, 1, "", ""},
 		{[]string{"explain", pid}, nil, 0, nothing, ""},
+		{[]string{"explain", "--fail-on", "warning", pid}, nil, 1, nothing, "--fail-on: what is wrong with process"},
 		{[]string{"explain", pid}, syscall.SIGTERM, 130, "", ""},
 		{[]string{"explain", pid}, os.Interrupt, 130, "", ""},
 		{[]string{"watch", "--for", "100ms", pid}, nil, 0, "Watching", ""},

@@ -2,7 +2,6 @@ package hostile
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -116,37 +115,14 @@ func skip(t *testing.T, why string) {
 
 // TestProcesses has root look at each process with the real command.
 func TestProcesses(t *testing.T) {
-	program := filepath.Join(t.TempDir(), "unthrottle")
-	if out, err := exec.Command("go", "build", "-o", program, "github.com/unthrottle/unthrottle/cmd/unthrottle").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	program := build(t, t.TempDir(), "unthrottle", "github.com/unthrottle/unthrottle/cmd/unthrottle")
 	for _, p := range Processes() {
 		t.Run(p.Name, func(t *testing.T) {
 			pid := start(t, p)
-			for _, args := range [][]string{{"explain", strconv.Itoa(pid)}, {"ps", "--for", "100ms"}} {
-				c := exec.Command(program, args...)
-				var stdout, stderr bytes.Buffer
-				c.Stdout, c.Stderr = &stdout, &stderr
-				if err := c.Start(); err != nil {
-					t.Fatal(err)
-				}
-				late := time.AfterFunc(30*time.Second, func() { c.Process.Kill() }) // it may not listen to anything less
-				err := c.Wait()
-				late.Stop()
-				var exit *exec.ExitError
-				if errors.As(err, &exit) && exit.ExitCode() < 0 {
-					t.Fatalf("%s does not end", args[0])
-				}
-				if err != nil {
-					t.Errorf("%s: %v\n%s%s", args[0], err, &stdout, &stderr)
-				}
-				if args[0] == "explain" && (!strings.Contains(stdout.String(), "imit") || strings.Contains(stdout.String(), "9 CPUs")) {
-					t.Errorf("%s", &stdout)
-				}
-				if used := c.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10; used > memory {
-					t.Errorf("%s took %d MiB", args[0], used>>20)
-				}
+			if out := look(t, program, "explain", strconv.Itoa(pid)); !strings.Contains(out, "imit") || strings.Contains(out, "9 CPUs") {
+				t.Error(out)
 			}
+			look(t, program, "ps", "--for", "100ms")
 		})
 	}
 }
