@@ -13,6 +13,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/lint"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/manifest"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/remedy"
@@ -47,10 +48,14 @@ type File struct {
 	edits    []edit
 }
 
+// mostChanges is how many changes are made together: until they are tried, each takes 30 KB.
+const mostChanges = 20_000
+
 // Make decides about each finding of the rules (none: of all), and makes the changes.
 func Make(ctx context.Context, set *manifest.Set, known lint.Known, rules ...string) (*Plan, error) {
 	p := &Plan{}
 	files := map[string]*document{}
+	changes := 0
 	for _, f := range set.Files {
 		if f.Data != nil {
 			files[f.Name] = &document{file: f}
@@ -72,7 +77,17 @@ func Make(ctx context.Context, set *manifest.Set, known lint.Known, rules ...str
 			if len(found.Remedies) == 0 || len(rules) > 0 && !slices.Contains(rules, found.Rule) {
 				continue
 			}
-			p.Decisions = append(p.Decisions, decide(files[w.At.File], w, in, found))
+			d := decide(files[w.At.File], w, in, found)
+			p.Decisions = append(p.Decisions, d)
+			if d.Changes() {
+				changes++
+			}
+		}
+		switch {
+		case len(p.Decisions) > lint.MostFindings:
+			return nil, lint.ErrTooMany
+		case changes > mostChanges:
+			return nil, hint.With(fmt.Errorf("more than %d changes", mostChanges), "name fewer files, or one rule at a time: --rule")
 		}
 		if d := files[w.At.File]; d != nil && (i+1 == len(set.Workloads) || set.Workloads[i+1].At != w.At) {
 			d.close()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -172,6 +173,20 @@ func TestEnds(t *testing.T) {
 	for n := range looks {
 		if p, err := Make(&counted{t.Context(), n}, set, lint.Known{}); !errors.Is(err, context.Canceled) && n < looks-1 {
 			t.Errorf("after %d of %d looks: %v, %v", n, looks, p, err)
+		}
+	}
+}
+
+// TestMost: more changes, or findings, than are made and told together are an error that says so.
+func TestMost(t *testing.T) {
+	for want, test := range map[string]struct{ old, new string }{
+		"more than 20000 changes":   {},
+		"more than 100000 findings": {entry, `{name: GOMAXPROCS, value: "2"}`}, // what is right depends on the program: nothing is changed
+	} {
+		set := read(t, []byte(strings.ReplaceAll(large["containers"](1000), test.old, test.new)))
+		set.Workloads = slices.Repeat(set.Workloads, 101)
+		if p, err := Make(t.Context(), set, lint.Known{}); err == nil || err.Error() != want {
+			t.Errorf("want %q: %v, %v", want, p, err)
 		}
 	}
 }

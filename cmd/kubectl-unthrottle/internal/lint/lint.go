@@ -9,9 +9,11 @@ package lint
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
+	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/binary"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/forecast"
@@ -85,6 +87,12 @@ type facts struct {
 	guaranteed bool // as all containers of the pod are
 	reading
 }
+
+// MostFindings is how many findings are told together. Nobody reads more, and each takes some KB.
+const MostFindings = 100_000
+
+// ErrTooMany says that there are more.
+var ErrTooMany = hint.With(fmt.Errorf("more than %d findings", MostFindings), "name fewer files, or one namespace")
 
 // rules are Rules, made once.
 var rules = Rules()

@@ -246,3 +246,19 @@ func FuzzGrowth(f *testing.F) {
 		}
 	})
 }
+
+// TestMostContainers reads as many pods and containers as it looks at, says where it stopped, and says it once.
+func TestMostContainers(t *testing.T) {
+	const inOne = 20_000 // in an object of less than 4 MiB
+	text := container("  initContainers:\n" + strings.Repeat("  - {name: a}\n", inOne-2))
+	set := read(t, strings.Repeat("---\n"+text, mostContainers/inOne)+"---\n"+text)
+	if len(set.Workloads) != mostContainers/inOne || len(set.Problems) != 1 || set.Problems[0].Severity != Error ||
+		set.Problems[0].Text != "more than 200000 pods and containers: those from here on are not looked at" {
+		t.Errorf("%d workloads, problems %v", len(set.Workloads), set.Problems)
+	}
+	for _, w := range set.Workloads {
+		if len(w.Pod.Containers) != inOne-1 {
+			t.Errorf("%v has %d containers", w, len(w.Pod.Containers))
+		}
+	}
+}

@@ -127,7 +127,7 @@ func (l *Live) Add(data []byte, kind, version string) (Object, error) {
 	for _, w := range o.Workloads {
 		delete(w.Annotations, lastApplied)
 	}
-	r.set.Workloads = nil
+	r.set.Workloads, r.containers = nil, 0
 	f.Data = nil // the join keeps files, and all that was taken from this one is a copy
 	return o, nil
 }

@@ -187,11 +187,12 @@ func Read(ctx context.Context, o Options, names ...string) (*Set, error) {
 
 // A reader holds what is known while files are read.
 type reader struct {
-	options   Options
-	set       *Set
-	join      *join
-	rendering rendering
-	trees     []*tree
+	options    Options
+	set        *Set
+	join       *join
+	rendering  rendering
+	trees      []*tree
+	containers int // and pods, that were met so far
 }
 
 func (r *reader) close() {

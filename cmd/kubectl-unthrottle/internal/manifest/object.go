@@ -473,6 +473,9 @@ func (d *document) object(a at, of list, level int) int {
 			d.reader.problem(d.file, d.position(key, "", false), Note, "", "what a test expects (the key %s), and no manifest", short(key.Value))
 			continue
 		}
+		if d.reader.full(t) {
+			break
+		}
 		w := d.workload(o, t)
 		d.reader.set.Workloads = append(d.reader.set.Workloads, w)
 	}

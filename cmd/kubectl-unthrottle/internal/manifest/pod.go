@@ -118,8 +118,16 @@ func (a at) assertion() (found *Node) {
 	return found
 }
 
-// mostContainers is how many containers of a pod are looked at: no API server stores an object with so many, and people have ten.
-const mostContainers = 50_000
+// mostContainers is how many pods and containers of all that is read together are looked at: twice as many as whole companies have.
+const mostContainers = 200_000
+
+// full reports whether there are too many pods and containers, this one included. It tells of the first.
+func (r *reader) full(a at) bool {
+	if r.containers++; r.containers == mostContainers+1 {
+		r.problem(nil, a.position(), Error, "read it in parts", "more than %d pods and containers: those from here on are not looked at", mostContainers)
+	}
+	return r.containers > mostContainers
+}
 
 // pod takes the facts of a pod template.
 func (d *document) pod(w *workload.Workload, o object, template at) {
@@ -139,13 +147,8 @@ func (d *document) pod(w *workload.Workload, o object, template at) {
 	p.Limit, p.LimitAt = resources.amount("limits", "cpu")
 	p.Request, _ = resources.amount("requests", "cpu")
 	pending := &pendingPod{workload: w, file: d.file}
-	left := 0
 	add := func(c at, role workload.Role) {
-		if !c.isMap() || c.template() {
-			return
-		}
-		if len(p.Containers) == mostContainers {
-			left++
+		if !c.isMap() || c.template() || d.reader.full(c) {
 			return
 		}
 		container, env := d.container(c, role)
@@ -162,9 +165,6 @@ func (d *document) pod(w *workload.Workload, o object, template at) {
 	}
 	for _, c := range spec.get("containers").list() {
 		add(c, workload.Main)
-	}
-	if left > 0 {
-		template.problem(Error, "", "a pod with more than %d containers: the other %d are not looked at", mostContainers, left)
 	}
 	d.reader.join.pods = append(d.reader.join.pods, pending)
 }

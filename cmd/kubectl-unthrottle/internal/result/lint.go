@@ -57,7 +57,7 @@ type Problem struct {
 	Hint     string `json:"hint,omitempty"`
 }
 
-// NewLint looks at what was read. The error is the context's.
+// NewLint looks at what was read. The error is the context's, or lint.ErrTooMany.
 func NewLint(ctx context.Context, set *manifest.Set, known lint.Known) (*Lint, error) {
 	d := &Lint{Files: len(set.Files), Workloads: len(set.Workloads), Findings: []lint.Finding{}, Problems: problems(set)}
 	told := map[string]bool{}
@@ -75,6 +75,9 @@ func NewLint(ctx context.Context, set *manifest.Set, known lint.Known) (*Lint, e
 				f.Evidence = append(f.Evidence, "it is so in "+quantity.Plural(w.Copies, "pod"))
 			}
 			d.Findings = append(d.Findings, f)
+		}
+		if len(d.Findings) > lint.MostFindings {
+			return nil, lint.ErrTooMany
 		}
 	}
 	d.Verdict = d.verdict()
