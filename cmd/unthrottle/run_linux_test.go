@@ -252,15 +252,24 @@ func TestKernelRunEscapes(t *testing.T) {
 	if g.Version != cgroup.V1 {
 		t.Skip("the script writes files of cgroup v1")
 	}
-	for want, script := range map[string]string{
-		"it left its limit: ":                  `echo $$ >` + g.Dir + `/tasks; ` + "exec timeout 1 sh -c '" + burn + "'",
-		"its limit was changed while it ran: ": `for f in ` + g.Dir + `/unthrottle-run-*/cpu.cfs_quota_us; do echo -1 >$f; done`,
+	memory, _, _, err := cgroup.Locate(cgroup.Source{}, "memory")
+	if err != nil {
+		t.Fatal(err)
+	}
+	move := func(to string) string { return "echo $$ >" + to + "/tasks; " }
+	for script, want := range map[string]string{
+		move(g.Dir) + "exec timeout 1 sh -c '" + burn + "'": "it left its limit: ",
+		move(g.Dir) + "sleep 0.5":                           "it left its limit: its cpu group is ",
+		move(memory) + "sleep 0.5":                          "it left its limit: its memory group is ",
+		"for f in " + g.Dir + "/unthrottle-run-*/cpu.cfs_quota_us; do echo -1 >$f; done":                                "its limit was changed while it ran: ",
+		"mkdir " + g.Dir + "/unthrottle-run-*/own; cd " + g.Dir + "/unthrottle-run-*/own && " + move(".") + "sleep 0.5": "",
 	} {
-		cmd := unthrottle(t, g, "run", "--limit-with=cgroup", "--cpus", "0.05", "--", "sh", "-c", script)
+		cmd := unthrottle(t, g, "run", "--limit-with=cgroup", "--cpus", "0.05", "--memory", "64MB", "--", "sh", "-c", script)
 		var stderr bytes.Buffer
 		cmd.Stderr = &stderr
 		cmd.Run()
-		if !strings.Contains(strings.Join(strings.Fields(stderr.String()), " "), want) {
+		told := strings.Join(strings.Fields(stderr.String()), " ")
+		if want == "" && strings.Contains(told, "it left") || !strings.Contains(told, want) {
 			t.Errorf("%s: want %q: %s", script, want, stderr.Bytes())
 		}
 	}

@@ -31,6 +31,9 @@ type group struct {
 
 	fd   *os.File // v2: the directory, to be born in
 	stat counterFiles
+
+	stop chan struct{} // closed: the watch ends
+	left chan error    // then what it saw
 }
 
 // dirs are the group's directories, each once.
@@ -362,7 +365,90 @@ func (g *group) leave() {
 	}
 }
 
-func (g *group) started(int) error { return nil }
+func (g *group) started(pid int) error {
+	g.stop, g.left = make(chan struct{}), make(chan error, 1)
+	go func() { g.left <- g.watch(pid) }()
+	return nil
+}
+
+// watch looks whether the process is where it was put, until it is not or the watch is stopped. It reads one small file each time.
+func (g *group) watch(pid int) error {
+	tick := time.NewTicker(minRest)
+	defer tick.Stop()
+	for {
+		err := g.outside(pid)
+		if err != nil {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-g.stop:
+			return g.outside(pid)
+		}
+	}
+}
+
+// outside is the error of a process that is in no group of ours any more. On version 1 a process that ends is in the root.
+func (g *group) outside(pid int) error {
+	own := "/proc/" + strconv.Itoa(pid)
+	data, err := os.ReadFile(own + "/cgroup")
+	if err != nil {
+		return nil
+	}
+	controller, path := strayed(string(data), g.controllers(), "/"+filepath.Base(g.cpu)+"/")
+	if path == "" {
+		return nil
+	}
+	if stat, err := os.ReadFile(own + "/stat"); err != nil || g.version == cgroup.V1 && exiting(string(stat)) {
+		return nil
+	}
+	return fmt.Errorf("it left its limit: its %s group is %s", controller, path)
+}
+
+// controllers are what our groups are for: none on version 2, where one group is for all.
+func (g *group) controllers() (all []string) {
+	if g.version == cgroup.V2 {
+		return nil
+	}
+	all = append(all, "cpu")
+	if g.usage != "" {
+		all = append(all, "cpuacct")
+	}
+	if g.memory != "" {
+		all = append(all, "memory")
+	}
+	return all
+}
+
+// strayed finds which controller's group is not below one of ours, in the text of /proc/PID/cgroup.
+func strayed(text string, controllers []string, ours string) (controller, path string) {
+	for line := range strings.Lines(text) {
+		part := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		if len(part) < 3 || strings.Contains(part[2]+"/", ours) {
+			continue
+		}
+		if controllers == nil && part[0] == "0" {
+			return "control", part[2]
+		}
+		for _, c := range strings.Split(part[1], ",") {
+			if slices.Contains(controllers, c) {
+				return c, part[2]
+			}
+		}
+	}
+	return "", ""
+}
+
+// exiting reports whether a process has begun to end, by the text of its stat.
+func exiting(stat string) bool {
+	const pfExiting = 0x4
+	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 7 {
+		return true
+	}
+	flags, err := strconv.ParseUint(fields[6], 10, 64)
+	return err != nil || flags&pfExiting != 0
+}
 
 func (g *group) counters() cgroup.Counters { return g.stat.read() }
 
@@ -371,6 +457,10 @@ func (g *group) finish(res *Result) {
 		g.warnings = append(g.warnings, fmt.Errorf("the limit was lost: the cpu controller was taken away from %s meanwhile, as systemd does", g.cpu))
 	}
 	lost := len(g.warnings) > 0 && g.version == cgroup.V2 && g.limited && !exists(filepath.Join(g.cpu, "cpu.max"))
+	if g.stop != nil {
+		close(g.stop)
+		res.Escaped = <-g.left
+	}
 	if now := g.limits(); !lost && g.inForce != "" && now != g.inForce {
 		res.Escaped = fmt.Errorf("its limit was changed while it ran: it was %s, and is %s", g.inForce, now)
 	}
