@@ -108,22 +108,12 @@ func (o explainOptions) show(f report.Facts, err error) (verdict, failed error) 
 	e.Header = verb.NewHeader("explain")
 	verdict = o.fail.Verdict(f.Findings, 0)
 	if verdict == nil && o.fail.Severity != "" {
-		verdict = unseen(f)
+		verdict = e.Blind()
+		if errors.Is(f.Process.ProgramErr, fs.ErrPermission) {
+			verdict = hint.With(verdict, asItsUser)
+		}
 	}
 	return verdict, o.results.Finish(e, nil)
-}
-
-// unseen says why nothing could be found: to find nothing where nothing could be seen is no success.
-func unseen(f report.Facts) error {
-	p := f.Process
-	if p.ProgramErr == nil || errors.Is(p.ProgramErr, procs.ErrNotGo) {
-		return nil
-	}
-	err := fmt.Errorf("--fail-on: what is wrong with process %d (%s) is not known: %w", p.PID, p.Name, p.ProgramErr)
-	if errors.Is(p.ProgramErr, fs.ErrPermission) {
-		return hint.With(err, asItsUser)
-	}
-	return err
 }
 
 // explainArgs tells the three ways of calling explain apart.

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -22,7 +23,8 @@ type Explain struct {
 	Affinity   Affinity   `json:"affinity"`
 	Throttling Throttling `json:"throttling"`
 	Memory     Memory     `json:"memory"`
-	Go         *Go        `json:"go"` // null: not a Go program, or its file can't be read
+	Go         *Go        `json:"go"`               // null: not a Go program, or its file can't be read
+	Unread     string     `json:"unread,omitempty"` // why its file can't be read, so that nothing is known of the program
 	GOMAXPROCS GOMAXPROCS `json:"gomaxprocs"`
 	Choices    []Choice   `json:"choices"`
 
@@ -205,11 +207,22 @@ func NewExplain(f Facts) *Explain {
 			Applies: string(c.Rule) == e.GOMAXPROCS.Rule,
 		})
 	}
+	if err := f.Process.ProgramErr; err != nil && !errors.Is(err, procs.ErrNotGo) {
+		e.Unread = err.Error()
+	}
 	if l.State == cgroup.Unknown && len(l.Warnings) == 0 {
 		e.Warnings = append(e.Warnings, l.Reason.Error())
 	}
 	e.Warnings = append(e.Warnings, doubts(f, l)...)
 	return e
+}
+
+// Blind is the error of a program of which nothing could be found, as nothing of it could be seen: for --fail-on that is no success.
+func (e *Explain) Blind() error {
+	if e.Unread == "" {
+		return nil
+	}
+	return fmt.Errorf("--fail-on: what is wrong with process %d (%s) is not known: %s", e.Subject.PID, e.Subject.Name, e.Unread)
 }
 
 // ExplainVerdict is the answer.

@@ -2,6 +2,8 @@ package report
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"strings"
 	"testing"
 	"time"
@@ -135,6 +137,24 @@ func TestExplainGOMAXPROCS(t *testing.T) {
 	e = NewExplain(Facts{Process: in(limited(2.5), procs.Process{ProgramErr: procs.ErrNotGo})})
 	if g := e.GOMAXPROCS; g.Value != nil || g.Why != "not a Go program" || e.Go != nil {
 		t.Errorf("no Go program: %+v", g)
+	}
+}
+
+// TestExplainBlind: nothing found in what could not be seen is no success, and in what has nothing to be found it is one.
+func TestExplainBlind(t *testing.T) {
+	for err, want := range map[error]string{
+		nil:                                      "",
+		procs.ErrNotGo:                           "",
+		fmt.Errorf("open: %w", fs.ErrPermission): "--fail-on: what is wrong with process 7 (app) is not known: open: permission denied",
+		procs.ErrStuck:                           "--fail-on: what is wrong with process 7 (app) is not known: the kernel does not answer",
+	} {
+		got := ""
+		if blind := NewExplain(Facts{Process: in(limited(2), procs.Process{PID: 7, Name: "app", ProgramErr: err})}).Blind(); blind != nil {
+			got = blind.Error()
+		}
+		if !strings.HasPrefix(got, want) || (got == "") != (want == "") {
+			t.Errorf("%v: got %q, want %q", err, got, want)
+		}
 	}
 }
 

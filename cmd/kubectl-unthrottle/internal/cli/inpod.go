@@ -50,7 +50,8 @@ type podVerb[D verb.Checked] struct {
 	sheet                      func(D) *sheet.Sheet
 	flags                      func(*pflag.FlagSet) func() ([]string, error)
 	found                      func(D) (findings []finding.Finding, frozen float64)
-	frozen                     string // what --fail-share is about; "": there is none
+	blind                      func(D) error // why nothing could be found; nil: it is always seen
+	frozen                     string        // what --fail-share is about; "": there is none
 }
 
 func newExplainPod(stdio verb.IO) *cobra.Command {
@@ -59,6 +60,7 @@ func newExplainPod(stdio verb.IO) *cobra.Command {
 		more: "\nWhere an agent runs on the node, that is asked, and nothing is started.", example: "explain mypod -c api",
 		sheet: view.Explain, flags: looksFor(time.Second, "D\thow long to look (1s)"),
 		found: func(d *report.Explain) ([]finding.Finding, float64) { return d.Findings, 0 },
+		blind: (*report.Explain).Blind,
 	})
 }
 
@@ -179,7 +181,10 @@ func newPodVerb[D verb.Checked](stdio verb.IO, v podVerb[D]) *cobra.Command {
 			if err := results.Finish(doc, err); err != nil {
 				return err
 			}
-			return fail.Verdict(v.found(doc))
+			if err := fail.Verdict(v.found(doc)); err != nil || v.blind == nil || fail.Severity == "" {
+				return err
+			}
+			return v.blind(doc)
 		}
 	})
 }
