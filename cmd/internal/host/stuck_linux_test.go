@@ -3,8 +3,9 @@ package host
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
-	"syscall"
+	"os/exec"
 	"testing"
 	"time"
 
@@ -15,30 +16,15 @@ import (
 // hung starts this test's own program from a file system that can stop answering.
 func hung(t *testing.T) (*hostile.Hung, int) {
 	t.Helper()
-	text, err := os.ReadFile("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := hostile.NewHung(t.TempDir(), text)
-	if err != nil {
-		if os.Getenv("UNTHROTTLE_REQUIRE_CGROUP") == "1" {
+	var out io.Reader
+	h, c := hostile.StartHung(t, "/proc/self/exe", func(c *exec.Cmd) {
+		c.Env = append(os.Environ(), "LOOKED_AT=1", "GOMAXPROCS=3")
+		var err1, err2 error
+		_, err1 = c.StdinPipe()
+		out, err2 = c.StdoutPipe()
+		if err := errors.Join(err1, err2); err != nil {
 			t.Fatal(err)
 		}
-		t.Skip(err)
-	}
-	c := h.Command()
-	c.Env = append(os.Environ(), "LOOKED_AT=1", "GOMAXPROCS=3")
-	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	in, err1 := c.StdinPipe()
-	out, err2 := c.StdoutPipe()
-	if err := errors.Join(err1, err2, h.Start(c)); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		in.Close()
-		c.Process.Kill()
-		h.Close()
-		c.Wait()
 	})
 	if _, err := out.Read(make([]byte, 16)); err != nil {
 		t.Fatal(err)

@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"sync"
+	"syscall"
+	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -69,6 +72,46 @@ func (h *Hung) thread(mounted chan<- error) {
 // would wait for, and the goroutine that has to answer for the collection.
 func (h *Hung) Command(args ...string) *exec.Cmd {
 	return exec.Command("/bin/sh", append([]string{"-c", `exec "$0" "$@"`, filepath.Join(h.point, "program")}, args...)...)
+}
+
+// StartHung starts a program from such a file system, which the end of the test ends. prepare changes the command before. A test is
+// skipped where there is no FUSE, but not where CI says that there is one.
+func StartHung(t testing.TB, program string, prepare func(*exec.Cmd), args ...string) (*Hung, *exec.Cmd) {
+	t.Helper()
+	path, err := exec.LookPath(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := NewHung(t.TempDir(), text)
+	if err != nil {
+		if os.Getenv("UNTHROTTLE_REQUIRE_CGROUP") == "1" || os.Getenv("UNTHROTTLE_REQUIRE_CLUSTER") == "1" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	c := h.Command(args...)
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	prepare(c)
+	if err := h.Start(c); err != nil {
+		h.Close()
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.Process.Kill()
+		h.Close()
+		c.Wait()
+	})
+	for name := ""; name != "program\n"; time.Sleep(time.Millisecond) { // until it is no shell any more
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", c.Process.Pid))
+		if name = string(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return h, c
 }
 
 // Start starts a program that sees the file system.

@@ -12,47 +12,16 @@ import (
 	"time"
 )
 
-// startHung starts a program that sleeps from a file system that then stops answering, until the test ends.
-func startHung(t *testing.T, hang func(*Hung)) (pid int) {
-	t.Helper()
-	sleep, err := exec.LookPath("sleep")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(sleep)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := NewHung(t.TempDir(), text)
-	if err != nil {
-		skip(t, err.Error())
-	}
-	c := h.Command("1000")
-	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := h.Start(c); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		c.Process.Kill()
-		h.Close()
-		c.Wait()
-	})
-	for name := ""; name != "program\n"; time.Sleep(time.Millisecond) {
-		text, err := os.ReadFile("/proc/" + strconv.Itoa(c.Process.Pid) + "/comm")
-		if name = string(text); err != nil {
-			t.Fatal(err)
-		}
-	}
-	time.Sleep(100 * time.Millisecond) // until it sleeps
-	hang(h)
-	return c.Process.Pid
-}
-
 // TestHung has the real command look at a program whose file system has stopped answering.
 func TestHung(t *testing.T) {
 	program := build(t, t.TempDir(), "unthrottle", "github.com/unthrottle/unthrottle/cmd/unthrottle")
 	for name, hang := range map[string]func(*Hung){"takes no requests": (*Hung).Stop, "answers none": (*Hung).Keep} {
-		t.Run(name, func(t *testing.T) { hung(t, program, strconv.Itoa(startHung(t, hang))) })
+		t.Run(name, func(t *testing.T) {
+			h, c := StartHung(t, "sleep", func(*exec.Cmd) {}, "1000")
+			time.Sleep(100 * time.Millisecond) // until it sleeps
+			hang(h)
+			hung(t, program, strconv.Itoa(c.Process.Pid))
+		})
 	}
 }
 

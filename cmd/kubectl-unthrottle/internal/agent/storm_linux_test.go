@@ -142,31 +142,7 @@ func TestReduced(t *testing.T) {
 
 // TestHung: a program whose file system has stopped answering is counted, and all others are told of.
 func TestHung(t *testing.T) {
-	sleep, err := exec.LookPath("sleep")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(sleep)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := hostile.NewHung(t.TempDir(), text)
-	if err != nil {
-		if os.Getenv("UNTHROTTLE_REQUIRE_CLUSTER") == "1" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
-	c := h.Command("1000")
-	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := h.Start(c); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		c.Process.Kill()
-		h.Close()
-		c.Wait()
-	}()
+	h, _ := hostile.StartHung(t, "sleep", func(*exec.Cmd) {}, "1000")
 	other := exec.Command("/proc/self/exe", "-test.run", "^TestLookedAt$")
 	other.Env = append(os.Environ(), "LOOKED_AT=1")
 	other.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
