@@ -18,19 +18,16 @@ import (
 	"time"
 )
 
-// onNode is how many Go programs run on the node, each in a pod of its own: the half of them do nothing and have a limit, the others work
-// a little and have none. Besides there are others, in which to look for a Go library takes longer.
-const (
-	onNode = 300
-	others = 100
-)
+// others are programs on the node that are not Go's, in which to look for a Go library takes longer.
+const others = 100
 
-// TestAgent runs the agent, as it is by default, on a node with 300 Go programs and tells what that costs: CPU time of the first scan, which
+// TestAgent runs the agent, as it is by default, on a node with Go programs, each in a pod of its own, of which the half do nothing and
+// have a limit, and the others work a little and have none. It tells what that costs: CPU time of the first scan, which
 // reads every file, and of those after it, with a scrape every half minute as Prometheus has it.
 func TestAgent(t *testing.T) {
 	asked(t)
 	n := newNode(t)
-	for i := range onNode {
+	for i := range *programs {
 		p, mode := newPod(), "works"
 		if i%2 == 0 {
 			p.micros, mode = 50_000, "idle"
@@ -96,7 +93,7 @@ func TestAgent(t *testing.T) {
 		samples += p.Samples
 	}
 	t.Logf("%d samples of each program; problems: %q", samples/max(1, len(doc.Processes)), doc.Problems)
-	if last.programs < onNode || len(a.seen) != onNode {
+	if last.programs < float64(*programs) || len(a.seen) != *programs {
 		t.Errorf("it saw %v Go programs, and series of %d pods", last.programs, len(a.seen))
 	}
 }

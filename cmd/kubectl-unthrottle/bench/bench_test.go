@@ -18,12 +18,13 @@ import (
 )
 
 var (
-	figures = flag.Bool("figures", false, "take figures")
-	times   = flag.Int("times", 5, "how often each command runs")
-	rounds  = flag.Int("scans", 6, "how many scans the agent's cost is taken over")
-	profile = flag.String("profile", "", "a file for the CPU profile of the agent while its cost is taken")
-	linter  = flag.String("kube-linter", "", "its program, to be timed on the same files")
-	scorer  = flag.String("kube-score", "", "its program, to be timed on the same files")
+	figures  = flag.Bool("figures", false, "take figures")
+	times    = flag.Int("times", 5, "how often each command runs")
+	rounds   = flag.Int("scans", 6, "how many scans the agent's cost is taken over")
+	programs = flag.Int("programs", 300, "Go programs on the node of TestAgent")
+	profile  = flag.String("profile", "", "a file for the CPU profile of the agent while its cost is taken")
+	linter   = flag.String("kube-linter", "", "its program, to be timed on the same files")
+	scorer   = flag.String("kube-score", "", "its program, to be timed on the same files")
 )
 
 func asked(t *testing.T) {
