@@ -152,6 +152,14 @@ load-slo() {
 	unthrottle load 'http://localhost:8080/work?cpu=3ms' --rate 130 --for 15s --slo p99=50ms,errors=0.1% --json >load.json || [ $? = 3 ]
 	stop
 }
+load-paused() { # a thread above all others has a CPU for 30 ms, some four times a second
+	serve --cpus 1
+	chrt -f 90 perl -e 'use Time::HiRes qw(time sleep); for (;;) { sleep 0.2; for ($end = time + 0.03; time < $end;) {} }' &
+	pauses=$!
+	unthrottle load 'http://localhost:8080/work?cpu=100us' --rate 500 --for 6s --json >load-paused.json
+	kill "$pauses"
+	stop
+}
 load-max() {
 	serve --cpus 0.5
 	unthrottle load 'http://localhost:8080/work?cpu=3ms' --find-max --slo p99=100ms --json >load-max.json
@@ -204,7 +212,7 @@ profile() {
 		unthrottle profile procs192.pb.gz --limit 1 --base procs1.pb.gz --units 36374 --base-units 68014 --json) >profile-base.json
 }
 
-all=(run explain-findings explain-watch ps many demo-page hey load-slo load-max watch trace trace-sparse profile
+all=(run explain-findings explain-watch ps many demo-page hey load-slo load-paused load-max watch trace trace-sparse profile
 	tune tune-httpbin tune-rates tune-limits demo-picture bench bench-readfile bench-agent bench-flood bench-garbage bench-gocmd bench-chain bench-build)
 for sample in "${@:-${all[@]}}"; do
 	echo "$sample" >&2

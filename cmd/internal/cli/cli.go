@@ -108,7 +108,7 @@ func newRoot(stdio IO) *cobra.Command {
 	tune, _ := newTune(stdio)
 	verbs := []*cobra.Command{bench, tune}
 	for _, verb := range []func(IO) *cobra.Command{
-		newExplain, newPs, newWatch, newHeartbeat, newRun, newLoad, newHey, newServe, newDemo, newProfile, newTrace, newReport, newBug, newWorkload, newSidecar, newExpire, newVersion, newCompletion,
+		newExplain, newPs, newWatch, newHeartbeat, newRun, newLoad, newPauses, newHey, newServe, newDemo, newProfile, newTrace, newReport, newBug, newWorkload, newSidecar, newExpire, newVersion, newCompletion,
 	} {
 		verbs = append(verbs, verb(stdio))
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/load"
 	"github.com/unthrottle/unthrottle/cmd/internal/loadtest"
+	"github.com/unthrottle/unthrottle/cmd/internal/pauses"
 	"github.com/unthrottle/unthrottle/cmd/internal/progress"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
@@ -146,6 +147,16 @@ func (o *loader) session(ctx context.Context, args []string) (*loadtest.Session,
 	return s, nil
 }
 
+const pausesVerb = "pauses"
+
+// newPauses is the verb that sees when the machine stands still. It is not for people: load calls it.
+func newPauses(stdio IO) *cobra.Command {
+	return &cobra.Command{
+		Use: pausesVerb, Hidden: true, DisableFlagParsing: true,
+		RunE: func(*cobra.Command, []string) error { return pauses.Watch(stdio.In, stdio.Out) },
+	}
+}
+
 // loadFormats are what a load's document can be written as.
 func loadFormats() map[string]verb.Writer[*report.Load] {
 	formats := verb.SheetFormats(view.Load)
@@ -167,6 +178,12 @@ func (o *loader) run(ctx context.Context, args []string) error {
 		}
 	}
 	relaxGC(o.stdio)
+	if s.Realtime { // who may have that may have the other, too
+		if w, err := pauses.Start([]string{o.stdio.Self, pausesVerb}); err == nil {
+			defer w.Stop()
+			s.Witness = w
+		}
+	}
 	doc, err := o.send(ctx, s)
 	if err == nil {
 		doc.Header, doc.Command = verb.NewHeader("load"), o.stdio.command()

@@ -32,6 +32,7 @@ type Run struct {
 const (
 	MarkSteal   = "the hypervisor took"
 	MarkOthers  = "other processes used"
+	MarkStood   = "the machine itself stood still"
 	MarkKilled  = "it did not end when it was told to"
 	MarkRetried = "the first attempt failed"
 	MarkLoad    = "the load was not the one that was asked for"

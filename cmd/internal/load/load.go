@@ -44,6 +44,16 @@ type Plan struct {
 	Client Client
 	Each   func(*Sample) // called for every request that is done, one at a time; nil: nobody wants to know
 	Phases bool          // fill in Sample.Phases
+
+	Witness Witness // nil: nobody knows when the machine stood still
+}
+
+// A Witness knows when the machine itself stood still, so that neither the server nor the generator ran.
+type Witness interface {
+	// Ran reports whether it ran around a time. As long as that is not known, known is false.
+	Ran(at time.Time) (ran, known bool)
+	// Await waits until it is known, for some time at most.
+	Await(at time.Time, most time.Duration)
 }
 
 // Arrivals are how the requests of an open loop are spread over time.
@@ -165,6 +175,11 @@ type Result struct {
 	Successes, FromReady *hdrhistogram.Histogram
 	CaughtUp             *hdrhistogram.Histogram // PacerLate of the samples that are so
 
+	// Calm is FromReady of the requests that were due while the machine ran; nil without a Witness. Stood are the others. What came of a
+	// request plays no part in that.
+	Calm  *hdrhistogram.Histogram
+	Stood int64
+
 	Axis []Step
 
 	MostConns int   // at once
@@ -194,6 +209,8 @@ type Step struct {
 	P50, P99, Max          time.Duration // of the response; 0: none
 	ServiceP50, ServiceP99 time.Duration
 	FromReadyP99           time.Duration // of Sample.FromReady, where what failed is slower than all others
+	Calm                   int64         // requests that were due while the machine ran, with a Witness
+	CalmP99                time.Duration // FromReadyP99 of these
 }
 
 // Live is what can be said while the load goes on.
@@ -232,17 +249,26 @@ func (p *Plan) FailedAs() time.Duration {
 // FromReadyTail is a tail that is steadier than the p99 of all requests, which one bad moment can make: the geometric mean of the
 // steps' p99s, weighted by how many requests were due in them. 0: nothing was sent.
 func (r *Result) FromReadyTail() time.Duration {
-	sum, of := 0.0, 0.0
+	return r.tail(func(s Step) (int64, time.Duration) { return s.Sent, s.FromReadyP99 })
+}
+
+// CalmTail is the same of the requests that are in Calm.
+func (r *Result) CalmTail() time.Duration {
+	return r.tail(func(s Step) (int64, time.Duration) { return s.Calm, s.CalmP99 })
+}
+
+func (r *Result) tail(of func(Step) (int64, time.Duration)) time.Duration {
+	sum, all := 0.0, 0.0
 	for _, s := range r.Axis {
-		if s.Sent > 0 {
-			sum += float64(s.Sent) * math.Log(float64(max(1, s.FromReadyP99)))
-			of += float64(s.Sent)
+		if n, p99 := of(s); n > 0 {
+			sum += float64(n) * math.Log(float64(max(1, p99)))
+			all += float64(n)
 		}
 	}
-	if of == 0 {
+	if all == 0 {
 		return 0
 	}
-	return time.Duration(math.Exp(sum / of))
+	return time.Duration(math.Exp(sum / all))
 }
 
 // Took is how long the load lasted: what was planned, or until the last answer where that came later or ended it.

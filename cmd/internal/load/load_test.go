@@ -475,3 +475,59 @@ func TestRequest(t *testing.T) {
 		}
 	}
 }
+
+// A watcher is a witness for whom the machine stood still in the second half of each second, and who learns of it late.
+type watcher struct{ began, until time.Time }
+
+func (w *watcher) Ran(at time.Time) (ran, known bool) {
+	return at.Sub(w.began)%time.Second < time.Second/2, !at.After(w.until)
+}
+
+func (w *watcher) Await(at time.Time, _ time.Duration) { w.until = at }
+
+// TestWitness: what counts as calm depends on when requests were due, however long they took and whenever that became known.
+func TestWitness(t *testing.T) {
+	began := time.Now()
+	for _, late := range []time.Duration{0, 300 * time.Millisecond, time.Hour} {
+		w := &watcher{began: began, until: began.Add(-time.Second)}
+		r := newRecorder(&Plan{Rate: 1000, Witness: w})
+		r.began = began
+		for i := range 4000 {
+			due := time.Duration(i) * time.Millisecond
+			s := Sample{Intended: due, Ready: due, Sent: due, Done: due + time.Millisecond, Status: 200}
+			if i%1000 >= 500 {
+				s.Done = due + time.Second
+			}
+			r.add(&s)
+			w.until = began.Add(due - late)
+		}
+		res := r.result()
+		if res.Stood != 2000 || res.Calm.TotalCount() != 2000 || Quantile(res.Calm, 100) > 2*time.Millisecond || res.CalmTail() > 2*time.Millisecond {
+			t.Errorf("late by %v: %d stood, %d calm, at most %v, tail %v", late, res.Stood, res.Calm.TotalCount(), Quantile(res.Calm, 100), res.CalmTail())
+		}
+		if res.FromReady.TotalCount() != 4000 || len(res.Axis) != 4 || res.Axis[1].Calm != 500 || res.Axis[1].Sent != 1000 {
+			t.Errorf("late by %v: %d in all, %+v", late, res.FromReady.TotalCount(), res.Axis)
+		}
+	}
+}
+
+// ignorant is a witness who never knows.
+type ignorant struct{}
+
+func (ignorant) Ran(time.Time) (ran, known bool) { return false, false }
+func (ignorant) Await(time.Time, time.Duration)  {}
+
+// TestIgnorantWitness: a witness who has died leaves nothing out, and what waits for him is bounded.
+func TestIgnorantWitness(t *testing.T) {
+	r := newRecorder(&Plan{Rate: 1e6, Witness: ignorant{}})
+	for i := range 2 * maxUndecided {
+		due := time.Duration(i) * time.Microsecond
+		r.add(&Sample{Intended: due, Ready: due, Sent: due, Done: due, Status: 200})
+		if len(r.undecided) > 2*maxUndecided+1 {
+			t.Fatal(len(r.undecided))
+		}
+	}
+	if res := r.result(); res.Stood != 0 || res.Calm.TotalCount() != 2*maxUndecided {
+		t.Errorf("%d stood, %d calm", res.Stood, res.Calm.TotalCount())
+	}
+}

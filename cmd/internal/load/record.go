@@ -36,13 +36,24 @@ type recorder struct {
 	statuses [600]int64
 	errors   map[string]int64
 	axis     axis
+
+	began     time.Time   // Run.began, for the witness
+	undecided []undecided // in the order in which they were done
+	decided   int         // how many of these are, from the first on
 }
 
+// An undecided request is one of which it is not yet known whether the machine ran when it was due.
+type undecided struct{ due, fromReady time.Duration }
+
 func newRecorder(p *Plan) *recorder {
-	return &recorder{plan: p, open: p.Rate > 0, errors: map[string]int64{}, axis: newAxis(p.Step, p.FailedAs()), res: Result{
+	r := &recorder{plan: p, open: p.Rate > 0, errors: map[string]int64{}, axis: newAxis(p.Step, p.FailedAs()), res: Result{
 		Response: newHistogram(), Service: newHistogram(), Lag: newHistogram(), PacerLate: newHistogram(), NoConnection: newHistogram(),
 		Successes: newHistogram(), FromReady: newHistogram(), CaughtUp: newHistogram(),
 	}}
+	if p.Witness != nil {
+		r.res.Calm = newHistogram()
+	}
+	return r
 }
 
 // add counts a request that is done.
@@ -108,10 +119,37 @@ func (r *recorder) add(s *Sample) {
 	}
 	res.Elapsed = max(res.Elapsed, s.Done)
 	r.axis.add(s, fromReady, timed)
+	if r.plan.Witness != nil {
+		r.undecided = append(r.undecided, undecided{s.Intended, fromReady})
+		r.decide(false)
+	}
 	if r.plan.Each != nil {
 		r.plan.Each(s)
 	}
 }
+
+// decide counts the requests of which it is known by now whether the machine ran, or all of them: one of which nobody will know counts.
+func (r *recorder) decide(all bool) {
+	for ; r.decided < len(r.undecided); r.decided++ {
+		u := r.undecided[r.decided]
+		ran, known := r.plan.Witness.Ran(r.began.Add(u.due))
+		if !known && !all && len(r.undecided)-r.decided <= maxUndecided {
+			break
+		}
+		if known && !ran {
+			r.res.Stood++
+			continue
+		}
+		put(r.res.Calm, u.fromReady)
+		r.axis.addCalm(u.due, u.fromReady)
+	}
+	if r.decided > len(r.undecided)/2 {
+		r.undecided, r.decided = slices.Delete(r.undecided, 0, r.decided), 0
+	}
+}
+
+// maxUndecided is a second of the most that can be sent: a witness is no later than some hundredths, but where it is kept from running.
+const maxUndecided = 1 << 18
 
 // addLag splits what a request waited before it was sent. One that was never sent has waited all the time.
 func (r *recorder) addLag(s *Sample) {
@@ -127,11 +165,22 @@ func (r *recorder) addLag(s *Sample) {
 	put(r.res.NoConnection, sent-s.Ready)
 }
 
+// lastWord is how long a witness is waited for at the end.
+const lastWord = 500 * time.Millisecond
+
 // result is what was counted. Nothing may be added after that.
 func (r *recorder) result() *Result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	res := &r.res
+	if w := r.plan.Witness; w != nil {
+		last := time.Duration(0)
+		for _, u := range r.undecided {
+			last = max(last, u.due)
+		}
+		w.Await(r.began.Add(last), lastWord)
+		r.decide(true)
+	}
 	res.Hopeless = r.hopeless()
 	res.Statuses = map[int]int64{}
 	for status, n := range r.statuses {
@@ -158,7 +207,9 @@ type axis struct {
 
 type axisStep struct {
 	sent, failed                 int64
+	calm                         int64
 	response, service, fromReady *hdrhistogram.Histogram // microseconds; nil: nothing yet
+	calmFromReady                *hdrhistogram.Histogram // of the calm ones
 }
 
 const maxSteps = 300
@@ -196,6 +247,15 @@ func (a *axis) add(s *Sample, fromReady time.Duration, timed bool) {
 	}
 }
 
+// addCalm counts a request that was added before, and was due while the machine ran.
+func (a *axis) addCalm(due, fromReady time.Duration) {
+	step := &a.steps[a.index(due)]
+	if step.calm++; step.calmFromReady == nil {
+		step.calmFromReady = newStepHistogram()
+	}
+	putMicros(step.calmFromReady, fromReady)
+}
+
 func newStepHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(1, longest/int64(time.Microsecond), 2)
 }
@@ -223,6 +283,12 @@ func (a *axis) index(at time.Duration) int {
 func (s *axisStep) merge(t axisStep) {
 	s.sent += t.sent
 	s.failed += t.failed
+	s.calm += t.calm
+	if s.calmFromReady == nil {
+		s.calmFromReady = t.calmFromReady
+	} else if t.calmFromReady != nil {
+		s.calmFromReady.Merge(t.calmFromReady)
+	}
 	if s.fromReady == nil {
 		s.fromReady = t.fromReady
 	} else if t.fromReady != nil {
@@ -250,7 +316,10 @@ func (a *axis) at(i int) Step {
 		return s
 	}
 	from := &a.steps[i]
-	s.Sent, s.Failed = from.sent, from.failed
+	s.Sent, s.Failed, s.Calm = from.sent, from.failed, from.calm
+	if from.calmFromReady != nil {
+		s.CalmP99 = micros(from.calmFromReady, 99)
+	}
 	if from.fromReady != nil {
 		s.FromReadyP99 = micros(from.fromReady, 99)
 	}

@@ -125,13 +125,14 @@ func Start(ctx context.Context, p Plan) (*Run, error) {
 			return nil, err
 		}
 	}
-	r.rec = newRecorder(&r.plan)
 	r.until = time.Duration(math.MaxInt64)
 	if p.Duration > 0 {
 		r.until = p.Duration
 	}
 	r.ctx, r.abandon = context.WithCancel(context.Background())
 	r.began = time.Now().Add(p.WarmUp)
+	r.rec = newRecorder(&r.plan)
+	r.rec.began = r.began
 	r.before = readUsage()
 	go r.run(ctx)
 	return r, nil

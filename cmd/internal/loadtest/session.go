@@ -16,6 +16,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/load"
 	"github.com/unthrottle/unthrottle/cmd/internal/meter"
+	"github.com/unthrottle/unthrottle/cmd/internal/pauses"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/search"
@@ -30,6 +31,8 @@ type Session struct {
 	SLO      *load.SLO
 	Realtime bool // the generator's threads have real-time priority
 	PID      *int // of the server; nil: it is looked for, 0: it is not to be known
+
+	Witness *pauses.Witness // of when the machine stood still; nil: there is none
 
 	Live  func(load.Live, load.Plan)      // is called now and then while requests are sent
 	Tried func(w Window, windowsLeft int) // is called after each window of a search
@@ -288,6 +291,9 @@ func (s *Session) send(ctx context.Context, plan load.Plan) (Summary, error) {
 	before := procs.HostNow()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	if s.Witness != nil {
+		plan.Witness = s.Witness
+	}
 	run, err := load.Start(ctx, plan)
 	if err != nil {
 		return Summary{}, hint.Usage(Example, "%w", err)
@@ -306,6 +312,10 @@ func (s *Session) send(ctx context.Context, plan load.Plan) (Summary, error) {
 	after := procs.HostNow()
 	res.Invalid = append(res.Invalid, ownLimit(limit)...)
 	sum := Summarise(res, s.SLO)
+	if m := sum.Machine; m != nil {
+		t := s.Witness.Between(res.Began, res.Began.Add(res.Elapsed))
+		m.Pauses, m.Paused, m.Longest = t.Count, t.Lasted.Seconds(), t.Longest.Seconds()
+	}
 	if res.Elsewhere != "" {
 		s.warn("redirects lead to " + res.Elsewhere + ": not followed, and counted as answers")
 	}

@@ -58,6 +58,8 @@ type Summary struct {
 	FromReady     Latencies `json:"from_ready"`
 	FromReadyTail float64   `json:"from_ready_tail"` // geometric mean of the steps' p99s, by their requests
 
+	Machine *Machine `json:"machine"` // null: nobody knows when it stood still
+
 	Axis []Step `json:"axis"`
 
 	Connections  int     `json:"connections"` // most at once
@@ -84,6 +86,26 @@ type Summary struct {
 
 	SLO    *SLO    `json:"slo"`
 	Server *Server `json:"server"` // null: not known
+}
+
+// Machine is what the machine itself did meanwhile, and what the latencies are without that. Which requests are left out depends on when
+// they were due alone.
+type Machine struct {
+	Pauses   int       `json:"pauses"` // in which a CPU of it stood still, whatever the programs did
+	Paused   float64   `json:"paused_seconds"`
+	Longest  float64   `json:"longest_pause_seconds"`
+	Stood    int64     `json:"left_out"`  // requests that were due in one, or shortly before or after
+	Calm     Latencies `json:"calm"`      // from_ready of all others
+	CalmTail float64   `json:"calm_tail"` // and from_ready_tail
+}
+
+// Compared are the latencies by which settings are compared, and their tail: of the requests that were due while the machine ran, if that
+// is known and most were.
+func (d *Summary) Compared() (l Latencies, tail float64) {
+	if m := d.Machine; m != nil && 2*m.Calm.Count >= d.FromReady.Count {
+		return m.Calm, m.CalmTail
+	}
+	return d.FromReady, d.FromReadyTail
 }
 
 // Target is what was asked for.
@@ -298,6 +320,9 @@ func Summarise(r *load.Result, slo *load.SLO) Summary {
 		LateBecause: []string{}, overworked: r.Overworked(),
 		OurFault: r.OurFault, Valid: len(r.Invalid) == 0, Invalid: append([]string{}, r.Invalid...), Warnings: []string{}, Stopped: r.Stopped, Hopeless: string(r.Hopeless),
 		Statuses: []StatusCount{}, Causes: []CauseCount{}, Axis: []Step{},
+	}
+	if r.Calm != nil {
+		d.Machine = &Machine{Stood: r.Stood, Calm: newLatencies(r.Calm), CalmTail: r.CalmTail().Seconds()}
 	}
 	if p.Rate > 0 {
 		d.Loop, d.RateAsked, d.Arrivals = "open", &p.Rate, string(p.Arrivals)

@@ -149,10 +149,54 @@ func (d *Load) Remarks() (texts []string) {
 	if d.SLO != nil && d.SLO.HeldFromReady && !d.SLO.Held && d.Search == nil {
 		texts = append(texts, "Without what the generator was late by itself the SLO would have been held.")
 	}
+	if d.Search == nil && d.paused() {
+		texts = append(texts, "The machine itself "+d.MachineText()+".")
+	}
 	if d.Loop == "closed" && d.Search == nil {
 		texts = append(texts, "A closed loop slows down with the server, so it hides the server's standstills: few requests are sent during them. --rate shows them.")
 	}
 	return texts
+}
+
+// MachineText says when the machine itself stood still; "": nobody knows.
+func (d *Load) MachineText() string {
+	m := d.Machine
+	switch {
+	case m == nil:
+		return ""
+	case m.Pauses == 0:
+		return "never stood still"
+	}
+	text := fmt.Sprintf("stood still %s, %s at most", times(m.Pauses), quantity.Latency(m.Longest))
+	if m.Stood == 0 || m.Calm.Count == 0 || d.Failed > 0 { // of those that failed it has the timeout
+		return text
+	}
+	tail := m.Calm.Tail()
+	return fmt.Sprintf("%s; without the %s (%s) that were due then, and what the generator was late by, %s is %s", text,
+		quantity.Plural(m.Stood, "request"), quantity.Part(m.Stood, d.Requests), tail.Name, quantity.Latency(tail.Seconds))
+}
+
+func times(n int) string {
+	switch n {
+	case 1:
+		return "once"
+	case 2:
+		return "twice"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+// notable is how much smaller a tail must be without the machine's pauses for the answer to say so.
+const notable = 0.1
+
+// paused says that the machine's pauses are a part of the tail.
+func (d *Load) paused() bool {
+	m := d.Machine
+	if m == nil || m.Stood == 0 || m.Calm.Count == 0 || d.Failed > 0 {
+		return false
+	}
+	calm, all := m.Calm.Tail(), d.FromReady.Tail()
+	return calm.Name == all.Name && calm.Seconds < (1-notable)*all.Seconds
 }
 
 // LatencyNotes say which requests are in the latencies.

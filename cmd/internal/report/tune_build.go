@@ -363,6 +363,8 @@ func (d *Tune) warn(s *tune.Study) {
 			warn("in %d of %d %s the hypervisor took CPU time away", n, of, unit)
 		case lab.MarkOthers:
 			warn("in %d of %d %s other processes used the CPUs as well", n, of, unit)
+		case lab.MarkStood:
+			warn("in %d of %d %s the machine itself stood still: requests that were due then are not in the latencies", n, of, unit)
 		case lab.MarkKilled:
 			warn("in %d of %d %s the program did not end on SIGTERM and was killed", n, of, unit)
 		default:
@@ -384,7 +386,7 @@ func (d *Tune) warn(s *tune.Study) {
 func disturbances(marks [][]string) map[string]int {
 	disturbed := map[string]int{}
 	for _, of := range marks {
-		for _, about := range []string{lab.MarkSteal, lab.MarkOthers, lab.MarkKilled, lab.MarkRetried} {
+		for _, about := range []string{lab.MarkSteal, lab.MarkOthers, lab.MarkStood, lab.MarkKilled, lab.MarkRetried} {
 			if slices.ContainsFunc(of, func(mark string) bool { return strings.HasPrefix(mark, about) }) {
 				disturbed[about]++
 			}

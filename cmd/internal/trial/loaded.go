@@ -3,6 +3,7 @@ package trial
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"strings"
 	"time"
@@ -15,6 +16,9 @@ type Opened interface {
 	Load(ctx context.Context, s Shot) (Window, error)
 	Close() lab.Run
 }
+
+// stoodStill is the share of requests from which on a run says that the machine stood still: a quiet machine has some pauses, too.
+const stoodStill = 0.01
 
 // ErrEnded is the error of a server that has died; what Close tells of it is better.
 var ErrEnded = errors.New("the server ended while it was looked at")
@@ -40,6 +44,9 @@ func Once(ctx context.Context, clock func() time.Time, open func() (Opened, erro
 	}
 	maps.Copy(run.Metrics, w.Metrics)
 	run.Ops = w.Requests
+	if w.Stood >= stoodStill {
+		run.Marks = append(run.Marks, fmt.Sprintf("%s: %.0f %% of the requests are not in its latencies", lab.MarkStood, 100*w.Stood))
+	}
 	return run, w, nil
 }
 

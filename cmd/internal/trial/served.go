@@ -77,6 +77,7 @@ type Window struct {
 	Valid    bool     // false: the generator did not send as planned, or see the answers in time, whatever they were
 	Notes    []string // why it isn't valid, and whose fault that was, or what the server did not take
 	Cause    string   // the most frequent error's; "": none
+	Stood    float64  // of the requests: they were due while the machine itself stood still, and their latencies are not counted
 	Curve    []Point  // of the percentiles
 	Axis     []Step
 	GC       goself.GCSummary // where it was asked for
@@ -217,6 +218,9 @@ func (v Sight) Window(g loadtest.Summary) (Window, error) {
 	w := Window{
 		Metrics: served(g, perWindow), Requests: g.Requests, SLOHeld: g.SLO == nil || g.SLO.HeldFromReady, Valid: !g.OurFault, Notes: notes(g),
 		Curve: g.FromReady.Curve, Axis: steps(g.Axis), GC: v.GC, Procs: v.Procs, Used: v.Counters.CPU.Seconds() / seen, Cause: cause(g),
+	}
+	if m := g.Machine; m != nil && g.Requests > 0 {
+		w.Stood = float64(m.Stood) / float64(g.Requests)
 	}
 	if w.GC.Collections > 0 {
 		lab.GCRate.Set(w.Metrics, float64(w.GC.Collections)/seen)
@@ -416,7 +420,7 @@ func (s Shot) Flags() []string {
 }
 
 // served are the figures of a window. Latencies are from when requests were ready to be sent, which is what the server was
-// asked: what the generator was late by is not in them. A request that failed is slower than all others, and does no work.
+// asked: what the generator was late by is not in them, nor what the machine stood still. A request that failed is slower than all others, and does no work.
 func served(g loadtest.Summary, c cgroup.Counters) map[string]float64 {
 	m := map[string]float64{}
 	lab.RequestRate.Set(m, g.Goodput)
@@ -426,12 +430,12 @@ func served(g loadtest.Summary, c cgroup.Counters) map[string]float64 {
 			lab.CPUPerRequest.Set(m, c.CPU.Seconds()/float64(good))
 		}
 	}
-	if g.FromReady.P50 > 0 {
-		lab.P50.Set(m, g.FromReady.P50)
-		lab.P90.Set(m, g.FromReady.P90)
-		lab.P99.Set(m, g.FromReady.P99)
-		lab.P999.Set(m, g.FromReady.P999)
-		lab.ReadyTail.Set(m, g.FromReadyTail)
+	if l, tail := g.Compared(); l.P50 > 0 {
+		lab.P50.Set(m, l.P50)
+		lab.P90.Set(m, l.P90)
+		lab.P99.Set(m, l.P99)
+		lab.P999.Set(m, l.P999)
+		lab.ReadyTail.Set(m, tail)
 	}
 	if c.Periods > 0 {
 		lab.ThrottledShare.Set(m, float64(c.Throttled)/float64(c.Periods))

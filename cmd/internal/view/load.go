@@ -236,6 +236,7 @@ func loadGenerator(d *report.Load) (facts sheet.Facts) {
 	facts.Add("generator", quantity.Share(d.CPUShare)+" of "+when(d.GeneratorOf > 1, "its ")+quantity.CPUs(float64(d.GeneratorOf))+
 		when(d.Pacer.Count > 0, ", late by itself "+quantity.Latency(late.Seconds)+at)+when(len(d.LateBecause) > 0, " ("+strings.Join(d.LateBecause, ", and ")+")")+
 		when(d.Realtime, ", with real-time priority"))
+	facts.Add("machine", d.MachineText())
 	return facts
 }
 
