@@ -95,8 +95,8 @@ func allowed() (cpus []int) {
 // priority is above the load generator's, which is 1.
 const priority = 2
 
-// watch is a thread. The scheduler knows nothing of its sleeps, and the loop calls nothing at whose beginning it could be stopped: it would
-// have to wait for a thread that is no better than any other.
+// watch is a thread. The scheduler knows nothing of its sleeps, and the loop calls nothing that is not inlined: at the beginning of a
+// function it could be stopped, and would wait for a thread that is no better than any other.
 func (e *eye) watch(cpu int, sleep time.Duration) {
 	runtime.LockOSThread()
 	var set unix.CPUSet
@@ -113,10 +113,10 @@ func (e *eye) watch(cpu int, sleep time.Duration) {
 	due := now()
 	for {
 		due += int64(sleep)
-		t.Sec, t.Nsec = due/1e9, due%1e9
+		t = unix.NsecToTimespec(due)
 		unix.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, uintptr(unsafe.Pointer(&t)), 0, 0, 0)
 		unix.RawSyscall(unix.SYS_CLOCK_GETTIME, unix.CLOCK_MONOTONIC, uintptr(unsafe.Pointer(&t)), 0)
-		woke := t.Sec*1e9 + t.Nsec
+		woke := t.Nano()
 		if woke-due >= int64(Late) {
 			told := e.told.Load()
 			p := &e.ring[told%room]

@@ -20,7 +20,7 @@ type Witness struct {
 	zero  time.Time // of the machine's clock, by ours
 	cmd   *exec.Cmd
 	done  chan struct{}
-	first chan error
+	first chan error // nil: it watches; and how it ended
 }
 
 // Start starts a process that calls Watch with its stdin and stdout, and waits until it watches, for a second at most. It ends at Stop, or
@@ -29,7 +29,7 @@ func Start(command []string, env ...string) (*Witness, error) {
 	if !supported {
 		return nil, ErrNotSupported
 	}
-	w := &Witness{done: make(chan struct{}), first: make(chan error, 1)}
+	w := &Witness{done: make(chan struct{}), first: make(chan error, 2)}
 	w.zero = time.Now().Add(-time.Duration(now()))
 	w.cmd = exec.Command(command[0], command[1:]...)
 	w.cmd.Env = append(append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(runtime.NumCPU()+1), "GOGC=off", "GODEBUG=asyncpreemptoff=1"), env...)
