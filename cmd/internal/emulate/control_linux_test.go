@@ -85,7 +85,7 @@ func stops() {
 // holds is a controller that will be killed. It holds a process until long after the test.
 func holds() {
 	pid, _ := strconv.Atoi(os.Getenv("EMULATE_PID"))
-	c, err := Start(pid, Limit{Quota: ms, Period: time.Hour})
+	c, err := Start(pid, Limit{Quota: 200 * ms, Period: time.Hour}) // enough to begin with
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -374,7 +374,7 @@ func TestParentSeesNoStop(t *testing.T) {
 
 // TestKilled kills a controller while it holds: the guard ends what it held, and a daemon that sleeps, and ends itself.
 func TestKilled(t *testing.T) {
-	cmd := exec.Command("/bin/sh", "-c", "read x; (setsid sh -c 'echo $$; exec sleep 1000' &); sh -c 'while :; do :; done' & while :; do :; done")
+	cmd := exec.Command("/bin/sh", "-c", "read x; (setsid sh -c 'echo $$; exec sleep 1000' &); read x; sh -c 'while :; do :; done' & while :; do :; done")
 	stdin, _ := cmd.StdinPipe()
 	stdout, _ := cmd.StdoutPipe()
 	defer stdin.Close()
@@ -393,6 +393,7 @@ func TestKilled(t *testing.T) {
 	if _, err := fmt.Fscan(stdout, &daemon); err != nil {
 		t.Fatal(err)
 	}
+	fmt.Fprintln(stdin) // and now it uses its quota up: before, the daemon might have been held while it began
 	line, _ := bufio.NewReader(out).ReadString('\n')
 	if _, err := fmt.Sscanf(line, "held %d", &guard); err != nil {
 		t.Fatalf("%q: %v", line, err)
