@@ -35,10 +35,12 @@ func main() {
 	flag.DurationVar(&b.window, "for", 0, "the window of a run of a server (as tune has it)")
 	flag.Uint64Var(&b.seed, "seed", 1, "")
 	flag.StringVar(&b.neighbour, "neighbour", "none",
-		"half: beside a process that wants one CPU half of the time; steal: beside real-time threads that take 10 % of each CPU")
+		"half: beside a process that wants one CPU half of the time; steal: beside real-time threads that take 10 % of each CPU; "+
+			"pauses: beside such that take a CPU for 25 ms now and then")
 	flag.BoolVar(&b.nobody, "nobody", false, "tune as the user nobody")
 	flag.StringVar(&b.sweeps, "sweep", "all",
 		"what is swept: all; changes: the two settings of a verdict that is a change, which tells a wrong one; none")
+	flag.IntVar(&b.pair, "pairs", 0, "tune nothing, and tell by so many pairs of runs how exact the p99 is, without the machine's pauses too")
 	flag.Parse()
 	runtime.LockOSThread() // what this thread starts ends with it
 	if kind := os.Getenv(spinning); kind != "" {
@@ -66,6 +68,7 @@ type bench struct {
 	neighbour string
 	nobody    bool
 	sweeps    string
+	pair      int // 0: it tunes
 
 	dir     string // private
 	command string // unthrottle
@@ -89,7 +92,7 @@ type effort struct {
 func (e effort) String() string { return fmt.Sprintf("%.0f s, %d runs", e.lasted.Seconds(), e.runs) }
 
 func (b *bench) run(ctx context.Context, only, limits string) error {
-	if b.blocks < 1 || !slices.Contains([]string{"none", "half", "steal"}, b.neighbour) ||
+	if b.blocks < 1 || !slices.Contains([]string{"none", "half", "steal", "pauses"}, b.neighbour) ||
 		!slices.Contains([]string{"all", "changes", "none"}, b.sweeps) {
 		return fmt.Errorf("-blocks=%d -neighbour=%s -sweep=%s makes no sense", b.blocks, b.neighbour, b.sweeps)
 	}
@@ -122,6 +125,9 @@ func (b *bench) run(ctx context.Context, only, limits string) error {
 				return err
 			}
 		}
+	}
+	if b.pair > 0 {
+		return b.pairs(ctx, subjects, b.pair)
 	}
 	by := "root"
 	if b.nobody {

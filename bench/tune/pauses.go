@@ -1,0 +1,159 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"time"
+)
+
+// How the pairs of -pairs are run: at half of what the server can do, for long enough that a p99 has some hundred requests beyond it.
+const (
+	pairLimit  = 1.0
+	pairShare  = 0.5
+	pairWindow = 4.0
+	pairWarmUp = 1.0
+)
+
+// A side is a run of one setting of a pair.
+type side struct {
+	all, calm float64 // p99 from when requests were ready to be sent: of all, and of those that were due while the machine ran
+	kept      float64 // the share of these
+}
+
+// pairs runs each server with GOMAXPROCS=1 and 2 in turn, in random order, and prints how far the p99 of a pair deviates with and without the
+// requests that were due while the machine stood still, and what the difference is.
+func (b *bench) pairs(ctx context.Context, subjects []subject, n int) error {
+	fmt.Printf("%d pairs of GOMAXPROCS=1 and 2 at a limit of %v, neighbour: %s\n\n", n, pairLimit, b.neighbour)
+	fmt.Println("| program | load | p99: 1 against 2 | deviation of a pair | without what was due in a pause | deviation | pairs for the same certainty | kept with 1, 2 |")
+	fmt.Println("|---|---|---|---|---|---|---|---|")
+	for _, s := range subjects {
+		if s.path == "" {
+			continue
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		row, err := b.pairsOf(ctx, s, n)
+		if err != nil {
+			row = "failed: " + err.Error() + " |||||| "
+		}
+		fmt.Printf("| %s | %s |\n", s.name, row)
+	}
+	return nil
+}
+
+func (b *bench) pairsOf(ctx context.Context, s subject, n int) (string, error) {
+	p, err := b.prepare(s, pairLimit)
+	if err != nil {
+		return "", err
+	}
+	rate, err := b.half(ctx, p)
+	if err != nil {
+		return "", err
+	}
+	end, err := b.beside(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer end()
+	random := rand.New(rand.NewPCG(b.seed, 2))
+	var all, calm, kept1, kept2 []float64
+	for block := range n {
+		var of [3]side
+		for _, i := range random.Perm(2) {
+			if of[i+1], err = b.side(ctx, p, i+1, rate, b.seed<<16+uint64(block)); err != nil {
+				return "", err
+			}
+		}
+		all, calm = append(all, math.Log(of[1].all/of[2].all)), append(calm, math.Log(of[1].calm/of[2].calm))
+		kept1, kept2 = append(kept1, of[1].kept), append(kept2, of[2].kept)
+	}
+	change := func(logs []float64) string { return fmt.Sprintf("%+.0f %%", 100*(math.Exp(mean(logs))-1)) }
+	return fmt.Sprintf("%.0f/s | %s | %.2f | %s | %.2f | %.0f %% | %.1f %%, %.1f %%", rate, change(all), deviation(all), change(calm), deviation(calm),
+		100*math.Pow(deviation(calm)/deviation(all), 2), 100*mean(kept1), 100*mean(kept2)), nil
+}
+
+// half is a rate that leaves the server room: a part of what a closed loop does with the smaller GOMAXPROCS.
+func (b *bench) half(ctx context.Context, p *program) (rate float64, err error) {
+	err = b.loaded(ctx, p, 1, []string{"-c", "8", "--for", "2s"}, func(out []byte) error {
+		var told struct {
+			Goodput float64 `json:"goodput"`
+		}
+		err := json.Unmarshal(out, &told)
+		rate = math.Round(pairShare * told.Goodput)
+		return err
+	})
+	if err == nil && rate < 1 {
+		err = fmt.Errorf("%s does no work", p.url)
+	}
+	return rate, err
+}
+
+func (b *bench) side(ctx context.Context, p *program, procs int, rate float64, seed uint64) (s side, err error) {
+	seconds := func(s float64) string { return time.Duration(s * float64(time.Second)).String() }
+	err = b.loaded(ctx, p, procs, []string{
+		"--rate", strconv.FormatFloat(rate, 'f', -1, 64), "--warmup", seconds(pairWarmUp), "--for", seconds(pairWindow), "--seed", strconv.FormatUint(seed, 10),
+	}, func(out []byte) error {
+		type latencies struct {
+			Count int64   `json:"count"`
+			P99   float64 `json:"p99"`
+		}
+		var told struct {
+			All     latencies `json:"from_ready"`
+			Machine *struct {
+				Calm latencies `json:"calm"`
+			} `json:"machine"`
+		}
+		if err := json.Unmarshal(out, &told); err != nil {
+			return err
+		}
+		if told.Machine == nil || told.Machine.Calm.Count == 0 || told.All.P99 == 0 {
+			return fmt.Errorf("nothing is known of when the machine stood still: it takes root")
+		}
+		s = side{told.All.P99, told.Machine.Calm.P99, float64(told.Machine.Calm.Count) / float64(told.All.Count)}
+		return nil
+	})
+	return s, err
+}
+
+// loaded starts a server, loads it, and reads what came of that.
+func (b *bench) loaded(ctx context.Context, p *program, procs int, args []string, read func([]byte) error) error {
+	running, end := context.WithCancel(ctx)
+	run := append([]string{"run", "--cpus", fmt.Sprint(p.limit), "--gomaxprocs", strconv.Itoa(procs), "--quiet", "--"}, p.args...)
+	server := b.process(running, p, run...)
+	if err := server.Start(); err != nil {
+		end()
+		return err
+	}
+	defer server.Wait()
+	defer end()
+	if err := answers(ctx, p.url); err != nil {
+		return err
+	}
+	out, err := output(b.process(ctx, p, append([]string{"load", p.url, "--json"}, args...)...))
+	if err != nil {
+		return err
+	}
+	return read(out)
+}
+
+func mean(of []float64) (m float64) {
+	for _, v := range of {
+		m += v / float64(len(of))
+	}
+	return m
+}
+
+func deviation(of []float64) float64 {
+	m, sum := mean(of), 0.0
+	for _, v := range of {
+		sum += (v - m) * (v - m)
+	}
+	return math.Sqrt(sum / float64(max(1, len(of)-1)))
+}
