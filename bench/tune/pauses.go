@@ -4,15 +4,14 @@ package main
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"strconv"
-	"time"
 )
 
-// How the pairs of -pairs are run: at half of what the server can do, for long enough that a p99 has some hundred requests beyond it.
+// How the pairs of -pairs are run: a rate of a few thousand a second has some hundred requests beyond the p99 of a window.
 const (
 	pairLimit  = 1.0
 	pairShare  = 0.5
@@ -81,66 +80,38 @@ func (b *bench) pairsOf(ctx context.Context, s subject, n int) (string, error) {
 
 // half is a rate that leaves the server room: a part of what a closed loop does with the smaller GOMAXPROCS.
 func (b *bench) half(ctx context.Context, p *program) (rate float64, err error) {
-	err = b.loaded(ctx, p, 1, []string{"-c", "8", "--for", "2s"}, func(out []byte) error {
-		var told struct {
-			Goodput float64 `json:"goodput"`
-		}
-		err := json.Unmarshal(out, &told)
-		rate = math.Round(pairShare * told.Goodput)
-		return err
-	})
-	if err == nil && rate < 1 {
+	var told struct {
+		Goodput float64 `json:"goodput"`
+	}
+	err = b.loaded(ctx, p, pairRun(p, 1), nil, []string{"-c", "8", "--for", "2s"}, &told)
+	if rate = math.Round(pairShare * told.Goodput); err == nil && rate < 1 {
 		err = fmt.Errorf("%s does no work", p.url)
 	}
 	return rate, err
 }
 
-func (b *bench) side(ctx context.Context, p *program, procs int, rate float64, seed uint64) (s side, err error) {
-	seconds := func(s float64) string { return time.Duration(s * float64(time.Second)).String() }
-	err = b.loaded(ctx, p, procs, []string{
-		"--rate", strconv.FormatFloat(rate, 'f', -1, 64), "--warmup", seconds(pairWarmUp), "--for", seconds(pairWindow), "--seed", strconv.FormatUint(seed, 10),
-	}, func(out []byte) error {
-		type latencies struct {
-			Count int64   `json:"count"`
-			P99   float64 `json:"p99"`
-		}
-		var told struct {
-			All     latencies `json:"from_ready"`
-			Machine *struct {
-				Calm latencies `json:"calm"`
-			} `json:"machine"`
-		}
-		if err := json.Unmarshal(out, &told); err != nil {
-			return err
-		}
-		if told.Machine == nil || told.Machine.Calm.Count == 0 || told.All.P99 == 0 {
-			return fmt.Errorf("nothing is known of when the machine stood still: it takes root")
-		}
-		s = side{told.All.P99, told.Machine.Calm.P99, float64(told.Machine.Calm.Count) / float64(told.All.Count)}
-		return nil
-	})
-	return s, err
+func pairRun(p *program, procs int) []string {
+	return []string{"run", "--cpus", fmt.Sprint(p.limit), "--gomaxprocs", strconv.Itoa(procs)}
 }
 
-// loaded starts a server, loads it, and reads what came of that.
-func (b *bench) loaded(ctx context.Context, p *program, procs int, args []string, read func([]byte) error) error {
-	running, end := context.WithCancel(ctx)
-	run := append([]string{"run", "--cpus", fmt.Sprint(p.limit), "--gomaxprocs", strconv.Itoa(procs), "--quiet", "--"}, p.args...)
-	server := b.process(running, p, run...)
-	if err := server.Start(); err != nil {
-		end()
-		return err
+func (b *bench) side(ctx context.Context, p *program, procs int, rate float64, seed uint64) (s side, err error) {
+	type latencies struct {
+		Count int64   `json:"count"`
+		P99   float64 `json:"p99"`
 	}
-	defer server.Wait()
-	defer end()
-	if err := answers(ctx, p.url); err != nil {
-		return err
+	var told struct {
+		All     latencies `json:"from_ready"`
+		Machine *struct {
+			Calm latencies `json:"calm"`
+		} `json:"machine"`
 	}
-	out, err := output(b.process(ctx, p, append([]string{"load", p.url, "--json"}, args...)...))
-	if err != nil {
-		return err
+	if err := b.loaded(ctx, p, pairRun(p, procs), nil, sent(rate, pairWarmUp, pairWindow, seed), &told); err != nil {
+		return s, err
 	}
-	return read(out)
+	if told.Machine == nil || told.Machine.Calm.Count == 0 || told.All.P99 == 0 {
+		return s, errors.New("nothing is known of when the machine stood still: it takes root")
+	}
+	return side{told.All.P99, told.Machine.Calm.P99, float64(told.Machine.Calm.Count) / float64(told.All.Count)}, nil
 }
 
 func mean(of []float64) (m float64) {

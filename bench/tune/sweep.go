@@ -70,26 +70,37 @@ func (b *bench) job(ctx context.Context, p *program, c setting, args []string) (
 	return run{cost: map[metric]float64{wall: told.Wall, cpu: told.CPU}}, err
 }
 
-// serve starts a server and loads it.
-func (b *bench) serve(ctx context.Context, p *program, c setting, args []string, l load, seed uint64) (run, bool, error) {
+// loaded starts a server by the verb run, loads it by the verb load, and reads what that tells.
+func (b *bench) loaded(ctx context.Context, p *program, run, env, load []string, told any) error {
 	running, end := context.WithCancel(ctx)
-	server := b.process(running, p, append(append(args, "--quiet", "--"), p.args...)...)
-	server.Env = append(server.Env, gogc(c)...)
+	server := b.process(running, p, append(append(run, "--quiet", "--"), p.args...)...)
+	server.Env = append(server.Env, env...)
 	if err := server.Start(); err != nil {
 		end()
-		return run{}, false, err
+		return err
 	}
 	defer server.Wait()
 	defer end()
 	if err := answers(ctx, p.url); err != nil {
-		return run{}, false, err
+		return err
 	}
-	seconds := func(s float64) string { return time.Duration(s * float64(time.Second)).String() }
-	out, err := output(b.process(ctx, p, "load", p.url, "--json", "--rate", strconv.FormatFloat(l.Rate, 'f', -1, 64),
-		"--warmup", seconds(l.WarmUp), "--for", seconds(l.Window), "--seed", strconv.FormatUint(seed, 10)))
+	out, err := output(b.process(ctx, p, append([]string{"load", p.url, "--json"}, load...)...))
 	if err != nil {
-		return run{}, false, err
+		return err
 	}
+	return json.Unmarshal(out, told)
+}
+
+// sent are the flags of load for a rate.
+func sent(rate, warmUp, window float64, seed uint64) []string {
+	seconds := func(s float64) string { return time.Duration(s * float64(time.Second)).String() }
+	return []string{
+		"--rate", strconv.FormatFloat(rate, 'f', -1, 64), "--warmup", seconds(warmUp), "--for", seconds(window), "--seed", strconv.FormatUint(seed, 10),
+	}
+}
+
+// serve starts a server and loads it.
+func (b *bench) serve(ctx context.Context, p *program, c setting, args []string, l load, seed uint64) (run, bool, error) {
 	var told struct {
 		Requests int64 `json:"requests"`
 		Failed   int64 `json:"failed"`
@@ -103,7 +114,7 @@ func (b *bench) serve(ctx context.Context, p *program, c setting, args []string,
 			CPU *float64 `json:"cpu_seconds_per_request"` // that succeeded
 		} `json:"server"`
 	}
-	if err := json.Unmarshal(out, &told); err != nil {
+	if err := b.loaded(ctx, p, args, gogc(c), sent(l.Rate, l.WarmUp, l.Window, seed), &told); err != nil {
 		return run{}, false, err
 	}
 	if told.Requests == 0 || told.Server == nil || told.Server.CPU == nil {

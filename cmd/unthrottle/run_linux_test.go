@@ -257,20 +257,21 @@ func TestKernelRunEscapes(t *testing.T) {
 		t.Fatal(err)
 	}
 	move := func(to string) string { return "echo $$ >" + to + "/tasks; " }
-	for script, want := range map[string]string{
-		move(g.Dir) + "exec timeout 1 sh -c '" + burn + "'": "it left its limit: ",
-		move(g.Dir) + "sleep 0.5":                           "it left its limit: its cpu group is ",
-		move(memory) + "sleep 0.5":                          "it left its limit: its memory group is ",
-		"for f in " + g.Dir + "/unthrottle-run-*/cpu.cfs_quota_us; do echo -1 >$f; done":                                "its limit was changed while it ran: ",
-		"mkdir " + g.Dir + "/unthrottle-run-*/own; cd " + g.Dir + "/unthrottle-run-*/own && " + move(".") + "sleep 0.5": "",
+	own := g.Dir + "/unthrottle-run-*"
+	for _, c := range []struct{ script, want string }{
+		{move(g.Dir) + "exec timeout 1 sh -c '" + burn + "'", "it left its limit: "},
+		{move(g.Dir) + "sleep 0.5", "it left its limit: its cpu group is "},
+		{move(memory) + "sleep 0.5", "it left its limit: its memory group is "},
+		{"for f in " + own + "/cpu.cfs_quota_us; do echo -1 >$f; done", "its limit was changed while it ran: "},
+		{"mkdir " + own + "/own; cd " + own + "/own && " + move(".") + "sleep 0.5", ""},
 	} {
-		cmd := unthrottle(t, g, "run", "--limit-with=cgroup", "--cpus", "0.05", "--memory", "64MB", "--", "sh", "-c", script)
+		cmd := unthrottle(t, g, "run", "--limit-with=cgroup", "--cpus", "0.05", "--memory", "64MB", "--", "sh", "-c", c.script)
 		var stderr bytes.Buffer
 		cmd.Stderr = &stderr
 		cmd.Run()
 		told := strings.Join(strings.Fields(stderr.String()), " ")
-		if want == "" && strings.Contains(told, "it left") || !strings.Contains(told, want) {
-			t.Errorf("%s: want %q: %s", script, want, stderr.Bytes())
+		if c.want == "" && strings.Contains(told, "it left") || !strings.Contains(told, c.want) {
+			t.Errorf("%s: want %q: %s", c.script, c.want, stderr.Bytes())
 		}
 	}
 }

@@ -100,12 +100,13 @@ type Machine struct {
 }
 
 // Compared are the latencies by which settings are compared, and their tail: of the requests that were due while the machine ran, if that
-// is known and most were.
-func (d *Summary) Compared() (l Latencies, tail float64) {
-	if m := d.Machine; m != nil && 2*m.Calm.Count >= d.FromReady.Count {
-		return m.Calm, m.CalmTail
+// is known and most were. left is the share of the others. An SLO is of all requests, and then these are, too: what is told of one load
+// fits.
+func (d *Summary) Compared() (l Latencies, tail, left float64) {
+	if m := d.Machine; m != nil && d.SLO == nil && 2*m.Calm.Count >= d.FromReady.Count {
+		return m.Calm, m.CalmTail, float64(m.Stood) / float64(max(1, d.Requests))
 	}
-	return d.FromReady, d.FromReadyTail
+	return d.FromReady, d.FromReadyTail, 0
 }
 
 // Target is what was asked for.

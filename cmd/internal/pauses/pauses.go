@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,19 +24,15 @@ const (
 	// interval is how long a thread sleeps, on a machine of few CPUs. On one of many all threads together wake as often as these few.
 	interval = time.Millisecond
 	few      = 4
-	// Late is how late a wake must be to count. Interrupts alone make a hundredth of them 0.1 ms late.
-	Late = 500 * time.Microsecond
-	// Around is how long before and after a pause requests are not counted: those that were under way, and those that met the queue.
-	Around = 10 * time.Millisecond
+	// late is how late a wake must be to count. Interrupts alone make a hundredth of them 0.1 ms late.
+	late = 500 * time.Microsecond
+	// around is how long before and after a pause requests are not counted: those that were under way, and those that met the queue.
+	around = 10 * time.Millisecond
 	// reportEvery is how often the threads are asked what they saw.
 	reportEvery = 20 * time.Millisecond
 )
 
-// ErrNotSupported means that there are no such threads on this system.
-var ErrNotSupported = errors.New("only Linux tells when the machine stood still")
-
-// ErrPriority means that this user may not have threads of real-time priority.
-var ErrPriority = errors.New("threads of real-time priority take root or CAP_SYS_NICE, which see when the machine stands still")
+var errNotSupported = errors.New("only Linux tells when the machine stood still")
 
 // A span is a time in which a CPU of the machine stood still, by the machine's monotonic clock.
 type span struct{ from, to time.Duration }
@@ -104,12 +101,17 @@ func (r *record) add(got report) {
 
 // insert keeps pauses apart: those that overlap, of several CPUs, become one.
 func (r *record) insert(p span) {
-	i, _ := slices.BinarySearchFunc(r.pauses, p.from, func(q span, at time.Duration) int { return int(min(max(q.to-at, -1), 1)) })
+	i := r.endingFrom(p.from)
 	j := i
 	for ; j < len(r.pauses) && r.pauses[j].from <= p.to; j++ {
 		p = span{min(p.from, r.pauses[j].from), max(p.to, r.pauses[j].to)}
 	}
 	r.pauses = slices.Replace(r.pauses, i, j, p)
+}
+
+// endingFrom is the first pause that ends at a time or later.
+func (r *record) endingFrom(at time.Duration) int {
+	return sort.Search(len(r.pauses), func(i int) bool { return r.pauses[i].to >= at })
 }
 
 // tell wakes who waits. r.mu is held.
@@ -127,15 +129,15 @@ func (r *record) end() {
 	r.tell()
 }
 
-// ran reports whether the machine ran around a time; known is false as long as that is not known, and for ever if over.
-func (r *record) ran(at time.Duration) (ran, known, over bool) {
+// ran reports whether the machine ran around a time. As long as that is not known, known is false.
+func (r *record) ran(at time.Duration) (ran, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if at+Around > r.until {
-		return false, false, r.ended
+	if at+around > r.until {
+		return false, false
 	}
-	i, _ := slices.BinarySearchFunc(r.pauses, at-Around, func(q span, at time.Duration) int { return int(min(max(q.to-at, -1), 1)) })
-	return i == len(r.pauses) || r.pauses[i].from > at+Around, true, false
+	i := r.endingFrom(at - around)
+	return i == len(r.pauses) || r.pauses[i].from > at+around, true
 }
 
 // A Total sums up the pauses of a time.

@@ -47,11 +47,11 @@ func Watch(in io.Reader, out io.Writer) error {
 	var line []byte
 	for {
 		time.Sleep(reportEvery)
-		r.until, r.pauses = time.Duration(now()), r.pauses[:0]
+		r.until = time.Duration(now())
 		for i := range eyes {
 			e := &eyes[i]
 			if errno := e.errno.Load(); errno != 0 {
-				return fmt.Errorf("%w: %w", ErrPriority, unix.Errno(errno))
+				return fmt.Errorf("real-time priority, which takes root or CAP_SYS_NICE: %w", unix.Errno(errno))
 			}
 			// In this order: what is told later has ended later, too.
 			r.until = min(r.until, time.Duration(e.until.Load()))
@@ -63,13 +63,14 @@ func Watch(in io.Reader, out io.Writer) error {
 				r.pauses = append(r.pauses, span{time.Duration(p[0].Load()), time.Duration(p[1].Load())})
 			}
 		}
-		if r.until == 0 {
+		if r.until == 0 { // one of them has not begun
 			continue
 		}
 		line = r.append(line[:0])
 		if _, err := out.Write(line); err != nil {
 			return fmt.Errorf("writing a report of pauses: %w", err)
 		}
+		r.pauses = r.pauses[:0]
 	}
 }
 
@@ -117,7 +118,7 @@ func (e *eye) watch(cpu int, sleep time.Duration) {
 		unix.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, uintptr(unsafe.Pointer(&t)), 0, 0, 0)
 		unix.RawSyscall(unix.SYS_CLOCK_GETTIME, unix.CLOCK_MONOTONIC, uintptr(unsafe.Pointer(&t)), 0)
 		woke := t.Nano()
-		if woke-due >= int64(Late) {
+		if woke-due >= int64(late) {
 			told := e.told.Load()
 			p := &e.ring[told%room]
 			p[0].Store(due)

@@ -8,7 +8,7 @@ import (
 )
 
 // Watch does nothing here.
-func Watch(io.Reader, io.Writer) error { return ErrNotSupported }
+func Watch(io.Reader, io.Writer) error { return errNotSupported }
 
 func now() int64 { return 0 }
 

@@ -27,7 +27,7 @@ type Witness struct {
 // a moment after this process has died.
 func Start(command []string, env ...string) (*Witness, error) {
 	if !supported {
-		return nil, ErrNotSupported
+		return nil, errNotSupported
 	}
 	w := &Witness{done: make(chan struct{}), first: make(chan error, 2)}
 	w.zero = time.Now().Add(-time.Duration(now()))
@@ -80,9 +80,6 @@ var errEnded = errors.New("the watch for pauses has ended by itself")
 
 // said is the error that it wrote.
 func said(text string) error {
-	if strings.Contains(text, ErrPriority.Error()) {
-		return ErrPriority
-	}
 	if text = strings.TrimSpace(text); text == "" {
 		return nil
 	}
@@ -108,15 +105,14 @@ func (w *Witness) read(r io.Reader) error {
 
 // Ran reports whether the machine ran around a time; known is false as long as that is not known.
 func (w *Witness) Ran(at time.Time) (ran, known bool) {
-	ran, known, _ = w.ran(at.Sub(w.zero))
-	return ran, known
+	return w.ran(at.Sub(w.zero))
 }
 
 // Await waits until everything is known up to a time, for some time at most.
 func (w *Witness) Await(at time.Time, most time.Duration) {
 	for end := time.After(most); ; {
 		w.mu.Lock()
-		if w.ended || at.Sub(w.zero)+Around <= w.until {
+		if w.ended || at.Sub(w.zero)+around <= w.until {
 			w.mu.Unlock()
 			return
 		}

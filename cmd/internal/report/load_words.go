@@ -150,7 +150,7 @@ func (d *Load) Remarks() (texts []string) {
 		texts = append(texts, "Without what the generator was late by itself the SLO would have been held.")
 	}
 	if d.Search == nil && d.paused() {
-		texts = append(texts, "The machine itself "+d.MachineText()+".")
+		texts = append(texts, "The machine itself "+d.stood()+d.without()+".")
 	}
 	if d.Loop == "closed" && d.Search == nil {
 		texts = append(texts, "A closed loop slows down with the server, so it hides the server's standstills: few requests are sent during them. --rate shows them.")
@@ -158,7 +158,7 @@ func (d *Load) Remarks() (texts []string) {
 	return texts
 }
 
-// MachineText says when the machine itself stood still; "": nobody knows.
+// MachineText says when the machine itself stood still; "": nobody knows. What the tail is without that is a remark, where it matters.
 func (d *Load) MachineText() string {
 	m := d.Machine
 	switch {
@@ -166,13 +166,25 @@ func (d *Load) MachineText() string {
 		return ""
 	case m.Pauses == 0:
 		return "never stood still"
+	case d.paused():
+		return d.stood()
 	}
-	text := fmt.Sprintf("stood still %s, %s at most", times(m.Pauses), quantity.Latency(m.Longest))
+	return d.stood() + d.without()
+}
+
+// stood says how often the machine stood still.
+func (d *Load) stood() string {
+	return fmt.Sprintf("stood still %s, %s at most", times(d.Machine.Pauses), quantity.Latency(d.Machine.Longest))
+}
+
+// without says what the tail is without that.
+func (d *Load) without() string {
+	m := d.Machine
 	if m.Stood == 0 || m.Calm.Count == 0 || d.Failed > 0 { // of those that failed it has the timeout
-		return text
+		return ""
 	}
 	tail := m.Calm.Tail()
-	return fmt.Sprintf("%s; without the %s (%s) that were due then, and what the generator was late by, %s is %s", text,
+	return fmt.Sprintf("; without the %s (%s) that were due then, and what the generator was late by, %s is %s",
 		quantity.Plural(m.Stood, "request"), quantity.Part(m.Stood, d.Requests), tail.Name, quantity.Latency(tail.Seconds))
 }
 

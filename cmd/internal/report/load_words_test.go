@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/loadtest"
@@ -79,6 +80,40 @@ func TestAnswerText(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)
+		}
+	}
+}
+
+// TestMachine: what the tail is without the machine's pauses is said once, and not where it is not known or no different.
+func TestMachine(t *testing.T) {
+	const without = "; without the 100 requests (5 %) that were due then, and what the generator was late by, p99 is "
+	all := loadtest.Latencies{Count: 2000, P99: 0.02}
+	for name, test := range map[string]struct {
+		machine      *loadtest.Machine
+		failed       int64
+		fact, remark string
+	}{
+		"not known": {},
+		"none":      {&loadtest.Machine{Calm: all}, 0, "never stood still", ""},
+		"no matter": {
+			&loadtest.Machine{Pauses: 1, Longest: 0.001, Stood: 100, Calm: loadtest.Latencies{Count: 1900, P99: 0.019}}, 0,
+			"stood still once, 1.00 ms at most" + without + "19.0 ms", "",
+		},
+		"a matter": {
+			&loadtest.Machine{Pauses: 2, Longest: 0.03, Stood: 100, Calm: loadtest.Latencies{Count: 1900, P99: 0.001}}, 0,
+			"stood still twice, 30.0 ms at most", "The machine itself stood still twice, 30.0 ms at most" + without + "1.00 ms.",
+		},
+		"failed": {
+			&loadtest.Machine{Pauses: 3, Longest: 0.03, Stood: 100, Calm: loadtest.Latencies{Count: 1900, P99: 0.001}}, 1,
+			"stood still 3 times, 30.0 ms at most", "",
+		},
+	} {
+		d := &Load{Summary: loadtest.Summary{Loop: "open", Requests: 2000, Failed: test.failed, FromReady: all, Response: all, Machine: test.machine}}
+		if got := d.MachineText(); got != test.fact {
+			t.Errorf("%s: got %q, want %q", name, got, test.fact)
+		}
+		if got := strings.Join(d.Remarks(), " "); got != test.remark {
+			t.Errorf("%s: got %q, want %q", name, got, test.remark)
 		}
 	}
 }

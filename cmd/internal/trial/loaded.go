@@ -44,8 +44,8 @@ func Once(ctx context.Context, clock func() time.Time, open func() (Opened, erro
 	}
 	maps.Copy(run.Metrics, w.Metrics)
 	run.Ops = w.Requests
-	if w.Stood >= stoodStill {
-		run.Marks = append(run.Marks, fmt.Sprintf("%s: %.0f %% of the requests are not in its latencies", lab.MarkStood, 100*w.Stood))
+	if w.Left >= stoodStill {
+		run.Marks = append(run.Marks, fmt.Sprintf("%s: %.0f %% of the requests are not in its latencies", lab.MarkStood, 100*w.Left))
 	}
 	return run, w, nil
 }

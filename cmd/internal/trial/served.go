@@ -77,7 +77,7 @@ type Window struct {
 	Valid    bool     // false: the generator did not send as planned, or see the answers in time, whatever they were
 	Notes    []string // why it isn't valid, and whose fault that was, or what the server did not take
 	Cause    string   // the most frequent error's; "": none
-	Stood    float64  // of the requests: they were due while the machine itself stood still, and their latencies are not counted
+	Left     float64  // share of the requests that are not in the latencies: they were due while the machine itself stood still
 	Curve    []Point  // of the percentiles
 	Axis     []Step
 	GC       goself.GCSummary // where it was asked for
@@ -215,12 +215,10 @@ type Sight struct {
 func (v Sight) Window(g loadtest.Summary) (Window, error) {
 	perWindow, seen := v.Counters, v.Seen.Seconds()
 	perWindow.CPU = time.Duration(float64(perWindow.CPU) * v.Lasted.Seconds() / seen)
+	compared, _, left := g.Compared()
 	w := Window{
 		Metrics: served(g, perWindow), Requests: g.Requests, SLOHeld: g.SLO == nil || g.SLO.HeldFromReady, Valid: !g.OurFault, Notes: notes(g),
-		Curve: g.FromReady.Curve, Axis: steps(g.Axis), GC: v.GC, Procs: v.Procs, Used: v.Counters.CPU.Seconds() / seen, Cause: cause(g),
-	}
-	if m := g.Machine; m != nil && g.Requests > 0 {
-		w.Stood = float64(m.Stood) / float64(g.Requests)
+		Curve: compared.Curve, Left: left, Axis: steps(g.Axis), GC: v.GC, Procs: v.Procs, Used: v.Counters.CPU.Seconds() / seen, Cause: cause(g),
 	}
 	if w.GC.Collections > 0 {
 		lab.GCRate.Set(w.Metrics, float64(w.GC.Collections)/seen)
@@ -430,7 +428,7 @@ func served(g loadtest.Summary, c cgroup.Counters) map[string]float64 {
 			lab.CPUPerRequest.Set(m, c.CPU.Seconds()/float64(good))
 		}
 	}
-	if l, tail := g.Compared(); l.P50 > 0 {
+	if l, tail, _ := g.Compared(); l.P50 > 0 {
 		lab.P50.Set(m, l.P50)
 		lab.P90.Set(m, l.P90)
 		lab.P99.Set(m, l.P99)
