@@ -44,7 +44,11 @@ func (w tuneWords) decision() (what string, more []string) {
 	switch w.Reason {
 	case search.Better:
 		return "Set " + w.environment().and(), w.gains()
-	case search.Worsens, search.MayWorsen:
+	case search.MayWorsen:
+		return undecided, w.notSettled()
+	case search.Disturbed:
+		return undecided, w.disturbed()
+	case search.Worsens:
 		if w.WorseIn == search.SLO {
 			return keep + "; " + w.environment().and() + " is less reliable", nil
 		}
@@ -52,7 +56,7 @@ func (w tuneWords) decision() (what string, more []string) {
 	case search.NoneBetter:
 		return keep, []string{"no other setting is likely to be better"}
 	case search.Leads:
-		return keep, []string{"no other setting is shown to be better"}
+		return keep, []string{w.mayBeBetter()}
 	case search.Alone:
 		return keep, []string{"there is nothing to compare it with"}
 	case search.Fails:
@@ -99,11 +103,28 @@ func (w tuneWords) givesAndTakes() (parts []string) {
 	if gain == nil || loss == nil {
 		return nil
 	}
-	parts = append(parts, w.brief(w.Basis)+" "+quantity.Change(gain.Ratio))
-	if w.Reason == search.MayWorsen {
-		return append(parts, w.brief(w.WorseIn)+" perhaps worse")
+	return append(parts, w.brief(w.Basis)+" "+quantity.Change(gain.Ratio), w.brief(w.WorseIn)+" "+quantity.Change(loss.Ratio))
+}
+
+// notSettled is what is known of a leader, and what is not, in few words.
+func (w tuneWords) notSettled() (parts []string) {
+	if gain := w.Effect(w.Basis); gain != nil {
+		parts = append(parts, "with "+w.environment().and()+" "+w.brief(w.Basis)+" "+quantity.Change(gain.Ratio))
 	}
-	return append(parts, w.brief(w.WorseIn)+" "+quantity.Change(loss.Ratio))
+	text := w.brief(w.WorseIn) + " is not settled"
+	if loss := w.Effect(w.WorseIn); loss != nil && loss.Hi > 0 && !w.Contradicted {
+		text = w.brief(w.WorseIn) + " " + quantity.Changes(loss.Lo, loss.Hi) + ", not settled"
+	}
+	return append(parts, text)
+}
+
+// disturbed says in how many runs something else ran, and what is known all the same.
+func (w tuneWords) disturbed() (parts []string) {
+	parts = []string{fmt.Sprintf("something else ran in %d of %s", w.Disturbed, quantity.Plural(w.Runs, "run"))}
+	if cpu := w.Effect(search.CPU); cpu != nil && cpu.Says == search.IsBetter {
+		parts = append(parts, "with "+w.environment().and()+" "+w.brief(search.CPU)+" "+quantity.Change(cpu.Ratio))
+	}
+	return parts
 }
 
 // brief is the name of a metric, without what it is of.
@@ -133,12 +154,17 @@ func (w tuneWords) claim() string {
 			return fmt.Sprintf("GOMAXPROCS stays at %d. %s", w.Current.Procs, w.effects())
 		}
 		return w.effects()
-	case search.Worsens, search.MayWorsen:
+	case search.Worsens:
 		return fmt.Sprintf("With %s: %s", w.environment().and(), w.trade())
+	case search.MayWorsen, search.Disturbed:
+		if w.Leader == w.Current {
+			return ""
+		}
+		return fmt.Sprintf("With %s: %s", w.environment().and(), w.effects())
 	case search.NoneBetter:
 		return fmt.Sprintf("%s is likely to be better by what counts (%s).", w.noOther(), w.counts())
 	case search.Leads:
-		return w.mayBeBetter()
+		return fmt.Sprintf("%s is shown to be better by what counts (%s).", w.noOther(), w.counts())
 	case search.Fails:
 		return fmt.Sprintf("With GOMAXPROCS=%s: %s. There is nothing to compare the others with.", w.Current, w.Failure)
 	case search.Invalid:
@@ -189,7 +215,7 @@ func (w tuneWords) mayBeBetter() string {
 	if w.RivalIn == search.Throughput {
 		better = "higher"
 	}
-	return fmt.Sprintf("%s could still be up to %s %s with %s.", w.title(w.RivalIn), bound(w.Better), better, w.Rival)
+	return fmt.Sprintf("with %s %s could still be %s %s", w.Rival, w.brief(w.RivalIn), bound(w.Better), better)
 }
 
 // effects tells what the leader does to each metric, the one that it is better in first.
@@ -227,11 +253,11 @@ func (w tuneWords) effect(e search.Effect, first bool) string {
 	if e.Hi > 0 {
 		interval = quantity.Changes(e.Lo, e.Hi)
 	}
-	from, to := w.fromTo(e)
+	from, to, fit := w.fromTo(e)
 	switch {
 	case e.Says == search.NotWorse && e.Metric == search.P99:
 		return fmt.Sprintf("%s is not worse (%s)", name, joined(quantity.Change(e.Ratio), interval))
-	case e.Says != search.IsBetter && e.Says != search.IsWorse, !w.agrees(e):
+	case e.Says != search.IsBetter && e.Says != search.IsWorse, !fit:
 		return fmt.Sprintf("%s %s", name, withInterval(quantity.Change(e.Ratio), interval))
 	case first && interval != "":
 		return fmt.Sprintf("%s %s from %s to %s (%s, 95 %% interval %s)", name, verb(e), from, to, quantity.Change(e.Ratio), interval)
@@ -239,20 +265,17 @@ func (w tuneWords) effect(e search.Effect, first bool) string {
 	return fmt.Sprintf("%s from %s to %s (%s)", name, from, to, joined(quantity.Change(e.Ratio), interval))
 }
 
-// fromTo are the figures before and after. Of the tail they are the p99 of whole windows, which users know.
-func (w tuneWords) fromTo(e search.Effect) (from, to string) {
-	if pooled := w.Effect(search.Pooled); e.Metric == search.P99 && pooled != nil {
-		e = *pooled
+// fromTo are the figures before and after, and whether as they are written they give the change that is written beside them: no reader
+// should find another one with his calculator.
+func (w tuneWords) fromTo(e search.Effect) (from, to string, fit bool) {
+	from, to = w.value(e.Metric, e.From), w.value(e.Metric, e.To)
+	written := func(v float64) float64 {
+		if e.Metric == search.Throughput && v >= 1000 {
+			return math.Round(v)
+		}
+		return quantity.Significant(v, 3)
 	}
-	return w.value(e.Metric, e.From), w.value(e.Metric, e.To)
-}
-
-// agrees reports whether the figures before and after went the way that the ratio says. With much noise they may not.
-func (w tuneWords) agrees(e search.Effect) bool {
-	if pooled := w.Effect(search.Pooled); e.Metric == search.P99 && pooled != nil {
-		e.From, e.To = pooled.From, pooled.To
-	}
-	return e.To < e.From == (e.Ratio < 1)
+	return from, to, quantity.Change(written(e.To)/written(e.From)) == quantity.Change(e.Ratio)
 }
 
 func (w tuneWords) value(m search.Metric, v float64) string {
@@ -296,14 +319,14 @@ func (w tuneWords) trade() string {
 	case loss == nil:
 		return text + ", but " + w.name(w.WorseIn) + " is not known."
 	}
-	text += ", " + w.moved(*loss).loss(w.Reason != search.MayWorsen)
+	text += ", " + w.moved(*loss).loss(true)
 	return joined(append([]string{text}, reliability...)...) + "."
 }
 
 // moved is an effect in the words that bench has as well.
 func (w tuneWords) moved(e search.Effect) moved {
 	m := moved{name: w.name(e.Metric), ratio: e.Ratio, lo: e.Lo, hi: e.Hi}
-	if from, to := w.fromTo(e); w.agrees(e) {
+	if from, to, fit := w.fromTo(e); fit {
 		m.values = from + " → " + to
 	}
 	return m
@@ -329,7 +352,7 @@ func (w tuneWords) why() string {
 	if w.Pairs > 0 {
 		text := quantity.Plural(w.Pairs, "block") + " with both"
 		if w.Fresh > 0 {
-			text += fmt.Sprintf(", the last %d of them fresh pairs that had to agree", w.Fresh)
+			text += fmt.Sprintf("; %d of %s agreed", w.Agreed, quantity.Plural(w.Fresh, "fresh pair"))
 		}
 		if e := w.Effect(w.Basis); e != nil && e.RankHi > 0 {
 			text += fmt.Sprintf("; signed-rank interval %s, p%s", quantity.Changes(e.RankLo, e.RankHi), probability(e.P))
@@ -381,7 +404,9 @@ func (w tuneWords) stands(s search.Standing) string {
 // next says what to type, or what would tell more; "" if nothing.
 func (w tuneWords) next() string {
 	switch w.Reason {
-	case search.Worsens, search.MayWorsen:
+	case search.Disturbed:
+		return "Run it again while the machine is quiet; --objective cpu decides by CPU time alone."
+	case search.Worsens:
 		if w.WorseIn == search.SLO { // no objective takes what is less reliable
 			return fmt.Sprintf("No --objective advises it; to take it all the same: %s.", environment(w.Leader.Procs, w.Leader.GOGC, w.Current.Procs))
 		}

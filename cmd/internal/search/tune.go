@@ -84,6 +84,7 @@ type TuneObservation struct {
 	Failed string // why the program itself could not be run or died: such a setting is out
 	Room   int    // runs that there is time for after this one; 0: as many as it takes
 
+	Disturbed     bool // something else ran on the machine: how long anything took says nothing, and its CPU time does
 	SLOHeld       bool // true as well where there is no SLO
 	ErrorShare    float64
 	Tail          float64 // seconds: the geometric mean of the seconds' p99s, from when a request was ready to be sent
@@ -94,8 +95,16 @@ type TuneObservation struct {
 	Throttled     float64 // share of the periods
 }
 
-// value is the metric's, 0 if it isn't known.
+// value is what the run says of a metric, 0 if nothing.
 func (o TuneObservation) value(m Metric) float64 {
+	if o.Disturbed && m != CPU && m != Throttled {
+		return 0
+	}
+	return o.measured(m)
+}
+
+// measured is the metric's figure, 0 if there is none.
+func (o TuneObservation) measured(m Metric) float64 {
 	switch m {
 	case P99:
 		return o.Tail
@@ -303,9 +312,7 @@ func (t *Tune) Ahead(n int) (runs []TuneRun) {
 	var settings []Candidate
 	switch t.phase {
 	case Race:
-		for _, a := range t.alive() {
-			settings = append(settings, a.Candidate)
-		}
+		settings = t.running()
 	case Confirm:
 		settings = []Candidate{t.leader, t.current()}
 	}
@@ -360,9 +367,9 @@ func (t *Tune) usable(o TuneObservation) bool {
 		return o.Valid
 	}
 	if t.config.Objective != Auto {
-		return o.value(t.config.Objective) > 0
+		return o.measured(t.config.Objective) > 0
 	}
-	return slices.ContainsFunc(deciding, func(m Metric) bool { return o.value(m) > 0 })
+	return slices.ContainsFunc(deciding, func(m Metric) bool { return o.measured(m) > 0 })
 }
 
 // broken reports whether the run did not do what it has to do, at whatever cost.
@@ -412,14 +419,22 @@ func (t *Tune) advance() {
 
 func (t *Tune) end(e ending) { t.phase, t.ending, t.order = Done, e, nil }
 
-// startBlock lets all that are left run.
+// startBlock lets all that are left run, or those that a decision waits for.
 func (t *Tune) startBlock() {
 	t.raced++
-	var order []Candidate
+	t.start(Race, t.running())
+}
+
+// running are the settings of the next block: all that are left. Where one of them is better in a metric, and that it is not worse in the
+// others is open, nothing else is worth its time: that one, the current one, and those that have not been seen often enough.
+func (t *Tune) running() (order []Candidate) {
+	open := t.open()
 	for _, a := range t.alive() {
-		order = append(order, a.Candidate)
+		if open == nil || a == open || a.Candidate == t.current() || t.pairs(a) < firstClaim {
+			order = append(order, a.Candidate)
+		}
 	}
-	t.start(Race, order)
+	return order
 }
 
 // startPair lets the leader and the current setting run.
@@ -445,11 +460,16 @@ func (t *Tune) endBlock() {
 			t.startPair()
 			return
 		}
-		if t.held(safely) {
+		if t.held(t.cautious()) {
 			t.end(endChange)
 			return
 		}
+		if t.mayHold() {
+			t.startPair()
+			return
+		}
 		t.guards++
+		t.revive(t.leader)
 	}
 	t.prune()
 	if len(t.alive()) == 1 || t.guards == mostGuards { // there won't be a change
@@ -465,7 +485,7 @@ func (t *Tune) endBlock() {
 	}
 	if t.block >= firstLook && a.Candidate != t.current() {
 		_, ok := t.gain(a, t.level(trigger), safely)
-		switch short := !t.affords(len(t.alive()) + 2*guardPairs); {
+		switch short := !t.affords(len(t.running()) + 2*guardPairs); {
 		case ok && short && t.proven():
 			t.end(endChange)
 			return
@@ -479,7 +499,7 @@ func (t *Tune) endBlock() {
 		t.end(endBlocks)
 		return
 	}
-	if !t.affords(len(t.alive())) && t.raced >= firstClaim { // what is left is the leader's
+	if !t.affords(len(t.running())) && t.raced >= firstClaim { // what is left is the leader's
 		if a := t.leading(); a.Candidate != t.current() {
 			t.raced++
 			t.start(Race, []Candidate{a.Candidate, t.current()})
@@ -492,7 +512,7 @@ func (t *Tune) endBlock() {
 // proven reports whether the leader has held in the pairs since it leads, where there is no time for fresh ones. It was not
 // chosen once and then tried, so it has to be shown more clearly not to be worse.
 func (t *Tune) proven() bool {
-	return t.leader != t.current() && t.led >= guardPairs && t.hasPairs() && t.held(safely/2)
+	return t.leader != t.current() && t.led >= guardPairs && t.hasPairs() && t.held(unharmed/2)
 }
 
 // hasPairs reports whether there are as many pairs as were asked for.
@@ -623,12 +643,17 @@ func (t *Tune) dropArm(a *arm, why *Drop) {
 	why.After = t.block
 	t.drops++
 	a.dropped, a.nth = why, t.drops
-	for _, other := range t.arms { // what was only worse than one that can't be advised is in the race again
-		if d := other.dropped; d != nil && d.Reason == Worse && d.Against == a.Candidate && why.Reason != Worse {
-			other.dropped = nil
-		}
-	}
+	t.revive(a.Candidate)
 	if t.phase == Confirm { // a leader that has failed is not guarded any more
 		t.phase, t.order = Race, nil
+	}
+}
+
+// revive brings back what was only worse than a candidate that can't be advised.
+func (t *Tune) revive(fallen Candidate) {
+	for _, other := range t.arms {
+		if d := other.dropped; d != nil && d.Reason == Worse && d.Against == fallen && fallen != t.current() {
+			other.dropped = nil
+		}
 	}
 }

@@ -13,13 +13,15 @@ import (
 
 // The levels, one-sided. They were chosen by simulation; see TestTuneTruths and TestTuneShapes.
 const (
-	trigger  = 0.05  // of a gain that is worth a guard; shared by the candidates
-	claim    = 0.01  // of a gain after the guard; shared by the candidates
-	trading  = 0.01  // at which a setting is said to be better or worse than another
-	unlikely = 0.1   // at which one that looks worse is no longer expected to turn out not to be
-	hopeless = 0.2   // at which one that can't be better any more leaves the race
-	safely   = 0.05  // at which one is said not to be worse
-	interval = 0.025 // of each end of an interval
+	trigger  = 0.05   // of a gain that is worth a guard; shared by the candidates
+	claim    = 0.0025 // of a gain after the guard; shared by the candidates
+	trading  = 0.01   // at which a setting is said to be better or worse than another
+	unlikely = 0.002  // at which one that is worse in a metric leaves the race as a trade
+	hopeless = 0.2    // at which one that can't be better any more leaves the race
+	unharmed = 0.015  // at which one that is advised is shown not to be worse
+	safely   = 0.05   // at which one is said not to be worse
+	perhaps  = 0.1    // at which one that is being guarded may go on
+	interval = 0.025  // of each end of an interval
 )
 
 // fewestFreedom are the degrees of freedom without which nothing is dropped.
@@ -31,7 +33,7 @@ func (t *Tune) chain() []Metric {
 		return []Metric{t.config.Objective}
 	}
 	known := func(m Metric) bool {
-		return slices.ContainsFunc(t.seen, func(o TuneObservation) bool { return o.Valid && o.value(m) > 0 })
+		return slices.ContainsFunc(t.seen, func(o TuneObservation) bool { return o.Valid && o.measured(m) > 0 })
 	}
 	var chain []Metric
 	for _, m := range []Metric{P99, Time, Throughput} {

@@ -41,7 +41,24 @@ func (t *Tune) gain(a *arm, level, safe float64) (basis Metric, ok bool) {
 // shownBetter reports whether a is better than b at a one-sided level, and by more than the margin as far as can be seen.
 func (t *Tune) shownBetter(m Metric, a, b *arm, level float64) bool {
 	c := t.contrast(m, a, b)
-	return c.above(level) < 0 && c.mean < -t.worth(m)
+	worth := t.worth(m)
+	if m == CPU && mostlyDisturbed(a, b) {
+		worth *= 2
+	}
+	return c.above(level) < 0 && c.mean < -worth
+}
+
+// mostlyDisturbed reports whether something else ran in most of the pairs of two settings. CPU per request keeps its sign then, and may
+// be off by more than the margin.
+func mostlyDisturbed(a, b *arm) bool {
+	disturbed, of := 0, 0
+	for o, other := range both(a, b) {
+		of++
+		if o.Disturbed || other.Disturbed {
+			disturbed++
+		}
+	}
+	return 2*disturbed > of
 }
 
 // shownWorse reports whether a is worse than b at a one-sided level, and by more than is allowed as far as can be seen.
@@ -117,14 +134,14 @@ func signTest(heads, tails int) float64 {
 	return min(1, 2*tail)
 }
 
-// trade reports whether a candidate is better than the current setting in one metric, and worse in another or not known to
-// be no worse: something to choose, not to advise. Worse is SLO where it breaks that more often, or fails more requests.
+// trade reports whether a candidate is better than the current setting in one metric, and shown to be worse in another: something to
+// choose, not to advise. Worse is SLO where it breaks that more often, or fails more requests.
 func (t *Tune) trade(a *arm) (better, worse Metric, ok bool) {
 	current, chain := t.arm(t.current()), t.chain()
 	if a.failed || t.pairs(a) < firstClaim || a.dropped != nil && a.dropped.Reason == BreaksSLO {
 		return "", "", false
 	}
-	if _, ok := t.gain(a, t.level(claim), safely); ok {
+	if _, ok := t.gain(a, t.level(claim), unharmed); ok {
 		return "", "", false
 	}
 	for _, m := range slices.Backward(chain) {
@@ -132,11 +149,14 @@ func (t *Tune) trade(a *arm) (better, worse Metric, ok bool) {
 			continue
 		}
 		for _, other := range chain {
-			if other != m && !t.notWorse(other, a, current, safely) {
+			if other != m && t.shownWorse(other, a, current, trading) {
 				return m, other, true
 			}
 		}
-		return m, SLO, t.unreliable(a, current) // else it is no gain only because what it gains is not shown well enough
+		if t.unreliable(a, current) {
+			return m, SLO, true
+		}
+		return "", "", false // what it gains is not shown well enough, or what it costs
 	}
 	return "", "", false
 }
@@ -308,28 +328,101 @@ func (t *Tune) unrivalled(lead *arm) bool {
 	})
 }
 
-// held reports whether the leader is still a gain with the pairs of the guard, and was better in each of these alone.
+// held reports whether the leader is still a gain with the pairs of the guard, and was better in these alone. Where one of them
+// disagrees, it takes twice as many, and half of the level.
 func (t *Tune) held(safe float64) bool {
-	a, current := t.arm(t.leader), t.arm(t.current())
-	basis, ok := t.gain(a, t.level(claim), safe)
+	a, level := t.arm(t.leader), t.level(claim)
+	basis, ok := t.gain(a, level, safe)
 	if !ok {
 		return false
 	}
+	agreed, of := t.agreed(basis)
+	if agreed < of {
+		basis, ok = t.gain(a, level/2, safe/2)
+		agreed, of = t.agreed(basis)
+		ok = ok && of >= 2*guardPairs && of-agreed <= mayDisagree(of)
+	}
+	if !ok || of < guardPairs {
+		return false
+	}
 	t.basis = basis
+	return true
+}
+
+// cautious is the level at which the leader is to be shown not to be worse, at this look: each costs a part of it, the later ones more.
+func (t *Tune) cautious() float64 {
+	pairs := float64(t.pairs(t.arm(t.leader)))
+	most := pairs + float64(t.room)/2
+	if t.room == 0 {
+		most = max(pairs, usualBlocks)
+	}
+	return unharmed * math.Pow(pairs/most, 3)
+}
+
+// mayHold reports whether more pairs may still show that the leader is a gain: what is missing is evidence.
+func (t *Tune) mayHold() bool {
+	if !t.affords(2) || t.room == 0 && t.guarded >= t.config.MaxBlocks {
+		return false
+	}
+	basis, ok := t.gain(t.arm(t.leader), t.level(trigger), perhaps)
+	agreed, of := t.agreed(basis)
+	return ok && of-agreed <= mayDisagree(of)
+}
+
+// mayDisagree is how many of so many fresh pairs may.
+func mayDisagree(of int) int { return max(1, of/4) }
+
+// agreed counts the leader's fresh pairs, and those of them in which it was better: the pairs of all its guards, or the latest where there
+// was no time for any.
+func (t *Tune) agreed(basis Metric) (agreed, of int) {
+	a, current := t.arm(t.leader), t.arm(t.current())
+	fresh := 0
+	for o := range both(a, current) {
+		if o.Run.Phase == Confirm {
+			fresh++
+		}
+	}
 	before := common(a, current) - guardPairs
 	for o, c := range both(a, current) {
-		if before--; before >= 0 {
+		before--
+		if fresh >= guardPairs && o.Run.Phase != Confirm || fresh < guardPairs && before >= 0 {
 			continue
 		}
 		x, y := o.value(basis), c.value(basis)
 		switch {
-		case basis == SLO && t.broken(o) && !t.broken(c):
-			return false
-		case x > 0 && y > 0 && cost(basis, math.Log(x)-math.Log(y)) >= 0:
-			return false
+		case basis == SLO:
+			of++
+			if !t.broken(o) || t.broken(c) {
+				agreed++
+			}
+		case x > 0 && y > 0:
+			of++
+			if cost(basis, math.Log(x)-math.Log(y)) < 0 {
+				agreed++
+			}
 		}
 	}
-	return true
+	return agreed, of
+}
+
+// open is the candidate that a decision waits for: it is better than the current setting in a metric, and that it is not worse in the
+// others is neither shown nor refuted. Nil: there is none, or too little was seen.
+func (t *Tune) open() *arm {
+	if t.raced <= firstClaim {
+		return nil
+	}
+	current, chain := t.arm(t.current()), t.chain()
+	var open []*arm
+	for _, a := range t.alive() {
+		better := func(m Metric) bool { return t.shownBetter(m, a, current, t.level(trigger)) }
+		if a == current || t.unreliable(a, current) || !slices.ContainsFunc(chain, better) {
+			continue
+		}
+		if _, ok := t.gain(a, t.level(trigger), safely); !ok {
+			open = append(open, a)
+		}
+	}
+	return t.best(open)
 }
 
 // holding are those of some candidates that break the SLO about as seldom as the best.

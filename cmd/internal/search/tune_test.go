@@ -190,7 +190,7 @@ var scriptedTunes = []struct {
 				o.Tail *= []float64{1.3, 5, 0.3}[o.Run.Block%3]
 			}
 		}),
-		0, Trade, MayWorsen, 4, func(v TuneVerdict) bool { return v.WorseIn == P99 && v.Effect(P99).Says == Open },
+		0, Undecided, MayWorsen, 4, func(v TuneVerdict) bool { return v.WorseIn == P99 && v.Effect(P99).Says == Open },
 	},
 	{
 		"the p99 of windows speaks against its tail", two,
@@ -199,7 +199,17 @@ var scriptedTunes = []struct {
 				o.P99 *= 3
 			}
 		}),
-		0, Trade, MayWorsen, 4, func(v TuneVerdict) bool { return v.Contradicted && v.WorseIn == P99 },
+		0, Undecided, MayWorsen, 4, func(v TuneVerdict) bool { return v.Contradicted && v.WorseIn == P99 },
+	},
+	{
+		"something else ran all the time", two, costing(is2, 0.7, 1).but(func(o *TuneObservation) { o.Disturbed = true }),
+		0, Undecided, Disturbed, 4, func(v TuneVerdict) bool {
+			return v.Disturbed == v.Runs && v.Effect(P99) == nil && v.Effect(CPU).Says == IsBetter && v.Leader == is2
+		},
+	},
+	{
+		"something else ran, and nothing looks better", two, goodRun.but(func(o *TuneObservation) { o.Disturbed = true }),
+		0, Undecided, Disturbed, 4, func(v TuneVerdict) bool { return v.Rival == Candidate{} },
 	},
 	{
 		"cheaper, and nobody knows its tail", two,
@@ -321,11 +331,11 @@ var scriptedTunes = []struct {
 	{
 		"time is over in the guard, and it has led before", two, goodRun.but(func(o *TuneObservation) {
 			if o.Run.Procs == 2 {
-				o.CPUPerRequest *= []float64{0.9, 0.6, 0.6, 0.62, 0.6, 0.6}[o.Run.Block-1]
+				o.CPUPerRequest *= []float64{0.75, 0.6, 0.6, 0.6, 0.6, 0.6}[o.Run.Block-1]
 			}
 		}),
-		11, Change, Better, 2,
-		func(v TuneVerdict) bool { return v.Blocks == 4 && v.Fresh == guardPairs && v.Pairs == 5 },
+		9, Change, Better, 2,
+		func(v TuneVerdict) bool { return v.Blocks == 3 && v.Fresh == guardPairs && v.Pairs == 4 },
 	},
 	{
 		"it fails requests: a trade, and that early", two,
@@ -359,8 +369,8 @@ func TestScriptedTunes(t *testing.T) {
 			reasons[v.Reason] = true
 		})
 	}
-	if len(reasons) != 12 {
-		t.Errorf("these have %d of the 12 reasons: %v", len(reasons), reasons)
+	if len(reasons) != 13 {
+		t.Errorf("these have %d of the 13 reasons: %v", len(reasons), reasons)
 	}
 }
 
@@ -581,13 +591,24 @@ func TestTuneGuard(t *testing.T) {
 	if n, _ := count(m); n > mostGuards*guardPairs || m.guards != mostGuards || m.Verdict().Kind == Change || !m.Verdict().Done {
 		t.Errorf("%d pairs, %d guards: %+v", n, m.guards, m.Verdict())
 	}
-	// It is worse in the last of twelve pairs, by next to nothing: that is no change until two more agree.
-	m = tune(t, two.pairs(12), cheaper.but(func(o *TuneObservation) {
-		if o.Run.Procs == 2 && o.Run.Block == 12 {
-			o.CPUPerRequest *= 1.27
+	// All fresh pairs count. One that disagrees wants twice as many, and is told.
+	for block, want := range map[int][2]int{12: {9, 10}, 4: {5, 6}} {
+		pairs := 0
+		if block == 12 {
+			pairs = 12
 		}
-	}))
-	if v := m.Verdict(); v.Kind != Change || v.Pairs < 14 || m.guards != 1 {
+		m = tune(t, two.pairs(pairs), cheaper.but(func(o *TuneObservation) {
+			if o.Run.Procs == 2 && o.Run.Block == block {
+				o.CPUPerRequest *= 1.27
+			}
+		}))
+		if v := m.Verdict(); v.Kind != Change || [2]int{v.Agreed, v.Fresh} != want || m.guards != 0 {
+			t.Errorf("block %d, %d guards: %+v", block, m.guards, v)
+		}
+	}
+	// Evidence that is lacking is no failure: the tail of the fresh pairs is not known, and then it is.
+	m = tune(t, two, costing(is2, 1, 0.5).but(func(o *TuneObservation) { o.Disturbed = o.Run.Phase == Confirm && o.Run.Block < 5 }))
+	if v := m.Verdict(); v.Kind != Change || v.Basis != P99 || v.Fresh != guardPairs || v.Disturbed == 0 || m.guards != 0 {
 		t.Errorf("%d guards: %+v", m.guards, v)
 	}
 	// A void pair is repeated, whichever of the two is void, and a setting that is void twice is out.

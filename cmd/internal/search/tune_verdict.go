@@ -26,7 +26,8 @@ const (
 	Leads       Reason = "leads"        // keep: none is shown to be better; Rival may be, by Better at most
 	Better      Reason = "better"       // change
 	Worsens     Reason = "worsens"      // trade: it is shown to be worse in WorseIn
-	MayWorsen   Reason = "may worsen"   // trade: that it is not worse in WorseIn is not shown
+	MayWorsen   Reason = "may worsen"   // the leader is better in Basis, and whether it is worse in WorseIn is not settled
+	Disturbed   Reason = "disturbed"    // something else ran in so many runs that the tail or the time of a setting is not known
 	NotShown    Reason = "not shown"    // the leader looks better, and that is not shown
 	TailUnknown Reason = "tail unknown" // the leader takes less CPU time, and nothing is known of its tail
 	Fails       Reason = "fails"        // the program failed with its current setting
@@ -48,7 +49,7 @@ const (
 type Effect struct {
 	Metric Metric
 	Says   Says    // of the metrics that decide; "" of the others
-	From   float64 // medians, of these blocks
+	From   float64 // geometric means, of these blocks: their ratio is Ratio
 	To     float64
 	Ratio  float64 // to ÷ from, of a typical block; 0: there is none
 	Lo     float64 // its 95 % interval, with the noise of all settings; both 0: too few blocks
@@ -68,18 +69,20 @@ type TuneVerdict struct {
 	GOGC    int    // 0: as the program has it
 	Failure string // of the program, where that is the reason
 
-	Current Candidate
-	Leader  Candidate  // what is advised, or the trade, or the best so far; it may be the current one
-	Others  int        // settings that were to be compared with the current one
-	Chain   []Metric   // that decide, the tail first
-	Basis   Metric     // that the leader is better in
-	WorseIn Metric     // of a trade
-	Effects []Effect   // from the current setting to the leader; empty if that is the current one
-	Pairs   int        // blocks that they rest on
-	Fresh   int        // of these, the last, which guard a change: each of them had to agree
-	Held    [2]int     // of the pairs, those in which the current setting and the leader held the SLO
-	Errors  [2]float64 // and mean shares of requests that failed; of the current setting in all its runs where there are no pairs
-	Levers  []Lever    // after change: each lever alone, where it is better than the current setting
+	Current   Candidate
+	Leader    Candidate  // what is advised, or the trade, or the best so far; it may be the current one
+	Others    int        // settings that were to be compared with the current one
+	Chain     []Metric   // that decide, the tail first
+	Basis     Metric     // that the leader is better in
+	WorseIn   Metric     // of a trade
+	Effects   []Effect   // from the current setting to the leader; empty if that is the current one
+	Pairs     int        // blocks that they rest on
+	Fresh     int        // of these, those that guard a change
+	Agreed    int        // and of them, those in which the leader was better; others that were lost are not hidden
+	Disturbed int        // runs of all settings in which something else ran
+	Held      [2]int     // of the pairs, those in which the current setting and the leader held the SLO
+	Errors    [2]float64 // and mean shares of requests that failed; of the current setting in all its runs where there are no pairs
+	Levers    []Lever    // after change: each lever alone, where it is better than the current setting
 
 	Contradicted bool // the tail speaks for the leader, the p99 of whole windows against it
 
@@ -122,8 +125,11 @@ func (t *Tune) Verdict() TuneVerdict {
 		GoDefault: t.config.GoDefault, Margin: t.config.Margin, TailMargin: t.config.TailMargin,
 	}
 	for _, o := range t.seen {
-		if o.Failed == "" && !t.usable(o) {
+		switch {
+		case o.Failed == "" && !t.usable(o):
 			v.Invalid++
+		case o.Disturbed:
+			v.Disturbed++
 		}
 	}
 	if !v.Done && len(t.order) > 0 && t.phase == Race {
@@ -158,7 +164,7 @@ func (t *Tune) Verdict() TuneVerdict {
 func (t *Tune) changes(v *TuneVerdict) {
 	v.Kind, v.Reason, v.Basis = Change, Better, t.basis
 	v.Procs, v.GOGC = t.leader.Procs, t.leader.GOGC
-	v.Fresh = max(t.guarded, guardPairs)
+	v.Agreed, v.Fresh = t.agreed(t.basis)
 	t.measure(v, t.arm(t.leader))
 	v.Levers = t.levers(v)
 }
@@ -168,11 +174,17 @@ func (t *Tune) stays(v *TuneVerdict) {
 	current := t.arm(v.Current)
 	lead := t.leading()
 	if a, basis, worse := t.bestTrade(); a != nil && !t.blind() {
-		v.Kind, v.Reason, v.Basis, v.WorseIn = Trade, MayWorsen, basis, worse
-		if worse == SLO || t.shownWorse(worse, a, current, trading) {
-			v.Reason = Worsens
+		v.Kind, v.Reason, v.Basis, v.WorseIn = Trade, Worsens, basis, worse
+		t.measure(v, a)
+		return
+	}
+	if a, basis, worse := t.unsettled(); a != nil && !t.blind() && (v.Done || t.raced > firstClaim) {
+		v.Reason, v.Basis, v.WorseIn = MayWorsen, basis, worse
+		if t.unknown() {
+			v.Reason = Disturbed
 		}
 		t.measure(v, a)
+		v.More = t.toSettle(worse, a)
 		return
 	}
 	t.rival(v)
@@ -185,6 +197,8 @@ func (t *Tune) stays(v *TuneVerdict) {
 	switch {
 	case looks && t.blind():
 		v.Reason = TailUnknown
+	case t.unknown():
+		v.Reason = Disturbed
 	case !v.Done && (looks || t.raced <= firstClaim):
 		v.Reason = NotDone
 	case looks:
@@ -217,16 +231,67 @@ func (t *Tune) bestTrade() (best *arm, basis, worse Metric) {
 	return best, basis, worse
 }
 
-// rival is the candidate that could still be better than the current setting, most of all by what counts.
+// unsettled is the candidate that is better than the current setting in a metric, most of all in the last one, of which it is not known
+// whether it is worse in another.
+func (t *Tune) unsettled() (best *arm, basis, worse Metric) {
+	current, chain := t.arm(t.current()), t.chain()
+	for _, m := range slices.Backward(chain) {
+		lowest := 0.0
+		for _, a := range t.arms {
+			if a == current || a.failed || t.pairs(a) < firstClaim || t.unreliable(a, current) || !t.shownBetter(m, a, current, trading) {
+				continue
+			}
+			i := slices.IndexFunc(chain, func(other Metric) bool { return other != m && !t.notWorse(other, a, current, unharmed) })
+			if c := t.contrast(m, a, current); i >= 0 && c.mean < lowest {
+				best, basis, worse, lowest = a, m, chain[i], c.mean
+			}
+		}
+		if best != nil {
+			break
+		}
+	}
+	return best, basis, worse
+}
+
+// toSettle is how many runs would tell whether a setting is worse; 0: no reasonable number would.
+func (t *Tune) toSettle(m Metric, a *arm) int {
+	const power = 0.84 // the quantile of 80 %
+	c := t.contrast(m, a, t.arm(t.current()))
+	far := t.allowed(m) - max(0, c.mean)
+	if !c.known() || far <= 0 {
+		return 0
+	}
+	sd := c.error * math.Sqrt(float64(c.pairs))
+	wanted := math.Ceil(math.Pow(sd*(sample.StudentQuantile(unharmed, max(c.freedom, 8))+power)/far, 2))
+	if more := int(min(wanted, 2*mostUseful)) - c.pairs; more <= mostUseful {
+		return 2 * max(1, more)
+	}
+	return 0
+}
+
+// unknown reports whether the tail, or the time, of a setting is not known because something else ran beside its runs.
+func (t *Tune) unknown() bool {
+	current := t.arm(t.current())
+	return slices.ContainsFunc(t.chain(), func(m Metric) bool {
+		return slices.ContainsFunc(t.arms, func(a *arm) bool {
+			return a != current && !a.failed && a.void < mostVoid && t.pairs(a) >= firstLook && t.contrast(m, a, current).pairs < firstLook &&
+				slices.ContainsFunc(a.runs, func(o TuneObservation) bool { return o.measured(m) > 0 })
+		})
+	})
+}
+
+// rival is the candidate that could still be better than the current setting, most of all by what counts; one that left the race, too.
 func (t *Tune) rival(v *TuneVerdict) {
 	current, most := t.arm(v.Current), 1.0
 	for _, a := range t.arms {
-		if a == current || a.failed || a.dropped != nil && a.dropped.Reason != NoValidRun {
+		worse := func(m Metric) bool { return t.shownWorse(m, a, current, trading) }
+		out := a.dropped != nil && (a.dropped.Reason == BreaksSLO || a.dropped.Reason == ProgramFails)
+		if a == current || out || t.unreliable(a, current) || slices.ContainsFunc(v.Chain, worse) {
 			continue
 		}
 		for _, m := range v.Chain {
 			c := t.contrast(m, a, current)
-			if !c.known() || t.shownWorse(m, a, current, trading) {
+			if !c.known() {
 				continue
 			}
 			if low := c.below(interval); -low/t.worth(m) > most {
@@ -284,7 +349,7 @@ func (t *Tune) effect(m Metric, a *arm) (Effect, bool) {
 	if len(from) == 0 {
 		return Effect{}, false
 	}
-	e := Effect{Metric: m, From: median(from), To: median(to), Pairs: len(from)}
+	e := Effect{Metric: m, From: typical(from), To: typical(to), Pairs: len(from)}
 	c := t.contrast(m, a, current)
 	e.Ratio = math.Exp(cost(m, c.mean))
 	if c.known() {
@@ -366,6 +431,15 @@ func (v *TuneVerdict) Effect(m Metric) *Effect {
 		}
 	}
 	return nil
+}
+
+// typical is the geometric mean.
+func typical(values []float64) float64 {
+	sum := 0.0
+	for _, v := range values {
+		sum += math.Log(v)
+	}
+	return math.Exp(sum / float64(len(values)))
 }
 
 func median(values []float64) float64 { return sample.Summarise(values).Median }

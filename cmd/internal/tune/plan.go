@@ -322,15 +322,16 @@ const usualBlocks = 12
 // mostBlocks are the most that a search has.
 func (s *Study) mostBlocks() int { return cmp.Or(s.blocks(), usualBlocks) }
 
-// blocks are the most that a search has: as many as fit into the budget, or into a minute. 0: as many as usual.
+// blocks are the most that a search has: as many as fit into the budget, with the two settings that a decision may wait for, or into a
+// minute with all. 0: as many as usual.
 func (s *Study) blocks() int {
-	const patience, most = 60, 60 // seconds, blocks
-	quick := int(min(most, max(patience, s.Plan.Budget.Seconds())/max(1e-3, s.Pilot.PerRun)/float64(s.settings())))
-	switch {
-	case s.Plan.Blocks > 0:
+	const patience, most = 60, 1000 // seconds, blocks
+	if s.Plan.Blocks > 0 {
 		return s.Plan.Blocks
-	case quick > usualBlocks:
-		return quick
+	}
+	fit := max(patience/float64(s.settings()), s.Plan.Budget.Seconds()/2) / max(1e-3, s.Pilot.PerRun)
+	if n := int(min(most, fit)); n > usualBlocks {
+		return n
 	}
 	return 0
 }
