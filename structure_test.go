@@ -55,6 +55,7 @@ var order = []string{
 	module + "/cmd/internal/podmeter",
 	module + "/cmd/internal/expire",
 	module + "/cmd/internal/load",
+	module + "/cmd/internal/moments",
 	module + "/cmd/internal/pauses",
 	module + "/cmd/internal/loadtest",
 	module + "/cmd/internal/emulate",
