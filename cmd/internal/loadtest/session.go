@@ -292,7 +292,7 @@ func (s *Session) send(ctx context.Context, plan load.Plan) (Summary, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if s.Witness != nil {
-		plan.Witness = s.Witness
+		plan.Witnesses = []load.Witness{s.Witness}
 	}
 	run, err := load.Start(ctx, plan)
 	if err != nil {

@@ -323,7 +323,7 @@ func Summarise(r *load.Result, slo *load.SLO) Summary {
 		Statuses: []StatusCount{}, Causes: []CauseCount{}, Axis: []Step{},
 	}
 	if r.Calm != nil {
-		d.Machine = &Machine{Stood: r.Stood, Calm: newLatencies(r.Calm), CalmTail: r.CalmTail().Seconds()}
+		d.Machine = &Machine{Stood: r.LeftOut[0], Calm: newLatencies(r.Calm), CalmTail: r.CalmTail().Seconds()}
 	}
 	if p.Rate > 0 {
 		d.Loop, d.RateAsked, d.Arrivals = "open", &p.Rate, string(p.Arrivals)
