@@ -57,6 +57,7 @@ var order = []string{
 	module + "/cmd/internal/load",
 	module + "/cmd/internal/moments",
 	module + "/cmd/internal/pauses",
+	module + "/cmd/internal/neighbours",
 	module + "/cmd/internal/loadtest",
 	module + "/cmd/internal/emulate",
 	module + "/cmd/internal/runner",
