@@ -104,6 +104,9 @@ func (w *Witness) read(r io.Reader) error {
 	return lines.Err()
 }
 
+// PID is the process that watches. What it uses is part of measuring.
+func (w *Witness) PID() int { return w.cmd.Process.Pid }
+
 // Stop ends it. What it knows stays known.
 func (w *Witness) Stop() {
 	w.cmd.Process.Kill()
