@@ -64,7 +64,7 @@ func since(now, before time.Duration) time.Duration {
 type Witness struct {
 	moments.Record
 
-	last reading
+	last reading // without a whole: there was none yet
 
 	mu     sync.Mutex
 	sum    time.Duration // that others used
@@ -91,16 +91,13 @@ func Start(server int, ours ...int) (*Witness, error) {
 // watch begins to look at what r reads.
 func watch(r *reader) (*Witness, error) {
 	w := &Witness{Record: moments.Record{Zero: time.Now()}, stop: make(chan struct{}), done: make(chan struct{})}
-	for try := 0; ; try++ {
-		now, err := r.read(w.Zero)
-		if err == nil {
-			w.last, w.points = now, []point{{now.at, 0}}
-			break
-		}
-		if !errors.Is(err, errSlow) || try == 10 {
-			r.close()
-			return nil, err
-		}
+	now, err := r.read(w.Zero)
+	switch {
+	case err == nil:
+		w.add(now)
+	case !errors.Is(err, errSlow):
+		r.close()
+		return nil, err
 	}
 	go func() {
 		defer close(w.done)
@@ -122,8 +119,14 @@ func watch(r *reader) (*Witness, error) {
 	return w, nil
 }
 
-// add ends a slice.
+// add ends a slice, and the first one begins one.
 func (w *Witness) add(now reading) {
+	if w.last.whole == nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.last, w.points = now, []point{{now.at, 0}}
+		return
+	}
 	used := now.others(w.last)
 	lasted := now.at - w.last.at
 	w.mu.Lock()
@@ -144,6 +147,9 @@ func (w *Witness) add(now reading) {
 func (w *Witness) CPUs(from, to time.Time) float64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if len(w.points) == 0 {
+		return 0
+	}
 	a, b := w.nearest(from.Sub(w.Zero)), w.nearest(to.Sub(w.Zero))
 	if b.at <= a.at {
 		return 0

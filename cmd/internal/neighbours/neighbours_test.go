@@ -30,7 +30,8 @@ func TestOthers(t *testing.T) {
 		"the server's is reset":  {reading{whole: whole(100), server: 50}, reading{whole: whole(130), server: 10}, 20},
 		"several groups, one goes and one comes": {
 			reading{whole: map[string]time.Duration{"a": 10, "b": 1000, "c": 5}, server: 1},
-			reading{whole: map[string]time.Duration{"a": 40, "c": 7, "d": 3000}, server: 3}, 30,
+			reading{whole: map[string]time.Duration{"a": 40, "c": 7, "d": 3000}, server: 3},
+			30,
 		},
 		"the end of what can be counted": {reading{whole: whole(1<<63 - 5)}, reading{whole: whole(3)}, 3},
 	} {
