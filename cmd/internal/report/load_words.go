@@ -172,8 +172,8 @@ func (d *Load) MachineText() string {
 
 // disturbed says what was not the server's doing.
 func (d *Load) disturbed() string {
-	if d.Machine.Pauses == 0 {
-		return d.busy("Beside it ")
+	if busy := d.busy("Beside it "); busy != "" && d.Machine.Pauses == 0 {
+		return busy
 	}
 	return "The machine itself " + d.stood() + d.busy(", and ")
 }
