@@ -3,12 +3,15 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/internal/kerneltest"
 )
 
@@ -18,22 +21,7 @@ func TestKernelLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := kerneltest.New(t)
-	server := unthrottle(t, g, "run", "--quiet", "--limit-with=cgroup", "--cpus", "0.3", "--", self, "serve", "--listen", "127.0.0.1:0")
-	stderr, err := server.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer server.Wait()
-	defer server.Process.Signal(syscall.SIGTERM)
-	line, err := bufio.NewReader(stderr).ReadString('\n')
-	_, url, ok := strings.Cut(strings.TrimSpace(line), "listening on ")
-	if err != nil || !ok {
-		t.Fatalf("%q, %v", line, err)
-	}
+	url := listening(t, unthrottle(t, kerneltest.New(t), limited(self)...))
 	client := exec.Command(self, "load", url+"/work?cpu=5ms", "--rate", "100", "--for", "2s", "--json")
 	client.Env = append(os.Environ(), asCommand+"=1")
 	out, err := client.Output()
@@ -76,5 +64,72 @@ func TestKernelLoad(t *testing.T) {
 	}
 	if !counted {
 		t.Error("no step of the axis has throttled periods")
+	}
+}
+
+// limited runs the demo server under a limit of its own.
+func limited(self string) []string {
+	return []string{"run", "--quiet", "--limit-with=cgroup", "--cpus", "0.3", "--", self, "serve", "--listen", "127.0.0.1:0"}
+}
+
+// listening starts a demo server, and returns where it listens.
+func listening(t *testing.T, server *exec.Cmd) (url string) {
+	t.Helper()
+	stderr, err := server.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		server.Process.Signal(syscall.SIGTERM)
+		server.Wait()
+	})
+	line, err := bufio.NewReader(stderr).ReadString('\n')
+	_, url, ok := strings.Cut(strings.TrimSpace(line), "listening on ")
+	if err != nil || !ok {
+		t.Fatalf("%q, %v", line, err)
+	}
+	return url
+}
+
+// TestKernelLoadNeighbour: beside a program that uses a CPU for a while, a load tells for how long, and what it leaves out for that. Of a
+// server without a group of its own it can't.
+func TestKernelLoadNeighbour(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("it takes root to have a real-time priority")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	free := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer free.Close()
+	neighbour := exec.Command("/bin/sh", "-c", "sleep 1; while :; do :; done")
+	if err := neighbour.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer neighbour.Wait()
+	defer neighbour.Process.Kill()
+	kerneltest.New(t) // or it is skipped
+	server := command(t, nil, limited(self)...)
+	for url, known := range map[string]bool{listening(t, server): true, free.URL: false} {
+		cmd := command(t, nil, "load", url, "--rate", "200", "--for", "3s", "--json")
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var d report.Load
+		if err := json.Unmarshal(out, &d); err != nil {
+			t.Fatal(err)
+		}
+		m := d.Machine
+		if m == nil || (m.Others != nil) != known {
+			t.Fatalf("%s: known: %v", url, m != nil && m.Others != nil)
+		}
+		if known && (m.Others.Busy <= 0 || m.Others.CPUs <= 0 || m.Others.Left == 0) || m.LeftOut()+m.Calm.Count != d.Requests {
+			t.Errorf("of %d requests: %+v, %+v", d.Requests, m, m.Others)
+		}
 	}
 }

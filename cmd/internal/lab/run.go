@@ -25,6 +25,10 @@ type Run struct {
 	Metrics    map[string]float64 `json:"metrics"`
 	Activity   [][2]float64       `json:"activity_seconds,omitempty"` // when it ran, from the start of its window
 	Marks      []string           `json:"marks,omitempty"`            // what the host did meanwhile
+	Others     float64            `json:"others_cpus,omitempty"`      // that others used on average; 0: no more than noise, or not known
+	Stolen     float64            `json:"stolen_share,omitempty"`     // of the CPU time, that a hypervisor took; 0 as above
+	Kept       float64            `json:"kept_share,omitempty"`       // of the requests, that were due while nothing disturbed them; 0: not known
+	Sliced     bool               `json:"sliced,omitempty"`           // the latencies are of these, and others are among what can disturb
 	Error      string             `json:"error,omitempty"`            // why it has no figures
 }
 

@@ -45,12 +45,12 @@ type Plan struct {
 	Each   func(*Sample) // called for every request that is done, one at a time; nil: nobody wants to know
 	Phases bool          // fill in Sample.Phases
 
-	Witness Witness // nil: nobody knows when the machine stood still
+	Witnesses []Witness // none: nobody knows when something else had the machine
 }
 
-// A Witness knows when the machine itself stood still, so that neither the server nor the generator ran.
+// A Witness knows when something else than the server and the generator had the machine: its host, or other programs.
 type Witness interface {
-	// Ran reports whether it ran around a time. As long as that is not known, known is false.
+	// Ran reports whether they had it around a time. As long as that is not known, known is false.
 	Ran(at time.Time) (ran, known bool)
 	// Await waits until it is known, for some time at most.
 	Await(at time.Time, most time.Duration)
@@ -175,10 +175,10 @@ type Result struct {
 	Successes, FromReady *hdrhistogram.Histogram
 	CaughtUp             *hdrhistogram.Histogram // PacerLate of the samples that are so
 
-	// Calm is FromReady of the requests that were due while the machine ran; nil without a Witness. Stood are the others. What came of a
-	// request plays no part in that.
-	Calm  *hdrhistogram.Histogram
-	Stood int64
+	// Calm is FromReady of the requests that were due while the machine ran, as all witnesses say; nil without any. LeftOut are the others,
+	// by the first witness who said so. What came of a request plays no part in that.
+	Calm    *hdrhistogram.Histogram
+	LeftOut []int64
 
 	Axis []Step
 

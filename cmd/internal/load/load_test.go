@@ -490,7 +490,7 @@ func TestWitness(t *testing.T) {
 	began := time.Now()
 	for _, late := range []time.Duration{0, 300 * time.Millisecond, time.Hour} {
 		w := &watcher{began: began, until: began.Add(-time.Second)}
-		r := newRecorder(&Plan{Rate: 1000, Witness: w})
+		r := newRecorder(&Plan{Rate: 1000, Witnesses: []Witness{w}})
 		r.began = began
 		for i := range 4000 {
 			due := time.Duration(i) * time.Millisecond
@@ -502,12 +502,42 @@ func TestWitness(t *testing.T) {
 			w.until = began.Add(due - late)
 		}
 		res := r.result()
-		if res.Stood != 2000 || res.Calm.TotalCount() != 2000 || Quantile(res.Calm, 100) > 2*time.Millisecond || res.CalmTail() > 2*time.Millisecond {
-			t.Errorf("late by %v: %d stood, %d calm, at most %v, tail %v", late, res.Stood, res.Calm.TotalCount(), Quantile(res.Calm, 100), res.CalmTail())
+		if res.LeftOut[0] != 2000 || res.Calm.TotalCount() != 2000 || Quantile(res.Calm, 100) > 2*time.Millisecond || res.CalmTail() > 2*time.Millisecond {
+			t.Errorf("late by %v: %d stood, %d calm, at most %v, tail %v", late, res.LeftOut[0], res.Calm.TotalCount(), Quantile(res.Calm, 100), res.CalmTail())
 		}
 		if res.FromReady.TotalCount() != 4000 || len(res.Axis) != 4 || res.Axis[1].Calm != 500 || res.Axis[1].Sent != 1000 {
 			t.Errorf("late by %v: %d in all, %+v", late, res.FromReady.TotalCount(), res.Axis)
 		}
+	}
+}
+
+// A fixed is a witness who leaves out what was due in a part of each second, and knows it up to a time.
+type fixed struct {
+	began    time.Time
+	from, to time.Duration
+	until    time.Duration
+}
+
+func (w fixed) Ran(at time.Time) (ran, known bool) {
+	in := at.Sub(w.began) % time.Second
+	return in < w.from || in >= w.to, at.Sub(w.began) < w.until
+}
+
+func (fixed) Await(time.Time, time.Duration) {}
+
+// TestWitnesses: a request that several leave out counts once, by the first of them, and one of which a witness never learns counts by what
+// the others know.
+func TestWitnesses(t *testing.T) {
+	began := time.Now()
+	const half = time.Second / 2
+	r := newRecorder(&Plan{Rate: 1000, Witnesses: []Witness{fixed{began, 0, half, time.Hour}, fixed{began, half / 2, half + half/2, 2 * time.Second}}})
+	r.began = began
+	for i := range 4000 {
+		due := time.Duration(i) * time.Millisecond
+		r.add(&Sample{Intended: due, Ready: due, Sent: due, Done: due, Status: 200})
+	}
+	if res := r.result(); !slices.Equal(res.LeftOut, []int64{2000, 500}) || res.Calm.TotalCount() != 1500 {
+		t.Errorf("left out %v, kept %d", res.LeftOut, res.Calm.TotalCount())
 	}
 }
 
@@ -519,7 +549,7 @@ func (ignorant) Await(time.Time, time.Duration)  {}
 
 // TestIgnorantWitness: a witness who has died leaves nothing out, and what waits for him is bounded.
 func TestIgnorantWitness(t *testing.T) {
-	r := newRecorder(&Plan{Rate: 1e6, Witness: ignorant{}})
+	r := newRecorder(&Plan{Rate: 1e6, Witnesses: []Witness{ignorant{}}})
 	for i := range 2 * maxUndecided {
 		due := time.Duration(i) * time.Microsecond
 		r.add(&Sample{Intended: due, Ready: due, Sent: due, Done: due, Status: 200})
@@ -527,7 +557,7 @@ func TestIgnorantWitness(t *testing.T) {
 			t.Fatal(len(r.undecided))
 		}
 	}
-	if res := r.result(); res.Stood != 0 || res.Calm.TotalCount() != 2*maxUndecided {
-		t.Errorf("%d stood, %d calm", res.Stood, res.Calm.TotalCount())
+	if res := r.result(); res.LeftOut[0] != 0 || res.Calm.TotalCount() != 2*maxUndecided {
+		t.Errorf("%d stood, %d calm", res.LeftOut[0], res.Calm.TotalCount())
 	}
 }

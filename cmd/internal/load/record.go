@@ -37,7 +37,7 @@ type recorder struct {
 	errors   map[string]int64
 	axis     axis
 
-	began     time.Time   // Run.began, for the witness
+	began     time.Time   // Run.began, for the witnesses
 	undecided []undecided // in the order in which they were done
 	decided   int         // how many of these are, from the first on
 }
@@ -50,8 +50,8 @@ func newRecorder(p *Plan) *recorder {
 		Response: newHistogram(), Service: newHistogram(), Lag: newHistogram(), PacerLate: newHistogram(), NoConnection: newHistogram(),
 		Successes: newHistogram(), FromReady: newHistogram(), CaughtUp: newHistogram(),
 	}}
-	if p.Witness != nil {
-		r.res.Calm = newHistogram()
+	if len(p.Witnesses) > 0 {
+		r.res.Calm, r.res.LeftOut = newHistogram(), make([]int64, len(p.Witnesses))
 	}
 	return r
 }
@@ -119,7 +119,7 @@ func (r *recorder) add(s *Sample) {
 	}
 	res.Elapsed = max(res.Elapsed, s.Done)
 	r.axis.add(s, fromReady, timed)
-	if r.plan.Witness != nil {
+	if len(r.plan.Witnesses) > 0 {
 		r.undecided = append(r.undecided, undecided{s.Intended, fromReady})
 		r.decide(false)
 	}
@@ -132,12 +132,12 @@ func (r *recorder) add(s *Sample) {
 func (r *recorder) decide(all bool) {
 	for ; r.decided < len(r.undecided); r.decided++ {
 		u := r.undecided[r.decided]
-		ran, known := r.plan.Witness.Ran(r.began.Add(u.due))
+		by, known := r.leftOut(r.began.Add(u.due))
 		if !known && !all && len(r.undecided)-r.decided <= maxUndecided {
 			break
 		}
-		if known && !ran {
-			r.res.Stood++
+		if by >= 0 {
+			r.res.LeftOut[by]++
 			continue
 		}
 		put(r.res.Calm, u.fromReady)
@@ -146,6 +146,19 @@ func (r *recorder) decide(all bool) {
 	if r.decided > len(r.undecided)/2 {
 		r.undecided, r.decided = slices.Delete(r.undecided, 0, r.decided), 0
 	}
+}
+
+// leftOut is the first witness for whom the machine did not run around a time, -1: none that knows. As long as one does not know, known is
+// false.
+func (r *recorder) leftOut(at time.Time) (by int, known bool) {
+	by, known = -1, true
+	for i, w := range r.plan.Witnesses {
+		ran, knows := w.Ran(at)
+		if known = known && knows; by < 0 && knows && !ran {
+			by = i
+		}
+	}
+	return by, known
 }
 
 // maxUndecided is a second of the most that can be sent: a witness is no later than some hundredths, but where it is kept from running.
@@ -173,12 +186,14 @@ func (r *recorder) result() *Result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	res := &r.res
-	if w := r.plan.Witness; w != nil {
+	if len(r.plan.Witnesses) > 0 {
 		last := time.Duration(0)
 		for _, u := range r.undecided {
 			last = max(last, u.due)
 		}
-		w.Await(r.began.Add(last), lastWord)
+		for _, w := range r.plan.Witnesses {
+			w.Await(r.began.Add(last), lastWord)
+		}
 		r.decide(true)
 	}
 	res.Hopeless = r.hopeless()

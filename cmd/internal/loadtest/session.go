@@ -16,6 +16,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/load"
 	"github.com/unthrottle/unthrottle/cmd/internal/meter"
+	"github.com/unthrottle/unthrottle/cmd/internal/neighbours"
 	"github.com/unthrottle/unthrottle/cmd/internal/pauses"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
@@ -291,8 +292,13 @@ func (s *Session) send(ctx context.Context, plan load.Plan) (Summary, error) {
 	before := procs.HostNow()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	var others *neighbours.Witness
 	if s.Witness != nil {
-		plan.Witness = s.Witness
+		plan.Witnesses = []load.Witness{s.Witness}
+		if others = s.neighbours(); others != nil {
+			defer others.Stop()
+			plan.Witnesses = append(plan.Witnesses, others)
+		}
 	}
 	run, err := load.Start(ctx, plan)
 	if err != nil {
@@ -313,8 +319,12 @@ func (s *Session) send(ctx context.Context, plan load.Plan) (Summary, error) {
 	res.Invalid = append(res.Invalid, ownLimit(limit)...)
 	sum := Summarise(res, s.SLO)
 	if m := sum.Machine; m != nil {
-		t := s.Witness.Between(res.Began, res.Began.Add(res.Elapsed))
+		end := res.Began.Add(res.Elapsed)
+		t := s.Witness.Between(res.Began, end)
 		m.Pauses, m.Paused, m.Longest = t.Count, t.Lasted.Seconds(), t.Longest.Seconds()
+		if others != nil {
+			m.Others = &Others{others.CPUs(res.Began, end), others.Between(res.Began, end).Lasted.Seconds(), res.LeftOut[1]}
+		}
 	}
 	if res.Elsewhere != "" {
 		s.warn("redirects lead to " + res.Elsewhere + ": not followed, and counted as answers")
@@ -333,6 +343,18 @@ func (s *Session) send(ctx context.Context, plan load.Plan) (Summary, error) {
 		}
 	}
 	return sum, nil
+}
+
+// neighbours looks at what others use beside the server; nil: nobody can tell.
+func (s *Session) neighbours() *neighbours.Witness {
+	if s.server == 0 {
+		return nil
+	}
+	w, err := neighbours.Start(s.server, s.Witness.PID())
+	if err != nil {
+		return nil // the server has no limit, or it is that of everything here: it is nobody's fault
+	}
+	return w
 }
 
 // patience is how long a load may come to nothing before it is ended.

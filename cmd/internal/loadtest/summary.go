@@ -95,18 +95,49 @@ type Machine struct {
 	Paused   float64   `json:"paused_seconds"`
 	Longest  float64   `json:"longest_pause_seconds"`
 	Stood    int64     `json:"left_out"`  // requests that were due in one, or shortly before or after
-	Calm     Latencies `json:"calm"`      // from_ready of all others
+	Others   *Others   `json:"others"`    // null: not known
+	Calm     Latencies `json:"calm"`      // from_ready of the requests that nothing left out
 	CalmTail float64   `json:"calm_tail"` // and from_ready_tail
 }
 
-// Compared are the latencies by which settings are compared, and their tail: of the requests that were due while the machine ran, if that
-// is known and most were. left is the share of the others. An SLO is of all requests, and then these are, too: what is told of one load
-// fits.
+// Others is what other programs did meanwhile, see package neighbours.
+type Others struct {
+	CPUs float64 `json:"mean_cpus"`
+	Busy float64 `json:"busy_seconds"` // in slices in which they used more than a fifth of a CPU
+	Left int64   `json:"left_out"`     // requests that were due in one, or shortly before or after, and in no pause
+}
+
+// LeftOut are the requests that are not calm.
+func (m *Machine) LeftOut() int64 {
+	if m.Others == nil {
+		return m.Stood
+	}
+	return m.Stood + m.Others.Left
+}
+
+// quietLeast is how many requests must be calm for settings to be compared by these: a third.
+const quietLeast = 3
+
+// Quiet reports whether settings are compared by the calm requests: there are enough, and there is no SLO. That is of all requests, and
+// what is told of one load fits.
+func (d *Summary) Quiet() bool {
+	return d.Machine != nil && d.SLO == nil && quietLeast*d.Machine.Calm.Count >= d.FromReady.Count
+}
+
+// Compared are the latencies by which settings are compared, and their tail. left is the share of the requests that are not in them.
 func (d *Summary) Compared() (l Latencies, tail, left float64) {
-	if m := d.Machine; m != nil && d.SLO == nil && 2*m.Calm.Count >= d.FromReady.Count {
-		return m.Calm, m.CalmTail, float64(m.Stood) / float64(max(1, d.Requests))
+	if d.Quiet() {
+		return d.Machine.Calm, d.Machine.CalmTail, float64(d.Machine.LeftOut()) / float64(max(1, d.Requests))
 	}
 	return d.FromReady, d.FromReadyTail, 0
+}
+
+// Kept is the share of the requests that are calm; 0: not known.
+func (d *Summary) Kept() float64 {
+	if d.Machine == nil {
+		return 0
+	}
+	return float64(d.Machine.Calm.Count) / float64(max(1, d.FromReady.Count))
 }
 
 // Target is what was asked for.
@@ -323,7 +354,7 @@ func Summarise(r *load.Result, slo *load.SLO) Summary {
 		Statuses: []StatusCount{}, Causes: []CauseCount{}, Axis: []Step{},
 	}
 	if r.Calm != nil {
-		d.Machine = &Machine{Stood: r.Stood, Calm: newLatencies(r.Calm), CalmTail: r.CalmTail().Seconds()}
+		d.Machine = &Machine{Stood: r.LeftOut[0], Calm: newLatencies(r.Calm), CalmTail: r.CalmTail().Seconds()}
 	}
 	if p.Rate > 0 {
 		d.Loop, d.RateAsked, d.Arrivals = "open", &p.Rate, string(p.Arrivals)

@@ -12,12 +12,11 @@ package pauses
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"sort"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/moments"
 )
 
 const (
@@ -26,21 +25,16 @@ const (
 	few      = 4
 	// late is how late a wake must be to count. Interrupts alone make a hundredth of them 0.1 ms late.
 	late = 500 * time.Microsecond
-	// around is how long before and after a pause requests are not counted: those that were under way, and those that met the queue.
-	around = 10 * time.Millisecond
 	// reportEvery is how often the threads are asked what they saw.
 	reportEvery = 20 * time.Millisecond
 )
 
 var errNotSupported = errors.New("only Linux tells when the machine stood still")
 
-// A span is a time in which a CPU of the machine stood still, by the machine's monotonic clock.
-type span struct{ from, to time.Duration }
-
-// A report is what all threads saw up to a time.
+// A report is what all threads saw up to a time, by the machine's monotonic clock.
 type report struct {
 	until  time.Duration
-	pauses []span // that ended since the report before, or later than until
+	pauses []moments.Span // that ended since the report before, or later than until
 }
 
 // append writes a report as a line: when, and the beginnings and ends of pauses, in nanoseconds.
@@ -48,9 +42,9 @@ func (r report) append(line []byte) []byte {
 	line = strconv.AppendInt(line, int64(r.until), 10)
 	for _, p := range r.pauses {
 		line = append(line, ' ')
-		line = strconv.AppendInt(line, int64(p.from), 10)
+		line = strconv.AppendInt(line, int64(p.From), 10)
 		line = append(line, '-')
-		line = strconv.AppendInt(line, int64(p.to), 10)
+		line = strconv.AppendInt(line, int64(p.To), 10)
 	}
 	return append(line, '\n')
 }
@@ -71,92 +65,11 @@ func parse(line string) (r report, err error) {
 	r.until = number(words[0])
 	for _, w := range words[1:] {
 		from, to, _ := strings.Cut(w, "-")
-		p := span{number(from), number(to)}
-		if err == nil && p.to <= p.from {
+		p := moments.Span{From: number(from), To: number(to)}
+		if err == nil && p.To <= p.From {
 			err = fmt.Errorf("bad pause %.60q in a report of pauses", w)
 		}
 		r.pauses = append(r.pauses, p)
 	}
 	return r, err
-}
-
-// A record is what is known so far.
-type record struct {
-	mu      sync.Mutex
-	until   time.Duration // everything is known up to here
-	ended   bool          // nothing more will be
-	pauses  []span        // in order of their beginnings, none within another
-	changed chan struct{} // closed when until is next moved
-}
-
-func (r *record) add(got report) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, p := range got.pauses {
-		r.insert(p)
-	}
-	r.until = max(r.until, got.until)
-	r.tell()
-}
-
-// insert keeps pauses apart: those that overlap, of several CPUs, become one.
-func (r *record) insert(p span) {
-	i := r.endingFrom(p.from)
-	j := i
-	for ; j < len(r.pauses) && r.pauses[j].from <= p.to; j++ {
-		p = span{min(p.from, r.pauses[j].from), max(p.to, r.pauses[j].to)}
-	}
-	r.pauses = slices.Replace(r.pauses, i, j, p)
-}
-
-// endingFrom is the first pause that ends at a time or later.
-func (r *record) endingFrom(at time.Duration) int {
-	return sort.Search(len(r.pauses), func(i int) bool { return r.pauses[i].to >= at })
-}
-
-// tell wakes who waits. r.mu is held.
-func (r *record) tell() {
-	if r.changed != nil {
-		close(r.changed)
-		r.changed = nil
-	}
-}
-
-func (r *record) end() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.ended = true
-	r.tell()
-}
-
-// ran reports whether the machine ran around a time. As long as that is not known, known is false.
-func (r *record) ran(at time.Duration) (ran, known bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if at+around > r.until {
-		return false, false
-	}
-	i := r.endingFrom(at - around)
-	return i == len(r.pauses) || r.pauses[i].from > at+around, true
-}
-
-// A Total sums up the pauses of a time.
-type Total struct {
-	Count   int
-	Lasted  time.Duration // together
-	Longest time.Duration
-}
-
-// between sums up pauses that lie within a time, at least in part.
-func (r *record) between(from, to time.Duration) (t Total) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, p := range r.pauses {
-		if lasted := min(p.to, to) - max(p.from, from); lasted > 0 {
-			t.Count++
-			t.Lasted += lasted
-			t.Longest = max(t.Longest, lasted)
-		}
-	}
-	return t
 }

@@ -11,6 +11,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/moments"
 )
 
 const supported = true
@@ -60,7 +62,7 @@ func Watch(in io.Reader, out io.Writer) error {
 					read[i] = told - room
 				}
 				p := &e.ring[read[i]%room]
-				r.pauses = append(r.pauses, span{time.Duration(p[0].Load()), time.Duration(p[1].Load())})
+				r.pauses = append(r.pauses, moments.Span{From: time.Duration(p[0].Load()), To: time.Duration(p[1].Load())})
 			}
 		}
 		if r.until == 0 { // one of them has not begun

@@ -12,15 +12,16 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/moments"
 )
 
 // A Witness knows when the machine stood still since it was started.
 type Witness struct {
-	record
-	zero  time.Time // of the machine's clock, by ours
-	cmd   *exec.Cmd
-	done  chan struct{}
-	first chan error // nil: it watches; and how it ended
+	moments.Record // by the machine's monotonic clock
+	cmd            *exec.Cmd
+	done           chan struct{}
+	first          chan error // nil: it watches; and how it ended
 }
 
 // Start starts a process that calls Watch with its stdin and stdout, and waits until it watches, for a second at most. It ends at Stop, or
@@ -30,7 +31,7 @@ func Start(command []string, env ...string) (*Witness, error) {
 		return nil, errNotSupported
 	}
 	w := &Witness{done: make(chan struct{}), first: make(chan error, 2)}
-	w.zero = time.Now().Add(-time.Duration(now()))
+	w.Zero = time.Now().Add(-time.Duration(now()))
 	w.cmd = exec.Command(command[0], command[1:]...)
 	w.cmd.Env = append(append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(runtime.NumCPU()+1), "GOGC=off", "GODEBUG=asyncpreemptoff=1"), env...)
 	w.cmd.SysProcAttr = ownGroup() // Ctrl-C is for us
@@ -54,7 +55,7 @@ func Start(command []string, env ...string) (*Witness, error) {
 		if ended := w.cmd.Wait(); err == nil {
 			err = cmp.Or(said(stderr.String()), ended, errEnded)
 		}
-		w.end()
+		w.End()
 		w.first <- err
 	}()
 	if _, err = io.WriteString(in, "begin\n"); err == nil {
@@ -95,7 +96,7 @@ func (w *Witness) read(r io.Reader) error {
 		if err != nil {
 			return err
 		}
-		w.add(got)
+		w.Add(got.until, got.pauses...)
 		if first {
 			w.first <- nil
 		}
@@ -103,36 +104,8 @@ func (w *Witness) read(r io.Reader) error {
 	return lines.Err()
 }
 
-// Ran reports whether the machine ran around a time; known is false as long as that is not known.
-func (w *Witness) Ran(at time.Time) (ran, known bool) {
-	return w.ran(at.Sub(w.zero))
-}
-
-// Await waits until everything is known up to a time, for some time at most.
-func (w *Witness) Await(at time.Time, most time.Duration) {
-	for end := time.After(most); ; {
-		w.mu.Lock()
-		if w.ended || at.Sub(w.zero)+around <= w.until {
-			w.mu.Unlock()
-			return
-		}
-		if w.changed == nil {
-			w.changed = make(chan struct{})
-		}
-		changed := w.changed
-		w.mu.Unlock()
-		select {
-		case <-changed:
-		case <-end:
-			return
-		}
-	}
-}
-
-// Between sums up the pauses of a time.
-func (w *Witness) Between(from, to time.Time) Total {
-	return w.between(from.Sub(w.zero), to.Sub(w.zero))
-}
+// PID is the process that watches. What it uses is part of measuring.
+func (w *Witness) PID() int { return w.cmd.Process.Pid }
 
 // Stop ends it. What it knows stays known.
 func (w *Witness) Stop() {

@@ -165,7 +165,7 @@ func HostNow() HostMoment {
 // Below these it is noise.
 const (
 	noisySteal  = 0.03 // share
-	noisyOthers = 0.15 // CPUs
+	NoisyOthers = 0.15 // CPUs
 )
 
 // Since tells the share of all CPU time that a hypervisor took, and how many CPUs were used beside ours, which took so much CPU
@@ -177,7 +177,7 @@ func (now HostMoment) Since(before HostMoment, ours time.Duration) (stolen, othe
 	if share := float64(now.Steal-before.Steal) / float64(now.Total-before.Total); share > noisySteal {
 		stolen = share
 	}
-	if theirs := (now.Busy - before.Busy - ours).Seconds() / now.At.Sub(before.At).Seconds(); theirs > noisyOthers {
+	if theirs := (now.Busy - before.Busy - ours).Seconds() / now.At.Sub(before.At).Seconds(); theirs > NoisyOthers {
 		others = theirs
 	}
 	return stolen, others

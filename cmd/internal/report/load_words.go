@@ -150,7 +150,7 @@ func (d *Load) Remarks() (texts []string) {
 		texts = append(texts, "Without what the generator was late by itself the SLO would have been held.")
 	}
 	if d.Search == nil && d.paused() {
-		texts = append(texts, "The machine itself "+d.stood()+d.without()+".")
+		texts = append(texts, d.disturbed()+d.without()+".")
 	}
 	if d.Loop == "closed" && d.Search == nil {
 		texts = append(texts, "A closed loop slows down with the server, so it hides the server's standstills: few requests are sent during them. --rate shows them.")
@@ -164,28 +164,46 @@ func (d *Load) MachineText() string {
 	switch {
 	case m == nil:
 		return ""
-	case m.Pauses == 0:
-		return "never stood still"
 	case d.paused():
-		return d.stood()
+		return d.stood() + d.busy(", ")
 	}
-	return d.stood() + d.without()
+	return d.stood() + d.busy(", ") + d.without()
+}
+
+// disturbed says what was not the server's doing.
+func (d *Load) disturbed() string {
+	if busy := d.busy("Beside it "); busy != "" && d.Machine.Pauses == 0 {
+		return busy
+	}
+	return "The machine itself " + d.stood() + d.busy(", and ")
 }
 
 // stood says how often the machine stood still.
 func (d *Load) stood() string {
+	if d.Machine.Pauses == 0 {
+		return "never stood still"
+	}
 	return fmt.Sprintf("stood still %s, %s at most", times(d.Machine.Pauses), quantity.Latency(d.Machine.Longest))
+}
+
+// busy says for how long other programs used the CPUs; "": they did not, or nobody knows.
+func (d *Load) busy(joined string) string {
+	o := d.Machine.Others
+	if o == nil || o.Busy == 0 {
+		return ""
+	}
+	return joined + "other programs were busy for " + quantity.Latency(o.Busy)
 }
 
 // without says what the tail is without that.
 func (d *Load) without() string {
 	m := d.Machine
-	if m.Stood == 0 || m.Calm.Count == 0 || d.Failed > 0 { // of those that failed it has the timeout
+	if m.LeftOut() == 0 || m.Calm.Count == 0 || d.Failed > 0 { // of those that failed it has the timeout
 		return ""
 	}
 	tail := m.Calm.Tail()
 	return fmt.Sprintf("; without the %s (%s) that were due then, and what the generator was late by, %s is %s",
-		quantity.Plural(m.Stood, "request"), quantity.Part(m.Stood, d.Requests), tail.Name, quantity.Latency(tail.Seconds))
+		quantity.Plural(m.LeftOut(), "request"), quantity.Part(m.LeftOut(), d.Requests), tail.Name, quantity.Latency(tail.Seconds))
 }
 
 func times(n int) string {
@@ -198,13 +216,13 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// notable is how much smaller a tail must be without the machine's pauses for the answer to say so.
+// notable is how much smaller a tail must be without what was left out for the answer to say so.
 const notable = 0.1
 
-// paused says that the machine's pauses are a part of the tail.
+// paused says that the machine's pauses, or other programs, are a part of the tail.
 func (d *Load) paused() bool {
 	m := d.Machine
-	if m == nil || m.Stood == 0 || m.Calm.Count == 0 || d.Failed > 0 {
+	if m == nil || m.LeftOut() == 0 || m.Calm.Count == 0 || d.Failed > 0 {
 		return false
 	}
 	calm, all := m.Calm.Tail(), d.FromReady.Tail()

@@ -103,6 +103,18 @@ func TestMachine(t *testing.T) {
 			&loadtest.Machine{Pauses: 2, Longest: 0.03, Stood: 100, Calm: loadtest.Latencies{Count: 1900, P99: 0.001}}, 0,
 			"stood still twice, 30.0 ms at most", "The machine itself stood still twice, 30.0 ms at most" + without + "1.00 ms.",
 		},
+		"others, too": {
+			&loadtest.Machine{
+				Pauses: 2, Longest: 0.03, Stood: 60, Others: &loadtest.Others{CPUs: 0.4, Busy: 1.9, Left: 40}, Calm: loadtest.Latencies{Count: 1900, P99: 0.001},
+			}, 0,
+			"stood still twice, 30.0 ms at most, other programs were busy for 1.90 s",
+			"The machine itself stood still twice, 30.0 ms at most, and other programs were busy for 1.90 s" + without + "1.00 ms.",
+		},
+		"others alone": {
+			&loadtest.Machine{Others: &loadtest.Others{CPUs: 0.4, Busy: 1.9, Left: 100}, Calm: loadtest.Latencies{Count: 1900, P99: 0.001}}, 0,
+			"never stood still, other programs were busy for 1.90 s", "Beside it other programs were busy for 1.90 s" + without + "1.00 ms.",
+		},
+		"quiet": {&loadtest.Machine{Others: &loadtest.Others{CPUs: 0.01}, Calm: all}, 0, "never stood still", ""},
 		"failed": {
 			&loadtest.Machine{Pauses: 3, Longest: 0.03, Stood: 100, Calm: loadtest.Latencies{Count: 1900, P99: 0.001}}, 1,
 			"stood still 3 times, 30.0 ms at most", "",

@@ -44,8 +44,12 @@ func Once(ctx context.Context, clock func() time.Time, open func() (Opened, erro
 	}
 	maps.Copy(run.Metrics, w.Metrics)
 	run.Ops = w.Requests
-	if w.Left >= stoodStill {
-		run.Marks = append(run.Marks, fmt.Sprintf("%s: %.0f %% of the requests are not in its latencies", lab.MarkStood, 100*w.Left))
+	run.Kept, run.Sliced = w.Kept, w.Sliced
+	if w.Sliced || w.Others > 0 { // of the window alone, and seen more exactly
+		run.Others = w.Others
+	}
+	if w.Stood >= stoodStill {
+		run.Marks = append(run.Marks, fmt.Sprintf("%s: %.0f %% of the requests are not in its latencies", lab.MarkStood, 100*w.Stood))
 	}
 	return run, w, nil
 }

@@ -1,11 +1,13 @@
 package trial
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/loadtest"
 )
 
 // TestLoaded holds that a run has the figures of its window, the tail by which settings are compared among them, and that a
@@ -41,5 +43,47 @@ func TestLoaded(t *testing.T) {
 	l.Served = newServed(t, "/", "no document")
 	if _, err = l.Run(t.Context(), lab.Setting{CPUs: 1}, 1); err == nil || !strings.Contains(err.Error(), "generating load") {
 		t.Errorf("a generator that fails: %v", err)
+	}
+}
+
+// A windowed is a window that is all there is of a server.
+type windowed Window
+
+func (w windowed) Load(context.Context, Shot) (Window, error) { return Window(w), nil }
+func (windowed) Close() lab.Run {
+	return lab.Run{Metrics: map[string]float64{}, Others: 0.5}
+}
+
+// TestQuiet holds what a run is told of what was left out of its window.
+func TestQuiet(t *testing.T) {
+	for name, c := range map[string]struct {
+		calm, stood int64
+		others      *loadtest.Others
+		slo         bool
+		want        lab.Run // without Marks
+		marked      bool
+	}{
+		"pauses alone are seen":    {980, 20, nil, false, lab.Run{Kept: 0.98, Others: 0.5}, true},
+		"a neighbour, too":         {600, 5, &loadtest.Others{CPUs: 0.4, Left: 395}, false, lab.Run{Kept: 0.6, Others: 0.4, Sliced: true}, false},
+		"one that does not matter": {995, 5, &loadtest.Others{CPUs: 0.1}, false, lab.Run{Kept: 0.995, Sliced: true}, false},
+		"too few are quiet":        {300, 20, &loadtest.Others{CPUs: 0.9, Left: 680}, false, lab.Run{Kept: 0.3, Others: 0.9}, false},
+		"an SLO is of all":         {600, 20, &loadtest.Others{CPUs: 0.4, Left: 380}, true, lab.Run{Kept: 0.6, Others: 0.4}, false},
+	} {
+		g := loadtest.Summary{Requests: 1000, FromReady: loadtest.Latencies{Count: 1000}}
+		g.Machine = &loadtest.Machine{Stood: c.stood, Others: c.others, Calm: loadtest.Latencies{Count: c.calm}}
+		if c.slo {
+			g.SLO = &loadtest.SLO{}
+		}
+		w, err := Sight{Lasted: time.Second, Seen: time.Second}.Window(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run, _, err := Once(t.Context(), time.Now, func() (Opened, error) { return windowed(w), nil }, Shot{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if run.Kept != c.want.Kept || run.Others != c.want.Others || run.Sliced != c.want.Sliced || c.marked != (run.Marks != nil) {
+			t.Errorf("%s: %+v", name, run)
+		}
 	}
 }

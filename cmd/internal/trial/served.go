@@ -77,7 +77,11 @@ type Window struct {
 	Valid    bool     // false: the generator did not send as planned, or see the answers in time, whatever they were
 	Notes    []string // why it isn't valid, and whose fault that was, or what the server did not take
 	Cause    string   // the most frequent error's; "": none
-	Left     float64  // share of the requests that are not in the latencies: they were due while the machine itself stood still
+	Left     float64  // share of the requests that are not in the latencies: they were due while something else had the machine
+	Stood    float64  // of these that because the machine itself stood still, again as a share of all
+	Kept     float64  // share of the requests that were due while nothing else had it, even if the latencies are of all; 0: not known
+	Others   float64  // CPUs that others used on average, as far as slices show it; 0: no more than noise, or not known
+	Sliced   bool     // others' time was seen by slices, so that what a neighbour did is not in the latencies
 	Curve    []Point  // of the percentiles
 	Axis     []Step
 	GC       goself.GCSummary // where it was asked for
@@ -149,8 +153,9 @@ func (x *Session) Close() lab.Run {
 	res, obeyed := x.server.Stop()
 	run := lab.Run{
 		Start: x.begin.UTC().Round(time.Millisecond), Seconds: res.Wall.Seconds(), GOMAXPROCS: x.procs, LimitKind: string(kind),
-		Metrics: map[string]float64{}, Marks: Marks(x.before, procs.HostNow(), res.CPU+x.used),
+		Metrics: map[string]float64{},
 	}
+	Disturb(&run, x.before, procs.HostNow(), res.CPU+x.used)
 	switch {
 	case dead != nil:
 		run.Error = dead.Error()
@@ -225,6 +230,16 @@ func (v Sight) Window(g loadtest.Summary) (Window, error) {
 		if v.Counters.CPU > 0 {
 			lab.GCShare.Set(w.Metrics, float64(w.GC.CPU)/float64(v.Counters.CPU))
 		}
+	}
+	w.Kept = g.Kept()
+	if m := g.Machine; m != nil && m.Others != nil {
+		w.Sliced = g.Quiet()
+		if m.Others.CPUs > procs.NoisyOthers {
+			w.Others = m.Others.CPUs
+		}
+	}
+	if g.Quiet() {
+		w.Stood = float64(g.Machine.Stood) / float64(max(1, g.Requests))
 	}
 	var err error
 	w.Slower, err = slower(g)

@@ -75,8 +75,9 @@ func (r *Runner) Run(ctx context.Context, s lab.Setting) (lab.Run, error) {
 	res := wait(ctx, run)
 	out := lab.Run{
 		Start: begin.UTC().Round(time.Millisecond), Seconds: res.Wall.Seconds(), LimitKind: string(run.Kind()),
-		GOMAXPROCS: s.Procs, Go: s.Go, Metrics: measured(res), Marks: Marks(before, procs.HostNow(), res.CPU),
+		GOMAXPROCS: s.Procs, Go: s.Go, Metrics: measured(res),
 	}
+	Disturb(&out, before, procs.HostNow(), res.CPU)
 	if noGo() && !bytes.Contains(stderr.Bytes(), []byte("init runtime @")) {
 		out.Marks = append(out.Marks, lab.MarkNoGo)
 	}
@@ -214,17 +215,16 @@ func (t *tail) Write(p []byte) (int, error) {
 
 func (t *tail) Bytes() []byte { return t.buf }
 
-// Marks says what a host did beside a run, which used so much CPU time itself, that may have disturbed it.
-func Marks(before, after procs.HostMoment, used time.Duration) (marks []string) {
+// Disturb notes on a run, which used so much CPU time itself, what a host did beside it that may have disturbed it.
+func Disturb(run *lab.Run, before, after procs.HostMoment, used time.Duration) {
 	const own = 30 * time.Millisecond // that we need ourselves to start it
 	stolen, others := after.Since(before, used+own)
-	if stolen > 0 {
-		marks = append(marks, fmt.Sprintf("%s %.0f %% of the CPU time", lab.MarkSteal, 100*stolen))
+	if run.Stolen = stolen; stolen > 0 {
+		run.Marks = append(run.Marks, fmt.Sprintf("%s %.0f %% of the CPU time", lab.MarkSteal, 100*stolen))
 	}
-	if others > 0 {
-		marks = append(marks, fmt.Sprintf("%s %.1f CPUs", lab.MarkOthers, others))
+	if run.Others = others; others > 0 {
+		run.Marks = append(run.Marks, fmt.Sprintf("%s %.1f CPUs", lab.MarkOthers, others))
 	}
-	return marks
 }
 
 // Busy says what a host that should be idle does in some time; nothing where that is little.
@@ -234,7 +234,9 @@ func Busy(ctx context.Context, lasting time.Duration) []string {
 	case <-ctx.Done():
 	case <-time.After(lasting):
 	}
-	return Marks(before, procs.HostNow(), 0)
+	var idle lab.Run
+	Disturb(&idle, before, procs.HostNow(), 0)
+	return idle.Marks
 }
 
 // Environment is where we are. The limit's kind is found out by the caller.

@@ -103,25 +103,29 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-func TestMarks(t *testing.T) {
+func TestDisturb(t *testing.T) {
 	const hundredth = 10 * time.Millisecond
 	before := procs.HostMoment{HostTimes: procs.HostTimes{Busy: 180 * hundredth, Steal: 40 * hundredth, Total: 1250 * hundredth}, At: time.Unix(0, 0), Known: true}
 	after := before
 	after.At = before.At.Add(time.Second)
 	after.Total += 200 * hundredth // two CPUs
 	after.Busy += 63 * hundredth
-	if got := Marks(before, after, 600*time.Millisecond); got != nil {
-		t.Errorf("all was the program's: got %q", got)
+	disturb := func(before procs.HostMoment, used time.Duration) (run lab.Run) {
+		Disturb(&run, before, after, used)
+		return run
 	}
-	if got := strings.Join(Marks(before, after, 200*time.Millisecond), "; "); got != "other processes used 0.4 CPUs" {
-		t.Errorf("got %q", got)
+	if got := disturb(before, 600*time.Millisecond); got.Marks != nil || got.Others != 0 {
+		t.Errorf("all was the program's: got %+v", got)
+	}
+	if got := disturb(before, 200*time.Millisecond); strings.Join(got.Marks, "; ") != "other processes used 0.4 CPUs" || got.Others != 0.4 || got.Stolen != 0 {
+		t.Errorf("got %+v", got)
 	}
 	after.Steal += 20 * hundredth
-	if got := strings.Join(Marks(before, after, 600*time.Millisecond), "; "); got != "the hypervisor took 10 % of the CPU time" {
-		t.Errorf("got %q", got)
+	if got := disturb(before, 600*time.Millisecond); strings.Join(got.Marks, "; ") != "the hypervisor took 10 % of the CPU time" || got.Stolen != 0.1 || got.Others != 0 {
+		t.Errorf("got %+v", got)
 	}
-	if got := Marks(procs.HostMoment{}, after, 0); got != nil {
-		t.Errorf("nothing is known before: got %q", got)
+	if got := disturb(procs.HostMoment{}, 0); got.Marks != nil {
+		t.Errorf("nothing is known before: got %+v", got)
 	}
 }
 

@@ -86,7 +86,7 @@ type Session struct {
 	begin   time.Time
 	ctx     context.Context // that of the study, without its end: to end a pod takes requests
 	loads   int
-	marks   []string // of the node, while loads were sent
+	node    lab.Run // what the node did while loads were sent: marks and figures
 	peak    int64
 	dead    error // of the server
 }
@@ -238,7 +238,7 @@ func (x *Session) Load(ctx context.Context, shot trial.Shot) (trial.Window, erro
 		return trial.Window{}, err
 	}
 	generator := time.Duration(g.GeneratorCPU * float64(time.Second))
-	x.marks = append(x.marks, trial.Marks(seen.Begin.Host, seen.End.Host, seen.Counters.CPU+generator)...)
+	trial.Disturb(&x.node, seen.Begin.Host, seen.End.Host, seen.Counters.CPU+generator)
 	sight := trial.Sight{Lasted: end.Sub(begin), Seen: seen.Between, Counters: seen.Counters, Procs: seen.Last.Procs}
 	if x.trace {
 		if sight.GC, err = x.collections(ctx, begin, end); err != nil {
@@ -426,7 +426,7 @@ func (x *Session) Close() lab.Run {
 		x.over(x.ctx) // that the pod was taken away after its last window is of no account
 	}
 	run := lab.Run{
-		Start: x.begin.UTC().Round(time.Millisecond), GOMAXPROCS: x.setting.Procs, LimitKind: LimitKind, Metrics: map[string]float64{}, Marks: x.marks,
+		Start: x.begin.UTC().Round(time.Millisecond), GOMAXPROCS: x.setting.Procs, LimitKind: LimitKind, Metrics: map[string]float64{}, Marks: x.node.Marks, Others: x.node.Others, Stolen: x.node.Stolen,
 	}
 	if x.dead != nil {
 		run.Error = x.dead.Error()

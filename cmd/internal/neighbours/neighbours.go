@@ -1,0 +1,286 @@
+// Package neighbours answers: when did other programs use the machine's CPUs, beside a server in a group of its own and who sends it
+// requests? In go the server and the processes that measure it; out come slices of time in which others used more than a fifth of a CPU.
+//
+// Others' CPU time is that of the whole machine less that of the server's group less our own, in nanoseconds, every 20 ms. A reading that
+// comes late makes a slice longer, and its rate is still right. A thread above all others, as package pauses has it, doesn't see this: it
+// comes before the neighbours too. Linux only, and the server needs a limited group in which we are not.
+//
+// What the server itself keeps busy elsewhere, such as its database, is a neighbour here.
+package neighbours
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/moments"
+	"github.com/unthrottle/unthrottle/internal/foreign"
+)
+
+const (
+	slice = 20 * time.Millisecond
+	// noisy is how many CPUs others may use in a slice that counts. Kernel threads and what is installed anywhere use less.
+	noisy = 0.2
+	// atOnce is how long a reading may take. The server may have used that much on each CPU while we read.
+	atOnce = 500 * time.Microsecond
+	// listEvery is after how many readings the groups of v2 are listed again. What a new one uses before that is not seen.
+	listEvery = 50
+	// pointEvery is how far the points of the sum are apart at least: a load may last for days.
+	pointEvery = 200 * time.Millisecond
+)
+
+// A reading is what had been used at a time.
+type reading struct {
+	at          time.Duration
+	whole       map[string]time.Duration // of the whole machine, by groups none of which is in another
+	server, own time.Duration
+}
+
+// others is what others used between two readings. It may be a little below zero: the counters are not read at the same moment.
+func (now reading) others(before reading) time.Duration {
+	used := -since(now.server, before.server) - since(now.own, before.own)
+	for group, n := range now.whole {
+		if b, known := before.whole[group]; known { // what one that has gone or come has used is not known
+			used += since(n, b)
+		}
+	}
+	return used
+}
+
+// since is how far a counter went. One that has gone back began again.
+func since(now, before time.Duration) time.Duration {
+	if now < before {
+		return now
+	}
+	return now - before
+}
+
+// A Witness knows when others used the CPUs since it was started.
+type Witness struct {
+	moments.Record
+
+	last reading // without a whole: there was none yet
+
+	mu     sync.Mutex
+	sum    time.Duration // that others used
+	points []point
+
+	stop chan struct{}
+	done chan struct{}
+}
+
+// A point is a time and what others had used by then.
+type point struct{ at, sum time.Duration }
+
+// Start begins to look. The server is a process; ours are those that measure it, beside this one and the one that started it if that is
+// the same program. There is an error where nobody can tell what others use.
+func Start(server int, ours ...int) (*Witness, error) {
+	r, err := open("", server)
+	if err != nil {
+		return nil, err
+	}
+	r.ours = append(append(r.ours, ours...), parent()...)
+	return watch(r)
+}
+
+// watch begins to look at what r reads.
+func watch(r *reader) (*Witness, error) {
+	w := &Witness{Record: moments.Record{Zero: time.Now()}, stop: make(chan struct{}), done: make(chan struct{})}
+	now, err := r.read(w.Zero)
+	switch {
+	case err == nil:
+		w.add(now)
+	case !errors.Is(err, errSlow):
+		r.close()
+		return nil, err
+	}
+	go func() {
+		defer close(w.done)
+		defer r.close()
+		defer w.End()
+		tick := time.NewTicker(slice)
+		defer tick.Stop()
+		for {
+			select {
+			case <-w.stop:
+				return
+			case <-tick.C:
+				if now, err := r.read(w.Zero); err == nil { // else the slice gets longer
+					w.add(now)
+				}
+			}
+		}
+	}()
+	return w, nil
+}
+
+// add ends a slice, and the first one begins one.
+func (w *Witness) add(now reading) {
+	if w.last.whole == nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.last, w.points = now, []point{{now.at, 0}}
+		return
+	}
+	used := now.others(w.last)
+	lasted := now.at - w.last.at
+	w.mu.Lock()
+	w.sum += used
+	if now.at-w.points[len(w.points)-1].at >= pointEvery {
+		w.points = append(w.points, point{now.at, w.sum})
+	}
+	w.mu.Unlock()
+	if used.Seconds() > noisy*lasted.Seconds() {
+		w.Add(now.at, moments.Span{From: w.last.at, To: now.at})
+	} else {
+		w.Add(now.at)
+	}
+	w.last = now
+}
+
+// CPUs is how many CPUs others used on average, between the points nearest to two times; 0 where that is not known.
+func (w *Witness) CPUs(from, to time.Time) float64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.points) == 0 {
+		return 0
+	}
+	a, b := w.nearest(from.Sub(w.Zero)), w.nearest(to.Sub(w.Zero))
+	if b.at <= a.at {
+		return 0
+	}
+	return max(0, (b.sum-a.sum).Seconds()/(b.at-a.at).Seconds())
+}
+
+func (w *Witness) nearest(at time.Duration) point {
+	best := w.points[0]
+	for _, p := range w.points {
+		if (p.at - at).Abs() < (best.at - at).Abs() {
+			best = p
+		}
+	}
+	return best
+}
+
+// Stop ends it. What it knows stays known.
+func (w *Witness) Stop() {
+	close(w.stop)
+	<-w.done
+}
+
+// A reader takes readings.
+type reader struct {
+	source cgroup.Source // the server
+	limits cgroup.Limits
+	tree   *foreign.Tree
+
+	groups []string // whose sum is the whole machine
+	reads  int
+
+	ours  []int // processes whose CPU time is not others', 0 being this one; none: it is not in the groups
+	used  map[int]time.Duration
+	clock func(pid int) (time.Duration, error)
+}
+
+var (
+	errNoGroup = errors.New("the server has no limited group of its own")
+	errInside  = errors.New("who measures is in the server's group")
+	errSlow    = errors.New("reading CPU times: held up")
+)
+
+// open finds the groups below root, "" being this system.
+func open(root string, server int) (*reader, error) {
+	r := &reader{source: cgroup.Source{Root: root, PID: server}, used: map[int]time.Duration{}, clock: cpuTime, ours: []int{0}}
+	r.limits = cgroup.Read(r.source)
+	top := r.limits.Mount.Point
+	if r.limits.State != cgroup.Limited || r.limits.From == top {
+		return nil, errNoGroup
+	}
+	own := cgroup.Read(cgroup.Source{Root: root})
+	for _, level := range own.Levels {
+		if level.Dir == r.limits.From {
+			return nil, errInside
+		}
+	}
+	switch r.limits.Version {
+	case cgroup.V1:
+		r.groups = []string{top} // it counts what is below it as well, in nanoseconds
+	case cgroup.V2: // the root's own goes by ticks, and what is not in a group below it is not seen
+		if len(own.Levels) < 2 {
+			r.ours = nil
+		}
+	}
+	r.tree = foreign.Open(root)
+	return r, nil
+}
+
+func (r *reader) close() { r.tree.Close() }
+
+// read takes a reading.
+func (r *reader) read(zero time.Time) (now reading, err error) {
+	if r.limits.Version == cgroup.V2 && r.reads%listEvery == 0 {
+		if err := r.list(); err != nil {
+			return now, err
+		}
+	}
+	r.reads++
+	began := time.Now()
+	for _, pid := range r.ours {
+		if used, err := r.clock(pid); err == nil { // one that has ended uses nothing more
+			r.used[pid] = used
+		}
+		now.own += r.used[pid]
+	}
+	server := cgroup.ReadCounters(r.source, r.limits, r.limits.From)
+	if !server.CPUKnown {
+		return now, fmt.Errorf("reading the CPU time of %s: %w", r.limits.From, errNoGroup)
+	}
+	now.server, now.whole = server.CPU, map[string]time.Duration{}
+	for _, group := range r.groups {
+		if c := cgroup.ReadCounters(r.source, r.limits, group); c.CPUKnown {
+			now.whole[group] = c.CPU
+		}
+	}
+	if len(now.whole) == 0 {
+		return now, errors.New("reading CPU times: no group counts them")
+	}
+	if time.Since(began) > atOnce {
+		return now, errSlow
+	}
+	now.at = began.Sub(zero)
+	return now, nil
+}
+
+// list finds the groups just below the root of v2.
+func (r *reader) list() error {
+	top := r.limits.Mount.Point
+	names, err := r.tree.Names(top, foreign.Files)
+	if err != nil {
+		return fmt.Errorf("listing groups: %w", err)
+	}
+	r.groups = r.groups[:0]
+	for _, name := range names {
+		if dir := path.Join(top, name); cgroup.ReadCounters(r.source, r.limits, dir).CPUKnown {
+			r.groups = append(r.groups, dir)
+		}
+	}
+	return nil
+}
+
+// parent is the process that started this one, if it is of the same program.
+func parent() []int {
+	pid := os.Getppid()
+	own, err := foreign.Link("", "/proc/self/exe")
+	if err != nil {
+		return nil
+	}
+	if theirs, err := foreign.Link("", "/proc/"+strconv.Itoa(pid)+"/exe"); err != nil || theirs != own {
+		return nil
+	}
+	return []int{pid}
+}
