@@ -161,7 +161,7 @@ func record(root, file string) string {
 func allowedLine(root string, pid int) string {
 	for line := range strings.Lines(record(root, procs.Dir("", pid)+"/status")) {
 		if cpus, ok := strings.CutPrefix(line, "Cpus_allowed_list:"); ok {
-			return strings.TrimSpace(cpus)
+			return strings.Clone(strings.TrimSpace(cpus)) // the whole text is not kept
 		}
 	}
 	return ""
