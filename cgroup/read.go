@@ -53,6 +53,7 @@ func Read(s Source) Limits {
 			}
 		}
 	}
+	l.Path = strings.Clone(l.Path) // what is kept must not hold on to the text of a line for each hierarchy
 	r.of = "CPU affinity"
 	var err error
 	if l.Affinity, err = r.affinity(); err != nil {

@@ -69,6 +69,9 @@ func ReadSystem(root string, pid int, policy unthrottle.Policy) System {
 	return s
 }
 
+// Short is the system without the texts of its files, for whoever keeps many: its rules can't be asked any more.
+func (s System) Short() System { return System{Limits: s.Limits, Inside: s.Inside, Policy: s.Policy} }
+
 // contained reports whether a process has mounts of its own, and whether they can be read.
 func contained(t *foreign.Tree, proc string) bool {
 	mine, err1 := t.Link("/proc/self/ns/mnt")

@@ -30,6 +30,8 @@ type Prediction struct {
 	Source Source
 	Rule   Rule // the rule that applied, "" if the environment did
 	Why    string
+
+	Choice Choice // what Rule makes of the system
 }
 
 // Predict says which GOMAXPROCS the Go program p has in this system.
@@ -44,12 +46,12 @@ func (s System) Predict(p procs.Process) Prediction {
 	if p.Program.Unthrottle >= procs.Linked {
 		// Without a number of its own, the library leaves the choice to the others.
 		if d := unthrottle.Decide(s.Inside, s.Policy); d.Procs > 0 {
-			return Prediction{Procs: d.Procs, Source: FromUnthrottle, Rule: Unthrottle, Why: d.String()}
+			return Prediction{Procs: d.Procs, Source: FromUnthrottle, Rule: Unthrottle, Why: d.String(), Choice: s.Of(Unthrottle)}
 		}
 	}
 	if p.Program.Automaxprocs >= procs.Linked && !set { // set to any text, it does nothing
 		if c := s.Of(Automaxprocs); c.limited {
-			return Prediction{Procs: c.Procs, Source: FromAutomaxprocs, Rule: Automaxprocs, Why: "automaxprocs rounds its limit down"}
+			return Prediction{Procs: c.Procs, Source: FromAutomaxprocs, Rule: Automaxprocs, Why: "automaxprocs rounds its limit down", Choice: c}
 		}
 	}
 	return s.runtime(p)
@@ -102,10 +104,10 @@ func (s System) runtime(p procs.Process) Prediction {
 		if why = c.Why; why == "" {
 			why = "the number of CPUs is not known"
 		}
-		return Prediction{Rule: rule, Why: why}
+		return Prediction{Rule: rule, Why: why, Choice: c}
 	}
 	if c.limited && c.Procs < s.Limits.Affinity {
-		return Prediction{Procs: c.Procs, Source: FromLimit, Rule: rule, Why: "the Go runtime rounds its limit up, to 2 at least"}
+		return Prediction{Procs: c.Procs, Source: FromLimit, Rule: rule, Why: "the Go runtime rounds its limit up, to 2 at least", Choice: c}
 	}
 	if why == "" {
 		why = "the CPUs that the affinity mask allows"
@@ -113,5 +115,5 @@ func (s System) runtime(p procs.Process) Prediction {
 			why += ", for " + c.Why
 		}
 	}
-	return Prediction{Procs: c.Procs, Source: FromCPUs, Rule: rule, Why: why}
+	return Prediction{Procs: c.Procs, Source: FromCPUs, Rule: rule, Why: why, Choice: c}
 }

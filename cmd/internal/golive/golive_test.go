@@ -157,7 +157,7 @@ func TestSynthetic(t *testing.T) {
 	if r.v.how != "decoded" || len(r.procs) != 2 || r.v.sched != schedAt {
 		t.Errorf("found %+v, %d Ps", r.v, len(r.procs))
 	}
-	s, err := r.schedule(r.sample)
+	s, err := r.schedule(true)
 	want := Sched{Procs: 2, Idle: 1, Running: 1, IdleProcs: 1, Spinning: 1, Custom: true, CustomKnown: true, Underflow: 7, Overflow: 8}
 	want.Latencies[0], want.Latencies[1] = 5, 6
 	if err != nil || s != want {
@@ -175,7 +175,7 @@ func TestSyntheticSearch(t *testing.T) {
 			t.Errorf("%s: %+v, %v", what, r, err)
 			continue
 		}
-		if _, err := r.schedule(r.sample); !errors.Is(err, ErrNoSched) {
+		if _, err := r.schedule(true); !errors.Is(err, ErrNoSched) {
 			t.Errorf("%s: Sched: %v", what, err)
 		}
 	}
@@ -203,7 +203,7 @@ func TestSyntheticWrong(t *testing.T) {
 			t.Errorf("%q: %v", version, err)
 			continue
 		}
-		if _, err := r.schedule(r.sample); !errors.Is(err, ErrNoSched) {
+		if _, err := r.schedule(true); !errors.Is(err, ErrNoSched) {
 			t.Errorf("%q: Sched: %v", version, err)
 		}
 	}
@@ -232,8 +232,8 @@ func FuzzImage(f *testing.F) {
 		runtime.ReadMemStats(&before)
 		start := time.Now()
 		if r, err := readSynthetic(t, file); err == nil {
-			r.sample(false)
-			r.schedule(r.sample)
+			r.sample(nil)
+			r.schedule(true)
 		}
 		runtime.ReadMemStats(&after)
 		if used := after.TotalAlloc - before.TotalAlloc; used > 64<<20 {

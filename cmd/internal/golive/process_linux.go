@@ -43,7 +43,6 @@ type Process struct {
 	code    *code
 	mem     *os.File // of the program that ran at Open: after an exec it reads nothing
 	noVM    bool     // process_vm_readv is of no use: refused, or the pid is another system's
-	remote  []unix.RemoteIovec
 	runtime *reader
 }
 
@@ -246,21 +245,21 @@ func (p *Process) GoVersion() string { return p.runtime.m.version }
 
 // GOMAXPROCS reads the value, and proves it: allp has that many Ps, each with its own number.
 func (p *Process) GOMAXPROCS() (Value, error) {
-	if err := p.runtime.sample(false); err != nil {
+	if err := p.runtime.sample(nil); err != nil {
 		return Value{}, p.failed(err)
 	}
 	return Value{Procs: len(p.runtime.procs), How: p.runtime.v.how}, nil
 }
 
 // Sched reads the scheduler's state. The error is ErrNoSched where that isn't known for the program's Go version.
-func (p *Process) Sched() (Sched, error) { return p.sched(p.runtime.sample) }
+func (p *Process) Sched() (Sched, error) { return p.sched(true) }
 
 // TrySched is Sched without patience: where the state can't be read at once, because it is being changed, there is an
 // error. It is for samples that come again soon.
-func (p *Process) TrySched() (Sched, error) { return p.sched(p.runtime.try) }
+func (p *Process) TrySched() (Sched, error) { return p.sched(false) }
 
-func (p *Process) sched(sample func(sched bool) error) (Sched, error) {
-	s, err := p.runtime.schedule(sample)
+func (p *Process) sched(patient bool) (Sched, error) {
+	s, err := p.runtime.schedule(patient)
 	if err != nil {
 		return Sched{}, p.failed(err)
 	}
@@ -326,17 +325,16 @@ func (p *Process) readSpans(buf []byte, spans []span) error {
 }
 
 func (p *Process) readVector(buf []byte, spans []span) error {
-	const maxSpans = 1024 // IOV_MAX
+	var remote [256]unix.RemoteIovec // the kernel takes 1024
 	for len(spans) > 0 {
-		n, size := min(len(spans), maxSpans), 0
-		p.remote = p.remote[:0]
-		for _, s := range spans[:n] {
-			p.remote = append(p.remote, unix.RemoteIovec{Base: uintptr(s.addr), Len: s.size})
+		n, size := min(len(spans), len(remote)), 0
+		for i, s := range spans[:n] {
+			remote[i] = unix.RemoteIovec{Base: uintptr(s.addr), Len: s.size}
 			size += s.size
 		}
 		local := [1]unix.Iovec{{Base: &buf[0]}}
 		local[0].SetLen(size)
-		got, err := unix.ProcessVMReadv(p.pid, local[:], p.remote, 0)
+		got, err := unix.ProcessVMReadv(p.pid, local[:], remote[:n], 0)
 		if err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -297,9 +298,15 @@ type reader struct {
 
 	array uint64   // of allp as read last
 	procs []uint64 // addresses of the Ps
+}
+
+// A sample is what is read at one go. It is lent to one reader after the other: a node has many programs.
+type sample struct {
 	spans []span
 	buf   []byte
 }
+
+var samples = sync.Pool{New: func() any { return new(sample) }}
 
 // pauses are slept between tries while the value can't be proven. GOMAXPROCS is changed with the world stopped, which is
 // short but for a process frozen by its quota meanwhile.
@@ -325,7 +332,7 @@ func newReader(c *code, mem memory, bias uint64) (*reader, error) {
 		r := &reader{m: c.m, mem: mem, v: v, layout: c.layout}
 		for _, allp := range v.allp {
 			r.v.allp = []uint64{allp}
-			if last = r.try(false); last == nil {
+			if last = r.try(nil); last == nil {
 				return r, nil
 			}
 			if errors.Is(last, ErrExited) || time.Now().After(end) {
@@ -336,12 +343,12 @@ func newReader(c *code, mem memory, bias uint64) (*reader, error) {
 	return nil, last
 }
 
-// sample reads until what it read agrees.
-func (r *reader) sample(sched bool) error {
+// sample reads until what it read agrees. It goes into s, unless that is nil.
+func (r *reader) sample(s *Sched) error {
 	var err error
 	for _, pause := range pauses {
 		time.Sleep(pause)
-		if err = r.try(sched); err == nil || !errors.Is(err, errUnproven) || errors.Is(err, ErrExited) {
+		if err = r.try(s); err == nil || !errors.Is(err, errUnproven) || errors.Is(err, ErrExited) {
 			return err
 		}
 	}
@@ -349,16 +356,16 @@ func (r *reader) sample(sched bool) error {
 }
 
 // try reads once with the addresses of last time, and again when they are no longer right.
-func (r *reader) try(sched bool) error {
+func (r *reader) try(s *Sched) error {
 	if len(r.procs) > 0 {
-		if err := r.read(sched); err == nil {
+		if err := r.read(s); err == nil {
 			return nil
 		}
 	}
 	if err := r.refresh(); err != nil {
 		return err
 	}
-	return r.read(sched)
+	return r.read(s)
 }
 
 // refresh reads where the Ps are.
@@ -381,7 +388,6 @@ func (r *reader) refresh() error {
 	for i := range int(n) {
 		r.procs = append(r.procs, r.m.Uint(pointers[i*word:]))
 	}
-	r.plan()
 	return nil
 }
 
@@ -393,42 +399,44 @@ func (r *reader) schedSize() int { return int(r.layout.timeToRun-r.schedFrom()) 
 
 const pHead = 8 // bytes of a P: u32 id · u32 status
 
-// plan lays out the next sample: gomaxprocs · allp · its array · the head of each P · schedt · work.cycles.
-func (r *reader) plan() {
+// plan lays out a sample: gomaxprocs · allp · its array · the head of each P, and with the scheduler's state also schedt · work.cycles.
+func (r *reader) plan(m *sample, sched bool) {
 	word := r.m.Word
-	r.spans = append(r.spans[:0], span{r.v.gomaxprocs, 4}, span{r.v.allp[0], 3 * word}, span{r.array, len(r.procs) * word})
+	m.spans = append(m.spans[:0], span{r.v.gomaxprocs, 4}, span{r.v.allp[0], 3 * word}, span{r.array, len(r.procs) * word})
 	if r.v.gomaxprocs == 0 {
-		r.spans[0].addr = r.v.allp[0] // to have the same plan; it isn't looked at
+		m.spans[0].addr = r.v.allp[0] // to have the same plan; it isn't looked at
 	}
 	for _, p := range r.procs {
-		r.spans = append(r.spans, span{p, pHead})
+		m.spans = append(m.spans, span{p, pHead})
 	}
-	size := 4 + 3*word + len(r.procs)*(word+pHead)
-	if r.v.sched != 0 {
-		r.spans = append(r.spans, span{r.v.sched + r.schedFrom(), r.schedSize()})
-		size += r.schedSize()
+	if sched {
+		m.spans = append(m.spans, span{r.v.sched + r.schedFrom(), r.schedSize()})
 		if r.v.cycles != 0 {
-			r.spans = append(r.spans, span{r.v.cycles, 4})
-			size += 4
+			m.spans = append(m.spans, span{r.v.cycles, 4})
 		}
 	}
-	r.buf = slices.Grow(r.buf[:0], size)[:size]
+	size := 0
+	for _, s := range m.spans {
+		size += s.size
+	}
+	m.buf = slices.Grow(m.buf[:0], size)[:size]
 }
 
-// read takes a sample by plan, and checks that it is one.
-func (r *reader) read(sched bool) error {
-	buf, spans, word, n := r.buf, r.spans, r.m.Word, len(r.procs)
-	if !sched {
-		buf, spans = buf[:len(buf)-len(r.schedPart())], spans[:3+n]
-	}
-	if err := r.mem.readSpans(buf, spans); err != nil {
+// read takes a sample by plan, and checks that it is one. It goes into s, unless that is nil.
+func (r *reader) read(s *Sched) error {
+	m := samples.Get().(*sample)
+	defer samples.Put(m)
+	r.plan(m, s != nil)
+	if err := r.mem.readSpans(m.buf, m.spans); err != nil {
 		if errors.Is(err, ErrExited) {
 			return err
 		}
 		return fmt.Errorf("%w: %w", errUnproven, err)
 	}
-	header, pointers, heads := buf[4:], buf[4+3*word:], r.heads()
-	if r.v.gomaxprocs != 0 && r.m.Order.Uint32(buf) != uint32(n) ||
+	word, n := r.m.Word, len(r.procs)
+	header, pointers := m.buf[4:], m.buf[4+3*word:]
+	heads := pointers[n*word:]
+	if r.v.gomaxprocs != 0 && r.m.Order.Uint32(m.buf) != uint32(n) ||
 		r.m.Uint(header) != r.array || r.m.Uint(header[word:]) != uint64(n) {
 		return errUnproven
 	}
@@ -438,26 +446,20 @@ func (r *reader) read(sched bool) error {
 			return errUnproven
 		}
 	}
-	if sched && !r.schedAgrees() {
+	if s == nil {
+		return nil
+	}
+	sched := heads[n*pHead:]
+	if !r.schedAgrees(sched) {
 		return errUnproven
 	}
+	r.decode(s, heads, sched)
 	return nil
-}
-
-// heads returns the part of the sample with the heads of the Ps.
-func (r *reader) heads() []byte {
-	return r.buf[4+3*r.m.Word+len(r.procs)*r.m.Word:]
-}
-
-// schedPart returns the part of the sample with schedt and what follows it.
-func (r *reader) schedPart() []byte {
-	return r.heads()[len(r.procs)*pHead:]
 }
 
 // schedAgrees reports whether schedt is where it is thought to be: before the count of idle Ps stands one of them or
 // none.
-func (r *reader) schedAgrees() bool {
-	part := r.schedPart()
+func (r *reader) schedAgrees(part []byte) bool {
 	first, idle, spinning := r.m.Uint(part), r.m.Order.Uint32(part[8:]), r.m.Order.Uint32(part[r.layout.nmspinning-r.schedFrom():])
 	if r.layout.custom != 0 && part[r.layout.custom-r.schedFrom()] > 1 {
 		return false
@@ -465,17 +467,23 @@ func (r *reader) schedAgrees() bool {
 	return (first == 0 || slices.Contains(r.procs, first)) && idle <= uint32(len(r.procs)) && spinning <= uint32(len(r.procs))
 }
 
-// schedule takes a sample of the scheduler, by r.sample or r.try.
-func (r *reader) schedule(sample func(sched bool) error) (Sched, error) {
+// schedule takes a sample of the scheduler, with patience or without.
+func (r *reader) schedule(patient bool) (s Sched, err error) {
 	if r.v.sched == 0 || r.layout.npidle == 0 {
-		return Sched{}, ErrNoSched
+		return s, ErrNoSched
 	}
-	if err := sample(true); err != nil {
-		return Sched{}, err
+	if patient {
+		err = r.sample(&s)
+	} else {
+		err = r.try(&s)
 	}
+	return s, err
+}
+
+// decode takes the scheduler's state from a sample: from the heads of the Ps, and from schedt and what follows it.
+func (r *reader) decode(s *Sched, heads, part []byte) {
 	order := r.m.Order
-	s := Sched{Procs: len(r.procs)}
-	heads := r.heads()
+	*s = Sched{Procs: len(r.procs)}
 	for i := range r.procs {
 		switch order.Uint32(heads[i*pHead+4:]) {
 		case pIdle:
@@ -488,7 +496,6 @@ func (r *reader) schedule(sample func(sched bool) error) (Sched, error) {
 			s.GCStop++
 		}
 	}
-	part := r.schedPart()
 	s.IdleProcs = int(order.Uint32(part[8:]))
 	s.Spinning = int(order.Uint32(part[r.layout.nmspinning-r.schedFrom():]))
 	if r.layout.custom != 0 {
@@ -502,5 +509,4 @@ func (r *reader) schedule(sample func(sched bool) error) (Sched, error) {
 		s.Collections, s.CollectionsKnown = order.Uint32(part[r.schedSize():]), true
 	}
 	s.Underflow, s.Overflow = order.Uint64(counts[LatencyBuckets*8:]), order.Uint64(counts[LatencyBuckets*8+8:])
-	return s, nil
 }

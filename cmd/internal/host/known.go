@@ -18,7 +18,7 @@ type known struct {
 	facts Process // as they were read at first
 	live  *golive.Process
 	sched bool // the state of its scheduler can be read, and tells GOMAXPROCS too
-	last  reading
+	last  glance
 
 	// What the limit in facts rests on, as it was just before that was read; "" is not known.
 	groups string // text of /proc/PID/cgroup
@@ -114,7 +114,7 @@ func (v *visit) limit(k *known, p *Process) {
 	if sure && cpus != "" && groups == k.groups && cpus == k.cpus && quotas == k.quotas {
 		return
 	}
-	p.readLimit(v.Root, p.PID)
+	v.readLimit(p)
 	k.facts.System, k.facts.Prediction = p.System, p.Prediction
 	k.groups, k.cpus, k.quotas = groups, cpus, ""
 	if l := p.System.Limits; l.Version == old.Version && slices.EqualFunc(l.Levels, old.Levels, func(a, b cgroup.Level) bool { return a.Dir == b.Dir }) {
@@ -161,7 +161,7 @@ func record(root, file string) string {
 func allowedLine(root string, pid int) string {
 	for line := range strings.Lines(record(root, procs.Dir("", pid)+"/status")) {
 		if cpus, ok := strings.CutPrefix(line, "Cpus_allowed_list:"); ok {
-			return strings.TrimSpace(cpus)
+			return strings.Clone(strings.TrimSpace(cpus)) // the whole text is not kept
 		}
 	}
 	return ""

@@ -164,9 +164,9 @@ func TestStillProgram(t *testing.T) {
 	w := &watch{p: &k.facts, live: k.live}
 	tree := foreign.Open("")
 	defer tree.Close()
-	earlier := w.read(tree, new(reading))
-	if !earlier.schedKnown || earlier.sched.Procs != 3 {
-		t.Fatalf("GOMAXPROCS is %d", earlier.sched.Procs)
+	earlier := w.read(tree, new(glance))
+	if !earlier.schedKnown || earlier.sched.procs != 3 {
+		t.Fatalf("GOMAXPROCS is %d", earlier.sched.procs)
 	}
 	for _, c := range []struct {
 		name string
@@ -174,14 +174,14 @@ func TestStillProgram(t *testing.T) {
 		cpu  time.Duration
 		want int
 	}{{"still", "", 0, 99}, {"it ran", "", -1, 3}, {"by a clock of hundredths", "/proc/self/root", 0, 3}} {
-		before := earlier
-		before.sched.Procs = 99
+		before := earlier.glance
+		before.sched.procs = 99
 		w.root = c.root
 		if before.cpu += c.cpu; c.root != "" {
 			before.cpu, _ = cpuTime(c.root, program.Process.Pid)
 		}
-		if r := w.read(tree, &before); !r.schedKnown || r.sched.Procs != c.want {
-			t.Errorf("%s: GOMAXPROCS is %d, want %d", c.name, r.sched.Procs, c.want)
+		if r := w.read(tree, &before); !r.schedKnown || r.sched.procs != c.want {
+			t.Errorf("%s: GOMAXPROCS is %d, want %d", c.name, r.sched.procs, c.want)
 		}
 	}
 }

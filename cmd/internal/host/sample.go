@@ -23,9 +23,9 @@ type watch struct {
 	gone bool
 
 	start  time.Time
-	last   reading // that the survey made last; zero: there was none
+	last   glance // the survey's last one; zero: there was none
 	before reading
-	delay  reading // a little later, when it is known whether the process does anything
+	delay  queue // a little later, when it is known whether the process does anything
 
 	// The last sample, and sums over time since the first one.
 	at                time.Time
@@ -39,14 +39,41 @@ type watch struct {
 
 // A reading holds the counters of a process.
 type reading struct {
-	at         time.Time
-	cpu        time.Duration
+	at time.Time
+	glance
 	throttling cgroup.Throttling
 	pressure   procs.Pressure
-	sched      golive.Sched
+}
+
+// A glance is what the scheduler of a process was like when it had used so much CPU time. One is kept of each process: it is small.
+type glance struct {
+	cpu        time.Duration
+	sched      scheduler
 	schedKnown bool
-	threads    procs.Schedstat
-	delayKnown bool
+}
+
+// A scheduler is what is of use here of a golive.Sched.
+type scheduler struct {
+	procs, running, spinning int
+	custom, customKnown      bool
+	collections              uint32
+	collectionsKnown         bool
+	switched                 uint64 // goroutines that began to run
+}
+
+func newScheduler(s *golive.Sched) scheduler {
+	return scheduler{
+		procs: s.Procs, running: s.Running, spinning: s.Spinning, custom: s.Custom, customKnown: s.CustomKnown,
+		collections: s.Collections, collectionsKnown: s.CollectionsKnown, switched: switches(s),
+	}
+}
+
+// A queue is how long the threads of a process have waited for a CPU by some time.
+type queue struct {
+	at     time.Time
+	cpu    time.Duration
+	waited time.Duration
+	known  bool
 }
 
 const (
@@ -139,7 +166,7 @@ func OwnTime() time.Duration {
 }
 
 // read reads the counters. The memory of a process that has used no CPU since an earlier reading is what it was then.
-func (w *watch) read(t *foreign.Tree, earlier *reading) reading {
+func (w *watch) read(t *foreign.Tree, earlier *glance) reading {
 	r := reading{at: time.Now()}
 	var ok bool
 	if r.cpu, ok = cpuTime(w.root, w.p.PID); !ok {
@@ -154,9 +181,8 @@ func (w *watch) read(t *foreign.Tree, earlier *reading) reading {
 	case earlier.schedKnown && r.cpu == earlier.cpu && isHere(w.root): // elsewhere the time is in hundredths of a second
 		r.sched, r.schedKnown = earlier.sched, true
 	case w.live != nil:
-		var err error
-		r.sched, err = w.live.Sched()
-		r.schedKnown = err == nil
+		sched, err := w.live.Sched()
+		r.sched, r.schedKnown = newScheduler(&sched), err == nil
 		w.gone = errors.Is(err, golive.ErrExited)
 	}
 	return r
@@ -166,19 +192,19 @@ func (w *watch) begin(t *foreign.Tree) {
 	w.before = w.read(t, &w.last)
 	w.start = w.before.at
 	w.at, w.cpu = w.before.at, w.before.cpu
-	w.running, w.spinning = w.before.sched.Running, w.before.sched.Spinning
+	w.running, w.spinning = w.before.sched.running, w.before.sched.spinning
 	if !w.gone && w.live != nil && !w.before.schedKnown {
 		if err := w.p.look(w.live); err != nil {
 			w.p.Live, w.p.LiveErr = 0, err
 		}
 	}
-	w.take(w.before)
+	w.take(w.before.glance)
 }
 
-// take takes GOMAXPROCS from a reading: it may be another than before.
-func (w *watch) take(r reading) {
-	if r.schedKnown {
-		w.p.Live, w.p.LiveErr, w.p.Custom, w.p.CustomKnown = r.sched.Procs, nil, r.sched.Custom, r.sched.CustomKnown
+// take takes GOMAXPROCS from a glance: it may be another than before.
+func (w *watch) take(g glance) {
+	if g.schedKnown {
+		w.p.Live, w.p.LiveErr, w.p.Custom, w.p.CustomKnown = g.sched.procs, nil, g.sched.custom, g.sched.customKnown
 	}
 }
 
@@ -243,8 +269,8 @@ func (w *watch) readDelay(*foreign.Tree) {
 	now := time.Now()
 	cpu, ok := cpuTime(w.root, w.p.PID)
 	if ok && (w.running > 0 || float64(cpu-w.before.cpu) >= active*float64(now.Sub(w.start))) {
-		w.delay = reading{at: now, cpu: cpu}
-		w.delay.threads, w.delay.delayKnown = procs.ReadSchedstat(w.root, w.p.PID)
+		threads, ok := procs.ReadSchedstat(w.root, w.p.PID)
+		w.delay = queue{at: now, cpu: cpu, waited: threads.Waited, known: ok}
 	}
 }
 
@@ -253,8 +279,8 @@ func (w *watch) end(t *foreign.Tree) {
 	if w.gone {
 		return
 	}
-	after := w.read(t, &w.before)
-	w.last = after
+	after := w.read(t, &w.before.glance)
+	w.last = after.glance
 	if w.gone {
 		return
 	}
@@ -274,19 +300,19 @@ func (w *watch) end(t *foreign.Tree) {
 		every := time.Duration(w.seen / float64(u.Samples) * float64(time.Second))
 		u.FrozenKnown = every <= tooFar && (w.period() == 0 || every <= w.period()/8)
 	}
-	if w.before.schedKnown && after.schedKnown && after.sched.CollectionsKnown {
+	if w.before.schedKnown && after.schedKnown && after.sched.collectionsKnown {
 		u.GCKnown = true
-		u.Collected = float64(after.sched.Collections-w.before.sched.Collections) / u.Wall.Seconds()
-		u.Switched = float64(switches(after.sched)-switches(w.before.sched)) / u.Wall.Seconds()
+		u.Collected = float64(after.sched.collections-w.before.sched.collections) / u.Wall.Seconds()
+		u.Switched = float64(after.sched.switched-w.before.sched.switched) / u.Wall.Seconds()
 		u.AnonMemory = anonMemory(w.root, w.p.PID)
 	}
-	if w.delay.delayKnown {
+	if w.delay.known {
 		now, ok := procs.ReadSchedstat(w.root, w.p.PID)
-		if wait := now.Waited - w.delay.threads.Waited; ok && wait >= 0 { // it goes down when many threads end
+		if wait := now.Waited - w.delay.waited; ok && wait >= 0 { // it goes down when many threads end
 			u.Delay, u.DelayWall, u.DelayCPU = wait, time.Since(w.delay.at), after.cpu-w.delay.cpu
 		}
 	}
-	w.take(after)
+	w.take(after.glance)
 }
 
 // period is that of the limit, 0 if none is known.
@@ -296,7 +322,7 @@ func (w *watch) period() time.Duration {
 }
 
 // switches is how many times a goroutine began to run. The runtime counts one in eight.
-func switches(s golive.Sched) uint64 {
+func switches(s *golive.Sched) uint64 {
 	n := s.Underflow + s.Overflow
 	for _, c := range s.Latencies {
 		n += c

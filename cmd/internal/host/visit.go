@@ -173,7 +173,7 @@ func (v *visit) first(l *look, now other) {
 		p := &Process{Process: facts, Started: now.started}
 		if l.live, l.err = attach(v.Root, p, v.files); l.err == nil {
 			l.p = p
-			p.readLimit(v.Root, l.pid)
+			v.readLimit(p)
 		}
 	}
 	switch {
@@ -182,6 +182,12 @@ func (v *visit) first(l *look, now other) {
 	case all && len(v.Names) == 0 && (errors.Is(l.err, golive.ErrNotGo) || errors.Is(l.err, executable.ErrOdd)):
 		l.other = newOther(l.pid, now, l.err)
 	}
+}
+
+// readLimit reads the limit of a process. The texts that it was found in are not kept: a container's list of mounts has some kilobytes.
+func (v *visit) readLimit(p *Process) {
+	p.readLimit(v.Root, p.PID)
+	p.System = p.System.Short()
 }
 
 // attach opens a process's memory, which is nil where it can't be read, and reads its GOMAXPROCS. The error is

@@ -298,7 +298,7 @@ func (d *Explain) number() ExplainVerdict {
 func newLimit(l, inside cgroup.Limits) Limit {
 	limit := Limit{
 		State: l.State.String(), CPUs: positive(l.CPUs), From: l.From, AtMost: l.AtMost,
-		Reason: errorText(l.Reason), Cgroup: l.Version.String(), Hybrid: l.Hybrid, Path: l.Path, Levels: []Level{},
+		Reason: errorText(l.Reason), Cgroup: l.Version.String(), Hybrid: l.Hybrid, Path: l.Path, Levels: make([]Level, 0, len(l.Levels)),
 	}
 	if inside.State != l.State || inside.CPUs != l.CPUs {
 		limit.Inside = &Inside{State: inside.State.String(), CPUs: positive(inside.CPUs)}

@@ -103,7 +103,7 @@ type Starved struct {
 
 // NewPs makes the document. The header is the caller's to fill in.
 func NewPs(r host.Result) *Ps {
-	doc := &Ps{Seconds: r.System.Wall.Seconds(), Looked: r.Looked, Refused: r.Refused, Odd: r.Odd, Stuck: r.Stuck, Processes: []PsProcess{}}
+	doc := &Ps{Seconds: r.System.Wall.Seconds(), Looked: r.Looked, Refused: r.Refused, Odd: r.Odd, Stuck: r.Stuck, Processes: make([]PsProcess, 0, len(r.Processes))}
 	doc.System = PsSystem{r.System.CPUs, known(r.System.Known, r.System.Busy), known(r.System.Known, r.System.Steal)}
 	for i := range r.Processes {
 		doc.Processes = append(doc.Processes, newPsProcess(&r.Processes[i], r.System))
@@ -181,25 +181,25 @@ func newPsProcess(p *host.Process, s host.System) PsProcess {
 	if ref, ok := podpath.Parse(l.Path); ok {
 		doc.Pod = &PsPod{ref.PodUID, ref.Container, ref.Runtime}
 	}
-	u := p.Usage
+	u := p.Usage // of which single numbers are kept
 	if u.Wall <= 0 {
 		return doc
 	}
 	doc.CPU = new(u.CPU.Seconds() / u.Wall.Seconds())
 	if u.Owner.Known {
-		doc.Periods, doc.Throttled, doc.Share = &u.Owner.Periods, &u.Owner.Throttled, share(u.Owner.Throttled, u.Owner.Periods)
+		doc.Periods, doc.Throttled, doc.Share = new(u.Owner.Periods), new(u.Owner.Throttled), share(u.Owner.Throttled, u.Owner.Periods)
 	}
 	doc.Frozen = newFrozen(u, l.Affinity)
 	switch {
 	case u.Samples > 0:
-		doc.Samples, doc.Spinning = u.Samples, &u.Spinning
+		doc.Samples, doc.Spinning = u.Samples, new(u.Spinning)
 		doc.Starvation = newStarved(u.Running, *doc.CPU, "ps")
 	case u.DelayWall > 0:
 		wall := u.DelayWall.Seconds()
 		doc.Starvation = newStarved((u.Delay+u.DelayCPU).Seconds()/wall, u.DelayCPU.Seconds()/wall, "threads")
 	}
 	if u.GCKnown {
-		doc.Collected, doc.Switched, doc.Memory = &u.Collected, &u.Switched, &u.AnonMemory
+		doc.Collected, doc.Switched, doc.Memory = new(u.Collected), new(u.Switched), new(u.AnonMemory)
 	}
 	return doc
 }

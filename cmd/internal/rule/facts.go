@@ -92,7 +92,7 @@ func chosen(p *host.Process) *choice.Choice {
 	if by.Rule == "" || p.Source() != by.Source || p.Procs() != by.Procs || by.Source == choice.FromEnvironment || by.Source == host.FromCall {
 		return nil
 	}
-	c := p.System.Of(by.Rule)
+	c := by.Choice
 	if c.Why == "" {
 		c.Why = by.Why
 	}

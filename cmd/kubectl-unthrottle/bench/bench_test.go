@@ -39,6 +39,7 @@ func build(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "kubectl-unthrottle")
 	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", program, "..")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

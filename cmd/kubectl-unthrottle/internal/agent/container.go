@@ -46,7 +46,7 @@ func (c *Container) takeMain(p *host.Process, doc *result.AgentProcess, levels [
 	for _, v := range levels {
 		of := v.owner()
 		if of == ofContainer && v.total.CPUKnown {
-			c.CPU = &v.total.CPU // of the outermost, if it has made others inside
+			c.CPU = new(v.total.CPU) // of the outermost, if it has made others inside
 		}
 		if limits.State == cgroup.Limited && v.dir == limits.From {
 			c.Limit, c.LimitBy = limits.CPUs, of

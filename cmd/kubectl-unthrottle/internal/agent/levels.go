@@ -23,7 +23,7 @@ type level struct {
 func (l *look) levels(p *host.Process, ref podpath.Ref) []level {
 	limits := p.System.Limits
 	own := strings.HasPrefix(limits.Mount.Point, "/proc/"+strconv.Itoa(p.PID)+"/root/")
-	var all []level
+	all := make([]level, 0, len(limits.Levels))
 	for _, at := range limits.Levels {
 		v := level{name: podpath.Level(at.Dir), dir: at.Dir, quota: at.Quota.CPUs()}
 		if own && ref.Container != "" && v.name == podpath.Other {

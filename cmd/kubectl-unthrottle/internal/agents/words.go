@@ -29,14 +29,21 @@ var (
 		result.FromAutomaxprocs, result.FromUnthrottle,
 	}
 	levels   = []string{"", "container", "pod", "qos", "kubepods", "other"}
-	versions = regexp.MustCompile(`^(go1|devel )[-+.:_ ()A-Za-z0-9]{0,100}$`)
-	lines    = regexp.MustCompile(`^[0-9]{1,3}(\.[0-9a-z]{1,8}){0,2}( or (later|earlier))?$`)
-	modules  = regexp.MustCompile(`^[-A-Za-z0-9._~/+()]{1,300}$`)
-	settings = regexp.MustCompile(`^[-A-Za-z0-9.,=_%#]{1,256}$`)
-	names    = regexp.MustCompile(`^[-A-Za-z0-9._+]{1,64}$`)
-	cpusets  = regexp.MustCompile(`^[-0-9,]{1,1000}$`)
-	groups   = regexp.MustCompile(`^/[-A-Za-z0-9._:@/\\]*$`)
+	versions = form{106, regexp.MustCompile(`^(go1|devel )[-+.:_ ()A-Za-z0-9]*$`)}
+	lines    = form{32, regexp.MustCompile(`^[0-9]{1,3}(\.[0-9a-z]{1,8}){0,2}( or (later|earlier))?$`)}
+	modules  = form{300, regexp.MustCompile(`^[-A-Za-z0-9._~/+()]+$`)}
+	settings = form{256, regexp.MustCompile(`^[-A-Za-z0-9.,=_%#]+$`)}
+	names    = form{64, regexp.MustCompile(`^[-A-Za-z0-9._+]+$`)}
+	cpusets  = form{1000, regexp.MustCompile(`^[-0-9,]+$`)}
+	groups   = form{mostText, regexp.MustCompile(`^/[-A-Za-z0-9._:@/\\]*$`)}
 )
+
+// A form is what a text must look like. Its length is no part of the expression: that takes memory for each character, in every program
+// that has this package.
+type form struct {
+	most int // bytes
+	like *regexp.Regexp
+}
 
 // among is a text if it is one of some; "" if not.
 func among(text string, some []string) string {
@@ -47,8 +54,8 @@ func among(text string, some []string) string {
 }
 
 // like is a text if it looks as it must; "" if not.
-func like(text string, form *regexp.Regexp) string {
-	if len(text) <= mostText && form.MatchString(text) {
+func like(text string, f form) string {
+	if len(text) <= f.most && f.like.MatchString(text) {
 		return text
 	}
 	return ""

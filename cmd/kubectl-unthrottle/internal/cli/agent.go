@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"time"
 
@@ -127,6 +128,9 @@ func (o *agentVerb) run(ctx context.Context) error {
 	}
 	if o.stdio.Env("GOGC") == "" {
 		debug.SetGCPercent(50) // it is on every node, and its heap is small: memory matters more than the CPU time of a collection
+	}
+	if !o.options.PProf {
+		runtime.MemProfileRate = 0 // nobody can ask for the profile, whose tables take a megabyte
 	}
 	go unthrottle.Watch(ctx, unthrottle.Options{Interval: o.options.Interval}, nil) // it behaves under a limit of its own
 	o.options.Log.Info("agent", "node", o.options.Node, "listens", l.Addr().String(), "probes", probes.Addr().String(), "insecure", o.insecure, "pods", o.ask, "interval", o.options.Interval.String())
