@@ -39,6 +39,7 @@ const (
 	MarkStood   = "the machine itself stood still"
 	MarkKilled  = "it did not end when it was told to"
 	MarkRetried = "the first attempt failed"
+	MarkAgain   = "it was made again, as something else ran beside it"
 	MarkLoad    = "the load was not the one that was asked for"
 	MarkNoGo    = "no Go program was seen"
 )

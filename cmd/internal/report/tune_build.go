@@ -106,6 +106,7 @@ func (d *Tune) newLoad(s *tune.Study, i int, t *search.Tune, v search.TuneVerdic
 	l := p.Loads[i]
 	words := tuneWords{
 		TuneVerdict: v, load: l, tail: l.Tail, unit: s.Plan.Unit(), perRun: p.PerRun, spent: d.Seconds, budget: s.Plan.Budget.Seconds(), late: outOfTime(s, i),
+		beside: s.Beside(i), cpus: s.Environment.CPUs,
 	}
 	for _, standing := range t.Standings() {
 		if standing.Candidate != v.Current && standing.Candidate != v.Leader {
@@ -365,6 +366,8 @@ func (d *Tune) warn(s *tune.Study) {
 			warn("in %d of %d %s other processes used the CPUs as well", n, of, unit)
 		case lab.MarkStood:
 			warn("in %d of %d %s the machine itself stood still: requests that were due then are not in the latencies", n, of, unit)
+		case lab.MarkAgain:
+			warn("%d of %d %s were made again, as something else ran beside them", n, of, unit)
 		case lab.MarkKilled:
 			warn("in %d of %d %s the program did not end on SIGTERM and was killed", n, of, unit)
 		default:
@@ -386,7 +389,7 @@ func (d *Tune) warn(s *tune.Study) {
 func disturbances(marks [][]string) map[string]int {
 	disturbed := map[string]int{}
 	for _, of := range marks {
-		for _, about := range []string{lab.MarkSteal, lab.MarkOthers, lab.MarkStood, lab.MarkKilled, lab.MarkRetried} {
+		for _, about := range []string{lab.MarkSteal, lab.MarkOthers, lab.MarkStood, lab.MarkKilled, lab.MarkRetried, lab.MarkAgain} {
 			if slices.ContainsFunc(of, func(mark string) bool { return strings.HasPrefix(mark, about) }) {
 				disturbed[about]++
 			}

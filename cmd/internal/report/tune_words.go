@@ -24,6 +24,8 @@ type tuneWords struct {
 	spent  float64 // seconds that all runs so far took
 	budget float64 // seconds; 0: none
 	late   bool    // it is used up
+	beside float64 // CPUs that others used in the runs that are disturbed; 0: none
+	cpus   int     // of the machine
 }
 
 // headline is what to do, and why or with which figures, as far as there is room for them.
@@ -120,9 +122,13 @@ func (w tuneWords) notSettled() (parts []string) {
 
 // disturbed says in how many runs something else ran, and what is known all the same.
 func (w tuneWords) disturbed() (parts []string) {
-	parts = []string{fmt.Sprintf("something else ran in %d of %s", w.Disturbed, quantity.Plural(w.Runs, "run"))}
+	who := "the hypervisor took CPU time"
+	if w.beside > 0 {
+		who = fmt.Sprintf("others used %s of %s", quantity.Number(math.Round(10*w.beside)/10), quantity.Plural(w.cpus, "CPU"))
+	}
+	parts = []string{fmt.Sprintf("%s in %d of %s", who, w.Disturbed, quantity.Plural(w.Runs, "run"))}
 	if cpu := w.Effect(search.CPU); cpu != nil && cpu.Says == search.IsBetter {
-		parts = append(parts, "with "+w.environment().and()+" "+w.brief(search.CPU)+" "+quantity.Change(cpu.Ratio))
+		parts = append(parts, "CPU with "+w.Leader.String()+" "+quantity.Change(cpu.Ratio))
 	}
 	return parts
 }

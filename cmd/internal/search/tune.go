@@ -85,6 +85,7 @@ type TuneObservation struct {
 	Room   int    // runs that there is time for after this one; 0: as many as it takes
 
 	Disturbed     bool // something else ran on the machine: how long anything took says nothing, and its CPU time does
+	Shared        bool // others used the CPUs: CPU per request may be off by more than the margin
 	SLOHeld       bool // true as well where there is no SLO
 	ErrorShare    float64
 	Tail          float64 // seconds: the geometric mean of the seconds' p99s, from when a request was ready to be sent

@@ -42,23 +42,23 @@ func (t *Tune) gain(a *arm, level, safe float64) (basis Metric, ok bool) {
 func (t *Tune) shownBetter(m Metric, a, b *arm, level float64) bool {
 	c := t.contrast(m, a, b)
 	worth := t.worth(m)
-	if m == CPU && mostlyDisturbed(a, b) {
+	if m == CPU && mostlyShared(a, b) {
 		worth *= 2
 	}
 	return c.above(level) < 0 && c.mean < -worth
 }
 
-// mostlyDisturbed reports whether something else ran in most of the pairs of two settings. CPU per request keeps its sign then, and may
-// be off by more than the margin.
-func mostlyDisturbed(a, b *arm) bool {
-	disturbed, of := 0, 0
+// mostlyShared reports whether others used the CPUs in most of the pairs of two settings. A difference in CPU per request keeps its sign
+// then, and may be off by more than the margin.
+func mostlyShared(a, b *arm) bool {
+	shared, of := 0, 0
 	for o, other := range both(a, b) {
 		of++
-		if o.Disturbed || other.Disturbed {
-			disturbed++
+		if o.Shared || other.Shared {
+			shared++
 		}
 	}
-	return 2*disturbed > of
+	return 2*shared > of
 }
 
 // shownWorse reports whether a is worse than b at a one-sided level, and by more than is allowed as far as can be seen.

@@ -194,7 +194,7 @@ func (x *execution) perRun(load, block int) float64 {
 		if r.Error != "" || r.Attempt > 0 {
 			continue
 		}
-		sum += r.Seconds - window(r.Load, x.raceBlock(r.Load, r.Search))
+		sum += r.Seconds - r.Lost - window(r.Load, x.raceBlock(r.Load, r.Search))
 		if n++; n == few {
 			beside = sum / few
 			break
@@ -204,11 +204,11 @@ func (x *execution) perRun(load, block int) float64 {
 }
 
 // run does one run. A program that fails gets a second chance: a port that is not free yet is not a property of a
-// setting.
+// setting. A run beside which something else ran is made again, as long as not too much is lost so.
 func (x *execution) run(ctx context.Context, load int, next search.TuneRun) (Run, error) {
-	var first string
-	var before float64 // seconds that the first attempt took
-	for attempt := 0; ; attempt++ {
+	var failed string
+	var before, lost float64 // seconds of all attempts, and of those that were disturbed
+	for times := 0; ; {
 		run, err := x.once(ctx, load, next, x.shotOf(load, next))
 		if ctx.Err() != nil {
 			return Run{}, ctx.Err() // it was cut short: its figures are worth nothing
@@ -216,15 +216,25 @@ func (x *execution) run(ctx context.Context, load int, next search.TuneRun) (Run
 		if err != nil {
 			return Run{}, err
 		}
-		run.Attempt = attempt
-		run.Seconds += before
-		if first != "" {
-			run.Marks = append(run.Marks, lab.MarkRetried+": "+first)
+		took := run.Seconds
+		run.Seconds, run.Lost = before+took, lost
+		if failed != "" {
+			run.Attempt = 1
+			run.Marks = append(run.Marks, lab.MarkRetried+": "+failed)
 		}
-		if run.Error == "" || attempt > 0 {
+		if lost > 0 {
+			run.Marks = append(run.Marks, lab.MarkAgain)
+		}
+		switch {
+		case run.Error == "" && x.disturbed(run) && x.again(load, next, lost+took, times):
+			lost += took
+			times++
+		case run.Error == "" || failed != "":
 			return run, nil
+		default:
+			failed = run.Error
 		}
-		first, before = run.Error, run.Seconds
+		before = run.Seconds
 	}
 }
 

@@ -124,9 +124,10 @@ const Explain search.Phase = "explain"
 type Run struct {
 	Load    int            `json:"load"`
 	Search  search.TuneRun `json:"run"`
-	Attempt int            `json:"attempt,omitempty"` // that came before, and failed
-	Place   string         `json:"place,omitempty"`   // of several
-	Room    int            `json:"room,omitempty"`    // runs of this load that the budget had room for after it; 0: any number
+	Attempt int            `json:"attempt,omitempty"`      // that came before, and failed
+	Lost    float64        `json:"lost_seconds,omitempty"` // on attempts beside which something else ran
+	Place   string         `json:"place,omitempty"`        // of several
+	Room    int            `json:"room,omitempty"`         // runs of this load that the budget had room for after it; 0: any number
 
 	lab.Run
 	Valid   bool          `json:"valid"`
@@ -325,12 +326,13 @@ func (s *Study) mostBlocks() int { return cmp.Or(s.blocks(), usualBlocks) }
 // blocks are the most that a search has: as many as fit into the budget, with the two settings that a decision may wait for, or into a
 // minute with all. 0: as many as usual.
 func (s *Study) blocks() int {
-	const patience, most = 60, 1000 // seconds, blocks
+	const patience, mostQuick, most = 60, 60, 1000 // seconds, blocks
 	if s.Plan.Blocks > 0 {
 		return s.Plan.Blocks
 	}
-	fit := max(patience/float64(s.settings()), s.Plan.Budget.Seconds()/2) / max(1e-3, s.Pilot.PerRun)
-	if n := int(min(most, fit)); n > usualBlocks {
+	perRun := max(1e-3, s.Pilot.PerRun)
+	quick := min(mostQuick, patience/perRun/float64(s.settings()))
+	if n := int(max(quick, min(most, s.Plan.Budget.Seconds()/2/perRun))); n > usualBlocks {
 		return n
 	}
 	return 0
@@ -385,7 +387,7 @@ func (s *Study) explains(p *Pilot) bool {
 func (s *Study) observation(r Run) search.TuneObservation {
 	m := r.Metrics
 	o := search.TuneObservation{
-		Run: r.Search, Valid: r.Valid, Failed: r.Error, Room: r.Room,
+		Run: r.Search, Valid: r.Valid, Failed: r.Error, Room: r.Room, Disturbed: s.disturbed(r), Shared: s.shared(r),
 		SLOHeld: r.SLOHeld, ErrorShare: lab.ErrorShare.In(m), Throttled: lab.ThrottledShare.In(m),
 	}
 	switch s.Plan.Kind {

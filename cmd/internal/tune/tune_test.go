@@ -664,7 +664,7 @@ func TestBlocks(t *testing.T) {
 		{Plan{}, 0.5, 30},
 		{Plan{}, 0.001, 60},
 		{Plan{}, 0, 60},
-		{Plan{Budget: 10 * time.Minute}, 6.5, 23},
+		{Plan{Budget: 10 * time.Minute}, 6.5, 46},
 		{Plan{Budget: time.Minute}, 6.5, 0},
 		{Plan{Blocks: 4, Budget: time.Hour}, 6.5, 4},
 	} {

@@ -24,8 +24,9 @@ import (
 // that a study that goes on in another world finds what it would have found in the first.
 type world struct {
 	now      time.Time
-	noGo     bool          // it is no Go program
-	starting time.Duration // how long it takes until it is ready
+	noGo     bool                  // it is no Go program
+	others   func(nth int) float64 // CPUs that others use beside a job
+	starting time.Duration         // how long it takes until it is ready
 
 	byItself int                                                     // GOMAXPROCS without an environment that names one
 	ignores  bool                                                    // it takes no GOMAXPROCS from its environment
@@ -238,7 +239,11 @@ func (j *worldJob) Run(ctx context.Context, s lab.Setting) (lab.Run, error) {
 	if w.noGo {
 		marks = []string{lab.MarkNoGo}
 	}
-	return lab.Run{Seconds: 1, Marks: marks, Metrics: map[string]float64{"wall-sec": t, "cpu-sec": 2 * t, "ns/op": 1e9 * t, "cpu-ns/op": 2e9 * t}}, nil
+	others := 0.0
+	if w.others != nil {
+		others = w.others(w.jobs)
+	}
+	return lab.Run{Seconds: 1, Marks: marks, Others: others, Metrics: map[string]float64{"wall-sec": t, "cpu-sec": 2 * t, "ns/op": 1e9 * t, "cpu-ns/op": 2e9 * t}}, nil
 }
 
 // A keeper keeps what a study records and tells.
