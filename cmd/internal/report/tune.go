@@ -76,30 +76,32 @@ func (s TuneSubject) Each() string {
 
 // TuneLoad is a rate, and what the search said at it.
 type TuneLoad struct {
-	Rate        float64              `json:"rate"`                   // requests a second; 0: a closed loop, or a job
-	Share       float64              `json:"share_of_limit"`         // of the limit's CPU, that the current setting uses there; 0: not known
-	Closed      float64              `json:"share_of_capacity"`      // 0: not known
-	Capacity    float64              `json:"capacity"`               // requests a second that a closed loop gets out of the current setting, to two digits; 0: not known
-	Arrivals    string               `json:"arrivals"`               // poisson, const
-	Connections int                  `json:"connections"`            // of a closed loop
-	FirstWindow float64              `json:"first_window_seconds"`   // of a run of the first blocks, and of a guard after them
-	Window      float64              `json:"window_seconds"`         // of the other runs
-	WarmUp      float64              `json:"warm_up_seconds"`        //
-	Tail        string               `json:"tail"`                   // the highest percentile that a window can carry: p99, p90, p50
-	SLO         string               `json:"slo_text"`               // ""
-	Noise       map[string]TuneNoise `json:"noise"`                  // of a metric: p99, cpu, time
-	Main        bool                 `json:"main"`                   // the verdict rests on it
-	Kind        string               `json:"kind"`                   // change, keep, trade, undecided
-	Procs       int                  `json:"gomaxprocs"`             //
-	GOGC        int                  `json:"gogc,omitempty"`         //
-	Text        string               `json:"text"`                   //
-	Also        []string             `json:"also,omitempty"`         // why, and what to type
-	Effects     []TuneEffect         `json:"effects,omitempty"`      // from the current setting to what is advised, the trade, or what looks best
-	Pairs       int                  `json:"pairs"`                  // blocks that these rest on
-	Fresh       int                  `json:"fresh_pairs,omitempty"`  // of these, pairs that guard a change
-	MoreRuns    int                  `json:"more_runs,omitempty"`    // that would tell what is still open
-	MoreSeconds float64              `json:"more_seconds,omitempty"` // that these take
-	Blocks      int                  `json:"blocks"`                 // of all settings
+	Rate        float64              `json:"rate"`                     // requests a second; 0: a closed loop, or a job
+	Share       float64              `json:"share_of_limit"`           // of the limit's CPU, that the current setting uses there; 0: not known
+	Closed      float64              `json:"share_of_capacity"`        // 0: not known
+	Capacity    float64              `json:"capacity"`                 // requests a second that a closed loop gets out of the current setting, to two digits; 0: not known
+	Arrivals    string               `json:"arrivals"`                 // poisson, const
+	Connections int                  `json:"connections"`              // of a closed loop
+	FirstWindow float64              `json:"first_window_seconds"`     // of a run of the first blocks, and of a guard after them
+	Window      float64              `json:"window_seconds"`           // of the other runs
+	WarmUp      float64              `json:"warm_up_seconds"`          //
+	Tail        string               `json:"tail"`                     // the highest percentile that a window can carry: p99, p90, p50
+	SLO         string               `json:"slo_text"`                 // ""
+	Noise       map[string]TuneNoise `json:"noise"`                    // of a metric: p99, cpu, time
+	Main        bool                 `json:"main"`                     // the verdict rests on it
+	Kind        string               `json:"kind"`                     // change, keep, trade, undecided
+	Procs       int                  `json:"gomaxprocs"`               //
+	GOGC        int                  `json:"gogc,omitempty"`           //
+	Text        string               `json:"text"`                     //
+	Also        []string             `json:"also,omitempty"`           // why, and what to type
+	Effects     []TuneEffect         `json:"effects,omitempty"`        // from the current setting to what is advised, the trade, or what looks best
+	Pairs       int                  `json:"pairs"`                    // blocks that these rest on
+	Fresh       int                  `json:"fresh_pairs,omitempty"`    // of these, pairs that guard a change
+	Agreed      int                  `json:"agreed_pairs,omitempty"`   // and of those, in which it was better
+	Disturbed   int                  `json:"disturbed_runs,omitempty"` // beside which something else ran: their tail and their time are no values
+	MoreRuns    int                  `json:"more_runs,omitempty"`      // that would tell what is still open
+	MoreSeconds float64              `json:"more_seconds,omitempty"`   // that these take
+	Blocks      int                  `json:"blocks"`                   // of all settings
 	Invalid     int                  `json:"invalid_runs,omitempty"`
 	Done        bool                 `json:"done"`
 }
@@ -115,7 +117,7 @@ type TuneNoise struct {
 type TuneEffect struct {
 	Metric   string  `json:"metric"`         // p99, pooled, time, cpu, throughput, throttled
 	Says     string  `json:"says,omitempty"` // better, not worse, worse, open; "": it does not decide
-	From     float64 `json:"before"`         // medians; seconds, a second, or a share
+	From     float64 `json:"before"`         // geometric means; seconds, a second, or a share (of that the median)
 	To       float64 `json:"after"`
 	Ratio    float64 `json:"ratio"` // of a typical block; 0: there is none
 	Low      float64 `json:"low"`   // 95 % interval, by the noise of all settings; both 0: too few blocks
