@@ -11,14 +11,14 @@ import (
 // This file compares two settings in a metric: by the log-ratios of their runs in the blocks that both ran in, and the
 // noise of all settings together.
 
-// The levels, one-sided. They were chosen by simulation; see TestTuneTruths and TestTuneShapes.
+// The levels, one-sided. They were chosen by simulation; see TestTuneTruths, TestTuneShapes and TestTuneWorlds.
 const (
 	trigger  = 0.05   // of a gain that is worth a guard; shared by the candidates
 	claim    = 0.0025 // of a gain after the guard; shared by the candidates
 	trading  = 0.01   // at which a setting is said to be better or worse than another
 	unlikely = 0.002  // at which one that is worse in a metric leaves the race as a trade
 	hopeless = 0.2    // at which one that can't be better any more leaves the race
-	unharmed = 0.015  // at which one that is advised is shown not to be worse
+	unharmed = 0.013  // at which one that is advised is shown not to be worse
 	safely   = 0.05   // at which one is said not to be worse
 	perhaps  = 0.1    // at which one that is being guarded may go on
 	interval = 0.025  // of each end of an interval
