@@ -235,10 +235,12 @@ type TuneAtRate struct {
 	Answer    string  `json:"answer"`       // holds, fails, open
 	Held      int     `json:"held_windows"` // each by itself
 	Of        int     `json:"window_count"`
-	Void      int     `json:"void_windows,omitempty"` // that the generator has spoilt, besides
-	Objective string  `json:"objective"`              // the goal of the SLO that is nearest to being missed
-	Allowed   float64 `json:"allowed_share"`          // of the requests may be beyond it
-	Failures  bool    `json:"of_failures,omitempty"`  // those beyond it are those that failed
+	Void      int     `json:"void_windows,omitempty"`      // that the generator has spoilt, besides
+	Disturbed int     `json:"disturbed_windows,omitempty"` // and beside which something else ran: they say nothing
+	Hit       int     `json:"beyond_windows,omitempty"`    // windows that have any request beyond the objective
+	Objective string  `json:"objective"`                   // the goal of the SLO that is nearest to being missed
+	Allowed   float64 `json:"allowed_share"`               // of the requests may be beyond it
+	Failures  bool    `json:"of_failures,omitempty"`       // those beyond it are those that failed
 	Requests  int64   `json:"requests"`
 	Beyond    int64   `json:"beyond"` // requests that were slower than it, or failed
 	Share     float64 `json:"beyond_share"`

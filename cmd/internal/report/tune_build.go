@@ -332,7 +332,7 @@ func (d *Tune) warn(s *tune.Study) {
 	if s.Plan.Kind == tune.ServerKind && s.Plan.CPUs > 0 && float64(s.Environment.CPUs) < s.Plan.CPUs+1 {
 		warn("the load's generator shares %s with the program, which may use %s", quantity.CPUs(float64(s.Environment.CPUs)), short(s.Plan.CPUs))
 	}
-	failed, invalid, void := 0, 0, 0
+	failed, invalid, void, beside := 0, 0, 0, 0
 	var marks [][]string // of each run, or window at the user's rate
 	for _, r := range s.Runs {
 		marks = append(marks, r.Marks)
@@ -347,8 +347,11 @@ func (d *Tune) warn(s *tune.Study) {
 		if w.Phase == tune.HoldPhase {
 			marks = append(marks, w.Marks)
 		}
-		if !w.Valid {
+		switch {
+		case !w.Valid:
 			void++
+		case w.Disturbed:
+			beside++
 		}
 	}
 	unit := "runs"
@@ -376,6 +379,9 @@ func (d *Tune) warn(s *tune.Study) {
 	}
 	if void > 0 {
 		warn("in %d of %d windows the generator did not send as planned, or saw the answers late: they don't count, and were repeated", void, len(s.Windows))
+	}
+	if beside > 0 {
+		warn("in %d of %d windows something else had the machine: they don't count, and were repeated", beside, len(s.Windows))
 	}
 	if failed > 0 {
 		warn("%d of %d runs failed", failed, of)

@@ -68,11 +68,11 @@ func (d *Tune) addLimits(s *tune.Study) error {
 }
 
 func newTuneAtRate(h tune.Hold) *TuneAtRate {
-	if h.Of+h.Void == 0 {
+	if h.Of+h.Void+h.Disturbed == 0 {
 		return nil
 	}
 	return &TuneAtRate{
-		Answer: string(h.Answer), Held: h.Held, Of: h.Of, Void: h.Void, Objective: h.Goal.Text, Allowed: h.Goal.Allowed, Failures: h.Goal.Failures,
+		Answer: string(h.Answer), Held: h.Held, Of: h.Of, Void: h.Void, Disturbed: h.Disturbed, Hit: h.Share.Hit, Objective: h.Goal.Text, Allowed: h.Goal.Allowed, Failures: h.Goal.Failures,
 		Requests: h.Share.Of, Beyond: h.Share.Hits, Share: h.Share.Share, Low: h.Share.Low, High: h.Share.High, More: h.More, Again: h.Again, NoStart: h.NoStart,
 	}
 }

@@ -59,11 +59,28 @@ func (w limitWords) enough(i int) (text string, also []string) {
 // most 0.7 %, 95 %) were slower".
 func (w limitWords) counted(at *TuneAtRate) string {
 	share := fineShare(at.Share)
-	if at.Beyond == 0 {
+	switch {
+	case at.Beyond == 0:
 		share = "none"
+	case at.bounded():
+		share += fmt.Sprintf(" (at most %s, 95 %%)", fineShare(at.High))
+	case at.Hit > 0:
+		share += ", in " + quantity.Plural(at.Hit, "window") + ","
 	}
-	return fmt.Sprintf("%s of %s, %s, of which %s (at most %s, 95 %%) %s", quantity.Plural(at.Of, "window"), quantity.Brief(w.d.Loads[0].Window),
-		quantity.Plural(at.Requests, "request"), share, fineShare(at.High), w.did(at))
+	return fmt.Sprintf("%s of %s, %s, of which %s %s", quantity.Plural(at.Of, "window"), quantity.Brief(w.d.Loads[0].Window),
+		quantity.Plural(at.Requests, "request"), share, w.did(at))
+}
+
+// bounded reports whether there is an upper bound of the share that can be told: what comes in rare windows has to be in some of them.
+func (at *TuneAtRate) bounded() bool {
+	const some = 5
+	return at.Hit >= some
+}
+
+// seemsEnough reports whether a limit that is not shown to be enough seems so: no window missed the SLO, and there are some.
+func (at *TuneAtRate) seemsEnough() bool {
+	const some = 8
+	return at.Of >= some && at.Held == at.Of && at.Share <= at.Allowed
 }
 
 // did is what the requests did that broke the SLO.
@@ -84,11 +101,14 @@ func (w limitWords) did(at *TuneAtRate) string {
 
 // short is what was beyond the SLO under a limit, and how sure that is.
 func (w limitWords) short(at *TuneAtRate) string {
-	bound := "at most " + fineShare(at.High)
-	if at.Answer == string(tune.Fails) {
-		bound = "at least " + fineShare(at.Low)
+	bound := ""
+	switch {
+	case at.Answer == string(tune.Fails):
+		bound = " (at least " + fineShare(at.Low) + ", 95 %)"
+	case at.bounded():
+		bound = " (at most " + fineShare(at.High) + ", 95 %)"
 	}
-	return fmt.Sprintf("%s of %s (%s, 95 %%) %s", fineShare(at.Share), quantity.Plural(at.Requests, "request"), bound, w.did(at))
+	return fmt.Sprintf("%s of %s%s %s", fineShare(at.Share), quantity.Plural(at.Requests, "request"), bound, w.did(at))
 }
 
 // below says what the next smaller limit did.
@@ -135,8 +155,8 @@ func (w limitWords) procs(l *TuneLimit) string {
 // notShown says what is known where no limit is shown to be enough, and what more would take.
 func (w limitWords) notShown() (text string, also []string) {
 	const few = 3 // windows, with fewer of which nothing seems to be anything
-	var seems, small, fails *TuneLimit
-	all, void, older := true, 0, false
+	var seems, small, fails, open *TuneLimit
+	all, void, disturbed, older := true, 0, 0, false
 	for i := range w.d.Limits {
 		l := &w.d.Limits[i]
 		at := l.AtRate()
@@ -148,14 +168,17 @@ func (w limitWords) notShown() (text string, also []string) {
 			continue
 		}
 		void += at.Void
+		disturbed += at.Disturbed
 		switch {
 		case at.Requests == 0:
 			older = older || at.Of > 0
 		case at.Of < few:
 		case at.Share > at.Allowed:
 			small = l
-		case seems == nil:
+		case seems == nil && at.seemsEnough():
 			seems = l
+		case open == nil:
+			open = l
 		}
 	}
 	asked := w.plan.SLO + " at " + rateText(w.plan.Rate)
@@ -170,6 +193,9 @@ func (w limitWords) notShown() (text string, also []string) {
 			also = append(also, fmt.Sprintf("Under the largest, %s, %s.", cpusText(fails.CPUs), w.short(at)))
 		}
 		also = append(also, "A larger limit, a lower rate or a looser objective would tell more.")
+	case disturbed > 0 && disturbed >= void && !w.unfinished:
+		text = fmt.Sprintf("Undecided: something else ran in %s.", quantity.Plural(disturbed, "window"))
+		also = append(also, fmt.Sprintf("Which limit is enough for %s is not known: those windows say nothing. Run it again while the machine is quiet.", asked))
 	case void > 0 && !w.unfinished:
 		text = fmt.Sprintf("Undecided: which limit is enough for %s is not known.", asked)
 		also = append(also, fmt.Sprintf("In %s the generator did not send as planned, and those say nothing.", quantity.Plural(void, "window")))
@@ -179,6 +205,12 @@ func (w limitWords) notShown() (text string, also []string) {
 	case fails != nil:
 		text = fmt.Sprintf("Undecided: %s is not enough.", heldTo(fails.CPUs))
 		also = append(also, fmt.Sprintf("Which larger one is enough for %s is not known.", asked))
+		if open != nil {
+			also = append(also, w.soFar(open)...)
+		}
+	case open != nil:
+		text = fmt.Sprintf("Undecided: which limit is enough for %s is not known.", asked)
+		also = append(also, w.soFar(open)...)
 	default:
 		text = fmt.Sprintf("Undecided: which limit is enough for %s is not known.", asked)
 	}
@@ -192,6 +224,12 @@ func (w limitWords) notShown() (text string, also []string) {
 		also = append(also, fmt.Sprintf("It usually takes %s to know, %s here.", quantity.Plural(w.usual, "window"), w.lasting(w.usual)))
 	}
 	return text, also
+}
+
+// soFar is what is known of a limit that is neither shown to be enough nor not to be.
+func (w limitWords) soFar(l *TuneLimit) []string {
+	at := l.AtRate()
+	return []string{fmt.Sprintf("Under %s it held in %d of %s.", cpusText(l.CPUs), at.Held, w.counted(at)), w.more(at)}
 }
 
 // more says what would settle it.
@@ -317,7 +355,7 @@ func (d *Tune) pooled() bool {
 func (d *Tune) SlowerNote() string {
 	for i := range d.Limits {
 		if d.Limits[i].Slower() != "" {
-			return "Slower: requests of these windows that were slower than the SLO says or failed, and a 95 % bound of that share, by whole windows."
+			return "Slower: requests of these windows that were slower than the SLO says or failed, and a 95 % bound of that share, by whole windows, where five of them have any."
 		}
 	}
 	return ""
@@ -332,6 +370,9 @@ func (l *TuneLimit) Slower() string {
 		return ""
 	case at.Answer == string(tune.Fails):
 		return fineShare(at.Share) + " (≥" + fineShare(at.Low) + ")"
+	}
+	if !at.bounded() {
+		return fineShare(at.Share)
 	}
 	return fineShare(at.Share) + " (≤" + fineShare(at.High) + ")"
 }
@@ -352,6 +393,8 @@ func (d *Tune) Enough(l *TuneLimit) string {
 		return "not known"
 	case at.Share > at.Allowed:
 		return "seems not"
+	case at.seemsEnough():
+		return "seems so"
 	}
-	return "seems so"
+	return "not known"
 }

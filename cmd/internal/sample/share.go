@@ -13,6 +13,7 @@ type Share struct {
 	Hits  int64
 	Of    int64
 	Parts int
+	Hit   int // parts that have any
 }
 
 // ShareOf says how large a share is, and how sure that is: it is below Low, and above High, in so rare cases as level says.
@@ -28,6 +29,9 @@ func ShareOf(parts []Part, level float64) Share {
 	for _, p := range parts {
 		s.Hits += p.Hits
 		s.Of += p.Of
+		if p.Hits > 0 {
+			s.Hit++
+		}
 	}
 	if s.Of == 0 {
 		return s

@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/search"
 )
@@ -12,14 +13,16 @@ import (
 const muchStolen = 0.04
 
 // disturbed reports whether how long anything took in the run says nothing.
-func (s *Study) disturbed(r Run) bool { return r.Stolen > muchStolen || s.shared(r) && !r.Sliced }
+func (s *Study) disturbed(r lab.Run, limit float64) bool {
+	return r.Stolen > muchStolen || s.shared(r, limit) && !r.Sliced
+}
 
 // shared reports whether others used so much that CPU time is not what it would be alone. Where there are more CPUs than the program and
 // the generator need, others may use half of those: a mark on every run of a large machine would say nothing.
-func (s *Study) shared(r Run) bool {
+func (s *Study) shared(r lab.Run, limit float64) bool {
 	const generator = 1
-	free := float64(s.Environment.CPUs) - s.Plan.CPUs - generator
-	if s.Plan.CPUs == 0 {
+	free := float64(s.Environment.CPUs) - limit - generator
+	if limit == 0 {
 		free = 0
 	}
 	return r.Others > max(procs.NoisyOthers, free/2)
@@ -29,7 +32,7 @@ func (s *Study) shared(r Run) bool {
 func (s *Study) Beside(load int) float64 {
 	sum, n := 0.0, 0
 	for _, r := range s.Runs {
-		if r.Load == load && s.disturbed(r) && r.Others > 0 {
+		if r.Load == load && s.disturbed(r.Run, s.Plan.CPUs) && r.Others > 0 {
 			sum += r.Others
 			n++
 		}

@@ -29,8 +29,8 @@ func TestDisturbed(t *testing.T) {
 		{"no limit", 16, 0, lab.Run{Others: 0.3}, true, true},
 		{"a limit of all CPUs", 4, 4, lab.Run{Others: 0.3}, true, true},
 	} {
-		s := &Study{Plan: Plan{CPUs: c.limit}, Environment: lab.Environment{CPUs: c.cpus}}
-		if d, shared := s.disturbed(Run{Run: c.run}), s.shared(Run{Run: c.run}); d != c.disturbed || shared != c.shared {
+		s := &Study{Environment: lab.Environment{CPUs: c.cpus}}
+		if d, shared := s.disturbed(c.run, c.limit), s.shared(c.run, c.limit); d != c.disturbed || shared != c.shared {
 			t.Errorf("%s: disturbed %v, shared %v", c.name, d, shared)
 		}
 	}

@@ -226,7 +226,7 @@ func (x *execution) run(ctx context.Context, load int, next search.TuneRun) (Run
 			run.Marks = append(run.Marks, lab.MarkAgain)
 		}
 		switch {
-		case run.Error == "" && x.disturbed(run) && x.again(load, next, lost+took, times):
+		case run.Error == "" && x.disturbed(run.Run, x.Plan.CPUs) && x.again(load, next, lost+took, times):
 			lost += took
 			times++
 		case run.Error == "" || failed != "":

@@ -37,20 +37,21 @@ const (
 
 // A LimitWindow is a window that was measured where the question is which limit is needed.
 type LimitWindow struct {
-	CPUs     float64            `json:"limit_cpus"`
-	Procs    int                `json:"gomaxprocs"`
-	Phase    string             `json:"phase"`
-	Step     string             `json:"step,omitempty"` // of the search for the highest rate
-	Rate     float64            `json:"rate"`
-	Held     bool               `json:"held"`
-	Valid    bool               `json:"valid"`
-	Requests int64              `json:"requests,omitempty"`
-	Beyond   []int64            `json:"beyond,omitempty"` // requests that were beyond each of the SLO's goals
-	Metrics  map[string]float64 `json:"metrics"`
-	Marks    []string           `json:"marks,omitempty"` // what the host did meanwhile
-	Error    string             `json:"error,omitempty"`
-	NoStart  bool               `json:"no_start,omitempty"` // the server did not even start; Error says why
-	Seconds  float64            `json:"seconds"`            // since the end of the one before
+	CPUs      float64            `json:"limit_cpus"`
+	Procs     int                `json:"gomaxprocs"`
+	Phase     string             `json:"phase"`
+	Step      string             `json:"step,omitempty"` // of the search for the highest rate
+	Rate      float64            `json:"rate"`
+	Held      bool               `json:"held"`
+	Valid     bool               `json:"valid"`
+	Requests  int64              `json:"requests,omitempty"`
+	Beyond    []int64            `json:"beyond,omitempty"` // requests that were beyond each of the SLO's goals
+	Metrics   map[string]float64 `json:"metrics"`
+	Marks     []string           `json:"marks,omitempty"`     // what the host did meanwhile
+	Disturbed bool               `json:"disturbed,omitempty"` // so much that the window says nothing
+	Error     string             `json:"error,omitempty"`
+	NoStart   bool               `json:"no_start,omitempty"` // the server did not even start; Error says why
+	Seconds   float64            `json:"seconds"`            // since the end of the one before
 }
 
 // A LimitTry is a setting under a limit: Go's default there, or the limit rounded up.
@@ -162,27 +163,29 @@ const (
 
 // A Hold is what the windows at the user's rate say of a setting under a limit.
 type Hold struct {
-	Answer  Answer
-	Held    int // windows that held the SLO, each by itself
-	Of      int
-	Void    int          // windows that the generator has spoilt
-	Again   int          // windows that all held, minutes after others that showed that it fails: then it is open after all
-	NoStart string       // why the server did not start; "": it did
-	Goal    Goal         // that is nearest to being missed
-	Share   sample.Share // of the requests that were beyond it
-	More    int          // windows that would probably tell, if it is open; 0: no number that is worth while
+	Answer    Answer
+	Held      int // windows that held the SLO, each by itself
+	Of        int
+	Void      int          // windows that the generator has spoilt
+	Disturbed int          // windows beside which something else ran: they say nothing
+	Again     int          // windows that all held, minutes after others that showed that it fails: then it is open after all
+	NoStart   string       // why the server did not start; "": it did
+	Goal      Goal         // that is nearest to being missed
+	Share     sample.Share // of the requests that were beyond it
+	More      int          // windows that would probably tell, if it is open; 0: no number that is worth while
 }
 
 // holding are the windows at the user's rate of one setting.
 type holding struct {
-	goals   []Goal
-	parts   [][]sample.Part // of each goal: a window is a part
-	most    int
-	held    int
-	of      int
-	void    int
-	noStart string
-	settled int // so many windows there were when no more were wanted for the first time; 0: they still are
+	goals     []Goal
+	parts     [][]sample.Part // of each goal: a window is a part
+	most      int
+	held      int
+	of        int
+	void      int
+	disturbed int
+	noStart   string
+	settled   int // so many windows there were when no more were wanted for the first time; 0: they still are
 }
 
 // add counts a window. One in which the server died, or did not start, has met no goal.
@@ -190,6 +193,9 @@ func (h *holding) add(w LimitWindow, sent int64) {
 	switch {
 	case !w.Valid:
 		h.void++
+		return
+	case w.Disturbed: // whether it held or not: to count only those that did would make any limit look better
+		h.disturbed++
 		return
 	case w.NoStart:
 		h.noStart = w.Error
@@ -232,7 +238,7 @@ func (h *holding) judge() (all Hold) {
 			worst, all.Goal, all.Share = off, goal, s
 		}
 	}
-	all.Held, all.Of, all.Void, all.NoStart = h.held, h.of, h.void, h.noStart
+	all.Held, all.Of, all.Void, all.Disturbed, all.NoStart = h.held, h.of, h.void, h.disturbed, h.noStart
 	if h.noStart != "" {
 		all.Answer = Fails
 	}
@@ -266,8 +272,11 @@ func (h *holding) wants() bool {
 	return now.Answer == Open && !unlikely && now.Share.Parts < h.most && !h.spoilt()
 }
 
-// spoilt reports whether the generator has failed too often.
-func (h *holding) spoilt() bool { return h.void >= voidWindows && h.void > 2*h.of }
+// spoilt reports whether the generator has failed too often, or something else ran too often.
+func (h *holding) spoilt() bool {
+	lost := h.void + h.disturbed
+	return lost >= voidWindows && lost > 2*h.of
+}
 
 // Limits look for the smallest limit that holds the SLO at the user's rate, and for the highest rate under each. Windows come at
 // the user's rate first, the smallest limit first and under each Go's default first, since that needs no setting, until one is
@@ -491,10 +500,10 @@ func (l *Limits) observe(w LimitWindow) error {
 			try.curve.Stop()
 		}
 	case HoldPhase:
-		if w.Rate != l.study.Plan.Rate || try.of+try.void > 10*mostWindows {
+		if w.Rate != l.study.Plan.Rate || try.of+try.void+try.disturbed > 10*mostWindows {
 			return fmt.Errorf("%v/s under a limit of %v CPUs with GOMAXPROCS=%d were not to be held", w.Rate, w.CPUs, w.Procs)
 		}
-		if try.at < l.reached && w.Valid {
+		if try.at < l.reached && w.Valid && !w.Disturbed {
 			try.again++
 			try.missed = try.missed || !w.Held
 		}

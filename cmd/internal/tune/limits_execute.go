@@ -42,7 +42,8 @@ func (s *Study) ExecuteLimits(ctx context.Context, l Lab) error {
 			return err
 		}
 		if session != nil && w.Phase == HoldPhase {
-			w.Marks = session.Close().Marks
+			run := session.Close()
+			w.Marks, w.Disturbed = run.Marks, w.Error == "" && x.disturbed(run, w.CPUs)
 			session = nil
 		}
 		now := l.Clock()
@@ -120,7 +121,7 @@ func (x *execution) seed(w *LimitWindow) uint64 {
 		return x.Plan.Seed + 10*mostWindows + uint64(len(x.Windows)) + n
 	}
 	for _, before := range x.Windows {
-		if before.Phase == HoldPhase && before.CPUs == w.CPUs && before.Procs == w.Procs && before.Valid {
+		if before.Phase == HoldPhase && before.CPUs == w.CPUs && before.Procs == w.Procs && before.Valid && !before.Disturbed {
 			n++
 		}
 	}

@@ -387,7 +387,7 @@ func (s *Study) explains(p *Pilot) bool {
 func (s *Study) observation(r Run) search.TuneObservation {
 	m := r.Metrics
 	o := search.TuneObservation{
-		Run: r.Search, Valid: r.Valid, Failed: r.Error, Room: r.Room, Disturbed: s.disturbed(r), Shared: s.shared(r),
+		Run: r.Search, Valid: r.Valid, Failed: r.Error, Room: r.Room, Disturbed: s.disturbed(r.Run, s.Plan.CPUs), Shared: s.shared(r.Run, s.Plan.CPUs),
 		SLOHeld: r.SLOHeld, ErrorShare: lab.ErrorShare.In(m), Throttled: lab.ThrottledShare.In(m),
 	}
 	switch s.Plan.Kind {
