@@ -433,13 +433,13 @@ func (v *TuneVerdict) Effect(m Metric) *Effect {
 	return nil
 }
 
-// typical is the geometric mean.
+// typical is the geometric mean. It is that of what the values are to the first of them, so that equal ones stay what they are.
 func typical(values []float64) float64 {
 	sum := 0.0
 	for _, v := range values {
-		sum += math.Log(v)
+		sum += math.Log(v / values[0])
 	}
-	return math.Exp(sum / float64(len(values)))
+	return values[0] * math.Exp(sum/float64(len(values)))
 }
 
 func median(values []float64) float64 { return sample.Summarise(values).Median }
