@@ -45,7 +45,7 @@ func FuzzRecord(f *testing.F) {
 		var r Record
 		for i := 0; i+1 < len(spans); i += 2 {
 			from := time.Duration(spans[i]) * ms
-			s := Span{from, from + time.Duration(spans[i+1]+1)*ms}
+			s := Span{from, from + (time.Duration(spans[i+1])+1)*ms}
 			r.Add(time.Duration(until)*ms, s)
 			if ran, known := r.Ran(r.Zero.Add(s.From)); known && ran {
 				t.Errorf("it ran in %v", s)
