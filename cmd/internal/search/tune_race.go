@@ -110,10 +110,11 @@ func (t *Tune) breaksMore(a, b *arm) bool {
 	return lost-gained > common(a, b)/10
 }
 
-// discordant counts the blocks in which only a held the SLO, and those in which only b did.
+// discordant counts the blocks in which only a held the SLO, and those in which only b did. Beside something else that says nothing.
 func (t *Tune) discordant(a, b *arm) (gained, lost int) {
 	for o, other := range both(a, b) {
 		switch broke, otherBroke := t.broken(o), t.broken(other); {
+		case o.Disturbed || other.Disturbed:
 		case otherBroke && !broke:
 			gained++
 		case broke && !otherBroke:
@@ -229,7 +230,7 @@ func (t *Tune) worst(reason DropReason, a, b *arm) *Drop {
 func (t *Tune) alwaysBreaks(a, b *arm) bool {
 	held := 0
 	for o, other := range both(a, b) {
-		if !t.broken(other) {
+		if !o.Disturbed && !other.Disturbed && !t.broken(other) {
 			held++
 			if !t.broken(o) {
 				return false

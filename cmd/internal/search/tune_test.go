@@ -1273,3 +1273,19 @@ func TestTuneBesideNeighbours(t *testing.T) {
 		}
 	}
 }
+
+// TestTuneSLOBesideNeighbours: a run that broke the SLO while something else ran says nothing for the others, nor against its setting.
+func TestTuneSLOBesideNeighbours(t *testing.T) {
+	unlucky := func(setting int, run rule) rule {
+		return run.but(func(o *TuneObservation) {
+			o.Disturbed = o.Run.Block%4 != 0
+			o.SLOHeld = !o.Disturbed || o.Run.Procs != setting
+		})
+	}
+	if v := tune(t, two, unlucky(4, goodRun)).Verdict(); v.Kind == Change || v.Basis == SLO {
+		t.Errorf("the current setting: %+v", v)
+	}
+	if v := tune(t, two, unlucky(2, costing(is2, 0.7, 0.7))).Verdict(); v.Kind != Change || v.Basis == SLO {
+		t.Errorf("a cheaper one: %+v", v)
+	}
+}

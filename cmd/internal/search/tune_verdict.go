@@ -74,7 +74,7 @@ type TuneVerdict struct {
 	Others    int        // settings that were to be compared with the current one
 	Chain     []Metric   // that decide, the tail first
 	Basis     Metric     // that the leader is better in
-	WorseIn   Metric     // of a trade
+	WorseIn   Metric     // and worse, or perhaps
 	Effects   []Effect   // from the current setting to the leader; empty if that is the current one
 	Pairs     int        // blocks that they rest on
 	Fresh     int        // of these, those that guard a change
@@ -213,37 +213,35 @@ func (t *Tune) stays(v *TuneVerdict) {
 	t.measure(v, lead)
 }
 
-// bestTrade is the candidate that is better than the current setting in one metric, and not in all: the one that saves most
-// CPU, or else the one with the lowest tail. It says in which metric it is better and in which it is not.
-func (t *Tune) bestTrade() (best *arm, basis, worse Metric) {
+// bestTrade is the best of the candidates that are better than the current setting in one metric and worse in another, with the two.
+func (t *Tune) bestTrade() (*arm, Metric, Metric) { return t.pick(t.trade) }
+
+// unsettled is the best of those that are better in one metric, and of which it is not known whether they are worse in another.
+func (t *Tune) unsettled() (*arm, Metric, Metric) {
+	current, chain := t.arm(t.current()), t.chain()
+	return t.pick(func(a *arm) (better, worse Metric, ok bool) {
+		if a == current || a.failed || t.pairs(a) < firstClaim || t.unreliable(a, current) {
+			return "", "", false
+		}
+		for _, m := range slices.Backward(chain) {
+			open := slices.IndexFunc(chain, func(other Metric) bool { return other != m && !t.notWorse(other, a, current, unharmed) })
+			if open >= 0 && t.shownBetter(m, a, current, trading) {
+				return m, chain[open], true
+			}
+		}
+		return "", "", false
+	})
+}
+
+// pick is the candidate of a kind that saves most CPU, or else the one with the lowest tail. The kind says in which metric a candidate is
+// better and in which it is not.
+func (t *Tune) pick(kind func(*arm) (better, worse Metric, ok bool)) (best *arm, basis, worse Metric) {
 	for _, m := range slices.Backward(t.chain()) {
 		lowest := 0.0
 		for _, a := range t.arms {
-			in, costs, ok := t.trade(a)
+			in, costs, ok := kind(a)
 			if c := t.contrast(m, a, t.arm(t.current())); ok && in == m && c.mean < lowest {
 				best, basis, worse, lowest = a, m, costs, c.mean
-			}
-		}
-		if best != nil {
-			break
-		}
-	}
-	return best, basis, worse
-}
-
-// unsettled is the candidate that is better than the current setting in a metric, most of all in the last one, of which it is not known
-// whether it is worse in another.
-func (t *Tune) unsettled() (best *arm, basis, worse Metric) {
-	current, chain := t.arm(t.current()), t.chain()
-	for _, m := range slices.Backward(chain) {
-		lowest := 0.0
-		for _, a := range t.arms {
-			if a == current || a.failed || t.pairs(a) < firstClaim || t.unreliable(a, current) || !t.shownBetter(m, a, current, trading) {
-				continue
-			}
-			i := slices.IndexFunc(chain, func(other Metric) bool { return other != m && !t.notWorse(other, a, current, unharmed) })
-			if c := t.contrast(m, a, current); i >= 0 && c.mean < lowest {
-				best, basis, worse, lowest = a, m, chain[i], c.mean
 			}
 		}
 		if best != nil {
@@ -261,12 +259,17 @@ func (t *Tune) toSettle(m Metric, a *arm) int {
 	if !c.known() || far <= 0 {
 		return 0
 	}
-	sd := c.error * math.Sqrt(float64(c.pairs))
-	wanted := math.Ceil(math.Pow(sd*(sample.StudentQuantile(unharmed, max(c.freedom, 8))+power)/far, 2))
-	if more := int(min(wanted, 2*mostUseful)) - c.pairs; more <= mostUseful {
-		return 2 * max(1, more)
+	if missing := c.missing(unharmed, power, far); missing <= mostUseful {
+		return 2 * max(1, missing)
 	}
 	return 0
+}
+
+// missing is how many pairs are, for the bound at a level to be so far from the mean, with so much more for a power.
+func (c contrast) missing(level, power, far float64) int {
+	sd := c.error * math.Sqrt(float64(c.pairs))
+	wanted := math.Ceil(math.Pow(sd*(sample.StudentQuantile(level, max(c.freedom, 8))+power)/far, 2))
+	return int(min(wanted, 1e6)) - c.pairs
 }
 
 // unknown reports whether the tail, or the time, of a setting is not known because something else ran beside its runs.
@@ -307,10 +310,8 @@ func (t *Tune) rival(v *TuneVerdict) {
 // as the way from the estimate to the nearer of the two that tell.
 func (t *Tune) more(c contrast, worth float64) int {
 	far := max(math.Abs(c.mean), math.Abs(c.mean+worth))
-	sd := c.error * math.Sqrt(float64(c.pairs))
-	wanted := int(math.Ceil(math.Pow(sample.StudentQuantile(interval, max(c.freedom, 8))*sd/far, 2)))
-	if more := wanted - c.pairs; more > 0 && more <= mostUseful {
-		return 2 * more
+	if missing := c.missing(interval, 0, far); missing > 0 && missing <= mostUseful {
+		return 2 * missing
 	}
 	return 0
 }
