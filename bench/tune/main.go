@@ -36,7 +36,10 @@ func main() {
 	flag.Uint64Var(&b.seed, "seed", 1, "")
 	flag.StringVar(&b.neighbour, "neighbour", "none",
 		"half: beside a process that wants one CPU half of the time; steal: beside real-time threads that take 10 % of each CPU; "+
-			"pauses: beside such that take a CPU for 25 ms now and then")
+			"pauses: beside such that take a CPU for 25 ms now and then; "+
+			"bursts: tune alone runs beside a process that uses 0.3 to 1.5 CPUs for 2 to 60 s, and then nothing for as long")
+	flag.StringVar(&b.runs, "runs", "", "a directory to keep the runs of each tune in")
+	flag.IntVar(&b.times, "times", 1, "how often each program is tuned; one sweep judges all of its verdicts")
 	flag.BoolVar(&b.nobody, "nobody", false, "tune as the user nobody")
 	flag.StringVar(&b.sweeps, "sweep", "all",
 		"what is swept: all; changes: the two settings of a verdict that is a change, which tells a wrong one; none")
@@ -68,7 +71,9 @@ type bench struct {
 	neighbour string
 	nobody    bool
 	sweeps    string
-	pair      int // 0: it tunes
+	times     int
+	runs      string // directory; "": they are not kept
+	pair      int    // 0: it tunes
 
 	dir     string // private
 	command string // unthrottle
@@ -80,6 +85,7 @@ type total struct {
 	rows, undecided, agree, unclear, wrong, failed int
 
 	unswept     int // of a verdict that was not held against all settings
+	opposed     int // programs of which two verdicts contradict each other
 	tune, sweep effort
 }
 
@@ -92,9 +98,9 @@ type effort struct {
 func (e effort) String() string { return fmt.Sprintf("%.0f s, %d runs", e.lasted.Seconds(), e.runs) }
 
 func (b *bench) run(ctx context.Context, only, limits string) error {
-	if b.blocks < 1 || !slices.Contains([]string{"none", "half", "steal", "pauses"}, b.neighbour) ||
+	if b.blocks < 1 || b.times < 1 || !slices.Contains([]string{"none", "half", "steal", "pauses", "bursts"}, b.neighbour) ||
 		!slices.Contains([]string{"all", "changes", "none"}, b.sweeps) {
-		return fmt.Errorf("-blocks=%d -neighbour=%s -sweep=%s makes no sense", b.blocks, b.neighbour, b.sweeps)
+		return fmt.Errorf("-blocks=%d -times=%d -neighbour=%s -sweep=%s makes no sense", b.blocks, b.times, b.neighbour, b.sweeps)
 	}
 	var cpus []float64
 	for _, text := range strings.Split(limits, ",") {
@@ -167,66 +173,123 @@ func chosen(only string) (list []subject, err error) {
 	return list, nil
 }
 
-// row does a row of the table. One that fails does not take the others with it.
+// row does the rows of a program. One that fails does not take the others with it.
 func (b *bench) row(ctx context.Context, s subject, limit float64) {
-	cells, err := b.compare(ctx, s, limit)
+	rows, err := b.compare(ctx, s, limit)
 	if ctx.Err() != nil {
 		return // it was cut short
 	}
 	if err != nil {
 		b.total.failed++
 		fmt.Fprintf(os.Stderr, "%s at %v: %v\n", s.name, limit, err)
-		cells = []string{"", "failed", "", "", "", "", "", ""}
+		rows = [][]string{{"", "failed", "", "", "", "", "", ""}}
 	}
-	fmt.Printf("| %s | %v | %s |\n", s.name, limit, strings.Join(cells, " | "))
+	for _, cells := range rows {
+		fmt.Printf("| %s | %v | %s |\n", s.name, limit, strings.Join(cells, " | "))
+	}
 }
 
-// compare tunes and sweeps one program under one limit.
-func (b *bench) compare(ctx context.Context, s subject, limit float64) (cells []string, err error) {
+// A tuning is what tune said, and what that took.
+type tuning struct {
+	document
+	verdict verdict
+	effort  effort
+}
+
+// compare tunes one program under one limit, as often as is asked for, and sweeps it.
+func (b *bench) compare(ctx context.Context, s subject, limit float64) (rows [][]string, err error) {
 	p, err := b.prepare(s, limit)
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(p.dir)
-	quiet, err := b.beside(ctx)
+	quiet, err := b.beside(ctx, b.seed<<16+uint64(b.total.rows))
 	if err != nil {
 		return nil, err
 	}
 	defer quiet()
-	begin := time.Now()
-	d, err := b.tune(ctx, p)
-	if err != nil {
-		return nil, err
+	var tunings []tuning
+	for n := range b.times {
+		begin := time.Now()
+		d, err := b.tune(ctx, p, filepath.Join(cmp.Or(b.runs, p.home), fmt.Sprintf("%s-%v-%d.jsonl", s.name, limit, n+1)))
+		if err != nil {
+			return nil, err
+		}
+		t := tuning{d, d.verdict(), effort{time.Since(begin), len(d.Runs)}}
+		tunings = append(tunings, t)
+		said := append([]string{d.Verdict.Text}, d.Verdict.Also...)
+		fmt.Fprintf(os.Stderr, "%s at %v, %v, of which %d beside others: %s\n", s.name, limit, t.effort, d.besideOthers(), strings.Join(said, " "))
 	}
-	tuned := effort{time.Since(begin), len(d.Runs)}
-	said := append([]string{d.Verdict.Text}, d.Verdict.Also...)
-	fmt.Fprintf(os.Stderr, "%s at %v: %s\n", s.name, limit, strings.Join(said, " "))
-	v := d.verdict()
-	load := "a run"
-	if l := d.load(); l.Rate > 0 {
-		load = fmt.Sprintf("%v/s, %.0f %%; tail is %s", l.Rate, 100*l.Share, l.Tail)
+	if b.neighbour == "bursts" {
+		quiet() // what comes and goes is no part of the truth
 	}
-	settings := b.swept(v, d)
-	if len(settings) == 0 {
-		b.total.add(v, judgement{}, tuned, effort{}, false)
-		return []string{load, v.String(), "–", "not swept", "", tuned.String(), "", ""}, nil
+	b.total.opposed += opposed(tunings)
+	var settings []setting
+	for _, t := range tunings {
+		for _, c := range b.swept(t.verdict, t.document) {
+			if !slices.Contains(settings, c) {
+				settings = append(settings, c)
+			}
+		}
 	}
-	begin = time.Now()
-	sweep, late, err := b.sweep(ctx, p, d, settings)
-	if err != nil {
-		return nil, err
+	var found sweep
+	var swept effort
+	if len(settings) > 0 {
+		begin, late := time.Now(), 0
+		if found, late, err = b.sweep(ctx, p, tunings[0].document, settings); err != nil {
+			return nil, err
+		}
+		swept = effort{time.Since(begin), b.blocks * len(found)}
+		if late > 0 {
+			fmt.Fprintf(os.Stderr, "    in %d of %d runs of the sweep the generator was late\n", late, swept.runs)
+		}
 	}
-	swept := effort{time.Since(begin), b.blocks * len(sweep)}
-	j := judge(v, sweep)
-	if late > 0 {
-		fmt.Fprintf(os.Stderr, "    in %d of %d runs of the sweep the generator was late\n", late, swept.runs)
+	for _, t := range tunings {
+		rows = append(rows, b.judged(t, found, swept))
 	}
-	b.total.add(v, j, tuned, swept, b.sweeps == "all")
-	share := fmt.Sprintf("%.0f %%", 100*tuned.lasted.Seconds()/swept.lasted.Seconds())
-	return []string{load, v.String(), agrees(v, j, b.sweeps == "all"), j.why, sweep.medians(v.current), tuned.String(), swept.String(), share}, nil
+	return rows, nil
 }
 
-// swept are the settings that the sweep is of.
+// judged is the row of a verdict beside the sweep, and counts it.
+func (b *bench) judged(t tuning, found sweep, swept effort) []string {
+	load := "a run"
+	if l := t.load(); l.Rate > 0 {
+		load = fmt.Sprintf("%v/s, %.0f %%; tail is %s", l.Rate, 100*l.Share, l.Tail)
+	}
+	if len(b.swept(t.verdict, t.document)) == 0 {
+		b.total.add(t.verdict, judgement{}, t.effort, effort{}, false)
+		return []string{load, t.verdict.String(), "–", "not swept", "", t.effort.String(), "", ""}
+	}
+	j := judge(t.verdict, found)
+	b.total.add(t.verdict, j, t.effort, swept, b.sweeps == "all")
+	share := fmt.Sprintf("%.0f %%", 100*t.effort.lasted.Seconds()/swept.lasted.Seconds())
+	return []string{
+		load, t.verdict.String(), agrees(t.verdict, j, b.sweeps == "all"), j.why, found.medians(t.verdict.current), t.effort.String(), swept.String(), share,
+	}
+}
+
+// opposed is 1 if two verdicts of a program contradict each other: one advises what another advises against.
+func opposed(tunings []tuning) int {
+	for i, a := range tunings {
+		for _, b := range tunings[:i] {
+			if a.verdict.opposes(b.verdict) || b.verdict.opposes(a.verdict) {
+				return 1
+			}
+		}
+	}
+	return 0
+}
+
+// opposes says whether a change goes another way than the other verdict: that one keeps what is, or moves GOMAXPROCS to the other side.
+func (v verdict) opposes(other verdict) bool {
+	if v.kind != "change" || other.kind == "undecided" {
+		return false
+	}
+	is, was := v.advised.procs-v.current.procs, other.advised.procs-other.current.procs
+	return other.kind != "change" && (other.kind == "keep" || other.advised == v.advised) || other.kind == "change" && is*was < 0
+}
+
+// swept are the settings that a verdict's sweep is of.
 func (b *bench) swept(v verdict, d document) []setting {
 	switch {
 	case b.sweeps == "all":
@@ -324,6 +387,9 @@ func (t total) String() string {
 		text += fmt.Sprintf(" tune: %v; the sweep: %v; tune took %.0f %% of its time and %.0f %% of its runs.", t.tune, t.sweep,
 			100*t.tune.lasted.Seconds()/t.sweep.lasted.Seconds(), 100*float64(t.tune.runs)/float64(t.sweep.runs))
 	}
+	if t.opposed > 0 {
+		text += fmt.Sprintf(" Two verdicts contradict each other for %d programs.", t.opposed)
+	}
 	if t.failed > 0 {
 		text += fmt.Sprintf(" %d rows failed.", t.failed)
 	}
@@ -343,9 +409,23 @@ type document struct {
 	Current struct {
 		Procs int `json:"gomaxprocs"`
 	} `json:"current"`
-	Loads    []load     `json:"loads"`
-	Settings []tried    `json:"settings"`
-	Runs     []struct{} `json:"runs"`
+	Loads    []load   `json:"loads"`
+	Settings []tried  `json:"settings"`
+	Runs     []marked `json:"runs"`
+}
+
+type marked struct {
+	Marks []string `json:"marks"`
+}
+
+// besideOthers counts the runs that are marked because of other processes.
+func (d *document) besideOthers() (n int) {
+	for _, r := range d.Runs {
+		if slices.ContainsFunc(r.Marks, func(mark string) bool { return strings.HasPrefix(mark, "other processes") }) {
+			n++
+		}
+	}
+	return n
 }
 
 type tried struct {
@@ -406,10 +486,10 @@ func (d *document) settings() (all []setting) {
 }
 
 // tune asks for a verdict.
-func (b *bench) tune(ctx context.Context, p *program) (d document, err error) {
+func (b *bench) tune(ctx context.Context, p *program, runs string) (d document, err error) {
 	args := []string{
 		"tune", "--json", "--cpus", fmt.Sprint(p.limit), "--budget", b.budget.String(), "--seed", fmt.Sprint(b.seed),
-		"--runs", filepath.Join(p.home, "runs.jsonl"),
+		"--runs", runs,
 	}
 	if p.url == "" {
 		args = append(args, "--batch")

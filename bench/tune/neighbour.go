@@ -5,20 +5,22 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"runtime"
+	"sync"
 	"syscall"
 	"time"
 	"unsafe"
 )
 
-// spinning is the environment variable by which we start ourselves as a neighbour.
+// spinning is the environment variable by which we start ourselves as a neighbour: its kind and its seed.
 const spinning = "BENCH_TUNE_NEIGHBOUR"
 
-// beside starts the neighbour and returns what ends it.
-func (b *bench) beside(ctx context.Context) (end func(), err error) {
+// beside starts the neighbour and returns what ends it. With the same seed it does the same again.
+func (b *bench) beside(ctx context.Context, seed uint64) (end func(), err error) {
 	if b.neighbour == "none" {
 		return func() {}, nil
 	}
@@ -27,7 +29,7 @@ func (b *bench) beside(ctx context.Context) (end func(), err error) {
 		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, self)
-	cmd.Env = append(os.Environ(), spinning+"="+b.neighbour, "GODEBUG=asyncpreemptoff=1") // a signal would end its sleep
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d", spinning, b.neighbour, seed), "GODEBUG=asyncpreemptoff=1") // a signal would end its sleep
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
@@ -41,9 +43,18 @@ func (b *bench) beside(ctx context.Context) (end func(), err error) {
 
 // spin is the neighbour. It wants a CPU, and lets it go, for times of random length: a neighbour with a beat of its own
 // would meet that of the limit, or always miss it.
-func spin(kind string) error {
-	if kind == "half" {
-		return beat(20*time.Millisecond, 20*time.Millisecond)
+func spin(as string) error {
+	var kind string
+	var seed uint64
+	if _, err := fmt.Sscan(as, &kind, &seed); err != nil {
+		return err
+	}
+	random := func(thread int) *rand.Rand { return rand.New(rand.NewPCG(seed, uint64(thread))) }
+	switch kind {
+	case "half":
+		return beat(random(0), 20*time.Millisecond, 20*time.Millisecond, time.Time{})
+	case "bursts":
+		return bursts(random)
 	}
 	ended := make(chan error)
 	for i := range runtime.NumCPU() {
@@ -54,24 +65,48 @@ func spin(kind string) error {
 				return
 			}
 			if kind == "pauses" { // of each CPU one or two a second, which are what a hypervisor's are
-				ended <- beat(25*time.Millisecond, 650*time.Millisecond)
+				ended <- beat(random(i), 25*time.Millisecond, 650*time.Millisecond, time.Time{})
 				return
 			}
-			ended <- beat(2*time.Millisecond, 18*time.Millisecond)
+			ended <- beat(random(i), 2*time.Millisecond, 18*time.Millisecond, time.Time{})
 		}()
 	}
 	return <-ended
 }
 
-// beat computes and sleeps for ever, for so long on average. It sleeps in the kernel, without a word to Go's scheduler: that
-// would wake it by a thread that has to wait its turn, and use CPU time to look after it.
-func beat(busy, idle time.Duration) error {
-	for {
-		for until := time.Now().Add(time.Duration(rand.ExpFloat64() * float64(busy))); time.Now().Before(until); {
+// bursts uses 0.3 to 1.5 CPUs for 2 to 60 s, as a build or a backup does, and then nothing for as long, for ever.
+func bursts(random func(thread int) *rand.Rand) error {
+	r := random(0)
+	lasting := func() time.Duration { return time.Duration(2 * math.Pow(30, r.Float64()) * float64(time.Second)) }
+	for quiet := r.IntN(2) == 0; ; quiet = !quiet {
+		if quiet {
+			time.Sleep(lasting())
+			continue
 		}
-		pause := syscall.NsecToTimespec(int64(rand.ExpFloat64() * float64(idle)))
+		cpus, end := 0.3+1.2*r.Float64(), time.Now().Add(lasting())
+		var threads sync.WaitGroup
+		n := int(math.Ceil(cpus))
+		for i := range n {
+			threads.Go(func() {
+				const round = 20 * time.Millisecond
+				busy := time.Duration(cpus / float64(n) * float64(round))
+				beat(random(i+1), busy, round-busy, end)
+			})
+		}
+		threads.Wait()
+	}
+}
+
+// beat computes and sleeps until then, or for ever, for so long on average. It sleeps in the kernel, without a word to Go's scheduler: that
+// would wake it by a thread that has to wait its turn, and use CPU time to look after it.
+func beat(r *rand.Rand, busy, idle time.Duration, end time.Time) error {
+	for end.IsZero() || time.Now().Before(end) {
+		for until := time.Now().Add(time.Duration(r.ExpFloat64() * float64(busy))); time.Now().Before(until); {
+		}
+		pause := syscall.NsecToTimespec(int64(r.ExpFloat64() * float64(idle)))
 		syscall.RawSyscall(syscall.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&pause)), 0, 0)
 	}
+	return nil
 }
 
 // seize binds this thread to the CPU with a number, of those that it may use, and lets nothing come before it.

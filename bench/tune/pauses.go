@@ -56,17 +56,19 @@ func (b *bench) pairsOf(ctx context.Context, s subject, n int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	end, err := b.beside(ctx)
-	if err != nil {
-		return "", err
-	}
-	defer end()
 	random := rand.New(rand.NewPCG(b.seed, 2))
 	var all, calm, kept1, kept2 []float64
 	for block := range n {
 		var of [3]side
 		for _, i := range random.Perm(2) {
-			if of[i+1], err = b.side(ctx, p, i+1, rate, b.seed<<16+uint64(block)); err != nil {
+			seed := b.seed<<16 + uint64(block)
+			end, err := b.beside(ctx, seed) // both sides have the same one
+			if err != nil {
+				return "", err
+			}
+			of[i+1], err = b.side(ctx, p, i+1, rate, seed)
+			end()
+			if err != nil {
 				return "", err
 			}
 		}

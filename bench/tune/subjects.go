@@ -40,6 +40,9 @@ var subjects = []subject{
 	{"pprof", "github.com/google/pprof@v0.0.0-20260906184651-6331bc6350fe", pprof, "/ui/top"},
 	{"opa", "github.com/open-policy-agent/opa@v1.22.2", opa, "/v1/data/shop/allowed?input=" + url.QueryEscape(question)},
 	{"s3", "github.com/johannesboyne/gofakes3/cmd/gofakes3@v1.2.0", s3, "/pages"},
+	{"shfmt", "mvdan.cc/sh/v3/cmd/shfmt@v3.14.1", shfmt, ""},
+	{"esbuild", "github.com/evanw/esbuild/cmd/esbuild@v0.28.2", esbuild, ""},
+	{"yaegi", "github.com/traefik/yaegi/cmd/yaegi@v0.16.1", yaegi, ""},
 }
 
 const question = `{"user": "user150", "shelf": 7}`
@@ -239,4 +242,57 @@ func s3(p *program) ([]string, error) {
 	return []string{
 		p.file, "-quiet", "-host", p.address, "-backend", "directfs", "-directfs.path", dir, "-directfs.bucket", "pages",
 	}, err
+}
+
+// shfmt reads shell scripts and says which of them are not as it would write them.
+func shfmt(p *program) ([]string, error) {
+	var script strings.Builder
+	script.WriteString("#!/bin/bash\n")
+	for i := range 3000 {
+		fmt.Fprintf(&script, "step%d() {\n  local name=$1\n  if [[ -n $name && $name != x%d ]]; then\n", i, i)
+		fmt.Fprintf(&script, "      echo \"step: ${name%%%%.*}\" | sed -e s/a/b/ | sort -u > out%d\n  fi\n}\n", i)
+	}
+	files := map[string]string{}
+	for i := range 6 {
+		files[fmt.Sprintf("%d.sh", i)] = script.String()
+	}
+	dir, err := p.write("scripts", files)
+	return []string{p.file, "-l", dir}, err
+}
+
+// esbuild makes one file of 200 modules.
+func esbuild(p *program) ([]string, error) {
+	files := map[string]string{}
+	var all strings.Builder
+	for i := range 200 {
+		var module strings.Builder
+		for k := range 100 {
+			fmt.Fprintf(&module, "export function f%d_%d(a, b) { const sum = a + b * %d; return [sum, a].map((x) => ({x, name: \"f%d\"})); }\n", i, k, k, k)
+		}
+		files[fmt.Sprintf("m%d.js", i)] = module.String()
+		fmt.Fprintf(&all, "import * as m%d from \"./m%d.js\"; console.log(m%d);\n", i, i, i)
+	}
+	files["all.js"] = all.String()
+	dir, err := p.write("source", files)
+	return []string{
+		p.file, "--bundle", "--minify", "--sourcemap", "--log-level=error", "--outfile=" + filepath.Join(p.home, "out.js"), filepath.Join(dir, "all.js"),
+	}, err
+}
+
+// yaegi interprets a program that counts words.
+func yaegi(p *program) ([]string, error) {
+	const source = `package main
+
+import "fmt"
+
+func main() {
+	words := map[string]int{}
+	for i := 0; i < 200000; i++ {
+		words[fmt.Sprint("word", i%5000)]++
+	}
+	fmt.Println(len(words))
+}
+`
+	dir, err := p.write("script", map[string]string{"words.go": source})
+	return []string{p.file, "run", filepath.Join(dir, "words.go")}, err
 }
