@@ -3,6 +3,7 @@ package loadtest
 import (
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/load"
@@ -30,6 +31,23 @@ func lateBecause(before, after procs.HostMoment, r *load.Result, server time.Dur
 		return append(texts, "it has no real-time priority, which takes root or CAP_SYS_NICE")
 	}
 	return texts
+}
+
+// besideIt says what else the host did while a load was sent, which may be in its latencies; "" if it was little, or nobody can tell. The
+// server's CPU time is 0 where it is on another machine; known is false where it is here, and that is not known.
+func besideIt(before, after procs.HostMoment, r *load.Result, server time.Duration, known bool) string {
+	stolen, others := after.Since(before, r.CPU+server)
+	var texts []string
+	if others > 0 && known {
+		texts = append(texts, fmt.Sprintf("other programs used %.1f CPUs", others))
+	}
+	if stolen > 0 {
+		texts = append(texts, fmt.Sprintf("the hypervisor took %.0f %% of the CPU time", 100*stolen))
+	}
+	if len(texts) == 0 {
+		return ""
+	}
+	return strings.Join(texts, ", and ") + ": latencies may be higher than on a quiet machine"
 }
 
 func root() bool { return os.Geteuid() == 0 }

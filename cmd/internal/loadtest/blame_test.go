@@ -40,3 +40,31 @@ func TestLateBecause(t *testing.T) {
 		}
 	}
 }
+
+func TestBesideIt(t *testing.T) {
+	const second = time.Second
+	before := procs.HostMoment{HostTimes: procs.HostTimes{Busy: 100 * second, Steal: second, Total: 200 * second}, At: time.Unix(0, 0), Known: true}
+	after := func(busy, steal time.Duration) procs.HostMoment {
+		return procs.HostMoment{HostTimes: procs.HostTimes{Busy: before.Busy + busy, Steal: before.Steal + steal, Total: before.Total + 20*second}, At: time.Unix(10, 0), Known: true}
+	}
+	const own, server = 2 * second, 5 * second
+	for _, c := range []struct {
+		name   string
+		after  procs.HostMoment
+		server time.Duration
+		known  bool
+		want   string
+	}{
+		{"nothing is known", procs.HostMoment{}, server, true, ""},
+		{"quiet", after(8*second, 0), server, true, ""},
+		{"a neighbour", after(12*second, 0), server, true, "other programs used 0.5 CPUs: latencies may be higher than on a quiet machine"},
+		{"a server on another machine", after(7*second, 0), 0, true, "other programs used 0.5 CPUs: latencies may be higher than on a quiet machine"},
+		{"what the server used is not known", after(7*second, 0), 0, false, ""},
+		{"steal", after(8*second, second), 0, false, "the hypervisor took 5 % of the CPU time: latencies may be higher than on a quiet machine"},
+		{"both", after(12*second, second), server, true, "other programs used 0.5 CPUs, and the hypervisor took 5 % of the CPU time: latencies may be higher than on a quiet machine"},
+	} {
+		if got := besideIt(before, c.after, &load.Result{CPU: own}, c.server, c.known); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}

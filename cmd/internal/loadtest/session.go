@@ -332,11 +332,14 @@ func (s *Session) send(ctx context.Context, plan load.Plan) (Summary, error) {
 	if s.server != 0 {
 		sum.addServer(s.server, s.name, limit, readings, res)
 	}
+	server := time.Duration(0)
+	if n := len(readings); n > 0 {
+		server = readings[n-1].CPU - readings[0].CPU
+	}
+	if text := besideIt(before, after, res, server, server > 0 || s.elsewhere()); text != "" && others == nil {
+		sum.Warnings = append(sum.Warnings, text)
+	}
 	if res.Late() && res.Hopeless == "" {
-		server := time.Duration(0)
-		if n := len(readings); n > 0 {
-			server = readings[n-1].CPU - readings[0].CPU
-		}
 		sum.LateBecause = append(sum.LateBecause, lateBecause(before, after, res, server, s.Realtime, root())...)
 		if res.OurFault && len(sum.LateBecause) > 0 {
 			s.warn("the generator was late: " + strings.Join(sum.LateBecause, ", and "))
@@ -413,6 +416,14 @@ func (s *Session) findServer() {
 			return
 		}
 	}
+}
+
+// elsewhere reports whether the server is known to be on another machine.
+func (s *Session) elsewhere() bool {
+	return s.Plan.Client.Unix == "" && s.Plan.Client.Proxy == "" && !slices.ContainsFunc(s.Plan.Targets, func(t load.Target) bool {
+		u, err := url.Parse(t.URL)
+		return err != nil || procs.IsLocal(u.Hostname())
+	})
 }
 
 // setServer notes the server, and its name while it lives.

@@ -43,7 +43,7 @@ func Find(root, word string) ([]int, error) {
 	if u := address(word); u != nil {
 		pid, err := Listener(root, Port(u))
 		switch {
-		case !isLocal(u.Hostname()):
+		case !IsLocal(u.Hostname()):
 			return nil, hint.With(fmt.Errorf("%s is another host, whose processes can't be seen from here", u.Hostname()), "run unthrottle there")
 		case err != nil:
 			return nil, hint.With(fmt.Errorf("%s: %w", word, err), "a pid or a name will do as well")

@@ -10,7 +10,7 @@ import (
 // Serving finds the process that answers at a URL of this host; 0: it is elsewhere, or can't be seen, as behind a proxy or of
 // another user.
 func Serving(root string, u *url.URL) int {
-	if !isLocal(u.Hostname()) {
+	if !IsLocal(u.Hostname()) {
 		return 0
 	}
 	pid, _ := Listener(root, Port(u))
@@ -25,8 +25,8 @@ func Port(u *url.URL) int {
 	return map[string]int{"http": 80, "https": 443}[u.Scheme]
 }
 
-// isLocal reports whether a host is this one.
-func isLocal(host string) bool {
+// IsLocal reports whether a host is this one.
+func IsLocal(host string) bool {
 	if host == "localhost" {
 		return true
 	}
