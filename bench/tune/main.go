@@ -37,7 +37,7 @@ func main() {
 	flag.StringVar(&b.neighbour, "neighbour", "none",
 		"half: beside a process that wants one CPU half of the time; steal: beside real-time threads that take 10 % of each CPU; "+
 			"pauses: beside such that take a CPU for 25 ms now and then; "+
-			"bursts: tune alone runs beside a process that uses 0.3 to 1.5 CPUs for 2 to 60 s, and then nothing for as long")
+			"bursts: tune alone runs beside a process that uses 0.3 to 1.5 CPUs for 2 to 60 s, and then nothing for some 30")
 	flag.StringVar(&b.runs, "runs", "", "a directory to keep the runs of each tune in")
 	flag.IntVar(&b.times, "times", 1, "how often each program is tuned; one sweep judges all of its verdicts")
 	flag.BoolVar(&b.nobody, "nobody", false, "tune as the user nobody")

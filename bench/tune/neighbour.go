@@ -74,13 +74,14 @@ func spin(as string) error {
 	return <-ended
 }
 
-// bursts uses 0.3 to 1.5 CPUs for 2 to 60 s, as a build or a backup does, and then nothing for as long, for ever.
+// bursts uses 0.3 to 1.5 CPUs for 2 to 60 s, as a build or a backup does, and then nothing for some 30 s, for ever: what the simulated
+// worlds of package search have as well.
 func bursts(random func(thread int) *rand.Rand) error {
 	r := random(0)
 	lasting := func() time.Duration { return time.Duration(2 * math.Pow(30, r.Float64()) * float64(time.Second)) }
 	for quiet := r.IntN(2) == 0; ; quiet = !quiet {
 		if quiet {
-			time.Sleep(lasting())
+			time.Sleep(time.Duration(30 * r.ExpFloat64() * float64(time.Second)))
 			continue
 		}
 		cpus, end := 0.3+1.2*r.Float64(), time.Now().Add(lasting())
