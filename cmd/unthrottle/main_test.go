@@ -67,7 +67,7 @@ func fakeMain() {
 		IO: verb.IO{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Getenv, Args: os.Args[1:]},
 		Lab: &cli.Lab{
 			Runner: lab, Environment: environment, Clock: func() time.Time { return lab.now },
-			Lock: func(context.Context, func(string)) (func(), error) { return func() {}, nil },
+			Lock: func(context.Context, func(string), func(string) error) (func(), error) { return func() {}, nil },
 		},
 	}))
 }

@@ -786,7 +786,7 @@ func TestTuneWaits(t *testing.T) {
 	first.start(t)
 	first.await(t, "block  1")
 	second.start(t)
-	second.await(t, "waiting for another bench or tune on this machine to end")
+	second.await(t, "waiting for another tune (process ")
 	if strings.Contains(second.stderr.String(), "block") {
 		t.Errorf("it has not waited\n%s", second.output())
 	}

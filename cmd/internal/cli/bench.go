@@ -51,7 +51,7 @@ type Lab struct {
 	Runner      lab.Runner
 	Environment lab.Environment
 	Clock       lab.Clock
-	Lock        func(ctx context.Context, note func(string)) (unlock func(), err error)
+	Lock        func(ctx context.Context, note func(string), busy func(holder string) error) (unlock func(), err error)
 }
 
 // bench is one call of the verb.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -167,6 +168,7 @@ func (t *tuner) Plan(_ context.Context, args, command []string) (err error) {
 	if p.Dir, err = conduct.WorkDir(); err != nil {
 		return err
 	}
+	t.lab.Begin, t.Patience, t.Rehearse = time.Now(), p.Budget, t.rehearse
 	e := trial.Environment()
 	if n := len(t.limit.Cpuset); n > 0 {
 		e.CPUs = min(e.CPUs, n)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/runner"
 	"github.com/unthrottle/unthrottle/cmd/internal/trial"
@@ -29,17 +30,7 @@ func (t *tuner) Prepare(ctx context.Context) error {
 		return ctx.Err()
 	}
 	t.lab.Clock, t.lab.Memory = time.Now, t.limit.Memory
-	switch p.Kind {
-	case tune.ServerKind:
-		err = t.prepareServer(ctx, limit)
-	case tune.JobKind:
-		err = t.findFile()
-		program := trial.Command{Args: p.Program}.Program
-		t.lab.Job = &trial.Runner{Limit: t.limit.Limit, With: t.limit.with, Programs: program, FindGo: t.noGo && !t.any}
-	default:
-		err = t.prepareGoBench(ctx)
-	}
-	if err != nil {
+	if err := t.prepareProgram(ctx, limit); err != nil {
 		return err
 	}
 	hidden := kind == runner.Emulated || kind == runner.None
@@ -51,6 +42,42 @@ func (t *tuner) Prepare(ctx context.Context) error {
 		t.soFar.Defaults = append(t.soFar.Defaults, t.lab.Foresee(cpus).GoDefault)
 	}
 	return nil
+}
+
+// rehearse starts a server once, and ends it.
+func (t *tuner) rehearse(ctx context.Context) error {
+	p := t.soFar.Plan
+	if p.Kind != tune.ServerKind {
+		return nil
+	}
+	if err := t.prepareServer(ctx, t.limit.WithCPUs(p.CPUs)); err != nil {
+		return err
+	}
+	session, err := t.lab.Server.Open(ctx, lab.Setting{CPUs: p.CPUs}, false)
+	if err != nil {
+		return t.explain(err)
+	}
+	session.Close()
+	return nil
+}
+
+// prepareProgram says how the program is run.
+func (t *tuner) prepareProgram(ctx context.Context, limit runner.Limit) error {
+	p := t.soFar.Plan
+	switch p.Kind {
+	case tune.ServerKind:
+		return t.prepareServer(ctx, limit)
+	case tune.JobKind:
+		if err := t.findFile(); err != nil {
+			return err
+		}
+		program := trial.Command{Args: p.Program}.Program
+		t.lab.Job = &trial.Runner{Limit: t.limit.Limit, With: t.limit.with, Programs: program, FindGo: t.noGo && !t.any}
+		return nil
+	}
+	begin := time.Now()
+	defer func() { t.lab.Begin = t.lab.Begin.Add(time.Since(begin)) }() // building is not measuring
+	return t.prepareGoBench(ctx)
 }
 
 func (t *tuner) prepareGoBench(ctx context.Context) error {
@@ -113,6 +140,10 @@ func (t *tuner) prepareServer(ctx context.Context, limit runner.Limit) (err erro
 		p.URL = at
 	}
 	served.FindGo = t.noGo && !t.any && len(p.Limits) == 0
+	if b := p.Budget; b > 0 { // nobody waits longer for a server than for all of it
+		left := max(time.Second, (b - time.Since(t.lab.Begin)).Round(time.Second))
+		served.Service.Timeout = min(served.Service.Timeout, left)
+	}
 	t.lab.Server = tune.Served{Served: served}
 	return nil
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/journal"
 	"github.com/unthrottle/unthrottle/cmd/internal/ours"
 	"github.com/unthrottle/unthrottle/cmd/internal/progress"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/verb"
 )
@@ -39,10 +40,15 @@ type Study struct {
 	Runs     string
 	Progress *progress.Progress
 	Fail     verb.Threshold
-	Failed   error                                                                   // what --fail-on says of what was shown
-	Drop     func(error) error                                                       // closes the files of -o
-	Cleanup  []func()                                                                // what is to be done in the end
-	Lock     func(ctx context.Context, note func(string)) (unlock func(), err error) // waits until no other study is at work here; nil: they don't matter
+	Failed   error             // what --fail-on says of what was shown
+	Drop     func(error) error // closes the files of -o
+	Cleanup  []func()          // what is to be done in the end
+
+	// Lock waits until no other study is at work here; nil: they don't matter. It is waited for that long at most (0: as long as it takes),
+	// and before that the program is started once, if there is a way: what can't be started need not wait.
+	Lock     func(ctx context.Context, note func(string), busy func(holder string) error) (unlock func(), err error)
+	Patience time.Duration
+	Rehearse func(context.Context) error
 
 	outputs []string // the files of -o, which is said again of the command that goes on
 }
@@ -102,7 +108,18 @@ func (s *Study) lock(ctx context.Context) (unlock func(), err error) {
 	if s.Lock == nil {
 		return func() {}, nil
 	}
-	return s.Lock(ctx, s.Progress.Note)
+	waiting, end := ctx, func() {}
+	if s.Patience > 0 {
+		waiting, end = context.WithTimeoutCause(ctx, s.Patience, fmt.Errorf("the budget of %s has gone by", quantity.Lasting(s.Patience.Seconds())))
+	}
+	defer end()
+	return s.Lock(waiting, s.Progress.Note, func(holder string) error {
+		s.Progress.Note("waiting for " + holder + " to end")
+		if s.Rehearse == nil {
+			return nil
+		}
+		return s.Rehearse(waiting)
+	})
 }
 
 func (s *Study) args(command []string) []string {

@@ -95,6 +95,8 @@ func (p *Progress) Tune(s *tune.Study, at tune.Progress) {
 	case p.silent:
 	case at.Doing != "":
 		p.Note(at.Doing)
+	case at.Short != "":
+		p.Say(at.Short)
 	case at.Pilot != nil:
 		for _, line := range s.PilotLines() {
 			p.Say(line)

@@ -93,7 +93,8 @@ type TuneLoad struct {
 	Procs       int                  `json:"gomaxprocs"`               //
 	GOGC        int                  `json:"gogc,omitempty"`           //
 	Text        string               `json:"text"`                     //
-	Also        []string             `json:"also,omitempty"`           // why, and what to type
+	Also        []string             `json:"also,omitempty"`           // its figures, and what to type
+	Why         []string             `json:"why,omitempty"`            // what speaks against it, and where a difference comes from
 	Effects     []TuneEffect         `json:"effects,omitempty"`        // from the current setting to what is advised, the trade, or what looks best
 	Pairs       int                  `json:"pairs"`                    // blocks that these rest on
 	Fresh       int                  `json:"fresh_pairs,omitempty"`    // of these, pairs that guard a change

@@ -87,12 +87,12 @@ func NewTune(s *tune.Study) (*Tune, error) {
 		d.Settings = append(d.Settings, tuneSettings(s, i, t, verdicts[i])...)
 		d.Finished = d.Finished && verdicts[i].Done
 	}
+	d.Loads[0].Why = append(d.Loads[0].Why, whyGC(s, verdicts[0])...)
 	main := d.Loads[0]
 	d.Verdict = TuneVerdict{Kind: main.Kind, Procs: main.Procs, GOGC: main.GOGC, Text: main.Text, Also: main.Also}
 	if len(d.Loads) > 1 {
 		d.Verdict.Also = append(d.Verdict.Also, byLoad(d.Loads)...)
 	}
-	d.Verdict.Also = append(d.Verdict.Also, whyGC(s, verdicts[0])...)
 	if d.Verdict.Kind == string(search.Change) {
 		d.Verdict.How = howToSet(s, d.Verdict)
 	}
@@ -106,12 +106,7 @@ func (d *Tune) newLoad(s *tune.Study, i int, t *search.Tune, v search.TuneVerdic
 	l := p.Loads[i]
 	words := tuneWords{
 		TuneVerdict: v, load: l, tail: l.Tail, unit: s.Plan.Unit(), perRun: p.PerRun, spent: d.Seconds, budget: s.Plan.Budget.Seconds(), late: outOfTime(s, i),
-		beside: s.Beside(i), cpus: s.Environment.CPUs,
-	}
-	for _, standing := range t.Standings() {
-		if standing.Candidate != v.Current && standing.Candidate != v.Leader {
-			words.others = append(words.others, standing)
-		}
+		beside: s.Beside(i), again: again(s, i), cpus: s.Environment.CPUs, peaks: [2]float64{peak(s, i, v.Current), peak(s, i, v.Leader)},
 	}
 	first, later := s.WindowsAt(i)
 	out := TuneLoad{
@@ -119,11 +114,10 @@ func (d *Tune) newLoad(s *tune.Study, i int, t *search.Tune, v search.TuneVerdic
 		SLO: s.Plan.SLO, Noise: map[string]TuneNoise{}, Main: i == 0, Kind: string(v.Kind), Procs: v.Procs, GOGC: v.GOGC,
 		Text: words.headline(), MoreRuns: v.More, MoreSeconds: words.moreSeconds(), Pairs: v.Pairs, Fresh: v.Fresh, Agreed: v.Agreed, Disturbed: v.Disturbed, Blocks: v.Blocks, Invalid: v.Invalid, Done: v.Done,
 	}
-	for _, text := range []string{words.details(), words.why(), words.next()} {
-		if text != "" {
-			out.Also = append(out.Also, text)
-		}
+	said := func(texts ...string) []string {
+		return slices.DeleteFunc(texts, func(text string) bool { return text == "" })
 	}
+	out.Also, out.Why = said(words.details(), words.next()), said(words.contradiction())
 	if l.Rate > 0 {
 		out.Arrivals = arrivals(s.Plan)
 	} else {
@@ -134,6 +128,30 @@ func (d *Tune) newLoad(s *tune.Study, i int, t *search.Tune, v search.TuneVerdic
 	}
 	out.Effects = newTuneEffects(v.Effects)
 	return out
+}
+
+// again is how many attempts were lost, as something else ran beside them.
+func again(s *tune.Study, load int) (n int) {
+	for _, r := range s.Runs {
+		if r.Load == load {
+			n += max(0, r.Again)
+		}
+	}
+	return n
+}
+
+// peak is the memory that a setting uses at its peak, in a typical run; 0: it is not known.
+func peak(s *tune.Study, load int, c search.Candidate) float64 {
+	var peaks []float64
+	for _, r := range s.Runs {
+		if v, known := lab.PeakMemory.Of(r.Metrics); known && r.Load == load && r.Search.Candidate() == c && r.Search.Phase != tune.Explain && r.Valid && r.Error == "" {
+			peaks = append(peaks, v)
+		}
+	}
+	if len(peaks) == 0 {
+		return 0
+	}
+	return sample.Summarise(peaks).Median
 }
 
 // outOfTime reports whether a load's search ended because of the budget.

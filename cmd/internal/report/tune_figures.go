@@ -24,7 +24,7 @@ const (
 var tuneMeasures = map[string][]lab.Measure{
 	"p50":         {lab.P50},
 	"p90":         {lab.P90},
-	"p99":         {lab.P99},
+	"p99":         {lab.ReadyTail, lab.P99}, // the p99 that settings are compared by
 	TuneCPU:       {lab.CPUPerRequest, lab.CPUPerOp, lab.CPUTime},
 	TuneTime:      {lab.OpTime, lab.WallTime},
 	TuneRate:      {lab.RequestRate},
@@ -217,6 +217,17 @@ func (a *TuneAt) Current() *TuneSetting {
 func (a *TuneAt) Median(s TuneSetting, quantity string) (float64, bool) {
 	m, ok := s.Metrics[a.metrics[quantity]]
 	return m.Median, ok && m.N > 0
+}
+
+// Beside is the figure that stands beside the change of a setting: the geometric mean of the blocks in which it and the current setting
+// ran, and of the current setting that of the blocks with its rival.
+func (a *TuneAt) Beside(s TuneSetting, quantity string) (figure float64, ok bool) {
+	if s.Current {
+		e, ok := a.find(a.Effects, quantity)
+		return e.From, ok && e.From > 0
+	}
+	e, ok := a.find(s.Versus, quantity)
+	return e.To, ok && e.To > 0
 }
 
 // Figure is a run's value; false if it has none that counts.

@@ -163,7 +163,7 @@ func TestTuneNotes(t *testing.T) {
 	got := strings.Join(append(a.Notes(), a.ChangesNote()), "\n")
 	const want = `GOMAXPROCS=4 left the race: slow
 GOMAXPROCS=1 missed the SLO in 1 of 3 runs
-Changes are against the current setting, by the blocks in which both ran; intervals are 95 % ones. Those of p99 compare the tail of typical seconds, counted from when requests were ready to be sent; p99 itself is of whole windows. Medians are of all runs.`
+Changes are against the current setting, by the blocks in which both ran, and intervals are 95 % ones. CPU and p99 are geometric means of these blocks, the rest are medians of all runs. p99 is that of typical seconds, counted from when requests were ready to be sent.`
 	if got != want {
 		t.Errorf("got %s", got)
 	}

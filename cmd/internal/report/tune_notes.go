@@ -51,8 +51,19 @@ func (k TuneKey) String() string {
 	return text
 }
 
-// Notes say what the table of settings does not: why settings were dropped, and what failed.
-func (a *TuneAt) Notes() (notes []string) {
+// RestsOn says which runs the changes from the current setting to another rest on.
+func (a *TuneAt) RestsOn() string {
+	text := "By " + quantity.Plural(a.Pairs, "block") + " in which both ran"
+	if a.Fresh > 0 {
+		text += fmt.Sprintf("; %d of %s agreed", a.Agreed, quantity.Plural(a.Fresh, "fresh pair"))
+	}
+	return text
+}
+
+// Notes say what the table of settings does not: what speaks against a verdict, where a difference comes from, why settings were dropped,
+// and what failed.
+func (a *TuneAt) Notes() []string {
+	notes := slices.Clone(a.Why)
 	for _, s := range a.Settings {
 		if s.Dropped != "" {
 			notes = append(notes, s.Key().String()+" left the race: "+s.Dropped)
@@ -69,11 +80,12 @@ func (a *TuneAt) Notes() (notes []string) {
 
 // ChangesNote says what the changes in the table of settings are.
 func (a *TuneAt) ChangesNote() string {
-	text := "Changes are against the current setting, by the blocks in which both ran; intervals are 95 % ones."
+	text := "Changes are against the current setting, by the blocks in which both ran, and intervals are 95 % ones. CPU and " + a.Tail +
+		" are geometric means of these blocks, the rest are medians of all runs."
 	if a.Tail == "p99" {
-		text += " Those of p99 compare the tail of typical seconds, counted from when requests were ready to be sent; p99 itself is of whole windows."
+		text += " p99 is that of typical seconds, counted from when requests were ready to be sent."
 	}
-	return text + " Medians are of all runs."
+	return text
 }
 
 // BestNote says what the arrow marks in the table of settings, where it is not what is advised; "" if it is, or marks nothing.

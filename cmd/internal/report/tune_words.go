@@ -16,16 +16,17 @@ import (
 // tuneWords make the sentences on what a search has found: a headline, its figures, why, and what to type.
 type tuneWords struct {
 	search.TuneVerdict
-	others []search.Standing // besides the current setting and the leader
 	load   tune.Load
-	tail   string  // name of the percentile that stands in search.P99
-	unit   string  // of work: request, run, operation
-	perRun float64 // seconds that a run takes, about
-	spent  float64 // seconds that all runs so far took
-	budget float64 // seconds; 0: none
-	late   bool    // it is used up
-	beside float64 // CPUs that others used in the runs that are disturbed; 0: none
-	cpus   int     // of the machine
+	tail   string     // name of the percentile that stands in search.P99
+	unit   string     // of work: request, run, operation
+	perRun float64    // seconds that a run takes, about
+	spent  float64    // seconds that all runs so far took
+	budget float64    // seconds; 0: none
+	late   bool       // it is used up
+	beside float64    // CPUs that others used in the runs that are disturbed; 0: none
+	again  int        // attempts that were lost so
+	cpus   int        // of the machine
+	peaks  [2]float64 // bytes: the most memory of a run of the current setting, and of the leader; 0: not known
 }
 
 // headline is what to do, and why or with which figures, as far as there is room for them.
@@ -50,6 +51,8 @@ func (w tuneWords) decision() (what string, more []string) {
 		return undecided, w.notSettled()
 	case search.Disturbed:
 		return undecided, w.disturbed()
+	case search.TooNoisy:
+		return undecided, w.drowned()
 	case search.Worsens:
 		if w.WorseIn == search.SLO {
 			return keep + "; " + w.environment().and() + " is less reliable", nil
@@ -66,6 +69,9 @@ func (w tuneWords) decision() (what string, more []string) {
 	case search.Invalid:
 		return undecided, []string{"too many runs of the current setting say nothing"}
 	case search.NothingYet, search.NotDone:
+		if w.late && w.Leader != w.Current {
+			return undecided, w.soFar()
+		}
 		if w.late {
 			return undecided, []string{"the budget of " + quantity.Lasting(w.budget) + " is used up"}
 		}
@@ -110,14 +116,31 @@ func (w tuneWords) givesAndTakes() (parts []string) {
 
 // notSettled is what is known of a leader, and what is not, in few words.
 func (w tuneWords) notSettled() (parts []string) {
+	known, open := "with "+w.environment().and(), w.brief(w.WorseIn)+" not settled"
 	if gain := w.Effect(w.Basis); gain != nil {
-		parts = append(parts, "with "+w.environment().and()+" "+w.brief(w.Basis)+" "+quantity.Change(gain.Ratio))
+		known += " " + w.brief(w.Basis) + " " + quantity.Change(gain.Ratio) + ","
 	}
-	text := w.brief(w.WorseIn) + " is not settled"
 	if loss := w.Effect(w.WorseIn); loss != nil && loss.Hi > 0 && !w.Contradicted {
-		text = w.brief(w.WorseIn) + " " + quantity.Changes(loss.Lo, loss.Hi) + ", not settled"
+		if text := known + " " + w.brief(w.WorseIn) + " " + quantity.Changes(loss.Lo, loss.Hi); fits("Undecided: " + text) {
+			return []string{text}
+		}
 	}
-	return append(parts, text)
+	return []string{known + " " + open}
+}
+
+// soFar is what looks best when there is no time for more.
+func (w tuneWords) soFar() []string {
+	var parts []string
+	for _, m := range w.Chain {
+		if e := w.Effect(m); e != nil {
+			parts = append(parts, w.brief(m)+" "+quantity.Change(e.Ratio))
+		}
+	}
+	text := w.environment().and() + " " + strings.Join(parts, ", ") + " so far"
+	if fits("Undecided: with " + text) {
+		text = "with " + text
+	}
+	return []string{text}
 }
 
 // disturbed says in how many runs something else ran, and what is known all the same.
@@ -126,9 +149,18 @@ func (w tuneWords) disturbed() (parts []string) {
 	if w.beside > 0 {
 		who = fmt.Sprintf("others used %s of %s", quantity.Number(math.Round(10*w.beside)/10), quantity.Plural(w.cpus, "CPU"))
 	}
-	parts = []string{fmt.Sprintf("%s in %d of %s", who, w.Disturbed, quantity.Plural(w.Runs, "run"))}
+	parts = []string{fmt.Sprintf("%s in %d of %s", who, w.Disturbed+w.again, quantity.Plural(w.Runs+w.again, "run"))}
 	if cpu := w.Effect(search.CPU); cpu != nil && cpu.Says == search.IsBetter {
 		parts = append(parts, "CPU with "+w.Leader.String()+" "+quantity.Change(cpu.Ratio))
+	}
+	return parts
+}
+
+// drowned says by how much runs of one setting differ, and what is known all the same.
+func (w tuneWords) drowned() (parts []string) {
+	parts = []string{fmt.Sprintf("%s differs by ±%s from run to run", w.brief(w.Drowned), quantity.WholeShare(math.Expm1(w.Noise.SD)))}
+	if gain := w.Effect(w.Basis); gain != nil {
+		parts = append(parts, w.brief(w.Basis)+" with "+w.Leader.String()+" "+quantity.Change(gain.Ratio))
 	}
 	return parts
 }
@@ -148,21 +180,27 @@ func (w tuneWords) details() string {
 		text = noneOK + " " + text
 	}
 	if !w.NoneOK && w.Kind != search.Change && w.Broke > w.BrokeOf/2 {
-		text += fmt.Sprintf(" GOMAXPROCS=%s broke the SLO in %d of %d runs%s.", w.Current, w.Broke, w.BrokeOf, w.atRate(", "))
+		text = sentence(text, fmt.Sprintf("GOMAXPROCS=%s broke the SLO in %d of %d runs%s.", w.Current, w.Broke, w.BrokeOf, w.atRate(", ")))
 	}
 	return strings.TrimSpace(text)
+}
+
+// sentence makes one of parts that end with a full stop; "" is none.
+func sentence(parts ...string) string {
+	said := slices.DeleteFunc(parts, func(text string) bool { return text == "" })
+	for i := range said[:max(0, len(said)-1)] {
+		said[i] = strings.TrimSuffix(said[i], ".")
+	}
+	return strings.Join(said, "; ")
 }
 
 func (w tuneWords) claim() string {
 	switch w.Reason {
 	case search.Better:
-		if w.Leader.Procs == w.Current.Procs {
-			return fmt.Sprintf("GOMAXPROCS stays at %d. %s", w.Current.Procs, w.effects())
-		}
 		return w.effects()
 	case search.Worsens:
 		return fmt.Sprintf("With %s: %s", w.environment().and(), w.trade())
-	case search.MayWorsen, search.Disturbed:
+	case search.MayWorsen, search.Disturbed, search.TooNoisy:
 		if w.Leader == w.Current {
 			return ""
 		}
@@ -184,14 +222,19 @@ func (w tuneWords) claim() string {
 
 // looks says what looks better, without claiming it.
 func (w tuneWords) looks() string {
-	text := fmt.Sprintf("no setting looks better than GOMAXPROCS=%s so far.", w.Current)
-	if w.Leader != w.Current {
-		text = fmt.Sprintf("GOMAXPROCS=%s looks best, but that is not shown: %s", w.Leader, w.effects())
+	after := "After " + quantity.Plural(w.Runs, "run") + " "
+	if w.Leader == w.Current {
+		text := fmt.Sprintf("no setting looks better than GOMAXPROCS=%s so far.", w.Current)
+		if w.late {
+			return after + text
+		}
+		return capital(text)
 	}
+	text := fmt.Sprintf("GOMAXPROCS=%s looks best, but that is not shown: %s", w.Leader, w.effects())
 	if w.late {
-		return fmt.Sprintf("After %s %s", quantity.Plural(w.Runs, "run"), text)
+		return after + fmt.Sprintf("the budget of %s is used up; ", quantity.Lasting(w.budget)) + text
 	}
-	return capital(text)
+	return text
 }
 
 // noOther is the subject of what is not better.
@@ -247,7 +290,15 @@ func (w tuneWords) effects() string {
 	if e := w.Effect(search.Throttled); e != nil && math.Abs(e.From-e.To) > 0.01 {
 		parts = append(parts, fmt.Sprintf("throttled periods %s → %s", quantity.WholeShare(e.From), quantity.WholeShare(e.To)))
 	}
-	return strings.Join(parts, ", ") + "."
+	return joined(append(parts, w.memory())...) + "."
+}
+
+// memory is what a GOGC costs; "" if there is none, or it is not known.
+func (w tuneWords) memory() string {
+	if w.Leader.GOGC == 0 || w.peaks[0] == 0 || w.peaks[1] == 0 {
+		return ""
+	}
+	return fmt.Sprintf("memory at its peak %s → %s", quantity.Bytes(int64(w.peaks[0])), quantity.Bytes(int64(w.peaks[1])))
 }
 
 // effect tells one of them, in full if it is the first.
@@ -326,7 +377,7 @@ func (w tuneWords) trade() string {
 		return text + ", but " + w.name(w.WorseIn) + " is not known."
 	}
 	text += ", " + w.moved(*loss).loss(true)
-	return joined(append([]string{text}, reliability...)...) + "."
+	return joined(append(append([]string{text}, reliability...), w.memory())...) + "."
 }
 
 // moved is an effect in the words that bench has as well.
@@ -352,66 +403,13 @@ func (w tuneWords) reliability() (parts []string) {
 	return parts
 }
 
-// why says what the verdict rests on: blocks and pairs, the load, and how the other settings are.
-func (w tuneWords) why() string {
-	var parts []string
-	if w.Pairs > 0 {
-		text := quantity.Plural(w.Pairs, "block") + " with both"
-		if w.Fresh > 0 {
-			text += fmt.Sprintf("; %d of %s agreed", w.Agreed, quantity.Plural(w.Fresh, "fresh pair"))
-		}
-		if e := w.Effect(w.Basis); e != nil && e.RankHi > 0 {
-			text += fmt.Sprintf("; signed-rank interval %s, p%s", quantity.Changes(e.RankLo, e.RankHi), probability(e.P))
-		}
-		parts = append(parts, text+".")
-	} else if w.Blocks > 0 {
-		parts = append(parts, fmt.Sprintf("By %s of all settings.", quantity.Plural(w.Blocks, "block")))
-	}
-	if w.load.Rate > 0 {
-		text := "At " + quantity.PerSecond(w.load.Rate)
-		if w.load.Share > 0 {
-			text += ", where the current setting uses " + quantity.WholeShare(w.load.Share) + " of its limit"
-		}
-		parts = append(parts, text+".")
-	}
-	if w.Contradicted {
-		parts = append(parts, fmt.Sprintf("The %s of whole windows speaks against it (%s): it has rare, long delays that typical seconds have not.", w.tail, quantity.Change(w.Effect(search.Pooled).Ratio)))
-	}
-	const most = 3 // more of them are in the table
-	if len(w.others) <= most {
-		for _, s := range w.others {
-			if text := w.stands(s); text != "" {
-				parts = append(parts, text)
-			}
-		}
-	}
-	return strings.Join(parts, " ")
-}
-
-// stands says how a setting stands beside the current one; "" if nothing is known.
-func (w tuneWords) stands(s search.Standing) string {
-	if s.Dropped != nil && s.Dropped.Reason == search.ProgramFails {
-		return fmt.Sprintf("With %s the program failed: %s.", s.Candidate, s.Dropped.Failure)
-	}
-	var parts []string
-	for _, m := range slices.Backward(w.Chain) {
-		for _, e := range s.Effects {
-			if e.Metric == m && e.Hi > 0 {
-				parts = append(parts, fmt.Sprintf("%s %s", w.name(m), withInterval(quantity.Change(e.Ratio), quantity.Changes(e.Lo, e.Hi))))
-			}
-		}
-	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%s: %s.", s.Candidate, strings.Join(parts, ", "))
-}
-
 // next says what to type, or what would tell more; "" if nothing.
 func (w tuneWords) next() string {
 	switch w.Reason {
 	case search.Disturbed:
 		return "Run it again while the machine is quiet; --objective cpu decides by CPU time alone."
+	case search.TooNoisy:
+		return w.steadier()
 	case search.Worsens:
 		if w.WorseIn == search.SLO { // no objective takes what is less reliable
 			return fmt.Sprintf("No --objective advises it; to take it all the same: %s.", environment(w.Leader.Procs, w.Leader.GOGC, w.Current.Procs))
@@ -426,10 +424,34 @@ func (w tuneWords) next() string {
 		default:
 			text = fmt.Sprintf("GOMAXPROCS=%d is Go's default, so it is enough not to set another.", w.Leader.Procs)
 		}
-		return strings.TrimSpace(text + w.levers())
+		return sentence(text, w.levers())
 	case search.TailUnknown:
 		return "--objective cpu decides by CPU time alone."
 	}
+	return w.moreRuns()
+}
+
+// steadier is what would help where runs differ too much.
+func (w tuneWords) steadier() string {
+	var ways []string
+	if w.load.Rate > 0 {
+		ways = append(ways, fmt.Sprintf("a lower --rate than %s", short(w.load.Rate)))
+	}
+	if w.load.Window > 0 {
+		ways = append(ways, fmt.Sprintf("a longer --for than %s", quantity.Lasting(w.load.Window.Seconds())))
+	}
+	var help, alone string
+	if len(ways) > 0 {
+		help = capital(quantity.Either(ways)) + " may make it steadier."
+	}
+	if w.Drowned != search.CPU {
+		alone = "--objective cpu decides by CPU time alone."
+	}
+	return sentence(help, alone, w.moreRuns())
+}
+
+// moreRuns is how many runs more would tell, and how to ask for them; "" if that is not known.
+func (w tuneWords) moreRuns() string {
 	if w.More == 0 {
 		return ""
 	}
@@ -447,6 +469,7 @@ func (w tuneWords) ask() string {
 	return fmt.Sprintf("--blocks %d", w.Blocks+(w.More+1)/2)
 }
 
+// levers say what each of two levers does alone; "" if there is nothing to tell.
 func (w tuneWords) levers() string {
 	var parts []string
 	for i, l := range w.Levers {
@@ -455,7 +478,7 @@ func (w tuneWords) levers() string {
 			what = fmt.Sprintf("GOGC=%d", l.GOGC)
 		}
 		if i == 0 {
-			parts = append(parts, fmt.Sprintf(" %s alone: %s %s", what, w.name(l.Metric), quantity.Change(l.Ratio)))
+			parts = append(parts, fmt.Sprintf("%s alone: %s %s", what, w.name(l.Metric), quantity.Change(l.Ratio)))
 		} else {
 			parts = append(parts, fmt.Sprintf("%s alone: %s", what, quantity.Change(l.Ratio)))
 		}
@@ -575,14 +598,16 @@ func whyGC(s *tune.Study, v search.TuneVerdict) (sentences []string) {
 	return sentences
 }
 
+// contradiction is said where the percentile speaks for the leader, and that of whole windows against it; "" if it doesn't.
+func (w tuneWords) contradiction() string {
+	if !w.Contradicted {
+		return ""
+	}
+	return fmt.Sprintf("The %s of whole windows speaks against %s (%s): it has rare, long delays that typical seconds have not.",
+		w.tail, w.environment().and(), quantity.Change(w.Effect(search.Pooled).Ratio))
+}
+
 // bound writes a share as a bound: rounded up, so that it isn't said to be tighter than it is.
 func bound(share float64) string {
 	return strconv.FormatFloat(max(0, math.Ceil(100*share-1e-9)), 'f', 0, 64) + " %"
-}
-
-func probability(p float64) string {
-	if p < 0.001 {
-		return "<0.001"
-	}
-	return "=" + strconv.FormatFloat(p, 'g', 1, 64)
 }

@@ -204,9 +204,12 @@ func FuzzVerdictText(f *testing.F) {
 		}
 		unit := []string{"request", "operation"}[seed%2]
 		for n := 0; ; n++ {
-			w := tuneWords{TuneVerdict: m.Verdict(), others: m.Standings(), tail: "p99", unit: unit, perRun: 6}
-			texts := []string{w.details(), w.why(), w.next()}
-			for _, s := range w.others {
+			w := tuneWords{TuneVerdict: m.Verdict(), tail: "p99", unit: unit, perRun: 6, peaks: [2]float64{20e6, 30e6}}
+			texts := []string{w.details(), w.next(), w.contradiction()}
+			if below := strings.TrimSpace(texts[0] + " " + texts[1]); strings.Count(below, ". ") > 1 {
+				t.Errorf("more than two sentences below the headline: %s", below)
+			}
+			for _, s := range m.Standings() {
 				texts = append(texts, w.dropped(s.Dropped))
 			}
 			if text := w.headline(); quantity.Words(text) > HeadlineWords {

@@ -13,6 +13,7 @@ const (
 	firstLook   = 2    // blocks before which nothing is judged
 	firstClaim  = 3    // blocks before which nothing is said to be a trade or to break the SLO
 	usualBlocks = 12   // of the race
+	mostRivalry = 6    // blocks after which a leader need not be better than the others, but the current setting alone
 	guardPairs  = 2    // fresh ones that a change must hold in
 	mostGuards  = 2    // times that a leader may fail in them
 	mostVoid    = 2    // blocks in which every attempt at a setting may be in vain before it is given up
@@ -62,6 +63,7 @@ type TuneConfig struct {
 
 	Pairs     int // that a change rests on at least; 0: as many as show it
 	MaxBlocks int // of the race; 0: 12
+	Patience  int // pairs before which no setting leaves the race as one that can't be better; few come from a moment of the machine
 	Seed      uint64
 }
 
@@ -223,6 +225,7 @@ const (
 	endChange    ending = "change"    // the leader held in the guard
 	endCurrent   ending = "current"   // the program failed with its current setting
 	endGenerator ending = "generator" // the current setting has no valid run
+	endNoise     ending = "noise"     // runs differ so much that none that there is time for could tell
 )
 
 // NewTune begins a search.
@@ -277,6 +280,8 @@ func (c TuneConfig) check() error {
 		return fmt.Errorf("bad share of errors %v", c.MaxErrors)
 	case c.Pairs < 0 || c.Pairs > 1000:
 		return fmt.Errorf("%d pairs: there may be 1 to 1000", c.Pairs)
+	case c.Patience < 0 || c.Patience > 1000:
+		return fmt.Errorf("a patience of %d pairs: there may be 0 to 1000", c.Patience)
 	case c.MaxBlocks != 0 && (c.MaxBlocks < firstClaim || c.MaxBlocks > 1000):
 		return fmt.Errorf("%d blocks: there must be %d to 1000", c.MaxBlocks, firstClaim)
 	}
@@ -475,6 +480,10 @@ func (t *Tune) endBlock() {
 	t.prune()
 	if len(t.alive()) == 1 || t.guards == mostGuards { // there won't be a change
 		t.end(endSettled)
+		return
+	}
+	if m, _ := t.drowned(); m != "" {
+		t.end(endNoise)
 		return
 	}
 	t.combine()

@@ -78,15 +78,15 @@ func TestSpread(t *testing.T) {
 }
 
 // TestContrast: three log-ratios −0.3, −0.2 and −0.1 have the mean −0.2 and the standard deviation 0.1; Student's quantile of
-// two degrees of freedom is 4.303, so that the interval is −0.2 ± 4.303·0.1/√3 = −0.448 to 0.048.
+// two degrees of freedom for 0.982, (2p−1)/√(2p(1−p)), is 5.127, so that the interval is −0.2 ± 5.127·0.1/√3 = −0.496 to 0.096.
 func TestContrast(t *testing.T) {
 	m := cpu(t, []float64{7, 0, 1, 2}, []float64{math.NaN(), -0.1, 0.8, 1.7})
 	c := m.contrast(CPU, m.arms[1], m.arms[0])
 	near := func(got, want float64) bool { return math.Abs(got-want) < 1e-3 }
-	if c.pairs != 3 || c.freedom != 2 || !near(c.mean, -0.2) || !near(c.error, 0.1/math.Sqrt(3)) || !near(c.below(interval), -0.4484) || !near(c.above(interval), 0.0484) {
+	if c.pairs != 3 || c.freedom != 2 || !near(c.mean, -0.2) || !near(c.error, 0.1/math.Sqrt(3)) || !near(c.below(interval), -0.4960) || !near(c.above(interval), 0.0960) {
 		t.Errorf("%+v: %v to %v", c, c.below(interval), c.above(interval))
 	}
-	if e, ok := m.effect(CPU, m.arms[1]); !ok || !near(e.Ratio, math.Exp(-0.2)) || !near(e.Lo, math.Exp(-0.4484)) || !near(e.Hi, math.Exp(0.0484)) || e.Pairs != 3 || e.RankLo != 0 {
+	if e, ok := m.effect(CPU, m.arms[1]); !ok || !near(e.Ratio, math.Exp(-0.2)) || !near(e.Lo, math.Exp(-0.4960)) || !near(e.Hi, math.Exp(0.0960)) || e.Pairs != 3 || e.RankLo != 0 {
 		t.Errorf("%+v", e)
 	}
 	// More throughput costs less.

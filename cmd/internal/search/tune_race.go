@@ -20,22 +20,30 @@ func (t *Tune) pairs(a *arm) int { return common(a, t.arm(t.current())) }
 // errors come first: a candidate that holds the SLO less often, or fails more requests, is none whatever it saves, and one
 // that holds it where the current setting does not is one whatever it costs.
 func (t *Tune) gain(a *arm, level, safe float64) (basis Metric, ok bool) {
+	if all := t.gains(a, level, safe); len(all) > 0 {
+		return all[0], true
+	}
+	return "", false
+}
+
+// gains are the metrics in which it is so.
+func (t *Tune) gains(a *arm, level, safe float64) (all []Metric) {
 	current := t.arm(t.current())
 	if t.unreliable(a, current) || t.blind() {
-		return "", false
+		return nil
 	}
 	if gained, lost := t.discordant(a, current); signTest(gained, lost)/2 <= level && gained > lost {
-		return SLO, true
+		return []Metric{SLO}
 	}
 	chain := t.chain()
 	for _, m := range chain {
 		if t.shownBetter(m, a, current, level) && !slices.ContainsFunc(chain, func(other Metric) bool {
 			return other != m && !t.notWorse(other, a, current, safe)
 		}) {
-			return m, true
+			all = append(all, m)
 		}
 	}
-	return "", false
+	return all
 }
 
 // shownBetter reports whether a is better than b at a one-sided level, and by more than the margin as far as can be seen.
@@ -89,6 +97,37 @@ func (t *Tune) canBeBetter(a, b *arm) bool {
 func (t *Tune) mayBeBetter(m Metric, a, b *arm) bool {
 	c := t.contrast(m, a, b)
 	return c.freedom < fewestFreedom || c.below(hopeless) < -t.worth(m)
+}
+
+// drowned is the metric in which runs of one setting differ so much that no verdict is in sight, and by how much; "": there is none. Then
+// not even twice as much, or what a setting seems to do if that is more, could be told by all runs that there is time for, nor by as many
+// as a search usually has: a budget that is short is another matter.
+func (t *Tune) drowned() (Metric, Noise) {
+	const twice = math.Ln2
+	if t.raced < firstClaim || t.blind() {
+		return "", Noise{}
+	}
+	pairs := t.config.MaxBlocks - t.raced
+	if t.room > 0 {
+		pairs = min(pairs, t.room/2)
+	}
+	pairs = max(pairs, usualBlocks)
+	noises := t.Noise()
+	for _, m := range t.chain() {
+		n, known := noises[m]
+		if !known {
+			continue
+		}
+		drowns := func(a *arm) bool {
+			c := t.contrast(m, a, t.arm(t.current()))
+			error := n.Low * math.Sqrt(2/float64(max(1, c.pairs+pairs)))
+			return sample.StudentQuantile(trading, c.freedom+pairs)*error > max(twice, math.Abs(c.mean))
+		}
+		if !slices.ContainsFunc(t.alive(), func(a *arm) bool { return a.Candidate != t.current() && !drowns(a) }) {
+			return m, n
+		}
+	}
+	return "", Noise{}
 }
 
 // unreliable reports whether a breaks the SLO more often than b, or fails more requests.
@@ -187,7 +226,7 @@ func (t *Tune) behind(a, lead, current *arm) *Drop {
 		if t.alwaysBreaks(a, b) {
 			return &Drop{Reason: BreaksSLO, Blocks: common(a, b), Against: b.Candidate}
 		}
-		if !t.canBeBetter(a, b) {
+		if common(a, b) >= t.config.Patience && !t.canBeBetter(a, b) {
 			return t.worst(Worse, a, b)
 		}
 	}
@@ -322,32 +361,27 @@ func (t *Tune) better(a *arm) bool {
 	return false
 }
 
-// unrivalled reports whether no other candidate in the race may turn out to be better than this one by what counts.
+// unrivalled reports whether no other candidate in the race may turn out to be better than this one by what counts. Two that are much
+// alike would go on for ever: after some blocks one of them is as good as the other.
 func (t *Tune) unrivalled(lead *arm) bool {
-	return !slices.ContainsFunc(t.alive(), func(a *arm) bool {
+	return t.raced >= mostRivalry || !slices.ContainsFunc(t.alive(), func(a *arm) bool {
 		return a != lead && a.Candidate != t.current() && t.canBeBetter(a, lead)
 	})
 }
 
-// held reports whether the leader is still a gain with the pairs of the guard, and was better in these alone. Where one of them
-// disagrees, it takes twice as many, and half of the level.
+// held reports whether the leader is still a gain with the pairs of the guard, and was better in these alone, in one metric. Where one of
+// them disagrees, it takes twice as many, and half of the level.
 func (t *Tune) held(safe float64) bool {
 	a, level := t.arm(t.leader), t.level(claim)
-	basis, ok := t.gain(a, level, safe)
-	if !ok {
-		return false
+	for _, basis := range t.gains(a, level, safe) {
+		agreed, of := t.agreed(basis)
+		more := of >= 2*guardPairs && of-agreed <= mayDisagree(of) && slices.Contains(t.gains(a, level/2, safe/2), basis)
+		if of >= guardPairs && agreed == of || more {
+			t.basis = basis
+			return true
+		}
 	}
-	agreed, of := t.agreed(basis)
-	if agreed < of {
-		basis, ok = t.gain(a, level/2, safe/2)
-		agreed, of = t.agreed(basis)
-		ok = ok && of >= 2*guardPairs && of-agreed <= mayDisagree(of)
-	}
-	if !ok || of < guardPairs {
-		return false
-	}
-	t.basis = basis
-	return true
+	return false
 }
 
 // cautious is the level at which the leader is to be shown not to be worse, at this look: each costs a part of it, the later ones more.
@@ -365,9 +399,10 @@ func (t *Tune) mayHold() bool {
 	if !t.affords(2) || t.room == 0 && t.guarded >= t.config.MaxBlocks {
 		return false
 	}
-	basis, ok := t.gain(t.arm(t.leader), t.level(trigger), perhaps)
-	agreed, of := t.agreed(basis)
-	return ok && of-agreed <= mayDisagree(of)
+	return slices.ContainsFunc(t.gains(t.arm(t.leader), t.level(trigger), perhaps), func(basis Metric) bool {
+		agreed, of := t.agreed(basis)
+		return of-agreed <= mayDisagree(of)
+	})
 }
 
 // mayDisagree is how many of so many fresh pairs may.

@@ -1024,6 +1024,7 @@ func TestBadTuneConfig(t *testing.T) {
 		{Current: 1, Pairs: 1001},
 		{Current: 1, MaxBlocks: 2},
 		{Current: 1, MaxErrors: 2},
+		{Current: 1, Patience: -1},
 	} {
 		if _, err := NewTune(c); err == nil {
 			t.Errorf("%+v is taken", c)
@@ -1287,5 +1288,75 @@ func TestTuneSLOBesideNeighbours(t *testing.T) {
 	}
 	if v := tune(t, two, unlucky(2, costing(is2, 0.7, 0.7))).Verdict(); v.Kind != Change || v.Basis == SLO {
 		t.Errorf("a cheaper one: %+v", v)
+	}
+}
+
+// TestDrowned: where runs differ so much that no verdict is in sight, three blocks are enough to say so, and what is known is told. Where
+// a difference is as large as the noise, or there is time to see one, the search goes on.
+func TestDrowned(t *testing.T) {
+	noise := func(sd float64) rule {
+		return func(r TuneRun) TuneObservation {
+			o := costing(Candidate{Procs: 1}, 0.85, 1)(r)
+			random := rand.New(rand.NewPCG(r.Seed, uint64(r.Procs)))
+			o.Tail *= math.Exp(sd * random.NormFloat64())
+			o.P99 = o.Tail
+			return o
+		}
+	}
+	three := TuneConfig{Current: 2, Candidates: []int{1, 4}}
+	ended, spent := 0, 0
+	for seed := range uint64(50) {
+		c := three
+		c.Seed = seed
+		v := tune(t, c, noise(1.75)).Verdict()
+		spent += v.Blocks
+		if v.Reason != TooNoisy {
+			continue
+		}
+		ended++
+		if v.Kind != Undecided || v.Drowned != P99 || !(v.Noise.SD > 0.8) || v.Procs != 2 {
+			t.Errorf("seed %d: %+v", seed, v)
+		}
+		if e := v.Effect(CPU); v.Leader.Procs == 1 && (e == nil || e.Says != IsBetter || v.Basis != CPU) || v.Leader.Procs == 4 {
+			t.Errorf("seed %d: it knows that 1 takes less CPU time: %+v", seed, v)
+		}
+	}
+	if ended < 30 || spent > 50*8 {
+		t.Errorf("%d of 50 ended as too noisy, after %d blocks in all", ended, spent)
+	}
+	for seed := range uint64(50) {
+		c := three
+		c.Seed = seed
+		if v := tune(t, c, noise(0.37)).Verdict(); v.Reason == TooNoisy {
+			t.Errorf("seed %d: it gave up at a noise of 37 %%", seed)
+		}
+		c.MaxBlocks = 400
+		if m := stopped(t, c, noise(1.75), 9); m.phase == Done {
+			t.Errorf("seed %d: there is time for 400 blocks, and it gave up", seed)
+		}
+		large := noise(0.9).but(func(o *TuneObservation) {
+			if o.Run.Procs == 1 {
+				o.Tail, o.P99 = 0.02*o.Tail, 0.02*o.P99
+			}
+		})
+		c.MaxBlocks = 0
+		if v := tune(t, c, large).Verdict(); v.Reason == TooNoisy {
+			t.Errorf("seed %d: it gave up beside a difference of 50 times", seed)
+		}
+	}
+}
+
+// TestPatience: a setting that looks worse stays for so many pairs. A machine that is slower for a moment is no reason to drop it.
+func TestPatience(t *testing.T) {
+	slow := costing(Candidate{Procs: 1}, 0.8, 1).but(func(o *TuneObservation) {
+		if o.Run.Procs == 1 && o.Run.Block <= 3 {
+			o.CPUPerRequest *= 1.3
+		}
+	})
+	for patience, want := range map[int]Verdict{0: Keep, 6: Change} {
+		c := TuneConfig{Current: 2, Candidates: []int{1}, Objective: CPU, Patience: patience, MaxBlocks: 60}
+		if v := tune(t, c, slow).Verdict(); v.Kind != want {
+			t.Errorf("with a patience of %d pairs: %v after %d blocks, want %v", patience, v.Kind, v.Blocks, want)
+		}
 	}
 }

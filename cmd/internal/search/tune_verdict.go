@@ -28,6 +28,7 @@ const (
 	Worsens     Reason = "worsens"      // trade: it is shown to be worse in WorseIn
 	MayWorsen   Reason = "may worsen"   // the leader is better in Basis, and whether it is worse in WorseIn is not settled
 	Disturbed   Reason = "disturbed"    // something else ran in so many runs that the tail or the time of a setting is not known
+	TooNoisy    Reason = "too noisy"    // runs of one setting differ so much in Drowned that no verdict was in sight
 	NotShown    Reason = "not shown"    // the leader looks better, and that is not shown
 	TailUnknown Reason = "tail unknown" // the leader takes less CPU time, and nothing is known of its tail
 	Fails       Reason = "fails"        // the program failed with its current setting
@@ -83,6 +84,9 @@ type TuneVerdict struct {
 	Held      [2]int     // of the pairs, those in which the current setting and the leader held the SLO
 	Errors    [2]float64 // and mean shares of requests that failed; of the current setting in all its runs where there are no pairs
 	Levers    []Lever    // after change: each lever alone, where it is better than the current setting
+
+	Drowned Metric // of TooNoisy
+	Noise   Noise  // in it
 
 	Contradicted bool // the tail speaks for the leader, the p99 of whole windows against it
 
@@ -150,6 +154,8 @@ func (t *Tune) Verdict() TuneVerdict {
 		v.Reason, v.Failure = Fails, t.failure
 	case t.ending == endGenerator:
 		v.Reason = Invalid
+	case t.ending == endNoise:
+		t.drowns(&v)
 	case t.block <= 1 && !v.Done:
 		v.Reason = NothingYet
 	case t.ending == endChange || !v.Done && t.proven():
@@ -169,16 +175,28 @@ func (t *Tune) changes(v *TuneVerdict) {
 	v.Levers = t.levers(v)
 }
 
+// drowns says in what nothing can be told, and what is known all the same.
+func (t *Tune) drowns(v *TuneVerdict) {
+	v.Reason = TooNoisy
+	v.Drowned, v.Noise = t.drowned()
+	if a, basis, worse := t.unsettled(); a != nil {
+		v.Basis, v.WorseIn = basis, worse
+		t.measure(v, a)
+		v.More = t.toSettle(worse, a)
+	}
+}
+
 // stays says why the current setting is kept, or why nothing can be said.
 func (t *Tune) stays(v *TuneVerdict) {
 	current := t.arm(v.Current)
 	lead := t.leading()
-	if a, basis, worse := t.bestTrade(); a != nil && !t.blind() {
+	guarded := !v.Done && t.phase == Confirm // what else is known is not the answer as long as there may be a change
+	if a, basis, worse := t.bestTrade(); a != nil && !t.blind() && !guarded {
 		v.Kind, v.Reason, v.Basis, v.WorseIn = Trade, Worsens, basis, worse
 		t.measure(v, a)
 		return
 	}
-	if a, basis, worse := t.unsettled(); a != nil && !t.blind() && (v.Done || t.raced > firstClaim) {
+	if a, basis, worse := t.unsettled(); a != nil && !t.blind() && !guarded && (v.Done || t.raced > firstClaim) {
 		v.Reason, v.Basis, v.WorseIn = MayWorsen, basis, worse
 		if t.unknown() {
 			v.Reason = Disturbed
@@ -193,6 +211,9 @@ func (t *Tune) stays(v *TuneVerdict) {
 		if lead != current && t.shownBetter(m, lead, current, looking) {
 			looks, v.Basis = true, m
 		}
+	}
+	if looks {
+		v.More = t.toShow(v.Basis, lead)
 	}
 	switch {
 	case looks && t.blind():
@@ -251,18 +272,43 @@ func (t *Tune) pick(kind func(*arm) (better, worse Metric, ok bool)) (best *arm,
 	return best, basis, worse
 }
 
-// toSettle is how many runs would tell whether a setting is worse; 0: no reasonable number would.
+// toSettle is how many runs would tell whether a setting is worse, or that it isn't; 0: no reasonable number would.
 func (t *Tune) toSettle(m Metric, a *arm) int {
 	const power = 0.84 // the quantile of 80 %
 	c := t.contrast(m, a, t.arm(t.current()))
-	far := t.allowed(m) - max(0, c.mean)
-	if !c.known() || far <= 0 {
+	level, far := unharmed, t.allowed(m)-max(0, c.mean)
+	if far < 0 { // it looks worse
+		level, far = trading, c.mean
+	}
+	if !c.known() || far == 0 {
 		return 0
 	}
-	if missing := c.missing(unharmed, power, far); missing <= mostUseful {
+	if missing := c.missing(level, power, far); missing <= mostUseful {
 		return 2 * max(1, missing)
 	}
 	return 0
+}
+
+// toShow is how many runs would tell whether a setting that looks better in a metric is a change for the better; 0: no reasonable number
+// would. Its guard is in them.
+func (t *Tune) toShow(basis Metric, a *arm) int {
+	current := t.arm(t.current())
+	far := t.contrast(basis, a, current)
+	missing := far.missing(t.level(claim), 0, -far.mean)
+	for _, m := range t.chain() {
+		if m == basis || t.notWorse(m, a, current, unharmed) {
+			continue
+		}
+		runs := t.toSettle(m, a)
+		if runs == 0 {
+			return 0
+		}
+		missing = max(missing, runs/2)
+	}
+	if missing > mostUseful {
+		return 0
+	}
+	return 2 * max(guardPairs, missing)
 }
 
 // missing is how many pairs are, for the bound at a level to be so far from the mean, with so much more for a power.

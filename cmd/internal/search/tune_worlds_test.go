@@ -200,7 +200,8 @@ func (s *simulated) tune(t testing.TB, seed uint64) (*Tune, TuneVerdict) {
 	}
 }
 
-// TestTuneWorlds counts what tunes say of these worlds beside these neighbours: what is right, and what does harm.
+// TestTuneWorlds counts what tunes say of these worlds beside these neighbours: what is right, what does harm, and how many of the intervals
+// that are called ones of 95 % hold the truth.
 func TestTuneWorlds(t *testing.T) {
 	noises, budgets := []float64{0.22}, []float64{120, 300}
 	if *allWorlds {
@@ -224,7 +225,11 @@ func simulateTunes(t *testing.T, of simulated) {
 	counts, seconds, runs := map[string]int{}, []float64{}, 0
 	for seed := range *worldTunes {
 		s := of
-		_, v := s.tune(t, uint64(seed))
+		m, v := s.tune(t, uint64(seed))
+		for _, standing := range m.Standings() {
+			s.covered(counts, standing.Candidate, "setting", standing.Effects)
+		}
+		s.covered(counts, v.Leader, "leader", v.Effects)
 		seconds, runs = append(seconds, s.clock), runs+v.Runs
 		counts[string(v.Kind)]++
 		counts[string(v.Reason)]++
@@ -242,12 +247,35 @@ func simulateTunes(t *testing.T, of simulated) {
 	slices.Sort(seconds)
 	t.Logf("right %5.1f, harm %4.1f, false trade %4.1f, undecided %5.1f %%; %4.0f s, %4.1f runs%s",
 		share("right"), share("harm"), share("false trade"), share("undecided"), seconds[len(seconds)/2], float64(runs)/float64(*worldTunes), said(counts))
+	holds := func(of string) float64 { return 100 * float64(counts[of+" holds"]) / float64(counts[of+" intervals"]) }
+	t.Logf("of %d intervals %.1f %% hold the truth, of the leaders' %d %.1f %%", counts["setting intervals"], holds("setting"), counts["leader intervals"], holds("leader"))
+	for of, shown := range map[string]bool{"setting": true, "leader": of.kind != Keep} { // a leader where nothing is better is chance
+		const least = 0.94
+		if n := float64(counts[of+" intervals"]); shown && n >= float64(*worldTunes) && float64(counts[of+" holds"]) < least*n-3*math.Sqrt(least*(1-least)*n) {
+			t.Errorf("of %v intervals of %ss %d hold the truth", n, of, counts[of+" holds"])
+		}
+	}
 	allowed := 0.01
 	if of.edge || of.kind == Keep {
 		allowed = 0.02
 	}
 	if m := allowed * float64(*worldTunes); float64(counts["harm"]) > m+3*math.Sqrt(m) {
 		t.Errorf("harm in %d of %d", counts["harm"], *worldTunes)
+	}
+}
+
+// covered counts the 95 % intervals of a setting, and those that hold the truth.
+func (s *simulated) covered(counts map[string]int, c Candidate, of string, effects []Effect) {
+	for m, truth := range map[Metric]map[int]float64{P99: s.tail, CPU: s.cpu} {
+		for _, e := range effects {
+			if e.Metric != m || e.Hi == 0 {
+				continue
+			}
+			counts[of+" intervals"]++
+			if r := math.Exp(ratio(truth)(c)); e.Lo <= r && r <= e.Hi {
+				counts[of+" holds"]++
+			}
+		}
 	}
 }
 

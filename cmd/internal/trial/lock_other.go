@@ -5,4 +5,6 @@ package trial
 import "context"
 
 // Lock does nothing here.
-func Lock(context.Context, func(string)) (unlock func(), err error) { return func() {}, nil }
+func Lock(context.Context, func(string), func(string) error) (unlock func(), err error) {
+	return func() {}, nil
+}

@@ -15,13 +15,14 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/ours"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
-// Lock waits until no other lab of this user's is at work on this machine: two at once would measure each other. note is told what it
-// waits for, and of other users' labs, which are not waited for: a lock that others can hold, they can hold for ever. Where there can
-// be no lock there is none.
-func Lock(ctx context.Context, note func(string)) (unlock func(), err error) {
+// Lock waits until no other lab of this user's is at work on this machine: two at once would measure each other. busy is told of whose
+// end it waits for, and by its error it does not; note is told of other users' labs, which are not waited for: a lock that others can
+// hold, they can hold for ever. Where there can be no lock there is none.
+func Lock(ctx context.Context, note func(string), busy func(holder string) error) (unlock func(), err error) {
 	f, err := openLock()
 	if err != nil {
 		note(fmt.Sprintf("another bench or tune that runs now is not waited for: %v", err))
@@ -33,6 +34,7 @@ func Lock(ctx context.Context, note func(string)) (unlock func(), err error) {
 			if other := strangers("/proc"); other != 0 {
 				note(fmt.Sprintf("another user's unthrottle runs here, process %d: if it measures too, the two disturb each other", other))
 			}
+			sign(f)
 			return func() { f.Close() }, nil // and leave the file: whoever waits has it open
 		}
 		if err != unix.EWOULDBLOCK && err != unix.EINTR {
@@ -40,16 +42,45 @@ func Lock(ctx context.Context, note func(string)) (unlock func(), err error) {
 			return nil, fmt.Errorf("locking %s: %w", f.Name(), err)
 		}
 		if !told {
-			note("waiting for another bench or tune on this machine to end")
 			told = true
+			if err := busy(holder(f)); err != nil {
+				f.Close()
+				return nil, err
+			}
 		}
 		select {
 		case <-ctx.Done():
+			err := fmt.Errorf("%s is still at work: %w", holder(f), context.Cause(ctx))
 			f.Close()
-			return nil, ctx.Err()
+			return nil, err
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
+}
+
+// sign says in the lock whose it is, for those who wait.
+func sign(f *os.File) {
+	verb := "bench"
+	if len(os.Args) > 1 && os.Args[1] == "tune" {
+		verb = "tune"
+	}
+	f.Truncate(0)
+	f.WriteAt(fmt.Appendf(nil, "%s %d %d\n", verb, os.Getpid(), time.Now().Unix()), 0)
+}
+
+// holder is who has the lock, and since when, as far as he has said so.
+func holder(f *os.File) string {
+	const unknown = "another bench or tune on this machine"
+	data := make([]byte, 64)
+	n, _ := f.ReadAt(data, 0)
+	var verb string
+	var pid int
+	var since int64
+	if _, err := fmt.Sscanf(string(data[:n]), "%s %d %d\n", &verb, &pid, &since); err != nil || verb != "bench" && verb != "tune" || pid < 1 {
+		return unknown
+	}
+	began := time.Unix(since, 0)
+	return fmt.Sprintf("another %s (process %d, since %s, %s ago)", verb, pid, began.Format("15:04:05"), quantity.Lasting(max(0, time.Since(began).Round(time.Second).Seconds())))
 }
 
 func openLock() (*os.File, error) {
@@ -57,7 +88,7 @@ func openLock() (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(filepath.Join(dir, "bench.lock"), os.O_RDONLY|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+	f, err := os.OpenFile(filepath.Join(dir, "bench.lock"), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 	if err != nil {
 		return nil, err
 	}

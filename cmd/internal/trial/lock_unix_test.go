@@ -5,27 +5,40 @@ package trial
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 )
 
 func TestLock(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
-	never := func(text string) {
-		if strings.Contains(text, "wait") {
-			t.Error("it waits for nobody: " + text)
-		}
+	note := func(string) {}
+	never := func(holder string) error {
+		t.Error("it waits for nobody: " + holder)
+		return nil
 	}
-	unlock, err := Lock(context.Background(), never)
+	unlock, err := Lock(context.Background(), note, never)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	if _, err := Lock(ctx, func(string) { cancel() }); !errors.Is(err, context.Canceled) {
-		t.Errorf("two have the lock: %v", err)
+	mine := fmt.Sprintf("another bench (process %d, since ", os.Getpid())
+	var told string
+	_, err = Lock(ctx, note, func(holder string) error {
+		told = holder
+		cancel()
+		return nil
+	})
+	if !errors.Is(err, context.Canceled) || !strings.HasPrefix(told, mine) || !strings.HasPrefix(err.Error(), mine) {
+		t.Errorf("two have the lock: %v; it waits for %q", err, told)
+	}
+	refused := errors.New("it can't be started")
+	if _, err := Lock(context.Background(), note, func(string) error { return refused }); err != refused {
+		t.Errorf("it waits although it was refused: %v", err)
 	}
 	unlock()
-	unlock, err = Lock(context.Background(), never)
+	unlock, err = Lock(context.Background(), note, never)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,8 +51,8 @@ func TestMadeAgain(t *testing.T) {
 					n++
 				}
 			}
-			if (r.Lost > 0) != (len(r.Marks) > 0) || r.Lost >= r.Seconds {
-				t.Errorf("lost %v of %v s, and it is marked %q", r.Lost, r.Seconds, r.Marks)
+			if (r.Lost > 0) != (len(r.Marks) > 0) || (r.Lost > 0) != (r.Again > 0) || r.Lost >= r.Seconds {
+				t.Errorf("lost %v of %v s in %d attempts, and it is marked %q", r.Lost, r.Seconds, r.Again, r.Marks)
 			}
 		}
 		return n

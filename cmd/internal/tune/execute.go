@@ -14,6 +14,7 @@ import (
 // Progress is told at each step that no run shows, once when the pilot is done, and before each run and after the last.
 type Progress struct {
 	Doing string // such a step, as in the pilot; "": there is a run
+	Short string // told once: what is open takes longer than the budget has
 	Pilot *Pilot // once, when it is done
 
 	Load int
@@ -42,7 +43,7 @@ func (s *Study) Execute(ctx context.Context, l Lab) error {
 	if err := s.checkPlan(); err != nil {
 		return err
 	}
-	x := &execution{Study: s, lab: l, begin: l.Clock(), spent: s.Spent()}
+	x := &execution{Study: s, lab: l, begin: l.begin(), spent: s.Spent()}
 	if s.Pilot == nil {
 		p, err := x.pilot(ctx)
 		if err != nil {
@@ -80,6 +81,14 @@ func (s *Study) Execute(ctx context.Context, l Lab) error {
 	return nil
 }
 
+// begin is from when on the budget runs.
+func (l Lab) begin() time.Time {
+	if l.Begin.IsZero() {
+		return l.Clock()
+	}
+	return l.Begin
+}
+
 func (x *execution) tell(doing string) { x.lab.Tell(Progress{Doing: doing}) }
 
 // search does the runs of a load.
@@ -90,8 +99,12 @@ func (x *execution) search(ctx context.Context, load int) error {
 	}
 	defer func() { x.ahead.end() }()
 	var last *Run
-	for told := false; ; {
+	for told, short := false, false; ; {
 		next, more := x.affordable(t, load)
+		if text := x.tooLong(t, load, next); text != "" && !short {
+			x.lab.Tell(Progress{Short: text})
+			short = true
+		}
 		switch {
 		case next.Phase == Explain:
 			if !told { // the verdict is there
@@ -217,7 +230,7 @@ func (x *execution) run(ctx context.Context, load int, next search.TuneRun) (Run
 			return Run{}, err
 		}
 		took := run.Seconds
-		run.Seconds, run.Lost = before+took, lost
+		run.Seconds, run.Lost, run.Again = before+took, lost, times
 		if failed != "" {
 			run.Attempt = 1
 			run.Marks = append(run.Marks, lab.MarkRetried+": "+failed)

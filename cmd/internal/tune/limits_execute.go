@@ -27,7 +27,7 @@ func (s *Study) ExecuteLimits(ctx context.Context, l Lab) error {
 		}
 	}()
 	var last LimitWindow
-	ended := l.Clock()
+	ended := l.begin()
 	for {
 		w, more := limits.Next()
 		if !more {

@@ -52,7 +52,8 @@ type Lab struct {
 	Job     Job     // of the others
 	Foresee func(cpus float64) Foresight
 	Clock   func() time.Time
-	Memory  int64 // that the program may use; 0: any
+	Begin   time.Time // from which on the budget runs, by that clock; zero: from when it is executed
+	Memory  int64     // that the program may use; 0: any
 
 	Record func(Record) error // saves what was done
 	Tell   func(Progress)
@@ -79,6 +80,7 @@ const (
 	smallHeap    = 16 << 20 // live
 	worthyGoal   = 32 << 20
 	leastGoal    = 4 << 20 // of Go's, with GOGC=100
+	beside       = 8 << 20 // what a Go program takes besides its heap, at least
 	overhead     = 300 * time.Millisecond
 
 	pilotShare = 0.3              // of a budget is what the pilot may take of it
@@ -519,18 +521,34 @@ func (x *execution) candidates(p *Pilot) {
 	p.Candidates = slices.DeleteFunc(slices.Clone(p.Candidates), func(n int) bool { return n == p.Procs })
 	switch {
 	case len(plan.GOGC) > 0:
-		p.Levers = plan.GOGC
+		p.Levers = slices.Clone(plan.GOGC)
 	case plan.NoGOGC || p.GC == nil || p.GC.PerSecond <= manyCycles || p.GC.Live > smallHeap:
-	case x.lab.Memory > 0 && x.lab.Memory < p.GC.Live+2*worthyGoal:
 	default:
 		p.Levers = []int{lever(p.GC.Live)}
 	}
+	if p.GC == nil || x.lab.Memory == 0 {
+		return
+	}
+	p.Levers = slices.DeleteFunc(p.Levers, func(gogc int) bool {
+		needs := goal(2*p.GC.Live, gogc) + beside
+		if needs <= x.lab.Memory {
+			return false
+		}
+		p.Warnings = append(p.Warnings, fmt.Sprintf("GOGC=%d is not tried: with twice the %s that are alive now the program would take %s, and its limit is %s",
+			gogc, quantity.Bytes(p.GC.Live), quantity.Bytes(needs), quantity.Bytes(x.lab.Memory)))
+		return true
+	})
+}
+
+// goal is how far a heap grows with a GOGC before it is collected.
+func goal(live int64, gogc int) int64 {
+	return max(leastGoal*int64(gogc)/100, live*(100+int64(gogc))/100)
 }
 
 // lever is the smallest usual GOGC that lets the heap grow to what is worth collecting.
 func lever(live int64) int {
 	for _, gogc := range []int{200, 400} {
-		if goal := max(leastGoal*int64(gogc)/100, live*(100+int64(gogc))/100); goal >= worthyGoal {
+		if goal(live, gogc) >= worthyGoal {
 			return gogc
 		}
 	}

@@ -108,6 +108,14 @@ func (l Load) TailMeasure() lab.Measure {
 	return ""
 }
 
+// tailOf is what settings are compared by: of a p99 that of typical seconds, where it is known.
+func (l Load) tailOf(m map[string]float64) float64 {
+	if v := lab.ReadyTail.In(m); l.TailMeasure() == lab.P99 && v > 0 {
+		return v
+	}
+	return l.TailMeasure().In(m)
+}
+
 // A GC is what a program's garbage collector does with one setting.
 type GC struct {
 	PerSecond float64 `json:"collections_per_second"`
@@ -126,6 +134,7 @@ type Run struct {
 	Search  search.TuneRun `json:"run"`
 	Attempt int            `json:"attempt,omitempty"`      // that came before, and failed
 	Lost    float64        `json:"lost_seconds,omitempty"` // on attempts beside which something else ran
+	Again   int            `json:"again,omitempty"`        // so many
 	Place   string         `json:"place,omitempty"`        // of several
 	Room    int            `json:"room,omitempty"`         // runs of this load that the budget had room for after it; 0: any number
 
@@ -312,7 +321,7 @@ func (s *Study) config(load int) search.TuneConfig {
 	return search.TuneConfig{
 		Current: p.Procs, GoDefault: p.GoDefault, Candidates: p.Candidates, Levers: p.Levers,
 		Exact:     len(s.Plan.Procs) > 0 || s.Plan.All,
-		Objective: s.Plan.Objective, Margin: margin, TailMargin: tail, Pairs: s.Plan.Pairs, MaxBlocks: s.blocks(),
+		Objective: s.Plan.Objective, Margin: margin, TailMargin: tail, Pairs: s.Plan.Pairs, MaxBlocks: s.blocks(), Patience: s.patience(),
 		Batch: s.Plan.Kind != ServerKind, Seed: s.Plan.Seed + uint64(load),
 	}
 }
@@ -336,6 +345,13 @@ func (s *Study) blocks() int {
 		return n
 	}
 	return 0
+}
+
+// patience is how many pairs a setting has before it leaves the race as no better: where runs are quick, those of some seconds, as a machine
+// may be slower for as long.
+func (s *Study) patience() int {
+	const seconds, most = 20, 6
+	return min(most, int(seconds/max(1e-3, s.Pilot.PerRun)/float64(s.settings())))
 }
 
 // Search rebuilds the search of a load from its runs.
@@ -397,11 +413,8 @@ func (s *Study) observation(r Run) search.TuneObservation {
 		o.Time, o.CPUPerRequest = lab.OpTime.In(m), lab.CPUPerOp.In(m)
 	default:
 		o.Throughput, o.CPUPerRequest = lab.RequestRate.In(m), lab.CPUPerRequest.In(m)
-		tail := s.Pilot.Loads[r.Load].TailMeasure()
-		o.P99, o.Tail = tail.In(m), tail.In(m)
-		if v := lab.ReadyTail.In(m); tail == lab.P99 && v > 0 {
-			o.Tail = v
-		}
+		load := s.Pilot.Loads[r.Load]
+		o.P99, o.Tail = load.TailMeasure().In(m), load.tailOf(m)
 	}
 	return o
 }

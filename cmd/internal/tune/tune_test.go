@@ -10,6 +10,7 @@ import (
 	"maps"
 	"math"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -268,6 +269,8 @@ func TestCollector(t *testing.T) {
 		{"a large heap", Plan{}, 50, 40 << 20, 0, nil, false},
 		{"no memory", Plan{}, 50, 4 << 20, 64 << 20, nil, false},
 		{"enough memory", Plan{}, 50, 4 << 20, 128 << 20, []int{800}, false},
+		{"enough as it is, and not for twice as much", Plan{}, 50, 12 << 20, 64 << 20, nil, false},
+		{"the user's, of which one needs too much", Plan{GOGC: []int{300, 50}}, 50, 16 << 20, 64 << 20, []int{50}, false},
 		{"not wanted", Plan{NoGOGC: true}, 50, 4 << 20, 0, nil, false},
 		{"the user's", Plan{GOGC: []int{300, 50}}, 0, 0, 0, []int{300, 50}, false},
 	} {
@@ -278,6 +281,9 @@ func TestCollector(t *testing.T) {
 		p, err := (&execution{Study: s, lab: l}).pilot(context.Background())
 		if err != nil || !slices.Equal(p.Levers, c.want) || p.Trace != c.trace {
 			t.Errorf("%s: levers %v, trace %v, %v", c.name, p.Levers, p.Trace, err)
+		}
+		if told := strings.Contains(strings.Join(p.Warnings, " "), "is not tried: with twice the"); told != (c.memory == 64<<20) {
+			t.Errorf("%s: %q", c.name, p.Warnings)
 		}
 	}
 }
@@ -529,6 +535,7 @@ func TestBudget(t *testing.T) {
 		if c.world != nil {
 			c.world(w)
 		}
+		w.now = time.Unix(0, 0)
 		begin := w.now
 		mustDo(t, s, w)
 		took := w.now.Sub(begin)
@@ -1038,6 +1045,51 @@ func TestCandidates(t *testing.T) {
 		}
 		if !reflect.DeepEqual(s.Plan.Procs, c.plan.Procs) {
 			t.Errorf("%s: the plan is %v now", c.name, s.Plan.Procs)
+		}
+	}
+}
+
+// TestTooLong: what will not be settled within the budget is told once, after the first blocks, with a budget that has the time. With a
+// budget that has it nothing is told.
+func TestTooLong(t *testing.T) {
+	told := func(budget time.Duration) (texts []string) {
+		w, s := newWorld(), newStudy(Plan{Budget: budget, Procs: []int{1}})
+		w.byItself, w.noise = 2, 0.3
+		w.p99 = func(lab.Setting, float64) float64 { return 0.04 }
+		w.cpu = func(s lab.Setting) float64 { return 0.001 * math.Sqrt(float64(s.Procs)) }
+		for _, p := range mustDo(t, s, w).told {
+			if p.Short != "" {
+				texts = append(texts, p.Short)
+			}
+		}
+		return texts
+	}
+	if got := told(100 * time.Second); len(got) != 1 || !regexp.MustCompile(`^what is still open takes about .*, and the budget has .*: --budget \d{3,4}s has the time$`).MatchString(got[0]) {
+		t.Errorf("told %q", got)
+	}
+	if got := told(time.Hour); len(got) != 0 {
+		t.Errorf("told %q", got)
+	}
+}
+
+// TestBegin: the time before a study is executed, as it waits for another, is part of its budget.
+func TestBegin(t *testing.T) {
+	spent := func(waited time.Duration) time.Duration {
+		w, s := newWorld(), newStudy(Plan{Budget: 100 * time.Second})
+		w.noise = 0.3
+		w.now = time.Unix(0, 0)
+		begin := w.now
+		w.now = w.now.Add(waited)
+		l := w.lab(&keeper{})
+		l.Begin = begin
+		if err := s.Execute(context.Background(), l); err != nil {
+			t.Fatal(err)
+		}
+		return w.now.Sub(begin)
+	}
+	for _, waited := range []time.Duration{0, 40 * time.Second} {
+		if all := spent(waited); all > 101*time.Second {
+			t.Errorf("after %v of waiting it ended after %v in all", waited, all)
 		}
 	}
 }

@@ -92,6 +92,19 @@ func (s *Study) TooShort() string {
 		quantity.Lasting(s.Plan.Budget.Seconds()), quantity.Lasting(s.budgetFor(least).Seconds()), s.budgetFor(shortBlocks))
 }
 
+// tooLong says, after the first blocks, that what is open takes longer than the budget has; "" if it doesn't, or nobody knows.
+func (x *execution) tooLong(t *search.Tune, load int, next search.TuneRun) string {
+	if x.Plan.Budget == 0 || next.Phase != search.Race || next.Block <= shortBlocks {
+		return ""
+	}
+	needs, has := float64(t.Verdict().More)*x.perRun(load, next.Block)/float64(x.Plan.places()), x.until-x.clock()
+	if needs <= has {
+		return ""
+	}
+	return fmt.Sprintf("what is still open takes about %s, and the budget has %s: --budget %ds has the time",
+		roughly(time.Duration(needs*float64(time.Second))), roughly(time.Duration(has*float64(time.Second))), int(math.Ceil(x.clock()+needs)))
+}
+
 func roughly(d time.Duration) string {
 	if d < 100*time.Second {
 		return fmt.Sprintf("%.0f s", d.Seconds())
@@ -117,7 +130,7 @@ func (s *Study) RunLine(r *Run) string {
 		text += fmt.Sprintf("  time %s  CPU %s an operation", span(lab.OpTime.In(m)), span(lab.CPUPerOp.In(m)))
 	default:
 		load, latency := s.Pilot.Loads[r.Load], "–"
-		if v, known := load.TailMeasure().Of(m); known {
+		if v := load.tailOf(m); v > 0 {
 			latency = span(v)
 		}
 		text += fmt.Sprintf("  %s %-8s CPU %s per request", load.Tail, latency, span(lab.CPUPerRequest.In(m)))

@@ -126,7 +126,7 @@ func (p tunePart) main(s *sheet.Sheet) {
 	section.Quiet = p.where() == ""
 	s.Add(section)
 	s.Add(sheet.Section{Title: frontTitle, Blocks: []sheet.Block{p.frontier()}})
-	s.Add(sheet.Section{Title: p.change(), About: "By " + quantity.Plural(p.Pairs, "block") + " in which both ran", Blocks: []sheet.Block{p.effects()}})
+	s.Add(sheet.Section{Title: p.change(), About: p.RestsOn(), Blocks: []sheet.Block{p.effects()}})
 }
 
 // other adds another load, in one section.
@@ -205,6 +205,14 @@ func (p tunePart) median(s report.TuneSetting, of string) string {
 	return ""
 }
 
+// typical writes what stands beside a change; without one it is the median.
+func (p tunePart) typical(s report.TuneSetting, of string) string {
+	if v, ok := p.Beside(s, of); ok {
+		return effectText(of, v)
+	}
+	return p.median(s, of)
+}
+
 // effectText writes what an effect is from or to, which is in seconds, a second, or a share.
 func effectText(of string, v float64) string {
 	switch of {
@@ -247,7 +255,11 @@ func (p tunePart) settings() *sheet.Table {
 	}
 	add(sheet.Column{Title: "runs", Rank: 6}, func(s report.TuneSetting) sheet.Cell { return sheet.Cell{Text: strconv.Itoa(s.Runs)} })
 	figure := func(rank int, short, of string) {
-		add(sheet.Column{Title: p.title(of), Short: short, Rank: rank}, func(s report.TuneSetting) sheet.Cell { return sheet.Cell{Text: p.median(s, of)} })
+		text := p.median
+		if of == p.Tail || of == report.TuneCPU {
+			text = p.typical
+		}
+		add(sheet.Column{Title: p.title(of), Short: short, Rank: rank}, func(s report.TuneSetting) sheet.Cell { return sheet.Cell{Text: text(s, of)} })
 	}
 	// The change is with the interval, which goes before it, or with it.
 	changes := func(rank, intervalRank int, name, of string) {
