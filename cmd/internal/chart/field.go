@@ -194,7 +194,8 @@ func (f *field) settle(width float64) {
 		switch {
 		case l.text == "":
 		case ok:
-			all = append(all, put.box(width, fieldHeight))
+			taken := put.box(width, fieldHeight)
+			all = append(all, box{taken.left - tickGap, taken.right + tickGap, taken.top, taken.bottom}) // letters may be wider than they are thought
 			f.write(put)
 		case l.key != nil:
 			f.Keys = append(f.Keys, *l.key)
