@@ -608,7 +608,7 @@ func (t *Tune) Left() (likely, most int) {
 	}
 	most = len(t.order) + blocks*(alive+joining) + (mostGuards-t.guards)*guard + 2*t.config.Pairs
 	if t.phase == Confirm {
-		likely = len(t.order) + 2*(max(guardPairs-t.guarded, t.config.Pairs-t.pairs(t.arm(t.leader)))-1)
+		likely = len(t.order) + 2*(max(1, guardPairs-t.guarded, t.config.Pairs-t.pairs(t.arm(t.leader)))-1)
 	} else {
 		likely = len(t.order) + max(0, firstClaim-t.raced)*alive + min(1, blocks)*2 + guard
 	}
