@@ -113,13 +113,17 @@ func (s *Study) lock(ctx context.Context) (unlock func(), err error) {
 		waiting, end = context.WithTimeoutCause(ctx, s.Patience, fmt.Errorf("the budget of %s has gone by", quantity.Lasting(s.Patience.Seconds())))
 	}
 	defer end()
-	return s.Lock(waiting, s.Progress.Note, func(holder string) error {
+	unlock, err = s.Lock(waiting, s.Progress.Note, func(holder string) error {
 		s.Progress.Note("waiting for " + holder + " to end")
 		if s.Rehearse == nil {
 			return nil
 		}
 		return s.Rehearse(waiting)
 	})
+	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
+		err = hint.With(err, "try again when that has ended, or with a longer --budget")
+	}
+	return unlock, err
 }
 
 func (s *Study) args(command []string) []string {

@@ -9,12 +9,16 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 )
 
+const second = time.Second
+
+var before = procs.HostMoment{HostTimes: procs.HostTimes{Busy: 100 * second, Steal: second, Total: 200 * second}, At: time.Unix(0, 0), Known: true}
+
+// after is ten seconds later, on two CPUs.
+func after(busy, steal time.Duration) procs.HostMoment {
+	return procs.HostMoment{HostTimes: procs.HostTimes{Busy: before.Busy + busy, Steal: before.Steal + steal, Total: before.Total + 20*second}, At: time.Unix(10, 0), Known: true}
+}
+
 func TestLateBecause(t *testing.T) {
-	const second = time.Second
-	before := procs.HostMoment{HostTimes: procs.HostTimes{Busy: 100 * second, Steal: second, Total: 200 * second}, At: time.Unix(0, 0), Known: true}
-	after := func(busy, steal time.Duration) procs.HostMoment {
-		return procs.HostMoment{HostTimes: procs.HostTimes{Busy: before.Busy + busy, Steal: before.Steal + steal, Total: before.Total + 20*second}, At: time.Unix(10, 0), Known: true}
-	}
 	const own, server = 2 * second, 5 * second
 	for _, c := range []struct {
 		name           string
@@ -42,11 +46,6 @@ func TestLateBecause(t *testing.T) {
 }
 
 func TestBesideIt(t *testing.T) {
-	const second = time.Second
-	before := procs.HostMoment{HostTimes: procs.HostTimes{Busy: 100 * second, Steal: second, Total: 200 * second}, At: time.Unix(0, 0), Known: true}
-	after := func(busy, steal time.Duration) procs.HostMoment {
-		return procs.HostMoment{HostTimes: procs.HostTimes{Busy: before.Busy + busy, Steal: before.Steal + steal, Total: before.Total + 20*second}, At: time.Unix(10, 0), Known: true}
-	}
 	const own, server = 2 * second, 5 * second
 	for _, c := range []struct {
 		name   string

@@ -336,14 +336,15 @@ func (s *Session) send(ctx context.Context, plan load.Plan) (Summary, error) {
 	if n := len(readings); n > 0 {
 		server = readings[n-1].CPU - readings[0].CPU
 	}
-	if text := besideIt(before, after, res, server, server > 0 || s.elsewhere()); text != "" && others == nil {
-		sum.Warnings = append(sum.Warnings, text)
-	}
+	blamed := false // for being late, with what else ran
 	if res.Late() && res.Hopeless == "" {
 		sum.LateBecause = append(sum.LateBecause, lateBecause(before, after, res, server, s.Realtime, root())...)
-		if res.OurFault && len(sum.LateBecause) > 0 {
+		if blamed = res.OurFault && len(sum.LateBecause) > 0; blamed {
 			s.warn("the generator was late: " + strings.Join(sum.LateBecause, ", and "))
 		}
+	}
+	if text := besideIt(before, after, res, server, server > 0 || s.elsewhere()); text != "" && others == nil && !blamed {
+		sum.Warnings = append(sum.Warnings, text)
 	}
 	return sum, nil
 }

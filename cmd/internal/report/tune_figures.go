@@ -219,15 +219,31 @@ func (a *TuneAt) Median(s TuneSetting, quantity string) (float64, bool) {
 	return m.Median, ok && m.N > 0
 }
 
-// Beside is the figure that stands beside the change of a setting: the geometric mean of the blocks in which it and the current setting
-// ran, and of the current setting that of the blocks with its rival.
+// Beside is the figure that stands beside the change of a setting, in seconds or a second, so that each of them gives its change: the
+// current setting's, which is that of the blocks with its rival or else of all its runs, times the change.
 func (a *TuneAt) Beside(s TuneSetting, quantity string) (figure float64, ok bool) {
-	if s.Current {
-		e, ok := a.find(a.Effects, quantity)
-		return e.From, ok && e.From > 0
+	ratio := 1.0
+	if !s.Current {
+		e, ok := a.Effect(s, quantity)
+		if !ok {
+			return a.medianOf(&s, quantity)
+		}
+		ratio = e.Ratio
 	}
-	e, ok := a.find(s.Versus, quantity)
-	return e.To, ok && e.To > 0
+	if e, ok := a.find(a.Effects, quantity); ok && e.From > 0 {
+		return e.From * ratio, true
+	}
+	figure, ok = a.medianOf(a.Current(), quantity)
+	return figure * ratio, ok
+}
+
+func (a *TuneAt) medianOf(s *TuneSetting, quantity string) (float64, bool) {
+	if s == nil {
+		return 0, false
+	}
+	v, ok := a.Median(*s, quantity)
+	in := lab.Measure(a.metrics[quantity])
+	return in.In(map[string]float64{string(in): v}), ok
 }
 
 // Figure is a run's value; false if it has none that counts.

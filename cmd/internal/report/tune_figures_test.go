@@ -163,7 +163,7 @@ func TestTuneNotes(t *testing.T) {
 	got := strings.Join(append(a.Notes(), a.ChangesNote()), "\n")
 	const want = `GOMAXPROCS=4 left the race: slow
 GOMAXPROCS=1 missed the SLO in 1 of 3 runs
-Changes are against the current setting, by the blocks in which both ran, and intervals are 95 % ones. CPU and p99 are geometric means of these blocks, the rest are medians of all runs. p99 is that of typical seconds, counted from when requests were ready to be sent.`
+Changes are against the current setting, by the blocks in which both ran, and intervals are 95 % ones. CPU and p99 are the current setting's times the change, the rest are medians of all runs. p99 is that of typical seconds, counted from when requests were ready to be sent.`
 	if got != want {
 		t.Errorf("got %s", got)
 	}
@@ -210,5 +210,31 @@ func TestSane(t *testing.T) {
 	}
 	if d.Seconds != 1e300 || len(d.Runs[0].Metrics) != 3 {
 		t.Error("the document was changed")
+	}
+}
+
+// TestBeside: whatever the blocks of a setting were, its figure and the current setting's give the change that stands between them, and
+// they are those of the sentence.
+func TestBeside(t *testing.T) {
+	for name, d := range tuneDocuments(t) {
+		for i := range d.Loads {
+			a := d.At(i)
+			for _, s := range a.Settings {
+				for _, of := range []string{a.Tail, TuneCPU} {
+					e, changed := a.Effect(s, of)
+					figure, ok := a.Beside(s, of)
+					if !changed || a.Current() == nil {
+						continue
+					}
+					base, known := a.Beside(*a.Current(), of)
+					if !ok || !known || math.Abs(figure/base/e.Ratio-1) > 1e-9 {
+						t.Errorf("%s, %v: %s %v beside %v is not %v", name, s.Key(), of, figure, base, e.Ratio)
+					}
+					if said, ok := a.find(a.Effects, of); ok && a.Rival != nil && s.Key() == a.Rival.Key() && math.Abs(figure/said.To-1) > 1e-9 {
+						t.Errorf("%s: %s is %v in the table, and %v in the sentence", name, of, figure, said.To)
+					}
+				}
+			}
+		}
 	}
 }

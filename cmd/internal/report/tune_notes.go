@@ -81,7 +81,7 @@ func (a *TuneAt) Notes() []string {
 // ChangesNote says what the changes in the table of settings are.
 func (a *TuneAt) ChangesNote() string {
 	text := "Changes are against the current setting, by the blocks in which both ran, and intervals are 95 % ones. CPU and " + a.Tail +
-		" are geometric means of these blocks, the rest are medians of all runs."
+		" are the current setting's times the change, the rest are medians of all runs."
 	if a.Tail == "p99" {
 		text += " p99 is that of typical seconds, counted from when requests were ready to be sent."
 	}

@@ -26,7 +26,7 @@ type tuneWords struct {
 	beside float64    // CPUs that others used in the runs that are disturbed; 0: none
 	again  int        // attempts that were lost so
 	cpus   int        // of the machine
-	peaks  [2]float64 // bytes: the most memory of a run of the current setting, and of the leader; 0: not known
+	peaks  [2]float64 // bytes: the memory of the current setting at its peak, and of the leader; 0: not known
 }
 
 // headline is what to do, and why or with which figures, as far as there is room for them.

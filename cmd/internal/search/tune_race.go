@@ -120,8 +120,8 @@ func (t *Tune) drowned() (Metric, Noise) {
 		}
 		drowns := func(a *arm) bool {
 			c := t.contrast(m, a, t.arm(t.current()))
-			error := n.Low * math.Sqrt(2/float64(max(1, c.pairs+pairs)))
-			return sample.StudentQuantile(trading, c.freedom+pairs)*error > max(twice, math.Abs(c.mean))
+			deviates := n.Low * math.Sqrt(2/float64(max(1, c.pairs+pairs)))
+			return sample.StudentQuantile(trading, c.freedom+pairs)*deviates > max(twice, math.Abs(c.mean))
 		}
 		if !slices.ContainsFunc(t.alive(), func(a *arm) bool { return a.Candidate != t.current() && !drowns(a) }) {
 			return m, n
