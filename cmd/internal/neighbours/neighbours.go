@@ -26,10 +26,13 @@ const (
 	slice = 20 * time.Millisecond
 	// noisy is how many CPUs others may use in a slice that counts. Kernel threads and what is installed anywhere use less.
 	noisy = 0.2
-	// atOnce is how long a reading may take. The server may have used that much on each CPU while we read.
+	// atOnce is how long a reading may take, and how far the counters of the server and of ours may go meanwhile.
 	atOnce = 500 * time.Microsecond
 	// listEvery is after how many readings the groups of v2 are listed again. What a new one uses before that is not seen.
 	listEvery = 50
+	// shortest is how long a slice is at least. Where a reading came late the next may follow at once, and the counters, which are not
+	// read at the same moment, differ by more than was used in between.
+	shortest = slice / 2
 	// pointEvery is how far the points of the sum are apart at least: a load may last for days.
 	pointEvery = 200 * time.Millisecond
 )
@@ -127,8 +130,11 @@ func (w *Witness) add(now reading) {
 		w.last, w.points = now, []point{{now.at, 0}}
 		return
 	}
-	used := now.others(w.last)
 	lasted := now.at - w.last.at
+	if lasted < shortest {
+		return // the next has its time too
+	}
+	used := now.others(w.last)
 	w.mu.Lock()
 	w.sum += used
 	if now.at-w.points[len(w.points)-1].at >= pointEvery {
@@ -190,7 +196,7 @@ type reader struct {
 var (
 	errNoGroup = errors.New("the server has no limited group of its own")
 	errInside  = errors.New("who measures is in the server's group")
-	errSlow    = errors.New("reading CPU times: held up")
+	errSlow    = errors.New("reading CPU times: not at once")
 )
 
 // open finds the groups below root, "" being this system.
@@ -230,17 +236,10 @@ func (r *reader) read(zero time.Time) (now reading, err error) {
 	}
 	r.reads++
 	began := time.Now()
-	for _, pid := range r.ours {
-		if used, err := r.clock(pid); err == nil { // one that has ended uses nothing more
-			r.used[pid] = used
-		}
-		now.own += r.used[pid]
+	if now.server, now.own, err = r.known(); err != nil {
+		return now, err
 	}
-	server := cgroup.ReadCounters(r.source, r.limits, r.limits.From)
-	if !server.CPUKnown {
-		return now, fmt.Errorf("reading the CPU time of %s: %w", r.limits.From, errNoGroup)
-	}
-	now.server, now.whole = server.CPU, map[string]time.Duration{}
+	now.whole = map[string]time.Duration{}
 	for _, group := range r.groups {
 		if c := cgroup.ReadCounters(r.source, r.limits, group); c.CPUKnown {
 			now.whole[group] = c.CPU
@@ -249,11 +248,31 @@ func (r *reader) read(zero time.Time) (now reading, err error) {
 	if len(now.whole) == 0 {
 		return now, errors.New("reading CPU times: no group counts them")
 	}
-	if time.Since(began) > atOnce {
+	// What runs is counted by the kernel's ticks of 4 or 10 ms: one that comes in between is in the whole, and was not in these.
+	server, own, err := r.known()
+	if err != nil {
+		return now, err
+	}
+	if time.Since(began) > atOnce || server-now.server+own-now.own > atOnce {
 		return now, errSlow
 	}
 	now.at = began.Sub(zero)
 	return now, nil
+}
+
+// known is what those have used who are no neighbours.
+func (r *reader) known() (server, own time.Duration, err error) {
+	for _, pid := range r.ours {
+		if used, err := r.clock(pid); err == nil { // one that has ended uses nothing more
+			r.used[pid] = used
+		}
+		own += r.used[pid]
+	}
+	c := cgroup.ReadCounters(r.source, r.limits, r.limits.From)
+	if !c.CPUKnown {
+		return 0, 0, fmt.Errorf("reading the CPU time of %s: %w", r.limits.From, errNoGroup)
+	}
+	return c.CPU, own, nil
 }
 
 // list finds the groups just below the root of v2.

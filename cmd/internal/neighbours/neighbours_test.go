@@ -41,13 +41,13 @@ func TestOthers(t *testing.T) {
 	}
 }
 
-// TestSlices: a late reading makes a longer slice, and its rate decides.
+// TestSlices: a late reading makes a longer slice, and its rate decides. One that follows at once makes none.
 func TestSlices(t *testing.T) {
 	zero := time.Now()
 	w := &Witness{Record: moments.Record{Zero: zero}, last: reading{whole: whole(0)}, points: []point{{}}}
 	used := time.Duration(0)
 	for _, s := range []struct{ at, others time.Duration }{
-		{20 * ms, 0}, {40 * ms, 4 * ms}, {60 * ms, 5 * ms}, {80 * ms, 0}, {280 * ms, 39 * ms}, {480 * ms, 60 * ms}, {500 * ms, -1 * ms}, {700 * ms, 0},
+		{20 * ms, 0}, {40 * ms, 4 * ms}, {60 * ms, 5 * ms}, {80 * ms, 0}, {280 * ms, 39 * ms}, {281 * ms, ms / 2}, {480 * ms, 60*ms - ms/2}, {500 * ms, -1 * ms}, {700 * ms, 0},
 	} {
 		used += s.others
 		w.add(reading{at: s.at, whole: whole(used + s.at), server: s.at})
