@@ -60,6 +60,7 @@ var order = []string{
 	module + "/cmd/internal/neighbours",
 	module + "/cmd/internal/loadtest",
 	module + "/cmd/internal/emulate",
+	module + "/cmd/internal/netns",
 	module + "/cmd/internal/runner",
 	module + "/cmd/internal/service",
 	module + "/cmd/internal/freeze",

@@ -166,6 +166,56 @@ func TestKernelNeighbour(t *testing.T) {
 	}
 }
 
+// TestKernelFamily: another server that the program which measures has started is no neighbour, whether it was there before or comes later,
+// and that the CPUs are in use then is known.
+func TestKernelFamily(t *testing.T) {
+	machine := top(t)
+	server := machine.child(t, "server")
+	server.SetQuota(20_000)
+	var others []place
+	for _, name := range []string{"before", "later"} {
+		g := machine.child(t, name)
+		g.SetQuota(80_000)
+		others = append(others, g)
+	}
+	pid, _ := server.burn(t)
+	others[0].burn(t)
+	r, err := open("", pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if machine.Version == cgroup.V1 {
+		r.groups = []string{machine.Dir}
+	} else {
+		r.limits.Mount.Point = machine.Dir
+	}
+	r.ours, r.outside = nil, true // we are not in that machine
+	r.parent = os.Getpid()
+	w, err := watch(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	w.cpus = 0.1 // which are in use always
+	quiet := func(what string) {
+		t.Helper()
+		began := time.Now()
+		time.Sleep(time.Second)
+		end := time.Now()
+		w.Await(end, 10*time.Second)
+		if got := w.Between(began, end); got.Count > 0 || w.CPUs(began, end) > 0.01 {
+			t.Errorf("%s: %+v, %.2f CPUs", what, got, w.CPUs(began, end))
+		}
+		if full := w.Full(began, end); full < 0.5 {
+			t.Errorf("%s: all CPUs were in use for %.2f of the time", what, full)
+		}
+	}
+	quiet("one that was there before")
+	others[1].burn(t)
+	w.Await(time.Now().Add((familyEvery+5)*slice), 10*time.Second)
+	quiet("one that came later")
+}
+
 // TestKernelServerEnds: of a group that is no more nothing is known, and nothing is waited for.
 func TestKernelServerEnds(t *testing.T) {
 	machine := top(t)

@@ -1,7 +1,8 @@
 // Package neighbours answers: when did other programs use the machine's CPUs, beside a server in a group of its own and who sends it
 // requests? In go the server and the processes that measure it; out come slices of time in which others used more than a fifth of a CPU.
 //
-// Others' CPU time is that of the whole machine less that of the server's group less our own, in nanoseconds, every 20 ms. A reading that
+// Others' CPU time is that of the whole machine less that of the server's group less our own, in nanoseconds, every 20 ms. What the program
+// that measures has started besides, such as another server with its load, is our own. A reading that
 // comes late makes a slice longer, and its rate is still right. A thread above all others, as package pauses has it, doesn't see this: it
 // comes before the neighbours too. Linux only, and the server needs a limited group in which we are not.
 //
@@ -13,12 +14,15 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/moments"
+	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
@@ -30,9 +34,13 @@ const (
 	atOnce = 500 * time.Microsecond
 	// listEvery is after how many readings the groups of v2 are listed again. What a new one uses before that is not seen.
 	listEvery = 50
+	// familyEvery is after how many readings it is looked what was started besides.
+	familyEvery = 10
 	// shortest is how long a slice is at least. Where a reading came late the next may follow at once, and the counters, which are not
 	// read at the same moment, differ by more than was used in between.
 	shortest = slice / 2
+	// full is the share of the CPUs' time from which on somebody may have waited for one.
+	full = 0.95
 	// pointEvery is how far the points of the sum are apart at least: a load may last for days.
 	pointEvery = 200 * time.Millisecond
 )
@@ -46,7 +54,11 @@ type reading struct {
 
 // others is what others used between two readings. It may be a little below zero: the counters are not read at the same moment.
 func (now reading) others(before reading) time.Duration {
-	used := -since(now.server, before.server) - since(now.own, before.own)
+	return now.all(before) - since(now.server, before.server) - since(now.own, before.own)
+}
+
+// all is what was used between two readings.
+func (now reading) all(before reading) (used time.Duration) {
 	for group, n := range now.whole {
 		if b, known := before.whole[group]; known { // what one that has gone or come has used is not known
 			used += since(n, b)
@@ -67,33 +79,37 @@ func since(now, before time.Duration) time.Duration {
 type Witness struct {
 	moments.Record
 
+	cpus float64
 	last reading // without a whole: there was none yet
 
 	mu     sync.Mutex
-	sum    time.Duration // that others used
+	now    point
 	points []point
 
 	stop chan struct{}
 	done chan struct{}
 }
 
-// A point is a time and what others had used by then.
-type point struct{ at, sum time.Duration }
+// A point is a time, what others had used by then, how long they had used little, and how long of that all CPUs had been in use.
+type point struct{ at, others, quiet, full time.Duration }
 
-// Start begins to look. The server is a process; ours are those that measure it, beside this one and the one that started it if that is
-// the same program. There is an error where nobody can tell what others use.
+// Start begins to look. The server is a process; ours are those that measure it, beside this one, and the one that started it, with
+// all that it has started, if that is the same program. There is an error where nobody can tell what others use.
 func Start(server int, ours ...int) (*Witness, error) {
 	r, err := open("", server)
 	if err != nil {
 		return nil, err
 	}
-	r.ours = append(append(r.ours, ours...), parent()...)
+	if !r.outside {
+		r.ours = append(r.ours, ours...)
+	}
+	r.parent = parent()
 	return watch(r)
 }
 
 // watch begins to look at what r reads.
 func watch(r *reader) (*Witness, error) {
-	w := &Witness{Record: moments.Record{Zero: time.Now()}, stop: make(chan struct{}), done: make(chan struct{})}
+	w := &Witness{Record: moments.Record{Zero: time.Now()}, cpus: float64(runtime.NumCPU()), stop: make(chan struct{}), done: make(chan struct{})}
 	now, err := r.read(w.Zero)
 	switch {
 	case err == nil:
@@ -127,7 +143,8 @@ func (w *Witness) add(now reading) {
 	if w.last.whole == nil {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.last, w.points = now, []point{{now.at, 0}}
+		w.last, w.now = now, point{at: now.at}
+		w.points = []point{w.now}
 		return
 	}
 	lasted := now.at - w.last.at
@@ -136,12 +153,20 @@ func (w *Witness) add(now reading) {
 	}
 	used := now.others(w.last)
 	w.mu.Lock()
-	w.sum += used
+	w.now.at = now.at
+	w.now.others += used
+	ran := used.Seconds() > noisy*lasted.Seconds()
+	if !ran {
+		w.now.quiet += lasted
+		if now.all(w.last).Seconds() > full*w.cpus*lasted.Seconds() {
+			w.now.full += lasted
+		}
+	}
 	if now.at-w.points[len(w.points)-1].at >= pointEvery {
-		w.points = append(w.points, point{now.at, w.sum})
+		w.points = append(w.points, w.now)
 	}
 	w.mu.Unlock()
-	if used.Seconds() > noisy*lasted.Seconds() {
+	if ran {
 		w.Add(now.at, moments.Span{From: w.last.at, To: now.at})
 	} else {
 		w.Add(now.at)
@@ -151,16 +176,27 @@ func (w *Witness) add(now reading) {
 
 // CPUs is how many CPUs others used on average, between the points nearest to two times; 0 where that is not known.
 func (w *Witness) CPUs(from, to time.Time) float64 {
+	a, b := w.between(from, to)
+	return max(0, (b.others-a.others).Seconds()/max(1, b.at-a.at).Seconds())
+}
+
+// Full is the share of the time in which all CPUs were in use, while others used little; between the same points.
+func (w *Witness) Full(from, to time.Time) float64 {
+	a, b := w.between(from, to)
+	return (b.full - a.full).Seconds() / max(1, b.quiet-a.quiet).Seconds()
+}
+
+// between are the points nearest to two times.
+func (w *Witness) between(from, to time.Time) (a, b point) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.points) == 0 {
-		return 0
+		return a, b
 	}
-	a, b := w.nearest(from.Sub(w.Zero)), w.nearest(to.Sub(w.Zero))
-	if b.at <= a.at {
-		return 0
+	if a, b = w.nearest(from.Sub(w.Zero)), w.nearest(to.Sub(w.Zero)); b.at <= a.at {
+		return b, b
 	}
-	return max(0, (b.sum-a.sum).Seconds()/(b.at-a.at).Seconds())
+	return a, b
 }
 
 func (w *Witness) nearest(at time.Duration) point {
@@ -188,9 +224,14 @@ type reader struct {
 	groups []string // whose sum is the whole machine
 	reads  int
 
-	ours  []int // processes whose CPU time is not others', 0 being this one; none: it is not in the groups
-	used  map[int]time.Duration
-	clock func(pid int) (time.Duration, error)
+	ours    []int        // processes whose CPU time is not others', 0 being this one
+	outside bool         // they are not in the groups
+	parent  int          // whose descendants are ours, too; 0: nobody's are
+	family  []*kin       // they
+	seen    map[int]bool // processes that were looked at for it
+	used    map[int]time.Duration
+	above   []string // groups that we are in
+	clock   func(pid int) (time.Duration, error)
 }
 
 var (
@@ -201,7 +242,7 @@ var (
 
 // open finds the groups below root, "" being this system.
 func open(root string, server int) (*reader, error) {
-	r := &reader{source: cgroup.Source{Root: root, PID: server}, used: map[int]time.Duration{}, clock: cpuTime, ours: []int{0}}
+	r := &reader{source: cgroup.Source{Root: root, PID: server}, used: map[int]time.Duration{}, seen: map[int]bool{}, clock: cpuTime, ours: []int{0}}
 	r.limits = cgroup.Read(r.source)
 	top := r.limits.Mount.Point
 	if r.limits.State != cgroup.Limited || r.limits.From == top {
@@ -209,6 +250,7 @@ func open(root string, server int) (*reader, error) {
 	}
 	own := cgroup.Read(cgroup.Source{Root: root})
 	for _, level := range own.Levels {
+		r.above = append(r.above, level.Dir)
 		if level.Dir == r.limits.From {
 			return nil, errInside
 		}
@@ -218,7 +260,7 @@ func open(root string, server int) (*reader, error) {
 		r.groups = []string{top} // it counts what is below it as well, in nanoseconds
 	case cgroup.V2: // the root's own goes by ticks, and what is not in a group below it is not seen
 		if len(own.Levels) < 2 {
-			r.ours = nil
+			r.ours, r.outside = nil, true
 		}
 	}
 	r.tree = foreign.Open(root)
@@ -233,6 +275,9 @@ func (r *reader) read(zero time.Time) (now reading, err error) {
 		if err := r.list(); err != nil {
 			return now, err
 		}
+	}
+	if r.parent != 0 && r.reads%familyEvery == 0 {
+		r.look()
 	}
 	r.reads++
 	began := time.Now()
@@ -268,11 +313,58 @@ func (r *reader) known() (server, own time.Duration, err error) {
 		}
 		own += r.used[pid]
 	}
+	for _, k := range r.family {
+		own += r.since(k)
+	}
 	c := cgroup.ReadCounters(r.source, r.limits, r.limits.From)
 	if !c.CPUKnown {
 		return 0, 0, fmt.Errorf("reading the CPU time of %s: %w", r.limits.From, errNoGroup)
 	}
 	return c.CPU, own, nil
+}
+
+// kin is what was started besides the server and us: a process, or a limited group that one is in.
+type kin struct {
+	pid        int
+	group      string
+	base, used time.Duration // when it was found, and now
+}
+
+// since is what one of the family has used since it was found.
+func (r *reader) since(k *kin) time.Duration {
+	if k.group != "" {
+		if c := cgroup.ReadCounters(r.source, r.limits, k.group); c.CPUKnown {
+			k.used = c.CPU
+		}
+	} else if used, err := r.clock(k.pid); err == nil {
+		k.used = used
+	}
+	return k.used - k.base
+}
+
+// look finds what was started besides.
+func (r *reader) look() {
+	self := os.Getpid()
+	for _, pid := range procs.Descendants(r.source.Root, r.parent) {
+		if r.seen[pid] || pid == self || slices.Contains(r.ours, pid) {
+			continue
+		}
+		r.seen[pid] = true
+		k := &kin{pid: pid}
+		if l := cgroup.Read(cgroup.Source{Root: r.source.Root, PID: pid}); l.State == cgroup.Limited && !slices.Contains(r.above, l.From) {
+			k.group = l.From
+		}
+		if k.group == "" && r.outside {
+			continue
+		}
+		same := func(other *kin) bool { return k.group != "" && other.group == k.group }
+		if k.group == r.limits.From || slices.ContainsFunc(r.family, same) {
+			continue
+		}
+		r.since(k)
+		k.base = k.used
+		r.family = append(r.family, k)
+	}
 }
 
 // list finds the groups just below the root of v2.
@@ -291,15 +383,15 @@ func (r *reader) list() error {
 	return nil
 }
 
-// parent is the process that started this one, if it is of the same program.
-func parent() []int {
+// parent is the process that started this one, if it is of the same program; 0: it is of another.
+func parent() int {
 	pid := os.Getppid()
 	own, err := foreign.Link("", "/proc/self/exe")
 	if err != nil {
-		return nil
+		return 0
 	}
 	if theirs, err := foreign.Link("", "/proc/"+strconv.Itoa(pid)+"/exe"); err != nil || theirs != own {
-		return nil
+		return 0
 	}
-	return []int{pid}
+	return pid
 }

@@ -12,20 +12,38 @@ import (
 // StartsGo looks for a Go program among a process and its descendants as they are now. blind: one of them can't be looked
 // into. The kernel's own lists of children are read, which is quick enough to be done again and again.
 func (programs *Programs) StartsGo(root string, pid int) (found, blind bool) {
+	unseen := descend(root, pid, func(pid int) bool {
+		_, err := programs.file(root, Dir("", pid)+"/exe", false)
+		if errors.Is(err, fs.ErrPermission) {
+			blind = true
+		}
+		found = err == nil
+		return !found
+	})
+	return found, !found && (blind || unseen)
+}
+
+// Descendants are a process, what it has started, and what that has, as they are now and as far as they can be seen.
+func Descendants(root string, pid int) (all []int) {
+	descend(root, pid, func(pid int) bool {
+		all = append(all, pid)
+		return true
+	})
+	return all
+}
+
+// descend visits a process and its descendants, until a visit returns false. blind: there may be others.
+func descend(root string, pid int, visit func(pid int) bool) (blind bool) {
 	const most = 1000 // processes; a program that starts more of them is not looked through
 	all := []int{pid}
 	for i := 0; i < len(all); i++ {
 		if i == most {
-			return false, true
+			return true
+		}
+		if !visit(all[i]) {
+			return blind
 		}
 		dir := Dir("", all[i])
-		_, err := programs.file(root, dir+"/exe", false)
-		switch {
-		case err == nil:
-			return true, false
-		case errors.Is(err, fs.ErrPermission):
-			blind = true
-		}
 		lists := childLists(root, dir)
 		if len(lists) == 0 && exists(root, dir) {
 			blind = true // a kernel without CONFIG_PROC_CHILDREN, or more threads than are looked through
@@ -38,7 +56,7 @@ func (programs *Programs) StartsGo(root string, pid int) (found, blind bool) {
 			}
 		}
 	}
-	return false, blind
+	return blind
 }
 
 // childLists are the texts of the lists of children that a process's threads have.

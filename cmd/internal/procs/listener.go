@@ -57,6 +57,19 @@ func listening(root, path string, port int, inodes map[string]bool) error {
 //
 // with local address and port, remote ones, the state (0A: listening), and in the tenth field the socket's inode.
 func eachListening(root, path string, tell func(port int, inode string)) error {
+	return eachSocket(root, path, func(fields []string) {
+		if len(fields) < 10 || fields[3] != "0A" {
+			return
+		}
+		_, digits, _ := strings.Cut(fields[1], ":")
+		if n, err := strconv.ParseUint(digits, 16, 16); err == nil {
+			tell(int(n), "socket:["+fields[9]+"]")
+		}
+	})
+}
+
+// eachSocket calls back for each line of a table of sockets.
+func eachSocket(root, path string, tell func(fields []string)) error {
 	f, err := foreign.OpenFile(root, path)
 	if err != nil {
 		return err
@@ -64,14 +77,7 @@ func eachListening(root, path string, tell func(port int, inode string)) error {
 	defer f.Close()
 	lines := bufio.NewScanner(foreign.Bounded(f, foreign.Sockets))
 	for lines.Scan() {
-		fields := strings.Fields(lines.Text())
-		if len(fields) < 10 || fields[3] != "0A" {
-			continue
-		}
-		_, digits, _ := strings.Cut(fields[1], ":")
-		if n, err := strconv.ParseUint(digits, 16, 16); err == nil {
-			tell(int(n), "socket:["+fields[9]+"]")
-		}
+		tell(strings.Fields(lines.Text()))
 	}
 	return lines.Err()
 }

@@ -24,6 +24,12 @@ func TestMain(m *testing.M) {
 		io.Copy(io.Discard, os.Stdin)
 		return
 	}
+	if what := os.Getenv("PROCS_TEST_BOUND"); what != "" {
+		bind(what, os.Args[1])
+		os.Stdout.WriteString("ready\n")
+		io.Copy(io.Discard, os.Stdin)
+		return
+	}
 	os.Exit(m.Run())
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/netns"
 )
 
 // A Run is a command that was started.
@@ -20,6 +21,7 @@ type Run struct {
 	place   place
 	limited bool
 	limit   Limit
+	net     *netns.Net
 	cmd     *exec.Cmd
 	begin   time.Time
 	ended   chan struct{}
@@ -45,7 +47,7 @@ func start(p place, l Limit, c Command) (*Run, error) {
 	cmd.Args, cmd.Env, cmd.Dir, cmd.SysProcAttr = conf.args, c.Env, c.Dir, conf.attr
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Stdin, c.Stdout, c.Stderr
 	cmd.WaitDelay = time.Second
-	r := &Run{place: p, limited: l.CPUs != 0, limit: l, cmd: cmd, ended: make(chan struct{})}
+	r := &Run{place: p, limited: l.CPUs != 0, limit: l, net: c.Net, cmd: cmd, ended: make(chan struct{})}
 	started := make(chan error)
 	go r.run(l, started)
 	if err := <-started; err != nil {
@@ -55,7 +57,7 @@ func start(p place, l Limit, c Command) (*Run, error) {
 	return r, nil
 }
 
-// run has a thread of its own from the start of the process to its end. It is the thread's cgroup and affinity that the
+// run has a thread of its own from the start of the process to its end. It is the thread's cgroup, network and affinity that the
 // process inherits, and the thread's end that would kill it: so the process does not outlive us.
 func (r *Run) run(l Limit, started chan<- error) {
 	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
@@ -83,6 +85,9 @@ func (r *Run) run(l Limit, started chan<- error) {
 
 func (r *Run) begins(l Limit) error {
 	if err := setAffinity(l.Cpuset); err != nil {
+		return err
+	}
+	if err := r.net.Enter(); err != nil {
 		return err
 	}
 	if err := r.place.enter(); err != nil {

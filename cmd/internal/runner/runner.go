@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/netns"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 )
 
@@ -122,9 +123,10 @@ func (l Limit) Check() error {
 
 // A Command is what to run.
 type Command struct {
-	Args           []string // the program, and its arguments
-	Env            []string // instead of ours; nil: ours
-	Dir            string   // "": ours
+	Args           []string   // the program, and its arguments
+	Env            []string   // instead of ours; nil: ours
+	Dir            string     // "": ours
+	Net            *netns.Net // nil: ours
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 }

@@ -39,7 +39,7 @@ func FindURL(ctx context.Context, spec Spec) (string, error) {
 		}
 		for _, port := range ports {
 			url := fmt.Sprintf("http://localhost:%d/", port)
-			if status(ctx, url) > 0 {
+			if status(ctx, spec.Net, url) > 0 {
 				return url, nil
 			}
 		}

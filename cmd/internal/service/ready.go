@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/netns"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/web"
 )
@@ -87,13 +88,13 @@ func (r Ready) String() string {
 }
 
 // free checks that nobody is there yet: another process would answer in the server's place, and be measured.
-func (r Ready) free(ctx context.Context) error {
+func (r Ready) free(ctx context.Context, n *netns.Net) error {
 	var taken bool
 	switch {
 	case r.URL != "":
-		taken = answers(ctx, r.URL)
+		taken = answers(ctx, n, r.URL)
 	case r.Address != "":
-		taken = connects(ctx, r.Address)
+		taken = connects(ctx, n, r.Address)
 	}
 	if taken {
 		return fmt.Errorf("something already answers at %s%s, before the server is started: is an old one still running?", r.URL, r.Address)
@@ -102,7 +103,7 @@ func (r Ready) free(ctx context.Context) error {
 }
 
 // await waits until a server is ready, and reports whether it is: false means that ctx was done first.
-func (r Ready) await(ctx context.Context, output *tail) bool {
+func (r Ready) await(ctx context.Context, n *netns.Net, output *tail) bool {
 	if r.Line != nil {
 		select {
 		case <-output.matched:
@@ -122,7 +123,7 @@ func (r Ready) await(ctx context.Context, output *tail) bool {
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
 	for {
-		if r.URL != "" && answers(ctx, r.URL) || r.Address != "" && connects(ctx, r.Address) {
+		if r.URL != "" && answers(ctx, n, r.URL) || r.Address != "" && connects(ctx, n, r.Address) {
 			return true
 		}
 		select {
@@ -138,16 +139,16 @@ func (r Ready) line(text []byte) bool { return r.Line != nil && r.Line.Match(tex
 
 const askFor = 5 * time.Second
 
-func answers(ctx context.Context, url string) bool {
-	code := status(ctx, url)
+func answers(ctx context.Context, n *netns.Net, url string) bool {
+	code := status(ctx, n, url)
 	return 0 < code && code < http.StatusInternalServerError
 }
 
 // status is that of an answer; 0: there is none.
-func status(ctx context.Context, url string) int {
+func status(ctx context.Context, n *netns.Net, url string) int {
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
-	res, err := Get(ctx, url)
+	res, err := get(ctx, n, url)
 	if err != nil {
 		return 0
 	}
@@ -157,17 +158,20 @@ func status(ctx context.Context, url string) int {
 
 // Get asks a server here, and nobody else: without a proxy, wherever a redirect leads to, and on a connection that does not
 // stay. No more is read of its answer than a page of metrics has.
-func Get(ctx context.Context, url string) (*http.Response, error) {
+func Get(ctx context.Context, url string) (*http.Response, error) { return get(ctx, nil, url) }
+
+func get(ctx context.Context, n *netns.Net, url string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
 	}
-	return web.New(web.Options{Redirects: web.Returned, Once: true}).Do(req)
+	return web.New(web.Options{Redirects: web.Returned, Once: true, Dial: n.Dial}).Do(req)
 }
 
-func connects(ctx context.Context, address string) bool {
-	d := net.Dialer{Timeout: askFor}
-	c, err := d.DialContext(ctx, "tcp", address)
+func connects(ctx context.Context, n *netns.Net, address string) bool {
+	ctx, cancel := context.WithTimeout(ctx, askFor)
+	defer cancel()
+	c, err := n.Dial(ctx, "tcp", address)
 	if err != nil {
 		return false
 	}

@@ -9,12 +9,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/netns"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/runner"
 )
@@ -26,6 +28,7 @@ type Spec struct {
 	Dir   string
 	Limit runner.Limit
 	With  runner.With
+	Net   *netns.Net // where it is started; nil: in ours
 
 	Each    func(line []byte) // is told each line of its output; nil: nobody
 	Late    func(text string) // is told what a server that takes its time to get ready is waited for; nil: nobody
@@ -67,11 +70,11 @@ func Start(ctx context.Context, spec Spec) (*Server, error) {
 	if spec.Grace == 0 {
 		spec.Grace = defaultGrace
 	}
-	if err := spec.Ready.free(ctx); err != nil {
+	if err := spec.Ready.free(ctx, spec.Net); err != nil {
 		return nil, err
 	}
 	output := newTail(spec.Ready.line, spec.Each)
-	run, err := runner.Start(spec.Limit, spec.With, runner.Command{Args: spec.Args, Env: spec.Env, Dir: spec.Dir, Stdout: output, Stderr: output})
+	run, err := runner.Start(spec.Limit, spec.With, runner.Command{Args: spec.Args, Env: spec.Env, Dir: spec.Dir, Net: spec.Net, Stdout: output, Stderr: output})
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +98,7 @@ func (s *Server) awaitReady(ctx context.Context) error {
 	asking, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
-		if s.spec.Ready.await(asking, s.output) {
+		if s.spec.Ready.await(asking, s.spec.Net, s.output) {
 			close(ready)
 		}
 	}()
@@ -179,6 +182,11 @@ func (s *Server) CheckThat(when string) error {
 		return s.failure("it ended " + when + ": " + s.how())
 	}
 	return nil
+}
+
+// Get asks the server where it is, as Get does.
+func (s *Server) Get(ctx context.Context, url string) (*http.Response, error) {
+	return get(ctx, s.spec.Net, url)
 }
 
 // Output returns the last lines that the server has written.

@@ -94,7 +94,7 @@ func TestStart(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if ready != "time" && !answers(t.Context(), url) {
+			if ready != "time" && !answers(t.Context(), nil, url) {
 				t.Error("it is ready and does not answer")
 			}
 			if err := server.Check(); err != nil {
@@ -103,7 +103,7 @@ func TestStart(t *testing.T) {
 			if _, obeyed := server.Stop(); !obeyed {
 				t.Error("it had to be killed")
 			}
-			if answers(t.Context(), url) {
+			if answers(t.Context(), nil, url) {
 				t.Error("it is stopped and answers")
 			}
 		})
@@ -213,7 +213,7 @@ func TestDeafServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, obeyed := server.Stop()
-	if obeyed || r.Signal == "" || answers(t.Context(), url) {
+	if obeyed || r.Signal == "" || answers(t.Context(), nil, url) {
 		t.Errorf("obeyed %v, ended by %q", obeyed, r.Signal)
 	}
 }
@@ -224,7 +224,7 @@ func TestServerThatDies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	answers(t.Context(), url)
+	answers(t.Context(), nil, url)
 	<-server.Ended()
 	if err := server.Check(); err == nil || !strings.Contains(err.Error(), "exit code 7") || !strings.Contains(err.Error(), "out of luck") {
 		t.Errorf("got %v", err)

@@ -8,6 +8,7 @@
 package web
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -30,7 +31,8 @@ type Options struct {
 	Elsewhere bool          // redirects lead to other hosts too, without credentials: blobs of a registry lie elsewhere
 	Proxy     bool          // the environment's is used
 	TLS       *tls.Config
-	Once      bool // a connection is not used again
+	Once      bool                                                                 // a connection is not used again
+	Dial      func(ctx context.Context, network, address string) (net.Conn, error) // nil: from here
 }
 
 const (
@@ -58,6 +60,9 @@ func New(o Options) *http.Client {
 		IdleConnTimeout:        idle,
 		ForceAttemptHTTP2:      true,
 		DisableKeepAlives:      o.Once,
+	}
+	if o.Dial != nil {
+		t.DialContext = o.Dial
 	}
 	if o.Proxy {
 		t.Proxy = http.ProxyFromEnvironment

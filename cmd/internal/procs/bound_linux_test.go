@@ -1,0 +1,108 @@
+package procs
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// bind makes this process one of a kind.
+func bind(what, where string) {
+	var err error
+	switch what {
+	case "reads":
+		_, err = os.Open(where)
+	case "writes":
+		_, err = os.OpenFile(where, os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o644)
+	case "temporary":
+		if _, err = os.OpenFile(where, os.O_RDWR|os.O_CREATE, 0o644); err == nil {
+			err = os.Remove(where)
+		}
+	case "serves":
+		var l net.Listener
+		if l, err = net.Listen("tcp", "127.0.0.1:0"); err == nil {
+			fmt.Println(l.Addr())
+			_, err = l.Accept()
+		}
+	case "dials":
+		_, err = net.Dial("tcp", where)
+	case "dials unix":
+		_, err = net.Dial("unix", where)
+	case "asks by UDP":
+		_, err = net.Dial("udp", where)
+	}
+	if err != nil {
+		panic(err)
+	}
+}
+
+// TestBound: what a server writes and whom it is connected to is seen, also where a child of it does; its clients are not, nor what it reads.
+func TestBound(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tcp.Close()
+	unix, err := net.Listen("unix", filepath.Join(dir, "socket"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close()
+	_, port, _ := net.SplitHostPort(tcp.Addr().String())
+	for what, c := range map[string]struct{ where, want string }{
+		"nothing":     {"", ""},
+		"reads":       {file, ""},
+		"temporary":   {filepath.Join(dir, "gone"), ""},
+		"serves":      {"", ""},
+		"writes":      {file, "it writes " + file},
+		"dials":       {tcp.Addr().String(), "it is connected to a port " + port},
+		"dials unix":  {unix.Addr().String(), "it is connected by a Unix socket"},
+		"asks by UDP": {tcp.Addr().String(), "it is connected to a port " + port},
+	} {
+		for _, by := range []string{"itself", "a child"} {
+			args := []string{os.Args[0], c.where}
+			if by == "a child" {
+				args = append([]string{"/bin/sh", "-c", `"$0" "$1"; :`}, args...)
+			}
+			cmd := exec.Command(args[0], args[1:]...)
+			cmd.Env = append(os.Environ(), "PROCS_TEST_BOUND="+what)
+			in, err := cmd.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			lines := bufio.NewScanner(out)
+			for lines.Scan() && lines.Text() != "ready" {
+				c, err := net.Dial("tcp", lines.Text())
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close()
+			}
+			if got := Bound("", cmd.Process.Pid); got != c.want {
+				t.Errorf("%s, %s: %q, want %q", what, by, got, c.want)
+			}
+			in.Close()
+			cmd.Wait()
+		}
+	}
+	if got := Bound("", 1<<22); !strings.Contains(got, "can't be seen") {
+		t.Errorf("a process that is not there: %q", got)
+	}
+}
