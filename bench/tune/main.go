@@ -43,6 +43,10 @@ func main() {
 	flag.BoolVar(&b.nobody, "nobody", false, "tune as the user nobody")
 	flag.StringVar(&b.sweeps, "sweep", "all",
 		"what is swept: all; changes: the two settings of a verdict that is a change, which tells a wrong one; none")
+	flag.StringVar(&b.atOnce, "at-once", "auto",
+		"whether tune runs several settings at the same time: auto, yes, no; both: auto and no take turns")
+	flag.BoolVar(&b.itself, "itself", false,
+		"tune has nothing to try but what is, under another name: GOGC=100, which is Go's own, where GOMAXPROCS is 2; a change is a wrong one")
 	flag.IntVar(&b.pair, "pairs", 0, "tune nothing, and tell by so many pairs of runs how exact the p99 is, without the machine's pauses too")
 	flag.Parse()
 	runtime.LockOSThread() // what this thread starts ends with it
@@ -73,7 +77,9 @@ type bench struct {
 	sweeps    string
 	times     int
 	runs      string // directory; "": they are not kept
-	pair      int    // 0: it tunes
+	atOnce    string
+	itself    bool
+	pair      int // 0: it tunes
 
 	dir     string // private
 	command string // unthrottle
@@ -99,8 +105,8 @@ func (e effort) String() string { return fmt.Sprintf("%.0f s, %d runs", e.lasted
 
 func (b *bench) run(ctx context.Context, only, limits string) error {
 	if b.blocks < 1 || b.times < 1 || !slices.Contains([]string{"none", "half", "steal", "pauses", "bursts"}, b.neighbour) ||
-		!slices.Contains([]string{"all", "changes", "none"}, b.sweeps) {
-		return fmt.Errorf("-blocks=%d -times=%d -neighbour=%s -sweep=%s makes no sense", b.blocks, b.times, b.neighbour, b.sweeps)
+		!slices.Contains([]string{"all", "changes", "none"}, b.sweeps) || !slices.Contains([]string{"auto", "yes", "no", "both"}, b.atOnce) {
+		return fmt.Errorf("-blocks=%d -times=%d -neighbour=%s -sweep=%s -at-once=%s makes no sense", b.blocks, b.times, b.neighbour, b.sweeps, b.atOnce)
 	}
 	var cpus []float64
 	for _, text := range strings.Split(limits, ",") {
@@ -211,14 +217,14 @@ func (b *bench) compare(ctx context.Context, s subject, limit float64) (rows [][
 	var tunings []tuning
 	for n := range b.times {
 		begin := time.Now()
-		d, err := b.tune(ctx, p, filepath.Join(cmp.Or(b.runs, p.home), fmt.Sprintf("%s-%v-%d.jsonl", s.name, limit, n+1)))
+		d, err := b.tune(ctx, p, n)
 		if err != nil {
 			return nil, err
 		}
 		t := tuning{d, d.verdict(), effort{time.Since(begin), len(d.Runs)}}
 		tunings = append(tunings, t)
 		said := append([]string{d.Verdict.Text}, d.Verdict.Also...)
-		fmt.Fprintf(os.Stderr, "%s at %v, %v, of which %d beside others: %s\n", s.name, limit, t.effort, d.besideOthers(), strings.Join(said, " "))
+		fmt.Fprintf(os.Stderr, "%s at %v, %v, of which %d beside others, and %s: %s\n", s.name, limit, t.effort, d.besideOthers(), d.atOnce(), strings.Join(said, " "))
 	}
 	if b.neighbour == "bursts" {
 		quiet() // what comes and goes is no part of the truth
@@ -257,7 +263,7 @@ func (b *bench) judged(t tuning, found sweep, swept effort) []string {
 		load = fmt.Sprintf("%v/s, %.0f %%; tail is %s", l.Rate, 100*l.Share, l.Tail)
 	}
 	if len(b.swept(t.verdict, t.document)) == 0 {
-		b.total.add(t.verdict, judgement{}, t.effort, effort{}, false)
+		b.total.add(t.verdict, judgement{wrong: b.itself && t.verdict.kind == "change"}, t.effort, effort{}, false)
 		return []string{load, t.verdict.String(), "–", "not swept", "", t.effort.String(), "", ""}
 	}
 	j := judge(t.verdict, found)
@@ -412,6 +418,18 @@ type document struct {
 	Loads    []load   `json:"loads"`
 	Settings []tried  `json:"settings"`
 	Runs     []marked `json:"runs"`
+	AtOnce   *struct {
+		Runs   int    `json:"runs"`
+		InTurn string `json:"in_turn"`
+	} `json:"at_once"`
+}
+
+// atOnce says how many runs were made at the same time, and why not all.
+func (d *document) atOnce() string {
+	if d.AtOnce == nil {
+		return "none at the same time"
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%d at the same time; %s", d.AtOnce.Runs, d.AtOnce.InTurn), "; ")
 }
 
 type marked struct {
@@ -485,16 +503,24 @@ func (d *document) settings() (all []setting) {
 	return all
 }
 
-// tune asks for a verdict.
-func (b *bench) tune(ctx context.Context, p *program, runs string) (d document, err error) {
+// tune asks for the nth verdict.
+func (b *bench) tune(ctx context.Context, p *program, n int) (d document, err error) {
+	runs := filepath.Join(cmp.Or(b.runs, p.home), fmt.Sprintf("%s-%v-%d.jsonl", p.name, p.limit, n+1))
 	args := []string{
-		"tune", "--json", "--cpus", fmt.Sprint(p.limit), "--budget", b.budget.String(), "--seed", fmt.Sprint(b.seed),
+		"tune", "--json", "--cpus", fmt.Sprint(p.limit), "--budget", b.budget.String(), "--seed", fmt.Sprint(b.seed + uint64(n)),
 		"--runs", runs,
+	}
+	if b.itself {
+		args = append(args, "--procs", "2", "--gogc", "100")
 	}
 	if p.url == "" {
 		args = append(args, "--batch")
 	} else {
-		args = append(args, "--url", p.url)
+		how := b.atOnce
+		if how == "both" {
+			how = []string{"auto", "no"}[n%2]
+		}
+		args = append(args, "--url", p.url, "--at-once", how)
 		if b.window > 0 {
 			args = append(args, "--for", b.window.String())
 		}

@@ -49,6 +49,7 @@ const question = `{"user": "user150", "shelf": 7}`
 
 // A program is a subject that is ready to be run.
 type program struct {
+	name  string
 	args  []string
 	url   string // "": a job
 	limit float64
@@ -61,7 +62,7 @@ type program struct {
 
 // prepare makes a subject ready, with all that it reads and writes in a new directory.
 func (b *bench) prepare(s subject, limit float64) (p *program, err error) {
-	p = &program{limit: limit, file: b.command}
+	p = &program{name: s.name, limit: limit, file: b.command}
 	if s.module != "" {
 		p.file = filepath.Join(b.dir, binary(s.module))
 	}

@@ -56,6 +56,12 @@ func tuned(kind string, args []string) {
 		leak(file)
 	case "own":
 		runtime.GOMAXPROCS(3)
+	case "writes":
+		f, err := os.Create(file)
+		if err != nil {
+			panic(err)
+		}
+		defer f.Close()
 	case "job":
 		return
 	case "long job":
@@ -117,17 +123,25 @@ type tuneDoc struct {
 		WarmUp  float64 `json:"warm_up_seconds"`
 		Invalid int     `json:"invalid_runs"`
 	}
-	Runs     []tuneRun
+	Runs   []tuneRun
+	AtOnce *struct {
+		Most   int
+		Runs   int
+		InTurn string `json:"in_turn"`
+	} `json:"at_once"`
 	Finished bool
 	Resume   string
 	Warnings []string
 }
 
 type tuneRun struct {
-	Start string
-	Procs int `json:"gomaxprocs"`
-	Valid bool
-	Error string
+	Start  string
+	Phase  string
+	Block  int
+	AtOnce int `json:"at_once"`
+	Procs  int `json:"gomaxprocs"`
+	Valid  bool
+	Error  string
 }
 
 // A tuning is a call of tune, with directories of its own.
@@ -677,6 +691,50 @@ func copyFile(to, from string) error {
 }
 
 // TestTuneInterrupted interrupts it in the middle, and lets it go on.
+// TestKernelTuneAtOnce: two of a server that does no harm run at the same time, at one port, and one that writes a file runs alone.
+func TestKernelTuneAtOnce(t *testing.T) {
+	kerneltest.New(t)
+	tuned := func(kind string, args ...string) tuneDoc {
+		x := newTuning(t, kind, append(append(slices.Clone(brief), "--cpus", "0.3", "--limit-with", "cgroup", "--budget", "10s", "-o", "doc.json"), args...)...)
+		x.start(t)
+		x.ends(t, 0, nil, nil)
+		return x.document(t)
+	}
+	if d := tuned("writes"); d.AtOnce == nil || d.AtOnce.Runs > 0 || !strings.HasPrefix(d.AtOnce.InTurn, "it writes /") {
+		t.Errorf("one that writes a file: %+v", d.AtOnce)
+	}
+	if d := tuned("good", "--at-once", "no"); d.AtOnce != nil {
+		t.Errorf("none wanted: %+v", d.AtOnce)
+	}
+	const tries = 3 // of which others may use the CPUs beside some
+	for try := range tries {
+		d := tuned("good")
+		if d.AtOnce == nil {
+			t.Fatal("it was not tried")
+		}
+		blocks := map[string][]tuneRun{}
+		for _, r := range d.Runs {
+			if r.AtOnce > 0 {
+				block := fmt.Sprint(r.Phase, r.Block)
+				blocks[block] = append(blocks[block], r)
+			}
+		}
+		for block, runs := range blocks {
+			if len(runs) != 2 || runs[0].AtOnce != 2 || runs[1].AtOnce != 2 || runs[0].Procs == runs[1].Procs || !runs[0].Valid || !runs[1].Valid {
+				t.Errorf("%s: %+v", block, runs)
+			}
+		}
+		if d.AtOnce.Runs > 0 {
+			return
+		}
+		if d.AtOnce.InTurn == "" {
+			t.Fatalf("nothing ran at once, for no reason: %+v", d.AtOnce)
+		}
+		t.Logf("try %d: %s", try+1, d.AtOnce.InTurn)
+	}
+	t.Skip("others never rested")
+}
+
 func TestTuneInterrupted(t *testing.T) {
 	t.Parallel()
 	x := newTuning(t, "good", append(brief, "--runs", "runs.jsonl", "-o", "doc.json")...)

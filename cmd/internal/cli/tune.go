@@ -60,6 +60,7 @@ type tuner struct {
 	demo    bool // the program is the built-in server
 	gobench string
 	regexp  string
+	atOnce  string
 
 	goal  *tune.Reach // where --resume changes it
 	file  string      // of the program
@@ -97,7 +98,10 @@ func (t *tuner) register(l *verb.Flags) {
 	t.server.register(l, in)
 	t.server.otherwise = "--batch is for a program that runs to its end"
 	t.asked.Load(l, l.Section("The load:"))
-	t.asked.Tried(l, l.Section("What is tried:"), runtime.NumCPU())
+	in = l.Section("What is tried:")
+	t.asked.Tried(l, in, runtime.NumCPU())
+	t.atOnce = "auto"
+	in.Var(verb.OneOf(&t.atOnce, "auto", tune.AtOnceYes, tune.AtOnceNo), "at-once", "HOW	settings at the same time, where there is room: yes, no, or auto, if two of the server do no harm (auto)")
 	t.asked.Judged(l.Section("How it is judged:"))
 	in = l.Section("Results:")
 	t.Fail.FailOnVerdict(in, "a change is advised", "if there is a trade")
@@ -156,6 +160,9 @@ func (t *tuner) Plan(_ context.Context, args, command []string) (err error) {
 	}
 	t.demo = len(command) == 0 && t.gobench == ""
 	t.asked.Take(&p, t.stdio.Env("GOGC") != "")
+	if t.atOnce != "auto" {
+		p.AtOnce = t.atOnce
+	}
 	if p.CPUs = t.limits[0]; len(t.limits) > 1 {
 		p.Limits = t.limits
 	}
@@ -206,7 +213,7 @@ func (t *tuner) checkKind(p tune.Plan) error {
 	if p.Kind == tune.ServerKind {
 		return nil
 	}
-	server := append(t.server.names(), "url", "rate", "rates", "conns", "arrivals", "slo", "warmup")
+	server := append(t.server.names(), "url", "rate", "rates", "conns", "arrivals", "slo", "warmup", "at-once")
 	if p.Kind == tune.JobKind {
 		server = append(server, "for")
 	}
@@ -229,7 +236,7 @@ func (t *tuner) checkLimits(p tune.Plan) error {
 	if p.Kind != tune.ServerKind || p.SLO == "" || p.Rate == 0 {
 		return hint.Usage("unthrottle tune --cpus 0.5,1,2 --slo p99=50ms --rate 200 -- SERVER", "which of several limits is enough can only be told for a server with an --slo and a --rate")
 	}
-	if name := t.Flags.FirstGiven("conns", "procs", "all", "gogc", "objective", "pairs", "blocks"); name != "" {
+	if name := t.Flags.FirstGiven("conns", "procs", "all", "gogc", "objective", "pairs", "blocks", "at-once"); name != "" {
 		return hint.Usage("leave it out, or name one limit", "--%s is for one limit; with several the question is which one is enough", name)
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/netns"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/runner"
 	"github.com/unthrottle/unthrottle/cmd/internal/trial"
@@ -145,5 +146,28 @@ func (t *tuner) prepareServer(ctx context.Context, limit runner.Limit) (err erro
 		served.Service.Timeout = min(served.Service.Timeout, left)
 	}
 	t.lab.Server = tune.Served{Served: served}
+	return t.prepareSides(served)
+}
+
+// prepareSides makes networks in which several of the server can run at the same time. Where there can be none they take turns.
+func (t *tuner) prepareSides(served *trial.Served) error {
+	const most = 8
+	p := t.soFar.Plan
+	c := t.server.requests.Client
+	if p.AtOnce == tune.AtOnceNo || len(p.Limits) > 0 || p.CPUs == 0 || c.Unix != "" || c.Proxy != "" {
+		return nil
+	}
+	n := min(most, int(float64(t.soFar.Environment.CPUs)/p.CPUs))
+	for len(t.lab.Sides) < n {
+		side, err := netns.New()
+		if err != nil {
+			if t.lab.Sides = nil; p.AtOnce == tune.AtOnceYes {
+				return hint.With(err, "--at-once yes takes Linux and root: each server has a network of its own")
+			}
+			return nil
+		}
+		t.Cleanup = append(t.Cleanup, func() { side.Close() })
+		t.lab.Sides = append(t.lab.Sides, tune.Served{Served: served.In(side)})
+	}
 	return nil
 }

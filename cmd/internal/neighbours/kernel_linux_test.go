@@ -166,8 +166,8 @@ func TestKernelNeighbour(t *testing.T) {
 	}
 }
 
-// TestKernelFamily: another server that the program which measures has started is no neighbour, whether it was there before or comes later,
-// and that the CPUs are in use then is known.
+// TestKernelFamily: another server that the program which measures has started is no neighbour, whether it was there before or comes
+// later.
 func TestKernelFamily(t *testing.T) {
 	machine := top(t)
 	server := machine.child(t, "server")
@@ -196,7 +196,6 @@ func TestKernelFamily(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Stop()
-	w.cpus = 0.1 // which are in use always
 	quiet := func(what string) {
 		t.Helper()
 		began := time.Now()
@@ -205,9 +204,6 @@ func TestKernelFamily(t *testing.T) {
 		w.Await(end, 10*time.Second)
 		if got := w.Between(began, end); got.Count > 0 || w.CPUs(began, end) > 0.01 {
 			t.Errorf("%s: %+v, %.2f CPUs", what, got, w.CPUs(began, end))
-		}
-		if full := w.Full(began, end); full < 0.5 {
-			t.Errorf("%s: all CPUs were in use for %.2f of the time", what, full)
 		}
 	}
 	quiet("one that was there before")

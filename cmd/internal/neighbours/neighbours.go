@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"os"
 	"path"
-	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -39,8 +38,6 @@ const (
 	// shortest is how long a slice is at least. Where a reading came late the next may follow at once, and the counters, which are not
 	// read at the same moment, differ by more than was used in between.
 	shortest = slice / 2
-	// full is the share of the CPUs' time from which on somebody may have waited for one.
-	full = 0.95
 	// pointEvery is how far the points of the sum are apart at least: a load may last for days.
 	pointEvery = 200 * time.Millisecond
 )
@@ -54,11 +51,7 @@ type reading struct {
 
 // others is what others used between two readings. It may be a little below zero: the counters are not read at the same moment.
 func (now reading) others(before reading) time.Duration {
-	return now.all(before) - since(now.server, before.server) - since(now.own, before.own)
-}
-
-// all is what was used between two readings.
-func (now reading) all(before reading) (used time.Duration) {
+	used := -since(now.server, before.server) - since(now.own, before.own)
 	for group, n := range now.whole {
 		if b, known := before.whole[group]; known { // what one that has gone or come has used is not known
 			used += since(n, b)
@@ -79,7 +72,6 @@ func since(now, before time.Duration) time.Duration {
 type Witness struct {
 	moments.Record
 
-	cpus float64
 	last reading // without a whole: there was none yet
 
 	mu     sync.Mutex
@@ -90,8 +82,8 @@ type Witness struct {
 	done chan struct{}
 }
 
-// A point is a time, what others had used by then, how long they had used little, and how long of that all CPUs had been in use.
-type point struct{ at, others, quiet, full time.Duration }
+// A point is a time and what others had used by then.
+type point struct{ at, others time.Duration }
 
 // Start begins to look. The server is a process; ours are those that measure it, beside this one, and the one that started it, with
 // all that it has started, if that is the same program. There is an error where nobody can tell what others use.
@@ -109,7 +101,7 @@ func Start(server int, ours ...int) (*Witness, error) {
 
 // watch begins to look at what r reads.
 func watch(r *reader) (*Witness, error) {
-	w := &Witness{Record: moments.Record{Zero: time.Now()}, cpus: float64(runtime.NumCPU()), stop: make(chan struct{}), done: make(chan struct{})}
+	w := &Witness{Record: moments.Record{Zero: time.Now()}, stop: make(chan struct{}), done: make(chan struct{})}
 	now, err := r.read(w.Zero)
 	switch {
 	case err == nil:
@@ -155,18 +147,11 @@ func (w *Witness) add(now reading) {
 	w.mu.Lock()
 	w.now.at = now.at
 	w.now.others += used
-	ran := used.Seconds() > noisy*lasted.Seconds()
-	if !ran {
-		w.now.quiet += lasted
-		if now.all(w.last).Seconds() > full*w.cpus*lasted.Seconds() {
-			w.now.full += lasted
-		}
-	}
 	if now.at-w.points[len(w.points)-1].at >= pointEvery {
 		w.points = append(w.points, w.now)
 	}
 	w.mu.Unlock()
-	if ran {
+	if used.Seconds() > noisy*lasted.Seconds() {
 		w.Add(now.at, moments.Span{From: w.last.at, To: now.at})
 	} else {
 		w.Add(now.at)
@@ -176,27 +161,16 @@ func (w *Witness) add(now reading) {
 
 // CPUs is how many CPUs others used on average, between the points nearest to two times; 0 where that is not known.
 func (w *Witness) CPUs(from, to time.Time) float64 {
-	a, b := w.between(from, to)
-	return max(0, (b.others-a.others).Seconds()/max(1, b.at-a.at).Seconds())
-}
-
-// Full is the share of the time in which all CPUs were in use, while others used little; between the same points.
-func (w *Witness) Full(from, to time.Time) float64 {
-	a, b := w.between(from, to)
-	return (b.full - a.full).Seconds() / max(1, b.quiet-a.quiet).Seconds()
-}
-
-// between are the points nearest to two times.
-func (w *Witness) between(from, to time.Time) (a, b point) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.points) == 0 {
-		return a, b
+		return 0
 	}
-	if a, b = w.nearest(from.Sub(w.Zero)), w.nearest(to.Sub(w.Zero)); b.at <= a.at {
-		return b, b
+	a, b := w.nearest(from.Sub(w.Zero)), w.nearest(to.Sub(w.Zero))
+	if b.at <= a.at {
+		return 0
 	}
-	return a, b
+	return max(0, (b.others-a.others).Seconds()/(b.at-a.at).Seconds())
 }
 
 func (w *Witness) nearest(at time.Duration) point {

@@ -18,6 +18,7 @@ type Tune struct {
 	Loads       []TuneLoad      `json:"loads"`      // by rate, the lowest first; of a job there is one, without a rate
 	Settings    []TuneSetting   `json:"settings"`   // of all loads, the best of each first
 	Runs        []TuneRun       `json:"runs"`       // of all loads, in the order in which they were done
+	AtOnce      *TuneAtOnce     `json:"at_once,omitempty"`
 	Limits      []TuneLimit     `json:"limits,omitempty"`
 	Metrics     []lab.Metric    `json:"metrics"` // that any run has, in the order in which to show them
 	Environment lab.Environment `json:"environment"`
@@ -30,6 +31,13 @@ type Tune struct {
 	Finished    bool            `json:"finished"`
 	Resume      string          `json:"resume,omitempty"` // the command that goes on
 	Warnings    []string        `json:"warnings"`
+}
+
+// TuneAtOnce says how much was made at the same time.
+type TuneAtOnce struct {
+	Most   int    `json:"most"`              // runs for which there was room, of a block; 0: of one
+	Runs   int    `json:"runs"`              // that were made beside others
+	InTurn string `json:"in_turn,omitempty"` // why runs took turns, from the first one on or later
 }
 
 // TuneVerdict is what to do.
@@ -172,7 +180,8 @@ type TuneRun struct {
 	Metrics map[string]float64 `json:"metrics"`
 	Curve   []CurvePoint       `json:"curve,omitempty"`
 	Axis    []TuneStep         `json:"axis,omitempty"`
-	Marks   []string           `json:"marks,omitempty"` // what the host did meanwhile
+	Marks   []string           `json:"marks,omitempty"`   // what the host did meanwhile
+	AtOnce  int                `json:"at_once,omitempty"` // so many were made at the same time, this one among them; 0: it was alone
 	Error   string             `json:"error,omitempty"`
 }
 

@@ -70,11 +70,11 @@ func NewTune(s *tune.Study) (*Tune, error) {
 	}
 	d.Margin, _ = s.Margins()
 	d.Current = TuneCurrent{Procs: p.Procs, Why: p.Why, GoDefault: p.GoDefault}
-	d.Seconds, d.Finished = p.Seconds, true
+	d.Seconds, d.Finished = s.Spent(), true
 	for _, r := range s.Runs {
 		d.Runs = append(d.Runs, newTuneRun(r))
-		d.Seconds += r.Seconds
 	}
+	d.AtOnce = newTuneAtOnce(s)
 	d.Metrics = tuneUsed(s.Runs)
 	verdicts := make([]search.TuneVerdict, len(p.Loads))
 	for i := range p.Loads {
@@ -105,7 +105,7 @@ func (d *Tune) newLoad(s *tune.Study, i int, t *search.Tune, v search.TuneVerdic
 	p := s.Pilot
 	l := p.Loads[i]
 	words := tuneWords{
-		TuneVerdict: v, load: l, tail: l.Tail, unit: s.Plan.Unit(), perRun: p.PerRun, spent: d.Seconds, budget: s.Plan.Budget.Seconds(), late: outOfTime(s, i),
+		TuneVerdict: v, load: l, tail: l.Tail, unit: s.Plan.Unit(), perRun: p.PerRun / s.Pace(), spent: d.Seconds, budget: s.Plan.Budget.Seconds(), late: outOfTime(s, i),
 		beside: s.Beside(i), again: again(s, i), cpus: s.Environment.CPUs, peaks: [2]float64{peak(s, i, v.Current), peak(s, i, v.Leader)},
 	}
 	first, later := s.WindowsAt(i)
@@ -161,7 +161,7 @@ func outOfTime(s *tune.Study, load int) bool {
 	}
 	for _, r := range slices.Backward(s.Runs) {
 		if r.Load == load {
-			return r.Room <= 1
+			return r.Room <= max(1, r.AtOnce) // those that were made at the same time take the time of one
 		}
 	}
 	return true
@@ -205,12 +205,26 @@ func newTuneRun(r tune.Run) TuneRun {
 	out := TuneRun{
 		Load: r.Load, Phase: string(r.Search.Phase), Block: r.Search.Block, Procs: r.Search.Procs, GOGC: r.Search.GOGC, Seed: r.Search.Seed,
 		Start: r.Start.Format(time.RFC3339), Seconds: r.Seconds, Valid: r.Valid, Invalid: r.Notes, SLOHeld: r.SLOHeld,
-		Metrics: r.Metrics, Curve: curvePoints(r.Curve), Marks: r.Marks, Error: r.Error,
+		Metrics: r.Metrics, Curve: curvePoints(r.Curve), Marks: r.Marks, AtOnce: r.AtOnce, Error: r.Error,
 	}
 	for _, s := range r.Axis {
 		out.Axis = append(out.Axis, TuneStep(s))
 	}
 	return out
+}
+
+// newTuneAtOnce says what was made at the same time; nil: that was not tried.
+func newTuneAtOnce(s *tune.Study) *TuneAtOnce {
+	if s.Pilot.AtOnce == nil {
+		return nil
+	}
+	a := &TuneAtOnce{Most: s.Pilot.AtOnce.Most, InTurn: s.InTurn()}
+	for _, r := range s.Runs {
+		if r.AtOnce > 0 {
+			a.Runs++
+		}
+	}
+	return a
 }
 
 func curvePoints(curve []trial.Point) (out []CurvePoint) {

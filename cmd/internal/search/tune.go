@@ -307,8 +307,20 @@ func (t *Tune) Next() (TuneRun, bool) {
 	if t.phase == Done {
 		return TuneRun{Phase: Done}, false
 	}
-	c := t.order[0]
-	return TuneRun{Procs: c.Procs, GOGC: c.GOGC, Phase: t.phase, Block: t.block, Seed: t.seed(t.block)}, true
+	return t.run(t.order[0], t.block), true
+}
+
+// Rest are the runs of this block that are left, the next one first.
+func (t *Tune) Rest() (runs []TuneRun) {
+	for _, c := range t.order {
+		runs = append(runs, t.run(c, t.block))
+	}
+	return runs
+}
+
+// run is one of a block.
+func (t *Tune) run(c Candidate, block int) TuneRun {
+	return TuneRun{Procs: c.Procs, GOGC: c.GOGC, Phase: t.phase, Block: block, Seed: t.seed(block)}
 }
 
 // Ahead are the runs of the nth block after this one, as far as can be said now: those of the settings that are left. It may turn
@@ -323,7 +335,7 @@ func (t *Tune) Ahead(n int) (runs []TuneRun) {
 		settings = []Candidate{t.leader, t.current()}
 	}
 	for _, c := range settings {
-		runs = append(runs, TuneRun{Procs: c.Procs, GOGC: c.GOGC, Phase: t.phase, Block: t.block + n, Seed: t.seed(t.block + n)})
+		runs = append(runs, t.run(c, t.block+n))
 	}
 	return runs
 }

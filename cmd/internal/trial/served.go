@@ -20,6 +20,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/goself"
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/loadtest"
+	"github.com/unthrottle/unthrottle/cmd/internal/netns"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/runner"
 	"github.com/unthrottle/unthrottle/cmd/internal/service"
@@ -43,9 +44,17 @@ type Served struct {
 	FindGo bool // look whether the server, or what it has started, is a Go program
 }
 
+// In is the server in a network of its own, where others like it may run at the same time.
+func (s *Served) In(n *netns.Net) *Served {
+	other := *s
+	other.Service.Net = n
+	return &other
+}
+
 // A Session is one start of the server.
 type Session struct {
 	server    *service.Server
+	net       *netns.Net // nil: it is in ours
 	generator []string
 	metrics   string // "": it reports nothing
 	log       goself.GCLog
@@ -80,8 +89,10 @@ type Window struct {
 	Left     float64  // share of the requests that are not in the latencies: they were due while something else had the machine
 	Stood    float64  // of these that because the machine itself stood still, again as a share of all
 	Kept     float64  // share of the requests that were due while nothing else had it, even if the latencies are of all; 0: not known
-	Others   float64  // CPUs that others used on average, as far as slices show it; 0: no more than noise, or not known
+	Others   float64  // CPUs that others used on average; 0: no more than noise, or not known
 	Sliced   bool     // others' time was seen by slices, so that what a neighbour did is not in the latencies
+	Waits    float64  // seconds that the server's threads waited for a CPU, for each second that they had one; 0: not known
+	Sending  float64  // CPUs that the generator used
 	Curve    []Point  // of the percentiles
 	Axis     []Step
 	GC       goself.GCSummary // where it was asked for
@@ -105,7 +116,7 @@ type Step struct {
 // Open starts the server fresh under a setting, and waits until it is ready. A server that fails is a *service.Error. With
 // trace it is asked to tell its garbage collections, as far as it is a Go program.
 func (s *Served) Open(ctx context.Context, setting lab.Setting, trace bool) (*Session, error) {
-	x := &Session{generator: s.Generator, procs: setting.Procs, metrics: s.Metrics}
+	x := &Session{net: s.Service.Net, generator: s.Generator, procs: setting.Procs, metrics: s.Metrics}
 	spec := s.Service
 	spec.Limit = spec.Limit.WithCPUs(setting.CPUs)
 	spec.Limit.CountMemory = true
@@ -128,6 +139,9 @@ func (s *Served) Open(ctx context.Context, setting lab.Setting, trace bool) (*Se
 
 // NoGo reports whether neither the server nor what it had started when it was ready is a Go program, where that was asked for.
 func (x *Session) NoGo() bool { return x.noGo }
+
+// Bound says what keeps another one from running beside the server, in a network of its own, as far as it is seen now.
+func (x *Session) Bound() string { return procs.Bound("", x.server.PID()) }
 
 // withGODEBUG adds a setting to those of the environment.
 func withGODEBUG(env []string, setting string) []string {
@@ -155,7 +169,7 @@ func (x *Session) Close() lab.Run {
 		Start: x.begin.UTC().Round(time.Millisecond), Seconds: res.Wall.Seconds(), GOMAXPROCS: x.procs, LimitKind: string(kind),
 		Metrics: map[string]float64{},
 	}
-	Disturb(&run, x.before, procs.HostNow(), res.CPU+x.used)
+	x.disturb(&run, res.CPU+x.used)
 	switch {
 	case dead != nil:
 		run.Error = dead.Error()
@@ -170,8 +184,18 @@ func (x *Session) Close() lab.Run {
 	return run
 }
 
+// disturb notes what the host did beside the run. Where others like it run at the same time, others' time is known by slices alone.
+func (x *Session) disturb(run *lab.Run, used time.Duration) {
+	Disturb(run, x.before, procs.HostNow(), used)
+	if x.net != nil {
+		run.Others = 0
+		run.Marks = slices.DeleteFunc(run.Marks, func(m string) bool { return strings.HasPrefix(m, lab.MarkOthers) })
+	}
+}
+
 // Load sends a shot and measures what it does. If the server has died, Close says so.
 func (x *Session) Load(ctx context.Context, s Shot) (Window, error) {
+	host, begin, used := procs.HostNow(), x.server.Counters(), x.used
 	g, before, err := x.generate(ctx, s)
 	if err != nil {
 		if x.server.Check() != nil && ctx.Err() == nil {
@@ -179,7 +203,7 @@ func (x *Session) Load(ctx context.Context, s Shot) (Window, error) {
 		}
 		return Window{}, err
 	}
-	c := x.server.Counters().Since(before.counters)
+	c, sched := x.server.Counters().Since(before.counters), x.schedstat()
 	if g.Failed > 0 { // it may have died, and its end is seen a moment later
 		const moment = 200 * time.Millisecond
 		select {
@@ -192,6 +216,13 @@ func (x *Session) Load(ctx context.Context, s Shot) (Window, error) {
 	w, err := sight.Window(g)
 	if err != nil {
 		return Window{}, err
+	}
+	if ran, waited := sched.Run-before.sched.Run, sched.Waited-before.sched.Waited; ran > 0 && waited > 0 { // else it has started or ended others
+		w.Waits = waited.Seconds() / ran.Seconds()
+	}
+	w.Sending = (x.used - used).Seconds() / (s.WarmUp + s.Lasting).Seconds()
+	if all := x.server.Counters().Since(begin); x.net == nil && !w.Sliced && w.Others == 0 && all.CPUKnown {
+		_, w.Others = procs.HostNow().Since(host, all.CPU+x.used-used)
 	}
 	if before.told != nil {
 		if now := x.read(ctx); now != nil {
@@ -271,12 +302,23 @@ type beginning struct {
 	counters cgroup.Counters
 	mark     int             // in the log of garbage collections
 	told     *goself.Reading // nil: it tells nothing
+	sched    procs.Schedstat
 }
 
 func (x *Session) begins(ctx context.Context) *beginning {
 	b := &beginning{at: time.Now(), counters: x.server.Counters(), mark: x.log.Mark()}
-	b.told = x.read(ctx)
+	b.told, b.sched = x.read(ctx), x.schedstat()
 	return b
+}
+
+// schedstat is that of the server and of what it has started.
+func (x *Session) schedstat() (sum procs.Schedstat) {
+	for _, pid := range procs.Descendants("", x.server.PID()) {
+		if s, ok := procs.ReadSchedstat("", pid); ok {
+			sum.Run, sum.Waited = sum.Run+s.Run, sum.Waited+s.Waited
+		}
+	}
+	return sum
 }
 
 // spans are how long a window lasted, and for how long of its load the server was seen: it is not at the very moment at which
@@ -345,7 +387,7 @@ func (x *Session) read(ctx context.Context) *goself.Reading {
 	const patience = 2 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	res, err := service.Get(ctx, x.metrics)
+	res, err := x.server.Get(ctx, x.metrics)
 	if err != nil {
 		return nil
 	}
@@ -373,16 +415,29 @@ func addRuntime(m map[string]float64, f goself.Figures, seconds float64) {
 	}
 }
 
-// generate runs the generator, and looks at the server when the warm-up ends. Its exit code says whether an SLO was held, which
-// its document says as well.
+// generate runs the generator, on a thread that starts nothing else: it is in the server's network, and the generator ends with it. Else it
+// would go on to load the server of the next tune.
 func (x *Session) generate(ctx context.Context, s Shot) (g loadtest.Summary, before *beginning, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+		if err = x.net.Enter(); err == nil {
+			g, before, err = x.generateHere(ctx, s)
+		}
+	}()
+	<-done
+	return g, before, err
+}
+
+// generateHere runs the generator, and looks at the server when the warm-up ends. Its exit code says whether an SLO was held, which
+// its document says as well.
+func (x *Session) generateHere(ctx context.Context, s Shot) (g loadtest.Summary, before *beginning, err error) {
 	args := append(append([]string{}, x.generator...), s.Flags()...)
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = grace
-	cmd.SysProcAttr = endWithUs() // it would go on to load the server of the next tune
-	runtime.LockOSThread()        // whose end it ends with
-	defer runtime.UnlockOSThread()
+	cmd.SysProcAttr = endWithUs()
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	before = x.begins(ctx)

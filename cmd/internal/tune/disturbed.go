@@ -17,15 +17,18 @@ func (s *Study) disturbed(r lab.Run, limit float64) bool {
 	return r.Stolen > muchStolen || s.shared(r, limit) && !r.Sliced
 }
 
-// shared reports whether others used so much that CPU time is not what it would be alone. Where there are more CPUs than the program and
-// the generator need, others may use half of those: a mark on every run of a large machine would say nothing.
-func (s *Study) shared(r lab.Run, limit float64) bool {
+// shared reports whether CPU time in a run is not what it would be alone.
+func (s *Study) shared(r lab.Run, limit float64) bool { return s.crowded(r.Others, limit) }
+
+// crowded reports whether others used too many CPUs. Where there are more than the program and the generator need, they may use half of
+// those: a mark on every run of a large machine would say nothing.
+func (s *Study) crowded(others, limit float64) bool {
 	const generator = 1
 	free := float64(s.Environment.CPUs) - limit - generator
 	if limit == 0 {
 		free = 0
 	}
-	return r.Others > max(procs.NoisyOthers, free/2)
+	return others > max(procs.NoisyOthers, free/2)
 }
 
 // Beside is what others used on average in the runs of a load that are disturbed, in CPUs; 0: nothing, or it was the hypervisor.

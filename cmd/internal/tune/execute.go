@@ -119,15 +119,20 @@ func (x *execution) search(ctx context.Context, load int) error {
 			return nil
 		}
 		x.lookAhead(ctx, t, load, next)
+		lost, inTurn, err := x.wholeBlock(ctx, t, load, next)
+		if err != nil {
+			return err
+		}
 		run, early, err := x.ahead.take(ctx, next, x.shotOf(load, next))
 		if err == nil && !early {
 			run, err = x.run(ctx, load, next)
+			run.Seconds, run.Lost, run.InTurn = run.Seconds+lost, run.Lost+lost, inTurn
 		}
 		if err != nil {
 			return err
 		}
 		if x.Plan.Budget > 0 {
-			run.Room = max(1, int((x.until-x.clock())/x.perRun(load, shortBlocks+1)*float64(x.Plan.places())))
+			run.Room = max(1, int((x.until-x.clock())/x.perRun(load, shortBlocks+1)*x.Pace()))
 		}
 		if err := x.lab.Record(Record{Run: &run}); err != nil {
 			return err
@@ -149,7 +154,7 @@ func (s *Study) Spent() (seconds float64) {
 		seconds = s.Pilot.Seconds
 	}
 	for _, r := range s.Runs {
-		seconds += r.Seconds / float64(s.Plan.places())
+		seconds += (r.Lost + (r.Seconds-r.Lost)/float64(max(1, r.AtOnce))) / float64(s.Plan.places())
 	}
 	for _, w := range s.Windows {
 		seconds += w.Seconds
@@ -193,7 +198,7 @@ func (x *execution) progress(t *search.Tune, load int, next search.TuneRun, last
 	for range x.Pilot.Loads[load+1:] {
 		runs += likely + p.Done
 	}
-	p.Time = time.Duration(float64(runs) * x.perRun(load, shortBlocks+1) / float64(x.Plan.places()) * float64(time.Second))
+	p.Time = time.Duration(float64(runs) * x.perRun(load, shortBlocks+1) / x.Pace() * float64(time.Second))
 	return p
 }
 
@@ -222,7 +227,7 @@ func (x *execution) run(ctx context.Context, load int, next search.TuneRun) (Run
 	var failed string
 	var before, lost float64 // seconds of all attempts, and of those that were disturbed
 	for times := 0; ; {
-		run, err := x.once(ctx, load, next, x.shotOf(load, next))
+		run, err := x.once(ctx, load, next, x.shotOf(load, next), x.at(next))
 		if ctx.Err() != nil {
 			return Run{}, ctx.Err() // it was cut short: its figures are worth nothing
 		}
@@ -251,6 +256,14 @@ func (x *execution) run(ctx context.Context, load int, next search.TuneRun) (Run
 	}
 }
 
+// at is where a run is made.
+func (x *execution) at(next search.TuneRun) Place {
+	if n := len(x.lab.Places); n > 0 {
+		return x.lab.Places[(next.Block-1)%n]
+	}
+	return Place{Server: x.lab.Server}
+}
+
 // setting is what a run has. The current one is the program as it is.
 func (x *execution) setting(next search.TuneRun) lab.Setting {
 	s := x.asIs(x.Pilot)
@@ -262,8 +275,8 @@ func (x *execution) setting(next search.TuneRun) lab.Setting {
 }
 
 // once does a run. It changes nothing of the execution, so that several may be done at the same time.
-func (x *execution) once(ctx context.Context, load int, next search.TuneRun, shot trial.Shot) (Run, error) {
-	run := Run{Load: load, Search: next, Valid: true, SLOHeld: true}
+func (x *execution) once(ctx context.Context, load int, next search.TuneRun, shot trial.Shot, at Place) (Run, error) {
+	run := Run{Load: load, Search: next, Place: at.Name, Valid: true, SLOHeld: true}
 	if x.Plan.Kind != ServerKind {
 		var err error
 		run.Run, err = x.lab.Job.Run(ctx, x.setting(next))
@@ -272,17 +285,13 @@ func (x *execution) once(ctx context.Context, load int, next search.TuneRun, sho
 	trace := x.Pilot.Trace || next.Phase == Explain
 	var w trial.Window
 	var err error
-	server := x.lab.Server
-	if n := len(x.lab.Places); n > 0 {
-		place := x.lab.Places[(next.Block-1)%n]
-		server, run.Place = place.Server, place.Name
-	}
-	open := func() (trial.Opened, error) { return server.Open(ctx, x.setting(next), trace) }
+	open := func() (trial.Opened, error) { return at.Server.Open(ctx, x.setting(next), trace) }
 	run.Run, w, err = trial.Once(ctx, x.lab.Clock, open, shot)
 	if err != nil || run.Error != "" {
 		return run, err
 	}
 	run.Valid, run.Notes, run.SLOHeld, run.Curve, run.Axis = w.Valid, w.Notes, w.SLOHeld, w.Curve, w.Axis
+	run.Waits = w.Waits
 	if trace {
 		run.GC = gcOf(w)
 	}

@@ -25,7 +25,8 @@ type Server interface {
 type Session interface {
 	Load(ctx context.Context, s trial.Shot) (trial.Window, error)
 	Close() lab.Run
-	NoGo() bool // it is known to be no Go program, nor to have started one
+	NoGo() bool    // it is known to be no Go program, nor to have started one
+	Bound() string // what keeps another one from running beside it, as far as it is seen; "": nothing
 }
 
 // Served lets a trial.Served be a Server.
@@ -47,9 +48,10 @@ type Job interface {
 
 // A Lab is where a study is done.
 type Lab struct {
-	Server  Server  // of a plan of ServerKind
-	Places  []Place // where else there is one, and first where that is: blocks take turns at them; none: there is one place
-	Job     Job     // of the others
+	Server  Server   // of a plan of ServerKind
+	Sides   []Server // it, so many times that can run at the same time; none: it can't
+	Places  []Place  // where else there is one, and first where that is: blocks take turns at them; none: there is one place
+	Job     Job      // of the others
 	Foresee func(cpus float64) Foresight
 	Clock   func() time.Time
 	Begin   time.Time // from which on the budget runs, by that clock; zero: from when it is executed
@@ -84,6 +86,8 @@ const (
 	overhead     = 300 * time.Millisecond
 
 	pilotShare = 0.3              // of a budget is what the pilot may take of it
+	waitShare  = 0.15             // and of that for looks beside others that use the CPUs
+	mostWait   = 30 * time.Second // of such looks
 	unhurried  = 45 * time.Second // with a smaller budget its steps are shorter, by as much
 	briefest   = 100 * time.Millisecond
 )
@@ -156,6 +160,9 @@ func (x *execution) pilotServer(ctx context.Context, p *Pilot) (tells bool, err 
 	ready := x.lab.Clock().Sub(begin)
 	l := &look{execution: x, p: p, session: session, seed: x.Plan.Seed << 8}
 	trouble := l.do(ctx)
+	if trouble == nil {
+		p.AtOnce = l.mayShare()
+	}
 	run := session.Close()
 	p.LimitKind = run.LimitKind
 	for _, mark := range run.Marks {
@@ -170,6 +177,9 @@ func (x *execution) pilotServer(ctx context.Context, p *Pilot) (tells bool, err 
 		return false, &Hopeless{Why: "the program failed with its current setting: " + run.Error}
 	case trouble != nil:
 		return false, trouble
+	}
+	if err := l.calibrate(ctx); err != nil {
+		return false, err
 	}
 	for _, load := range p.Loads {
 		p.PerRun = max(p.PerRun, (ready + load.WarmUp + load.Window + overhead).Seconds())
@@ -194,9 +204,13 @@ type look struct {
 	*execution
 	p       *Pilot
 	session Session
-	seed    uint64 // of the last shot
-	procs   int    // as it reports itself; 0: it has reported nothing
-	full    bool   // a closed loop with the first number of connections has used up its limit
+	seed    uint64       // of the last shot
+	procs   int          // as it reports itself; 0: it has reported nothing
+	main    trial.Window // at the main load
+	full    bool         // a closed loop with the first number of connections has used up its limit
+
+	lost   time.Duration // of looks that were made again, as others used the CPUs
+	others float64       // CPUs that others used at most in those that were not
 }
 
 func (l *look) do(ctx context.Context) error {
@@ -211,21 +225,49 @@ func (l *look) do(ctx context.Context) error {
 		return err
 	}
 	l.high()
+	if l.others > 0 && l.Plan.Rate == 0 && !l.Plan.closed() {
+		l.p.Warnings = append(l.p.Warnings, fmt.Sprintf("others used %s while its rate was looked for: alone it may take a higher one, which --rate names",
+			quantity.UsedCPUs(l.others)))
+	}
 	l.p.Capacity = roundRate(l.p.Capacity) // it is known to some 5 %
 	return nil
 }
 
+// shoot sends a load, and again while others use the CPUs: what a server does beside them is not what it can do.
 func (l *look) shoot(ctx context.Context, s trial.Shot) (trial.Window, error) {
-	l.seed++
-	s.Seed, s.Const = l.seed, l.Plan.Const
-	w, err := l.session.Load(ctx, s)
-	if err == nil && w.Metrics == nil {
-		err = trial.ErrEnded
+	s.Const = l.Plan.Const
+	for {
+		l.seed++
+		s.Seed = l.seed
+		w, err := l.session.Load(ctx, s)
+		if err == nil && w.Metrics == nil {
+			err = trial.ErrEnded
+		}
+		if w.Procs > 0 {
+			l.procs = w.Procs
+		}
+		if err != nil || !l.crowded(w.Others, l.Plan.CPUs) {
+			return w, err
+		}
+		if !l.waits(s.Lasting) {
+			l.others = max(l.others, w.Others)
+			return w, nil
+		}
+		l.tell(fmt.Sprintf("others use %s: looking again", quantity.UsedCPUs(w.Others)))
 	}
-	if w.Procs > 0 {
-		l.procs = w.Procs
+}
+
+// waits notes a look that is lost, as others used the CPUs, if there is time for another.
+func (l *look) waits(lost time.Duration) bool {
+	most := mostWait
+	if b := l.Plan.Budget; b > 0 {
+		most = min(most, time.Duration(waitShare*float64(b)))
 	}
-	return w, err
+	if l.lost+lost > most {
+		return false
+	}
+	l.lost += lost
+	return true
 }
 
 // warmUp loads the server in steps until CPU per request has settled. The last step is a first guess at its capacity.
@@ -308,6 +350,7 @@ func (l *look) rates(ctx context.Context, warm time.Duration) error {
 		if err != nil {
 			return err
 		}
+		l.main = w
 		add(plan.Rate, w.Used)
 		return l.tells(w)
 	}
@@ -325,6 +368,7 @@ func (l *look) rates(ctx context.Context, warm time.Duration) error {
 				cost = used / cmp.Or(min(rate, lab.RequestRate.In(w.Metrics)), rate)
 			}
 			if i == 0 {
+				l.main = w
 				if err := l.tells(w); err != nil {
 					return err
 				}

@@ -57,10 +57,17 @@ type Plan struct {
 	Margin    float64       `json:"margin"`
 	Tail      float64       `json:"tail_margin"` // by so much the tail may be higher with a setting that is advised
 	Seed      uint64        `json:"seed"`
-	Places    int           `json:"places,omitempty"` // at which runs are made at the same time; 0: one
+	Places    int           `json:"places,omitempty"`  // at which runs are made at the same time; 0: one
+	AtOnce    string        `json:"at_once,omitempty"` // whether the settings of a block run at the same time; "": where that is safe and fair
 	Command   []string      `json:"command"`
 	Dir       string        `json:"dir"`
 }
+
+// Values of Plan.AtOnce, beside "".
+const (
+	AtOnceNo  = "no"
+	AtOnceYes = "yes" // the user says that it is safe
+)
 
 // A Pilot is what was found out before the search.
 type Pilot struct {
@@ -74,6 +81,7 @@ type Pilot struct {
 	Loads    []Load  `json:"loads"` // the main one first
 	Trace    bool    `json:"trace"` // the runs tell their garbage collections: there are few enough
 	GC       *GC     `json:"gc,omitempty"`
+	AtOnce   *AtOnce `json:"at_once,omitempty"`
 
 	Seconds  float64  `json:"seconds"`     // that it took
 	PerRun   float64  `json:"run_seconds"` // that a run takes, about
@@ -137,6 +145,9 @@ type Run struct {
 	Again   int            `json:"again,omitempty"`        // so many
 	Place   string         `json:"place,omitempty"`        // of several
 	Room    int            `json:"room,omitempty"`         // runs of this load that the budget had room for after it; 0: any number
+	AtOnce  int            `json:"at_once,omitempty"`      // so many were made at the same time, this one among them; 0: it was alone
+	Waits   float64        `json:"waits,omitempty"`        // see trial.Window
+	InTurn  string         `json:"in_turn,omitempty"`      // why runs take turns from this one on
 
 	lab.Run
 	Valid   bool          `json:"valid"`

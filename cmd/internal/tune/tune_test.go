@@ -461,6 +461,67 @@ func TestRates(t *testing.T) {
 	}
 }
 
+// TestPilotBeside: what a server does beside others that use the CPUs is looked at again, and where they never rest that is said.
+func TestPilotBeside(t *testing.T) {
+	pilot := func(p Plan, busy func(at time.Duration) bool) *Pilot {
+		w, s := newWorld(), newStudy(p)
+		begin := w.now
+		w.shoot = func(x *fakeSession, _ int) (trial.Window, error, bool) {
+			whole := w.capacity
+			defer func() { w.capacity = whole }()
+			beside := busy(w.now.Sub(begin))
+			if beside {
+				w.capacity /= 4
+			}
+			got := x.answer(w.shots[len(w.shots)-1].Shot)
+			if beside {
+				got.Others = 3.5
+			}
+			return got, nil, true
+		}
+		found, err := (&execution{Study: s, lab: w.lab(&keeper{}), begin: w.now}).pilot(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	never := func(time.Duration) bool { return false }
+	always := func(time.Duration) bool { return true }
+	burst := func(from, to time.Duration) func(time.Duration) bool {
+		return func(at time.Duration) bool { return from < at && at < to }
+	}
+	want := pilot(Plan{Budget: 3 * time.Minute}, never)
+	for name, p := range map[string]*Pilot{
+		"at the start": pilot(Plan{Budget: 3 * time.Minute}, burst(0, 20*time.Second)),
+		"later":        pilot(Plan{Budget: 3 * time.Minute}, burst(4*time.Second, 20*time.Second)),
+		"no budget":    pilot(Plan{}, burst(2*time.Second, 25*time.Second)),
+	} {
+		if math.Abs(p.Loads[0].Rate/want.Loads[0].Rate-1) > near || math.Abs(p.Capacity/want.Capacity-1) > 0.2 || len(p.Warnings) > 0 {
+			t.Errorf("%s: %+v of %v/s, and alone %+v of %v/s; %q", name, p.Loads[0], p.Capacity, want.Loads[0], want.Capacity, p.Warnings)
+		}
+	}
+	for name, c := range map[string]struct {
+		plan Plan
+		warn bool
+	}{
+		"a budget":       {Plan{Budget: time.Minute}, true},
+		"none":           {Plan{}, true},
+		"a rate":         {Plan{Rate: 100}, false},
+		"a short budget": {Plan{Budget: 10 * time.Second}, true},
+	} {
+		p := pilot(c.plan, always)
+		if b := c.plan.Budget.Seconds(); b > 0 && p.Seconds > (pilotShare+waitShare)*b || p.Seconds > 60 {
+			t.Errorf("%s: beside others that never rest it took %v s", name, p.Seconds)
+		}
+		warned := slices.ContainsFunc(p.Warnings, func(w string) bool {
+			return w == "others used 3.5 CPUs while its rate was looked for: alone it may take a higher one, which --rate names"
+		})
+		if warned != c.warn {
+			t.Errorf("%s: %q", name, p.Warnings)
+		}
+	}
+}
+
 // TestLimit: how many CPUs a server can use is the least of the machine's, the limit, and its GOMAXPROCS.
 func TestLimit(t *testing.T) {
 	for _, c := range []struct {

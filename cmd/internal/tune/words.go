@@ -97,7 +97,7 @@ func (x *execution) tooLong(t *search.Tune, load int, next search.TuneRun) strin
 	if x.Plan.Budget == 0 || next.Phase != search.Race || next.Block <= shortBlocks {
 		return ""
 	}
-	needs, has := float64(t.Verdict().More)*x.perRun(load, next.Block)/float64(x.Plan.places()), x.until-x.clock()
+	needs, has := float64(t.Verdict().More)*x.perRun(load, next.Block)/x.Pace(), x.until-x.clock()
 	if needs <= has {
 		return ""
 	}

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,6 +30,7 @@ type world struct {
 	starting time.Duration         // how long it takes until it is ready
 
 	byItself int                                                     // GOMAXPROCS without an environment that names one
+	bound    string                                                  // what keeps another one from running beside it
 	ignores  bool                                                    // it takes no GOMAXPROCS from its environment
 	capacity float64                                                 // requests a second
 	p99      func(s lab.Setting, rate float64) float64               // seconds
@@ -49,6 +51,10 @@ type world struct {
 
 	starts, open, loads, jobs int
 	shots                     []shotAt
+
+	mu     sync.Mutex // of a world in which several servers run at the same time: its time is that of a bubble, see abreast
+	bubble bool
+	most   int // servers that ran at the same time
 }
 
 type shotAt struct {
@@ -70,9 +76,27 @@ func flat(w *world) { w.p99 = func(lab.Setting, float64) float64 { return 0.04 }
 
 func (w *world) lab(j *keeper) Lab {
 	return Lab{
-		Server: w, Job: (*worldJob)(w), Clock: func() time.Time { return w.now }, Record: j.record, Tell: j.tell,
+		Server: w, Job: (*worldJob)(w), Clock: w.clock, Record: j.record, Tell: j.tell,
 		Foresee: func(float64) Foresight { return Foresight{Procs: w.byItself, Why: "a test", GoDefault: 2} },
 	}
+}
+
+func (w *world) clock() time.Time {
+	if w.bubble {
+		return time.Now()
+	}
+	return w.now
+}
+
+// pass lets time go by, in which others may do something too.
+func (w *world) pass(d time.Duration) {
+	if !w.bubble {
+		w.now = w.now.Add(d)
+		return
+	}
+	w.mu.Unlock()
+	time.Sleep(d)
+	w.mu.Lock()
 }
 
 // effective is the setting that the program really has.
@@ -103,32 +127,42 @@ func (w *world) Open(ctx context.Context, s lab.Setting, trace bool) (Session, e
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	begin := w.now
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	begin := w.clock()
 	w.starts++
-	w.now = w.now.Add(w.starting)
+	w.pass(w.starting)
 	if w.start != nil {
 		if err := w.start(s, w.starts); err != nil {
 			return nil, err
 		}
 	}
 	w.open++
+	w.most = max(w.most, w.open)
 	return &fakeSession{w: w, setting: s, trace: trace, begin: begin}, nil
 }
 
 func (x *fakeSession) NoGo() bool { return x.w.noGo }
 
+func (x *fakeSession) Bound() string { return x.w.bound }
+
 func (x *fakeSession) Close() lab.Run {
 	if x.closed {
 		panic("closed twice")
 	}
+	x.w.mu.Lock()
+	defer x.w.mu.Unlock()
 	x.closed = true
 	x.w.open--
-	return lab.Run{Seconds: x.w.now.Sub(x.begin).Seconds(), LimitKind: x.w.limit, Metrics: map[string]float64{"peak-RSS-bytes": 1 << 20}, Error: x.died}
+	return lab.Run{Seconds: x.w.clock().Sub(x.begin).Seconds(), LimitKind: x.w.limit, Metrics: map[string]float64{"peak-RSS-bytes": 1 << 20}, Error: x.died}
 }
 
 func (x *fakeSession) Load(ctx context.Context, s trial.Shot) (trial.Window, error) {
 	w := x.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.loads++
+	nth := w.loads
 	w.shots = append(w.shots, shotAt{x.setting, s})
 	switch {
 	case x.closed:
@@ -138,11 +172,11 @@ func (x *fakeSession) Load(ctx context.Context, s trial.Shot) (trial.Window, err
 	case s.Rate > 0 && math.Round(s.Rate*s.Lasting.Seconds()) == 0, s.Lasting <= 0, s.Rate > 0 && s.WarmUp > 0 && math.Round(s.Rate*s.WarmUp.Seconds()) == 0:
 		return trial.Window{}, fmt.Errorf("nothing would be sent: %v a second for %v", s.Rate, s.Lasting)
 	}
-	w.now = w.now.Add(s.WarmUp + s.Lasting)
+	w.pass(s.WarmUp + s.Lasting)
 	x.age += s.WarmUp + s.Lasting
 	x.steps++
 	if w.shoot != nil {
-		if got, err, instead := w.shoot(x, w.loads); instead {
+		if got, err, instead := w.shoot(x, nth); instead {
 			return got, err
 		}
 	}

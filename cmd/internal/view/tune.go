@@ -445,6 +445,24 @@ func (d *tuneDoc) tookText() string {
 	return ""
 }
 
+// atOnceText says how much was made at the same time, where that was so, or might have been.
+func (d *tuneDoc) atOnceText() string {
+	a := d.AtOnce
+	switch {
+	case a == nil || a.Most == 0 && a.Runs == 0:
+		return ""
+	case a.Runs == 0 && a.InTurn == "":
+		return ""
+	case a.Runs == 0:
+		return "nothing, as " + a.InTurn
+	}
+	text := fmt.Sprintf("%s, all settings of a block at the same time, each in a network of its own", quantity.Plural(int64(a.Runs), "run"))
+	if a.InTurn != "" {
+		text += "; then in turn, as " + a.InTurn
+	}
+	return text
+}
+
 // facts say how it was measured.
 func (d *tuneDoc) facts(parts []tunePart) (f sheet.Facts) {
 	f.Add("program", d.subject())
@@ -464,6 +482,7 @@ func (d *tuneDoc) facts(parts []tunePart) (f sheet.Facts) {
 		f.Add(name, parts[0].measured()...)
 	}
 	f.Add("time", d.tookText())
+	f.Add("at once", d.atOnceText())
 	f.Add("margin", d.MarginText())
 	if len(parts) > 0 {
 		f.Add("tail margin", d.TailMarginText(parts[0].Percentile()))

@@ -80,6 +80,26 @@ func TestTuneSays(t *testing.T) {
 	}
 }
 
+// TestTuneAtOnce: how much was made at the same time is said, and why not more, where there might have been.
+func TestTuneAtOnce(t *testing.T) {
+	const together = "8 runs, all settings of a block at the same time, each in a network of its own"
+	for _, c := range []struct {
+		is   *report.TuneAtOnce
+		want string
+	}{
+		{nil, ""},
+		{&report.TuneAtOnce{InTurn: "it writes /data"}, ""}, // there was no room from the start
+		{&report.TuneAtOnce{Most: 2}, ""},
+		{&report.TuneAtOnce{Most: 2, InTurn: "it writes /data"}, "nothing, as it writes /data"},
+		{&report.TuneAtOnce{Most: 4, Runs: 8}, together},
+		{&report.TuneAtOnce{Most: 4, Runs: 8, InTurn: "CPUs were short"}, together + "; then in turn, as CPUs were short"},
+	} {
+		if got := newTuneDoc(&report.Tune{AtOnce: c.is}).atOnceText(); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.is, got, c.want)
+		}
+	}
+}
+
 // TestTuneDraws: what has no data is not drawn.
 func TestTuneDraws(t *testing.T) {
 	for name, want := range map[string]int{"change": 6, "keep": 5, "job": 4, "nothing": 0, "limits": 1, "interrupted": 6, "loads": 16} {

@@ -210,6 +210,9 @@ func (x *Session) podOf(ctx context.Context, job string) (*Pod, error) {
 // NoGo is not known of a container.
 func (x *Session) NoGo() bool { return false }
 
+// Bound is not asked: no other pod is started beside it.
+func (x *Session) Bound() string { return "pods take turns" }
+
 // url is where the server is, as its node sees it.
 func (x *Session) url() string {
 	return x.Scheme + "://" + net.JoinHostPort(x.pod.Status.PodIP, x.port()) + x.Path

@@ -1,0 +1,261 @@
+package tune
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
+	"github.com/unthrottle/unthrottle/cmd/internal/search"
+	"github.com/unthrottle/unthrottle/cmd/internal/trial"
+)
+
+// This file has the settings of a block run at the same time, where the machine has room for all of them: what it does meanwhile they all
+// meet alike, and the block takes the time of one run. Whether it is fair is looked at before, with the current setting beside itself, and
+// in each block; where it is not, the runs take turns from then on.
+
+// AtOnce says how many runs there may be at the same time.
+type AtOnce struct {
+	Most  int     `json:"most"`            // 0: one
+	Why   string  `json:"why,omitempty"`   // there are not more
+	Waits float64 `json:"waits,omitempty"` // of the current setting alone, see trial.Window
+}
+
+const (
+	mostTaken = 0.6  // of the CPUs may be taken by limits and generators: beyond it differences in latency shrink
+	sendsMore = 1.25 // so many times what the generator used may be what it needs
+	alikeCPU  = 0.1  // by so much the current setting may differ from itself, on another side or alone
+	alikeP50  = 0.3
+	waitMore  = 1.5 // so many times what its threads wait for a CPU alone they may wait beside others
+	waitLeast = 0.5 // and so much more, by chance
+)
+
+// room is how many runs the machine has room for, each of which has the limit, and needs so many CPUs beside.
+func (x *execution) room(beside float64) (n int, why string) {
+	limit, cpus := x.Plan.CPUs, float64(x.Environment.CPUs)
+	switch {
+	case limit == 0:
+		return 0, "there is no limit"
+	}
+	each := limit + sendsMore*beside
+	if n = min(int(mostTaken*cpus/each), len(x.lab.Sides)); n < 2 {
+		return 0, fmt.Sprintf("two of them take %s, which is more than %s of %s", quantity.UsedCPUs(2*each), quantity.WholeShare(mostTaken), quantity.CPUs(cpus))
+	}
+	return n, ""
+}
+
+// mayShare looks at a server, and at its main load, whether others may run beside it. nil: it is not to be tried.
+func (l *look) mayShare() *AtOnce {
+	if l.Plan.AtOnce == AtOnceNo || len(l.lab.Sides) == 0 {
+		return nil
+	}
+	a := &AtOnce{Waits: l.main.Waits}
+	if l.Plan.AtOnce != AtOnceYes {
+		a.Why = l.session.Bound()
+	}
+	if a.Why == "" {
+		a.Most, a.Why = l.room(l.main.Sending)
+	}
+	switch {
+	case a.Why != "" || l.main.Sliced:
+	case l.main.Others > 0:
+		a.refuse(besideOthers)
+	default:
+		a.refuse("what others use beside it can't be seen")
+	}
+	return a
+}
+
+const besideOthers = "others used the CPUs while it was looked at"
+
+// calibrate runs the current setting beside itself, and again while others use the CPUs.
+func (l *look) calibrate(ctx context.Context) error {
+	a, load := l.p.AtOnce, l.p.Loads[0]
+	if a == nil || a.Most == 0 {
+		return nil
+	}
+	shot := l.shot(l.p, load)
+	shot.WarmUp, shot.Lasting = load.WarmUp, sending(l.hurry(looking), load.Rate)
+	for {
+		if !l.spare(shot.WarmUp + shot.Lasting) {
+			a.refuse("the budget left no time to see whether there is room")
+			return nil
+		}
+		l.tell("running it beside itself, to see whether there is room")
+		l.seed++
+		shot.Seed = l.seed
+		windows := make([]trial.Window, 2)
+		err := together(2, func(side int) error {
+			run, w, err := trial.Once(ctx, l.lab.Clock, func() (trial.Opened, error) { return l.lab.Sides[side].Open(ctx, l.asIs(l.p), l.p.Trace) }, shot)
+			if windows[side] = w; err == nil && run.Error != "" {
+				err = &Hopeless{Why: run.Error}
+			}
+			return err
+		})
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			a.refuse("a second one failed beside it: " + firstLine(err.Error()))
+			return nil
+		}
+		why := a.unlike(l.main, windows)
+		if why == besideOthers && l.waits(shot.WarmUp+shot.Lasting) {
+			continue
+		}
+		if why != "" {
+			a.refuse(why)
+		}
+		return nil
+	}
+}
+
+// refuse says why there is one at a time.
+func (a *AtOnce) refuse(why string) { a.Most, a.Why = 0, why }
+
+// unlike says why two windows of the current setting beside itself are not what one alone is.
+func (a *AtOnce) unlike(alone trial.Window, windows []trial.Window) string {
+	for _, w := range windows {
+		switch {
+		case !w.Valid:
+			return "beside itself the load was not sent as planned"
+		case !w.Sliced:
+			return besideOthers
+		case lab.ErrorShare.In(w.Metrics) > lab.ErrorShare.In(alone.Metrics)+0.01:
+			return "beside itself its requests failed"
+		}
+		if why := a.short(w.Waits); why != "" {
+			return why
+		}
+	}
+	for _, m := range []struct {
+		measure lab.Measure
+		name    string
+		most    float64
+	}{{lab.CPUPerRequest, "CPU per request", alikeCPU}, {lab.P50, "p50", alikeP50}} {
+		of := func(w trial.Window) float64 { return m.measure.In(w.Metrics) }
+		values := []float64{of(alone), of(windows[0]), of(windows[1])}
+		if low, high := slices.Min(values), slices.Max(values); !(low > 0) || high/low-1 > m.most {
+			return fmt.Sprintf("beside itself its %s differs by %s from what it is alone", m.name, quantity.WholeShare(high/cmp.Or(low, math.Inf(1))-1))
+		}
+	}
+	return ""
+}
+
+// short says that the CPUs are not enough for all, by how long threads of the current setting wait for one; "": they are.
+func (a *AtOnce) short(waits float64) string {
+	if waits <= waitMore*a.Waits+waitLeast {
+		return ""
+	}
+	return fmt.Sprintf("beside others it waits %.1f s for a CPU for each second that it has one, and alone %.1f s", waits, a.Waits)
+}
+
+// InTurn says why runs take turns that could have been at the same time; "": they are.
+func (s *Study) InTurn() string {
+	a := s.Pilot.AtOnce
+	if a == nil {
+		return ""
+	}
+	for _, r := range s.Runs {
+		if r.InTurn != "" {
+			return r.InTurn
+		}
+	}
+	return a.Why
+}
+
+// Pace is how many runs there are at the same time, by the last one.
+func (s *Study) Pace() float64 {
+	n := s.Plan.places()
+	if len(s.Runs) > 0 {
+		n *= max(1, s.Runs[len(s.Runs)-1].AtOnce)
+	}
+	return float64(n)
+}
+
+// wholeBlock makes all runs of a block at the same time, if it is at its beginning and there is room. They are then there for being asked for.
+// Where that came to nothing, it says why, and how long it took: no run of it counts then, as one that ran alone is no match for one that didn't.
+func (x *execution) wholeBlock(ctx context.Context, t *search.Tune, load int, next search.TuneRun) (lost float64, inTurn string, err error) {
+	runs := t.Rest()
+	a := x.Pilot.AtOnce
+	if a == nil || next.Phase == Explain || len(runs) < 2 || len(runs) > min(a.Most, len(x.lab.Sides)) || x.begun(load, next.Block) || x.InTurn() != "" {
+		return 0, "", nil
+	}
+	for times := 0; ; times++ {
+		made := make([]Run, len(runs))
+		begin := x.lab.Clock()
+		err := together(len(runs), func(i int) (err error) {
+			made[i], err = x.once(ctx, load, runs[i], x.shotOf(load, runs[i]), Place{Server: x.lab.Sides[i]})
+			return err
+		})
+		took := x.lab.Clock().Sub(begin).Seconds()
+		if ctx.Err() != nil {
+			return 0, "", ctx.Err()
+		}
+		disturbed := false
+		for i := range made {
+			r := &made[i]
+			switch {
+			case err != nil:
+				return 0, "", err
+			case r.Error != "":
+				inTurn = "one failed beside the others: " + firstLine(r.Error)
+			case !r.Valid:
+				inTurn = "beside the others its load was not sent as planned"
+			case r.Search.Candidate() == search.Candidate{Procs: x.Pilot.Procs}:
+				inTurn = a.short(r.Waits)
+			}
+			r.AtOnce = len(runs)
+			disturbed = disturbed || x.disturbed(r.Run, x.Plan.CPUs)
+		}
+		if inTurn != "" {
+			return lost + took, inTurn, nil
+		}
+		if disturbed && x.again(load, next, lost+took, times) {
+			lost += took
+			continue
+		}
+		b := &earlyBlock{}
+		for i, r := range made {
+			if i == 0 && lost > 0 {
+				r.Lost, r.Again = lost, times
+				r.Seconds += lost
+				r.Marks = append(r.Marks, lab.MarkAgain)
+			}
+			over := make(chan struct{})
+			close(over)
+			b.runs = append(b.runs, &earlyRun{next: runs[i], shot: x.shotOf(load, runs[i]), cancel: func() {}, over: over, run: r})
+		}
+		if x.ahead == nil {
+			x.ahead = ahead{}
+		}
+		x.ahead[next.Block] = b
+		return 0, "", nil
+	}
+}
+
+// begun reports whether a run of a block has been made, be it that nobody has asked for it yet.
+func (x *execution) begun(load, block int) bool {
+	return x.ahead[block] != nil || slices.ContainsFunc(x.Runs, func(r Run) bool { return r.Load == load && r.Search.Block == block && r.Search.Phase != Explain })
+}
+
+// together does n things at the same time, and returns the first error.
+func together(n int, do func(i int) error) error {
+	errs := make([]error, n)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { errs[i] = do(i) })
+	}
+	all.Wait()
+	return cmp.Or(errs...)
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
+}
