@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -61,6 +62,7 @@ type TuneConfig struct {
 	TailMargin float64 // by so much a p99 may be higher, and must be lower, to count; 0: 0.25
 	MaxErrors  float64 // share of requests that may fail before a run counts as one that broke the SLO; 0: 0.01
 
+	Abreast   int // settings of the first block at most, see TuneObservation; 0: all
 	Pairs     int // that a change rests on at least; 0: as many as show it
 	MaxBlocks int // of the race; 0: 12
 	Patience  int // pairs before which no setting leaves the race as one that can't be better; few come from a moment of the machine
@@ -85,6 +87,9 @@ type TuneObservation struct {
 	Valid  bool   // false: the run says nothing, as the load was not what it should have been
 	Failed string // why the program itself could not be run or died: such a setting is out
 	Room   int    // runs that there is time for after this one; 0: as many as it takes
+	// Abreast is how many settings the next block has at most, the current one among them; 0: all. Where runs of a block are made at the same
+	// time, as many as there is room for, the others take turns from block to block.
+	Abreast int
 
 	Disturbed     bool // something else ran on the machine: how long anything took says nothing, and its CPU time does
 	Shared        bool // others used the CPUs: CPU per request may be off by more than the margin
@@ -169,6 +174,8 @@ type Tune struct {
 
 	block   int
 	raced   int         // blocks of the race
+	rounds  float64     // the same, where a block that has a part of the settings counts as that part
+	abreast int         // settings of a block at most; 0: all
 	order   []Candidate // that are still to be run in this block; the first is next
 	invalid int         // attempts at it that were in vain
 	room    int         // runs that there is time for; 0: as many as it takes
@@ -245,7 +252,7 @@ func NewTune(c TuneConfig) (*Tune, error) {
 	if c.MaxBlocks == 0 {
 		c.MaxBlocks = usualBlocks
 	}
-	t := &Tune{config: c}
+	t := &Tune{config: c, abreast: c.Abreast}
 	t.leader = t.current()
 	t.join(t.current())
 	for _, procs := range c.Candidates {
@@ -362,7 +369,7 @@ func (t *Tune) Observe(o TuneObservation) error {
 	}
 	o = o.clean()
 	t.seen = append(t.seen, o)
-	t.room, t.spreads = o.Room, nil
+	t.room, t.abreast, t.spreads = o.Room, o.Abreast, nil
 	switch {
 	case o.Failed != "":
 		t.failed(o)
@@ -439,13 +446,41 @@ func (t *Tune) end(e ending) { t.phase, t.ending, t.order = Done, e, nil }
 
 // startBlock lets all that are left run, or those that a decision waits for.
 func (t *Tune) startBlock() {
-	t.raced++
-	t.start(Race, t.running())
+	all := t.wanted()
+	order := t.abreastOf(all)
+	t.race(order, float64(len(order)-1)/float64(max(1, len(all)-1)))
 }
 
-// running are the settings of the next block: all that are left. Where one of them is better in a metric, and that it is not worse in the
+// race lets some settings run, which is such a part of a round.
+func (t *Tune) race(order []Candidate, part float64) {
+	t.raced++
+	t.rounds += part
+	t.start(Race, order)
+}
+
+// raceOf reports whether there were so many rounds of the race, with the block that is being run.
+func (t *Tune) raceOf(rounds int) bool {
+	const rounding = 1e-6
+	return t.rounds+rounding >= float64(rounds)
+}
+
+// abreastOf are those of some settings that run in the next block: the current one, and as many as there is room for beside it of those that
+// were compared with it least often.
+func (t *Tune) abreastOf(all []Candidate) []Candidate {
+	if t.abreast < 2 || len(all) <= t.abreast {
+		return all
+	}
+	order := slices.DeleteFunc(slices.Clone(all), func(c Candidate) bool { return c == t.current() })
+	slices.SortStableFunc(order, func(a, b Candidate) int { return cmp.Compare(t.pairs(t.arm(a)), t.pairs(t.arm(b))) })
+	return append(order[:t.abreast-1], t.current())
+}
+
+// running are the settings of the next block.
+func (t *Tune) running() []Candidate { return t.abreastOf(t.wanted()) }
+
+// wanted are all settings that are left. Where one of them is better in a metric, and that it is not worse in the
 // others is open, nothing else is worth its time: that one, the current one, and those that have not been seen often enough.
-func (t *Tune) running() (order []Candidate) {
+func (t *Tune) wanted() (order []Candidate) {
 	open := t.open()
 	for _, a := range t.alive() {
 		if open == nil || a == open || a.Candidate == t.current() || t.pairs(a) < firstClaim {
@@ -500,7 +535,7 @@ func (t *Tune) endBlock() {
 	}
 	t.combine()
 	t.refine()
-	last := t.raced >= t.config.MaxBlocks
+	last := t.raceOf(t.config.MaxBlocks)
 	a := t.leading()
 	if a.Candidate != t.leader || t.block <= firstLook {
 		t.leader, t.led = a.Candidate, 0
@@ -521,10 +556,9 @@ func (t *Tune) endBlock() {
 		t.end(endBlocks)
 		return
 	}
-	if !t.affords(len(t.running())) && t.raced >= firstClaim { // what is left is the leader's
+	if !t.affords(len(t.running())) && t.raceOf(firstClaim) { // what is left is the leader's
 		if a := t.leading(); a.Candidate != t.current() {
-			t.raced++
-			t.start(Race, []Candidate{a.Candidate, t.current()})
+			t.race([]Candidate{a.Candidate, t.current()}, 1)
 			return
 		}
 	}
@@ -548,7 +582,7 @@ func (t *Tune) affords(runs int) bool { return t.room == 0 || runs <= t.room }
 // done beside a leader that is better than the current setting only, and where the noise lets neighbours be told apart.
 func (t *Tune) refine() {
 	lead := t.leading()
-	if t.refined || t.config.Exact || t.raced < firstLook || lead.GOGC != 0 || !t.timeToJoin() {
+	if t.refined || t.config.Exact || !t.raceOf(firstLook) || lead.GOGC != 0 || !t.timeToJoin() {
 		return
 	}
 	t.refined = true
@@ -579,14 +613,14 @@ func (t *Tune) refine() {
 
 // timeToJoin reports whether a candidate that joins now could still lead.
 func (t *Tune) timeToJoin() bool {
-	return t.config.MaxBlocks-t.raced >= firstClaim && t.affords(firstClaim*(len(t.alive())+1)+2*guardPairs)
+	return !t.raceOf(t.config.MaxBlocks-firstClaim+1) && t.affords(firstClaim*(len(t.alive())+1)+2*guardPairs)
 }
 
 // combine adds the best GOMAXPROCS with the best GOGC, once, where each of them alone is better than the current setting:
 // what they gain may add up, or be the same gain twice. Two that help only together are not found; looking for those
 // would take every pair of them. It is added to an exact list as well: both of it were asked for.
 func (t *Tune) combine() {
-	if t.combined || t.raced < firstLook || !t.timeToJoin() {
+	if t.combined || !t.raceOf(firstLook) || !t.timeToJoin() {
 		return
 	}
 	var procs, levers []*arm
@@ -611,7 +645,7 @@ func (t *Tune) Left() (likely, most int) {
 		return 0, 0
 	}
 	const guard = 2 * guardPairs
-	alive, blocks, joining := len(t.alive()), t.config.MaxBlocks-t.raced, 0
+	alive, blocks, joining := t.aRound(), t.config.MaxBlocks-int(t.rounds), 0
 	if !t.refined && !t.config.Exact {
 		joining += 2
 	}
@@ -622,12 +656,22 @@ func (t *Tune) Left() (likely, most int) {
 	if t.phase == Confirm {
 		likely = len(t.order) + 2*(max(1, guardPairs-t.guarded, t.config.Pairs-t.pairs(t.arm(t.leader)))-1)
 	} else {
-		likely = len(t.order) + max(0, firstClaim-t.raced)*alive + min(1, blocks)*2 + guard
+		likely = len(t.order) + max(0, firstClaim-int(t.rounds))*alive + min(1, blocks)*2 + guard
 	}
 	if t.room > 0 {
 		likely, most = min(likely, t.room), min(most, t.room)
 	}
 	return min(likely, most), most
+}
+
+// aRound is how many runs it takes until all settings that are left have run beside the current one.
+func (t *Tune) aRound() int {
+	alive := len(t.alive())
+	if t.abreast < 2 || alive <= t.abreast {
+		return alive
+	}
+	others, beside := alive-1, t.abreast-1
+	return others + (others+beside-1)/beside
 }
 
 // current is the setting that all others are compared with.

@@ -191,9 +191,21 @@ type contrast struct {
 	freedom int
 }
 
-// contrast compares two settings by the blocks that both ran in. The noise is that of all settings, or that of these two
-// if it is clearly larger.
+// contrast compares two settings: by the blocks that both ran in, or where there are none to speak of by those in which each ran beside the
+// current setting.
 func (t *Tune) contrast(m Metric, a, b *arm) contrast {
+	c := t.direct(m, a, b)
+	if current := t.arm(t.current()); t.config.Abreast > 0 && !c.known() && a != b && a != current && b != current {
+		if x, y := t.direct(m, a, current), t.direct(m, b, current); x.known() && y.known() {
+			return contrast{min(x.pairs, y.pairs), x.mean - y.mean, math.Hypot(x.error, y.error), min(x.freedom, y.freedom)}
+		}
+	}
+	return c
+}
+
+// direct compares two settings by the blocks that both ran in. The noise is that of all settings, or that of these two if it is clearly
+// larger.
+func (t *Tune) direct(m Metric, a, b *arm) contrast {
 	costs := logCosts(m, a, b)
 	s := t.spread(m)
 	c := contrast{pairs: len(costs), freedom: s.freedom}

@@ -37,7 +37,7 @@ func raced(t *testing.T, settings, blocks int, rule func(procs, block int, o *Tu
 			}
 		}
 	}
-	m.block, m.raced = blocks, blocks
+	m.block, m.raced, m.rounds = blocks, blocks, float64(blocks)
 	return m
 }
 

@@ -16,6 +16,15 @@ func (t *Tune) level(of float64) float64 { return of / float64(max(1, len(t.arms
 // pairs counts the blocks in which a candidate and the current setting ran.
 func (t *Tune) pairs(a *arm) int { return common(a, t.arm(t.current())) }
 
+// compared counts the blocks by which two settings are compared, as contrast does it.
+func (t *Tune) compared(a, b *arm) int {
+	n := common(a, b)
+	if n < 2 && t.config.Abreast > 0 {
+		n = max(n, min(t.pairs(a), t.pairs(b)))
+	}
+	return n
+}
+
 // gain reports whether a candidate is better than the current setting in one metric and not worse in any other. The SLO and
 // errors come first: a candidate that holds the SLO less often, or fails more requests, is none whatever it saves, and one
 // that holds it where the current setting does not is one whatever it costs.
@@ -104,10 +113,10 @@ func (t *Tune) mayBeBetter(m Metric, a, b *arm) bool {
 // as a search usually has: a budget that is short is another matter.
 func (t *Tune) drowned() (Metric, Noise) {
 	const twice = math.Ln2
-	if t.raced < firstClaim || t.blind() {
+	if !t.raceOf(firstClaim) || t.blind() {
 		return "", Noise{}
 	}
-	pairs := t.config.MaxBlocks - t.raced
+	pairs := t.config.MaxBlocks - int(t.rounds)
 	if t.room > 0 {
 		pairs = min(pairs, t.room/2)
 	}
@@ -226,7 +235,7 @@ func (t *Tune) behind(a, lead, current *arm) *Drop {
 		if t.alwaysBreaks(a, b) {
 			return &Drop{Reason: BreaksSLO, Blocks: common(a, b), Against: b.Candidate}
 		}
-		if common(a, b) >= t.config.Patience && !t.canBeBetter(a, b) {
+		if t.compared(a, b) >= t.config.Patience && !t.canBeBetter(a, b) {
 			return t.worst(Worse, a, b)
 		}
 	}
@@ -251,7 +260,7 @@ func (t *Tune) settledTrade(a *arm) bool {
 
 // worst is a drop that tells the metric in which a is most behind, by what counts in it.
 func (t *Tune) worst(reason DropReason, a, b *arm) *Drop {
-	d := &Drop{Reason: reason, Blocks: common(a, b), Against: b.Candidate}
+	d := &Drop{Reason: reason, Blocks: t.compared(a, b), Against: b.Candidate}
 	most := math.Inf(-1)
 	for _, m := range t.chain() {
 		if c := t.contrast(m, a, b); c.pairs > 0 && c.mean/t.worth(m) > most {
@@ -364,7 +373,7 @@ func (t *Tune) better(a *arm) bool {
 // unrivalled reports whether no other candidate in the race may turn out to be better than this one by what counts. Two that are much
 // alike would go on for ever: after some blocks one of them is as good as the other.
 func (t *Tune) unrivalled(lead *arm) bool {
-	return t.raced >= mostRivalry || !slices.ContainsFunc(t.alive(), func(a *arm) bool {
+	return t.raceOf(mostRivalry) || !slices.ContainsFunc(t.alive(), func(a *arm) bool {
 		return a != lead && a.Candidate != t.current() && t.canBeBetter(a, lead)
 	})
 }
@@ -444,7 +453,7 @@ func (t *Tune) agreed(basis Metric) (agreed, of int) {
 // open is the candidate that a decision waits for: it is better than the current setting in a metric, and that it is not worse in the
 // others is neither shown nor refuted. Nil: there is none, or too little was seen.
 func (t *Tune) open() *arm {
-	if t.raced <= firstClaim {
+	if !t.raceOf(firstClaim + 1) {
 		return nil
 	}
 	current, chain := t.arm(t.current()), t.chain()

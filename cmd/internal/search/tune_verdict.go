@@ -196,7 +196,7 @@ func (t *Tune) stays(v *TuneVerdict) {
 		t.measure(v, a)
 		return
 	}
-	if a, basis, worse := t.unsettled(); a != nil && !t.blind() && !guarded && (v.Done || t.raced > firstClaim) {
+	if a, basis, worse := t.unsettled(); a != nil && !t.blind() && !guarded && (v.Done || t.raceOf(firstClaim+1)) {
 		v.Reason, v.Basis, v.WorseIn = MayWorsen, basis, worse
 		if t.unknown() {
 			v.Reason = Disturbed
@@ -220,7 +220,7 @@ func (t *Tune) stays(v *TuneVerdict) {
 		v.Reason = TailUnknown
 	case t.unknown():
 		v.Reason = Disturbed
-	case !v.Done && (looks || t.raced <= firstClaim):
+	case !v.Done && (looks || !t.raceOf(firstClaim+1)):
 		v.Reason = NotDone
 	case looks:
 		v.Reason = NotShown

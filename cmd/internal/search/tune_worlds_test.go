@@ -113,12 +113,15 @@ type simulated struct {
 	neighbour
 	tailNoise, cpuNoise float64
 	budget              float64
+	abreast             int // runs of a block that are made at the same time; 0: they take turns
 
 	random *rand.Rand
 	bursts []burst
 	clock  float64
 	lost   float64 // seconds of runs that were made again
 	raced  int     // block of the race
+	block  int     // of the latest run
+	at     float64 // when it began
 }
 
 // window is how long a run measures.
@@ -156,7 +159,11 @@ func (s *simulated) run(r TuneRun) TuneObservation {
 		s.raced = r.Block
 	}
 	lasts := s.window()
+	if s.abreast > 0 && r.Block == s.block { // it runs beside those before it
+		s.clock = s.at
+	}
 	for {
+		s.block, s.at = r.Block, s.clock
 		met, disturbed, begins := s.meets(s.clock+besideWindow, lasts)
 		if cost := besideWindow + min(lasts, begins+1); disturbed && s.lost+cost <= s.budget/2 && s.clock+cost+besideWindow+lasts <= s.budget {
 			s.lost += cost
@@ -167,7 +174,7 @@ func (s *simulated) run(r TuneRun) TuneObservation {
 		c := r.Candidate()
 		// Half of the noise is that of the process, the other half that of the window.
 		noise := func(sd float64) float64 {
-			return sd * (s.random.NormFloat64() + s.random.NormFloat64()*math.Sqrt(laterWindow/lasts)) / math.Sqrt2
+			return s.alike() * sd * (s.random.NormFloat64() + s.random.NormFloat64()*math.Sqrt(laterWindow/lasts)) / math.Sqrt2
 		}
 		side := 1.0
 		if c.Procs == 2 {
@@ -177,21 +184,29 @@ func (s *simulated) run(r TuneRun) TuneObservation {
 		return TuneObservation{
 			Run: r, Valid: true, SLOHeld: true, Disturbed: disturbed, Tail: tail, P99: 1.2 * tail * math.Exp(0.1*s.random.NormFloat64()),
 			CPUPerRequest: 0.001 * math.Exp(ratio(s.cpu)(c)+met.cpu+noise(s.cpuNoise)), Throughput: 500,
-			Room: max(1, int((s.budget-s.clock)/(besideWindow+laterWindow))),
+			Room: max(1, int((s.budget-s.clock)/(besideWindow+laterWindow)*float64(max(1, s.abreast)))), Abreast: s.abreast,
 		}
 	}
+}
+
+// alike is what is left of the noise where runs meet the same moments of the machine.
+func (s *simulated) alike() float64 {
+	if s.abreast > 0 {
+		return 0.5
+	}
+	return 1
 }
 
 func (s *simulated) tune(t testing.TB, seed uint64) (*Tune, TuneVerdict) {
 	s.random = rand.New(rand.NewPCG(seed, 29))
 	s.bursts, s.clock = s.makes(s.random), pilotTakes
-	tune, err := NewTune(TuneConfig{Current: 2, GoDefault: 2, Candidates: []int{1, 2, 3, 4}, Exact: true, MaxBlocks: 1000, Seed: seed})
+	tune, err := NewTune(TuneConfig{Current: 2, GoDefault: 2, Candidates: []int{1, 2, 3, 4}, Exact: true, MaxBlocks: 1000, Seed: seed, Abreast: s.abreast})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for {
 		r, more := tune.Next()
-		if !more || s.clock+besideWindow+s.window() > s.budget {
+		if beside := s.abreast > 0 && r.Block == s.block; !more || !beside && s.clock+besideWindow+s.window() > s.budget {
 			return tune, tune.Verdict()
 		}
 		if err := tune.Observe(s.run(r)); err != nil {
@@ -216,6 +231,21 @@ func TestTuneWorlds(t *testing.T) {
 						simulateTunes(t, simulated{world: w, neighbour: n, tailNoise: noise, cpuNoise: 0.03, budget: budget})
 					})
 				}
+			}
+		}
+	}
+}
+
+// TestTuneAbreast is the same of tunes whose runs are made at the same time: of all settings of a block, or of two, which all of them take part
+// in by turns.
+func TestTuneAbreast(t *testing.T) {
+	for _, abreast := range []int{2, 4} {
+		for _, n := range []int{0, 2, 4} {
+			for _, w := range worlds {
+				t.Run(fmt.Sprintf("%d, %s, %s", abreast, neighbours[n].name, w.name), func(t *testing.T) {
+					t.Parallel()
+					simulateTunes(t, simulated{world: w, neighbour: neighbours[n], tailNoise: 0.22, cpuNoise: 0.03, budget: 180, abreast: abreast})
+				})
 			}
 		}
 	}

@@ -169,6 +169,14 @@ func (s *Study) InTurn() string {
 	return a.Why
 }
 
+// abreast is how many settings a block has at most; 0: all.
+func (a *AtOnce) abreast() int {
+	if a == nil || a.Most < 2 {
+		return 0
+	}
+	return a.Most
+}
+
 // Pace is how many runs there are at the same time, by the last one.
 func (s *Study) Pace() float64 {
 	n := s.Plan.places()

@@ -82,6 +82,36 @@ func TestAtOnce(t *testing.T) {
 	if took > inTurn/2 {
 		t.Errorf("at once it took %v, in turn %v", took, inTurn)
 	}
+	// With room for two each block has the current setting and another, and all others take part.
+	pairs, w, few := abreast(t, Plan{}, 2, nil, nil)
+	if got, want := verdictOf(t, pairs), verdictOf(t, turns); got.Kind != want.Kind || got.Procs != want.Procs || w.most != 2 {
+		t.Errorf("two at once, of at most %d: %s %d, in turn %s %d", w.most, got.Kind, got.Procs, want.Kind, want.Procs)
+	}
+	if few >= inTurn {
+		t.Errorf("two at once it took %v, in turn %v", few, inTurn)
+	}
+	blocks, others := map[int]int{}, map[int]int{}
+	for _, r := range pairs.Runs {
+		switch {
+		case r.Search.Phase == Explain:
+		case r.AtOnce != 2:
+			t.Errorf("%+v: %d at once", r.Search, r.AtOnce)
+		case r.Search.Procs == pairs.Pilot.Procs:
+			blocks[r.Search.Block]++
+		case r.Search.Phase == search.Race:
+			others[r.Search.Procs]++
+		}
+	}
+	for block, n := range blocks {
+		if n != 1 {
+			t.Errorf("block %d has the current setting %d times", block, n)
+		}
+	}
+	for _, procs := range pairs.Pilot.Candidates {
+		if others[procs] == 0 {
+			t.Errorf("%d never ran: %v", procs, others)
+		}
+	}
 	for _, r := range s.Runs {
 		same := func(o Run) bool { return o.Search.Block == r.Search.Block && o.Search.Phase == r.Search.Phase }
 		n := 0
@@ -162,8 +192,12 @@ func TestNotAtOnce(t *testing.T) {
 // TestTurns: where the CPUs get short half-way, what ran at the same time then does not count, and runs take turns from there on, also after an
 // interruption.
 func TestTurns(t *testing.T) {
+	times := map[time.Time]bool{} // at which windows of several ended: a look before the search, a block, and another
 	short := func(w *world, running int, got *trial.Window) {
-		if running > 1 && w.loads > 20 {
+		if running > 1 {
+			times[w.clock()] = true
+		}
+		if running > 1 && len(times) > 2 {
 			got.Waits = 3
 			lab.P99.Set(got.Metrics, 100) // which nobody is to see
 			lab.ReadyTail.Set(got.Metrics, 100)

@@ -134,6 +134,9 @@ func (x *execution) search(ctx context.Context, load int) error {
 		if x.Plan.Budget > 0 {
 			run.Room = max(1, int((x.until-x.clock())/x.perRun(load, shortBlocks+1)*x.Pace()))
 		}
+		if run.InTurn == "" && x.InTurn() == "" {
+			run.Abreast = x.Pilot.AtOnce.abreast()
+		}
 		if err := x.lab.Record(Record{Run: &run}); err != nil {
 			return err
 		}

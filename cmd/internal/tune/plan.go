@@ -148,6 +148,7 @@ type Run struct {
 	AtOnce  int            `json:"at_once,omitempty"`      // so many were made at the same time, this one among them; 0: it was alone
 	Waits   float64        `json:"waits,omitempty"`        // see trial.Window
 	InTurn  string         `json:"in_turn,omitempty"`      // why runs take turns from this one on
+	Abreast int            `json:"abreast,omitempty"`      // settings of the next block at most; 0: all
 
 	lab.Run
 	Valid   bool          `json:"valid"`
@@ -332,7 +333,7 @@ func (s *Study) config(load int) search.TuneConfig {
 	return search.TuneConfig{
 		Current: p.Procs, GoDefault: p.GoDefault, Candidates: p.Candidates, Levers: p.Levers,
 		Exact:     len(s.Plan.Procs) > 0 || s.Plan.All,
-		Objective: s.Plan.Objective, Margin: margin, TailMargin: tail, Pairs: s.Plan.Pairs, MaxBlocks: s.blocks(), Patience: s.patience(),
+		Objective: s.Plan.Objective, Margin: margin, TailMargin: tail, Pairs: s.Plan.Pairs, MaxBlocks: s.blocks(), Patience: s.patience(), Abreast: s.Pilot.AtOnce.abreast(),
 		Batch: s.Plan.Kind != ServerKind, Seed: s.Plan.Seed + uint64(load),
 	}
 }
@@ -414,7 +415,7 @@ func (s *Study) explains(p *Pilot) bool {
 func (s *Study) observation(r Run) search.TuneObservation {
 	m := r.Metrics
 	o := search.TuneObservation{
-		Run: r.Search, Valid: r.Valid, Failed: r.Error, Room: r.Room, Disturbed: s.disturbed(r.Run, s.Plan.CPUs), Shared: s.shared(r.Run, s.Plan.CPUs),
+		Run: r.Search, Valid: r.Valid, Failed: r.Error, Room: r.Room, Abreast: r.Abreast, Disturbed: s.disturbed(r.Run, s.Plan.CPUs), Shared: s.shared(r.Run, s.Plan.CPUs),
 		SLOHeld: r.SLOHeld, ErrorShare: lab.ErrorShare.In(m), Throttled: lab.ThrottledShare.In(m),
 	}
 	switch s.Plan.Kind {
