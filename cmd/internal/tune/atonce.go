@@ -15,8 +15,8 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/trial"
 )
 
-// This file has the settings of a block run at the same time, where the machine has room for all of them: what it does meanwhile they all
-// meet alike, and the block takes the time of one run. Whether it is fair is looked at before, with the current setting beside itself, and
+// This file has the settings of a block run at the same time, as many as the machine has room for: what it does meanwhile they all meet alike,
+// and the block takes the time of one run. Whether it is fair is looked at before, with the current setting beside itself, and
 // in each block; where it is not, the runs take turns from then on.
 
 // AtOnce says how many runs there may be at the same time.
@@ -37,12 +37,7 @@ const (
 
 // room is how many runs the machine has room for, each of which has the limit, and needs so many CPUs beside.
 func (x *execution) room(beside float64) (n int, why string) {
-	limit, cpus := x.Plan.CPUs, float64(x.Environment.CPUs)
-	switch {
-	case limit == 0:
-		return 0, "there is no limit"
-	}
-	each := limit + sendsMore*beside
+	cpus, each := float64(x.Environment.CPUs), x.Plan.CPUs+sendsMore*beside
 	if n = min(int(mostTaken*cpus/each), len(x.lab.Sides)); n < 2 {
 		return 0, fmt.Sprintf("two of them take %s, which is more than %s of %s", quantity.UsedCPUs(2*each), quantity.WholeShare(mostTaken), quantity.CPUs(cpus))
 	}
@@ -205,24 +200,16 @@ func (x *execution) wholeBlock(ctx context.Context, t *search.Tune, load int, ne
 		if ctx.Err() != nil {
 			return 0, "", ctx.Err()
 		}
+		if err != nil {
+			return 0, "", err
+		}
 		disturbed := false
 		for i := range made {
-			r := &made[i]
-			switch {
-			case err != nil:
-				return 0, "", err
-			case r.Error != "":
-				inTurn = "one failed beside the others: " + firstLine(r.Error)
-			case !r.Valid:
-				inTurn = "beside the others its load was not sent as planned"
-			case r.Search.Candidate() == search.Candidate{Procs: x.Pilot.Procs}:
-				inTurn = a.short(r.Waits)
+			if inTurn := x.unfit(&made[i]); inTurn != "" {
+				return lost + took, inTurn, nil
 			}
-			r.AtOnce = len(runs)
-			disturbed = disturbed || x.disturbed(r.Run, x.Plan.CPUs)
-		}
-		if inTurn != "" {
-			return lost + took, inTurn, nil
+			made[i].AtOnce = len(runs)
+			disturbed = disturbed || x.disturbed(made[i].Run, x.Plan.CPUs)
 		}
 		if disturbed && x.again(load, next, lost+took, times) {
 			lost += took
@@ -245,6 +232,19 @@ func (x *execution) wholeBlock(ctx context.Context, t *search.Tune, load int, ne
 		x.ahead[next.Block] = b
 		return 0, "", nil
 	}
+}
+
+// unfit says why a run that was made beside others does not count; "": it does. What threads wait for is known of the current setting alone.
+func (x *execution) unfit(r *Run) string {
+	switch {
+	case r.Error != "":
+		return "one failed beside the others: " + firstLine(r.Error)
+	case !r.Valid:
+		return "beside the others a load was not sent as planned"
+	case r.Search.Candidate() == search.Candidate{Procs: x.Pilot.Procs}:
+		return x.Pilot.AtOnce.short(r.Waits)
+	}
+	return ""
 }
 
 // begun reports whether a run of a block has been made, be it that nobody has asked for it yet.

@@ -34,7 +34,7 @@ func abreast(t *testing.T, p Plan, sides int, change func(w *world), beside func
 			got := x.answer(shotOf(w, n))
 			got.Sliced, got.Sending, got.Waits = true, 0.1, 0.5
 			if beside != nil {
-				beside(w, w.open, &got)
+				beside(w, x.beside, &got)
 			}
 			return got, nil, true
 		}
@@ -144,7 +144,7 @@ func TestNotAtOnce(t *testing.T) {
 		"nobody sees others": {beside: func(_ *world, _ int, got *trial.Window) { got.Sliced = false }, why: "what others use beside it can't be seen"},
 		"the second won't start": {change: func(w *world) {
 			w.start = func(lab.Setting, int) error {
-				if w.open > 0 {
+				if w.beside > 1 {
 					return &service.Error{Why: "the port is taken\nreally"}
 				}
 				return nil
@@ -159,12 +159,12 @@ func TestNotAtOnce(t *testing.T) {
 			if running > 1 {
 				lab.CPUPerRequest.Set(got.Metrics, 1.3*lab.CPUPerRequest.In(got.Metrics))
 			}
-		}, why: "beside itself its CPU per request differs by 3"},
+		}, why: "beside itself its CPU per request differs by 29 %"},
 		"another p50": {beside: func(_ *world, running int, got *trial.Window) {
 			if running > 1 {
 				lab.P50.Set(got.Metrics, 2*lab.P50.In(got.Metrics))
 			}
-		}, why: "beside itself its p50 differs by 1"},
+		}, why: "beside itself its p50 differs by 94 %"},
 		"failures": {beside: func(_ *world, running int, got *trial.Window) {
 			if running > 1 {
 				lab.ErrorShare.Set(got.Metrics, 0.5)
@@ -184,8 +184,15 @@ func TestNotAtOnce(t *testing.T) {
 	}
 	// What the user says is safe is believed.
 	s, _, _ := abreast(t, Plan{AtOnce: AtOnceYes}, 8, func(w *world) { w.bound = "it writes /var/lib/data" }, nil)
-	if s.Pilot.AtOnce.Most < 2 {
-		t.Errorf("%+v", s.Pilot.AtOnce)
+	if s.Pilot.AtOnce.Most < 2 || len(s.Pilot.Warnings) > 0 {
+		t.Errorf("%+v, %q", s.Pilot.AtOnce, s.Pilot.Warnings)
+	}
+	// And where it can't be, that is said.
+	for sides, why := range map[int]string{0: "there can't be two of it here", 8: "two of them take 9.5 CPUs"} {
+		s, _, _ = abreast(t, Plan{AtOnce: AtOnceYes}, sides, nil, func(_ *world, _ int, got *trial.Window) { got.Sending = 3 })
+		if want := "settings take turns, though --at-once says yes: " + why; len(s.Pilot.Warnings) != 1 || !strings.HasPrefix(s.Pilot.Warnings[0], want) {
+			t.Errorf("%d sides: %q", sides, s.Pilot.Warnings)
+		}
 	}
 }
 
@@ -230,6 +237,40 @@ func TestTurns(t *testing.T) {
 	again := &Study{Plan: s.Plan, Pilot: s.Pilot, Runs: s.Runs[:turned+1]}
 	if again.InTurn() == "" {
 		t.Error("one that goes on has forgotten it")
+	}
+}
+
+// TestAtOnceFails: where one fails beside others all of the block take turns, whichever of them it is, and each runs once in it.
+func TestAtOnceFails(t *testing.T) {
+	for _, procs := range []int{1, 2, 8} {
+		starts := 0
+		s, _, _ := abreast(t, Plan{}, 8, func(w *world) {
+			w.start = func(s lab.Setting, _ int) error {
+				if w.effective(s).Procs == procs && w.beside > 1 {
+					starts++
+				}
+				if starts > 2 && w.effective(s).Procs == procs && w.beside > 1 { // not yet while the current setting runs beside itself
+					return &service.Error{Why: "no such luck"}
+				}
+				return nil
+			}
+		}, nil)
+		blocks := map[int][]Run{}
+		for _, r := range s.Runs {
+			if r.Search.Phase != Explain {
+				blocks[r.Search.Block] = append(blocks[r.Search.Block], r)
+			}
+		}
+		for n, runs := range blocks {
+			for _, r := range runs {
+				if (r.AtOnce > 0) != (runs[0].AtOnce > 0) || r.Error != "" {
+					t.Errorf("%d fails: block %d: %d at once, and %d: %s", procs, n, r.AtOnce, runs[0].AtOnce, r.Error)
+				}
+			}
+		}
+		if !strings.HasPrefix(s.InTurn(), "one failed beside the others: no such luck") {
+			t.Errorf("%d fails: %q", procs, s.InTurn())
+		}
 	}
 }
 

@@ -181,6 +181,13 @@ func (x *execution) pilotServer(ctx context.Context, p *Pilot) (tells bool, err 
 	if err := l.calibrate(ctx); err != nil {
 		return false, err
 	}
+	if a := p.AtOnce; x.Plan.AtOnce == AtOnceYes && (a == nil || a.Most == 0) {
+		why := "there can't be two of it here"
+		if a != nil {
+			why = a.Why
+		}
+		p.Warnings = append(p.Warnings, "settings take turns, though --at-once says yes: "+why)
+	}
 	for _, load := range p.Loads {
 		p.PerRun = max(p.PerRun, (ready + load.WarmUp + load.Window + overhead).Seconds())
 	}

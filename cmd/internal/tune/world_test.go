@@ -54,7 +54,9 @@ type world struct {
 
 	mu     sync.Mutex // of a world in which several servers run at the same time: its time is that of a bubble, see abreast
 	bubble bool
-	most   int // servers that ran at the same time
+	began  map[time.Time]int // how many servers were started at a time
+	beside int               // how many were started with the one that is being started, it among them
+	most   int               // servers that ran at the same time
 }
 
 type shotAt struct {
@@ -121,6 +123,7 @@ type fakeSession struct {
 	died    string
 	closed  bool
 	begin   time.Time
+	beside  int // how many were started with it, it among them
 }
 
 func (w *world) Open(ctx context.Context, s lab.Setting, trace bool) (Session, error) {
@@ -131,7 +134,12 @@ func (w *world) Open(ctx context.Context, s lab.Setting, trace bool) (Session, e
 	defer w.mu.Unlock()
 	begin := w.clock()
 	w.starts++
+	if w.began == nil {
+		w.began = map[time.Time]int{}
+	}
+	w.began[begin]++
 	w.pass(w.starting)
+	w.beside = w.began[begin]
 	if w.start != nil {
 		if err := w.start(s, w.starts); err != nil {
 			return nil, err
@@ -139,7 +147,7 @@ func (w *world) Open(ctx context.Context, s lab.Setting, trace bool) (Session, e
 	}
 	w.open++
 	w.most = max(w.most, w.open)
-	return &fakeSession{w: w, setting: s, trace: trace, begin: begin}, nil
+	return &fakeSession{w: w, setting: s, trace: trace, begin: begin, beside: w.beside}, nil
 }
 
 func (x *fakeSession) NoGo() bool { return x.w.noGo }
