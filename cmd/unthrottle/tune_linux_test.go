@@ -25,6 +25,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/netns"
 	"github.com/unthrottle/unthrottle/internal/kerneltest"
 )
 
@@ -694,6 +695,11 @@ func copyFile(to, from string) error {
 // TestKernelTuneAtOnce: two of a server that does no harm run at the same time, at one port, and one that writes a file runs alone.
 func TestKernelTuneAtOnce(t *testing.T) {
 	kerneltest.New(t)
+	n, err := netns.New()
+	if err != nil {
+		t.Skip(err)
+	}
+	n.Close()
 	tuned := func(kind string, args ...string) tuneDoc {
 		x := newTuning(t, kind, append(append(slices.Clone(brief), "--cpus", "0.3", "--limit-with", "cgroup", "--budget", "10s", "-o", "doc.json"), args...)...)
 		x.start(t)
