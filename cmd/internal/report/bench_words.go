@@ -234,7 +234,7 @@ func (w benchWords) moved(r BenchRow, side lab.Side) moved {
 	}
 	m := moved{name: MetricName(metric), ratio: c.Ratio, lo: c.Low, hi: c.High}
 	from, to := w.Settings[0].Metrics[shown], r.Metrics[shown]
-	if from.N > 0 && to.N > 0 && to.Median > from.Median == (c.Ratio > 1) {
+	if from.N > 0 && to.N > 0 && fit(quantity.Significant(from.Median, 3), quantity.Significant(to.Median, 3), c.Ratio) {
 		unit := quantity.UnitOf(shown)
 		m.values = unit.Text(from.Median) + " → " + unit.Text(to.Median)
 	}

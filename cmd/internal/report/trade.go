@@ -14,6 +14,16 @@ type moved struct {
 	values        string  // what it was and is: "5.6 ms → 14 ms"; "": these say nothing
 }
 
+// fit reports whether two figures, as they are written, give the change that is written beside them: no reader should find another one with
+// his calculator.
+func fit(from, to, ratio float64) bool {
+	is := to / from
+	return quantity.Change(is) == quantity.Change(ratio) && (ratio < manyTimes || quantity.Three(is) == quantity.Three(ratio))
+}
+
+// manyTimes is the ratio from which on a loss is told as so many times.
+const manyTimes = 2
+
 func (m moved) interval() string {
 	if m.hi <= 0 {
 		return ""
@@ -40,7 +50,7 @@ func (m moved) brief() string {
 // loss is a trade's bad side, after a comma. One that is not shown is one that is not shown not to be there.
 func (m moved) loss(shown bool) string {
 	by := quantity.Change(m.ratio)
-	if m.ratio >= 2 {
+	if m.ratio >= manyTimes {
 		by = quantity.Three(m.ratio) + " times as high"
 	}
 	if !shown {

@@ -322,9 +322,8 @@ func (w tuneWords) effect(e search.Effect, first bool) string {
 	return fmt.Sprintf("%s from %s to %s (%s)", name, from, to, joined(quantity.Change(e.Ratio), interval))
 }
 
-// fromTo are the figures before and after, and whether as they are written they give the change that is written beside them: no reader
-// should find another one with his calculator.
-func (w tuneWords) fromTo(e search.Effect) (from, to string, fit bool) {
+// fromTo are the figures before and after, and whether as they are written they give the change that is written beside them.
+func (w tuneWords) fromTo(e search.Effect) (from, to string, fits bool) {
 	from, to = w.value(e.Metric, e.From), w.value(e.Metric, e.To)
 	written := func(v float64) float64 {
 		if e.Metric == search.Throughput && v >= 1000 {
@@ -332,7 +331,7 @@ func (w tuneWords) fromTo(e search.Effect) (from, to string, fit bool) {
 		}
 		return quantity.Significant(v, 3)
 	}
-	return from, to, quantity.Change(written(e.To)/written(e.From)) == quantity.Change(e.Ratio)
+	return from, to, fit(written(e.From), written(e.To), e.Ratio)
 }
 
 func (w tuneWords) value(m search.Metric, v float64) string {
