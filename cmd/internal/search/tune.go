@@ -446,15 +446,13 @@ func (t *Tune) end(e ending) { t.phase, t.ending, t.order = Done, e, nil }
 
 // startBlock lets all that are left run, or those that a decision waits for.
 func (t *Tune) startBlock() {
+	t.raced++
+	t.rounds++ // what is wanted depends on it
 	all := t.wanted()
 	order := t.abreastOf(all)
-	t.race(order, float64(len(order)-1)/float64(max(1, len(all)-1)))
-}
-
-// race lets some settings run, which is such a part of a round.
-func (t *Tune) race(order []Candidate, part float64) {
-	t.raced++
-	t.rounds += part
+	if len(order) < len(all) {
+		t.rounds += float64(len(order)-1)/float64(len(all)-1) - 1
+	}
 	t.start(Race, order)
 }
 
@@ -558,7 +556,9 @@ func (t *Tune) endBlock() {
 	}
 	if !t.affords(len(t.running())) && t.raceOf(firstClaim) { // what is left is the leader's
 		if a := t.leading(); a.Candidate != t.current() {
-			t.race([]Candidate{a.Candidate, t.current()}, 1)
+			t.raced++
+			t.rounds++
+			t.start(Race, []Candidate{a.Candidate, t.current()})
 			return
 		}
 	}
