@@ -267,7 +267,11 @@ func (l *look) shoot(ctx context.Context, s trial.Shot) (trial.Window, error) {
 // waits notes a look that is lost, as others used the CPUs, if there is time for another.
 func (l *look) waits(lost time.Duration) bool {
 	most := mostWait
-	if b := l.Plan.Budget; b > 0 {
+	switch b := l.Plan.Budget; {
+	case b == 0:
+	case b < unhurried: // its runs need the time
+		return false
+	default:
 		most = min(most, time.Duration(waitShare*float64(b)))
 	}
 	if l.lost+lost > most {
