@@ -93,6 +93,21 @@ func (g place) burn(t testing.TB) (pid int, end func()) {
 	return cmd.Process.Pid, end
 }
 
+// reader takes this place for the machine that a server is on.
+func (g place) reader(t testing.TB, server int) *reader {
+	t.Helper()
+	r, err := open("", server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g.Version == cgroup.V1 {
+		r.groups = []string{g.Dir}
+	} else {
+		r.limits.Mount.Point = g.Dir // whose groups are listed
+	}
+	return r
+}
+
 // TestKernelNeighbour: a neighbour that uses a CPU is seen for as long as it does, and neither the server nor we are. The machine of this
 // test is a group, for others use what is outside of it.
 func TestKernelNeighbour(t *testing.T) {
@@ -112,15 +127,7 @@ func TestKernelNeighbour(t *testing.T) {
 	own.move(t, os.Getpid())
 
 	pid, _ := server.burn(t)
-	r, err := open("", pid)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if machine.Version == cgroup.V1 {
-		r.groups = []string{machine.Dir}
-	} else {
-		r.limits.Mount.Point = machine.Dir // whose groups are listed
-	}
+	r := machine.reader(t, pid)
 	w, err := watch(r)
 	if err != nil {
 		t.Fatal(err)
@@ -180,15 +187,7 @@ func TestKernelFamily(t *testing.T) {
 	}
 	pid, _ := server.burn(t)
 	others[0].burn(t)
-	r, err := open("", pid)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if machine.Version == cgroup.V1 {
-		r.groups = []string{machine.Dir}
-	} else {
-		r.limits.Mount.Point = machine.Dir
-	}
+	r := machine.reader(t, pid)
 	r.ours, r.outside = nil, true // we are not in that machine
 	r.parent = os.Getpid()
 	w, err := watch(r)

@@ -174,11 +174,11 @@ func (a *AtOnce) abreast() int {
 
 // Pace is how many runs there are at the same time, by the last one.
 func (s *Study) Pace() float64 {
-	n := s.Plan.places()
+	n := float64(s.Plan.places())
 	if len(s.Runs) > 0 {
-		n *= max(1, s.Runs[len(s.Runs)-1].AtOnce)
+		n *= float64(max(1, s.Runs[len(s.Runs)-1].AtOnce)) // which a file may have, whatever it is
 	}
-	return float64(n)
+	return n
 }
 
 // wholeBlock makes all runs of a block at the same time, if it is at its beginning and there is room. They are then there for being asked for.

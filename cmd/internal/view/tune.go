@@ -449,9 +449,7 @@ func (d *tuneDoc) tookText() string {
 func (d *tuneDoc) atOnceText() string {
 	a := d.AtOnce
 	switch {
-	case a == nil || a.Most == 0 && a.Runs == 0:
-		return ""
-	case a.Runs == 0 && a.InTurn == "":
+	case a == nil || a.Runs == 0 && (a.Most == 0 || a.InTurn == ""):
 		return ""
 	case a.Runs == 0:
 		return "nothing, as " + a.InTurn
