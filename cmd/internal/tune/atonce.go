@@ -57,7 +57,10 @@ func (l *look) mayShare() *AtOnce {
 		a.Most, a.Why = l.room(l.main.Sending)
 	}
 	switch {
-	case a.Why != "" || l.main.Sliced:
+	case a.Why != "":
+	case l.main.Waits == 0:
+		a.refuse(waitsUnseen)
+	case l.main.Sliced:
 	case l.main.Others > 0:
 		a.refuse(besideOthers)
 	default:
@@ -66,7 +69,10 @@ func (l *look) mayShare() *AtOnce {
 	return a
 }
 
-const besideOthers = "others used the CPUs while it was looked at"
+const (
+	besideOthers = "others used the CPUs while it was looked at"
+	waitsUnseen  = "how long its threads wait for a CPU can't be seen"
+)
 
 // calibrate runs the current setting beside itself, and again while others use the CPUs.
 func (l *look) calibrate(ctx context.Context) error {
@@ -144,7 +150,10 @@ func (a *AtOnce) unlike(alone trial.Window, windows []trial.Window) string {
 
 // short says that the CPUs are not enough for all, by how long threads of the current setting wait for one; "": they are.
 func (a *AtOnce) short(waits float64) string {
-	if waits <= waitMore*a.Waits+waitLeast {
+	switch {
+	case waits == 0:
+		return waitsUnseen
+	case waits <= waitMore*a.Waits+waitLeast:
 		return ""
 	}
 	return fmt.Sprintf("beside others it waits %.1f s for a CPU for each second that it has one, and alone %.1f s", waits, a.Waits)

@@ -150,6 +150,12 @@ func TestNotAtOnce(t *testing.T) {
 				return nil
 			}
 		}, why: "a second one failed beside it: the port is taken"},
+		"nobody sees its waits": {beside: func(_ *world, _ int, got *trial.Window) { got.Waits = 0 }, why: waitsUnseen},
+		"nor then": {beside: func(_ *world, running int, got *trial.Window) {
+			if running > 1 {
+				got.Waits = 0
+			}
+		}, why: waitsUnseen},
 		"it waits for CPUs": {beside: func(_ *world, running int, got *trial.Window) {
 			if running > 1 {
 				got.Waits = 3
@@ -328,7 +334,7 @@ func TestAtOnceEnds(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		w.shoot = func(x *fakeSession, n int) (trial.Window, error, bool) {
 			got := x.answer(shotOf(w, n))
-			got.Sliced, got.Sending = true, 0.1
+			got.Sliced, got.Sending, got.Waits = true, 0.1, 0.5
 			if w.open > 2 {
 				cancel()
 			}
