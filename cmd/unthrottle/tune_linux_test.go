@@ -712,7 +712,7 @@ func TestKernelTuneAtOnce(t *testing.T) {
 	if d := tuned("good", "--at-once", "no"); d.AtOnce != nil {
 		t.Errorf("none wanted: %+v", d.AtOnce)
 	}
-	const tries = 3 // of which others may use the CPUs beside some
+	const tries = 3 // windows are short, and CPU per request is noisy
 	for try := range tries {
 		d := tuned("good")
 		if d.AtOnce == nil {
@@ -738,7 +738,7 @@ func TestKernelTuneAtOnce(t *testing.T) {
 		}
 		t.Logf("try %d: %s", try+1, d.AtOnce.InTurn)
 	}
-	t.Skip("others never rested")
+	t.Skip("in no try the server was beside itself what it is alone")
 }
 
 func TestTuneInterrupted(t *testing.T) {
