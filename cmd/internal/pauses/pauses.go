@@ -73,3 +73,26 @@ func parse(line string) (r report, err error) {
 	}
 	return r, err
 }
+
+// dearest is the share of the CPUs that a watch may use. Most use a hundredth or two; where CPUs are emulated it can take most of them, and
+// what it then sees is itself.
+const dearest = 0.1
+
+// price is what the watch itself costs.
+type price struct {
+	cpus       int
+	since, had time.Duration // when it was looked at last, and the CPU time used until then
+}
+
+// check looks once a second, and is an error where the watch uses too much.
+func (p *price) check(now, used time.Duration) error {
+	if p.since != 0 && now-p.since < time.Second {
+		return nil
+	}
+	share := float64(used-p.had) / float64(now-p.since) / float64(p.cpus)
+	first := p.since == 0
+	if p.since, p.had = now, used; !first && share > dearest {
+		return fmt.Errorf("the watch for pauses would use %.0f %% of the CPUs here", 100*share)
+	}
+	return nil
+}

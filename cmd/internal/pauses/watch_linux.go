@@ -47,8 +47,12 @@ func Watch(in io.Reader, out io.Writer) error {
 	read := make([]int64, len(cpus))
 	var r report
 	var line []byte
+	price := price{cpus: len(cpus)}
 	for {
 		time.Sleep(reportEvery)
+		if err := price.check(clock(unix.CLOCK_MONOTONIC), clock(unix.CLOCK_PROCESS_CPUTIME_ID)); err != nil {
+			return err
+		}
 		r.until = time.Duration(now())
 		for i := range eyes {
 			e := &eyes[i]
@@ -133,8 +137,10 @@ func (e *eye) watch(cpu int, sleep time.Duration) {
 }
 
 // now is the machine's monotonic clock.
-func now() int64 {
+func now() int64 { return int64(clock(unix.CLOCK_MONOTONIC)) }
+
+func clock(id int32) time.Duration {
 	var t unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t)
-	return t.Nano()
+	_ = unix.ClockGettime(id, &t)
+	return time.Duration(t.Nano())
 }
