@@ -2,6 +2,7 @@ package procs
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"net"
 	"os"
@@ -105,4 +106,37 @@ func TestBound(t *testing.T) {
 	if got := Bound("", 1<<22); !strings.Contains(got, "can't be seen") {
 		t.Errorf("a process that is not there: %q", got)
 	}
+}
+
+// FuzzBound: whatever the tables say, there is an answer, and a socket that the process does not have is none of its connections.
+func FuzzBound(f *testing.F) {
+	root := f.TempDir()
+	links := map[int]string{7: "socket:[12345]", 8: "/var/log/app.log"}
+	for pid, link := range links {
+		for _, d := range []string{"fd", "fdinfo", "net"} {
+			if err := os.MkdirAll(filepath.Join(Dir(root, pid), d), 0o755); err != nil {
+				f.Fatal(err)
+			}
+		}
+		if err := os.Symlink(link, filepath.Join(Dir(root, pid), "fd", "3")); err != nil {
+			f.Fatal(err)
+		}
+	}
+	f.Add([]byte("  sl  local_address rem_address   st\n   0: 0100007F:1F90 0100007F:0050 01 00000000:00000000 00:00000000 00000000     0        0 12345 1\n"),
+		[]byte("Num       RefCount Protocol Flags    Type St Inode Path\n0: 00000003 00000000 00000000 0001 03 12345 /run/a\n"), []byte("pos:\t0\nflags:\t0100002\n"))
+	f.Fuzz(func(t *testing.T, tcp, unix, flags []byte) {
+		for pid := range links {
+			for name, data := range map[string][]byte{"net/tcp": tcp, "net/unix": unix, "fdinfo/3": flags} {
+				if err := os.WriteFile(filepath.Join(Dir(root, pid), name), data, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if why := bound(root, 7); why != "" && !bytes.Contains(tcp, []byte("12345")) && !bytes.Contains(unix, []byte("12345")) {
+			t.Errorf("a socket that is not its own: %q", why)
+		}
+		if why := bound(root, 8); why != "" && why != "it writes "+links[8] {
+			t.Errorf("without a socket: %q", why)
+		}
+	})
 }
