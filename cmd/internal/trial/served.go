@@ -92,7 +92,7 @@ type Window struct {
 	Others   float64  // CPUs that others used on average; 0: no more than noise, or not known
 	Sliced   bool     // others' time was seen by slices, so that what a neighbour did is not in the latencies
 	Waits    float64  // seconds that the server's threads waited for a CPU, for each second that they had one; 0: not known
-	Sending  float64  // CPUs that the generator used
+	Sending  float64  // CPUs that the generator used while it sent
 	Curve    []Point  // of the percentiles
 	Axis     []Step
 	GC       goself.GCSummary // where it was asked for
@@ -220,7 +220,7 @@ func (x *Session) Load(ctx context.Context, s Shot) (Window, error) {
 	if ran, waited := sched.Run-before.sched.Run, sched.Waited-before.sched.Waited; ran > 0 && waited > 0 { // else it has started or ended others
 		w.Waits = waited.Seconds() / ran.Seconds()
 	}
-	w.Sending = (x.used - used).Seconds() / (s.WarmUp + s.Lasting).Seconds()
+	w.Sending = g.CPUShare * float64(g.GeneratorOf)
 	if all := x.server.Counters().Since(begin); x.net == nil && !w.Sliced && w.Others == 0 && all.CPUKnown {
 		_, w.Others = procs.HostNow().Since(host, all.CPU+x.used-used)
 	}
