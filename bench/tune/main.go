@@ -120,6 +120,11 @@ func (b *bench) run(ctx context.Context, only, limits string) error {
 	if err != nil {
 		return err
 	}
+	if b.runs != "" {
+		if err := os.MkdirAll(b.runs, 0o755); err != nil {
+			return err
+		}
+	}
 	if b.dir, err = os.MkdirTemp("", "unthrottle-bench-tune-"); err != nil {
 		return err
 	}

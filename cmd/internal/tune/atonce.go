@@ -74,7 +74,8 @@ const (
 	waitsUnseen  = "how long its threads wait for a CPU can't be seen"
 )
 
-// calibrate runs the current setting beside itself, and again while others use the CPUs.
+// calibrate runs the current setting beside itself, and again while others use the CPUs. Where that is not what it was alone, it runs alone
+// as they did: the server of the pilot has served for longer, and under more load.
 func (l *look) calibrate(ctx context.Context) error {
 	a, load := l.p.AtOnce, l.p.Loads[0]
 	if a == nil || a.Most == 0 {
@@ -82,22 +83,14 @@ func (l *look) calibrate(ctx context.Context) error {
 	}
 	shot := l.shot(l.p, load)
 	shot.WarmUp, shot.Lasting = load.WarmUp, sending(l.hurry(looking), load.Rate)
+	long := shot.WarmUp + shot.Lasting
 	for {
-		if !l.spare(shot.WarmUp + shot.Lasting) {
+		if !l.spare(long) {
 			a.refuse("the budget left no time to see whether there is room")
 			return nil
 		}
 		l.tell("running it beside itself, to see whether there is room")
-		l.seed++
-		shot.Seed = l.seed
-		windows := make([]trial.Window, 2)
-		err := together(2, func(side int) error {
-			run, w, err := trial.Once(ctx, l.lab.Clock, func() (trial.Opened, error) { return l.lab.Sides[side].Open(ctx, l.asIs(l.p), l.p.Trace) }, shot)
-			if windows[side] = w; err == nil && run.Error != "" {
-				err = &Hopeless{Why: run.Error}
-			}
-			return err
-		})
+		windows, err := l.fresh(ctx, shot, 2)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -106,7 +99,17 @@ func (l *look) calibrate(ctx context.Context) error {
 			return nil
 		}
 		why := a.unlike(l.main, windows)
-		if why == besideOthers && l.waits(shot.WarmUp+shot.Lasting) {
+		if why != "" && why != besideOthers && l.spare(long) {
+			alone, err := l.fresh(ctx, shot, 1)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if err == nil && alone[0].Valid && alone[0].Sliced {
+				a.Waits = alone[0].Waits
+				why = a.unlike(alone[0], windows)
+			}
+		}
+		if why == besideOthers && l.waits(long) {
 			continue
 		}
 		if why != "" {
@@ -114,6 +117,20 @@ func (l *look) calibrate(ctx context.Context) error {
 		}
 		return nil
 	}
+}
+
+// fresh starts some of the current setting at the same time, and sends each the same load.
+func (l *look) fresh(ctx context.Context, shot trial.Shot, n int) ([]trial.Window, error) {
+	l.seed++
+	shot.Seed = l.seed
+	windows := make([]trial.Window, n)
+	return windows, together(n, func(side int) error {
+		run, w, err := trial.Once(ctx, l.lab.Clock, func() (trial.Opened, error) { return l.lab.Sides[side].Open(ctx, l.asIs(l.p), l.p.Trace) }, shot)
+		if windows[side] = w; err == nil && run.Error != "" {
+			err = &Hopeless{Why: run.Error}
+		}
+		return err
+	})
 }
 
 // refuse says why there is one at a time.
