@@ -29,7 +29,7 @@ type AtOnce struct {
 const (
 	mostTaken = 0.6  // of the CPUs may be taken by limits and generators: beyond it differences in latency shrink
 	sendsMore = 1.25 // so many times what the generator used may be what it needs
-	alikeCPU  = 0.1  // by so much the current setting may differ from itself, on another side or alone
+	alikeCPU  = 0.2  // by so much the current setting may differ from itself, on another side or alone
 	alikeP50  = 0.3
 	waitMore  = 1.5 // so many times what its threads wait for a CPU alone they may wait beside others
 	waitLeast = 0.5 // and so much more, by chance
