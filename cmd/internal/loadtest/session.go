@@ -318,6 +318,9 @@ func (s *Session) send(ctx context.Context, plan load.Plan) (Summary, error) {
 	after := procs.HostNow()
 	res.Invalid = append(res.Invalid, ownLimit(limit)...)
 	sum := Summarise(res, s.SLO)
+	if s.Witness != nil && s.Witness.Ended() { // what it saw of a part of the time, itself perhaps, would be told of all
+		sum.Machine, others = nil, nil
+	}
 	if m := sum.Machine; m != nil {
 		end := res.Began.Add(res.Elapsed)
 		t := s.Witness.Between(res.Began, end)

@@ -18,6 +18,8 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/load"
 	"github.com/unthrottle/unthrottle/cmd/internal/meter"
+	"github.com/unthrottle/unthrottle/cmd/internal/moments"
+	"github.com/unthrottle/unthrottle/cmd/internal/pauses"
 )
 
 func ok(http.ResponseWriter, *http.Request) {}
@@ -52,6 +54,28 @@ func TestOnce(t *testing.T) {
 	}
 	if runtime.GOOS == "linux" && (sum.Server == nil || sum.Server.PID != os.Getpid()) {
 		t.Errorf("the server is this process, got %+v", sum.Server)
+	}
+}
+
+// TestWitnessEnds: of a machine that was watched for a part of the time nothing is told.
+func TestWitnessEnds(t *testing.T) {
+	for name, ends := range map[string]bool{"watched to the end": false, "watched for a part": true} {
+		w := &pauses.Witness{Record: moments.Record{Zero: time.Now()}}
+		w.Add(time.Hour, moments.Span{From: 0, To: time.Minute})
+		if ends {
+			w.End()
+		}
+		nobody := 0
+		sum, err := (&Session{Plan: plan(t, ok), PID: &nobody, Witness: w}).Once(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if known := sum.Machine != nil; known == ends || known && sum.Machine.Pauses != 1 {
+			t.Errorf("%s: %+v", name, sum.Machine)
+		}
+		if sum.Quiet() && ends {
+			t.Errorf("%s: settings are compared by what is not known", name)
+		}
 	}
 }
 

@@ -69,6 +69,13 @@ func (r *Record) End() {
 	r.tell()
 }
 
+// Ended reports whether nothing more will be known.
+func (r *Record) Ended() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ended
+}
+
 // Ran reports whether what is measured had the machine around a time. As long as that is not known, known is false.
 func (r *Record) Ran(at time.Time) (ran, known bool) {
 	r.mu.Lock()

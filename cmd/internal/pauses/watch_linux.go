@@ -47,10 +47,10 @@ func Watch(in io.Reader, out io.Writer) error {
 	read := make([]int64, len(cpus))
 	var r report
 	var line []byte
-	price := price{cpus: len(cpus)}
+	own := price{cpus: len(cpus)}
 	for {
 		time.Sleep(reportEvery)
-		if err := price.check(clock(unix.CLOCK_MONOTONIC), clock(unix.CLOCK_PROCESS_CPUTIME_ID)); err != nil {
+		if err := own.check(clock(unix.CLOCK_MONOTONIC), clock(unix.CLOCK_PROCESS_CPUTIME_ID)); err != nil {
 			return err
 		}
 		r.until = time.Duration(now())
