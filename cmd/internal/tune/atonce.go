@@ -90,6 +90,8 @@ func (l *look) calibrate(ctx context.Context) error {
 			return nil
 		}
 		l.tell("running it beside itself, to see whether there is room")
+		l.seed++
+		shot.Seed = l.seed
 		windows, err := l.fresh(ctx, shot, 2)
 		switch {
 		case ctx.Err() != nil:
@@ -99,12 +101,13 @@ func (l *look) calibrate(ctx context.Context) error {
 			return nil
 		}
 		why := a.unlike(l.main, windows)
-		if why != "" && why != besideOthers && l.spare(long) {
+		if why != "" && counts(windows[0]) && counts(windows[1]) && l.spare(long) {
+			l.tell("running it alone with the same requests, as it was not beside itself what it was before")
 			alone, err := l.fresh(ctx, shot, 1)
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			if err == nil && alone[0].Valid && alone[0].Sliced {
+			if err == nil && counts(alone[0]) {
 				a.Waits = alone[0].Waits
 				why = a.unlike(alone[0], windows)
 			}
@@ -119,10 +122,11 @@ func (l *look) calibrate(ctx context.Context) error {
 	}
 }
 
+// counts reports whether a window can be compared with others.
+func counts(w trial.Window) bool { return w.Valid && w.Sliced }
+
 // fresh starts some of the current setting at the same time, and sends each the same load.
 func (l *look) fresh(ctx context.Context, shot trial.Shot, n int) ([]trial.Window, error) {
-	l.seed++
-	shot.Seed = l.seed
 	windows := make([]trial.Window, n)
 	return windows, together(n, func(side int) error {
 		run, w, err := trial.Once(ctx, l.lab.Clock, func() (trial.Opened, error) { return l.lab.Sides[side].Open(ctx, l.asIs(l.p), l.p.Trace) }, shot)

@@ -165,12 +165,12 @@ func TestNotAtOnce(t *testing.T) {
 			if running > 1 {
 				lab.CPUPerRequest.Set(got.Metrics, 1.3*lab.CPUPerRequest.In(got.Metrics))
 			}
-		}, why: "beside itself its CPU per request differs by 3"},
+		}, why: "beside itself its CPU per request differs by 30 %"},
 		"another p50": {beside: func(_ *world, running int, got *trial.Window) {
 			if running > 1 {
 				lab.P50.Set(got.Metrics, 2*lab.P50.In(got.Metrics))
 			}
-		}, why: "beside itself its p50 differs by 9"},
+		}, why: "beside itself its p50 differs by 100 %"},
 		"failures": {beside: func(_ *world, running int, got *trial.Window) {
 			if running > 1 {
 				lab.ErrorShare.Set(got.Metrics, 0.5)
