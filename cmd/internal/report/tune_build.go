@@ -352,7 +352,8 @@ func (d *Tune) warn(s *tune.Study) {
 	}
 	if s.Pilot != nil {
 		d.Warnings = append(d.Warnings, s.Pilot.Warnings...)
-		if short := s.TooShort(); short != "" && !d.Finished {
+		told := slices.ContainsFunc(d.Loads, func(l TuneLoad) bool { return l.MoreRuns > 0 }) // by the runs, which know better
+		if short := s.TooShort(); short != "" && !d.Finished && !told {
 			warn("%s", short)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -131,6 +132,24 @@ func TestTuneWords(t *testing.T) {
 		}
 	}
 	golden(t, "testdata/tune-words.txt", b.String())
+}
+
+// TestOneEstimate: how long a verdict takes is told once: by the runs as soon as they tell, and by the pilot until then.
+func TestOneEstimate(t *testing.T) {
+	for most, byPilot := range map[int]bool{1: true, 7: false} {
+		load := tune.Load{Rate: 440, Share: 0.65, Closed: 0.49, Window: 5 * time.Second, WarmUp: time.Second, Tail: "p99"}
+		s := spokenStudy(t, load, func(s *tune.Study) { s.Plan.Budget = 20 * time.Second }, wide(costs(1, 0.9, 0.9)), most)
+		d, err := NewTune(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.TooShort() == "" {
+			t.Fatal("a budget of 20 s is enough")
+		}
+		if warned, told := slices.Contains(d.Warnings, s.TooShort()), d.Loads[0].MoreRuns > 0; warned != byPilot || told == byPilot {
+			t.Errorf("after %d runs: %d more, warnings %q", most, d.Loads[0].MoreRuns, d.Warnings)
+		}
+	}
 }
 
 // golden holds a text.
