@@ -118,7 +118,7 @@ type Sample struct {
 	Done     time.Duration // when the last byte of its answer was read, or it failed
 	Status   int           // 0: no complete answer
 	Bytes    int64         // of the answer's body
-	Err      error         // why there is no complete answer
+	Err      error         // why there is no complete answer, or its gRPC status
 	Phases   Phases
 }
 
@@ -132,7 +132,7 @@ func (s *Sample) Service() time.Duration { return s.Done - s.Sent }
 // but what a connection was waited for is.
 func (s *Sample) FromReady() time.Duration { return s.Done - s.Ready }
 
-// OK reports whether it was a success: a complete answer with a status below 400.
+// OK reports whether it was a success: a complete answer with a status below 400, and of a gRPC call with the status OK.
 func (s *Sample) OK() bool { return s.Err == nil && s.Status < 400 }
 
 // Phases are what a request's time went into, where that is known. Connect, with Lookup in it, comes before the

@@ -203,7 +203,9 @@ func (c *httpConn) roundTrip(req *http.Request) (status int, n int64, err error)
 		return 0, 0, err
 	}
 	defer res.Body.Close()
-	n, err = io.Copy(io.Discard, res.Body)
+	if n, err = io.Copy(io.Discard, res.Body); err == nil {
+		err = grpcFailure(res)
+	}
 	return res.StatusCode, n, err
 }
 

@@ -65,7 +65,7 @@ func (r *recorder) add(s *Sample) {
 	res.Bytes += s.Bytes
 	timed := true
 	switch {
-	case s.Err == nil:
+	case answered(s.Err):
 		r.statuses[min(s.Status, len(r.statuses)-1)]++
 	case s.Err == ErrTimeout:
 		res.Timeouts++

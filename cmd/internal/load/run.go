@@ -445,7 +445,7 @@ func (r *Run) done(c conn, o outcome) {
 
 func (j job) sample(o outcome) Sample {
 	s := Sample{Target: j.request, Intended: j.due, Ready: j.ready, CaughtUp: j.caught, Sent: j.sent, Done: o.at, Bytes: o.bytes, Err: o.err, Phases: o.phases}
-	if o.err == nil {
+	if answered(o.err) {
 		s.Status = o.status
 	}
 	return s

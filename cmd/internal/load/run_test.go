@@ -2,6 +2,7 @@ package load
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -12,6 +13,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -224,6 +226,46 @@ func TestTransports(t *testing.T) {
 		if run, err := Start(t.Context(), p); err == nil {
 			run.Wait()
 			t.Errorf("%+v makes sense", p)
+		}
+	}
+}
+
+// TestGRPC: a call that failed is a failure, though HTTP says 200.
+func TestGRPC(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", r.Header.Get("Reply-As"))
+		status := strings.TrimPrefix(r.URL.Path, "/")
+		if r.URL.RawQuery == "head" {
+			w.Header().Set("Grpc-Status", status)
+			return
+		}
+		w.Write([]byte{0, 0, 0, 0, 0})
+		if status != "none" {
+			w.Header().Set(http.TrailerPrefix+"Grpc-Status", status)
+		}
+	}))
+	server.Config.Protocols = new(http.Protocols)
+	server.Config.Protocols.SetUnencryptedHTTP2(true)
+	server.Start()
+	defer server.Close()
+	for _, c := range []struct{ path, as, want string }{
+		{"/0", "", ""},
+		{"/0?head", "", ""},
+		{"/13", "", "grpc-status 13 INTERNAL"},
+		{"/16?head", "", "grpc-status 16 UNAUTHENTICATED"},
+		{"/none", "", "no grpc-status"},
+		{"/17", "", "a grpc-status that does not exist"},
+		{"/13x", "", "a grpc-status that does not exist"},
+		{"/13", "text/plain", ""}, // a trailer of some other protocol
+	} {
+		header := [][2]string{{"Reply-As", cmp.Or(c.as, "application/grpc+proto")}}
+		r := do(t, Plan{Targets: []Target{{Method: "POST", URL: server.URL + c.path, Header: header}}, Requests: 20, Conns: 2, Client: Client{HTTP2: HTTP2Only, Timeout: time.Minute}})
+		got := ""
+		if len(r.Errors) > 0 {
+			got = r.Errors[0].Text
+		}
+		if failed := r.Failed == 20; got != c.want || failed != (c.want != "") || r.Statuses[200] != 20 || r.Response.TotalCount() != 20 {
+			t.Errorf("%s: %d of %d failed, %v, statuses %v, %d latencies", c.path, r.Failed, r.Requests, r.Errors, r.Statuses, r.Response.TotalCount())
 		}
 	}
 }

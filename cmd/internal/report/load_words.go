@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/loadtest"
@@ -32,8 +33,10 @@ func (d *Load) Verdict() LoadVerdict {
 		text, also := d.headline()
 		return LoadVerdict{Word: "no SLO was given", Text: text, Also: also}
 	}
-	v := LoadVerdict{Word: "SLO missed", Held: &no, Text: d.tail()}
-	v.Also = d.median()
+	v := LoadVerdict{Word: "SLO missed", Held: &no, Text: d.tail(), Also: d.median()}
+	if behind := d.overload(); behind != "" {
+		v.Text, v.Also = behind, append([]string{v.Text}, v.Also...)
+	}
 	if held := d.SLO.HeldWords(); held != "" {
 		v.Also = append(v.Also, held+".")
 	}
@@ -81,12 +84,51 @@ func (d *Load) Target() string {
 
 // headline is the result in a sentence, and more of it. If nothing failed, that can wait.
 func (d *Load) headline() (text string, also []string) {
+	if behind := d.overload(); behind != "" {
+		return behind, append([]string{d.tail()}, d.median()...)
+	}
 	if d.noLatencies() != "" || d.Failed > 0 {
 		return d.tail(), d.median()
 	}
 	tail := d.Response.Tail()
 	text = fmt.Sprintf("Half of the responses within %s, %s %s.", quantity.Latency(d.Response.P50), tail.Name, quantity.Latency(tail.Seconds))
 	return text, []string{fmt.Sprintf("None of %s failed.", quantity.Plural(d.Requests, "request"))}
+}
+
+// overload says that the server could not keep up with the rate, which is why its latencies are what they are; "": it could, or nobody
+// knows.
+func (d *Load) overload() string {
+	if d.RateAsked == nil || d.Search != nil || d.Stopped || d.OurFault || d.noLatencies() != "" {
+		return ""
+	}
+	answered := d.Rate * float64(d.Requests-d.Timeouts) / float64(d.Requests)
+	if answered > 0.95**d.RateAsked || !d.queueGrew() {
+		return ""
+	}
+	text := fmt.Sprintf("It can't keep up: %s of %s", quantity.PerSecond(answered), quantity.PerSecond(*d.RateAsked))
+	if s := d.Server; s != nil && s.ThrottledShare != nil && *s.ThrottledShare > 0.1 {
+		text += fmt.Sprintf("; %s of periods throttled", quantity.Share(*s.ThrottledShare))
+	}
+	return text + "."
+}
+
+// queueGrew reports whether those who came late had to wait for much longer than those who came early, or for as long as anybody waits.
+// A server that is merely slow finishes late as well, but it is as slow in the beginning.
+func (d *Load) queueGrew() bool {
+	quarter := len(d.Axis) / 4
+	if quarter == 0 {
+		return false
+	}
+	median := func(steps []loadtest.Step) float64 {
+		var waits []float64
+		for _, s := range steps {
+			waits = append(waits, s.P50)
+		}
+		slices.Sort(waits)
+		return waits[len(waits)/2]
+	}
+	first, last := median(d.Axis[:quarter]), median(d.Axis[len(d.Axis)-quarter:])
+	return last > 2*first || d.Timeout > 0 && last > 0.9*d.Timeout
 }
 
 // noLatencies says why there are none that say anything; "": there are.
@@ -262,6 +304,14 @@ func NewLoadSearch(a search.Answer, windows []loadtest.Window) *LoadSearch {
 
 // answerText is the answer of a search in a line: sustains 840/s, fails 924/s.
 func answerText(a search.Answer) string {
+	tried := a.Sustained.Rate > 0 || a.Failing.Rate > 0
+	switch {
+	case tried:
+	case a.Verdict == search.Unconfirmed:
+		return "not found: the time was too short to try a rate"
+	case a.Verdict == search.Unknown:
+		return "not found: interrupted after " + quantity.Plural(a.Windows, "window")
+	}
 	switch a.Verdict {
 	case search.Sustains:
 		return fmt.Sprintf("sustains %s, fails %s", rateText(a.Sustained.Rate), rateText(a.Failing.Rate))

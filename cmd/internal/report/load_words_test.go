@@ -46,6 +46,50 @@ func TestLoadVerdict(t *testing.T) {
 	}
 }
 
+// TestOverload: what a server can't do is the first line, and nothing else looks like that.
+func TestOverload(t *testing.T) {
+	half, steps := 0.71, func(p50s ...float64) (axis []loadtest.Step) {
+		for _, p := range p50s {
+			axis = append(axis, loadtest.Step{P50: p})
+		}
+		return axis
+	}
+	load := func(change func(*Load)) *Load {
+		asked := 1500.0
+		d := &Load{Summary: loadtest.Summary{
+			Loop: "open", RateAsked: &asked, Rate: 914.4, Requests: 45000, Valid: true, Failed: 1, Timeout: 20,
+			Response: loadtest.Latencies{Count: 45000, P50: 7.96, P99: 19.9}, Axis: steps(0.5, 2, 5, 8, 10, 12, 15, 18),
+			Server: &loadtest.Server{ThrottledShare: &half},
+		}}
+		change(d)
+		return d
+	}
+	const throttled = "It can't keep up: 914/s of 1,500/s; 71 % of periods throttled."
+	for name, c := range map[string]struct {
+		change func(*Load)
+		want   string
+	}{
+		"throttled":             {func(*Load) {}, throttled},
+		"SLO":                   {func(d *Load) { d.SLO = &loadtest.SLO{Text: "p99=10ms"} }, throttled},
+		"by itself":             {func(d *Load) { d.Server = nil }, "It can't keep up: 914/s of 1,500/s."},
+		"most wait for nothing": {func(d *Load) { d.Rate, d.Timeouts, d.Axis = 1490, 22500, steps(20, 20, 20, 20) }, "It can't keep up: 745/s of 1,500/s; 71 % of periods throttled."},
+		"it can":                {func(d *Load) { d.Rate = 1490 }, ""},
+		"slow, and short":       {func(d *Load) { d.Axis = steps(3, 3.2, 2.9, 3.1) }, ""},
+		"nobody knows":          {func(d *Load) { d.Axis = steps(3, 4) }, ""},
+		"the generator":         {func(d *Load) { d.OurFault = true }, ""},
+		"stopped":               {func(d *Load) { d.Stopped = true }, ""},
+		"closed loop":           {func(d *Load) { d.RateAsked = nil }, ""},
+	} {
+		v := load(c.change).Verdict()
+		if got := v.Text; got != c.want && (c.want != "" || strings.Contains(got, "keep up")) || quantity.Words(got) > HeadlineWords {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+		if tail := "p99 19.9 s, 1 of 45,000 requests failed."; c.want != "" && v.Also[0] != tail {
+			t.Errorf("%s: %q below it, want %q", name, v.Also, tail)
+		}
+	}
+}
+
 func TestAnswerText(t *testing.T) {
 	for _, c := range []struct {
 		answer search.Answer
@@ -64,7 +108,8 @@ func TestAnswerText(t *testing.T) {
 		{search.Answer{Verdict: search.Sustains, Sustained: search.Tally{Rate: 821, Held: 3, Of: 3}, Failing: search.Tally{Rate: 903, Held: 0, Of: 3}}, "sustains 821/s, fails 903/s (At 821/s 3 of 3 windows held, at 903/s 3 of 3 windows failed.)"},
 		{search.Answer{Verdict: search.Unconfirmed, Sustained: search.Tally{Rate: 821, Held: 2, Of: 2}, Failing: search.Tally{Rate: 842, Held: 0, Of: 1}}, "at least 821/s, fails 842/s; this was not confirmed (At 821/s 2 of 2 windows held, at 842/s 1 of 1 window failed.)"},
 		{search.Answer{Verdict: search.Unconfirmed, Sustained: search.Tally{Rate: 1000, Held: 1, Of: 1}}, "at least 1000/s; this was not confirmed (At 1000/s 1 of 1 window held.)"},
-		{search.Answer{Verdict: search.Unknown}, "no rate has held; interrupted after 0 windows"},
+		{search.Answer{Verdict: search.Unknown}, "not found: interrupted after 0 windows"},
+		{search.Answer{Verdict: search.Unconfirmed}, "not found: the time was too short to try a rate"},
 		{search.Answer{Verdict: search.Unknown, Sustained: search.Tally{Rate: 100, Held: 1, Of: 1}, Windows: 1}, "at least 100/s; interrupted after 1 window (At 100/s 1 of 1 window held.)"},
 		{search.Answer{Verdict: search.Unknown, Sustained: search.Tally{Rate: 100, Held: 1, Of: 1}, Windows: 2}, "at least 100/s; interrupted after 2 windows (At 100/s 1 of 1 window held.)"},
 		{search.Answer{Verdict: search.Unknown, Sustained: search.Tally{Rate: 100, Held: 1, Of: 1}, Failing: search.Tally{Rate: 150, Held: 0, Of: 2}, Windows: 3}, "at least 100/s, fails 150/s; interrupted after 3 windows (At 100/s 1 of 1 window held, at 150/s 2 of 2 windows failed.)"},
