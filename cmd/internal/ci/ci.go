@@ -1,6 +1,6 @@
 // Package ci answers: how does a system that runs builds read a result? In go the checks of a document; out come a JUnit report,
 // a SARIF log, annotations for GitHub's runners and a Code Quality report for GitLab's. What is wrong was found elsewhere, and
-// what a JUnit report calls a failure is a warning or worse.
+// what a JUnit report calls a failure is a warning or worse. What is not known is skipped there, and passes nowhere.
 package ci
 
 import (
@@ -23,6 +23,8 @@ func JUnit(w io.Writer, verb, made string, checks []report.Check) error {
 	for _, c := range printable(checks) {
 		test := junit.Testcase{Classname: c.About, Name: c.Name}
 		switch f := c.Found; {
+		case c.Unknown != "":
+			test.Skipped = &junit.Result{Message: c.Unknown}
 		case f == nil:
 		case f.Severity >= finding.Warning:
 			test.Failure = &junit.Result{Message: f.Summary, Type: f.Rule, Data: at(c.Place) + details(f)}
@@ -104,7 +106,12 @@ func SARIF(w io.Writer, version string, checks []report.Check) error {
 // resultOf is a check, and the rule that it was made by. That nothing was found is a result too.
 func resultOf(c report.Check) (*garif.ReportingDescriptor, *garif.Result) {
 	f := c.Found
-	if f == nil {
+	switch {
+	case c.Unknown != "":
+		result := garif.NewResult(garif.NewMessageFromText(c.About + ": " + c.Name + ": not known: " + c.Unknown))
+		result.Kind, result.Level = garif.ResultKind_Open, garif.ResultLevel_None
+		return garif.NewRule("not-known"), result
+	case f == nil:
 		result := garif.NewResult(garif.NewMessageFromText(c.About + ": " + c.Name))
 		result.Kind, result.Level = garif.ResultKind_Pass, garif.ResultLevel_None
 		return garif.NewRule("nothing-wrong"), result

@@ -26,6 +26,30 @@ var checks = []report.Check{
 	{About: "api, pid 2", Name: "not known", Found: &finding.Finding{Rule: "worse-than-base", Verdict: "not known", Summary: "who knows"}},
 }
 
+// TestUnknown: what is not known passes nowhere, whether it is worth a word or not.
+func TestUnknown(t *testing.T) {
+	unknown := []report.Check{
+		{About: "api", Name: "the current setting is right", Unknown: "Undecided: too few blocks"},
+		{About: "fib", Name: "2 is not worse than the base", Unknown: "2: +76 %, 5 more blocks needed", Found: &finding.Finding{Rule: "worse-than-base", Summary: "2: +76 %"}},
+	}
+	var b bytes.Buffer
+	if err := JUnit(&b, "bench", "2026-11-22T10:00:00Z", unknown); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`skipped="2"`, `<skipped message="Undecided: too few blocks"></skipped>`, `<skipped message="2: +76 %, 5 more blocks needed"></skipped>`} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %s in %s", want, &b)
+		}
+	}
+	b.Reset()
+	if err := SARIF(&b, "v1", unknown); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(b.String(), `"kind": "open"`); n != 2 || strings.Contains(b.String(), `"pass"`) {
+		t.Errorf("%d are open in %s", n, &b)
+	}
+}
+
 func TestJUnit(t *testing.T) {
 	var b bytes.Buffer
 	if err := JUnit(&b, "ps", "2026-11-22T10:00:00Z", checks); err != nil {

@@ -14,7 +14,7 @@ import (
 func printable(checks []report.Check) []report.Check {
 	out := make([]report.Check, len(checks))
 	for i, c := range checks {
-		c.About, c.Name = plain.Line(c.About), plain.Line(c.Name)
+		c.About, c.Name, c.Unknown = plain.Line(c.About), plain.Line(c.Name), plain.Line(c.Unknown)
 		if c.Found != nil {
 			f := *c.Found
 			f.Rule, f.Verdict, f.Summary, f.Fix = plain.Line(f.Rule), plain.Line(f.Verdict), plain.Lines(f.Summary, ""), plain.Lines(f.Fix, "")

@@ -1,10 +1,13 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
+	"github.com/unthrottle/unthrottle/cmd/internal/freeze"
 	"github.com/unthrottle/unthrottle/cmd/internal/sample"
 	"github.com/unthrottle/unthrottle/cmd/internal/search"
 )
@@ -12,11 +15,12 @@ import (
 // A Check is one thing that a document answers with yes or no, for those who count such answers: an exit code, and the systems
 // that run builds.
 type Check struct {
-	About string           // what was looked at: a process, a server
-	Name  string           // what it was held against
-	Found *finding.Finding // what is wrong, or worth knowing; nil: nothing
-	Place Place            // where it stands, if it stands in a file
-	Key   string           // what makes it the same finding tomorrow, with other lines around it; "": nothing but its words
+	About   string           // what was looked at: a process, a server
+	Name    string           // what it was held against
+	Found   *finding.Finding // what is wrong, or worth knowing; nil: nothing
+	Unknown string           // why it is neither right nor wrong; "": it is known
+	Place   Place            // where it stands, if it stands in a file
+	Key     string           // what makes it the same finding tomorrow, with other lines around it; "": nothing but its words
 }
 
 // A Place is a part of a file. Its zero value is none.
@@ -36,16 +40,20 @@ func Found(checks []Check) (findings []finding.Finding) {
 	return findings
 }
 
-// byRules are the checks of a process by the rules of ps: one for each finding, or a single one that found nothing.
-func byRules(about string, findings []finding.Finding) (checks []Check) {
+// byRules are the checks of a process by the rules of ps: one for each finding, or a single one that found nothing, if the rules had
+// enough to go by. unknown says what they lacked; "": nothing.
+func byRules(about string, findings []finding.Finding, unknown string) (checks []Check) {
 	for _, f := range findings {
 		checks = append(checks, Check{About: about, Name: f.Verdict, Found: &f})
 	}
 	if len(findings) == 0 {
-		checks = []Check{{About: about, Name: "no rule finds anything wrong"}}
+		checks = []Check{{About: about, Name: "no rule finds anything wrong", Unknown: unknown}}
 	}
 	return checks
 }
+
+// notWatched is what rules lack that have one reading.
+const notWatched = "whether it is throttled shows only while it is looked at"
 
 func process(name string, pid int) string {
 	if pid == 0 {
@@ -57,24 +65,63 @@ func process(name string, pid int) string {
 // Checks are one for each process and finding.
 func (d *Ps) Checks() (checks []Check) {
 	for _, p := range d.Processes {
-		checks = append(checks, byRules(process(p.Name, p.PID), p.Findings)...)
+		unknown := ""
+		switch {
+		case p.GOMAXPROCS.Value == nil:
+			unknown = "its GOMAXPROCS is not known"
+		case p.Limit.State == "unknown":
+			unknown = "its CPU limit is not known"
+		case p.CPU == nil:
+			unknown = notWatched
+		}
+		checks = append(checks, byRules(process(p.Name, p.PID), p.Findings, unknown)...)
 	}
 	return checks
 }
 
 // Checks are those of the process.
 func (d *Explain) Checks() []Check {
-	return byRules(process(d.Subject.Name, d.Subject.PID), d.Findings)
+	unknown := ""
+	switch {
+	case d.Unread != "":
+		unknown = d.Unread
+	case d.Throttling.Now == nil:
+		unknown = notWatched
+	case d.Limit.State == "unknown" || d.GOMAXPROCS.Value == nil:
+		unknown = d.Verdict().Text
+	}
+	return byRules(process(d.Subject.Name, d.Subject.PID), d.Findings, unknown)
 }
 
 // Checks are those of the group.
-func (d *Watch) Checks() []Check { return byRules(d.Subject(), d.Findings) }
+func (d *Watch) Checks() []Check {
+	return byRules(d.Subject(), d.Findings, whyUnsure(d.Cause, strings.Join(d.Why, "; ")))
+}
 
 // Checks are those of the traced program.
-func (d *Trace) Checks() []Check { return byRules(d.Subject(), d.Findings) }
+func (d *Trace) Checks() []Check {
+	return byRules(d.Subject(), d.Findings, cmp.Or(d.Doubt, whyUnsure(d.Cause, d.Why)))
+}
+
+// whyUnsure is why the cause of freezes is not known; "": it is, or there are none.
+func whyUnsure(cause, why string) string {
+	if freeze.Cause(cause) == freeze.Unsure {
+		return cmp.Or(why, "it can't be told")
+	}
+	return ""
+}
 
 // Checks are those of the program in the profile.
-func (d *Profile) Checks() []Check { return byRules(d.name(), d.Findings) }
+func (d *Profile) Checks() []Check {
+	unknown := ""
+	switch {
+	case d.Samples == 0:
+		unknown = "it has no samples"
+	case d.Limit.State != "limited" && d.Limit.State != "none":
+		unknown = "the CPU limit is not known"
+	}
+	return byRules(d.name(), d.Findings, unknown)
+}
 
 // Checks are the program's exit code.
 func (d *Run) Checks() []Check {
@@ -99,6 +146,10 @@ func (d *Load) Checks() []Check {
 		c.Found = &finding.Finding{Rule: "slo", Verdict: v.Word, Severity: finding.Critical, Summary: v.Word + ": " + v.Text, Evidence: v.Missed}
 	case !d.Valid:
 		c.Found = &finding.Finding{Rule: "invalid", Verdict: "INVALID", Severity: finding.Warning, Summary: "the generator did not do what was asked of it", Evidence: d.Invalid}
+	case v.Held == nil && (d.SLO != nil || d.Search != nil):
+		c.Unknown = v.Word + ": " + v.Text
+	case d.Requests == 0:
+		c.Unknown = v.Text
 	}
 	return []Check{c}
 }
@@ -118,6 +169,9 @@ func (d *Tune) Checks() []Check {
 				found = true
 			}
 		}
+	}
+	if d.Verdict.Kind == string(search.Undecided) {
+		c.Unknown = d.Verdict.Text
 	}
 	if found {
 		c.Found = &finding.Finding{Rule: "better-setting", Verdict: d.Verdict.Kind, Severity: worst, Summary: d.Verdict.Text, Evidence: d.Verdict.Also}
@@ -140,9 +194,11 @@ func (d *Bench) Checks() (checks []Check) {
 				switch {
 				case v == nil:
 				case v.Worse():
+					c.Unknown = ""
 					c.Found = &finding.Finding{Rule: "worse-than-base", Verdict: "worse", Severity: finding.Warning, Summary: row.Name + ": " + v.Text}
 				case c.Found == nil && !v.Better() && v.Verdict != sample.VerdictSame:
 					c.Found = &finding.Finding{Rule: "worse-than-base", Verdict: "not known", Severity: finding.Info, Summary: row.Name + ": " + v.Text}
+					c.Unknown = c.Found.Summary
 				}
 			}
 			checks = append(checks, c)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
+	"github.com/unthrottle/unthrottle/cmd/internal/loadtest"
 	"github.com/unthrottle/unthrottle/cmd/internal/sample"
 )
 
@@ -34,8 +35,12 @@ func TestTuneChecks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := worst(doc.(*Tune).Checks()); got != want {
+		checks := doc.(*Tune).Checks()
+		if got := worst(checks); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+		if unknown := name == "undecided" || name == "nothing"; (checks[0].Unknown != "") != unknown {
+			t.Errorf("%s: not known: %q", name, checks[0].Unknown)
 		}
 	}
 }
@@ -56,8 +61,8 @@ func TestBenchChecks(t *testing.T) {
 	} {
 		d := Bench{Groups: []BenchGroup{{Settings: []BenchRow{{}, {Versus: c.figure, CostVersus: c.cost}}}}}
 		checks := d.Checks()
-		if got := worst(checks); got != c.want || len(checks) != 1 {
-			t.Errorf("%+v: %q of %d, want %q", c, got, len(checks), c.want)
+		if got := worst(checks); got != c.want || len(checks) != 1 || (checks[0].Unknown != "") != (c.want == "info") {
+			t.Errorf("%+v: %q of %d, want %q; not known: %q", c, got, len(checks), c.want, checks[0].Unknown)
 		}
 	}
 }
@@ -76,5 +81,66 @@ func TestRuleChecks(t *testing.T) {
 	}
 	if c := (&Run{Command: []string{"x"}}).Checks(); worst(c) != "" {
 		t.Errorf("%+v", c)
+	}
+}
+
+type checked interface{ Checks() []Check }
+
+// TestUnknown: what means "don't know" is no success, in whatever document it stands; and what is known is one.
+func TestUnknown(t *testing.T) {
+	one, half := 1, 0.5
+	known := PsProcess{GOMAXPROCS: PsGOMAXPROCS{Value: &one}, Limit: Limit{State: "limited"}, CPU: &half}
+	ps := func(change func(*PsProcess)) checked {
+		p := known
+		change(&p)
+		return &Ps{Processes: []PsProcess{p}}
+	}
+	explain := func(change func(*Explain)) checked {
+		d := &Explain{GOMAXPROCS: GOMAXPROCS{Value: &one, Proof: ProofLive}, Limit: Limit{State: "limited", CPUs: &half}, Throttling: Throttling{Now: &Interval{}}}
+		change(d)
+		return d
+	}
+	load := func(change func(*Load)) checked {
+		d := &Load{Summary: loadtest.Summary{Requests: 9, Valid: true, Response: loadtest.Latencies{Count: 9}, SLO: &loadtest.SLO{Text: "p99=10ms", Held: true}}}
+		change(d)
+		return d
+	}
+	for name, c := range map[string]struct {
+		doc     checked
+		unknown bool
+	}{
+		"ps":                      {ps(func(*PsProcess) {}), false},
+		"ps --for 0":              {ps(func(p *PsProcess) { p.CPU = nil }), true},
+		"ps, no GOMAXPROCS":       {ps(func(p *PsProcess) { p.GOMAXPROCS.Value = nil }), true},
+		"ps, no limit known":      {ps(func(p *PsProcess) { p.Limit.State = "unknown" }), true},
+		"explain":                 {explain(func(*Explain) {}), false},
+		"explain --for 0":         {explain(func(d *Explain) { d.Throttling.Now = nil }), true},
+		"explain, unread":         {explain(func(d *Explain) { d.Unread = "not yours" }), true},
+		"explain, no limit known": {explain(func(d *Explain) { d.Limit.State = "unknown" }), true},
+		"explain, no Go program":  {explain(func(d *Explain) { d.GOMAXPROCS.Value = nil }), true},
+		"watch":                   {&Watch{Cause: "none"}, false},
+		"watch, unsure":           {&Watch{Cause: "unsure"}, true},
+		"trace":                   {&Trace{Cause: "none"}, false},
+		"trace, doubtful":         {&Trace{Cause: "none", Confidence: "low", Doubt: "few events"}, true},
+		"trace, unsure":           {&Trace{Cause: "unsure", Doubt: "too few samples"}, true},
+		"profile":                 {&Profile{Samples: 7, Limit: ProfileLimit{State: "none"}}, false},
+		"profile, empty":          {&Profile{Limit: ProfileLimit{State: "none"}}, true},
+		"profile, no limit given": {&Profile{Samples: 7, Limit: ProfileLimit{State: "not given"}}, true},
+		"load":                    {load(func(*Load) {}), false},
+		"load, no SLO":            {load(func(d *Load) { d.SLO = nil }), false},
+		"load, not judged":        {load(func(d *Load) { d.SLO = &loadtest.SLO{Text: "p99=10ms", HeldFromReady: true} }), true},
+		"load, nothing sent":      {load(func(d *Load) { d.SLO, d.Requests = nil, 0 }), true},
+		"load, highest rate":      {load(func(d *Load) { d.Search = &LoadSearch{Sustains: 7} }), false},
+		"load, no rate held":      {load(func(d *Load) { d.Search = &LoadSearch{Text: "not found"} }), true},
+		"tune, undecided":         {&Tune{Verdict: TuneVerdict{Kind: "undecided", Text: "Undecided."}}, true},
+		"tune, keep":              {&Tune{Verdict: TuneVerdict{Kind: "keep"}}, false},
+		"bench, too few":          {&Bench{Groups: []BenchGroup{{Settings: []BenchRow{{Versus: &BenchComparison{Comparison: sample.Comparison{Verdict: sample.VerdictTooFew}}}}}}}, true},
+		"bench, the same":         {&Bench{Groups: []BenchGroup{{Settings: []BenchRow{{Versus: &BenchComparison{Comparison: sample.Comparison{Verdict: sample.VerdictSame}}}}}}}, false},
+		"run":                     {&Run{Command: []string{"x"}}, false},
+	} {
+		checks := c.doc.Checks()
+		if len(checks) != 1 || (checks[0].Unknown != "") != c.unknown || worst(checks) != "" && worst(checks) != "info" {
+			t.Errorf("%s: %+v", name, checks)
+		}
 	}
 }

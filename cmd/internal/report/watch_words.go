@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/freeze"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 )
@@ -22,6 +23,9 @@ func (d *Watch) Answer() string {
 		}
 		return frozenText(d.FrozenShare) + " by a CPU quota"
 	case freeze.Contended:
+		if slices.ContainsFunc(d.Findings, func(f finding.Finding) bool { return f.Rule == "throttled" }) {
+			return d.Contention.who() + "; its quota did less"
+		}
 		return d.Contention.who() + "; it was no quota"
 	case freeze.None:
 		return frozenText(d.FrozenShare)

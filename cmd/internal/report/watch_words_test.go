@@ -3,6 +3,8 @@ package report
 import (
 	"slices"
 	"testing"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/finding"
 )
 
 // TestWatchAnswer: no host is called busy whose CPUs are not in use.
@@ -36,5 +38,10 @@ func TestWhoHadTheCPUs(t *testing.T) {
 		if got := d.Answer(); got != c.want {
 			t.Errorf("%+v: %s", c.host, got)
 		}
+	}
+	// Beside a finding that names the quota, it can't be none.
+	d := &Watch{Cause: "contended", Findings: []finding.Finding{{Rule: "contended"}, {Rule: "throttled"}}}
+	if got, want := d.Answer(), "something else took the CPUs; its quota did less"; got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }

@@ -213,10 +213,16 @@ func (f *Facts) throttledText() (evidence []string) {
 		still += quantity.Share(share) + " of the time"
 	}
 	switch o := f.Counted.Owner; {
-	case o.Throttled > 0 && still != "":
-		evidence = append(evidence, quantity.Count(o.Throttled)+" of "+quantity.Plural(o.Periods, "period")+" were throttled, and "+still)
 	case o.Throttled > 0:
-		evidence = append(evidence, quantity.Count(o.Throttled)+" of "+quantity.Plural(o.Periods, "period")+" were throttled")
+		were := " were throttled"
+		if o.Throttled == 1 {
+			were = " was throttled"
+		}
+		text := quantity.Count(o.Throttled) + " of " + quantity.Plural(o.Periods, "period") + were
+		if still != "" {
+			text += ", and " + still
+		}
+		evidence = append(evidence, text)
 	case still != "":
 		evidence = append(evidence, still)
 	}

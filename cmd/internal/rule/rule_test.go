@@ -201,6 +201,8 @@ var parts = []struct {
 		"a trace without a rhythm", &Facts{Procs: 2, Still: freeze.Verdict{Cause: freeze.Contended, Contended: 0.4}, Why: []string{"the standstills have no rhythm"}, Doubt: "a part may be a quota"},
 		"contended/warning",
 	},
+	{"a heartbeat beside others, in a group that is hardly throttled", besideOthers(1), "contended/warning"},
+	{"a heartbeat beside others, in a group that is throttled as well", besideOthers(8), "throttled/warning contended/warning"},
 	{"a limit that was raised under a fixed number", resized(1, 2, choice.FromEnvironment), "stale/warning"},
 	{"a limit that was lowered under a fixed number", resized(8, 2, host.FromCall), "stale/warning too-many-ps/warning not-following/warning"},
 	{"a limit that was raised, and the number is right for it", resized(2, 1.5, choice.FromEnvironment), ""},
@@ -212,6 +214,15 @@ func number(v float64) *float64 { return &v }
 
 func limited(cpus float64) cgroup.Limits {
 	return cgroup.Limits{State: cgroup.Limited, CPUs: cpus, From: "/sys/fs/cgroup/app", Affinity: 16}
+}
+
+// besideOthers is a group for which others had the CPUs, of 31 periods of which some were throttled.
+func besideOthers(throttled int64) *Facts {
+	return &Facts{
+		Limits: limited(1.5), CPU: number(0.92), Frozen: &Frozen{0, false},
+		Counted: cgroup.Throttling{Owner: cgroup.Counters{Known: true, Periods: 31, Throttled: throttled}},
+		Still:   freeze.Verdict{Cause: freeze.Contended, Contended: 0.3}, Why: []string{"others had the CPUs; it was no quota"},
+	}
 }
 
 // resized is a busy program whose GOMAXPROCS stayed when its limit was changed from 0.5 CPUs.

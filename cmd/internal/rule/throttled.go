@@ -15,7 +15,7 @@ import (
 func throttled(f *Facts) (finding.Finding, bool) {
 	hidden := f.Limits.State == cgroup.Hidden && f.Counted.Local > 0
 	rhythm := f.Still.Cause == freeze.Throttled
-	if !rhythm && (f.idle() || !hidden && f.share() < 0.01) {
+	if !rhythm && (f.idle() || !hidden && f.share() < f.worthSaying()) {
 		return finding.Finding{}, false
 	}
 	found := finding.Finding{Severity: finding.Info, Fix: "unthrottle tune measures which GOMAXPROCS serves it best under this limit"}
@@ -46,6 +46,15 @@ func throttled(f *Facts) (finding.Finding, bool) {
 	return found, true
 }
 
+// worthSaying is the share of throttled periods from which the limit is named. Where it is seen that others had the CPUs, a few periods
+// are no second cause.
+func (f *Facts) worthSaying() float64 {
+	if f.Still.Cause == freeze.Contended {
+		return 0.05
+	}
+	return 0.01
+}
+
 // unseen reports whether the quota that stops it was looked for, and none was found, or one that does not throttle.
 func (f *Facts) unseen() bool {
 	o := f.Counted.Owner
@@ -63,12 +72,16 @@ func (f *Facts) ofLimit(found *finding.Finding) {
 	if f.CPU == nil {
 		return
 	}
-	used := "it used " + quantity.UsedCPUs(*f.CPU)
-	switch wanting, ok := f.wanting(); {
-	case *f.CPU >= 0.9*f.Limits.CPUs:
-		used += ", all that the limit allows"
+	used, share := "it used "+quantity.UsedCPUs(*f.CPU), *f.CPU/f.Limits.CPUs
+	if share >= 0.9 {
 		found.Fix = "it needs a higher limit or less work; unthrottle tune tells what GOMAXPROCS can do about it"
-	case *f.CPU < 0.5*f.Limits.CPUs && ok && wanting < f.Limits.CPUs:
+	}
+	switch wanting, ok := f.wanting(); {
+	case share >= 0.97:
+		used += ", all that the limit allows"
+	case share >= 0.9:
+		used += ", nearly all that the limit allows"
+	case share < 0.5 && ok && wanting < f.Limits.CPUs:
 		used += ", far below its limit: it comes in bursts, or others in the same group use the rest"
 	}
 	found.Evidence = append(found.Evidence, used)
