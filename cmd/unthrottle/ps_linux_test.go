@@ -147,10 +147,10 @@ func TestKernelPsFailOn(t *testing.T) {
 	g.SetQuota(10_000)
 	pid := strconv.Itoa(startWorkload(t, g, 64, "fib"))
 	for args, want := range map[string]int{
-		"--fail-on=critical " + pid:                    3,
-		"--fail-on=warning --verdict=fine " + pid:      0,
-		"--fail-on=info no-such-name":                  1,
-		"--fail-on=info --for=0 --root=/ *unthrottle*": -1, // whatever else runs here
+		"--fail-on=critical " + pid:                      3,
+		"--fail-on=warning --verdict=fine " + pid:        0,
+		"--fail-on=info no-such-name":                    1,
+		"--fail-on=info --for=1ms --root=/ *unthrottle*": -1, // whatever else runs here
 	} {
 		cmd := exec.Command(os.Args[0], append([]string{"ps"}, strings.Fields(args)...)...)
 		cmd.Env = append(os.Environ(), asCommand+"=1")

@@ -169,7 +169,7 @@ func TestKernelTrace(t *testing.T) {
 	var d tracedDoc
 	var wrong error
 	for range attempts {
-		d = traceOf(t, 0, "--seconds", "3", url)
+		d = traceOf(t, 0, "--for", "3s", url)
 		if wrong = d.check(2); wrong == nil {
 			break
 		}
@@ -182,7 +182,7 @@ func TestKernelTrace(t *testing.T) {
 	}
 	pid := d.Process.PID
 	for range attempts {
-		d = traceOf(t, 0, "--seconds", "3", strconv.Itoa(pid))
+		d = traceOf(t, 0, "--for", "3s", strconv.Itoa(pid))
 		if wrong = d.check(2); wrong == nil {
 			break
 		}
@@ -191,7 +191,7 @@ func TestKernelTrace(t *testing.T) {
 		t.Fatalf("by its PID: %v; %+v of %s", wrong, d.Process, d.Source)
 	}
 	if d.Throttled >= 0.05 { // it is some 0.75
-		traceOf(t, 3, "--seconds", "3", "--fail-share", "0.1%", url)
+		traceOf(t, 3, "--for", "3s", "--fail-share", "0.1%", url)
 	}
 }
 

@@ -106,7 +106,7 @@ func (p Page) Time(u *url.URL) (time.Duration, error) {
 	text := u.Query().Get("seconds")
 	seconds, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(seconds > 0 && seconds <= 3600) || !p.parts && seconds != float64(int(seconds)) {
-		return 0, hint.Usage("--seconds 10", "seconds=%s in the URL is not within 1 and 3600", text)
+		return 0, hint.Usage("--for 10s", "seconds=%s in the URL is not within 1 and 3600", text)
 	}
 	return time.Duration(seconds * float64(time.Second)), nil
 }
@@ -178,7 +178,7 @@ func (p Page) ask(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
 	case strings.Contains(string(text), "already"):
 		return nil, p.failed(ctx, u, err, "somebody else is taking a "+p.kind+" of it: there can be one at a time")
 	case strings.Contains(string(text), "WriteTimeout"):
-		return nil, p.failed(ctx, u, err, "--seconds has to be less than the server's WriteTimeout")
+		return nil, p.failed(ctx, u, err, "--for has to be less than the server's WriteTimeout")
 	case res.StatusCode == http.StatusUnauthorized || res.StatusCode == http.StatusForbidden:
 		return nil, p.failed(ctx, u, err, "take it with curl, which can authenticate itself, and give the file")
 	}

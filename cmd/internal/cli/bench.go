@@ -42,6 +42,9 @@ Usage:
 
 {{flags}}
 
+Exit codes:
+  0 done   1 could not do it, or a setting never worked   2 usage   3 as --fail-on asks   130 interrupted
+
 Example:
   unthrottle bench fib --cpus 0.5 --procs 1,2,max --budget 1m -o fib.html
 `

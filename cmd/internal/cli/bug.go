@@ -37,6 +37,9 @@ The file has what explain says of the process, and the files of /proc and of its
 of the program's arguments, and of its environment only what says how Go uses CPUs. It is plain text: read it before you
 send it.
 
+Exit codes:
+  0 done   1 could not do it   2 usage   130 interrupted
+
 Example:
   unthrottle bug myserver
 `

@@ -25,7 +25,7 @@ const explainHelp = `The CPU limit of a process, its GOMAXPROCS, and why.
 Usage:
   unthrottle explain [FLAGS]                      what is started from this shell
   unthrottle explain [FLAGS] PID | NAME | URL     a running process: api, or localhost:8080 where it listens
-  unthrottle explain [FLAGS] -- COMMAND [ARGS]    start COMMAND, explain it, leave it alone
+  unthrottle explain [FLAGS] -- COMMAND [ARGS]    start COMMAND, explain it, and let it run
 
 COMMAND keeps running after it has been explained, and explain waits for it; its output goes to stderr.
 
@@ -35,6 +35,9 @@ A running process is looked at for a second: whether it is throttled, and what i
 
 Without root it explains your own processes. For another user's it sees the limit, but neither the program nor its
 environment.
+
+Exit codes:
+  0 done   1 could not do it: no such process, or it could not be looked into   2 usage   3 as --fail-on asks   130 interrupted
 
 Example:
   unthrottle explain --for 10s myserver
@@ -71,6 +74,9 @@ func newExplain(stdio IO) *cobra.Command {
 				return hint.Usage("unthrottle explain --detach -- COMMAND", "--detach is for a command that explain starts")
 			case runtime.GOOS != "linux" && o.root == "" && (named || command != nil):
 				return hint.With(errors.New("only Linux shows another process's limit"), "unthrottle explain alone works here")
+			}
+			if l.Given("for") && o.look == 0 && o.fail.Severity != "" {
+				return unlooked
 			}
 			if o.look > time.Hour {
 				return hint.Usage("write --for=1s", "--for=%v is longer than an hour", o.look)

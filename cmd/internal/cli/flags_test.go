@@ -14,7 +14,7 @@ import (
 // ownFlags are verbs whose flags are not ours to describe: hey's, and those that people don't call.
 var ownFlags = map[string]bool{"hey": true, "workload": true, "heartbeat": true}
 
-// TestFlags holds every flag of every verb to a description, and to a line in the verb's help.
+// TestFlags holds every flag of every verb that is not hidden to a description, and to a line in the verb's help.
 func TestFlags(t *testing.T) {
 	root := newRoot(IO{})
 	for _, cmd := range root.Commands() {
@@ -25,8 +25,17 @@ func TestFlags(t *testing.T) {
 		if strings.Contains(help, verb.FlagsHere) {
 			t.Errorf("%s: its flags are not in its help", cmd.Name())
 		}
+		_, codes, have := strings.Cut(help, "\nExit codes:\n")
+		if !have && cmd.Name() != "version" && cmd.Name() != "completion" && cmd.Name() != "help" {
+			t.Errorf("%s: its help has no exit codes", cmd.Name())
+		}
+		for _, asks := range []string{"fail-on", "fail-share", "slo"} {
+			if cmd.LocalFlags().Lookup(asks) != nil && !strings.Contains(codes, "   3 ") {
+				t.Errorf("%s: --%s ends with 3, which is not among its exit codes", cmd.Name(), asks)
+			}
+		}
 		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
-			if f.Name == "help" {
+			if f.Name == "help" || f.Hidden { // an old name of another
 				return
 			}
 			if f.Usage == "" || strings.Contains(f.Usage, "\t") {

@@ -28,6 +28,9 @@ interrupted; - is stdin.
 
 {{flags}}
 
+Exit codes:
+  0 done   1 could not do it   2 usage
+
 Example:
   unthrottle report --format html -o fib.html fib.json
 `

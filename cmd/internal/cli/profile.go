@@ -52,7 +52,8 @@ func newProfile(stdio IO) *cobra.Command {
 	return verb.New("profile", profileHelp, func(l *verb.Flags) func(context.Context, []string) error {
 		p := &profiler{stdio: stdio, flags: l, results: verb.NewResults(stdio.IO, verb.SheetFormats(view.Profile))}
 		taken := l.Section("Profile:")
-		taken.IntVar(&p.seconds, "seconds", 10, "N\thow long to take it for (10)")
+		p.seconds = 10
+		verb.Seconds(taken, &p.seconds, "D\thow long to take it for, in whole seconds (10s)")
 		taken.StringVar(&p.save, "save", "", "F\tkeep the profile as file F")
 		taken.StringVar(&p.base, "base", "", "FILE\tthe profile to compare it with, per unit of work")
 		taken.Float64Var(&p.units, "units", 0, "N\thow much work was done (else the CPU time of the program's own code)")
@@ -73,11 +74,8 @@ func (p *profiler) parse(args []string) (err error) {
 	}
 	t, given := &p.take, p.flags.Given
 	t.Source, t.In, t.Seconds = args[0], p.stdio.In, p.seconds
-	if p.seconds < 1 || p.seconds > 3600 {
-		return hint.Usage("--seconds 10", "--seconds=%d is not within 1 and 3600", p.seconds)
-	}
 	var process int
-	if process, t.URL, err = attach.CPUProfile.Place(t.Source, p.seconds, given("seconds")); err != nil {
+	if process, t.URL, err = attach.CPUProfile.Place(t.Source, p.seconds, p.flags.FirstGiven("for", "seconds") != ""); err != nil {
 		return err
 	}
 	if t.URL != nil {
@@ -87,7 +85,7 @@ func (p *profiler) parse(args []string) (err error) {
 			return hint.Usage("leave it out", "--pid is for a profile in a file: %s is a process", t.Source)
 		}
 		t.Source, t.Process = "", process
-	} else if name := p.flags.FirstGiven("seconds", "save"); name != "" {
+	} else if name := p.flags.FirstGiven("for", "seconds", "save"); name != "" {
 		return hint.Usage("leave it out", "--%s is for a URL: this profile was taken already", name)
 	}
 	switch {

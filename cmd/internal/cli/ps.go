@@ -41,6 +41,9 @@ Without root it reads the GOMAXPROCS of your own programs. For others it shows a
 Verdicts:
   too many Ps, limit not seen, sweeper spin, too few Ps, throttled, contended, not following, fine
 
+Exit codes:
+  0 done   1 a PID or NAME is no Go program, or --fail-on had nothing to look at   2 usage   3 as --fail-on asks   130 interrupted
+
 Example:
   unthrottle ps --fail-on warning api worker
 `
@@ -128,6 +131,9 @@ func falling[T cmp.Ordered](figure func(report.PsProcess) *T) func(a, b report.P
 	}
 }
 
+// unlooked is the error of a success that nobody could know of.
+var unlooked = hint.Usage("leave --for out", "--fail-on needs a look: by one reading, as --for 0 has it, nobody knows whether it is throttled")
+
 // check completes the options.
 func (o *psOptions) check(args []string) error {
 	if runtime.GOOS != "linux" {
@@ -135,6 +141,9 @@ func (o *psOptions) check(args []string) error {
 	}
 	if o.For < 0 || o.For > time.Hour {
 		return hint.Usage("write --for=2s", "--for=%v is not a time of up to an hour", o.For)
+	}
+	if o.For == 0 && o.fail.Severity != "" {
+		return unlooked
 	}
 	if o.watch && o.For < 100*time.Millisecond {
 		return hint.Usage("write --for=2s", "--for=%v is too short for --watch: it needs 100ms at least", o.For)

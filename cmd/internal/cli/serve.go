@@ -29,6 +29,9 @@ What it answers:
   /work           ?cpu=5ms&alloc=64k: that much CPU time and garbage
   /metrics /healthz /debug/pprof/ /debug/trace?seconds=1
 
+Exit codes:
+  0 ended by Ctrl-C or SIGTERM   1 could not do it   2 usage
+
 Worth watching under a limit:
   unthrottle run --cpus 0.5 -- unthrottle serve
 `

@@ -57,7 +57,8 @@ func newTrace(stdio IO) *cobra.Command {
 	return verb.New("trace", traceHelp, func(l *verb.Flags) func(context.Context, []string) error {
 		t := &tracer{stdio: stdio, flags: l, results: verb.NewResults(stdio.IO, verb.SheetFormats(view.Trace))}
 		taking := l.Section("Taking it:")
-		taking.IntVar(&t.take.Seconds, "seconds", 5, "N\thow long (5)")
+		t.take.Seconds = 5
+		verb.Seconds(taking, &t.take.Seconds, "D\thow long, in whole seconds (5s)")
 		taking.StringVar(&t.save, "save", "", "F\tkeep the trace as file F")
 		taking.BoolVar(&t.take.NoSamples, "no-samples", false, "take no CPU profile meanwhile (its samples help to judge a trace with few events)")
 		taking.DurationVar(&t.record, "record", 0, "D\tstart a program, under a limit if one is given, and take a trace of it for D")
@@ -103,17 +104,14 @@ func (t *tracer) parseSource(args []string) (err error) {
 	if t.how.Period = period; period > 0 {
 		t.facts.PeriodFrom = "given"
 	}
-	if a.Seconds < 1 || a.Seconds > 3600 {
-		return hint.Usage("--seconds 5", "--seconds=%d is not within 1 and 3600", a.Seconds)
-	}
 	t.source = args[0]
-	if a.Process, a.URL, err = attach.Trace.Place(t.source, a.Seconds, l.Given("seconds")); err != nil {
+	if a.Process, a.URL, err = attach.Trace.Place(t.source, a.Seconds, l.FirstGiven("for", "seconds") != ""); err != nil {
 		return err
 	}
 	if a.URL != nil {
 		t.source = a.URL.Redacted()
 	}
-	name := l.FirstGiven("seconds", "save", "no-samples")
+	name := l.FirstGiven("for", "seconds", "save", "no-samples")
 	switch {
 	case !t.taken() && name != "":
 		return hint.Usage("leave it out", "--%s is for taking a trace: %s is a file", name, t.source)
@@ -136,8 +134,8 @@ func (t *tracer) parseRecord(args []string) error {
 		return hint.Usage(example, "--record needs a program to start")
 	case t.record < time.Second || t.record > time.Hour || t.record%time.Second != 0:
 		return hint.Usage("--record 5s", "--record=%v is not a whole number of seconds, at most an hour", t.record)
-	case t.flags.Given("seconds"):
-		return hint.Usage("leave it out", "--record tells how long the trace is: --seconds is for a program that is already running")
+	case t.flags.FirstGiven("for", "seconds") != "":
+		return hint.Usage("leave it out", "--record tells how long the trace is: --for is for a program that is already running")
 	case t.stat != "":
 		return hint.Usage("leave it out: the kernel's counts are read anyway", "--cgroup-stat is for a trace in a file")
 	}

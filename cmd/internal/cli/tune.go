@@ -40,7 +40,7 @@ as well. One that is better in one and worse in the other is shown as a trade.
 {{flags}}
 
 Exit codes:
-  0 there is a verdict, even if it is to change nothing or that it is undecided   1 could not do it   2 usage   130 interrupted
+  0 there is a verdict, which may be "undecided"   1 could not do it   2 usage   3 as --fail-on asks   130 interrupted
 
 Example:
   unthrottle tune --cpus 1.5 --url http://localhost:8080/api --slo p99=50ms -- ./server --port 8080

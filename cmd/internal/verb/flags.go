@@ -136,7 +136,7 @@ func (l *Flags) text() string {
 	wide := 0
 	for _, s := range l.sections {
 		if s.as == "" {
-			s.VisitAll(func(f *pflag.Flag) {
+			shown(s, func(f *pflag.Flag) {
 				if n := len([]rune(flagText(f))); n <= flagsWide {
 					wide = max(wide, n)
 				}
@@ -147,14 +147,14 @@ func (l *Flags) text() string {
 	for _, s := range l.sections {
 		if s.as != "" {
 			var names []string
-			s.VisitAll(func(f *pflag.Flag) { names = append(names, strings.TrimSpace(flagNames(f))) })
+			shown(s, func(f *pflag.Flag) { names = append(names, strings.TrimSpace(flagNames(f))) })
 			b.WriteString(Hanging("  ", strings.Join(names, ", ")+": as in unthrottle "+s.as))
 			continue
 		}
 		if s.title != "" {
 			b.WriteString(s.title + "\n")
 		}
-		s.VisitAll(func(f *pflag.Flag) {
+		shown(s, func(f *pflag.Flag) {
 			text := flagText(f)
 			n := len([]rune(text))
 			if n > wide { // the description goes below it
@@ -165,6 +165,15 @@ func (l *Flags) text() string {
 		})
 	}
 	return b.String()
+}
+
+// shown goes through the flags that a help text shows.
+func shown(s *flagSection, each func(*pflag.Flag)) {
+	s.VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			each(f)
+		}
+	})
 }
 
 // flagNames are a flag's names, as they are typed.
@@ -265,6 +274,22 @@ func Duration(flags *pflag.FlagSet, to *time.Duration, name string, least time.D
 	flags.Var(quantity.Value(to, AtLeast(least, time.ParseDuration), "5s"), name, about)
 }
 
+// Seconds adds --for in whole seconds, as pages of pprof take them. Its older name, --seconds, takes the number alone.
+func Seconds(flags *pflag.FlagSet, to *int, about string) {
+	value := quantity.Value(to, func(text string) (int, error) {
+		d, err := time.ParseDuration(text)
+		if n, whole := strconv.Atoi(text); whole == nil {
+			d, err = time.Duration(min(n, 1e6))*time.Second, nil
+		}
+		if err == nil && (d < time.Second || d > time.Hour || d%time.Second != 0) {
+			err = fmt.Errorf("%s is not a whole number of seconds, at most an hour", text)
+		}
+		return int(d / time.Second), err
+	}, "5s")
+	flags.Var(value, "for", about)
+	flags.VarPF(value, "seconds", "", "").Hidden = true
+}
+
 // Number adds a flag for a whole number of at least some size.
 func Number[T int | int64](flags *pflag.FlagSet, to *T, name, short string, least T, about string) {
 	parse := func(text string) (T, error) {
@@ -309,6 +334,12 @@ func (n notOneOf) Error() string { return n.word + " is not one of its values" }
 // flagError says what is wrong with a flag in the words that all flags share.
 func flagError(cmd *cobra.Command, err error) error {
 	help := cmd.CommandPath() + " --help shows its flags"
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) {
+		if near := nearFlags(cmd, unknown.GetSpecifiedName()); len(near) > 0 {
+			help = "did you mean " + quantity.Either(near) + "?"
+		}
+	}
 	var invalid *pflag.InvalidValueError
 	if !errors.As(err, &invalid) {
 		return hint.Usage(help, "%w", err)
@@ -333,6 +364,20 @@ func flagError(cmd *cobra.Command, err error) error {
 		return hint.Usage(help, "%s: %q is not a number that it takes", name, value)
 	}
 	return hint.Usage(help, "%s: %w", name, invalid.Unwrap())
+}
+
+// nearFlags are the flags of a verb whose names are nearly that, as cobra finds verbs.
+func nearFlags(cmd *cobra.Command, name string) (near []string) {
+	names := &cobra.Command{SuggestionsMinimumDistance: 2}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+		}
+	})
+	for _, n := range names.SuggestionsFor(name) {
+		near = append(near, "--"+n)
+	}
+	return near
 }
 
 // asShare writes as a percentage what may be meant as a share: 5%, or 0.05.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -108,16 +107,12 @@ func looksFor(usual time.Duration, usage string) func(*pflag.FlagSet) func() ([]
 	}
 }
 
-// takes adds --seconds.
+// takes adds --for in whole seconds.
 func takes(usual int) func(*pflag.FlagSet) func() ([]string, error) {
 	return func(flags *pflag.FlagSet) func() ([]string, error) {
-		seconds := flags.Int("seconds", usual, fmt.Sprintf("N\thow long (%d)", usual))
-		return func() ([]string, error) {
-			if *seconds < 1 || *seconds > 3600 {
-				return nil, hint.Usage("--seconds 5", "--seconds=%d is not within 1 and 3600", *seconds)
-			}
-			return []string{"--seconds=" + strconv.Itoa(*seconds)}, nil
-		}
+		seconds := usual
+		verb.Seconds(flags, &seconds, fmt.Sprintf("D\thow long, in whole seconds (%ds)", usual))
+		return func() ([]string, error) { return []string{fmt.Sprintf("--for=%ds", seconds)}, nil }
 	}
 }
 

@@ -111,9 +111,9 @@ spec:
 	watched(true, "deployment/api", image, "--privileged")
 	out, _ = run(0, "explain", "rootless", image)
 	contains(out, "GOMAXPROCS", "0.5 CPUs")
-	out, _ = run(0, "trace", "deployment/api", image, "--process=localhost:6060", "--seconds=2")
+	out, _ = run(0, "trace", "deployment/api", image, "--process=localhost:6060", "--for=2s")
 	contains(out, "0.5 CPUs")
-	out, _ = run(0, "profile", "holds", "--seconds=2")
+	out, _ = run(0, "profile", "holds", "--for=2s")
 	contains(out, "of periods throttled")
 
 	for want, args := range map[string][]string{

@@ -46,7 +46,7 @@ But they do what the program does: what it writes to is written to. docs/tune-cl
 {{flags}}
 
 Exit codes:
-  0 there is a verdict, even if it is to change nothing or that it is undecided   1 could not do it   2 usage   130 interrupted
+  0 there is a verdict, which may be "undecided"   1 could not do it   2 usage   3 as --fail-on asks   130 interrupted
 
 Example:
   kubectl unthrottle tune deployment/api --path /search?q=go --slo p99=50ms

@@ -9,7 +9,7 @@ kubectl() {
 ready || fail "no server"
 
 check() {
-	said 'frozen'
+	[ "$(grep -c '^[a-z]*: frozen .* of the time' output)" = 2 ] || fail "not both were frozen"
 	said 'Go program'
 	said 'SLO'
 }
