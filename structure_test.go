@@ -123,6 +123,7 @@ var order = []string{
 var outside = []string{
 	module + "/internal/fixture",
 	module + "/internal/kerneltest",
+	module + "/internal/slowtest",
 	module + "/cmd/internal/browsertest",
 	module + "/cmd/internal/contracttest",
 	module + "/cmd/internal/hostile",

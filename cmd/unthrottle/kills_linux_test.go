@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/internal/kerneltest"
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 // killsVariable says how often commands are killed.
@@ -20,6 +21,7 @@ const killsVariable = "UNTHROTTLE_KILLS"
 // TestKernelKills ends commands at random moments. After the next command of another kind nothing is left of them: no process, no
 // group in any hierarchy, no temporary file, no unfinished result.
 func TestKernelKills(t *testing.T) {
+	slowtest.Skip(t)
 	kills := 8
 	if n, err := strconv.Atoi(os.Getenv(killsVariable)); err == nil {
 		kills = n

@@ -14,10 +14,12 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/internal/kerneltest"
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 // TestKernelLoad loads the demo server under a limit: the load's document has what the kernel counted of the server.
 func TestKernelLoad(t *testing.T) {
+	slowtest.Skip(t)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -98,6 +100,7 @@ func listening(t *testing.T, server *exec.Cmd) (url string) {
 // TestKernelLoadNeighbour: beside a program that uses a CPU for a while, a load tells for how long, and what it leaves out for that. Of a
 // server without a group of its own it can't.
 func TestKernelLoadNeighbour(t *testing.T) {
+	slowtest.Skip(t)
 	if os.Geteuid() != 0 {
 		t.Skip("it takes root to have a real-time priority")
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/cli"
 	labs "github.com/unthrottle/unthrottle/cmd/internal/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/verb"
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 var update = flag.Bool("update", false, "write what was printed into the scripts' expected files")
@@ -120,7 +121,15 @@ func (f *fakeLab) Run(ctx context.Context, s labs.Setting, _ int) (labs.Run, err
 
 // TestScripts runs the command as its users do. A script's name is the verb's; cases that came from bugs carry the
 // issue's number.
-func TestScripts(t *testing.T) {
+func TestScripts(t *testing.T) { runScripts(t, "testdata/script") }
+
+// TestSlowScripts are those of verbs that measure for a while.
+func TestSlowScripts(t *testing.T) {
+	slowtest.Skip(t)
+	runScripts(t, "testdata/script/slow")
+}
+
+func runScripts(t *testing.T, dir string) {
 	server := httptest.NewServer(http.HandlerFunc(answer))
 	t.Cleanup(server.Close) // after the scripts, which run in parallel
 	profiled := httptest.NewServer(profiled())
@@ -138,7 +147,7 @@ func TestScripts(t *testing.T) {
 	out, _ := exec.Command("go", "env", "GOCACHE").Output() // without a go command nobody asks
 	goCache := strings.TrimSpace(string(out))
 	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/script",
+		Dir:                 dir,
 		UpdateScripts:       *update,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,

@@ -13,11 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 // TestKernelLoadPauses takes the CPUs away from everything now and then, as a hypervisor does. The load tells of it, and which requests
 // it leaves out.
 func TestKernelLoadPauses(t *testing.T) {
+	slowtest.Skip(t)
 	if os.Getenv("UNTHROTTLE_REQUIRE_CGROUP") != "1" && os.Geteuid() != 0 {
 		t.Skip("it takes root to have a real-time priority")
 	}

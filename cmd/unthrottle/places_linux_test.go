@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 // nobody is the user without rights of its own.
@@ -62,6 +64,7 @@ func withoutHome(tmp string) []string { return []string{"TMPDIR=" + tmp} }
 
 // TestForeignPrograms: a program that another user has put where ours would be is not run.
 func TestForeignPrograms(t *testing.T) {
+	slowtest.Skip(t)
 	tmp := sharedTemp(t)
 	asked := strings.TrimSpace(workloadName(t))
 	script := fmt.Sprintf(`umask 0; mkdir -p %[1]s/unthrottle-0/programs && cd %[1]s/unthrottle-0/programs &&
@@ -148,6 +151,7 @@ func TestForeignLock(t *testing.T) {
 // TestForeignDirectory: the result of root in another user's directory is for nobody but root to change, and the other user can't
 // make anything else of it.
 func TestForeignDirectory(t *testing.T) {
+	slowtest.Skip(t)
 	tmp := sharedTemp(t)
 	precious := filepath.Join(t.TempDir(), "precious")
 	if err := os.WriteFile(precious, []byte("secret"), 0o600); err != nil {

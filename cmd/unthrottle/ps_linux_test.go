@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/internal/kerneltest"
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 // A psLine is what the tests look at of a process in ps's document.
@@ -132,6 +133,7 @@ func decodes() bool { return runtime.GOARCH == "amd64" || runtime.GOARCH == "arm
 
 // TestKernelPsContended lets two programs want twice the CPUs that there are: that is not called throttling.
 func TestKernelPsContended(t *testing.T) {
+	slowtest.Skip(t)
 	g := kerneltest.New(t)
 	pids := []int{startWorkload(t, g, runtime.NumCPU(), "chain"), startWorkload(t, g, runtime.NumCPU(), "fib")}
 	pids = append(pids, startWorkload(t, g, runtime.NumCPU(), "fib"))
@@ -143,6 +145,7 @@ func TestKernelPsContended(t *testing.T) {
 }
 
 func TestKernelPsFailOn(t *testing.T) {
+	slowtest.Skip(t)
 	g := kerneltest.New(t)
 	g.SetQuota(10_000)
 	pid := strconv.Itoa(startWorkload(t, g, 64, "fib"))

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 // TestRecipes does what the pages of docs/recipes say. In a page,
@@ -21,6 +23,7 @@ import (
 // testdata/recipes/PAGE.sh comes before: functions that stand in for what a test can't have, such as docker, and check,
 // which is called at the end, with the output so far in the file output.
 func TestRecipes(t *testing.T) {
+	slowtest.Plain(t)
 	pages, err := filepath.Glob(checkout + "/docs/recipes/*.md")
 	if err != nil || len(pages) == 0 {
 		t.Fatalf("%d pages, %v", len(pages), err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/internal/kerneltest"
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 // ran is what the tests look at of run's document.
@@ -137,6 +138,7 @@ func TestKernelRunSignals(t *testing.T) {
 // TestKernelRunKilled kills run itself, which can't remove its group then: the program ends with it, and the next run
 // removes the group. A group whose owner lives stays.
 func TestKernelRunKilled(t *testing.T) {
+	slowtest.Skip(t)
 	g := kerneltest.New(t)
 	start := func() (*exec.Cmd, int) {
 		cmd := unthrottle(t, g, "run", "--limit-with=cgroup", "--cpus", "1", "sh", "-c", "sleep 100 & echo $$; wait")
@@ -248,6 +250,7 @@ func TestRunShort(t *testing.T) {
 
 // TestKernelRunEscapes: a program that leaves its limit, or changes it, is told as one that does.
 func TestKernelRunEscapes(t *testing.T) {
+	slowtest.Skip(t)
 	g := kerneltest.New(t)
 	if g.Version != cgroup.V1 {
 		t.Skip("the script writes files of cgroup v1")

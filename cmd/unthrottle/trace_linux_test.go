@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/internal/kerneltest"
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 // tracedDoc is what the tests look at of trace's document.
@@ -162,6 +163,7 @@ func (d tracedDoc) check(procs int) error {
 
 // TestKernelTrace takes traces of a server under a real quota, by its URL and by its PID.
 func TestKernelTrace(t *testing.T) {
+	slowtest.Skip(t)
 	g := kerneltest.New(t)
 	g.SetQuota(50_000)
 	url := startServer(t, g, 2)
@@ -197,6 +199,7 @@ func TestKernelTrace(t *testing.T) {
 
 // TestKernelTraceRecord starts the server itself.
 func TestKernelTraceRecord(t *testing.T) {
+	slowtest.Skip(t)
 	kerneltest.New(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

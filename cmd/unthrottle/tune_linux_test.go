@@ -27,6 +27,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/netns"
 	"github.com/unthrottle/unthrottle/internal/kerneltest"
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 // asTuned as the first argument makes the test binary a program to be tuned. It is not a variable of the environment, as
@@ -406,6 +407,7 @@ func (x *tuning) reaped(t *testing.T) {
 
 // TestTune tunes programs that make trouble. Mostly that is waiting, so that some go on at once.
 func TestTune(t *testing.T) {
+	slowtest.Skip(t)
 	t.Parallel()
 	self := executable(t)
 	withDoc := func(flags []string, more ...string) []string {
@@ -696,6 +698,7 @@ func copyFile(to, from string) error {
 // TestTuneInterrupted interrupts it in the middle, and lets it go on.
 // TestKernelTuneAtOnce: two of a server that does no harm run at the same time, at one port, and one that writes a file runs alone.
 func TestKernelTuneAtOnce(t *testing.T) {
+	slowtest.Skip(t)
 	kerneltest.New(t)
 	n, err := netns.New()
 	if err != nil {
@@ -744,6 +747,7 @@ func TestKernelTuneAtOnce(t *testing.T) {
 }
 
 func TestTuneInterrupted(t *testing.T) {
+	slowtest.Skip(t)
 	t.Parallel()
 	x := newTuning(t, "good", append(brief, "--runs", "runs.jsonl", "-o", "doc.json")...)
 	x.start(t)
@@ -845,6 +849,7 @@ func TestTuneFullDisk(t *testing.T) {
 
 // TestTuneWaits starts a second one while the first goes on.
 func TestTuneWaits(t *testing.T) {
+	slowtest.Skip(t)
 	t.Parallel()
 	first := newJobTuning(t, nil, executable(t), asTuned, "long job")
 	second := newJobTuning(t, nil, executable(t), asTuned, "job")

@@ -24,6 +24,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/meter"
 	"github.com/unthrottle/unthrottle/cmd/internal/service"
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 func TestTraceURL(t *testing.T) {
@@ -209,6 +210,7 @@ func TestTraceFetch(t *testing.T) {
 
 // TestAwaitPprof waits for programs that will never serve pprof. One that answers otherwise is not waited for to the end.
 func TestAwaitPprof(t *testing.T) {
+	slowtest.Skip(t)
 	for name, c := range map[string]struct {
 		args    []string
 		timeout time.Duration
@@ -269,6 +271,7 @@ func TestTakeForeign(t *testing.T) {
 
 // TestTakeSilent asks a process for a trace that listens and does not answer.
 func TestTakeSilent(t *testing.T) {
+	slowtest.Skip(t)
 	if runtime.GOOS != "linux" {
 		t.Skip("it reads /proc")
 	}
@@ -285,6 +288,7 @@ func TestTakeSilent(t *testing.T) {
 
 // TestTakeLate tells while it waits for a server that takes its time.
 func TestTakeLate(t *testing.T) {
+	slowtest.Skip(t)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		time.Sleep(50*time.Millisecond + lateAfter + lateAfter/4)
 		io.WriteString(w, "go 1.26 trace")

@@ -24,6 +24,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/plain"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/verb"
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 // samples are the documents that the manual shows: some of each verb.
@@ -214,6 +215,7 @@ func shownIn(data []byte, format string) (err error) {
 
 // TestMutated: whatever a saved document holds, it is shown or refused, in every format.
 func TestMutated(t *testing.T) {
+	slowtest.Plain(t)
 	each, seed := 12, uint64(1)
 	if n, err := strconv.Atoi(os.Getenv("UNTHROTTLE_MUTATIONS")); err == nil {
 		each = n
@@ -242,6 +244,7 @@ func TestMutated(t *testing.T) {
 
 // TestHostileTexts: each text in each document is somebody else's, all at once.
 func TestHostileTexts(t *testing.T) {
+	slowtest.Plain(t)
 	const evil = "=cmd\x1b[2J\x1b]0;pwn\x07\u202e\u2066\u200f\u009b\r\nunthrottle: hint: x\x00\x7f|`<b>]]>\ufeff"
 	for name, data := range samples(t) {
 		var values []any

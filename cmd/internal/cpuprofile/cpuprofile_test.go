@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/google/pprof/profile"
+
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 var update = flag.Bool("update", false, "write what was read into the golden files")
@@ -287,6 +289,7 @@ func TestKinds(t *testing.T) {
 }
 
 func TestErrors(t *testing.T) {
+	slowtest.Plain(t)
 	whole := written(t, made("runtime.main"))
 	negative := made("runtime.main")
 	negative.Sample[0].Value[1] = -1

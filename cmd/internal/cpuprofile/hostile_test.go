@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 // field is a field of a message: its number and what it holds.
@@ -44,6 +46,7 @@ func forged(t testing.TB, kind byte, n int) []byte {
 
 // TestPacked: a list of numbers of a byte each is refused before the parser makes sixteen of each.
 func TestPacked(t *testing.T) {
+	slowtest.Plain(t)
 	for kind := range byte(5) {
 		data := forged(t, kind, 60_000_000)
 		var before, after runtime.MemStats

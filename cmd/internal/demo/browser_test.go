@@ -20,6 +20,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/browsertest"
 	"github.com/unthrottle/unthrottle/cmd/internal/runner"
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 // serverEnv makes the test binary a server, which can be started under a limit.
@@ -159,6 +160,7 @@ func pictures(t *testing.T, ctx context.Context, name string) {
 }
 
 func TestBrowser(t *testing.T) {
+	slowtest.Skip(t)
 	keepProcs(t)
 	_, server := serve(t, Options{})
 	ctx := openBrowser(t, server.URL)
@@ -215,6 +217,7 @@ func TestBrowser(t *testing.T) {
 
 // Under a real limit the page shows what the limit does.
 func TestBrowserUnderALimit(t *testing.T) {
+	slowtest.Skip(t)
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 var half = Limit{Quota: 25 * ms, Period: 50 * ms}
@@ -196,6 +198,7 @@ func TestBusyChild(t *testing.T) {
 }
 
 func TestChildrenCount(t *testing.T) {
+	slowtest.Skip(t)
 	t.Run("children that live on", func(t *testing.T) {
 		used, c := share(t, exec.Command("/bin/sh", "-c", "for i in 1 2 3; do sh -c 'while :; do :; done' & done; wait"))
 		t.Logf("%.3f CPUs, %+v", used, c)

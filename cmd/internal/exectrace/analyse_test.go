@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/freeze"
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 // A script makes the events of a program that was never run. Times are ms.
@@ -262,6 +263,7 @@ func TestNothing(t *testing.T) {
 
 // TestManySilences: the short ones are left out, and that is told.
 func TestManySilences(t *testing.T) {
+	slowtest.Plain(t)
 	s := newScript(1)
 	s.proc(0, running)
 	s.goroutine(1, running)

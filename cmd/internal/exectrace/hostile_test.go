@@ -13,22 +13,19 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 // mostMemory is what reading any trace may take, resident: two generations that are read at once, and what is kept of all.
 const mostMemory = 1 << 30
 
-// detector tells that the race detector is there: with it memory and time are several times what they are.
-var detector bool
-
 // TestAmplifiers reads each in a process of its own: what is left out is said, and the memory is bounded.
 func TestAmplifiers(t *testing.T) {
+	slowtest.Plain(t)
 	if name := os.Getenv("UNTHROTTLE_AMPLIFIER"); name != "" {
 		amplified(t, name)
 		return
-	}
-	if testing.Short() || detector {
-		t.Skip("it reads 500 MB of traces, and looks at the memory for it")
 	}
 	for _, a := range amplifiers {
 		t.Run(a.name, func(t *testing.T) {
@@ -78,9 +75,7 @@ func amplified(t *testing.T, name string) {
 
 // TestManyWaiting: how many steps the moments of the longest silences take does not grow with goroutines times silences.
 func TestManyWaiting(t *testing.T) {
-	if testing.Short() || detector {
-		t.Skip("it makes 100 million steps")
-	}
+	slowtest.Plain(t)
 	n := newNames()
 	s, err := newSplitter(silent(300_000, 3_000))
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/freeze"
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -234,9 +235,7 @@ func endless(batches int) io.Reader {
 
 // TestLargeGeneration: what doesn't fit is left out, and the memory is bounded.
 func TestLargeGeneration(t *testing.T) {
-	if testing.Short() || detector {
-		t.Skip("it reads 100 MB")
-	}
+	slowtest.Plain(t)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	_, err := Read(context.Background(), endless(2*maxGeneration/60_000), Options{})

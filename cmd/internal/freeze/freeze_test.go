@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 const ms = time.Millisecond
@@ -57,6 +58,7 @@ func (w world) truth() float64 {
 // TestSimulation holds how often a cause is named in made-up worlds. Of what a world must never be called there is none
 // in all its runs.
 func TestSimulation(t *testing.T) {
+	slowtest.Plain(t)
 	const runs = 200
 	for i, tt := range []struct {
 		name  string

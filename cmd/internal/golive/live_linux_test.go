@@ -19,6 +19,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 // versions are the Go versions of the matrix: the last patch release of each that was there when it was written.
@@ -500,6 +502,7 @@ func TestZombie(t *testing.T) {
 
 // Processes that start and end while they are read give the value or a clean error, never another number.
 func TestRace(t *testing.T) {
+	slowtest.Skip(t)
 	path := target(t, runtime.Version(), flavours[0])
 	for i := range 60 {
 		cmd := exec.Command(path)

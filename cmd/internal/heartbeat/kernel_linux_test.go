@@ -11,6 +11,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/freeze"
 	"github.com/unthrottle/unthrottle/internal/kerneltest"
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 // This test binary is the heartbeat, or a program that is busy in so many threads, when HEARTBEAT_TEST says so.
@@ -80,6 +81,7 @@ func watch(t *testing.T, pid int, d time.Duration) (Observation, Evidence, Verdi
 
 // TestKernelThrottled watches two busy threads that may use half a CPU, from outside their group.
 func TestKernelThrottled(t *testing.T) {
+	slowtest.Skip(t)
 	g := kerneltest.New(t)
 	g.SetQuota(50000)
 	o, e, v := watch(t, busy(t, g, 2), 3*time.Second)

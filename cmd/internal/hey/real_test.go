@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/load"
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 // real runs hey itself, as it is installed, and returns what it says.
@@ -100,6 +101,7 @@ func newSite(t *testing.T, tls bool) *site {
 
 // TestSideBySide runs hey and us against the same server, and reads what both say with the same parser.
 func TestSideBySide(t *testing.T) {
+	slowtest.Skip(t)
 	plain, secure := newSite(t, false), newSite(t, true)
 	for _, c := range []struct {
 		args     string

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/internal/foreign"
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 // TestMain is also a program to look at: at each line of its input it changes GOMAXPROCS, or becomes another program.
@@ -151,6 +152,7 @@ func TestOther(t *testing.T) {
 
 // TestStillProgram reads a program that has used no CPU since an earlier reading: its memory is not looked at.
 func TestStillProgram(t *testing.T) {
+	slowtest.Skip(t)
 	program := start(t, "/proc/self/exe")
 	program.ready()
 	if err := program.Process.Signal(syscall.SIGSTOP); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/hostile"
 	"github.com/unthrottle/unthrottle/internal/foreign"
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 // hung starts this test's own program from a file system that can stop answering.
@@ -34,6 +35,7 @@ func hung(t *testing.T) (*hostile.Hung, int) {
 
 // TestHung looks at a program whose file system stops answering, and answers again. All others are seen meanwhile.
 func TestHung(t *testing.T) {
+	slowtest.Skip(t)
 	t.Run("takes no requests", func(t *testing.T) { testHung(t, (*hostile.Hung).Stop) })
 	t.Run("answers none", func(t *testing.T) { testHung(t, (*hostile.Hung).Keep) })
 }

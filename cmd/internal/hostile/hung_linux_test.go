@@ -10,10 +10,13 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 // TestHung has the real command look at a program whose file system has stopped answering.
 func TestHung(t *testing.T) {
+	slowtest.Skip(t)
 	program := build(t, t.TempDir(), "unthrottle", "github.com/unthrottle/unthrottle/cmd/unthrottle")
 	for name, hang := range map[string]func(*Hung){"takes no requests": (*Hung).Stop, "answers none": (*Hung).Keep} {
 		t.Run(name, func(t *testing.T) {

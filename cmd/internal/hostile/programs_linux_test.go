@@ -11,10 +11,13 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 // TestPrograms has root look at programs of nobody's, at each and at all together: each costs little, and the others are told.
 func TestPrograms(t *testing.T) {
+	slowtest.Plain(t)
 	if runtime.GOARCH != "amd64" {
 		t.Skip("the programs are for linux/amd64")
 	}

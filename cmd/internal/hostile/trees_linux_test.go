@@ -16,6 +16,7 @@ import (
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/bug"
 	"github.com/unthrottle/unthrottle/cmd/internal/host"
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 // memory is more than anything here needs, and less than what any of them would take.
@@ -115,6 +116,7 @@ func skip(t *testing.T, why string) {
 
 // TestProcesses has root look at each process with the real command.
 func TestProcesses(t *testing.T) {
+	slowtest.Plain(t)
 	program := build(t, t.TempDir(), "unthrottle", "github.com/unthrottle/unthrottle/cmd/unthrottle")
 	for _, p := range Processes() {
 		t.Run(p.Name, func(t *testing.T) {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 // requestsEach is how many requests each bad server gets. CI asks for 100,000.
@@ -72,6 +74,7 @@ func refusing(t *testing.T) string {
 }
 
 func TestHostileServers(t *testing.T) {
+	slowtest.Skip(t)
 	// repeat answers every request of a connection with the same bytes, and then does something.
 	repeat := func(answer string, after func(c *net.TCPConn) (more bool)) func(c *net.TCPConn) {
 		return func(c *net.TCPConn) {

@@ -18,6 +18,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 func serve(t *testing.T, h http.HandlerFunc) string {
@@ -70,6 +72,7 @@ func TestOpenLoop(t *testing.T) {
 }
 
 func TestClosedLoop(t *testing.T) {
+	slowtest.Skip(t)
 	both(t, func(t *testing.T, e Engine) {
 		var got atomic.Int64
 		url := serve(t, func(w http.ResponseWriter, _ *http.Request) { got.Add(1); w.Write([]byte("hello")) })

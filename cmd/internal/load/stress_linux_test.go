@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 // moody is a server that answers most requests, and with each of the others does something bad: closes the connection before or
@@ -95,6 +97,7 @@ func moody(t *testing.T, answered *atomic.Int64) (url string) {
 // TestStress: whatever a server does, a load ends, and each request that was planned was answered, has failed for a reason, or
 // is counted as unfinished, once.
 func TestStress(t *testing.T) {
+	slowtest.Skip(t)
 	body := []byte(strings.Repeat("x", 1<<20)) // more than the socket takes at once
 	for name, p := range map[string]Plan{
 		"open":               {Rate: 4000, Requests: 3000, Conns: 300},

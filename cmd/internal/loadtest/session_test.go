@@ -20,6 +20,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/meter"
 	"github.com/unthrottle/unthrottle/cmd/internal/moments"
 	"github.com/unthrottle/unthrottle/cmd/internal/pauses"
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 func ok(http.ResponseWriter, *http.Request) {}
@@ -100,6 +101,7 @@ func TestServer(t *testing.T) {
 // TestFindMax searches a server that answers thirty requests of a window, which are 300 a second. How near to that the search
 // comes is up to the machine that the test runs on: search has tests of that.
 func TestFindMax(t *testing.T) {
+	slowtest.Skip(t)
 	var answered atomic.Int64
 	p := plan(t, func(w http.ResponseWriter, _ *http.Request) {
 		if answered.Add(1) > 30 {
@@ -224,6 +226,7 @@ func send(t *testing.T, p load.Plan) *load.Result {
 
 // TestFindMaxBegins: the search begins a little below what closed loops do.
 func TestFindMaxBegins(t *testing.T) {
+	slowtest.Skip(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	s := &Session{Plan: plan(t, ok), SLO: slo(t, "p99=1m"), Tried: func(w Window, _ int) {
@@ -266,6 +269,7 @@ func TestWindowAt(t *testing.T) {
 
 // TestFindMaxEnds: a search takes no more time than it has, and its windows none of the server's that does not answer.
 func TestFindMaxEnds(t *testing.T) {
+	slowtest.Skip(t)
 	p := plan(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	p.Client.Timeout = time.Hour
 	began := time.Now()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/internal/kerneltest"
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 // asMeter makes the test binary a meter.
@@ -39,6 +40,7 @@ func TestMain(m *testing.M) {
 // TestKernelWatch looks from one container at another: two groups with the names of containers, in one process namespace. A meter that
 // begins as root becomes whoever the server is; one that is somebody else says so.
 func TestKernelWatch(t *testing.T) {
+	slowtest.Skip(t)
 	for _, program := range []string{"unshare", "setpriv"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skip(err)

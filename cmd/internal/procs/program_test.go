@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/executable"
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 // The stand-in for automaxprocs has its module path, packages and function names, and needs no network.
@@ -83,9 +84,6 @@ func main() {
 // build builds a program in a new module, without the network, and returns the file.
 func build(t testing.TB, goLine, source string, flags ...string) string {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("builds programs")
-	}
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip(err)
 	}
@@ -147,6 +145,7 @@ func goVersion(t *testing.T) string {
 
 // TestBuilds reads what the go command makes of small programs.
 func TestBuilds(t *testing.T) {
+	slowtest.Plain(t)
 	if runtime.GOOS != "linux" {
 		t.Skip("looks into ELF files")
 	}
@@ -204,6 +203,7 @@ func TestBuilds(t *testing.T) {
 
 // TestBuildsGoLine reads what the go line leaves in a program.
 func TestBuildsGoLine(t *testing.T) {
+	slowtest.Plain(t)
 	const debug = "//go:debug "
 	version := (&Program{GoVersion: goVersion(t)}).Minor()
 	if version < 26 {
@@ -276,6 +276,7 @@ func TestReadProgramNotGo(t *testing.T) {
 // TestReadProgramBroken reads a real program that is cut off at many lengths, and one with bytes changed: whatever comes
 // of it, it comes without a panic.
 func TestReadProgramBroken(t *testing.T) {
+	slowtest.Plain(t)
 	file := build(t, "1.21", automaxBlank)
 	whole, err := os.ReadFile(file)
 	if err != nil {

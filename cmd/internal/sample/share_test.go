@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 // Bounds of shares as they are worked out by hand.
@@ -36,6 +38,7 @@ func TestShareOf(t *testing.T) {
 
 // TestShareCoverage counts how often a bound is wrong where hits come in clusters, and parts differ.
 func TestShareCoverage(t *testing.T) {
+	slowtest.Plain(t)
 	const level, of = 0.05, 500
 	t.Logf("%6s %6s %6s %8s %8s", "share", "apart", "parts", "low", "high")
 	for _, c := range []struct{ share, apart float64 }{{0.01, 0}, {0.01, 0.5}, {0.01, 1}, {0.1, 0.5}, {0.5, 0.2}} {

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"testing"
+
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 // follow does what a search asks for, to its end.
@@ -89,6 +91,7 @@ func TestHighest(t *testing.T) {
 // TestHighestHard: where windows hold up to a rate and never above, what is said to be sustained holds, what is said to fail
 // fails, and they are near to each other.
 func TestHighestHard(t *testing.T) {
+	slowtest.Plain(t)
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 500 {
 		limit := math.Exp(random.Float64()*math.Log(1e4)) * 5 // 5 … 50 000
@@ -147,6 +150,7 @@ func (q queue) truth() float64 {
 // many windows as fit into the time that a search has by default. The first rate is nine tenths of what a closed loop has shown,
 // which is right to within a third. Some servers have so many times their capacity after five windows, and the truth is that.
 func TestHighestByQueues(t *testing.T) {
+	slowtest.Plain(t)
 	const searches, windows = 200, 20
 	for _, s := range []struct {
 		queue

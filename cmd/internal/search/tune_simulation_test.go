@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 var tunePrograms = flag.Int("tune-programs", 200, "how many programs of each kind to simulate")
@@ -146,6 +148,7 @@ func ratio(of map[int]float64) func(Candidate) float64 {
 // does harm, which is a change to a setting whose p99 is truly higher by more than the tail's margin, that fails more
 // requests, or that is not better in anything.
 func TestTuneTruths(t *testing.T) {
+	slowtest.Plain(t)
 	for _, kind := range []struct {
 		name           string
 		tail, cpu      float64
@@ -333,6 +336,7 @@ func (s *tally) share(n int) float64 { return 100 * float64(n) / float64(max(1, 
 // TestTuneShapes counts, over programs with five to eight candidates whose curves have six shapes, how often a change is
 // advised that is none for the better, and how often what is advised is within 5 % of the best.
 func TestTuneShapes(t *testing.T) {
+	slowtest.Plain(t)
 	for k, kind := range []struct {
 		name      string
 		objective Metric

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 var (
@@ -218,6 +220,7 @@ func (s *simulated) tune(t testing.TB, seed uint64) (*Tune, TuneVerdict) {
 // TestTuneWorlds counts what tunes say of these worlds beside these neighbours: what is right, what does harm, and how many of the intervals
 // that are called ones of 95 % hold the truth.
 func TestTuneWorlds(t *testing.T) {
+	slowtest.Plain(t)
 	noises, budgets := []float64{0.22}, []float64{120, 300}
 	if *allWorlds {
 		noises, budgets = []float64{0.1, 0.22, 0.37, 0.6}, []float64{60, 120, 180, 300, 600}
@@ -239,6 +242,7 @@ func TestTuneWorlds(t *testing.T) {
 // TestTuneAbreast is the same of tunes whose runs are made at the same time: of all settings of a block, or of two, which all of them take part
 // in by turns.
 func TestTuneAbreast(t *testing.T) {
+	slowtest.Plain(t)
 	for _, abreast := range []int{2, 4} {
 		for _, n := range []int{0, 2, 4} {
 			for _, w := range worlds {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/runner"
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 // asServer in the environment makes the test binary a server of a kind.
@@ -148,6 +149,7 @@ func TestFailures(t *testing.T) {
 
 // TestElsewhere: a server that listens somewhere else than it is expected to is said to.
 func TestElsewhere(t *testing.T) {
+	slowtest.Skip(t)
 	s, _ := spec(t, "good")
 	at := s.Ready.Address
 	other, _ := spec(t, "good")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 func command(args ...string) *Runner {
@@ -51,6 +52,7 @@ func TestCommand(t *testing.T) {
 
 // TestFindGo: what a script starts is looked at as well, while it runs, and in the first run only.
 func TestFindGo(t *testing.T) {
+	slowtest.Skip(t)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -94,6 +96,7 @@ func TestEnvironment(t *testing.T) {
 
 // TestCancel ends a program with the lab, also one that does not want to.
 func TestCancel(t *testing.T) {
+	slowtest.Skip(t)
 	for _, script := range []string{"echo ready >&2; exec sleep 1000", "trap '' TERM; while :; do sleep 1; done"} {
 		ctx, cancel := context.WithCancel(context.Background())
 		time.AfterFunc(50*time.Millisecond, cancel)
@@ -130,9 +133,7 @@ func TestDisturb(t *testing.T) {
 }
 
 func TestGoBench(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it builds a program")
-	}
+	slowtest.Skip(t)
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"go.mod": "module example.com/b\n\ngo 1.21\n",

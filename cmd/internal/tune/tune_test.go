@@ -20,6 +20,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/search"
 	"github.com/unthrottle/unthrottle/cmd/internal/trial"
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 // because and by tell verdicts apart by their reason, and by what a change was advised for.
@@ -798,6 +799,7 @@ func withoutTimes(lines [][]byte) []byte {
 
 // A study that was cut anywhere goes on as if it had not been: between two lines, in a line, or just before its end.
 func TestResume(t *testing.T) {
+	slowtest.Skip(t)
 	for name, begin := range plans() {
 		t.Run(name, func(t *testing.T) {
 			whole, w := begin()
@@ -839,6 +841,7 @@ func TestResume(t *testing.T) {
 
 // An interrupt, a generator that fails and a disk that is full end a study at any place; what is kept is what was complete.
 func TestEndsEarly(t *testing.T) {
+	slowtest.Skip(t)
 	errGenerator := errors.New("generating load: bad address")
 	for name, begin := range plans() {
 		t.Run(name, func(t *testing.T) {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 // asDeaf in the environment makes the test binary a command that looks at no context.
@@ -42,6 +44,9 @@ func TestSignals(t *testing.T) {
 		"Ctrl-C and SIGTERM": {[]syscall.Signal{syscall.SIGINT, syscall.SIGTERM}, syscall.SIGTERM},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name == "SIGTERM" { // which waits for as long as a server may take to end
+				slowtest.Skip(t)
+			}
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()

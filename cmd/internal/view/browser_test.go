@@ -16,6 +16,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/browsertest"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 // A window is what a page is shown in.
@@ -29,6 +30,7 @@ func (w window) String() string { return fmt.Sprintf("%d wide, %s", w.width, w.s
 // TestBrowser opens pages in a browser, as wide as phones and as a desk's screen, light and dark, and measures what a reader
 // would stumble over. With -artifacts the pages are kept.
 func TestBrowser(t *testing.T) {
+	slowtest.Plain(t)
 	ctx := browsertest.Start(t)
 	pages := browserPages(t)
 	for _, name := range slices.Sorted(maps.Keys(pages)) {

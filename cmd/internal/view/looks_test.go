@@ -20,6 +20,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/browsertest"
 	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 // The looks of pages are compared with golden files, coarsely: a file says where the parts of a page are, which colours they
@@ -44,6 +45,7 @@ var lookedIn = []window{{390, 844, "light"}, {390, 844, "dark"}, {1280, 800, "li
 
 // TestLooks compares pages with their golden files. With -artifacts the pages and the pictures are kept.
 func TestLooks(t *testing.T) {
+	slowtest.Plain(t)
 	ctx := browsertest.Start(t)
 	pages := lookedAt(t)
 	for _, name := range slices.Sorted(maps.Keys(pages)) {
@@ -410,6 +412,7 @@ func value(fields []string, x, y int) int { return strings.IndexByte(levels, fie
 // TestLooksNotice breaks pages on purpose, each in one way, and holds that one of the checks notices it: the comparison of looks,
 // or what TestBrowser measures. What only another browser would do to a page is not noticed.
 func TestLooksNotice(t *testing.T) {
+	slowtest.Plain(t)
 	ctx := browsertest.Start(t)
 	phone, desk := window{390, 844, "light"}, window{1280, 800, "light"}
 	const looks, nothing = "the looks", "nothing"

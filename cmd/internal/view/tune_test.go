@@ -15,6 +15,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 // tunes are the documents that package report keeps, of every kind of end.
@@ -210,6 +211,7 @@ var hostileTexts = map[string]string{
 var fenced = regexp.MustCompile("(?s)\n```+\n.*?\n```+\n")
 
 func TestTuneIsSafe(t *testing.T) {
+	slowtest.Plain(t)
 	for name, text := range hostileTexts {
 		d := hostileTune(text)
 		s := Tune(d)

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/ours"
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 // TestSource holds that the list of embedded files is complete.
@@ -29,6 +30,7 @@ func TestSource(t *testing.T) {
 }
 
 func TestBuild(t *testing.T) {
+	slowtest.Plain(t)
 	needGo(t)
 	ctx := context.Background()
 	toolchain, err := Resolve(ctx, "")
@@ -97,11 +99,9 @@ func runBuilt(t *testing.T, path, toolchain string) {
 // the source, too, also as it is for a system without getrusage. The first time takes minutes, for each toolchain has its
 // standard library to compile; then its build cache has it.
 func TestToolchains(t *testing.T) {
+	slowtest.Plain(t)
 	needGo(t)
 	ctx := context.Background()
-	if testing.Short() {
-		t.Skip("takes long")
-	}
 	for _, toolchain := range []string{"go1.18.10", "go1.21.13", "go1.24.13"} {
 		t.Run(toolchain, func(t *testing.T) {
 			if err := available(ctx, toolchain); err != nil {
@@ -133,6 +133,7 @@ func TestToolchains(t *testing.T) {
 }
 
 func TestBuildFails(t *testing.T) {
+	slowtest.Plain(t)
 	needGo(t)
 	ctx := context.Background()
 	t.Setenv("GOPROXY", "off")

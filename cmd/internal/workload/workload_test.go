@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/workload/program"
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 func TestList(t *testing.T) {
@@ -149,6 +150,7 @@ func TestGoCommand(t *testing.T) {
 }
 
 func TestGoCommandRuns(t *testing.T) {
+	slowtest.Plain(t)
 	needGo(t)
 	w, _ := Find("gocmd-list")
 	o := Options{Dir: t.TempDir()}

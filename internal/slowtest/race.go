@@ -1,5 +1,5 @@
 //go:build race
 
-package exectrace
+package slowtest
 
 func init() { detector = true }
