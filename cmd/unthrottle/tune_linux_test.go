@@ -468,7 +468,7 @@ func TestTune(t *testing.T) {
 		},
 		{
 			"errors, by URL", newTuning(t, "errors", withDoc(brief, "--ready-timeout", "500ms")...), 1, nil,
-			[]string{`error: .*not ready within 500ms \(http://\S+ did not answer with a status below 500\)`},
+			[]string{`error: .*not ready within 500ms \(http://\S+ answers with status 500\)`},
 			nil,
 		},
 		{

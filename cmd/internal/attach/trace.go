@@ -77,7 +77,10 @@ func (t *Tracer) late(text string) {
 func (t *Tracer) record(ctx context.Context) (_ io.ReadCloser, err error) {
 	server, err := service.Start(ctx, service.Spec{
 		Args: t.Program, Limit: t.Limit, With: t.With,
-		Each: func(line []byte) { t.Output.Write(append(line[:len(line):len(line)], '\n')) },
+		Each: func(line []byte) bool {
+			t.Output.Write(append(line[:len(line):len(line)], '\n'))
+			return false
+		},
 	})
 	if err != nil {
 		return nil, recordError(err)

@@ -62,7 +62,7 @@ func (o *serverOptions) readsStdin(verb string) error {
 // listens, under a limit. The URL is handed back; it is empty if a file says what to send.
 func (s *study) serve(ctx context.Context, o *serverOptions, program []string, at string, l *limitOptions, limit runner.Limit) (served *trial.Served, found string, err error) {
 	var late sync.Once // each run starts it
-	spec := service.Spec{Args: program, Limit: limit, With: l.with, Timeout: o.readyTimeout, Ready: o.ready, Late: func(text string) {
+	spec := service.Spec{Args: program, Limit: limit, With: l.with, Timeout: o.readyTimeout, Patient: s.Flags.Given("ready-timeout"), Ready: o.ready, Late: func(text string) {
 		late.Do(func() { s.Progress.Note(text) })
 	}}
 	if at == "" && o.requests.File == "" {

@@ -171,6 +171,7 @@ func (t *tuner) Plan(_ context.Context, args, command []string) (err error) {
 			return err
 		}
 	}
+	p.Redirects = t.Flags.Given("redirects")
 	p.Seed, p.Command = t.Seeded(p.Seed)
 	if p.Dir, err = conduct.WorkDir(); err != nil {
 		return err
@@ -266,6 +267,8 @@ func (t *tuner) explain(err error) error {
 	switch isHopeless := errors.As(err, &hopeless); {
 	case isHopeless && hopeless.NoGo:
 		return hint.With(err, "--any tunes it all the same")
+	case isHopeless && hopeless.Next != "":
+		return hint.With(err, hopeless.Next)
 	case isHopeless && t.soFar.Plan.Kind == tune.ServerKind:
 		return hint.With(err, "try it by hand: unthrottle run --cpus 1 PROGRAM; unthrottle load URL")
 	case isHopeless:

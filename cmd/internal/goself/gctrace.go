@@ -91,17 +91,18 @@ type GCLog struct {
 // most is how many collections are kept: at 1,000 a second those of some minutes.
 const most = 1 << 18
 
-// Line takes a line of the program's stderr.
-func (l *GCLog) Line(line []byte) {
+// Line takes a line of the program's stderr, if it is one of a collection.
+func (l *GCLog) Line(line []byte) (taken bool) {
 	c, ok := ParseCycle(line)
 	if !ok {
-		return
+		return false
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.cycles) < most {
 		l.cycles = append(l.cycles, c)
 	}
+	return true
 }
 
 // Mark is a place in the log, for Since.

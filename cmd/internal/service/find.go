@@ -24,6 +24,8 @@ func FindURL(ctx context.Context, spec Spec) (string, error) {
 	var ports []int
 	late := time.NewTimer(lateAfter)
 	defer late.Stop()
+	vain := time.NewTimer(vainAfter)
+	defer vain.Stop()
 	nowhere := func() string {
 		if len(ports) > 0 {
 			return "it listens on " + inWords(ports) + ", where nothing answers plain HTTP"
@@ -49,6 +51,10 @@ func FindURL(ctx context.Context, spec Spec) (string, error) {
 			s.late(nowhere() + " so far")
 		case <-ctx.Done():
 			return "", ctx.Err()
+		case <-vain.C:
+			if len(ports) == 0 && !spec.Patient {
+				return "", &Error{fmt.Sprintf("%s: it listens on no port after %v", filepath.Base(spec.Args[0]), vainAfter), s.Output()}
+			}
 		case <-patience.C:
 			return "", &Error{fmt.Sprintf("%s: %s within %v", filepath.Base(spec.Args[0]), nowhere(), s.spec.Timeout), s.Output()}
 		}

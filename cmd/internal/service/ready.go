@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/netns"
@@ -75,8 +76,28 @@ func (r Ready) port() int {
 	return procs.Port(u)
 }
 
-func (r Ready) String() string {
-	switch {
+// An answer is the status that was answered last; 0: none was.
+type answer struct{ atomic.Int64 }
+
+// take notes a status, and reports whether it is that of a server that is ready.
+func (a *answer) take(status int) bool {
+	if status > 0 {
+		a.Store(int64(status))
+	}
+	return 0 < status && status < http.StatusInternalServerError
+}
+
+// fails reports whether the server answered with an error of its own, and not that it is not ready yet.
+func (a *answer) fails() bool {
+	status := a.Load()
+	return status == http.StatusInternalServerError || status == http.StatusNotImplemented
+}
+
+// missing says what a server did not do so far.
+func (r Ready) missing(seen *answer) string {
+	switch status := seen.Load(); {
+	case status >= http.StatusInternalServerError:
+		return fmt.Sprintf("%s answers with status %d", r.URL, status)
 	case r.URL != "":
 		return r.URL + " did not answer with a status below 500"
 	case r.Address != "":
@@ -103,7 +124,7 @@ func (r Ready) free(ctx context.Context, n *netns.Net) error {
 }
 
 // await waits until a server is ready, and reports whether it is: false means that ctx was done first.
-func (r Ready) await(ctx context.Context, n *netns.Net, output *tail) bool {
+func (r Ready) await(ctx context.Context, n *netns.Net, output *tail, seen *answer) bool {
 	if r.Line != nil {
 		select {
 		case <-output.matched:
@@ -123,7 +144,7 @@ func (r Ready) await(ctx context.Context, n *netns.Net, output *tail) bool {
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
 	for {
-		if r.URL != "" && answers(ctx, n, r.URL) || r.Address != "" && connects(ctx, n, r.Address) {
+		if r.URL != "" && seen.take(status(ctx, n, r.URL)) || r.Address != "" && connects(ctx, n, r.Address) {
 			return true
 		}
 		select {
@@ -140,8 +161,7 @@ func (r Ready) line(text []byte) bool { return r.Line != nil && r.Line.Match(tex
 const askFor = 5 * time.Second
 
 func answers(ctx context.Context, n *netns.Net, url string) bool {
-	code := status(ctx, n, url)
-	return 0 < code && code < http.StatusInternalServerError
+	return new(answer).take(status(ctx, n, url))
 }
 
 // status is that of an answer; 0: there is none.

@@ -30,10 +30,11 @@ type Spec struct {
 	With  runner.With
 	Net   *netns.Net // where it is started; nil: in ours
 
-	Each    func(line []byte) // is told each line of its output; nil: nobody
-	Late    func(text string) // is told what a server that takes its time to get ready is waited for; nil: nobody
+	Each    func(line []byte) bool // takes a line of its output that was asked for; nil: none was
+	Late    func(text string)      // is told what a server that takes its time to get ready is waited for; nil: nobody
 	Ready   Ready
 	Timeout time.Duration // to get ready (0: a minute)
+	Patient bool          // it gets that time, even where it is seen that it makes no use of it
 	Grace   time.Duration // to end after SIGTERM (0: 5 s)
 }
 
@@ -94,11 +95,14 @@ func (s *Server) awaitReady(ctx context.Context) error {
 	defer limit.Stop()
 	late := time.NewTimer(lateAfter)
 	defer late.Stop()
+	vain := time.NewTimer(vainAfter)
+	defer vain.Stop()
 	ready := make(chan struct{})
 	asking, stop := context.WithCancel(ctx)
 	defer stop()
+	var seen answer
 	go func() {
-		if s.spec.Ready.await(asking, s.spec.Net, s.output) {
+		if s.spec.Ready.await(asking, s.spec.Net, s.output, &seen) {
 			close(ready)
 		}
 	}()
@@ -111,19 +115,31 @@ func (s *Server) awaitReady(ctx context.Context) error {
 			}
 			return nil
 		case <-late.C:
-			s.late(s.spec.Ready.String() + " so far" + s.elsewhere())
+			elsewhere := s.elsewhere()
+			if elsewhere != "" && !s.spec.Patient {
+				return s.failure(s.spec.Ready.missing(&seen) + elsewhere)
+			}
+			s.late(s.spec.Ready.missing(&seen) + " so far" + elsewhere)
+		case <-vain.C:
+			if seen.fails() && !s.spec.Patient {
+				return s.failure(s.spec.Ready.missing(&seen))
+			}
 		case <-s.Ended():
 			return s.failure("it ended before it was ready: " + s.how())
 		case <-limit.C:
-			return s.failure(fmt.Sprintf("it was not ready within %v (%s%s)", s.spec.Timeout, s.spec.Ready, s.elsewhere()))
+			return s.failure(fmt.Sprintf("it was not ready within %v (%s%s)", s.spec.Timeout, s.spec.Ready.missing(&seen), s.elsewhere()))
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
 
-// lateAfter is how long a server may take to get ready without a word.
-const lateAfter = 2 * time.Second
+// lateAfter is how long a server may take to get ready without a word. vainAfter is how long one is waited for that answers nothing but
+// errors of its own, or listens nowhere.
+const (
+	lateAfter = 2 * time.Second
+	vainAfter = 10 * time.Second
+)
 
 func (s *Server) late(why string) {
 	if s.spec.Late != nil {

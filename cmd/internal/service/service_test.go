@@ -1,6 +1,7 @@
 package service
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -122,7 +124,7 @@ func TestFailures(t *testing.T) {
 		{"crash", "", time.Minute, "ended before it was ready: exit code 3", "panic: no such table"},
 		{"mute", "", 100 * time.Millisecond, "not ready within 100ms (nothing listened on", ""},
 		{"mute", "^ready$", 100 * time.Millisecond, `no line matched "^ready$"`, ""},
-		{"errors", "URL", 200 * time.Millisecond, "did not answer", "listening on"},
+		{"errors", "URL", 200 * time.Millisecond, "answers with status 500", "listening on"},
 	} {
 		t.Run(test.kind, func(t *testing.T) {
 			s, url := spec(t, test.kind)
@@ -160,7 +162,7 @@ func TestElsewhere(t *testing.T) {
 			t.Errorf("%+v: %v", ready, err)
 		}
 	}
-	s.Ready, s.Timeout = other.Ready, time.Minute
+	s.Ready, s.Timeout, s.Patient = other.Ready, time.Minute, true
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	said := ""
@@ -170,6 +172,38 @@ func TestElsewhere(t *testing.T) {
 	}
 	if !strings.HasPrefix(said, "nothing listened on ") || !strings.HasSuffix(said, ": waiting for it, for 1m0s at most") {
 		t.Errorf("%q", said)
+	}
+}
+
+// TestInVain: what is seen to be in vain is not waited for.
+func TestInVain(t *testing.T) {
+	slowtest.Skip(t)
+	elsewhere, _ := spec(t, "good")
+	other, _ := spec(t, "good")
+	at := elsewhere.Ready.Address
+	elsewhere.Ready = other.Ready
+	failing, url := spec(t, "errors")
+	failing.Ready = Ready{URL: url}
+	mute, _ := spec(t, "mute")
+	for name, c := range map[string]struct {
+		start func() error
+		want  string
+		least time.Duration
+	}{
+		"another port": {func() error { _, err := Start(t.Context(), elsewhere); return err }, "nothing listened on " + other.Ready.Address + ", and it listens on " + at[len("127.0.0.1:"):] + " instead;", lateAfter},
+		"500":          {func() error { _, err := Start(t.Context(), failing); return err }, url + " answers with status 500;", vainAfter},
+		"no port":      {func() error { _, err := FindURL(t.Context(), mute); return err }, "it listens on no port after 10s;", vainAfter},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			begin := time.Now()
+			if err := c.start(); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+			if took := time.Since(begin); took < c.least || took > defaultTimeout/2 {
+				t.Errorf("it took %v, and was to take %v", took, c.least)
+			}
+		})
 	}
 }
 
@@ -244,7 +278,7 @@ func TestParseReady(t *testing.T) {
 		{"listening on", `no line matched "listening on"`},
 		{"ready: true", `no line matched "ready: true"`},
 	} {
-		if r, err := ParseReady(test.text); err != nil || r.String() != test.want {
+		if r, err := ParseReady(test.text); err != nil || r.missing(new(answer)) != test.want {
 			t.Errorf("%q: %v, %v, want %s", test.text, r, err, test.want)
 		}
 	}
@@ -270,6 +304,11 @@ func TestTail(t *testing.T) {
 	<-w.matched
 	fmt.Fprint(w, strings.Repeat("x", 5000))
 	last := w.last()
+	asked := newTail(func([]byte) bool { return false }, func(line []byte) bool { return bytes.HasPrefix(line, []byte("gc ")) })
+	fmt.Fprint(asked, "hello\ngc 1 @0.1s\nworld\n")
+	if got := asked.last(); !slices.Equal(got, []string{"hello", "world"}) {
+		t.Errorf("with what was asked for: %q", got)
+	}
 	if len(last) != maxLines+1 || last[0] != "line 10" || len(last[maxLines]) != maxLine {
 		t.Errorf("%d lines, the first %q", len(last), last[0])
 	}
@@ -280,7 +319,7 @@ func FuzzParseReady(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if r, err := ParseReady(text); err == nil && r.String() == "" {
+		if r, err := ParseReady(text); err == nil && r.missing(new(answer)) == "" {
 			t.Error("nothing is waited for")
 		}
 	})

@@ -8,8 +8,8 @@ import (
 // A tail keeps the last lines of what is written to it, and signals when one has matched.
 type tail struct {
 	matches func([]byte) bool
-	matched chan struct{} // closed then
-	each    func([]byte)  // is told each line; nil: nobody
+	matched chan struct{}     // closed then
+	each    func([]byte) bool // takes lines that were asked for: they are not kept; nil: none
 
 	mu    sync.Mutex
 	lines []string
@@ -23,7 +23,7 @@ const (
 	maxLine  = 1000 // bytes
 )
 
-func newTail(matches func([]byte) bool, each func([]byte)) *tail {
+func newTail(matches, each func([]byte) bool) *tail {
 	return &tail{matches: matches, matched: make(chan struct{}), each: each}
 }
 
@@ -36,10 +36,9 @@ func (t *tail) Write(p []byte) (int, error) {
 			t.open = append(t.open, line[:min(room, len(line))]...)
 		}
 		if t.look(); whole {
-			if t.each != nil {
-				t.each(t.open)
+			if t.each == nil || !t.each(t.open) {
+				t.lines = append(t.lines, string(bytes.TrimSuffix(t.open, []byte("\r"))))
 			}
-			t.lines = append(t.lines, string(bytes.TrimSuffix(t.open, []byte("\r"))))
 			t.open = t.open[:0]
 			if len(t.lines) > maxLines {
 				t.lines = append(t.lines[:0], t.lines[1:]...)

@@ -86,6 +86,7 @@ type Window struct {
 	Valid    bool     // false: the generator did not send as planned, or see the answers in time, whatever they were
 	Notes    []string // why it isn't valid, and whose fault that was, or what the server did not take
 	Cause    string   // the most frequent error's; "": none
+	Status   int      // of most answers; 0: they have several
 	Left     float64  // share of the requests that are not in the latencies: they were due while something else had the machine
 	Stood    float64  // of these that because the machine itself stood still, again as a share of all
 	Kept     float64  // share of the requests that were due while nothing else had it, even if the latencies are of all; 0: not known
@@ -255,6 +256,11 @@ func (v Sight) Window(g loadtest.Summary) (Window, error) {
 	w := Window{
 		Metrics: served(g, perWindow), Requests: g.Requests, SLOHeld: g.SLO == nil || g.SLO.HeldFromReady, Valid: !g.OurFault, Notes: notes(g),
 		Curve: compared.Curve, Left: left, Axis: steps(g.Axis), GC: v.GC, Procs: v.Procs, Used: v.Counters.CPU.Seconds() / seen, Cause: cause(g),
+	}
+	for _, s := range g.Statuses {
+		if s.Count > g.Requests/2 {
+			w.Status = s.Status
+		}
 	}
 	if w.GC.Collections > 0 {
 		lab.GCRate.Set(w.Metrics, float64(w.GC.Collections)/seen)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -197,11 +198,12 @@ func (x *execution) pilotServer(ctx context.Context, p *Pilot) (tells bool, err 
 // Hopeless is a program that can't be tuned.
 type Hopeless struct {
 	Why  string
-	NoGo bool // it is no Go program, as far as can be seen
+	NoGo bool   // it is no Go program, as far as can be seen
+	Next string // what to do about it; "": it is to be tried by hand
 }
 
 func (x *execution) noGo() error {
-	return &Hopeless{x.Plan.Name + " is no Go program, and does not seem to start one: GOMAXPROCS means nothing to it", true}
+	return &Hopeless{Why: x.Plan.Name + " is no Go program, and does not seem to start one: GOMAXPROCS means nothing to it", NoGo: true}
 }
 
 func (h *Hopeless) Error() string { return h.Why }
@@ -289,7 +291,7 @@ func (l *look) warmUp(ctx context.Context) (warm time.Duration, err error) {
 	for before := 0.0; ; {
 		w, err := l.shoot(ctx, trial.Shot{Conns: l.p.Conns, Lasting: each})
 		if err == nil {
-			err = answered(w)
+			err = answered(w, l.Plan.Redirects)
 		}
 		if err != nil {
 			return 0, err
@@ -461,8 +463,15 @@ func (x *execution) shot(p *Pilot, l Load) trial.Shot {
 	return s
 }
 
-// answered is the error of a server that answers nothing but errors. One that has not answered yet may be slow.
-func answered(w trial.Window) error {
+// answered is the error of a server that answers nothing but errors, or with redirects that nobody means. One that has not answered yet
+// may be slow.
+func answered(w trial.Window, redirects bool) error {
+	if w.Status > 300 && w.Status < 400 && w.Status != http.StatusNotModified && !redirects {
+		return &Hopeless{
+			Why:  fmt.Sprintf("its answers are redirects (status %d), and not the work", w.Status),
+			Next: "--redirects 3 follows them to the same host; --redirects 0 measures them; or name the path where they lead",
+		}
+	}
 	if lab.RequestRate.In(w.Metrics) > 0 || w.Requests == 0 && w.Cause == "" {
 		return nil
 	}
@@ -470,7 +479,19 @@ func answered(w trial.Window) error {
 	if cause == "" {
 		cause = "no answer came back"
 	}
-	return &Hopeless{Why: "all of its requests failed: " + cause}
+	return &Hopeless{Why: "all of its requests failed: " + cause, Next: mends[w.Status]}
+}
+
+// mends is what helps where all answers have a status.
+var mends = map[int]string{
+	http.StatusBadRequest:           "-d sends a body, -H a header, --content-type what kind of body it is",
+	http.StatusUnauthorized:         "-H 'Authorization: …' or --user sends what it asks for",
+	http.StatusForbidden:            "-H 'Authorization: …' or --user sends what it asks for",
+	http.StatusNotFound:             "--url names a path that there is",
+	http.StatusMethodNotAllowed:     "-X POST sends another method, -d a body with it",
+	http.StatusLengthRequired:       "-d sends a body",
+	http.StatusUnsupportedMediaType: "--content-type says what kind of body it is",
+	http.StatusUnprocessableEntity:  "-d sends a body, --content-type what kind of body it is",
 }
 
 // sharesInOrder puts the share first that is nearest to the usual one, the lower of two: the verdict rests on it.

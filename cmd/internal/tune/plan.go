@@ -36,6 +36,8 @@ type Plan struct {
 	Program []string `json:"program"`
 	URL     string   `json:"url,omitempty"`
 
+	Redirects bool `json:"redirects,omitempty"` // answers that are some are meant: --redirects was given
+
 	CPUs   float64   `json:"limit_cpus"`        // 0: no limit
 	Limits []float64 `json:"limits,omitempty"`  // several: which of them is needed?
 	Procs  []int     `json:"procs,omitempty"`   // candidates of the user's; none: the usual ones

@@ -926,6 +926,7 @@ func TestJobThatGoesOn(t *testing.T) {
 func TestFailures(t *testing.T) {
 	none := trial.Window{Valid: true, Requests: 10, Metrics: map[string]float64{"req/s": 0, "errors-%": 100}, Cause: "status 500"}
 	silent := trial.Window{Valid: true, Metrics: map[string]float64{"req/s": 0}}
+	moved := trial.Window{Valid: true, Requests: 10, Metrics: map[string]float64{"req/s": 1000}, Status: 302}
 	for _, c := range []struct {
 		name  string
 		world func(*world)
@@ -937,6 +938,9 @@ func TestFailures(t *testing.T) {
 		{"all requests fail", func(w *world) {
 			w.shoot = func(*fakeSession, int) (trial.Window, error, bool) { return none, nil, true }
 		}, "all of its requests failed: status 500"},
+		{"all requests are sent elsewhere", func(w *world) {
+			w.shoot = func(*fakeSession, int) (trial.Window, error, bool) { return moved, nil, true }
+		}, "its answers are redirects (status 302), and not the work"},
 		{"it never answers", func(w *world) {
 			w.shoot = func(*fakeSession, int) (trial.Window, error, bool) { return silent, nil, true }
 		}, "no request succeeded"},

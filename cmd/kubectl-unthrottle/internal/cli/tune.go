@@ -193,6 +193,7 @@ func (t *tuner) Plan(ctx context.Context, args, command []string) error {
 	if err := t.checkLimits(p); err != nil {
 		return err
 	}
+	p.Redirects = t.Flags.Given("redirects")
 	p.Seed, p.Command = t.Seeded(p.Seed)
 	var err error
 	if p.Dir, err = conduct.WorkDir(); err != nil {
@@ -442,7 +443,10 @@ func (t *tuner) explain(err error) error {
 		err = hint.With(fmt.Errorf("%w; and before that the end of all could not be put off: %w", err, lost), hint.Of(err)...)
 	}
 	var hopeless *tune.Hopeless
-	if errors.As(err, &hopeless) {
+	switch isHopeless := errors.As(err, &hopeless); {
+	case isHopeless && hopeless.Next != "":
+		return hint.With(err, hopeless.Next)
+	case isHopeless:
 		return hint.With(err, "look at a run by itself: kubectl unthrottle tune --dry-run prints its manifests")
 	}
 	if _, failed := trial.Failed(err); failed {
