@@ -152,10 +152,10 @@ func (d *Trace) Next() (next []Advice) {
 		}
 		next = append(next, Advice{"A limit is not the cause. Who else uses the CPUs:", who})
 	case freeze.Unsure:
-		next = append(next, Advice{
-			"A trace with CPU samples says more, and a heartbeat in the cgroup says it for sure:",
-			[]string{"unthrottle trace HOST:PORT", "unthrottle watch " + pid},
-		})
+		next = append(next, Advice{"A heartbeat in its cgroup says it for sure:", []string{"unthrottle watch " + pid}})
+		if d.Samples == nil {
+			next = append(next, Advice{"A trace with CPU samples says more:", []string{"unthrottle trace HOST:PORT"}})
+		}
 	}
 	if file := d.file(); file != "" {
 		next = append(next, Advice{"All events of it:", []string{"go tool trace " + ShellWord(file)}})

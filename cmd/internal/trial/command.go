@@ -83,6 +83,7 @@ type GoBench struct {
 	For     string // as -benchtime; but see Times
 	Dir     string // private to this lab
 
+	from   string            // directory in which go is called: the package's, if that is what Package names; "": here
 	binary map[string]string // toolchain → test binary
 	dir    string            // the package's
 	Path   string            // its import path
@@ -95,7 +96,11 @@ func (g *GoBench) Prepare(ctx context.Context, toolchains []string, progress fun
 	if _, err := regexp.Compile(g.Regexp); err != nil {
 		return fmt.Errorf("no benchmark can match %q: %w", g.Regexp, err)
 	}
-	out, err := g.goCommand(ctx, "", "list", "-f", "{{.ImportPath}} {{.Dir}}", g.Package)
+	name := g.Package
+	if d, err := os.Stat(name); err == nil && d.IsDir() {
+		name, g.from = ".", name // it may be in another module than what is here
+	}
+	out, err := g.goCommand(ctx, "", "list", "-f", "{{.ImportPath}} {{.Dir}}", name)
 	if cause := new(goError); errors.As(err, &cause) && cause.said != "" {
 		return fmt.Errorf("no Go package at %s: %s", g.Package, cause.said)
 	} else if err != nil {
@@ -109,7 +114,7 @@ func (g *GoBench) Prepare(ctx context.Context, toolchains []string, progress fun
 	for _, t := range toolchains {
 		progress(strings.TrimSpace("building " + g.Package + " " + t))
 		path := filepath.Join(g.Dir, "bench-"+t+".test")
-		if _, err := g.goCommand(ctx, t, "test", "-c", "-o", path, g.Package); err != nil {
+		if _, err := g.goCommand(ctx, t, "test", "-c", "-o", path, name); err != nil {
 			return err
 		}
 		if _, err := os.Stat(path); err != nil {
@@ -201,7 +206,7 @@ func parseBench(out []byte) (results []*benchfmt.Result, err error) {
 // goCommand runs the go command of a toolchain, "" being the one in the PATH.
 func (g *GoBench) goCommand(ctx context.Context, toolchain string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Env = append(os.Environ(), workload.BuildCache(filepath.Join(g.Dir, "gocache"))...)
+	cmd.Dir, cmd.Env = g.from, append(os.Environ(), workload.BuildCache(filepath.Join(g.Dir, "gocache"))...)
 	if toolchain != "" {
 		cmd.Env = append(cmd.Env, "GOTOOLCHAIN="+toolchain)
 	}

@@ -175,6 +175,12 @@ func BenchmarkB(b *testing.B) {
 	if _, ok := run.Metrics["ns/op"]; !ok {
 		t.Errorf("got %+v", run)
 	}
+	t.Chdir(t.TempDir())
+	elsewhere := &GoBench{Package: dir, Regexp: "BenchmarkA", For: "10x", Dir: t.TempDir()}
+	if err := elsewhere.Prepare(context.Background(), []string{""}, func(string) {}); err != nil || len(elsewhere.Names) != 1 {
+		t.Errorf("from another directory: %q, %v", elsewhere.Names, err)
+	}
+	t.Chdir(dir)
 	if err := (&GoBench{Package: ".", Regexp: "None", Dir: t.TempDir()}).Prepare(context.Background(), []string{""}, func(string) {}); err == nil ||
 		!strings.Contains(err.Error(), `no benchmark that matches "None"`) {
 		t.Errorf("got %v", err)

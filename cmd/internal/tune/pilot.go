@@ -432,9 +432,9 @@ func (l *look) tells(w trial.Window) error {
 	case p.Pinned:
 		return &Hopeless{Why: setsItself(l.procs, p.Procs)}
 	case p.Procs > 0:
-		p.Why = fmt.Sprintf("that is what it runs with; expected was %d, as %s", p.Procs, p.Why)
+		p.Why = fmt.Sprintf("it says so itself, though %d was expected: %s", p.Procs, p.Why)
 	default:
-		p.Why = "that is what it runs with"
+		p.Why = "it says so itself"
 	}
 	p.Procs = l.procs
 	return nil
@@ -545,7 +545,7 @@ func (x *execution) pilotJob(ctx context.Context, p *Pilot) error {
 	}
 	p.LimitKind, p.PerRun = run.LimitKind, run.Seconds+0.05
 	if run.GOMAXPROCS > 0 && !p.Pinned && run.GOMAXPROCS != p.Procs {
-		p.Procs, p.Why = run.GOMAXPROCS, "as it says itself"
+		p.Procs, p.Why = run.GOMAXPROCS, "it says so itself"
 	}
 	p.Loads = []Load{{Tail: tails[0].name}}
 	return nil

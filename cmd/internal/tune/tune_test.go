@@ -322,7 +322,7 @@ func TestSetsItself(t *testing.T) {
 	l = w.lab(&keeper{})
 	l.Foresee = func(float64) Foresight { return Foresight{Procs: 3, Why: "a guess", GoDefault: 2} }
 	s := newStudy(Plan{})
-	if err := s.Execute(context.Background(), l); err != nil || s.Pilot.Procs != 8 || !strings.Contains(s.Pilot.Why, "expected was 3") {
+	if err := s.Execute(context.Background(), l); err != nil || s.Pilot.Procs != 8 || !strings.Contains(s.Pilot.Why, "3 was expected") {
 		t.Errorf("%+v, %v", s.Pilot, err)
 	}
 }

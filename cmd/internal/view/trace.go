@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/freeze"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
@@ -103,7 +104,7 @@ func traceKernel(d *report.Trace) []string {
 	return []string{
 		"throttled in " + periods(k.ThrottledPeriods, k.Periods) + ", " + quantity.Seconds(k.ThrottledSeconds) + " summed over CPUs",
 		"that is " + quantity.Share(k.ThrottledShare) + " of the time" + when(k.CPUs > 1, fmt.Sprintf(" if all %d stood still together", k.CPUs)) +
-			"; by the trace " + quantity.Share(d.Throttled),
+			"; by the trace " + cmp.Or(when(freeze.Cause(d.Cause) == freeze.Unsure, "it is not known"), quantity.Share(d.Throttled)),
 	}
 }
 
