@@ -77,6 +77,8 @@ func newDemo(stdio IO) *cobra.Command {
 				return err
 			}
 			screen := newDemoScreen(stdio, color)
+			screen.say(sheet.Plain, view.DemoHead(demoCPUs, string(kind)))
+			screen.say(sheet.Soft, "First, for some five seconds: how much can it take?")
 			rate := 0.0
 			t := tour.Tour{
 				Server: trial.Served{
@@ -86,7 +88,7 @@ func newDemo(stdio IO) *cobra.Command {
 				CPUs: demoCPUs, Procs: demoProcs, Load: demoShare, Each: each,
 				OnRate: func(perSecond float64) {
 					rate = perSecond
-					screen.say(sheet.Plain, view.DemoHead(demoCPUs, rate, string(kind)))
+					screen.say(sheet.Plain, view.DemoRate(rate))
 					screen.say(sheet.Soft, screen.strip.Legend("stood still"))
 				},
 				OnBegin: screen.begin, OnLook: screen.look, OnEnd: screen.end,

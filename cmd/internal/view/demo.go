@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"strconv"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/chart"
@@ -10,17 +11,21 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/tour"
 )
 
-// DemoHead says what is going to be seen, and DemoLeg what was seen of a setting.
-func DemoHead(cpus, rate float64, kind string) string {
-	return "A server under a limit of " + quantity.CPUs(cpus) + around(" (", limitKind(kind), ")") +
-		" gets " + quantity.PerSecond(rate) + ", with three values of GOMAXPROCS."
+// DemoHead says what is going to be seen, before anything is known; DemoRate what the server is sent.
+func DemoHead(cpus float64, kind string) string {
+	return "A server under a limit of " + quantity.CPUs(cpus) + around(" (", limitKind(kind), ")") + ", with three values of GOMAXPROCS."
 }
 
-// DemoLeg is what came of a setting, in a line.
+func DemoRate(rate float64) string { return "It is sent " + quantity.PerSecond(rate) + " with each." }
+
+// DemoLeg is what came of a setting, in a line. Where one in a hundred failed, p99 is how long these were waited for.
 func DemoLeg(leg tour.Leg) string {
-	return "p99 " + quantity.Latency(leg.P99) + ", CPU per request " + quantity.Latency(leg.CPU) +
-		", throttled in " + quantity.Share(leg.Throttled) + " of the periods" +
-		when(leg.Failed > 0, ", "+quantity.Share(leg.Failed)+" failed")
+	if !(leg.P99 > 0) || !(leg.CPU > 0) {
+		return "nothing was measured"
+	}
+	return cmp.Or(when(leg.Failed < 0.01, "p99 "+quantity.Latency(leg.P99)), quantity.Share(leg.Failed)+" of the requests failed") +
+		", CPU per request " + quantity.Latency(leg.CPU) + ", throttled in " + quantity.Share(leg.Throttled) + " of the periods" +
+		when(leg.Failed > 0 && leg.Failed < 0.01, ", "+quantity.Share(leg.Failed)+" failed")
 }
 
 // DemoPicture draws two seconds of each setting.
