@@ -86,12 +86,25 @@ func isFacts(b sheet.Block) bool { _, is := b.(sheet.Facts); return is }
 
 // pageFuncs are what the template needs beside the sheet.
 var pageFuncs = template.FuncMap{
-	"tight": tight, "class": class, "claim": claimClass, "table": newPageTable, "chart": chart.HTML, "severity": sheet.ToneOf, "code": code,
+	"tight": tight, "class": class, "claim": claimClass, "headline": headline, "table": newPageTable, "chart": chart.HTML, "severity": sheet.ToneOf, "code": code,
 }
 
-// claimClass is how the word of a claim looks.
+// headline is a claim as it stands alone on a page: in a line its word comes before. What begins with a name or a metric stays.
+func headline(text string) string {
+	first, _, _ := strings.Cut(text, " ")
+	if strings.Trim(first, "abcdefghijklmnopqrstuvwxyz") != "" || first == "" {
+		return text
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
+}
+
+// claimClass is how a claim and its word look.
 func claimClass(tone sheet.Tone) string {
 	switch tone {
+	case sheet.Good:
+		return "good"
+	case sheet.Warn:
+		return "weigh"
 	case sheet.Bad:
 		return "failed"
 	case sheet.Unsure, sheet.Soft:

@@ -9,6 +9,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
+	"github.com/unthrottle/unthrottle/cmd/internal/search"
 	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
 )
 
@@ -17,7 +18,7 @@ func Tune(document *report.Tune) *sheet.Sheet {
 	d := newTuneDoc(document)
 	s := &sheet.Sheet{
 		Verb: "tune", Subject: d.summary(), Warnings: d.Warnings, Document: document,
-		Claims:  []sheet.Claim{{Word: d.word(), Tone: settledTone(d.Verdict.Settled()), Whole: true, Text: d.Verdict.Text, More: d.Verdict.Also}},
+		Claims:  []sheet.Claim{{Word: d.word(), Tone: d.tone(), Whole: true, Text: d.Verdict.Text, More: d.Verdict.Also}},
 		Command: report.ShellWords(d.Command), Again: []string{d.SeedText()},
 	}
 	if !d.Finished {
@@ -110,6 +111,17 @@ func (d *tuneDoc) word() string {
 		return "enough"
 	}
 	return d.Verdict.Kind
+}
+
+// tone is that of the word: what to change, and what to weigh, is to be seen from afar.
+func (d *tuneDoc) tone() sheet.Tone {
+	switch d.word() {
+	case string(search.Change), "enough":
+		return sheet.Good
+	case string(search.Trade):
+		return sheet.Warn
+	}
+	return settledTone(d.Verdict.Settled())
 }
 
 func settledTone(settled bool) sheet.Tone {

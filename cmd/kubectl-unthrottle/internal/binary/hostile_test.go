@@ -397,7 +397,7 @@ func FuzzBuilt(f *testing.F) {
 	}
 	f.Add(uint8(nested), uint16(2000), uint16(4000), uint8(1))
 	f.Fuzz(func(t *testing.T, s uint8, n, length uint16, layers uint8) {
-		each := max(1, min(int(n), 12<<20/(int(length)%5000+1000))/(int(layers)%8+1)) // nearly all of the time goes into writing headers
+		each := max(1, min(int(n), 5<<20/(int(length)%5000+1000))/(int(layers)%8+1)) // nearly all of the time goes into writing headers
 		var all [][]byte
 		for i := range int(layers)%8 + 1 {
 			all = append(all, built(t, shape(s)%shapes, each, int(length)%5000, i))
