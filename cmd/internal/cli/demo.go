@@ -153,5 +153,5 @@ func (s *demoScreen) look(still []tour.Span, until float64) {
 
 func (s *demoScreen) end(leg tour.Leg) {
 	s.terminal.Clear()
-	s.say(sheet.Plain, view.DemoLeg(leg))
+	s.say(sheet.Plain, report.DemoLeg(leg))
 }

@@ -91,11 +91,15 @@ var pageFuncs = template.FuncMap{
 
 // headline is a claim as it stands alone on a page: in a line its word comes before. What begins with a name or a metric stays.
 func headline(text string) string {
-	first, _, _ := strings.Cut(text, " ")
-	if strings.Trim(first, "abcdefghijklmnopqrstuvwxyz") != "" || first == "" {
-		return text
+	for i, r := range text {
+		switch {
+		case r == ' ' && i > 0:
+			return strings.ToUpper(text[:1]) + text[1:]
+		case r < 'a' || r > 'z':
+			return text
+		}
 	}
-	return strings.ToUpper(text[:1]) + text[1:]
+	return text
 }
 
 // claimClass is how a claim and its word look.

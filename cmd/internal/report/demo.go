@@ -17,6 +17,24 @@ type Demo struct {
 	Legs []tour.Leg // the last one should be the best
 }
 
+// manyFailed is the share of failed requests from which p99 is how long these were waited for.
+const manyFailed = 0.01
+
+// DemoLeg is what came of a setting, in a line.
+func DemoLeg(leg tour.Leg) string {
+	if !(leg.P99 > 0) || !(leg.CPU > 0) {
+		return "nothing was measured"
+	}
+	first, last := "p99 "+quantity.Latency(leg.P99), ""
+	switch failed := quantity.Share(leg.Failed); {
+	case leg.Failed >= manyFailed:
+		first = failed + " of the requests failed"
+	case leg.Failed > 0:
+		last = ", " + failed + " failed"
+	}
+	return first + ", CPU per request " + quantity.Latency(leg.CPU) + ", throttled in " + quantity.Share(leg.Throttled) + " of the periods" + last
+}
+
 // Doubts are what was noted beside the legs, each once.
 func (d *Demo) Doubts() (texts []string) {
 	for _, leg := range d.Legs {

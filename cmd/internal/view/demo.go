@@ -1,7 +1,6 @@
 package view
 
 import (
-	"cmp"
 	"strconv"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/chart"
@@ -17,16 +16,6 @@ func DemoHead(cpus float64, kind string) string {
 }
 
 func DemoRate(rate float64) string { return "It is sent " + quantity.PerSecond(rate) + " with each." }
-
-// DemoLeg is what came of a setting, in a line. Where one in a hundred failed, p99 is how long these were waited for.
-func DemoLeg(leg tour.Leg) string {
-	if !(leg.P99 > 0) || !(leg.CPU > 0) {
-		return "nothing was measured"
-	}
-	return cmp.Or(when(leg.Failed < 0.01, "p99 "+quantity.Latency(leg.P99)), quantity.Share(leg.Failed)+" of the requests failed") +
-		", CPU per request " + quantity.Latency(leg.CPU) + ", throttled in " + quantity.Share(leg.Throttled) + " of the periods" +
-		when(leg.Failed > 0 && leg.Failed < 0.01, ", "+quantity.Share(leg.Failed)+" failed")
-}
 
 // DemoPicture draws two seconds of each setting.
 func DemoPicture(d *report.Demo) *chart.Picture {

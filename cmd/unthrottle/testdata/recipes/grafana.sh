@@ -9,7 +9,7 @@ kubectl() {
 ready || fail "no server"
 
 check() {
-	[ "$(grep -c '^[a-z]*: frozen .* of the time' output)" = 2 ] || fail "not both were frozen"
+	[ "$(head -n 3 output | grep -c -E '^(throttled: frozen .* of the time|contended: )')" = 2 ] || fail "not both were stopped"
 	said 'Go program'
 	said 'SLO'
 }
