@@ -37,7 +37,7 @@ Without root it explains your own processes. For another user's it sees the limi
 environment.
 
 Exit codes:
-  0 done   1 could not do it: no such process, or it could not be looked into   2 usage   3 as --fail-on asks   130 interrupted
+  0 done   1 no such process, or with --fail-on it could not be looked into   2 usage   3 as --fail-on asks   130 interrupted
 
 Example:
   unthrottle explain --for 10s myserver

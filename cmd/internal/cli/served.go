@@ -38,7 +38,7 @@ const readyExample = "http://localhost:8080/healthz, --ready 8080, --ready 'list
 func (o *serverOptions) register(l *verb.Flags, in *pflag.FlagSet) {
 	in.Var(quantity.Value(&o.ready, service.ParseReady, readyExample), "ready", "R\tit is ready when this URL answers, this port listens, a line matches, or after a time (the URL)")
 	o.readyTimeout = time.Minute
-	verb.Duration(in, &o.readyTimeout, "ready-timeout", time.Millisecond, "D\thow long that may take (1m)")
+	verb.Duration(in, &o.readyTimeout, "ready-timeout", time.Millisecond, "D\thow long that may take (1m); if given, it is waited for so long in any case")
 	o.requestFlags = l.Like("load")
 	asked.Requests(l, o.requestFlags, &o.requests)
 }

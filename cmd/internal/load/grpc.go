@@ -26,9 +26,10 @@ var grpcNames = []string{
 }
 
 // grpcFailure is the failure of a gRPC call, which HTTP calls 200. Its status is in the trailers of an answer, or in its head where there
-// is no message.
+// is no message. gRPC-Web has it in the body, which nobody reads here.
 func grpcFailure(res *http.Response) error {
-	if !strings.HasPrefix(res.Header.Get("Content-Type"), "application/grpc") || res.StatusCode >= http.StatusBadRequest {
+	kind, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";")
+	if kind, _, _ = strings.Cut(kind, "+"); kind != "application/grpc" || res.StatusCode >= http.StatusBadRequest {
 		return nil
 	}
 	text := res.Trailer.Get("Grpc-Status")

@@ -259,7 +259,9 @@ func TestGRPC(t *testing.T) {
 		{"/none", "", "no grpc-status"},
 		{"/17", "", "a grpc-status that does not exist"},
 		{"/13x", "", "a grpc-status that does not exist"},
-		{"/13", "text/plain", ""}, // a trailer of some other protocol
+		{"/13", "application/grpc; charset=utf-8", "grpc-status 13 INTERNAL"},
+		{"/13", "text/plain", ""},                   // a trailer of some other protocol
+		{"/none", "application/grpc-web+proto", ""}, // its status is in the body
 	} {
 		header := [][2]string{{"Reply-As", cmp.Or(c.as, "application/grpc+proto")}}
 		r := do(t, Plan{Targets: []Target{{Method: "POST", URL: server.URL + c.path, Header: header}}, Requests: 20, Conns: 2, Client: Client{HTTP2: HTTP2Only, Timeout: time.Minute}})

@@ -36,7 +36,7 @@ type Summary struct {
 
 	Requests   int64         `json:"requests"` // that were due and are counted, whatever came of them
 	Sent       int64         `json:"sent"`
-	Errors     int64         `json:"errors"`     // without a complete answer
+	Errors     int64         `json:"errors"`     // without a complete answer, or with a gRPC status that is not OK
 	Timeouts   int64         `json:"timeouts"`   // of errors
 	Unfinished int64         `json:"unfinished"` // of errors
 	Failed     int64         `json:"failed"`     // errors, and statuses of 400 and more

@@ -52,8 +52,18 @@ func byRules(about string, findings []finding.Finding, unknown string) (checks [
 	return checks
 }
 
-// notWatched is what rules lack that have one reading.
-const notWatched = "whether it is throttled shows only while it is looked at"
+// lacking is what the rules had not enough of, for a process; "": nothing.
+func lacking(procs *int, l Limit, watched bool) string {
+	switch {
+	case procs == nil:
+		return "its GOMAXPROCS is not known"
+	case l.State == "unknown":
+		return "its CPU limit is not known"
+	case !watched:
+		return "whether it is throttled shows only while it is looked at"
+	}
+	return ""
+}
 
 func process(name string, pid int) string {
 	if pid == 0 {
@@ -65,31 +75,14 @@ func process(name string, pid int) string {
 // Checks are one for each process and finding.
 func (d *Ps) Checks() (checks []Check) {
 	for _, p := range d.Processes {
-		unknown := ""
-		switch {
-		case p.GOMAXPROCS.Value == nil:
-			unknown = "its GOMAXPROCS is not known"
-		case p.Limit.State == "unknown":
-			unknown = "its CPU limit is not known"
-		case p.CPU == nil:
-			unknown = notWatched
-		}
-		checks = append(checks, byRules(process(p.Name, p.PID), p.Findings, unknown)...)
+		checks = append(checks, byRules(process(p.Name, p.PID), p.Findings, lacking(p.GOMAXPROCS.Value, p.Limit, p.CPU != nil))...)
 	}
 	return checks
 }
 
 // Checks are those of the process.
 func (d *Explain) Checks() []Check {
-	unknown := ""
-	switch {
-	case d.Unread != "":
-		unknown = d.Unread
-	case d.Throttling.Now == nil:
-		unknown = notWatched
-	case d.Limit.State == "unknown" || d.GOMAXPROCS.Value == nil:
-		unknown = d.Verdict().Text
-	}
+	unknown := cmp.Or(d.Unread, lacking(d.GOMAXPROCS.Value, d.Limit, d.Throttling.Now != nil))
 	return byRules(process(d.Subject.Name, d.Subject.PID), d.Findings, unknown)
 }
 
@@ -170,7 +163,7 @@ func (d *Tune) Checks() []Check {
 			}
 		}
 	}
-	if d.Verdict.Kind == string(search.Undecided) {
+	if d.Verdict.Kind == string(search.Undecided) && !(found && worst >= finding.Warning) { // a change that is advised of another load is known
 		c.Unknown = d.Verdict.Text
 	}
 	if found {

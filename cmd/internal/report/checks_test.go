@@ -84,6 +84,14 @@ func TestRuleChecks(t *testing.T) {
 	}
 }
 
+// TestUndecidedLoad: what is advised of one load is a failure, though that of the verdict is undecided.
+func TestUndecidedLoad(t *testing.T) {
+	d := &Tune{Verdict: TuneVerdict{Kind: "undecided", Text: "Undecided."}, Loads: []TuneLoad{{Kind: "undecided"}, {Kind: "change"}}}
+	if checks := d.Checks(); checks[0].Unknown != "" || worst(checks) != "warning" {
+		t.Errorf("%+v", checks)
+	}
+}
+
 type checked interface{ Checks() []Check }
 
 // TestUnknown: what means "don't know" is no success, in whatever document it stands; and what is known is one.
@@ -133,10 +141,11 @@ func TestUnknown(t *testing.T) {
 		"load, highest rate":      {load(func(d *Load) { d.Search = &LoadSearch{Sustains: 7} }), false},
 		"load, no rate held":      {load(func(d *Load) { d.Search = &LoadSearch{Text: "not found"} }), true},
 		"tune, undecided":         {&Tune{Verdict: TuneVerdict{Kind: "undecided", Text: "Undecided."}}, true},
-		"tune, keep":              {&Tune{Verdict: TuneVerdict{Kind: "keep"}}, false},
-		"bench, too few":          {&Bench{Groups: []BenchGroup{{Settings: []BenchRow{{Versus: &BenchComparison{Comparison: sample.Comparison{Verdict: sample.VerdictTooFew}}}}}}}, true},
-		"bench, the same":         {&Bench{Groups: []BenchGroup{{Settings: []BenchRow{{Versus: &BenchComparison{Comparison: sample.Comparison{Verdict: sample.VerdictSame}}}}}}}, false},
-		"run":                     {&Run{Command: []string{"x"}}, false},
+		"tune, undecided, a trade of another load": {&Tune{Verdict: TuneVerdict{Kind: "undecided", Text: "Undecided."}, Loads: []TuneLoad{{Kind: "undecided"}, {Kind: "trade"}}}, true},
+		"tune, keep":      {&Tune{Verdict: TuneVerdict{Kind: "keep"}}, false},
+		"bench, too few":  {&Bench{Groups: []BenchGroup{{Settings: []BenchRow{{Versus: &BenchComparison{Comparison: sample.Comparison{Verdict: sample.VerdictTooFew}}}}}}}, true},
+		"bench, the same": {&Bench{Groups: []BenchGroup{{Settings: []BenchRow{{Versus: &BenchComparison{Comparison: sample.Comparison{Verdict: sample.VerdictSame}}}}}}}, false},
+		"run":             {&Run{Command: []string{"x"}}, false},
 	} {
 		checks := c.doc.Checks()
 		if len(checks) != 1 || (checks[0].Unknown != "") != c.unknown || worst(checks) != "" && worst(checks) != "info" {

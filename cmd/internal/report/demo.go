@@ -25,14 +25,19 @@ func DemoLeg(leg tour.Leg) string {
 	if !(leg.P99 > 0) || !(leg.CPU > 0) {
 		return "nothing was measured"
 	}
-	first, last := "p99 "+quantity.Latency(leg.P99), ""
-	switch failed := quantity.Share(leg.Failed); {
-	case leg.Failed >= manyFailed:
-		first = failed + " of the requests failed"
-	case leg.Failed > 0:
-		last = ", " + failed + " failed"
+	last := ""
+	if leg.Failed > 0 && leg.Failed < manyFailed {
+		last = ", " + quantity.Share(leg.Failed) + " failed"
 	}
-	return first + ", CPU per request " + quantity.Latency(leg.CPU) + ", throttled in " + quantity.Share(leg.Throttled) + " of the periods" + last
+	return DemoTail(leg) + ", CPU per request " + quantity.Latency(leg.CPU) + ", throttled in " + quantity.Share(leg.Throttled) + " of the periods" + last
+}
+
+// DemoTail is how long users waited with a setting, or how many got no answer.
+func DemoTail(leg tour.Leg) string {
+	if leg.Failed >= manyFailed {
+		return quantity.Share(leg.Failed) + " failed"
+	}
+	return "p99 " + quantity.Latency(leg.P99)
 }
 
 // Doubts are what was noted beside the legs, each once.
@@ -75,6 +80,8 @@ func (d *Demo) partly() bool {
 func (d *Demo) Answer() string {
 	first, last := d.Legs[0], d.Legs[len(d.Legs)-1]
 	switch {
+	case d.Shown() && (first.Failed >= manyFailed || last.Failed >= manyFailed):
+		return fmt.Sprintf("With GOMAXPROCS=%d: %s; with %d: %s.", last.Procs, DemoTail(last), first.Procs, DemoTail(first))
 	case d.Shown():
 		return fmt.Sprintf("With GOMAXPROCS=%d p99 was %s; with %d it was %s.", last.Procs, quantity.Latency(last.P99), first.Procs, quantity.Latency(first.P99))
 	case d.partly():
@@ -82,6 +89,9 @@ func (d *Demo) Answer() string {
 		longest := 0.0
 		for _, leg := range d.Legs[1:] {
 			others, longest = append(others, strconv.Itoa(leg.Procs)), max(longest, leg.P99)
+		}
+		if first.Failed >= manyFailed {
+			return fmt.Sprintf("With GOMAXPROCS=%d: %s; with %s: p99 %s at most.", first.Procs, DemoTail(first), quantity.Either(others), quantity.Latency(longest))
 		}
 		return fmt.Sprintf("With GOMAXPROCS=%d p99 was %s; with %s at most %s.", first.Procs, quantity.Latency(first.P99),
 			quantity.Either(others), quantity.Latency(longest))

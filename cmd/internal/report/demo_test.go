@@ -62,13 +62,21 @@ func TestDemoPartly(t *testing.T) {
 // TestDemoLeg: where nothing was measured there is no figure, and how long failed requests were waited for is no latency.
 func TestDemoLeg(t *testing.T) {
 	for want, leg := range map[string]tour.Leg{
-		"p99 5.00 ms, CPU per request 200 µs, throttled in 40 % of the periods":                   {P99: 0.005, CPU: 0.0002, Throttled: 0.4},
-		"p99 5.00 ms, CPU per request 200 µs, throttled in 40 % of the periods, 0.2 % failed":     {P99: 0.005, CPU: 0.0002, Throttled: 0.4, Failed: 0.002},
-		"20.1 % of the requests failed, CPU per request 200 µs, throttled in 40 % of the periods": {P99: 20, CPU: 0.0002, Throttled: 0.4, Failed: 0.201},
+		"p99 5.00 ms, CPU per request 200 µs, throttled in 40 % of the periods":               {P99: 0.005, CPU: 0.0002, Throttled: 0.4},
+		"p99 5.00 ms, CPU per request 200 µs, throttled in 40 % of the periods, 0.2 % failed": {P99: 0.005, CPU: 0.0002, Throttled: 0.4, Failed: 0.002},
+		"20.1 % failed, CPU per request 200 µs, throttled in 40 % of the periods":             {P99: 20, CPU: 0.0002, Throttled: 0.4, Failed: 0.201},
 		"nothing was measured": {P99: 20, Failed: 1},
 	} {
 		if got := DemoLeg(leg); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
+	}
+}
+
+// TestDemoFails: the sentence at the end says what the lines say.
+func TestDemoFails(t *testing.T) {
+	d := &Demo{CPUs: 1, Legs: []tour.Leg{{Procs: 16, P99: 20, CPU: 0.003, Failed: 0.201}, {Procs: 2, P99: 0.03, CPU: 0.0025}, {Procs: 1, P99: 0.005, CPU: 0.002}}}
+	if got, want := d.Answer(), "With GOMAXPROCS=1: p99 5.00 ms; with 16: 20.1 % failed."; got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }

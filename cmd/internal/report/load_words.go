@@ -34,7 +34,11 @@ func (d *Load) Verdict() LoadVerdict {
 		return LoadVerdict{Word: "no SLO was given", Text: text, Also: also}
 	}
 	v := LoadVerdict{Word: "SLO missed", Held: &no, Text: d.tail(), Also: d.median()}
-	if behind := d.overload(); behind != "" {
+	switch behind := d.overload(); {
+	case behind == "":
+	case d.SLO.Held: // which asked for little
+		v.Also = append([]string{behind}, v.Also...)
+	default:
 		v.Text, v.Also = behind, append([]string{v.Text}, v.Also...)
 	}
 	if held := d.SLO.HeldWords(); held != "" {

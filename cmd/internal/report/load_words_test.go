@@ -71,6 +71,7 @@ func TestOverload(t *testing.T) {
 	}{
 		"throttled":             {func(*Load) {}, throttled},
 		"SLO":                   {func(d *Load) { d.SLO = &loadtest.SLO{Text: "p99=10ms"} }, throttled},
+		"a loose SLO held":      {func(d *Load) { d.SLO = &loadtest.SLO{Text: "p99=1m", Held: true} }, ""},
 		"by itself":             {func(d *Load) { d.Server = nil }, "It can't keep up: 914/s of 1,500/s."},
 		"most wait for nothing": {func(d *Load) { d.Rate, d.Timeouts, d.Axis = 1490, 22500, steps(20, 20, 20, 20) }, "It can't keep up: 745/s of 1,500/s; 71 % of periods throttled."},
 		"it can":                {func(d *Load) { d.Rate = 1490 }, ""},

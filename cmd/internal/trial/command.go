@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"go/build"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -97,7 +98,7 @@ func (g *GoBench) Prepare(ctx context.Context, toolchains []string, progress fun
 		return fmt.Errorf("no benchmark can match %q: %w", g.Regexp, err)
 	}
 	name := g.Package
-	if d, err := os.Stat(name); err == nil && d.IsDir() {
+	if d, err := os.Stat(name); err == nil && d.IsDir() && (filepath.IsAbs(name) || build.IsLocalImport(name)) {
 		name, g.from = ".", name // it may be in another module than what is here
 	}
 	out, err := g.goCommand(ctx, "", "list", "-f", "{{.ImportPath}} {{.Dir}}", name)

@@ -27,7 +27,7 @@ func DemoPicture(d *report.Demo) *chart.Picture {
 	for _, leg := range d.Legs {
 		p.Rows = append(p.Rows, chart.PictureRow{
 			Name: "GOMAXPROCS=" + strconv.Itoa(leg.Procs), Spans: DemoSpans(leg.Still),
-			Notes: []string{"p99 " + quantity.Latency(leg.P99), "CPU per request " + quantity.Latency(leg.CPU)},
+			Notes: []string{report.DemoTail(leg), "CPU per request " + quantity.Latency(leg.CPU)},
 		})
 	}
 	return p
