@@ -89,8 +89,12 @@ var pageFuncs = template.FuncMap{
 	"tight": tight, "class": class, "claim": claimClass, "headline": headline, "table": newPageTable, "chart": chart.HTML, "severity": sheet.ToneOf, "code": code,
 }
 
-// headline is a claim as it stands alone on a page: in a line its word comes before. What begins with a name or a metric stays.
-func headline(text string) string {
+// headline is a claim as it stands alone on a page: in a line its word comes before. What begins with a metric stays, and what was typed.
+func headline(c sheet.Claim) string {
+	text := c.Text
+	if c.Typed {
+		return text
+	}
 	for i, r := range text {
 		switch {
 		case r == ' ' && i > 0:

@@ -63,6 +63,7 @@ type Claim struct {
 	Tone   Tone
 	Whole  bool     // the text says it all; the word is for a page only
 	Text   string   // one sentence
+	Typed  bool     // which begins with what somebody has typed: it has no capital
 	Alone  string   // the same where nothing around it says what it is about: on a terminal; "": Text will do
 	More   []string // what belongs to it, a line each
 	Of     string   // what it is about, where there are several

@@ -16,7 +16,7 @@ func Run(d *report.Run) *sheet.Sheet {
 	command := report.ShellWords(d.Command)
 	s := &sheet.Sheet{Verb: "run", Subject: command, Warnings: d.Warnings, Document: d}
 	end := cmp.Or(around("ended by ", d.Signal, ""), "exit code "+strconv.Itoa(d.ExitCode))
-	s.Claims = []sheet.Claim{{Word: "unthrottle", Tone: sheet.Strong, Text: command + ": " + quantity.Seconds(d.WallSeconds) + ", " + end}}
+	s.Claims = []sheet.Claim{{Word: "unthrottle", Tone: sheet.Strong, Typed: true, Text: command + ": " + quantity.Seconds(d.WallSeconds) + ", " + end}}
 	var f sheet.Facts
 	f.Add("limit", heldLimit(d.Held))
 	mean := when(d.LimitShare == nil && d.WallSeconds > 0, ", "+quantity.UsedCPUs(d.CPUSeconds/d.WallSeconds)+" on average")

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
@@ -35,5 +36,13 @@ func runs() map[string]*report.Run {
 			Command: []string{"evil\x1b[2J"}, WallSeconds: 0.01, Held: report.Held{LimitKind: "emulated", LimitCPUs: ptr(2.0), QuotaSeconds: 0.2, PeriodSeconds: 0.1},
 			PeakMemory: 1 << 20, PeakMemoryOf: "process",
 		},
+	}
+}
+
+// TestRunTyped: a page shows the command as it was typed.
+func TestRunTyped(t *testing.T) {
+	page := forms(t, Run(&report.Run{Command: []string{"sleep", "1"}, WallSeconds: 1}))["page"]
+	if !strings.Contains(page, `<p class="text">sleep 1: `) {
+		t.Error("the command begins with a capital")
 	}
 }
