@@ -71,12 +71,3 @@ func ExampleWatch() {
 	})
 	// Output: resizing the pool
 }
-
-// A service with a small heap and a lot of garbage: let the heap grow to 32 MiB before it is collected.
-func ExampleHeapFloor() {
-	d, undo := unthrottle.HeapFloor(32 << 20)
-	defer undo()
-	log.Print(d) // such as: heap floor 32 MiB: 32 MiB asked for; GOGC is raised from 100 as far as that needs
-	fmt.Println(d.Asked>>20, "MiB asked for")
-	// Output: 32 MiB asked for
-}

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/unthrottle/unthrottle"
 	_ "github.com/unthrottle/unthrottle/auto/heapfloor"
+	"github.com/unthrottle/unthrottle/heapfloor"
 )
 
 // The import does nothing unless UNTHROTTLE_HEAP_FLOOR is set, as in: UNTHROTTLE_HEAP_FLOOR=32MiB ./server
 func Example() {
-	d, ok := unthrottle.LastHeapFloor()
+	d, ok := heapfloor.Last()
 	if ok {
 		fmt.Fprintln(os.Stderr, d)
 	}

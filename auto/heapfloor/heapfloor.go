@@ -5,17 +5,18 @@
 //	UNTHROTTLE_HEAP_FLOOR      32MiB, or a number of bytes
 //
 // Without the variable it does nothing. It is separate from package auto because it is some 23 KB of code that few
-// programs need. unthrottle.LastHeapFloor tells what it decided and why; unthrottle.HeapFloor is the same in code.
+// programs need. Package [github.com/unthrottle/unthrottle/heapfloor] is the same in code, and its Last tells what was
+// decided and why.
 package heapfloor
 
 import (
 	"os"
 
-	"github.com/unthrottle/unthrottle"
+	"github.com/unthrottle/unthrottle/heapfloor"
 )
 
 func init() {
 	if os.Getenv("UNTHROTTLE_HEAP_FLOOR") != "" {
-		unthrottle.HeapFloor(0)
+		heapfloor.Keep(0)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unthrottle/unthrottle"
+	"github.com/unthrottle/unthrottle/heapfloor"
 )
 
 // TestMain tells what the import did, when a test below has started this binary again in another environment.
@@ -15,7 +15,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv("HEAPFLOOR_TEST") == "" {
 		os.Exit(m.Run())
 	}
-	if d, ok := unthrottle.LastHeapFloor(); ok {
+	if d, ok := heapfloor.Last(); ok {
 		fmt.Println(d)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/unthrottle/unthrottle"
+	"github.com/unthrottle/unthrottle/heapfloor"
 )
 
 // object is what requests are made of: a pointer and some bytes, 512 in all.
@@ -43,7 +43,7 @@ func main() {
 	length := flag.Duration("length", 6*time.Second, "of the measurement, after a second that doesn't count")
 	flag.Parse()
 	if *floor > 0 {
-		unthrottle.HeapFloor(*floor)
+		heapfloor.Keep(*floor)
 	}
 	run(*rate, time.Second)
 	var before, after runtime.MemStats

@@ -450,14 +450,16 @@ func howToSet(s *tune.Study, v TuneVerdict) []TuneHow {
 		{"Kubernetes", "# in the container's spec; or: kubectl set env deployment/NAME " + env.String() + "\nenv:\n" + strings.Join(kube, "\n")},
 		{"systemd", "# systemctl edit NAME.service\n[Service]\n" + strings.Join(unit, "\n")},
 	}
-	var code []string
+	var imports, code []string
 	if v.Procs != s.Pilot.Procs {
+		imports = append(imports, `import "github.com/unthrottle/unthrottle"`)
 		code = append(code, policyCode(s.Plan.CPUs, s.Environment.CPUs, v.Procs))
 	}
 	if v.GOGC > 0 {
-		code = append(code, "unthrottle.HeapFloor(32 << 20) // in place of GOGC: it follows the heap")
+		imports = append(imports, `import "github.com/unthrottle/unthrottle/heapfloor"`)
+		code = append(code, "heapfloor.Keep(32 << 20) // in place of GOGC: it follows the heap")
 	}
-	return append(how, TuneHow{"Go", "import \"github.com/unthrottle/unthrottle\"\n" + strings.Join(code, "\n")})
+	return append(how, TuneHow{"Go", strings.Join(append(imports, code...), "\n")})
 }
 
 // policyCode is the line of Go that gives this number under this limit, by a policy that goes by the limit if one does.

@@ -1,4 +1,13 @@
-package unthrottle
+// Package heapfloor keeps the garbage collector of a small heap from running too often. A program with 1 MB alive is
+// collected each time it has allocated some 3 MB, which can be hundreds of times a second, and with more than one P that
+// costs far more CPU than the collections themselves; docs/heap-floor.md has it measured.
+//
+//	d, undo := heapfloor.Keep(32 << 20)
+//	defer undo()
+//	log.Print(d)
+//
+// Package auto/heapfloor does it by a blank import, where the environment asks for it.
+package heapfloor
 
 import (
 	"errors"
@@ -14,8 +23,8 @@ import (
 	"github.com/unthrottle/unthrottle/cgroup"
 )
 
-// A HeapFloorDecision is what [HeapFloor] does, and what it was decided from. Why and String say it in words.
-type HeapFloorDecision struct {
+// A Decision is what [Keep] does, and what it was decided from. Why and String say it in words.
+type Decision struct {
 	Bytes int64 // the floor that is kept; 0: none
 	Asked int64 // the floor that was asked for
 	GOGC  int   // the GOGC that was found, which undo restores; -1 means off
@@ -26,7 +35,7 @@ type HeapFloorDecision struct {
 	LimitReason error  // why the cgroup's is not known
 	Warning     error  // an invalid variable, which counts as not set
 
-	// The steering so far, in what LastHeapFloor returns.
+	// The steering so far, in what Last returns.
 	Percent int  // the GOGC that was set last
 	Steps   int  // how often it was set
 	Yielded bool // the program has set another GOGC since, which stays
@@ -42,22 +51,20 @@ const (
 	largestFloor = 256 << 20
 )
 
-// HeapFloor keeps the garbage collector of a small heap from running too often. A program with 1 MB alive is collected
-// each time it has allocated some 3 MB, which can be hundreds of times a second, and with more than one P that costs far
-// more CPU than the collections themselves; see docs/heap-floor.md. HeapFloor raises GOGC until the heap's goal is just
-// below the floor, and lowers it as the live heap grows, down to the GOGC that it found, which undo restores. A floor of
-// 16 to 32 MiB is enough to help; the program uses up to that much more memory.
+// Keep raises GOGC until the heap's goal is just below the floor, and lowers it as the live heap grows, down to the GOGC
+// that it found, which undo restores. A floor of 16 to 32 MiB is enough to help; the program uses up to that much more
+// memory.
 //
 // It does nothing if the user has set GOGC in the environment or the collector is off. A floor is cut if the memory
 // limit, be it GOMEMLIMIT or the cgroup's, has no room for it. A program that calls debug.SetGCPercent gets what it
-// asks for: HeapFloor steps aside until it finds the GOGC that it had set itself.
+// asks for: Keep steps aside until it finds the GOGC that it had set itself.
 //
 // No goroutine is started: GOGC is set after a collection, by a finalizer, and nothing runs in an idle program. If
 // several floors are asked for, the largest counts, until each is undone.
 //
-// HeapFloor(0) leaves the floor to the environment's UNTHROTTLE_HEAP_FLOOR: 32MiB, or a number of bytes. Without the
-// variable there is none. Package auto/heapfloor calls it so, and [LastHeapFloor] returns what was decided.
-func HeapFloor(bytes int64) (d HeapFloorDecision, undo func()) {
+// Keep(0) leaves the floor to the environment's UNTHROTTLE_HEAP_FLOOR: 32MiB, or a number of bytes. Without the
+// variable there is none. Package auto/heapfloor calls it so, and [Last] returns what was decided.
+func Keep(bytes int64) (d Decision, undo func()) {
 	var warning error
 	if bytes == 0 {
 		bytes, warning = envFloor(os.Getenv("UNTHROTTLE_HEAP_FLOOR"))
@@ -78,13 +85,13 @@ func envFloor(text string) (bytes int64, err error) {
 	return bytes, err
 }
 
-// LastHeapFloor returns the newest decision of HeapFloor in this process, including that of package auto/heapfloor, and
+// Last returns the newest decision of Keep in this process, including that of package auto/heapfloor, and
 // how the steering is going.
-func LastHeapFloor() (d HeapFloorDecision, ok bool) {
+func Last() (d Decision, ok bool) {
 	floors.Lock()
 	defer floors.Unlock()
 	if floors.last == nil {
-		return HeapFloorDecision{}, false
+		return Decision{}, false
 	}
 	d = *floors.last
 	if len(floors.kept) > 0 {
@@ -96,8 +103,8 @@ func LastHeapFloor() (d HeapFloorDecision, ok bool) {
 // floors is GOGC as this package steers it. There is one GOGC, so there is one of these.
 var floors struct {
 	sync.Mutex
-	kept    []*HeapFloorDecision // those that are not undone
-	last    *HeapFloorDecision
+	kept    []*Decision // those that are not undone
+	last    *Decision
 	base    int // GOGC without us
 	percent int // GOGC as we left it
 	steps   int
@@ -106,8 +113,8 @@ var floors struct {
 	samples [4]metrics.Sample
 }
 
-func keepFloor(bytes int64, warning error) *HeapFloorDecision {
-	d := &HeapFloorDecision{Asked: bytes, Warning: warning}
+func keepFloor(bytes int64, warning error) *Decision {
+	d := &Decision{Asked: bytes, Warning: warning}
 	floors.Lock()
 	defer floors.Unlock()
 	now, ok := readCollector()
@@ -136,7 +143,7 @@ func keepFloor(bytes int64, warning error) *HeapFloorDecision {
 	return d
 }
 
-func dropFloor(d *HeapFloorDecision) {
+func dropFloor(d *Decision) {
 	floors.Lock()
 	defer floors.Unlock()
 	for i, k := range floors.kept {
@@ -310,7 +317,7 @@ func pointless(floor int64, gogc int) bool {
 }
 
 // decide fills in d from the environment's GOGC, the GOMEMLIMIT that is in force (0: none) and the cgroup's limit.
-func (d *HeapFloorDecision) decide(gogc string, limit int64, readMemory func() cgroup.Memory) {
+func (d *Decision) decide(gogc string, limit int64, readMemory func() cgroup.Memory) {
 	if userGOGC(gogc) {
 		d.UserGOGC = gogc
 	}
@@ -345,7 +352,7 @@ func userGOGC(text string) bool {
 }
 
 // String returns the floor and its reasons on one line.
-func (d HeapFloorDecision) String() string {
+func (d Decision) String() string {
 	n := "no heap floor"
 	if d.Bytes > 0 {
 		n = "heap floor " + sizeText(d.Bytes)
@@ -354,7 +361,7 @@ func (d HeapFloorDecision) String() string {
 }
 
 // Why returns the reasons in words, in the order in which they led to the floor.
-func (d HeapFloorDecision) Why() (why []string) {
+func (d Decision) Why() (why []string) {
 	switch {
 	case d.Warning != nil:
 		return []string{d.Warning.Error()}
@@ -385,7 +392,7 @@ func (d HeapFloorDecision) Why() (why []string) {
 }
 
 // whyCut says what became of the floor that was asked for.
-func (d HeapFloorDecision) whyCut() (why []string) {
+func (d Decision) whyCut() (why []string) {
 	why = append(why, sizeText(d.Asked)+" asked for")
 	if d.LimitReason != nil {
 		why = append(why, "the cgroup's memory limit is unknown: "+d.LimitReason.Error())
@@ -402,7 +409,9 @@ func (d HeapFloorDecision) whyCut() (why []string) {
 }
 
 // sizeText prints bytes in MiB with three digits after the point at most.
-func sizeText(bytes int64) string { return number(float64(bytes)/(1<<20)) + " MiB" }
+func sizeText(bytes int64) string {
+	return strconv.FormatFloat(math.Round(float64(bytes)/(1<<20)*1000)/1000, 'f', -1, 64) + " MiB"
+}
 
 // parseSize reads what GOMEMLIMIT takes, "33554432", "33554432B", "32768KiB", "32MiB" or "1GiB"; 0 for anything else, zero included.
 func parseSize(s string) int64 {

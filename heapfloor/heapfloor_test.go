@@ -1,4 +1,4 @@
-package unthrottle
+package heapfloor
 
 import (
 	"errors"
@@ -119,7 +119,7 @@ func TestCutFloor(t *testing.T) {
 	}
 }
 
-func TestHeapFloorDecision(t *testing.T) {
+func TestDecision(t *testing.T) {
 	limited := func(bytes int64) cgroup.Memory {
 		return cgroup.Memory{State: cgroup.Limited, Bytes: bytes, From: "/sys/fs/cgroup/app"}
 	}
@@ -149,13 +149,13 @@ func TestHeapFloorDecision(t *testing.T) {
 		{32 * mib, 100, "", 0, cgroup.Memory{Reason: errors.New("no such file")}, "heap floor 32 MiB: 32 MiB asked for; the cgroup's memory limit is unknown: no such file; GOGC is raised from 100 as far as that needs"},
 	}
 	for _, tt := range tests {
-		d := HeapFloorDecision{Asked: tt.asked, GOGC: tt.gogc}
+		d := Decision{Asked: tt.asked, GOGC: tt.gogc}
 		d.decide(tt.env, tt.memLimit, func() cgroup.Memory { return tt.memory })
 		if got := d.String(); got != tt.want {
 			t.Errorf("got  %s\nwant %s", got, tt.want)
 		}
 	}
-	d := HeapFloorDecision{Bytes: 32 * mib, Asked: 32 * mib, GOGC: 100, Percent: 749, Steps: 3}
+	d := Decision{Bytes: 32 * mib, Asked: 32 * mib, GOGC: 100, Percent: 749, Steps: 3}
 	if got, want := d.String(), "heap floor 32 MiB: 32 MiB asked for; GOGC is 749 after 3 steps from 100"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -247,11 +247,11 @@ func wasteUntil(t *testing.T, what string, done func() bool) {
 		}
 		waste(4 * mib)
 	}
-	d, _ := LastHeapFloor()
+	d, _ := Last()
 	t.Fatalf("%s: not after 20 GB of garbage; GOGC %d, goal %d; %v", what, gogc(), goal(), d)
 }
 
-func TestHeapFloorSavesCollections(t *testing.T) {
+func TestSavesCollections(t *testing.T) {
 	startFloor(t)
 	// With more Ps than CPUs, garbage is made faster than it is collected, and the heap gets larger than its goal.
 	procs := runtime.GOMAXPROCS(1)
@@ -262,7 +262,7 @@ func TestHeapFloorSavesCollections(t *testing.T) {
 		t.Skipf("a goal of %d is not a tiny heap", goal())
 	}
 	before := waste(bytes)
-	d, undo := HeapFloor(32 * mib)
+	d, undo := Keep(32 * mib)
 	if d.Bytes != 32*mib || d.GOGC != 100 {
 		t.Errorf("got %+v", d)
 	}
@@ -272,8 +272,8 @@ func TestHeapFloorSavesCollections(t *testing.T) {
 	wasteUntil(t, "reaching the floor", inBand)
 	with := waste(bytes)
 	wasteUntil(t, "staying at the floor", inBand)
-	if d, ok := LastHeapFloor(); !ok || d.Percent != gogc() || d.Percent <= 100 || d.Steps < 3 || d.Yielded {
-		t.Errorf("LastHeapFloor: %v", d)
+	if d, ok := Last(); !ok || d.Percent != gogc() || d.Percent <= 100 || d.Steps < 3 || d.Yielded {
+		t.Errorf("Last: %v", d)
 	}
 	undo()
 	if gogc() != 100 {
@@ -292,7 +292,7 @@ func TestHeapFloorSavesCollections(t *testing.T) {
 	}
 }
 
-func TestHeapFloorFromEnvironment(t *testing.T) {
+func TestFromEnvironment(t *testing.T) {
 	startFloor(t)
 	for _, tt := range []struct{ env, want string }{
 		{"", "no heap floor: none is asked for"},
@@ -300,14 +300,14 @@ func TestHeapFloorFromEnvironment(t *testing.T) {
 		{"8M", "no heap floor: UNTHROTTLE_HEAP_FLOOR=8M: want a size such as 32MiB"},
 	} {
 		t.Setenv("UNTHROTTLE_HEAP_FLOOR", tt.env)
-		d, undo := HeapFloor(0)
+		d, undo := Keep(0)
 		undo()
 		if got := d.String(); got != tt.want {
 			t.Errorf("%q: got %s, want %s", tt.env, got, tt.want)
 		}
 	}
 	t.Setenv("UNTHROTTLE_HEAP_FLOOR", "8MiB")
-	if d, undo := HeapFloor(16 * mib); d.Asked != 16*mib {
+	if d, undo := Keep(16 * mib); d.Asked != 16*mib {
 		t.Errorf("the environment has overridden the code: %v", d)
 	} else {
 		undo()
@@ -317,9 +317,9 @@ func TestHeapFloorFromEnvironment(t *testing.T) {
 var ballast []byte
 
 // The live heap takes the floor's place as it grows: GOGC comes down, and up again when it shrinks.
-func TestHeapFloorFollowsTheHeap(t *testing.T) {
+func TestFollowsTheHeap(t *testing.T) {
 	startFloor(t)
-	_, undo := HeapFloor(32 * mib)
+	_, undo := Keep(32 * mib)
 	defer undo()
 	up := func() bool { return gogc() > 400 }
 	wasteUntil(t, "going up", up)
@@ -329,11 +329,11 @@ func TestHeapFloorFollowsTheHeap(t *testing.T) {
 	wasteUntil(t, "going up again", up)
 }
 
-func TestHeapFloorYieldsToTheProgram(t *testing.T) {
+func TestYieldsToTheProgram(t *testing.T) {
 	startFloor(t)
-	_, undo := HeapFloor(32 * mib)
+	_, undo := Keep(32 * mib)
 	wasteUntil(t, "going up", func() bool { return gogc() > 400 })
-	yielded := func() bool { d, _ := LastHeapFloor(); return d.Yielded }
+	yielded := func() bool { d, _ := Last(); return d.Yielded }
 	ours := debug.SetGCPercent(50)
 	wasteUntil(t, "standing back", yielded)
 	waste(100 * mib)
@@ -355,11 +355,11 @@ func TestHeapFloorYieldsToTheProgram(t *testing.T) {
 	}
 }
 
-func TestHeapFloorTwice(t *testing.T) {
+func TestTwice(t *testing.T) {
 	startFloor(t)
-	_, undoSmall := HeapFloor(16 * mib)
+	_, undoSmall := Keep(16 * mib)
 	wasteUntil(t, "the small floor", func() bool { return goal() >= 14*mib })
-	d, undoLarge := HeapFloor(32 * mib)
+	d, undoLarge := Keep(32 * mib)
 	if d.GOGC != 100 {
 		t.Errorf("the second floor takes the GOGC of the first for the program's: %+v", d)
 	}
@@ -374,11 +374,11 @@ func TestHeapFloorTwice(t *testing.T) {
 }
 
 // The hook ends after undo and begins anew with the next floor.
-func TestHeapFloorEnds(t *testing.T) {
+func TestEnds(t *testing.T) {
 	startFloor(t)
 	hooked := func() bool { floors.Lock(); defer floors.Unlock(); return floors.hooked }
 	for i := 0; i < 2; i++ {
-		_, undo := HeapFloor(32 * mib)
+		_, undo := Keep(32 * mib)
 		if !hooked() {
 			t.Error("not hooked")
 		}
@@ -388,20 +388,20 @@ func TestHeapFloorEnds(t *testing.T) {
 }
 
 // A memory limit that the program sets later cuts the floor as well.
-func TestHeapFloorUnderALaterLimit(t *testing.T) {
+func TestUnderALaterLimit(t *testing.T) {
 	startFloor(t)
-	_, undo := HeapFloor(32 * mib)
+	_, undo := Keep(32 * mib)
 	defer undo()
 	wasteUntil(t, "going up", func() bool { return goal() >= 28*mib })
 	debug.SetMemoryLimit(96 * mib) // room for 17.7 MiB
 	wasteUntil(t, "coming down", func() bool { return goal() <= 18*mib })
 }
 
-func TestHeapFloorOff(t *testing.T) {
+func TestOff(t *testing.T) {
 	startFloor(t)
 	for _, text := range []string{"100", "off", "-1"} {
 		t.Setenv("GOGC", text)
-		d, undo := HeapFloor(32 * mib)
+		d, undo := Keep(32 * mib)
 		undo()
 		if d.Bytes != 0 || d.UserGOGC != text || gogc() != 100 {
 			t.Errorf("GOGC=%s: %v", text, d)
@@ -409,7 +409,7 @@ func TestHeapFloorOff(t *testing.T) {
 	}
 	os.Unsetenv("GOGC")
 	debug.SetGCPercent(-1)
-	d, undo := HeapFloor(32 * mib)
+	d, undo := Keep(32 * mib)
 	undo()
 	if d.Bytes != 0 || d.GOGC != -1 || gogc() != -1 {
 		t.Errorf("the collector is off: %v", d)
