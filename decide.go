@@ -19,11 +19,16 @@ const (
 	ByRequest                  // the CPU request
 	ByCPUs                     // the CPUs that the affinity mask allows
 	ByEnvironment              // GOMAXPROCS, set by the user
+	ByProgram                  // a lower number, which the program has set
 )
 
 // String returns the basis in one word, as reports show it.
 func (b Basis) String() string {
-	return [...]string{"", "limit", "minimum", "maximum", "request", "cpus", "environment"}[b]
+	words := [...]string{"", "limit", "minimum", "maximum", "request", "cpus", "environment", "program"}
+	if int(b) < len(words) {
+		return words[b]
+	}
+	return "basis " + strconv.Itoa(int(b))
 }
 
 // A Decision is the GOMAXPROCS that is wanted, and all that it was decided from. Why and String say it in words.
@@ -37,6 +42,7 @@ type Decision struct {
 
 	// Set when the decision is applied; zero in what Decide returns.
 	Before  int  // GOMAXPROCS as it was found
+	Now     int  // GOMAXPROCS as it was left, which is never 0: what to size a pool by
 	Changed bool // whether it had to be changed
 }
 
@@ -57,8 +63,8 @@ func (d *Decision) take(by Basis, n int) { d.Procs, d.By = n, by }
 // decide calls step, which takes d to the number, for each step of the way.
 func (d *Decision) decide(step func(Basis, int)) {
 	l, p := &d.Limits, &d.Policy
-	if p.User > 0 {
-		step(ByEnvironment, p.User)
+	if p.operator.procs > 0 {
+		step(ByEnvironment, p.operator.procs)
 		return
 	}
 	if p.Off || p.LimitOnly && l.State != cgroup.Limited {
@@ -69,7 +75,7 @@ func (d *Decision) decide(step func(Basis, int)) {
 		least = 2
 	}
 	if cpus := l.CPUs + l.AtMost; cpus > 0 { // one of them at most is set
-		step(ByLimit, p.round(cpus-p.Headroom))
+		step(ByLimit, p.round(cpus-p.headroom()))
 		if d.Procs < least {
 			step(ByMinimum, least)
 		}
@@ -119,8 +125,10 @@ func (d Decision) Why() []string {
 	})
 	switch now := strconv.Itoa(d.Before); {
 	case d.Before == 0: // not applied
+	case d.By == ByProgram:
+		why = append(why, "the program has set GOMAXPROCS to "+strconv.Itoa(d.Procs)+", which is not raised")
 	case d.Changed:
-		why = append(why, "GOMAXPROCS changed from "+now+" to "+strconv.Itoa(d.Procs))
+		why = append(why, "GOMAXPROCS changed from "+now+" to "+strconv.Itoa(d.Now))
 	case d.Procs == d.Before:
 		why = append(why, "GOMAXPROCS is "+now+" already: left alone")
 	default:
@@ -133,8 +141,10 @@ func (d Decision) Why() []string {
 func (d Decision) whyLimit() (why []string) {
 	l, p := d.Limits, d.Policy
 	switch {
-	case p.User > 0:
+	case p.operator.procs > 0:
 		return nil
+	case p.operator.off:
+		return []string{"UNTHROTTLE=off is set in the environment"}
 	case p.Off:
 		return []string{"policy off"}
 	case l.State == cgroup.Limited:
@@ -149,7 +159,7 @@ func (d Decision) whyLimit() (why []string) {
 	if l.AtMost > 0 && !p.LimitOnly {
 		why = append(why, "it is at most "+cpusText(l.AtMost)+", the smallest quota that could be read")
 	}
-	if p.Headroom > 0 && l.CPUs+l.AtMost > 0 {
+	if p.headroom() > 0 && l.CPUs+l.AtMost > 0 {
 		why = append(why, cpusText(p.Headroom)+" left to side processes: "+cpusText(math.Max(0, l.CPUs+l.AtMost-p.Headroom)))
 	}
 	return why
@@ -162,18 +172,21 @@ func (d Decision) whyStep(by Basis, procs int, first bool) string {
 	case ByEnvironment:
 		return "GOMAXPROCS=" + n + " is set in the environment"
 	case ByLimit:
-		cpus := d.Limits.CPUs + d.Limits.AtMost - p.Headroom
+		cpus := d.Limits.CPUs + d.Limits.AtMost - p.headroom()
 		switch {
 		case p.RoundFunc != nil:
 			return "policy " + p.name() + ": its own function gives " + n
-		case float64(procs) > cpus:
+		case float64(procs) > cpus && cpus > 0:
 			return "policy " + p.name() + ": rounded up to " + n
 		case float64(procs) < cpus:
 			return "policy " + p.name() + ": rounded down to " + n
 		}
 		return "policy " + p.name() + ": " + n
 	case ByMinimum:
-		return "raised to " + n + ", the minimum of policy " + p.name()
+		if p.name() == Go.Name && (p.Min <= 0 || p.Min == Go.Min) {
+			return "raised to " + n + ", the minimum of policy go"
+		}
+		return "raised to " + n + ", the minimum"
 	case ByMaximum:
 		return "lowered to " + n + ", the maximum"
 	case ByRequest:

@@ -47,9 +47,9 @@ func TestDecide(t *testing.T) {
 		{"limit only, none", none, Policy{LimitOnly: true, Max: 2}, 0, ByNothing},
 		{"limit only, at most", cgroup.Limits{Reason: errors.New("x"), AtMost: 1.5}, Policy{LimitOnly: true}, 0, ByNothing},
 		{"off", limited(2, 8), Off, 0, ByNothing},
-		{"user wins", limited(2, 8), Policy{User: 5}, 5, ByEnvironment},
-		{"user wins over the CPUs", limited(2, 1), Policy{User: 5}, 5, ByEnvironment},
-		{"user and off", none, Policy{User: 5, Off: true}, 5, ByEnvironment},
+		{"user wins", limited(2, 8), Policy{operator: operator{procs: 5}}, 5, ByEnvironment},
+		{"user wins over the CPUs", limited(2, 1), Policy{operator: operator{procs: 5}}, 5, ByEnvironment},
+		{"user and off", none, Policy{operator: operator{procs: 5}, Off: true}, 5, ByEnvironment},
 		{"own minimum", limited(1, 8), Policy{Min: 3}, 3, ByMinimum},
 		{"minimum above the CPUs", limited(1, 2), Policy{Min: 3}, 2, ByCPUs},
 		{"maximum", limited(6, 8), Policy{Max: 4}, 4, ByMaximum},
@@ -59,6 +59,7 @@ func TestDecide(t *testing.T) {
 		{"headroom of one", limited(4, 8), Policy{Headroom: 1}, 3, ByLimit},
 		{"headroom floor", limited(2.3, 8), Policy{Rounding: RoundDown, Min: 1, Headroom: 0.3}, 2, ByLimit},
 		{"headroom above the limit", limited(1, 8), Policy{Headroom: 3}, 2, ByMinimum},
+		{"headroom below zero", limited(1, 8), Policy{Min: 1, Headroom: -3}, 1, ByLimit},
 		{"request caps", limited(6, 8), Policy{Request: 2.5}, 3, ByRequest},
 		{"request never raises", limited(2, 8), Policy{Request: 6}, 2, ByLimit},
 		{"request times factor", limited(8, 8), Policy{Request: 2, RequestFactor: 2}, 4, ByRequest},
@@ -97,7 +98,19 @@ func TestDecisionWords(t *testing.T) {
 		},
 		{
 			Decide(limited(1, 8), Policy{Name: "mine", Headroom: 0.25, Min: 1, Rounding: RoundDown}),
-			"GOMAXPROCS=1: limit 1 CPU at /sys/fs/cgroup/app; 0.25 CPUs left to side processes: 0.75 CPUs; policy mine: rounded down to 0; raised to 1, the minimum of policy mine",
+			"GOMAXPROCS=1: limit 1 CPU at /sys/fs/cgroup/app; 0.25 CPUs left to side processes: 0.75 CPUs; policy mine: rounded down to 0; raised to 1, the minimum",
+		},
+		{
+			Decide(limited(0.5, 8), Policy{}),
+			"GOMAXPROCS=2: limit 0.5 CPUs at /sys/fs/cgroup/app; policy go: rounded up to 1; raised to 2, the minimum of policy go",
+		},
+		{
+			Decide(limited(0.5, 8), Policy{Min: 3, Headroom: 1}),
+			"GOMAXPROCS=3: limit 0.5 CPUs at /sys/fs/cgroup/app; 1 CPU left to side processes: 0 CPUs; policy go: 0; raised to 3, the minimum",
+		},
+		{
+			Decide(limited(1, 8), Policy{operator: operator{off: true}, Off: true}),
+			"GOMAXPROCS unchanged: UNTHROTTLE=off is set in the environment",
 		},
 		{
 			Decide(limited(6, 4), Policy{Request: 1.5, RequestFactor: 2}),
@@ -115,6 +128,14 @@ func TestDecisionWords(t *testing.T) {
 	for _, tt := range tests {
 		if got := tt.d.String(); got != tt.want {
 			t.Errorf("got  %s\nwant %s", got, tt.want)
+		}
+	}
+}
+
+func TestBasisWords(t *testing.T) {
+	for b, want := range map[Basis]string{ByNothing: "", ByProgram: "program", 99: "basis 99"} {
+		if got := b.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

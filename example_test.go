@@ -42,13 +42,10 @@ func ExamplePolicy_headroom() {
 }
 
 // A pod with a request of 2 CPUs and no limit, on a node with 64. It may use twice its request. The cgroup does not reveal
-// the request, so Set and Watch read it from a variable, which Kubernetes can fill in.
+// the request; FromEnv reads it from UNTHROTTLE_REQUEST, which Kubernetes can fill in.
 func ExamplePolicy_request() {
 	limits := cgroup.Limits{State: cgroup.None, Affinity: 64}
 	fmt.Println(unthrottle.Decide(limits, unthrottle.Policy{Request: 2, RequestFactor: 2}))
-
-	_, undo := unthrottle.Set(unthrottle.Options{Policy: unthrottle.Policy{RequestEnv: "CPU_REQUEST", RequestFactor: 2}})
-	defer undo()
 	// Output:
 	// GOMAXPROCS=4: no limit; all 64 CPUs that the affinity mask allows; lowered to 4 by the request of 2 CPUs × 2
 }
@@ -62,10 +59,20 @@ func ExampleParsePolicy() {
 	// Output: ceil 0.25 [UNTHROTTLE_MAX=many: want a whole number above zero]
 }
 
+// What the environment asks for, followed and logged.
+func ExampleFromEnv() {
+	o := unthrottle.FromEnv()
+	o.Logf = log.Printf
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel() // a service has a context that lasts
+	unthrottle.Watch(ctx, o, nil)
+	// Output:
+}
+
 func ExampleWatch() {
 	ctx, cancel := context.WithCancel(context.Background())
 	unthrottle.Watch(ctx, unthrottle.Options{}, func(d unthrottle.Decision) {
-		log.Printf("a pool of %d: %v", d.Procs, d)
+		log.Printf("a pool of %d: %v", d.Now, d)
 		fmt.Println("resizing the pool")
 		cancel() // a service goes on, in a goroutine of its own: go unthrottle.Watch(…)
 	})

@@ -2,6 +2,7 @@ package unthrottle
 
 import (
 	"errors"
+	"math"
 	"strings"
 )
 
@@ -26,21 +27,24 @@ type Policy struct {
 	Rounding  Rounding
 	Min       int     // smallest answer; 0 means 2, as in Go. The number of CPUs still bounds it.
 	Max       int     // largest answer; 0 means none
-	Headroom  float64 // CPUs of the limit that are left to side processes
+	Headroom  float64 // CPUs of the limit that are left to side processes; below zero there is none
 
 	// Request is the number of CPUs requested for this program, in the sense of Kubernetes. Request times
 	// RequestFactor, rounded up, caps the answer; it never raises it. The cgroup does not reveal the request: a weight
 	// of 39 and one of 100 both mean 1 CPU, depending on the container runtime's version.
 	Request       float64
 	RequestFactor float64 // 0 means 1
-	RequestEnv    string  // environment variable that Set and Watch read Request from when it is 0: "0.5" or "500m"
 
 	// RoundFunc, if set, replaces Rounding.
 	RoundFunc func(cpus float64) int
 
-	// User is the GOMAXPROCS that the user has set in the environment, which overrides everything else. Set and Watch
-	// fill it in.
-	User int
+	operator operator
+}
+
+// An operator is what whoever runs the program says in the environment, which overrides every policy. Set and Watch fill it in.
+type operator struct {
+	procs int  // GOMAXPROCS, if the runtime accepts it
+	off   bool // UNTHROTTLE=off
 }
 
 // The policies with names.
@@ -166,6 +170,9 @@ func (p *Policy) round(cpus float64) int {
 	}
 	return n
 }
+
+// headroom is what the limit is lowered by: never below zero, which would raise it.
+func (p *Policy) headroom() float64 { return math.Max(0, p.Headroom) }
 
 func (p *Policy) factor() float64 {
 	if p.RequestFactor > 0 {

@@ -1,8 +1,9 @@
 // Package unthrottle gives a Go program the GOMAXPROCS that fits the CPU limit it is really held to, and says why. You need
 // none of this if you build with Go 1.25 or later, your go.mod says go 1.25 or later, and the limit is on the process's own
 // cgroup, as it is in most containers: the runtime does it by itself. You need it where the limit is on a cgroup above (a
-// systemd slice, a pod that is limited as a whole), with an older Go, for one P at a limit of 1 CPU or less, where Go has
-// two, for CPU requests, or to know the limit and its changes in your own code.
+// systemd slice, a pod that is limited as a whole), with an older Go, for CPU requests, to know the limit and its changes
+// in your own code, or for one P at a limit of 1 CPU or less: Go has two there, and so has the policy [Go], which is the
+// default; [Ceil] and [Floor] give one.
 //
 // [Set] reads the limit, decides and applies the decision:
 //
@@ -11,8 +12,8 @@
 //	log.Print(d)
 //
 // [Watch] does the same and then follows changes of the limit, of the CPU affinity and of the cgroup itself. [Decide] is
-// the decision alone, a pure function. Importing package auto for its effect calls Set with a policy from the
-// environment.
+// the decision alone, a pure function. Importing package auto for its effect is Set with a policy from the environment,
+// importing auto/watch is Watch with it.
 //
 // The limit is the smallest quota from the process's own cgroup up to the root of the mount. The Go runtime of 1.25 and
 // later reads only the process's own cgroup; earlier ones, and programs whose go.mod says go 1.24 or earlier, read none.
@@ -20,7 +21,8 @@
 // would end the runtime's automatic updates.
 //
 // The package has no dependencies, prints nothing unless it is given a Logger, starts no goroutine, and leaves a
-// GOMAXPROCS that the user has set in the environment as it is.
+// GOMAXPROCS that the user has set in the environment as it is. Before version 1.0 a minor version may change the API;
+// CHANGELOG.md says what breaks.
 package unthrottle
 
 import (
@@ -28,7 +30,6 @@ import (
 	"os"
 	"runtime"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -36,11 +37,24 @@ import (
 	"github.com/unthrottle/unthrottle/internal/fromenv"
 )
 
-// Options configure Set and Watch. The zero value is usable.
+// Options configure Set and Watch. The zero value is usable; [FromEnv] makes those that the environment asks for.
 type Options struct {
 	Policy   Policy        // zero: the policy Go
 	Interval time.Duration // between two looks of Watch; 0 means a second
-	Logger   Logger        // nil: silent
+
+	// Logger and Logf each get a line for each decision, and one for each warning. Without them all is silent. Logf is for
+	// loggers that have no Info and Warn with attributes: log.Printf, or the Infof of zap's SugaredLogger and of logrus.
+	Logger Logger
+	Logf   func(format string, args ...any)
+
+	warnings []error // about the variables that Policy is from
+}
+
+// FromEnv returns Options with the policy that the environment asks for, as package auto has it; see [ParsePolicy]. What is
+// wrong with the variables becomes warnings in the Decision.
+func FromEnv() Options {
+	p, errs := ParsePolicy(os.Getenv)
+	return Options{Policy: p, warnings: errs}
 }
 
 // A Logger takes a line for each decision, and one for each warning. *slog.Logger is one. It is an
@@ -52,38 +66,42 @@ type Logger interface {
 
 // Set reads the limit of this process, decides on GOMAXPROCS and applies it. The undo function puts back what was there
 // before; where that was the Go runtime's own choice, it hands GOMAXPROCS back to the runtime with its automatic
-// updates. Set never fails: what it could not find out is in the Decision, and then it leaves GOMAXPROCS as it is.
+// updates. Several Sets may be undone in any order: the newest of those that are left counts. Set never fails: what it
+// could not find out is in the Decision, and then it leaves GOMAXPROCS as it is.
+//
+// Who runs the program has the last word: a GOMAXPROCS in the environment stays, and with UNTHROTTLE=off nothing is set,
+// whatever the policy. A lower GOMAXPROCS that the program itself has set, or a library in it, is not raised.
 //
 // Where the runtime's own number is right, Set leaves it to the runtime, which keeps following the process's own cgroup,
 // and no other. Use Watch where a limit above it may change, or where the process may be moved.
 func Set(o Options) (d Decision, undo func()) {
-	e := env{get: os.Getenv}
-	now := e.decide(&o.Policy)
-	runtimes := now.apply()
-	now.log(o.Logger)
-	if !now.Changed {
-		return *now, func() {}
-	}
-	return *now, undoTo(now.Before, runtimes)
+	now := decide(o.Policy, o.warnings)
+	undo = now.set()
+	now.log(&o)
+	return *now, undo
 }
 
 func init() { fromenv.Set = setFromEnv }
 
-// setFromEnv is Set for package auto: with the policy that the environment asks for, and without words.
+// setFromEnv is Set for package auto: with the policy that the environment asks for, without words and without an undo.
 func setFromEnv() {
-	e := env{get: os.Getenv}
-	p := new(Policy)
-	e.policy(p)
-	e.decide(p).apply()
+	p, errs := ParsePolicy(os.Getenv)
+	procs.Lock()
+	defer procs.Unlock()
+	decide(p, errs).apply()
 }
 
 // Watch sets GOMAXPROCS like Set and follows changes until ctx is done: of any quota from the process's own cgroup up,
 // of the affinity, and of the cgroup the process is in. It calls onChange, which may be nil, with the first Decision
-// and again whenever the wanted GOMAXPROCS, the limit or the number of CPUs changes, so that pools can be resized. If
-// something else sets GOMAXPROCS in the meantime, such as the runtime, which sees only part of the limit, that lasts
-// until the next look. When ctx is done, GOMAXPROCS stays as it is.
+// and again whenever the wanted GOMAXPROCS, the limit or the number of CPUs changes, so that pools can be resized by
+// Decision.Now. If something else sets GOMAXPROCS in the meantime, such as the runtime, which sees only part of the
+// limit, that lasts until the next look; a lower one that the program sets itself stays. When ctx is done, GOMAXPROCS
+// stays as it is.
 //
-// Watch blocks; give it a goroutine of its own.
+// Where several run at the same time, the one that began last sets GOMAXPROCS. The others say so, and go on telling of
+// changes.
+//
+// Watch blocks; give it a goroutine of its own. Package auto/watch is the same by a blank import.
 func Watch(ctx context.Context, o Options, onChange func(Decision)) {
 	interval := o.Interval
 	if interval <= 0 {
@@ -91,20 +109,19 @@ func Watch(ctx context.Context, o Options, onChange func(Decision)) {
 	}
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
-	w := watcher{
-		decide: func() *Decision {
-			e := env{get: os.Getenv}
-			return e.decide(&o.Policy)
-		},
-		procs: func() int { return runtime.GOMAXPROCS(0) },
-		apply: func(d *Decision) { d.apply() },
+	w := &watcher{
+		decide: func() *Decision { return decide(o.Policy, o.warnings) },
+		procs:  func() int { return runtime.GOMAXPROCS(0) },
 		notify: func(d *Decision) {
-			d.log(o.Logger)
+			d.log(&o)
 			if onChange != nil {
 				onChange(*d)
 			}
 		},
 	}
+	w.apply = func(d *Decision) { d.lead(w) }
+	begin(w)
+	defer end(w)
 	for w.look(); ; w.look() {
 		select {
 		case <-ctx.Done():
@@ -120,25 +137,23 @@ type watcher struct {
 	procs  func() int
 	apply  func(*Decision)
 	notify func(*Decision)
-	last   *Decision
+
+	wanted *Decision // of the last look, before it was applied
+	now    int       // GOMAXPROCS as that left it
 }
 
 func (w *watcher) look() {
 	d := w.decide()
-	news := w.last == nil || !w.last.same(d)
+	news := w.wanted == nil || !w.wanted.same(d)
 	if !news && d.holds(w.procs()) {
 		return
 	}
-	w.last = d
+	wanted := *d
 	w.apply(d)
-	if news {
+	if w.wanted = &wanted; news || d.Now != w.now {
+		w.now = d.Now
 		w.notify(d)
 	}
-}
-
-// holds reports whether d asks for nothing but the GOMAXPROCS that there is.
-func (d *Decision) holds(procs int) bool {
-	return d.Procs == 0 || d.Procs == procs || d.By == ByEnvironment
 }
 
 // same reports whether two decisions agree in all that a pool's size could depend on.
@@ -158,18 +173,16 @@ func Last() (d Decision, ok bool) {
 }
 
 // decide is Decide for this process as it is now.
-func (e *env) decide(p *Policy) *Decision {
-	d := &Decision{Policy: *p}
-	p = &d.Policy
-	p.User = userProcs(e.get("GOMAXPROCS"))
-	if p.Request == 0 && p.RequestEnv != "" {
-		p.Request = e.cpus(p.RequestEnv)
+func decide(p Policy, warnings []error) *Decision {
+	d := &Decision{Policy: p, Warnings: warnings}
+	d.Policy.operator = operator{procs: userProcs(os.Getenv("GOMAXPROCS")), off: os.Getenv("UNTHROTTLE") == Off.Name}
+	if d.Policy.operator.off {
+		d.Policy.Off = true
 	}
-	if p.User == 0 && !p.Off {
+	if d.Policy.operator.procs == 0 && !d.Policy.Off {
 		d.Limits = *cgroup.Self()
 	}
 	d.decide(d.take)
-	d.Warnings = e.errs
 	return d
 }
 
@@ -183,53 +196,25 @@ func userProcs(env string) int {
 	return int(n)
 }
 
-// applying keeps two decisions from being applied at the same time.
-var applying sync.Mutex
-
-// apply puts d into effect, notes in d what that took, and keeps it for Last. Nobody may change d afterwards.
-//
-// It asks the runtime for its own choice before it sets another. That shows whether the runtime had chosen the number
-// that was there, which is what apply returns; and if its choice is the wanted one, its automatic updates stay on or
-// come back.
-func (d *Decision) apply() (runtimes bool) {
-	applying.Lock()
-	d.Before = runtime.GOMAXPROCS(0)
-	if !d.holds(d.Before) {
-		d.Changed = true
-		runtimes = setDefault() == d.Before
-		if runtime.GOMAXPROCS(0) != d.Procs {
-			runtime.GOMAXPROCS(d.Procs)
-		}
-	}
-	last.Store(d)
-	applying.Unlock()
-	return runtimes
-}
-
-// undoTo returns a function that puts GOMAXPROCS back once, to a number or to the runtime's own choice.
-func undoTo(before int, runtimes bool) func() {
-	var once sync.Once
-	return func() {
-		once.Do(func() {
-			applying.Lock()
-			defer applying.Unlock()
-			if !runtimes || setDefault() == 0 {
-				runtime.GOMAXPROCS(before)
-			}
-		})
-	}
-}
-
-// log writes one line about d.
-func (d *Decision) log(l Logger) {
-	if l == nil {
+// log writes a line for each warning, and one about d.
+func (d *Decision) log(o *Options) {
+	if o.Logger == nil && o.Logf == nil {
 		return
 	}
-	for _, w := range d.Warnings {
-		l.Warn("unthrottle: " + w.Error())
+	for _, w := range append(d.Warnings[:len(d.Warnings):len(d.Warnings)], d.Limits.Warnings...) {
+		o.line(func(l Logger, line string) { l.Warn(line) }, w.Error())
 	}
-	for _, w := range d.Limits.Warnings {
-		l.Warn("unthrottle: " + w.Error())
+	o.line(func(l Logger, line string) { l.Info(line, "gomaxprocs", d.Now, "before", d.Before) }, d.String())
+}
+
+// line writes a line. A logger that panics, as a nil *slog.Logger does, must not end a program that only wants its GOMAXPROCS.
+func (o *Options) line(write func(Logger, string), text string) {
+	defer func() { _ = recover() }()
+	text = "unthrottle: " + text
+	if o.Logf != nil {
+		o.Logf("%s", text)
 	}
-	l.Info("unthrottle: "+d.String(), "gomaxprocs", runtime.GOMAXPROCS(0), "before", d.Before)
+	if o.Logger != nil {
+		write(o.Logger, text)
+	}
 }

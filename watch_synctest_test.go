@@ -26,7 +26,7 @@ func TestWatchInterval(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			Watch(ctx, Options{Interval: 10 * time.Second}, func(d Decision) { told <- d.Policy.User })
+			Watch(ctx, Options{Interval: 10 * time.Second}, func(d Decision) { told <- d.Policy.operator.procs })
 		}()
 		synctest.Wait()
 		os.Setenv("GOMAXPROCS", "7")

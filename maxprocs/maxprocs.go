@@ -18,6 +18,8 @@
 //     has from 1.25 on. The undo function gives them back if they were on.
 //   - Where no cgroup can be seen at all, as in some sandboxes, there is no error: GOMAXPROCS stays, and the log says why.
 //   - The undo function does its work once.
+//   - With UNTHROTTLE=off in the environment nothing is set. A lower GOMAXPROCS that the program has set itself is not
+//     raised.
 //
 // New programs need not start here: unthrottle.Set says more about its decision and can do more than round down.
 package maxprocs
@@ -88,14 +90,19 @@ func RoundQuotaFunc(rf func(v float64) int) Option {
 func Set(opts ...Option) (undo func(), err error) {
 	c := newConfig(opts)
 	nothing := func() { c.log("maxprocs: No GOMAXPROCS change to reset") }
-
 	d, reset := unthrottle.Set(unthrottle.Options{Policy: c.policy})
 	switch {
 	case d.By == unthrottle.ByEnvironment:
 		c.log("maxprocs: Honoring GOMAXPROCS=%q as set in environment", os.Getenv("GOMAXPROCS"))
 		return nothing, nil
+	case d.Policy.Off:
+		c.log("maxprocs: Leaving GOMAXPROCS=%v: UNTHROTTLE=off is set in environment", d.Now)
+		return nothing, nil
 	case d.Limits.State != cgroup.Limited:
 		return nothing, c.leave(d.Limits)
+	case d.By == unthrottle.ByProgram && !d.Changed:
+		c.log("maxprocs: Leaving GOMAXPROCS=%v: the program has set it, below the CPU quota", d.Now)
+		return nothing, nil
 	case d.By == unthrottle.ByMinimum:
 		c.log("maxprocs: Updating GOMAXPROCS=%v: using minimum allowed GOMAXPROCS", d.Procs)
 	case d.By == unthrottle.ByCPUs:

@@ -43,16 +43,18 @@ func (s System) Predict(p procs.Process) Prediction {
 	if n := UserProcs(env, p.Program); n > 0 {
 		return Prediction{Procs: n, Source: FromEnvironment, Why: "GOMAXPROCS=" + env + " in its environment"}
 	}
+	var ours unthrottle.Decision // without a number of its own, the library leaves the choice to the others
 	if p.Program.Unthrottle >= procs.Linked {
-		// Without a number of its own, the library leaves the choice to the others.
-		if d := unthrottle.Decide(s.Inside, s.Policy); d.Procs > 0 {
-			return Prediction{Procs: d.Procs, Source: FromUnthrottle, Rule: Unthrottle, Why: d.String(), Choice: s.Of(Unthrottle)}
-		}
+		ours = unthrottle.Decide(s.Inside, s.Policy)
 	}
 	if p.Program.Automaxprocs >= procs.Linked && !set { // set to any text, it does nothing
-		if c := s.Of(Automaxprocs); c.limited {
+		// Whichever comes first, a lower number of automaxprocs stands.
+		if c := s.Of(Automaxprocs); c.limited && (ours.Procs == 0 || c.Procs < ours.Procs) {
 			return Prediction{Procs: c.Procs, Source: FromAutomaxprocs, Rule: Automaxprocs, Why: "automaxprocs rounds its limit down", Choice: c}
 		}
+	}
+	if ours.Procs > 0 {
+		return Prediction{Procs: ours.Procs, Source: FromUnthrottle, Rule: Unthrottle, Why: ours.String(), Choice: s.Of(Unthrottle)}
 	}
 	return s.runtime(p)
 }

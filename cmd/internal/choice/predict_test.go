@@ -196,6 +196,16 @@ func TestPredict(t *testing.T) {
 			procs:   3, source: FromAutomaxprocs, rule: Automaxprocs,
 		},
 		{
+			name: "both: what automaxprocs has lowered stays low", own: "350000 100000",
+			program: &procs.Program{GoVersion: version, Unthrottle: procs.Imported, Automaxprocs: procs.Imported},
+			procs:   3, source: FromAutomaxprocs, rule: Automaxprocs,
+		},
+		{
+			name: "both, under the parent's limit, which automaxprocs does not see", parent: "150000 100000", own: "350000 100000",
+			program: &procs.Program{GoVersion: version, Unthrottle: procs.Imported, Automaxprocs: procs.Imported},
+			procs:   2, source: FromUnthrottle, rule: Unthrottle,
+		},
+		{
 			name: "unthrottle, limit not known", own: "garbage", program: &procs.Program{GoVersion: version, Unthrottle: procs.Imported},
 			procs: 8, source: FromCPUs, rule: Go126,
 		},

@@ -399,7 +399,7 @@ func doubts(f Facts, l cgroup.Limits) (warnings []string) {
 		warn("automaxprocs ends the runtime's automatic updates where it finds a limit: later changes of the limit are not followed")
 	}
 	if program.Automaxprocs >= procs.Linked && program.Unthrottle >= procs.Linked {
-		warn("automaxprocs and unthrottle are both linked: the one that comes last decides; remove automaxprocs")
+		warn("automaxprocs and unthrottle are both linked: what automaxprocs has set is not raised; remove automaxprocs")
 	}
 	if s := program.Setting("containermaxprocs", p.Env); l.State == cgroup.Limited && aware && s.Built == "0" && !s.On {
 		warn("its go line is " + program.GoLine() +
