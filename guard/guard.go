@@ -1,6 +1,6 @@
-// Package guard answers: what was the program doing when its CPU limit began to freeze it? It keeps a flight recorder
-// running, looks at the kernel's count of throttled periods once a second, and when freezes become frequent it saves what
-// the recorder holds: an execution trace of the seconds before and of the first freezes.
+// Package guard answers: what was the program doing while its CPU limit froze it? It looks at the kernel's count of throttled
+// periods once a second. From the first throttled period on it keeps a flight recorder running, and when freezes become
+// frequent it saves what the recorder holds: an execution trace of the freezes.
 //
 //	g, err := guard.Start(guard.Options{Dir: "/var/tmp"})
 //	if err != nil {
@@ -9,7 +9,8 @@
 //	defer g.Stop()
 //
 // In go [Options]; out come snapshots, as files or handed to a function, and at most one every ten minutes. "unthrottle
-// trace FILE" and "go tool trace FILE" read them.
+// trace FILE" and "go tool trace FILE" read them. A snapshot also says what the kernel has counted meanwhile, so that the
+// former is sure of it.
 //
 // The package needs Go 1.25, which brought the flight recorder: with an older one it compiles, and [Start] returns
 // [ErrOldGo]. It prints nothing, starts no goroutine before Start, and changes no setting of the runtime. It does not

@@ -20,6 +20,10 @@ type Guard struct {
 	recorder Recorder
 	own      *trace.FlightRecorder // recorder, where it is the guard's own
 	dir      *directory            // nil: Options.Save gets the snapshots
+	before   look                  // the last one
+	stormy   time.Time             // when a throttled period was last seen
+	waiting  *Storm                // one that began before the recorder held enough
+	recorded int                   // looks since the guard's own recorder was started
 	saved    time.Time             // when the last snapshot was taken
 	failing  bool                  // the recorder could not be started, and that was reported
 
@@ -28,9 +32,10 @@ type Guard struct {
 	once   sync.Once
 }
 
-// Start begins to watch, in a goroutine of its own. If there is no limit yet, it waits for one, since a limit can be set
-// while the program runs, and then starts the flight recorder: until that time it costs one look a second and nothing
-// more. If Start fails, the Guard is nil; Stop of a nil Guard does nothing.
+// Start begins to watch, in a goroutine of its own. The flight recorder wakes an idle program 60 times a second, so it is
+// started when a period is throttled, and stopped after a minute without any: until that time the guard costs one look a
+// second and nothing more. If there is no limit yet, it waits for one, since a limit can be set while the program runs. If
+// Start fails, the Guard is nil; Stop of a nil Guard does nothing.
 func Start(o Options) (*Guard, error) {
 	return start(o, take)
 }
@@ -54,10 +59,14 @@ func start(o Options, take func(time.Time) (look, error)) (*Guard, error) {
 	case !g.recorder.Enabled():
 		return nil, errors.New("starting the guard: the flight recorder of Options.Recorder is not running: call its Start first")
 	}
-	if err := g.record(k); err != nil {
-		return nil, fmt.Errorf("starting the guard: %w", err)
+	if g.own != nil && k.limited {
+		if err := g.own.Start(); err != nil {
+			return nil, fmt.Errorf("starting the guard: %w (%w)", ErrRecorderInUse, err)
+		}
+		g.own.Stop()
 	}
 	g.detector.see(k)
+	g.before = k
 	ctx, cancel := context.WithCancel(context.Background())
 	g.cancel = cancel
 	go g.run(ctx)
@@ -99,15 +108,16 @@ func (g *Guard) look(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	if err := g.record(k); err != nil {
-		if !g.failing {
-			g.fail(err)
-		}
-		g.failing = true
-	} else {
-		g.failing = false
-	}
+	g.record(k)
+	note(k)
 	storm, begins := g.detector.see(k)
+	if g.waiting != nil {
+		storm, begins = *g.waiting, true
+	}
+	if g.waiting = nil; begins && g.own != nil && g.own.Enabled() && g.recorded < enough {
+		g.waiting = &storm
+		return
+	}
 	if !begins || !g.recorder.Enabled() || !g.saved.IsZero() && now.Sub(g.saved) < g.o.Every {
 		return
 	}
@@ -121,15 +131,42 @@ func (g *Guard) look(ctx context.Context) {
 	}
 }
 
-// record starts the guard's own recorder where there is a limit.
-func (g *Guard) record(k look) error {
-	if g.own == nil || !k.limited || g.own.Enabled() {
-		return nil
+const (
+	calm   = time.Minute // without a throttled period, and the guard's own recorder is stopped
+	enough = 2           // looks, after which the recorder holds enough to be saved: twenty periods of a usual quota
+)
+
+// record starts the guard's own recorder where periods are throttled, and stops it where none are.
+func (g *Guard) record(k look) {
+	s, ok := between(g.before, k)
+	if g.before = k; ok && s.Share > 0 {
+		g.stormy = k.at
 	}
-	if err := g.own.Start(); err != nil {
-		return fmt.Errorf("%w (%w)", ErrRecorderInUse, err)
+	g.recorded++
+	stormy := k.limited && !g.stormy.IsZero() && k.at.Sub(g.stormy) < calm
+	switch {
+	case g.own == nil || stormy == g.own.Enabled():
+		return
+	case !stormy:
+		g.own.Stop()
+		return
 	}
-	return nil
+	err := g.own.Start()
+	if g.recorded = 0; err != nil && !g.failing {
+		g.fail(fmt.Errorf("%w (%w)", ErrRecorderInUse, err))
+	}
+	g.failing = err != nil
+}
+
+// category is what the guard's lines in a trace are logged under: what the kernel has counted so far, as cpu.stat has it, and
+// the quota's period. "unthrottle trace" sets them beside the freezes that it sees.
+const category = "unthrottle cpu.stat"
+
+func note(k look) {
+	if c := k.counts; c.Known && trace.IsEnabled() {
+		trace.Logf(context.Background(), category, "nr_periods %d\nnr_throttled %d\nthrottled_usec %d\nperiod_usec %d\n",
+			c.Periods, c.Throttled, c.ThrottledTime.Microseconds(), k.period.Microseconds())
+	}
 }
 
 func (g *Guard) save(ctx context.Context, s Storm) (Snapshot, error) {

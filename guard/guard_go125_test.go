@@ -211,16 +211,48 @@ func TestRecorders(t *testing.T) {
 		t.Error("the recorder runs though there is no limit")
 	}
 	g.Stop()
-	g, err = start(Options{Dir: t.TempDir()}, limited)
+}
+
+// TestRecorderWaits: the guard's own recorder runs from the first throttled period until a minute after the last one, and a
+// storm that began with it is saved when it holds something.
+func TestRecorderWaits(t *testing.T) {
+	kernel := looks()[0]
+	var saved []Snapshot
+	g, err := start(Options{Dir: t.TempDir(), Poll: time.Hour, OnSave: func(s Snapshot) { saved = append(saved, s) }, OnError: func(err error) { t.Error(err) }},
+		func(time.Time) (look, error) { return kernel, nil })
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !g.own.Enabled() {
-		t.Error("the recorder does not run")
+	step := func(seconds int, throttled int64, runs bool, snapshots int) {
+		t.Helper()
+		for range seconds {
+			kernel.at = kernel.at.Add(time.Second)
+			kernel.counts.Periods += 10
+			kernel.counts.Throttled += throttled
+			g.look(context.Background())
+		}
+		if g.own.Enabled() != runs || len(saved) != snapshots {
+			t.Fatalf("after %v with %d throttled: the recorder runs %v, %d snapshots; want %v, %d", kernel.at, throttled, g.own.Enabled(), len(saved), runs, snapshots)
+		}
 	}
+	step(100, 0, false, 0)
+	step(1, 9, true, 0) // nothing is recorded yet
+	began := kernel.at
+	step(1, 9, true, 0)
+	step(1, 9, true, 1)
+	if s := saved[0].Storm; s.To != began || s.Throttled != 9 || saved[0].Bytes == 0 {
+		t.Errorf("%+v", saved[0])
+	}
+	step(60, 0, false, 1)
+	step(1, 1, true, 1) // one is no storm
+	step(59, 0, true, 1)
 	g.Stop()
 	if g.own.Enabled() {
 		t.Error("the recorder runs on after Stop")
+	}
+	text, err := os.ReadFile(saved[0].Path)
+	if err != nil || !strings.Contains(string(text), category) || !strings.Contains(string(text), "nr_throttled 27\nthrottled_usec 0\nperiod_usec 100000\n") {
+		t.Errorf("the snapshot does not say what the kernel counted: %v", err)
 	}
 }
 
@@ -235,12 +267,16 @@ func TestLimitComesLater(t *testing.T) {
 	own := trace.NewFlightRecorder(trace.FlightRecorderConfig{})
 	g := &Guard{
 		o: Options{OnError: func(err error) { failed = append(failed, err) }}.withDefaults(), recorder: own, own: own,
-		take: func(at time.Time) (look, error) {
-			return look{at: at, limited: true, cpus: 1, counts: cgroup.Counters{Dir: "/a", Known: true}}, nil
-		},
 	}
-	g.look(context.Background())
-	g.look(context.Background())
+	kernel := &counts{throttled: 9}
+	next := time.Now()
+	g.take = func(time.Time) (look, error) {
+		next = next.Add(time.Second)
+		return kernel.take(next)
+	}
+	for range 4 { // two make the difference, from which on it tries
+		g.look(context.Background())
+	}
 	if len(failed) != 1 || !errors.Is(failed[0], ErrRecorderInUse) {
 		t.Errorf("got %v", failed)
 	}

@@ -42,7 +42,13 @@ func analyse(t *Trace, p *program, o Options) {
 		a.rate = 100
 	}
 	a.basics()
+	if t.Heard = p.heard; t.Heard != nil && a.period == 0 {
+		a.period = t.Heard.Period
+	}
 	a.find()
+	if !a.kernel.Counts {
+		a.kernel = t.Heard.kernel(t.Wall, p.procs)
+	}
 	a.kernel.Far = a.farFromLimit()
 	a.judge()
 	a.freezes()
@@ -302,6 +308,8 @@ func (a *analysis) doubtSparse() {
 	if t.Samples == nil {
 		if t.Cause == freeze.None {
 			a.unsure(few + ", so that a freeze below " + quantity.Duration(computing) + " is not seen: record the trace with CPU samples")
+		} else if why, ok := a.vouches(); t.Cause == freeze.Throttled && t.Sure && ok {
+			t.Why += "; " + why
 		} else {
 			t.Sure, t.Doubt = false, few+" and no CPU samples: the shares are estimates"
 		}

@@ -35,6 +35,7 @@ const (
 	begin  // of the phase called name: it may have begun before
 	end
 	clock // the wall clock shows id
+	heard // the program has logged name, which is what the kernel has counted
 )
 
 type state uint8
@@ -231,6 +232,10 @@ func (d *decoder) add(e trace.Event) {
 	case trace.EventMetric:
 		if m := e.Metric(); m.Name == "/sched/gomaxprocs:threads" && m.Value.Kind() == trace.ValueUint64 {
 			out.kind, out.id = procs, int64(m.Value.Uint64())
+		}
+	case trace.EventLog:
+		if l := e.Log(); l.Category == heardAs {
+			out.kind, out.name = heard, d.text(l.Message)
 		}
 	case trace.EventStackSample:
 		out.kind, out.id, out.name = sample, int64(e.Goroutine()), d.stack(e.Stack())

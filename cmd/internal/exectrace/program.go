@@ -69,6 +69,8 @@ type program struct {
 	changes    int // that are not among them
 	lost       int // goroutines and Ps that there was no room for
 
+	heard *Heard
+
 	marking   bool
 	marks     int64 // ns
 	collected int
@@ -140,6 +142,8 @@ func (p *program) take(e event) {
 		}
 	case begin, end:
 		p.phase(e)
+	case heard:
+		p.hear(e.name, now)
 	}
 }
 

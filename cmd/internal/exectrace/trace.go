@@ -60,6 +60,7 @@ type Trace struct {
 
 	Silence  Silence
 	Samples  *Samples
+	Heard    *Heard `json:",omitempty"`
 	Handlers *Handlers
 	GC       GC
 }

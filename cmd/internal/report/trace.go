@@ -174,7 +174,7 @@ type TraceProcess struct {
 
 // TraceKernel is what the kernel counted meanwhile.
 type TraceKernel struct {
-	From string `json:"counted_by"` // meter: while the trace was taken; or files
+	From string `json:"counted_by"` // meter: while the trace was taken; files; or program: it has logged it
 	PeriodCount
 	CPUs           int     `json:"cpus"`                 // that the seconds are divided by
 	ThrottledShare float64 `json:"throttled_time_share"` // of the time, if all of them stood still together: to compare with the trace's
@@ -309,6 +309,8 @@ func (d *Trace) addKernel(f TraceFacts) error {
 		before, after = f.Stat[0], f.Stat[1]
 	case n > 1 && f.Readings[0].Known && f.Readings[n-1].Known:
 		from, before, after = "meter", f.Readings[0].Counters, f.Readings[n-1].Counters
+	case f.Trace.Heard != nil:
+		from, before, after = "program", f.Trace.Heard.Before, f.Trace.Heard.After
 	default:
 		return nil
 	}
