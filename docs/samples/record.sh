@@ -189,6 +189,10 @@ trace() {
 	loaded
 	stop
 }
+guarded() { # a snapshot of the program that docs/guard.md tells of, from which TestRecorded reads the same
+	gunzip -c "$root/cmd/internal/exectrace/testdata/guard.trace.gz" >"$work/throttled-server.trace"
+	(cd "$work" && unthrottle trace throttled-server.trace --json) >guarded.json
+}
 trace-sparse() {
 	serve --cpus 0.5
 	load 'http://127.0.0.1:8080/work?cpu=3s' -c 2 --for 20s
@@ -212,7 +216,7 @@ profile() {
 		unthrottle profile procs192.pb.gz --limit 1 --base procs1.pb.gz --units 36374 --base-units 68014 --json) >profile-base.json
 }
 
-all=(run explain-findings explain-watch ps many demo-page hey load-slo load-paused load-max watch trace trace-sparse profile
+all=(run explain-findings explain-watch ps many demo-page hey load-slo load-paused load-max watch trace guarded trace-sparse profile
 	tune tune-httpbin tune-rates tune-limits demo-picture bench bench-readfile bench-agent bench-flood bench-garbage bench-gocmd bench-chain bench-build)
 for sample in "${@:-${all[@]}}"; do
 	echo "$sample" >&2

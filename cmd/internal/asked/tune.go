@@ -66,7 +66,7 @@ func (t *Tune) Judged(in *pflag.FlagSet) {
 	in.Var(verb.OneOf(&t.Plan.Objective, search.P99, search.CPU, search.Throughput, search.Time), "objective", "O\tp99, cpu, throughput or time alone (p99, or time, and cpu together)")
 	Margin(in, &t.Plan.Margin)
 	TailMargin(in, &t.Plan.Tail)
-	verb.Number(in, &t.Plan.Pairs, "pairs", "", 0, "N\tblocks with both settings that a change rests on at least (as many as show it)")
+	verb.Number(in, &t.Plan.Pairs, "pairs", "", 0, "N\tpaired comparisons that a change must rest on at least (as many as show it)")
 	verb.Number(in, &t.Plan.Blocks, "blocks", "", 0, "N\tmost blocks in which all settings run (12)")
 	verb.Duration(in, &t.Plan.Budget, "budget", 0, "D\thow long it may take (as long as it needs)")
 	in.Uint64Var(&t.Plan.Seed, "seed", 0, "N\tfor the order of the runs and the arrivals")

@@ -105,7 +105,7 @@ func effects() *sheet.Rows {
 		X: sheet.Axis{Scale: sheet.Changes}, Rules: []sheet.Rule{{At: 1}},
 		Rows: []sheet.Series{
 			row("p99", "114 ms → 55.9 ms", "better", sheet.Good, sheet.GoodColor, 0.41, 0.49, 0.6),
-			row("CPU per request", "2.13 ms → 2.08 ms", "no difference worth while", sheet.Plain, sheet.NoColor, 0.96, 0.98, 1.01),
+			row("CPU per request", "2.13 ms → 2.08 ms", "no relevant difference", sheet.Plain, sheet.NoColor, 0.96, 0.98, 1.01),
 			row("peak memory", "12 MiB → 15 MiB", "worse", sheet.Bad, sheet.BadColor, 1.1, 1.25, 1.4),
 			{Label: sheet.Label{Name: "throughput", Lines: []sheet.Cell{{Text: "400/s → 400/s"}}}, Band: band("throughput"), Middle: p(1), MiddleText: "0 %"},
 		},
@@ -225,7 +225,7 @@ func limits() *sheet.Field {
 
 func overTime() *sheet.Strips {
 	r := random(4)
-	rate, response, service, throttled := sheet.Lane{}, sheet.Lane{}, sheet.Lane{Kind: sheet.Drawn}, sheet.Lane{Kind: sheet.Hatched}
+	rate, response, service, throttled := sheet.Lane{}, sheet.Lane{}, sheet.Lane{Kind: sheet.Drawn}, sheet.Lane{}
 	for i := range 30 {
 		at := float64(i)
 		slow := 1.0
@@ -243,7 +243,7 @@ func overTime() *sheet.Strips {
 		return sheet.Label{Name: name, Lines: []sheet.Cell{{Text: about}}, Color: color}
 	}
 	return &sheet.Strips{
-		Figure: sheet.Figure{About: "Over time", Legend: []string{"Requests belong to the moment when they were due.", "p99: the response is filled, the dotted line is the service.", "Hatched: the share of the server’s periods in which it was throttled."}},
+		Figure: sheet.Figure{About: "Over time", Legend: []string{"Requests belong to the moment when they were due.", "p99: the response is filled, the dotted line is the service.", "throttled: the share of the server’s periods."}},
 		X:      sheet.Axis{Unit: quantity.Second, Scale: sheet.Linear, High: 30},
 		Rows: []sheet.Strip{
 			{Label: label("rate", "380 to 420/s", 0), Y: sheet.Axis{Unit: quantity.Rate, Scale: sheet.Linear, High: 420}, Lanes: []sheet.Lane{rate}, Page: true},

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
@@ -16,7 +15,6 @@ const (
 	ranTall   = 56
 	laneTall  = 12
 	marksMost = 200
-	hatch     = 1 // from one stroke to the next, in percent of the width
 )
 
 // newStrips draws rows over time.
@@ -109,8 +107,6 @@ func (d *drawing) strip(s sheet.Strip, r row, x, y axis, lanes int) {
 		case sheet.Ran:
 			d.rect("track", l.Title, 0, top, x.share(seen(l)), r.down(1)-top)
 			d.steps(l, "ran", x, y, top, r.down(1)-top)
-		case sheet.Hatched:
-			d.steps(l, "hatched", x, y, top, ground-top)
 		case sheet.Drawn:
 			d.steps(l, "drawn", x, y, top, ground-top)
 		default:
@@ -137,12 +133,6 @@ func (d *drawing) steps(l sheet.Lane, class string, x, y axis, top, tall float64
 			d.rect(class, s.Title, from, top, to-from, tall)
 		case l.Kind == sheet.Shaded:
 			d.rect(fmt.Sprintf("%s t%d", class, max(level(share), 1)), s.Title, from, top, to-from, tall)
-		case l.Kind == sheet.Hatched:
-			var strokes strings.Builder
-			for at := from; at < to; at += hatch {
-				fmt.Fprintf(&strokes, "M%s 100V%s", number(at), number(100*(1-share)))
-			}
-			d.stretched(class, s.Title, strokes.String(), top, tall, 100, 100)
 		default:
 			d.rect(class, s.Title, from, high, to-from, tall*share)
 		}

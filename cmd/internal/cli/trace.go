@@ -18,7 +18,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/view"
 )
 
-const traceHelp = `When a Go program stood still though it could have run, and whether a CPU quota or other programs did that.
+const traceHelp = `When a Go program stood still although it had work to do, and whether a CPU quota or other programs did that.
 
 Usage:
   unthrottle trace [FLAGS] FILE          an execution trace, .gz too, or a flight recorder's snapshot; - is stdin

@@ -96,7 +96,7 @@ type Plan struct {
 	Blocks   int               `json:"blocks"`           // 0: as many as the budget allows
 	Budget   Seconds           `json:"budget_seconds"`
 	Seed     uint64            `json:"seed"`
-	Margin   float64           `json:"margin"` // a smaller difference is not worth while
+	Margin   float64           `json:"margin"` // smaller differences are ignored
 	Tail     float64           `json:"tail_margin,omitempty"`
 	Command  []string          `json:"command"`
 	Dir      string            `json:"dir"` // where it was given

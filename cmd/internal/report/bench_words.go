@@ -479,7 +479,7 @@ func (b *Bench) warn(s *lab.Study, a lab.Analysis) {
 		add("%d of %d runs failed and have no figures; the first: %s", a.Missed, len(s.Runs), first)
 	}
 	if marked > 0 {
-		add("the host did something else during %d of %d runs: see their marks. They are kept", marked, len(s.Runs))
+		add("other work disturbed %d of %d runs (marked; kept in the statistics)", marked, len(s.Runs))
 	}
 	if otherLoad > 0 {
 		add("in %d of %d runs the load was not the one that was asked for: see their marks. They are kept", otherLoad, len(s.Runs))

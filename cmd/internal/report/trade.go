@@ -54,7 +54,7 @@ func (m moved) loss(shown bool) string {
 		by = quantity.Three(m.ratio) + " times as high"
 	}
 	if !shown {
-		return fmt.Sprintf("but that %s is not worse is not shown: %s", m.name, withInterval(by, m.interval()))
+		return fmt.Sprintf("but %s may be worse: %s", m.name, withInterval(by, m.interval()))
 	}
 	return fmt.Sprintf("but %s %s", m.name, withInterval(by, joined(m.values, m.interval())))
 }

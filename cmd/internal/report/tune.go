@@ -146,7 +146,7 @@ type TuneSetting struct {
 	Best    bool                    `json:"is_best,omitempty"`  // so far, or at the end
 	Front   bool                    `json:"on_front,omitempty"` // no other setting is better in every metric that decides
 	Pairs   int                     `json:"pairs"`              // blocks in which the current setting ran too
-	Dropped string                  `json:"dropped,omitempty"`  // why it left the race
+	Dropped string                  `json:"dropped,omitempty"`  // why it was dropped
 	Runs    int                     `json:"run_count"`
 	Failed  int                     `json:"failed,omitempty"`
 	Broken  int                     `json:"slo_missed_runs,omitempty"`

@@ -161,7 +161,7 @@ func TestTuneNotes(t *testing.T) {
 	d := tuned()
 	a := d.At(1)
 	got := strings.Join(append(a.Notes(), a.ChangesNote()), "\n")
-	const want = `GOMAXPROCS=4 left the race: slow
+	const want = `GOMAXPROCS=4 was dropped: slow
 GOMAXPROCS=1 missed the SLO in 1 of 3 runs
 Changes are against the current setting, by the blocks in which both ran, and intervals are 95 % ones. CPU and p99 are the current setting's times the change, the rest are medians of all runs. p99 is that of typical seconds, counted from when requests were ready to be sent.`
 	if got != want {

@@ -66,7 +66,7 @@ func (a *TuneAt) Notes() []string {
 	notes := slices.Clone(a.Why)
 	for _, s := range a.Settings {
 		if s.Dropped != "" {
-			notes = append(notes, s.Key().String()+" left the race: "+s.Dropped)
+			notes = append(notes, s.Key().String()+" was dropped: "+s.Dropped)
 		}
 		if s.Broken > 0 {
 			notes = append(notes, fmt.Sprintf("%s missed the SLO in %d of %s", s.Key(), s.Broken, quantity.Plural(s.Runs, "run")))
@@ -173,7 +173,7 @@ func (d *Tune) MarginText() string {
 	if d.Margin <= 0 {
 		return ""
 	}
-	return quantity.Share(d.Margin) + "; a smaller difference is not worth while"
+	return quantity.Share(d.Margin) + "; smaller differences are ignored"
 }
 
 // TailMarginText says what the tail's margin is, of this percentile; "" if there is none.

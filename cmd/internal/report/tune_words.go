@@ -206,9 +206,9 @@ func (w tuneWords) claim() string {
 		}
 		return fmt.Sprintf("With %s: %s", w.environment().and(), w.effects())
 	case search.NoneBetter:
-		return fmt.Sprintf("%s is likely to be better by what counts (%s).", w.noOther(), w.counts())
+		return fmt.Sprintf("%s is likely to be better by a relevant amount (%s).", w.noOther(), w.counts())
 	case search.Leads:
-		return fmt.Sprintf("%s is shown to be better by what counts (%s).", w.noOther(), w.counts())
+		return fmt.Sprintf("%s is shown to be better by a relevant amount (%s).", w.noOther(), w.counts())
 	case search.Fails:
 		return fmt.Sprintf("With GOMAXPROCS=%s: %s. There is nothing to compare the others with.", w.Current, w.Failure)
 	case search.Invalid:
@@ -230,7 +230,7 @@ func (w tuneWords) looks() string {
 		}
 		return capital(text)
 	}
-	text := fmt.Sprintf("GOMAXPROCS=%s looks best, but that is not shown: %s", w.Leader, w.effects())
+	text := fmt.Sprintf("GOMAXPROCS=%s looks best, but the evidence is not sufficient: %s", w.Leader, w.effects())
 	if w.late {
 		return after + fmt.Sprintf("the budget of %s is used up; ", quantity.Lasting(w.budget)) + text
 	}
@@ -488,7 +488,7 @@ func (w tuneWords) levers() string {
 	return strings.Join(parts, ", ") + "."
 }
 
-// dropped says why a candidate left the race; "" if it didn't.
+// dropped says why a candidate was dropped; "" if it didn't.
 func (w tuneWords) dropped(d *search.Drop) string {
 	switch {
 	case d == nil:
@@ -505,7 +505,7 @@ func (w tuneWords) dropped(d *search.Drop) string {
 		}
 		return fmt.Sprintf("a trade: %s %s in %d blocks", w.name(d.Metric), quantity.Change(d.Ratio), d.Blocks)
 	}
-	return fmt.Sprintf("no longer likely to be better than %s by what counts: %s %s in %d blocks", d.Against, w.name(d.Metric), quantity.Change(d.Ratio), d.Blocks)
+	return fmt.Sprintf("no longer likely to be better than %s by a relevant amount: %s %s in %d blocks", d.Against, w.name(d.Metric), quantity.Change(d.Ratio), d.Blocks)
 }
 
 // name is that of a metric within a sentence.

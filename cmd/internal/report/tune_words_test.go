@@ -195,7 +195,7 @@ func TestDroppedTexts(t *testing.T) {
 	}{
 		{nil, ""},
 		{&search.Drop{Reason: search.BreaksSLO, Blocks: 3, Against: leader}, "broke the SLO in all blocks in which 4 held it"},
-		{&search.Drop{Reason: search.Worse, Blocks: 3, Against: leader, Metric: search.CPU, Ratio: 1.52}, "no longer likely to be better than 4 by what counts: CPU per operation +52 % in 3 blocks"},
+		{&search.Drop{Reason: search.Worse, Blocks: 3, Against: leader, Metric: search.CPU, Ratio: 1.52}, "no longer likely to be better than 4 by a relevant amount: CPU per operation +52 % in 3 blocks"},
 		{&search.Drop{Reason: search.IsTrade, Blocks: 3, Against: leader, Metric: search.P99, Ratio: 2.99}, "a trade: p90 +199 % in 3 blocks"},
 		{&search.Drop{Reason: search.ProgramFails, After: 1, Failure: "out of memory"}, "the program failed: out of memory"},
 		{&search.Drop{Reason: search.NoValidRun, After: 2, Blocks: 2}, "no valid run in 2 blocks"},

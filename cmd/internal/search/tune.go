@@ -150,7 +150,7 @@ func (o TuneObservation) clean() TuneObservation {
 //
 // All candidates run once a block, in random order and with the same arrivals. After each block the settings are compared
 // with the current one, in the tail and in CPU, by all blocks so far: the noise is taken from all settings together, so
-// that three blocks say something already. A candidate that can't be better by what counts leaves the race. One that is
+// that three blocks say something already. A candidate that can't be better by a relevant amount is dropped. One that is
 // better in one of the two and not worse in the other leads; two fresh pairs of it and the current setting must then
 // agree before a change is advised. Looking after each block makes false claims more likely, and so does having many
 // candidates: both are paid for by the level of a claim; see the constants in tune_compare.go, which the simulation holds.
@@ -199,7 +199,7 @@ type arm struct {
 	nth     int               // to be dropped, from 1
 }
 
-// A Drop is why a candidate left the race.
+// A Drop is why a candidate was dropped.
 type Drop struct {
 	Reason  DropReason
 	After   int       // blocks
@@ -216,7 +216,7 @@ type DropReason string
 // The reasons to drop a candidate.
 const (
 	BreaksSLO    DropReason = "breaks SLO" // in all of the Blocks in which the other held it
-	Worse        DropReason = "worse"      // it can't be better than the other by what counts
+	Worse        DropReason = "worse"      // it can't be better than the other by a relevant amount
 	IsTrade      DropReason = "trade"      // it is better than the current setting in one metric and worse in another
 	ProgramFails DropReason = "fails"      // the program does not run with it
 	NoValidRun   DropReason = "no valid run"

@@ -96,7 +96,7 @@ func (t *Tune) contradicted(a, b *arm) bool {
 	return c.mean > t.allowed(P99) && c.below(safely) > 0
 }
 
-// canBeBetter reports whether a may still turn out to be better than b by what counts: as it breaks the SLO less often, or in
+// canBeBetter reports whether a may still turn out to be better than b by a relevant amount: as it breaks the SLO less often, or in
 // any metric that decides.
 func (t *Tune) canBeBetter(a, b *arm) bool {
 	chain := t.chain()
@@ -211,7 +211,7 @@ func (t *Tune) trade(a *arm) (better, worse Metric, ok bool) {
 }
 
 // prune takes candidates out of the race: those that break the SLO in every block in which the leader or the current
-// setting held it, those that can't be better by what counts, and those that are a trade. The current setting stays, because
+// setting held it, those that can't be better by a relevant amount, and those that are a trade. The current setting stays, because
 // every comparison is with it.
 func (t *Tune) prune() {
 	lead, current := t.leading(), t.arm(t.current())
@@ -258,7 +258,7 @@ func (t *Tune) settledTrade(a *arm) bool {
 	})
 }
 
-// worst is a drop that tells the metric in which a is most behind, by what counts in it.
+// worst is a drop that tells the metric in which a is most behind, by a relevant amount in it.
 func (t *Tune) worst(reason DropReason, a, b *arm) *Drop {
 	d := &Drop{Reason: reason, Blocks: t.compared(a, b), Against: b.Candidate}
 	most := math.Inf(-1)
@@ -370,7 +370,7 @@ func (t *Tune) better(a *arm) bool {
 	return false
 }
 
-// unrivalled reports whether no other candidate in the race may turn out to be better than this one by what counts. Two that are much
+// unrivalled reports whether no other candidate in the race may turn out to be better than this one by a relevant amount. Two that are much
 // alike would go on for ever: after some blocks one of them is as good as the other.
 func (t *Tune) unrivalled(lead *arm) bool {
 	return t.raceOf(mostRivalry) || !slices.ContainsFunc(t.alive(), func(a *arm) bool {

@@ -22,14 +22,14 @@ const (
 	NotDone     Reason = "not done"     // there was no time for more runs, or it was interrupted
 	NothingYet  Reason = "nothing yet"  // so it was, in the first block
 	Alone       Reason = "alone"        // keep: there is one candidate
-	NoneBetter  Reason = "none better"  // keep: no other setting is better by what counts
+	NoneBetter  Reason = "none better"  // keep: no other setting is better by a relevant amount
 	Leads       Reason = "leads"        // keep: none is shown to be better; Rival may be, by Better at most
 	Better      Reason = "better"       // change
 	Worsens     Reason = "worsens"      // trade: it is shown to be worse in WorseIn
 	MayWorsen   Reason = "may worsen"   // the leader is better in Basis, and whether it is worse in WorseIn is not settled
 	Disturbed   Reason = "disturbed"    // something else ran in so many runs that the tail or the time of a setting is not known
 	TooNoisy    Reason = "too noisy"    // runs of one setting differ so much in Drowned that no verdict was in sight
-	NotShown    Reason = "not shown"    // the leader looks better, and that is not shown
+	NotShown    Reason = "not shown"    // the leader looks better, but the evidence is not sufficient
 	TailUnknown Reason = "tail unknown" // the leader takes less CPU time, and nothing is known of its tail
 	Fails       Reason = "fails"        // the program failed with its current setting
 	Invalid     Reason = "invalid"      // the current setting has too few valid runs
@@ -329,7 +329,7 @@ func (t *Tune) unknown() bool {
 	})
 }
 
-// rival is the candidate that could still be better than the current setting, most of all by what counts; one that left the race, too.
+// rival is the candidate that could still be better than the current setting, most of all by relevant amounts; one that was dropped, too.
 func (t *Tune) rival(v *TuneVerdict) {
 	current, most := t.arm(v.Current), 1.0
 	for _, a := range t.arms {
@@ -352,7 +352,7 @@ func (t *Tune) rival(v *TuneVerdict) {
 	}
 }
 
-// more is how many runs would tell whether a setting is better by what counts: as many as make the interval's half as wide
+// more is how many runs would tell whether a setting is better by a relevant amount: as many as make the interval's half as wide
 // as the way from the estimate to the nearer of the two that tell.
 func (t *Tune) more(c contrast, worth float64) int {
 	far := max(math.Abs(c.mean), math.Abs(c.mean+worth))

@@ -212,11 +212,10 @@ type Lane struct {
 type LaneKind int
 
 const (
-	Filled  LaneKind = iota // from the ground up to the value
-	Drawn                   // a line at the value
-	Hatched                 // filled, of something else than the rest
-	Shaded                  // a line of its own: the higher the value, from 0 to 1, the darker
-	Ran                     // on where the step is, and off elsewhere
+	Filled LaneKind = iota // from the ground up to the value
+	Drawn                  // a line at the value
+	Shaded                 // a line of its own: the higher the value, from 0 to 1, the darker
+	Ran                    // on where the step is, and off elsewhere
 )
 
 // A Step is a time and a value.

@@ -235,7 +235,7 @@ func benchPlan(d *report.Bench) (facts sheet.Facts) {
 			when(warm > 0, " after "+quantity.Lasting(warm)+" of warm-up"), l.URL)
 	}
 	tail := when(p.Tail > 0, ", of response times "+quantity.Share(p.Tail))
-	facts.Add("margin", quantity.Share(p.Margin)+tail+"; a smaller difference is not worth while")
+	facts.Add("margin", quantity.Share(p.Margin)+tail+"; smaller differences are ignored")
 	facts.Add("compared by", factorName(p.Compare))
 	names := make([]string, len(p.Settings))
 	for i := range p.Settings {

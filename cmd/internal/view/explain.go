@@ -140,7 +140,7 @@ func explainThrottled(t report.Throttling) sheet.Fact {
 		f.Texts = []string{text, "in all: " + f.Texts[0]}
 	}
 	if own := spent(t.LocalSeconds); own != "" && (t.Owner.Dir != t.Own.Dir || t.Owner.ThrottledPeriods == 0) {
-		f.Texts = append(f.Texts, "its own cgroup stood still for "+own+" in all, summed over CPUs, by whatever level")
+		f.Texts = append(f.Texts, "its own cgroup stood still for "+own+" in all, summed over CPUs, at any level")
 	}
 	return f
 }

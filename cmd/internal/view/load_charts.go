@@ -147,9 +147,9 @@ func loadOverTime(d *report.Load) *sheet.Strips {
 		about, highest := "in no period", "max "+quantity.Share(t.Throttled)
 		if t.Throttled > 0 {
 			about = highest + " of the periods"
-			c.Legend = append(c.Legend, "Hatched: the share of the server's periods in which it was throttled.")
+			c.Legend = append(c.Legend, "throttled: the share of the server's periods.")
 		}
-		l := lane(t, sheet.Hatched, func(m report.LoadMoment) sheet.Step {
+		l := lane(t, sheet.Filled, func(m report.LoadMoment) sheet.Step {
 			title := fmt.Sprintf("at %s: %s throttled", quantity.Lasting(m.From), periods(m.ThrottledPeriods, m.Periods))
 			return sheet.Step{Value: m.Throttled, Title: title}
 		})

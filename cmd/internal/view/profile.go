@@ -16,13 +16,7 @@ import (
 func Profile(d *report.Profile) *sheet.Sheet {
 	s := &sheet.Sheet{
 		Verb: "profile", Subject: d.Subject(), Heading: true, Warnings: d.Warnings, Document: d, Command: report.ShellWords(d.Command),
-		Claims: []sheet.Claim{{Word: "no verdict", Tone: sheet.Unsure, Text: d.Answer()}},
-	}
-	if d.Excess.Share != nil {
-		s.Claims[0].More = []string{d.Hint()}
-	}
-	if lead := d.Lead(); lead != "" {
-		s.Claims = slices.Insert(s.Claims, 0, sheet.Claim{Word: "limit", Tone: sheet.Strong, Text: lead})
+		Claims: []sheet.Claim{profileClaim(d)},
 	}
 	s.Add(quiet("What else is known", profileFacts(d)))
 	s.Add(wrong(d.Findings))
@@ -34,6 +28,18 @@ func Profile(d *report.Profile) *sheet.Sheet {
 	s.Add(sheet.Section{Title: "Why a profile alone is no verdict", Folded: true, Blocks: []sheet.Block{sheet.Lines{Texts: d.Why}}})
 	s.Add(next(d.Next()))
 	return s
+}
+
+// profileClaim is how the program fared under its limit, as far as that is known, and what its classes suggest: no verdict.
+func profileClaim(d *report.Profile) sheet.Claim {
+	c := sheet.Claim{Word: "no verdict", Tone: sheet.Unsure, Text: d.Answer()}
+	if hint := d.Hint(); d.Excess.Share != nil {
+		c.More = []string{hint}
+	}
+	if lead := d.Lead(); lead != "" {
+		c.Text, c.More = lead, []string{strings.Join(append([]string{d.Answer()}, c.More...), ": ")}
+	}
+	return c
 }
 
 func profileFacts(d *report.Profile) (f sheet.Facts) {

@@ -124,7 +124,7 @@ func traceRequests(h *report.TraceHandlers) sheet.Fact {
 func traceSamples(d *report.Trace) string {
 	s := d.Samples
 	if s == nil {
-		return when(d.Density.Sparse, "none: in a trace this sparse they would tell freezes from computing")
+		return when(d.Density.Sparse && d.Confidence == "low", "none: in a trace this sparse they would tell freezes from computing")
 	}
 	return fmt.Sprintf("%s of the CPU profiler, %s of CPU time while goroutines ran for %s: they had no CPU for %s of it",
 		quantity.Count(s.Count), quantity.Seconds(s.CPU), quantity.Seconds(s.Running), quantity.Share(s.Starved))

@@ -137,8 +137,8 @@ func (p tunePart) main(s *sheet.Sheet) {
 	section := p.section(p.settings())
 	section.Quiet = p.where() == ""
 	s.Add(section)
-	s.Add(sheet.Section{Title: frontTitle, Blocks: []sheet.Block{p.frontier()}})
 	s.Add(sheet.Section{Title: p.change(), About: p.RestsOn(), Blocks: []sheet.Block{p.effects()}})
+	s.Add(sheet.Section{Title: frontTitle, Blocks: []sheet.Block{p.frontier()}})
 }
 
 // other adds another load, in one section.
@@ -527,9 +527,9 @@ func (p tunePart) loadText() string {
 		}
 	}
 	if l.Window > 0 {
-		window = "windows of " + quantity.Lasting(l.Window)
+		window = quantity.Lasting(l.Window) + " windows"
 		if 0 < l.FirstWindow && l.FirstWindow < l.Window {
-			window = "windows of " + quantity.Lasting(l.FirstWindow) + " at first and " + quantity.Lasting(l.Window) + " later,"
+			window += " (" + quantity.Lasting(l.FirstWindow) + " at first)"
 		}
 		if l.WarmUp > 0 {
 			window += " after " + quantity.Lasting(l.WarmUp) + " of warm-up"

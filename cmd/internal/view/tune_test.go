@@ -56,7 +56,7 @@ func TestTune(t *testing.T) {
 func TestTuneSays(t *testing.T) {
 	all := tunes()
 	for name, want := range map[string][]string{
-		"change":      {"Set GOMAXPROCS=1: p99 −59 %, CPU −6.7 %.", "p99 fell from", "GOMAXPROCS=8 left the race:", "noise: p99 ±", "2 fresh pairs"},
+		"change":      {"Set GOMAXPROCS=1: p99 −59 %, CPU −6.7 %.", "p99 fell from", "GOMAXPROCS=8 was dropped:", "noise: p99 ±", "2 fresh pairs"},
 		"trade":       {"Keep GOMAXPROCS=2; GOMAXPROCS=1 is a trade: CPU −15 %, p99 +148 %.", "→ marks the trade", "To take the trade: --objective cpu", "Settings that no other beats in both"},
 		"undecided":   {"the budget of 60 s is used up", "→ marks the candidate"},
 		"gogc":        {"GOGC=800"},

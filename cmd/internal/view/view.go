@@ -92,7 +92,7 @@ var tones = map[string]sheet.Tone{
 }
 
 // A frontRow is a setting that no other beats in all that counts: what to call it, what it does to CPU time and to the tail
-// beside the one that others are compared with, a change and its interval each, and what to type to take it.
+// beside the one that others are compared with, a change and its interval each, and the flag that accepts it.
 type frontRow struct {
 	sheet.Row
 	changes []sheet.Cell

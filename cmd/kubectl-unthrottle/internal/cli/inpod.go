@@ -75,7 +75,7 @@ func newWatchPod(stdio verb.IO) *cobra.Command {
 
 func newTracePod(stdio verb.IO) *cobra.Command {
 	return newPodVerb(stdio, podVerb[*report.Trace]{
-		name: "trace", about: "When a container's program stood still though it could have run, and whether a CPU quota did that.",
+		name: "trace", about: "When a container's program stood still although it had work to do, and whether a CPU quota did that.",
 		more:    "\nThe program has to serve net/http/pprof; --process localhost:6060 says where, if it is not found.",
 		example: "trace mypod --process localhost:6060 -o trace.html",
 		sheet:   view.Trace, flags: takes(5), frozen: "throttled",
