@@ -87,6 +87,9 @@ func shown(t *testing.T, s *sheet.Sheet) (at80 string) {
 		}
 	}
 	at80 = drawn(t, s, 80)
+	for _, c := range contradictions(drawn(t, s, 0)) {
+		t.Errorf("it contradicts itself: %s", c)
+	}
 	var md, page bytes.Buffer
 	if err := render.Markdown(&md, s); err != nil {
 		t.Fatal(err)
