@@ -181,7 +181,7 @@ func (d *Tune) TailMarginText(tail string) string {
 	if d.TailMargin <= 0 {
 		return ""
 	}
-	return quantity.Share(d.TailMargin) + "; a smaller difference of " + tail + " does not count"
+	return quantity.Share(d.TailMargin) + "; smaller differences of " + tail + " are ignored"
 }
 
 // MarginOf is the margin of what an effect is of; 0: there is none.

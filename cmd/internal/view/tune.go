@@ -133,11 +133,11 @@ func settledTone(settled bool) sheet.Tone {
 
 // main adds the load that the verdict rests on. Its drawings come later.
 func (p tunePart) main(s *sheet.Sheet) {
+	s.Add(sheet.Section{Title: p.change(), About: p.RestsOn(), Blocks: []sheet.Block{p.effects()}})
 	s.Add(sheet.Section{Title: "The change in numbers", Detail: true, Blocks: []sheet.Block{p.numbers()}})
 	section := p.section(p.settings())
 	section.Quiet = p.where() == ""
 	s.Add(section)
-	s.Add(sheet.Section{Title: p.change(), About: p.RestsOn(), Blocks: []sheet.Block{p.effects()}})
 	s.Add(sheet.Section{Title: frontTitle, Blocks: []sheet.Block{p.frontier()}})
 }
 
