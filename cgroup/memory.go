@@ -6,12 +6,14 @@ type Memory struct {
 	Reason error
 	Bytes  int64  // for Limited: the smallest limit of all levels
 	From   string // for Limited: the directory of the level that sets it
+	High   bool   // it is a memory.high, beyond which the kernel slows the group down and takes memory back; else it kills
 }
 
 // noMemoryLimit is where v1 stops counting: it writes "no limit" as the largest number of whole pages in an int64.
 const noMemoryLimit = 1 << 62
 
-// ReadMemory finds the memory limit that s is held to.
+// ReadMemory finds the memory limit that s is held to: the smallest one at which the kernel kills, or takes memory back, of all
+// levels.
 func ReadMemory(s Source) Memory {
 	r := s.reader("memory limit")
 	defer r.close()
@@ -23,18 +25,20 @@ func ReadMemory(s Source) Memory {
 	if err != nil {
 		return Memory{Reason: err}
 	}
-	name := "/memory.max"
+	names := []string{"/memory.max", "/memory.high"}
 	if l.Version == V1 {
-		name = "/memory.limit_in_bytes"
+		names = []string{"/memory.limit_in_bytes"}
 	}
 	m := Memory{State: None}
 	for ; ; dir = parent(dir) {
-		n, err := r.memoryLimit(dir, name)
-		if err != nil {
-			return Memory{Reason: err}
-		}
-		if n > 0 && (m.State == None || n < m.Bytes) {
-			m = Memory{State: Limited, Bytes: n, From: dir}
+		for i, name := range names {
+			n, err := r.memoryLimit(dir, name)
+			if err != nil {
+				return Memory{Reason: err}
+			}
+			if n > 0 && (m.State == None || n < m.Bytes) {
+				m = Memory{State: Limited, Bytes: n, From: dir, High: i > 0}
+			}
 		}
 		if len(dir) <= len(l.Mount.Point) {
 			return m

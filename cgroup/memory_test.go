@@ -27,6 +27,10 @@ func TestReadMemory(t *testing.T) {
 		{"v2 own", v2 + "-- sys/fs/cgroup/a/b/memory.max --\n1048576\n", "limited 1048576 /sys/fs/cgroup/a/b"},
 		{"v2 parent", v2 + "-- sys/fs/cgroup/a/b/memory.max --\nmax\n-- sys/fs/cgroup/a/memory.max --\n4096\n", "limited 4096 /sys/fs/cgroup/a"},
 		{"v2 smallest", v2 + "-- sys/fs/cgroup/a/b/memory.max --\n8192\n-- sys/fs/cgroup/a/memory.max --\n4096\n", "limited 4096 /sys/fs/cgroup/a"},
+		{"v2 high", v2 + "-- sys/fs/cgroup/a/b/memory.max --\n8192\n-- sys/fs/cgroup/a/b/memory.high --\n6144\n", "limited 6144 /sys/fs/cgroup/a/b high"},
+		{"v2 high of the parent", v2 + "-- sys/fs/cgroup/a/b/memory.max --\n8192\n-- sys/fs/cgroup/a/memory.high --\n4096\n", "limited 4096 /sys/fs/cgroup/a high"},
+		{"v2 high above max", v2 + "-- sys/fs/cgroup/a/b/memory.max --\n8192\n-- sys/fs/cgroup/a/b/memory.high --\n9000\n", "limited 8192 /sys/fs/cgroup/a/b"},
+		{"v2 high, none", v2 + "-- sys/fs/cgroup/a/b/memory.high --\nmax\n", "none 0 "},
 		{"v2 none", v2 + "-- sys/fs/cgroup/a/b/memory.max --\nmax\n", "none 0 "},
 		{"v2 garbage", v2 + "-- sys/fs/cgroup/a/b/memory.max --\n1G\n", `unknown 0  reading memory limit: /sys/fs/cgroup/a/b/memory.max: bad text "1G"`},
 		{"v1", v1 + "2097152\n", "limited 2097152 /sys/fs/cgroup/memory/a"},
@@ -41,6 +45,9 @@ func TestReadMemory(t *testing.T) {
 		}
 		m := cgroup.ReadMemory(cgroup.Source{Root: root})
 		got := fmt.Sprintf("%v %v %v", m.State, m.Bytes, m.From)
+		if m.High {
+			got += " high"
+		}
 		if m.Reason != nil {
 			got += " " + strings.ReplaceAll(m.Reason.Error(), root, "")
 		}

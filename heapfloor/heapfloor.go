@@ -21,6 +21,7 @@ import (
 	"sync"
 
 	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/internal/size"
 )
 
 // A Decision is what [Keep] does, and what it was decided from. Why and String say it in words.
@@ -79,7 +80,7 @@ func Keep(bytes int64) (d Decision, undo func()) {
 
 // envFloor reads the floor that the environment asks for, 0 for none.
 func envFloor(text string) (bytes int64, err error) {
-	if bytes = parseSize(text); bytes == 0 && text != "" {
+	if bytes = size.Parse(text); bytes == 0 && text != "" {
 		err = errors.New("UNTHROTTLE_HEAP_FLOOR=" + text + ": want a size such as 32MiB")
 	}
 	return bytes, err
@@ -355,7 +356,7 @@ func userGOGC(text string) bool {
 func (d Decision) String() string {
 	n := "no heap floor"
 	if d.Bytes > 0 {
-		n = "heap floor " + sizeText(d.Bytes)
+		n = "heap floor " + size.Text(d.Bytes)
 	}
 	return n + ": " + strings.Join(d.Why(), "; ")
 }
@@ -393,7 +394,7 @@ func (d Decision) Why() (why []string) {
 
 // whyCut says what became of the floor that was asked for.
 func (d Decision) whyCut() (why []string) {
-	why = append(why, sizeText(d.Asked)+" asked for")
+	why = append(why, size.Text(d.Asked)+" asked for")
 	if d.LimitReason != nil {
 		why = append(why, "the cgroup's memory limit is unknown: "+d.LimitReason.Error())
 	}
@@ -401,32 +402,9 @@ func (d Decision) whyCut() (why []string) {
 	switch {
 	case cut == d.Asked:
 	case cut == largestFloor:
-		why = append(why, "cut to "+sizeText(cut)+", the largest there is")
+		why = append(why, "cut to "+size.Text(cut)+", the largest there is")
 	default:
-		why = append(why, "cut to "+sizeText(cut)+" by the memory limit of "+sizeText(d.Limit)+" ("+d.LimitFrom+")")
+		why = append(why, "cut to "+size.Text(cut)+" by the memory limit of "+size.Text(d.Limit)+" ("+d.LimitFrom+")")
 	}
 	return why
-}
-
-// sizeText prints bytes in MiB with three digits after the point at most.
-func sizeText(bytes int64) string {
-	return strconv.FormatFloat(math.Round(float64(bytes)/(1<<20)*1000)/1000, 'f', -1, 64) + " MiB"
-}
-
-// parseSize reads what GOMEMLIMIT takes, "33554432", "33554432B", "32768KiB", "32MiB" or "1GiB"; 0 for anything else, zero included.
-func parseSize(s string) int64 {
-	shift := 0
-	if cut, ok := strings.CutSuffix(s, "B"); ok {
-		s = cut
-		for i, prefix := range [...]string{"Ki", "Mi", "Gi", "Ti"} {
-			if cut, ok := strings.CutSuffix(s, prefix); ok {
-				s, shift = cut, 10*(i+1)
-			}
-		}
-	}
-	n, err := strconv.ParseUint(s, 10, 63)
-	if err != nil || n > math.MaxInt64>>shift {
-		return 0
-	}
-	return int64(n) << shift
 }

@@ -165,30 +165,6 @@ func TestDecision(t *testing.T) {
 	}
 }
 
-func TestParseSize(t *testing.T) {
-	for text, want := range map[string]int64{
-		"33554432": 32 * mib, "33554432B": 32 * mib, "32768KiB": 32 * mib, "32MiB": 32 * mib, "1GiB": 1 << 30, "1TiB": 1 << 40,
-		"8388607TiB": 8388607 << 40, "8388608TiB": 0, "9223372036854775807": math.MaxInt64, "9223372036854775808": 0,
-		"": 0, "0": 0, "-1": 0, "+1": 0, "32M": 0, "32Mi": 0, "32MB": 0, "MiB": 0, "1.5GiB": 0, "32 MiB": 0, "32MiBB": 0, "1KiBMiB": 0, "0x10": 0, "1_0": 0,
-	} {
-		if got := parseSize(text); got != want {
-			t.Errorf("%q: %d, want %d", text, got, want)
-		}
-	}
-}
-
-func FuzzParseSize(f *testing.F) {
-	for _, s := range []string{"32MiB", "1TiB", "9223372036854775807", "B", "8388608TiB", "-1"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		n := parseSize(text)
-		if n < 0 || n > 0 && (text[0] < '0' || text[0] > '9') {
-			t.Errorf("%q: %d", text, n)
-		}
-	})
-}
-
 // startFloor leaves the test with GOGC as the runtime has it, and no limit that cuts the floor.
 func startFloor(t *testing.T) {
 	t.Helper()

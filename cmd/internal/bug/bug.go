@@ -26,7 +26,7 @@ var groupFiles = []string{
 	"cpu.max", "cpu.max.burst", "cpu.weight", "cpu.stat", "cpu.stat.local", "cpu.pressure",
 	"cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.cfs_burst_us", "cpu.shares", "cpuacct.usage",
 	"cpuset.cpus", "cpuset.cpus.effective", "cpuset.effective_cpus",
-	"memory.max", "memory.limit_in_bytes",
+	"memory.max", "memory.high", "memory.limit_in_bytes",
 }
 
 // Collect reads the files of a process; 0 is this one. Below root are the mounts of another system.

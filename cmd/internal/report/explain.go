@@ -111,6 +111,7 @@ type Memory struct {
 	State      string `json:"state"`
 	Bytes      int64  `json:"bytes,omitempty"`
 	From       string `json:"from,omitempty"`
+	High       bool   `json:"memory_high,omitempty"` // it is a memory.high, at which nobody is killed
 	Reason     string `json:"reason,omitempty"`
 	GOMEMLIMIT string `json:"gomemlimit_env,omitempty"`
 	GOGC       string `json:"gogc_env,omitempty"`
@@ -193,7 +194,7 @@ func NewExplain(f Facts) *Explain {
 		Affinity:   Affinity{CPUs: l.Affinity},
 		Throttling: newThrottling(f),
 		Memory: Memory{
-			State: f.Memory.State.String(), Bytes: f.Memory.Bytes, From: f.Memory.From, Reason: errorText(f.Memory.Reason),
+			State: f.Memory.State.String(), Bytes: f.Memory.Bytes, From: f.Memory.From, High: f.Memory.High, Reason: errorText(f.Memory.Reason),
 			GOMEMLIMIT: f.Process.Env["GOMEMLIMIT"], GOGC: f.Process.Env["GOGC"],
 		},
 		Go:         newGo(f.Process.Process),

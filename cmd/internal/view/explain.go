@@ -160,7 +160,7 @@ func counted(c report.Counters) string {
 }
 
 func explainMemory(m report.Memory) string {
-	limit := cmp.Or(when(m.State == "limited", "limit "+quantity.Bytes(m.Bytes)), when(m.State == "none", "no limit"), "limit not known")
+	limit := cmp.Or(when(m.State == "limited", "limit "+quantity.Bytes(m.Bytes)+when(m.High, " (memory.high)")), when(m.State == "none", "no limit"), "limit not known")
 	return limit + "; GOMEMLIMIT" + cmp.Or(around("=", m.GOMEMLIMIT, ""), " not set") + around("; GOGC=", m.GOGC, "")
 }
 

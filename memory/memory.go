@@ -1,0 +1,316 @@
+// Package memory gives a Go program the GOMEMLIMIT that fits the memory limit it is really held to, follows changes of that
+// limit, and keeps the garbage collector from taking all of the CPU when the limit is too tight.
+//
+//	d, undo := memory.Set(memory.Options{})
+//	defer undo()
+//	log.Print(d)
+//
+// The Go runtime reads the CPU limit of its cgroup, but no memory limit: without GOMEMLIMIT a heap may double until the kernel
+// kills the program. With one, the collector runs more often as the heap comes closer to it. Where what is alive nearly fills
+// it, it runs all the time, at three to four times the program's CPU: the limit has become a throttle. [Set] sees that after a
+// collection, and gives up the limit until there is room again: then the collector runs whenever the heap has grown by
+// Options.MinGOGC percent, and the program may use what is left of the kernel's limit.
+//
+// The limit is the smallest memory.max or memory.high from the process's own cgroup up to the root of the mount, or v1's
+// memory.limit_in_bytes. Importing package auto/memory for its effect is Set with [FromEnv].
+//
+// A GOMEMLIMIT in the environment wins, "off" too, and so does a limit that the program has set with debug.SetMemoryLimit, and
+// UNTHROTTLE=off. Without a limit, or where it can't be read, nothing is touched. The package has no dependencies, prints
+// nothing and starts no goroutine: it looks at the limit again after a collection, at most once a second.
+package memory
+
+import (
+	"errors"
+	"math"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/internal/size"
+)
+
+// Options configure Set. The zero value is usable.
+type Options struct {
+	Share   float64 // of the limit; 0 means 0.9
+	Reserve int64   // bytes to take off that, for what is not Go's: cgo, mapped files, the page cache that is needed
+
+	// MinGOGC is the least GOGC that a limit may come down to in effect: where it leaves less room, it is given up until there
+	// is half as much again. 0 means 10; below zero it is kept whatever that costs.
+	MinGOGC int
+
+	off      bool
+	warnings []error // about the variables that these are from
+}
+
+// FromEnv returns the Options that the environment asks for:
+//
+//	UNTHROTTLE_MEMORY    on (the default), off, a share of the limit such as 80%, or one less a reserve: 90%-64MiB
+//	UNTHROTTLE_MIN_GOGC  the least GOGC in effect: 10, or off
+//
+// What is wrong with a variable becomes a warning in the Decision, and it counts as not set.
+func FromEnv() Options { return fromEnv(os.Getenv) }
+
+func fromEnv(get func(string) string) (o Options) {
+	if text := get("UNTHROTTLE_MEMORY"); !o.parse(text) {
+		o.warn("UNTHROTTLE_MEMORY=" + text + ": want on, off, 80% or 90%-64MiB")
+	}
+	switch text := get("UNTHROTTLE_MIN_GOGC"); text {
+	case "":
+	case "off":
+		o.MinGOGC = -1
+	default:
+		n, err := strconv.ParseUint(text, 10, 16)
+		if err != nil || n == 0 {
+			o.warn("UNTHROTTLE_MIN_GOGC=" + text + ": want a whole number above zero, or off")
+			break
+		}
+		o.MinGOGC = int(n)
+	}
+	return o
+}
+
+func (o *Options) warn(text string) { o.warnings = append(o.warnings, errors.New(text)) }
+
+// parse reads UNTHROTTLE_MEMORY, and reports whether it could.
+func (o *Options) parse(text string) bool {
+	switch text {
+	case "", "on":
+		return true
+	case "off":
+		o.off = true
+		return true
+	}
+	percent, reserve, less := strings.Cut(text, "-")
+	percent, ok := strings.CutSuffix(percent, "%")
+	n, err := strconv.ParseUint(percent, 10, 7)
+	if !ok || err != nil || n < 1 || n > 100 {
+		return false
+	}
+	if less {
+		if o.Reserve = size.Parse(reserve); o.Reserve == 0 {
+			return false
+		}
+	}
+	o.Share = float64(n) / 100
+	return true
+}
+
+// A Decision is the memory limit of the Go runtime that is wanted, and all that it was decided from. Why and String say it in
+// words.
+type Decision struct {
+	Bytes int64 // GOMEMLIMIT; 0: it stays as it is
+
+	Limits   cgroup.Memory
+	Options  Options // with what was left open filled in
+	Warnings []error
+	Before   int64  // GOMEMLIMIT as it was found; math.MaxInt64: none
+	User     string // GOMEMLIMIT, if the user has set it in the environment
+	Off      bool   // UNTHROTTLE=off, or UNTHROTTLE_MEMORY=off
+
+	// How it goes, in what Last returns.
+	GivenUp bool // the limit leaves the collector too little room, so that it is given up for now
+	Spirals int  // how often that was so
+	Changes int  // of the kernel's limit since
+	Yielded bool // the program has set another limit since, which stays
+}
+
+const (
+	usualShare = 0.9
+	usualGOGC  = 10
+	leastLimit = 32 << 20 // below that a share of the limit has no room for the runtime itself
+	leastRoom  = 8 << 20  // that is always left to the kernel
+	highShare  = 0.95     // with more than that programs are killed
+)
+
+// Decide says which GOMEMLIMIT the options want under the limits. It reads and changes nothing.
+func Decide(m cgroup.Memory, o Options) Decision {
+	if !(o.Share > 0) || o.Share > 1 {
+		o.Share = usualShare
+	}
+	if o.Reserve < 0 {
+		o.Reserve = 0
+	}
+	if o.MinGOGC == 0 {
+		o.MinGOGC = usualGOGC
+	}
+	d := Decision{Limits: m, Options: o, Warnings: o.warnings, Before: math.MaxInt64, Off: o.off}
+	if d.Off || m.State != cgroup.Limited || m.Bytes < leastLimit {
+		return d
+	}
+	n := int64(o.Share*float64(m.Bytes)) - o.Reserve
+	if most := m.Bytes - leastRoom; n > most {
+		n = most
+	}
+	if n >= leastRoom {
+		d.Bytes = n
+	}
+	if o.Share > highShare {
+		d.Warnings = append(d.Warnings[:len(d.Warnings):len(d.Warnings)], errors.New("a share above 95 % leaves too little for what is not the Go runtime's: programs are killed"))
+	}
+	return d
+}
+
+// String returns the limit and its reasons on one line.
+func (d Decision) String() string {
+	n := "GOMEMLIMIT unchanged"
+	if d.Bytes > 0 {
+		n = "GOMEMLIMIT=" + size.Text(d.Bytes)
+	}
+	return n + ": " + strings.Join(d.Why(), "; ")
+}
+
+// Why returns the reasons in words, in the order in which they led to the limit.
+func (d Decision) Why() (why []string) {
+	m, o := d.Limits, d.Options
+	switch {
+	case d.User != "":
+		return []string{"GOMEMLIMIT=" + d.User + " is set in the environment"}
+	case d.Off:
+		return []string{"it is switched off in the environment"}
+	case d.Before != math.MaxInt64:
+		return []string{"the program has set a limit of " + size.Text(d.Before)}
+	case m.State == cgroup.None:
+		return []string{"no memory limit"}
+	case m.State != cgroup.Limited && m.Reason != nil:
+		return []string{"the memory limit is unknown: " + m.Reason.Error()}
+	case m.State != cgroup.Limited:
+		return []string{"the memory limit is unknown"}
+	}
+	why = append(why, "limit "+size.Text(m.Bytes)+" at "+m.From)
+	share := strconv.FormatFloat(math.Round(o.Share*1000)/10, 'f', -1, 64) + " % of it"
+	if o.Reserve > 0 {
+		share += ", less " + size.Text(o.Reserve)
+	}
+	switch {
+	case m.Bytes < leastLimit:
+		return append(why, "which has no room for a share")
+	case d.Bytes == 0:
+		return append(why, share+" is too little")
+	case d.Bytes == m.Bytes-leastRoom:
+		share = "all but " + size.Text(leastRoom) + " of it"
+	}
+	why = append(why, share)
+	switch {
+	case d.Yielded:
+		why = append(why, "the program has set another limit since, which stays")
+	case d.GivenUp:
+		why = append(why, "given up for now: it leaves the collector less room than GOGC "+strconv.Itoa(o.MinGOGC)+" would")
+	case d.Spirals == 1:
+		why = append(why, "it was given up once, while it left too little room")
+	case d.Spirals > 0:
+		why = append(why, "it was given up "+strconv.Itoa(d.Spirals)+" times, while it left too little room")
+	}
+	return why
+}
+
+// Set reads the memory limit of this process, decides on GOMEMLIMIT, applies it, and follows changes. The undo function puts
+// back what was there before. Where several Sets are in force the newest counts.
+func Set(o Options) (d Decision, undo func()) {
+	kept.Lock()
+	defer kept.Unlock()
+	k := &keeper{options: o}
+	k.decide()
+	if k.d.Bytes == 0 {
+		if len(kept.keepers) == 0 {
+			kept.last = k
+		}
+		return k.d, func() {}
+	}
+	kept.keepers = append(kept.keepers, k)
+	kept.last = k
+	k.apply()
+	if !kept.hooked {
+		kept.hooked = true
+		runtime.SetFinalizer(&sentinel{self: new(byte)}, collected)
+	}
+	var once sync.Once
+	return k.d, func() { once.Do(k.undo) }
+}
+
+// Last returns the newest decision of Set in this process, including that of package auto/memory, and how it goes.
+func Last() (d Decision, ok bool) {
+	kept.Lock()
+	defer kept.Unlock()
+	if kept.last == nil {
+		return Decision{}, false
+	}
+	return kept.last.d, true
+}
+
+// kept is GOMEMLIMIT as this package steers it. There is one, so there is one of these.
+var kept struct {
+	sync.Mutex
+	keepers []*keeper // Sets that are not undone; the last one counts
+	last    *keeper
+	before  int64 // GOMEMLIMIT without us
+	left    int64 // as we left it
+	givenUp bool
+	gogc    int  // GOGC as it was when the limit was given up
+	least   int  // that it was set to
+	hooked  bool // there is a sentinel
+	read    time.Time
+}
+
+// A keeper is a Set that is in force.
+type keeper struct {
+	options Options
+	d       Decision
+}
+
+// readLimit is what the kernel allows now.
+var readLimit = func() cgroup.Memory {
+	if runtime.GOOS != "linux" {
+		return cgroup.Memory{State: cgroup.None}
+	}
+	return cgroup.ReadMemory(cgroup.Source{})
+}
+
+// decide decides at first: the user's limit and one of the program's own win.
+func (k *keeper) decide() {
+	now := debug.SetMemoryLimit(-1)
+	ours := len(kept.keepers) > 0 && now == kept.left
+	var limits cgroup.Memory
+	user, off := os.Getenv("GOMEMLIMIT"), os.Getenv("UNTHROTTLE") == "off"
+	if mine := ours || now == noLimit; user == "" && !off && !k.options.off && mine {
+		limits = readLimit()
+	}
+	if !ours {
+		kept.before = now
+	}
+	k.d = Decide(limits, k.options)
+	k.d.User, k.d.Off, k.d.Before = user, k.d.Off || off, kept.before
+	kept.read = time.Now()
+}
+
+// apply sets the limit that k wants. The caller holds the lock.
+func (k *keeper) apply() {
+	restoreGOGC()
+	k.limit(k.d.Bytes)
+}
+
+// undo takes a Set back.
+func (k *keeper) undo() {
+	kept.Lock()
+	defer kept.Unlock()
+	for i, at := range kept.keepers {
+		if at == k {
+			kept.keepers = append(kept.keepers[:i:i], kept.keepers[i+1:]...)
+			break
+		}
+	}
+	restoreGOGC()
+	if debug.SetMemoryLimit(-1) != kept.left {
+		return // the program has set another
+	}
+	if n := len(kept.keepers); n > 0 {
+		kept.last = kept.keepers[n-1]
+		kept.last.apply()
+		return
+	}
+	k.limit(kept.before)
+}
