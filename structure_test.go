@@ -31,6 +31,7 @@ var order = []string{
 	module + "/auto/memory",
 	module + "/maxprocs",
 	module + "/guard",
+	module + "/metrics",
 	module + "/docs",
 
 	module + "/cmd/internal/plain",
