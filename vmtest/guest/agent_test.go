@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/unthrottle/unthrottle"
 	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/memory"
 )
 
 // A request is one line from a test to an agent, a reply the line that it answers
@@ -32,7 +34,8 @@ type (
 	}
 	reply struct {
 		Err       string
-		Procs     int // GOMAXPROCS now
+		Procs     int   // GOMAXPROCS now
+		Memory    int64 // GOMEMLIMIT now
 		Seen      view
 		Decisions []decision // all that Watch has reported so far
 	}
@@ -118,7 +121,7 @@ func runAgent(in io.Reader, out io.Writer) {
 		}
 		r := reply{}
 		seen, err := s.perform(req)
-		r.Err, r.Seen, r.Procs = text(err), seen, runtime.GOMAXPROCS(0)
+		r.Err, r.Seen, r.Procs, r.Memory = text(err), seen, runtime.GOMAXPROCS(0), debug.SetMemoryLimit(-1)
 		s.mu.Lock()
 		r.Decisions = s.decisions
 		s.mu.Unlock()
@@ -138,6 +141,10 @@ func (s *agentState) perform(req request) (view, error) {
 		return viewOf(d.Limits), nil
 	case "undo":
 		s.undo()
+	case "memory":
+		_, s.undo = memory.Set(memory.Options{})
+	case "collect":
+		runtime.GC()
 	case "watch":
 		s.watch(time.Duration(req.N)*time.Millisecond, policies[req.Policy])
 	case "unwatch":
