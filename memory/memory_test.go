@@ -234,6 +234,38 @@ func TestGivesUp(t *testing.T) {
 	}
 }
 
+// TestGivenUpAndGone: GOGC is as before where the kernel's limit goes away, or the program sets one of its own, while ours is
+// given up; and ours comes back with theirs gone.
+func TestGivenUpAndGone(t *testing.T) {
+	set := start(t, limited(1000*mib))
+	debug.SetGCPercent(150)
+	_, undo := Set(Options{})
+	defer undo()
+	defer func() { alive = nil }()
+	alive = append(alive[:0], make([]byte, 40*mib))
+	tight := func() {
+		t.Helper()
+		runtime.GC()
+		kept.Lock()
+		h, _ := readHeap()
+		kept.Unlock()
+		set(limited(int64(h.others+h.live+5*mib) * 10 / 9))
+		until(t, "a tight limit", func(d Decision) bool { return d.GivenUp && gogc() == 10 })
+	}
+	tight()
+	set(cgroup.Memory{State: cgroup.None})
+	until(t, "no limit", func(d Decision) bool { return !d.GivenUp && gogc() == 150 })
+	set(limited(1000 * mib))
+	until(t, "a limit again", func(Decision) bool { return debug.SetMemoryLimit(-1) == 900*mib })
+
+	tight()
+	debug.SetMemoryLimit(500 * mib)
+	until(t, "the program's own", func(d Decision) bool { return d.Yielded && !d.GivenUp && gogc() == 150 })
+	debug.SetMemoryLimit(noLimit)
+	set(limited(1000 * mib))
+	until(t, "ours again", func(d Decision) bool { return !d.Yielded && debug.SetMemoryLimit(-1) == 900*mib })
+}
+
 // TestBesideAFloor: the floor waits while the limit is given up, and goes on from where it was.
 func TestBesideAFloor(t *testing.T) {
 	set := start(t, limited(1000*mib))

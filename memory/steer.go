@@ -38,18 +38,17 @@ func step(now time.Time) bool {
 		kept.read = now
 		k.look()
 	}
-	// A limit that is not ours is left alone, but looked at again: a program may set another for a while.
+	// A limit that is not ours is left alone, but looked at again: a program may set another for a while. The GOGC that stood for
+	// ours must not stay behind.
 	if k.d.Yielded = debug.SetMemoryLimit(-1) != kept.left; k.d.Yielded || k.d.Bytes == 0 {
-		return true
-	}
-	h, ok := readHeap()
-	if least := k.d.Options.MinGOGC; ok && least > 0 {
-		switch room := h.effective(k.d.Bytes); {
-		case !kept.givenUp && room < float64(least):
+		restoreGOGC()
+	} else if h, ok := readHeap(); ok && k.d.Options.MinGOGC > 0 {
+		least, room := float64(k.d.Options.MinGOGC), h.effective(k.d.Bytes)
+		switch {
+		case !kept.givenUp && room < least:
 			k.giveUp(h.percent)
-		case kept.givenUp && room >= back*float64(least):
-			restoreGOGC()
-			k.limit(k.d.Bytes)
+		case kept.left != k.d.Bytes && room >= back*least:
+			k.apply()
 		}
 	}
 	k.d.GivenUp = kept.givenUp
