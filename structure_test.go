@@ -21,6 +21,7 @@ var order = []string{
 	module + "/internal/foreign",
 	module + "/internal/fromenv",
 	module + "/internal/size",
+	module + "/internal/collected",
 	module + "/cgroup",
 	module,
 	module + "/heapfloor",

@@ -21,6 +21,7 @@ import (
 	"sync"
 
 	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/internal/collected"
 	"github.com/unthrottle/unthrottle/internal/size"
 )
 
@@ -110,7 +111,7 @@ var floors struct {
 	percent int // GOGC as we left it
 	steps   int
 	yielded bool
-	hooked  bool // there is a sentinel
+	hooked  bool // adjust is called after each collection
 	samples [4]metrics.Sample
 }
 
@@ -139,7 +140,7 @@ func keepFloor(bytes int64, warning error) *Decision {
 	floors.kept = append(floors.kept, d)
 	if !floors.hooked {
 		floors.hooked = true
-		runtime.SetFinalizer(&sentinel{self: new(byte)}, collected)
+		collected.Each(adjust)
 	}
 	return d
 }
@@ -159,21 +160,8 @@ func dropFloor(d *Decision) {
 	}
 }
 
-// A sentinel is garbage from the beginning, so that its finalizer runs once after each collection. It holds a pointer
-// because the smallest objects without one share a block with others, and their finalizers may never run.
-//
-// Not taken: a goroutine with a ticker, which wakes an idle program, and is late by thousands of collections when it
-// is needed most. A finalizer is late only if another one blocks; then GOGC stays where it is, and the largest it can
-// be is what [steer] allows.
-type sentinel struct{ self *byte }
-
-func collected(s *sentinel) {
-	if adjust() {
-		runtime.SetFinalizer(s, collected)
-	}
-}
-
-// adjust takes one step, and reports whether to go on.
+// adjust takes one step, and reports whether to go on. If it is late, GOGC stays where it is, and the largest it can be is what
+// [steer] allows.
 func adjust() bool {
 	floors.Lock()
 	defer floors.Unlock()

@@ -31,6 +31,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/internal/collected"
 	"github.com/unthrottle/unthrottle/internal/size"
 )
 
@@ -226,7 +227,7 @@ func Set(o Options) (d Decision, undo func()) {
 	k.apply()
 	if !kept.hooked {
 		kept.hooked = true
-		runtime.SetFinalizer(&sentinel{self: new(byte)}, collected)
+		collected.Each(step)
 	}
 	var once sync.Once
 	return k.d, func() { once.Do(k.undo) }
@@ -252,7 +253,7 @@ var kept struct {
 	givenUp bool
 	gogc    int  // GOGC as it was when the limit was given up
 	least   int  // that it was set to
-	hooked  bool // there is a sentinel
+	hooked  bool // step is called after each collection
 	read    time.Time
 }
 
@@ -304,6 +305,7 @@ func (k *keeper) undo() {
 		}
 	}
 	restoreGOGC()
+	k.d.GivenUp = false
 	if debug.SetMemoryLimit(-1) != kept.left {
 		return // the program has set another
 	}

@@ -232,6 +232,16 @@ func TestGivesUp(t *testing.T) {
 	if got := debug.SetMemoryLimit(-1); got != d.Bytes || gogc() != 150 || !strings.Contains(d.String(), "it was given up once") {
 		t.Errorf("%v: limit %d, GOGC %d", d, got, gogc())
 	}
+	set(limited(tight))
+	for i := range alive[:64] {
+		alive[:64][i] = make([]byte, mib)
+	}
+	alive = alive[:64]
+	until(t, "a tight limit again", func(d Decision) bool { return d.GivenUp })
+	undo()
+	if d, _ := Last(); d.GivenUp || gogc() != 150 || debug.SetMemoryLimit(-1) != noLimit {
+		t.Errorf("after undo: %v: limit %d, GOGC %d", d, debug.SetMemoryLimit(-1), gogc())
+	}
 }
 
 // TestGivenUpAndGone: GOGC is as before where the kernel's limit goes away, or the program sets one of its own, while ours is

@@ -2,21 +2,10 @@ package memory
 
 import (
 	"math"
-	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
 )
-
-// A sentinel is garbage from the beginning, so that its finalizer runs once after each collection; see package heapfloor. It
-// holds a pointer because the smallest objects without one share a block with others, and their finalizers may never run.
-type sentinel struct{ self *byte }
-
-func collected(s *sentinel) {
-	if step(time.Now()) {
-		runtime.SetFinalizer(s, collected)
-	}
-}
 
 const (
 	lookAgain = time.Second // at the kernel's limit
@@ -25,7 +14,8 @@ const (
 )
 
 // step looks at what the last collection left, and reports whether to go on.
-func step(now time.Time) bool {
+func step() bool {
+	now := time.Now()
 	kept.Lock()
 	defer kept.Unlock()
 	n := len(kept.keepers)
