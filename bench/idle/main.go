@@ -6,13 +6,16 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"github.com/unthrottle/unthrottle/bench/internal/quota"
 )
@@ -21,13 +24,15 @@ func main() {
 	runs := flag.Int("runs", 3, "runs of each; the table has the medians")
 	length := flag.String("length", "30s", "of a run")
 	flag.Parse()
-	if err := run(*runs, *length); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) // the groups are removed all the same
+	defer stop()
+	if err := run(ctx, *runs, *length); err != nil {
 		fmt.Fprintln(os.Stderr, "idle:", err)
 		os.Exit(1)
 	}
 }
 
-func run(runs int, length string) error {
+func run(ctx context.Context, runs int, length string) error {
 	dir, err := os.MkdirTemp("", "idle-")
 	if err != nil {
 		return err
@@ -50,7 +55,7 @@ func run(runs int, length string) error {
 	results := map[string][]map[string]float64{}
 	for range runs {
 		for _, r := range rows {
-			out, err := exec.Command(program, r.name, length).Output()
+			out, err := exec.CommandContext(ctx, program, r.name, length).Output()
 			if err != nil {
 				return fmt.Errorf("running %s: %w", r.name, err)
 			}

@@ -7,16 +7,19 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/unthrottle/unthrottle/bench/internal/quota"
 	"github.com/unthrottle/unthrottle/cgroup"
@@ -28,7 +31,9 @@ func main() {
 	limit := flag.Int("limit", 128, "MiB")
 	alive := flag.String("alive", "1,40,80,105", "MB that stay alive")
 	flag.Parse()
-	if err := run(*runs, *length, *limit<<20, strings.Split(*alive, ",")); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) // the groups are removed all the same
+	defer stop()
+	if err := run(ctx, *runs, *length, *limit<<20, strings.Split(*alive, ",")); err != nil {
 		fmt.Fprintln(os.Stderr, "memory:", err)
 		os.Exit(1)
 	}
@@ -47,7 +52,7 @@ var variants = []variant{
 	{"`auto/memory`", "unthrottle", nil},
 }
 
-func run(runs int, length string, limit int, alive []string) error {
+func run(ctx context.Context, runs int, length string, limit int, alive []string) error {
 	dir, err := os.MkdirTemp("", "memory-")
 	if err != nil {
 		return err
@@ -73,7 +78,7 @@ func run(runs int, length string, limit int, alive []string) error {
 		results := make([][]result, len(variants))
 		for range runs {
 			for i, v := range variants {
-				r, err := once(programs[v.tags], limit, v.env, "-alive", mb, "-length", length)
+				r, err := once(ctx, programs[v.tags], limit, v.env, "-alive", mb, "-length", length)
 				if err != nil {
 					return err
 				}
@@ -114,7 +119,7 @@ func median(results []result, of func(result) float64) float64 {
 }
 
 // once runs the service in a memory cgroup of its own, which is removed afterwards.
-func once(program string, limit int, env []string, args ...string) (r result, err error) {
+func once(ctx context.Context, program string, limit int, env []string, args ...string) (r result, err error) {
 	_, version, mount, err := cgroup.Locate(cgroup.Source{}, "memory")
 	if err != nil {
 		return r, err
@@ -134,10 +139,13 @@ func once(program string, limit int, env []string, args ...string) (r result, er
 	if version == cgroup.V2 {
 		os.WriteFile(filepath.Join(dir, "memory.swap.max"), []byte("0"), 0)
 	}
-	cmd := exec.Command("/bin/sh", append([]string{"-c", `echo $$ > "$0/cgroup.procs" && exec "$@"`, dir, program}, args...)...)
+	cmd := exec.CommandContext(ctx, "/bin/sh", append([]string{"-c", `echo $$ > "$0/cgroup.procs" && exec "$@"`, dir, program}, args...)...)
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GOGC=") || strings.HasPrefix(v, "GOMEMLIMIT=") }), env...)
 	out, err := cmd.Output()
 	var exit *exec.ExitError
+	if ctx.Err() != nil {
+		return r, ctx.Err()
+	}
 	if errors.As(err, &exit) && !exit.Exited() {
 		r.killed, err = true, nil
 	} else if err == nil {
