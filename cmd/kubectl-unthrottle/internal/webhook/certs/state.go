@@ -58,7 +58,7 @@ func (s state) next(names []string, settled bool, now time.Time, l Lives) (next 
 	if len(next.trusted) < len(s.trusted) {
 		events = append(events, droppedTrust)
 	}
-	if a := next.authority; !a.ok() || !a.Leaf.IsCA || due(a.Leaf, now) {
+	if a := next.authority; !a.ok() || !maySign(a.Leaf) || due(a.Leaf, now) {
 		if next.authority, err = newAuthority("unthrottle webhook", now, l); err != nil {
 			return s, nil, err
 		}
@@ -79,6 +79,11 @@ func (s state) next(names []string, settled bool, now time.Time, l Lives) (next 
 		events = append(events, madeCertificate)
 	}
 	return next, events, nil
+}
+
+// maySign reports whether what an authority signs can be trusted: all of it is as it was signed, by itself, and it is meant to sign.
+func maySign(authority *x509.Certificate) bool {
+	return authority.IsCA && authority.CheckSignatureFrom(authority) == nil
 }
 
 // due reports whether two thirds of a certificate's time are over.

@@ -1,6 +1,7 @@
 package certs
 
 import (
+	"crypto/x509"
 	"slices"
 	"testing"
 	"time"
@@ -46,6 +47,12 @@ func TestNext(t *testing.T) {
 	if !rotated.serving.Leaf.Equal(renewing.serving.Leaf) {
 		t.Error("a new authority signs before it is trusted")
 	}
+	unable, err := sign(&x509.Certificate{ // signed with a right key, and what it signs is trusted by nobody
+		NotBefore: began.Add(-day), NotAfter: began.Add(360 * day), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature,
+	}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 
 	for _, c := range []struct {
 		name    string
@@ -64,6 +71,7 @@ func TestNext(t *testing.T) {
 		{"the older authority has expired", rotated, true, 361 * day, []event{droppedTrust, madeCertificate}},
 		{"the certificate is lost", state{authority: first.authority, trusted: first.trusted}, true, day, []event{madeCertificate}},
 		{"the authority is lost", state{serving: first.serving, trusted: first.trusted}, true, day, []event{madeAuthority}},
+		{"the authority may sign nothing", state{authority: unable, trusted: first.trusted}, true, day, []event{madeAuthority, madeCertificate}},
 		{"trust is lost", state{authority: first.authority, serving: first.serving}, true, day, []event{trustedAgain}},
 		{"a clock is a day behind", first, true, -day, nil},
 	} {
