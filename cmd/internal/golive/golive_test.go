@@ -234,6 +234,7 @@ func FuzzImage(f *testing.F) {
 		if r, err := readSynthetic(t, file); err == nil {
 			r.sample(nil)
 			r.schedule(true)
+			r.collector()
 		}
 		runtime.ReadMemStats(&after)
 		if used := after.TotalAlloc - before.TotalAlloc; used > 64<<20 {

@@ -251,7 +251,7 @@ func TestMatrix(t *testing.T) {
 }
 
 func testTarget(t *testing.T, version string, f flavour, path string, n int) {
-	c := start(t, []string{fmt.Sprint("PROCS=", n), fmt.Sprint("NEXT=", n%7+2)}, path)
+	c := start(t, []string{fmt.Sprint("PROCS=", n), fmt.Sprint("NEXT=", n%7+2), "GOGC=150", "GOMEMLIMIT=90MiB"}, path)
 	p := open(t, c.Process.Pid)
 	v := check(t, p, n)
 	if v.How != "decoded" {
@@ -263,6 +263,7 @@ func testTarget(t *testing.T, version string, f flavour, path string, n int) {
 	checkSymbols(t, p, path)
 	searched(t, p, n)
 	checkSched(t, p, version, f, n)
+	checkCollector(t, p, f)
 	if err := c.Process.Signal(syscall.SIGUSR1); err != nil {
 		t.Fatal(err)
 	}
@@ -297,6 +298,9 @@ func checkSymbols(t *testing.T, p *Process, path string) {
 	for _, s := range symbols {
 		if s.Name == "runtime.allp" && p.runtime.v.allp[0] != s.Value+bias {
 			t.Errorf("allp is at %#x, its symbol at %#x", p.runtime.v.allp[0], s.Value+bias)
+		}
+		if s.Name == "runtime.gcController" && !slices.Contains(p.runtime.v.collector, s.Value+bias) {
+			t.Errorf("gcController is at one of %#x, its symbol at %#x", p.runtime.v.collector, s.Value+bias)
 		}
 		if s.Name == "runtime.sched" && p.runtime.v.sched != 0 && p.runtime.v.sched != s.Value+bias {
 			t.Errorf("sched is at %#x, its symbol at %#x", p.runtime.v.sched, s.Value+bias)
@@ -690,6 +694,9 @@ func testARM64(t *testing.T, path string) {
 	if v.gomaxprocs != symbols["runtime.gomaxprocs"] || !slices.Contains(v.allp, symbols["runtime.allp"]) || v.sched != symbols["runtime.sched"] {
 		t.Errorf("decoded %+v, the symbols are %#x", v, symbols)
 	}
+	if collector := c.symbol("runtime.gcController", 0); collector == 0 || !slices.Contains(v.collector, collector) {
+		t.Errorf("gcController is at one of %#x, its symbol at %#x", v.collector, collector)
+	}
 }
 
 // imageOf is that of a file that stays open.
@@ -728,6 +735,9 @@ func TestSymbols(t *testing.T) {
 	}
 	if s, err := p.Sched(); err != nil || s.Procs != 12 {
 		t.Errorf("Sched is %+v, %v", s, err)
+	}
+	if c, err := p.Collector(); err != nil || c.Percent != 100 || c.Known {
+		t.Errorf("Collector is %+v, %v", c, err)
 	}
 }
 

@@ -266,6 +266,15 @@ func (p *Process) sched(patient bool) (Sched, error) {
 	return s, nil
 }
 
+// Collector reads what the garbage collector goes by. The error is ErrNoSched where that isn't known for the program's Go version.
+func (p *Process) Collector() (Collector, error) {
+	c, err := p.runtime.collector()
+	if err != nil {
+		return Collector{}, p.failed(err)
+	}
+	return c, nil
+}
+
 func (p *Process) failed(err error) error {
 	if errors.Is(err, ErrNoSched) {
 		return err

@@ -45,3 +45,6 @@ func (*Process) Sched() (Sched, error) { return Sched{}, errors.ErrUnsupported }
 
 // TrySched returns an error.
 func (*Process) TrySched() (Sched, error) { return Sched{}, errors.ErrUnsupported }
+
+// Collector returns an error.
+func (*Process) Collector() (Collector, error) { return Collector{}, errors.ErrUnsupported }

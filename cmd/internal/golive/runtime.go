@@ -28,21 +28,22 @@ type span struct {
 // maxProcs bounds GOMAXPROCS: four times the CPUs that Linux can have.
 const maxProcs = 1 << 15
 
-// A layout is where things are in runtime.schedt, taken from the debug information of programs of each version. No patch
+// A layout is where things are in runtime.schedt and runtime.work, taken from the debug information of programs of each version. No patch
 // release changed one. It is the same on all 64-bit architectures.
 type layout struct {
 	npidle, nmspinning, timeToRun uint64
 	custom                        uint64 // customGOMAXPROCS; 0 where there is none
+	stats                         uint64 // work.cpuStats, from work.cycles on
 }
 
 var layouts = map[int]layout{
-	21: {npidle: 88, nmspinning: 92, timeToRun: 320},
-	22: {npidle: 88, nmspinning: 92, timeToRun: 320},
-	23: {npidle: 88, nmspinning: 92, timeToRun: 320},
-	24: {npidle: 88, nmspinning: 92, timeToRun: 320},
-	25: {npidle: 96, nmspinning: 100, timeToRun: 344, custom: 328},
-	26: {npidle: 112, nmspinning: 116, timeToRun: 360, custom: 344},
-	27: {npidle: 112, nmspinning: 116, timeToRun: 360, custom: 344},
+	21: {npidle: 88, nmspinning: 92, timeToRun: 320, stats: 88},
+	22: {npidle: 88, nmspinning: 92, timeToRun: 320, stats: 80},
+	23: {npidle: 88, nmspinning: 92, timeToRun: 320, stats: 80},
+	24: {npidle: 88, nmspinning: 92, timeToRun: 320, stats: 80},
+	25: {npidle: 96, nmspinning: 100, timeToRun: 344, custom: 328, stats: 80},
+	26: {npidle: 112, nmspinning: 116, timeToRun: 360, custom: 344, stats: 80},
+	27: {npidle: 112, nmspinning: 116, timeToRun: 360, custom: 344, stats: 80},
 }
 
 // A code is what a program's file says of the runtime in it. One that is remembered serves many: each process works with one of its
@@ -106,6 +107,7 @@ type variables struct {
 	allp       []uint64 // places that may be it
 	sched      uint64   // 0 when it isn't known
 	cycles     uint64   // work.cycles; 0 when it isn't known
+	collector  []uint64 // places that may be gcController
 }
 
 // locate finds the variables: in the code, else by their symbols, else by a search of the data.
@@ -170,8 +172,14 @@ func (c *code) byCode(live io.ReaderAt, bias uint64) (variables, bool) {
 	} else if c.layout.npidle > 0 {
 		v.sched = c.symbol("runtime.sched", bias)
 	}
-	if start, ok := c.usesOf(gcStart, c.text); ok && c.m.inData(start.add) && c.layout.npidle > 0 {
+	start, _ := c.usesOf(gcStart, c.text)
+	if c.m.inData(start.add) && c.layout.npidle > 0 {
 		v.cycles = start.add + bias
+	}
+	for _, addr := range start.all {
+		if c.m.inData(addr) {
+			v.collector = append(v.collector, addr+bias)
+		}
 	}
 	return v, true
 }
@@ -179,7 +187,7 @@ func (c *code) byCode(live io.ReaderAt, bias uint64) (variables, bool) {
 // symbol returns where a symbol is in the live process, 0 when the file has none.
 func (c *code) symbol(name string, bias uint64) uint64 {
 	if c.syms == nil {
-		if c.syms = c.m.symbols("runtime.gomaxprocs", "runtime.allp", "runtime.sched"); c.syms == nil {
+		if c.syms = c.m.symbols("runtime.gomaxprocs", "runtime.allp", "runtime.sched", "runtime.gcController"); c.syms == nil {
 			c.syms = map[string]uint64{}
 		}
 	}
@@ -195,6 +203,9 @@ func (c *code) bySymbol(bias uint64) (variables, bool) {
 	v.allp = []uint64{allp}
 	if c.layout.npidle > 0 {
 		v.sched = c.symbol("runtime.sched", bias)
+	}
+	if collector := c.symbol("runtime.gcController", bias); collector != 0 {
+		v.collector = []uint64{collector}
 	}
 	return v, v.gomaxprocs != 0 && allp != 0
 }
