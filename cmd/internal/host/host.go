@@ -41,6 +41,9 @@ type Process struct {
 	// known since Go 1.25; before that, nothing follows.
 	Custom, CustomKnown bool
 
+	Memory    cgroup.Memory     // its limit
+	Collector *golive.Collector // nil: not known
+
 	Usage Usage
 }
 
@@ -95,6 +98,10 @@ type Usage struct {
 	Switched   float64       // goroutines that began to run, a second
 	GCKnown    bool
 	AnonMemory int64 // bytes of memory that belong to no file, which hold its heap; 0: not known
+
+	// Collecting is the share of the time of Ps that did something which was in collections; nil: no collection ended meanwhile, or it is
+	// not known.
+	Collecting *float64
 }
 
 // A System is the host as a whole while it was looked at.
@@ -226,6 +233,7 @@ func Read(root string, pid int) (p Process, warnings []error, err error) {
 func (p *Process) readLimit(root string, pid int) []error {
 	policy, warnings := unthrottle.ParsePolicy(func(name string) string { return p.Env[name] })
 	p.System = choice.ReadSystem(root, pid, policy)
+	p.Memory = cgroup.ReadMemory(cgroup.Source{Root: root, PID: pid})
 	p.Prediction = p.System.Predict(p.Process)
 	return warnings
 }
@@ -262,7 +270,17 @@ func (p *Process) look(live *golive.Process) error {
 	if sched, err := live.Sched(); err == nil {
 		p.Custom, p.CustomKnown = sched.Custom, sched.CustomKnown
 	}
+	p.Collector = collector(live)
 	return nil
+}
+
+// collector reads what a process's collector goes by; nil: it can't be read.
+func collector(live *golive.Process) *golive.Collector {
+	c, err := live.Collector()
+	if err != nil {
+		return nil
+	}
+	return &c
 }
 
 func (s System) until(later System) System {

@@ -24,6 +24,8 @@ type known struct {
 	groups string // text of /proc/PID/cgroup
 	cpus   string // that it may run on
 	quotas string // text of its groups' files
+
+	looks int // since the memory limit was read
 }
 
 // newKnown is what is remembered of a process that was seen for the first time.
@@ -45,6 +47,11 @@ func (v *visit) again(l *look) bool {
 	v.programs.Keep(p.Program)
 	v.files.Keep(k.live)
 	v.limit(k, &p)
+	if k.looks++; k.looks >= lookAgain { // it takes as long as all else together, and changes seldom
+		k.looks = 0
+		k.facts.Memory = cgroup.ReadMemory(cgroup.Source{Root: v.Root, PID: p.PID})
+	}
+	p.Memory = k.facts.Memory
 	l.p, l.live = &p, k.live
 	return true
 }
@@ -58,7 +65,7 @@ type other struct {
 	err     error // what came of it
 }
 
-// lookAgain is after how many looks a process of the same file is looked at again.
+// lookAgain is after how many looks a process of the same file is looked at again, and the memory limit of a program read.
 const lookAgain = 10
 
 // readOther tells which process has a number now.
@@ -115,7 +122,7 @@ func (v *visit) limit(k *known, p *Process) {
 		return
 	}
 	v.readLimit(p)
-	k.facts.System, k.facts.Prediction = p.System, p.Prediction
+	k.facts.System, k.facts.Prediction, k.facts.Memory, k.looks = p.System, p.Prediction, p.Memory, 0
 	k.groups, k.cpus, k.quotas = groups, cpus, ""
 	if l := p.System.Limits; l.Version == old.Version && slices.EqualFunc(l.Levels, old.Levels, func(a, b cgroup.Level) bool { return a.Dir == b.Dir }) {
 		k.quotas = quotas

@@ -27,11 +27,27 @@ func TestMain(m *testing.M) {
 		switch lines.Text() {
 		case "call":
 			runtime.GOMAXPROCS(5)
+		case "hold":
+			hold()
 		case "exec":
 			os.Setenv("GOMAXPROCS", "2")
 			fmt.Fprintln(os.Stderr, syscall.Exec("/proc/self/exe", os.Args, os.Environ()))
 		}
 	}
+}
+
+var held [][]byte
+
+// hold keeps 40 MB in pieces, and allocates on and on what nobody keeps.
+func hold() {
+	for range 40 << 10 {
+		held = append(held, make([]byte, 1<<10))
+	}
+	go func() {
+		for {
+			held[0] = make([]byte, 1<<10)
+		}
+	}()
 }
 
 // A subject is a program that is looked at. It tells when it is ready.
@@ -185,5 +201,28 @@ func TestStillProgram(t *testing.T) {
 		if r := w.read(tree, &before); !r.schedKnown || r.sched.procs != c.want {
 			t.Errorf("%s: GOMAXPROCS is %d, want %d", c.name, r.sched.procs, c.want)
 		}
+	}
+}
+
+// TestKnownCollector: of a program that does little but collect it is seen what its collector goes by, and what it takes.
+func TestKnownCollector(t *testing.T) {
+	t.Setenv("GOMEMLIMIT", "50MiB")
+	t.Setenv("GOGC", "200")
+	program := start(t, "/proc/self/exe")
+	program.ready()
+	program.say("hold")
+	var s Survey
+	if p := program.seen(&s, 0); p == nil || p.Collector == nil || p.Usage.Collecting != nil {
+		t.Fatalf("at a look at its memory: %+v", p)
+	}
+	p := program.seen(&s, time.Second)
+	if p == nil || p.Collector == nil || p.Usage.Collecting == nil {
+		t.Fatalf("it was not seen: %+v", p)
+	}
+	if c := p.Collector; c.Percent != 200 || c.Limit != 50<<20 || c.Live < 40<<20 || c.Goal > max(50<<20, c.Live) || c.Room() > 25 {
+		t.Errorf("%+v", c)
+	}
+	if share := *p.Usage.Collecting; share <= 0 || share > 1 {
+		t.Errorf("collections take %.2f of the time", share)
 	}
 }

@@ -43,6 +43,7 @@ type reading struct {
 	glance
 	throttling cgroup.Throttling
 	pressure   procs.Pressure
+	collector  *golive.Collector
 }
 
 // A glance is what the scheduler of a process was like when it had used so much CPU time. One is kept of each process: it is small.
@@ -177,6 +178,9 @@ func (w *watch) read(t *foreign.Tree, earlier *glance) reading {
 	if l := w.p.System.Limits; l.Version == cgroup.V2 && len(l.Levels) > 0 {
 		r.pressure = procs.ReadGroupPressure(t, l.Levels[0].Dir)
 	}
+	if w.live != nil {
+		r.collector = collector(w.live)
+	}
 	switch {
 	case earlier.schedKnown && r.cpu == earlier.cpu && isHere(w.root): // elsewhere the time is in hundredths of a second
 		r.sched, r.schedKnown = earlier.sched, true
@@ -305,6 +309,10 @@ func (w *watch) end(t *foreign.Tree) {
 		u.Collected = float64(after.sched.collections-w.before.sched.collections) / u.Wall.Seconds()
 		u.Switched = float64(after.sched.switched-w.before.sched.switched) / u.Wall.Seconds()
 		u.AnonMemory = anonMemory(w.root, w.p.PID)
+	}
+	w.p.Collector = after.collector
+	if b, a := w.before.collector, after.collector; b != nil && a != nil && b.Known && a.Known && a.Busy > b.Busy && a.In >= b.In {
+		u.Collecting = new(min(1, float64(a.In-b.In)/float64(a.Busy-b.Busy)))
 	}
 	if w.delay.known {
 		now, ok := procs.ReadSchedstat(w.root, w.p.PID)

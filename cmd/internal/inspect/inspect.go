@@ -28,7 +28,6 @@ func read(ctx context.Context, root string, pid int, look time.Duration) (report
 		return f, err
 	}
 	f.Process, f.Rules, f.Warnings = p, p.System.Rules(), warnings
-	f.Memory = cgroup.ReadMemory(source)
 	f.Throttling = cgroup.ReadThrottling(source, p.System.Limits)
 	before, start := f.Throttling, time.Now()
 	if pid != 0 { // what is wrong with a running Go program; what can't be read stays as it was predicted

@@ -23,6 +23,7 @@ type Explain struct {
 	Affinity   Affinity   `json:"affinity"`
 	Throttling Throttling `json:"throttling"`
 	Memory     Memory     `json:"memory"`
+	Collector  *Collector `json:"collector,omitempty"`
 	Go         *Go        `json:"go"`               // null: not a Go program, or its file can't be read
 	Unread     string     `json:"unread,omitempty"` // why its file can't be read, so that nothing is known of the program
 	GOMAXPROCS GOMAXPROCS `json:"gomaxprocs"`
@@ -106,17 +107,6 @@ type Interval struct {
 	Active       *bool    `json:"throttled"` // it is being throttled; null: nothing is counted that would show it
 }
 
-// Memory is the memory limit, and what the runtime was told of it.
-type Memory struct {
-	State      string `json:"state"`
-	Bytes      int64  `json:"bytes,omitempty"`
-	From       string `json:"from,omitempty"`
-	High       bool   `json:"memory_high,omitempty"` // it is a memory.high, at which nobody is killed
-	Reason     string `json:"reason,omitempty"`
-	GOMEMLIMIT string `json:"gomemlimit_env,omitempty"`
-	GOGC       string `json:"gogc_env,omitempty"`
-}
-
 // Go is what a Go program's file and environment say.
 type Go struct {
 	Version           string  `json:"go_version"`
@@ -177,7 +167,6 @@ type Facts struct {
 	Throttling cgroup.Throttling
 	Before     *cgroup.Throttling // an earlier reading
 	Between    time.Duration
-	Memory     cgroup.Memory
 	Findings   []finding.Finding
 	Warnings   []error
 }
@@ -193,10 +182,8 @@ func NewExplain(f Facts) *Explain {
 		Limit:      newLimit(l, f.Process.System.Inside),
 		Affinity:   Affinity{CPUs: l.Affinity},
 		Throttling: newThrottling(f),
-		Memory: Memory{
-			State: f.Memory.State.String(), Bytes: f.Memory.Bytes, From: f.Memory.From, High: f.Memory.High, Reason: errorText(f.Memory.Reason),
-			GOMEMLIMIT: f.Process.Env["GOMEMLIMIT"], GOGC: f.Process.Env["GOGC"],
-		},
+		Memory:     newMemory(&f.Process),
+		Collector:  newCollector(&f.Process),
 		Go:         newGo(f.Process.Process),
 		GOMAXPROCS: newGOMAXPROCS(f),
 		Findings:   append([]finding.Finding{}, f.Findings...),

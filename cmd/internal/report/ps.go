@@ -55,7 +55,10 @@ type PsProcess struct {
 	Spinning   *float64 `json:"spinning_threads"`
 	Collected  *float64 `json:"collections_per_second"`
 	Switched   *float64 `json:"goroutine_switches_per_second"` // how often a goroutine began to run
-	Memory     *int64   `json:"anonymous_bytes"`               // memory that belongs to no file, including the heap
+	Anonymous  *int64   `json:"anonymous_bytes"`               // memory that belongs to no file, including the heap
+
+	Memory    Memory     `json:"memory"`
+	Collector *Collector `json:"collector,omitempty"` // missing: not known
 
 	Verdict  string            `json:"verdict"`
 	Severity *finding.Severity `json:"severity"` // null: nothing was found
@@ -173,6 +176,7 @@ func newPsProcess(p *host.Process, s host.System) PsProcess {
 	doc := PsProcess{
 		PID: p.PID, Name: p.Name, Command: p.Command, GoVersion: p.Version, GOMAXPROCS: newPsGOMAXPROCS(p),
 		Limit: newLimit(l, p.System.Inside), CPUs: l.Affinity, Go: newGo(p.Process),
+		Memory: newMemory(p), Collector: newCollector(p),
 	}
 	if p.Program != nil {
 		doc.GoLine, doc.Module = p.Program.GoLine(), p.Program.Module
@@ -199,7 +203,7 @@ func newPsProcess(p *host.Process, s host.System) PsProcess {
 		doc.Starvation = newStarved((u.Delay+u.DelayCPU).Seconds()/wall, u.DelayCPU.Seconds()/wall, "threads")
 	}
 	if u.GCKnown {
-		doc.Collected, doc.Switched, doc.Memory = new(u.Collected), new(u.Switched), new(u.AnonMemory)
+		doc.Collected, doc.Switched, doc.Anonymous = new(u.Collected), new(u.Switched), new(u.AnonMemory)
 	}
 	return doc
 }

@@ -34,6 +34,7 @@ type Facts struct {
 	Why      []string          // that is
 	Doubt    string            // why that is not sure; "": it is
 	Heap     *Heap
+	Memory   *Memory
 	Host     Host
 	Stale    *Stale
 }
@@ -82,6 +83,9 @@ func OfProcess(p *host.Process, s host.System) *Facts {
 	}
 	if u.GCKnown {
 		f.Heap = &Heap{u.Collected, u.Switched, u.AnonMemory}
+	}
+	if p.Collector != nil {
+		f.Memory = &Memory{p.Memory, *p.Collector, u.Collecting}
 	}
 	return f
 }

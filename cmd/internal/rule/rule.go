@@ -1,4 +1,4 @@
-// Package rule answers: what is wrong with a Go program and its CPU limit, and how is it fixed? In go facts, out come
+// Package rule answers: what is wrong with a Go program and its limits, and how is it fixed? In go facts, out come
 // findings with their evidence and their fix. One file a rule, and a page in docs/rules for each. The rules measure
 // nothing and print nothing; what a program's standstills come from is judged by package freeze and by the packages that saw them.
 package rule
@@ -19,10 +19,13 @@ func Rules() []Rule {
 		{"stale", "stale", stale},
 		{"too-many-ps", "too many Ps", tooManyPs},
 		{"limit-not-seen", "limit not seen", limitNotSeen},
+		{"memory-too-tight", "memory too tight", memoryTooTight},
 		{"sweeper-spin", "sweeper spin", sweeperSpin},
 		{"too-few-ps", "too few Ps", tooFewPs},
 		{"throttled", "throttled", throttled},
 		{"contended", "contended", contended},
+		{"gomemlimit-too-high", "GOMEMLIMIT too high", gomemlimitTooHigh},
+		{"no-gomemlimit", "no GOMEMLIMIT", noGOMEMLIMIT},
 		{"not-following", "not following", notFollowing},
 	}
 }

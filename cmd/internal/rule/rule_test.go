@@ -3,6 +3,7 @@ package rule
 import (
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -206,8 +207,45 @@ var parts = []struct {
 	{"a limit that was raised under a fixed number", resized(1, 2, choice.FromEnvironment), "stale/warning"},
 	{"a limit that was lowered under a fixed number", resized(8, 2, host.FromCall), "stale/warning too-many-ps/warning not-following/warning"},
 	{"a limit that was raised, and the number is right for it", resized(2, 1.5, choice.FromEnvironment), ""},
+	{"105 MiB alive under 115 of 128", remembers(105, 400, 115, 128, 0.56), "memory-too-tight/critical"},
+	{"80 MiB alive under 115 of 128", remembers(80, 400, 115, 128, 0.3), "memory-too-tight/warning"},
+	{"the same, seldom collected", remembers(80, 400, 115, 128, 0.1), ""},
+	{"the way out of the spiral", remembers(97, 10, 0, 128, 0.5), "memory-too-tight/critical"},
+	{"a low GOGC that somebody chose", remembers(20, 10, 0, 512, 0.5), ""},
+	{"all of a small limit, often collected, with room", remembers(20, 100, 100, 128, 0.4), ""},
+	{"GOGC=800, 1 MiB alive", remembers(1, 800, 0, 256, 0.01), "no-gomemlimit/info"},
+	{"GOGC=800, 25 MiB alive", remembers(25, 800, 0, 256, 0.01), "no-gomemlimit/warning"},
+	{"GOGC=800 and GOMEMLIMIT", remembers(25, 800, 230, 256, 0.01), ""},
+	{"GOGC=800, no limit", remembers(25, 800, 0, 0, 0.01), ""},
+	{"GOGC=off", remembers(25, -1, 0, 256, 0), "no-gomemlimit/warning"},
+	{"GOGC=off and GOMEMLIMIT", remembers(25, -1, 230, 256, 0.01), ""},
+	{"as Go has it, a small heap", remembers(20, 100, 0, 256, 0.01), ""},
+	{"as Go has it, a heap that is half of the limit when it is collected", remembers(70, 100, 0, 256, 0.01), "no-gomemlimit/info"},
+	{"as Go has it, a heap at its end", remembers(120, 100, 0, 256, 0.01), "no-gomemlimit/warning"},
+	{"all of the limit", remembers(20, 100, 256, 256, 0.01), "gomemlimit-too-high/info"},
+	{"all of the limit, and the heap gets there", remembers(120, 100, 256, 256, 0.01), "gomemlimit-too-high/warning"},
+	{"above a limit that was lowered", remembers(120, 100, 460, 256, 0.01), "gomemlimit-too-high/warning"},
 	{"a group that waits for others", group(2), "contended/warning"},
 	{"a group that waits for itself", group(0.1), ""},
+}
+
+// remembers is a busy program with so many MiB alive, GOGC, GOMEMLIMIT and a memory limit in MiB, of which 0 are none, and what its
+// collections take of the time.
+func remembers(alive uint64, gogc int, gomemlimit, limit int64, collecting float64) *Facts {
+	m := &Memory{Limit: cgroup.Memory{State: cgroup.None}, Collecting: &collecting}
+	m.Percent, m.Collector.Limit, m.Live, m.Other, m.Roots = gogc, math.MaxInt64, alive<<20, 12<<20, 1<<20
+	if limit > 0 {
+		m.Limit = cgroup.Memory{State: cgroup.Limited, Bytes: limit << 20, From: "/sys/fs/cgroup/app"}
+	}
+	m.Goal = m.Live + (m.Live+m.Roots)*uint64(max(0, gogc))/100
+	if gogc < 0 {
+		m.Goal = math.MaxUint64
+	}
+	if gomemlimit > 0 {
+		m.Collector.Limit = gomemlimit << 20
+		m.Goal = max(m.Live, min(m.Goal, uint64(gomemlimit<<20)-m.Other))
+	}
+	return &Facts{Limits: limited(1), Procs: 1, CPU: number(0.9), Memory: m}
 }
 
 func number(v float64) *float64 { return &v }

@@ -23,7 +23,7 @@ func Explain(d *report.Explain) *sheet.Sheet {
 	f := sheet.Facts{explainLimit(d.Limit)}
 	f.Add("CPUs", cmp.Or(when(d.Affinity.CPUs != 0, quantity.CPUs(float64(d.Affinity.CPUs))+" by the affinity mask"), "not known"))
 	f = append(f, explainThrottled(d.Throttling))
-	f.Add("memory", explainMemory(d.Memory))
+	f.Add("memory", explainMemory(d.Memory, d.Collector)...)
 	program := s.Subject + when(d.Subject.Self, "; as an example, this command itself")
 	if !d.Subject.Self && d.Subject.Name == "" {
 		program = "not looked at"
@@ -159,9 +159,17 @@ func counted(c report.Counters) string {
 	return cmp.Or(when(!c.Known, "not counted at this level"), when(c.Periods == 0, "no periods counted"), count)
 }
 
-func explainMemory(m report.Memory) string {
+func explainMemory(m report.Memory, c *report.Collector) []string {
 	limit := cmp.Or(when(m.State == "limited", "limit "+quantity.Bytes(m.Bytes)+when(m.High, " (memory.high)")), when(m.State == "none", "no limit"), "limit not known")
-	return limit + "; GOMEMLIMIT" + cmp.Or(around("=", m.GOMEMLIMIT, ""), " not set") + around("; GOGC=", m.GOGC, "")
+	if c == nil { // as its environment has them
+		return []string{limit + "; GOMEMLIMIT" + cmp.Or(around("=", m.GOMEMLIMIT, ""), " not set") + around("; GOGC=", m.GOGC, "")}
+	}
+	gogc := known(c.GOGC, strconv.Itoa)
+	return []string{
+		limit + "; GOMEMLIMIT" + cmp.Or(around("=", known(c.GOMEMLIMIT, quantity.Bytes), ""), " not set") + "; GOGC=" + cmp.Or(gogc, "off"),
+		quantity.Bytes(c.Live) + " of the heap are alive" + around("; the next collection is due before ", known(c.Goal, quantity.Bytes), "") +
+			around("; collections take ", known(c.Collecting, quantity.Share), " of the time"),
+	}
 }
 
 // explainBuild says how a Go program was built, and what of its environment matters.

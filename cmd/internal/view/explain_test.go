@@ -38,6 +38,9 @@ func explains() map[string]*report.Explain {
 				Now: &report.Interval{Seconds: 1.0004, Periods: 10, Throttled: 4, Frozen: &report.Frozen{Share: 0.44}, LocalSeconds: ptr(0.25), Active: ptr(true)},
 			},
 			Memory: report.Memory{State: "limited", Bytes: 512 << 20, GOMEMLIMIT: "450MiB", GOGC: "200"},
+			Collector: &report.Collector{
+				GOGC: ptr(200), GOMEMLIMIT: ptr(int64(450 << 20)), Live: 97 << 20, Roots: 1 << 20, Other: 20 << 20, Goal: ptr(int64(293 << 20)), Collecting: ptr(0.04),
+			},
 			Go: &report.Go{
 				Version: "go1.26.8", GoLine: "1.24", Automaxprocs: "blank import", Unthrottle: "no",
 				Containermaxprocs: report.Setting{Built: "0", Env: "1", On: true}, Updatemaxprocs: report.Setting{Built: "0"},
@@ -87,6 +90,7 @@ func explains() map[string]*report.Explain {
 			Affinity:   report.Affinity{CPUs: 16},
 			Throttling: report.Throttling{Own: report.Counters{Dir: "x", Known: true}, Owner: counted, LocalSeconds: ptr(0.0123)},
 			Memory:     report.Memory{State: "none"},
+			Collector:  &report.Collector{Live: 1 << 20},
 			Go:         &report.Go{Version: "devel go1.28-abcdef", Automaxprocs: "no", Unthrottle: "linked", GOMAXPROCS: ptr("3")},
 			GOMAXPROCS: report.GOMAXPROCS{Value: ptr(3), Source: "environment", Why: "GOMAXPROCS=3 in its environment", Predicted: true, Proof: report.ProofPredicted},
 		},

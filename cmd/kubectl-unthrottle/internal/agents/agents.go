@@ -335,7 +335,7 @@ func programOf(p *result.AgentProcess, t *Told) (out audit.Program, ok bool) {
 	}
 	used := out.CPU == nil || out.CPUs == 0 || *out.CPU <= 1.1*float64(out.CPUs)+0.5 // no program uses more than there is, but clocks are not exact
 	ok = used && between(numbers, mostCPUs) && between(shares, 1) && between(rates, mostRate) && between(quotas, mostQuota) && min(out.Procs, out.Expected, out.CPUs) >= 0 &&
-		max(out.Procs, out.Expected) <= mostProcs && out.CPUs <= mostCPUs && (p.Memory == nil || *p.Memory >= 0) &&
+		max(out.Procs, out.Expected) <= mostProcs && out.CPUs <= mostCPUs && (p.Anonymous == nil || *p.Anonymous >= 0) &&
 		len(p.Findings) <= mostFound && len(c.Muted) <= mostFound && len(p.Levels) <= mostLevels
 	if !ok {
 		return out, false

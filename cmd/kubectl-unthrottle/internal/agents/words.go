@@ -2,6 +2,7 @@ package agents
 
 import (
 	"fmt"
+	"math"
 	"path"
 	"regexp"
 	"slices"
@@ -129,15 +130,55 @@ func facts(p *result.AgentProcess, system report.PsSystem, seconds float64) *rul
 	if p.Frozen != nil {
 		f.Frozen = &rule.Frozen{Share: p.Frozen.Share, Exact: p.Frozen.Exact}
 	}
-	if p.Collected != nil && p.Switched != nil && p.Memory != nil {
-		f.Heap = &rule.Heap{Collected: *p.Collected, Switched: *p.Switched, Memory: *p.Memory}
+	if p.Collected != nil && p.Switched != nil && p.Anonymous != nil {
+		f.Heap = &rule.Heap{Collected: *p.Collected, Switched: *p.Switched, Memory: *p.Anonymous}
 	}
+	f.Memory = memory(p)
 	if system.Busy != nil && system.Steal != nil {
 		f.Host.Known, f.Host.Busy, f.Host.Steal = true, *system.Busy, *system.Steal
 	}
 	f.Stale = stale(p)
 	f.Chosen = chosen(f, p)
 	return f
+}
+
+// memory is what the rules ask of a program's memory; nil where a number can't be.
+func memory(p *result.AgentProcess) *rule.Memory {
+	c := p.Collector
+	if c == nil {
+		return nil
+	}
+	const most = 1 << 50
+	m := &rule.Memory{Limit: cgroup.Memory{State: cgroup.Unknown}, Collecting: c.Collecting}
+	for _, s := range []cgroup.State{cgroup.None, cgroup.Limited} {
+		if s.String() == p.Memory.State {
+			m.Limit.State = s
+		}
+	}
+	m.Limit.Bytes, m.Limit.High = p.Memory.Bytes, p.Memory.High
+	m.Percent, m.Collector.Limit, m.Goal = -1, math.MaxInt64, math.MaxUint64
+	if c.GOGC != nil {
+		m.Percent = *c.GOGC
+	}
+	if c.GOMEMLIMIT != nil {
+		m.Collector.Limit = *c.GOMEMLIMIT
+	}
+	for _, n := range []int64{m.Limit.Bytes, c.Live, c.Roots, c.Other} {
+		if n < 0 || n > most {
+			return nil
+		}
+	}
+	m.Live, m.Roots, m.Other = uint64(c.Live), uint64(c.Roots), uint64(c.Other)
+	if c.Goal != nil {
+		if *c.Goal < c.Live || *c.Goal > most {
+			return nil
+		}
+		m.Goal = uint64(*c.Goal)
+	}
+	if m.Percent < -1 || m.Percent > math.MaxInt32 || m.Collector.Limit < 0 || c.Collecting != nil && !(*c.Collecting >= 0 && *c.Collecting <= 1) {
+		return nil
+	}
+	return m
 }
 
 // choices are what may have set a GOMAXPROCS.
@@ -263,6 +304,9 @@ func Retell(d *report.Explain, told *Told, p *result.AgentProcess) error {
 		if c.Periods < 0 || c.ThrottledPeriods < 0 || c.ThrottledPeriods > c.Periods {
 			return fmt.Errorf("%w: what it says of a program can't be", errDocument)
 		}
+	}
+	if c := d.Collector; c != nil && memory(&result.AgentProcess{PsProcess: report.PsProcess{Memory: d.Memory, Collector: c}}) == nil {
+		return fmt.Errorf("%w: what it says of a program can't be", errDocument)
 	}
 	m := &d.Memory
 	m.State, m.From, m.Reason, m.GOMEMLIMIT, m.GOGC = state(m.State), place(m.From), "", like(m.GOMEMLIMIT, settings), like(m.GOGC, settings)
