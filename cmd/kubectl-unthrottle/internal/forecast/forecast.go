@@ -194,7 +194,12 @@ func environment(c *workload.Container, b binary.Binary) (env map[string]string,
 
 // GODEBUG is the value of that variable in a container, "" where it is not set. ok is false if it can't be told.
 func GODEBUG(c *workload.Container, b binary.Binary) (text string, ok bool) {
-	v, set := c.Var("GODEBUG")
+	return Value(c, b, "GODEBUG")
+}
+
+// Value is the value of a variable in a container, "" where it is not set. ok is false if it can't be told.
+func Value(c *workload.Container, b binary.Binary, name string) (text string, ok bool) {
+	v, set := c.Var(name)
 	if set {
 		return v.Value, v.State == workload.Known || v.State == workload.Absent
 	}
@@ -203,6 +208,6 @@ func GODEBUG(c *workload.Container, b binary.Binary) (text string, ok bool) {
 			return "", false
 		}
 	}
-	text, _ = b.Var("GODEBUG")
+	text, _ = b.Var(name)
 	return text, true
 }

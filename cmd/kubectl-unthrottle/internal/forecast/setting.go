@@ -109,7 +109,7 @@ func For(w *workload.Workload) *Pod { return &Pod{w: w} }
 
 // Setting is the GOMAXPROCS in the environment of a container.
 func (p *Pod) Setting(c *workload.Container, b binary.Binary) Setting {
-	if commandMentions(c, "GOMAXPROCS") {
+	if Mentions(c, "GOMAXPROCS") {
 		return Setting{State: workload.Unknown, Unknown: "its command speaks of GOMAXPROCS"}
 	}
 	v, ok := c.Var("GOMAXPROCS")
@@ -148,8 +148,8 @@ func (s Setting) take(b binary.Binary) Setting {
 
 var newest = &procs.Program{GoVersion: "go1.26"}
 
-// commandMentions reports whether a container's command has a word. What a shell sets there comes after the environment.
-func commandMentions(c *workload.Container, word string) bool {
+// Mentions reports whether a container's command has a word. What a shell sets there comes after the environment.
+func Mentions(c *workload.Container, word string) bool {
 	for _, list := range [][]string{c.Command, c.Args} {
 		for _, text := range list {
 			if strings.Contains(strings.ReplaceAll(text, "$("+word+")", ""), word) {

@@ -27,6 +27,9 @@ func leave(text, why string) cure {
 	return cure{text, []remedy.Remedy{{Action: remedy.Leave, Why: why}}}
 }
 
+// changes reports whether a cure changes a manifest.
+func (c cure) changes() bool { return slices.ContainsFunc(c.remedies, remedy.Remedy.Changes) }
+
 // repair makes the divisor of a variable's reference 1.
 func repair(variable, text, why string) cure {
 	return cure{text, []remedy.Remedy{{Action: remedy.Repair, Variable: variable, Value: "1", Why: why}}}

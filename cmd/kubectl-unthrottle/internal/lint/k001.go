@@ -42,7 +42,11 @@ func divisor(f *facts) (found []Finding) {
 			bytes := quantity.Count(int64(math.Ceil(memory.Value / unit)))
 			n := Finding{Variable: "GOMEMLIMIT", At: v.At}
 			n.Severity = finding.Critical
-			n.cured(repair("GOMEMLIMIT", set, "Go takes a number without a unit for bytes"))
+			fits := f.withHeadroom()
+			if !fits.changes() {
+				fits = repair("GOMEMLIMIT", set, "Go takes a number without a unit for bytes")
+			}
+			n.cured(fits)
 			n.Summary = "GOMEMLIMIT is " + bytes + " bytes for a memory limit of " + memory.Text
 			found = append(found, n.saying("limits.memory with divisor %s is %s, and Go takes a number without a unit for bytes", v.Divisor, bytes).
 				saying("the garbage collector runs without a pause to reach it"))

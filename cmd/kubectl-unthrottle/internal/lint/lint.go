@@ -1,4 +1,4 @@
-// Package lint answers: what is wrong with a workload's GOMAXPROCS, as its manifest stands? In go the facts of a workload, and
+// Package lint answers: what is wrong with a workload's GOMAXPROCS and GOMEMLIMIT, as its manifest stands? In go the facts of a workload, and
 // what is known of its programs and nodes; out come findings with their place, their evidence and their fix. One file a rule, and
 // a page in docs/rules for each.
 //
@@ -67,8 +67,11 @@ func Rules() []Rule {
 		{ID: "K004", Verdict: "pinned", container: pinned},
 		{ID: "K008", Verdict: "limit switched off", container: switchedOff},
 		{ID: "K013", Verdict: "limit not read", container: notRead},
+		{ID: "K014", Verdict: "heap without a limit", container: heapBet},
+		{ID: "K015", Verdict: "no headroom", container: noHeadroom},
 		{ID: "K009", Verdict: "one limit for several", pod: shared},
 		{ID: "K010", Verdict: "no limit", pod: noLimit},
+		{ID: "K016", Verdict: "no GOMEMLIMIT", pod: noMemoryLimit},
 		{ID: unused, Verdict: "ignore without effect"},
 	}
 }

@@ -36,13 +36,13 @@ var cases = []struct {
 	{"divisor 100m", build(limit("2"), ref("GOMAXPROCS", "limits.cpu", "100m")), Known{}, "K001/warning", "refuses"},
 	{"init container", build(role(workload.Init), limit("1"), ref("GOMAXPROCS", "limits.cpu", "1m")), Known{}, "K001/info", ""},
 	{"memory in MiB", build(mem("200m", "200m"), ref("GOMEMLIMIT", "limits.memory", "1Mi")), Known{}, "K001/critical", "GOMEMLIMIT is 200 bytes"},
-	{"memory in bytes", build(mem("200m", "200m"), ref("GOMEMLIMIT", "limits.memory", "1")), Known{}, "", ""},
+	{"memory in bytes", build(mem("200m", "200m"), ref("GOMEMLIMIT", "limits.memory", "1")), Known{}, "K015/warning", "all of the memory limit of 200m"},
 	{"memory in thousands", build(mem("200m", "200m"), ref("GOMEMLIMIT", "limits.memory", "1k")), Known{}, "K001/critical", ""},
 	{"memory not known", build(mem("?", "?"), ref("GOMEMLIMIT", "limits.memory", "1Mi")), Known{}, "", ""},
 
 	// K002
 	{"no divisor", build(limit("2"), ref("GOMAXPROCS", "limits.cpu", "")), Known{}, "K002/info", "add divisor"},
-	{"no divisor, with memory", build(limit("2"), ref("GOMAXPROCS", "limits.cpu", ""), mem("1g", "512m"), ref("GOMEMLIMIT", "limits.memory", "")), Known{}, "K002/info K002/info", ""},
+	{"no divisor, with memory", build(limit("2"), ref("GOMAXPROCS", "limits.cpu", ""), mem("1g", "512m"), ref("GOMEMLIMIT", "limits.memory", "")), Known{}, "K015/warning K002/info", ""},
 	{"divisor 0", build(limit("2"), ref("GOMAXPROCS", "limits.cpu", "0")), Known{}, "K004/info", ""},
 	{"no divisor, limit not known", build(limit("?"), ref("GOMAXPROCS", "limits.cpu", "")), Known{}, "", ""},
 	{"no divisor in nginx", build(limit("2"), image("nginx"), ref("GOMAXPROCS", "limits.cpu", "")), Known{}, "K002/info", ""},
@@ -190,12 +190,43 @@ var cases = []struct {
 	{"an argument of that name", build(limit("2"), command("app", "--set-GOMAXPROCS=2")), Known{}, "", ""},
 
 	// K012
-	{"exclusive CPUs", build(limit("2"), mem("1g", "1g"), procsIs("2")), Known{}, "K012/info", "static CPU manager"},
-	{"half a CPU", build(limit("2500m"), mem("1g", "1g"), procsIs("3")), go124, "", ""},
-	{"burstable", build(limit("2"), request("1"), mem("1g", "1g"), procsIs("2")), go124, "", ""},
-	{"burstable by memory", build(limit("2"), mem("1g", "512m"), procsIs("2")), go124, "", ""},
+	{"exclusive CPUs", build(limit("2"), mem("1g", "1g"), procsIs("2")), Known{}, "K012/info K016/info", "static CPU manager"},
+	{"half a CPU", build(limit("2500m"), mem("1g", "1g"), procsIs("3")), go124, "K016/info", ""},
+	{"burstable", build(limit("2"), request("1"), mem("1g", "1g"), procsIs("2")), go124, "K016/info", ""},
+	{"burstable by memory", build(limit("2"), mem("1g", "512m"), procsIs("2")), go124, "K016/info", ""},
 	{"memory not given", build(limit("2"), procsIs("2")), go124, "", ""},
-	{"another is burstable", build(limit("2"), mem("1g", "1g"), procsIs("2"), container("b"), limit("1")), Known{}, "K004/info", ""},
+	{"another is burstable", build(limit("2"), mem("1g", "1g"), procsIs("2"), container("b"), limit("1")), Known{}, "K004/info K016/info", ""},
+
+	// K014
+	{"GOGC=400", build(mem("256m", "256m"), env("GOGC", "400")), Known{}, "K014/warning", "set GOMEMLIMIT to 230MiB"},
+	{"GOGC=off", build(mem("256m", "256m"), env("GOGC", "off")), Known{}, "K014/warning", "GOGC is off"},
+	{"GOGC=400 in an image", build(mem("256m", "256m"), image("redis:8"), env("GOGC", "400")), Known{}, "", ""},
+	{"GOGC=400, no limit", build(env("GOGC", "400")), Known{}, "", ""},
+	{"GOGC=400, limit not known", build(mem("?", "?"), env("GOGC", "400")), Known{}, "", ""},
+	{"GOGC=400 and GOMEMLIMIT", build(mem("256m", "256m"), env("GOGC", "400"), env("GOMEMLIMIT", "230MiB")), Known{}, "", ""},
+	{"GOGC=400 and GOMEMLIMIT=off", build(mem("256m", "256m"), env("GOGC", "400"), env("GOMEMLIMIT", "off")), Known{}, "", ""},
+	{"GOGC=400, the command sets it", build(mem("256m", "256m"), env("GOGC", "400"), command("sh", "-c", "GOMEMLIMIT=1GiB app")), Known{}, "", ""},
+	{"GOGC=400, VPA", build(mem("256m", "256m"), env("GOGC", "400"), vpa("InPlace")), Known{}, "K014/warning", "follows the limit"},
+	{"GOGC=400 in 16 MiB", build(mem("16m", "16m"), env("GOGC", "400")), Known{}, "K014/warning", "give it more memory"},
+	{"GOGC=100", build(mem("256m", "256m"), env("GOGC", "100")), Known{}, "K016/info", ""},
+	{"GOGC is no number", build(mem("256m", "256m"), env("GOGC", "4e2")), Known{}, "K016/info", ""},
+
+	// K015
+	{"GOMEMLIMIT is the limit", build(mem("256m", "256m"), env("GOMEMLIMIT", "256MiB")), Known{}, "K015/warning", "under a memory limit of 256m"},
+	{"GOMEMLIMIT above the limit", build(mem("256m", "256m"), env("GOMEMLIMIT", "1GiB")), Known{}, "K015/warning", "above the limit"},
+	{"GOMEMLIMIT below the limit", build(mem("256m", "256m"), env("GOMEMLIMIT", "240MiB")), Known{}, "", ""},
+	{"GOMEMLIMIT of a request", build(mem("256m", "128m"), ref("GOMEMLIMIT", "requests.memory", "1")), Known{}, "", ""},
+	{"GOMEMLIMIT of another container", build(mem("256m", "256m"), ref("GOMEMLIMIT", "other/limits.memory", "1")), Known{}, "", ""},
+	{"GOMEMLIMIT, limit not known", build(mem("?", "?"), env("GOMEMLIMIT", "256MiB")), Known{}, "", ""},
+	{"GOMEMLIMIT not known", build(mem("256m", "256m"), variable(workload.Variable{Name: "GOMEMLIMIT", Form: workload.Secret, Text: "Secret s", State: workload.Unknown})), Known{}, "", ""},
+	{"GOMEMLIMIT is the limit, not Go", build(mem("256m", "256m"), env("GOMEMLIMIT", "256MiB")), notGo, "", ""},
+
+	// K016
+	{"a memory limit, Go", build(mem("256m", "256m")), go126, "K016/info", "twice of what is alive"},
+	{"a memory limit, ours", build(mem("256m", "256m")), withOurs, "", ""},
+	{"a memory limit by a variable of its own", build(mem("256m", "256m"), of(func(c *workload.Container) { c.MemoryVariable = true })), go126, "", ""},
+	{"a memory limit, perhaps not Go", build(mem("256m", "256m")), Known{}, "", ""},
+	{"a memory limit in an init container", build(mem("256m", "256m"), role(workload.Init)), go126, "", ""},
 
 	// K013
 	{"Go 1.24 under a limit", build(limit("2")), go124, "K013/warning", "it reads no cgroup"},

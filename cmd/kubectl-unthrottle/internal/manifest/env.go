@@ -71,6 +71,9 @@ func (d *document) environment(c at, f *workload.Container) pendingEnv {
 			f.EnvUnknown = name.unrendered()
 		}
 		if !env.wanted[name.text()] {
+			if item.get("valueFrom").get("resourceFieldRef").get("resource").name() == "limits.memory" {
+				f.MemoryVariable = true
+			}
 			for _, other := range references(value.text()) {
 				if slices.Contains(interesting, other) && !slices.Contains(f.Referred, other) {
 					f.Referred = append(f.Referred, other)

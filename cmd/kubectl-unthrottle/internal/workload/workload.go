@@ -69,8 +69,11 @@ type Container struct {
 	ResizeAt      Position
 	Env           []Variable // GOMAXPROCS, GODEBUG, GOMEMLIMIT, GOGC and what they refer to by $(VAR); later ones win, as in a pod
 	Referred      []string   // GOMAXPROCS and the like, as far as other variables than those of Env refer to them
-	EnvFrom       []Source   // all ConfigMaps and Secrets that are taken whole
-	EnvUnknown    string     // why there may be more variables than these: a template in their place that was not rendered
+	// MemoryVariable says that another variable than these has limits.memory: the program may set a limit of its own by it.
+	MemoryVariable bool
+
+	EnvFrom       []Source // all ConfigMaps and Secrets that are taken whole
+	EnvUnknown    string   // why there may be more variables than these: a template in their place that was not rendered
 	Command, Args []string
 }
 
