@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -302,6 +303,47 @@ func TestFind(t *testing.T) {
 	} {
 		if _, err := Find(t.Context(), open(t, h), search); err == nil {
 			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// TestMemory: an agent's numbers of a collector are judged by the same rules here, and none that can't be.
+func TestMemory(t *testing.T) {
+	told := func(change func(*report.Collector, *report.Memory)) []finding.Finding {
+		d := result.Agent{}
+		if err := json.Unmarshal([]byte(document("node-1", 1)), &d); err != nil {
+			t.Fatal(err)
+		}
+		p := d.Processes[0]
+		p.Memory = report.Memory{State: "limited", Bytes: 128 << 20}
+		p.Collector = &report.Collector{
+			GOGC: new(400), GOMEMLIMIT: new(int64(115 << 20)), Live: 97 << 20, Roots: 1 << 20, Other: 12 << 20, Goal: new(int64(101 << 20)), Collecting: new(0.6),
+		}
+		p.Findings = []finding.Finding{{Rule: "memory-too-tight", Severity: finding.Critical}}
+		change(p.Collector, &p.Memory)
+		out, ok := programOf(&p, &Told{})
+		if !ok {
+			t.Fatal("refused")
+		}
+		return out.Findings
+	}
+	summary := func(found []finding.Finding) string { return found[0].Summary }
+	if got := summary(told(func(*report.Collector, *report.Memory) {})); got != "the garbage collector takes 60 % of the time" {
+		t.Errorf("%q", got)
+	}
+	for name, change := range map[string]func(*report.Collector, *report.Memory){
+		"a negative heap":         func(c *report.Collector, _ *report.Memory) { c.Live = -1 },
+		"a heap of a petabyte":    func(c *report.Collector, _ *report.Memory) { c.Live = 1 << 60 },
+		"a goal below the heap":   func(c *report.Collector, _ *report.Memory) { c.Goal = new(int64(1)) },
+		"a share above 1":         func(c *report.Collector, _ *report.Memory) { c.Collecting = new(1.5) },
+		"a share of no number":    func(c *report.Collector, _ *report.Memory) { c.Collecting = new(math.NaN()) },
+		"a negative limit":        func(_ *report.Collector, m *report.Memory) { m.Bytes = -1 },
+		"a negative GOMEMLIMIT":   func(c *report.Collector, _ *report.Memory) { c.GOMEMLIMIT = new(int64(-1)) },
+		"GOGC far below off":      func(c *report.Collector, _ *report.Memory) { c.GOGC = new(-5) },
+		"no collector, a finding": func(c *report.Collector, _ *report.Memory) { *c = report.Collector{Live: -1} },
+	} {
+		if got := summary(told(change)); got != "its agent has found memory too tight" {
+			t.Errorf("%s: %q", name, got)
 		}
 	}
 }
