@@ -27,6 +27,8 @@ type Setting struct {
 	CPUs     float64 `json:"limit_cpus"`         // 0: no limit
 	Procs    int     `json:"gomaxprocs_env"`     // 0: not set, the runtime decides
 	GOGC     int     `json:"gogc_env,omitempty"` // 0: left as it is
+
+	GOMEMLIMIT string `json:"gomemlimit_env,omitempty"` // "": left as it is
 }
 
 // A Factor is what may vary between settings.

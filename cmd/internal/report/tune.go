@@ -100,6 +100,7 @@ type TuneLoad struct {
 	Kind        string               `json:"kind"`                     // change, keep, trade, undecided
 	Procs       int                  `json:"gomaxprocs"`               //
 	GOGC        int                  `json:"gogc,omitempty"`           //
+	GOMEMLIMIT  string               `json:"gomemlimit,omitempty"`     // that goes with each GOGC
 	Text        string               `json:"text"`                     //
 	Also        []string             `json:"also,omitempty"`           // its figures, and what to type
 	Why         []string             `json:"why,omitempty"`            // what speaks against it, and where a difference comes from

@@ -106,12 +106,12 @@ func (d *Tune) newLoad(s *tune.Study, i int, t *search.Tune, v search.TuneVerdic
 	l := p.Loads[i]
 	words := tuneWords{
 		TuneVerdict: v, load: l, tail: l.Tail, unit: s.Plan.Unit(), perRun: p.PerRun / s.Pace(), spent: d.Seconds, budget: s.Plan.Budget.Seconds(), late: outOfTime(s, i),
-		beside: s.Beside(i), again: again(s, i), cpus: s.Environment.CPUs, peaks: [2]float64{peak(s, i, v.Current), peak(s, i, v.Leader)},
+		beside: s.Beside(i), again: again(s, i), cpus: s.Environment.CPUs, limit: p.GOMEMLIMIT, peaks: [2]float64{peak(s, i, v.Current), peak(s, i, v.Leader)},
 	}
 	first, later := s.WindowsAt(i)
 	out := TuneLoad{
 		Rate: l.Rate, Share: l.Share, Closed: l.Closed, Capacity: p.Capacity, FirstWindow: first.Seconds(), Window: later.Seconds(), WarmUp: l.WarmUp.Seconds(), Tail: l.Tail,
-		SLO: s.Plan.SLO, Noise: map[string]TuneNoise{}, Main: i == 0, Kind: string(v.Kind), Procs: v.Procs, GOGC: v.GOGC,
+		SLO: s.Plan.SLO, Noise: map[string]TuneNoise{}, Main: i == 0, Kind: string(v.Kind), Procs: v.Procs, GOGC: v.GOGC, GOMEMLIMIT: p.GOMEMLIMIT,
 		Text: words.headline(), MoreRuns: v.More, MoreSeconds: words.moreSeconds(), Pairs: v.Pairs, Fresh: v.Fresh, Agreed: v.Agreed, Disturbed: v.Disturbed, Blocks: v.Blocks, Invalid: v.Invalid, Done: v.Done,
 	}
 	said := func(texts ...string) []string {
@@ -439,7 +439,7 @@ func disturbances(marks [][]string) map[string]int {
 
 // howToSet says how the verdict is put into practice.
 func howToSet(s *tune.Study, v TuneVerdict) []TuneHow {
-	env := environment(v.Procs, v.GOGC, s.Pilot.Procs)
+	env := environment(v.Procs, v.GOGC, s.Pilot.GOMEMLIMIT, s.Pilot.Procs)
 	var kube, unit []string
 	for _, x := range env {
 		kube = append(kube, "- name: "+x.name+"\n  value: \""+x.value+"\"")
@@ -458,6 +458,12 @@ func howToSet(s *tune.Study, v TuneVerdict) []TuneHow {
 	if v.GOGC > 0 {
 		imports = append(imports, `import "github.com/unthrottle/unthrottle/heapfloor"`)
 		code = append(code, "heapfloor.Keep(32 << 20) // in place of GOGC: it follows the heap")
+		if s.Pilot.GOMEMLIMIT != "" {
+			imports = append(imports, `import "github.com/unthrottle/unthrottle/memory"`)
+			code = append(code, "memory.Set(memory.Options{}) // in place of GOMEMLIMIT: it follows the limit")
+		} else {
+			how[1].Text = "# where the container has a memory limit, set GOMEMLIMIT to 90 % of it as well\n" + how[1].Text
+		}
 	}
 	return append(how, TuneHow{"Go", strings.Join(append(imports, code...), "\n")})
 }

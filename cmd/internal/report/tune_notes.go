@@ -124,7 +124,7 @@ func (a *TuneAt) Take(s TuneSetting) string {
 	if c := a.Current(); c != nil {
 		current = c.Procs
 	}
-	return environment(s.Procs, s.GOGC, current).String()
+	return environment(s.Procs, s.GOGC, a.GOMEMLIMIT, current).String()
 }
 
 // A variable is one of the environment that sets something, and variables are all that a setting needs.
@@ -133,13 +133,16 @@ type (
 	variables []variable
 )
 
-// environment is what a setting needs that differs from the current GOMAXPROCS, or has a GOGC.
-func environment(procs, gogc, current int) (env variables) {
+// environment is what a setting needs that differs from the current GOMAXPROCS, or has a GOGC, with the GOMEMLIMIT that goes with it.
+func environment(procs, gogc int, gomemlimit string, current int) (env variables) {
 	if procs != current {
 		env = append(env, variable{"GOMAXPROCS", strconv.Itoa(procs)})
 	}
 	if gogc != 0 {
 		env = append(env, variable{"GOGC", strconv.Itoa(gogc)})
+		if gomemlimit != "" {
+			env = append(env, variable{"GOMEMLIMIT", gomemlimit})
+		}
 	}
 	return env
 }

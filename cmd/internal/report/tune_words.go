@@ -26,6 +26,7 @@ type tuneWords struct {
 	beside float64    // CPUs that others used in the runs that are disturbed; 0: none
 	again  int        // attempts that were lost so
 	cpus   int        // of the machine
+	limit  string     // GOMEMLIMIT that goes with a GOGC; "": none
 	peaks  [2]float64 // bytes: the memory of the current setting at its peak, and of the leader; 0: not known
 }
 
@@ -85,7 +86,7 @@ func (w tuneWords) decision() (what string, more []string) {
 
 // environment is what the leader needs.
 func (w tuneWords) environment() variables {
-	return environment(w.Leader.Procs, w.Leader.GOGC, w.Current.Procs)
+	return environment(w.Leader.Procs, w.Leader.GOGC, w.limit, w.Current.Procs)
 }
 
 // gains are what a change does, in few words, what it is advised for first.
@@ -411,7 +412,7 @@ func (w tuneWords) next() string {
 		return w.steadier()
 	case search.Worsens:
 		if w.WorseIn == search.SLO { // no objective takes what is less reliable
-			return fmt.Sprintf("No --objective advises it; to take it all the same: %s.", environment(w.Leader.Procs, w.Leader.GOGC, w.Current.Procs))
+			return fmt.Sprintf("No --objective advises it; to take it all the same: %s.", w.environment())
 		}
 		return fmt.Sprintf("To take the trade: --objective %s.", w.Basis)
 	case search.Better:

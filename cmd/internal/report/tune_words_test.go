@@ -68,6 +68,11 @@ var spokenTunes = []struct {
 			r.Metrics["cpu-ns/req"] *= 0.6
 		}
 	}, 0},
+	{"a GOGC under a memory limit", func(s *tune.Study) { s.Pilot.Levers, s.Pilot.GOMEMLIMIT = []int{800}, "230MiB" }, func(r *tune.Run) {
+		if r.Search.GOGC != 0 {
+			r.Metrics["cpu-ns/req"] *= 0.6
+		}
+	}, 0},
 	{"both levers", func(s *tune.Study) { s.Pilot.Levers = []int{800} }, func(r *tune.Run) {
 		if costs(1, 0.7, 1)(r); r.Search.GOGC != 0 {
 			r.Metrics["cpu-ns/req"] *= 0.6

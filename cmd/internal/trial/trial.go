@@ -166,6 +166,9 @@ func environ(s lab.Setting, p Program) []string {
 	if s.GOGC > 0 {
 		env = append(env, "GOGC="+strconv.Itoa(s.GOGC))
 	}
+	if s.GOMEMLIMIT != "" {
+		env = append(env, "GOMEMLIMIT="+s.GOMEMLIMIT)
+	}
 	return env
 }
 

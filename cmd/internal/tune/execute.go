@@ -273,7 +273,9 @@ func (x *execution) setting(next search.TuneRun) lab.Setting {
 	if next.Procs != x.Pilot.Procs {
 		s.Procs = next.Procs
 	}
-	s.GOGC = next.GOGC
+	if s.GOGC = next.GOGC; s.GOGC != 0 {
+		s.GOMEMLIMIT = x.Pilot.GOMEMLIMIT
+	}
 	return s
 }
 

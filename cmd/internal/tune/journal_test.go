@@ -142,6 +142,7 @@ func TestReadRefuses(t *testing.T) {
 		{"no current setting", server, pilotWith(func(p *Pilot) { p.Procs = 0 }), "current setting is 0"},
 		{"a bad candidate", server, pilotWith(func(p *Pilot) { p.Candidates[0] = -1 }), "at least 1"},
 		{"a bad lever", server, pilotWith(func(p *Pilot) { p.Levers = []int{0} }), "at least 1"},
+		{"a bad GOMEMLIMIT", server, pilotWith(func(p *Pilot) { p.GOMEMLIMIT = "1MiB; reboot" }), "GOMEMLIMIT is"},
 		{"a negative share", server, pilotWith(func(p *Pilot) { p.Loads[0].Share = -1 }), "bad load"},
 		{"more than it can take", server, pilotWith(func(p *Pilot) { p.Loads[0].Closed = -1 }), "bad load"},
 		{"less than no room", server, text(server.lines[0]) + strings.Replace(text(server.lines[1]), `"load":0`, `"load":0,"room":-1`, 1), "room for -1"},

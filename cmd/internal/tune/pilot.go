@@ -57,6 +57,7 @@ type Lab struct {
 	Clock   func() time.Time
 	Begin   time.Time // from which on the budget runs, by that clock; zero: from when it is executed
 	Memory  int64     // that the program may use; 0: any
+	Bounded bool      // it has a GOMEMLIMIT of its own
 
 	Record func(Record) error // saves what was done
 	Tell   func(Progress)
@@ -602,10 +603,13 @@ func (x *execution) candidates(p *Pilot) {
 	default:
 		p.Levers = []int{lever(p.GC.Live)}
 	}
-	if p.GC == nil || x.lab.Memory == 0 {
+	if x.lab.Memory == 0 {
 		return
 	}
 	p.Levers = slices.DeleteFunc(p.Levers, func(gogc int) bool {
+		if p.GC == nil {
+			return false
+		}
 		needs := goal(2*p.GC.Live, gogc) + beside
 		if needs <= x.lab.Memory {
 			return false
@@ -614,6 +618,9 @@ func (x *execution) candidates(p *Pilot) {
 			gogc, quantity.Bytes(p.GC.Live), quantity.Bytes(needs), quantity.Bytes(x.lab.Memory)))
 		return true
 	})
+	if len(p.Levers) > 0 && !x.lab.Bounded { // 90 %, as what the kernel counts and the runtime does not has to fit as well
+		p.GOMEMLIMIT = fmt.Sprintf("%dMiB", x.lab.Memory*9/10>>20)
+	}
 }
 
 // goal is how far a heap grows with a GOGC before it is collected.

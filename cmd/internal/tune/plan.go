@@ -20,6 +20,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/runner"
 	"github.com/unthrottle/unthrottle/cmd/internal/search"
 	"github.com/unthrottle/unthrottle/cmd/internal/trial"
+	"github.com/unthrottle/unthrottle/internal/size"
 )
 
 // Kinds of programs.
@@ -75,7 +76,8 @@ const (
 type Pilot struct {
 	Foresight
 	Candidates []int  `json:"candidates"`
-	Levers     []int  `json:"levers,omitempty"` // values of GOGC
+	Levers     []int  `json:"levers,omitempty"`     // values of GOGC
+	GOMEMLIMIT string `json:"gomemlimit,omitempty"` // that goes with them: a heap that grows shall not outgrow the memory limit
 	LimitKind  string `json:"limit_kind"`
 
 	Capacity float64 `json:"capacity,omitempty"` // requests a second
@@ -490,6 +492,8 @@ func (s *Study) checkPilot(p *Pilot) error {
 		return fmt.Errorf("%d loads: there are 1 to %d", n, mostLoads)
 	case len(p.Candidates)+len(p.Levers) > mostCandidates:
 		return fmt.Errorf("%d settings: there are %d at most", len(p.Candidates)+len(p.Levers), mostCandidates)
+	case p.GOMEMLIMIT != "" && size.Parse(p.GOMEMLIMIT) == 0:
+		return fmt.Errorf("GOMEMLIMIT is %.30q", p.GOMEMLIMIT)
 	}
 	for load, l := range p.Loads {
 		if s.Plan.Kind == ServerKind && (l.Window == 0 || l.Rate == 0 && p.Conns < 1) {

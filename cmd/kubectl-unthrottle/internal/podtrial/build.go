@@ -201,6 +201,9 @@ func setUp(c object, s lab.Setting, trace bool) error {
 	if s.GOGC > 0 {
 		setEnv(c, "GOGC", strconv.Itoa(s.GOGC))
 	}
+	if s.GOMEMLIMIT != "" {
+		setEnv(c, "GOMEMLIMIT", s.GOMEMLIMIT)
+	}
 	if !trace {
 		return nil
 	}

@@ -103,7 +103,7 @@ func TestManifests(t *testing.T) {
 	}{
 		"deployment": {deployment, "server", Kit{
 			Study: "k3x9qd", Namespace: "unthrottle-tune-k3x9qd", Owned: true, Image: "example.com/unthrottle:1", OwnerUID: "u-1", CapAll: true, LoadCPUs: 2, Port: 8080, Node: "n1",
-		}, lab.Setting{CPUs: 0.5, Procs: 1, GOGC: 400}},
+		}, lab.Setting{CPUs: 0.5, Procs: 1, GOGC: 400, GOMEMLIMIT: "230MiB"}},
 		"pod": {simple, "", Kit{Study: "k3x9qd", Namespace: "team", Image: "unthrottle", PullPolicy: "Never", Port: 80}, lab.Setting{}},
 	} {
 		t.Run(name, func(t *testing.T) {
