@@ -1,7 +1,7 @@
 // Package metrics tells a Go program's own monitoring what limits do to it: the CPU limit in force and whose it is, periods and
 // time in which it was throttled, GOMAXPROCS and what it came from, the memory limit, and whether it had to be given up.
 //
-//	http.HandleFunc("/metrics/limits", func(w http.ResponseWriter, _ *http.Request) { metrics.WritePrometheus(w) })
+//	http.Handle("/metrics/limits", web.Handler()) // package metrics/web
 //
 // It works where nothing else can see that: on Fargate, Cloud Run, a virtual machine, in a pod on somebody else's cluster. Each
 // call reads the kernel's files anew, in some 0.1 ms. What is not known has no series: there is no zero that means "don't know".
@@ -9,7 +9,6 @@
 package metrics
 
 import (
-	"bytes"
 	"io"
 	"math"
 	"runtime"
@@ -25,9 +24,24 @@ import (
 // WritePrometheus writes the series in Prometheus' text format, which OpenTelemetry's collector reads too. See docs/metrics.md for
 // each.
 func WritePrometheus(w io.Writer) error {
-	_, err := w.Write(collect().text())
+	_, err := w.Write(text(Read()))
 	return err
 }
+
+// A Sample is the value of a series, for exporters of other formats.
+type Sample struct {
+	Name    string // such as unthrottle_cpu_limit_cpus
+	Help    string
+	Counter bool     // it only goes up, else it is a gauge
+	Labels  []string // names and values, by turns
+	Value   float64
+}
+
+// Series is the name with the labels, as Prometheus writes it.
+func (s Sample) Series() string { return string(s.appendSeries(nil)) }
+
+// Read reads the values as they are now. What is not known is not there. Samples of one name follow each other.
+func Read() []Sample { return collect().samples() }
 
 // facts are what the series are made from.
 type facts struct {
@@ -58,36 +72,36 @@ func collect() facts {
 	return f
 }
 
-func (f facts) text() []byte {
-	var t text
-	t.family("unthrottle_cpu_limit_info", "gauge", "What is known of the CPU limit: limited, none, unknown or hidden.")
+func (f facts) samples() []Sample {
+	var t family
+	t.begin("unthrottle_cpu_limit_info", false, "What is known of the CPU limit: limited, none, unknown or hidden.")
 	t.add(1, "state", f.cpu.State.String())
-	t.family("unthrottle_cpu_limit_cpus", "gauge", "CPU limit in force, and the group that sets it.")
+	t.begin("unthrottle_cpu_limit_cpus", false, "CPU limit in force, and the group that sets it.")
 	if f.cpu.State == cgroup.Limited {
 		t.add(f.cpu.CPUs, "group", f.cpu.From)
 	}
-	t.family("unthrottle_cpu_level_limit_cpus", "gauge", "CPU limit of each level from the program's own group up.")
+	t.begin("unthrottle_cpu_level_limit_cpus", false, "CPU limit of each level from the program's own group up.")
 	for _, l := range f.cpu.Levels {
 		if cpus := l.Quota.CPUs(); cpus > 0 {
 			t.add(cpus, "group", l.Dir)
 		}
 	}
 	if c := f.throttling.Owner; c.Known && f.cpu.State == cgroup.Limited {
-		t.family("unthrottle_cpu_periods_total", "counter", "Periods of the limit in force in which its group ran.")
+		t.begin("unthrottle_cpu_periods_total", true, "Periods of the limit in force in which its group ran.")
 		t.add(float64(c.Periods), "group", c.Dir)
-		t.family("unthrottle_cpu_throttled_periods_total", "counter", "Of these, the ones in which the limit was hit.")
+		t.begin("unthrottle_cpu_throttled_periods_total", true, "Of these, the ones in which the limit was hit.")
 		t.add(float64(c.Throttled), "group", c.Dir)
-		t.family("unthrottle_cpu_throttled_seconds_total", "counter", "Time in which it held the group up, summed over CPUs.")
+		t.begin("unthrottle_cpu_throttled_seconds_total", true, "Time in which it held the group up, summed over CPUs.")
 		t.add(c.ThrottledTime.Seconds(), "group", c.Dir)
 	}
 	if f.throttling.LocalKnown {
-		t.family("unthrottle_cpu_held_seconds_total", "counter", "Time in which limits of any level held the program's own group up, summed over CPUs: hidden ones, too.")
+		t.begin("unthrottle_cpu_held_seconds_total", true, "Time in which limits of any level held the program's own group up, summed over CPUs: hidden ones, too.")
 		t.add(f.throttling.Local.Seconds())
 	}
-	t.family("unthrottle_gomaxprocs", "gauge", "GOMAXPROCS as it is.")
+	t.begin("unthrottle_gomaxprocs", false, "GOMAXPROCS as it is.")
 	t.add(float64(f.procs))
 	if d := f.decision; d != nil {
-		t.family("unthrottle_gomaxprocs_info", "gauge", "What the last decision on GOMAXPROCS came from: limit, minimum, maximum, request, cpus, environment, program, or nothing.")
+		t.begin("unthrottle_gomaxprocs_info", false, "What the last decision on GOMAXPROCS came from: limit, minimum, maximum, request, cpus, environment, program, or nothing.")
 		by := d.By.String()
 		if by == "" {
 			by = "nothing"
@@ -99,11 +113,11 @@ func (f facts) text() []byte {
 		if f.memory.High {
 			kind = "high"
 		}
-		t.family("unthrottle_memory_limit_bytes", "gauge", "Memory limit in force, the group that sets it, and whether the kernel kills at it (max) or takes memory back (high).")
+		t.begin("unthrottle_memory_limit_bytes", false, "Memory limit in force, the group that sets it, and whether the kernel kills at it (max) or takes memory back (high).")
 		t.add(float64(f.memory.Bytes), "group", f.memory.From, "kind", kind)
 	}
 	if f.goMemLimit != math.MaxInt64 {
-		t.family("unthrottle_gomemlimit_bytes", "gauge", "GOMEMLIMIT as it is.")
+		t.begin("unthrottle_gomemlimit_bytes", false, "GOMEMLIMIT as it is.")
 		t.add(float64(f.goMemLimit))
 	}
 	if d := f.kept; d != nil {
@@ -111,40 +125,62 @@ func (f facts) text() []byte {
 		if d.GivenUp {
 			given = 1
 		}
-		t.family("unthrottle_gomemlimit_given_up", "gauge", "Whether GOMEMLIMIT is given up for now, as it leaves the collector too little room.")
+		t.begin("unthrottle_gomemlimit_given_up", false, "Whether GOMEMLIMIT is given up for now, as it leaves the collector too little room.")
 		t.add(given)
-		t.family("unthrottle_gomemlimit_given_up_total", "counter", "How often it was given up.")
+		t.begin("unthrottle_gomemlimit_given_up_total", true, "How often it was given up.")
 		t.add(float64(d.Spirals))
 	}
-	return t.b.Bytes()
+	return t.all
 }
 
-// text writes families of series. A family without a series is left out.
-type text struct {
-	b          bytes.Buffer
-	name, head string
+// A family is the samples of one name, after those of the names before it.
+type family struct {
+	all  []Sample
+	next Sample
 }
 
-func (t *text) family(name, kind, help string) {
-	t.name, t.head = name, "# HELP "+name+" "+help+"\n# TYPE "+name+" "+kind+"\n"
+func (f *family) begin(name string, counter bool, help string) {
+	f.next = Sample{Name: name, Help: help, Counter: counter}
+}
+
+// add adds a sample: a value, and names and values of labels.
+func (f *family) add(value float64, labels ...string) {
+	s := f.next
+	s.Value, s.Labels = value, labels
+	f.all = append(f.all, s)
+}
+
+// text writes samples in Prometheus' format.
+func text(all []Sample) (b []byte) {
+	last := ""
+	for _, s := range all {
+		if s.Name != last {
+			kind := "gauge"
+			if s.Counter {
+				kind = "counter"
+			}
+			b = append(b, "# HELP "+s.Name+" "+s.Help+"\n# TYPE "+s.Name+" "+kind+"\n"...)
+			last = s.Name
+		}
+		b = append(s.appendSeries(b), ' ')
+		b = append(strconv.AppendFloat(b, s.Value, 'g', -1, 64), '\n')
+	}
+	return b
 }
 
 var escape = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
 
-// add writes a series of the family: a value, and names and values of labels.
-func (t *text) add(value float64, labels ...string) {
-	t.b.WriteString(t.head)
-	t.head = ""
-	t.b.WriteString(t.name)
-	for i := 0; i+1 < len(labels); i += 2 {
+func (s Sample) appendSeries(b []byte) []byte {
+	b = append(b, s.Name...)
+	for i := 0; i+1 < len(s.Labels); i += 2 {
 		between := ","
 		if i == 0 {
 			between = "{"
 		}
-		t.b.WriteString(between + labels[i] + `="` + escape.Replace(strings.ToValidUTF8(labels[i+1], "\uFFFD")) + `"`)
+		b = append(b, between+s.Labels[i]+`="`+escape.Replace(strings.ToValidUTF8(s.Labels[i+1], "\uFFFD"))+`"`...)
 	}
-	if len(labels) > 0 {
-		t.b.WriteByte('}')
+	if len(s.Labels) > 0 {
+		b = append(b, '}')
 	}
-	t.b.WriteString(" " + strconv.FormatFloat(value, 'g', -1, 64) + "\n")
+	return b
 }

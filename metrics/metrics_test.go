@@ -53,15 +53,15 @@ unthrottle_gomemlimit_bytes 9.66367641e+08
 unthrottle_gomemlimit_given_up 1
 unthrottle_gomemlimit_given_up_total 3
 `
-	if got := series(facts1().text()); got != want {
+	if got := series(text(facts1().samples())); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	nothing := facts{cpu: cgroup.Limits{Reason: errors.New("no /proc")}, procs: 2, goMemLimit: math.MaxInt64}
-	if got, want := series(nothing.text()), "unthrottle_cpu_limit_info{state=\"unknown\"} 1\nunthrottle_gomaxprocs 2\n"; got != want {
+	if got, want := series(text(nothing.samples())), "unthrottle_cpu_limit_info{state=\"unknown\"} 1\nunthrottle_gomaxprocs 2\n"; got != want {
 		t.Errorf("of what is not known: %s", got)
 	}
 	odd := facts{cpu: cgroup.Limits{State: cgroup.Limited, CPUs: 1, From: "/a\"b\\c\nd\xff"}, goMemLimit: math.MaxInt64}
-	if got := series(odd.text()); !strings.Contains(got, `{group="/a\"b\\c\nd`+"\uFFFD"+`"} 1`) {
+	if got := series(text(odd.samples())); !strings.Contains(got, `{group="/a\"b\\c\nd`+"\uFFFD"+`"} 1`) {
 		t.Errorf("an odd name: %q", got)
 	}
 }
@@ -90,7 +90,7 @@ func TestPromtool(t *testing.T) {
 	if err := WritePrometheus(&own); err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string][]byte{"all": facts1().text(), "own": own.Bytes()} {
+	for name, text := range map[string][]byte{"all": text(facts1().samples()), "own": own.Bytes()} {
 		cmd := exec.Command(promtool, "check", "metrics")
 		cmd.Stdin = bytes.NewReader(text)
 		if out, err := cmd.CombinedOutput(); err != nil {
