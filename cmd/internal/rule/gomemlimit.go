@@ -41,8 +41,16 @@ func (m *Memory) held() (bytes float64, by string) {
 	return 0, ""
 }
 
+// leastGoal is a heap below which Go does not collect by itself.
+const leastGoal = 4 << 20
+
 // wanted is a GOMEMLIMIT that leaves the collector room for half as much as is alive.
-func (m *Memory) wanted() float64 { return 1.5*float64(m.Live) + float64(m.Other) }
+func (m *Memory) wanted() float64 { return max(1.5*float64(m.Live), leastGoal) + float64(m.Other) }
+
+// share is the GOMEMLIMIT that fits the memory limit.
+func (m *Memory) share() string {
+	return fmt.Sprintf("%dMiB", max(1, int64(fitting*float64(m.Limit.Bytes))>>20))
+}
 
 // mebibytes writes a size as a setting has it.
 func mebibytes(n float64) string { return fmt.Sprintf("%.0fMiB", max(1, math.Ceil(n/(1<<20)))) }
@@ -57,8 +65,7 @@ func (m *Memory) most() float64 {
 
 // aGOMEMLIMIT is the fix.
 func (m *Memory) aGOMEMLIMIT() string {
-	return "set GOMEMLIMIT=" + mebibytes(math.Floor(fitting*float64(m.Limit.Bytes)/(1<<20))*(1<<20)) +
-		`, or import _ "github.com/unthrottle/unthrottle/auto/memory", which follows the limit`
+	return "set GOMEMLIMIT=" + m.share() + `, or import _ "github.com/unthrottle/unthrottle/auto/memory", which follows the limit`
 }
 
 // gomemlimitTooHigh finds one that leaves nothing for what is not the runtime's, or is above the memory limit.

@@ -211,6 +211,8 @@ var parts = []struct {
 	{"80 MiB alive under 115 of 128", remembers(80, 400, 115, 128, 0.3), "memory-too-tight/warning"},
 	{"the same, seldom collected", remembers(80, 400, 115, 128, 0.1), ""},
 	{"the way out of the spiral", remembers(97, 10, 0, 128, 0.5), "memory-too-tight/critical"},
+	{"a tiny heap under a tiny GOMEMLIMIT", often(remembers(1, 100, 12, 64, 0.2), 641), "memory-too-tight/warning"},
+	{"a tiny heap with room", often(remembers(1, 100, 57, 64, 0.2), 131), "sweeper-spin/warning"},
 	{"a low GOGC that somebody chose", remembers(20, 10, 0, 512, 0.5), ""},
 	{"all of a small limit, often collected, with room", remembers(20, 100, 100, 128, 0.4), ""},
 	{"GOGC=800, 1 MiB alive", remembers(1, 800, 0, 256, 0.01), "no-gomemlimit/info"},
@@ -246,6 +248,12 @@ func remembers(alive uint64, gogc int, gomemlimit, limit int64, collecting float
 		m.Goal = max(m.Live, min(m.Goal, uint64(gomemlimit<<20)-m.Other))
 	}
 	return &Facts{Limits: limited(1), Procs: 1, CPU: number(0.9), Memory: m}
+}
+
+// often is a program whose tiny heap is collected so many times a second, on two Ps.
+func often(f *Facts, collected float64) *Facts {
+	f.Procs, f.Heap = 2, &Heap{Collected: collected, Switched: 2500 * collected, Memory: 4 << 20}
+	return f
 }
 
 func number(v float64) *float64 { return &v }

@@ -21,6 +21,9 @@ func sweeperSpin(f *Facts) (finding.Finding, bool) {
 	if h == nil || f.Procs < 2 || !f.busy() || h.Collected < spinCollections || h.Memory == 0 || h.Memory > spinMemory {
 		return finding.Finding{}, false
 	}
+	if _, tight := memoryTooTight(f); tight { // neither GOGC nor a floor changes how often it is collected
+		return finding.Finding{}, false
+	}
 	return finding.Finding{
 		Severity: finding.Warning,
 		Summary:  fmt.Sprintf("a tiny heap is collected %.0f times a second", h.Collected),

@@ -167,9 +167,17 @@ func explainMemory(m report.Memory, c *report.Collector) []string {
 	gogc := known(c.GOGC, strconv.Itoa)
 	return []string{
 		limit + "; GOMEMLIMIT" + cmp.Or(around("=", known(c.GOMEMLIMIT, quantity.Bytes), ""), " not set") + "; GOGC=" + cmp.Or(gogc, "off"),
-		quantity.Bytes(c.Live) + " of the heap are alive" + around("; the next collection is due before ", known(c.Goal, quantity.Bytes), "") +
+		quantity.Bytes(c.Live) + " of the heap are alive" + around("; the next collection is due ", due(c), "") +
 			around("; collections take ", known(c.Collecting, quantity.Share), " of the time"),
 	}
+}
+
+// due says when the next collection is.
+func due(c *report.Collector) string {
+	if c.Goal != nil && *c.Goal <= c.Live {
+		return "at once"
+	}
+	return around("before ", known(c.Goal, quantity.Bytes), "")
 }
 
 // explainBuild says how a Go program was built, and what of its environment matters.
