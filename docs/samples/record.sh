@@ -87,6 +87,14 @@ explain-findings() {
 	unthrottle explain --json "$(pid unthrottle workload fib)" >explain-findings.json
 	stop
 }
+explain-memory() { # the service of bench/memory, with 85 MB alive
+	go build -C "$root/bench" -o "$work/bin/service" ./memory/service
+	GOMEMLIMIT=115MiB unthrottle run --quiet --memory 128MiB --cpus 1 -- service -alive 85 -length 1m >"$work/service.json" 2>&1 &
+	server=$!
+	sleep 4
+	unthrottle explain --json service >explain-memory.json
+	stop
+}
 explain-watch() {
 	local group=/sys/fs/cgroup/cpu/batch
 	mkdir -p "$work/demo" "$group"
@@ -216,7 +224,7 @@ profile() {
 		unthrottle profile procs192.pb.gz --limit 1 --base procs1.pb.gz --units 36374 --base-units 68014 --json) >profile-base.json
 }
 
-all=(run explain-findings explain-watch ps many demo-page hey load-slo load-paused load-max watch trace guarded trace-sparse profile
+all=(run explain-findings explain-memory explain-watch ps many demo-page hey load-slo load-paused load-max watch trace guarded trace-sparse profile
 	tune tune-httpbin tune-rates tune-limits demo-picture bench bench-readfile bench-agent bench-flood bench-garbage bench-gocmd bench-chain bench-build)
 for sample in "${@:-${all[@]}}"; do
 	echo "$sample" >&2

@@ -579,7 +579,7 @@ func whyGC(s *tune.Study, v search.TuneVerdict) (sentences []string) {
 	}
 	current, leader := gc[v.Current], gc[v.Leader]
 	tell := func(g *tune.GC, c search.Candidate) string {
-		return fmt.Sprintf("%.0f collections a second of a heap of %d MB, and %.0f %% of the CPU time, with GOMAXPROCS=%v", g.PerSecond, max(1, g.Live>>20), 100*g.CPUShare, c)
+		return fmt.Sprintf("%s a second of a heap of %d MB, and %.0f %% of the CPU time, with GOMAXPROCS=%v", quantity.Plural(int(math.Round(g.PerSecond)), "collection"), max(1, g.Live>>20), 100*g.CPUShare, c)
 	}
 	const worthTelling = 5 // collections a second
 	switch {
@@ -588,7 +588,7 @@ func whyGC(s *tune.Study, v search.TuneVerdict) (sentences []string) {
 	case current != nil && len(p.Levers) > 0:
 		sentences = append(sentences, fmt.Sprintf("Garbage collection: %s.", tell(current, v.Current)))
 	}
-	if len(p.Levers) > 0 && len(sentences) > 0 {
+	if len(p.Levers) > 0 && len(s.Plan.GOGC) == 0 && len(sentences) > 0 { // else the user wanted it
 		tried := "is to be tried as well"
 		if slices.ContainsFunc(s.Runs, func(r tune.Run) bool { return r.Search.GOGC != 0 }) {
 			tried = "was tried as well"
