@@ -8,6 +8,9 @@ import (
 // stale is the rule of a GOMAXPROCS that was fixed before the limit changed.
 const stale = "stale"
 
+// tight is the rule of a collector that has too little memory.
+const tight = "memory-too-tight"
+
 // when says what an alert goes by.
 type when uint8
 
@@ -71,6 +74,12 @@ func alerts() []alert {
 			`call unthrottle.Watch in place of what fixes it, which follows the limit; or set GOMAXPROCS=` + number + ` in the container's env where the call respects it`,
 		},
 		{
+			tight, "UnthrottleMemoryTooTight", "warning", foundAlone,
+			"its garbage collector takes much of its CPU time, as memory is short",
+			"Hardly more memory is there than is alive, so that it collects all the time. It is not killed; it is slow.",
+			`give it more memory, or less to hold: kubectl unthrottle explain says how much; another GOGC changes nothing`,
+		},
+		{
 			"sweeper-spin", "UnthrottleSweeperSpin", "warning", foundAndThrottled,
 			"a tiny heap is collected all the time, and the CPU limit throttles it",
 			"A heap of a few megabytes is collected hundreds of times a second, and that takes most of what the limit allows.",
@@ -102,13 +111,15 @@ func alerts() []alert {
 
 // unalerted are rules of package rule that no alert is for, and why.
 var unalerted = map[string]string{
-	"contended": "others use the node's CPUs: a matter of requests and of the node, and no limit is in it",
+	"gomemlimit-too-high": "nothing is wrong yet: lint, audit and explain tell it",
+	"no-gomemlimit":       "nothing is wrong yet: lint, audit and explain tell it",
+	"contended":           "others use the node's CPUs: a matter of requests and of the node, and no limit is in it",
 }
 
 // causes are the rules that explain throttling, the first of them first.
 func causes() (rules []string) {
 	for _, a := range alerts() {
-		if a.when == foundAndThrottled || a.rule == stale {
+		if a.when == foundAndThrottled || a.rule == stale || a.rule == tight {
 			rules = append(rules, a.rule)
 		}
 	}

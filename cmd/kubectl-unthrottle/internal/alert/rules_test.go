@@ -356,8 +356,11 @@ var cases = []struct {
 			{pod: "e-1", owner: "e", findings: []string{"too-few-ps"}},
 			{pod: "f-1", owner: "f", findings: []string{"contended"}},
 			{pod: "g-1", owner: "g", findings: []string{"stale", "too-few-ps", "too-many-ps", "throttled"}, level: "container", share: 50},
+			{pod: "h-1", owner: "h", findings: []string{"memory-too-tight"}},
+			{pod: "i-1", owner: "i", findings: []string{"memory-too-tight/critical", "throttled"}, level: "container", share: 50},
+			{pod: "j-1", owner: "j", findings: []string{"no-gomemlimit", "gomemlimit-too-high"}},
 		},
-		want: []fires{{40, "UnthrottleLimitNotSeen=1 UnthrottleNotFollowing=1 UnthrottleStale=2 UnthrottleSweeperSpin=1 UnthrottleTooFewPs=1"}},
+		want: []fires{{40, "UnthrottleLimitNotSeen=1 UnthrottleMemoryTooTight=2 UnthrottleNotFollowing=1 UnthrottleStale=2 UnthrottleSweeperSpin=1 UnthrottleTooFewPs=1"}},
 	},
 	{
 		name: "muted",
