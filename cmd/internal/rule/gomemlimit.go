@@ -77,7 +77,7 @@ func gomemlimitTooHigh(f *Facts) (finding.Finding, bool) {
 	found := finding.Finding{
 		Severity: finding.Info,
 		Summary:  "GOMEMLIMIT is " + quantity.Bytes(m.Collector.Limit) + " under a memory limit of " + quantity.Bytes(m.Limit.Bytes),
-		Evidence: []string{"the kernel counts memory that the runtime does not, such as files in memory and what C has: it kills first"},
+		Evidence: []string{"the kernel counts memory that the runtime does not, such as files in memory and what C has: " + m.first()},
 		Fix:      m.aGOMEMLIMIT(),
 	}
 	if m.Collector.Limit > m.Limit.Bytes {
@@ -110,6 +110,14 @@ func noGOMEMLIMIT(f *Facts) (finding.Finding, bool) {
 	found.Summary = fmt.Sprintf("with GOGC=%d no more than %s may be alive", m.Percent, quantity.Bytes(int64(m.most())))
 	found.Evidence = append(found.Evidence, "with more the heap outgrows the memory limit of "+quantity.Bytes(m.Limit.Bytes)+" before it is collected")
 	return found, true
+}
+
+// first is what comes before the collector acts.
+func (m *Memory) first() string {
+	if m.Limit.High {
+		return "it slows the program down first"
+	}
+	return "it kills first"
 }
 
 // alive is the evidence of what its memory holds.

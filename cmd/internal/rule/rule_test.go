@@ -226,6 +226,7 @@ var parts = []struct {
 	{"as Go has it, a heap at its end", remembers(120, 100, 0, 256, 0.01), "no-gomemlimit/warning"},
 	{"all of the limit", remembers(20, 100, 256, 256, 0.01), "gomemlimit-too-high/info"},
 	{"all of the limit, and the heap gets there", remembers(120, 100, 256, 256, 0.01), "gomemlimit-too-high/warning"},
+	{"all of a memory.high", high(remembers(20, 100, 256, 256, 0.01)), "gomemlimit-too-high/info"},
 	{"above a limit that was lowered", remembers(120, 100, 460, 256, 0.01), "gomemlimit-too-high/warning"},
 	{"a group that waits for others", group(2), "contended/warning"},
 	{"a group that waits for itself", group(0.1), ""},
@@ -253,6 +254,12 @@ func remembers(alive uint64, gogc int, gomemlimit, limit int64, collecting float
 // often is a program whose tiny heap is collected so many times a second, on two Ps.
 func often(f *Facts, collected float64) *Facts {
 	f.Procs, f.Heap = 2, &Heap{Collected: collected, Switched: 2500 * collected, Memory: 4 << 20}
+	return f
+}
+
+// high is a program whose limit is one at which the kernel takes memory back.
+func high(f *Facts) *Facts {
+	f.Memory.Limit.High = true
 	return f
 }
 
