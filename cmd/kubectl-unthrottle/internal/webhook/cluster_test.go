@@ -738,7 +738,13 @@ func (b *bench) rotates(t *testing.T) {
 	}
 	b.point(addresses[0], nil)
 	b.reached(true)
-	// The other replica is looked at as an API server would, with the caBundle of the moment.
+	// The other replica is asked once it is ready, that is, once it has a certificate: both have begun at the same time.
+	for end := time.Now().Add(time.Minute); b.trusts(addresses[1]) != nil; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("the other replica: %v", b.trusts(addresses[1]))
+		}
+	}
+	// It is looked at as an API server would, with the caBundle of the moment.
 	distrust := make(chan error, 1)
 	all.Go(func() {
 		defer close(distrust)
