@@ -24,6 +24,9 @@ type Collector struct {
 
 // Room is what GOGC comes to, in percent of what is alive, where GOMEMLIMIT lowers the goal; +Inf: nothing is alive yet.
 func (c *Collector) Room() float64 {
+	if c.Live+c.Roots == 0 {
+		return math.Inf(1)
+	}
 	return 100 * float64(c.Goal-min(c.Goal, c.Live)) / float64(c.Live+c.Roots)
 }
 

@@ -132,6 +132,9 @@ func TestParseCollector(t *testing.T) {
 	if room := c.Room(); math.Round(room) != 61 {
 		t.Errorf("room for %.0f %%", room)
 	}
+	if room := new(Collector).Room(); !math.IsInf(room, 1) {
+		t.Errorf("of nothing: %v", room)
+	}
 	for what, change := range map[string]func(b []byte){
 		"a least heap that is another's": func(b []byte) { le.PutUint64(b[atMinimum:], 8<<20+1) },
 		"GOGC is no percentage":          func(b []byte) { le.PutUint32(b[atPercent:], 1<<31) },
