@@ -30,7 +30,7 @@ func (t *tuner) Prepare(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	t.lab.Clock, t.lab.Memory, t.lab.Bounded = time.Now, t.limit.Memory, t.stdio.Env("GOMEMLIMIT") != ""
+	t.lab.Clock, t.lab.Memory, t.lab.OwnGOMEMLIMIT = time.Now, t.limit.Memory, t.stdio.Env("GOMEMLIMIT") != ""
 	if err := t.prepareProgram(ctx, limit); err != nil {
 		return err
 	}

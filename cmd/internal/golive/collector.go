@@ -30,7 +30,7 @@ func (c *Collector) Room() float64 {
 	return 100 * float64(c.Goal-min(c.Goal, c.Live)) / float64(c.Live+c.Roots)
 }
 
-// runtime.gcControllerState, from Go 1.19 to 1.27, and runtime.cpuStats since 1.21, on 64-bit systems.
+// runtime.gcControllerState and runtime.cpuStats, from Go 1.21 to 1.27, on 64-bit systems.
 const (
 	atPercent, atLimit, atMinimum               = 0, 8, 16
 	atGoal, atStacks, atGlobals, atLive         = 72, 128, 144, 152

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/choice"
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/golive"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
@@ -17,26 +18,22 @@ type Memory struct {
 	Collecting *float64 // share of the time of busy Ps; nil: not known
 }
 
-// Of a memory limit GOMEMLIMIT is to leave a tenth free, for what the kernel counts and the runtime does not: files in memory, C's own.
-const (
-	fitting  = 0.9
-	tooClose = 0.97 // leaves nothing
-	nearEnd  = 1.25 // a heap that grows by so much is the last
-)
+// nearEnd is how much the live heap may grow before a finding is a warning.
+const nearEnd = 1.25
 
-// unlimited reports whether there is no GOMEMLIMIT.
-func (m *Memory) unlimited() bool { return m.Collector.Limit == math.MaxInt64 }
+// told reports whether the program has a GOMEMLIMIT.
+func (m *Memory) told() bool { return m.Collector.Limit < math.MaxInt64 }
 
-// killed reports whether there is a limit beyond which the kernel kills the program, or takes its memory back.
-func (m *Memory) killed() bool { return m.Limit.State == cgroup.Limited && m.Limit.Bytes > 0 }
+func (m *Memory) limited() bool { return m.Limit.State == cgroup.Limited && m.Limit.Bytes > 0 }
 
-// held is what the program may fill with objects and all else, and by what; 0: there is no limit.
+// held is what the program may fill with objects and all else, and by what; "": there is no limit.
 func (m *Memory) held() (bytes float64, by string) {
 	switch {
-	case !m.unlimited():
+	case m.told():
 		return float64(m.Collector.Limit), "GOMEMLIMIT is " + quantity.Bytes(m.Collector.Limit)
-	case m.killed():
-		return fitting * float64(m.Limit.Bytes), "the memory limit is " + quantity.Bytes(m.Limit.Bytes)
+	case m.limited():
+		fits, _ := choice.GOMEMLIMIT(m.Limit.Bytes)
+		return float64(fits), "the memory limit is " + quantity.Bytes(m.Limit.Bytes)
 	}
 	return 0, ""
 }
@@ -47,10 +44,8 @@ const leastGoal = 4 << 20
 // wanted is a GOMEMLIMIT that leaves the collector room for half as much as is alive.
 func (m *Memory) wanted() float64 { return max(1.5*float64(m.Live), leastGoal) + float64(m.Other) }
 
-// share is the GOMEMLIMIT that fits the memory limit.
-func (m *Memory) share() string {
-	return fmt.Sprintf("%dMiB", max(1, int64(fitting*float64(m.Limit.Bytes))>>20))
-}
+// wantedLimit is a memory limit under which memory.Decide sets that: it leaves a tenth, and 8 MiB at least.
+func (m *Memory) wantedLimit() float64 { return max(m.wanted()/0.9, m.wanted()+8<<20) }
 
 // mebibytes writes a size as a setting has it.
 func mebibytes(n float64) string { return fmt.Sprintf("%.0fMiB", max(1, math.Ceil(n/(1<<20)))) }
@@ -63,22 +58,26 @@ func (m *Memory) most() float64 {
 	return max(0, float64(m.Limit.Bytes)-float64(m.Other)) / (1 + float64(m.Percent)/100)
 }
 
-// aGOMEMLIMIT is the fix.
-func (m *Memory) aGOMEMLIMIT() string {
-	return "set GOMEMLIMIT=" + m.share() + `, or import _ "github.com/unthrottle/unthrottle/auto/memory", which follows the limit`
+// setGOMEMLIMIT is the fix.
+func (m *Memory) setGOMEMLIMIT() string {
+	_, fits := choice.GOMEMLIMIT(m.Limit.Bytes)
+	if fits == "" {
+		return "give it more memory: a Go program needs some 32 MiB before GOMEMLIMIT helps"
+	}
+	return "set GOMEMLIMIT=" + fits + `, or import _ "github.com/unthrottle/unthrottle/auto/memory", which follows the limit`
 }
 
 // gomemlimitTooHigh finds one that leaves nothing for what is not the runtime's, or is above the memory limit.
 func gomemlimitTooHigh(f *Facts) (finding.Finding, bool) {
 	m := f.Memory
-	if m == nil || m.unlimited() || !m.killed() || float64(m.Collector.Limit) <= tooClose*float64(m.Limit.Bytes) {
+	if m == nil || !m.told() || !m.limited() || !choice.NoHeadroom(m.Collector.Limit, m.Limit.Bytes) {
 		return finding.Finding{}, false
 	}
 	found := finding.Finding{
 		Severity: finding.Info,
 		Summary:  "GOMEMLIMIT is " + quantity.Bytes(m.Collector.Limit) + " under a memory limit of " + quantity.Bytes(m.Limit.Bytes),
-		Evidence: []string{"the kernel counts memory that the runtime does not, such as files in memory and what C has: " + m.first()},
-		Fix:      m.aGOMEMLIMIT(),
+		Evidence: []string{choice.CountedBesides + ": " + m.first()},
+		Fix:      m.setGOMEMLIMIT(),
 	}
 	if m.Collector.Limit > m.Limit.Bytes {
 		found.Evidence = []string{"it is above the limit, and so does nothing; perhaps the limit was another one when it was set"}
@@ -93,11 +92,13 @@ func gomemlimitTooHigh(f *Facts) (finding.Finding, bool) {
 // noGOMEMLIMIT finds a heap that GOGC alone lets grow beyond the memory limit.
 func noGOMEMLIMIT(f *Facts) (finding.Finding, bool) {
 	m := f.Memory
-	if m == nil || !m.unlimited() || !m.killed() || m.Percent >= 0 && m.Percent <= 100 && 2*float64(m.Live) <= m.most() ||
-		m.Percent >= 0 && m.Percent < tightRoom { // there is little that another limit would do, see memoryTooTight
+	if m == nil || m.told() || !m.limited() || m.Percent >= 0 && m.Percent <= 100 && 2*float64(m.Live) <= m.most() {
 		return finding.Finding{}, false
 	}
-	found := finding.Finding{Severity: finding.Info, Evidence: []string{m.alive()}, Fix: m.aGOMEMLIMIT()}
+	if _, tight := memoryTooTight(f); tight { // which has the better advice: a GOMEMLIMIT would make it worse
+		return finding.Finding{}, false
+	}
+	found := finding.Finding{Severity: finding.Info, Evidence: []string{m.alive()}, Fix: m.setGOMEMLIMIT()}
 	if m.Percent < 0 {
 		found.Severity = finding.Warning
 		found.Summary = "with GOGC=off the heap grows up to the memory limit"

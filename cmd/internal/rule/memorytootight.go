@@ -3,6 +3,7 @@ package rule
 import (
 	"fmt"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/choice"
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 )
@@ -33,13 +34,15 @@ func memoryTooTight(f *Facts) (finding.Finding, bool) {
 		return finding.Finding{}, false
 	}
 	limit, by := m.held()
-	if limit == 0 || m.wanted() <= limit { // there is room enough: somebody has set a low GOGC
+	if by == "" || m.wanted() <= limit { // there is room enough: somebody has set a low GOGC
 		return finding.Finding{}, false
 	}
 	fix := "raise GOMEMLIMIT to " + mebibytes(m.wanted())
-	if m.killed() {
-		if fix = "raise GOMEMLIMIT to " + m.share() + ", 90 % of the memory limit"; m.wanted() > fitting*float64(m.Limit.Bytes) {
-			fix = "raise the memory limit to " + mebibytes(m.wanted()/fitting)
+	if m.limited() {
+		if bytes, text := choice.GOMEMLIMIT(m.Limit.Bytes); m.wanted() <= float64(bytes) {
+			fix = "raise GOMEMLIMIT to " + text + ", which fits the memory limit"
+		} else {
+			fix = "raise the memory limit to " + mebibytes(m.wantedLimit())
 		}
 	}
 	severity := finding.Warning

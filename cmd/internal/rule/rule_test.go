@@ -213,6 +213,8 @@ var parts = []struct {
 	{"the way out of the spiral", remembers(97, 10, 0, 128, 0.5), "memory-too-tight/critical"},
 	{"a tiny heap under a tiny GOMEMLIMIT", often(remembers(1, 100, 12, 64, 0.2), 641), "memory-too-tight/warning"},
 	{"a tiny heap with room", often(remembers(1, 100, 57, 64, 0.2), 131), "sweeper-spin/warning"},
+	{"a low GOGC, and a heap at its end", remembers(220, 30, 0, 256, 0.1), "no-gomemlimit/warning"},
+	{"GOGC=off where there is no room for a GOMEMLIMIT", remembers(2, -1, 0, 24, 0), "no-gomemlimit/warning"},
 	{"a low GOGC that somebody chose", remembers(20, 10, 0, 512, 0.5), ""},
 	{"all of a small limit, often collected, with room", remembers(20, 100, 100, 128, 0.4), ""},
 	{"GOGC=800, 1 MiB alive", remembers(1, 800, 0, 256, 0.01), "no-gomemlimit/info"},

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/choice"
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/search"
@@ -57,7 +58,8 @@ type Lab struct {
 	Clock   func() time.Time
 	Begin   time.Time // from which on the budget runs, by that clock; zero: from when it is executed
 	Memory  int64     // that the program may use; 0: any
-	Bounded bool      // it has a GOMEMLIMIT of its own
+
+	OwnGOMEMLIMIT bool // the program has one already
 
 	Record func(Record) error // saves what was done
 	Tell   func(Progress)
@@ -618,8 +620,8 @@ func (x *execution) candidates(p *Pilot) {
 			gogc, quantity.Bytes(p.GC.Live), quantity.Bytes(needs), quantity.Bytes(x.lab.Memory)))
 		return true
 	})
-	if len(p.Levers) > 0 && !x.lab.Bounded { // 90 %, as what the kernel counts and the runtime does not has to fit as well
-		p.GOMEMLIMIT = fmt.Sprintf("%dMiB", x.lab.Memory*9/10>>20)
+	if len(p.Levers) > 0 && !x.lab.OwnGOMEMLIMIT {
+		_, p.GOMEMLIMIT = choice.GOMEMLIMIT(x.lab.Memory)
 	}
 }
 

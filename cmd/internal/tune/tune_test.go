@@ -283,7 +283,7 @@ func TestCollector(t *testing.T) {
 		if err != nil || !slices.Equal(p.Levers, c.want) || p.Trace != c.trace {
 			t.Errorf("%s: levers %v, trace %v, %v", c.name, p.Levers, p.Trace, err)
 		}
-		limit := map[int64]string{64 << 20: "57MiB", 128 << 20: "115MiB"}[c.memory]
+		limit := map[int64]string{64 << 20: "56MiB", 128 << 20: "115MiB"}[c.memory]
 		if len(c.want) == 0 {
 			limit = ""
 		}
@@ -293,7 +293,7 @@ func TestCollector(t *testing.T) {
 		if p.GOMEMLIMIT != limit || with.GOMEMLIMIT != limit || without.GOMEMLIMIT != "" {
 			t.Errorf("%s: GOMEMLIMIT %q, in a setting with a GOGC %q, in others %q; want %q", c.name, p.GOMEMLIMIT, with.GOMEMLIMIT, without.GOMEMLIMIT, limit)
 		}
-		if l.Bounded = true; limit != "" {
+		if l.OwnGOMEMLIMIT = true; limit != "" {
 			if p, err := (&execution{Study: newStudy(c.plan), lab: l}).pilot(context.Background()); err != nil || p.GOMEMLIMIT != "" {
 				t.Errorf("%s: the program has one, and gets %q, %v", c.name, p.GOMEMLIMIT, err)
 			}

@@ -421,9 +421,9 @@ func (t *tuner) Head() any { return t.soFar }
 
 // Execute does the runs that are missing.
 func (t *tuner) Execute(ctx context.Context, record func(any) error) error {
-	_, bounded, known := t.server.Template.Env("GOMEMLIMIT")
+	_, own, _ := t.server.Template.Env("GOMEMLIMIT")
 	l := tune.Lab{
-		Bounded: bounded || !known, Server: t.server, Places: t.places, Foresee: t.foresee, Clock: time.Now, Memory: t.server.Template.Memory(),
+		OwnGOMEMLIMIT: own, Server: t.server, Places: t.places, Foresee: t.foresee, Clock: time.Now, Memory: t.server.Template.Memory(),
 		Record: func(r tune.Record) error { return record(r) },
 		Tell:   func(p tune.Progress) { t.Progress.Tune(t.soFar, p) },
 	}

@@ -126,6 +126,24 @@ func (f *facts) about(s finding.Severity, c cure, summary string, args ...any) F
 	return found
 }
 
+// once begins a finding about all containers of a pod, but those that end before the others start, for which something holds, and names
+// them.
+func once(pod []*facts, holds func(*facts) (evidence string, ok bool)) (found Finding, names string) {
+	var all []string
+	for _, f := range pod {
+		evidence, ok := holds(f)
+		if f.c.Role == workload.Init || !ok {
+			continue
+		}
+		if all == nil {
+			found.At = f.c.At
+		}
+		all = append(all, f.c.Name)
+		found = found.saying("container %s", evidence)
+	}
+	return found, strings.Join(all, ", ")
+}
+
 // cured adds what to do.
 func (f *Finding) cured(c cure) { f.Fix, f.Remedies = c.text, c.remedies }
 

@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"github.com/unthrottle/unthrottle/cmd/internal/choice"
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/forecast"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/workload"
@@ -16,7 +17,7 @@ func noHeadroom(f *facts) []Finding {
 	n := Finding{Variable: "GOMEMLIMIT", At: v.At}
 	n.Severity = finding.Warning
 	n.cured(f.withHeadroom())
-	const counted = "the kernel counts memory that the runtime does not, such as files in memory and what C has: it kills the program first"
+	const counted = choice.CountedBesides + ": it kills the program first"
 	if v.Form == workload.ResourceRef {
 		own := v.Container == "" || v.Container == f.c.Name
 		if v.Resource != "limits.memory" || !own || forecast.MemoryDivisor(v.Divisor) != 1 {
@@ -26,12 +27,12 @@ func noHeadroom(f *facts) []Finding {
 		return one(n.saying(counted).saying("no divisor makes a share of limits.memory: it has to be a number"))
 	}
 	text, known := f.value("GOMEMLIMIT")
-	bytes := float64(size.Parse(text))
-	if !known || bytes <= tooClose*f.c.Memory.Value {
+	bytes, limit := size.Parse(text), int64(f.c.Memory.Value)
+	if !known || !choice.NoHeadroom(bytes, limit) {
 		return nil
 	}
 	n.Summary = "GOMEMLIMIT is " + text + " under a memory limit of " + f.c.Memory.Text
-	if bytes > f.c.Memory.Value {
+	if bytes > limit {
 		return one(n.saying("it is above the limit, and so does nothing"))
 	}
 	return one(n.saying(counted))

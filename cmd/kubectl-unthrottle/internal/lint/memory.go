@@ -1,20 +1,12 @@
 package lint
 
 import (
-	"fmt"
 	"strconv"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/choice"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/forecast"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/remedy"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/workload"
-)
-
-// Of a memory limit GOMEMLIMIT is to leave a tenth, for what the kernel counts and the runtime does not. Of less than smallest that is not
-// worth while: the program and the runtime themselves are most of it.
-const (
-	fittingShare = 0.9
-	tooClose     = 0.97
-	smallest     = 32 << 20 // bytes
 )
 
 // bounded reports whether the container has a memory limit that is known.
@@ -44,16 +36,15 @@ func (f *facts) grows() (text string, ok bool) {
 // withHeadroom sets GOMEMLIMIT to what fits the memory limit. No divisor makes that of limits.memory, so it is a number.
 func (f *facts) withHeadroom() cure {
 	const follow = `import "github.com/unthrottle/unthrottle/auto/memory" in the program: it follows the limit`
-	limit := f.c.Memory.Value
 	if v := f.w.Around.VPA; v != nil && v.LimitsToo && !v.Off[f.c.Name] {
 		return leave(follow, "VerticalPodAutoscaler "+v.Name+" changes the memory limit")
 	}
-	if limit < smallest {
-		return leave("give it more memory", "a GOMEMLIMIT of less than 32 MiB leaves a Go program no room")
+	_, n := choice.GOMEMLIMIT(int64(f.c.Memory.Value))
+	if n == "" {
+		return leave("give it more memory", "a limit of less than 32 MiB leaves a Go program no room")
 	}
-	n := fmt.Sprintf("%dMiB", int64(fittingShare*limit)>>20)
 	return cure{"set GOMEMLIMIT to " + n + ", or " + follow, []remedy.Remedy{{
-		Action: remedy.Set, Variable: "GOMEMLIMIT", Value: n, Why: "that is 90 % of the memory limit of " + f.c.Memory.Text,
+		Action: remedy.Set, Variable: "GOMEMLIMIT", Value: n, Why: "that fits the memory limit of " + f.c.Memory.Text + ", and leaves a tenth of it free",
 	}}}
 }
 
