@@ -44,7 +44,7 @@ func (f *facts) withHeadroom() cure {
 		return leave("give it more memory", "a limit of less than 32 MiB leaves a Go program no room")
 	}
 	return cure{"set GOMEMLIMIT to " + n + ", or " + follow, []remedy.Remedy{{
-		Action: remedy.Set, Variable: "GOMEMLIMIT", Value: n, Why: "that fits the memory limit of " + f.c.Memory.Text + ", and leaves a tenth of it free",
+		Action: remedy.Set, Variable: "GOMEMLIMIT", Value: n, Why: "that fits the memory limit of " + f.c.Memory.Text + ", and leaves at least a tenth of it free",
 	}}}
 }
 
