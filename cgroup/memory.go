@@ -17,31 +17,52 @@ const noMemoryLimit = 1 << 62
 func ReadMemory(s Source) Memory {
 	r := s.reader("memory limit")
 	defer r.close()
+	return r.memory(s)
+}
+
+// memory looks for the limit by the mounts that Read looks at.
+func (r *reader) memory(s Source) Memory {
+	m, ok := r.memoryHere()
+	if !ok && s.PID != 0 && !s.Inside {
+		r.useNodeMounts()
+		if node, ok := r.memoryHere(); ok {
+			return node
+		}
+		r.useOwnMounts()
+		if own, ok := r.memoryHere(); ok {
+			return own
+		}
+	}
+	return m
+}
+
+// memoryHere looks for the limit by one process's mounts. ok is false if none of them leads to the group.
+func (r *reader) memoryHere() (m Memory, ok bool) {
 	var l Limits
 	dir, err := r.locate(&l, "memory")
 	if err == errUnused {
-		return Memory{State: None}
+		return Memory{State: None}, true
 	}
 	if err != nil {
-		return Memory{Reason: err}
+		return Memory{Reason: err}, false
 	}
 	names := []string{"/memory.max", "/memory.high"}
 	if l.Version == V1 {
 		names = []string{"/memory.limit_in_bytes"}
 	}
-	m := Memory{State: None}
+	m = Memory{State: None}
 	for ; ; dir = parent(dir) {
 		for i, name := range names {
 			n, err := r.memoryLimit(dir, name)
 			if err != nil {
-				return Memory{Reason: err}
+				return Memory{Reason: err}, true
 			}
 			if n > 0 && (m.State == None || n < m.Bytes) {
 				m = Memory{State: Limited, Bytes: n, From: dir, High: i > 0}
 			}
 		}
 		if len(dir) <= len(l.Mount.Point) {
-			return m
+			return m, true
 		}
 	}
 }

@@ -58,7 +58,7 @@ func (r *reader) own(point, controller string, v Version, depth int) []string {
 	if known, ok := owns.Load(key); ok {
 		return known.([]string)
 	}
-	mountinfo, err := r.file("/proc/self", "/mountinfo")
+	mountinfo, err := r.record("/proc/self", "/mountinfo")
 	if err != nil {
 		return nil
 	}

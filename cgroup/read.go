@@ -32,10 +32,24 @@ func Read(s Source) Limits {
 	}
 	r := s.reader("CPU limit")
 	defer r.close()
-	l := new(Limits)
-	if s.Inside && s.PID != 0 {
-		r.useOwnMounts()
+	return *r.everything(s)
+}
+
+// ReadAll is [Read] and [ReadMemory] at once. It reads once what both need.
+func ReadAll(s Source) (Limits, Memory) {
+	if runtime.GOOS != "linux" && s.Root == "" {
+		return Read(s), ReadMemory(s)
 	}
+	r := s.reader("CPU limit")
+	defer r.close()
+	l := r.everything(s)
+	r.of = "memory limit"
+	r.useMounts(s)
+	return *l, r.memory(s)
+}
+
+func (r *reader) everything(s Source) *Limits {
+	l := new(Limits)
 	r.limits(l)
 	if l.Mount.Point == "" && s.PID != 0 && !s.Inside {
 		// Our own mounts come first, since they lead to levels that a contained process can't see; its own help a
@@ -66,7 +80,7 @@ func Read(s Source) Limits {
 		r.cpusetsV1(l)
 		r.apartV1(l)
 	}
-	return *l
+	return l
 }
 
 // reader reads small files below a root into one buffer.
@@ -96,12 +110,21 @@ func (s Source) reader(of string) *reader {
 	if s.PID != 0 || r.root != "" {
 		r.others = newOthers(r.root)
 	}
+	r.useMounts(s)
 	return r
 }
 
 func (r *reader) close() {
 	if r.others != nil {
 		r.others.close()
+	}
+}
+
+// useMounts makes r look for cgroups where it is to look first: where the reader itself would, if it may.
+func (r *reader) useMounts(s Source) {
+	r.mounts, r.prefix = "/proc/self", ""
+	if s.Inside && s.PID != 0 {
+		r.useOwnMounts()
 	}
 }
 
@@ -122,6 +145,14 @@ func (r *reader) file(dir, name string) (string, error) {
 	}
 	data, err := readFile(join(dir, name), &r.buf, most)
 	return string(data), err
+}
+
+// record returns the text of a process's file, in which each controller is looked for. Where there may be many, it is read once.
+func (r *reader) record(dir, name string) (string, error) {
+	if r.others == nil {
+		return r.file(dir, name)
+	}
+	return r.others.record(join(dir, name), func() (string, error) { return r.file(dir, name) })
 }
 
 // isOthers reports whether a path may lead to what somebody else has put there.
@@ -232,7 +263,7 @@ func (r *reader) stat(dir, file, name string) (n int64, ok bool) {
 
 // locate finds where a controller such as "cpu" keeps the process's files: the directory, and in l the hierarchy.
 func (r *reader) locate(l *Limits, controller string) (dir string, err error) {
-	text, err := r.file(r.proc, "/cgroup")
+	text, err := r.record(r.proc, "/cgroup")
 	if err != nil {
 		return "", r.fail(r.proc, "/cgroup", err)
 	}
@@ -242,7 +273,7 @@ func (r *reader) locate(l *Limits, controller string) (dir string, err error) {
 	if l.Version == 0 {
 		return "", r.fail(r.proc, "/cgroup names no cgroup", ErrNotVisible)
 	}
-	if text, err = r.file(r.mounts, "/mountinfo"); err != nil {
+	if text, err = r.record(r.mounts, "/mountinfo"); err != nil {
 		return "", r.fail(r.mounts, "/mountinfo", err)
 	}
 	path := l.Path

@@ -22,6 +22,7 @@ import (
 type System struct {
 	Limits cgroup.Limits // what is in force
 	Inside cgroup.Limits // what can be found from inside the process
+	Memory cgroup.Memory
 	Policy unthrottle.Policy
 
 	cgroup    string // text of /proc/PID/cgroup, as the process sees it
@@ -34,7 +35,7 @@ type System struct {
 // is what this project's library would be told to do.
 func ReadSystem(root string, pid int, policy unthrottle.Policy) System {
 	s := System{Policy: policy}
-	s.Limits = cgroup.Read(cgroup.Source{Root: root, PID: pid})
+	s.Limits, s.Memory = cgroup.ReadAll(cgroup.Source{Root: root, PID: pid})
 	s.Inside = s.Limits
 	t := foreign.Open(root)
 	defer t.Close()
@@ -70,7 +71,9 @@ func ReadSystem(root string, pid int, policy unthrottle.Policy) System {
 }
 
 // Short is the system without the texts of its files, for whoever keeps many: its rules can't be asked any more.
-func (s System) Short() System { return System{Limits: s.Limits, Inside: s.Inside, Policy: s.Policy} }
+func (s System) Short() System {
+	return System{Limits: s.Limits, Inside: s.Inside, Memory: s.Memory, Policy: s.Policy}
+}
 
 // contained reports whether a process has mounts of its own, and whether they can be read.
 func contained(t *foreign.Tree, proc string) bool {

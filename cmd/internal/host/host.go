@@ -41,7 +41,6 @@ type Process struct {
 	// known since Go 1.25; before that, nothing follows.
 	Custom, CustomKnown bool
 
-	Memory    cgroup.Memory     // its limit
 	Collector *golive.Collector // nil: not known
 
 	Usage Usage
@@ -233,7 +232,6 @@ func Read(root string, pid int) (p Process, warnings []error, err error) {
 func (p *Process) readLimit(root string, pid int) []error {
 	policy, warnings := unthrottle.ParsePolicy(func(name string) string { return p.Env[name] })
 	p.System = choice.ReadSystem(root, pid, policy)
-	p.Memory = cgroup.ReadMemory(cgroup.Source{Root: root, PID: pid})
 	p.Prediction = p.System.Predict(p.Process)
 	return warnings
 }
@@ -260,15 +258,17 @@ func Look(ctx context.Context, root string, p *Process, lasting time.Duration) (
 	return system, true, nil
 }
 
-// look reads GOMAXPROCS as it is now.
+// look reads GOMAXPROCS as it is now. Where the scheduler's state can be read, it is there.
 func (p *Process) look(live *golive.Process) error {
-	v, err := live.GOMAXPROCS()
-	if err != nil {
-		return err
-	}
-	p.Live, p.Custom, p.CustomKnown = v.Procs, false, false
+	p.Custom, p.CustomKnown = false, false
 	if sched, err := live.Sched(); err == nil {
-		p.Custom, p.CustomKnown = sched.Custom, sched.CustomKnown
+		p.Live, p.Custom, p.CustomKnown = sched.Procs, sched.Custom, sched.CustomKnown
+	} else {
+		v, err := live.GOMAXPROCS()
+		if err != nil {
+			return err
+		}
+		p.Live = v.Procs
 	}
 	p.Collector = collector(live)
 	return nil

@@ -17,7 +17,6 @@ import (
 type known struct {
 	facts Process // as they were read at first
 	live  *golive.Process
-	sched bool // the state of its scheduler can be read, and tells GOMAXPROCS too
 	last  glance
 
 	// What the limit in facts rests on, as it was just before that was read; "" is not known.
@@ -25,13 +24,12 @@ type known struct {
 	cpus   string // that it may run on
 	quotas string // text of its groups' files
 
-	looks int // since the memory limit was read
+	looks int // since the memory limit was read; not all are in one look
 }
 
 // newKnown is what is remembered of a process that was seen for the first time.
 func newKnown(p *Process, live *golive.Process) *known {
-	_, err := live.Sched()
-	return &known{facts: *p, live: live, sched: err == nil}
+	return &known{facts: *p, live: live, looks: p.PID % lookAgain}
 }
 
 // again begins to look at a process that was seen before, and reports whether it still runs. What it does is seen while it is observed, if
@@ -39,7 +37,7 @@ func newKnown(p *Process, live *golive.Process) *known {
 func (v *visit) again(l *look) bool {
 	k := l.known
 	p := k.facts
-	if !k.live.Runs() || (v.For <= 0 || !k.sched) && p.look(k.live) != nil {
+	if !k.live.Runs() || (v.For <= 0 || !k.last.schedKnown) && p.look(k.live) != nil {
 		k.live.Close()
 		l.known = nil
 		return false
@@ -49,9 +47,9 @@ func (v *visit) again(l *look) bool {
 	v.limit(k, &p)
 	if k.looks++; k.looks >= lookAgain { // it takes as long as all else together, and changes seldom
 		k.looks = 0
-		k.facts.Memory = cgroup.ReadMemory(cgroup.Source{Root: v.Root, PID: p.PID})
+		k.facts.System.Memory = cgroup.ReadMemory(cgroup.Source{Root: v.Root, PID: p.PID})
 	}
-	p.Memory = k.facts.Memory
+	p.System.Memory = k.facts.System.Memory
 	l.p, l.live = &p, k.live
 	return true
 }
@@ -122,7 +120,7 @@ func (v *visit) limit(k *known, p *Process) {
 		return
 	}
 	v.readLimit(p)
-	k.facts.System, k.facts.Prediction, k.facts.Memory, k.looks = p.System, p.Prediction, p.Memory, 0
+	k.facts.System, k.facts.Prediction = p.System, p.Prediction
 	k.groups, k.cpus, k.quotas = groups, cpus, ""
 	if l := p.System.Limits; l.Version == old.Version && slices.EqualFunc(l.Levels, old.Levels, func(a, b cgroup.Level) bool { return a.Dir == b.Dir }) {
 		k.quotas = quotas

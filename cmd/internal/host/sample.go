@@ -43,14 +43,15 @@ type reading struct {
 	glance
 	throttling cgroup.Throttling
 	pressure   procs.Pressure
-	collector  *golive.Collector
 }
 
-// A glance is what the scheduler of a process was like when it had used so much CPU time. One is kept of each process: it is small.
+// A glance is what the scheduler and the collector of a process were like when it had used so much CPU time. One is kept of each process:
+// it is small.
 type glance struct {
 	cpu        time.Duration
 	sched      scheduler
 	schedKnown bool
+	collector  *golive.Collector // nil: not known
 }
 
 // A scheduler is what is of use here of a golive.Sched.
@@ -178,15 +179,13 @@ func (w *watch) read(t *foreign.Tree, earlier *glance) reading {
 	if l := w.p.System.Limits; l.Version == cgroup.V2 && len(l.Levels) > 0 {
 		r.pressure = procs.ReadGroupPressure(t, l.Levels[0].Dir)
 	}
-	if w.live != nil {
-		r.collector = collector(w.live)
-	}
 	switch {
 	case earlier.schedKnown && r.cpu == earlier.cpu && isHere(w.root): // elsewhere the time is in hundredths of a second
-		r.sched, r.schedKnown = earlier.sched, true
+		r.glance = *earlier
 	case w.live != nil:
 		sched, err := w.live.Sched()
 		r.sched, r.schedKnown = newScheduler(&sched), err == nil
+		r.collector = collector(w.live)
 		w.gone = errors.Is(err, golive.ErrExited)
 	}
 	return r

@@ -29,7 +29,7 @@ type Collector struct {
 }
 
 func newMemory(p *host.Process) Memory {
-	m := p.Memory
+	m := p.System.Memory
 	return Memory{
 		State: m.State.String(), Bytes: m.Bytes, From: m.From, High: m.High, Reason: errorText(m.Reason),
 		GOMEMLIMIT: p.Env["GOMEMLIMIT"], GOGC: p.Env["GOGC"],

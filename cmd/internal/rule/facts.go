@@ -85,7 +85,7 @@ func OfProcess(p *host.Process, s host.System) *Facts {
 		f.Heap = &Heap{u.Collected, u.Switched, u.AnonMemory}
 	}
 	if p.Collector != nil {
-		f.Memory = &Memory{p.Memory, *p.Collector, u.Collecting}
+		f.Memory = &Memory{p.System.Memory, *p.Collector, u.Collecting}
 	}
 	return f
 }
