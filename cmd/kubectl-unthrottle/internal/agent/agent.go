@@ -67,7 +67,7 @@ func New(o Options) *Agent {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	a := &Agent{o: o, began: time.Now(), memory: newMemory()}
+	a := &Agent{o: o, began: time.Now(), memory: newMemory(0)}
 	a.metrics = newCollector(a)
 	return a
 }

@@ -142,7 +142,7 @@ func TestStale(t *testing.T) {
 	} {
 		a := New(Options{})
 		for i, s := range c.steps {
-			l := look{Agent: a, at: started.Add(s.after), memory: newMemory()}
+			l := look{Agent: a, at: started.Add(s.after), memory: newMemory(0)}
 			p := program(s.procs, c.source, s.cpus)
 			if c.follow {
 				p.CustomKnown = true
@@ -160,7 +160,7 @@ func TestStale(t *testing.T) {
 	t.Run("another process", func(t *testing.T) {
 		a := New(Options{})
 		for i, cpus := range []float64{0.5, 2} {
-			l := look{Agent: a, at: started.Add(time.Minute), memory: newMemory()}
+			l := look{Agent: a, at: started.Add(time.Minute), memory: newMemory(0)}
 			p := program(1, fixed, cpus)
 			p.Started = started.Add(time.Duration(i) * second)
 			if got := l.stale(p, pods.Container{}, nil); got != nil {

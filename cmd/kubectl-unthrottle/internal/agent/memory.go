@@ -31,14 +31,15 @@ type process struct {
 // seen is what was found of a process in earlier scans.
 type seen struct {
 	procs   int
-	limits  cgroup.Limits // when this GOMAXPROCS was first seen
-	now     float64       // the limit, if it is another than that
-	changed time.Time     // when that was first seen; zero: it is the same
-	spec    time.Time     // when the pod's spec was first seen to say another number
+	then    float64   // the limit, when this GOMAXPROCS was first seen; 0: there was none
+	suited  bool      // it was right for that
+	now     float64   // the limit, if it is another than that
+	changed time.Time // when that was first seen; zero: it is the same
+	spec    time.Time // when the pod's spec was first seen to say another number
 }
 
-func newMemory() memory {
-	return memory{counters: map[string]cgroup.Counters{}, processes: map[process]seen{}}
+func newMemory(processes int) memory {
+	return memory{counters: map[string]cgroup.Counters{}, processes: make(map[process]seen, processes)}
 }
 
 // patience is how long a program has to follow a new limit by itself, if it could.
@@ -53,8 +54,7 @@ func (l *look) stale(p *host.Process, c pods.Container, levels []level) *rule.St
 	key := process{p.PID, p.Started}
 	s, ok := l.Agent.memory.processes[key]
 	if !ok || s.procs != procs {
-		s = seen{procs: procs, limits: limits}
-		s.limits.Levels, s.limits.Warnings = nil, nil // it is for long
+		s = seen{procs: procs, then: limits.CPUs, suited: rule.Suits(procs, limits)}
 	}
 	s.notice(l.at, limits.CPUs)
 	why := s.resized(p, l.at)
@@ -75,7 +75,7 @@ func (l *look) stale(p *host.Process, c pods.Container, levels []level) *rule.St
 // notice takes down whether the limit is another than when this GOMAXPROCS was first seen.
 func (s *seen) notice(at time.Time, cpus float64) {
 	switch {
-	case same(cpus, s.limits.CPUs):
+	case same(cpus, s.then):
 		s.changed = time.Time{}
 	case s.changed.IsZero() || !same(cpus, s.now):
 		s.changed = at
@@ -93,15 +93,15 @@ func (s *seen) resized(p *host.Process, at time.Time) *rule.Stale {
 		return nil
 	case !fixed && (p.Live == 0 || at.Sub(s.changed) < patience):
 		return nil
-	case !rule.Suits(s.procs, s.limits):
+	case !s.suited:
 		return nil // it was wrong before
 	}
 	then := "there was no limit"
-	if s.limits.CPUs > 0 {
-		then = "the limit was " + quantity.UsedCPUs(s.limits.CPUs)
+	if s.then > 0 {
+		then = "the limit was " + quantity.UsedCPUs(s.then)
 	}
 	return &rule.Stale{
-		Since: s.changed, Then: s.limits.CPUs, Now: s.now,
+		Since: s.changed, Then: s.then, Now: s.now,
 		Why: then + " while the same process ran, until " + s.changed.UTC().Format(time.RFC3339),
 	}
 }

@@ -37,7 +37,7 @@ func (a *Agent) scan(ctx context.Context) (*Scan, error) {
 	}
 	ps := report.NewPs(found)
 	l := look{
-		Agent: a, at: time.Now(), system: found.System, memory: newMemory(),
+		Agent: a, at: time.Now(), system: found.System, memory: newMemory(len(ps.Processes)),
 		groups: map[string]*group{}, floor: sync.OnceValue(func() int { return injectionFloor(a.o.Root) }),
 	}
 	doc := &result.Agent{

@@ -127,7 +127,7 @@ func (o *agentVerb) run(ctx context.Context) error {
 		return err
 	}
 	if o.stdio.Env("GOGC") == "" {
-		debug.SetGCPercent(50) // it is on every node, and its heap is small: memory matters more than the CPU time of a collection
+		debug.SetGCPercent(25) // it is on every node, and its heap is small: memory matters more than the CPU time of a collection
 	}
 	if !o.options.PProf {
 		runtime.MemProfileRate = 0 // nobody can ask for the profile, whose tables take a megabyte
