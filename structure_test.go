@@ -135,6 +135,7 @@ var outside = []string{
 	module + "/cmd/internal/browsertest",
 	module + "/cmd/internal/contracttest",
 	module + "/cmd/internal/hostile",
+	module + "/otel",
 	module + "/bench",
 	module + "/cmd/kubectl-unthrottle/bench",
 	module + "/vmtest",

@@ -41,7 +41,10 @@ type Sample struct {
 func (s Sample) Series() string { return string(s.appendSeries(nil)) }
 
 // Read reads the values as they are now. What is not known is not there. Samples of one name follow each other.
-func Read() []Sample { return collect().samples() }
+func Read() []Sample {
+	f := collect()
+	return f.samples()
+}
 
 // facts are what the series are made from.
 type facts struct {
@@ -72,82 +75,118 @@ func collect() facts {
 	return f
 }
 
-func (f facts) samples() []Sample {
-	var t family
-	t.begin("unthrottle_cpu_limit_info", false, "What is known of the CPU limit: limited, none, unknown or hidden.")
-	t.add(1, "state", f.cpu.State.String())
-	t.begin("unthrottle_cpu_limit_cpus", false, "CPU limit in force, and the group that sets it.")
-	if f.cpu.State == cgroup.Limited {
-		t.add(f.cpu.CPUs, "group", f.cpu.From)
+// Describe returns what there may be to read: a sample of each name, without labels and a value.
+func Describe() []Sample {
+	all := make([]Sample, 0, len(families))
+	for _, s := range families {
+		all = append(all, Sample{Name: s.name, Help: s.help, Counter: s.counter})
 	}
-	t.begin("unthrottle_cpu_level_limit_cpus", false, "CPU limit of each level from the program's own group up.")
-	for _, l := range f.cpu.Levels {
-		if cpus := l.Quota.CPUs(); cpus > 0 {
-			t.add(cpus, "group", l.Dir)
-		}
-	}
-	if c := f.throttling.Owner; c.Known && f.cpu.State == cgroup.Limited {
-		t.begin("unthrottle_cpu_periods_total", true, "Periods of the limit in force in which its group ran.")
-		t.add(float64(c.Periods), "group", c.Dir)
-		t.begin("unthrottle_cpu_throttled_periods_total", true, "Of these, the ones in which the limit was hit.")
-		t.add(float64(c.Throttled), "group", c.Dir)
-		t.begin("unthrottle_cpu_throttled_seconds_total", true, "Time in which it held the group up, summed over CPUs.")
-		t.add(c.ThrottledTime.Seconds(), "group", c.Dir)
-	}
-	if f.throttling.LocalKnown {
-		t.begin("unthrottle_cpu_held_seconds_total", true, "Time in which limits of any level held the program's own group up, summed over CPUs: hidden ones, too.")
-		t.add(f.throttling.Local.Seconds())
-	}
-	t.begin("unthrottle_gomaxprocs", false, "GOMAXPROCS as it is.")
-	t.add(float64(f.procs))
-	if d := f.decision; d != nil {
-		t.begin("unthrottle_gomaxprocs_info", false, "What the last decision on GOMAXPROCS came from: limit, minimum, maximum, request, cpus, environment, program, or nothing.")
-		by := d.By.String()
-		if by == "" {
-			by = "nothing"
-		}
-		t.add(1, "by", by, "policy", d.Policy.Name)
-	}
-	if f.memory.State == cgroup.Limited {
-		kind := "max"
-		if f.memory.High {
-			kind = "high"
-		}
-		t.begin("unthrottle_memory_limit_bytes", false, "Memory limit in force, the group that sets it, and whether the kernel kills at it (max) or takes memory back (high).")
-		t.add(float64(f.memory.Bytes), "group", f.memory.From, "kind", kind)
-	}
-	if f.goMemLimit != math.MaxInt64 {
-		t.begin("unthrottle_gomemlimit_bytes", false, "GOMEMLIMIT as it is.")
-		t.add(float64(f.goMemLimit))
-	}
-	if d := f.kept; d != nil {
-		given := 0.0
-		if d.GivenUp {
-			given = 1
-		}
-		t.begin("unthrottle_gomemlimit_given_up", false, "Whether GOMEMLIMIT is given up for now, as it leaves the collector too little room.")
-		t.add(given)
-		t.begin("unthrottle_gomemlimit_given_up_total", true, "How often it was given up.")
-		t.add(float64(d.Spirals))
-	}
-	return t.all
+	return all
 }
 
-// A family is the samples of one name, after those of the names before it.
+// A family is the samples of one name.
 type family struct {
-	all  []Sample
-	next Sample
+	name, help string
+	counter    bool
+	values     func(*facts, adder) // adds those that are known
 }
 
-func (f *family) begin(name string, counter bool, help string) {
-	f.next = Sample{Name: name, Help: help, Counter: counter}
+const (
+	gauge   = false
+	counter = true
+)
+
+var families = []family{
+	{"unthrottle_cpu_limit_info", "What is known of the CPU limit: limited, none, unknown or hidden.", gauge, func(f *facts, add adder) {
+		add(1, "state", f.cpu.State.String())
+	}},
+	{"unthrottle_cpu_limit_cpus", "CPU limit in force, and the group that sets it.", gauge, func(f *facts, add adder) {
+		if f.cpu.State == cgroup.Limited {
+			add(f.cpu.CPUs, "group", f.cpu.From)
+		}
+	}},
+	{"unthrottle_cpu_level_limit_cpus", "CPU limit of each level from the program's own group up.", gauge, func(f *facts, add adder) {
+		for _, l := range f.cpu.Levels {
+			if cpus := l.Quota.CPUs(); cpus > 0 {
+				add(cpus, "group", l.Dir)
+			}
+		}
+	}},
+	{"unthrottle_cpu_periods_total", "Periods of the limit in force in which its group ran.", counter, func(f *facts, add adder) {
+		if c, ok := f.owner(); ok {
+			add(float64(c.Periods), "group", c.Dir)
+		}
+	}},
+	{"unthrottle_cpu_throttled_periods_total", "Of these, the ones in which the limit was hit.", counter, func(f *facts, add adder) {
+		if c, ok := f.owner(); ok {
+			add(float64(c.Throttled), "group", c.Dir)
+		}
+	}},
+	{"unthrottle_cpu_throttled_seconds_total", "Time in which it held the group up, summed over CPUs.", counter, func(f *facts, add adder) {
+		if c, ok := f.owner(); ok {
+			add(c.ThrottledTime.Seconds(), "group", c.Dir)
+		}
+	}},
+	{"unthrottle_cpu_held_seconds_total", "Time in which limits of any level held the program's own group up, summed over CPUs: hidden ones, too.", counter, func(f *facts, add adder) {
+		if f.throttling.LocalKnown {
+			add(f.throttling.Local.Seconds())
+		}
+	}},
+	{"unthrottle_gomaxprocs", "GOMAXPROCS as it is.", gauge, func(f *facts, add adder) { add(float64(f.procs)) }},
+	{"unthrottle_gomaxprocs_info", "What the last decision on GOMAXPROCS came from: limit, minimum, maximum, request, cpus, environment, program, or nothing.", gauge, func(f *facts, add adder) {
+		if d := f.decision; d != nil {
+			by := d.By.String()
+			if by == "" {
+				by = "nothing"
+			}
+			add(1, "by", by, "policy", d.Policy.Name)
+		}
+	}},
+	{"unthrottle_memory_limit_bytes", "Memory limit in force, the group that sets it, and whether the kernel kills at it (max) or takes memory back (high).", gauge, func(f *facts, add adder) {
+		if f.memory.State == cgroup.Limited {
+			kind := "max"
+			if f.memory.High {
+				kind = "high"
+			}
+			add(float64(f.memory.Bytes), "group", f.memory.From, "kind", kind)
+		}
+	}},
+	{"unthrottle_gomemlimit_bytes", "GOMEMLIMIT as it is.", gauge, func(f *facts, add adder) {
+		if f.goMemLimit != math.MaxInt64 {
+			add(float64(f.goMemLimit))
+		}
+	}},
+	{"unthrottle_gomemlimit_given_up", "Whether GOMEMLIMIT is given up for now, as it leaves the collector too little room.", gauge, func(f *facts, add adder) {
+		if d := f.kept; d != nil && d.GivenUp {
+			add(1)
+		} else if d != nil {
+			add(0)
+		}
+	}},
+	{"unthrottle_gomemlimit_spirals_total", "How often GOMEMLIMIT was given up for that.", counter, func(f *facts, add adder) {
+		if d := f.kept; d != nil {
+			add(float64(d.Spirals))
+		}
+	}},
 }
 
-// add adds a sample: a value, and names and values of labels.
-func (f *family) add(value float64, labels ...string) {
-	s := f.next
-	s.Value, s.Labels = value, labels
-	f.all = append(f.all, s)
+type adder = func(value float64, labels ...string)
+
+// owner are the counters of the group whose limit is in force.
+func (f *facts) owner() (cgroup.Counters, bool) {
+	c := f.throttling.Owner
+	return c, c.Known && f.cpu.State == cgroup.Limited
+}
+
+func (f *facts) samples() []Sample {
+	all := make([]Sample, 0, len(families))
+	for _, s := range families {
+		s := s // as Go before 1.22 needs it
+		s.values(f, func(value float64, labels ...string) {
+			all = append(all, Sample{s.name, s.help, s.counter, labels, value})
+		})
+	}
+	return all
 }
 
 // text writes samples in Prometheus' format.

@@ -15,7 +15,8 @@ import (
 	"github.com/unthrottle/unthrottle/memory"
 )
 
-func facts1() facts {
+// all are facts of which every series has something to say.
+func all() *facts {
 	limits := cgroup.Limits{
 		State: cgroup.Limited, CPUs: 1.5, From: "/sys/fs/cgroup/system.slice", Affinity: 16,
 		Levels: []cgroup.Level{
@@ -28,7 +29,7 @@ func facts1() facts {
 	m := cgroup.Memory{State: cgroup.Limited, Bytes: 1 << 30, From: "/sys/fs/cgroup/system.slice/app", High: true}
 	k := memory.Decide(m, memory.Options{})
 	k.GivenUp, k.Spirals = true, 3
-	return facts{
+	return &facts{
 		cpu: limits, procs: 2, decision: &d, memory: m, goMemLimit: k.Bytes, kept: &k,
 		throttling: cgroup.Throttling{
 			Owner: cgroup.Counters{Dir: "/sys/fs/cgroup/system.slice", Known: true, Periods: 1000, Throttled: 250, ThrottledTime: 12500 * time.Millisecond},
@@ -51,10 +52,22 @@ unthrottle_gomaxprocs_info{by="limit",policy="go"} 1
 unthrottle_memory_limit_bytes{group="/sys/fs/cgroup/system.slice/app",kind="high"} 1.073741824e+09
 unthrottle_gomemlimit_bytes 9.66367641e+08
 unthrottle_gomemlimit_given_up 1
-unthrottle_gomemlimit_given_up_total 3
+unthrottle_gomemlimit_spirals_total 3
 `
-	if got := series(text(facts1().samples())); got != want {
+	if got := series(text(all().samples())); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	var told, described []string
+	for _, s := range all().samples() {
+		if n := len(told); n == 0 || told[n-1] != s.Name {
+			told = append(told, s.Name)
+		}
+	}
+	for _, s := range Describe() {
+		described = append(described, s.Name)
+	}
+	if strings.Join(told, " ") != strings.Join(described, " ") {
+		t.Errorf("described: %v\ntold: %v", described, told)
 	}
 	nothing := facts{cpu: cgroup.Limits{Reason: errors.New("no /proc")}, procs: 2, goMemLimit: math.MaxInt64}
 	if got, want := series(text(nothing.samples())), "unthrottle_cpu_limit_info{state=\"unknown\"} 1\nunthrottle_gomaxprocs 2\n"; got != want {
@@ -90,7 +103,7 @@ func TestPromtool(t *testing.T) {
 	if err := WritePrometheus(&own); err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string][]byte{"all": text(facts1().samples()), "own": own.Bytes()} {
+	for name, text := range map[string][]byte{"all": text(all().samples()), "own": own.Bytes()} {
 		cmd := exec.Command(promtool, "check", "metrics")
 		cmd.Stdin = bytes.NewReader(text)
 		if out, err := cmd.CombinedOutput(); err != nil {
