@@ -44,6 +44,12 @@ type Options struct {
 	// is half as much again. 0 means 10; below zero it is kept whatever that costs.
 	MinGOGC int
 
+	Min int64 // GOMEMLIMIT is no lower, as far as the limit has room for it
+
+	// Limit says what the limit is, for one that is no control group's; 0: there is none. It is called again after a collection, at most
+	// once a second, so it must not wait. nil: the kernel says.
+	Limit func() (bytes int64, err error)
+
 	off      bool
 	warnings []error // about the variables that these are from
 }
@@ -144,6 +150,9 @@ func Decide(m cgroup.Memory, o Options) Decision {
 		return d
 	}
 	n := int64(o.Share*float64(m.Bytes)) - o.Reserve
+	if n < o.Min {
+		n = o.Min
+	}
 	if most := m.Bytes - leastRoom; n > most {
 		n = most
 	}
@@ -182,7 +191,11 @@ func (d Decision) Why() (why []string) {
 	case m.State != cgroup.Limited:
 		return []string{"the memory limit is unknown"}
 	}
-	why = append(why, "limit "+size.Text(m.Bytes)+" at "+m.From)
+	at := " by the program's own account"
+	if m.From != "" {
+		at = " at " + m.From
+	}
+	why = append(why, "limit "+size.Text(m.Bytes)+at)
 	share := strconv.FormatFloat(math.Round(o.Share*1000)/10, 'f', -1, 64) + " % of it"
 	if o.Reserve > 0 {
 		share += ", less " + size.Text(o.Reserve)
@@ -194,6 +207,8 @@ func (d Decision) Why() (why []string) {
 		return append(why, share+" is too little")
 	case d.Bytes == m.Bytes-leastRoom:
 		share = "all but " + size.Text(leastRoom) + " of it"
+	case d.Bytes == o.Min:
+		share = "no less is wanted"
 	}
 	why = append(why, share)
 	switch {
@@ -271,6 +286,20 @@ var readLimit = func() cgroup.Memory {
 	return cgroup.ReadMemory(cgroup.Source{})
 }
 
+// limits are what the kernel allows now, or what stands in for it.
+func (o *Options) limits() cgroup.Memory {
+	if o.Limit == nil {
+		return readLimit()
+	}
+	switch n, err := o.Limit(); {
+	case err != nil:
+		return cgroup.Memory{Reason: err}
+	case n > 0:
+		return cgroup.Memory{State: cgroup.Limited, Bytes: n}
+	}
+	return cgroup.Memory{State: cgroup.None}
+}
+
 // decide decides at first: the user's limit and one of the program's own win.
 func (k *keeper) decide() {
 	now := debug.SetMemoryLimit(-1)
@@ -278,7 +307,7 @@ func (k *keeper) decide() {
 	var limits cgroup.Memory
 	user, off := os.Getenv("GOMEMLIMIT"), os.Getenv("UNTHROTTLE") == "off"
 	if mine := ours || now == noLimit; user == "" && !off && !k.options.off && mine {
-		limits = readLimit()
+		limits = k.options.limits()
 	}
 	if !ours {
 		kept.before = now

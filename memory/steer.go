@@ -48,7 +48,7 @@ func step() bool {
 // look follows the kernel's limit.
 func (k *keeper) look() {
 	was := k.d.Limits
-	next := Decide(readLimit(), k.options)
+	next := Decide(k.options.limits(), k.options)
 	if next.Limits.State == was.State && next.Limits.Bytes == was.Bytes && next.Limits.From == was.From {
 		return
 	}
