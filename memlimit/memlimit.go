@@ -4,7 +4,8 @@
 //	import "github.com/unthrottle/unthrottle/memlimit"
 //
 // and one that imports automemlimit itself, for its effect, imports package auto/memory instead. [Set] is the call of version 1;
-// [SetGoMemLimitWithOpts] and the others are those of the versions before. AUTOMEMLIMIT in the environment is a ratio, or off.
+// [SetGoMemLimitWithOpts] and the others are those of the versions before. AUTOMEMLIMIT in the environment is a ratio, or off; with
+// AUTOMEMLIMIT_EXPERIMENT=system the machine's memory is the limit where there is no other.
 //
 // Deliberate differences:
 //
@@ -32,7 +33,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/memory"
@@ -77,8 +77,8 @@ func WithLogger(l *slog.Logger) Option {
 	}
 }
 
-// WithRefreshInterval does nothing: the limit is followed.
-func WithRefreshInterval(context.Context, time.Duration) Option { return func(*config) {} }
+// WithRefreshInterval does nothing: the limit is followed. It takes a duration, as in 0.7, or a context and a duration, as in version 1.
+func WithRefreshInterval(...any) Option { return func(*config) {} }
 
 // WithEnv does nothing, as in automemlimit 0.7.
 func WithEnv() Option { return func(*config) {} }
@@ -129,6 +129,12 @@ func set(opts []Option) (limit int64, err error) {
 		if c.ratio, err = strconv.ParseFloat(text, 64); err != nil {
 			return 0, fmt.Errorf("cannot parse AUTOMEMLIMIT: %s", text)
 		}
+	}
+	if os.Getenv("AUTOMEMLIMIT_EXPERIMENT") == "system" {
+		if c.from == nil {
+			c.from = FromCgroup
+		}
+		c.from = ApplyFallback(c.from, FromSystem)
 	}
 	if err := valid(c.ratio); err != nil {
 		return 0, fmt.Errorf("failed to set GOMEMLIMIT: %w", err)

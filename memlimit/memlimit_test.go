@@ -20,7 +20,7 @@ import (
 // fresh makes the environment one in which nobody has said anything, and puts everything back when the test ends.
 func fresh(t *testing.T) {
 	t.Helper()
-	for _, name := range []string{"GOMEMLIMIT", "AUTOMEMLIMIT", "UNTHROTTLE"} {
+	for _, name := range []string{"GOMEMLIMIT", "AUTOMEMLIMIT", "AUTOMEMLIMIT_EXPERIMENT", "UNTHROTTLE"} {
 		t.Setenv(name, "")
 	}
 	os.Unsetenv("AUTOMEMLIMIT") // Setenv above puts it back
@@ -29,6 +29,12 @@ func fresh(t *testing.T) {
 		_, _ = memlimit.SetGoMemLimitWithProvider(none, 1) // takes back what there is
 		debug.SetMemoryLimit(before)
 	})
+}
+
+// system is 90 % of the machine's memory.
+func system() int64 {
+	n, _ := memlimit.FromSystem()
+	return int64(0.9 * float64(n))
 }
 
 func none() (uint64, error) { return 0, memlimit.ErrNoLimit }
@@ -56,6 +62,7 @@ func TestSet(t *testing.T) {
 		{"not a number", "AUTOMEMLIMIT=NaN", nil, 0, "ERROR failed", "failed to set GOMEMLIMIT: invalid ratio: NaN, ratio should be in the range (0.0,1.0]"},
 		{"no limit", "", []memlimit.Option{memlimit.WithProvider(none)}, 0, "INFO memory is not limited", ""},
 		{"a machine's", "", []memlimit.Option{memlimit.WithProvider(memlimit.ApplyFallback(none, memlimit.Limit(2000<<20)))}, 1800 << 20, "INFO GOMEMLIMIT is updated", ""},
+		{"a machine's by the environment", "AUTOMEMLIMIT_EXPERIMENT=system", []memlimit.Option{memlimit.WithProvider(none)}, system(), "INFO GOMEMLIMIT is updated", ""},
 		{"too much for a number", "", []memlimit.Option{memlimit.WithProvider(memlimit.Limit(math.MaxUint64))}, 0, "INFO memory is not limited", ""},
 		{"too little", "", []memlimit.Option{memlimit.WithProvider(memlimit.Limit(10 << 20))}, 0, "INFO memory limit is too low", ""},
 		{"an error", "", []memlimit.Option{memlimit.WithProvider(failing)}, 0, "ERROR failed", "failed to set GOMEMLIMIT: odd"},
@@ -169,6 +176,7 @@ var _ = func() {
 		memlimit.WithProvider(memlimit.ApplyFallback(memlimit.FromCgroup, memlimit.FromSystem)),
 		memlimit.WithLogger(slog.Default()),
 		memlimit.WithEnv(),
+		memlimit.WithRefreshInterval(time.Minute),
 	)
 	var provider func() (uint64, error) = memlimit.Limit(1)
 	_, _ = memlimit.SetGoMemLimitWithProvider(provider, 0.9)
