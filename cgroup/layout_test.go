@@ -56,6 +56,52 @@ func TestLayouts(t *testing.T) {
 	}
 }
 
+// TestMemoryLayouts has memory limits in the place of CPU limits in the same trees: what is found has to be the same.
+func TestMemoryLayouts(t *testing.T) {
+	files, _ := filepath.Glob("testdata/layouts/*.txtar")
+	tried := 0
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tree := fixture.Parse(string(text))
+			memory, ok := tree.Memory()
+			if !ok {
+				t.Skip("it is about the period of a quota")
+			}
+			if runtime.GOOS == "windows" && strings.ContainsAny(strings.Join(names(tree), ""), ":\t\\") {
+				t.Skip("Windows can't have such file names")
+			}
+			tried++
+			var s cgroup.Source
+			for _, pid := range tree.Directives("pid") {
+				s.PID, _ = strconv.Atoi(pid)
+			}
+			read := func(tree fixture.Tree) (cgroup.Limits, cgroup.Memory) {
+				s.Root = t.TempDir()
+				if err := tree.WriteTo(s.Root); err != nil {
+					t.Fatal(err)
+				}
+				return cgroup.Read(s), cgroup.ReadMemory(s)
+			}
+			l, _ := read(tree)
+			_, m := read(memory)
+			want := cgroup.Memory{State: l.State, Bytes: fixture.Bytes(l.CPUs), From: l.From}
+			if l.State == cgroup.Hidden {
+				want.State = cgroup.None
+			}
+			if got := m; got.State != want.State || got.Bytes != want.Bytes || got.From != want.From || got.State == cgroup.Unknown && got.Reason == nil {
+				t.Errorf("got %+v, want %+v (%v)", got, want, l.Reason)
+			}
+		})
+	}
+	if tried < 42 {
+		t.Errorf("%d layouts were tried", tried)
+	}
+}
+
 func names(tree fixture.Tree) []string {
 	var names []string
 	for _, f := range tree.Files {

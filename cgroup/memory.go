@@ -5,7 +5,7 @@ type Memory struct {
 	State  State // Unknown, None or Limited
 	Reason error
 	Bytes  int64  // for Limited: the smallest limit of all levels
-	From   string // for Limited: the directory of the level that sets it
+	From   string // for Limited: the directory of the level that sets it; the topmost that can be seen with "/..", where it is above
 	High   bool   // it is a memory.high, beyond which the kernel slows the group down and takes memory back; else it kills
 }
 
@@ -51,7 +51,7 @@ func (r *reader) memoryHere() (m Memory, ok bool) {
 		names = []string{"/memory.limit_in_bytes"}
 	}
 	m = Memory{State: None}
-	for ; ; dir = parent(dir) {
+	for own := dir; ; dir = parent(dir) {
 		for i, name := range names {
 			n, err := r.memoryLimit(dir, name)
 			if err != nil {
@@ -62,8 +62,25 @@ func (r *reader) memoryHere() (m Memory, ok bool) {
 			}
 		}
 		if len(dir) <= len(l.Mount.Point) {
+			if l.Version == V1 {
+				r.hierarchical(own, dir, &m)
+			}
 			return m, true
 		}
+	}
+}
+
+// hierarchical corrects what was found on the way from the own directory to the top by what the kernel of v1 says of all levels together:
+// it knows those above the top, and whether a level holds those below it.
+func (r *reader) hierarchical(own, top string, m *Memory) {
+	switch n, ok := r.stat(own, "/memory.stat", "hierarchical_memory_limit"); {
+	case !ok || n == m.Bytes:
+	case n >= noMemoryLimit:
+		*m = Memory{State: None}
+	case m.State == None || n < m.Bytes:
+		*m = Memory{State: Limited, Bytes: n, From: join(top, "/..")}
+	default:
+		*m = Memory{State: Limited, Bytes: n, From: own}
 	}
 }
 

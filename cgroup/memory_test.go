@@ -35,6 +35,11 @@ func TestReadMemory(t *testing.T) {
 		{"v2 garbage", v2 + "-- sys/fs/cgroup/a/b/memory.max --\n1G\n", `unknown 0  reading memory limit: /sys/fs/cgroup/a/b/memory.max: bad text "1G"`},
 		{"v1", v1 + "2097152\n", "limited 2097152 /sys/fs/cgroup/memory/a"},
 		{"v1 none", v1 + "9223372036854771712\n", "none 0 "},
+		{"v1 of a level that can't be seen", v1 + "2097152\n-- sys/fs/cgroup/memory/a/memory.stat --\ncache 0\nhierarchical_memory_limit 1048576\n", "limited 1048576 /sys/fs/cgroup/memory/.."},
+		{"v1 of that alone", v1 + "9223372036854771712\n-- sys/fs/cgroup/memory/a/memory.stat --\nhierarchical_memory_limit 1048576\n", "limited 1048576 /sys/fs/cgroup/memory/.."},
+		{"v1 own, as the kernel has it", v1 + "2097152\n-- sys/fs/cgroup/memory/a/memory.stat --\nhierarchical_memory_limit 2097152\n", "limited 2097152 /sys/fs/cgroup/memory/a"},
+		{"v1 none, as the kernel has it", v1 + "9223372036854771712\n-- sys/fs/cgroup/memory/a/memory.stat --\nhierarchical_memory_limit 9223372036854771712\n", "none 0 "},
+		{"v1 a parent that holds nothing below it", v1 + "2097152\n-- sys/fs/cgroup/memory/memory.limit_in_bytes --\n4096\n-- sys/fs/cgroup/memory/a/memory.stat --\nhierarchical_memory_limit 2097152\n", "limited 2097152 /sys/fs/cgroup/memory/a"},
 		{"controller not in use", "-- proc/self/cgroup --\n4:cpu:/x\n", "none 0 "},
 		{"nothing", "-- x --\n", "unknown 0  reading memory limit: /proc/self/cgroup: no such file or directory"},
 	}
