@@ -38,18 +38,6 @@ func (m *Memory) held() (bytes float64, by string) {
 	return 0, ""
 }
 
-// leastGoal is a heap below which Go does not collect by itself.
-const leastGoal = 4 << 20
-
-// wanted is a GOMEMLIMIT that leaves the collector room for half as much as is alive.
-func (m *Memory) wanted() float64 { return max(1.5*float64(m.Live), leastGoal) + float64(m.Other) }
-
-// wantedLimit is a memory limit under which memory.Decide sets that: it leaves a tenth, and 8 MiB at least.
-func (m *Memory) wantedLimit() float64 { return max(m.wanted()/0.9, m.wanted()+8<<20) }
-
-// mebibytes writes a size as a setting has it.
-func mebibytes(n float64) string { return fmt.Sprintf("%.0fMiB", max(1, math.Ceil(n/(1<<20)))) }
-
 // most is how much may be alive so that the heap fits the memory limit before it is collected.
 func (m *Memory) most() float64 {
 	if m.Percent < 0 {

@@ -8,24 +8,18 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 )
 
-// Signs of a collector that has too little memory: it takes a quarter of the time and more, or runs as often as where the sweeper spins,
-// and the heap may grow by less than a third of what is alive before it begins again. With 97 MiB alive under GOMEMLIMIT=115MiB it took 56 %, and a request cost four times
-// as much CPU.
-const (
-	tightRoom  = 33 // percent, what GOGC comes to
-	tightShare = 0.25
-	tightest   = 0.5 // critical, in a program that uses half of what it may
-)
+// tightest is the share of the time that collections take from which on it is critical, in a program that uses half of what it may.
+const tightest = 0.5
 
-// memoryTooTight finds the spiral in which a program does little but collect.
+// memoryTooTight finds the spiral in which a program does little but collect, or collects as often as where the sweeper spins.
 func memoryTooTight(f *Facts) (finding.Finding, bool) {
 	m := f.Memory
-	if m == nil || !f.busy() || m.Room() >= tightRoom {
+	if m == nil || !f.busy() || m.Room() >= choice.TightRoom {
 		return finding.Finding{}, false
 	}
 	summary, critical := "", false
 	switch {
-	case m.Collecting != nil && *m.Collecting >= tightShare:
+	case m.Collecting != nil && *m.Collecting >= choice.TightShare:
 		summary = "the garbage collector takes " + quantity.Share(*m.Collecting) + " of the time"
 		critical = *m.Collecting >= tightest && *f.CPU >= f.allowed()/2
 	case f.Heap != nil && f.Heap.Collected >= spinCollections:
@@ -34,15 +28,16 @@ func memoryTooTight(f *Facts) (finding.Finding, bool) {
 		return finding.Finding{}, false
 	}
 	limit, by := m.held()
-	if by == "" || m.wanted() <= limit { // there is room enough: somebody has set a low GOGC
+	wanted, wantedLimit := choice.Roomy(float64(m.Live), float64(m.Other))
+	if by == "" || wanted <= limit { // there is room enough: somebody has set a low GOGC
 		return finding.Finding{}, false
 	}
-	fix := "raise GOMEMLIMIT to " + mebibytes(m.wanted())
+	fix := "raise GOMEMLIMIT to " + choice.Mebibytes(wanted)
 	if m.limited() {
-		if bytes, text := choice.GOMEMLIMIT(m.Limit.Bytes); m.wanted() <= float64(bytes) {
+		if bytes, text := choice.GOMEMLIMIT(m.Limit.Bytes); wanted <= float64(bytes) {
 			fix = "raise GOMEMLIMIT to " + text + ", which fits the memory limit"
 		} else {
-			fix = "raise the memory limit to " + mebibytes(m.wantedLimit())
+			fix = "raise the memory limit to " + choice.Mebibytes(wantedLimit)
 		}
 	}
 	severity := finding.Warning

@@ -605,6 +605,10 @@ func (x *execution) candidates(p *Pilot) {
 	default:
 		p.Levers = []int{lever(p.GC.Live)}
 	}
+	if tight := x.tight(p.GC); tight != "" {
+		p.Levers = nil
+		p.Warnings = append(p.Warnings, tight)
+	}
 	if x.lab.Memory == 0 {
 		return
 	}
@@ -623,6 +627,26 @@ func (x *execution) candidates(p *Pilot) {
 	if len(p.Levers) > 0 && !x.lab.OwnGOMEMLIMIT {
 		_, p.GOMEMLIMIT = choice.GOMEMLIMIT(x.lab.Memory)
 	}
+}
+
+// tight says that the collector has too little memory, as GOMEMLIMIT makes it run before there is a limit to hit; "": it has not, as far as
+// is known.
+func (x *execution) tight(gc *GC) string {
+	low := x.Plan.NoGOGC && !x.lab.OwnGOMEMLIMIT // it is the user's GOGC that is low
+	if gc == nil || low || gc.Live == 0 || gc.CPUShare < choice.TightShare {
+		return ""
+	}
+	room := float64(gc.Goal-gc.Live) / float64(gc.Live)
+	wanted, limit := choice.Roomy(float64(gc.Live), beside)
+	if 100*room >= choice.TightRoom || x.lab.Memory > 0 && limit <= float64(x.lab.Memory) {
+		return ""
+	}
+	needs := "a memory limit of at least " + choice.Mebibytes(limit)
+	if x.lab.Memory == 0 {
+		needs = "GOMEMLIMIT=" + choice.Mebibytes(wanted) + " at least"
+	}
+	return fmt.Sprintf("it needs more memory, not another GOGC: %s; collections take %s of its CPU time, as with %s alive the heap may grow by only %s before the next one",
+		needs, quantity.Share(gc.CPUShare), quantity.Bytes(gc.Live), quantity.WholeShare(max(0, room)))
 }
 
 // goal is how far a heap grows with a GOGC before it is collected.

@@ -304,6 +304,35 @@ func TestCollector(t *testing.T) {
 	}
 }
 
+// TestTight: where GOMEMLIMIT leaves the collector no room, another GOGC is not what helps.
+func TestTight(t *testing.T) {
+	const told = "it needs more memory, not another GOGC: "
+	for _, c := range []struct {
+		name   string
+		plan   Plan
+		gc     GC
+		memory int64
+		own    bool // GOMEMLIMIT
+		want   string
+	}{
+		{"a spiral", Plan{}, GC{CPUShare: 0.61, Live: 97 << 20, Goal: 106 << 20}, 128 << 20, true, told + "a memory limit of at least 171MiB; collections take 61 % of its CPU time, as with 97 MiB alive the heap may grow by only 9 % before the next one"},
+		{"its own limit alone", Plan{}, GC{CPUShare: 0.61, Live: 97 << 20, Goal: 106 << 20}, 0, true, told + "GOMEMLIMIT=154MiB at least; collections take 61 % of its CPU time, as with 97 MiB alive the heap may grow by only 9 % before the next one"},
+		{"a goal below what is alive", Plan{}, GC{CPUShare: 0.61, Live: 97 << 20, Goal: 90 << 20}, 128 << 20, true, told + "a memory limit of at least 171MiB; collections take 61 % of its CPU time, as with 97 MiB alive the heap may grow by only 0 % before the next one"},
+		{"room", Plan{}, GC{CPUShare: 0.61, Live: 50 << 20, Goal: 100 << 20}, 128 << 20, true, ""},
+		{"cheap", Plan{}, GC{CPUShare: 0.2, Live: 97 << 20, Goal: 106 << 20}, 128 << 20, true, ""},
+		{"a low GOGC of the user's", Plan{NoGOGC: true}, GC{CPUShare: 0.61, Live: 97 << 20, Goal: 106 << 20}, 128 << 20, false, ""},
+		{"memory enough", Plan{}, GC{CPUShare: 0.61, Live: 20 << 20, Goal: 22 << 20}, 128 << 20, true, ""},
+	} {
+		x := &execution{Study: newStudy(c.plan), lab: Lab{Memory: c.memory, OwnGOMEMLIMIT: c.own}}
+		if got := x.tight(&c.gc); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+	if got := (&execution{Study: newStudy(Plan{})}).tight(nil); got != "" {
+		t.Errorf("of no collections: %q", got)
+	}
+}
+
 func TestSetsItself(t *testing.T) {
 	w := newWorld()
 	w.gc, w.ignores = 5, true
