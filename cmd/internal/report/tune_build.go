@@ -106,7 +106,10 @@ func (d *Tune) newLoad(s *tune.Study, i int, t *search.Tune, v search.TuneVerdic
 	l := p.Loads[i]
 	words := tuneWords{
 		TuneVerdict: v, load: l, tail: l.Tail, unit: s.Plan.Unit(), perRun: p.PerRun / s.Pace(), spent: d.Seconds, budget: s.Plan.Budget.Seconds(), late: outOfTime(s, i),
-		beside: s.Beside(i), again: again(s, i), cpus: s.Environment.CPUs, limit: p.GOMEMLIMIT, peaks: [2]float64{peak(s, i, v.Current), peak(s, i, v.Leader)},
+		beside: s.Beside(i), again: again(s, i), cpus: s.Environment.CPUs, limit: p.GOMEMLIMIT, peaks: [2]float64{peak(s, i, v.Current), peak(s, i, v.Leader)}, memory: p.Memory,
+	}
+	if p.GC != nil {
+		words.alive = [2]int64{p.GC.Live, p.Holds(v.Leader.GOGC)}
 	}
 	first, later := s.WindowsAt(i)
 	out := TuneLoad{

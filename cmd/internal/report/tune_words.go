@@ -28,6 +28,8 @@ type tuneWords struct {
 	cpus   int        // of the machine
 	limit  string     // GOMEMLIMIT that goes with a GOGC; "": none
 	peaks  [2]float64 // bytes: the memory of the current setting at its peak, and of the leader; 0: not known
+	memory int64      // limit of it, in bytes; 0: none
+	alive  [2]int64   // bytes: of the heap, and so much may be so that the leader's GOGC has its room; 0: not known
 }
 
 // headline is what to do, and why or with which figures, as far as there is room for them.
@@ -291,15 +293,22 @@ func (w tuneWords) effects() string {
 	if e := w.Effect(search.Throttled); e != nil && math.Abs(e.From-e.To) > 0.01 {
 		parts = append(parts, fmt.Sprintf("throttled periods %s → %s", quantity.WholeShare(e.From), quantity.WholeShare(e.To)))
 	}
-	return joined(append(parts, w.memory())...) + "."
+	return joined(append(parts, w.peak())...) + "."
 }
 
-// memory is what a GOGC costs; "" if there is none, or it is not known.
-func (w tuneWords) memory() string {
+// peak is what a GOGC costs in memory, and how long it is worth that under a limit; "" if there is none, or it is not known.
+func (w tuneWords) peak() string {
 	if w.Leader.GOGC == 0 || w.peaks[0] == 0 || w.peaks[1] == 0 {
 		return ""
 	}
-	return fmt.Sprintf("memory at its peak %s → %s", quantity.Bytes(int64(w.peaks[0])), quantity.Bytes(int64(w.peaks[1])))
+	text := fmt.Sprintf("memory at its peak %s → %s", quantity.Bytes(int64(w.peaks[0])), quantity.Bytes(int64(w.peaks[1])))
+	if w.memory > 0 {
+		text += " of " + quantity.Bytes(w.memory)
+	}
+	if was, most := w.alive[0], w.alive[1]; was > 0 && most > was {
+		text += fmt.Sprintf(", with room for GOGC=%d while less than %s is alive (it was %s)", w.Leader.GOGC, quantity.Bytes(most), quantity.Bytes(was))
+	}
+	return text
 }
 
 // effect tells one of them, in full if it is the first.
@@ -377,7 +386,7 @@ func (w tuneWords) trade() string {
 		return text + ", but " + w.name(w.WorseIn) + " is not known."
 	}
 	text += ", " + w.moved(*loss).loss(true)
-	return joined(append(append([]string{text}, reliability...), w.memory())...) + "."
+	return joined(append(append([]string{text}, reliability...), w.peak())...) + "."
 }
 
 // moved is an effect in the words that bench has as well.

@@ -68,9 +68,14 @@ var spokenTunes = []struct {
 			r.Metrics["cpu-ns/req"] *= 0.6
 		}
 	}, 0},
-	{"a GOGC under a memory limit", func(s *tune.Study) { s.Pilot.Levers, s.Pilot.GOMEMLIMIT = []int{800}, "230MiB" }, func(r *tune.Run) {
+	{"a GOGC under a memory limit", func(s *tune.Study) {
+		s.Pilot.Levers, s.Pilot.GOMEMLIMIT, s.Pilot.Memory = []int{800}, "230MiB", 256<<20
+		s.Pilot.GC = &tune.GC{PerSecond: 50, CPUShare: 0.3, Live: 3 << 20, Goal: 6 << 20, Procs: 2}
+	}, func(r *tune.Run) {
+		r.Metrics["peak-RSS-bytes"] = 14 << 20
 		if r.Search.GOGC != 0 {
 			r.Metrics["cpu-ns/req"] *= 0.6
+			r.Metrics["peak-RSS-bytes"] = 45 << 20
 		}
 	}, 0},
 	{"both levers", func(s *tune.Study) { s.Pilot.Levers = []int{800} }, func(r *tune.Run) {

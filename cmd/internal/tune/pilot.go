@@ -16,6 +16,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/search"
 	"github.com/unthrottle/unthrottle/cmd/internal/trial"
+	"github.com/unthrottle/unthrottle/internal/size"
 )
 
 // A Server starts a server under a setting.
@@ -609,7 +610,7 @@ func (x *execution) candidates(p *Pilot) {
 		p.Levers = nil
 		p.Warnings = append(p.Warnings, tight)
 	}
-	if x.lab.Memory == 0 {
+	if p.Memory = x.lab.Memory; p.Memory == 0 {
 		return
 	}
 	p.Levers = slices.DeleteFunc(p.Levers, func(gogc int) bool {
@@ -647,6 +648,14 @@ func (x *execution) tight(gc *GC) string {
 	}
 	return fmt.Sprintf("it needs more memory, not another GOGC: %s; collections take %s of its CPU time, as with %s alive the heap may grow by only %s before the next one",
 		needs, quantity.Share(gc.CPUShare), quantity.Bytes(gc.Live), quantity.WholeShare(max(0, room)))
+}
+
+// Holds is how much of a heap may be alive so that a GOGC takes it no farther than the memory limit's GOMEMLIMIT; 0: there is none.
+func (p *Pilot) Holds(gogc int) int64 {
+	if p.Memory == 0 || p.GOMEMLIMIT == "" {
+		return 0
+	}
+	return max(0, size.Parse(p.GOMEMLIMIT)-beside) * 100 / (100 + int64(gogc))
 }
 
 // goal is how far a heap grows with a GOGC before it is collected.

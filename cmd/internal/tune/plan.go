@@ -79,6 +79,7 @@ type Pilot struct {
 	Levers     []int  `json:"levers,omitempty"`     // values of GOGC
 	GOMEMLIMIT string `json:"gomemlimit,omitempty"` // that goes with them: a heap that grows shall not outgrow the memory limit
 	LimitKind  string `json:"limit_kind"`
+	Memory     int64  `json:"memory_limit_bytes,omitempty"` // that its runs are held to; 0: none, or not known
 
 	Capacity float64 `json:"capacity,omitempty"` // requests a second
 	Conns    int     `json:"connections,omitempty"`
@@ -492,6 +493,8 @@ func (s *Study) checkPilot(p *Pilot) error {
 		return fmt.Errorf("%d loads: there are 1 to %d", n, mostLoads)
 	case len(p.Candidates)+len(p.Levers) > mostCandidates:
 		return fmt.Errorf("%d settings: there are %d at most", len(p.Candidates)+len(p.Levers), mostCandidates)
+	case p.Memory < 0:
+		return fmt.Errorf("a memory limit of %d bytes", p.Memory)
 	case p.GOMEMLIMIT != "" && size.Parse(p.GOMEMLIMIT) == 0:
 		return fmt.Errorf("GOMEMLIMIT is %.30q", p.GOMEMLIMIT)
 	}
