@@ -1,5 +1,7 @@
 package cgroup
 
+import "runtime"
+
 // Memory is the memory limit of a process.
 type Memory struct {
 	State  State // Unknown, None or Limited
@@ -13,8 +15,11 @@ type Memory struct {
 const noMemoryLimit = 1 << 62
 
 // ReadMemory finds the memory limit that s is held to: the smallest one at which the kernel kills, or takes memory back, of all
-// levels.
+// levels. Systems other than Linux have no groups, and so none of their limits.
 func ReadMemory(s Source) Memory {
+	if runtime.GOOS != "linux" && s.Root == "" {
+		return Memory{State: None}
+	}
 	r := s.reader("memory limit")
 	defer r.close()
 	return r.memory(s)

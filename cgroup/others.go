@@ -16,7 +16,6 @@ type others struct {
 	mount  func(point string) // files below it will be read: it is quicker to say so
 	stat   func(path string) (foreign.ID, error)
 	find   func(wanted foreign.ID, point string, depth int) []string
-	record func(path string, read func() (string, error)) (string, error) // of what was read before, the same again
 	close  func()
 
 	searches int
@@ -24,11 +23,6 @@ type others struct {
 
 func newOthers(root string) *others {
 	t := foreign.Open(root)
-	type answer struct {
-		text string
-		err  error
-	}
-	read := map[string]answer{}
 	return &others{
 		read: func(path string, group bool) (string, error) {
 			read, most := t.Read, foreign.Mounts
@@ -47,14 +41,6 @@ func newOthers(root string) *others {
 		find: func(wanted foreign.ID, point string, depth int) []string {
 			way, _ := t.Find(wanted, point, depth, mostGroups)
 			return way
-		},
-		record: func(path string, file func() (string, error)) (string, error) {
-			a, ok := read[path]
-			if !ok {
-				a.text, a.err = file()
-				read[path] = a
-			}
-			return a.text, a.err
 		},
 		close: t.Close,
 	}

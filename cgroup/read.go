@@ -24,6 +24,19 @@ func Self() *Limits {
 	return l
 }
 
+// SelfAll is Self and ReadMemory of the calling process at once. It reads once what both need.
+func SelfAll() (*Limits, Memory) {
+	if runtime.GOOS != "linux" {
+		return Self(), ReadMemory(Source{})
+	}
+	r, l := newReader("CPU limit", "", "/proc/self"), new(Limits)
+	r.once = remember()
+	r.limits(l)
+	l.Affinity = schedAffinity(0)
+	r.of = "memory limit"
+	return l, r.memory(Source{})
+}
+
 // Read finds the CPU limit that s is held to. It always returns an answer: what could not be found out is in
 // Limits.State, Limits.Reason and Limits.Warnings.
 func Read(s Source) Limits {
@@ -95,6 +108,9 @@ type reader struct {
 	prefix string // what goes before its mount points
 	buf    []byte
 	others *others // nil: there is nothing but our own to read
+
+	// once reads a record, or gives what it read before; nil: each is read where it is needed. A program that calls Self alone has none.
+	once func(path string, read func() (string, error)) (string, error)
 }
 
 func newReader(of, root, proc string) *reader {
@@ -109,6 +125,7 @@ func (s Source) reader(of string) *reader {
 	r := newReader(of, strings.TrimSuffix(s.Root, "/"), proc)
 	if s.PID != 0 || r.root != "" {
 		r.others = newOthers(r.root)
+		r.once = remember()
 	}
 	r.useMounts(s)
 	return r
@@ -147,12 +164,29 @@ func (r *reader) file(dir, name string) (string, error) {
 	return string(data), err
 }
 
-// record returns the text of a process's file, in which each controller is looked for. Where there may be many, it is read once.
+// record returns the text of a process's file, in which each controller is looked for.
 func (r *reader) record(dir, name string) (string, error) {
-	if r.others == nil {
+	if r.once == nil {
 		return r.file(dir, name)
 	}
-	return r.others.record(join(dir, name), func() (string, error) { return r.file(dir, name) })
+	return r.once(join(dir, name), func() (string, error) { return r.file(dir, name) })
+}
+
+// remember makes a reader read no record twice.
+func remember() func(path string, read func() (string, error)) (string, error) {
+	type answer struct {
+		text string
+		err  error
+	}
+	all := map[string]answer{}
+	return func(path string, read func() (string, error)) (string, error) {
+		a, ok := all[path]
+		if !ok {
+			a.text, a.err = read()
+			all[path] = a
+		}
+		return a.text, a.err
+	}
 }
 
 // isOthers reports whether a path may lead to what somebody else has put there.

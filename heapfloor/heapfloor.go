@@ -13,7 +13,6 @@ import (
 	"errors"
 	"math"
 	"os"
-	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"strconv"
@@ -326,12 +325,7 @@ func (d *Decision) decide(gogc string, limit int64, readMemory func() cgroup.Mem
 	}
 }
 
-func memoryLimit() cgroup.Memory {
-	if runtime.GOOS != "linux" {
-		return cgroup.Memory{State: cgroup.None} // no cgroups, so none of their limits
-	}
-	return cgroup.ReadMemory(cgroup.Source{})
-}
+func memoryLimit() cgroup.Memory { return cgroup.ReadMemory(cgroup.Source{}) }
 
 // userGOGC reports whether the runtime accepts this text of the variable GOGC: it ignores anything but "off" and whole
 // numbers.

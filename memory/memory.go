@@ -23,7 +23,6 @@ import (
 	"errors"
 	"math"
 	"os"
-	"runtime"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -279,12 +278,7 @@ type keeper struct {
 }
 
 // readLimit is what the kernel allows now.
-var readLimit = func() cgroup.Memory {
-	if runtime.GOOS != "linux" {
-		return cgroup.Memory{State: cgroup.None}
-	}
-	return cgroup.ReadMemory(cgroup.Source{})
-}
+var readLimit = func() cgroup.Memory { return cgroup.ReadMemory(cgroup.Source{}) }
 
 // limits are what the kernel allows now, or what stands in for it.
 func (o *Options) limits() cgroup.Memory {

@@ -59,13 +59,9 @@ type facts struct {
 }
 
 func collect() facts {
-	f := facts{
-		cpu: *cgroup.Self(), procs: runtime.GOMAXPROCS(0), memory: cgroup.Memory{State: cgroup.None}, goMemLimit: debug.SetMemoryLimit(-1),
-	}
+	cpu, limit := cgroup.SelfAll()
+	f := facts{cpu: *cpu, memory: limit, procs: runtime.GOMAXPROCS(0), goMemLimit: debug.SetMemoryLimit(-1)}
 	f.throttling = cgroup.ReadThrottling(cgroup.Source{}, f.cpu)
-	if runtime.GOOS == "linux" {
-		f.memory = cgroup.ReadMemory(cgroup.Source{})
-	}
 	if d, ok := unthrottle.Last(); ok {
 		f.decision = &d
 	}
