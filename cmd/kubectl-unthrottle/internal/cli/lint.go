@@ -18,7 +18,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/result"
 )
 
-const lintHelp = `What is wrong with GOMAXPROCS in manifests, before they run, or in a cluster.
+const lintHelp = `What is wrong with CPU limits, GOMAXPROCS, GOGC and GOMEMLIMIT in manifests, before they run, or in a cluster.
 
 Usage:
   kubectl unthrottle lint [FLAGS] FILE | DIRECTORY | - ...

@@ -158,9 +158,9 @@ func (d *Lint) verdict() string {
 	case d.Workloads == 0:
 		return "No workload was found."
 	case len(d.Findings) == 0 && d.Baseline != nil && d.Baseline.Known > 0:
-		return "Nothing new is wrong with GOMAXPROCS" + in + "."
+		return "No new findings" + in + "."
 	case len(d.Findings) == 0:
-		return "Nothing is wrong with GOMAXPROCS" + in + "."
+		return "No findings" + in + "."
 	}
 	counts := map[finding.Severity]int{}
 	for _, f := range d.Findings {
