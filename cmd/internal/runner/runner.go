@@ -91,6 +91,17 @@ func (l Limit) Quota() time.Duration {
 }
 
 // needsGroup reports whether something is limited that takes a group, or its emulation.
+// OutOfMemory begins what is said of a program that the kernel killed for lack of memory.
+const OutOfMemory = "out of memory"
+
+// OutOfMemory says so of one that had this limit.
+func (l Limit) OutOfMemory() string {
+	if l.Memory == 0 {
+		return OutOfMemory
+	}
+	return OutOfMemory + ": limit " + quantity.Bytes(l.Memory)
+}
+
 func (l Limit) needsGroup() bool { return l.CPUs != 0 || l.Memory != 0 }
 
 // Refused is an error in the limit, and not of this machine: another kind of limit would not help.

@@ -53,10 +53,10 @@ func FindURL(ctx context.Context, spec Spec) (string, error) {
 			return "", ctx.Err()
 		case <-vain.C:
 			if len(ports) == 0 && !spec.Patient {
-				return "", &Error{fmt.Sprintf("%s: it listens on no port after %v", filepath.Base(spec.Args[0]), vainAfter), s.Output()}
+				return "", &Error{Why: fmt.Sprintf("%s: it listens on no port after %v", filepath.Base(spec.Args[0]), vainAfter), Output: s.Output()}
 			}
 		case <-patience.C:
-			return "", &Error{fmt.Sprintf("%s: %s within %v", filepath.Base(spec.Args[0]), nowhere(), s.spec.Timeout), s.Output()}
+			return "", &Error{Why: fmt.Sprintf("%s: %s within %v", filepath.Base(spec.Args[0]), nowhere(), s.spec.Timeout), Output: s.Output()}
 		}
 	}
 }

@@ -54,9 +54,13 @@ type Server struct {
 type Error struct {
 	Why    string
 	Output []string
+	Killed bool // for lack of memory: what it wrote says nothing about that
 }
 
 func (e *Error) Error() string {
+	if e.Killed {
+		return e.Why
+	}
 	if len(e.Output) == 0 {
 		return e.Why + "; it has written nothing"
 	}
@@ -111,7 +115,7 @@ func (s *Server) awaitReady(ctx context.Context) error {
 		case <-ready:
 			// It may have ended just then, and another have answered in its place.
 			if s.over() {
-				return s.failure("it ended at once: " + s.how())
+				return s.ended("at once")
 			}
 			return nil
 		case <-late.C:
@@ -125,7 +129,7 @@ func (s *Server) awaitReady(ctx context.Context) error {
 				return s.failure(s.spec.Ready.missing(&seen))
 			}
 		case <-s.Ended():
-			return s.failure("it ended before it was ready: " + s.how())
+			return s.ended("before it was ready")
 		case <-limit.C:
 			return s.failure(fmt.Sprintf("it was not ready within %v (%s%s)", s.spec.Timeout, s.spec.Ready.missing(&seen), s.elsewhere()))
 		case <-ctx.Done():
@@ -173,20 +177,21 @@ func (s *Server) over() bool {
 	}
 }
 
-// how says how a server has ended.
-func (s *Server) how() string {
+// ended is the error of a server that has ended on its own.
+func (s *Server) ended(when string) error {
 	r := s.Wait()
+	how := fmt.Sprintf("exit code %d", r.ExitCode)
 	switch {
 	case r.OOMKills > 0:
-		return "it was out of memory"
+		return &Error{Why: s.spec.Limit.OutOfMemory(), Killed: true}
 	case r.Signal != "":
-		return "ended by " + r.Signal
+		how = "ended by " + r.Signal
 	}
-	return fmt.Sprintf("exit code %d", r.ExitCode)
+	return s.failure("it ended " + when + ": " + how)
 }
 
 func (s *Server) failure(why string) error {
-	return &Error{strings.Join(s.spec.Args, " ") + ": " + why, s.output.last()}
+	return &Error{Why: strings.Join(s.spec.Args, " ") + ": " + why, Output: s.output.last()}
 }
 
 // Check returns an error if the server has ended on its own, while it was measured.
@@ -195,7 +200,7 @@ func (s *Server) Check() error { return s.CheckThat("while it was measured") }
 // CheckThat returns an error if the server has ended on its own, with when that was.
 func (s *Server) CheckThat(when string) error {
 	if s.over() {
-		return s.failure("it ended " + when + ": " + s.how())
+		return s.ended(when)
 	}
 	return nil
 }

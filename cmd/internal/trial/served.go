@@ -64,6 +64,7 @@ type Session struct {
 	before procs.HostMoment
 	used   time.Duration // CPU time of generators
 	procs  int
+	limit  runner.Limit
 }
 
 // A Shot is what is to be sent to a server.
@@ -121,6 +122,7 @@ func (s *Served) Open(ctx context.Context, setting lab.Setting, trace bool) (*Se
 	spec := s.Service
 	spec.Limit = spec.Limit.WithCPUs(setting.CPUs)
 	spec.Limit.CountMemory = true
+	x.limit = spec.Limit
 	spec.Env = environ(setting, Program{Env: spec.Env})
 	if trace {
 		spec.Env = withGODEBUG(spec.Env, goself.GCTrace)
@@ -172,6 +174,8 @@ func (x *Session) Close() lab.Run {
 	}
 	x.disturb(&run, res.CPU+x.used)
 	switch {
+	case res.OOMKills > 0: // of the server, or of one that it has started
+		run.Error = x.limit.OutOfMemory()
 	case dead != nil:
 		run.Error = dead.Error()
 	case res.Escaped != nil: // its figures are not those of the limit

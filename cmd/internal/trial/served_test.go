@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -40,6 +41,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
+var eaten []byte
+
 func serve(address string) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -48,6 +51,8 @@ func serve(address string) {
 	}
 	http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
+		case "/eat":
+			eaten = bytes.Repeat([]byte("much "), 20<<20)
 		case "/die":
 			fmt.Println("it was asked to die")
 			os.Exit(5)
@@ -152,6 +157,39 @@ func TestServedFailures(t *testing.T) {
 	cancel()
 	if _, err := s.Open(ctx, lab.Setting{CPUs: 1}, false); !errors.Is(err, context.Canceled) {
 		t.Errorf("interrupted: %v", err)
+	}
+}
+
+// TestOutOfMemory: what the kernel kills at its limit is told in one line, wherever that happens.
+func TestOutOfMemory(t *testing.T) {
+	const want = "out of memory: limit 32 MiB"
+	s := newServed(t, "/eat", document)
+	s.Service.Limit.Memory = 32 << 20
+	x, err := s.Open(t.Context(), lab.Setting{CPUs: 1}, true)
+	if err != nil && os.Getenv("UNTHROTTLE_REQUIRE_CGROUP") != "1" {
+		t.Skip("memory can't be limited here: ", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := x.Load(t.Context(), Shot{Lasting: time.Second, Conns: 1}); err != nil {
+		t.Error(err)
+	}
+	if run := x.Close(); run.Error != want {
+		t.Errorf("while it is measured: %q", run.Error)
+	}
+	const eats = "head -c 200000000 /dev/zero | tail >/dev/null"
+	s.Service.Args = []string{"sh", "-c", "exec tail /dev/zero"}
+	_, err = s.Open(t.Context(), lab.Setting{CPUs: 1}, false)
+	if why, failed := Failed(err); !failed || why != want {
+		t.Errorf("before it is ready: %v", err)
+	}
+	for _, end := range []string{"", "; true"} { // of one that goes on although something else of it was killed
+		r := &Runner{Limit: runner.Limit{Memory: 32 << 20}, With: runner.Auto, Programs: Command{Args: []string{"sh", "-c", eats + end}}.Program}
+		run, err := r.Run(t.Context(), lab.Setting{CPUs: 1})
+		if err != nil || run.Error != want {
+			t.Errorf("a job: %q, %v", run.Error, err)
+		}
 	}
 }
 

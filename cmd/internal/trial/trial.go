@@ -81,7 +81,11 @@ func (r *Runner) Run(ctx context.Context, s lab.Setting) (lab.Run, error) {
 	if noGo() && !bytes.Contains(stderr.Bytes(), []byte("init runtime @")) {
 		out.Marks = append(out.Marks, lab.MarkNoGo)
 	}
-	if res.ExitCode != 0 {
+	switch {
+	case res.OOMKills > 0: // of the program, or of one that it has started
+		out.Error = limit.OutOfMemory()
+		return out, nil
+	case res.ExitCode != 0:
 		out.Error = failure(res, stderr.Bytes())
 		return out, nil
 	}
@@ -192,9 +196,6 @@ func failure(res runner.Result, stderr []byte) string {
 	text := "exit code " + strconv.Itoa(res.ExitCode)
 	if res.Signal != "" {
 		text = "ended by " + res.Signal
-	}
-	if res.OOMKills > 0 {
-		text += ", for lack of memory"
 	}
 	lines := bytes.Split(bytes.TrimSpace(stderr), []byte("\n"))
 	if last := lines[len(lines)-1]; len(last) > 0 {

@@ -14,6 +14,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/choice"
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
+	"github.com/unthrottle/unthrottle/cmd/internal/runner"
 	"github.com/unthrottle/unthrottle/cmd/internal/search"
 	"github.com/unthrottle/unthrottle/cmd/internal/trial"
 	"github.com/unthrottle/unthrottle/internal/size"
@@ -179,7 +180,7 @@ func (x *execution) pilotServer(ctx context.Context, p *Pilot) (tells bool, err 
 	case ctx.Err() != nil:
 		return false, ctx.Err()
 	case run.Error != "":
-		return false, &Hopeless{Why: "the program failed with its current setting: " + run.Error}
+		return false, failsAsItIs(run.Error)
 	case trouble != nil:
 		return false, trouble
 	}
@@ -211,6 +212,15 @@ func (x *execution) noGo() error {
 }
 
 func (h *Hopeless) Error() string { return h.Why }
+
+// failsAsItIs is a program that fails with its current setting.
+func failsAsItIs(why string) error {
+	h := &Hopeless{Why: "the program failed with its current setting: " + why}
+	if strings.HasPrefix(why, runner.OutOfMemory) {
+		h.Next = "give it more memory"
+	}
+	return h
+}
 
 // look is a pilot's look at a server that runs.
 type look struct {
@@ -542,7 +552,7 @@ func (x *execution) pilotJob(ctx context.Context, p *Pilot) error {
 		return err
 	}
 	if run.Error != "" {
-		return &Hopeless{Why: "the program failed with its current setting: " + run.Error}
+		return failsAsItIs(run.Error)
 	}
 	if slices.Contains(run.Marks, lab.MarkNoGo) {
 		return x.noGo()
