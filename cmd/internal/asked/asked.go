@@ -20,6 +20,11 @@ func Arrivals(flags *pflag.FlagSet, to *load.Arrivals) {
 	flags.Var(verb.OneOf(to, load.Poisson, load.Constant), "arrivals", "A\tpoisson, as users arrive, or const (poisson)")
 }
 
+// Burst adds --burst.
+func Burst(flags *pflag.FlagSet, to *int) {
+	verb.Number(flags, to, "burst", "", 1, "N\trequests arrive so many at once, as when a page or a queue asks for all of them (1)")
+}
+
 // Margin adds --margin, whose usual value is 5 %.
 func Margin(flags *pflag.FlagSet, to *float64) {
 	*to = 0.05

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -47,6 +48,9 @@ type loader struct {
 	flags    *verb.Flags
 	results  *verb.Results[*report.Load]
 	plan     load.Plan
+	rate     quantity.RateRange
+	rateFile string
+	rateSum  string // of that file
 	requests loadtest.Requests
 	slo      string
 	findMax  bool
@@ -69,10 +73,14 @@ func newLoad(stdio IO) *cobra.Command {
 func (o *loader) register(l *verb.Flags) {
 	p := &o.plan
 	flags := l.Section("Load:")
-	flags.Var(quantity.Value(&p.Rate, quantity.ParseRate, "500, or --rate 20K"), "rate", "R\trequests a second, whatever the server does (50); K, M: thousands, millions")
+	flags.Var(quantity.Value(&o.rate, quantity.ParseRateRange, "500, 20K, or 100..1000"), "rate", "R\trequests a second, whatever the server does (50): 500, 20K; 100..1000 changes evenly")
+	flags.StringVar(&o.rateFile, "rate-file", "", "FILE\tarrivals as they were recorded: a time a line, as an access log has them; - is stdin")
+	l.Exclude("use one of them", "rate", "rate-file")
+	l.Exclude("use one of them", "rate-file", "find-max")
 	verb.Duration(flags, &p.Duration, "for", time.Millisecond, "D\thow long (10s; with --find-max at most, in all: 40s)")
 	verb.Number(flags, &p.Requests, "requests", "n", 1, "N\thow many, instead of how long")
 	asked.Arrivals(flags, &p.Arrivals)
+	asked.Burst(flags, &p.Burst)
 	flags.Uint64Var(&p.Seed, "seed", 0, "N\tfor the arrivals and the choice of targets")
 	verb.Duration(flags, &p.WarmUp, "warmup", 0, "D\tthe same load before, not counted")
 	verb.Number(flags, &p.Conns, "conns", "c", 1, "N\tmost connections (1000); without --rate a closed loop: N workers, each waits for its answer")
@@ -103,7 +111,11 @@ const (
 // session makes of the flags what is to be sent.
 func (o *loader) session(ctx context.Context, args []string) (*loadtest.Session, error) {
 	p := &o.plan
-	closed := o.flags.Given("conns") && p.Rate == 0 && !o.findMax
+	p.Rate = o.rate.Mean()
+	if o.rate.From != o.rate.To {
+		p.From = o.rate.From
+	}
+	closed := o.flags.Given("conns") && p.Rate == 0 && o.rateFile == "" && !o.findMax
 	switch {
 	case len(args) > 1:
 		return nil, hint.Usage(loadtest.Example, "load takes one URL, got %d; --targets takes a file of several", len(args))
@@ -111,19 +123,30 @@ func (o *loader) session(ctx context.Context, args []string) (*loadtest.Session,
 		return nil, hint.Usage(loadtest.Example, "no URL given")
 	case len(args) == 1 && o.requests.File != "":
 		return nil, hint.Usage("use one of them", "a URL and --targets cannot be used together")
+	case closed && p.Burst > 0:
+		return nil, hint.Usage("add --rate", "--burst says how the requests of a rate are spread, and without --rate there is none")
+	case o.rateFile != "" && (o.flags.Given("arrivals") || p.Burst > 0):
+		return nil, hint.Usage("leave --arrivals and --burst out", "--rate-file says when each request arrives")
+	case o.findMax && p.From > 0:
+		return nil, hint.Usage("--rate 500 begins with that rate", "--find-max looks for one rate, and %v/s to %v/s are many", o.rate.From, o.rate.To)
 	case closed && o.flags.Given("arrivals"):
 		return nil, hint.Usage("add --rate", "--arrivals says how the requests of a rate are spread, and without --rate there is none")
 	case o.findMax && o.slo == "":
 		return nil, hint.Usage("unthrottle load URL --find-max --slo p99=50ms", "--find-max looks for the highest rate that holds an SLO, and there is none")
+	}
+	if !o.flags.Given("seed") {
+		p.Seed = rand.Uint64() >> 32 // short enough to be typed
+	}
+	if o.rateFile != "" {
+		if err := o.recorded(); err != nil {
+			return nil, err
+		}
 	}
 	if p.Rate == 0 && !closed {
 		p.Rate = defaultRate
 	}
 	if p.Duration == 0 && p.Requests == 0 {
 		p.Duration = defaultFor
-	}
-	if !o.flags.Given("seed") {
-		p.Seed = rand.Uint64() >> 32 // short enough to be typed
 	}
 	if o.requests.Method == "" && o.flags.Given("data") {
 		o.requests.Method = "POST"
@@ -145,6 +168,31 @@ func (o *loader) session(ctx context.Context, args []string) (*loadtest.Session,
 	}
 	s.Plan = *p
 	return s, nil
+}
+
+// recorded reads when requests are to arrive. They take as long as they took, or as --for and -n say.
+func (o *loader) recorded() error {
+	in := o.stdio.In
+	if o.rateFile != "-" {
+		f, err := os.Open(o.rateFile)
+		if err != nil {
+			return hint.With(fmt.Errorf("--rate-file: %w", err), "it is a text with a time in each line: awk '{print $4 $5}' access.log writes one")
+		}
+		defer f.Close()
+		in = f
+	}
+	p := &o.plan
+	times, sum, err := load.ReadTimes(in, p.Seed)
+	if err != nil {
+		return hint.With(fmt.Errorf("--rate-file %s: %w", o.rateFile, err), "awk '{print $4 $5}' access.log writes one from a log in the common format")
+	}
+	last := times[len(times)-1]
+	p.Arrivals, p.Times, o.rateSum = load.Recorded, times, sum
+	if p.Duration == 0 && p.Requests == 0 {
+		p.Duration = last + max(time.Millisecond, last/time.Duration(len(times)-1))
+	}
+	p.Rate = float64(len(times)) / max(time.Millisecond, last).Seconds()
+	return nil
 }
 
 const pausesVerb = "pauses"
@@ -232,6 +280,7 @@ func (o *loader) send(ctx context.Context, s *loadtest.Session) (doc report.Load
 	s.Live, s.Tried = p.Load, p.Window
 	if !o.findMax {
 		doc.Summary, err = s.Once(ctx)
+		doc.RateFile, doc.RateSum = o.rateFile, o.rateSum
 		return doc, err
 	}
 	s.Plan.Each = nil

@@ -21,12 +21,15 @@ import (
 // A Plan is what to send, how often and for how long. With a Rate it is an open loop, else a closed one.
 type Plan struct {
 	Targets  []Target
-	Rate     float64       // requests a second in all; 0: a closed loop
-	Arrivals Arrivals      // how they are spread
-	Seed     uint64        // of the arrivals and the choice of targets
-	Duration time.Duration // 0: until Requests are sent
-	Requests int64         // 0: until Duration is over; where both are given, what comes first
-	WarmUp   time.Duration // the same load before that, which is not counted
+	Rate     float64         // requests a second in all, on average; 0: a closed loop
+	From     float64         // the rate at the beginning, from which it changes evenly to 2*Rate-From; 0: it stays the same
+	Arrivals Arrivals        // how they are spread
+	Burst    int             // so many are due at once, and then none for a while; 0: one
+	Times    []time.Duration // of Recorded arrivals, from the start, in order
+	Seed     uint64          // of the arrivals and the choice of targets
+	Duration time.Duration   // 0: until Requests are sent
+	Requests int64           // 0: until Duration is over; where both are given, what comes first
+	WarmUp   time.Duration   // the same load before that, which is not counted
 
 	// Conns are the workers of a closed loop (0: 50), or the most connections that an open loop may have (0: 1000).
 	Conns int
@@ -60,8 +63,9 @@ type Witness interface {
 type Arrivals string
 
 const (
-	Poisson  Arrivals = "poisson" // independent of each other, as users are
-	Constant Arrivals = "const"   // evenly spaced
+	Poisson  Arrivals = "poisson"  // independent of each other, as users are
+	Constant Arrivals = "const"    // evenly spaced
+	Recorded Arrivals = "recorded" // as they once were
 )
 
 // A Target is one kind of request.

@@ -33,7 +33,7 @@ func TestSchedule(t *testing.T) {
 		if n != test.want {
 			t.Errorf("%+v: %d planned", test, n)
 		}
-		s := newSchedule(test.arrivals, test.rate, n, 1)
+		s := newSchedule(shape{arrivals: test.arrivals, rate: test.rate}, n, 1)
 		end := time.Duration(float64(n) / test.rate * float64(time.Second))
 		got, last := int64(0), time.Duration(0)
 		for at, ok := s.next(); ok; at, ok = s.next() {
@@ -49,7 +49,7 @@ func TestSchedule(t *testing.T) {
 	if planned(10, 0, 0) != -1 {
 		t.Error("a load without end has one")
 	}
-	endless := newSchedule(Poisson, 1000, -1, 1)
+	endless := newSchedule(shape{arrivals: Poisson, rate: 1000}, -1, 1)
 	for range 100000 {
 		if _, ok := endless.next(); !ok {
 			t.Fatal("a load without end has ended")
@@ -64,7 +64,7 @@ func TestSchedule(t *testing.T) {
 // the mean. The same seed gives the same times.
 func TestPoisson(t *testing.T) {
 	const n, rate = 100000, 1000.0
-	s, same, other := newSchedule(Poisson, rate, n, 7), newSchedule(Poisson, rate, n, 7), newSchedule(Poisson, rate, n, 8)
+	s, same, other := newSchedule(shape{arrivals: Poisson, rate: rate}, n, 7), newSchedule(shape{arrivals: Poisson, rate: rate}, n, 7), newSchedule(shape{arrivals: Poisson, rate: rate}, n, 8)
 	var sum, squares float64
 	short, equal, last := 0, 0, time.Duration(0)
 	for range n {
@@ -88,6 +88,123 @@ func TestPoisson(t *testing.T) {
 	sd := math.Sqrt(squares/n - mean*mean)
 	if math.Abs(mean-1) > 0.001 || math.Abs(sd-1) > 0.02 || math.Abs(float64(short)/n-(1-1/math.E)) > 0.01 || equal > 10 {
 		t.Errorf("mean %v, deviation %v, shorter than the mean %v, equal with another seed %d", mean, sd, float64(short)/n, equal)
+	}
+}
+
+// TestBurst: as many requests as without bursts, so many at once, and the bursts as far apart as requests would be at their rate.
+func TestBurst(t *testing.T) {
+	for _, arrivals := range []Arrivals{Poisson, Constant} {
+		p := Plan{Rate: 100, Arrivals: arrivals, Burst: 20, Duration: 100 * time.Second, Requests: 9990, Seed: 3}
+		at := map[time.Duration]int{}
+		var order []time.Duration
+		s := p.main()
+		for due, ok := s.next(); ok; due, ok = s.next() {
+			if at[due]++; at[due] == 1 {
+				order = append(order, due)
+			}
+		}
+		if len(order) != 500 || !slices.IsSorted(order) || order[len(order)-1] >= 100*time.Second {
+			t.Errorf("%s: %d bursts until %v", arrivals, len(order), order[len(order)-1])
+		}
+		for i, due := range order {
+			want := 20
+			if i == 499 {
+				want = 10
+			}
+			if at[due] != want {
+				t.Errorf("%s: burst %d has %d requests", arrivals, i, at[due])
+			}
+		}
+		if arrivals == Constant && (order[1] != 200*time.Millisecond || order[499] != 99800*time.Millisecond) {
+			t.Errorf("bursts at %v and %v", order[1], order[499])
+		}
+	}
+}
+
+// TestChanging: the rate goes evenly from one number to another, either way.
+func TestChanging(t *testing.T) {
+	for _, from := range []float64{100, 1900} {
+		for _, arrivals := range []Arrivals{Poisson, Constant} {
+			p := Plan{Rate: 1000, From: from, Arrivals: arrivals, Duration: 20 * time.Second, Seed: 5}
+			if h := p.highest(); h != 1900 {
+				t.Errorf("highest %v", h)
+			}
+			var each [20]int
+			s, all, last := p.main(), 0, time.Duration(0)
+			for due, ok := s.next(); ok; due, ok = s.next() {
+				if due < last || due > p.Duration {
+					t.Fatalf("%v after %v", due, last)
+				}
+				last = due
+				each[min(19, int(due/time.Second))]++
+				all++
+			}
+			if all != 20000 {
+				t.Errorf("%d requests", all)
+			}
+			for i, n := range each {
+				want := from + (1900+100-2*from)*(float64(i)+0.5)/20
+				if math.Abs(float64(n)-want) > 5*math.Sqrt(want) {
+					t.Errorf("%s, from %v: %d in second %d, want about %.0f", arrivals, from, n, i, want)
+				}
+			}
+			p.WarmUp = time.Second
+			warm, n := p.warmUp(), 0
+			for _, ok := warm.next(); ok; _, ok = warm.next() {
+				n++
+			}
+			if float64(n) != from {
+				t.Errorf("the warm-up sends %d, want %v", n, from)
+			}
+		}
+	}
+}
+
+func TestRecorded(t *testing.T) {
+	times := []time.Duration{0, time.Second, time.Second, 3 * time.Second}
+	for _, c := range []struct {
+		duration time.Duration
+		requests int64
+		want     int
+	}{{0, 0, 4}, {2 * time.Second, 0, 3}, {0, 2, 2}, {time.Hour, 0, 4}} {
+		p := Plan{Rate: 1, Arrivals: Recorded, Times: times, Duration: c.duration, Requests: c.requests}
+		s := p.main()
+		for i := range c.want {
+			if due, ok := s.next(); !ok || due != times[i] {
+				t.Errorf("%+v: request %d at %v, %v", c, i, due, ok)
+			}
+		}
+		if due, ok := s.next(); ok {
+			t.Errorf("%+v: one more at %v", c, due)
+		}
+	}
+}
+
+func TestCheckShape(t *testing.T) {
+	for _, p := range []Plan{
+		{Burst: 20, Duration: time.Second},
+		{Rate: 10, Burst: -1, Duration: time.Second},
+		{Rate: 10, Burst: 1e6, Duration: time.Second},
+		{Rate: 10, From: 20, Duration: time.Second},
+		{Rate: 10, From: math.NaN(), Duration: time.Second},
+		{Rate: 10, From: 5},
+		{Rate: 10, Arrivals: Recorded},
+		{Rate: 10, Arrivals: Recorded, Times: []time.Duration{2, 1}},
+		{Rate: 10, Arrivals: Recorded, Times: []time.Duration{1, 2}, Burst: 2},
+		{Arrivals: Recorded, Times: []time.Duration{1, 2}},
+	} {
+		if err := check(&p); err == nil {
+			t.Errorf("%+v is taken", p)
+		}
+	}
+	for _, p := range []Plan{
+		{Rate: 10, Burst: 20, Duration: time.Second},
+		{Rate: 10, From: 19, Duration: time.Second},
+		{Rate: 10, Arrivals: Recorded, Times: []time.Duration{0, 0, 5}},
+	} {
+		if err := check(&p); err != nil {
+			t.Errorf("%+v: %v", p, err)
+		}
 	}
 }
 

@@ -56,7 +56,7 @@ func newLoops(r *Run) (*loops, error) {
 	}
 	n := (p.Conns + connsEach - 1) / connsEach
 	if p.Rate > 0 {
-		n = 1 + int(p.Rate/rateEach)
+		n = 1 + int(p.highest()/rateEach)
 	}
 	n = max(1, min(n, p.Conns, runtime.GOMAXPROCS(0)))
 	s := &loops{run: r, release: make(chan struct{})}
@@ -229,9 +229,9 @@ func newLoop(s *loops, index, of int) (l *loop, err error) {
 			l.slack = p.Slack
 		}
 		if p.WarmUp > 0 {
-			l.schedules = append(l.schedules, timetable{newSchedule(p.Arrivals, p.Rate, planned(p.Rate, p.WarmUp, 0), p.Seed+1), -p.WarmUp})
+			l.schedules = append(l.schedules, timetable{p.warmUp(), -p.WarmUp})
 		}
-		l.schedules = append(l.schedules, timetable{newSchedule(p.Arrivals, p.Rate, planned(p.Rate, p.Duration, p.Requests), p.Seed), 0})
+		l.schedules = append(l.schedules, timetable{p.main(), 0})
 	}
 	if l.poll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return nil, os.NewSyscallError("epoll_create1", err)

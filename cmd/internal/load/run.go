@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -138,6 +139,9 @@ func Start(ctx context.Context, p Plan) (*Run, error) {
 	return r, nil
 }
 
+// MostBurst is how many requests may be due at once.
+const MostBurst = 100_000
+
 func check(p *Plan) error {
 	switch {
 	case p.Rate < 0 || p.Rate != p.Rate || p.Rate > 1e7:
@@ -148,11 +152,19 @@ func check(p *Plan) error {
 		return errors.New("a rate for all and a rate for each worker exclude each other")
 	case p.Duration < 0 || p.Requests < 0 || p.WarmUp < 0 || p.Conns < 0 || p.Grace < 0 || p.Slack < 0 || p.Client.Timeout < 0:
 		return errors.New("negative numbers are not allowed")
-	case p.Rate > 0 && planned(p.Rate, p.Duration, p.Requests) == 0:
+	case p.Burst < 0 || p.Burst > MostBurst || p.Burst > 1 && (p.Rate == 0 || p.Arrivals == Recorded):
+		return fmt.Errorf("bursts of %d requests: it takes a rate, and at most %d at once", p.Burst, MostBurst)
+	case p.From < 0 || p.From != p.From || p.From > 0 && p.From >= 2*p.Rate:
+		return fmt.Errorf("the rate can't change from %v and be %v a second on average", p.From, p.Rate)
+	case p.From > 0 && (p.Arrivals == Recorded || p.Duration == 0 && p.Requests == 0):
+		return errors.New("a rate that changes needs an end")
+	case p.Arrivals == Recorded && (len(p.Times) == 0 || p.Rate == 0 || !slices.IsSorted(p.Times) || p.Times[0] < 0):
+		return errors.New("recorded arrivals are times in order")
+	case p.Rate > 0 && p.planned() == 0:
 		return fmt.Errorf("nothing would be sent: %v a second for %v", p.Rate, p.Duration)
 	}
 	switch p.Arrivals {
-	case Poisson, Constant:
+	case Poisson, Constant, Recorded:
 	case "":
 		p.Arrivals = Poisson
 	default:
@@ -227,13 +239,12 @@ func (r *Run) stop() {
 func (r *Run) pace() {
 	p := &r.plan
 	if p.WarmUp > 0 {
-		warm := newSchedule(p.Arrivals, p.Rate, planned(p.Rate, p.WarmUp, 0), p.Seed+1)
-		if !r.follow(warm, -p.WarmUp) {
+		if !r.follow(p.warmUp(), -p.WarmUp) {
 			return
 		}
 		r.before = readUsage()
 	}
-	r.follow(newSchedule(p.Arrivals, p.Rate, planned(p.Rate, p.Duration, p.Requests), p.Seed), 0)
+	r.follow(p.main(), 0)
 	r.sent()
 }
 

@@ -7,6 +7,15 @@ import (
 	"time"
 )
 
+// A shape is how the requests of an open loop are spread over time.
+type shape struct {
+	arrivals Arrivals
+	rate     float64 // on average
+	from     float64 // the rate at the beginning, from which it changes evenly to 2*rate-from; 0: it does not change
+	burst    int     // so many are due at once; 0: one
+	times    []time.Duration
+}
+
 // A schedule tells when requests are due. It depends on the plan alone, not on the server, and the same plan gives the
 // same times.
 //
@@ -14,29 +23,30 @@ import (
 // requests a second for 30 seconds being 15,000, and the gaps are still those of users who know nothing of each other.
 // The points are made in order by adding up exponential gaps, and scaled so that their sum comes out right.
 type schedule struct {
-	arrivals Arrivals
-	rate     float64
-	left     int64 // -1: no end
-	sent     int64
-	at       float64 // seconds
-	scale    float64
-	gaps     *rand.Rand
+	shape
+	left   int64 // -1: no end
+	sent   int64
+	at     float64 // seconds, as if the rate did not change
+	length float64 // seconds, where there is an end
+	scale  float64
+	gaps   *rand.Rand
 }
 
 const arrivalStream = 1
 
-// newSchedule spreads n requests over n/rate seconds; n < 0: without end.
-func newSchedule(arrivals Arrivals, rate float64, n int64, seed uint64) *schedule {
-	s := &schedule{arrivals: arrivals, rate: rate, left: n, scale: 1 / rate, gaps: rand.New(rand.NewPCG(seed, arrivalStream))}
-	if arrivals != Constant && n >= 0 {
+// newSchedule spreads n requests over n/rate seconds; n < 0: without end, and so at one rate.
+func newSchedule(s shape, n int64, seed uint64) *schedule {
+	s.burst = max(1, s.burst)
+	d := &schedule{shape: s, left: n, length: float64(n) / s.rate, scale: float64(s.burst) / s.rate, gaps: rand.New(rand.NewPCG(seed, arrivalStream))}
+	if s.arrivals == Poisson && n >= 0 {
 		sum := 0.0
-		for range n + 1 {
-			sum += s.gaps.ExpFloat64()
+		for range (n+int64(s.burst)-1)/int64(s.burst) + 1 {
+			sum += d.gaps.ExpFloat64()
 		}
-		s.scale = float64(n) / rate / sum
-		s.gaps = rand.New(rand.NewPCG(seed, arrivalStream))
+		d.scale = d.length / sum
+		d.gaps = rand.New(rand.NewPCG(seed, arrivalStream))
 	}
-	return s
+	return d
 }
 
 // next returns when the next request is due, from the start.
@@ -47,16 +57,71 @@ func (s *schedule) next() (at time.Duration, ok bool) {
 	if s.left > 0 {
 		s.left--
 	}
-	if s.arrivals == Constant {
+	switch {
+	case s.arrivals == Recorded:
+		at = s.times[s.sent]
+		s.sent++
+		return at, true
+	case s.sent%int64(s.burst) > 0: // with the one before
+	case s.arrivals == Constant:
 		s.at = float64(s.sent) / s.rate
-	} else {
+	default:
 		s.at += s.gaps.ExpFloat64() * s.scale
 	}
 	s.sent++
-	return time.Duration(s.at * float64(time.Second)), true
+	return time.Duration(s.changed(s.at) * float64(time.Second)), true
 }
 
-// planned is how many requests an open loop sends; -1: no end.
+// changed is when as many requests are due at a rate that changes as at the average rate are at a time.
+func (s *schedule) changed(at float64) float64 {
+	if s.from == 0 || s.from == s.rate {
+		return at
+	}
+	more := 2 * (s.rate - s.from)
+	return s.length * (math.Sqrt(s.from*s.from+2*more*s.rate*at/s.length) - s.from) / more
+}
+
+// main is the schedule of what is measured, warmUp that of the same load before: as it begins.
+func (p *Plan) main() *schedule {
+	return newSchedule(shape{p.Arrivals, p.Rate, p.From, p.Burst, p.Times}, p.planned(), p.Seed)
+}
+
+func (p *Plan) warmUp() *schedule {
+	s := shape{arrivals: p.Arrivals, rate: p.Rate, burst: p.Burst}
+	if p.From > 0 {
+		s.rate = p.From
+	}
+	if s.arrivals == Recorded {
+		s.arrivals = Poisson
+	}
+	return newSchedule(s, planned(s.rate, p.WarmUp, 0), p.Seed+1)
+}
+
+// planned is how many requests are sent.
+func (p *Plan) planned() int64 {
+	n := planned(p.Rate, p.Duration, p.Requests)
+	if p.Arrivals != Recorded {
+		return n
+	}
+	n = int64(len(p.Times))
+	if p.Duration > 0 {
+		n = int64(sort.Search(len(p.Times), func(i int) bool { return p.Times[i] >= p.Duration }))
+	}
+	if p.Requests > 0 {
+		n = min(n, p.Requests)
+	}
+	return n
+}
+
+// highest is the highest rate that the load comes to.
+func (p *Plan) highest() float64 {
+	if p.From > 0 {
+		return max(p.From, 2*p.Rate-p.From)
+	}
+	return p.Rate
+}
+
+// planned is how many requests an open loop of a rate sends; -1: no end.
 func planned(rate float64, duration time.Duration, requests int64) int64 {
 	n := int64(-1)
 	if duration > 0 {

@@ -229,7 +229,7 @@ func (s *Session) capacity(ctx context.Context, ends time.Time, f *finding) (rat
 	var highest, held float64
 	for try := fewest; try <= most && time.Until(ends) > probeWarm+probing; try *= 4 {
 		plan := s.Plan
-		plan.Rate, plan.Requests, plan.Duration, plan.WarmUp, plan.Grace, plan.Conns = 0, 0, probing, probeWarm, s.grace(), try
+		plan.Rate, plan.Burst, plan.Requests, plan.Duration, plan.WarmUp, plan.Grace, plan.Conns = 0, 0, 0, probing, probeWarm, s.grace(), try
 		if s.Plan.Conns > 0 {
 			plan.Conns = min(try, s.Plan.Conns)
 		}

@@ -22,9 +22,14 @@ type Summary struct {
 	Began string `json:"began"` // what is counted, after the warm-up; RFC 3339, to the millisecond
 
 	Targets   []Target `json:"targets"`
-	Loop      string   `json:"loop"`       // open or closed
-	RateAsked *float64 `json:"rate_asked"` // requests a second; null: a closed loop
-	Arrivals  string   `json:"arrivals"`   // poisson or const; "": a closed loop
+	Loop      string   `json:"loop"`                // open or closed
+	RateAsked *float64 `json:"rate_asked"`          // requests a second, on average; null: a closed loop
+	RateFrom  float64  `json:"rate_from,omitempty"` // the rate at the beginning, where it changes evenly to RateTo; 0: it stays the same
+	RateTo    float64  `json:"rate_to,omitempty"`
+	Arrivals  string   `json:"arrivals"`            // poisson, const or recorded; "": a closed loop
+	Burst     int      `json:"burst,omitempty"`     // requests that are due at once; 0: one
+	RateFile  string   `json:"rate_file,omitempty"` // of recorded arrivals
+	RateSum   string   `json:"rate_file_sha256,omitempty"`
 	Seed      uint64   `json:"seed"`
 	MaxConns  int      `json:"max_connections"` // of a closed loop its workers
 	Engine    string   `json:"engine"`          // lean or net/http
@@ -358,6 +363,12 @@ func Summarise(r *load.Result, slo *load.SLO) Summary {
 	}
 	if p.Rate > 0 {
 		d.Loop, d.RateAsked, d.Arrivals = "open", &p.Rate, string(p.Arrivals)
+		if p.From > 0 {
+			d.RateFrom, d.RateTo = p.From, 2*p.Rate-p.From
+		}
+		if p.Burst > 1 {
+			d.Burst = p.Burst
+		}
 	}
 	for _, t := range p.Targets {
 		d.Targets = append(d.Targets, Target{t.MethodOrGet(), t.URL, t.WeightOrOne()})

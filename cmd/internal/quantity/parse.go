@@ -71,6 +71,22 @@ func ParseRate(text string) (float64, error) {
 	return v, nil
 }
 
+// A RateRange is a rate that changes evenly. From and To are the same where it does not.
+type RateRange struct{ From, To float64 }
+
+// Mean is the rate on average.
+func (r RateRange) Mean() float64 { return (r.From + r.To) / 2 }
+
+// ParseRateRange reads a rate, or two: 100..1000.
+func ParseRateRange(text string) (r RateRange, err error) {
+	from, to, changes := strings.Cut(text, "..")
+	if r.From, err = ParseRate(from); err != nil || !changes {
+		return RateRange{r.From, r.From}, err
+	}
+	r.To, err = ParseRate(to)
+	return r, err
+}
+
 // ParseCPUList reads CPUs by their numbers: 0-3,8.
 func ParseCPUList(text string) ([]int, error) {
 	var set []int

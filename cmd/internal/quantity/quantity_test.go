@@ -231,6 +231,14 @@ func TestParse(t *testing.T) {
 	no := math.NaN()
 	check(t, ParseCPUs, map[string]float64{"0.5": 0.5, "500m": 0.5, "2": 2, "": no, "0": no, "-1": no, "nan": no, "inf": no, "m": no, "2000000": no, "1e30": no, "1500m": 1.5})
 	check(t, ParseBytes, map[string]float64{"512m": 512 << 20, "512MiB": 512 << 20, "2g": 2 << 30, "1.5k": 1536, "10": 10, "": no, "x": no, "0": no, "-1": no, "99999999t": no, "100b": 100, "m": no, "-1m": no, "1x": no})
+	for text, want := range map[string]RateRange{
+		"500": {500, 500}, "100..1k": {100, 1000}, "1000..100": {1000, 100}, "5/s..7/s": {5, 7}, "": {}, "..": {}, "5..": {}, "..5": {}, "0..5": {}, "5..6..7": {}, "5-7": {},
+	} {
+		got, err := ParseRateRange(text)
+		if (err == nil) != (want != RateRange{}) || err == nil && (got != want || got.Mean() != (want.From+want.To)/2) {
+			t.Errorf("%q: %v, %v, want %v", text, got, err, want)
+		}
+	}
 	check(t, ParseRate, map[string]float64{"500": 500, "0.5": 0.5, "20k": 20000, "20K/s": 20000, "500/s": 500, "": no, "0": no, "-1": no, "1e9": no, "/s": no})
 }
 

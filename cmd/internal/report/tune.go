@@ -89,6 +89,7 @@ type TuneLoad struct {
 	Closed      float64              `json:"share_of_capacity"`        // 0: not known
 	Capacity    float64              `json:"capacity"`                 // requests a second that a closed loop gets out of the current setting, to two digits; 0: not known
 	Arrivals    string               `json:"arrivals"`                 // poisson, const
+	Burst       int                  `json:"burst,omitempty"`          // requests that arrive at once; 0: one
 	Connections int                  `json:"connections"`              // of a closed loop
 	FirstWindow float64              `json:"first_window_seconds"`     // of a run of the first blocks, and of a guard after them
 	Window      float64              `json:"window_seconds"`           // of the other runs

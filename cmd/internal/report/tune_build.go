@@ -122,7 +122,7 @@ func (d *Tune) newLoad(s *tune.Study, i int, t *search.Tune, v search.TuneVerdic
 	}
 	out.Also, out.Why = said(words.details(), words.next()), said(words.contradiction())
 	if l.Rate > 0 {
-		out.Arrivals = arrivals(s.Plan)
+		out.Arrivals, out.Burst = arrivals(s.Plan), s.Plan.Burst
 	} else {
 		out.Connections = s.Plan.Conns
 	}

@@ -18,7 +18,7 @@ func (d *Tune) addLimits(s *tune.Study) error {
 		return err
 	}
 	d.LimitCPUs = 0
-	d.Loads = []TuneLoad{{Rate: s.Plan.Rate, Arrivals: arrivals(s.Plan), SLO: s.Plan.SLO, Main: true, Tail: "p99", Window: s.LimitWindow().Seconds(), Noise: map[string]TuneNoise{}}}
+	d.Loads = []TuneLoad{{Rate: s.Plan.Rate, Arrivals: arrivals(s.Plan), Burst: s.Plan.Burst, SLO: s.Plan.SLO, Main: true, Tail: "p99", Window: s.LimitWindow().Seconds(), Noise: map[string]TuneNoise{}}}
 	for _, w := range s.Windows {
 		d.Seconds += w.Seconds
 	}

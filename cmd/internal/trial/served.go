@@ -72,6 +72,7 @@ type Shot struct {
 	Rate    float64       // requests a second; 0: a closed loop of Conns
 	Conns   int           // 0: as many as it takes
 	Const   bool          // arrivals
+	Burst   int           // that are due at once; 0: one
 	WarmUp  time.Duration // the same load before, which opens the connections and is not counted
 	Lasting time.Duration
 	Seed    uint64
@@ -490,6 +491,9 @@ func (s Shot) Flags() []string {
 	}
 	if s.Const && s.Rate > 0 { // the generator refuses it for a closed loop
 		flags = append(flags, "--arrivals", "const")
+	}
+	if s.Burst > 1 && s.Rate > 0 {
+		flags = append(flags, "--burst", strconv.Itoa(s.Burst))
 	}
 	if s.SLO != "" {
 		flags = append(flags, "--slo", s.SLO)

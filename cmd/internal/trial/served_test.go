@@ -275,6 +275,8 @@ func TestShotFlags(t *testing.T) {
 		"--json --for 2s --seed 7 --warmup 1s --rate 5":                    {Rate: 5, WarmUp: time.Second, Lasting: 2 * time.Second, Seed: 7},
 		"--json --for 2s --seed 7 --rate 0.5":                              {Rate: 0.5, Lasting: 2 * time.Second, Seed: 7},
 		"--json --for 1.5s --seed 0 --conns 8":                             {Conns: 8, Const: true, Lasting: 1500 * time.Millisecond}, // a closed loop has no arrivals
+		"--json --for 1s --seed 1 --rate 20 --burst 5":                     {Rate: 20, Burst: 5, Lasting: time.Second, Seed: 1},
+		"--json --for 1s --seed 2 --conns 8":                               {Conns: 8, Burst: 5, Lasting: time.Second, Seed: 2},
 		"--json --for 1s --seed 1 --rate 20 --arrivals const --slo p99=1s": {Rate: 20, Const: true, Lasting: time.Second, Seed: 1, SLO: "p99=1s"},
 	} {
 		if got := strings.Join(s.Flags(), " "); got != want {

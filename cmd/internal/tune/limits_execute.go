@@ -94,7 +94,7 @@ func (x *execution) window(ctx context.Context, session Session, w *LimitWindow)
 		warm = x.limitWarmUp()
 	}
 	shot := trial.Shot{
-		Rate: w.Rate, Conns: x.Plan.Conns, Const: x.Plan.Const, SLO: x.Plan.SLO, Seed: x.seed(w),
+		Rate: w.Rate, Conns: x.Plan.Conns, Const: x.Plan.Const, Burst: x.Plan.Burst, SLO: x.Plan.SLO, Seed: x.seed(w),
 		WarmUp: sending(warm, w.Rate), Lasting: sending(x.LimitWindow(), w.Rate),
 	}
 	got, err := session.Load(ctx, shot)

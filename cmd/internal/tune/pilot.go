@@ -258,7 +258,7 @@ func (l *look) do(ctx context.Context) error {
 
 // shoot sends a load, and again while others use the CPUs: what a server does beside them is not what it can do.
 func (l *look) shoot(ctx context.Context, s trial.Shot) (trial.Window, error) {
-	s.Const = l.Plan.Const
+	s.Const, s.Burst = l.Plan.Const, l.Plan.Burst
 	for {
 		l.seed++
 		s.Seed = l.seed
@@ -470,7 +470,7 @@ func (l *look) high() {
 // shot is what a load sends. Where it is a closed loop the number of its connections must be known, otherwise it is the most
 // that there may be.
 func (x *execution) shot(p *Pilot, l Load) trial.Shot {
-	s := trial.Shot{Rate: l.Rate, Conns: x.Plan.Conns, Const: x.Plan.Const}
+	s := trial.Shot{Rate: l.Rate, Conns: x.Plan.Conns, Const: x.Plan.Const, Burst: x.Plan.Burst}
 	if l.Rate == 0 {
 		s.Conns = p.Conns
 	}

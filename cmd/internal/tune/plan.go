@@ -17,6 +17,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/emulate"
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/load"
 	"github.com/unthrottle/unthrottle/cmd/internal/runner"
 	"github.com/unthrottle/unthrottle/cmd/internal/search"
 	"github.com/unthrottle/unthrottle/cmd/internal/trial"
@@ -50,6 +51,7 @@ type Plan struct {
 	Shares    []float64     `json:"shares,omitempty"`      // of the limit's CPU, as the current setting uses it
 	Conns     int           `json:"connections,omitempty"` // of a closed loop if there is no rate, else the most
 	Const     bool          `json:"const,omitempty"`
+	Burst     int           `json:"burst,omitempty"` // requests that arrive at once; 0: one
 	SLO       string        `json:"slo,omitempty"`
 	WarmUp    time.Duration `json:"warm_up_ns,omitempty"` // 0: the pilot finds out
 	Window    time.Duration `json:"window_ns,omitempty"`  // 0: as long as a p99 needs
@@ -458,6 +460,8 @@ func (s *Study) checkPlan() error {
 		return fmt.Errorf("bad rate %v", p.Rate)
 	case !(p.Tail >= 0 && p.Tail <= 10):
 		return fmt.Errorf("bad margin %v of the tail", p.Tail)
+	case p.Burst < 0 || p.Burst > load.MostBurst:
+		return fmt.Errorf("bursts of %d", p.Burst)
 	case p.Places < 0 || p.Places > mostPlaces:
 		return fmt.Errorf("%d places: there are %d at most", p.Places, mostPlaces)
 	case p.WarmUp < 0 || p.Window < 0 || p.Budget < 0 || p.Conns < 0:

@@ -66,7 +66,11 @@ func loadAsked(d *report.Load) string {
 	}
 	how := "a closed loop of " + quantity.Plural(d.MaxConns, "worker")
 	if d.RateAsked != nil {
-		how = joined(", ", quantity.PerSecond(*d.RateAsked), arrivals(d.Arrivals))
+		rate := quantity.PerSecond(*d.RateAsked)
+		if d.RateFrom > 0 {
+			rate = quantity.PerSecond(d.RateFrom) + " to " + quantity.PerSecond(d.RateTo)
+		}
+		how = joined(", ", rate, arrivals(d.Arrivals)+around(" of ", d.RateFile, ""), bursts(d.Burst))
 	}
 	length := quantity.Plural(d.Requests, "request")
 	switch {

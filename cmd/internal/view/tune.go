@@ -516,7 +516,7 @@ func (p tunePart) loadText() string {
 	var what, capacity, window, slo string
 	switch {
 	case l.Rate > 0:
-		what = joined(", ", quantity.PerSecond(l.Rate), arrivals(l.Arrivals))
+		what = joined(", ", quantity.PerSecond(l.Rate), arrivals(l.Arrivals), bursts(l.Burst))
 	case l.Connections > 0:
 		what = tuneClosedLoop(l)
 	}

@@ -178,8 +178,16 @@ func shortFunction(name string) string {
 	return head[strings.LastIndexByte(head, '/')+1:] + rest
 }
 
+// bursts says how many requests arrive at once; "" for one.
+func bursts(n int) string {
+	if n <= 1 {
+		return ""
+	}
+	return fmt.Sprintf("%d at once", n)
+}
+
 // arrivals says how requests are spread over time.
 func arrivals(of string) string {
-	words := map[load.Arrivals]string{load.Poisson: "Poisson arrivals", load.Constant: "evenly spaced"}
+	words := map[load.Arrivals]string{load.Poisson: "Poisson arrivals", load.Constant: "evenly spaced", load.Recorded: "recorded arrivals"}
 	return cmp.Or(words[load.Arrivals(of)], of)
 }
