@@ -99,7 +99,7 @@ func (w tuneWords) gains() (parts []string) {
 	for i, m := range append([]search.Metric{w.Basis}, w.Chain...) {
 		switch e := w.Effect(m); {
 		case e == nil, i > 0 && m == w.Basis:
-		case e.Says == search.NotWorse:
+		case e.Says == search.NotWorse && !worsened(*e):
 			parts = append(parts, w.brief(m)+" no worse")
 		default:
 			parts = append(parts, w.brief(m)+" "+quantity.Change(e.Ratio))
@@ -311,6 +311,11 @@ func (w tuneWords) peak() string {
 	return text
 }
 
+// worsened reports whether the leader is worse in a metric, though by no more than is allowed.
+func worsened(e search.Effect) bool {
+	return e.Says == search.NotWorse && (e.Metric != search.Throughput && e.Lo > 1 || e.Metric == search.Throughput && e.Hi > 0 && e.Hi < 1)
+}
+
 // effect tells one of them, in full if it is the first.
 func (w tuneWords) effect(e search.Effect, first bool) string {
 	name, interval := w.name(e.Metric), ""
@@ -322,6 +327,8 @@ func (w tuneWords) effect(e search.Effect, first bool) string {
 	}
 	from, to, fit := w.fromTo(e)
 	switch {
+	case worsened(e):
+		return fmt.Sprintf("%s %s, within the %s that are allowed", name, withInterval(quantity.Change(e.Ratio), interval), quantity.WholeShare(w.Allowed(e.Metric)))
 	case e.Says == search.NotWorse && e.Metric == search.P99:
 		return fmt.Sprintf("%s is not worse (%s)", name, joined(quantity.Change(e.Ratio), interval))
 	case e.Says != search.IsBetter && e.Says != search.IsWorse, !fit:

@@ -90,6 +90,13 @@ var spokenTunes = []struct {
 			r.Metrics["wall-sec"] /= 1.8
 		}
 	}, 0},
+	{"a job that takes a little longer, as surely", func(s *tune.Study) { s.Plan.Kind, s.Pilot.Loads = tune.JobKind, []tune.Load{{Tail: "p99"}} }, func(r *tune.Run) {
+		r.Metrics = map[string]float64{"wall-sec": 2 * shaken(r, 0.01, 3), "cpu-sec": 4 * shaken(r, 0.01, 5)}
+		if r.Search.Procs == 1 {
+			r.Metrics["wall-sec"] *= 1.04
+			r.Metrics["cpu-sec"] *= 0.8
+		}
+	}, 0},
 }
 
 // costs makes a setting's CPU and tail so many times what they are.

@@ -79,11 +79,18 @@ func (t *Tune) worth(m Metric) float64 {
 // allowed is the logarithm of the ratio up to which a setting is not worse: the tail's margin, and of what is known much
 // better twice the margin.
 func (t *Tune) allowed(m Metric) float64 {
-	if m == P99 {
-		return math.Log1p(t.config.TailMargin)
-	}
-	return math.Log1p(2 * t.config.Margin)
+	return math.Log1p(allowed(m, t.config.Margin, t.config.TailMargin))
 }
+
+func allowed(m Metric, margin, tailMargin float64) float64 {
+	if m == P99 {
+		return tailMargin
+	}
+	return 2 * margin
+}
+
+// Allowed is by how much a setting may be worse in a metric and still be called not worse.
+func (v *TuneVerdict) Allowed(m Metric) float64 { return allowed(m, v.Margin, v.TailMargin) }
 
 // cost turns a log-ratio such that above 0 is worse.
 func cost(m Metric, logRatio float64) float64 {
