@@ -19,10 +19,10 @@ func GOMEMLIMIT(limit int64) (bytes int64, text string) {
 }
 
 // NoHeadroom reports whether a GOMEMLIMIT leaves nothing of a memory limit for what the kernel counts and the runtime does not.
-func NoHeadroom(gomemlimit, limit int64) bool {
-	const most = 0.97
-	return float64(gomemlimit) > most*float64(limit)
-}
+func NoHeadroom(gomemlimit, limit int64) bool { return float64(gomemlimit) > Full*float64(limit) }
+
+// Full is the share of a memory limit from which on that is so.
+const Full = 0.97
 
 // CountedBesides is why that is too much.
 const CountedBesides = "the kernel counts memory that the runtime does not, such as files in memory and what C has"

@@ -32,7 +32,6 @@ type agreeing struct {
 // The differences between a policy and the product, all of them: docs/policy.md has the same list.
 const (
 	godebug = "GODEBUG is somebody's switch: it is warned of, and not taken out"
-	memory  = "a divisor of GOMEMLIMIT in Mi is warned of; what else there is about memory is not the policies'"
 	command = "a command that speaks of GOMAXPROCS, even as $(GOMAXPROCS), is left alone"
 	others  = "another container's limit is not looked up"
 	twice   = "a variable that is there twice is left alone"
@@ -98,8 +97,35 @@ func cases() []agreeing {
 		{name: "GODEBUG under a pod's limit", differs: godebug, spec: "resources: {limits: {cpu: 3}}, " + app(env(literal("GODEBUG", "containermaxprocs=0")))},
 		{name: "GODEBUG of updates", differs: godebug, spec: app(limit("2"), env(literal("GODEBUG", "updatemaxprocs=0")))},
 		{name: "GODEBUG and what Go ignores", differs: godebug, spec: app(limit("2"), env(literal("GODEBUG", "containermaxprocs=0"), procsIs("0")))},
-		{name: "GOMEMLIMIT in Mi", differs: memory, spec: app("resources: {limits: {memory: 200Mi}}", env(ref("GOMEMLIMIT", "limits.memory", "1Mi")))},
-		{name: "GOMEMLIMIT in bytes", differs: memory, spec: app("resources: {limits: {memory: 200Mi}}", env(ref("GOMEMLIMIT", "limits.memory", "1")))},
+		{name: "GOMEMLIMIT in Mi", spec: app("resources: {limits: {memory: 200Mi}}", env(ref("GOMEMLIMIT", "limits.memory", "1Mi")))},
+		{name: "GOMEMLIMIT in bytes", spec: app("resources: {limits: {memory: 200Mi}}", env(ref("GOMEMLIMIT", "limits.memory", "1")))},
+		{name: "GOMEMLIMIT without a divisor", spec: app("resources: {limits: {memory: 200Mi}}", env(ref("GOMEMLIMIT", "limits.memory", "")))},
+		{name: "GOMEMLIMIT of a request", spec: app("resources: {limits: {memory: 200Mi}, requests: {memory: 100Mi}}", env(ref("GOMEMLIMIT", "requests.memory", "1")))},
+		{name: "GOMEMLIMIT and no limit", spec: app(env(literal("GOMEMLIMIT", "1GiB")))},
+	}
+	// Every GOMEMLIMIT and every GOGC under a memory limit, with what may set them otherwise.
+	for _, limit := range []string{"200Mi", "20Mi", "1500M"} {
+		for _, v := range []string{"", "100MiB", "180MiB", "195MiB", "200MiB", "1GiB", "209715200", "209715200B", "204800KiB", "1TiB", "off", "0", "200Mi", "-1", "1.5GiB", "$(X)"} {
+			list = append(list, agreeing{name: "GOMEMLIMIT=" + v + " under " + limit, spec: app("resources: {limits: {memory: "+limit+"}}", env(literal("GOMEMLIMIT", v)))})
+		}
+		for _, v := range []string{"", "100", "101", "110", "200", "1000", "+400", "0400", "099", "off", "-1", "400%", "99999999999999999999", "$(X)"} {
+			for name, more := range map[string][]string{
+				"":                     {},
+				", GOMEMLIMIT":         {literal("GOMEMLIMIT", "100MiB")},
+				", an empty one":       {literal("GOMEMLIMIT", "")},
+				", one by reference":   {ref("GOMEMLIMIT", "limits.memory", "1Mi")},
+				", a limit by its own": {ref("MEMORY_LIMIT", "limits.memory", "1")},
+				", another before":     {literal("GOGC", "50")},
+			} {
+				list = append(list, agreeing{
+					name: "GOGC=" + v + name + " under " + limit, spec: app("resources: {limits: {memory: "+limit+"}}", env(append(more, literal("GOGC", v))...)),
+				})
+			}
+			list = append(list,
+				agreeing{name: "GOGC=" + v + ", from a ConfigMap under " + limit, spec: app("resources: {limits: {memory: "+limit+"}}", env(literal("GOGC", v)), "envFrom: [{configMapRef: {name: a}}]")},
+				agreeing{name: "GOGC=" + v + ", by a command under " + limit, spec: app("resources: {limits: {memory: "+limit+"}}", env(literal("GOGC", v)), "args: [--x, GOMEMLIMIT=1GiB]")},
+			)
+		}
 	}
 	// Every value under every limit, in each kind of container.
 	values := []string{
@@ -150,7 +176,7 @@ func remedied(t testing.TB, pod *corev1.Pod, found []lint.Finding) *corev1.Pod {
 	pod = pod.DeepCopy()
 	for _, f := range found {
 		for _, r := range f.Remedies {
-			if !r.Changes() || f.Rule == "K002" { // an API server writes a divisor itself
+			if !r.Changes() || f.Rule == "K002" || r.Variable == "GOMEMLIMIT" { // an API server writes a divisor itself, and GOMEMLIMIT is warned of only
 				continue
 			}
 			c := containerOf(pod, f.Container)
@@ -241,7 +267,7 @@ func TestCheckAgrees(t *testing.T) {
 			want := map[string]bool{}
 			if !x.quiet {
 				for _, f := range findings(t, text, lint.Known{}) {
-					if f.Severity < finding.Warning || f.Rule == "K014" || f.Rule == "K015" {
+					if f.Severity < finding.Warning {
 						continue
 					}
 					want[f.Rule] = true
@@ -249,7 +275,7 @@ func TestCheckAgrees(t *testing.T) {
 					for thousands.MatchString(summary) {
 						summary = thousands.ReplaceAllString(summary, "$1$2")
 					}
-					if f.Variable == "GOMEMLIMIT" { // CEL multiplies no memory
+					if f.Variable == "GOMEMLIMIT" && f.Rule == "K001" { // CEL multiplies no memory
 						summary = "GOMEMLIMIT is"
 					}
 					for _, part := range []string{f.Rule + " " + f.Verdict, "container " + f.Container + ": " + summary} {

@@ -36,7 +36,7 @@ func rules() (told []Rule) {
 	for _, r := range lint.Rules() {
 		verdicts[r.ID] = r.Verdict
 	}
-	for _, id := range []string{"K001", "K003", "K005", "K006", "K007", "K008", "K011"} {
+	for _, id := range []string{"K001", "K003", "K005", "K006", "K007", "K008", "K011", "K014", "K015"} {
 		told = append(told, Rule{id, verdicts[id]})
 	}
 	return told

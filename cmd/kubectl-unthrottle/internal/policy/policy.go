@@ -13,8 +13,11 @@ import (
 	"io"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"text/template"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/choice"
 )
 
 // Options say what is generated. The zero value generates nothing; Default has the usual.
@@ -168,6 +171,9 @@ func (d document) Rules() []Rule   { return rules() }
 
 // NotExempt is the match condition for the labels of the options, and for what says itself that it is to be left alone.
 func (d document) NotExempt(templates string) string { return notExempt(d.ExemptLabels, templates) }
+
+// Full is the share of a memory limit from which on a GOMEMLIMIT leaves nothing of it.
+func (d document) Full() string { return strconv.FormatFloat(choice.Full, 'f', -1, 64) }
 
 // Others are the programs that are not Go programs, as an alternative of a regular expression.
 func (d document) Others() string { return strings.Join(otherPrograms, "|") }
