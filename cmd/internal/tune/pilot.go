@@ -89,6 +89,7 @@ const (
 	worthyGoal   = 32 << 20
 	leastGoal    = 4 << 20 // of Go's, with GOGC=100
 	beside       = 8 << 20 // what a Go program takes besides its heap, at least
+	mostFull     = 0.8     // of its memory limit, with twice the heap that it has: a busy hour is not an ordinary one
 	overhead     = 300 * time.Millisecond
 
 	pilotShare = 0.3              // of a budget is what the pilot may take of it
@@ -628,11 +629,11 @@ func (x *execution) candidates(p *Pilot) {
 			return false
 		}
 		needs := goal(2*p.GC.Live, gogc) + beside
-		if needs <= x.lab.Memory {
+		if float64(needs) <= mostFull*float64(x.lab.Memory) {
 			return false
 		}
-		p.Warnings = append(p.Warnings, fmt.Sprintf("GOGC=%d is not tried: with twice the %s that are alive now the program would take %s, and its limit is %s",
-			gogc, quantity.Bytes(p.GC.Live), quantity.Bytes(needs), quantity.Bytes(x.lab.Memory)))
+		p.Warnings = append(p.Warnings, fmt.Sprintf("GOGC=%d is not tried: with twice the %s that are alive now the program would take %s, more than %s of its limit of %s",
+			gogc, quantity.Bytes(p.GC.Live), quantity.Bytes(needs), quantity.WholeShare(mostFull), quantity.Bytes(x.lab.Memory)))
 		return true
 	})
 	if len(p.Levers) > 0 && !x.lab.OwnGOMEMLIMIT {

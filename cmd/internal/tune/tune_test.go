@@ -271,7 +271,8 @@ func TestCollector(t *testing.T) {
 		{"no memory", Plan{}, 50, 4 << 20, 64 << 20, nil, false},
 		{"enough memory", Plan{}, 50, 4 << 20, 128 << 20, []int{800}, false},
 		{"enough as it is, and not for twice as much", Plan{}, 50, 12 << 20, 64 << 20, nil, false},
-		{"the user's, of which one needs too much", Plan{GOGC: []int{300, 50}}, 50, 16 << 20, 64 << 20, []int{50}, false},
+		{"the user's, of which one needs too much", Plan{GOGC: []int{300, 25}}, 50, 16 << 20, 64 << 20, []int{25}, false},
+		{"enough, and too near to the limit", Plan{GOGC: []int{50}}, 50, 16 << 20, 64 << 20, nil, false},
 		{"not wanted", Plan{NoGOGC: true}, 50, 4 << 20, 0, nil, false},
 		{"the user's", Plan{GOGC: []int{300, 50}}, 0, 0, 0, []int{300, 50}, false},
 	} {
