@@ -46,7 +46,7 @@ type Options struct {
 	Min int64 // GOMEMLIMIT is no lower, as far as the limit has room for it
 
 	// Limit says what the limit is, for one that is no control group's; 0: there is none. It is called again after a collection, at most
-	// once a second, so it must not wait. nil: the kernel says.
+	// once a second, so it must not wait, nor call this package. nil: the kernel says.
 	Limit func() (bytes int64, err error)
 
 	off      bool
