@@ -245,7 +245,7 @@ func s3(p *program) ([]string, error) {
 	}, err
 }
 
-// shfmt reads shell scripts and says which of them are not as it would write them.
+// shfmt reads shell scripts and writes them as they should be.
 func shfmt(p *program) ([]string, error) {
 	var script strings.Builder
 	script.WriteString("#!/bin/bash\n")
@@ -258,7 +258,7 @@ func shfmt(p *program) ([]string, error) {
 		files[fmt.Sprintf("%d.sh", i)] = script.String()
 	}
 	dir, err := p.write("scripts", files)
-	return []string{p.file, "-l", dir}, err
+	return []string{p.file, dir}, err
 }
 
 // esbuild makes one file of 200 modules.
