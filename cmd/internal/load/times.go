@@ -34,7 +34,7 @@ func ReadTimes(r io.Reader, seed uint64) (times []time.Duration, sum string, err
 	hash := sha256.New()
 	lines := bufio.NewScanner(io.TeeReader(limited, hash))
 	var all []float64
-	var whole = true
+	whole := true
 	for n := 1; lines.Scan(); n++ {
 		text := strings.Trim(strings.TrimSpace(lines.Text()), `"[]`)
 		if text == "" || text[0] == '#' {
