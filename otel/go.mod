@@ -1,6 +1,6 @@
 module github.com/unthrottle/unthrottle/otel
 
-go 1.26.0
+go 1.21
 
 require (
 	github.com/unthrottle/unthrottle v0.0.0
@@ -12,12 +12,10 @@ require (
 require (
 	github.com/go-logr/logr v1.4.2 // indirect
 	github.com/go-logr/stdr v1.2.2 // indirect
-	github.com/google/go-cmp v0.7.0 // indirect
 	github.com/google/uuid v1.6.0 // indirect
-	github.com/stretchr/testify v1.11.1 // indirect
 	go.opentelemetry.io/otel/sdk v1.28.0 // indirect
 	go.opentelemetry.io/otel/trace v1.28.0 // indirect
-	golang.org/x/sys v0.49.0 // indirect
+	golang.org/x/sys v0.21.0 // indirect
 )
 
 replace github.com/unthrottle/unthrottle => ../
