@@ -38,7 +38,7 @@ const arrivalStream = 1
 func newSchedule(s shape, n int64, seed uint64) *schedule {
 	s.burst = max(1, s.burst)
 	d := &schedule{shape: s, left: n, length: float64(n) / s.rate, scale: float64(s.burst) / s.rate, gaps: rand.New(rand.NewPCG(seed, arrivalStream))}
-	if s.arrivals == Poisson && n >= 0 {
+	if s.arrivals != Constant && s.arrivals != Recorded && n >= 0 {
 		sum := 0.0
 		for range (n+int64(s.burst)-1)/int64(s.burst) + 1 {
 			sum += d.gaps.ExpFloat64()
