@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/asked"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/input"
 	"github.com/unthrottle/unthrottle/cmd/internal/load"
 	"github.com/unthrottle/unthrottle/cmd/internal/loadtest"
 	"github.com/unthrottle/unthrottle/cmd/internal/pauses"
@@ -125,6 +125,8 @@ func (o *loader) session(ctx context.Context, args []string) (*loadtest.Session,
 		return nil, hint.Usage("use one of them", "a URL and --targets cannot be used together")
 	case closed && p.Burst > 0:
 		return nil, hint.Usage("add --rate", "--burst says how the requests of a rate are spread, and without --rate there is none")
+	case o.rateFile == "-" && (o.requests.Data == "@-" || o.requests.File == "-"):
+		return nil, hint.Usage("name a file for one of them", "stdin can't be both the arrivals and what is sent")
 	case o.rateFile != "" && (o.flags.Given("arrivals") || p.Burst > 0):
 		return nil, hint.Usage("leave --arrivals and --burst out", "--rate-file says when each request arrives")
 	case o.findMax && p.From > 0:
@@ -138,7 +140,7 @@ func (o *loader) session(ctx context.Context, args []string) (*loadtest.Session,
 		p.Seed = rand.Uint64() >> 32 // short enough to be typed
 	}
 	if o.rateFile != "" {
-		if err := o.recorded(); err != nil {
+		if err := o.recorded(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -171,27 +173,26 @@ func (o *loader) session(ctx context.Context, args []string) (*loadtest.Session,
 }
 
 // recorded reads when requests are to arrive. They take as long as they took, or as --for and -n say.
-func (o *loader) recorded() error {
-	in := o.stdio.In
-	if o.rateFile != "-" {
-		f, err := os.Open(o.rateFile)
-		if err != nil {
-			return hint.With(fmt.Errorf("--rate-file: %w", err), "it is a text with a time in each line: awk '{print $4 $5}' access.log writes one")
-		}
-		defer f.Close()
-		in = f
+func (o *loader) recorded(ctx context.Context) error {
+	const example = "awk '{print $4 $5}' access.log writes one from a log in the common format"
+	in, err := input.Open(ctx, o.rateFile, o.stdio.In)
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
+	if err != nil {
+		return hint.With(fmt.Errorf("--rate-file: %w", err), "it is a text with a time in each line: "+example)
+	}
+	defer in.Close()
 	p := &o.plan
 	times, sum, err := load.ReadTimes(in, p.Seed)
-	if err != nil {
-		return hint.With(fmt.Errorf("--rate-file %s: %w", o.rateFile, err), "awk '{print $4 $5}' access.log writes one from a log in the common format")
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return hint.With(fmt.Errorf("--rate-file %s: %w", o.rateFile, err), example)
 	}
-	last := times[len(times)-1]
-	p.Arrivals, p.Times, o.rateSum = load.Recorded, times, sum
-	if p.Duration == 0 && p.Requests == 0 {
-		p.Duration = last + max(time.Millisecond, last/time.Duration(len(times)-1))
-	}
-	p.Rate = float64(len(times)) / max(time.Millisecond, last).Seconds()
+	p.Record(times)
+	o.rateSum = sum
 	return nil
 }
 

@@ -180,6 +180,25 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
+// TestRecord: the rate is that of what is sent, in the time that it takes.
+func TestRecord(t *testing.T) {
+	times := []time.Duration{0, time.Second, time.Second, 3 * time.Second}
+	for _, c := range []struct {
+		duration time.Duration
+		requests int64
+		want     time.Duration
+		rate     float64
+	}{{0, 0, 4 * time.Second, 1}, {2 * time.Second, 0, 2 * time.Second, 1.5}, {0, 2, 0, 1}, {8 * time.Second, 0, 8 * time.Second, 0.5}, {8 * time.Second, 1, 8 * time.Second, 1}} {
+		p := Plan{Duration: c.duration, Requests: c.requests}
+		if p.Record(times); p.Duration != c.want || p.Rate != c.rate {
+			t.Errorf("%+v: %v at %v a second", c, p.Duration, p.Rate)
+		}
+		if err := check(&p); err != nil {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
 func TestCheckShape(t *testing.T) {
 	for _, p := range []Plan{
 		{Burst: 20, Duration: time.Second},

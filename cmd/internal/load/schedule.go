@@ -97,6 +97,22 @@ func (p *Plan) warmUp() *schedule {
 	return newSchedule(s, planned(s.rate, p.WarmUp, 0), p.Seed+1)
 }
 
+// Record has the requests arrive as they once did, at times that are not all the same: for as long as that took, unless the plan says how
+// long, or how many. The rate is what that comes to.
+func (p *Plan) Record(times []time.Duration) {
+	p.Arrivals, p.Times = Recorded, times
+	last := times[len(times)-1]
+	gap := last / time.Duration(len(times)-1)
+	if p.Duration == 0 && p.Requests == 0 {
+		p.Duration = last + gap
+	}
+	n, length := p.planned(), p.Duration
+	if ends := times[n-1] + gap; length == 0 || p.Requests > 0 && ends < length {
+		length = ends
+	}
+	p.Rate = float64(n) / max(length, time.Millisecond).Seconds()
+}
+
 // planned is how many requests are sent.
 func (p *Plan) planned() int64 {
 	n := planned(p.Rate, p.Duration, p.Requests)

@@ -70,6 +70,9 @@ func ReadTimes(r io.Reader, seed uint64) (times []time.Duration, sum string, err
 	if all[len(all)-1]-all[0] > longestTimes.Seconds() {
 		return nil, "", fmt.Errorf("the times are more than %v apart", longestTimes)
 	}
+	if all[len(all)-1] == all[0] {
+		return nil, "", errors.New("all times are the same, which is no load: --burst sends many at once")
+	}
 	times = make([]time.Duration, 0, len(all))
 	for _, at := range all {
 		times = append(times, time.Duration((at-all[0])*float64(time.Second)))

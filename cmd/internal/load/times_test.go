@@ -29,6 +29,7 @@ func TestReadTimes(t *testing.T) {
 		{"no newline at the end", "0.5\n1", ms(0, 500), ""},
 		{"nothing", "", nil, "fewer than two times"},
 		{"one", "0.5\n", nil, "fewer than two times"},
+		{"all at once", "0.5\n0.5\n", nil, "all times are the same"},
 		{"something else", "0.5\nGET /\n", nil, `line 2: "GET /" is no time`},
 		{"before all epochs", "-1\n2\n", nil, `line 1: "-1" is no time`},
 		{"no number", "NaN\n2\n", nil, "line 1"},

@@ -644,8 +644,9 @@ func (x *execution) candidates(p *Pilot) {
 // tight says that the collector has too little memory, as GOMEMLIMIT makes it run before there is a limit to hit; "": it has not, as far as
 // is known.
 func (x *execution) tight(gc *GC) string {
+	limited := x.lab.Memory > 0 || x.lab.OwnGOMEMLIMIT && !x.Plan.NoGOGC
 	low := x.Plan.NoGOGC && !x.lab.OwnGOMEMLIMIT // it is the user's GOGC that is low
-	if gc == nil || low || gc.Live == 0 || gc.CPUShare < choice.TightShare {
+	if gc == nil || !limited || low || gc.Live == 0 || gc.CPUShare < choice.TightShare {
 		return ""
 	}
 	room := float64(gc.Goal-gc.Live) / float64(gc.Live)

@@ -322,6 +322,8 @@ func TestTight(t *testing.T) {
 		{"room", Plan{}, GC{CPUShare: 0.61, Live: 50 << 20, Goal: 100 << 20}, 128 << 20, true, ""},
 		{"cheap", Plan{}, GC{CPUShare: 0.2, Live: 97 << 20, Goal: 106 << 20}, 128 << 20, true, ""},
 		{"a low GOGC of the user's", Plan{NoGOGC: true}, GC{CPUShare: 0.61, Live: 97 << 20, Goal: 106 << 20}, 128 << 20, false, ""},
+		{"no limit at all, and a low GOGC of its own", Plan{}, GC{CPUShare: 0.61, Live: 97 << 20, Goal: 106 << 20}, 0, false, ""},
+		{"a GOMEMLIMIT that is not known, and a GOGC of the user's", Plan{NoGOGC: true}, GC{CPUShare: 0.61, Live: 97 << 20, Goal: 106 << 20}, 0, true, ""},
 		{"memory enough", Plan{}, GC{CPUShare: 0.61, Live: 20 << 20, Goal: 22 << 20}, 128 << 20, true, ""},
 	} {
 		x := &execution{Study: newStudy(c.plan), lab: Lab{Memory: c.memory, OwnGOMEMLIMIT: c.own}}
