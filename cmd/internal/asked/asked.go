@@ -20,9 +20,9 @@ func Arrivals(flags *pflag.FlagSet, to *load.Arrivals) {
 	flags.Var(verb.OneOf(to, load.Poisson, load.Constant), "arrivals", "A\tpoisson, as users arrive, or const (poisson)")
 }
 
-// Burst adds --burst.
-func Burst(flags *pflag.FlagSet, to *int) {
-	verb.Number(flags, to, "burst", "", 1, "N\trequests arrive so many at once, as when a page or a queue asks for all of them (1)")
+// Burst adds a flag for how many requests arrive at once. Where --burst is that of a limit, it has another name.
+func Burst(flags *pflag.FlagSet, to *int, name string) {
+	verb.Number(flags, to, name, "", 1, "N\trequests arrive so many at once, as when a page or a queue asks for all of them (1)")
 }
 
 // Margin adds --margin, whose usual value is 5 %.

@@ -43,7 +43,7 @@ func (t *Tune) Load(l *verb.Flags, in *pflag.FlagSet) {
 	}
 	verb.Number(in, &t.Plan.Conns, "conns", short, 1, "N\ta closed loop of N connections instead")
 	Arrivals(in, &t.Arrivals)
-	Burst(in, &t.Plan.Burst)
+	Burst(in, &t.Plan.Burst, "load-burst")
 	verb.Duration(in, &t.Plan.WarmUp, "warmup", 0, "D\tbefore each window (until the CPU time of a request has settled, at least 1s)")
 	verb.Duration(in, &t.Plan.Window, "for", 100*time.Millisecond, "D\tthe window (5s, and longer for 2,000 requests)")
 	in.Var(quantity.Value(&t.Plan.SLO, CheckSLO, SLOExample), "slo", "SLO\tp99=50ms,errors=0.1%: a setting that breaks it loses")
@@ -88,10 +88,10 @@ func (t *Tune) Check(p tune.Plan) error {
 		return hint.Usage("a server has p99, cpu and throughput, a job or benchmark time and cpu", "--objective=%s can't be measured here", p.Objective)
 	}
 	if p.Burst > load.MostBurst {
-		return hint.Usage("--burst 20", "--burst=%d: %d requests at once are the most", p.Burst, load.MostBurst)
+		return hint.Usage("--load-burst 20", "--load-burst=%d: %d requests at once are the most", p.Burst, load.MostBurst)
 	}
 	if p.Burst > 1 && (p.Kind != tune.ServerKind || p.Conns > 0 && p.Rate == 0) {
-		return hint.Usage("leave --conns out, or --burst", "--burst says how the requests of a rate are spread, and there is none")
+		return hint.Usage("leave --conns out, or --load-burst", "--load-burst says how the requests of a rate are spread, and there is none")
 	}
 	check := search.TuneConfig{Current: 1, Candidates: p.Procs, Objective: p.Objective, Margin: p.Margin, TailMargin: p.Tail, Pairs: p.Pairs, MaxBlocks: p.Blocks}
 	if _, err := search.NewTune(check); err != nil {

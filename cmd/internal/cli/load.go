@@ -80,7 +80,7 @@ func (o *loader) register(l *verb.Flags) {
 	verb.Duration(flags, &p.Duration, "for", time.Millisecond, "D\thow long (10s; with --find-max at most, in all: 40s)")
 	verb.Number(flags, &p.Requests, "requests", "n", 1, "N\thow many, instead of how long")
 	asked.Arrivals(flags, &p.Arrivals)
-	asked.Burst(flags, &p.Burst)
+	asked.Burst(flags, &p.Burst, "burst")
 	flags.Uint64Var(&p.Seed, "seed", 0, "N\tfor the arrivals and the choice of targets")
 	verb.Duration(flags, &p.WarmUp, "warmup", 0, "D\tthe same load before, not counted")
 	verb.Number(flags, &p.Conns, "conns", "c", 1, "N\tmost connections (1000); without --rate a closed loop: N workers, each waits for its answer")

@@ -104,6 +104,9 @@ const FlagsHere = "{{flags}}\n"
 func (l *Flags) done() {
 	for _, s := range l.sections {
 		s.VisitAll(func(f *pflag.Flag) {
+			if l.Cmd.Flags().Lookup(f.Name) != nil {
+				panic("two flags are called --" + f.Name) // the second would do nothing
+			}
 			if name, about, ok := strings.Cut(f.Usage, "\t"); ok {
 				f.Usage, f.Annotations = about, map[string][]string{valueName: {name}}
 			}

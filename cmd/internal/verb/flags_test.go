@@ -1,0 +1,26 @@
+package verb
+
+import (
+	"context"
+	"testing"
+)
+
+// TestTwice: of two flags of one name the second would do nothing, so that no verb may have them, in whatever sections they stand.
+func TestTwice(t *testing.T) {
+	build := func(names ...string) (said any) {
+		defer func() { said = recover() }()
+		New("x", FlagsHere, func(l *Flags) func(context.Context, []string) error {
+			for _, name := range names {
+				l.Section("Some:").Bool(name, false, "what")
+			}
+			return func(context.Context, []string) error { return nil }
+		})
+		return nil
+	}
+	if said := build("a", "b"); said != nil {
+		t.Errorf("two names: %v", said)
+	}
+	if said := build("a", "b", "a"); said != "two flags are called --a" {
+		t.Errorf("one name twice: %v", said)
+	}
+}
