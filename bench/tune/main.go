@@ -24,6 +24,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/unthrottle/unthrottle/bench/internal/neighbour"
 )
 
 func main() {
@@ -49,11 +51,7 @@ func main() {
 		"tune has nothing to try but what is, under another name: GOGC=100, which is Go's own, where GOMAXPROCS is 2; a change is a wrong one")
 	flag.IntVar(&b.pair, "pairs", 0, "tune nothing, and tell by so many pairs of runs how exact the p99 is, without the machine's pauses too")
 	flag.Parse()
-	runtime.LockOSThread() // what this thread starts ends with it
-	if kind := os.Getenv(spinning); kind != "" {
-		fmt.Fprintln(os.Stderr, "tune:", spin(kind))
-		os.Exit(1)
-	}
+	neighbour.Become()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	err := b.run(ctx, *only, *limits)
@@ -104,7 +102,7 @@ type effort struct {
 func (e effort) String() string { return fmt.Sprintf("%.0f s, %d runs", e.lasted.Seconds(), e.runs) }
 
 func (b *bench) run(ctx context.Context, only, limits string) error {
-	if b.blocks < 1 || b.times < 1 || !slices.Contains([]string{"none", "half", "steal", "pauses", "bursts"}, b.neighbour) ||
+	if b.blocks < 1 || b.times < 1 || !slices.Contains(neighbour.Kinds, b.neighbour) ||
 		!slices.Contains([]string{"all", "changes", "none"}, b.sweeps) || !slices.Contains([]string{"auto", "yes", "no", "both"}, b.atOnce) {
 		return fmt.Errorf("-blocks=%d -times=%d -neighbour=%s -sweep=%s -at-once=%s makes no sense", b.blocks, b.times, b.neighbour, b.sweeps, b.atOnce)
 	}
@@ -214,7 +212,7 @@ func (b *bench) compare(ctx context.Context, s subject, limit float64) (rows [][
 		return nil, err
 	}
 	defer os.RemoveAll(p.dir)
-	quiet, err := b.beside(ctx, b.seed<<16+uint64(b.total.rows))
+	quiet, err := neighbour.Start(ctx, b.neighbour, b.seed<<16+uint64(b.total.rows))
 	if err != nil {
 		return nil, err
 	}

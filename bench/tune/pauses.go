@@ -9,6 +9,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"strconv"
+
+	"github.com/unthrottle/unthrottle/bench/internal/neighbour"
 )
 
 // How the pairs of -pairs are run: a rate of a few thousand a second has some hundred requests beyond the p99 of a window.
@@ -62,7 +64,7 @@ func (b *bench) pairsOf(ctx context.Context, s subject, n int) (string, error) {
 		var of [3]side
 		for _, i := range random.Perm(2) {
 			seed := b.seed<<16 + uint64(block)
-			end, err := b.beside(ctx, seed) // both sides have the same one
+			end, err := neighbour.Start(ctx, b.neighbour, seed) // both sides have the same one
 			if err != nil {
 				return "", err
 			}

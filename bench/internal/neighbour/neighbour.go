@@ -1,6 +1,7 @@
 //go:build linux
 
-package main
+// Package neighbour is a process that uses the CPUs beside what is measured, as others do on a busy machine.
+package neighbour
 
 import (
 	"context"
@@ -16,12 +17,24 @@ import (
 	"unsafe"
 )
 
-// spinning is the environment variable by which we start ourselves as a neighbour: its kind and its seed.
-const spinning = "BENCH_TUNE_NEIGHBOUR"
+// Kinds are those of neighbours.
+var Kinds = []string{"none", "half", "steal", "pauses", "bursts"}
 
-// beside starts the neighbour and returns what ends it. With the same seed it does the same again.
-func (b *bench) beside(ctx context.Context, seed uint64) (end func(), err error) {
-	if b.neighbour == "none" {
+// spinning is the environment variable by which a program starts itself as a neighbour: its kind and its seed.
+const spinning = "BENCH_NEIGHBOUR"
+
+// Become makes this process the neighbour that it was started as, if it was. It is called before anything else.
+func Become() {
+	runtime.LockOSThread() // what this thread starts ends with it
+	if kind := os.Getenv(spinning); kind != "" {
+		fmt.Fprintln(os.Stderr, "neighbour:", spin(kind))
+		os.Exit(1)
+	}
+}
+
+// Start starts a neighbour and returns what ends it. With the same seed it does the same again.
+func Start(ctx context.Context, kind string, seed uint64) (end func(), err error) {
+	if kind == "none" {
 		return func() {}, nil
 	}
 	self, err := os.Executable()
@@ -29,7 +42,7 @@ func (b *bench) beside(ctx context.Context, seed uint64) (end func(), err error)
 		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, self)
-	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d", spinning, b.neighbour, seed), "GODEBUG=asyncpreemptoff=1") // a signal would end its sleep
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d", spinning, kind, seed), "GODEBUG=asyncpreemptoff=1") // a signal would end its sleep
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
