@@ -58,6 +58,7 @@ var order = []string{
 	module + "/cmd/internal/host",
 	module + "/cmd/internal/workload/program",
 	module + "/cmd/internal/workload",
+	module + "/cmd/internal/builds",
 	module + "/cmd/internal/lab",
 	module + "/cmd/internal/search",
 	module + "/cmd/internal/meter",

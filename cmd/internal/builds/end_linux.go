@@ -1,0 +1,21 @@
+package builds
+
+import (
+	"os/exec"
+	"runtime"
+	"syscall"
+)
+
+// run runs a command that ends with us, even if we are killed: git at once, for it would go on to write into a directory that somebody
+// has removed meanwhile, and go after what it is compiling, for it has files of its own to remove. Linux tells them when the thread
+// ends that has started them.
+func run(cmd *exec.Cmd) ([]byte, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	signal := syscall.SIGKILL
+	if cmd.Args[0] == "go" {
+		signal = syscall.SIGINT
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: signal}
+	return cmd.Output()
+}
