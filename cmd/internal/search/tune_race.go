@@ -78,10 +78,11 @@ func mostlyShared(a, b *arm) bool {
 	return 2*shared > of
 }
 
-// shownWorse reports whether a is worse than b at a one-sided level, and by more than is allowed as far as can be seen.
+// shownWorse reports whether a is worse than b at a one-sided level: by more than is worth something, or at all, where it is by more than
+// is allowed as far as can be seen.
 func (t *Tune) shownWorse(m Metric, a, b *arm, level float64) bool {
 	c := t.contrast(m, a, b)
-	return c.below(level) > 0 && c.mean > t.allowed(m)
+	return c.below(level) > t.worth(m) || c.below(level) > 0 && c.mean > t.allowed(m)
 }
 
 // notWorse reports whether a is shown to be worse than b by no more than is allowed. Of the tail the p99 of whole windows

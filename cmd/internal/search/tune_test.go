@@ -184,6 +184,15 @@ var scriptedTunes = []struct {
 		func(v TuneVerdict) bool { return v.Basis == P99 && v.WorseIn == CPU },
 	},
 	{
+		"the tail for CPU, of which it is not known whether it is more than is allowed", two,
+		costing(is2, 1, 0.5).but(func(o *TuneObservation) {
+			if o.Run.Procs == 2 {
+				o.CPUPerRequest *= []float64{1.055, 1.11, 1.08}[o.Run.Block%3]
+			}
+		}),
+		0, Trade, Worsens, 4, func(v TuneVerdict) bool { return v.WorseIn == CPU && v.Effect(CPU).Says == IsWorse },
+	},
+	{
 		"cheaper, and its tail may be anything", two,
 		costing(is2, 0.7, 1).but(func(o *TuneObservation) {
 			if o.Run.Procs == 2 {
