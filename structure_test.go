@@ -42,6 +42,7 @@ var order = []string{
 	module + "/cmd/internal/hint",
 	module + "/cmd/internal/ours",
 	module + "/cmd/internal/quantity",
+	module + "/cmd/internal/schema",
 	module + "/cmd/internal/web",
 	module + "/cmd/internal/finding",
 	module + "/cmd/internal/sheet",

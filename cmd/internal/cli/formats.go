@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -11,17 +12,21 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/asked"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/input"
+	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
+	"github.com/unthrottle/unthrottle/cmd/internal/schema"
 	"github.com/unthrottle/unthrottle/cmd/internal/verb"
 	"github.com/unthrottle/unthrottle/cmd/internal/view"
 	"github.com/unthrottle/unthrottle/cmd/internal/workload/program"
+	"github.com/unthrottle/unthrottle/docs"
 )
 
 const reportHelp = `Show a saved result again, without measuring again.
 
 Usage:
   unthrottle report [FLAGS] FILE
+  unthrottle report --schema VERB      the JSON Schema of what a verb writes
 
 FILE is what --json or -o FILE.json of a verb has written, or the file of runs of a bench or a tune, also of one that was
 interrupted; - is stdin.
@@ -37,13 +42,17 @@ Example:
 
 func newReport(stdio IO) *cobra.Command {
 	return verb.New("report", reportHelp, func(l *verb.Flags) func(context.Context, []string) error {
-		flags, color := l.Section("Flags:"), ""
+		flags, color, ofVerb := l.Section("Flags:"), "", ""
 		name := flags.String("format", "text", "F\ttext, json, html, md, junit or sarif; of a bench or tune also csv and bench (for benchstat), of a bench classic, of a load hgrm (text)")
 		path := flags.StringP("output", "o", "", "F\twrite to file F, in the format of its ending unless --format names one: .json, .html, .md, …")
+		flags.StringVar(&ofVerb, "schema", "", "VERB\tprint the JSON Schema of a verb's document")
 		verb.ColorFlag(flags, &color)
-		l.Words["format"] = verb.FormatNames
+		l.Words["format"], l.Words["schema"] = verb.FormatNames, report.Verbs()
 		l.Cmd.ValidArgsFunction = cobra.FixedCompletions([]cobra.Completion{"json", "jsonl"}, cobra.ShellCompDirectiveFilterFileExt)
 		return func(ctx context.Context, args []string) error {
+			if l.Given("schema") {
+				return writeSchema(stdio.Out, ofVerb, args)
+			}
 			if len(args) != 1 {
 				return hint.Usage("unthrottle report FILE", "report takes one file, got %d", len(args))
 			}
@@ -69,6 +78,19 @@ func newReport(stdio IO) *cobra.Command {
 			return out.Finish(write(out.W, verb.StyleOf(color, stdio.IO, *path != "")))
 		}
 	})
+}
+
+// writeSchema writes the schema of a verb's document. What a name means stands on the page of the documents.
+func writeSchema(w io.Writer, of string, args []string) error {
+	doc := report.Empty(of)
+	if doc == nil || len(args) > 0 {
+		return hint.Usage("unthrottle report --schema "+quantity.Either(report.Verbs()), "--schema takes a verb that writes a document, and no file")
+	}
+	page, _ := docs.Page("report-format")
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(schema.Of(doc, "unthrottle "+of+" --json", schema.Meanings(page, "## Names")))
 }
 
 // openReport reads a saved document and returns what writes it in a format.

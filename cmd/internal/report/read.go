@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/tune"
@@ -57,6 +59,18 @@ func Read(data []byte) (any, error) {
 	}
 	return read(data)
 }
+
+// Empty is a document of a verb, with nothing in it; nil: it has none.
+func Empty(verb string) any {
+	if read, ok := readers[verb]; ok {
+		doc, _ := read([]byte("{}"))
+		return doc
+	}
+	return nil
+}
+
+// Verbs are those that have documents.
+func Verbs() []string { return slices.Sorted(maps.Keys(readers)) }
 
 func decode[T any](data []byte) (any, error) {
 	doc := new(T)
