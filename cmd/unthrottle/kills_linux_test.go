@@ -1,10 +1,12 @@
 package main
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -22,11 +24,13 @@ const killsVariable = "UNTHROTTLE_KILLS"
 // group in any hierarchy, no temporary file, no unfinished result.
 func TestKernelKills(t *testing.T) {
 	slowtest.Skip(t)
-	kills := 8
+	kills := 9
 	if n, err := strconv.Atoi(os.Getenv(killsVariable)); err == nil {
 		kills = n
 	}
 	g := kerneltest.New(t)
+	out, _ := exec.Command("go", "env", "GOCACHE").Output()
+	cache := strings.TrimSpace(string(out))
 	const daemons = `for i in 1 2; do setsid sleep 2233 & done; exec timeout 20 sh -c 'while :; do :; done'`
 	commands := [][]string{
 		{"run", "--cpus", "0.3", "--", "sh", "-c", daemons},
@@ -35,6 +39,7 @@ func TestKernelKills(t *testing.T) {
 		{"bench", "--cpus", "0.5", "--procs", "1,2", "--blocks", "20", "--for", "50ms", "-o", "out.html", "fib"},
 		{"tune", "--batch", "--any", "--cpus", "0.5", "-o", "out.html", "--", "sh", "-c", "sleep 2233 & sleep 0.1"},
 		{"watch", "--for", "20s", "-o", "out.json"},
+		{"bench", "--base", "HEAD", "--blocks", "20", "--for", "50ms", "-o", "out.html", "--gobench", "."},
 	}
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -51,8 +56,11 @@ func TestKernelKills(t *testing.T) {
 		start := func(args ...string) *exec.Cmd {
 			cmd := unthrottle(t, g, args...)
 			cmd.Dir = dir
-			cmd.Env = append(cmd.Env, "TMPDIR="+dir, "HOME="+dir, "XDG_CACHE_HOME=")
+			cmd.Env = append(cmd.Env, "TMPDIR="+dir, "HOME="+dir, "XDG_CACHE_HOME=", "GOCACHE="+cache, "GOWORK=off", "GOFLAGS=")
 			return cmd
+		}
+		if slices.Contains(args, "--base") {
+			commitBenchmark(t, dir)
 		}
 		cmd := start(args...)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -84,6 +92,27 @@ func TestKernelKills(t *testing.T) {
 			return
 		}
 	}
+}
+
+// commitBenchmark makes a repository of a module with a benchmark, whose working tree has another.
+func commitBenchmark(t *testing.T, dir string) {
+	t.Helper()
+	file := func(n int) {
+		text := fmt.Sprintf("package b\n\nimport \"testing\"\n\nvar sink int\n\nfunc BenchmarkB(b *testing.B) {\n\tfor i := 0; i < b.N; i++ {\n\t\tsink += %d\n\t}\n}\n", n)
+		if err := os.WriteFile(filepath.Join(dir, "b_test.go"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file(1)
+	if err := os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module example.com/b\n\ngo 1.21\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"init", "-q"}, {"add", "."}, {"-c", "user.name=A", "-c", "user.email=a@example.com", "commit", "-q", "-m", "first"}} {
+		if out, err := exec.Command("git", append([]string{"-C", dir}, args...)...).CombinedOutput(); err != nil {
+			t.Skipf("git %v: %v: %s", args, err, out)
+		}
+	}
+	file(2)
 }
 
 // groupsOf are the groups that a process has made for what it runs, in all hierarchies.

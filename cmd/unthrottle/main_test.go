@@ -8,6 +8,7 @@ import (
 	"flag"
 	"io"
 	"math"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/pprof"
@@ -17,6 +18,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -144,6 +146,7 @@ func runScripts(t *testing.T, dir string) {
 	}
 	nobody := httptest.NewServer(nil)
 	nobody.Close()
+	free := freeAddress(t)                                  // where one script starts a server
 	out, _ := exec.Command("go", "env", "GOCACHE").Output() // without a go command nobody asks
 	goCache := strings.TrimSpace(string(out))
 	testscript.Run(t, testscript.Params{
@@ -156,6 +159,7 @@ func runScripts(t *testing.T, dir string) {
 			e.Setenv("GODEBUG", "")
 			e.Setenv("SERVER", server.URL)
 			e.Setenv("NOBODY", nobody.URL)
+			e.Setenv("FREE", free)
 			e.Setenv("PPROF", profiled.URL)
 			e.Setenv("PROFILES", profiles)
 			e.Setenv("TRACES", traces)
@@ -171,6 +175,22 @@ func runScripts(t *testing.T, dir string) {
 		},
 	})
 }
+
+// freeAddress is one that no client's connection takes by chance, as it may one of the kernel's choice.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	for range 100 {
+		l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(int(20000+nextPort.Add(1)%10000)))
+		if err == nil {
+			defer l.Close()
+			return l.Addr().String()
+		}
+	}
+	t.Fatal("no free port")
+	return ""
+}
+
+var nextPort atomic.Int64
 
 // answer is the server that the scripts load.
 func answer(w http.ResponseWriter, r *http.Request) {

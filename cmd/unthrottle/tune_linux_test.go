@@ -222,22 +222,6 @@ func executable(t *testing.T) string {
 	return self
 }
 
-// freeAddress is one that no client's connection takes by chance, as it may one of the kernel's choice.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	for range 100 {
-		l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(int(20000+nextPort.Add(1)%10000)))
-		if err == nil {
-			defer l.Close()
-			return l.Addr().String()
-		}
-	}
-	t.Fatal("no free port")
-	return ""
-}
-
-var nextPort atomic.Int64
-
 func init() { nextPort.Store(int64(os.Getpid() * 37)) }
 
 func (x *tuning) tmp() string             { return filepath.Join(x.dir, "tmp") }

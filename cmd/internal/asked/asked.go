@@ -25,7 +25,7 @@ func Burst(flags *pflag.FlagSet, to *int, name string) {
 	verb.Number(flags, to, name, "", 1, "N\trequests arrive so many at once, as when a page or a queue asks for all of them (1)")
 }
 
-// Margin adds --margin, whose usual value is 5 %.
+// Margin adds --margin.
 func Margin(flags *pflag.FlagSet, to *float64) {
 	*to = 0.05
 	parse := func(text string) (float64, error) {
@@ -35,7 +35,7 @@ func Margin(flags *pflag.FlagSet, to *float64) {
 		}
 		return v, err
 	}
-	flags.Var(quantity.Value(to, parse, "5%"), "margin", "P\tsmaller differences do not matter (5%)")
+	flags.Var(quantity.Value(to, parse, "5%"), "margin", "P\tsmaller differences do not matter (5%; of builds 2%)")
 }
 
 // TailMargin adds the margin of a tail, which is known less well.

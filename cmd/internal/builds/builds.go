@@ -153,6 +153,7 @@ func (p listed) hasBenchmarks() bool {
 
 // list finds packages, and where go is to be called to build them: a directory may be in another module than what is here.
 func (m *Maker) list(ctx context.Context, v Variant, pattern string) (pkgs []listed, at string, err error) {
+	named := pattern
 	at = v.Dir
 	if filepath.IsAbs(pattern) || build.IsLocalImport(pattern) {
 		dir := pattern
@@ -168,7 +169,7 @@ func (m *Maker) list(ctx context.Context, v Variant, pattern string) (pkgs []lis
 	}
 	out, err := m.run(ctx, v, at, append(append([]string{"list", "-json"}, v.Flags...), pattern)...)
 	if failed := new(Failed); errors.As(err, &failed) && failed.Said != "" {
-		return nil, "", fmt.Errorf("no Go package at %s: %s", pattern, failed.Said)
+		return nil, "", fmt.Errorf("no Go package at %s: %s", named, failed.Said)
 	} else if err != nil {
 		return nil, "", err
 	}
@@ -181,7 +182,7 @@ func (m *Maker) list(ctx context.Context, v Variant, pattern string) (pkgs []lis
 		case errors.Is(err, io.EOF):
 			return pkgs, at, nil
 		case err != nil:
-			return nil, "", fmt.Errorf("what go list says of %s: %w", pattern, err)
+			return nil, "", fmt.Errorf("what go list says of %s: %w", named, err)
 		}
 		p.target = p.ImportPath
 		pkgs = append(pkgs, p)

@@ -217,7 +217,7 @@ func TestPrograms(t *testing.T) {
 	if filepath.Base(was.File) != "server" || was.Name != "cmd/server" {
 		t.Errorf("got %+v", was)
 	}
-	write(t, "-- price/price.go --\npackage price\n\n// Of is a price.\nfunc Of(n int) int { return 2 * n }\n")
+	write(t, "-- price/price.go --\npackage price\n\nfunc Of(n int) int { return 2 * n } // a price\n")
 	if is := build(Variant{}, "./cmd/server"); is.Sum != was.Sum {
 		t.Error("another comment on the same line made another program")
 	}

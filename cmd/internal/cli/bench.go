@@ -1,11 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"time"
@@ -17,6 +17,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/emulate"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/load"
 	"github.com/unthrottle/unthrottle/cmd/internal/ours"
 	"github.com/unthrottle/unthrottle/cmd/internal/plain"
 	"github.com/unthrottle/unthrottle/cmd/internal/progress"
@@ -24,6 +25,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/runner"
+	"github.com/unthrottle/unthrottle/cmd/internal/sample"
 	"github.com/unthrottle/unthrottle/cmd/internal/trial"
 	"github.com/unthrottle/unthrottle/cmd/internal/tune"
 	"github.com/unthrottle/unthrottle/cmd/internal/verb"
@@ -31,13 +33,16 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/workload"
 )
 
-const benchHelp = `What GOMAXPROCS, a limit or a Go version costs a program, with statistics that hold on a noisy machine.
+const benchHelp = `What a change, GOMAXPROCS, a limit or a Go version costs a program, with statistics that hold on a noisy machine.
 
 Usage:
   unthrottle bench [FLAGS] WORKLOAD...               built-in programs; --list shows them
   unthrottle bench [FLAGS] -- PROGRAM [ARGS]         your own, run to its end
   unthrottle bench [FLAGS] --rate R -- SERVER [ARGS] a server, under load: its p99 and the CPU time of a request
-  unthrottle bench [FLAGS] --gobench PKG [--run RE]  the Go benchmarks of a package
+  unthrottle bench [FLAGS] --gobench PKG [--run RE]  Go benchmarks: of a package, or of ./...
+  unthrottle bench [FLAGS] --base main --gobench PKG is this change slower? The working tree beside a commit
+  unthrottle bench [FLAGS] --base main -- ./cmd/PKG  the same of a program, a job or a server, that is built
+  unthrottle bench [FLAGS] -- ./old --- ./new        two programs, or more, as they are
   unthrottle bench --resume FILE                     continue an interrupted one
 
 {{flags}}
@@ -47,6 +52,7 @@ Exit codes:
 
 Example:
   unthrottle bench fib --cpus 0.5 --procs 1,2,max --budget 1m -o fib.html
+  unthrottle bench --base main --gobench ./... --budget 3m --fail-on warning
 `
 
 // Lab is what a bench depends on besides its plan. Tests replace it.
@@ -66,11 +72,11 @@ type bench struct {
 
 	procs          []int
 	cpus           []float64
-	goes           string
+	builds         buildOptions
 	budget, window time.Duration
 	warmUp         time.Duration
 	size           int
-	metric         *regexp.Regexp
+	metrics        []string
 	unit           string
 	better, figure string
 	gobench        string
@@ -108,7 +114,7 @@ func newBench(stdio IO) (*cobra.Command, *bench) {
 func (b *bench) register(l *verb.Flags) {
 	what := l.Section("What is run:")
 	what.BoolVar(&b.list, "list", false, "the built-in programs")
-	what.StringVar(&b.gobench, "gobench", "", "PKG\tthe Go benchmarks of a package")
+	what.StringVar(&b.gobench, "gobench", "", "PKG\tthe Go benchmarks of a package, or of several: ./...")
 	what.StringVar(&b.regexp, "run", ".", "RE\tthose of them that match")
 	verb.Number(what, &b.size, "size", "", 0, "N\tthe size of a workload of a fixed size")
 	what.StringVar(&b.Resume, "resume", "", "FILE\tcontinue an interrupted one")
@@ -116,11 +122,13 @@ func (b *bench) register(l *verb.Flags) {
 	b.procs, b.cpus = must(parseBenchProcs("default,1,2,4,max")), []float64{1}
 	in.Var(quantity.Value(&b.procs, parseBenchProcs, "default,1,2,max"), "procs", "LIST\tGOMAXPROCS: numbers, default or max (default,1,2,4,max)")
 	in.Var(quantity.Value(&b.cpus, asked.ParseLimits, "none,0.5,1"), "cpus", "LIST\tlimits: numbers or none (1)")
-	in.StringVar(&b.goes, "go", "", "LIST\tGo versions that build it: 1.18,1.24.13")
-	in.Var(verb.OneOf(&b.options.Compare, lab.ByProcs, lab.ByCPUs, lab.ByGo, lab.ByWorkload), "compare", "F\tthe factor that settings are compared by: procs, cpus, go or workload")
+	b.builds.register(in)
+	in.Var(verb.OneOf(&b.options.Compare, lab.ByBuild, lab.ByProcs, lab.ByCPUs, lab.ByGo, lab.ByWorkload), "compare", "F\tthe factor that settings are compared by: build, procs, cpus, go or workload")
 	b.limit = limitFlags(l.Like("run"), false)
 	in = l.Section("A server under load:")
 	in.Var(quantity.Value(&b.load.Rate, quantity.ParseRate, "500"), "rate", "R\trequests a second; unthrottle tune finds one")
+	in.StringVar(&b.load.By, "load", "", "CMD\twhat loads it in place of our own generator, for any protocol: 'ghz --insecure -n 2000 … {addr}'")
+	asked.Burst(in, &b.load.Burst, "load-burst")
 	in.StringVar(&b.load.URL, "url", "", "URL\twhat to load (the port that it listens on)")
 	verb.Duration(in, &b.warmUp, "warmup", 0, "D\tbefore each window (1s)")
 	b.server.register(l, in)
@@ -134,7 +142,7 @@ func (b *bench) register(l *verb.Flags) {
 	in = l.Section("How it is judged:")
 	asked.Margin(in, &b.options.Margin)
 	asked.TailMargin(in, &b.tailMargin)
-	in.Var(quantity.Value(&b.metric, trial.ParseMetric, "'rate: ([0-9.]+)'"), "metric", "RE\tthe figure is what the group in RE matches in the program's output")
+	in.StringArrayVar(&b.metrics, "metric", nil, "RE\tthe figure is what the group in RE matches in the program's output; of --load 'p99=ms:RE', 'units=RE'")
 	in.StringVar(&b.unit, "unit", "metric", "U\tits name")
 	in.Var(verb.OneOf(&b.better, lab.Higher, lab.Lower), "better", "D\twhich is better, higher or lower (lower)")
 	in.StringVar(&b.figure, "figure", "", "UNIT\tcompare by another of the metrics, such as cpu-sec")
@@ -148,7 +156,13 @@ func (b *bench) register(l *verb.Flags) {
 	b.results.ColorFlag(in)
 }
 
-func (b *bench) Name() string { return b.soFar.Plan.Settings[0].Workload }
+func (b *bench) Name() string {
+	p := b.soFar.Plan
+	if len(p.Settings) == 0 {
+		return p.Same[0]
+	}
+	return p.Settings[0].Workload
+}
 
 func (b *bench) Read(data []byte) (command []string, dir string, cut int, err error) {
 	if b.soFar, cut, err = lab.ReadStudy(data); err != nil {
@@ -175,6 +189,10 @@ func (b *bench) GoOn(from *bench) error {
 		return hint.With(errors.New("the command gives different settings here than when the bench was started"),
 			"was it started on another machine? unthrottle report "+from.Resume+" shows the runs so far")
 	}
+	if !sameBuilds(b.soFar.Plan.Builds, old.Plan.Builds) {
+		return hint.With(errors.New("what is built now is not what was built when the bench was started"),
+			"the commit or the working tree is another: begin anew; unthrottle report "+from.Resume+" shows the runs so far")
+	}
 	b.soFar.Runs, b.soFar.Time = old.Runs, old.Time
 	b.soFar.Plan.Command = old.Plan.Command
 	return nil
@@ -190,7 +208,8 @@ func (b *bench) Execute(ctx context.Context, record func(any) error) error {
 	})
 }
 
-func (b *bench) Measured() bool { return len(b.soFar.Runs) > 0 }
+// Measured reports whether there is anything to show. That nothing differs is something.
+func (b *bench) Measured() bool { return len(b.soFar.Runs) > 0 || len(b.soFar.Plan.Settings) == 0 }
 
 // benchFormats are what a bench's document can be written as.
 func benchFormats() map[string]verb.Writer[*report.Bench] {
@@ -208,7 +227,7 @@ func (b *bench) Show(journal, next string, interrupted bool) error {
 		doc.Resume = next
 	}
 	err := b.results.Finish(doc, nil)
-	if err == nil && !b.results.JSON {
+	if err == nil && !b.results.JSON && len(doc.Runs) > 0 {
 		fmt.Fprintf(b.stdio.Err, "\nunthrottle: seed %d; the runs are in %s\n", b.soFar.Plan.Seed, plain.Line(journal))
 	}
 	b.Failed = b.Fail.Verdict(report.Found(doc.Checks()), 0)
@@ -247,7 +266,7 @@ func (b *bench) Plan(ctx context.Context, args, command []string) error {
 // allowForEmulation raises the margin of a comparison of GOMAXPROCS to what an emulated limit may do to it by itself.
 func (b *bench) allowForEmulation() {
 	p := &b.soFar.Plan
-	if b.soFar.Environment.LimitKind != string(runner.Emulated) || p.Compare != lab.ByProcs {
+	if b.soFar.Environment.LimitKind != string(runner.Emulated) || p.Compare != lab.ByProcs || len(p.Settings) == 0 {
 		return
 	}
 	for _, s := range p.Settings {
@@ -263,6 +282,9 @@ func (b *bench) allowForEmulation() {
 // to measure it twice helps nobody.
 func (b *bench) dropDefault(ctx context.Context) error {
 	p := &b.soFar.Plan
+	if b.builds.several {
+		return nil
+	}
 	first := p.Settings[0]
 	if b.Flags.Given("procs") || first.Procs != 0 || slices.ContainsFunc(p.Settings, func(s lab.Setting) bool { return s.CPUs != first.CPUs }) {
 		return nil
@@ -312,6 +334,9 @@ func (b *bench) parse(ctx context.Context, workloads, command []string) (p lab.P
 	if err := b.checkServer(command); err != nil {
 		return p, err
 	}
+	if err := b.checkBuilds(workloads, command); err != nil {
+		return p, err
+	}
 	p = b.options
 	if b.budget != 0 {
 		p.Blocks, p.Budget = 0, lab.Seconds(b.budget)
@@ -323,7 +348,10 @@ func (b *bench) parse(ctx context.Context, workloads, command []string) (p lab.P
 	if err := b.fill(ctx, &p, workloads, command); err != nil {
 		return p, err
 	}
-	if p.Compare == "" {
+	switch {
+	case b.builds.several:
+		p.Compare = lab.ByBuild
+	case p.Compare == "":
 		p.Compare = lab.Varied(p.Settings)
 	}
 	if err := p.Check(); err != nil {
@@ -334,24 +362,24 @@ func (b *bench) parse(ctx context.Context, workloads, command []string) (p lab.P
 
 // fill says what is run, and fills in the plan's settings and figures.
 func (b *bench) fill(ctx context.Context, p *lab.Plan, workloads, command []string) error {
-	toolchains, err := b.toolchains(ctx, command)
+	subject, err := b.subject(ctx, workloads, command, p.Seed)
 	if err != nil {
 		return err
 	}
-	subject, err := b.subject(ctx, toolchains, workloads, command, p.Seed)
-	if err != nil {
-		return err
-	}
-	p.Metrics, p.Figures, p.Costs = subject.Metrics, subject.Figures, subject.Costs
-	if b.load.Rate > 0 {
+	p.Metrics, p.Figures, p.Costs = append([]lab.Metric{}, subject.Metrics...), subject.Figures, subject.Costs
+	p.Builds, p.Same = subject.About, subject.Same
+	if b.underLoad() {
 		p.Served, p.Tail = &b.load, b.tailMargin
-	} else {
-		b.runner = trial.Alike{Runner: &trial.Runner{Limit: b.limit.Limit, With: b.limit.with, Programs: subject.Programs}}
+	} else if b.runner == nil {
+		b.runner = trial.Alike{Runner: b.alone(subject.Programs)}
 	}
 	for name, f := range p.Figures {
 		if b.figure != "" {
 			if f, err = b.otherFigure(p, f); err != nil {
 				return err
+			}
+			if !b.underLoad() { // one figure is what was asked for
+				delete(p.Costs, name)
 			}
 		}
 		if b.better != "" {
@@ -359,48 +387,152 @@ func (b *bench) fill(ctx context.Context, p *lab.Plan, workloads, command []stri
 		}
 		p.Figures[name] = f
 	}
-	p.Settings = lab.Cross(subject.Workloads, toolchains, b.cpus, b.procs)
+	p.Settings = lab.Cross(subject.Workloads, settings(subject.Builds), b.cpus, b.procs)
+	b.allowBlocks(p)
 	return nil
 }
 
-// subject is what is run. What has to be built is built.
-func (b *bench) subject(ctx context.Context, toolchains, workloads, command []string, seed uint64) (s trial.Subject, err error) {
+// allowBlocks raises the usual number of blocks to what so many comparisons at once take.
+func (b *bench) allowBlocks(p *lab.Plan) {
+	if !b.builds.several {
+		return
+	}
+	const spare = 2
 	switch {
-	case b.load.Rate > 0:
-		return b.served(ctx, command, seed)
-	case len(command) > 0:
-		return trial.Command{Args: command, Metric: b.metric, Unit: b.unit}.Subject(), nil
+	case p.Blocks == 0 && b.gobench != "": // the budget is for those that are open
+		p.Looks = looks
+	case p.Blocks > 0 && !b.Flags.Given("blocks"):
+		p.Blocks = max(p.Blocks, sample.Needed(2*len(p.Settings))+spare)
+	}
+}
+
+// looks is how often benchmarks in several builds are looked at.
+const looks = 4
+
+// alone runs what is run to its end.
+func (b *bench) alone(programs func(lab.Setting) (trial.Program, error)) *trial.Runner {
+	return &trial.Runner{Limit: b.limit.Limit, With: b.limit.with, Programs: programs}
+}
+
+// subject is what is run. What has to be built is built.
+func (b *bench) subject(ctx context.Context, workloads, command []string, seed uint64) (s trial.Subject, err error) {
+	if len(command) > 0 {
+		l, err := b.lineUp(ctx, command)
+		switch {
+		case err != nil:
+			return s, err
+		case l == nil:
+			l = &lineup{name: filepath.Base(command[0]), order: []trial.Build{{}}, args: map[trial.Build][]string{{}: command}}
+		}
+		switch {
+		case b.load.By != "":
+			s, err = b.servedBy(l)
+		case b.load.Rate > 0:
+			s, err = b.served(ctx, l, seed)
+		default:
+			s, err = b.job(l)
+		}
+		s.Builds, s.About = l.order, l.about
+		if l.same {
+			s.Same, s.Workloads = s.Workloads, nil
+		}
+		return s, err
 	}
 	dir, err := b.tempDir()
 	if err != nil {
 		return s, err
 	}
 	if b.gobench != "" {
-		g := &trial.GoBench{Package: b.gobench, Regexp: b.regexp, For: b.lastingFor(1).String(), Dir: dir}
-		err := g.Prepare(ctx, toolchains, b.Progress.Note)
-		return g.Subject(), err
+		return b.goBench(ctx, dir)
+	}
+	return b.builtin(ctx, dir, workloads)
+}
+
+// job is a program that runs to its end as what is run.
+func (b *bench) job(l *lineup) (trial.Subject, error) {
+	c := trial.Command{Name: l.name, Builds: l.args, Copy: l.copy, Unit: b.unit}
+	if len(b.metrics) > 0 {
+		var err error
+		if c.Metric, err = trial.ParseMetric(b.metrics[0]); err != nil || len(b.metrics) > 1 {
+			return trial.Subject{}, hint.Usage("--metric 'rate: ([0-9.]+)'", "--metric: %w", cmp.Or(err, errors.New("a program has one figure")))
+		}
+	}
+	return c.Subject(len(l.order) > 1), nil
+}
+
+// goBench are Go benchmarks as what is run.
+func (b *bench) goBench(ctx context.Context, dir string) (s trial.Subject, err error) {
+	variants, about, err := b.variants(ctx, dir)
+	if err != nil {
+		return s, err
+	}
+	g := &trial.GoBench{Package: b.gobench, Regexp: b.regexp, Dir: dir, Variants: variants}
+	if err := g.Prepare(ctx, b.Progress.Note); err != nil {
+		return s, err
+	}
+	lasting := b.lastingFor
+	if b.builds.several {
+		lasting = b.lastingForBuilds
+	}
+	g.For = lasting(len(g.Names) * len(variants) * len(b.cpus) * len(b.procs)).String()
+	if n := len(g.Alone); n > 0 {
+		b.Progress.Say(fmt.Sprintf("not compared, as not all builds have them: %s", quantity.List(g.Alone)))
+	}
+	s = g.Subject()
+	for _, v := range variants {
+		s.Builds = append(s.Builds, v.Build)
+	}
+	if len(variants) > 1 {
+		for i := range about {
+			about[i].Sum = g.Sums[i]
+		}
+		s.About, s.Same = about, g.Same
+	}
+	if b.builds.several {
+		s.Costs = map[string]lab.Metric{}
+		for _, name := range s.Workloads {
+			s.Costs[name] = lab.CPUPerOp.Metric("CPU time of an operation")
+		}
+		b.runner = trial.EqualWork{Runner: b.alone(s.Programs), Once: b.alone(g.Once), Of: g}
+	}
+	return s, nil
+}
+
+// builtin are built-in programs as what is run.
+func (b *bench) builtin(ctx context.Context, dir string, workloads []string) (s trial.Subject, err error) {
+	goes, err := b.toolchains(ctx)
+	if err != nil {
+		return s, err
 	}
 	cache, err := ours.Cache("programs")
 	if err != nil {
 		cache = filepath.Join(dir, "programs")
-		if b.goes != "" {
+		if b.builds.goes != "" {
 			b.Progress.Say(fmt.Sprintf("the programs are built for this bench alone: %v", err))
 		}
 	}
-	settings := lab.Cross(workloads, toolchains, b.cpus, b.procs)
+	var builds []trial.Build
+	for _, version := range goes {
+		builds = append(builds, trial.Build{Go: version})
+	}
+	all := lab.Cross(workloads, settings(builds), b.cpus, b.procs)
 	builtin := &trial.Builtin{
-		Self: []string{b.stdio.Self, "workload"}, CacheDir: cache, Size: b.size, Dir: dir, For: b.lastingFor(len(settings)),
+		Self: []string{b.stdio.Self, "workload"}, CacheDir: cache, Size: b.size, Dir: dir, For: b.lastingFor(len(all)),
 	}
 	if s, err = builtin.Subject(workloads); err == nil && b.stdio.Lab == nil { // not a test's
-		err = builtin.Prepare(ctx, settings, b.Progress.Note)
+		err = builtin.Prepare(ctx, all, b.Progress.Note)
 	}
+	s.Builds = builds
 	return s, err
 }
 
+// underLoad reports whether what is run is a server.
+func (b *bench) underLoad() bool { return b.load.Rate > 0 || b.load.By != "" }
+
 // checkServer refuses flags that what is run has no use for.
 func (b *bench) checkServer(command []string) error {
-	if b.load.Rate == 0 {
-		if name := b.Flags.FirstGiven(append(b.server.names(), "url", "warmup", "tail-margin")...); name != "" {
+	if !b.underLoad() {
+		if name := b.Flags.FirstGiven(append(b.server.names(), "url", "load-burst", "warmup", "tail-margin")...); name != "" {
 			return hint.Usage("unthrottle bench --rate 500 -- SERVER; unthrottle tune finds a rate",
 				"--%s is for a server under load, and there is no --rate", name)
 		}
@@ -409,6 +541,12 @@ func (b *bench) checkServer(command []string) error {
 	if len(command) == 0 {
 		return hint.Usage("unthrottle bench --rate 500 -- SERVER", "--rate is for a server after --")
 	}
+	if b.load.By != "" {
+		return b.checkForeign()
+	}
+	if n := b.load.Burst; n > load.MostBurst {
+		return hint.Usage("--load-burst 20", "--load-burst=%d: %d requests at once are the most", n, load.MostBurst)
+	}
 	if name := b.Flags.FirstGiven("metric", "unit", "size"); name != "" {
 		return hint.Usage("leave it out, or --rate", "--%s is for a program that runs to its end", name)
 	}
@@ -416,7 +554,7 @@ func (b *bench) checkServer(command []string) error {
 }
 
 // served is a server as what is run, under the load of the command line.
-func (b *bench) served(ctx context.Context, command []string, seed uint64) (trial.Subject, error) {
+func (b *bench) served(ctx context.Context, servers *lineup, seed uint64) (trial.Subject, error) {
 	l := &b.load
 	wanted := time.Duration(0)
 	if b.Flags.Given("for") {
@@ -432,29 +570,21 @@ func (b *bench) served(ctx context.Context, command []string, seed uint64) (tria
 		figure = lab.ReadyTail.Metric("tail of typical seconds")
 	}
 	l.WarmUp, l.Window = lab.Seconds(b.warmUp), lab.Seconds(look.Window)
-	loaded := &trial.Loaded{Shot: trial.Shot{Rate: l.Rate, WarmUp: b.warmUp, Lasting: look.Window, Seed: seed}}
+	loaded := &trial.Loaded{Shot: trial.Shot{Rate: l.Rate, Burst: l.Burst, WarmUp: b.warmUp, Lasting: look.Window, Seed: seed}}
 	b.runner = loaded
-	subject := loaded.Subject(filepath.Base(command[0]), figure)
-	if b.stdio.Lab != nil { // a test's
+	subject := loaded.Subject(servers.name, figure)
+	if b.stdio.Lab != nil || servers.same { // a test's, or nothing is run
 		return subject, nil
 	}
-	if _, err := findProgram(command[0]); err != nil {
+	first := servers.first()
+	if _, err := findProgram(first[0]); err != nil {
 		return subject, err
 	}
 	var err error
-	loaded.Served, l.URL, err = b.serve(ctx, &b.server, command, l.URL, b.limit, b.limit.WithCPUs(b.cpus[0]))
+	if loaded.Served, l.URL, err = b.serve(ctx, &b.server, first, l.URL, b.limit, b.limit.WithCPUs(b.cpus[0])); err == nil {
+		loaded.Served.Builds, loaded.Served.Copy = servers.args, servers.copy
+	}
 	return subject, err
-}
-
-// toolchains are those of --go; "" is the one that built us.
-func (b *bench) toolchains(ctx context.Context, command []string) (list []string, err error) {
-	if b.goes == "" {
-		return []string{""}, nil
-	}
-	if len(command) > 0 {
-		return nil, hint.Usage("build it by hand, and bench each program", "--go can't build a program after --")
-	}
-	return quantity.ParseList(b.goes, func(v string) (string, error) { return workload.Resolve(ctx, v) })
 }
 
 // otherFigure is the metric of --figure. Go benchmarks may report any.
@@ -476,12 +606,23 @@ func (b *bench) otherFigure(p *lab.Plan, own lab.Metric) (lab.Metric, error) {
 
 // lastingFor is the window of a run; of --budget alone such that ten blocks are likely to fit into it.
 func (b *bench) lastingFor(settings int) time.Duration {
+	const least, most, overhead, blocks = 300 * time.Millisecond, time.Second, 200 * time.Millisecond, 10
+	return b.lastingIn(settings, blocks, overhead, least, most)
+}
+
+// lastingForBuilds is that of benchmarks in several builds, of which there may be hundreds: short runs are enough, as long as there are
+// so many blocks that something can be shown.
+func (b *bench) lastingForBuilds(settings int) time.Duration {
+	const least, most, overhead, blocks = 20 * time.Millisecond, time.Second, 20 * time.Millisecond, 24
+	return b.lastingIn(settings, max(blocks, sample.Needed(2*settings*looks)+blocks/4), overhead, least, most)
+}
+
+func (b *bench) lastingIn(settings, blocks int, overhead, least, most time.Duration) time.Duration {
 	if b.Flags.Given("for") || b.budget == 0 {
 		return b.window
 	}
-	const least, most, overhead, blocks = 300 * time.Millisecond, time.Second, 200 * time.Millisecond, 10
-	each := b.budget/time.Duration(settings*blocks) - overhead
-	return min(max(each, least), most).Round(10 * time.Millisecond)
+	each := b.budget/time.Duration(max(1, settings*blocks)) - overhead
+	return min(max(each, least), most).Round(time.Millisecond)
 }
 
 // parseBenchProcs reads values of GOMAXPROCS; the default is 0.

@@ -72,7 +72,7 @@ func (t *tuner) prepareProgram(ctx context.Context, limit runner.Limit) error {
 		if err := t.findFile(); err != nil {
 			return err
 		}
-		program := trial.Command{Args: p.Program}.Program
+		program := trial.One(p.Program...).Program
 		t.lab.Job = &trial.Runner{Limit: t.limit.Limit, With: t.limit.with, Programs: program, FindGo: t.noGo && !t.any}
 		return nil
 	}
@@ -87,7 +87,7 @@ func (t *tuner) prepareGoBench(ctx context.Context) error {
 		return err
 	}
 	g := &trial.GoBench{Package: t.gobench, Regexp: t.regexp, Dir: dir}
-	if err := g.Prepare(ctx, []string{""}, t.Progress.Note); err != nil {
+	if err := g.Prepare(ctx, t.Progress.Note); err != nil {
 		return hint.With(err, "--gobench takes a package, --run the name of a benchmark")
 	}
 	g.For = benchWindow(t.asked.Plan, len(g.Names)).String()

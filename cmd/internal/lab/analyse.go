@@ -60,6 +60,13 @@ const (
 	Failed    ClaimKind = "failed"    // there are no figures
 )
 
+// The kinds where builds are compared. Nobody sets a build: what is asked is whether the newer one is worse.
+const (
+	Worse   ClaimKind = "worse"    // Row is, in something
+	Better  ClaimKind = "better"   // Row is, and in nothing worse
+	NoWorse ClaimKind = "no worse" // none is, by more than the margin
+)
+
 // Analyse says what the runs of a study mean. The comparisons of all groups are one family: each that is added makes a
 // claim harder.
 func Analyse(s *Study) Analysis {
@@ -77,10 +84,12 @@ func Analyse(s *Study) Analysis {
 		}
 		a.Groups = append(a.Groups, g)
 	}
-	sample.Decide(family)
+	sample.DecideAt(family, max(1, s.Plan.Looks))
 	for i := range a.Groups {
 		g := &a.Groups[i]
-		g.Claim = g.claim()
+		if g.Claim = g.claim(); s.Plan.Compare == ByBuild {
+			g.Claim = g.change()
+		}
 		g.markFront()
 	}
 	return a
@@ -195,5 +204,21 @@ func (s *Study) compare(base, other int, m Metric) *sample.Comparison {
 	if m.Better == Higher {
 		c.Better = sample.Higher
 	}
+	c.Inferior = inferior(a, b, c)
 	return &c
+}
+
+// inferior is the P of being worse than the base by the margin or more: what the test says beside a base that is worse by so much.
+func inferior(base, other []float64, of sample.Comparison) float64 {
+	allowed := make([]float64, len(base))
+	for i, v := range base {
+		if allowed[i] = v * (1 + of.Margin); of.Better == sample.Higher {
+			allowed[i] = v / (1 + of.Margin)
+		}
+	}
+	c := sample.Compare(allowed, other)
+	if of.Better == sample.Lower == (c.Ratio < 1) {
+		return c.P / 2
+	}
+	return 1 - c.P/2
 }

@@ -176,6 +176,66 @@ func (g *Group) claim() Claim {
 	return Claim{Kind: Keep}
 }
 
+// Beside is how a build is beside the base in one metric. Not worse has to be shown: all of the interval is inside of the margin.
+func Beside(c *sample.Comparison) ClaimKind {
+	switch {
+	case c.Verdict == sample.VerdictWorse:
+		return Worse
+	case c.Verdict == sample.VerdictBetter:
+		return Better
+	case c.Verdict == sample.VerdictTooFew:
+		return TooFew
+	case c.NotWorse:
+		return NoWorse
+	}
+	return Undecided
+}
+
+// change is how a build is beside the base, by all that they are compared by: worse if it is worse in anything, and not known as long as
+// anything is not.
+func (r *Row) change() ClaimKind {
+	if r.Failing {
+		return Worse
+	}
+	kinds := []ClaimKind{Beside(r.Comparison)}
+	if r.Cost != nil {
+		kinds = append(kinds, Beside(r.Cost))
+	}
+	for _, first := range []ClaimKind{Worse, TooFew, Undecided, Better} {
+		if slices.Contains(kinds, first) {
+			return first
+		}
+	}
+	return NoWorse
+}
+
+// change says what may be said of a group of builds: of the worst news first.
+func (g *Group) change() Claim {
+	if g.Rows[0].Runs == 0 {
+		return Claim{Kind: Failed}
+	}
+	if len(g.Rows) == 1 {
+		return Claim{Kind: Alone}
+	}
+	of := map[ClaimKind]int{} // a row of each kind
+	for i := range g.Rows {
+		row := &g.Rows[i]
+		if row.Comparison == nil {
+			continue
+		}
+		kind := row.change()
+		if other, has := of[kind]; !has || kind == Worse && g.Rows[other].ahead(row) {
+			of[kind] = i
+		}
+	}
+	for _, kind := range []ClaimKind{Worse, TooFew, Undecided, Better, NoWorse} {
+		if row, has := of[kind]; has {
+			return Claim{Kind: kind, Row: row}
+		}
+	}
+	return Claim{Kind: Failed, Row: len(g.Rows) - 1}
+}
+
 // markFront marks the rows that no other beats, where there are two things to be better in.
 func (g *Group) markFront() {
 	if g.Cost == nil || g.Rows[0].Runs == 0 {

@@ -43,7 +43,7 @@ func flat(Setting, int) float64 { return 1 }
 
 func plan(blocks int, procs ...int) Plan {
 	return Plan{
-		Settings: Cross([]string{"w"}, []string{""}, []float64{1}, procs), Blocks: blocks, Seed: 1, Margin: 0.05, Compare: ByProcs,
+		Settings: Cross([]string{"w"}, []Setting{{}}, []float64{1}, procs), Blocks: blocks, Seed: 1, Margin: 0.05, Compare: ByProcs,
 		Figures: map[string]Metric{"w": {Unit: "ns/op", Better: "lower"}},
 	}
 }
@@ -240,7 +240,7 @@ func TestClaims(t *testing.T) {
 
 func TestGroups(t *testing.T) {
 	p := Plan{
-		Settings: Cross([]string{"a", "b"}, []string{"go1.18.10", "go1.26.8"}, []float64{0, 0.5}, []int{1, 2, 2}),
+		Settings: Cross([]string{"a", "b"}, []Setting{{Go: "go1.18.10"}, {Go: "go1.26.8"}}, []float64{0, 0.5}, []int{1, 2, 2}),
 		Figures:  map[string]Metric{"a": {Unit: "ns/op"}, "b": {Unit: "ops/s"}},
 	}
 	if len(p.Settings) != 16 {
@@ -261,7 +261,10 @@ func TestGroups(t *testing.T) {
 	if got := Varied(p.Settings); got != ByProcs {
 		t.Errorf("got %s", got)
 	}
-	if got := Varied(Cross([]string{"a"}, []string{"x", "y"}, []float64{1}, []int{1})); got != ByGo {
+	if got := Varied(Cross([]string{"a"}, []Setting{{Go: "x"}, {Go: "y"}}, []float64{1}, []int{1})); got != ByGo {
+		t.Errorf("got %s", got)
+	}
+	if got := Varied(Cross([]string{"a", "b"}, []Setting{{Build: "x", Go: "x"}, {Build: "y", Go: "y"}}, []float64{1}, []int{1, 2})); got != ByBuild {
 		t.Errorf("got %s", got)
 	}
 	if got := p.Name(p.Settings[5]); got != "a, go1.26.8, limit none, GOMAXPROCS 2" {

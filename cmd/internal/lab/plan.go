@@ -23,6 +23,7 @@ const Version = 2
 // A Setting is one of the combinations that are compared.
 type Setting struct {
 	Workload string  `json:"workload"`
+	Build    string  `json:"build,omitempty"`    // one of several that are compared; "": there are no others
 	Go       string  `json:"go_version"`         // toolchain that builds it; "": the one that built this command
 	CPUs     float64 `json:"limit_cpus"`         // 0: no limit
 	Procs    int     `json:"gomaxprocs_env"`     // 0: not set, the runtime decides
@@ -35,6 +36,7 @@ type Setting struct {
 type Factor string
 
 const (
+	ByBuild    Factor = "build"
 	ByProcs    Factor = "procs"
 	ByCPUs     Factor = "cpus"
 	ByGo       Factor = "go"
@@ -42,13 +44,15 @@ const (
 )
 
 // Factors in the order in which they name a setting.
-var Factors = []Factor{ByWorkload, ByGo, ByCPUs, ByProcs}
+var Factors = []Factor{ByWorkload, ByBuild, ByGo, ByCPUs, ByProcs}
 
 // Value is what a setting has of a factor, in the words of the command line.
 func (s Setting) Value(f Factor) string {
 	switch f {
 	case ByWorkload:
 		return s.Workload
+	case ByBuild:
+		return s.Build
 	case ByGo:
 		return s.Go
 	case ByCPUs:
@@ -70,6 +74,8 @@ func (s Setting) Without(f Factor) Setting {
 	switch f {
 	case ByWorkload:
 		s.Workload = ""
+	case ByBuild:
+		s.Build = ""
 	case ByGo:
 		s.Go = ""
 	case ByCPUs:
@@ -90,13 +96,16 @@ type Metric struct {
 // A Plan is what a lab does.
 type Plan struct {
 	Settings []Setting         `json:"settings"`
-	Figures  map[string]Metric `json:"figures"`          // of each workload: what its settings are compared by
-	Costs    map[string]Metric `json:"costs,omitempty"`  // of a workload that has one: what its settings are compared by as well
-	Served   *Served           `json:"served,omitempty"` // the load, if the program is a server
-	Metrics  []Metric          `json:"metrics"`          // that the workloads report beside their figures
-	Compare  Factor            `json:"compare"`          // what the settings of a comparison differ in
-	Blocks   int               `json:"blocks"`           // 0: as many as the budget allows
+	Figures  map[string]Metric `json:"figures"`             // of each workload: what its settings are compared by
+	Costs    map[string]Metric `json:"costs,omitempty"`     // of a workload that has one: what its settings are compared by as well
+	Served   *Served           `json:"served,omitempty"`    // the load, if the program is a server
+	Metrics  []Metric          `json:"metrics"`             // that the workloads report beside their figures
+	Builds   []Build           `json:"builds,omitempty"`    // what the settings' builds are
+	Same     []string          `json:"identical,omitempty"` // what is the same in all builds, byte for byte, and therefore not run
+	Compare  Factor            `json:"compare"`             // what the settings of a comparison differ in
+	Blocks   int               `json:"blocks"`              // 0: as many as the budget allows
 	Budget   Seconds           `json:"budget_seconds"`
+	Looks    int               `json:"looks,omitempty"` // at which what is decided gets no more runs; 0: none
 	Seed     uint64            `json:"seed"`
 	Margin   float64           `json:"margin"` // smaller differences are ignored
 	Tail     float64           `json:"tail_margin,omitempty"`
@@ -104,21 +113,32 @@ type Plan struct {
 	Dir      string            `json:"dir"` // where it was given
 }
 
+// A Build is what settings run that have its name and its Go version.
+type Build struct {
+	Name   string   `json:"name"`
+	Go     string   `json:"go_version"`       // toolchain; "": the go command's own
+	Commit string   `json:"commit,omitempty"` // that the source is of; "": the working tree, or a program as it was
+	Flags  []string `json:"flags,omitempty"`  // of go build, and variables
+	Sum    string   `json:"sha256,omitempty"` // of what was built
+}
+
 // Served is the load that a server is put under in each run.
 type Served struct {
-	URL    string  `json:"url"`  // "": what a file of targets says
-	Rate   float64 `json:"rate"` // requests a second
+	By     string  `json:"load_command,omitempty"` // that loads it; "": our own generator
+	URL    string  `json:"url"`                    // "": what a file of targets says
+	Rate   float64 `json:"rate"`                   // requests a second; 0: not ours to say
+	Burst  int     `json:"burst,omitempty"`        // that arrive at once; 0: one
 	WarmUp Seconds `json:"warm_up_seconds"`
 	Window Seconds `json:"window_seconds"`
 }
 
-// Cross makes all combinations, without doubles.
-func Cross(workloads, goes []string, cpus []float64, procs []int) (settings []Setting) {
+// Cross makes all combinations, without doubles. What is said of a build is taken from settings that have nothing else.
+func Cross(workloads []string, builds []Setting, cpus []float64, procs []int) (settings []Setting) {
 	for _, w := range workloads {
-		for _, g := range goes {
+		for _, s := range builds {
 			for _, c := range cpus {
 				for _, p := range procs {
-					if s := (Setting{Workload: w, Go: g, CPUs: c, Procs: p}); !slices.Contains(settings, s) {
+					if s.Workload, s.CPUs, s.Procs = w, c, p; !slices.Contains(settings, s) {
 						settings = append(settings, s)
 					}
 				}
@@ -128,10 +148,10 @@ func Cross(workloads, goes []string, cpus []float64, procs []int) (settings []Se
 	return settings
 }
 
-// Varied returns the factor that settings differ in and by which they are best compared: GOMAXPROCS if it is one of
-// them, then the limit, then Go's version.
+// Varied returns the factor that settings differ in and by which they are best compared: the build if it is one of them, then
+// GOMAXPROCS, then the limit, then Go's version.
 func Varied(settings []Setting) Factor {
-	for _, f := range []Factor{ByProcs, ByCPUs, ByGo, ByWorkload} {
+	for _, f := range []Factor{ByBuild, ByProcs, ByCPUs, ByGo, ByWorkload} {
 		for _, s := range settings {
 			if s.Value(f) != settings[0].Value(f) {
 				return f
@@ -173,15 +193,23 @@ func (p Plan) varies(f Factor) bool {
 	return slices.ContainsFunc(p.Settings, func(s Setting) bool { return s.Value(f) != p.Settings[0].Value(f) })
 }
 
+// MostSettings is the most that a plan or a group may have: each is set against the others. All of GOMAXPROCS 1 to 64 at 10 limits are
+// 640, and would take days.
+const MostSettings = 2000
+
 // Check returns what is wrong with a plan, or nil.
 func (p Plan) Check() error {
 	switch {
-	case len(p.Settings) == 0:
+	case len(p.Settings)+len(p.Same) == 0:
 		return fmt.Errorf("nothing to run")
+	case len(p.Settings) > MostSettings:
+		return fmt.Errorf("%d settings are too many: at most %d are compared at once", len(p.Settings), MostSettings)
 	case p.Blocks < 0 || p.Blocks > 10000:
 		return fmt.Errorf("%d blocks: it must be 1 to 10000", p.Blocks)
 	case p.Blocks == 0 && p.Budget <= 0:
 		return fmt.Errorf("neither a number of blocks nor a budget of time")
+	case p.Looks < 0 || p.Looks > 100 || p.Looks > 0 && p.Blocks > 0:
+		return fmt.Errorf("%d looks at %d blocks: they go with a budget of time", p.Looks, p.Blocks)
 	case p.Margin < 0 || p.Margin >= 1:
 		return fmt.Errorf("a margin of %v: it is a share, such as 0.05", p.Margin)
 	case p.Tail < 0 || p.Tail >= 1:

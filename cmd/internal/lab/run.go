@@ -108,15 +108,18 @@ type Clock func() time.Time
 // Execute does what is missing of a study, and hands out each run as it finishes. The first runs of all are for warming
 // up, one of each setting that differs in more than GOMAXPROCS; they are not kept. It ends early with ctx's error.
 func (s *Study) Execute(ctx context.Context, r Runner, clock Clock, record func(Run) error, progress func(Progress)) error {
+	if len(s.Plan.Settings) == 0 { // all builds are the same
+		return nil
+	}
 	x := &execution{Study: s, ctx: ctx, runner: r, clock: clock, record: record, progress: progress, begin: clock()}
 	if err := x.warmUp(); err != nil {
 		return err
 	}
 	first := len(s.Runs)
 	x.measured = clock()
-	for block := 1; x.wants(block, first); block++ {
+	for block := x.goOn(); x.wants(block, first); block++ {
 		for place, setting := range s.Plan.Order(block) {
-			if s.has(block, setting) {
+			if s.has(block, setting) || x.decided[setting] {
 				continue
 			}
 			x.tell(Progress{Setting: s.Plan.Settings[setting], Block: block}, first)
@@ -146,6 +149,40 @@ type execution struct {
 	record          func(Run) error
 	progress        func(Progress)
 	begin, measured time.Time
+
+	looked  int          // how often it was looked what is decided
+	decided map[int]bool // settings that get no more runs
+}
+
+// goOn is the block to begin with. Of a study in which not all settings have all blocks, what is missing is not made up for.
+func (x *execution) goOn() int {
+	if x.Plan.Looks == 0 || len(x.Runs) == 0 {
+		return 1
+	}
+	x.decided = x.Study.decided()
+	return x.Runs[len(x.Runs)-1].Block
+}
+
+// look sees what is decided, each time that another part of the budget has gone by.
+func (x *execution) look() {
+	if x.Plan.Looks == 0 {
+		return
+	}
+	part := int(float64(x.Plan.Looks) * x.clock().Sub(x.begin).Seconds() / time.Duration(x.Plan.Budget).Seconds())
+	if part > x.looked && part < x.Plan.Looks {
+		x.looked, x.decided = part, x.Study.decided()
+	}
+}
+
+// decided are the settings of groups of builds about which everything is known.
+func (s *Study) decided() map[int]bool {
+	all := map[int]bool{}
+	for _, g := range Analyse(s).Groups {
+		for _, row := range g.Rows {
+			all[row.Setting] = g.Claim.Kind == Worse || g.Claim.Kind == Better || g.Claim.Kind == NoWorse
+		}
+	}
+	return all
 }
 
 func (x *execution) warmUp() error {
@@ -188,7 +225,14 @@ func (x *execution) wants(block, first int) bool {
 	if x.hasBlock(block) || len(x.Runs) == first {
 		return true
 	}
-	return x.clock().Sub(x.begin)+x.perRun(first)*time.Duration(len(x.Plan.Settings)) <= time.Duration(x.Plan.Budget)
+	x.look()
+	open := 0
+	for i := range x.Plan.Settings {
+		if !x.decided[i] {
+			open++
+		}
+	}
+	return open > 0 && x.clock().Sub(x.begin)+x.perRun(first)*time.Duration(open) <= time.Duration(x.Plan.Budget)
 }
 
 // perRun is how long a run takes, 0 before the first.
@@ -204,6 +248,11 @@ func (x *execution) tell(p Progress, first int) {
 	p.Done, p.Elapsed, p.Blocks = len(x.Runs), x.clock().Sub(x.begin), x.Plan.Blocks
 	each := x.perRun(first)
 	k := len(x.Plan.Settings)
+	if x.Plan.Looks > 0 { // how many runs there will be depends on what they say
+		p.Left = max(0, time.Duration(x.Plan.Budget)-p.Elapsed)
+		x.progress(p)
+		return
+	}
 	if p.Blocks == 0 && each > 0 {
 		left := time.Duration(x.Plan.Budget) - p.Elapsed + each*time.Duration((len(x.Runs)-first)%k)
 		p.Blocks = p.Block - 1 + max(1, int(left/(each*time.Duration(k))))

@@ -18,7 +18,7 @@ import (
 // Bench is the document of the verb bench.
 type Bench struct {
 	Header
-	Verdicts    []string        `json:"verdicts"` // a sentence for each group
+	Verdicts    []string        `json:"verdicts"` // a sentence for each group; of builds the sum of them comes first
 	Plan        lab.Plan        `json:"plan"`
 	Environment lab.Environment `json:"environment"`
 	Blocks      int             `json:"blocks"` // that are complete
@@ -59,9 +59,10 @@ type BenchSummary = sample.Summary
 // BenchComparison is a setting's figure beside the base's, from pairs of runs of the same block.
 type BenchComparison struct {
 	sample.Comparison
-	More   int    `json:"more_blocks,omitempty"` // that would settle it, about
-	Text   string `json:"text"`                  // the verdict in words
-	Change string `json:"change"`                // the ratio in words, which Text begins with
+	More   int           `json:"more_blocks,omitempty"` // that would settle it, about
+	Beside lab.ClaimKind `json:"beside,omitempty"`      // what may be said of a build; "": builds are not compared
+	Text   string        `json:"text"`                  // the verdict in words
+	Change string        `json:"change"`                // the ratio in words, which Text begins with
 }
 
 // Better reports whether the setting is better than the base, for sure.
@@ -127,17 +128,21 @@ func NewBench(s *lab.Study) *Bench {
 	b := &Bench{
 		Header: Header{Version: Version, Verb: "bench", MadeBy: s.MadeBy, Time: s.Time},
 		Plan:   s.Plan, Environment: s.Environment, Runs: append([]lab.Run{}, s.Runs...), Blocks: blocks,
-		Finished: s.Plan.Blocks == 0 || blocks >= s.Plan.Blocks,
-		Metrics:  usedMetrics(s), Verdicts: []string{}, Warnings: []string{},
+		Finished: s.Plan.Blocks == 0 || blocks >= s.Plan.Blocks || len(s.Plan.Settings) == 0,
+		Metrics:  usedMetrics(s), Groups: []BenchGroup{}, Verdicts: []string{}, Warnings: []string{},
 	}
 	if n := len(s.Runs); n > 0 {
 		last := s.Runs[n-1]
 		b.Seconds = math.Round(last.Start.Sub(s.Runs[0].Start).Seconds() + last.Seconds) // runs only
 	}
 	for _, g := range a.Groups {
-		group := newBenchGroup(s.Plan, g)
-		b.Verdicts = append(b.Verdicts, group.Verdict)
-		b.Groups = append(b.Groups, group)
+		b.Groups = append(b.Groups, newBenchGroup(s.Plan, g))
+	}
+	changed, _ := b.Changed()
+	b.Verdicts = append(b.Verdicts, notEmpty(changed)...)
+	b.Verdicts = append(b.Verdicts, notEmpty(b.Identical())...)
+	for _, g := range b.Groups {
+		b.Verdicts = append(b.Verdicts, g.Verdict)
 	}
 	b.warn(s, a)
 	return b
@@ -149,6 +154,9 @@ func completeBlocks(s *lab.Study) (n int) {
 		if count[r.Block]++; count[r.Block] == len(s.Plan.Settings) {
 			n++
 		}
+	}
+	if s.Plan.Looks > 0 { // what is decided is left out of the later ones
+		return len(count)
 	}
 	return n
 }
@@ -189,8 +197,13 @@ func newBenchGroup(p lab.Plan, g lab.Group) BenchGroup {
 			Row: row, Versus: newBenchComparison(row.Comparison),
 			CostVersus: newBenchComparison(row.Cost), WholeVersus: newBenchComparison(row.Whole),
 		})
+		if added := &out.Settings[len(out.Settings)-1]; p.Compare == lab.ByBuild {
+			added.Versus.judge(row.Comparison)
+			added.CostVersus.judge(row.Cost)
+		}
 	}
-	out.Best = known(slices.Contains([]lab.ClaimKind{lab.Set, lab.Trade, lab.Undecided}, g.Claim.Kind), g.Claim.Row)
+	about := []lab.ClaimKind{lab.Set, lab.Trade, lab.Undecided, lab.Worse, lab.Better, lab.NoWorse}
+	out.Best = known(slices.Contains(about, g.Claim.Kind), g.Claim.Row)
 	w := benchWords{p, &out, g.Claim}
 	advice := w.advice()
 	out.Verdict, out.Advice, out.Also = out.Name+": "+advice, advice, w.also()
@@ -206,7 +219,7 @@ func newBenchComparison(of *sample.Comparison) *BenchComparison {
 	}
 	c, more := *of, sample.More(*of)
 	if c.Ratio == 0 {
-		return &BenchComparison{c, more, "no ratio", "no ratio"}
+		return &BenchComparison{c, more, "", "no ratio", "no ratio"}
 	}
 	v := &BenchComparison{Comparison: c, More: more, Change: quantity.Change(c.Ratio)}
 	v.Text = v.Change
@@ -220,11 +233,19 @@ func newBenchComparison(of *sample.Comparison) *BenchComparison {
 	return v
 }
 
+// judge says what may be said of a build.
+func (c *BenchComparison) judge(of *sample.Comparison) {
+	if c != nil {
+		c.Beside = lab.Beside(of)
+	}
+}
+
 // groupName says what the settings of a group have in common.
 func groupName(p lab.Plan, g lab.Group) string {
-	parts := []string{g.Common.Workload, g.Common.Go}
+	parts := []string{g.Common.Workload, g.Common.Build, g.Common.Go}
 	switch {
 	case p.Compare == lab.ByCPUs:
+	case p.Compare == lab.ByBuild && !slices.ContainsFunc(p.Settings, func(s lab.Setting) bool { return s.CPUs > 0 }):
 	case g.Common.CPUs == 0:
 		parts = append(parts, "no limit")
 	default:

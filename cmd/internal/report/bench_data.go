@@ -21,6 +21,10 @@ func BenchCSV(w io.Writer, b *Bench) error {
 	head := []string{
 		"block", "place", "start", "workload", "go", "limit_cpus", "limit_kind", "gomaxprocs_env", "gomaxprocs", "error",
 	}
+	builds := len(b.Plan.Builds) > 0
+	if builds {
+		head = append(head, "build")
+	}
 	for _, m := range b.Metrics {
 		head = append(head, m.Unit)
 	}
@@ -30,6 +34,9 @@ func BenchCSV(w io.Writer, b *Bench) error {
 		row := []string{
 			strconv.Itoa(r.Block), strconv.Itoa(r.Place), r.Start.UTC().Format(time.RFC3339Nano), s.Workload, cmp.Or(r.Go, s.Go),
 			s.Value(lab.ByCPUs), r.LimitKind, s.Value(lab.ByProcs), strconv.Itoa(r.GOMAXPROCS), r.Error,
+		}
+		if builds {
+			row = append(row, s.Build)
 		}
 		for _, m := range b.Metrics {
 			text := ""
@@ -71,9 +78,14 @@ func BenchGo(w io.Writer, b *Bench) error {
 		}
 		line("Unit %s%s assume=nothing", goWord(m.Unit), better)
 	}
+	pkg := ""
 	for _, r := range b.Runs {
 		if r.Error != "" {
 			continue
+		}
+		if own := packageOf(b.Plan.Settings[r.Setting].Workload); own != pkg {
+			line("pkg: %s", cmp.Or(own, "unthrottle/bench"))
+			pkg = own
 		}
 		values := ""
 		for _, m := range b.Metrics {
@@ -87,11 +99,26 @@ func BenchGo(w io.Writer, b *Bench) error {
 	return err
 }
 
+// packageOf is the package of a benchmark, where there are several; "": there are not.
+func packageOf(workload string) string {
+	pkg, _, several := strings.Cut(workload, ".Benchmark")
+	if !several {
+		return ""
+	}
+	return pkg
+}
+
 // goName is a benchmark's name: BenchmarkFib/limit=0.5/go=go1.26.8/block=3-2.
 func goName(s lab.Setting, r lab.Run) string {
 	text := s.Workload
+	if pkg := packageOf(text); pkg != "" {
+		text = text[len(pkg)+1:]
+	}
 	if !strings.HasPrefix(text, "Benchmark") || strings.ContainsFunc(text, unicode.IsSpace) {
 		text = "Benchmark" + inCamelCase(text)
+	}
+	if s.Build != "" {
+		text += "/build=" + goWord(s.Build)
 	}
 	text += "/limit=" + s.Value(lab.ByCPUs)
 	if s.Go != "" {

@@ -31,6 +31,8 @@ func (w benchWords) advice() string {
 		return "there is only one setting, and nothing to compare it with."
 	case w.Claim == lab.TooFew:
 		return "too few blocks to tell: " + quantity.Plural(w.missing(), "more block") + " would do."
+	case w.plan.Compare == lab.ByBuild:
+		return w.builds()
 	case w.plan.Compare != lab.ByProcs: // a limit or a Go version is chosen for other reasons as well
 		return w.beside()
 	case w.Claim == lab.Set:
@@ -47,6 +49,9 @@ func (w benchWords) advice() string {
 func (w benchWords) also() []string {
 	if slices.Contains([]lab.ClaimKind{lab.Failed, lab.Alone, lab.TooFew}, w.Claim) {
 		return nil
+	}
+	if w.plan.Compare == lab.ByBuild {
+		return w.alsoBuilds()
 	}
 	base, statistics := w.name(w.Settings[0]), fmt.Sprintf("; 95 %% intervals, %s.", w.pairs())
 	if w.Cost == nil && (w.claim.Row > 0 && w.plan.Compare == lab.ByProcs || len(w.Settings) == 2) {
@@ -340,6 +345,8 @@ func (w benchWords) name(s BenchRow) string {
 			return "no limit"
 		}
 		return "a limit of " + quantity.CPUs(p.Settings[s.Setting].CPUs)
+	case lab.ByBuild:
+		return buildName(s.Name, "")
 	}
 	return s.Name
 }
@@ -421,7 +428,7 @@ func (g *BenchGroup) TailNote() string {
 // LoadText says how much of the limit a server's load uses with the first setting; "" if there is no load.
 func (b *Bench) LoadText(g *BenchGroup) string {
 	l := b.Plan.Served
-	if l == nil || len(g.Settings) == 0 {
+	if l == nil || l.By != "" || len(g.Settings) == 0 {
 		return ""
 	}
 	text := "at " + quantity.PerSecond(l.Rate)
@@ -502,7 +509,7 @@ func (b *Bench) warn(s *lab.Study, a lab.Analysis) {
 func (b *Bench) doubts(g *BenchGroup, rows lab.Group) (texts []string) {
 	w := benchWords{plan: b.Plan}
 	add := func(format string, args ...any) { texts = append(texts, fmt.Sprintf(format, args...)) }
-	if l := b.Plan.Served; l != nil {
+	if l := b.Plan.Served; l != nil && l.By == "" {
 		const queueing = 0.85
 		rate, window := quantity.PerSecond(l.Rate), time.Duration(l.Window)
 		if share := b.used(g); share > queueing {

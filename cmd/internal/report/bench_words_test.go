@@ -60,6 +60,20 @@ var spokenBenches = []struct {
 			s.Runs[i].Metrics["req/s"] = 980
 		}
 	}},
+	{"a slower build", 10, 0.02, []map[string]float64{{"cpu-ns/req": 1.08, "tail-latency-ns": 1.07}}, byBuild},
+	{"a build that takes more CPU", 10, 0.02, []map[string]float64{{"cpu-ns/req": 1.08}}, byBuild},
+	{"a faster build", 20, 0.02, []map[string]float64{{"cpu-ns/req": 0.9, "tail-latency-ns": 0.9}}, byBuild},
+	{"a build as good", 20, 0.01, []map[string]float64{{}}, byBuild},
+	{"a build on a noisy machine", 10, 0.1, []map[string]float64{{}}, byBuild},
+	{"a build that is perhaps slower", 10, 0.08, []map[string]float64{{"tail-latency-ns": 1.08}}, func(s *lab.Study) {
+		byBuild(s)
+		s.Plan.Looks, s.Plan.Blocks = 4, 0
+	}},
+	{"too few blocks of builds", 4, 0.01, []map[string]float64{{}}, byBuild},
+	{"three builds", 10, 0.01, []map[string]float64{{"cpu-ns/req": 1.08, "tail-latency-ns": 1.07}, {}}, byBuild},
+	{"a build that is a server", 10, 0.02, []map[string]float64{{"cpu-ns/req": 1.08, "tail-latency-ns": 1.5}}, buildsOf("main", "working tree")},
+	{"a server that fails requests", 10, 0.02, []map[string]float64{{"errors-%": 2}}, buildsOf("main", "working tree")},
+	{"two programs", 20, 0.02, []map[string]float64{{"cpu-ns/req": 1.01}}, buildsOf("old", "new")},
 	{"a load that was not asked for", 10, 0.02, []map[string]float64{{}}, func(s *lab.Study) {
 		s.Runs[3].Marks = []string{lab.MarkLoad + ": in bursts", lab.MarkSteal + " 9 %"}
 		s.Runs[4].Marks = []string{lab.MarkLoad + ": in bursts"}
@@ -81,6 +95,28 @@ func withFigure(unit string) func(*lab.Study) {
 	}
 }
 
+// buildsOf lets the settings differ in their build instead.
+func buildsOf(names ...string) func(*lab.Study) {
+	return func(s *lab.Study) {
+		for i := range s.Plan.Settings {
+			s.Plan.Settings[i].Procs, s.Plan.Settings[i].CPUs = 0, 0
+			s.Plan.Settings[i].Build = names[i]
+			s.Plan.Builds = append(s.Plan.Builds, lab.Build{Name: names[i]})
+		}
+		s.Plan.Compare, s.Plan.Margin = lab.ByBuild, 0.02
+	}
+}
+
+// byBuild makes the program a benchmark of several builds.
+func byBuild(s *lab.Study) {
+	buildsOf("main", WorkingTree, "working tree, pgo=off")(s)
+	s.Plan.Served, s.Plan.Tail = nil, 0
+	s.Plan.Figures["shop"], s.Plan.Costs["shop"] = lab.OpTime.Metric("time for an operation"), lab.CPUPerOp.Metric("CPU time of an operation")
+	for i, r := range s.Runs {
+		s.Runs[i].Metrics = map[string]float64{string(lab.OpTime): r.Metrics["tail-latency-ns"], string(lab.CPUPerOp): r.Metrics["cpu-ns/req"]}
+	}
+}
+
 // byLimit lets the settings differ in their limit instead.
 func byLimit(s *lab.Study) {
 	for i := range s.Plan.Settings {
@@ -93,7 +129,7 @@ func spokenBench(blocks int, noise float64, of []map[string]float64) *lab.Study 
 	r := rand.New(rand.NewPCG(3, 4))
 	procs := []int{0, 1, 4}[:1+len(of)]
 	s := &lab.Study{Plan: lab.Plan{
-		Settings: lab.Cross([]string{"shop"}, []string{""}, []float64{1}, procs), Compare: lab.ByProcs,
+		Settings: lab.Cross([]string{"shop"}, []lab.Setting{{}}, []float64{1}, procs), Compare: lab.ByProcs,
 		Blocks: blocks, Margin: 0.05, Tail: 0.25,
 		Figures: map[string]lab.Metric{"shop": lab.ReadyTail.Metric("tail of typical seconds")},
 		Costs:   map[string]lab.Metric{"shop": lab.CPUPerRequest.Metric("CPU per request")},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/freeze"
+	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/sample"
 	"github.com/unthrottle/unthrottle/cmd/internal/search"
 )
@@ -177,25 +178,50 @@ func (d *Tune) Checks() []Check {
 
 // Checks are whether a setting is worse than its base; where that is not known it is good to know.
 func (d *Bench) Checks() (checks []Check) {
-	for _, g := range d.Groups {
-		for _, row := range g.Settings {
-			if row.Versus == nil {
+	for _, name := range d.Plan.Same {
+		checks = append(checks, Check{About: name, Name: "all builds are the same"})
+	}
+	for i := range d.Groups {
+		g := &d.Groups[i]
+		for j, row := range g.Settings {
+			if j == 0 {
 				continue
 			}
 			c := Check{About: g.Name, Name: row.Name + " is not worse than the base"}
-			for _, v := range []*BenchComparison{row.Versus, row.CostVersus} {
-				switch {
-				case v == nil:
-				case v.Worse():
-					c.Unknown = ""
-					c.Found = &finding.Finding{Rule: "worse-than-base", Verdict: "worse", Severity: finding.Warning, Summary: row.Name + ": " + v.Text}
-				case c.Found == nil && !v.Better() && v.Verdict != sample.VerdictSame:
-					c.Found = &finding.Finding{Rule: "worse-than-base", Verdict: "not known", Severity: finding.Info, Summary: row.Name + ": " + v.Text}
-					c.Unknown = c.Found.Summary
-				}
+			if c.Found = d.worse(g, j); c.Found != nil && c.Found.Severity == finding.Info {
+				c.Unknown = c.Found.Summary
 			}
 			checks = append(checks, c)
 		}
 	}
 	return checks
+}
+
+// worse says that a setting of a group is worse than the base, or that it is not known; nil: it is not worse.
+func (d *Bench) worse(g *BenchGroup, i int) (found *finding.Finding) {
+	row := g.Settings[i]
+	if row.Versus == nil {
+		return &finding.Finding{Rule: "worse-than-base", Verdict: "not known", Severity: finding.Info, Summary: row.Name + ": no figures"}
+	}
+	if g.Claim == lab.Worse && g.Best != nil && *g.Best == i { // perhaps in what fails
+		found = &finding.Finding{Rule: "worse-than-base", Verdict: "worse", Severity: finding.Warning, Summary: g.Advice}
+	}
+	for _, v := range []*BenchComparison{row.Versus, row.CostVersus} {
+		switch {
+		case v == nil:
+		case v.Worse():
+			return &finding.Finding{Rule: "worse-than-base", Verdict: "worse", Severity: finding.Warning, Summary: row.Name + ": " + v.Text}
+		case found == nil && d.unknown(v):
+			found = &finding.Finding{Rule: "worse-than-base", Verdict: "not known", Severity: finding.Info, Summary: row.Name + ": " + v.Text}
+		}
+	}
+	return found
+}
+
+// unknown reports whether a comparison does not tell that a setting is not worse. Of a build it has to be shown.
+func (d *Bench) unknown(v *BenchComparison) bool {
+	if d.Plan.Compare == lab.ByBuild {
+		return v.Beside != lab.NoWorse && v.Beside != lab.Better
+	}
+	return !v.Better() && v.Verdict != sample.VerdictSame
 }

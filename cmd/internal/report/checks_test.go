@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/finding"
+	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/loadtest"
 	"github.com/unthrottle/unthrottle/cmd/internal/sample"
 )
@@ -113,6 +114,16 @@ func TestUnknown(t *testing.T) {
 		change(d)
 		return d
 	}
+	bench := func(by lab.Factor, c *sample.Comparison) checked {
+		other := BenchRow{}
+		if c != nil {
+			c.Ratio = 1
+			if other.Versus = newBenchComparison(c); by == lab.ByBuild {
+				other.Versus.judge(c)
+			}
+		}
+		return &Bench{Plan: lab.Plan{Compare: by}, Groups: []BenchGroup{{Settings: []BenchRow{{}, other}}}}
+	}
 	for name, c := range map[string]struct {
 		doc     checked
 		unknown bool
@@ -142,10 +153,16 @@ func TestUnknown(t *testing.T) {
 		"load, no rate held":      {load(func(d *Load) { d.Search = &LoadSearch{Text: "not found"} }), true},
 		"tune, undecided":         {&Tune{Verdict: TuneVerdict{Kind: "undecided", Text: "Undecided."}}, true},
 		"tune, undecided, a trade of another load": {&Tune{Verdict: TuneVerdict{Kind: "undecided", Text: "Undecided."}, Loads: []TuneLoad{{Kind: "undecided"}, {Kind: "trade"}}}, true},
-		"tune, keep":      {&Tune{Verdict: TuneVerdict{Kind: "keep"}}, false},
-		"bench, too few":  {&Bench{Groups: []BenchGroup{{Settings: []BenchRow{{Versus: &BenchComparison{Comparison: sample.Comparison{Verdict: sample.VerdictTooFew}}}}}}}, true},
-		"bench, the same": {&Bench{Groups: []BenchGroup{{Settings: []BenchRow{{Versus: &BenchComparison{Comparison: sample.Comparison{Verdict: sample.VerdictSame}}}}}}}, false},
-		"run":             {&Run{Command: []string{"x"}}, false},
+		"tune, keep":                                         {&Tune{Verdict: TuneVerdict{Kind: "keep"}}, false},
+		"bench, too few":                                     {bench(lab.ByProcs, &sample.Comparison{Verdict: sample.VerdictTooFew}), true},
+		"bench, the same":                                    {bench(lab.ByProcs, &sample.Comparison{Verdict: sample.VerdictSame}), false},
+		"bench, no worse, of settings":                       {bench(lab.ByProcs, &sample.Comparison{Verdict: sample.VerdictUndecided, NotWorse: true}), true},
+		"bench, no worse, of builds":                         {bench(lab.ByBuild, &sample.Comparison{Verdict: sample.VerdictUndecided, NotWorse: true}), false},
+		"bench, builds that are open":                        {bench(lab.ByBuild, &sample.Comparison{Verdict: sample.VerdictUndecided}), true},
+		"bench, builds within the margin that may be beyond": {bench(lab.ByBuild, &sample.Comparison{Verdict: sample.VerdictSame}), true},
+		"bench, no figures":                                  {bench(lab.ByBuild, nil), true},
+		"bench, identical builds":                            {&Bench{Plan: lab.Plan{Same: []string{"server"}}}, false},
+		"run":                                                {&Run{Command: []string{"x"}}, false},
 	} {
 		checks := c.doc.Checks()
 		if len(checks) != 1 || (checks[0].Unknown != "") != c.unknown || worst(checks) != "" && worst(checks) != "info" {

@@ -85,14 +85,10 @@ func decode[T any](data []byte) (any, error) {
 	return Sane(doc), nil
 }
 
-// mostSettings is the most that a plan or a group may have: each is set against the others. All of GOMAXPROCS 1 to 64 at 10 limits are
-// 640, and would take days.
-const mostSettings = 2000
-
 // check reports what in a document points to nothing in it.
 func (b *Bench) check() error {
-	if len(b.Plan.Settings) > mostSettings {
-		return fmt.Errorf("the plan has more than %d settings", mostSettings)
+	if len(b.Plan.Settings) > lab.MostSettings {
+		return fmt.Errorf("the plan has more than %d settings", lab.MostSettings)
 	}
 	setting := func(i int) error {
 		if i < 0 || i >= len(b.Plan.Settings) {
@@ -109,8 +105,8 @@ func (b *Bench) check() error {
 		if len(g.Settings) == 0 {
 			return fmt.Errorf("the group %q has no settings", g.Name)
 		}
-		if len(g.Settings) > mostSettings {
-			return fmt.Errorf("the group %q has more than %d settings", g.Name, mostSettings)
+		if len(g.Settings) > lab.MostSettings {
+			return fmt.Errorf("the group %q has more than %d settings", g.Name, lab.MostSettings)
 		}
 		if g.Best != nil && (*g.Best < 0 || *g.Best >= len(g.Settings)) {
 			return fmt.Errorf("the group %q has no row %d", g.Name, *g.Best)

@@ -46,10 +46,13 @@ type Comparison struct {
 	// What follows is about the family, the comparisons that are decided together. Compare takes the comparison to be
 	// alone, Decide sets it.
 
+	Inferior float64 `json:"-"` // set by the caller, before Decide: P of being worse by the margin or more, one-sided
+
 	Adjusted float64 `json:"p_adjusted"`              // P after Holm's adjustment
 	Family   int     `json:"family"`                  // number of comparisons in the family
 	Verdict  Verdict `json:"verdict"`                 // from Compare: too few, or undecided
 	Missing  int     `json:"missing_pairs,omitempty"` // for a difference to be shown in this family; 0: there are enough
+	NotWorse bool    `json:"-"`                       // it is shown that it is not worse by the margin or more
 	Warnings []error `json:"-"`
 }
 
@@ -133,17 +136,31 @@ func logRatios(base, other []float64) ([]float64, error) {
 //     of them is right 95 times in 100, not all of them together.
 //   - too few: none of these, and the pairs are so few that this family can't show any difference.
 //   - undecided: everything else.
-func Decide(family []*Comparison) {
+func Decide(family []*Comparison) { DecideAt(family, 1) }
+
+// DecideAt is Decide where it is looked so often, and what is settled at one look gets no more pairs: each look has its part of the
+// 5 %.
+func DecideAt(family []*Comparison, looks int) {
 	byP := slices.Clone(family)
 	slices.SortStableFunc(byP, func(a, b *Comparison) int { return cmp.Compare(a.P, b.P) })
 	worst := 0.0
 	for i, c := range byP {
-		worst = max(worst, min(1, float64(len(byP)-i)*c.P))
+		worst = max(worst, min(1, float64((len(byP)-i)*looks)*c.P))
 		c.Adjusted = worst
 		c.Family = len(byP)
-		c.Missing = max(0, pairsNeeded(c.Family)-c.Pairs)
+		c.Missing = max(0, pairsNeeded(c.Family*looks)-c.Pairs)
 		c.Verdict = c.verdict()
+		c.NotWorse = c.notWorse(looks)
 	}
+}
+
+// notWorse reports whether it is shown that other is not worse by the margin or more. Of one look the interval tells.
+func (c *Comparison) notWorse(looks int) bool {
+	worst := c.High
+	if c.Better == Higher && c.Low > 0 {
+		worst = 1 / c.Low
+	}
+	return c.Confidence > 0 && worst < 1+c.Margin && (looks == 1 || c.Inferior*float64(looks) <= (1-Confidence)/2)
 }
 
 func (c *Comparison) verdict() Verdict {
@@ -171,6 +188,9 @@ func (c *Comparison) verdict() Verdict {
 func beyond(ratio, margin float64) bool {
 	return math.Abs(math.Log(ratio)) > math.Log1p(margin)+1e-9
 }
+
+// Needed is pairsNeeded for who plans.
+func Needed(family int) int { return pairsNeeded(family) }
 
 // pairsNeeded returns the smallest number of pairs with which a family can show a difference: the smallest p that n
 // pairs can have is 2/2ⁿ, and Holm's first step multiplies it by the family's size.

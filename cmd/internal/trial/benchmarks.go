@@ -17,7 +17,7 @@ type Benchmarks struct {
 }
 
 // Command is the program that they are.
-func (g *GoBench) Command() []string { return []string{g.binary[""]} }
+func (g *GoBench) Command() []string { return []string{g.tests[Build{}][g.Names[0]].File} }
 
 // Run does one run of each. Times of operations are their geometric mean.
 func (b *Benchmarks) Run(ctx context.Context, s lab.Setting) (lab.Run, error) {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"go/build"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,13 +15,16 @@ import (
 
 	"golang.org/x/perf/benchfmt"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/builds"
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
-	"github.com/unthrottle/unthrottle/cmd/internal/workload"
 )
 
 // A Subject is what a lab runs and compares.
 type Subject struct {
 	Workloads []string
+	Builds    []Build     // of each of them, the base's first
+	About     []lab.Build // what they are, where there are several
+	Same      []string    // what is the same in all builds, and none of the workloads
 	Programs  func(lab.Setting) (Program, error)
 	Figures   map[string]lab.Metric // of each workload: what its settings are compared by
 	Costs     map[string]lab.Metric // what those are compared by as well that have one
@@ -31,27 +33,39 @@ type Subject struct {
 
 // Command is a program of the user's.
 type Command struct {
-	Args   []string
-	Metric *regexp.Regexp // its first group holds the figure; nil: wall time is
+	Name   string
+	Builds map[Build][]string // its command line in each
+	Copy   string             // see Program
+	Metric *regexp.Regexp     // its first group holds the figure; nil: wall time is
 	Unit   string
 }
 
-// Program is what runs it, under any setting.
-func (c Command) Program(lab.Setting) (Program, error) {
-	p := Program{Args: c.Args}
+// Program is what runs it.
+func (c Command) Program(s lab.Setting) (Program, error) {
+	p := Program{Args: c.Builds[BuildOf(s)], Copy: c.Copy}
 	if c.Metric != nil {
 		p.Read = c.read
 	}
 	return p, nil
 }
 
-// Subject is the command as the only workload.
-func (c Command) Subject() Subject {
-	name, figure := filepath.Base(c.Args[0]), lab.WallTime.Metric("wall time")
+// One is a command of which there is one build.
+func One(args ...string) Command {
+	return Command{Name: filepath.Base(args[0]), Builds: map[Build][]string{{}: args}}
+}
+
+// Subject is the command as the only workload. Where builds are compared, they are by their CPU time as well: it tells a change of
+// the program from one of the machine.
+func (c Command) Subject(builds bool) Subject {
+	figure := lab.WallTime.Metric("wall time")
 	if c.Metric != nil {
 		figure = lab.Metric{Unit: c.Unit, Better: lab.Lower}
 	}
-	return Subject{Workloads: []string{name}, Programs: c.Program, Figures: map[string]lab.Metric{name: figure}}
+	s := Subject{Workloads: []string{c.Name}, Programs: c.Program, Figures: map[string]lab.Metric{c.Name: figure}}
+	if builds {
+		s.Costs = map[string]lab.Metric{c.Name: lab.CPUTime.Metric("CPU time")}
+	}
+	return s
 }
 
 // read takes the last match: a program that prints its figure again and again prints the best last.
@@ -77,77 +91,145 @@ func ParseMetric(text string) (*regexp.Regexp, error) {
 	return re, err
 }
 
-// GoBench are the Go benchmarks of a package.
+// GoBench are the Go benchmarks of packages, in one or several builds.
 type GoBench struct {
-	Package string
-	Regexp  string
-	For     string // as -benchtime; but see Times
-	Dir     string // private to this lab
+	Package  string // a package, or a pattern of several
+	Regexp   string
+	For      string // as -benchtime; but see Times
+	Dir      string // private to this lab
+	Variants []Variant
 
-	from   string            // directory in which go is called: the package's, if that is what Package names; "": here
-	binary map[string]string // toolchain → test binary
-	dir    string            // the package's
-	Path   string            // its import path
-	Names  []string          // of the benchmarks
-	Times  map[string]int64  // how often an operation of each is done; where it isn't told, as often as fits into For
+	Path  string           // the package's, or the pattern
+	Names []string         // of the benchmarks that all builds have
+	Same  []string         // packages that are the same in all builds, byte for byte: none of their benchmarks is among Names
+	Alone []string         // benchmarks that not all builds have
+	Sums  []string         // of what was built, by variant
+	Times map[string]int64 // how often an operation of each is done; where it isn't told, as often as fits into For
+
+	tests map[Build]map[string]test // by benchmark
 }
 
-// Prepare builds the benchmarks with each toolchain and lists them.
-func (g *GoBench) Prepare(ctx context.Context, toolchains []string, progress func(string)) error {
+// A Variant is a way to build what is run, for the settings of one Build.
+type Variant struct {
+	builds.Variant
+	Build Build
+}
+
+// A Build is what settings have in common that run the same file.
+type Build struct{ Name, Go string }
+
+// BuildOf is that of a setting.
+func BuildOf(s lab.Setting) Build { return Build{s.Build, s.Go} }
+
+// A test is a program that has a benchmark.
+type test struct {
+	builds.Program
+	name string // that the benchmark has in it
+}
+
+// Prepare builds the benchmarks, and lists those that can be compared.
+func (g *GoBench) Prepare(ctx context.Context, note func(string)) error {
 	if _, err := regexp.Compile(g.Regexp); err != nil {
 		return fmt.Errorf("no benchmark can match %q: %w", g.Regexp, err)
 	}
-	name := g.Package
-	if d, err := os.Stat(name); err == nil && d.IsDir() && (filepath.IsAbs(name) || build.IsLocalImport(name)) {
-		name, g.from = ".", name // it may be in another module than what is here
+	if len(g.Variants) == 0 {
+		g.Variants = []Variant{{}}
 	}
-	out, err := g.goCommand(ctx, "", "list", "-f", "{{.ImportPath}} {{.Dir}}", name)
-	if cause := new(goError); errors.As(err, &cause) && cause.said != "" {
-		return fmt.Errorf("no Go package at %s: %s", g.Package, cause.said)
-	} else if err != nil {
-		return err
-	}
-	g.Path, g.dir, _ = strings.Cut(strings.TrimSpace(out), " ")
-	if g.dir == "" || strings.Contains(g.dir, "\n") {
-		return fmt.Errorf("%s is not one package", g.Package)
-	}
-	g.binary = map[string]string{}
-	for _, t := range toolchains {
-		progress(strings.TrimSpace("building " + g.Package + " " + t))
-		path := filepath.Join(g.Dir, "bench-"+t+".test")
-		if _, err := g.goCommand(ctx, t, "test", "-c", "-o", path, name); err != nil {
+	m := &builds.Maker{Dir: g.Dir, Note: note}
+	made := make([][]builds.Program, len(g.Variants))
+	for i, v := range g.Variants {
+		var err error
+		if made[i], err = m.Benchmarks(ctx, v.Variant, g.Package); err != nil {
 			return err
 		}
-		if _, err := os.Stat(path); err != nil {
-			return fmt.Errorf("%s has no tests", g.Package)
-		}
-		g.binary[t] = path
+		g.Sums = append(g.Sums, builds.Sum(made[i]))
 	}
-	return g.list(ctx, g.binary[toolchains[0]])
+	if g.Path = g.Package; len(made[0]) == 1 {
+		g.Path = made[0][0].Path
+	}
+	g.tests = map[Build]map[string]test{}
+	for i, v := range g.Variants {
+		own := map[string]test{}
+		g.tests[v.Build] = own
+		for _, p := range made[i] {
+			if same(made, p) {
+				if i == 0 {
+					g.Same = append(g.Same, p.Name)
+				}
+				continue
+			}
+			names, err := g.list(ctx, p)
+			if err != nil {
+				return err
+			}
+			for _, name := range names {
+				full := name
+				if len(made[0]) > 1 {
+					full = p.Name + "." + name
+				}
+				own[full] = test{p, name}
+				g.Names = append(g.Names, full)
+			}
+		}
+	}
+	g.keepCommon()
+	if len(g.Names)+len(g.Same) == 0 {
+		return fmt.Errorf("%s has no benchmark that matches %q%s", g.Package, g.Regexp, inAll(g.Variants))
+	}
+	return nil
 }
 
-// list finds the benchmarks' names by running each once: those inside of others are not known otherwise.
-func (g *GoBench) list(ctx context.Context, binary string) error {
-	cmd := exec.CommandContext(ctx, binary, "-test.run=^$", "-test.bench="+g.Regexp, "-test.benchtime=1x")
-	cmd.Dir = g.dir
+func inAll(v []Variant) string {
+	if len(v) > 1 {
+		return " in all builds"
+	}
+	return ""
+}
+
+// same reports whether there are several builds, and a program is the same in all of them.
+func same(made [][]builds.Program, p builds.Program) bool {
+	for _, programs := range made {
+		if !slices.ContainsFunc(programs, func(o builds.Program) bool { return o.Path == p.Path && o.Sum == p.Sum }) {
+			return false
+		}
+	}
+	return len(made) > 1
+}
+
+// keepCommon names each benchmark once, in the order in which the first build has them, and sorts out what not all have.
+func (g *GoBench) keepCommon() {
+	all := g.Names
+	g.Names = nil
+	for _, name := range all {
+		if slices.Contains(g.Names, name) || slices.Contains(g.Alone, name) {
+			continue
+		}
+		to := &g.Names
+		for _, own := range g.tests {
+			if _, has := own[name]; !has {
+				to = &g.Alone
+			}
+		}
+		*to = append(*to, name)
+	}
+}
+
+// list finds the names of a program's benchmarks by running each once: those inside of others are not known otherwise.
+func (g *GoBench) list(ctx context.Context, p builds.Program) (names []string, err error) {
+	cmd := exec.CommandContext(ctx, p.File, "-test.run=^$", "-test.bench="+g.Regexp, "-test.benchtime=1x")
+	cmd.Dir = p.Dir
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("running the benchmarks once: %w: %s", err, complaint(out))
+		return nil, fmt.Errorf("running the benchmarks of %s once: %w: %s", p.Name, err, complaint(out))
 	}
 	results, err := parseBench(out)
-	if err != nil {
-		return err
-	}
 	for _, r := range results {
-		if name := "Benchmark" + string(r.Name.Full()); !slices.Contains(g.Names, name) {
-			g.Names = append(g.Names, name)
+		if name := "Benchmark" + string(r.Name.Full()); !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
-	if len(g.Names) == 0 {
-		return fmt.Errorf("%s has no benchmark that matches %q", g.Package, g.Regexp)
-	}
-	return nil
+	return names, err
 }
 
 // Subject is the benchmarks, when they are prepared.
@@ -161,37 +243,52 @@ func (g *GoBench) Subject() Subject {
 
 // Program is what runs one benchmark.
 func (g *GoBench) Program(s lab.Setting) (Program, error) {
-	parts := strings.Split(s.Workload, "/")
-	for i, part := range parts {
-		parts[i] = "^" + regexp.QuoteMeta(part) + "$"
-	}
 	times := g.For
 	if n := g.Times[s.Workload]; n > 0 {
 		times = strconv.FormatInt(n, 10) + "x"
 	}
-	args := []string{g.binary[s.Go], "-test.run=^$", "-test.bench=" + strings.Join(parts, "/"), "-test.benchtime=" + times}
-	return Program{Args: args, Dir: g.dir, Read: func(stdout []byte) (Reading, error) {
-		results, err := parseBench(stdout)
-		if err != nil {
-			return Reading{}, err
+	return g.program(s, times)
+}
+
+// Once is what runs one operation of it.
+func (g *GoBench) Once(s lab.Setting) (Program, error) { return g.program(s, "1x") }
+
+func (g *GoBench) program(s lab.Setting, times string) (Program, error) {
+	t := g.tests[BuildOf(s)][s.Workload]
+	parts := strings.Split(t.name, "/")
+	for i, part := range parts {
+		parts[i] = "^" + regexp.QuoteMeta(part) + "$"
+	}
+	args := []string{t.File, "-test.run=^$", "-test.bench=" + strings.Join(parts, "/"), "-test.benchtime=" + times}
+	p := Program{Args: args, Dir: t.Dir, Read: func(stdout []byte) (Reading, error) { return oneResult(stdout, s.Workload) }}
+	if len(g.Variants) > 1 {
+		p.Copy = g.Dir
+	}
+	return p, nil
+}
+
+// oneResult is what a benchmark says of its run.
+func oneResult(stdout []byte, name string) (said Reading, err error) {
+	results, err := parseBench(stdout)
+	if err != nil {
+		return said, err
+	}
+	if len(results) != 1 {
+		return said, fmt.Errorf("%s gave %d results, want 1", name, len(results))
+	}
+	said = Reading{GOMAXPROCS: 1, Ops: int64(results[0].Iters), Metrics: map[string]float64{}}
+	_, parts := results[0].Name.Parts()
+	if n := len(parts); n > 0 && parts[n-1][0] == '-' {
+		said.GOMAXPROCS, _ = strconv.Atoi(string(parts[n-1][1:]))
+	}
+	for _, v := range results[0].Values {
+		unit, value := v.Unit, v.Value
+		if v.OrigUnit != "" { // ns/op, which benchfmt makes sec/op
+			unit, value = v.OrigUnit, v.OrigValue
 		}
-		if len(results) != 1 {
-			return Reading{}, fmt.Errorf("%s gave %d results, want 1", s.Workload, len(results))
-		}
-		said := Reading{GOMAXPROCS: 1, Ops: int64(results[0].Iters), Metrics: map[string]float64{}}
-		_, parts := results[0].Name.Parts()
-		if n := len(parts); n > 0 && parts[n-1][0] == '-' {
-			said.GOMAXPROCS, _ = strconv.Atoi(string(parts[n-1][1:]))
-		}
-		for _, v := range results[0].Values {
-			unit, value := v.Unit, v.Value
-			if v.OrigUnit != "" { // ns/op, which benchfmt makes sec/op
-				unit, value = v.OrigUnit, v.OrigValue
-			}
-			said.Metrics[unit] = value
-		}
-		return said, nil
-	}}, nil
+		said.Metrics[unit] = value
+	}
+	return said, nil
 }
 
 func parseBench(out []byte) (results []*benchfmt.Result, err error) {
@@ -203,34 +300,6 @@ func parseBench(out []byte) (results []*benchfmt.Result, err error) {
 	}
 	return results, r.Err()
 }
-
-// goCommand runs the go command of a toolchain, "" being the one in the PATH.
-func (g *GoBench) goCommand(ctx context.Context, toolchain string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir, cmd.Env = g.from, append(os.Environ(), workload.BuildCache(filepath.Join(g.Dir, "gocache"))...)
-	if toolchain != "" {
-		cmd.Env = append(cmd.Env, "GOTOOLCHAIN="+toolchain)
-	}
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return "", &goError{args, err, string(bytes.TrimSpace(stderr.Bytes()))}
-	}
-	return string(out), nil
-}
-
-// A goError is a call of go that failed, with what it said.
-type goError struct {
-	args []string
-	err  error
-	said string
-}
-
-func (e *goError) Error() string {
-	return fmt.Sprintf("go %s: %v: %s", strings.Join(e.args, " "), e.err, e.said)
-}
-func (e *goError) Unwrap() error { return e.err }
 
 // complaint takes from the output of a test binary what says why it failed: its last line but those that only say that it did.
 func complaint(out []byte) string {

@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"os/exec"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -10,6 +11,13 @@ import (
 
 // endWithUs makes a process end with the thread that starts it, and so when we are killed.
 func endWithUs() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
+
+// groupWithUs is the same of a shell, with what it starts in a group of its own, which endGroup ends.
+func groupWithUs() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+func endGroup(cmd *exec.Cmd) error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 
 // machine says what this machine is.
 func machine() (kernel, cpu string, memory int64) {

@@ -2,8 +2,15 @@
 
 package trial
 
-import "syscall"
+import (
+	"os/exec"
+	"syscall"
+)
 
 func endWithUs() *syscall.SysProcAttr { return nil }
+
+func groupWithUs() *syscall.SysProcAttr { return nil }
+
+func endGroup(cmd *exec.Cmd) error { return cmd.Process.Kill() }
 
 func machine() (kernel, cpu string, memory int64) { return "", "", 0 }

@@ -36,6 +36,11 @@ func Once(ctx context.Context, clock func() time.Time, open func() (Opened, erro
 	}
 	w, err = session.Load(ctx, s)
 	run = session.Close()
+	if told := new(loadError); errors.As(err, &told) {
+		if err = nil; run.Error == "" {
+			run.Error = told.why
+		}
+	}
 	if err == nil && w.Metrics == nil && run.Error == "" {
 		run.Error = ErrEnded.Error()
 	}
@@ -92,6 +97,41 @@ func (l *Loaded) Subject(name string, figure lab.Metric) Subject {
 			lab.RequestRate.Metric("requests a second that did not fail"), lab.ErrorShare.Metric("requests that failed"),
 		},
 	}
+}
+
+// EqualWork lets benchmarks do the runs of a lab that compares their builds: each does as many operations as fitted into the window of
+// its first run, in all builds, so that its CPU time is that of the same work. What a process uses before its first operation, and in
+// it, is not in that: another process beside it does no more than one.
+type EqualWork struct {
+	*Runner
+	Once *Runner
+	Of   *GoBench
+}
+
+// Run does one run.
+func (e EqualWork) Run(ctx context.Context, s lab.Setting, _ int) (lab.Run, error) {
+	run, err := e.Runner.Run(ctx, s)
+	if err != nil || run.Error != "" || run.Ops == 0 {
+		return run, err
+	}
+	if e.Of.Times == nil {
+		e.Of.Times = map[string]int64{}
+	}
+	if e.Of.Times[s.Workload] == 0 {
+		e.Of.Times[s.Workload] = run.Ops
+	}
+	used, ops := lab.CPUTime.In(run.Metrics), run.Ops
+	if ops > 1 {
+		once, err := e.Once.Run(ctx, s)
+		if err != nil || once.Error != "" {
+			return once, err
+		}
+		used, ops = used-lab.CPUTime.In(once.Metrics), ops-1
+	}
+	if used > 0 {
+		lab.CPUPerOp.Set(run.Metrics, used/float64(ops))
+	}
+	return run, nil
 }
 
 // Alike lets what does the same in every block do the runs of a lab.

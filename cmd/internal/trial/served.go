@@ -42,6 +42,9 @@ type Served struct {
 	Metrics string
 
 	FindGo bool // look whether the server, or what it has started, is a Go program
+
+	Builds map[Build][]string // its command line in each of several builds; nil: there is one
+	Copy   string             // a directory, where each start has a copy of the file of its own; "": all have the file
 }
 
 // In is the server in a network of its own, where others like it may run at the same time.
@@ -65,6 +68,7 @@ type Session struct {
 	used   time.Duration // CPU time of generators
 	procs  int
 	limit  runner.Limit
+	done   func() // removes what was made for it
 }
 
 // A Shot is what is to be sent to a server.
@@ -77,6 +81,8 @@ type Shot struct {
 	Lasting time.Duration
 	Seed    uint64
 	SLO     string // "": none
+
+	By *Foreign // what sends it instead; nil: our own generator
 }
 
 // A Window is what came of a Shot.
@@ -125,13 +131,20 @@ func (s *Served) Open(ctx context.Context, setting lab.Setting, trace bool) (*Se
 	spec.Limit.CountMemory = true
 	x.limit = spec.Limit
 	spec.Env = environ(setting, Program{Env: spec.Env})
+	if s.Builds != nil {
+		spec.Args = s.Builds[BuildOf(setting)]
+	}
+	var err error
+	if spec.Args, x.done, err = ownCopy(spec.Args, s.Copy); err != nil {
+		return nil, err
+	}
 	if trace {
 		spec.Env = withGODEBUG(spec.Env, goself.GCTrace)
 		spec.Each = x.log.Line
 	}
 	x.before, x.begin = procs.HostNow(), time.Now()
-	var err error
 	if x.server, err = service.Start(ctx, spec); err != nil {
+		x.done()
 		return nil, err
 	}
 	if s.FindGo {
@@ -169,6 +182,7 @@ func (x *Session) Close() lab.Run {
 	dead := x.server.Check()
 	kind := x.server.Kind()
 	res, obeyed := x.server.Stop()
+	x.done()
 	run := lab.Run{
 		Start: x.begin.UTC().Round(time.Millisecond), Seconds: res.Wall.Seconds(), GOMAXPROCS: x.procs, LimitKind: string(kind),
 		Metrics: map[string]float64{},
@@ -201,6 +215,9 @@ func (x *Session) disturb(run *lab.Run, used time.Duration) {
 
 // Load sends a shot and measures what it does. If the server has died, Close says so.
 func (x *Session) Load(ctx context.Context, s Shot) (Window, error) {
+	if s.By != nil {
+		return x.loadBy(ctx, s.By)
+	}
 	host, begin, used := procs.HostNow(), x.server.Counters(), x.used
 	g, before, err := x.generate(ctx, s)
 	if err != nil {
@@ -209,7 +226,7 @@ func (x *Session) Load(ctx context.Context, s Shot) (Window, error) {
 		}
 		return Window{}, err
 	}
-	c, sched := x.server.Counters().Since(before.counters), x.schedstat()
+	c, sched := x.counted(before)
 	if g.Failed > 0 { // it may have died, and its end is seen a moment later
 		const moment = 200 * time.Millisecond
 		select {
@@ -330,6 +347,16 @@ func (x *Session) schedstat() (sum procs.Schedstat) {
 		}
 	}
 	return sum
+}
+
+// counted is what the server's group has used since; without a limit it has none, and its threads tell how long they ran. What they have
+// started, and has ended since, is not in that.
+func (x *Session) counted(since *beginning) (cgroup.Counters, procs.Schedstat) {
+	c, sched := x.server.Counters().Since(since.counters), x.schedstat()
+	if ran := sched.Run - since.sched.Run; !c.CPUKnown && ran > 0 {
+		c.CPU, c.CPUKnown = ran, true
+	}
+	return c, sched
 }
 
 // spans are how long a window lasted, and for how long of its load the server was seen: it is not at the very moment at which

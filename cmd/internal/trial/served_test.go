@@ -185,7 +185,7 @@ func TestOutOfMemory(t *testing.T) {
 		t.Errorf("before it is ready: %v", err)
 	}
 	for _, end := range []string{"", "; true"} { // of one that goes on although something else of it was killed
-		r := &Runner{Limit: runner.Limit{Memory: 32 << 20}, With: runner.Auto, Programs: Command{Args: []string{"sh", "-c", eats + end}}.Program}
+		r := &Runner{Limit: runner.Limit{Memory: 32 << 20}, With: runner.Auto, Programs: One("sh", "-c", eats+end).Program}
 		run, err := r.Run(t.Context(), lab.Setting{CPUs: 1})
 		if err != nil || run.Error != want {
 			t.Errorf("a job: %q, %v", run.Error, err)

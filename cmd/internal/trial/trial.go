@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/builds"
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/runner"
@@ -24,6 +25,7 @@ type Program struct {
 	Args []string
 	Env  []string // beside ours
 	Dir  string
+	Copy string // a directory, where each run has a copy of the file of its own; "": all have the file
 	// Read takes the figures from its output; nil: it says nothing.
 	Read func(stdout []byte) (Reading, error)
 }
@@ -56,6 +58,11 @@ func (r *Runner) Run(ctx context.Context, s lab.Setting) (lab.Run, error) {
 	}
 	limit := r.Limit.WithCPUs(s.CPUs)
 	limit.CountMemory = true
+	args, done, err := ownCopy(p.Args, p.Copy)
+	if err != nil {
+		return lab.Run{}, err
+	}
+	defer done()
 	var stdout, stderr tail
 	env := environ(s, p)
 	if r.FindGo {
@@ -63,7 +70,7 @@ func (r *Runner) Run(ctx context.Context, s lab.Setting) (lab.Run, error) {
 	}
 	before, begin := procs.HostNow(), time.Now()
 	run, err := runner.Start(limit, r.With, runner.Command{
-		Args: p.Args, Env: env, Dir: p.Dir, Stdout: &stdout, Stderr: &stderr,
+		Args: args, Env: env, Dir: p.Dir, Stdout: &stdout, Stderr: &stderr,
 	})
 	if err != nil {
 		return lab.Run{}, err
@@ -112,6 +119,18 @@ func (r *Runner) Run(ctx context.Context, s lab.Setting) (lab.Run, error) {
 	}
 	out.Ops, out.Activity = said.Ops, said.Activity
 	return out, nil
+}
+
+// ownCopy is a command line with a copy of its program, which done removes; see builds.Copy.
+func ownCopy(args []string, dir string) (own []string, done func(), err error) {
+	if dir == "" {
+		return args, func() {}, nil
+	}
+	file, done, err := builds.Copy(args[0], dir)
+	if err != nil {
+		return nil, nil, fmt.Errorf("a copy of the program for this run: %w", err)
+	}
+	return append([]string{file}, args[1:]...), done, nil
 }
 
 // startsNoGo looks at a run's processes until one of them is a Go program or can't be looked into, or the run has ended. The

@@ -17,7 +17,9 @@ import (
 )
 
 func command(args ...string) *Runner {
-	return &Runner{Programs: Command{Args: args, Metric: regexp.MustCompile(`rate: (\S+)`), Unit: "req/s"}.Program}
+	c := One(args...)
+	c.Metric, c.Unit = regexp.MustCompile(`rate: (\S+)`), "req/s"
+	return &Runner{Programs: c.Program}
 }
 
 func TestCommand(t *testing.T) {
@@ -65,7 +67,7 @@ func TestFindGo(t *testing.T) {
 		"sh -c '$0 -test.run=^$; echo' $0 | cat; echo":                 false,
 		"sleep 1 | TRIAL_TEST_LAST=1 $0 -test.run=Lasting 2>/dev/null": false, // it hides its stderr
 	} {
-		r := &Runner{Programs: Command{Args: []string{"sh", "-c", script, self}}.Program, FindGo: true}
+		r := &Runner{Programs: One("sh", "-c", script, self).Program, FindGo: true}
 		for _, want := range []bool{want, false} {
 			run, err := r.Run(context.Background(), lab.Setting{})
 			if got := slices.Contains(run.Marks, lab.MarkNoGo); err != nil || run.Error != "" || got != want {
@@ -157,7 +159,7 @@ func BenchmarkB(b *testing.B) {
 	t.Setenv("GOWORK", "off")
 	t.Setenv("GOFLAGS", "")
 	g := &GoBench{Package: ".", Regexp: "A|B/x=2", For: "10x", Dir: t.TempDir()}
-	if err := g.Prepare(context.Background(), []string{""}, func(string) {}); err != nil {
+	if err := g.Prepare(context.Background(), func(string) {}); err != nil {
 		t.Fatal(err)
 	}
 	if got := strings.Join(g.Names, " "); got != "BenchmarkA BenchmarkB/x=2" {
@@ -177,11 +179,11 @@ func BenchmarkB(b *testing.B) {
 	}
 	t.Chdir(t.TempDir())
 	elsewhere := &GoBench{Package: dir, Regexp: "BenchmarkA", For: "10x", Dir: t.TempDir()}
-	if err := elsewhere.Prepare(context.Background(), []string{""}, func(string) {}); err != nil || len(elsewhere.Names) != 1 {
+	if err := elsewhere.Prepare(context.Background(), func(string) {}); err != nil || len(elsewhere.Names) != 1 {
 		t.Errorf("from another directory: %q, %v", elsewhere.Names, err)
 	}
 	t.Chdir(dir)
-	if err := (&GoBench{Package: ".", Regexp: "None", Dir: t.TempDir()}).Prepare(context.Background(), []string{""}, func(string) {}); err == nil ||
+	if err := (&GoBench{Package: ".", Regexp: "None", Dir: t.TempDir()}).Prepare(context.Background(), func(string) {}); err == nil ||
 		!strings.Contains(err.Error(), `no benchmark that matches "None"`) {
 		t.Errorf("got %v", err)
 	}

@@ -23,6 +23,9 @@ func Bench(d *report.Bench) *sheet.Sheet {
 	if text := d.Unfinished(); text != "" {
 		s.Warnings = append([]string{text}, d.Warnings...)
 	}
+	builds := d.Plan.Compare == lab.ByBuild
+	all := benchChanges(d)
+	s.Add(quiet("All benchmarks", all))
 	for i := range d.Groups {
 		g, anchor := &d.Groups[i], "group-"+strconv.Itoa(i+1)
 		s.Claims = append(s.Claims, sheet.Claim{
@@ -32,8 +35,17 @@ func Bench(d *report.Bench) *sheet.Sheet {
 		blocks := []sheet.Block{
 			sheet.Detail{Block: benchDots(d, g, i == 0)}, sheet.Detail{Block: benchCosts(d, g)}, benchTable(d, g), benchActivity(d, g),
 		}
-		s.Add(sheet.Section{Title: joined(", ", g.Name, d.LoadText(g)), Anchor: anchor, About: benchFigure(g.Figure), Blocks: blocks})
+		s.Add(sheet.Section{
+			Title: joined(", ", g.Name, d.LoadText(g)), Anchor: anchor, About: benchFigure(g.Figure), Blocks: blocks,
+			Detail: all != nil, // a terminal has all of them in one table
+		})
+		if builds {
+			continue
+		}
 		s.Add(sheet.Section{Title: frontTitle + when(len(d.Groups) > 1, ": "+g.Name), Blocks: []sheet.Block{benchFront(d, g)}})
+	}
+	if builds {
+		s.Claims = benchChanged(d, s.Claims)
 	}
 	s.Add(detail("Runs that failed", benchRuns(d, func(r lab.Run) string { return r.Error })))
 	marks := func(of func(lab.Run) []string) sheet.Listed {
@@ -70,7 +82,7 @@ func benchFigure(m lab.Metric) string {
 
 // factors are what settings may differ in: the title of each, and the column where benchstat has it, see report.BenchGo.
 var factors = map[lab.Factor]struct{ title, column string }{
-	lab.ByProcs: {"GOMAXPROCS", "/gomaxprocs"}, lab.ByCPUs: {"limit", "/limit"}, lab.ByGo: {"Go", "/go"}, lab.ByWorkload: {"", ".name"},
+	lab.ByBuild: {"build", "/build"}, lab.ByProcs: {"GOMAXPROCS", "/gomaxprocs"}, lab.ByCPUs: {"limit", "/limit"}, lab.ByGo: {"Go", "/go"}, lab.ByWorkload: {"", ".name"},
 }
 
 func factorName(f lab.Factor) string { return cmp.Or(factors[f].title, string(f)) }
@@ -123,7 +135,7 @@ func benchTable(d *report.Bench, g *report.BenchGroup) *sheet.Table {
 	text(sheet.Column{Title: factorName(d.Plan.Compare), Left: true}, func(s report.BenchRow) string { return s.Name })
 	title, base := "median", g.Settings[0].Name
 	if g.Cost != nil {
-		title = cmp.Or(when(g.TailNote() != "", "tail"), report.MetricName(g.Figure))
+		title = cmp.Or(when(g.TailNote() != "", "tail"), report.ShortName(g.Figure))
 	}
 	text(sheet.Column{Title: title}, func(s report.BenchRow) string {
 		m, ok := s.Metrics[g.Figure.Unit]
@@ -142,8 +154,10 @@ func benchTable(d *report.Bench, g *report.BenchGroup) *sheet.Table {
 		versus(byFigure, sheet.Column{Title: "vs. " + base, Short: "vs.", Left: true},
 			sheet.Column{Title: "95 % interval", Left: true, Rank: 1}, sheet.Column{Left: true})
 	} else {
-		change := report.MetricName(g.Figure) + " change"
-		median(sheet.Column{Title: "p99", Rank: 1}, string(lab.P99))
+		change := report.ShortName(g.Figure) + " change"
+		if d.Plan.Served != nil && g.Figure.Unit != string(lab.P99) {
+			median(sheet.Column{Title: "p99", Rank: 1}, string(lab.P99))
+		}
 		versus(byFigure, sheet.Column{Title: change}, sheet.Column{Title: "interval", With: change, Rank: 2})
 		median(sheet.Column{Title: g.Cost.About, Short: "CPU"}, g.Cost.Unit)
 		versus(func(s report.BenchRow) *report.BenchComparison { return s.CostVersus },
@@ -229,14 +243,23 @@ func benchPlan(d *report.Bench) (facts sheet.Facts) {
 	facts.Add("blocks", blocks+" complete; each runs every setting once, in random order")
 	facts.Add("budget", when(p.Budget > 0, quantity.Lasting(time.Duration(p.Budget).Seconds())))
 	facts.Add("seed", strconv.FormatUint(p.Seed, 10))
-	if l := p.Served; l != nil {
+	switch l := p.Served; {
+	case l == nil:
+	case l.By != "":
+		facts.Add("load", l.By)
+	default:
 		window, warm := time.Duration(l.Window).Seconds(), time.Duration(l.WarmUp).Seconds()
-		facts.Add("load", quantity.PerSecond(l.Rate)+", Poisson arrivals, windows of "+quantity.Lasting(window)+
+		facts.Add("load", joined(", ", quantity.PerSecond(l.Rate), "Poisson arrivals", bursts(l.Burst))+", windows of "+quantity.Lasting(window)+
 			when(warm > 0, " after "+quantity.Lasting(warm)+" of warm-up"), l.URL)
 	}
 	tail := when(p.Tail > 0, ", of response times "+quantity.Share(p.Tail))
 	facts.Add("margin", quantity.Share(p.Margin)+tail+"; smaller differences are ignored")
 	facts.Add("compared by", factorName(p.Compare))
+	var builds []string
+	for _, b := range p.Builds {
+		builds = append(builds, joined(", ", b.Name, b.Go, around("commit ", b.Commit, ""), strings.Join(b.Flags, " ")))
+	}
+	facts.Add("builds", builds...)
 	names := make([]string, len(p.Settings))
 	for i := range p.Settings {
 		names[i] = benchSetting(d, i)

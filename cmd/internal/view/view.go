@@ -87,7 +87,7 @@ func orDash(text string) string { return cmp.Or(text, dash) }
 // tones says how the word of an answer is meant. One that is not here is not settled, or neither good nor bad.
 var tones = map[string]sheet.Tone{
 	string(lab.Set): sheet.Good, string(lab.Keep): sheet.Strong, string(lab.Failed): sheet.Bad, string(lab.Trade): sheet.Warn,
-	"better": sheet.Good, "worse": sheet.Bad, "held": sheet.Good, "missed": sheet.Bad,
+	string(lab.Better): sheet.Good, string(lab.NoWorse): sheet.Good, string(lab.Worse): sheet.Bad, "held": sheet.Good, "missed": sheet.Bad,
 	string(freeze.None): sheet.Good, string(freeze.Throttled): sheet.Bad, string(freeze.Contended): sheet.Bad,
 }
 

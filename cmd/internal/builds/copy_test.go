@@ -1,0 +1,54 @@
+package builds
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+)
+
+func TestCopy(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there are no scripts")
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "program")
+	if err := os.WriteFile(file, []byte("#!/bin/sh\necho it runs\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var inodes []os.FileInfo
+	for range 2 {
+		path, remove, err := Copy(file, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Command(path).Output()
+		if err != nil || string(out) != "it runs\n" {
+			t.Errorf("%q, %v", out, err)
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		inodes = append(inodes, info)
+		defer remove()
+	}
+	if os.SameFile(inodes[0], inodes[1]) {
+		t.Error("both are one file")
+	}
+	for _, missing := range [][2]string{{filepath.Join(dir, "nosuch"), dir}, {file, filepath.Join(dir, "nosuch")}, {dir, dir}} {
+		if path, _, err := Copy(missing[0], missing[1]); err == nil {
+			t.Errorf("%v: %s", missing, path)
+		}
+	}
+	path, remove, err := Copy(file, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if remove(); err == nil {
+		if _, err := os.Stat(filepath.Dir(path)); !os.IsNotExist(err) {
+			t.Errorf("it is still there: %v", err)
+		}
+	}
+}
