@@ -224,8 +224,15 @@ profile() {
 		unthrottle profile procs192.pb.gz --limit 1 --base procs1.pb.gz --units 36374 --base-units 68014 --json) >profile-base.json
 }
 
+# change is a commit of somebody else's that says to be faster.
+change() {
+	git clone -q https://github.com/mattn/go-runewidth "$work/go-runewidth"
+	(cd "$work/go-runewidth" && git checkout -q c442cf7 && GOWORK=off unthrottle bench --base HEAD~1 --gobench . \
+		--run 'RuneWidthAll$|RuneWidth768$|TableAmbiguous' --budget 1m --seed 1 --json) | here >change.json
+}
+
 all=(run explain-findings explain-memory explain-watch ps many demo-page hey load-slo load-paused load-max watch trace guarded trace-sparse profile
-	tune tune-httpbin tune-rates tune-limits demo-picture bench bench-readfile bench-agent bench-flood bench-garbage bench-gocmd bench-chain bench-build)
+	tune tune-httpbin tune-rates tune-limits demo-picture bench bench-readfile bench-agent bench-flood bench-garbage bench-gocmd bench-chain bench-build change)
 for sample in "${@:-${all[@]}}"; do
 	echo "$sample" >&2
 	"$sample"
