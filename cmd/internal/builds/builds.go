@@ -23,6 +23,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/workload"
@@ -219,7 +220,10 @@ func explain(err error, v Variant) error {
 	if about := v.about(); about != "" {
 		err = fmt.Errorf("building %s: %w", about, err)
 	}
-	if v.Dir != "" {
+	switch failed := new(Failed); {
+	case errors.As(err, &failed) && strings.Contains(failed.Said, syscall.ENOSPC.Error()):
+		err = hint.With(err, "TMPDIR=DIR builds on another disk")
+	case v.Dir != "":
 		err = hint.With(err, "it is built from what git has of that commit: generated files that git ignores are not there")
 	}
 	return err

@@ -124,7 +124,10 @@ func (b *bench) variants(ctx context.Context, dir string) (variants []trial.Vari
 func (b *bench) export(ctx context.Context, base, dir string) (at, hash string, err error) {
 	repo, err := builds.FindRepo(ctx, ".")
 	if err != nil {
-		return "", "", hint.With(fmt.Errorf("--base: %w", err), "--base takes a commit of the git repository that you are in")
+		if err = fmt.Errorf("--base: %w", err); len(hint.Of(err)) == 0 {
+			err = hint.With(err, "--base takes a commit of the git repository that you are in")
+		}
+		return "", "", err
 	}
 	if hash, err = repo.Commit(ctx, base); err != nil {
 		return "", "", fmt.Errorf("--base: %w", err)

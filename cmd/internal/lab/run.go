@@ -199,7 +199,11 @@ func (x *execution) warmUp() error {
 			return err
 		}
 		if run.Error != "" {
-			return fmt.Errorf("%s: in the warm-up: %s", s.Workload, run.Error)
+			name := s.Workload
+			if s.Build != "" {
+				name += ", " + s.Build
+			}
+			return fmt.Errorf("%s: in the warm-up: %s", name, run.Error)
 		}
 	}
 	return nil

@@ -159,6 +159,9 @@ func (g *GoBench) Prepare(ctx context.Context, note func(string)) error {
 				continue
 			}
 			names, err := g.list(ctx, p)
+			if err != nil && v.Name != "" {
+				err = fmt.Errorf("%s: %w", v.Name, err)
+			}
 			if err != nil {
 				return err
 			}
