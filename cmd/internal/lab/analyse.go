@@ -107,6 +107,9 @@ func (s *Study) contrast(g *Group, row *Row) (decide []*sample.Comparison) {
 		return []*sample.Comparison{row.Comparison}
 	}
 	row.Cost = s.compare(base, row.Setting, *g.Cost)
+	if s.Plan.Compare == ByBuild && row.Cost.Pairs == 0 {
+		return []*sample.Comparison{row.Comparison}
+	}
 	return []*sample.Comparison{row.Comparison, row.Cost}
 }
 

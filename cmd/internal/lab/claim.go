@@ -198,7 +198,7 @@ func (r *Row) change() ClaimKind {
 		return Worse
 	}
 	kinds := []ClaimKind{Beside(r.Comparison)}
-	if r.Cost != nil {
+	if r.Cost != nil && r.Cost.Pairs > 0 { // else nobody can tell it
 		kinds = append(kinds, Beside(r.Cost))
 	}
 	for _, first := range []ClaimKind{Worse, TooFew, Undecided, Better} {

@@ -34,7 +34,7 @@ func (w benchWords) metrics(r BenchRow) (names []string, comparisons []*BenchCom
 		names, comparisons = append(names, ShortName(m)), append(comparisons, c)
 	}
 	of(w.Figure, r.Versus)
-	if w.Cost != nil {
+	if w.Cost != nil && r.CostVersus != nil && r.CostVersus.Pairs > 0 {
 		of(*w.Cost, r.CostVersus)
 	}
 	return names, comparisons

@@ -263,23 +263,34 @@ func (g *GoBench) program(s lab.Setting, times string) (Program, error) {
 		parts[i] = "^" + regexp.QuoteMeta(part) + "$"
 	}
 	args := []string{t.File, "-test.run=^$", "-test.bench=" + strings.Join(parts, "/"), "-test.benchtime=" + times}
-	p := Program{Args: args, Dir: t.Dir, Read: func(stdout []byte) (Reading, error) { return oneResult(stdout, s.Workload) }}
+	p := Program{Args: args, Dir: t.Dir, Read: func(stdout []byte) (Reading, error) { return oneResult(stdout, t.name) }}
 	if len(g.Variants) > 1 {
 		p.Copy = g.Dir
 	}
 	return p, nil
 }
 
-// oneResult is what a benchmark says of its run.
+// oneResult is what a benchmark says of its run. Where a name has slashes of its own, others whose names go on from it run, too: then its
+// operations are not those of the process.
 func oneResult(stdout []byte, name string) (said Reading, err error) {
 	results, err := parseBench(stdout)
 	if err != nil {
 		return said, err
 	}
+	all := len(results)
+	if all > 1 {
+		results = slices.DeleteFunc(results, func(r *benchfmt.Result) bool {
+			rest, ok := strings.CutPrefix("Benchmark"+string(r.Name.Full()), name)
+			return !ok || rest != "" && !procsSuffix.MatchString(rest)
+		})
+	}
 	if len(results) != 1 {
-		return said, fmt.Errorf("%s gave %d results, want 1", name, len(results))
+		return said, fmt.Errorf("%s gave %d results, want 1", name, all)
 	}
 	said = Reading{GOMAXPROCS: 1, Ops: int64(results[0].Iters), Metrics: map[string]float64{}}
+	if all > 1 {
+		said.Ops = 0
+	}
 	_, parts := results[0].Name.Parts()
 	if n := len(parts); n > 0 && parts[n-1][0] == '-' {
 		said.GOMAXPROCS, _ = strconv.Atoi(string(parts[n-1][1:]))
@@ -293,6 +304,8 @@ func oneResult(stdout []byte, name string) (said Reading, err error) {
 	}
 	return said, nil
 }
+
+var procsSuffix = regexp.MustCompile(`^-[0-9]+$`)
 
 func parseBench(out []byte) (results []*benchfmt.Result, err error) {
 	r := benchfmt.NewReader(bytes.NewReader(out), "benchmarks")

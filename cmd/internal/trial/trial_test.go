@@ -145,6 +145,12 @@ import "testing"
 
 func BenchmarkA(b *testing.B) { for i := 0; i < b.N; i++ { b.ReportMetric(3, "things/op") } }
 
+func BenchmarkS(b *testing.B) {
+	for _, name := range []string{"at:/", "at:/a", "at:/a/b"} {
+		b.Run(name, func(b *testing.B) { for i := 0; i < b.N; i++ { b.ReportMetric(float64(len(name)), "long/op") } })
+	}
+}
+
 func BenchmarkB(b *testing.B) {
 	b.Run("x=1", func(b *testing.B) { for i := 0; i < b.N; i++ { } })
 	b.Run("x=2", func(b *testing.B) { for i := 0; i < b.N; i++ { } })
@@ -176,6 +182,16 @@ func BenchmarkB(b *testing.B) {
 	}
 	if _, ok := run.Metrics["ns/op"]; !ok {
 		t.Errorf("got %+v", run)
+	}
+	slashes := &GoBench{Package: ".", Regexp: "S", For: "10x", Dir: t.TempDir()}
+	if err := slashes.Prepare(context.Background(), func(string) {}); err != nil || len(slashes.Names) != 3 {
+		t.Fatalf("names with slashes: %q, %v", slashes.Names, err)
+	}
+	for _, procs := range []int{1, 2} {
+		run, err = (&Runner{Programs: slashes.Program}).Run(context.Background(), lab.Setting{Workload: "BenchmarkS/at:/a", Procs: procs})
+		if err != nil || run.Error != "" || run.Metrics["long/op"] != 5 || run.Ops != 0 {
+			t.Errorf("one among others that run with it: %+v, %v", run, err)
+		}
 	}
 	t.Chdir(t.TempDir())
 	elsewhere := &GoBench{Package: dir, Regexp: "BenchmarkA", For: "10x", Dir: t.TempDir()}
