@@ -15,7 +15,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/trial"
 )
 
-const foreignExample = "unthrottle bench --load 'redis-benchmark -p {port} -q' --ready 6379 -- redis-server"
+const foreignExample = "unthrottle bench --load 'redis-benchmark -p {port} -t get' --ready 6379 -- redis-server"
 
 // checkForeign refuses flags that are for our own generator.
 func (b *bench) checkForeign() error {

@@ -87,8 +87,10 @@ func Analyse(s *Study) Analysis {
 	sample.DecideAt(family, max(1, s.Plan.Looks))
 	for i := range a.Groups {
 		g := &a.Groups[i]
-		if g.Claim = g.claim(); s.Plan.Compare == ByBuild {
+		if s.Plan.Compare == ByBuild {
 			g.Claim = g.change()
+		} else {
+			g.Claim = g.claim()
 		}
 		g.markFront()
 	}
@@ -107,7 +109,8 @@ func (s *Study) contrast(g *Group, row *Row) (decide []*sample.Comparison) {
 		return []*sample.Comparison{row.Comparison}
 	}
 	row.Cost = s.compare(base, row.Setting, *g.Cost)
-	if s.Plan.Compare == ByBuild && row.Cost.Pairs == 0 {
+	if s.Plan.Compare == ByBuild && row.Cost.Pairs == 0 { // of what nobody can tell nothing has to be known
+		row.Cost = nil
 		return []*sample.Comparison{row.Comparison}
 	}
 	return []*sample.Comparison{row.Comparison, row.Cost}

@@ -198,7 +198,7 @@ func (r *Row) change() ClaimKind {
 		return Worse
 	}
 	kinds := []ClaimKind{Beside(r.Comparison)}
-	if r.Cost != nil && r.Cost.Pairs > 0 { // else nobody can tell it
+	if r.Cost != nil {
 		kinds = append(kinds, Beside(r.Cost))
 	}
 	for _, first := range []ClaimKind{Worse, TooFew, Undecided, Better} {
@@ -245,7 +245,7 @@ func (g *Group) markFront() {
 	for i := range g.Rows[1:] {
 		row := &g.Rows[i+1]
 		own := []float64{math.NaN(), math.NaN()} // no other is said to beat what is not known
-		if row.Comparison != nil && row.Comparison.Ratio > 0 && row.Cost.Ratio > 0 {
+		if row.Comparison != nil && row.Comparison.Ratio > 0 && row.Cost != nil && row.Cost.Ratio > 0 {
 			own = row.costs()
 		}
 		costs = append(costs, own)

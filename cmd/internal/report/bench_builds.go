@@ -34,7 +34,7 @@ func (w benchWords) metrics(r BenchRow) (names []string, comparisons []*BenchCom
 		names, comparisons = append(names, ShortName(m)), append(comparisons, c)
 	}
 	of(w.Figure, r.Versus)
-	if w.Cost != nil && r.CostVersus != nil && r.CostVersus.Pairs > 0 {
+	if w.Cost != nil {
 		of(*w.Cost, r.CostVersus)
 	}
 	return names, comparisons
@@ -227,9 +227,9 @@ func (b *Bench) Identical() string {
 }
 
 // buildName names a build in a sentence.
-func buildName(name, version string) string {
+func buildName(name string) string {
 	if name == WorkingTree {
 		return "the " + name
 	}
-	return cmp.Or(name, version)
+	return name
 }

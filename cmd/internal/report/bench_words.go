@@ -189,7 +189,7 @@ func (w benchWords) short(s BenchRow) string { return strings.TrimPrefix(w.name(
 // word says how a setting is beside the base.
 func (w benchWords) word(r BenchRow) string {
 	word := r.Versus.brief()
-	if w.Cost == nil {
+	if r.CostVersus == nil {
 		return word
 	}
 	cost := r.CostVersus.brief()
@@ -274,7 +274,7 @@ func (w benchWords) measured(r BenchRow) string {
 
 // found tells them in few words, with what may be said of each.
 func (w benchWords) found(r BenchRow) string {
-	if w.Cost == nil {
+	if r.CostVersus == nil {
 		return fmt.Sprintf("%s: %s (%s)", w.short(r), r.Versus.Change, r.Versus.Word())
 	}
 	return fmt.Sprintf("%s: %s %s (%s), %s %s (%s)", w.short(r),
@@ -346,7 +346,7 @@ func (w benchWords) name(s BenchRow) string {
 		}
 		return "a limit of " + quantity.CPUs(p.Settings[s.Setting].CPUs)
 	case lab.ByBuild:
-		return buildName(s.Name, "")
+		return buildName(s.Name)
 	}
 	return s.Name
 }

@@ -208,7 +208,7 @@ func (d *Bench) worse(g *BenchGroup, i int) (found *finding.Finding) {
 	}
 	for _, v := range []*BenchComparison{row.Versus, row.CostVersus} {
 		switch {
-		case v == nil, v == row.CostVersus && v.Pairs == 0 && d.Plan.Compare == lab.ByBuild:
+		case v == nil:
 		case v.Worse():
 			return &finding.Finding{Rule: "worse-than-base", Verdict: "worse", Severity: finding.Warning, Summary: row.Name + ": " + v.Text}
 		case found == nil && d.unknown(v):

@@ -36,9 +36,13 @@ func (b *Benchmarks) Run(ctx context.Context, s lab.Setting) (lab.Run, error) {
 			run.Error = name + ": " + run.Error
 			return run, nil
 		}
+		if run.Ops == 0 {
+			run.Error = name + ": others whose names go on from it run with it, so that its CPU time is not known"
+			return run, nil
+		}
 		n := float64(len(b.Names))
 		wall += math.Log(lab.OpTime.In(run.Metrics)) / n
-		cpu += math.Log(lab.CPUTime.In(run.Metrics)/float64(max(1, run.Ops))) / n
+		cpu += math.Log(lab.CPUTime.In(run.Metrics)/float64(run.Ops)) / n
 		periods += lab.ThrottledShare.In(run.Metrics) / n
 		times[name] = run.Ops
 		if i == 0 {
