@@ -44,6 +44,14 @@ func (v Variant) about() string {
 	return strings.TrimSpace(strings.Join([]string{v.Name, v.Go}, " "))
 }
 
+// in says in which of several a package was looked for.
+func (v Variant) in() string {
+	if v.Name == "" {
+		return ""
+	}
+	return " in " + v.Name
+}
+
 // A Maker builds.
 type Maker struct {
 	Dir  string // ours alone: what is built goes there
@@ -131,9 +139,9 @@ func (m *Maker) Benchmarks(ctx context.Context, v Variant, pattern string) (prog
 	}
 	switch {
 	case !tests:
-		return nil, fmt.Errorf("%s has no tests", pattern)
+		return nil, fmt.Errorf("%s has no tests%s", pattern, v.in())
 	case len(programs) == 0:
-		return nil, fmt.Errorf("%s has no benchmarks", pattern)
+		return nil, fmt.Errorf("%s has no benchmarks%s", pattern, v.in())
 	}
 	return programs, nil
 }
@@ -170,7 +178,7 @@ func (m *Maker) list(ctx context.Context, v Variant, pattern string) (pkgs []lis
 	}
 	out, err := m.run(ctx, v, at, append(append([]string{"list", "-json"}, v.Flags...), pattern)...)
 	if failed := new(Failed); errors.As(err, &failed) && failed.Said != "" {
-		return nil, "", fmt.Errorf("no Go package at %s: %s", named, failed.Said)
+		return nil, "", fmt.Errorf("no Go package at %s%s: %s", named, v.in(), failed.Said)
 	} else if err != nil {
 		return nil, "", err
 	}
