@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/signal"
 	"slices"
@@ -83,7 +84,7 @@ func Run(ctx context.Context, stdio IO, root *cobra.Command, forOthers ...string
 		return code.Code
 	}
 	switch {
-	case err == nil || errors.Is(err, syscall.EPIPE):
+	case err == nil || readerGone(err):
 		return Done
 	case ctx.Err() != nil:
 		fmt.Fprintf(stdio.Err, "%s: interrupted\n", name)
@@ -95,6 +96,11 @@ func Run(ctx context.Context, stdio IO, root *cobra.Command, forOthers ...string
 		return Usage
 	}
 	return Failed
+}
+
+// readerGone reports whether nobody reads our output any more. A server that closes its connection fails in the same way, and is another matter.
+func readerGone(err error) bool {
+	return errors.Is(err, syscall.EPIPE) && !errors.As(err, new(*net.OpError))
 }
 
 // below begins the further lines of an error or a hint. Others can write such lines, a server in its answer for one, and they must
