@@ -146,7 +146,6 @@ func runScripts(t *testing.T, dir string) {
 	}
 	nobody := httptest.NewServer(nil)
 	nobody.Close()
-	free := freeAddress(t)                                  // where one script starts a server
 	out, _ := exec.Command("go", "env", "GOCACHE").Output() // without a go command nobody asks
 	goCache := strings.TrimSpace(string(out))
 	testscript.Run(t, testscript.Params{
@@ -159,7 +158,7 @@ func runScripts(t *testing.T, dir string) {
 			e.Setenv("GODEBUG", "")
 			e.Setenv("SERVER", server.URL)
 			e.Setenv("NOBODY", nobody.URL)
-			e.Setenv("FREE", free)
+			e.Setenv("FREE", freeAddress(t)) // where the script starts a server
 			e.Setenv("PPROF", profiled.URL)
 			e.Setenv("PROFILES", profiles)
 			e.Setenv("TRACES", traces)

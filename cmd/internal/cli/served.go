@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"net/url"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -62,9 +64,9 @@ func (o *serverOptions) readsStdin(verb string) error {
 // listens, under a limit. The URL is handed back; it is empty if a file says what to send.
 func (s *study) serve(ctx context.Context, o *serverOptions, program []string, at string, l *limitOptions, limit runner.Limit) (served *trial.Served, found string, err error) {
 	var late sync.Once // each run starts it
-	spec := service.Spec{Args: program, Limit: limit, With: l.with, Timeout: o.readyTimeout, Patient: s.Flags.Given("ready-timeout"), Ready: o.ready, Late: func(text string) {
-		late.Do(func() { s.Progress.Note(text) })
-	}}
+	spec := o.spec(program, o.ready, l, s.Flags)
+	spec.Limit = limit
+	spec.Late = func(text string) { late.Do(func() { s.Progress.Note(text) }) }
 	if at == "" && o.requests.File == "" {
 		s.Progress.Note("starting it to see where it listens; --url would say")
 		switch at, err = service.FindURL(ctx, spec); {
@@ -111,6 +113,42 @@ func (s *study) serve(ctx context.Context, o *serverOptions, program []string, a
 		served.Metrics = "http://" + u.Host + "/metrics"
 	}
 	return served, at, nil
+}
+
+// checkForeign refuses flags that are for our own generator: those of requests, and others.
+func (o *serverOptions) checkForeign(flags *verb.Flags, others ...string) error {
+	own := slices.DeleteFunc(o.names(), func(name string) bool { return strings.HasPrefix(name, "ready") })
+	if name := flags.FirstGiven(append(own, others...)...); name != "" {
+		return hint.Usage("say it in the command of --load", "--%s is for our own generator, and --load is another", name)
+	}
+	return nil
+}
+
+// spec is a server under a limit.
+func (o *serverOptions) spec(program []string, ready service.Ready, l *limitOptions, flags *verb.Flags) service.Spec {
+	return service.Spec{Args: program, Limit: l.Limit, With: l.with, Timeout: o.readyTimeout, Patient: flags.Given("ready-timeout"), Ready: ready}
+}
+
+// listens says when a server is ready and where it listens, by --url or by --ready.
+func (o *serverOptions) listens(at, example string) (ready service.Ready, address string, err error) {
+	ready, address = o.ready, o.ready.Address
+	if text := cmp.Or(at, ready.URL); text != "" {
+		if !strings.Contains(text, "://") {
+			text = "tcp://" + text
+		}
+		u, err := url.Parse(text)
+		if err != nil || u.Port() == "" {
+			return ready, "", hint.Usage("--url localhost:6379", "--url: %q does not say which port it listens on", text)
+		}
+		address = net.JoinHostPort(cmp.Or(u.Hostname(), "localhost"), u.Port())
+	}
+	if address == "" {
+		return ready, "", hint.Usage(example, "nothing says where the server listens")
+	}
+	if ready == (service.Ready{}) {
+		ready.Address = address
+	}
+	return ready, address, nil
 }
 
 // findProgram finds a program's file.

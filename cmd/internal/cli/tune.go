@@ -13,6 +13,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/asked"
 	"github.com/unthrottle/unthrottle/cmd/internal/conduct"
+	"github.com/unthrottle/unthrottle/cmd/internal/generator"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/plain"
 	"github.com/unthrottle/unthrottle/cmd/internal/progress"
@@ -28,8 +29,10 @@ const tuneHelp = `Find the best GOMAXPROCS for a program under a CPU limit, by t
 Usage:
   unthrottle tune [FLAGS]                                  a built-in server, to see what this is
   unthrottle tune [FLAGS] [--url URL] -- SERVER [ARGS]     a server, under load
+  unthrottle tune [FLAGS] --url ADDR --load CMD -- SERVER  the same, under the load of another generator, for any protocol
   unthrottle tune [FLAGS] --batch -- JOB [ARGS]            a program that runs to its end
   unthrottle tune [FLAGS] --gobench PKG [--run RE]         Go benchmarks
+  unthrottle tune [FLAGS] --vary NAME=V,V -- PROGRAM       any variable or argument, of a program in any language
   unthrottle tune --cpus 0.5,1,2 --slo SLO --rate R -- SERVER    which limit does it need?
   unthrottle tune --resume FILE [--budget D]               continue an interrupted one, or go further
 
@@ -60,11 +63,12 @@ type tuner struct {
 	demo    bool // the program is the built-in server
 	gobench string
 	regexp  string
+	vary    []string
 	atOnce  string
 
 	goal  *tune.Reach // where --resume changes it
 	file  string      // of the program
-	noGo  bool        // that is known to be no Go program; it may start one
+	noGo  bool        // that is known to be no Go program, where it has to be one or to start one
 	soFar *tune.Study
 	lab   tune.Lab
 }
@@ -97,9 +101,13 @@ func (t *tuner) register(l *verb.Flags) {
 	in.StringVar(&t.asked.Plan.URL, "url", "", "URL\twhat to load (the port that it listens on); without a program a path of the built-in server")
 	t.server.register(l, in)
 	t.server.otherwise = "--batch is for a program that runs to its end"
-	t.asked.Load(l, l.Section("The load:"))
+	in = l.Section("The load:")
+	t.asked.Load(l, in)
+	in.StringVar(&t.asked.Plan.Load, "load", "", "CMD\twhat loads it in place of our own generator, for any protocol: 'ghz --insecure -n 2000 … {addr}'")
+	in.StringArrayVar(&t.asked.Plan.Figures, "metric", nil, "RE\ta figure that CMD prints, where it is not known how: 'p99=ms:RE', 'units=RE'; may be repeated")
 	in = l.Section("What is tried:")
 	t.asked.Tried(l, in, runtime.NumCPU())
+	in.StringArrayVar(&t.vary, "vary", nil, "N=V,V\tin place of GOMAXPROCS a variable N of the environment, or {N} in the program's arguments; the first value is the current one; may be repeated")
 	t.atOnce = "auto"
 	in.Var(verb.OneOf(&t.atOnce, "auto", tune.AtOnceYes, tune.AtOnceNo), "at-once", "HOW	settings at the same time, where there is room: yes, no, or auto, if two of the server do no harm (auto)")
 	t.asked.Judged(l.Section("How it is judged:"))
@@ -163,10 +171,13 @@ func (t *tuner) Plan(_ context.Context, args, command []string) (err error) {
 	if t.atOnce != "auto" {
 		p.AtOnce = t.atOnce
 	}
+	if err := t.takeVary(&p); err != nil {
+		return err
+	}
 	if p.CPUs = t.limits[0]; len(t.limits) > 1 {
 		p.Limits = t.limits
 	}
-	for _, check := range []func(tune.Plan) error{t.checkKind, t.asked.Check, t.checkLimits} {
+	for _, check := range []func(tune.Plan) error{t.checkKind, t.checkLoad, t.asked.Check, t.checkLimits} {
 		if err := check(p); err != nil {
 			return err
 		}
@@ -183,6 +194,28 @@ func (t *tuner) Plan(_ context.Context, args, command []string) (err error) {
 	}
 	t.soFar = &tune.Study{Version: report.Version, Verb: "tune", MadeBy: verb.MadeBy(), Time: verb.Now(), Plan: p, Environment: e}
 	return t.results.Open()
+}
+
+// takeVary reads what is varied.
+func (t *tuner) takeVary(p *tune.Plan) error {
+	const example = "unthrottle tune --vary 'conc=1,2,4' -- envoy --concurrency {conc}, or --vary WORKERS=1,2,4 -- SERVER"
+	if len(t.vary) == 0 {
+		return nil
+	}
+	if len(p.Program) == 0 {
+		return hint.Usage(example, "--vary is for a program after --")
+	}
+	for _, text := range t.vary {
+		k, err := tune.ParseKnob(text)
+		if err != nil {
+			return hint.Usage(example, "--vary %s: %w", text, err)
+		}
+		p.Vary = append(p.Vary, k)
+	}
+	if err := p.CheckVary(); err != nil {
+		return hint.Usage(example, "--vary: %w", err)
+	}
+	return nil
 }
 
 // checkSubject checks what is to be tuned.
@@ -214,7 +247,7 @@ func (t *tuner) checkKind(p tune.Plan) error {
 	if p.Kind == tune.ServerKind {
 		return nil
 	}
-	server := append(t.server.names(), "url", "rate", "rates", "conns", "arrivals", "slo", "warmup", "at-once")
+	server := append(t.server.names(), "url", "rate", "rates", "conns", "arrivals", "slo", "warmup", "at-once", "load", "metric")
 	if p.Kind == tune.JobKind {
 		server = append(server, "for")
 	}
@@ -223,6 +256,28 @@ func (t *tuner) checkKind(p tune.Plan) error {
 	}
 	return nil
 }
+
+// checkLoad refuses what a load of somebody else's has no use for.
+func (t *tuner) checkLoad(p tune.Plan) error {
+	switch {
+	case p.Load == "" && len(p.Figures) > 0:
+		return hint.Usage(foreignTuned, "--metric says what is to be found in what the command of --load prints")
+	case p.Load == "":
+		return nil
+	case len(p.Program) == 0:
+		return hint.Usage(foreignTuned, "--load is for a server of yours: which program is it?")
+	}
+	if _, err := trial.NewForeign(p.Load, "", p.Figures); err != nil {
+		return hint.Usage("--metric "+generator.Example, "%w", err)
+	}
+	if err := t.server.checkForeign(t.Flags, "rate", "rates", "conns", "arrivals", "load-burst", "warmup", "for", "slo", "at-once"); err != nil {
+		return err
+	}
+	_, _, err := t.server.listens(p.URL, foreignTuned)
+	return err
+}
+
+const foreignTuned = "unthrottle tune --url localhost:6379 --load 'redis-benchmark -p {port} -t get' -- redis-server"
 
 // checkLimits checks the limit, or several.
 func (t *tuner) checkLimits(p tune.Plan) error {
@@ -237,7 +292,7 @@ func (t *tuner) checkLimits(p tune.Plan) error {
 	if p.Kind != tune.ServerKind || p.SLO == "" || p.Rate == 0 {
 		return hint.Usage("unthrottle tune --cpus 0.5,1,2 --slo p99=50ms --rate 200 -- SERVER", "which of several limits is enough can only be told for a server with an --slo and a --rate")
 	}
-	if name := t.Flags.FirstGiven("conns", "procs", "all", "gogc", "objective", "pairs", "blocks", "at-once"); name != "" {
+	if name := t.Flags.FirstGiven("conns", "procs", "all", "gogc", "objective", "pairs", "blocks", "at-once", "load", "vary"); name != "" {
 		return hint.Usage("leave it out, or name one limit", "--%s is for one limit; with several the question is which one is enough", name)
 	}
 	return nil

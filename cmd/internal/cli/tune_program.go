@@ -54,7 +54,7 @@ func (t *tuner) rehearse(ctx context.Context) error {
 	if err := t.prepareServer(ctx, t.limit.WithCPUs(p.CPUs)); err != nil {
 		return err
 	}
-	session, err := t.lab.Server.Open(ctx, lab.Setting{CPUs: p.CPUs}, false)
+	session, err := t.lab.Server.Open(ctx, lab.Setting{CPUs: p.CPUs, Vary: lab.NewPairs(p.Varied(0))}, false)
 	if err != nil {
 		return t.explain(err)
 	}
@@ -73,7 +73,7 @@ func (t *tuner) prepareProgram(ctx context.Context, limit runner.Limit) error {
 			return err
 		}
 		program := trial.One(p.Program...).Program
-		t.lab.Job = &trial.Runner{Limit: t.limit.Limit, With: t.limit.with, Programs: program, FindGo: t.noGo && !t.any}
+		t.lab.Job = &trial.Runner{Limit: t.limit.Limit, With: t.limit.with, Programs: program, FindGo: t.noGo}
 		return nil
 	}
 	begin := time.Now()
@@ -114,7 +114,7 @@ func (t *tuner) findFile() (err error) {
 		return err
 	}
 	_, err = procs.ReadProgram(t.file)
-	t.noGo = errors.Is(err, procs.ErrNotGo)
+	t.noGo = errors.Is(err, procs.ErrNotGo) && !t.any && t.soFar.Plan.ByGo()
 	return nil
 }
 
@@ -133,14 +133,23 @@ func (t *tuner) prepareServer(ctx context.Context, limit runner.Limit) (err erro
 	if err := t.findFile(); err != nil {
 		return err
 	}
-	served, at, err := t.serve(ctx, &t.server, program, url, t.limit, limit)
+	var served *trial.Served
+	at := url
+	if p.Load != "" {
+		served, err = t.serveForeign()
+	} else {
+		now, _ := lab.NewPairs(p.Varied(0)).Fill(program)
+		if served, at, err = t.serve(ctx, &t.server, now, url, t.limit, limit); err == nil {
+			served.Service.Args = program
+		}
+	}
 	if err != nil {
 		return err
 	}
 	if !t.demo {
 		p.URL = at
 	}
-	served.FindGo = t.noGo && !t.any && len(p.Limits) == 0
+	served.FindGo = t.noGo && len(p.Limits) == 0
 	if b := p.Budget; b > 0 { // nobody waits longer for a server than for all of it
 		left := max(time.Second, (b - time.Since(t.lab.Begin)).Round(time.Second))
 		served.Service.Timeout = min(served.Service.Timeout, left)
@@ -149,12 +158,25 @@ func (t *tuner) prepareServer(ctx context.Context, limit runner.Limit) (err erro
 	return t.prepareSides(served)
 }
 
+// serveForeign says how the server is started that somebody else's generator loads.
+func (t *tuner) serveForeign() (*trial.Served, error) {
+	p := t.soFar.Plan
+	ready, address, err := t.server.listens(p.URL, foreignTuned)
+	if err != nil {
+		return nil, err
+	}
+	if t.lab.By, err = trial.NewForeign(p.Load, address, p.Figures); err != nil {
+		return nil, err
+	}
+	return &trial.Served{Service: t.server.spec(p.Program, ready, t.limit, t.Flags)}, nil
+}
+
 // prepareSides makes networks in which several of the server can run at the same time. Where there can be none they take turns.
 func (t *tuner) prepareSides(served *trial.Served) error {
 	const most = 8
 	p := t.soFar.Plan
 	c := t.server.requests.Client
-	if p.AtOnce == tune.AtOnceNo || len(p.Limits) > 0 || p.CPUs == 0 || c.Unix != "" || c.Proxy != "" {
+	if p.AtOnce == tune.AtOnceNo || p.Load != "" || len(p.Limits) > 0 || p.CPUs == 0 || c.Unix != "" || c.Proxy != "" {
 		return nil
 	}
 	n := min(most, int(float64(t.soFar.Environment.CPUs)/p.CPUs))

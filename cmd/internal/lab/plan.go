@@ -30,6 +30,8 @@ type Setting struct {
 	GOGC     int     `json:"gogc_env,omitempty"` // 0: left as it is
 
 	GOMEMLIMIT string `json:"gomemlimit_env,omitempty"` // "": left as it is
+
+	Vary Pairs `json:"-"` // what else is set, by tune, which has it in its plan
 }
 
 // A Factor is what may vary between settings.

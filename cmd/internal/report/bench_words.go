@@ -383,7 +383,7 @@ func (b *Bench) Take(g *BenchGroup, s BenchRow) string {
 	if b.Plan.Compare != lab.ByProcs || procs == 0 || s.Setting == g.Settings[0].Setting {
 		return ""
 	}
-	return environment(procs, 0, "", 0).String()
+	return environment(procs, 0, "", 0, nil, nil).String()
 }
 
 // Front are a group's settings that no other beats in both, the cheapest first.

@@ -13,11 +13,12 @@ type Tune struct {
 	Verdict     TuneVerdict     `json:"verdict"`
 	Current     TuneCurrent     `json:"current"`
 	Subject     TuneSubject     `json:"subject"`
-	LimitCPUs   float64         `json:"limit_cpus"` // 0: none, or several; see limits
-	LimitKind   string          `json:"limit_kind"` // cgroup-v1, cgroup-v2, systemd, emulated, kubernetes, none
-	Loads       []TuneLoad      `json:"loads"`      // by rate, the lowest first; of a job there is one, without a rate
-	Settings    []TuneSetting   `json:"settings"`   // of all loads, the best of each first
-	Runs        []TuneRun       `json:"runs"`       // of all loads, in the order in which they were done
+	LimitCPUs   float64         `json:"limit_cpus"`       // 0: none, or several; see limits
+	LimitKind   string          `json:"limit_kind"`       // cgroup-v1, cgroup-v2, systemd, emulated, kubernetes, none
+	Loads       []TuneLoad      `json:"loads"`            // by rate, the lowest first; of a job there is one, without a rate
+	Settings    []TuneSetting   `json:"settings"`         // of all loads, the best of each first
+	Runs        []TuneRun       `json:"runs"`             // of all loads, in the order in which they were done
+	Varied      []TuneVaried    `json:"varied,omitempty"` // what is varied besides GOMAXPROCS and GOGC, or in place of them
 	AtOnce      *TuneAtOnce     `json:"at_once,omitempty"`
 	Limits      []TuneLimit     `json:"limits,omitempty"`
 	Metrics     []lab.Metric    `json:"metrics"` // that any run has, in the order in which to show them
@@ -33,6 +34,13 @@ type Tune struct {
 	Warnings    []string        `json:"warnings"`
 }
 
+// TuneVaried is something of the program that has one of several values.
+type TuneVaried struct {
+	Name   string   `json:"name"`
+	Values []string `json:"values"` // the current one first
+	In     string   `json:"in"`     // arguments, environment
+}
+
 // TuneAtOnce says how much was made at the same time.
 type TuneAtOnce struct {
 	Most   int    `json:"most"`              // runs for which there was room, of a block; 0: of one
@@ -42,14 +50,15 @@ type TuneAtOnce struct {
 
 // TuneVerdict is what to do.
 type TuneVerdict struct {
-	Kind      string    `json:"kind"`       // change, keep, trade, undecided
-	Procs     int       `json:"gomaxprocs"` // to run with
-	GOGC      int       `json:"gogc,omitempty"`
-	LimitCPUs float64   `json:"limit_cpus,omitempty"` // where several were tried: the smallest that will do; 0: none will
-	Text      string    `json:"text"`                 // in plain words
-	Also      []string  `json:"also,omitempty"`       // sentences beside it: other loads, where the cost comes from
-	Load      int       `json:"load"`                 // that it rests on, a number in loads
-	How       []TuneHow `json:"how,omitempty"`        // how to set it
+	Kind      string     `json:"kind"`       // change, keep, trade, undecided
+	Procs     int        `json:"gomaxprocs"` // to run with; 0: it was left as it is, as in loads, settings and runs
+	GOGC      int        `json:"gogc,omitempty"`
+	Vary      []lab.Pair `json:"vary,omitempty"`       // what else the program has, of what is varied
+	LimitCPUs float64    `json:"limit_cpus,omitempty"` // where several were tried: the smallest that will do; 0: none will
+	Text      string     `json:"text"`                 // in plain words
+	Also      []string   `json:"also,omitempty"`       // sentences beside it: other loads, where the cost comes from
+	Load      int        `json:"load"`                 // that it rests on, a number in loads
+	How       []TuneHow  `json:"how,omitempty"`        // how to set it
 }
 
 // TuneHow is a way to set what the verdict advises.
@@ -74,7 +83,8 @@ type TuneSubject struct {
 	Name    string   `json:"name"`
 	Command []string `json:"command"`
 	URL     string   `json:"url,omitempty"`
-	Unit    string   `json:"work_unit"` // of work: request, run, operation
+	Load    string   `json:"load_command,omitempty"` // that loads it; "": our own generator
+	Unit    string   `json:"work_unit"`              // of work: request, run, operation, unit of work
 }
 
 // Each is "per request", or whatever the unit of work is.
@@ -94,13 +104,14 @@ type TuneLoad struct {
 	FirstWindow float64              `json:"first_window_seconds"`     // of a run of the first blocks, and of a guard after them
 	Window      float64              `json:"window_seconds"`           // of the other runs
 	WarmUp      float64              `json:"warm_up_seconds"`          //
-	Tail        string               `json:"tail"`                     // the highest percentile that a window can carry: p99, p90, p50
+	Tail        string               `json:"tail"`                     // the highest percentile that a window can carry: p99, p90, p50; "": the load tells none
 	SLO         string               `json:"slo_text"`                 // ""
 	Noise       map[string]TuneNoise `json:"noise"`                    // of a metric: p99, cpu, time
 	Main        bool                 `json:"main"`                     // the verdict rests on it
 	Kind        string               `json:"kind"`                     // change, keep, trade, undecided
 	Procs       int                  `json:"gomaxprocs"`               //
 	GOGC        int                  `json:"gogc,omitempty"`           //
+	Vary        []lab.Pair           `json:"vary,omitempty"`           //
 	GOMEMLIMIT  string               `json:"gomemlimit,omitempty"`     // that goes with each GOGC
 	Text        string               `json:"text"`                     //
 	Also        []string             `json:"also,omitempty"`           // its figures, and what to type
@@ -144,6 +155,7 @@ type TuneSetting struct {
 	Load    int                     `json:"load"`
 	Procs   int                     `json:"gomaxprocs"`
 	GOGC    int                     `json:"gogc,omitempty"`
+	Vary    []lab.Pair              `json:"vary,omitempty"`
 	Current bool                    `json:"is_current,omitempty"`
 	Best    bool                    `json:"is_best,omitempty"`  // so far, or at the end
 	Front   bool                    `json:"on_front,omitempty"` // no other setting is better in every metric that decides
@@ -173,6 +185,7 @@ type TuneRun struct {
 	Block   int                `json:"block"`
 	Procs   int                `json:"gomaxprocs"`
 	GOGC    int                `json:"gogc,omitempty"`
+	Vary    []lab.Pair         `json:"vary,omitempty"`
 	Seed    uint64             `json:"seed"`
 	Start   string             `json:"start"` // RFC 3339
 	Seconds float64            `json:"seconds"`

@@ -47,7 +47,7 @@ var tuneMetrics = []lab.Metric{
 func NewTune(s *tune.Study) (*Tune, error) {
 	d := &Tune{
 		Header:    Header{Version: Version, Verb: "tune", MadeBy: s.MadeBy, Time: s.Time},
-		Subject:   TuneSubject{Kind: s.Plan.Kind, Name: s.Plan.Name, Command: s.Plan.Program, URL: s.Plan.URL, Unit: s.Plan.Unit()},
+		Subject:   TuneSubject{Kind: s.Plan.Kind, Name: s.Plan.Name, Command: s.Plan.Program, URL: s.Plan.URL, Load: s.Plan.Load, Unit: s.Plan.Unit()},
 		LimitCPUs: s.Plan.CPUs, Environment: s.Environment, Margin: s.Plan.Margin, Objective: string(s.Plan.Objective),
 		Command: s.Plan.Command, Seed: s.Plan.Seed,
 		Loads: []TuneLoad{}, Settings: []TuneSetting{}, Runs: []TuneRun{}, Metrics: []lab.Metric{}, Warnings: []string{},
@@ -70,9 +70,10 @@ func NewTune(s *tune.Study) (*Tune, error) {
 	}
 	d.Margin, _ = s.Margins()
 	d.Current = TuneCurrent{Procs: p.Procs, Why: p.Why, GoDefault: p.GoDefault}
+	d.Varied = newTuneVaried(s.Plan)
 	d.Seconds, d.Finished = s.Spent(), true
 	for _, r := range s.Runs {
-		d.Runs = append(d.Runs, newTuneRun(r))
+		d.Runs = append(d.Runs, newTuneRun(s.Plan, r))
 	}
 	d.AtOnce = newTuneAtOnce(s)
 	d.Metrics = tuneUsed(s.Runs)
@@ -89,7 +90,7 @@ func NewTune(s *tune.Study) (*Tune, error) {
 	}
 	d.Loads[0].Why = append(d.Loads[0].Why, whyGC(s, verdicts[0])...)
 	main := d.Loads[0]
-	d.Verdict = TuneVerdict{Kind: main.Kind, Procs: main.Procs, GOGC: main.GOGC, Text: main.Text, Also: main.Also}
+	d.Verdict = TuneVerdict{Kind: main.Kind, Procs: main.Procs, GOGC: main.GOGC, Vary: main.Vary, Text: main.Text, Also: main.Also}
 	if len(d.Loads) > 1 {
 		d.Verdict.Also = append(d.Verdict.Also, byLoad(d.Loads)...)
 	}
@@ -105,7 +106,7 @@ func (d *Tune) newLoad(s *tune.Study, i int, t *search.Tune, v search.TuneVerdic
 	p := s.Pilot
 	l := p.Loads[i]
 	words := tuneWords{
-		TuneVerdict: v, load: l, tail: l.Tail, unit: s.Plan.Unit(), perRun: p.PerRun / s.Pace(), spent: d.Seconds, budget: s.Plan.Budget.Seconds(), late: outOfTime(s, i),
+		TuneVerdict: v, plan: s.Plan, load: l, tail: l.Tail, unit: s.Plan.Unit(), perRun: p.PerRun / s.Pace(), spent: d.Seconds, budget: s.Plan.Budget.Seconds(), late: outOfTime(s, i),
 		beside: s.Beside(i), again: again(s, i), cpus: s.Environment.CPUs, limit: p.GOMEMLIMIT, peaks: [2]float64{peak(s, i, v.Current), peak(s, i, v.Leader)}, memory: p.Memory,
 	}
 	if p.GC != nil {
@@ -114,7 +115,7 @@ func (d *Tune) newLoad(s *tune.Study, i int, t *search.Tune, v search.TuneVerdic
 	first, later := s.WindowsAt(i)
 	out := TuneLoad{
 		Rate: l.Rate, Share: l.Share, Closed: l.Closed, Capacity: p.Capacity, FirstWindow: first.Seconds(), Window: later.Seconds(), WarmUp: l.WarmUp.Seconds(), Tail: l.Tail,
-		SLO: s.Plan.SLO, Noise: map[string]TuneNoise{}, Main: i == 0, Kind: string(v.Kind), Procs: v.Procs, GOGC: v.GOGC, GOMEMLIMIT: p.GOMEMLIMIT,
+		SLO: s.Plan.SLO, Noise: map[string]TuneNoise{}, Main: i == 0, Kind: string(v.Kind), Procs: variedProcs(s.Plan, v.Procs), GOGC: v.GOGC, Vary: varyOf(s.Plan, v.Vary), GOMEMLIMIT: p.GOMEMLIMIT,
 		Text: words.headline(), MoreRuns: v.More, MoreSeconds: words.moreSeconds(), Pairs: v.Pairs, Fresh: v.Fresh, Agreed: v.Agreed, Disturbed: v.Disturbed, Blocks: v.Blocks, Invalid: v.Invalid, Done: v.Done,
 	}
 	said := func(texts ...string) []string {
@@ -204,9 +205,39 @@ func tuneUsed(runs []tune.Run) []lab.Metric {
 	return metrics
 }
 
-func newTuneRun(r tune.Run) TuneRun {
+// newTuneVaried says what was varied.
+func newTuneVaried(p tune.Plan) (varied []TuneVaried) {
+	_, variables := lab.NewPairs(p.Varied(0)).Fill(p.Program)
+	for i, k := range p.Vary {
+		v := TuneVaried{Name: k.Name, Values: k.Values, In: "arguments"}
+		if slices.Contains(variables, p.Varied(0)[i]) {
+			v.In = "environment"
+		}
+		varied = append(varied, v)
+	}
+	return varied
+}
+
+// variedProcs is a GOMAXPROCS that was varied; 0: it was not.
+func variedProcs(p tune.Plan, procs int) int {
+	if p.ByProcs() {
+		return procs
+	}
+	return 0
+}
+
+// varyOf are the values of a setting.
+func varyOf(p tune.Plan, n int) []lab.Pair {
+	if len(p.Vary) == 0 {
+		return nil
+	}
+	return p.Varied(n)
+}
+
+func newTuneRun(p tune.Plan, r tune.Run) TuneRun {
 	out := TuneRun{
-		Load: r.Load, Phase: string(r.Search.Phase), Block: r.Search.Block, Procs: r.Search.Procs, GOGC: r.Search.GOGC, Seed: r.Search.Seed,
+		Load: r.Load, Phase: string(r.Search.Phase), Block: r.Search.Block, Seed: r.Search.Seed,
+		Procs: variedProcs(p, r.Search.Procs), GOGC: r.Search.GOGC, Vary: varyOf(p, r.Search.Vary),
 		Start: r.Start.Format(time.RFC3339), Seconds: r.Seconds, Valid: r.Valid, Invalid: r.Notes, SLOHeld: r.SLOHeld,
 		Metrics: r.Metrics, Curve: curvePoints(r.Curve), Marks: r.Marks, AtOnce: r.AtOnce, Error: r.Error,
 	}
@@ -239,15 +270,15 @@ func curvePoints(curve []trial.Point) (out []CurvePoint) {
 
 // tuneSettings are the candidates of a load, the best first.
 func tuneSettings(s *tune.Study, load int, t *search.Tune, v search.TuneVerdict) (settings []TuneSetting) {
-	best := search.Candidate{Procs: v.Procs, GOGC: v.GOGC}
+	best := search.Candidate{Procs: v.Procs, GOGC: v.GOGC, Vary: v.Vary}
 	if v.Kind == search.Undecided || v.Kind == search.Trade {
 		best = v.Leader
 	}
-	words := tuneWords{TuneVerdict: v, tail: s.Pilot.Loads[load].Tail, unit: s.Plan.Unit()}
+	words := tuneWords{TuneVerdict: v, plan: s.Plan, tail: s.Pilot.Loads[load].Tail, unit: s.Plan.Unit()}
 	for _, standing := range t.Standings() {
 		c := standing.Candidate
 		out := TuneSetting{
-			Load: load, Procs: c.Procs, GOGC: c.GOGC, Current: standing.Current, Front: standing.Front, Pairs: standing.Pairs, Dropped: words.dropped(standing.Dropped),
+			Load: load, Procs: variedProcs(s.Plan, c.Procs), GOGC: c.GOGC, Vary: varyOf(s.Plan, c.Vary), Current: standing.Current, Front: standing.Front, Pairs: standing.Pairs, Dropped: words.dropped(standing.Dropped),
 			Metrics: map[string]BenchSummary{}, Versus: []TuneEffect{}, Curve: []CurvePoint{},
 		}
 		values := map[string][]float64{}
@@ -361,7 +392,11 @@ func (d *Tune) warn(s *tune.Study) {
 		}
 	}
 	for _, l := range d.Loads {
-		if s.Plan.Kind == tune.ServerKind && l.Tail != "p99" {
+		if s.Plan.Load != "" && l.Tail == "" {
+			warn("the load tells no percentile: settings are compared by the time and the CPU time of a unit of work, and their tail is not known")
+		} else if s.Plan.Load != "" && l.Tail != "p99" {
+			warn("the load tells no p99: settings are compared by their %s", l.Tail)
+		} else if s.Plan.Kind == tune.ServerKind && l.Tail != "p99" {
 			warn("a window of %s has too few requests for a p99: settings are compared by their %s; --for takes longer windows", time.Duration(l.Window*float64(time.Second)).String(), l.Tail)
 		}
 	}
@@ -442,19 +477,26 @@ func disturbances(marks [][]string) map[string]int {
 
 // howToSet says how the verdict is put into practice.
 func howToSet(s *tune.Study, v TuneVerdict) []TuneHow {
-	env := environment(v.Procs, v.GOGC, s.Pilot.GOMEMLIMIT, s.Pilot.Procs)
+	values := lab.NewPairs(v.Vary)
+	command, variables := values.Fill(s.Plan.Program)
+	before, now := lab.NewPairs(s.Plan.Varied(0)).Fill(s.Plan.Program)
+	env := environment(v.Procs, v.GOGC, s.Pilot.GOMEMLIMIT, variedProcs(s.Plan, s.Pilot.Procs), variables, now)
+	unset := slices.ContainsFunc(env, func(x variable) bool { return x.value == "" })
+	if unset || !slices.Equal(command, before) { // it is not by variables alone
+		return []TuneHow{{"command", strings.TrimSpace(env.String() + " " + ShellWords(command))}}
+	}
 	var kube, unit []string
 	for _, x := range env {
 		kube = append(kube, "- name: "+x.name+"\n  value: \""+x.value+"\"")
 		unit = append(unit, "Environment="+x.name+"="+x.value)
 	}
 	how := []TuneHow{
-		{"environment", env.String() + " " + ShellWords(s.Plan.Program)},
+		{"environment", env.String() + " " + ShellWords(command)},
 		{"Kubernetes", "# in the container's spec; or: kubectl set env deployment/NAME " + env.String() + "\nenv:\n" + strings.Join(kube, "\n")},
 		{"systemd", "# systemctl edit NAME.service\n[Service]\n" + strings.Join(unit, "\n")},
 	}
 	var imports, code []string
-	if v.Procs != s.Pilot.Procs {
+	if v.Procs != 0 && v.Procs != s.Pilot.Procs {
 		imports = append(imports, `import "github.com/unthrottle/unthrottle"`)
 		code = append(code, policyCode(s.Plan.CPUs, s.Environment.CPUs, v.Procs))
 	}
@@ -467,6 +509,9 @@ func howToSet(s *tune.Study, v TuneVerdict) []TuneHow {
 		} else {
 			how[1].Text = "# where the container has a memory limit, set GOMEMLIMIT to 90 % of it as well\n" + how[1].Text
 		}
+	}
+	if len(code) == 0 {
+		return how
 	}
 	return append(how, TuneHow{"Go", strings.Join(append(imports, code...), "\n")})
 }

@@ -20,6 +20,9 @@ func TuneCSV(w io.Writer, d *Tune) error {
 	head := []string{
 		"load", "rate", "phase", "block", "gomaxprocs", "gogc", "seed", "start", "seconds", "valid", "slo_held", "invalid", "marks", "error",
 	}
+	for _, v := range d.Varied {
+		head = append(head, v.Name)
+	}
 	for _, m := range d.Metrics {
 		head = append(head, m.Unit)
 	}
@@ -31,6 +34,13 @@ func TuneCSV(w io.Writer, d *Tune) error {
 		}
 		if r.GOGC != 0 {
 			row[5] = strconv.Itoa(r.GOGC)
+		}
+		for i := range d.Varied {
+			text := ""
+			if i < len(r.Vary) {
+				text = r.Vary[i].Value
+			}
+			row = append(row, text)
 		}
 		for _, m := range d.Metrics {
 			text := ""
@@ -123,6 +133,9 @@ func (d *Tune) goName(r TuneRun) string {
 	}
 	if r.GOGC != 0 {
 		text += "/gogc=" + strconv.Itoa(r.GOGC)
+	}
+	for _, pair := range r.Vary {
+		text += "/" + goWord(strings.ReplaceAll(pair.Name+"="+pair.Value, "/", "_"))
 	}
 	return fmt.Sprintf("%s/phase=%s/block=%d-%d", text, goWord(r.Phase), r.Block, max(r.Procs, 1))
 }

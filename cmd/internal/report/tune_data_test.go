@@ -85,7 +85,7 @@ func tuneBenchmarks(t *testing.T, name string, d *Tune, text string) {
 		case *benchfmt.Result:
 			_, parts := r.Name.Parts()
 			last := string(parts[len(parts)-1])
-			if want := "-" + strconv.Itoa(valid[n].Procs); last != want {
+			if want := "-" + strconv.Itoa(max(1, valid[n].Procs)); last != want {
 				t.Errorf("%s: the name %s does not end in %s", name, r.Name, want)
 			}
 			if len(r.Values) != len(valid[n].Metrics) {

@@ -117,6 +117,15 @@ func tuneStudies(t *testing.T) map[string]*tune.Study {
 				r.Marks = []string{"other processes used 0.6 CPUs"}
 			}
 		}, 0),
+		"vary": study(func(s *tune.Study) {
+			varied(false)(s)
+			s.Plan.Load, s.Plan.URL, s.Pilot.Loads, s.Pilot.Capacity = "pgbench -T 5 -h {host} -p {port}", "localhost:5432", []tune.Load{{Window: 5 * time.Second, WarmUp: 5 * time.Second, Share: 0.8}}, 0
+		}, func(r *tune.Run) {
+			served(0, 5, 0.4)(r)
+			r.Metrics = map[string]float64{"cpu-ns/req": r.Metrics["cpu-ns/req"], "req/s": r.Metrics["req/s"], "ns/op": 1e9 / r.Metrics["req/s"], "throttled-%": 40}
+			r.Curve, r.Axis = nil, nil
+			saves(1)(r)
+		}, 0),
 		"nothing": study(func(s *tune.Study) { s.Pilot.Loads = nil }, nil, 0),
 	}
 	// A run that had to be repeated.

@@ -34,13 +34,19 @@ var tuneMeasures = map[string][]lab.Measure{
 }
 
 // A TuneKey tells settings apart, whatever load they are run under.
-type TuneKey struct{ Procs, GOGC int }
+type TuneKey struct {
+	Procs, GOGC int
+	Vary        lab.Pairs
+}
 
 // Key is that of the setting.
-func (s TuneSetting) Key() TuneKey { return TuneKey{s.Procs, s.GOGC} }
+func (s TuneSetting) Key() TuneKey { return TuneKey{s.Procs, s.GOGC, lab.NewPairs(s.Vary)} }
 
 // Key is that of the run's setting.
-func (r TuneRun) Key() TuneKey { return TuneKey{r.Procs, r.GOGC} }
+func (r TuneRun) Key() TuneKey { return TuneKey{r.Procs, r.GOGC, lab.NewPairs(r.Vary)} }
+
+// key is that of what is best.
+func (l TuneLoad) key() TuneKey { return TuneKey{l.Procs, l.GOGC, lab.NewPairs(l.Vary)} }
 
 // counts: the run is one that settings are compared by, not one of the pilot, nor one that is to explain something.
 func (r TuneRun) counts() bool { return r.Phase == "race" || r.Phase == "confirm" }
@@ -70,6 +76,11 @@ func (d *Tune) MainLoad() (l TuneLoad) {
 // WithGOGC reports whether any setting sets GOGC.
 func (d *Tune) WithGOGC() bool {
 	return slices.ContainsFunc(d.Settings, func(s TuneSetting) bool { return s.GOGC != 0 })
+}
+
+// WithProcs reports whether settings differ in GOMAXPROCS, or might have.
+func (d *Tune) WithProcs() bool {
+	return len(d.Varied) == 0 || slices.ContainsFunc(d.Settings, func(s TuneSetting) bool { return s.Procs != 0 })
 }
 
 // Keys are all settings, each once: the current one, the best one, and then the others.
@@ -138,11 +149,12 @@ type TuneAt struct {
 	Tail     string        // the quantity by which settings are compared first
 
 	metrics map[string]string // of a quantity: the metric that it is measured as
+	foreign bool              // the load is somebody else's, and its p99 too
 }
 
 // At looks a load up.
 func (d *Tune) At(load int) *TuneAt {
-	a := &TuneAt{TuneLoad: d.Loads[load], Number: load, metrics: d.measured()}
+	a := &TuneAt{TuneLoad: d.Loads[load], Number: load, metrics: d.measured(), foreign: d.Subject.Load != ""}
 	for _, s := range d.Settings {
 		if s.Load == load {
 			a.Settings = append(a.Settings, s)
@@ -181,7 +193,7 @@ func (a *TuneAt) tail(d *Tune) string {
 	switch {
 	case d.Objective == TuneRate && a.has(TuneRate):
 		return TuneRate
-	case d.Subject.Kind == "job" || d.Subject.Kind == "gobench":
+	case d.Subject.Kind == "job" || d.Subject.Kind == "gobench" || d.Subject.Load != "" && a.TuneLoad.Tail == "":
 		return TuneTime
 	case a.TuneLoad.Tail != "" && a.has(a.TuneLoad.Tail):
 		return a.TuneLoad.Tail

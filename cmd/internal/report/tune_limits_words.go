@@ -273,7 +273,7 @@ func howToLimit(l *TuneLimit) []TuneHow {
 	kube, docker := "kubectl set resources deployment/NAME --limits=cpu="+cpu, "docker run --cpus "+short(l.CPUs)
 	unit := "systemctl set-property NAME.service CPUQuota=" + strconv.Itoa(int(math.Round(100*l.CPUs))) + "%"
 	if !l.ByGo() {
-		env := environment(l.Procs, 0, "", 0).String()
+		env := environment(l.Procs, 0, "", 0, nil, nil).String()
 		kube += "\nkubectl set env deployment/NAME " + env
 		docker += " -e " + env
 		unit += "\nsystemctl edit NAME.service\n[Service]\nEnvironment=" + env

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/loadtest"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/search"
@@ -15,10 +16,7 @@ import (
 
 // Advice is what to do at this load, in few words.
 func (a *TuneAt) Advice() string {
-	setting := strconv.Itoa(a.Procs)
-	if a.GOGC != 0 {
-		setting += " with GOGC=" + strconv.Itoa(a.GOGC)
-	}
+	setting := a.key().short()
 	switch {
 	case !a.Done:
 		return "not finished"
@@ -43,12 +41,31 @@ func settled(kind string) bool {
 }
 
 // String is what a setting is called in a sentence.
-func (k TuneKey) String() string {
-	text := "GOMAXPROCS=" + strconv.Itoa(k.Procs)
-	if k.GOGC != 0 {
-		text += ", GOGC=" + strconv.Itoa(k.GOGC)
+func (k TuneKey) String() string { return strings.Join(k.words(), ", ") }
+
+// and is the same: GOMAXPROCS=2 with GOGC=800.
+func (k TuneKey) and() string {
+	words := k.words()
+	if k.Procs == 0 || len(words) == 1 {
+		return quantity.List(words)
 	}
-	return text
+	return words[0] + " with " + quantity.List(words[1:])
+}
+
+// short leaves out what it is about where that is GOMAXPROCS: 2 with GOGC=800.
+func (k TuneKey) short() string { return strings.TrimPrefix(k.and(), "GOMAXPROCS=") }
+
+func (k TuneKey) words() (words []string) {
+	if k.Procs != 0 {
+		words = append(words, "GOMAXPROCS="+strconv.Itoa(k.Procs))
+	}
+	if k.GOGC != 0 {
+		words = append(words, "GOGC="+strconv.Itoa(k.GOGC))
+	}
+	for _, pair := range k.Vary.All() {
+		words = append(words, pair.String())
+	}
+	return words
 }
 
 // RestsOn says which runs the changes from the current setting to another rest on.
@@ -82,7 +99,7 @@ func (a *TuneAt) Notes() []string {
 func (a *TuneAt) ChangesNote() string {
 	text := "Changes are against the current setting, by the blocks in which both ran, and intervals are 95 % ones. CPU and " + a.Tail +
 		" are the current setting's times the change, the rest are medians of all runs."
-	if a.Tail == "p99" {
+	if a.Tail == "p99" && !a.foreign {
 		text += " p99 is that of typical seconds, counted from when requests were ready to be sent."
 	}
 	return text
@@ -118,13 +135,17 @@ func (e TuneEffect) SaidInFull() string {
 	return "does not decide"
 }
 
-// Take is what to type to run with a setting; "" for the current one.
+// Take is what to type to run with a setting, or what it has that may be an argument; "" for the current one.
 func (a *TuneAt) Take(s TuneSetting) string {
-	current := 0
+	current := TuneSetting{}
 	if c := a.Current(); c != nil {
-		current = c.Procs
+		current = *c
 	}
-	return environment(s.Procs, s.GOGC, a.GOMEMLIMIT, current).String()
+	env := environment(s.Procs, s.GOGC, a.GOMEMLIMIT, current.Procs, s.Vary, current.Vary)
+	if len(s.Vary) > 0 {
+		return env.and()
+	}
+	return env.String()
 }
 
 // A variable is one of the environment that sets something, and variables are all that a setting needs.
@@ -133,8 +154,9 @@ type (
 	variables []variable
 )
 
-// environment is what a setting needs that differs from the current GOMAXPROCS, or has a GOGC, with the GOMEMLIMIT that goes with it.
-func environment(procs, gogc int, gomemlimit string, current int) (env variables) {
+// environment is what a setting needs that differs from the current GOMAXPROCS, or has a GOGC, with the GOMEMLIMIT that goes with it, and what
+// of the user's differs from what it has now.
+func environment(procs, gogc int, gomemlimit string, current int, varied, now []lab.Pair) (env variables) {
 	if procs != current {
 		env = append(env, variable{"GOMAXPROCS", strconv.Itoa(procs)})
 	}
@@ -144,17 +166,56 @@ func environment(procs, gogc int, gomemlimit string, current int) (env variables
 			env = append(env, variable{"GOMEMLIMIT", gomemlimit})
 		}
 	}
+	for i, pair := range varied {
+		if i >= len(now) || pair != now[i] {
+			env = append(env, variable{pair.Name, pair.Value})
+		}
+	}
 	return env
 }
 
 // String is as it is typed before a command.
-func (env variables) String() string { return strings.Join(env.words(), " ") }
+func (env variables) String() string {
+	var words, without []string
+	for _, v := range env {
+		if v.value == "" {
+			without = append(without, "-u "+v.name)
+		} else {
+			words = append(words, v.name+"="+ShellWord(v.value))
+		}
+	}
+	if len(without) > 0 {
+		words = append(append([]string{"env"}, without...), words...)
+	}
+	return strings.Join(words, " ")
+}
 
 func (env variables) words() (words []string) {
 	for _, v := range env {
-		words = append(words, v.name+"="+v.value)
+		words = append(words, lab.Pair{Name: v.name, Value: v.value}.String())
 	}
 	return words
+}
+
+// set is what to do for it.
+func (env variables) set() string {
+	var set variables
+	var unset []string
+	for _, v := range env {
+		if v.value == "" {
+			unset = append(unset, v.name)
+		} else {
+			set = append(set, v)
+		}
+	}
+	switch leave := "leave " + quantity.List(unset) + " unset"; {
+	case len(unset) == 0:
+		return "Set " + env.and()
+	case len(set) == 0:
+		return capital(leave)
+	default:
+		return "Set " + set.and() + " and " + leave
+	}
 }
 
 // and writes it as a sentence has it.

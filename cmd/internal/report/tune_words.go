@@ -16,6 +16,7 @@ import (
 // tuneWords make the sentences on what a search has found: a headline, its figures, why, and what to type.
 type tuneWords struct {
 	search.TuneVerdict
+	plan   tune.Plan
 	load   tune.Load
 	tail   string     // name of the percentile that stands in search.P99
 	unit   string     // of work: request, run, operation
@@ -46,10 +47,10 @@ const noneOK = "No setting held the SLO."
 
 // decision is what to do, in few words, and what may stand after it.
 func (w tuneWords) decision() (what string, more []string) {
-	keep, undecided := fmt.Sprintf("Keep GOMAXPROCS=%d", w.Current.Procs), "Undecided"
+	keep, undecided := "Keep "+w.plan.Setting(w.Current), "Undecided"
 	switch w.Reason {
 	case search.Better:
-		return "Set " + w.environment().and(), w.gains()
+		return w.environment().set(), w.gains()
 	case search.MayWorsen:
 		return undecided, w.notSettled()
 	case search.Disturbed:
@@ -82,13 +83,13 @@ func (w tuneWords) decision() (what string, more []string) {
 	case search.TailUnknown:
 		return undecided, []string{"the " + w.tail + " of requests is not known"}
 	default:
-		return undecided, []string{"that GOMAXPROCS=" + w.Leader.String() + " is better is not shown"}
+		return undecided, []string{"that " + w.plan.Setting(w.Leader) + " is better is not shown"}
 	}
 }
 
 // environment is what the leader needs.
 func (w tuneWords) environment() variables {
-	return environment(w.Leader.Procs, w.Leader.GOGC, w.limit, w.Current.Procs)
+	return environment(w.Leader.Procs, w.Leader.GOGC, w.limit, w.Current.Procs, w.plan.Varied(w.Leader.Vary), w.plan.Varied(0))
 }
 
 // gains are what a change does, in few words, what it is advised for first.
@@ -154,7 +155,7 @@ func (w tuneWords) disturbed() (parts []string) {
 	}
 	parts = []string{fmt.Sprintf("%s in %d of %s", who, w.Disturbed+w.again, quantity.Plural(w.Runs+w.again, "run"))}
 	if cpu := w.Effect(search.CPU); cpu != nil && cpu.Says == search.IsBetter {
-		parts = append(parts, "CPU with "+w.Leader.String()+" "+quantity.Change(cpu.Ratio))
+		parts = append(parts, "CPU with "+w.plan.Short(w.Leader)+" "+quantity.Change(cpu.Ratio))
 	}
 	return parts
 }
@@ -163,15 +164,21 @@ func (w tuneWords) disturbed() (parts []string) {
 func (w tuneWords) drowned() (parts []string) {
 	parts = []string{fmt.Sprintf("%s differs by ±%s from run to run", w.brief(w.Drowned), quantity.WholeShare(math.Expm1(w.Noise.SD)))}
 	if gain := w.Effect(w.Basis); gain != nil {
-		parts = append(parts, w.brief(w.Basis)+" with "+w.Leader.String()+" "+quantity.Change(gain.Ratio))
+		parts = append(parts, w.brief(w.Basis)+" with "+w.plan.Short(w.Leader)+" "+quantity.Change(gain.Ratio))
 	}
 	return parts
 }
 
+// unitOfWork is what a load of somebody else's does, whatever that is.
+const unitOfWork = "unit of work"
+
 // brief is the name of a metric, without what it is of.
 func (w tuneWords) brief(m search.Metric) string {
-	if m == search.CPU {
+	switch m {
+	case search.CPU:
 		return "CPU"
+	case search.Time:
+		return "time"
 	}
 	return w.name(m)
 }
@@ -183,7 +190,7 @@ func (w tuneWords) details() string {
 		text = noneOK + " " + text
 	}
 	if !w.NoneOK && w.Kind != search.Change && w.Broke > w.BrokeOf/2 {
-		text = sentence(text, fmt.Sprintf("GOMAXPROCS=%s broke the SLO in %d of %d runs%s.", w.Current, w.Broke, w.BrokeOf, w.atRate(", ")))
+		text = sentence(text, fmt.Sprintf("%s broke the SLO in %d of %d runs%s.", w.plan.Setting(w.Current), w.Broke, w.BrokeOf, w.atRate(", ")))
 	}
 	return strings.TrimSpace(text)
 }
@@ -213,7 +220,7 @@ func (w tuneWords) claim() string {
 	case search.Leads:
 		return fmt.Sprintf("%s is shown to be better by a relevant amount (%s).", w.noOther(), w.counts())
 	case search.Fails:
-		return fmt.Sprintf("With GOMAXPROCS=%s: %s. There is nothing to compare the others with.", w.Current, w.Failure)
+		return fmt.Sprintf("With %s: %s. There is nothing to compare the others with.", w.plan.Setting(w.Current), w.Failure)
 	case search.Invalid:
 		return fmt.Sprintf("%s of %s are not valid.", quantity.Count(w.Invalid), quantity.Plural(w.Runs, "run"))
 	case search.Alone, search.NothingYet:
@@ -227,13 +234,13 @@ func (w tuneWords) claim() string {
 func (w tuneWords) looks() string {
 	after := "After " + quantity.Plural(w.Runs, "run") + " "
 	if w.Leader == w.Current {
-		text := fmt.Sprintf("no setting looks better than GOMAXPROCS=%s so far.", w.Current)
+		text := fmt.Sprintf("no setting looks better than %s so far.", w.plan.Setting(w.Current))
 		if w.late {
 			return after + text
 		}
 		return capital(text)
 	}
-	text := fmt.Sprintf("GOMAXPROCS=%s looks best, but the evidence is not sufficient: %s", w.Leader, w.effects())
+	text := fmt.Sprintf("%s looks best, but the evidence is not sufficient: %s", w.plan.Setting(w.Leader), w.effects())
 	if w.late {
 		return after + fmt.Sprintf("the budget of %s is used up; ", quantity.Lasting(w.budget)) + text
 	}
@@ -267,7 +274,7 @@ func (w tuneWords) mayBeBetter() string {
 	if w.RivalIn == search.Throughput {
 		better = "higher"
 	}
-	return fmt.Sprintf("with %s %s could still be %s %s", w.Rival, w.brief(w.RivalIn), bound(w.Better), better)
+	return fmt.Sprintf("with %s %s could still be %s %s", w.plan.Short(w.Rival), w.brief(w.RivalIn), bound(w.Better), better)
 }
 
 // effects tells what the leader does to each metric, the one that it is better in first.
@@ -428,7 +435,7 @@ func (w tuneWords) next() string {
 		return w.steadier()
 	case search.Worsens:
 		if w.WorseIn == search.SLO { // no objective takes what is less reliable
-			return fmt.Sprintf("No --objective advises it; to take it all the same: %s.", w.environment())
+			return fmt.Sprintf("No --objective advises it; to take it all the same: %s.", w.environment().and())
 		}
 		return fmt.Sprintf("To take the trade: --objective %s.", w.Basis)
 	case search.Better:
@@ -453,7 +460,10 @@ func (w tuneWords) steadier() string {
 	if w.load.Rate > 0 {
 		ways = append(ways, fmt.Sprintf("a lower --rate than %s", short(w.load.Rate)))
 	}
-	if w.load.Window > 0 {
+	switch {
+	case w.unit == unitOfWork:
+		ways = append(ways, "a load that lasts longer")
+	case w.load.Window > 0:
 		ways = append(ways, fmt.Sprintf("a longer --for than %s", quantity.Lasting(w.load.Window.Seconds())))
 	}
 	var help, alone string
@@ -489,10 +499,7 @@ func (w tuneWords) ask() string {
 func (w tuneWords) levers() string {
 	var parts []string
 	for i, l := range w.Levers {
-		what := fmt.Sprintf("GOMAXPROCS=%d", l.Procs)
-		if l.GOGC != 0 {
-			what = fmt.Sprintf("GOGC=%d", l.GOGC)
-		}
+		what := environment(l.Procs, l.GOGC, "", w.Current.Procs, w.plan.Varied(l.Vary), w.plan.Varied(0)).and()
 		if i == 0 {
 			parts = append(parts, fmt.Sprintf("%s alone: %s %s", what, w.name(l.Metric), quantity.Change(l.Ratio)))
 		} else {
@@ -511,7 +518,7 @@ func (w tuneWords) dropped(d *search.Drop) string {
 	case d == nil:
 		return ""
 	case d.Reason == search.BreaksSLO:
-		return fmt.Sprintf("broke the SLO in all blocks in which %s held it", d.Against)
+		return fmt.Sprintf("broke the SLO in all blocks in which %s held it", w.plan.Short(d.Against))
 	case d.Reason == search.ProgramFails:
 		return "the program failed: " + d.Failure
 	case d.Reason == search.NoValidRun:
@@ -522,7 +529,7 @@ func (w tuneWords) dropped(d *search.Drop) string {
 		}
 		return fmt.Sprintf("a trade: %s %s in %d blocks", w.name(d.Metric), quantity.Change(d.Ratio), d.Blocks)
 	}
-	return fmt.Sprintf("no longer likely to be better than %s by a relevant amount: %s %s in %d blocks", d.Against, w.name(d.Metric), quantity.Change(d.Ratio), d.Blocks)
+	return fmt.Sprintf("no longer likely to be better than %s by a relevant amount: %s %s in %d blocks", w.plan.Short(d.Against), w.name(d.Metric), quantity.Change(d.Ratio), d.Blocks)
 }
 
 // name is that of a metric within a sentence.
@@ -536,6 +543,11 @@ func (w tuneWords) name(m search.Metric) string {
 		return "every figure"
 	case search.SLO:
 		return "the SLO"
+	case search.Time:
+		if w.unit == unitOfWork {
+			return "time per " + w.unit
+		}
+		return string(m)
 	default:
 		return string(m)
 	}
@@ -569,15 +581,11 @@ func byLoad(loads []TuneLoad) (sentences []string) {
 		}
 	}
 	for i, l := range sorted {
-		if i > 0 && (l.Procs != sorted[i-1].Procs || l.GOGC != sorted[i-1].GOGC) {
-			sentences = append(sentences, fmt.Sprintf("From %s of the limit on it is %s, below %s.", quantity.WholeShare(l.Share), settingName(l.Procs, l.GOGC), settingName(sorted[i-1].Procs, sorted[i-1].GOGC)))
+		if i > 0 && l.key() != sorted[i-1].key() {
+			sentences = append(sentences, fmt.Sprintf("From %s of the limit on it is %s, below %s.", quantity.WholeShare(l.Share), l.key().and(), sorted[i-1].key().and()))
 		}
 	}
 	return sentences
-}
-
-func settingName(procs, gogc int) string {
-	return "GOMAXPROCS=" + search.Candidate{Procs: procs, GOGC: gogc}.String()
 }
 
 // whyGC says how much of a difference in CPU goes with garbage collection.
@@ -595,7 +603,7 @@ func whyGC(s *tune.Study, v search.TuneVerdict) (sentences []string) {
 	}
 	current, leader := gc[v.Current], gc[v.Leader]
 	tell := func(g *tune.GC, c search.Candidate) string {
-		return fmt.Sprintf("%s a second of a heap of %d MB, and %.0f %% of the CPU time, with GOMAXPROCS=%v", quantity.Plural(int(math.Round(g.PerSecond)), "collection"), max(1, g.Live>>20), 100*g.CPUShare, c)
+		return fmt.Sprintf("%s a second of a heap of %d MB, and %.0f %% of the CPU time, with %s", quantity.Plural(int(math.Round(g.PerSecond)), "collection"), max(1, g.Live>>20), 100*g.CPUShare, s.Plan.Setting(c))
 	}
 	const worthTelling = 5 // collections a second
 	switch {

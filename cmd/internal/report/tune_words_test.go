@@ -97,6 +97,63 @@ var spokenTunes = []struct {
 			r.Metrics["cpu-sec"] *= 0.8
 		}
 	}, 0},
+	{"a variable", varied(false), saves(1), 0},
+	{"a variable that is better unset, and an argument", varied(false), saves(5), 0},
+	{"a variable that is better unset", varied(false), saves(4), 0},
+	{"a variable is a trade", varied(false), func(r *tune.Run) {
+		if saves(1)(r); r.Search.Vary == 1 {
+			costs(2, 1, 2.6)(r)
+		}
+	}, 0},
+	{"of two variables none is better", varied(false), saves(-1), 0},
+	{"interrupted, with a variable", varied(false), saves(1), 8},
+	{"the program dies as it is, with a variable", varied(false), func(r *tune.Run) {
+		if r.Search.Vary == 0 {
+			r.Error = "out of memory"
+		}
+	}, 0},
+	{"a variable and GOMAXPROCS", varied(true), func(r *tune.Run) {
+		costs(1, 0.6, 1)(r)
+		saves(2)(r)
+	}, 0},
+	{"a variable, and GOMAXPROCS does nothing", varied(true), saves(2), 0},
+	{"somebody else's load", foreign("p99"), costs(1, 0.6, 1), 0},
+	{"somebody else's load that tells no percentile", foreign(""), func(r *tune.Run) {
+		delete(r.Metrics, "p99-latency-ns")
+		delete(r.Metrics, "tail-latency-ns")
+		r.Metrics["ns/op"] = 2e5 * shaken(r, 0.01, 3)
+		if r.Search.Procs == 4 {
+			r.Metrics["ns/op"] /= 1.3
+		}
+	}, 0},
+	{"somebody else's load is too noisy", foreign("p99"), wide(wide(wide(wide(costs(1, 0.97, 0.8))))), 0},
+}
+
+// varied is a program of which a variable and an argument are varied, in place of GOMAXPROCS or beside it.
+func varied(procs bool) func(*tune.Study) {
+	return func(s *tune.Study) {
+		s.Plan.Program = []string{"./shop", "--workers", "{workers}"}
+		s.Plan.Vary = []tune.Knob{{Name: "MODE", Values: []string{"fast", "slow", ""}}, {Name: "workers", Values: []string{"4", "8"}}}
+		if s.Pilot.Candidates = nil; procs {
+			s.Plan.Procs, s.Pilot.Candidates = []int{1}, []int{1}
+		}
+	}
+}
+
+// saves makes one of the varied settings cheaper.
+func saves(vary int) func(*tune.Run) {
+	return func(r *tune.Run) {
+		if r.Search.Vary == vary {
+			r.Metrics["cpu-ns/req"] *= 0.6
+		}
+	}
+}
+
+// foreign is a server under somebody else's load, which tells a percentile.
+func foreign(tail string) func(*tune.Study) {
+	return func(s *tune.Study) {
+		s.Plan.Load, s.Pilot.Loads = "wrk http://{addr}/", []tune.Load{{Tail: tail, Window: 5 * time.Second}}
+	}
 }
 
 // costs makes a setting's CPU and tail so many times what they are.
@@ -144,7 +201,7 @@ func TestTuneWords(t *testing.T) {
 		fmt.Fprintf(&b, "== %s: %s\n%s\n", c.name, l.Kind, strings.Join(append([]string{l.Text}, l.Also...), "\n"))
 		for _, s := range d.Settings {
 			if s.Dropped != "" {
-				fmt.Fprintf(&b, "   (%d: %s)\n", s.Procs, s.Dropped)
+				fmt.Fprintf(&b, "   (%s: %s)\n", s.Key().short(), s.Dropped)
 			}
 		}
 	}

@@ -55,6 +55,7 @@ type TuneConfig struct {
 	Candidates []int // Current is added to them, doubles are left out
 	Exact      bool  // no other GOMAXPROCS; otherwise one between two of them may be added
 	Levers     []int // values of GOGC; each is tried with Current, as one more candidate
+	Varied     int   // so many others of what the user varies, the same with each
 
 	Objective  Metric
 	Batch      bool    // a job or a benchmark: there are no requests, and so no p99 that may be missing
@@ -73,13 +74,14 @@ type TuneConfig struct {
 type TuneRun struct {
 	Procs int    `json:"gomaxprocs"`
 	GOGC  int    `json:"gogc,omitempty"` // 0: as the program has it
+	Vary  int    `json:"vary,omitempty"` // see Candidate
 	Phase Phase  `json:"phase"`
 	Block int    `json:"block"` // from 1, through both phases
 	Seed  uint64 `json:"seed"`  // of the arrivals: the same for all runs of a block; below 2⁵³, so that JSON keeps it
 }
 
 // Candidate is the setting that the run is of.
-func (r TuneRun) Candidate() Candidate { return Candidate{r.Procs, r.GOGC} }
+func (r TuneRun) Candidate() Candidate { return Candidate{r.Procs, r.GOGC, r.Vary} }
 
 // A TuneObservation is a run that was made. Metrics are 0 where they aren't known.
 type TuneObservation struct {
@@ -155,8 +157,8 @@ func (o TuneObservation) clean() TuneObservation {
 // agree before a change is advised. Looking after each block makes false claims more likely, and so does having many
 // candidates: both are paid for by the level of a claim; see the constants in tune_compare.go, which the simulation holds.
 //
-// GOGC is the other lever: it is tried alone, with the current GOMAXPROCS. Only where it is better than the current
-// setting, and another GOMAXPROCS is so too, are the two tried together; see combination.
+// GOGC is another lever, and what the user varies a third: each is tried alone, with the rest as it is. Only where two of them are
+// better than the current setting are these tried together; see combine.
 //
 // The state follows from the TuneConfig and the observations alone, so whoever keeps those can rebuild it by ReplayTune.
 type Tune struct {
@@ -259,7 +261,10 @@ func NewTune(c TuneConfig) (*Tune, error) {
 		t.join(Candidate{Procs: procs})
 	}
 	for _, gogc := range c.Levers {
-		t.join(Candidate{c.Current, gogc})
+		t.join(Candidate{Procs: c.Current, GOGC: gogc})
+	}
+	for n := range c.Varied {
+		t.join(Candidate{Procs: c.Current, Vary: n + 1})
 	}
 	if len(t.arms) == 1 {
 		t.end(endAlone)
@@ -275,6 +280,8 @@ func (c TuneConfig) check() error {
 		return fmt.Errorf("the current setting is %d", c.Current)
 	case slices.ContainsFunc(c.Candidates, func(procs int) bool { return procs < 1 }):
 		return fmt.Errorf("candidates %v: GOMAXPROCS is at least 1", c.Candidates)
+	case c.Varied < 0:
+		return fmt.Errorf("%d settings that are varied", c.Varied)
 	case slices.ContainsFunc(c.Levers, func(gogc int) bool { return gogc < 1 }):
 		return fmt.Errorf("levers %v: GOGC is at least 1", c.Levers)
 	case c.Objective != Auto && !slices.Contains(deciding, c.Objective):
@@ -327,7 +334,7 @@ func (t *Tune) Rest() (runs []TuneRun) {
 
 // run is one of a block.
 func (t *Tune) run(c Candidate, block int) TuneRun {
-	return TuneRun{Procs: c.Procs, GOGC: c.GOGC, Phase: t.phase, Block: block, Seed: t.seed(block)}
+	return TuneRun{Procs: c.Procs, GOGC: c.GOGC, Vary: c.Vary, Phase: t.phase, Block: block, Seed: t.seed(block)}
 }
 
 // Ahead are the runs of the nth block after this one, as far as can be said now: those of the settings that are left. It may turn
@@ -582,7 +589,7 @@ func (t *Tune) affords(runs int) bool { return t.room == 0 || runs <= t.room }
 // done beside a leader that is better than the current setting only, and where the noise lets neighbours be told apart.
 func (t *Tune) refine() {
 	lead := t.leading()
-	if t.refined || t.config.Exact || !t.raceOf(firstLook) || lead.GOGC != 0 || !t.timeToJoin() {
+	if t.refined || t.config.Exact || !t.raceOf(firstLook) || lead.GOGC != 0 || lead.Vary != 0 || !t.timeToJoin() {
 		return
 	}
 	t.refined = true
@@ -591,7 +598,7 @@ func (t *Tune) refine() {
 	}
 	var below, above int
 	for _, a := range t.arms {
-		if a.GOGC != 0 {
+		if a.GOGC != 0 || a.Vary != 0 {
 			continue
 		}
 		if a.Procs < lead.Procs && a.Procs > below {
@@ -616,27 +623,45 @@ func (t *Tune) timeToJoin() bool {
 	return !t.raceOf(t.config.MaxBlocks-firstClaim+1) && t.affords(firstClaim*(len(t.alive())+1)+2*guardPairs)
 }
 
-// combine adds the best GOMAXPROCS with the best GOGC, once, where each of them alone is better than the current setting:
-// what they gain may add up, or be the same gain twice. Two that help only together are not found; looking for those
-// would take every pair of them. It is added to an exact list as well: both of it were asked for.
+// combine adds the best GOMAXPROCS with the best GOGC and the best of what the user varies, once, where two of them alone are better than
+// the current setting: what they gain may add up, or be the same gain twice. Two that help only together are not found; looking
+// for those would take every pair of them. It is added to an exact list as well: both of it were asked for.
 func (t *Tune) combine() {
 	if t.combined || !t.raceOf(firstLook) || !t.timeToJoin() {
 		return
 	}
-	var procs, levers []*arm
+	var procs, levers, varied []*arm
 	for _, a := range t.holding(t.arms) {
+		_, gains := t.gain(a, t.level(trigger), safely)
 		switch {
-		case a.Candidate == t.current() || !t.better(a):
-		case a.GOGC == 0:
-			procs = append(procs, a)
-		default:
+		case a.Candidate == t.current() || !gains && !t.better(a):
+		case a.Vary != 0:
+			varied = append(varied, a)
+		case a.GOGC != 0:
 			levers = append(levers, a)
+		default:
+			procs = append(procs, a)
 		}
 	}
-	if len(procs) > 0 && len(levers) > 0 {
-		t.combined = true
-		t.join(Candidate{t.best(procs).Procs, t.best(levers).GOGC})
+	both, of := t.current(), 0
+	for _, kind := range [][]*arm{procs, levers, varied} {
+		if best := t.best(kind); best != nil {
+			both = both.with(best.Candidate, t.current())
+			of++
+		}
 	}
+	if of > 1 {
+		t.combined = true
+		t.join(both)
+	}
+}
+
+// with is a setting that has of another what is not the current setting's.
+func (c Candidate) with(other, current Candidate) Candidate {
+	if other.Procs != current.Procs {
+		c.Procs = other.Procs
+	}
+	return Candidate{c.Procs, max(c.GOGC, other.GOGC), max(c.Vary, other.Vary)}
 }
 
 // Left guesses how many runs are left, and says how many there are at most if none has to be repeated.
@@ -649,7 +674,7 @@ func (t *Tune) Left() (likely, most int) {
 	if !t.refined && !t.config.Exact {
 		joining += 2
 	}
-	if !t.combined && len(t.config.Levers) > 0 {
+	if !t.combined && (len(t.config.Levers) > 0 || t.config.Varied > 0 && len(t.config.Candidates) > 0) {
 		joining++
 	}
 	most = len(t.order) + blocks*(alive+joining) + (mostGuards-t.guards)*guard + 2*t.config.Pairs

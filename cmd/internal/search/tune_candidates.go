@@ -1,23 +1,12 @@
 package search
 
-import (
-	"math"
-	"strconv"
-)
+import "math"
 
 // A Candidate is a setting that may be run.
 type Candidate struct {
 	Procs int
 	GOGC  int // 0: as the program has it
-}
-
-// String writes 2, or 2 with GOGC=800.
-func (c Candidate) String() string {
-	text := strconv.Itoa(c.Procs)
-	if c.GOGC != 0 {
-		text += " with GOGC=" + strconv.Itoa(c.GOGC)
-	}
-	return text
+	Vary  int // which of the values that the user varies; 0: the current ones
 }
 
 // Candidates are the values of GOMAXPROCS that are worth a try, in this order and without doubles: what the program runs with

@@ -348,10 +348,11 @@ func (t *Tune) simpler(a, b Candidate) int {
 		return 2
 	}
 	return cmp.Or(
-		cmp.Compare(min(a.GOGC, 1), min(b.GOGC, 1)),
+		cmp.Compare(min(a.GOGC, 1)+min(a.Vary, 1), min(b.GOGC, 1)+min(b.Vary, 1)),
 		cmp.Compare(rank(a), rank(b)),
 		cmp.Compare(a.Procs, b.Procs),
 		cmp.Compare(a.GOGC, b.GOGC),
+		cmp.Compare(a.Vary, b.Vary),
 	)
 }
 

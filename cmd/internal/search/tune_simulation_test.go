@@ -294,10 +294,10 @@ func (s *tally) add(p *program, v TuneVerdict) {
 	best := math.Inf(1)
 	for _, procs := range p.candidates {
 		for _, gogc := range append([]int{0}, p.levers...) {
-			best = min(best, p.cpu(Candidate{procs, gogc}))
+			best = min(best, p.cpu(Candidate{Procs: procs, GOGC: gogc}))
 		}
 	}
-	advised := Candidate{v.Procs, v.GOGC}
+	advised := Candidate{Procs: v.Procs, GOGC: v.GOGC}
 	switch v.Kind {
 	case Change:
 		s.changes++

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -42,11 +43,10 @@ func TestCandidates(t *testing.T) {
 	if got := AllCandidates(4, 6); !slices.Equal(got, []int{6, 1, 2, 3, 4}) {
 		t.Error(got)
 	}
-	for c, want := range map[Candidate]string{{2, 0}: "2", {2, 800}: "2 with GOGC=800"} {
-		if got := c.String(); got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
-	}
+}
+
+func (c Candidate) String() string {
+	return fmt.Sprintf("%d, GOGC=%d, vary %d", c.Procs, c.GOGC, c.Vary)
 }
 
 // steady is a noise that differs from run to run but is the same in every test: −1, 0 or 1 times 1 %.
@@ -787,33 +787,33 @@ func (l leverTune) of() TuneConfig {
 }
 
 var leverTunes = []leverTune{
-	{"the lever alone is best", nil, leverRun(worth{1: 1.2, 2: 1.1}, worth{200: 0.9, 800: 0.7}), Candidate{4, 800}, false},
-	{"GOMAXPROCS is best", nil, leverRun(worth{2: 0.8}, worth{200: 1.1, 800: 1.2}), Candidate{2, 0}, false},
-	{"both add up", nil, leverRun(worth{1: 0.6, 2: 0.8}, worth{200: 0.9, 800: 0.7}), Candidate{1, 800}, true},
+	{"the lever alone is best", nil, leverRun(worth{1: 1.2, 2: 1.1}, worth{200: 0.9, 800: 0.7}), Candidate{Procs: 4, GOGC: 800}, false},
+	{"GOMAXPROCS is best", nil, leverRun(worth{2: 0.8}, worth{200: 1.1, 800: 1.2}), Candidate{Procs: 2, GOGC: 0}, false},
+	{"both add up", nil, leverRun(worth{1: 0.6, 2: 0.8}, worth{200: 0.9, 800: 0.7}), Candidate{Procs: 1, GOGC: 800}, true},
 	{"both are the same gain", nil, leverRun(worth{1: 0.6}, nil).but(func(o *TuneObservation) {
 		if o.Run.GOGC == 800 {
 			o.CPUPerRequest = 0.0005 * steady(o.Run)
 		}
-	}), Candidate{4, 800}, true},
+	}), Candidate{Procs: 4, GOGC: 800}, true},
 	{"the lever is worth less than GOMAXPROCS, and nothing beside it", nil, leverRun(worth{1: 0.5}, worth{800: 0.8}).but(func(o *TuneObservation) {
 		if o.Run.Procs == 1 {
 			o.CPUPerRequest = 0.0005 * steady(o.Run)
 		}
-	}), Candidate{1, 0}, true},
-	{"nothing makes a difference", nil, goodRun, Candidate{4, 0}, false},
+	}), Candidate{Procs: 1, GOGC: 0}, true},
+	{"nothing makes a difference", nil, goodRun, Candidate{Procs: 4, GOGC: 0}, false},
 	{"the program dies with the best lever", nil, leverRun(worth{1: 0.6}, worth{200: 0.9, 800: 0.5}).but(func(o *TuneObservation) {
 		if o.Run.GOGC == 800 {
 			o.Failed = "out of memory"
 		}
-	}), Candidate{1, 200}, true},
+	}), Candidate{Procs: 1, GOGC: 200}, true},
 	{"the program dies with the combination, in the guard", nil, leverRun(worth{1: 0.6}, worth{800: 0.5}).but(func(o *TuneObservation) {
 		if o.Run.Phase == Confirm && o.Run.Procs == 1 {
 			o.Failed = "out of memory"
 		}
-	}), Candidate{4, 800}, true},
+	}), Candidate{Procs: 4, GOGC: 800}, true},
 	{"the lever breaks the SLO", nil, leverRun(worth{1: 0.6}, worth{800: 0.5}).but(func(o *TuneObservation) {
 		o.SLOHeld = o.Run.GOGC != 800
-	}), Candidate{1, 0}, false},
+	}), Candidate{Procs: 1, GOGC: 0}, false},
 	{
 		"the lever that makes the tail worse is not combined",
 		func(c *TuneConfig) { c.Objective = Auto },
@@ -822,14 +822,14 @@ var leverTunes = []leverTune{
 				o.Tail *= 2
 			}
 		}),
-		Candidate{1, 0},
+		Candidate{Procs: 1, GOGC: 0},
 		false,
 	},
-	{"GOMAXPROCS to Go's default", func(c *TuneConfig) { c.GoDefault = 1 }, leverRun(worth{1: 0.6}, worth{800: 0.7}), Candidate{1, 800}, true},
-	{"no blocks are left for the combination", func(c *TuneConfig) { c.MaxBlocks = 4 }, leverRun(worth{1: 0.6}, worth{800: 0.7}), Candidate{1, 0}, false},
+	{"GOMAXPROCS to Go's default", func(c *TuneConfig) { c.GoDefault = 1 }, leverRun(worth{1: 0.6}, worth{800: 0.7}), Candidate{Procs: 1, GOGC: 800}, true},
+	{"no blocks are left for the combination", func(c *TuneConfig) { c.MaxBlocks = 4 }, leverRun(worth{1: 0.6}, worth{800: 0.7}), Candidate{Procs: 1, GOGC: 0}, false},
 	{"no time is left for the combination", nil, leverRun(worth{1: 0.6}, worth{800: 0.7}).but(func(o *TuneObservation) {
 		o.Room = 12 // it wants three blocks of three, and the guard
-	}), Candidate{1, 0}, false},
+	}), Candidate{Procs: 1, GOGC: 0}, false},
 }
 
 // TestTuneLevers: GOGC by itself, beside other GOMAXPROCS, and together with them.
@@ -839,27 +839,68 @@ func TestTuneLevers(t *testing.T) {
 			config := c.of()
 			m := tune(t, config, c.run)
 			v := m.Verdict()
-			if got := (Candidate{v.Procs, v.GOGC}); got != c.want || (v.Kind == Change) != (c.want != v.Current) || v.Kind != Change && v.Kind != Keep {
-				t.Errorf("%s, %s, %s", v.Kind, v.Reason, got)
+			if got := (Candidate{Procs: v.Procs, GOGC: v.GOGC}); got != c.want || (v.Kind == Change) != (c.want != v.Current) || v.Kind != Change && v.Kind != Keep {
+				t.Errorf("%s, %s, %+v", v.Kind, v.Reason, got)
 			}
 			if m.combined != c.combined {
 				t.Errorf("combined: %v", m.combined)
 			}
 			for _, s := range m.Standings() {
 				both := s.Procs != config.Current && s.GOGC != 0
-				if both && !c.combined || both && m.arm(Candidate{s.Procs, 0}) == nil || both && m.arm(Candidate{config.Current, s.GOGC}) == nil {
-					t.Errorf("%s was tried", s.Candidate)
+				if both && !c.combined || both && m.arm(Candidate{Procs: s.Procs, GOGC: 0}) == nil || both && m.arm(Candidate{Procs: config.Current, GOGC: s.GOGC}) == nil {
+					t.Errorf("%+v was tried", s.Candidate)
 				}
 			}
 			for _, l := range v.Levers {
 				if l.Candidate == v.Leader || l.Ratio >= 0.96 || l.Procs != config.Current && l.GOGC != 0 {
-					t.Errorf("beside %s it tells %+v", v.Leader, l)
+					t.Errorf("beside %+v it tells %+v", v.Leader, l)
 				}
 			}
 			if both := c.want.GOGC != 0 && c.want.Procs != config.Current; both && len(v.Levers) != 2 {
 				t.Errorf("each alone: %+v", v.Levers)
 			}
 		})
+	}
+}
+
+// TestTuneVaried: what the user varies goes by itself, and together with a GOMAXPROCS and a GOGC that are better as well.
+func TestTuneVaried(t *testing.T) {
+	gains := func(procs, gogc, vary float64) rule {
+		return goodRun.but(func(o *TuneObservation) {
+			if o.Run.Procs == 1 {
+				o.CPUPerRequest *= procs
+			}
+			if o.Run.GOGC == 800 {
+				o.CPUPerRequest *= gogc
+			}
+			if o.Run.Vary == 2 {
+				o.CPUPerRequest *= vary
+			}
+		})
+	}
+	for _, c := range []struct {
+		name   string
+		config TuneConfig
+		run    rule
+		want   Candidate
+		levers int
+	}{
+		{"alone", TuneConfig{Varied: 3, Exact: true}, gains(1, 1, 0.7), Candidate{4, 0, 2}, 0},
+		{"none is better", TuneConfig{Varied: 3, Exact: true}, goodRun, Candidate{4, 0, 0}, 0},
+		{"with a GOMAXPROCS", TuneConfig{Varied: 2, Candidates: []int{1, 2}, Exact: true}, gains(0.7, 1, 0.7), Candidate{1, 0, 2}, 2},
+		{"with a GOGC", TuneConfig{Varied: 2, Levers: []int{800}, Exact: true}, gains(1, 0.7, 0.7), Candidate{4, 800, 2}, 2},
+		{"with both", TuneConfig{Varied: 2, Candidates: []int{1, 2}, Levers: []int{800}, Exact: true}, gains(0.7, 0.7, 0.7), Candidate{1, 800, 2}, 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.config.Current, c.config.GoDefault, c.config.Objective = 4, 4, CPU
+			v := tune(t, c.config, c.run).Verdict()
+			if got := (Candidate{v.Procs, v.GOGC, v.Vary}); got != c.want || v.Leader != c.want || len(v.Levers) != c.levers {
+				t.Errorf("%s, %s: %+v, each alone %+v", v.Kind, v.Reason, got, v.Levers)
+			}
+		})
+	}
+	if _, err := NewTune(TuneConfig{Current: 1, Varied: -1}); err == nil {
+		t.Error("less than nothing is varied")
 	}
 }
 
@@ -895,12 +936,12 @@ func TestTuneStandings(t *testing.T) {
 	run := leverRun(worth{1: 3, 2: 0.9, 3: 0.96}, worth{800: 0.8}).but(func(o *TuneObservation) {
 		o.CPUPerRequest *= math.Exp(float64(o.Run.Block)) // what a block does to all of them cancels out
 		switch o.Run.Candidate() {
-		case Candidate{4, 0}:
+		case Candidate{Procs: 4, GOGC: 0}:
 			o.Throttled = 0.5
-		case Candidate{3, 0}:
+		case Candidate{Procs: 3, GOGC: 0}:
 			o.SLOHeld = o.Run.Block != 2
 			o.Throughput /= 2
-		case Candidate{4, 400}:
+		case Candidate{Procs: 4, GOGC: 400}:
 			o.Failed = "no such thing"
 		}
 	})
@@ -919,17 +960,17 @@ func TestTuneStandings(t *testing.T) {
 	}
 	// 20 % less than the current setting; the combination has joined, and not run yet. GOGC=400 has failed in block 1, and after
 	// the second block the others can't be better than the leader any more.
-	if want := []Candidate{{4, 800}, {4, 0}, {2, 800}, {3, 0}, {2, 0}, {1, 0}, {4, 400}}; !slices.Equal(order, want) {
+	if want := []Candidate{{4, 800, 0}, {4, 0, 0}, {2, 800, 0}, {3, 0, 0}, {2, 0, 0}, {1, 0, 0}, {4, 400, 0}}; !slices.Equal(order, want) {
 		t.Fatalf("%v, want %v", order, want)
 	}
 	of := func(c Candidate) Standing { return got[slices.Index(order, c)] }
-	if s := of(Candidate{3, 0}); s.Runs != 2 || s.Broken != 1 || s.Pairs != 2 || s.Current || s.Dropped == nil || s.Front {
+	if s := of(Candidate{Procs: 3, GOGC: 0}); s.Runs != 2 || s.Broken != 1 || s.Pairs != 2 || s.Current || s.Dropped == nil || s.Front {
 		t.Errorf("%#v", s)
 	}
-	if s := of(Candidate{4, 400}); s.Runs != 0 || s.Effects != nil || *s.Dropped != (Drop{Reason: ProgramFails, After: 1, Failure: "no such thing"}) {
+	if s := of(Candidate{Procs: 4, GOGC: 400}); s.Runs != 0 || s.Effects != nil || *s.Dropped != (Drop{Reason: ProgramFails, After: 1, Failure: "no such thing"}) {
 		t.Errorf("%#v", s)
 	}
-	if !got[0].Front || of(Candidate{2, 0}).Front || !of(is4).Current {
+	if !got[0].Front || of(Candidate{Procs: 2, GOGC: 0}).Front || !of(is4).Current {
 		t.Errorf("%#v", got)
 	}
 	effect := func(c Candidate, m Metric) Effect {
@@ -942,13 +983,13 @@ func TestTuneStandings(t *testing.T) {
 		t.Fatalf("%s of %s is not known", m, c)
 		return Effect{}
 	}
-	if e := effect(Candidate{3, 0}, Throughput); e.From != 500 || e.To != 250 || math.Abs(e.Ratio-0.5) > 1e-9 || math.Abs(e.Lo-0.5) > 1e-9 || math.Abs(e.Hi-0.5) > 1e-9 {
+	if e := effect(Candidate{Procs: 3, GOGC: 0}, Throughput); e.From != 500 || e.To != 250 || math.Abs(e.Ratio-0.5) > 1e-9 || math.Abs(e.Lo-0.5) > 1e-9 || math.Abs(e.Hi-0.5) > 1e-9 {
 		t.Errorf("%+v", e)
 	}
 	if e := effect(is4, CPU); e.Ratio != 1 || e.Lo != 0 || e.Hi != 0 || e.Says != "" {
 		t.Errorf("the current setting: %+v", e)
 	}
-	for c, want := range map[Candidate]float64{{4, 0}: 0.5, {4, 800}: 0} { // no throttling is a figure as well
+	for c, want := range map[Candidate]float64{{4, 0, 0}: 0.5, {4, 800, 0}: 0} { // no throttling is a figure as well
 		if e := effect(c, Throttled); e.To != want || e.Ratio != 0 {
 			t.Errorf("%s: %+v", c, e)
 		}
@@ -991,11 +1032,11 @@ func TestTuneDrops(t *testing.T) {
 		return o
 	})
 	want := map[Candidate]Drop{
-		{1, 0}: {Reason: BreaksSLO, After: 3, Blocks: 3, Against: is4},
-		{2, 0}: {Reason: Worse, After: 2, Blocks: 2, Against: is4, Metric: CPU, Ratio: 1.5},
-		{3, 0}: {Reason: ProgramFails, After: 1, Failure: "out of memory"},
-		{5, 0}: {Reason: NoValidRun, After: 2, Blocks: 2},
-		{6, 0}: {Reason: IsTrade, After: 3, Blocks: 3, Against: is4, Metric: P99, Ratio: 3},
+		{1, 0, 0}: {Reason: BreaksSLO, After: 3, Blocks: 3, Against: is4},
+		{2, 0, 0}: {Reason: Worse, After: 2, Blocks: 2, Against: is4, Metric: CPU, Ratio: 1.5},
+		{3, 0, 0}: {Reason: ProgramFails, After: 1, Failure: "out of memory"},
+		{5, 0, 0}: {Reason: NoValidRun, After: 2, Blocks: 2},
+		{6, 0, 0}: {Reason: IsTrade, After: 3, Blocks: 3, Against: is4, Metric: P99, Ratio: 3},
 	}
 	got := map[Candidate]Drop{}
 	for _, s := range m.Standings() {
@@ -1182,7 +1223,7 @@ func FuzzTune(f *testing.F) {
 			if err != nil || v.Reason == "" { // NaN and infinity can't be saved
 				t.Fatalf("%v %+v", err, v)
 			}
-			if v.Kind == Change != (Candidate{v.Procs, v.GOGC} != v.Current) || v.Kind == Change && (v.Fresh < guardPairs || v.Leader == v.Current) {
+			if v.Kind == Change != (Candidate{Procs: v.Procs, GOGC: v.GOGC} != v.Current) || v.Kind == Change && (v.Fresh < guardPairs || v.Leader == v.Current) {
 				t.Fatalf("%s", saved)
 			}
 			if v.Kind == Trade && (v.Leader == v.Current || v.Basis == "" || v.WorseIn == "" || v.Basis == v.WorseIn) {

@@ -68,6 +68,7 @@ type TuneVerdict struct {
 	Reason  Reason
 	Procs   int    // to run with: the leader's for change, the current one's otherwise
 	GOGC    int    // 0: as the program has it
+	Vary    int    // see Candidate
 	Failure string // of the program, where that is the reason
 
 	Current   Candidate
@@ -169,7 +170,7 @@ func (t *Tune) Verdict() TuneVerdict {
 // changes advises the leader.
 func (t *Tune) changes(v *TuneVerdict) {
 	v.Kind, v.Reason, v.Basis = Change, Better, t.basis
-	v.Procs, v.GOGC = t.leader.Procs, t.leader.GOGC
+	v.Procs, v.GOGC, v.Vary = t.leader.Procs, t.leader.GOGC, t.leader.Vary
 	v.Agreed, v.Fresh = t.agreed(t.basis)
 	t.measure(v, t.arm(t.leader))
 	v.Levers = t.levers(v)
@@ -445,12 +446,15 @@ func (t *Tune) levers(v *TuneVerdict) (alone []Lever) {
 	}
 	advised := v.Leader
 	procs := func(a *arm) bool {
-		return a.GOGC == 0 && (a.Procs == advised.Procs || advised.Procs == t.config.Current)
+		return a.GOGC == 0 && a.Vary == 0 && (a.Procs == advised.Procs || advised.Procs == t.config.Current)
 	}
 	lever := func(a *arm) bool {
-		return a.GOGC != 0 && a.Procs == t.config.Current && (a.GOGC == advised.GOGC || advised.GOGC == 0)
+		return a.GOGC != 0 && a.Vary == 0 && a.Procs == t.config.Current && (a.GOGC == advised.GOGC || advised.GOGC == 0)
 	}
-	for _, is := range []func(*arm) bool{procs, lever} {
+	varied := func(a *arm) bool {
+		return a.Vary != 0 && a.GOGC == 0 && a.Procs == t.config.Current && (a.Vary == advised.Vary || advised.Vary == 0)
+	}
+	for _, is := range []func(*arm) bool{procs, lever, varied} {
 		var kind []*arm
 		for _, a := range t.arms {
 			if is(a) && a.Candidate != advised && t.sound(a) && t.better(a) {

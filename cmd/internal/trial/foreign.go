@@ -25,6 +25,19 @@ type Foreign struct {
 	Tail    lab.Measure        // which it has to tell; "": none
 }
 
+// NewForeign is a command for servers at an address, with metrics as they are written.
+func NewForeign(command, address string, metrics []string) (*Foreign, error) {
+	f := &Foreign{Command: command, Address: address}
+	for _, text := range metrics {
+		m, err := generator.ParseMetric(text)
+		if err != nil {
+			return nil, fmt.Errorf("--metric %q: %w", text, err)
+		}
+		f.Metrics = append(f.Metrics, m)
+	}
+	return f, nil
+}
+
 // line is the command, for a server.
 func (f *Foreign) line() string {
 	host, port := f.Address, ""
@@ -39,8 +52,18 @@ type loadError struct{ why string }
 
 func (e *loadError) Error() string { return e.why }
 
-// loadBy lets a foreign generator load the server. CPU time is the server's, by what the generator says that was done.
-func (x *Session) loadBy(ctx context.Context, f *Foreign) (Window, error) {
+// loadBy lets a foreign generator load the server, once more before where there is a warm-up.
+func (x *Session) loadBy(ctx context.Context, s Shot) (Window, error) {
+	if s.WarmUp > 0 {
+		if w, err := x.loadOnceBy(ctx, s.By); err != nil || w.Metrics == nil {
+			return w, err
+		}
+	}
+	return x.loadOnceBy(ctx, s.By)
+}
+
+// loadOnceBy lets it load the server. CPU time is the server's, by what the generator says that was done.
+func (x *Session) loadOnceBy(ctx context.Context, f *Foreign) (Window, error) {
 	before := x.begins(ctx)
 	cmd := exec.CommandContext(ctx, "sh", "-c", f.line())
 	cmd.Cancel = func() error { return endGroup(cmd) }
@@ -74,7 +97,11 @@ func (x *Session) loadBy(ctx context.Context, f *Foreign) (Window, error) {
 	case units-r.Failed <= 0:
 		return Window{}, &loadError{"what the load printed tells nothing that was done: --metric 'units=RE' or 'rate=RE' says where it is"}
 	}
-	w := Window{Metrics: map[string]float64{}, Requests: int64(units), Valid: true}
+	w := Window{
+		Metrics: map[string]float64{}, Requests: int64(units), SLOHeld: true, Valid: true, Lasted: lasted,
+		GC: x.log.Since(before.mark), Used: c.CPU.Seconds() / lasted.Seconds(),
+	}
+	w.addGC(c.CPU, lasted)
 	for measure, v := range r.Latencies {
 		measure.Set(w.Metrics, v)
 	}
@@ -89,6 +116,8 @@ func (x *Session) loadBy(ctx context.Context, f *Foreign) (Window, error) {
 	}
 	if v, err := golive.Read(x.server.PID()); err == nil {
 		w.Procs = v.Procs
+	} else {
+		w.Procs = w.GC.Procs
 	}
 	return w, nil
 }

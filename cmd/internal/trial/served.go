@@ -82,7 +82,7 @@ type Shot struct {
 	Seed    uint64
 	SLO     string // "": none
 
-	By *Foreign // what sends it instead; nil: our own generator
+	By *Foreign // what sends it instead, twice if there is a WarmUp; nil: our own generator
 }
 
 // A Window is what came of a Shot.
@@ -107,6 +107,7 @@ type Window struct {
 	GC       goself.GCSummary // where it was asked for
 	Procs    int              // GOMAXPROCS that it has; 0: not known
 	Used     float64          // CPUs that the server used, of those that its limit gives; 0: not known
+	Lasted   time.Duration    // that a foreign generator took
 }
 
 // A Point of a curve of percentiles.
@@ -130,10 +131,11 @@ func (s *Served) Open(ctx context.Context, setting lab.Setting, trace bool) (*Se
 	spec.Limit = spec.Limit.WithCPUs(setting.CPUs)
 	spec.Limit.CountMemory = true
 	x.limit = spec.Limit
-	spec.Env = environ(setting, Program{Env: spec.Env})
 	if s.Builds != nil {
 		spec.Args = s.Builds[BuildOf(setting)]
 	}
+	spec.Env = environ(setting, Program{Args: spec.Args, Env: spec.Env})
+	spec.Args, _ = setting.Vary.Fill(spec.Args)
 	var err error
 	if spec.Args, x.done, err = ownCopy(spec.Args, s.Copy); err != nil {
 		return nil, err
@@ -216,7 +218,7 @@ func (x *Session) disturb(run *lab.Run, used time.Duration) {
 // Load sends a shot and measures what it does. If the server has died, Close says so.
 func (x *Session) Load(ctx context.Context, s Shot) (Window, error) {
 	if s.By != nil {
-		return x.loadBy(ctx, s.By)
+		return x.loadBy(ctx, s)
 	}
 	host, begin, used := procs.HostNow(), x.server.Counters(), x.used
 	g, before, err := x.generate(ctx, s)
@@ -284,12 +286,7 @@ func (v Sight) Window(g loadtest.Summary) (Window, error) {
 			w.Status = s.Status
 		}
 	}
-	if w.GC.Collections > 0 {
-		lab.GCRate.Set(w.Metrics, float64(w.GC.Collections)/seen)
-		if v.Counters.CPU > 0 {
-			lab.GCShare.Set(w.Metrics, float64(w.GC.CPU)/float64(v.Counters.CPU))
-		}
-	}
+	w.addGC(v.Counters.CPU, v.Seen)
 	w.Kept = g.Kept()
 	if m := g.Machine; m != nil && m.Others != nil {
 		w.Sliced = g.Quiet()
@@ -303,6 +300,17 @@ func (v Sight) Window(g loadtest.Summary) (Window, error) {
 	var err error
 	w.Slower, err = slower(g)
 	return w, err
+}
+
+// addGC adds what the garbage collector did in a time in which the server used so much CPU time.
+func (w *Window) addGC(used, seen time.Duration) {
+	if w.GC.Collections == 0 {
+		return
+	}
+	lab.GCRate.Set(w.Metrics, float64(w.GC.Collections)/seen.Seconds())
+	if used > 0 {
+		lab.GCShare.Set(w.Metrics, float64(w.GC.CPU)/float64(used))
+	}
 }
 
 // cause is what most failed requests failed of; "": none did.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -58,7 +59,8 @@ func (r *Runner) Run(ctx context.Context, s lab.Setting) (lab.Run, error) {
 	}
 	limit := r.Limit.WithCPUs(s.CPUs)
 	limit.CountMemory = true
-	args, done, err := ownCopy(p.Args, p.Copy)
+	filled, _ := s.Vary.Fill(p.Args)
+	args, done, err := ownCopy(filled, p.Copy)
 	if err != nil {
 		return lab.Run{}, err
 	}
@@ -176,13 +178,16 @@ func wait(ctx context.Context, run *runner.Run) runner.Result {
 // environ is our environment with what the setting sets. Our own GOMAXPROCS is taken out: where the setting leaves it open,
 // the program's runtime shall decide.
 func environ(s lab.Setting, p Program) []string {
-	var env []string
-	for _, e := range os.Environ() {
-		if !strings.HasPrefix(e, "GOMAXPROCS=") {
-			env = append(env, e)
+	_, variables := s.Vary.Fill(p.Args)
+	env := slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "GOMAXPROCS=") })
+	env = slices.DeleteFunc(append(env, p.Env...), func(e string) bool {
+		return slices.ContainsFunc(variables, func(v lab.Pair) bool { return strings.HasPrefix(e, v.Name+"=") })
+	})
+	for _, v := range variables {
+		if v.Value != "" {
+			env = append(env, v.Name+"="+v.Value)
 		}
 	}
-	env = append(env, p.Env...)
 	if s.Procs > 0 {
 		env = append(env, "GOMAXPROCS="+strconv.Itoa(s.Procs))
 	}

@@ -2,7 +2,6 @@ package tune
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -19,6 +18,7 @@ type Progress struct {
 
 	Load int
 	Next search.TuneRun // what is being run
+	Name string         // of its setting
 	Last *Run           // that has just ended; nil: none
 	Done int            // runs of this load
 	Left int            // about
@@ -57,6 +57,9 @@ func (s *Study) Execute(ctx context.Context, l Lab) error {
 			return err
 		}
 		s.Pilot = p
+	}
+	if l.By != nil {
+		l.By.Tail = s.Pilot.Loads[0].TailMeasure()
 	}
 	l.Tell(Progress{Pilot: s.Pilot})
 	loads := len(s.Pilot.Loads)
@@ -111,7 +114,7 @@ func (x *execution) search(ctx context.Context, load int) error {
 				x.lab.Tell(x.progress(t, load, search.TuneRun{Phase: search.Done}, last))
 				told = true
 			}
-			x.tell(fmt.Sprintf("measuring its garbage collector with GOMAXPROCS=%v", next.Candidate()))
+			x.tell("measuring its garbage collector with " + x.Plan.Setting(next.Candidate()))
 		case more || !told:
 			x.lab.Tell(x.progress(t, load, next, last))
 		}
@@ -192,7 +195,7 @@ func (x *execution) share(load, loads int) float64 {
 
 func (x *execution) progress(t *search.Tune, load int, next search.TuneRun, last *Run) Progress {
 	likely, _ := t.Left()
-	p := Progress{Load: load, Next: next, Last: last, Done: len(t.Seen()), Left: likely, Rank: t.Standings()}
+	p := Progress{Load: load, Next: next, Name: x.Plan.Setting(next.Candidate()), Last: last, Done: len(t.Seen()), Left: likely, Rank: t.Standings()}
 	if next.Phase == search.Done {
 		v := t.Verdict()
 		p.Settled = &v
@@ -273,6 +276,7 @@ func (x *execution) setting(next search.TuneRun) lab.Setting {
 	if next.Procs != x.Pilot.Procs {
 		s.Procs = next.Procs
 	}
+	s.Vary = lab.NewPairs(x.Plan.Varied(next.Vary))
 	if s.GOGC = next.GOGC; s.GOGC != 0 {
 		s.GOMEMLIMIT = x.Pilot.GOMEMLIMIT
 	}
@@ -297,6 +301,9 @@ func (x *execution) once(ctx context.Context, load int, next search.TuneRun, sho
 	}
 	run.Valid, run.Notes, run.SLOHeld, run.Curve, run.Axis = w.Valid, w.Notes, w.SLOHeld, w.Curve, w.Axis
 	run.Waits = w.Waits
+	if rate := lab.RequestRate.In(w.Metrics); x.Pilot.Loads[load].Tail == "" && rate > 0 {
+		lab.OpTime.Set(run.Metrics, 1/rate)
+	}
 	if trace {
 		run.GC = gcOf(w)
 	}

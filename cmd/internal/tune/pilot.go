@@ -52,10 +52,11 @@ type Job interface {
 
 // A Lab is where a study is done.
 type Lab struct {
-	Server  Server   // of a plan of ServerKind
-	Sides   []Server // it, so many times that can run at the same time; none: it can't
-	Places  []Place  // where else there is one, and first where that is: blocks take turns at them; none: there is one place
-	Job     Job      // of the others
+	Server  Server         // of a plan of ServerKind
+	By      *trial.Foreign // what loads it; nil: our own generator
+	Sides   []Server       // it, so many times that can run at the same time; none: it can't
+	Places  []Place        // where else there is one, and first where that is: blocks take turns at them; none: there is one place
+	Job     Job            // of the others
 	Foresee func(cpus float64) Foresight
 	Clock   func() time.Time
 	Begin   time.Time // from which on the budget runs, by that clock; zero: from when it is executed
@@ -145,7 +146,7 @@ func (x *execution) spare(step time.Duration) bool { return x.fits(step.Seconds(
 
 // asIs is the program's current setting.
 func (x *execution) asIs(p *Pilot) lab.Setting {
-	s := lab.Setting{CPUs: x.Plan.CPUs}
+	s := lab.Setting{CPUs: x.Plan.CPUs, Vary: lab.NewPairs(x.Plan.Varied(0))}
 	if p.Pinned {
 		s.Procs = p.Procs
 	}
@@ -238,6 +239,9 @@ type look struct {
 }
 
 func (l *look) do(ctx context.Context) error {
+	if l.lab.By != nil {
+		return l.foreign(ctx)
+	}
 	warm, err := l.warmUp(ctx)
 	if err != nil {
 		return err
@@ -334,6 +338,39 @@ func (l *look) warmUp(ctx context.Context) (warm time.Duration, err error) {
 		}
 		before = cost
 	}
+}
+
+// foreign looks at what somebody else's generator tells, and whether the server does the same when it is loaded again: if not, each run
+// loads it twice, and the second time counts.
+func (l *look) foreign(ctx context.Context) error {
+	load := Load{}
+	for again := false; ; again = true {
+		l.tell(when(again, "loading it again, to see whether it was warm", "loading it once, to see what the load tells"))
+		w, err := l.shoot(ctx, l.shot(l.p, load))
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			return &Hopeless{Why: err.Error(), Next: "try the command of --load by hand, beside the server"}
+		}
+		cost, before := lab.CPUPerRequest.In(w.Metrics), lab.CPUPerRequest.In(l.main.Metrics)
+		l.main = w
+		load.Window, load.Share = max(w.Lasted, time.Millisecond), w.Used/l.limit()
+		switch {
+		case again && math.Abs(cost/before-1) >= settled:
+			load.WarmUp = load.Window
+		case !again && cost > 0 && l.spare(w.Lasted):
+			continue
+		}
+		break
+	}
+	for _, t := range tails {
+		if load.Tail == "" && t.measure.In(l.main.Metrics) > 0 {
+			load.Tail = t.name
+		}
+	}
+	l.p.Loads = []Load{load}
+	return l.tells(l.main)
 }
 
 // capacity looks for more connections that do more.
@@ -444,7 +481,7 @@ func (l *look) tells(w trial.Window) error {
 	switch {
 	case l.procs == 0 || l.procs == p.Procs:
 		return nil
-	case p.Pinned:
+	case p.Pinned && l.Plan.ByProcs():
 		return &Hopeless{Why: setsItself(l.procs, p.Procs)}
 	case p.Procs > 0:
 		p.Why = fmt.Sprintf("it says so itself, though %d was expected: %s", p.Procs, p.Why)
@@ -471,11 +508,18 @@ func (l *look) high() {
 // shot is what a load sends. Where it is a closed loop the number of its connections must be known, otherwise it is the most
 // that there may be.
 func (x *execution) shot(p *Pilot, l Load) trial.Shot {
-	s := trial.Shot{Rate: l.Rate, Conns: x.Plan.Conns, Const: x.Plan.Const, Burst: x.Plan.Burst}
+	s := trial.Shot{Rate: l.Rate, Conns: x.Plan.Conns, Const: x.Plan.Const, Burst: x.Plan.Burst, By: x.lab.By}
 	if l.Rate == 0 {
 		s.Conns = p.Conns
 	}
 	return s
+}
+
+func when(it bool, so, otherwise string) string {
+	if it {
+		return so
+	}
+	return otherwise
 }
 
 // answered is the error of a server that answers nothing but errors, or with redirects that nobody means. One that has not answered yet
@@ -606,6 +650,7 @@ func (x *execution) candidates(p *Pilot) {
 		p.Candidates = plan.Procs
 	case plan.All:
 		p.Candidates = search.AllCandidates(cpus, p.Procs)
+	case !plan.ByProcs():
 	default:
 		p.Candidates = search.Candidates(plan.CPUs, cpus, p.Procs, p.GoDefault)
 	}
@@ -613,7 +658,7 @@ func (x *execution) candidates(p *Pilot) {
 	switch {
 	case len(plan.GOGC) > 0:
 		p.Levers = slices.Clone(plan.GOGC)
-	case plan.NoGOGC || p.GC == nil || p.GC.PerSecond <= manyCycles || p.GC.Live > smallHeap:
+	case plan.NoGOGC || !plan.ByProcs() || p.GC == nil || p.GC.PerSecond <= manyCycles || p.GC.Live > smallHeap:
 	default:
 		p.Levers = []int{lever(p.GC.Live)}
 	}
@@ -689,7 +734,8 @@ func lever(live int64) int {
 // from outside, and would look as if nothing made a difference.
 func (x *execution) honoured(ctx context.Context, p *Pilot) error {
 	x.tell("checking that it takes GOMAXPROCS from its environment")
-	setting := lab.Setting{CPUs: x.Plan.CPUs, Procs: p.Candidates[0]}
+	setting := x.asIs(p)
+	setting.Procs = p.Candidates[0]
 	session, err := x.lab.Server.Open(ctx, setting, true)
 	if err != nil {
 		if _, failed := trial.Failed(err); failed && ctx.Err() == nil {
@@ -698,7 +744,7 @@ func (x *execution) honoured(ctx context.Context, p *Pilot) error {
 		return cmp.Or(ctx.Err(), err)
 	}
 	// A closed loop, as at a low rate there may be no collection in that time.
-	w, err := session.Load(ctx, trial.Shot{Conns: cmp.Or(x.Plan.Conns, firstConns), Lasting: x.hurry(asking), Seed: x.Plan.Seed})
+	w, err := session.Load(ctx, trial.Shot{Conns: cmp.Or(x.Plan.Conns, firstConns), Lasting: x.hurry(asking), Seed: x.Plan.Seed, By: x.lab.By})
 	session.Close()
 	if err != nil {
 		return cmp.Or(ctx.Err(), err)

@@ -40,12 +40,16 @@ type Plan struct {
 
 	Redirects bool `json:"redirects,omitempty"` // answers that are some are meant: --redirects was given
 
+	Load    string   `json:"load_command,omitempty"` // that loads the server in place of our own generator; see trial.Foreign
+	Figures []string `json:"load_metrics,omitempty"` // that are to be found in what it prints
+
 	CPUs   float64   `json:"limit_cpus"`        // 0: no limit
 	Limits []float64 `json:"limits,omitempty"`  // several: which of them is needed?
 	Procs  []int     `json:"procs,omitempty"`   // candidates of the user's; none: the usual ones
 	All    bool      `json:"all,omitempty"`     // all up to the number of CPUs
 	GOGC   []int     `json:"gogc,omitempty"`    // the user's
 	NoGOGC bool      `json:"no_gogc,omitempty"` // none: the user wants so, or has set one for the program
+	Vary   []Knob    `json:"varied,omitempty"`
 
 	Rate      float64       `json:"rate,omitempty"`        // requests a second; 0: by Shares
 	Shares    []float64     `json:"shares,omitempty"`      // of the limit's CPU, as the current setting uses it
@@ -110,7 +114,7 @@ type Load struct {
 	Closed float64       `json:"share_of_capacity"` // of what a closed loop gets out of it; 0: not known
 	Window time.Duration `json:"window_ns"`
 	WarmUp time.Duration `json:"warm_up_ns"`
-	Tail   string        `json:"tail"` // percentile that the window can carry: p99, p90, p50
+	Tail   string        `json:"tail"` // percentile that the window can carry: p99, p90, p50; "": a foreign load tells none
 }
 
 // TailMeasure is the tail's name among the figures of a run.
@@ -244,7 +248,7 @@ func (s *Study) raceBlock(load int, run search.TuneRun) int {
 
 // windowOf is how long a run of a block of the race measures; 0: until the program ends.
 func (s *Study) windowOf(l Load, block int) time.Duration {
-	if s.Plan.Window == 0 && l.Window > 0 && (block <= shortBlocks || s.hurried()) {
+	if s.Plan.Window == 0 && s.Plan.Load == "" && l.Window > 0 && (block <= shortBlocks || s.hurried()) {
 		return sending(max(shortWindow, l.Window/2), l.Rate)
 	}
 	return l.Window
@@ -288,7 +292,9 @@ func (s *Study) budgetFor(blocks int) time.Duration {
 }
 
 // settings are how many are compared, the current one included.
-func (s *Study) settings() int { return 1 + len(s.Pilot.Candidates) + len(s.Pilot.Levers) }
+func (s *Study) settings() int {
+	return len(s.Pilot.Candidates) + len(s.Pilot.Levers) + s.Plan.combinations()
+}
 
 // sending makes a time long enough for one request: the generator refuses to send none. A rate of 0 is that of a closed
 // loop.
@@ -310,6 +316,9 @@ func (p Plan) Unit() string {
 		return "run"
 	case GoBenchKind:
 		return "operation"
+	}
+	if p.Load != "" {
+		return "unit of work"
 	}
 	return "request"
 }
@@ -338,10 +347,10 @@ func (s *Study) config(load int) search.TuneConfig {
 	p := s.Pilot
 	margin, tail := s.Margins()
 	return search.TuneConfig{
-		Current: p.Procs, GoDefault: p.GoDefault, Candidates: p.Candidates, Levers: p.Levers,
-		Exact:     len(s.Plan.Procs) > 0 || s.Plan.All,
+		Current: p.Procs, GoDefault: p.GoDefault, Candidates: p.Candidates, Levers: p.Levers, Varied: s.Plan.combinations() - 1,
+		Exact:     len(s.Plan.Procs) > 0 || s.Plan.All || !s.Plan.ByProcs(),
 		Objective: s.Plan.Objective, Margin: margin, TailMargin: tail, Pairs: s.Plan.Pairs, MaxBlocks: s.blocks(), Patience: s.patience(), Abreast: s.Pilot.AtOnce.abreast(),
-		Batch: s.Plan.Kind != ServerKind, Seed: s.Plan.Seed + uint64(load),
+		Batch: s.Plan.Kind != ServerKind || p.Loads[load].Tail == "", Seed: s.Plan.Seed + uint64(load),
 	}
 }
 
@@ -405,7 +414,7 @@ func (s *Study) next(t *search.Tune, load int) (search.TuneRun, bool) {
 	}
 	if v := t.Verdict(); done < explaining && load == 0 && v.Leader != v.Current && s.explains(s.Pilot) {
 		c := []search.Candidate{v.Current, v.Leader}[done]
-		return search.TuneRun{Procs: c.Procs, GOGC: c.GOGC, Phase: Explain, Block: done + 1, Seed: s.Plan.Seed}, true
+		return search.TuneRun{Procs: c.Procs, GOGC: c.GOGC, Vary: c.Vary, Phase: Explain, Block: done + 1, Seed: s.Plan.Seed}, true
 	}
 	return search.TuneRun{Phase: search.Done}, false
 }
@@ -434,6 +443,9 @@ func (s *Study) observation(r Run) search.TuneObservation {
 		o.Throughput, o.CPUPerRequest = lab.RequestRate.In(m), lab.CPUPerRequest.In(m)
 		load := s.Pilot.Loads[r.Load]
 		o.P99, o.Tail = load.TailMeasure().In(m), load.tailOf(m)
+		if load.Tail == "" {
+			o.Time = lab.OpTime.In(m)
+		}
 	}
 	return o
 }
@@ -454,6 +466,8 @@ func (s *Study) checkPlan() error {
 	switch {
 	case p.Kind != ServerKind && p.Kind != JobKind && p.Kind != GoBenchKind:
 		return fmt.Errorf("there is no kind %q of programs", p.Kind)
+	case p.Load != "" && (p.Kind != ServerKind || len(p.Limits) > 0):
+		return errors.New("a load of somebody else's is for a server under one limit")
 	case !(p.CPUs >= 0 && p.CPUs <= mostCPUs):
 		return fmt.Errorf("bad limit of %v CPUs", p.CPUs)
 	case !(p.Rate >= 0 && p.Rate <= mostRate):
@@ -468,6 +482,9 @@ func (s *Study) checkPlan() error {
 		return errors.New("a negative warm-up, window, budget or number of connections")
 	case len(p.Shares) > mostLoads || len(p.Limits) > mostLimits || len(p.Procs)+len(p.GOGC) > mostCandidates:
 		return fmt.Errorf("at most %d rates, %d limits and %d settings can be tried", mostLoads, mostLimits, mostCandidates)
+	}
+	if err := p.CheckVary(); err != nil {
+		return err
 	}
 	for _, share := range p.Shares {
 		if !(share > 0 && share <= 1000) {
@@ -503,10 +520,10 @@ func (s *Study) checkPilot(p *Pilot) error {
 		return fmt.Errorf("GOMEMLIMIT is %.30q", p.GOMEMLIMIT)
 	}
 	for load, l := range p.Loads {
-		if s.Plan.Kind == ServerKind && (l.Window == 0 || l.Rate == 0 && p.Conns < 1) {
+		if s.Plan.Kind == ServerKind && (l.Window == 0 || l.Rate == 0 && p.Conns < 1 && s.Plan.Load == "") {
 			return fmt.Errorf("a load without a window, or without a rate or connections: %+v", l)
 		}
-		known := slices.ContainsFunc(tails, func(t tail) bool { return t.name == l.Tail })
+		known := l.Tail == "" && s.Plan.Load != "" || slices.ContainsFunc(tails, func(t tail) bool { return t.name == l.Tail })
 		if !known || l.Window < 0 || l.WarmUp < 0 || !(l.Rate >= 0 && l.Rate <= mostRate) || !(l.Share >= 0) || !(l.Closed >= 0) {
 			return fmt.Errorf("bad load %+v", l)
 		}

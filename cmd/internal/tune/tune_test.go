@@ -821,6 +821,9 @@ func plans() map[string]func() (*Study, *world) {
 			return newStudy(Plan{Budget: 100 * time.Second, Shares: []float64{0.65, 0.3}}), newWorld()
 		},
 		"limits": limitsWorld,
+		"varied": func() (*Study, *world) {
+			return newStudy(Plan{Vary: []Knob{{"a", []string{"1", "2"}}}, Procs: []int{2}, GOGC: []int{400}}), newWorld()
+		},
 	}
 }
 

@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -17,7 +18,7 @@ func (p Progress) String() string {
 	if p.Next.Phase == search.Done {
 		return "done"
 	}
-	return fmt.Sprintf("%s %d: GOMAXPROCS=%v  %s left", phaseName(p.Next.Phase), p.Next.Block, p.Next.Candidate(), quantity.Countdown(p.Time))
+	return fmt.Sprintf("%s %d: %s  %s left", phaseName(p.Next.Phase), p.Next.Block, p.Name, quantity.Countdown(p.Time))
 }
 
 func phaseName(phase search.Phase) string {
@@ -33,7 +34,10 @@ func phaseName(phase search.Phase) string {
 // PilotLines tell what was found out, and what comes now.
 func (s *Study) PilotLines() []string {
 	p := s.Pilot
-	lines := []string{fmt.Sprintf("it runs with GOMAXPROCS=%d by itself: %s", p.Procs, p.Why)}
+	var lines []string
+	if s.Plan.ByGo() {
+		lines = append(lines, fmt.Sprintf("it runs with GOMAXPROCS=%d by itself: %s", p.Procs, p.Why))
+	}
 	if p.Capacity > 0 {
 		text := fmt.Sprintf("a closed loop gets about %s out of it", quantity.PerSecond(p.Capacity))
 		if l := p.Loads[0]; l.Rate > 0 {
@@ -43,6 +47,16 @@ func (s *Study) PilotLines() []string {
 			}
 		}
 		text += fmt.Sprintf(", in windows of %s after %s of warm-up", quantity.Lasting(p.Loads[0].Window.Seconds()), quantity.Lasting(p.Loads[0].WarmUp.Seconds()))
+		lines = append(lines, text)
+	}
+	if l := p.Loads[0]; s.Plan.Load != "" {
+		text := fmt.Sprintf("the load takes %s and tells its %s", quantity.Lasting(l.Window.Seconds()), l.Tail)
+		if l.Tail == "" {
+			text = fmt.Sprintf("the load takes %s and tells no percentile: settings are compared by the time and the CPU time of a unit of work", quantity.Lasting(l.Window.Seconds()))
+		}
+		if l.WarmUp > 0 {
+			text += "; it runs twice, as the first time the server was not warm"
+		}
 		lines = append(lines, text)
 	}
 	if gc := p.GC; gc != nil && len(p.Levers) > 0 {
@@ -58,7 +72,7 @@ func (s *Study) PilotLines() []string {
 	}
 	var names []string
 	for _, c := range t.Standings() {
-		names = append(names, c.Candidate.String())
+		names = append(names, s.Plan.Short(c.Candidate))
 	}
 	take := func(runs int) string {
 		runs *= len(p.Loads)
@@ -72,7 +86,11 @@ func (s *Study) PilotLines() []string {
 		}
 		return text + " in " + roughly(time.Duration(seconds*float64(time.Second)))
 	}
-	text := fmt.Sprintf("GOMAXPROCS to try: %s; about %s", strings.Join(names, ", "), take(likely))
+	text, separator := "GOMAXPROCS to try", ", "
+	if !s.Plan.ByProcs() {
+		text, separator = "to try", "; "
+	}
+	text += fmt.Sprintf(": %s; about %s", strings.Join(names, separator), take(likely))
 	if most > likely {
 		text += ", at most " + take(most)
 	}
@@ -114,7 +132,7 @@ func roughly(d time.Duration) string {
 
 // RunLine tells a run.
 func (s *Study) RunLine(r *Run) string {
-	text := fmt.Sprintf("%-5s %2d  GOMAXPROCS=%-3v", phaseName(r.Search.Phase), r.Search.Block, r.Search.Candidate())
+	text := fmt.Sprintf("%-5s %2d  %-14s", phaseName(r.Search.Phase), r.Search.Block, s.Plan.Setting(r.Search.Candidate()))
 	if r.Error != "" {
 		why, _, _ := strings.Cut(r.Error, "\n")
 		return text + "  failed: " + why
@@ -132,8 +150,10 @@ func (s *Study) RunLine(r *Run) string {
 		load, latency := s.Pilot.Loads[r.Load], "–"
 		if v := load.tailOf(m); v > 0 {
 			latency = span(v)
+		} else if load.Tail == "" {
+			latency = span(lab.OpTime.In(m))
 		}
-		text += fmt.Sprintf("  %s %-8s CPU %s per request", load.Tail, latency, span(lab.CPUPerRequest.In(m)))
+		text += fmt.Sprintf("  %s %-8s CPU %s per %s", cmp.Or(load.Tail, "time"), latency, span(lab.CPUPerRequest.In(m)), s.Plan.Unit())
 	}
 	if v, ok := lab.ThrottledShare.Of(m); ok {
 		text += fmt.Sprintf("  throttled %.0f %%", 100*v)
@@ -161,7 +181,7 @@ func (s *Study) Ranking(at Progress) []string {
 		if i == 0 && c.Runs > 0 {
 			mark = "→"
 		}
-		fmt.Fprintf(w, "%s %s", mark, c.Candidate)
+		fmt.Fprintf(w, "%s %s", mark, s.Plan.Short(c.Candidate))
 		if c.Current {
 			fmt.Fprint(w, " (current)")
 		}

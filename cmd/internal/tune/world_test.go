@@ -42,6 +42,8 @@ type world struct {
 	gc       float64                                                 // collections a second, where they are told
 	live     int64                                                   // heap
 	slo      float64                                                 // p99 in seconds; 0: none
+	foreign  float64                                                 // requests a second of somebody else's load, which takes foreignTakes
+	tailless bool                                                    // it tells no percentiles
 	start    func(s lab.Setting, n int) error                        // of the nth start, from 1
 	shoot    func(x *fakeSession, n int) (trial.Window, error, bool) // instead of a shot, if true
 	jobTime  func(s lab.Setting) float64
@@ -175,6 +177,11 @@ func (x *fakeSession) Load(ctx context.Context, s trial.Shot) (trial.Window, err
 	switch {
 	case x.closed:
 		return trial.Window{}, errors.New("it is closed")
+	case s.By != nil:
+		s.Rate, s.Lasting = w.foreign, foreignTakes
+		if s.WarmUp > 0 {
+			s.WarmUp = foreignTakes
+		}
 	case s.Rate == 0 && s.Conns == 0:
 		return trial.Window{}, errors.New("neither a rate nor connections")
 	case s.Rate > 0 && math.Round(s.Rate*s.Lasting.Seconds()) == 0, s.Lasting <= 0, s.Rate > 0 && s.WarmUp > 0 && math.Round(s.Rate*s.WarmUp.Seconds()) == 0:
@@ -218,6 +225,16 @@ func (x *fakeSession) answer(s trial.Shot) trial.Window {
 	if s.SLO != "" && w.slo > 0 { // where p99 is what the SLO allows, one in a hundred is slower
 		got.Slower = []int64{int64(float64(got.Requests) * min(1, 0.01*math.Pow(p99/w.slo, 3)))}
 	}
+	if s.By != nil {
+		got.Lasted = foreignTakes
+		delete(got.Metrics, string(lab.ReadyTail))
+		if w.tailless {
+			for _, m := range []lab.Measure{lab.P50, lab.P90, lab.P99} {
+				delete(got.Metrics, string(m))
+			}
+			lab.RequestRate.Set(got.Metrics, rate*0.04/p99)
+		}
+	}
 	if w.noCPU {
 		delete(got.Metrics, "cpu-ns/req")
 		got.Used = 0
@@ -229,6 +246,8 @@ func (x *fakeSession) answer(s trial.Shot) trial.Window {
 	}
 	return got
 }
+
+const foreignTakes = 4 * time.Second
 
 // noisy makes some shots noisier.
 func (w *world) noisy(sd float64, which func(trial.Shot) bool) {

@@ -65,23 +65,53 @@ func (d *tuneDoc) color(k report.TuneKey) sheet.Color {
 	return sheet.BaseColor + sheet.Color(max(0, slices.Index(d.keys, k)))
 }
 
+// A dimension is what settings differ in.
+type dimension struct {
+	name string
+	of   func(report.TuneKey) string // dash: it is as it is
+}
+
+// dimensions are GOMAXPROCS, GOGC, and what else is varied.
+func (d *tuneDoc) dimensions() (all []dimension) {
+	if d.WithProcs() {
+		all = append(all, dimension{"GOMAXPROCS", func(k report.TuneKey) string { return strconv.Itoa(k.Procs) }})
+	}
+	if d.gogc {
+		all = append(all, dimension{"GOGC", func(k report.TuneKey) string {
+			if k.GOGC == 0 {
+				return dash
+			}
+			return strconv.Itoa(k.GOGC)
+		}})
+	}
+	for i, v := range d.Varied {
+		all = append(all, dimension{v.Name, func(k report.TuneKey) string {
+			pairs := k.Vary.All()
+			if i >= len(pairs) {
+				return dash
+			}
+			return cmp.Or(pairs[i].Value, "unset")
+		}})
+	}
+	return all
+}
+
 // name tells a setting from the others, in few letters.
 func (d *tuneDoc) name(k report.TuneKey) string {
-	switch {
-	case !d.gogc:
-		return strconv.Itoa(k.Procs)
-	case k.GOGC == 0:
-		return strconv.Itoa(k.Procs) + " / –"
+	var values []string
+	for _, dim := range d.dimensions() {
+		values = append(values, dim.of(k))
 	}
-	return strconv.Itoa(k.Procs) + " / " + strconv.Itoa(k.GOGC)
+	return strings.Join(values, " / ")
 }
 
 // factor is what the names are of.
 func (d *tuneDoc) factor() string {
-	if d.gogc {
-		return "GOMAXPROCS / GOGC"
+	var names []string
+	for _, dim := range d.dimensions() {
+		names = append(names, dim.name)
 	}
-	return "GOMAXPROCS"
+	return strings.Join(names, " / ")
 }
 
 // A tunePart is what is shown of a load.
@@ -251,18 +281,9 @@ func (p tunePart) settings() *sheet.Table {
 	for _, s := range p.Settings {
 		t.Rows = append(t.Rows, sheet.Row{Best: s.Best, Color: p.color(s.Key())})
 	}
-	add(sheet.Column{Title: "GOMAXPROCS", Left: true}, func(s report.TuneSetting) sheet.Cell {
-		if s.Current {
-			return sheet.Cell{Text: strconv.Itoa(s.Procs) + " (current)"}
-		}
-		return sheet.Cell{Text: strconv.Itoa(s.Procs)}
-	})
-	if p.gogc {
-		add(sheet.Column{Title: "GOGC"}, func(s report.TuneSetting) sheet.Cell {
-			if s.GOGC == 0 {
-				return sheet.Cell{Text: dash}
-			}
-			return sheet.Cell{Text: strconv.Itoa(s.GOGC)}
+	for i, dim := range p.dimensions() {
+		add(sheet.Column{Title: dim.name, Left: i == 0}, func(s report.TuneSetting) sheet.Cell {
+			return sheet.Cell{Text: dim.of(s.Key()) + when(i == 0 && s.Current, " (current)")}
 		})
 	}
 	add(sheet.Column{Title: "runs", Rank: 6}, func(s report.TuneSetting) sheet.Cell { return sheet.Cell{Text: strconv.Itoa(s.Runs)} })
@@ -476,7 +497,7 @@ func (d *tuneDoc) atOnceText() string {
 // facts say how it was measured.
 func (d *tuneDoc) facts(parts []tunePart) (f sheet.Facts) {
 	f.Add("program", d.subject())
-	if c := d.Current; c.Procs > 0 {
+	if c := d.Current; c.Procs > 0 && d.WithProcs() {
 		text := joined(", ", strconv.Itoa(c.Procs), c.Why)
 		if c.GoDefault > 0 && c.GoDefault != c.Procs {
 			text += fmt.Sprintf(" (Go's default is %d)", c.GoDefault)
@@ -486,7 +507,7 @@ func (d *tuneDoc) facts(parts []tunePart) (f sheet.Facts) {
 	f.Add("limit", d.limitText())
 	if len(parts) > 0 {
 		name := "load"
-		if parts[0].where() == "" {
+		if parts[0].where() == "" && d.Subject.Load == "" {
 			name = "search"
 		}
 		f.Add(name, parts[0].measured()...)
@@ -519,6 +540,8 @@ func (p tunePart) loadText() string {
 		what = joined(", ", quantity.PerSecond(l.Rate), arrivals(l.Arrivals), bursts(l.Burst))
 	case l.Connections > 0:
 		what = tuneClosedLoop(l)
+	case p.Subject.Load != "":
+		return joined(", ", p.Subject.Load, "which takes "+quantity.Lasting(l.Window), when(l.WarmUp > 0, "and runs twice, as the first time the program is not warm"))
 	}
 	if l.Rate > 0 && l.Share > 0 {
 		capacity = quantity.WholeShare(l.Share) + " of its limit's CPU"

@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -153,10 +152,7 @@ func TestTuneColors(t *testing.T) {
 			}
 		}
 		for _, s := range d.Settings {
-			of := strconv.Itoa(s.Procs)
-			if d.WithGOGC() {
-				of += " / –"
-			}
+			of := newTuneDoc(d).name(s.Key())
 			if s.Current && colors[of] != sheet.BaseColor {
 				t.Errorf("%s: the current setting has the colour %d", name, colors[of])
 			}
