@@ -66,6 +66,7 @@ var order = []string{
 	module + "/cmd/internal/meter",
 	module + "/cmd/internal/podmeter",
 	module + "/cmd/internal/expire",
+	module + "/cmd/internal/grpc",
 	module + "/cmd/internal/load",
 	module + "/cmd/internal/moments",
 	module + "/cmd/internal/pauses",

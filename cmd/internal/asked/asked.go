@@ -49,6 +49,8 @@ func Requests(l *verb.Flags, flags *pflag.FlagSet, r *loadtest.Requests) {
 	c := &r.Client
 	flags.StringVar(&r.File, "targets", "", "FILE\tseveral requests, by weight: JSON lines, or vegeta's format")
 	flags.StringVarP(&r.Method, "method", "X", "", "M\tGET, or POST with --data")
+	flags.StringVar(&r.GRPC, "grpc", "", "METHOD\ta unary call: pkg.Service/Method, with --data as JSON; the server says by reflection what that is")
+	flags.StringVar(&r.Descriptors, "descriptors", "", "FILE\tof --grpc, where the server has no reflection: from protoc --include_imports --descriptor_set_out=FILE")
 	flags.StringArrayVarP(&r.Headers, "header", "H", nil, "\"K: V\"\ta header; may be repeated")
 	flags.StringVarP(&r.Data, "data", "d", "", "TEXT\tthe body; @FILE reads it from a file")
 	flags.StringVar(&r.ContentType, "content-type", "", "T\tof the body")
@@ -59,6 +61,7 @@ func Requests(l *verb.Flags, flags *pflag.FlagSet, r *loadtest.Requests) {
 	flags.BoolVar(&c.NoKeepAlive, "no-keepalive", false, "a new connection for each request")
 	flags.BoolVar(&c.NoCompression, "no-compression", false, "don't ask for compressed answers")
 	flags.Var(verb.OneOf(&c.HTTP2, "auto", load.HTTP2Only, load.HTTP2Never), "http2", "WHEN\tauto, on or off (auto)")
+	verb.Number(flags, &c.Shared, "http2-conns", "", 1, "N\tconnections that requests of HTTP/2 share, as so many clients have them (1)")
 	flags.StringVar(&c.Host, "host", "", "NAME\tthe Host header")
 	flags.StringVar(&c.Unix, "unix", "", "SOCKET\tconnect to this socket")
 	flags.StringVar(&c.Proxy, "proxy", "", "URL\tsend the requests through this proxy")
@@ -69,6 +72,9 @@ func Requests(l *verb.Flags, flags *pflag.FlagSet, r *loadtest.Requests) {
 	flags.Var(verb.OneOf(&c.Engine, "auto", load.Lean, load.NetHTTP), "engine", "E\twhat sends: auto, lean or net/http (auto)")
 	l.Exclude("write it into the file", "targets", "method")
 	l.Exclude("write it into the file", "targets", "data")
+	for _, other := range []string{"targets", "method", "content-type", "http2"} {
+		l.Exclude("leave it out", "grpc", other)
+	}
 }
 
 // SLOExample is one.

@@ -31,6 +31,7 @@ const loadHelp = `Send an HTTP server requests at a rate, and tell how long user
 Usage:
   unthrottle load URL [FLAGS]
   unthrottle load --targets FILE [FLAGS]     several requests, by weight: JSON or vegeta's format
+  unthrottle load --grpc pkg.Service/Method -d JSON HOST:PORT    unary calls of gRPC
   unthrottle load URL --find-max --slo SLO   the highest rate that holds the SLO
 
 {{flags}}
@@ -149,6 +150,9 @@ func (o *loader) session(ctx context.Context, args []string) (*loadtest.Session,
 	}
 	if p.Duration == 0 && p.Requests == 0 {
 		p.Duration = defaultFor
+	}
+	if o.requests.Descriptors != "" && o.requests.GRPC == "" {
+		return nil, hint.Usage("unthrottle load --grpc pkg.Service/Method --descriptors FILE localhost:50051", "--descriptors is for --grpc")
 	}
 	if o.requests.Method == "" && o.flags.Given("data") {
 		o.requests.Method = "POST"

@@ -90,11 +90,11 @@ func (s *study) serve(ctx context.Context, o *serverOptions, program []string, a
 	if !s.Flags.Given("timeout") {
 		generator = append(generator, "--timeout", "10s")
 	}
-	targets, _, err := o.requests.Read(ctx, at, s.stdio.In) // as the generator will, so that what is wrong is said before anything is started
+	first, err := o.requests.First(ctx, at, s.stdio.In)
 	if err != nil {
 		return nil, "", err
 	}
-	u, err := url.Parse(targets[0].URL)
+	u, err := url.Parse(first)
 	switch {
 	case err != nil:
 		return nil, "", hint.Usage("--url http://localhost:8080/", "--url: %w", err)
@@ -103,7 +103,7 @@ func (s *study) serve(ctx context.Context, o *serverOptions, program []string, a
 		return nil, "", hint.Usage("--url http://localhost:8080/", "the URL %q does not begin with http:// or https://", u)
 	case o.requests.Client.Unix != "":
 		return nil, "", hint.Usage("--ready 1s, or --ready 'a line that it writes'", "with --unix there is no port to ask whether the server is ready")
-	case u.Scheme == "https": // its certificate is the generator's affair
+	case u.Scheme == "https" || o.requests.GRPC != "": // its certificate, or its protocol, is the generator's affair
 		spec.Ready.Address = net.JoinHostPort(u.Hostname(), strconv.Itoa(procs.Port(u)))
 	default:
 		spec.Ready.URL = u.String()

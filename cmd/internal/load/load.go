@@ -84,6 +84,7 @@ type Client struct {
 	NoKeepAlive   bool
 	NoCompression bool        // don't ask for it
 	HTTP2         HTTP2       // "": where TLS agrees on it
+	Shared        int         // connections of HTTP/2 that requests share, as so many clients have them; 0: one
 	Proxy         string      // URL; "": none
 	Unix          string      // path of the socket to connect to, whatever the URL's host
 	Host          string      // to ask for instead of the URL's

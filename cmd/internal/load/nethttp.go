@@ -16,6 +16,15 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/web"
 )
 
+// NewClient sends requests as the load does, before it.
+func NewClient(c Client) (*http.Client, error) {
+	t, err := newTransport(c, 1)
+	if err != nil {
+		return nil, err
+	}
+	return &http.Client{Transport: t, Timeout: c.Timeout}, nil
+}
+
 // newTransport makes what all connections of net/http share.
 func newTransport(c Client, conns int) (*http.Transport, error) {
 	t := &http.Transport{
@@ -109,7 +118,7 @@ type trace struct {
 func newHTTPConn(r *Run) *httpConn {
 	c := &httpConn{load: r, wake: make(chan struct{}, 1), gone: make(chan struct{})}
 	if n := r.plan.Client.Redirects; n > 0 {
-		c.client = &http.Client{Transport: r.transport, CheckRedirect: func(next *http.Request, via []*http.Request) error {
+		c.client = &http.Client{Transport: r.shared[0], CheckRedirect: func(next *http.Request, via []*http.Request) error {
 			if !web.SameOrigin(via[0].URL, next.URL) {
 				// The headers are for the server that the user has named, and so is the load.
 				host := web.Said(next.URL.Host)
@@ -197,7 +206,8 @@ func (c *httpConn) roundTrip(req *http.Request) (status int, n int64, err error)
 	if c.client != nil {
 		res, err = c.client.Do(req)
 	} else {
-		res, err = c.load.transport.RoundTrip(req)
+		n := c.load.asked.Add(1) % uint64(len(c.load.shared))
+		res, err = c.load.shared[n].RoundTrip(req)
 	}
 	if err != nil {
 		return 0, 0, err

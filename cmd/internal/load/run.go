@@ -22,12 +22,13 @@ const (
 
 // A Run is a load that goes on.
 type Run struct {
-	plan      Plan
-	engine    Engine
-	requests  []request
-	transport *http.Transport // nil: the lean engine
-	loops     *loops          // nil: each connection has a goroutine
-	rec       *recorder
+	plan     Plan
+	engine   Engine
+	requests []request
+	shared   []*http.Transport // that requests take in turn, each with connections of its own; none: the lean engine
+	asked    atomic.Uint64     // requests of these
+	loops    *loops            // nil: each connection has a goroutine
+	rec      *recorder
 
 	began   time.Time // zero of all times: after the warm-up
 	until   time.Duration
@@ -109,8 +110,12 @@ func Start(ctx context.Context, p Plan) (*Run, error) {
 		return nil, fmt.Errorf("the lean engine can't be used: %w", refused)
 	case p.Client.Engine == NetHTTP || refused != nil:
 		r.engine = NetHTTP
-		if r.transport, err = newTransport(p.Client, p.Conns); err != nil {
-			return nil, err
+		for range max(1, p.Client.Shared) {
+			t, err := newTransport(p.Client, p.Conns)
+			if err != nil {
+				return nil, err
+			}
+			r.shared = append(r.shared, t)
 		}
 	default:
 		r.engine = Lean
@@ -348,7 +353,7 @@ func (r *Run) dispatch(at time.Duration) bool {
 // give makes a job the connection's. One that is alive sends it now; but of net/http's that is not known before it says
 // which connection it takes. r.mu is held.
 func (r *Run) give(c conn, j job, alive bool) {
-	if alive && r.transport == nil {
+	if alive && len(r.shared) == 0 {
 		j.sent = r.now()
 	}
 	s := c.own()
@@ -358,7 +363,7 @@ func (r *Run) give(c conn, j job, alive bool) {
 // newConn makes a connection. r.mu is held.
 func (r *Run) newConn() conn {
 	var c conn
-	if r.transport != nil {
+	if len(r.shared) > 0 {
 		c = newHTTPConn(r)
 	} else {
 		c = &leanConn{load: r}
@@ -494,8 +499,8 @@ func (r *Run) end() {
 	}
 	r.timer.close()
 	r.running.Wait()
-	if r.transport != nil {
-		r.transport.CloseIdleConnections()
+	for _, t := range r.shared {
+		t.CloseIdleConnections()
 	}
 }
 

@@ -7,11 +7,15 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/grpc"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/input"
 	"github.com/unthrottle/unthrottle/cmd/internal/load"
@@ -23,6 +27,7 @@ type Requests struct {
 	Method, Data      string // of Data, @FILE is that of a file; of Method, "" is GET
 	Headers           []string
 	ContentType, User string
+	GRPC, Descriptors string // a method of gRPC, and a file that describes it: Data has its messages as JSON
 
 	Client            load.Client // without TLS; "auto" is its HTTP2 and Engine where they are left open
 	Insecure          bool
@@ -45,9 +50,13 @@ func (r *Requests) Read(ctx context.Context, url string, stdin io.Reader) (targe
 	if err != nil {
 		return nil, c, err
 	}
-	if r.File == "" {
+	switch {
+	case r.GRPC != "":
+		c.HTTP2, c.NoCompression = load.HTTP2Only, true
+		targets, err = r.calls(ctx, url, c, common, stdin)
+	case r.File == "":
 		targets, err = r.target(ctx, url, stdin)
-	} else {
+	default:
 		targets, err = r.file(ctx, stdin)
 	}
 	for i := range targets {
@@ -56,19 +65,47 @@ func (r *Requests) Read(ctx context.Context, url string, stdin io.Reader) (targe
 	return targets, c, err
 }
 
+// First is the URL that the first request goes to. It reads what Read will, but asks no server, so that what is wrong can be said before one
+// is started.
+func (r *Requests) First(ctx context.Context, url string, stdin io.Reader) (string, error) {
+	if r.GRPC != "" {
+		if _, _, err := grpc.ParseName(r.GRPC); err != nil {
+			return "", hint.Usage(callExample, "--grpc: %w", err)
+		}
+		_, err := r.body(ctx, stdin)
+		return withScheme(url), err
+	}
+	targets, _, err := r.Read(ctx, url, stdin)
+	if err != nil {
+		return "", err
+	}
+	return targets[0].URL, nil
+}
+
 // target is what is sent to a URL.
 func (r *Requests) target(ctx context.Context, url string, stdin io.Reader) ([]load.Target, error) {
-	t := load.Target{Method: strings.ToUpper(r.Method), URL: url, Body: []byte(r.Data)}
+	body, err := r.body(ctx, stdin)
+	return []load.Target{{Method: strings.ToUpper(r.Method), URL: withScheme(url), Body: body}}, err
+}
+
+func withScheme(url string) string {
 	if !strings.Contains(url, "://") {
-		t.URL = "http://" + url
+		return "http://" + url
 	}
-	if name, isFile := strings.CutPrefix(r.Data, "@"); isFile {
-		var err error
-		if t.Body, err = input.ReadAll(ctx, name, stdin, mostInput); err != nil {
-			return nil, hint.With(fmt.Errorf("reading the body: %w", err), "--data @FILE reads it from a file")
-		}
+	return url
+}
+
+// body is that of Data, or of the file that it names.
+func (r *Requests) body(ctx context.Context, stdin io.Reader) ([]byte, error) {
+	name, isFile := strings.CutPrefix(r.Data, "@")
+	if !isFile {
+		return []byte(r.Data), nil
 	}
-	return []load.Target{t}, nil
+	body, err := input.ReadAll(ctx, name, stdin, mostInput)
+	if err != nil {
+		return nil, hint.With(fmt.Errorf("reading the body: %w", err), "--data @FILE reads it from a file")
+	}
+	return body, nil
 }
 
 // file reads the targets of the file.
@@ -91,6 +128,73 @@ func (r *Requests) file(ctx context.Context, stdin io.Reader) ([]load.Target, er
 
 // mostInput is the most of a file of targets, or of a body, all of which is kept in memory: a million targets have some 100 MiB.
 const mostInput = 1 << 30
+
+// calls are the calls of gRPC, one for each message.
+func (r *Requests) calls(ctx context.Context, url string, c load.Client, common [][2]string, stdin io.Reader) (targets []load.Target, err error) {
+	if url = strings.TrimSuffix(withScheme(url), "/"); strings.Count(url, "/") > 2 {
+		return nil, hint.Usage(callExample, "--grpc says what is called, so that the URL has no path: %s", url)
+	}
+	header := http.Header{"Content-Type": {"application/grpc"}, "Te": {"trailers"}}
+	for _, h := range common {
+		header.Add(h[0], h[1])
+	}
+	messages, err := r.body(ctx, stdin)
+	if err != nil {
+		return nil, err
+	}
+	method, err := r.method(ctx, url, c, header)
+	if err != nil {
+		return nil, err
+	}
+	bodies, err := method.Bodies(messages)
+	if err != nil {
+		return nil, hint.Usage(callExample, "--data: %w", err)
+	}
+	fields := [][2]string{{"Content-Type", "application/grpc"}, {"Te", "trailers"}}
+	if ms := c.Timeout.Milliseconds(); ms > 0 && ms < 1e8 { // so that the server gives up when we do
+		fields = append(fields, [2]string{"Grpc-Timeout", strconv.FormatInt(ms, 10) + "m"})
+	}
+	for _, body := range bodies {
+		targets = append(targets, load.Target{Method: http.MethodPost, URL: url + method.Path, Header: fields, Body: body})
+	}
+	return targets, nil
+}
+
+// method finds out what is called.
+func (r *Requests) method(ctx context.Context, url string, c load.Client, header http.Header) (*grpc.Method, error) {
+	if _, _, err := grpc.ParseName(r.GRPC); err != nil {
+		return nil, hint.Usage(callExample, "--grpc: %w", err)
+	}
+	if r.Descriptors != "" {
+		data, err := input.ReadAll(ctx, r.Descriptors, nil, mostInput)
+		if err != nil {
+			return nil, hint.With(fmt.Errorf("reading --descriptors: %w", err), protoc)
+		}
+		method, err := grpc.Find(data, r.GRPC)
+		if err != nil {
+			return nil, hint.With(fmt.Errorf("%s: %w", r.Descriptors, err), protoc)
+		}
+		return method, nil
+	}
+	client, err := load.NewClient(c)
+	if err != nil {
+		return nil, err
+	}
+	defer client.CloseIdleConnections()
+	ctx, cancel := context.WithTimeout(ctx, reflecting)
+	defer cancel()
+	method, err := grpc.Ask(ctx, client, url, header, r.GRPC)
+	if err != nil {
+		return nil, hint.With(err, "--descriptors FILE says what the messages are; "+protoc)
+	}
+	return method, nil
+}
+
+const (
+	callExample = "unthrottle load --grpc pkg.Service/Method -d '{\"name\": \"value\"}' localhost:50051"
+	reflecting  = 20 * time.Second // is the most that all questions to a server may take
+	protoc      = "protoc --include_imports --descriptor_set_out=FILE X.proto writes one"
+)
 
 // header is what all requests have.
 func (r *Requests) header() (fields [][2]string, err error) {
