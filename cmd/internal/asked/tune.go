@@ -20,6 +20,7 @@ import (
 type Tune struct {
 	Command  string    // unthrottle tune
 	Plan     tune.Plan // what needs no parsing
+	Rate     quantity.RateRange
 	Arrivals load.Arrivals
 	GOGC     []int // empty: none
 	NoShort  bool  // -c is another flag's
@@ -34,7 +35,7 @@ func TuneFormats() map[string]verb.Writer[*report.Tune] {
 
 // Load adds the flags of the load.
 func (t *Tune) Load(l *verb.Flags, in *pflag.FlagSet) {
-	in.Var(quantity.Value(&t.Plan.Rate, quantity.ParseRate, "500"), "rate", "R\trequests a second (as many as use 65% of the limit)")
+	in.Var(quantity.Value(&t.Rate, quantity.ParseRateRange, "500, or 100..1000"), "rate", "R\trequests a second (as many as use 65% of the limit); 100..1000 changes evenly within each window")
 	in.Var(quantity.Value(&t.Plan.Shares, parseShares, "40%,65%,90%"), "rates", "LIST\tseveral, as shares of the limit that its current setting uses: 40%,65%,90%")
 	l.Exclude("use one of them", "rate", "rates")
 	short := "c"
@@ -76,6 +77,11 @@ func (t *Tune) Judged(in *pflag.FlagSet) {
 // Take completes a plan by what needed parsing. gogcSet says that the program has a GOGC of the user's already.
 func (t *Tune) Take(p *tune.Plan, gogcSet bool) {
 	p.Const = t.Arrivals == load.Constant
+	if t.Rate.To > 0 {
+		if p.Rate = t.Rate.Mean(); t.Rate.From != t.Rate.To {
+			p.From = t.Rate.From
+		}
+	}
 	p.GOGC, p.NoGOGC = t.GOGC, t.GOGC != nil && len(t.GOGC) == 0 || t.GOGC == nil && gogcSet
 }
 

@@ -141,7 +141,8 @@ func (o *loader) session(ctx context.Context, args []string) (*loadtest.Session,
 		p.Seed = rand.Uint64() >> 32 // short enough to be typed
 	}
 	if o.rateFile != "" {
-		if err := o.recorded(ctx); err != nil {
+		var err error
+		if o.rateSum, err = recorded(ctx, o.rateFile, o.stdio.In, p.Seed, p); err != nil {
 			return nil, err
 		}
 	}
@@ -176,28 +177,26 @@ func (o *loader) session(ctx context.Context, args []string) (*loadtest.Session,
 	return s, nil
 }
 
-// recorded reads when requests are to arrive. They take as long as they took, or as --for and -n say.
-func (o *loader) recorded(ctx context.Context) error {
+// recorded reads when requests are to arrive, and the file's sum. They take as long as they took, or as the plan says.
+func recorded(ctx context.Context, file string, stdin io.Reader, seed uint64, p *load.Plan) (sum string, err error) {
 	const example = "awk '{print $4 $5}' access.log writes one from a log in the common format"
-	in, err := input.Open(ctx, o.rateFile, o.stdio.In)
+	in, err := input.Open(ctx, file, stdin)
 	if ctx.Err() != nil {
-		return ctx.Err()
+		return "", ctx.Err()
 	}
 	if err != nil {
-		return hint.With(fmt.Errorf("--rate-file: %w", err), "it is a text with a time in each line: "+example)
+		return "", hint.With(fmt.Errorf("--rate-file: %w", err), "it is a text with a time in each line: "+example)
 	}
 	defer in.Close()
-	p := &o.plan
-	times, sum, err := load.ReadTimes(in, p.Seed)
+	times, sum, err := load.ReadTimes(in, seed)
 	switch {
 	case ctx.Err() != nil:
-		return ctx.Err()
+		return "", ctx.Err()
 	case err != nil:
-		return hint.With(fmt.Errorf("--rate-file %s: %w", o.rateFile, err), example)
+		return "", hint.With(fmt.Errorf("--rate-file %s: %w", file, err), example)
 	}
 	p.Record(times)
-	o.rateSum = sum
-	return nil
+	return sum, nil
 }
 
 const pausesVerb = "pauses"

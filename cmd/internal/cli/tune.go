@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,10 +16,12 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/conduct"
 	"github.com/unthrottle/unthrottle/cmd/internal/generator"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/load"
 	"github.com/unthrottle/unthrottle/cmd/internal/plain"
 	"github.com/unthrottle/unthrottle/cmd/internal/progress"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
+	"github.com/unthrottle/unthrottle/cmd/internal/service"
 	"github.com/unthrottle/unthrottle/cmd/internal/trial"
 	"github.com/unthrottle/unthrottle/cmd/internal/tune"
 	"github.com/unthrottle/unthrottle/cmd/internal/verb"
@@ -103,7 +106,12 @@ func (t *tuner) register(l *verb.Flags) {
 	t.server.otherwise = "--batch is for a program that runs to its end"
 	in = l.Section("The load:")
 	t.asked.Load(l, in)
+	in.StringVar(&t.asked.Plan.Times, "rate-file", "", "FILE\tarrivals as they were recorded: a time a line, as an access log has them; each window has the first of them")
+	for _, other := range []string{"rate", "rates", "conns", "arrivals", "load-burst"} {
+		l.Exclude("use one of them", "rate-file", other)
+	}
 	in.StringVar(&t.asked.Plan.Load, "load", "", "CMD\twhat loads it in place of our own generator, for any protocol: 'ghz --insecure -n 2000 … {addr}'")
+	in.StringVar(&t.asked.Plan.Units, "units", "", "URL#NAME\twhat was done, by a counter of the server's for Prometheus: where CMD does not tell it, or without --load, where the work comes by itself")
 	in.StringArrayVar(&t.asked.Plan.Figures, "metric", nil, "RE\ta figure that CMD prints, where it is not known how: 'p99=ms:RE', 'units=RE'; may be repeated")
 	in = l.Section("What is tried:")
 	t.asked.Tried(l, in, runtime.NumCPU())
@@ -150,7 +158,7 @@ func (t *tuner) GoOn(from *tuner) error {
 }
 
 // Plan checks the command line, and opens the files of -o before anything runs.
-func (t *tuner) Plan(_ context.Context, args, command []string) (err error) {
+func (t *tuner) Plan(ctx context.Context, args, command []string) (err error) {
 	t.Progress = progress.New(t.stdio.IO, t.results.JSON)
 	if err := t.checkSubject(args, command); err != nil {
 		return err
@@ -172,6 +180,9 @@ func (t *tuner) Plan(_ context.Context, args, command []string) (err error) {
 		p.AtOnce = t.atOnce
 	}
 	if err := t.takeVary(&p); err != nil {
+		return err
+	}
+	if err := t.takeTimes(ctx, &p); err != nil {
 		return err
 	}
 	if p.CPUs = t.limits[0]; len(t.limits) > 1 {
@@ -218,6 +229,35 @@ func (t *tuner) takeVary(p *tune.Plan) error {
 	return nil
 }
 
+// takeTimes reads the file of recorded arrivals, for how many there are a second.
+func (t *tuner) takeTimes(ctx context.Context, p *tune.Plan) (err error) {
+	if p.Times == "" {
+		return nil
+	}
+	if p.Times == "-" {
+		return hint.Usage("write it to a file, and name that", "tune plays the arrivals again and again, and can't read them from stdin each time")
+	}
+	var plan load.Plan
+	if p.TimesSum, err = recorded(ctx, p.Times, nil, 0, &plan); err != nil {
+		return err
+	}
+	p.Rate, p.TimesLast = quantity.Significant(plan.Rate, 3), plan.Duration
+	return nil
+}
+
+// checkTimes makes sure that a tune that goes on has the arrivals that it began with.
+func (t *tuner) checkTimes(ctx context.Context) error {
+	p := t.soFar.Plan
+	now := p
+	if err := t.takeTimes(ctx, &now); err != nil {
+		return err
+	}
+	if now.TimesSum != p.TimesSum {
+		return fmt.Errorf("%s is not what it was when the tune was started", p.Times)
+	}
+	return nil
+}
+
 // checkSubject checks what is to be tuned.
 func (t *tuner) checkSubject(args, command []string) error {
 	builtin, url := len(command) == 0 && t.gobench == "", t.asked.Plan.URL
@@ -247,7 +287,7 @@ func (t *tuner) checkKind(p tune.Plan) error {
 	if p.Kind == tune.ServerKind {
 		return nil
 	}
-	server := append(t.server.names(), "url", "rate", "rates", "conns", "arrivals", "slo", "warmup", "at-once", "load", "metric")
+	server := append(t.server.names(), "url", "rate", "rates", "conns", "arrivals", "slo", "warmup", "at-once", "load", "metric", "units", "rate-file")
 	if p.Kind == tune.JobKind {
 		server = append(server, "for")
 	}
@@ -262,19 +302,35 @@ func (t *tuner) checkLoad(p tune.Plan) error {
 	switch {
 	case p.Load == "" && len(p.Figures) > 0:
 		return hint.Usage(foreignTuned, "--metric says what is to be found in what the command of --load prints")
-	case p.Load == "":
+	case !p.Foreign():
 		return nil
 	case len(p.Program) == 0:
-		return hint.Usage(foreignTuned, "--load is for a server of yours: which program is it?")
+		return hint.Usage(foreignTuned, "--load and --units are for a server of yours: which program is it?")
 	}
 	if _, err := trial.NewForeign(p.Load, "", p.Figures); err != nil {
 		return hint.Usage("--metric "+generator.Example, "%w", err)
 	}
-	if err := t.server.checkForeign(t.Flags, "rate", "rates", "conns", "arrivals", "load-burst", "warmup", "for", "slo", "at-once"); err != nil {
+	if _, err := trial.ParseCounter(p.Units); err != nil {
+		return hint.Usage("--units http://localhost:9090/metrics#jobs_done_total", "--units %s: %w", p.Units, err)
+	}
+	own := []string{"rate", "rate-file", "rates", "conns", "arrivals", "load-burst", "slo", "at-once"}
+	if p.Load != "" {
+		own = append(own, "warmup", "for")
+	}
+	if err := t.server.checkForeign(t.Flags, own...); err != nil {
 		return err
 	}
-	_, _, err := t.server.listens(p.URL, foreignTuned)
+	_, _, err := t.foreignAt(p)
 	return err
+}
+
+// foreignAt says when the server is ready that others load, and where it listens.
+func (t *tuner) foreignAt(p tune.Plan) (ready service.Ready, address string, err error) {
+	at := p.URL
+	if p.Load == "" { // its counter is all that has to be known
+		at = cmp.Or(at, strings.Split(p.Units, "#")[0])
+	}
+	return t.server.listens(at, foreignTuned)
 }
 
 const foreignTuned = "unthrottle tune --url localhost:6379 --load 'redis-benchmark -p {port} -t get' -- redis-server"
@@ -289,10 +345,13 @@ func (t *tuner) checkLimits(p tune.Plan) error {
 	if len(p.Limits) == 0 {
 		return nil
 	}
+	if p.From > 0 || p.Times != "" {
+		return hint.Usage("name one rate, or one limit", "which of several limits is enough is asked for one rate")
+	}
 	if p.Kind != tune.ServerKind || p.SLO == "" || p.Rate == 0 {
 		return hint.Usage("unthrottle tune --cpus 0.5,1,2 --slo p99=50ms --rate 200 -- SERVER", "which of several limits is enough can only be told for a server with an --slo and a --rate")
 	}
-	if name := t.Flags.FirstGiven("conns", "procs", "all", "gogc", "objective", "pairs", "blocks", "at-once", "load", "vary"); name != "" {
+	if name := t.Flags.FirstGiven("conns", "procs", "all", "gogc", "objective", "pairs", "blocks", "at-once", "load", "units", "vary"); name != "" {
 		return hint.Usage("leave it out, or name one limit", "--%s is for one limit; with several the question is which one is enough", name)
 	}
 	return nil

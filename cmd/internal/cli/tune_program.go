@@ -133,9 +133,12 @@ func (t *tuner) prepareServer(ctx context.Context, limit runner.Limit) (err erro
 	if err := t.findFile(); err != nil {
 		return err
 	}
+	if err := t.checkTimes(ctx); err != nil {
+		return err
+	}
 	var served *trial.Served
 	at := url
-	if p.Load != "" {
+	if p.Foreign() {
 		served, err = t.serveForeign()
 	} else {
 		now, _ := lab.NewPairs(p.Varied(0)).Fill(program)
@@ -161,13 +164,17 @@ func (t *tuner) prepareServer(ctx context.Context, limit runner.Limit) (err erro
 // serveForeign says how the server is started that somebody else's generator loads.
 func (t *tuner) serveForeign() (*trial.Served, error) {
 	p := t.soFar.Plan
-	ready, address, err := t.server.listens(p.URL, foreignTuned)
+	ready, address, err := t.foreignAt(p)
 	if err != nil {
 		return nil, err
 	}
 	if t.lab.By, err = trial.NewForeign(p.Load, address, p.Figures); err != nil {
 		return nil, err
 	}
+	if t.lab.By.Counter, err = trial.ParseCounter(p.Units); err != nil {
+		return nil, err
+	}
+	t.lab.By.Lasting = cmp.Or(p.Window, tune.UsualWindow)
 	return &trial.Served{Service: t.server.spec(p.Program, ready, t.limit, t.Flags)}, nil
 }
 
@@ -176,7 +183,7 @@ func (t *tuner) prepareSides(served *trial.Served) error {
 	const most = 8
 	p := t.soFar.Plan
 	c := t.server.requests.Client
-	if p.AtOnce == tune.AtOnceNo || p.Load != "" || len(p.Limits) > 0 || p.CPUs == 0 || c.Unix != "" || c.Proxy != "" {
+	if p.AtOnce == tune.AtOnceNo || p.Foreign() || len(p.Limits) > 0 || p.CPUs == 0 || c.Unix != "" || c.Proxy != "" {
 		return nil
 	}
 	n := min(most, int(float64(t.soFar.Environment.CPUs)/p.CPUs))

@@ -79,6 +79,12 @@ var tellers = []teller{
 		good: re(`^Success +\[ratio\] +([0-9.]+)%`),
 	},
 	{
+		name: "oha", is: re(`^  Success rate:\t`),
+		percent: re(`^ +([0-9.]+)% in ` + span), rate: re(`^  Requests/sec:\t` + number),
+		units:  []*regexp.Regexp{re(`^  \[[1-5][0-9][0-9]\] ([0-9]+) responses`), ohaErrors},
+		failed: []*regexp.Regexp{re(`^  \[[45][0-9][0-9]\] ([0-9]+) responses`), ohaErrors},
+	},
+	{
 		name: "fortio", is: re(`^All done [0-9]+ calls`),
 		percent: re(`^# target ([0-9.]+)% ([0-9.e-]+)$`), unit: 1,
 		units: []*regexp.Regexp{re(`^All done ([0-9]+) calls`)}, rate: re(`^All done .* ` + plain + ` qps`),
@@ -99,6 +105,9 @@ var tellers = []teller{
 }
 
 var heyErrors = re(`^ +\[([0-9]+)\]\s+(?:Get|Post|Put|Patch|Delete|Head|Options) `)
+
+// ohaErrors are those beside the statuses; requests that a deadline has cut off were not done, and don't count.
+var ohaErrors = re(`^  \[([0-9]+)\] (?:[^0-9a\n]|a[^b\n])`)
 
 var wrkErrors = []*regexp.Regexp{
 	re(`^ +Non-2xx or 3xx responses: ([0-9]+)`), re(`^ +Socket errors: connect ([0-9]+)`), re(`^ +Socket errors:.* read ([0-9]+)`),
@@ -220,6 +229,7 @@ type Metric struct {
 	Name string
 	Unit float64 // of a time, in seconds; 0: it has one of its own
 	RE   *regexp.Regexp
+	path path // in place of RE
 }
 
 // names are those of metrics, with the measure that each latency is.
@@ -228,9 +238,10 @@ var names = map[string]lab.Measure{
 }
 
 // Example is a metric as it is written.
-const Example = `'p99=ms:"p99": ([0-9.]+)', 'units=Count: +([0-9]+)'`
+const Example = `'p99=ms:"p99": ([0-9.]+)', 'p99=s:$.latencies.p99', 'units=Count: +([0-9]+)'`
 
-// ParseMetric reads NAME=UNIT:RE, without a unit where there is none or where the output has it.
+// ParseMetric reads NAME=UNIT:RE, without a unit where there is none or where the output has it. In place of an expression there may be a
+// path into JSON, which begins with $ and a point or a bracket.
 func ParseMetric(text string) (m Metric, err error) {
 	name, expression, ok := strings.Cut(text, "=")
 	measure, known := names[name]
@@ -241,6 +252,10 @@ func ParseMetric(text string) (m Metric, err error) {
 	if unit, rest, ok := strings.Cut(expression, ":"); ok && measure != "" && units[unit] > 0 {
 		m.Unit, expression = units[unit], rest
 	}
+	if strings.HasPrefix(expression, "$.") || strings.HasPrefix(expression, "$[") {
+		m.path, err = parsePath(expression)
+		return m, err
+	}
 	if m.RE, err = regexp.Compile(expression); err == nil && m.RE.NumSubexp() != 1 {
 		err = errors.New("it must have one group, in brackets, which holds the number")
 	}
@@ -250,10 +265,25 @@ func ParseMetric(text string) (m Metric, err error) {
 // Measure is the latency that it is; "": it is none.
 func (m Metric) Measure() lab.Measure { return names[m.Name] }
 
-func (m Metric) read(text string, r *Reading) error {
+// find is the number as it was printed.
+func (m Metric) find(text string) (value string, err error) {
+	if m.path != nil {
+		if value, err = m.path.in(text); err != nil {
+			return "", fmt.Errorf("--metric %s of the load: %w", m.Name, err)
+		}
+		return value, nil
+	}
 	value, ok := last(m.RE, text)
 	if !ok {
-		return fmt.Errorf("nothing in what the load printed matches %q", m.RE)
+		return "", fmt.Errorf("nothing in what the load printed matches %q", m.RE)
+	}
+	return value, nil
+}
+
+func (m Metric) read(text string, r *Reading) error {
+	value, err := m.find(text)
+	if err != nil {
+		return err
 	}
 	if measure := names[m.Name]; measure != "" {
 		v, err := seconds(value, m.Unit)

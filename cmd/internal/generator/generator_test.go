@@ -132,3 +132,49 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+func TestPath(t *testing.T) {
+	const output = "done {really}\n" // whose brackets are none of JSON
+	const document = "starting\n{\"latencies\": {\"p99\": 0.0125, \"p(50)\": \"2ms\"}, \"list\": [1, {\"n\": 300}], \"none\": null}\nbye\n"
+	for text, want := range map[string]string{
+		"p99=s:$.latencies.p99":    "p99 0.0125",
+		"p99=ms:$.latencies.p99":   "p99 1.25e-05",
+		`p50=$.latencies["p(50)"]`: "p50 0.002",
+		"units=$.list[1].n":        "units 300",
+		"units=$.list[0]":          "units 1",
+		"units=$.list[2]":          "has no 2 there",
+		"units=$.nosuch":           "has no nosuch there",
+		"units=$.list.n":           "has no n there",
+		"units=$.list":             "is no number",
+		"units=$.none":             "is no number",
+		"units=$.":                 "is not a path",
+		"units=$.a..b":             "is not a path",
+		"units=$[x]":               "is not a path",
+		`units=$["x`:               "is not a path",
+		"units=$.list[0]x":         "is not a path",
+	} {
+		m, err := ParseMetric(text)
+		got := ""
+		if err == nil {
+			r := Reading{Latencies: map[lab.Measure]float64{}}
+			if err = m.read(document, &r); err == nil {
+				got = fmt.Sprint(m.Name, " ", r.Units+r.Latencies[m.Measure()])
+			}
+		}
+		if err != nil {
+			got = err.Error()
+		}
+		if !strings.Contains(got, want) {
+			t.Errorf("%s: got %s, want %s", text, got, want)
+		}
+	}
+	m, err := ParseMetric("units=$.n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{output, "", "}{"} {
+		if err := m.read(text, &Reading{}); err == nil || !strings.Contains(err.Error(), "JSON object") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}

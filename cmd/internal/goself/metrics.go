@@ -77,7 +77,11 @@ func samples(page []byte) iter.Seq[sample] {
 		lines := bufio.NewScanner(bytes.NewReader(page))
 		lines.Buffer(nil, 1<<20)
 		for lines.Scan() {
-			if s, ok := parseSample(lines.Text()); ok && !yield(s) {
+			line := lines.Text()
+			if !strings.HasPrefix(line, "go_") && !strings.HasPrefix(line, "process_") {
+				continue
+			}
+			if s, ok := parseSample(line); ok && !yield(s) {
 				return
 			}
 		}
@@ -86,9 +90,6 @@ func samples(page []byte) iter.Seq[sample] {
 
 // parseSample reads a line such as: go_sched_latencies_seconds_bucket{le="0.001"} 17 1700000000.
 func parseSample(line string) (s sample, ok bool) {
-	if strings.HasPrefix(line, "#") || !strings.HasPrefix(line, "go_") && !strings.HasPrefix(line, "process_") {
-		return s, false
-	}
 	end := strings.IndexAny(line, "{ ")
 	if end < 0 {
 		return s, false
@@ -96,7 +97,7 @@ func parseSample(line string) (s sample, ok bool) {
 	s.name, s.bound = line[:end], math.NaN()
 	rest := line[end:]
 	if strings.HasPrefix(rest, "{") {
-		labels, after, closed := strings.Cut(rest[1:], "}")
+		labels, after, closed := cutLabels(rest[1:])
 		if !closed {
 			return s, false
 		}
@@ -115,6 +116,36 @@ func parseSample(line string) (s sample, ok bool) {
 	var err error
 	s.value, err = strconv.ParseFloat(fields[0], 64)
 	return s, err == nil && s.value >= 0 && !math.IsInf(s.value, 0)
+}
+
+// cutLabels cuts after the bracket that ends the labels, whose values may have one as well.
+func cutLabels(text string) (labels, after string, closed bool) {
+	quoted := false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '\\' && quoted:
+			i++
+		case c == '"':
+			quoted = !quoted
+		case c == '}' && !quoted:
+			return text[:i], text[i+1:], true
+		}
+	}
+	return "", "", false
+}
+
+// Counter is the sum of all series that have a name; false: there is none.
+func Counter(page []byte, name string) (sum float64, ok bool) {
+	lines := bufio.NewScanner(bytes.NewReader(page))
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		if line := lines.Text(); strings.HasPrefix(line, name) {
+			if s, is := parseSample(line); is && s.name == name {
+				sum, ok = sum+s.value, true
+			}
+		}
+	}
+	return sum, ok
 }
 
 // Figures are what happened between two readings. What is not known is negative.

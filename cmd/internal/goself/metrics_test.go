@@ -72,3 +72,13 @@ func FuzzParseReading(f *testing.F) {
 		}
 	})
 }
+
+func TestCounter(t *testing.T) {
+	const page = "# jobs_total 5\njobs_total{queue=\"a } \\\" b\"} 7 1700000000\njobs_total 2\njobs_total_created 9\nother 3\njobs_total{broken 5\njobs_total NaN\n"
+	for name, want := range map[string]float64{"jobs_total": 9, "other": 3, "jobs": -1, "": -1} {
+		n, ok := Counter([]byte(page), name)
+		if ok != (want >= 0) || ok && n != want {
+			t.Errorf("%q: %v, %v", name, n, ok)
+		}
+	}
+}

@@ -83,9 +83,13 @@ type TuneSubject struct {
 	Name    string   `json:"name"`
 	Command []string `json:"command"`
 	URL     string   `json:"url,omitempty"`
-	Load    string   `json:"load_command,omitempty"` // that loads it; "": our own generator
+	Load    string   `json:"load_command,omitempty"` // that loads it; "": our own generator, or see below
+	Units   string   `json:"units_url,omitempty"`    // a counter of its own that tells what was done; without a command the work comes by itself
 	Unit    string   `json:"work_unit"`              // of work: request, run, operation, unit of work
 }
+
+// foreign reports whether the load is not our generator's.
+func (s TuneSubject) foreign() bool { return s.Load != "" || s.Units != "" }
 
 // Each is "per request", or whatever the unit of work is.
 func (s TuneSubject) Each() string {
@@ -94,11 +98,15 @@ func (s TuneSubject) Each() string {
 
 // TuneLoad is a rate, and what the search said at it.
 type TuneLoad struct {
-	Rate        float64              `json:"rate"`                     // requests a second; 0: a closed loop, or a job
+	Rate        float64              `json:"rate"`                // requests a second; 0: a closed loop, or a job
+	RateFrom    float64              `json:"rate_from,omitempty"` // the rate at the beginning of a window, where it changes evenly to RateTo
+	RateTo      float64              `json:"rate_to,omitempty"`   //
+	RateFile    string               `json:"rate_file,omitempty"` // of recorded arrivals
+	RateSum     string               `json:"rate_file_sha256,omitempty"`
 	Share       float64              `json:"share_of_limit"`           // of the limit's CPU, that the current setting uses there; 0: not known
 	Closed      float64              `json:"share_of_capacity"`        // 0: not known
 	Capacity    float64              `json:"capacity"`                 // requests a second that a closed loop gets out of the current setting, to two digits; 0: not known
-	Arrivals    string               `json:"arrivals"`                 // poisson, const
+	Arrivals    string               `json:"arrivals"`                 // poisson, const, recorded
 	Burst       int                  `json:"burst,omitempty"`          // requests that arrive at once; 0: one
 	Connections int                  `json:"connections"`              // of a closed loop
 	FirstWindow float64              `json:"first_window_seconds"`     // of a run of the first blocks, and of a guard after them

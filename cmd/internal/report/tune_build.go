@@ -47,7 +47,7 @@ var tuneMetrics = []lab.Metric{
 func NewTune(s *tune.Study) (*Tune, error) {
 	d := &Tune{
 		Header:    Header{Version: Version, Verb: "tune", MadeBy: s.MadeBy, Time: s.Time},
-		Subject:   TuneSubject{Kind: s.Plan.Kind, Name: s.Plan.Name, Command: s.Plan.Program, URL: s.Plan.URL, Load: s.Plan.Load, Unit: s.Plan.Unit()},
+		Subject:   TuneSubject{Kind: s.Plan.Kind, Name: s.Plan.Name, Command: s.Plan.Program, URL: s.Plan.URL, Load: s.Plan.Load, Units: s.Plan.Units, Unit: s.Plan.Unit()},
 		LimitCPUs: s.Plan.CPUs, Environment: s.Environment, Margin: s.Plan.Margin, Objective: string(s.Plan.Objective),
 		Command: s.Plan.Command, Seed: s.Plan.Seed,
 		Loads: []TuneLoad{}, Settings: []TuneSetting{}, Runs: []TuneRun{}, Metrics: []lab.Metric{}, Warnings: []string{},
@@ -124,6 +124,10 @@ func (d *Tune) newLoad(s *tune.Study, i int, t *search.Tune, v search.TuneVerdic
 	out.Also, out.Why = said(words.details(), words.next()), said(words.contradiction())
 	if l.Rate > 0 {
 		out.Arrivals, out.Burst = arrivals(s.Plan), s.Plan.Burst
+		if from := s.Plan.From; from > 0 {
+			out.RateFrom, out.RateTo = from, 2*l.Rate-from
+		}
+		out.RateFile, out.RateSum = s.Plan.Times, s.Plan.TimesSum
 	} else {
 		out.Connections = s.Plan.Conns
 	}
@@ -392,9 +396,9 @@ func (d *Tune) warn(s *tune.Study) {
 		}
 	}
 	for _, l := range d.Loads {
-		if s.Plan.Load != "" && l.Tail == "" {
+		if s.Plan.Foreign() && l.Tail == "" {
 			warn("the load tells no percentile: settings are compared by the time and the CPU time of a unit of work, and their tail is not known")
-		} else if s.Plan.Load != "" && l.Tail != "p99" {
+		} else if s.Plan.Foreign() && l.Tail != "p99" {
 			warn("the load tells no p99: settings are compared by their %s", l.Tail)
 		} else if s.Plan.Kind == tune.ServerKind && l.Tail != "p99" {
 			warn("a window of %s has too few requests for a p99: settings are compared by their %s; --for takes longer windows", time.Duration(l.Window*float64(time.Second)).String(), l.Tail)

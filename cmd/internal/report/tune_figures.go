@@ -154,7 +154,7 @@ type TuneAt struct {
 
 // At looks a load up.
 func (d *Tune) At(load int) *TuneAt {
-	a := &TuneAt{TuneLoad: d.Loads[load], Number: load, metrics: d.measured(), foreign: d.Subject.Load != ""}
+	a := &TuneAt{TuneLoad: d.Loads[load], Number: load, metrics: d.measured(), foreign: d.Subject.foreign()}
 	for _, s := range d.Settings {
 		if s.Load == load {
 			a.Settings = append(a.Settings, s)
@@ -193,7 +193,7 @@ func (a *TuneAt) tail(d *Tune) string {
 	switch {
 	case d.Objective == TuneRate && a.has(TuneRate):
 		return TuneRate
-	case d.Subject.Kind == "job" || d.Subject.Kind == "gobench" || d.Subject.Load != "" && a.TuneLoad.Tail == "":
+	case d.Subject.Kind == "job" || d.Subject.Kind == "gobench" || d.Subject.foreign() && a.TuneLoad.Tail == "":
 		return TuneTime
 	case a.TuneLoad.Tail != "" && a.has(a.TuneLoad.Tail):
 		return a.TuneLoad.Tail

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/load"
 	"github.com/unthrottle/unthrottle/cmd/internal/sample"
 	"github.com/unthrottle/unthrottle/cmd/internal/search"
 	"github.com/unthrottle/unthrottle/cmd/internal/tune"
@@ -101,10 +102,13 @@ func (l *TuneLimit) ByGo() bool {
 }
 
 func arrivals(p tune.Plan) string {
-	if p.Const {
-		return "const"
+	switch {
+	case p.Times != "":
+		return string(load.Recorded)
+	case p.Const:
+		return string(load.Constant)
 	}
-	return "poisson"
+	return string(load.Poisson)
 }
 
 func limitWindow(w tune.LimitWindow, lasting time.Duration) LoadWindow {

@@ -457,7 +457,7 @@ func (w tuneWords) next() string {
 // steadier is what would help where runs differ too much.
 func (w tuneWords) steadier() string {
 	var ways []string
-	if w.load.Rate > 0 {
+	if w.load.Rate > 0 && w.plan.Times == "" {
 		ways = append(ways, fmt.Sprintf("a lower --rate than %s", short(w.load.Rate)))
 	}
 	switch {

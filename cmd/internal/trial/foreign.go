@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"net/url"
 	"os/exec"
 	"runtime"
 	"strconv"
@@ -13,16 +15,37 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/generator"
 	"github.com/unthrottle/unthrottle/cmd/internal/golive"
+	"github.com/unthrottle/unthrottle/cmd/internal/goself"
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 )
 
 // A Foreign load is that of a generator which somebody else has written: any command, for any protocol. It runs beside the server, and not
 // in its limit, until it ends.
 type Foreign struct {
-	Command string // for a shell; {addr}, {host} and {port} are where the server listens
+	Command string // for a shell; {addr}, {host} and {port} are where the server listens. "": what is to be done comes by itself
 	Address string
 	Metrics []generator.Metric // that are to be found in what it prints
 	Tail    lab.Measure        // which it has to tell; "": none
+
+	Lasting time.Duration // how long is looked where there is no command
+	Counter Counter       // that tells what was done in place of the command
+}
+
+// A Counter is one of a server, on its page of metrics for Prometheus: the sum of all series that have the name.
+type Counter struct{ URL, Name string }
+
+// ParseCounter reads URL#NAME; "" is none.
+func ParseCounter(text string) (c Counter, err error) {
+	if text == "" {
+		return c, nil
+	}
+	var ok bool
+	c.URL, c.Name, ok = strings.Cut(text, "#")
+	u, err := url.Parse(c.URL)
+	if err == nil && (!ok || c.Name == "" || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
+		err = errors.New("it is a page of metrics and the name of a counter on it")
+	}
+	return c, err
 }
 
 // NewForeign is a command for servers at an address, with metrics as they are written.
@@ -54,7 +77,13 @@ func (e *loadError) Error() string { return e.why }
 
 // loadBy lets a foreign generator load the server, once more before where there is a warm-up.
 func (x *Session) loadBy(ctx context.Context, s Shot) (Window, error) {
-	if s.WarmUp > 0 {
+	switch {
+	case s.WarmUp == 0:
+	case s.By.Command == "":
+		if err := sleep(ctx, s.WarmUp); err != nil {
+			return Window{}, err
+		}
+	default:
 		if w, err := x.loadOnceBy(ctx, s.By); err != nil || w.Metrics == nil {
 			return w, err
 		}
@@ -62,38 +91,71 @@ func (x *Session) loadBy(ctx context.Context, s Shot) (Window, error) {
 	return x.loadOnceBy(ctx, s.By)
 }
 
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// count reads the server's counter.
+func (x *Session) count(ctx context.Context, c Counter) (float64, error) {
+	if c.URL == "" {
+		return 0, nil
+	}
+	const patience = 5 * time.Second
+	within, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	page, err := x.page(within, c.URL)
+	n, ok := goself.Counter(page, c.Name)
+	switch {
+	case ctx.Err() != nil:
+		return 0, ctx.Err()
+	case err != nil:
+		return 0, &loadError{fmt.Sprintf("reading how much was done: %v", err)}
+	case !ok:
+		return 0, &loadError{fmt.Sprintf("%s has no %s, which was to tell how much was done", c.URL, c.Name)}
+	}
+	return n, nil
+}
+
 // loadOnceBy lets it load the server. CPU time is the server's, by what the generator says that was done.
 func (x *Session) loadOnceBy(ctx context.Context, f *Foreign) (Window, error) {
+	done, err := x.count(ctx, f.Counter)
 	before := x.begins(ctx)
-	cmd := exec.CommandContext(ctx, "sh", "-c", f.line())
-	cmd.Cancel = func() error { return endGroup(cmd) }
-	cmd.WaitDelay = grace
-	cmd.SysProcAttr = groupWithUs()
-	var stdout, stderr tail
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	failed := onThread(cmd.Run)
+	var said string
+	if err == nil {
+		said, err = x.send(ctx, f)
+	}
 	lasted := time.Since(before.at)
-	if ctx.Err() != nil {
-		return Window{}, ctx.Err()
-	}
-	if cmd.ProcessState != nil {
-		x.used += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	}
 	c, _ := x.counted(before)
-	if x.server.Check() != nil {
+	now := done
+	if err == nil {
+		now, err = x.count(ctx, f.Counter)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return Window{}, ctx.Err()
+	case x.server.Check() != nil:
 		return Window{}, nil // Close says why
+	case err != nil:
+		return Window{}, err
 	}
-	if failed != nil {
-		return Window{}, &loadError{fmt.Sprintf("the load: %v: %s", failed, complaint(bytes.Join([][]byte{stdout.Bytes(), stderr.Bytes()}, []byte("\n"))))}
-	}
-	r, err := generator.Read(append(stdout.Bytes(), stderr.Bytes()...), f.Metrics)
+	r, err := generator.Read([]byte(said), f.Metrics)
 	if err != nil {
 		return Window{}, &loadError{err.Error()}
 	}
 	units := cmp.Or(r.Units, r.Rate*lasted.Seconds())
+	if f.Counter.URL != "" {
+		units = now - done
+	}
 	switch {
 	case f.Tail != "" && r.Latencies[f.Tail] == 0:
 		return Window{}, &loadError{fmt.Sprintf("what the load printed tells no %s: --metric says where it is, or --figure %s what else is compared", tailName(f.Tail), lab.CPUPerRequest)}
+	case units-r.Failed <= 0 && f.Counter.URL != "":
+		return Window{}, &loadError{fmt.Sprintf("%s has not grown in %v, so that nothing was done", f.Counter.Name, lasted.Round(100*time.Millisecond))}
 	case units-r.Failed <= 0:
 		return Window{}, &loadError{"what the load printed tells nothing that was done: --metric 'units=RE' or 'rate=RE' says where it is"}
 	}
@@ -120,6 +182,27 @@ func (x *Session) loadOnceBy(ctx context.Context, f *Foreign) (Window, error) {
 		w.Procs = w.GC.Procs
 	}
 	return w, nil
+}
+
+// send runs the command, or waits while what is to be done comes by itself, and returns what was printed.
+func (x *Session) send(ctx context.Context, f *Foreign) (said string, err error) {
+	if f.Command == "" {
+		return "", sleep(ctx, f.Lasting)
+	}
+	cmd := exec.CommandContext(ctx, "sh", "-c", f.line())
+	cmd.Cancel = func() error { return endGroup(cmd) }
+	cmd.WaitDelay = grace
+	cmd.SysProcAttr = groupWithUs()
+	var stdout, stderr tail
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	failed := onThread(cmd.Run)
+	if cmd.ProcessState != nil {
+		x.used += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	}
+	if failed != nil {
+		return "", &loadError{fmt.Sprintf("the load: %v: %s", failed, complaint(bytes.Join([][]byte{stdout.Bytes(), stderr.Bytes()}, []byte("\n"))))}
+	}
+	return string(append(stdout.Bytes(), stderr.Bytes()...)), nil
 }
 
 // onThread does something on a thread that nothing else has, for what is started there ends with it.

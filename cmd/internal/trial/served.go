@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"runtime"
@@ -73,7 +74,9 @@ type Session struct {
 
 // A Shot is what is to be sent to a server.
 type Shot struct {
-	Rate    float64       // requests a second; 0: a closed loop of Conns
+	Rate    float64       // requests a second, on average; 0: a closed loop of Conns
+	From    float64       // with which it begins, where it changes evenly; 0: it stays the same
+	Times   string        // a file of recorded arrivals, which have the Rate; "": they are made up
 	Conns   int           // 0: as many as it takes
 	Const   bool          // arrivals
 	Burst   int           // that are due at once; 0: one
@@ -433,12 +436,7 @@ func (x *Session) read(ctx context.Context) *goself.Reading {
 	const patience = 2 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	res, err := x.server.Get(ctx, x.metrics)
-	if err != nil {
-		return nil
-	}
-	defer res.Body.Close()
-	page, err := io.ReadAll(res.Body)
+	page, err := x.page(ctx, x.metrics)
 	if err != nil {
 		return nil
 	}
@@ -448,6 +446,19 @@ func (x *Session) read(ctx context.Context) *goself.Reading {
 		return nil
 	}
 	return &r
+}
+
+// page is one of the server's.
+func (x *Session) page(ctx context.Context, url string) ([]byte, error) {
+	res, err := x.server.Get(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s answers with status %d", url, res.StatusCode)
+	}
+	return io.ReadAll(res.Body)
 }
 
 // addRuntime adds what a server reports about its Go runtime, unless its lines of trace have said it.
@@ -518,8 +529,15 @@ func (s Shot) Flags() []string {
 	if s.WarmUp > 0 {
 		flags = append(flags, "--warmup", s.WarmUp.String())
 	}
-	if s.Rate > 0 {
-		flags = append(flags, "--rate", strconv.FormatFloat(s.Rate, 'f', -1, 64))
+	rate := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+	switch {
+	case s.Rate <= 0:
+	case s.Times != "":
+		flags = append(flags, "--rate-file", s.Times)
+	case s.From > 0:
+		flags = append(flags, "--rate", rate(s.From)+".."+rate(2*s.Rate-s.From))
+	default:
+		flags = append(flags, "--rate", rate(s.Rate))
 	}
 	if s.Conns > 0 {
 		flags = append(flags, "--conns", strconv.Itoa(s.Conns))

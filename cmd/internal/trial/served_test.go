@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -49,8 +50,11 @@ func serve(address string) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	var asked atomic.Int64
 	http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
+		case "/metrics":
+			fmt.Fprintf(w, "done_total{kind=\"a\"} %d\nstill_total 5\n", 10*asked.Add(1))
 		case "/eat":
 			eaten = bytes.Repeat([]byte("much "), 20<<20)
 		case "/die":
@@ -273,6 +277,9 @@ func TestSpans(t *testing.T) {
 func TestShotFlags(t *testing.T) {
 	for want, s := range map[string]Shot{
 		"--json --for 2s --seed 7 --warmup 1s --rate 5":                    {Rate: 5, WarmUp: time.Second, Lasting: 2 * time.Second, Seed: 7},
+		"--json --for 2s --seed 7 --rate 100..300":                         {Rate: 200, From: 100, Lasting: 2 * time.Second, Seed: 7},
+		"--json --for 2s --seed 7 --rate 300..100":                         {Rate: 200, From: 300, Lasting: 2 * time.Second, Seed: 7},
+		"--json --for 2s --seed 7 --rate-file a.txt":                       {Rate: 200, Times: "a.txt", Lasting: 2 * time.Second, Seed: 7},
 		"--json --for 2s --seed 7 --rate 0.5":                              {Rate: 0.5, Lasting: 2 * time.Second, Seed: 7},
 		"--json --for 1.5s --seed 0 --conns 8":                             {Conns: 8, Const: true, Lasting: 1500 * time.Millisecond}, // a closed loop has no arrivals
 		"--json --for 1s --seed 1 --rate 20 --burst 5":                     {Rate: 20, Burst: 5, Lasting: time.Second, Seed: 1},
@@ -291,5 +298,54 @@ func TestWithGODEBUG(t *testing.T) {
 	}
 	if got := withGODEBUG([]string{"GODEBUG=x=0,y=2", "A=b"}, "x=1"); got[2] != "GODEBUG=x=0,y=2,x=1" {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestCounted: what was done is what the server's counter says, whether a command loads it or not.
+func TestCounted(t *testing.T) {
+	s := newServed(t, "/", "")
+	at := "http://" + s.Service.Ready.Address + "/metrics"
+	for _, c := range []struct {
+		by   Foreign
+		want string // of an error; "": it has figures
+	}{
+		{Foreign{Lasting: 50 * time.Millisecond, Counter: Counter{at, "done_total"}}, ""},
+		{Foreign{Command: "echo p99 3 ms", Counter: Counter{at, "done_total"}}, ""},
+		{Foreign{Lasting: time.Millisecond, Counter: Counter{at, "still_total"}}, "still_total has not grown in "},
+		{Foreign{Lasting: time.Millisecond, Counter: Counter{at, "nosuch_total"}}, "has no nosuch_total"},
+		{Foreign{Command: "exit 3", Counter: Counter{at, "done_total"}}, "the load: exit status 3"},
+	} {
+		x, err := s.Open(t.Context(), lab.Setting{}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := x.Load(t.Context(), Shot{By: &c.by, WarmUp: time.Millisecond})
+		x.Close()
+		if c.want != "" {
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%+v: %v", c.by, err)
+			}
+			continue
+		}
+		if err != nil || w.Requests != 10 || c.by.Command == "" && lab.CPUPerRequest.In(w.Metrics) <= 0 || w.Lasted < c.by.Lasting {
+			t.Errorf("%+v: %+v, %v", c.by, w, err)
+		}
+	}
+	for text, ok := range map[string]bool{"": true, "http://localhost:1/metrics#x": true, "http://localhost:1/metrics": false, "localhost:1#x": false, "http://localhost/#": false} {
+		if _, err := ParseCounter(text); (err == nil) != ok {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// TestVaried: a program has the values of its setting, in its arguments or its environment.
+func TestVaried(t *testing.T) {
+	t.Setenv("MODE", "ours")
+	r := command("sh", "-c", "echo rate: {n}${MODE:-0}")
+	for values, want := range map[string]float64{"1": 51, "": 50} {
+		run, err := r.Run(t.Context(), lab.Setting{Vary: lab.NewPairs([]lab.Pair{{Name: "n", Value: "5"}, {Name: "MODE", Value: values}})})
+		if err != nil || run.Error != "" || run.Metrics["req/s"] != want {
+			t.Errorf("MODE=%s: %+v, %v", values, run, err)
+		}
 	}
 }

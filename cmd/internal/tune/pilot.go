@@ -343,15 +343,15 @@ func (l *look) warmUp(ctx context.Context) (warm time.Duration, err error) {
 // foreign looks at what somebody else's generator tells, and whether the server does the same when it is loaded again: if not, each run
 // loads it twice, and the second time counts.
 func (l *look) foreign(ctx context.Context) error {
-	load := Load{}
+	load := Load{WarmUp: l.Plan.WarmUp}
 	for again := false; ; again = true {
-		l.tell(when(again, "loading it again, to see whether it was warm", "loading it once, to see what the load tells"))
+		l.tell(when(again, "looking again, to see whether it was warm", "loading it once, to see what the load tells"))
 		w, err := l.shoot(ctx, l.shot(l.p, load))
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
-			return &Hopeless{Why: err.Error(), Next: "try the command of --load by hand, beside the server"}
+			return &Hopeless{Why: err.Error(), Next: "try by hand what loads it, beside the server"}
 		}
 		cost, before := lab.CPUPerRequest.In(w.Metrics), lab.CPUPerRequest.In(l.main.Metrics)
 		l.main = w
@@ -359,7 +359,7 @@ func (l *look) foreign(ctx context.Context) error {
 		switch {
 		case again && math.Abs(cost/before-1) >= settled:
 			load.WarmUp = load.Window
-		case !again && cost > 0 && l.spare(w.Lasted):
+		case !again && l.Plan.WarmUp == 0 && cost > 0 && l.spare(w.Lasted):
 			continue
 		}
 		break
@@ -404,7 +404,11 @@ func (l *look) rates(ctx context.Context, warm time.Duration) error {
 	p, plan := l.p, l.Plan
 	add := func(rate, used float64) {
 		load := Load{Rate: rate, Share: used / l.limit(), Closed: rate / p.Capacity, WarmUp: sending(warm, rate)}
-		load.Window, load.Tail = Window(cmp.Or(rate, p.Capacity), plan.Window)
+		wanted := plan.Window
+		if usual, _ := Window(cmp.Or(rate, p.Capacity), 0); wanted == 0 && plan.Times != "" && plan.TimesLast < usual {
+			wanted = plan.TimesLast
+		}
+		load.Window, load.Tail = Window(cmp.Or(rate, p.Capacity), wanted)
 		same := func(other Load) bool { return other.Rate == rate }
 		if !slices.ContainsFunc(p.Loads, same) { // two shares may be rounded to one rate
 			p.Loads = append(p.Loads, load)
@@ -509,7 +513,9 @@ func (l *look) high() {
 // that there may be.
 func (x *execution) shot(p *Pilot, l Load) trial.Shot {
 	s := trial.Shot{Rate: l.Rate, Conns: x.Plan.Conns, Const: x.Plan.Const, Burst: x.Plan.Burst, By: x.lab.By}
-	if l.Rate == 0 {
+	if l.Rate > 0 { // which is the plan's, where one of these is
+		s.From, s.Times = x.Plan.From, x.Plan.Times
+	} else {
 		s.Conns = p.Conns
 	}
 	return s

@@ -42,6 +42,7 @@ type Plan struct {
 
 	Load    string   `json:"load_command,omitempty"` // that loads the server in place of our own generator; see trial.Foreign
 	Figures []string `json:"load_metrics,omitempty"` // that are to be found in what it prints
+	Units   string   `json:"units_url,omitempty"`    // a counter of the server's that tells what was done: URL#NAME
 
 	CPUs   float64   `json:"limit_cpus"`        // 0: no limit
 	Limits []float64 `json:"limits,omitempty"`  // several: which of them is needed?
@@ -51,9 +52,13 @@ type Plan struct {
 	NoGOGC bool      `json:"no_gogc,omitempty"` // none: the user wants so, or has set one for the program
 	Vary   []Knob    `json:"varied,omitempty"`
 
-	Rate      float64       `json:"rate,omitempty"`        // requests a second; 0: by Shares
-	Shares    []float64     `json:"shares,omitempty"`      // of the limit's CPU, as the current setting uses it
-	Conns     int           `json:"connections,omitempty"` // of a closed loop if there is no rate, else the most
+	Rate      float64       `json:"rate,omitempty"`      // requests a second, on average; 0: by Shares
+	From      float64       `json:"rate_from,omitempty"` // with which each window begins, where it changes evenly
+	Times     string        `json:"rate_file,omitempty"` // of recorded arrivals, which have that Rate
+	TimesSum  string        `json:"rate_file_sha256,omitempty"`
+	TimesLast time.Duration `json:"rate_file_ns,omitempty"` // from the first to the end
+	Shares    []float64     `json:"shares,omitempty"`       // of the limit's CPU, as the current setting uses it
+	Conns     int           `json:"connections,omitempty"`  // of a closed loop if there is no rate, else the most
 	Const     bool          `json:"const,omitempty"`
 	Burst     int           `json:"burst,omitempty"` // requests that arrive at once; 0: one
 	SLO       string        `json:"slo,omitempty"`
@@ -197,9 +202,12 @@ type tail struct {
 	measure  lab.Measure
 }
 
-// How long a window is, where the plan does not say.
+// UsualWindow is how long one is, where the plan does not say.
+const UsualWindow = 5 * time.Second
+
+// A window is at least and at most so long, where it is long enough for a percentile.
 const (
-	shortest = 5 * time.Second
+	shortest = UsualWindow
 	longest  = 20 * time.Second
 )
 
@@ -248,7 +256,7 @@ func (s *Study) raceBlock(load int, run search.TuneRun) int {
 
 // windowOf is how long a run of a block of the race measures; 0: until the program ends.
 func (s *Study) windowOf(l Load, block int) time.Duration {
-	if s.Plan.Window == 0 && s.Plan.Load == "" && l.Window > 0 && (block <= shortBlocks || s.hurried()) {
+	if s.Plan.Window == 0 && !s.Plan.Foreign() && l.Window > 0 && (block <= shortBlocks || s.hurried()) {
 		return sending(max(shortWindow, l.Window/2), l.Rate)
 	}
 	return l.Window
@@ -306,6 +314,9 @@ func sending(lasting time.Duration, rate float64) time.Duration {
 	return max(lasting, time.Duration(min(1/rate, most)*float64(time.Second)))
 }
 
+// Foreign reports whether the load is not our generator's: somebody else's, or one that comes by itself.
+func (p Plan) Foreign() bool { return p.Load != "" || p.Units != "" }
+
 // closed reports whether the load is a closed loop.
 func (p Plan) closed() bool { return p.Conns > 0 && p.Rate == 0 && len(p.Shares) == 0 }
 
@@ -317,7 +328,7 @@ func (p Plan) Unit() string {
 	case GoBenchKind:
 		return "operation"
 	}
-	if p.Load != "" {
+	if p.Foreign() {
 		return "unit of work"
 	}
 	return "request"
@@ -466,12 +477,16 @@ func (s *Study) checkPlan() error {
 	switch {
 	case p.Kind != ServerKind && p.Kind != JobKind && p.Kind != GoBenchKind:
 		return fmt.Errorf("there is no kind %q of programs", p.Kind)
-	case p.Load != "" && (p.Kind != ServerKind || len(p.Limits) > 0):
+	case p.Foreign() && (p.Kind != ServerKind || len(p.Limits) > 0):
 		return errors.New("a load of somebody else's is for a server under one limit")
 	case !(p.CPUs >= 0 && p.CPUs <= mostCPUs):
 		return fmt.Errorf("bad limit of %v CPUs", p.CPUs)
 	case !(p.Rate >= 0 && p.Rate <= mostRate):
 		return fmt.Errorf("bad rate %v", p.Rate)
+	case !(p.From >= 0 && p.From <= 2*p.Rate) || p.TimesLast < 0:
+		return fmt.Errorf("bad rates from %v on", p.From)
+	case (p.From > 0 || p.Times != "") && (p.Kind != ServerKind || len(p.Limits) > 0):
+		return errors.New("a rate that changes is for a server under one limit")
 	case !(p.Tail >= 0 && p.Tail <= 10):
 		return fmt.Errorf("bad margin %v of the tail", p.Tail)
 	case p.Burst < 0 || p.Burst > load.MostBurst:
@@ -520,10 +535,10 @@ func (s *Study) checkPilot(p *Pilot) error {
 		return fmt.Errorf("GOMEMLIMIT is %.30q", p.GOMEMLIMIT)
 	}
 	for load, l := range p.Loads {
-		if s.Plan.Kind == ServerKind && (l.Window == 0 || l.Rate == 0 && p.Conns < 1 && s.Plan.Load == "") {
+		if s.Plan.Kind == ServerKind && (l.Window == 0 || l.Rate == 0 && p.Conns < 1 && !s.Plan.Foreign()) {
 			return fmt.Errorf("a load without a window, or without a rate or connections: %+v", l)
 		}
-		known := l.Tail == "" && s.Plan.Load != "" || slices.ContainsFunc(tails, func(t tail) bool { return t.name == l.Tail })
+		known := l.Tail == "" && s.Plan.Foreign() || slices.ContainsFunc(tails, func(t tail) bool { return t.name == l.Tail })
 		if !known || l.Window < 0 || l.WarmUp < 0 || !(l.Rate >= 0 && l.Rate <= mostRate) || !(l.Share >= 0) || !(l.Closed >= 0) {
 			return fmt.Errorf("bad load %+v", l)
 		}

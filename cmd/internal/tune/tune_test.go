@@ -234,6 +234,27 @@ func TestPilot(t *testing.T) {
 	}
 }
 
+// TestChangingRate: what the windows have, and the looks at the rate before them; a closed loop has neither.
+func TestChangingRate(t *testing.T) {
+	for _, plan := range []Plan{{Rate: 300, From: 100}, {Rate: 300, Times: "a.txt", TimesLast: 3 * time.Second}} {
+		w, s := newWorld(), newStudy(plan)
+		mustDo(t, s, w)
+		for _, shot := range w.shots {
+			if open := shot.Rate > 0; open && (shot.From != plan.From || shot.Times != plan.Times) || !open && (shot.From > 0 || shot.Times != "") {
+				t.Errorf("%+v", shot)
+			}
+		}
+		if l := s.Pilot.Loads[0]; l.Rate != 300 || plan.Times != "" && l.Window != plan.TimesLast || plan.Times == "" && l.Window != 7*time.Second {
+			t.Errorf("%+v", l)
+		}
+	}
+	for _, plan := range []Plan{{Rate: 300, From: 700}, {Rate: 300, From: -1}, {Kind: JobKind, Times: "x"}} {
+		if s := newStudy(plan); s.checkPlan() == nil {
+			t.Errorf("%+v", plan)
+		}
+	}
+}
+
 func TestCollector(t *testing.T) {
 	w, s := newWorld(), newStudy(Plan{})
 	w.gc, w.live = 50, 4<<20

@@ -49,12 +49,12 @@ func (s *Study) PilotLines() []string {
 		text += fmt.Sprintf(", in windows of %s after %s of warm-up", quantity.Lasting(p.Loads[0].Window.Seconds()), quantity.Lasting(p.Loads[0].WarmUp.Seconds()))
 		lines = append(lines, text)
 	}
-	if l := p.Loads[0]; s.Plan.Load != "" {
+	if l := p.Loads[0]; s.Plan.Foreign() {
 		text := fmt.Sprintf("the load takes %s and tells its %s", quantity.Lasting(l.Window.Seconds()), l.Tail)
 		if l.Tail == "" {
 			text = fmt.Sprintf("the load takes %s and tells no percentile: settings are compared by the time and the CPU time of a unit of work", quantity.Lasting(l.Window.Seconds()))
 		}
-		if l.WarmUp > 0 {
+		if l.WarmUp > 0 && s.Plan.Load != "" {
 			text += "; it runs twice, as the first time the server was not warm"
 		}
 		lines = append(lines, text)

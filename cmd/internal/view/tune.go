@@ -507,7 +507,7 @@ func (d *tuneDoc) facts(parts []tunePart) (f sheet.Facts) {
 	f.Add("limit", d.limitText())
 	if len(parts) > 0 {
 		name := "load"
-		if parts[0].where() == "" && d.Subject.Load == "" {
+		if parts[0].where() == "" && d.Subject.Load == "" && d.Subject.Units == "" {
 			name = "search"
 		}
 		f.Add(name, parts[0].measured()...)
@@ -537,11 +537,17 @@ func (p tunePart) loadText() string {
 	var what, capacity, window, slo string
 	switch {
 	case l.Rate > 0:
-		what = joined(", ", quantity.PerSecond(l.Rate), arrivals(l.Arrivals), bursts(l.Burst))
+		rate := quantity.PerSecond(l.Rate)
+		if l.RateFrom > 0 {
+			rate = quantity.PerSecond(l.RateFrom) + " to " + quantity.PerSecond(l.RateTo) + " in each window"
+		}
+		what = joined(", ", rate, arrivals(l.Arrivals)+around(" of ", l.RateFile, ""), bursts(l.Burst))
 	case l.Connections > 0:
 		what = tuneClosedLoop(l)
 	case p.Subject.Load != "":
-		return joined(", ", p.Subject.Load, "which takes "+quantity.Lasting(l.Window), when(l.WarmUp > 0, "and runs twice, as the first time the program is not warm"))
+		return joined(", ", p.Subject.Load, "which takes "+quantity.Lasting(l.Window), when(l.WarmUp > 0, "and runs twice, as the first time the program is not warm"), p.Subject.Units)
+	case p.Subject.Units != "":
+		what = "what comes by itself, as " + p.Subject.Units + " counts it"
 	}
 	if l.Rate > 0 && l.Share > 0 {
 		capacity = quantity.WholeShare(l.Share) + " of its limit's CPU"

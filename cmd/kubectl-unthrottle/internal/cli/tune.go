@@ -311,7 +311,7 @@ func (t *tuner) print(ctx context.Context, args []string) error {
 	if len(p.Procs) > 0 {
 		setting.Procs = p.Procs[0]
 	}
-	shot := trial.Shot{Rate: p.Rate, Conns: p.Conns, Const: p.Const, WarmUp: p.WarmUp, Lasting: p.Window, Seed: p.Seed, SLO: p.SLO}
+	shot := trial.Shot{Rate: p.Rate, From: p.From, Conns: p.Conns, Const: p.Const, WarmUp: p.WarmUp, Lasting: p.Window, Seed: p.Seed, SLO: p.SLO}
 	if shot.Lasting == 0 {
 		shot.Lasting = 5 * time.Second
 	}
