@@ -57,6 +57,25 @@ tune-httpbin() { # somebody else's server
 tune-rates() {
 	unthrottle tune --url /isPrime/200003 --rates 30%,85% --procs 1 --for 3s --warmup 1s --seed 2 --json >tune-rates.json
 }
+tune-nginx() { # somebody else's server, which is not Go's
+	mkdir -p "$work/nginx/www"
+	head -c 50000 /dev/zero | tr '\0' 'a' >"$work/nginx/www/page.txt"
+	cat >"$work/nginx/nginx.conf" <<-'END'
+		error_log stderr crit;
+		pid nginx.pid;
+		events {}
+		http {
+			access_log off;
+			server { listen 8080; root www; gzip on; gzip_types text/plain; }
+		}
+	END
+	(cd "$work" && unthrottle tune --vary workers=1,2,4 --url http://localhost:8080/page.txt --seed 1 --json -- \
+		nginx -p nginx -c nginx.conf -g 'daemon off; worker_processes {workers};') >tune-nginx.json
+}
+tune-redis() { # by a generator that is another program, for another protocol
+	unthrottle tune --cpus 1 --url localhost:6380 --load 'redis-benchmark -p {port} -n 60000 -t set -d 200' --vary 'io=1,2,4' --seed 1 --json -- \
+		redis-server --port 6380 --save '' --io-threads {io} >tune-redis.json
+}
 tune-limits() {
 	unthrottle tune --cpus 0.5,1,1.5 --url '/work?cpu=2ms' --slo p99=80ms --rate 250 --for 2s --seed 5 --json >tune-limits.json
 }
@@ -232,7 +251,7 @@ change() {
 }
 
 all=(run explain-findings explain-memory explain-watch ps many demo-page hey load-slo load-paused load-max watch trace guarded trace-sparse profile
-	tune tune-httpbin tune-rates tune-limits demo-picture bench bench-readfile bench-agent bench-flood bench-garbage bench-gocmd bench-chain bench-build change)
+	tune tune-httpbin tune-rates tune-nginx tune-redis tune-limits demo-picture bench bench-readfile bench-agent bench-flood bench-garbage bench-gocmd bench-chain bench-build change)
 for sample in "${@:-${all[@]}}"; do
 	echo "$sample" >&2
 	"$sample"

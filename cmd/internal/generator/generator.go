@@ -84,6 +84,20 @@ var tellers = []teller{
 		units:  []*regexp.Regexp{re(`^  \[[1-5][0-9][0-9]\] ([0-9]+) responses`), ohaErrors},
 		failed: []*regexp.Regexp{re(`^  \[[45][0-9][0-9]\] ([0-9]+) responses`), ohaErrors},
 	},
+	{ // what publishers do not wait for is no latency of the server
+		name: "nats bench", is: re(`^ *NATS .*(?:requester|synchronous publisher).* stats: [0-9,]+ msgs/sec`),
+		percent: re(`P([0-9.]+):? ([0-9.,]+us)`), units: natsUnits, rate: natsRate,
+	},
+	{name: "nats bench", is: natsRate, units: natsUnits, rate: natsRate},
+	{
+		name: "k6", is: re(`^ +http_reqs\.+: `),
+		latency: k6Latencies("http_req_duration"), units: []*regexp.Regexp{re(`^ +http_reqs\.+: +([0-9]+)`)}, rate: re(`^ +http_reqs\.+: +[0-9]+ +` + plain + `/s`),
+		failed: []*regexp.Regexp{re(`^ +http_req_failed\.+: +[0-9.]+% +([0-9]+) out of`), re(`^ +http_req_failed\.+: +[0-9.]+% +✓ ([0-9]+)`)},
+	},
+	{
+		name: "k6", is: re(`^ +iterations\.+: +[0-9]+ +[0-9.]+/s`),
+		latency: k6Latencies("grpc_req_duration"), units: []*regexp.Regexp{re(`^ +iterations\.+: +([0-9]+)`)}, rate: re(`^ +iterations\.+: +[0-9]+ +` + plain + `/s`),
+	},
 	{
 		name: "fortio", is: re(`^All done [0-9]+ calls`),
 		percent: re(`^# target ([0-9.]+)% ([0-9.e-]+)$`), unit: 1,
@@ -106,6 +120,20 @@ var tellers = []teller{
 
 var heyErrors = re(`^ +\[([0-9]+)\]\s+(?:Get|Post|Put|Patch|Delete|Head|Options) `)
 
+var (
+	natsUnits = []*regexp.Regexp{re(` benchmark \[.*\bmsgs=([0-9,]+)`)}
+	natsRate  = re(`^ *NATS .* stats: ([0-9,]+) msgs/sec`)
+)
+
+// k6Latencies are those that k6 tells of a metric; p(99) only if --summary-trend-stats asks for it.
+func k6Latencies(metric string) map[lab.Measure]*regexp.Regexp {
+	all := map[lab.Measure]*regexp.Regexp{}
+	for name, measure := range map[string]lab.Measure{"med": lab.P50, `p\(90\)`: lab.P90, `p\(99\)`: lab.P99, `p\(99\.9\)`: lab.P999} {
+		all[measure] = re(`^ +` + metric + `\.+: .*` + name + `=` + spans)
+	}
+	return all
+}
+
 // ohaErrors are those beside the statuses; requests that a deadline has cut off were not done, and don't count.
 var ohaErrors = re(`^  \[([0-9]+)\] (?:[^0-9a\n]|a[^b\n])`)
 
@@ -120,7 +148,7 @@ func Known() (names []string) {
 		names = append(names, t.name)
 	}
 	slices.Sort(names)
-	return names
+	return slices.Compact(names)
 }
 
 // Read reads an output, by what is known of generators, and by what the user says, which goes first.
@@ -173,7 +201,7 @@ func (t *teller) read(text string, r *Reading) {
 
 // set keeps a time that is above 0: none of what is told is faster than that.
 func (r *Reading) set(m lab.Measure, text string, unit float64) {
-	if v, err := seconds(text, unit); err == nil && v > 0 {
+	if v, err := seconds(strings.ReplaceAll(text, ",", ""), unit); err == nil && v > 0 {
 		r.Latencies[m] = v
 	}
 }

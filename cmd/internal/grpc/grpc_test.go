@@ -29,11 +29,11 @@ func typed(name string, number, kind int, more ...part) part {
 	return in(2, append([]part{text(1, name), part(appendVarint(nil, 3, uint64(number))), part(appendVarint(nil, 5, uint64(kind)))}, more...)...)
 }
 
-func of(name string) part   { return text(6, name) }
-func repeated() part        { return appendVarint(nil, 4, 3) }
+func of(name string) part    { return text(6, name) }
+func repeated() part         { return appendVarint(nil, 4, 3) }
 func named(name string) part { return text(10, name) }
-func oneof(n int) part      { return appendVarint(nil, 9, uint64(n)) }
-func optional() part        { return appendVarint(nil, 17, 1) }
+func oneof(n int) part       { return appendVarint(nil, 9, uint64(n)) }
+func optional() part         { return appendVarint(nil, 17, 1) }
 
 // shop is a file with a service, and with a message that has a field of every kind.
 func shop() []byte {

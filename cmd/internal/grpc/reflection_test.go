@@ -84,17 +84,19 @@ func TestAskHostile(t *testing.T) {
 		answer func(w http.ResponseWriter, what int, about string)
 		want   string
 	}{
-		"no gRPC":             {func(w http.ResponseWriter, _ int, _ string) { w.Header().Set("Content-Type", "text/html") }, "it is no server of gRPC"},
-		"too long":            {func(w http.ResponseWriter, _ int, _ string) { w.Write([]byte{0, 255, 255, 255, 255}) }, "more than 32 MB"},
-		"it says a lot":       {func(w http.ResponseWriter, _ int, _ string) { w.Write([]byte{0, 1, 0, 0, 0, 'a'}) }, "breaks off after 1 bytes of 16777216"},
-		"compressed":          {func(w http.ResponseWriter, _ int, _ string) { w.Write([]byte{1, 0, 0, 0, 0}) }, "compressed"},
-		"garbage":             {func(w http.ResponseWriter, _ int, _ string) { w.Write(frame([]byte("garbage"))) }, "no message of protocol buffers"},
-		"an empty answer":     {func(w http.ResponseWriter, _ int, _ string) { w.Write(frame(nil)) }, "there is no service shop.Till"},
-		"a garbled file":      {func(w http.ResponseWriter, _ int, _ string) { files(w, append(text(1, "x"), 255)) }, "there is no service"},
-		"no reflection":       {func(w http.ResponseWriter, _ int, _ string) { w.Header().Set("Grpc-Status", "12") }, "the server has no reflection"},
-		"refused":             {func(w http.ResponseWriter, _ int, _ string) { w.Header().Set("Grpc-Status", "16") }, `grpc-status "16"`},
-		"an error":            {func(w http.ResponseWriter, _ int, _ string) { fails(w, 13) }, `it answers with error 13: "no"`},
-		"imports without end": {func(w http.ResponseWriter, what int, about string) { files(w, append(append(text(1, about), text(3, about+"x")...), text(3, about)...)) }, "more than 2000 files"},
+		"no gRPC":         {func(w http.ResponseWriter, _ int, _ string) { w.Header().Set("Content-Type", "text/html") }, "it is no server of gRPC"},
+		"too long":        {func(w http.ResponseWriter, _ int, _ string) { w.Write([]byte{0, 255, 255, 255, 255}) }, "more than 32 MB"},
+		"it says a lot":   {func(w http.ResponseWriter, _ int, _ string) { w.Write([]byte{0, 1, 0, 0, 0, 'a'}) }, "breaks off after 1 bytes of 16777216"},
+		"compressed":      {func(w http.ResponseWriter, _ int, _ string) { w.Write([]byte{1, 0, 0, 0, 0}) }, "compressed"},
+		"garbage":         {func(w http.ResponseWriter, _ int, _ string) { w.Write(frame([]byte("garbage"))) }, "no message of protocol buffers"},
+		"an empty answer": {func(w http.ResponseWriter, _ int, _ string) { w.Write(frame(nil)) }, "there is no service shop.Till"},
+		"a garbled file":  {func(w http.ResponseWriter, _ int, _ string) { files(w, append(text(1, "x"), 255)) }, "there is no service"},
+		"no reflection":   {func(w http.ResponseWriter, _ int, _ string) { w.Header().Set("Grpc-Status", "12") }, "the server has no reflection"},
+		"refused":         {func(w http.ResponseWriter, _ int, _ string) { w.Header().Set("Grpc-Status", "16") }, `grpc-status "16"`},
+		"an error":        {func(w http.ResponseWriter, _ int, _ string) { fails(w, 13) }, `it answers with error 13: "no"`},
+		"imports without end": {func(w http.ResponseWriter, what int, about string) {
+			files(w, append(append(text(1, about), text(3, about+"x")...), text(3, about)...))
+		}, "more than 2000 files"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client, url := reflecting(t, c.answer)
