@@ -61,6 +61,7 @@ tune-nginx() { # somebody else's server, which is not Go's
 	mkdir -p "$work/nginx/www"
 	head -c 50000 /dev/zero | tr '\0' 'a' >"$work/nginx/www/page.txt"
 	cat >"$work/nginx/nginx.conf" <<-'END'
+		user root;
 		error_log stderr crit;
 		pid nginx.pid;
 		events {}

@@ -240,10 +240,13 @@ func (t *Tune) behind(a, lead, current *arm) *Drop {
 			return t.worst(Worse, a, b)
 		}
 	}
-	if t.settledTrade(a) {
+	switch {
+	case !t.settledTrade(a):
+		return nil
+	case t.failsMore(a, current) || slices.ContainsFunc(t.chain(), func(m Metric) bool { return t.shownBetter(m, a, current, trading) }):
 		return t.worst(IsTrade, a, current)
 	}
-	return nil
+	return t.worst(Worse, a, current)
 }
 
 // settledTrade reports whether a is shown to be worse than the current setting in one metric, or to fail more requests, and

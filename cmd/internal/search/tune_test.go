@@ -863,6 +863,23 @@ func TestTuneLevers(t *testing.T) {
 	}
 }
 
+// TestTuneNoTrade: what is worse in everything, where few pairs don't end a race, is no trade.
+func TestTuneNoTrade(t *testing.T) {
+	config := TuneConfig{Current: 2, GoDefault: 2, Candidates: []int{1, 4}, Exact: true, Patience: 10}
+	v := tune(t, config, costing(Candidate{Procs: 4}, 2, 3).but(func(o *TuneObservation) {
+		if o.Run.Procs == 1 {
+			o.CPUPerRequest *= 0.7
+			o.Tail *= 3
+		}
+	}))
+	for _, s := range v.Standings() {
+		want := map[int]DropReason{1: IsTrade, 4: Worse}[s.Procs]
+		if want != "" && (s.Dropped == nil || s.Dropped.Reason != want || s.Dropped.After >= config.Patience) {
+			t.Errorf("%d: %+v, want %s", s.Procs, s.Dropped, want)
+		}
+	}
+}
+
 // TestTuneVaried: what the user varies goes by itself, and together with a GOMAXPROCS and a GOGC that are better as well.
 func TestTuneVaried(t *testing.T) {
 	gains := func(procs, gogc, vary float64) rule {
