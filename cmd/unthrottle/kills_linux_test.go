@@ -24,7 +24,7 @@ const killsVariable = "UNTHROTTLE_KILLS"
 // group in any hierarchy, no temporary file, no unfinished result.
 func TestKernelKills(t *testing.T) {
 	slowtest.Skip(t)
-	kills := 9
+	kills := 10
 	if n, err := strconv.Atoi(os.Getenv(killsVariable)); err == nil {
 		kills = n
 	}
@@ -38,6 +38,7 @@ func TestKernelKills(t *testing.T) {
 		{"run", "--cpus", "0.1", "--limit-with", "emulate", "--", "sh", "-c", daemons},
 		{"bench", "--cpus", "0.5", "--procs", "1,2", "--blocks", "20", "--for", "50ms", "-o", "out.html", "fib"},
 		{"tune", "--batch", "--any", "--cpus", "0.5", "-o", "out.html", "--", "sh", "-c", "sleep 2233 & sleep 0.1"},
+		{"tune", "--vary", "X=1,2", "--cpus", "0.5", "--load", "sleep 2233 & sleep 0.2; echo done 5", "--metric", "units=done ([0-9]+)", "--ready", "50ms", "--url", "localhost:1", "--", "sleep", "2233"},
 		{"watch", "--for", "20s", "-o", "out.json"},
 		{"bench", "--base", "HEAD", "--blocks", "20", "--for", "50ms", "-o", "out.html", "--gobench", "."},
 	}

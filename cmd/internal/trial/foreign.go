@@ -191,11 +191,14 @@ func (x *Session) send(ctx context.Context, f *Foreign) (said string, err error)
 	}
 	cmd := exec.CommandContext(ctx, "sh", "-c", f.line())
 	cmd.Cancel = func() error { return endGroup(cmd) }
-	cmd.WaitDelay = grace
+	cmd.WaitDelay = lingering
 	cmd.SysProcAttr = groupWithUs()
 	var stdout, stderr tail
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	failed := onThread(cmd.Run)
+	failed := onThread(func() error { return runGroup(cmd) })
+	if errors.Is(failed, exec.ErrWaitDelay) { // it has ended, and what it has started has now
+		failed = nil
+	}
 	if cmd.ProcessState != nil {
 		x.used += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	}
@@ -203,6 +206,25 @@ func (x *Session) send(ctx context.Context, f *Foreign) (said string, err error)
 		return "", &loadError{fmt.Sprintf("the load: %v: %s", failed, complaint(bytes.Join([][]byte{stdout.Bytes(), stderr.Bytes()}, []byte("\n"))))}
 	}
 	return string(append(stdout.Bytes(), stderr.Bytes()...)), nil
+}
+
+// lingering is how long what a command has started may hold its output after its end.
+const lingering = 100 * time.Millisecond
+
+// runGroup runs a command, and ends what it has started.
+func runGroup(cmd *exec.Cmd) error {
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	stop, err := guardGroup(cmd.Process.Pid)
+	if err != nil {
+		endGroup(cmd)
+		return errors.Join(err, cmd.Wait())
+	}
+	defer stop()
+	err = cmd.Wait()
+	endGroup(cmd)
+	return err
 }
 
 // onThread does something on a thread that nothing else has, for what is started there ends with it.

@@ -1,7 +1,9 @@
 package trial
 
 import (
+	"io"
 	"os/exec"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -18,6 +20,26 @@ func groupWithUs() *syscall.SysProcAttr {
 }
 
 func endGroup(cmd *exec.Cmd) error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+
+// guardScript ends a group when nothing can be read any more, unless a line has come before.
+const guardScript = `trap '' INT QUIT HUP TERM; read -r line || kill -s KILL -- "-$1"`
+
+// guardGroup ends a process group if we are killed. stop ends the guard.
+func guardGroup(group int) (stop func(), err error) {
+	guard := exec.Command("sh", "-c", guardScript, "sh", strconv.Itoa(group))
+	guard.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	alive, err := guard.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := guard.Start(); err != nil {
+		return nil, err
+	}
+	return func() {
+		io.WriteString(alive, "\n")
+		guard.Wait()
+	}, nil
+}
 
 // machine says what this machine is.
 func machine() (kernel, cpu string, memory int64) {

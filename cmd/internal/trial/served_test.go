@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -18,6 +20,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/generator"
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/load"
 	"github.com/unthrottle/unthrottle/cmd/internal/loadtest"
@@ -348,4 +351,32 @@ func TestVaried(t *testing.T) {
 			t.Errorf("MODE=%s: %+v, %v", values, run, err)
 		}
 	}
+}
+
+// TestLoadLeavesNothing: what the command of a load has started ends with it, and is waited for no longer.
+func TestLoadLeavesNothing(t *testing.T) {
+	s := newServed(t, "/", "")
+	x, err := s.Open(t.Context(), lab.Setting{}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	file := filepath.Join(t.TempDir(), "pid")
+	by := &Foreign{Command: "sleep 3344 & echo $! >" + file + "; echo done 5", Metrics: []generator.Metric{{Name: "units", RE: regexp.MustCompile("done (.)")}}}
+	w, err := x.Load(t.Context(), Shot{By: by})
+	if err != nil || w.Requests != 5 {
+		t.Fatalf("%+v, %v", w, err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 500 {
+		cmdline, err := os.ReadFile("/proc/" + strings.TrimSpace(string(text)) + "/cmdline")
+		if err != nil || !strings.HasPrefix(string(cmdline), "sleep") {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Error("its sleep is still there")
 }
