@@ -84,7 +84,9 @@ type bench struct {
 	style          string
 	list           bool
 	server         serverOptions
-	load           lab.Served // a rate of 0: the program is no server
+	load           lab.Served // neither a rate nor a foreign load: the program is no server
+	rate           quantity.RateRange
+	times          time.Duration // that recorded arrivals last
 	tailMargin     float64
 
 	lab    *Lab
@@ -126,8 +128,13 @@ func (b *bench) register(l *verb.Flags) {
 	in.Var(verb.OneOf(&b.options.Compare, lab.ByBuild, lab.ByProcs, lab.ByCPUs, lab.ByGo, lab.ByWorkload), "compare", "F\tthe factor that settings are compared by: build, procs, cpus, go or workload")
 	b.limit = limitFlags(l.Like("run"), false)
 	in = l.Section("A server under load:")
-	in.Var(quantity.Value(&b.load.Rate, quantity.ParseRate, "500"), "rate", "R\trequests a second; unthrottle tune finds one")
+	in.Var(quantity.Value(&b.rate, quantity.ParseRateRange, "500, or 100..1000"), "rate", "R\trequests a second; unthrottle tune finds one; 100..1000 changes evenly within each window")
+	in.StringVar(&b.load.Times, "rate-file", "", "FILE\tarrivals as they were recorded: a time a line, as an access log has them; each window has the first of them")
+	for _, other := range []string{"rate", "load-burst", "load", "units"} {
+		l.Exclude("use one of them", "rate-file", other)
+	}
 	in.StringVar(&b.load.By, "load", "", "CMD\twhat loads it in place of our own generator, for any protocol: 'ghz --insecure -n 2000 … {addr}'")
+	in.StringVar(&b.load.Units, "units", "", "URL#NAME\twhat was done, by a counter of the server's for Prometheus: where CMD does not tell it, or where the work comes by itself")
 	asked.Burst(in, &b.load.Burst, "load-burst")
 	in.StringVar(&b.load.URL, "url", "", "URL\twhat to load (the port that it listens on)")
 	verb.Duration(in, &b.warmUp, "warmup", 0, "D\tbefore each window (1s)")
@@ -192,6 +199,9 @@ func (b *bench) GoOn(from *bench) error {
 	if !sameBuilds(b.soFar.Plan.Builds, old.Plan.Builds) {
 		return hint.With(errors.New("what is built now is not what was built when the bench was started"),
 			"the commit or the working tree is another: begin anew; unthrottle report "+from.Resume+" shows the runs so far")
+	}
+	if now, before := b.soFar.Plan.Served, old.Plan.Served; now != nil && before != nil && now.Sum != before.Sum {
+		return fmt.Errorf("%s is not what it was when the bench was started", now.Times)
 	}
 	b.soFar.Runs, b.soFar.Time = old.Runs, old.Time
 	b.soFar.Plan.Command = old.Plan.Command
@@ -331,6 +341,9 @@ func (b *bench) parse(ctx context.Context, workloads, command []string) (p lab.P
 	case asked > 1:
 		return p, hint.Usage(example, "name either workloads, or a program after --, or --gobench")
 	}
+	if err := b.takeRates(ctx); err != nil {
+		return p, err
+	}
 	if err := b.checkServer(command); err != nil {
 		return p, err
 	}
@@ -425,7 +438,7 @@ func (b *bench) subject(ctx context.Context, workloads, command []string, seed u
 			l = &lineup{name: filepath.Base(command[0]), order: []trial.Build{{}}, args: map[trial.Build][]string{{}: command}}
 		}
 		switch {
-		case b.load.By != "":
+		case b.load.Foreign():
 			s, err = b.servedBy(l)
 		case b.load.Rate > 0:
 			s, err = b.served(ctx, l, seed)
@@ -527,7 +540,25 @@ func (b *bench) builtin(ctx context.Context, dir string, workloads []string) (s 
 }
 
 // underLoad reports whether what is run is a server.
-func (b *bench) underLoad() bool { return b.load.Rate > 0 || b.load.By != "" }
+func (b *bench) underLoad() bool { return b.load.Rate > 0 || b.load.Foreign() }
+
+// takeRates says how many requests there are a second.
+func (b *bench) takeRates(ctx context.Context) (err error) {
+	l := &b.load
+	if l.Rate = b.rate.Mean(); b.rate.From != b.rate.To {
+		l.From = b.rate.From
+	}
+	switch l.Times {
+	case "":
+		return nil
+	case "-":
+		return hint.Usage("write it to a file, and name that", "bench plays the arrivals again and again, and can't read them from stdin each time")
+	}
+	var plan load.Plan
+	l.Sum, err = recorded(ctx, l.Times, nil, 0, &plan)
+	l.Rate, b.times = quantity.Significant(plan.Rate, 3), plan.Duration
+	return err
+}
 
 // checkServer refuses flags that what is run has no use for.
 func (b *bench) checkServer(command []string) error {
@@ -541,7 +572,7 @@ func (b *bench) checkServer(command []string) error {
 	if len(command) == 0 {
 		return hint.Usage("unthrottle bench --rate 500 -- SERVER", "--rate is for a server after --")
 	}
-	if b.load.By != "" {
+	if b.load.Foreign() {
 		return b.checkForeign()
 	}
 	if n := b.load.Burst; n > load.MostBurst {
@@ -564,13 +595,16 @@ func (b *bench) served(ctx context.Context, servers *lineup, seed uint64) (trial
 		b.warmUp = time.Second
 	}
 	var look tune.Load
+	if usual, _ := tune.Window(l.Rate, 0); wanted == 0 && b.times > 0 {
+		wanted = min(usual, b.times)
+	}
 	look.Window, look.Tail = tune.Window(l.Rate, wanted)
 	figure := look.TailMeasure().Metric(look.Tail + " of the response times")
 	if look.TailMeasure() == lab.P99 {
 		figure = lab.ReadyTail.Metric("tail of typical seconds")
 	}
 	l.WarmUp, l.Window = lab.Seconds(b.warmUp), lab.Seconds(look.Window)
-	loaded := &trial.Loaded{Shot: trial.Shot{Rate: l.Rate, Burst: l.Burst, WarmUp: b.warmUp, Lasting: look.Window, Seed: seed}}
+	loaded := &trial.Loaded{Shot: trial.Shot{Rate: l.Rate, From: l.From, Times: l.Times, Burst: l.Burst, WarmUp: b.warmUp, Lasting: look.Window, Seed: seed}}
 	b.runner = loaded
 	subject := loaded.Subject(servers.name, figure)
 	if b.stdio.Lab != nil || servers.same { // a test's, or nothing is run

@@ -9,13 +9,18 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/trial"
+	"github.com/unthrottle/unthrottle/cmd/internal/tune"
 )
 
 const foreignExample = "unthrottle bench --load 'redis-benchmark -p {port} -t get' --ready 6379 -- redis-server"
 
 // checkForeign refuses flags that are for our own generator.
 func (b *bench) checkForeign() error {
-	return b.server.checkForeign(b.Flags, "rate", "load-burst", "warmup", "for", "unit", "size")
+	own := []string{"rate", "load-burst", "unit", "size"}
+	if b.load.By != "" {
+		own = append(own, "warmup", "for")
+	}
+	return b.server.checkForeign(b.Flags, own...)
 }
 
 // servedBy is a server as what is run, under the load of somebody else's generator. It is compared by the latency that was named, or the
@@ -25,7 +30,18 @@ func (b *bench) servedBy(servers *lineup) (trial.Subject, error) {
 	if err != nil {
 		return trial.Subject{}, hint.Usage("--metric "+generator.Example, "%w", err)
 	}
+	if by.Counter, err = trial.ParseCounter(b.load.Units); err != nil {
+		return trial.Subject{}, hint.Usage("--units http://localhost:9090/metrics#jobs_done_total", "--units %s: %w", b.load.Units, err)
+	}
 	by.Tail = lab.P99
+	shot := trial.Shot{By: by}
+	if b.load.By == "" {
+		by.Tail, by.Lasting, shot.WarmUp = "", tune.UsualWindow, b.warmUp
+		if b.Flags.Given("for") {
+			by.Lasting = b.window
+		}
+		b.load.Window, b.load.WarmUp = lab.Seconds(by.Lasting), lab.Seconds(b.warmUp)
+	}
 	var told []lab.Measure
 	for _, m := range by.Metrics {
 		if m.Measure() != "" {
@@ -40,7 +56,7 @@ func (b *bench) servedBy(servers *lineup) (trial.Subject, error) {
 	case len(told) > 0:
 		by.Tail = slices.MaxFunc(told, func(a, c lab.Measure) int { return cmp.Compare(percent(a), percent(c)) })
 	}
-	loaded := &trial.Loaded{Shot: trial.Shot{By: by}}
+	loaded := &trial.Loaded{Shot: shot}
 	b.runner = loaded
 	cpu := lab.CPUPerRequest.Metric("CPU per unit of work")
 	figure := cpu
@@ -57,7 +73,7 @@ func (b *bench) servedBy(servers *lineup) (trial.Subject, error) {
 	if _, err := findProgram(servers.first()[0]); err != nil {
 		return subject, err
 	}
-	ready, address, err := b.server.listens(b.load.URL, foreignExample)
+	ready, address, err := b.server.listens(foreignURL(b.load.URL, b.load.By, b.load.Units), foreignExample)
 	by.Address = address
 	loaded.Served = &trial.Served{
 		Service: b.server.spec(servers.first(), ready, b.limit, b.Flags), Builds: servers.args, Copy: servers.copy,

@@ -129,6 +129,14 @@ func (o *serverOptions) spec(program []string, ready service.Ready, l *limitOpti
 	return service.Spec{Args: program, Limit: l.Limit, With: l.with, Timeout: o.readyTimeout, Patient: flags.Given("ready-timeout"), Ready: ready}
 }
 
+// foreignURL is where a server listens that others load: of one whose work comes by itself, its counter is all that has to be known.
+func foreignURL(url, command, units string) string {
+	if command == "" {
+		return cmp.Or(url, strings.Split(units, "#")[0])
+	}
+	return url
+}
+
 // listens says when a server is ready and where it listens, by --url or by --ready.
 func (o *serverOptions) listens(at, example string) (ready service.Ready, address string, err error) {
 	ready, address = o.ready, o.ready.Address

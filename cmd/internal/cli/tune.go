@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -326,11 +325,7 @@ func (t *tuner) checkLoad(p tune.Plan) error {
 
 // foreignAt says when the server is ready that others load, and where it listens.
 func (t *tuner) foreignAt(p tune.Plan) (ready service.Ready, address string, err error) {
-	at := p.URL
-	if p.Load == "" { // its counter is all that has to be known
-		at = cmp.Or(at, strings.Split(p.Units, "#")[0])
-	}
-	return t.server.listens(at, foreignTuned)
+	return t.server.listens(foreignURL(p.URL, p.Load, p.Units), foreignTuned)
 }
 
 const foreignTuned = "unthrottle tune --url localhost:6379 --load 'redis-benchmark -p {port} -t get' -- redis-server"

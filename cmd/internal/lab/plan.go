@@ -128,11 +128,18 @@ type Build struct {
 type Served struct {
 	By     string  `json:"load_command,omitempty"` // that loads it; "": our own generator
 	URL    string  `json:"url"`                    // "": what a file of targets says
-	Rate   float64 `json:"rate"`                   // requests a second; 0: not ours to say
-	Burst  int     `json:"burst,omitempty"`        // that arrive at once; 0: one
+	Units  string  `json:"units_url,omitempty"`    // a counter of the server's that tells what was done: URL#NAME
+	Rate   float64 `json:"rate"`                   // requests a second, on average; 0: not ours to say
+	From   float64 `json:"rate_from,omitempty"`    // with which each window begins, where it changes evenly
+	Times  string  `json:"rate_file,omitempty"`    // of recorded arrivals, which have that Rate
+	Sum    string  `json:"rate_file_sha256,omitempty"`
+	Burst  int     `json:"burst,omitempty"` // that arrive at once; 0: one
 	WarmUp Seconds `json:"warm_up_seconds"`
 	Window Seconds `json:"window_seconds"`
 }
+
+// Foreign reports whether the load is not our generator's: somebody else's, or one that comes by itself.
+func (s *Served) Foreign() bool { return s.By != "" || s.Units != "" }
 
 // Cross makes all combinations, without doubles. What is said of a build is taken from settings that have nothing else.
 func Cross(workloads []string, builds []Setting, cpus []float64, procs []int) (settings []Setting) {

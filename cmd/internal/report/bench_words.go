@@ -425,13 +425,21 @@ func (g *BenchGroup) TailNote() string {
 		"ready to be sent; p99 itself is of whole windows. Intervals are 95 % ones."
 }
 
+// RateText is the rate of a server's load, which may change in each window.
+func RateText(l *lab.Served) string {
+	if l.From > 0 {
+		return quantity.PerSecond(l.From) + " to " + quantity.PerSecond(2*l.Rate-l.From)
+	}
+	return quantity.PerSecond(l.Rate)
+}
+
 // LoadText says how much of the limit a server's load uses with the first setting; "" if there is no load.
 func (b *Bench) LoadText(g *BenchGroup) string {
 	l := b.Plan.Served
-	if l == nil || l.By != "" || len(g.Settings) == 0 {
+	if l == nil || l.Foreign() || len(g.Settings) == 0 {
 		return ""
 	}
-	text := "at " + quantity.PerSecond(l.Rate)
+	text := "at " + RateText(l)
 	if share := b.used(g); share > 0 {
 		text += fmt.Sprintf(", where %s uses %s of its limit", benchWords{plan: b.Plan}.name(g.Settings[0]), quantity.WholeShare(share))
 	}
@@ -509,7 +517,7 @@ func (b *Bench) warn(s *lab.Study, a lab.Analysis) {
 func (b *Bench) doubts(g *BenchGroup, rows lab.Group) (texts []string) {
 	w := benchWords{plan: b.Plan}
 	add := func(format string, args ...any) { texts = append(texts, fmt.Sprintf(format, args...)) }
-	if l := b.Plan.Served; l != nil && l.By == "" {
+	if l := b.Plan.Served; l != nil && !l.Foreign() {
 		const queueing = 0.85
 		rate, window := quantity.PerSecond(l.Rate), time.Duration(l.Window)
 		if share := b.used(g); share > queueing {

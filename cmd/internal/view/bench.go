@@ -246,10 +246,16 @@ func benchPlan(d *report.Bench) (facts sheet.Facts) {
 	switch l := p.Served; {
 	case l == nil:
 	case l.By != "":
-		facts.Add("load", l.By)
+		facts.Add("load", joined(", ", l.By, l.Units))
+	case l.Units != "":
+		facts.Add("load", "what comes by itself, as "+l.Units+" counts it, windows of "+quantity.Lasting(time.Duration(l.Window).Seconds()))
 	default:
 		window, warm := time.Duration(l.Window).Seconds(), time.Duration(l.WarmUp).Seconds()
-		facts.Add("load", joined(", ", quantity.PerSecond(l.Rate), "Poisson arrivals", bursts(l.Burst))+", windows of "+quantity.Lasting(window)+
+		arrive := "Poisson arrivals"
+		if l.Times != "" {
+			arrive = "recorded arrivals of " + l.Times
+		}
+		facts.Add("load", joined(", ", report.RateText(l)+when(l.From > 0, " in each window"), arrive, bursts(l.Burst))+", windows of "+quantity.Lasting(window)+
 			when(warm > 0, " after "+quantity.Lasting(warm)+" of warm-up"), l.URL)
 	}
 	tail := when(p.Tail > 0, ", of response times "+quantity.Share(p.Tail))
