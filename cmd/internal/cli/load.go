@@ -27,7 +27,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/view"
 )
 
-const loadHelp = `Send an HTTP server requests at a rate, and tell how long users would wait: from when each request was due.
+const loadHelp = `Send a server requests at a rate, of HTTP or gRPC, and tell how long users would wait: from when each was due.
 
 Usage:
   unthrottle load URL [FLAGS]

@@ -491,8 +491,8 @@ func howToSet(s *tune.Study, v TuneVerdict) []TuneHow {
 	}
 	var kube, unit []string
 	for _, x := range env {
-		kube = append(kube, "- name: "+x.name+"\n  value: \""+x.value+"\"")
-		unit = append(unit, "Environment="+x.name+"="+x.value)
+		kube = append(kube, "- name: "+x.name+"\n  value: "+strconv.Quote(x.value)) // which YAML reads the same
+		unit = append(unit, "Environment="+systemdWord(x.name+"="+x.value))
 	}
 	how := []TuneHow{
 		{"environment", env.String() + " " + ShellWords(command)},
@@ -518,6 +518,15 @@ func howToSet(s *tune.Study, v TuneVerdict) []TuneHow {
 		return how
 	}
 	return append(how, TuneHow{"Go", strings.Join(append(imports, code...), "\n")})
+}
+
+// systemdWord quotes a word where a unit file would not read it as it is.
+func systemdWord(word string) string {
+	word = strings.ReplaceAll(word, "%", "%%")
+	if strings.ContainsAny(word, " \t\"'\\") {
+		return strconv.Quote(word)
+	}
+	return word
 }
 
 // policyCode is the line of Go that gives this number under this limit, by a policy that goes by the limit if one does.

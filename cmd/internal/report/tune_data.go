@@ -21,7 +21,7 @@ func TuneCSV(w io.Writer, d *Tune) error {
 		"load", "rate", "phase", "block", "gomaxprocs", "gogc", "seed", "start", "seconds", "valid", "slo_held", "invalid", "marks", "error",
 	}
 	for _, v := range d.Varied {
-		head = append(head, v.Name)
+		head = append(head, "vary_"+v.Name)
 	}
 	for _, m := range d.Metrics {
 		head = append(head, m.Unit)

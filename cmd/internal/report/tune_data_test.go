@@ -126,3 +126,11 @@ func TestTuneDataIsSafe(t *testing.T) {
 		}
 	}
 }
+
+func TestSystemdWord(t *testing.T) {
+	for word, want := range map[string]string{"GOGC=400": "GOGC=400", "A=b c": `"A=b c"`, "A=50%": "A=50%%", `A="x"`: `"A=\"x\""`} {
+		if got := systemdWord(word); got != want {
+			t.Errorf("%s: %s, want %s", word, got, want)
+		}
+	}
+}

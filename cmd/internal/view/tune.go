@@ -545,7 +545,8 @@ func (p tunePart) loadText() string {
 	case l.Connections > 0:
 		what = tuneClosedLoop(l)
 	case p.Subject.Load != "":
-		return joined(", ", p.Subject.Load, "which takes "+quantity.Lasting(l.Window), when(l.WarmUp > 0, "and runs twice, as the first time the program is not warm"), p.Subject.Units)
+		takes := "which takes " + quantity.Lasting(l.Window) + when(l.WarmUp > 0, " and runs twice, as the first time the program is not warm")
+		return joined(", ", p.Subject.Load, takes, p.Subject.Units) + "; how late it was itself is not known"
 	case p.Subject.Units != "":
 		what = "what comes by itself, as " + p.Subject.Units + " counts it"
 	}

@@ -230,7 +230,7 @@ func (t *tuner) prepareServer(ctx context.Context, args, command []string) error
 	case !strings.HasPrefix(t.path, "/"):
 		return hint.Usage("--path /"+t.path, "--path %s does not begin with /", t.path)
 	}
-	if name := t.Flags.FirstGiven("targets", "unix", "proxy", "cacert", "cert", "key"); name != "" {
+	if name := t.Flags.FirstGiven("targets", "descriptors", "unix", "proxy", "cacert", "cert", "key"); name != "" {
 		return hint.Usage("leave it out", "--%s is of this machine, and the load is sent from a pod", name)
 	}
 	if strings.HasPrefix(t.requests.Data, "@") {
