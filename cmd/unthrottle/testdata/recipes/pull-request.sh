@@ -36,7 +36,7 @@ step() {
 act() {
 	repository
 	export GITHUB_STEP_SUMMARY=$PWD/../summary.md VERSION=latest
-	export BASE=HEAD^1 PACKAGES=./... RUN=. BUDGET=3s MARGIN=2% FAIL_ON=warning ARGS="--for 50ms"
+	export BASE=HEAD^1 PACKAGES=./... RUN=. BUDGET=12s MARGIN=2% FAIL_ON=warning ARGS="--for 50ms"
 	[ "$(step 3)" = "" ] || fail "the action has more than two steps"
 	bash -eo pipefail -c "$(step 1)" || fail "installing"
 	code=0
@@ -47,7 +47,7 @@ act() {
 	git commit -q --allow-empty -m third
 	bash -eo pipefail -c "$(step 2)" || fail "of the same build: exit code $?"
 	grep -q 'byte for byte' "$GITHUB_STEP_SUMMARY" || fail "the summary does not say that both are the same"
-	sed -n 's/^ *- \(unthrottle .*\)/\1/p' ../.gitlab-ci.yml | sed 's/--budget 3m/--budget 3s --for 50ms/' >../gitlab
+	sed -n 's/^ *- \(unthrottle .*\)/\1/p' ../.gitlab-ci.yml | sed 's/--budget 3m/--budget 12s --for 50ms/' >../gitlab
 	code=0
 	CI_MERGE_REQUEST_TARGET_BRANCH_NAME=main bash -eo pipefail ../gitlab || code=$?
 	[ $code = 3 ] || fail "on GitLab the exit code is $code"
