@@ -97,7 +97,7 @@ func TestCalls(t *testing.T) {
 		{"answers", `{"responseSize": 1000, "payload": {"body": "AAEC"}}`, nil, 0, "", false},
 		{"an error", `{"responseStatus": {"code": 13, "message": "oh dear"}}`, nil, 40, "grpc-status 13 INTERNAL", false},
 		{"one of two", `{} {"responseStatus": {"code": 5}}`, []string{"--seed", "1"}, -1, "grpc-status 5 NOT_FOUND", false},
-		{"late", `{}`, []string{"-H", "sleep-ms: 1000", "--timeout", "100ms"}, 40, "", true},
+		{"late", `{}`, []string{"-H", "sleep-ms: 20000", "--timeout", "1s"}, 40, "", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, address := start(t)
@@ -127,7 +127,8 @@ func TestConnections(t *testing.T) {
 		if d, _, stderr := load(t, "--grpc", unary, address, "--rate", "200", "-n", "100", "--http2-conns", conns); d.Requests != 100 || d.Failed > 0 {
 			t.Fatalf("%+v\n%s", d, stderr)
 		}
-		if got := s.Conns.Load() - 1; got != want { // another has asked what there is
+		const meanwhile = 3 // may be opened before the first is there; and another has asked what the server has
+		if got := s.Conns.Load() - 1; got < want || got > want+meanwhile {
 			t.Errorf("%s: %d connections", conns, got)
 		}
 	}
