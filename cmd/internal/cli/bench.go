@@ -548,15 +548,9 @@ func (b *bench) takeRates(ctx context.Context) (err error) {
 	if l.Rate = b.rate.Mean(); b.rate.From != b.rate.To {
 		l.From = b.rate.From
 	}
-	switch l.Times {
-	case "":
-		return nil
-	case "-":
-		return hint.Usage("write it to a file, and name that", "bench plays the arrivals again and again, and can't read them from stdin each time")
+	if l.Times != "" {
+		l.Rate, b.times, l.Sum, err = played(ctx, l.Times)
 	}
-	var plan load.Plan
-	l.Sum, err = recorded(ctx, l.Times, nil, 0, &plan)
-	l.Rate, b.times = quantity.Significant(plan.Rate, 3), plan.Duration
 	return err
 }
 

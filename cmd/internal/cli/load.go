@@ -153,9 +153,6 @@ func (o *loader) session(ctx context.Context, args []string) (*loadtest.Session,
 	if p.Duration == 0 && p.Requests == 0 {
 		p.Duration = defaultFor
 	}
-	if o.requests.Descriptors != "" && o.requests.GRPC == "" {
-		return nil, hint.Usage("unthrottle load --grpc pkg.Service/Method --descriptors FILE localhost:50051", "--descriptors is for --grpc")
-	}
 	if o.requests.Method == "" && o.flags.Given("data") {
 		o.requests.Method = "POST"
 	}
@@ -328,6 +325,16 @@ func outcomeOf(d *report.Load) error {
 		return hint.With(fmt.Errorf("no request was answered: %s", cause), "is the server running, and is the URL right?")
 	}
 	return nil
+}
+
+// played says of recorded arrivals that are played in each window how many there are a second, how long they last, and the file's sum.
+func played(ctx context.Context, file string) (rate float64, lasts time.Duration, sum string, err error) {
+	if file == "-" {
+		return 0, 0, "", hint.Usage("write it to a file, and name that", "the arrivals are played again and again, and can't be read from stdin each time")
+	}
+	var p load.Plan
+	sum, err = recorded(ctx, file, nil, 0, &p)
+	return quantity.Significant(p.Rate, 3), p.Duration, sum, err
 }
 
 // onOneP reports whether one P is enough for the generator: over HTTP/2 it is net/http's, in which threads wake each other for each answer.

@@ -15,7 +15,6 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/conduct"
 	"github.com/unthrottle/unthrottle/cmd/internal/generator"
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
-	"github.com/unthrottle/unthrottle/cmd/internal/load"
 	"github.com/unthrottle/unthrottle/cmd/internal/plain"
 	"github.com/unthrottle/unthrottle/cmd/internal/progress"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
@@ -181,8 +180,10 @@ func (t *tuner) Plan(ctx context.Context, args, command []string) (err error) {
 	if err := t.takeVary(&p); err != nil {
 		return err
 	}
-	if err := t.takeTimes(ctx, &p); err != nil {
-		return err
+	if p.Times != "" {
+		if p.Rate, p.TimesLast, p.TimesSum, err = played(ctx, p.Times); err != nil {
+			return err
+		}
 	}
 	if p.CPUs = t.limits[0]; len(t.limits) > 1 {
 		p.Limits = t.limits
@@ -228,33 +229,17 @@ func (t *tuner) takeVary(p *tune.Plan) error {
 	return nil
 }
 
-// takeTimes reads the file of recorded arrivals, for how many there are a second.
-func (t *tuner) takeTimes(ctx context.Context, p *tune.Plan) (err error) {
-	if p.Times == "" {
-		return nil
-	}
-	if p.Times == "-" {
-		return hint.Usage("write it to a file, and name that", "tune plays the arrivals again and again, and can't read them from stdin each time")
-	}
-	var plan load.Plan
-	if p.TimesSum, err = recorded(ctx, p.Times, nil, 0, &plan); err != nil {
-		return err
-	}
-	p.Rate, p.TimesLast = quantity.Significant(plan.Rate, 3), plan.Duration
-	return nil
-}
-
 // checkTimes makes sure that a tune that goes on has the arrivals that it began with.
 func (t *tuner) checkTimes(ctx context.Context) error {
 	p := t.soFar.Plan
-	now := p
-	if err := t.takeTimes(ctx, &now); err != nil {
-		return err
+	if p.Times == "" {
+		return nil
 	}
-	if now.TimesSum != p.TimesSum {
-		return fmt.Errorf("%s is not what it was when the tune was started", p.Times)
+	_, _, sum, err := played(ctx, p.Times)
+	if err == nil && sum != p.TimesSum {
+		err = fmt.Errorf("%s is not what it was when the tune was started", p.Times)
 	}
-	return nil
+	return err
 }
 
 // checkSubject checks what is to be tuned.

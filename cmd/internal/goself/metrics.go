@@ -145,7 +145,7 @@ func Counter(page []byte, name string) (sum float64, ok bool) {
 			}
 		}
 	}
-	return sum, ok
+	return sum, ok && lines.Err() == nil // else what follows a line that is too long is not in it
 }
 
 // Figures are what happened between two readings. What is not known is negative.

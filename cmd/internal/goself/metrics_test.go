@@ -81,4 +81,7 @@ func TestCounter(t *testing.T) {
 			t.Errorf("%q: %v, %v", name, n, ok)
 		}
 	}
+	if n, ok := Counter([]byte("a 1\n"+strings.Repeat("x", 2<<20)+" 1\na 2\n"), "a"); ok {
+		t.Errorf("%v of a page that could not be read to its end", n)
+	}
 }

@@ -50,6 +50,9 @@ func (r *Requests) Read(ctx context.Context, url string, stdin io.Reader) (targe
 	if err != nil {
 		return nil, c, err
 	}
+	if r.Descriptors != "" && r.GRPC == "" {
+		return nil, c, hint.Usage("--grpc pkg.Service/Method --descriptors FILE", "--descriptors is for --grpc")
+	}
 	switch {
 	case r.GRPC != "":
 		c.HTTP2, c.NoCompression = load.HTTP2Only, true
@@ -68,7 +71,7 @@ func (r *Requests) Read(ctx context.Context, url string, stdin io.Reader) (targe
 // First is the URL that the first request goes to. It reads what Read will, but asks no server, so that what is wrong can be said before one
 // is started.
 func (r *Requests) First(ctx context.Context, url string, stdin io.Reader) (string, error) {
-	if r.GRPC != "" {
+	if r.GRPC != "" && r.Descriptors == "" {
 		if _, _, err := grpc.ParseName(r.GRPC); err != nil {
 			return "", hint.Usage(callExample, "--grpc: %w", err)
 		}

@@ -77,12 +77,20 @@ func decode[T any](data []byte) (any, error) {
 	if err := json.Unmarshal(data, doc); err != nil {
 		return nil, fmt.Errorf("reading the document: %w", err)
 	}
-	if bench, ok := any(doc).(*Bench); ok {
-		if err := bench.check(); err != nil {
+	if d, ok := any(doc).(interface{ check() error }); ok {
+		if err := d.check(); err != nil {
 			return nil, fmt.Errorf("reading the document: %w", err)
 		}
 	}
 	return Sane(doc), nil
+}
+
+// check reports more names than tune varies: there is a column for each.
+func (d *Tune) check() error {
+	if len(d.Varied) > tune.MostVaried {
+		return fmt.Errorf("%d things are varied: there may be %d combinations", len(d.Varied), tune.MostVaried)
+	}
+	return nil
 }
 
 // check reports what in a document points to nothing in it.

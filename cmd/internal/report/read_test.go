@@ -81,3 +81,12 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// TestReadVaried: a document that varies more than tune can has no end of columns, and is refused.
+func TestReadVaried(t *testing.T) {
+	many := strings.Repeat(`{"name": "a", "values": []},`, 50_000) + `{"name": "b"}`
+	_, err := Read([]byte(`{"version": 2, "verb": "tune", "verdict": {}, "varied": [` + many + `]}`))
+	if err == nil || !strings.Contains(err.Error(), "50001 things are varied") {
+		t.Error(err)
+	}
+}
