@@ -172,27 +172,38 @@ func (b *bench) judgeChanges(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("-more: %w", err)
 		}
-		ours, theirs := map[string]int{}, map[string]int{}
-		for i := range b.times {
-			if err := write(repository, files(base+base*more/100, fmt.Sprint("change ", i))); err != nil {
-				return err
+		ours, theirs, done := map[string]int{}, map[string]int{}, 0
+		for ; done < b.times; done++ {
+			claim, word, err := b.both(ctx, repository, files(base+base*more/100, fmt.Sprint("change ", done)))
+			if ctx.Err() != nil {
+				break // what was judged until then is printed
 			}
-			claim, err := b.ours(ctx, repository)
 			if err != nil {
 				return err
 			}
 			ours[claim]++
-			word, err := b.theirs(ctx, repository)
-			if err != nil {
-				return err
-			}
 			theirs[word]++
 		}
-		share := func(n int) string { return fmt.Sprintf("%d of %d", n, b.times) }
+		share := func(n int) string { return fmt.Sprintf("%d of %d", n, done) }
 		fmt.Printf("| %d %% | %s | %s | %s | %s | %s | %s | %s |\n", more, share(ours["worse"]), share(ours["undecided"]+ours["too few"]),
 			share(ours["no worse"]), share(ours["better"]), share(theirs["worse"]), share(theirs["~"]), share(theirs["better"]))
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 	}
 	return nil
+}
+
+// both is what unthrottle claims of the files beside what is committed, and what benchstat says.
+func (b *bench) both(ctx context.Context, repository string, changed map[string]string) (claim, word string, err error) {
+	if err := write(repository, changed); err != nil {
+		return "", "", err
+	}
+	if claim, err = b.ours(ctx, repository); err != nil {
+		return "", "", err
+	}
+	word, err = b.theirs(ctx, repository)
+	return claim, word, err
 }
 
 // ours is what unthrottle claims.

@@ -126,6 +126,7 @@ func (b *bench) register(l *verb.Flags) {
 	in.Var(quantity.Value(&b.cpus, asked.ParseLimits, "none,0.5,1"), "cpus", "LIST\tlimits: numbers or none (1)")
 	b.builds.register(in)
 	in.Var(verb.OneOf(&b.options.Compare, lab.ByBuild, lab.ByProcs, lab.ByCPUs, lab.ByGo, lab.ByWorkload), "compare", "F\tthe factor that settings are compared by: build, procs, cpus, go or workload")
+	b.atOnceFlag(in, "for benchmarks and servers that do each other no harm")
 	b.limit = limitFlags(l.Like("run"), false)
 	in = l.Section("A server under load:")
 	in.Var(quantity.Value(&b.rate, quantity.ParseRateRange, "500, or 100..1000"), "rate", "R\trequests a second; unthrottle tune finds one; 100..1000 changes evenly within each window")
@@ -386,6 +387,7 @@ func (b *bench) fill(ctx context.Context, p *lab.Plan, workloads, command []stri
 	} else if b.runner == nil {
 		b.runner = trial.Alike{Runner: b.alone(subject.Programs)}
 	}
+	p.AtOnce = b.mayShare(len(command) > 0)
 	for name, f := range p.Figures {
 		if b.figure != "" {
 			if f, err = b.otherFigure(p, f); err != nil {
@@ -611,6 +613,7 @@ func (b *bench) served(ctx context.Context, servers *lineup, seed uint64) (trial
 	var err error
 	if loaded.Served, l.URL, err = b.serve(ctx, &b.server, first, l.URL, b.limit, b.limit.WithCPUs(b.cpus[0])); err == nil {
 		loaded.Served.Builds, loaded.Served.Copy = servers.args, servers.copy
+		err = b.serverSides(loaded)
 	}
 	return subject, err
 }

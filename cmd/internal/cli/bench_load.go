@@ -16,7 +16,7 @@ const foreignExample = "unthrottle bench --load 'redis-benchmark -p {port} -t ge
 
 // checkForeign refuses flags that are for our own generator.
 func (b *bench) checkForeign() error {
-	own := []string{"rate", "load-burst", "unit", "size"}
+	own := []string{"rate", "load-burst", "unit", "size", "at-once"}
 	if b.load.By != "" {
 		own = append(own, "warmup", "for")
 	}

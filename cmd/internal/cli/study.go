@@ -9,7 +9,8 @@ import (
 // A study is what bench and tune have in common.
 type study struct {
 	*conduct.Study
-	stdio IO
+	stdio  IO
+	atOnce string // "auto", "yes" or "no"
 }
 
 // newStudy is one of a verb; example is how one goes on with it.
@@ -18,7 +19,7 @@ func newStudy(stdio IO, verb, example string, drop func(error) error) *study {
 	if stdio.Lab != nil {
 		s.Lock = stdio.Lab.Lock
 	}
-	return &study{s, stdio}
+	return &study{Study: s, stdio: stdio}
 }
 
 // tempDir makes a directory that is there as long as the study is at work.

@@ -65,7 +65,6 @@ type tuner struct {
 	gobench string
 	regexp  string
 	vary    []string
-	atOnce  string
 
 	goal  *tune.Reach // where --resume changes it
 	file  string      // of the program
@@ -114,8 +113,7 @@ func (t *tuner) register(l *verb.Flags) {
 	in = l.Section("What is tried:")
 	t.asked.Tried(l, in, runtime.NumCPU())
 	in.StringArrayVar(&t.vary, "vary", nil, "N=V,V\tin place of GOMAXPROCS a variable N of the environment, or {N} in the program's arguments; the first value is the current one; may be repeated")
-	t.atOnce = "auto"
-	in.Var(verb.OneOf(&t.atOnce, "auto", tune.AtOnceYes, tune.AtOnceNo), "at-once", "HOW	settings at the same time, where there is room: yes, no, or auto, if two of the server do no harm (auto)")
+	t.atOnceFlag(in, "if two of the server do no harm")
 	t.asked.Judged(l.Section("How it is judged:"))
 	in = l.Section("Results:")
 	t.Fail.FailOnVerdict(in, "a change is advised", "if there is a trade")

@@ -8,7 +8,6 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
-	"github.com/unthrottle/unthrottle/cmd/internal/netns"
 	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/runner"
 	"github.com/unthrottle/unthrottle/cmd/internal/trial"
@@ -178,25 +177,15 @@ func (t *tuner) serveForeign() (*trial.Served, error) {
 	return &trial.Served{Service: t.server.spec(p.Program, ready, t.limit, t.Flags)}, nil
 }
 
-// prepareSides makes networks in which several of the server can run at the same time. Where there can be none they take turns.
+// prepareSides makes networks in which several of the server can run at the same time.
 func (t *tuner) prepareSides(served *trial.Served) error {
-	const most = 8
 	p := t.soFar.Plan
-	c := t.server.requests.Client
-	if p.AtOnce == tune.AtOnceNo || p.Foreign() || len(p.Limits) > 0 || p.CPUs == 0 || c.Unix != "" || c.Proxy != "" {
+	if p.Foreign() || len(p.Limits) > 0 || p.CPUs == 0 {
 		return nil
 	}
-	n := min(most, int(float64(t.soFar.Environment.CPUs)/p.CPUs))
-	for len(t.lab.Sides) < n {
-		side, err := netns.New()
-		if err != nil {
-			if t.lab.Sides = nil; p.AtOnce == tune.AtOnceYes {
-				return hint.With(err, "--at-once yes takes Linux and root: each server has a network of its own")
-			}
-			return nil
-		}
-		t.Cleanup = append(t.Cleanup, func() { side.Close() })
-		t.lab.Sides = append(t.lab.Sides, tune.Served{Served: served.In(side)})
+	sides, err := t.sides(served, t.server.requests.Client, int(float64(t.soFar.Environment.CPUs)/p.CPUs))
+	for _, side := range sides {
+		t.lab.Sides = append(t.lab.Sides, tune.Served{Served: side})
 	}
-	return nil
+	return err
 }

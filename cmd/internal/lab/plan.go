@@ -107,7 +107,8 @@ type Plan struct {
 	Compare  Factor            `json:"compare"`             // what the settings of a comparison differ in
 	Blocks   int               `json:"blocks"`              // 0: as many as the budget allows
 	Budget   Seconds           `json:"budget_seconds"`
-	Looks    int               `json:"looks,omitempty"` // at which what is decided gets no more runs; 0: none
+	AtOnce   int               `json:"at_once,omitempty"` // so many settings of a comparison may run at the same time, where there is room
+	Looks    int               `json:"looks,omitempty"`   // at which what is decided gets no more runs; 0: none
 	Seed     uint64            `json:"seed"`
 	Margin   float64           `json:"margin"` // smaller differences are ignored
 	Tail     float64           `json:"tail_margin,omitempty"`

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/journal"
@@ -29,6 +30,8 @@ type Run struct {
 	Stolen     float64            `json:"stolen_share,omitempty"`     // of the CPU time, that a hypervisor took; 0 as above
 	Kept       float64            `json:"kept_share,omitempty"`       // of the requests, that were due while nothing disturbed them; 0: not known
 	Sliced     bool               `json:"sliced,omitempty"`           // the latencies are of these, and others are among what can disturb
+	AtOnce     int                `json:"at_once,omitempty"`          // so many were made at the same time, this one among them; 0: it was alone
+	InTurn     string             `json:"in_turn,omitempty"`          // why those take turns from this one on that might run at the same time
 	Error      string             `json:"error,omitempty"`            // why it has no figures
 }
 
@@ -111,30 +114,49 @@ func (s *Study) Execute(ctx context.Context, r Runner, clock Clock, record func(
 	if len(s.Plan.Settings) == 0 { // all builds are the same
 		return nil
 	}
-	x := &execution{Study: s, ctx: ctx, runner: r, clock: clock, record: record, progress: progress, begin: clock()}
+	x := &execution{Study: s, ctx: ctx, runner: r, clock: clock, record: record, progress: progress, begin: clock(), companies: companies(s.Plan, s.Environment.CPUs)}
 	if err := x.warmUp(); err != nil {
 		return err
 	}
 	first := len(s.Runs)
 	x.measured = clock()
 	for block := x.goOn(); x.wants(block, first); block++ {
-		for place, setting := range s.Plan.Order(block) {
+		order := s.Plan.Order(block)
+		for place, setting := range order {
 			if s.has(block, setting) || x.decided[setting] {
 				continue
 			}
 			x.tell(Progress{Setting: s.Plan.Settings[setting], Block: block}, first)
-			run, err := x.run(s.Plan.Settings[setting], block)
-			if err != nil {
+			if err := x.step(order, place, block); err != nil {
 				return err
 			}
-			run.Block, run.Place, run.Setting = block, place+1, setting
-			s.Runs = append(s.Runs, run)
-			if err := record(run); err != nil {
-				return err
-			}
-			if err := s.hopeless(setting); err != nil {
-				return err
-			}
+		}
+	}
+	return nil
+}
+
+// step does the run whose turn it is in a block's order, and those that can be made at the same time.
+func (x *execution) step(order []int, place, block int) error {
+	settings, err := x.beside(order[place:], block)
+	if err != nil {
+		return err
+	}
+	runs, err := x.runAll(settings, block)
+	if runs == nil && err == nil {
+		settings = settings[:1]
+		runs, err = x.runAll(settings, block)
+	}
+	if err != nil {
+		return err
+	}
+	for i, run := range runs {
+		run.Block, run.Place, run.Setting = block, slices.Index(order, settings[i])+1, settings[i]
+		x.Runs = append(x.Runs, run)
+		if err := x.record(run); err != nil {
+			return err
+		}
+		if err := x.hopeless(run.Setting); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -150,8 +172,9 @@ type execution struct {
 	progress        func(Progress)
 	begin, measured time.Time
 
-	looked  int          // how often it was looked what is decided
-	decided map[int]bool // settings that get no more runs
+	looked    int          // how often it was looked what is decided
+	decided   map[int]bool // settings that get no more runs
+	companies map[int]*company
 }
 
 // goOn is the block to begin with. Of a study in which not all settings have all blocks, what is missing is not made up for.
@@ -187,7 +210,7 @@ func (s *Study) decided() map[int]bool {
 
 func (x *execution) warmUp() error {
 	seen := map[Setting]bool{}
-	for _, s := range x.Plan.Settings {
+	for i, s := range x.Plan.Settings {
 		if key := s.Without(ByProcs); seen[key] {
 			continue
 		} else {
@@ -205,6 +228,7 @@ func (x *execution) warmUp() error {
 			}
 			return fmt.Errorf("%s: in the warm-up: %s", name, run.Error)
 		}
+		x.companies[i].used(s, run)
 	}
 	return nil
 }

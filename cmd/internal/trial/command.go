@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/perf/benchfmt"
 
@@ -107,6 +108,7 @@ type GoBench struct {
 	Times map[string]int64 // how often an operation of each is done; where it isn't told, as often as fits into For
 
 	tests map[Build]map[string]test // by benchmark
+	fixed sync.Mutex                // for Times, where several run at the same time
 }
 
 // A Variant is a way to build what is run, for the settings of one Build.
@@ -247,10 +249,24 @@ func (g *GoBench) Subject() Subject {
 // Program is what runs one benchmark.
 func (g *GoBench) Program(s lab.Setting) (Program, error) {
 	times := g.For
+	g.fixed.Lock()
+	defer g.fixed.Unlock()
 	if n := g.Times[s.Workload]; n > 0 {
 		times = strconv.FormatInt(n, 10) + "x"
 	}
 	return g.program(s, times)
+}
+
+// fix says how often an operation is done from now on, unless that is known.
+func (g *GoBench) fix(name string, times int64) {
+	g.fixed.Lock()
+	defer g.fixed.Unlock()
+	if g.Times == nil {
+		g.Times = map[string]int64{}
+	}
+	if g.Times[name] == 0 {
+		g.Times[name] = times
+	}
 }
 
 // Once is what runs one operation of it.

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 )
 
 // An Opened is a server that was started: a *Session.
@@ -63,19 +66,66 @@ func Once(ctx context.Context, clock func() time.Time, open func() (Opened, erro
 // arrivals.
 type Loaded struct {
 	*Served
-	Shot Shot // its seed is that of the lab
+	Shot  Shot      // its seed is that of the lab
+	Sides []*Served // in networks of their own, where several can run at the same time
+	Safe  bool      // to run them so, whatever is seen
+
+	sending float64 // CPUs that the generator used in the last run that was alone
+	harm    string  // what keeps another one from running beside the server, as far as it was seen then
 }
 
 // Run does one run. A load that was not the one that was asked for is a mark on it: it deletes nothing.
 func (l *Loaded) Run(ctx context.Context, s lab.Setting, block int) (lab.Run, error) {
+	harm := ""
+	run, w, err := l.on(ctx, l.Served, s, block, func(x *Session) { harm = x.Bound() })
+	if w.Metrics != nil {
+		switch {
+		case l.Safe:
+			harm = ""
+		case harm == "" && !w.Sliced && w.Others > 0:
+			harm = lab.BesideOthers
+		case harm == "" && !w.Sliced:
+			harm = "what others use beside it can't be seen"
+		}
+		l.sending, l.harm = w.Sending, harm
+	}
+	return run, err
+}
+
+// Beside says what another run beside one would take.
+func (l *Loaded) Beside() (cpus float64, harm string) { return l.sending, l.harm }
+
+// Several does a run of each of some settings at the same time. They change sides with each block.
+func (l *Loaded) Several(ctx context.Context, settings []lab.Setting, block int) ([]lab.Run, error) {
+	return together(settings, func(i int) (lab.Run, error) {
+		run, _, err := l.on(ctx, l.Sides[(i+block)%len(l.Sides)], settings[i], block, func(*Session) {})
+		return run, err
+	})
+}
+
+// A looked is a session that is looked at when its load is over.
+type looked struct {
+	*Session
+	at func(*Session)
+}
+
+// Load sends one shot.
+func (x looked) Load(ctx context.Context, s Shot) (Window, error) {
+	w, err := x.Session.Load(ctx, s)
+	x.at(x.Session)
+	return w, err
+}
+
+// on does a run of a server.
+func (l *Loaded) on(ctx context.Context, served *Served, s lab.Setting, block int, at func(*Session)) (lab.Run, Window, error) {
 	shot := l.Shot
 	shot.Seed += uint64(block)
 	run, w, err := Once(ctx, time.Now, func() (Opened, error) {
-		x, err := l.Open(ctx, s, false)
+		x, err := served.Open(ctx, s, false)
 		if err != nil {
 			return nil, err // not a nil *Session, which would be no nil
 		}
-		return x, nil
+		return looked{x, at}, nil
 	}, shot)
 	if w.Procs > 0 {
 		run.GOMAXPROCS = w.Procs
@@ -83,7 +133,7 @@ func (l *Loaded) Run(ctx context.Context, s lab.Setting, block int) (lab.Run, er
 	if run.Error == "" && w.Metrics != nil && !w.Valid {
 		run.Marks = append(run.Marks, lab.MarkLoad+": "+strings.Join(w.Notes, "; "))
 	}
-	return run, err
+	return run, w, err
 }
 
 // Subject is a server as the only workload of a lab. The figure is the tail, the cost CPU time.
@@ -114,12 +164,7 @@ func (e EqualWork) Run(ctx context.Context, s lab.Setting, _ int) (lab.Run, erro
 	if err != nil || run.Error != "" || run.Ops == 0 {
 		return run, err
 	}
-	if e.Of.Times == nil {
-		e.Of.Times = map[string]int64{}
-	}
-	if e.Of.Times[s.Workload] == 0 {
-		e.Of.Times[s.Workload] = run.Ops
-	}
+	e.Of.fix(s.Workload, run.Ops)
 	used, ops := lab.CPUTime.In(run.Metrics), run.Ops
 	if ops > 1 {
 		once, err := e.Once.Run(ctx, s)
@@ -140,4 +185,38 @@ type Alike struct{ *Runner }
 // Run does one run.
 func (a Alike) Run(ctx context.Context, s lab.Setting, _ int) (lab.Run, error) {
 	return a.Runner.Run(ctx, s)
+}
+
+// Together lets what runs to its end do so beside others. What is counted on the host meanwhile is counted for all of them.
+type Together struct{ lab.Runner }
+
+// Beside says what another run beside one would take: nothing else than itself, and no harm is seen.
+func (Together) Beside() (cpus float64, harm string) { return 0, "" }
+
+// Several does a run of each of some settings at the same time.
+func (t Together) Several(ctx context.Context, settings []lab.Setting, block int) ([]lab.Run, error) {
+	before := procs.HostNow()
+	runs, err := together(settings, func(i int) (lab.Run, error) { return t.Run(ctx, settings[i], block) })
+	after, used := procs.HostNow(), -own // which Disturb adds
+	for _, r := range runs {
+		used += own + time.Duration(lab.CPUTime.In(r.Metrics)*float64(time.Second))
+	}
+	for i := range runs {
+		runs[i].Marks = slices.DeleteFunc(runs[i].Marks, func(m string) bool {
+			return strings.HasPrefix(m, lab.MarkOthers) || strings.HasPrefix(m, lab.MarkSteal)
+		})
+		Disturb(&runs[i], before, after, used)
+	}
+	return runs, err
+}
+
+// together does a run of each of some settings at the same time.
+func together(settings []lab.Setting, run func(i int) (lab.Run, error)) ([]lab.Run, error) {
+	runs, errs := make([]lab.Run, len(settings)), make([]error, len(settings))
+	var all sync.WaitGroup
+	for i := range settings {
+		all.Go(func() { runs[i], errs[i] = run(i) })
+	}
+	all.Wait()
+	return runs, errors.Join(errs...)
 }

@@ -8,12 +8,13 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/loadtest"
+	"github.com/unthrottle/unthrottle/cmd/internal/netns"
 )
 
 // TestLoaded holds that a run has the figures of its window, the tail by which settings are compared among them, and that a
 // load which was not the planned one is told and deletes nothing.
 func TestLoaded(t *testing.T) {
-	l := &Loaded{newServed(t, "/", document), Shot{Rate: 5, Lasting: time.Second, Seed: 10}}
+	l := &Loaded{Served: newServed(t, "/", document), Shot: Shot{Rate: 5, Lasting: time.Second, Seed: 10}}
 	run, err := l.Run(t.Context(), lab.Setting{Procs: 3, CPUs: 0.9}, 4)
 	if err != nil {
 		t.Fatal(err)
@@ -43,6 +44,47 @@ func TestLoaded(t *testing.T) {
 	l.Served = newServed(t, "/", "no document")
 	if _, err = l.Run(t.Context(), lab.Setting{CPUs: 1}, 1); err == nil || !strings.Contains(err.Error(), "generating load") {
 		t.Errorf("a generator that fails: %v", err)
+	}
+}
+
+// TestLoadedTogether: servers run at the same time, each in its network, and change sides with each block.
+func TestLoadedTogether(t *testing.T) {
+	served := newServed(t, "/", document)
+	l := &Loaded{Served: served, Shot: Shot{Rate: 5, Lasting: time.Second, Seed: 10}}
+	for range 2 {
+		side, err := netns.New()
+		if err != nil {
+			t.Skip(err)
+		}
+		t.Cleanup(func() { side.Close() })
+		l.Sides = append(l.Sides, served.In(side))
+	}
+	for block := range 2 {
+		runs, err := l.Several(t.Context(), []lab.Setting{{Procs: 3, CPUs: 0.9}, {Procs: 4, CPUs: 0.9}}, block)
+		if err != nil || len(runs) != 2 {
+			t.Fatal(err)
+		}
+		for i, run := range runs {
+			if run.Error != "" || run.GOMAXPROCS != 3+i || run.Ops != 10 || lab.P99.In(run.Metrics) != 0.003 {
+				t.Errorf("block %d: %+v", block, run)
+			}
+		}
+		if a, b := runs[0], runs[1]; a.Start.After(b.Start.Add(time.Duration(b.Seconds*1e9))) || b.Start.After(a.Start.Add(time.Duration(a.Seconds*1e9))) {
+			t.Errorf("block %d: one after the other: %v for %v s, %v for %v s", block, a.Start, a.Seconds, b.Start, b.Seconds)
+		}
+	}
+	if _, err := l.Run(t.Context(), lab.Setting{CPUs: 0.9}, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, harm := l.Beside(); harm != "what others use beside it can't be seen" && harm != lab.BesideOthers { // the generator here tells of no slices
+		t.Errorf("%q", harm)
+	}
+	l.Safe = true
+	if _, err := l.Run(t.Context(), lab.Setting{CPUs: 0.9}, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, harm := l.Beside(); harm != "" {
+		t.Errorf("%q, though it is said to be safe", harm)
 	}
 }
 

@@ -318,7 +318,7 @@ func TestCounted(t *testing.T) {
 		{Foreign{Lasting: time.Millisecond, Counter: Counter{at, "nosuch_total"}}, "has no nosuch_total"},
 		{Foreign{Command: "exit 3", Counter: Counter{at, "done_total"}}, "the load: exit status 3"},
 	} {
-		x, err := s.Open(t.Context(), lab.Setting{}, false)
+		x, err := s.Open(t.Context(), lab.Setting{CPUs: 1}, false)
 		if err != nil {
 			t.Fatal(err)
 		}

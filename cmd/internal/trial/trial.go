@@ -243,9 +243,11 @@ func (t *tail) Write(p []byte) (int, error) {
 
 func (t *tail) Bytes() []byte { return t.buf }
 
+// own is what we need ourselves to start a run.
+const own = 30 * time.Millisecond
+
 // Disturb notes on a run, which used so much CPU time itself, what a host did beside it that may have disturbed it.
 func Disturb(run *lab.Run, before, after procs.HostMoment, used time.Duration) {
-	const own = 30 * time.Millisecond // that we need ourselves to start it
 	stolen, others := after.Since(before, used+own)
 	if run.Stolen = stolen; stolen > 0 {
 		run.Marks = append(run.Marks, fmt.Sprintf("%s %.0f %% of the CPU time", lab.MarkSteal, 100*stolen))

@@ -108,6 +108,29 @@ func TestCancel(t *testing.T) {
 	}
 }
 
+// TestTogether: programs run at the same time, and what one uses is nothing that others used beside it.
+func TestTogether(t *testing.T) {
+	const meet = `touch "$0/$1"; while [ ! -e "$0/$2" ]; do :; done`
+	dir := t.TempDir()
+	c := Command{Name: "meet", Builds: map[Build][]string{
+		{Name: "a"}: {"sh", "-c", meet, dir, "a", "b"}, {Name: "b"}: {"sh", "-c", meet, dir, "b", "a"}, {Name: "bad"}: {"sh", "-c", "exit 3"},
+	}}
+	r := Together{Alike{&Runner{Programs: c.Program}}}
+	runs, err := r.Several(t.Context(), []lab.Setting{{Build: "a"}, {Build: "b"}}, 1)
+	if err != nil || len(runs) != 2 || runs[0].Error != "" || runs[1].Error != "" {
+		t.Fatalf("%+v, %v", runs, err)
+	}
+	if a, b := runs[0], runs[1]; a.Others != b.Others || a.Stolen != b.Stolen || len(a.Marks) != len(b.Marks) {
+		t.Errorf("what the host did is told differently of %+v and %+v", a, b)
+	}
+	if runs, err = r.Several(t.Context(), []lab.Setting{{Build: "a"}, {Build: "bad"}}, 1); err != nil || runs[0].Error != "" || runs[1].Error != "exit code 3" {
+		t.Errorf("%+v, %v", runs, err)
+	}
+	if cpus, harm := r.Beside(); cpus != 0 || harm != "" {
+		t.Errorf("%v CPUs, %q", cpus, harm)
+	}
+}
+
 func TestDisturb(t *testing.T) {
 	const hundredth = 10 * time.Millisecond
 	before := procs.HostMoment{HostTimes: procs.HostTimes{Busy: 180 * hundredth, Steal: 40 * hundredth, Total: 1250 * hundredth}, At: time.Unix(0, 0), Known: true}

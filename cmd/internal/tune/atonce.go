@@ -27,7 +27,6 @@ type AtOnce struct {
 }
 
 const (
-	mostTaken = 0.6  // of the CPUs may be taken by limits and generators: beyond it differences in latency shrink
 	sendsMore = 1.25 // so many times what the generator used may be what it needs
 	alikeCPU  = 0.2  // by so much the current setting may differ from itself, on another side or alone
 	alikeP50  = 0.3
@@ -37,9 +36,8 @@ const (
 
 // room is how many runs the machine has room for, each of which has the limit, and needs so many CPUs beside.
 func (x *execution) room(beside float64) (n int, why string) {
-	cpus, each := float64(x.Environment.CPUs), x.Plan.CPUs+sendsMore*beside
-	if n = min(int(mostTaken*cpus/each), len(x.lab.Sides)); n < 2 {
-		return 0, fmt.Sprintf("two of them take %s, which is more than %s of %s", quantity.UsedCPUs(2*each), quantity.WholeShare(mostTaken), quantity.CPUs(cpus))
+	if n, why = lab.Room(x.Environment.CPUs, x.Plan.CPUs+sendsMore*beside, len(x.lab.Sides)); n < 2 {
+		return 0, why
 	}
 	return n, ""
 }
@@ -70,7 +68,7 @@ func (l *look) mayShare() *AtOnce {
 }
 
 const (
-	besideOthers = "others used the CPUs while it was looked at"
+	besideOthers = lab.BesideOthers
 	waitsUnseen  = "how long its threads wait for a CPU can't be seen"
 )
 

@@ -161,9 +161,7 @@ type Run struct {
 	Again   int            `json:"again,omitempty"`        // so many
 	Place   string         `json:"place,omitempty"`        // of several
 	Room    int            `json:"room,omitempty"`         // runs of this load that the budget had room for after it; 0: any number
-	AtOnce  int            `json:"at_once,omitempty"`      // so many were made at the same time, this one among them; 0: it was alone
 	Waits   float64        `json:"waits,omitempty"`        // see trial.Window
-	InTurn  string         `json:"in_turn,omitempty"`      // why runs take turns from this one on
 	Abreast int            `json:"abreast,omitempty"`      // settings of the next block at most; 0: all
 
 	lab.Run

@@ -241,6 +241,7 @@ func benchPlan(d *report.Bench) (facts sheet.Facts) {
 	p := d.Plan
 	blocks := strconv.Itoa(d.Blocks) + when(p.Blocks > 0, " of "+strconv.Itoa(p.Blocks))
 	facts.Add("blocks", blocks+" complete; each runs every setting once, in random order")
+	facts.Add("at once", benchAtOnce(d))
 	facts.Add("budget", when(p.Budget > 0, quantity.Lasting(time.Duration(p.Budget).Seconds())))
 	facts.Add("seed", strconv.FormatUint(p.Seed, 10))
 	switch l := p.Served; {
@@ -274,6 +275,28 @@ func benchPlan(d *report.Bench) (facts sheet.Facts) {
 	facts.Add("made at", d.Time)
 	facts.Add("runs took", quantity.Lasting(d.Seconds))
 	return facts
+}
+
+// benchAtOnce says how much was made at the same time, and why not more.
+func benchAtOnce(d *report.Bench) string {
+	var runs int64
+	for _, r := range d.Runs {
+		if r.AtOnce > 0 {
+			runs++
+		}
+	}
+	text := when(runs > 0, quantity.Plural(runs, "run")+", those of a block that are compared with each other at the same time")
+	why, groups := lab.InTurn(d.Runs)
+	switch {
+	case why == "":
+	case groups > 1:
+		why = fmt.Sprintf("%s of %s in turn, the first as %s", quantity.Count(groups), quantity.Plural(len(d.Groups), "comparison"), why)
+	case runs > 0:
+		why = "then in turn, as " + why
+	default:
+		why = "nothing, as " + why
+	}
+	return joined("; ", text, why)
 }
 
 // BenchClassic shows the old style's table: a line for each workload and GOMAXPROCS, a column for each Go version, and in

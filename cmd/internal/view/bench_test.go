@@ -264,6 +264,23 @@ func figures(b *report.Bench) (n int) {
 	return n
 }
 
+// TestBenchAtOnce: how much was made at the same time is said, and why not more.
+func TestBenchAtOnce(t *testing.T) {
+	const together = "2 runs, those of a block that are compared with each other at the same time"
+	with, turned := lab.Run{AtOnce: 2}, lab.Run{InTurn: "one failed"}
+	for want, runs := range map[string][]lab.Run{
+		"":                       {{}, {}},
+		together:                 {with, with, {}},
+		"nothing, as one failed": {turned, {}},
+		together + "; then in turn, as one failed":                         {with, with, turned, {}},
+		together + "; 2 of 3 comparisons in turn, the first as one failed": {with, with, turned, {InTurn: "no room"}},
+	} {
+		if got := benchAtOnce(&report.Bench{Runs: runs, Groups: make([]report.BenchGroup, 3)}); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // TestBenchDots holds that there is a mark for each run with a figure, and that no mark says anything else.
 func TestBenchDots(t *testing.T) {
 	for name, d := range benches() {
