@@ -269,7 +269,7 @@ func (t *tuner) checkKind(p tune.Plan) error {
 	if p.Kind == tune.ServerKind {
 		return nil
 	}
-	server := append(t.server.names(), "url", "rate", "rates", "conns", "arrivals", "slo", "warmup", "at-once", "load", "metric", "units", "rate-file")
+	server := append(t.server.names(), "url", "rate", "rates", "conns", "arrivals", "slo", "warmup", "load", "metric", "units", "rate-file")
 	if p.Kind == tune.JobKind {
 		server = append(server, "for")
 	}

@@ -73,6 +73,7 @@ func (t *tuner) prepareProgram(ctx context.Context, limit runner.Limit) error {
 		}
 		program := trial.One(p.Program...).Program
 		t.lab.Job = &trial.Runner{Limit: t.limit.Limit, With: t.limit.with, Programs: program, FindGo: t.noGo}
+		t.jobsAtOnce(t.atOnce == tune.AtOnceYes) // nobody knows what it writes
 		return nil
 	}
 	begin := time.Now()
@@ -91,10 +92,18 @@ func (t *tuner) prepareGoBench(ctx context.Context) error {
 	}
 	g.For = benchWindow(t.asked.Plan, len(g.Names)).String()
 	t.lab.Job = &trial.Benchmarks{GoBench: g, Limit: t.limit.Limit, With: t.limit.with}
+	t.jobsAtOnce(t.atOnce != tune.AtOnceNo)
 	t.file = g.Command()[0]
 	t.soFar.Plan.Name = g.Path
 	t.soFar.Plan.Program = []string{"go", "test", "-run=^$", "-bench=" + t.regexp, g.Path}
 	return nil
+}
+
+// jobsAtOnce lets several of the job run at the same time, if they may.
+func (t *tuner) jobsAtOnce(may bool) {
+	if may {
+		t.lab.Jobs = trial.Together{Runner: trial.Alike{Runner: t.lab.Job}}
+	}
 }
 
 // benchWindow is how long each of so many benchmarks runs: a second, or less where a budget shall have room for some blocks.

@@ -176,7 +176,11 @@ func (x *execution) unlike(base Setting, alone, beside []Run) string {
 }
 
 // unfit says why runs that were made at the same time don't count; "": they do.
-func (x *execution) unfit(c *company, runs []Run) string {
+func (x *execution) unfit(c *company, runs []Run) string { return Unfit(runs, c.uses, x.Environment.CPUs) }
+
+// Unfit says why runs that were made at the same time on so many CPUs don't count; "": they do. One that does not tell its CPU time uses so
+// many of them.
+func Unfit(runs []Run, uses float64, cpus int) string {
 	used, others := 0.0, 0.0
 	for _, r := range runs {
 		if r.Error != "" {
@@ -188,12 +192,12 @@ func (x *execution) unfit(c *company, runs []Run) string {
 		if cpu, known := CPUTime.Of(r.Metrics); known && r.Seconds > 0 {
 			used += cpu / r.Seconds
 		} else {
-			used += c.uses
+			used += uses
 		}
 		others = max(others, r.Others)
 	}
-	if cpus := float64(x.Environment.CPUs); used+others > mostUsed*cpus {
-		return fmt.Sprintf("with others %s of %s were used", quantity.UsedCPUs(used+others), quantity.CPUs(cpus))
+	if used+others > mostUsed*float64(cpus) {
+		return fmt.Sprintf("with others %s of %s were used", quantity.UsedCPUs(used+others), quantity.CPUs(float64(cpus)))
 	}
 	return ""
 }

@@ -25,7 +25,7 @@ func (b *Benchmarks) Run(ctx context.Context, s lab.Setting) (lab.Run, error) {
 	first := b.Times == nil
 	times := map[string]int64{}
 	var all lab.Run
-	var wall, cpu, periods float64
+	var wall, cpu, used, periods float64
 	for i, name := range b.Names {
 		s.Workload = name
 		run, err := r.Run(ctx, s)
@@ -43,6 +43,7 @@ func (b *Benchmarks) Run(ctx context.Context, s lab.Setting) (lab.Run, error) {
 		n := float64(len(b.Names))
 		wall += math.Log(lab.OpTime.In(run.Metrics)) / n
 		cpu += math.Log(lab.CPUTime.In(run.Metrics)/float64(run.Ops)) / n
+		used += lab.CPUTime.In(run.Metrics)
 		periods += lab.ThrottledShare.In(run.Metrics) / n
 		times[name] = run.Ops
 		if i == 0 {
@@ -59,6 +60,7 @@ func (b *Benchmarks) Run(ctx context.Context, s lab.Setting) (lab.Run, error) {
 	all.Metrics = map[string]float64{}
 	lab.OpTime.Set(all.Metrics, math.Exp(wall))
 	lab.CPUPerOp.Set(all.Metrics, math.Exp(cpu))
+	lab.CPUTime.Set(all.Metrics, used)
 	if periods > 0 {
 		lab.ThrottledShare.Set(all.Metrics, periods)
 	}

@@ -180,7 +180,11 @@ func (e EqualWork) Run(ctx context.Context, s lab.Setting, _ int) (lab.Run, erro
 }
 
 // Alike lets what does the same in every block do the runs of a lab.
-type Alike struct{ *Runner }
+type Alike struct {
+	Runner interface {
+		Run(ctx context.Context, s lab.Setting) (lab.Run, error)
+	}
+}
 
 // Run does one run.
 func (a Alike) Run(ctx context.Context, s lab.Setting, _ int) (lab.Run, error) {

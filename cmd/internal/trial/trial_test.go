@@ -115,7 +115,7 @@ func TestTogether(t *testing.T) {
 	c := Command{Name: "meet", Builds: map[Build][]string{
 		{Name: "a"}: {"sh", "-c", meet, dir, "a", "b"}, {Name: "b"}: {"sh", "-c", meet, dir, "b", "a"}, {Name: "bad"}: {"sh", "-c", "exit 3"},
 	}}
-	r := Together{Alike{&Runner{Programs: c.Program}}}
+	r := Together{Alike{Runner: &Runner{Programs: c.Program}}}
 	runs, err := r.Several(t.Context(), []lab.Setting{{Build: "a"}, {Build: "b"}}, 1)
 	if err != nil || len(runs) != 2 || runs[0].Error != "" || runs[1].Error != "" {
 		t.Fatalf("%+v, %v", runs, err)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
@@ -30,16 +31,25 @@ const (
 	sendsMore = 1.25 // so many times what the generator used may be what it needs
 	alikeCPU  = 0.2  // by so much the current setting may differ from itself, on another side or alone
 	alikeP50  = 0.3
+	mostJobs  = 8   // at the same time
 	waitMore  = 1.5 // so many times what its threads wait for a CPU alone they may wait beside others
 	waitLeast = 0.5 // and so much more, by chance
 )
 
 // room is how many runs the machine has room for, each of which has the limit, and needs so many CPUs beside.
 func (x *execution) room(beside float64) (n int, why string) {
-	if n, why = lab.Room(x.Environment.CPUs, x.Plan.CPUs+sendsMore*beside, len(x.lab.Sides)); n < 2 {
+	if n, why = lab.Room(x.Environment.CPUs, x.Plan.CPUs+sendsMore*beside, x.sides()); n < 2 {
 		return 0, why
 	}
 	return n, ""
+}
+
+// sides is how many runs there may be at the same time, whatever there is room for.
+func (x *execution) sides() int {
+	if x.lab.Jobs != nil {
+		return mostJobs
+	}
+	return len(x.lab.Sides)
 }
 
 // mayShare looks at a server, and at its main load, whether others may run beside it. nil: it is not to be tried.
@@ -120,6 +130,64 @@ func (l *look) calibrate(ctx context.Context) error {
 	}
 }
 
+// besideItself runs a job alone and beside itself, to see whether there is room.
+func (x *execution) besideItself(ctx context.Context, p *Pilot) error {
+	if x.lab.Jobs == nil || x.Plan.CPUs == 0 {
+		return nil
+	}
+	p.AtOnce = &AtOnce{}
+	a := p.AtOnce
+	if a.Most, a.Why = x.room(0); a.Most == 0 {
+		return nil
+	}
+	x.tell("running it beside itself, to see whether there is room")
+	const mostTries = 3 // as long as others use the CPUs
+	for range mostTries {
+		if !x.spare(time.Duration(2 * p.PerRun * float64(time.Second))) {
+			a.refuse("the budget left no time to see whether there is room")
+			return nil
+		}
+		why, disturbed, err := x.unlikeItself(ctx, x.asIs(p))
+		if err != nil {
+			return err
+		}
+		if a.Why = why; why == "" || !disturbed {
+			break
+		}
+	}
+	if a.Why != "" {
+		a.refuse(a.Why)
+	}
+	return nil
+}
+
+// unlikeItself says why a job beside itself is not what it is alone, and whether others used the CPUs meanwhile.
+func (x *execution) unlikeItself(ctx context.Context, is lab.Setting) (why string, disturbed bool, err error) {
+	alone, err := x.lab.Jobs.Run(ctx, is, 0) // the pilot's first run has found everything cold
+	if err != nil {
+		return "", false, err
+	}
+	runs, err := x.lab.Jobs.Several(ctx, []lab.Setting{is, is}, 0)
+	if ctx.Err() != nil {
+		return "", false, ctx.Err()
+	}
+	if err != nil {
+		return "", false, err
+	}
+	for _, r := range append(runs, alone) {
+		disturbed = disturbed || x.disturbed(r, x.Plan.CPUs)
+	}
+	if why = firstLine(lab.Unfit(runs, x.Plan.CPUs, x.Environment.CPUs)); why != "" {
+		return why, disturbed, nil
+	}
+	cpu, time := lab.CPUTime, lab.WallTime
+	if x.Plan.Kind == GoBenchKind {
+		cpu, time = lab.CPUPerOp, lab.OpTime
+	}
+	return differ(alone.Metrics, []map[string]float64{runs[0].Metrics, runs[1].Metrics},
+		[]likeness{{cpu, "CPU time", alikeCPU}, {time, "time", alikeP50}}), disturbed, nil
+}
+
 // counts reports whether a window can be compared with others.
 func counts(w trial.Window) bool { return w.Valid && w.Sliced }
 
@@ -153,13 +221,24 @@ func (a *AtOnce) unlike(alone trial.Window, windows []trial.Window) string {
 			return why
 		}
 	}
-	for _, m := range []struct {
-		measure lab.Measure
-		name    string
-		most    float64
-	}{{lab.CPUPerRequest, "CPU per request", alikeCPU}, {lab.P50, "p50", alikeP50}} {
-		of := func(w trial.Window) float64 { return m.measure.In(w.Metrics) }
-		values := []float64{of(alone), of(windows[0]), of(windows[1])}
+	return differ(alone.Metrics, []map[string]float64{windows[0].Metrics, windows[1].Metrics},
+		[]likeness{{lab.CPUPerRequest, "CPU per request", alikeCPU}, {lab.P50, "p50", alikeP50}})
+}
+
+// A likeness is in what the current setting has to be alike, and by how much it may differ.
+type likeness struct {
+	measure lab.Measure
+	name    string
+	most    float64
+}
+
+// differ says in what the current setting differs too much from itself.
+func differ(alone map[string]float64, beside []map[string]float64, in []likeness) string {
+	for _, m := range in {
+		values := []float64{m.measure.In(alone)}
+		for _, b := range beside {
+			values = append(values, m.measure.In(b))
+		}
 		if low, high := slices.Min(values), slices.Max(values); !(low > 0) || high/low-1 > m.most {
 			return fmt.Sprintf("beside itself its %s differs by %s from what it is alone", m.name, quantity.WholeShare(high/cmp.Or(low, math.Inf(1))-1))
 		}
@@ -214,16 +293,12 @@ func (s *Study) Pace() float64 {
 func (x *execution) wholeBlock(ctx context.Context, t *search.Tune, load int, next search.TuneRun) (lost float64, inTurn string, err error) {
 	runs := t.Rest()
 	a := x.Pilot.AtOnce
-	if a == nil || next.Phase == Explain || len(runs) < 2 || len(runs) > min(a.Most, len(x.lab.Sides)) || x.begun(load, next.Block) || x.InTurn() != "" {
+	if a == nil || next.Phase == Explain || len(runs) < 2 || len(runs) > min(a.Most, x.sides()) || x.begun(load, next.Block) || x.InTurn() != "" {
 		return 0, "", nil
 	}
 	for times := 0; ; times++ {
-		made := make([]Run, len(runs))
 		begin := x.lab.Clock()
-		err := together(len(runs), func(i int) (err error) {
-			made[i], err = x.once(ctx, load, runs[i], x.shotOf(load, runs[i]), Place{Server: x.lab.Sides[i]})
-			return err
-		})
+		made, err := x.allAtOnce(ctx, load, runs)
 		took := x.lab.Clock().Sub(begin).Seconds()
 		if ctx.Err() != nil {
 			return 0, "", ctx.Err()
@@ -231,11 +306,11 @@ func (x *execution) wholeBlock(ctx context.Context, t *search.Tune, load int, ne
 		if err != nil {
 			return 0, "", err
 		}
+		if inTurn := x.unfit(made); inTurn != "" {
+			return lost + took, inTurn, nil
+		}
 		disturbed := false
 		for i := range made {
-			if inTurn := x.unfit(&made[i]); inTurn != "" {
-				return lost + took, inTurn, nil
-			}
 			made[i].AtOnce = len(runs)
 			disturbed = disturbed || x.disturbed(made[i].Run, x.Plan.CPUs)
 		}
@@ -262,15 +337,50 @@ func (x *execution) wholeBlock(ctx context.Context, t *search.Tune, load int, ne
 	}
 }
 
-// unfit says why a run that was made beside others does not count; "": it does. What threads wait for is known of the current setting alone.
-func (x *execution) unfit(r *Run) string {
-	switch {
-	case r.Error != "":
-		return "one failed beside the others: " + firstLine(r.Error)
-	case !r.Valid:
-		return "beside the others a load was not sent as planned"
-	case r.Search.Candidate() == search.Candidate{Procs: x.Pilot.Procs}:
-		return x.Pilot.AtOnce.short(r.Waits)
+// allAtOnce makes the runs of a block at the same time.
+func (x *execution) allAtOnce(ctx context.Context, load int, runs []search.TuneRun) ([]Run, error) {
+	made := make([]Run, len(runs))
+	if x.Plan.Kind == ServerKind {
+		return made, together(len(runs), func(i int) (err error) {
+			made[i], err = x.once(ctx, load, runs[i], x.shotOf(load, runs[i]), Place{Server: x.lab.Sides[i]})
+			return err
+		})
+	}
+	settings := make([]lab.Setting, len(runs))
+	for i, next := range runs {
+		settings[i] = x.setting(next)
+	}
+	jobs, err := x.lab.Jobs.Several(ctx, settings, 0)
+	for i := range jobs {
+		made[i] = jobRun(load, runs[i])
+		made[i].Run = jobs[i]
+	}
+	return made, err
+}
+
+// unfit says why runs that were made at the same time do not count; "": they do. What threads wait for is known of the current setting
+// alone, and of jobs not at all: there it is looked how many CPUs are used.
+func (x *execution) unfit(made []Run) string {
+	if x.Plan.Kind != ServerKind {
+		var jobs []lab.Run
+		for _, r := range made {
+			jobs = append(jobs, r.Run)
+		}
+		return firstLine(lab.Unfit(jobs, x.Plan.CPUs, x.Environment.CPUs))
+	}
+	for _, r := range made {
+		why := ""
+		switch {
+		case r.Error != "":
+			why = "one failed beside the others: " + firstLine(r.Error)
+		case !r.Valid:
+			why = "beside the others a load was not sent as planned"
+		case r.Search.Candidate() == search.Candidate{Procs: x.Pilot.Procs}:
+			why = x.Pilot.AtOnce.short(r.Waits)
+		}
+		if why != "" {
+			return why
+		}
 	}
 	return ""
 }

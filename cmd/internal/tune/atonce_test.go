@@ -356,3 +356,114 @@ func TestAtOnceEnds(t *testing.T) {
 		}
 	})
 }
+
+// jobsTogether are jobs of a world that run at the same time: they take the time of one.
+type jobsTogether struct {
+	*world
+	beside func(nth int, runs []lab.Run) // changes what those give that run for the nth time at the same time; nil: nothing
+	nth    int
+}
+
+func (j *jobsTogether) Run(ctx context.Context, s lab.Setting, _ int) (lab.Run, error) {
+	return (*worldJob)(j.world).Run(ctx, s)
+}
+
+func (j *jobsTogether) Beside() (float64, string) { return 0, "" }
+
+func (j *jobsTogether) Several(ctx context.Context, settings []lab.Setting, block int) (runs []lab.Run, err error) {
+	at := j.now
+	for _, s := range settings {
+		j.now = at
+		r, err := j.Run(ctx, s, block)
+		if err != nil {
+			return nil, err
+		}
+		runs = append(runs, r)
+	}
+	if j.nth++; j.beside != nil {
+		j.beside(j.nth, runs)
+	}
+	return runs, nil
+}
+
+// jobs executes a study of a job.
+func jobs(t *testing.T, p Plan, cpus int, together *jobsTogether) (s *Study, took time.Duration) {
+	t.Helper()
+	w := newWorld()
+	w.jobTime = func(s lab.Setting) float64 { return w.p99(s, 0) }
+	s = newStudy(p)
+	s.Environment.CPUs = cpus
+	l := w.lab(&keeper{})
+	if together != nil {
+		together.world = w
+		l.Jobs = together
+	}
+	begin := w.now
+	if err := s.Execute(t.Context(), l); err != nil {
+		t.Fatal(err)
+	}
+	return s, w.now.Sub(begin)
+}
+
+// TestJobsAtOnce: so do jobs and benchmarks.
+func TestJobsAtOnce(t *testing.T) {
+	for _, kind := range []string{JobKind, GoBenchKind} {
+		turns, inTurn := jobs(t, Plan{Kind: kind}, 16, nil)
+		s, took := jobs(t, Plan{Kind: kind}, 16, &jobsTogether{})
+		if s.Pilot.AtOnce == nil || s.Pilot.AtOnce.Most != 8 || s.Pilot.AtOnce.Why != "" || turns.Pilot.AtOnce != nil {
+			t.Fatalf("%s: %+v; in turn %+v", kind, s.Pilot.AtOnce, turns.Pilot.AtOnce)
+		}
+		if got, want := verdictOf(t, s), verdictOf(t, turns); got.Kind != want.Kind || got.Procs != want.Procs || got.Kind != search.Change {
+			t.Errorf("%s: at once %s %d, in turn %s %d", kind, got.Kind, got.Procs, want.Kind, want.Procs)
+		}
+		if took > inTurn*6/10 {
+			t.Errorf("%s: at once it took %v, in turn %v", kind, took, inTurn)
+		}
+		for _, r := range s.Runs {
+			if r.AtOnce < 2 {
+				t.Errorf("%s: %+v: alone", kind, r.Search)
+			}
+		}
+	}
+}
+
+// TestJobsInTurn: what has no room, fails beside others, or is not beside itself what it is alone, takes turns, and it is said why.
+func TestJobsInTurn(t *testing.T) {
+	slower := func(runs []lab.Run, m lab.Measure) {
+		for _, r := range runs {
+			m.Set(r.Metrics, 1.4*m.In(r.Metrics))
+		}
+	}
+	for name, c := range map[string]struct {
+		cpus   int
+		beside func(nth int, runs []lab.Run)
+		why    string
+		from   int // the call at the same time that turns it
+	}{
+		"no room":      {cpus: 3, why: "two of them take 2 CPUs, which is more than 60 % of 3 CPUs"},
+		"slower":       {cpus: 8, beside: func(_ int, runs []lab.Run) { slower(runs, lab.WallTime) }, why: "beside itself its time differs by "},
+		"dearer":       {cpus: 8, beside: func(_ int, runs []lab.Run) { slower(runs, lab.CPUTime) }, why: "beside itself its CPU time differs by "},
+		"fails":        {cpus: 8, beside: func(_ int, runs []lab.Run) { runs[1].Error = "taken\nreally" }, why: "one failed beside the others: taken"},
+		"always short": {cpus: 8, beside: func(_ int, runs []lab.Run) { runs[0].Others = 7 }, why: "with others 7."},
+		"short later": {cpus: 8, beside: func(nth int, runs []lab.Run) {
+			if nth == 3 {
+				runs[0].Others = 7
+			}
+		}, why: "with others 7.", from: 3},
+	} {
+		s, _ := jobs(t, Plan{Kind: JobKind, AtOnce: AtOnceYes}, c.cpus, &jobsTogether{beside: c.beside})
+		if got := s.InTurn(); !strings.HasPrefix(got, c.why) || strings.Contains(got, "\n") {
+			t.Errorf("%s: %q, want %q", name, got, c.why)
+		}
+		turned := false
+		for i, r := range s.Runs {
+			turned = turned || r.InTurn != "" || c.from == 0
+			if (r.AtOnce > 0) == turned || r.Others > 0 || r.Error != "" {
+				t.Errorf("%s: run %d: %+v", name, i, r)
+			}
+		}
+		if warned := len(s.Pilot.Warnings) > 0; warned != (c.from == 0) {
+			t.Errorf("%s: warnings %q", name, s.Pilot.Warnings)
+		}
+	}
+}

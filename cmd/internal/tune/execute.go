@@ -283,9 +283,15 @@ func (x *execution) setting(next search.TuneRun) lab.Setting {
 	return s
 }
 
+// jobRun is a run of what has no load that may be another than the one that was asked for.
+func jobRun(load int, next search.TuneRun) Run {
+	return Run{Load: load, Search: next, Valid: true, SLOHeld: true}
+}
+
 // once does a run. It changes nothing of the execution, so that several may be done at the same time.
 func (x *execution) once(ctx context.Context, load int, next search.TuneRun, shot trial.Shot, at Place) (Run, error) {
-	run := Run{Load: load, Search: next, Place: at.Name, Valid: true, SLOHeld: true}
+	run := jobRun(load, next)
+	run.Place = at.Name
 	if x.Plan.Kind != ServerKind {
 		var err error
 		run.Run, err = x.lab.Job.Run(ctx, x.setting(next))

@@ -57,6 +57,7 @@ type Lab struct {
 	Sides   []Server       // it, so many times that can run at the same time; none: it can't
 	Places  []Place        // where else there is one, and first where that is: blocks take turns at them; none: there is one place
 	Job     Job            // of the others
+	Jobs    lab.Several    // it, if several can run at the same time; nil: they can't
 	Foresee func(cpus float64) Foresight
 	Clock   func() time.Time
 	Begin   time.Time // from which on the budget runs, by that clock; zero: from when it is executed
@@ -118,6 +119,13 @@ func (x *execution) pilot(ctx context.Context) (*Pilot, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if a := p.AtOnce; x.Plan.AtOnce == AtOnceYes && (a == nil || a.Most == 0) {
+		why := "there can't be two of it here"
+		if a != nil {
+			why = a.Why
+		}
+		p.Warnings = append(p.Warnings, "settings take turns, though --at-once says yes: "+why)
 	}
 	if x.candidates(p); tells && len(p.Candidates) > 0 && x.fits(p.PerRun, 1) {
 		if err := x.honoured(ctx, p); err != nil {
@@ -188,13 +196,6 @@ func (x *execution) pilotServer(ctx context.Context, p *Pilot) (tells bool, err 
 	}
 	if err := l.calibrate(ctx); err != nil {
 		return false, err
-	}
-	if a := p.AtOnce; x.Plan.AtOnce == AtOnceYes && (a == nil || a.Most == 0) {
-		why := "there can't be two of it here"
-		if a != nil {
-			why = a.Why
-		}
-		p.Warnings = append(p.Warnings, "settings take turns, though --at-once says yes: "+why)
 	}
 	for _, load := range p.Loads {
 		p.PerRun = max(p.PerRun, (ready + load.WarmUp + load.Window + overhead).Seconds())
@@ -613,7 +614,7 @@ func (x *execution) pilotJob(ctx context.Context, p *Pilot) error {
 		p.Procs, p.Why = run.GOMAXPROCS, "it says so itself"
 	}
 	p.Loads = []Load{{Tail: tails[0].name}}
-	return nil
+	return x.besideItself(ctx, p)
 }
 
 // withinBudget is ctx, which ends with the budget where there is one.

@@ -487,7 +487,7 @@ func (d *tuneDoc) atOnceText() string {
 	case a.Runs == 0:
 		return "nothing, as " + a.InTurn
 	}
-	text := fmt.Sprintf("%s, all settings of a block at the same time, each in a network of its own", quantity.Plural(int64(a.Runs), "run"))
+	text := quantity.Plural(int64(a.Runs), "run") + ", all settings of a block at the same time" + when(d.Subject.Kind == "server", ", each in a network of its own")
 	if a.InTurn != "" {
 		text += "; then in turn, as " + a.InTurn
 	}

@@ -94,7 +94,7 @@ func TestTuneAtOnce(t *testing.T) {
 		{&report.TuneAtOnce{Most: 4, Runs: 8}, together},
 		{&report.TuneAtOnce{Most: 4, Runs: 8, InTurn: "CPUs were short"}, together + "; then in turn, as CPUs were short"},
 	} {
-		if got := newTuneDoc(&report.Tune{AtOnce: c.is}).atOnceText(); got != c.want {
+		if got := newTuneDoc(&report.Tune{AtOnce: c.is, Subject: report.TuneSubject{Kind: "server"}}).atOnceText(); got != c.want {
 			t.Errorf("%+v: %q, want %q", c.is, got, c.want)
 		}
 	}
