@@ -12,6 +12,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -32,6 +33,7 @@ func main() {
 	neighbour.Become()
 	b := &bench{}
 	flag.IntVar(&b.times, "times", 20, "how often each change is judged")
+	flag.IntVar(&b.beside, "beside", math.MaxInt, "how often of these it is judged by benchstat as well")
 	flag.DurationVar(&b.budget, "budget", 20*time.Second, "the time that each judge has")
 	flag.StringVar(&b.neighbour, "neighbour", "none", "what runs beside: "+strings.Join(neighbour.Kinds, ", "))
 	flag.StringVar(&b.more, "more", "0,5,10", "the changes: percent of work that is added")
@@ -53,6 +55,7 @@ func main() {
 
 type bench struct {
 	times     int
+	beside    int
 	budget    time.Duration
 	neighbour string
 	more      string
@@ -174,7 +177,7 @@ func (b *bench) judgeChanges(ctx context.Context) error {
 		}
 		ours, theirs, done := map[string]int{}, map[string]int{}, 0
 		for ; done < b.times; done++ {
-			claim, word, err := b.both(ctx, repository, files(base+base*more/100, fmt.Sprint("change ", done)))
+			claim, word, err := b.both(ctx, repository, files(base+base*more/100, fmt.Sprint("change ", done)), done < b.beside)
 			if ctx.Err() != nil {
 				break // what was judged until then is printed
 			}
@@ -182,11 +185,14 @@ func (b *bench) judgeChanges(ctx context.Context) error {
 				return err
 			}
 			ours[claim]++
-			theirs[word]++
+			if word != "" {
+				theirs[word]++
+			}
 		}
 		share := func(n int) string { return fmt.Sprintf("%d of %d", n, done) }
+		beside := func(n int) string { return fmt.Sprintf("%d of %d", n, min(done, b.beside)) }
 		fmt.Printf("| %d %% | %s | %s | %s | %s | %s | %s | %s |\n", more, share(ours["worse"]), share(ours["undecided"]+ours["too few"]),
-			share(ours["no worse"]), share(ours["better"]), share(theirs["worse"]), share(theirs["~"]), share(theirs["better"]))
+			share(ours["no worse"]), share(ours["better"]), beside(theirs["worse"]), beside(theirs["~"]), beside(theirs["better"]))
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -194,13 +200,13 @@ func (b *bench) judgeChanges(ctx context.Context) error {
 	return nil
 }
 
-// both is what unthrottle claims of the files beside what is committed, and what benchstat says.
-func (b *bench) both(ctx context.Context, repository string, changed map[string]string) (claim, word string, err error) {
+// both is what unthrottle claims of the files beside what is committed, and what benchstat says, if that is wanted.
+func (b *bench) both(ctx context.Context, repository string, changed map[string]string, beside bool) (claim, word string, err error) {
 	if err := write(repository, changed); err != nil {
 		return "", "", err
 	}
-	if claim, err = b.ours(ctx, repository); err != nil {
-		return "", "", err
+	if claim, err = b.ours(ctx, repository); err != nil || !beside {
+		return claim, "", err
 	}
 	word, err = b.theirs(ctx, repository)
 	return claim, word, err

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/generator"
@@ -33,7 +34,7 @@ func (b *bench) servedBy(servers *lineup) (trial.Subject, error) {
 	if by.Counter, err = trial.ParseCounter(b.load.Units); err != nil {
 		return trial.Subject{}, hint.Usage("--units http://localhost:9090/metrics#jobs_done_total", "--units %s: %w", b.load.Units, err)
 	}
-	by.Tail = lab.P99
+	by.Tail, by.Else = lab.P99, fmt.Sprintf(", or --figure %s what else is compared", lab.CPUPerRequest)
 	shot := trial.Shot{By: by}
 	if b.load.By == "" {
 		by.Tail, by.Lasting, shot.WarmUp = "", tune.UsualWindow, b.warmUp

@@ -176,7 +176,9 @@ func (x *execution) unlike(base Setting, alone, beside []Run) string {
 }
 
 // unfit says why runs that were made at the same time don't count; "": they do.
-func (x *execution) unfit(c *company, runs []Run) string { return Unfit(runs, c.uses, x.Environment.CPUs) }
+func (x *execution) unfit(c *company, runs []Run) string {
+	return Unfit(runs, c.uses, x.Environment.CPUs)
+}
 
 // Unfit says why runs that were made at the same time on so many CPUs don't count; "": they do. One that does not tell its CPU time uses so
 // many of them.

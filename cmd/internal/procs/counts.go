@@ -1,6 +1,7 @@
 package procs
 
 import (
+	"bytes"
 	"math"
 	"strconv"
 	"strings"
@@ -29,6 +30,29 @@ func ParseCPUTime(stat string) (time.Duration, bool) {
 	user, ok1 := parseTime(fields[11], tick)
 	system, ok2 := parseTime(fields[12], tick)
 	return user + system, ok1 && ok2
+}
+
+// GroupCPUTime is the CPU time of the processes of a process group that live, and of their children that don't. What ends meanwhile is not
+// in it.
+func GroupCPUTime(root string, group int) (sum time.Duration) {
+	pids, _ := List(root)
+	for _, pid := range pids {
+		stat, err := foreign.ReadRecord(root, Dir("", pid)+"/stat", foreign.Record)
+		if err != nil {
+			continue
+		}
+		own, known := ParseCPUTime(string(stat))
+		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+		if !known || len(fields) < 15 || fields[2] != strconv.Itoa(group) {
+			continue
+		}
+		sum += own
+		for _, field := range fields[13:15] {
+			children, _ := parseTime(field, tick)
+			sum += children
+		}
+	}
+	return sum
 }
 
 // parseTime reads a time that is counted in a unit. It refuses more than 100 years.

@@ -1,6 +1,8 @@
 package procs
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 )
@@ -96,4 +98,30 @@ func FuzzCounts(f *testing.F) {
 			t.Errorf("threads %+v", s)
 		}
 	})
+}
+
+// TestGroupCPUTime: of a group all live processes count, with what their children have used that are gone.
+func TestGroupCPUTime(t *testing.T) {
+	root := t.TempDir()
+	for pid, stat := range map[string]string{
+		"1":  "1 (init) S 0 1 1 0 -1 4194560 1 1 1 1 900 900 900 900 20",
+		"20": "20 (a (b) c) S 1 20 1 0 -1 4194560 1 1 1 1 10 5 20 1 20",
+		"21": "21 (sh) R 1 20 1 0 -1 4194560 1 1 1 1 3 0 0 0 20",
+		"22": "22 (gone) Z 1 20 1 0 -1 4194560 1 1 1 1 700 0 0 0 20",
+		"23": "23 (short) S 1 20 1 0 -1 4194560 1 1 1 1 700 1",
+		"24": "no stat at all",
+	} {
+		dir := filepath.Join(root, "proc", pid)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "stat"), []byte(stat), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for group, want := range map[int]time.Duration{20: 390 * time.Millisecond, 1: 36 * time.Second, 7: 0} {
+		if got := GroupCPUTime(root, group); got != want {
+			t.Errorf("group %d: %v, want %v", group, got, want)
+		}
+	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/golive"
 	"github.com/unthrottle/unthrottle/cmd/internal/goself"
 	"github.com/unthrottle/unthrottle/cmd/internal/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/procs"
 )
 
 // A Foreign load is that of a generator which somebody else has written: any command, for any protocol. It runs beside the server, and not
@@ -26,6 +27,7 @@ type Foreign struct {
 	Address string
 	Metrics []generator.Metric // that are to be found in what it prints
 	Tail    lab.Measure        // which it has to tell; "": none
+	Else    string             // what else there is to do where it doesn't
 
 	Lasting time.Duration // how long is looked where there is no command
 	Counter Counter       // that tells what was done in place of the command
@@ -153,7 +155,7 @@ func (x *Session) loadOnceBy(ctx context.Context, f *Foreign) (Window, error) {
 	}
 	switch {
 	case f.Tail != "" && r.Latencies[f.Tail] == 0:
-		return Window{}, &loadError{fmt.Sprintf("what the load printed tells no %s: --metric says where it is, or --figure %s what else is compared", tailName(f.Tail), lab.CPUPerRequest)}
+		return Window{}, &loadError{fmt.Sprintf("what the load printed tells no %s: --metric says where it is%s", tailName(f.Tail), f.Else)}
 	case units-r.Failed <= 0 && f.Counter.URL != "":
 		return Window{}, &loadError{fmt.Sprintf("%s has not grown in %v, so that nothing was done", f.Counter.Name, lasted.Round(100*time.Millisecond))}
 	case units-r.Failed <= 0:
@@ -195,7 +197,11 @@ func (x *Session) send(ctx context.Context, f *Foreign) (said string, err error)
 	cmd.SysProcAttr = groupWithUs()
 	var stdout, stderr tail
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	failed := onThread(func() error { return runGroup(cmd) })
+	failed := onThread(func() (err error) {
+		left, err := runGroup(cmd)
+		x.used += left
+		return err
+	})
 	if errors.Is(failed, exec.ErrWaitDelay) { // it has ended, and what it has started has now
 		failed = nil
 	}
@@ -211,20 +217,21 @@ func (x *Session) send(ctx context.Context, f *Foreign) (said string, err error)
 // lingering is how long what a command has started may hold its output after its end.
 const lingering = 100 * time.Millisecond
 
-// runGroup runs a command, and ends what it has started.
-func runGroup(cmd *exec.Cmd) error {
+// runGroup runs a command, and ends what it has started. left is the CPU time of what it has not waited for.
+func runGroup(cmd *exec.Cmd) (left time.Duration, err error) {
 	if err := cmd.Start(); err != nil {
-		return err
+		return 0, err
 	}
 	stop, err := guardGroup(cmd.Process.Pid)
 	if err != nil {
 		endGroup(cmd)
-		return errors.Join(err, cmd.Wait())
+		return 0, errors.Join(err, cmd.Wait())
 	}
 	defer stop()
 	err = cmd.Wait()
+	left = procs.GroupCPUTime("", cmd.Process.Pid)
 	endGroup(cmd)
-	return err
+	return left, err
 }
 
 // onThread does something on a thread that nothing else has, for what is started there ends with it.

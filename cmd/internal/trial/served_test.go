@@ -304,6 +304,28 @@ func TestWithGODEBUG(t *testing.T) {
 	}
 }
 
+// TestLeftRunning: what a load has started and not waited for used its CPU time, and not others.
+func TestLeftRunning(t *testing.T) {
+	s := newServed(t, "/", "")
+	x, err := s.Open(t.Context(), lab.Setting{CPUs: 1}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	busy := filepath.Join(t.TempDir(), "busy")
+	const load = `(i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; touch %[1]s; exec sleep 1000) & while [ ! -e %[1]s ]; do sleep 0.02; done; echo p99 3 ms, 10 requests`
+	m, err := generator.ParseMetric("units=([0-9]+) requests")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w, err := x.Load(t.Context(), Shot{By: &Foreign{Command: fmt.Sprintf(load, busy), Metrics: []generator.Metric{m}}}); err != nil || w.Requests != 10 {
+		t.Fatalf("%+v, %v", w, err)
+	}
+	if x.used < 30*time.Millisecond { // 200,000 rounds of a shell
+		t.Errorf("it used %v", x.used)
+	}
+}
+
 // TestCounted: what was done is what the server's counter says, whether a command loads it or not.
 func TestCounted(t *testing.T) {
 	s := newServed(t, "/", "")
