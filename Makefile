@@ -11,7 +11,7 @@ check: bin/gofumpt
 	for m in . cmd otel bench vmtest cmd/kubectl-unthrottle clustertest tools; do GOWORK=off go -C $$m mod tidy -diff || exit 1; done
 	go test -race ./... ./cmd/...
 
-# All tests of some packages, slow ones too: make test PKG=./cmd/internal/load
+# All tests of some packages, slow ones too: make test PKG=./cmd/internal/traffic/load
 PKG ?= ./... ./cmd/...
 .PHONY: test
 test:
@@ -21,14 +21,14 @@ test:
 .PHONY: update
 update:
 	go test ./cgroup -run Layouts -update
-	UNTHROTTLE_TESTS=all go test ./cmd/internal/report ./cmd/internal/chart ./cmd/internal/view ./cmd/internal/rule -update
-	cd cmd/kubectl-unthrottle && go test ./internal/page ./internal/alert ./internal/install ./internal/result -update
+	UNTHROTTLE_TESTS=all go test ./cmd/internal/show/report ./cmd/internal/show/chart ./cmd/internal/show/view ./cmd/internal/diagnose/rule -update
+	cd cmd/kubectl-unthrottle && go test ./internal/show/page ./internal/act/alert ./internal/act/install ./internal/show/result -update
 
 # What the documents show of commands' output, and the outline of the JSON documents.
 .PHONY: docs
 docs:
 	go test ./cmd/unthrottle -run TestDocs -count 1 -update
-	cd cmd/kubectl-unthrottle && go test ./internal/result -run Outline -update
+	cd cmd/kubectl-unthrottle && go test ./internal/show/result -run Outline -update
 
 bin/gofumpt: tools/go.mod
 	GOWORK=off go -C tools build -o ../bin/ honnef.co/go/tools/cmd/staticcheck mvdan.cc/gofumpt

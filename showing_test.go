@@ -40,12 +40,12 @@ var mayCut = map[string]string{
 }
 
 // statistics are packages that nothing shown needs.
-var statistics = []string{"math", "sort", "github.com/unthrottle/unthrottle/cmd/internal/sample"}
+var statistics = []string{"math", "sort", "github.com/unthrottle/unthrottle/cmd/internal/study/sample"}
 
 func TestShowing(t *testing.T) {
 	used := map[string]bool{}
 	for _, pkg := range showing {
-		files, err := filepath.Glob(filepath.Join("cmd", "internal", pkg, "*.go"))
+		files, err := filepath.Glob(filepath.Join("cmd", "internal", "show", pkg, "*.go"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %v, %d files", pkg, err, len(files))
 		}

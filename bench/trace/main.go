@@ -150,7 +150,7 @@ func (b *bench) run(only, testdata string) error {
 		return b.record(only, testdata)
 	}
 	b.facts = filepath.Join(b.dir, "facts")
-	if err := build("", b.facts, "github.com/unthrottle/unthrottle/cmd/internal/exectrace/testdata/facts"); err != nil {
+	if err := build("", b.facts, "github.com/unthrottle/unthrottle/cmd/internal/diagnose/exectrace/testdata/facts"); err != nil {
 		return err
 	}
 	if b.keep == "" {

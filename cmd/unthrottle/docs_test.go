@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/cli"
-	"github.com/unthrottle/unthrottle/cmd/internal/verb"
+	"github.com/unthrottle/unthrottle/cmd/internal/command/cli"
+	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
 )
 
 // checkout is the root of the repository.

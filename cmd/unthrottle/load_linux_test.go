@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/report"
+	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
 	"github.com/unthrottle/unthrottle/internal/kerneltest"
 	"github.com/unthrottle/unthrottle/internal/slowtest"
 )

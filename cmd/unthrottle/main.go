@@ -5,7 +5,7 @@ import (
 	"context"
 	"os"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/cli"
+	"github.com/unthrottle/unthrottle/cmd/internal/command/cli"
 )
 
 func main() {

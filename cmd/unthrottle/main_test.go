@@ -25,9 +25,9 @@ import (
 	"github.com/google/pprof/profile"
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/cli"
-	labs "github.com/unthrottle/unthrottle/cmd/internal/lab"
-	"github.com/unthrottle/unthrottle/cmd/internal/verb"
+	"github.com/unthrottle/unthrottle/cmd/internal/command/cli"
+	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
+	labs "github.com/unthrottle/unthrottle/cmd/internal/study/lab"
 	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
@@ -136,11 +136,11 @@ func runScripts(t *testing.T, dir string) {
 	t.Cleanup(server.Close) // after the scripts, which run in parallel
 	profiled := httptest.NewServer(profiled())
 	t.Cleanup(profiled.Close)
-	profiles, err := filepath.Abs("../internal/cpuprofile/testdata")
+	profiles, err := filepath.Abs("../internal/diagnose/cpuprofile/testdata")
 	if err != nil {
 		t.Fatal(err)
 	}
-	traces, err := filepath.Abs("../internal/exectrace/testdata")
+	traces, err := filepath.Abs("../internal/diagnose/exectrace/testdata")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/procs"
+	"github.com/unthrottle/unthrottle/cmd/internal/process/procs"
 	"github.com/unthrottle/unthrottle/internal/kerneltest"
 	"github.com/unthrottle/unthrottle/internal/slowtest"
 )

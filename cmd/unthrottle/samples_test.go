@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/cli"
-	"github.com/unthrottle/unthrottle/cmd/internal/verb"
+	"github.com/unthrottle/unthrottle/cmd/internal/command/cli"
+	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
 )
 
 // unrecorded are samples that docs/samples/record.sh has yet to record. What the documents show of them is not checked.

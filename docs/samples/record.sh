@@ -218,7 +218,7 @@ trace() {
 	stop
 }
 guarded() { # a snapshot of the program that docs/guard.md tells of, from which TestRecorded reads the same
-	gunzip -c "$root/cmd/internal/exectrace/testdata/guard.trace.gz" >"$work/throttled-server.trace"
+	gunzip -c "$root/cmd/internal/diagnose/exectrace/testdata/guard.trace.gz" >"$work/throttled-server.trace"
 	(cd "$work" && unthrottle trace throttled-server.trace --json) >guarded.json
 }
 trace-sparse() {
@@ -240,7 +240,7 @@ profile() {
 	(cd "$work" && unthrottle profile 127.0.0.1:8080 --base one.pb.gz --json) >profile.json
 	loaded
 	stop
-	(cd "$root/cmd/internal/cpuprofile/testdata" &&
+	(cd "$root/cmd/internal/diagnose/cpuprofile/testdata" &&
 		unthrottle profile procs192.pb.gz --limit 1 --base procs1.pb.gz --units 36374 --base-units 68014 --json) >profile-base.json
 }
 

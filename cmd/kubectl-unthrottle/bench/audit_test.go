@@ -13,9 +13,9 @@ import (
 	"testing"
 
 	"github.com/unthrottle/unthrottle/clustertest"
-	"github.com/unthrottle/unthrottle/cmd/internal/finding"
-	"github.com/unthrottle/unthrottle/cmd/internal/report"
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/result"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
+	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/result"
 )
 
 // agentPort is where the fake agents listen: at an address that the API server's proxy takes. It refuses loopback.

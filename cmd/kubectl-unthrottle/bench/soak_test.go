@@ -30,7 +30,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cgroup"
-	"github.com/unthrottle/unthrottle/cmd/internal/podpath"
+	"github.com/unthrottle/unthrottle/cmd/internal/process/podpath"
 	"github.com/unthrottle/unthrottle/internal/kerneltest"
 )
 

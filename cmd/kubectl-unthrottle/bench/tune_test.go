@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/unthrottle/unthrottle/clustertest"
-	"github.com/unthrottle/unthrottle/cmd/internal/report"
+	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
 )
 
 // A server is one that is tuned in both ways.

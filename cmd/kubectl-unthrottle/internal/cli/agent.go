@@ -14,14 +14,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/unthrottle/unthrottle"
-	"github.com/unthrottle/unthrottle/cmd/internal/hint"
-	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
-	"github.com/unthrottle/unthrottle/cmd/internal/verb"
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/agent"
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/cluster"
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/permit"
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/pods"
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/webhook/certs"
+	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/agent"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/webhook/certs"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/permit"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/pods"
 )
 
 const agentHelp = `Tells of all Go programs of a node: their GOMAXPROCS, their limit, what is wrong. It changes nothing.

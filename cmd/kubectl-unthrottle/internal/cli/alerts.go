@@ -7,10 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/hint"
-	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
-	"github.com/unthrottle/unthrottle/cmd/internal/verb"
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/alert"
+	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/alert"
 )
 
 const alertsHelp = `Rules for Prometheus: Go programs that their CPU limit throttles, why, and what to do about it.

@@ -12,18 +12,18 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/hint"
-	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
-	"github.com/unthrottle/unthrottle/cmd/internal/verb"
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/agents"
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/audit"
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/cluster"
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/install"
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/manifest"
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/page"
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/prom"
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/registry"
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/result"
+	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/agents"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/install"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/manifest"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/registry"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/audit"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/prom"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/page"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/result"
 )
 
 const auditHelp = `What is wrong with GOMAXPROCS in a whole cluster, what it costs, and what would help.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/ours"
-	"github.com/unthrottle/unthrottle/cmd/internal/verb"
+	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/ours"
 )
 
 const rootHelp = `kubectl unthrottle finds what is wrong with GOMAXPROCS in Kubernetes' manifests, and in clusters.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/verb"
+	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
 )
 
 const completionHelp = `The script by which kubectl completes the verbs and flags of kubectl unthrottle.

@@ -3,7 +3,7 @@ package cli
 import (
 	"io"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/verb"
+	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
 )
 
 // Check reports what is wrong with a command line's verb and flags, without running it. Tests hold documents to it.

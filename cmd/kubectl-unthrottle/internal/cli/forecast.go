@@ -6,11 +6,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/hint"
-	"github.com/unthrottle/unthrottle/cmd/internal/verb"
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/manifest"
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/page"
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/result"
+	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/manifest"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/page"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/result"
 )
 
 const forecastHelp = `Which GOMAXPROCS each kind of Go program will have in the containers of manifests.

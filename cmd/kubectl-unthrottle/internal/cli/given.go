@@ -7,11 +7,11 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/hint"
-	"github.com/unthrottle/unthrottle/cmd/internal/procs"
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/binary"
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/inventory"
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/lint"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/process/procs"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/inventory"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/binary"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/lint"
 )
 
 // given are the flags by which manifests are named, and the programs and nodes that they are for.

@@ -3,8 +3,8 @@ package cli
 import (
 	"errors"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/procs"
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/lint"
+	"github.com/unthrottle/unthrottle/cmd/internal/process/procs"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/lint"
 )
 
 // goUsage is what the flag's help says.

@@ -12,17 +12,17 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/finding"
-	"github.com/unthrottle/unthrottle/cmd/internal/hint"
-	"github.com/unthrottle/unthrottle/cmd/internal/plain"
-	"github.com/unthrottle/unthrottle/cmd/internal/quantity"
-	"github.com/unthrottle/unthrottle/cmd/internal/report"
-	"github.com/unthrottle/unthrottle/cmd/internal/sheet"
-	"github.com/unthrottle/unthrottle/cmd/internal/verb"
-	"github.com/unthrottle/unthrottle/cmd/internal/view"
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/cluster"
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/inpod"
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/install"
+	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/plain"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
+	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
+	"github.com/unthrottle/unthrottle/cmd/internal/show/sheet"
+	"github.com/unthrottle/unthrottle/cmd/internal/show/view"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/inpod"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/install"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
 )
 
 // What the verbs about one pod have in common: the command runs beside the program, and its document is shown here.

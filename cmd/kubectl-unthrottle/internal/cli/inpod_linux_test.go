@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/clustertest"
-	"github.com/unthrottle/unthrottle/cmd/internal/report"
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/result"
+	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/result"
 )
 
 // TestPod asks about a program in a pod of a real node, in each of the ways.

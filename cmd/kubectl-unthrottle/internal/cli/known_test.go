@@ -3,7 +3,7 @@ package cli
 import (
 	"testing"
 
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/baseline"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/baseline"
 )
 
 // TestReadLive: of a baseline, only what was looked at can be gone.

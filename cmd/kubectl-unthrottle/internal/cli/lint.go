@@ -6,16 +6,16 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/ci"
-	"github.com/unthrottle/unthrottle/cmd/internal/finding"
-	"github.com/unthrottle/unthrottle/cmd/internal/hint"
-	"github.com/unthrottle/unthrottle/cmd/internal/verb"
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/baseline"
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/cluster"
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/lint"
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/manifest"
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/page"
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/result"
+	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/show/ci"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/manifest"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/baseline"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/lint"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/page"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/result"
 )
 
 const lintHelp = `What is wrong with CPU limits, GOMAXPROCS, GOGC and GOMEMLIMIT in manifests, before they run, or in a cluster.

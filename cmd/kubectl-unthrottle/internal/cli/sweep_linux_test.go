@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/ours"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/ours"
 )
 
 // TestSweep: an image that a killed command had pulled is taken away by the next command of any kind, and one that is being read stays.

@@ -13,11 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/finding"
-	"github.com/unthrottle/unthrottle/cmd/internal/hint"
-	"github.com/unthrottle/unthrottle/cmd/internal/verb"
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/webhook"
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/webhook/certs"
+	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/webhook"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/webhook/certs"
 )
 
 const webhookHelp = `Admission webhook: warns of GOMAXPROCS in pods as they are made, or repairs it. It refuses nothing.

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/fix"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/fix"
 )
 
 // TestWriteFullDisk has room for the first file's new text, and not for the second one's: both stay as they were.

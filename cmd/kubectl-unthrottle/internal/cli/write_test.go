@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/fix"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/fix"
 )
 
 // Files are replaced all, or none.

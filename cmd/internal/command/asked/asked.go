@@ -1,0 +1,113 @@
+// Package asked answers: what do flags that several verbs have ask for? A load and its requests, and how a tune searches. A flag's
+// name and what is said of it stand here, so that they are the same wherever the flag is.
+package asked
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
+	"github.com/unthrottle/unthrottle/cmd/internal/study/loadtest"
+	"github.com/unthrottle/unthrottle/cmd/internal/traffic/load"
+)
+
+// Arrivals adds --arrivals.
+func Arrivals(flags *pflag.FlagSet, to *load.Arrivals) {
+	*to = load.Poisson
+	flags.Var(verb.OneOf(to, load.Poisson, load.Constant), "arrivals", "A\tpoisson, as users arrive, or const (poisson)")
+}
+
+// Burst adds a flag for how many requests arrive at once. Where --burst is that of a limit, it has another name.
+func Burst(flags *pflag.FlagSet, to *int, name string) {
+	verb.Number(flags, to, name, "", 1, "N\trequests arrive so many at once, as when a page or a queue asks for all of them (1)")
+}
+
+// Margin adds --margin.
+func Margin(flags *pflag.FlagSet, to *float64) {
+	*to = 0.05
+	parse := func(text string) (float64, error) {
+		v, err := quantity.ParseShare(text)
+		if err == nil && v >= 1 {
+			err = fmt.Errorf("%q is too much: a margin is below 100%%", text)
+		}
+		return v, err
+	}
+	flags.Var(quantity.Value(to, parse, "5%"), "margin", "P\tsmaller differences do not matter (5%; of builds 2%)")
+}
+
+// TailMargin adds the margin of a tail, which is known less well.
+func TailMargin(flags *pflag.FlagSet, margin *float64) {
+	*margin = 0.25
+	flags.Var(quantity.Value(margin, quantity.ParseShare, "25%"), "tail-margin", "S\tby so much p99 may be higher with a setting that is advised, and must be lower to count (25%)")
+}
+
+// Requests adds the flags that say what a request is.
+func Requests(l *verb.Flags, flags *pflag.FlagSet, r *loadtest.Requests) {
+	c := &r.Client
+	flags.StringVar(&r.File, "targets", "", "FILE\tseveral requests, by weight: JSON lines, or vegeta's format")
+	flags.StringVarP(&r.Method, "method", "X", "", "M\tGET, or POST with --data")
+	flags.StringVar(&r.GRPC, "grpc", "", "METHOD\ta unary call: pkg.Service/Method, with --data as JSON; the server says by reflection what that is")
+	flags.StringVar(&r.Descriptors, "descriptors", "", "FILE\tof --grpc, where the server has no reflection: from protoc --include_imports --descriptor_set_out=FILE")
+	flags.StringArrayVarP(&r.Headers, "header", "H", nil, "\"K: V\"\ta header; may be repeated")
+	flags.StringVarP(&r.Data, "data", "d", "", "TEXT\tthe body; @FILE reads it from a file")
+	flags.StringVar(&r.ContentType, "content-type", "", "T\tof the body")
+	flags.StringVar(&r.User, "user", "", "NAME:PASSWORD\tfor basic authentication")
+	c.Timeout = 20 * time.Second
+	verb.Duration(flags, &c.Timeout, "timeout", 0, "D\tafter which a request has failed (20s)")
+	verb.Number(flags, &c.Redirects, "redirects", "", 0, "N\tmost that are followed, to the same host (0)")
+	flags.BoolVar(&c.NoKeepAlive, "no-keepalive", false, "a new connection for each request")
+	flags.BoolVar(&c.NoCompression, "no-compression", false, "don't ask for compressed answers")
+	flags.Var(verb.OneOf(&c.HTTP2, "auto", load.HTTP2Only, load.HTTP2Never), "http2", "WHEN\tauto, on or off (auto)")
+	verb.Number(flags, &c.Shared, "http2-conns", "", 1, "N\tconnections that requests of HTTP/2 share, as so many clients have them (1)")
+	flags.StringVar(&c.Host, "host", "", "NAME\tthe Host header")
+	flags.StringVar(&c.Unix, "unix", "", "SOCKET\tconnect to this socket")
+	flags.StringVar(&c.Proxy, "proxy", "", "URL\tsend the requests through this proxy")
+	flags.BoolVar(&r.Insecure, "insecure", false, "don't check the server's certificate")
+	flags.StringVar(&r.CACert, "cacert", "", "FILE\tcertificates that are trusted")
+	flags.StringVar(&r.Cert, "cert", "", "FILE\tthe client's certificate")
+	flags.StringVar(&r.Key, "key", "", "FILE\tand its key")
+	flags.Var(verb.OneOf(&c.Engine, "auto", load.Lean, load.NetHTTP), "engine", "E\twhat sends: auto, lean or net/http (auto)")
+	l.Exclude("write it into the file", "targets", "method")
+	l.Exclude("write it into the file", "targets", "data")
+	for _, other := range []string{"targets", "method", "content-type", "http2"} {
+		l.Exclude("leave it out", "grpc", other)
+	}
+}
+
+// SLOExample is one.
+const SLOExample = "p99=50ms,errors=0.1%"
+
+// CheckSLO reads an SLO, and keeps its text.
+func CheckSLO(text string) (string, error) {
+	_, err := load.ParseSLO(text)
+	return text, err
+}
+
+// ParseLimits reads numbers of CPUs; none is 0.
+func ParseLimits(text string) ([]float64, error) {
+	return quantity.ParseList(text, func(part string) (float64, error) {
+		if part == "none" {
+			return 0, nil
+		}
+		return quantity.ParseCPUs(part)
+	})
+}
+
+// RequestArgs are the flags of the command line that say what a request is, for the generator.
+func RequestArgs(flags *pflag.FlagSet) (args []string) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		switch values, list := f.Value.(pflag.SliceValue); {
+		case !f.Changed:
+		case list:
+			for _, v := range values.GetSlice() {
+				args = append(args, "--"+f.Name+"="+v)
+			}
+		default:
+			args = append(args, "--"+f.Name+"="+f.Value.String())
+		}
+	})
+	return args
+}

@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"runtime"
+
+	"github.com/spf13/pflag"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/limit/netns"
+	"github.com/unthrottle/unthrottle/cmd/internal/study/trial"
+	"github.com/unthrottle/unthrottle/cmd/internal/study/tune"
+	"github.com/unthrottle/unthrottle/cmd/internal/traffic/load"
+)
+
+// mostAtOnce is how many settings run at the same time at most, whatever the machine has room for.
+const mostAtOnce = 8
+
+// atOnceFlag asks whether settings may run at the same time.
+func (s *study) atOnceFlag(in *pflag.FlagSet, about string) {
+	s.atOnce = "auto"
+	in.Var(verb.OneOf(&s.atOnce, "auto", tune.AtOnceYes, tune.AtOnceNo), "at-once", "HOW\tsettings at the same time, where there is room: yes, no, or auto, "+about+" (auto)")
+}
+
+// sides are so many of a server that can run at the same time, each in a network of its own. Where there can be none they take turns.
+func (s *study) sides(served *trial.Served, client load.Client, n int) (sides []*trial.Served, err error) {
+	if s.atOnce == tune.AtOnceNo || client.Unix != "" || client.Proxy != "" {
+		return nil, nil
+	}
+	for range min(mostAtOnce, n) {
+		net, err := netns.New()
+		if err != nil {
+			if s.atOnce == tune.AtOnceYes {
+				return nil, hint.With(err, "--at-once yes takes Linux and root: each server has a network of its own")
+			}
+			return nil, nil
+		}
+		s.Cleanup = append(s.Cleanup, func() { net.Close() })
+		sides = append(sides, served.In(net))
+	}
+	return sides, nil
+}
+
+// mayShare says how many settings may run at the same time: benchmarks and our own programs, which are there to be run again and again;
+// servers, each of which has a network of its own; other programs if the user says that it does no harm.
+func (b *bench) mayShare(job bool) (most int) {
+	if b.atOnce == tune.AtOnceNo {
+		return 0
+	}
+	switch r := b.runner.(type) {
+	case *trial.Loaded:
+		return len(r.Sides)
+	default:
+		if job && b.atOnce != tune.AtOnceYes {
+			return 0
+		}
+		b.runner = trial.Together{Runner: r}
+		return mostAtOnce
+	}
+}
+
+// serverSides makes what servers of a bench need to run at the same time.
+func (b *bench) serverSides(l *trial.Loaded) (err error) {
+	n := 0
+	for _, cpus := range b.cpus {
+		if cpus == 0 { // what others use beside it can't be seen
+			return nil
+		}
+		n = max(n, int(float64(runtime.NumCPU())/cpus))
+	}
+	l.Safe = b.atOnce == tune.AtOnceYes
+	l.Sides, err = b.sides(l.Served, b.server.requests.Client, n)
+	return err
+}

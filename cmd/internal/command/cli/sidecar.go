@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
+	"github.com/unthrottle/unthrottle/cmd/internal/limit/expire"
+	"github.com/unthrottle/unthrottle/cmd/internal/limit/podmeter"
+)
+
+// Verbs that are not for people: the pods of kubectl unthrottle tune are made of them.
+
+// newSidecar is the verb that looks at the containers of its pod.
+func newSidecar(stdio IO) *cobra.Command {
+	cmd := verb.New("sidecar", "What the containers of a pod use, seen from one beside them; in pods of kubectl unthrottle tune.\n\n{{flags}}", func(l *verb.Flags) func(context.Context, []string) error {
+		interval := podmeter.Interval
+		verb.Duration(l.Section("Flags:"), &interval, "interval", time.Millisecond, "D\tbetween two lines (100ms)")
+		return func(ctx context.Context, _ []string) error {
+			if err := podmeter.Become(ctx); err != nil { // then it goes on as it is, and tells what it may not see
+				fmt.Fprintln(stdio.Err, err)
+			}
+			return podmeter.Watch(ctx, stdio.Out, interval)
+		}
+	})
+	cmd.Hidden = true
+	return cmd
+}
+
+// newExpire is the verb that deletes the namespace of a study that nobody looks after any more.
+func newExpire(stdio IO) *cobra.Command {
+	cmd := verb.New("expire", "Deletes the namespace of a study when its owner is gone; in a pod of kubectl unthrottle tune.\n\n{{flags}}", func(l *verb.Flags) func(context.Context, []string) error {
+		o := expire.Options{Env: stdio.Env, Log: stdio.Err}
+		flags := l.Section("Flags:")
+		flags.StringVar(&o.Namespace, "namespace", "", "NAME\tthe namespace")
+		flags.StringVar(&o.Owner, "owner", "", "NAME\tthe Job that it lives as long as")
+		verb.Duration(flags, &o.Every, "every", time.Millisecond, "D\tbetween two looks (15s)")
+		return func(ctx context.Context, _ []string) error { return expire.Wait(ctx, o) }
+	})
+	cmd.Hidden = true
+	return cmd
+}

@@ -1,0 +1,376 @@
+// Package freeze answers: do these standstills have the rhythm of a CPU quota? In go the gaps in which a program stood
+// still though it had something to do, out come the period and the phase at which they end, and a verdict: throttled,
+// contended, both, or unsure. [FullHost] is the other half of contended: are the CPUs in use? It is arithmetic; it reads no
+// clock, trace or file, and does not know how a gap was found.
+//
+// The kernel's timer refills a group's quota at one phase of its period, for as long as the group lives: it keeps the
+// phase when the group was idle (hrtimer_forward_now in start_cfs_bandwidth; measured over a minute of bursts with up to
+// 1.8 s between them: 35 freezes ended within 0.5 ms). So all freezes of a quota end at that phase, give or take the time until the
+// thread gets its CPU. A gap because another program had the CPU ends when it pleases the scheduler.
+//
+// Not found: a period that is no whole number of milliseconds, unless it is given, and one that was changed half-way.
+package freeze
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
+)
+
+// A Gap is a standstill. Its times are since the beginning of the observation.
+type Gap struct {
+	Start, End time.Duration
+}
+
+// Length is how long nothing moved.
+func (g Gap) Length() time.Duration { return g.End - g.Start }
+
+// weight is the length in the search for a rhythm: a few gaps of seconds, which no quota makes, must not outweigh all.
+func (g Gap) weight() float64 { return float64(min(g.Length(), longest)) }
+
+// A Rhythm is what the ends of some gaps have in common.
+type Rhythm struct {
+	Period time.Duration // 0: there are no gaps
+	Given  bool          // the period was known, not searched for
+	Phase  time.Duration // the time within a period, since the beginning of the observation, at which most gap time ends
+	Window time.Duration // a gap ends at the phase if it ends at most this far from it
+
+	R      float64 // mean resultant length of the ends, weighted with the length of the gaps: 1 is one phase, 0 is none
+	Luck   float64 // the chance that gaps without a rhythm have such an R at one of the periods that were tried
+	Locked float64 // the share of gap time that ends at the phase
+
+	// The shares of the periods that a refill has ended in which a gap starts, and ends, at one phase: see Whose.
+	StartsAtOne, EndsAtOne float64
+
+	Gaps   int
+	Time   time.Duration // of all gaps
+	Weight float64       // the number of equally long gaps that would say as much
+}
+
+// Shortest and longest period that are searched for. The kernel allows 1 ms to 1 s; below 5 ms a window of the phase
+// would be as wide as the jitter, above 250 ms nobody has been seen.
+const (
+	shortest = 5 * time.Millisecond
+	longest  = 250 * time.Millisecond
+	usual    = 100 * time.Millisecond // the default of the kernel, of Docker and of Kubernetes
+)
+
+// Find looks for the rhythm of the gaps at one period, or with 0 at every whole millisecond from 5 to 250. Gaps may be
+// in any order.
+func Find(gaps []Gap, period time.Duration) Rhythm {
+	// A gap that does not end after it starts is none. With some, the weights might come to 0.
+	gaps = slices.DeleteFunc(slices.Clone(gaps), func(g Gap) bool { return g.Length() <= 0 })
+	r := Rhythm{Gaps: len(gaps), Given: period > 0, Luck: 1}
+	for _, g := range gaps {
+		r.Time += g.Length()
+	}
+	if r.Time <= 0 {
+		return r
+	}
+	trials := 1.0
+	if r.Given {
+		r.Period, r.R = period, resultant(gaps, period)
+	} else {
+		r.Period, r.R = search(gaps)
+		if r.Period != usual {
+			trials = float64((longest-shortest)/time.Millisecond) + 1
+		}
+	}
+	r.Weight = effective(gaps)
+	r.Luck = min(1, trials*math.Exp(-r.Weight*r.R*r.R)) // Rayleigh's p for each period that was tried
+	r.Window = window(r.Period)
+	r.Phase, r.Locked = densest(gaps, r.Period, r.Window)
+	r.StartsAtOne, r.EndsAtOne = edges(gaps, r)
+	return r
+}
+
+// search finds the period with the largest R. Fractions of the true period have almost its R, multiples of it none, and
+// neighbours of it differ only when the observation is long: so of almost equal ones the rounder, then the longer wins.
+func search(gaps []Gap) (best time.Duration, r float64) {
+	rs := map[time.Duration]float64{}
+	score := -1.0
+	for period := shortest; period <= longest; period += time.Millisecond {
+		rs[period] = resultant(gaps, period)
+		if s := rs[period] + favour(period); s >= score {
+			best, score = period, s
+		}
+	}
+	// A program has rhythms of its own that divide that of its quota: Go looks every 10 ms who has run for too long.
+	for period := longest / best * best; period > best; period -= best {
+		if rs[period] >= 0.75*rs[best] {
+			return period, rs[period]
+		}
+	}
+	return best, rs[best]
+}
+
+// favour is what a period's R is raised by because people choose such a one.
+func favour(period time.Duration) float64 {
+	switch {
+	case period == usual:
+		return 0.03
+	case round(period):
+		return 0.015
+	case period%(5*time.Millisecond) == 0:
+		return 0.005
+	}
+	return 0
+}
+
+// round is a period that somebody may have written into a file.
+func round(period time.Duration) bool {
+	switch period / time.Millisecond {
+	case 5, 10, 20, 25, 50, 100, 150, 200, 250:
+		return period%time.Millisecond == 0
+	}
+	return false
+}
+
+// resultant is R = |Σ weight·exp(2πi·end/period)| ÷ Σ weight.
+func resultant(gaps []Gap, period time.Duration) float64 {
+	var re, im, sum float64
+	for _, g := range gaps {
+		sin, cos := math.Sincos(angle(g.End, period))
+		w := g.weight()
+		re, im, sum = re+w*cos, im+w*sin, sum+w
+	}
+	return math.Hypot(re, im) / sum
+}
+
+func angle(t, period time.Duration) float64 {
+	return 2 * math.Pi * float64(t%period) / float64(period)
+}
+
+// effective is (Σ weight)² ÷ Σ weight²: how many gaps there would be if all were equally long.
+func effective(gaps []Gap) float64 {
+	var sum, squares float64
+	for _, g := range gaps {
+		w := g.weight()
+		sum, squares = sum+w, squares+w*w
+	}
+	return sum * sum / squares
+}
+
+// window is half the width of the phase: on a quiet machine ends lie within 0.1 ms, on a busy one a thread waits for its
+// CPU after the refill. A tenth of the period is the most that says something: a fifth of all ends is in it by chance.
+func window(period time.Duration) time.Duration {
+	return min(4*time.Millisecond, period/10)
+}
+
+// densest finds the window of the phase in which most gap time ends, and its share.
+func densest(gaps []Gap, period, half time.Duration) (phase time.Duration, share float64) {
+	type end struct {
+		at     time.Duration
+		weight float64
+	}
+	ends := make([]end, 0, 2*len(gaps))
+	var sum float64
+	for _, g := range gaps {
+		w := float64(g.Length())
+		ends, sum = append(ends, end{g.End % period, w}), sum+w
+	}
+	slices.SortFunc(ends, func(a, b end) int { return cmp.Compare(a.at, b.at) })
+	for _, e := range ends[:len(gaps)] { // once more, a period later: the window may lie across its edge
+		ends = append(ends, end{e.at + period, e.weight})
+	}
+	var inside, most, moment, mostMoment float64 // moment: Σ weight·time, for the mean
+	first := 0
+	for _, e := range ends {
+		inside, moment = inside+e.weight, moment+e.weight*float64(e.at)
+		for e.at-ends[first].at > 2*half {
+			inside -= ends[first].weight
+			moment -= ends[first].weight * float64(ends[first].at)
+			first++
+		}
+		if inside > most*(1+1e-9) {
+			most, mostMoment = inside, moment
+		}
+	}
+	return time.Duration(mostMoment/most) % period, min(1, most/sum)
+}
+
+// Ends says that a gap ends at the phase.
+func (r Rhythm) Ends(g Gap) bool {
+	if r.Period <= 0 {
+		return false
+	}
+	off := phase(g.End-r.Phase, r.Period)
+	return min(off, r.Period-off) <= r.Window
+}
+
+// AtRefill is the rhythm with the phase of the refill. Where most gaps run past it, and many of them for about as long, most end
+// at a later phase. But at the refill itself the most time is before one: of gaps that end sooner than the phase is, nothing is.
+func (r Rhythm) AtRefill(gaps []Gap) Rhythm {
+	const steps, clear = 50, 1.02
+	frozen := func(r Rhythm) (sum float64) {
+		for _, g := range r.CutAll(gaps) {
+			sum += float64(g.Length())
+		}
+		return sum
+	}
+	best, most := r, clear*frozen(r)
+	for step := range time.Duration(steps) {
+		at := r
+		at.Phase = phase(r.Phase+step*r.Period/steps, max(r.Period, 1))
+		if sum := frozen(at); sum > most {
+			best, most = at, sum
+		}
+	}
+	return best
+}
+
+// CutAll takes from gaps what is after a refill in them: from then on the quota held nobody up. A gap with no refill in it is
+// left out, for no quota ended it. In one with several of them, each period counts for as long as gaps mostly take.
+func (r Rhythm) CutAll(gaps []Gap) (frozen []Gap) {
+	if r.Period <= 0 {
+		return gaps
+	}
+	var lengths []time.Duration
+	for _, g := range gaps {
+		if r.Ends(g) && g.Length() <= r.Period {
+			lengths = append(lengths, g.Length())
+		}
+	}
+	usual := r.Period
+	if slices.Sort(lengths); len(lengths) > 0 {
+		usual = lengths[len(lengths)/2]
+	}
+	for _, g := range gaps {
+		end := g.End
+		if !r.Ends(g) {
+			end -= phase(g.End-r.Phase, r.Period)
+		}
+		from := len(frozen)
+		for ; end-r.Period > g.Start && usual < r.Period; end -= r.Period {
+			frozen = append(frozen, Gap{end - usual, end})
+		}
+		if end > g.Start {
+			frozen = append(frozen, Gap{g.Start, end})
+		}
+		slices.Reverse(frozen[from:])
+	}
+	return frozen
+}
+
+// Chance is the share of gap time that ends at the phase if there is no rhythm.
+func (r Rhythm) Chance() float64 {
+	if r.Period <= 0 {
+		return 0
+	}
+	return float64(2*r.Window) / float64(r.Period)
+}
+
+// Refills is the share of gap time that the refill of a quota ended: what ends at the phase, without what does so by
+// chance.
+func (r Rhythm) Refills() float64 {
+	return max(0, (r.Locked-r.Chance())/(1-r.Chance()))
+}
+
+// A Cause is why a program stood still.
+type Cause string
+
+// The causes. Throttled is also said when other programs took a part of the time: see Verdict.Contended.
+const (
+	Throttled Cause = "throttled" // by a CPU quota
+	Contended Cause = "contended" // other programs, or other machines on this host, had the CPU
+	None      Cause = "none"      // it did not
+	Unsure    Cause = "unsure"
+)
+
+// A Verdict is what the gaps of an observation come from. The shares are of its wall time; when the cause is unsure they
+// are 0.
+type Verdict struct {
+	Cause     Cause
+	Throttled float64
+	Contended float64
+	Neighbour bool   // contended at the rhythm of a quota, which is another group's
+	Why       string // a sentence
+	Doubt     string // why that is not sure; "": it is as sure as the observation
+}
+
+// The thresholds come from the simulations in freeze_test.go and from the traces and heartbeats of bench/trace on two
+// CPUs: quotas had R from 0.85 to 0.99 on a quiet machine and from 0.57 on a busy one, other programs up to 0.17.
+const (
+	littleGap = 0.01  // of wall time: any machine stands still so much
+	fewGaps   = 0.002 // of wall time: less is nothing, whatever its rhythm
+	clearR    = 0.6   // a quota, and little else
+	mixedR    = 0.4   // a quota and other programs
+	rareLuck  = 1e-4
+)
+
+// Judge says what gaps with this rhythm come from. Trace and watch judge alike because both ask here. What the kernel has
+// counted has the last word.
+func (r Rhythm) Judge(wall time.Duration, k Kernel) Verdict {
+	share := 0.0
+	if wall > 0 {
+		share = float64(r.Time) / float64(wall)
+	}
+	rhythm := fmt.Sprintf("%.0f %% of the time in %d standstills ends at one phase of %s (R %.2f)",
+		100*r.Locked, r.Gaps, quantity.Duration(r.Period), r.R)
+	rare := r.Luck < rareLuck
+	switch {
+	case share < fewGaps || share < littleGap && !rare:
+		return Verdict{Cause: None, Why: fmt.Sprintf("it stood still for %.1f %% of the time", 100*share)}
+	case rare && r.R >= mixedR && r.odd() && !k.Never():
+		return Verdict{Cause: Unsure, Why: rhythm + ", which is an odd period for a quota: name the period if it is one"}
+	case r.LikeQuota(wall):
+		return r.judgeQuota(wall, share, k, rhythm)
+	case !r.couldTell():
+		return Verdict{Cause: Unsure, Why: rhythm + ": they are too few, or too unequal, to tell a rhythm from chance"}
+	case rare && r.R >= mixedR/2 && !k.Never():
+		return Verdict{Cause: Unsure, Why: rhythm + ": too much for chance and too little for a quota"}
+	}
+	return Verdict{Cause: Contended, Contended: share, Why: "the standstills have no rhythm: " + rhythm}
+}
+
+// LikeQuota reports whether gaps have the rhythm of a quota, whosever it is.
+func (r Rhythm) LikeQuota(wall time.Duration) bool {
+	return float64(r.Time) >= fewGaps*float64(wall) && r.Luck < rareLuck && r.R >= mixedR && r.Refills() >= 0.3 && !r.odd()
+}
+
+// odd: two programs that take turns on a CPU, a tick or a slice each, have a rhythm too: 8 ms at HZ=250. Nobody chose such a
+// period for a quota.
+func (r Rhythm) odd() bool { return !r.Given && !round(r.Period) }
+
+// judgeQuota says whose quota it is that gaps have the rhythm of: the own one, or that of a neighbour for which one has to
+// wait.
+func (r Rhythm) judgeQuota(wall time.Duration, share float64, k Kernel, rhythm string) Verdict {
+	own := share * r.Refills()
+	beside := Verdict{Cause: Contended, Contended: share, Neighbour: true, Why: rhythm}
+	most, whose := k.Share(wall), r.Whose()
+	switch {
+	case k.Far:
+		beside.Why += ", but its own limit is far above what it used: it waits for another group, which has a quota"
+		return beside
+	case k.Never():
+		beside.Why += ", but it was throttled in no period: it waits for another group, which has a quota"
+		return beside
+	case most < littleGap:
+		beside.Why += fmt.Sprintf(", but it was throttled for %.1f %% of the time at most: it waits for another group, which has a quota", 100*most)
+		return beside
+	case !k.Counts && whose == Neighbour:
+		beside.Why += ", but they begin closer to one phase than they end, as beside another group that runs until it has used up its quota"
+		beside.Doubt = "what the kernel counted, which would tell for sure, is not known"
+		return beside
+	case !k.Counts && whose == Either:
+		return Verdict{Cause: Unsure, Why: rhythm + ", which may be that of its own quota, or of a neighbour's for which it has to wait"}
+	}
+	own = min(own, most)
+	v := Verdict{Cause: Throttled, Throttled: own, Why: rhythm}
+	if !k.Counts && r.lead() < sureLead {
+		v.Doubt = "by their edges alone it may be the quota of a neighbour that is late itself; what the kernel counted is not known"
+	}
+	if rest := share - v.Throttled; rest >= littleGap && own < 0.9*share {
+		v.Contended = rest // less would be a busy loop's silence, or a thread that was late
+	}
+	return v
+}
+
+// couldTell: with so many gaps a quota would have been seen.
+func (r Rhythm) couldTell() bool {
+	return r.Luck < rareLuck || r.Weight*clearR*clearR > -math.Log(rareLuck)
+}

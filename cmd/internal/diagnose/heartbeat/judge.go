@@ -1,0 +1,296 @@
+package heartbeat
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/freeze"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
+	"github.com/unthrottle/unthrottle/cmd/internal/process/procs"
+)
+
+// keptMost is how many freezes are kept, the newest: at ten a second those of half an hour.
+const keptMost = 20000
+
+// An Observation is what a heartbeat has told so far. The zero value is one that has not begun.
+type Observation struct {
+	Wall    time.Duration
+	Beats   int64
+	CPU     time.Duration // of the heartbeat
+	Frozen  time.Duration // of all freezes
+	Freezes int64
+	Longest time.Duration
+
+	Kept    []freeze.Gap // the newest freezes
+	Dropped int64        // those that were not kept
+}
+
+// Add takes the next pulse.
+func (o *Observation) Add(p Pulse) {
+	o.Wall, o.Beats, o.CPU = p.At, p.Beats, p.CPU
+	for _, f := range p.Freezes {
+		o.Freezes++
+		o.Frozen += f.Length()
+		o.Longest = max(o.Longest, f.Length())
+	}
+	o.Kept = append(o.Kept, p.Freezes...)
+	if n := len(o.Kept) - keptMost; n >= keptMost/10 { // not at each pulse: it is copied
+		o.Kept = append([]freeze.Gap(nil), o.Kept[n:]...)
+		o.Dropped += int64(n)
+	}
+}
+
+// Share is the frozen part of the time.
+func (o *Observation) Share() float64 { return ratio(o.Frozen, o.Wall) }
+
+// since is where the kept freezes begin.
+func (o *Observation) since() time.Duration {
+	if o.Dropped == 0 || len(o.Kept) == 0 {
+		return 0
+	}
+	return o.Kept[0].Start
+}
+
+// Newest is the observation of the last so many freezes only, for a quick verdict.
+func (o *Observation) Newest(n int) *Observation {
+	if len(o.Kept) <= n {
+		return o
+	}
+	out := *o
+	out.Dropped += int64(len(o.Kept) - n)
+	out.Kept = o.Kept[len(o.Kept)-n:]
+	return &out
+}
+
+// Evidence is what the kernel has counted between two samples.
+type Evidence struct {
+	Wall time.Duration
+
+	cgroup.Throttling // between them
+	Limit             cgroup.State
+	ThreadsKnown      bool
+	Threads, Unread   int
+	Run, Waited       time.Duration // of the group's threads that were seen twice
+	Used              time.Duration // CPU time of the group; of these threads only, if nobody counts more
+	Group, System     procs.Pressure
+	Affinity          int           // CPUs that the group may run on; 0: not known
+	Busy, Steal       time.Duration // of the host, summed over CPUs
+	CPUs              int           // of the host; 0: not known
+	OurCPU            time.Duration // of this process and the heartbeat
+}
+
+// Between says what was counted from a to b. ours is the CPU time that the watching took.
+func Between(a, b Sample, limit cgroup.Limits, ours time.Duration) Evidence {
+	e := Evidence{
+		Throttling: b.Throttling.Since(a.Throttling),
+		Wall:       b.At.Sub(a.At), Limit: limit.Observed(a.Throttling, b.Throttling).State, OurCPU: ours,
+		ThreadsKnown: b.ThreadsKnown, Threads: b.Threads, Unread: b.Unread, Run: b.Run - a.Run, Waited: b.Waited - a.Waited,
+		Group: b.Group.Since(a.Group), System: b.System.Since(a.System), Affinity: limit.Affinity,
+	}
+	e.Used = e.Run
+	if e.Own.CPUKnown {
+		e.Used = max(e.Run, e.Own.CPU)
+	}
+	if a.CPUs > 0 && b.CPUs > 0 {
+		e.Busy, e.Steal, e.CPUs = b.Busy-a.Busy, b.Steal-a.Steal, b.CPUs
+	}
+	return e
+}
+
+// WaitShare is the part of the time in which the group's threads could have run and waited. A quota makes them wait too.
+func (e *Evidence) WaitShare() float64 { return ratio(e.Waited, e.Run+e.Waited) }
+
+// Others is how many CPUs were in use by others: not by the group, and not by us.
+func (e *Evidence) Others() float64 { return max(0, ratio(e.Busy-e.Used-e.OurCPU, e.Wall)) }
+
+// ThrottledShare is the part of the periods that were throttled.
+func (e *Evidence) ThrottledShare() float64 {
+	if e.Owner.Periods <= 0 {
+		return 0
+	}
+	return float64(e.Owner.Throttled) / float64(e.Owner.Periods)
+}
+
+func ratio(part, whole time.Duration) float64 {
+	if whole <= 0 {
+		return 0
+	}
+	return float64(part) / float64(whole)
+}
+
+// Where evidence begins. Two busy threads alone on two CPUs waited for 1 % of their time; beside three spinners, for 50 %.
+const (
+	oftenThrottled = 0.1  // of the periods, and
+	fewThrottled   = 3    // periods
+	mostThrottled  = 0.5  // of the periods: most freezes are of the limit
+	longWait       = 0.1  // of the time in which threads could run
+	longestWait    = 0.5  // then others may be in the way on a host that has CPUs free, but not for this group
+	manyWait       = 0.2  // threads that wait on average: those that run for microseconds wait about as long for each start
+	othersUse      = 0.1  // of the host's CPUs
+	muchSteal      = 0.02 // of the host's CPUs
+	littleLate     = 0.05 // of the time: a heartbeat that is late no more than that, where so much is stolen, says nothing of the group
+)
+
+// A Verdict is what stood in the way of the group.
+type Verdict struct {
+	Cause     freeze.Cause
+	Throttled float64 // of the wall time, by a quota
+	Contended float64 // of the wall time: freezes of the heartbeat without the quota's rhythm
+	Frozen    float64 // of the wall time; without the time in which it ran, and the heartbeat waited for its turn
+	Neighbour bool    // contended at the rhythm of a quota, which is another group's
+	Why       []string
+	Rhythm    freeze.Rhythm
+	Freezes   []freeze.Gap // those that are kept, cut where the group ran again
+}
+
+// Judge says why the group stood still. The heartbeat's freezes show a quota by their rhythm; what the kernel has counted
+// confirms it, contradicts it, or shows what a heartbeat can't see. The period is that of the limit, 0 if it is not known.
+func (o *Observation) Judge(period time.Duration, e Evidence) Verdict {
+	wall, k := o.Wall-o.since(), freeze.Counted(e.Limit, e.Throttling)
+	r := freeze.Find(o.Kept, period)
+	j := r.Judge(wall, k)
+	if period > 0 && j.Cause != freeze.Throttled {
+		// The quota that freezes it may be another than the one that is seen.
+		if searched := freeze.Find(o.Kept, 0); searched.Judge(wall, k).Cause == freeze.Throttled {
+			r, j = searched, searched.Judge(wall, k)
+		}
+	}
+	v := Verdict{Cause: j.Cause, Throttled: j.Throttled, Frozen: o.Share(), Neighbour: j.Neighbour, Why: []string{j.Why}, Rhythm: r, Freezes: o.Kept}
+	throttledOften := e.Owner.Throttled >= fewThrottled && e.ThrottledShare() >= oftenThrottled
+	switch {
+	case j.Cause == freeze.Throttled && e.uncounted():
+		j.Cause = freeze.Unsure
+		v.Cause, v.Throttled = freeze.Unsure, 0
+		v.Why = append(v.Why, "but its limit has throttled it in no period, and what groups above did is not counted here")
+		v.contention(j, e, o.Share())
+	case j.Cause == freeze.Throttled && e.hidden():
+		v.Why = append(v.Why, "the kernel says that a group above throttles it, whose limit can't be seen from here")
+	case j.Cause == freeze.Throttled && e.aboveToo():
+		v.Why = append(v.Why, fmt.Sprintf("the kernel says that a group above throttles it as well: it was held up for %s, summed over CPUs, for %s of that by its limit's own group",
+			quantity.Duration(e.Held()), quantity.Duration(e.Owner.ThrottledTime)))
+	case j.Cause == freeze.Throttled:
+	case throttledOften:
+		v.Cause, v.Throttled = freeze.Throttled, o.Share()
+		v.Why = append(v.Why, fmt.Sprintf("but the kernel has throttled it in %d of %d periods%s", e.Owner.Throttled, e.Owner.Periods, o.tooShort()))
+	default:
+		v.contention(j, e, o.Share())
+	}
+	if v.Cause == freeze.Throttled {
+		// So many threads of its own may be in the heartbeat's way that its ends hardly have the rhythm of the limit's period.
+		known := r.Given && e.Owner.Throttled >= fewThrottled && e.ThrottledShare() >= mostThrottled
+		v.cut((j.Cause == freeze.Throttled || known) && !e.aboveToo(), o, e) // two groups refill at two phases
+	}
+	return v
+}
+
+// hidden reports whether a group above throttles it, whose limit can't be seen.
+func (e *Evidence) hidden() bool { return e.LocalKnown && e.Local > 0 && e.Owner.Throttled == 0 }
+
+// aboveToo reports whether its limit's group throttles it, and a group above for at least half as long again.
+func (e *Evidence) aboveToo() bool {
+	own := e.Owner.ThrottledTime
+	return own > 0 && e.Held()-own >= own/2 && ratio(e.Held()-own, e.Wall) >= littleLate
+}
+
+// uncounted reports whether the limit that is seen has throttled nothing, and nobody knows what those above did.
+func (e *Evidence) uncounted() bool {
+	return !e.LocalKnown && e.Limit == cgroup.Limited && e.Owner.Known && e.Owner.Throttled == 0
+}
+
+// cut ends freezes at the refill that they ran past. From then on the group ran again, and the heartbeat waited for its turn:
+// behind others on a host whose CPUs others use, or that a hypervisor took, which is contention, else behind the group's own
+// threads, which is neither.
+func (v *Verdict) cut(rhythm bool, o *Observation, e Evidence) {
+	if rhythm {
+		v.Rhythm = v.Rhythm.AtRefill(o.Kept)
+		v.Freezes = v.Rhythm.CutAll(o.Kept)
+		var kept, left time.Duration
+		for _, g := range o.Kept {
+			kept += g.Length()
+		}
+		for _, g := range v.Freezes {
+			left += g.Length()
+		}
+		v.Throttled = o.Share() * ratio(left, kept)
+	}
+	if e.Owner.Known {
+		// The kernel's count is a sum over CPUs: no more than that can be throttling, whatever the rhythm.
+		v.Throttled = min(v.Throttled, ratio(e.Held(), e.Wall))
+	}
+	rest := o.Share() - v.Throttled
+	switch {
+	case e.fullOfOthers():
+		v.Freezes, v.Contended, v.Frozen = o.Kept, rest, o.Share()
+		return
+	case e.stolen(): // which holds it up for no longer than that
+		v.Contended = min(rest, ratio(e.Steal, e.Wall))
+	}
+	v.Frozen = v.Throttled + v.Contended
+	if ran := rest - v.Contended; ran >= littleLate {
+		v.Why = append(v.Why, fmt.Sprintf("for %.0f %% of the time more it ran, and the heartbeat waited for its turn", 100*ran))
+	}
+}
+
+// tooShort says why the heartbeat may have missed what the kernel has counted.
+func (o *Observation) tooShort() string {
+	if o.Share() < 0.01 {
+		return fmt.Sprintf(": each time for less than the %s that a heartbeat sees, or on some CPUs only", quantity.Duration(Late))
+	}
+	return ""
+}
+
+// fullOfOthers reports whether the host's CPUs are in use, and others than the group have their part in that.
+func (e *Evidence) fullOfOthers() bool {
+	return freeze.FullHost(ratio(e.Busy+e.Steal, e.Wall), e.CPUs) && e.Others() >= othersUse*float64(e.CPUs)
+}
+
+// stolen reports whether a hypervisor took CPUs away.
+func (e *Evidence) stolen() bool {
+	return e.CPUs > 0 && ratio(e.Steal, e.Wall) >= muchSteal*float64(e.CPUs)
+}
+
+// keptFrom reports whether others had CPUs that the group's threads waited for, whatever the mean over the host says: the
+// group has a part of its CPUs only, or they were used for a part of the time. It did not use those itself that it may.
+func (e *Evidence) keptFrom() bool {
+	cpus := e.CPUs
+	if e.Affinity > 0 {
+		cpus = min(cpus, e.Affinity)
+	}
+	return e.ThreadsKnown && e.WaitShare() >= longestWait && ratio(e.Waited, e.Wall) >= manyWait &&
+		!freeze.FullHost(ratio(e.Used, e.Wall), cpus) && e.Others() >= othersUse*float64(e.CPUs)
+}
+
+// contention looks for evidence of it, where there is no sign of a quota. share is the frozen part of the time.
+func (v *Verdict) contention(j freeze.Verdict, e Evidence, share float64) {
+	waited := e.ThreadsKnown && e.WaitShare() >= longWait
+	full := freeze.FullHost(ratio(e.Busy+e.Steal, e.Wall), e.CPUs)
+	others, stolen, kept := e.fullOfOthers(), e.stolen(), e.keptFrom()
+	if waited {
+		v.Why = append(v.Why, fmt.Sprintf("its threads waited for %.0f %% of the time in which they could have run", 100*e.WaitShare()))
+	}
+	if stolen {
+		v.Why = append(v.Why, fmt.Sprintf("the hypervisor took %.2f of %d CPUs", ratio(e.Steal, e.Wall), e.CPUs))
+	}
+	switch {
+	case others && waited:
+		v.Why = append(v.Why, fmt.Sprintf("others used %.2f of the host's %d CPUs, and hardly one was free", e.Others(), e.CPUs))
+	case kept:
+		v.Why = append(v.Why, fmt.Sprintf("others used %.2f of the host's %d CPUs, and those had what these threads waited for", e.Others(), e.CPUs))
+	}
+	late := j.Cause != freeze.None && share >= littleLate
+	switch {
+	case stolen && (waited && full || late), others && waited, others && j.Cause == freeze.Contended, kept:
+		v.Cause = freeze.Contended
+	case waited && full:
+		v.Why = append(v.Why, "they wait for each other: nobody else uses much")
+	case stolen && !late:
+		v.Cause = freeze.None
+	case j.Cause == freeze.Contended:
+		v.Cause = freeze.Unsure
+		v.Why = append(v.Why, "and nothing else tells what took the CPU")
+	}
+	if v.Contended, v.Neighbour = 0, v.Neighbour && v.Cause == freeze.Contended; v.Cause == freeze.Contended {
+		v.Contended = share
+	}
+}

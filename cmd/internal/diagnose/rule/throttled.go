@@ -1,0 +1,88 @@
+package rule
+
+import (
+	"fmt"
+
+	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/freeze"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
+)
+
+// throttled finds a program that its limit stops: the kernel has counted it, or its standstills have the rhythm of a quota.
+// That is a symptom and not yet a loss: a burst that runs at once and pays with a short stall may be served sooner than one
+// that queues. How much it matters depends on how long it stands still.
+func throttled(f *Facts) (finding.Finding, bool) {
+	hidden := f.Limits.State == cgroup.Hidden && f.Counted.Local > 0
+	rhythm := f.Still.Cause == freeze.Throttled
+	if !rhythm && (f.idle() || !hidden && f.share() < f.worthSaying()) {
+		return finding.Finding{}, false
+	}
+	found := finding.Finding{Severity: finding.Info, Fix: "unthrottle tune measures which GOMAXPROCS serves it best under this limit"}
+	switch frozen := f.frozen(); {
+	case frozen >= 0.25:
+		found.Severity = finding.Critical
+	case frozen >= 0.05 || f.share() >= 0.25:
+		found.Severity = finding.Warning
+	}
+	if hidden {
+		found.Severity = max(found.Severity, finding.Warning)
+		found.Evidence = []string{fmt.Sprintf("its group stood still for %.2f CPU seconds in %.1f s", f.Counted.Local.Seconds(), f.Wall.Seconds())}
+	}
+	found.Evidence = append(found.Evidence, f.throttledText()...)
+	if rhythm {
+		found.Evidence = append(found.Evidence, f.stillText()...)
+	}
+	switch {
+	case hidden, rhythm && f.unseen():
+		found.Summary = "a limit that can't be seen from here stops it"
+		found.Fix = "look for the quota on the host, above the container's cgroup"
+	case f.limited():
+		found.Summary = "its limit of " + quantity.UsedCPUs(f.Limits.CPUs) + " stops it"
+		f.ofLimit(&found)
+	default:
+		found.Summary = "a CPU quota stops it"
+	}
+	return found, true
+}
+
+// worthSaying is the share of throttled periods from which the limit is named. Where it is seen that others had the CPUs, a few periods
+// are no second cause.
+func (f *Facts) worthSaying() float64 {
+	if f.Still.Cause == freeze.Contended {
+		return 0.05
+	}
+	return 0.01
+}
+
+// unseen reports whether the quota that stops it was looked for, and none was found, or one that does not throttle.
+func (f *Facts) unseen() bool {
+	o := f.Counted.Owner
+	switch f.Limits.State {
+	case cgroup.Limited:
+		return o.Known && o.Periods > 0 && o.Throttled == 0
+	case cgroup.Unknown:
+		return f.Limits.Reason != nil
+	}
+	return true
+}
+
+// ofLimit adds how much of the limit it used, and what follows from that.
+func (f *Facts) ofLimit(found *finding.Finding) {
+	if f.CPU == nil {
+		return
+	}
+	used, share := "it used "+quantity.UsedCPUs(*f.CPU), *f.CPU/f.Limits.CPUs
+	if share >= 0.9 {
+		found.Fix = "it needs a higher limit or less work; unthrottle tune tells what GOMAXPROCS can do about it"
+	}
+	switch wanting, ok := f.wanting(); {
+	case share >= 0.97:
+		used += ", all that the limit allows"
+	case share >= 0.9:
+		used += ", nearly all that the limit allows"
+	case share < 0.5 && ok && wanting < f.Limits.CPUs:
+		used += ", far below its limit: it comes in bursts, or others in the same group use the rest"
+	}
+	found.Evidence = append(found.Evidence, used)
+}

@@ -1,0 +1,108 @@
+package ci
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/plain"
+	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
+)
+
+// GitHub writes what was found as commands to GitHub's runner, which shows each beside its line. It shows ten warnings and ten
+// errors of a step, so the worst come first.
+func GitHub(w io.Writer, checks []report.Check) error {
+	found := worstFirst(printable(checks))
+	var b strings.Builder
+	for _, c := range found {
+		f := c.Found
+		command := map[finding.Severity]string{finding.Info: "notice", finding.Warning: "warning", finding.Critical: "error"}[f.Severity]
+		var properties []string
+		add := func(name, value string) { properties = append(properties, name+"="+escapedProperty(value)) }
+		if c.Place.File != "" {
+			add("file", plain.Line(c.Place.File))
+			for _, n := range []struct {
+				name  string
+				value int
+			}{{"line", c.Place.Line}, {"endLine", c.Place.EndLine}, {"col", c.Place.Column}} {
+				if n.value > 0 && (n.name != "col" || c.Place.EndLine <= c.Place.Line) { // columns are for one line only
+					add(n.name, fmt.Sprint(n.value))
+				}
+			}
+		}
+		add("title", strings.TrimSpace(f.Rule+" "+f.Verdict))
+		text := c.About + ": " + f.Summary
+		if more := details(f); more != "" {
+			text += "\n" + more
+		}
+		fmt.Fprintf(&b, "::%s %s::%s\n", command, strings.Join(properties, ","), escaped(text))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// escaped makes a text the message of a command.
+func escaped(text string) string {
+	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A").Replace(text)
+}
+
+// escapedProperty makes a text the value of one of its properties.
+func escapedProperty(text string) string {
+	return strings.NewReplacer(":", "%3A", ",", "%2C").Replace(escaped(text))
+}
+
+func worstFirst(checks []report.Check) (found []report.Check) {
+	for _, c := range checks {
+		if c.Found != nil {
+			found = append(found, c)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b report.Check) int { return int(b.Found.Severity) - int(a.Found.Severity) })
+	return found
+}
+
+// GitLab writes a Code Quality report. It is about files only: what stands in none is left out.
+func GitLab(w io.Writer, checks []report.Check) error {
+	type lines struct {
+		Begin int `json:"begin"`
+	}
+	type location struct {
+		Path  string `json:"path"`
+		Lines lines  `json:"lines"`
+	}
+	type issue struct {
+		Description string   `json:"description"`
+		CheckName   string   `json:"check_name"`
+		Fingerprint string   `json:"fingerprint"`
+		Severity    string   `json:"severity"`
+		Location    location `json:"location"`
+	}
+	issues := []issue{}
+	times := map[string]int{} // GitLab shows one of those with the same fingerprint
+	for _, c := range checks {
+		if c.Found == nil || c.Place.File == "" {
+			continue
+		}
+		key := c.Key
+		if key == "" {
+			key = c.About + "\n" + c.Found.Rule + "\n" + c.Found.Summary
+		}
+		if times[key]++; times[key] > 1 {
+			key += fmt.Sprintf("\n%d", times[key])
+		}
+		issues = append(issues, issue{
+			Description: c.About + ": " + c.Found.Summary, CheckName: c.Found.Rule, Fingerprint: hashed(key),
+			Severity: map[finding.Severity]string{finding.Info: "info", finding.Warning: "major", finding.Critical: "critical"}[c.Found.Severity],
+			Location: location{c.Place.File, lines{max(1, c.Place.Line)}},
+		})
+	}
+	return jsonTo(w, func(w io.Writer) error {
+		e := json.NewEncoder(w)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		return e.Encode(issues)
+	})
+}

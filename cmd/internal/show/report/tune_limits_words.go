@@ -1,0 +1,400 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
+	"github.com/unthrottle/unthrottle/cmd/internal/study/tune"
+)
+
+// limitWords make the sentences of a study of several limits.
+type limitWords struct {
+	d               *Tune
+	plan            tune.Plan
+	windows         int // that there are
+	usual           int // how many it usually takes
+	takes           time.Duration
+	late            bool // the budget has no time for another
+	unfinished      bool // windows are wanted for the answer
+	unfinishedRates bool // or for the highest rates only
+}
+
+// enough says that a limit is, how sure that is, and what the next smaller one did.
+func (w limitWords) enough(i int) (text string, also []string) {
+	l := &w.d.Limits[i]
+	at := l.AtRate()
+	text = fmt.Sprintf("Set a limit of %s", cpusText(l.CPUs))
+	if l.CPUs == 0 {
+		text = "Set no limit"
+	}
+	if !l.ByGo() {
+		text += fmt.Sprintf(", and GOMAXPROCS=%d", l.Procs)
+	}
+	text += fmt.Sprintf(": %s held at %s.", w.plan.SLO, rateText(w.plan.Rate))
+	also = append(also, "It held in "+w.counted(at)+".")
+	if i > 0 {
+		if below := w.below(&w.d.Limits[i-1]); below != "" {
+			also = append(also, below)
+		}
+	}
+	also = append(also, w.procs(l))
+	if at.Held == at.Of {
+		const sure = 0.95
+		always := math.Pow(1-sure, 1/float64(at.Of))
+		also = append(also, fmt.Sprintf("All %d windows held it: at least %s of such windows do (95 %%). What is bad more seldom may not have been seen.",
+			at.Of, quantity.WholeShare(math.Floor(100*always)/100)))
+	} else {
+		also = append(also, fmt.Sprintf("Each by itself, %d of the %d windows held it.", at.Held, at.Of))
+	}
+	if w.unfinishedRates {
+		also = append(also, w.ended("before the highest rates were known."))
+	}
+	return text, also
+}
+
+// counted are windows, and how many of their requests were beyond the SLO: "9 windows of 5 s, 27,000 requests, of which 0.4 % (at
+// most 0.7 %, 95 %) were slower".
+func (w limitWords) counted(at *TuneAtRate) string {
+	share := fineShare(at.Share)
+	switch {
+	case at.Beyond == 0:
+		share = "none"
+	case at.bounded():
+		share += fmt.Sprintf(" (at most %s, 95 %%)", fineShare(at.High))
+	case at.Hit > 0:
+		share += ", in " + quantity.Plural(at.Hit, "window") + ","
+	}
+	return fmt.Sprintf("%s of %s, %s, of which %s %s", quantity.Plural(at.Of, "window"), quantity.Brief(w.d.Loads[0].Window),
+		quantity.Plural(at.Requests, "request"), share, w.did(at))
+}
+
+// bounded reports whether there is an upper bound of the share that can be told: what comes in rare windows has to be in some of them.
+func (at *TuneAtRate) bounded() bool {
+	const some = 5
+	return at.Hit >= some
+}
+
+// seemsEnough reports whether a limit that is not shown to be enough seems so: no window missed the SLO, and there are some.
+func (at *TuneAtRate) seemsEnough() bool {
+	const some = 8
+	return at.Of >= some && at.Held == at.Of && at.Share <= at.Allowed
+}
+
+// did is what the requests did that broke the SLO.
+func (w limitWords) did(at *TuneAtRate) string {
+	verb := "were"
+	if at.Beyond == 0 {
+		verb = "was"
+	}
+	goals, _ := tune.Goals(w.plan.SLO) // a study with another has no windows
+	switch {
+	case at.Failures:
+		return "failed"
+	case len(goals) > 1:
+		return verb + " slower than " + at.Objective + " says"
+	}
+	return verb + " slower"
+}
+
+// short is what was beyond the SLO under a limit, and how sure that is.
+func (w limitWords) short(at *TuneAtRate) string {
+	bound := ""
+	switch {
+	case at.Answer == string(tune.Fails):
+		bound = " (at least " + fineShare(at.Low) + ", 95 %)"
+	case at.bounded():
+		bound = " (at most " + fineShare(at.High) + ", 95 %)"
+	}
+	return fmt.Sprintf("%s of %s%s %s", fineShare(at.Share), quantity.Plural(at.Requests, "request"), bound, w.did(at))
+}
+
+// below says what the next smaller limit did.
+func (w limitWords) below(l *TuneLimit) string {
+	at := l.AtRate()
+	switch {
+	case at == nil:
+		return ""
+	case at.NoStart != "":
+		return fmt.Sprintf("Under the next smaller, %s, the server did not start.", cpusText(l.CPUs))
+	case at.Requests == 0:
+		return ""
+	case at.Again > 0:
+		return fmt.Sprintf("The next smaller, %s, failed at first and held it in %s minutes later, as if the machine had been busy: %s. Another tune may tell.",
+			cpusText(l.CPUs), quantity.Plural(at.Again, "window"), w.short(at))
+	case l.Answer == string(tune.Fails):
+		return fmt.Sprintf("The next smaller, %s, fails: %s.", cpusText(l.CPUs), w.short(at))
+	case at.Share > at.Allowed:
+		return fmt.Sprintf("The next smaller, %s, seems to fail: %s.", cpusText(l.CPUs), w.short(at))
+	}
+	return fmt.Sprintf("The next smaller, %s, may do as well, which is not shown: %s.", cpusText(l.CPUs), w.short(at))
+}
+
+// procs says which GOMAXPROCS goes with a limit, and what that rests on.
+func (w limitWords) procs(l *TuneLimit) string {
+	byGo, other := l.Settings[0], l.Other()
+	switch {
+	case l.ByGo() && other == nil:
+		return fmt.Sprintf("Leave GOMAXPROCS to Go, which takes %d there.", byGo.Procs)
+	case l.ByGo() && other.AtRate == nil:
+		return fmt.Sprintf("Leave GOMAXPROCS to Go, which takes %d there: that holds it, so %d was not compared.", byGo.Procs, other.Procs)
+	case l.ByGo():
+		return fmt.Sprintf("Leave GOMAXPROCS to Go, which takes %d there.", byGo.Procs)
+	case byGo.AtRate.NoStart != "":
+		return fmt.Sprintf("With Go's default there, %d, the server did not start.", byGo.Procs)
+	}
+	not := "is not shown to hold it"
+	if byGo.AtRate.Answer == string(tune.Fails) {
+		not = "fails"
+	}
+	return fmt.Sprintf("Go's default there, %d, %s: %s. The two took turns, with the same arrivals.", byGo.Procs, not, w.short(byGo.AtRate))
+}
+
+// notShown says what is known where no limit is shown to be enough, and what more would take.
+func (w limitWords) notShown() (text string, also []string) {
+	const few = 3 // windows, with fewer of which nothing seems to be anything
+	var seems, small, fails, open *TuneLimit
+	all, void, disturbed, older := true, 0, 0, false
+	for i := range w.d.Limits {
+		l := &w.d.Limits[i]
+		at := l.AtRate()
+		if l.Answer == string(tune.Fails) {
+			fails = l
+			continue
+		}
+		if all = false; at == nil {
+			continue
+		}
+		void += at.Void
+		disturbed += at.Disturbed
+		switch {
+		case at.Requests == 0:
+			older = older || at.Of > 0
+		case at.Of < few:
+		case at.Share > at.Allowed:
+			small = l
+		case seems == nil && at.seemsEnough():
+			seems = l
+		case open == nil:
+			open = l
+		}
+	}
+	asked := w.plan.SLO + " at " + rateText(w.plan.Rate)
+	switch {
+	case seems != nil:
+		at := seems.AtRate()
+		text = fmt.Sprintf("Undecided: %s seems enough, which is not shown.", heldTo(seems.CPUs))
+		also = append(also, fmt.Sprintf("For %s: %s.", asked, w.counted(at)), w.more(at))
+	case all:
+		text = fmt.Sprintf("Undecided: none of these limits holds %s.", asked)
+		if at := fails.AtRate(); at != nil && at.NoStart == "" {
+			also = append(also, fmt.Sprintf("Under the largest, %s, %s.", cpusText(fails.CPUs), w.short(at)))
+		}
+		also = append(also, "A larger limit, a lower rate or a looser objective would tell more.")
+	case disturbed > 0 && disturbed >= void && !w.unfinished:
+		text = fmt.Sprintf("Undecided: something else ran in %s.", quantity.Plural(disturbed, "window"))
+		also = append(also, fmt.Sprintf("Which limit is enough for %s is not known: those windows say nothing. Run it again while the machine is quiet.", asked))
+	case void > 0 && !w.unfinished:
+		text = fmt.Sprintf("Undecided: which limit is enough for %s is not known.", asked)
+		also = append(also, fmt.Sprintf("In %s the generator did not send as planned, and those say nothing.", quantity.Plural(void, "window")))
+	case small != nil:
+		text = fmt.Sprintf("Undecided: %s seems too small.", heldTo(small.CPUs))
+		also = append(also, fmt.Sprintf("For %s: %s.", asked, w.short(small.AtRate())))
+	case fails != nil:
+		text = fmt.Sprintf("Undecided: %s is not enough.", heldTo(fails.CPUs))
+		also = append(also, fmt.Sprintf("Which larger one is enough for %s is not known.", asked))
+		if open != nil {
+			also = append(also, w.soFar(open)...)
+		}
+	case open != nil:
+		text = fmt.Sprintf("Undecided: which limit is enough for %s is not known.", asked)
+		also = append(also, w.soFar(open)...)
+	default:
+		text = fmt.Sprintf("Undecided: which limit is enough for %s is not known.", asked)
+	}
+	if older {
+		return text, append(also, "These windows are of an older version, which did not count slow requests; --resume measures anew.")
+	}
+	if w.unfinished {
+		also = append(also, w.ended(fmt.Sprintf("after %s.", quantity.Plural(w.windows, "window"))))
+	}
+	if w.late && seems == nil {
+		also = append(also, fmt.Sprintf("It usually takes %s to know, %s here.", quantity.Plural(w.usual, "window"), w.lasting(w.usual)))
+	}
+	return text, also
+}
+
+// soFar is what is known of a limit that is neither shown to be enough nor not to be.
+func (w limitWords) soFar(l *TuneLimit) []string {
+	at := l.AtRate()
+	return []string{fmt.Sprintf("Under %s it held in %d of %s.", cpusText(l.CPUs), at.Held, w.counted(at)), w.more(at)}
+}
+
+// more says what would settle it.
+func (w limitWords) more(at *TuneAtRate) string {
+	if at.More == 0 {
+		return "No reasonable number of windows would settle it: a larger limit, a lower rate or a looser objective would."
+	}
+	text := fmt.Sprintf("bout %s, %s, would settle it.", quantity.Plural(at.More, "more window"), w.lasting(at.More))
+	if at.Of < tune.HoldWindows {
+		return fmt.Sprintf("%s would not show what is bad in every fifth: a%s", quantity.Plural(at.Of, "window"), text)
+	}
+	return "A" + text
+}
+
+// lasting is how long so many windows take, by those that there are.
+func (w limitWords) lasting(windows int) string {
+	each := w.takes.Seconds() / float64(w.usual)
+	if w.windows > 0 {
+		each = w.d.Seconds / float64(w.windows)
+	}
+	return quantity.Countdown(time.Duration(float64(windows) * each * float64(time.Second)))
+}
+
+// ended says why there is no more.
+func (w limitWords) ended(when string) string {
+	if w.late {
+		return fmt.Sprintf("The budget of %s ended %s", quantity.Lasting(w.plan.Budget.Seconds()), when)
+	}
+	return "It was interrupted " + when
+}
+
+// howToLimit says how a limit is set, and a GOMAXPROCS if it takes one that Go does not choose.
+func howToLimit(l *TuneLimit) []TuneHow {
+	if l.CPUs == 0 {
+		return nil
+	}
+	cpu := short(l.CPUs)
+	if l.CPUs != math.Trunc(l.CPUs) {
+		cpu = strconv.Itoa(int(math.Round(1000*l.CPUs))) + "m"
+	}
+	kube, docker := "kubectl set resources deployment/NAME --limits=cpu="+cpu, "docker run --cpus "+short(l.CPUs)
+	unit := "systemctl set-property NAME.service CPUQuota=" + strconv.Itoa(int(math.Round(100*l.CPUs))) + "%"
+	if !l.ByGo() {
+		env := environment(l.Procs, 0, "", 0, nil, nil).String()
+		kube += "\nkubectl set env deployment/NAME " + env
+		docker += " -e " + env
+		unit += "\nsystemctl edit NAME.service\n[Service]\nEnvironment=" + env
+	}
+	return []TuneHow{{"Kubernetes", kube}, {"docker", docker + " IMAGE"}, {"systemd", unit}}
+}
+
+// fineShare writes a share with two digits, however small it is.
+func fineShare(share float64) string {
+	if share <= 0 {
+		return "0 %"
+	}
+	unit := math.Pow(10, math.Floor(math.Log10(100*share))-1)
+	return quantity.Number(math.Round(100*share/unit)*unit) + " %"
+}
+
+// heldTo is a limit, or that there is none, as what is or isn't enough.
+func heldTo(cpus float64) string {
+	if cpus == 0 {
+		return "running without a limit"
+	}
+	return "a limit of " + cpusText(cpus)
+}
+
+func cpusText(cpus float64) string {
+	switch cpus {
+	case 0:
+		return "no limit"
+	case 1:
+		return "1 CPU"
+	}
+	return short(cpus) + " CPUs"
+}
+
+// RatesNote says what the rates are in the table of limits.
+func (d *Tune) RatesNote() string {
+	const note = "The rates are the highest at which each GOMAXPROCS holds the SLO; → marks the better one"
+	const guess = "They are of one search each, and nothing confirms them."
+	for _, l := range d.Limits {
+		for _, s := range l.Settings {
+			if s.Default {
+				return note + ", * what Go chooses by itself. " + guess
+			}
+		}
+	}
+	return note + ". " + guess
+}
+
+// HeldNote says which windows were held, and that these columns beside are of them too.
+func (d *Tune) HeldNote(columns ...string) string {
+	at := "your rate"
+	if n := d.Verdict.Load; n >= 0 && n < len(d.Loads) && d.Loads[n].Rate > 0 {
+		at += " of " + quantity.PerSecond(d.Loads[n].Rate)
+	}
+	text := fmt.Sprintf("Held: windows at %s in which the better one held it", at)
+	if d.pooled() {
+		text = fmt.Sprintf("Held: windows at %s that held it by themselves, with Go's default where no other is named", at)
+	}
+	switch len(columns) {
+	case 0:
+		return text + "."
+	case 1:
+		return text + "; " + columns[0] + " is of these."
+	}
+	return text + "; " + quantity.List(columns) + " are of these."
+}
+
+// pooled reports whether limits are judged by the requests of all windows, as they are but in older documents.
+func (d *Tune) pooled() bool {
+	for _, l := range d.Limits {
+		if l.Answer != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// SlowerNote says what the shares are in the table of limits; "" if there are none.
+func (d *Tune) SlowerNote() string {
+	for i := range d.Limits {
+		if d.Limits[i].Slower() != "" {
+			return "Slower: requests of these windows that were slower than the SLO says or failed, and a 95 % bound of that share, by whole windows, where five of them have any."
+		}
+	}
+	return ""
+}
+
+// Slower is the share of the requests at the user's rate that were beyond the SLO, and the bound that its answer rests on; "": it
+// is not known.
+func (l *TuneLimit) Slower() string {
+	at := l.AtRate()
+	switch {
+	case at == nil || at.Requests == 0 || at.NoStart != "":
+		return ""
+	case at.Answer == string(tune.Fails):
+		return fineShare(at.Share) + " (≥" + fineShare(at.Low) + ")"
+	}
+	if !at.bounded() {
+		return fineShare(at.Share)
+	}
+	return fineShare(at.Share) + " (≤" + fineShare(at.High) + ")"
+}
+
+// Enough says whether a limit will do.
+func (d *Tune) Enough(l *TuneLimit) string {
+	at := l.AtRate()
+	switch {
+	case l.Will && l.CPUs == d.Verdict.LimitCPUs:
+		return "yes, smallest"
+	case l.Will:
+		return "yes"
+	case l.Of == 0:
+		return ""
+	case l.Answer != string(tune.Open):
+		return "no"
+	case at == nil || at.Requests == 0:
+		return "not known"
+	case at.Share > at.Allowed:
+		return "seems not"
+	case at.seemsEnough():
+		return "seems so"
+	}
+	return "not known"
+}

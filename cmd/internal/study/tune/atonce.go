@@ -1,0 +1,407 @@
+package tune
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
+	"github.com/unthrottle/unthrottle/cmd/internal/study/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/study/search"
+	"github.com/unthrottle/unthrottle/cmd/internal/study/trial"
+)
+
+// This file has the settings of a block run at the same time, as many as the machine has room for: what it does meanwhile they all meet alike,
+// and the block takes the time of one run. Whether it is fair is looked at before, with the current setting beside itself, and
+// in each block; where it is not, the runs take turns from then on.
+
+// AtOnce says how many runs there may be at the same time.
+type AtOnce struct {
+	Most  int     `json:"most"`            // 0: one
+	Why   string  `json:"why,omitempty"`   // there are not more
+	Waits float64 `json:"waits,omitempty"` // of the current setting alone, see trial.Window
+}
+
+const (
+	sendsMore = 1.25 // so many times what the generator used may be what it needs
+	alikeCPU  = 0.2  // by so much the current setting may differ from itself, on another side or alone
+	alikeP50  = 0.3
+	mostJobs  = 8   // at the same time
+	waitMore  = 1.5 // so many times what its threads wait for a CPU alone they may wait beside others
+	waitLeast = 0.5 // and so much more, by chance
+)
+
+// room is how many runs the machine has room for, each of which has the limit, and needs so many CPUs beside.
+func (x *execution) room(beside float64) (n int, why string) {
+	if n, why = lab.Room(x.Environment.CPUs, x.Plan.CPUs+sendsMore*beside, x.sides()); n < 2 {
+		return 0, why
+	}
+	return n, ""
+}
+
+// sides is how many runs there may be at the same time, whatever there is room for.
+func (x *execution) sides() int {
+	if x.lab.Jobs != nil {
+		return mostJobs
+	}
+	return len(x.lab.Sides)
+}
+
+// mayShare looks at a server, and at its main load, whether others may run beside it. nil: it is not to be tried.
+func (l *look) mayShare() *AtOnce {
+	if l.Plan.AtOnce == AtOnceNo || len(l.lab.Sides) == 0 {
+		return nil
+	}
+	a := &AtOnce{Waits: l.main.Waits}
+	if l.Plan.AtOnce != AtOnceYes {
+		a.Why = l.session.Bound()
+	}
+	if a.Why == "" {
+		a.Most, a.Why = l.room(l.main.Sending)
+	}
+	switch {
+	case a.Why != "":
+	case l.main.Waits == 0:
+		a.refuse(waitsUnseen)
+	case l.main.Sliced:
+	case l.main.Others > 0:
+		a.refuse(besideOthers)
+	default:
+		a.refuse("what others use beside it can't be seen")
+	}
+	return a
+}
+
+const (
+	besideOthers = lab.BesideOthers
+	waitsUnseen  = "how long its threads wait for a CPU can't be seen"
+)
+
+// calibrate runs the current setting beside itself, and again while others use the CPUs. Where that is not what it was alone, it runs alone
+// as they did: the server of the pilot has served for longer, and under more load.
+func (l *look) calibrate(ctx context.Context) error {
+	a, load := l.p.AtOnce, l.p.Loads[0]
+	if a == nil || a.Most == 0 {
+		return nil
+	}
+	shot := l.shot(l.p, load)
+	shot.WarmUp, shot.Lasting = load.WarmUp, sending(l.hurry(looking), load.Rate)
+	long := shot.WarmUp + shot.Lasting
+	for {
+		if !l.spare(long) {
+			a.refuse("the budget left no time to see whether there is room")
+			return nil
+		}
+		l.tell("running it beside itself, to see whether there is room")
+		l.seed++
+		shot.Seed = l.seed
+		windows, err := l.fresh(ctx, shot, 2)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			a.refuse("a second one failed beside it: " + firstLine(err.Error()))
+			return nil
+		}
+		why := a.unlike(l.main, windows)
+		if why != "" && counts(windows[0]) && counts(windows[1]) && l.spare(long) {
+			l.tell("running it alone with the same requests, as it was not beside itself what it was before")
+			alone, err := l.fresh(ctx, shot, 1)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if err == nil && counts(alone[0]) {
+				a.Waits = alone[0].Waits
+				why = a.unlike(alone[0], windows)
+			}
+		}
+		if why == besideOthers && l.waits(long) {
+			continue
+		}
+		if why != "" {
+			a.refuse(why)
+		}
+		return nil
+	}
+}
+
+// besideItself runs a job alone and beside itself, to see whether there is room.
+func (x *execution) besideItself(ctx context.Context, p *Pilot) error {
+	if x.lab.Jobs == nil || x.Plan.CPUs == 0 {
+		return nil
+	}
+	p.AtOnce = &AtOnce{}
+	a := p.AtOnce
+	if a.Most, a.Why = x.room(0); a.Most == 0 {
+		return nil
+	}
+	x.tell("running it beside itself, to see whether there is room")
+	const mostTries = 3 // as long as others use the CPUs
+	for range mostTries {
+		if !x.spare(time.Duration(2 * p.PerRun * float64(time.Second))) {
+			a.refuse("the budget left no time to see whether there is room")
+			return nil
+		}
+		why, disturbed, err := x.unlikeItself(ctx, x.asIs(p))
+		if err != nil {
+			return err
+		}
+		if a.Why = why; why == "" || !disturbed {
+			break
+		}
+	}
+	if a.Why != "" {
+		a.refuse(a.Why)
+	}
+	return nil
+}
+
+// unlikeItself says why a job beside itself is not what it is alone, and whether others used the CPUs meanwhile.
+func (x *execution) unlikeItself(ctx context.Context, is lab.Setting) (why string, disturbed bool, err error) {
+	alone, err := x.lab.Jobs.Run(ctx, is, 0) // the pilot's first run has found everything cold
+	if err != nil {
+		return "", false, err
+	}
+	runs, err := x.lab.Jobs.Several(ctx, []lab.Setting{is, is}, 0)
+	if ctx.Err() != nil {
+		return "", false, ctx.Err()
+	}
+	if err != nil {
+		return "", false, err
+	}
+	for _, r := range append(runs, alone) {
+		disturbed = disturbed || x.disturbed(r, x.Plan.CPUs)
+	}
+	if why = firstLine(lab.Unfit(runs, x.Plan.CPUs, x.Environment.CPUs)); why != "" {
+		return why, disturbed, nil
+	}
+	cpu, time := lab.CPUTime, lab.WallTime
+	if x.Plan.Kind == GoBenchKind {
+		cpu, time = lab.CPUPerOp, lab.OpTime
+	}
+	return differ(alone.Metrics, []map[string]float64{runs[0].Metrics, runs[1].Metrics},
+		[]likeness{{cpu, "CPU time", alikeCPU}, {time, "time", alikeP50}}), disturbed, nil
+}
+
+// counts reports whether a window can be compared with others.
+func counts(w trial.Window) bool { return w.Valid && w.Sliced }
+
+// fresh starts some of the current setting at the same time, and sends each the same load.
+func (l *look) fresh(ctx context.Context, shot trial.Shot, n int) ([]trial.Window, error) {
+	windows := make([]trial.Window, n)
+	return windows, together(n, func(side int) error {
+		run, w, err := trial.Once(ctx, l.lab.Clock, func() (trial.Opened, error) { return l.lab.Sides[side].Open(ctx, l.asIs(l.p), l.p.Trace) }, shot)
+		if windows[side] = w; err == nil && run.Error != "" {
+			err = &Hopeless{Why: run.Error}
+		}
+		return err
+	})
+}
+
+// refuse says why there is one at a time.
+func (a *AtOnce) refuse(why string) { a.Most, a.Why = 0, why }
+
+// unlike says why two windows of the current setting beside itself are not what one alone is.
+func (a *AtOnce) unlike(alone trial.Window, windows []trial.Window) string {
+	for _, w := range windows {
+		switch {
+		case !w.Valid:
+			return "beside itself the load was not sent as planned"
+		case !w.Sliced:
+			return besideOthers
+		case lab.ErrorShare.In(w.Metrics) > lab.ErrorShare.In(alone.Metrics)+0.01:
+			return "beside itself its requests failed"
+		}
+		if why := a.short(w.Waits); why != "" {
+			return why
+		}
+	}
+	return differ(alone.Metrics, []map[string]float64{windows[0].Metrics, windows[1].Metrics},
+		[]likeness{{lab.CPUPerRequest, "CPU per request", alikeCPU}, {lab.P50, "p50", alikeP50}})
+}
+
+// A likeness is in what the current setting has to be alike, and by how much it may differ.
+type likeness struct {
+	measure lab.Measure
+	name    string
+	most    float64
+}
+
+// differ says in what the current setting differs too much from itself.
+func differ(alone map[string]float64, beside []map[string]float64, in []likeness) string {
+	for _, m := range in {
+		values := []float64{m.measure.In(alone)}
+		for _, b := range beside {
+			values = append(values, m.measure.In(b))
+		}
+		if low, high := slices.Min(values), slices.Max(values); !(low > 0) || high/low-1 > m.most {
+			return fmt.Sprintf("beside itself its %s differs by %s from what it is alone", m.name, quantity.WholeShare(high/cmp.Or(low, math.Inf(1))-1))
+		}
+	}
+	return ""
+}
+
+// short says that the CPUs are not enough for all, by how long threads of the current setting wait for one; "": they are.
+func (a *AtOnce) short(waits float64) string {
+	switch {
+	case waits == 0:
+		return waitsUnseen
+	case waits <= waitMore*a.Waits+waitLeast:
+		return ""
+	}
+	return fmt.Sprintf("beside others it waits %.1f s for a CPU for each second that it has one, and alone %.1f s", waits, a.Waits)
+}
+
+// InTurn says why runs take turns that could have been at the same time; "": they are.
+func (s *Study) InTurn() string {
+	a := s.Pilot.AtOnce
+	if a == nil {
+		return ""
+	}
+	for _, r := range s.Runs {
+		if r.InTurn != "" {
+			return r.InTurn
+		}
+	}
+	return a.Why
+}
+
+// abreast is how many settings a block has at most; 0: all.
+func (a *AtOnce) abreast() int {
+	if a == nil || a.Most < 2 {
+		return 0
+	}
+	return a.Most
+}
+
+// Pace is how many runs there are at the same time, by the last one.
+func (s *Study) Pace() float64 {
+	n := float64(s.Plan.places())
+	if len(s.Runs) > 0 {
+		n *= float64(max(1, s.Runs[len(s.Runs)-1].AtOnce)) // which a file may have, whatever it is
+	}
+	return n
+}
+
+// wholeBlock makes all runs of a block at the same time, if it is at its beginning and there is room. They are then there for being asked for.
+// Where that came to nothing, it says why, and how long it took: no run of it counts then, as one that ran alone is no match for one that didn't.
+func (x *execution) wholeBlock(ctx context.Context, t *search.Tune, load int, next search.TuneRun) (lost float64, inTurn string, err error) {
+	runs := t.Rest()
+	a := x.Pilot.AtOnce
+	if a == nil || next.Phase == Explain || len(runs) < 2 || len(runs) > min(a.Most, x.sides()) || x.begun(load, next.Block) || x.InTurn() != "" {
+		return 0, "", nil
+	}
+	for times := 0; ; times++ {
+		begin := x.lab.Clock()
+		made, err := x.allAtOnce(ctx, load, runs)
+		took := x.lab.Clock().Sub(begin).Seconds()
+		if ctx.Err() != nil {
+			return 0, "", ctx.Err()
+		}
+		if err != nil {
+			return 0, "", err
+		}
+		if inTurn := x.unfit(made); inTurn != "" {
+			return lost + took, inTurn, nil
+		}
+		disturbed := false
+		for i := range made {
+			made[i].AtOnce = len(runs)
+			disturbed = disturbed || x.disturbed(made[i].Run, x.Plan.CPUs)
+		}
+		if disturbed && x.again(load, next, lost+took, times) {
+			lost += took
+			continue
+		}
+		b := &earlyBlock{}
+		for i, r := range made {
+			if i == 0 && lost > 0 {
+				r.Lost, r.Again = lost, times
+				r.Seconds += lost
+				r.Marks = append(r.Marks, lab.MarkAgain)
+			}
+			over := make(chan struct{})
+			close(over)
+			b.runs = append(b.runs, &earlyRun{next: runs[i], shot: x.shotOf(load, runs[i]), cancel: func() {}, over: over, run: r})
+		}
+		if x.ahead == nil {
+			x.ahead = ahead{}
+		}
+		x.ahead[next.Block] = b
+		return 0, "", nil
+	}
+}
+
+// allAtOnce makes the runs of a block at the same time.
+func (x *execution) allAtOnce(ctx context.Context, load int, runs []search.TuneRun) ([]Run, error) {
+	made := make([]Run, len(runs))
+	if x.Plan.Kind == ServerKind {
+		return made, together(len(runs), func(i int) (err error) {
+			made[i], err = x.once(ctx, load, runs[i], x.shotOf(load, runs[i]), Place{Server: x.lab.Sides[i]})
+			return err
+		})
+	}
+	settings := make([]lab.Setting, len(runs))
+	for i, next := range runs {
+		settings[i] = x.setting(next)
+	}
+	jobs, err := x.lab.Jobs.Several(ctx, settings, 0)
+	for i := range jobs {
+		made[i] = jobRun(load, runs[i])
+		made[i].Run = jobs[i]
+	}
+	return made, err
+}
+
+// unfit says why runs that were made at the same time do not count; "": they do. What threads wait for is known of the current setting
+// alone, and of jobs not at all: there it is looked how many CPUs are used.
+func (x *execution) unfit(made []Run) string {
+	if x.Plan.Kind != ServerKind {
+		var jobs []lab.Run
+		for _, r := range made {
+			jobs = append(jobs, r.Run)
+		}
+		return firstLine(lab.Unfit(jobs, x.Plan.CPUs, x.Environment.CPUs))
+	}
+	for _, r := range made {
+		why := ""
+		switch {
+		case r.Error != "":
+			why = "one failed beside the others: " + firstLine(r.Error)
+		case !r.Valid:
+			why = "beside the others a load was not sent as planned"
+		case r.Search.Candidate() == search.Candidate{Procs: x.Pilot.Procs}:
+			why = x.Pilot.AtOnce.short(r.Waits)
+		}
+		if why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// begun reports whether a run of a block has been made, be it that nobody has asked for it yet.
+func (x *execution) begun(load, block int) bool {
+	return x.ahead[block] != nil || slices.ContainsFunc(x.Runs, func(r Run) bool { return r.Load == load && r.Search.Block == block && r.Search.Phase != Explain })
+}
+
+// together does n things at the same time, and returns the first error.
+func together(n int, do func(i int) error) error {
+	errs := make([]error, n)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { errs[i] = do(i) })
+	}
+	all.Wait()
+	return cmp.Or(errs...)
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
+}

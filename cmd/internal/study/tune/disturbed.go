@@ -1,0 +1,60 @@
+package tune
+
+import (
+	"github.com/unthrottle/unthrottle/cmd/internal/process/procs"
+	"github.com/unthrottle/unthrottle/cmd/internal/study/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/study/search"
+)
+
+// This file says which runs say nothing of how long anything takes, as something else had the machine, and which of them are made again.
+// A run of which others' time was seen by slices has latencies without them.
+
+// muchStolen is the share of CPU time that a hypervisor may take.
+const muchStolen = 0.04
+
+// disturbed reports whether how long anything took in the run says nothing.
+func (s *Study) disturbed(r lab.Run, limit float64) bool {
+	return r.Stolen > muchStolen || s.shared(r, limit) && !r.Sliced
+}
+
+// shared reports whether CPU time in a run is not what it would be alone.
+func (s *Study) shared(r lab.Run, limit float64) bool { return s.crowded(r.Others, limit) }
+
+// crowded reports whether others used too many CPUs. Where there are more than the program and the generator need, they may use half of
+// those: a mark on every run of a large machine would say nothing.
+func (s *Study) crowded(others, limit float64) bool {
+	const generator = 1
+	free := float64(s.Environment.CPUs) - limit - generator
+	if limit == 0 {
+		free = 0
+	}
+	return others > max(procs.NoisyOthers, free/2)
+}
+
+// Beside is what others used on average in the runs of a load that are disturbed, in CPUs; 0: nothing, or it was the hypervisor.
+func (s *Study) Beside(load int) float64 {
+	sum, n := 0.0, 0
+	for _, r := range s.Runs {
+		if r.Load == load && s.disturbed(r.Run, s.Plan.CPUs) && r.Others > 0 {
+			sum += r.Others
+			n++
+		}
+	}
+	return sum / float64(max(1, n))
+}
+
+// again reports whether a run is made again of which so many seconds were lost. At most half of the budget is; without one each run may
+// be made again once.
+func (x *execution) again(load int, next search.TuneRun, lost float64, times int) bool {
+	budget := x.Plan.Budget.Seconds()
+	switch {
+	case next.Phase == Explain:
+		return false
+	case budget == 0:
+		return times == 0
+	}
+	for _, r := range x.Runs {
+		lost += r.Lost
+	}
+	return lost <= budget/2 && x.clock()+x.perRun(load, x.raceBlock(load, next)) <= x.until
+}

@@ -1,0 +1,144 @@
+package tune
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/study/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/study/trial"
+)
+
+// ExecuteLimits does what is missing of a study that asks which of several limits is needed.
+func (s *Study) ExecuteLimits(ctx context.Context, l Lab) error {
+	if err := s.checkPlan(); err != nil {
+		return err
+	}
+	limits, err := s.Limits()
+	if err != nil {
+		return err
+	}
+	x := &execution{Study: s, lab: l}
+	var session Session
+	defer func() {
+		if session != nil {
+			session.Close()
+		}
+	}()
+	var last LimitWindow
+	ended := l.begin()
+	for {
+		w, more := limits.Next()
+		if !more {
+			return nil
+		}
+		x.tell(limits.doing(w))
+		if session != nil && !w.goesOn(last) {
+			session.Close()
+			session = nil
+		}
+		if session, err = x.window(ctx, session, &w); err != nil {
+			return err
+		}
+		if session != nil && w.Phase == HoldPhase {
+			run := session.Close()
+			w.Marks, w.Disturbed = run.Marks, w.Error == "" && x.disturbed(run, w.CPUs)
+			session = nil
+		}
+		now := l.Clock()
+		w.Seconds, ended = now.Sub(ended).Round(time.Millisecond).Seconds(), now
+		if err := x.lab.Record(Record{Window: &w}); err != nil {
+			return err
+		}
+		s.Windows = append(s.Windows, w)
+		if err := limits.observe(w); err != nil {
+			return err
+		}
+		last = w
+	}
+}
+
+// goesOn reports whether the server of the window before may serve this one, where the highest rate is looked for. After a window
+// that broke the SLO it takes a fresh one, because of the queue that is left.
+func (w LimitWindow) goesOn(last LimitWindow) bool {
+	return w.CPUs == last.CPUs && w.Procs == last.Procs && last.Held && last.Error == ""
+}
+
+// doing is what a window is for, in words.
+func (l *Limits) doing(w LimitWindow) string {
+	try := l.find(w.CPUs, w.Procs)
+	if w.Phase == CurvePhase {
+		return fmt.Sprintf("%v: %s/s", try, short(w.Rate))
+	}
+	return fmt.Sprintf("%v: does it hold the SLO at %s/s? window %d, so far %d of %d did", try, short(w.Rate), try.of+1, try.held, try.of)
+}
+
+// window measures, with a server that runs or a fresh one. It hands back the server that runs then, also beside an error;
+// nil: none. The generator warms the server up over the connections that it then measures; those of a server that runs need
+// only be opened.
+func (x *execution) window(ctx context.Context, session Session, w *LimitWindow) (Session, error) {
+	const opening = 200 * time.Millisecond
+	w.Valid, w.Metrics = true, map[string]float64{}
+	warm := opening
+	if session == nil {
+		var why string
+		var err error
+		if session, why, err = x.openUnder(ctx, w); err != nil {
+			return nil, err
+		}
+		if session == nil {
+			w.Error, w.NoStart = why, true
+			return nil, nil
+		}
+		warm = x.limitWarmUp()
+	}
+	shot := trial.Shot{
+		Rate: w.Rate, Conns: x.Plan.Conns, Const: x.Plan.Const, Burst: x.Plan.Burst, SLO: x.Plan.SLO, Seed: x.seed(w),
+		WarmUp: sending(warm, w.Rate), Lasting: sending(x.LimitWindow(), w.Rate),
+	}
+	got, err := session.Load(ctx, shot)
+	switch {
+	case ctx.Err() != nil:
+		return session, ctx.Err() // it was cut short: its figures are worth nothing
+	case err != nil:
+		return session, err
+	case got.Metrics == nil:
+		w.Error = "the server ended"
+		return session, nil
+	}
+	w.Held, w.Valid, w.Requests, w.Metrics = got.SLOHeld, got.Valid, got.Requests, got.Metrics
+	if goals, err := Goals(x.Plan.SLO); err == nil && w.Phase == HoldPhase {
+		w.Beyond = beyond(goals, got.Slower, got.Requests, got.Metrics)
+	}
+	return session, nil
+}
+
+// seed is that of a window's arrivals. At the user's rate the nth window of one setting has those of the nth of another.
+func (x *execution) seed(w *LimitWindow) uint64 {
+	n := uint64(1)
+	if w.Phase == CurvePhase {
+		return x.Plan.Seed + 10*mostWindows + uint64(len(x.Windows)) + n
+	}
+	for _, before := range x.Windows {
+		if before.Phase == HoldPhase && before.CPUs == w.CPUs && before.Procs == w.Procs && before.Valid && !before.Disturbed {
+			n++
+		}
+	}
+	return x.Plan.Seed + n
+}
+
+// openUnder starts the server. One that fails gets a second chance, for the port may not be free yet; then it says why.
+func (x *execution) openUnder(ctx context.Context, w *LimitWindow) (session Session, why string, err error) {
+	for range 2 {
+		session, err = x.lab.Server.Open(ctx, lab.Setting{CPUs: w.CPUs, Procs: w.Procs}, false)
+		if err == nil {
+			return session, "", nil
+		}
+		var failed bool
+		if why, failed = trial.Failed(err); !failed || ctx.Err() != nil {
+			return nil, "", cmp.Or(ctx.Err(), err)
+		}
+	}
+	return nil, why, nil
+}

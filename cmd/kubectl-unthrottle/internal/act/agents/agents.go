@@ -1,0 +1,352 @@
+// Package agents answers: what do the agents of a cluster say? In go answers of an API server: which pods are agents, and what
+// each tells through the API server's proxy. Out come the Go programs that they saw, one after the other, and which agents could
+// not be heard.
+//
+// An agent is a pod like any other, so it may hang, answer with nonsense, with far too much, or with what it can't know. Each has
+// its time and its size, what it says is checked before anybody goes by it, and no document is kept.
+package agents
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/audit"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/result"
+)
+
+// Options bound what agents are given. The zero value is good.
+type Options struct {
+	AtOnce int           // agents that are asked at the same time; 0: 16
+	Within time.Duration // of an answer; 0: 5 s
+}
+
+const (
+	mostProcs    = 1 << 20 // GOMAXPROCS
+	mostCPUs     = 8192    // of a machine: Linux knows no larger one
+	mostFound    = 32      // findings of a program
+	mostRate     = 1e9     // of whatever happens, a second
+	mostPrograms = 20_000  // of a node
+	mostValue    = 1 << 20 // bytes, of a program or another thing that is kept
+)
+
+// A Told is how it went with one agent.
+type Told struct {
+	Agent
+	Err       error  // it was not heard to the end; what it said before that was taken
+	Programs  int    // that belong to containers
+	Looked    int    // processes of all kinds
+	Refused   int    // those that it may not look into
+	Stuck     int    // those of which the kernel tells it nothing
+	Problems  int    // that it tells of itself
+	Elsewhere int    // programs in pods of other nodes: it can't have seen them
+	Strange   int    // programs in containers that their pods do not have
+	Otherwise int    // programs of which another agent of its node has told otherwise before
+	NewRules  int    // findings of rules that are not known here
+	WrongNode string // that it says it is on
+
+	System  report.PsSystem
+	Seconds float64 // for which it looked
+}
+
+// Trusted reports whether all that runs on its node was told, by an agent that can know.
+func (t *Told) Trusted() bool {
+	return t.Err == nil && t.Looked > 0 && t.Refused == 0 && t.Stuck == 0 && t.Problems == 0 && t.Elsewhere == 0 && t.Strange == 0 && t.Otherwise == 0 && t.WrongNode == ""
+}
+
+// Read asks all agents that are ready, some at the same time. saw gets each program, and told each agent when it has been heard;
+// neither is called twice at a time.
+func Read(ctx context.Context, from Getter, agents []Agent, o Options, saw func(node string, p audit.Program) audit.Outcome, told func(*Told)) {
+	if o.AtOnce <= 0 {
+		o.AtOnce = 16
+	}
+	if o.Within <= 0 {
+		o.Within = 5 * time.Second
+	}
+	var (
+		all  sync.WaitGroup
+		one  sync.Mutex
+		free = make(chan struct{}, o.AtOnce)
+	)
+	for _, a := range agents {
+		free <- struct{}{}
+		all.Go(func() {
+			defer func() { <-free }()
+			t := &Told{Agent: a}
+			if !a.Ready {
+				t.Err = ErrNotReady
+			} else {
+				t.Err = read(ctx, from, t, o.Within, func(p *result.AgentProcess) error {
+					program, ok := programOf(p, t)
+					if !ok {
+						return errProgram
+					}
+					one.Lock()
+					defer one.Unlock()
+					switch saw(a.Node, program) {
+					case audit.Elsewhere:
+						t.Elsewhere++
+					case audit.Strange:
+						t.Strange++
+					case audit.Otherwise:
+						t.Otherwise++
+					}
+					return nil
+				})
+			}
+			one.Lock()
+			defer one.Unlock()
+			told(t)
+		})
+	}
+	all.Wait()
+}
+
+// ErrNotReady is the error of an agent that Kubernetes does not call ready. It is not asked.
+var ErrNotReady = errors.New("it is not ready")
+
+// Busiest is the process of a container that used the most CPU, by what the agent of its node tells; nil: it tells of none.
+func Busiest(ctx context.Context, from Getter, a Agent, container string, within time.Duration) (*Told, *result.AgentProcess, error) {
+	t := &Told{Agent: a}
+	var best *result.AgentProcess
+	used := func(p *result.AgentProcess) float64 {
+		if p.CPU == nil {
+			return 0
+		}
+		return *p.CPU
+	}
+	err := read(ctx, from, t, within, func(p *result.AgentProcess) error {
+		if p.Container.ID != container || p.PID <= 0 {
+			return nil
+		}
+		if _, ok := programOf(p, t); !ok {
+			return errProgram
+		}
+		if best == nil || used(p) > used(best) {
+			best = p
+		}
+		return nil
+	})
+	if err == nil && t.WrongNode != "" {
+		err = fmt.Errorf("%w: it says that it is on another node", errDocument)
+	}
+	return t, best, err
+}
+
+// errProgram is the error of numbers that no program has.
+var errProgram = fmt.Errorf("%w: what it says of a program can't be", errDocument)
+
+func read(ctx context.Context, from Getter, t *Told, within time.Duration, saw func(*result.AgentProcess) error) error {
+	body, err := from.Get(ctx, t.Path("processes"), nil, within)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	return parse(body, t, saw)
+}
+
+// errDocument is the error of an answer that is no agent's document.
+var errDocument = errors.New("its answer is not an agent's document")
+
+// parse reads a document, a process at a time.
+func parse(r io.Reader, t *Told, saw func(*result.AgentProcess) error) error {
+	in := &bounded{r, mostValue}
+	d := json.NewDecoder(in)
+	if err := expect(d, json.Delim('{')); err != nil {
+		return err
+	}
+	var version int
+	listed := false
+	for ; d.More(); in.next() {
+		token, err := d.Token()
+		if err != nil {
+			return wrong(err)
+		}
+		var node string
+		var skipped json.RawMessage
+		switch token {
+		case "version":
+			err = d.Decode(&version)
+		case "node":
+			if err = d.Decode(&node); err == nil && node != "" && node != t.Node {
+				t.WrongNode = node
+			}
+		case "looked_at":
+			err = d.Decode(&t.Looked)
+		case "refused":
+			err = d.Decode(&t.Refused)
+		case "stuck":
+			err = d.Decode(&t.Stuck)
+		case "problems":
+			var problems []string
+			err = d.Decode(&problems)
+			t.Problems = len(problems)
+		case "system":
+			if err = d.Decode(&t.System); err == nil && (t.System.CPUs < 0 || t.System.CPUs > mostCPUs || !between([]*float64{t.System.Busy, t.System.Steal}, mostCPUs)) {
+				t.System = report.PsSystem{}
+			}
+		case "seconds":
+			err = d.Decode(&t.Seconds)
+		case "processes":
+			listed = true
+			err = processes(d, in, t, saw)
+		default:
+			err = d.Decode(&skipped)
+		}
+		if err != nil {
+			return wrong(err)
+		}
+	}
+	if err := expect(d, json.Delim('}')); err != nil {
+		return err
+	}
+	if !listed || version != report.Version {
+		return fmt.Errorf("%w of version %d", errDocument, report.Version)
+	}
+	return nil
+}
+
+// A bounded reader ends a value that is too large before it takes all memory. Of values that are taken one after the other there may be
+// any number.
+type bounded struct {
+	r    io.Reader
+	left int
+}
+
+// next begins another value.
+func (b *bounded) next() { b.left = mostValue }
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, fmt.Errorf("%w: one thing in it takes more than %d MB", errDocument, mostValue>>20)
+	}
+	n, err := b.r.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
+}
+
+func expect(d *json.Decoder, want json.Delim) error {
+	token, err := d.Token()
+	if err == nil && token != want {
+		err = errDocument
+	}
+	return wrong(err)
+}
+
+// wrong is why a document could not be read: what the network says comes before what JSON says.
+func wrong(err error) error {
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	switch {
+	case err == nil, errors.Is(err, errDocument):
+		return err
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("%w: it ends in the middle", errDocument)
+	case errors.As(err, &syntax), errors.As(err, &kind):
+		return fmt.Errorf("%w: %w", errDocument, err)
+	}
+	return err
+}
+
+func processes(d *json.Decoder, in *bounded, t *Told, saw func(*result.AgentProcess) error) error {
+	token, err := d.Token()
+	if err != nil || token == nil { // null
+		return err
+	}
+	if token != json.Delim('[') {
+		return errDocument
+	}
+	for in.next(); d.More(); in.next() {
+		var p result.AgentProcess
+		if err := d.Decode(&p); err != nil {
+			return err
+		}
+		if p.Container == nil {
+			continue
+		}
+		if t.Programs++; t.Programs > mostPrograms {
+			return fmt.Errorf("%w: it tells of more than %d programs", errDocument, mostPrograms)
+		}
+		if err := saw(&p); err != nil {
+			return err
+		}
+	}
+	_, err = d.Token()
+	return err
+}
+
+// programOf is what an audit needs of a process: numbers that can be, names that are looked up in what the API server gave, and
+// words that are known. ok is false if that can't be.
+func programOf(p *result.AgentProcess, t *Told) (out audit.Program, ok bool) {
+	c := p.Container
+	out = audit.Program{
+		Namespace: c.Namespace, Pod: c.Pod, UID: c.UID, Container: c.Name, PID: p.PID, GoVersion: like(p.GoVersion, versions), GoLine: like(p.GoLine, lines),
+		SetBy: among(p.SetBy, sources), CPUs: p.CPUs, CPU: p.CPU, Spinning: p.Spinning, Throttled: p.Share,
+	}
+	for _, name := range c.Muted {
+		if _, is := known(name); is || name == "all" {
+			out.Muted = append(out.Muted, name)
+		}
+	}
+	if v := p.GOMAXPROCS.Value; v != nil {
+		out.Procs = *v
+	}
+	if v := p.GOMAXPROCS.Expected; v != nil {
+		out.Expected = *v
+	}
+	if p.Limit.CPUs != nil {
+		out.Limit = *p.Limit.CPUs
+	}
+	if p.Starvation != nil {
+		out.Running = &p.Starvation.Running
+	}
+	if p.Frozen != nil {
+		out.Frozen = &p.Frozen.Share
+	}
+	for _, l := range p.Levels {
+		if l.Limit != nil && *l.Limit == out.Limit && out.Limit > 0 && out.Level == "" {
+			out.Level = among(l.Level, levels)
+		}
+		if l.Periods > 0 && l.ThrottledPeriods >= 0 && l.ThrottledPeriods <= l.Periods {
+			if share := float64(l.ThrottledPeriods) / float64(l.Periods); out.Throttled == nil || share > *out.Throttled {
+				out.Throttled = &share
+				out.Level = among(l.Level, levels)
+			}
+		}
+	}
+	numbers := []*float64{out.CPU, out.Running, out.Spinning, &out.Limit}
+	shares := []*float64{out.Frozen, out.Throttled}
+	rates := []*float64{p.Collected, p.Switched}
+	var quotas []*float64
+	if p.Starvation != nil {
+		numbers = append(numbers, &p.Starvation.CPU)
+	}
+	if p.Stale != nil {
+		quotas = append(quotas, p.Stale.Then, p.Stale.Now)
+	}
+	for _, l := range p.Levels {
+		quotas = append(quotas, l.Limit)
+	}
+	used := out.CPU == nil || out.CPUs == 0 || *out.CPU <= 1.1*float64(out.CPUs)+0.5 // no program uses more than there is, but clocks are not exact
+	ok = used && between(numbers, mostCPUs) && between(shares, 1) && between(rates, mostRate) && between(quotas, mostQuota) && min(out.Procs, out.Expected, out.CPUs) >= 0 &&
+		max(out.Procs, out.Expected) <= mostProcs && out.CPUs <= mostCPUs && (p.Anonymous == nil || *p.Anonymous >= 0) &&
+		len(p.Findings) <= mostFound && len(c.Muted) <= mostFound && len(p.Levels) <= mostLevels
+	if !ok {
+		return out, false
+	}
+	strange := 0
+	out.Findings, strange = judge(p, t.System, t.Seconds)
+	t.NewRules += strange
+	return out, true
+}
+
+// between reports whether numbers, as far as they are known, are from 0 to some most.
+func between(numbers []*float64, most float64) bool {
+	return !slices.ContainsFunc(numbers, func(v *float64) bool { return v != nil && !(*v >= 0 && *v <= most) })
+}

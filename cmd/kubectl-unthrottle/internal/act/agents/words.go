@@ -1,0 +1,403 @@
+package agents
+
+import (
+	"fmt"
+	"math"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/rule"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
+	"github.com/unthrottle/unthrottle/cmd/internal/process/choice"
+	"github.com/unthrottle/unthrottle/cmd/internal/process/host"
+	"github.com/unthrottle/unthrottle/cmd/internal/process/procs"
+	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/result"
+)
+
+// An agent's sentences are not shown: whoever has taken one over would write them. What it tells are numbers and the names of
+// rules, and the same rules make the sentences of the numbers here.
+
+// Words that an agent may use, beside the names of rules.
+var (
+	sources = []string{
+		"", result.FromSpec, result.FromEnvironment, result.FromImageOrRuntime, result.FromRuntime, result.FromCode, result.FromDefault,
+		result.FromAutomaxprocs, result.FromUnthrottle,
+	}
+	levels   = []string{"", "container", "pod", "qos", "kubepods", "other"}
+	versions = form{106, regexp.MustCompile(`^(go1|devel )[-+.:_ ()A-Za-z0-9]*$`)}
+	lines    = form{32, regexp.MustCompile(`^[0-9]{1,3}(\.[0-9a-z]{1,8}){0,2}( or (later|earlier))?$`)}
+	modules  = form{300, regexp.MustCompile(`^[-A-Za-z0-9._~/+()]+$`)}
+	settings = form{256, regexp.MustCompile(`^[-A-Za-z0-9.,=_%#]+$`)}
+	names    = form{64, regexp.MustCompile(`^[-A-Za-z0-9._+]+$`)}
+	cpusets  = form{1000, regexp.MustCompile(`^[-0-9,]+$`)}
+	groups   = form{mostText, regexp.MustCompile(`^/[-A-Za-z0-9._:@/\\]*$`)}
+)
+
+// A form is what a text must look like. Its length is no part of the expression: that takes memory for each character, in every program
+// that has this package.
+type form struct {
+	most int // bytes
+	like *regexp.Regexp
+}
+
+// among is a text if it is one of some; "" if not.
+func among(text string, some []string) string {
+	if slices.Contains(some, text) {
+		return text
+	}
+	return ""
+}
+
+// like is a text if it looks as it must; "" if not.
+func like(text string, f form) string {
+	if len(text) <= f.most && f.like.MatchString(text) {
+		return text
+	}
+	return ""
+}
+
+// known is the rule with a name.
+func known(name string) (rule.Rule, bool) {
+	all := rule.Rules()
+	i := slices.IndexFunc(all, func(r rule.Rule) bool { return r.Name == name })
+	if i < 0 {
+		return rule.Rule{}, false
+	}
+	return all[i], true
+}
+
+// judge is what the rules that an agent names say of the numbers that it tells, in our words. A finding whose numbers are not all
+// told has no more than its rule's name. strange is how many of its rules are not known here.
+func judge(p *result.AgentProcess, system report.PsSystem, seconds float64) (found []finding.Finding, strange int) {
+	told := map[string]finding.Severity{}
+	for _, f := range p.Findings {
+		if _, ok := known(f.Rule); !ok {
+			strange++
+			continue
+		}
+		told[f.Rule] = max(told[f.Rule], f.Severity)
+	}
+	if len(told) == 0 {
+		return nil, strange
+	}
+	for _, f := range rule.Check(facts(p, system, seconds)) {
+		if _, ok := told[f.Rule]; ok {
+			found = append(found, f)
+			delete(told, f.Rule)
+		}
+	}
+	for _, r := range rule.Rules() {
+		if severity, ok := told[r.Name]; ok {
+			found = append(found, finding.Finding{
+				Rule: r.Name, Verdict: r.Verdict, Severity: severity, Summary: "its agent has found " + r.Verdict, Evidence: []string{},
+				Fix: "kubectl unthrottle help " + r.Name,
+			})
+		}
+	}
+	slices.SortStableFunc(found, func(a, b finding.Finding) int { return int(b.Severity) - int(a.Severity) })
+	return found, strange
+}
+
+// facts are what the rules ask, of the numbers that an agent tells.
+func facts(p *result.AgentProcess, system report.PsSystem, seconds float64) *rule.Facts {
+	f := &rule.Facts{
+		Limits: limits(p), Source: choice.Source(among(p.GOMAXPROCS.Source, choices)), Minor: (&procs.Program{GoVersion: like(p.GoVersion, versions)}).Minor(),
+		CPU: p.CPU, Host: rule.Host{System: host.System{CPUs: system.CPUs}},
+	}
+	if p.GOMAXPROCS.Value != nil {
+		f.Procs = *p.GOMAXPROCS.Value
+	}
+	if seconds > 0 && seconds < 1e6 {
+		f.Wall = time.Duration(seconds * float64(time.Second))
+	}
+	if s := p.Starvation; s != nil && s.From == "threads" {
+		f.Queue = &rule.Queue{Ran: s.CPU, Waited: max(0, s.Running-s.CPU)}
+	} else if s != nil {
+		f.Running = &s.Running
+	}
+	if p.Spinning != nil {
+		f.Spinning = *p.Spinning
+	}
+	if p.Periods != nil && p.Throttled != nil && *p.Periods >= 0 && *p.Throttled >= 0 && *p.Throttled <= *p.Periods {
+		f.Counted.Owner.Known, f.Counted.Owner.Periods, f.Counted.Owner.Throttled = true, *p.Periods, *p.Throttled
+	}
+	if p.Frozen != nil {
+		f.Frozen = &rule.Frozen{Share: p.Frozen.Share, Exact: p.Frozen.Exact}
+	}
+	if p.Collected != nil && p.Switched != nil && p.Anonymous != nil {
+		f.Heap = &rule.Heap{Collected: *p.Collected, Switched: *p.Switched, Memory: *p.Anonymous}
+	}
+	f.Memory = memory(p)
+	if system.Busy != nil && system.Steal != nil {
+		f.Host.Known, f.Host.Busy, f.Host.Steal = true, *system.Busy, *system.Steal
+	}
+	f.Stale = stale(p)
+	f.Chosen = chosen(f, p)
+	return f
+}
+
+// memory is what the rules ask of a program's memory; nil where a number can't be.
+func memory(p *result.AgentProcess) *rule.Memory {
+	c := p.Collector
+	if c == nil {
+		return nil
+	}
+	const most = 1 << 50
+	m := &rule.Memory{Limit: cgroup.Memory{State: cgroup.Unknown}, Collecting: c.Collecting}
+	for _, s := range []cgroup.State{cgroup.None, cgroup.Limited} {
+		if s.String() == p.Memory.State {
+			m.Limit.State = s
+		}
+	}
+	m.Limit.Bytes, m.Limit.High = p.Memory.Bytes, p.Memory.High
+	m.Percent, m.Collector.Limit, m.Goal = -1, math.MaxInt64, math.MaxUint64
+	if c.GOGC != nil {
+		m.Percent = *c.GOGC
+	}
+	if c.GOMEMLIMIT != nil {
+		m.Collector.Limit = *c.GOMEMLIMIT
+	}
+	for _, n := range []int64{m.Limit.Bytes, c.Live, c.Roots, c.Other} {
+		if n < 0 || n > most {
+			return nil
+		}
+	}
+	m.Live, m.Roots, m.Other = uint64(c.Live), uint64(c.Roots), uint64(c.Other)
+	if c.Goal != nil {
+		if *c.Goal < c.Live || *c.Goal > most {
+			return nil
+		}
+		m.Goal = uint64(*c.Goal)
+	}
+	if m.Percent < -1 || m.Percent > math.MaxInt32 || m.Collector.Limit < 0 || c.Collecting != nil && !(*c.Collecting >= 0 && *c.Collecting <= 1) {
+		return nil
+	}
+	return m
+}
+
+// choices are what may have set a GOMAXPROCS.
+var choices = []string{
+	"", string(choice.FromEnvironment), string(choice.FromLimit), string(choice.FromCPUs), string(choice.FromAutomaxprocs), string(choice.FromUnthrottle),
+	string(host.FromCall),
+}
+
+func limits(p *result.AgentProcess) cgroup.Limits {
+	l := cgroup.Limits{State: cgroup.Unknown, Affinity: p.CPUs, From: "a cgroup above it"}
+	for _, s := range []cgroup.State{cgroup.None, cgroup.Limited, cgroup.Hidden} {
+		if s.String() == p.Limit.State {
+			l.State = s
+		}
+	}
+	if l.State == cgroup.Limited {
+		if p.Limit.CPUs == nil || *p.Limit.CPUs <= 0 {
+			l.State = cgroup.Unknown
+			return l
+		}
+		l.CPUs = *p.Limit.CPUs
+		for _, at := range p.Levels {
+			if level := among(at.Level, levels); level != "" && at.Limit != nil && *at.Limit == l.CPUs {
+				l.From = "the cgroup of the " + level
+				break
+			}
+		}
+	}
+	return l
+}
+
+// stale is a change of the limit, in our words.
+func stale(p *result.AgentProcess) *rule.Stale {
+	if p.Stale == nil {
+		return nil
+	}
+	s := &rule.Stale{Why: "its agent has seen the limit change while the same process ran"}
+	if p.Stale.Then != nil {
+		s.Then = *p.Stale.Then
+	}
+	if p.Stale.Now != nil {
+		s.Now = *p.Stale.Now
+	}
+	if since, err := time.Parse(time.RFC3339, p.Stale.Since); err == nil {
+		s.Since = since
+		s.Why += ", on " + since.UTC().Format(time.RFC3339)
+	}
+	if s.Then > 0 {
+		s.Why += "; it was " + quantity.UsedCPUs(s.Then)
+	}
+	return s
+}
+
+// chosen is the rule that chose a GOMAXPROCS without the limit, where the agent says so.
+func chosen(f *rule.Facts, p *result.AgentProcess) *choice.Choice {
+	if !slices.ContainsFunc(p.Findings, func(f finding.Finding) bool { return f.Rule == "limit-not-seen" }) {
+		return nil
+	}
+	by := choice.Rule("")
+	line := (&procs.Program{GoVersion: "go" + like(p.GoLine, lines)}).Minor()
+	switch {
+	case f.Source == choice.FromAutomaxprocs:
+		by = choice.Automaxprocs
+	case f.Source == choice.FromUnthrottle:
+		by = choice.Unthrottle
+	case f.Source != choice.FromLimit && f.Source != choice.FromCPUs || f.Minor == 0:
+		return nil
+	case f.Minor < 25 || line > 0 && line < 25:
+		by = choice.Go124
+	case f.Minor == 25:
+		by = choice.Go125
+	default:
+		by = choice.Go126
+	}
+	return &choice.Choice{Rule: by, Procs: f.Procs, Wrong: true, Fix: fix(by)}
+}
+
+// fix is how a rule is helped that does not see the limit.
+func fix(by choice.Rule) string {
+	switch by {
+	case choice.Automaxprocs:
+		return `import "github.com/unthrottle/unthrottle/maxprocs" in its place`
+	case choice.Go124:
+		return "build with Go 1.26 and a go line of 1.25 or later, or import unthrottle/auto"
+	case choice.Downward:
+		return "leave GOMAXPROCS out of the pod and import unthrottle/auto"
+	case choice.Unthrottle:
+		return "set the limit on the container itself, or GOMAXPROCS in its environment"
+	}
+	return `import _ "github.com/unthrottle/unthrottle/auto", or set the limit on the container itself`
+}
+
+// Retell makes an agent's explanation of a process one of our own: its numbers, its paths and names as far as they look like such,
+// and our sentences. p is what the agent tells of the process besides.
+func Retell(d *report.Explain, told *Told, p *result.AgentProcess) error {
+	if p == nil || d.Subject.PID != p.PID {
+		return fmt.Errorf("%w: it explains another process than it was asked for", errDocument)
+	}
+	if _, ok := programOf(p, told); !ok {
+		return fmt.Errorf("%w: what it says of a program can't be", errDocument)
+	}
+	numbers := []*float64{d.Limit.CPUs, &d.Limit.AtMost}
+	if in := d.Limit.Inside; in != nil {
+		numbers = append(numbers, in.CPUs)
+		in.State = state(in.State)
+	}
+	d.Subject.Name, d.Subject.Command, d.Subject.Self = like(d.Subject.Name, names), nil, false
+	d.Limit.State, d.Limit.Reason, d.Limit.From, d.Limit.Path = state(d.Limit.State), "", place(d.Limit.From), place(d.Limit.Path)
+	d.Limit.Cgroup = among(d.Limit.Cgroup, []string{"v1", "v2"})
+	if len(d.Limit.Levels) > mostLevels || len(d.Choices) > mostFound {
+		return fmt.Errorf("%w: what it says of a program can't be", errDocument)
+	}
+	for i := range d.Limit.Levels {
+		l := &d.Limit.Levels[i]
+		l.Dir, l.File, l.Cpuset = place(l.Dir), place(l.File), like(l.Cpuset, cpusets)
+		if l.Error != "" {
+			l.Error = "its agent could not read it"
+		}
+		numbers = append(numbers, &l.CPUs)
+	}
+	for _, c := range []*report.Counters{&d.Throttling.Own, &d.Throttling.Owner} {
+		c.Dir = place(c.Dir)
+		if c.Periods < 0 || c.ThrottledPeriods < 0 || c.ThrottledPeriods > c.Periods {
+			return fmt.Errorf("%w: what it says of a program can't be", errDocument)
+		}
+	}
+	if c := d.Collector; c != nil && memory(&result.AgentProcess{PsProcess: report.PsProcess{Memory: d.Memory, Collector: c}}) == nil {
+		return fmt.Errorf("%w: what it says of a program can't be", errDocument)
+	}
+	m := &d.Memory
+	m.State, m.From, m.Reason, m.GOMEMLIMIT, m.GOGC = state(m.State), place(m.From), "", like(m.GOMEMLIMIT, settings), like(m.GOGC, settings)
+	if g := d.Go; g != nil {
+		g.Version, g.GoLine = like(g.Version, versions), like(g.GoLine, lines)
+		g.Path, g.Module, g.ModuleVersion = like(g.Path, modules), like(g.Module, modules), like(g.ModuleVersion, modules)
+		for _, s := range []*report.Setting{&g.Containermaxprocs, &g.Updatemaxprocs} {
+			s.Built, s.Env = like(s.Built, settings), like(s.Env, settings)
+		}
+		g.Automaxprocs, g.Unthrottle = like(g.Automaxprocs, names), like(g.Unthrottle, names)
+		for _, v := range []**string{&g.GOMAXPROCS, &g.GODEBUG} {
+			if *v != nil {
+				*v = new(like(**v, settings))
+			}
+		}
+	}
+	g := &d.GOMAXPROCS
+	g.Source, g.Rule = among(g.Source, choices), among(g.Rule, rules)
+	g.Proof = among(g.Proof, []string{report.ProofLive, report.ProofPredicted})
+	g.Why = why(g)
+	for i := range d.Choices {
+		c := &d.Choices[i]
+		c.Rule, c.Why, c.Fix = among(c.Rule, rules), "", ""
+		if c.Rule == "" || c.Procs < 0 || c.Procs > mostProcs {
+			return fmt.Errorf("%w: what it says of a program can't be", errDocument)
+		}
+		if c.Wrong {
+			c.Why, c.Fix = "it does not find the limit that is in force", fix(choice.Rule(c.Rule))
+		}
+		numbers = append(numbers, c.Limit)
+	}
+	for _, v := range []*int{g.Value, g.Expected} {
+		if v != nil && (*v < 0 || *v > mostProcs) {
+			return fmt.Errorf("%w: what it says of a program can't be", errDocument)
+		}
+	}
+	if !between(numbers, mostQuota) || d.Affinity.CPUs < 0 || d.Affinity.CPUs > mostCPUs {
+		return fmt.Errorf("%w: what it says of a program can't be", errDocument)
+	}
+	q := *p
+	q.Findings = d.Findings[:min(len(d.Findings), mostFound)]
+	found, _ := judge(&q, told.System, told.Seconds)
+	d.Findings = append([]finding.Finding{}, found...)
+	doubts := len(d.Warnings)
+	d.Warnings = []string{}
+	if doubts > 0 {
+		d.Warnings = append(d.Warnings, "its agent has "+quantity.Plural(doubts, "doubt")+" about this: --way exec or --way ephemeral tells them")
+	}
+	return nil
+}
+
+const (
+	mostText   = 4096    // bytes of a name or a path, as PATH_MAX has it
+	mostLevels = 64      // cgroups above each other; a pod's container has some six
+	mostQuota  = 1 << 20 // CPUs of a quota, which may be more than there are
+)
+
+// rules are the names of those that choose a GOMAXPROCS.
+var rules = []string{
+	"", string(choice.Go124), string(choice.Go125), string(choice.Go126), string(choice.Automaxprocs), string(choice.Downward), string(choice.Unthrottle),
+}
+
+func state(text string) string {
+	if text = among(text, []string{"limited", "none", "hidden"}); text != "" {
+		return text
+	}
+	return "unknown"
+}
+
+// place is a path of a cgroup as it must look.
+func place(text string) string {
+	if text = like(text, groups); text != "" && (path.Clean(text) == text || strings.HasPrefix(text, "/..")) {
+		return text
+	}
+	return ""
+}
+
+// why says what a GOMAXPROCS comes from.
+func why(g *report.GOMAXPROCS) string {
+	switch g.Source {
+	case string(choice.FromEnvironment):
+		return "GOMAXPROCS in its environment"
+	case string(choice.FromLimit):
+		return "the Go runtime, from its limit"
+	case string(choice.FromCPUs):
+		return "the CPUs that the affinity mask allows"
+	case string(choice.FromAutomaxprocs), string(choice.FromUnthrottle):
+		return g.Source
+	}
+	if g.Proof == report.ProofLive && g.Expected != nil {
+		return fmt.Sprintf("set by a call in the program, or it was changed since: expected was %d", *g.Expected)
+	}
+	return "what set it is not known"
+}

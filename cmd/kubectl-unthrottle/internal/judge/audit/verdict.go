@@ -1,0 +1,356 @@
+package audit
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
+	"github.com/unthrottle/unthrottle/cmd/internal/process/procs"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/binary"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/forecast"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/workload"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/lint"
+)
+
+// A Verdict says in a word or two how a workload fares.
+type Verdict string
+
+const (
+	Wrong  Verdict = "wrong"     // it was seen, counted, or the objects say so for whatever program
+	Open   Verdict = "open"      // wrong for some Go programs, and nobody knows which runs there
+	Fine   Verdict = "fine"      // nothing was found, of what is known
+	NoGo   Verdict = "no Go"     // agents looked at all its pods and saw no Go program, or its image is known to be none
+	Nobody Verdict = "not known" // whether it is a Go program, and what limits it
+)
+
+// verdicts are in the order in which they are told.
+var verdicts = []Verdict{Wrong, Open, Fine, NoGo, Nobody}
+
+// A Go says whether a workload runs a Go program.
+type Go string
+
+const (
+	GoSeen   Go = "seen"   // it was looked at: by an agent, by Prometheus, or its file
+	GoLikely Go = "likely" // a variable is set that only Go programs read
+	GoNone   Go = "none"
+	GoOpen   Go = "not known"
+)
+
+// A Workload is what is known of one, and what follows.
+type Workload struct {
+	APIVersion string `json:"api_version"`
+	Kind       string `json:"kind"`
+	Namespace  string `json:"namespace"`
+	Name       string `json:"name"`
+	Owner      string `json:"owner,omitempty"` // of an object that another one made
+	Pods       int    `json:"pods"`
+
+	Verdict  Verdict           `json:"verdict"`
+	Severity *finding.Severity `json:"severity"` // of the worst finding; null: nothing was found
+	Summary  string            `json:"summary"`  // one sentence
+
+	Go         Go       `json:"go"`
+	Versions   []string `json:"go_versions"`
+	GOMAXPROCS []int    `json:"gomaxprocs"` // least and greatest that were seen; empty: none was
+	Expected   int      `json:"gomaxprocs_expected,omitempty"`
+	SetBy      string   `json:"gomaxprocs_from,omitempty"`
+	Limit      float64  `json:"limit_cpus,omitempty"` // the one that is in force where it was seen, else the spec's
+
+	Findings []*Finding `json:"findings"`
+	Muted    int        `json:"muted"` // findings that are muted
+	Cost     Cost       `json:"cost"`
+	Fix      *Fix       `json:"fix"` // null: there is nothing to be done
+
+	Go126  Change `json:"under_go_1_26"`
+	CRIO   Change `json:"under_crio_injection"`
+	Policy Change `json:"under_policy"`
+
+	Burstable *bool `json:"burstable_unlimited_unset"` // OpenShift's question; null: it can't be told
+}
+
+// String is how it is called.
+func (w *Workload) String() string {
+	return (&workload.Workload{Kind: w.Kind, Namespace: w.Namespace, Name: w.Name}).String()
+}
+
+// A Result is an audit's.
+type Result struct {
+	Workloads []*Workload
+	Totals    Totals
+}
+
+// Result joins what was read. The error is the context's.
+func (a *Audit) Result(ctx context.Context) (*Result, error) {
+	r := &Result{Workloads: []*Workload{}}
+	for _, x := range a.order {
+		w, err := a.judge(ctx, x)
+		if err != nil {
+			return nil, err
+		}
+		r.Workloads = append(r.Workloads, w)
+	}
+	slices.SortStableFunc(r.Workloads, worth)
+	r.Totals = totals(r.Workloads, a.o)
+	return r, nil
+}
+
+// worth puts what matters most first: by what was found, then by what was measured, then by the number of pods.
+func worth(a, b *Workload) int {
+	severity := func(w *Workload) int {
+		if w.Severity == nil {
+			return -1
+		}
+		return int(*w.Severity)
+	}
+	return cmp.Or(
+		cmp.Compare(slices.Index(verdicts, a.Verdict), slices.Index(verdicts, b.Verdict)),
+		cmp.Compare(severity(b), severity(a)),
+		cmp.Compare(b.Cost.Save.High, a.Cost.Save.High),
+		cmp.Compare(b.Cost.FrozenPods, a.Cost.FrozenPods),
+		cmp.Compare(value(b.Cost.Throttled)*float64(b.Pods), value(a.Cost.Throttled)*float64(a.Pods)),
+		cmp.Compare(b.Pods, a.Pods),
+		strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name),
+	)
+}
+
+// judge makes the row of a workload.
+func (a *Audit) judge(ctx context.Context, r *row) (*Workload, error) {
+	first := r.first
+	w := &Workload{
+		APIVersion: first.APIVersion, Kind: first.Kind, Namespace: first.Namespace, Name: first.Name, Owner: first.Owner,
+		Pods: len(r.pods), Versions: []string{}, GOMAXPROCS: []int{}, Findings: []*Finding{}, Muted: r.muted, Cost: r.costs(),
+	}
+	if first.Kind == "Pod" && first.Owner != "" { // its owner was not read
+		w.Kind, w.Name, _ = strings.Cut(first.Owner, "/")
+		w.APIVersion, w.Owner = "", ""
+	}
+	if w.Pods == 0 && len(a.found.Pods) == 0 {
+		for _, v := range r.variants {
+			w.Pods += v.Copies
+		}
+	}
+	known := a.programs(r)
+	byRule, err := r.spec(ctx, known)
+	if err != nil {
+		return nil, err
+	}
+	r.numbers(w)
+	w.Go = a.isGo(r, known)
+	slices.SortStableFunc(r.findings, func(a, b *Finding) int { return cmp.Compare(b.Severity, a.Severity) })
+	w.Findings = append(w.Findings, r.findings...)
+	if len(w.Findings) > 0 {
+		w.Severity = &w.Findings[0].Severity
+	}
+	w.Verdict = a.verdict(r, w, known)
+	w.Fix = r.repair(w, byRule)
+	return w, a.simulate(ctx, r, w, known)
+}
+
+// programs is what is known of a row's programs: what the user names, and what was seen while it ran.
+func (a *Audit) programs(r *row) lint.Known {
+	known := lint.Known{Nodes: a.known.Nodes, Go: a.known.Go, Binaries: &binary.Set{}}
+	of := map[string]binary.Binary{}
+	doubt := map[string]bool{}
+	for _, v := range r.variants {
+		for i := range v.Pod.Containers {
+			spec := &v.Pod.Containers[i]
+			b := a.known.Binaries.Of(v, spec)
+			if c := r.named(spec.Name); !b.Known && c != nil {
+				b = c.binary()
+			}
+			name := binary.Normal(spec.Image)
+			if old, told := of[name]; told && old.String() != b.String() {
+				doubt[name] = true // one image, several programs
+			}
+			of[name] = b
+		}
+	}
+	for name, b := range of {
+		if b.Known && !doubt[name] {
+			known.Binaries.AddFile(name, b)
+		}
+	}
+	return known
+}
+
+// binary is the program of a container as it was seen. What its go line is, Prometheus does not know: where that decides, the
+// program is not known.
+func (c *container) binary() binary.Binary {
+	p := c.main
+	from := "the program that an agent saw"
+	if c.programs == 0 {
+		if len(c.versions) != 1 {
+			return binary.Binary{}
+		}
+		p, from = Program{GoVersion: c.versions[0]}, "the program, by its own metrics,"
+	}
+	built := procs.Built(p.GoVersion, p.GoLine)
+	if minor := built.Minor(); minor == 0 || minor >= 25 && p.GoLine == "" {
+		return binary.Binary{}
+	}
+	switch p.SetBy {
+	case "automaxprocs":
+		built.Automaxprocs = procs.Imported
+	case "unthrottle":
+		built.Unthrottle = procs.Imported
+	}
+	return binary.Binary{Known: true, Program: built, From: from}
+}
+
+// spec asks the rules about the objects, and returns what they found for those who look for a remedy.
+func (r *row) spec(ctx context.Context, known lint.Known) (all []specFinding, err error) {
+	told := map[string]bool{}
+	for _, v := range r.variants {
+		findings, err := lint.Check(ctx, v, known)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range findings {
+			same := strings.Join([]string{f.Rule, f.Container, f.Variable, f.Summary}, "\n")
+			if told[same] {
+				continue
+			}
+			told[same] = true
+			all = append(all, specFinding{v, f})
+			found := Finding{Finding: f.Finding, Container: f.Container, Source: FromSpec}
+			if v.Kind == "Pod" {
+				found.Pods = max(1, v.Copies)
+			}
+			r.found(found)
+		}
+	}
+	return all, nil
+}
+
+// A specFinding is one of package lint, with the variant of the workload that it is about.
+type specFinding struct {
+	w *workload.Workload
+	lint.Finding
+}
+
+// numbers are the GOMAXPROCS and versions that were seen, and the limit: of the container that matters most.
+func (r *row) numbers(w *Workload) {
+	var main *container
+	for _, c := range r.containers {
+		if c.high > 0 && (main == nil || c.main.Procs-c.main.Expected > main.main.Procs-main.main.Expected) {
+			main = c
+		}
+		for _, v := range c.versions {
+			if !slices.Contains(w.Versions, v) {
+				w.Versions = append(w.Versions, v)
+			}
+		}
+	}
+	slices.Sort(w.Versions)
+	if main != nil {
+		w.GOMAXPROCS = []int{main.low, main.high}
+		w.Expected, w.SetBy, w.Limit = main.main.Expected, main.main.SetBy, main.limit
+	}
+	for _, c := range r.containers {
+		if w.Limit == 0 && c.spec != nil && (main == nil || main == c) {
+			w.Limit = forecast.LimitOf(c.in, c.spec).CPUs
+		}
+	}
+}
+
+// isGo says whether a row runs a Go program, by whatever says so.
+func (a *Audit) isGo(r *row, known lint.Known) Go {
+	likely, none := false, true
+	for _, c := range r.containers {
+		if c.programs > 0 || len(c.versions) > 0 || c.high > 0 {
+			return GoSeen
+		}
+		if c.spec == nil {
+			continue
+		}
+		b := known.Of(c.in, c.spec)
+		is, told := known.IsGo(c.in, c.spec)
+		switch {
+		case b.Go() && b.Program != a.known.Go:
+			return GoSeen
+		case is:
+			likely = true
+		case !told:
+			none = false
+		}
+	}
+	switch {
+	case a.watched(r):
+		return GoNone
+	case likely:
+		return GoLikely
+	case none:
+		return GoNone
+	}
+	return GoOpen
+}
+
+// watched reports whether agents looked at every pod of a row.
+func (a *Audit) watched(r *row) bool {
+	for _, p := range r.pods {
+		if !a.nodes[p.Node] {
+			return false
+		}
+	}
+	return len(r.pods) > 0
+}
+
+// verdict says how a row fares. It says no more than the data.
+func (a *Audit) verdict(r *row, w *Workload, known lint.Known) Verdict {
+	switch {
+	case w.Go == GoNone:
+		return NoGo
+	case w.Severity != nil && *w.Severity >= finding.Warning:
+		return Wrong
+	}
+	open, all := false, true
+	for _, c := range r.containers {
+		if c.spec == nil {
+			continue
+		}
+		b := known.Of(c.in, c.spec)
+		if _, told := known.IsGo(c.in, c.spec); b.Known || c.programs > 0 || c.high > 0 || told && w.Go != GoLikely {
+			continue // it was asked about by name
+		}
+		f := forecast.Of(c.in, c.spec, b, a.known.Nodes)
+		for _, line := range f.Lines {
+			open = open || line.Wrong
+			all = all && line.Procs > 0 // all CPUs of a node is right for it, and may be far more than it is meant to have
+		}
+	}
+	switch {
+	case w.Go == GoSeen && !open:
+		return Fine
+	case open:
+		return Open
+	case all:
+		return Fine // for whatever Go program runs there
+	}
+	return Nobody
+}
+
+// sentence says why, in one sentence.
+func (w *Workload) sentence() string {
+	if len(w.Findings) > 0 && w.Verdict != Open && w.Verdict != NoGo {
+		f := w.Findings[0]
+		if f.Container != "" {
+			return fmt.Sprintf("container %s: %s", f.Container, f.Summary)
+		}
+		return f.Summary
+	}
+	switch w.Verdict {
+	case Open:
+		return "which Go program runs there is not known, and the limit is not read by those with a go line of 1.24 or earlier"
+	case NoGo:
+		return "no Go program is known to run there"
+	case Nobody:
+		return "the program is not known, and neither is its GOMAXPROCS"
+	}
+	if w.Go == GoSeen {
+		return "nothing is wrong with what was seen"
+	}
+	return "GOMAXPROCS will be right for whatever Go program runs there"
+}

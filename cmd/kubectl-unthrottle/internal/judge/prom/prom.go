@@ -1,0 +1,261 @@
+// Package prom answers: what has Prometheus counted of a cluster's containers? In go its address and a time to look back; out
+// comes what is known of each container, by queries in PromQL. Each needs some exporter, and what is not there is left out: the
+// programs' own metrics, cAdvisor's, those of kube-state-metrics and those of our agent.
+//
+// Its answers are bounded, each and all together, in size and in time. A query that fails takes nothing else away.
+package prom
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/model"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/rule"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/audit"
+)
+
+// Options say what to ask.
+type Options struct {
+	URL    string
+	Since  time.Duration // 0: 24 h
+	Within time.Duration // for one answer; 0: 30 s
+	Most   int64         // bytes of an answer; 0: 64 MB
+}
+
+// A Problem is a query that gave nothing.
+type Problem struct{ About, Text, Hint string }
+
+// Found is what was counted.
+type Found struct {
+	Containers []audit.History
+	Series     int // that were read
+	Empty      []string
+	Problems   []Problem
+}
+
+// Check says what is wrong with an address.
+func Check(address string) error {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return hint.Usage("--prometheus http://prometheus.monitoring:9090", "--prometheus: %q is not the address of a server", Shown(address))
+	}
+	return nil
+}
+
+// Shown is an address without the password that may be in it.
+func Shown(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Redacted()
+}
+
+// A query is asked at once for all containers.
+type query struct {
+	about string // the metric, for those who look for it
+	text  string // SINCE stands for the time to look back, STEP for the pieces that it is cut into
+	take  func(h *audit.History, labels model.Metric, value float64)
+}
+
+// of is a container's series. Pause containers are nobody's.
+const (
+	of  = `{pod!="",container!="",container!="POD"}`
+	all = `max by (namespace, pod, container) `
+	per = `sum by (namespace, pod, container) `
+)
+
+// A rate is taken over short pieces: over the whole time it would count those hours, too, in which a young pod was not there.
+var queries = []query{
+	{"go_sched_gomaxprocs_threads", all + `(go_sched_gomaxprocs_threads{pod!=""})`, procs},
+	{"go_info", `group by (namespace, pod, container, version) (go_info{pod!=""})`, func(h *audit.History, m model.Metric, _ float64) {
+		h.GoVersion = short(string(m["version"]))
+	}},
+	{"container_cpu_usage_seconds_total", per + `(avg_over_time(rate(container_cpu_usage_seconds_total` + of + `[STEP])[SINCE:STEP]))`, func(h *audit.History, _ model.Metric, v float64) {
+		h.CPU = number(v)
+	}},
+	{"container_cpu_cfs_periods_total", all + `(increase(container_cpu_cfs_periods_total` + of + `[SINCE]))`, periods},
+	{"container_cpu_cfs_throttled_periods_total", all + `(increase(container_cpu_cfs_throttled_periods_total` + of + `[SINCE]))`, throttled},
+	{"container_cpu_cfs_throttled_seconds_total", all + `(avg_over_time(rate(container_cpu_cfs_throttled_seconds_total` + of + `[STEP])[SINCE:STEP]))`, func(h *audit.History, _ model.Metric, v float64) {
+		h.ThrottledSeconds = number(v)
+	}},
+	{"container_cpu_cfs_periods_total of pods", `max by (namespace, pod) (increase(container_cpu_cfs_periods_total{pod!="",container=""}[SINCE]))`, periods},
+	{"container_cpu_cfs_throttled_periods_total of pods", `max by (namespace, pod) (increase(container_cpu_cfs_throttled_periods_total{pod!="",container=""}[SINCE]))`, throttled},
+	{"kube_pod_container_resource_limits", all + `(kube_pod_container_resource_limits{resource="cpu",pod!=""})`, func(h *audit.History, _ model.Metric, v float64) {
+		h.Limit = v
+	}},
+	{"unthrottle_container_gomaxprocs", all + `(unthrottle_container_gomaxprocs{pod!=""})`, procs},
+	{"unthrottle_container_frozen_ratio", `avg by (namespace, pod, container) (avg_over_time(unthrottle_container_frozen_ratio{pod!=""}[SINCE]))`, func(h *audit.History, _ model.Metric, v float64) {
+		h.Frozen = number(v)
+	}},
+	{"unthrottle_container_finding", `max by (namespace, pod, container, rule, severity) (unthrottle_container_finding{pod!=""})`, found},
+}
+
+// owners is asked last: only pods that are known by then are of interest.
+const owners = `max by (namespace, pod, owner_kind, owner_name) (last_over_time(kube_pod_owner{pod!="",owner_is_controller="true"}[SINCE]))`
+
+func procs(h *audit.History, _ model.Metric, v float64) {
+	if v >= 1 && v <= 1<<20 {
+		h.Procs = int(v)
+	}
+}
+
+func periods(h *audit.History, _ model.Metric, v float64) { h.Periods = whole(v) }
+
+// throttled is never more than the periods: both are extrapolated, each for itself.
+func throttled(h *audit.History, _ model.Metric, v float64) {
+	h.ThrottledPeriods = min(whole(v), h.Periods)
+}
+
+func whole(v float64) int64 {
+	if !(v >= 0 && v < 1<<53) {
+		return 0
+	}
+	return int64(math.Round(v))
+}
+
+func number(v float64) *float64 {
+	if !(v >= 0 && v <= 1<<20) {
+		return nil
+	}
+	return &v
+}
+
+// found is a finding that an agent has now: what was mended yesterday is no news. The words are in its own document, and on the
+// rule's page.
+func found(h *audit.History, m model.Metric, v float64) {
+	var severity finding.Severity
+	if v <= 0 || severity.UnmarshalText([]byte(m["severity"])) != nil || len(h.Findings) >= mostFindings {
+		return
+	}
+	name := string(m["rule"])
+	i := slices.IndexFunc(rule.Rules(), func(r rule.Rule) bool { return r.Name == name })
+	if i < 0 {
+		return // an agent of another version, or whoever else exports the metric
+	}
+	h.Findings = append(h.Findings, finding.Finding{
+		Rule: name, Verdict: rule.Rules()[i].Verdict, Severity: severity,
+		Summary: "an agent has found " + strings.ReplaceAll(name, "-", " "), Fix: "kubectl unthrottle help " + name,
+	})
+}
+
+const mostFindings = 16
+
+// short cuts off what no version has.
+func short(text string) string { return text[:min(len(text), 64)] }
+
+// Read asks Prometheus. An error is that there is none.
+func Read(ctx context.Context, o Options) (*Found, error) {
+	o.Since, o.Within, o.Most = cmp.Or(o.Since, 24*time.Hour), cmp.Or(o.Within, 30*time.Second), cmp.Or(o.Most, 64<<20)
+	server, err := newServer(o)
+	if err != nil {
+		return nil, err
+	}
+	defer server.client.CloseIdleConnections()
+	r := &reading{o: o, server: server, found: &Found{}, at: map[place]int{}}
+	for i, q := range queries {
+		n, err := r.ask(ctx, q)
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err != nil && i == 0 && !answered(err):
+			return nil, hint.With(fmt.Errorf("asking Prometheus at %s: %s", Shown(o.URL), reason(err)), "--prometheus URL is its address, as a browser has it; kubectl port-forward may bring it near")
+		case errors.Is(err, errTooMuch):
+			r.found.Problems = append(r.found.Problems, Problem{q.about, reason(err), "the rest was not asked"})
+			return r.found, nil
+		case err != nil:
+			r.found.Problems = append(r.found.Problems, Problem{q.about, reason(err), "the rest was asked all the same"})
+		case n == 0:
+			r.found.Empty = append(r.found.Empty, q.about)
+		}
+	}
+	if err := r.owners(ctx); err != nil {
+		r.found.Problems = append(r.found.Problems, Problem{"kube_pod_owner", reason(err), "pods that are gone are left out"})
+	}
+	return r.found, ctx.Err()
+}
+
+type place struct{ namespace, pod, container string }
+
+// A reading is one pass over all queries.
+type reading struct {
+	o      Options
+	server *server
+	found  *Found
+	at     map[place]int // in found.Containers
+}
+
+// Pieces are long enough to have some samples in each, and few enough for Prometheus.
+const (
+	leastStep = 5 * time.Minute
+	mostSteps = 288
+)
+
+// vector asks for a query's series.
+func (r *reading) vector(ctx context.Context, text string, got func(model.Metric, float64) error) error {
+	seconds := func(d time.Duration) string { return fmt.Sprintf("%ds", max(1, int64(d.Seconds()))) }
+	step := min(max(r.o.Since/mostSteps, leastStep), r.o.Since)
+	return r.server.query(ctx, strings.NewReplacer("SINCE", seconds(r.o.Since), "STEP", seconds(step)).Replace(text), got)
+}
+
+func (r *reading) ask(ctx context.Context, q query) (n int, err error) {
+	err = r.vector(ctx, q.text, func(m model.Metric, v float64) error {
+		k := place{string(m["namespace"]), string(m["pod"]), string(m["container"])}
+		if k.pod == "" || len(k.namespace)+len(k.pod)+len(k.container) > mostName {
+			return nil
+		}
+		i, ok := r.at[k]
+		if !ok {
+			if i = len(r.found.Containers); i == mostContainers {
+				return fmt.Errorf("%w: more than %d containers", errTooMuch, mostContainers)
+			}
+			r.at[k] = i
+			r.found.Containers = append(r.found.Containers, audit.History{Namespace: k.namespace, Pod: k.pod, Container: k.container})
+		}
+		q.take(&r.found.Containers[i], m, v)
+		n++
+		return nil
+	})
+	r.found.Series += n
+	return n, err
+}
+
+// mostName is how long the names of a namespace, a pod and a container are together, at most.
+const mostName = 63 + 253 + 63
+
+// owners fills in who owned the pods: of those that are gone nobody else knows.
+func (r *reading) owners(ctx context.Context) error {
+	type pod struct{ namespace, name string }
+	type owner struct{ kind, name string }
+	of := map[pod]owner{}
+	for k := range r.at {
+		of[pod{k.namespace, k.pod}] = owner{}
+	}
+	err := r.vector(ctx, owners, func(m model.Metric, _ float64) error {
+		at := pod{string(m["namespace"]), string(m["pod"])}
+		if _, ok := of[at]; ok && len(m["owner_kind"])+len(m["owner_name"]) <= mostName {
+			of[at] = owner{string(m["owner_kind"]), string(m["owner_name"])}
+		}
+		r.found.Series++
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for i := range r.found.Containers {
+		h := &r.found.Containers[i]
+		o := of[pod{h.Namespace, h.Pod}]
+		h.OwnerKind, h.OwnerName = o.kind, o.name
+	}
+	return nil
+}

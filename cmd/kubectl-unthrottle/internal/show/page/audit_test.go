@@ -1,0 +1,176 @@
+package page
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
+	"github.com/unthrottle/unthrottle/cmd/internal/show/ci"
+	"github.com/unthrottle/unthrottle/cmd/internal/show/render"
+	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/manifest"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/workload"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/audit"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/lint"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/result"
+)
+
+// audited is an audit of some workloads, with an agent and Prometheus.
+func audited(t testing.TB) *result.Audit {
+	plain := func(name string, limit, request float64) workload.Container {
+		c := workload.Container{Name: "app", Image: "registry.example.com/" + name + ":1", Role: workload.Main, At: workload.Position{Path: "spec.template.spec.containers[0]"}}
+		if limit > 0 {
+			c.Limit = workload.Amount{Value: limit, State: workload.Known}
+		}
+		if request > 0 {
+			c.Request = workload.Amount{Value: request, State: workload.Known}
+		}
+		return c
+	}
+	pinned := plain("pinned", 1, 0)
+	pinned.Env = []workload.Variable{{
+		Name: "GOMAXPROCS", At: workload.Position{Path: "spec.template.spec.containers[0].env[0]"}, Form: workload.Literal, Text: "16", Value: "16", State: workload.Known,
+	}}
+	nginx := plain("nginx", 1, 0)
+	nginx.Image = "nginx:1"
+	found := &cluster.Found{Context: "prod", Server: "https://10.0.0.1:6443", Objects: 61}
+	for _, one := range []struct {
+		kind, name string
+		c          workload.Container
+		pods       int
+	}{
+		{"Deployment", "api", plain("api", 1, 0), 3},
+		{"StatefulSet", "pinned", pinned, 2},
+		{"Deployment", "perhaps", plain("perhaps", 2, 0), 1},
+		{"DaemonSet", "web", nginx, 2},
+		{"Deployment", "burst", plain("burst", 0, 0.5), 1},
+		{"Deployment", "good", plain("good", 2, 0), 1},
+	} {
+		w := &workload.Workload{APIVersion: "apps/v1", Kind: one.kind, Namespace: "shop", Name: one.name, Pod: workload.Pod{Containers: []workload.Container{one.c}}}
+		found.Workloads = append(found.Workloads, w)
+		for i := range one.pods {
+			name := one.name + "-" + string(rune('a'+i))
+			found.Pods = append(found.Pods, cluster.Pod{Namespace: "shop", Name: name, UID: name, Node: "node-1", Of: w})
+		}
+	}
+	a := audit.New(found, lint.Known{}, audit.Options{})
+	for _, pod := range []string{"api-a", "api-b"} {
+		a.Saw("node-1", audit.Program{
+			Namespace: "shop", Pod: pod, UID: pod, Container: "app", GoVersion: "go1.24.3", GoLine: "1.24 or later", Procs: 16, Expected: 2, SetBy: "default", Limit: 1,
+			Level: "container", CPUs: 16, CPU: new(0.8), Running: new(4.0), Spinning: new(2.0), Frozen: new(0.44), Throttled: new(0.9),
+			Findings: []finding.Finding{{
+				Rule: "too-many-ps", Verdict: "too many Ps", Severity: finding.Critical, Summary: "GOMAXPROCS is 16 under a limit of 1 CPU",
+				Evidence: []string{"set by the Go runtime, from the number of CPUs"}, Fix: "build with Go 1.25 or later",
+			}},
+		})
+	}
+	a.Saw("node-1", audit.Program{
+		Namespace: "shop", Pod: "good-a", UID: "good-a", Container: "app", GoVersion: "go1.26.0", GoLine: "1.26 or later", Procs: 2, Expected: 2, SetBy: "default", Limit: 2, CPUs: 16, CPU: new(0.3),
+	})
+	a.History(audit.History{Namespace: "shop", Pod: "pinned-a", Container: "app", Procs: 16, GoVersion: "go1.25.1", CPU: new(0.9), Periods: 864000, ThrottledPeriods: 432000})
+	joined, err := a.Result(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := result.NewAudit(found, joined, result.AuditAgents{
+		Asked: true, Found: 2, Answered: 1, Programs: 3, Failed: []result.AuditFailure{{Agent: "unthrottle/agent-b", Node: "node-2", Why: "it does not answer in time"}},
+	}, &result.AuditPrometheus{URL: "http://prometheus:9090", Since: 86400, Series: 7, Joined: 1, Empty: []string{}}, []result.Problem{{
+		At: "agent agent-b in unthrottle, on node node-2", Severity: string(manifest.Error), Text: "it was not heard: it does not answer in time", Hint: "kubectl logs shows what it does",
+	}})
+	d.Header = report.Header{Version: report.Version, Verb: "audit", MadeBy: "unthrottle test", Time: "2026-11-23T00:00:00Z"}
+	d.Top = 20
+	return d
+}
+
+// TestAudit holds all formats to their files.
+func TestAudit(t *testing.T) {
+	d := audited(t)
+	for name, write := range map[string]func(io.Writer) error{
+		"audit.txt":        func(w io.Writer) error { return render.Text(w, Audit(d), render.Style{}) },
+		"audit-narrow.txt": func(w io.Writer) error { return render.Text(w, Audit(d), render.Style{Width: 100}) },
+		"audit.md":         func(w io.Writer) error { return render.Markdown(w, Audit(d)) },
+		"audit.html":       func(w io.Writer) error { return render.HTML(w, Audit(d)) },
+		"audit.csv":        func(w io.Writer) error { return AuditCSV(w, d) },
+		"audit.json":       func(w io.Writer) error { return report.WriteJSON(w, d) },
+		"audit.sarif":      func(w io.Writer) error { return ci.SARIF(w, "test", d.Checks()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var b bytes.Buffer
+			if err := write(&b); err != nil {
+				t.Fatal(err)
+			}
+			got := b.String()
+			if name == "audit.html" { // its style and the document have tests of their own
+				got = regexp.MustCompile(`(?s)<(style|script).*?</(style|script)>`).ReplaceAllString(got, "")
+			}
+			golden := filepath.Join("testdata", name)
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != strings.ReplaceAll(string(want), "\r\n", "\n") {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
+			}
+		})
+	}
+}
+
+// TestAuditHeadlines: the answer has twelve words at most, whatever it is.
+func TestAuditHeadlines(t *testing.T) {
+	for _, c := range []struct {
+		wrong, open, fine int
+		rules             []string
+		namespace, want   string
+	}{
+		{namespace: "shop", want: "No workload was found in namespace shop."},
+		{want: "No workload was found."},
+		{wrong: 1, fine: 0, rules: []string{"K005"}, want: "1 of 1 workload has a wrong GOMAXPROCS."},
+		{wrong: 12, fine: 100000, rules: []string{"stale"}, want: "12 of 100,012 workloads have a wrong GOMAXPROCS."},
+		{wrong: 12, fine: 8, rules: []string{"throttled"}, want: "12 of 20 workloads are short of CPU: throttled, or waiting."},
+		{wrong: 12, fine: 8, rules: []string{"throttled", "too-many-ps"}, want: "12 of 20 workloads have a wrong GOMAXPROCS or too little CPU."},
+		{open: 3, fine: 8, want: "Nothing is known to be wrong; 3 of 11 workloads stay open."},
+		{fine: 8, want: "Nothing wrong was found in 8 workloads."},
+	} {
+		r := &audit.Result{Totals: audit.Totals{
+			Workloads: c.wrong + c.open + c.fine, Verdicts: map[audit.Verdict]int{audit.Wrong: c.wrong, audit.Open: c.open, audit.Fine: c.fine},
+		}}
+		for _, rule := range c.rules {
+			r.Totals.Causes = append(r.Totals.Causes, audit.Cause{Rule: rule})
+		}
+		d := result.NewAudit(&cluster.Found{Namespace: c.namespace}, r, result.AuditAgents{}, nil, nil)
+		if d.Verdict != c.want || quantity.Words(d.Verdict) > report.HeadlineWords {
+			t.Errorf("%+v: %q", c, d.Verdict)
+		}
+	}
+}
+
+// TestAuditTop: what a screen leaves out is counted.
+func TestAuditTop(t *testing.T) {
+	d := audited(t)
+	d.Top = 1
+	var b strings.Builder
+	if err := render.Text(&b, Audit(d), render.Style{}); err != nil {
+		t.Fatal(err)
+	}
+	if text := b.String(); !strings.Contains(text, "2 workloads more, wrong or open: --top 0 shows all") || strings.Contains(text, "StatefulSet/pinned") {
+		t.Error(text)
+	}
+	// A spreadsheet takes no formula from a cluster.
+	d.Workloads[0].Summary = "=1+1"
+	b.Reset()
+	if err := AuditCSV(&b, d); err != nil || !strings.Contains(b.String(), ",'=1+1,") {
+		t.Errorf("%v: %s", err, b.String())
+	}
+}

@@ -1,0 +1,103 @@
+// Package page answers: what does a screen show of a document of the cluster's command? One file a verb, as package view has it
+// for the other command.
+package page
+
+import (
+	"strings"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
+	"github.com/unthrottle/unthrottle/cmd/internal/show/sheet"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/manifest"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/lint"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/result"
+)
+
+// program is what people type.
+const program = "kubectl unthrottle"
+
+// Lint shows the answer, each finding below its place, and what could not be read.
+func Lint(d *result.Lint) *sheet.Sheet {
+	s := &sheet.Sheet{Program: program, Verb: "lint", Document: d, Claims: []sheet.Claim{{Word: "lint", Whole: true, Tone: lintTone(d), Text: d.Verdict}}}
+	for _, f := range d.Findings {
+		s.Add(sheet.Section{Title: title(f), Blocks: []sheet.Block{sheet.Findings{named(f)}}})
+	}
+	s.Add(unread(d.Problems))
+	looked := quantity.Plural(d.Files, "file")
+	if c := d.Cluster; c != nil {
+		s.Add(sheet.Section{Title: "Pods that are not as their template says", Blocks: []sheet.Block{sheet.Listed(c.Differ)}})
+		looked = c.About
+	}
+	s.Add(sheet.Section{Title: gone(d), Blocks: []sheet.Block{goneList(d)}})
+	s.Add(sheet.Section{Quiet: true, Blocks: []sheet.Block{sheet.Lines{Tone: sheet.Soft, Texts: []string{
+		looked + ", " + quantity.Plural(d.Workloads, "workload"),
+	}}}})
+	return s
+}
+
+// unread tells what could not be read, or not whole.
+func unread(problems []result.Problem) sheet.Section {
+	var list sheet.Listed
+	for _, p := range problems {
+		if p.Severity == string(manifest.Note) { // the document has it
+			continue
+		}
+		text := p.At + ": " + p.Text
+		if p.Hint != "" {
+			text += " (" + p.Hint + ")"
+		}
+		list = append(list, text)
+	}
+	return sheet.Section{Title: "Not read, or not whole", Blocks: []sheet.Block{list}}
+}
+
+func gone(d *result.Lint) string {
+	if d.Baseline == nil {
+		return ""
+	}
+	return "Found no more, and still in " + d.Baseline.File + " (--write-baseline writes it anew)"
+}
+
+func goneList(d *result.Lint) (list sheet.Listed) {
+	if d.Baseline == nil {
+		return nil
+	}
+	for _, f := range d.Baseline.Gone {
+		text := f.Rule + " " + f.Workload
+		if f.Container != "" {
+			text += ", container " + f.Container
+		}
+		if f.File != "" {
+			text += ", in " + f.File
+		}
+		list = append(list, text)
+	}
+	return list
+}
+
+// title says where a finding is. In a file people go by the line, in a cluster by the name.
+func title(f lint.Finding) string {
+	if f.At.File == "" {
+		return strings.TrimRight(result.Place(f)+"  "+f.At.String(), " ")
+	}
+	return f.At.String() + "  " + result.Place(f)
+}
+
+// named is a finding whose verdict begins with its rule's id, as people search for it.
+func named(f lint.Finding) finding.Finding {
+	found := f.Finding
+	found.Verdict = f.Rule + " " + f.Verdict
+	return found
+}
+
+func lintTone(d *result.Lint) sheet.Tone {
+	tone := sheet.Good
+	var worst finding.Severity
+	for i, f := range d.Findings {
+		if i == 0 || f.Severity > worst {
+			worst = f.Severity
+			tone = sheet.ToneOf(worst)
+		}
+	}
+	return tone
+}

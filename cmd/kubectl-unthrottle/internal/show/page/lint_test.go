@@ -1,0 +1,76 @@
+package page
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/show/render"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/manifest"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/workload"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/baseline"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/lint"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/result"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// procs is a container with a limit of one CPU and a number.
+func procs(name, value string) workload.Container {
+	at := workload.Position{Path: "spec.template.spec.containers[0].env[0]"}
+	return workload.Container{
+		Name: name, Image: "registry.example.com/app:1", Role: workload.Main, At: at,
+		Limit: workload.Amount{Value: 1, Text: "1", State: workload.Known},
+		Env:   []workload.Variable{{Name: "GOMAXPROCS", At: at, Form: workload.Literal, Text: value, Value: value, State: workload.Known}},
+	}
+}
+
+func of(kind, name, owner string, copies int, containers ...workload.Container) *workload.Workload {
+	return &workload.Workload{Kind: kind, Namespace: "shop", Name: name, Owner: owner, Copies: copies, Pod: workload.Pod{Containers: containers}}
+}
+
+// TestCluster: what is wrong with a template is told once, and of pods that differ from it what is new.
+func TestCluster(t *testing.T) {
+	found := &cluster.Found{
+		Context: "prod", Server: "https://10.0.0.1:6443", Namespace: "shop", Objects: 61,
+		Workloads: []*workload.Workload{
+			of("Deployment", "api", "", 50, procs("app", "16")),
+			of("Pod", "api-5d8f7-x2x4z", "Deployment/api", 3, procs("app", "16"), procs("injected", "32")),
+		},
+		Problems: []manifest.Problem{{
+			At: workload.Position{Path: "jobs.batch"}, Severity: manifest.Error,
+			Text: "the verb list is missing in namespace shop: User \"me\" cannot list it", Hint: "kubectl auth can-i list jobs.batch -n shop",
+		}},
+		Differ: []string{"3 pods of Deployment/api in shop differ from its template, such as api-5d8f7-x2x4z: container injected: GOMAXPROCS=32"},
+	}
+	d, err := result.NewClusterLint(t.Context(), found, lint.Known{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Against("known.json", []baseline.Finding{
+		{Rule: "K006", Workload: "Deployment/gone in shop", Container: "app", Variable: "GOMAXPROCS"}, {Rule: "K006", File: "a.yaml", Workload: "Pod/a"},
+	}, func(f lint.Finding) baseline.Finding { return baseline.Finding{} }, func(f baseline.Finding) bool { return f.File == "" })
+	if d.Unread() != 1 || len(d.Checks()) != 2 || d.Checks()[0].Place.File != "" {
+		t.Errorf("%+v", d.Checks())
+	}
+	var b strings.Builder
+	if err := render.Text(&b, Lint(d), render.Style{}); err != nil {
+		t.Fatal(err)
+	}
+	golden := filepath.Join("testdata", "cluster.txt")
+	if *update {
+		if err := os.WriteFile(golden, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := b.String(); got != strings.ReplaceAll(string(want), "\r\n", "\n") {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}

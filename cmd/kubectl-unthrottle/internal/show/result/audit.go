@@ -1,0 +1,311 @@
+package result
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
+	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/manifest"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/audit"
+)
+
+// Audit is what is wrong in a whole cluster, what it costs, and what would help.
+type Audit struct {
+	report.Header
+	Verdict    string            `json:"verdict"` // one sentence
+	Cluster    *Cluster          `json:"cluster"`
+	Agents     AuditAgents       `json:"agents"`
+	Prometheus *AuditPrometheus  `json:"prometheus"` // null: it was not asked
+	Registry   *AuditRegistry    `json:"registry"`   // null: none was asked
+	Totals     audit.Totals      `json:"totals"`
+	Workloads  []*audit.Workload `json:"workloads"` // what matters most first
+	Problems   []Problem         `json:"problems"`
+
+	Top int `json:"-"` // how many workloads a screen shows; 0: all
+}
+
+// AuditAgents are those that were asked.
+type AuditAgents struct {
+	Asked    bool           `json:"asked"`
+	Found    int            `json:"found"`
+	Answered int            `json:"answered"`
+	Programs int            `json:"programs"` // that they told of, in whichever namespace
+	Failed   []AuditFailure `json:"failed"`
+}
+
+// An AuditFailure is an agent that was not heard, or not believed.
+type AuditFailure struct {
+	Agent string `json:"agent"`
+	Node  string `json:"node"`
+	Why   string `json:"why"`
+}
+
+// AuditPrometheus is what was asked.
+type AuditPrometheus struct {
+	URL    string   `json:"url"`
+	Since  float64  `json:"since_seconds"`
+	Series int      `json:"series"`
+	Joined int      `json:"containers_joined"` // that belong to a workload
+	Empty  []string `json:"without_series"`    // metrics that nobody exports
+}
+
+// AuditRegistry is what registries were asked for: images whose programs nobody had seen.
+type AuditRegistry struct {
+	Images int `json:"images"`
+	Read   int `json:"read"`
+}
+
+// NewAudit tells what was found. What could not be read comes after that of the cluster.
+func NewAudit(found *cluster.Found, r *audit.Result, agents AuditAgents, prometheus *AuditPrometheus, more []Problem) *Audit {
+	if agents.Failed == nil {
+		agents.Failed = []AuditFailure{}
+	}
+	d := &Audit{
+		Cluster: &Cluster{
+			Context: found.Context, Server: found.Server, Namespace: found.Namespace, Objects: found.Objects,
+			Differ: slices.Concat([]string{}, found.Differ), About: found.String(),
+		},
+		Agents: agents, Prometheus: prometheus, Totals: r.Totals, Workloads: r.Workloads,
+		Problems: append(problems(&manifest.Set{Problems: found.Problems}), more...),
+	}
+	d.Verdict = d.verdict()
+	return d
+}
+
+// notNumber are the rules that are not about the number of Ps.
+var notNumber = []string{"throttled", "contended", "sweeper-spin"}
+
+// verdict is the answer, in twelve words at most.
+func (d *Audit) verdict() string {
+	t := d.Totals
+	wrong, open := t.Verdicts[audit.Wrong], t.Verdicts[audit.Open]
+	all := quantity.Plural(t.Workloads, "workload")
+	number, other := 0, 0
+	for _, c := range t.Causes {
+		if slices.Contains(notNumber, c.Rule) {
+			other++
+		} else {
+			number++
+		}
+	}
+	have, are := "have", "are"
+	if wrong == 1 {
+		have, are = "has", "is"
+	}
+	of := fmt.Sprintf("%s of %s", quantity.Count(wrong), all)
+	switch {
+	case t.Workloads == 0 && d.Cluster.Namespace != "":
+		return "No workload was found in namespace " + d.Cluster.Namespace + "."
+	case t.Workloads == 0:
+		return "No workload was found."
+	case wrong > 0 && other == 0:
+		return fmt.Sprintf("%s %s a wrong GOMAXPROCS.", of, have)
+	case wrong > 0 && number == 0:
+		return fmt.Sprintf("%s %s short of CPU: throttled, or waiting.", of, are)
+	case wrong > 0:
+		return fmt.Sprintf("%s %s a wrong GOMAXPROCS or too little CPU.", of, have)
+	case open > 0:
+		return fmt.Sprintf("Nothing is known to be wrong; %s of %s stay open.", quantity.Count(open), all)
+	}
+	return "Nothing wrong was found in " + all + "."
+}
+
+// Unread is how many problems took something away.
+func (d *Audit) Unread() int { return unread(d.Problems) }
+
+// Findings are all that were found, for those who count them.
+func (d *Audit) Findings() []finding.Finding { return report.Found(d.Checks()) }
+
+// Checks are one for each finding, or a single one that found nothing.
+func (d *Audit) Checks() (checks []report.Check) {
+	for _, w := range d.Workloads {
+		if w.Verdict == audit.NoGo {
+			continue
+		}
+		for i, f := range w.Findings {
+			about := w.String()
+			if f.Container != "" {
+				about += ", container " + f.Container
+			}
+			found := f.Finding
+			if i == 0 && w.Fix != nil {
+				found.Fix = w.Fix.Text
+				if w.Fix.Command != "" {
+					found.Fix += ": " + w.Fix.Command
+				}
+			}
+			checks = append(checks, report.Check{
+				About: about, Name: f.Rule + ": " + f.Verdict, Found: &found,
+				Key: strings.Join([]string{f.Rule, w.Namespace, w.Kind, w.Name, f.Container}, "\n"),
+			})
+		}
+	}
+	if len(checks) == 0 {
+		checks = []report.Check{{About: quantity.Plural(d.Totals.Workloads, "workload"), Name: "nothing wrong is known"}}
+	}
+	return checks
+}
+
+// Sources say what was read, a sentence each.
+func (d *Audit) Sources() []string {
+	texts := []string{d.Cluster.About + ", " + quantity.Plural(d.Totals.Pods, "pod")}
+	a := d.Agents
+	switch {
+	case !a.Asked:
+		texts = append(texts, "agents were not asked")
+	case a.Found == 0:
+		texts = append(texts, "no agent was found, so nothing was measured by one")
+	default:
+		texts = append(texts, fmt.Sprintf("%s of %s answered and told of %s", quantity.Count(a.Answered), quantity.Plural(a.Found, "agent"),
+			quantity.Plural(a.Programs, "Go program")))
+	}
+	if r := d.Registry; r != nil {
+		texts = append(texts, fmt.Sprintf("registries: the programs of %s of %s", quantity.Count(r.Read), quantity.Plural(r.Images, "image")))
+	}
+	if p := d.Prometheus; p != nil {
+		texts = append(texts, fmt.Sprintf("Prometheus, the last %s: %s, %s joined", lasting(p.Since), quantity.Plural(p.Series, "value"),
+			quantity.Plural(p.Joined, "container")))
+	}
+	return texts
+}
+
+func lasting(seconds float64) string {
+	return strings.TrimSuffix(strings.TrimSuffix((time.Duration(seconds)*time.Second).String(), "0s"), "0m")
+}
+
+// Known says what is known of the programs.
+func (d *Audit) Known() string {
+	g := d.Totals.Go
+	parts := []string{plural(g[audit.GoSeen], "workload runs", "workloads run") + " a Go program that was seen"}
+	if n := g[audit.GoLikely]; n > 0 {
+		parts = append(parts, quantity.Count(n)+" likely, by a variable that only Go programs read")
+	}
+	if n := g[audit.GoNone]; n > 0 {
+		parts = append(parts, quantity.Count(n)+" none")
+	}
+	if n := g[audit.GoOpen]; n > 0 {
+		parts = append(parts, "of "+quantity.Count(n)+" it is not known")
+	}
+	return strings.Join(parts, "; ")
+}
+
+// Affected says how many are affected, and by what.
+func (d *Audit) Affected() (texts []string) {
+	v := d.Totals.Verdicts
+	var parts []string
+	for _, one := range []struct {
+		verdict audit.Verdict
+		words   string
+	}{
+		{audit.Wrong, "wrong"},
+		{audit.Open, "open: wrong for some Go programs, and which runs there is not known"},
+		{audit.Fine, "fine"},
+		{audit.NoGo, "no Go"},
+		{audit.Nobody, "not known"},
+	} {
+		if n := v[one.verdict]; n > 0 {
+			parts = append(parts, quantity.Count(n)+" "+one.words)
+		}
+	}
+	texts = append(texts, strings.Join(parts, "; "))
+	for _, c := range d.Totals.Causes {
+		name := c.Verdict
+		if strings.HasPrefix(c.Rule, "K") {
+			name = c.Rule + " " + name
+		}
+		texts = append(texts, fmt.Sprintf("%s: %s, %s", name, quantity.Plural(c.Workloads, "workload"), quantity.Plural(c.Pods, "pod")))
+	}
+	if n := d.Totals.Muted; n > 0 {
+		texts = append(texts, plural(n, "finding is muted", "findings are muted"))
+	}
+	return texts
+}
+
+// Save says what CPUs are to be saved, as far as that was measured.
+func (d *Audit) Save() string { return saveText(d.Totals.Save) }
+
+func saveText(r audit.Range) string {
+	if r.Measured == 0 && r.NotMeasured == 0 {
+		return ""
+	}
+	if r.Measured == 0 {
+		return "not measured, in " + quantity.Plural(r.NotMeasured, "program") + " with too many Ps"
+	}
+	text := fmt.Sprintf("%s: what threads that looked for work used in %s with too many Ps", Span(r), quantity.Plural(r.Measured, "program"))
+	if r.NotMeasured > 0 {
+		text += "; not measured in " + quantity.Count(r.NotMeasured) + " more"
+	}
+	return text
+}
+
+// Span is a range of CPUs. Of hundreds of CPUs nobody knows the hundredths.
+func Span(r audit.Range) string {
+	if r.High >= 100 {
+		r.Low, r.High = math.Round(r.Low), math.Round(r.High)
+	}
+	low, high := quantity.Hundredths(r.Low), quantity.Hundredths(r.High)
+	if low == high {
+		return quantity.UsedCPUs(r.High)
+	}
+	return low + " to " + quantity.UsedCPUs(r.High)
+}
+
+// Still says how much time was spent standing still.
+func (d *Audit) Still() string {
+	if d.Totals.FrozenPods < 0.005 {
+		return ""
+	}
+	return "limits stopped all pods together for " + quantity.Hundredths(d.Totals.FrozenPods) + " s in each second"
+}
+
+// Go126 says what a build with Go 1.26 would change.
+func (d *Audit) Go126() string {
+	return simulated(d.Totals.Go126, "another GOMAXPROCS, built with Go 1.26 and a go line of 1.25 or later", "the right one")
+}
+
+// CRIO says what CRI-O's injection would change.
+func (d *Audit) CRIO() string {
+	text := simulated(d.Totals.CRIO, fmt.Sprintf("a GOMAXPROCS injected (simulated, with a floor of %d)", d.Totals.Floor), "")
+	if n := d.Totals.CRIO.Scarce; n > 0 {
+		text += "; in " + quantity.Count(n) + " a program used more CPU than it would have Ps"
+	}
+	return text
+}
+
+// Policy says what our admission policies would change.
+func (d *Audit) Policy() string {
+	s := d.Totals.Policy
+	return fmt.Sprintf("pods of %s would be changed as they are made; those of %s would not", quantity.Plural(s.Changed, "workload"), quantity.Count(s.Same))
+}
+
+func simulated(s audit.Simulation, what, right string) string {
+	text := fmt.Sprintf("%s would have %s", quantity.Plural(s.Changed, "workload"), what)
+	if right != "" && s.Right > 0 {
+		text += fmt.Sprintf(", %s of them %s", quantity.Count(s.Right), right)
+	}
+	text += "; " + quantity.Count(s.Same) + " would not"
+	if s.NotKnown > 0 {
+		text += "; of " + quantity.Count(s.NotKnown) + " it is not known"
+	}
+	return text
+}
+
+// OpenShift answers the question of OpenShift's criterion in one line.
+func (d *Audit) OpenShift() string {
+	s, all := d.Totals.Burstable, d.Totals.Workloads
+	text := fmt.Sprintf("%s of %s", quantity.Count(s.Changed), quantity.Plural(all, "workload"))
+	if all > 0 {
+		text += " (" + quantity.Share(float64(s.Changed)/float64(all)) + ")"
+	}
+	text += map[bool]string{true: " is", false: " are"}[s.Changed == 1] + " burstable, without a CPU limit and without an explicit GOMAXPROCS"
+	if s.NotKnown > 0 {
+		text += "; of " + quantity.Count(s.NotKnown) + " it can't be told"
+	}
+	return text
+}

@@ -1,0 +1,230 @@
+// Package result answers: what did a verb of the cluster's command find? Each verb makes one document, a plain value with JSON
+// tags, as package report has them for the other command. It computes what a document needs and writes its sentences; it reads
+// and prints nothing.
+package result
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
+	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/manifest"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/baseline"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/lint"
+)
+
+// Lint is what the rules found in manifests, or in a cluster.
+type Lint struct {
+	report.Header
+	Verdict   string         `json:"verdict"` // one sentence
+	Files     int            `json:"files"`
+	Workloads int            `json:"workloads"`
+	Findings  []lint.Finding `json:"findings"`
+	Problems  []Problem      `json:"problems"`           // what could not be read, or not whole
+	Cluster   *Cluster       `json:"cluster,omitempty"`  // null: they are files
+	Baseline  *Baseline      `json:"baseline,omitempty"` // null: there is none
+
+	below func(file string) (name, root string) // nil: a file is called as it was named
+}
+
+// Cluster is where live objects were read.
+type Cluster struct {
+	Context   string   `json:"context,omitempty"` // "": we are in a pod of it
+	Server    string   `json:"server"`
+	Namespace string   `json:"namespace,omitempty"` // "": all
+	Objects   int      `json:"objects"`
+	Differ    []string `json:"differ"` // which pods are not as their template says, and how
+	About     string   `json:"-"`
+}
+
+// Baseline is what was held against findings that are known.
+type Baseline struct {
+	File  string             `json:"file"`
+	Known int                `json:"known"` // findings that stand in it, and are left out here
+	Gone  []baseline.Finding `json:"gone"`  // that stand in it, and are found no more
+}
+
+// A Problem is what could not be read, or not whole.
+type Problem struct {
+	At       string `json:"at"`       // file:line:column
+	Severity string `json:"severity"` // error, warning or note
+	Text     string `json:"text"`
+	Hint     string `json:"hint,omitempty"`
+}
+
+// NewLint looks at what was read. The error is the context's, or lint.ErrTooMany.
+func NewLint(ctx context.Context, set *manifest.Set, known lint.Known) (*Lint, error) {
+	d := &Lint{Files: len(set.Files), Workloads: len(set.Workloads), Findings: []lint.Finding{}, Problems: problems(set)}
+	told := map[string]bool{}
+	for _, w := range set.Workloads {
+		findings, err := lint.Check(ctx, w, known)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range findings {
+			if w.Owner != "" && told[w.Namespace+"\n"+w.Owner+"\n"+same(f)] {
+				continue // pods that differ from their template, and not in this
+			}
+			told[w.Namespace+"\n"+w.Kind+"/"+w.Name+"\n"+same(f)] = true
+			if w.Copies > 0 {
+				f.Evidence = append(f.Evidence, "it is so in "+quantity.Plural(w.Copies, "pod"))
+			}
+			d.Findings = append(d.Findings, f)
+		}
+		if len(d.Findings) > lint.MostFindings {
+			return nil, lint.ErrTooMany
+		}
+	}
+	d.Verdict = d.verdict()
+	return d, nil
+}
+
+// problems are those of what was read.
+func problems(set *manifest.Set) []Problem {
+	list := []Problem{}
+	for _, p := range set.Problems {
+		list = append(list, Problem{p.At.String(), string(p.Severity), p.Text, p.Hint})
+	}
+	return list
+}
+
+// same is what makes findings of an owner and its pods one.
+func same(f lint.Finding) string {
+	return strings.Join([]string{f.Rule, f.Container, f.Variable, f.Summary}, "\n")
+}
+
+// NewClusterLint looks at what was read from a cluster.
+func NewClusterLint(ctx context.Context, found *cluster.Found, known lint.Known) (*Lint, error) {
+	d, err := NewLint(ctx, &manifest.Set{Workloads: found.Workloads, Problems: found.Problems}, known)
+	if err != nil {
+		return nil, err
+	}
+	d.Cluster = &Cluster{
+		Context: found.Context, Server: found.Server, Namespace: found.Namespace, Objects: found.Objects,
+		Differ: slices.Concat([]string{}, found.Differ), About: found.String(),
+	}
+	d.Verdict = d.verdict()
+	return d, nil
+}
+
+// In says how a file is called in the repository that it is in, and where that is.
+func (d *Lint) In(below func(file string) (name, root string)) { d.below = below }
+
+// Against leaves out the findings that stand in a baseline. called is how a finding is called there, and covered says whether
+// what stands there was looked at.
+func (d *Lint) Against(file string, standing []baseline.Finding, called func(lint.Finding) baseline.Finding, covered func(baseline.Finding) bool) {
+	known, gone := baseline.Compare(Called(d.Findings, called), standing)
+	d.Baseline = &Baseline{File: file, Gone: []baseline.Finding{}}
+	left := []lint.Finding{}
+	for i, f := range d.Findings {
+		if known[i] {
+			d.Baseline.Known++
+		} else {
+			left = append(left, f)
+		}
+	}
+	d.Findings = left
+	for _, f := range gone {
+		if covered(f) {
+			d.Baseline.Gone = append(d.Baseline.Gone, f)
+		}
+	}
+	d.Verdict = d.verdict()
+}
+
+// Called are findings as a baseline has them.
+func Called(findings []lint.Finding, called func(lint.Finding) baseline.Finding) []baseline.Finding {
+	all := make([]baseline.Finding, len(findings))
+	for i, f := range findings {
+		all[i] = called(f)
+	}
+	return all
+}
+
+// verdict is the answer in a sentence.
+func (d *Lint) verdict() string {
+	in := " in " + quantity.Plural(d.Workloads, "workload")
+	if d.Baseline != nil && d.Baseline.Known > 0 {
+		in += fmt.Sprintf("; %s in %s", plural(d.Baseline.Known, "finding stands", "findings stand"), d.Baseline.File)
+	}
+	switch {
+	case d.Workloads == 0 && d.Cluster != nil && d.Cluster.Namespace != "":
+		return "No workload was found in namespace " + d.Cluster.Namespace + "."
+	case d.Workloads == 0:
+		return "No workload was found."
+	case len(d.Findings) == 0 && d.Baseline != nil && d.Baseline.Known > 0:
+		return "No new findings" + in + "."
+	case len(d.Findings) == 0:
+		return "No findings" + in + "."
+	}
+	counts := map[finding.Severity]int{}
+	for _, f := range d.Findings {
+		counts[f.Severity]++
+	}
+	var parts []string
+	for _, kind := range []struct {
+		severity finding.Severity
+		word     string
+	}{{finding.Critical, "critical finding"}, {finding.Warning, "warning"}, {finding.Info, "note"}} {
+		if n := counts[kind.severity]; n > 0 {
+			parts = append(parts, quantity.Plural(n, kind.word))
+		}
+	}
+	return quantity.List(parts) + in + "."
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// Unread is how many problems took something away.
+func (d *Lint) Unread() int { return unread(d.Problems) }
+
+func unread(problems []Problem) (n int) {
+	for _, p := range problems {
+		if p.Severity == string(manifest.Error) {
+			n++
+		}
+	}
+	return n
+}
+
+// Checks are one for each finding, or a single one that found nothing.
+func (d *Lint) Checks() (checks []report.Check) {
+	for _, f := range d.Findings {
+		checks = append(checks, check(f, d.below))
+	}
+	if len(checks) == 0 {
+		checks = []report.Check{{About: quantity.Plural(d.Workloads, "workload"), Name: "no rule finds anything wrong"}}
+	}
+	return checks
+}
+
+// check is a finding as a system that runs builds reads it.
+func check(f lint.Finding, below func(file string) (path, root string)) report.Check {
+	c := report.Check{About: Place(f), Name: f.Rule + ": " + f.Verdict, Found: &f.Finding}
+	if at := f.At; at.File != "" && at.File != manifest.Stdin {
+		c.Place = report.Place{File: at.File, Line: at.Line, Column: at.Column, EndLine: at.EndLine}
+		if below != nil {
+			c.Place.File, c.Place.Root = below(at.File)
+		}
+	}
+	c.Key = strings.Join([]string{f.Rule, c.Place.File, f.Workload, f.Container, f.Variable}, "\n")
+	return c
+}
+
+// Place is which container of what a finding is about.
+func Place(f lint.Finding) string {
+	if f.Container != "" {
+		return f.Workload + ", container " + f.Container
+	}
+	return f.Workload
+}
