@@ -1,134 +1,69 @@
 package unthrottle
 
 import (
+	"flag"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 )
 
+var update = flag.Bool("update", false, "draw the picture of the wings")
+
 const module = "github.com/unthrottle/unthrottle"
 
-// order is the import order of the packages, lowest first: a package imports only from lines above its own. A package
-// that is not here is an error, so that a new one gets its place with thought.
-var order = []string{
-	module + "/internal/foreign",
-	module + "/internal/fromenv",
-	module + "/internal/size",
-	module + "/internal/collected",
-	module + "/cgroup",
-	module,
-	module + "/heapfloor",
-	module + "/memory",
-	module + "/memlimit",
-	module + "/auto",
-	module + "/auto/watch",
-	module + "/auto/heapfloor",
-	module + "/auto/memory",
-	module + "/maxprocs",
-	module + "/guard",
-	module + "/metrics",
-	module + "/metrics/web",
-	module + "/docs",
+// A floor is a folder with packages.
+type floor struct{ dir, packages string }
 
-	module + "/cmd/internal/ground/plain",
-	module + "/cmd/internal/ground/input",
-	module + "/cmd/internal/ground/hint",
-	module + "/cmd/internal/ground/ours",
-	module + "/cmd/internal/ground/quantity",
-	module + "/cmd/internal/ground/schema",
-	module + "/cmd/internal/ground/web",
-	module + "/cmd/internal/ground/finding",
-	module + "/cmd/internal/show/sheet",
-	module + "/cmd/internal/command/terminal",
-	module + "/cmd/internal/process/podpath",
-	module + "/cmd/internal/study/journal",
-	module + "/cmd/internal/study/sample",
-	module + "/cmd/internal/process/executable",
-	module + "/cmd/internal/process/procs",
-	module + "/cmd/internal/process/golive",
-	module + "/cmd/internal/process/goself",
-	module + "/cmd/internal/command/bug",
-	module + "/cmd/internal/process/choice",
-	module + "/cmd/internal/process/host",
-	module + "/cmd/internal/limit/workload/program",
-	module + "/cmd/internal/limit/workload",
-	module + "/cmd/internal/limit/builds",
-	module + "/cmd/internal/study/lab",
-	module + "/cmd/internal/study/generator",
-	module + "/cmd/internal/study/search",
-	module + "/cmd/internal/limit/meter",
-	module + "/cmd/internal/limit/podmeter",
-	module + "/cmd/internal/limit/expire",
-	module + "/cmd/internal/traffic/grpc",
-	module + "/cmd/internal/traffic/load",
-	module + "/cmd/internal/diagnose/moments",
-	module + "/cmd/internal/diagnose/pauses",
-	module + "/cmd/internal/diagnose/neighbours",
-	module + "/cmd/internal/study/loadtest",
-	module + "/cmd/internal/limit/emulate",
-	module + "/cmd/internal/limit/netns",
-	module + "/cmd/internal/limit/runner",
-	module + "/cmd/internal/limit/service",
-	module + "/cmd/internal/diagnose/freeze",
-	module + "/cmd/internal/diagnose/exectrace",
-	module + "/cmd/internal/diagnose/heartbeat",
-	module + "/cmd/internal/diagnose/cpuprofile",
-	module + "/cmd/internal/study/trial",
-	module + "/cmd/internal/study/tour",
-	module + "/cmd/internal/diagnose/attach",
-	module + "/cmd/internal/study/tune",
-	module + "/cmd/internal/traffic/hey",
-	module + "/cmd/internal/command/demo",
-	module + "/cmd/internal/diagnose/rule",
-	module + "/cmd/internal/show/report",
-	module + "/cmd/internal/show/inspect",
-	module + "/cmd/internal/show/ci",
-	module + "/cmd/internal/show/chart",
-	module + "/cmd/internal/show/render",
-	module + "/cmd/internal/show/view",
-	module + "/cmd/internal/command/verb",
-	module + "/cmd/internal/command/asked",
-	module + "/cmd/internal/command/progress",
-	module + "/cmd/internal/command/conduct",
-	module + "/cmd/internal/command/cli",
-	module + "/cmd/unthrottle",
+// house is the import order: a package imports only from floors below its own, which stand before it, and from packages before it on its
+// floor. One that is not here is an error, so that a new package gets its place with thought. Floors below an internal folder are wings,
+// and the doc.go of each says what it is for.
+var house = []floor{
+	{"", "internal/foreign internal/fromenv internal/size internal/collected cgroup . heapfloor memory memlimit " +
+		"auto auto/watch auto/heapfloor auto/memory maxprocs guard metrics metrics/web docs"},
+	{"cmd/internal/ground", "plain input hint ours quantity schema web finding"},
+	{"cmd/internal/process", "podpath executable procs golive goself choice host"},
+	{"cmd/internal/limit", "workload/program workload builds meter podmeter expire emulate netns runner service"},
+	{"cmd/internal/diagnose", "moments pauses neighbours freeze exectrace heartbeat cpuprofile attach rule"},
+	{"cmd/internal/traffic", "grpc load hey"},
+	{"cmd/internal/study", "journal sample lab generator search loadtest trial tour tune"},
+	{"cmd/internal/show", "sheet report inspect ci chart render view"},
+	{"cmd/internal/command", "terminal bug demo verb asked progress conduct cli"},
+	{"cmd", "unthrottle"},
+	{"cmd/kubectl-unthrottle/internal/facts", "workload manifest binary registry forecast permit cluster pods remedy"},
+	{"cmd/kubectl-unthrottle/internal/judge", "lint baseline fix policy audit prom"},
+	{"cmd/kubectl-unthrottle/internal/show", "result page"},
+	{"cmd/kubectl-unthrottle/internal/act", "podtrial alert install inventory agents inpod door webhook/certs agent webhook"},
+	{"cmd/kubectl-unthrottle/internal", "cli"},
+	{"cmd/kubectl-unthrottle", "."},
+}
 
-	module + "/cmd/kubectl-unthrottle/internal/facts/workload",
-	module + "/cmd/kubectl-unthrottle/internal/facts/manifest",
-	module + "/cmd/kubectl-unthrottle/internal/facts/binary",
-	module + "/cmd/kubectl-unthrottle/internal/facts/registry",
-	module + "/cmd/kubectl-unthrottle/internal/facts/forecast",
-	module + "/cmd/kubectl-unthrottle/internal/facts/permit",
-	module + "/cmd/kubectl-unthrottle/internal/facts/cluster",
-	module + "/cmd/kubectl-unthrottle/internal/facts/pods",
-	module + "/cmd/kubectl-unthrottle/internal/act/podtrial",
-	module + "/cmd/kubectl-unthrottle/internal/facts/remedy",
-	module + "/cmd/kubectl-unthrottle/internal/judge/lint",
-	module + "/cmd/kubectl-unthrottle/internal/judge/baseline",
-	module + "/cmd/kubectl-unthrottle/internal/judge/fix",
-	module + "/cmd/kubectl-unthrottle/internal/judge/policy",
-	module + "/cmd/kubectl-unthrottle/internal/judge/audit",
-	module + "/cmd/kubectl-unthrottle/internal/judge/prom",
-	module + "/cmd/kubectl-unthrottle/internal/act/alert",
-	module + "/cmd/kubectl-unthrottle/internal/act/install",
-	module + "/cmd/kubectl-unthrottle/internal/show/result",
-	module + "/cmd/kubectl-unthrottle/internal/act/inventory",
-	module + "/cmd/kubectl-unthrottle/internal/act/agents",
-	module + "/cmd/kubectl-unthrottle/internal/act/inpod",
-	module + "/cmd/kubectl-unthrottle/internal/act/door",
-	module + "/cmd/kubectl-unthrottle/internal/act/webhook/certs",
-	module + "/cmd/kubectl-unthrottle/internal/act/agent",
-	module + "/cmd/kubectl-unthrottle/internal/show/page",
-	module + "/cmd/kubectl-unthrottle/internal/act/webhook",
-	module + "/cmd/kubectl-unthrottle/internal/cli",
-	module + "/cmd/kubectl-unthrottle",
+// places are the import paths of the house's packages, each with its place in the order.
+func places() map[string]int {
+	at := map[string]int{}
+	for _, f := range house {
+		for _, name := range strings.Fields(f.packages) {
+			at[path.Join(module, f.dir, name)] = len(at)
+		}
+	}
+	return at
+}
+
+// wing is the name of the wing that a floor is; "": it is none.
+func (f floor) wing() string {
+	if path.Base(path.Dir(f.dir)) != "internal" {
+		return ""
+	}
+	return path.Base(f.dir)
 }
 
 // outside are packages that the tests, the benchmarks, the virtual machine and the cluster are made of. Nothing in order may import
@@ -245,20 +180,17 @@ type goPackage struct {
 }
 
 func TestStructure(t *testing.T) {
-	place := map[string]int{}
-	for i, path := range order {
-		place[path] = i
-	}
+	place := places()
 	for _, p := range packages(t) {
 		if !p.doc {
 			t.Errorf("%s has no package comment", p.path)
 		}
-		if isOutside(p.path) {
+		if isOutside(p.path) || slices.ContainsFunc(house, func(f floor) bool { return f.wing() != "" && p.path == module+"/"+f.dir }) {
 			continue
 		}
 		own, ok := place[p.path]
 		if !ok {
-			t.Errorf("%s has no place in the import order of structure_test.go", p.path)
+			t.Errorf("%s has no place in the house of structure_test.go", p.path)
 		}
 		for imported := range p.imports {
 			if !strings.HasPrefix(imported, module) {
@@ -282,6 +214,96 @@ func TestStructure(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestWings: a wing has no code of its own, and its doc.go names each of its packages once.
+func TestWings(t *testing.T) {
+	for _, f := range house {
+		if f.wing() == "" {
+			continue
+		}
+		files, _ := filepath.Glob(f.dir + "/*")
+		var folders []string
+		for _, name := range files {
+			if name = filepath.Base(name); name != "doc.go" {
+				folders = append(folders, name)
+			}
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), f.dir+"/doc.go", nil, parser.ParseComments)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		var named []string
+		for _, line := range strings.Split(file.Doc.Text(), "\n") {
+			if name, ok := strings.CutPrefix(line, "\t"); ok {
+				named = append(named, strings.Fields(name)[0])
+			}
+		}
+		slices.Sort(named)
+		if !slices.Equal(named, folders) {
+			t.Errorf("%s has %q, and its doc.go names %q", f.dir, folders, named)
+		}
+	}
+}
+
+// TestPicture holds the picture of the wings in docs/design.md to their imports. -update draws it.
+func TestPicture(t *testing.T) {
+	const from, to, page = "imports only what stands below it:\n\n", "\n\n| wing |", "docs/design.md"
+	data, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(data), from)
+	drawn, after, ok2 := strings.Cut(rest, to)
+	if !ok || !ok2 {
+		t.Fatalf("%s has no place for the wings", page)
+	}
+	if want := picture(t); drawn != want {
+		if *update {
+			if err := os.WriteFile(page, []byte(before+from+want+to+after), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			return
+		}
+		t.Errorf("%s shows\n%s\nand the imports are (-update writes it)\n%s", page, drawn, want)
+	}
+}
+
+// picture has a line for each wing of the command, the highest first, with the wings that it uses.
+func picture(t *testing.T) string {
+	wingOf := map[string]string{}
+	for _, f := range house {
+		for _, name := range strings.Fields(f.packages) {
+			wingOf[path.Join(module, f.dir, name)] = f.wing()
+		}
+	}
+	uses := map[string]map[string]bool{}
+	found := packages(t)
+	var lines []string
+	for _, f := range house {
+		if f.wing() == "" || !strings.HasPrefix(f.dir, "cmd/internal/") {
+			continue
+		}
+		used := map[string]bool{}
+		uses[f.wing()] = used
+		for _, name := range strings.Fields(f.packages) {
+			for imported := range found[path.Join(module, f.dir, name)].imports {
+				if w := wingOf[imported]; w != "" && w != f.wing() {
+					used[w] = true
+				}
+			}
+		}
+		var below []string
+		for i := len(house) - 1; i >= 0; i-- {
+			if other := house[i]; used[other.wing()] && strings.HasPrefix(other.dir, "cmd/internal/") {
+				below = append(below, other.wing())
+			}
+		}
+		lines = append(lines, strings.TrimRight(fmt.Sprintf("    %-9s ─→ %s", f.wing(), strings.Join(below, ", ")), " ─→"))
+	}
+	slices.Reverse(lines)
+	return strings.Join(lines, "\n")
 }
 
 func isOutside(path string) bool {

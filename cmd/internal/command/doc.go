@@ -1,0 +1,13 @@
+// Package command is a wing: a folder of packages, with no code of its own. This is the highest wing. Its packages answer: what does the
+// command line ask for, and where do its results go? In go arguments; out come calls of the other wings, and files. It decides nothing
+// about programs or limits.
+//
+//	verb      a command line with verbs, and where results go
+//	terminal  what of a screen can be drawn again
+//	progress  what one sees of work that goes on
+//	asked     flags that several verbs share
+//	conduct   how a long measurement begins, is kept, interrupted and continued
+//	bug       what a report of a wrong answer needs
+//	demo      the server of demo, which shows what a limit does to it
+//	cli       the verbs: a file each
+package command

@@ -1,0 +1,14 @@
+// Package limit is a wing: a folder of packages, with no code of its own. Its packages answer: how does a program run under a CPU or
+// memory limit, and what did the limit do to it? In go a limit and a command; out come what the kernel counted, and the output. It
+// compares nothing: wing study decides what to run and what the figures mean.
+//
+//	netns     a network of its own for each of several servers
+//	emulate   a limit made of signals, where no cgroup can be
+//	runner    a command under a limit, born in its group
+//	service   a server under a limit: started, ready, ended
+//	meter     what a limit did to a process meanwhile
+//	podmeter  what the containers of a pod use, seen from beside them
+//	expire    when the namespace of a study is deleted
+//	workload  the built-in programs, and how they are built
+//	builds    programs built from the user's source, at this commit, with those flags
+package limit

@@ -1,0 +1,14 @@
+// Package study is a wing: a folder of packages, with no code of its own. Its packages answer: what should be measured next, and what do
+// the measurements say? In go a plan; out comes a study: every run, and what they say together. The decisions are made in package search,
+// the statistics in package sample; neither has a clock or starts a program. How to say it is up to wing show.
+//
+//	sample     what a set of measurements says, and how sure it is
+//	search     what to measure next, and the verdict
+//	journal    what is kept of a long measurement that is interrupted
+//	lab        a fixed plan of runs, and what they say
+//	generator  what a foreign load generator has printed
+//	loadtest   a load beside what the limit did meanwhile, and the highest rate
+//	trial      one run of one setting
+//	tune       the best setting of a program, found by trying
+//	tour       what GOMAXPROCS does to a server, while one looks on
+package study

@@ -1,0 +1,13 @@
+// Package act is a wing: a folder of packages, with no code of its own. Its packages answer: what runs in the cluster, and how does it get
+// there? Servers, agents and trials, and what asks them. What a finding is comes from wing judge.
+//
+//	webhook    what a pod that is about to be made needs, and in webhook/certs its certificates
+//	door       who may come in to a server of ours
+//	install    how the agents get into a cluster, and out again
+//	alert      which metrics should reach somebody, and what they are told
+//	agent      the Go programs of a node
+//	agents     what the agents of a cluster say
+//	inventory  which programs a cluster runs, by its agents
+//	inpod      what unthrottle says inside of a pod
+//	podtrial   one run of one setting, in pods
+package act

@@ -1,0 +1,13 @@
+// Package facts is a wing: a folder of packages, with no code of its own. Its packages answer: what do manifests, images and a cluster say
+// about programs and their CPU? In go files, registries and API servers; out come workloads as data. It judges nothing.
+//
+//	workload  a workload's CPU, as data
+//	remedy    what is to be done about a variable, as data
+//	manifest  which workloads files hold, and where each fact stands
+//	binary    what is known about the program of a container
+//	registry  which program is in an image
+//	forecast  which GOMAXPROCS a program will have there
+//	cluster   the workloads of a cluster
+//	pods      the pods of a node, with their owners and images
+//	permit    who asks an agent, and whether they may
+package facts
