@@ -54,9 +54,6 @@ tune-httpbin() { # somebody else's server
 	GOBIN=$work/bin GOFLAGS= GOWORK=off go install github.com/mccutchen/go-httpbin/v2/cmd/go-httpbin@v2.26.0
 	(cd "$work" && unthrottle tune --url http://localhost:8080/gzip --seed 1 --json -- go-httpbin -log-level OFF) >tune-httpbin.json
 }
-tune-rates() {
-	unthrottle tune --url /isPrime/200003 --rates 30%,85% --procs 1 --for 3s --warmup 1s --seed 2 --json >tune-rates.json
-}
 tune-nginx() { # somebody else's server, which is not Go's
 	mkdir -p "$work/nginx/www"
 	head -c 50000 /dev/zero | tr '\0' 'a' >"$work/nginx/www/page.txt"
@@ -73,10 +70,6 @@ tune-nginx() { # somebody else's server, which is not Go's
 	(cd "$work" && unthrottle tune --vary workers=1,2,4 --url http://localhost:8080/page.txt --seed 1 --json -- \
 		nginx -p nginx -c nginx.conf -g 'daemon off; worker_processes {workers};') >tune-nginx.json
 }
-tune-redis() { # by a generator that is another program, for another protocol
-	unthrottle tune --cpus 1 --url localhost:6380 --load 'redis-benchmark -p {port} -n 60000 -t set -d 200' --vary 'io=1,2,4' --seed 1 --json -- \
-		redis-server --port 6380 --save '' --io-threads {io} >tune-redis.json
-}
 tune-limits() {
 	unthrottle tune --cpus 0.5,1,1.5 --url '/work?cpu=2ms' --slo p99=80ms --rate 250 --for 2s --seed 5 --json >tune-limits.json
 }
@@ -89,24 +82,13 @@ here() { sed 's#"dir": ".*"#"dir": "."#'; }
 
 # bench.
 bench() { unthrottle bench fib --budget 30s --json | here >bench.json; }
-bench-flood() { unthrottle bench fib --cpus 0.5,1 --procs 1,2,8 --json | here >bench-flood.json; }
 bench-chain() {
 	unthrottle bench chain chainbuf sieve powser --cpus none --procs 1,2,4 --go 1.18,1.21,1.24,1.27 --for 400ms --blocks 12 --json | here | slim >bench-chain.json
 }
-bench-garbage() { unthrottle bench garbage http json --cpus none --procs 1,2 --json | here >bench-garbage.json; }
 bench-readfile() { unthrottle bench readfile --cpus 0.5 --procs 1,2 --for 2s --json | here >bench-readfile.json; }
 bench-agent() { unthrottle bench agent --cpus 1 --procs 1,2,16,192 --json | here >bench-agent.json; }
-bench-gocmd() { unthrottle bench gocmd-list gocmd-test --cpus none --procs 1,2 --json | here >bench-gocmd.json; }
-bench-build() { unthrottle bench gocmd-build --cpus none --procs 2,1 --blocks 6 --json | here >bench-build.json; }
 
 # explain of programs in groups of cgroup v1.
-explain-findings() {
-	unthrottle run --quiet --cpus 0.5 --gomaxprocs 64 -- unthrottle workload fib --for 10s >"$work/fib.json" &
-	server=$!
-	sleep 2
-	unthrottle explain --json "$(pid unthrottle workload fib)" >explain-findings.json
-	stop
-}
 explain-memory() { # the service of bench/memory, with 85 MB alive
 	go build -C "$root/bench" -o "$work/bin/service" ./memory/service
 	GOMEMLIMIT=115MiB unthrottle run --quiet --memory 128MiB --cpus 1 -- service -alive 85 -length 1m >"$work/service.json" 2>&1 &
@@ -171,31 +153,17 @@ many() {
 # run.
 run() {
 	unthrottle run --cpus 0.5 --json -o run.json -- unthrottle workload readfile --for 2s >"$work/readfile.json"
-	unthrottle run --cpus 0.5 --gomaxprocs 1 --json -o run-one.json -- unthrottle workload readfile --for 2s >"$work/readfile.json"
 }
 
-# load, with the answers of hey and of the server's page. An SLO that was missed is exit code 3.
+# load, with the answer of the server's page. An SLO that was missed is exit code 3.
 load-slo() {
 	serve --cpus 0.5
 	unthrottle load 'http://localhost:8080/work?cpu=3ms' --rate 130 --for 15s --slo p99=50ms,errors=0.1% --json >load.json || [ $? = 3 ]
 	stop
 }
-load-paused() { # a thread above all others has a CPU for 30 ms, some four times a second
-	serve --cpus 1
-	chrt -f 90 perl -e 'use Time::HiRes qw(time sleep); for (;;) { sleep 0.2; for ($end = time + 0.03; time < $end;) {} }' &
-	pauses=$!
-	unthrottle load 'http://localhost:8080/work?cpu=100us' --rate 500 --for 6s --json >load-paused.json
-	kill "$pauses"
-	stop
-}
 load-max() {
 	serve --cpus 0.5
 	unthrottle load 'http://localhost:8080/work?cpu=3ms' --find-max --slo p99=100ms --json >load-max.json
-	stop
-}
-hey() {
-	serve --cpus 0.5
-	unthrottle hey -z 5s -c 1 -q 150 'http://localhost:8080/work?cpu=3ms' >hey.txt
 	stop
 }
 demo-page() {
@@ -251,8 +219,8 @@ change() {
 		--run 'RuneWidthAll$|RuneWidth768$|TableAmbiguous' --budget 1m --seed 1 --json) | here >change.json
 }
 
-all=(run explain-findings explain-memory explain-watch ps many demo-page hey load-slo load-paused load-max watch trace guarded trace-sparse profile
-	tune tune-httpbin tune-rates tune-nginx tune-redis tune-limits demo-picture bench bench-readfile bench-agent bench-flood bench-garbage bench-gocmd bench-chain bench-build change)
+all=(run explain-memory explain-watch ps many demo-page load-slo load-max watch trace guarded trace-sparse profile tune tune-httpbin
+	tune-nginx tune-limits demo-picture bench bench-readfile bench-agent bench-chain change)
 for sample in "${@:-${all[@]}}"; do
 	echo "$sample" >&2
 	"$sample"

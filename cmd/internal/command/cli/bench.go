@@ -199,7 +199,7 @@ func (b *bench) GoOn(from *bench) error {
 	}
 	if !sameBuilds(b.soFar.Plan.Builds, old.Plan.Builds) {
 		return hint.With(errors.New("what is built now is not what was built when the bench was started"),
-			"the commit or the working tree is another: begin anew; unthrottle report "+from.Resume+" shows the runs so far")
+			"the commit or the working tree has changed: start again; unthrottle report "+from.Resume+" shows the runs so far")
 	}
 	if now, before := b.soFar.Plan.Served, old.Plan.Served; now != nil && before != nil && now.Sum != before.Sum {
 		return fmt.Errorf("%s is not what it was when the bench was started", now.Times)

@@ -132,7 +132,7 @@ func falling[T cmp.Ordered](figure func(report.PsProcess) *T) func(a, b report.P
 }
 
 // unlooked is the error of a success that nobody could know of.
-var unlooked = hint.Usage("leave --for out", "--fail-on needs a look: by one reading, as --for 0 has it, nobody knows whether it is throttled")
+var unlooked = hint.Usage("leave --for out", "--fail-on needs a look: one reading, as with --for 0, does not say whether it is throttled")
 
 // check completes the options.
 func (o *psOptions) check(args []string) error {
@@ -211,7 +211,7 @@ func (o *psOptions) notSeen(doc *report.Ps, pid int) error {
 	case doc.Refused > 0:
 		return hint.With(fmt.Errorf("process %d (%s) may not be looked into", pid, p.Name), asItsUser)
 	}
-	return hint.With(fmt.Errorf("process %d (%s) is no Go program", pid, p.Name), fmt.Sprintf("unthrottle explain %d shows its limit", pid))
+	return hint.With(fmt.Errorf("process %d (%s) is not a Go program", pid, p.Name), fmt.Sprintf("unthrottle explain %d shows its limit", pid))
 }
 
 const asItsUser = "run it as root, or as their user"

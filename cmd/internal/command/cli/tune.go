@@ -327,7 +327,7 @@ func (t *tuner) checkLimits(p tune.Plan) error {
 		return hint.Usage("name one rate, or one limit", "which of several limits is enough is asked for one rate")
 	}
 	if p.Kind != tune.ServerKind || p.SLO == "" || p.Rate == 0 {
-		return hint.Usage("unthrottle tune --cpus 0.5,1,2 --slo p99=50ms --rate 200 -- SERVER", "which of several limits is enough can only be told for a server with an --slo and a --rate")
+		return hint.Usage("unthrottle tune --cpus 0.5,1,2 --slo p99=50ms --rate 200 -- SERVER", "which of several limits is enough is only known for a server with an --slo and a --rate")
 	}
 	if name := t.Flags.FirstGiven("conns", "procs", "all", "gogc", "objective", "pairs", "blocks", "at-once", "load", "units", "vary"); name != "" {
 		return hint.Usage("leave it out, or name one limit", "--%s is for one limit; with several the question is which one is enough", name)

@@ -211,7 +211,7 @@ func (d *dial) desert() {
 	d.change.Lock()
 	defer d.change.Unlock()
 	if d.watch.deserted() {
-		d.finish("The load has ended because nobody watched.")
+		d.finish("The load has ended because no one was watching.")
 	}
 }
 

@@ -144,7 +144,7 @@ func TestDesertedLoadEnds(t *testing.T) {
 	s.watch.leave()
 	<-sampled
 	<-loads()[0].ctx.Done()
-	if f, note := s.dial.figures(); f != nil || !strings.Contains(note, "nobody watched") {
+	if f, note := s.dial.figures(); f != nil || !strings.Contains(note, "no one was watching") {
 		t.Errorf("%v, %q", f, note)
 	}
 	if !s.watch.enter(1) { // and it can be watched again

@@ -107,7 +107,7 @@ func (r *Results[D]) openAll() error {
 	case r.formats[ending] != nil:
 		screen = ending
 	case slices.Contains(FormatNames, ending) && ending != "bench": // .txt is text
-		return hint.Usage("end its name in "+endings(r.formats)+"; any other ending is text", "-o %s: there is no .%s of this", r.Path, ending)
+		return hint.Usage("end its name in "+endings(r.formats)+"; any other ending is text", "-o %s: this can't be written as .%s", r.Path, ending)
 	}
 	for _, path := range r.paths {
 		format := r.formatOf(path)

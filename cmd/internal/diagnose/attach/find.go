@@ -70,7 +70,7 @@ func list(ports []int) string { return strings.Trim(fmt.Sprint(ports), "[]") }
 // noPprof says what a process lacks that was asked.
 func noPprof(asked ports) string {
 	if len(asked.all) == 0 {
-		return "listens on no TCP port that can be seen: there is no net/http/pprof to ask"
+		return "listens on no TCP port that can be seen, so there is no net/http/pprof to ask"
 	}
 	return fmt.Sprintf("listens on %s, where no net/http/pprof answers", list(asked.all))
 }

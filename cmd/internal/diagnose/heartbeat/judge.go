@@ -283,7 +283,7 @@ func (v *Verdict) contention(j freeze.Verdict, e Evidence, share float64) {
 	case stolen && (waited && full || late), others && waited, others && j.Cause == freeze.Contended, kept:
 		v.Cause = freeze.Contended
 	case waited && full:
-		v.Why = append(v.Why, "they wait for each other: nobody else uses much")
+		v.Why = append(v.Why, "they wait for each other: nothing else uses much")
 	case stolen && !late:
 		v.Cause = freeze.None
 	case j.Cause == freeze.Contended:

@@ -291,7 +291,7 @@ func noFollow(dir *os.File) int {
 }
 
 // ErrNoReader is the error of a pipe that nobody reads.
-var ErrNoReader = errors.New("nobody reads this pipe")
+var ErrNoReader = errors.New("nothing reads this pipe")
 
 // InPlace opens what can't be replaced and is written as it is: a pipe, a device, a descriptor of this process, as /dev/stdout and
 // /dev/fd/63 are. ok is false where a file is to be made. It waits for nobody: not for a reader of the pipe, either.

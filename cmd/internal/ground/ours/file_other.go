@@ -57,7 +57,7 @@ func (f *File) Drop() {
 }
 
 // ErrNoReader is the error of a pipe that nobody reads.
-var ErrNoReader = errors.New("nobody reads this pipe")
+var ErrNoReader = errors.New("nothing reads this pipe")
 
 // InPlace opens what can't be replaced and is written as it is: a pipe or a device. ok is false where a file is to be made.
 func InPlace(path string) (f *os.File, ok bool, err error) {

@@ -111,7 +111,7 @@ func (m *Maker) Main(ctx context.Context, v Variant, pattern string) (Program, e
 	case len(pkgs) != 1:
 		return Program{}, fmt.Errorf("%s is not one package", pattern)
 	case pkgs[0].Name != "main":
-		return Program{}, fmt.Errorf("%s is package %s, which is no program", pattern, pkgs[0].Name)
+		return Program{}, fmt.Errorf("%s is package %s, which is not a program", pattern, pkgs[0].Name)
 	}
 	return m.build(ctx, v, at, pkgs[0], "build", "-o")
 }
@@ -245,7 +245,7 @@ func (m *Maker) withGoLine(ctx context.Context, v Variant, at string) (file stri
 	}
 	mod := strings.TrimSpace(out)
 	if mod == "" || mod == os.DevNull {
-		return "", errors.New("there is no go.mod whose go line could be another")
+		return "", errors.New("there is no go.mod whose go line could be changed")
 	}
 	m.made++
 	base := filepath.Join(m.Dir, strconv.Itoa(m.made))

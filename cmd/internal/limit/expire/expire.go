@@ -48,7 +48,7 @@ func Wait(ctx context.Context, o Options) error {
 	}
 	host, port := o.Env("KUBERNETES_SERVICE_HOST"), o.Env("KUBERNETES_SERVICE_PORT")
 	if host == "" || port == "" {
-		return errors.New("looking for the API server: this is no pod: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set")
+		return errors.New("looking for the API server: this is not a pod: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set")
 	}
 	base := "https://" + net.JoinHostPort(host, port)
 	namespace := base + "/api/v1/namespaces/" + url.PathEscape(o.Namespace)

@@ -142,7 +142,7 @@ func Between(lines []Line, id string, begin, end time.Time) (Seen, error) {
 		if refused != "" {
 			return s, &ErrUnseen{refused}
 		}
-		return s, &ErrUnseen{fmt.Sprintf("%d lines of the meter, and none of this container in the time of the load", len(lines))}
+		return s, &ErrUnseen{fmt.Sprintf("%d lines of the meter, and none about this container during the load", len(lines))}
 	}
 	s.Begin, s.End = lines[of[first]], lines[of[last]]
 	if s.Begin.At.Sub(begin).Abs() > gap || end.Sub(s.End.At).Abs() > gap {

@@ -91,11 +91,11 @@ func TestBetween(t *testing.T) {
 		from   time.Duration
 		why    string
 	}{
-		"another container": {strings.Repeat("0", 64), nil, 0, "none of this container"},
+		"another container": {strings.Repeat("0", 64), nil, 0, "none about this container"},
 		"refused":           {idA, func(_ int, c *Container) { c.Refused = "it runs as user 5" }, 0, "it runs as user 5"},
 		"too late":          {idA, func(i int, c *Container) { c.ID = map[bool]string{true: idA, false: "x"}[i > 30] }, 0, "stood still"},
 		"ended too early":   {idA, func(i int, c *Container) { c.ID = map[bool]string{true: idA, false: "x"}[i < 30] }, 0, "stood still"},
-		"another time":      {idA, nil, time.Hour, "none of this container"},
+		"another time":      {idA, nil, time.Hour, "none about this container"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			all, begin := lines(51, test.change)

@@ -476,7 +476,7 @@ func (b *Bench) warn(s *lab.Study, a lab.Analysis) {
 			text += " (" + strings.Join(notes, "; ") + ")"
 		}
 		if s.Plan.Compare == lab.ByProcs && len(s.Plan.Settings) > 1 {
-			text += "; differences below " + quantity.Share(s.Plan.Margin) + " are not told apart from the emulation's own"
+			text += "; differences below " + quantity.Share(s.Plan.Margin) + " can't be told from the emulation's own"
 		}
 		add("%s", text)
 	}

@@ -340,7 +340,7 @@ func (d *Profile) addDoubts(f ProfileFacts) {
 		warn("it has only %d samples: take it for longer, or while there is more to do", d.Samples)
 	}
 	if f.Profile.NoIdle {
-		warn("it is from Go 1.21 or older, where garbage collection on idle Ps can't be told from the rest: the excess is larger than shown")
+		warn("it is from Go 1.21 or older, where garbage collection on idle Ps can't be separated from the rest: the excess is larger than shown")
 	}
 	if d.Seconds == nil && d.CPU > 0 {
 		warn("it does not say how long it took, so its CPU time can't be compared with a limit")

@@ -384,7 +384,7 @@ func (d *Tune) warn(s *tune.Study) {
 		if s.Plan.Tail < s.Pilot.Bias.Tail {
 			least += ", and of the tail below " + quantity.Share(s.Pilot.Bias.Tail) + ","
 		}
-		warn("the limit is emulated: differences below %s are not told apart from the emulation's own; unthrottle help docs/run.md tells how near it is to the kernel's", least)
+		warn("the limit is emulated: differences below %s can't be told from the emulation's own; unthrottle help docs/run.md says how close it is to the kernel's", least)
 	case d.LimitKind == "emulated":
 		warn("the limit is emulated: throttling and latency are near those of the kernel's, not equal; unthrottle help docs/run.md tells how near")
 	}

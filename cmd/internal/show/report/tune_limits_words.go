@@ -215,7 +215,7 @@ func (w limitWords) notShown() (text string, also []string) {
 		text = fmt.Sprintf("Undecided: which limit is enough for %s is not known.", asked)
 	}
 	if older {
-		return text, append(also, "These windows are of an older version, which did not count slow requests; --resume measures anew.")
+		return text, append(also, "These windows are of an older version, which did not count slow requests; --resume measures again.")
 	}
 	if w.unfinished {
 		also = append(also, w.ended(fmt.Sprintf("after %s.", quantity.Plural(w.windows, "window"))))

@@ -171,7 +171,7 @@ func TestNewTuneWarnings(t *testing.T) {
 	}
 	all := strings.Join(d.Warnings, "\n")
 	for _, want := range []string{
-		"the limit is emulated: differences below 15 % are not told apart from the emulation's own", "a warning of the pilot's", "compared by their p90", "shares 1 CPU with the program, which may use 1",
+		"the limit is emulated: differences below 15 % can't be told from the emulation's own", "a warning of the pilot's", "compared by their p90", "shares 1 CPU with the program, which may use 1",
 		"runs were not valid", "other processes used the CPUs as well", "the hypervisor took CPU time away",
 	} {
 		if !strings.Contains(all, want) {

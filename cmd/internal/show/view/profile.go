@@ -25,7 +25,7 @@ func Profile(d *report.Profile) *sheet.Sheet {
 		Detail: true, Blocks: []sheet.Block{profileFlame(d)},
 	})
 	s.Add(quiet("Classes", profileClasses(d)))
-	s.Add(sheet.Section{Title: "Why a profile alone is no verdict", Folded: true, Blocks: []sheet.Block{sheet.Lines{Texts: d.Why}}})
+	s.Add(sheet.Section{Title: "Why a profile alone is not a verdict", Folded: true, Blocks: []sheet.Block{sheet.Lines{Texts: d.Why}}})
 	s.Add(next(d.Next()))
 	return s
 }

@@ -60,7 +60,7 @@ func (p path) in(output string) (value string, err error) {
 	d.UseNumber()
 	var at any
 	if err := d.Decode(&at); err != nil {
-		return "", fmt.Errorf("what it has printed is no JSON object: %w", err)
+		return "", fmt.Errorf("its output is not a JSON object: %w", err)
 	}
 	for _, step := range p {
 		var ok bool
@@ -88,5 +88,5 @@ func (p path) in(output string) (value string, err error) {
 	case string:
 		return at, nil
 	}
-	return "", errors.New("what the JSON has there is no number")
+	return "", errors.New("the JSON has no number there")
 }

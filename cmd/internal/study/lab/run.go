@@ -40,7 +40,7 @@ const (
 	MarkSteal   = "the hypervisor took"
 	MarkOthers  = "other processes used"
 	MarkStood   = "the machine itself stood still"
-	MarkKilled  = "it did not end when it was told to"
+	MarkKilled  = "it did not end when asked to"
 	MarkRetried = "the first attempt failed"
 	MarkAgain   = "it was made again, as something else ran beside it"
 	MarkLoad    = "the load was not the one that was asked for"

@@ -34,7 +34,7 @@ func (s *Study) Further(to Reach) (Reach, error) {
 	for _, goal := range choices {
 		var more bool
 		if more, err = s.take(goal); err == nil && !more {
-			err = errors.New("the search has its verdict, and would make no more runs")
+			err = errors.New("the search has its verdict and needs no more runs")
 		}
 		if err == nil {
 			return goal, nil

@@ -211,7 +211,7 @@ type Hopeless struct {
 }
 
 func (x *execution) noGo() error {
-	return &Hopeless{Why: x.Plan.Name + " is no Go program, and does not seem to start one: GOMAXPROCS means nothing to it", NoGo: true}
+	return &Hopeless{Why: x.Plan.Name + " is not a Go program, and does not seem to start one: GOMAXPROCS means nothing to it", NoGo: true}
 }
 
 func (h *Hopeless) Error() string { return h.Why }

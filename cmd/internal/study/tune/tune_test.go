@@ -401,7 +401,7 @@ func TestNoGo(t *testing.T) {
 		w, s := newWorld(), newStudy(Plan{Kind: kind, Name: "python3"})
 		w.noGo, w.jobTime = true, func(lab.Setting) float64 { return 1 }
 		_, err := do(t, context.Background(), s, w)
-		hopeless(t, err, "python3 is no Go program, and does not seem to start one")
+		hopeless(t, err, "python3 is not a Go program, and does not seem to start one")
 		var h *Hopeless
 		if !errors.As(err, &h) || !h.NoGo || w.loads > 0 || w.jobs > 1 {
 			t.Errorf("%s: %v, after %d loads and %d jobs", kind, err, w.loads, w.jobs)
@@ -434,7 +434,7 @@ func TestLoads(t *testing.T) {
 	if !slices.Equal(rates, []float64{650, 400, 900}) {
 		t.Errorf("rates %v", rates)
 	}
-	// What is told: steps of the pilot, the pilot, and then for each load each run, with the one before it, and the verdict.
+	// What is reported: steps of the pilot, the pilot, and then for each load each run, with the one before it, and the verdict.
 	i := slices.IndexFunc(j.told, func(p Progress) bool { return p.Pilot != nil })
 	if i < 1 || j.told[i].Pilot != s.Pilot {
 		t.Fatalf("the pilot was told at %d", i)

@@ -38,7 +38,7 @@ func ParseKnob(text string) (k Knob, err error) {
 
 func (k Knob) check() error {
 	if !knobName.MatchString(k.Name) {
-		return fmt.Errorf("%.100q is no name of a variable, nor of a place {NAME} in the command line", k.Name)
+		return fmt.Errorf("%.100q is neither the name of a variable nor of a place {NAME} in the command line", k.Name)
 	}
 	if len(k.Values) < 2 {
 		return fmt.Errorf("%s has one value: the first is what it has now, and others are compared with it", k.Name)

@@ -20,8 +20,8 @@ func TestParseKnob(t *testing.T) {
 	for text, want := range map[string]string{
 		"conc":                                  "has no values",
 		"":                                      "has no values",
-		"=1,2":                                  "is no name",
-		"a b=1,2":                               "is no name",
+		"=1,2":                                  "neither the name of a variable",
+		"a b=1,2":                               "neither the name of a variable",
 		"conc=4":                                "has one value",
 		"conc=":                                 "has one value",
 		"conc=4,4":                              "twice",

@@ -320,7 +320,7 @@ func (s *schema) enum(of string, v any) (int32, error) {
 	for name := range values {
 		names = append(names, name)
 	}
-	return 0, fmt.Errorf("%s is no value of %s%s", told(v), name, others("; there are ", names))
+	return 0, fmt.Errorf("%s is not a value of %s%s", told(v), name, others("; there are ", names))
 }
 
 // told is a value in a sentence.

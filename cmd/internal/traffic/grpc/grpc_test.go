@@ -147,7 +147,7 @@ func TestWrongMessages(t *testing.T) {
 		`{"card": "a", "voucher": "b"}`:          "of card and voucher there may be one",
 		`{"items": {}}`:                          "shop.Order.items is a list, and not an object",
 		`{"items": [null]}`:                      "a list has no null",
-		`{"items": [{"size": "HUGE"}]}`:          `"HUGE" is no value of shop.Size; there are LARGE, SMALL`,
+		`{"items": [{"size": "HUGE"}]}`:          `"HUGE" is not a value of shop.Size; there are LARGE, SMALL`,
 		`{"items": [{"name": 5}]}`:               "shop.Order.Item.name: it is a string, and not 5",
 		`{"labels": []}`:                         "labels is a map, and not a list",
 		`{"flags": {"yes": 1}}`:                  `the key "yes" is neither true nor false`,

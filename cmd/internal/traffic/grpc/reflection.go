@@ -119,7 +119,7 @@ func (r *reflection) ask(ctx context.Context, what int, about string) (a answere
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK || !strings.HasPrefix(res.Header.Get("Content-Type"), "application/grpc") {
-		return a, fmt.Errorf("it is no server of gRPC: it answers with status %d and %.50q", res.StatusCode, res.Header.Get("Content-Type"))
+		return a, fmt.Errorf("it is not a gRPC server: it answers with status %d and %.50q", res.StatusCode, res.Header.Get("Content-Type"))
 	}
 	data, err := message1(res.Body)
 	switch status := res.Header.Get("Grpc-Status"); {

@@ -84,11 +84,11 @@ func TestAskHostile(t *testing.T) {
 		answer func(w http.ResponseWriter, what int, about string)
 		want   string
 	}{
-		"no gRPC":         {func(w http.ResponseWriter, _ int, _ string) { w.Header().Set("Content-Type", "text/html") }, "it is no server of gRPC"},
+		"no gRPC":         {func(w http.ResponseWriter, _ int, _ string) { w.Header().Set("Content-Type", "text/html") }, "it is not a gRPC server"},
 		"too long":        {func(w http.ResponseWriter, _ int, _ string) { w.Write([]byte{0, 255, 255, 255, 255}) }, "more than 32 MB"},
 		"it says a lot":   {func(w http.ResponseWriter, _ int, _ string) { w.Write([]byte{0, 1, 0, 0, 0, 'a'}) }, "breaks off after 1 bytes of 16777216"},
 		"compressed":      {func(w http.ResponseWriter, _ int, _ string) { w.Write([]byte{1, 0, 0, 0, 0}) }, "compressed"},
-		"garbage":         {func(w http.ResponseWriter, _ int, _ string) { w.Write(frame([]byte("garbage"))) }, "no message of protocol buffers"},
+		"garbage":         {func(w http.ResponseWriter, _ int, _ string) { w.Write(frame([]byte("garbage"))) }, "not a protocol buffers message"},
 		"an empty answer": {func(w http.ResponseWriter, _ int, _ string) { w.Write(frame(nil)) }, "there is no service shop.Till"},
 		"a garbled file":  {func(w http.ResponseWriter, _ int, _ string) { files(w, append(text(1, "x"), 255)) }, "there is no service"},
 		"no reflection":   {func(w http.ResponseWriter, _ int, _ string) { w.Header().Set("Grpc-Status", "12") }, "the server has no reflection"},

@@ -71,7 +71,7 @@ func ReadTimes(r io.Reader, seed uint64) (times []time.Duration, sum string, err
 		return nil, "", fmt.Errorf("the times are more than %v apart", longestTimes)
 	}
 	if all[len(all)-1] == all[0] {
-		return nil, "", errors.New("all times are the same, which is no load: --burst sends many at once")
+		return nil, "", errors.New("all times are the same, which is not a load: --burst sends many at once")
 	}
 	times = make([]time.Duration, 0, len(all))
 	for _, at := range all {
@@ -90,5 +90,5 @@ func parseTime(text string) (float64, error) {
 			return float64(at.Unix()) + float64(at.Nanosecond())/1e9, nil
 		}
 	}
-	return 0, fmt.Errorf("%.40q is no time, such as 1700000000.25, 2026-11-26T12:00:00.25Z or 26/Nov/2026:12:00:00 +0000", text)
+	return 0, fmt.Errorf("%.40q is not a time, such as 1700000000.25, 2026-11-26T12:00:00.25Z or 26/Nov/2026:12:00:00 +0000", text)
 }

@@ -82,7 +82,7 @@ func newAgent(stdio verb.IO) *cobra.Command {
 		flags = l.Section("\nWhom it tells:")
 		flags.StringVar(&o.certFile, "cert-file", "", "FILE\tcertificate, as PEM, read again when it changes (one of its own)")
 		flags.StringVar(&o.keyFile, "key-file", "", "FILE\tits key")
-		flags.BoolVar(&o.insecure, "insecure", false, "without TLS, whoever reaches it: for one machine, with --listen 127.0.0.1:9435, or a test")
+		flags.BoolVar(&o.insecure, "insecure", false, "without TLS, anyone who can reach it: for one machine, with --listen 127.0.0.1:9435, or a test")
 		return func(ctx context.Context, args []string) error {
 			if err := verb.NoArgs(l.Cmd, args); err != nil {
 				return err

@@ -41,12 +41,12 @@ func newAlerts(stdio verb.IO) *cobra.Command {
 		o := &alertsVerb{stdio: stdio, options: alert.Default()}
 		a := &o.options
 
-		flags := l.Section("What is told:")
-		flags.Var(quantity.Value(&a.Throttled, quantity.ParseShare, "25%"), "throttled", "S\tfrom this share of the periods on throttling alone is told (25%)")
+		flags := l.Section("What is reported:")
+		flags.Var(quantity.Value(&a.Throttled, quantity.ParseShare, "25%"), "throttled", "S\tfrom this share of the periods on throttling alone is reported (25%)")
 		flags.Var(quantity.Value(&a.WithCause, quantity.ParseShare, "10%"), "with-cause", "S\tthe same where its cause is known (10%)")
 		verb.Duration(flags, &a.For, "for", 0, "D\thow long it must last (15m)")
 		verb.Duration(flags, &a.Window, "window", time.Second, "D\tof rates: at least four times the interval of scrapes (5m)")
-		flags.StringSliceVar(&a.Exempt, "exempt-namespace", nil, "NS,…\tnamespaces that nothing is told of")
+		flags.StringSliceVar(&a.Exempt, "exempt-namespace", nil, "NS,…\tnamespaces that are left out")
 		flags.StringSliceVar(&a.KeepLabels, "keep-label", nil, "L,…\tlabels that tell clusters apart, where one Prometheus has several: cluster")
 		flags.StringVar(&a.Runbook, "runbook", a.Runbook, "URL\tyour own page of what the alerts mean, with their names as its headings")
 

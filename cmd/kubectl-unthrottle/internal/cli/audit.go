@@ -75,7 +75,7 @@ func newAudit(stdio verb.IO) *cobra.Command {
 		more.StringVar(&o.agents, "agents", agentsAuto, agentsUsage)
 		more.StringVar(&o.prom.URL, "prometheus", "", "URL\ta server that has counted: its own metrics, cAdvisor's, kube-state-metrics'")
 		more.Var(quantity.Value(&o.prom.Since, parseSince, "24h"), "since", "T\thow far Prometheus looks back: 90m, 24h, 7d (24h)")
-		more.BoolVar(&o.images, "registry", false, "pull the images whose programs nobody has seen, and look into them")
+		more.BoolVar(&o.images, "registry", false, "pull the images of programs that no agent has seen, and look into them")
 		verb.Number(more, &o.floor, "crio-floor", "", 1, "N\tCRI-O's min_injected_gomaxprocs, for what it would change (1)")
 		o.given.programs(more)
 		return o.run
@@ -268,7 +268,7 @@ func troubleOf(ctx context.Context, t *agents.Told) (all []trouble) {
 		}
 		add(manifest.Error, "it was not heard: "+short(why), cmp.Or(next, "kubectl logs shows what it does; what runs on its node was not measured, or not all of it"))
 	}
-	const liar = "look at what runs there: it is no agent of that node"
+	const liar = "look at what runs there: it is not an agent of that node"
 	if t.WrongNode != "" {
 		add(manifest.Error, "it says that it is on another node", liar)
 	}

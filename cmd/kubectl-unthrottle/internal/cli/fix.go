@@ -56,7 +56,7 @@ func newFix(stdio verb.IO) *cobra.Command {
 		o.results = verb.NewResults(stdio, o.formats())
 		flags := l.Section("Flags:")
 		flags.BoolVarP(&o.write, "write", "w", false, "write the files, each as a whole or not at all")
-		flags.BoolVar(&o.stdout, "stdout", false, "print the one file, or standard input, as it is with the changes")
+		flags.BoolVar(&o.stdout, "stdout", false, "print the one file, or standard input, with the changes made")
 		flags.Var(verb.OneOf(&o.as, "strategic", "json6902", "kustomize", "values"), "as",
 			"KIND\tprint patches: strategic or json6902, a Component for kustomize, or a hint for a Helm chart's values")
 		flags.BoolVar(&o.check, "check", false, "exit with 3 if something would change")
@@ -137,7 +137,7 @@ func (o *fixer) prepare(ctx context.Context, names []string) (lint.Known, error)
 	case len(names) == 0:
 		return lint.Known{}, hint.Usage("kubectl unthrottle fix FILE, or - for standard input", "no manifest given")
 	case o.write && stdin:
-		return lint.Known{}, hint.Usage("take --stdout for a pipe", "--write: standard input is no file")
+		return lint.Known{}, hint.Usage("take --stdout for a pipe", "--write: standard input is not a file")
 	case o.stdout && len(names) > 1:
 		return lint.Known{}, hint.Usage("name one, or take --write", "--stdout is for one file, and there are %d", len(names))
 	}

@@ -41,7 +41,7 @@ func (k *known) open(ctx context.Context) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return hint.With(fmt.Errorf("--baseline %s: there is no such file", k.read), "--write-baseline "+k.read+" makes it")
 	case err != nil:
-		return hint.With(fmt.Errorf("--baseline: %w", err), "--write-baseline "+k.read+" writes it anew, with all that is found then")
+		return hint.With(fmt.Errorf("--baseline: %w", err), "--write-baseline "+k.read+" writes it again, with everything found now")
 	}
 	return nil
 }
@@ -51,7 +51,7 @@ func (k *known) hold(d *result.Lint, covered func(baseline.Finding) bool) error 
 	if k.write != "" {
 		if n := d.Unread(); n > 0 {
 			return hint.With(fmt.Errorf("--write-baseline %s: it is not written, because %d of the problems kept something from being read", k.write, n),
-				"without --write-baseline they are told")
+				"without --write-baseline they are reported")
 		}
 		out, err := verb.NewOutput(k.write, nil)
 		if err == nil {

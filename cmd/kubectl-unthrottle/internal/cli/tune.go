@@ -209,7 +209,7 @@ func (t *tuner) checkLimits(p tune.Plan) error {
 		return nil
 	}
 	if p.SLO == "" || p.Rate == 0 {
-		return hint.Usage("kubectl unthrottle tune --cpus 0.5,1,2 --slo p99=50ms --rate 200 deployment/NAME", "which of several limits is enough can only be told with an --slo and a --rate")
+		return hint.Usage("kubectl unthrottle tune --cpus 0.5,1,2 --slo p99=50ms --rate 200 deployment/NAME", "which of several limits is enough is only known with an --slo and a --rate")
 	}
 	if name := t.Flags.FirstGiven("conns", "procs", "all", "gogc", "objective", "pairs", "blocks"); name != "" {
 		return hint.Usage("leave it out, or name one limit", "--%s is for one limit; with several the question is which one is enough", name)

@@ -61,7 +61,7 @@ func newWebhook(stdio verb.IO) *cobra.Command {
 		flags := l.Section("What it does:")
 		flags.Var(verb.OneOf(&o.options.Mode, webhook.Warn, webhook.Fix), "mode", "M\twarn, or fix: change pods too (warn)")
 		flags.Var(verb.OneOf(&o.warnOn, finding.Info.String(), finding.Warning.String(), finding.Critical.String()),
-			"warn-on", "S\tleast severity of a finding that is told: info, warning or critical (warning)")
+			"warn-on", "S\tleast severity of a finding that is reported: info, warning or critical (warning)")
 		flags.Var(goFlag{&o.options.Go}, "go", goUsage)
 		flags.StringSliceVar(&o.options.ExemptNamespaces, "exempt-namespace", nil, "NS,…\tnamespaces whose pods are left alone")
 		flags.StringSliceVar(&o.options.ExemptContainers, "exempt-container", nil, "NAME,…\tcontainers that are left alone, such as istio-proxy")

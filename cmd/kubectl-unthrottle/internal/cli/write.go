@@ -111,7 +111,7 @@ func (r *replacement) write(root *os.Root, f fix.File, swept map[string]bool) (e
 		return err
 	}
 	if !r.old.Mode().IsRegular() {
-		return errors.New("it is no plain file")
+		return errors.New("it is not a regular file")
 	}
 	if now, err := io.ReadAll(io.LimitReader(old, int64(len(f.Old))+1)); err != nil {
 		return err

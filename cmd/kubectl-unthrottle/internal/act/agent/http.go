@@ -188,11 +188,11 @@ func (a *Agent) servesExplain(w http.ResponseWriter, r *http.Request) {
 	text := r.URL.Query().Get("pid")
 	pid, err := strconv.Atoi(text)
 	if err != nil || pid < 1 {
-		http.Error(w, fmt.Sprintf("%.20q is no pid: write /api/v1/explain?pid=N, with one that /api/v1/processes names", text), http.StatusBadRequest)
+		http.Error(w, fmt.Sprintf("%.20q is not a pid: write /api/v1/explain?pid=N with a pid from /api/v1/processes", text), http.StatusBadRequest)
 		return
 	}
 	if !a.knows(pid) {
-		http.Error(w, fmt.Sprintf("%d is no Go program of a container in the last scan: /api/v1/processes names them", pid), http.StatusNotFound)
+		http.Error(w, fmt.Sprintf("%d was not a Go program of a container in the last scan: /api/v1/processes lists them", pid), http.StatusNotFound)
 		return
 	}
 	f, err := inspect.Process(r.Context(), a.o.Root, pid, explainFor)

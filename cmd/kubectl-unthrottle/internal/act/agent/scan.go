@@ -192,12 +192,12 @@ func (l *look) problems(doc *result.Agent) []string {
 	}
 	switch {
 	case l.o.Pods == nil:
-		say("nobody is asked for the pods, so containers have no names: --pods api asks the API server")
+		say("the API server is not asked for the pods, so containers have no names: --pods api asks it")
 	case l.o.Pods.Err() != nil:
 		err := l.o.Pods.Err()
 		say("%s", strings.Join(append([]string{err.Error()}, hint.Of(err)...), ": "))
 	case l.unnamed > 0:
-		say("the containers of %s are not known yet, or are no pod's of this node", quantity.Plural(l.unnamed, "Go program"))
+		say("the containers of %s are not known yet, or do not belong to a pod of this node", quantity.Plural(l.unnamed, "Go program"))
 	}
 	return problems
 }

@@ -34,7 +34,7 @@ func (o *Options) agents() []Rule {
 				`  or rate(unthrottle_agent_scans_total[`+window+`]) == 0`,
 				`)`+with),
 			`Node {{ $labels.node }}: the agent can't keep up`,
-			agent+` begins most of its scans late, or scans no more, so what it says of the programs there is old. `+
+			agent+` starts most of its scans late, or has stopped scanning, so what it reports about the programs there is old. `+
 				`What to do: look at unthrottle_agent_scan_seconds and at the agent's log; raise its memory and CPU request, or its --interval, on a node with very many processes.`),
 		rule("UnthrottleAgentBlind", "warning",
 			`(max by (job, instance) (unthrottle_agent_processes{kind="refused"}) > 0)`+"\n"+with[1:],
@@ -44,7 +44,7 @@ func (o *Options) agents() []Rule {
 		rule("UnthrottleAgentStuck", "warning",
 			`(max by (job, instance) (unthrottle_agent_processes{kind="stuck"}) > 0)`+"\n"+with[1:],
 			`Node {{ $labels.node }}: the kernel tells the agent nothing of {{ $value }} processes`,
-			agent+` looked at {{ $value }} processes and got no answer from the kernel, so Go programs among them are missing; all others are told. `+
+			agent+` looked at {{ $value }} processes and got no answer from the kernel, so Go programs among them are missing; all others are reported. `+
 				`What to do: a FUSE, NFS or other file system on that node has stopped answering, most likely, and its users stand still too: ps -eo pid,stat,wchan:32,args shows those in state D, and mount lists what is mounted.`),
 		rule("UnthrottleAgentNoPods", "warning",
 			`(max by (job, instance) (unthrottle_agent_pods_known) == 0)`+"\n"+with[1:],

@@ -41,7 +41,7 @@ type Options struct {
 	WithCause  float64       // the same where its cause is known
 	For        time.Duration // how long something must last
 	Window     time.Duration // of rates, and how long something stays found
-	Exempt     []string      // namespaces that nothing is told of
+	Exempt     []string      // namespaces that are left out
 	KeepLabels []string      // that tell several clusters apart
 	Runbook    string        // the page whose headings are the alerts
 }
@@ -63,12 +63,12 @@ var (
 func (o *Options) Check() error {
 	for _, n := range append([]string{o.Name, o.Namespace}, o.Exempt...) {
 		if !objectName.MatchString(n) {
-			return fmt.Errorf("%q is no name: lower-case letters, digits and -, 63 at most", n)
+			return fmt.Errorf("%q is not a valid name: lower-case letters, digits and -, 63 at most", n)
 		}
 	}
 	for _, l := range o.KeepLabels {
 		if !promLabel.MatchString(l) {
-			return fmt.Errorf("%q is no label of Prometheus, such as cluster", l)
+			return fmt.Errorf("%q is not a Prometheus label, such as cluster", l)
 		}
 		for _, own := range append(labels, "rule", "severity", "level", "instance", "job") {
 			if l == own {
@@ -80,7 +80,7 @@ func (o *Options) Check() error {
 	case !(o.Throttled > 0 && o.Throttled < 1), !(o.WithCause > 0 && o.WithCause < 1):
 		return errors.New("a share of the periods is more than 0 % and less than 100 %")
 	case o.WithCause > o.Throttled:
-		return errors.New("the share from which throttling is told where its cause is known can't be more than that where it is not")
+		return errors.New("the share from which throttling is reported can't be higher where its cause is known than where it is not")
 	case o.Window < time.Second || o.Window%time.Second != 0 || o.For < 0 || o.For%time.Second != 0:
 		return errors.New("times are whole seconds")
 	}

@@ -434,7 +434,7 @@ var cases = []struct {
 		want: []fires{{40, "UnthrottleNodeThrottled=2"}},
 	},
 	{
-		name:   "namespaces that nothing is told of, and shares of one's own",
+		name:   "namespaces that are left out, and shares of one's own",
 		change: func(o *Options) { o.Exempt = []string{"test", "shop"} },
 		seen: []seen{
 			{findings: []string{"too-many-ps"}, level: "container", share: 50},

@@ -83,7 +83,7 @@ func (p *Pod) Find(ctx context.Context, what string) error {
 		p.Name = name
 		return nil
 	case kinds[kind] == "" || name == "":
-		return hint.Usage("mypod, or deployment/api", "%s is no pod, and nothing that has pods", what)
+		return hint.Usage("mypod, or deployment/api", "%s is neither a pod nor something that has pods", what)
 	}
 	at := fmt.Sprintf(kinds[kind], "namespaces/"+p.Namespace)
 	data, err := cluster.Raw(ctx, p.REST.Get().AbsPath(at, name))
@@ -152,7 +152,7 @@ func (p *Pod) Run(ctx context.Context, verb string, flags ...string) (*Done, err
 	process := p.Process
 	if process == "" {
 		if pod.first() == 0 {
-			return nil, hint.Usage("add --process NAME", "the containers of this pod see each other's processes, so the first one is none of theirs")
+			return nil, hint.Usage("add --process NAME", "the containers of this pod see each other's processes, so process 1 does not belong to this container")
 		}
 		process = strconv.Itoa(pod.first())
 	}

@@ -87,7 +87,7 @@ func peek(in *bufio.Reader) (byte, error) {
 
 func bad(err error) error {
 	if err == nil {
-		err = errors.New("something follows that is no document")
+		err = errors.New("there is more after the document")
 	}
 	return fmt.Errorf("it is not what an agent says: %w", err)
 }

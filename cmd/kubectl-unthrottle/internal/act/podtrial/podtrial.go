@@ -387,7 +387,7 @@ func (x *Session) seen(ctx context.Context, begin, end time.Time) (s podmeter.Se
 		case <-time.After(x.poll()):
 		}
 	}
-	return s, trouble(true, "kubectl -n "+x.Kit.Namespace+" logs "+x.pod.Metadata.Name+" -c "+meterName, "what counts the server's CPU time has written nothing since the load ended")
+	return s, trouble(true, "kubectl -n "+x.Kit.Namespace+" logs "+x.pod.Metadata.Name+" -c "+meterName, "the meter of the server's CPU time has written nothing since the load ended")
 }
 
 // collections are those of the server's garbage collector between two times, from its log, each line of which has its time.

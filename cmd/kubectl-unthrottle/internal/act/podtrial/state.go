@@ -180,7 +180,7 @@ func (p *Pod) Judge() error {
 		switch {
 		case e == nil:
 		case s.Name == meterName:
-			return trouble(false, "", "what counts the server's CPU time has ended: %s", e.how())
+			return trouble(false, "", "the meter of the server's CPU time has ended: %s", e.how())
 		case e.Reason == "ContainerStatusUnknown":
 			return trouble(true, "", "the node lost sight of container %s", s.Name)
 		default:

@@ -61,7 +61,7 @@ func TestJudge(t *testing.T) {
 		},
 		"the meter": {
 			pod:  "{status: {containerStatuses: [" + running + ", {name: unthrottle-meter, state: {terminated: {exitCode: 1}}}]}}",
-			want: "what counts the server's CPU time has ended: exit code 1",
+			want: "the meter of the server's CPU time has ended: exit code 1",
 		},
 		"preempted": {
 			pod:   "{spec: {nodeName: n1}, status: {phase: Failed, conditions: [{type: DisruptionTarget, status: 'True', reason: PreemptionByScheduler, message: x}], containerStatuses: [{name: server, state: {terminated: {exitCode: 137}}}]}}",

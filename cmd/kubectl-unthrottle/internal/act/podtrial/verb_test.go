@@ -153,7 +153,7 @@ func TestUsage(t *testing.T) {
 		"a file of ours":      {"deployment/api --data @x", 2, "is a file of this machine"},
 		"targets":             {"deployment/api --targets x", 2, "--targets is of this machine"},
 		"a program":           {"-- ./server", 2, "a program of this machine is tuned by unthrottle tune"},
-		"limits without SLO":  {"deployment/api --cpus 1,2", 2, "can only be told with an --slo and a --rate"},
+		"limits without SLO":  {"deployment/api --cpus 1,2", 2, "is only known with an --slo and a --rate"},
 		"a file and a name":   {"deployment/api -f x", 2, "--filename cannot be used together"},
 		"no such file":        {"-f none.yaml", 1, "reading the workload"},
 		"a margin of nothing": {"deployment/api --margin 0.01%", 2, "no number of runs would be enough"},

@@ -108,7 +108,7 @@ func (m *Image) shell(argv []string, depth int) Binary {
 	case c.err != nil:
 		return unknown("%v", c.err)
 	case c.script == "":
-		return unknown("%s is no script", real)
+		return unknown("%s is not a script", real)
 	}
 	return m.script(c.script, words[1:], depth)
 }

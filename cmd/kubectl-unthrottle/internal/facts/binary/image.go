@@ -143,7 +143,7 @@ func (m *Image) manifest(name string) (config string, err error) {
 		Manifests list[descriptor] `json:"manifests"`
 	}
 	if err := m.document("index.json", &index); err != nil {
-		return "", fmt.Errorf("it is no image: neither OCI layout nor docker save: %w", err)
+		return "", fmt.Errorf("it is not an image: neither OCI layout nor docker save: %w", err)
 	}
 	var images []descriptor
 	var names [][]string

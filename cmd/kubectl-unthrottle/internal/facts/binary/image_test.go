@@ -286,7 +286,7 @@ func TestProgram(t *testing.T) {
 		{[]string{"sh", "-c", "cd /x\nexec app"}, nil, app},
 		{[]string{"sh"}, nil, "its entry point is a shell"},
 		{[]string{"sh", "/exec.sh"}, nil, app},
-		{[]string{"sh", "/bin/app"}, nil, app + " is no script"},
+		{[]string{"sh", "/bin/app"}, nil, app + " is not a script"},
 		{[]string{"/exec.sh"}, nil, app},
 		{[]string{"/args.sh"}, []string{"app"}, app},
 		{[]string{"/args.sh"}, []string{"-x"}, "its entry point is a shell script"},
@@ -321,15 +321,15 @@ func TestBad(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"nothing":          {nil, "it is no image"},
+		"nothing":          {nil, "it is not an image"},
 		"text":             {[]byte("hello, this is no image at all"), "unexpected EOF"},
-		"empty tarball":    {layer(t), "it is no image"},
+		"empty tarball":    {layer(t), "it is not an image"},
 		"no config":        {layer(t, saved(t, nil, c, good)[0], item{"manifest.json", `[{"Config":"x","Layers":[]}]`}), "file does not exist"},
 		"no layer":         {layer(t, saved(t, nil, c, good)[1:]...), "layer 1: "},
 		"broken layer":     {layer(t, saved(t, nil, c, []byte("\x1f\x8bno gzip"))...), "layer 1: "},
 		"cut layer":        {layer(t, saved(t, nil, c, good[:300])...), "layer 1: unexpected EOF"},
 		"a path as digest": {layer(t, item{"index.json", `{"manifests":[{"digest":"../../etc/passwd"}]}`}), "is not a digest"},
-		"bad JSON":         {layer(t, item{"index.json", `{`}), "it is no image"},
+		"bad JSON":         {layer(t, item{"index.json", `{`}), "it is not an image"},
 		"large JSON":       {layer(t, item{"index.json", strings.Repeat(" ", maxDocument+1)}), errTooLarge.Error()},
 		"index in itself":  {layer(t, selfIndex()...), "nested too deeply"},
 		"names too long":   {layer(t, item{strings.Repeat("a", maxName+1), ""}), errTooLarge.Error()},

@@ -18,7 +18,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/web"
 )
 
-var errNotAPIServer = errors.New("what answers there is no API server")
+var errNotAPIServer = errors.New("the server there is not an API server")
 
 // explain is the error of a server that can't be asked at all.
 func (c *client) explain(err error) error {
@@ -50,7 +50,7 @@ func reason(err error) (why, hint string) {
 	}
 	switch {
 	case errors.As(err, &redirect):
-		return redirect.Error(), "an API server redirects nobody: look at what answers there, and who may create it"
+		return redirect.Error(), "an API server never redirects: look at what answers there, and who may create it"
 	case errors.Is(err, ErrTooLarge):
 		_, most, _ := strings.Cut(err.Error(), ErrTooLarge.Error())
 		return ErrTooLarge.Error() + most, ""
@@ -59,7 +59,7 @@ func reason(err error) (why, hint string) {
 	case apierrors.IsUnauthorized(err):
 		return "it does not know who you are (401)", "log in again, or look at the user of the context: kubectl config view --minify"
 	case errors.As(err, &authority):
-		return "its certificate is signed by nobody that is trusted: " + authority.Error(), "the cluster's certificate-authority in the kubeconfig is missing or another one's"
+		return "its certificate is signed by an untrusted authority: " + authority.Error(), "the cluster's certificate-authority in the kubeconfig is missing or another one's"
 	case errors.As(err, &hostname), errors.As(err, &certificate):
 		return "its certificate is not valid: " + cause.Error(), "ask who runs the cluster; tls-server-name in the kubeconfig says which name to expect"
 	case errors.As(err, &alert):

@@ -145,7 +145,7 @@ func (l *Line) environment(f Forecast, cpus int, known bool) {
 		if cpus == allCPUs {
 			n = allCPUs
 		}
-		l.Why = f.Setting.From + ": there is no limit, so it is what the node has for pods"
+		l.Why = f.Setting.From + ": there is no limit, so it is the node's allocatable CPU"
 		if f.Setting.Divide != 1 {
 			l.Why = fmt.Sprintf("%s, in units of %s", l.Why, quantity.CPUs(f.Setting.Divide))
 		}

@@ -225,7 +225,7 @@ func (a at) amount(keys ...string) (workload.Amount, workload.Position) {
 func (a at) quantity() workload.Amount {
 	if a.node.Kind != Scalar {
 		a.problem(Error, "", "%s is a %s where a quantity is wanted", last(a.path.String()), kindName(a.node))
-		return workload.Amount{State: workload.Unknown, Unknown: "it is no quantity"}
+		return workload.Amount{State: workload.Unknown, Unknown: "it is not a quantity"}
 	}
 	text := strings.TrimSpace(a.node.Value)
 	if why := substituted(text); why != "" {

@@ -132,7 +132,7 @@ type placer struct {
 	line, column, offset int
 }
 
-var errPlace = errors.New("the place of a value in it can't be told")
+var errPlace = errors.New("the place of a value in it is not known")
 
 func (p *placer) fail(offset int) int {
 	if p.err == nil {

@@ -251,7 +251,7 @@ func (g *Guard) tell(err error) {
 		return
 	}
 	if g.refused = err != nil; g.refused {
-		g.log.Error("the API server can't be asked who may ask: nobody new is answered", "error", err)
+		g.log.Error("the API server can't be asked who may ask, so no new caller gets an answer", "error", err)
 	} else {
 		g.log.Info("the API server tells again who may ask")
 	}

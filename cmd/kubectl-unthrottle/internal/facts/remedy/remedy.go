@@ -9,7 +9,7 @@ type Remedy struct {
 	Value    string `json:"value,omitempty"`    // Set: the value, unless Resource says it. Repair: the divisor
 	Resource string `json:"resource,omitempty"` // Set: the value comes from this resource of the container, such as limits.cpu, with a divisor of 1
 	// Only says for which programs it is right, where the program is not known: "a program built with Go 1.25 or later and such a
-	// go line". Such a remedy is told, and not applied. "" is right for all.
+	// go line". Such a remedy is shown, and not applied. "" is right for all.
 	Only string `json:"only,omitempty"`
 	Why  string `json:"why"` // a clause: "Go ignores the value"
 }

@@ -240,7 +240,7 @@ func readAlone(ctx context.Context, data []byte) (*reading, error) {
 	return r, nil
 }
 
-var errBack = errors.New("the result does not read back as it is meant, so nothing is changed here; please report this file")
+var errBack = errors.New("the result does not read back as intended, so nothing is changed here; please report this file")
 
 // wrong reads the text with these changes, and says what is not as it should be. It is nil if each object that changes says what was
 // meant to the last value, and the facts of all workloads are the same but for the variables that were meant.

@@ -109,7 +109,7 @@ func (d *document) change(w *workload.Workload, c *workload.Container, r remedy.
 	case remedy.Repair:
 		err = d.repair(ch)
 	default:
-		err = refuse("nobody knows how to %s", r.Action)
+		err = refuse("there is no known way to %s", r.Action)
 	}
 	return ch, err
 }
@@ -131,7 +131,7 @@ func (ch *change) find() error {
 		return nil
 	}
 	if ch.env.Kind != manifest.List {
-		return errors.New("env is no list of its own")
+		return errors.New("env is not a list of its own")
 	}
 	ch.count = len(ch.env.Items)
 	for i, item := range ch.env.Items {
@@ -145,7 +145,7 @@ func (ch *change) find() error {
 		}
 		switch {
 		case own.Kind != manifest.Map || name == nil && merges(own):
-			return errors.New("env has an entry whose name can't be told")
+			return errors.New("env has an entry whose name is not known")
 		case name == nil || name.Kind != manifest.Scalar || name.Value != ch.remedy.Variable:
 		case own != item || merges(own):
 			return errors.New("its entry stands behind an alias or a merge key")
@@ -256,7 +256,7 @@ func (d *document) repair(ch *change) error {
 func (ch *change) scalar(t text, m *node, i int, value string) error {
 	n := m.Items[i]
 	if n.Kind != manifest.Scalar {
-		return errors.New("its value is no text")
+		return errors.New("its value is not text")
 	}
 	if n.Start != n.Body && n.Anchor == "" {
 		return errors.New("its value has a tag")
@@ -356,7 +356,7 @@ func (d *document) add(ch *change, container *node) error {
 		dash, ok := d.dash(ch.env, ch.count-1)
 		column, first := d.column(dash)
 		if !ok || !first {
-			return errors.New("the place for it can't be told")
+			return errors.New("the place for it is not known")
 		}
 		indent := strings.Repeat(" ", column)
 		s := ch.style(d.text, dash)

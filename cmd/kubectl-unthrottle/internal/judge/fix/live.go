@@ -26,7 +26,7 @@ func Live(w *workload.Workload, wanted ...Wanted) (Patch, error) {
 	case w.Kind == "Pod" && w.Owner != "":
 		return Patch{}, errors.New("no template says so: find what changes these pods as they are made")
 	case w.Kind == "Pod", w.Kind == "Job":
-		return Patch{}, fmt.Errorf("the environment of a %s can't be changed: make it anew", w.Kind)
+		return Patch{}, fmt.Errorf("the environment of a %s can't be changed: create it again", w.Kind)
 	}
 	var changes []*change
 	for _, x := range wanted {
@@ -99,7 +99,7 @@ func live(w *workload.Workload, x Wanted) (*change, error) {
 		}
 		ch.new = object("name", x.Remedy.Variable, "valueFrom", object("resourceFieldRef", ref))
 	default:
-		return nil, fmt.Errorf("nobody knows how to %s", x.Remedy.Action)
+		return nil, fmt.Errorf("there is no known way to %s", x.Remedy.Action)
 	}
 	return ch, nil
 }

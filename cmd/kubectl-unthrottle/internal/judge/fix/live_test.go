@@ -64,7 +64,7 @@ func TestLive(t *testing.T) {
 		{"a Job", "batch/v1", "Job", liveContainer(literal), remove, "the environment of a Job can't be changed"},
 		{"a pod", "v1", "Pod", liveContainer(literal), remove, "the environment of a Pod can't be changed"},
 		{"nothing to take out", "apps/v1", "Deployment", liveContainer(), remove, "is not an entry of env"},
-		{"nothing to be done", "apps/v1", "Deployment", liveContainer(literal), remedy.Remedy{Action: remedy.Leave, Variable: "GOMAXPROCS"}, "nobody knows how"},
+		{"nothing to be done", "apps/v1", "Deployment", liveContainer(literal), remedy.Remedy{Action: remedy.Leave, Variable: "GOMAXPROCS"}, "there is no known way"},
 		{"a place that is none", "apps/v1", "Deployment", workload.Container{Name: "app"}, set, "the place of container app is not known"},
 	} {
 		w := liveWorkload(c.version, c.kind, c.c)

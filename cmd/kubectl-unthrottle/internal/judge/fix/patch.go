@@ -125,7 +125,7 @@ func noStrategic(o []*change) string {
 			return "a variable stands in env twice; take --as json6902"
 		}
 		if ch.c.Name == "" || names[ch.c.Name] > 1 {
-			return "its containers can't be told apart by their names; take --as json6902"
+			return "its containers have no names to tell them apart; use --as json6902"
 		}
 	}
 	return ""

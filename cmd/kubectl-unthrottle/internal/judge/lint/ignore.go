@@ -99,11 +99,11 @@ func withoutEffect(workload string, i workload.Ignore, id string) Finding {
 	f.Fix = "take the comment out"
 	switch {
 	case id == "":
-		f.Summary = "this comment takes nothing back: no rule has found anything here"
+		f.Summary = "this ignore comment has no effect: no rule reports anything here"
 	case !slices.ContainsFunc(rules, func(r Rule) bool { return strings.EqualFold(r.ID, id) }):
-		f.Summary = "this comment takes nothing back: there is no rule " + id
+		f.Summary = "this ignore comment has no effect: there is no rule " + id
 	default:
-		f.Summary = "this comment takes nothing back: " + strings.ToUpper(id) + " has found nothing here"
+		f.Summary = "this ignore comment has no effect: " + strings.ToUpper(id) + " reports nothing here"
 	}
 	return f
 }

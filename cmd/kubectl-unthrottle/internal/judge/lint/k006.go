@@ -48,5 +48,5 @@ func (f *facts) cleared(automaxprocs bool) cure {
 	case f.limit.State == workload.Known && (strings.ContainsAny(f.procs.Value, "123456789") || known && !does):
 		return f.takeOut(f.fitting())
 	}
-	return remove("take GOMAXPROCS out, or "+text, "Go ignores the value, so nothing changes but that nobody is misled")
+	return remove("take GOMAXPROCS out, or "+text, "Go ignores the value, so this only removes what misleads")
 }

@@ -22,7 +22,7 @@ func noLimit(pod []*facts) []Finding {
 	found.Summary = "GOMAXPROCS will be the node's CPUs in " + names + ": there is no CPU limit"
 	found.cured(leave("set GOMAXPROCS to a small multiple of the request if it does much less than the node could; else leave it",
 		"how much of the node it is to use is not in the manifest"))
-	return one(found.saying("no version of Go looks at the request; CRI-O may be told to set GOMAXPROCS to twice the request"))
+	return one(found.saying("no version of Go looks at the request; CRI-O can be configured to set GOMAXPROCS to twice the request"))
 }
 
 // outgrows reports whether the nodes are not known, or one is far larger than the request.

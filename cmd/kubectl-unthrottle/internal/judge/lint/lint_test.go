@@ -267,9 +267,9 @@ var cases = []struct {
 	{"taken back", build(limit("1"), procsIs("8"), ignore(110, 112, "k005"), ignore(110, 110, "K004")), Known{}, "", ""},
 	{"what it hid shows", build(limit("1"), procsIs("8"), ignore(110, 112, "K005")), Known{}, "K004/info", ""},
 	{"all taken back", build(limit("1"), procsIs("8"), ignore(110, 112)), Known{}, "", ""},
-	{"on other lines", build(limit("1"), procsIs("8"), ignore(90, 109, "K005")), go124, "K005/warning K000/info", "K005 has found nothing"},
+	{"on other lines", build(limit("1"), procsIs("8"), ignore(90, 109, "K005")), go124, "K005/warning K000/info", "K005 reports nothing"},
 	{"nothing there", build(limit("1"), ignore(100, 112, "K005", "K001")), Known{}, "K000/info K000/info", ""},
-	{"nothing at all there", build(limit("1"), ignore(100, 112)), Known{}, "K000/info", "no rule has found"},
+	{"nothing at all there", build(limit("1"), ignore(100, 112)), Known{}, "K000/info", "no rule reports"},
 	{"no such rule", build(limit("1"), procsIs("8"), ignore(100, 112, "K099", "K005")), go124, "K000/info", "there is no rule K099"},
 }
 

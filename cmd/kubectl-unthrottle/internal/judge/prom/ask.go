@@ -33,7 +33,7 @@ var (
 	errTooLarge = web.ErrTooLarge
 	errTooMuch  = errors.New("its answers are too large together")
 	errOther    = errors.New("its answer is not what was asked for")
-	errNone     = errors.New("what answers there is no Prometheus")
+	errNone     = errors.New("the server there is not Prometheus")
 )
 
 // A refusal is Prometheus' own error.

@@ -100,7 +100,7 @@ func TestMisbehaving(t *testing.T) {
 		want     string // the error; "": there is none
 		problems int
 	}{
-		{"a page", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>") }, "no Prometheus", 0},
+		{"a page", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>") }, "is not Prometheus", 0},
 		{"not found", func(w http.ResponseWriter, r *http.Request) { http.NotFound(w, r) }, "404", 0},
 		{"hangs", func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body); <-r.Context().Done() }, "in time", 0},
 		{"too large", func(w http.ResponseWriter, _ *http.Request) {

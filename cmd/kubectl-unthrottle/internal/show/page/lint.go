@@ -55,7 +55,7 @@ func gone(d *result.Lint) string {
 	if d.Baseline == nil {
 		return ""
 	}
-	return "Found no more, and still in " + d.Baseline.File + " (--write-baseline writes it anew)"
+	return "Fixed, but still in " + d.Baseline.File + " (--write-baseline rewrites it)"
 }
 
 func goneList(d *result.Lint) (list sheet.Listed) {

@@ -162,7 +162,7 @@ func (d *Audit) Sources() []string {
 	case a.Found == 0:
 		texts = append(texts, "no agent was found, so nothing was measured by one")
 	default:
-		texts = append(texts, fmt.Sprintf("%s of %s answered and told of %s", quantity.Count(a.Answered), quantity.Plural(a.Found, "agent"),
+		texts = append(texts, fmt.Sprintf("%s of %s answered and reported %s", quantity.Count(a.Answered), quantity.Plural(a.Found, "agent"),
 			quantity.Plural(a.Programs, "Go program")))
 	}
 	if r := d.Registry; r != nil {

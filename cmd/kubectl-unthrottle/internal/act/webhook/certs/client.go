@@ -39,7 +39,7 @@ type Client struct {
 func InCluster(env func(string) string, dir string) (c *Client, namespace string, err error) {
 	host, port := env("KUBERNETES_SERVICE_HOST"), env("KUBERNETES_SERVICE_PORT")
 	if host == "" || port == "" {
-		return nil, "", hint.With(errors.New("looking for the API server: this is no pod: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set"),
+		return nil, "", hint.With(errors.New("looking for the API server: this is not a pod: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set"),
 			"--cert-file and --key-file take a certificate of your own, and need no API server")
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "namespace"))
@@ -147,7 +147,7 @@ func (c *Client) do(ctx context.Context, method, path, contentType string, in, o
 	if answer.StatusCode >= 300 {
 		var status struct{ Message string }
 		if json.Unmarshal(text, &status) != nil || status.Message == "" {
-			status.Message = "the answer is none of an API server's"
+			status.Message = "this is not an answer of an API server"
 		}
 		return &StatusError{method, path, answer.StatusCode, status.Message}
 	}

@@ -339,7 +339,7 @@ func TestRun(t *testing.T) {
 
 func TestInCluster(t *testing.T) {
 	_, _, err := InCluster(func(string) string { return "" }, t.TempDir())
-	if err == nil || !strings.Contains(err.Error(), "this is no pod") {
+	if err == nil || !strings.Contains(err.Error(), "this is not a pod") {
 		t.Error(err)
 	}
 	_, _, err = InCluster(func(string) string { return "1" }, t.TempDir())
