@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // Copy makes a copy of a program's file, and returns what removes it. Where in memory a file's pages lie decides by some percent how fast
@@ -22,6 +23,10 @@ func Copy(file, dir string) (path string, remove func(), err error) {
 	}
 	remove = func() { os.RemoveAll(at) }
 	path = filepath.Join(at, filepath.Base(file))
+	// A process that is started meanwhile would have the file open for writing too, until it is another program: a file that is written to
+	// can't be started.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	to, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o700)
 	if err == nil {
 		_, err = io.Copy(to, from)

@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"testing"
 )
 
@@ -51,4 +52,31 @@ func TestCopy(t *testing.T) {
 			t.Errorf("it is still there: %v", err)
 		}
 	}
+}
+
+// TestCopiesStart: copies that are made while others are started can be started. What is started has all open files until it is another
+// program, and one that somebody may write to can't be started.
+func TestCopiesStart(t *testing.T) {
+	program, err := exec.LookPath("true")
+	if err != nil {
+		t.Skip(err)
+	}
+	dir := t.TempDir()
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 40 {
+				file, remove, err := Copy(program, dir)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := exec.Command(file).Run(); err != nil {
+					t.Error(err)
+				}
+				remove()
+			}
+		})
+	}
+	all.Wait()
 }

@@ -51,6 +51,7 @@ const BesideOthers = "others used the CPUs while it was looked at"
 type company struct {
 	settings []int
 	uses     float64 // CPUs that one of them needs at most, as far as known
+	hidden   bool    // whether a run did not show it, as others used the CPUs
 	tries    int     // how often it was looked whether they may; mostTries: it is known
 	most     int
 	why      string // there are not more
@@ -76,9 +77,13 @@ func companies(p Plan, cpus int) map[int]*company {
 	return of
 }
 
-// used notes how many CPUs a run without a limit has used.
+// used notes how many CPUs a run without a limit has used. Beside others it may have got fewer than it needs.
 func (c *company) used(s Setting, r Run) {
-	if s.CPUs == 0 && r.Seconds > 0 {
+	switch {
+	case s.CPUs > 0 || r.Seconds == 0:
+	case r.Others > 0:
+		c.hidden = true
+	default:
 		c.uses = max(c.uses, CPUTime.In(r.Metrics)/r.Seconds)
 	}
 }
@@ -111,9 +116,12 @@ func (x *execution) beside(order []int, block int) ([]int, error) {
 func (x *execution) calibrate(c *company) error {
 	loads, harm := x.runner.(Several).Beside()
 	n, why := Room(x.Environment.CPUs, c.uses+loads, min(x.Plan.AtOnce, len(c.settings)))
+	if c.uses == 0 && c.hidden {
+		why = BesideOthers
+	}
 	c.tries++
 	if c.why = cmp.Or(harm, why); c.why != "" {
-		if harm != BesideOthers {
+		if c.why != BesideOthers {
 			c.tries = mostTries
 		}
 		return nil
@@ -210,6 +218,7 @@ func (x *execution) runAll(settings []int, block int) ([]Run, error) {
 	c := x.companies[settings[0]]
 	if len(settings) == 1 {
 		run, err := x.run(x.Plan.Settings[settings[0]], block)
+		c.used(x.Plan.Settings[settings[0]], run)
 		if c.tries == mostTries && !c.told && c.most < 2 {
 			c.told, run.InTurn = true, c.why
 		}

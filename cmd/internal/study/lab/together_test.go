@@ -19,6 +19,7 @@ type shared struct {
 	harm    string                               //
 	beside  func(s []Setting, n int, runs []Run) // changes what those give that run for the nth time at the same time; nil: nothing
 	batches [][]Setting                          // that ran at the same time
+	after   func(r *Run)                         // changes each run; nil: nothing
 	stopAt  int                                  // of them
 }
 
@@ -26,6 +27,9 @@ func (m *shared) Run(ctx context.Context, s Setting, block int) (Run, error) {
 	r, err := m.fake.Run(ctx, s, block)
 	if r.Error == "" {
 		CPUTime.Set(r.Metrics, m.uses)
+	}
+	if m.after != nil {
+		m.after(&r)
 	}
 	return r, err
 }
@@ -189,6 +193,28 @@ func TestLooksAgain(t *testing.T) {
 	for i, r := range s.Runs {
 		if (r.AtOnce > 0) != (r.Block > 1) || r.InTurn != "" {
 			t.Errorf("run %d of block %d: %d at once, %q", i, r.Block, r.AtOnce, r.InTurn)
+		}
+	}
+}
+
+// TestRoomIsSeen: how many CPUs a run needs is not seen beside others, who leave it fewer.
+func TestRoomIsSeen(t *testing.T) {
+	for quietFrom, want := range map[int]string{1: "two of them take 2 CPUs, which is more than 60 % of 2 CPUs", 100: BesideOthers, 4: "two of them take 2 CPUs, which is more than 60 % of 2 CPUs"} {
+		n := 0
+		m := &shared{fake: fake{value: flat}}
+		m.uses = 1
+		m.after = func(r *Run) {
+			if n++; n < quietFrom {
+				CPUTime.Set(r.Metrics, 0.4)
+				r.Others = 1.5
+			}
+		}
+		s := &Study{Plan: builds(6, "A"), Environment: Environment{CPUs: 2}}
+		if err := s.Execute(t.Context(), m, m.clock, keep, quiet); err != nil {
+			t.Fatal(err)
+		}
+		if why, _ := InTurn(s.Runs); why != want || len(m.batches) > 0 {
+			t.Errorf("quiet from run %d on: %q, %d ran at the same time; want %q", quietFrom, why, len(m.batches), want)
 		}
 	}
 }
