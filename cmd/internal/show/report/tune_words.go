@@ -95,7 +95,7 @@ func (w tuneWords) environment() variables {
 // gains are what a change does, in few words, what it is advised for first.
 func (w tuneWords) gains() (parts []string) {
 	if w.Basis == search.SLO {
-		parts = append(parts, fmt.Sprintf("the SLO held in %d of %s", w.Held[1], quantity.Plural(w.Pairs, "run")))
+		parts = append(parts, fmt.Sprintf("the SLO held in %d of %s", w.Held[1], quantity.Plural(w.HeldOf, "run")))
 	}
 	for i, m := range append([]search.Metric{w.Basis}, w.Chain...) {
 		switch e := w.Effect(m); {
@@ -417,8 +417,8 @@ func (w tuneWords) reliability() (parts []string) {
 	if w.Pairs == 0 {
 		return nil
 	}
-	if w.Held[0] < w.Pairs || w.Held[1] < w.Pairs {
-		parts = append(parts, fmt.Sprintf("it held the SLO in %d of %d runs, the current setting in %d", w.Held[1], w.Pairs, w.Held[0]))
+	if w.Held[0] < w.HeldOf || w.Held[1] < w.HeldOf {
+		parts = append(parts, fmt.Sprintf("it held the SLO in %d of %d runs, the current setting in %d", w.Held[1], w.HeldOf, w.Held[0]))
 	}
 	if w.Errors[0] > 0 || w.Errors[1] > 0 {
 		parts = append(parts, fmt.Sprintf("%s of its requests failed, with the current setting %s", quantity.Share(w.Errors[1]), quantity.Share(w.Errors[0])))

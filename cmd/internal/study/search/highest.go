@@ -220,7 +220,7 @@ func (h *Highest) between(held float64) Step {
 	return h.confirm(lower, upper)
 }
 
-// confirm is a step at one of two rates, the lower of which shall hold, and the upper miss, until they have; upper 0: there is
+// confirm is a step at one of two rates, the lower of which is to hold and the upper to miss, until they do; upper 0: there is
 // none.
 func (h *Highest) confirm(lower, upper float64) Step {
 	l, u := tallyAt(h.seen, lower), tallyAt(h.seen, upper)

@@ -496,14 +496,17 @@ func (t *Tune) holding(of []*arm) []*arm {
 	return holding
 }
 
-// brokenRuns counts the runs of an arm that broke the SLO.
+// brokenRuns counts the runs of an arm that broke the SLO, of those beside which nothing else ran.
 func (t *Tune) brokenRuns(a *arm) (broken, of int) {
 	for _, o := range a.runs {
-		if t.broken(o) {
+		if o.Disturbed {
+			continue
+		}
+		if of++; t.broken(o) {
 			broken++
 		}
 	}
-	return broken, len(a.runs)
+	return broken, of
 }
 
 // cheapest is the candidate with the lowest cost, and that cost. Costs are those relative to the current setting, which

@@ -383,7 +383,7 @@ func TestScriptedTunes(t *testing.T) {
 	}
 }
 
-var update = flag.Bool("update", false, "write the files under testdata anew")
+var update = flag.Bool("update", false, "write the files under testdata again")
 
 // TestVerdictFigures: all that the scripted searches have found. The tests of report make sentences of the same file.
 func TestVerdictFigures(t *testing.T) {
@@ -1350,10 +1350,11 @@ func TestTuneSLOBesideNeighbours(t *testing.T) {
 			o.SLOHeld = !o.Disturbed || o.Run.Procs != setting
 		})
 	}
-	if v := tune(t, two, unlucky(4, goodRun)).Verdict(); v.Kind == Change || v.Basis == SLO {
+	if v := tune(t, two, unlucky(4, goodRun)).Verdict(); v.Kind == Change || v.Basis == SLO || v.Broke != 0 || v.BrokeOf >= v.Runs/2 {
 		t.Errorf("the current setting: %+v", v)
 	}
-	if v := tune(t, two, unlucky(2, costing(is2, 0.7, 0.7))).Verdict(); v.Kind != Change || v.Basis == SLO {
+	v := tune(t, two, unlucky(2, costing(is2, 0.7, 0.7))).Verdict()
+	if v.Kind != Change || v.Basis == SLO || v.Held != [2]int{v.HeldOf, v.HeldOf} || v.HeldOf == 0 || v.HeldOf >= v.Pairs {
 		t.Errorf("a cheaper one: %+v", v)
 	}
 }

@@ -82,7 +82,8 @@ type TuneVerdict struct {
 	Fresh     int        // of these, those that guard a change
 	Agreed    int        // and of them, those in which the leader was better; others that were lost are not hidden
 	Disturbed int        // runs of all settings in which something else ran
-	Held      [2]int     // of the pairs, those in which the current setting and the leader held the SLO
+	Held      [2]int     // of the pairs beside which nothing else ran, those in which the current setting and the leader held the SLO
+	HeldOf    int        // these pairs
 	Errors    [2]float64 // and mean shares of requests that failed; of the current setting in all its runs where there are no pairs
 	Levers    []Lever    // after change: each lever alone, where it is better than the current setting
 
@@ -373,8 +374,12 @@ func (t *Tune) measure(v *TuneVerdict, a *arm) {
 	v.Pairs, v.Errors = common(a, current), [2]float64{}
 	v.Contradicted = slices.Contains(v.Chain, P99) && t.contrast(P99, a, current).above(safely) < t.allowed(P99) && t.contradicted(a, current)
 	for o, c := range both(a, current) {
+		quiet := !c.Disturbed && !o.Disturbed
+		if quiet {
+			v.HeldOf++
+		}
 		for i, o := range []TuneObservation{c, o} {
-			if !t.broken(o) {
+			if quiet && !t.broken(o) {
 				v.Held[i]++
 			}
 			v.Errors[i] += o.ErrorShare / float64(v.Pairs)
