@@ -54,7 +54,7 @@ func TestSince(t *testing.T) {
 		}},
 		{"nothing happened", early, early, Counters{Dir: "/a", Known: true, CPUKnown: true}},
 		{"another group", early, with(late, func(c *Counters) { c.Dir = "/b" }), Counters{Dir: "/b"}},
-		{"made anew", late, early, Counters{Dir: "/a"}},
+		{"recreated", late, early, Counters{Dir: "/a"}},
 		{"one count went back", early, with(late, func(c *Counters) { c.Throttled = 3 }), cpu},
 		{"throttled time went back", early, with(late, func(c *Counters) { c.ThrottledTime = 0 }), cpu},
 		{"bursts went back", early, with(late, func(c *Counters) { c.Bursts = 0 }), cpu},

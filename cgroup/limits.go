@@ -164,7 +164,7 @@ type Counters struct {
 }
 
 // Since returns what was counted between an earlier reading of the group and c. Where the readings are of two groups, or a
-// count went back, which means that the group was made anew between them, nothing is known: a group's counts only grow, and
+// count went back, which means that the group was recreated between them, nothing is known: a group's counts only grow, and
 // a difference below zero would be made up. The counts of periods and the CPU time may each be known without the other.
 func (c Counters) Since(earlier Counters) Counters {
 	d := Counters{Dir: c.Dir}

@@ -99,7 +99,7 @@ func TestBetween(t *testing.T) {
 		{"hidden, calm", hidden, hiddenAfter(0), 0, 0, true},
 		{"hidden, throttled", hidden, hiddenAfter(600 * time.Millisecond), 0.6, 0, true},
 		{"hidden, on several CPUs", hidden, hiddenAfter(3 * time.Second), 1, 0, true},
-		{"hidden, counted anew", hidden, hiddenAfter(-time.Millisecond), 0, 0, false},
+		{"hidden, counted again", hidden, hiddenAfter(-time.Millisecond), 0, 0, false},
 	}
 	for _, tt := range tests {
 		s, ok := between(tt.a, tt.b)

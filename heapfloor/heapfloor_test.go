@@ -349,7 +349,7 @@ func TestTwice(t *testing.T) {
 	}
 }
 
-// The hook ends after undo and begins anew with the next floor.
+// The hook ends after undo and starts again with the next floor.
 func TestEnds(t *testing.T) {
 	startFloor(t)
 	hooked := func() bool { floors.Lock(); defer floors.Unlock(); return floors.hooked }

@@ -26,7 +26,7 @@ func fresh(t *testing.T) {
 	os.Unsetenv("AUTOMEMLIMIT") // Setenv above puts it back
 	before := debug.SetMemoryLimit(math.MaxInt64)
 	t.Cleanup(func() {
-		_, _ = memlimit.SetGoMemLimitWithProvider(none, 1) // takes back what there is
+		_, _ = memlimit.SetGoMemLimitWithProvider(none, 1) // undoes what there is
 		debug.SetMemoryLimit(before)
 	})
 }

@@ -4,7 +4,7 @@
 //	http.Handle("/metrics/limits", web.Handler()) // package metrics/web
 //
 // It works where nothing else can see that: on Fargate, Cloud Run, a virtual machine, in a pod on somebody else's cluster. Each
-// call reads the kernel's files anew, in some 0.12 ms. What is not known has no series: there is no zero that means "don't know".
+// call reads the kernel's files again, in some 0.12 ms. What is not known has no series: there is no zero that means "don't know".
 // The package has no dependencies, sets nothing, and starts no goroutine.
 package metrics
 

@@ -5,7 +5,7 @@
 //	registration, err := limits.Register(otel.Meter("limits"), limits.Options{})
 //
 // Through OpenTelemetry's exporters to Prometheus the series have the names that package metrics writes, so that dashboards, alerts and
-// queries work for both. Each collection reads the kernel's files anew. What is not known is not observed.
+// queries work for both. Each collection reads the kernel's files again. What is not known is not observed.
 //
 // The package is a module of its own, so that the library has no dependencies.
 package otel

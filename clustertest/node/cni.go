@@ -45,7 +45,7 @@ type (
 	}
 )
 
-// plugin gives a pod an address, or takes it back, as the Container Network Interface has it: a device that is connected to
+// plugin gives a pod an address, or removes it, as the Container Network Interface has it: a device that is connected to
 // the node's bridge. It says so on out.
 func plugin(in io.Reader, out io.Writer) (exit int) {
 	var r request

@@ -264,7 +264,7 @@ func medianAndP99(all []time.Duration) (median, p99 float64) {
 	return at(50), at(99)
 }
 
-// look takes the figures anew. It is called about once a second.
+// look takes the figures again. It is called about once a second.
 func (d *dial) look() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -36,7 +36,7 @@ func (p *program) hear(name int32, now int64) {
 		}
 	}
 	at, period := time.Duration(now), time.Duration(micros)*time.Microsecond
-	if p.heard == nil || !c.Since(p.heard.Before).Known { // or they began anew
+	if p.heard == nil || !c.Since(p.heard.Before).Known { // or they started again
 		p.heard = &Heard{From: at, Before: c, Period: period}
 	}
 	if p.heard.To, p.heard.After = at, c; p.heard.Period != period {

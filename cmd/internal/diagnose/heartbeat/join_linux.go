@@ -14,7 +14,7 @@ import (
 const readOnly = unix.EROFS
 
 // joinUnmounted moves a process into the group of another one where all mounts of the groups are read-only, as in a container. It
-// takes CAP_SYS_ADMIN and the host's cgroup namespace, which a privileged container has. The hierarchy is opened anew, and mounted
+// takes CAP_SYS_ADMIN and the host's cgroup namespace, which a privileged container has. The hierarchy is opened again, and mounted
 // nowhere, so nobody else sees it.
 func joinUnmounted(l cgroup.Limits, pid int, beat []byte) error {
 	kind, controllers := "cgroup2", ""

@@ -17,7 +17,7 @@ import (
 type File struct {
 	*os.File
 	dir  *os.File
-	name string // that it shall have, in dir
+	name string // that it is to have, in dir
 	temp string // that it has until then; "": none, so that nobody can put anything in its place and nothing is left of it
 }
 

@@ -80,7 +80,7 @@ func New(o Options) *http.Client {
 
 // Guard is a transport that asks another one and holds its answers to the options: their size, and where they lead. A client above
 // it never sees a redirect that it must not follow, so it does not matter what that client would do, or which credentials it would
-// add anew. The deadline, the proxy and the bound on headers are the other one's.
+// add again. The deadline, the proxy and the bound on headers are the other one's.
 func Guard(next http.RoundTripper, o Options) http.RoundTripper { return &guard{next, o} }
 
 type guard struct {

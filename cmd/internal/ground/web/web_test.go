@@ -94,7 +94,7 @@ func TestRedirects(t *testing.T) {
 	if asked.Load() != 0 {
 		t.Errorf("the other host was asked %d times", asked.Load())
 	}
-	// A client of somebody else's that adds its credentials anew, as client-go's does.
+	// A client of somebody else's that adds its credentials again, as client-go's does.
 	again := &http.Client{Transport: adds{Guard(http.DefaultTransport, Options{Of: "it"})}}
 	if _, _, err := ask(again, s.URL+"/other"); err == nil || asked.Load() != 0 {
 		t.Errorf("%v, asked %d times", err, asked.Load())

@@ -23,7 +23,7 @@
 //     program has a hard limit for real-time scheduling. The time of a process that was never seen and that nobody
 //     waited for is not counted.
 //   - Processes that run as another user can't be held, if we may not signal them.
-//   - While the process that holds is stopped itself, nothing is held anew.
+//   - While the process that holds is stopped itself, nothing is held again.
 //
 // It limits no memory, saves no quota for a burst, and knows no weights.
 //

@@ -454,7 +454,7 @@ func (t *tree) release() {
 }
 
 // resume continues one process. SIGCONT takes away stop signals that others have sent meanwhile: one of them that the
-// program may handle is sent again, and one that it can't means that it shall stay stopped.
+// program may handle is sent again, and one that it can't means that it is to stay stopped.
 func (t *tree) resume(m *member) {
 	waiting := t.pending(m) & stopSignals
 	if waiting&stopSignal != 0 {

@@ -254,7 +254,7 @@ type place interface {
 	kind() Kind
 	// command may wrap the command line, and set what the system does when it starts the process.
 	command(*processConfig)
-	// enter moves the calling thread to where the process shall be born, leave moves it back.
+	// enter moves the calling thread to where the process is to be born, leave moves it back.
 	enter() error
 	leave()
 	// started says what the process's number is.

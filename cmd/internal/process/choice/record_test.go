@@ -17,7 +17,7 @@ import (
 	"testing"
 )
 
-// TestRecord makes testdata/real.txt anew, which TestReal reads. It needs root, for chroot; the Go toolchains and
+// TestRecord makes testdata/real.txt again, which TestReal reads. It needs root, for chroot; the Go toolchains and
 // automaxprocs, which the go command downloads:
 //
 //	go test -tags record -run TestRecord ./internal/process/choice

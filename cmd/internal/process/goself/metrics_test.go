@@ -33,7 +33,7 @@ func TestSince(t *testing.T) {
 	if got, want := after.Since(before), (Figures{20, 0.25, 1e-6, 1e-3}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	// A process that was started anew has smaller counts.
+	// A process that was restarted has smaller counts.
 	if got := before.Since(after); got.Collections != -1 || got.GCShare != -1 || got.SchedP99 != -1 {
 		t.Errorf("backwards: %+v", got)
 	}

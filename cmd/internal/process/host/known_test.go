@@ -46,7 +46,7 @@ func TestKnown(t *testing.T) {
 	if l := look(); l.CPUs != 0.5 || l.Affinity != 4 {
 		t.Fatalf("%+v", l)
 	}
-	// From now on nobody finds the groups, so that what is read anew is not known.
+	// From now on nobody finds the groups, so that what is read again is not known.
 	write("proc/self/mountinfo", "")
 	write("proc/42/mountinfo", "")
 	known := func(about string) {

@@ -173,7 +173,7 @@ func TestTuneDocuments(t *testing.T) {
 			t.Fatal(err)
 		}
 		if strings.TrimSpace(string(want)) != string(text) {
-			t.Errorf("%s is not what is made now; -update writes it anew", file)
+			t.Errorf("%s is not what is made now; -update writes it again", file)
 		}
 	}
 }

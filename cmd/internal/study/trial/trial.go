@@ -176,7 +176,7 @@ func wait(ctx context.Context, run *runner.Run) runner.Result {
 }
 
 // environ is our environment with what the setting sets. Our own GOMAXPROCS is taken out: where the setting leaves it open,
-// the program's runtime shall decide.
+// the program's runtime decides.
 func environ(s lab.Setting, p Program) []string {
 	_, variables := s.Vary.Fill(p.Args)
 	env := slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "GOMAXPROCS=") })

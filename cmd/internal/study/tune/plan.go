@@ -88,7 +88,7 @@ type Pilot struct {
 	Foresight
 	Candidates []int  `json:"candidates"`
 	Levers     []int  `json:"levers,omitempty"`     // values of GOGC
-	GOMEMLIMIT string `json:"gomemlimit,omitempty"` // that goes with them: a heap that grows shall not outgrow the memory limit
+	GOMEMLIMIT string `json:"gomemlimit,omitempty"` // that goes with them: so that a growing heap does not outgrow the memory limit
 	LimitKind  string `json:"limit_kind"`
 	Memory     int64  `json:"memory_limit_bytes,omitempty"` // that its runs are held to; 0: none, or not known
 

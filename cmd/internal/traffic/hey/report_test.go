@@ -20,7 +20,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/traffic/load"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files again")
 
 func golden(t *testing.T, name, got string) {
 	t.Helper()

@@ -428,7 +428,7 @@ func (l *loop) give(c *socket, j job, alive bool) {
 	l.dial(c)
 }
 
-// take finds a connection its next job. One that has lost its server can't be idle: it is made anew when it is needed.
+// take finds a connection its next job. One that has lost its server can't be idle: it is recreated when it is needed.
 func (l *loop) take(c *socket, alive bool) {
 	if !alive {
 		l.disconnect(c)

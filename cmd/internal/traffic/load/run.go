@@ -36,7 +36,7 @@ type Run struct {
 	timer   *timer
 	early   time.Duration   // how late the timer wakes, usually; the pacer's own
 	last    time.Duration   // when the pacer turned to a request last; its own as well
-	ctx     context.Context // ends when connections shall
+	ctx     context.Context // ends when connections are to end
 	abandon context.CancelFunc
 	running sync.WaitGroup // connections
 	ended   chan struct{}
@@ -383,7 +383,7 @@ const (
 	quit             // there is nothing left for it
 )
 
-// take finds a connection its next job. A connection that has lost its server can't be idle: it is made anew when it is
+// take finds a connection its next job. A connection that has lost its server can't be idle: it is recreated when it is
 // needed.
 func (r *Run) take(c conn, alive bool) next {
 	if r.plan.Rate == 0 {

@@ -152,7 +152,7 @@ func busy(w http.ResponseWriter) {
 	http.Error(w, "the agent answers others: ask again in two seconds", http.StatusServiceUnavailable)
 }
 
-// servesHealth says whether the loop goes on. A scan that fails is no reason to start anew: what it found is in the metrics.
+// servesHealth says whether the loop goes on. A scan that fails is no reason to restart: what it found is in the metrics.
 func (a *Agent) servesHealth(w http.ResponseWriter, _ *http.Request) {
 	if !a.alive() {
 		http.Error(w, "the scan loop stands still", http.StatusServiceUnavailable)

@@ -16,7 +16,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/pods"
 )
 
-// memory is what a scan leaves for the next one: each scan makes it anew, so that what is gone is forgotten.
+// memory is what a scan leaves for the next one: each scan makes it again, so that what is gone is forgotten.
 type memory struct {
 	counters  map[string]cgroup.Counters // of groups, by directory
 	processes map[process]seen

@@ -55,7 +55,7 @@ var (
 	frozen     = gauge("unthrottle_container_frozen_ratio", "Share of the last scan's window in which the limit made the main program stand still.", ofEach()...)
 	running    = gauge("unthrottle_container_running_ps", "Ps of the main program that had work, on average over the last scan's window.", ofEach()...)
 	found      = gauge("unthrottle_container_finding", "What a rule found in the last scan.", ofEach("rule", "severity")...)
-	mutedRule  = gauge("unthrottle_container_muted", "A rule found something, and the pod's annotation unthrottle.dev/mute takes it back.", ofEach("rule")...)
+	mutedRule  = gauge("unthrottle_container_muted", "A rule found something, and the pod's annotation unthrottle.dev/mute suppresses it.", ofEach("rule")...)
 
 	agentInfo  = gauge("unthrottle_agent_info", "The agent, and the node that it looks at.", "node", "version")
 	scanTime   = gauge("unthrottle_agent_scan_seconds", "How long the last scan took.")

@@ -134,7 +134,7 @@ func TestManifests(t *testing.T) {
 				t.Fatal(err)
 			}
 			if b.String() != string(want) {
-				t.Errorf("not as in %s; -update writes it anew:\n%s", path, b.String())
+				t.Errorf("not as in %s; -update writes it again:\n%s", path, b.String())
 			}
 		})
 	}

@@ -67,7 +67,7 @@ func stays(pod *forecast.Pod, c *workload.Container, first bool) string {
 		return ""
 	}
 	s := pod.Setting(c, binary.Binary{})
-	made := s.Target != nil || v.Form == workload.ResourceRef // anew, with the container
+	made := s.Target != nil || v.Form == workload.ResourceRef // again, with the container
 	if made && c.Resize == workload.ResizeRestart {
 		return ""
 	}

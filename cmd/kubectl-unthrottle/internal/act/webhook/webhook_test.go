@@ -180,7 +180,7 @@ func TestResize(t *testing.T) {
 		{name: "a reference after a resize", container: reference, metadata: "generation: 2", want: []string{"stays what it was at its start: it is pinned by limits.cpu"}},
 		{name: "a ConfigMap", container: "resources: {limits: {cpu: LIMIT}}\nenv: [{name: GOMAXPROCS, valueFrom: {configMapKeyRef: {name: tuning, key: procs}}}]", want: []string{"stays what it was at its start: it is pinned by ConfigMap tuning, key procs"}},
 		{name: "no limit before", container: fromNode + "\nresources: LIMIT", metadata: "generation: 1", from: "{}", to: "{limits: {cpu: 1}}", want: []string{"stays what the node has for pods: "}},
-		{name: "made anew", container: reference + restart},
+		{name: "recreated", container: reference + restart},
 		{name: "a literal is not", container: literal("LIMIT", "1") + restart, want: []string{"stays 1"}},
 		{name: "the limit stays", container: literal("LIMIT", "1"), to: "500m"},
 		{name: "the same in other letters", container: literal("LIMIT", "1"), to: `"0.5"`},

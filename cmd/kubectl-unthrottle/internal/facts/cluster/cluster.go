@@ -186,14 +186,14 @@ func (r *reading) problem(what, hint, format string, args ...any) {
 
 // list reads all objects of a kind.
 func (r *reading) list(ctx context.Context, k kind) error {
-	seen := map[string]bool{} // by UID, where a list begins anew
+	seen := map[string]bool{} // by UID, where a list starts again
 	turned := map[string]bool{}
 	next, again := "", 0
 	for pages := 1; ; pages++ {
 		data, err := r.page(ctx, k, next)
 		if token, expired := expired(err); expired && again < mostAgain {
 			// What is older than some minutes is forgotten. The server may say how to go on with what is there now; if not, the
-			// list begins anew, and what was seen is passed over.
+			// list starts again, and what was seen is passed over.
 			again++
 			next = token
 			clear(turned)
@@ -253,7 +253,7 @@ func (r *reading) selected(o manifest.Object) bool {
 	return len(o.Workloads) == 0 || r.selector.Matches(labels.Set(o.Workloads[0].Labels))
 }
 
-// mostAgain is how often a list that the server has forgotten is begun anew.
+// mostAgain is how often a list that the server has forgotten is started again.
 const mostAgain = 3
 
 func (k kind) apiVersion() string {

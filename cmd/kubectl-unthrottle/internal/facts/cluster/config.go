@@ -63,7 +63,7 @@ func Prepare(c *rest.Config, timeout time.Duration) {
 	c.WarningHandler = rest.NoWarnings{}
 	c.AcceptContentTypes, c.ContentType = "application/json", "application/json"
 	c.GroupVersion = &schema.GroupVersion{}
-	// A pod answers through the API server's proxy, and its redirects pass: a client that followed one would add its token anew.
+	// A pod answers through the API server's proxy, and its redirects pass: a client that followed one would add its token again.
 	c.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return web.Guard(next, web.Options{Of: "the API server or its proxy", Most: MostPage})
 	})

@@ -276,7 +276,7 @@ func many(n int) (all []string) {
 	return all
 }
 
-// TestExpired: a list that the server has forgotten goes on where it says, or begins anew, and nothing is told twice.
+// TestExpired: a list that the server has forgotten goes on where it says, or starts again, and nothing is told twice.
 func TestExpired(t *testing.T) {
 	for _, c := range []struct {
 		next  string // what the server says

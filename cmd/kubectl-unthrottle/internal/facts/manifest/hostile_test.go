@@ -75,7 +75,7 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// TestWholeSources takes the variables of ConfigMaps in their order: the last one counts, and one that is not known takes back
+// TestWholeSources takes the variables of ConfigMaps in their order: the last one counts, and one that is not known undoes
 // what came before it.
 func TestWholeSources(t *testing.T) {
 	maps := "---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: n}, data: {GOMAXPROCS: '1', GOGC: '50'}}\n" +

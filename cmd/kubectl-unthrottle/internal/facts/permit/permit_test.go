@@ -235,7 +235,7 @@ func TestRubbish(t *testing.T) {
 	}
 	n := a.reviews.Load()
 	if code, _ := ask(h, "/metrics", "Authorization", "Bearer prometheus"); code != 200 || a.reviews.Load() != n {
-		t.Errorf("%d, asked anew: %t", code, a.reviews.Load() != n)
+		t.Errorf("%d, asked again: %t", code, a.reviews.Load() != n)
 	}
 	hold := make(chan struct{})
 	a.set(func() { a.hold = hold })

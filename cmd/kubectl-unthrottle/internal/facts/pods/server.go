@@ -24,7 +24,7 @@ const (
 
 var (
 	errNotPods = errors.New("its answer is not what Kubernetes sends")
-	errGone    = errors.New("it has forgotten what came after that version") // so everything has to be read anew
+	errGone    = errors.New("it has forgotten what came after that version") // so everything has to be read again
 )
 
 // A refusal is an answer with another status than 200.

@@ -100,7 +100,7 @@ type Resize string
 const (
 	ResizeUnset   Resize = ""                 // as NotRequired
 	ResizeInPlace Resize = "NotRequired"      // the limit changes, the process goes on
-	ResizeRestart Resize = "RestartContainer" // the container starts again, and its environment is made anew
+	ResizeRestart Resize = "RestartContainer" // the container starts again, and its environment is recreated
 )
 
 // A Variable is a variable of a container's environment.

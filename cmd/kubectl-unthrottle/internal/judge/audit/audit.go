@@ -243,7 +243,7 @@ func (a *Audit) Saw(node string, p Program) Outcome {
 		return Elsewhere
 	}
 	if at == nil {
-		// A static pod has another UID on its node. A pod that was made anew under its name may be on another one by now.
+		// A static pod has another UID on its node. A pod that was recreated under its name may be on another one by now.
 		if at = a.names[name{p.Namespace, p.Pod}]; at == nil || at.Node != node {
 			return Unknown
 		}

@@ -162,7 +162,7 @@ func TestOutcomes(t *testing.T) {
 		{"another node's", "node-1", nil, Elsewhere},
 		{"a static pod, known by its name", "node-0", func(p *Program) { p.UID = "0123456789abcdef" }, Taken},
 		{"a pod that came or went", "node-0", func(p *Program) { p.UID, p.Pod = "other", "other-0" }, Unknown},
-		{"a pod that was made anew on another node", "node-1", func(p *Program) { p.UID = "uid-before" }, Unknown},
+		{"a pod that was recreated on another node", "node-1", func(p *Program) { p.UID = "uid-before" }, Unknown},
 		{"another namespace's", "node-0", func(p *Program) { p.UID, p.Namespace = "other", "far" }, Unknown},
 		{"a container that is not there", "node-0", func(p *Program) { p.Container = "invented" }, Strange},
 	} {

@@ -88,7 +88,7 @@ func (f *facts) itself() (does, known bool) {
 // A resizing is what changes a container's CPU limit while GOMAXPROCS is in its environment.
 type resizing struct {
 	by      string // "VerticalPodAutoscaler api changes limits in place", "" if nothing is known to
-	inPlace bool   // while the program runs; else when the pod is made anew
+	inPlace bool   // while the program runs; else when the pod is recreated
 	startUp bool   // the limit is another one at the start only
 }
 

@@ -79,7 +79,7 @@ func canonical(id string) string {
 	return id
 }
 
-// rulesOf are the rules that a comment takes back, "" for all.
+// rulesOf are the rules that a comment suppresses, "" for all.
 func rulesOf(i workload.Ignore) []string {
 	if len(i.Rules) == 0 {
 		return []string{""}

@@ -11,7 +11,7 @@ func pinned(f *facts) []Finding {
 	if f.isGo == other || f.c.Role == workload.Init || !s.Valid() || s.Node || f.limit.State != workload.Known {
 		return nil
 	}
-	follows := s.Target != nil // made anew with the container
+	follows := s.Target != nil // recreated with the container
 	if follows && f.c.Resize == workload.ResizeRestart {
 		return nil
 	}
@@ -38,7 +38,7 @@ func pinned(f *facts) []Finding {
 	return one(n.saying("since Kubernetes 1.35 a limit can change while the program runs; the environment can't"))
 }
 
-// renewed is the cure for a program that needs GOMAXPROCS: that it is made anew with the container or the pod.
+// renewed is the cure for a program that needs GOMAXPROCS: that it is recreated with the container or the pod.
 func (f *facts) renewed() cure {
 	if fits := f.fitting(); !f.resize.inPlace && fits.remedies[0].Resource != "" {
 		return fits

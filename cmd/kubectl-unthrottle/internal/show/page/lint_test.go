@@ -16,7 +16,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/result"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files again")
 
 // procs is a container with a limit of one CPU and a number.
 func procs(name, value string) workload.Container {

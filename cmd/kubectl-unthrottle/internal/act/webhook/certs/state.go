@@ -22,7 +22,7 @@ const (
 	keyTrusted      = "ca.crt"
 )
 
-// readState takes what the Secret's data has. What can't be read counts as not there, and is made anew.
+// readState takes what the Secret's data has. What can't be read counts as not there, and is recreated.
 func readState(data map[string][]byte) state {
 	return state{
 		authority: readPair(data[keyAuthority], data[keyAuthorityKey]),
