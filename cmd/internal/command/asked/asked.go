@@ -22,7 +22,7 @@ func Arrivals(flags *pflag.FlagSet, to *load.Arrivals) {
 
 // Burst adds a flag for how many requests arrive at once. Where --burst is that of a limit, it has another name.
 func Burst(flags *pflag.FlagSet, to *int, name string) {
-	verb.Number(flags, to, name, "", 1, "N\trequests arrive so many at once, as when a page or a queue asks for all of them (1)")
+	verb.Number(flags, to, name, "", 1, "N\tsend requests N at a time, as when a page or a queue asks for all of them (1)")
 }
 
 // Margin adds --margin.
@@ -35,41 +35,41 @@ func Margin(flags *pflag.FlagSet, to *float64) {
 		}
 		return v, err
 	}
-	flags.Var(quantity.Value(to, parse, "5%"), "margin", "P\tsmaller differences do not matter (5%; of builds 2%)")
+	flags.Var(quantity.Value(to, parse, "5%"), "margin", "P\tignore differences smaller than this (5%; for builds 2%)")
 }
 
 // TailMargin adds the margin of a tail, which is known less well.
 func TailMargin(flags *pflag.FlagSet, margin *float64) {
 	*margin = 0.25
-	flags.Var(quantity.Value(margin, quantity.ParseShare, "25%"), "tail-margin", "S\tby so much p99 may be higher with a setting that is advised, and must be lower to count (25%)")
+	flags.Var(quantity.Value(margin, quantity.ParseShare, "25%"), "tail-margin", "S\thow much higher p99 may be with an advised setting, and how much lower it must be to count (25%)")
 }
 
 // Requests adds the flags that say what a request is.
 func Requests(l *verb.Flags, flags *pflag.FlagSet, r *loadtest.Requests) {
 	c := &r.Client
-	flags.StringVar(&r.File, "targets", "", "FILE\tseveral requests, by weight: JSON lines, or vegeta's format")
+	flags.StringVar(&r.File, "targets", "", "FILE\tseveral requests with weights: JSON lines, or vegeta's format")
 	flags.StringVarP(&r.Method, "method", "X", "", "M\tGET, or POST with --data")
-	flags.StringVar(&r.GRPC, "grpc", "", "METHOD\ta unary call: pkg.Service/Method, with --data as JSON; the server says by reflection what that is")
-	flags.StringVar(&r.Descriptors, "descriptors", "", "FILE\tof --grpc, where the server has no reflection: from protoc --include_imports --descriptor_set_out=FILE")
+	flags.StringVar(&r.GRPC, "grpc", "", "METHOD\ta unary call: pkg.Service/Method, with --data as JSON; the server describes it by reflection")
+	flags.StringVar(&r.Descriptors, "descriptors", "", "FILE\tfor --grpc, if the server has no reflection: from protoc --include_imports --descriptor_set_out=FILE")
 	flags.StringArrayVarP(&r.Headers, "header", "H", nil, "\"K: V\"\ta header; may be repeated")
 	flags.StringVarP(&r.Data, "data", "d", "", "TEXT\tthe body; @FILE reads it from a file")
-	flags.StringVar(&r.ContentType, "content-type", "", "T\tof the body")
+	flags.StringVar(&r.ContentType, "content-type", "", "T\tthe content type of the body")
 	flags.StringVar(&r.User, "user", "", "NAME:PASSWORD\tfor basic authentication")
 	c.Timeout = 20 * time.Second
-	verb.Duration(flags, &c.Timeout, "timeout", 0, "D\tafter which a request has failed (20s)")
-	verb.Number(flags, &c.Redirects, "redirects", "", 0, "N\tmost that are followed, to the same host (0)")
-	flags.BoolVar(&c.NoKeepAlive, "no-keepalive", false, "a new connection for each request")
-	flags.BoolVar(&c.NoCompression, "no-compression", false, "don't ask for compressed answers")
+	verb.Duration(flags, &c.Timeout, "timeout", 0, "D\ta request fails after this long (20s)")
+	verb.Number(flags, &c.Redirects, "redirects", "", 0, "N\tfollow at most N redirects, to the same host (0)")
+	flags.BoolVar(&c.NoKeepAlive, "no-keepalive", false, "open a new connection for each request")
+	flags.BoolVar(&c.NoCompression, "no-compression", false, "don't ask for compressed responses")
 	flags.Var(verb.OneOf(&c.HTTP2, "auto", load.HTTP2Only, load.HTTP2Never), "http2", "WHEN\tauto, on or off (auto)")
-	verb.Number(flags, &c.Shared, "http2-conns", "", 1, "N\tconnections that requests of HTTP/2 share, as so many clients have them (1)")
+	verb.Number(flags, &c.Shared, "http2-conns", "", 1, "N\tconnections that HTTP/2 requests share, like those of N clients (1)")
 	flags.StringVar(&c.Host, "host", "", "NAME\tthe Host header")
 	flags.StringVar(&c.Unix, "unix", "", "SOCKET\tconnect to this socket")
 	flags.StringVar(&c.Proxy, "proxy", "", "URL\tsend the requests through this proxy")
 	flags.BoolVar(&r.Insecure, "insecure", false, "don't check the server's certificate")
-	flags.StringVar(&r.CACert, "cacert", "", "FILE\tcertificates that are trusted")
+	flags.StringVar(&r.CACert, "cacert", "", "FILE\ttrust these certificates")
 	flags.StringVar(&r.Cert, "cert", "", "FILE\tthe client's certificate")
-	flags.StringVar(&r.Key, "key", "", "FILE\tand its key")
-	flags.Var(verb.OneOf(&c.Engine, "auto", load.Lean, load.NetHTTP), "engine", "E\twhat sends: auto, lean or net/http (auto)")
+	flags.StringVar(&r.Key, "key", "", "FILE\tthe key of that certificate")
+	flags.Var(verb.OneOf(&c.Engine, "auto", load.Lean, load.NetHTTP), "engine", "E\twhat sends the requests: auto, lean or net/http (auto)")
 	l.Exclude("write it into the file", "targets", "method")
 	l.Exclude("write it into the file", "targets", "data")
 	for _, other := range []string{"targets", "method", "content-type", "http2"} {

@@ -35,18 +35,18 @@ func TuneFormats() map[string]verb.Writer[*report.Tune] {
 
 // Load adds the flags of the load.
 func (t *Tune) Load(l *verb.Flags, in *pflag.FlagSet) {
-	in.Var(quantity.Value(&t.Rate, quantity.ParseRateRange, "500, or 100..1000"), "rate", "R\trequests a second (as many as use 65% of the limit); 100..1000 changes evenly within each window")
-	in.Var(quantity.Value(&t.Plan.Shares, parseShares, "40%,65%,90%"), "rates", "LIST\tseveral, as shares of the limit that its current setting uses: 40%,65%,90%")
+	in.Var(quantity.Value(&t.Rate, quantity.ParseRateRange, "500, or 100..1000"), "rate", "R\trequests a second (as many as use 65% of the limit); 100..1000 ramps evenly within each window")
+	in.Var(quantity.Value(&t.Plan.Shares, parseShares, "40%,65%,90%"), "rates", "LIST\tseveral rates, by the share of the limit that the current setting uses: 40%,65%,90%")
 	l.Exclude("use one of them", "rate", "rates")
 	short := "c"
 	if t.NoShort {
 		short = ""
 	}
-	verb.Number(in, &t.Plan.Conns, "conns", short, 1, "N\ta closed loop of N connections instead")
+	verb.Number(in, &t.Plan.Conns, "conns", short, 1, "N\tuse a closed loop of N connections instead")
 	Arrivals(in, &t.Arrivals)
 	Burst(in, &t.Plan.Burst, "load-burst")
-	verb.Duration(in, &t.Plan.WarmUp, "warmup", 0, "D\tbefore each window (until the CPU time of a request has settled, at least 1s)")
-	verb.Duration(in, &t.Plan.Window, "for", 100*time.Millisecond, "D\tthe window (5s, and longer for 2,000 requests)")
+	verb.Duration(in, &t.Plan.WarmUp, "warmup", 0, "D\thow long to load before each window (until the CPU time per request has settled, at least 1s)")
+	verb.Duration(in, &t.Plan.Window, "for", 100*time.Millisecond, "D\tthe window (5s, or longer for 2,000 requests)")
 	in.Var(quantity.Value(&t.Plan.SLO, CheckSLO, SLOExample), "slo", "SLO\tp99=50ms,errors=0.1%: a setting that breaks it loses")
 }
 
@@ -57,21 +57,21 @@ func (t *Tune) Tried(l *verb.Flags, in *pflag.FlagSet, most int) {
 		words["max"], example = most, "1,2,4,max"
 	}
 	parse := func(text string) ([]int, error) { return quantity.ParseWholes(text, words) }
-	in.Var(quantity.Value(&t.Plan.Procs, parse, example), "procs", "LIST\tonly these GOMAXPROCS, besides the current one")
-	in.BoolVar(&t.Plan.All, "all", false, "every GOMAXPROCS from 1 to all CPUs")
+	in.Var(quantity.Value(&t.Plan.Procs, parse, example), "procs", "LIST\ttry only these GOMAXPROCS, besides the current one")
+	in.BoolVar(&t.Plan.All, "all", false, "try every GOMAXPROCS from 1 to all CPUs")
 	l.Exclude("use one of them", "procs", "all")
-	in.Var(quantity.Value(&t.GOGC, parseGOGC, "400, or --gogc none"), "gogc", "LIST\tthese GOGC as well (400 or so if a small heap is collected many times a second); none")
+	in.Var(quantity.Value(&t.GOGC, parseGOGC, "400, or --gogc none"), "gogc", "LIST\talso try these GOGC (400 or so if a small heap is collected many times a second), or none")
 }
 
 // Judged adds the flags of how it is judged.
 func (t *Tune) Judged(in *pflag.FlagSet) {
-	in.Var(verb.OneOf(&t.Plan.Objective, search.P99, search.CPU, search.Throughput, search.Time), "objective", "O\tp99, cpu, throughput or time alone (p99, or time, and cpu together)")
+	in.Var(verb.OneOf(&t.Plan.Objective, search.P99, search.CPU, search.Throughput, search.Time), "objective", "O\tjudge by p99, cpu, throughput or time alone (p99, or time, together with cpu)")
 	Margin(in, &t.Plan.Margin)
 	TailMargin(in, &t.Plan.Tail)
-	verb.Number(in, &t.Plan.Pairs, "pairs", "", 0, "N\tpaired comparisons that a change must rest on at least (as many as show it)")
-	verb.Number(in, &t.Plan.Blocks, "blocks", "", 0, "N\tmost blocks in which all settings run (12)")
+	verb.Number(in, &t.Plan.Pairs, "pairs", "", 0, "N\tthe fewest paired comparisons that a change may rest on (as many as show it)")
+	verb.Number(in, &t.Plan.Blocks, "blocks", "", 0, "N\tat most N blocks in which all settings run (12)")
 	verb.Duration(in, &t.Plan.Budget, "budget", 0, "D\thow long it may take (as long as it needs)")
-	in.Uint64Var(&t.Plan.Seed, "seed", 0, "N\tfor the order of the runs and the arrivals")
+	in.Uint64Var(&t.Plan.Seed, "seed", 0, "N\tseed for the order of the runs and the arrivals")
 }
 
 // Take completes a plan by what needed parsing. gogcSet says that the program has a GOGC of the user's already.

@@ -19,7 +19,7 @@ const mostAtOnce = 8
 // atOnceFlag asks whether settings may run at the same time.
 func (s *study) atOnceFlag(in *pflag.FlagSet, about string) {
 	s.atOnce = "auto"
-	in.Var(verb.OneOf(&s.atOnce, "auto", tune.AtOnceYes, tune.AtOnceNo), "at-once", "HOW\tsettings at the same time, where there is room: yes, no, or auto, "+about+" (auto)")
+	in.Var(verb.OneOf(&s.atOnce, "auto", tune.AtOnceYes, tune.AtOnceNo), "at-once", "HOW\trun settings at the same time if there is room: yes, no, or auto, "+about+" (auto)")
 }
 
 // sides are so many of a server that can run at the same time, each in a network of its own. Where there can be none they take turns.

@@ -33,22 +33,22 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/traffic/load"
 )
 
-const benchHelp = `What a change, GOMAXPROCS, a limit or a Go version costs a program, with statistics that hold on a noisy machine.
+const benchHelp = `Measure what a change, GOMAXPROCS, a limit or a Go version costs a program, with statistics that hold up on a noisy machine.
 
 Usage:
   unthrottle bench [FLAGS] WORKLOAD...               built-in programs; --list shows them
-  unthrottle bench [FLAGS] -- PROGRAM [ARGS]         your own, run to its end
-  unthrottle bench [FLAGS] --rate R -- SERVER [ARGS] a server, under load: its p99 and the CPU time of a request
-  unthrottle bench [FLAGS] --gobench PKG [--run RE]  Go benchmarks: of a package, or of ./...
-  unthrottle bench [FLAGS] --base main --gobench PKG is this change slower? The working tree beside a commit
-  unthrottle bench [FLAGS] --base main -- ./cmd/PKG  the same of a program, a job or a server, that is built
-  unthrottle bench [FLAGS] -- ./old --- ./new        two programs, or more, as they are
-  unthrottle bench --resume FILE                     continue an interrupted one
+  unthrottle bench [FLAGS] -- PROGRAM [ARGS]         your own program, run to its end
+  unthrottle bench [FLAGS] --rate R -- SERVER [ARGS] a server under load: its p99, and the CPU time per request
+  unthrottle bench [FLAGS] --gobench PKG [--run RE]  Go benchmarks of a package, or of ./...
+  unthrottle bench [FLAGS] --base main --gobench PKG is this change slower? Compares the working tree with a commit
+  unthrottle bench [FLAGS] --base main -- ./cmd/PKG  the same for a program that it builds, a job or a server
+  unthrottle bench [FLAGS] -- ./old --- ./new        two or more programs that are already built
+  unthrottle bench --resume FILE                     continue an interrupted run
 
 {{flags}}
 
 Exit codes:
-  0 done   1 could not do it, or a setting never worked   2 usage   3 as --fail-on asks   130 interrupted
+  0 done   1 failed, or a setting never worked   2 usage   3 see --fail-on   130 interrupted
 
 Example:
   unthrottle bench fib --cpus 0.5 --procs 1,2,max --budget 1m -o fib.html
@@ -115,50 +115,50 @@ func newBench(stdio IO) (*cobra.Command, *bench) {
 
 func (b *bench) register(l *verb.Flags) {
 	what := l.Section("What is run:")
-	what.BoolVar(&b.list, "list", false, "the built-in programs")
-	what.StringVar(&b.gobench, "gobench", "", "PKG\tthe Go benchmarks of a package, or of several: ./...")
-	what.StringVar(&b.regexp, "run", ".", "RE\tthose of them that match")
-	verb.Number(what, &b.size, "size", "", 0, "N\tthe size of a workload of a fixed size")
-	what.StringVar(&b.Resume, "resume", "", "FILE\tcontinue an interrupted one")
+	what.BoolVar(&b.list, "list", false, "list the built-in programs")
+	what.StringVar(&b.gobench, "gobench", "", "PKG\trun the Go benchmarks of a package, or of several: ./...")
+	what.StringVar(&b.regexp, "run", ".", "RE\tonly the benchmarks that match")
+	verb.Number(what, &b.size, "size", "", 0, "N\tthe size of the workload, if it is one with a fixed size")
+	what.StringVar(&b.Resume, "resume", "", "FILE\tcontinue an interrupted run")
 	in := l.Section("What is compared, all combinations:")
 	b.procs, b.cpus = must(parseBenchProcs("default,1,2,4,max")), []float64{1}
-	in.Var(quantity.Value(&b.procs, parseBenchProcs, "default,1,2,max"), "procs", "LIST\tGOMAXPROCS: numbers, default or max (default,1,2,4,max)")
-	in.Var(quantity.Value(&b.cpus, asked.ParseLimits, "none,0.5,1"), "cpus", "LIST\tlimits: numbers or none (1)")
+	in.Var(quantity.Value(&b.procs, parseBenchProcs, "default,1,2,max"), "procs", "LIST\tGOMAXPROCS values: numbers, default or max (default,1,2,4,max)")
+	in.Var(quantity.Value(&b.cpus, asked.ParseLimits, "none,0.5,1"), "cpus", "LIST\tCPU limits: numbers, or none (1)")
 	b.builds.register(in)
-	in.Var(verb.OneOf(&b.options.Compare, lab.ByBuild, lab.ByProcs, lab.ByCPUs, lab.ByGo, lab.ByWorkload), "compare", "F\tthe factor that settings are compared by: build, procs, cpus, go or workload")
-	b.atOnceFlag(in, "for benchmarks and servers that do each other no harm")
+	in.Var(verb.OneOf(&b.options.Compare, lab.ByBuild, lab.ByProcs, lab.ByCPUs, lab.ByGo, lab.ByWorkload), "compare", "F\tthe factor to compare settings by: build, procs, cpus, go or workload")
+	b.atOnceFlag(in, "for benchmarks and servers that don't disturb each other")
 	b.limit = limitFlags(l.Like("run"), false)
 	in = l.Section("A server under load:")
-	in.Var(quantity.Value(&b.rate, quantity.ParseRateRange, "500, or 100..1000"), "rate", "R\trequests a second; unthrottle tune finds one; 100..1000 changes evenly within each window")
-	in.StringVar(&b.load.Times, "rate-file", "", "FILE\tarrivals as they were recorded: a time a line, as an access log has them; each window has the first of them")
+	in.Var(quantity.Value(&b.rate, quantity.ParseRateRange, "500, or 100..1000"), "rate", "R\trequests a second; unthrottle tune finds a rate; 100..1000 ramps evenly within each window")
+	in.StringVar(&b.load.Times, "rate-file", "", "FILE\treplay recorded arrivals: one time per line, as in an access log; each window uses the first of them")
 	for _, other := range []string{"rate", "load-burst", "load", "units"} {
 		l.Exclude("use one of them", "rate-file", other)
 	}
-	in.StringVar(&b.load.By, "load", "", "CMD\twhat loads it in place of our own generator, for any protocol: 'ghz --insecure -n 2000 … {addr}'")
-	in.StringVar(&b.load.Units, "units", "", "URL#NAME\twhat was done, by a counter of the server's for Prometheus: where CMD does not tell it, or where the work comes by itself")
+	in.StringVar(&b.load.By, "load", "", "CMD\tuse this load generator instead of ours, for any protocol: 'ghz --insecure -n 2000 … {addr}'")
+	in.StringVar(&b.load.Units, "units", "", "URL#NAME\tthe server's Prometheus counter of work done, if CMD does not report it or the work arrives by itself")
 	asked.Burst(in, &b.load.Burst, "load-burst")
-	in.StringVar(&b.load.URL, "url", "", "URL\twhat to load (the port that it listens on)")
-	verb.Duration(in, &b.warmUp, "warmup", 0, "D\tbefore each window (1s)")
+	in.StringVar(&b.load.URL, "url", "", "URL\tthe URL to load (the port that the server listens on)")
+	verb.Duration(in, &b.warmUp, "warmup", 0, "D\thow long to load before each window (1s)")
 	b.server.register(l, in)
 	b.server.otherwise = "without --rate a program is run to its end"
 	in = l.Section("How often and how long:")
-	in.IntVar(&b.options.Blocks, "blocks", 10, "N\teach runs every combination once, in random order (10)")
-	verb.Duration(in, &b.budget, "budget", 0, "D\tas many blocks as fit into this time")
+	in.IntVar(&b.options.Blocks, "blocks", 10, "N\tblocks, each of which runs every combination once, in random order (10)")
+	verb.Duration(in, &b.budget, "budget", 0, "D\trun as many blocks as fit into this time")
 	b.window = time.Second
-	verb.Duration(in, &b.window, "for", time.Millisecond, "D\tthe window of a run (1s, or less to suit the budget; a server's 5s, or 2,000 requests)")
-	in.Uint64Var(&b.options.Seed, "seed", 0, "N\tfor the order")
+	verb.Duration(in, &b.window, "for", time.Millisecond, "D\tthe window of a run (1s, or less to suit the budget; for a server 5s, or 2,000 requests)")
+	in.Uint64Var(&b.options.Seed, "seed", 0, "N\tseed for the order")
 	in = l.Section("How it is judged:")
 	asked.Margin(in, &b.options.Margin)
 	asked.TailMargin(in, &b.tailMargin)
-	in.StringArrayVar(&b.metrics, "metric", nil, "RE\tthe figure is what the group in RE matches in the program's output; of --load 'p99=ms:RE', 'units=RE'")
-	in.StringVar(&b.unit, "unit", "metric", "U\tits name")
-	in.Var(verb.OneOf(&b.better, lab.Higher, lab.Lower), "better", "D\twhich is better, higher or lower (lower)")
-	in.StringVar(&b.figure, "figure", "", "UNIT\tcompare by another of the metrics, such as cpu-sec")
+	in.StringArrayVar(&b.metrics, "metric", nil, "RE\ttake the figure from the program's output: what the group in RE matches; with --load 'p99=ms:RE', 'units=RE'")
+	in.StringVar(&b.unit, "unit", "metric", "U\tthe unit of that figure")
+	in.Var(verb.OneOf(&b.better, lab.Higher, lab.Lower), "better", "D\twhether higher or lower is better (lower)")
+	in.StringVar(&b.figure, "figure", "", "UNIT\tcompare by another metric, such as cpu-sec")
 	in = l.Section("Results:")
 	b.Fail.FailOnVerdict(in, "a setting is worse than the base", "if it is not known whether one is")
 	b.results.FilesFlag(in)
 	b.style = "default"
-	in.Var(verb.OneOf(&b.style, "default", "classic"), "style", "S\tdefault or classic")
+	in.Var(verb.OneOf(&b.style, "default", "classic"), "style", "S\tthe style of the text: default or classic")
 	b.results.JSONFlag(in)
 	in.StringVar(&b.Runs, "runs", "", "F\twrite each run to F as it finishes")
 	b.results.ColorFlag(in)

@@ -30,10 +30,10 @@ type buildOptions struct {
 }
 
 func (o *buildOptions) register(in *pflag.FlagSet) {
-	in.StringVar(&o.base, "base", "", "REV\tthe working tree beside this commit: main, v1.2.0, HEAD, or main... for where this branch left it")
-	in.StringArrayVar(&o.flags, "build", nil, "FLAGS\tof go build, or variables: pgo=off, GOAMD64=v3; given for each build")
-	in.StringVar(&o.goes, "go", "", "LIST\tGo versions that build it: 1.18,1.24.13")
-	in.BoolVar(&o.goLine, "go-line", false, "the go line of go.mod goes with --go")
+	in.StringVar(&o.base, "base", "", "REV\tcompare the working tree with this commit: main, v1.2.0, HEAD, or main... for where this branch left it")
+	in.StringArrayVar(&o.flags, "build", nil, "FLAGS\tflags of go build, or variables: pgo=off, GOAMD64=v3; repeated for each build")
+	in.StringVar(&o.goes, "go", "", "LIST\tGo versions to build it with: 1.18,1.24.13")
+	in.BoolVar(&o.goLine, "go-line", false, "set the go line of go.mod to each --go version")
 }
 
 // builtHere reports whether what is run is built here, of the user's source.

@@ -25,20 +25,20 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/study/trial"
 )
 
-const bugHelp = `Pack what a report of a wrong answer needs into one text file.
+const bugHelp = `Pack everything that a report of a wrong answer needs into one text file.
 
 Usage:
-  unthrottle bug [FLAGS]                    about what is started from this shell
+  unthrottle bug [FLAGS]                    about programs started from this shell
   unthrottle bug [FLAGS] PID | NAME | URL   about a running process
 
 {{flags}}
 
-The file has what explain says of the process, and the files of /proc and of its cgroups from which it says so. It has none
-of the program's arguments, and of its environment only what says how Go uses CPUs. It is plain text: read it before you
-send it.
+The file contains what explain says about the process, and the files of /proc and of its cgroups that this is based on. It
+contains none of the program's arguments, and only those environment variables that affect how Go uses CPUs. It is plain
+text: read it before you send it.
 
 Exit codes:
-  0 done   1 could not do it   2 usage   130 interrupted
+  0 done   1 failed   2 usage   130 interrupted
 
 Example:
   unthrottle bug myserver

@@ -80,24 +80,24 @@ New here? unthrottle demo shows in twenty seconds what this is about.
 Verbs:
   demo        what GOMAXPROCS does to a server under a CPU limit, live
   explain     the CPU limit of a process, its GOMAXPROCS, and why
-  ps          every Go program that runs here: GOMAXPROCS, limit, throttling, what is wrong
+  ps          every Go program running here: GOMAXPROCS, limit, throttling, and what is wrong
   watch       throttling as it happens, seen by a heartbeat inside the cgroup
-  run         a program under a CPU limit, and what the limit did to it
-  tune        the best GOMAXPROCS for a program under a limit, and how sure that is
+  run         run a program under a CPU limit, and report what the limit did to it
+  tune        find the best GOMAXPROCS for a program under a limit, and say how sure that is
   bench       what GOMAXPROCS, a limit or a Go version costs a program
-  load        send an HTTP server requests at a rate, and tell how long users wait
-  hey         the same with hey's flags and report
-  profile     what of a CPU profile grows with GOMAXPROCS
+  load        send HTTP requests at a given rate, and report how long users wait
+  hey         the same, with hey's flags and report
+  profile     which part of a program's CPU time grows with GOMAXPROCS
   trace       when a program stood still, from its execution trace, and whether a quota was the cause
   serve       a server to try all this on, with a live page
   report      show a saved result again, also as HTML, Markdown or CSV
-  bug         pack what a report of a wrong answer needs into one file
-  version     which unthrottle this is
-  completion  a script for your shell: bash, zsh, fish or powershell
-  help VERB   more about a verb, or a page such as that of a rule: help too-many-ps
+  bug         pack everything that a report of a wrong answer needs into one file
+  version     which version of unthrottle this is
+  completion  a completion script for your shell: bash, zsh, fish or powershell
+  help VERB   more about a verb, or a page of the documentation, such as a rule's: help too-many-ps
 
 Exit codes:
-  0 done   1 could not do it   2 usage   3 an SLO or --fail-on   130 interrupted
+  0 done   1 failed   2 usage   3 an SLO or --fail-on   130 interrupted
 
 Example:
   unthrottle explain myserver
@@ -117,12 +117,12 @@ func newRoot(stdio IO) *cobra.Command {
 	return root
 }
 
-const helpHelp = `More about a verb, or a page of the documentation, such as that of a rule.
+const helpHelp = `More about a verb, or a page of the documentation, such as a rule's.
 
 Usage:
   unthrottle help [VERB | PAGE]
 
-Where a page has the name of a verb, docs/NAME.md is the page.
+If a page has the same name as a verb, docs/NAME.md shows the page.
 
 Examples:
   unthrottle help explain

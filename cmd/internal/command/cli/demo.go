@@ -30,11 +30,11 @@ Usage:
 
 {{flags}}
 
-It starts a server of its own under a limit of 1 CPU, sends it the same requests with GOMAXPROCS=16, 2 and 1, and draws when
-it stood still. It needs neither root nor docker: where no cgroup can be made, the limit is emulated.
+It starts its own server under a limit of 1 CPU, sends it the same requests with GOMAXPROCS=16, 2 and 1, and draws when the
+server stood still. It needs neither root nor docker: if it can't create a cgroup, it emulates the limit.
 
 Exit codes:
-  0 done, also where the machine was too busy to show it   1 could not do it   2 usage   130 interrupted
+  0 done, also if the machine was too busy to show it   1 failed   2 usage   130 interrupted
 `
 
 // What the demo shows. The server makes garbage, which costs the more the more Ps collect it.
@@ -52,9 +52,9 @@ func newDemo(stdio IO) *cobra.Command {
 		limit := runner.Limit{CPUs: demoCPUs}
 		with := runner.Auto
 		flags := l.Section("Flags:")
-		verb.Duration(flags, &each, "for", time.Second, "D\thow long each setting is shown (5s)")
+		verb.Duration(flags, &each, "for", time.Second, "D\thow long to show each setting (5s)")
 		limitWithFlag(flags, &with)
-		flags.StringVarP(&picture, "output", "o", "", "F\talso draw two seconds of each into F.svg")
+		flags.StringVarP(&picture, "output", "o", "", "F\talso draw two seconds of each setting into F.svg")
 		verb.ColorFlag(flags, &color)
 		return func(ctx context.Context, args []string) (err error) {
 			if err := verb.NoArgs(l.Cmd, args); err != nil {
@@ -109,7 +109,7 @@ func newDemo(stdio IO) *cobra.Command {
 
 // limitWithFlag adds the flag that says what sets a limit.
 func limitWithFlag(flags *pflag.FlagSet, with *runner.With) {
-	flags.Var(verb.OneOf(with, runner.Auto, runner.Cgroup, runner.Systemd, runner.Emulate), "limit-with", "K\twhat sets the limit: auto, cgroup, systemd or emulate (auto)")
+	flags.Var(verb.OneOf(with, runner.Auto, runner.Cgroup, runner.Systemd, runner.Emulate), "limit-with", "K\thow to set the limit: auto, cgroup, systemd or emulate (auto)")
 }
 
 // demoServer is the built-in server at a free port, and the URL of one of its paths.

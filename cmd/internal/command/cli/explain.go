@@ -23,21 +23,21 @@ import (
 const explainHelp = `The CPU limit of a process, its GOMAXPROCS, and why.
 
 Usage:
-  unthrottle explain [FLAGS]                      what is started from this shell
-  unthrottle explain [FLAGS] PID | NAME | URL     a running process: api, or localhost:8080 where it listens
+  unthrottle explain [FLAGS]                      programs started from this shell
+  unthrottle explain [FLAGS] PID | NAME | URL     a running process: api, or localhost:8080 if it listens there
   unthrottle explain [FLAGS] -- COMMAND [ARGS]    start COMMAND, explain it, and let it run
 
-COMMAND keeps running after it has been explained, and explain waits for it; its output goes to stderr.
+COMMAND keeps running after it has been explained, and explain waits for it to end; COMMAND's output goes to stderr.
 
 {{flags}}
 
-A running process is looked at for a second: whether it is throttled, and what is wrong with it, shows only then.
+A running process is observed for one second, because only that shows whether it is throttled and what is wrong with it.
 
-Without root it explains your own processes. For another user's it sees the limit, but neither the program nor its
-environment.
+Without root it explains only your own processes. Of another user's process it sees the limit, but neither the program nor
+its environment.
 
 Exit codes:
-  0 done   1 no such process, or with --fail-on it could not be looked into   2 usage   3 as --fail-on asks   130 interrupted
+  0 done   1 no such process, or with --fail-on it could not be examined   2 usage   3 see --fail-on   130 interrupted
 
 Example:
   unthrottle explain --for 10s myserver
@@ -55,7 +55,7 @@ func newExplain(stdio IO) *cobra.Command {
 	return verb.New("explain", explainHelp, func(l *verb.Flags) func(context.Context, []string) error {
 		o := explainOptions{results: verb.NewResults(stdio.IO, verb.SheetFormats(view.Explain)), look: time.Second}
 		flags := l.Section("Flags:")
-		verb.Duration(flags, &o.look, "for", 0, "D\thow long to look: a running process for 1s, others not at all; 0: one reading")
+		verb.Duration(flags, &o.look, "for", 0, "D\thow long to observe it: a running process for 1s, others not at all; 0: one reading")
 		flags.BoolVar(&o.detach, "detach", false, "don't wait for COMMAND")
 		o.fail.FailOn(flags)
 		o.results.JSONFlag(flags)

@@ -66,7 +66,7 @@ func TestCompletion(t *testing.T) {
 		{[]string{"explain", "--color", ""}, "auto\nalways\nnever\n"},
 		{[]string{"report", "--format", ""}, "text\nclassic\njson\nhtml\n"},
 		{[]string{"bench", "fi"}, "fib\t"},
-		{[]string{"run", "--cpu"}, "--cpus\tCPU time a second: 0.5, 2, or 500m as Kubernetes writes it\n"},
+		{[]string{"run", "--cpu"}, "--cpus\tCPU time per second: 0.5, 2, or 500m as in Kubernetes\n"},
 		{[]string{"tune", "--objective", ""}, "p99\ncpu\nthroughput\ntime\n"},
 	} {
 		root := newRoot(IO{})

@@ -28,13 +28,13 @@ Usage:
   unthrottle report [FLAGS] FILE
   unthrottle report --schema VERB      the JSON Schema of what a verb writes
 
-FILE is what --json or -o FILE.json of a verb has written, or the file of runs of a bench or a tune, also of one that was
-interrupted; - is stdin.
+FILE is what a verb wrote with --json or -o FILE.json, or the file of runs of a bench or tune, even if that was interrupted;
+- is stdin.
 
 {{flags}}
 
 Exit codes:
-  0 done   1 could not do it   2 usage
+  0 done   1 failed   2 usage
 
 Example:
   unthrottle report --format html -o fib.html fib.json
@@ -43,8 +43,8 @@ Example:
 func newReport(stdio IO) *cobra.Command {
 	return verb.New("report", reportHelp, func(l *verb.Flags) func(context.Context, []string) error {
 		flags, color, ofVerb := l.Section("Flags:"), "", ""
-		name := flags.String("format", "text", "F\ttext, json, html, md, junit or sarif; of a bench or tune also csv and bench (for benchstat), of a bench classic, of a load hgrm (text)")
-		path := flags.StringP("output", "o", "", "F\twrite to file F, in the format of its ending unless --format names one: .json, .html, .md, …")
+		name := flags.String("format", "text", "F\ttext, json, html, md, junit or sarif; for a bench or tune also csv and bench (for benchstat), for a bench classic, for a load hgrm (text)")
+		path := flags.StringP("output", "o", "", "F\twrite to file F; without --format its ending sets the format: .json, .html, .md, …")
 		flags.StringVar(&ofVerb, "schema", "", "VERB\tprint the JSON Schema of a verb's document")
 		verb.ColorFlag(flags, &color)
 		l.Words["format"], l.Words["schema"] = verb.FormatNames, report.Verbs()

@@ -27,18 +27,18 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/traffic/load"
 )
 
-const loadHelp = `Send a server requests at a rate, of HTTP or gRPC, and tell how long users would wait: from when each was due.
+const loadHelp = `Send HTTP or gRPC requests at a given rate, and report how long users would wait, counted from when each request was due.
 
 Usage:
   unthrottle load URL [FLAGS]
-  unthrottle load --targets FILE [FLAGS]     several requests, by weight: JSON or vegeta's format
-  unthrottle load --grpc pkg.Service/Method -d JSON HOST:PORT    unary calls of gRPC
-  unthrottle load URL --find-max --slo SLO   the highest rate that holds the SLO
+  unthrottle load --targets FILE [FLAGS]     several requests with weights: JSON or vegeta's format
+  unthrottle load --grpc pkg.Service/Method -d JSON HOST:PORT    unary gRPC calls
+  unthrottle load URL --find-max --slo SLO   the highest rate that meets the SLO
 
 {{flags}}
 
 Exit codes:
-  0 done   1 could not do it, no request was answered, or all with 404   2 usage   3 the SLO was missed   130 interrupted
+  0 done   1 failed, no request was answered, or all with 404   2 usage   3 the SLO was missed   130 interrupted
 
 Example:
   unthrottle load http://localhost:8080/ --rate 500 --for 30s --slo p99=50ms,errors=0.1%
@@ -75,31 +75,31 @@ func newLoad(stdio IO) *cobra.Command {
 func (o *loader) register(l *verb.Flags) {
 	p := &o.plan
 	flags := l.Section("Load:")
-	flags.Var(quantity.Value(&o.rate, quantity.ParseRateRange, "500, 20K, or 100..1000"), "rate", "R\trequests a second, whatever the server does (50): 500, 20K; 100..1000 changes evenly")
-	flags.StringVar(&o.rateFile, "rate-file", "", "FILE\tarrivals as they were recorded: a time a line, as an access log has them; - is stdin")
+	flags.Var(quantity.Value(&o.rate, quantity.ParseRateRange, "500, 20K, or 100..1000"), "rate", "R\trequests a second, whatever the server does (50): 500, 20K; 100..1000 ramps evenly")
+	flags.StringVar(&o.rateFile, "rate-file", "", "FILE\treplay recorded arrivals: one time per line, as in an access log; - is stdin")
 	l.Exclude("use one of them", "rate", "rate-file")
 	l.Exclude("use one of them", "rate-file", "find-max")
-	verb.Duration(flags, &p.Duration, "for", time.Millisecond, "D\thow long (10s; with --find-max at most, in all: 40s)")
-	verb.Number(flags, &p.Requests, "requests", "n", 1, "N\thow many, instead of how long")
+	verb.Duration(flags, &p.Duration, "for", time.Millisecond, "D\thow long (10s; with --find-max at most 40s in all)")
+	verb.Number(flags, &p.Requests, "requests", "n", 1, "N\thow many requests, instead of how long")
 	asked.Arrivals(flags, &p.Arrivals)
 	asked.Burst(flags, &p.Burst, "burst")
-	flags.Uint64Var(&p.Seed, "seed", 0, "N\tfor the arrivals and the choice of targets")
-	verb.Duration(flags, &p.WarmUp, "warmup", 0, "D\tthe same load before, not counted")
-	verb.Number(flags, &p.Conns, "conns", "c", 1, "N\tmost connections (1000); without --rate a closed loop: N workers, each waits for its answer")
+	flags.Uint64Var(&p.Seed, "seed", 0, "N\tseed for the arrivals and the choice of targets")
+	verb.Duration(flags, &p.WarmUp, "warmup", 0, "D\tsend the same load for this long first, not counted")
+	verb.Number(flags, &p.Conns, "conns", "c", 1, "N\tat most N connections (1000); without --rate a closed loop of N workers, each waiting for its response")
 	flags.Var(quantity.Value(&o.slo, asked.CheckSLO, asked.SLOExample), "slo", "SLO\tp99=50ms,errors=0.1%: exit code 3 if it is missed")
-	flags.BoolVar(&o.findMax, "find-max", false, "look for the highest rate that holds the SLO")
-	verb.Duration(flags, &o.window, "window", time.Millisecond, "D\tof --find-max (1.5s to 3s, by the rate and the SLO)")
+	flags.BoolVar(&o.findMax, "find-max", false, "find the highest rate that meets the SLO")
+	verb.Duration(flags, &o.window, "window", time.Millisecond, "D\tthe windows of --find-max (1.5s to 3s, depending on the rate and the SLO)")
 	asked.Requests(l, l.Section("Requests:"), &o.requests)
 	flags = l.Section("Measuring:")
 	verb.Number(flags, &o.server, "server-pid", "", 0, "N\talso show this process's throttling (found automatically for a server on this host); 0: don't")
 	flags.Var(quantity.Value(&o.pin, quantity.ParseCPUList, "0, or --pin 0-3"), "pin", "LIST\tCPUs for the generator: 1, 0-3")
-	flags.BoolVar(&o.realtime, "realtime", true, "real-time priority for the generator of a --rate, if allowed (true)")
-	verb.Duration(flags, &p.Grace, "grace", 0, "D\thow long to wait at the end for open requests (the timeout)")
+	flags.BoolVar(&o.realtime, "realtime", true, "give the generator of a --rate real-time priority, if allowed (true)")
+	verb.Duration(flags, &p.Grace, "grace", 0, "D\thow long to wait for open requests at the end (the timeout)")
 	flags = l.Section("Results:")
-	o.results.FilesFlag(flags, ".csv (a row a request)")
+	o.results.FilesFlag(flags, ".csv (one row per request)")
 	o.results.JSONFlag(flags)
-	flags.BoolVar(&o.csv, "csv", false, "a row a request instead of text")
-	flags.BoolVar(&o.hgrm, "hgrm", false, "HdrHistogram's percentiles instead of text")
+	flags.BoolVar(&o.csv, "csv", false, "print one row per request instead of text")
+	flags.BoolVar(&o.hgrm, "hgrm", false, "print HdrHistogram's percentiles instead of text")
 	l.Exclude("one of them, and -o FILE for the others", "json", "csv", "hgrm")
 	o.results.ColorFlag(flags)
 }

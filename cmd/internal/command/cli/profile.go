@@ -16,20 +16,20 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/show/view"
 )
 
-const profileHelp = `What of a Go program's CPU time grows with GOMAXPROCS, and how its CPU time compares with its limit.
+const profileHelp = `Which part of a Go program's CPU time grows with GOMAXPROCS, and how its CPU time compares with its limit.
 
 Usage:
   unthrottle profile [FLAGS] FILE        a CPU profile as runtime/pprof writes it; - is stdin
-  unthrottle profile [FLAGS] URL         takes one from a program with net/http/pprof: host:port is enough
-  unthrottle profile [FLAGS] PID | NAME  the same, of a process here
+  unthrottle profile [FLAGS] URL         take one from a program with net/http/pprof: host:port is enough
+  unthrottle profile [FLAGS] PID | NAME  the same, from a process here
 
 {{flags}}
 
-It gives no verdict: a CPU profile does not show when a program was frozen. unthrottle explain PID does. What else is
-known is checked against the rules of unthrottle ps.
+It gives no verdict, because a CPU profile does not show when a program was frozen; unthrottle explain PID does. Whatever
+else it knows about the program is checked against the rules of unthrottle ps.
 
 Exit codes:
-  0 done   1 could not do it   2 usage   3 as --fail-on asks   130 interrupted
+  0 done   1 failed   2 usage   3 see --fail-on   130 interrupted
 
 Example:
   unthrottle profile localhost:6060 --base before.pb.gz -o profile.html
@@ -53,15 +53,15 @@ func newProfile(stdio IO) *cobra.Command {
 		p := &profiler{stdio: stdio, flags: l, results: verb.NewResults(stdio.IO, verb.SheetFormats(view.Profile))}
 		taken := l.Section("Profile:")
 		p.seconds = 10
-		verb.Seconds(taken, &p.seconds, "D\thow long to take it for, in whole seconds (10s)")
+		verb.Seconds(taken, &p.seconds, "D\thow long to profile, in whole seconds (10s)")
 		taken.StringVar(&p.save, "save", "", "F\tkeep the profile as file F")
 		taken.StringVar(&p.base, "base", "", "FILE\tthe profile to compare it with, per unit of work")
-		taken.Float64Var(&p.units, "units", 0, "N\thow much work was done (else the CPU time of the program's own code)")
-		taken.Float64Var(&p.baseUnits, "base-units", 0, "M\thow much was done in the base")
+		taken.Float64Var(&p.units, "units", 0, "N\thow much work was done (if not given, the CPU time of the program's own code)")
+		taken.Float64Var(&p.baseUnits, "base-units", 0, "M\thow much work was done in the base")
 		beside := l.Section("Context:")
-		beside.Var(quantity.Value(&p.facts.LimitGiven, quantity.ParseCPUs, "0.5, or --limit 500m"), "limit", "CPUS\tthe limit: 0.5, 500m")
-		beside.IntVar(&p.take.Process, "pid", 0, "PID\tthe process: its limit, GOMAXPROCS and throttling; found automatically for a URL on this host")
-		beside.StringVar(&p.take.Metrics, "metrics", "", "M\tits metrics page: a URL (that of the same host), FILE, or BEFORE,AFTER; none: don't ask")
+		beside.Var(quantity.Value(&p.facts.LimitGiven, quantity.ParseCPUs, "0.5, or --limit 500m"), "limit", "CPUS\tthe CPU limit: 0.5, 500m")
+		beside.IntVar(&p.take.Process, "pid", 0, "PID\tread limit, GOMAXPROCS and throttling of this process; found automatically for a URL on this host")
+		beside.StringVar(&p.take.Metrics, "metrics", "", "M\tthe program's metrics page: a URL (the same host's), FILE, or BEFORE,AFTER; none: don't ask")
 		p.results.TakenFlags(l.Section("Results:"), &p.fail, "")
 		return p.run
 	})

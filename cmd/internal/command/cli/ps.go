@@ -26,23 +26,23 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/show/view"
 )
 
-const psHelp = `Every Go program that runs here: its GOMAXPROCS, its CPU limit, and what that costs.
+const psHelp = `Every Go program running here: its GOMAXPROCS, its CPU limit, and what that costs.
 
 Usage:
   unthrottle ps [FLAGS] [PID | NAME | URL ...]
 
-The programs need no preparation and do not notice. With PIDs, NAMEs or URLs (host:port is enough) only those are shown; a
-NAME may have * and ?.
+The programs need no preparation and don't notice. PIDs, NAMEs or URLs (host:port is enough) restrict the list to those
+programs; a NAME may contain * and ?.
 
 {{flags}}
 
-Without root it reads the GOMAXPROCS of your own programs. For others it shows a prediction, or nothing.
+Without root it reads the GOMAXPROCS of your own programs only. For others it shows a prediction, or nothing.
 
 Verdicts:
   too many Ps, limit not seen, sweeper spin, too few Ps, throttled, contended, not following, fine
 
 Exit codes:
-  0 done   1 a PID or NAME is no Go program, or --fail-on had nothing to look at   2 usage   3 as --fail-on asks   130 interrupted
+  0 done   1 a PID or NAME is not a Go program, or --fail-on had nothing to look at   2 usage   3 see --fail-on   130 interrupted
 
 Example:
   unthrottle ps --fail-on warning api worker
@@ -61,10 +61,10 @@ func newPs(stdio IO) *cobra.Command {
 	return verb.New("ps", psHelp, func(l *verb.Flags) func(context.Context, []string) error {
 		o := psOptions{results: verb.NewResults(stdio.IO, verb.SheetFormats(view.Ps)), sort: "verdict"}
 		flags := l.Section("Flags:")
-		flags.DurationVar(&o.For, "for", 2*time.Second, "D\tlook for this long (2s; 0: one reading, no usage)")
-		flags.StringArrayVar(&o.verdicts, "verdict", nil, "V\tonly these verdicts, such as throttled or \"too many Ps\"; may be given more than once")
-		flags.Var(verb.OneOf(&o.sort, "verdict", "cpu", "throttled", "frozen", "procs", "name", "pid"), "sort", "BY\tverdict, cpu, throttled, frozen, procs, name or pid (verdict)")
-		flags.BoolVar(&o.watch, "watch", false, "keep looking, in a live table, until Ctrl-C")
+		flags.DurationVar(&o.For, "for", 2*time.Second, "D\tobserve for this long (2s; 0: one reading, without usage)")
+		flags.StringArrayVar(&o.verdicts, "verdict", nil, "V\tshow only this verdict, such as throttled or \"too many Ps\"; may be repeated")
+		flags.Var(verb.OneOf(&o.sort, "verdict", "cpu", "throttled", "frozen", "procs", "name", "pid"), "sort", "BY\tsort by verdict, cpu, throttled, frozen, procs, name or pid (verdict)")
+		flags.BoolVar(&o.watch, "watch", false, "show a live table until Ctrl-C")
 		o.fail.FailOn(flags)
 		o.results.JSONFlag(flags)
 		o.results.FileFlag(flags)

@@ -21,21 +21,21 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/show/view"
 )
 
-const runHelp = `Run a program under a CPU limit, and tell what the limit did to it.
+const runHelp = `Run a program under a CPU limit, and report what the limit did to it.
 
 Usage:
   unthrottle run [FLAGS] [--] PROGRAM [ARGS]
 
-Signals, input, output and the exit code are the program's. What was counted is written to stderr at its end.
+Signals, input, output and the exit code are the program's own. When it ends, what was counted is written to stderr.
 
 {{flags}}
 
-The limit is a cgroup or a systemd scope if possible, otherwise it is emulated: the program is stopped and continued by
-signals, which needs no privilege. What is left of the program when it ends is killed, as in a container; a run without
---cpus and --memory has nothing to find it by, and leaves it alone.
+The limit is a cgroup or a systemd scope if possible; otherwise it is emulated: signals stop and continue the program, which
+needs no privilege. When the program ends, any processes that it left running are killed, as in a container. Without --cpus
+and --memory, run can't find them and leaves them alone.
 
 Exit codes:
-  the program's own; 128 and its number for a signal; 127 not found; 126 not executable; 1 no limit possible; 2 usage
+  the program's own; 128 plus the number of a signal; 127 not found; 126 not executable; 1 no limit possible; 2 usage
 
 Example:
   unthrottle run --cpus 0.5 --gomaxprocs 1 ./myserver -port 8080
@@ -52,7 +52,7 @@ func newRun(stdio IO) *cobra.Command {
 		verb.Number(flags, &procs, "gomaxprocs", "", 1, "N\tset GOMAXPROCS for the program")
 		results.JSONFlag(flags)
 		results.FileFlag(flags)
-		flags.BoolVarP(&quiet, "quiet", "q", false, "write nothing at the end")
+		flags.BoolVarP(&quiet, "quiet", "q", false, "print nothing at the end")
 		results.ColorFlag(flags)
 		return func(_ context.Context, args []string) error {
 			if len(args) == 0 {
@@ -127,11 +127,11 @@ type limitOptions struct {
 func limitFlags(flags *pflag.FlagSet, withCPUs bool) *limitOptions {
 	l := &limitOptions{with: runner.Auto}
 	if withCPUs {
-		flags.Var(quantity.Value(&l.CPUs, quantity.ParseCPUs, "0.5, or --cpus 500m"), "cpus", "N\tCPU time a second: 0.5, 2, or 500m as Kubernetes writes it")
+		flags.Var(quantity.Value(&l.CPUs, quantity.ParseCPUs, "0.5, or --cpus 500m"), "cpus", "N\tCPU time per second: 0.5, 2, or 500m as in Kubernetes")
 	}
-	flags.DurationVar(&l.Period, "period", 0, "D\tthe period in which that is counted (100ms)")
+	flags.DurationVar(&l.Period, "period", 0, "D\tthe period over which that is counted (100ms)")
 	flags.DurationVar(&l.Burst, "burst", 0, "D\tunused time that may be saved for later periods")
-	flags.Var(quantity.Value(&l.Memory, quantity.ParseBytes, "512m"), "memory", "SIZE\tmost memory: 512m, 2g")
+	flags.Var(quantity.Value(&l.Memory, quantity.ParseBytes, "512m"), "memory", "SIZE\tmemory limit: 512m, 2g")
 	flags.Var(quantity.Value(&l.Cpuset, quantity.ParseCPUList, "0-1"), "cpuset", "LIST\tCPUs to run on: 0-1,4")
 	limitWithFlag(flags, &l.with)
 	return l

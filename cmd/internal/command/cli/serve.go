@@ -24,13 +24,13 @@ Usage:
 
 What it answers:
   /               the page: limit, GOMAXPROCS as a slider, a load dial, and each period of the last minute
-  /maxProcs       GET tells GOMAXPROCS; POST /maxProcs/N sets it
-  /isPrime/N      by trial division, which takes time in proportion to N
-  /work           ?cpu=5ms&alloc=64k: that much CPU time and garbage
+  /maxProcs       GET shows GOMAXPROCS; POST /maxProcs/N sets it
+  /isPrime/N      tests N by trial division, which takes time in proportion to N
+  /work           ?cpu=5ms&alloc=64k: uses that much CPU time, and makes that much garbage
   /metrics /healthz /debug/pprof/ /debug/trace?seconds=1
 
 Exit codes:
-  0 ended by Ctrl-C or SIGTERM   1 could not do it   2 usage
+  0 stopped by Ctrl-C or SIGTERM   1 failed   2 usage
 
 Worth watching under a limit:
   unthrottle run --cpus 0.5 -- unthrottle serve
@@ -40,11 +40,11 @@ func newServe(stdio IO) *cobra.Command {
 	return verb.New("serve", serveHelp, func(l *verb.Flags) func(context.Context, []string) error {
 		var o demo.Options
 		flags := l.Section("Flags:")
-		listen := flags.String("listen", "127.0.0.1:8080", "ADDR\twhere to listen (127.0.0.1:8080), or a port alone; port 0 takes a free one")
-		flags.StringArrayVar(&o.Hosts, "allow-host", nil, "H\tanother host name for the page, besides localhost and addresses; may be repeated")
-		verb.Number(flags, &o.MaxN, "max-n", "", 0, "N\tlargest N of /isPrime (100000000)")
-		flags.Float64Var(&o.MaxRate, "max-rate", 0, "R\tmost requests a second of the page's load dial (10000)")
-		verb.Number(flags, &o.MaxOpen, "max-open", "", 0, "N\tmost requests of it that are open at once (512)")
+		listen := flags.String("listen", "127.0.0.1:8080", "ADDR\twhere to listen (127.0.0.1:8080), or only a port; port 0 picks a free one")
+		flags.StringArrayVar(&o.Hosts, "allow-host", nil, "H\tallow another host name for the page, besides localhost and addresses; may be repeated")
+		verb.Number(flags, &o.MaxN, "max-n", "", 0, "N\tlargest N for /isPrime (100000000)")
+		flags.Float64Var(&o.MaxRate, "max-rate", 0, "R\thighest rate of the page's load dial, in requests a second (10000)")
+		verb.Number(flags, &o.MaxOpen, "max-open", "", 0, "N\tmost requests of the load dial that are open at once (512)")
 		return func(ctx context.Context, args []string) error {
 			if err := verb.NoArgs(l.Cmd, args); err != nil {
 				return err

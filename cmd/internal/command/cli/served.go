@@ -38,9 +38,9 @@ const readyExample = "http://localhost:8080/healthz, --ready 8080, --ready 'list
 
 // register adds the flags; in has the URL already.
 func (o *serverOptions) register(l *verb.Flags, in *pflag.FlagSet) {
-	in.Var(quantity.Value(&o.ready, service.ParseReady, readyExample), "ready", "R\tit is ready when this URL answers, this port listens, a line matches, or after a time (the URL)")
+	in.Var(quantity.Value(&o.ready, service.ParseReady, readyExample), "ready", "R\tthe server is ready when this URL answers, this port listens, a line matches, or after a time (the URL)")
 	o.readyTimeout = time.Minute
-	verb.Duration(in, &o.readyTimeout, "ready-timeout", time.Millisecond, "D\thow long that may take (1m); if given, it is waited for so long in any case")
+	verb.Duration(in, &o.readyTimeout, "ready-timeout", time.Millisecond, "D\thow long that may take (1m); if given, never give up earlier")
 	o.requestFlags = l.Like("load")
 	asked.Requests(l, o.requestFlags, &o.requests)
 }

@@ -16,9 +16,9 @@ import (
 
 // newSidecar is the verb that looks at the containers of its pod.
 func newSidecar(stdio IO) *cobra.Command {
-	cmd := verb.New("sidecar", "What the containers of a pod use, seen from one beside them; in pods of kubectl unthrottle tune.\n\n{{flags}}", func(l *verb.Flags) func(context.Context, []string) error {
+	cmd := verb.New("sidecar", "What the containers of a pod use, seen from another container in it; in pods of kubectl unthrottle tune.\n\n{{flags}}", func(l *verb.Flags) func(context.Context, []string) error {
 		interval := podmeter.Interval
-		verb.Duration(l.Section("Flags:"), &interval, "interval", time.Millisecond, "D\tbetween two lines (100ms)")
+		verb.Duration(l.Section("Flags:"), &interval, "interval", time.Millisecond, "D\ttime between two lines (100ms)")
 		return func(ctx context.Context, _ []string) error {
 			if err := podmeter.Become(ctx); err != nil { // then it goes on as it is, and tells what it may not see
 				fmt.Fprintln(stdio.Err, err)
@@ -36,8 +36,8 @@ func newExpire(stdio IO) *cobra.Command {
 		o := expire.Options{Env: stdio.Env, Log: stdio.Err}
 		flags := l.Section("Flags:")
 		flags.StringVar(&o.Namespace, "namespace", "", "NAME\tthe namespace")
-		flags.StringVar(&o.Owner, "owner", "", "NAME\tthe Job that it lives as long as")
-		verb.Duration(flags, &o.Every, "every", time.Millisecond, "D\tbetween two looks (15s)")
+		flags.StringVar(&o.Owner, "owner", "", "NAME\tthe Job whose end it waits for")
+		verb.Duration(flags, &o.Every, "every", time.Millisecond, "D\ttime between two looks (15s)")
 		return func(ctx context.Context, _ []string) error { return expire.Wait(ctx, o) }
 	})
 	cmd.Hidden = true

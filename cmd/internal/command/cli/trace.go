@@ -18,20 +18,20 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/show/view"
 )
 
-const traceHelp = `When a Go program stood still although it had work to do, and whether a CPU quota or other programs did that.
+const traceHelp = `When a Go program stood still although it had work to do, and whether a CPU quota or other programs were the cause.
 
 Usage:
-  unthrottle trace [FLAGS] FILE          an execution trace, .gz too, or a flight recorder's snapshot; - is stdin
-  unthrottle trace [FLAGS] URL           takes one from a program with net/http/pprof: host:port is enough
-  unthrottle trace [FLAGS] PID | NAME    the same, of a process here
-  unthrottle trace --record D [FLAGS] -- PROGRAM [ARGS]    starts the program, takes one for D, ends it
+  unthrottle trace [FLAGS] FILE          an execution trace, also .gz, or a flight recorder's snapshot; - is stdin
+  unthrottle trace [FLAGS] URL           take one from a program with net/http/pprof: host:port is enough
+  unthrottle trace [FLAGS] PID | NAME    the same, from a process here
+  unthrottle trace --record D [FLAGS] -- PROGRAM [ARGS]    start the program, trace it for D, and end it
 
 {{flags}}
 
---period also gives the period of a quota that nothing else tells.
+--period also gives the period of a quota when nothing else shows it.
 
 Exit codes:
-  0 done   1 could not do it   2 usage   3 as --fail-on or --fail-share asks   130 interrupted
+  0 done   1 failed   2 usage   3 see --fail-on and --fail-share   130 interrupted
 
 Example:
   unthrottle trace localhost:6060 -o trace.html
@@ -58,13 +58,13 @@ func newTrace(stdio IO) *cobra.Command {
 		t := &tracer{stdio: stdio, flags: l, results: verb.NewResults(stdio.IO, verb.SheetFormats(view.Trace))}
 		taking := l.Section("Taking it:")
 		t.take.Seconds = 5
-		verb.Seconds(taking, &t.take.Seconds, "D\thow long, in whole seconds (5s)")
+		verb.Seconds(taking, &t.take.Seconds, "D\thow long to trace, in whole seconds (5s)")
 		taking.StringVar(&t.save, "save", "", "F\tkeep the trace as file F")
-		taking.BoolVar(&t.take.NoSamples, "no-samples", false, "take no CPU profile meanwhile (its samples help to judge a trace with few events)")
-		taking.DurationVar(&t.record, "record", 0, "D\tstart a program, under a limit if one is given, and take a trace of it for D")
+		taking.BoolVar(&t.take.NoSamples, "no-samples", false, "take no CPU profile during the trace (its samples help to judge a trace with few events)")
+		taking.DurationVar(&t.record, "record", 0, "D\tstart a program, under a limit if one is given, and trace it for D")
 		t.limit = limitFlags(l.Like("run"), true)
 		beside := l.Section("Context:")
-		beside.StringVar(&t.stat, "cgroup-stat", "", "BEFORE,AFTER\tcpu.stat from before and after a trace in a file")
+		beside.StringVar(&t.stat, "cgroup-stat", "", "BEFORE,AFTER\tcpu.stat from before and after the trace, for a trace in a file")
 		t.results.TakenFlags(l.Section("Results:"), &t.fail, "throttled")
 		return t.run
 	})

@@ -25,26 +25,26 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/study/tune"
 )
 
-const tuneHelp = `Find the best GOMAXPROCS for a program under a CPU limit, by trying, and say how sure that is.
+const tuneHelp = `Find, by trial, the best GOMAXPROCS for a program under a CPU limit, and say how sure that is.
 
 Usage:
-  unthrottle tune [FLAGS]                                  a built-in server, to see what this is
+  unthrottle tune [FLAGS]                                  a built-in server, to see how this works
   unthrottle tune [FLAGS] [--url URL] -- SERVER [ARGS]     a server, under load
-  unthrottle tune [FLAGS] --url ADDR --load CMD -- SERVER  the same, under the load of another generator, for any protocol
+  unthrottle tune [FLAGS] --url ADDR --load CMD -- SERVER  the same with another load generator, for any protocol
   unthrottle tune [FLAGS] --batch -- JOB [ARGS]            a program that runs to its end
   unthrottle tune [FLAGS] --gobench PKG [--run RE]         Go benchmarks
-  unthrottle tune [FLAGS] --vary NAME=V,V -- PROGRAM       any variable or argument, of a program in any language
+  unthrottle tune [FLAGS] --vary NAME=V,V -- PROGRAM       any variable or argument, for a program in any language
   unthrottle tune --cpus 0.5,1,2 --slo SLO --rate R -- SERVER    which limit does it need?
-  unthrottle tune --resume FILE [--budget D]               continue an interrupted one, or go further
+  unthrottle tune --resume FILE [--budget D]               continue an interrupted run, or extend a finished one
 
-Each run starts the program fresh under the limit: all candidates in random order, block by block, until it is clear which
-could be better. A setting is advised if it is better in p99 or CPU time, not worse in the other, and so in two fresh pairs
-as well. One that is better in one and worse in the other is shown as a trade.
+Each run starts the program fresh under the limit. Block by block, all candidates run in random order, until it is clear
+which could be better. A setting is advised if it is better in p99 or CPU time and not worse in the other, and if two fresh
+pairs of runs confirm that. A setting that is better in one and worse in the other is shown as a trade.
 
 {{flags}}
 
 Exit codes:
-  0 there is a verdict, which may be "undecided"   1 could not do it   2 usage   3 as --fail-on asks   130 interrupted
+  0 there is a verdict, which may be "undecided"   1 failed   2 usage   3 see --fail-on   130 interrupted
 
 Example:
   unthrottle tune --cpus 1.5 --url http://localhost:8080/api --slo p99=50ms -- ./server --port 8080
@@ -88,32 +88,32 @@ func newTune(stdio IO) (*cobra.Command, *tuner) {
 
 func (t *tuner) register(l *verb.Flags) {
 	in := l.Section("What is tuned:")
-	in.BoolVar(&t.batch, "batch", false, "a program that runs to its end")
-	in.StringVar(&t.gobench, "gobench", "", "PKG\tGo benchmarks of a package")
-	in.StringVar(&t.regexp, "run", ".", "RE\tthose of them that match")
-	in.BoolVar(&t.any, "any", false, "a program that is not Go, and does not start one that is, too")
-	in.StringVar(&t.Resume, "resume", "", "FILE\tcontinue an interrupted one")
+	in.BoolVar(&t.batch, "batch", false, "tune a program that runs to its end")
+	in.StringVar(&t.gobench, "gobench", "", "PKG\ttune the Go benchmarks of a package")
+	in.StringVar(&t.regexp, "run", ".", "RE\tonly the benchmarks that match")
+	in.BoolVar(&t.any, "any", false, "also accept a program that is not Go and starts no Go program")
+	in.StringVar(&t.Resume, "resume", "", "FILE\tcontinue an interrupted run")
 	in = l.Section("The limit:")
 	t.limits = []float64{1}
-	in.Var(quantity.Value(&t.limits, asked.ParseLimits, "1, or --cpus 0.5,1,2"), "cpus", "N\tCPUs (1); a list asks which of them is enough")
+	in.Var(quantity.Value(&t.limits, asked.ParseLimits, "1, or --cpus 0.5,1,2"), "cpus", "N\tCPUs (1); with a list, which of them is enough")
 	t.limit = limitFlags(l.Like("run"), false)
 	in = l.Section("The server:")
-	in.StringVar(&t.asked.Plan.URL, "url", "", "URL\twhat to load (the port that it listens on); without a program a path of the built-in server")
+	in.StringVar(&t.asked.Plan.URL, "url", "", "URL\tthe URL to load (the port that the server listens on); without a program, a path of the built-in server")
 	t.server.register(l, in)
 	t.server.otherwise = "--batch is for a program that runs to its end"
 	in = l.Section("The load:")
 	t.asked.Load(l, in)
-	in.StringVar(&t.asked.Plan.Times, "rate-file", "", "FILE\tarrivals as they were recorded: a time a line, as an access log has them; each window has the first of them")
+	in.StringVar(&t.asked.Plan.Times, "rate-file", "", "FILE\treplay recorded arrivals: one time per line, as in an access log; each window uses the first of them")
 	for _, other := range []string{"rate", "rates", "conns", "arrivals", "load-burst"} {
 		l.Exclude("use one of them", "rate-file", other)
 	}
-	in.StringVar(&t.asked.Plan.Load, "load", "", "CMD\twhat loads it in place of our own generator, for any protocol: 'ghz --insecure -n 2000 … {addr}'")
-	in.StringVar(&t.asked.Plan.Units, "units", "", "URL#NAME\twhat was done, by a counter of the server's for Prometheus: where CMD does not tell it, or without --load, where the work comes by itself")
-	in.StringArrayVar(&t.asked.Plan.Figures, "metric", nil, "RE\ta figure that CMD prints, where it is not known how: 'p99=ms:RE', 'units=RE'; may be repeated")
+	in.StringVar(&t.asked.Plan.Load, "load", "", "CMD\tuse this load generator instead of ours, for any protocol: 'ghz --insecure -n 2000 … {addr}'")
+	in.StringVar(&t.asked.Plan.Units, "units", "", "URL#NAME\tthe server's Prometheus counter of work done, if CMD does not report it or, without --load, the work arrives by itself")
+	in.StringArrayVar(&t.asked.Plan.Figures, "metric", nil, "RE\thow to find a figure in CMD's output, if CMD is not a known one: 'p99=ms:RE', 'units=RE'; may be repeated")
 	in = l.Section("What is tried:")
 	t.asked.Tried(l, in, runtime.NumCPU())
-	in.StringArrayVar(&t.vary, "vary", nil, "N=V,V\tin place of GOMAXPROCS a variable N of the environment, or {N} in the program's arguments; the first value is the current one; may be repeated")
-	t.atOnceFlag(in, "if two of the server do no harm")
+	in.StringArrayVar(&t.vary, "vary", nil, "N=V,V\tinstead of GOMAXPROCS vary the environment variable N, or {N} in the program's arguments; the first value is the current one; may be repeated")
+	t.atOnceFlag(in, "if two instances of the server don't disturb each other")
 	t.asked.Judged(l.Section("How it is judged:"))
 	in = l.Section("Results:")
 	t.Fail.FailOnVerdict(in, "a change is advised", "if there is a trade")

@@ -106,7 +106,7 @@ func (t *tuner) jobsAtOnce(may bool) {
 	}
 }
 
-// benchWindow is how long each of so many benchmarks runs: a second, or less where a budget shall have room for some blocks.
+// benchWindow is how long each of so many benchmarks runs: a second, or less where a budget is to have room for some blocks.
 func benchWindow(p tune.Plan, benchmarks int) time.Duration {
 	if p.Window > 0 || p.Budget == 0 {
 		return cmp.Or(p.Window, time.Second)

@@ -8,7 +8,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
 )
 
-const versionHelp = `Which unthrottle this is.
+const versionHelp = `Which version of unthrottle this is.
 
 Usage:
   unthrottle version

@@ -20,18 +20,18 @@ const watchHelp = `Throttling as it happens: a heartbeat inside the cgroup shows
 
 Usage:
   unthrottle watch [FLAGS]        its own cgroup: in a container, the container's
-  unthrottle watch [FLAGS] PID    the cgroup of a process, by its pid, its name or where it listens; needs root
+  unthrottle watch [FLAGS] PID    the cgroup of a process, given by pid, name or where it listens; needs root
 
 {{flags}}
 
-On a terminal each row is a second, drawn as it passes; elsewhere there is a line a second. At the end it says whether a
-CPU quota was the cause or a busy host, the period of the quota, how much of the time was frozen, what the kernel counted,
-and what is wrong, by the rules of unthrottle ps.
+On a terminal it draws one row per second, as the second passes; elsewhere it prints one line per second. At the end it
+reports whether a CPU quota or a busy host was the cause, the period of the quota, the share of time frozen, what the kernel
+counted, and what is wrong by the rules of unthrottle ps.
 
-The heartbeat sleeps for 2 ms again and again, which takes less than 1 % of a CPU. Its own cgroup needs no privilege.
+The heartbeat sleeps for 2 ms over and over, which takes less than 1 % of a CPU. Watching its own cgroup needs no privilege.
 
 Exit codes:
-  0 done, also by Ctrl-C   1 could not do it   2 usage   3 as --fail-on or --fail-share asks   130 interrupted before D was over
+  0 done, also by Ctrl-C   1 failed   2 usage   3 see --fail-on and --fail-share   130 interrupted before D was over
 
 Example:
   kubectl exec mypod -- unthrottle watch --for 10s

@@ -231,7 +231,7 @@ func (t *Threshold) FailOn(flags *pflag.FlagSet) {
 // FailOnVerdict is the same of a study, whose verdict is like a finding.
 func (t *Threshold) FailOnVerdict(flags *pflag.FlagSet, warning, info string) {
 	flags.Var(OneOf(&t.Severity, finding.Info.String(), finding.Warning.String()), "fail-on",
-		"S\texit with 3: warning, if "+warning+"; info, "+info+" too")
+		"S\texit with 3: warning, if "+warning+"; info, also "+info)
 }
 
 func (t *Threshold) FailShare(flags *pflag.FlagSet, what string) {

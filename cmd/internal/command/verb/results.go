@@ -67,12 +67,12 @@ func (r *Results[D]) TakenFlags(flags *pflag.FlagSet, fail *Threshold, share str
 
 // FileFlag adds -o for a file in place of the screen.
 func (r *Results[D]) FileFlag(flags *pflag.FlagSet) {
-	flags.StringVarP(&r.Path, "output", "o", "", "F\twrite to file F, in the format of its ending: "+endings(r.formats)+"; else as text")
+	flags.StringVarP(&r.Path, "output", "o", "", "F\twrite to file F, in the format of its ending: "+endings(r.formats)+"; any other is text")
 }
 
 // FilesFlag adds -o for files beside the screen.
 func (r *Results[D]) FilesFlag(flags *pflag.FlagSet, more ...string) {
-	flags.StringArrayVarP(&r.paths, "output", "o", nil, "F\talso write F: "+endings(r.formats, more...)+"; may be repeated")
+	flags.StringArrayVarP(&r.paths, "output", "o", nil, "F\talso write file F: "+endings(r.formats, more...)+"; may be repeated")
 }
 
 func (r *Results[D]) ColorFlag(flags *pflag.FlagSet) { ColorFlag(flags, &r.Color) }

@@ -33,7 +33,7 @@ process_cpu_seconds_total 9.5
 	}
 	for name, c := range map[string][2]Classes{
 		"no collection": {before, before},
-		"restarted":  {before, {192, 10, 1, 0.5}},
+		"restarted":     {before, {192, 10, 1, 0.5}},
 	} {
 		if d, ok := c[1].Since(c[0], time.Second, time.Second); ok {
 			t.Errorf("%s: %+v", name, d)

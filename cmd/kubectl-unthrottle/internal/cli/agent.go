@@ -24,17 +24,18 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/pods"
 )
 
-const agentHelp = `Tells of all Go programs of a node: their GOMAXPROCS, their limit, what is wrong. It changes nothing.
+const agentHelp = `Reports all Go programs of a node: their GOMAXPROCS, their limit, and what is wrong. It changes nothing.
 
 Usage:
   kubectl unthrottle agent [FLAGS]
 
-It runs as a DaemonSet with hostPID; deploy/agent in the repository has all that it needs.
+It runs as a DaemonSet with hostPID; deploy/agent in the repository has everything it needs.
 
 {{flags}}
 
-At --listen, by TLS: /metrics, /api/v1/processes, /api/v1/explain?pid=N, for those whom the API server lets get the nonResourceURLs
-/metrics, /unthrottle/processes, /unthrottle/explain. At --probes, for anybody: /healthz, /readyz.
+At --listen, with TLS, it serves /metrics, /api/v1/processes and /api/v1/explain?pid=N to callers that the API server allows
+to get the nonResourceURLs /metrics, /unthrottle/processes and /unthrottle/explain. At --probes it serves /healthz and
+/readyz to anybody.
 
 Example:
   kubectl apply -k https://github.com/unthrottle/unthrottle/deploy/agent
@@ -62,27 +63,27 @@ func newAgent(stdio verb.IO) *cobra.Command {
 		o := &agentVerb{stdio: stdio, ask: askAPI}
 		o.options = agent.Options{Interval: 30 * time.Second, For: 2 * time.Second, CPUs: 0.005, MaxContainers: 500}
 		flags := l.Section("What it looks at:")
-		flags.StringVar(&o.options.Node, "node", "", "NAME\tof the node ($NODE_NAME, else the host's name)")
-		verb.Duration(flags, &o.options.Interval, "interval", time.Second, "D\tbetween two scans (30s)")
+		flags.StringVar(&o.options.Node, "node", "", "NAME\tthe node's name ($NODE_NAME, or else the host's name)")
+		verb.Duration(flags, &o.options.Interval, "interval", time.Second, "D\ttime between two scans (30s)")
 		verb.Duration(flags, &o.options.For, "for", 100*time.Millisecond, "D\thow long a scan looks, less than the interval (2s)")
-		flags.Var(quantity.Value(&o.options.CPUs, quantity.ParseCPUs, "10m"), "cpus", "N\tto use on average, for which scans get up to four times as far apart (5m)")
+		flags.Var(quantity.Value(&o.options.CPUs, quantity.ParseCPUs, "10m"), "cpus", "N\tCPUs to use on average; to keep to it, scans get up to four times as far apart (5m)")
 		flags.StringVar(&o.options.Root, "root", "", "DIR\tread /proc and /sys below DIR")
 
-		flags = l.Section("\nWhose the programs are:")
-		flags.Var(verb.OneOf(&o.ask, askAPI, askKubelet, askNobody), "pods", "WHO\tis asked for the node's pods: api, kubelet or none (api)")
-		flags.StringVar(&o.kubelet.Host, "kubelet", "", "HOST\twhere the kubelet is, for --pods kubelet ($HOST_IP)")
-		flags.BoolVar(&o.kubelet.Insecure, "kubelet-insecure", false, "take any certificate of the kubelet: most sign their own")
+		flags = l.Section("\nWhose programs they are:")
+		flags.Var(verb.OneOf(&o.ask, askAPI, askKubelet, askNobody), "pods", "WHO\twhom to ask for the node's pods: api, kubelet or none (api)")
+		flags.StringVar(&o.kubelet.Host, "kubelet", "", "HOST\tthe kubelet's host, for --pods kubelet ($HOST_IP)")
+		flags.BoolVar(&o.kubelet.Insecure, "kubelet-insecure", false, "accept any certificate of the kubelet: most sign their own")
 
-		flags = l.Section("\nWhat it tells:")
-		flags.StringVar(&o.listen, "listen", ":9435", "ADDR\twhere it answers (:9435)")
+		flags = l.Section("\nWhat it reports:")
+		flags.StringVar(&o.listen, "listen", ":9435", "ADDR\twhere it serves its reports (:9435)")
 		flags.StringVar(&o.probes, "probes", ":9436", "ADDR\twhere it answers probes, without TLS (:9436)")
-		verb.Number(flags, &o.options.MaxContainers, "max-containers", "", 1, "N\tcontainers with metrics, those with the most CPU (500)")
-		flags.BoolVar(&o.options.PProf, "pprof", false, "its own profiles at /debug/pprof/, for who may get that nonResourceURL")
+		verb.Number(flags, &o.options.MaxContainers, "max-containers", "", 1, "N\tat most N containers have metrics, those that use the most CPU (500)")
+		flags.BoolVar(&o.options.PProf, "pprof", false, "serve its own profiles at /debug/pprof/, to callers that may get that nonResourceURL")
 
-		flags = l.Section("\nWhom it tells:")
-		flags.StringVar(&o.certFile, "cert-file", "", "FILE\tcertificate, as PEM, read again when it changes (one of its own)")
+		flags = l.Section("\nWho may ask:")
+		flags.StringVar(&o.certFile, "cert-file", "", "FILE\tits certificate, as PEM, read again when it changes (one that it makes itself)")
 		flags.StringVar(&o.keyFile, "key-file", "", "FILE\tits key")
-		flags.BoolVar(&o.insecure, "insecure", false, "without TLS, anyone who can reach it: for one machine, with --listen 127.0.0.1:9435, or a test")
+		flags.BoolVar(&o.insecure, "insecure", false, "answer anyone who can reach it, without TLS: for one machine, with --listen 127.0.0.1:9435, or a test")
 		return func(ctx context.Context, args []string) error {
 			if err := verb.NoArgs(l.Cmd, args); err != nil {
 				return err

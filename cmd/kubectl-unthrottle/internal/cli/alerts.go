@@ -13,17 +13,17 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/alert"
 )
 
-const alertsHelp = `Rules for Prometheus: Go programs that their CPU limit throttles, why, and what to do about it.
+const alertsHelp = `Rules for Prometheus: which Go programs are throttled by their CPU limit, why, and what to do about it.
 
 Usage:
   kubectl unthrottle alerts [FLAGS]
 
-They go by the metrics of the agents that kubectl unthrottle install puts on the nodes, and need no cluster to be written.
+The rules use the metrics of the agents that kubectl unthrottle install puts on the nodes. Writing the rules needs no cluster.
 Prometheus must scrape the agents with honor_labels: true. kubectl unthrottle help docs/alerts.md says what each alert means.
 
 {{flags}}
 
-An alert is muted by the annotation unthrottle.dev/mute on a pod: the names of rules, or all.
+To mute alerts, put the annotation unthrottle.dev/mute on a pod: the names of rules, or all.
 
 Example:
   kubectl unthrottle alerts --as prometheusrule --label release=prometheus | kubectl apply -f -
@@ -42,20 +42,20 @@ func newAlerts(stdio verb.IO) *cobra.Command {
 		a := &o.options
 
 		flags := l.Section("What is reported:")
-		flags.Var(quantity.Value(&a.Throttled, quantity.ParseShare, "25%"), "throttled", "S\tfrom this share of the periods on throttling alone is reported (25%)")
-		flags.Var(quantity.Value(&a.WithCause, quantity.ParseShare, "10%"), "with-cause", "S\tthe same where its cause is known (10%)")
+		flags.Var(quantity.Value(&a.Throttled, quantity.ParseShare, "25%"), "throttled", "S\tthe share of throttled periods from which throttling alone is reported (25%)")
+		flags.Var(quantity.Value(&a.WithCause, quantity.ParseShare, "10%"), "with-cause", "S\tthe same if its cause is known (10%)")
 		verb.Duration(flags, &a.For, "for", 0, "D\thow long it must last (15m)")
-		verb.Duration(flags, &a.Window, "window", time.Second, "D\tof rates: at least four times the interval of scrapes (5m)")
-		flags.StringSliceVar(&a.Exempt, "exempt-namespace", nil, "NS,…\tnamespaces that are left out")
-		flags.StringSliceVar(&a.KeepLabels, "keep-label", nil, "L,…\tlabels that tell clusters apart, where one Prometheus has several: cluster")
-		flags.StringVar(&a.Runbook, "runbook", a.Runbook, "URL\tyour own page of what the alerts mean, with their names as its headings")
+		verb.Duration(flags, &a.Window, "window", time.Second, "D\tthe window of rates: at least four times the scrape interval (5m)")
+		flags.StringSliceVar(&a.Exempt, "exempt-namespace", nil, "NS,…\tleave out these namespaces")
+		flags.StringSliceVar(&a.KeepLabels, "keep-label", nil, "L,…\tlabels that tell clusters apart, if one Prometheus has several: cluster")
+		flags.StringVar(&a.Runbook, "runbook", a.Runbook, "URL\tyour own page about what the alerts mean, with their names as headings")
 
 		flags = l.Section("\nHow it is written:")
-		flags.Var(verb.OneOf(&a.As, alert.File, alert.Object), "as", "F\tfile: what rule_files names; prometheusrule: an object of Prometheus' operator (file)")
-		flags.StringVarP(&a.Namespace, "namespace", "n", a.Namespace, "NAME\tof the object (unthrottle)")
-		flags.StringVar(&a.Name, "name", a.Name, "NAME\tof the object (unthrottle-agent)")
-		flags.StringSliceVar(&o.labels, "label", nil, "KEY=VALUE,…\tof the object, by which the operator finds it")
-		flags.StringVarP(&o.file, "output", "o", "", "FILE\twrite there")
+		flags.Var(verb.OneOf(&a.As, alert.File, alert.Object), "as", "F\tfile: for rule_files; prometheusrule: an object for Prometheus' operator (file)")
+		flags.StringVarP(&a.Namespace, "namespace", "n", a.Namespace, "NAME\tthe object's namespace (unthrottle)")
+		flags.StringVar(&a.Name, "name", a.Name, "NAME\tthe object's name (unthrottle-agent)")
+		flags.StringSliceVar(&o.labels, "label", nil, "KEY=VALUE,…\tthe object's labels, by which the operator finds it")
+		flags.StringVarP(&o.file, "output", "o", "", "FILE\twrite to this file")
 		return func(ctx context.Context, args []string) error {
 			if err := verb.NoArgs(l.Cmd, args); err != nil {
 				return err

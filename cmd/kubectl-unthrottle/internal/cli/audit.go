@@ -31,13 +31,14 @@ const auditHelp = `What is wrong with GOMAXPROCS in a whole cluster, what it cos
 Usage:
   kubectl unthrottle audit [FLAGS]
 
-Reads the objects of a namespace, or of all with -A; the agents of the nodes, if there are any, through the API server; and
-Prometheus, if it is named. It changes nothing. What was not measured is called so. docs/audit.md says what each column means.
+Audit reads the objects of a namespace, or of all with -A. It queries the agents of the nodes, if there are any, through the
+API server, and Prometheus, if you name it. It changes nothing. Values that were not measured are marked as such.
+docs/audit.md says what each column means.
 
 {{flags}}
 
 Exit codes:
-  0 done   1 something could not be read   2 usage   3 a finding as --fail-on says   130 interrupted
+  0 done   1 something could not be read   2 usage   3 see --fail-on   130 interrupted
 
 Examples:
   kubectl unthrottle audit -A -o audit.html
@@ -67,16 +68,16 @@ func newAudit(stdio verb.IO) *cobra.Command {
 		o.live.where(flags)
 		l.Exclude("-A, or -n NAME", "all-namespaces", "namespace")
 		o.fail.FailOn(flags)
-		verb.Number(flags, &o.top, "top", "", 0, "N\tworkloads on the screen, what matters most first; 0: all that are wrong or open (20)")
+		verb.Number(flags, &o.top, "top", "", 0, "N\tshow at most N workloads, the most important first; 0: all that are wrong or open (20)")
 		o.results.FilesFlag(flags)
 		o.results.JSONFlag(flags)
 		o.results.ColorFlag(flags)
 		more := l.Section("What else is known:")
 		more.StringVar(&o.agents, "agents", agentsAuto, agentsUsage)
-		more.StringVar(&o.prom.URL, "prometheus", "", "URL\ta server that has counted: its own metrics, cAdvisor's, kube-state-metrics'")
+		more.StringVar(&o.prom.URL, "prometheus", "", "URL\ta Prometheus server with the programs' own metrics, cAdvisor's or kube-state-metrics'")
 		more.Var(quantity.Value(&o.prom.Since, parseSince, "24h"), "since", "T\thow far Prometheus looks back: 90m, 24h, 7d (24h)")
-		more.BoolVar(&o.images, "registry", false, "pull the images of programs that no agent has seen, and look into them")
-		verb.Number(more, &o.floor, "crio-floor", "", 1, "N\tCRI-O's min_injected_gomaxprocs, for what it would change (1)")
+		more.BoolVar(&o.images, "registry", false, "pull the images of programs that no agent has seen, and examine them")
+		verb.Number(more, &o.floor, "crio-floor", "", 1, "N\tCRI-O's min_injected_gomaxprocs, to show what it would change (1)")
 		o.given.programs(more)
 		return o.run
 	})
@@ -228,7 +229,7 @@ func notAsked(strangers []agents.Stranger, installed bool) (problems []result.Pr
 const (
 	agentsAuto  = "auto"
 	agentsNone  = "none"
-	agentsUsage = "WHERE\tthe namespace where they are installed; auto: " + install.Namespace + "; none: they are not asked (auto)"
+	agentsUsage = "WHERE\tthe namespace of the agents; auto: " + install.Namespace + "; none: don't ask them (auto)"
 )
 
 // agentsIn is the namespace in which agents are looked for.

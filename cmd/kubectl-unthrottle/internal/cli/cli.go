@@ -13,43 +13,43 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/ours"
 )
 
-const rootHelp = `kubectl unthrottle finds what is wrong with GOMAXPROCS in Kubernetes' manifests, and in clusters.
+const rootHelp = `kubectl unthrottle finds what is wrong with GOMAXPROCS in Kubernetes manifests and in clusters.
 
 Usage:
   kubectl unthrottle VERB [FLAGS] [ARGS]
 
-Verbs, before it runs:
+Verbs, before a program runs:
   lint        what is wrong with GOMAXPROCS in manifests
-  forecast    which GOMAXPROCS each kind of program will have there
-  fix         remedy what lint finds: a diff, patches, or the files themselves
-  policy      admission policies by which an API server repairs it, and warns
-  webhook     an admission webhook that warns of it, or repairs it
+  forecast    which GOMAXPROCS each kind of program will get there
+  fix         fix what lint finds: a diff, patches, or the files themselves
+  policy      admission policies with which the API server repairs GOMAXPROCS and warns about it
+  webhook     an admission webhook that warns about GOMAXPROCS, or repairs it
 
 While it runs:
   audit       what is wrong in a whole cluster, what it costs, and what would help
   tune        the best GOMAXPROCS for a workload, by trials on the cluster
-  explain     of a pod: its CPU limit, its program's GOMAXPROCS, and why
-  watch       of a pod: throttling as it happens
-  trace       of a pod: when its program stood still, from an execution trace
-  profile     of a pod: what of its CPU time grows with GOMAXPROCS
-  alerts      rules for Prometheus: who is throttled, and why
-  install     agents for the nodes, rules and a dashboard
-  uninstall   take them out again
-  agent       the Go programs of a node, for audit and Prometheus: what install puts there
+  explain     a pod's CPU limit, its program's GOMAXPROCS, and why
+  watch       a pod's throttling as it happens
+  trace       when a pod's program stood still, from an execution trace
+  profile     which part of a pod's CPU time grows with GOMAXPROCS
+  alerts      rules for Prometheus: which programs are throttled, and why
+  install     install agents on the nodes, rules and a dashboard
+  uninstall   remove them again
+  agent       report a node's Go programs to audit and Prometheus; install puts it on the nodes
 
-Besides:
+Also:
   version     which build this is
-  completion  the script by which kubectl completes all this
-  help VERB   more about a verb, or the page of a rule: help K004
+  completion  the script with which kubectl completes all this
+  help VERB   more about a verb, or a rule's page: help K004
 
 Exit codes:
-  0 done   1 could not do it   2 usage   3 --fail-on   130 interrupted
+  0 done   1 failed   2 usage   3 --fail-on   130 interrupted
 
 Example:
   helm template ./chart | kubectl unthrottle lint -
 `
 
-const helpHelp = `More about a verb, or a page of the documentation, such as that of a rule.
+const helpHelp = `More about a verb, or a page of the documentation, such as a rule's.
 
 Usage:
   kubectl unthrottle help [VERB | PAGE]

@@ -8,13 +8,13 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
 )
 
-const completionHelp = `The script by which kubectl completes the verbs and flags of kubectl unthrottle.
+const completionHelp = `The script with which kubectl completes the verbs and flags of kubectl unthrottle.
 
 Usage:
   kubectl unthrottle completion
 
-kubectl runs it when it finds it in the PATH under the name kubectl_complete-unthrottle. kubectl's own completion has to be on:
-kubectl completion --help.
+kubectl runs the script if it finds it in the PATH under the name kubectl_complete-unthrottle. kubectl's own completion has to
+be on: see kubectl completion --help.
 
 Example:
   kubectl unthrottle completion | sudo install -m 755 /dev/stdin /usr/local/bin/kubectl_complete-unthrottle

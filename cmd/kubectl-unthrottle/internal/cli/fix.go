@@ -21,13 +21,14 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/result"
 )
 
-const fixHelp = `Remedy what lint finds: shows a diff, or writes the manifests.
+const fixHelp = `Fix what lint finds: show a diff, or write the manifests.
 
 Usage:
   kubectl unthrottle fix [FLAGS] FILE | DIRECTORY | - ...
 
-Changes what is right for whatever program runs there, says what else would be right for which, and leaves alone what it
-does not understand. All else in a file stays as it is. Name the programs, and it can do more: --binary, --image, --inventory, --go.
+Fix makes the changes that are right for any program, says which others would be right for which programs, and leaves alone
+what it does not understand. The rest of a file stays unchanged. If you name the programs, it can do more: --binary, --image,
+--inventory, --go.
 
 {{flags}}
 
@@ -55,12 +56,12 @@ func newFix(stdio verb.IO) *cobra.Command {
 		o := &fixer{stdio: stdio}
 		o.results = verb.NewResults(stdio, o.formats())
 		flags := l.Section("Flags:")
-		flags.BoolVarP(&o.write, "write", "w", false, "write the files, each as a whole or not at all")
-		flags.BoolVar(&o.stdout, "stdout", false, "print the one file, or standard input, with the changes made")
+		flags.BoolVarP(&o.write, "write", "w", false, "write the files, each completely or not at all")
+		flags.BoolVar(&o.stdout, "stdout", false, "print the one file, or standard input, with the changes")
 		flags.Var(verb.OneOf(&o.as, "strategic", "json6902", "kustomize", "values"), "as",
-			"KIND\tprint patches: strategic or json6902, a Component for kustomize, or a hint for a Helm chart's values")
+			"KIND\tprint patches (strategic, json6902), a Component (kustomize), or a hint for a Helm chart's values (values)")
 		flags.BoolVar(&o.check, "check", false, "exit with 3 if something would change")
-		flags.StringSliceVar(&o.rules, "rule", nil, "K001,…\tonly what these rules find")
+		flags.StringSliceVar(&o.rules, "rule", nil, "K001,…\tfix only what these rules find")
 		o.given.flags(flags)
 		o.results.FilesFlag(flags)
 		o.results.JSONFlag(flags)

@@ -13,13 +13,13 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/result"
 )
 
-const forecastHelp = `Which GOMAXPROCS each kind of Go program will have in the containers of manifests.
+const forecastHelp = `Which GOMAXPROCS each kind of Go program will get in the containers of manifests.
 
 Usage:
   kubectl unthrottle forecast [FLAGS] FILE | DIRECTORY | - ...
 
-A container whose program is named, by --binary, --image, --inventory or --go, has one line. Without --node-cpus a
-program that no limit reaches has the node's CPUs, however many that are.
+A container whose program is named by --binary, --image, --inventory or --go gets one line. Without --node-cpus, a program
+that follows no limit gets the node's CPUs, however many there are.
 
 {{flags}}
 

@@ -25,16 +25,16 @@ type given struct {
 }
 
 func (g *given) flags(flags *pflag.FlagSet) {
-	flags.StringArrayVarP(&g.files, "filename", "f", nil, "F\ta file, a directory or -, as an argument; may be repeated")
+	flags.StringArrayVarP(&g.files, "filename", "f", nil, "F\ta file, a directory or -, like an argument; may be repeated")
 	g.programs(flags)
 }
 
 // programs are the flags about programs and nodes.
 func (g *given) programs(flags *pflag.FlagSet) {
-	flags.StringArrayVar(&g.binaries, "binary", nil, "[IMAGE=]FILE\tthe program of the containers with this image, or of all; may be repeated")
-	flags.StringArrayVar(&g.images, "image", nil, "IMAGE=FILE\tthat image: an OCI directory, a tarball of one, or of docker save; may be repeated")
-	flags.StringArrayVar(&g.seen, "inventory", nil, "FILE\twhat agents say of the programs that run; may be repeated")
-	flags.IntSliceVar(&g.nodes, "node-cpus", nil, "N,…\tCPUs of the nodes that it may run on")
+	flags.StringArrayVar(&g.binaries, "binary", nil, "[IMAGE=]FILE\tthe program in the containers with this image, or in all; may be repeated")
+	flags.StringArrayVar(&g.images, "image", nil, "IMAGE=FILE\tthat image: an OCI directory, or a tarball of one or from docker save; may be repeated")
+	flags.StringArrayVar(&g.seen, "inventory", nil, "FILE\twhat agents report about running programs; may be repeated")
+	flags.IntSliceVar(&g.nodes, "node-cpus", nil, "N,…\tCPUs of the nodes that the programs may run on")
 	flags.Var(goFlag{&g.program}, "go", goUsage)
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 // goUsage is what the flag's help says.
-const goUsage = "VERSION\tthe Go version, and go line, of programs that are not named: 1.25"
+const goUsage = "VERSION\tthe Go version, and go line, of all programs that are not named: 1.25"
 
 // A goFlag is the value of --go.
 type goFlag struct{ program **procs.Program }

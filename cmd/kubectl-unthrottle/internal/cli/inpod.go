@@ -31,13 +31,13 @@ const inPodHelp = `%s
 Usage:
   kubectl unthrottle %s [FLAGS] POD      mypod, or deployment/api for one of its pods
 
-It runs in the container if unthrottle is in its image, or else in an ephemeral container beside it, which sees the
-container's processes and stays in the pod's spec when it is over.%s
+It runs in the container if the image contains unthrottle, or else in an ephemeral container next to it. That one sees the
+container's processes, and stays in the pod's spec afterwards.%s
 
 {{flags}}
 
 Exit codes:
-  0 done   1 could not do it   2 usage   3 as --fail-on asks   130 interrupted
+  0 done   1 failed   2 usage   3 see --fail-on   130 interrupted
 
 Example:
   kubectl unthrottle %s
@@ -56,8 +56,8 @@ type podVerb[D verb.Checked] struct {
 func newExplainPod(stdio verb.IO) *cobra.Command {
 	return newPodVerb(stdio, podVerb[*report.Explain]{
 		name: "explain", about: "The CPU limit of a container's program, its GOMAXPROCS, and why.",
-		more: "\nWhere an agent runs on the node, that is asked, and nothing is started.", example: "explain mypod -c api",
-		sheet: view.Explain, flags: looksFor(time.Second, "D\thow long to look (1s)"),
+		more: "\nIf an agent runs on the node, explain asks it instead, and starts nothing.", example: "explain mypod -c api",
+		sheet: view.Explain, flags: looksFor(time.Second, "D\thow long to observe the program (1s)"),
 		found: func(d *report.Explain) ([]finding.Finding, float64) { return d.Findings, 0 },
 		blind: (*report.Explain).Blind,
 	})
@@ -66,7 +66,7 @@ func newExplainPod(stdio verb.IO) *cobra.Command {
 func newWatchPod(stdio verb.IO) *cobra.Command {
 	return newPodVerb(stdio, podVerb[*report.Watch]{
 		name: "watch", about: "Throttling as it happens: a heartbeat inside the container's cgroup shows when nothing in it could run.",
-		more:    "\nFrom an ephemeral container the heartbeat can only enter the program's cgroup with --privileged.",
+		more:    "\nFrom an ephemeral container the heartbeat can enter the program's cgroup only with --privileged.",
 		example: "watch mypod --privileged --for 10s",
 		sheet:   view.Watch, flags: looksFor(10*time.Second, "D\thow long (10s)"), frozen: "frozen",
 		found: func(d *report.Watch) ([]finding.Finding, float64) { return d.Findings, d.FrozenShare },
@@ -75,8 +75,8 @@ func newWatchPod(stdio verb.IO) *cobra.Command {
 
 func newTracePod(stdio verb.IO) *cobra.Command {
 	return newPodVerb(stdio, podVerb[*report.Trace]{
-		name: "trace", about: "When a container's program stood still although it had work to do, and whether a CPU quota did that.",
-		more:    "\nThe program has to serve net/http/pprof; --process localhost:6060 says where, if it is not found.",
+		name: "trace", about: "When a container's program stood still although it had work to do, and whether a CPU quota was the cause.",
+		more:    "\nThe program has to serve net/http/pprof. If that is not found, say where it is: --process localhost:6060.",
 		example: "trace mypod --process localhost:6060 -o trace.html",
 		sheet:   view.Trace, flags: takes(5), frozen: "throttled",
 		found: func(d *report.Trace) ([]finding.Finding, float64) { return d.Findings, d.Throttled },
@@ -85,8 +85,8 @@ func newTracePod(stdio verb.IO) *cobra.Command {
 
 func newProfilePod(stdio verb.IO) *cobra.Command {
 	return newPodVerb(stdio, podVerb[*report.Profile]{
-		name: "profile", about: "What of a container's CPU time grows with GOMAXPROCS, and how it compares with its limit.",
-		more:    "\nThe program has to serve net/http/pprof; --process localhost:6060 says where, if it is not found.",
+		name: "profile", about: "Which part of a container's CPU time grows with GOMAXPROCS, and how the CPU time compares with the limit.",
+		more:    "\nThe program has to serve net/http/pprof. If that is not found, say where it is: --process localhost:6060.",
 		example: "profile mypod -o profile.html",
 		sheet:   view.Profile, flags: takes(10),
 		found: func(d *report.Profile) ([]finding.Finding, float64) { return d.Findings, 0 },
@@ -126,19 +126,19 @@ type inPod struct {
 
 func (o *inPod) flags(flags *pflag.FlagSet, explains bool) {
 	o.way = string(inpod.Auto)
-	flags.StringVarP(&o.container, "container", "c", "", "NAME\tof the pod (its default one, or the first)")
-	flags.StringVar(&o.process, "process", "", "P\tits pid or name in the container, or where it listens (the first process)")
+	flags.StringVarP(&o.container, "container", "c", "", "NAME\tthe container (the pod's default one, or the first)")
+	flags.StringVar(&o.process, "process", "", "P\tthe program's pid or name in the container, or where it listens (the first process)")
 	ways := []string{string(inpod.Auto), string(inpod.Exec), string(inpod.Ephemeral)}
 	if explains {
 		ways = slices.Insert(ways, 1, string(inpod.Agent))
 	}
-	flags.Var(verb.OneOf(&o.way, ways...), "way", "W\thow to get there: "+quantity.Either(ways)+" (auto)")
+	flags.Var(verb.OneOf(&o.way, ways...), "way", "W\thow to reach the program: "+quantity.Either(ways)+" (auto)")
 	o.agents = agentsNone
 	if explains {
 		flags.StringVar(&o.agents, "agents", agentsAuto, agentsUsage)
 	}
-	flags.StringVar(&o.image, "image", imageOf("unthrottle"), "I\tof the ephemeral container")
-	flags.BoolVar(&o.privileged, "privileged", false, "give the ephemeral container all rights")
+	flags.StringVar(&o.image, "image", imageOf("unthrottle"), "I\tthe image of the ephemeral container")
+	flags.BoolVar(&o.privileged, "privileged", false, "make the ephemeral container privileged")
 }
 
 func newPodVerb[D verb.Checked](stdio verb.IO, v podVerb[D]) *cobra.Command {

@@ -14,13 +14,14 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
 )
 
-const installHelp = `Puts the agents into a cluster: a DaemonSet, whose service account may read pods and ask who may ask it.
+const installHelp = `Install the agents in a cluster: a DaemonSet whose service account may read pods and check who may query the agents.
 
 Usage:
   kubectl unthrottle install [FLAGS]
 
-It applies on the server's side, as kubectl apply --server-side does. Another run changes what has to change, and completes one
-that broke off. deploy/agent and deploy/charts/unthrottle-agent in the repository are the same for kustomize and Helm.
+Install applies the objects on the server's side, as kubectl apply --server-side does. Running it again changes what has to
+change, and completes a run that broke off. deploy/agent and deploy/charts/unthrottle-agent in the repository have the same
+objects for kustomize and Helm.
 
 {{flags}}
 
@@ -29,13 +30,13 @@ Examples:
   kubectl unthrottle install --rules --dashboard --operator --wait 2m
 `
 
-const uninstallHelp = `Takes out what install has put into a cluster, and leaves nothing.
+const uninstallHelp = `Remove everything that install has put into a cluster.
 
 Usage:
   kubectl unthrottle uninstall [FLAGS]
 
 It finds the objects by their labels, app.kubernetes.io/part-of=unthrottle and app.kubernetes.io/name=unthrottle-agent. The
-namespace goes last, if install has made it and nothing else is in it.
+namespace goes last, if install created it and nothing else is in it.
 
 {{flags}}
 
@@ -55,9 +56,9 @@ type installVerb struct {
 // server adds the flags that say which API server is asked.
 func (o *installVerb) server(flags *pflag.FlagSet) {
 	o.cluster.Timeout = 30 * time.Second
-	flags.StringVar(&o.cluster.Kubeconfig, "kubeconfig", "", "F\tin place of KUBECONFIG and ~/.kube/config")
-	flags.StringVar(&o.cluster.Context, "context", "", "NAME\tof the kubeconfig")
-	verb.Duration(flags, &o.cluster.Timeout, "request-timeout", 0, "T\tfor one answer of the API server; 0: no end (30s)")
+	flags.StringVar(&o.cluster.Kubeconfig, "kubeconfig", "", "F\tthis kubeconfig, instead of KUBECONFIG and ~/.kube/config")
+	flags.StringVar(&o.cluster.Context, "context", "", "NAME\ta context of the kubeconfig")
+	verb.Duration(flags, &o.cluster.Timeout, "request-timeout", 0, "T\thow long one answer of the API server may take; 0: no limit (30s)")
 }
 
 func newInstall(stdio verb.IO) *cobra.Command {
@@ -65,17 +66,17 @@ func newInstall(stdio verb.IO) *cobra.Command {
 		o := &installVerb{stdio: stdio, options: install.Options{Namespace: install.Namespace}}
 
 		flags := l.Section("What is installed:")
-		flags.StringVar(&o.options.Image, "image", "", "IMAGE\tin place of ghcr.io/unthrottle/kubectl-unthrottle:latest")
-		flags.StringVarP(&o.options.Namespace, "namespace", "n", o.options.Namespace, "NAME\tmade where there is none (unthrottle)")
+		flags.StringVar(&o.options.Image, "image", "", "IMAGE\tthis image, instead of ghcr.io/unthrottle/kubectl-unthrottle:latest")
+		flags.StringVarP(&o.options.Namespace, "namespace", "n", o.options.Namespace, "NAME\tcreated if it does not exist (unthrottle)")
 		flags.BoolVar(&o.options.Rules, "rules", false, "the rules of kubectl unthrottle alerts, as a ConfigMap")
 		flags.BoolVar(&o.options.Dashboard, "dashboard", false, "a dashboard for Grafana, as a ConfigMap")
-		flags.BoolVar(&o.options.Operator, "operator", false, "there is Prometheus' operator: a PodMonitor, and the rules as a PrometheusRule")
+		flags.BoolVar(&o.options.Operator, "operator", false, "for Prometheus' operator: a PodMonitor, and the rules as a PrometheusRule")
 
 		flags = l.Section("\nHow:")
-		flags.BoolVar(&o.dryRun, "dry-run", false, "write the objects as YAML, and ask no cluster")
-		flags.StringVarP(&o.file, "output", "o", "", "FILE\twrite them there")
-		verb.Duration(flags, &o.wait, "wait", 0, "D\twait until an agent is ready on each node, at most so long")
-		flags.BoolVar(&o.force, "force-conflicts", false, "take fields over that somebody else has set")
+		flags.BoolVar(&o.dryRun, "dry-run", false, "write the objects as YAML, without asking a cluster")
+		flags.StringVarP(&o.file, "output", "o", "", "FILE\twrite them to this file")
+		verb.Duration(flags, &o.wait, "wait", 0, "D\twait at most this long until an agent is ready on each node")
+		flags.BoolVar(&o.force, "force-conflicts", false, "take over fields that somebody else has set")
 		o.server(flags)
 		return func(ctx context.Context, args []string) error {
 			if err := verb.NoArgs(l.Cmd, args); err != nil {
@@ -125,8 +126,8 @@ func newUninstall(stdio verb.IO) *cobra.Command {
 	return verb.New("uninstall", uninstallHelp, func(l *verb.Flags) func(context.Context, []string) error {
 		o := &installVerb{stdio: stdio}
 		flags := l.Section("")
-		flags.StringVarP(&o.options.Namespace, "namespace", "n", "", "NAME\twhere the agents are, if they are in several")
-		verb.Duration(flags, &o.wait, "wait", 0, "D\twait until the namespace is gone, at most so long")
+		flags.StringVarP(&o.options.Namespace, "namespace", "n", "", "NAME\tthe namespace to remove the agents from, if they are in several")
+		verb.Duration(flags, &o.wait, "wait", 0, "D\twait at most this long until the namespace is gone")
 		o.server(flags)
 		return func(ctx context.Context, args []string) error {
 			if err := verb.NoArgs(l.Cmd, args); err != nil {

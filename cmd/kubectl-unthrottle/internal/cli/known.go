@@ -26,8 +26,8 @@ type known struct {
 }
 
 func (k *known) flags(flags *pflag.FlagSet) {
-	flags.StringVar(&k.read, "baseline", "", "F\tleave out the findings that stand in file F, for which --fail-on does not fail")
-	flags.StringVar(&k.write, "write-baseline", "", "F\twrite file F with all that is found now, and exit with 0")
+	flags.StringVar(&k.read, "baseline", "", "F\tleave out the findings listed in file F, also for --fail-on")
+	flags.StringVar(&k.write, "write-baseline", "", "F\twrite all current findings to file F, and exit with 0")
 }
 
 // open reads the file of --baseline.

@@ -18,21 +18,22 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/result"
 )
 
-const lintHelp = `What is wrong with CPU limits, GOMAXPROCS, GOGC and GOMEMLIMIT in manifests, before they run, or in a cluster.
+const lintHelp = `What is wrong with CPU limits, GOMAXPROCS, GOGC and GOMEMLIMIT in manifests before they are applied, or in a cluster.
 
 Usage:
   kubectl unthrottle lint [FLAGS] FILE | DIRECTORY | - ...
   kubectl unthrottle lint --cluster [FLAGS]
 
-FILE is YAML or JSON with any objects that make pods; - is standard input, for what helm template or kubectl kustomize
-write. What a manifest leaves open gives no finding. Of a cluster, one finding is told for a Deployment and all its pods.
+FILE is YAML or JSON with any objects that create pods; - is standard input, for the output of helm template or kubectl
+kustomize. What a manifest leaves open is not a finding. In a cluster, a finding is reported once for a Deployment and all
+its pods.
 
 {{flags}}
 
-A comment takes a finding back: # unthrottle:ignore K004 the pod is never resized
+To suppress a finding, add a comment: # unthrottle:ignore K004 the pod is never resized
 
 Exit codes:
-  0 done   1 something could not be read   2 usage   3 a finding as --fail-on says   130 interrupted
+  0 done   1 something could not be read   2 usage   3 see --fail-on   130 interrupted
 
 Example:
   helm template ./chart | kubectl unthrottle lint -

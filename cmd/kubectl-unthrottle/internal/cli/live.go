@@ -20,24 +20,24 @@ type live struct {
 var ofCluster = []string{"kubeconfig", "context", "namespace", "all-namespaces", "selector", "request-timeout"}
 
 func (c *live) flags(flags *pflag.FlagSet) {
-	flags.BoolVar(&c.on, "cluster", false, "live objects in place of files")
+	flags.BoolVar(&c.on, "cluster", false, "check live objects instead of files")
 	c.where(flags)
 }
 
 // where are the flags that say which objects of which cluster.
 func (c *live) where(flags *pflag.FlagSet) {
 	c.connection(flags)
-	flags.BoolVarP(&c.AllNamespaces, "all-namespaces", "A", false, "all of them")
-	flags.StringVarP(&c.Selector, "selector", "l", "", "QUERY\tobjects with these labels only: app=api")
+	flags.BoolVarP(&c.AllNamespaces, "all-namespaces", "A", false, "all namespaces")
+	flags.StringVarP(&c.Selector, "selector", "l", "", "QUERY\tonly objects with these labels: app=api")
 }
 
 // connection are the flags that say where the API server is.
 func (c *live) connection(flags *pflag.FlagSet) {
 	c.Timeout = 30 * time.Second
-	flags.StringVar(&c.Kubeconfig, "kubeconfig", "", "F\tin place of KUBECONFIG and ~/.kube/config")
-	flags.StringVar(&c.Context, "context", "", "NAME\tof the kubeconfig")
-	flags.StringVarP(&c.Namespace, "namespace", "n", "", "NAME\tin place of the context's")
-	verb.Duration(flags, &c.Timeout, "request-timeout", 0, "T\tfor one answer of the API server; 0: no end (30s)")
+	flags.StringVar(&c.Kubeconfig, "kubeconfig", "", "F\tthis kubeconfig, instead of KUBECONFIG and ~/.kube/config")
+	flags.StringVar(&c.Context, "context", "", "NAME\ta context of the kubeconfig")
+	flags.StringVarP(&c.Namespace, "namespace", "n", "", "NAME\tthis namespace, instead of the context's")
+	verb.Duration(flags, &c.Timeout, "request-timeout", 0, "T\thow long one answer of the API server may take; 0: no limit (30s)")
 }
 
 // check refuses what does not go together.

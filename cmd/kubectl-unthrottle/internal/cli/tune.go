@@ -37,16 +37,17 @@ const tuneHelp = `Find the best GOMAXPROCS for a workload under its CPU limit, b
 Usage:
   kubectl unthrottle tune deployment/NAME [-c CONTAINER] [FLAGS]
   kubectl unthrottle tune -f pod.yaml [FLAGS]
-  kubectl unthrottle tune --resume FILE [--budget D]     continue an interrupted one, or go further
+  kubectl unthrottle tune --resume FILE [--budget D]     continue an interrupted run, or extend a finished one
 
-Each run is a fresh pod of the workload, made by a Job; the load comes from another pod on the same node. Nothing of yours is
-changed: no Service finds the trials. They are in a namespace of their own, which is gone when it is done, or soon after it was killed.
-But they do what the program does: what it writes to is written to. docs/tune-cluster.md says more.
+Each run is a fresh pod of the workload, created by a Job; the load comes from another pod on the same node. None of your
+objects is changed, and no Service finds the trials. They run in their own namespace, which is deleted when tune is done, or
+soon after it is killed. But the trials do what the program does: whatever it writes to, they write to as well.
+docs/tune-cluster.md says more.
 
 {{flags}}
 
 Exit codes:
-  0 there is a verdict, which may be "undecided"   1 could not do it   2 usage   3 as --fail-on asks   130 interrupted
+  0 there is a verdict, which may be "undecided"   1 failed   2 usage   3 see --fail-on   130 interrupted
 
 Example:
   kubectl unthrottle tune deployment/api --path /search?q=go --slo p99=50ms
@@ -107,26 +108,26 @@ func tuneVerb(stdio verb.IO) (*cobra.Command, *tuner) {
 func (t *tuner) register(l *verb.Flags) {
 	t.path, t.image, t.timeout, t.loadCPUs = "/", imageOf("unthrottle"), 5*time.Minute, 1
 	in := l.Section("What is tuned:")
-	in.StringVarP(&t.file, "filename", "f", "", "FILE\tthe workload, or a pod, from a file in place of the cluster's; - is standard input")
-	in.StringVarP(&t.container, "container", "c", "", "NAME\tthe container that is the server, where there are several")
-	in.Var(quantity.Value(&t.cpus, asked.ParseLimits, "1, or --cpus 0.5,1,2"), "cpus", "N\tCPUs (the container's own limit); a list asks which of them is enough")
-	verb.Number(in, &t.port, "port", "", 1, "N\twhere it listens (the container's only port)")
-	in.StringVar(&t.path, "path", "/", "PATH\twhat to load (/)")
-	in.BoolVar(&t.https, "https", false, "it speaks TLS; --insecure doesn't check its certificate")
-	verb.Duration(in, &t.timeout, "ready-timeout", time.Millisecond, "D\thow long a pod may take to get ready (5m)")
-	in.StringVar(&t.Resume, "resume", "", "FILE\tcontinue an interrupted one")
+	in.StringVarP(&t.file, "filename", "f", "", "FILE\tthe workload, or a pod, from a file instead of the cluster; - is standard input")
+	in.StringVarP(&t.container, "container", "c", "", "NAME\tthe container that is the server, if there are several")
+	in.Var(quantity.Value(&t.cpus, asked.ParseLimits, "1, or --cpus 0.5,1,2"), "cpus", "N\tCPUs (the container's own limit); with a list, which of them is enough")
+	verb.Number(in, &t.port, "port", "", 1, "N\tthe port that the server listens on (the container's only port)")
+	in.StringVar(&t.path, "path", "/", "PATH\tthe path to load (/)")
+	in.BoolVar(&t.https, "https", false, "the server speaks TLS; --insecure doesn't check its certificate")
+	verb.Duration(in, &t.timeout, "ready-timeout", time.Millisecond, "D\thow long a pod may take to become ready (5m)")
+	in.StringVar(&t.Resume, "resume", "", "FILE\tcontinue an interrupted run")
 	t.requestFlags = l.Like("load")
 	asked.Requests(l, t.requestFlags, &t.requests)
 	in = l.Section("Where the trials run:")
-	in.StringVar(&t.in, "in", "", "NAME\tin this namespace, which there is (one of their own)")
-	in.StringVar(&t.node, "node", "", "NAME\ton this node (the first run's, which the scheduler chooses)")
-	verb.Number(in, &t.nodes, "nodes", "", 1, "N\ton so many nodes of the same size, which take turns at the blocks, so that it takes less time (1)")
-	in.StringVar(&t.image, "image", t.image, "IMAGE\tof the pods that send the load and count CPU time ("+t.image+")")
-	in.Var(verb.OneOf(&t.pull, "Always", "IfNotPresent", "Never"), "image-pull-policy", "P\tof that image: Always, IfNotPresent or Never")
-	in.Var(quantity.Value(&t.loadCPUs, quantity.ParseCPUs, "2"), "load-cpus", "N\tmost CPUs of the load, where a quota wants a limit of it (1)")
+	in.StringVar(&t.in, "in", "", "NAME\tin this existing namespace (a new one of their own)")
+	in.StringVar(&t.node, "node", "", "NAME\ton this node (the one that the scheduler chooses for the first run)")
+	verb.Number(in, &t.nodes, "nodes", "", 1, "N\ton N nodes of the same size, which take turns at the blocks, to save time (1)")
+	in.StringVar(&t.image, "image", t.image, "IMAGE\tthe image of the pods that send the load and count CPU time ("+t.image+")")
+	in.Var(verb.OneOf(&t.pull, "Always", "IfNotPresent", "Never"), "image-pull-policy", "P\twhen to pull that image: Always, IfNotPresent or Never")
+	in.Var(quantity.Value(&t.loadCPUs, quantity.ParseCPUs, "2"), "load-cpus", "N\tCPU limit of the load, if a quota requires one (1)")
 	t.deadline = podtrial.Lease
-	verb.Duration(in, &t.deadline, "deadline", 10*time.Second, "D\tafter which all of it is gone if this command is killed (10m)")
-	in.BoolVar(&t.dryRun, "dry-run", false, "print the manifests of a run, and make nothing")
+	verb.Duration(in, &t.deadline, "deadline", 10*time.Second, "D\thow long until everything is deleted if this command is killed (10m)")
+	in.BoolVar(&t.dryRun, "dry-run", false, "print the manifests of a run, and create nothing")
 	t.asked.Load(l, l.Section("The load:"))
 	t.asked.Tried(l, l.Section("What is tried:"), 0)
 	t.asked.Judged(l.Section("How it is judged:"))

@@ -20,19 +20,19 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/webhook/certs"
 )
 
-const webhookHelp = `Admission webhook: warns of GOMAXPROCS in pods as they are made, or repairs it. It refuses nothing.
+const webhookHelp = `Admission webhook: warns about a wrong GOMAXPROCS in pods as they are created, or repairs it. It refuses nothing.
 
 Usage:
   kubectl unthrottle webhook [FLAGS]
 
-It runs in the cluster; deploy/webhook and deploy/charts/unthrottle-webhook in the repository have all that it needs.
+It runs in the cluster; deploy/webhook and deploy/charts/unthrottle-webhook in the repository have everything it needs.
 
 {{flags}}
 
-With --mode fix a pod is changed only where that is right for any program. A pod, or a namespace, with the label
+With --mode fix a pod is changed only if that is right for any program. A pod, or a namespace, with the label
 unthrottle.dev/ignore=all is left alone; a pod's annotation of that name may also name rules: K004, K007.
 
-At --operations: /healthz, /readyz, /metrics.
+At --operations it serves /healthz, /readyz and /metrics.
 
 Example:
   kubectl apply -k https://github.com/unthrottle/unthrottle/deploy/webhook
@@ -59,31 +59,31 @@ func newWebhook(stdio verb.IO) *cobra.Command {
 		o.options.Mode = webhook.Warn
 
 		flags := l.Section("What it does:")
-		flags.Var(verb.OneOf(&o.options.Mode, webhook.Warn, webhook.Fix), "mode", "M\twarn, or fix: change pods too (warn)")
+		flags.Var(verb.OneOf(&o.options.Mode, webhook.Warn, webhook.Fix), "mode", "M\twarn, or fix: also change pods (warn)")
 		flags.Var(verb.OneOf(&o.warnOn, finding.Info.String(), finding.Warning.String(), finding.Critical.String()),
-			"warn-on", "S\tleast severity of a finding that is reported: info, warning or critical (warning)")
+			"warn-on", "S\tlowest severity that produces a warning: info, warning or critical (warning)")
 		flags.Var(goFlag{&o.options.Go}, "go", goUsage)
-		flags.StringSliceVar(&o.options.ExemptNamespaces, "exempt-namespace", nil, "NS,…\tnamespaces whose pods are left alone")
-		flags.StringSliceVar(&o.options.ExemptContainers, "exempt-container", nil, "NAME,…\tcontainers that are left alone, such as istio-proxy")
+		flags.StringSliceVar(&o.options.ExemptNamespaces, "exempt-namespace", nil, "NS,…\tleave the pods of these namespaces alone")
+		flags.StringSliceVar(&o.options.ExemptContainers, "exempt-container", nil, "NAME,…\tleave these containers alone, such as istio-proxy")
 
 		flags = l.Section("\nWhere it listens:")
 		flags.StringVar(&o.listen, "listen", ":8443", "ADDR\tfor reviews, with TLS (:8443)")
-		flags.StringVar(&o.callers.File, "client-ca", "", "FILE\tanswer only who shows a certificate of this authority (anybody)")
-		flags.StringSliceVar(&o.callers.Names, "client-name", nil, "NAME,…\tand of these common names only")
+		flags.StringVar(&o.callers.File, "client-ca", "", "FILE\tanswer only clients with a certificate of this authority (anybody)")
+		flags.StringSliceVar(&o.callers.Names, "client-name", nil, "NAME,…\tand only those with these common names")
 		flags.StringVar(&o.operate, "operations", ":8080", "ADDR\tfor probes and metrics, without TLS (:8080)")
-		verb.Duration(flags, &o.drain, "drain", 0, "D\thow long it goes on after it has said that it leaves (5s)")
-		flags.BoolVar(&o.verbose, "verbose", false, "a line in the log for each review, and not only where there is something to say")
+		verb.Duration(flags, &o.drain, "drain", 0, "D\thow long it keeps serving after it reports that it is shutting down (5s)")
+		flags.BoolVar(&o.verbose, "verbose", false, "log every review, not only those with something to report")
 
-		flags = l.Section("\nIts certificate, made and renewed by itself and kept in a Secret of its namespace:")
+		flags = l.Section("\nIts certificate, which it makes and renews itself and keeps in a Secret of its namespace:")
 		flags.StringVar(&o.keeper.Secret, "secret", "unthrottle-webhook-certificate", "NAME\tthat Secret (unthrottle-webhook-certificate)")
 		flags.StringVar(&o.keeper.Configuration, "configuration", "unthrottle-webhook",
-			"NAME\tMutatingWebhookConfiguration whose caBundle is kept (unthrottle-webhook)")
+			"NAME\tMutatingWebhookConfiguration whose caBundle it maintains (unthrottle-webhook)")
 		flags.StringVar(&o.service, "service", "unthrottle-webhook", "NAME\tService that the certificate is for (unthrottle-webhook)")
-		flags.StringSliceVar(&o.dnsNames, "dns-name", nil, "NAME,…\tmore names or addresses that it is for")
-		flags.StringVar(&o.credentials, "credentials", certs.ServiceAccount, "DIR\tservice account's token, ca.crt and namespace (as in any pod)")
+		flags.StringSliceVar(&o.dnsNames, "dns-name", nil, "NAME,…\tmore names or addresses that the certificate is for")
+		flags.StringVar(&o.credentials, "credentials", certs.ServiceAccount, "DIR\tthe service account's token, ca.crt and namespace (as in any pod)")
 
-		flags = l.Section("\nOr one that others keep; it is read again when it changes:")
-		flags.StringVar(&o.certFile, "cert-file", "", "FILE\tcertificate, as PEM")
+		flags = l.Section("\nOr one from elsewhere, which is read again when it changes:")
+		flags.StringVar(&o.certFile, "cert-file", "", "FILE\tthe certificate, as PEM")
 		flags.StringVar(&o.keyFile, "key-file", "", "FILE\tits key")
 		return func(ctx context.Context, args []string) error {
 			if err := verb.NoArgs(l.Cmd, args); err != nil {

@@ -49,7 +49,7 @@ func writeFiles(files []fix.File) (err error) {
 	return nil
 }
 
-// in does something below the directory. It is opened anew: there may be more directories than we may have files open.
+// in does something below the directory. It is opened again: there may be more directories than we may have files open.
 func (r *replacement) in(do func(*os.Root) error) error {
 	root, err := os.OpenRoot(r.top)
 	if err != nil {
