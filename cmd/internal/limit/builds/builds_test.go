@@ -232,7 +232,7 @@ func TestPrograms(t *testing.T) {
 		t.Error("another program is the same")
 	}
 	for pkg, want := range map[string]string{
-		"./price":   "which is no program",
+		"./price":   "which is not a program",
 		"./...":     "is not one package",
 		"./nosuch":  "no Go package at ./nosuch",
 		"./cmd/one": "no Go package",
