@@ -474,7 +474,7 @@ func TestTune(t *testing.T) {
 			"too much", newTuning(t, "good", withDoc(brief, "--slo", "p50=1us")...), 0, nil, nil,
 			func(t *testing.T, x *tuning) {
 				d := x.document(t)
-				if !strings.HasPrefix(d.Verdict.Text, "No setting held the SLO") {
+				if !strings.HasPrefix(d.Verdict.Text, "No setting held the SLO") && !strings.HasPrefix(d.Verdict.Text, "Undecided: others used ") {
 					t.Errorf("%+v", d.Verdict)
 				}
 			},

@@ -202,14 +202,14 @@ func TestChildrenCount(t *testing.T) {
 	t.Run("children that live on", func(t *testing.T) {
 		used, c := share(t, exec.Command("/bin/sh", "-c", "for i in 1 2 3; do sh -c 'while :; do :; done' & done; wait"))
 		t.Logf("%.3f CPUs, %+v", used, c)
-		if used > 0.75 || c.Throttled == 0 {
+		if used > 0.75 || used > 0.45 && c.Throttled == 0 { // on a busy machine it may not get what the limit allows
 			t.Errorf("used %.2f CPUs, %+v", used, c)
 		}
 	})
 	t.Run("children that come and go", func(t *testing.T) {
 		used, c := share(t, exec.Command("/bin/sh", "-c", "while :; do /bin/true; done"))
 		t.Logf("%.3f CPUs, %+v", used, c)
-		if used > 0.75 || c.Throttled == 0 {
+		if used > 0.75 || used > 0.45 && c.Throttled == 0 { // on a busy machine it may not get what the limit allows
 			t.Errorf("used %.2f CPUs, %+v", used, c)
 		}
 	})
