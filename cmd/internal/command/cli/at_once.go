@@ -8,13 +8,11 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/limit/netns"
+	"github.com/unthrottle/unthrottle/cmd/internal/study/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/trial"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/tune"
 	"github.com/unthrottle/unthrottle/cmd/internal/traffic/load"
 )
-
-// mostAtOnce is how many settings run at the same time at most, whatever the machine has room for.
-const mostAtOnce = 8
 
 // atOnceFlag asks whether settings may run at the same time.
 func (s *study) atOnceFlag(in *pflag.FlagSet, about string) {
@@ -27,7 +25,7 @@ func (s *study) sides(served *trial.Served, client load.Client, n int) (sides []
 	if s.atOnce == tune.AtOnceNo || client.Unix != "" || client.Proxy != "" {
 		return nil, nil
 	}
-	for range min(mostAtOnce, n) {
+	for range min(lab.MostAtOnce, n) {
 		net, err := netns.New()
 		if err != nil {
 			if s.atOnce == tune.AtOnceYes {
@@ -55,20 +53,27 @@ func (b *bench) mayShare(job bool) (most int) {
 			return 0
 		}
 		b.runner = trial.Together{Runner: r}
-		return mostAtOnce
+		return lab.MostAtOnce
 	}
 }
 
 // serverSides makes what servers of a bench need to run at the same time.
 func (b *bench) serverSides(l *trial.Loaded) (err error) {
+	const no = "--at-once yes: two of the server can't run at the same time "
 	n := 0
 	for _, cpus := range b.cpus {
-		if cpus == 0 { // what others use beside it can't be seen
+		switch {
+		case cpus > 0:
+			n = max(n, int(float64(runtime.NumCPU())/cpus))
+		case b.atOnce == tune.AtOnceYes:
+			return hint.Usage("--cpus 0.5", no+"without a limit, as what others use beside it can't be seen")
+		default:
 			return nil
 		}
-		n = max(n, int(float64(runtime.NumCPU())/cpus))
 	}
 	l.Safe = b.atOnce == tune.AtOnceYes
-	l.Sides, err = b.sides(l.Served, b.server.requests.Client, n)
+	if l.Sides, err = b.sides(l.Served, b.server.requests.Client, n); err == nil && l.Safe && len(l.Sides) < 2 {
+		return hint.Usage("leave --at-once out", no+"here")
+	}
 	return err
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -96,3 +97,17 @@ func micros(seconds float64) float64 { return math.Round(seconds*1e6) / 1e6 }
 
 // end is when a run was last on a CPU.
 func end(r *lab.Run) float64 { return r.Activity[len(r.Activity)-1][1] }
+
+// AtOnce is how many runs were made at the same time as others, and of how many groups settings took turns that might have been; why is
+// the first one's reason.
+func (b *Bench) AtOnce() (runs int, why string, groups int) {
+	for _, r := range b.Runs {
+		if r.AtOnce > 0 {
+			runs++
+		}
+		if r.InTurn != "" {
+			why, groups = cmp.Or(why, r.InTurn), groups+1
+		}
+	}
+	return runs, why, groups
+}

@@ -279,14 +279,8 @@ func benchPlan(d *report.Bench) (facts sheet.Facts) {
 
 // benchAtOnce says how much was made at the same time, and why not more.
 func benchAtOnce(d *report.Bench) string {
-	var runs int64
-	for _, r := range d.Runs {
-		if r.AtOnce > 0 {
-			runs++
-		}
-	}
-	text := when(runs > 0, quantity.Plural(runs, "run")+", those of a block that are compared with each other at the same time")
-	why, groups := lab.InTurn(d.Runs)
+	runs, why, groups := d.AtOnce()
+	text := when(runs > 0, quantity.Plural(int64(runs), "run")+": those of a block that are compared with each other ran at the same time")
 	switch {
 	case why == "":
 	case groups > 1:

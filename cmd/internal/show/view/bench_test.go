@@ -266,7 +266,7 @@ func figures(b *report.Bench) (n int) {
 
 // TestBenchAtOnce: how much was made at the same time is said, and why not more.
 func TestBenchAtOnce(t *testing.T) {
-	const together = "2 runs, those of a block that are compared with each other at the same time"
+	const together = "2 runs: those of a block that are compared with each other ran at the same time"
 	with, turned := lab.Run{AtOnce: 2}, lab.Run{InTurn: "one failed"}
 	for want, runs := range map[string][]lab.Run{
 		"":                       {{}, {}},

@@ -24,6 +24,9 @@ type Several interface {
 	Beside() (cpus float64, harm string)
 }
 
+// MostAtOnce is how many settings run at the same time at most, whatever the machine has room for.
+const MostAtOnce = 8
+
 const (
 	mostTaken = 0.6  // of the CPUs may be used by those that run at the same time
 	mostUsed  = 0.8  // of the CPUs may be used by them and by others
@@ -251,15 +254,4 @@ func (x *execution) several(settings []Setting, block int) ([]Run, error) {
 		return nil, x.ctx.Err()
 	}
 	return runs, err
-}
-
-// InTurn says why the settings of a group took turns that might have run at the same time, and of how many groups there is a reason; the
-// first is told.
-func InTurn(runs []Run) (why string, groups int) {
-	for _, r := range runs {
-		if r.InTurn != "" {
-			why, groups = cmp.Or(why, r.InTurn), groups+1
-		}
-	}
-	return why, groups
 }

@@ -31,7 +31,6 @@ const (
 	sendsMore = 1.25 // so many times what the generator used may be what it needs
 	alikeCPU  = 0.2  // by so much the current setting may differ from itself, on another side or alone
 	alikeP50  = 0.3
-	mostJobs  = 8   // at the same time
 	waitMore  = 1.5 // so many times what its threads wait for a CPU alone they may wait beside others
 	waitLeast = 0.5 // and so much more, by chance
 )
@@ -47,7 +46,7 @@ func (x *execution) room(beside float64) (n int, why string) {
 // sides is how many runs there may be at the same time, whatever there is room for.
 func (x *execution) sides() int {
 	if x.lab.Jobs != nil {
-		return mostJobs
+		return lab.MostAtOnce
 	}
 	return len(x.lab.Sides)
 }
@@ -166,6 +165,9 @@ func (x *execution) unlikeItself(ctx context.Context, is lab.Setting) (why strin
 	alone, err := x.lab.Jobs.Run(ctx, is, 0) // the pilot's first run has found everything cold
 	if err != nil {
 		return "", false, err
+	}
+	if alone.Error != "" {
+		return "it failed when it was run again: " + firstLine(alone.Error), false, nil
 	}
 	runs, err := x.lab.Jobs.Several(ctx, []lab.Setting{is, is}, 0)
 	if ctx.Err() != nil {
