@@ -2,7 +2,9 @@ package terminal
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -10,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// open makes a terminal of some size, and returns what reads its other end.
+// open makes a terminal of some size, and returns what closes it and reads all that was written to it.
 func open(t *testing.T, width, height uint16) (screen *os.File, written func() string) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -33,12 +35,12 @@ func open(t *testing.T, width, height uint16) (screen *os.File, written func() s
 		t.Fatal(err)
 	}
 	return screen, func() string {
-		buf := make([]byte, 4096)
-		n, err := master.Read(buf)
-		if err != nil {
+		screen.Close()
+		all, err := io.ReadAll(master)
+		if !errors.Is(err, unix.EIO) { // what the kernel says once the last program has closed it
 			t.Fatal(err)
 		}
-		return strings.ReplaceAll(string(buf[:n]), "\r\n", "\n")
+		return strings.ReplaceAll(string(all), "\r\n", "\n")
 	}
 }
 
@@ -57,6 +59,7 @@ func TestTerminal(t *testing.T) {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}
+	want := ""
 	for _, step := range []struct {
 		do   func()
 		want string
@@ -67,13 +70,15 @@ func TestTerminal(t *testing.T) {
 		{func() { terminal.Clear(); terminal.Draw("again") }, "\ragain\x1b[J\r"},
 	} {
 		step.do()
-		if got := written(); got != step.want {
-			t.Errorf("wrote %q, want %q", got, step.want)
-		}
+		fmt.Fprint(screen, "|")
+		want += step.want + "|"
 	}
 	env["TERM"] = "dumb"
 	if Of(screen, func(name string) string { return env[name] }) != nil {
 		t.Error("a dumb one can't be drawn on")
+	}
+	if got := written(); got != want {
+		t.Errorf("wrote %q, want %q", got, want)
 	}
 }
 
