@@ -17,6 +17,7 @@ type Stale struct {
 	Since     time.Time // when the new limit was first seen
 	Then, Now float64   // CPUs; 0: no limit
 	Why       string    // how that is known
+	Written   bool      // its GOMAXPROCS is a number in the pod's spec, so that a restart changes nothing
 }
 
 // stale finds a GOMAXPROCS that was right for a limit which is in force no longer.
@@ -33,7 +34,10 @@ func stale(f *Facts) (finding.Finding, bool) {
 	}
 	found.Evidence = append(found.Evidence, f.setByText()...)
 	found.Evidence = append(found.Evidence, fmt.Sprintf("for %s Go's own rule says %d", limitWords(s.Now), f.right()))
-	if f.Source == choice.FromEnvironment {
+	switch {
+	case s.Written:
+		found.Fix = fmt.Sprintf("set GOMAXPROCS to %d in the pod's spec, or take it out: Go 1.25 and later then follow the limit", f.right())
+	case f.Source == choice.FromEnvironment:
 		found.Fix = "restart the container, or take GOMAXPROCS out of its environment: Go 1.25 and later then follow the limit"
 	}
 	return found, true

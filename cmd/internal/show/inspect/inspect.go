@@ -14,18 +14,32 @@ import (
 	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
+// Known is what somebody knows of a process who has watched it for longer. The zero value is nothing.
+type Known struct {
+	Adjust func(*host.Process) // corrects its limits before it is looked at; nil: there is nothing to correct
+	Stale  *rule.Stale         // its limit was changed while it ran
+}
+
 // Process reads all that explain needs of a process below root, 0 meaning this one. It looks at it for a time; at 0 it takes one
 // reading.
 func Process(ctx context.Context, root string, pid int, look time.Duration) (report.Facts, error) {
-	return foreign.Within(ctx, look+2*foreign.Patience, func() (report.Facts, error) { return read(ctx, root, pid, look) })
+	return ProcessKnown(ctx, root, pid, look, Known{})
 }
 
-func read(ctx context.Context, root string, pid int, look time.Duration) (report.Facts, error) {
+// ProcessKnown is [Process] for somebody who knows more of it.
+func ProcessKnown(ctx context.Context, root string, pid int, look time.Duration, k Known) (report.Facts, error) {
+	return foreign.Within(ctx, look+2*foreign.Patience, func() (report.Facts, error) { return read(ctx, root, pid, look, k) })
+}
+
+func read(ctx context.Context, root string, pid int, look time.Duration, k Known) (report.Facts, error) {
 	f := report.Facts{Self: pid == 0 && root == "", Procs: runtime.GOMAXPROCS(0)}
 	source := cgroup.Source{Root: root, PID: pid}
 	p, warnings, err := host.Read(root, pid)
 	if err != nil {
 		return f, err
+	}
+	if k.Adjust != nil {
+		k.Adjust(&p)
 	}
 	f.Process, f.Rules, f.Warnings = p, p.System.Rules(), warnings
 	f.Throttling = cgroup.ReadThrottling(source, p.System.Limits)
@@ -36,7 +50,9 @@ func read(ctx context.Context, root string, pid int, look time.Duration) (report
 			return f, err
 		}
 		if ok {
-			f.Findings = rule.Check(rule.OfProcess(&f.Process, system))
+			facts := rule.OfProcess(&f.Process, system)
+			facts.Stale = k.Stale
+			f.Findings = rule.Check(facts)
 		}
 	}
 	if look > 0 {

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/rule"
 	"github.com/unthrottle/unthrottle/cmd/internal/process/host"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/webhook/certs"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/permit"
@@ -59,6 +60,7 @@ type Scan struct {
 	Known      bool        // the pods are known, and up to date
 	Took       time.Duration
 
+	stale   map[int]*rule.Stale    // programs, by pid
 	encoded func() ([]byte, error) // the document as JSON, made when it is first asked for
 }
 

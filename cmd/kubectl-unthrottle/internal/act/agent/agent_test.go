@@ -208,6 +208,45 @@ func TestStaleBySpec(t *testing.T) {
 	}
 }
 
+// TestStaleByResize: what the API server says of a resize outlives the agent, and counts for nothing where the agent has seen more.
+func TestStaleByResize(t *testing.T) {
+	began := time.Date(2026, 11, 24, 10, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		name    string
+		resized time.Time
+		form    pods.Form
+		source  choice.Source
+		want    bool
+		written bool
+	}{
+		{name: "a literal", resized: began.Add(time.Hour), form: pods.Literal, source: choice.FromEnvironment, want: true, written: true},
+		{name: "from a ConfigMap", resized: began.Add(time.Hour), form: pods.ConfigMap, source: choice.FromEnvironment, want: true},
+		{name: "never resized", form: pods.Literal, source: choice.FromEnvironment},
+		{name: "before it began", resized: began.Add(-time.Hour), form: pods.Literal, source: choice.FromEnvironment},
+		{name: "by clocks that differ", resized: began.Add(2 * time.Second), form: pods.Literal, source: choice.FromEnvironment},
+		{name: "not fixed", resized: began.Add(time.Hour), source: choice.FromLimit},
+	} {
+		p := program(1, c.source, 2)
+		p.Started, p.Env = began, map[string]string{"GOMAXPROCS": "1"}
+		l := &look{Agent: New(Options{}), at: began.Add(2 * time.Hour), memory: newMemory(1)}
+		known := pods.Container{Limit: 2, Actual: 2, Resized: c.resized, Spec: pods.Setting{Set: true, Form: c.form}}
+		got := l.stale(p, known, []level{{name: podpath.Container, quota: 2}})
+		if (got != nil) != c.want || got != nil && (got.Written != c.written || !got.Since.Equal(c.resized)) {
+			t.Errorf("%s: %+v", c.name, got)
+		}
+	}
+
+	// An agent that was there saw the limit change from one that the number did not suit either.
+	p := program(1, choice.FromEnvironment, 2)
+	p.Started = began
+	a := New(Options{})
+	a.memory.processes[process{p.PID, began}] = seen{procs: 1, then: 4, now: 4}
+	l := &look{Agent: a, at: began.Add(2 * time.Hour), memory: newMemory(1)}
+	if got := l.stale(p, pods.Container{Limit: 2, Actual: 2, Resized: began.Add(time.Hour)}, nil); got != nil {
+		t.Errorf("it was wrong before: %+v", got)
+	}
+}
+
 // aScan is one with a container that is in trouble on each level, and a quiet one.
 func aScan() *Scan {
 	second := 12500 * time.Millisecond

@@ -14,6 +14,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/clustertest"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
+	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/result"
 )
 
@@ -45,6 +46,14 @@ func buildOld(t *testing.T, source string) string {
 	return filepath.Join(dir, "program")
 }
 
+func rules(found []finding.Finding) (names []string) {
+	for _, f := range found {
+		names = append(names, f.Rule)
+	}
+	slices.Sort(names)
+	return names
+}
+
 const atLast = 2 * time.Minute // so that a hang ends; it judges no speed
 
 // TestNode runs the agent as a DaemonSet on a real node. What it says of each program is what the program says of itself.
@@ -72,8 +81,8 @@ func TestNode(t *testing.T) {
 		}
 	}
 	give(string(manifests), "apply", "-f", "-")
-	workers := c.WaitPods(t, "default", "worker=1", 8, "Running")
-	c.WaitPods(t, "default", "", 9, "Running")
+	workers := c.WaitPods(t, "default", "worker=1", 9, "Running")
+	c.WaitPods(t, "default", "", 10, "Running")
 	of := c.WaitPods(t, "unthrottle", "", 1, "Running")[0]
 
 	ask := func(path string) (string, error) {
@@ -125,7 +134,7 @@ func TestNode(t *testing.T) {
 	t.Run("as the programs say", func(t *testing.T) {
 		setBy := map[string]string{
 			"plain": result.FromDefault, "old": result.FromDefault, "godebug": result.FromDefault, "called": result.FromCode,
-			"pinned": result.FromSpec, "literal": result.FromSpec, "thousandths": result.FromSpec, "baked": result.FromImageOrRuntime,
+			"pinned": result.FromSpec, "written": result.FromSpec, "literal": result.FromSpec, "thousandths": result.FromSpec, "baked": result.FromImageOrRuntime,
 		}
 		for _, w := range workers {
 			p := find(doc, w.Name, "worker")
@@ -249,6 +258,69 @@ func TestNode(t *testing.T) {
 		if body, err := ask("/api/v1/explain?pid=1"); err == nil {
 			t.Errorf("process 1 is explained: %s", body)
 		}
+	})
+	// What explain says is what the scan says.
+	explained := func(pod, container string, right func(*report.Explain) error) {
+		t.Helper()
+		clustertest.WaitFor(t, atLast, func() error {
+			doc, err := look()
+			if err != nil {
+				return err
+			}
+			p := find(doc, pod, container)
+			if p == nil {
+				return fmt.Errorf("%s is not known", pod)
+			}
+			body, err := ask("/api/v1/explain?pid=" + strconv.Itoa(p.PID))
+			if err != nil {
+				return err
+			}
+			var said report.Explain
+			if err := json.Unmarshal([]byte(body), &said); err != nil {
+				return err
+			}
+			if said.Limit.From != p.Limit.From || said.Memory.State != p.Memory.State || !slices.Equal(rules(said.Findings), rules(p.Findings)) {
+				return fmt.Errorf("%s: explain says %q, memory %s, %q; the scan %q, memory %s, %q", pod,
+					said.Limit.From, said.Memory.State, rules(said.Findings), p.Limit.From, p.Memory.State, rules(p.Findings))
+			}
+			return right(&said)
+		})
+	}
+	stale := func(d *report.Explain) error {
+		if !slices.Contains(rules(d.Findings), "stale") {
+			return fmt.Errorf("it finds %q", rules(d.Findings))
+		}
+		return nil
+	}
+	t.Run("explain as the scan", func(t *testing.T) {
+		explained("whole", "a", func(d *report.Explain) error {
+			if !strings.Contains(d.Limit.From, "pod") || d.Throttling.Owner.ThrottledPeriods == 0 || !slices.Contains(rules(d.Findings), "throttled") {
+				return fmt.Errorf("the limit is from %s, throttled %+v, %q", d.Limit.From, d.Throttling, rules(d.Findings))
+			}
+			return nil
+		})
+		explained("pinned", "worker", stale)
+		explained("literal", "worker", func(d *report.Explain) error {
+			if len(d.Findings) > 0 {
+				return fmt.Errorf("what is muted is found: %q", rules(d.Findings))
+			}
+			return nil
+		})
+	})
+	t.Run("restarted", func(t *testing.T) {
+		give("", "patch", "pod", "written", "--subresource=resize", "-p", `{"spec":{"containers":[{"name":"worker","resources":{"limits":{"cpu":"2"}}}]}}`)
+		explained("written", "worker", stale)
+		give("", "-n", "unthrottle", "delete", "pod", of.Name)
+		before := of.Name
+		clustertest.WaitFor(t, atLast, func() error {
+			of = c.WaitPods(t, "unthrottle", "", 1, "Running")[0]
+			if of.Name == before {
+				return fmt.Errorf("%s is still there", before)
+			}
+			return nil
+		})
+		explained("written", "worker", stale)
+		explained("pinned", "worker", stale)
 	})
 	t.Run("gone", func(t *testing.T) {
 		give("", "delete", "pod", "called")

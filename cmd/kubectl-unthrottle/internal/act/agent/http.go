@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -18,12 +19,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
+	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/rule"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/process/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/show/inspect"
 	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/door"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/webhook/certs"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/result"
 )
 
 const (
@@ -183,7 +187,8 @@ func (a *Agent) servesProcesses(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, data)
 }
 
-// servesExplain explains a Go program of a container of the last scan, and no other process of the node.
+// servesExplain explains a Go program of a container of the last scan, and no other process of the node. It says what the scan says:
+// whose the limit is, and what was seen of the program before. What its pod mutes is left out.
 func (a *Agent) servesExplain(w http.ResponseWriter, r *http.Request) {
 	text := r.URL.Query().Get("pid")
 	pid, err := strconv.Atoi(text)
@@ -191,11 +196,12 @@ func (a *Agent) servesExplain(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, fmt.Sprintf("%.20q is not a pid: write /api/v1/explain?pid=N with a pid from /api/v1/processes", text), http.StatusBadRequest)
 		return
 	}
-	if !a.knows(pid) {
+	p, stale := a.seen(pid)
+	if p == nil {
 		http.Error(w, fmt.Sprintf("%d was not a Go program of a container in the last scan: /api/v1/processes lists them", pid), http.StatusNotFound)
 		return
 	}
-	f, err := inspect.Process(r.Context(), a.o.Root, pid, explainFor)
+	f, err := inspect.ProcessKnown(r.Context(), a.o.Root, pid, explainFor, inspect.Known{Adjust: a.owner, Stale: stale})
 	switch {
 	case errors.Is(err, context.Canceled):
 		return // nobody waits
@@ -208,6 +214,7 @@ func (a *Agent) servesExplain(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	f.Process.Command = withoutArguments(f.Process.Command)
+	f.Findings = slices.DeleteFunc(f.Findings, func(found finding.Finding) bool { return muted(p.Container.Muted, found.Rule) })
 	doc := report.NewExplain(f)
 	doc.Header = verb.NewHeader("explain")
 	var b bytes.Buffer
@@ -218,21 +225,24 @@ func (a *Agent) servesExplain(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, b.Bytes())
 }
 
-// knows reports whether a process is a Go program of a container, and the one that the last scan found under its number.
-func (a *Agent) knows(pid int) bool {
+// seen is what the last scan says of a process, if that is a Go program of a container, and still the one that was found under its
+// number, and why it is stale; nil: it is not.
+func (a *Agent) seen(pid int) (p *result.AgentProcess, why *rule.Stale) {
 	s := a.Latest()
 	if s == nil {
-		return false
+		return nil, nil
 	}
 	for i := range s.Doc.Processes {
 		p := &s.Doc.Processes[i]
 		if p.PID == pid && p.Container != nil {
 			at, ok := procs.ReadClock(a.o.Root).Started(a.o.Root, pid)
 			then, err := time.Parse(time.RFC3339, p.Started)
-			return ok && err == nil && at.Sub(then).Abs() < 2*time.Second // the system's clock is set now and then
+			if ok && err == nil && at.Sub(then).Abs() < 2*time.Second { // the system's clock is set now and then
+				return p, s.stale[pid]
+			}
 		}
 	}
-	return false
+	return nil, nil
 }
 
 func writeJSON(w http.ResponseWriter, data []byte) {

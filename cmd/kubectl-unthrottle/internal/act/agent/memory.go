@@ -58,6 +58,9 @@ func (l *look) stale(p *host.Process, c pods.Container, levels []level) *rule.St
 	}
 	s.notice(l.at, limits.CPUs)
 	why := s.resized(p, l.at)
+	if why == nil && s.changed.IsZero() {
+		why = byResize(p, c)
+	}
 	if why == nil {
 		if why = bySpec(p, c, levels); why == nil {
 			s.spec = time.Time{}
@@ -67,6 +70,9 @@ func (l *look) stale(p *host.Process, c pods.Container, levels []level) *rule.St
 			}
 			why.Since = s.spec
 		}
+	}
+	if why != nil {
+		why.Written = c.Spec.Form == pods.Literal && p.Source() == choice.FromEnvironment
 	}
 	l.memory.processes[key] = s
 	return why
@@ -103,6 +109,21 @@ func (s *seen) resized(p *host.Process, at time.Time) *rule.Stale {
 	return &rule.Stale{
 		Since: s.changed, Then: s.then, Now: s.now,
 		Why: then + " while the same process ran, until " + s.changed.UTC().Format(time.RFC3339),
+	}
+}
+
+// resizeSkew is how much later than a process's beginning a resize must be, as two clocks say when these were.
+const resizeSkew = 5 * time.Second
+
+// byResize reports that the API server has the limit changed after the process began, and that its GOMAXPROCS is fixed. It needs no
+// earlier scan, so it outlives the agent. What the limit was then is not known.
+func byResize(p *host.Process, c pods.Container) *rule.Stale {
+	if c.Resized.Before(p.Started.Add(resizeSkew)) || p.Source() != choice.FromEnvironment {
+		return nil
+	}
+	return &rule.Stale{
+		Since: c.Resized, Now: p.System.Limits.CPUs,
+		Why: "the pod was resized at " + c.Resized.UTC().Format(time.RFC3339) + ", while the same process ran",
 	}
 }
 

@@ -38,7 +38,7 @@ func (a *Agent) scan(ctx context.Context) (*Scan, error) {
 	ps := report.NewPs(found)
 	l := look{
 		Agent: a, at: time.Now(), system: found.System, memory: newMemory(len(ps.Processes)),
-		groups: map[string]*group{}, floor: sync.OnceValue(func() int { return injectionFloor(a.o.Root) }),
+		groups: map[string]*group{}, stales: map[int]*rule.Stale{}, floor: sync.OnceValue(func() int { return injectionFloor(a.o.Root) }),
 	}
 	doc := &result.Agent{
 		Header: verb.NewHeader("agent"), Node: a.o.Node, Seconds: ps.Seconds, System: ps.System, Looked: ps.Looked, Refused: ps.Refused, Odd: ps.Odd, Stuck: ps.Stuck,
@@ -49,7 +49,7 @@ func (a *Agent) scan(ctx context.Context) (*Scan, error) {
 	}
 	a.memory = l.memory
 	doc.Problems = l.problems(doc)
-	s := &Scan{Doc: doc, Known: a.o.Pods != nil && a.o.Pods.Err() == nil}
+	s := &Scan{Doc: doc, stale: l.stales, Known: a.o.Pods != nil && a.o.Pods.Err() == nil}
 	s.Containers, s.Dropped = l.containers(a.o.MaxContainers)
 	s.encoded = sync.OnceValues(func() ([]byte, error) {
 		var b strings.Builder
@@ -67,7 +67,8 @@ type look struct {
 	system host.System
 	memory memory // for the next scan
 	groups map[string]*group
-	floor  func() int // of what CRI-O injects
+	stales map[int]*rule.Stale // by pid
+	floor  func() int          // of what CRI-O injects
 
 	unread  int   // programs whose memory can't be read
 	why     error // of one of them
@@ -122,8 +123,9 @@ func (l *look) process(p *host.Process, doc report.PsProcess) result.AgentProces
 	facts := rule.OfProcess(p, l.system)
 	facts.Stale = l.stale(p, known, levels)
 	all := rule.Check(facts)
-	out.Judge(slices.DeleteFunc(slices.Clone(all), func(f finding.Finding) bool { return muted(known, f.Rule) }))
+	out.Judge(slices.DeleteFunc(slices.Clone(all), func(f finding.Finding) bool { return muted(known.Muted, f.Rule) }))
 	if i := slices.IndexFunc(all, func(f finding.Finding) bool { return f.Rule == "stale" }); i >= 0 {
+		l.stales[p.PID] = facts.Stale
 		out.Stale = &result.AgentStale{
 			Since: facts.Stale.Since.UTC().Format(time.RFC3339), Then: positive(facts.Stale.Then), Now: positive(facts.Stale.Now), Why: facts.Stale.Why,
 		}
@@ -148,8 +150,9 @@ func whose(limits cgroup.Limits) (podpath.Ref, bool) {
 	return podpath.Parse(limits.Path)
 }
 
-func muted(c pods.Container, name string) bool {
-	return slices.Contains(c.Muted, name) || slices.Contains(c.Muted, "all")
+// muted reports whether a rule is one that a pod wants nobody to hear of.
+func muted(rules []string, name string) bool {
+	return slices.Contains(rules, name) || slices.Contains(rules, "all")
 }
 
 // newContainer is what is known of a container: by its cgroup's path, and by its pod.
@@ -230,7 +233,7 @@ func (l *look) add(c pods.Container, p *host.Process, doc *result.AgentProcess, 
 		g.result.takeMain(p, doc, levels)
 	}
 	for _, f := range all {
-		if muted(c, f.Rule) {
+		if muted(c.Muted, f.Rule) {
 			g.result.Muted[f.Rule] = true
 		} else if worst, ok := g.result.Findings[f.Rule]; !ok || f.Severity > worst {
 			g.result.Findings[f.Rule] = f.Severity

@@ -309,10 +309,10 @@ func programOf(p *result.AgentProcess, t *Told) (out audit.Program, ok bool) {
 	if p.Frozen != nil {
 		out.Frozen = &p.Frozen.Share
 	}
+	if at := owner(p); at != nil {
+		out.Level = among(at.Level, levels)
+	}
 	for _, l := range p.Levels {
-		if l.Limit != nil && *l.Limit == out.Limit && out.Limit > 0 && out.Level == "" {
-			out.Level = among(l.Level, levels)
-		}
 		if l.Periods > 0 && l.ThrottledPeriods >= 0 && l.ThrottledPeriods <= l.Periods {
 			if share := float64(l.ThrottledPeriods) / float64(l.Periods); out.Throttled == nil || share > *out.Throttled {
 				out.Throttled = &share

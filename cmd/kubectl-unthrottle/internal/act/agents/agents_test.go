@@ -398,12 +398,16 @@ func TestWords(t *testing.T) {
 		t.Error(text)
 	}
 	for name, change := range map[string]func(*report.Explain){
-		"another process":  func(d *report.Explain) { d.Subject.PID++ },
-		"an unknown rule":  func(d *report.Explain) { d.Choices[0].Rule = evil },
-		"too many Ps":      func(d *report.Explain) { d.GOMAXPROCS.Value = new(1 << 30) },
-		"a negative limit": func(d *report.Explain) { d.Limit.CPUs = new(-1.0) },
-		"too many levels":  func(d *report.Explain) { d.Limit.Levels = make([]report.Level, 1000) },
-		"more than all":    func(d *report.Explain) { d.Throttling.Owner.ThrottledPeriods = 1 },
+		"another process":   func(d *report.Explain) { d.Subject.PID++ },
+		"an unknown rule":   func(d *report.Explain) { d.Choices[0].Rule = evil },
+		"too many Ps":       func(d *report.Explain) { d.GOMAXPROCS.Value = new(1 << 30) },
+		"a negative limit":  func(d *report.Explain) { d.Limit.CPUs = new(-1.0) },
+		"too many levels":   func(d *report.Explain) { d.Limit.Levels = make([]report.Level, 1000) },
+		"more than all":     func(d *report.Explain) { d.Throttling.Owner.ThrottledPeriods = 1 },
+		"more than all now": func(d *report.Explain) { d.Throttling.Now = &report.Interval{Seconds: 1, Throttled: 1} },
+		"still for too long": func(d *report.Explain) {
+			d.Throttling.Now = &report.Interval{Seconds: 1, Frozen: &report.Frozen{Share: 7}}
+		},
 	} {
 		var d report.Explain
 		if err := json.Unmarshal(data, &d); err != nil {
@@ -413,6 +417,73 @@ func TestWords(t *testing.T) {
 		if err := Retell(&d, told, &p); err == nil {
 			t.Errorf("%s: no error", name)
 		}
+	}
+}
+
+// TestPodLimit: where the kubelet has written a pod's limit to its container too, the limit is the pod's, as the agent says.
+func TestPodLimit(t *testing.T) {
+	var p result.AgentProcess
+	half := new(0.5)
+	p.Container = &result.AgentContainer{}
+	p.Limit.State, p.Limit.CPUs, p.Limit.From = "limited", half, "/kubepods/pod1"
+	p.Levels = []result.AgentLevel{
+		{Level: "container", Dir: "/kubepods/pod1/a", Limit: half},
+		{Level: "pod", Dir: "/kubepods/pod1", Limit: half},
+	}
+	if got := limits(&p).From; got != "the cgroup of the pod" {
+		t.Errorf("the limit is from %q", got)
+	}
+	if out, ok := programOf(&p, &Told{}); !ok || out.Level != "pod" {
+		t.Errorf("%t, level %q", ok, out.Level)
+	}
+}
+
+// TestMeanwhile: what an explanation says is of its own look, and what only scans know is of the last scan.
+func TestMeanwhile(t *testing.T) {
+	scan := func() (d result.Agent) {
+		if err := json.Unmarshal([]byte(document("node-1", 1)), &d); err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	for name, test := range map[string]struct {
+		scan   func(*result.AgentProcess)
+		look   func(*report.Explain)
+		rule   string
+		want   string
+		severe finding.Severity
+	}{
+		"throttled now": {
+			func(p *result.AgentProcess) { p.Periods, p.Throttled = new(int64(10)), new(int64(0)) },
+			func(d *report.Explain) {
+				d.Throttling.Now = &report.Interval{Seconds: 1, Periods: 10, Throttled: 9, Frozen: &report.Frozen{Share: 0.7, Exact: true}}
+			},
+			"throttled", "9 of 10 periods were throttled, and it stood still for 70 % of the time", finding.Critical,
+		},
+		"resized before": {
+			func(p *result.AgentProcess) {
+				p.GOMAXPROCS.Value, p.Stale = new(1), &result.AgentStale{Since: "2026-11-24T10:00:00Z", Then: new(0.5), Now: new(1.5)}
+			},
+			func(d *report.Explain) { d.GOMAXPROCS.Value, d.Limit.CPUs = new(4), new(1.5) },
+			"stale", "its agent has seen the limit change while the same process ran, on 2026-11-24T10:00:00Z; it was 0.5 CPUs", finding.Warning,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := scan()
+			p := &d.Processes[0]
+			p.Limit.State, p.Limit.CPUs, p.CPU = "limited", new(1.5), new(1.4)
+			test.scan(p)
+			said := &report.Explain{Subject: report.Subject{PID: p.PID}, Findings: []finding.Finding{{Rule: test.rule, Severity: test.severe}}}
+			said.Limit = p.Limit
+			said.GOMAXPROCS = report.GOMAXPROCS{Value: new(2), Expected: new(2)}
+			test.look(said)
+			if err := Retell(said, &Told{}, p); err != nil {
+				t.Fatal(err)
+			}
+			if len(said.Findings) != 1 || !slices.Contains(said.Findings[0].Evidence, test.want) {
+				t.Errorf("%+v lacks %q", said.Findings, test.want)
+			}
+		})
 	}
 }
 

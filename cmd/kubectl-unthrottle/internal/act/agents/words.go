@@ -17,6 +17,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/process/host"
 	"github.com/unthrottle/unthrottle/cmd/internal/process/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/pods"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/result"
 )
 
@@ -200,14 +201,29 @@ func limits(p *result.AgentProcess) cgroup.Limits {
 			return l
 		}
 		l.CPUs = *p.Limit.CPUs
-		for _, at := range p.Levels {
-			if level := among(at.Level, levels); level != "" && at.Limit != nil && *at.Limit == l.CPUs {
-				l.From = "the cgroup of the " + level
-				break
-			}
+		if at := owner(p); at != nil && among(at.Level, levels) != "" {
+			l.From = "the cgroup of the " + at.Level
 		}
 	}
 	return l
+}
+
+// owner is the level whose limit is in force; nil: it is not told. Of two with the same quota, as the kubelet writes them where a
+// pod has a limit and its container has none, it is the one that the agent names.
+func owner(p *result.AgentProcess) (at *result.AgentLevel) {
+	for i := range p.Levels {
+		l := &p.Levels[i]
+		if l.Limit == nil || p.Limit.CPUs == nil || *l.Limit != *p.Limit.CPUs {
+			continue
+		}
+		if l.Dir == p.Limit.From {
+			return l
+		}
+		if at == nil {
+			at = l
+		}
+	}
+	return at
 }
 
 // stale is a change of the limit, in our words.
@@ -215,7 +231,10 @@ func stale(p *result.AgentProcess) *rule.Stale {
 	if p.Stale == nil {
 		return nil
 	}
-	s := &rule.Stale{Why: "its agent has seen the limit change while the same process ran"}
+	s := &rule.Stale{
+		Why:     "its agent has seen the limit change while the same process ran",
+		Written: p.Container != nil && p.Container.Spec.Form == string(pods.Literal) && p.GOMAXPROCS.Source == string(choice.FromEnvironment),
+	}
 	if p.Stale.Then != nil {
 		s.Then = *p.Stale.Then
 	}
@@ -277,7 +296,8 @@ func Retell(d *report.Explain, told *Told, p *result.AgentProcess) error {
 	if p == nil || d.Subject.PID != p.PID {
 		return fmt.Errorf("%w: it explains another process than it was asked for", errDocument)
 	}
-	if _, ok := programOf(p, told); !ok {
+	program, ok := programOf(p, told)
+	if !ok {
 		return fmt.Errorf("%w: what it says of a program can't be", errDocument)
 	}
 	numbers := []*float64{d.Limit.CPUs, &d.Limit.AtMost}
@@ -302,6 +322,15 @@ func Retell(d *report.Explain, told *Told, p *result.AgentProcess) error {
 	for _, c := range []*report.Counters{&d.Throttling.Own, &d.Throttling.Owner} {
 		c.Dir = place(c.Dir)
 		if c.Periods < 0 || c.ThrottledPeriods < 0 || c.ThrottledPeriods > c.Periods {
+			return fmt.Errorf("%w: what it says of a program can't be", errDocument)
+		}
+	}
+	if now := d.Throttling.Now; now != nil {
+		fits := now.LocalSeconds == nil || *now.LocalSeconds >= 0
+		if now.Frozen != nil {
+			fits = fits && between([]*float64{&now.Frozen.Share}, 1)
+		}
+		if !fits || !(now.Seconds >= 0) || now.Periods < 0 || now.Throttled < 0 || now.Throttled > now.Periods {
 			return fmt.Errorf("%w: what it says of a program can't be", errDocument)
 		}
 	}
@@ -346,16 +375,29 @@ func Retell(d *report.Explain, told *Told, p *result.AgentProcess) error {
 	if !between(numbers, mostQuota) || d.Affinity.CPUs < 0 || d.Affinity.CPUs > mostCPUs {
 		return fmt.Errorf("%w: what it says of a program can't be", errDocument)
 	}
-	q := *p
-	q.Findings = d.Findings[:min(len(d.Findings), mostFound)]
-	found, _ := judge(&q, told.System, told.Seconds)
+	found, _ := judge(meanwhile(p, d), told.System, told.Seconds)
 	d.Findings = append([]finding.Finding{}, found...)
 	doubts := len(d.Warnings)
 	d.Warnings = []string{}
+	if len(program.Muted) > 0 {
+		d.Warnings = append(d.Warnings, "its pod mutes "+strings.Join(program.Muted, ", ")+": that is not looked for")
+	}
 	if doubts > 0 {
 		d.Warnings = append(d.Warnings, "its agent has "+quantity.Plural(doubts, "doubt")+" about this: --way exec or --way ephemeral tells them")
 	}
 	return nil
+}
+
+// meanwhile is what an agent tells of a process, with the numbers and the findings of its explanation, which is a later look: a
+// sentence is about what is shown beside it. What only a scan knows, such as a limit that was changed, stays.
+func meanwhile(p *result.AgentProcess, d *report.Explain) *result.AgentProcess {
+	q := *p
+	q.Findings = d.Findings[:min(len(d.Findings), mostFound)]
+	q.GOMAXPROCS.Value, q.Limit.State, q.Limit.CPUs, q.Limit.From = d.GOMAXPROCS.Value, d.Limit.State, d.Limit.CPUs, d.Limit.From
+	if now := d.Throttling.Now; now != nil {
+		q.Periods, q.Throttled, q.Frozen = &now.Periods, &now.Throttled, now.Frozen
+	}
+	return &q
 }
 
 const (

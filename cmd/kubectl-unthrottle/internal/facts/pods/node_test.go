@@ -120,12 +120,15 @@ subjects: [{kind: ServiceAccount, name: agent, namespace: default}]
 		return err == nil && c.Pod == pod.Name && c.Namespace == "default" && c.UID == pod.UID && c.Name == "app" && c.Kind == Main && c.ID == id &&
 			c.Owner == Owner{"apps/v1", "Deployment", "api"} && c.Image == "localhost/worker:1" && strings.HasPrefix(c.Digest, "sha256:") &&
 			c.Runtime == "containerd" && c.Node == node.Name && c.Spec == Setting{Set: true, Form: Literal, Value: "2"} && c.Limit == 0.5 && c.Request == 0.5 &&
-			c.Actual == 0.5 && !c.Started.IsZero() && c.Restarts == 0
+			c.Actual == 0.5 && !c.Started.IsZero() && c.Resized.IsZero() && c.Restarts == 0
 	})
 	give("", "patch", "pod", pod.Name, "--subresource=resize", "-p", `{"spec":{"containers":[{"name":"app","resources":{"limits":{"cpu":"750m"}}}]}}`)
 	both("resized", func(c Container, err error) bool {
 		return err == nil && c.Limit == 0.75 && c.Actual == 0.75 && c.Restarts == 0
 	})
+	if c, _ := watched.Container(ref); c.Resized.Before(c.Started) {
+		t.Errorf("it was resized at %v, and began at %v", c.Resized, c.Started)
+	}
 
 	nobody, err := newKubelet(options("nobody"))
 	if err != nil {

@@ -20,6 +20,7 @@ type pod struct {
 			APIVersion, Kind, Name string
 			Controller             bool
 		}
+		ManagedFields []managed
 	}
 	Spec struct {
 		NodeName                                        string
@@ -29,6 +30,29 @@ type pod struct {
 	Status struct {
 		InitContainerStatuses, ContainerStatuses, EphemeralContainerStatuses []status
 	}
+}
+
+// A managed entry says who has written some fields, and when. Those that a resize has written stand apart.
+type managed struct {
+	Subresource string
+	Time        time.Time
+	FieldsV1    struct {
+		Spec struct {
+			Resources      written            `json:"f:resources"`
+			Containers     map[string]changed `json:"f:containers"` // by k:{"name":"app"}
+			InitContainers map[string]changed `json:"f:initContainers"`
+		} `json:"f:spec"`
+	}
+}
+
+type changed struct {
+	Resources written `json:"f:resources"`
+}
+
+type written struct {
+	Limits struct {
+		CPU *struct{} `json:"f:cpu"`
+	} `json:"f:limits"`
 }
 
 type container struct {

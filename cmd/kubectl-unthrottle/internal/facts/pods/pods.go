@@ -37,6 +37,7 @@ type Container struct {
 	Actual                   float64 // the limit that the kubelet has made true, CPUs; 0: it does not say
 
 	Started  time.Time
+	Resized  time.Time // when its CPU limit, or its pod's, was last changed in place; zero: never, as far as is known. The kubelet does not say
 	Restarts int
 	Muted    []string // rules that the annotation unthrottle.dev/mute names, or "all"
 }

@@ -1,6 +1,7 @@
 package pods
 
 import (
+	"encoding/json"
 	"regexp"
 	"slices"
 	"strconv"
@@ -47,6 +48,7 @@ func (p *pod) containers() []Container {
 			c.Name, c.Image, c.Spec = spec.Name, spec.Image, spec.setting()
 			c.Limit, c.Request = float64(spec.Resources.Limits.CPU), float64(spec.Resources.Requests.CPU)
 			s := &list.statuses[at]
+			c.Resized = p.resized(spec.Name)
 			c.Actual, c.Restarts, c.Started = float64(s.Resources.Limits.CPU), s.RestartCount, s.State.Running.StartedAt
 			c.Digest = ParseImageID(s.ImageID)
 			if c.Runtime, c.ID = ParseContainerID(s.ContainerID); c.ID != "" {
@@ -55,6 +57,23 @@ func (p *pod) containers() []Container {
 		}
 	}
 	return all
+}
+
+// resized is when a container's CPU limit, or its pod's, was last changed while the pod was there; zero: never, as far as is known.
+func (p *pod) resized(name string) (last time.Time) {
+	key, _ := json.Marshal(map[string]string{"name": name})
+	for _, m := range p.Metadata.ManagedFields {
+		spec := &m.FieldsV1.Spec
+		if m.Subresource != "resize" || !m.Time.After(last) {
+			continue
+		}
+		for _, w := range []written{spec.Resources, spec.Containers["k:"+string(key)].Resources, spec.InitContainers["k:"+string(key)].Resources} {
+			if w.Limits.CPU != nil {
+				last = m.Time
+			}
+		}
+	}
+	return last
 }
 
 // setting is GOMAXPROCS as a container's spec gives it. Of several entries the last one counts, and each counts more than what is

@@ -121,6 +121,38 @@ func TestContainers(t *testing.T) {
 	}
 }
 
+// TestResized: a resize is what the API server says was written by one, of the container or of its pod.
+func TestResized(t *testing.T) {
+	const limits = `{"f:resources":{"f:limits":{"f:cpu":{}}}}`
+	for _, c := range []struct {
+		name, subresource, fields string
+		want                      bool
+	}{
+		{"the container", "resize", `{"f:spec":{"f:containers":{"k:{\"name\":\"app\"}":` + limits + `}}}`, true},
+		{"its pod", "resize", `{"f:spec":` + limits + `}`, true},
+		{"another container", "resize", `{"f:spec":{"f:containers":{"k:{\"name\":\"other\"}":` + limits + `}}}`, false},
+		{"its memory", "resize", `{"f:spec":{"f:containers":{"k:{\"name\":\"app\"}":{"f:resources":{"f:limits":{"f:memory":{}}}}}}}`, false},
+		{"its requests", "resize", `{"f:spec":{"f:containers":{"k:{\"name\":\"app\"}":{"f:resources":{"f:requests":{"f:cpu":{}}}}}}}`, false},
+		{"as it was made", "", `{"f:spec":{"f:containers":{"k:{\"name\":\"app\"}":` + limits + `}}}`, false},
+		{"its status", "status", `{"f:spec":{"f:containers":{"k:{\"name\":\"app\"}":` + limits + `}}}`, false},
+		{"nothing", "resize", `{}`, false},
+	} {
+		p := deployed()
+		for _, at := range []time.Time{began.Add(time.Minute), began.Add(time.Hour), began.Add(time.Second)} {
+			p.ManagedFields = append(p.ManagedFields, metav1.ManagedFieldsEntry{
+				Manager: "kubectl", Subresource: c.subresource, Time: new(metav1.NewTime(at)), FieldsV1: &metav1.FieldsV1{Raw: []byte(c.fields)},
+			})
+		}
+		want := time.Time{}
+		if c.want {
+			want = began.Add(time.Hour)
+		}
+		if got := parsed(t, p).resized("app"); !got.Equal(want) {
+			t.Errorf("%s: %v, want %v", c.name, got, want)
+		}
+	}
+}
+
 func TestOwner(t *testing.T) {
 	for _, c := range []struct {
 		kind, name string
