@@ -21,6 +21,7 @@ type Facts struct {
 	Procs  int            // its GOMAXPROCS
 	Source choice.Source  // of its GOMAXPROCS
 	Minor  int            // of its Go version: 24 for Go 1.24.3
+	Alone  choice.Alone   // what it does if no GOMAXPROCS is in its environment
 	Chosen *choice.Choice // what chose its GOMAXPROCS, if that is a rule that looks at the limit
 
 	Wall     time.Duration     // for which it was observed
@@ -69,6 +70,7 @@ func OfProcess(p *host.Process, s host.System) *Facts {
 	}
 	if p.Program != nil {
 		f.Minor = p.Program.Minor()
+		f.Alone = p.System.Alone(p.Process)
 	}
 	if u.Wall > 0 {
 		cpu := u.CPU.Seconds() / u.Wall.Seconds()
@@ -186,7 +188,7 @@ func (f *Facts) getRight() string {
 	n := strconv.Itoa(f.right())
 	switch f.Source {
 	case choice.FromEnvironment:
-		return "take GOMAXPROCS out of its environment, or set it to " + n
+		return f.Alone.Cure(f.right())
 	case host.FromCall:
 		return "take the call of runtime.GOMAXPROCS out, or set GOMAXPROCS=" + n + " where the call respects it"
 	case choice.FromAutomaxprocs:

@@ -35,10 +35,10 @@ func stale(f *Facts) (finding.Finding, bool) {
 	found.Evidence = append(found.Evidence, f.setByText()...)
 	found.Evidence = append(found.Evidence, fmt.Sprintf("for %s Go's own rule says %d", limitWords(s.Now), f.right()))
 	switch {
-	case s.Written:
-		found.Fix = fmt.Sprintf("set GOMAXPROCS to %d in the pod's spec, or take it out: Go 1.25 and later then follow the limit", f.right())
+	case s.Written: // a restart changes nothing
+		found.Fix = f.Alone.Cure(f.right())
 	case f.Source == choice.FromEnvironment:
-		found.Fix = "restart the container, or take GOMAXPROCS out of its environment: Go 1.25 and later then follow the limit"
+		found.Fix = "restart the container; or " + f.Alone.Cure(f.right())
 	}
 	return found, true
 }

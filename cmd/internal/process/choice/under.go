@@ -20,11 +20,14 @@ func Under(limit float64, cpus int, policy unthrottle.Policy) System {
 		cgroup:    "0::/\n",
 		mountinfo: "30 1 0:26 / " + own + " rw - cgroup2 cgroup2 rw\n",
 	}
+	level := cgroup.Level{Dir: own}
 	quota := "max"
 	if limit > 0 {
 		s.Limits.State, s.Limits.CPUs, s.Limits.From = cgroup.Limited, limit, own
+		level.Quota = cgroup.Quota{QuotaMicros: int64(math.Round(limit * 100_000)), PeriodMicros: 100_000}
 		quota = fmt.Sprintf("%.0f", math.Round(limit*100_000))
 	}
+	s.Limits.Levels = []cgroup.Level{level}
 	s.Inside = s.Limits
 	s.read = func(file string) (string, error) {
 		if file == own+"/cpu.max" {

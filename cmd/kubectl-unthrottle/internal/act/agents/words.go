@@ -139,6 +139,7 @@ func facts(p *result.AgentProcess, system report.PsSystem, seconds float64) *rul
 		f.Host.Known, f.Host.Busy, f.Host.Steal = true, *system.Busy, *system.Steal
 	}
 	f.Stale = stale(p)
+	f.Alone = alone(f, p)
 	f.Chosen = chosen(f, p)
 	return f
 }
@@ -249,6 +250,27 @@ func stale(p *result.AgentProcess) *rule.Stale {
 		s.Why += "; it was " + quantity.UsedCPUs(s.Then)
 	}
 	return s
+}
+
+// alone is what a program does if no GOMAXPROCS is in its environment, by its version and the settings that its agent tells.
+func alone(f *rule.Facts, p *result.AgentProcess) choice.Alone {
+	program := &procs.Program{GoVersion: like(p.GoVersion, versions), Defaults: map[string]string{}}
+	if g := p.Go; g != nil {
+		program.Unthrottle = procs.ParseLink(g.Unthrottle)
+		for name, on := range map[string]bool{"containermaxprocs": g.Containermaxprocs.On, "updatemaxprocs": g.Updatemaxprocs.On} {
+			if !on {
+				program.Defaults[name] = "0"
+			}
+		}
+	} else {
+		program.SetGoLine(like(p.GoLine, lines))
+	}
+	a := choice.AloneOf(program, nil)
+	above := f.Limits.State == cgroup.Limited && (len(p.Levels) == 0 || p.Levels[0].Limit == nil || *p.Levels[0].Limit != f.Limits.CPUs)
+	if a == choice.Follows && above && program.Unthrottle < procs.Linked { // Go reads its own cgroup only
+		return choice.Ignores
+	}
+	return a
 }
 
 // chosen is the rule that chose a GOMAXPROCS without the limit, where the agent says so.

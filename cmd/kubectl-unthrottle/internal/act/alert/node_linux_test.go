@@ -153,7 +153,7 @@ func TestNode(t *testing.T) {
 	const stops = `It is throttled in [0-9.]+% of the periods, and stands still for [0-9.]+% of the time\. `
 	p.says("UnthrottleTooManyPs",
 		`^Deployment default/api, container worker: `, `Container worker of Deployment default/api: 1 pod, such as api-[a-z0-9-]+\. `,
-		`Its limit is 0\.2 CPUs\. Its GOMAXPROCS is 16, set by its spec\. `+stops, `What to do: take GOMAXPROCS out of the container's env .* or set it to 2: `)
+		`Its limit is 0\.2 CPUs\. Its GOMAXPROCS is 16, set by its spec\. `+stops, `What to do: take GOMAXPROCS out of the container's env, or set it to 2; kubectl unthrottle audit makes the patch`)
 	p.says("UnthrottlePodThrottled",
 		`^Pod default/whole: `, `Its limit is 0\.2 CPUs\. Its GOMAXPROCS is 2, chosen by Go itself\. `+stops, `What to do: raise spec\.resources\.limits\.cpu of the pod`)
 	p.says("UnthrottleNodeThrottled", `^Node `+c.Nodes[0].Name+`: `, ` 1 container with Go programs stood still `)

@@ -37,8 +37,14 @@ type alert struct {
 const (
 	number = `{{ with $right }}{{ . }}{{ else }}the number of CPUs it may use{{ end }}`
 
+	// What to do about a GOMAXPROCS in the spec, by what the program does without. As choice.Alone has it.
+	follows = `match "^1\\.(2[5-9]|[3-9][0-9])" $line`
+	ofSpec  = `{{ if ` + follows + ` }}take GOMAXPROCS out of the container's env, or set it to ` + number +
+		`{{ else if $line }}set GOMAXPROCS to ` + number + ` in the container's env: its go line is {{ $line }}, and without it the program takes the CPUs of whatever node it is on` +
+		`{{ else }}set GOMAXPROCS to ` + number + ` in the container's env, or take it out if the program is built with Go 1.25 or later and has a go line to match{{ end }}; kubectl unthrottle audit makes the patch`
+
 	// By what gave the program its GOMAXPROCS.
-	setRight = `{{ if eq $from "spec" }}take GOMAXPROCS out of the container's env if it is built with Go 1.25 or later, or set it to ` + number + `: kubectl unthrottle fix makes the patch` +
+	setRight = `{{ if eq $from "spec" }}` + ofSpec +
 		`{{ else if eq $from "image-or-runtime" "runtime" }}set GOMAXPROCS to ` + number + ` in the container's env, which replaces what the image or the container runtime sets` +
 		`{{ else if eq $from "code" }}take the call of runtime.GOMAXPROCS out of the program, or set GOMAXPROCS=` + number + ` in the container's env where the call respects it` +
 		`{{ else if eq $from "automaxprocs" }}import github.com/unthrottle/unthrottle/maxprocs in place of automaxprocs, or set GOMAXPROCS=` + number + ` in the container's env` +
@@ -187,7 +193,7 @@ func (o *Options) state(a alert) string {
 // lookups are queries for what a description says of a pod. What they don't find is left out of it.
 func (o *Options) lookups(a alert, workload []string) string {
 	var b strings.Builder
-	b.WriteString(`{{- $pod := "" -}}{{- $container := "" -}}{{- $share := "" -}}{{- $procs := "" -}}{{- $right := "" -}}{{- $limit := "" -}}{{- $from := "" -}}{{- $frozen := "" -}}` + "\n")
+	b.WriteString(`{{- $pod := "" -}}{{- $container := "" -}}{{- $share := "" -}}{{- $procs := "" -}}{{- $right := "" -}}{{- $limit := "" -}}{{- $from := "" -}}{{- $line := "" -}}{{- $frozen := "" -}}` + "\n")
 	match, args := matchers(append(append([]string{}, o.KeepLabels...), workload...), nil)
 	fmt.Fprintf(&b, "{{- with printf `topk(1, %s{rule=%q,%s})` %s | query -}}\n", verdict, a.rule, match, args)
 	b.WriteString(`{{- $pod = . | first | label "pod" -}}{{- $container = . | first | label "container" -}}{{- $share = . | first | value | humanizePercentage -}}` + "\n{{- end -}}\n")
@@ -195,9 +201,10 @@ func (o *Options) lookups(a alert, workload []string) string {
 	for _, q := range []struct{ variable, expr, take string }{
 		{"procs", "max(unthrottle_container_gomaxprocs{%s})", `value | printf "%.4g"`},
 		{"right", "max(unthrottle_container_gomaxprocs_expected{%s})", `value | printf "%.4g"`},
-		{"frozen", "max(unthrottle_container_frozen_ratio{%s})", `value | humanizePercentage`},
+		{"frozen", "max(avg_over_time(unthrottle_container_frozen_ratio{%s}[" + span(o.Window) + "]))", `value | humanizePercentage`}, // each is of a scan's two seconds
 		{"limit", "min(unthrottle_container_limit_cpus{%s})", `value | printf "%.4g"`},
 		{"from", info + "{%s}", `label "gomaxprocs_from"`},
+		{"line", info + "{%s}", `label "go_line"`},
 	} {
 		fmt.Fprintf(&b, "{{- with printf `%s` %s | query -}}{{- $%s = . | first | %s -}}{{- end -}}\n", fmt.Sprintf(q.expr, match), args, q.variable, q.take)
 	}

@@ -426,7 +426,7 @@ func TestPrometheus(t *testing.T) {
 	})
 	p.fire("UnthrottlePodThrottled of web=1", "UnthrottleStale of db=1", "UnthrottleThrottled of slow=1", "UnthrottleTooManyPs of api=2")
 	p.healthy()
-	p.says("UnthrottleTooManyPs", "shop/api", "container app", ": 2 pods, such as api-", "Its GOMAXPROCS is 16, set by its spec", "or set it to 2")
+	p.says("UnthrottleTooManyPs", "shop/api", "container app", ": 2 pods, such as api-", "Its GOMAXPROCS is 16, set by its spec", "set GOMAXPROCS to 2 in")
 	t.Run("metrics", func(t *testing.T) { metricsScraped(t, p) })
 	t.Run("dashboard", func(t *testing.T) { dashboardRuns(t, p) })
 

@@ -19,7 +19,7 @@ const (
 )
 
 // Labels of a container, of what makes its pods, and of what is known of it.
-var labels = []string{"namespace", "pod", "container", "owner_kind", "owner", "node", "go_version", "gomaxprocs_from"}
+var labels = []string{"namespace", "pod", "container", "owner_kind", "owner", "node", "go_version", "go_line", "gomaxprocs_from"}
 
 // by is a list of labels, with those that tell clusters apart.
 func (o *Options) by(names ...string) string {

@@ -112,7 +112,11 @@ func (f Forecast) line(c *workload.Container, b binary.Binary, kind Kind, node i
 		}
 	}
 	if f.Setting.Valid() {
-		line.environment(f, cpus, known)
+		alone := choice.NotKnown
+		if settings, ok := environment(c, b); ok && b.Go() {
+			alone = choice.AloneOf(b.Program, settings)
+		}
+		line.environment(f, cpus, known, alone)
 		return line
 	}
 	settings, ok := environment(c, b)
@@ -138,7 +142,7 @@ func (f Forecast) line(c *workload.Container, b binary.Binary, kind Kind, node i
 }
 
 // environment takes GOMAXPROCS from the environment.
-func (l *Line) environment(f Forecast, cpus int, known bool) {
+func (l *Line) environment(f Forecast, cpus int, known bool, alone choice.Alone) {
 	n := f.Setting.Procs
 	if f.Setting.Node {
 		n = int(math.Ceil(float64(cpus) / f.Setting.Divide))
@@ -158,7 +162,7 @@ func (l *Line) environment(f Forecast, cpus int, known bool) {
 		return
 	}
 	if l.Wrong = known && f.Limit.State == workload.Known && (TooMany(n, f.Limit) || TooFew(n, f.Limit)); l.Wrong {
-		l.Fix = "take GOMAXPROCS out of the environment, or set it to " + quantity.Count(max(2, f.Limit.Procs()))
+		l.Fix = alone.Cure(max(2, f.Limit.Procs()))
 	}
 }
 

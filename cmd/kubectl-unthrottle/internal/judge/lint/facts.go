@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
+	"github.com/unthrottle/unthrottle/cmd/internal/process/choice"
 	"github.com/unthrottle/unthrottle/cmd/internal/process/procs"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/binary"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/forecast"
@@ -77,12 +78,9 @@ func (f *facts) itself() (does, known bool) {
 	if !f.b.Go() {
 		return false, false
 	}
-	if f.b.Program.Unthrottle >= procs.Linked {
-		return true, true
-	}
 	text, ok := forecast.GODEBUG(f.c, f.b)
-	env := map[string]string{"GODEBUG": text}
-	return f.b.Program.Setting("containermaxprocs", env).On && f.b.Program.Setting("updatemaxprocs", env).On, ok
+	does = choice.AloneOf(f.b.Program, map[string]string{"GODEBUG": text}) == choice.Follows
+	return does, ok || f.b.Program.Unthrottle >= procs.Linked
 }
 
 // A resizing is what changes a container's CPU limit while GOMAXPROCS is in its environment.

@@ -1,0 +1,54 @@
+package choice
+
+import (
+	"strconv"
+
+	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/process/procs"
+)
+
+// Alone is what a program does about its limit if no GOMAXPROCS is in its environment.
+type Alone int
+
+const (
+	NotKnown Alone = iota
+	Follows        // it makes its GOMAXPROCS from the limit, and changes it when that changes
+	Ignores        // it does not
+)
+
+// AloneOf is what a program does that reads no more than the limit of its own cgroup.
+func AloneOf(p *procs.Program, env map[string]string) Alone {
+	switch {
+	case p == nil || p.Minor() == 0:
+		return NotKnown
+	case p.Unthrottle >= procs.Linked || p.Setting("containermaxprocs", env).On && p.Setting("updatemaxprocs", env).On:
+		return Follows
+	}
+	return Ignores
+}
+
+// Alone is what a program does about the limit in force, which may be one that it can't see, or does not look for.
+func (s System) Alone(p procs.Process) Alone {
+	a := AloneOf(p.Program, p.Env)
+	if a != Follows || s.Limits.State != cgroup.Limited {
+		return a
+	}
+	own := len(s.Inside.Levels) > 0 && s.agrees(s.Inside.Levels[0].Quota.CPUs())
+	if own || p.Program.Unthrottle >= procs.Linked && !s.outOfSight() {
+		return Follows
+	}
+	return Ignores
+}
+
+// Cure says what to do about a GOMAXPROCS in the environment that does not suit the limit, where n is right. Where no limit reaches
+// the program by itself, it would have the CPUs of whatever machine it is started on next.
+func (a Alone) Cure(n int) string {
+	set := "set GOMAXPROCS to " + strconv.Itoa(n)
+	switch a {
+	case Follows:
+		return "take GOMAXPROCS out of its environment, or set it to " + strconv.Itoa(n)
+	case Ignores:
+		return set + ": left alone, this program does not follow its limit"
+	}
+	return set + ", or take it out if the program is built with Go 1.25 or later and has a go line to match"
+}
