@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -41,5 +43,26 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if code != args[0] {
 		ts.Fatalf("exit code %s, want %s", code, args[0])
+	}
+}
+
+// TestOwnManifests: what we tell others, we do.
+func TestOwnManifests(t *testing.T) {
+	run := func(stdin string, args ...string) (code int, stdout string) {
+		var out, err bytes.Buffer
+		code = cli.Main(t.Context(), args, func(string) string { return "" }, strings.NewReader(stdin), &out, &err)
+		if err.Len() > 0 {
+			t.Log(err.String())
+		}
+		return code, out.String()
+	}
+	code, manifests := run("", "install", "--dry-run")
+	if code != 0 {
+		t.Fatal("install --dry-run: exit code ", code)
+	}
+	for _, args := range [][]string{{"lint", "-"}, {"lint", "../../deploy/webhook"}} {
+		if code, said := run(manifests, args...); code != 0 || !strings.HasPrefix(said, "No findings in 1 workload.") {
+			t.Errorf("%q: exit code %d\n%s", args, code, said)
+		}
 	}
 }

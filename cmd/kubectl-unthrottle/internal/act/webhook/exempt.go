@@ -5,12 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/remedy"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/workload"
 )
-
-// ignoreKey is the label or annotation that says what is to be left alone: "all", or rules, with a reason after them in an
-// annotation. A label's value has no spaces: "K004.K007".
-const ignoreKey = "unthrottle.dev/ignore"
 
 // An exemption is what somebody wants to be left alone in a pod.
 type exemption struct {
@@ -24,7 +21,7 @@ func (h *Handler) exempted(namespace string, p *pod) (e exemption) {
 		return exemption{all: true}
 	}
 	for _, texts := range []map[string]string{p.Metadata.Labels, p.Metadata.Annotations} {
-		if text, ok := texts[ignoreKey]; ok {
+		if text, ok := texts[remedy.IgnoreKey]; ok {
 			one := readExemption(text)
 			e.all = e.all || one.all
 			e.rules = append(e.rules, one.rules...)

@@ -29,7 +29,7 @@ func (h *Handler) mutate(ctx context.Context, req *request) (verdict, error) {
 		return v, nil
 	}
 	e.apply(w)
-	var told []string
+	var told, marks []string
 	found, err := h.check(ctx, w)
 	if err != nil {
 		return verdict{subject: v.subject}, errLate
@@ -44,6 +44,7 @@ func (h *Handler) mutate(ctx context.Context, req *request) (verdict, error) {
 		h.metrics.found(f.Rule)
 		if done := h.change(&v, p, f); done != "" {
 			told = append(told, about(f)+done)
+			marks = append(marks, f.Container+": "+f.Rule)
 		} else if f.Severity >= h.o.WarnOn {
 			told = append(told, about(f)+f.Summary+" ("+f.Rule+"); fix: "+f.Fix)
 		}
@@ -51,6 +52,7 @@ func (h *Handler) mutate(ctx context.Context, req *request) (verdict, error) {
 	v.warnings = told
 	switch {
 	case len(v.patch) > 0:
+		v.patch = append(v.patch, p.mark(marks)...)
 		v.outcome = changed
 	case len(told) > 0:
 		v.outcome = warned

@@ -3,6 +3,7 @@ package webhook
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/remedy"
 )
@@ -12,6 +13,37 @@ type operation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
 	Value any    `json:"value,omitempty"`
+}
+
+const (
+	mostMark        = 2000      // bytes that say what was changed
+	mostAnnotations = 256 << 10 // bytes of all annotations of an object that Kubernetes takes
+)
+
+// mark says in the pod's annotation what was changed, and by which rules; nil where that would be more than an object may have.
+func (p *pod) mark(marks []string) []operation {
+	text, size := p.Metadata.Annotations[remedy.ChangedKey], 0
+	for i, m := range marks {
+		if len(text)+len(m) > mostMark {
+			text += fmt.Sprintf(" and %d more", len(marks)-i)
+			break
+		}
+		if text != "" {
+			text += ", "
+		}
+		text += m
+	}
+	for key, value := range p.Metadata.Annotations {
+		size += len(key) + len(value)
+	}
+	path := "/metadata/annotations"
+	switch {
+	case size+len(remedy.ChangedKey)+len(text) > mostAnnotations:
+		return nil
+	case p.Metadata.Annotations == nil:
+		return []operation{{"add", path, map[string]string{remedy.ChangedKey: text}}}
+	}
+	return []operation{{"add", path + "/" + strings.ReplaceAll(remedy.ChangedKey, "/", "~1"), text}}
 }
 
 // patch is what a remedy does to a container's environment. ok is false where it can't be done there. The object of the patch

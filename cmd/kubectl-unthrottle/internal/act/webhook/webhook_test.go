@@ -32,6 +32,7 @@ func TestMutate(t *testing.T) {
 		container string
 		metadata  string
 		patch     string
+		changed   string   // what the pod then says, where it has no annotation
 		warnings  []string // a part of each
 	}{
 		{name: "nothing to say", container: literal("2", "2")},
@@ -42,28 +43,40 @@ func TestMutate(t *testing.T) {
 		},
 		{
 			name: "the same, repaired", o: Options{Mode: Fix}, container: limited("250m", "1m"),
-			patch:    `[{"op":"add","path":"/spec/containers/0/env/1/valueFrom/resourceFieldRef/divisor","value":"1"}]`,
+			changed: "app: K001", patch: `[{"op":"add","path":"/spec/containers/0/env/1/valueFrom/resourceFieldRef/divisor","value":"1"}]`,
 			warnings: []string{`unthrottle: container "app": the divisor of GOMAXPROCS is now "1": `},
 		},
 		{
 			name: "of a program that follows its limit", o: Options{Mode: Fix, Go: &procs.Program{GoVersion: "go1.25"}}, container: limited("250m", "1m"),
-			patch:    `[{"op":"remove","path":"/spec/containers/0/env/1"}]`,
+			changed: "app: K001", patch: `[{"op":"remove","path":"/spec/containers/0/env/1"}]`,
 			warnings: []string{"GOMAXPROCS is taken out: "},
 		},
 		{
 			name: "of one that does not, and has none", o: Options{Mode: Fix, Go: &procs.Program{GoVersion: "go1.24"}},
 			container: "resources: {limits: {cpu: 500m}}\nenv: [{name: GOMEMLIMIT, value: 1GiB}]",
-			patch:     `[{"op":"add","path":"/spec/containers/0/env/-","value":{"name":"GOMAXPROCS","value":"2"}}]`,
-			warnings:  []string{`GOMAXPROCS is now "2": `},
+			changed:   "app: K013", patch: `[{"op":"add","path":"/spec/containers/0/env/-","value":{"name":"GOMAXPROCS","value":"2"}}]`,
+			warnings: []string{`GOMAXPROCS is now "2": `},
 		},
 		{
 			name: "from a limit that is not there", o: Options{Mode: Fix}, container: fromNode,
-			patch: `[{"op":"remove","path":"/spec/containers/0/env/0"}]`, warnings: []string{"GOMAXPROCS is taken out: there is no limit"},
+			changed: "app: K003", patch: `[{"op":"remove","path":"/spec/containers/0/env/0"}]`, warnings: []string{"GOMAXPROCS is taken out: there is no limit"},
 		},
 		{
 			name: "no number", o: Options{Mode: Fix}, container: literal("2500m", "2.5"),
-			patch:    `[{"op":"replace","path":"/spec/containers/0/env/0","value":{"name":"GOMAXPROCS","valueFrom":{"resourceFieldRef":{"divisor":"1","resource":"limits.cpu"}}}}]`,
+			changed: "app: K006", patch: `[{"op":"replace","path":"/spec/containers/0/env/0","value":{"name":"GOMAXPROCS","valueFrom":{"resourceFieldRef":{"divisor":"1","resource":"limits.cpu"}}}}]`,
 			warnings: []string{"GOMAXPROCS is now limits.cpu: "},
+		},
+		{
+			name: "in a pod with annotations", o: Options{Mode: Fix}, container: limited("250m", "1m"), metadata: "annotations: {a: b}",
+			patch: `[{"op":"add","path":"/spec/containers/0/env/1/valueFrom/resourceFieldRef/divisor","value":"1"},` +
+				`{"op":"add","path":"/metadata/annotations/unthrottle.dev~1changed","value":"app: K001"}]`,
+			warnings: []string{"the divisor of GOMAXPROCS"},
+		},
+		{
+			name: "in one that a policy has changed", o: Options{Mode: Fix}, container: limited("250m", "1m"), metadata: "annotations: {unthrottle.dev/changed: 'a: K006'}",
+			patch: `[{"op":"add","path":"/spec/containers/0/env/1/valueFrom/resourceFieldRef/divisor","value":"1"},` +
+				`{"op":"add","path":"/metadata/annotations/unthrottle.dev~1changed","value":"a: K006, app: K001"}]`,
+			warnings: []string{"the divisor of GOMAXPROCS"},
 		},
 		{name: "pinned is told to those who ask", o: Options{Mode: Fix}, container: literal("2", "2")},
 		{name: "as info", o: Options{Mode: Fix, WarnOn: finding.Info}, container: literal("2", "2"), warnings: []string{"(K004); fix: take GOMAXPROCS out if"}},
@@ -91,8 +104,12 @@ func TestMutate(t *testing.T) {
 			h, log := logged(c.o)
 			body := reviewOf(t, nil, podWith(t, c.container, c.metadata), nil)
 			r := ask(t, h, MutatePath, body)
-			if string(r.Patch) != c.patch {
-				t.Errorf("the patch is %s\nwant %s", r.Patch, c.patch)
+			want := c.patch
+			if c.changed != "" {
+				want = strings.TrimSuffix(want, "]") + `,{"op":"add","path":"/metadata/annotations","value":{"unthrottle.dev/changed":"` + c.changed + `"}}]`
+			}
+			if string(r.Patch) != want {
+				t.Errorf("the patch is %s\nwant %s", r.Patch, want)
 			}
 			same(t, r.Warnings, c.warnings)
 			if r.UID != "0815" || !strings.Contains(log.String(), "pod=Pod/api") && c.name != "a namespace" && !strings.Contains(log.String(), "exempt") {
@@ -106,6 +123,20 @@ func same(t *testing.T, got, want []string) {
 	t.Helper()
 	if !slices.EqualFunc(got, want, strings.Contains) {
 		t.Errorf("warnings %q, want %q", got, want)
+	}
+}
+
+// TestMark: a pod that can be made stays one, whatever is written into it.
+func TestMark(t *testing.T) {
+	marks := slices.Repeat([]string{strings.Repeat("a", 63) + ": K001"}, 1000)
+	p := new(pod)
+	text := p.mark(marks)[0].Value.(map[string]string)[remedy.ChangedKey]
+	if len(text) > 2100 || !strings.HasSuffix(text, " and 972 more") {
+		t.Errorf("%d bytes: …%s", len(text), text[len(text)-80:])
+	}
+	p.Metadata.Annotations = map[string]string{"a": strings.Repeat("a", 262_000)}
+	if ops := p.mark(marks); ops != nil {
+		t.Errorf("annotations of 262,000 bytes get %v", ops)
 	}
 }
 

@@ -2,6 +2,14 @@
 // manifests, and the webhook into pods. It is data; nothing is decided or written here.
 package remedy
 
+// Annotations of pods, which package manifest reads too.
+const (
+	// IgnoreKey, which may be a label as well, says what is to be left alone: "all", or rules, with a reason after them in an annotation.
+	IgnoreKey = "unthrottle.dev/ignore"
+	// ChangedKey says what was changed in a pod that is not as its owner wrote it, and by which rule: "app: K001, proxy: K005".
+	ChangedKey = "unthrottle.dev/changed"
+)
+
 // A Remedy is what to do about one variable.
 type Remedy struct {
 	Action   Action `json:"action"`

@@ -236,7 +236,7 @@ func TestRepairAgrees(t *testing.T) {
 				t.Errorf("%s\ngot  %swant %s", text, environments(got), environments(want))
 			}
 			differs := environments(got) != environments(pod)
-			if _, told := got.Annotations[changedKey]; told != differs || got.Annotations["a"] != "b" {
+			if _, told := got.Annotations[remedy.ChangedKey]; told != differs || got.Annotations["a"] != "b" {
 				t.Errorf("annotations %v of a pod that is changed: %v", got.Annotations, differs)
 			}
 			if differs {

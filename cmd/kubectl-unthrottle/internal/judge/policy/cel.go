@@ -4,18 +4,12 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/remedy"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/lint"
 )
 
-const (
-	// ignoreKey is the label or annotation that says what is to be left alone: "all", or rules, with a reason after them in an
-	// annotation. Package manifest and the webhook read it, too.
-	ignoreKey = "unthrottle.dev/ignore"
-	// injectKey is the label of pods and namespaces that asks for GOMAXPROCS: true, never-resized or false.
-	injectKey = "unthrottle.dev/inject"
-	// changedKey is the annotation of a pod that says what a policy has changed.
-	changedKey = "unthrottle.dev/changed"
-)
+// injectKey is the label of pods and namespaces that asks for GOMAXPROCS: true, never-resized or false.
+const injectKey = "unthrottle.dev/inject"
 
 // otherPrograms are package lint's programs that are not Go programs, by the last part of their image's name or their command. A test
 // holds the two lists together.
@@ -72,7 +66,7 @@ func notExempt(labels []Label, objects string) string {
 			end = "))"
 		}
 		fmt.Fprintf(&b, "  has(o.metadata.%s) && '%s' in o.metadata.%s &&\n    !o.metadata.%s['%s'].matches('^[ ,;._:]*[Kk][0-9]{3}([ ,;._:]|$)')%s",
-			in, ignoreKey, in, in, ignoreKey, end)
+			in, remedy.IgnoreKey, in, in, remedy.IgnoreKey, end)
 	}
 	return b.String()
 }

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/unthrottle/unthrottle/clustertest"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/remedy"
 )
 
 const patience = 2 * time.Minute // so that a hang ends; it judges no speed
@@ -324,8 +325,8 @@ func (s site) made(t *testing.T, app, want, changed string) {
 	var list corev1.PodList
 	strict(t, s.must("get", "pods", "-l", "app="+app, "-o", "yaml"), &list, false)
 	for _, pod := range list.Items {
-		if got := variables(&pod); got != want || pod.Annotations[changedKey] != changed {
-			t.Errorf("pod %s has %q and says %q", pod.Name, got, pod.Annotations[changedKey])
+		if got := variables(&pod); got != want || pod.Annotations[remedy.ChangedKey] != changed {
+			t.Errorf("pod %s has %q and says %q", pod.Name, got, pod.Annotations[remedy.ChangedKey])
 		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"text/template"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/process/choice"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/remedy"
 )
 
 // Options say what is generated. The zero value generates nothing; Default has the usual.
@@ -164,9 +165,9 @@ func (d document) ResizeActions() string {
 	return d.Actions()
 }
 
-func (d document) Ignored() string { return ignoreKey }
+func (d document) Ignored() string { return remedy.IgnoreKey }
 func (d document) Asked() string   { return injectKey }
-func (d document) Changed() string { return changedKey }
+func (d document) Changed() string { return remedy.ChangedKey }
 func (d document) Rules() []Rule   { return rules() }
 
 // NotExempt is the match condition for the labels of the options, and for what says itself that it is to be left alone.
