@@ -25,8 +25,9 @@ func fakeCluster(ts *testscript.TestScript, neg bool, args []string) {
 		if r.URL.Query().Get("labelSelector") == "app.kubernetes.io/name=unthrottle-agent" {
 			switch {
 			case strings.HasSuffix(r.URL.Path, "/daemonsets"):
-			case strings.HasPrefix(r.URL.Path, "/api/v1/namespaces/"):
+			case strings.HasPrefix(r.URL.Path, "/api/v1/namespaces/unthrottle/"):
 				name = "agents"
+			case strings.HasPrefix(r.URL.Path, "/api/v1/namespaces/"): // as it is
 			default:
 				name = "strangers"
 			}

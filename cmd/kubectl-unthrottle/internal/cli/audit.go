@@ -282,6 +282,9 @@ func troubleOf(ctx context.Context, t *agents.Told) (all []trouble) {
 	if t.Otherwise > 0 {
 		add(manifest.Error, "it tells otherwise of programs than another agent of its node, of which what came first counts", "look at both: a node has one agent")
 	}
+	if t.Unnamed > 0 {
+		add(manifest.Warning, "it can't name the containers of some programs yet, which were left out", "audit again in a minute; the pause container of a pod never gets a name")
+	}
 	if t.NewRules > 0 {
 		add(manifest.Warning, "it names rules that are not known here, which were left out", "this command and the agents should be of one version")
 	}

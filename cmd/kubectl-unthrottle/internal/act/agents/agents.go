@@ -46,6 +46,7 @@ type Told struct {
 	Stuck     int    // those of which the kernel tells it nothing
 	Problems  int    // that it tells of itself
 	Elsewhere int    // programs in pods of other nodes: it can't have seen them
+	Unnamed   int    // programs in containers that it can't name, or not yet
 	Strange   int    // programs in containers that their pods do not have
 	Otherwise int    // programs of which another agent of its node has told otherwise before
 	NewRules  int    // findings of rules that are not known here
@@ -57,7 +58,7 @@ type Told struct {
 
 // Trusted reports whether all that runs on its node was told, by an agent that can know.
 func (t *Told) Trusted() bool {
-	return t.Err == nil && t.Looked > 0 && t.Refused == 0 && t.Stuck == 0 && t.Problems == 0 && t.Elsewhere == 0 && t.Strange == 0 && t.Otherwise == 0 && t.WrongNode == ""
+	return t.Err == nil && t.Looked > 0 && t.Refused == 0 && t.Stuck == 0 && t.Problems == 0 && t.Elsewhere == 0 && t.Unnamed == 0 && t.Strange == 0 && t.Otherwise == 0 && t.WrongNode == ""
 }
 
 // Read asks all agents that are ready, some at the same time. saw gets each program, and told each agent when it has been heard;
@@ -92,6 +93,8 @@ func Read(ctx context.Context, from Getter, agents []Agent, o Options, saw func(
 					switch saw(a.Node, program) {
 					case audit.Elsewhere:
 						t.Elsewhere++
+					case audit.Unnamed:
+						t.Unnamed++
 					case audit.Strange:
 						t.Strange++
 					case audit.Otherwise:

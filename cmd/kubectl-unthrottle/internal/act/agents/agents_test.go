@@ -226,6 +226,17 @@ func TestAtOnce(t *testing.T) {
 			t.Errorf("%+v", x)
 		}
 	})
+	for outcome, trusted := range map[audit.Outcome]bool{
+		audit.Taken: true, audit.Unknown: true, audit.Twice: true, audit.Passing: true,
+		audit.Unnamed: false, audit.Elsewhere: false, audit.Strange: false, audit.Otherwise: false,
+	} {
+		access := open(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, document("", 1)) })
+		Read(t.Context(), access, all[:1], Options{}, func(string, audit.Program) audit.Outcome { return outcome }, func(x *Told) {
+			if x.Trusted() != trusted || (x.Unnamed == 1) != (outcome == audit.Unnamed) {
+				t.Errorf("outcome %d: trusted is %v, %+v", outcome, x.Trusted(), x)
+			}
+		})
+	}
 	if asked.Load() != 100 || told != 100 || most.Load() > 7 {
 		t.Errorf("asked %d, told %d, %d at once", asked.Load(), told, most.Load())
 	}

@@ -18,7 +18,7 @@ func TestPods(t *testing.T) {
 	f := &fake{objects: map[string][]string{
 		apps + "deployments": {template("api", "", "")},
 		apps + "replicasets": {template("api-1", "Deployment/api", "")},
-		core + "pods":        {on("api-1-a", "ReplicaSet/api-1", "", "node-1"), on("api-1-b", "ReplicaSet/api-1", two, "node-2"), pod("bare", "", "")},
+		core + "pods":        {on("api-1-a", "ReplicaSet/api-1", "", "node-1"), on("api-1-b", "ReplicaSet/api-1", two, "node-2"), strings.Replace(pod("bare", "", ""), `"spec":{`, `"spec":{"ephemeralContainers":[{"name":"debugger","image":"d:1"}],`, 1)},
 	}}
 	o := serve(t, f)
 	if found := read(t, o); found.Pods != nil {
@@ -27,11 +27,11 @@ func TestPods(t *testing.T) {
 	o.Pods = true
 	var got []string
 	for _, p := range read(t, o).Pods {
-		got = append(got, fmt.Sprintf("%s/%s %s on %q of %s", p.Namespace, p.Name, p.UID, p.Node, p.Of))
+		got = append(got, fmt.Sprintf("%s/%s %s on %q of %s %q", p.Namespace, p.Name, p.UID, p.Node, p.Of, p.Ephemeral))
 	}
-	want := `shop/api-1-a uid-api-1-a on "node-1" of Deployment/api in shop
-shop/api-1-b uid-api-1-b on "node-2" of Pod of Deployment/api in shop
-shop/bare uid-bare on "" of Pod/bare in shop`
+	want := `shop/api-1-a uid-api-1-a on "node-1" of Deployment/api in shop []
+shop/api-1-b uid-api-1-b on "node-2" of Pod of Deployment/api in shop []
+shop/bare uid-bare on "" of Pod/bare in shop ["debugger"]`
 	if strings.Join(got, "\n") != want {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), want)
 	}

@@ -47,7 +47,8 @@ type Found struct {
 // A Pod is one of those that a workload stands for.
 type Pod struct {
 	Namespace, Name, UID string
-	Node                 string // "": it is on none yet
+	Node                 string   // "": it is on none yet
+	Ephemeral            []string // names of its ephemeral containers
 	Of                   *workload.Workload
 }
 
@@ -224,7 +225,7 @@ func (r *reading) list(ctx context.Context, k kind) error {
 				of := r.fold.add(o, k.use)
 				if r.options.Pods && of != nil {
 					w := o.Workloads[0]
-					r.found.Pods = append(r.found.Pods, Pod{o.Namespace, o.Name, o.UID, w.Pod.Node, of})
+					r.found.Pods = append(r.found.Pods, Pod{o.Namespace, o.Name, o.UID, w.Pod.Node, o.Ephemeral, of})
 				}
 			}
 		}

@@ -24,8 +24,9 @@ func NewLive() *Live {
 // An Object is a live one.
 type Object struct {
 	Kind, Namespace, Name, UID string
-	Owner                      Owner // that controls it; its UID is "" if there is none
-	Idle                       bool  // nothing of it runs: a ReplicaSet that is scaled to 0, a Job that is over
+	Owner                      Owner    // that controls it; its UID is "" if there is none
+	Idle                       bool     // nothing of it runs: a ReplicaSet that is scaled to 0, a Job that is over
+	Ephemeral                  []string // names of a pod's ephemeral containers
 	Workloads                  []*workload.Workload
 }
 
@@ -117,6 +118,11 @@ func (l *Live) Add(data []byte, kind, version string) (Object, error) {
 	for _, ref := range a.get("metadata", "ownerReferences").list() {
 		if ref.get("controller").bool() {
 			o.Owner = Owner{ref.get("kind").text(), ref.get("name").text(), ref.get("uid").text()}
+		}
+	}
+	if kind == "Pod" {
+		for _, c := range a.get("spec", "ephemeralContainers").list() {
+			o.Ephemeral = append(o.Ephemeral, c.get("name").name())
 		}
 	}
 	o.Idle = a.get("spec", "replicas").text() == "0" || kind == "Job" && a.over()

@@ -109,10 +109,18 @@ type (
 // A pod is one of a row's.
 type pod struct {
 	cluster.Pod
-	row    *row
-	seen   bool    // a Go program runs there
-	frozen float64 // share of the time
-	known  bool    // frozen is
+	row     *row
+	seen    bool    // a Go program runs there
+	unnamed bool    // one does in a container that no agent could name
+	frozen  float64 // share of the time
+	known   bool    // frozen is
+}
+
+// passing reports whether a name is that of an init or ephemeral container.
+func (p *pod) passing(name string) bool {
+	return slices.Contains(p.Ephemeral, name) || slices.ContainsFunc(p.Of.Pod.Containers, func(c workload.Container) bool {
+		return c.Role == workload.Init && c.Name == name
+	})
 }
 
 // A row is a workload with all that is known of it.
@@ -230,6 +238,8 @@ type Outcome uint8
 const (
 	Taken     Outcome = iota
 	Elsewhere         // its pod runs on another node: the agent can't have seen it
+	Unnamed           // which container of its pod it is in is not known to the agent, or not yet
+	Passing           // it is in an init or ephemeral container, which is over soon: it counts for nothing
 	Strange           // its pod has no such container
 	Unknown           // there is no such pod, now or among those that were asked for
 	Twice             // it was told before: a node may have two agents for a while
@@ -248,8 +258,18 @@ func (a *Audit) Saw(node string, p Program) Outcome {
 			return Unknown
 		}
 	}
+	if p.Container == "" {
+		// A container is named once its pod's status has it, and one that holds a pod's namespaces never is. Nothing is known of it
+		// but that it is there: it neither counts, nor lets the pod pass for one that was looked at.
+		at.unnamed = true
+		return Unnamed
+	}
 	c := at.row.named(p.Container)
-	if c == nil {
+	switch {
+	case c != nil:
+	case at.passing(p.Container):
+		return Passing
+	default:
 		return Strange
 	}
 	process := process{at, p.Container, p.PID}

@@ -165,8 +165,17 @@ func TestOutcomes(t *testing.T) {
 		{"a pod that was recreated on another node", "node-1", func(p *Program) { p.UID = "uid-before" }, Unknown},
 		{"another namespace's", "node-0", func(p *Program) { p.UID, p.Namespace = "other", "far" }, Unknown},
 		{"a container that is not there", "node-0", func(p *Program) { p.Container = "invented" }, Strange},
+		{"a container without a name yet", "node-0", func(p *Program) { p.Container, p.Namespace, p.Pod = "", "", "" }, Unnamed},
+		{"another node's without a name", "node-1", func(p *Program) { p.Container, p.Namespace, p.Pod = "", "", "" }, Elsewhere},
+		{"nobody's without a name", "node-0", func(p *Program) { p.Container, p.Namespace, p.Pod, p.UID = "", "", "", "other" }, Unknown},
+		{"an init container", "node-0", func(p *Program) { p.Container = "migrate" }, Passing},
+		{"an ephemeral container", "node-0", func(p *Program) { p.Container = "debugger" }, Passing},
 	} {
-		a := start(1, deployment("api", app(1, 0, "")))
+		migrate := app(0, 0, "")
+		migrate.Name, migrate.Role = "migrate", workload.Init
+		found := running(1, deployment("api", migrate, app(1, 0, "")))
+		found.Pods[0].Ephemeral = []string{"debugger"}
+		a := New(found, lint.Known{}, Options{})
 		if got := a.Saw(c.node, seen("api", 0, c.change)); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
@@ -182,8 +191,35 @@ func TestOutcomes(t *testing.T) {
 		if got := a.Saw(c.node, seen("api", 0, otherwise)); c.want == Taken && got != Otherwise {
 			t.Errorf("%s, told otherwise: %v", c.name, got)
 		}
-		if w := only(t, a); (w.Cost.Programs == 1) != (c.want == Taken) {
-			t.Errorf("%s: %d programs", c.name, w.Cost.Programs)
+		if w := only(t, a); (w.Cost.Programs == 1) != (c.want == Taken) || (w.Go == GoSeen) != (c.want == Taken) || (len(w.Findings) > 0) != (c.want == Taken) {
+			t.Errorf("%s: %d programs, %s, %d findings", c.name, w.Cost.Programs, w.Go, len(w.Findings))
+		}
+	}
+}
+
+// TestUnnamed: what has no name hides nothing and adds nothing. Its pod does not pass for one without Go programs, and what is told of
+// the same process by name counts as ever.
+func TestUnnamed(t *testing.T) {
+	nameless := func(p *Program) { p.Container, p.Namespace, p.Pod = "", "", "" }
+	for name, c := range map[string]struct {
+		saw  []func(*Program)
+		want Verdict
+	}{
+		"nobody is told of":                 {nil, NoGo},
+		"one without a name":                {[]func(*Program){nameless}, Open},
+		"one without a name, then with one": {[]func(*Program){nameless, nil}, Wrong},
+		"one with a name, then without":     {[]func(*Program){nil, nameless}, Wrong},
+		"one in an init container":          {[]func(*Program){func(p *Program) { p.Container = "migrate" }}, NoGo},
+	} {
+		migrate := app(0, 0, "")
+		migrate.Name, migrate.Role = "migrate", workload.Init
+		a := start(1, deployment("api", migrate, app(1, 0, "")))
+		for _, change := range c.saw {
+			a.Saw("node-0", seen("api", 0, change))
+		}
+		a.Answered("node-0")
+		if w := only(t, a); w.Verdict != c.want || w.Cost.Programs > 1 {
+			t.Errorf("%s: %s, %d programs; want %s", name, w.Verdict, w.Cost.Programs, c.want)
 		}
 	}
 }

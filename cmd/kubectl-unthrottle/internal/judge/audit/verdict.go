@@ -291,7 +291,7 @@ func (a *Audit) isGo(r *row, known lint.Known) Go {
 // watched reports whether agents looked at every pod of a row.
 func (a *Audit) watched(r *row) bool {
 	for _, p := range r.pods {
-		if !a.nodes[p.Node] {
+		if !a.nodes[p.Node] || p.unnamed {
 			return false
 		}
 	}
