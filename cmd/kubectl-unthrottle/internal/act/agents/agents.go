@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/unthrottle/unthrottle"
 	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/audit"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/result"
@@ -300,9 +301,6 @@ func programOf(p *result.AgentProcess, t *Told) (out audit.Program, ok bool) {
 	if v := p.GOMAXPROCS.Value; v != nil {
 		out.Procs = *v
 	}
-	if v := p.GOMAXPROCS.Expected; v != nil {
-		out.Expected = *v
-	}
 	if p.Limit.CPUs != nil {
 		out.Limit = *p.Limit.CPUs
 	}
@@ -337,12 +335,13 @@ func programOf(p *result.AgentProcess, t *Told) (out audit.Program, ok bool) {
 		quotas = append(quotas, l.Limit)
 	}
 	used := out.CPU == nil || out.CPUs == 0 || *out.CPU <= 1.1*float64(out.CPUs)+0.5 // no program uses more than there is, but clocks are not exact
-	ok = used && between(numbers, mostCPUs) && between(shares, 1) && between(rates, mostRate) && between(quotas, mostQuota) && min(out.Procs, out.Expected, out.CPUs) >= 0 &&
-		max(out.Procs, out.Expected) <= mostProcs && out.CPUs <= mostCPUs && (p.Anonymous == nil || *p.Anonymous >= 0) &&
+	ok = used && between(numbers, mostCPUs) && between(shares, 1) && between(rates, mostRate) && between(quotas, mostQuota) && min(out.Procs, out.CPUs) >= 0 &&
+		out.Procs <= mostProcs && out.CPUs <= mostCPUs && (p.Anonymous == nil || *p.Anonymous >= 0) &&
 		len(p.Findings) <= mostFound && len(c.Muted) <= mostFound && len(p.Levels) <= mostLevels
 	if !ok {
 		return out, false
 	}
+	out.Expected = unthrottle.Decide(limits(p), unthrottle.Policy{}).Procs // what an agent expects is what the program's own rule gives
 	strange := 0
 	out.Findings, strange = judge(p, t.System, t.Seconds)
 	t.NewRules += strange

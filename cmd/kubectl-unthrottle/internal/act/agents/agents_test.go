@@ -180,6 +180,35 @@ func TestMisbehaving(t *testing.T) {
 	}
 }
 
+// TestExpected: what is right is Go's own rule under the limit in force, and not what an agent expects of a program that does not look at
+// its limit.
+func TestExpected(t *testing.T) {
+	for _, c := range []struct {
+		limit string
+		want  int
+	}{
+		{`{"state":"limited","cpus":1.5}`, 2},
+		{`{"state":"limited","cpus":5.5}`, 6},
+		{`{"state":"limited","cpus":90}`, 16},
+		{`{"state":"none"}`, 16},
+		{`{"state":"unknown"}`, 0},
+		{`{"state":"limited"}`, 0},
+		{`{"state":"invented","cpus":3}`, 0},
+	} {
+		text := fmt.Sprintf(`{"version":%d,"processes":[{"pid":7,"gomaxprocs":{"value":16,"expected":16},"affinity_cpus":16,"limit":%s,"container":{}}]}`, report.Version, c.limit)
+		told := &Told{}
+		err := parse(strings.NewReader(text), told, func(p *result.AgentProcess) error {
+			if out, ok := programOf(p, told); !ok || out.Expected != c.want {
+				t.Errorf("%s: %d, %v, want %d", c.limit, out.Expected, ok, c.want)
+			}
+			return nil
+		})
+		if err != nil || told.Programs != 1 {
+			t.Errorf("%s: %v", c.limit, err)
+		}
+	}
+}
+
 // TestBounded: a document may be large, but no single thing in it.
 func TestBounded(t *testing.T) {
 	long := func(n int) string { return fmt.Sprintf(`"problems":[%q]`, strings.Repeat("x", n)) }
