@@ -33,7 +33,8 @@ Usage:
 
 Audit reads the objects of a namespace, or of all with -A. It queries the agents of the nodes, if there are any, through the
 API server, and Prometheus, if you name it. It changes nothing. Values that were not measured are marked as such.
-docs/audit.md says what each column means.
+What is wrong now comes before what the objects say. A number that is right wherever it was measured, and would not be
+elsewhere, is a finding of severity info. docs/audit.md says what each verdict and column means.
 
 {{flags}}
 
@@ -191,6 +192,9 @@ func (o *auditor) hear(ctx context.Context, access *cluster.Access, a *audit.Aud
 		heard.Programs += t.Programs
 		if t.Trusted() {
 			a.Answered(t.Node)
+		}
+		if t.Doubted() {
+			a.Doubted(t.Node)
 		}
 		if t.Err == nil {
 			heard.Answered++

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle"
+	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/audit"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/result"
@@ -60,6 +61,11 @@ type Told struct {
 // Trusted reports whether all that runs on its node was told, by an agent that can know.
 func (t *Told) Trusted() bool {
 	return t.Err == nil && t.Looked > 0 && t.Refused == 0 && t.Stuck == 0 && t.Problems == 0 && t.Elsewhere == 0 && t.Unnamed == 0 && t.Strange == 0 && t.Otherwise == 0 && t.WrongNode == ""
+}
+
+// Doubted reports whether the agent told what can't be, or not of its node: no number of it speaks against what is written.
+func (t *Told) Doubted() bool {
+	return t.WrongNode != "" || t.Elsewhere > 0 || t.Strange > 0 || t.Otherwise > 0 || errors.Is(t.Err, errDocument)
 }
 
 // Read asks all agents that are ready, some at the same time. saw gets each program, and told each agent when it has been heard;
@@ -304,6 +310,7 @@ func programOf(p *result.AgentProcess, t *Told) (out audit.Program, ok bool) {
 	if p.Limit.CPUs != nil {
 		out.Limit = *p.Limit.CPUs
 	}
+	out.NoLimit = p.Limit.State == cgroup.None.String()
 	if p.Starvation != nil {
 		out.Running = &p.Starvation.Running
 	}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/binary"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
@@ -39,6 +40,10 @@ type Finding struct {
 	Container string `json:"container,omitempty"` // "" for the pod as a whole
 	Source    Source `json:"source"`
 	Pods      int    `json:"pods"` // in which it is so; 0: it is the template's
+	Holds     Holds  `json:"holds"`
+
+	// Elsewhere is how severe it is where it holds, if that is elsewhere: here it costs nothing.
+	Elsewhere *finding.Severity `json:"severity_elsewhere,omitempty"`
 
 	last string // pod that was counted
 }
@@ -53,6 +58,7 @@ type Program struct {
 	Expected          int     // what Go's own rule would choose by the limit in force
 	SetBy             string  // spec, image-or-runtime, runtime, code, default, automaxprocs, unthrottle
 	Limit             float64 // in force
+	NoLimit           bool    // it is known that there is none
 	Level             string  // that owns it: container, pod, or one above
 	CPUs              int     // that its affinity allows
 
@@ -93,6 +99,8 @@ type Audit struct {
 	names map[name]*pod
 	nodes map[string]bool // with an agent that answered: it may look at every program there
 	told  map[process]Program
+
+	doubted map[string]bool // nodes with an agent that told what can't be
 }
 
 type (
@@ -128,6 +136,7 @@ type row struct {
 	first      *workload.Workload
 	variants   []*workload.Workload // the template, and pods that differ from it
 	pods       []*pod
+	of         map[*workload.Workload][]*pod // those that are as one of variants says
 	containers []*container
 	findings   []*Finding
 	muted      int
@@ -148,13 +157,14 @@ type container struct {
 	cpu      float64 // that the programs of one pod used at most
 	counted  bool    // cpu is known
 	share    float64 // of throttled periods, at most
+	fits     map[*pod]fit
 }
 
 // New begins with what a cluster's objects say.
 func New(found *cluster.Found, known lint.Known, o Options) *Audit {
 	o.Floor = cmp.Or(o.Floor, 1)
 	a := &Audit{
-		o: o, known: known, found: found, rows: map[key]*row{}, nodes: map[string]bool{}, told: map[process]Program{},
+		o: o, known: known, found: found, rows: map[key]*row{}, nodes: map[string]bool{}, doubted: map[string]bool{}, told: map[process]Program{},
 		uids: make(map[string]*pod, len(found.Pods)), names: make(map[name]*pod, len(found.Pods)),
 	}
 	for _, w := range found.Workloads {
@@ -282,6 +292,7 @@ func (a *Audit) Saw(node string, p Program) Outcome {
 	a.told[process] = Program{GoVersion: p.GoVersion, GoLine: p.GoLine, Procs: p.Procs, Limit: p.Limit, CPUs: p.CPUs}
 	at.seen = true
 	c.saw(p)
+	c.fitted(at, fitOf(p.Procs, p.limits()))
 	r := at.row
 	r.pay(at, p)
 	for _, f := range p.Findings {
@@ -289,7 +300,7 @@ func (a *Audit) Saw(node string, p Program) Outcome {
 			r.muted++
 			continue
 		}
-		r.found(Finding{Finding: f, Container: p.Container, Source: FromAgent, Pods: 1, last: at.Name})
+		r.found(Finding{Finding: f, Container: p.Container, Source: FromAgent, Pods: 1, Holds: HoldsNow, last: at.Name})
 	}
 	return Taken
 }
@@ -354,7 +365,7 @@ func (r *row) found(f Finding) {
 			old.Pods += f.Pods
 			old.last = f.last
 		}
-		if f.Severity > old.Severity {
+		if worse := f.Severity > old.Severity || f.Severity == old.Severity && slices.Index(holding, f.Holds) < slices.Index(holding, old.Holds); worse {
 			pods := old.Pods
 			*old = f
 			old.Pods = pods
@@ -384,6 +395,9 @@ func (a *Audit) History(h History) bool {
 		if h.Procs > 0 || h.GoVersion != "" {
 			at.seen = true
 		}
+		if c.fits[at] == notSeen {
+			c.fitted(at, fitOf(h.Procs, cgroup.Limits{State: cgroup.Limited, CPUs: c.limitOf(h), Affinity: manyCPUs}))
+		}
 		r.stands(at, h.Frozen)
 	}
 	if c.programs == 0 || c.high == 0 {
@@ -396,7 +410,7 @@ func (a *Audit) History(h History) bool {
 	c.share = max(c.share, value(h.throttled()))
 	r.cost.ThrottledSeconds = sum(r.cost.ThrottledSeconds, h.ThrottledSeconds)
 	for _, f := range append(counted(c, h), h.Findings...) {
-		r.found(Finding{Finding: f, Container: c.name, Source: FromPrometheus, Pods: 1, last: h.Pod})
+		r.found(Finding{Finding: f, Container: c.name, Source: FromPrometheus, Pods: 1, Holds: HoldsNow, last: h.Pod})
 	}
 	return true
 }

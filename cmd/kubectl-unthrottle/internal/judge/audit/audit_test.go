@@ -38,11 +38,11 @@ func TestVerdicts(t *testing.T) {
 		{name: "no Go, by its name", container: named(app(1, 0, ""), "nginx:1"), verdict: NoGo, goes: GoNone},
 		{name: "no Go, by agents", container: app(1, 0, ""), answered: true, verdict: NoGo, goes: GoNone, text: "no Go program"},
 		{
-			name: "by the spec alone", container: app(1, 0, "16"), verdict: Wrong, goes: GoLikely, first: "K005 spec", text: "GOMAXPROCS is 16",
+			name: "by the spec alone", container: app(1, 0, "16"), verdict: AsWritten, goes: GoLikely, first: "K005 spec", text: "GOMAXPROCS is 16",
 			fix: "set GOMAXPROCS to 2 in container app", command: patch + `{"name":"GOMAXPROCS","value":"2"}]}]}}}}'`,
 		},
 		{
-			name: "the divisor", container: app(0.25, 0, "limits.cpu"), verdict: Wrong, goes: GoLikely, first: "K001 spec", fix: "divisor",
+			name: "the divisor", container: app(0.25, 0, "limits.cpu"), verdict: AsWritten, goes: GoLikely, first: "K001 spec", fix: "divisor",
 			command: patch + `{"name":"GOMAXPROCS","valueFrom":{"resourceFieldRef":{"divisor":"1","resource":"limits.cpu"}}}`,
 		},
 		{
@@ -233,7 +233,7 @@ func TestFold(t *testing.T) {
 	f.Workloads = append(f.Workloads, differs)
 	f.Pods[0].Of = differs
 	w := only(t, New(f, lint.Known{}, Options{}))
-	if w.String() != "Deployment/api in shop" || w.Pods != 2 || w.Verdict != Wrong || w.Fix.Command != "" || !strings.Contains(w.Fix.Without, "no template says so") {
+	if w.String() != "Deployment/api in shop" || w.Pods != 2 || w.Verdict != AsWritten || w.Fix.Command != "" || !strings.Contains(w.Fix.Without, "no template says so") {
 		t.Errorf("%+v %+v", w, w.Fix)
 	}
 }
@@ -339,7 +339,7 @@ func TestWorth(t *testing.T) {
 		t.Errorf("%+v", x)
 	}
 	// The limit is not read, say the objects once the program is known; and so there are too many Ps, say the agents.
-	if want := []Cause{{"K013", "limit not read", 3, 3}, {"too-many-ps", "too-many-ps", 3, 3}}; !slices.Equal(x.Causes, want) {
+	if want := []Cause{{"K013", "limit not read", HoldsNow, 3, 3}, {"too-many-ps", "too-many-ps", HoldsNow, 3, 3}}; !slices.Equal(x.Causes, want) {
 		t.Errorf("%+v", x.Causes)
 	}
 	if x.Save.Measured != 3 || math.Abs(x.Save.High-1.4) > 1e-9 || x.Go126.Right != 3 {
@@ -358,7 +358,7 @@ func TestNamed(t *testing.T) {
 	}
 	a.Named("registry.example.com/app:1", binary.Binary{Known: true, Program: procs.Built("go1.24.0", "1.24 or later"), From: "the program in its image"})
 	for _, w := range resultOf(t, a).Workloads {
-		if w.Name == "api" && (w.Verdict != Wrong || w.Go != GoSeen || w.Findings[0].Rule != "K013" || w.Fix.Command == "") {
+		if w.Name == "api" && (w.Verdict != AsWritten || w.Go != GoSeen || w.Findings[0].Rule != "K013" || w.Fix.Command == "") {
 			t.Errorf("%+v", w)
 		}
 	}
@@ -417,7 +417,7 @@ func TestNever(t *testing.T) {
 			t.Fatalf("%+v, used %v", x, used)
 		}
 		for _, w := range r.Workloads {
-			if (w.Verdict == Wrong) != (w.Fix != nil) || w.Summary == "" || w.Verdict == Wrong && len(w.Findings) == 0 {
+			if w.Verdict.Wrong() != (w.Fix != nil) || w.Summary == "" || w.Verdict.Wrong() && len(w.Findings) == 0 {
 				t.Fatalf("%+v", w)
 			}
 		}

@@ -89,11 +89,8 @@ func sane(v float64) bool { return v >= 0 && v <= 1<<20 }
 
 // counted are what the rules say of what Prometheus counted. They need a limit: without one there is nothing to be above.
 func counted(c *container, h History) []finding.Finding {
-	limit := h.Limit
-	if limit <= 0 && c.spec != nil {
-		limit = forecast.LimitOf(c.in, c.spec).CPUs
-	}
-	if limit <= 0 || math.IsInf(limit, 0) || math.IsNaN(limit) {
+	limit := c.limitOf(h)
+	if limit <= 0 {
 		return nil
 	}
 	f := &rule.Facts{Procs: h.Procs, CPU: h.CPU}
@@ -114,6 +111,18 @@ func counted(c *container, h History) []finding.Finding {
 		return nil // nobody says that it is a Go program
 	}
 	return rule.Check(f)
+}
+
+// limitOf is the limit that Prometheus has, or else the objects; 0: none is known.
+func (c *container) limitOf(h History) float64 {
+	limit := h.Limit
+	if limit <= 0 && c.spec != nil {
+		limit = forecast.LimitOf(c.in, c.spec).CPUs
+	}
+	if !(limit > 0) || math.IsInf(limit, 0) {
+		return 0
+	}
+	return limit
 }
 
 // manyCPUs stands for those of a node: which it is, Prometheus does not say here.

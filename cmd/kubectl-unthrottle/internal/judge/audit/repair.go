@@ -25,7 +25,7 @@ var ofProcs = append([]string{"too-few-ps"}, excess...)
 // repair says what to do about the worst finding, and if the rules of the objects know a change that is right for what runs there,
 // the patch that makes it. Of what is only worth knowing nothing is changed, unless it is the cause of what was seen.
 func (r *row) repair(w *Workload, found []specFinding) *Fix {
-	if w.Verdict != Wrong {
+	if !w.Verdict.Wrong() {
 		return nil
 	}
 	caused := map[string]bool{} // containers in which a number was seen to be wrong

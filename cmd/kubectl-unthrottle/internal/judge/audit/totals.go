@@ -13,6 +13,7 @@ type Totals struct {
 	Workloads int `json:"workloads"`
 	Pods      int `json:"pods"`
 	Programs  int `json:"go_programs_seen"` // by agents
+	Measured  int `json:"measured"`         // workloads of which a GOMAXPROCS was seen
 
 	Go       map[Go]int      `json:"go"`       // workloads by what is known of their programs
 	Verdicts map[Verdict]int `json:"verdicts"` // workloads
@@ -33,6 +34,7 @@ type Totals struct {
 type Cause struct {
 	Rule      string `json:"rule"`
 	Verdict   string `json:"verdict"`
+	Holds     Holds  `json:"holds"`
 	Workloads int    `json:"workloads"`
 	Pods      int    `json:"pods"`
 }
@@ -62,12 +64,19 @@ func (s *Simulation) add(c Change) {
 
 func totals(all []*Workload, o Options) Totals {
 	t := Totals{Workloads: len(all), Floor: o.Floor, Go: map[Go]int{}, Verdicts: map[Verdict]int{}, Causes: []Cause{}}
-	causes := map[string]*Cause{}
+	type so struct {
+		rule  string
+		holds Holds
+	}
+	causes := map[so]*Cause{}
 	for _, w := range all {
 		t.Pods += w.Pods
 		t.Programs += w.Cost.Programs
 		t.Go[w.Go]++
 		t.Verdicts[w.Verdict]++
+		if len(w.GOMAXPROCS) > 0 {
+			t.Measured++
+		}
 		t.Muted += w.Muted
 		t.Save = t.Save.plus(w.Cost.Save)
 		t.FrozenPods += w.Cost.FrozenPods
@@ -86,16 +95,17 @@ func totals(all []*Workload, o Options) Totals {
 			t.Burstable.Same++
 		}
 		w.Summary = w.sentence()
-		told := map[string]bool{}
+		told := map[so]bool{}
 		for _, f := range w.Findings {
-			if w.Verdict != Wrong || f.Severity < finding.Warning || told[f.Rule] {
+			k := so{f.Rule, f.Holds}
+			if w.Verdict == NoGo || f.Severity < finding.Warning && f.Holds != HoldsElsewhere || told[k] {
 				continue
 			}
-			told[f.Rule] = true
-			c := causes[f.Rule]
+			told[k] = true
+			c := causes[k]
 			if c == nil {
-				c = &Cause{Rule: f.Rule, Verdict: f.Verdict}
-				causes[f.Rule] = c
+				c = &Cause{Rule: f.Rule, Verdict: f.Verdict, Holds: f.Holds}
+				causes[k] = c
 			}
 			c.Workloads++
 			c.Pods += cmp.Or(f.Pods, w.Pods)
@@ -105,7 +115,7 @@ func totals(all []*Workload, o Options) Totals {
 		t.Causes = append(t.Causes, *c)
 	}
 	slices.SortFunc(t.Causes, func(a, b Cause) int {
-		return cmp.Or(cmp.Compare(b.Workloads, a.Workloads), cmp.Compare(b.Pods, a.Pods), strings.Compare(a.Rule, b.Rule))
+		return cmp.Or(cmp.Compare(slices.Index(holding, a.Holds), slices.Index(holding, b.Holds)), cmp.Compare(b.Workloads, a.Workloads), cmp.Compare(b.Pods, a.Pods), strings.Compare(a.Rule, b.Rule))
 	})
 	return t
 }

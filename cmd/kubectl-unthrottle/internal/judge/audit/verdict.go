@@ -19,15 +19,20 @@ import (
 type Verdict string
 
 const (
-	Wrong  Verdict = "wrong"     // it was seen, counted, or the objects say so for whatever program
-	Open   Verdict = "open"      // wrong for some Go programs, and nobody knows which runs there
-	Fine   Verdict = "fine"      // nothing was found, of what is known
-	NoGo   Verdict = "no Go"     // agents looked at all its pods and saw no Go program, or its image is known to be none
-	Nobody Verdict = "not known" // whether it is a Go program, and what limits it
+	Wrong     Verdict = "wrong"            // now: it was seen or counted
+	AsWritten Verdict = "wrong as written" // the objects say so for whatever program, and it was not measured in all pods
+	Open      Verdict = "open"             // wrong for some Go programs, and nobody knows which runs there
+	NotHere   Verdict = "wrong elsewhere"  // the objects say so, and what was measured here is right
+	Fine      Verdict = "fine"             // nothing was found, of what is known
+	NoGo      Verdict = "no Go"            // agents looked at all its pods and saw no Go program, or its image is known to be none
+	Nobody    Verdict = "not known"        // whether it is a Go program, and what limits it
 )
 
-// verdicts are in the order in which they are told.
-var verdicts = []Verdict{Wrong, Open, Fine, NoGo, Nobody}
+// Verdicts are in the order in which they are told.
+var Verdicts = []Verdict{Wrong, AsWritten, Open, NotHere, Fine, NoGo, Nobody}
+
+// Wrong reports whether there is something to be changed, if not here, then for elsewhere.
+func (v Verdict) Wrong() bool { return v == Wrong || v == AsWritten || v == NotHere }
 
 // A Go says whether a workload runs a Go program.
 type Go string
@@ -56,6 +61,7 @@ type Workload struct {
 	Versions   []string `json:"go_versions"`
 	GOMAXPROCS []int    `json:"gomaxprocs"` // least and greatest that were seen; empty: none was
 	Expected   int      `json:"gomaxprocs_expected,omitempty"`
+	Right      *bool    `json:"gomaxprocs_right"` // whether those that were seen suit the limit; null: that is not known
 	SetBy      string   `json:"gomaxprocs_from,omitempty"`
 	Limit      float64  `json:"limit_cpus,omitempty"` // the one that is in force where it was seen, else the spec's
 
@@ -106,7 +112,7 @@ func worth(a, b *Workload) int {
 		return int(*w.Severity)
 	}
 	return cmp.Or(
-		cmp.Compare(slices.Index(verdicts, a.Verdict), slices.Index(verdicts, b.Verdict)),
+		cmp.Compare(slices.Index(Verdicts, a.Verdict), slices.Index(Verdicts, b.Verdict)),
 		cmp.Compare(severity(b), severity(a)),
 		cmp.Compare(b.Cost.Save.High, a.Cost.Save.High),
 		cmp.Compare(b.Cost.FrozenPods, a.Cost.FrozenPods),
@@ -133,20 +139,34 @@ func (a *Audit) judge(ctx context.Context, r *row) (*Workload, error) {
 		}
 	}
 	known := a.programs(r)
-	byRule, err := r.spec(ctx, known)
+	byRule, err := a.spec(ctx, r, known)
 	if err != nil {
 		return nil, err
 	}
 	r.numbers(w)
 	w.Go = a.isGo(r, known)
-	slices.SortStableFunc(r.findings, func(a, b *Finding) int { return cmp.Compare(b.Severity, a.Severity) })
+	slices.SortStableFunc(r.findings, foremost)
 	w.Findings = append(w.Findings, r.findings...)
-	if len(w.Findings) > 0 {
-		w.Severity = &w.Findings[0].Severity
+	for _, f := range w.Findings {
+		if w.Severity == nil || f.Severity > *w.Severity {
+			w.Severity = &f.Severity
+		}
 	}
 	w.Verdict = a.verdict(r, w, known)
 	w.Fix = r.repair(w, byRule)
 	return w, a.simulate(ctx, r, w, known)
+}
+
+// foremost puts what the verdict goes by before the rest: of what costs something that which holds now, then that which is written; then
+// what holds elsewhere, and what is only worth knowing.
+func foremost(a, b *Finding) int {
+	rank := func(f *Finding) int {
+		if f.Severity < finding.Warning && f.Holds != HoldsElsewhere {
+			return len(holding)
+		}
+		return slices.Index(holding, f.Holds)
+	}
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(b.Severity, a.Severity))
 }
 
 // programs is what is known of a row's programs: what the user names, and what was seen while it ran.
@@ -201,7 +221,7 @@ func (c *container) binary() binary.Binary {
 }
 
 // spec asks the rules about the objects, and returns what they found for those who look for a remedy.
-func (r *row) spec(ctx context.Context, known lint.Known) (all []specFinding, err error) {
+func (a *Audit) spec(ctx context.Context, r *row, known lint.Known) (all []specFinding, err error) {
 	told := map[string]bool{}
 	for _, v := range r.variants {
 		findings, err := lint.Check(ctx, v, known)
@@ -215,11 +235,7 @@ func (r *row) spec(ctx context.Context, known lint.Known) (all []specFinding, er
 			}
 			told[same] = true
 			all = append(all, specFinding{v, f})
-			found := Finding{Finding: f.Finding, Container: f.Container, Source: FromSpec}
-			if v.Kind == "Pod" {
-				found.Pods = max(1, v.Copies)
-			}
-			r.found(found)
+			r.found(a.written(r, v, f))
 		}
 	}
 	return all, nil
@@ -247,7 +263,7 @@ func (r *row) numbers(w *Workload) {
 	slices.Sort(w.Versions)
 	if main != nil {
 		w.GOMAXPROCS = []int{main.low, main.high}
-		w.Expected, w.SetBy, w.Limit = main.main.Expected, main.main.SetBy, main.limit
+		w.Expected, w.SetBy, w.Limit, w.Right = main.main.Expected, main.main.SetBy, main.limit, main.right()
 	}
 	for _, c := range r.containers {
 		if w.Limit == 0 && c.spec != nil && (main == nil || main == c) {
@@ -300,11 +316,20 @@ func (a *Audit) watched(r *row) bool {
 
 // verdict says how a row fares. It says no more than the data.
 func (a *Audit) verdict(r *row, w *Workload, known lint.Known) Verdict {
-	switch {
-	case w.Go == GoNone:
+	if w.Go == GoNone {
 		return NoGo
-	case w.Severity != nil && *w.Severity >= finding.Warning:
-		return Wrong
+	}
+	elsewhere := false
+	if len(w.Findings) > 0 {
+		switch f := w.Findings[0]; { // what matters most
+		case f.Holds == HoldsElsewhere:
+			elsewhere = true
+		case f.Severity < finding.Warning:
+		case f.Holds == HoldsNow:
+			return Wrong
+		default:
+			return AsWritten
+		}
 	}
 	open, all := false, true
 	for _, c := range r.containers {
@@ -322,10 +347,12 @@ func (a *Audit) verdict(r *row, w *Workload, known lint.Known) Verdict {
 		}
 	}
 	switch {
-	case w.Go == GoSeen && !open:
-		return Fine
 	case open:
 		return Open
+	case elsewhere:
+		return NotHere
+	case w.Go == GoSeen:
+		return Fine
 	case all:
 		return Fine // for whatever Go program runs there
 	}

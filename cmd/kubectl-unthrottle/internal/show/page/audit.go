@@ -30,7 +30,7 @@ func Audit(d *result.Audit) *sheet.Sheet {
 	s.Add(sheet.Section{Title: "In all", Quiet: true, Blocks: []sheet.Block{facts}})
 	var told, rest []*audit.Workload
 	for _, w := range d.Workloads {
-		if (w.Verdict == audit.Wrong || w.Verdict == audit.Open) && (d.Top <= 0 || len(told) < d.Top) {
+		if matters(w.Verdict) && (d.Top <= 0 || len(told) < d.Top) {
 			told = append(told, w)
 		} else {
 			rest = append(rest, w)
@@ -57,27 +57,35 @@ const mostOnPage = 2000
 
 func auditTone(d *result.Audit) sheet.Tone {
 	switch v := d.Totals.Verdicts; {
-	case v[audit.Wrong] > 0:
+	case v[audit.Wrong] > 0 || v[audit.AsWritten] > 0:
 		return sheet.Warn
-	case v[audit.Open] > 0 || v[audit.Nobody] > 0 || d.Unread() > 0:
+	case v[audit.NotHere] > 0 || v[audit.Open] > 0 || v[audit.Nobody] > 0 || d.Unread() > 0:
 		return sheet.Unsure
 	}
 	return sheet.Good
 }
 
+// matters reports whether a workload is one to be looked at.
+func matters(v audit.Verdict) bool { return v.Wrong() || v == audit.Open }
+
 // leftOut says how many workloads are not in the table.
 func leftOut(rest []*audit.Workload) (texts []string) {
-	counts := map[audit.Verdict]int{}
+	n := 0
 	for _, w := range rest {
-		counts[w.Verdict]++
+		if matters(w.Verdict) {
+			n++
+		}
 	}
-	if n := counts[audit.Wrong] + counts[audit.Open]; n > 0 {
+	if n > 0 {
 		texts = append(texts, fmt.Sprintf("%s more, wrong or open: --top 0 shows all, and so do -o audit.csv and -o audit.json", quantity.Plural(n, "workload")))
 	}
 	return texts
 }
 
-var tones = map[audit.Verdict]sheet.Tone{audit.Wrong: sheet.Bad, audit.Open: sheet.Unsure, audit.Fine: sheet.Good, audit.NoGo: sheet.Soft, audit.Nobody: sheet.Soft}
+var tones = map[audit.Verdict]sheet.Tone{
+	audit.Wrong: sheet.Bad, audit.AsWritten: sheet.Bad, audit.Open: sheet.Unsure, audit.NotHere: sheet.Unsure, audit.Fine: sheet.Good, audit.NoGo: sheet.Soft,
+	audit.Nobody: sheet.Soft,
+}
 
 func auditTable(all []*audit.Workload) *sheet.Table {
 	t := &sheet.Table{Name: "Workloads", Columns: []sheet.Column{
@@ -113,7 +121,7 @@ func auditTable(all []*audit.Workload) *sheet.Table {
 		}
 		row := t.Add(w.String(), quantity.Count(w.Pods), string(w.Verdict), versions(w), numbers(w), limit, save, share(w.Cost.Frozen), share(throttledMost(w)), w.Summary, fix)
 		row.Cells[2].Tone = tones[w.Verdict]
-		if w.Verdict == audit.Wrong {
+		if w.Verdict == audit.Wrong || w.Verdict == audit.AsWritten {
 			row.Cells[9].Tone = sheet.ToneOf(*w.Severity)
 		}
 	}
@@ -152,7 +160,7 @@ func versions(w *audit.Workload) string {
 	return ""
 }
 
-// numbers are the GOMAXPROCS that were seen, and what Go's own rule would choose.
+// numbers are the GOMAXPROCS that were seen, and what Go's own rule would choose, where they are not as good.
 func numbers(w *audit.Workload) string {
 	if len(w.GOMAXPROCS) != 2 {
 		return ""
@@ -161,7 +169,7 @@ func numbers(w *audit.Workload) string {
 	if w.GOMAXPROCS[0] != w.GOMAXPROCS[1] {
 		text += "–" + strconv.Itoa(w.GOMAXPROCS[1])
 	}
-	if w.Expected > 0 && (w.Expected != w.GOMAXPROCS[0] || w.Expected != w.GOMAXPROCS[1]) {
+	if right := w.Right != nil && *w.Right; !right && w.Expected > 0 && (w.Expected != w.GOMAXPROCS[0] || w.Expected != w.GOMAXPROCS[1]) {
 		text += ", not " + strconv.Itoa(w.Expected)
 	}
 	return text
@@ -184,7 +192,7 @@ func AuditCSV(w io.Writer, d *result.Audit) error {
 		"namespace", "kind", "name", "pods", "verdict", "severity", "rule", "source", "summary", "go", "go_versions", "gomaxprocs_least", "gomaxprocs_most",
 		"gomaxprocs_expected", "gomaxprocs_from", "limit_cpus", "go_programs_seen", "cpus_used", "cpus_to_save_low", "cpus_to_save_high", "programs_not_measured",
 		"frozen_share", "throttled_periods_share", "pod_throttled_periods_share", "throttled_seconds_per_second", "under_go_1_26", "under_crio_injection", "under_policy",
-		"burstable_unlimited_unset", "fix", "command",
+		"burstable_unlimited_unset", "fix", "command", "holds", "gomaxprocs_right",
 	}); err != nil {
 		return err
 	}
@@ -198,10 +206,10 @@ func AuditCSV(w io.Writer, d *result.Audit) error {
 }
 
 func csvLine(w *audit.Workload) []string {
-	severity, rule, source, least, most, fix, command := "", "", "", "", "", "", ""
+	severity, rule, source, holds, least, most, fix, command := "", "", "", "", "", "", "", ""
 	if len(w.Findings) > 0 {
 		f := w.Findings[0]
-		severity, rule, source = f.Severity.String(), f.Rule, string(f.Source)
+		severity, rule, source, holds = f.Severity.String(), f.Rule, string(f.Source), string(f.Holds)
 	}
 	if len(w.GOMAXPROCS) == 2 {
 		least, most = strconv.Itoa(w.GOMAXPROCS[0]), strconv.Itoa(w.GOMAXPROCS[1])
@@ -213,15 +221,11 @@ func csvLine(w *audit.Workload) []string {
 	if w.Cost.Save.Measured > 0 {
 		low, high = decimal(&w.Cost.Save.Low), decimal(&w.Cost.Save.High)
 	}
-	burstable := ""
-	if w.Burstable != nil {
-		burstable = strconv.FormatBool(*w.Burstable)
-	}
 	line := []string{
 		w.Namespace, w.Kind, w.Name, strconv.Itoa(w.Pods), string(w.Verdict), severity, rule, source, w.Summary, string(w.Go), strings.Join(w.Versions, " "),
 		least, most, positive(float64(w.Expected)), w.SetBy, positive(w.Limit), strconv.Itoa(w.Cost.Programs), decimal(w.Cost.CPU), low, high,
 		strconv.Itoa(w.Cost.Save.NotMeasured), decimal(w.Cost.Frozen), decimal(w.Cost.Throttled), decimal(w.Cost.PodThrottled), decimal(w.Cost.ThrottledSeconds), changed(w.Go126), changed(w.CRIO),
-		string(w.Policy.State), burstable, fix, command,
+		string(w.Policy.State), answer(w.Burstable), fix, command, holds, answer(w.Right),
 	}
 	for i, text := range line {
 		line[i] = plain.Cell(text)
@@ -238,6 +242,14 @@ func changed(c audit.Change) string {
 		return "to " + strconv.Itoa(c.To)
 	}
 	return fmt.Sprintf("%d to %d", c.From, c.To)
+}
+
+// answer is true, false, or "" where that is not known.
+func answer(v *bool) string {
+	if v == nil {
+		return ""
+	}
+	return strconv.FormatBool(*v)
 }
 
 func decimal(v *float64) string {

@@ -38,6 +38,8 @@ func audited(t testing.TB) *result.Audit {
 	pinned.Env = []workload.Variable{{
 		Name: "GOMAXPROCS", At: workload.Position{Path: "spec.template.spec.containers[0].env[0]"}, Form: workload.Literal, Text: "16", Value: "16", State: workload.Known,
 	}}
+	quiet := plain("quiet", 1, 0)
+	quiet.Env = pinned.Env
 	nginx := plain("nginx", 1, 0)
 	nginx.Image = "nginx:1"
 	found := &cluster.Found{Context: "prod", Server: "https://10.0.0.1:6443", Objects: 61}
@@ -52,6 +54,8 @@ func audited(t testing.TB) *result.Audit {
 		{"DaemonSet", "web", nginx, 2},
 		{"Deployment", "burst", plain("burst", 0, 0.5), 1},
 		{"Deployment", "good", plain("good", 2, 0), 1},
+		{"Deployment", "old", plain("old", 2, 0), 1},
+		{"StatefulSet", "quiet", quiet, 1},
 	} {
 		w := &workload.Workload{APIVersion: "apps/v1", Kind: one.kind, Namespace: "shop", Name: one.name, Pod: workload.Pod{Containers: []workload.Container{one.c}}}
 		found.Workloads = append(found.Workloads, w)
@@ -74,13 +78,16 @@ func audited(t testing.TB) *result.Audit {
 	a.Saw("node-1", audit.Program{
 		Namespace: "shop", Pod: "good-a", UID: "good-a", Container: "app", GoVersion: "go1.26.0", GoLine: "1.26 or later", Procs: 2, Expected: 2, SetBy: "default", Limit: 2, CPUs: 16, CPU: new(0.3),
 	})
+	a.Saw("node-1", audit.Program{
+		Namespace: "shop", Pod: "old-a", UID: "old-a", Container: "app", GoVersion: "go1.24.3", GoLine: "1.24 or later", Procs: 2, Expected: 2, SetBy: "default", Limit: 2, CPUs: 2, CPU: new(0.3),
+	})
 	a.History(audit.History{Namespace: "shop", Pod: "pinned-a", Container: "app", Procs: 16, GoVersion: "go1.25.1", CPU: new(0.9), Periods: 864000, ThrottledPeriods: 432000})
 	joined, err := a.Result(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	d := result.NewAudit(found, joined, result.AuditAgents{
-		Asked: true, Found: 2, Answered: 1, Programs: 3, Failed: []result.AuditFailure{{Agent: "unthrottle/agent-b", Node: "node-2", Why: "it does not answer in time"}},
+		Asked: true, Found: 2, Answered: 1, Programs: 4, Failed: []result.AuditFailure{{Agent: "unthrottle/agent-b", Node: "node-2", Why: "it does not answer in time"}},
 	}, &result.AuditPrometheus{URL: "http://prometheus:9090", Since: 86400, Series: 7, Joined: 1, Empty: []string{}}, []result.Problem{{
 		At: "agent agent-b in unthrottle, on node node-2", Severity: string(manifest.Error), Text: "it was not heard: it does not answer in time", Hint: "kubectl logs shows what it does",
 	}})
@@ -129,26 +136,38 @@ func TestAudit(t *testing.T) {
 
 // TestAuditHeadlines: the answer has twelve words at most, whatever it is.
 func TestAuditHeadlines(t *testing.T) {
+	const now, written, elsewhere = audit.HoldsNow, audit.HoldsWritten, audit.HoldsElsewhere
 	for _, c := range []struct {
-		wrong, open, fine int
-		rules             []string
-		namespace, want   string
+		now, written, elsewhere, open, fine int
+		measured                            int
+		causes                              []audit.Cause
+		namespace, want                     string
 	}{
 		{namespace: "shop", want: "No workload was found in namespace shop."},
 		{want: "No workload was found."},
-		{wrong: 1, fine: 0, rules: []string{"K005"}, want: "1 of 1 workload has a wrong GOMAXPROCS."},
-		{wrong: 12, fine: 100000, rules: []string{"stale"}, want: "12 of 100,012 workloads have a wrong GOMAXPROCS."},
-		{wrong: 12, fine: 8, rules: []string{"throttled"}, want: "12 of 20 workloads are short of CPU: throttled, or waiting."},
-		{wrong: 12, fine: 8, rules: []string{"throttled", "too-many-ps"}, want: "12 of 20 workloads have a wrong GOMAXPROCS or too little CPU."},
+		{now: 1, causes: []audit.Cause{{Rule: "K005", Holds: now}}, want: "1 of 1 workload has a wrong GOMAXPROCS now."},
+		{now: 12, fine: 100000, causes: []audit.Cause{{Rule: "stale", Holds: now}}, want: "12 of 100,012 workloads have a wrong GOMAXPROCS now."},
+		{now: 12, fine: 8, causes: []audit.Cause{{Rule: "throttled", Holds: now}}, want: "12 of 20 workloads are short of CPU now: throttled, or waiting."},
+		{now: 12, fine: 8, causes: []audit.Cause{{Rule: "throttled", Holds: now}, {Rule: "stale", Holds: now}}, want: "12 of 20 workloads have a wrong GOMAXPROCS or lack CPU now."},
+		{now: 12, fine: 8, causes: []audit.Cause{{Rule: "throttled", Holds: now}, {Rule: "K005", Holds: written}}, want: "12 of 20 workloads are short of CPU now: throttled, or waiting."},
+		{now: 2, fine: 8, causes: []audit.Cause{{Rule: "memory-too-tight", Holds: now}}, want: "2 of 10 workloads have trouble with memory now."},
+		{now: 2, fine: 8, causes: []audit.Cause{{Rule: "memory-too-tight", Holds: now}, {Rule: "stale", Holds: now}}, want: "2 of 10 workloads have trouble with CPU or memory now."},
+		{now: 1, elsewhere: 3, causes: []audit.Cause{{Rule: "K013", Holds: elsewhere}}, want: "1 of 4 workloads is wrong now, 3 on larger nodes."},
+		{now: 1, elsewhere: 3, causes: []audit.Cause{{Rule: "K013", Holds: elsewhere}, {Rule: "K001", Holds: elsewhere}}, want: "1 of 4 workloads is wrong now, 3 elsewhere."},
+		{now: 12, written: 3, elsewhere: 1, causes: []audit.Cause{{Rule: "K013", Holds: elsewhere}}, want: "12 of 16 workloads are wrong now, 3 as written, 1 elsewhere."},
+		{now: 1, written: 3, want: "1 of 4 workloads is wrong now, 3 as written."},
+		{written: 1, fine: 2, want: "1 of 3 workloads is wrong as written; nothing was measured."},
+		{written: 2, fine: 2, measured: 2, want: "2 of 4 workloads are wrong as written, none as measured."},
+		{written: 2, elsewhere: 3, measured: 3, want: "2 workloads are wrong as written, 3 elsewhere; none as measured."},
+		{elsewhere: 3, fine: 3, measured: 3, causes: []audit.Cause{{Rule: "K003", Holds: elsewhere}}, want: "3 of 6 workloads would be wrong on larger nodes; none now."},
+		{elsewhere: 1, fine: 3, measured: 1, causes: []audit.Cause{{Rule: "K005", Holds: elsewhere}}, want: "1 of 4 workloads would be wrong elsewhere; none now."},
 		{open: 3, fine: 8, want: "Nothing is known to be wrong; 3 of 11 workloads stay open."},
 		{fine: 8, want: "Nothing wrong was found in 8 workloads."},
 	} {
 		r := &audit.Result{Totals: audit.Totals{
-			Workloads: c.wrong + c.open + c.fine, Verdicts: map[audit.Verdict]int{audit.Wrong: c.wrong, audit.Open: c.open, audit.Fine: c.fine},
+			Workloads: c.now + c.written + c.elsewhere + c.open + c.fine, Measured: c.measured, Causes: c.causes,
+			Verdicts: map[audit.Verdict]int{audit.Wrong: c.now, audit.AsWritten: c.written, audit.NotHere: c.elsewhere, audit.Open: c.open, audit.Fine: c.fine},
 		}}
-		for _, rule := range c.rules {
-			r.Totals.Causes = append(r.Totals.Causes, audit.Cause{Rule: rule})
-		}
 		d := result.NewAudit(&cluster.Found{Namespace: c.namespace}, r, result.AuditAgents{}, nil, nil)
 		if d.Verdict != c.want || quantity.Words(d.Verdict) > report.HeadlineWords {
 			t.Errorf("%+v: %q", c, d.Verdict)
@@ -164,7 +183,7 @@ func TestAuditTop(t *testing.T) {
 	if err := render.Text(&b, Audit(d), render.Style{}); err != nil {
 		t.Fatal(err)
 	}
-	if text := b.String(); !strings.Contains(text, "2 workloads more, wrong or open: --top 0 shows all") || strings.Contains(text, "StatefulSet/pinned") {
+	if text := b.String(); !strings.Contains(text, "4 workloads more, wrong or open: --top 0 shows all") || strings.Contains(text, "StatefulSet/pinned") {
 		t.Error(text)
 	}
 	// A spreadsheet takes no formula from a cluster.

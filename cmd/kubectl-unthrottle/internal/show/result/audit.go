@@ -78,42 +78,91 @@ func NewAudit(found *cluster.Found, r *audit.Result, agents AuditAgents, prometh
 	return d
 }
 
-// notNumber are the rules that are not about the number of Ps.
-var notNumber = []string{"throttled", "contended", "sweeper-spin"}
+// Rules about what was measured that are not about the number of Ps. All others are.
+var (
+	ofCPU    = []string{"throttled", "contended", "sweeper-spin"}
+	ofMemory = []string{"memory-too-tight", "gomemlimit-too-high", "no-gomemlimit"}
+)
 
-// verdict is the answer, in twelve words at most.
+// verdict is the answer, in twelve words at most: what is wrong now comes first.
 func (d *Audit) verdict() string {
 	t := d.Totals
-	wrong, open := t.Verdicts[audit.Wrong], t.Verdicts[audit.Open]
+	now, written, elsewhere, open := t.Verdicts[audit.Wrong], t.Verdicts[audit.AsWritten], t.Verdicts[audit.NotHere], t.Verdicts[audit.Open]
 	all := quantity.Plural(t.Workloads, "workload")
-	number, other := 0, 0
-	for _, c := range t.Causes {
-		if slices.Contains(notNumber, c.Rule) {
-			other++
-		} else {
-			number++
-		}
-	}
-	have, are := "have", "are"
-	if wrong == 1 {
-		have, are = "has", "is"
-	}
-	of := fmt.Sprintf("%s of %s", quantity.Count(wrong), all)
+	is := func(n int) string { return map[bool]string{true: "is", false: "are"}[n == 1] }
+	of := func(n int) string { return quantity.Count(n) + " of " + all }
 	switch {
 	case t.Workloads == 0 && d.Cluster.Namespace != "":
 		return "No workload was found in namespace " + d.Cluster.Namespace + "."
 	case t.Workloads == 0:
 		return "No workload was found."
-	case wrong > 0 && other == 0:
-		return fmt.Sprintf("%s %s a wrong GOMAXPROCS.", of, have)
-	case wrong > 0 && number == 0:
-		return fmt.Sprintf("%s %s short of CPU: throttled, or waiting.", of, are)
-	case wrong > 0:
-		return fmt.Sprintf("%s %s a wrong GOMAXPROCS or too little CPU.", of, have)
+	case now > 0 && written == 0 && elsewhere == 0:
+		return of(now) + " " + d.wrongNow(now == 1) + "."
+	case now > 0:
+		text := of(now) + " " + is(now) + " wrong now"
+		if written > 0 {
+			text += ", " + quantity.Count(written) + " as written"
+		}
+		if elsewhere > 0 {
+			text += ", " + quantity.Count(elsewhere) + " " + d.where(written == 0)
+		}
+		return text + "."
+	case written > 0 && t.Measured == 0:
+		return of(written) + " " + is(written) + " wrong as written; nothing was measured."
+	case written > 0 && elsewhere > 0:
+		return fmt.Sprintf("%s %s wrong as written, %s elsewhere; none as measured.", quantity.Plural(written, "workload"), is(written), quantity.Count(elsewhere))
+	case written > 0:
+		return of(written) + " " + is(written) + " wrong as written, none as measured."
+	case elsewhere > 0:
+		return of(elsewhere) + " would be wrong " + d.where(true) + "; none now."
 	case open > 0:
 		return fmt.Sprintf("Nothing is known to be wrong; %s of %s stay open.", quantity.Count(open), all)
 	}
 	return "Nothing wrong was found in " + all + "."
+}
+
+// wrongNow says what is wrong with those for which that was measured.
+func (d *Audit) wrongNow(one bool) string {
+	has, is, lack := "have", "are", "lack"
+	if one {
+		has, is, lack = "has", "is", "lacks"
+	}
+	number, cpu, memory := false, false, false
+	for _, c := range d.Totals.Causes {
+		switch {
+		case c.Holds != audit.HoldsNow:
+		case slices.Contains(ofCPU, c.Rule):
+			cpu = true
+		case slices.Contains(ofMemory, c.Rule):
+			memory = true
+		default:
+			number = true
+		}
+	}
+	switch {
+	case memory && (cpu || number):
+		return has + " trouble with CPU or memory now"
+	case memory:
+		return has + " trouble with memory now"
+	case cpu && number:
+		return has + " a wrong GOMAXPROCS or " + lack + " CPU now"
+	case cpu:
+		return is + " short of CPU now: throttled, or waiting"
+	}
+	return has + " a wrong GOMAXPROCS now"
+}
+
+// where says where those are wrong that are right here.
+func (d *Audit) where(room bool) string {
+	for _, c := range d.Totals.Causes {
+		if c.Holds == audit.HoldsElsewhere && !audit.LargerNode(c.Rule) {
+			room = false
+		}
+	}
+	if room {
+		return "on larger nodes"
+	}
+	return "elsewhere"
 }
 
 // Unread is how many problems took something away.
@@ -203,7 +252,9 @@ func (d *Audit) Affected() (texts []string) {
 		verdict audit.Verdict
 		words   string
 	}{
-		{audit.Wrong, "wrong"},
+		{audit.Wrong, "wrong now"},
+		{audit.AsWritten, "wrong as written"},
+		{audit.NotHere, "right here and wrong elsewhere"},
 		{audit.Open, "open: wrong for some Go programs, and which runs there is not known"},
 		{audit.Fine, "fine"},
 		{audit.NoGo, "no Go"},
@@ -218,6 +269,9 @@ func (d *Audit) Affected() (texts []string) {
 		name := c.Verdict
 		if strings.HasPrefix(c.Rule, "K") {
 			name = c.Rule + " " + name
+		}
+		if c.Holds != audit.HoldsNow {
+			name += ", " + string(c.Holds)
 		}
 		texts = append(texts, fmt.Sprintf("%s: %s, %s", name, quantity.Plural(c.Workloads, "workload"), quantity.Plural(c.Pods, "pod")))
 	}
