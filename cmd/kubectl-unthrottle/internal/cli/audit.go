@@ -57,6 +57,7 @@ type auditor struct {
 	images  bool
 	floor   int
 	top     int
+	whatIf  bool
 }
 
 func newAudit(stdio verb.IO) *cobra.Command {
@@ -70,6 +71,7 @@ func newAudit(stdio verb.IO) *cobra.Command {
 		l.Exclude("-A, or -n NAME", "all-namespaces", "namespace")
 		o.fail.FailOn(flags)
 		verb.Number(flags, &o.top, "top", "", 0, "N\tshow at most N workloads, the most important first; 0: all that are wrong or open (20)")
+		flags.BoolVar(&o.whatIf, "what-if", false, "show what would change under Go 1.26, CRI-O and our policy, and what OpenShift asks")
 		o.results.FilesFlag(flags)
 		o.results.JSONFlag(flags)
 		o.results.ColorFlag(flags)
@@ -78,7 +80,7 @@ func newAudit(stdio verb.IO) *cobra.Command {
 		more.StringVar(&o.prom.URL, "prometheus", "", "URL\ta Prometheus server with the programs' own metrics, cAdvisor's or kube-state-metrics'")
 		more.Var(quantity.Value(&o.prom.Since, parseSince, "24h"), "since", "T\thow far Prometheus looks back: 90m, 24h, 7d (24h)")
 		more.BoolVar(&o.images, "registry", false, "pull the images of programs that no agent has seen, and examine them")
-		verb.Number(more, &o.floor, "crio-floor", "", 1, "N\tCRI-O's min_injected_gomaxprocs, to show what it would change (1)")
+		verb.Number(more, &o.floor, "crio-floor", "", 1, "N\tCRI-O's min_injected_gomaxprocs, for --what-if and JSON (1)")
 		o.given.programs(more)
 		return o.run
 	})
@@ -149,7 +151,7 @@ func (o *auditor) run(ctx context.Context, args []string) error {
 	}
 	doc := result.NewAudit(found, joined, heard, history, append(problems, more...))
 	doc.Header = verb.NewHeader("audit")
-	doc.Top, doc.Registry = o.top, pulled
+	doc.Top, doc.WhatIf, doc.Registry = o.top, o.whatIf, pulled
 	if err := o.results.Finish(doc, nil); err != nil {
 		return err
 	}

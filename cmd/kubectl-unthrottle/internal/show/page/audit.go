@@ -23,10 +23,6 @@ func Audit(d *result.Audit) *sheet.Sheet {
 	facts.Add("Go programs", d.Known())
 	facts.Add("CPUs to be saved", d.Save())
 	facts.Add("standing still", d.Still())
-	facts.Add("under Go 1.26", d.Go126())
-	facts.Add("under CRI-O", d.CRIO())
-	facts.Add("under our policy", d.Policy())
-	facts.Add("OpenShift asks", d.OpenShift())
 	s.Add(sheet.Section{Title: "In all", Quiet: true, Blocks: []sheet.Block{facts}})
 	var told, rest []*audit.Workload
 	for _, w := range d.Workloads {
@@ -39,6 +35,9 @@ func Audit(d *result.Audit) *sheet.Sheet {
 	s.Add(sheet.Section{Title: "What matters most", Quiet: true, Blocks: []sheet.Block{auditTable(told)}})
 	s.Add(sheet.Section{Quiet: true, Blocks: []sheet.Block{sheet.Lines{Tone: sheet.Soft, Texts: leftOut(rest)}}})
 	s.Add(sheet.Section{Title: "Patches", Blocks: []sheet.Block{patches(told)}})
+	if d.WhatIf {
+		s.Add(sheet.Section{Title: "What if", Blocks: []sheet.Block{whatIf(d)}})
+	}
 	if len(rest) > mostOnPage {
 		rest = rest[:mostOnPage]
 	}
@@ -50,6 +49,15 @@ func Audit(d *result.Audit) *sheet.Sheet {
 	s.Add(sheet.Section{Title: "Pods that are not as their template says", Detail: true, Blocks: []sheet.Block{sheet.Listed(d.Cluster.Differ)}})
 	s.Add(sheet.Section{Title: "What was read", Quiet: true, Blocks: []sheet.Block{sheet.Lines{Tone: sheet.Soft, Texts: d.Sources()}}})
 	return s
+}
+
+// whatIf says what would be under something that is not so now.
+func whatIf(d *result.Audit) (facts sheet.Facts) {
+	facts.Add("under Go 1.26", d.Go126())
+	facts.Add("under CRI-O", d.CRIO())
+	facts.Add("under our policy", d.Policy())
+	facts.Add("OpenShift asks", d.OpenShift())
+	return facts
 }
 
 // mostOnPage is how many workloads a page has below those that matter most: more than some thousand make a browser slow.

@@ -175,6 +175,37 @@ func TestAuditHeadlines(t *testing.T) {
 	}
 }
 
+// TestWhatIf: what would be is shown after what is, and to those only who ask for it. The documents for programs have it always.
+func TestWhatIf(t *testing.T) {
+	d := audited(t)
+	for name, write := range map[string]func(io.Writer) error{
+		"text":     func(w io.Writer) error { return render.Text(w, Audit(d), render.Style{}) },
+		"Markdown": func(w io.Writer) error { return render.Markdown(w, Audit(d)) },
+		"HTML":     func(w io.Writer) error { return render.HTML(w, Audit(d)) },
+	} {
+		for _, asked := range []bool{false, true} {
+			d.WhatIf = asked
+			var b strings.Builder
+			if err := write(&b); err != nil {
+				t.Fatal(err)
+			}
+			for _, line := range []string{"under Go 1.26", "under CRI-O", "under our policy", "OpenShift asks"} {
+				if at := strings.Index(b.String(), line); (at >= 0) != asked || asked && at < strings.Index(b.String(), "Deployment/old in shop") {
+					t.Errorf("%s, asked for: %v: %q is at %d", name, asked, line, at)
+				}
+			}
+		}
+	}
+	var with, without strings.Builder
+	if err := report.WriteJSON(&with, d); err != nil {
+		t.Fatal(err)
+	}
+	d.WhatIf = false
+	if err := report.WriteJSON(&without, d); err != nil || with.String() != without.String() || !strings.Contains(with.String(), `"under_crio_injection"`) {
+		t.Errorf("%v: the document depends on what a screen shows", err)
+	}
+}
+
 // TestAuditTop: what a screen leaves out is counted.
 func TestAuditTop(t *testing.T) {
 	d := audited(t)

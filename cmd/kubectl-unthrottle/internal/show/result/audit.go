@@ -27,7 +27,8 @@ type Audit struct {
 	Workloads  []*audit.Workload `json:"workloads"` // what matters most first
 	Problems   []Problem         `json:"problems"`
 
-	Top int `json:"-"` // how many workloads a screen shows; 0: all
+	Top    int  `json:"-"` // how many workloads a screen shows; 0: all
+	WhatIf bool `json:"-"` // a screen shows what would be, too: the document always has it
 }
 
 // AuditAgents are those that were asked.
