@@ -52,6 +52,7 @@ type Workload struct {
 	Name       string `json:"name"`
 	Owner      string `json:"owner,omitempty"` // of an object that another one made
 	Pods       int    `json:"pods"`
+	Unseen     int    `json:"pods_not_seen"` // of them: on nodes, and nobody has looked at them
 
 	Verdict  Verdict           `json:"verdict"`
 	Severity *finding.Severity `json:"severity"` // of the worst finding; null: nothing was found
@@ -150,6 +151,11 @@ func (a *Audit) judge(ctx context.Context, r *row) (*Workload, error) {
 	for _, f := range w.Findings {
 		if w.Severity == nil || f.Severity > *w.Severity {
 			w.Severity = &f.Severity
+		}
+	}
+	for _, p := range r.pods {
+		if p.Node != "" && !p.seen && !a.looked(p) {
+			w.Unseen++
 		}
 	}
 	w.Verdict = a.verdict(r, w, known)
@@ -306,13 +312,11 @@ func (a *Audit) isGo(r *row, known lint.Known) Go {
 
 // watched reports whether agents looked at every pod of a row.
 func (a *Audit) watched(r *row) bool {
-	for _, p := range r.pods {
-		if !a.nodes[p.Node] || p.unnamed {
-			return false
-		}
-	}
-	return len(r.pods) > 0
+	return len(r.pods) > 0 && !slices.ContainsFunc(r.pods, func(p *pod) bool { return !a.looked(p) })
 }
+
+// looked reports whether an agent looked at all programs of a pod.
+func (a *Audit) looked(p *pod) bool { return a.nodes[p.Node] && !p.unnamed }
 
 // verdict says how a row fares. It says no more than the data.
 func (a *Audit) verdict(r *row, w *Workload, known lint.Known) Verdict {
@@ -357,6 +361,17 @@ func (a *Audit) verdict(r *row, w *Workload, known lint.Known) Verdict {
 		return Fine // for whatever Go program runs there
 	}
 	return Nobody
+}
+
+// Unknown says why it is neither right nor wrong; "": it is known to be one of these.
+func (w *Workload) Unknown() string {
+	switch {
+	case w.Verdict == Open || w.Verdict == Nobody:
+		return w.Summary
+	case w.Verdict == Fine && len(w.GOMAXPROCS) > 0 && w.Unseen > 0:
+		return fmt.Sprintf("nothing is wrong with what was seen, and %d of %d pods were not looked at", w.Unseen, w.Pods)
+	}
+	return ""
 }
 
 // sentence says why, in one sentence.

@@ -172,7 +172,8 @@ func (d *Audit) Unread() int { return unread(d.Problems) }
 // Findings are all that were found, for those who count them.
 func (d *Audit) Findings() []finding.Finding { return report.Found(d.Checks()) }
 
-// Checks are one for each finding, or a single one that found nothing.
+// Checks are one for each finding, and one for each thing that is not known, which passes nowhere. Where all is known and nothing was found
+// there is one that passes.
 func (d *Audit) Checks() (checks []report.Check) {
 	for _, w := range d.Workloads {
 		if w.Verdict == audit.NoGo {
@@ -196,22 +197,54 @@ func (d *Audit) Checks() (checks []report.Check) {
 			})
 		}
 	}
+	checks = append(checks, d.unknown()...)
 	if len(checks) == 0 {
 		checks = []report.Check{{About: quantity.Plural(d.Totals.Workloads, "workload"), Name: "nothing wrong is known"}}
 	}
 	return checks
 }
 
+// unknown are what could not be known, each with the reason.
+func (d *Audit) unknown() (checks []report.Check) {
+	add := func(about, name, why string) {
+		checks = append(checks, report.Check{About: about, Name: name, Unknown: why})
+	}
+	for _, w := range d.Workloads {
+		if why := w.Unknown(); why != "" {
+			add(w.String(), "GOMAXPROCS is right", why)
+		}
+	}
+	if len(d.Workloads) == 0 {
+		add(d.Cluster.About, "there is something to look at", d.Verdict)
+	}
+	if why := d.Agents.none(); why != "" {
+		add("agents", "what runs was measured", why)
+	}
+	for _, p := range d.Problems {
+		if p.Severity != string(manifest.Note) {
+			add(p.At, "it was read, and whole", p.Text)
+		}
+	}
+	return checks
+}
+
+// none says why no agent has measured anything; "": some did, or are told of with their troubles.
+func (a AuditAgents) none() string {
+	switch {
+	case !a.Asked:
+		return "agents were not asked"
+	case a.Found == 0:
+		return "no agent was found, so nothing was measured by one"
+	}
+	return ""
+}
+
 // Sources say what was read, a sentence each.
 func (d *Audit) Sources() []string {
 	texts := []string{d.Cluster.About + ", " + quantity.Plural(d.Totals.Pods, "pod")}
-	a := d.Agents
-	switch {
-	case !a.Asked:
-		texts = append(texts, "agents were not asked")
-	case a.Found == 0:
-		texts = append(texts, "no agent was found, so nothing was measured by one")
-	default:
+	if a := d.Agents; a.none() != "" {
+		texts = append(texts, a.none())
+	} else {
 		texts = append(texts, fmt.Sprintf("%s of %s answered and reported %s", quantity.Count(a.Answered), quantity.Plural(a.Found, "agent"),
 			quantity.Plural(a.Programs, "Go program")))
 	}
