@@ -18,6 +18,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/agents"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/install"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/gitops"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/manifest"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/registry"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/audit"
@@ -148,6 +149,10 @@ func (o *auditor) run(ctx context.Context, args []string) error {
 	joined, err := a.Result(ctx)
 	if err != nil {
 		return o.results.Drop(err)
+	}
+	gitops.Read(ctx, access, joined.FromGit())
+	if ctx.Err() != nil {
+		return o.results.Drop(ctx.Err())
 	}
 	doc := result.NewAudit(found, joined, heard, history, append(problems, more...))
 	doc.Header = verb.NewHeader("audit")

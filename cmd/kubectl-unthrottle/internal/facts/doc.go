@@ -9,5 +9,6 @@
 //	forecast  which GOMAXPROCS a program will have there
 //	cluster   the workloads of a cluster
 //	pods      the pods of a node, with their owners and images
+//	gitops    which object makes another from Git, and from where
 //	permit    who asks an agent, and whether they may
 package facts

@@ -160,6 +160,28 @@ func TestHolds(t *testing.T) {
 	}
 }
 
+// TestFromGit: what is made from Git is told of where there is something to change, and its patch is still there for who needs it now.
+func TestFromGit(t *testing.T) {
+	pinned, fine, pods := deployment("pinned", app(1, 0, "16")), deployment("fine", app(1, 0, "2")), deployment("loose", app(1, 0, "16"))
+	for _, w := range []*workload.Workload{pinned, fine, pods} {
+		w.Labels = map[string]string{"argocd.argoproj.io/instance": "web"}
+	}
+	pods.Kind, pods.Owner = "Pod", "Deployment/else" // labels of a pod are its own
+	r := resultOf(t, start(1, pinned, fine, pods))
+	made := r.FromGit()
+	if len(made) != 1 || made[0].Called != "pinned" || made[0].Owner.Name != "web" {
+		t.Fatalf("%+v", made)
+	}
+	for _, w := range r.Workloads {
+		if (w.Git != nil) != (w.Name != "else") {
+			t.Errorf("%s: %+v", w, w.Git)
+		}
+		if w.Name == "pinned" && (!strings.HasSuffix(w.Advice(), "; "+w.Git.Advice()) || !strings.HasPrefix(w.Fix.Command, "kubectl patch deployment pinned")) {
+			t.Errorf("%q, %q", w.Advice(), w.Fix.Command)
+		}
+	}
+}
+
 // TestFit: a number is right by Go's own rule, or rounded as somebody may have chosen it. Of several programs in a pod the worst counts.
 func TestFit(t *testing.T) {
 	limited := func(cpus float64, affinity int) cgroup.Limits {

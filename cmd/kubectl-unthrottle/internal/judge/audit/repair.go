@@ -19,6 +19,18 @@ type Fix struct {
 	Without string `json:"without,omitempty"` // why there is no patch
 }
 
+// Advice is what to do about a workload, in a sentence: where it is made from Git, the change belongs there.
+func (w *Workload) Advice() string {
+	text := w.Fix.Text
+	if w.Fix.Without != "" {
+		text += " (" + w.Fix.Without + ")"
+	}
+	if w.Git != nil && w.Fix.Patch != "" {
+		text += "; " + w.Git.Advice()
+	}
+	return text
+}
+
 // ofProcs are the rules about what ran that a change of GOMAXPROCS in the objects may remedy.
 var ofProcs = append([]string{"too-few-ps"}, excess...)
 

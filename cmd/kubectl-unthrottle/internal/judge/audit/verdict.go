@@ -11,6 +11,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/process/procs"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/binary"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/forecast"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/gitops"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/workload"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/lint"
 )
@@ -71,6 +72,8 @@ type Workload struct {
 	Cost     Cost       `json:"cost"`
 	Fix      *Fix       `json:"fix"` // null: there is nothing to be done
 
+	Git *gitops.Owner `json:"git"` // what makes it from Git, by its labels; null: they name nothing
+
 	Go126  Change `json:"under_go_1_26"`
 	CRIO   Change `json:"under_crio_injection"`
 	Policy Change `json:"under_policy"`
@@ -87,6 +90,16 @@ func (w *Workload) String() string {
 type Result struct {
 	Workloads []*Workload
 	Totals    Totals
+}
+
+// FromGit are the workloads that something makes from Git, as far as there is something to change there.
+func (r *Result) FromGit() (all []gitops.Made) {
+	for _, w := range r.Workloads {
+		if w.Git != nil && w.Fix != nil {
+			all = append(all, gitops.Made{Owner: w.Git, APIVersion: w.APIVersion, Kind: w.Kind, In: w.Namespace, Called: w.Name})
+		}
+	}
+	return all
 }
 
 // Result joins what was read. The error is the context's.
@@ -160,6 +173,9 @@ func (a *Audit) judge(ctx context.Context, r *row) (*Workload, error) {
 	}
 	w.Verdict = a.verdict(r, w, known)
 	w.Fix = r.repair(w, byRule)
+	if w.Kind == first.Kind {
+		w.Git = gitops.Of(first)
+	}
 	return w, a.simulate(ctx, r, w, known)
 }
 

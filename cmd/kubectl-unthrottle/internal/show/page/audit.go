@@ -115,10 +115,7 @@ func auditTable(all []*audit.Workload) *sheet.Table {
 			limit = quantity.Hundredths(w.Limit)
 		}
 		if w.Fix != nil {
-			fix = w.Fix.Text
-			if w.Fix.Without != "" {
-				fix += " (" + w.Fix.Without + ")"
-			}
+			fix = w.Advice()
 		}
 		save := ""
 		switch r := w.Cost.Save; {
@@ -183,12 +180,17 @@ func numbers(w *audit.Workload) string {
 	return text
 }
 
-// patches are the commands that change objects.
+// patches are the commands that change objects. Of one that is made from Git it is the patch itself: a command would be reverted.
 func patches(all []*audit.Workload) (list sheet.Commands) {
 	for _, w := range all {
-		if w.Fix != nil && w.Fix.Command != "" {
-			list = append(list, sheet.Command{About: w.String() + ": " + w.Fix.Text, Lines: []string{w.Fix.Command}})
+		if w.Fix == nil || w.Fix.Command == "" {
+			continue
 		}
+		one := sheet.Command{About: w.String() + ": " + w.Fix.Text, Lines: []string{w.Fix.Command}}
+		if w.Git != nil {
+			one = sheet.Command{About: w.String() + ": " + w.Advice(), Lines: strings.Split(strings.TrimSpace(w.Fix.Patch), "\n")}
+		}
+		list = append(list, one)
 	}
 	return list
 }

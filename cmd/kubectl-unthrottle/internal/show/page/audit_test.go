@@ -58,6 +58,9 @@ func audited(t testing.TB) *result.Audit {
 		{"StatefulSet", "quiet", quiet, 1},
 	} {
 		w := &workload.Workload{APIVersion: "apps/v1", Kind: one.kind, Namespace: "shop", Name: one.name, Pod: workload.Pod{Containers: []workload.Container{one.c}}}
+		if one.name == "old" {
+			w.Labels = map[string]string{"argocd.argoproj.io/instance": "web"}
+		}
 		found.Workloads = append(found.Workloads, w)
 		for i := range one.pods {
 			name := one.name + "-" + string(rune('a'+i))
@@ -85,6 +88,9 @@ func audited(t testing.TB) *result.Audit {
 	joined, err := a.Result(t.Context())
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, made := range joined.FromGit() {
+		made.Owner.Repository, made.Owner.Path = "https://git.example.com/fleet.git", "apps/shop"
 	}
 	d := result.NewAudit(found, joined, result.AuditAgents{
 		Asked: true, Found: 2, Answered: 1, Programs: 4, Failed: []result.AuditFailure{{Agent: "unthrottle/agent-b", Node: "node-2", Why: "it does not answer in time"}},

@@ -187,7 +187,10 @@ func (d *Audit) Checks() (checks []report.Check) {
 			found := f.Finding
 			if i == 0 && w.Fix != nil {
 				found.Fix = w.Fix.Text
-				if w.Fix.Command != "" {
+				switch {
+				case w.Git != nil:
+					found.Fix = w.Advice()
+				case w.Fix.Command != "":
 					found.Fix += ": " + w.Fix.Command
 				}
 			}
