@@ -97,7 +97,7 @@ func TestMisbehaving(t *testing.T) {
 					return
 				}
 			}
-		}, 0, cluster.ErrTooLarge.Error(), nil},
+		}, 0, cluster.ErrTooLarge.Error(), func(t *Told) bool { return !t.Doubted() }},
 		{"100 MB of an error", func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusInternalServerError)
 			for range 100 {
@@ -109,7 +109,7 @@ func TestMisbehaving(t *testing.T) {
 		{"nonsense", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>welcome</html>") }, 0, errDocument.Error(), nil},
 		{"other JSON", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"kind":"Pod"}`) }, 0, errDocument.Error(), nil},
 		{"nothing", func(http.ResponseWriter, *http.Request) {}, 0, "it ends in the middle", nil},
-		{"cut off", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, document("node-1", 3)[:900]) }, 0, "it ends in the middle", nil},
+		{"cut off", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, document("node-1", 3)[:900]) }, 0, "it ends in the middle", (*Told).Doubted},
 		{"another version", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"version":99,"processes":[]}`) }, 0, "of version", nil},
 		{"negative numbers", func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, strings.Replace(document("node-1", 3), `"cpus_used":0.5`, `"cpus_used":-1`, 1))
@@ -141,7 +141,7 @@ func TestMisbehaving(t *testing.T) {
 		}, 0, "connection refused", nil},
 		{"breaks off", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 0, "EOF", nil},
 		{"another node", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, document("node-9", 1)) }, 1, "", func(t *Told) bool {
-			return t.WrongNode == "node-9" && !t.Trusted()
+			return t.WrongNode == "node-9" && !t.Trusted() && t.Doubted()
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -261,8 +261,9 @@ func TestAtOnce(t *testing.T) {
 	} {
 		access := open(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, document("", 1)) })
 		Read(t.Context(), access, all[:1], Options{}, func(string, audit.Program) audit.Outcome { return outcome }, func(x *Told) {
-			if x.Trusted() != trusted || (x.Unnamed == 1) != (outcome == audit.Unnamed) {
-				t.Errorf("outcome %d: trusted is %v, %+v", outcome, x.Trusted(), x)
+			lied := !trusted && outcome != audit.Unnamed
+			if x.Trusted() != trusted || (x.Unnamed == 1) != (outcome == audit.Unnamed) || x.Doubted() != lied {
+				t.Errorf("outcome %d: trusted is %v, doubted %v, %+v", outcome, x.Trusted(), x.Doubted(), x)
 			}
 		})
 	}

@@ -395,9 +395,10 @@ func (a *Audit) History(h History) bool {
 		if h.Procs > 0 || h.GoVersion != "" {
 			at.seen = true
 		}
-		if c.fits[at] == notSeen {
-			c.fitted(at, fitOf(h.Procs, cgroup.Limits{State: cgroup.Limited, CPUs: c.limitOf(h), Affinity: manyCPUs}))
+		if c.fits[at] != notSeen {
+			h.Procs = 0 // an agent saw the number in that pod
 		}
+		c.fitted(at, fitOf(h.Procs, cgroup.Limits{State: cgroup.Limited, CPUs: c.limitOf(h), Affinity: manyCPUs}))
 		r.stands(at, h.Frozen)
 	}
 	if c.programs == 0 || c.high == 0 {

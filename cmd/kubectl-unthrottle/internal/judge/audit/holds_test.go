@@ -160,6 +160,65 @@ func TestHolds(t *testing.T) {
 	}
 }
 
+// TestHoldsWhere: of several pods those count of which the object speaks, and that run.
+func TestHoldsWhere(t *testing.T) {
+	right := func(p *Program) { p.Procs, p.Expected, p.CPUs, p.Limit, p.Findings = 2, 2, 2, 2, nil }
+	wrong := func(p *Program) { right(p); p.Procs = 16 }
+	for _, c := range []struct {
+		name     string
+		pods     string // r: repaired on its way, t: as the template says, p: as the template says, and on no node yet
+		programs map[int]func(*Program)
+		want     Verdict
+	}{
+		{"all are repaired", "rr", map[int]func(*Program){0: right, 1: right}, NotHere},
+		{"one is as the template says, and wrong", "rt", map[int]func(*Program){0: right, 1: wrong}, Wrong},
+		{"one is as the template says, and was not seen", "rt", map[int]func(*Program){0: right}, AsWritten},
+		{"one is as the template says, and right all the same", "rt", map[int]func(*Program){0: right, 1: right}, NotHere},
+		{"one is repaired, and was not seen", "rt", map[int]func(*Program){1: right}, NotHere},
+		{"one is on no node yet", "tp", map[int]func(*Program){0: right}, NotHere},
+		{"none is on a node", "pp", nil, AsWritten},
+		{"there are none", "", nil, AsWritten},
+	} {
+		w := deployment("api", app(2, 0, "16"))
+		of := &workload.Workload{APIVersion: "v1", Kind: "Pod", Namespace: "shop", Name: "api-0", Owner: "Deployment/api", Pod: workload.Pod{Containers: []workload.Container{app(2, 0, "2")}}}
+		f := running(len(c.pods), w)
+		for i, kind := range c.pods {
+			switch kind {
+			case 'r':
+				f.Pods[i].Of = of
+				of.Copies++
+			case 'p':
+				f.Pods[i].Node = ""
+			}
+		}
+		if of.Copies > 0 {
+			f.Workloads = append(f.Workloads, of)
+		}
+		a := New(f, lint.Known{}, Options{})
+		for i, change := range c.programs {
+			if got := a.Saw(f.Pods[i].Node, seen("api", i, change)); got != Taken {
+				t.Fatalf("%s: %d", c.name, got)
+			}
+		}
+		if got := only(t, a); got.Verdict != c.want {
+			t.Errorf("%s: %s, want %s: %s", c.name, got.Verdict, c.want, got.Summary)
+		}
+	}
+
+	// An agent comes before Prometheus, and what is only worth knowing stays what it is.
+	a := start(1, deployment("api", app(2, 0, "16")))
+	a.Saw("node-0", seen("api", 0, right))
+	a.History(History{Namespace: "shop", Pod: "api-0", Container: "app", Procs: 16, GoVersion: "go1.24.3"})
+	if got := only(t, a); got.Verdict != NotHere || got.Right == nil || !*got.Right {
+		t.Errorf("%s: %s", got.Verdict, got.Summary)
+	}
+	a = start(1, deployment("api", app(2, 0, "4")))
+	a.Saw("node-0", seen("api", 0, right))
+	if got := only(t, a); got.Verdict != Fine || len(got.Findings) == 0 || got.Findings[0].Holds != HoldsWritten || got.Findings[0].Elsewhere != nil {
+		t.Errorf("%s: %s, %+v", got.Verdict, got.Summary, got.Findings)
+	}
+}
+
 // TestFromGit: what is made from Git is told of where there is something to change, and its patch is still there for who needs it now.
 func TestFromGit(t *testing.T) {
 	pinned, fine, pods := deployment("pinned", app(1, 0, "16")), deployment("fine", app(1, 0, "2")), deployment("loose", app(1, 0, "16"))
