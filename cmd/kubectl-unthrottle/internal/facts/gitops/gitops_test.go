@@ -116,6 +116,9 @@ func TestRead(t *testing.T) {
 		{"nobody may ask", web, nil, onlyWeb},
 		{"no JSON", web, map[string]string{argoApp: "<html>"}, onlyWeb},
 		{"an Application", web, argo(where, mine), "commit it to https://git.example.com/fleet.git, path apps/shop, revision main: " + thatWeb},
+		{"an Application of OpenShift's", web, map[string]string{
+			argoApp: argo(where, "")[argoApp], strings.Replace(argoApp, "/argocd/", "/openshift-gitops/", 1): argo(where, mine)[argoApp],
+		}, "commit it to https://git.example.com/fleet.git, path apps/shop, revision main: " + strings.Replace(thatWeb, "in argocd", "in openshift-gitops", 1)},
 		{"one of a list", web, argo(`"sources":[{"repoURL":"git@example.com:fleet.git","path":"shop"}]`, mine), "commit it to git@example.com:fleet.git, path shop: " + thatWeb},
 		{"several sources", web, argo(`"sources":[{"repoURL":"https://a.example.com","path":"x"},{"repoURL":"https://b.example.com","path":"y"}]`, mine), noSource},
 		{"a chart", web, argo(`"source":{"repoURL":"https://charts.example.com","chart":"api","targetRevision":"1.2.3"}`, mine), "change the values of chart api in Argo CD's Application web in argocd, which reverts what is changed in the cluster alone"},
@@ -153,7 +156,7 @@ func TestBounds(t *testing.T) {
 			web++
 		}
 	}
-	if len(s.asked) != mostOwners || web != 1 {
+	if len(s.asked) != mostOwners*len(argoNamespaces) || web != 1 {
 		t.Errorf("%d questions, %d of one", len(s.asked), web)
 	}
 	large := &server{has: map[string]string{argoApp: `{"spec":{"source":{"repoURL":"https://git.example.com"}},"status":{"resources":[{"name":"` + strings.Repeat("x", mostBytes) + `"}]}}`}}

@@ -84,11 +84,25 @@ func (r *reading) get(to any, path ...string) bool {
 	return json.NewDecoder(io.LimitReader(body, mostBytes)).Decode(to) == nil
 }
 
-// argoNamespace is where Argo CD is, unless somebody put it elsewhere.
-const argoNamespace = "argocd"
+// argoNamespaces are where Argo CD is, unless somebody put it elsewhere: by itself, OpenShift's, and by its chart's name.
+var argoNamespaces = []string{"argocd", "openshift-gitops", "argo-cd"}
 
-// application asks an Application of Argo CD. Of several sources it does not say which one an object is from.
+// application asks an Application of Argo CD.
 func (r *reading) application(made []Made) {
+	namespaces := argoNamespaces
+	if in := made[0].Owner.Namespace; in != "" {
+		namespaces = []string{in}
+	}
+	for _, in := range namespaces {
+		if r.applicationIn(in, made) {
+			return
+		}
+	}
+}
+
+// applicationIn asks the one of a namespace, and reports whether it has made any of the objects. Of several sources it does not say which
+// one an object is from.
+func (r *reading) applicationIn(in string, made []Made) (has bool) {
 	type source struct{ RepoURL, Path, Chart, TargetRevision string }
 	var a struct {
 		Spec struct {
@@ -99,26 +113,28 @@ func (r *reading) application(made []Made) {
 			Resources []struct{ Group, Kind, Namespace, Name string }
 		}
 	}
-	in := made[0].Owner.Namespace
-	if in == "" {
-		in = argoNamespace
-	}
 	if !r.get(&a, "argoproj.io", "v1alpha1", "namespaces", in, "applications", made[0].Owner.Name) {
-		return
+		return false
 	}
 	if len(a.Spec.Sources) == 1 {
 		a.Spec.Source = &a.Spec.Sources[0]
 	}
+	type object struct{ group, kind, namespace, name string }
+	mine := map[object]bool{}
+	for _, x := range a.Status.Resources {
+		mine[object{x.Group, x.Kind, x.Namespace, x.Name}] = true
+	}
 	for _, m := range made {
-		for _, x := range a.Status.Resources {
-			if x.Group == m.group() && x.Kind == m.Kind && x.Namespace == m.In && x.Name == m.Called {
-				m.Owner.Namespace = in
-				if s := a.Spec.Source; s != nil && len(a.Spec.Sources) <= 1 {
-					m.Owner.takes(s.RepoURL, s.Path, s.Chart, s.TargetRevision)
-				}
-			}
+		if !mine[object{m.group(), m.Kind, m.In, m.Called}] {
+			continue
+		}
+		has = true
+		m.Owner.Namespace = in
+		if s := a.Spec.Source; s != nil && len(a.Spec.Sources) <= 1 {
+			m.Owner.takes(s.RepoURL, s.Path, s.Chart, s.TargetRevision)
 		}
 	}
+	return has
 }
 
 // kustomization asks a Kustomization of Flux, and the GitRepository that it takes its manifests from.
