@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/unthrottle/unthrottle/clustertest"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/result"
+)
+
+// TestAuditNode: on a real node, whose pause containers are Go programs too, no agent is called a liar, from the first moment on. What is
+// wrong there is told apart from what is right there and would be wrong elsewhere.
+func TestAuditNode(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts a cluster")
+	}
+	c := clustertest.Start(t, clustertest.Options{ControllerManager: true, Scheduler: true, Nodes: 1})
+	c.Import(t, clustertest.GoImage(t, "localhost/busy:1", "./testdata/busy"))
+	c.Import(t, clustertest.Image{
+		Name: "localhost/kubectl-unthrottle:1", Entrypoint: []string{"/kubectl-unthrottle"},
+		Files: map[string]string{"/kubectl-unthrottle": clustertest.BuildGo(t, "../..", "-ldflags=-s -w")},
+	})
+	run := func(args ...string) (stdout, stderr string, code int) {
+		var out, errors bytes.Buffer
+		code = Main(context.Background(), append(args, "--kubeconfig", c.Kubeconfig), os.Getenv, strings.NewReader(""), &out, &errors)
+		return out.String(), errors.String(), code
+	}
+	if _, stderr, code := run("install", "--image=localhost/kubectl-unthrottle:1", "--wait=2m"); code != 0 {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	// The limit of wide is what the node has, so that a program that does not look at it is right there.
+	pods := fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: pinned, labels: {app: pinned}}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - {name: app, image: "localhost/busy:1", env: [{name: GOMAXPROCS, value: "16"}], resources: {limits: {cpu: 500m}, requests: {cpu: 10m}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: wide, labels: {app: wide}}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - {name: app, image: "localhost/busy:1", env: [{name: GODEBUG, value: containermaxprocs=0}], resources: {limits: {cpu: "%d"}, requests: {cpu: 10m}}}
+`, runtime.NumCPU())
+	if _, _, err := c.KubectlInput(pods, "create", "-f", "-"); err != nil {
+		t.Fatal(err)
+	}
+	clustertest.WaitFor(t, 2*time.Minute, func() error {
+		out, stderr, code := run("audit", "--json")
+		var d result.Audit
+		if err := json.Unmarshal([]byte(out), &d); err != nil {
+			return fmt.Errorf("exit code %d: %w: %s", code, err, stderr)
+		}
+		for _, p := range d.Problems {
+			if strings.Contains(p.Hint, "not an agent of that node") {
+				t.Errorf("%+v", p)
+			}
+		}
+		if code != 0 {
+			return fmt.Errorf("exit code %d: %s%+v", code, stderr, d.Problems)
+		}
+		got := map[string]string{}
+		for _, w := range d.Workloads {
+			got[w.Name] = fmt.Sprintf("%s %v", w.Verdict, w.GOMAXPROCS)
+		}
+		n := runtime.NumCPU()
+		want := map[string]string{"pinned": "wrong [16 16]", "wide": fmt.Sprintf("wrong elsewhere [%d %d]", n, n)}
+		for name, verdict := range want {
+			if got[name] != verdict {
+				return fmt.Errorf("%s is %q, want %q", name, got[name], verdict)
+			}
+		}
+		if d.Verdict != "1 of 2 workloads is wrong now, 1 on larger nodes." {
+			t.Errorf("%q", d.Verdict)
+		}
+		return nil
+	})
+}
