@@ -12,6 +12,7 @@ import (
 
 	"helm.sh/helm/v4/pkg/chart/common"
 	"helm.sh/helm/v4/pkg/chart/common/util"
+	chart "helm.sh/helm/v4/pkg/chart/v2"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	"helm.sh/helm/v4/pkg/engine"
 	"sigs.k8s.io/kustomize/api/krusty"
@@ -61,9 +62,10 @@ func kustomize(t *testing.T, base string) objects {
 	return all
 }
 
-func helm(t *testing.T, chart string, values map[string]any) objects {
+// load reads a chart, and what its values become with some given.
+func load(t *testing.T, name string, values map[string]any) (*chart.Chart, common.Values, error) {
 	t.Helper()
-	loaded, err := loader.Load("charts/" + chart)
+	loaded, err := loader.Load("charts/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,6 +74,12 @@ func helm(t *testing.T, chart string, values map[string]any) objects {
 	}
 	release := common.ReleaseOptions{Name: "any", Namespace: "unthrottle", IsInstall: true}
 	all, err := util.ToRenderValues(loaded, values, release, nil)
+	return loaded, all, err
+}
+
+func helm(t *testing.T, name string, values map[string]any) objects {
+	t.Helper()
+	loaded, all, err := load(t, name, values)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,13 +112,13 @@ func TestSame(t *testing.T) {
 		{"agent", "unthrottle-agent", nil},
 		{"agent/operator", "unthrottle-agent", operator},
 	} {
-		base, chart := kustomize(t, c.base), helm(t, c.chart, c.values)
+		base, rendered := kustomize(t, c.base), helm(t, c.chart, c.values)
 		delete(base, "Namespace/unthrottle")
-		if got, want := slices.Sorted(maps.Keys(chart)), slices.Sorted(maps.Keys(base)); !slices.Equal(got, want) {
+		if got, want := slices.Sorted(maps.Keys(rendered)), slices.Sorted(maps.Keys(base)); !slices.Equal(got, want) {
 			t.Errorf("%s: the chart has %q, the base %q", c.base, got, want)
 		}
 		for key, want := range base {
-			if got := chart[key]; got != want {
+			if got := rendered[key]; got != want {
 				t.Errorf("%s: %s: %s", c.base, key, difference(got, want))
 			}
 		}
@@ -195,6 +203,72 @@ func TestAgentValues(t *testing.T) {
 		if strings.Contains(found["DaemonSet/unthrottle-agent"], not) {
 			t.Errorf("the DaemonSet has %s", not)
 		}
+	}
+}
+
+// TestSchema: a value that no template reads is an error, and so is one that a template can't use.
+func TestSchema(t *testing.T) {
+	set := func(path string, to any) map[string]any {
+		names := strings.Split(path, ".")
+		for _, name := range slices.Backward(names) {
+			to = map[string]any{name: to}
+		}
+		return to.(map[string]any)
+	}
+	for name, bad := range map[string]map[string]any{
+		"unthrottle-agent": {
+			"podMonitor.enabld": true, "podMonitor.enabled": "yes", "podMonitor.interval": "often", "pods": "none", "image.tags": "1", "tolerations": map[string]any{},
+			"maxUnavailable": 0, "goMemLimit": "most", "networkPolicy.to": []any{}, "resource": map[string]any{}, "nodeSelector.a": 1,
+		},
+		"unthrottle-webhook": {
+			"mode": "repair", "warnOn": "error", "go": "go1.25", "replicas": -1, "exempt.namespace": []any{"a"}, "exempt.containers": "a", "clientAuthority.name": "a", "polcy": true,
+		},
+	} {
+		for path, value := range bad {
+			if _, _, err := load(t, name, set(path, value)); err == nil {
+				t.Errorf("%s takes %s=%v", name, path, value)
+			}
+		}
+		if _, _, err := load(t, name, set("global.a", 1)); err != nil {
+			t.Errorf("%s as a part of another chart: %v", name, err)
+		}
+	}
+}
+
+// TestSchemaWhole: the schema has each value of the chart's own file.
+func TestSchemaWhole(t *testing.T) {
+	for _, name := range []string{"unthrottle-agent", "unthrottle-webhook"} {
+		loaded, _, err := load(t, name, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		type part struct {
+			Properties map[string]*part
+			Additional json.RawMessage `json:"additionalProperties"`
+		}
+		var schema part
+		if err := json.Unmarshal(loaded.Schema, &schema); err != nil {
+			t.Fatal(err)
+		}
+		var compare func(path string, values map[string]any, s *part)
+		compare = func(path string, values map[string]any, s *part) {
+			if string(s.Additional) != "false" {
+				return
+			}
+			for key := range s.Properties {
+				if _, ok := values[key]; !ok && path+key != "global" && path != "seLinuxOptions." {
+					t.Errorf("%s: the schema has %s%s, the values have not", name, path, key)
+				}
+			}
+			for key, v := range values {
+				if s.Properties[key] == nil {
+					t.Errorf("%s: the schema lacks %s%s", name, path, key)
+				} else if below, ok := v.(map[string]any); ok {
+					compare(path+key+".", below, s.Properties[key])
+				}
+			}
+		}
+		compare("", loaded.Values, &schema)
 	}
 }
 
