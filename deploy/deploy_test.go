@@ -179,13 +179,13 @@ func TestAgentValues(t *testing.T) {
 		"podMonitor":     map[string]any{"enabled": true, "interval": "1m", "labels": map[string]any{"release": "prometheus"}},
 		"prometheusRule": map[string]any{"enabled": true, "labels": map[string]any{"release": "prometheus"}},
 		"rules":          map[string]any{"enabled": false}, "dashboard": map[string]any{"labels": map[string]any{"folder": "go"}},
-		"audit": map[string]any{"enabled": false}, "networkPolicy": map[string]any{"enabled": true, "from": []any{map[string]any{"ipBlock": map[string]any{"cidr": "192.0.2.10/32"}}}},
+		"audit": map[string]any{"enabled": false}, "events": map[string]any{"enabled": false}, "networkPolicy": map[string]any{"enabled": true, "from": []any{map[string]any{"ipBlock": map[string]any{"cidr": "192.0.2.10/32"}}}},
 		"priorityClass": map[string]any{"name": "system-node-critical"}, "capabilities": []any{}, "seLinuxOptions": map[string]any{"type": "spc_t"},
 		"tolerations": []any{}, "nodeSelector": map[string]any{"pool": "go"}, "maxUnavailable": 3,
 	})
 	found.have(t, map[string][]string{
 		"DaemonSet/unthrottle-agent": {
-			`"image": "example.com/agent:1.2"`, `"name": "pull"`, `"--max-containers=900"`, `"--pods=kubelet"`, `"team": "go"`,
+			`"image": "example.com/agent:1.2"`, `"name": "pull"`, `"--max-containers=900"`, `"--pods=kubelet"`, `"--events=false"`, `"team": "go"`,
 			`"priorityClassName": "system-node-critical"`, `"type": "spc_t"`, `"pool": "go"`, `"maxUnavailable": 3`,
 		},
 		"ClusterRole/unthrottle-agent":    {`"nodes/proxy"`},
@@ -198,6 +198,9 @@ func TestAgentValues(t *testing.T) {
 		if found[not] != "" {
 			t.Errorf("there is %s", not)
 		}
+	}
+	if strings.Contains(found["ClusterRole/unthrottle-agent"], "events") {
+		t.Error("it may write events")
 	}
 	for _, not := range []string{"prometheus.io", "SYS_PTRACE", "tolerations"} {
 		if strings.Contains(found["DaemonSet/unthrottle-agent"], not) {

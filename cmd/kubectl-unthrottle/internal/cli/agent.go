@@ -24,7 +24,8 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/pods"
 )
 
-const agentHelp = `Reports all Go programs of a node: their GOMAXPROCS, their limit, and what is wrong. It changes nothing.
+const agentHelp = `Reports all Go programs of a node: their GOMAXPROCS, their limit, and what is wrong. It changes nothing; what is wrong
+now it writes as events of the pods.
 
 Usage:
   kubectl unthrottle agent [FLAGS]
@@ -53,7 +54,7 @@ type agentVerb struct {
 	options           agent.Options
 	listen, probes    string
 	certFile, keyFile string
-	insecure          bool
+	insecure, events  bool
 	ask               string
 	kubelet           pods.KubeletOptions
 }
@@ -78,6 +79,7 @@ func newAgent(stdio verb.IO) *cobra.Command {
 		flags.StringVar(&o.listen, "listen", ":9435", "ADDR\twhere it serves its reports (:9435)")
 		flags.StringVar(&o.probes, "probes", ":9436", "ADDR\twhere it answers probes, without TLS (:9436)")
 		verb.Number(flags, &o.options.MaxContainers, "max-containers", "", 1, "N\tat most N containers have metrics, those that use the most CPU (500)")
+		flags.BoolVar(&o.events, "events", true, "write an event of the pod for what is wrong now, with severity warning or worse, once an hour; --events=false: none")
 		flags.BoolVar(&o.options.PProf, "pprof", false, "serve its own profiles at /debug/pprof/, to callers that may get that nonResourceURL")
 
 		flags = l.Section("\nWho may ask:")
@@ -138,7 +140,7 @@ func (o *agentVerb) run(ctx context.Context) error {
 	return agent.New(o.options).Serve(ctx, l, probes)
 }
 
-// guard says whom it tells, and with which certificate.
+// guard says whom it tells, and with which certificate, and whether it writes events.
 func (o *agentVerb) guard() error {
 	if o.insecure {
 		return nil
@@ -152,6 +154,9 @@ func (o *agentVerb) guard() error {
 		return err
 	}
 	o.options.Guard = permit.New(client, o.options.Log)
+	if o.events && o.options.Pods != nil {
+		o.options.Events = agent.ToServer(client)
+	}
 	if o.certFile != "" {
 		f := &certs.Files{Cert: o.certFile, Key: o.keyFile, Log: o.options.Log}
 		o.options.Certificate = f

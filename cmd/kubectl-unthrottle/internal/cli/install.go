@@ -49,6 +49,7 @@ type installVerb struct {
 	cluster       cluster.Options
 	options       install.Options
 	dryRun, force bool
+	events        bool
 	wait          time.Duration
 	file          string
 }
@@ -68,6 +69,7 @@ func newInstall(stdio verb.IO) *cobra.Command {
 		flags := l.Section("What is installed:")
 		flags.StringVar(&o.options.Image, "image", "", "IMAGE\tthis image, instead of ghcr.io/unthrottle/kubectl-unthrottle:latest")
 		flags.StringVarP(&o.options.Namespace, "namespace", "n", o.options.Namespace, "NAME\tcreated if it does not exist (unthrottle)")
+		flags.BoolVar(&o.events, "events", true, "agents write events of pods for what is wrong now; --events=false: they don't, and may not")
 		flags.BoolVar(&o.options.Rules, "rules", false, "the rules of kubectl unthrottle alerts, as a ConfigMap")
 		flags.BoolVar(&o.options.Dashboard, "dashboard", false, "a dashboard for Grafana, as a ConfigMap")
 		flags.BoolVar(&o.options.Operator, "operator", false, "for Prometheus' operator: a PodMonitor, and the rules as a PrometheusRule")
@@ -82,6 +84,7 @@ func newInstall(stdio verb.IO) *cobra.Command {
 			if err := verb.NoArgs(l.Cmd, args); err != nil {
 				return err
 			}
+			o.options.NoEvents = !o.events
 			if err := o.options.Check(); err != nil {
 				return hint.Usage("kubectl unthrottle install --help shows what the flags take", "%w", err)
 			}

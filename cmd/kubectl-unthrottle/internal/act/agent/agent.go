@@ -2,7 +2,7 @@
 // again, and what a pods.Source knows of their containers. Out come a document with each Go program, what it counted since the
 // scan before, and metrics of the containers; [Agent.Serve] answers for them over HTTP.
 //
-// The agent writes nothing, anywhere, and starts nothing. It keeps what the last scan found and what the next one has to
+// The agent writes nothing but events of pods, if it is to, and starts nothing. It keeps what the last scan found and what the next one has to
 // compare with, so that a container that is gone is forgotten at the next scan.
 package agent
 
@@ -34,6 +34,7 @@ type Options struct {
 	Guard         *permit.Guard // nil: anybody may ask
 	Certificate   certs.Source  // nil: it answers without TLS
 	PProf         bool
+	Events        Recorder // of what is wrong now; nil: none is written
 	Log           *slog.Logger
 }
 
@@ -82,12 +83,24 @@ const stretch = 4
 // never busy.
 func (a *Agent) Run(ctx context.Context) {
 	said := ""
+	scans := make(chan *Scan, 1)
+	if a.o.Events != nil {
+		told := make(chan struct{})
+		defer func() { close(scans); <-told }()
+		go func() {
+			defer close(told)
+			e := newEvents(&a.o)
+			for s := range scans {
+				e.after(ctx, s.Doc, time.Now())
+			}
+		}()
+	}
 	var used time.Duration // when the last scan had ended; what the first one reads, it reads once
 	for ctx.Err() == nil {
 		began := time.Now()
 		a.beat.Store(int64(time.Since(a.began)))
 		limit, cancel := context.WithTimeout(ctx, a.o.Interval)
-		_, err := a.Scan(limit)
+		found, err := a.Scan(limit)
 		late := limit.Err() != nil
 		cancel()
 		if ctx.Err() != nil {
@@ -103,6 +116,12 @@ func (a *Agent) Run(ctx context.Context) {
 				a.o.Log.Error("scan", "error", err)
 			} else {
 				a.o.Log.Info("scan: all is well again")
+			}
+		}
+		if found != nil && a.o.Events != nil {
+			select {
+			case scans <- found:
+			default: // the API server keeps it waiting
 			}
 		}
 		now := host.OwnTime()

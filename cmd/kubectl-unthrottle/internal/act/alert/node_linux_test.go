@@ -1,6 +1,7 @@
 package alert
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -160,6 +161,15 @@ func TestNode(t *testing.T) {
 	command := `\(kubectl (-n default delete pod ` + pinned.Name + `)\)`
 	stale := p.says("UnthrottleStale",
 		`^Deployment default/pinned, container worker: `, `Its limit is 2 CPUs\. Its GOMAXPROCS is 1, set by its spec\. `, `What to do: restart the pods now `+command)
+	t.Run("events", func(t *testing.T) {
+		clustertest.WaitFor(t, time.Minute, func() error {
+			said, _, err := c.Kubectl("describe", "pod", pinned.Name)
+			if err == nil && !regexp.MustCompile(`Warning +UnthrottleStale .*unthrottle-agent +(?:spec\S+ )?GOMAXPROCS is still 1: its limit was changed meanwhile; fix: `).MatchString(said) {
+				err = fmt.Errorf("kubectl describe says\n%s", said)
+			}
+			return err
+		})
+	})
 	t.Run("metrics", func(t *testing.T) { metricsScraped(t, p) })
 	t.Run("dashboard", func(t *testing.T) { dashboardRuns(t, p) })
 

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -26,6 +27,7 @@ type Options struct {
 	Image     string // "": that of the files
 	Rules     bool   // for Prometheus, as a ConfigMap, or as an object where there is its operator
 	Dashboard bool   // for Grafana, as a ConfigMap
+	NoEvents  bool   // agents write no events of pods, and may not
 	Operator  bool   // Prometheus' operator is there: it finds the agents by a PodMonitor
 }
 
@@ -112,6 +114,19 @@ func (o *Options) adapt(object *unstructured.Unstructured) error {
 		object.SetNamespace(o.Namespace)
 	}
 	switch object.GetKind() {
+	case "ClusterRole":
+		if object.GetName() != name || !o.NoEvents {
+			return nil
+		}
+		rules, _, err := unstructured.NestedSlice(object.Object, "rules")
+		if err != nil {
+			return err
+		}
+		rules = slices.DeleteFunc(rules, func(r any) bool {
+			resources, _, _ := unstructured.NestedStringSlice(r.(map[string]any), "resources")
+			return slices.Equal(resources, []string{"events"})
+		})
+		return unstructured.SetNestedSlice(object.Object, rules, "rules")
 	case "ClusterRoleBinding":
 		subjects, _, err := unstructured.NestedSlice(object.Object, "subjects")
 		if err != nil {
@@ -122,14 +137,17 @@ func (o *Options) adapt(object *unstructured.Unstructured) error {
 		}
 		return unstructured.SetNestedSlice(object.Object, subjects, "subjects")
 	case "DaemonSet":
-		if o.Image == "" {
-			return nil
-		}
 		containers, _, err := unstructured.NestedSlice(object.Object, "spec", "template", "spec", "containers")
 		if err != nil {
 			return err
 		}
-		containers[0].(map[string]any)["image"] = o.Image
+		agent := containers[0].(map[string]any)
+		if o.Image != "" {
+			agent["image"] = o.Image
+		}
+		if o.NoEvents {
+			agent["args"] = append(agent["args"].([]any), "--events=false")
+		}
 		return unstructured.SetNestedSlice(object.Object, containers, "spec", "template", "spec", "containers")
 	}
 	return nil

@@ -135,6 +135,16 @@ func TestAdapt(t *testing.T) {
 			t.Errorf("%q is there %d times, want %d", text, got, want)
 		}
 	}
+	for _, no := range []bool{false, true} {
+		b.Reset()
+		if err := Write(&b, Options{Namespace: "unthrottle", NoEvents: no}); err != nil {
+			t.Fatal(err)
+		}
+		right, off := strings.Contains(b.String(), "- events\n"), strings.Contains(b.String(), "- --events=false\n")
+		if right == no || off != no {
+			t.Errorf("no events %t: the right is there %t, and the flag %t", no, right, off)
+		}
+	}
 	for _, bad := range []Options{{}, {Namespace: "A"}, {Namespace: "a", Image: "a b"}, {Namespace: "a", Image: "-a"}} {
 		if err := Write(nil, bad); err == nil {
 			t.Errorf("no error for %+v", bad)
@@ -151,7 +161,7 @@ func TestLeast(t *testing.T) {
 	for _, o := range objects {
 		switch o.GetKind() + "/" + o.GetName() {
 		case "ClusterRole/unthrottle-agent":
-			if got := fmt.Sprint(o.Object["rules"]); got != "[map[apiGroups:[] resources:[pods] verbs:[list watch]] "+
+			if got := fmt.Sprint(o.Object["rules"]); got != "[map[apiGroups:[] resources:[pods] verbs:[list watch]] map[apiGroups:[] resources:[events] verbs:[create]] "+
 				"map[apiGroups:[authentication.k8s.io] resources:[tokenreviews] verbs:[create]] map[apiGroups:[authorization.k8s.io] resources:[subjectaccessreviews] verbs:[create]]]" {
 				t.Errorf("the agent may %s", got)
 			}
