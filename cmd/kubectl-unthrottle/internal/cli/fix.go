@@ -33,7 +33,7 @@ what it does not understand. The rest of a file stays unchanged. If you name the
 {{flags}}
 
 Exit codes:
-  0 done   1 something could not be read or written   2 usage   3 --check: something would change   130 interrupted
+  0 done   1 something could not be read or written, or no workload was found   2 usage   3 --check: something would change   130 interrupted
 
 Examples:
   kubectl unthrottle fix --go 1.25 deploy/ | patch -p0
@@ -128,7 +128,10 @@ func (o *fixer) run(ctx context.Context, args []string) error {
 	if n := doc.Unread(); n > 0 {
 		return fmt.Errorf("%d of the problems above kept something from being read", n)
 	}
-	return nil
+	if o.stdout && set.Files[0].Data != nil { // objects of other kinds pass through: charts have none else, too
+		return nil
+	}
+	return o.given.looked(doc.Nothing(), inFiles)
 }
 
 // prepare checks what the flags say, and reads what they name.

@@ -24,7 +24,7 @@ that follows no limit gets the node's CPUs, however many there are.
 {{flags}}
 
 Exit codes:
-  0 done   1 something could not be read   2 usage   130 interrupted
+  0 done   1 something could not be read, or no workload was found   2 usage   130 interrupted
 
 Example:
   kubectl unthrottle forecast --node-cpus 8,64 deploy/
@@ -79,5 +79,5 @@ func (o *forecaster) run(ctx context.Context, args []string) error {
 	if n := doc.Unread(); n > 0 {
 		return fmt.Errorf("%d of the problems above kept something from being read", n)
 	}
-	return nil
+	return o.given.looked(doc.Nothing(), inFiles)
 }

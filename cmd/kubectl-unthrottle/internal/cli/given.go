@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -22,12 +23,30 @@ type given struct {
 	seen     []string // of --inventory
 	nodes    []int
 	program  *procs.Program // of --go
+	empty    bool           // there may be no workload
 }
 
 func (g *given) flags(flags *pflag.FlagSet) {
 	flags.StringArrayVarP(&g.files, "filename", "f", nil, "F\ta file, a directory or -, like an argument; may be repeated")
+	g.emptyFlag(flags)
 	g.programs(flags)
 }
+
+func (g *given) emptyFlag(flags *pflag.FlagSet) {
+	flags.BoolVar(&g.empty, "allow-empty", false, "exit with 0, not 1, if no workload is found")
+}
+
+// looked is an error where a verb had nothing to look at, which nothing says; "" if it had something. A gate that has looked at
+// nothing must not be green.
+func (g *given) looked(nothing, instead string) error {
+	if nothing == "" || g.empty {
+		return nil
+	}
+	return hint.With(errors.New(nothing), instead, "--allow-empty makes that a success")
+}
+
+// inFiles is what to do where files or a pipe have no workload.
+const inFiles = "set -o pipefail ends a script where the command before a pipe failed; a chart has to be rendered: helm template CHART | kubectl unthrottle lint -"
 
 // programs are the flags about programs and nodes.
 func (g *given) programs(flags *pflag.FlagSet) {

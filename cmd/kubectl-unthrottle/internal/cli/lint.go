@@ -33,7 +33,7 @@ its pods.
 To suppress a finding, add a comment: # unthrottle:ignore K004 the pod is never resized
 
 Exit codes:
-  0 done   1 something could not be read   2 usage   3 see --fail-on   130 interrupted
+  0 done   1 something could not be read, or no workload was found   2 usage   3 see --fail-on   130 interrupted
 
 Example:
   helm template ./chart | kubectl unthrottle lint -
@@ -110,7 +110,10 @@ func (o *linter) run(ctx context.Context, names []string) error {
 	if n := doc.Unread(); n > 0 {
 		return fmt.Errorf("%d of the problems above kept something from being read", n)
 	}
-	return nil
+	if o.live.on {
+		return o.looked(doc.Nothing(), "-A looks at all namespaces, -n NAME at another one")
+	}
+	return o.looked(doc.Nothing(), inFiles)
 }
 
 // look reads files, or a cluster, and asks the rules.

@@ -23,6 +23,8 @@ type Fix struct {
 	As        string     `json:"as,omitempty"`     // what Output is: strategic, json6902, kustomize or values
 	Output    string     `json:"output,omitempty"` // in place of changes in the files
 	Problems  []Problem  `json:"problems"`
+
+	nothing string // what had no workload in it
 }
 
 // A Decision is what is done about one finding, and why.
@@ -41,7 +43,7 @@ type Changed struct {
 
 // NewFix tells what was decided.
 func NewFix(set *manifest.Set, p *fix.Plan) *Fix {
-	d := &Fix{Files: len(set.Files), Workloads: len(set.Workloads), Decisions: []Decision{}, Changed: []Changed{}, Problems: problems(set)}
+	d := &Fix{Files: len(set.Files), Workloads: len(set.Workloads), Decisions: []Decision{}, Changed: []Changed{}, Problems: problems(set), nothing: nothing(set)}
 	for _, x := range p.Decisions {
 		d.Decisions = append(d.Decisions, Decision{x.Finding, x.Remedy, x.Changes(), x.Told})
 	}
@@ -81,6 +83,9 @@ func (d *Fix) verdict() string {
 	}
 	return quantity.Plural(changes, "change") + " in " + quantity.Plural(len(d.Changed), "file") + also + "."
 }
+
+// Nothing says where no workload was found; "" if there is one.
+func (d *Fix) Nothing() string { return d.nothing }
 
 // Unread is how many problems took something away.
 func (d *Fix) Unread() int { return unread(d.Problems) }

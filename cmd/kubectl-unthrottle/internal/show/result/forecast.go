@@ -20,6 +20,8 @@ type Forecast struct {
 	Nodes      []int       `json:"nodes"`   // their CPUs; none: not known
 	Containers []Container `json:"containers"`
 	Problems   []Problem   `json:"problems"`
+
+	nothing string // what had no workload in it
 }
 
 // A Container is what will be in one.
@@ -51,7 +53,7 @@ type Ps struct {
 
 // NewForecast asks for each container of what was read. The error is the context's.
 func NewForecast(ctx context.Context, set *manifest.Set, known lint.Known) (*Forecast, error) {
-	d := &Forecast{Nodes: append([]int{}, known.Nodes...), Containers: []Container{}, Problems: problems(set)}
+	d := &Forecast{Nodes: append([]int{}, known.Nodes...), Containers: []Container{}, Problems: problems(set), nothing: nothing(set)}
 	for _, w := range set.Workloads {
 		pod := forecast.For(w)
 		for i := range w.Pod.Containers {
@@ -108,6 +110,9 @@ func (c Container) wrong() bool {
 		return slices.ContainsFunc(p.OnNode, func(ps Ps) bool { return ps.Wrong })
 	})
 }
+
+// Nothing says where no workload was found; "" if there is one.
+func (d *Forecast) Nothing() string { return d.nothing }
 
 // Unread is how many problems took something away.
 func (d *Forecast) Unread() int { return unread(d.Problems) }

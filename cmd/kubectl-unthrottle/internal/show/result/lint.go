@@ -14,6 +14,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/manifest"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/workload"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/baseline"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/lint"
 )
@@ -29,7 +30,8 @@ type Lint struct {
 	Cluster   *Cluster       `json:"cluster,omitempty"`  // null: they are files
 	Baseline  *Baseline      `json:"baseline,omitempty"` // null: there is none
 
-	below func(file string) (name, root string) // nil: a file is called as it was named
+	nothing string                                // what had no workload in it
+	below   func(file string) (name, root string) // nil: a file is called as it was named
 }
 
 // Cluster is where live objects were read.
@@ -59,7 +61,7 @@ type Problem struct {
 
 // NewLint looks at what was read. The error is the context's, or lint.ErrTooMany.
 func NewLint(ctx context.Context, set *manifest.Set, known lint.Known) (*Lint, error) {
-	d := &Lint{Files: len(set.Files), Workloads: len(set.Workloads), Findings: []lint.Finding{}, Problems: problems(set)}
+	d := &Lint{Files: len(set.Files), Workloads: len(set.Workloads), Findings: []lint.Finding{}, Problems: problems(set), nothing: nothing(set)}
 	told := map[string]bool{}
 	for _, w := range set.Workloads {
 		findings, err := lint.Check(ctx, w, known)
@@ -82,6 +84,26 @@ func NewLint(ctx context.Context, set *manifest.Set, known lint.Known) (*Lint, e
 	}
 	d.Verdict = d.verdict()
 	return d, nil
+}
+
+// nothing says where no workload was found; "" if there is one. Of files and directories one is enough, as many hold other objects;
+// standard input has to have one of its own: nothing comes where the command before the pipe has failed.
+func nothing(set *manifest.Set) string {
+	in := func(f *manifest.File) bool {
+		return slices.ContainsFunc(set.Workloads, func(w *workload.Workload) bool { return w.At.File == f.Name })
+	}
+	for _, f := range set.Files {
+		if f.Name == manifest.Stdin && !in(f) {
+			return "no workload was found in standard input"
+		}
+	}
+	switch {
+	case len(set.Workloads) > 0:
+		return ""
+	case len(set.Files) == 1:
+		return "no workload was found in " + set.Files[0].Name
+	}
+	return "no workload was found in " + quantity.Plural(len(set.Files), "file")
 }
 
 // problems are those of what was read.
@@ -107,6 +129,14 @@ func NewClusterLint(ctx context.Context, found *cluster.Found, known lint.Known)
 	d.Cluster = &Cluster{
 		Context: found.Context, Server: found.Server, Namespace: found.Namespace, Objects: found.Objects,
 		Differ: slices.Concat([]string{}, found.Differ), About: found.String(),
+	}
+	switch {
+	case len(found.Workloads) > 0:
+		d.nothing = ""
+	case found.Namespace == "":
+		d.nothing = "no workload was found in the cluster"
+	default:
+		d.nothing = "no workload was found in namespace " + found.Namespace
 	}
 	d.Verdict = d.verdict()
 	return d, nil
@@ -184,6 +214,9 @@ func plural(n int, one, many string) string {
 	}
 	return fmt.Sprintf("%d %s", n, many)
 }
+
+// Nothing says where no workload was found; "" if there is one.
+func (d *Lint) Nothing() string { return d.nothing }
 
 // Unread is how many problems took something away.
 func (d *Lint) Unread() int { return unread(d.Problems) }
