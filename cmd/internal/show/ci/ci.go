@@ -58,6 +58,9 @@ func details(f *finding.Finding) string {
 	return strings.Join(lines, "\n")
 }
 
+// unknownRule is what goes by for the rule of a check that is neither right nor wrong.
+const unknownRule = "not-known"
+
 // Where a tool and its rules are described.
 const (
 	site  = "https://github.com/unthrottle/unthrottle"
@@ -108,9 +111,9 @@ func resultOf(c report.Check) (*garif.ReportingDescriptor, *garif.Result) {
 	f := c.Found
 	switch {
 	case c.Unknown != "":
-		result := garif.NewResult(garif.NewMessageFromText(c.About + ": " + c.Name + ": not known: " + c.Unknown))
+		result := garif.NewResult(garif.NewMessageFromText(notKnown(c)))
 		result.Kind, result.Level = garif.ResultKind_Open, garif.ResultLevel_None
-		return garif.NewRule("not-known"), result
+		return garif.NewRule(unknownRule), result
 	case f == nil:
 		result := garif.NewResult(garif.NewMessageFromText(c.About + ": " + c.Name))
 		result.Kind, result.Level = garif.ResultKind_Pass, garif.ResultLevel_None

@@ -48,6 +48,38 @@ func TestUnknown(t *testing.T) {
 	if n := strings.Count(b.String(), `"kind": "open"`); n != 2 || strings.Contains(b.String(), `"pass"`) {
 		t.Errorf("%d are open in %s", n, &b)
 	}
+	b.Reset()
+	unknown[1].Place = report.Place{File: "a.yaml", Line: 3}
+	if err := GitHub(&b, append([]report.Check{inFiles[0], inFiles[3]}, unknown...)); err != nil {
+		t.Fatal(err)
+	}
+	var commands []string
+	for line := range strings.Lines(b.String()) {
+		command, _, _ := strings.Cut(line, "%0A")
+		commands = append(commands, strings.TrimSpace(command))
+	}
+	if want := []string{ // after the warnings, before what is good to know
+		"::warning file=near/api.yaml,line=1,title=K004 pinned::Deployment/api: 100 %25 of it,",
+		"::warning title=not known::api: the current setting is right: not known: Undecided: too few blocks",
+		"::warning file=a.yaml,line=3,title=not known::fib: 2 is not worse than the base: not known: 2: +76 %25, 5 more blocks needed",
+		"::notice file=a b/api.yaml,line=3,endLine=7,title=K002 pinned::Deployment/api: 100 %25 of it,",
+	}; !slices.Equal(commands, want) {
+		t.Errorf("GitHub is told\n%q, want\n%q", commands, want)
+	}
+	b.Reset()
+	if err := GitLab(&b, unknown); err != nil {
+		t.Fatal(err)
+	}
+	var issues []struct {
+		Description string
+		CheckName   string `json:"check_name"`
+		Severity    string
+		Location    struct{ Path string }
+	}
+	if err := json.Unmarshal(b.Bytes(), &issues); err != nil || len(issues) != 2 || issues[0].Location.Path != "." || issues[1].Location.Path != "a.yaml" ||
+		issues[0].Severity != "minor" || issues[0].CheckName != "not-known" || !strings.HasSuffix(issues[0].Description, "too few blocks") {
+		t.Errorf("%v, %+v in %s", err, issues, &b)
+	}
 }
 
 func TestJUnit(t *testing.T) {

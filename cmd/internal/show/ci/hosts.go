@@ -1,6 +1,7 @@
 package ci
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,14 +13,13 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
 )
 
-// GitHub writes what was found as commands to GitHub's runner, which shows each beside its line. It shows ten warnings and ten
-// errors of a step, so the worst come first.
+// GitHub writes what was found, and what is not known, as commands to GitHub's runner, which shows each beside its line. It shows ten
+// warnings and ten errors of a step, so the worst come first.
 func GitHub(w io.Writer, checks []report.Check) error {
 	found := worstFirst(printable(checks))
 	var b strings.Builder
 	for _, c := range found {
-		f := c.Found
-		command := map[finding.Severity]string{finding.Info: "notice", finding.Warning: "warning", finding.Critical: "error"}[f.Severity]
+		command, title, text := toldOf(c)
 		var properties []string
 		add := func(name, value string) { properties = append(properties, name+"="+escapedProperty(value)) }
 		if c.Place.File != "" {
@@ -33,16 +33,29 @@ func GitHub(w io.Writer, checks []report.Check) error {
 				}
 			}
 		}
-		add("title", strings.TrimSpace(f.Rule+" "+f.Verdict))
-		text := c.About + ": " + f.Summary
-		if more := details(f); more != "" {
-			text += "\n" + more
-		}
+		add("title", title)
 		fmt.Fprintf(&b, "::%s %s::%s\n", command, strings.Join(properties, ","), escaped(text))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
+
+// toldOf is how a check is told: a command, a title, and the words.
+func toldOf(c report.Check) (command, title, text string) {
+	if c.Unknown != "" {
+		return "warning", "not known", notKnown(c)
+	}
+	f := c.Found
+	command = map[finding.Severity]string{finding.Info: "notice", finding.Warning: "warning", finding.Critical: "error"}[f.Severity]
+	text = c.About + ": " + f.Summary
+	if more := details(f); more != "" {
+		text += "\n" + more
+	}
+	return command, strings.TrimSpace(f.Rule + " " + f.Verdict), text
+}
+
+// notKnown says what is neither right nor wrong, and why.
+func notKnown(c report.Check) string { return c.About + ": " + c.Name + ": not known: " + c.Unknown }
 
 // escaped makes a text the message of a command.
 func escaped(text string) string {
@@ -54,17 +67,25 @@ func escapedProperty(text string) string {
 	return strings.NewReplacer(":", "%3A", ",", "%2C").Replace(escaped(text))
 }
 
+// worstFirst are the checks that say something. What is not known comes after the warnings, and before what is good to know.
 func worstFirst(checks []report.Check) (found []report.Check) {
 	for _, c := range checks {
-		if c.Found != nil {
+		if c.Found != nil || c.Unknown != "" {
 			found = append(found, c)
 		}
 	}
-	slices.SortStableFunc(found, func(a, b report.Check) int { return int(b.Found.Severity) - int(a.Found.Severity) })
+	rank := func(c report.Check) int {
+		if c.Unknown != "" {
+			return 2*int(finding.Warning) - 1
+		}
+		return 2 * int(c.Found.Severity)
+	}
+	slices.SortStableFunc(found, func(a, b report.Check) int { return rank(b) - rank(a) })
 	return found
 }
 
-// GitLab writes a Code Quality report. It is about files only: what stands in none is left out.
+// GitLab writes a Code Quality report. It is about files only: what was found in none is left out. What is not known stands at the
+// repository then, as a report without it would say that all is well.
 func GitLab(w io.Writer, checks []report.Check) error {
 	type lines struct {
 		Begin int `json:"begin"`
@@ -83,21 +104,26 @@ func GitLab(w io.Writer, checks []report.Check) error {
 	issues := []issue{}
 	times := map[string]int{} // GitLab shows one of those with the same fingerprint
 	for _, c := range checks {
-		if c.Found == nil || c.Place.File == "" {
+		i := issue{Location: location{c.Place.File, lines{max(1, c.Place.Line)}}}
+		switch {
+		case c.Unknown != "":
+			i.Description, i.CheckName, i.Severity = notKnown(c), unknownRule, "minor"
+			i.Location.Path = cmp.Or(c.Place.File, ".")
+		case c.Found == nil || c.Place.File == "":
 			continue
+		default:
+			i.Description, i.CheckName = c.About+": "+c.Found.Summary, c.Found.Rule
+			i.Severity = map[finding.Severity]string{finding.Info: "info", finding.Warning: "major", finding.Critical: "critical"}[c.Found.Severity]
 		}
 		key := c.Key
 		if key == "" {
-			key = c.About + "\n" + c.Found.Rule + "\n" + c.Found.Summary
+			key = c.About + "\n" + i.CheckName + "\n" + strings.TrimPrefix(i.Description, c.About+": ")
 		}
 		if times[key]++; times[key] > 1 {
 			key += fmt.Sprintf("\n%d", times[key])
 		}
-		issues = append(issues, issue{
-			Description: c.About + ": " + c.Found.Summary, CheckName: c.Found.Rule, Fingerprint: hashed(key),
-			Severity: map[finding.Severity]string{finding.Info: "info", finding.Warning: "major", finding.Critical: "critical"}[c.Found.Severity],
-			Location: location{c.Place.File, lines{max(1, c.Place.Line)}},
-		})
+		i.Fingerprint = hashed(key)
+		issues = append(issues, i)
 	}
 	return jsonTo(w, func(w io.Writer) error {
 		e := json.NewEncoder(w)

@@ -110,15 +110,13 @@ func (d Decision) Others() (texts []string) {
 	return texts
 }
 
-// Checks are one for each decision, or a single one that found nothing.
-func (d *Fix) Checks() (checks []report.Check) {
+// Checks are one for each decision, or a single one that found nothing, and what is not known.
+func (d *Fix) Checks() []report.Check {
+	var findings []report.Check
 	for _, x := range d.Decisions {
-		checks = append(checks, check(x.Finding, nil))
+		findings = append(findings, check(x.Finding, nil))
 	}
-	if len(checks) == 0 {
-		checks = []report.Check{{About: quantity.Plural(d.Workloads, "workload"), Name: "no rule finds anything wrong"}}
-	}
-	return checks
+	return checksOf(findings, d.Workloads, d.nothing, d.Problems, nil)
 }
 
 // Text is the changes as a diff, or what is asked for in its place, with each decision in comments: patch and git apply pass over

@@ -57,6 +57,8 @@ type Problem struct {
 	Severity string `json:"severity"` // error, warning or note
 	Text     string `json:"text"`
 	Hint     string `json:"hint,omitempty"`
+
+	position workload.Position // of which At tells
 }
 
 // NewLint looks at what was read. The error is the context's, or lint.ErrTooMany.
@@ -110,7 +112,7 @@ func nothing(set *manifest.Set) string {
 func problems(set *manifest.Set) []Problem {
 	list := []Problem{}
 	for _, p := range set.Problems {
-		list = append(list, Problem{p.At.String(), string(p.Severity), p.Text, p.Hint})
+		list = append(list, Problem{p.At.String(), string(p.Severity), p.Text, p.Hint, p.At})
 	}
 	return list
 }
@@ -230,28 +232,32 @@ func unread(problems []Problem) (n int) {
 	return n
 }
 
-// Checks are one for each finding, or a single one that found nothing.
-func (d *Lint) Checks() (checks []report.Check) {
+// Checks are one for each finding, or a single one that found nothing, and what is not known.
+func (d *Lint) Checks() []report.Check {
+	var findings []report.Check
 	for _, f := range d.Findings {
-		checks = append(checks, check(f, d.below))
+		findings = append(findings, check(f, d.below))
 	}
-	if len(checks) == 0 {
-		checks = []report.Check{{About: quantity.Plural(d.Workloads, "workload"), Name: "no rule finds anything wrong"}}
-	}
-	return checks
+	return checksOf(findings, d.Workloads, d.nothing, d.Problems, d.below)
 }
 
 // check is a finding as a system that runs builds reads it.
 func check(f lint.Finding, below func(file string) (path, root string)) report.Check {
-	c := report.Check{About: Place(f), Name: f.Rule + ": " + f.Verdict, Found: &f.Finding}
-	if at := f.At; at.File != "" && at.File != manifest.Stdin {
-		c.Place = report.Place{File: at.File, Line: at.Line, Column: at.Column, EndLine: at.EndLine}
-		if below != nil {
-			c.Place.File, c.Place.Root = below(at.File)
-		}
-	}
+	c := report.Check{About: Place(f), Name: f.Rule + ": " + f.Verdict, Found: &f.Finding, Place: placeOf(f.At, below)}
 	c.Key = strings.Join([]string{f.Rule, c.Place.File, f.Workload, f.Container, f.Variable}, "\n")
 	return c
+}
+
+// placeOf is a position in a file, as it is called in its repository. Standard input and live objects are in none.
+func placeOf(at workload.Position, below func(file string) (path, root string)) (p report.Place) {
+	if at.File == "" || at.File == manifest.Stdin {
+		return p
+	}
+	p = report.Place{File: at.File, Line: at.Line, Column: at.Column, EndLine: at.EndLine}
+	if below != nil {
+		p.File, p.Root = below(at.File)
+	}
+	return p
 }
 
 // Place is which container of what a finding is about.
