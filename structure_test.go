@@ -40,7 +40,7 @@ var house = []floor{
 	{"cmd/internal/command", "terminal bug demo verb asked progress conduct cli"},
 	{"cmd", "unthrottle"},
 	{"cmd/kubectl-unthrottle/internal/facts", "workload manifest binary registry forecast gitops permit cluster pods remedy"},
-	{"cmd/kubectl-unthrottle/internal/judge", "lint baseline fix policy audit prom"},
+	{"cmd/kubectl-unthrottle/internal/judge", "lint config baseline fix policy audit prom"},
 	{"cmd/kubectl-unthrottle/internal/show", "result page"},
 	{"cmd/kubectl-unthrottle/internal/act", "podtrial alert install inventory agents inpod door webhook/certs agent webhook"},
 	{"cmd/kubectl-unthrottle/internal", "cli"},

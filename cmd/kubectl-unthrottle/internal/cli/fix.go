@@ -95,7 +95,11 @@ func (o *fixer) run(ctx context.Context, args []string) error {
 	if err := o.results.Open(); err != nil {
 		return err
 	}
-	set, err := manifest.Read(ctx, manifest.Options{Stdin: o.stdio.In, Whole: o.stdout}, names...)
+	options := manifest.Options{Stdin: o.stdio.In, Whole: o.stdout}
+	if !o.stdout { // which is of the one file that is named
+		options.Exclude = o.given.project.excludes
+	}
+	set, err := manifest.Read(ctx, options, names...)
 	if err != nil {
 		return o.results.Drop(err)
 	}
@@ -104,7 +108,7 @@ func (o *fixer) run(ctx context.Context, args []string) error {
 		return o.results.Drop(err)
 	}
 	doc := result.NewFix(set, plan)
-	doc.Header = verb.NewHeader("fix")
+	doc.Header, doc.Project = verb.NewHeader("fix"), o.given.project.told(set.Excluded)
 	if o.as != "" {
 		doc.Patches(plan, o.as)
 	}
@@ -160,7 +164,7 @@ func (o *fixer) prepare(ctx context.Context, names []string) (lint.Known, error)
 			return lint.Known{}, hint.With(err, "--stdout is for one file, or - for standard input")
 		}
 	}
-	return o.given.known(ctx)
+	return o.given.all(ctx, names)
 }
 
 // stream prints the only file with its changes. What was decided goes to stderr, as comments.

@@ -54,14 +54,14 @@ func (o *forecaster) run(ctx context.Context, args []string) error {
 	if len(names) == 0 {
 		return hint.Usage("kubectl unthrottle forecast FILE, or - for standard input", "no manifest given")
 	}
-	known, err := o.given.known(ctx)
+	known, err := o.given.all(ctx, names)
 	if err != nil {
 		return err
 	}
 	if err := o.results.Open(); err != nil {
 		return err
 	}
-	set, err := manifest.Read(ctx, manifest.Options{Stdin: o.stdio.In}, names...)
+	set, err := manifest.Read(ctx, manifest.Options{Stdin: o.stdio.In, Exclude: o.given.project.excludes}, names...)
 	if err != nil {
 		return o.results.Drop(err)
 	}
@@ -72,7 +72,7 @@ func (o *forecaster) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return o.results.Drop(err)
 	}
-	doc.Header = verb.NewHeader("forecast")
+	doc.Header, doc.Project = verb.NewHeader("forecast"), o.given.project.told(set.Excluded)
 	if err := o.results.Finish(doc, nil); err != nil {
 		return err
 	}

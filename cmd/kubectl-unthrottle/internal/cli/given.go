@@ -24,10 +24,12 @@ type given struct {
 	nodes    []int
 	program  *procs.Program // of --go
 	empty    bool           // there may be no workload
+	project  project
 }
 
 func (g *given) flags(flags *pflag.FlagSet) {
 	flags.StringArrayVarP(&g.files, "filename", "f", nil, "F\ta file, a directory or -, like an argument; may be repeated")
+	g.project.flags(flags)
 	g.emptyFlag(flags)
 	g.programs(flags)
 }
@@ -55,6 +57,15 @@ func (g *given) programs(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&g.seen, "inventory", nil, "FILE\twhat agents report about running programs; may be repeated")
 	flags.IntSliceVar(&g.nodes, "node-cpus", nil, "N,…\tCPUs of the nodes that the programs may run on")
 	flags.Var(goFlag{&g.program}, "go", goUsage)
+}
+
+// all is what is known by the flags, and by the file of the project that what is named belongs to.
+func (g *given) all(ctx context.Context, names []string) (lint.Known, error) {
+	known, err := g.known(ctx)
+	if err != nil {
+		return known, err
+	}
+	return known, g.project.read(ctx, names, &known)
 }
 
 // known are the programs and nodes that the flags tell of. Images are read as long as ctx lasts, their programs when rules ask for them.

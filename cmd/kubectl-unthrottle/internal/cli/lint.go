@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -79,7 +80,7 @@ func (o *linter) run(ctx context.Context, names []string) error {
 	if len(names) == 0 && !o.live.on {
 		return hint.Usage("kubectl unthrottle lint FILE, or - for standard input, or --cluster", "no manifest given")
 	}
-	known, err := o.known(ctx)
+	known, err := o.all(ctx, names)
 	if err != nil {
 		return err
 	}
@@ -127,9 +128,10 @@ func (o *linter) look(ctx context.Context, names []string, known lint.Known) (do
 		if doc, err = result.NewClusterLint(ctx, found, known); err != nil {
 			return nil, err
 		}
+		doc.Project = o.project.told(0)
 		covered = readLive(found.Namespace, o.live.Selector != "" || doc.Unread() > 0)
 	} else {
-		set, err := manifest.Read(ctx, manifest.Options{Stdin: o.stdio.In}, names...)
+		set, err := manifest.Read(ctx, manifest.Options{Stdin: o.stdio.In, Exclude: o.project.excludes}, names...)
 		if err != nil {
 			return nil, err
 		}
@@ -139,6 +141,7 @@ func (o *linter) look(ctx context.Context, names []string, known lint.Known) (do
 		if doc, err = result.NewLint(ctx, set, known); err != nil {
 			return nil, err
 		}
+		doc.Project = o.project.told(set.Excluded)
 		root := ci.Repository(".")
 		doc.In(func(file string) (string, string) { return ci.Below(root, file) })
 		covered = o.baseline.readOf(set)
@@ -147,5 +150,5 @@ func (o *linter) look(ctx context.Context, names []string, known lint.Known) (do
 		return nil, ctx.Err()
 	}
 	doc.Header = verb.NewHeader("lint")
-	return doc, o.baseline.hold(doc, covered)
+	return doc, o.baseline.hold(doc, func(f baseline.Finding) bool { return covered(f) && !slices.Contains(doc.RulesOff, f.Rule) })
 }

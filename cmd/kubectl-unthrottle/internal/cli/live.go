@@ -47,6 +47,8 @@ func (c *live) check(l *verb.Flags, files []string) error {
 		return hint.Usage("kubectl unthrottle lint --cluster --"+given+" …", "--%s is for --cluster", given)
 	case c.on && len(files) > 0:
 		return hint.Usage("kubectl unthrottle lint --cluster, or kubectl unthrottle lint "+files[0], "--cluster looks at live objects, and %s is a file", files[0])
+	case c.on && l.FirstGiven("exclude") != "":
+		return hint.Usage("-n NAME or -l QUERY looks at less of a cluster", "--exclude is for files")
 	case c.AllNamespaces && c.Namespace != "":
 		return hint.Usage("-A, or -n "+c.Namespace, "--all-namespaces and --namespace cannot be used together")
 	}

@@ -2,6 +2,7 @@
 // facts; out come findings, edits and policies. It changes nothing in a cluster.
 //
 //	lint      the rules: a file each
+//	config    how a project wants its manifests to be judged
 //	baseline  findings that were there before
 //	fix       manifests with their findings remedied
 //	policy    the same rules, in an API server's own language

@@ -19,13 +19,17 @@ type join struct {
 	limits  map[string][]limitRange
 	around  map[place]workload.Around // what quotas and LimitRanges say, until there are more of them
 	pods    []*pendingPod
-	live    bool // they are an API server's
+	missed  map[missedKey]bool // ConfigMaps and Secrets that containers refer to, and that are not there
+	faulty  []*data            // those that an API server would refuse
+	live    bool               // they are an API server's
 }
+
+type missedKey struct{ kind, name string }
 
 func newJoin() *join {
 	return &join{
 		objects: map[dataKey][]*data{}, vpas: map[dataKey][]vpa{}, boosts: map[string][]boost{}, quotas: map[string][]quota{},
-		limits: map[string][]limitRange{}, around: map[place]workload.Around{},
+		limits: map[string][]limitRange{}, around: map[place]workload.Around{}, missed: map[missedKey]bool{},
 	}
 }
 
@@ -45,6 +49,15 @@ type dataKey struct{ kind, namespace, name string }
 type data struct {
 	file   *File
 	values map[string]dataValue
+	faults []fault // which an API server would refuse it for
+	wanted bool    // by a container
+}
+
+// A fault is what is wrong with an object that is no workload. It is an error where a workload refers to the object; else it is not for
+// us: a gate for workloads must not fail for it.
+type fault struct {
+	at         workload.Position
+	hint, text string
 }
 
 type dataValue struct {
@@ -87,7 +100,11 @@ func (j *join) add(o object) {
 	switch {
 	case o.kind == "ConfigMap" && o.group == "", o.kind == "Secret" && o.group == "":
 		key := dataKey{o.kind, o.namespace, o.name}
-		j.objects[key] = append(j.objects[key], o.values())
+		d := o.values()
+		j.objects[key] = append(j.objects[key], d)
+		if len(d.faults) > 0 {
+			j.faulty = append(j.faulty, d)
+		}
 	case o.kind == "VerticalPodAutoscaler":
 		v := o.vpa()
 		j.vpas[v.target] = append(j.vpas[v.target], v)
@@ -147,7 +164,10 @@ func (o object) values() *data {
 			if value.node.Kind == Scalar {
 				hint = "put it in quotes"
 			}
-			value.problem(Error, hint, "the value of the key %s is a %s: Kubernetes takes text only", short(key), kindName(value.node))
+			d.faults = append(d.faults, fault{
+				value.position(), hint,
+				fmt.Sprintf("the value of the key %s is a %s: Kubernetes takes text only", short(key), kindName(value.node)),
+			})
 		case len(v.text) > longestValue:
 			v.text, v.unknown = "", "it is too long for a variable"
 		case o.kind == "Secret":
@@ -295,9 +315,14 @@ func (j *join) data(p *pendingPod, kind, name string) (*data, string) {
 		case j.live:
 			return nil, fmt.Sprintf("%s %s could not be read", kind, short(name))
 		}
+		j.missed[missedKey{kind, name}] = true
 		return nil, fmt.Sprintf("%s %s is not among the files", kind, short(name))
 	case 1:
+		found[0].wanted = true
 		return found[0], ""
+	}
+	for _, d := range found {
+		d.wanted = true
 	}
 	return nil, fmt.Sprintf("there are %d of the name %s %s", len(found), kind, short(name))
 }

@@ -51,6 +51,9 @@ func (r *reader) find(ctx context.Context, names []string) []input {
 			w.add(input{name: "-"})
 			continue
 		}
+		if r.excluded(name) {
+			continue
+		}
 		info, err := os.Stat(name)
 		switch {
 		case err != nil:
@@ -161,6 +164,9 @@ func (w *walk) directory(t *tree, name, chart string) {
 				continue
 			}
 			mode = info.Mode().Type()
+		}
+		if (mode.IsDir() || mode.IsRegular() && isManifestName(e.Name())) && w.r.excluded(path) {
+			continue
 		}
 		switch {
 		case mode.IsDir() && notOurs[e.Name()]:

@@ -24,6 +24,7 @@ type Set struct {
 	Files     []*File
 	Workloads []*workload.Workload
 	Problems  []Problem
+	Excluded  int // files and directories that the options leave out
 }
 
 // Options say how to read. The zero value is fine.
@@ -34,6 +35,8 @@ type Options struct {
 	// API server's own bound is lower; a list may be larger, as its objects are read one by one.
 	MaxBytes  int64
 	MaxObject int
+	// Exclude says which files and directories are left alone, by the names that they were given or found by. nil: none.
+	Exclude func(name string) bool
 }
 
 const (
@@ -178,6 +181,7 @@ func Read(ctx context.Context, o Options, names ...string) (*Set, error) {
 	if err := r.join.resolve(ctx); err != nil {
 		return nil, err
 	}
+	r.tellFaults()
 	for _, f := range r.set.Files {
 		f.lines = nil // all places are told
 	}
@@ -192,7 +196,17 @@ type reader struct {
 	join       *join
 	rendering  rendering
 	trees      []*tree
+	unparsed   []brokenObject
 	containers int // and pods, that were met so far
+}
+
+// excluded says whether a file or directory is left alone, and counts it.
+func (r *reader) excluded(name string) bool {
+	if r.options.Exclude == nil || !r.options.Exclude(name) {
+		return false
+	}
+	r.set.Excluded++
+	return true
 }
 
 func (r *reader) close() {

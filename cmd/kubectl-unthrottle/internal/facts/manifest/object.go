@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -155,8 +156,62 @@ func (r *reader) broken(f *File, u unit, err error) bool {
 	case strings.Contains(err.Error(), "mapping values are not allowed"):
 		hint = "look at the indentation, and for a colon in a text without quotes"
 	}
-	r.problem(f, at, Error, hint, "%v", err)
+	switch kind, name := nameOf(text); {
+	case f.found && filled.Match(text):
+		r.problem(f, at, Warning, "render it first, or leave it out: --exclude", "it is a template that was not rendered: what it says is not known")
+	case f.found && !bytes.Contains(text, []byte("containers")) && !aboutPods.Match(text): // there is no pod in it, but one may refer to it
+		r.unparsed = append(r.unparsed, brokenObject{f, missedKey{kind, name}, fault{at, hint, err.Error()}})
+	default:
+		r.problem(f, at, Error, hint, "%v", err)
+	}
 	return true
+}
+
+// filled are places that sed and the like fill in, which YAML does not take where a value begins: @NAME@, %NAME%.
+var filled = regexp.MustCompile(`(?m)[:\-]\s+(@[A-Za-z_][A-Za-z0-9_]*@|%[A-Za-z_][A-Za-z0-9_]*%)`)
+
+// A brokenObject is one that does not parse, and as what others may refer to it.
+type brokenObject struct {
+	file *File
+	as   missedKey
+	fault
+}
+
+var (
+	// aboutPods are kinds that say something about pods without being referred to.
+	aboutPods = regexp.MustCompile(`\b(LimitRange|ResourceQuota|VerticalPodAutoscaler|StartupCPUBoost)\b`)
+
+	kindLine = regexp.MustCompile(`(?m)^kind:[ \t]*["']?(ConfigMap|Secret)\b`)
+	nameLine = regexp.MustCompile(`(?m)^metadata:(?:[ \t]*\{|[ \t]*\n(?:[ \t]+.*\n)*?[ \t]+)[ \t]*name:[ \t]*["']?([^\s"',}]+)`)
+)
+
+// nameOf is what an object is that does not parse, as far as its lines tell.
+func nameOf(text []byte) (kind, name string) {
+	if m := kindLine.FindSubmatch(text); m != nil {
+		kind = string(m[1])
+	}
+	if m := nameLine.FindSubmatch(text); m != nil {
+		name = string(m[1])
+	}
+	return kind, name
+}
+
+// tellFaults tells what is wrong with objects that are no workloads, when it is known which of them workloads refer to.
+func (r *reader) tellFaults() {
+	severity := func(wanted bool) Severity {
+		if wanted {
+			return Error
+		}
+		return Note
+	}
+	for _, d := range r.join.faulty {
+		for _, fault := range d.faults {
+			r.problem(d.file, fault.at, severity(d.wanted), fault.hint, "%s", fault.text)
+		}
+	}
+	for _, b := range r.unparsed {
+		r.problem(b.file, b.at, severity(r.join.missed[b.as]), b.hint, "%s", b.text)
+	}
 }
 
 // tabbed says whether there is a tab in the indentation of a line, or of the ones next to it: parsers differ in where they

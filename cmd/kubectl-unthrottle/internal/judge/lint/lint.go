@@ -41,6 +41,17 @@ type Known struct {
 
 	// Go is what Go programs are built with that nobody names: those of containers with a variable that only Go reads. nil: not known.
 	Go *procs.Program
+
+	Levels Levels
+}
+
+// Levels are how severe the findings of a rule are to a project. A rule that is not there has its own severities; one of nil is off.
+type Levels map[string]*finding.Severity
+
+// off says whether a rule is.
+func (l Levels) off(rule string) bool {
+	severity, ok := l[rule]
+	return ok && severity == nil
 }
 
 // A Rule looks at a container, or at a pod as a whole.
@@ -130,6 +141,9 @@ func Check(ctx context.Context, w *workload.Workload, known Known) ([]Finding, e
 	for i := range all {
 		found := &all[i]
 		found.Workload = name
+		if severity := known.Levels[found.Rule]; severity != nil {
+			found.Severity = *severity
+		}
 		if found.place < len(pod) {
 			c := pod[found.place].c
 			found.Container = c.Name
@@ -142,8 +156,22 @@ func Check(ctx context.Context, w *workload.Workload, known Known) ([]Finding, e
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	all, useless := takeBack(w, all)
-	return append(most(all), useless...), nil
+	all, useless := takeBack(w, all) // a comment about a rule that is off here has its effect elsewhere
+	all = slices.DeleteFunc(all, func(c candidate) bool { return known.Levels.off(c.Rule) })
+	return append(most(all), known.Levels.ofComments(useless)...), nil
+}
+
+// ofComments are the findings about comments, which are made last.
+func (l Levels) ofComments(useless []Finding) []Finding {
+	if l.off(unused) {
+		return nil
+	}
+	for i := range useless {
+		if severity := l[unused]; severity != nil {
+			useless[i].Severity = *severity
+		}
+	}
+	return useless
 }
 
 // A candidate is a finding with its place among the others.

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
-	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/show/sheet"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/manifest"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/result"
@@ -39,9 +38,7 @@ func Fix(d *result.Fix) *sheet.Sheet {
 		}
 	}
 	s.Add(sheet.Section{Title: "Not read, or not whole", Blocks: []sheet.Block{unread}})
-	s.Add(sheet.Section{Quiet: true, Blocks: []sheet.Block{sheet.Lines{Tone: sheet.Soft, Texts: []string{
-		quantity.Plural(d.Files, "file") + ", " + quantity.Plural(d.Workloads, "workload"),
-	}}}})
+	s.Add(sheet.Section{Quiet: true, Blocks: []sheet.Block{sheet.Lines{Tone: sheet.Soft, Texts: []string{d.Looked()}}}})
 	return s
 }
 

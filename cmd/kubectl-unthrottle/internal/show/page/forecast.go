@@ -26,6 +26,9 @@ func Forecast(d *result.Forecast) *sheet.Sheet {
 		s.Add(sheet.Section{Title: title, Blocks: []sheet.Block{table}})
 	}
 	s.Add(unread(d.Problems))
+	if at := d.Looked(); at != "" {
+		s.Add(sheet.Section{Quiet: true, Blocks: []sheet.Block{sheet.Lines{Tone: sheet.Soft, Texts: []string{at}}}})
+	}
 	s.Claims = []sheet.Claim{{Word: "forecast", Whole: true, Tone: tone, Text: d.Verdict}}
 	return s
 }

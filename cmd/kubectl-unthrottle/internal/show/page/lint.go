@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
-	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/show/sheet"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/manifest"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/lint"
@@ -23,15 +22,11 @@ func Lint(d *result.Lint) *sheet.Sheet {
 		s.Add(sheet.Section{Title: title(f), Blocks: []sheet.Block{sheet.Findings{named(f)}}})
 	}
 	s.Add(unread(d.Problems))
-	looked := quantity.Plural(d.Files, "file")
 	if c := d.Cluster; c != nil {
 		s.Add(sheet.Section{Title: "Pods that are not as their template says", Blocks: []sheet.Block{sheet.Listed(c.Differ)}})
-		looked = c.About
 	}
 	s.Add(sheet.Section{Title: gone(d), Blocks: []sheet.Block{goneList(d)}})
-	s.Add(sheet.Section{Quiet: true, Blocks: []sheet.Block{sheet.Lines{Tone: sheet.Soft, Texts: []string{
-		looked + ", " + quantity.Plural(d.Workloads, "workload"),
-	}}}})
+	s.Add(sheet.Section{Quiet: true, Blocks: []sheet.Block{sheet.Lines{Tone: sheet.Soft, Texts: []string{d.Looked()}}}})
 	return s
 }
 

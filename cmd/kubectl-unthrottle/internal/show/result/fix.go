@@ -14,6 +14,7 @@ import (
 // Fix is what is done about the findings in manifests.
 type Fix struct {
 	report.Header
+	Project
 	Verdict   string     `json:"verdict"` // one sentence
 	Files     int        `json:"files"`
 	Workloads int        `json:"workloads"`
@@ -129,6 +130,9 @@ func (d *Fix) Text() string {
 		}
 	}
 	comment(d.Verdict)
+	if at := d.looked(""); at != "" {
+		comment(at)
+	}
 	decision := func(x Decision) {
 		comment("", x.Finding.Rule+" "+x.Finding.Verdict+", "+x.Finding.At.String()+" "+Place(x.Finding))
 		for _, text := range append([]string{x.Outcome()}, x.Others()...) {

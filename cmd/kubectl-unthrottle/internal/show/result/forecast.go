@@ -16,6 +16,7 @@ import (
 // Forecast is which GOMAXPROCS the programs in manifests will have.
 type Forecast struct {
 	report.Header
+	Project
 	Verdict    string      `json:"verdict"` // one sentence
 	Nodes      []int       `json:"nodes"`   // their CPUs; none: not known
 	Containers []Container `json:"containers"`

@@ -22,6 +22,7 @@ import (
 // Lint is what the rules found in manifests, or in a cluster.
 type Lint struct {
 	report.Header
+	Project
 	Verdict   string         `json:"verdict"` // one sentence
 	Files     int            `json:"files"`
 	Workloads int            `json:"workloads"`
