@@ -126,6 +126,7 @@ func (l *Live) Add(data []byte, kind, version string) (Object, error) {
 		}
 	}
 	o.Idle = a.get("spec", "replicas").text() == "0" || kind == "Job" && a.over()
+	r.fold(f)
 	for i := range r.set.Problems[problems:] {
 		p := &r.set.Problems[problems+i]
 		p.At = workload.Position{Path: strings.TrimSuffix(o.String()+": "+p.At.Path, ": ")}

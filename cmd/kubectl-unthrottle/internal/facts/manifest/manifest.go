@@ -44,8 +44,6 @@ const (
 	maxObject = 4 << 20
 	// smallList is up to where a list is read as one: beyond, it is cut into its objects first.
 	smallList = 1 << 20
-	// mostProblems is how many problems of one file are told.
-	mostProblems = 50
 )
 
 // A Problem is what was wrong with something that was read, or why it was not.
@@ -77,7 +75,7 @@ type File struct {
 
 	lines    *lines
 	units    []unit
-	problems int
+	problems problems
 	in       string // its directory, once it was asked for
 	chart    string // directory of the Helm chart that it is a template of
 	found    bool   // in a directory, and not given by name
@@ -182,6 +180,7 @@ func Read(ctx context.Context, o Options, names ...string) (*Set, error) {
 		return nil, err
 	}
 	r.tellFaults()
+	r.fold(r.set.Files...)
 	for _, f := range r.set.Files {
 		f.lines = nil // all places are told
 	}
@@ -213,19 +212,6 @@ func (r *reader) close() {
 	for _, t := range r.trees {
 		t.root.Close()
 	}
-}
-
-// problem adds a problem of a file. A file with thousands of them is told of the first few.
-func (r *reader) problem(f *File, at workload.Position, severity Severity, hint, format string, args ...any) {
-	if f != nil {
-		if f.problems++; f.problems > mostProblems {
-			return
-		}
-		if f.problems == mostProblems {
-			severity, hint, format, args = Warning, "", "too many problems in this file: the rest are left out", nil
-		}
-	}
-	r.set.Problems = append(r.set.Problems, Problem{at, severity, fmt.Sprintf(format, args...), hint})
 }
 
 // sortProblems puts the problems of a file in order; files keep theirs.

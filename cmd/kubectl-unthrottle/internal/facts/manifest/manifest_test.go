@@ -302,8 +302,9 @@ func TestBounds(t *testing.T) {
 	})
 	t.Run("many duplicates", func(t *testing.T) {
 		set := read(t, pod+strings.Repeat("x: 1\n", 1000))
-		if len(set.Problems) != mostProblems || len(set.Workloads) != 1 {
-			t.Errorf("%d problems, %d workloads", len(set.Problems), len(set.Workloads))
+		const want = `the key "x" stands in line 14, too; and 998 more like this, the next in lines 16, 17 and 18`
+		if len(set.Problems) != 1 || set.Problems[0].Text != want || set.Problems[0].At.Line != 15 || len(set.Workloads) != 1 {
+			t.Errorf("%+v, %d workloads", set.Problems, len(set.Workloads))
 		}
 	})
 }

@@ -124,7 +124,7 @@ func (r *reader) objects(ctx context.Context, f *File) {
 		f.Skipped = "no object of Kubernetes"
 	}
 	f.Data, f.units, f.lines = nil, nil, nil
-	if !f.found && f.problems == 0 {
+	if !f.found && len(f.problems) == 0 {
 		r.problem(f, workload.Position{File: f.Name}, Note, "", "there is no object of Kubernetes in it: nothing has apiVersion and kind")
 	}
 }
@@ -206,11 +206,11 @@ func (r *reader) tellFaults() {
 	}
 	for _, d := range r.join.faulty {
 		for _, fault := range d.faults {
-			r.problem(d.file, fault.at, severity(d.wanted), fault.hint, "%s", fault.text)
+			r.tell(d.file, "a value of a ConfigMap or Secret", Problem{fault.at, severity(d.wanted), fault.text, fault.hint})
 		}
 	}
 	for _, b := range r.unparsed {
-		r.problem(b.file, b.at, severity(r.join.missed[b.as]), b.hint, "%s", b.text)
+		r.tell(b.file, b.text, Problem{b.at, severity(r.join.missed[b.as]), b.text, b.hint})
 	}
 }
 
