@@ -96,6 +96,10 @@ func TestMutate(t *testing.T) {
 			name: "another variable refers to it", o: Options{Mode: Fix}, warnings: []string{"(K003); fix: "},
 			container: `env: [{name: GOMAXPROCS, valueFrom: {resourceFieldRef: {resource: limits.cpu}}}, {name: MORE, value: a $(GOMAXPROCS)}]`,
 		},
+		{
+			name: "another variable refers to a number", o: Options{Mode: Fix}, warnings: []string{"(K005); fix: "},
+			container: "resources: {limits: {cpu: 2}}\nenv: [{name: GOMAXPROCS, value: '64'}, {name: MORE, value: a $(GOMAXPROCS)}]",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.o.WarnOn == finding.Info && !strings.Contains(c.name, "info") {

@@ -127,13 +127,14 @@ func (f *facts) obstacle(r remedy.Remedy) string {
 	case v.Form == workload.Literal && v.Text != v.Value:
 		return "its value is put together from other variables"
 	}
-	if r.Action != remedy.Remove {
-		return ""
-	}
-	if refers(f.c, r.Variable) {
+	same := r.Action == remedy.Repair && v.Divisor == "" // which means 1 already
+	switch {
+	case !same && refers(f.c, r.Variable): // what refers to it changes with it, whatever that is for
 		return "the container's command or another variable refers to $(" + r.Variable + ")"
+	case r.Action == remedy.Remove:
+		return f.behind(r.Variable)
 	}
-	return f.behind(r.Variable)
+	return ""
 }
 
 // behind says what would set a variable if the container's own were taken out, or "".
