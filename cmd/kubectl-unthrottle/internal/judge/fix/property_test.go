@@ -8,13 +8,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/manifest"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/workload"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/lint"
 )
 
 // check checks what holds for every text: the bytes outside of the edits are the same, the result is read without new problems, the
-// workloads are the same but for the variables that were decided about, and a second run changes nothing.
+// workloads are the same but for the variables that were decided about, a second run changes nothing, and lint finds nothing about
+// the variables that were changed but that something changes the limit they go by.
 func check(t testing.TB, in, out []byte, p *Plan, k lint.Known) {
 	t.Helper()
 	before, after := read(t, in), read(t, out)
@@ -40,6 +42,28 @@ func check(t testing.TB, in, out []byte, p *Plan, k lint.Known) {
 		a, b := named(w, changed), named(after.Workloads[i], changed)
 		if a != b {
 			t.Errorf("before\n%s\nafter\n%s\n%s", a, b, out)
+		}
+	}
+	written := map[string]bool{}
+	of := func(at int, container, variable string) string {
+		return fmt.Sprint(at, "\x00", container, "\x00", variable)
+	}
+	for _, d := range p.Decisions {
+		for i, w := range before.Workloads { // several may have one name
+			if at := d.Finding.At.Offset; d.Changes() && w.At.Offset <= at && at < w.At.End {
+				written[of(i, d.Finding.Container, d.Remedy.Variable)] = true
+			}
+		}
+	}
+	for i, w := range after.Workloads {
+		found, err := lint.Check(t.Context(), w, k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range found {
+			if written[of(i, f.Container, f.Variable)] && !(f.Rule == "K004" && f.Severity == finding.Warning) {
+				t.Errorf("lint finds in what fix wrote: %s %s, container %s: %s\n%s", f.Rule, f.Workload, f.Container, f.Summary, out)
+			}
 		}
 	}
 	again, q := fixed(t, out, k)

@@ -24,7 +24,7 @@ func pinned(f *facts) []Finding {
 		}
 		return one(n.saying("a container's environment stays as it was at its start, and a GOMAXPROCS there ends Go's own updates"))
 	}
-	if known && !does || f.w.Kind == "Job" || f.w.Kind == "CronJob" {
+	if known && !does || f.asFixed() || f.w.Kind == "Job" || f.w.Kind == "CronJob" {
 		return nil
 	}
 	n := f.about(finding.Info, f.takeOut(leave("leave it as it is", "an older program needs it")), "GOMAXPROCS is fixed at %s: Go 1.25 and later would follow the limit", s.Value).
@@ -36,6 +36,18 @@ func pinned(f *facts) []Finding {
 		n = n.saying("for Go 1.25 and later with a go line to match; an older program needs it")
 	}
 	return one(n.saying("since Kubernetes 1.35 a limit can change while the program runs; the environment can't"))
+}
+
+// asFixed reports whether GOMAXPROCS is as a remedy leaves it for a program that does not follow its limit, or of which that is not
+// known: by a reference, which is made new with each container, or as the number that a reference can't make. As long as nothing
+// changes the limit of a running container there is no more to say of it.
+func (f *facts) asFixed() bool {
+	v := f.procs.Var
+	if does, _ := f.itself(); does || v == nil {
+		return false
+	}
+	fits := f.fitting().remedies[0]
+	return v.Form == workload.ResourceRef || v.Form == workload.Literal && fits.Resource == "" && v.Text == fits.Value
 }
 
 // renewed is the cure for a program that needs GOMAXPROCS: that it is recreated with the container or the pod.

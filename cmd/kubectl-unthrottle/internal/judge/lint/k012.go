@@ -10,7 +10,7 @@ import (
 // affinity mask says it all, and every version of Go reads it.
 func exclusive(f *facts) []Finding {
 	s := f.procs
-	if f.isGo == other || f.c.Role == workload.Init || !s.Valid() || s.Node || !f.guaranteed || float64(s.Procs) != f.c.Limit.Value {
+	if f.isGo == other || f.c.Role == workload.Init || !s.Valid() || s.Node || !f.guaranteed || f.asFixed() || float64(s.Procs) != f.c.Limit.Value {
 		return nil
 	}
 	return one(f.about(finding.Info, f.spare(),

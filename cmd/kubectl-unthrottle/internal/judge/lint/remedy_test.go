@@ -41,7 +41,7 @@ func TestRemedies(t *testing.T) {
 		{"another has no limit", build(container("b"), limit("3"), ref("GOMAXPROCS", "app/limits.cpu", "1")), go124, "K003 set GOMAXPROCS limits.cpu", ""},
 		{"another has no limit, thousandths", build(container("b"), limit("3"), ref("GOMAXPROCS", "app/limits.cpu", "1m")), go126, "K001 remove GOMAXPROCS", ""},
 		{"no limit, no image", build(image(""), pinnedRef), Known{}, "K003 leave", "may bring a limit"},
-		{"pinned", build(limit("2"), pinnedRef), Known{}, "K004 leave, newer: remove GOMAXPROCS", ""},
+		{"pinned", build(limit("2"), procsIs("2")), Known{}, "K004 leave, newer: remove GOMAXPROCS", ""},
 		{"pinned, Go 1.26", build(limit("2"), pinnedRef), go126, "K004 remove GOMAXPROCS", ""},
 		{"pinned, VPA in place", build(limit("2"), pinnedRef, vpa("InPlace")), Known{}, "K004 leave, newer: remove GOMAXPROCS", ""},
 		{"pinned, VPA in place, Go 1.24", build(limit("2"), pinnedRef, vpa("InPlace")), go124, "K004 leave", "restarted"},
