@@ -122,7 +122,7 @@ var asked = map[string]string{
 func (r run) chart(found *repository, tree, chart string) {
 	found.charts++
 	dir := filepath.Join(tree, chart)
-	if err := withoutMissing(dir); err != nil {
+	if err := (underWay{}).withoutMissing(dir); err != nil {
 		found.failed = append(found.failed, chart+": "+err.Error())
 		return
 	}
@@ -282,9 +282,16 @@ func chartsIn(tree string) (charts []string, err error) {
 	return charts, err
 }
 
+// underWay are the charts that are being made whole, each for the sake of the one before it: one that needs itself, or another one that
+// needs it, is not brought once more.
+type underWay map[string]bool
+
 // withoutMissing takes out of a chart's list the charts that it needs and that do not lie in the repository, and brings those
 // that lie elsewhere in it.
-func withoutMissing(dir string) error {
+func (u underWay) withoutMissing(dir string) error {
+	dir = filepath.Clean(dir)
+	u[dir] = true
+	defer delete(u, dir)
 	for _, name := range []string{"Chart.yaml", "requirements.yaml"} {
 		file := filepath.Join(dir, name)
 		text, err := os.ReadFile(file)
@@ -294,7 +301,7 @@ func withoutMissing(dir string) error {
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(file, []byte(present(dir, string(text))), 0o644); err != nil {
+		if err := os.WriteFile(file, []byte(u.present(dir, string(text))), 0o644); err != nil {
 			return err
 		}
 		if err := os.RemoveAll(strings.TrimSuffix(file, ".yaml") + ".lock"); err != nil {
@@ -310,7 +317,7 @@ var (
 )
 
 // present is a list of needed charts without those that are not there.
-func present(dir, text string) string {
+func (u underWay) present(dir, text string) string {
 	head, list, ok := strings.Cut("\n"+text, "\ndependencies:")
 	if !ok {
 		return text
@@ -327,7 +334,7 @@ func present(dir, text string) string {
 			end = starts[i+1][0]
 		}
 		one := list[at[0]:end]
-		if name := field(one, "name"); have(dir, name) || bring(dir, name, field(one, "repository")) {
+		if name := field(one, "name"); have(dir, name) || u.bring(dir, name, field(one, "repository")) {
 			kept.WriteString(one)
 		}
 	}
@@ -352,7 +359,7 @@ func have(dir, name string) bool {
 }
 
 // bring puts a chart of the same repository where helm looks for it. Charts of other repositories are left out.
-func bring(dir, name, repository string) bool {
+func (u underWay) bring(dir, name, repository string) bool {
 	from, local := strings.CutPrefix(repository, "file://")
 	for _, candidate := range []string{filepath.Join(dir, from), filepath.Join(filepath.Dir(dir), name)} {
 		if !local && candidate == filepath.Join(dir, from) {
@@ -361,7 +368,10 @@ func bring(dir, name, repository string) bool {
 		if _, err := os.Stat(filepath.Join(candidate, "Chart.yaml")); err != nil {
 			continue
 		}
-		if withoutMissing(candidate) != nil {
+		if u[candidate] || strings.HasPrefix(dir, candidate+string(filepath.Separator)) { // a copy of what it is copied into has no end
+			continue
+		}
+		if u.withoutMissing(candidate) != nil {
 			continue
 		}
 		return os.CopyFS(filepath.Join(dir, "charts", name), os.DirFS(candidate)) == nil
