@@ -11,10 +11,10 @@ import (
 
 // Fix shows the answer, what is done about each finding and why, and the changes.
 func Fix(d *result.Fix) *sheet.Sheet {
-	tone := sheet.Good
+	tone := nothingWrong(d.Nothing(), d.Unread())
 	s := &sheet.Sheet{Program: program, Verb: "fix", Document: d}
 	for _, x := range d.Decisions {
-		if !x.Changes {
+		if !x.Changes && tone == sheet.Good {
 			tone = sheet.Plain
 		}
 		s.Add(sheet.Section{Title: title(x.Finding), Blocks: []sheet.Block{sheet.Findings{decided(x)}}})

@@ -11,7 +11,7 @@ import (
 
 // Forecast shows the answer, and for each container what each kind of program will have there.
 func Forecast(d *result.Forecast) *sheet.Sheet {
-	tone := sheet.Good
+	tone := nothingWrong(d.Nothing(), d.Unread())
 	s := &sheet.Sheet{Program: program, Verb: "forecast", Document: d}
 	for _, c := range d.Containers {
 		title := c.At.String() + "  " + c.Workload + ", container " + c.Name + ": " + c.Limit

@@ -86,13 +86,24 @@ func named(f lint.Finding) finding.Finding {
 }
 
 func lintTone(d *result.Lint) sheet.Tone {
-	tone := sheet.Good
-	var worst finding.Severity
-	for i, f := range d.Findings {
-		if i == 0 || f.Severity > worst {
-			worst = f.Severity
-			tone = sheet.ToneOf(worst)
-		}
+	whole := nothingWrong(d.Nothing(), d.Unread())
+	if len(d.Findings) == 0 {
+		return whole
 	}
-	return tone
+	worst := finding.Info
+	for _, f := range d.Findings {
+		worst = max(worst, f.Severity)
+	}
+	if worst == finding.Info && whole != sheet.Good {
+		return whole
+	}
+	return sheet.ToneOf(worst)
+}
+
+// nothingWrong is the tone of an answer that finds nothing wrong: good, if all was read that was given, and there was something.
+func nothingWrong(nothing string, unread int) sheet.Tone {
+	if nothing != "" || unread > 0 {
+		return sheet.Warn
+	}
+	return sheet.Good
 }

@@ -4,14 +4,18 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/show/render"
+	"github.com/unthrottle/unthrottle/cmd/internal/show/sheet"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/manifest"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/workload"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/baseline"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/fix"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/lint"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/result"
 )
@@ -72,5 +76,43 @@ func TestCluster(t *testing.T) {
 	}
 	if got := b.String(); got != strings.ReplaceAll(string(want), "\r\n", "\n") {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// TestTones: an answer is green only where all was read that was given, and there was something to look at.
+func TestTones(t *testing.T) {
+	const fine = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c, image: i, resources: {limits: {cpu: 2}}}]}\n"
+	const note = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c, image: i, resources: {limits: {cpu: 2}}, env: [{name: GOMAXPROCS, value: '2'}]}]}\n"
+	const broken = "apiVersion: v1\nkind: Pod\nspec: [}\n"
+	for _, c := range []struct {
+		text                string
+		lint, fix, forecast sheet.Tone
+	}{
+		{fine, sheet.Good, sheet.Good, sheet.Warn}, // of a Go that is not known
+		{note, sheet.ToneOf(finding.Info), sheet.Plain, sheet.Good},
+		{"", sheet.Warn, sheet.Warn, sheet.Warn},
+		{fine + "---\n" + broken, sheet.Warn, sheet.Warn, sheet.Warn},
+		{note + "---\n" + broken, sheet.Warn, sheet.Warn, sheet.Warn},
+	} {
+		set, err := manifest.Read(t.Context(), manifest.Options{Stdin: strings.NewReader(c.text)}, "-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		linted, err := result.NewLint(t.Context(), set, lint.Known{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, err := fix.Make(t.Context(), set, lint.Known{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		told, err := result.NewForecast(t.Context(), set, lint.Known{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := []sheet.Tone{Lint(linted).Claims[0].Tone, Fix(result.NewFix(set, plan)).Claims[0].Tone, Forecast(told).Claims[0].Tone}
+		if want := []sheet.Tone{c.lint, c.fix, c.forecast}; !slices.Equal(got, want) {
+			t.Errorf("%q: %v, want %v", c.text, got, want)
+		}
 	}
 }

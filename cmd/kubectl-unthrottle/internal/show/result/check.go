@@ -14,7 +14,7 @@ func checksOf(findings []report.Check, workloads int, nothing string, problems [
 		checks = []report.Check{{About: quantity.Plural(workloads, "workload"), Name: "no rule finds anything wrong"}}
 	}
 	if nothing != "" {
-		checks = append(checks, report.Check{About: quantity.Plural(workloads, "workload"), Name: "a workload was found", Unknown: nothing})
+		checks = append(checks, report.Check{About: "what was given", Name: "there is a workload", Unknown: nothing})
 	}
 	for _, p := range problems {
 		if p.Severity != string(manifest.Note) {
