@@ -101,7 +101,10 @@ type Seen struct {
 }
 
 // ErrUnseen is the error of times of which too little was seen.
-type ErrUnseen struct{ Why string }
+type ErrUnseen struct {
+	Why    string
+	Passes bool // it may be seen the next time: the meter stood still, or came too late
+}
 
 func (e *ErrUnseen) Error() string { return e.Why }
 
@@ -140,13 +143,14 @@ func Between(lines []Line, id string, begin, end time.Time) (Seen, error) {
 	}
 	if first < 0 || last <= first {
 		if refused != "" {
-			return s, &ErrUnseen{refused}
+			return s, &ErrUnseen{refused, false}
 		}
-		return s, &ErrUnseen{fmt.Sprintf("%d lines of the meter, and none about this container during the load", len(lines))}
+		return s, &ErrUnseen{fmt.Sprintf("%d lines of the meter, and none about this container during the load", len(lines)), true}
 	}
 	s.Begin, s.End = lines[of[first]], lines[of[last]]
 	if s.Begin.At.Sub(begin).Abs() > gap || end.Sub(s.End.At).Abs() > gap {
-		return s, &ErrUnseen{fmt.Sprintf("the meter stood still: it saw %s of %s", s.End.At.Sub(s.Begin.At).Round(time.Millisecond), end.Sub(begin).Round(time.Millisecond))}
+		saw, of := s.End.At.Sub(s.Begin.At).Round(time.Millisecond), end.Sub(begin).Round(time.Millisecond)
+		return s, &ErrUnseen{fmt.Sprintf("the meter stood still: it saw %s of %s", saw, of), true}
 	}
 	s.Last = *s.End.of(id)
 	s.Counters, s.Between = s.Last.Counters.Since(s.Begin.of(id).Counters), s.End.At.Sub(s.Begin.At)

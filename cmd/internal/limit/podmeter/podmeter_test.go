@@ -90,18 +90,19 @@ func TestBetween(t *testing.T) {
 		change func(i int, c *Container)
 		from   time.Duration
 		why    string
+		passes bool
 	}{
-		"another container": {strings.Repeat("0", 64), nil, 0, "none about this container"},
-		"refused":           {idA, func(_ int, c *Container) { c.Refused = "it runs as user 5" }, 0, "it runs as user 5"},
-		"too late":          {idA, func(i int, c *Container) { c.ID = map[bool]string{true: idA, false: "x"}[i > 30] }, 0, "stood still"},
-		"ended too early":   {idA, func(i int, c *Container) { c.ID = map[bool]string{true: idA, false: "x"}[i < 30] }, 0, "stood still"},
-		"another time":      {idA, nil, time.Hour, "none about this container"},
+		"another container": {strings.Repeat("0", 64), nil, 0, "none about this container", true},
+		"refused":           {idA, func(_ int, c *Container) { c.Refused = "it runs as user 5" }, 0, "it runs as user 5", false},
+		"too late":          {idA, func(i int, c *Container) { c.ID = map[bool]string{true: idA, false: "x"}[i > 30] }, 0, "stood still", true},
+		"ended too early":   {idA, func(i int, c *Container) { c.ID = map[bool]string{true: idA, false: "x"}[i < 30] }, 0, "stood still", true},
+		"another time":      {idA, nil, time.Hour, "none about this container", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			all, begin := lines(51, test.change)
 			_, err := Between(all, test.id, begin.Add(test.from), begin.Add(test.from+5*time.Second))
 			var unseen *ErrUnseen
-			if !errors.As(err, &unseen) || !strings.Contains(err.Error(), test.why) {
+			if !errors.As(err, &unseen) || !strings.Contains(err.Error(), test.why) || unseen.Passes != test.passes {
 				t.Errorf("got %v, want %q", err, test.why)
 			}
 		})

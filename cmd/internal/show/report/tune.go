@@ -30,7 +30,8 @@ type Tune struct {
 	Seed        uint64          `json:"seed"`
 	Seconds     float64         `json:"seconds"`
 	Finished    bool            `json:"finished"`
-	Resume      string          `json:"resume,omitempty"` // the command that goes on
+	Failure     string          `json:"failure,omitempty"` // the error that ended it before it was finished
+	Resume      string          `json:"resume,omitempty"`  // the command that goes on
 	Warnings    []string        `json:"warnings"`
 }
 

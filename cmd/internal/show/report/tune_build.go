@@ -58,6 +58,7 @@ func NewTune(s *tune.Study) (*Tune, error) {
 			return nil, err
 		}
 		d.warn(s)
+		d.endedBy(s.Failure)
 		return d, nil
 	}
 	if s.Plan.Kind == tune.ServerKind {
@@ -99,14 +100,25 @@ func NewTune(s *tune.Study) (*Tune, error) {
 	}
 	d.sortLoads()
 	d.warn(s)
+	d.endedBy(s.Failure)
 	return d, nil
+}
+
+// endedBy makes the error that ended a study what is read first. What is known all the same comes after it.
+func (d *Tune) endedBy(failure string) {
+	if failure == "" {
+		return
+	}
+	d.Failure, d.Finished = failure, false
+	v := &d.Verdict
+	v.Text, v.Also = "Error: "+strings.TrimSuffix(failure, ".")+".", append([]string{v.Text}, v.Also...)
 }
 
 func (d *Tune) newLoad(s *tune.Study, i int, t *search.Tune, v search.TuneVerdict) TuneLoad {
 	p := s.Pilot
 	l := p.Loads[i]
 	words := tuneWords{
-		TuneVerdict: v, plan: s.Plan, load: l, tail: l.Tail, unit: s.Plan.Unit(), perRun: p.PerRun / s.Pace(), spent: d.Seconds, budget: s.Plan.Budget.Seconds(), late: outOfTime(s, i),
+		TuneVerdict: v, plan: s.Plan, load: l, tail: l.Tail, unit: s.Plan.Unit(), perRun: p.PerRun / s.Pace(), spent: d.Seconds, budget: s.Plan.Budget.Seconds(), late: s.OutOfTime(i), failed: s.Failure != "",
 		beside: s.Beside(i), again: again(s, i), cpus: s.Environment.CPUs, limit: p.GOMEMLIMIT, peaks: [2]float64{peak(s, i, v.Current), peak(s, i, v.Leader)}, memory: p.Memory,
 	}
 	if p.GC != nil {
@@ -160,19 +172,6 @@ func peak(s *tune.Study, load int, c search.Candidate) float64 {
 		return 0
 	}
 	return sample.Summarise(peaks).Median
-}
-
-// outOfTime reports whether a load's search ended because of the budget.
-func outOfTime(s *tune.Study, load int) bool {
-	if s.Plan.Budget == 0 {
-		return false
-	}
-	for _, r := range slices.Backward(s.Runs) {
-		if r.Load == load {
-			return r.Room <= max(1, r.AtOnce) // those that were made at the same time take the time of one
-		}
-	}
-	return true
 }
 
 func newTuneEffects(effects []search.Effect) []TuneEffect {
@@ -446,6 +445,8 @@ func (d *Tune) warn(s *tune.Study) {
 			warn("in %d of %d %s the machine itself stood still: requests that were due then are not in the latencies", n, of, unit)
 		case lab.MarkAgain:
 			warn("%d of %d %s were made again, as something else ran beside them", n, of, unit)
+		case lab.MarkUnseen:
+			warn("%d of %d %s were made again, as too little of them was seen", n, of, unit)
 		case lab.MarkKilled:
 			warn("in %d of %d %s the program did not end on SIGTERM and was killed", n, of, unit)
 		default:
@@ -470,7 +471,7 @@ func (d *Tune) warn(s *tune.Study) {
 func disturbances(marks [][]string) map[string]int {
 	disturbed := map[string]int{}
 	for _, of := range marks {
-		for _, about := range []string{lab.MarkSteal, lab.MarkOthers, lab.MarkStood, lab.MarkKilled, lab.MarkRetried, lab.MarkAgain} {
+		for _, about := range []string{lab.MarkSteal, lab.MarkOthers, lab.MarkStood, lab.MarkKilled, lab.MarkRetried, lab.MarkAgain, lab.MarkUnseen} {
 			if slices.ContainsFunc(of, func(mark string) bool { return strings.HasPrefix(mark, about) }) {
 				disturbed[about]++
 			}

@@ -126,6 +126,9 @@ func tuneStudies(t *testing.T) map[string]*tune.Study {
 			r.Curve, r.Axis = nil, nil
 			saves(1)(r)
 		}, 0),
+		"failed": study(func(s *tune.Study) {
+			s.Plan.Budget, s.Failure = 240*time.Second, "the meter stood still: it saw 4.161s of 6.075s"
+		}, costing(shop), 5),
 		"nothing": study(func(s *tune.Study) { s.Pilot.Loads = nil }, nil, 0),
 	}
 	// A run that had to be repeated.

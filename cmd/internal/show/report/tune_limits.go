@@ -52,7 +52,7 @@ func (d *Tune) addLimits(s *tune.Study) error {
 		}
 	}
 	answer, anything := limits.Unfinished()
-	words := limitWords{d: d, plan: s.Plan, windows: len(s.Windows), late: limits.OutOfTime(), unfinished: answer, unfinishedRates: anything && !answer}
+	words := limitWords{d: d, plan: s.Plan, windows: len(s.Windows), late: limits.OutOfTime(), failed: s.Failure != "", unfinished: answer, unfinishedRates: anything && !answer}
 	words.usual, words.takes = s.LimitsTake()
 	d.Finished = !anything || words.late
 	d.Verdict = TuneVerdict{Kind: string(search.Undecided)}

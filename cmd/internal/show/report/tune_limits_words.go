@@ -18,6 +18,7 @@ type limitWords struct {
 	usual           int // how many it usually takes
 	takes           time.Duration
 	late            bool // the budget has no time for another
+	failed          bool // an error ended it
 	unfinished      bool // windows are wanted for the answer
 	unfinishedRates bool // or for the highest rates only
 }

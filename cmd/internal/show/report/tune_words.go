@@ -24,6 +24,7 @@ type tuneWords struct {
 	spent  float64    // seconds that all runs so far took
 	budget float64    // seconds; 0: none
 	late   bool       // it is used up
+	failed bool       // an error ended it
 	beside float64    // CPUs that others used in the runs that are disturbed; 0: none
 	again  int        // attempts that were lost so
 	cpus   int        // of the machine
@@ -78,6 +79,9 @@ func (w tuneWords) decision() (what string, more []string) {
 		}
 		if w.late {
 			return undecided, []string{"the budget of " + quantity.Lasting(w.budget) + " is used up"}
+		}
+		if w.failed {
+			return undecided, []string{"it ended after " + quantity.Plural(w.Runs, "run")}
 		}
 		return undecided, []string{"interrupted after " + quantity.Plural(w.Runs, "run")}
 	case search.TailUnknown:

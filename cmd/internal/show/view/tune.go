@@ -135,6 +135,8 @@ func (d *tuneDoc) parts() (parts []tunePart) {
 // word is the answer in a word. A limit that will do is no change.
 func (d *tuneDoc) word() string {
 	switch {
+	case d.Failure != "":
+		return failedWord
 	case !d.Verdict.Settled():
 		return "undecided"
 	case len(d.Limits) > 0:
@@ -143,6 +145,8 @@ func (d *tuneDoc) word() string {
 	return d.Verdict.Kind
 }
 
+const failedWord = "error" // ended it, whatever is known all the same
+
 // tone is that of the word: what to change, and what to weigh, is to be seen from afar.
 func (d *tuneDoc) tone() sheet.Tone {
 	switch d.word() {
@@ -150,6 +154,8 @@ func (d *tuneDoc) tone() sheet.Tone {
 		return sheet.Good
 	case string(search.Trade):
 		return sheet.Warn
+	case failedWord:
+		return sheet.Bad
 	}
 	return settledTone(d.Verdict.Settled())
 }

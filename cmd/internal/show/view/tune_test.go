@@ -45,7 +45,7 @@ func TestTune(t *testing.T) {
 		shown(t, s)
 		selfContained(t, s)
 		switch name {
-		case "change", "trade", "limits", "loads", "doubts", "gogc", "interrupted", "nothing":
+		case "change", "trade", "limits", "loads", "doubts", "gogc", "interrupted", "failed", "nothing":
 			screen(t, "tune "+name, s)
 		}
 	}
@@ -60,6 +60,7 @@ func TestTuneSays(t *testing.T) {
 		"undecided":   {"the budget of 60 s is used up", "→ marks the candidate"},
 		"gogc":        {"GOGC=800"},
 		"interrupted": {"Undecided: interrupted after 7 runs", "unthrottle tune --resume tune.jsonl"},
+		"failed":      {"Error: the meter stood still: it saw 4.161s of 6.075s.", "Undecided: it ended after 5 runs", "unthrottle tune --resume tune.jsonl"},
 		"job":         {"CPU per run", "time"},
 		"loads":       {"40 % of its limit (270/s)", "keep 2", "set 1"},
 		"limits":      {"Set a limit of 1 CPU", "yes, smallest", "15 of 15", "0.2 % (≤0.36 %)", "kubectl set resources"},

@@ -43,6 +43,7 @@ const (
 	MarkKilled  = "it did not end when asked to"
 	MarkRetried = "the first attempt failed"
 	MarkAgain   = "it was made again, as something else ran beside it"
+	MarkUnseen  = "it was made again, as too little of it was seen"
 	MarkLoad    = "the load was not the one that was asked for"
 	MarkNoGo    = "no Go program was seen"
 )

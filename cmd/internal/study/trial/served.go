@@ -579,6 +579,22 @@ func served(g loadtest.Summary, c cgroup.Counters) map[string]float64 {
 	return m
 }
 
+// Unseen is the error of a load of which too little was seen, as by a meter that stood still on a busy machine. Nothing is wrong with the
+// program or its setting: it is to be done again.
+type Unseen struct{ Why string }
+
+func (e *Unseen) Error() string { return e.Why }
+
+// Why is an error in one line: of a server's, what it did, without what it wrote.
+func Why(err error) string {
+	var failed *service.Error
+	if errors.As(err, &failed) {
+		return failed.Why
+	}
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
+}
+
 // Failed is the error of a server that did not do what it should, if that is what err is.
 func Failed(err error) (why string, ok bool) {
 	var failed *service.Error

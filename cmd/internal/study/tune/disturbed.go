@@ -1,9 +1,12 @@
 package tune
 
 import (
+	"errors"
+
 	"github.com/unthrottle/unthrottle/cmd/internal/process/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/search"
+	"github.com/unthrottle/unthrottle/cmd/internal/study/trial"
 )
 
 // This file says which runs say nothing of how long anything takes, as something else had the machine, and which of them are made again.
@@ -57,4 +60,31 @@ func (x *execution) again(load int, next search.TuneRun, lost float64, times int
 		lost += r.Lost
 	}
 	return lost <= budget/2 && x.clock()+x.perRun(load, x.raceBlock(load, next)) <= x.until
+}
+
+// mostUnseen is how often in a row something is done again of which too little was seen. Then that is the end: a meter that never sees it
+// will not see the next run either.
+const mostUnseen = 3
+
+// unseen counts what was not seen, of one thing that is done.
+type unseen struct{ times int }
+
+// again reports whether an error is that too little was seen, and not for too many times. It tells of it.
+func (u *unseen) again(x *execution, err error) bool {
+	var missed *trial.Unseen
+	if !errors.As(err, &missed) || u.times == mostUnseen {
+		return false
+	}
+	u.times++
+	x.tell("doing that again: " + missed.Why)
+	return true
+}
+
+// untilSeen does something again of which too little was seen.
+func (x *execution) untilSeen(do func() error) error {
+	for u := (unseen{}); ; {
+		if err := do(); !u.again(x, err) {
+			return err
+		}
+	}
 }

@@ -1,12 +1,16 @@
 package tune
 
 import (
+	"context"
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/study/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/search"
+	"github.com/unthrottle/unthrottle/cmd/internal/study/trial"
 )
 
 // TestDisturbed: which runs say nothing of how long anything takes, and of which CPU time may be off.
@@ -80,6 +84,93 @@ func TestMadeAgain(t *testing.T) {
 	for _, r := range unhurried.Runs {
 		if r.Lost == 0 || r.Lost > r.Seconds/2 {
 			t.Fatalf("without a budget: lost %v of %v s", r.Lost, r.Seconds)
+		}
+	}
+}
+
+// TestUnseen: what was not seen is done again, wherever that is, and comes to what it would have come to. What is never seen ends the study,
+// and the journal says of what; it can be gone on with.
+func TestUnseen(t *testing.T) {
+	still := &trial.Unseen{Why: "the meter stood still"}
+	plans := map[string]Plan{"one limit": {}, "several": {Limits: []float64{0.5, 1}, SLO: "p99=50ms", Rate: 100}}
+	for name, plan := range plans {
+		t.Run(name, func(t *testing.T) {
+			begin := func() (*Study, *world) {
+				w := newWorld()
+				w.slo = 0.05
+				return newStudy(plan), w
+			}
+			whole, w := begin()
+			mustDo(t, whole, w)
+			loads := w.loads
+			for at := 1; at <= loads; at += 1 + loads/20 {
+				s, w := begin()
+				w.insert(at, func(*fakeSession) (trial.Window, error) { return trial.Window{}, still })
+				j := mustDo(t, s, w)
+				if len(s.Runs) != len(whole.Runs) || len(s.Windows) != len(whole.Windows) || w.loads != loads+1 {
+					t.Fatalf("unseen at %d: %d runs, %d windows, %d loads", at, len(s.Runs), len(s.Windows), w.loads)
+				}
+				if !slices.ContainsFunc(j.told, func(p Progress) bool { return p.Doing == "doing that again: the meter stood still" }) {
+					t.Fatalf("unseen at %d, and that is not told", at)
+				}
+				for i, r := range s.Runs {
+					again := slices.Contains(r.Marks, lab.MarkUnseen)
+					if r.Search != whole.Runs[i].Search || again != (r.Lost > 0) || r.Again > 0 || again && r.Seconds <= r.Lost {
+						t.Fatalf("unseen at %d: %+v", at, r)
+					}
+				}
+
+				s, w = begin()
+				blind := true
+				w.shoot = func(_ *fakeSession, n int) (trial.Window, error, bool) {
+					return trial.Window{}, still, blind && n >= at
+				}
+				j, err := do(t, context.Background(), s, w)
+				if !errors.Is(err, still) || w.loads != at+mostUnseen {
+					t.Fatalf("never seen from %d on: %v after %d loads", at, err, w.loads)
+				}
+				measured := s.Pilot != nil || len(s.Windows) > 0
+				if (s.Failure == still.Why) != measured {
+					t.Fatalf("never seen from %d on: it failed by %q", at, s.Failure)
+				}
+				if !measured {
+					continue
+				}
+				again, _, err := Read(j.all())
+				if err != nil || again.Failure != still.Why {
+					t.Fatalf("the journal: %v, %q", err, again.Failure)
+				}
+				blind = false
+				if mustDo(t, again, w); again.Failure != "" || len(again.Runs) < len(s.Runs) {
+					t.Fatalf("gone on with: %d runs, %q", len(again.Runs), again.Failure)
+				}
+			}
+		})
+	}
+}
+
+// TestOutOfTime: the budget is what ended a load's search only where it was.
+func TestOutOfTime(t *testing.T) {
+	run := func(load, room int) Run { return Run{Load: load, Room: room} }
+	two := &Pilot{Foresight: Foresight{Procs: 2}, Candidates: []int{1}, Loads: []Load{{Rate: 10, Window: time.Second, Tail: "p99"}, {Rate: 20, Window: time.Second, Tail: "p99"}}}
+	for name, c := range map[string]struct {
+		change func(*Study)
+		want   [2]bool
+	}{
+		"no budget":            {func(s *Study) { s.Plan.Budget = 0; s.Pilot.Late = true }, [2]bool{}},
+		"no run yet":           {func(*Study) {}, [2]bool{}},
+		"the pilot took it":    {func(s *Study) { s.Pilot.Late = true }, [2]bool{true, true}},
+		"room is left":         {func(s *Study) { s.Runs = []Run{run(0, 5)} }, [2]bool{}},
+		"none is left":         {func(s *Study) { s.Runs = []Run{run(0, 5), run(0, 1)} }, [2]bool{true, true}},
+		"an error":             {func(s *Study) { s.Runs, s.Failure = []Run{run(0, 1)}, "x" }, [2]bool{}},
+		"an error, and no run": {func(s *Study) { s.Pilot.Late, s.Failure = true, "x" }, [2]bool{}},
+	} {
+		s := newStudy(Plan{Budget: time.Minute})
+		p := *two
+		s.Pilot = &p
+		c.change(s)
+		if got := [2]bool{s.OutOfTime(0), s.OutOfTime(1)}; got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
 }

@@ -43,6 +43,21 @@ func (s *Study) Execute(ctx context.Context, l Lab) error {
 	if err := s.checkPlan(); err != nil {
 		return err
 	}
+	s.Failure = ""
+	return s.ended(ctx, l, s.execute(ctx, l))
+}
+
+// ended keeps the error that ended a study of which there is something to show. That it was interrupted is none.
+func (s *Study) ended(ctx context.Context, l Lab, err error) error {
+	if err == nil || ctx.Err() != nil || s.Pilot == nil && len(s.Windows) == 0 {
+		return err
+	}
+	s.Failure = trial.Why(err)
+	l.Record(Record{Failure: s.Failure}) // where this fails as well, the error that came first is the one to tell
+	return err
+}
+
+func (s *Study) execute(ctx context.Context, l Lab) error {
 	x := &execution{Study: s, lab: l, begin: l.begin(), spent: s.Spent()}
 	if s.Pilot == nil {
 		p, err := x.pilot(ctx)
@@ -53,6 +68,7 @@ func (s *Study) Execute(ctx context.Context, l Lab) error {
 		if err := s.checkPilot(p); err != nil {
 			return err
 		}
+		p.Late = x.late(p)
 		if err := l.Record(Record{Pilot: p}); err != nil {
 			return err
 		}
@@ -82,6 +98,31 @@ func (s *Study) Execute(ctx context.Context, l Lab) error {
 		}
 	}
 	return nil
+}
+
+// late reports whether the budget has no room for the first run after the pilot.
+func (x *execution) late(p *Pilot) bool {
+	study := *x.Study
+	study.Pilot = p
+	first := execution{Study: &study}
+	return x.Plan.Budget > 0 && x.clock()+first.perRun(0, 1) > x.Plan.Budget.Seconds()
+}
+
+// OutOfTime reports whether a load's search ended because of the budget.
+func (s *Study) OutOfTime(load int) bool {
+	if s.Plan.Budget == 0 || s.Failure != "" {
+		return false
+	}
+	for _, r := range slices.Backward(s.Runs) {
+		if r.Load == load {
+			return r.Room <= max(1, r.AtOnce) // those that were made at the same time take the time of one
+		}
+	}
+	if load == 0 {
+		return s.Pilot.Late
+	}
+	before, err := s.Search(load - 1) // a load's turn comes when the one before has what it can have
+	return err == nil && before.Verdict().Done || s.OutOfTime(load-1)
 }
 
 // begin is from when on the budget runs.
@@ -228,20 +269,29 @@ func (x *execution) perRun(load, block int) float64 {
 }
 
 // run does one run. A program that fails gets a second chance: a port that is not free yet is not a property of a
-// setting. A run beside which something else ran is made again, as long as not too much is lost so.
+// setting. A run beside which something else ran is made again, as long as not too much is lost so; so is one of which too little was seen.
 func (x *execution) run(ctx context.Context, load int, next search.TuneRun) (Run, error) {
 	var failed string
-	var before, lost float64 // seconds of all attempts, and of those that were disturbed
+	var before, lost, missed float64 // seconds of all attempts, of those that were disturbed, and of those that were not seen
+	var missing unseen
 	for times := 0; ; {
 		run, err := x.once(ctx, load, next, x.shotOf(load, next), x.at(next))
 		if ctx.Err() != nil {
 			return Run{}, ctx.Err() // it was cut short: its figures are worth nothing
 		}
+		if missing.again(x, err) {
+			missed += run.Seconds
+			before += run.Seconds
+			continue
+		}
 		if err != nil {
 			return Run{}, err
 		}
 		took := run.Seconds
-		run.Seconds, run.Lost, run.Again = before+took, lost, times
+		run.Seconds, run.Lost, run.Again = before+took, lost+missed, times
+		if missing.times > 0 {
+			run.Marks = append(run.Marks, lab.MarkUnseen)
+		}
 		if failed != "" {
 			run.Attempt = 1
 			run.Marks = append(run.Marks, lab.MarkRetried+": "+failed)

@@ -11,12 +11,14 @@ import (
 )
 
 // A Record is a line of a journal after its head: the pilot, or a run, or a window under one of several limits, or how far it
-// goes from then on. The head is the study, whose JSON leaves these out.
+// goes from then on, or the error that ended it, after which it may go on all the same. The head is the study, whose JSON leaves these out.
 type Record struct {
 	Pilot  *Pilot       `json:"pilot,omitempty"`
 	Run    *Run         `json:"tune_run,omitempty"`
 	Window *LimitWindow `json:"window,omitempty"`
 	Reach  *Reach       `json:"goal,omitempty"`
+
+	Failure string `json:"failure,omitempty"` // the error that ended it
 }
 
 // ErrNoStudy is the error of a file that is not a journal of this package.
@@ -64,15 +66,19 @@ func (r *reader) line(line []byte) error {
 	if err := json.Unmarshal(line, &record); err != nil {
 		return err
 	}
+	r.Failure = ""
 	kinds := 0
-	for _, there := range []bool{record.Pilot != nil, record.Run != nil, record.Window != nil, record.Reach != nil} {
+	for _, there := range []bool{record.Pilot != nil, record.Run != nil, record.Window != nil, record.Reach != nil, record.Failure != ""} {
 		if there {
 			kinds++
 		}
 	}
 	switch limits := len(r.Plan.Limits) > 0; {
 	case kinds != 1:
-		return errors.New("it is not one of a pilot, a run, a window and a goal")
+		return errors.New("it is not one of a pilot, a run, a window, a goal and a failure")
+	case record.Failure != "":
+		r.Failure = record.Failure
+		return nil
 	case limits != (record.Window != nil):
 		return errors.New("a window, and not several limits; or the other way round")
 	case limits:

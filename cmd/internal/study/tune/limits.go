@@ -419,7 +419,7 @@ func (u *limit) counts() *limitTry {
 // OutOfTime reports whether the budget has no time for another window.
 func (l *Limits) OutOfTime() bool {
 	s := l.study
-	if s.Plan.Budget == 0 {
+	if s.Plan.Budget == 0 || s.Failure != "" {
 		return false
 	}
 	const few = 3

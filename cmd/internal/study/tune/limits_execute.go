@@ -15,6 +15,11 @@ func (s *Study) ExecuteLimits(ctx context.Context, l Lab) error {
 	if err := s.checkPlan(); err != nil {
 		return err
 	}
+	s.Failure = ""
+	return s.ended(ctx, l, s.executeLimits(ctx, l))
+}
+
+func (s *Study) executeLimits(ctx context.Context, l Lab) error {
 	limits, err := s.Limits()
 	if err != nil {
 		return err
@@ -38,7 +43,15 @@ func (s *Study) ExecuteLimits(ctx context.Context, l Lab) error {
 			session.Close()
 			session = nil
 		}
-		if session, err = x.window(ctx, session, &w); err != nil {
+		err := x.untilSeen(func() (err error) {
+			session, err = x.window(ctx, session, &w)
+			if err != nil && session != nil {
+				session.Close()
+				session = nil
+			}
+			return err
+		})
+		if err != nil {
 			return err
 		}
 		if session != nil && w.Phase == HoldPhase {

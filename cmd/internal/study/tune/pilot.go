@@ -268,7 +268,7 @@ func (l *look) shoot(ctx context.Context, s trial.Shot) (trial.Window, error) {
 	for {
 		l.seed++
 		s.Seed = l.seed
-		w, err := l.session.Load(ctx, s)
+		w, err := l.seen(ctx, l.session, s)
 		if err == nil && w.Metrics == nil {
 			err = trial.ErrEnded
 		}
@@ -284,6 +284,15 @@ func (l *look) shoot(ctx context.Context, s trial.Shot) (trial.Window, error) {
 		}
 		l.tell(fmt.Sprintf("others use %s: looking again", quantity.UsedCPUs(w.Others)))
 	}
+}
+
+// seen sends a load, and again where too little of it was seen.
+func (x *execution) seen(ctx context.Context, session Session, s trial.Shot) (w trial.Window, err error) {
+	err = x.untilSeen(func() error {
+		w, err = session.Load(ctx, s)
+		return err
+	})
+	return w, err
 }
 
 // waits notes a look that is lost, as others used the CPUs, if there is time for another.
@@ -751,7 +760,7 @@ func (x *execution) honoured(ctx context.Context, p *Pilot) error {
 		return cmp.Or(ctx.Err(), err)
 	}
 	// A closed loop, as at a low rate there may be no collection in that time.
-	w, err := session.Load(ctx, trial.Shot{Conns: cmp.Or(x.Plan.Conns, firstConns), Lasting: x.hurry(asking), Seed: x.Plan.Seed, By: x.lab.By})
+	w, err := x.seen(ctx, session, trial.Shot{Conns: cmp.Or(x.Plan.Conns, firstConns), Lasting: x.hurry(asking), Seed: x.Plan.Seed, By: x.lab.By})
 	session.Close()
 	if err != nil {
 		return cmp.Or(ctx.Err(), err)

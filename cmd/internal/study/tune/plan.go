@@ -99,8 +99,9 @@ type Pilot struct {
 	GC       *GC     `json:"gc,omitempty"`
 	AtOnce   *AtOnce `json:"at_once,omitempty"`
 
-	Seconds  float64  `json:"seconds"`     // that it took
-	PerRun   float64  `json:"run_seconds"` // that a run takes, about
+	Seconds  float64  `json:"seconds"`        // that it took
+	Late     bool     `json:"late,omitempty"` // the budget had no room for a run after it
+	PerRun   float64  `json:"run_seconds"`    // that a run takes, about
 	Bias     Bias     `json:"emulation_bias,omitzero"`
 	Warnings []string `json:"warnings,omitempty"`
 }
@@ -185,6 +186,7 @@ type Study struct {
 	Pilot       *Pilot          `json:"-"`
 	Runs        []Run           `json:"-"`
 	Windows     []LimitWindow   `json:"-"` // of a study with several limits, in place of a pilot and runs
+	Failure     string          `json:"-"` // the error that ended it before it was done; "": none did
 }
 
 // The percentiles that settings may be compared by, and how many requests each needs in a window: some 20 beyond

@@ -49,11 +49,25 @@ func (f *fake) LoseNode(n int) {
 	}
 }
 
-// Mend brings the node back.
+// StandStill has the meter stand still in the nth load and those after it, in so many.
+func (f *fake) StandStill(from, n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.still = func(load int) bool { return load >= from && load < from+n }
+}
+
+// Loads is how many loads were sent.
+func (f *fake) Loads() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.loads
+}
+
+// Mend brings the node back, and what else was out of order.
 func (f *fake) Mend() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.state = nil
+	f.state, f.still = nil, nil
 }
 
 // Shrink gives a node fewer CPUs than the others have.

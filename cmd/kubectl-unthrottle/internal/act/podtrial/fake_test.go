@@ -47,12 +47,14 @@ type fake struct {
 	state    func(p *fakePod, usual object) object             // of a pod
 	events   map[string]string                                 // by Job: why there is no pod
 	loadLog  func(p *fakePod, usual []byte) []byte
+	still    func(load int) bool // the meter stands still in the nth load, from 1
+	loads    int
 }
 
 type fakePod struct {
 	job     object
 	part    string
-	n       int // of the servers
+	n       int // of the servers, or of the loads
 	looks   int
 	begin   time.Time // of a load's window
 	end     time.Time
@@ -239,6 +241,8 @@ func (f *fake) shoot(p *fakePod) {
 	p.end = p.begin.Add(lasting)
 	f.now = p.end.Add(time.Second)
 	p.rate, p.procs = rate, p.server.procs
+	f.loads++
+	p.n = f.loads
 	for _, w := range p.server.windows {
 		p.used += w.cost(f)
 	}
@@ -349,6 +353,9 @@ func (f *fake) meter(b *bytes.Buffer, p *fakePod, since time.Time) {
 		begin := w.begin.Add(-500 * time.Millisecond)
 		for at := begin; !at.After(w.end.Add(500 * time.Millisecond)); at = at.Add(step) {
 			if at.Before(since) {
+				continue
+			}
+			if seen := 800 * time.Millisecond; f.still != nil && f.still(w.n) && at.After(w.begin.Add(seen)) && !at.After(w.end) {
 				continue
 			}
 			age := at.Sub(begin).Seconds()

@@ -375,7 +375,11 @@ func (x *Session) seen(ctx context.Context, begin, end time.Time) (s podmeter.Se
 		if n := len(lines); n > 0 && lines[n-1].At.After(end) {
 			s, err = podmeter.Between(lines, id, begin, end)
 			var unseen *podmeter.ErrUnseen
-			if errors.As(err, &unseen) {
+			switch {
+			case !errors.As(err, &unseen):
+			case unseen.Passes:
+				return s, &trial.Unseen{Why: unseen.Why}
+			default:
 				return s, trouble(false, "", "the server's CPU time can't be seen: %v", unseen)
 			}
 			x.peak = max(x.peak, s.Last.Peak)
@@ -387,7 +391,7 @@ func (x *Session) seen(ctx context.Context, begin, end time.Time) (s podmeter.Se
 		case <-time.After(x.poll()):
 		}
 	}
-	return s, trouble(true, "kubectl -n "+x.Kit.Namespace+" logs "+x.pod.Metadata.Name+" -c "+meterName, "the meter of the server's CPU time has written nothing since the load ended")
+	return s, &trial.Unseen{Why: "the meter stood still: it has written nothing since the load ended"}
 }
 
 // collections are those of the server's garbage collector between two times, from its log, each line of which has its time.

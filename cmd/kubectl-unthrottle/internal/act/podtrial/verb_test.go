@@ -128,6 +128,55 @@ func TestResume(t *testing.T) {
 	}
 }
 
+// TestStandsStill: a meter that stands still costs a run, and not the tune. One that does so again and again ends it, and that is the first
+// line of what there is to read; no budget is said to be used up.
+func TestStandsStill(t *testing.T) {
+	args := []string{"tune", "deployment/api", "--cpus", "1", "--seed", "3", "--for", "2s", "--budget", "10m"}
+	_, url := podtrial.NewFake(t)
+	whole := command(t, url)(args...)
+	for name, from := range map[string]int{"the first run": 9, "a later one": 14} {
+		t.Run(name, func(t *testing.T) {
+			f, url := podtrial.NewFake(t)
+			unthrottle := command(t, url)
+			f.StandStill(from, 2)
+			r := unthrottle(args...)
+			if r.code != 0 || first(r.stdout) != first(whole.stdout) || !strings.Contains(r.stdout, "runs were made again, as too little of them was seen") {
+				t.Errorf("%+v\nwithout that: %s", r, whole.stdout)
+			}
+
+			f, url = podtrial.NewFake(t)
+			unthrottle = command(t, url)
+			f.StandStill(from, 100)
+			r = unthrottle(append(slices.Clone(args), "--runs", "runs.jsonl", "-o", "tune.json", "-o", "tune.html")...)
+			if want := "Error: the meter stood still: it saw 800ms of 2s."; r.code != 1 || first(r.stdout) != want || strings.Contains(r.stdout, "used up") {
+				t.Fatalf("%+v\nwant %s", r, want)
+			}
+			if !strings.Contains(r.stderr, "unthrottle: error: the meter stood still: it saw 800ms of 2s\n") || f.Loads() != from+3 {
+				t.Errorf("after %d loads: %s", f.Loads(), r.stderr)
+			}
+			data, err := os.ReadFile("tune.json")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var doc report.Tune
+			if err := json.Unmarshal(data, &doc); err != nil {
+				t.Fatal(err)
+			}
+			if doc.Failure != "the meter stood still: it saw 800ms of 2s" || !strings.HasPrefix(doc.Verdict.Text, "Error: ") || doc.Finished || doc.Resume == "" {
+				t.Errorf("%q, %+v", doc.Failure, doc.Verdict)
+			}
+			page, err := os.ReadFile("tune.html")
+			if err != nil || !bytes.Contains(page, []byte("Error: the meter stood still: it saw 800ms of 2s.")) {
+				t.Errorf("the page does not say it: %v", err)
+			}
+			f.Mend()
+			if r = unthrottle("tune", "--resume", "runs.jsonl"); r.code != 0 || first(r.stdout) != first(whole.stdout) {
+				t.Errorf("gone on with: %+v", r)
+			}
+		})
+	}
+}
+
 // first is the first line, which has the verdict.
 func first(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
