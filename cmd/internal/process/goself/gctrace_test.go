@@ -17,12 +17,17 @@ func TestParseCycle(t *testing.T) {
 	}{
 		{
 			"gc 12 @0.345s 3%: 0.018+0.48+0.003 ms clock, 0.14+0.08/0.30/0.12+0.02 ms cpu, 4->4->1 MB, 4 MB goal, 0 MB stacks, 0 MB globals, 8 P",
-			Cycle{540 * time.Microsecond, 1 << 20, 4 << 20, 8},
+			Cycle{380 * time.Microsecond, 1 << 20, 4 << 20, 8},
+			true,
+		},
+		{ // a pause of 0.6 ms is one of 300 ms on 500 Ps, which had 100 ms in all
+			"gc 3 @9.345s 3%: 0.6+9.48+0.5 ms clock, 300+1.5/2.5/0+250 ms cpu, 4->4->1 MB, 4 MB goal, 0 MB stacks, 0 MB globals, 500 P",
+			Cycle{4 * time.Millisecond, 1 << 20, 4 << 20, 500},
 			true,
 		},
 		{ // Go 1.17 and earlier
 			"gc 1 @0.012s 2%: 0.026+0.39+0.10 ms clock, 0.21+0.88/0.52/0+0.82 ms cpu, 4->5->3 MB, 5 MB goal, 2 P (forced)",
-			Cycle{2430 * time.Microsecond, 3 << 20, 5 << 20, 2},
+			Cycle{1400 * time.Microsecond, 3 << 20, 5 << 20, 2},
 			true,
 		},
 		{"gc 1 @0.012s 2%: 0.026+0.39 ms clock, 0.21+0.88/0.52+0.82 ms cpu, 4->5->3 MB, 5 MB goal, 2 P", Cycle{}, false},

@@ -164,7 +164,9 @@ func (r Reading) Since(before Reading) Figures {
 		f.Collections = r.cycles - before.cycles
 	}
 	if cpu := r.cpu - before.cpu; both(gcName) && both(cpuName) && cpu > 0 && r.gc >= before.gc {
-		f.GCShare = min(1, (r.gc-before.gc)/cpu)
+		if share := (r.gc - before.gc) / cpu; share <= 1 { // what is held of Ps by pauses is in it, and may be more than there was
+			f.GCShare = share
+		}
 	}
 	if both(latenciesName) {
 		f.SchedP50, f.SchedP99 = r.quantile(before, 0.5), r.quantile(before, 0.99)

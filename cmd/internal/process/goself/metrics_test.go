@@ -33,6 +33,10 @@ func TestSince(t *testing.T) {
 	if got, want := after.Since(before), (Figures{20, 0.25, 1e-6, 1e-3}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
+	pauses, _ := ParseReading([]byte(strings.Replace(later, "_total 2.5", "_total 9.5", 1))) // 8 s of 4
+	if got := pauses.Since(before); got.GCShare != -1 || got.Collections != 20 {
+		t.Errorf("more than there was: %+v", got)
+	}
 	// A process that was restarted has smaller counts.
 	if got := before.Since(after); got.Collections != -1 || got.GCShare != -1 || got.SchedP99 != -1 {
 		t.Errorf("backwards: %+v", got)

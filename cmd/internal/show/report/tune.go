@@ -182,7 +182,7 @@ type TuneSetting struct {
 // TuneGC is what a run with GODEBUG=gctrace=1 has told.
 type TuneGC struct {
 	PerSecond float64 `json:"collections_per_second"`
-	CPUShare  float64 `json:"cpu_share"`       // of the CPU time that the program used, in the collector
+	CPUShare  float64 `json:"cpu_share"`       // of the CPU time that the program used, in the collector; 0: not known
 	Live      int64   `json:"live_heap_bytes"` // median after a collection
 	Goal      int64   `json:"heap_goal_bytes"`
 }

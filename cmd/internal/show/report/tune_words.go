@@ -607,7 +607,11 @@ func whyGC(s *tune.Study, v search.TuneVerdict) (sentences []string) {
 	}
 	current, leader := gc[v.Current], gc[v.Leader]
 	tell := func(g *tune.GC, c search.Candidate) string {
-		return fmt.Sprintf("%s a second of a heap of %d MB, and %.0f %% of the CPU time, with %s", quantity.Plural(int(math.Round(g.PerSecond)), "collection"), max(1, g.Live>>20), 100*g.CPUShare, s.Plan.Setting(c))
+		share := ""
+		if g.CPUShare > 0 {
+			share = fmt.Sprintf(", and %.0f %% of the CPU time,", 100*g.CPUShare)
+		}
+		return fmt.Sprintf("%s a second of a heap of %d MB%s with %s", quantity.Plural(int(math.Round(g.PerSecond)), "collection"), max(1, g.Live>>20), share, s.Plan.Setting(c))
 	}
 	const worthTelling = 5 // collections a second
 	switch {

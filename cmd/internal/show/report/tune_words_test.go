@@ -343,3 +343,22 @@ func TestThrottledPeriods(t *testing.T) {
 		t.Errorf("%d of %d", n, of)
 	}
 }
+
+// TestWhyGC: how much the collector took is said where it is known, and nowhere made up.
+func TestWhyGC(t *testing.T) {
+	for share, want := range map[float64]string{
+		0.3: "Garbage collection: 50 collections a second of a heap of 3 MB, and 30 % of the CPU time, with GOMAXPROCS=2.",
+		0:   "Garbage collection: 50 collections a second of a heap of 3 MB with GOMAXPROCS=2.",
+	} {
+		s := newStudy(t, nil, nil, nil)
+		s.Pilot.Loads = []tune.Load{{Rate: 440, Window: 5 * time.Second, Tail: "p99"}}
+		s.Pilot.Levers, s.Pilot.GC = []int{800}, &tune.GC{PerSecond: 50, CPUShare: share, Live: 3 << 20, Goal: 6 << 20, Procs: 2}
+		d, err := NewTune(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if why := d.Loads[0].Why; len(why) == 0 || why[0] != want {
+			t.Errorf("%q, want %s", why, want)
+		}
+	}
+}

@@ -332,7 +332,7 @@ func (p tunePart) settings() *sheet.Table {
 	changes(second[0], second[1], "CPU", report.TuneCPU)
 	figure(5, "", report.TuneThrottled)
 	add(sheet.Column{Title: "GC", Rank: 8}, func(s report.TuneSetting) sheet.Cell {
-		if s.GC != nil {
+		if s.GC != nil && s.GC.CPUShare > 0 {
 			return sheet.Cell{Text: quantity.Share(s.GC.CPUShare)}
 		}
 		return sheet.Cell{Text: p.median(s, report.TuneCollector)}

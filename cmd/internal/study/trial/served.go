@@ -2,6 +2,7 @@ package trial
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -272,7 +273,8 @@ type Sight struct {
 	Seen     time.Duration   // for how long the server was seen: with the load going on, but not at the very moments of the window
 	Counters cgroup.Counters // of the server's group, in that time
 	GC       goself.GCSummary
-	Procs    int // GOMAXPROCS; 0: not known
+	GCSeen   time.Duration // for how long its collections were counted, as the counters were; 0: Seen
+	Procs    int           // GOMAXPROCS; 0: not known
 }
 
 // Window is what came of a load, of which a generator tells in its document.
@@ -289,7 +291,7 @@ func (v Sight) Window(g loadtest.Summary) (Window, error) {
 			w.Status = s.Status
 		}
 	}
-	w.addGC(v.Counters.CPU, v.Seen)
+	w.addGC(v.Counters.CPU, cmp.Or(v.GCSeen, v.Seen))
 	w.Kept = g.Kept()
 	if m := g.Machine; m != nil && m.Others != nil {
 		w.Sliced = g.Quiet()
@@ -305,13 +307,14 @@ func (v Sight) Window(g loadtest.Summary) (Window, error) {
 	return w, err
 }
 
-// addGC adds what the garbage collector did in a time in which the server used so much CPU time.
+// addGC adds what the garbage collector did in a time in which the server used so much CPU time. What it tells is time that Ps were held,
+// which may be more than the server got under its limit: then its share is not known.
 func (w *Window) addGC(used, seen time.Duration) {
 	if w.GC.Collections == 0 {
 		return
 	}
 	lab.GCRate.Set(w.Metrics, float64(w.GC.Collections)/seen.Seconds())
-	if used > 0 {
+	if used > 0 && w.GC.CPU <= used {
 		lab.GCShare.Set(w.Metrics, float64(w.GC.CPU)/float64(used))
 	}
 }

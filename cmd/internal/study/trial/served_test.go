@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -22,6 +23,7 @@ import (
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/limit/runner"
 	"github.com/unthrottle/unthrottle/cmd/internal/limit/service"
+	"github.com/unthrottle/unthrottle/cmd/internal/process/goself"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/generator"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/loadtest"
@@ -401,4 +403,31 @@ func TestLoadLeavesNothing(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	t.Error("its sleep is still there")
+}
+
+// TestCollectorsShare: it is of what was seen in the same time, and where the collector tells of more than there was it is not known.
+func TestCollectorsShare(t *testing.T) {
+	gc := func(cpu time.Duration) goself.GCSummary {
+		return goself.GCSummary{Collections: 6, CPU: cpu, Procs: 500}
+	}
+	for name, c := range map[string]struct {
+		sight       Sight
+		rate, share float64
+		known       bool
+	}{
+		"a third":               {Sight{Lasted: 2 * time.Second, Seen: 2 * time.Second, GC: gc(time.Second), Counters: cgroup.Counters{CPU: 3 * time.Second}}, 3, 1. / 3, true},
+		"all of it":             {Sight{Lasted: 2 * time.Second, Seen: 2 * time.Second, GC: gc(time.Second), Counters: cgroup.Counters{CPU: time.Second}}, 3, 1, true},
+		"counted for longer":    {Sight{Lasted: 2 * time.Second, Seen: 2 * time.Second, GCSeen: 3 * time.Second, GC: gc(time.Second), Counters: cgroup.Counters{CPU: 2 * time.Second}}, 2, 0.5, true},
+		"more than there was":   {Sight{Lasted: 2 * time.Second, Seen: 2 * time.Second, GC: gc(time.Second), Counters: cgroup.Counters{CPU: 480 * time.Millisecond}}, 3, 0, false},
+		"how much is not known": {Sight{Lasted: 2 * time.Second, Seen: 2 * time.Second, GC: gc(time.Second)}, 3, 0, false},
+	} {
+		w, err := c.sight.Window(loadtest.Summary{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		share, known := lab.GCShare.Of(w.Metrics)
+		if rate := lab.GCRate.In(w.Metrics); rate != c.rate || known != c.known || math.Abs(share-c.share) > 1e-9 {
+			t.Errorf("%s: %v a second, %v, %v", name, rate, share, known)
+		}
+	}
 }

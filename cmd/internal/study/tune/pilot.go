@@ -590,9 +590,13 @@ func gcOf(w trial.Window) *GC {
 	if w.GC.Collections == 0 {
 		return nil
 	}
-	return &GC{
+	gc := &GC{
 		PerSecond: lab.GCRate.In(w.Metrics), CPUShare: lab.GCShare.In(w.Metrics), Live: w.GC.Live, Goal: w.GC.Goal, Procs: w.GC.Procs,
 	}
+	if gc.CPUShare == 0 && gc.Procs > 0 {
+		gc.Least = min(1, w.GC.CPU.Seconds()*gc.PerSecond/float64(w.GC.Collections)/float64(gc.Procs))
+	}
+	return gc
 }
 
 // pilotJob runs it once, as a warm-up that also tells how long it takes.
@@ -707,7 +711,14 @@ func (x *execution) candidates(p *Pilot) {
 func (x *execution) tight(gc *GC) string {
 	limited := x.lab.Memory > 0 || x.lab.OwnGOMEMLIMIT && !x.Plan.NoGOGC
 	low := x.Plan.NoGOGC && !x.lab.OwnGOMEMLIMIT // it is the user's GOGC that is low
-	if gc == nil || !limited || low || gc.Live == 0 || gc.CPUShare < choice.TightShare {
+	if gc == nil || !limited || low || gc.Live == 0 {
+		return ""
+	}
+	takes := quantity.Share(gc.CPUShare)
+	if gc.CPUShare == 0 {
+		takes = "at least " + quantity.Share(gc.Least)
+	}
+	if max(gc.CPUShare, gc.Least) < choice.TightShare {
 		return ""
 	}
 	room := float64(gc.Goal-gc.Live) / float64(gc.Live)
@@ -720,7 +731,7 @@ func (x *execution) tight(gc *GC) string {
 		needs = "GOMEMLIMIT=" + choice.Mebibytes(wanted) + " at least"
 	}
 	return fmt.Sprintf("it needs more memory, not another GOGC: %s; collections take %s of its CPU time, as with %s alive the heap may grow by only %s before the next one",
-		needs, quantity.Share(gc.CPUShare), quantity.Bytes(gc.Live), quantity.WholeShare(max(0, room)))
+		needs, takes, quantity.Bytes(gc.Live), quantity.WholeShare(max(0, room)))
 }
 
 // Holds is how much of a heap may be alive so that a GOGC takes it no farther than the memory limit's GOMEMLIMIT; 0: there is none.

@@ -144,7 +144,8 @@ func (l Load) tailOf(m map[string]float64) float64 {
 // A GC is what a program's garbage collector does with one setting.
 type GC struct {
 	PerSecond float64 `json:"collections_per_second"`
-	CPUShare  float64 `json:"cpu_share"`
+	CPUShare  float64 `json:"cpu_share"`                 // 0: not known
+	Least     float64 `json:"least_cpu_share,omitempty"` // that it is where it is not known: of all the time that there were Ps
 	Live      int64   `json:"live_heap_bytes"`
 	Goal      int64   `json:"heap_goal_bytes"`
 	Procs     int     `json:"gomaxprocs"`

@@ -338,6 +338,7 @@ func TestTight(t *testing.T) {
 		want   string
 	}{
 		{"a spiral", Plan{}, GC{CPUShare: 0.61, Live: 97 << 20, Goal: 106 << 20}, 128 << 20, true, told + "a memory limit of at least 171MiB; collections take 61 % of its CPU time, as with 97 MiB alive the heap may grow by only 9 % before the next one"},
+		{"a spiral that takes more than it gets", Plan{}, GC{Least: 0.9, Live: 97 << 20, Goal: 106 << 20}, 128 << 20, true, told + "a memory limit of at least 171MiB; collections take at least 90 % of its CPU time, as with 97 MiB alive the heap may grow by only 9 % before the next one"},
 		{"its own limit alone", Plan{}, GC{CPUShare: 0.61, Live: 97 << 20, Goal: 106 << 20}, 0, true, told + "GOMEMLIMIT=154MiB at least; collections take 61 % of its CPU time, as with 97 MiB alive the heap may grow by only 9 % before the next one"},
 		{"a goal below what is alive", Plan{}, GC{CPUShare: 0.61, Live: 97 << 20, Goal: 90 << 20}, 128 << 20, true, told + "a memory limit of at least 171MiB; collections take 61 % of its CPU time, as with 97 MiB alive the heap may grow by only 0 % before the next one"},
 		{"room", Plan{}, GC{CPUShare: 0.61, Live: 50 << 20, Goal: 100 << 20}, 128 << 20, true, ""},

@@ -243,10 +243,11 @@ func (x *Session) Load(ctx context.Context, shot trial.Shot) (trial.Window, erro
 	generator := time.Duration(g.GeneratorCPU * float64(time.Second))
 	trial.Disturb(&x.node, seen.Begin.Host, seen.End.Host, seen.Counters.CPU+generator)
 	sight := trial.Sight{Lasted: end.Sub(begin), Seen: seen.Between, Counters: seen.Counters, Procs: seen.Last.Procs}
-	if x.trace {
-		if sight.GC, err = x.collections(ctx, begin, end); err != nil {
+	if x.trace { // by the times that the CPU time is of, which are not those of the window where lines of the meter are missing
+		if sight.GC, err = x.collections(ctx, seen.Begin.At, seen.End.At); err != nil {
 			return trial.Window{}, err
 		}
+		sight.GCSeen = seen.End.At.Sub(seen.Begin.At)
 		sight.Procs = cmp.Or(sight.Procs, sight.GC.Procs)
 	}
 	return sight.Window(g)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -458,5 +459,30 @@ func TestCollectionsOf(t *testing.T) {
 	sum, err := collectionsOf([]byte(log+"no time\n2026-01-02T03:04:06Z listens\n"), begin, begin.Add(3*time.Second))
 	if err != nil || sum.Collections != 4 || sum.Procs != 4 {
 		t.Errorf("got %+v, %v", sum, err)
+	}
+}
+
+// TestCollector: what the collector took is counted in the time that the CPU time is of, and not in the whole window, where the meter has seen
+// only a part of that.
+func TestCollector(t *testing.T) {
+	f := newFake(t)
+	f.team()
+	s, _, err := open(t, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.still = func(int) bool { return true } // after 0.8 s
+	x, err := s.Open(t.Context(), lab.Setting{CPUs: 1, Procs: 2}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	w, err := x.Load(t.Context(), trial.Shot{Rate: 100, Lasting: 1700 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Two collections, of 1.55 ms each, in 0.8 s of 100 requests a second that take a millisecond each.
+	if rate, share := lab.GCRate.In(w.Metrics), lab.GCShare.In(w.Metrics); w.GC.Collections != 2 || math.Abs(rate-2.5) > 1e-9 || math.Abs(share-3.1/80) > 1e-6 {
+		t.Errorf("%d collections, %v a second, %v of the CPU time", w.GC.Collections, rate, share)
 	}
 }
