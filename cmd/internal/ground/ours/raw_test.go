@@ -41,6 +41,7 @@ var exceptions = map[string]string{
 	"internal/limit/workload/toolchain.go":               "go is asked for its version there, which no file that lies there changes",
 	"internal/limit/workload/workload.go":                "in a directory that is one bench's alone",
 	"internal/limit/workload/program/readfile.go":        "a fresh file: the program imports nothing of ours, for any Go is to build it",
+	"kubectl-unthrottle/internal/cli/tune.go":            "a new file only, where the user wants it",
 	"kubectl-unthrottle/internal/facts/binary/blobs.go":  "a fresh file, which has no name any more",
 	"kubectl-unthrottle/internal/facts/manifest/find.go": "it opens for reading only",
 }

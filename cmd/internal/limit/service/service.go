@@ -55,10 +55,11 @@ type Error struct {
 	Why    string
 	Output []string
 	Killed bool // for lack of memory: what it wrote says nothing about that
+	Apart  bool // what it wrote is not told with it: it may hold secrets, and is kept elsewhere or not at all
 }
 
 func (e *Error) Error() string {
-	if e.Killed {
+	if e.Killed || e.Apart {
 		return e.Why
 	}
 	if len(e.Output) == 0 {

@@ -125,6 +125,12 @@ func (s *Study) OutOfTime(load int) bool {
 	return err == nil && before.Verdict().Done || s.OutOfTime(load-1)
 }
 
+// AnyFailed reports whether the program failed in a run or a window, be it that it did not when that was tried again.
+func (s *Study) AnyFailed() bool {
+	return slices.ContainsFunc(s.Runs, func(r Run) bool { return r.Error != "" || r.Attempt > 0 }) ||
+		slices.ContainsFunc(s.Windows, func(w LimitWindow) bool { return w.Error != "" })
+}
+
 // begin is from when on the budget runs.
 func (l Lab) begin() time.Time {
 	if l.Begin.IsZero() {

@@ -208,6 +208,8 @@ type Hopeless struct {
 	Why  string
 	NoGo bool   // it is no Go program, as far as can be seen
 	Next string // what to do about it; "": it is to be tried by hand
+
+	Failed bool // the program itself failed, and what it wrote may say more
 }
 
 func (x *execution) noGo() error {
@@ -218,7 +220,7 @@ func (h *Hopeless) Error() string { return h.Why }
 
 // failsAsItIs is a program that fails with its current setting.
 func failsAsItIs(why string) error {
-	h := &Hopeless{Why: "the program failed with its current setting: " + why}
+	h := &Hopeless{Why: "the program failed with its current setting: " + why, Failed: true}
 	if strings.HasPrefix(why, runner.OutOfMemory) {
 		h.Next = "give it more memory"
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
 	"strconv"
@@ -75,6 +76,7 @@ type tuner struct {
 	nodes           int
 	dryRun          bool
 	deadline        time.Duration
+	logs            string // where what a failed container wrote is kept; "": nowhere
 
 	goal   *tune.Reach
 	server *podtrial.Server
@@ -136,6 +138,7 @@ func (t *tuner) register(l *verb.Flags) {
 	t.results.FilesFlag(in)
 	t.results.JSONFlag(in)
 	in.StringVar(&t.Runs, "runs", "", "F\twrite each run to F as it finishes")
+	in.StringVar(&t.logs, "logs", "", "F\twrite what failed containers logged last to F, a new file; it may hold secrets")
 	t.results.ColorFlag(in)
 	t.live.connection(l.Section("The cluster:"))
 }
@@ -154,7 +157,7 @@ func (t *tuner) Read(data []byte) (command []string, dir string, cut int, err er
 // Inherit takes what --resume goes with: where the results go to.
 func (t *tuner) Inherit(from *tuner) {
 	t.results.Inherit(from.results)
-	t.Fail = from.Fail
+	t.Fail, t.logs = from.Fail, from.logs
 }
 
 // GoOn takes the runs of an interrupted one. They go on on the node that they began on.
@@ -328,6 +331,9 @@ func (t *tuner) print(ctx context.Context, args []string) error {
 
 // Prepare makes the study's namespace, and runs the server once, by which its node is chosen and has the image.
 func (t *tuner) Prepare(ctx context.Context) error {
+	if err := t.openLogs(); err != nil {
+		return err
+	}
 	var err error
 	kit := &t.server.Kit
 	if t.space, err = podtrial.OpenSpace(ctx, t.server.API, kit, t.server.Template, t.deadline); err != nil {
@@ -338,7 +344,7 @@ func (t *tuner) Prepare(ctx context.Context) error {
 	p := &t.soFar.Plan
 	node, err := t.server.Look(ctx, p.CPUs)
 	if err != nil {
-		return err
+		return t.explain(err)
 	}
 	if before := t.soFar.Environment; before.CPUs != 0 && before.CPUs != node.CPUs {
 		return hint.With(fmt.Errorf("node %s has %d CPUs, but the tune was started with %d", node.Name, node.CPUs, before.CPUs), "start a new one")
@@ -359,6 +365,35 @@ func (t *tuner) Prepare(ctx context.Context) error {
 	return nil
 }
 
+// openLogs makes the file of --logs, which is for this user alone; one that is there is not written over. Where nothing failed it is taken
+// away again.
+func (t *tuner) openLogs() error {
+	if t.logs == "" {
+		return nil
+	}
+	f, err := os.OpenFile(t.logs, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return hint.With(fmt.Errorf("opening the file of logs: %w", err), "--logs needs a new file")
+	}
+	t.server.Logs = podtrial.NewLogs(f)
+	t.Cleanup = append(t.Cleanup, func() {
+		info, err := f.Stat()
+		f.Close()
+		if err == nil && info.Size() == 0 {
+			os.Remove(f.Name())
+		}
+	})
+	return nil
+}
+
+// aboutLogs says where what failed containers wrote is.
+func (t *tuner) aboutLogs() string {
+	if t.logs == "" {
+		return "what failed containers logged is not kept, as it may hold secrets: --logs FILE keeps it"
+	}
+	return "what failed containers logged last is in " + report.ShellWord(t.logs)
+}
+
 // moreNodes has the server run on other nodes too, where blocks are to take turns at them.
 func (t *tuner) moreNodes(ctx context.Context, one podtrial.Node) error {
 	if t.nodes < 2 {
@@ -371,7 +406,7 @@ func (t *tuner) moreNodes(ctx context.Context, one podtrial.Node) error {
 		server := t.server.Another(n, slices.Clone(names))
 		node, err := server.Look(ctx, t.soFar.Plan.CPUs)
 		if err != nil {
-			return fmt.Errorf("looking for node %d of %d: %w", n, t.nodes, err)
+			return t.explain(fmt.Errorf("looking for node %d of %d: %w", n, t.nodes, err))
 		}
 		if node.CPUs != one.CPUs {
 			return hint.With(fmt.Errorf("node %s has %d CPUs and %s has %d: runs on them are not alike", node.Name, node.CPUs, one.Name, one.CPUs),
@@ -445,16 +480,23 @@ func (t *tuner) explain(err error) error {
 		err = hint.With(fmt.Errorf("%w; and before that the end of all could not be put off: %w", err, lost), hint.Of(err)...)
 	}
 	var hopeless *tune.Hopeless
-	switch isHopeless := errors.As(err, &hopeless); {
+	isHopeless := errors.As(err, &hopeless)
+	_, failed := trial.Failed(err)
+	var hints []string
+	switch {
 	case isHopeless && hopeless.Next != "":
-		return hint.With(err, hopeless.Next)
+		hints = []string{hopeless.Next}
 	case isHopeless:
-		return hint.With(err, "look at a run by itself: kubectl unthrottle tune --dry-run prints its manifests")
+		hints = []string{"look at a run by itself: kubectl unthrottle tune --dry-run prints its manifests"}
+	case failed:
+		hints = []string{"does it run so in the cluster? --dry-run prints its manifests; --port and --path say what to load, --ready-timeout how long to wait"}
+	default:
+		return err
 	}
-	if _, failed := trial.Failed(err); failed {
-		return hint.With(err, "does it run so in the cluster? --dry-run prints its manifests; --port and --path say what to load, --ready-timeout how long to wait")
+	if failed || isHopeless && hopeless.Failed {
+		hints = append(hints, t.aboutLogs())
 	}
-	return err
+	return hint.With(err, hints...)
 }
 
 // Measured reports whether there is anything to show.
@@ -467,6 +509,9 @@ func (t *tuner) Show(journal, next string, interrupted bool) error {
 		return err
 	}
 	doc.Header.MadeBy = verb.MadeBy()
+	if t.soFar.AnyFailed() {
+		doc.Warnings = append(doc.Warnings, t.aboutLogs())
+	}
 	if interrupted {
 		doc.Resume = next
 	}

@@ -95,13 +95,26 @@ func jobs(namespace string) string { return "/apis/batch/v1/namespaces/" + names
 // Log is what a container has written since a time, each line with its time if that is asked for. It asks for as much as an answer
 // may have; a server that sends more is not believed.
 func (a *API) Log(ctx context.Context, namespace, pod, container string, since time.Time, times bool) ([]byte, error) {
-	r := a.Client.Get().AbsPath("/api/v1/namespaces/"+namespace+"/pods/"+pod+"/log").Param("container", container).Param("limitBytes", strconv.Itoa(cluster.MostPage))
+	r := a.logOf(namespace, pod, container)
 	if !since.IsZero() {
 		r.Param("sinceTime", since.UTC().Format(time.RFC3339))
 	}
 	if times {
 		r.Param("timestamps", "true")
 	}
+	return a.readLog(ctx, r, pod)
+}
+
+// LastLog are the last lines of a container's log, by the same bound.
+func (a *API) LastLog(ctx context.Context, namespace, pod, container string, lines int) ([]byte, error) {
+	return a.readLog(ctx, a.logOf(namespace, pod, container).Param("tailLines", strconv.Itoa(lines)), pod)
+}
+
+func (a *API) logOf(namespace, pod, container string) *rest.Request {
+	return a.Client.Get().AbsPath("/api/v1/namespaces/"+namespace+"/pods/"+pod+"/log").Param("container", container).Param("limitBytes", strconv.Itoa(cluster.MostPage))
+}
+
+func (a *API) readLog(ctx context.Context, r *rest.Request, pod string) ([]byte, error) {
 	data, err := cluster.Raw(ctx, r.MaxRetries(mostRetries))
 	if ctx.Err() != nil {
 		return nil, ctx.Err()

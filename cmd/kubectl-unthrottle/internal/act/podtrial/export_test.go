@@ -37,6 +37,19 @@ func (f *fake) Left() (paths []string) {
 	return paths
 }
 
+// Kill has servers with a GOMAXPROCS end under load, for a reason and with an exit code.
+func (f *fake) Kill(procs int, reason string, code int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.state = func(p *fakePod, o object) object {
+		if p.part == "server" && p.procs == procs && len(p.windows) > 0 {
+			ended := object{"exitCode": code, "reason": reason, "message": "password=hunter2"}
+			list(o, "status", "containerStatuses")[0]["state"] = object{"terminated": ended}
+		}
+		return o
+	}
+}
+
 // LoseNode loses the node of the nth server that is started.
 func (f *fake) LoseNode(n int) {
 	f.mu.Lock()

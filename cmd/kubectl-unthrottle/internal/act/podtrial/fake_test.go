@@ -291,7 +291,8 @@ func (f *fake) podState(p *fakePod) object {
 	}
 	running := object{"running": object{"startedAt": "2026-01-02T03:04:05Z"}}
 	status := object{"phase": "Pending", "podIP": "10.1.2.3", "containerStatuses": []any{}}
-	o := object{"metadata": object{"name": text(p.job, "metadata", "name") + "-x"}, "spec": object{"nodeName": p.node()}, "status": status}
+	spec := object{"nodeName": p.node(), "containers": at(p.job, "spec", "template", "spec")["containers"]}
+	o := object{"metadata": object{"name": text(p.job, "metadata", "name") + "-x"}, "spec": spec, "status": status}
 	switch {
 	case p.looks == 1:
 	case p.part == "server":
@@ -381,7 +382,7 @@ func (f *fake) collections(b *bytes.Buffer, p *fakePod, times bool) {
 			fmt.Fprintf(b, "gc %d @0.012s 2%%: 0.018+1.3+0.076 ms clock, 0.054+0.35/1.2/3.0+0.23 ms cpu, 40->41->30 MB, 50 MB goal, 0 MB stacks, 0 MB globals, %d P\n", n, p.procs)
 		}
 	}
-	b.WriteString("2026-01-02T03:04:05Z it listens\n")
+	b.WriteString("2026-01-02T03:04:05Z it listens, password=hunter2\n")
 }
 
 // node is that which the pod's rules name, or the first that they allow.

@@ -25,7 +25,6 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/limit/podmeter"
-	"github.com/unthrottle/unthrottle/cmd/internal/limit/service"
 	"github.com/unthrottle/unthrottle/cmd/internal/process/goself"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/loadtest"
@@ -46,6 +45,7 @@ type Server struct {
 	Path     string
 	Timeout  time.Duration // to get ready; 0: 5 minutes
 	Late     func(text string)
+	Logs     *Logs         // keeps what a container wrote that failed; nil: it is not read
 	Every    time.Duration // between two looks at a pod; 0: 300 ms
 	Patience time.Duration // until a node takes a pod; 0: a minute
 
@@ -59,7 +59,7 @@ func (s *Server) Another(n int, avoid []string) *Server {
 	kit := s.Kit
 	kit.Node, kit.Avoid = "", avoid
 	return &Server{
-		API: s.API, Kit: kit, Template: s.Template, Load: s.Load, Scheme: s.Scheme, Path: s.Path, Timeout: s.Timeout, Late: s.Late, Every: s.Every,
+		API: s.API, Kit: kit, Template: s.Template, Load: s.Load, Scheme: s.Scheme, Path: s.Path, Timeout: s.Timeout, Late: s.Late, Logs: s.Logs, Every: s.Every,
 		Patience: s.Patience, tag: fmt.Sprintf("n%d-", n),
 	}
 }
@@ -114,7 +114,7 @@ func (s *Server) open(ctx context.Context, setting lab.Setting, trace bool) (*Se
 		return nil, err
 	}
 	if err := x.awaitReady(ctx); err != nil {
-		err = x.withOutput(err)
+		x.keepLog(err)
 		x.end()
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func (x *Session) awaitReady(ctx context.Context) error {
 			}
 		}
 		if most := cmp.Or(x.Timeout, usualTimeout); since > most {
-			return false, &service.Error{Why: fmt.Sprintf("%s: it was not ready within %v (%s)", x.Template, most, p.Waiting())}
+			return false, fault(x.Template.Container, false, "%s: it was not ready within %v (%s)", x.Template, most, p.Waiting())
 		}
 		return false, nil
 	})
@@ -330,12 +330,15 @@ func (x *Session) over(ctx context.Context) (bool, error) {
 	if p == nil {
 		return false, trouble(true, "", "the server's pod %s on node %s is gone: somebody deleted it, or the node was lost", x.pod.Metadata.Name, x.pod.Spec.NodeName)
 	}
-	var own *service.Error
+	var own *Fault
 	switch err := p.Judge(); {
 	case err == nil:
 		return false, nil
 	case errors.As(err, &own):
-		x.dead = x.withOutput(err)
+		if x.dead == nil {
+			x.keepLog(err)
+		}
+		x.dead = err
 		return true, nil
 	default:
 		return false, err
@@ -466,28 +469,6 @@ func (x *Session) end() (gone bool) {
 		case <-time.After(x.poll()):
 		}
 	}
-}
-
-// withOutput adds to an error of the server's what it wrote last.
-func (x *Session) withOutput(err error) error {
-	var own *service.Error
-	if !errors.As(err, &own) || len(own.Output) > 0 {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(x.ctx, ending)
-	defer cancel()
-	p, podErr := x.podOf(ctx, x.job)
-	if podErr != nil || p == nil {
-		return err
-	}
-	const most = 20
-	log, logErr := x.API.Log(ctx, x.Kit.Namespace, p.Metadata.Name, x.Template.Container, time.Time{}, false)
-	if logErr != nil || len(bytes.TrimSpace(log)) == 0 {
-		return err
-	}
-	lines := strings.Split(strings.TrimSpace(string(log)), "\n")
-	own.Output = lines[max(0, len(lines)-most):]
-	return err
 }
 
 // A Node is where the runs are.

@@ -26,7 +26,7 @@ spec:
     spec:
       imagePullSecrets: [{name: registry}]
       containers:
-      - {name: server, image: 'example.com/server:7', ports: [{containerPort: 8080}], envFrom: [{configMapRef: {name: settings}}, {secretRef: {name: none, optional: true}}]}
+      - {name: server, image: 'example.com/server:7', resources: {limits: {memory: 256Mi}}, ports: [{containerPort: 8080}], envFrom: [{configMapRef: {name: settings}}, {secretRef: {name: none, optional: true}}]}
 `
 
 // open makes a study's server on a fake.
@@ -243,7 +243,7 @@ func TestTroubles(t *testing.T) {
 				}
 				return o
 			}
-		}, run: "container server ended: it was out of memory; it wrote last:\n    gc 1"},
+		}, run: "out of memory: limit 256Mi"},
 		"it never starts": {prepare: func(f *fake) {
 			f.state = func(p *fakePod, o object) object {
 				if p.part == "server" && p.looks > 1 {
@@ -251,7 +251,7 @@ func TestTroubles(t *testing.T) {
 				}
 				return o
 			}
-		}, run: "container server ended: it was killed"},
+		}, run: "container server ended: it was killed, as by a liveness probe that failed"},
 		"its image is missing": {prepare: func(f *fake) {
 			f.state = func(p *fakePod, o object) object {
 				if p.part == "server" {
@@ -310,7 +310,7 @@ func TestTroubles(t *testing.T) {
 			switch {
 			case test.err != "" && (err == nil || err.Error() != test.err):
 				t.Errorf("got %v, want %s", err, test.err)
-			case test.run != "" && (err != nil || !strings.Contains(run.Error, test.run)):
+			case test.run != "" && (err != nil || run.Error != test.run):
 				t.Errorf("got %+v, %v, want %s", run, err, test.run)
 			}
 			if len(f.pods) > 1 {

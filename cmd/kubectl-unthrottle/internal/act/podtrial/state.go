@@ -2,11 +2,13 @@ package podtrial
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
+	"github.com/unthrottle/unthrottle/cmd/internal/limit/runner"
 	"github.com/unthrottle/unthrottle/cmd/internal/limit/service"
 )
 
@@ -17,7 +19,9 @@ type Pod struct {
 		DeletionTimestamp *time.Time `json:"deletionTimestamp"`
 	} `json:"metadata"`
 	Spec struct {
-		NodeName string `json:"nodeName"`
+		NodeName   string      `json:"nodeName"`
+		Init       []Container `json:"initContainers"`
+		Containers []Container `json:"containers"`
 	} `json:"spec"`
 	Status struct {
 		Phase      string      `json:"phase"`
@@ -28,6 +32,14 @@ type Pod struct {
 		Init       []Status    `json:"initContainerStatuses"`
 		Containers []Status    `json:"containerStatuses"`
 	} `json:"status"`
+}
+
+// A Container is what counts of one in a pod's spec.
+type Container struct {
+	Name      string `json:"name"`
+	Resources struct {
+		Limits map[string]any `json:"limits"`
+	} `json:"resources"`
 }
 
 // A Condition is one of a pod's.
@@ -150,8 +162,45 @@ var hopeless = map[string]string{
 	"RunContainerError":          "the container runtime on the node refuses it; is its command right?",
 }
 
-// Judge is why a pod can't go on, or nil. What its containers did themselves is a *service.Error, without what they wrote; all else is
-// a *Trouble.
+// A Fault is what a container of the user's did itself. It says nothing of what the container wrote.
+type Fault struct {
+	Container string
+	Err       *service.Error
+}
+
+func (f *Fault) Error() string { return f.Err.Error() }
+
+func (f *Fault) Unwrap() error { return f.Err }
+
+func fault(container string, killed bool, format string, args ...any) *Fault {
+	return &Fault{container, &service.Error{Why: fmt.Sprintf(format, args...), Killed: killed, Apart: true}}
+}
+
+// ended is the fault of a container that has ended. What it said as it ended is what it wrote, or the last of its log: only a runtime that
+// could not start it says something of its own.
+func (p *Pod) ended(container, as string, e *Terminated) *Fault {
+	if e.Reason == "OOMKilled" {
+		return fault(container, true, "%s", p.outOfMemory(container))
+	}
+	return fault(container, false, as, container, e.how())
+}
+
+// outOfMemory says so of a container, with its limit as the pod's spec has it, and with its name where there are others.
+func (p *Pod) outOfMemory(container string) string {
+	text, others := runner.OutOfMemory, false
+	for _, c := range slices.Concat(p.Spec.Init, p.Spec.Containers) {
+		if limit, ok := c.Resources.Limits["memory"]; ok && c.Name == container {
+			text += fmt.Sprintf(": limit %v", limit)
+		}
+		others = others || c.Name != container && c.Name != meterName
+	}
+	if others {
+		text += ", in container " + container
+	}
+	return text
+}
+
+// Judge is why a pod can't go on, or nil. What its containers did themselves is a *Fault; all else is a *Trouble.
 func (p *Pod) Judge() error {
 	if err := p.taken(); err != nil {
 		return err
@@ -172,7 +221,7 @@ func (p *Pod) Judge() error {
 	}
 	for _, s := range p.Status.Init {
 		if e := s.State.Terminated; e != nil && e.ExitCode != 0 {
-			return &service.Error{Why: "its init container " + s.Name + " failed: " + e.how()}
+			return p.ended(s.Name, "its init container %s failed: %s", e)
 		}
 	}
 	for _, s := range p.Status.Containers {
@@ -184,7 +233,7 @@ func (p *Pod) Judge() error {
 		case e.Reason == "ContainerStatusUnknown":
 			return trouble(true, "", "the node lost sight of container %s", s.Name)
 		default:
-			return &service.Error{Why: "container " + s.Name + " ended: " + e.how()}
+			return p.ended(s.Name, "container %s ended: %s", e)
 		}
 	}
 	if p.Status.Phase == "Failed" {
@@ -236,21 +285,15 @@ func (p *Pod) silent() bool {
 
 // how says how a container has ended.
 func (e *Terminated) how() string {
-	text := fmt.Sprintf("exit code %d", e.ExitCode)
 	switch {
-	case e.Reason == "OOMKilled":
-		text = "it was out of memory"
 	case e.Signal != 0:
-		text = fmt.Sprintf("ended by signal %d", e.Signal)
+		return fmt.Sprintf("ended by signal %d", e.Signal)
 	case e.ExitCode == 137:
-		text = "it was killed, as by a liveness probe that failed"
+		return "it was killed, as by a liveness probe that failed"
 	case e.Reason == "StartError" || e.Reason == "ContainerCannotRun":
-		text = "it could not be started"
+		return strings.TrimSuffix("it could not be started: "+strings.Join(strings.Fields(e.Message), " "), ": ")
 	}
-	if e.Message != "" {
-		text += ": " + e.Message
-	}
-	return text
+	return fmt.Sprintf("exit code %d", e.ExitCode)
 }
 
 // Unscheduled is the trouble of a pod that no node has had room for, for so long.

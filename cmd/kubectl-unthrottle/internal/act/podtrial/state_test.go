@@ -15,11 +15,12 @@ import (
 func TestJudge(t *testing.T) {
 	const running = "{name: server, state: {running: {startedAt: 2026-01-02T03:04:05Z}}}"
 	for name, test := range map[string]struct {
-		pod   string
-		own   bool // it is the program's fault
-		later bool
-		want  string // "": nothing is wrong
-		hint  string
+		pod    string
+		own    bool // it is the program's fault
+		killed bool // for lack of memory
+		later  bool
+		want   string // "": nothing is wrong
+		hint   string
 	}{
 		"running":    {pod: "{status: {phase: Running, containerStatuses: [" + running + "]}}"},
 		"being made": {pod: "{status: {phase: Pending, containerStatuses: [{name: server, state: {waiting: {reason: ContainerCreating}}}]}}"},
@@ -41,11 +42,23 @@ func TestJudge(t *testing.T) {
 		},
 		"out of memory": {
 			pod: "{status: {phase: Failed, containerStatuses: [{name: server, state: {terminated: {exitCode: 137, reason: OOMKilled}}}]}}",
-			own: true, want: "container server ended: it was out of memory",
+			own: true, killed: true, want: "out of memory",
+		},
+		"out of memory, and its limit": {
+			pod: "{spec: {containers: [{name: server, resources: {limits: {memory: 256Mi}}}, {name: unthrottle-meter, resources: {limits: {memory: 64Mi}}}]}, status: {containerStatuses: [{name: server, state: {terminated: {exitCode: 137, reason: OOMKilled}}}]}}",
+			own: true, killed: true, want: "out of memory: limit 256Mi",
+		},
+		"another container is out of memory": {
+			pod: "{spec: {containers: [{name: server, resources: {limits: {memory: 256Mi}}}, {name: proxy, resources: {limits: {memory: 64Mi}}}]}, status: {containerStatuses: [" + running + ", {name: proxy, state: {terminated: {exitCode: 137, reason: OOMKilled}}}]}}",
+			own: true, killed: true, want: "out of memory: limit 64Mi, in container proxy",
+		},
+		"a runtime's own words": {
+			pod: "{status: {containerStatuses: [{name: server, state: {terminated: {exitCode: 128, reason: StartError, message: \"exec: no\\nsuch file\"}}}]}}",
+			own: true, want: "container server ended: it could not be started: exec: no such file",
 		},
 		"a crash": {
-			pod: "{status: {phase: Failed, containerStatuses: [{name: server, state: {terminated: {exitCode: 2, reason: Error, message: panic}}}]}}",
-			own: true, want: "container server ended: exit code 2: panic",
+			pod: "{status: {phase: Failed, containerStatuses: [{name: server, state: {terminated: {exitCode: 2, reason: Error, message: the password is x}}}]}}",
+			own: true, want: "container server ended: exit code 2",
 		},
 		"it ends well": {
 			pod: "{status: {phase: Running, containerStatuses: [{name: server, state: {terminated: {exitCode: 0, reason: Completed}}}, {name: unthrottle-meter, state: {running: {}}}]}}",
@@ -109,7 +122,7 @@ func TestJudge(t *testing.T) {
 			var own *service.Error
 			var trouble *Trouble
 			switch isOwn, is := errors.As(err, &own), errors.As(err, &trouble); {
-			case test.own && (!isOwn || own.Why != test.want), !test.own && (!is || trouble.Why != test.want || trouble.Later != test.later):
+			case test.own && (!isOwn || own.Why != test.want || own.Error() != test.want || own.Killed != test.killed), !test.own && (!is || trouble.Why != test.want || trouble.Later != test.later):
 				t.Errorf("got %#v: %v\nwant %s", err, err, test.want)
 			}
 			if got := strings.Join(hint.Of(err), "; "); !strings.Contains(got, test.hint) || test.hint == "" && got != "" {

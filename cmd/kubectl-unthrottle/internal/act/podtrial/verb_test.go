@@ -177,6 +177,70 @@ func TestStandsStill(t *testing.T) {
 	}
 }
 
+// TestLogs: what a container wrote that failed is in the file of --logs, which is its user's alone, and nowhere else. Without that it is said how
+// to get it.
+func TestLogs(t *testing.T) {
+	const secret = "password=hunter2"
+	for name, c := range map[string]struct {
+		procs  int // with which it fails
+		reason string
+		code   int
+		why    string
+	}{
+		"a crash of a candidate":            {4, "Error", 2, "container server ended: exit code 2"},
+		"a candidate that is out of memory": {4, "OOMKilled", 137, "out of memory: limit 256Mi"},
+		"the current setting crashes":       {8, "Error", 2, "container server ended: exit code 2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, url := podtrial.NewFake(t)
+			unthrottle := command(t, url)
+			f.Kill(c.procs, c.reason, c.code)
+			args := []string{"tune", "deployment/api", "--cpus", "1", "--seed", "3", "--for", "2s"}
+			r := unthrottle(append(slices.Clone(args), "--runs", "runs.jsonl", "-o", "tune.json", "-o", "tune.html", "-o", "tune.md", "-o", "tune.csv")...)
+			all := r.stdout + r.stderr
+			files, err := filepath.Glob("*")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, file := range files {
+				data, err := os.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				all += string(data)
+			}
+			if strings.Contains(all, secret) || strings.Contains(all, "it listens") || !strings.Contains(all, c.why) || !strings.Contains(r.stdout+r.stderr, "--logs FILE keeps it") {
+				t.Errorf("%+v\nin %q", r, files)
+			}
+
+			r = unthrottle(append(slices.Clone(args), "--logs", "logs.txt")...)
+			log, err := os.ReadFile("logs.txt")
+			if err != nil || strings.Contains(r.stdout+r.stderr, secret) || !strings.Contains(r.stdout+r.stderr, "what failed containers logged last is in logs.txt") {
+				t.Errorf("%v, %+v", err, r)
+			}
+			for _, want := range []string{secret, fmt.Sprintf(", container server: %s\n", c.why)} {
+				if !strings.Contains(string(log), want) {
+					t.Errorf("no %q in %s", want, log)
+				}
+			}
+			if info, err := os.Stat("logs.txt"); err != nil || info.Mode().Perm() != 0o600 {
+				t.Errorf("%v, %v", info, err)
+			}
+			before := len(f.Left())
+			if r = unthrottle(append(slices.Clone(args), "--logs", "logs.txt", "--runs", "again.jsonl")...); r.code != 1 || !strings.Contains(r.stderr, "--logs needs a new file") || len(f.Left()) != before {
+				t.Errorf("a file that is there: %+v", r)
+			}
+		})
+	}
+	_, url := podtrial.NewFake(t)
+	if r := command(t, url)("tune", "deployment/api", "--cpus", "1", "--seed", "3", "--for", "2s", "--logs", "logs.txt"); r.code != 0 || strings.Contains(r.stdout, "logged") {
+		t.Errorf("nothing fails: %+v", r)
+	}
+	if _, err := os.Stat("logs.txt"); err == nil {
+		t.Error("nothing failed, and there is a file of logs")
+	}
+}
+
 // first is the first line, which has the verdict.
 func first(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
