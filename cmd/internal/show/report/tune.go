@@ -174,9 +174,10 @@ type TuneSetting struct {
 	Failed  int                     `json:"failed,omitempty"`
 	Broken  int                     `json:"slo_missed_runs,omitempty"`
 	Metrics map[string]BenchSummary `json:"metrics"`
-	Versus  []TuneEffect            `json:"versus_current"` // empty for the current one
-	Curve   []CurvePoint            `json:"curve"`          // of percentiles: the median of the runs' at each; empty: no requests
-	GC      *TuneGC                 `json:"gc,omitempty"`   // null: not known
+	Versus  []TuneEffect            `json:"versus_current"`          // empty for the current one
+	Curve   []CurvePoint            `json:"curve"`                   // of percentiles: the median of the runs' at each; empty: no requests
+	GC      *TuneGC                 `json:"gc,omitempty"`            // null: not known
+	Killed  bool                    `json:"out_of_memory,omitempty"` // it is out as it takes more memory than there is, where the current one does not
 }
 
 // TuneGC is what a run with GODEBUG=gctrace=1 has told.
@@ -207,6 +208,7 @@ type TuneRun struct {
 	Marks   []string           `json:"marks,omitempty"`   // what the host did meanwhile
 	AtOnce  int                `json:"at_once,omitempty"` // so many were made at the same time, this one among them; 0: it was alone
 	Error   string             `json:"error,omitempty"`
+	Killed  bool               `json:"out_of_memory,omitempty"` // by the kernel, for lack of memory
 }
 
 // TuneStep is a piece of a run's window.

@@ -121,6 +121,7 @@ func (d *Tune) newLoad(s *tune.Study, i int, t *search.Tune, v search.TuneVerdic
 		TuneVerdict: v, plan: s.Plan, load: l, tail: l.Tail, unit: s.Plan.Unit(), perRun: p.PerRun / s.Pace(), spent: d.Seconds, budget: s.Plan.Budget.Seconds(), late: s.OutOfTime(i), failed: s.Failure != "",
 		beside: s.Beside(i), again: again(s, i), cpus: s.Environment.CPUs, limit: p.GOMEMLIMIT, peaks: [2]float64{peak(s, i, v.Current), peak(s, i, v.Leader)}, memory: p.Memory,
 	}
+	words.killed = killed(s, i, t)
 	if p.GC != nil {
 		words.alive = [2]int64{p.GC.Live, p.Holds(v.Leader.GOGC)}
 	}
@@ -133,7 +134,7 @@ func (d *Tune) newLoad(s *tune.Study, i int, t *search.Tune, v search.TuneVerdic
 	said := func(texts ...string) []string {
 		return slices.DeleteFunc(texts, func(text string) bool { return text == "" })
 	}
-	out.Also, out.Why = said(words.details(), words.next()), said(words.contradiction())
+	out.Also, out.Why = said(words.details(), words.outOfMemory(), words.next()), said(words.contradiction())
 	if l.Rate > 0 {
 		out.Arrivals, out.Burst = arrivals(s.Plan), s.Plan.Burst
 		if from := s.Plan.From; from > 0 {
@@ -147,6 +148,19 @@ func (d *Tune) newLoad(s *tune.Study, i int, t *search.Tune, v search.TuneVerdic
 		out.Noise[string(m)] = TuneNoise{n.SD, n.Low, n.High}
 	}
 	out.Effects = newTuneEffects(v.Effects)
+	return out
+}
+
+// killed are the settings of a load that are out as they were killed for lack of memory, where the current one never was.
+func killed(s *tune.Study, load int, t *search.Tune) (out []search.Standing) {
+	if !s.Survives(load, search.Candidate{Procs: s.Pilot.Procs}) {
+		return nil
+	}
+	for _, standing := range t.Standings() {
+		if standing.Dropped != nil && standing.Dropped.Killed {
+			out = append(out, standing)
+		}
+	}
 	return out
 }
 
@@ -242,7 +256,7 @@ func newTuneRun(p tune.Plan, r tune.Run) TuneRun {
 		Load: r.Load, Phase: string(r.Search.Phase), Block: r.Search.Block, Seed: r.Search.Seed,
 		Procs: variedProcs(p, r.Search.Procs), GOGC: r.Search.GOGC, Vary: varyOf(p, r.Search.Vary),
 		Start: r.Start.Format(time.RFC3339), Seconds: r.Seconds, Valid: r.Valid, Invalid: r.Notes, SLOHeld: r.SLOHeld,
-		Metrics: r.Metrics, Curve: curvePoints(r.Curve), Marks: r.Marks, AtOnce: r.AtOnce, Error: r.Error,
+		Metrics: r.Metrics, Curve: curvePoints(r.Curve), Marks: r.Marks, AtOnce: r.AtOnce, Error: r.Error, Killed: r.Killed,
 	}
 	for _, s := range r.Axis {
 		out.Axis = append(out.Axis, TuneStep(s))
@@ -278,6 +292,7 @@ func tuneSettings(s *tune.Study, load int, t *search.Tune, v search.TuneVerdict)
 		best = v.Leader
 	}
 	words := tuneWords{TuneVerdict: v, plan: s.Plan, tail: s.Pilot.Loads[load].Tail, unit: s.Plan.Unit()}
+	overMemory := killed(s, load, t)
 	for _, standing := range t.Standings() {
 		c := standing.Candidate
 		out := TuneSetting{
@@ -315,6 +330,7 @@ func tuneSettings(s *tune.Study, load int, t *search.Tune, v search.TuneVerdict)
 			out.GC = newTuneGC(s.Pilot.GC)
 		}
 		out.Best = c == best && out.Runs > 0
+		out.Killed = slices.ContainsFunc(overMemory, func(k search.Standing) bool { return k.Candidate == c })
 		for unit, v := range values {
 			out.Metrics[unit] = sample.Summarise(v)
 		}

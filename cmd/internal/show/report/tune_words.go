@@ -18,20 +18,21 @@ type tuneWords struct {
 	search.TuneVerdict
 	plan   tune.Plan
 	load   tune.Load
-	tail   string     // name of the percentile that stands in search.P99
-	unit   string     // of work: request, run, operation
-	perRun float64    // seconds that a run takes, about
-	spent  float64    // seconds that all runs so far took
-	budget float64    // seconds; 0: none
-	late   bool       // it is used up
-	failed bool       // an error ended it
-	beside float64    // CPUs that others used in the runs that are disturbed; 0: none
-	again  int        // attempts that were lost so
-	cpus   int        // of the machine
-	limit  string     // GOMEMLIMIT that goes with a GOGC; "": none
-	peaks  [2]float64 // bytes: the memory of the current setting at its peak, and of the leader; 0: not known
-	memory int64      // limit of it, in bytes; 0: none
-	alive  [2]int64   // bytes: of the heap, and so much may be so that the leader's GOGC has its room; 0: not known
+	tail   string            // name of the percentile that stands in search.P99
+	unit   string            // of work: request, run, operation
+	perRun float64           // seconds that a run takes, about
+	spent  float64           // seconds that all runs so far took
+	budget float64           // seconds; 0: none
+	late   bool              // it is used up
+	failed bool              // an error ended it
+	killed []search.Standing // that are out for lack of memory, where the current setting is not
+	beside float64           // CPUs that others used in the runs that are disturbed; 0: none
+	again  int               // attempts that were lost so
+	cpus   int               // of the machine
+	limit  string            // GOMEMLIMIT that goes with a GOGC; "": none
+	peaks  [2]float64        // bytes: the memory of the current setting at its peak, and of the leader; 0: not known
+	memory int64             // limit of it, in bytes; 0: none
+	alive  [2]int64          // bytes: of the heap, and so much may be so that the leader's GOGC has its room; 0: not known
 }
 
 // headline is what to do, and why or with which figures, as far as there is room for them.
@@ -232,6 +233,22 @@ func (w tuneWords) claim() string {
 	default:
 		return w.looks()
 	}
+}
+
+// outOfMemory says which settings take more memory than there is, where the current one does not; "": none, or it does too.
+func (w tuneWords) outOfMemory() string {
+	var names []string
+	for _, k := range w.killed {
+		names = append(names, w.plan.Setting(k.Candidate))
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	are := "is out: it was"
+	if len(names) > 1 {
+		are = "are out: they were"
+	}
+	return fmt.Sprintf("%s %s killed where %s was not (%s).", quantity.List(names), are, w.plan.Setting(w.Current), w.killed[0].Dropped.Failure)
 }
 
 // looks says what looks better, without claiming it.

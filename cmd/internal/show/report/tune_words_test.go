@@ -46,7 +46,25 @@ var spokenTunes = []struct {
 	{"it looks better", nil, wide(costs(4, 1, 0.75)), 0},
 	{"another candidate fails", nil, func(r *tune.Run) {
 		if costs(1, 0.6, 1)(r); r.Search.Procs == 4 {
-			r.Error = "out of memory"
+			r.Error = "exit code 2"
+		}
+	}, 0},
+	{"another candidate is out of memory", nil, func(r *tune.Run) {
+		if costs(1, 0.6, 1)(r); r.Search.Procs == 4 {
+			r.Error, r.Killed, r.Kills = "out of memory: limit 256Mi", true, 1
+		}
+	}, 0},
+	{"two others are out of memory", nil, func(r *tune.Run) {
+		if costs(1, 0.6, 1)(r); r.Search.Procs != 2 {
+			r.Error, r.Killed, r.Kills = "out of memory: limit 256Mi", true, 1
+		}
+	}, 0},
+	{"another candidate is out of memory, and the current setting was once", nil, func(r *tune.Run) {
+		if costs(1, 0.6, 1)(r); r.Search.Procs == 4 {
+			r.Error, r.Killed, r.Kills = "out of memory: limit 256Mi", true, 2
+		}
+		if r.Search.Procs == 2 && r.Search.Block == 1 {
+			r.Kills, r.Attempt = 1, 1
 		}
 	}, 0},
 	{"the current setting fails", nil, func(r *tune.Run) {

@@ -33,6 +33,7 @@ type Run struct {
 	AtOnce     int                `json:"at_once,omitempty"`          // so many were made at the same time, this one among them; 0: it was alone
 	InTurn     string             `json:"in_turn,omitempty"`          // why those take turns from this one on that might run at the same time
 	Error      string             `json:"error,omitempty"`            // why it has no figures
+	Killed     bool               `json:"out_of_memory,omitempty"`    // by the kernel, for lack of memory
 }
 
 // What marks begin with, for those who count them. The rest of a mark says more.

@@ -88,6 +88,7 @@ type TuneObservation struct {
 	Run    TuneRun
 	Valid  bool   // false: the run says nothing, as the load was not what it should have been
 	Failed string // why the program itself could not be run or died: such a setting is out
+	Killed bool   // it was for lack of memory
 	Room   int    // runs that there is time for after this one; 0: as many as it takes
 	// Abreast is how many settings the next block has at most, the current one among them; 0: all. Where runs of a block are made at the same
 	// time, as many as there is room for, the others take turns from block to block.
@@ -210,6 +211,7 @@ type Drop struct {
 	Metric  Metric    // of Worse: the one in which it is most behind
 	Ratio   float64   // and how it was to the other's
 	Failure string    // of ProgramFails
+	Killed  bool      // it was for lack of memory
 }
 
 // A DropReason is what kind of Drop it is.
@@ -416,7 +418,7 @@ func (t *Tune) failed(o TuneObservation) {
 		t.end(endCurrent)
 		return
 	}
-	t.dropArm(a, &Drop{Reason: ProgramFails, Failure: o.Failed})
+	t.dropArm(a, &Drop{Reason: ProgramFails, Failure: o.Failed, Killed: o.Killed})
 	t.advance()
 }
 

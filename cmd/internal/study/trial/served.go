@@ -196,7 +196,7 @@ func (x *Session) Close() lab.Run {
 	x.disturb(&run, res.CPU+x.used)
 	switch {
 	case res.OOMKills > 0: // of the server, or of one that it has started
-		run.Error = x.limit.OutOfMemory()
+		run.Error, run.Killed = x.limit.OutOfMemory(), true
 	case dead != nil:
 		run.Error = dead.Error()
 	case res.Escaped != nil: // its figures are not those of the limit
@@ -596,6 +596,12 @@ func Why(err error) string {
 	}
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	return line
+}
+
+// Killed reports whether an error is that of a server that was killed for lack of memory.
+func Killed(err error) bool {
+	var failed *service.Error
+	return errors.As(err, &failed) && failed.Killed
 }
 
 // Failed is the error of a server that did not do what it should, if that is what err is.

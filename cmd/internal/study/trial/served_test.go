@@ -184,19 +184,19 @@ func TestOutOfMemory(t *testing.T) {
 	if _, err := x.Load(t.Context(), Shot{Lasting: time.Second, Conns: 1}); err != nil {
 		t.Error(err)
 	}
-	if run := x.Close(); run.Error != want {
+	if run := x.Close(); run.Error != want || !run.Killed {
 		t.Errorf("while it is measured: %q", run.Error)
 	}
 	const eats = "head -c 200000000 /dev/zero | tail >/dev/null"
 	s.Service.Args = []string{"sh", "-c", "exec tail /dev/zero"}
 	_, err = s.Open(t.Context(), lab.Setting{CPUs: 1}, false)
-	if why, failed := Failed(err); !failed || why != want {
+	if why, failed := Failed(err); !failed || why != want || !Killed(err) {
 		t.Errorf("before it is ready: %v", err)
 	}
 	for _, end := range []string{"", "; true"} { // of one that goes on although something else of it was killed
 		r := &Runner{Limit: runner.Limit{Memory: 32 << 20}, With: runner.Auto, Programs: One("sh", "-c", eats+end).Program}
 		run, err := r.Run(t.Context(), lab.Setting{CPUs: 1})
-		if err != nil || run.Error != want {
+		if err != nil || run.Error != want || !run.Killed {
 			t.Errorf("a job: %q, %v", run.Error, err)
 		}
 	}

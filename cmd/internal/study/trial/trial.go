@@ -92,7 +92,7 @@ func (r *Runner) Run(ctx context.Context, s lab.Setting) (lab.Run, error) {
 	}
 	switch {
 	case res.OOMKills > 0: // of the program, or of one that it has started
-		out.Error = limit.OutOfMemory()
+		out.Error, out.Killed = limit.OutOfMemory(), true
 		return out, nil
 	case res.ExitCode != 0:
 		out.Error = failure(res, stderr.Bytes())

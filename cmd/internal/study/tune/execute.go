@@ -275,9 +275,10 @@ func (x *execution) perRun(load, block int) float64 {
 }
 
 // run does one run. A program that fails gets a second chance: a port that is not free yet is not a property of a
-// setting. A run beside which something else ran is made again, as long as not too much is lost so; so is one of which too little was seen.
+// setting, and memory is. A run beside which something else ran is made again, as long as not too much is lost so; so is one of which too little was seen.
 func (x *execution) run(ctx context.Context, load int, next search.TuneRun) (Run, error) {
 	var failed string
+	var kills int
 	var before, lost, missed float64 // seconds of all attempts, of those that were disturbed, and of those that were not seen
 	var missing unseen
 	for times := 0; ; {
@@ -294,7 +295,10 @@ func (x *execution) run(ctx context.Context, load int, next search.TuneRun) (Run
 			return Run{}, err
 		}
 		took := run.Seconds
-		run.Seconds, run.Lost, run.Again = before+took, lost+missed, times
+		if run.Killed {
+			kills++
+		}
+		run.Seconds, run.Lost, run.Again, run.Kills = before+took, lost+missed, times, kills
 		if missing.times > 0 {
 			run.Marks = append(run.Marks, lab.MarkUnseen)
 		}
@@ -309,13 +313,25 @@ func (x *execution) run(ctx context.Context, load int, next search.TuneRun) (Run
 		case run.Error == "" && x.disturbed(run.Run, x.Plan.CPUs) && x.again(load, next, lost+took, times):
 			lost += took
 			times++
-		case run.Error == "" || failed != "":
+		case run.Error == "" || failed != "" || run.Killed && x.alone(load, next):
 			return run, nil
 		default:
 			failed = run.Error
 		}
 		before = run.Seconds
 	}
+}
+
+// alone reports whether a setting is not the current one, and that has never been killed for lack of memory: then one that is has no second
+// chance, as its memory is what it takes.
+func (x *execution) alone(load int, next search.TuneRun) bool {
+	current := search.Candidate{Procs: x.Pilot.Procs}
+	return next.Candidate() != current && x.Survives(load, current)
+}
+
+// Survives reports whether a setting was never killed for lack of memory, be it that it was not when that was tried again.
+func (s *Study) Survives(load int, c search.Candidate) bool {
+	return !slices.ContainsFunc(s.Runs, func(r Run) bool { return r.Load == load && r.Search.Candidate() == c && r.Kills > 0 })
 }
 
 // at is where a run is made.

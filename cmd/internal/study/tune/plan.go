@@ -161,6 +161,7 @@ type Run struct {
 	Attempt int            `json:"attempt,omitempty"`      // that came before, and failed
 	Lost    float64        `json:"lost_seconds,omitempty"` // on attempts beside which something else ran
 	Again   int            `json:"again,omitempty"`        // so many
+	Kills   int            `json:"kills,omitempty"`        // attempts, this one among them, that were ended for lack of memory
 	Place   string         `json:"place,omitempty"`        // of several
 	Room    int            `json:"room,omitempty"`         // runs of this load that the budget had room for after it; 0: any number
 	Waits   float64        `json:"waits,omitempty"`        // see trial.Window
@@ -443,7 +444,7 @@ func (s *Study) explains(p *Pilot) bool {
 func (s *Study) observation(r Run) search.TuneObservation {
 	m := r.Metrics
 	o := search.TuneObservation{
-		Run: r.Search, Valid: r.Valid, Failed: r.Error, Room: r.Room, Abreast: r.Abreast, Disturbed: s.disturbed(r.Run, s.Plan.CPUs), Shared: s.shared(r.Run, s.Plan.CPUs),
+		Run: r.Search, Valid: r.Valid, Failed: r.Error, Killed: r.Killed, Room: r.Room, Abreast: r.Abreast, Disturbed: s.disturbed(r.Run, s.Plan.CPUs), Shared: s.shared(r.Run, s.Plan.CPUs),
 		SLOHeld: r.SLOHeld, ErrorShare: lab.ErrorShare.In(m), Throttled: lab.ThrottledShare.In(m),
 	}
 	switch s.Plan.Kind {

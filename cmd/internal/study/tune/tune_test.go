@@ -1052,6 +1052,66 @@ func dies(at ...int) func(*fakeSession, int) (trial.Window, error, bool) {
 	}
 }
 
+// TestKilled: a setting that takes more memory than there is is out at once where the current one never did; else it has its second chance, as
+// the current one has.
+func TestKilled(t *testing.T) {
+	for name, c := range map[string]struct {
+		kills func(x *fakeSession, nth int) bool // nth load
+		most  int                                // loads that GOMAXPROCS=4 had in the search
+		other bool                               // it is out where the current setting is not
+	}{
+		"a candidate": {func(x *fakeSession, _ int) bool { return x.setting.Procs == 4 }, 1, true},
+		"a candidate, and the current setting once": {nil, 2, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, s := newWorld(), newStudy(Plan{Procs: []int{2, 4}})
+			pilot, current, other := true, 0, 0
+			w.shoot = func(x *fakeSession, n int) (trial.Window, error, bool) {
+				if w.shots[len(w.shots)-1].SLO == "" && w.shots[len(w.shots)-1].WarmUp == 0 { // of the pilot
+					return trial.Window{}, nil, false
+				}
+				pilot = false
+				dies := false
+				switch e := w.effective(x.setting); e.Procs {
+				case 8:
+					current++
+					dies = c.kills == nil && current == 1
+				case 4:
+					if c.kills == nil && current == 0 {
+						break // the current setting comes first
+					}
+					other++
+					dies = true
+				}
+				if dies {
+					x.died, x.killed = "out of memory: limit 64 MiB", true
+				}
+				return trial.Window{}, nil, false
+			}
+			j := mustDo(t, s, w)
+			if pilot || other != c.most {
+				t.Errorf("GOMAXPROCS=4 had %d chances, want %d", other, c.most)
+			}
+			if s.Survives(0, search.Candidate{Procs: 8}) != c.other {
+				t.Errorf("the current setting survives: %v", !c.other)
+			}
+			m, err := s.Search(0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out := slices.ContainsFunc(m.Standings(), func(x search.Standing) bool {
+				return x.Procs == 4 && x.Dropped != nil && x.Dropped.Killed && x.Dropped.Reason == search.ProgramFails
+			})
+			if v := m.Verdict(); !out || v.Leader.Procs != 2 {
+				t.Errorf("%+v; it is out: %v", v, out)
+			}
+			if _, _, err := Read(j.all()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // A run that fails is done once more; one that fails again is recorded as such.
 func TestSecondChance(t *testing.T) {
 	w, s := newWorld(), newStudy(Plan{})

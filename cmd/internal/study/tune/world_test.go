@@ -123,6 +123,7 @@ type fakeSession struct {
 	age     time.Duration
 	steps   int
 	died    string
+	killed  bool // for lack of memory
 	closed  bool
 	begin   time.Time
 	beside  int // how many were started with it, it among them
@@ -164,7 +165,7 @@ func (x *fakeSession) Close() lab.Run {
 	defer x.w.mu.Unlock()
 	x.closed = true
 	x.w.open--
-	return lab.Run{Seconds: x.w.clock().Sub(x.begin).Seconds(), LimitKind: x.w.limit, Metrics: map[string]float64{"peak-RSS-bytes": 1 << 20}, Error: x.died}
+	return lab.Run{Seconds: x.w.clock().Sub(x.begin).Seconds(), LimitKind: x.w.limit, Metrics: map[string]float64{"peak-RSS-bytes": 1 << 20}, Error: x.died, Killed: x.killed}
 }
 
 func (x *fakeSession) Load(ctx context.Context, s trial.Shot) (trial.Window, error) {

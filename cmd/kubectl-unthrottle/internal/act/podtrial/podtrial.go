@@ -440,7 +440,7 @@ func (x *Session) Close() lab.Run {
 		Start: x.begin.UTC().Round(time.Millisecond), GOMAXPROCS: x.setting.Procs, LimitKind: LimitKind, Metrics: map[string]float64{}, Marks: x.node.Marks, Others: x.node.Others, Stolen: x.node.Stolen,
 	}
 	if x.dead != nil {
-		run.Error = x.dead.Error()
+		run.Error, run.Killed = x.dead.Error(), trial.Killed(x.dead)
 	}
 	if !x.end() {
 		run.Marks = append(run.Marks, "its pod had not ended when the next run began")

@@ -213,6 +213,11 @@ func TestLogs(t *testing.T) {
 				t.Errorf("%+v\nin %q", r, files)
 			}
 
+			out := strings.Contains(r.stdout, "GOMAXPROCS=4 is out: it was killed where GOMAXPROCS=8 was not (out of memory: limit 256Mi).")
+			if killed := c.reason == "OOMKilled"; out != killed || strings.Contains(all, `"out_of_memory":true`) != killed {
+				t.Errorf("it is out for lack of memory: %v; %s", out, r.stdout)
+			}
+
 			r = unthrottle(append(slices.Clone(args), "--logs", "logs.txt")...)
 			log, err := os.ReadFile("logs.txt")
 			if err != nil || strings.Contains(r.stdout+r.stderr, secret) || !strings.Contains(r.stdout+r.stderr, "what failed containers logged last is in logs.txt") {
