@@ -351,7 +351,12 @@ func (t *tuner) Prepare(ctx context.Context) error {
 	}
 	t.soFar.Environment = lab.Environment{
 		OS: node.OS, Arch: node.Arch, Kernel: node.Kernel, CPU: node.CPUModel, CPUs: node.CPUs, Memory: node.Memory, Go: runtime.Version(), LimitKind: podtrial.LimitKind, Node: node.Name,
-		Notes: notes(node),
+		Notes: append(notes(node), t.space.Notes...),
+	}
+	for _, text := range t.space.Notes {
+		if !t.results.JSON {
+			t.Progress.Say(text)
+		}
 	}
 	if err := t.moreNodes(ctx, node); err != nil {
 		return err

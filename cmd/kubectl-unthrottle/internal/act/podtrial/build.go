@@ -2,6 +2,7 @@ package podtrial
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -33,6 +34,7 @@ type Kit struct {
 	Study      string // a short name, and the namespace's ending
 	Namespace  string
 	Owned      bool   // the namespace is the study's own
+	Levels     object // labels that it has then, of Pod Security: those of the workload's namespace
 	Image      string // ours, with the verbs load, sidecar and expire
 	PullPolicy string // of it; "": Kubernetes' own choice
 	OwnerUID   string // of the owner; "": it is not made yet, as in a dry run
@@ -336,7 +338,9 @@ func (k *Kit) LoadJob(t *Template, run, name string, args []string, deadline tim
 // whose end is the end of all.
 func (k *Kit) Space(lease time.Duration) (space, owner object, rest []object) {
 	labels := object{managedBy: ours, studyLabel: k.Study}
-	space = object{"apiVersion": "v1", "kind": "Namespace", "metadata": object{"name": k.Namespace, "labels": labels}}
+	ofSpace := maps.Clone(labels)
+	maps.Copy(ofSpace, k.Levels)
+	space = object{"apiVersion": "v1", "kind": "Namespace", "metadata": object{"name": k.Namespace, "labels": ofSpace}}
 	none := *k
 	none.OwnerUID = ""
 	// It runs no pod. Its controller ends it at its deadline, and takes it away at once; what it owns goes with it.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/clustertest"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/limit/expire"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/trial"
@@ -90,6 +92,7 @@ func TestCluster(t *testing.T) {
 	t.Run("manifests", b.manifests)
 	t.Run("quota", b.quota)
 	t.Run("unscheduled", b.unscheduled)
+	t.Run("levels", b.levels)
 	t.Run("killed", b.killed)
 	t.Run("given namespace", b.given)
 	b.t = t
@@ -139,6 +142,59 @@ func (b *bench) quota(t *testing.T) {
 	_, err := s.Open(t.Context(), lab.Setting{CPUs: 2}, false)
 	if err == nil || !strings.Contains(err.Error(), "the quota has no room for a trial: exceeded quota: cpus, requested: limits.cpu=") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// conforming is a pod that the strictest level takes.
+const conforming = `
+kind: Pod
+metadata: {name: good, namespace: team}
+spec:
+  securityContext: {runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}
+  containers:
+  - name: server
+    image: example.com/server:7
+    ports: [{containerPort: 8080}]
+    securityContext: {runAsUser: 1000, allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
+`
+
+// levels: trials are held to what the user's namespace lets pods do. What is against that is told, and a pod that conforms has all that a trial
+// puts beside it.
+func (b *bench) levels(t *testing.T) {
+	b.t = t
+	labels := []string{"enforce=restricted", "enforce-version=latest", "warn=restricted", "audit=baseline"}
+	for _, l := range labels {
+		b.must("", "label", "namespace", "team", security+l)
+		name, _, _ := strings.Cut(l, "=")
+		defer b.must("", "label", "namespace", "team", security+name+"-")
+	}
+	s, space := b.open("levels", Lease)
+	defer space.Close(context.Background())
+	got := b.must("", "get", "namespace", s.Kit.Namespace, "--show-labels", "--no-headers")
+	for _, l := range labels {
+		if !strings.Contains(got, security+l) {
+			t.Errorf("%s is not in %s", l, got)
+		}
+	}
+	_, err := s.Open(t.Context(), lab.Setting{CPUs: 0.5}, false)
+	if err == nil || !strings.Contains(err.Error(), `no pod may be made for a trial: violates PodSecurity "restricted:latest"`) || !strings.Contains(strings.Join(hint.Of(err), "; "), "Pod Security level of the workload's") {
+		t.Errorf("got %v; %q", err, hint.Of(err))
+	}
+	s.Template = template(t, conforming, "")
+	if _, err = s.Open(t.Context(), lab.Setting{CPUs: 0.5}, false); err == nil || !strings.Contains(err.Error(), "no node took the pod within") {
+		t.Errorf("a pod that conforms: %v", err)
+	}
+	load := s.Kit.LoadJob(s.Template, "run-2", "load-2-1", []string{"http://10.0.0.1:8080/"}, time.Minute)
+	if err := s.API.Create(t.Context(), load, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, job := range []string{"load-2-1", "expire"} {
+		b.eventually("a pod of "+job, func() error {
+			if b.must("", "get", "pods", "-n", s.Kit.Namespace, "-l", "batch.kubernetes.io/job-name="+job, "-o", "name") == "" {
+				return errors.New("there is none")
+			}
+			return nil
+		})
 	}
 }
 

@@ -44,6 +44,9 @@ func (f *fake) put(path string, o object) { f.objects[path] = o }
 
 // team is the user's namespace.
 func (f *fake) team() {
+	f.put("/api/v1/namespaces/team", object{"kind": "Namespace", "metadata": object{"name": "team", "labels": object{
+		"kubernetes.io/metadata.name": "team", "team": "shop", "pod-security.kubernetes.io/enforce": "restricted", "pod-security.kubernetes.io/enforce-version": "v1.36",
+	}}})
 	f.put("/api/v1/namespaces/team/configmaps/settings", object{"kind": "ConfigMap", "apiVersion": "v1", "metadata": object{"name": "settings", "namespace": "team", "uid": "1"}, "data": object{"A": "1"}})
 	f.put("/api/v1/namespaces/team/secrets/registry", object{
 		"kind": "Secret", "apiVersion": "v1", "metadata": object{"name": "registry", "annotations": object{"a": "b"}}, "type": "kubernetes.io/dockerconfigjson", "data": object{".dockerconfigjson": "e30="},
@@ -131,6 +134,11 @@ func TestOpenSpace(t *testing.T) {
 	if got := strings.Join(f.made, "\n"); got != strings.Join(want, "\n") {
 		t.Errorf("made were\n%s\nwant\n%s", got, strings.Join(want, "\n"))
 	}
+	if labels := at(f.objects[want[0]], "metadata", "labels"); !maps.Equal(labels, object{
+		managedBy: ours, studyLabel: "abc", "pod-security.kubernetes.io/enforce": "restricted", "pod-security.kubernetes.io/enforce-version": "v1.36",
+	}) {
+		t.Errorf("the namespace's labels are %v", labels)
+	}
 	if !s.Kit.CapAll {
 		t.Error("the quota wants a limit of every container")
 	}
@@ -184,6 +192,7 @@ func TestRefused(t *testing.T) {
 	for name, test := range map[string]struct {
 		verb, path, err, hint string
 	}{
+		"their level":  {http.MethodGet, "/api/v1/namespaces/team", "", "namespace team can't be read"},
 		"namespaces":   {http.MethodPost, "/api/v1/namespaces", "creating namespace unthrottle-tune-abc: user may not", "--in NAME"},
 		"jobs":         {http.MethodPost, "/apis/batch/v1/namespaces/unthrottle-tune-abc/jobs", "creating job study: user may not", ""},
 		"roles":        {http.MethodPost, "/apis/rbac.authorization.k8s.io/v1/namespaces/unthrottle-tune-abc/roles", "creating role expire: user may not", ""},
@@ -204,6 +213,9 @@ func TestRefused(t *testing.T) {
 			if test.err == "" {
 				if err != nil {
 					t.Fatal(err)
+				}
+				if notes := strings.Join(space.Notes, "; "); !strings.Contains(notes, test.hint) || test.hint == "" && notes != "" {
+					t.Errorf("it notes %q, want %q", notes, test.hint)
 				}
 				space.Close(context.Background())
 			} else if err == nil || err.Error() != test.err || !strings.Contains(strings.Join(hint.Of(err), "; "), test.hint) {

@@ -20,6 +20,8 @@ type Space struct {
 	stop context.CancelFunc
 	done sync.WaitGroup
 
+	Notes []string // what could not be taken along
+
 	mu  sync.Mutex
 	err error // of putting off the deadline, the last time
 }
@@ -43,6 +45,9 @@ func OpenSpace(ctx context.Context, api *API, kit *Kit, t *Template, lease time.
 	s = &Space{api: api, kit: kit, stop: func() {}}
 	rules, err := s.rules(ctx, t)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.levels(ctx, t); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -120,6 +125,33 @@ func (s *Space) rules(ctx context.Context, t *Template) (rules []object, err err
 		}
 	}
 	return rules, nil
+}
+
+// security begins the labels by which Pod Security says what pods of a namespace may be.
+const security = "pod-security.kubernetes.io/"
+
+// levels has a namespace of the study's own be as strict with pods as the workload's. Who may not look at that is told.
+func (s *Space) levels(ctx context.Context, t *Template) error {
+	if !s.kit.Owned || t.Namespace == "" {
+		return nil
+	}
+	var o object
+	switch err := s.api.Get(ctx, "/api/v1/namespaces/"+t.Namespace, &o); {
+	case refused(err):
+		s.Notes = append(s.Notes, "namespace "+t.Namespace+" can't be read: if it has a Pod Security level, the trials' namespace has none")
+		return nil
+	case gone(err): // a pod from a file
+		return nil
+	case err != nil:
+		return err
+	}
+	s.kit.Levels = object{}
+	for key, value := range at(o, "metadata", "labels") {
+		if strings.HasPrefix(key, security) {
+			s.kit.Levels[key] = value
+		}
+	}
+	return nil
 }
 
 // takeAlong copies what the pod refers to into a namespace of the study's own.

@@ -342,7 +342,7 @@ func (e Events) NoPod() error {
 		case strings.Contains(why, "exceeded quota"), strings.Contains(why, "failed quota"):
 			return trouble(true, "kubectl describe quota shows what is used; less --cpus, or --in NAME for trials in another one", "the quota has no room for a trial: %s", why)
 		case strings.Contains(why, "violates PodSecurity"):
-			next = "the namespace's Pod Security level refuses it: --in NAME for trials in another one"
+			next = "the trials' namespace has the Pod Security level of the workload's: a copy of the pod that conforms, by -f, or --in NAME for trials in another one"
 		case strings.Contains(why, "maximum cpu"), strings.Contains(why, "minimum cpu"):
 			next = "the LimitRange of the namespace is kept to: another --cpus"
 		}
