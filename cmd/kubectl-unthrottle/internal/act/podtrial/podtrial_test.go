@@ -204,7 +204,8 @@ func TestRefused(t *testing.T) {
 			f.team()
 			before := len(f.objects)
 			f.refuse = func(method, path string, _ object) (int, string) {
-				if method == test.verb && path == test.path {
+				// Who may not make a namespace may not delete one either.
+				if method == test.verb && path == test.path || name == "namespaces" && method == http.MethodDelete {
 					return 403, `x "y" is forbidden: user may not`
 				}
 				return 0, ""

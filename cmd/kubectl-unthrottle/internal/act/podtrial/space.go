@@ -17,6 +17,7 @@ import (
 type Space struct {
 	api  *API
 	kit  *Kit
+	made bool // something was, or may have been
 	stop context.CancelFunc
 	done sync.WaitGroup
 
@@ -58,7 +59,7 @@ func OpenSpace(ctx context.Context, api *API, kit *Kit, t *Template, lease time.
 	}()
 	space, owner, rest := kit.Space(lease)
 	if space != nil {
-		if err := api.Create(ctx, space, nil); err != nil {
+		if err := s.first(ctx, space, nil); err != nil {
 			if refused(err) {
 				return s, hint.With(err, "--in NAME has the trials in a namespace that there is, in which you may make Jobs: kubectl auth can-i create jobs -n NAME")
 			}
@@ -66,7 +67,7 @@ func OpenSpace(ctx context.Context, api *API, kit *Kit, t *Template, lease time.
 		}
 	}
 	var made JobState
-	if err := api.Create(ctx, owner, &made); err != nil {
+	if err := s.first(ctx, owner, &made); err != nil {
 		return s, err
 	}
 	kit.OwnerUID = made.Metadata.UID
@@ -125,6 +126,13 @@ func (s *Space) rules(ctx context.Context, t *Template) (rules []object, err err
 		}
 	}
 	return rules, nil
+}
+
+// first makes the object whose end is the end of all. Where that is refused there is nothing to take away.
+func (s *Space) first(ctx context.Context, o object, out any) error {
+	err := s.api.Create(ctx, o, out)
+	s.made = s.made || !refused(err)
+	return err
 }
 
 // security begins the labels by which Pod Security says what pods of a namespace may be.
@@ -214,6 +222,9 @@ func (s *Space) Close(ctx context.Context) error {
 	defer cancel()
 	s.stop()
 	s.done.Wait()
+	if !s.made {
+		return nil
+	}
 	if s.kit.Owned {
 		return s.api.Delete(ctx, "/api/v1/namespaces/"+s.kit.Namespace)
 	}
