@@ -125,6 +125,7 @@ type TuneLoad struct {
 	Text        string               `json:"text"`                     //
 	Also        []string             `json:"also,omitempty"`           // its figures, and what to type
 	Why         []string             `json:"why,omitempty"`            // what speaks against it, and where a difference comes from
+	Fallen      []TuneFallen         `json:"fallen,omitempty"`         // settings that the program does not survive, the current one first; another is compared with in their place
 	Effects     []TuneEffect         `json:"effects,omitempty"`        // from the current setting to what is advised, the trade, or what looks best
 	Pairs       int                  `json:"pairs"`                    // blocks that these rest on
 	Fresh       int                  `json:"fresh_pairs,omitempty"`    // of these, pairs that guard a change
@@ -165,11 +166,11 @@ type TuneSetting struct {
 	Procs   int                     `json:"gomaxprocs"`
 	GOGC    int                     `json:"gogc,omitempty"`
 	Vary    []lab.Pair              `json:"vary,omitempty"`
-	Current bool                    `json:"is_current,omitempty"`
-	Best    bool                    `json:"is_best,omitempty"`  // so far, or at the end
-	Front   bool                    `json:"on_front,omitempty"` // no other setting is better in every metric that decides
-	Pairs   int                     `json:"pairs"`              // blocks in which the current setting ran too
-	Dropped string                  `json:"dropped,omitempty"`  // why it was dropped
+	Current bool                    `json:"is_current,omitempty"` // the others are compared with it: it is the current one, or in the place of those that are fallen
+	Best    bool                    `json:"is_best,omitempty"`    // so far, or at the end
+	Front   bool                    `json:"on_front,omitempty"`   // no other setting is better in every metric that decides
+	Pairs   int                     `json:"pairs"`                // blocks in which the current setting ran too
+	Dropped string                  `json:"dropped,omitempty"`    // why it was dropped
 	Runs    int                     `json:"run_count"`
 	Failed  int                     `json:"failed,omitempty"`
 	Broken  int                     `json:"slo_missed_runs,omitempty"`
@@ -178,6 +179,13 @@ type TuneSetting struct {
 	Curve   []CurvePoint            `json:"curve"`                   // of percentiles: the median of the runs' at each; empty: no requests
 	GC      *TuneGC                 `json:"gc,omitempty"`            // null: not known
 	Killed  bool                    `json:"out_of_memory,omitempty"` // it is out as it takes more memory than there is, where the current one does not
+}
+
+// TuneFallen is the current setting, or one that took its place in comparisons, with which the program fails under the load.
+type TuneFallen struct {
+	Procs  int    `json:"gomaxprocs"`
+	Error  string `json:"error"`
+	Killed bool   `json:"out_of_memory,omitempty"`
 }
 
 // TuneGC is what a run with GODEBUG=gctrace=1 has told.

@@ -121,20 +121,20 @@ func (d *Tune) newLoad(s *tune.Study, i int, t *search.Tune, v search.TuneVerdic
 		TuneVerdict: v, plan: s.Plan, load: l, tail: l.Tail, unit: s.Plan.Unit(), perRun: p.PerRun / s.Pace(), spent: d.Seconds, budget: s.Plan.Budget.Seconds(), late: s.OutOfTime(i), failed: s.Failure != "",
 		beside: s.Beside(i), again: again(s, i), cpus: s.Environment.CPUs, limit: p.GOMEMLIMIT, peaks: [2]float64{peak(s, i, v.Current), peak(s, i, v.Leader)}, memory: p.Memory,
 	}
-	words.killed = killed(s, i, t)
+	words.killed = killed(s, i, t, v)
 	if p.GC != nil {
 		words.alive = [2]int64{p.GC.Live, p.Holds(v.Leader.GOGC)}
 	}
 	first, later := s.WindowsAt(i)
 	out := TuneLoad{
 		Rate: l.Rate, Share: l.Share, Closed: l.Closed, Capacity: p.Capacity, FirstWindow: first.Seconds(), Window: later.Seconds(), WarmUp: l.WarmUp.Seconds(), Tail: l.Tail,
-		SLO: s.Plan.SLO, Noise: map[string]TuneNoise{}, Main: i == 0, Kind: string(v.Kind), Procs: variedProcs(s.Plan, v.Procs), GOGC: v.GOGC, Vary: varyOf(s.Plan, v.Vary), GOMEMLIMIT: p.GOMEMLIMIT,
+		SLO: s.Plan.SLO, Noise: map[string]TuneNoise{}, Main: i == 0, Kind: words.kind(), Procs: variedProcs(s.Plan, v.Procs), GOGC: v.GOGC, Vary: varyOf(s.Plan, v.Vary), GOMEMLIMIT: p.GOMEMLIMIT,
 		Text: words.headline(), MoreRuns: v.More, MoreSeconds: words.moreSeconds(), Pairs: v.Pairs, Fresh: v.Fresh, Agreed: v.Agreed, Disturbed: v.Disturbed, Blocks: v.Blocks, Invalid: v.Invalid, Done: v.Done,
 	}
 	said := func(texts ...string) []string {
 		return slices.DeleteFunc(texts, func(text string) bool { return text == "" })
 	}
-	out.Also, out.Why = said(words.details(), words.outOfMemory(), words.next()), said(words.contradiction())
+	out.Also, out.Why = said(words.fallen(), words.inPlace(), words.details(), words.outOfMemory(), words.next()), said(words.contradiction())
 	if l.Rate > 0 {
 		out.Arrivals, out.Burst = arrivals(s.Plan), s.Plan.Burst
 		if from := s.Plan.From; from > 0 {
@@ -147,17 +147,25 @@ func (d *Tune) newLoad(s *tune.Study, i int, t *search.Tune, v search.TuneVerdic
 	for m, n := range t.Noise() {
 		out.Noise[string(m)] = TuneNoise{n.SD, n.Low, n.High}
 	}
-	out.Effects = newTuneEffects(v.Effects)
+	if out.Effects = newTuneEffects(v.Effects); v.Stands && v.Kind != search.Change { // they are not of what is advised
+		out.Effects = []TuneEffect{}
+	}
+	for _, f := range v.Fallen {
+		out.Fallen = append(out.Fallen, TuneFallen{Procs: f.Procs, Error: f.Failure, Killed: f.Killed})
+	}
 	return out
 }
 
-// killed are the settings of a load that are out as they were killed for lack of memory, where the current one never was.
-func killed(s *tune.Study, load int, t *search.Tune) (out []search.Standing) {
-	if !s.Survives(load, search.Candidate{Procs: s.Pilot.Procs}) {
+// killed are the settings of a load that are out as they were killed for lack of memory, where the one that they are compared with never was.
+func killed(s *tune.Study, load int, t *search.Tune, v search.TuneVerdict) (out []search.Standing) {
+	if !s.Survives(load, v.Current) {
 		return nil
 	}
+	fell := func(c search.Candidate) bool {
+		return slices.ContainsFunc(v.Fallen, func(f search.Fallen) bool { return f.Candidate == c })
+	}
 	for _, standing := range t.Standings() {
-		if standing.Dropped != nil && standing.Dropped.Killed {
+		if standing.Dropped != nil && standing.Dropped.Killed && !fell(standing.Candidate) {
 			out = append(out, standing)
 		}
 	}
@@ -288,11 +296,11 @@ func curvePoints(curve []trial.Point) (out []CurvePoint) {
 // tuneSettings are the candidates of a load, the best first.
 func tuneSettings(s *tune.Study, load int, t *search.Tune, v search.TuneVerdict) (settings []TuneSetting) {
 	best := search.Candidate{Procs: v.Procs, GOGC: v.GOGC, Vary: v.Vary}
-	if v.Kind == search.Undecided || v.Kind == search.Trade {
+	if !v.Stands && (v.Kind == search.Undecided || v.Kind == search.Trade) {
 		best = v.Leader
 	}
 	words := tuneWords{TuneVerdict: v, plan: s.Plan, tail: s.Pilot.Loads[load].Tail, unit: s.Plan.Unit()}
-	overMemory := killed(s, load, t)
+	overMemory := killed(s, load, t, v)
 	for _, standing := range t.Standings() {
 		c := standing.Candidate
 		out := TuneSetting{
@@ -326,7 +334,7 @@ func tuneSettings(s *tune.Study, load int, t *search.Tune, v search.TuneVerdict)
 			}
 			curves = append(curves, r.Curve)
 		}
-		if out.GC == nil && standing.Current && s.Pilot.GC != nil && load == 0 {
+		if out.GC == nil && c == s.Pilot.Looked() && s.Pilot.GC != nil && load == 0 {
 			out.GC = newTuneGC(s.Pilot.GC)
 		}
 		out.Best = c == best && out.Runs > 0

@@ -129,6 +129,15 @@ func tuneStudies(t *testing.T) map[string]*tune.Study {
 		"failed": study(func(s *tune.Study) {
 			s.Plan.Budget, s.Failure = 240*time.Second, "the meter stood still: it saw 4.161s of 6.075s"
 		}, costing(shop), 5),
+		"fallen": study(func(s *tune.Study) {
+			s.Pilot.Procs, s.Pilot.Base, s.Pilot.Candidates = 500, 2, []int{1, 2, 4}
+			s.Pilot.Warnings = []string{"while its load was looked for the program failed with GOMAXPROCS=500, its current setting (out of memory: limit 256Mi): GOMAXPROCS=2 was looked at in its place"}
+			s.Environment.LimitKind, s.Pilot.LimitKind = "kubernetes", "kubernetes"
+		}, func(r *tune.Run) {
+			if costing(shop)(r); r.Search.Procs == 500 {
+				r.Error, r.Killed, r.Kills, r.Metrics, r.Curve, r.Axis = "out of memory: limit 256Mi", true, 2, map[string]float64{}, nil, nil
+			}
+		}, 0),
 		"nothing": study(func(s *tune.Study) { s.Pilot.Loads = nil }, nil, 0),
 	}
 	// A run that had to be repeated.

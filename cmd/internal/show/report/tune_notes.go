@@ -97,12 +97,27 @@ func (a *TuneAt) Notes() []string {
 
 // ChangesNote says what the changes in the table of settings are.
 func (a *TuneAt) ChangesNote() string {
-	text := "Changes are against the current setting, by the blocks in which both ran, and intervals are 95 % ones. CPU and " + a.Tail +
-		" are the current setting's times the change, the rest are medians of all runs."
+	of, owns := "the current setting", "the current setting's"
+	if c := a.Current(); c != nil && len(a.Fallen) > 0 {
+		of, owns = c.Key().String(), "those of "+c.Key().String()
+	}
+	text := "Changes are against " + of + ", by the blocks in which both ran, and intervals are 95 % ones. CPU and " + a.Tail +
+		" are " + owns + " times the change, the rest are medians of all runs."
 	if a.Tail == "p99" && !a.foreign {
 		text += " p99 is that of typical seconds, counted from when requests were ready to be sent."
 	}
 	return text
+}
+
+// Tag says what a setting is: the current one, or the base where another is compared with in its place; "": neither.
+func (a *TuneAt) Tag(s TuneSetting) string {
+	switch own := len(a.Fallen) > 0 && s.Key() == (TuneKey{Procs: a.Fallen[0].Procs}); {
+	case own, s.Current && len(a.Fallen) == 0:
+		return "current"
+	case s.Current:
+		return "base"
+	}
+	return ""
 }
 
 // BestNote says what the arrow marks in the table of settings, where it is not what is advised; "" if it is, or marks nothing.

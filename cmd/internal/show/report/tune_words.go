@@ -50,6 +50,11 @@ const noneOK = "No setting held the SLO."
 // decision is what to do, in few words, and what may stand after it.
 func (w tuneWords) decision() (what string, more []string) {
 	keep, undecided := "Keep "+w.plan.Setting(w.Current), "Undecided"
+	if dies := w.dies(); dies != "" && w.Stands {
+		return environment(w.Procs, w.GOGC, w.limit, w.own().Procs, w.plan.Varied(w.Vary), w.plan.Varied(0)).set(), []string{dies}
+	} else if dies != "" && w.Reason != search.Fails {
+		return undecided, []string{dies}
+	}
 	switch w.Reason {
 	case search.Better:
 		return w.environment().set(), w.gains()
@@ -92,9 +97,75 @@ func (w tuneWords) decision() (what string, more []string) {
 	}
 }
 
+// own is the setting that the program has. It is not the one that others are compared with where the program does not run with it.
+func (w tuneWords) own() search.Candidate {
+	if len(w.Fallen) > 0 {
+		return w.Fallen[0].Candidate
+	}
+	return w.Current
+}
+
+// dies says that the program does not run with its own setting, in few words; "": it does.
+func (w tuneWords) dies() string {
+	switch {
+	case len(w.Fallen) == 0:
+		return ""
+	case w.batch():
+		return "the program fails with the current " + w.plan.Short(w.own())
+	}
+	return "the current " + w.plan.Short(w.own()) + " does not survive this load"
+}
+
+// fallen says the same in full; "": it runs with its own setting, or with none.
+func (w tuneWords) fallen() string {
+	if len(w.Fallen) == 0 || w.Reason == search.Fails {
+		return ""
+	}
+	var parts []string
+	for i, f := range w.Fallen {
+		does := "does not survive this load"
+		if w.batch() {
+			does = "fails"
+		}
+		text := fmt.Sprintf("the current setting, %s, %s: %s", w.plan.Setting(f.Candidate), does, f.Failure)
+		if i > 0 {
+			text = fmt.Sprintf("nor does %s: %s", w.plan.Setting(f.Candidate), f.Failure)
+		}
+		parts = append(parts, text)
+	}
+	return capital(strings.Join(parts, "; ")) + "."
+}
+
+// inPlace says what the others are compared with where that is not the current setting; "": it is, or there are none.
+func (w tuneWords) inPlace() string {
+	switch {
+	case len(w.Fallen) == 0 || w.Reason == search.Fails:
+		return ""
+	case w.Others == 0:
+		return w.plan.Setting(w.Current) + " does."
+	}
+	return "Of those that do, " + w.plan.Setting(w.Current) + " is what the others are compared with."
+}
+
+// kind is what to do. What the program runs with is a change from what it does not run with, whatever else is open.
+func (w tuneWords) kind() string {
+	if w.Stands {
+		return string(search.Change)
+	}
+	return string(w.Kind)
+}
+
+// base is what the others are compared with, in a sentence.
+func (w tuneWords) base() string {
+	if len(w.Fallen) > 0 {
+		return w.plan.Setting(w.Current)
+	}
+	return "the current setting"
+}
+
 // environment is what the leader needs.
 func (w tuneWords) environment() variables {
-	return environment(w.Leader.Procs, w.Leader.GOGC, w.limit, w.Current.Procs, w.plan.Varied(w.Leader.Vary), w.plan.Varied(0))
+	return environment(w.Leader.Procs, w.Leader.GOGC, w.limit, w.own().Procs, w.plan.Varied(w.Leader.Vary), w.plan.Varied(0))
 }
 
 // gains are what a change does, in few words, what it is advised for first.
@@ -220,10 +291,14 @@ func (w tuneWords) claim() string {
 			return ""
 		}
 		return fmt.Sprintf("With %s: %s", w.environment().and(), w.effects())
-	case search.NoneBetter:
+	case search.NoneBetter, search.Leads:
+		if w.Others == 0 {
+			return ""
+		}
+		if w.Reason == search.Leads {
+			return fmt.Sprintf("%s is shown to be better by a relevant amount (%s).", w.noOther(), w.counts())
+		}
 		return fmt.Sprintf("%s is likely to be better by a relevant amount (%s).", w.noOther(), w.counts())
-	case search.Leads:
-		return fmt.Sprintf("%s is shown to be better by a relevant amount (%s).", w.noOther(), w.counts())
 	case search.Fails:
 		return fmt.Sprintf("With %s: %s. There is nothing to compare the others with.", w.plan.Setting(w.Current), w.Failure)
 	case search.Invalid:
@@ -439,10 +514,10 @@ func (w tuneWords) reliability() (parts []string) {
 		return nil
 	}
 	if w.Held[0] < w.HeldOf || w.Held[1] < w.HeldOf {
-		parts = append(parts, fmt.Sprintf("it held the SLO in %d of %d runs, the current setting in %d", w.Held[1], w.HeldOf, w.Held[0]))
+		parts = append(parts, fmt.Sprintf("it held the SLO in %d of %d runs, %s in %d", w.Held[1], w.HeldOf, w.base(), w.Held[0]))
 	}
 	if w.Errors[0] > 0 || w.Errors[1] > 0 {
-		parts = append(parts, fmt.Sprintf("%s of its requests failed, with the current setting %s", quantity.Share(w.Errors[1]), quantity.Share(w.Errors[0])))
+		parts = append(parts, fmt.Sprintf("%s of its requests failed, with %s %s", quantity.Share(w.Errors[1]), w.base(), quantity.Share(w.Errors[0])))
 	}
 	return parts
 }
@@ -462,7 +537,7 @@ func (w tuneWords) next() string {
 	case search.Better:
 		text := ""
 		switch {
-		case w.Leader.Procs != w.GoDefault || w.Leader.Procs == w.Current.Procs:
+		case w.Leader.Procs != w.GoDefault || w.Leader.Procs == w.own().Procs:
 		case w.Leader.GOGC == 0:
 			text = "That is Go's default, so it is enough not to set another."
 		default:
@@ -520,7 +595,7 @@ func (w tuneWords) ask() string {
 func (w tuneWords) levers() string {
 	var parts []string
 	for i, l := range w.Levers {
-		what := environment(l.Procs, l.GOGC, "", w.Current.Procs, w.plan.Varied(l.Vary), w.plan.Varied(0)).and()
+		what := environment(l.Procs, l.GOGC, "", w.own().Procs, w.plan.Varied(l.Vary), w.plan.Varied(0)).and()
 		if i == 0 {
 			parts = append(parts, fmt.Sprintf("%s alone: %s %s", what, w.name(l.Metric), quantity.Change(l.Ratio)))
 		} else {
@@ -616,7 +691,7 @@ func whyGC(s *tune.Study, v search.TuneVerdict) (sentences []string) {
 		return nil
 	}
 	const trap = "a small heap that is collected so often costs more the more Ps there are, because the sweeper spins (unthrottle help heap-floor)"
-	gc := map[search.Candidate]*tune.GC{{Procs: p.Procs}: p.GC}
+	gc := map[search.Candidate]*tune.GC{p.Looked(): p.GC}
 	for _, r := range s.Runs {
 		if r.Load == 0 && r.GC != nil && (gc[r.Search.Candidate()] == nil || r.Search.Phase == tune.Explain) {
 			gc[r.Search.Candidate()] = r.GC

@@ -67,11 +67,18 @@ var spokenTunes = []struct {
 			r.Kills, r.Attempt = 1, 1
 		}
 	}, 0},
-	{"the current setting fails", nil, func(r *tune.Run) {
-		if r.Search.Procs == 2 {
-			r.Error = "out of memory"
-		}
-	}, 0},
+	{"all settings fail", nil, func(r *tune.Run) { r.Error = "exit code 2" }, 0},
+	{"the current setting fails, and the others are alike", nil, dying(costs(1, 1, 1)), 0},
+	{"the current setting fails, and one of the others is better", nil, dying(costs(1, 0.6, 1)), 0},
+	{"the current setting fails, and one of the others is a trade", nil, dying(costs(1, 0.88, 2.6)), 0},
+	{"the current setting fails, and one is left", func(s *tune.Study) { s.Pilot.Candidates = []int{4} }, dying(costs(1, 1, 1)), 0},
+	{"the current setting fails, and then it is interrupted", nil, dying(costs(1, 0.6, 1)), 4},
+	{"the current setting fails, and what is better is Go's default", func(s *tune.Study) { s.Pilot.GoDefault = 1 }, dying(costs(4, 0.5, 1)), 0},
+	{"a job fails with the current setting", func(s *tune.Study) {
+		s.Plan.Kind, s.Pilot.Loads = tune.JobKind, []tune.Load{{Tail: "p99"}}
+	}, dying(func(r *tune.Run) {
+		r.Metrics = map[string]float64{"wall-sec": 12 / math.Sqrt(float64(r.Search.Procs)) * shaken(r, 0.02, 3), "cpu-sec": 9 * shaken(r, 0.01, 5)}
+	}), 0},
 	{"no run is valid", nil, func(r *tune.Run) { r.Valid = false }, 0},
 	{"interrupted in the first block", nil, costs(1, 0.6, 1), 2},
 	{"interrupted", nil, costs(1, 0.6, 1), 8},
@@ -359,6 +366,15 @@ func TestThrottledPeriods(t *testing.T) {
 	r := TuneRun{Axis: []TuneStep{{Periods: 10, Throttled: 3}, {Periods: -1, Throttled: 5}, {Periods: 4, Throttled: 9}, {Periods: 2, Throttled: -2}}}
 	if n, of := r.ThrottledPeriods(); n != 7 || of != 16 {
 		t.Errorf("%d of %d", n, of)
+	}
+}
+
+// dying has the current setting run out of memory.
+func dying(run func(*tune.Run)) func(*tune.Run) {
+	return func(r *tune.Run) {
+		if run(r); r.Search.Procs == 2 {
+			r.Error, r.Killed, r.Kills, r.Metrics, r.Curve, r.Axis = "out of memory: limit 256Mi", true, 2, map[string]float64{}, nil, nil
+		}
 	}
 }
 

@@ -289,7 +289,8 @@ func (p tunePart) settings() *sheet.Table {
 	}
 	for i, dim := range p.dimensions() {
 		add(sheet.Column{Title: dim.name, Left: i == 0}, func(s report.TuneSetting) sheet.Cell {
-			return sheet.Cell{Text: dim.of(s.Key()) + when(i == 0 && s.Current, " (current)")}
+			tag := p.Tag(s)
+			return sheet.Cell{Text: dim.of(s.Key()) + when(i == 0 && tag != "", " ("+tag+")")}
 		})
 	}
 	add(sheet.Column{Title: "runs", Rank: 6}, func(s report.TuneSetting) sheet.Cell { return sheet.Cell{Text: strconv.Itoa(s.Runs)} })
@@ -373,8 +374,8 @@ func (p tunePart) frontier() *sheet.Table {
 	var rows []frontRow
 	for _, s := range p.Front() {
 		name := p.name(s.Key())
-		if s.Current {
-			name += " (current)"
+		if tag := p.Tag(s); tag != "" {
+			name += " (" + tag + ")"
 		}
 		row := frontRow{Row: sheet.Row{Color: p.color(s.Key()), Best: s.Best, Cells: []sheet.Cell{{Text: name}}}, take: p.Take(s)}
 		for _, of := range []string{report.TuneCPU, p.Tail} {
@@ -583,7 +584,7 @@ func (p tunePart) searchText() string {
 		blocks = quantity.Plural(p.Blocks, "block")
 	}
 	if p.Fresh > 0 {
-		pairs = quantity.Plural(p.Fresh, "fresh pair") + " of the best and the current"
+		pairs = quantity.Plural(p.Fresh, "fresh pair") + " of the best and the " + when(len(p.Fallen) == 0, "current") + when(len(p.Fallen) > 0, "base")
 	}
 	if p.Invalid > 0 && blocks != "" {
 		invalid = quantity.Plural(p.Invalid, "run") + " not valid"

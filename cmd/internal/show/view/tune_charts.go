@@ -26,11 +26,11 @@ func (p tunePart) label(s report.TuneSetting, lines ...sheet.Cell) sheet.Label {
 	tag := ""
 	switch {
 	case s.Best && s.Current && p.BestTag() == "best":
-		tag = "current, best"
+		tag = p.Tag(s) + ", best"
 	case s.Best && !s.Current:
 		tag = p.BestTag()
-	case s.Current:
-		tag = "current"
+	case p.Tag(s) != "":
+		tag = p.Tag(s)
 	case s.Dropped != "":
 		tag = "dropped"
 	}
@@ -199,8 +199,10 @@ func (p tunePart) curves() *sheet.Field {
 		switch {
 		case s.Best && (!s.Current || p.BestTag() == "best"):
 			l.Tag = p.BestTag()
-		case s.Current:
+		case p.Tag(s) == "current":
 			l.Tag = "now"
+		case s.Current:
+			l.Tag = p.Tag(s)
 		}
 		if s.Dropped != "" {
 			l.Stroke, dropped = sheet.Dotted, true

@@ -45,7 +45,7 @@ func TestTune(t *testing.T) {
 		shown(t, s)
 		selfContained(t, s)
 		switch name {
-		case "change", "trade", "limits", "loads", "doubts", "gogc", "interrupted", "failed", "nothing":
+		case "change", "trade", "limits", "loads", "doubts", "gogc", "interrupted", "failed", "fallen", "nothing":
 			screen(t, "tune "+name, s)
 		}
 	}
@@ -60,6 +60,7 @@ func TestTuneSays(t *testing.T) {
 		"undecided":   {"the budget of 60 s is used up", "→ marks the candidate"},
 		"gogc":        {"GOGC=800"},
 		"interrupted": {"Undecided: interrupted after 7 runs", "unthrottle tune --resume tune.jsonl"},
+		"fallen":      {"Set GOMAXPROCS=1: the current 500 does not survive this load.", "The current setting, GOMAXPROCS=500, does not survive this load: out of memory: limit 256Mi.", "Of those that do, GOMAXPROCS=2 is what the others are compared with.", "500 (current)", "2 (base)", "Changes are against GOMAXPROCS=2,"},
 		"failed":      {"Error: the meter stood still: it saw 4.161s of 6.075s.", "Undecided: it ended after 5 runs", "unthrottle tune --resume tune.jsonl"},
 		"job":         {"CPU per run", "time"},
 		"loads":       {"40 % of its limit (270/s)", "keep 2", "set 1"},

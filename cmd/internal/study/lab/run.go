@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,8 +34,12 @@ type Run struct {
 	AtOnce     int                `json:"at_once,omitempty"`          // so many were made at the same time, this one among them; 0: it was alone
 	InTurn     string             `json:"in_turn,omitempty"`          // why those take turns from this one on that might run at the same time
 	Error      string             `json:"error,omitempty"`            // why it has no figures
+	Why        string             `json:"failure,omitempty"`          // the same in one line, where that has what the program wrote
 	Killed     bool               `json:"out_of_memory,omitempty"`    // by the kernel, for lack of memory
 }
+
+// Failure is why it has no figures, in one line.
+func (r *Run) Failure() string { return cmp.Or(r.Why, r.Error) }
 
 // What marks begin with, for those who count them. The rest of a mark says more.
 const (

@@ -166,11 +166,13 @@ type Tune struct {
 	config TuneConfig
 	seen   []TuneObservation
 
-	arms    []*arm // the candidates in their order, those that were dropped as well
-	drops   int    // so far
-	phase   Phase
-	ending  ending
-	failure string // of the program, where that is the end
+	arms   []*arm // the candidates in their order, those that were dropped as well
+	drops  int    // so far
+	phase  Phase
+	ending ending
+
+	base   Candidate // that the others are compared with: the current setting, or one in its place
+	fallen []Fallen  // that were, and with which the program does not run
 
 	refined  bool // GOMAXPROCS beside the leader's were added
 	combined bool // a GOMAXPROCS and a GOGC are tried together
@@ -212,6 +214,13 @@ type Drop struct {
 	Ratio   float64   // and how it was to the other's
 	Failure string    // of ProgramFails
 	Killed  bool      // it was for lack of memory
+}
+
+// Fallen is the current setting, or one that has taken its place, with which the program turned out not to run.
+type Fallen struct {
+	Candidate
+	Failure string
+	Killed  bool // it was for lack of memory
 }
 
 // A DropReason is what kind of Drop it is.
@@ -256,7 +265,7 @@ func NewTune(c TuneConfig) (*Tune, error) {
 	if c.MaxBlocks == 0 {
 		c.MaxBlocks = usualBlocks
 	}
-	t := &Tune{config: c, abreast: c.Abreast}
+	t := &Tune{config: c, abreast: c.Abreast, base: Candidate{Procs: c.Current}}
 	t.leader = t.current()
 	t.join(t.current())
 	for _, procs := range c.Candidates {
@@ -411,16 +420,56 @@ func (t *Tune) broken(o TuneObservation) bool { return !o.SLOHeld || o.ErrorShar
 
 // failed ends the race of a setting with which the program does not run.
 func (t *Tune) failed(o TuneObservation) {
-	t.failure = o.Failed
 	a := t.arm(o.Run.Candidate())
 	a.failed = true
-	if a.Candidate == t.current() {
+	if a.Candidate == t.current() && !t.fall(o) {
+		t.base = Candidate{Procs: t.config.Current} // nothing takes its place
 		t.end(endCurrent)
 		return
 	}
 	t.dropArm(a, &Drop{Reason: ProgramFails, Failure: o.Failed, Killed: o.Killed})
 	t.advance()
 }
+
+// fall goes on without the setting that the others are compared with, as the program does not run with it: another takes its place. What was
+// measured stays, and what was out for what it is beside the one that fell is back in the race. False: there is no other.
+func (t *Tune) fall(o TuneObservation) bool {
+	fell := t.current()
+	base := t.successor()
+	t.fallen = append(t.fallen, Fallen{Candidate: fell, Failure: o.Failed, Killed: o.Killed})
+	if base == nil {
+		return false
+	}
+	t.base, t.leader, t.led, t.guarded, t.guards, t.basis = base.Candidate, base.Candidate, 0, 0, 0, ""
+	for _, a := range t.arms {
+		if d := a.dropped; d != nil && d.Against == fell && (d.Reason == Worse || d.Reason == IsTrade || d.Reason == BreaksSLO) {
+			a.dropped = nil
+		}
+	}
+	base.dropped = nil
+	for _, gogc := range t.config.Levers {
+		t.join(Candidate{Procs: base.Procs, GOGC: gogc})
+	}
+	return true
+}
+
+// successor is what takes the place of the setting that the others are compared with: of the GOMAXPROCS with which the program has not failed
+// the nearest to what Go would choose.
+func (t *Tune) successor() (next *arm) {
+	far := func(a *arm) float64 {
+		return math.Abs(math.Log(float64(a.Procs) / float64(max(1, t.config.GoDefault))))
+	}
+	for _, a := range t.arms {
+		plain := a.GOGC == 0 && a.Vary == 0 && a.Candidate != t.current()
+		if plain && !a.failed && a.void < mostVoid && (next == nil || far(a) < far(next)) {
+			next = a
+		}
+	}
+	return next
+}
+
+// stands reports whether what is compared with has run often enough, where it took the place of another.
+func (t *Tune) stands() bool { return len(t.fallen) == 0 || len(t.arm(t.current()).runs) >= firstClaim }
 
 // spoiled gives up a run that can't be got right.
 func (t *Tune) spoiled() {
@@ -532,7 +581,7 @@ func (t *Tune) endBlock() {
 		t.revive(t.leader)
 	}
 	t.prune()
-	if len(t.alive()) == 1 || t.guards == mostGuards { // there won't be a change
+	if len(t.alive()) == 1 && t.stands() || t.guards == mostGuards { // there won't be a change
 		t.end(endSettled)
 		return
 	}
@@ -702,7 +751,7 @@ func (t *Tune) aRound() int {
 }
 
 // current is the setting that all others are compared with.
-func (t *Tune) current() Candidate { return Candidate{Procs: t.config.Current} }
+func (t *Tune) current() Candidate { return t.base }
 
 func (t *Tune) join(c Candidate) {
 	if t.arm(c) == nil {

@@ -343,7 +343,7 @@ func (t *Tune) best(of []*arm) *arm {
 func (t *Tune) simpler(a, b Candidate) int {
 	rank := func(c Candidate) int {
 		switch c.Procs {
-		case t.config.Current:
+		case t.current().Procs:
 			return 0
 		case t.config.GoDefault:
 			return 1

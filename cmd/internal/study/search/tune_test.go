@@ -304,8 +304,69 @@ var scriptedTunes = []struct {
 	},
 	{"one candidate", TuneConfig{Current: 1, GoDefault: 1, Candidates: []int{1, 1}}, goodRun, 0, Keep, Alone, 1, nil},
 	{
-		"the program dies as it is", two, failing(4, 0), 0, Undecided, Fails, 4,
-		func(v TuneVerdict) bool { return v.Failure == "exit status 2" },
+		"the program dies as it is, and with all others",
+		TuneConfig{Current: 4, GoDefault: 1, Candidates: []int{2, 1}, Exact: true},
+		goodRun.but(func(o *TuneObservation) { *o = TuneObservation{Run: o.Run, Failed: "exit status 2"} }), 0, Undecided, Fails, 4,
+		func(v TuneVerdict) bool {
+			return v.Failure == "exit status 2" && v.Current == is4 && v.Fallen[0].Candidate == is4 && !v.Stands
+		},
+	},
+	{
+		"the program dies as it is, and one is left", two, failing(4, 0), 0, Keep, NoneBetter, 2,
+		func(v TuneVerdict) bool {
+			return v.Stands && v.Current == is2 && v.Others == 0 && v.Runs == 1+firstClaim
+		},
+	},
+	{
+		"the program dies as it is, and the others are alike", threeOthers, failing(8, 0), 0, Keep, Leads, 2,
+		func(v TuneVerdict) bool { return v.Stands && v.Current == is2 && v.Others == 2 },
+	},
+	{
+		"the program dies as it is, and one of the others is better", threeOthers, failing(8, 0).but(cheaper(1)), 0, Change, Better, 1,
+		func(v TuneVerdict) bool {
+			return v.Stands && v.Current == is2 && v.Leader.Procs == 1 && v.Basis == CPU && v.Fresh == guardPairs
+		},
+	},
+	{
+		"the program dies as it is, and one of the others is a trade", threeOthers, failing(8, 0).but(cheaper(1)).but(func(o *TuneObservation) {
+			if o.Run.Procs == 1 {
+				o.Tail *= 3
+			}
+		}), 0, Trade, Worsens, 2,
+		func(v TuneVerdict) bool { return v.Stands && v.Leader.Procs == 1 && v.WorseIn == P99 },
+	},
+	{
+		"the program dies as it is, and then with what took its place", threeOthers, func(r TuneRun) TuneObservation {
+			if r.Procs == 2 && r.Block >= 3 {
+				return TuneObservation{Run: r, Failed: "exit status 3", Killed: true}
+			}
+			return failing(8, 2)(r)
+		}, 0, Keep, NoneBetter, 1,
+		func(v TuneVerdict) bool {
+			return v.Stands && len(v.Fallen) == 2 && v.Fallen[1] == Fallen{is2, "exit status 3", true} && v.Others == 1
+		},
+	},
+	{
+		"the program dies in the guard of a change", two.by(CPU), costing(is2, 0.5, 1).but(func(o *TuneObservation) {
+			if o.Run.Procs == 4 && o.Run.Phase == Confirm {
+				*o = TuneObservation{Run: o.Run, Failed: "exit status 2"}
+			}
+		}), 0, Keep, NoneBetter, 2, func(v TuneVerdict) bool { return v.Stands && v.Current == is2 },
+	},
+	{
+		"what was worse than the program as it is takes its place when it dies", threeOthers,
+		failing(8, 3).but(func(o *TuneObservation) {
+			switch o.Run.Procs {
+			case 1:
+				o.CPUPerRequest *= 0.9 // it may be a change, so there is a third block
+			case 2:
+				o.CPUPerRequest *= 2
+			}
+		}), 0, Change, Better, 1, func(v TuneVerdict) bool { return v.Stands && v.Current == is2 && v.Others == 2 },
+	},
+	{
+		"it is over soon after the program has died as it is", threeOthers, failing(8, 0).but(cheaper(1)), 6, Undecided, NotDone, 2,
+		func(v TuneVerdict) bool { return !v.Stands && len(v.Fallen) == 1 },
 	},
 	{"the program dies with the others", two, failing(2, 0), 0, Keep, NoneBetter, 4, nil},
 	{
@@ -356,6 +417,18 @@ var scriptedTunes = []struct {
 		0, Trade, Worsens, 4,
 		func(v TuneVerdict) bool { return v.WorseIn == SLO && v.Blocks == firstClaim },
 	},
+}
+
+// threeOthers are a setting that a program may die with, and three that it survives.
+var threeOthers = TuneConfig{Current: 8, GoDefault: 2, Candidates: []int{2, 1, 4}, Exact: true}
+
+// cheaper has a setting take less CPU time.
+func cheaper(procs int) func(*TuneObservation) {
+	return func(o *TuneObservation) {
+		if o.Run.Procs == procs {
+			o.CPUPerRequest *= 0.5
+		}
+	}
 }
 
 // failing is a program that dies with a setting, from a block on.

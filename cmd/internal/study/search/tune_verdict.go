@@ -71,7 +71,9 @@ type TuneVerdict struct {
 	Vary    int    // see Candidate
 	Failure string // of the program, where that is the reason
 
-	Current   Candidate
+	Current   Candidate  // that the others are compared with
+	Fallen    []Fallen   // settings in whose place it is, the program's own first; none: it is the program's own
+	Stands    bool       // where there are some: the program runs with Current, in as many runs as a claim takes
 	Leader    Candidate  // what is advised, or the trade, or the best so far; it may be the current one
 	Others    int        // settings that were to be compared with the current one
 	Chain     []Metric   // that decide, the tail first
@@ -126,7 +128,7 @@ const (
 func (t *Tune) Verdict() TuneVerdict {
 	current := t.arm(t.current())
 	v := TuneVerdict{
-		Kind: Undecided, Procs: t.config.Current, Current: t.current(), Leader: t.current(), Others: len(t.arms) - 1, Chain: t.chain(),
+		Kind: Undecided, Procs: t.current().Procs, Current: t.current(), Leader: t.current(), Others: len(t.arms) - 1 - len(t.fallen), Chain: t.chain(), Fallen: slices.Clone(t.fallen), Stands: len(t.fallen) > 0 && t.ending != endCurrent && t.stands(),
 		Blocks: t.raced, Runs: len(t.seen), Done: t.phase == Done,
 		GoDefault: t.config.GoDefault, Margin: t.config.Margin, TailMargin: t.config.TailMargin,
 	}
@@ -153,7 +155,7 @@ func (t *Tune) Verdict() TuneVerdict {
 	case t.ending == endAlone:
 		v.Kind, v.Reason = Keep, Alone
 	case t.ending == endCurrent:
-		v.Reason, v.Failure = Fails, t.failure
+		v.Reason, v.Failure = Fails, t.fallen[0].Failure
 	case t.ending == endGenerator:
 		v.Reason = Invalid
 	case t.ending == endNoise:
@@ -451,13 +453,13 @@ func (t *Tune) levers(v *TuneVerdict) (alone []Lever) {
 	}
 	advised := v.Leader
 	procs := func(a *arm) bool {
-		return a.GOGC == 0 && a.Vary == 0 && (a.Procs == advised.Procs || advised.Procs == t.config.Current)
+		return a.GOGC == 0 && a.Vary == 0 && (a.Procs == advised.Procs || advised.Procs == t.current().Procs)
 	}
 	lever := func(a *arm) bool {
-		return a.GOGC != 0 && a.Vary == 0 && a.Procs == t.config.Current && (a.GOGC == advised.GOGC || advised.GOGC == 0)
+		return a.GOGC != 0 && a.Vary == 0 && a.Procs == t.current().Procs && (a.GOGC == advised.GOGC || advised.GOGC == 0)
 	}
 	varied := func(a *arm) bool {
-		return a.Vary != 0 && a.GOGC == 0 && a.Procs == t.config.Current && (a.Vary == advised.Vary || advised.Vary == 0)
+		return a.Vary != 0 && a.GOGC == 0 && a.Procs == t.current().Procs && (a.Vary == advised.Vary || advised.Vary == 0)
 	}
 	for _, is := range []func(*arm) bool{procs, lever, varied} {
 		var kind []*arm

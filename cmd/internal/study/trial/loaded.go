@@ -32,7 +32,7 @@ func Once(ctx context.Context, clock func() time.Time, open func() (Opened, erro
 	session, err := open()
 	if why, failed := Failed(err); failed {
 		seconds := clock().Sub(begin).Seconds()
-		return lab.Run{Start: begin.UTC().Round(time.Millisecond), Seconds: seconds, Error: why, Killed: Killed(err), Metrics: map[string]float64{}}, w, nil
+		return lab.Run{Start: begin.UTC().Round(time.Millisecond), Seconds: seconds, Error: why, Why: inShort(err), Killed: Killed(err), Metrics: map[string]float64{}}, w, nil
 	}
 	if err != nil {
 		return run, w, err

@@ -198,7 +198,7 @@ func (x *Session) Close() lab.Run {
 	case res.OOMKills > 0: // of the server, or of one that it has started
 		run.Error, run.Killed = x.limit.OutOfMemory(), true
 	case dead != nil:
-		run.Error = dead.Error()
+		run.Error, run.Why = dead.Error(), inShort(dead)
 	case res.Escaped != nil: // its figures are not those of the limit
 		run.Error = res.Escaped.Error()
 	case !obeyed:
@@ -228,7 +228,7 @@ func (x *Session) Load(ctx context.Context, s Shot) (Window, error) {
 	g, before, err := x.generate(ctx, s)
 	if err != nil {
 		if x.server.Check() != nil && ctx.Err() == nil {
-			return Window{}, nil
+			return Window{Procs: x.log.Since(0).Procs}, nil
 		}
 		return Window{}, err
 	}
@@ -602,6 +602,14 @@ func Why(err error) string {
 func Killed(err error) bool {
 	var failed *service.Error
 	return errors.As(err, &failed) && failed.Killed
+}
+
+// inShort is an error in one line, where it has several; else "".
+func inShort(err error) string {
+	if why := Why(err); why != err.Error() {
+		return why
+	}
+	return ""
 }
 
 // Failed is the error of a server that did not do what it should, if that is what err is.

@@ -197,7 +197,7 @@ func counts(w trial.Window) bool { return w.Valid && w.Sliced }
 func (l *look) fresh(ctx context.Context, shot trial.Shot, n int) ([]trial.Window, error) {
 	windows := make([]trial.Window, n)
 	return windows, together(n, func(side int) error {
-		run, w, err := trial.Once(ctx, l.lab.Clock, func() (trial.Opened, error) { return l.lab.Sides[side].Open(ctx, l.asIs(l.p), l.p.Trace) }, shot)
+		run, w, err := trial.Once(ctx, l.lab.Clock, func() (trial.Opened, error) { return l.lab.Sides[side].Open(ctx, l.looked(l.p), l.p.Trace) }, shot)
 		if windows[side] = w; err == nil && run.Error != "" {
 			err = &Hopeless{Why: run.Error}
 		}

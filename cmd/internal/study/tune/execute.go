@@ -316,7 +316,7 @@ func (x *execution) run(ctx context.Context, load int, next search.TuneRun) (Run
 		case run.Error == "" || failed != "" || run.Killed && x.alone(load, next):
 			return run, nil
 		default:
-			failed = run.Error
+			failed = run.Failure()
 		}
 		before = run.Seconds
 	}

@@ -3,6 +3,7 @@ package tune
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -12,7 +13,6 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
-	"github.com/unthrottle/unthrottle/cmd/internal/limit/runner"
 	"github.com/unthrottle/unthrottle/cmd/internal/process/choice"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/search"
@@ -161,11 +161,63 @@ func (x *execution) asIs(p *Pilot) lab.Setting {
 	return s
 }
 
-// pilotServer finds the warm-up, the capacity, the rates, and what the garbage collector does, if that is reported.
+// Looked is the setting that the pilot has looked at.
+func (p *Pilot) Looked() search.Candidate { return search.Candidate{Procs: cmp.Or(p.Base, p.Procs)} }
+
+// looked is the same as the program has it.
+func (x *execution) looked(p *Pilot) lab.Setting {
+	s := x.asIs(p)
+	s.Procs = cmp.Or(p.Base, s.Procs)
+	return s
+}
+
+// pilotServer looks at the server with its current setting. Where it dies with that, another one tells what load it takes, and what its
+// current one does under that is for the search to find: a load that is looked for is harder than the one that is found.
 func (x *execution) pilotServer(ctx context.Context, p *Pilot) (tells bool, err error) {
+	tells, err = x.lookAt(ctx, p)
+	var died *Hopeless
+	if !errors.As(err, &died) || !died.Failed {
+		return tells, err
+	}
+	base := x.standIn(p)
+	if base == 0 {
+		return tells, err
+	}
+	again := &Pilot{Foresight: p.Foresight, Base: base}
+	again.Warnings = []string{fmt.Sprintf("while its load was looked for the program failed with GOMAXPROCS=%d, its current setting (%s): GOMAXPROCS=%d was looked at in its place", p.Procs, died.run.Failure(), base)}
+	x.tell(again.Warnings[0])
+	tells, err = x.lookAt(ctx, again)
+	*p = *again
+	if errors.As(err, &died) && died.Failed {
+		died.Why = fmt.Sprintf("the program failed with its current setting, and with GOMAXPROCS=%d: %s", base, died.run.Error)
+	}
+	return tells, err
+}
+
+// standIn is the GOMAXPROCS that tells what load a server takes which dies with its current one: of those to be tried the nearest to what Go
+// would choose. 0: there is none, or it is not known which one it died with.
+func (x *execution) standIn(p *Pilot) (base int) {
+	if p.Procs == 0 || !x.Plan.ByProcs() {
+		return 0
+	}
+	tried := *p
+	x.candidates(&tried)
+	far := func(n int) float64 { return math.Abs(math.Log(float64(n) / float64(max(1, p.GoDefault)))) }
+	for _, n := range tried.Candidates {
+		if base == 0 || far(n) < far(base) {
+			base = n
+		}
+	}
+	return base
+}
+
+// lookAt finds the warm-up, the capacity, the rates, and what the garbage collector does, if that is reported.
+func (x *execution) lookAt(ctx context.Context, p *Pilot) (tells bool, err error) {
 	begin := x.lab.Clock()
-	x.tell("starting it with its current setting")
-	session, err := x.lab.Server.Open(ctx, x.asIs(p), true)
+	if p.Base == 0 {
+		x.tell("starting it with its current setting")
+	}
+	session, err := x.lab.Server.Open(ctx, x.looked(p), true)
 	if err != nil {
 		return false, cmp.Or(ctx.Err(), err)
 	}
@@ -190,7 +242,10 @@ func (x *execution) pilotServer(ctx context.Context, p *Pilot) (tells bool, err 
 	case ctx.Err() != nil:
 		return false, ctx.Err()
 	case run.Error != "":
-		return false, failsAsItIs(run.Error)
+		if p.Procs == 0 && l.procs > 0 {
+			p.Procs, p.Why = l.procs, saysSo
+		}
+		return false, failsAsItIs(run)
 	case trouble != nil:
 		return false, trouble
 	}
@@ -209,7 +264,8 @@ type Hopeless struct {
 	NoGo bool   // it is no Go program, as far as can be seen
 	Next string // what to do about it; "": it is to be tried by hand
 
-	Failed bool // the program itself failed, and what it wrote may say more
+	Failed bool    // the program itself failed, and what it wrote may say more
+	run    lab.Run // in which it did
 }
 
 func (x *execution) noGo() error {
@@ -219,9 +275,9 @@ func (x *execution) noGo() error {
 func (h *Hopeless) Error() string { return h.Why }
 
 // failsAsItIs is a program that fails with its current setting.
-func failsAsItIs(why string) error {
-	h := &Hopeless{Why: "the program failed with its current setting: " + why, Failed: true}
-	if strings.HasPrefix(why, runner.OutOfMemory) {
+func failsAsItIs(run lab.Run) error {
+	h := &Hopeless{Why: "the program failed with its current setting: " + run.Error, Failed: true, run: run}
+	if run.Killed {
 		h.Next = "give it more memory"
 	}
 	return h
@@ -467,7 +523,7 @@ func (l *look) rates(ctx context.Context, warm time.Duration) error {
 // limit is how many CPUs the server may use with its current setting.
 func (l *look) limit() float64 {
 	cpus := float64(l.Environment.CPUs)
-	if ps := float64(cmp.Or(l.procs, l.p.Procs)); ps > 0 {
+	if ps := float64(cmp.Or(l.procs, l.p.Looked().Procs)); ps > 0 {
 		cpus = min(cpus, ps)
 	}
 	if l.Plan.CPUs > 0 {
@@ -495,18 +551,22 @@ func (l *look) tells(w trial.Window) error {
 	p.GC = gcOf(w)
 	p.Trace = p.GC != nil && p.GC.PerSecond <= fewCycles
 	switch {
-	case l.procs == 0 || l.procs == p.Procs:
+	case l.procs == 0 || l.procs == p.Looked().Procs:
 		return nil
+	case p.Base > 0 && l.Plan.ByProcs():
+		return &Hopeless{Why: setsItself(l.procs, p.Base)}
 	case p.Pinned && l.Plan.ByProcs():
 		return &Hopeless{Why: setsItself(l.procs, p.Procs)}
 	case p.Procs > 0:
 		p.Why = fmt.Sprintf("it says so itself, though %d was expected: %s", p.Procs, p.Why)
 	default:
-		p.Why = "it says so itself"
+		p.Why = saysSo
 	}
 	p.Procs = l.procs
 	return nil
 }
+
+const saysSo = "it says so itself"
 
 // high warns of a load at which a queue, and not a setting, is measured.
 func (l *look) high() {
@@ -619,14 +679,14 @@ func (x *execution) pilotJob(ctx context.Context, p *Pilot) error {
 		return err
 	}
 	if run.Error != "" {
-		return failsAsItIs(run.Error)
+		return failsAsItIs(run)
 	}
 	if slices.Contains(run.Marks, lab.MarkNoGo) {
 		return x.noGo()
 	}
 	p.LimitKind, p.PerRun = run.LimitKind, run.Seconds+0.05
 	if run.GOMAXPROCS > 0 && !p.Pinned && run.GOMAXPROCS != p.Procs {
-		p.Procs, p.Why = run.GOMAXPROCS, "it says so itself"
+		p.Procs, p.Why = run.GOMAXPROCS, saysSo
 	}
 	p.Loads = []Load{{Tail: tails[0].name}}
 	return x.besideItself(ctx, p)

@@ -86,6 +86,7 @@ const (
 // A Pilot is what was found out before the search.
 type Pilot struct {
 	Foresight
+	Base       int    `json:"looked_at,omitempty"` // the GOMAXPROCS that was looked at, as the program died with its own; 0: its own was
 	Candidates []int  `json:"candidates"`
 	Levers     []int  `json:"levers,omitempty"`     // values of GOGC
 	GOMEMLIMIT string `json:"gomemlimit,omitempty"` // that goes with them: so that a growing heap does not outgrow the memory limit
@@ -444,7 +445,7 @@ func (s *Study) explains(p *Pilot) bool {
 func (s *Study) observation(r Run) search.TuneObservation {
 	m := r.Metrics
 	o := search.TuneObservation{
-		Run: r.Search, Valid: r.Valid, Failed: r.Error, Killed: r.Killed, Room: r.Room, Abreast: r.Abreast, Disturbed: s.disturbed(r.Run, s.Plan.CPUs), Shared: s.shared(r.Run, s.Plan.CPUs),
+		Run: r.Search, Valid: r.Valid, Failed: r.Failure(), Killed: r.Killed, Room: r.Room, Abreast: r.Abreast, Disturbed: s.disturbed(r.Run, s.Plan.CPUs), Shared: s.shared(r.Run, s.Plan.CPUs),
 		SLOHeld: r.SLOHeld, ErrorShare: lab.ErrorShare.In(m), Throttled: lab.ThrottledShare.In(m),
 	}
 	switch s.Plan.Kind {
@@ -531,6 +532,8 @@ func (s *Study) checkPilot(p *Pilot) error {
 		return fmt.Errorf("%d loads: there are 1 to %d", n, mostLoads)
 	case len(p.Candidates)+len(p.Levers) > mostCandidates:
 		return fmt.Errorf("%d settings: there are %d at most", len(p.Candidates)+len(p.Levers), mostCandidates)
+	case p.Base < 0:
+		return fmt.Errorf("a pilot with GOMAXPROCS=%d", p.Base)
 	case p.Memory < 0:
 		return fmt.Errorf("a memory limit of %d bytes", p.Memory)
 	case p.GOMEMLIMIT != "" && size.Parse(p.GOMEMLIMIT) == 0:

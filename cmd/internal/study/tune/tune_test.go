@@ -1004,9 +1004,9 @@ func TestFailures(t *testing.T) {
 		world func(*world)
 		want  string
 	}{
-		{"it dies in the warm-up", func(w *world) { w.shoot = dies(2) }, "failed with its current setting: out of memory"},
-		{"it dies in the search for its capacity", func(w *world) { w.shoot = dies(4) }, "failed with its current setting: out of memory"},
-		{"it dies at its rate", func(w *world) { w.shoot = dies(6) }, "failed with its current setting: out of memory"},
+		{"it dies in the warm-up", func(w *world) { w.shoot = diesFrom(2) }, "failed with its current setting, and with GOMAXPROCS=2: out of memory"},
+		{"it dies in the search for its capacity", func(w *world) { w.shoot = diesFrom(4) }, "failed with its current setting, and with GOMAXPROCS=2: out of memory"},
+		{"it dies at its rate", func(w *world) { w.shoot = diesFrom(6) }, "failed with its current setting, and with GOMAXPROCS=2: out of memory"},
 		{"all requests fail", func(w *world) {
 			w.shoot = func(*fakeSession, int) (trial.Window, error, bool) { return none, nil, true }
 		}, "all of its requests failed: status 500"},
@@ -1040,6 +1040,76 @@ func TestFailures(t *testing.T) {
 	w.job = func(int) (lab.Run, error, bool) { return lab.Run{Error: "exit code 1"}, nil, true }
 	_, err := do(t, context.Background(), newStudy(Plan{Kind: JobKind}), w)
 	hopeless(t, err, "exit code 1")
+}
+
+// diesFrom lets all servers die from a shot on.
+func diesFrom(first int) func(*fakeSession, int) (trial.Window, error, bool) {
+	return func(x *fakeSession, n int) (trial.Window, error, bool) {
+		if n >= first {
+			x.died = "out of memory"
+		}
+		return trial.Window{}, nil, false
+	}
+}
+
+// TestStandIn: a server that dies with its current setting while its load is looked for is looked at with another, and what the current one
+// does under that load is found by the search: it dies there as well, and the others are compared with another in its place, or it does not.
+func TestStandIn(t *testing.T) {
+	for name, c := range map[string]struct {
+		plan     Plan
+		survives bool // the load that was found
+		base     int
+	}{
+		"it never survives":                   {Plan{}, false, 2},
+		"it survives a load that is not full": {Plan{}, true, 2},
+		"other settings are named":            {Plan{Procs: []int{1, 6}}, false, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, s := newWorld(), newStudy(c.plan)
+			w.shoot = func(x *fakeSession, _ int) (trial.Window, error, bool) {
+				full := w.shots[len(w.shots)-1].Rate == 0
+				if w.effective(x.setting).Procs == 8 && (full || !c.survives) {
+					x.died, x.killed = "out of memory: limit 256 MiB", true
+				}
+				return trial.Window{}, nil, false
+			}
+			j := mustDo(t, s, w)
+			p := s.Pilot
+			if p.Base != c.base || p.Procs != 8 || slices.Contains(p.Candidates, 8) || !slices.Contains(p.Candidates, c.base) || p.Loads[0].Rate < 600 {
+				t.Errorf("the pilot: %+v", p)
+			}
+			want := fmt.Sprintf("while its load was looked for the program failed with GOMAXPROCS=8, its current setting (out of memory: limit 256 MiB): GOMAXPROCS=%d was looked at in its place", c.base)
+			if !slices.Contains(p.Warnings, want) {
+				t.Errorf("it warns %q, want %q", p.Warnings, want)
+			}
+			v := verdict(t, s, 0)
+			if c.survives {
+				if len(v.Fallen) > 0 || v.Current.Procs != 8 || v.Leader.Procs != 2 || v.Kind != search.Change {
+					t.Errorf("%+v", v)
+				}
+			} else if len(v.Fallen) != 1 || v.Fallen[0].Procs != 8 || !v.Fallen[0].Killed || !v.Stands || v.Current.Procs != c.base {
+				t.Errorf("%+v", v)
+			}
+			again, _, err := Read(j.all())
+			if err != nil || again.Pilot.Base != c.base {
+				t.Fatal(err)
+			}
+			if got := verdict(t, again, 0); !reflect.DeepEqual(got, v) {
+				t.Errorf("read again: %+v, want %+v", got, v)
+			}
+		})
+	}
+
+	// Which setting it died with is not known: nothing can be said of it.
+	w, s := newWorld(), newStudy(Plan{})
+	w.shoot = diesFrom(1)
+	l := w.lab(&keeper{})
+	l.Foresee = func(float64) Foresight { return Foresight{GoDefault: 2} }
+	err := s.Execute(t.Context(), l)
+	hopeless(t, err, "failed with its current setting: out of memory")
+	if strings.Contains(err.Error(), "and with") {
+		t.Error(err)
+	}
 }
 
 // dies lets the server die in a shot.

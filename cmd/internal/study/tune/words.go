@@ -182,8 +182,11 @@ func (s *Study) Ranking(at Progress) []string {
 			mark = "→"
 		}
 		fmt.Fprintf(w, "%s %s", mark, s.Plan.Short(c.Candidate))
-		if c.Current {
+		switch own := (search.Candidate{Procs: s.Pilot.Procs}); {
+		case c.Candidate == own:
 			fmt.Fprint(w, " (current)")
+		case c.Current: // in its place
+			fmt.Fprint(w, " (base)")
 		}
 		if c.Runs == 0 {
 			fmt.Fprint(w, "\t–")

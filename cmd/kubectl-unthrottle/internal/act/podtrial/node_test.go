@@ -220,12 +220,13 @@ func TestNode(t *testing.T) {
 		i.Entrypoint, i.Files = []string{"/unthrottle"}, map[string]string{"/unthrottle": i.Files["/program"]}
 		return i
 	}())
-	if _, _, err := c.KubectlInput(workloads(), "create", "-f", "-"); err != nil {
+	if _, _, err := c.KubectlInput(workloads()+"---\n"+fat, "create", "-f", "-"); err != nil {
 		t.Fatal(err)
 	}
 	c.WaitPods(t, "default", "app=api", 1, "Running")
 	before := c.ofTheUser(t)
 	t.Run("verdict", c.verdict)
+	t.Run("fallen", c.fallen)
 	t.Run("nodes", c.two)
 	t.Run("trouble", c.trouble)
 	if after := c.ofTheUser(t); after != before {
@@ -244,6 +245,45 @@ func (c nodes) verdict(t *testing.T) {
 	judged(t, doc)
 	if len(doc.Environment.Node) == 0 || doc.Environment.CPUs == 0 || doc.Current.Procs != 2 {
 		t.Errorf("%+v, %+v", doc.Environment, doc.Current)
+	}
+	c.gone(t)
+}
+
+// fat is a server that survives its memory limit with few Ps, and not with 500: each of them has memory of its own.
+const fat = `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: fat}
+spec:
+  replicas: 0
+  selector: {matchLabels: {app: fat}}
+  template:
+    metadata: {labels: {app: fat}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers:
+      - name: server
+        image: ` + image + `
+        args: [serve, --listen, "0.0.0.0:8080"]
+        env: [{name: GOMAXPROCS, value: "500"}]
+        ports: [{containerPort: 8080}]
+        resources: {limits: {cpu: 500m, memory: 24Mi}, requests: {cpu: 50m, memory: 24Mi}}
+`
+
+// fallen: where only the current setting dies of its limit, the tune goes on without it, and its kubelet's word for that is told in one line.
+func (c nodes) fallen(t *testing.T) {
+	x := c.start(t, "", quick("deployment/fat", "--path", "/work?cpu=20us&alloc=64k", "-o", "tune.json", "--logs", "logs.txt")...)
+	code := x.end(t)
+	t.Logf("exit code %d\n%s\n%s", code, &x.stdout, &x.stderr)
+	if code != 0 {
+		t.FailNow()
+	}
+	doc := x.document(t)
+	fell := doc.Loads[0].Fallen
+	if len(fell) == 0 || fell[0].Procs != 500 || fell[0].Error != "out of memory: limit 24Mi" || !fell[0].Killed || doc.Verdict.Procs == 500 {
+		t.Errorf("%+v; %+v", fell, doc.Verdict)
+	}
+	if log, err := os.ReadFile(filepath.Join(x.dir, "logs.txt")); err != nil || !strings.Contains(string(log), "container server: out of memory: limit 24Mi\n") {
+		t.Errorf("%v: %s", err, log)
 	}
 	c.gone(t)
 }

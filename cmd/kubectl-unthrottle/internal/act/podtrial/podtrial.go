@@ -229,8 +229,11 @@ func (x *Session) Load(ctx context.Context, shot trial.Shot) (trial.Window, erro
 		}
 		g, err = x.generate(ctx, shot)
 	}
-	if err != nil || x.dead != nil {
+	switch {
+	case err != nil:
 		return trial.Window{}, err
+	case x.dead != nil:
+		return trial.Window{Procs: x.procs(ctx)}, nil
 	}
 	begin, end, known := g.Span()
 	if !known {
@@ -396,6 +399,27 @@ func (x *Session) seen(ctx context.Context, begin, end time.Time) (s podmeter.Se
 		}
 	}
 	return s, &trial.Unseen{Why: "the meter stood still: it has written nothing since the load ended"}
+}
+
+// procs is the GOMAXPROCS that the meter saw last of a server, which may have ended; 0: none.
+func (x *Session) procs(ctx context.Context) (procs int) {
+	log, err := x.API.Log(ctx, x.Kit.Namespace, x.pod.Metadata.Name, meterName, time.Time{}, false)
+	if err != nil {
+		return 0
+	}
+	lines, err := podmeter.Read(bytes.NewReader(log))
+	if err != nil {
+		return 0
+	}
+	id := x.pod.ContainerID(x.Template.Container)
+	for _, l := range lines {
+		for _, c := range l.Containers {
+			if c.ID == id {
+				procs = cmp.Or(c.Procs, procs)
+			}
+		}
+	}
+	return procs
 }
 
 // collections are those of the server's garbage collector between two times, from its log, each line of which has its time.

@@ -246,6 +246,43 @@ func TestLogs(t *testing.T) {
 	}
 }
 
+// TestFallen: where only the current setting dies under the load, the tune goes on without it, and says so.
+func TestFallen(t *testing.T) {
+	f, url := podtrial.NewFake(t)
+	unthrottle := command(t, url)
+	before := len(f.Left())
+	f.Kill(8, "OOMKilled", 137)
+	r := unthrottle("tune", "deployment/api", "--cpus", "1", "--seed", "3", "--for", "2s", "-o", "tune.json", "--fail-on", "warning")
+	for _, want := range []string{
+		"Set GOMAXPROCS=2: the current 8 does not survive this load.\n",
+		"The current setting, GOMAXPROCS=8, does not survive this load: out of memory: limit 256Mi.",
+		"Of those that do, GOMAXPROCS=2 is what the others are compared with.",
+		"GOMAXPROCS=2 was looked at in its place",
+	} {
+		if !strings.Contains(strings.Join(strings.Fields(r.stdout), " "), strings.TrimSpace(want)) {
+			t.Errorf("no %q in\n%s", want, r.stdout)
+		}
+	}
+	if r.code != 3 || !strings.HasPrefix(r.stdout, "Set GOMAXPROCS=2:") {
+		t.Errorf("%+v", r)
+	}
+	data, err := os.ReadFile("tune.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc report.Tune
+	if err := json.Unmarshal(data, &doc); err != nil {
+		t.Fatal(err)
+	}
+	want := []report.TuneFallen{{Procs: 8, Error: "out of memory: limit 256Mi", Killed: true}}
+	if v := doc.Verdict; v.Kind != "change" || v.Procs != 2 || doc.Current.Procs != 8 || !slices.Equal(doc.Loads[0].Fallen, want) || len(v.How) == 0 {
+		t.Errorf("%+v, %+v", v, doc.Loads[0].Fallen)
+	}
+	if left := f.Left(); len(left) != before {
+		t.Errorf("left are %q", left)
+	}
+}
+
 // first is the first line, which has the verdict.
 func first(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
