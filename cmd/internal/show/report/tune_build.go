@@ -433,10 +433,12 @@ func (d *Tune) warn(s *tune.Study) {
 	failed, invalid, void, beside := 0, 0, 0, 0
 	var marks [][]string // of each run, or window at the user's rate
 	for _, r := range s.Runs {
-		marks = append(marks, r.Marks)
+		of := r.Marks
 		if r.Error != "" {
 			failed++
+			of = slices.DeleteFunc(slices.Clone(of), func(m string) bool { return strings.HasPrefix(m, lab.MarkRetried) }) // it did not run then either
 		}
+		marks = append(marks, of)
 		if !r.Valid {
 			invalid++
 		}

@@ -161,6 +161,11 @@ func TestNewTuneWarnings(t *testing.T) {
 			r.Valid, r.Notes = false, []string{"it could not"}
 		case 2:
 			r.Marks = []string{"other processes used 0.4 CPUs", "the hypervisor took 5 % of the CPU time"}
+		case 5:
+			r.Marks = []string{lab.MarkRetried + ": the port is in use", lab.MarkUnseen}
+		}
+		if r.Search.Procs == 4 { // and again
+			r.Error, r.Marks = "exit code 2", []string{lab.MarkRetried + ": exit code 2"}
 		}
 	})
 	s.Environment.LimitKind, s.Environment.CPUs, s.Pilot.Warnings = "emulated", 1, []string{"a warning of the pilot's"}
@@ -172,7 +177,8 @@ func TestNewTuneWarnings(t *testing.T) {
 	all := strings.Join(d.Warnings, "\n")
 	for _, want := range []string{
 		"the limit is emulated: differences below 15 % can't be told from the emulation's own", "a warning of the pilot's", "compared by their p90", "shares 1 CPU with the program, which may use 1",
-		"runs were not valid", "other processes used the CPUs as well", "the hypervisor took CPU time away",
+		"runs were not valid", "other processes used the CPUs as well", "the hypervisor took CPU time away", "made again, as too little of them was seen",
+		"\nin 1 of ", " runs the program failed at first, and ran when it was tried again", " runs failed",
 	} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no %q in\n%s", want, all)
