@@ -15,12 +15,23 @@ import (
 // fakeCluster serves the files of a directory as an API server, and as a Prometheus, until the script ends, and writes a kubeconfig
 // that leads there: cluster DIRECTORY KUBECONFIG. A file's name is the path with _ for /, and .json at its end; a list without a
 // file is empty. What is not JSON is given as it is, and what begins with an status code and a blank is an error. URL is its address.
+// The file requests has a line for each request, with what it says of who asks.
 func fakeCluster(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: cluster DIRECTORY KUBECONFIG")
 	}
 	dir := ts.MkAbs(args[0])
+	requests, err := os.Create(ts.MkAbs("requests"))
+	ts.Check(err)
+	ts.Defer(func() { requests.Close() })
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		line := r.Method + " " + r.URL.Path
+		for _, name := range []string{"Authorization", "Impersonate-User", "Impersonate-Group", "Impersonate-Uid"} {
+			if values := r.Header[name]; len(values) > 0 {
+				line += " " + name + ": " + strings.Join(values, ",")
+			}
+		}
+		fmt.Fprintln(requests, line) // one write, which goes to the end
 		name := strings.ReplaceAll(strings.Trim(r.URL.Path, "/"), "/", "_")
 		if r.URL.Query().Get("labelSelector") == "app.kubernetes.io/name=unthrottle-agent" {
 			switch {
@@ -62,6 +73,6 @@ func fakeCluster(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("URL", s.URL)
 	text := fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters: [{name: test, cluster: {server: %q}}]\ncontexts: [{name: here, context: {cluster: test}}]\ncurrent-context: here\n", s.URL)
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(text), 0o600))
-	_, err := io.WriteString(ts.Stdout(), s.URL+"\n")
+	_, err = io.WriteString(ts.Stdout(), s.URL+"\n")
 	ts.Check(err)
 }

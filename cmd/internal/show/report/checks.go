@@ -83,7 +83,11 @@ func (d *Ps) Checks() (checks []Check) {
 
 // Checks are those of the process.
 func (d *Explain) Checks() []Check {
-	unknown := cmp.Or(d.Unread, lacking(d.GOMAXPROCS.Value, d.Limit, d.Throttling.Now != nil))
+	unknown := d.Unread
+	if d.Unmeasured != nil {
+		unknown = "nothing was measured: " + d.Unmeasured.Why
+	}
+	unknown = cmp.Or(unknown, lacking(d.GOMAXPROCS.Value, d.Limit, d.Throttling.Now != nil))
 	return byRules(process(d.Subject.Name, d.Subject.PID), d.Findings, unknown)
 }
 

@@ -29,6 +29,8 @@ type Explain struct {
 	GOMAXPROCS GOMAXPROCS `json:"gomaxprocs"`
 	Choices    []Choice   `json:"choices"`
 
+	Unmeasured *Unmeasured `json:"unmeasured,omitempty"` // nil: the program was looked at
+
 	Findings []finding.Finding `json:"findings"` // of a running Go program
 	Warnings []string          `json:"warnings"`
 }
@@ -155,7 +157,8 @@ type Choice struct {
 	Wrong   bool     `json:"wrong"`      // it would choose another number if it knew the limit in force and the CPUs
 	Why     string   `json:"why,omitempty"`
 	Fix     string   `json:"fix,omitempty"`
-	Applies bool     `json:"applies"` // it is the rule that the program follows
+	Applies bool     `json:"applies"`       // it is the rule that the program follows
+	All     bool     `json:"all,omitempty"` // all CPUs of a node that is not known
 }
 
 // Facts is what Explain is made from.
@@ -207,6 +210,9 @@ func NewExplain(f Facts) *Explain {
 
 // Blind is the error of a program of which nothing could be found, as nothing of it could be seen: for --fail-on that is no success.
 func (e *Explain) Blind() error {
+	if e.Unmeasured != nil {
+		return fmt.Errorf("--fail-on: what is wrong with %s is not known, as nothing was measured: %s", e.Subject.Name, e.Unmeasured.Why)
+	}
 	if e.Unread == "" {
 		return nil
 	}
@@ -235,7 +241,12 @@ func (d *Explain) Verdict() ExplainVerdict {
 		if now != nil && now.Frozen != nil && now.Frozen.Share > 0 {
 			also = append(also, "It stood still for "+now.Frozen.Words()+" of the time.")
 		}
+		if d.Unmeasured != nil {
+			also = append(also, notMeasured)
+		}
 		return ExplainVerdict{Word: word, Text: text, Also: also}
+	case d.Unmeasured != nil:
+		return d.asWritten()
 	case now != nil && d.GOMAXPROCS.Proof == ProofLive && d.GOMAXPROCS.Value != nil:
 		return ExplainVerdict{Word: rule.Fine, Text: fmt.Sprintf("no rule finds anything wrong with GOMAXPROCS %d here", *d.GOMAXPROCS.Value)}
 	}

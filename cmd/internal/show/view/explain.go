@@ -13,7 +13,7 @@ import (
 
 // Explain shows the limit of a process and what follows from it, the answer first.
 func Explain(d *report.Explain) *sheet.Sheet {
-	s := &sheet.Sheet{Verb: "explain", Subject: explainSubject(d.Subject), Warnings: d.Warnings, Document: d}
+	s := &sheet.Sheet{Verb: "explain", Subject: explainSubject(d), Warnings: d.Warnings, Document: d}
 	v := d.Verdict()
 	tone := cmp.Or(explainTones[v.Word], sheet.Strong)
 	if len(d.Findings) > 0 {
@@ -21,11 +21,16 @@ func Explain(d *report.Explain) *sheet.Sheet {
 	}
 	s.Claims = []sheet.Claim{{Word: v.Word, Tone: tone, Whole: v.Whole, Text: v.Text, More: v.Also}}
 	f := sheet.Facts{explainLimit(d.Limit)}
-	f.Add("CPUs", cmp.Or(when(d.Affinity.CPUs != 0, quantity.CPUs(float64(d.Affinity.CPUs))+" by the affinity mask"), "not known"))
-	f = append(f, explainThrottled(d.Throttling))
+	if u := d.Unmeasured; u != nil {
+		f.Add("CPUs", cmp.Or(when(u.NodeCPUs != 0, quantity.CPUs(float64(u.NodeCPUs))+" of its node"), "not known"))
+		f.Add("throttled", "not measured: "+u.Why)
+	} else {
+		f.Add("CPUs", cmp.Or(when(d.Affinity.CPUs != 0, quantity.CPUs(float64(d.Affinity.CPUs))+" by the affinity mask"), "not known"))
+		f = append(f, explainThrottled(d.Throttling))
+	}
 	f.Add("memory", explainMemory(d.Memory, d.Collector)...)
 	program := s.Subject + when(d.Subject.Self, "; as an example, this command itself")
-	if !d.Subject.Self && d.Subject.Name == "" {
+	if d.Unmeasured != nil || !d.Subject.Self && d.Subject.Name == "" {
 		program = "not looked at"
 	}
 	f.Add("program", append([]string{program}, explainBuild(d.Go)...)...)
@@ -42,9 +47,13 @@ func Explain(d *report.Explain) *sheet.Sheet {
 // explainTones are those of answers that are good or bad.
 var explainTones = map[string]sheet.Tone{"fine": sheet.Good, "right": sheet.Good, "wrong": sheet.Bad, "hidden": sheet.Warn, "not known": sheet.Warn}
 
-func explainSubject(p report.Subject) string {
-	if p.Self {
+func explainSubject(d *report.Explain) string {
+	p := d.Subject
+	switch {
+	case p.Self:
 		return "what is started from this shell"
+	case d.Unmeasured != nil:
+		return p.Name
 	}
 	return around("", p.Name, ", ") + "pid " + strconv.Itoa(p.PID)
 }
@@ -218,7 +227,7 @@ func explainChoices(choices []report.Choice) *sheet.Table {
 				fix = ""
 			}
 		}
-		row := t.Add(c.Rule, cmp.Or(when(c.Procs > 0, strconv.Itoa(c.Procs)), "?"), cmp.Or(known(c.Limit, quantity.CPUs), "none"), why, fix)
+		row := t.Add(c.Rule, cmp.Or(when(c.Procs > 0, strconv.Itoa(c.Procs)), when(c.All, "the node's"), "?"), cmp.Or(known(c.Limit, quantity.CPUs), "none"), why, fix)
 		row.Best, row.Cells[3].Tone = c.Applies, tone
 	}
 	return t

@@ -75,6 +75,18 @@ func explains() map[string]*report.Explain {
 			GOMAXPROCS: report.GOMAXPROCS{Value: ptr(16), Source: "cpus", Why: "the CPUs that the affinity mask allows", Predicted: true, Proof: report.ProofPredicted},
 			Choices:    []report.Choice{{Rule: "Go 1.25"}},
 		},
+		"by the spec alone": {
+			Subject:    report.Subject{Name: "container app of pod api-1"},
+			Limit:      report.Limit{State: "limited", CPUs: ptr(1.5), From: "resources.limits of the container"},
+			Memory:     report.Memory{State: "limited", Bytes: 256 << 20},
+			GOMAXPROCS: report.GOMAXPROCS{Why: "it is not in its environment, so its runtime or a library chooses", Predicted: true, Proof: report.ProofPredicted},
+			Choices: []report.Choice{
+				{Rule: "a go line of 1.24 or earlier", All: true, Wrong: true, Why: "it reads no cgroup", Fix: "build with Go 1.26"},
+				{Rule: "Go 1.26 and later", Procs: 2, Limit: ptr(1.5)},
+			},
+			Unmeasured: &report.Unmeasured{Why: "no agent of namespace unthrottle is ready on node n1"},
+			Warnings:   []string{"its last run was out of memory"},
+		},
 		"three levels up, seen from outside": {
 			Subject: report.Subject{PID: 7, Name: "api"},
 			Limit: report.Limit{

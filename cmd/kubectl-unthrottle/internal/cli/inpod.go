@@ -25,27 +25,33 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
 )
 
-// What the verbs about one pod have in common: the command runs beside the program, and its document is shown here.
+// What the verbs about one pod have in common: who looks at the program is asked, and the document is shown here.
 const inPodHelp = `%s
 
 Usage:
   kubectl unthrottle %s [FLAGS] POD      mypod, or deployment/api for one of its pods
 
-It runs in the container if the image contains unthrottle, or else in an ephemeral container next to it. That one sees the
-container's processes, and stays in the pod's spec afterwards.%s
+%s
+
+--way exec runs unthrottle in the container, if its image has it; nothing stays. --way ephemeral adds a container that sees the
+program's processes. It ends with the command, but it stays in the pod's spec until the pod is deleted.
 
 {{flags}}
 
 Exit codes:
-  0 done   1 failed   2 usage   3 see --fail-on   130 interrupted
+  0 done   1 %s   2 usage   3 see --fail-on   130 interrupted
 
 Example:
   kubectl unthrottle %s
 `
 
+const inPodPprof = `It has to run in the pod, and does nothing to one unless --way says which way. The program has to serve net/http/pprof. If that
+is not found, say where it is: --process localhost:6060.`
+
 // A podVerb is a verb about one pod.
 type podVerb[D verb.Checked] struct {
 	name, about, more, example string
+	fails                      string // what exit code 1 says
 	sheet                      func(D) *sheet.Sheet
 	flags                      func(*pflag.FlagSet) func() ([]string, error)
 	found                      func(D) (findings []finding.Finding, frozen float64)
@@ -56,8 +62,11 @@ type podVerb[D verb.Checked] struct {
 func newExplainPod(stdio verb.IO) *cobra.Command {
 	return newPodVerb(stdio, podVerb[*report.Explain]{
 		name: "explain", about: "The CPU limit of a container's program, its GOMAXPROCS, and why.",
-		more: "\nIf an agent runs on the node, explain asks it instead, and starts nothing.", example: "explain mypod -c api",
-		sheet: view.Explain, flags: looksFor(time.Second, "D\thow long to observe the program (1s)"),
+		more: `It asks the agent of the pod's node, and does nothing to the pod. Where no agent can answer, it tells what the pod's spec and
+status say, and that nothing was measured.`,
+		fails:   "failed, or --fail-on and nothing was measured",
+		example: "explain mypod -c api",
+		sheet:   view.Explain, flags: looksFor(time.Second, "D\thow long to observe the program (1s)"),
 		found: func(d *report.Explain) ([]finding.Finding, float64) { return d.Findings, 0 },
 		blind: (*report.Explain).Blind,
 	})
@@ -66,8 +75,10 @@ func newExplainPod(stdio verb.IO) *cobra.Command {
 func newWatchPod(stdio verb.IO) *cobra.Command {
 	return newPodVerb(stdio, podVerb[*report.Watch]{
 		name: "watch", about: "Throttling as it happens: a heartbeat inside the container's cgroup shows when nothing in it could run.",
-		more:    "\nFrom an ephemeral container the heartbeat can enter the program's cgroup only with --privileged.",
-		example: "watch mypod --privileged --for 10s",
+		more: `It has to run in the pod, and does nothing to one unless --way says which way. From an ephemeral container the heartbeat can
+enter the program's cgroup only with --privileged.`,
+		fails:   "failed, or nothing was measured",
+		example: "watch mypod --way ephemeral --privileged --for 10s",
 		sheet:   view.Watch, flags: looksFor(10*time.Second, "D\thow long (10s)"), frozen: "frozen",
 		found: func(d *report.Watch) ([]finding.Finding, float64) { return d.Findings, d.FrozenShare },
 	})
@@ -76,8 +87,9 @@ func newWatchPod(stdio verb.IO) *cobra.Command {
 func newTracePod(stdio verb.IO) *cobra.Command {
 	return newPodVerb(stdio, podVerb[*report.Trace]{
 		name: "trace", about: "When a container's program stood still although it had work to do, and whether a CPU quota was the cause.",
-		more:    "\nThe program has to serve net/http/pprof. If that is not found, say where it is: --process localhost:6060.",
-		example: "trace mypod --process localhost:6060 -o trace.html",
+		more:    inPodPprof,
+		fails:   "failed, or nothing was measured",
+		example: "trace mypod --way ephemeral --process localhost:6060 -o trace.html",
 		sheet:   view.Trace, flags: takes(5), frozen: "throttled",
 		found: func(d *report.Trace) ([]finding.Finding, float64) { return d.Findings, d.Throttled },
 	})
@@ -86,8 +98,9 @@ func newTracePod(stdio verb.IO) *cobra.Command {
 func newProfilePod(stdio verb.IO) *cobra.Command {
 	return newPodVerb(stdio, podVerb[*report.Profile]{
 		name: "profile", about: "Which part of a container's CPU time grows with GOMAXPROCS, and how the CPU time compares with the limit.",
-		more:    "\nThe program has to serve net/http/pprof. If that is not found, say where it is: --process localhost:6060.",
-		example: "profile mypod -o profile.html",
+		more:    inPodPprof,
+		fails:   "failed, or nothing was measured",
+		example: "profile mypod --way exec -o profile.html",
 		sheet:   view.Profile, flags: takes(10),
 		found: func(d *report.Profile) ([]finding.Finding, float64) { return d.Findings, 0 },
 	})
@@ -132,7 +145,11 @@ func (o *inPod) flags(flags *pflag.FlagSet, explains bool) {
 	if explains {
 		ways = slices.Insert(ways, 1, string(inpod.Agent))
 	}
-	flags.Var(verb.OneOf(&o.way, ways...), "way", "W\thow to reach the program: "+quantity.Either(ways)+" (auto)")
+	about := "W\thow to reach the program: " + quantity.Either(ways) + " (auto: the agent, or else what the pod's spec says)"
+	if !explains {
+		about = "W\thow to reach the program: exec or ephemeral; auto does nothing to the pod (auto)"
+	}
+	flags.Var(verb.OneOf(&o.way, ways...), "way", about)
 	o.agents = agentsNone
 	if explains {
 		flags.StringVar(&o.agents, "agents", agentsAuto, agentsUsage)
@@ -141,8 +158,38 @@ func (o *inPod) flags(flags *pflag.FlagSet, explains bool) {
 	flags.BoolVar(&o.privileged, "privileged", false, "make the ephemeral container privileged")
 }
 
+// check refuses what does not go together, before a pod is touched.
+func (o *inPod) check(l *verb.Flags, verbName string) error {
+	switch given := l.FirstGiven("image", "privileged"); {
+	case o.agents == agentsNone && o.way == string(inpod.Agent):
+		return hint.Usage("--agents "+install.Namespace, "--way agent and --agents none exclude each other")
+	case given != "" && o.way != string(inpod.Ephemeral):
+		return hint.Usage("add --way ephemeral, or leave --"+given+" out", "--%s is of a container that is added to the pod, which only --way ephemeral does", given)
+	case verbName == "watch" && o.way == string(inpod.Ephemeral) && !o.privileged:
+		return hint.Usage("add --privileged, or use --way exec if the container's image has unthrottle",
+			"watch puts a heartbeat into the program's cgroup, which no ephemeral container may enter without --privileged")
+	}
+	return nil
+}
+
+// waysOn say how a program can be looked at of which nobody could tell, and what each way leaves behind.
+func waysOn(verbName string) []string {
+	privileged := ""
+	if verbName == "watch" {
+		privileged = " --privileged"
+	}
+	ways := []string{
+		"--way exec runs unthrottle in the container, if its image has it; nothing stays",
+		"--way ephemeral" + privileged + " adds a container to the pod, which ends with the command and stays in the pod's spec until the pod is deleted",
+	}
+	if verbName == "explain" {
+		ways = append([]string{"kubectl unthrottle install puts an agent on each node, which sees programs without touching their pods"}, ways...)
+	}
+	return ways
+}
+
 func newPodVerb[D verb.Checked](stdio verb.IO, v podVerb[D]) *cobra.Command {
-	return verb.New(v.name, fmt.Sprintf(inPodHelp, v.about, v.name, v.more, v.example), func(l *verb.Flags) func(context.Context, []string) error {
+	return verb.New(v.name, fmt.Sprintf(inPodHelp, v.about, v.name, v.more, v.fails, v.example), func(l *verb.Flags) func(context.Context, []string) error {
 		results, fail, where := verb.NewResults(stdio, verb.SheetFormats(v.sheet)), verb.Threshold{}, inPod{}
 		flags := l.Section("Flags:")
 		own := v.flags(flags)
@@ -166,8 +213,8 @@ func newPodVerb[D verb.Checked](stdio verb.IO, v podVerb[D]) *cobra.Command {
 			if err := checkAgents(where.agents); err != nil {
 				return err
 			}
-			if where.agents == agentsNone && where.way == string(inpod.Agent) {
-				return hint.Usage("--agents "+install.Namespace, "--way agent and --agents none exclude each other")
+			if err := where.check(l, v.name); err != nil {
+				return err
 			}
 			if err := results.Open(); err != nil {
 				return err
@@ -209,6 +256,11 @@ func lookInPod[D any](ctx context.Context, stdio verb.IO, where inPod, what, ver
 	if err != nil {
 		return doc, err
 	}
+	if done.Unmeasured != nil {
+		if err := unmeasured(stdio, verbName, p.Name, done); err != nil {
+			return doc, err
+		}
+	}
 	said := strings.TrimSpace(done.Said)
 	if done.Document == nil {
 		if said == "" {
@@ -233,6 +285,24 @@ func lookInPod[D any](ctx context.Context, stdio verb.IO, where inPod, what, ver
 		return doc, errors.New("the answer is another verb's document")
 	}
 	return doc, nil
+}
+
+// unmeasured tells of a program at which nobody has looked. For explain, what its pod says is an answer; for the other verbs it is none.
+func unmeasured(stdio verb.IO, verbName, pod string, done *inpod.Done) error {
+	if verbName == "explain" {
+		for _, way := range waysOn(verbName) {
+			fmt.Fprintln(stdio.Err, "unthrottle: hint: "+way)
+		}
+		return nil
+	}
+	read, err := report.Read(done.Document)
+	if err != nil {
+		return err
+	}
+	if d, ok := read.(*report.Explain); ok {
+		fmt.Fprintln(stdio.Err, "unthrottle: "+plain.Line("pod "+pod+", as its spec says: "+d.Verdict().Text))
+	}
+	return hint.With(fmt.Errorf("nothing was measured in pod %s: %w", pod, done.Unmeasured), waysOn(verbName)...)
 }
 
 // refused is the error of the command in the pod, and its hint.

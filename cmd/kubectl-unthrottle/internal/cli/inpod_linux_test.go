@@ -84,16 +84,16 @@ spec:
 			}
 		}
 	}
-	const image = "--image=localhost/unthrottle:1"
+	const image, beside = "--image=localhost/unthrottle:1", "--way=ephemeral"
 
 	page := filepath.Join(t.TempDir(), "explain.html")
-	out, stderr := run(3, "explain", "deployment/api", image, "--fail-on", "warning", "-o", page)
+	out, stderr := run(3, "explain", "deployment/api", beside, image, "--fail-on", "warning", "-o", page)
 	contains(out, "GOMAXPROCS is 16", "0.5 CPUs", "GOMAXPROCS=16 in its environment")
 	contains(stderr, "of deployment/api", "starting an ephemeral container beside app; it stays in the pod's spec")
 	if text, err := os.ReadFile(page); err != nil || !bytes.Contains(text, []byte("<html")) {
 		t.Errorf("the page: %v", err)
 	}
-	out, stderr = run(0, "explain", "holds", "--json")
+	out, stderr = run(0, "explain", "holds", "--way=exec", "--json")
 	var explained report.Explain
 	if err := json.Unmarshal([]byte(out), &explained); err != nil || explained.Verb != "explain" || stderr != "" {
 		t.Errorf("%v, %q\n%s", err, stderr, out)
@@ -116,22 +116,22 @@ spec:
 		}
 	}
 	watched(false, "holds", "--way=exec")
-	watched(true, "deployment/api", image, "--privileged")
-	out, _ = run(0, "explain", "rootless", image)
+	watched(true, "deployment/api", beside, image, "--privileged")
+	out, _ = run(0, "explain", "rootless", beside, image)
 	contains(out, "GOMAXPROCS", "0.5 CPUs")
-	out, _ = run(0, "trace", "deployment/api", image, "--process=localhost:6060", "--for=2s")
+	out, _ = run(0, "trace", "deployment/api", beside, image, "--process=localhost:6060", "--for=2s")
 	contains(out, "0.5 CPUs")
-	out, _ = run(0, "profile", "holds", "--for=2s")
+	out, _ = run(0, "profile", "holds", "--way=exec", "--for=2s")
 	contains(out, "of periods throttled")
 
 	for want, args := range map[string][]string{
 		"there is no pod nosuch in namespace default":        {"explain", "nosuch"},
 		"there is no deployment/nosuch in namespace default": {"explain", "deployment/nosuch"},
 		"the pod has no container db":                        {"explain", "holds", "-c", "db"},
-		"ErrImagePull":                                       {"explain", "rootless", "--image=localhost/none:1"},
+		"ErrImagePull":                                       {"explain", "rootless", beside, "--image=localhost/none:1"},
 		"has no unthrottle in its PATH":                      {"explain", "rootless", "--way=exec"},
-		"no process 4711":                                    {"explain", "holds", "--process=4711"},
-		"connection refused":                                 {"trace", "holds", "--process=localhost:1"},
+		"no process 4711":                                    {"explain", "holds", "--way=exec", "--process=4711"},
+		"connection refused":                                 {"trace", "holds", "--way=exec", "--process=localhost:1"},
 	} {
 		_, stderr := run(1, args...)
 		contains(stderr, want)

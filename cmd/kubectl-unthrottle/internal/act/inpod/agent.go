@@ -84,6 +84,7 @@ func explained(ctx context.Context, ask *cluster.Access, a agents.Agent, told *a
 	if err := agents.Retell(doc, told, process); err != nil {
 		return nil, err
 	}
+	doc.Unmeasured = nil // what it says of a spec is not asked for
 	return json.Marshal(doc)
 }
 
@@ -100,10 +101,9 @@ func notThere(err error, what string) error {
 
 // id is a container's, without the name of its runtime.
 func (p *pod) id(name string) string {
-	for _, s := range append(p.Status.ContainerStatuses, p.Status.InitContainerStatuses...) {
-		if _, id, ok := strings.Cut(s.ContainerID, "://"); s.Name == name && ok {
-			return id
-		}
+	if s := p.status(name); s != nil {
+		_, id, _ := strings.Cut(s.ContainerID, "://")
+		return id
 	}
 	return ""
 }

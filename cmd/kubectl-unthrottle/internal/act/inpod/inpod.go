@@ -1,7 +1,7 @@
-// Package inpod answers: what does unthrottle say of a container's program, run beside it? In go a pod, a container and the
-// arguments of a verb; out comes the document that the verb wrote. The agent of its node may know. Or else the verb runs in
-// the container itself, if the command is there, or in an ephemeral container in the process namespace of the other one. Nobody
-// can take that one out of the pod again, so it is started only where there is no other way.
+// Package inpod answers: what does unthrottle say of a container's program? In go a pod, a container and the arguments of a verb;
+// out comes a document. The agent of its node may know. If not, it is what the pod's spec and status say, and nothing is done to
+// the pod. Only who asks for it has the verb run in the container itself, if the command is there, or in an ephemeral container in the
+// process namespace of the other one, which nobody can take out of the pod again.
 package inpod
 
 import (
@@ -32,7 +32,7 @@ import (
 type Way string
 
 const (
-	Auto      Way = "auto"
+	Auto      Way = "auto"      // the agent, or else the pod's spec
 	Agent     Way = "agent"     // that of its node explains it
 	Exec      Way = "exec"      // it is in the container
 	Ephemeral Way = "ephemeral" // a container beside it
@@ -60,6 +60,8 @@ type Done struct {
 	Document []byte // "" if it wrote none
 	Said     string // what it wrote besides
 	Code     int    // of its exit
+
+	Unmeasured error // nil: the program was looked at; or else why not, and the document is what its pod says
 }
 
 // kinds are the objects that have pods, by the names that kubectl has for them, and where they are.
@@ -137,17 +139,19 @@ func (p *Pod) Run(ctx context.Context, verb string, flags ...string) (*Done, err
 	if err != nil {
 		return nil, err
 	}
-	if err := pod.running(c.Name); err != nil {
-		return nil, hint.With(err, "kubectl describe pod "+p.Name+" says more")
-	}
-	if p.Agents != "" && p.Process == "" && (p.Way == Agent || p.Way == Auto && verb == "explain") {
-		done, err := p.agent(ctx, pod, c.Name)
-		switch {
-		case !errors.Is(err, errNotThere) || ctx.Err() != nil:
-			return done, err
-		case p.Way == Agent:
-			return nil, hint.With(err, "without --way agent it runs in the container, or beside it")
+	running := pod.running(c.Name)
+	if p.Way == Auto || p.Way == Agent {
+		done, err := p.untouched(ctx, pod, c.Name, verb, running)
+		if p.Way == Auto && errors.Is(err, errNotThere) {
+			return p.written(ctx, pod, c.Name, errors.New(strings.TrimPrefix(err.Error(), errNotThere.Error()+": ")))
 		}
+		return done, hintAt(err, "without --way agent, the pod's spec and status answer")
+	}
+	if running != nil {
+		return nil, hint.With(running, "kubectl describe pod "+p.Name+" says more")
+	}
+	if err := pod.refuses(verb, p.Way); err != nil {
+		return nil, err
 	}
 	process := p.Process
 	if process == "" {
@@ -157,16 +161,41 @@ func (p *Pod) Run(ctx context.Context, verb string, flags ...string) (*Done, err
 		process = strconv.Itoa(pod.first())
 	}
 	args := slices.Concat([]string{verb, "--json"}, flags, []string{process})
-	if p.Way != Ephemeral {
-		done, err := p.exec(ctx, c.Name, args)
-		if !errors.Is(err, errNotThere) {
-			return done, err
-		}
-		if p.Way == Exec {
-			return nil, hint.With(fmt.Errorf("container %s has no unthrottle in its PATH", c.Name), "without --way exec it runs beside it, in an ephemeral container")
-		}
+	if p.Way == Ephemeral {
+		return p.beside(ctx, pod, c, args)
 	}
-	return p.beside(ctx, pod, c, args)
+	done, err := p.exec(ctx, c.Name, args)
+	if errors.Is(err, errNotThere) {
+		return nil, hint.With(fmt.Errorf("container %s has no unthrottle in its PATH", c.Name), "--way ephemeral runs it beside it; that container stays in the pod's spec")
+	}
+	return done, err
+}
+
+// untouched asks who knows the program without anything being done to its pod. errNotThere: nobody does.
+func (p *Pod) untouched(ctx context.Context, pod *pod, container, verb string, running error) (*Done, error) {
+	switch {
+	case running != nil:
+		return nil, fmt.Errorf("%w: %w", errNotThere, running)
+	case verb != "explain":
+		return nil, fmt.Errorf("%w: agents answer explain only", errNotThere)
+	case p.Process != "":
+		return nil, fmt.Errorf("%w: agents are asked for a container, and --process names a program in it", errNotThere)
+	case p.Agents == "":
+		return nil, fmt.Errorf("%w: no agent was asked", errNotThere)
+	}
+	done, err := p.agent(ctx, pod, container)
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	return done, err
+}
+
+// hintAt adds a hint to an error of what is not there.
+func hintAt(err error, text string) error {
+	if errors.Is(err, errNotThere) {
+		return hint.With(err, text)
+	}
+	return err
 }
 
 func (p *Pod) path(parts ...string) []string {
@@ -185,6 +214,7 @@ func (p *Pod) get(ctx context.Context) (*pod, error) {
 	if err := json.Unmarshal(data, found); err != nil {
 		return nil, fmt.Errorf("reading the pod: %w", err)
 	}
+	found.data = data
 	return found, nil
 }
 
@@ -224,8 +254,6 @@ func (p *Pod) exec(ctx context.Context, name string, args []string) (*Done, erro
 		return parse(stdout.Bytes(), stderr.String(), exit.ExitStatus()), nil
 	case errors.As(err, &exit):
 		return nil, errNotThere
-	case apierrors.IsForbidden(err) && p.Way == Auto:
-		return nil, errNotThere // an ephemeral container may be allowed
 	}
 	return nil, hint.With(fmt.Errorf("running unthrottle in container %s: %w", name, err), "--way ephemeral runs it beside it")
 }

