@@ -64,33 +64,23 @@ type Done struct {
 	Unmeasured error // nil: the program was looked at; or else why not, and the document is what its pod says
 }
 
-// kinds are the objects that have pods, by the names that kubectl has for them, and where they are.
-var kinds = map[string]string{
-	"deployment": "apis/apps/v1/%s/deployments", "deployments": "apis/apps/v1/%s/deployments", "deploy": "apis/apps/v1/%s/deployments",
-	"statefulset": "apis/apps/v1/%s/statefulsets", "statefulsets": "apis/apps/v1/%s/statefulsets", "sts": "apis/apps/v1/%s/statefulsets",
-	"daemonset": "apis/apps/v1/%s/daemonsets", "daemonsets": "apis/apps/v1/%s/daemonsets", "ds": "apis/apps/v1/%s/daemonsets",
-	"replicaset": "apis/apps/v1/%s/replicasets", "replicasets": "apis/apps/v1/%s/replicasets", "rs": "apis/apps/v1/%s/replicasets",
-	"job": "apis/batch/v1/%s/jobs", "jobs": "apis/batch/v1/%s/jobs",
-}
-
 // Find finds the pod that is meant, as kubectl does: mypod, pod/mypod, or one that runs of deployment/api.
 func (p *Pod) Find(ctx context.Context, what string) error {
-	kind, name, found := strings.Cut(what, "/")
-	kind = strings.ToLower(kind)
-	switch {
-	case !found:
+	if !strings.Contains(what, "/") {
 		p.Name = what
 		return nil
-	case slices.Contains([]string{"pod", "pods", "po"}, kind) && name != "":
+	}
+	kind, name, ok := cluster.Named(what)
+	switch {
+	case ok && kind.Plural == "pods":
 		p.Name = name
 		return nil
-	case kinds[kind] == "" || name == "":
+	case !ok || !kind.Selects:
 		return hint.Usage("mypod, or deployment/api", "%s is neither a pod nor something that has pods", what)
 	}
-	at := fmt.Sprintf(kinds[kind], "namespaces/"+p.Namespace)
-	data, err := cluster.Raw(ctx, p.REST.Get().AbsPath(at, name))
+	data, err := cluster.Raw(ctx, p.REST.Get().AbsPath(kind.Path(p.Namespace), name))
 	if apierrors.IsNotFound(err) {
-		return hint.With(fmt.Errorf("there is no %s in namespace %s", what, p.Namespace), "kubectl get "+kind+" -n "+p.Namespace)
+		return hint.With(fmt.Errorf("there is no %s in namespace %s", what, p.Namespace), "kubectl get "+kind.Plural+" -n "+p.Namespace)
 	} else if err != nil {
 		return cluster.Explain("reading "+what, err)
 	}

@@ -220,32 +220,16 @@ func name(path string) string {
 	return strings.Join(parts, "/") + where
 }
 
-// Workload gets the workload that is named as kubectl names it: deployment/api, deploy/api, sts/db.
+// Workload gets the workload that is named as kubectl names it: deployment/api, deploy/api, statefulsets.apps/db.
 func (a *API) Workload(ctx context.Context, namespace, named string) ([]byte, error) {
-	kind, name, ok := strings.Cut(named, "/")
-	path := workloads[strings.ToLower(kind)]
-	if !ok || name == "" || path == "" {
+	resource, name, ok := cluster.Named(named)
+	if !ok {
 		return nil, hint.Usage("deployment/NAME, statefulset/NAME, daemonset/NAME, job/NAME, cronjob/NAME or pod/NAME", "%q names no workload", named)
 	}
-	version, plural, _ := strings.Cut(path, " ")
 	var o json.RawMessage
-	err := a.Get(ctx, version+"/namespaces/"+url.PathEscape(namespace)+"/"+plural+"/"+url.PathEscape(name), &o)
+	err := a.Get(ctx, resource.Path(url.PathEscape(namespace))+"/"+url.PathEscape(name), &o)
 	if gone(err) {
-		return nil, hint.With(fmt.Errorf("there is no %s in namespace %s", named, namespace), "kubectl get "+plural+" -n "+namespace)
+		return nil, hint.With(fmt.Errorf("there is no %s in namespace %s", named, namespace), "kubectl get "+resource.Plural+" -n "+namespace)
 	}
 	return o, err
 }
-
-var workloads = func() map[string]string {
-	all := map[string]string{}
-	for path, names := range map[string]string{
-		"/apis/apps/v1 deployments": "deployment deployments deploy", "/apis/apps/v1 statefulsets": "statefulset statefulsets sts",
-		"/apis/apps/v1 daemonsets": "daemonset daemonsets ds", "/apis/apps/v1 replicasets": "replicaset replicasets rs",
-		"/apis/batch/v1 jobs": "job jobs", "/apis/batch/v1 cronjobs": "cronjob cronjobs cj", "/api/v1 pods": "pod pods po",
-	} {
-		for _, name := range strings.Fields(names) {
-			all[name] = path
-		}
-	}
-	return all
-}()

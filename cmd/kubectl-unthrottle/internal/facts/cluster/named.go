@@ -1,0 +1,48 @@
+package cluster
+
+import (
+	"slices"
+	"strings"
+)
+
+// A Resource is a kind of objects with pods, as people name it on a command line.
+type Resource struct {
+	Group, Version, Plural string
+	Selects                bool // its objects say by spec.selector which pods are theirs
+
+	names []string // singular and short ones
+}
+
+// named are the kinds that have pods or make them. All that know one by its name ask here.
+var named = []Resource{
+	{"", "v1", "pods", false, []string{"pod", "po"}},
+	{"apps", "v1", "deployments", true, []string{"deployment", "deploy"}},
+	{"apps", "v1", "statefulsets", true, []string{"statefulset", "sts"}},
+	{"apps", "v1", "daemonsets", true, []string{"daemonset", "ds"}},
+	{"apps", "v1", "replicasets", true, []string{"replicaset", "rs"}},
+	{"batch", "v1", "jobs", true, []string{"job"}},
+	{"batch", "v1", "cronjobs", false, []string{"cronjob", "cj"}},
+}
+
+// Named reads what kubectl reads: deployment/api, deploy/api, deployments.apps/api, deployments.v1.apps/api. ok is false where it is
+// none of the kinds with pods, or no name.
+func Named(text string) (r Resource, name string, ok bool) {
+	kind, name, _ := strings.Cut(text, "/")
+	kind, group, grouped := strings.Cut(strings.ToLower(kind), ".")
+	i := slices.IndexFunc(named, func(r Resource) bool {
+		return (r.Plural == kind || slices.Contains(r.names, kind)) && (!grouped || group == r.Group && group != "" || group == r.Version+"."+r.Group)
+	})
+	if i < 0 || name == "" || strings.ContainsAny(name, "/?%") {
+		return Resource{}, "", false
+	}
+	return named[i], name, true
+}
+
+// Path is where its objects of a namespace are.
+func (r Resource) Path(namespace string) string {
+	api := "/api/" + r.Version
+	if r.Group != "" {
+		api = "/apis/" + r.Group + "/" + r.Version
+	}
+	return api + "/namespaces/" + namespace + "/" + r.Plural
+}
