@@ -6,6 +6,7 @@ package inpod
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,6 +26,7 @@ import (
 	"k8s.io/client-go/tools/remotecommand"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
 )
 
@@ -64,7 +66,7 @@ type Done struct {
 	Unmeasured error // nil: the program was looked at; or else why not, and the document is what its pod says
 }
 
-// Find finds the pod that is meant, as kubectl does: mypod, pod/mypod, or one that runs of deployment/api.
+// Find finds the pod that is meant, as kubectl does: mypod, pod/mypod, or one of deployment/api, a ready one if there is one.
 func (p *Pod) Find(ctx context.Context, what string) error {
 	if !strings.Contains(what, "/") {
 		p.Name = what
@@ -96,27 +98,66 @@ func (p *Pod) Find(ctx context.Context, what string) error {
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", what, err)
 	}
-	list := p.REST.Get().AbsPath("api", "v1", "namespaces", p.Namespace, "pods").
-		Param("labelSelector", selector.String()).Param("fieldSelector", "status.phase=Running").Param("limit", "1")
-	if data, err = cluster.Raw(ctx, list); err != nil {
+	of, more, err := p.list(ctx, selector.String())
+	if err != nil {
 		return cluster.Explain("listing the pods of "+what, err)
 	}
-	var pods struct {
-		Items []struct {
-			Metadata struct {
-				Name string `json:"name"`
-			} `json:"metadata"`
-		} `json:"items"`
+	if len(of) == 0 {
+		return hint.With(fmt.Errorf("%s has no pod", what), "kubectl get pods -n "+p.Namespace)
 	}
-	if err := json.Unmarshal(data, &pods); err != nil {
-		return fmt.Errorf("listing the pods of %s: %w", what, err)
-	}
-	if len(pods.Items) == 0 {
-		return hint.With(fmt.Errorf("no pod of %s runs", what), "kubectl get pods -n "+p.Namespace)
-	}
-	p.Name = pods.Items[0].Metadata.Name
-	p.Say("pod " + p.Name + " of " + what)
+	p.Name = slices.MinFunc(of, better).Metadata.Name
+	p.Say("pod " + p.Name + " of " + what + ", " + among(of, more))
 	return nil
+}
+
+// mostPods is how many pods of one object are compared.
+const mostPods = 500
+
+// list is the pods with labels. more says that there are more than were read.
+func (p *Pod) list(ctx context.Context, selector string) (pods []pod, more bool, err error) {
+	r := p.REST.Get().AbsPath("api", "v1", "namespaces", p.Namespace, "pods").Param("labelSelector", selector).Param("limit", strconv.Itoa(mostPods))
+	data, err := cluster.Raw(ctx, r)
+	if err != nil {
+		return nil, false, err
+	}
+	var list struct {
+		Metadata struct {
+			Continue string `json:"continue"`
+		} `json:"metadata"`
+		Items []pod `json:"items"`
+	}
+	err = json.Unmarshal(data, &list)
+	return list.Items, list.Metadata.Continue != "", err
+}
+
+// better orders pods as kubectl logs and exec do: ready before running, running before what is still to run and what is over, then
+// which has been ready for longest, has restarted least, and is oldest.
+func better(a, b pod) int {
+	return cmp.Or(
+		cmp.Compare(a.rank(), b.rank()), strings.Compare(a.readySince(), b.readySince()), cmp.Compare(a.restarts(), b.restarts()),
+		strings.Compare(a.Metadata.CreationTimestamp, b.Metadata.CreationTimestamp), strings.Compare(a.Metadata.Name, b.Metadata.Name),
+	)
+}
+
+// among says of how many pods one was taken, and how many of them are ready.
+func among(pods []pod, more bool) string {
+	if len(pods) == 1 {
+		return "its only pod"
+	}
+	ready := 0
+	for i := range pods {
+		if pods[i].rank() == 0 {
+			ready++
+		}
+	}
+	all, of := quantity.Plural(len(pods), "pod"), quantity.Count(ready)
+	if more {
+		all = "at least " + all
+	}
+	if ready == 0 {
+		of = "none"
+	}
+	return "one of " + all + ", " + of + " of them ready"
 }
 
 // Run runs a verb of unthrottle with a process as its argument. The flags must make it end by itself.

@@ -31,6 +31,7 @@ type server struct {
 	adds []map[string]any
 
 	agent http.HandlerFunc
+	list  string // of pods of deployment/api; "": mypod alone
 }
 
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -59,7 +60,10 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if got := r.URL.Query().Get("labelSelector"); got != "app=api" {
 			s.t.Errorf("the selector is %q", got)
 		}
-		io.WriteString(w, `{"items":[{"metadata":{"name":"mypod"}}]}`)
+		if s.list == "" {
+			s.list = `{"items":[{"metadata":{"name":"mypod"}}]}`
+		}
+		io.WriteString(w, s.list)
 	case path == "/mypod":
 		if len(s.adds) > 0 && len(s.then) > 0 {
 			last := s.adds[len(s.adds)-1]
@@ -129,6 +133,31 @@ func ended(code int) any {
 	return object(fmt.Sprintf(`{"terminated":{"exitCode":%d}}`, code))
 }
 
+// Of several pods it is the one that kubectl logs and exec would take.
+func TestFind(t *testing.T) {
+	const ready = `"conditions":[{"type":"Ready","status":"True","lastTransitionTime":"2026-11-27T10:00:0`
+	crashing := `{"metadata":{"name":"a"},"status":{"phase":"Running","conditions":[{"type":"Ready","status":"False","lastTransitionTime":"2026-11-01T00:00:00Z"}]}}`
+	for _, c := range []struct{ name, pods, metadata, want string }{
+		{"ready before crashing", crashing + `,{"metadata":{"name":"b"},"status":{"phase":"Running",` + ready + `1Z"}]}}`, "", "pod b of deployment/api, one of 2 pods, 1 of them ready"},
+		{"ready for longest", `{"metadata":{"name":"a"},"status":{"phase":"Running",` + ready + `2Z"}]}},{"metadata":{"name":"b"},"status":{"phase":"Running",` + ready + `1Z"}]}}`, "", "pod b of deployment/api, one of 2 pods, 2 of them ready"},
+		{"ending last", `{"metadata":{"name":"0","deletionTimestamp":"2026-11-27T10:00:00Z"},"status":{"phase":"Running",` + ready + `1Z"}]}},` + crashing, "", "pod a of deployment/api, one of 2 pods, none of them ready"},
+		{"running before pending", `{"metadata":{"name":"0"},"status":{"phase":"Pending"}},` + crashing, "", "pod a of deployment/api, one of 2 pods, none of them ready"},
+		{"restarted least", `{"metadata":{"name":"0"},"status":{"phase":"Running","containerStatuses":[{"restartCount":3}]}},` + crashing, "", "pod a of deployment/api, one of 2 pods, none of them ready"},
+		{"oldest", `{"metadata":{"name":"a","creationTimestamp":"2026-11-27T10:00:00Z"}},{"metadata":{"name":"b","creationTimestamp":"2026-11-26T10:00:00Z"}}`, `"continue":"x"`, "pod b of deployment/api, one of at least 2 pods, none of them ready"},
+	} {
+		s := &server{list: `{"metadata":{` + c.metadata + `},"items":[` + c.pods + `]}`}
+		if err := serve(t, s).Find(t.Context(), "deployments.v1.apps/api"); err != nil {
+			t.Fatal(err)
+		}
+		if len(s.said) != 1 || s.said[0] != strings.Replace(c.want, "deployment/api", "deployments.v1.apps/api", 1) {
+			t.Errorf("%s: %q, want %q", c.name, s.said, c.want)
+		}
+	}
+	if err := serve(t, &server{list: `{"items":[]}`}).Find(t.Context(), "deploy/api"); err == nil || !strings.Contains(err.Error(), "deploy/api has no pod") {
+		t.Error(err)
+	}
+}
+
 // What is run is the verb with the first process of the container, as a user who may look into it.
 func TestBeside(t *testing.T) {
 	const document = `{"version":2,"verb":"explain","subject":{"pid":12,"name":"api"},"limit":{"state":"limited","cpus":2},"gomaxprocs":{"value":8},` +
@@ -156,7 +185,7 @@ func TestBeside(t *testing.T) {
 	if string(got) != want {
 		t.Errorf("added\n%s\nwant\n%s", got, want)
 	}
-	if len(s.said) != 2 || s.said[0] != "pod mypod of deployment/api" {
+	if len(s.said) != 2 || s.said[0] != "pod mypod of deployment/api, its only pod" {
 		t.Errorf("it said %q", s.said)
 	}
 }

@@ -15,7 +15,10 @@ import (
 type pod struct {
 	data     []byte // as the API server has sent it
 	Metadata struct {
-		Annotations map[string]string `json:"annotations"`
+		Name              string            `json:"name"`
+		Annotations       map[string]string `json:"annotations"`
+		CreationTimestamp string            `json:"creationTimestamp"`
+		DeletionTimestamp string            `json:"deletionTimestamp"`
 	} `json:"metadata"`
 	Spec struct {
 		NodeName              string           `json:"nodeName"`
@@ -31,11 +34,18 @@ type pod struct {
 		InitContainers []container `json:"initContainers"`
 	} `json:"spec"`
 	Status struct {
-		Phase                      string   `json:"phase"`
-		ContainerStatuses          []status `json:"containerStatuses"`
-		InitContainerStatuses      []status `json:"initContainerStatuses"`
-		EphemeralContainerStatuses []status `json:"ephemeralContainerStatuses"`
+		Phase                      string      `json:"phase"`
+		Conditions                 []condition `json:"conditions"`
+		ContainerStatuses          []status    `json:"containerStatuses"`
+		InitContainerStatuses      []status    `json:"initContainerStatuses"`
+		EphemeralContainerStatuses []status    `json:"ephemeralContainerStatuses"`
 	} `json:"status"`
+}
+
+type condition struct {
+	Type               string `json:"type"`
+	Status             string `json:"status"`
+	LastTransitionTime string `json:"lastTransitionTime"`
 }
 
 type container struct {
@@ -116,6 +126,40 @@ func (p *pod) running(name string) error {
 		}
 	}
 	return fmt.Errorf("container %s does not run yet", name)
+}
+
+// readySince is when it became ready, in a form that sorts; "": it is not ready.
+func (p *pod) readySince() string {
+	if i := slices.IndexFunc(p.Status.Conditions, condition.ready); i >= 0 {
+		return p.Status.Conditions[i].LastTransitionTime
+	}
+	return ""
+}
+
+func (c condition) ready() bool { return c.Type == "Ready" && c.Status == "True" }
+
+// rank is how well a pod stands for the others of its kind, less being better.
+func (p *pod) rank() int {
+	ready := slices.ContainsFunc(p.Status.Conditions, condition.ready)
+	switch {
+	case p.Status.Phase == "Running" && p.Metadata.DeletionTimestamp != "":
+		return 2 // it is ending
+	case p.Status.Phase == "Running" && ready:
+		return 0
+	case p.Status.Phase == "Running":
+		return 1
+	case p.Status.Phase == "Succeeded" || p.Status.Phase == "Failed":
+		return 4
+	}
+	return 3
+}
+
+// restarts are those of the container that was started again most often.
+func (p *pod) restarts() (most int) {
+	for _, s := range p.Status.ContainerStatuses {
+		most = max(most, s.RestartCount)
+	}
+	return most
 }
 
 // status is that of a container; nil: there is none yet.
