@@ -251,6 +251,14 @@ func agentsIn(where string) string {
 	return where
 }
 
+// agentsOf is the same where nobody may be asked: "".
+func agentsOf(where string) string {
+	if where == agentsNone {
+		return ""
+	}
+	return agentsIn(where)
+}
+
 // checkAgents says what is wrong with --agents.
 func checkAgents(where string) error {
 	if err := (&install.Options{Namespace: where}).Check(); err != nil {

@@ -150,11 +150,8 @@ func (o *inPod) flags(flags *pflag.FlagSet, explains bool) {
 		about = "W\thow to reach the program: exec or ephemeral; auto does nothing to the pod (auto)"
 	}
 	flags.Var(verb.OneOf(&o.way, ways...), "way", about)
-	o.agents = agentsNone
-	if explains {
-		flags.StringVar(&o.agents, "agents", agentsAuto, agentsUsage)
-	}
-	flags.StringVar(&o.image, "image", imageOf("unthrottle"), "I\tthe image of the ephemeral container")
+	flags.StringVar(&o.agents, "agents", agentsAuto, agentsUsage)
+	flags.StringVar(&o.image, "image", "", "I\tthe image of the ephemeral container "+imageUsage)
 	flags.BoolVar(&o.privileged, "privileged", false, "make the ephemeral container privileged")
 }
 
@@ -241,13 +238,21 @@ func lookInPod[D any](ctx context.Context, stdio verb.IO, where inPod, what, ver
 	if err != nil {
 		return doc, err
 	}
+	if where.way == string(inpod.Ephemeral) {
+		image, from, err := ourImage(ctx, where.image, stdio.Env, client, agentsOf(where.agents))
+		if err != nil {
+			return doc, err
+		}
+		if where.image == "" {
+			fmt.Fprintln(stdio.Err, "unthrottle: "+plain.Line("image "+image+", "+from))
+		}
+		where.image = image
+	}
 	p := inpod.Pod{
 		Config: place.Config, REST: client, Namespace: place.Namespace, Container: where.container, Process: where.process,
 		Way: inpod.Way(where.way), Image: where.image, Privileged: where.privileged, Start: 2 * time.Minute,
-		Say: func(text string) { fmt.Fprintln(stdio.Err, "unthrottle: "+plain.Line(text)) },
-	}
-	if where.agents != agentsNone {
-		p.Agents = agentsIn(where.agents)
+		Agents: agentsOf(where.agents),
+		Say:    func(text string) { fmt.Fprintln(stdio.Err, "unthrottle: "+plain.Line(text)) },
 	}
 	if err := p.Find(ctx, what); err != nil {
 		return doc, err

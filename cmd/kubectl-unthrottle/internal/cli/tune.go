@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
 
 	"github.com/unthrottle/unthrottle"
 	"github.com/unthrottle/unthrottle/cmd/internal/command/asked"
@@ -29,6 +30,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/study/loadtest"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/trial"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/tune"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/install"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/podtrial"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
 )
@@ -108,7 +110,7 @@ func tuneVerb(stdio verb.IO) (*cobra.Command, *tuner) {
 }
 
 func (t *tuner) register(l *verb.Flags) {
-	t.path, t.image, t.timeout, t.loadCPUs = "/", imageOf("unthrottle"), 5*time.Minute, 1
+	t.path, t.timeout, t.loadCPUs = "/", 5*time.Minute, 1
 	in := l.Section("What is tuned:")
 	in.StringVarP(&t.file, "filename", "f", "", "FILE\tthe workload, or a pod, from a file instead of the cluster; - is standard input")
 	in.StringVarP(&t.container, "container", "c", "", "NAME\tthe container that is the server, if there are several")
@@ -124,7 +126,7 @@ func (t *tuner) register(l *verb.Flags) {
 	in.StringVar(&t.in, "in", "", "NAME\tin this existing namespace (a new one of their own)")
 	in.StringVar(&t.node, "node", "", "NAME\ton this node (the one that the scheduler chooses for the first run)")
 	verb.Number(in, &t.nodes, "nodes", "", 1, "N\ton N nodes of the same size, which take turns at the blocks, to save time (1)")
-	in.StringVar(&t.image, "image", t.image, "IMAGE\tthe image of the pods that send the load and count CPU time ("+t.image+")")
+	in.StringVar(&t.image, "image", "", "IMAGE\tthe image of the pods that send the load and count CPU time "+imageUsage)
 	in.Var(verb.OneOf(&t.pull, "Always", "IfNotPresent", "Never"), "image-pull-policy", "P\twhen to pull that image: Always, IfNotPresent or Never")
 	in.Var(quantity.Value(&t.loadCPUs, quantity.ParseCPUs, "2"), "load-cpus", "N\tCPU limit of the load, if a quota requires one (1)")
 	t.deadline = podtrial.Lease
@@ -260,9 +262,20 @@ func (t *tuner) prepareServer(ctx context.Context, args, command []string) error
 	if !ok {
 		return hint.Usage("--port 8080", "container %s of %s does not name one port: where does it listen?", template.Container, template)
 	}
+	var known rest.Interface // nil: to print the manifests of a file, no cluster is asked
+	if t.file == "" || !t.dryRun {
+		known = client
+	}
+	image, from, err := ourImage(ctx, t.image, t.stdio.Env, known, install.Namespace)
+	if err != nil {
+		return err
+	}
+	if t.image == "" && !t.dryRun {
+		t.note("image " + image + ", " + from)
+	}
 	study := podtrial.NewStudy()
 	kit := podtrial.Kit{
-		Study: study, Namespace: t.in, Image: t.image, PullPolicy: t.pull, LoadCPUs: t.loadCPUs, Port: port, Node: t.node,
+		Study: study, Namespace: t.in, Image: image, PullPolicy: t.pull, LoadCPUs: t.loadCPUs, Port: port, Node: t.node,
 	}
 	if t.in == "" {
 		kit.Namespace, kit.Owned = "unthrottle-tune-"+study, true
