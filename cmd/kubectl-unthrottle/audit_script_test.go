@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/pem"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,18 +14,19 @@ import (
 )
 
 // fakeCluster serves the files of a directory as an API server, and as a Prometheus, until the script ends, and writes a kubeconfig
-// that leads there: cluster DIRECTORY KUBECONFIG. A file's name is the path with _ for /, and .json at its end; a list without a
+// that leads there: cluster DIRECTORY KUBECONFIG [tls]. A file's name is the path with _ for /, and .json at its end; a list without a
 // file is empty. What is not JSON is given as it is, and what begins with an status code and a blank is an error. URL is its address.
-// The file requests has a line for each request, with what it says of who asks.
+// The file requests has a line for each request, with what it says of who asks. With tls, ca.crt has the authority; its name is example.com.
 func fakeCluster(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 2 {
-		ts.Fatalf("usage: cluster DIRECTORY KUBECONFIG")
+	tls := len(args) == 3 && args[2] == "tls"
+	if neg || len(args) != 2 && !tls {
+		ts.Fatalf("usage: cluster DIRECTORY KUBECONFIG [tls]")
 	}
 	dir := ts.MkAbs(args[0])
 	requests, err := os.Create(ts.MkAbs("requests"))
 	ts.Check(err)
 	ts.Defer(func() { requests.Close() })
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		line := r.Method + " " + r.URL.Path
 		for _, name := range []string{"Authorization", "Impersonate-User", "Impersonate-Group", "Impersonate-Uid"} {
 			if values := r.Header[name]; len(values) > 0 {
@@ -69,9 +71,18 @@ func fakeCluster(ts *testscript.TestScript, neg bool, args []string) {
 		w.WriteHeader(code)
 		w.Write(data)
 	}))
+	if tls {
+		s.StartTLS()
+		ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+		ts.Check(os.WriteFile(ts.MkAbs("ca.crt"), ca, 0o600))
+	} else {
+		s.Start()
+	}
 	ts.Defer(s.Close)
 	ts.Setenv("URL", s.URL)
-	text := fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters: [{name: test, cluster: {server: %q}}]\ncontexts: [{name: here, context: {cluster: test}}]\ncurrent-context: here\n", s.URL)
+	text := fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters: [{name: test, cluster: {server: %q%s}}, {name: gone, cluster: {server: \"http://127.0.0.1:1\"}}]\n"+
+		"users: [{name: alice, user: {token: alices}}]\n"+
+		"contexts: [{name: here, context: {cluster: test}}, {name: other, context: {cluster: gone, namespace: elsewhere}}]\ncurrent-context: here\n", s.URL, map[bool]string{true: ", certificate-authority: ca.crt"}[tls])
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(text), 0o600))
 	_, err = io.WriteString(ts.Stdout(), s.URL+"\n")
 	ts.Check(err)

@@ -41,7 +41,7 @@ func (o *serverOptions) register(l *verb.Flags, in *pflag.FlagSet) {
 	in.Var(quantity.Value(&o.ready, service.ParseReady, readyExample), "ready", "R\tthe server is ready when this URL answers, this port listens, a line matches, or after a time (the URL)")
 	o.readyTimeout = time.Minute
 	verb.Duration(in, &o.readyTimeout, "ready-timeout", time.Millisecond, "D\thow long that may take (1m); if given, never give up earlier")
-	o.requestFlags = l.Like("load")
+	o.requestFlags = l.Like("unthrottle load")
 	asked.Requests(l, o.requestFlags, &o.requests)
 }
 

@@ -96,7 +96,7 @@ func (t *tuner) register(l *verb.Flags) {
 	in = l.Section("The limit:")
 	t.limits = []float64{1}
 	in.Var(quantity.Value(&t.limits, asked.ParseLimits, "1, or --cpus 0.5,1,2"), "cpus", "N\tCPUs (1); with a list, which of them is enough")
-	t.limit = limitFlags(l.Like("run"), false)
+	t.limit = limitFlags(l.Like("unthrottle run"), false)
 	in = l.Section("The server:")
 	in.StringVar(&t.asked.Plan.URL, "url", "", "URL\tthe URL to load (the port that the server listens on); without a program, a path of the built-in server")
 	t.server.register(l, in)

@@ -32,7 +32,7 @@ type Flags struct {
 type flagSection struct {
 	*pflag.FlagSet
 	title string
-	as    string // the verb that these flags are described at; "": they are described here
+	as    string // the command that these flags are described at; "": they are described here
 }
 
 // New makes a verb. add registers its flags, and returns what the verb does.
@@ -90,10 +90,10 @@ func (l *Flags) Section(title string) *pflag.FlagSet {
 	return s.FlagSet
 }
 
-// Like is a section of flags that another verb has too, and describes.
-func (l *Flags) Like(verb string) *pflag.FlagSet {
+// Like is a section of flags that another command has too, and describes: unthrottle load.
+func (l *Flags) Like(command string) *pflag.FlagSet {
 	flags := l.Section("")
-	l.sections[len(l.sections)-1].as = verb
+	l.sections[len(l.sections)-1].as = command
 	return flags
 }
 
@@ -151,7 +151,7 @@ func (l *Flags) text() string {
 		if s.as != "" {
 			var names []string
 			shown(s, func(f *pflag.Flag) { names = append(names, strings.TrimSpace(flagNames(f))) })
-			b.WriteString(Hanging("  ", strings.Join(names, ", ")+": as in unthrottle "+s.as))
+			b.WriteString(Hanging("  ", strings.Join(names, ", ")+": as in "+s.as))
 			continue
 		}
 		if s.title != "" {
@@ -189,7 +189,9 @@ func flagNames(f *pflag.Flag) string {
 
 // flagText is a flag with its value.
 func flagText(f *pflag.Flag) string {
-	if name := f.Annotations[valueName]; len(name) > 0 {
+	if name := f.Annotations[valueName]; len(name) > 0 && strings.HasPrefix(name[0], "[=") { // it takes a value only so
+		return flagNames(f) + name[0]
+	} else if len(name) > 0 {
 		return flagNames(f) + " " + name[0]
 	}
 	return flagNames(f)

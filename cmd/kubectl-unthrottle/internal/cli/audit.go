@@ -68,7 +68,7 @@ func newAudit(stdio verb.IO) *cobra.Command {
 		o := &auditor{stdio: stdio, results: verb.NewResults(stdio, formats), agents: "auto", floor: 1, top: 20}
 		o.prom.Since = 24 * time.Hour
 		flags := l.Section("Flags:")
-		o.live.where(flags)
+		o.live.where(l, flags)
 		l.Exclude("-A, or -n NAME", "all-namespaces", "namespace")
 		o.fail.FailOn(flags)
 		verb.Number(flags, &o.top, "top", "", 0, "N\tshow at most N workloads, the most important first; 0: all that are wrong or open (20)")

@@ -1,17 +1,16 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/install"
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
 )
 
 const installHelp = `Install the agents in a cluster: a DaemonSet whose service account may read pods and check who may query the agents.
@@ -46,20 +45,12 @@ Example:
 
 type installVerb struct {
 	stdio         verb.IO
-	cluster       cluster.Options
+	live          live
 	options       install.Options
 	dryRun, force bool
 	events        bool
 	wait          time.Duration
 	file          string
-}
-
-// server adds the flags that say which API server is asked.
-func (o *installVerb) server(flags *pflag.FlagSet) {
-	o.cluster.Timeout = 30 * time.Second
-	flags.StringVar(&o.cluster.Kubeconfig, "kubeconfig", "", "F\tthis kubeconfig, instead of KUBECONFIG and ~/.kube/config")
-	flags.StringVar(&o.cluster.Context, "context", "", "NAME\ta context of the kubeconfig")
-	verb.Duration(flags, &o.cluster.Timeout, "request-timeout", 0, "T\thow long one answer of the API server may take; 0: no limit (30s)")
 }
 
 func newInstall(stdio verb.IO) *cobra.Command {
@@ -79,7 +70,7 @@ func newInstall(stdio verb.IO) *cobra.Command {
 		flags.StringVarP(&o.file, "output", "o", "", "FILE\twrite them to this file")
 		verb.Duration(flags, &o.wait, "wait", 0, "D\twait at most this long until an agent is ready on each node")
 		flags.BoolVar(&o.force, "force-conflicts", false, "take over fields that somebody else has set")
-		o.server(flags)
+		o.live.server(l, flags)
 		return func(ctx context.Context, args []string) error {
 			if err := verb.NoArgs(l.Cmd, args); err != nil {
 				return err
@@ -89,7 +80,7 @@ func newInstall(stdio verb.IO) *cobra.Command {
 				return hint.Usage("kubectl unthrottle install --help shows what the flags take", "%w", err)
 			}
 			if o.dryRun {
-				if given := l.FirstGiven("wait", "force-conflicts", "kubeconfig", "context", "request-timeout"); given != "" {
+				if given := cmp.Or(l.FirstGiven("wait", "force-conflicts"), o.live.given(l)); given != "" {
 					return hint.Usage("leave one of them out", "--%s is for a cluster, and --dry-run asks none", given)
 				}
 				return o.write()
@@ -111,7 +102,7 @@ func (o *installVerb) write() error {
 }
 
 func (o *installVerb) install(ctx context.Context) error {
-	c, err := install.Connect(o.cluster, o.stdio.Out)
+	c, err := install.Connect(o.live.Options, o.stdio.Out)
 	if err != nil {
 		return err
 	}
@@ -131,12 +122,12 @@ func newUninstall(stdio verb.IO) *cobra.Command {
 		flags := l.Section("")
 		flags.StringVarP(&o.options.Namespace, "namespace", "n", "", "NAME\tthe namespace to remove the agents from, if they are in several")
 		verb.Duration(flags, &o.wait, "wait", 0, "D\twait at most this long until the namespace is gone")
-		o.server(flags)
+		o.live.server(l, flags)
 		return func(ctx context.Context, args []string) error {
 			if err := verb.NoArgs(l.Cmd, args); err != nil {
 				return err
 			}
-			c, err := install.Connect(o.cluster, o.stdio.Out)
+			c, err := install.Connect(o.live.Options, o.stdio.Out)
 			if err != nil {
 				return err
 			}

@@ -65,7 +65,7 @@ func newLint(stdio verb.IO) *cobra.Command {
 		o.results.JSONFlag(flags)
 		o.results.ColorFlag(flags)
 		o.baseline.flags(l.Section("Findings that are known:"))
-		o.live.flags(l.Section("Live objects:"))
+		o.live.flags(l, l.Section("Live objects:"))
 		return func(ctx context.Context, args []string) error {
 			names := append(o.files, args...)
 			if err := o.live.check(l, names); err != nil {

@@ -120,7 +120,7 @@ func (t *tuner) register(l *verb.Flags) {
 	in.BoolVar(&t.https, "https", false, "the server speaks TLS; --insecure doesn't check its certificate")
 	verb.Duration(in, &t.timeout, "ready-timeout", time.Millisecond, "D\thow long a pod may take to become ready (5m)")
 	in.StringVar(&t.Resume, "resume", "", "FILE\tcontinue an interrupted run")
-	t.requestFlags = l.Like("load")
+	t.requestFlags = l.Like("unthrottle load")
 	asked.Requests(l, t.requestFlags, &t.requests)
 	in = l.Section("Where the trials run:")
 	in.StringVar(&t.in, "in", "", "NAME\tin this existing namespace (a new one of their own)")
@@ -142,7 +142,7 @@ func (t *tuner) register(l *verb.Flags) {
 	in.StringVar(&t.Runs, "runs", "", "F\twrite each run to F as it finishes")
 	in.StringVar(&t.logs, "logs", "", "F\twrite what failed containers logged last to F, a new file; it may hold secrets")
 	t.results.ColorFlag(in)
-	t.live.connection(l.Section("The cluster:"))
+	t.live.connection(l, l.Section("The cluster:"), "user") // --user is of the requests
 }
 
 // Name begins the journal's name.
@@ -160,6 +160,22 @@ func (t *tuner) Read(data []byte) (command []string, dir string, cut int, err er
 func (t *tuner) Inherit(from *tuner) {
 	t.results.Inherit(from.results)
 	t.Fail, t.logs = from.Fail, from.logs
+	if from.Flags.Given("token") { // it stands in no file of runs
+		t.live.Instead.AuthInfo.Token = from.live.Instead.AuthInfo.Token
+	}
+}
+
+// withoutToken is a command line as others may see it, in a file of runs and on a page. --resume takes a token again.
+func withoutToken(command []string) (shown []string) {
+	for i := 0; i < len(command); i++ {
+		switch {
+		case command[i] == "--token":
+			i++
+		case !strings.HasPrefix(command[i], "--token="):
+			shown = append(shown, command[i])
+		}
+	}
+	return shown
 }
 
 // GoOn takes the runs of an interrupted one. They go on on the node that they began on.
@@ -201,6 +217,7 @@ func (t *tuner) Plan(ctx context.Context, args, command []string) error {
 	}
 	p.Redirects = t.Flags.Given("redirects")
 	p.Seed, p.Command = t.Seeded(p.Seed)
+	p.Command = withoutToken(p.Command)
 	var err error
 	if p.Dir, err = conduct.WorkDir(); err != nil {
 		return err

@@ -23,7 +23,8 @@ import (
 
 // Options are what the flags say. The zero value is what kubectl does without any.
 type Options struct {
-	Kubeconfig    string // a file in place of KUBECONFIG and ~/.kube/config
+	Kubeconfig    string    // a file in place of KUBECONFIG and ~/.kube/config
+	Instead       Overrides // what takes the place of the kubeconfig's own, as of --as, --token and --server
 	Context       string
 	Namespace     string // "": the context's
 	AllNamespaces bool

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/spf13/pflag"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -26,13 +27,27 @@ type Place struct {
 	Namespace string
 }
 
+// Overrides are what takes the place of what a kubeconfig says.
+type Overrides = clientcmd.ConfigOverrides
+
+// Bind adds the flags of kubectl options that say which server is asked and as whom, by client-go's own names. The context, the
+// namespace and the time for an answer have flags of their own, and kubectl has none for the rest that is left out.
+func (o *Options) Bind(flags *pflag.FlagSet) {
+	names := clientcmd.RecommendedConfigOverrideFlags("")
+	as, at, in := &names.AuthOverrideFlags, &names.ClusterOverrideFlags, &names.ContextOverrideFlags
+	for _, f := range []*clientcmd.FlagInfo{&names.CurrentContext, &names.Timeout, &in.Namespace, &as.Username, &as.Password, &at.ProxyURL} {
+		*f = clientcmd.FlagInfo{} // none
+	}
+	at.APIServer.ShortName = "s"
+	clientcmd.BindOverrideFlags(&o.Instead, flags, names)
+}
+
 // Locate reads what kubectl would read, in its order. It asks nothing yet.
 func Locate(o Options) (p Place, err error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.Kubeconfig
-	overrides := &clientcmd.ConfigOverrides{CurrentContext: o.Context}
-	overrides.Context.Namespace = o.Namespace
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
+	o.Instead.CurrentContext, o.Instead.Context.Namespace = o.Context, o.Namespace
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &o.Instead)
 	raw, rawErr := loader.RawConfig()
 	if rawErr == nil && o.Context != "" && raw.Contexts[o.Context] == nil {
 		return p, noContext(o.Context, slices.Sorted(maps.Keys(raw.Contexts)))
@@ -42,6 +57,9 @@ func Locate(o Options) (p Place, err error) {
 	}
 	if p.Context = o.Context; rawErr == nil && p.Context == "" {
 		p.Context = raw.CurrentContext
+	}
+	if p.Context == "" && o.Instead.ClusterInfo.Server != "" {
+		p.Context = "--server"
 	}
 	if p.Namespace, _, err = loader.Namespace(); err != nil {
 		return p, unusable(err)
