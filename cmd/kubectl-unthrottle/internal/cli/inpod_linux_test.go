@@ -86,13 +86,42 @@ spec:
 	}
 	const image, beside = "--image=localhost/unthrottle:1", "--way=ephemeral"
 
-	page := filepath.Join(t.TempDir(), "explain.html")
-	out, stderr := run(3, "explain", "deployment/api", beside, image, "--fail-on", "warning", "-o", page)
-	contains(out, "GOMAXPROCS is 16", "0.5 CPUs", "GOMAXPROCS=16 in its environment")
-	contains(stderr, "of deployment/api", "starting an ephemeral container beside app; it stays in the pod's spec")
-	if text, err := os.ReadFile(page); err != nil || !bytes.Contains(text, []byte("<html")) {
-		t.Errorf("the page: %v", err)
+	// Without an agent nothing is left in any pod.
+	clustertest.WaitFor(t, time.Minute, func() error {
+		ready, _, err := c.Kubectl("get", "pods", "-A", "-o", `jsonpath={.items[*].status.conditions[?(@.type=="Ready")].status}`)
+		if err == nil && ready != "True True True" {
+			err = fmt.Errorf("ready: %s", ready)
+		}
+		return err
+	})
+	before := allPods(t, c)
+	for _, verb := range []struct {
+		code int
+		args string
+	}{
+		{0, "explain deployment/api"},
+		{3, "explain deployments.v1.apps/api --fail-on=warning"},
+		{1, "explain rootless --fail-on=warning"},
+		{1, "explain rootless --way=agent"},
+		{1, "explain rootless --way=exec"},
+		{1, "watch deployment/api"},
+		{2, "watch deployment/api --way=ephemeral " + image},
+		{1, "trace deployment/api --process=localhost:6060"},
+		{1, "profile deployment/api"},
+		{3, "lint --cluster -A"},
+		{0, "audit -A"},
+		{0, "tune deployment/api --dry-run --port=6060"},
+		{0, "uninstall"},
+	} {
+		run(verb.code, strings.Fields(verb.args)...)
+		if after := allPods(t, c); after != before {
+			t.Fatalf("%s has changed pods: they were\n%s\nand are\n%s", verb.args, before, after)
+		}
 	}
+	out, stderr := run(0, "explain", "deployment/api")
+	contains(out, "above the limit: GOMAXPROCS is 16 under a limit of 0.5 CPUs", "Nothing was measured", "CPUs of its node", "no agent of namespace unthrottle is ready on node")
+	contains(stderr, "of deployment/api, its only pod", "--way exec runs unthrottle in the container", "stays in the pod's spec until the pod is deleted")
+
 	out, stderr = run(0, "explain", "holds", "--way=exec", "--json")
 	var explained report.Explain
 	if err := json.Unmarshal([]byte(out), &explained); err != nil || explained.Verb != "explain" || stderr != "" {
@@ -116,13 +145,27 @@ spec:
 		}
 	}
 	watched(false, "holds", "--way=exec")
+	out, _ = run(0, "profile", "holds", "--way=exec", "--for=2s")
+	contains(out, "of periods throttled")
+	if after := allPods(t, c); after != before {
+		t.Fatalf("--way exec has changed pods: they were\n%s\nand are\n%s", before, after)
+	}
+
+	page := filepath.Join(t.TempDir(), "explain.html")
+	out, stderr = run(3, "explain", "deployment/api", beside, image, "--fail-on", "warning", "-o", page)
+	contains(out, "GOMAXPROCS is 16", "0.5 CPUs", "GOMAXPROCS=16 in its environment")
+	contains(stderr, "of deployment/api", "starting an ephemeral container beside app; it stays in the pod's spec")
+	if text, err := os.ReadFile(page); err != nil || !bytes.Contains(text, []byte("<html")) {
+		t.Errorf("the page: %v", err)
+	}
+	if after := allPods(t, c); strings.Count(after, `"targetContainerName":"app"`) != 1 {
+		t.Errorf("--way ephemeral has left\n%s", after)
+	}
 	watched(true, "deployment/api", beside, image, "--privileged")
 	out, _ = run(0, "explain", "rootless", beside, image)
 	contains(out, "GOMAXPROCS", "0.5 CPUs")
 	out, _ = run(0, "trace", "deployment/api", beside, image, "--process=localhost:6060", "--for=2s")
 	contains(out, "0.5 CPUs")
-	out, _ = run(0, "profile", "holds", "--way=exec", "--for=2s")
-	contains(out, "of periods throttled")
 
 	for want, args := range map[string][]string{
 		"there is no pod nosuch in namespace default":        {"explain", "nosuch"},
@@ -170,4 +213,46 @@ spec:
 	if left, _, err := c.Kubectl("get", "all,clusterroles,clusterrolebindings,priorityclasses,namespaces", "-A", "-l", "app.kubernetes.io/part-of=unthrottle", "-o", "name"); err != nil || left != "" {
 		t.Errorf("%v, and there is still %s", err, left)
 	}
+}
+
+// allPods are all pods of a cluster as JSON, without what changes by itself: times, which version of an object it is, and what the
+// kubelet has read of cgroups for a pod's status.
+func allPods(t *testing.T, c *clustertest.Cluster) string {
+	t.Helper()
+	out, _, err := c.Kubectl("get", "pods", "-A", "-o", "json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all any
+	if err := json.Unmarshal([]byte(out), &all); err != nil {
+		t.Fatal(err)
+	}
+	var still func(in string, v any)
+	still = func(in string, v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			for key, inner := range v {
+				if key == "resourceVersion" || key == "managedFields" || strings.HasSuffix(key, "Time") || strings.HasSuffix(key, "At") ||
+					key == "resources" && in == "status" {
+					delete(v, key)
+					continue
+				}
+				under := key
+				if in == "status" {
+					under = in
+				}
+				still(under, inner)
+			}
+		case []any:
+			for _, inner := range v {
+				still(in, inner)
+			}
+		}
+	}
+	still("", all)
+	text, err := json.Marshal(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
