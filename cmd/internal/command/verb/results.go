@@ -24,7 +24,8 @@ type Writer[D any] func(io.Writer, D, render.Style) error
 // Results are where a verb's document goes: the screen, and the files of -o. They have the flags that say so.
 type Results[D any] struct {
 	formats map[string]Writer[D]
-	stdio   IO // its Out is the screen
+	words   []string // formats that -o takes by their names, for the screen
+	stdio   IO       // its Out is the screen
 
 	Path   string   // of -o in place of the screen; "": the screen
 	paths  []string // of -o beside the screen
@@ -72,7 +73,41 @@ func (r *Results[D]) FileFlag(flags *pflag.FlagSet) {
 
 // FilesFlag adds -o for files beside the screen.
 func (r *Results[D]) FilesFlag(flags *pflag.FlagSet, more ...string) {
-	flags.StringArrayVarP(&r.paths, "output", "o", nil, "F\talso write file F: "+endings(r.formats, more...)+"; may be repeated")
+	about := "F\talso write file F: " + endings(r.formats, more...) + "; may be repeated"
+	if len(r.words) > 0 {
+		about += "; as kubectl has it, a bare " + quantity.Either(r.words) + " is printed"
+	}
+	flags.StringArrayVarP(&r.paths, "output", "o", nil, about)
+}
+
+// Words lets -o take some formats by their names, as kubectl's does: then they are on the screen. A file has an ending, so -o json is a
+// format, and -o out.json a file. more are formats beside those of the document.
+func (r *Results[D]) Words(words []string, more map[string]Writer[D]) {
+	r.words = words
+	for _, name := range words {
+		if write := more[name]; write != nil {
+			r.formats[name] = write
+		}
+	}
+}
+
+// takeWord takes a format's name out of the values of -o.
+func (r *Results[D]) takeWord() error {
+	isWord := func(value string) bool { return slices.Contains(r.words, value) }
+	i := slices.IndexFunc(r.paths, isWord)
+	if i < 0 {
+		return nil
+	}
+	word := r.paths[i]
+	r.paths = slices.Delete(slices.Clone(r.paths), i, i+1)
+	if j := slices.IndexFunc(r.paths, isWord); j >= 0 {
+		return hint.Usage("-o "+word+" -o FILE."+r.paths[j], "-o %s and -o %s cannot be printed together", word, r.paths[j])
+	}
+	if r.JSON && word != "json" {
+		return hint.Usage("use one of them", "--json and -o %s cannot be used together", word)
+	}
+	r.JSON, r.Format = word == "json", word
+	return nil
 }
 
 func (r *Results[D]) ColorFlag(flags *pflag.FlagSet) { ColorFlag(flags, &r.Color) }
@@ -92,6 +127,9 @@ func (r *Results[D]) Open() error {
 
 // openAll opens them. A file's ending is the name of its format; .txt is what benchstat reads.
 func (r *Results[D]) openAll() error {
+	if err := r.takeWord(); err != nil {
+		return err
+	}
 	if r.JSON {
 		if r.Format != "text" && r.Format != "json" {
 			return hint.Usage("use one of them", "--json and --format=%s cannot be used together", r.Format)
@@ -114,7 +152,11 @@ func (r *Results[D]) openAll() error {
 		if r.formats[format] == nil || OnScreen(format) {
 			// Of --json -o FILE with another ending the file is meant: then nothing goes to the screen.
 			if screen == "" || OnScreen(screen) || len(r.paths) > 1 {
-				return hint.Usage("end its name in "+endings(r.formats), "-o %s: its name does not tell its format", path)
+				instead := "end its name in " + endings(r.formats)
+				if len(r.words) > 0 {
+					instead += "; or, to print it, -o " + quantity.Either(r.words)
+				}
+				return hint.Usage(instead, "-o %s: its name does not tell its format", path)
 			}
 			format, screen = screen, ""
 		}
@@ -207,7 +249,9 @@ func EndingOf(path string) string {
 }
 
 // OnScreen reports whether a format is for people at a terminal: no file has its name for an ending.
-func OnScreen(format string) bool { return format == "text" || format == "classic" }
+func OnScreen(format string) bool {
+	return slices.Contains([]string{"text", "classic", "wide", "name"}, format)
+}
 
 // FormatNames are all formats' names, in the order in which they are told.
 var FormatNames = []string{"text", "classic", "json", "html", "md", "csv", "hgrm", "bench", "junit", "sarif"}

@@ -66,6 +66,7 @@ func newAudit(stdio verb.IO) *cobra.Command {
 		formats := verb.SheetFormats(page.Audit)
 		formats["csv"] = verb.Plainly(page.AuditCSV)
 		o := &auditor{stdio: stdio, results: verb.NewResults(stdio, formats), agents: "auto", floor: 1, top: 20}
+		likeKubectl(o.results, page.AuditAll, (*result.Audit).Names)
 		o.prom.Since = 24 * time.Hour
 		flags := l.Section("Flags:")
 		o.live.where(l, flags)

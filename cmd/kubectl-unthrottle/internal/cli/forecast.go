@@ -40,6 +40,7 @@ func newForecast(stdio verb.IO) *cobra.Command {
 	return verb.New("forecast", forecastHelp, func(l *verb.Flags) func(context.Context, []string) error {
 		formats := verb.Shown(page.Forecast)
 		o := &forecaster{stdio: stdio, results: verb.NewResults(stdio, formats)}
+		likeKubectl(o.results, page.Forecast, nil)
 		flags := l.Section("Flags:")
 		o.given.flags(flags)
 		o.results.FilesFlag(flags)

@@ -188,6 +188,7 @@ func waysOn(verbName string) []string {
 func newPodVerb[D verb.Checked](stdio verb.IO, v podVerb[D]) *cobra.Command {
 	return verb.New(v.name, fmt.Sprintf(inPodHelp, v.about, v.name, v.more, v.fails, v.example), func(l *verb.Flags) func(context.Context, []string) error {
 		results, fail, where := verb.NewResults(stdio, verb.SheetFormats(v.sheet)), verb.Threshold{}, inPod{}
+		likeKubectl(results, v.sheet, nil)
 		flags := l.Section("Flags:")
 		own := v.flags(flags)
 		where.flags(flags, v.name == "explain")

@@ -56,6 +56,7 @@ func newLint(stdio verb.IO) *cobra.Command {
 	return verb.New("lint", lintHelp, func(l *verb.Flags) func(context.Context, []string) error {
 		o := &linter{stdio: stdio, results: verb.NewResults(stdio, verb.SheetFormats(page.Lint))}
 		o.fail.Severity = finding.Warning.String()
+		likeKubectl(o.results, page.Lint, (*result.Lint).Names)
 		flags := l.Section("Flags:")
 		o.given.flags(flags)
 		o.fail.FailOn(flags)

@@ -14,6 +14,13 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/result"
 )
 
+// AuditAll shows all workloads that are wrong or open.
+func AuditAll(d *result.Audit) *sheet.Sheet {
+	all := *d
+	all.Top = 0
+	return Audit(&all)
+}
+
 // Audit shows the answer, the totals, the workloads that matter most and their patches, and what could not be read.
 func Audit(d *result.Audit) *sheet.Sheet {
 	s := &sheet.Sheet{Program: program, Verb: "audit", Subject: d.Cluster.About, Document: d}

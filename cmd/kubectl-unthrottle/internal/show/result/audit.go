@@ -400,3 +400,13 @@ func (d *Audit) OpenShift() string {
 	}
 	return text
 }
+
+// Names are the workloads that are wrong, as kubectl names objects: deployment.apps/api.
+func (d *Audit) Names() (names []string) {
+	for _, w := range d.Workloads {
+		if w.Verdict == audit.Wrong {
+			names = append(names, named(w.APIVersion, w.Kind, w.Name))
+		}
+	}
+	return names
+}

@@ -33,6 +33,7 @@ type Lint struct {
 
 	nothing string                                // what had no workload in it
 	below   func(file string) (name, root string) // nil: a file is called as it was named
+	named   map[string]string                     // workloads as findings call them, to what kubectl calls them
 }
 
 // Cluster is where live objects were read.
@@ -66,7 +67,9 @@ type Problem struct {
 func NewLint(ctx context.Context, set *manifest.Set, known lint.Known) (*Lint, error) {
 	d := &Lint{Files: len(set.Files), Workloads: len(set.Workloads), Findings: []lint.Finding{}, Problems: problems(set), nothing: nothing(set)}
 	told := map[string]bool{}
+	d.named = map[string]string{}
 	for _, w := range set.Workloads {
+		d.named[w.String()] = named(w.APIVersion, w.Kind, w.Name)
 		findings, err := lint.Check(ctx, w, known)
 		if err != nil {
 			return nil, err
@@ -143,6 +146,27 @@ func NewClusterLint(ctx context.Context, found *cluster.Found, known lint.Known)
 	}
 	d.Verdict = d.verdict()
 	return d, nil
+}
+
+// Names are the workloads with findings, as kubectl names objects: deployment.apps/api.
+func (d *Lint) Names() (names []string) {
+	told := map[string]bool{}
+	for _, f := range d.Findings {
+		if name := d.named[f.Workload]; name != "" && !told[f.Workload] {
+			told[f.Workload] = true
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// named is an object as kubectl names it.
+func named(apiVersion, kind, name string) string {
+	group, _, grouped := strings.Cut(apiVersion, "/")
+	if grouped {
+		kind += "." + group
+	}
+	return strings.ToLower(kind) + "/" + name
 }
 
 // In says how a file is called in the repository that it is in, and where that is.
