@@ -14,6 +14,7 @@ require (
 	go.yaml.in/yaml/v3 v3.0.6
 	k8s.io/apimachinery v0.36.3 // with client-go, what kubectl itself reads kubeconfigs and asks API servers with
 	k8s.io/client-go v0.36.3
+	k8s.io/klog/v2 v2.140.0 // client-go's log, for -v
 )
 
 // For tests only: tables, a real API server, its own CEL, and kubectl's reader to compare with.
@@ -102,7 +103,6 @@ require (
 	gopkg.in/yaml.v3 v3.0.1 // indirect
 	gotest.tools/v3 v3.5.2 // indirect
 	k8s.io/component-base v0.36.3 // indirect
-	k8s.io/klog/v2 v2.140.0 // indirect
 	k8s.io/kube-openapi v0.0.0-20260317180543-43fb72c5454a // indirect
 	k8s.io/streaming v0.36.3 // indirect
 	k8s.io/utils v0.0.0-20260210185600-b8788abfbbc2 // indirect

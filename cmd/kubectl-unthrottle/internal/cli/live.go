@@ -70,6 +70,7 @@ func (c *live) server(l *verb.Flags, flags *pflag.FlagSet, taken ...string) {
 			c.names = append(c.names, f.Name)
 		}
 	})
+	kubectl.VarP(verbosity{l.Cmd}, "v", "v", "level of client-go's log; 6: each request")
 }
 
 // given is the first flag about a cluster on the command line; "": there is none.
