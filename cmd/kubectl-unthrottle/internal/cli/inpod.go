@@ -326,7 +326,7 @@ func refused(verb, pod, said string) error {
 	err := fmt.Errorf("unthrottle %s in pod %s: %s", verb, pod, text)
 	switch {
 	case strings.Contains(text, "joining the cgroup"):
-		next = "--privileged lets the heartbeat enter the program's cgroup, or put unthrottle into the container's image"
+		next = "--way exec needs no right for it, if the container's image has unthrottle"
 	case next == "":
 		next = "--process NAME names another process than the first"
 	}

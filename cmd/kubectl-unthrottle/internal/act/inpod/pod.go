@@ -1,7 +1,6 @@
 package inpod
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,6 +18,10 @@ type pod struct {
 		Annotations       map[string]string `json:"annotations"`
 		CreationTimestamp string            `json:"creationTimestamp"`
 		DeletionTimestamp string            `json:"deletionTimestamp"`
+		ManagedFields     []struct {
+			Subresource string `json:"subresource"`
+			Time        string `json:"time"`
+		} `json:"managedFields"`
 	} `json:"metadata"`
 	Spec struct {
 		NodeName              string           `json:"nodeName"`
@@ -79,7 +82,9 @@ type state struct {
 		Reason  string `json:"reason"`
 		Message string `json:"message"`
 	} `json:"waiting"`
-	Running    *json.RawMessage `json:"running"`
+	Running *struct {
+		StartedAt string `json:"startedAt"`
+	} `json:"running"`
 	Terminated *struct {
 		ExitCode int    `json:"exitCode"`
 		Reason   string `json:"reason"`
@@ -179,6 +184,20 @@ func (p *pod) resized(name, spec string) (written, inForce string, is bool) {
 	}
 	now := s.Resources.Limits["cpu"]
 	return spec, now, spec != "" && now != "" && now != spec
+}
+
+// resizedSince says whether the pod was resized after a container had started, whose environment is as it was then.
+func (p *pod) resizedSince(name string) bool {
+	s := p.status(name)
+	if s == nil || s.State.Running == nil || s.State.Running.StartedAt == "" {
+		return false
+	}
+	for _, f := range p.Metadata.ManagedFields {
+		if f.Subresource == "resize" && f.Time > s.State.Running.StartedAt { // both are in UTC, to the second
+			return true
+		}
+	}
+	return false
 }
 
 // doubts are what its status says of how well it runs.

@@ -59,14 +59,14 @@ func (p *Pod) written(ctx context.Context, at *pod, name string, unmeasured erro
 		}
 	}
 	slices.SortStableFunc(d.Findings, func(a, b finding.Finding) int { return int(b.Severity) - int(a.Severity) })
-	foretell(d, forecast.For(w).Of(c, binary.Binary{}, known.Nodes))
+	foretell(d, forecast.For(w).Of(c, binary.Binary{}, known.Nodes), at.resizedSince(name))
 	d.Memory = memory(at, c)
 	document, err := json.Marshal(d)
 	return &Done{Document: document, Unmeasured: unmeasured}, err
 }
 
-// foretell fills in the limit, and the GOMAXPROCS that a program will have.
-func foretell(d *report.Explain, f forecast.Forecast) {
+// foretell fills in the limit, and the GOMAXPROCS that a program has. resized says that the limit was another one when it started.
+func foretell(d *report.Explain, f forecast.Forecast, resized bool) {
 	d.Limit.Levels = []report.Level{}
 	switch f.Limit.State {
 	case workload.Known:
@@ -81,6 +81,13 @@ func foretell(d *report.Explain, f forecast.Forecast) {
 	if f.Setting.State == workload.Unknown {
 		g.Why = "its environment is not known: " + f.Setting.Unknown
 		return
+	}
+	if resized && f.Setting.Var != nil && f.Setting.Var.Form == workload.ResourceRef {
+		g.Why = f.Setting.From + " as it was when the container started; the pod was resized since"
+		return
+	}
+	if resized && !f.Setting.Valid() {
+		d.Warnings = append(d.Warnings, "the pod was resized after the container had started: what does not follow its limit has another GOMAXPROCS")
 	}
 	if f.Setting.Valid() {
 		line := f.Lines[0] // they are all alike
