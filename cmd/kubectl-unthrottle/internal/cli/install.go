@@ -58,7 +58,7 @@ func newInstall(stdio verb.IO) *cobra.Command {
 		o := &installVerb{stdio: stdio, options: install.Options{Namespace: install.Namespace}}
 
 		flags := l.Section("What is installed:")
-		flags.StringVar(&o.options.Image, "image", "", "IMAGE\tthis image, instead of ghcr.io/unthrottle/kubectl-unthrottle:latest")
+		flags.StringVar(&o.options.Image, "image", imageOf("kubectl-unthrottle"), "IMAGE\tthis image, instead of the release's own")
 		flags.StringVarP(&o.options.Namespace, "namespace", "n", o.options.Namespace, "NAME\tcreated if it does not exist (unthrottle)")
 		flags.BoolVar(&o.events, "events", true, "agents write events of pods for what is wrong now; --events=false: they don't, and may not")
 		flags.BoolVar(&o.options.Rules, "rules", false, "the rules of kubectl unthrottle alerts, as a ConfigMap")

@@ -426,6 +426,7 @@ func TestWords(t *testing.T) {
 	said.Limit = report.Limit{State: evil, CPUs: new(1.5), From: evil, Reason: evil, Path: evil, Levels: []report.Level{{Dir: evil, File: evil, Cpuset: evil, Error: evil}}, Inside: &report.Inside{State: evil}}
 	said.Memory = report.Memory{State: evil, From: evil, Reason: evil, GOMEMLIMIT: evil, GOGC: evil}
 	said.Throttling.Own.Dir = evil
+	said.Unmeasured = &report.Unmeasured{Why: evil}
 	said.Go = &report.Go{Version: evil, GoLine: evil, Path: evil, Module: evil, ModuleVersion: evil, Automaxprocs: evil, Unthrottle: evil, GOMAXPROCS: new(evil), GODEBUG: new(evil)}
 	said.Go.Containermaxprocs.Env = evil
 	said.GOMAXPROCS = report.GOMAXPROCS{Value: new(8), Source: evil, Rule: evil, Why: evil, Proof: evil}

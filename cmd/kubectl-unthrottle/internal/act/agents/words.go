@@ -327,6 +327,7 @@ func Retell(d *report.Explain, told *Told, p *result.AgentProcess) error {
 		numbers = append(numbers, in.CPUs)
 		in.State = state(in.State)
 	}
+	d.Unmeasured = nil // it is asked for what it has seen
 	d.Subject.Name, d.Subject.Command, d.Subject.Self = like(d.Subject.Name, names), nil, false
 	d.Limit.State, d.Limit.Reason, d.Limit.From, d.Limit.Path = state(d.Limit.State), "", place(d.Limit.From), place(d.Limit.Path)
 	d.Limit.Cgroup = among(d.Limit.Cgroup, []string{"v1", "v2"})
@@ -380,7 +381,7 @@ func Retell(d *report.Explain, told *Told, p *result.AgentProcess) error {
 	g.Why = why(g)
 	for i := range d.Choices {
 		c := &d.Choices[i]
-		c.Rule, c.Why, c.Fix = among(c.Rule, rules), "", ""
+		c.Rule, c.Why, c.Fix, c.All = among(c.Rule, rules), "", "", false
 		if c.Rule == "" || c.Procs < 0 || c.Procs > mostProcs {
 			return fmt.Errorf("%w: what it says of a program can't be", errDocument)
 		}

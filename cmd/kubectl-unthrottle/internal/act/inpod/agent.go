@@ -84,7 +84,6 @@ func explained(ctx context.Context, ask *cluster.Access, a agents.Agent, told *a
 	if err := agents.Retell(doc, told, process); err != nil {
 		return nil, err
 	}
-	doc.Unmeasured = nil // what it says of a spec is not asked for
 	return json.Marshal(doc)
 }
 

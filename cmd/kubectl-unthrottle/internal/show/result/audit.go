@@ -401,10 +401,10 @@ func (d *Audit) OpenShift() string {
 	return text
 }
 
-// Names are the workloads that are wrong, as kubectl names objects: deployment.apps/api.
+// Names are the workloads that are wrong, now or as they are written, as kubectl names objects: deployment.apps/api.
 func (d *Audit) Names() (names []string) {
 	for _, w := range d.Workloads {
-		if w.Verdict == audit.Wrong {
+		if w.Verdict == audit.Wrong || w.Verdict == audit.AsWritten {
 			names = append(names, named(w.APIVersion, w.Kind, w.Name))
 		}
 	}
