@@ -15,11 +15,12 @@ import (
 // ownClients are files that make HTTP clients of their own, and why. All others take one of package web, which bounds its answers
 // and keeps credentials with the server that they are for.
 var ownClients = map[string]string{
-	"cmd/internal/ground/web/web.go":              "it is where they are made",
-	"cmd/internal/traffic/load/nethttp.go":        "the engine of a load: it throws answers away as they come, and keeps to the host that is named",
-	"cmd/internal/limit/workload/program/http.go": "a workload that asks itself",
-	"clustertest/cluster.go":                      "tests ask an API server that they have started",
-	"clustertest/testdata/worker/main.go":         "a program in a test's pod",
+	"cmd/internal/ground/web/web.go":                               "it is where they are made",
+	"cmd/internal/traffic/load/nethttp.go":                         "the engine of a load: it throws answers away as they come, and keeps to the host that is named",
+	"cmd/internal/limit/workload/program/http.go":                  "a workload that asks itself",
+	"cmd/kubectl-unthrottle/internal/facts/render/engine/chart.go": "it takes the default one away, in a process that may reach nothing",
+	"clustertest/cluster.go":                                       "tests ask an API server that they have started",
+	"clustertest/testdata/worker/main.go":                          "a program in a test's pod",
 }
 
 // ownConfigs are files that make a configuration of client-go, or a client of one by themselves, and how the guard of package web comes

@@ -61,6 +61,12 @@ Examples:
 
 // Main runs the command and returns its exit code.
 func Main(ctx context.Context, args []string, env func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
+	if len(args) == 1 && args[0] == renders {
+		if serveRenders(stdin, stdout) != nil {
+			return 1
+		}
+		return 0
+	}
 	stdio := verb.IO{In: stdin, Out: stdout, Err: stderr, Env: env, Args: args}
 	// tune takes away what it has made in the cluster, and servers answer what they have begun.
 	stdio.OwnEnd = func(args []string) bool {

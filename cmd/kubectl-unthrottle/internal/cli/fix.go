@@ -49,6 +49,7 @@ type fixer struct {
 	stdout  bool
 	check   bool
 	as      string
+	charts  charts
 }
 
 func newFix(stdio verb.IO) *cobra.Command {
@@ -68,7 +69,13 @@ func newFix(stdio verb.IO) *cobra.Command {
 		o.results.ColorFlag(flags)
 		l.Exclude("choose one of them", "write", "stdout", "as", "check")
 		l.Exclude("choose one of them", "stdout", "json")
-		return o.run
+		o.charts.flags(l.Section("Charts:"))
+		return func(ctx context.Context, args []string) error {
+			if err := o.charts.check(l, append(o.given.files, args...)); err != nil {
+				return err
+			}
+			return o.run(ctx, args)
+		}
 	})
 }
 
@@ -95,7 +102,13 @@ func (o *fixer) run(ctx context.Context, args []string) error {
 	if err := o.results.Open(); err != nil {
 		return err
 	}
-	options := manifest.Options{Stdin: o.stdio.In, Whole: o.stdout}
+	rendering, end, err := o.charts.rendering(ctx, o.stdio.In)
+	if err != nil {
+		return o.results.Drop(err)
+	}
+	defer end()
+	rendering.NoKustomizations = true // the files that they take are what can be changed
+	options := manifest.Options{Stdin: o.stdio.In, Whole: o.stdout, Rendering: rendering}
 	if !o.stdout { // which is of the one file that is named
 		options.Exclude = o.given.project.excludes
 	}
@@ -106,6 +119,9 @@ func (o *fixer) run(ctx context.Context, args []string) error {
 	plan, err := fix.Make(ctx, set, known, o.rules...)
 	if err = cmp.Or(err, ctx.Err()); err != nil { // what was not read in time is not known, and must not decide
 		return o.results.Drop(err)
+	}
+	if o.as == "" {
+		plan.LeaveMade()
 	}
 	doc := result.NewFix(set, plan)
 	doc.Header, doc.Project = verb.NewHeader("fix"), o.given.project.told(set.Excluded)
@@ -157,6 +173,9 @@ func (o *fixer) prepare(ctx context.Context, names []string) (lint.Known, error)
 	}
 	if o.stdout && !stdin {
 		info, err := os.Stat(names[0])
+		if err == nil && manifest.IsPacked(names[0]) {
+			err = fmt.Errorf("%s is a packed chart", names[0])
+		}
 		if err == nil && info.IsDir() {
 			err = fmt.Errorf("%s is a directory", names[0])
 		}

@@ -33,6 +33,7 @@ Example:
 type forecaster struct {
 	stdio   verb.IO
 	given   given
+	charts  charts
 	results *verb.Results[*result.Forecast]
 }
 
@@ -46,7 +47,13 @@ func newForecast(stdio verb.IO) *cobra.Command {
 		o.results.FilesFlag(flags)
 		o.results.JSONFlag(flags)
 		o.results.ColorFlag(flags)
-		return o.run
+		o.charts.flags(l.Section("Charts:"))
+		return func(ctx context.Context, args []string) error {
+			if err := o.charts.check(l, append(o.given.files, args...)); err != nil {
+				return err
+			}
+			return o.run(ctx, args)
+		}
 	})
 }
 
@@ -62,7 +69,12 @@ func (o *forecaster) run(ctx context.Context, args []string) error {
 	if err := o.results.Open(); err != nil {
 		return err
 	}
-	set, err := manifest.Read(ctx, manifest.Options{Stdin: o.stdio.In, Exclude: o.given.project.excludes}, names...)
+	rendering, end, err := o.charts.rendering(ctx, o.stdio.In)
+	if err != nil {
+		return o.results.Drop(err)
+	}
+	defer end()
+	set, err := manifest.Read(ctx, manifest.Options{Stdin: o.stdio.In, Rendering: rendering, Exclude: o.given.project.excludes}, names...)
 	if err != nil {
 		return o.results.Drop(err)
 	}

@@ -48,7 +48,7 @@ func (g *given) looked(nothing, instead string) error {
 }
 
 // inFiles is what to do where files or a pipe have no workload.
-const inFiles = "set -o pipefail ends a script where the command before a pipe failed; a chart has to be rendered: helm template CHART | kubectl unthrottle lint -"
+const inFiles = "set -o pipefail ends a script where the command before a pipe failed"
 
 // programs are the flags about programs and nodes.
 func (g *given) programs(flags *pflag.FlagSet) {

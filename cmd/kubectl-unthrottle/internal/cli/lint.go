@@ -25,8 +25,8 @@ Usage:
   kubectl unthrottle lint [FLAGS] FILE | DIRECTORY | - ...
   kubectl unthrottle lint --cluster [FLAGS]
 
-FILE is YAML or JSON with any objects that create pods; - is standard input, for the output of helm template or kubectl
-kustomize. What a manifest leaves open is not a finding. In a cluster, a finding is reported once for a Deployment and all
+FILE is YAML or JSON with any objects that create pods, or a packed chart; - is standard input. Helm charts are rendered; what
+can't be is an error. What a manifest leaves open is not a finding. In a cluster, a finding is reported once for a Deployment and all
 its pods.
 
 {{flags}}
@@ -37,7 +37,7 @@ Exit codes:
   0 done   1 something could not be read, or no workload was found   2 usage   3 see --fail-on   130 interrupted
 
 Example:
-  helm template ./chart | kubectl unthrottle lint -
+  kubectl unthrottle lint --values prod.yaml ./chart
   kubectl unthrottle lint --cluster -A --fail-on critical
 `
 
@@ -49,6 +49,7 @@ type linter struct {
 	github   bool
 	baseline known
 	live     live
+	charts   charts
 	annotate func(*result.Lint) error
 }
 
@@ -65,11 +66,15 @@ func newLint(stdio verb.IO) *cobra.Command {
 		flags.BoolVar(&o.github, "github", false, "also write annotations for GitHub's runner, to stderr")
 		o.results.JSONFlag(flags)
 		o.results.ColorFlag(flags)
+		o.charts.flags(l.Section("Charts:"))
 		o.baseline.flags(l.Section("Findings that are known:"))
 		o.live.flags(l, l.Section("Live objects:"))
 		return func(ctx context.Context, args []string) error {
 			names := append(o.files, args...)
 			if err := o.live.check(l, names); err != nil {
+				return err
+			}
+			if err := o.charts.check(l, names); err != nil {
 				return err
 			}
 			return o.run(ctx, names)
@@ -132,7 +137,12 @@ func (o *linter) look(ctx context.Context, names []string, known lint.Known) (do
 		doc.Project = o.project.told(0)
 		covered = readLive(found.Namespace, o.live.Selector != "" || doc.Unread() > 0)
 	} else {
-		set, err := manifest.Read(ctx, manifest.Options{Stdin: o.stdio.In, Exclude: o.project.excludes}, names...)
+		rendering, end, err := o.charts.rendering(ctx, o.stdio.In)
+		if err != nil {
+			return nil, err
+		}
+		defer end()
+		set, err := manifest.Read(ctx, manifest.Options{Stdin: o.stdio.In, Rendering: rendering, Exclude: o.project.excludes}, names...)
 		if err != nil {
 			return nil, err
 		}

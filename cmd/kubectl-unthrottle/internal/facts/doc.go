@@ -3,6 +3,7 @@
 //
 //	workload  a workload's CPU, as data
 //	remedy    what is to be done about a variable, as data
+//	render    what charts and kustomizations say once they are rendered
 //	manifest  which workloads files hold, and where each fact stands
 //	binary    what is known about the program of a container
 //	registry  which program is in an image

@@ -18,6 +18,7 @@ import (
 type input struct {
 	name  string
 	tree  *tree  // that it was found in; nil: it was named
+	top   string // directory of the chart that is rendered, if it is a template that takes part in it
 	chart string // directory of the Helm chart whose template it is
 	skip  string // why it is not read
 }
@@ -66,7 +67,9 @@ func (r *reader) find(ctx context.Context, names []string) []input {
 			}
 			t := &tree{name, root}
 			r.trees = append(r.trees, t)
-			w.directory(t, name, "")
+			w.directory(t, name, "", "")
+		case r.options.Rendering.By != nil && IsPacked(name):
+			r.sources.charts = append(r.sources.charts, &chart{file: name})
 		default:
 			w.add(input{name: name})
 		}
@@ -128,8 +131,9 @@ func (w *walk) add(in input) {
 // notOurs are directories of other people's code.
 var notOurs = map[string]bool{"node_modules": true, "vendor": true}
 
-// directory adds what is in a directory of a tree and below. Chart is the Helm chart it belongs to.
-func (w *walk) directory(t *tree, name, chart string) {
+// directory adds what is in a directory of a tree and below. Chart is the Helm chart it belongs to, and top the one that is rendered with
+// it: charts in its charts/ are parts of it.
+func (w *walk) directory(t *tree, name, chart, top string) {
 	if w.ctx.Err() != nil || !w.first(name) {
 		return
 	}
@@ -142,6 +146,10 @@ func (w *walk) directory(t *tree, name, chart string) {
 	for _, e := range entries {
 		if e.Name() == "Chart.yaml" {
 			isChart, chart = true, name
+			if top == "" || !within(name, filepath.Join(top, "charts")) {
+				top = name
+				w.r.chart(t, name)
+			}
 		}
 	}
 	for _, e := range entries {
@@ -173,13 +181,13 @@ func (w *walk) directory(t *tree, name, chart string) {
 		case mode.IsDir() && isChart && e.Name() == "ci":
 			// Values that the chart is tested with.
 		case mode.IsDir():
-			w.directory(t, path, chart)
+			w.directory(t, path, chart, top)
 		case mode.IsRegular() && isKustomization(e.Name()):
 			w.kustomization(t, path)
 		case mode.IsRegular() && isManifestName(e.Name()):
 			in := input{name: path, tree: t, skip: helmFile(e.Name(), isChart)}
 			if filepath.Base(name) == "templates" || strings.Contains(path, string(filepath.Separator)+"templates"+string(filepath.Separator)) {
-				in.chart = chart
+				in.chart, in.top = chart, top
 			}
 			w.add(in)
 		}
@@ -214,6 +222,7 @@ func (w *walk) kustomization(t *tree, path string) {
 	if err != nil {
 		return // read tells
 	}
+	w.r.kustomized(t, path, data)
 	for file, why := range kustomizationFiles(data) {
 		w.not[absolute(filepath.Join(filepath.Dir(path), file))] = why
 	}

@@ -27,10 +27,21 @@ type Set struct {
 	Excluded  int // files and directories that the options leave out
 }
 
+// Named is how many files there are. What was rendered has the name of what it was rendered from.
+func (s *Set) Named() int {
+	names := map[string]bool{}
+	for _, f := range s.Files {
+		names[f.Name] = true
+	}
+	return len(names)
+}
+
 // Options say how to read. The zero value is fine.
 type Options struct {
 	Stdin io.Reader // what the name "-" stands for
 	Whole bool      // files keep their bytes, whatever is in them
+	// Rendering says how charts and kustomizations are rendered. Without it their templates are read as far as they are YAML.
+	Rendering Rendering
 	// MaxBytes is how large a file may be: 256 MiB, unless it is set. MaxObject is how large a single object may be: 4 MiB. The
 	// API server's own bound is lower; a list may be larger, as its objects are read one by one.
 	MaxBytes  int64
@@ -78,9 +89,12 @@ type File struct {
 	problems problems
 	in       string // its directory, once it was asked for
 	chart    string // directory of the Helm chart that it is a template of
+	top      string // and of the one that is rendered with it
 	found    bool   // in a directory, and not given by name
 	within   string // that directory, as it was given
 	live     bool   // it is an object of an API server, and has no lines
+
+	made *workload.Made // it was rendered, and is no file
 }
 
 // A unit is a piece of a file that is parsed by itself: a document, or an object of a long list.
@@ -98,6 +112,9 @@ type list struct{ kind, version string }
 
 // Within is the directory that was named, and in which the file was found; "" if the file itself was named.
 func (f *File) Within() string { return f.within }
+
+// Made reports whether the file is a rendering, which has the name of what it was rendered from.
+func (f *File) Made() bool { return f.made != nil }
 
 func (f *File) dir() string {
 	if f.in == "" {
@@ -166,7 +183,11 @@ func Read(ctx context.Context, o Options, names ...string) (*Set, error) {
 	}
 	r := &reader{options: o, set: &Set{}, join: newJoin()}
 	defer r.close()
-	for _, in := range r.find(ctx, names) {
+	inputs := r.find(ctx, names)
+	if err := r.renderAll(ctx); err != nil {
+		return nil, err
+	}
+	for _, in := range inputs {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
@@ -195,6 +216,7 @@ type reader struct {
 	join       *join
 	rendering  rendering
 	trees      []*tree
+	sources    sources // charts and kustomizations
 	unparsed   []brokenObject
 	containers int // and pods, that were met so far
 }

@@ -16,11 +16,14 @@ import (
 
 // read reads a file and takes the facts from its objects.
 func (r *reader) read(ctx context.Context, in input) {
-	f := &File{Name: in.name, chart: in.chart, found: in.tree != nil}
+	f := &File{Name: in.name, chart: in.chart, top: in.top, found: in.tree != nil}
 	if in.tree != nil {
 		f.within = in.tree.dir
 	}
 	r.set.Files = append(r.set.Files, f)
+	if in.skip == "" {
+		in.skip = r.sources.skip(in)
+	}
 	if in.skip != "" {
 		f.Skipped = in.skip
 		return
@@ -67,6 +70,11 @@ func (r *reader) read(ctx context.Context, in input) {
 		}
 		return
 	}
+	r.units(ctx, f, at)
+}
+
+// units reads the documents of a file, which begin at a place.
+func (r *reader) units(ctx context.Context, f *File, at int) {
 	var more int
 	if f.units, more = split(f.Data, at); more >= 0 {
 		r.problem(f, f.position(more, more), Error, "read it in parts", "more than %d documents: the rest is not read", mostDocuments)
@@ -144,7 +152,7 @@ func (r *reader) broken(f *File, u unit, err error) bool {
 	}
 	at := f.position(offset, offset)
 	at.Document, at.Path = u.document, u.path
-	if i := bytes.Index(text, []byte("{{")); i >= 0 {
+	if i := bytes.Index(text, []byte("{{")); i >= 0 && f.made == nil {
 		pods := bytes.Contains(text, []byte("containers")) || bytes.Contains(text, []byte("include")) || bytes.Contains(text, []byte("template "))
 		r.rendering.unreadable(f, f.position(u.start+i, u.start+i+2), pods)
 		return true
@@ -430,7 +438,7 @@ func (a at) isMap() bool { a = a.resolved(); return a.node != nil && a.node.Kind
 
 func (a at) template() bool {
 	a = a.resolved()
-	return a.node != nil && !a.document.file.live && a.node.isTemplate(a.document.file.Data)
+	return a.node != nil && !a.document.file.live && a.document.file.made == nil && a.node.isTemplate(a.document.file.Data)
 }
 
 // raw is a value as it stands in the file.
@@ -554,7 +562,7 @@ func (d *document) duplicates(root, except *Node) {
 		if n == except {
 			return false
 		}
-		if n.Kind != Map || n.isTemplate(d.file.Data) {
+		if n.Kind != Map || d.file.made == nil && n.isTemplate(d.file.Data) {
 			return n.Kind != Map
 		}
 		first := make(map[string]*Node, len(n.Keys))
@@ -564,6 +572,10 @@ func (d *document) duplicates(root, except *Node) {
 			}
 			if before := first[k.Value]; before != nil {
 				at := d.position(k, "", false)
+				if d.file.made != nil {
+					d.reader.problem(d.file, at, Warning, "", "%s makes the key %q twice in one place: the last one counts, and kubectl refuses both", d.file.made, short(k.Value))
+					continue
+				}
 				d.reader.problem(d.file, at, Warning, "remove one of them: the last one counts, and kubectl refuses both",
 					"the key %q stands in line %d, too", short(k.Value), d.file.lineOf(before.Start))
 				continue
@@ -596,6 +608,7 @@ func (d *document) workload(o object, template at) *workload.Workload {
 		At:          o.position(),
 		Labels:      o.get("metadata", "labels").texts(),
 		Annotations: o.get("metadata", "annotations").texts(),
+		Made:        d.file.made,
 	}
 	d.pod(w, o, template)
 	w.Ignore = d.ignores(o, template)

@@ -44,6 +44,7 @@ func (r *reader) tell(f *File, kind string, p Problem) {
 		r.set.Problems = append(r.set.Problems, p)
 		return
 	}
+	p.At = f.made.Place(p.At)
 	if f.problems == nil {
 		f.problems = problems{}
 	}

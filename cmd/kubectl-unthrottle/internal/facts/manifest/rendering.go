@@ -53,6 +53,9 @@ func (n *rendering) value(f *File, at workload.Position) { n.of(f, at).pods = tr
 // tell makes the problems.
 func (n *rendering) tell(r *reader) {
 	for _, u := range n.order {
+		if u.chart != "" && r.sources.told(u.file.top) {
+			continue
+		}
 		hint := "pipe what helm template prints into kubectl unthrottle lint -"
 		what := "it is a template that was not rendered: what it says is not known"
 		if u.chart != "" {
@@ -84,6 +87,9 @@ func isKustomizationObject(file, kind, version string) bool {
 
 // kustomization tells what to do with a kustomization.
 func (r *reader) kustomization(f *File, a at) {
+	if r.sources.tried[f.Name] {
+		return
+	}
 	dir := filepath.Dir(f.Name)
 	hint := "kubectl kustomize " + dir + " | kubectl unthrottle lint -"
 	if f.Name == "<stdin>" {

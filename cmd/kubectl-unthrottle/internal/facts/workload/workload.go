@@ -14,6 +14,7 @@ type Workload struct {
 	Annotations map[string]string // the object's own
 	Ignore      []Ignore          // comments that take a finding back: # unthrottle:ignore K004 reason
 	Owner       string            // "Deployment/api" for a live object that another made; "" else
+	Made        *Made             // what it was rendered from; nil for what stands in a file, or is live
 	Copies      int               // pods of a live object that are as it says, or like this one; 0 for a file
 	Pod         Pod
 	Around      Around

@@ -34,7 +34,8 @@ type Decision struct {
 	Remedy  remedy.Remedy   // the one that was chosen; Leave with why, if none is carried out
 	Told    []remedy.Remedy // right for some programs, or not for a manifest to bring
 
-	change *change // nil if nothing is changed
+	change *change        // nil if nothing is changed
+	made   *workload.Made // what the workload was rendered from
 }
 
 // Changes reports whether the decision changes a manifest.
@@ -78,6 +79,8 @@ func Make(ctx context.Context, set *manifest.Set, known lint.Known, rules ...str
 				continue
 			}
 			d := decide(files[w.At.File], w, in, found)
+			d.made = w.Made
+			d.Finding.At = w.Made.Place(found.At)
 			p.Decisions = append(p.Decisions, d)
 			if d.Changes() {
 				changes++
@@ -95,14 +98,14 @@ func Make(ctx context.Context, set *manifest.Set, known lint.Known, rules ...str
 	}
 	for _, f := range set.Files {
 		d := files[f.Name]
-		if d == nil || len(d.batches) == 0 {
+		if d == nil || d.file != f || len(d.batches) == 0 {
 			continue
 		}
 		made, err := d.settle(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if len(made) > 0 {
+		if len(made) > 0 && !f.Made() {
 			file := File{Name: f.Name, Within: f.Within(), Old: f.Data, New: d.apply(made)}
 			for _, b := range made {
 				file.edits = append(file.edits, b.edits...)
@@ -151,6 +154,20 @@ func decide(in *document, w *workload.Workload, all containers, found lint.Findi
 	d.change = change
 	in.open = append(in.open, change)
 	return d
+}
+
+// LeaveMade takes back the changes of what was rendered: there is no file to write them into. As patches they are right.
+func (p *Plan) LeaveMade() {
+	for _, d := range p.Decisions {
+		switch {
+		case d.change == nil || d.made == nil:
+		case d.made.Chart != "":
+			d.leave("a template makes it: " + d.Remedy.String() + " in the values of " + d.made.String() +
+				", if they reach it; --as kustomize patches what is rendered")
+		default:
+			d.leave(d.made.String() + " makes it: " + d.Remedy.String() + " there")
+		}
+	}
 }
 
 // leave takes the change back.

@@ -333,6 +333,9 @@ func (p *Plan) TemplateOf(d *Decision) (t Template, ok bool) {
 		return t, false
 	}
 	w := d.change.w
+	if w.Made != nil {
+		return Template{Chart: w.Made.Chart, File: w.Made.File}, w.Made.Chart != ""
+	}
 	if t, ok := p.source(w); ok {
 		return t, true
 	}

@@ -44,7 +44,7 @@ type Changed struct {
 
 // NewFix tells what was decided.
 func NewFix(set *manifest.Set, p *fix.Plan) *Fix {
-	d := &Fix{Files: len(set.Files), Workloads: len(set.Workloads), Decisions: []Decision{}, Changed: []Changed{}, Problems: problems(set), nothing: nothing(set)}
+	d := &Fix{Files: set.Named(), Workloads: len(set.Workloads), Decisions: []Decision{}, Changed: []Changed{}, Problems: problems(set), nothing: nothing(set)}
 	for _, x := range p.Decisions {
 		d.Decisions = append(d.Decisions, Decision{x.Finding, x.Remedy, x.Changes(), x.Told})
 	}
@@ -76,11 +76,14 @@ func (d *Fix) verdict() string {
 	}
 	switch {
 	case d.Workloads == 0:
-		return "No workload was found."
+		return "No workload was found" + butUnread(d.Problems) + "."
 	case changes == 0:
-		return "Nothing to change in " + quantity.Plural(d.Workloads, "workload") + also + "."
+		return "Nothing to change in " + quantity.Plural(d.Workloads, "workload") + also + butUnread(d.Problems) + "."
 	case d.Written:
 		return quantity.Plural(changes, "change") + " written into " + quantity.Plural(len(d.Changed), "file") + also + "."
+	}
+	if len(d.Changed) == 0 { // what was rendered is no file: patches can change it
+		return quantity.Plural(changes, "change") + " to what was rendered" + also + "."
 	}
 	return quantity.Plural(changes, "change") + " in " + quantity.Plural(len(d.Changed), "file") + also + "."
 }

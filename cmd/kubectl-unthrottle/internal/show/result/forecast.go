@@ -72,7 +72,7 @@ func container(pod *forecast.Pod, w *workload.Workload, c *workload.Container, k
 	b := known.Of(w, c)
 	f := pod.Of(c, b, known.Nodes)
 	out := Container{
-		Workload: w.String(), Name: c.Name, At: c.At, Limit: f.Limit.String(), Known: b.Known, Other: b.Known && !b.Go(), Programs: []Program{},
+		Workload: w.String(), Name: c.Name, At: w.Made.Place(c.At), Limit: f.Limit.String(), Known: b.Known, Other: b.Known && !b.Go(), Programs: []Program{},
 	}
 	for _, line := range f.Lines { // all kinds on one node, then all on the next
 		ps := Ps{Procs: line.Procs, All: line.All, Right: line.Right, Wrong: line.Wrong, Why: line.Why, Fix: line.Fix}

@@ -65,7 +65,7 @@ type Problem struct {
 
 // NewLint looks at what was read. The error is the context's, or lint.ErrTooMany.
 func NewLint(ctx context.Context, set *manifest.Set, known lint.Known) (*Lint, error) {
-	d := &Lint{Files: len(set.Files), Workloads: len(set.Workloads), Findings: []lint.Finding{}, Problems: problems(set), nothing: nothing(set)}
+	d := &Lint{Files: set.Named(), Workloads: len(set.Workloads), Findings: []lint.Finding{}, Problems: problems(set), nothing: nothing(set)}
 	told := map[string]bool{}
 	d.named = map[string]string{}
 	for _, w := range set.Workloads {
@@ -75,6 +75,7 @@ func NewLint(ctx context.Context, set *manifest.Set, known lint.Known) (*Lint, e
 			return nil, err
 		}
 		for _, f := range findings {
+			f.At = w.Made.Place(f.At)
 			if w.Owner != "" && told[w.Namespace+"\n"+w.Owner+"\n"+same(f)] {
 				continue // pods that differ from their template, and not in this
 			}
@@ -106,10 +107,10 @@ func nothing(set *manifest.Set) string {
 	switch {
 	case len(set.Workloads) > 0:
 		return ""
-	case len(set.Files) == 1:
+	case set.Named() == 1:
 		return "no workload was found in " + set.Files[0].Name
 	}
-	return "no workload was found in " + quantity.Plural(len(set.Files), "file")
+	return "no workload was found in " + quantity.Plural(set.Named(), "file")
 }
 
 // problems are those of what was read.
@@ -213,11 +214,11 @@ func (d *Lint) verdict() string {
 	case d.Workloads == 0 && d.Cluster != nil && d.Cluster.Namespace != "":
 		return "No workload was found in namespace " + d.Cluster.Namespace + "."
 	case d.Workloads == 0:
-		return "No workload was found."
+		return "No workload was found" + butUnread(d.Problems) + "."
 	case len(d.Findings) == 0 && d.Baseline != nil && d.Baseline.Known > 0:
 		return "No new findings" + in + "."
 	case len(d.Findings) == 0:
-		return "No findings" + in + "."
+		return "No findings" + in + butUnread(d.Problems) + "."
 	}
 	counts := map[finding.Severity]int{}
 	for _, f := range d.Findings {
@@ -240,6 +241,18 @@ func plural(n int, one, many string) string {
 		return "1 " + one
 	}
 	return fmt.Sprintf("%d %s", n, many)
+}
+
+// butUnread says what nothing is known of, after an answer that would look like all is well.
+func butUnread(problems []Problem) string {
+	switch n := unread(problems); n {
+	case 0:
+		return ""
+	case 1:
+		return ", but 1 thing was not read"
+	default:
+		return fmt.Sprintf(", but %d things were not read", n)
+	}
 }
 
 // Nothing says where no workload was found; "" if there is one.

@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/input"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/manifest"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/render"
+)
+
+// renders is the argument with which this program renders what it reads from standard input, for itself. Nobody types it.
+const renders = "__render"
+
+// charts are the flags about charts that are named.
+type charts struct {
+	values         []string // files
+	set, setString []string
+	kube           string
+}
+
+// ofCharts are the flags that mean nothing without a chart.
+var ofCharts = []string{"values", "set", "set-string", "kube-version"}
+
+func (c *charts) flags(flags *pflag.FlagSet) {
+	flags.StringArrayVar(&c.values, "values", nil, "FILE\tvalues, as helm's --values; may be repeated")
+	flags.StringArrayVar(&c.set, "set", nil, "KEY=VALUE\ta value, as helm's --set; may be repeated")
+	flags.StringArrayVar(&c.setString, "set-string", nil, "KEY=VALUE\ta value that is text, as helm's --set-string; may be repeated")
+	flags.StringVar(&c.kube, "kube-version", "", "V\tthe version of Kubernetes that it is rendered for")
+}
+
+// check refuses values where no chart is named.
+func (c *charts) check(l *verb.Flags, names []string) error {
+	given := l.FirstGiven(ofCharts...)
+	if given == "" || slices.ContainsFunc(names, isChart) {
+		return nil
+	}
+	return hint.Usage("kubectl unthrottle "+l.Cmd.Name()+" --"+given+" … CHART, which is a directory with a Chart.yaml, or a .tgz",
+		"--%s is for a chart, and none is named", given)
+}
+
+func isChart(name string) bool {
+	if manifest.IsPacked(name) {
+		return true
+	}
+	_, err := os.Stat(filepath.Join(name, "Chart.yaml"))
+	return err == nil
+}
+
+// mostValues is how large a file of values may be.
+const mostValues = 5 << 20
+
+// rendering makes what renders, and says how to end it.
+func (c *charts) rendering(ctx context.Context, stdin io.Reader) (r manifest.Rendering, end func(), err error) {
+	r.Chart = render.Request{Set: c.set, SetString: c.setString, Kube: strings.TrimPrefix(c.kube, "v")}
+	for _, name := range c.values {
+		data, err := readValues(ctx, name, stdin)
+		if err != nil {
+			return r, nil, fmt.Errorf("--values %s: %w", name, err)
+		}
+		r.Chart.Values = append(r.Chart.Values, render.File{Name: name, Data: data})
+	}
+	if !canRender {
+		r.By = unable{}
+		return r, func() {}, nil
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return r, nil, fmt.Errorf("looking for this program, which renders charts in a process of its own: %w", err)
+	}
+	by := &render.Renderer{Command: func() *exec.Cmd {
+		cmd := exec.Command(self, renders)
+		cmd.Args[0] = os.Args[0]
+		cmd.Env = []string{} // values are all that a chart gets
+		return cmd
+	}}
+	r.By = by
+	return r, by.Close, nil
+}
+
+// unable is what renders in a build that doesn't: what is not rendered has to be told.
+type unable struct{}
+
+func (unable) Render(context.Context, render.Request) (*render.Reply, error) {
+	return nil, errors.New("this build is for nodes and webhooks, and has nothing to render with; others have it")
+}
+
+func readValues(ctx context.Context, name string, stdin io.Reader) ([]byte, error) {
+	f, err := input.Open(ctx, name, stdin)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, mostValues+1))
+	if err == nil && len(data) > mostValues {
+		err = fmt.Errorf("it has more than %d MiB", mostValues>>20)
+	}
+	return data, err
+}

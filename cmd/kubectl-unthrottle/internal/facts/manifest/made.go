@@ -1,0 +1,360 @@
+package manifest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/render"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/workload"
+)
+
+// Rendering says how charts and kustomizations are rendered. The zero value renders none.
+type Rendering struct {
+	By interface {
+		Render(context.Context, render.Request) (*render.Reply, error)
+	}
+	// Chart has values and names for charts that are named themselves. Those that are found take their own.
+	Chart render.Request
+	// NoKustomizations leaves kustomizations to their files, as what changes files does.
+	NoKustomizations bool
+}
+
+// given says whether there are values.
+func given(q render.Request) bool { return len(q.Values)+len(q.Set)+len(q.SetString) > 0 }
+
+// mostRendering is how long all of them may take together.
+const mostRendering = 10 * time.Minute
+
+// Bounds on the directory of a chart. Helm takes no larger files, and no more of them together.
+const (
+	mostChartFile  = 5 << 20
+	mostChartBytes = 100 << 20
+	mostChartFiles = 20_000
+	mostChartDepth = 50
+	mostTests      = 20 // files of values that a chart is tested with, to find one that it renders with
+)
+
+// Sources are what is rendered before anything is read.
+type sources struct {
+	charts  []*chart
+	folders []*folder       // kustomizations
+	tried   map[string]bool // charts' directories and kustomizations' files
+	done    map[string]bool // those that were rendered: what they are made of is not read by itself
+	part    map[string]string
+}
+
+// A chart is one to be rendered.
+type chart struct {
+	tree *tree
+	dir  string // its directory, in the tree
+	file string // or itself, packed
+}
+
+// A folder is a kustomization.
+type folder struct {
+	tree   *tree
+	file   string
+	refers []string // absolute
+	files  []string // absolute: its resources that are files, or may be
+	part   bool     // a component, which others take
+}
+
+// IsPacked reports whether a file is a chart in one, as helm package makes it.
+func IsPacked(name string) bool { return strings.HasSuffix(name, ".tgz") }
+
+// chart keeps a chart's directory that was found.
+func (r *reader) chart(t *tree, dir string) {
+	if r.options.Rendering.By != nil {
+		r.sources.charts = append(r.sources.charts, &chart{tree: t, dir: dir})
+	}
+}
+
+// told says whether a chart was tried to be rendered: then it is told why not, if not.
+func (s *sources) told(dir string) bool { return dir != "" && s.tried[dir] }
+
+// skip says why a file is not read by itself, or "".
+func (s *sources) skip(in input) string {
+	if in.top != "" && s.done[in.top] {
+		return "a template of a Helm chart, which is rendered"
+	}
+	if len(s.part) > 0 && in.tree != nil {
+		return s.part[absolute(in.name)]
+	}
+	return ""
+}
+
+// renderAll renders all that was found. What can't be is a problem, and is never passed over: what it says is not known.
+func (r *reader) renderAll(ctx context.Context) error {
+	s := &r.sources
+	s.tried, s.done, s.part = map[string]bool{}, map[string]bool{}, map[string]string{}
+	begin := time.Now()
+	late := func() bool { return time.Since(begin) > mostRendering }
+	for _, c := range s.charts {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		r.renderChart(ctx, c, late())
+	}
+	for _, k := range s.tops() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		r.renderFolder(ctx, k, late())
+	}
+	return ctx.Err()
+}
+
+var errLate = &render.Failure{Kind: render.TooSlow, Text: "the others took 10 minutes together"}
+
+func (r *reader) renderChart(ctx context.Context, c *chart, late bool) {
+	name, file := c.dir, filepath.Join(c.dir, "Chart.yaml")
+	if c.tree == nil {
+		name, file = c.file, c.file
+	}
+	r.sources.tried[name] = true
+	q := render.Request{}
+	if c.tree == nil || c.dir == c.tree.dir {
+		q = r.options.Rendering.Chart
+	}
+	var err error
+	if c.tree == nil {
+		q.Packed, err = readFile(ctx, input{name: c.file}, mostChartBytes)
+	} else {
+		q.Files, err = chartFiles(ctx, c.tree, c.dir)
+	}
+	if err == nil && late {
+		err = errLate
+	}
+	at := workload.Position{File: file}
+	var reply *render.Reply
+	if err == nil {
+		reply, err = r.options.Rendering.By.Render(ctx, q)
+		if tests := testValues(q.Files); broken(err) && !given(q) && len(tests) > 0 {
+			for _, values := range tests {
+				with := q
+				with.Values = []render.File{values}
+				if again, bad := r.options.Rendering.By.Render(ctx, with); bad == nil {
+					reply, err = again, nil
+					r.problem(nil, at, Note, "", "it does not render by itself, and is rendered with %s", values.Name)
+					break
+				}
+			}
+		}
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	var failed *render.Failure
+	switch errors.As(err, &failed); {
+	case failed != nil && failed.Kind == render.Nothing:
+		r.sources.done[name] = true
+		r.problem(nil, at, Note, "", "%s: there is nothing to render", failed.Text)
+	case err != nil:
+		hint := ""
+		switch {
+		case failed == nil || failed.Kind == render.TooSlow || failed.Kind == render.TooLarge:
+		case failed.Kind == render.Missing:
+			hint = "helm dependency build " + name
+		case c.tree == nil || c.dir == c.tree.dir:
+			hint = "--values FILE and --set KEY=VALUE give it values"
+		default:
+			hint = "name it by itself, with --values FILE or --set KEY=VALUE"
+		}
+		r.problem(nil, at, Error, hint, "the chart is not rendered: %s", long(err.Error()))
+	default:
+		r.sources.done[name] = true
+		r.chartText(ctx, c, name, q.Files, reply)
+	}
+}
+
+func broken(err error) bool {
+	var failed *render.Failure
+	return errors.As(err, &failed) && failed.Kind == render.Broken
+}
+
+// long makes an error of a library fit into a message, on one line.
+func long(text string) string {
+	const most = 300
+	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " ")
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return text
+}
+
+// testValues are the files of values that a chart is tested with, as helm's chart-testing has them.
+func testValues(files []render.File) (tests []render.File) {
+	for _, f := range files {
+		if ok, _ := path.Match("ci/*-values.yaml", f.Name); ok && len(tests) < mostTests {
+			tests = append(tests, f)
+		}
+	}
+	return tests
+}
+
+// chartFiles reads the directory of a chart. A link that leads out of what was named is not followed.
+func chartFiles(ctx context.Context, t *tree, dir string) (files []render.File, err error) {
+	total := 0
+	var list func(dir, below string, depth int) error
+	list = func(dir, below string, depth int) error {
+		if depth > mostChartDepth {
+			return fmt.Errorf("its directories are more than %d deep", mostChartDepth)
+		}
+		entries, err := t.entries(dir)
+		if err != nil {
+			return fmt.Errorf("reading %s: %w", dir, cause(err))
+		}
+		for _, e := range entries {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			name, rel := filepath.Join(dir, e.Name()), path.Join(below, e.Name())
+			mode := e.Type()
+			if mode&fs.ModeSymlink != 0 {
+				info, err := t.root.Stat(t.below(name))
+				switch {
+				case errors.Is(err, fs.ErrNotExist):
+					continue
+				case err != nil:
+					return fmt.Errorf("%s is a link that leads out of %s", name, t.dir)
+				}
+				mode = info.Mode().Type()
+			}
+			switch {
+			case mode.IsDir() && (e.Name() == ".git" || e.Name() == "node_modules"):
+			case mode.IsDir():
+				if err := list(name, rel, depth+1); err != nil {
+					return err
+				}
+			case mode.IsRegular():
+				data, err := readFile(ctx, input{name: name, tree: t}, mostChartFile)
+				if errors.Is(err, errTooLarge) && !strings.HasPrefix(rel, "templates/") && !strings.HasPrefix(rel, "charts/") {
+					continue // Helm refuses it, unless .helmignore names it: no template is missed
+				}
+				if err != nil {
+					return fmt.Errorf("reading %s: %w", name, cause(err))
+				}
+				total += len(data)
+				files = append(files, render.File{Name: rel, Data: data})
+				if total > mostChartBytes || len(files) > mostChartFiles {
+					return fmt.Errorf("it has more than %d MiB, or %d files", mostChartBytes>>20, mostChartFiles)
+				}
+			}
+		}
+		return nil
+	}
+	return files, list(dir, "", 0)
+}
+
+func cause(err error) error {
+	var of *fs.PathError
+	if errors.As(err, &of) {
+		return of.Err
+	}
+	return err
+}
+
+// chartText reads what a chart was rendered to, template by template.
+func (r *reader) chartText(ctx context.Context, c *chart, name string, files []render.File, reply *render.Reply) {
+	var texts made
+	for _, d := range reply.Documents {
+		texts.add(templateOf(d.Source, files), "---\n# Source: "+d.Source+"\n"+d.Text+"\n")
+	}
+	for _, t := range texts.all {
+		m := &workload.Made{Chart: name}
+		f := &File{Name: name, made: m, found: c.tree != nil, in: name}
+		if c.tree == nil {
+			f.in = filepath.Dir(name)
+		} else {
+			f.within = c.tree.dir
+		}
+		if t.source != "" {
+			f.Name = filepath.Join(name, filepath.FromSlash(t.source))
+			m.File = f.Name
+			i := slices.IndexFunc(files, func(f render.File) bool { return f.Name == t.source })
+			if !IsPacked(t.source) {
+				m.Lines = align([]byte(t.text.String()), files[i].Data)
+			}
+		}
+		r.madeFile(ctx, f, t.text.Bytes())
+	}
+}
+
+// made are texts by what they were made of, in the order in which they come.
+type made struct {
+	all []*madeText
+	by  map[string]*madeText
+}
+
+type madeText struct {
+	source string
+	text   bytes.Buffer
+}
+
+func (m *made) add(source, text string) {
+	t := m.by[source]
+	if t == nil {
+		if m.by == nil {
+			m.by = map[string]*madeText{}
+		}
+		t = &madeText{source: source}
+		m.by[source] = t
+		m.all = append(m.all, t)
+	}
+	t.text.WriteString(text)
+}
+
+// madeFile reads a text that was rendered.
+func (r *reader) madeFile(ctx context.Context, f *File, data []byte) {
+	if r.excluded(f.Name) {
+		return
+	}
+	f.Data = data
+	f.lines = newLines(data, 0)
+	r.set.Files = append(r.set.Files, f)
+	r.units(ctx, f, 0)
+}
+
+// templateOf is the file of a chart that helm calls shop/charts/sub/templates/a.yaml: by its name, else the only one whose name ends
+// alike, else the packed chart that it is in, else "".
+func templateOf(source string, files []render.File) string {
+	_, name, _ := strings.Cut(source, "/")
+	has := func(is func(string) bool) string {
+		found := ""
+		for _, f := range files {
+			if is(f.Name) {
+				if found != "" {
+					return ""
+				}
+				found = f.Name
+			}
+		}
+		return found
+	}
+	if has(func(n string) bool { return n == name }) != "" {
+		return name
+	}
+	sub, in := name, ""
+	for {
+		_, rest, ok := strings.Cut(sub, "charts/")
+		if !ok {
+			break
+		}
+		in, sub, _ = strings.Cut(rest, "/")
+	}
+	if in == "" {
+		return ""
+	}
+	if found := has(func(n string) bool { return strings.HasPrefix(n, "charts/") && strings.HasSuffix(n, "/"+sub) }); found != "" {
+		return found
+	}
+	return has(func(n string) bool { return IsPacked(n) && strings.HasPrefix(path.Base(n), in+"-") })
+}
