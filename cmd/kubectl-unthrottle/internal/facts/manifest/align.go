@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/workload"
 )
@@ -13,10 +14,15 @@ const shortestLine = 4
 // that has a template where the text has a value. Of several it is the next one after the line before. A line that the file does not
 // have, as it comes from a value, is that of the last line before it that the file has.
 func align(text, file []byte) []workload.Line {
-	var columns []int
+	var columns, document []int
+	documents := 0
 	same, begins := map[string][]int{}, map[string][]int{}
 	for line := range bytes.Lines(file) {
 		columns = append(columns, begin(line))
+		if isMarker(line) {
+			documents++
+		}
+		document = append(document, documents)
 		said := bare(line)
 		if len(said) < shortestLine {
 			continue
@@ -30,15 +36,25 @@ func align(text, file []byte) []workload.Line {
 		}
 	}
 	var lines []workload.Line
-	last := -1
+	last, most := -1, 0
+	var alike []int
+	if documents > 0 {
+		alike = likest(text, same, document)
+	}
 	for line := range bytes.Lines(text) {
 		if isMarker(line) {
 			last = -1
+			most++
 		}
 		said := bare(line)
 		at := same[string(said)]
 		if i := bytes.IndexByte(said, ':'); at == nil && i >= 0 {
 			at = begins[string(said[:i+1])]
+		}
+		if len(at) > 0 && alike != nil {
+			if in := slices.DeleteFunc(slices.Clone(at), func(n int) bool { return document[n] != alike[most] }); len(in) > 0 {
+				at = in
+			}
 		}
 		if len(at) > 0 {
 			last = next(at, last)
@@ -59,6 +75,43 @@ func align(text, file []byte) []workload.Line {
 // begin is the column in which a line begins.
 func begin(line []byte) int { return 1 + len(line) - len(bytes.TrimLeft(line, " ")) }
 
+// commonest is in how many places a line may stand that says which document of a file it is of.
+const commonest = 50
+
+// likest is, for each document of a text, the document of the file that has most of its lines.
+func likest(text []byte, same map[string][]int, document []int) []int {
+	all := []int{0}
+	counts := map[int]int{}
+	end := func() {
+		best := 0
+		for d, n := range counts {
+			if n > counts[best] || n == counts[best] && d < best {
+				best = d
+			}
+		}
+		all[len(all)-1] = best
+		clear(counts)
+	}
+	for line := range bytes.Lines(text) {
+		if isMarker(line) {
+			end()
+			all = append(all, 0)
+		}
+		// A line counts the more the fewer there are of it.
+		if at := same[string(bare(line))]; len(at) <= commonest {
+			before := -1
+			for _, n := range at {
+				if d := document[n]; d != before {
+					before = d
+					counts[d] += 1000 / len(at)
+				}
+			}
+		}
+	}
+	end()
+	return all
+}
+
 // next is the first of some lines after one, or else the first of all.
 func next(lines []int, after int) int {
 	for _, n := range lines {
@@ -69,8 +122,11 @@ func next(lines []int, after int) int {
 	return lines[0]
 }
 
-// bare is what a line says, without its place in a list.
+// bare is what a line says, without its place in a list and a comment behind it.
 func bare(line []byte) []byte {
+	if i := bytes.Index(line, []byte(" #")); i > 0 && !bytes.ContainsAny(line[:i], "\"'") {
+		line = line[:i]
+	}
 	line = bytes.TrimSpace(line)
 	return bytes.TrimLeft(bytes.TrimPrefix(line, []byte("- ")), " ")
 }

@@ -71,6 +71,11 @@ func (r *reader) find(ctx context.Context, names []string) []input {
 		case r.options.Rendering.By != nil && IsPacked(name):
 			r.sources.charts = append(r.sources.charts, &chart{file: name})
 		default:
+			if isKustomization(filepath.Base(name)) {
+				if data, err := readFile(ctx, input{name: name}, maxObject); err == nil {
+					r.kustomized(nil, name, data)
+				}
+			}
 			w.add(input{name: name})
 		}
 	}

@@ -58,15 +58,6 @@ type chart struct {
 	file string // or itself, packed
 }
 
-// A folder is a kustomization.
-type folder struct {
-	tree   *tree
-	file   string
-	refers []string // absolute
-	files  []string // absolute: its resources that are files, or may be
-	part   bool     // a component, which others take
-}
-
 // IsPacked reports whether a file is a chart in one, as helm package makes it.
 func IsPacked(name string) bool { return strings.HasSuffix(name, ".tgz") }
 
@@ -103,7 +94,7 @@ func (r *reader) renderAll(ctx context.Context) error {
 		}
 		r.renderChart(ctx, c, late())
 	}
-	for _, k := range s.tops() {
+	for _, k := range s.tops(ctx) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}

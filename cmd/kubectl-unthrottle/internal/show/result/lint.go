@@ -76,6 +76,13 @@ func NewLint(ctx context.Context, set *manifest.Set, known lint.Known) (*Lint, e
 		}
 		for _, f := range findings {
 			f.At = w.Made.Place(f.At)
+			if w.Made != nil && w.Made.Kustomization != "" { // several overlays may take one file, and call what is in it as they like
+				key := strings.Join([]string{f.At.String(), w.Kind, same(f)}, "\n")
+				if f.At.Line > 0 && told[key] {
+					continue
+				}
+				told[key] = true
+			}
 			if w.Owner != "" && told[w.Namespace+"\n"+w.Owner+"\n"+same(f)] {
 				continue // pods that differ from their template, and not in this
 			}

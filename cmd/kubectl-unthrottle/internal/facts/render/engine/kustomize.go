@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"sigs.k8s.io/kustomize/api/krusty"
@@ -70,8 +71,17 @@ func refused(err error) error {
 	case strings.Contains(text, "--enable-helm"):
 		return failed(render.Remote, "it takes a Helm chart, which only helm can fetch")
 	}
+	if strings.Contains(text, "cycle detected") {
+		return failed(render.Broken, "it and another one take each other: a cycle")
+	}
+	// Kustomize tries each name as a file and as a directory, and tells both ways at once.
+	if m := tried.FindStringSubmatch(text); m != nil {
+		return failed(render.Broken, "%s: %s", m[1], m[2])
+	}
 	return failed(render.Broken, "%s", text)
 }
+
+var tried = regexp.MustCompile(`accumulation err='accumulating resources from '([^']+)': (.+?)': (?:must build at directory|failed to run)`)
 
 // What the files of a kustomization may have.
 const (
