@@ -107,7 +107,7 @@ func (o *fixer) run(ctx context.Context, args []string) error {
 		return o.results.Drop(err)
 	}
 	defer end()
-	rendering.NoKustomizations = true // the files that they take are what can be changed
+	rendering.Keep = true // the files that kustomizations take are what can be changed
 	options := manifest.Options{Stdin: o.stdio.In, Whole: o.stdout, Rendering: rendering}
 	if !o.stdout { // which is of the one file that is named
 		options.Exclude = o.given.project.excludes

@@ -28,7 +28,7 @@ func (k *folder) dir() string { return filepath.Dir(k.file) }
 
 // kustomized keeps a kustomization that was found or named.
 func (r *reader) kustomized(t *tree, file string, data []byte) {
-	if r.options.Rendering.By == nil || r.options.Rendering.NoKustomizations {
+	if r.options.Rendering.By == nil {
 		return
 	}
 	k := folderOf(file, data)

@@ -23,8 +23,8 @@ type Rendering struct {
 	}
 	// Chart has values and names for charts that are named themselves. Those that are found take their own.
 	Chart render.Request
-	// NoKustomizations leaves kustomizations to their files, as what changes files does.
-	NoKustomizations bool
+	// Keep has the files that kustomizations take read by themselves, too, as what changes files wants them.
+	Keep bool
 }
 
 // given says whether there are values.

@@ -94,7 +94,8 @@ type File struct {
 	within   string // that directory, as it was given
 	live     bool   // it is an object of an API server, and has no lines
 
-	made *workload.Made // it was rendered, and is no file
+	made  *workload.Made // it was rendered, and is no file
+	taken bool           // by a kustomization that is rendered
 }
 
 // A unit is a piece of a file that is parsed by itself: a document, or an object of a long list.
@@ -112,6 +113,9 @@ type list struct{ kind, version string }
 
 // Within is the directory that was named, and in which the file was found; "" if the file itself was named.
 func (f *File) Within() string { return f.within }
+
+// Taken reports whether a kustomization takes the file, and was rendered: then the rendering says what is applied.
+func (f *File) Taken() bool { return f.taken }
 
 // Made reports whether the file is a rendering, which has the name of what it was rendered from.
 func (f *File) Made() bool { return f.made != nil }

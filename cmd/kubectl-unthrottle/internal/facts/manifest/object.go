@@ -22,7 +22,9 @@ func (r *reader) read(ctx context.Context, in input) {
 	}
 	r.set.Files = append(r.set.Files, f)
 	if in.skip == "" {
-		in.skip = r.sources.skip(in)
+		if in.skip = r.sources.skip(in); in.skip != "" && in.top == "" && r.options.Rendering.Keep {
+			in.skip, f.taken = "", true
+		}
 	}
 	if in.skip != "" {
 		f.Skipped = in.skip

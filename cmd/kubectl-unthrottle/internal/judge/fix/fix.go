@@ -55,12 +55,16 @@ const mostChanges = 20_000
 // Make decides about each finding of the rules (none: of all), and makes the changes.
 func Make(ctx context.Context, set *manifest.Set, known lint.Known, rules ...string) (*Plan, error) {
 	p := &Plan{}
-	files := map[string]*document{}
+	files := map[origin]*document{}
 	changes := 0
 	for _, f := range set.Files {
 		if f.Data != nil {
-			files[f.Name] = &document{file: f}
+			files[origin{f.Name, f.Made()}] = &document{file: f}
 		}
+	}
+	applied, err := appliedOf(ctx, set, known)
+	if err != nil {
+		return nil, err
 	}
 	for i, w := range set.Workloads {
 		if err := ctx.Err(); err != nil {
@@ -71,6 +75,7 @@ func Make(ctx context.Context, set *manifest.Set, known lint.Known, rules ...str
 			return nil, err
 		}
 		in := containersOf(w)
+		document := files[origin{w.At.File, w.Made != nil}]
 		for _, found := range findings {
 			if err := ctx.Err(); err != nil {
 				return nil, err
@@ -78,8 +83,17 @@ func Make(ctx context.Context, set *manifest.Set, known lint.Known, rules ...str
 			if len(found.Remedies) == 0 || len(rules) > 0 && !slices.Contains(rules, found.Rule) {
 				continue
 			}
-			d := decide(files[w.At.File], w, in, found)
+			if applied.known(w, found) {
+				continue // it is told of the file
+			}
+			d := decide(document, w, in, found)
 			d.made = w.Made
+			if d.Changes() && document.file.Taken() {
+				if why := applied.against(w, d); why != "" {
+					document.open = slices.DeleteFunc(document.open, func(c *change) bool { return c == d.change })
+					d.leave(why)
+				}
+			}
 			d.Finding.At = w.Made.Place(found.At)
 			p.Decisions = append(p.Decisions, d)
 			if d.Changes() {
@@ -92,12 +106,12 @@ func Make(ctx context.Context, set *manifest.Set, known lint.Known, rules ...str
 		case changes > mostChanges:
 			return nil, hint.With(fmt.Errorf("more than %d changes", mostChanges), "name fewer files, or one rule at a time: --rule")
 		}
-		if d := files[w.At.File]; d != nil && (i+1 == len(set.Workloads) || set.Workloads[i+1].At != w.At) {
+		if d := document; d != nil && (i+1 == len(set.Workloads) || set.Workloads[i+1].At != w.At) {
 			d.close()
 		}
 	}
 	for _, f := range set.Files {
-		d := files[f.Name]
+		d := files[origin{f.Name, f.Made()}]
 		if d == nil || d.file != f || len(d.batches) == 0 {
 			continue
 		}
@@ -154,20 +168,6 @@ func decide(in *document, w *workload.Workload, all containers, found lint.Findi
 	d.change = change
 	in.open = append(in.open, change)
 	return d
-}
-
-// LeaveMade takes back the changes of what was rendered: there is no file to write them into. As patches they are right.
-func (p *Plan) LeaveMade() {
-	for _, d := range p.Decisions {
-		switch {
-		case d.change == nil || d.made == nil:
-		case d.made.Chart != "":
-			d.leave("a template makes it: " + d.Remedy.String() + " in the values of " + d.made.String() +
-				", if they reach it; --as kustomize patches what is rendered")
-		default:
-			d.leave(d.made.String() + " makes it: " + d.Remedy.String() + " there")
-		}
-	}
 }
 
 // leave takes the change back.
