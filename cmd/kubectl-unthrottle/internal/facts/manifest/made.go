@@ -272,7 +272,7 @@ func (r *reader) chartText(ctx context.Context, c *chart, name string, files []r
 			m.File = f.Name
 			i := slices.IndexFunc(files, func(f render.File) bool { return f.Name == t.source })
 			if !IsPacked(t.source) {
-				m.Lines = align([]byte(t.text.String()), files[i].Data)
+				m.Lines = align(t.text.Bytes(), files[i].Data)
 			}
 		}
 		r.madeFile(ctx, f, t.text.Bytes())

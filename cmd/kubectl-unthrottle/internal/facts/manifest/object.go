@@ -68,7 +68,7 @@ func (r *reader) read(ctx context.Context, in input) {
 	if helm := helmContent(in.name, f.Data); helm != "" {
 		f.Skipped, f.Data = helm, nil
 		if !f.found {
-			r.problem(f, workload.Position{File: f.Name}, Note, "render the chart: helm template CHART | kubectl unthrottle lint -", "%s", helm)
+			r.problem(f, workload.Position{File: f.Name}, Note, "name the directory of the chart", "%s", helm)
 		}
 		return
 	}

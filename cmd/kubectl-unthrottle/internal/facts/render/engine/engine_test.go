@@ -1,8 +1,12 @@
 package engine_test
 
 import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -239,6 +243,56 @@ func TestKustomizationRefused(t *testing.T) {
 		}
 		if _, err := os.Stat(filepath.Join(dir, "k", "ran")); err == nil {
 			t.Errorf("%s: a program ran", c.name)
+		}
+	}
+}
+
+// packed makes a chart in one file, of names and texts by turns.
+func packed(t *testing.T, pairs ...string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	w := tar.NewWriter(z)
+	for i := 0; i < len(pairs); i += 2 {
+		err := w.WriteHeader(&tar.Header{Name: "shop/" + pairs[i], Mode: 0o644, Size: int64(len(pairs[i+1]))})
+		if _, bad := w.Write([]byte(pairs[i+1])); errors.Join(err, bad) != nil {
+			t.Fatal(err, bad)
+		}
+	}
+	if err := errors.Join(w.Close(), z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// TestPacked has packed charts, of which some unpack to far more than they are.
+func TestPacked(t *testing.T) {
+	r := renderer(t)
+	zeros := strings.Repeat("\x00", 6<<20)
+	many := []string{"Chart.yaml", chartYAML}
+	for i := range 30 {
+		many = append(many, fmt.Sprintf("files/%d", i), zeros[:4<<20])
+	}
+	var nested []string
+	most := string(packed(t, many[:2+2*24]...))
+	for i := range 8 { // each unpacks to less than 100 MiB
+		nested = append(nested, fmt.Sprintf("charts/c%d-1.tgz", i), most)
+	}
+	for _, c := range []struct {
+		name string
+		data []byte
+		kind render.Kind // "": it is rendered
+		says string
+	}{
+		{"good", packed(t, "Chart.yaml", chartYAML, "templates/a.yaml", "kind: Namespace\n"), "", ""},
+		{"a large file", packed(t, "Chart.yaml", chartYAML, "templates/a.yaml", zeros), render.Broken, "larger than the maximum"},
+		{"many files", packed(t, many...), render.Broken, "larger than the maximum"},
+		{"charts in charts", packed(t, append([]string{"Chart.yaml", chartYAML}, nested...)...), render.TooLarge, "memory"},
+		{"a name that leads out", packed(t, "Chart.yaml", chartYAML, "../../etc/x", ""), render.Broken, ""},
+	} {
+		got, err := r.Render(t.Context(), render.Request{Packed: c.data, Memory: 256 << 20})
+		if kindOf(err) != c.kind || c.kind == "" && (err != nil || len(got.Documents) != 1) || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s, %d bytes: %q %v", c.name, len(c.data), kindOf(err), err)
 		}
 	}
 }

@@ -19,8 +19,12 @@ import (
 // kustomization does what kustomize build does without any flags: files are read below the kustomizations' own directories only, no
 // plugin runs, and no chart is inflated.
 func kustomization(q render.Request) (*render.Reply, error) {
-	defer openapi.ResetOpenAPI() // a kustomization may bring a schema of its own
 	disk := &guarded{FileSystem: filesys.MakeFsOnDisk(), root: q.Directory, left: mostRead}
+	defer func() {
+		if disk.schema { // it is the process's until it is taken away; to read Kubernetes' own again takes 0.1 s
+			openapi.ResetOpenAPI()
+		}
+	}()
 	found, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(disk, q.Directory)
 	if err != nil && !disk.own { // what was added may be what it does not read
 		disk.own, disk.left = true, mostRead
@@ -93,9 +97,10 @@ const (
 // each object is from.
 type guarded struct {
 	filesys.FileSystem
-	root string
-	left int64
-	own  bool // the kustomization is read as it is: it asks for that itself, or does not take the line
+	root   string
+	left   int64
+	schema bool // a kustomization may bring a schema of its own
+	own    bool // the kustomization is read as it is: it asks for that itself, or does not take the line
 }
 
 func (g *guarded) ReadFile(name string) ([]byte, error) {
@@ -117,6 +122,7 @@ func (g *guarded) ReadFile(name string) ([]byte, error) {
 	}
 	switch filepath.Base(name) {
 	case "kustomization.yaml", "kustomization.yml", "Kustomization":
+		g.schema = g.schema || bytes.Contains(data, []byte("openapi"))
 		if dir, err := filepath.EvalSymlinks(g.root); err == nil && filepath.Dir(name) == dir {
 			if g.own = g.own || bytes.Contains(data, []byte("buildMetadata")); !g.own {
 				data = append(bytes.TrimRight(data, "\n \t"), "\nbuildMetadata: [originAnnotations]\n"...)
