@@ -59,6 +59,8 @@ func folderOf(file string, data []byte) *folder {
 	k := &folder{file: file, part: says.Kind == "Component"}
 	for _, name := range slices.Concat(says.Resources, says.Bases, says.Components, says.Generators, says.Transformers, says.Validators) {
 		switch {
+		case len(k.takes)+len(k.remote) >= mostTakes:
+			return k
 		case isRemote(name):
 			k.remote = append(k.remote, name)
 		case name != "" && !strings.Contains(name, "\n"):
@@ -75,8 +77,11 @@ func isRemote(name string) bool {
 		strings.HasPrefix(name, "git::") || host == "github.com" || host == "gitlab.com" || host == "bitbucket.org"
 }
 
-// mostTaken is how many kustomizations one may be made of.
-const mostTaken = 1000
+// Bounds on what is kept of kustomizations, however many of them take the same ones. Files beyond are read by themselves.
+const (
+	mostTaken = 1000   // kustomizations that one may be made of
+	mostTakes = 10_000 // names in one
+)
 
 // A taken is all that a kustomization is made of.
 type taken struct {
@@ -88,9 +93,11 @@ type taken struct {
 // takenBy goes through what a kustomization takes. Those that were found are known; others, as of a base elsewhere, are read as kustomize
 // reads them.
 func (s *sources) takenBy(ctx context.Context, k *folder) taken {
-	known := map[string]*folder{}
-	for _, f := range s.folders {
-		known[absolute(f.dir())] = f
+	if s.known == nil {
+		s.known = map[string]*folder{}
+		for _, f := range s.folders {
+			s.known[absolute(f.dir())] = f
+		}
 	}
 	all := taken{files: map[string]bool{}}
 	seen := map[*folder]bool{}
@@ -102,10 +109,10 @@ func (s *sources) takenBy(ctx context.Context, k *folder) taken {
 		seen[f] = true
 		all.folders, all.remote = append(all.folders, f), append(all.remote, f.remote...)
 		for _, name := range f.takes {
-			next, ok := known[name]
+			next, ok := s.known[name]
 			if !ok {
 				next = readFolder(ctx, name)
-				known[name] = next
+				s.known[name] = next
 			}
 			if next == nil {
 				all.files[name] = true

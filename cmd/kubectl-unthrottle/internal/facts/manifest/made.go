@@ -6,11 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/render"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/workload"
@@ -45,9 +48,10 @@ const (
 // Sources are what is rendered before anything is read.
 type sources struct {
 	charts  []*chart
-	folders []*folder       // kustomizations
-	tried   map[string]bool // charts' directories and kustomizations' files
-	done    map[string]bool // those that were rendered: what they are made of is not read by itself
+	folders []*folder          // kustomizations
+	known   map[string]*folder // by their absolute directories, also of those that were not found; nil: there is none
+	tried   map[string]bool    // charts' directories and kustomizations' files
+	done    map[string]bool    // those that were rendered: what they are made of is not read by itself
 	part    map[string]string
 }
 
@@ -56,6 +60,8 @@ type chart struct {
 	tree *tree
 	dir  string // its directory, in the tree
 	file string // or itself, packed
+	// Beside are the charts that it depends on and that stand elsewhere in the tree, by where Helm would put them: charts/common.
+	beside map[string]string
 }
 
 // IsPacked reports whether a file is a chart in one, as helm package makes it.
@@ -119,7 +125,9 @@ func (r *reader) renderChart(ctx context.Context, c *chart, late bool) {
 	if c.tree == nil {
 		q.Packed, err = readFile(ctx, input{name: c.file}, mostChartBytes)
 	} else {
-		q.Files, err = chartFiles(ctx, c.tree, c.dir)
+		if q.Files, err = chartFiles(ctx, c.tree, c.dir); err == nil {
+			q.Files, c.beside, err = withLocal(ctx, c.tree, c.dir, q.Files, 0)
+		}
 	}
 	if err == nil && late {
 		err = errLate
@@ -268,7 +276,7 @@ func (r *reader) chartText(ctx context.Context, c *chart, name string, files []r
 			f.within = c.tree.dir
 		}
 		if t.source != "" {
-			f.Name = filepath.Join(name, filepath.FromSlash(t.source))
+			f.Name = c.place(name, t.source)
 			m.File = f.Name
 			i := slices.IndexFunc(files, func(f render.File) bool { return f.Name == t.source })
 			if !IsPacked(t.source) {
@@ -277,6 +285,76 @@ func (r *reader) chartText(ctx context.Context, c *chart, name string, files []r
 		}
 		r.madeFile(ctx, f, t.text.Bytes())
 	}
+}
+
+// place is where a file of a chart is.
+func (c *chart) place(name, file string) string {
+	longest := ""
+	for prefix := range c.beside {
+		if strings.HasPrefix(file, prefix+"/") && len(prefix) > len(longest) {
+			longest = prefix
+		}
+	}
+	if longest != "" {
+		return filepath.Join(c.beside[longest], filepath.FromSlash(file[len(longest):]))
+	}
+	return filepath.Join(name, filepath.FromSlash(file))
+}
+
+// mostLocal is how deep charts that depend on each other are brought together.
+const mostLocal = 5
+
+// withLocal adds the charts that a chart depends on by file://, and that are not in it yet, as helm dependency build does: where they
+// stand in what was named. Others stay missing.
+func withLocal(ctx context.Context, t *tree, dir string, files []render.File, depth int) (all []render.File, beside map[string]string, err error) {
+	var says struct {
+		Dependencies []struct{ Name, Repository string }
+	}
+	has := map[string]bool{}
+	total := 0
+	for _, f := range files {
+		total += len(f.Data)
+		if f.Name == "Chart.yaml" || f.Name == "requirements.yaml" && says.Dependencies == nil {
+			_ = safely(func() error { return yaml.Unmarshal(f.Data, &says) }) // Helm says what is broken
+		}
+		if parts := strings.Split(f.Name, "/"); parts[0] == "charts" && len(parts) > 1 {
+			has[parts[1]] = true
+		}
+	}
+	beside = map[string]string{}
+	for _, d := range says.Dependencies {
+		from, local := strings.CutPrefix(d.Repository, "file://")
+		if !local || filepath.IsAbs(from) || depth >= mostLocal || strings.ContainsAny(d.Name, "/\\") {
+			continue
+		}
+		from = filepath.Join(dir, filepath.FromSlash(from))
+		packed := func(name string) bool { return IsPacked(name) && strings.HasPrefix(name, d.Name+"-") }
+		if has[d.Name] || slices.ContainsFunc(slices.Collect(maps.Keys(has)), packed) || !filepath.IsLocal(t.below(from)) {
+			continue
+		}
+		has[d.Name] = true
+		more, err := chartFiles(ctx, t, from)
+		if err != nil {
+			continue // then it stays missing
+		}
+		more, inner, err := withLocal(ctx, t, from, more, depth+1)
+		if err != nil {
+			return nil, nil, err
+		}
+		prefix := "charts/" + d.Name
+		beside[prefix] = from
+		for place, at := range inner {
+			beside[prefix+"/"+place] = at
+		}
+		for _, f := range more {
+			total += len(f.Data)
+			files = append(files, render.File{Name: prefix + "/" + f.Name, Data: f.Data})
+		}
+		if total > mostChartBytes || len(files) > mostChartFiles {
+			return nil, nil, fmt.Errorf("with what it depends on it has more than %d MiB, or %d files", mostChartBytes>>20, mostChartFiles)
+		}
+	}
+	return files, beside, nil
 }
 
 // made are texts by what they were made of, in the order in which they come.

@@ -74,11 +74,16 @@ func NewLint(ctx context.Context, set *manifest.Set, known lint.Known) (*Lint, e
 		if err != nil {
 			return nil, err
 		}
+		name := w.String()
 		for _, f := range findings {
 			f.At = w.Made.Place(f.At)
-			if w.Made != nil && w.Made.Kustomization != "" { // several overlays may take one file, and call what is in it as they like
+			if w.Made != nil && f.At.Line > 0 {
+				// Several overlays may take one file, and call what is in it as they like; several charts, one chart.
 				key := strings.Join([]string{f.At.String(), w.Kind, same(f)}, "\n")
-				if f.At.Line > 0 && told[key] {
+				if w.Made.Chart != "" {
+					key += "\n" + name
+				}
+				if told[key] {
 					continue
 				}
 				told[key] = true
