@@ -2,7 +2,7 @@ package manifest
 
 import (
 	"bytes"
-	"slices"
+	"sort"
 
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/workload"
 )
@@ -15,12 +15,13 @@ const shortestLine = 4
 // have, as it comes from a value, is that of the last line before it that the file has.
 func align(text, file []byte) []workload.Line {
 	var columns, document []int
-	documents := 0
+	documents, starts := 0, []int{0} // where each begins
 	same, begins := map[string][]int{}, map[string][]int{}
 	for line := range bytes.Lines(file) {
 		columns = append(columns, begin(line))
 		if isMarker(line) {
 			documents++
+			starts = append(starts, len(columns)-1)
 		}
 		document = append(document, documents)
 		said := bare(line)
@@ -52,9 +53,7 @@ func align(text, file []byte) []workload.Line {
 			at = begins[string(said[:i+1])]
 		}
 		if len(at) > 0 && alike != nil {
-			if in := slices.DeleteFunc(slices.Clone(at), func(n int) bool { return document[n] != alike[most] }); len(in) > 0 {
-				at = in
-			}
+			at = inDocument(at, starts, alike[most])
 		}
 		if len(at) > 0 {
 			last = next(at, last)
@@ -114,12 +113,22 @@ func likest(text []byte, same map[string][]int, document []int) []int {
 
 // next is the first of some lines after one, or else the first of all.
 func next(lines []int, after int) int {
-	for _, n := range lines {
-		if n > after {
-			return n
-		}
+	if i := sort.SearchInts(lines, after+1); i < len(lines) {
+		return lines[i]
 	}
 	return lines[0]
+}
+
+// inDocument are those of some lines that are in a document, or else all.
+func inDocument(lines, starts []int, document int) []int {
+	from, to := sort.SearchInts(lines, starts[document]), len(lines)
+	if document+1 < len(starts) {
+		to = sort.SearchInts(lines, starts[document+1])
+	}
+	if from == to {
+		return lines
+	}
+	return lines[from:to]
 }
 
 // bare is what a line says, without its place in a list and a comment behind it.

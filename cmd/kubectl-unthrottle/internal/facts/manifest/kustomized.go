@@ -259,6 +259,9 @@ func weave(text []byte, from []workload.Line, file []byte) []byte {
 	return out.Bytes()
 }
 
+// longestItem is in how many lines the beginning of an item is looked for.
+const longestItem = 1000
+
 // item is where the item of a list begins that a line is in: kustomize puts the keys of an item in their order.
 func item(lines [][]byte, i int) int {
 	dash := func(line []byte) bool { return bytes.HasPrefix(bytes.TrimLeft(line, " "), []byte("- ")) }
@@ -266,7 +269,7 @@ func item(lines [][]byte, i int) int {
 		return i
 	}
 	column := begin(lines[i]) - len("- ")
-	for to := i - 1; to >= 0 && begin(lines[to]) >= column; to-- {
+	for to := i - 1; to >= max(0, i-longestItem) && begin(lines[to]) >= column; to-- {
 		if begin(lines[to]) == column {
 			if dash(lines[to]) {
 				return to

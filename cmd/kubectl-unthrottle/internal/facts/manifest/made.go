@@ -264,8 +264,17 @@ func cause(err error) error {
 // chartText reads what a chart was rendered to, template by template.
 func (r *reader) chartText(ctx context.Context, c *chart, name string, files []render.File, reply *render.Reply) {
 	var texts made
+	names, known := map[string]*render.File{}, map[string]string{}
+	for i := range files {
+		names[files[i].Name] = &files[i]
+	}
 	for _, d := range reply.Documents {
-		texts.add(templateOf(d.Source, files), "---\n# Source: "+d.Source+"\n"+d.Text+"\n")
+		source, ok := known[d.Source]
+		if !ok {
+			source = templateOf(d.Source, files, names)
+			known[d.Source] = source
+		}
+		texts.add(source, "---\n# Source: "+d.Source+"\n"+d.Text+"\n")
 	}
 	for _, t := range texts.all {
 		m := &workload.Made{Chart: name}
@@ -278,9 +287,8 @@ func (r *reader) chartText(ctx context.Context, c *chart, name string, files []r
 		if t.source != "" {
 			f.Name = c.place(name, t.source)
 			m.File = f.Name
-			i := slices.IndexFunc(files, func(f render.File) bool { return f.Name == t.source })
 			if !IsPacked(t.source) {
-				m.Lines = align(t.text.Bytes(), files[i].Data)
+				m.Lines = align(t.text.Bytes(), names[t.source].Data)
 			}
 		}
 		r.madeFile(ctx, f, t.text.Bytes())
@@ -394,7 +402,7 @@ func (r *reader) madeFile(ctx context.Context, f *File, data []byte) {
 
 // templateOf is the file of a chart that helm calls shop/charts/sub/templates/a.yaml: by its name, else the only one whose name ends
 // alike, else the packed chart that it is in, else "".
-func templateOf(source string, files []render.File) string {
+func templateOf(source string, files []render.File, names map[string]*render.File) string {
 	_, name, _ := strings.Cut(source, "/")
 	has := func(is func(string) bool) string {
 		found := ""
@@ -408,7 +416,7 @@ func templateOf(source string, files []render.File) string {
 		}
 		return found
 	}
-	if has(func(n string) bool { return n == name }) != "" {
+	if names[name] != nil {
 		return name
 	}
 	sub, in := name, ""

@@ -71,10 +71,24 @@ metadata:
 	}
 }
 
+// TestAlignLong has texts that would take hours if each line were held against each.
+func TestAlignLong(t *testing.T) {
+	file := strings.Repeat("name: one\n", 200_000) + "---\n" + strings.Repeat("name: one\n", 200_000)
+	lines := align([]byte(strings.Repeat("name: one\n", 500_000)), []byte(file))
+	if len(lines) != 500_000 || lines[1].Number != 2 {
+		t.Errorf("%d lines, %+v", len(lines), lines[1])
+	}
+	weave([]byte("a:\n"+strings.Repeat("  name: one\n", 200_000)), lines, []byte("# unthrottle:ignore K004\n- name: one\n"))
+}
+
 func TestTemplateOf(t *testing.T) {
 	var files []render.File
 	for _, name := range []string{"templates/a.yaml", "charts/sub/templates/b.yaml", "charts/dir/templates/c.yaml", "charts/redis-1.2.tgz", "charts/x/templates/d.yaml", "charts/y/templates/d.yaml"} {
 		files = append(files, render.File{Name: name})
+	}
+	names := map[string]*render.File{}
+	for i := range files {
+		names[files[i].Name] = &files[i]
 	}
 	for source, want := range map[string]string{
 		"shop/templates/a.yaml":                           "templates/a.yaml",
@@ -85,7 +99,7 @@ func TestTemplateOf(t *testing.T) {
 		"shop/charts/alias/templates/d.yaml":              "",
 		"shop/templates/none.yaml":                        "",
 	} {
-		if got := templateOf(source, files); got != want {
+		if got := templateOf(source, files, names); got != want {
 			t.Errorf("%s: %q, want %q", source, got, want)
 		}
 	}

@@ -88,6 +88,8 @@ const (
 	mostMemory = 1 << 30
 	// MostText is how much may come of one: what etcd would hold of a release is 1 MiB.
 	MostText = 64 << 20
+	// MostDocuments is how many documents may come of one.
+	MostDocuments = 100_000
 	// mostRequest is how much a chart may be: Helm reads no more than 100 MiB.
 	mostRequest = 128 << 20
 	// grace is how much later a process is ended that has not ended itself.

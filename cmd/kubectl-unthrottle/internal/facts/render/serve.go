@@ -34,8 +34,11 @@ func Serve(in io.Reader, out io.Writer, do func(Request) (*Reply, error)) error 
 		for _, d := range reply.Documents {
 			size += len(d.Text)
 		}
-		if size > MostText {
+		switch {
+		case size > MostText:
 			reply = &Reply{Failed: &Failure{TooLarge, "it renders to more than 64 MiB"}}
+		case len(reply.Documents) > MostDocuments:
+			reply = &Reply{Failed: &Failure{TooLarge, "it renders to more than 100,000 documents"}}
 		}
 		if err := send(out, reply, 2*MostText); err != nil {
 			return err

@@ -147,6 +147,10 @@ func TestHostile(t *testing.T) {
 		{"doubling", `{{ $x := "x" }}{{ range until 60 }}{{ $x = print $x $x }}{{ end }}`, render.TooLarge},
 		{"a long list", `{{ $x := until 2000000000 }}`, render.TooLarge},
 		{"includes itself", `{{ define "a" }}{{ include "a" . }}{{ end }}{{ include "a" . }}`, render.Broken},
+		{"many documents", `{{ range until 100001 }}
+---
+a: b
+{{ end }}`, render.TooLarge},
 		{"long output", `{{ range until 70 }}{{ repeat 1000000 "# x\n" }}{{ end }}a: b`, render.TooLarge},
 	} {
 		q := render.Request{Files: chart("Chart.yaml", chartYAML, "templates/a.yaml", c.template), Memory: 512 << 20}
