@@ -31,6 +31,8 @@ type Facts struct {
 	Queue    *Queue            // of its threads
 	Counted  cgroup.Throttling // of its groups meanwhile
 	Frozen   *Frozen           // by its limit
+	Pressure *Pressure         // on its group, whatever it comes from
+	Lasting  bool              // it was counted for long: a share of that is not one burst
 	Still    freeze.Verdict    // what its standstills come from, if they were searched for a rhythm
 	Why      []string          // that is
 	Doubt    string            // why that is not sure; "": it is
@@ -45,6 +47,10 @@ type Frozen struct {
 	Share float64
 	Exact bool // false: it is at least that much
 }
+
+// Pressure are the shares of the time in which threads of a program's group were ready and could not run: all of them, and at least one.
+// The kernel counts it for a limit as for neighbours that have the CPUs.
+type Pressure struct{ All, Some float64 }
 
 // A Queue is what threads did, in CPUs on average: they ran, or they were ready to run and waited for a CPU.
 type Queue struct{ Ran, Waited float64 }
@@ -87,7 +93,7 @@ func OfProcess(p *host.Process, s host.System) *Facts {
 		f.Heap = &Heap{u.Collected, u.Switched, u.AnonMemory}
 	}
 	if p.Collector != nil {
-		f.Memory = &Memory{p.System.Memory, *p.Collector, u.Collecting}
+		f.Memory = &Memory{Limit: p.System.Memory, Collector: *p.Collector, Collecting: u.Collecting}
 	}
 	return f
 }
@@ -135,6 +141,23 @@ func (f *Facts) frozen() float64 {
 	}
 	return f.Frozen.Share
 }
+
+// stopped is the share of the periods that were throttled or, where none is counted and the limit is used up, of the time in which no
+// thread could run.
+func (f *Facts) stopped() float64 {
+	if f.pressed() && f.atLimit() {
+		return f.Pressure.All
+	}
+	return f.share()
+}
+
+// pressed reports whether pressure is all that is known of what stops it, and is worth saying.
+func (f *Facts) pressed() bool {
+	return !f.Counted.Owner.Known && f.Frozen == nil && f.Pressure != nil && f.Pressure.All >= 0.05 && f.limited() && f.CPU != nil && !f.idle()
+}
+
+// atLimit reports whether it used about all that its limit allows.
+func (f *Facts) atLimit() bool { return f.limited() && f.CPU != nil && *f.CPU >= 0.9*f.Limits.CPUs }
 
 // busy reports whether the program is known to do enough for a rule to matter.
 func (f *Facts) busy() bool { return f.CPU != nil && *f.CPU >= 0.01 }
@@ -233,6 +256,18 @@ func (f *Facts) throttledText() (evidence []string) {
 		evidence = append(evidence, still)
 	}
 	return evidence
+}
+
+// pressureText is the evidence of pressure, if nothing better is known.
+func (f *Facts) pressureText() (evidence []string) {
+	if !f.pressed() {
+		return nil
+	}
+	text := "its threads were ready and none of them could run for " + quantity.Share(f.Pressure.All) + " of the time"
+	if some := f.Pressure.Some; some > f.Pressure.All {
+		text += ", and at least one could not for " + quantity.Share(some)
+	}
+	return []string{text + ", by the kubelet's count of CPU pressure"}
 }
 
 // stillText is the evidence of what its standstills come from.

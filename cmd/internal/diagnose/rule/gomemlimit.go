@@ -16,6 +16,10 @@ type Memory struct {
 	Limit cgroup.Memory
 	golive.Collector
 	Collecting *float64 // share of the time of busy Ps; nil: not known
+
+	// Reckoned says that no more is known of the heap than GOGC and the collector's goal: what is alive follows from these, and what holds
+	// no objects is not known.
+	Reckoned bool
 }
 
 // nearEnd is how much the live heap may grow before a finding is a warning.
@@ -73,7 +77,7 @@ func gomemlimitTooHigh(f *Facts) (finding.Finding, bool) {
 	if float64(m.Live) > m.most()/nearEnd {
 		found.Severity = finding.Warning
 	}
-	found.Evidence = append(found.Evidence, m.alive())
+	found.Evidence = append(found.Evidence, m.alive()...)
 	return found, true
 }
 
@@ -86,7 +90,7 @@ func noGOMEMLIMIT(f *Facts) (finding.Finding, bool) {
 	if _, tight := memoryTooTight(f); tight { // which has the better advice: a GOMEMLIMIT would make it worse
 		return finding.Finding{}, false
 	}
-	found := finding.Finding{Severity: finding.Info, Evidence: []string{m.alive()}, Fix: m.setGOMEMLIMIT()}
+	found := finding.Finding{Severity: finding.Info, Evidence: m.alive(), Fix: m.setGOMEMLIMIT()}
 	if m.Percent < 0 {
 		found.Severity = finding.Warning
 		found.Summary = "with GOGC=off the heap grows up to the memory limit"
@@ -110,6 +114,12 @@ func (m *Memory) first() string {
 }
 
 // alive is the evidence of what its memory holds.
-func (m *Memory) alive() string {
-	return quantity.Bytes(int64(m.Live)) + " of the heap are alive, and " + quantity.Bytes(int64(m.Other)) + " hold no objects"
+func (m *Memory) alive() []string {
+	switch {
+	case m.Reckoned && m.Live == 0:
+		return nil
+	case m.Reckoned:
+		return []string{"some " + quantity.Bytes(int64(m.Live)) + " of the heap are alive, by the size at which it is collected"}
+	}
+	return []string{quantity.Bytes(int64(m.Live)) + " of the heap are alive, and " + quantity.Bytes(int64(m.Other)) + " hold no objects"}
 }

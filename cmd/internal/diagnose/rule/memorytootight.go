@@ -2,6 +2,7 @@ package rule
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
@@ -48,7 +49,7 @@ func memoryTooTight(f *Facts) (finding.Finding, bool) {
 		Severity: severity,
 		Summary:  summary,
 		Evidence: []string{
-			m.alive() + "; " + by,
+			strings.Join(append(m.alive(), by), "; "),
 			fmt.Sprintf("it collects again when the heap has grown by %.0f %%; without a limit Go waits for 100 %%", m.Room()),
 			"it used " + quantity.UsedCPUs(*f.CPU),
 		},

@@ -230,6 +230,24 @@ var parts = []struct {
 	{"all of the limit, and the heap gets there", remembers(120, 100, 256, 256, 0.01), "gomemlimit-too-high/warning"},
 	{"all of a memory.high", high(remembers(20, 100, 256, 256, 0.01)), "gomemlimit-too-high/info"},
 	{"above a limit that was lowered", remembers(120, 100, 460, 256, 0.01), "gomemlimit-too-high/warning"},
+	{"twice as many Ps as CPUs, throttled for hours", counted(2, 5, 0.3, nil), "too-many-ps/warning throttled/warning"},
+	{"the same, hardly throttled", counted(2, 5, 0.05, nil), "throttled/info"},
+	{"the same in a look of two seconds", short(counted(2, 5, 0.3, nil)), "throttled/warning"},
+	{"what Go itself chooses for one CPU", counted(1, 2, 0.3, nil), "throttled/warning"},
+	{"one P too many for hours", counted(2, 3, 0.3, nil), "throttled/warning"},
+	{"pressure at the limit, and nobody has counted periods", counted(1, 2, 0, &Pressure{All: 0.2, Some: 0.6}), "throttled/warning"},
+	{"the same, most of the time", counted(1, 2, 0, &Pressure{All: 0.6, Some: 0.6}), "throttled/critical"},
+	{"pressure, and twice as many Ps", counted(1, 3, 0, &Pressure{All: 0.2, Some: 0.6}), "too-many-ps/warning throttled/warning"},
+	{"the same far below the limit: it may come from others", counted(2, 5, 0, &Pressure{All: 0.3, Some: 0.6}), "throttled/info"},
+	{"pressure far below the limit", counted(4, 4, 0, &Pressure{All: 0.3, Some: 0.6}), "throttled/info"},
+	{"hardly any", counted(1, 2, 0, &Pressure{All: 0.04, Some: 0.6}), ""},
+	{"pressure, and periods that were not throttled", unthrottled(counted(1, 2, 0, &Pressure{All: 0.4, Some: 0.6})), ""},
+	{"GOMEMLIMIT above the limit, and nothing is known of the heap", reckoned(100, 512<<20, 0), "gomemlimit-too-high/info"},
+	{"GOMEMLIMIT below the limit, and nothing is known of the heap", reckoned(100, 200<<20, 0), ""},
+	{"GOGC=off, and nothing is known of the heap", reckoned(-1, math.MaxInt64, 0), "no-gomemlimit/warning"},
+	{"no GOMEMLIMIT, and nothing is known of the heap", reckoned(100, math.MaxInt64, 0), ""},
+	{"no GOMEMLIMIT, and a heap that is small", reckoned(100, math.MaxInt64, 40), ""},
+	{"no GOMEMLIMIT, and a heap that comes near the limit", reckoned(100, math.MaxInt64, 120), "no-gomemlimit/warning"},
 	{"a group that waits for others", group(2), "contended/warning"},
 	{"a group that waits for itself", group(0.1), ""},
 }
@@ -251,6 +269,32 @@ func remembers(alive uint64, gogc int, gomemlimit, limit int64, collecting float
 		m.Goal = max(m.Live, min(m.Goal, uint64(gomemlimit<<20)-m.Other))
 	}
 	return &Facts{Limits: limited(1), Procs: 1, CPU: number(0.9), Memory: m}
+}
+
+// counted is a program that used 0.95 CPUs for hours, with a share of throttled periods, or under pressure where none were counted.
+func counted(limit float64, procs int, throttled float64, p *Pressure) *Facts {
+	f := &Facts{Limits: limited(limit), Procs: procs, CPU: number(0.95), Lasting: true, Pressure: p}
+	if p == nil {
+		f.Counted.Owner = cgroup.Counters{Known: true, Periods: 1000, Throttled: int64(1000 * throttled)}
+	}
+	return f
+}
+
+func short(f *Facts) *Facts {
+	f.Lasting = false
+	return f
+}
+
+func unthrottled(f *Facts) *Facts {
+	f.Counted.Owner = cgroup.Counters{Known: true, Periods: 1000}
+	return f
+}
+
+// reckoned is a program under 256 MiB of which metrics tell so many MiB alive.
+func reckoned(gogc int, gomemlimit int64, alive uint64) *Facts {
+	m := &Memory{Limit: cgroup.Memory{State: cgroup.Limited, Bytes: 256 << 20}, Reckoned: true}
+	m.Percent, m.Collector.Limit, m.Live, m.Goal = gogc, gomemlimit, alive<<20, 2*alive<<20
+	return &Facts{Memory: m}
 }
 
 // often is a program whose tiny heap is collected so many times a second, on two Ps.

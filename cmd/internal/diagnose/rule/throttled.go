@@ -15,6 +15,9 @@ import (
 func throttled(f *Facts) (finding.Finding, bool) {
 	hidden := f.Limits.State == cgroup.Hidden && f.Counted.Local > 0
 	rhythm := f.Still.Cause == freeze.Throttled
+	if !rhythm && !hidden && f.pressed() {
+		return f.stands(), true
+	}
 	if !rhythm && (f.idle() || !hidden && f.share() < f.worthSaying()) {
 		return finding.Finding{}, false
 	}
@@ -44,6 +47,24 @@ func throttled(f *Facts) (finding.Finding, bool) {
 		found.Summary = "a CPU quota stops it"
 	}
 	return found, true
+}
+
+// stands is a program under pressure whose throttling nobody has counted. That its limit stops it is known if it used all of that.
+func (f *Facts) stands() finding.Finding {
+	if !f.atLimit() {
+		return finding.Finding{
+			Severity: finding.Info,
+			Summary:  "its threads could not run for " + quantity.Share(f.Pressure.All) + " of the time",
+			Evidence: append(f.pressureText(), "its limit may stop it in bursts, or others use the CPUs: it used "+quantity.UsedCPUs(*f.CPU)+" on average, and its limit is "+quantity.UsedCPUs(f.Limits.CPUs)),
+			Fix:      "scrape cAdvisor's container_cpu_cfs_throttled_periods_total, which tells a limit from neighbours",
+		}
+	}
+	found := finding.Finding{Severity: finding.Warning, Summary: "its limit of " + quantity.UsedCPUs(f.Limits.CPUs) + " stops it", Evidence: f.pressureText()}
+	if f.Pressure.All >= 0.25 {
+		found.Severity = finding.Critical
+	}
+	f.ofLimit(&found)
+	return found
 }
 
 // worthSaying is the share of throttled periods from which the limit is named. Where it is seen that others had the CPUs, a few periods

@@ -19,7 +19,7 @@ const (
 // requests come in bursts: see throttled. Four times as many must be another machine's number.
 func tooManyPs(f *Facts) (finding.Finding, bool) {
 	least := f.least()
-	if least == 0 || f.Procs < 4*least || f.Procs-least < 4 {
+	if least == 0 || (f.Procs < 4*least || f.Procs-least < 4) && !f.doubled() {
 		return finding.Finding{}, false
 	}
 	found := finding.Finding{
@@ -31,7 +31,7 @@ func tooManyPs(f *Facts) (finding.Finding, bool) {
 		found.Evidence = append(found.Evidence, "it is idle now, so this costs nothing yet")
 		return found, true
 	}
-	if f.busy() {
+	if f.busy() || f.doubled() {
 		found.Severity = finding.Warning
 	}
 	if wanting, ok := f.wanting(); ok && *f.CPU > 0 && wanting >= Starved**f.CPU {
@@ -45,8 +45,13 @@ func tooManyPs(f *Facts) (finding.Finding, bool) {
 	if f.Spinning >= 0.05 {
 		found.Evidence = append(found.Evidence, fmt.Sprintf("%.1f threads were looking for work at a time, on average", f.Spinning))
 	}
-	found.Evidence = append(found.Evidence, f.throttledText()...)
+	found.Evidence = append(append(found.Evidence, f.throttledText()...), f.pressureText()...)
 	return found, true
+}
+
+// doubled reports whether twice as many Ps as CPUs are too many: the limit stops the program, and has done so for long.
+func (f *Facts) doubled() bool {
+	return f.Lasting && f.limited() && float64(f.Procs) >= 2*f.allowed() && !Suits(f.Procs, f.Limits) && f.stopped() >= 0.1
 }
 
 // ps writes a number of Ps.
