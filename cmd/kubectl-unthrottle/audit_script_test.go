@@ -57,8 +57,10 @@ func fakeCluster(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		if r.URL.Path == "/api/v1/query" {
 			data = []byte(`{"status":"success","data":{"resultType":"vector","result":[]}}`)
-			for _, metric := range []string{"go_sched_gomaxprocs_threads", "go_info"} {
-				if text, err := os.ReadFile(filepath.Join(dir, metric+".json")); err == nil && strings.Contains(r.FormValue("query"), metric) {
+			// A query begins with what it makes of the series, such as max by (namespace, pod, container) (METRIC{…}).
+			if _, rest, ok := strings.Cut(r.FormValue("query"), ") ("); ok {
+				metric, _, _ := strings.Cut(rest, "{")
+				if text, err := os.ReadFile(filepath.Join(dir, strings.ReplaceAll(metric, "(", "_")+".json")); err == nil {
 					data = text
 				}
 			}

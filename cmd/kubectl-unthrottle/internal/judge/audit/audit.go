@@ -85,6 +85,16 @@ type History struct {
 	ThrottledSeconds *float64 // a second, summed over CPUs
 	Frozen           *float64 // share of the time
 	Findings         []finding.Finding
+
+	Stalled, Waiting *float64  // shares of the time in which no thread of its group that was ready ran, and in which at least one didn't
+	InForce          float64   // the CPU limit that the kernel has, as cAdvisor tells it
+	Before           []float64 // other CPU limits that it had meanwhile
+	Moved            bool      // the process or its GOMAXPROCS is not the same all the time
+
+	GOGC        *int  // -1: off
+	GOMEMLIMIT  int64 // math.MaxInt64: none
+	MemoryLimit int64
+	Goal        int64 // bytes of the heap at which it was collected, at most
 }
 
 // An Audit takes what was read, and joins it.

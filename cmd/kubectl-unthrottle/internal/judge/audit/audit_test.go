@@ -105,6 +105,46 @@ func TestVerdicts(t *testing.T) {
 			history: &History{Procs: 16, GoVersion: "go1.26.0", CPU: new(0.8)}, fix: "GOMAXPROCS=2",
 		},
 		{
+			name: "counted: twice as many Ps, throttled", container: app(2, 0, ""), verdict: Wrong, goes: GoSeen, first: "too-many-ps prometheus", text: "GOMAXPROCS is 5 under a limit of 2 CPUs",
+			history: &History{Container: "app", Procs: 5, CPU: new(1.2), Periods: 1000, ThrottledPeriods: 300}, fix: "GOMAXPROCS=2",
+		},
+		{
+			name: "counted: left behind by a resize", container: app(2, 0, ""), verdict: Wrong, goes: GoSeen, first: "stale prometheus", text: "GOMAXPROCS is still 8: its limit was changed meanwhile",
+			history: &History{Container: "app", Procs: 8, Limit: 2, Before: []float64{8}, CPU: new(0.5)}, fix: "restart",
+		},
+		{
+			name: "counted: the limit was another one for another process", container: app(2, 0, ""), verdict: Fine, goes: GoSeen,
+			history: &History{Container: "app", Procs: 3, Limit: 2, Before: []float64{3}, Moved: true, CPU: new(0.5)},
+		},
+		{
+			name: "counted: a resize that the kubelet has not made yet", container: app(2, 0, ""), verdict: Fine, goes: GoSeen,
+			history: &History{Container: "app", Procs: 3, Limit: 2, InForce: 3, Before: []float64{3}, CPU: new(0.5)},
+		},
+		{
+			name: "counted: it was wrong before the resize", container: app(2, 0, ""), verdict: Fine, goes: GoSeen,
+			history: &History{Container: "app", Procs: 6, Limit: 2, Before: []float64{3}, CPU: new(0.5)},
+		},
+		{
+			name: "counted: it stands still at its limit, and nobody counted periods", container: app(1, 0, ""), verdict: Wrong, goes: GoSeen, first: "throttled prometheus", text: "its limit of 1 CPU stops it",
+			history: &History{Container: "app", Procs: 2, CPU: new(0.97), Stalled: new(0.3), Waiting: new(0.5)}, fix: "higher limit",
+		},
+		{
+			name: "counted: it stands still, and why is not known", container: app(1, 0, ""), verdict: Fine, goes: GoSeen, first: "throttled prometheus", text: "its threads could not run for 30 % of the time",
+			history: &History{Container: "app", Procs: 2, CPU: new(0.2), Stalled: new(0.3)},
+		},
+		{
+			name: "counted: GOGC=off without GOMEMLIMIT", container: remembering(256 << 20), verdict: Wrong, goes: GoSeen, first: "no-gomemlimit prometheus", text: "GOGC=off",
+			history: &History{Container: "app", Procs: 2, GOGC: new(-1), GOMEMLIMIT: math.MaxInt64}, fix: "GOMEMLIMIT=230MiB",
+		},
+		{
+			name: "counted: no GOMEMLIMIT, and a heap near the limit", container: app(0, 0, ""), verdict: Wrong, goes: GoSeen, first: "no-gomemlimit prometheus", text: "no more than 128 MiB may be alive",
+			history: &History{Container: "app", Procs: 2, GOGC: new(100), GOMEMLIMIT: math.MaxInt64, MemoryLimit: 256 << 20, Goal: 240 << 20}, fix: "GOMEMLIMIT=230MiB",
+		},
+		{
+			name: "counted: GOMEMLIMIT above the limit", container: remembering(256 << 20), verdict: Fine, goes: GoSeen, first: "gomemlimit-too-high prometheus",
+			history: &History{Container: "app", Procs: 2, GOGC: new(100), GOMEMLIMIT: 512 << 20, Goal: 100 << 20},
+		},
+		{
 			name: "counted: CPU alone is no Go program", container: app(1, 0, ""), verdict: Open, goes: GoOpen,
 			history: &History{Container: "app", CPU: new(0.8), Periods: 1000, ThrottledPeriods: 700},
 		},
@@ -143,6 +183,13 @@ func TestVerdicts(t *testing.T) {
 			}
 		})
 	}
+}
+
+// remembering is a container with a memory limit and no other.
+func remembering(bytes float64) workload.Container {
+	c := app(0, 0, "")
+	c.Memory = cpus(bytes)
+	return c
 }
 
 func named(c workload.Container, image string) workload.Container {
@@ -405,6 +452,9 @@ func TestNever(t *testing.T) {
 			a.History(History{
 				Namespace: "shop", Pod: []string{"a-0", "b-1", "x"}[random.IntN(3)], Container: []string{"app", "", "y"}[random.IntN(3)],
 				Procs: random.IntN(40), GoVersion: "go1.24.1", CPU: maybe(4), Periods: int64(random.IntN(100)), ThrottledPeriods: int64(random.IntN(100)), Frozen: maybe(1),
+				Stalled: maybe(1), Waiting: maybe(1), Limit: float64(random.IntN(4)), InForce: float64(random.IntN(4)), Before: []float64{float64(random.IntN(9))}, Moved: random.IntN(2) == 0,
+				GOGC: []*int{nil, new(-1), new(0), new(100), new(900)}[random.IntN(5)], GOMEMLIMIT: []int64{0, 1, 1 << 28, math.MaxInt64}[random.IntN(4)],
+				MemoryLimit: []int64{0, 1, 1 << 28}[random.IntN(3)], Goal: []int64{0, 1, 1 << 28, 1 << 50}[random.IntN(4)],
 			})
 		}
 		r := resultOf(t, a)

@@ -7,10 +7,12 @@ import (
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/rule"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/process/choice"
 	"github.com/unthrottle/unthrottle/cmd/internal/process/procs"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/binary"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/forecast"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/workload"
 )
 
 // A Cost is what was measured of a workload.
@@ -89,11 +91,17 @@ func sane(v float64) bool { return v >= 0 && v <= 1<<20 }
 
 // counted are what the rules say of what Prometheus counted. They need a limit: without one there is nothing to be above.
 func counted(c *container, h History) []finding.Finding {
-	limit := c.limitOf(h)
-	if limit <= 0 {
-		return nil
+	if h.Procs == 0 && h.GoVersion == "" && c.programs == 0 {
+		return nil // nobody says that it is a Go program
 	}
-	f := &rule.Facts{Procs: h.Procs, CPU: h.CPU}
+	limit, memory := c.limitOf(h), c.memoryOf(h)
+	if limit <= 0 {
+		if memory == nil {
+			return nil
+		}
+		return rule.Check(&rule.Facts{Memory: memory})
+	}
+	f := &rule.Facts{Procs: h.Procs, CPU: h.CPU, Memory: memory, Lasting: true}
 	f.Limits = cgroup.Limits{State: cgroup.Limited, CPUs: limit, Affinity: manyCPUs}
 	if h.GoVersion != "" {
 		f.Minor = (&procs.Program{GoVersion: h.GoVersion}).Minor()
@@ -107,10 +115,55 @@ func counted(c *container, h History) []finding.Finding {
 	if h.Frozen != nil {
 		f.Frozen = &rule.Frozen{Share: *h.Frozen, Exact: true}
 	}
-	if h.Procs == 0 && h.GoVersion == "" && c.programs == 0 {
-		return nil // nobody says that it is a Go program
+	if h.Stalled != nil {
+		f.Pressure = &rule.Pressure{All: *h.Stalled, Some: max(*h.Stalled, value(h.Waiting))}
 	}
+	f.Stale = c.leftBehind(h, limit)
 	return rule.Check(f)
+}
+
+// leftBehind is what is known of a resize: the limit was another one, to which the program's GOMAXPROCS suits, and neither the process nor
+// its number changed with it. What the spec says is not in force before the kubelet has made it so.
+func (c *container) leftBehind(h History, limit float64) *rule.Stale {
+	if h.Limit <= 0 || h.Moved || h.Procs == 0 || h.InForce > 0 && math.Abs(h.InForce-limit) > 0.01*limit {
+		return nil
+	}
+	for _, before := range h.Before {
+		if before == limit || !rule.Suits(h.Procs, cgroup.Limits{State: cgroup.Limited, CPUs: before, Affinity: manyCPUs}) {
+			continue
+		}
+		written := false
+		if c.spec != nil {
+			v, ok := c.spec.Var("GOMAXPROCS")
+			written = ok && v.Form == workload.Literal
+		}
+		return &rule.Stale{
+			Then: before, Now: limit, Written: written,
+			Why: "its limit was " + quantity.UsedCPUs(before) + " earlier, and neither the process nor its GOMAXPROCS changed since, by their metrics",
+		}
+	}
+	return nil
+}
+
+// memoryOf is what is known of a program's memory; nil: not enough.
+func (c *container) memoryOf(h History) *rule.Memory {
+	limit := h.MemoryLimit
+	if limit <= 0 && c.spec != nil && c.spec.Memory.State == workload.Known && c.spec.Memory.Value < 1<<60 {
+		limit = int64(c.spec.Memory.Value)
+	}
+	if limit <= 0 || h.GOMEMLIMIT <= 0 {
+		return nil
+	}
+	m := &rule.Memory{Limit: cgroup.Memory{State: cgroup.Limited, Bytes: limit}, Reckoned: true}
+	m.Percent, m.Collector.Limit = 100, h.GOMEMLIMIT
+	if h.GOGC != nil {
+		m.Percent = *h.GOGC
+	}
+	if h.GOGC != nil && *h.GOGC >= 0 && h.GOMEMLIMIT == math.MaxInt64 && h.Goal > 0 { // else GOMEMLIMIT may have lowered the goal
+		m.Goal = uint64(h.Goal)
+		m.Live = uint64(float64(h.Goal) / (1 + float64(m.Percent)/100))
+	}
+	return m
 }
 
 // limitOf is the limit that Prometheus has, or else the objects; 0: none is known.

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// mostSeries is how many series all answers of one reading have together: 100,000 containers in each of twelve.
+	// mostSeries is how many series all answers of one reading have together: 50,000 containers in each of two dozen.
 	mostSeries = 1_200_000
 	// mostContainers is how many containers they tell of. Kubernetes is made for 300,000.
 	mostContainers = 300_000

@@ -66,39 +66,80 @@ type query struct {
 	about string // the metric, for those who look for it
 	text  string // SINCE stands for the time to look back, STEP for the pieces that it is cut into
 	take  func(h *audit.History, labels model.Metric, value float64)
+
+	seldom bool // that it has no series is as it should be
 }
 
 // of is a container's series. Pause containers are nobody's.
+//
+// limits have the UID of their pod: without it a pod that was made again under its name would pass for one that was resized.
 const (
 	of  = `{pod!="",container!="",container!="POD"}`
 	all = `max by (namespace, pod, container) `
 	per = `sum by (namespace, pod, container) `
+
+	limits = `kube_pod_container_resource_limits{resource="cpu",pod!="",uid!=""}`
 )
 
 // A rate is taken over short pieces: over the whole time it would count those hours, too, in which a young pod was not there.
 var queries = []query{
-	{"go_sched_gomaxprocs_threads", all + `(go_sched_gomaxprocs_threads{pod!=""})`, procs},
-	{"go_info", `group by (namespace, pod, container, version) (go_info{pod!=""})`, func(h *audit.History, m model.Metric, _ float64) {
+	{about: "go_sched_gomaxprocs_threads", text: all + `(go_sched_gomaxprocs_threads{pod!=""})`, take: procs},
+	{about: "go_info", text: `group by (namespace, pod, container, version) (go_info{pod!=""})`, take: func(h *audit.History, m model.Metric, _ float64) {
 		h.GoVersion = short(string(m["version"]))
 	}},
-	{"container_cpu_usage_seconds_total", per + `(avg_over_time(rate(container_cpu_usage_seconds_total` + of + `[STEP])[SINCE:STEP]))`, func(h *audit.History, _ model.Metric, v float64) {
+	{about: "container_cpu_usage_seconds_total", text: per + `(avg_over_time(rate(container_cpu_usage_seconds_total` + of + `[STEP])[SINCE:STEP]))`, take: func(h *audit.History, _ model.Metric, v float64) {
 		h.CPU = number(v)
 	}},
-	{"container_cpu_cfs_periods_total", all + `(increase(container_cpu_cfs_periods_total` + of + `[SINCE]))`, periods},
-	{"container_cpu_cfs_throttled_periods_total", all + `(increase(container_cpu_cfs_throttled_periods_total` + of + `[SINCE]))`, throttled},
-	{"container_cpu_cfs_throttled_seconds_total", all + `(avg_over_time(rate(container_cpu_cfs_throttled_seconds_total` + of + `[STEP])[SINCE:STEP]))`, func(h *audit.History, _ model.Metric, v float64) {
+	{about: "container_cpu_cfs_periods_total", text: all + `(increase(container_cpu_cfs_periods_total` + of + `[SINCE]))`, take: periods},
+	{about: "container_cpu_cfs_throttled_periods_total", text: all + `(increase(container_cpu_cfs_throttled_periods_total` + of + `[SINCE]))`, take: throttled},
+	{about: "container_cpu_cfs_throttled_seconds_total", text: all + `(avg_over_time(rate(container_cpu_cfs_throttled_seconds_total` + of + `[STEP])[SINCE:STEP]))`, take: func(h *audit.History, _ model.Metric, v float64) {
 		h.ThrottledSeconds = number(v)
 	}},
-	{"container_cpu_cfs_periods_total of pods", `max by (namespace, pod) (increase(container_cpu_cfs_periods_total{pod!="",container=""}[SINCE]))`, periods},
-	{"container_cpu_cfs_throttled_periods_total of pods", `max by (namespace, pod) (increase(container_cpu_cfs_throttled_periods_total{pod!="",container=""}[SINCE]))`, throttled},
-	{"kube_pod_container_resource_limits", all + `(kube_pod_container_resource_limits{resource="cpu",pod!=""})`, func(h *audit.History, _ model.Metric, v float64) {
+	{about: "container_cpu_cfs_periods_total of pods", text: `max by (namespace, pod) (increase(container_cpu_cfs_periods_total{pod!="",container=""}[SINCE]))`, take: periods},
+	{about: "container_cpu_cfs_throttled_periods_total of pods", text: `max by (namespace, pod) (increase(container_cpu_cfs_throttled_periods_total{pod!="",container=""}[SINCE]))`, take: throttled},
+	{about: "kube_pod_container_resource_limits", text: all + `(kube_pod_container_resource_limits{resource="cpu",pod!=""})`, take: func(h *audit.History, _ model.Metric, v float64) {
 		h.Limit = v
 	}},
-	{"unthrottle_container_gomaxprocs", all + `(unthrottle_container_gomaxprocs{pod!=""})`, procs},
-	{"unthrottle_container_frozen_ratio", `avg by (namespace, pod, container) (avg_over_time(unthrottle_container_frozen_ratio{pod!=""}[SINCE]))`, func(h *audit.History, _ model.Metric, v float64) {
+	{about: "kube_pod_container_resource_limits, least", text: all + `(min_over_time(` + limits + `[SINCE]) and changes(` + limits + `[SINCE]) > 0)`, take: before, seldom: true},
+	{about: "kube_pod_container_resource_limits, greatest", text: all + `(max_over_time(` + limits + `[SINCE]) and changes(` + limits + `[SINCE]) > 0)`, take: before, seldom: true},
+	{about: "container_spec_cpu_quota", text: all + `(container_spec_cpu_quota` + of + ` / container_spec_cpu_period` + of + `)`, take: func(h *audit.History, _ model.Metric, v float64) {
+		if n := number(v); n != nil {
+			h.InForce = *n
+		}
+	}},
+	{about: "go_sched_gomaxprocs_threads, changes", text: all + `(changes(go_sched_gomaxprocs_threads{pod!=""}[SINCE]) > 0)`, take: moved, seldom: true},
+	{about: "process_start_time_seconds, changes", text: `(` + all + `(max_over_time(process_start_time_seconds{pod!=""}[SINCE])) - ` + all + `(min_over_time(process_start_time_seconds{pod!=""}[SINCE])) > 1) and on (namespace, pod, container) go_sched_gomaxprocs_threads`, take: moved, seldom: true},
+	{about: "container_pressure_cpu_stalled_seconds_total", text: all + `(avg_over_time(rate(container_pressure_cpu_stalled_seconds_total` + of + `[STEP])[SINCE:STEP]))`, take: func(h *audit.History, _ model.Metric, v float64) {
+		h.Stalled = share(v)
+	}},
+	{about: "container_pressure_cpu_waiting_seconds_total", text: all + `(avg_over_time(rate(container_pressure_cpu_waiting_seconds_total` + of + `[STEP])[SINCE:STEP]))`, take: func(h *audit.History, _ model.Metric, v float64) {
+		h.Waiting = share(v)
+	}},
+	{about: "go_gc_gogc_percent", text: all + `(go_gc_gogc_percent{pod!=""})`, take: func(h *audit.History, _ model.Metric, v float64) {
+		switch {
+		case v >= 1<<63: // -1, as an unsigned number: off
+			h.GOGC = new(-1)
+		case v >= 0 && v < 1<<31:
+			h.GOGC = new(int(v))
+		}
+	}},
+	{about: "go_gc_gomemlimit_bytes", text: all + `(go_gc_gomemlimit_bytes{pod!=""})`, take: func(h *audit.History, _ model.Metric, v float64) {
+		h.GOMEMLIMIT = bytes(v)
+		if v >= 1<<63 && v < 1<<64 { // the greatest number there is: none
+			h.GOMEMLIMIT = math.MaxInt64
+		}
+	}},
+	{about: "go_memstats_next_gc_bytes", text: all + `(max_over_time(go_memstats_next_gc_bytes{pod!=""}[SINCE]))`, take: func(h *audit.History, _ model.Metric, v float64) {
+		h.Goal = bytes(v)
+	}},
+	{about: "kube_pod_container_resource_limits of memory", text: all + `(kube_pod_container_resource_limits{resource="memory",pod!=""})`, take: func(h *audit.History, _ model.Metric, v float64) {
+		h.MemoryLimit = bytes(v)
+	}},
+	{about: "unthrottle_container_gomaxprocs", text: all + `(unthrottle_container_gomaxprocs{pod!=""})`, take: procs},
+	{about: "unthrottle_container_frozen_ratio", text: `avg by (namespace, pod, container) (avg_over_time(unthrottle_container_frozen_ratio{pod!=""}[SINCE]))`, take: func(h *audit.History, _ model.Metric, v float64) {
 		h.Frozen = number(v)
 	}},
-	{"unthrottle_container_finding", `max by (namespace, pod, container, rule, severity) (unthrottle_container_finding{pod!=""})`, found},
+	{about: "unthrottle_container_finding", text: `max by (namespace, pod, container, rule, severity) (unthrottle_container_finding{pod!=""})`, take: found},
 }
 
 // owners is asked last: only pods that are known by then are of interest.
@@ -109,6 +150,15 @@ func procs(h *audit.History, _ model.Metric, v float64) {
 		h.Procs = int(v)
 	}
 }
+
+// before is a limit in the time looked back on, of a container whose limit changed.
+func before(h *audit.History, _ model.Metric, v float64) {
+	if v > 0 && v <= 1<<20 && len(h.Before) < 2 {
+		h.Before = append(h.Before, v)
+	}
+}
+
+func moved(h *audit.History, _ model.Metric, _ float64) { h.Moved = true }
 
 func periods(h *audit.History, _ model.Metric, v float64) { h.Periods = whole(v) }
 
@@ -129,6 +179,22 @@ func number(v float64) *float64 {
 		return nil
 	}
 	return &v
+}
+
+// share is one of the time. A rate is extrapolated, and may be a little more than all of it.
+func share(v float64) *float64 {
+	if !(v >= 0 && v <= 1.1) {
+		return nil
+	}
+	return new(min(v, 1))
+}
+
+// bytes are a number of them that there can be; 0: it is none.
+func bytes(v float64) int64 {
+	if !(v >= 1 && v < 1<<50) {
+		return 0
+	}
+	return int64(v)
 }
 
 // found is a finding that an agent has now: what was mended yesterday is no news. The words are in its own document, and on the
@@ -175,7 +241,7 @@ func Read(ctx context.Context, o Options) (*Found, error) {
 			return r.found, nil
 		case err != nil:
 			r.found.Problems = append(r.found.Problems, Problem{q.about, reason(err), "the rest was asked all the same"})
-		case n == 0:
+		case n == 0 && !q.seldom:
 			r.found.Empty = append(r.found.Empty, q.about)
 		}
 	}

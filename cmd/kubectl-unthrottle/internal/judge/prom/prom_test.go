@@ -11,7 +11,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -54,15 +56,25 @@ var app = []string{"namespace", "shop", "pod", "api-0", "container", "app"}
 // TestRead: each query fills in its own, and all are about one container.
 func TestRead(t *testing.T) {
 	s, asked := fake(t, map[string]string{
-		"(go_sched_gomaxprocs_threads":              vector("16", app...),
-		"(go_info":                                  vector("1", append(app, "version", "go1.24.3")...),
-		"(rate(container_cpu_usage_seconds_total":   vector("0.75", app...),
-		"periods_total{pod!=\"\",container!=":       vector("1000.4", app...),
-		"(rate(container_cpu_cfs_throttled_seconds": vector("0.2", app...),
-		"kube_pod_container_resource_limits":        vector("1.5", app...),
-		"unthrottle_container_frozen_ratio":         vector("0.25", app...),
-		"unthrottle_container_finding":              vector("1", append(app, "rule", "stale", "severity", "warning")...),
-		"kube_pod_owner":                            vector("1", "namespace", "shop", "pod", "api-0", "owner_kind", "ReplicaSet", "owner_name", "api-5d8f7"),
+		"container) (go_sched_gomaxprocs_threads": vector("16", app...),
+		"(go_info": vector("1", append(app, "version", "go1.24.3")...),
+		"(rate(container_cpu_usage_seconds_total":                         vector("0.75", app...),
+		"periods_total{pod!=\"\",container!=":                             vector("1000.4", app...),
+		"(rate(container_cpu_cfs_throttled_seconds":                       vector("0.2", app...),
+		"container) (kube_pod_container_resource_limits{resource=\"cpu\"": vector("1.5", app...),
+		"(min_over_time(kube_pod_container_resource_limits":               vector("0.5", app...),
+		"(max_over_time(kube_pod_container_resource_limits":               vector("1.5", app...),
+		"container_spec_cpu_quota":                                        vector("1.5", app...),
+		"(max_over_time(process_start_time_seconds":                       vector("3600", app...),
+		"stalled_seconds_total":                                           vector("1.02", app...),
+		"waiting_seconds_total":                                           vector("0.75", app...),
+		"go_gc_gogc_percent":                                              vector("1.8446744073709552e+19", app...),
+		"go_gc_gomemlimit_bytes":                                          vector("9.223372036854776e+18", app...),
+		"go_memstats_next_gc_bytes":                                       vector("4.194304e+06", app...),
+		"resource=\"memory\"":                                             vector("2.68435456e+08", app...),
+		"unthrottle_container_frozen_ratio":                               vector("0.25", app...),
+		"unthrottle_container_finding":                                    vector("1", append(app, "rule", "stale", "severity", "warning")...),
+		"kube_pod_owner":                                                  vector("1", "namespace", "shop", "pod", "api-0", "owner_kind", "ReplicaSet", "owner_name", "api-5d8f7"),
 	})
 	found, err := Read(t.Context(), Options{URL: s.URL, Since: time.Hour})
 	if err != nil {
@@ -74,6 +86,10 @@ func TestRead(t *testing.T) {
 	h := found.Containers[0]
 	if h.Procs != 16 || h.GoVersion != "go1.24.3" || *h.CPU != 0.75 || h.Periods != 1000 || h.ThrottledPeriods != 1000 || *h.ThrottledSeconds != 0.2 || h.Limit != 1.5 ||
 		*h.Frozen != 0.25 || h.OwnerKind != "ReplicaSet" || h.OwnerName != "api-5d8f7" {
+		t.Errorf("%+v", h)
+	}
+	if !slices.Equal(h.Before, []float64{0.5, 1.5}) || h.InForce != 1.5 || !h.Moved || *h.Stalled != 1 || *h.Waiting != 0.75 ||
+		*h.GOGC != -1 || h.GOMEMLIMIT != math.MaxInt64 || h.Goal != 4<<20 || h.MemoryLimit != 256<<20 {
 		t.Errorf("%+v", h)
 	}
 	if len(h.Findings) != 1 || h.Findings[0].Rule != "stale" || h.Findings[0].Severity != finding.Warning {
@@ -164,7 +180,11 @@ func FuzzAnswer(f *testing.F) {
 }
 
 func sane(t *testing.T, h audit.History) {
-	ok := h.Pod != "" && h.Procs >= 0 && h.Periods >= 0 && h.ThrottledPeriods >= 0 && h.ThrottledPeriods <= h.Periods && len(h.Findings) <= mostFindings
+	ok := h.Pod != "" && h.Procs >= 0 && h.Periods >= 0 && h.ThrottledPeriods >= 0 && h.ThrottledPeriods <= h.Periods && len(h.Findings) <= mostFindings &&
+		len(h.Before) <= 2 && h.InForce >= 0 && h.Goal >= 0 && h.MemoryLimit >= 0 && h.GOMEMLIMIT >= 0 && (h.GOGC == nil || *h.GOGC >= -1)
+	for _, v := range []*float64{h.Stalled, h.Waiting} {
+		ok = ok && (v == nil || *v >= 0 && *v <= 1)
+	}
 	for _, v := range []*float64{h.CPU, h.Frozen, h.ThrottledSeconds} {
 		ok = ok && (v == nil || *v >= 0 && !math.IsInf(*v, 0))
 	}
@@ -181,6 +201,10 @@ func TestPrometheus(t *testing.T) {
 	}
 	const labels = `namespace="shop",pod="api-5d8f7-x",container="app"`
 	begin := time.Now()
+	var scrapes atomic.Int64
+	cpu := func() string { // it is resized again and again
+		return []string{"16", "1.5"}[scrapes.Add(1)/4%2]
+	}
 	exporter := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		at := time.Since(begin).Seconds()
 		for _, line := range []string{
@@ -188,7 +212,11 @@ func TestPrometheus(t *testing.T) {
 			fmt.Sprintf("container_cpu_usage_seconds_total{%s} %f", labels, at/2), fmt.Sprintf("container_cpu_cfs_periods_total{%s} %d", labels, int(10*at)),
 			fmt.Sprintf("container_cpu_cfs_throttled_periods_total{%s} %d", labels, int(7*at)), fmt.Sprintf("container_cpu_cfs_throttled_seconds_total{%s} %f", labels, at),
 			`container_cpu_cfs_periods_total{namespace="shop",pod="api-5d8f7-x",container=""} ` + fmt.Sprint(int(10*at)),
-			"kube_pod_container_resource_limits{" + labels + `,resource="cpu"} 1.5`, "kube_pod_container_resource_limits{" + labels + `,resource="memory"} 1e9`,
+			"kube_pod_container_resource_limits{" + labels + `,uid="u",resource="cpu"} ` + cpu(), "go_gc_gogc_percent{" + labels + "} 100",
+			"go_gc_gomemlimit_bytes{" + labels + "} 9.223372036854775807e+18", "go_memstats_next_gc_bytes{" + labels + "} 4e+06", "process_start_time_seconds{" + labels + "} 1.7e+09",
+			"container_spec_cpu_quota{" + labels + "} 150000", "container_spec_cpu_period{" + labels + "} 100000",
+			fmt.Sprintf("container_pressure_cpu_stalled_seconds_total{%s} %f", labels, at/4), fmt.Sprintf("container_pressure_cpu_waiting_seconds_total{%s} %f", labels, at/2),
+			"kube_pod_container_resource_limits{" + labels + `,resource="memory"} 1e9`,
 			`kube_pod_owner{namespace="shop",pod="api-5d8f7-x",owner_kind="ReplicaSet",owner_name="api-5d8f7",owner_is_controller="true"} 1`,
 			"unthrottle_container_gomaxprocs{" + labels + "} 16", "unthrottle_container_frozen_ratio{" + labels + "} 0.25",
 			"unthrottle_container_finding{" + labels + `,rule="too-many-ps",severity="critical"} 1`,
@@ -220,7 +248,7 @@ func TestPrometheus(t *testing.T) {
 	var found *Found
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
 		found, err = Read(t.Context(), Options{URL: "http://" + address, Since: 4 * time.Second})
-		if err == nil && len(found.Containers) > 0 && found.Containers[0].ThrottledPeriods > 0 && found.Containers[0].CPU != nil && *found.Containers[0].CPU > 0.4 {
+		if err == nil && len(found.Containers) > 0 && found.Containers[0].ThrottledPeriods > 0 && len(found.Containers[0].Before) == 2 && found.Containers[0].Stalled != nil && found.Containers[0].CPU != nil && *found.Containers[0].CPU > 0.4 {
 			break
 		}
 	}
@@ -229,8 +257,9 @@ func TestPrometheus(t *testing.T) {
 	}
 	h := found.Containers[0]
 	sane(t, h)
-	if h.Procs != 16 || h.GoVersion != "go1.24.3" || h.Limit != 1.5 || h.OwnerName != "api-5d8f7" || h.Frozen == nil || *h.Frozen != 0.25 || len(h.Findings) != 1 ||
-		h.CPU == nil || *h.CPU < 0.4 || *h.CPU > 0.6 {
+	if h.Procs != 16 || h.GoVersion != "go1.24.3" || h.Limit != 1.5 && h.Limit != 16 || h.OwnerName != "api-5d8f7" || h.Frozen == nil || *h.Frozen != 0.25 || len(h.Findings) != 1 ||
+		h.CPU == nil || *h.CPU < 0.4 || *h.CPU > 0.6 || h.Moved || !slices.Equal(h.Before, []float64{1.5, 16}) || h.InForce != 1.5 ||
+		h.GOMEMLIMIT != math.MaxInt64 || *h.GOGC != 100 || h.Goal != 4e6 || h.MemoryLimit != 1e9 || h.Stalled == nil || h.Waiting == nil {
 		t.Errorf("%+v", h)
 	}
 	if len(found.Empty) != 1 || found.Empty[0] != "container_cpu_cfs_throttled_periods_total of pods" {
