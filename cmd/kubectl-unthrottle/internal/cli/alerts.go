@@ -20,6 +20,7 @@ Usage:
 
 The rules use the metrics of the agents that kubectl unthrottle install puts on the nodes. Writing the rules needs no cluster.
 Prometheus must scrape the agents with honor_labels: true. kubectl unthrottle help docs/alerts.md says what each alert means.
+Where no agent may run, --from programs goes by what programs, the kubelet and kube-state-metrics export as they are.
 
 {{flags}}
 
@@ -42,6 +43,7 @@ func newAlerts(stdio verb.IO) *cobra.Command {
 		a := &o.options
 
 		flags := l.Section("What is reported:")
+		flags.Var(verb.OneOf(&a.From, alert.Agents, alert.Programs), "from", "F\twhose metrics the rules use: agents; programs: what is exported without agents (agents)")
 		flags.Var(quantity.Value(&a.Throttled, quantity.ParseShare, "25%"), "throttled", "S\tthe share of throttled periods from which throttling alone is reported (25%)")
 		flags.Var(quantity.Value(&a.WithCause, quantity.ParseShare, "10%"), "with-cause", "S\tthe same if its cause is known (10%)")
 		verb.Duration(flags, &a.For, "for", 0, "D\thow long it must last (15m)")
@@ -53,7 +55,7 @@ func newAlerts(stdio verb.IO) *cobra.Command {
 		flags = l.Section("\nHow it is written:")
 		flags.Var(verb.OneOf(&a.As, alert.File, alert.Object), "as", "F\tfile: for rule_files; prometheusrule: an object for Prometheus' operator (file)")
 		flags.StringVarP(&a.Namespace, "namespace", "n", a.Namespace, "NAME\tthe object's namespace (unthrottle)")
-		flags.StringVar(&a.Name, "name", a.Name, "NAME\tthe object's name (unthrottle-agent)")
+		flags.StringVar(&a.Name, "name", a.Name, "NAME\tthe object's name (unthrottle-agent, or unthrottle-programs)")
 		flags.StringSliceVar(&o.labels, "label", nil, "KEY=VALUE,…\tthe object's labels, by which the operator finds it")
 		flags.StringVarP(&o.file, "output", "o", "", "FILE\twrite to this file")
 		return func(ctx context.Context, args []string) error {
@@ -69,6 +71,14 @@ func (o *alertsVerb) run(l *verb.Flags) error {
 	a := &o.options
 	if given := l.FirstGiven("namespace", "name", "label"); given != "" && a.As != alert.Object {
 		return hint.Usage("add --as prometheusrule", "--%s is for an object of Prometheus' operator", given)
+	}
+	if a.From == alert.Programs {
+		if l.Given("throttled") {
+			return hint.Usage("--with-cause is the share that counts there", "--throttled is for --from agents")
+		}
+		if !l.Given("name") {
+			a.Name = alert.NameOfPrograms
+		}
 	}
 	for _, text := range o.labels {
 		key, value, ok := strings.Cut(text, "=")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/alert"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/install"
 )
 
@@ -27,6 +28,7 @@ objects for kustomize and Helm.
 Examples:
   kubectl unthrottle install --dry-run
   kubectl unthrottle install --rules --dashboard --operator --wait 2m
+  kubectl unthrottle install --rules --from programs
 `
 
 const uninstallHelp = `Remove everything that install has put into a cluster.
@@ -51,17 +53,19 @@ type installVerb struct {
 	events        bool
 	wait          time.Duration
 	file          string
+	from          alert.From
 }
 
 func newInstall(stdio verb.IO) *cobra.Command {
 	return verb.New("install", installHelp, func(l *verb.Flags) func(context.Context, []string) error {
-		o := &installVerb{stdio: stdio, options: install.Options{Namespace: install.Namespace}}
+		o := &installVerb{stdio: stdio, options: install.Options{Namespace: install.Namespace}, from: alert.Agents}
 
 		flags := l.Section("What is installed:")
 		flags.StringVar(&o.options.Image, "image", imageOf("kubectl-unthrottle"), "IMAGE\tthis image, instead of the release's own")
 		flags.StringVarP(&o.options.Namespace, "namespace", "n", o.options.Namespace, "NAME\tcreated if it does not exist (unthrottle)")
 		flags.BoolVar(&o.events, "events", true, "agents write events of pods for what is wrong now; --events=false: they don't, and may not")
 		flags.BoolVar(&o.options.Rules, "rules", false, "the rules of kubectl unthrottle alerts, as a ConfigMap")
+		flags.Var(verb.OneOf(&o.from, alert.Agents, alert.Programs), "from", "F\tthe rules' metrics. programs: those that programs and the cluster export, and no agents are installed (agents)")
 		flags.BoolVar(&o.options.Dashboard, "dashboard", false, "a dashboard for Grafana, as a ConfigMap")
 		flags.BoolVar(&o.options.Operator, "operator", false, "for Prometheus' operator: a PodMonitor, and the rules as a PrometheusRule")
 
@@ -76,6 +80,14 @@ func newInstall(stdio verb.IO) *cobra.Command {
 				return err
 			}
 			o.options.NoEvents = !o.events
+			if o.options.Programs = o.from == alert.Programs; o.options.Programs {
+				if given := l.FirstGiven("image", "dashboard", "wait", "events"); given != "" {
+					return hint.Usage("leave one of them out", "--%s is about agents, and --from programs installs none", given)
+				}
+				if !o.options.Rules {
+					return hint.Usage("kubectl unthrottle install --rules --from programs", "--from is about rules: --rules is missing")
+				}
+			}
 			if err := o.options.Check(); err != nil {
 				return hint.Usage("kubectl unthrottle install --help shows what the flags take", "%w", err)
 			}
@@ -108,6 +120,9 @@ func (o *installVerb) install(ctx context.Context) error {
 	}
 	if err := c.Apply(ctx, o.options, o.force); err != nil {
 		return err
+	}
+	if o.options.Programs {
+		return nil
 	}
 	if o.wait > 0 {
 		return c.Wait(ctx, o.options.Namespace, o.wait)

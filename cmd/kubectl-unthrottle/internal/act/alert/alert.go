@@ -5,7 +5,9 @@
 // is a warning only where its cause is known, by a finding of package rule, and then the alert says what to do. One alert is for
 // all pods of a workload, and of several causes the first speaks.
 //
-// It knows the agents' metrics by their names alone, and asks neither an agent nor Prometheus.
+// Where no agent may run, other rules go by what programs, the kubelet and kube-state-metrics export as they are.
+//
+// It knows metrics by their names alone, and asks neither an agent nor Prometheus.
 package alert
 
 import (
@@ -27,11 +29,20 @@ const (
 	Object Format = "prometheusrule" // what Prometheus' operator reads
 )
 
+// From is whose metrics the rules use.
+type From string
+
+const (
+	Agents   From = "agents"   // our agents', one on each node
+	Programs From = "programs" // the programs' own, and those that a cluster has anyway: where no agent may run
+)
+
 // Runbook is where the alerts are described.
 const Runbook = "https://github.com/unthrottle/unthrottle/blob/main/docs/alerts.md"
 
 // Options say what is generated. Default has the usual.
 type Options struct {
+	From      From
 	As        Format
 	Name      string // of the object
 	Namespace string // of the object
@@ -49,7 +60,7 @@ type Options struct {
 // Default are the options where nothing is asked for.
 func Default() Options {
 	return Options{
-		As: File, Name: "unthrottle-agent", Namespace: "unthrottle",
+		From: Agents, As: File, Name: "unthrottle-agent", Namespace: "unthrottle",
 		Throttled: 0.25, WithCause: 0.1, For: 15 * time.Minute, Window: 5 * time.Minute, Runbook: Runbook,
 	}
 }
@@ -107,6 +118,15 @@ type groups struct {
 	Groups []Group `yaml:"groups"`
 }
 
+// NameOfPrograms is the usual name of an object with rules from programs. Both may be there, as where some nodes can't have an agent.
+const NameOfPrograms = "unthrottle-programs"
+
+const beginPrograms = `# Written by kubectl unthrottle alerts --from programs. What each alert means, and what to do about it:
+# %s
+#
+# The programs' own metrics must be scraped with the labels namespace and pod, and container where a pod has several.
+`
+
 const begin = `# Written by kubectl unthrottle alerts. What each alert means, and what to do about it:
 # %s
 #
@@ -133,7 +153,11 @@ func Write(w io.Writer, o Options) error {
 		}{"monitoring.coreos.com/v1", "PrometheusRule", meta, groups{Groups(o)}}
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, begin, o.Runbook)
+	head := begin
+	if o.From == Programs {
+		head = beginPrograms
+	}
+	fmt.Fprintf(&b, head, o.Runbook)
 	e := yaml.NewEncoder(&b)
 	e.SetIndent(2)
 	if err := errors.Join(e.Encode(document), e.Close()); err != nil {
@@ -146,8 +170,17 @@ func Write(w io.Writer, o Options) error {
 // Groups are the rules as data.
 func Groups(o Options) []Group {
 	var programs []Rule
+	if o.From == Programs {
+		for _, a := range exportedAlerts() {
+			programs = append(programs, o.alert(a, exported))
+		}
+		return []Group{
+			{"unthrottle.exported.records", o.exportedRecords()},
+			{"unthrottle.exported", append(programs, o.nothingExported())},
+		}
+	}
 	for _, a := range alerts() {
-		programs = append(programs, o.alert(a))
+		programs = append(programs, o.alert(a, toldByAgents))
 	}
 	return []Group{
 		{"unthrottle.records", o.records()},

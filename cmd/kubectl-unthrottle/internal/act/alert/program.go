@@ -147,8 +147,37 @@ func (a alert) before() string {
 	return strings.Join(rules, "|")
 }
 
+// A source is what the alerts about programs are made of.
+type source struct {
+	verdict string // the series of what was found, by rule
+	lookups []lookup
+	more    []string // variables of its own
+	state   func(a alert) string
+}
+
+// A lookup is a query for one thing that a description says of a pod.
+type lookup struct{ variable, expr, take string }
+
+const (
+	aNumber = `value | printf "%.4g"`
+	aShare  = `value | humanizePercentage`
+)
+
+var toldByAgents = source{
+	verdict: verdict,
+	lookups: []lookup{
+		{"procs", "max(unthrottle_container_gomaxprocs{%s})", aNumber},
+		{"right", "max(unthrottle_container_gomaxprocs_expected{%s})", aNumber},
+		{"frozen", "max(avg_over_time(unthrottle_container_frozen_ratio{%s}[WINDOW]))", aShare}, // each is of a scan's two seconds
+		{"limit", "min(unthrottle_container_limit_cpus{%s})", aNumber},
+		{"from", info + "{%s}", `label "gomaxprocs_from"`},
+		{"line", info + "{%s}", `label "go_line"`},
+	},
+	state: state,
+}
+
 // alert is the rule of an alert.
-func (o *Options) alert(a alert) Rule {
+func (o *Options) alert(a alert, by source) Rule {
 	r := Rule{
 		Alert: a.name, For: span(o.For),
 		Labels: map[string]string{"severity": a.severity, "rule": a.rule},
@@ -156,17 +185,17 @@ func (o *Options) alert(a alert) Rule {
 	workload := []string{"namespace", "owner_kind", "owner"}
 	switch a.when {
 	case aboveAlone:
-		r.Expr = fmt.Sprintf(`count by (%s) (%s{rule="%s"})`, o.by("node"), verdict, a.rule)
+		r.Expr = fmt.Sprintf(`count by (%s) (%s{rule="%s"})`, o.by("node"), by.verdict, a.rule)
 		r.Annotations = o.annotations(a.name,
 			`Node {{ $labels.node }}: a CPU limit above its pods throttles them`,
 			`On node {{ $labels.node }} {{ $value }} container{{ if ne $value 1.0 }}s{{ end }} with Go programs stood still because of a limit on a group above their pods, such as kubepods.slice or a slice of the node's own. `+
 				`Their own limits and GOMAXPROCS have nothing to do with it. What to do: find the group with a quota (cpu.max that is not "max", on cgroup v1 cpu.cfs_quota_us above 0; systemctl show -p CPUQuotaPerSecUSec kubepods.slice), and ask who runs the nodes why it is there.`)
 		return r
 	case podAlone:
-		r.Expr = fmt.Sprintf("count by (%s) (\n  max by (%s) (%s{rule=\"%s\"})\n)", o.by(workload...), o.by(append(workload, "pod")...), verdict, a.rule)
+		r.Expr = fmt.Sprintf("count by (%s) (\n  max by (%s) (%s{rule=\"%s\"})\n)", o.by(workload...), o.by(append(workload, "pod")...), by.verdict, a.rule)
 	default:
 		workload = append(workload, "container")
-		r.Expr = fmt.Sprintf(`count by (%s) (%s{rule="%s"})`, o.by(workload...), verdict, a.rule)
+		r.Expr = fmt.Sprintf(`count by (%s) (%s{rule="%s"})`, o.by(workload...), by.verdict, a.rule)
 	}
 	who, summary := "{{ $labels.owner_kind }} {{ $labels.namespace }}/{{ $labels.owner }}", ""
 	if a.when == podAlone {
@@ -175,12 +204,12 @@ func (o *Options) alert(a alert) Rule {
 		summary = who + ", container {{ $labels.container }}: " + a.summary
 		who = "Container {{ $labels.container }} of " + who
 	}
-	r.Annotations = o.annotations(a.name, summary, o.lookups(a, workload)+who+`: {{ $value }} pod{{ if ne $value 1.0 }}s{{ end }}{{ with $pod }}, such as {{ . }}{{ end }}.`+o.state(a)+a.means+" What to do: "+a.do+".")
+	r.Annotations = o.annotations(a.name, summary, o.lookups(a, workload, by)+who+`: {{ $value }} pod{{ if ne $value 1.0 }}s{{ end }}{{ with $pod }}, such as {{ . }}{{ end }}.`+by.state(a)+a.means+" What to do: "+a.do+".")
 	return r
 }
 
 // state is what is known of the pod that is named.
-func (o *Options) state(a alert) string {
+func state(a alert) string {
 	text := `{{ with $limit }} Its limit is {{ . }} CPU{{ if ne . "1" }}s{{ end }}.{{ end }}` +
 		`{{ with $procs }} Its GOMAXPROCS is {{ . }}{{ if eq $from "spec" }}, set by its spec{{ else if eq $from "image-or-runtime" }}, set by its image or the container runtime{{ else if eq $from "runtime" }}, set by the container runtime` +
 		`{{ else if eq $from "code" }}, set by a call in the program{{ else if eq $from "automaxprocs" }}, set by automaxprocs{{ else if eq $from "unthrottle" }}, set by unthrottle{{ else if eq $from "default" }}, chosen by Go itself{{ end }}.{{ end }}`
@@ -191,22 +220,18 @@ func (o *Options) state(a alert) string {
 }
 
 // lookups are queries for what a description says of a pod. What they don't find is left out of it.
-func (o *Options) lookups(a alert, workload []string) string {
+func (o *Options) lookups(a alert, workload []string, by source) string {
 	var b strings.Builder
+	for _, v := range by.more {
+		fmt.Fprintf(&b, `{{- $%s := "" -}}`, v)
+	}
 	b.WriteString(`{{- $pod := "" -}}{{- $container := "" -}}{{- $share := "" -}}{{- $procs := "" -}}{{- $right := "" -}}{{- $limit := "" -}}{{- $from := "" -}}{{- $line := "" -}}{{- $frozen := "" -}}` + "\n")
 	match, args := matchers(append(append([]string{}, o.KeepLabels...), workload...), nil)
-	fmt.Fprintf(&b, "{{- with printf `topk(1, %s{rule=%q,%s})` %s | query -}}\n", verdict, a.rule, match, args)
+	fmt.Fprintf(&b, "{{- with printf `topk(1, %s{rule=%q,%s})` %s | query -}}\n", by.verdict, a.rule, match, args)
 	b.WriteString(`{{- $pod = . | first | label "pod" -}}{{- $container = . | first | label "container" -}}{{- $share = . | first | value | humanizePercentage -}}` + "\n{{- end -}}\n")
 	match, args = matchers(append(append([]string{}, o.KeepLabels...), "namespace", "pod", "container"), map[string]string{"pod": "$pod", "container": "$container"})
-	for _, q := range []struct{ variable, expr, take string }{
-		{"procs", "max(unthrottle_container_gomaxprocs{%s})", `value | printf "%.4g"`},
-		{"right", "max(unthrottle_container_gomaxprocs_expected{%s})", `value | printf "%.4g"`},
-		{"frozen", "max(avg_over_time(unthrottle_container_frozen_ratio{%s}[" + span(o.Window) + "]))", `value | humanizePercentage`}, // each is of a scan's two seconds
-		{"limit", "min(unthrottle_container_limit_cpus{%s})", `value | printf "%.4g"`},
-		{"from", info + "{%s}", `label "gomaxprocs_from"`},
-		{"line", info + "{%s}", `label "go_line"`},
-	} {
-		fmt.Fprintf(&b, "{{- with printf `%s` %s | query -}}{{- $%s = . | first | %s -}}{{- end -}}\n", fmt.Sprintf(q.expr, match), args, q.variable, q.take)
+	for _, q := range by.lookups {
+		fmt.Fprintf(&b, "{{- with printf `%s` %s | query -}}{{- $%s = . | first | %s -}}{{- end -}}\n", fmt.Sprintf(strings.Replace(q.expr, "WINDOW", span(o.Window), 1), match), args, q.variable, q.take)
 	}
 	return b.String()
 }

@@ -345,7 +345,7 @@ func (p *prometheus) healthy() {
 			}
 		}
 	}
-	if n < 20 {
+	if n < 17 {
 		p.t.Errorf("only %d rules", n)
 	}
 }
@@ -453,5 +453,76 @@ func TestPrometheus(t *testing.T) {
 	// An agent dies.
 	atTwo.Close()
 	p.fire("UnthrottleAgentDown=0")
+	p.healthy()
+}
+
+// programs are what three containers, the kubelet and kube-state-metrics expose where there is no agent.
+type programs struct {
+	mu       sync.Mutex
+	begin    time.Time
+	repaired bool
+	resized  bool
+}
+
+func (x *programs) change(f func()) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	f()
+}
+
+func (x *programs) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	at, share := time.Since(x.begin).Seconds(), 0.5
+	if x.repaired {
+		share = 0
+	}
+	number := func(wrong, right int) int {
+		if x.repaired {
+			return right
+		}
+		return wrong
+	}
+	for _, p := range []struct {
+		pod          string
+		procs, limit int
+		counters     string
+	}{
+		{"api-1", number(16, 2), 2, fmt.Sprintf("container_cpu_cfs_periods_total{LABELS} %f\ncontainer_cpu_cfs_throttled_periods_total{LABELS} %f\n", 10*at, 10*share*at)},
+		{"db-0", number(8, 2), map[bool]int{false: 8, true: 2}[x.resized], ""},
+		{"slow-1", 2, 2, fmt.Sprintf("container_pressure_cpu_stalled_seconds_total{LABELS} %f\n", share*at)},
+	} {
+		labels := fmt.Sprintf(`namespace="shop",pod=%q,container="app"`, p.pod)
+		name := strings.Split(p.pod, "-")[0]
+		fmt.Fprint(w, strings.NewReplacer("LABELS", labels, "OWNER", name).Replace(fmt.Sprintf(`go_sched_gomaxprocs_threads{LABELS} %d
+go_info{LABELS,version="go1.24.3"} 1
+process_start_time_seconds{LABELS} %d
+container_cpu_usage_seconds_total{LABELS,cpu="total"} %f
+kube_pod_container_resource_limits{LABELS,resource="cpu",unit="core"} %d
+kube_pod_container_info{LABELS,image="x"} 1
+kube_pod_owner{LABELS,owner_kind="StatefulSet",owner_name="OWNER",owner_is_controller="true"} 1
+%s`, p.procs, number(1000, 2000), at/2, p.limit, p.counters)))
+	}
+}
+
+// TestPrometheusExported lets a real Prometheus find without agents what the rules from programs are about, and forget it again.
+func TestPrometheusExported(t *testing.T) {
+	o := fromPrograms()
+	o.Window, o.For = 10*time.Second, time.Second
+	dir := written(t, o)
+	x := &programs{begin: time.Now()}
+	exporter := httptest.NewServer(x)
+	defer exporter.Close()
+	p := start(t, dir, 200*time.Millisecond, map[string]string{"exporter": exporter.Listener.Addr().String()})
+	p.has(`unthrottle:program_first_limit_cpus{pod="db-0"} == 8`)
+	x.change(func() { x.resized = true })
+	p.fire("UnthrottleProgramStale of db=1", "UnthrottleProgramStandsStill of slow=1", "UnthrottleProgramTooManyPs of api=1")
+	p.healthy()
+	p.says("UnthrottleProgramTooManyPs", "Its limit is 2 CPUs. Its GOMAXPROCS is 16. It is throttled in [0-9.]+% of the periods. It uses [0-9.]+ CPU", "set GOMAXPROCS to 2 in")
+	p.says("UnthrottleProgramStale", "Its limit is 2 CPUs, and was 8 before. Its GOMAXPROCS is 8.", `kubectl -n shop delete pod db-0`)
+	p.says("UnthrottleProgramStandsStill", "Its threads can't run for [0-9.]+% of the time")
+
+	x.change(func() { x.repaired = true })
+	p.fire()
 	p.healthy()
 }

@@ -99,7 +99,7 @@ func TestRunbook(t *testing.T) {
 		t.Fatal(err)
 	}
 	var want []string
-	for _, g := range Groups(Default()) {
+	for _, g := range append(Groups(Default()), Groups(fromPrograms())...) {
 		for _, r := range g.Rules {
 			if r.Alert == "" {
 				continue
@@ -124,23 +124,25 @@ func TestRunbook(t *testing.T) {
 	}
 }
 
-// The scrape configuration of the page is one. Debian's promtool does not know of Kubernetes, so it is given other targets, and a token
+// The scrape configurations of the pages are some. Debian's promtool does not know of Kubernetes, so it is given other targets, and a token
 // that is there.
 func TestScrape(t *testing.T) {
-	page, err := os.ReadFile("../../../../../docs/alerts.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	block := regexp.MustCompile(`(?m)^    scrape_configs:\n(    .*\n)+`).Find(page)
-	file := filepath.Join(t.TempDir(), "prometheus.yaml")
-	text := strings.Replace(regexp.MustCompile(`(?m)^    `).ReplaceAllString(string(block), ""), "kubernetes_sd_configs: [{role: pod}]", "static_configs: [{targets: [localhost]}]", 1)
-	token := filepath.Join(t.TempDir(), "token")
-	text = strings.Replace(text, "/var/run/secrets/unthrottle/token", token, 1)
-	if err := errors.Join(os.WriteFile(token, []byte("x"), 0o600), os.WriteFile(file, []byte(text), 0o644)); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.Command(tool(t, "promtool"), "check", "config", file).CombinedOutput(); err != nil || len(block) == 0 {
-		t.Errorf("%v\n%s", err, out)
+	for _, name := range []string{"alerts.md", "without-agents.md"} {
+		page, err := os.ReadFile("../../../../../docs/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		block := regexp.MustCompile(`(?m)^    scrape_configs:\n(    .*\n)+`).Find(page)
+		file := filepath.Join(t.TempDir(), "prometheus.yaml")
+		text := strings.Replace(regexp.MustCompile(`(?m)^    `).ReplaceAllString(string(block), ""), "kubernetes_sd_configs: [{role: pod}]", "static_configs: [{targets: [localhost]}]", 1)
+		token := filepath.Join(t.TempDir(), "token")
+		text = strings.Replace(text, "/var/run/secrets/unthrottle/token", token, 1)
+		if err := errors.Join(os.WriteFile(token, []byte("x"), 0o600), os.WriteFile(file, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.Command(tool(t, "promtool"), "check", "config", file).CombinedOutput(); err != nil || len(block) == 0 {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
 	}
 }
 
@@ -148,7 +150,7 @@ func TestGolden(t *testing.T) {
 	other := Default()
 	other.As, other.Name, other.Namespace, other.Labels = Object, "go", "monitoring", map[string]string{"release": "prometheus"}
 	other.KeepLabels, other.Exempt, other.Throttled, other.WithCause = []string{"cluster"}, []string{"kube-system", "build"}, 0.5, 0.2
-	for file, o := range map[string]Options{"rules.golden": Default(), "object.golden": other} {
+	for file, o := range map[string]Options{"rules.golden": Default(), "object.golden": other, "exported.golden": fromPrograms()} {
 		var b bytes.Buffer
 		if err := Write(&b, o); err != nil {
 			t.Fatal(err)
@@ -547,6 +549,13 @@ func TestPromtool(t *testing.T) {
 	}
 }
 
+// fromPrograms are the options of rules that need no agent.
+func fromPrograms() Options {
+	o := Default()
+	o.From = Programs
+	return o
+}
+
 func promtool(t *testing.T, dir, test string) {
 	t.Helper()
 	file := filepath.Join(dir, "test.yaml")
@@ -560,16 +569,12 @@ func promtool(t *testing.T, dir, test string) {
 
 // TestTexts holds what people read to the letter.
 func TestTexts(t *testing.T) {
-	files, err := filepath.Glob("testdata/promtool/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
-	}
-	for _, file := range files {
-		data, err := os.ReadFile(file)
+	for file, o := range map[string]Options{"texts.yaml": Default(), "exported.yaml": fromPrograms()} {
+		data, err := os.ReadFile("testdata/promtool/" + file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		promtool(t, written(t, Default()), string(data))
+		promtool(t, written(t, o), string(data))
 	}
 }
 

@@ -89,13 +89,14 @@ func (c *Cluster) prepare(ctx context.Context, o Options, objects []*unstructure
 		return nil, c.failed("looking for the namespace "+o.Namespace, err, false)
 	case live.GetDeletionTimestamp() != nil:
 		return nil, hint.With(fmt.Errorf("the namespace %s is being deleted", o.Namespace), "try again when it is gone: kubectl get namespace "+o.Namespace)
+	case o.Programs: // agents may be there, which need its label
+		objects = objects[1:]
 	case live.GetAnnotations()[madeBy] == maker:
 		namespace.SetAnnotations(map[string]string{madeBy: maker})
 	default:
-		const level = "pod-security.kubernetes.io/enforce"
-		if enforced := live.GetLabels()[level]; enforced != "" && enforced != "privileged" {
+		if enforced := live.GetLabels()[enforce]; enforced != "" && enforced != "privileged" {
 			return nil, hint.With(fmt.Errorf("the namespace %s admits %s pods only, and the agent sees the processes of its node", o.Namespace, enforced),
-				"--namespace takes another one; or kubectl label --overwrite namespace "+o.Namespace+" "+level+"=privileged")
+				"--namespace takes another one; or kubectl label --overwrite namespace "+o.Namespace+" "+enforce+"=privileged")
 		}
 		fmt.Fprintf(c.out, "%s was there before and stays as it is\n", namespaces.called(o.Namespace))
 		objects = objects[1:]

@@ -108,6 +108,7 @@ func TestCluster(t *testing.T) {
 	sub("something else in the namespace", sharing)
 	sub("no operator", noOperator)
 	sub("an operator", withOperator)
+	sub("rules alone", rulesAlone)
 	sub("who may not", mayNot)
 	sub("who audits", audits)
 	sub("conflict", conflict)
@@ -115,6 +116,29 @@ func TestCluster(t *testing.T) {
 	sub("a Helm release", ofHelm)
 	sub("no agent gets ready", notReady)
 	sub("nobody there", func(s site) { s.nobody() })
+}
+
+// rulesAlone installs no agents, and takes nothing from those that are there.
+func rulesAlone(s site) {
+	before := s.inventory()
+	rules := Options{Namespace: Namespace, Rules: true, Programs: true}
+	s.install(rules, false)
+	const labels = `jsonpath={.metadata.labels.pod-security\.kubernetes\.io/enforce}`
+	if got := s.must("", "get", "namespace", Namespace, "-o", labels); got != "" {
+		s.t.Errorf("the namespace admits %s pods, and no pod is to come", got)
+	}
+	if got := s.must("", "-n", Namespace, "get", "daemonsets,configmaps", "-l", selector, "-o", "name"); got != "configmap/unthrottle-rules-programs\n" {
+		s.t.Errorf("there is %q", got)
+	}
+	s.install(Options{Namespace: Namespace}, false)
+	s.install(rules, false)
+	if got := s.must("", "get", "namespace", Namespace, "-o", labels); got != "privileged" {
+		s.t.Errorf("the agents' namespace admits %q pods", got)
+	}
+	s.uninstall("", patience)
+	if after := s.inventory(); !slices.Equal(after, before) {
+		s.t.Errorf("before there was\n%q\nafter\n%q", before, after)
+	}
 }
 
 // comesAndGoes installs, again, with more, and takes everything out: then the cluster is as it was.

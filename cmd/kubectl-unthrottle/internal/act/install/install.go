@@ -29,6 +29,7 @@ type Options struct {
 	Dashboard bool   // for Grafana, as a ConfigMap
 	NoEvents  bool   // agents write no events of pods, and may not
 	Operator  bool   // Prometheus' operator is there: it finds the agents by a PodMonitor
+	Programs  bool   // no agents: nothing but rules from what programs export
 }
 
 // Namespace is where the agents are unless they are to be elsewhere.
@@ -40,6 +41,9 @@ const (
 	selector = "app.kubernetes.io/part-of=unthrottle,app.kubernetes.io/name=" + name
 )
 
+// enforce is the label of a namespace that says which pods it admits.
+const enforce = "pod-security.kubernetes.io/enforce"
+
 var (
 	dnsLabel = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 	image    = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._:/@-]*$`)
@@ -50,6 +54,8 @@ func (o *Options) Check() error {
 	switch {
 	case !dnsLabel.MatchString(o.Namespace):
 		return fmt.Errorf("%q is not the name of a namespace", o.Namespace)
+	case o.Programs && (o.Image != "" || o.Dashboard || !o.Rules):
+		return errors.New("without agents there are rules, and neither an image nor a dashboard")
 	case o.Image != "" && !image.MatchString(o.Image):
 		return fmt.Errorf("%q is not the name of an image", o.Image)
 	}
@@ -61,6 +67,12 @@ var files embed.FS
 
 // parts are the files of an installation, in the order in which they are applied.
 func (o *Options) parts() []string {
+	if o.Programs {
+		if o.Operator {
+			return []string{"base/namespace.yaml", "operator/programs.yaml"}
+		}
+		return []string{"base/namespace.yaml", "base/programs.yaml"}
+	}
 	parts := []string{"base/namespace.yaml", "base/rbac.yaml", "base/network.yaml"}
 	if o.Rules && !o.Operator {
 		parts = append(parts, "base/rules.yaml")
@@ -127,6 +139,10 @@ func (o *Options) adapt(object *unstructured.Unstructured) error {
 			return slices.Equal(resources, []string{"events"})
 		})
 		return unstructured.SetNestedSlice(object.Object, rules, "rules")
+	case "Namespace":
+		if o.Programs { // no pod of it needs what an agent does
+			unstructured.RemoveNestedField(object.Object, "metadata", "labels", enforce)
+		}
 	case "ClusterRoleBinding":
 		subjects, _, err := unstructured.NestedSlice(object.Object, "subjects")
 		if err != nil {

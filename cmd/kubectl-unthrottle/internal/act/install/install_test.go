@@ -22,20 +22,26 @@ const chart = "../../../../../deploy/charts/unthrottle-agent/files/"
 // generated are the files that are made of rules and of the dashboard.
 func generated(t *testing.T) map[string]string {
 	t.Helper()
-	var rules, object bytes.Buffer
-	o := alert.Default()
-	if err := alert.Write(&rules, o); err != nil {
-		t.Fatal(err)
+	write := func(from alert.From, called string, as alert.Format) string {
+		var b bytes.Buffer
+		o := alert.Default()
+		o.From, o.Name, o.As = from, called, as
+		if as == alert.Object {
+			o.Labels = map[string]string{"app.kubernetes.io/name": name, "app.kubernetes.io/part-of": "unthrottle"}
+		}
+		if err := alert.Write(&b, o); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
 	}
-	o.As, o.Labels = alert.Object, map[string]string{"app.kubernetes.io/name": name, "app.kubernetes.io/part-of": "unthrottle"}
-	if err := alert.Write(&object, o); err != nil {
-		t.Fatal(err)
-	}
+	rules, object := write(alert.Agents, name, alert.File), write(alert.Agents, name, alert.Object)
 	return map[string]string{
-		"base/rules.yaml":        configMap("unthrottle-rules", nil, "unthrottle.rules.yaml", rules.String()),
+		"base/rules.yaml":        configMap("unthrottle-rules", nil, "unthrottle.rules.yaml", rules),
+		"base/programs.yaml":     configMap("unthrottle-rules-programs", nil, "unthrottle.programs.yaml", write(alert.Programs, alert.NameOfPrograms, alert.File)),
 		"base/dashboard.yaml":    configMap("unthrottle-dashboard", map[string]string{"grafana_dashboard": "1"}, "unthrottle.json", string(alert.Dashboard)),
-		"operator/rules.yaml":    object.String(),
-		chart + "rules.yaml":     rules.String(),
+		"operator/rules.yaml":    object,
+		"operator/programs.yaml": write(alert.Programs, alert.NameOfPrograms, alert.Object),
+		chart + "rules.yaml":     rules,
 		chart + "dashboard.json": string(alert.Dashboard),
 	}
 }
@@ -78,12 +84,17 @@ var everything = Options{Namespace: "unthrottle", Rules: true, Dashboard: true}
 func TestObjects(t *testing.T) {
 	operator := everything
 	operator.Operator = true
+	programs := Options{Namespace: "unthrottle", Rules: true, Programs: true}
+	programsOperator := programs
+	programsOperator.Operator = true
 	for _, c := range []struct {
 		o    Options
 		want string
 	}{
 		{Options{Namespace: "unthrottle"}, "Namespace/unthrottle ServiceAccount/unthrottle-agent ClusterRole/unthrottle-agent ClusterRoleBinding/unthrottle-agent " +
 			"ClusterRole/unthrottle-audit ServiceAccount/unthrottle-reader ClusterRole/unthrottle-reader ClusterRoleBinding/unthrottle-reader Role/unthrottle-audit NetworkPolicy/unthrottle-agent PriorityClass/unthrottle-agent DaemonSet/unthrottle-agent"},
+		{programs, "Namespace/unthrottle ConfigMap/unthrottle-rules-programs"},
+		{programsOperator, "Namespace/unthrottle PrometheusRule/unthrottle-programs"},
 		{everything, "Namespace/unthrottle ServiceAccount/unthrottle-agent ClusterRole/unthrottle-agent ClusterRoleBinding/unthrottle-agent " +
 			"ClusterRole/unthrottle-audit ServiceAccount/unthrottle-reader ClusterRole/unthrottle-reader ClusterRoleBinding/unthrottle-reader Role/unthrottle-audit NetworkPolicy/unthrottle-agent ConfigMap/unthrottle-rules ConfigMap/unthrottle-dashboard PriorityClass/unthrottle-agent DaemonSet/unthrottle-agent"},
 		{operator, "Namespace/unthrottle ServiceAccount/unthrottle-agent ClusterRole/unthrottle-agent ClusterRoleBinding/unthrottle-agent " +
@@ -109,7 +120,7 @@ func TestObjects(t *testing.T) {
 		}
 	}
 	// Each file is a part of some installation, and of the base or of what is for the operator.
-	used := append(everything.parts(), operator.parts()...)
+	used := slices.Concat(everything.parts(), operator.parts(), programs.parts(), programsOperator.parts())
 	err := fs.WalkDir(files, ".", func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && !strings.HasSuffix(path, "kustomization.yaml") && !slices.Contains(used, path) {
 			t.Errorf("%s is never installed", path)
@@ -145,7 +156,7 @@ func TestAdapt(t *testing.T) {
 			t.Errorf("no events %t: the right is there %t, and the flag %t", no, right, off)
 		}
 	}
-	for _, bad := range []Options{{}, {Namespace: "A"}, {Namespace: "a", Image: "a b"}, {Namespace: "a", Image: "-a"}} {
+	for _, bad := range []Options{{}, {Namespace: "A"}, {Namespace: "a", Image: "a b"}, {Namespace: "a", Image: "-a"}, {Namespace: "a", Programs: true}, {Namespace: "a", Programs: true, Rules: true, Dashboard: true}} {
 		if err := Write(nil, bad); err == nil {
 			t.Errorf("no error for %+v", bad)
 		}
