@@ -143,18 +143,21 @@ func start(t *testing.T, dir string, every time.Duration, agents map[string]stri
 // startWith scrapes agents that ask for something.
 func startWith(t *testing.T, dir string, every time.Duration, agents map[string]string, more string) *prometheus {
 	t.Helper()
-	path := tool(t, "prometheus")
 	var targets strings.Builder
 	for _, pod := range slices.Sorted(maps.Keys(agents)) {
 		fmt.Fprintf(&targets, "  - targets: [%q]\n    labels: {namespace: unthrottle, pod: %s, container: agent}\n", agents[pod], pod)
 	}
+	return startScraping(t, dir, every, "- job_name: unthrottle/unthrottle-agent\n  honor_labels: true\n"+more+"  static_configs:\n"+targets.String())
+}
+
+// startScraping starts it with jobs, as its configuration has them.
+func startScraping(t *testing.T, dir string, every time.Duration, jobs string) *prometheus {
+	t.Helper()
+	path := tool(t, "prometheus")
 	config := fmt.Sprintf(`global: {scrape_interval: %[1]dms, scrape_timeout: %[1]dms, evaluation_interval: %[1]dms}
 rule_files: [rules.yaml]
 scrape_configs:
-- job_name: unthrottle/unthrottle-agent
-  honor_labels: true
-%[2]s  static_configs:
-`, every.Milliseconds(), more) + targets.String()
+`, every.Milliseconds()) + jobs
 	if err := os.WriteFile(filepath.Join(dir, "prometheus.yaml"), []byte(config), 0o644); err != nil {
 		t.Fatal(err)
 	}
