@@ -76,6 +76,7 @@ type History struct {
 	Namespace, Pod, Container string
 	OwnerKind, OwnerName      string // as kube-state-metrics has it: a ReplicaSet, not its Deployment
 
+	OfPod            bool // the program's series name the pod alone: they are the container's if the pod has no other
 	Procs            int
 	GoVersion        string
 	Limit            float64
@@ -400,6 +401,9 @@ func (a *Audit) History(h History) bool {
 		return true
 	case c == nil:
 		return true
+	}
+	if h.OfPod && len(r.containers) != 1 {
+		h.Procs, h.GoVersion, h.GOGC, h.GOMEMLIMIT, h.Goal = 0, "", nil, 0, 0
 	}
 	if at != nil {
 		if h.Procs > 0 || h.GoVersion != "" {

@@ -353,6 +353,22 @@ func TestCost(t *testing.T) {
 	}
 }
 
+// TestOfPod: a program's series that name the pod alone are nobody's in a pod of several containers.
+func TestOfPod(t *testing.T) {
+	proxy := app(0, 0, "")
+	proxy.Name = "proxy"
+	for _, c := range []struct {
+		containers []workload.Container
+		want       int
+	}{{[]workload.Container{app(1, 0, "")}, 1}, {[]workload.Container{app(1, 0, ""), proxy}, 0}} {
+		a := start(1, deployment("api", c.containers...))
+		a.History(History{Namespace: "shop", Pod: "api-0", Container: "app", OfPod: true, Procs: 16, GoVersion: "go1.24.3", CPU: new(0.8), Periods: 100, ThrottledPeriods: 70})
+		if got := resultOf(t, a).Totals.Measured; got != c.want {
+			t.Errorf("%d containers: %d were measured, want %d", len(c.containers), got, c.want)
+		}
+	}
+}
+
 // TestWorth: what is seen to cost most comes first, whatever its name.
 func TestWorth(t *testing.T) {
 	names := []string{"a-fine", "b-note", "c-idle", "d-busy", "e-critical", "f-open"}

@@ -245,6 +245,7 @@ func Read(ctx context.Context, o Options) (*Found, error) {
 			r.found.Empty = append(r.found.Empty, q.about)
 		}
 	}
+	r.name()
 	if err := r.owners(ctx); err != nil {
 		r.found.Problems = append(r.found.Problems, Problem{"kube_pod_owner", reason(err), "pods that are gone are left out"})
 	}
@@ -294,6 +295,34 @@ func (r *reading) ask(ctx context.Context, q query) (n int, err error) {
 	})
 	r.found.Series += n
 	return n, err
+}
+
+// name gives what a program's series tell of a pod to the one container that other series name there: many a scrape adds the pod alone.
+func (r *reading) name() {
+	type pod struct{ namespace, name string }
+	const several = -1
+	only := map[pod]int{}
+	for i, h := range r.found.Containers {
+		k := pod{h.Namespace, h.Pod}
+		if _, ok := only[k]; ok && h.Container != "" {
+			only[k] = several
+		} else if h.Container != "" {
+			only[k] = i
+		}
+	}
+	for i := range r.found.Containers {
+		from := &r.found.Containers[i]
+		at, ok := only[pod{from.Namespace, from.Pod}]
+		if from.Container != "" || !ok || at == several || from.Procs == 0 && from.GoVersion == "" {
+			continue
+		}
+		to := &r.found.Containers[at]
+		if to.Procs > 0 || to.GoVersion != "" {
+			continue // it has series of its own
+		}
+		to.OfPod, to.Procs, to.GoVersion, to.GOGC, to.GOMEMLIMIT, to.Goal, to.Moved = true, from.Procs, from.GoVersion, from.GOGC, from.GOMEMLIMIT, from.Goal, from.Moved
+		from.Procs, from.GoVersion, from.GOGC, from.GOMEMLIMIT, from.Goal, from.Moved = 0, "", nil, 0, 0, false
+	}
 }
 
 // mostName is how long the names of a namespace, a pod and a container are together, at most.

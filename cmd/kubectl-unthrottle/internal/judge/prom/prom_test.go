@@ -103,6 +103,31 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestNameless: a program's series without a container are of the one that others name, and nobody's where there are two.
+func TestNameless(t *testing.T) {
+	sidecar := `,{"metric":{"namespace":"shop","pod":"api-0","container":"proxy"},"value":[1700000000,"1"]}]}}`
+	limits := vector("2", app...)
+	for _, c := range []struct {
+		limits string
+		want   bool
+	}{{limits, true}, {strings.TrimSuffix(limits, "]}}") + sidecar, false}} {
+		s, _ := fake(t, map[string]string{
+			"container) (go_sched_gomaxprocs_threads":              vector("16", "namespace", "shop", "pod", "api-0"),
+			"container) (go_gc_gogc_percent":                       vector("50", "namespace", "shop", "pod", "api-0"),
+			"(kube_pod_container_resource_limits{resource=\"cpu\"": c.limits,
+		})
+		found, err := Read(t.Context(), Options{URL: s.URL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(found.Containers, func(h audit.History) bool { return h.Container == "app" })
+		h := found.Containers[i]
+		if got := h.OfPod && h.Procs == 16 && h.GOGC != nil && *h.GOGC == 50 && h.Limit == 2; got != c.want {
+			t.Errorf("%+v", found.Containers)
+		}
+	}
+}
+
 // TestMisbehaving: what is no Prometheus is an error, and one query that fails is a problem.
 func TestMisbehaving(t *testing.T) {
 	closed := httptest.NewServer(http.NotFoundHandler())
