@@ -7,11 +7,14 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/unthrottle/unthrottle/clustertest"
+	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/audit"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/result"
 )
 
@@ -23,6 +26,7 @@ func TestAuditNode(t *testing.T) {
 	}
 	c := clustertest.Start(t, clustertest.Options{ControllerManager: true, Scheduler: true, Nodes: 1})
 	c.Import(t, clustertest.GoImage(t, "localhost/busy:1", "./testdata/busy"))
+	c.Import(t, clustertest.GoImage(t, "localhost/worker:1", "../act/agent/testdata/worker"))
 	c.Import(t, clustertest.Image{
 		Name: "localhost/kubectl-unthrottle:1", Entrypoint: []string{"/kubectl-unthrottle"},
 		Files: map[string]string{"/kubectl-unthrottle": clustertest.BuildGo(t, "../..", "-ldflags=-s -w")},
@@ -82,6 +86,74 @@ spec:
 		}
 		if d.Verdict != "1 of 2 workloads is wrong now, 1 on larger nodes." {
 			t.Errorf("%q", d.Verdict)
+		}
+		return nil
+	})
+	// What two verbs say of one program is the same: of one that its pod's limit throttles, and of one that a resize left behind.
+	const more = `apiVersion: v1
+kind: Pod
+metadata: {name: shared, labels: {app: shared}}
+spec:
+  terminationGracePeriodSeconds: 1
+  resources: {limits: {cpu: 200m}, requests: {cpu: 10m}}
+  containers:
+  - {name: a, image: "localhost/busy:1", env: [{name: BUSY, value: "2"}]}
+  - {name: b, image: "localhost/worker:1", env: [{name: PORT, value: "8080"}, {name: BUSY, value: "1"}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: resized, labels: {app: resized}}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - {name: app, image: "localhost/busy:1", env: [{name: GOMAXPROCS, value: "1"}], resources: {limits: {cpu: 500m}, requests: {cpu: 10m}}}
+`
+	if _, _, err := c.KubectlInput(more, "create", "-f", "-"); err != nil {
+		t.Fatal(err)
+	}
+	c.WaitPods(t, "default", "app=shared", 1, "Running")
+	c.WaitPods(t, "default", "app=resized", 1, "Running")
+	clustertest.WaitFor(t, 2*time.Minute, func() error { // the agent has seen it with its first limit
+		if _, stderr, code := run("explain", "resized", "--way", "agent", "--json"); code != 0 {
+			return fmt.Errorf("explain resized: exit code %d: %s", code, stderr)
+		}
+		return nil
+	})
+	if _, stderr, err := c.Kubectl("patch", "pod", "resized", "--subresource=resize", "-p", `{"spec":{"containers":[{"name":"app","resources":{"limits":{"cpu":"2"}}}]}}`); err != nil {
+		t.Fatal(err, stderr)
+	}
+	clustertest.WaitFor(t, 3*time.Minute, func() error {
+		out, stderr, code := run("audit", "--json")
+		var d result.Audit
+		if err := json.Unmarshal([]byte(out), &d); err != nil || code != 0 {
+			return fmt.Errorf("audit: exit code %d: %v: %s", code, err, stderr)
+		}
+		said := map[string][]string{} // by workload and container
+		for _, w := range d.Workloads {
+			for _, f := range w.Findings {
+				if f.Source == audit.FromAgent {
+					said[w.Name+"/"+f.Container] = append(said[w.Name+"/"+f.Container], f.Rule)
+				}
+			}
+		}
+		for _, at := range []struct{ pod, container, finds string }{
+			{"pinned", "app", ""}, {"wide", "app", ""}, {"shared", "a", "throttled"}, {"shared", "b", "throttled"}, {"resized", "app", "stale"},
+		} {
+			out, stderr, code := run("explain", at.pod, "-c", at.container, "--way", "agent", "--json")
+			var e report.Explain
+			if err := json.Unmarshal([]byte(out), &e); err != nil || code != 0 {
+				return fmt.Errorf("explain %s: exit code %d: %v: %s", at.pod, code, err, stderr)
+			}
+			var found []string
+			for _, f := range e.Findings {
+				found = append(found, f.Rule)
+			}
+			told := said[at.pod+"/"+at.container]
+			slices.Sort(found)
+			slices.Sort(told)
+			if !slices.Equal(found, told) || at.finds != "" && !slices.Contains(found, at.finds) {
+				return fmt.Errorf("%s/%s: explain finds %q, audit %q, want %q", at.pod, at.container, found, told, at.finds)
+			}
 		}
 		return nil
 	})

@@ -84,6 +84,7 @@ func newInstall(stdio verb.IO) *cobra.Command {
 				if given := l.FirstGiven("image", "dashboard", "wait", "events"); given != "" {
 					return hint.Usage("leave one of them out", "--%s is about agents, and --from programs installs none", given)
 				}
+				o.options.Image = ""
 				if !o.options.Rules {
 					return hint.Usage("kubectl unthrottle install --rules --from programs", "--from is about rules: --rules is missing")
 				}

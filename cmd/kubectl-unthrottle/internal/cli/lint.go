@@ -26,8 +26,8 @@ Usage:
   kubectl unthrottle lint --cluster [FLAGS]
 
 FILE is YAML or JSON with any objects that create pods, or a packed chart; - is standard input. Helm charts and
-kustomizations are rendered; what can't be is an error. What a manifest leaves open is not a finding. In a cluster, a finding is reported once for a Deployment and all
-its pods.
+kustomizations are rendered; what can't be is an error. What a manifest leaves open is not a finding. In a cluster, a
+finding is reported once for a Deployment and all its pods.
 
 {{flags}}
 
