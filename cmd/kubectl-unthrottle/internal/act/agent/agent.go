@@ -78,9 +78,9 @@ func New(o Options) *Agent {
 // stretch is how many intervals the beginnings of two scans are apart at most.
 const stretch = 4
 
-// Run scans until ctx ends. A scan that takes longer than the interval is given up, and the next one begins an interval after it;
-// where scans take more CPU time than the agent may use, they are farther apart: what a node is full of may make the agent blind,
-// never busy.
+// Run scans until ctx ends. A scan that takes longer than the interval, or the first one than four, is given up, and the next one
+// begins an interval after it; where scans take more CPU time than the agent may use, they are farther apart: what a node is full of
+// may make the agent blind, never busy.
 func (a *Agent) Run(ctx context.Context) {
 	said := ""
 	scans := make(chan *Scan, 1)
@@ -99,7 +99,11 @@ func (a *Agent) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		began := time.Now()
 		a.beat.Store(int64(time.Since(a.began)))
-		limit, cancel := context.WithTimeout(ctx, a.o.Interval)
+		within := a.o.Interval
+		if a.Latest() == nil { // it reads what the others know by then, and until it is done there is no answer at all
+			within *= stretch
+		}
+		limit, cancel := context.WithTimeout(ctx, within)
 		found, err := a.Scan(limit)
 		late := limit.Err() != nil
 		cancel()
@@ -108,7 +112,7 @@ func (a *Agent) Run(ctx context.Context) {
 		}
 		if late {
 			a.late.Add(1)
-			err = fmt.Errorf("a scan was given up: it took longer than --interval %v", a.o.Interval)
+			err = fmt.Errorf("a scan was given up: it took longer than %v, by --interval %v", within, a.o.Interval)
 		}
 		if text := errorText(err); text != said { // each trouble is told once, and its end
 			said = text
