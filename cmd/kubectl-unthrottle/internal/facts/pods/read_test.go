@@ -140,7 +140,7 @@ func TestResized(t *testing.T) {
 		p := deployed()
 		for _, at := range []time.Time{began.Add(time.Minute), began.Add(time.Hour), began.Add(time.Second)} {
 			p.ManagedFields = append(p.ManagedFields, metav1.ManagedFieldsEntry{
-				Manager: "kubectl", Subresource: c.subresource, Time: new(metav1.NewTime(at)), FieldsV1: &metav1.FieldsV1{Raw: []byte(c.fields)},
+				Manager: "kubectl", Subresource: c.subresource, Time: new(metav1.NewTime(at)), FieldsV1: metav1.NewFieldsV1(c.fields),
 			})
 		}
 		want := time.Time{}
