@@ -386,7 +386,7 @@ func doWith(t *testing.T, ctx context.Context, s *Study, w *world, j *keeper) (*
 		after++
 	}
 	records := len(j.lines)
-	if s.Failure != "" && records > 0 && bytes.Contains(j.lines[records-1], []byte(`"failure":`)) {
+	if s.Failure != "" && records > 0 && bytes.HasPrefix(j.lines[records-1], []byte(`{"failure":`)) {
 		records--
 	}
 	if after-before != records {
