@@ -28,7 +28,7 @@ type Container struct {
 	State    string // waiting, running, terminated, with the reason if there is one
 }
 
-const podTimeout = 2 * time.Minute // it judges no speed
+const podTimeout = 8 * time.Minute // it judges no speed
 
 // WaitPods waits until a namespace has as many pods of a label selector as it should and all are in a phase: Running, which
 // here means that all containers are ready or have ended, Succeeded or Failed. An empty selector means all. It returns them by name.

@@ -59,7 +59,7 @@ spec:
 	if _, _, err := c.KubectlInput(pods, "create", "-f", "-"); err != nil {
 		t.Fatal(err)
 	}
-	clustertest.WaitFor(t, 2*time.Minute, func() error {
+	clustertest.WaitFor(t, 8*time.Minute, func() error {
 		out, stderr, code := run("audit", "--json")
 		var d result.Audit
 		if err := json.Unmarshal([]byte(out), &d); err != nil {
@@ -113,7 +113,7 @@ spec:
 	}
 	c.WaitPods(t, "default", "app=shared", 1, "Running")
 	c.WaitPods(t, "default", "app=resized", 1, "Running")
-	clustertest.WaitFor(t, 2*time.Minute, func() error { // the agent has seen it with its first limit
+	clustertest.WaitFor(t, 8*time.Minute, func() error { // the agent has seen it with its first limit
 		if _, stderr, code := run("explain", "resized", "--way", "agent", "--json"); code != 0 {
 			return fmt.Errorf("explain resized: exit code %d: %s", code, stderr)
 		}
@@ -122,7 +122,7 @@ spec:
 	if _, stderr, err := c.Kubectl("patch", "pod", "resized", "--subresource=resize", "-p", `{"spec":{"containers":[{"name":"app","resources":{"limits":{"cpu":"2"}}}]}}`); err != nil {
 		t.Fatal(err, stderr)
 	}
-	clustertest.WaitFor(t, 3*time.Minute, func() error {
+	clustertest.WaitFor(t, 8*time.Minute, func() error {
 		out, stderr, code := run("audit", "--json")
 		var d result.Audit
 		if err := json.Unmarshal([]byte(out), &d); err != nil || code != 0 {

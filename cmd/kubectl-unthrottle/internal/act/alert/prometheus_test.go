@@ -25,7 +25,7 @@ import (
 )
 
 // patience is how long is waited for what a Prometheus does in its own time. It judges no speed.
-const patience = 3 * time.Minute
+const patience = 8 * time.Minute
 
 // A node is what one agent exposes. Its counters grow with the time that passes between scrapes.
 type node struct {

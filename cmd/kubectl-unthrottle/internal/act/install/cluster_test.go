@@ -19,7 +19,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
 )
 
-const patience = 3 * time.Minute // so that a hang ends; it judges no speed
+const patience = 8 * time.Minute // so that a hang ends; it judges no speed
 
 // A site is a real API server with controllers, and no node.
 type site struct {

@@ -22,7 +22,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
 )
 
-const limit = 2 * time.Minute // so that a hang ends; it judges no speed
+const limit = 8 * time.Minute // so that a hang ends; it judges no speed
 
 // A bench is a real API server with the controllers and the scheduler, and without a kubelet: objects only.
 type bench struct {

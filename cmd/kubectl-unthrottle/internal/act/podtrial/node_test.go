@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 
 const (
 	image = "localhost/unthrottle:1"
-	hang  = 3 * time.Minute // so that a hang ends; it judges no speed
+	hang  = 8 * time.Minute // so that a hang ends; it judges no speed
 )
 
 // workloads has the user's Deployments: one that runs, with its Service, and two that can't.

@@ -15,7 +15,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/process/podpath"
 )
 
-const limit = 2 * time.Minute // so that a hang ends; it judges no speed
+const limit = 8 * time.Minute // so that a hang ends; it judges no speed
 
 // TestCluster: a real API server takes what Watch asks for, and tells what Watch expects. There is no kubelet: what one would write
 // into a status is written by hand.

@@ -17,7 +17,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/remedy"
 )
 
-const patience = 2 * time.Minute // so that a hang ends; it judges no speed
+const patience = 8 * time.Minute // so that a hang ends; it judges no speed
 
 // A site is a real API server, with the controllers that make pods of Deployments and Jobs.
 type site struct {
