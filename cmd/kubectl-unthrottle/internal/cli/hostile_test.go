@@ -189,7 +189,7 @@ var askers = []asker{
 }
 
 // mostHeld is how much memory a client may have for one answer. A page of a list is 64 MiB, and is read whole before it is parsed.
-const mostHeld = 768 << 20
+const mostHeld = 640 << 20
 
 // TestHostileAnswers: whatever a server answers, each client of the tree ends, within bounds, asks nobody else, and what it says does
 // nothing to a terminal.
