@@ -18,8 +18,8 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/result"
 )
 
-// TestAuditNode stands behind the tests that count memory, as the images that it makes stay in that of this process. On a real node, whose pause containers are Go programs too, no agent is called a liar, from the first moment on. What is
-// wrong there is told apart from what is right there and would be wrong elsewhere.
+// TestAuditNode: on a real node, whose pause containers are Go programs too, no agent is called a liar, from the first moment on. What is
+// wrong there is told apart from what is right there and would be wrong elsewhere, and audit and explain say the same.
 func TestAuditNode(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts a cluster")
