@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"strings"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
+	"github.com/unthrottle/unthrottle/docs"
 )
 
 // ownFlags are verbs whose flags are not ours to describe: hey's, and those that people don't call.
@@ -49,6 +51,29 @@ func TestFlags(t *testing.T) {
 			if n := len([]rune(line)); n > 130 {
 				t.Errorf("%s: a line of its help has %d columns: %q", cmd.Name(), n, line)
 			}
+		}
+	}
+}
+
+// TestPages holds each verb to a page that says, or links to, what its exit codes mean.
+func TestPages(t *testing.T) {
+	elsewhere := map[string]string{"demo": "serve", "hey": "load", "report": "exit-codes", "bug": "exit-codes"}
+	for _, cmd := range newRoot(IO{}).Commands() {
+		if cmd.Hidden || !strings.Contains(cmd.Long, "\nExit codes:\n") {
+			continue
+		}
+		name := cmp.Or(elsewhere[cmd.Name()], cmd.Name())
+		page, ok := docs.Page(name + ".md")
+		if !ok {
+			t.Errorf("%s has no page", cmd.Name())
+		}
+		if name == "exit-codes" {
+			name = "`" + cmd.Name() + "`"
+		} else {
+			name = "](exit-codes.md)"
+		}
+		if !strings.Contains(page, name) {
+			t.Errorf("%s: its page does not say %s", cmd.Name(), name)
 		}
 	}
 }
