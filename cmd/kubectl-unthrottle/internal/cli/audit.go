@@ -40,7 +40,7 @@ elsewhere, is a finding of severity info. docs/audit.md says what each verdict a
 {{flags}}
 
 Exit codes:
-  0 done   1 something could not be read   2 usage   3 see --fail-on   130 interrupted
+  0 done   1 something could not be read, or no workload was found   2 usage   3 see --fail-on   130 interrupted
 
 Examples:
   kubectl unthrottle audit -A -o audit.html
@@ -74,6 +74,7 @@ func newAudit(stdio verb.IO) *cobra.Command {
 		o.fail.FailOn(flags)
 		verb.Number(flags, &o.top, "top", "", 0, "N\tshow at most N workloads, the most important first; 0: all that are wrong or open (20)")
 		flags.BoolVar(&o.whatIf, "what-if", false, "show what would change under Go 1.26, CRI-O and our policy, and what OpenShift asks")
+		o.given.emptyFlag(flags)
 		o.results.FilesFlag(flags)
 		o.results.JSONFlag(flags)
 		o.results.ColorFlag(flags)
@@ -167,7 +168,7 @@ func (o *auditor) run(ctx context.Context, args []string) error {
 	if n := doc.Unread(); n > 0 {
 		return fmt.Errorf("%d of the problems above kept something from being read", n)
 	}
-	return nil
+	return o.given.looked(doc.Nothing(), "-A looks at all namespaces, -n NAME at another one, and -l QUERY only at objects with these labels")
 }
 
 const (

@@ -38,6 +38,7 @@ type Options struct {
 type Found struct {
 	Context, Server string
 	Namespace       string // "": all
+	Selector        string // "": none
 	Objects         int    // that were looked at
 	Workloads       []*workload.Workload
 	Problems        []manifest.Problem
@@ -124,7 +125,7 @@ func Read(ctx context.Context, o Options) (*Found, error) {
 	}
 	r := &reading{
 		client: c, options: o, live: manifest.NewLive(), fold: newFold(), asked: map[manifest.Name]bool{}, refused: map[string]bool{},
-		found: &Found{Context: c.context, Server: c.host, Namespace: c.namespace},
+		found: &Found{Context: c.context, Server: c.host, Namespace: c.namespace, Selector: o.Selector},
 	}
 	versions, err := c.groups(ctx)
 	if err != nil {

@@ -74,6 +74,8 @@ func auditTone(d *result.Audit) sheet.Tone {
 	switch v := d.Totals.Verdicts; {
 	case v[audit.Wrong] > 0 || v[audit.AsWritten] > 0:
 		return sheet.Warn
+	case d.Nothing() != "":
+		return sheet.Warn
 	case v[audit.NotHere] > 0 || v[audit.Open] > 0 || v[audit.Nobody] > 0 || d.Unread() > 0:
 		return sheet.Unsure
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/show/ci"
 	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
+	"github.com/unthrottle/unthrottle/cmd/internal/show/sheet"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/manifest"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/workload"
@@ -123,7 +124,7 @@ func TestAuditUnknown(t *testing.T) {
 		{name: "a program that may be wrong", agents: heard, limit: 1, why: "which Go program runs there is not known"},
 		{name: "a pod that nobody has looked at", agents: heard, unseen: true, why: "nothing is wrong with what was seen, and 1 of 2 pods were not looked at"},
 		{name: "a pod with a container that has no name", agents: heard, unnamed: true, why: "1 of 2 pods were not looked at"},
-		{name: "nothing at all", agents: heard, empty: true, why: "No workload was found"},
+		{name: "nothing at all", agents: heard, empty: true, why: "no workload was found in the cluster"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			found := &cluster.Found{Context: "prod", Server: "https://10.0.0.1:6443", Problems: c.found}
@@ -166,6 +167,9 @@ func TestAuditUnknown(t *testing.T) {
 				t.Fatal(err)
 			}
 			d := result.NewAudit(found, joined, c.agents, nil, c.problems)
+			if tone := auditTone(d); c.empty && tone != sheet.Warn {
+				t.Errorf("its tone is %v", tone)
+			}
 			for format, x := range map[string]told{"JUnit": junit(t, d), "SARIF": sarif(t, d)} {
 				says := slices.ContainsFunc(x.skipped, func(text string) bool { return strings.Contains(text, c.why) })
 				if len(x.failed) > 0 || (x.passed == 1 && len(x.skipped) == 0) != (c.why == "") || x.passed > 1 || c.why != "" && (x.passed > 0 || !says) {

@@ -150,7 +150,7 @@ func TestAuditHeadlines(t *testing.T) {
 		namespace, want                     string
 	}{
 		{namespace: "shop", want: "No workload was found in namespace shop."},
-		{want: "No workload was found."},
+		{want: "No workload was found in the cluster."},
 		{now: 1, causes: []audit.Cause{{Rule: "K005", Holds: now}}, want: "1 of 1 workload has a wrong GOMAXPROCS now."},
 		{now: 12, fine: 100000, causes: []audit.Cause{{Rule: "stale", Holds: now}}, want: "12 of 100,012 workloads have a wrong GOMAXPROCS now."},
 		{now: 12, fine: 8, causes: []audit.Cause{{Rule: "throttled", Holds: now}}, want: "12 of 20 workloads are short of CPU now: throttled, or waiting."},

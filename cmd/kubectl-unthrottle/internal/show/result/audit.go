@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -29,6 +30,8 @@ type Audit struct {
 
 	Top    int  `json:"-"` // how many workloads a screen shows; 0: all
 	WhatIf bool `json:"-"` // a screen shows what would be, too: the document always has it
+
+	nothing string // what had no workload in it
 }
 
 // AuditAgents are those that were asked.
@@ -75,9 +78,27 @@ func NewAudit(found *cluster.Found, r *audit.Result, agents AuditAgents, prometh
 		Agents: agents, Prometheus: prometheus, Totals: r.Totals, Workloads: r.Workloads,
 		Problems: append(problems(&manifest.Set{Problems: found.Problems}), more...),
 	}
+	if d.Totals.Workloads == 0 {
+		d.nothing = nothingIn(found)
+	}
 	d.Verdict = d.verdict()
 	return d
 }
+
+// nothingIn says where no workload was found.
+func nothingIn(found *cluster.Found) string {
+	text := "no workload was found in "
+	if found.Selector != "" {
+		text = "no workload that -l " + strconv.Quote(found.Selector) + " selects was found in "
+	}
+	if found.Namespace == "" {
+		return text + "the cluster"
+	}
+	return text + "namespace " + found.Namespace
+}
+
+// Nothing is what no workload was found in; "": there is one.
+func (d *Audit) Nothing() string { return d.nothing }
 
 // Rules about what was measured that are not about the number of Ps. All others are.
 var (
@@ -93,10 +114,8 @@ func (d *Audit) verdict() string {
 	is := func(n int) string { return map[bool]string{true: "is", false: "are"}[n == 1] }
 	of := func(n int) string { return quantity.Count(n) + " of " + all }
 	switch {
-	case t.Workloads == 0 && d.Cluster.Namespace != "":
-		return "No workload was found in namespace " + d.Cluster.Namespace + "."
-	case t.Workloads == 0:
-		return "No workload was found."
+	case d.nothing != "":
+		return "N" + d.nothing[1:] + "."
 	case now > 0 && written == 0 && elsewhere == 0:
 		return of(now) + " " + d.wrongNow(now == 1) + "."
 	case now > 0:
@@ -217,8 +236,8 @@ func (d *Audit) unknown() (checks []report.Check) {
 			add(w.String(), "GOMAXPROCS is right", why)
 		}
 	}
-	if len(d.Workloads) == 0 {
-		add(d.Cluster.About, "there is something to look at", d.Verdict)
+	if d.nothing != "" {
+		add(d.Cluster.About, "there is a workload", d.nothing)
 	}
 	if why := d.Agents.none(); why != "" {
 		add("agents", "what runs was measured", why)
