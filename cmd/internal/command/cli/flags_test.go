@@ -94,13 +94,10 @@ func TestCompletion(t *testing.T) {
 		{[]string{"run", "--cpu"}, "--cpus\tCPU time per second: 0.5, 2, or 500m as in Kubernetes\n"},
 		{[]string{"tune", "--objective", ""}, "p99\ncpu\nthroughput\ntime\n"},
 	} {
-		root := newRoot(IO{})
-		var out bytes.Buffer
-		root.SetOut(&out)
-		root.SetErr(&bytes.Buffer{})
-		root.SetArgs(append([]string{cobra.ShellCompRequestCmd}, tt.args...))
-		if err := root.Execute(); err != nil {
-			t.Fatal(err)
+		var out, errs bytes.Buffer
+		args := append([]string{cobra.ShellCompRequestCmd}, tt.args...)
+		if code := Main(t.Context(), args, func(string) string { return "" }, strings.NewReader(""), &out, &errs); code != verb.Done {
+			t.Fatalf("%q: %d, %s", tt.args, code, &errs)
 		}
 		if !strings.HasPrefix(out.String(), tt.want) {
 			t.Errorf("%q is completed with %q, want %q", tt.args, out.String(), tt.want)

@@ -4,6 +4,7 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
@@ -27,4 +28,20 @@ func WriteCompletion(w io.Writer, root *cobra.Command, args []string) error {
 		}
 	}
 	return hint.Usage(root.CommandPath()+" completion "+quantity.Either(Shells), "name one shell")
+}
+
+// completeWords has cobra complete the flags of all verbs. It keeps what it is told for as long as the process lives, and with that the flags and
+// what their values point to, so it is told when a shell asks.
+func completeWords(root *cobra.Command) {
+	for _, verb := range root.Commands() {
+		verb.Flags().VisitAll(func(f *pflag.Flag) {
+			words, ok := f.Annotations[valueWords]
+			if !ok {
+				return
+			}
+			if err := verb.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+				panic(err) // it has been registered before
+			}
+		})
+	}
 }

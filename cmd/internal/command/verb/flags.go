@@ -119,15 +119,18 @@ func (l *Flags) done() {
 		})
 	}
 	for flag, words := range l.Words {
-		if err := l.Cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		if err := l.Cmd.Flags().SetAnnotation(flag, valueWords, words); err != nil {
 			panic(err) // there is no such flag
 		}
 	}
 	l.Cmd.Long = strings.Replace(l.Cmd.Long, FlagsHere, l.text(), 1)
 }
 
-// valueName is the annotation in which a flag's value has its name.
-const valueName = "value"
+// Annotations of a flag: in one its value has its name, in the other the words that it may be.
+const (
+	valueName  = "value"
+	valueWords = "words"
+)
 
 // Columns of a help text.
 const (

@@ -71,6 +71,9 @@ func Run(ctx context.Context, stdio IO, root *cobra.Command, forOthers ...string
 	root.SetIn(stdio.In)
 	root.SetOut(stdio.Out)
 	root.SetErr(stdio.Err)
+	if len(stdio.Args) > 0 && slices.Contains([]string{cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}, stdio.Args[0]) {
+		completeWords(root)
+	}
 	err := root.ExecuteContext(ctx)
 	if errors.Is(context.Cause(ctx), syscall.EPIPE) {
 		return Done
