@@ -16,12 +16,17 @@ func WaitFor(t testing.TB, limit time.Duration, check func() error) {
 	}
 }
 
-const interval = 50 * time.Millisecond
+// pause is how long to wait before it is asked again: a tenth of the time so far, so that what comes soon is seen soon, and what takes a
+// minute is not asked for a thousand times. Each question may be a process of kubectl's.
+func pause(sofar time.Duration) time.Duration {
+	return min(max(sofar/10, 50*time.Millisecond), 300*time.Millisecond)
+}
 
 // waitFor ends early, too, when hopeless returns an error.
 func waitFor(ctx context.Context, limit time.Duration, check, hopeless func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	begin := time.Now()
 	for {
 		err := check()
 		if err == nil {
@@ -33,7 +38,7 @@ func waitFor(ctx context.Context, limit time.Duration, check, hopeless func() er
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("not within %v: %w", limit, err)
-		case <-time.After(interval):
+		case <-time.After(pause(time.Since(begin))):
 		}
 	}
 }
