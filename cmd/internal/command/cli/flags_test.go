@@ -67,13 +67,12 @@ func TestPages(t *testing.T) {
 		if !ok {
 			t.Errorf("%s has no page", cmd.Name())
 		}
+		want := "](exit-codes.md)"
 		if name == "exit-codes" {
-			name = "`" + cmd.Name() + "`"
-		} else {
-			name = "](exit-codes.md)"
+			want = "`" + cmd.Name() + "`"
 		}
-		if !strings.Contains(page, name) {
-			t.Errorf("%s: its page does not say %s", cmd.Name(), name)
+		if !strings.Contains(page, want) {
+			t.Errorf("%s: its page does not say %s", cmd.Name(), want)
 		}
 	}
 }

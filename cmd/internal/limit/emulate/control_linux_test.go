@@ -184,6 +184,9 @@ func share(t *testing.T, cmd *exec.Cmd) (float64, Counters) {
 
 func TestBusyChild(t *testing.T) {
 	used, c := share(t, self("burn"))
+	for try := 0; try < 20 && c.Throttled == 0; try++ { // others left it less than its limit: there was nothing to hold
+		used, c = share(t, self("burn"))
+	}
 	t.Logf("%.3f CPUs, %+v", used, c)
 	// More than the limit is always wrong; less may be had on a busy machine.
 	if used > 0.65 {

@@ -32,7 +32,6 @@ func TestAuditNode(t *testing.T) {
 		Files: map[string]string{"/kubectl-unthrottle": clustertest.BuildGo(t, "../..", "-ldflags=-s -w")},
 	})
 	run := func(args ...string) (stdout, stderr string, code int) {
-		time.Sleep(time.Second) // agents scan twice a minute
 		var out, errors bytes.Buffer
 		code = Main(context.Background(), append(args, "--kubeconfig", c.Kubeconfig), os.Getenv, strings.NewReader(""), &out, &errors)
 		return out.String(), errors.String(), code

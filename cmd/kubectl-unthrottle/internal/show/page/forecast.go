@@ -20,8 +20,11 @@ func Forecast(d *result.Forecast) *sheet.Sheet {
 			continue
 		}
 		table, wrong := programs(d.Nodes, c)
-		if wrong {
+		switch {
+		case wrong:
 			tone = sheet.Warn
+		case c.Open() && tone == sheet.Good:
+			tone = sheet.Unsure
 		}
 		s.Add(sheet.Section{Title: title, Blocks: []sheet.Block{table}})
 	}
@@ -86,10 +89,10 @@ func same(a, b result.Ps) bool {
 
 func number(ps result.Ps) string {
 	switch {
+	case ps.Unknown():
+		return "?"
 	case ps.Procs > 0:
 		return strconv.Itoa(ps.Procs)
-	case ps.All:
-		return "the node's"
 	}
-	return "?"
+	return "the node's"
 }

@@ -88,22 +88,43 @@ func container(pod *forecast.Pod, w *workload.Workload, c *workload.Container, k
 
 // verdict is the answer in a sentence.
 func (d *Forecast) verdict() string {
-	wrong := 0
+	all, wrong, open := len(d.Containers), 0, 0
 	for _, c := range d.Containers {
-		if c.wrong() {
+		switch {
+		case c.wrong():
 			wrong++
+		case c.Open():
+			open++
 		}
 	}
-	switch in := quantity.Plural(len(d.Containers), "container"); {
-	case len(d.Containers) == 0:
+	in, untold := quantity.Plural(all, "container"), "."
+	if open > 0 {
+		untold = fmt.Sprintf("; in %d it is not known.", open)
+	}
+	switch {
+	case all == 0:
 		return "No workload was found."
-	case wrong == 0:
+	case open == all && all == 1:
+		return "What GOMAXPROCS will be in the container is not known."
+	case open == all:
+		return fmt.Sprintf("What GOMAXPROCS will be is not known for any of %s.", in)
+	case wrong == 0 && open == 0:
 		return fmt.Sprintf("GOMAXPROCS will be right in %s, as far as it is known.", in)
-	case wrong == len(d.Containers) && wrong > 1:
+	case wrong == 0:
+		return fmt.Sprintf("GOMAXPROCS will be right in %d of %s, as far as it is known%s", all-open, in, untold)
+	case wrong == all && wrong > 1:
 		return fmt.Sprintf("GOMAXPROCS will be wrong for some program in all of %s.", in)
 	default:
-		return fmt.Sprintf("GOMAXPROCS will be wrong for some program in %d of %s.", wrong, in)
+		return fmt.Sprintf("GOMAXPROCS will be wrong for some program in %d of %s%s", wrong, in, untold)
 	}
+}
+
+// Unknown reports whether not even where the number comes from is known.
+func (p Ps) Unknown() bool { return p.Procs == 0 && !p.All }
+
+// Open reports whether what some program will have is not known.
+func (c Container) Open() bool {
+	return slices.ContainsFunc(c.Programs, func(p Program) bool { return slices.ContainsFunc(p.OnNode, Ps.Unknown) })
 }
 
 func (c Container) wrong() bool {
