@@ -175,7 +175,9 @@ func groupOf(group int) (pids []int) {
 // share runs a program under a limit of half a CPU for a while, and tells what it used of one CPU.
 func share(t *testing.T, cmd *exec.Cmd) (float64, Counters) {
 	t.Helper()
-	c := hold(t, start(t, cmd), half)
+	pid := start(t, cmd)
+	defer syscall.Kill(-pid, syscall.SIGKILL) // or it competes with what the test tries next
+	c := hold(t, pid, half)
 	begin := time.Now()
 	time.Sleep(time.Second)
 	counters := c.Stop()
@@ -184,16 +186,19 @@ func share(t *testing.T, cmd *exec.Cmd) (float64, Counters) {
 
 func TestBusyChild(t *testing.T) {
 	used, c := share(t, self("burn"))
-	for try := 0; try < 20 && c.Throttled == 0; try++ { // others left it less than its limit: there was nothing to hold
+	for try := 0; try < 20 && c.Throttled == 0 && used < 0.45; try++ { // others left it less than its limit
 		used, c = share(t, self("burn"))
 	}
 	t.Logf("%.3f CPUs, %+v", used, c)
+	if c.Throttled == 0 && used < 0.45 {
+		t.Skip("this machine is too busy to give a program half a CPU: there was nothing to hold")
+	}
 	// More than the limit is always wrong; less may be had on a busy machine.
 	if used > 0.65 {
 		t.Errorf("used %.2f CPUs", used)
 	}
-	if used < 0.35 && c.Throttled > c.Periods/2 {
-		t.Errorf("used %.2f CPUs, though held in most periods", used)
+	if earned := time.Duration(c.Throttled) * half.Quota; c.CPU < earned*8/10 {
+		t.Errorf("used %v, though held only after %v", c.CPU, earned)
 	}
 	if c.Throttled == 0 || c.Throttled > c.Periods || c.ThrottledTime <= 0 || c.LongestStandstill > c.ThrottledTime {
 		t.Errorf("%+v", c)
