@@ -39,7 +39,7 @@ var house = []floor{
 	{"cmd/internal/show", "sheet report inspect ci chart render view"},
 	{"cmd/internal/command", "terminal bug demo verb asked progress conduct cli"},
 	{"cmd", "unthrottle"},
-	{"cmd/kubectl-unthrottle/internal/facts", "workload render render/engine manifest binary registry forecast gitops permit cluster pods remedy"},
+	{"cmd/kubectl-unthrottle/internal/facts", "workload advice render render/engine manifest binary registry forecast gitops permit cluster pods remedy"},
 	{"cmd/kubectl-unthrottle/internal/judge", "lint config baseline fix policy audit prom"},
 	{"cmd/kubectl-unthrottle/internal/show", "result page"},
 	{"cmd/kubectl-unthrottle/internal/act", "podtrial alert install inventory agents inpod door webhook/certs agent webhook"},

@@ -11,8 +11,10 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/show/ci"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/advice"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/manifest"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/workload"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/baseline"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/lint"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/page"
@@ -50,6 +52,7 @@ type linter struct {
 	baseline known
 	live     live
 	charts   charts
+	advised  string // a file of KRR
 	annotate func(*result.Lint) error
 }
 
@@ -63,6 +66,7 @@ func newLint(stdio verb.IO) *cobra.Command {
 		o.fail.FailOn(flags)
 		o.annotate = verb.Annotates(o.results)
 		o.results.FilesFlag(flags, "gl-code-quality-report.json (GitLab)")
+		flags.StringVar(&o.advised, "recommended", "", "F\tjudge the CPU limits that KRR recommends in file F (krr simple -f json), too")
 		flags.BoolVar(&o.github, "github", false, "also write annotations for GitHub's runner, to stderr")
 		o.results.JSONFlag(flags)
 		o.results.ColorFlag(flags)
@@ -96,7 +100,11 @@ func (o *linter) run(ctx context.Context, names []string) error {
 	if err := o.results.Open(); err != nil {
 		return err
 	}
-	doc, err := o.look(ctx, names, known)
+	recommended, err := o.recommended(ctx, names)
+	if err != nil {
+		return err
+	}
+	doc, err := o.look(ctx, names, known, recommended)
 	if err := o.results.Finish(doc, err); err != nil {
 		return err
 	}
@@ -123,14 +131,43 @@ func (o *linter) run(ctx context.Context, names []string) error {
 	return o.looked(doc.Nothing(), inFiles)
 }
 
+// recommended reads the file of --recommended.
+func (o *linter) recommended(ctx context.Context, names []string) (*advice.Set, error) {
+	if o.advised == "" {
+		return nil, nil
+	}
+	if o.advised == "-" && slices.Contains(names, "-") {
+		return nil, hint.Usage("krr simple -q -f json >krr.json", "--recommended - and a manifest of - are both standard input")
+	}
+	set, err := advice.Read(ctx, o.advised, o.stdio.In)
+	if err != nil {
+		return nil, fmt.Errorf("--recommended %s: %w", o.advised, err)
+	}
+	return set, nil
+}
+
+// advise tells workloads what is recommended for them, and what of that is for none of them.
+func (o *linter) advise(recommended *advice.Set, workloads []*workload.Workload, problems *[]manifest.Problem) {
+	if recommended == nil {
+		return
+	}
+	for _, w := range workloads {
+		recommended.To(w)
+	}
+	if text := recommended.Unmet(); text != "" {
+		*problems = append(*problems, manifest.Problem{At: workload.Position{File: o.advised}, Severity: manifest.Warning, Text: text})
+	}
+}
+
 // look reads files, or a cluster, and asks the rules.
-func (o *linter) look(ctx context.Context, names []string, known lint.Known) (doc *result.Lint, err error) {
+func (o *linter) look(ctx context.Context, names []string, known lint.Known, recommended *advice.Set) (doc *result.Lint, err error) {
 	var covered func(baseline.Finding) bool
 	if o.live.on {
 		found, err := cluster.Read(ctx, o.live.Options)
 		if err != nil {
 			return nil, err
 		}
+		o.advise(recommended, found.Workloads, &found.Problems)
 		if doc, err = result.NewClusterLint(ctx, found, known); err != nil {
 			return nil, err
 		}
@@ -149,6 +186,7 @@ func (o *linter) look(ctx context.Context, names []string, known lint.Known) (do
 		for _, f := range set.Files {
 			f.Data = nil // rules go by facts
 		}
+		o.advise(recommended, set.Workloads, &set.Problems)
 		if doc, err = result.NewLint(ctx, set, known); err != nil {
 			return nil, err
 		}

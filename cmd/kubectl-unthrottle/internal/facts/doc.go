@@ -2,6 +2,7 @@
 // about programs and their CPU? In go files, registries and API servers; out come workloads as data. It judges nothing.
 //
 //	workload  a workload's CPU, as data
+//	advice    which CPU limit a tool recommends for a container
 //	remedy    what is to be done about a variable, as data
 //	render    what charts and kustomizations say once they are rendered
 //	manifest  which workloads files hold, and where each fact stands

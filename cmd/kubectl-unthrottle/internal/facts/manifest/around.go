@@ -3,10 +3,13 @@ package manifest
 import (
 	"context"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/workload"
 )
 
@@ -77,6 +80,7 @@ type vpa struct {
 	target     dataKey
 	facts      workload.VPA
 	containers map[string]containerPolicy
+	targets    map[string]workload.Amount // CPUs that its status recommends, by container
 }
 
 type containerPolicy struct{ off, limitsOff bool }
@@ -200,7 +204,7 @@ func (o object) vpa() vpa {
 	v := vpa{
 		file: o.document.file, target: dataKey{o.get("spec", "targetRef", "kind").name(), o.namespace, o.get("spec", "targetRef", "name").name()},
 		facts:      workload.VPA{Name: o.name, Mode: mode, At: o.position(), Boost: o.get("spec", "startupBoost").ok()},
-		containers: map[string]containerPolicy{},
+		containers: map[string]containerPolicy{}, targets: map[string]workload.Amount{},
 	}
 	for _, p := range o.get("spec", "resourcePolicy", "containerPolicies").list() {
 		controls := p.get("controlledResources").strings()
@@ -210,8 +214,49 @@ func (o object) vpa() vpa {
 		}
 		v.facts.Boost = v.facts.Boost || p.get("startupBoost").ok()
 	}
+	for _, r := range o.get("status", "recommendation", "containerRecommendations").list() {
+		text := r.get("target", "cpu").text()
+		if cpus, err := quantity.ParseCPUs(text); err == nil { // else it is nothing to fail for: no API server keeps it
+			v.targets[r.get("containerName").text()] = workload.Amount{Value: cpus, Text: text, State: workload.Known}
+		}
+	}
 	return v
 }
+
+// advise tells containers the CPU limit that the target would give them, as the VerticalPodAutoscaler's admission controller works it
+// out: the limit of the template, times what the request is multiplied with, in thousandths rounded down. upperBound is not a request
+// that a pod gets, only one above which it is evicted.
+func (v vpa) advise(w *workload.Workload) {
+	for i := range w.Pod.Containers {
+		c := &w.Pod.Containers[i]
+		target, limit, request := v.targets[c.Name], c.Limit, c.Request
+		if w.Around.VPA.Off[c.Name] || w.Around.VPA.LimitsOff[c.Name] || !positive(target) || !positive(limit) || request.State == workload.Unknown {
+			continue
+		}
+		ratio := 1.0
+		if positive(request) {
+			ratio = limit.Value / request.Value
+		}
+		cpus := math.Floor(target.Value*1000*ratio+1e-6) / 1000
+		a := workload.Advice{
+			By: "VerticalPodAutoscaler " + v.facts.Name, Request: target, Does: v.facts.Mode != "Off",
+			How: "its target is " + target.Text + ", and limits keep their ratio to requests",
+		}
+		if largest := w.Around.LimitMax; positive(largest) && cpus > largest.Value {
+			cpus, a.How = largest.Value, a.How+", up to the LimitRange's "+largest.Text
+		}
+		if !(cpus > 0) || math.IsInf(cpus, 0) {
+			continue
+		}
+		if v.facts.Mode == "Off" {
+			a.How += " where updateMode is not Off"
+		}
+		a.Limit = workload.Amount{Value: cpus, Text: strconv.FormatFloat(cpus, 'f', -1, 64), State: workload.Known}
+		c.Advice = append(c.Advice, a)
+	}
+}
+
+func positive(a workload.Amount) bool { return a.State == workload.Known && a.Value > 0 }
 
 // of are the facts of a VerticalPodAutoscaler for a workload.
 func (v vpa) of(w *workload.Workload) *workload.VPA {
@@ -361,6 +406,7 @@ func (j *join) resolve(ctx context.Context) error {
 		for _, v := range j.vpas[dataKey{w.Kind, w.Namespace, w.Name}] {
 			if near(v.file, p.file) {
 				w.Around.VPA = v.of(w)
+				v.advise(w)
 				break
 			}
 		}

@@ -125,6 +125,9 @@ func (d *dumper) workload(w *workload.Workload) {
 		if c.Limit.State+c.Request.State > 0 {
 			d.line("      limit %s request %s%s", amount(c.Limit), amount(c.Request), d.at(c.LimitAt))
 		}
+		for _, a := range c.Advice {
+			d.line("      advice %s (%s): limit %s request %s does=%v", a.By, a.How, amount(a.Limit), amount(a.Request), a.Does)
+		}
 		if c.Memory.State+c.MemoryRequest.State > 0 {
 			d.line("      memory %s request %s", amount(c.Memory), amount(c.MemoryRequest))
 		}

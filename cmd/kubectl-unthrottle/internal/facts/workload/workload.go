@@ -76,6 +76,17 @@ type Container struct {
 	EnvFrom       []Source // all ConfigMaps and Secrets that are taken whole
 	EnvUnknown    string   // why there may be more variables than these: a template in their place that was not rendered
 	Command, Args []string
+
+	Advice []Advice // what tools would make of its CPU
+}
+
+// An Advice is the CPU that a tool would give a container, by what it used.
+type Advice struct {
+	By      string // "VerticalPodAutoscaler api"
+	How     string // how its limit comes about, in a few words
+	Limit   Amount // Absent: it would take the limit away
+	Request Amount // Absent: it leaves the request as it is
+	Does    bool   // it makes that change itself; else it is for people to take over
 }
 
 // An Amount is a quantity that may be absent or unknown. CPUs are in CPUs, memory in bytes.

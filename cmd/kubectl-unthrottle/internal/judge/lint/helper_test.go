@@ -140,6 +140,23 @@ func vpa(mode string, change ...func(*workload.VPA)) part {
 	})
 }
 
+// advice is a CPU limit that is recommended; "" is none.
+func advice(by, limit string, does bool) part {
+	return of(func(c *workload.Container) {
+		a := workload.Advice{By: by, How: "by what it used", Does: does}
+		if limit != "" {
+			a.Limit = cpus(limit)
+		}
+		c.Advice = append(c.Advice, a)
+	})
+}
+
+func advisedWith(request, limit string) part {
+	return of(func(c *workload.Container) {
+		c.Advice = append(c.Advice, workload.Advice{By: "KRR", Limit: cpus(limit), Request: cpus(request)})
+	})
+}
+
 func ignore(from, to int, rules ...string) part {
 	return func(w *workload.Workload) {
 		w.Ignore = append(w.Ignore, workload.Ignore{Rules: rules, At: at(from), From: from, To: to})

@@ -83,6 +83,7 @@ func Rules() []Rule {
 		{ID: "K009", Verdict: "one limit for several", pod: shared},
 		{ID: "K010", Verdict: "no limit", pod: noLimit},
 		{ID: "K016", Verdict: "no GOMEMLIMIT", pod: noMemoryLimit},
+		{ID: "K017", Verdict: "recommended limit", container: advised},
 		{ID: unused, Verdict: "ignore without effect"},
 	}
 }

@@ -197,6 +197,28 @@ var cases = []struct {
 	{"a number in the command", build(limit("2"), command("sh", "-c", "export GOMAXPROCS=2; exec app"), procsIs("64")), Known{}, "K011/info", ""},
 	{"an argument of that name", build(limit("2"), command("app", "--set-GOMAXPROCS=2")), Known{}, "", ""},
 
+	// K017
+	{"advised, unknown program", build(limit("2"), advice("KRR", "2500m", false)), Known{}, "K017/info", "KRR recommends a limit of 2.5 CPUs: a Go program that follows its limit would take 3, and takes 2 now"},
+	{"advised, Go 1.26", build(limit("2"), advice("KRR", "2500m", false)), go126, "K017/info", "the program would take 3, and takes 2 now"},
+	{"advised, Go 1.24", build(limit("2"), advice("KRR", "2500m", false)), go124, "K013/warning", ""},
+	{"advised, the same number", build(limit("2"), advice("KRR", "1500m", false)), go126, "", ""},
+	{"advised, automaxprocs differs only", build(limit("2"), advice("KRR", "1500m", false)), Known{}, "K017/info", "automaxprocs: 1, and 2 now"},
+	{"advised none", build(limit("2"), advice("KRR", "", false)), go126, "K017/info", "would take the node's CPUs, and takes 2 now"},
+	{"advised none, by reference", build(limit("2"), ref("GOMAXPROCS", "limits.cpu", "1"), advice("KRR", "", false)), go124, "K017/warning", "KRR recommends no CPU limit: GOMAXPROCS, from limits.cpu, would be the node's CPUs"},
+	{"advised none where none is", build(request("1"), advice("KRR", "", false)), go124, "K010/info", ""},
+	{"advised none, pod's stays", build(pod("2"), limit("2"), advice("KRR", "", false)), go126, "", ""},
+	{"advised, by reference", build(limit("2"), ref("GOMAXPROCS", "limits.cpu", "1"), advice("KRR", "2500m", false)), go124, "K017/info", "GOMAXPROCS would be 3, and is 2 now"},
+	{"advised, too many", build(limit("8"), procsIs("8"), advice("VerticalPodAutoscaler api", "2", true)), go124, "K017/warning", "sets that itself"},
+	{"advised, too few", build(limit("2"), procsIs("2"), advice("KRR", "4", false)), go124, "K017/warning", "GOMAXPROCS would be 2 under it"},
+	{"advised, wrong already", build(limit("1"), procsIs("8"), advice("KRR", "2", false)), go124, "K005/warning", ""},
+	{"advised, fits", build(limit("2"), procsIs("2"), advice("KRR", "1500m", false)), go124, "", ""},
+	{"advised, from the request", build(limit("4"), request("4"), ref("GOMAXPROCS", "requests.cpu", "1"), advisedWith("1", "4")), go124, "K017/warning", "GOMAXPROCS would be 1 under it"},
+	{"advised twice the same", build(limit("2"), advice("KRR", "2500m", false), advice("KRR", "2500m", false)), go126, "K017/info", ""},
+	{"advised, limit not known", build(limit("?"), advice("KRR", "2500m", false)), go126, "", ""},
+	{"advised, GOMAXPROCS perhaps", build(limit("2"), envFrom("tuning"), advice("KRR", "2500m", false)), go126, "", ""},
+	{"advised, redis", build(limit("2"), image("redis"), advice("KRR", "2500m", false)), Known{}, "", ""},
+	{"advised, init container", build(role(workload.Init), limit("2"), advice("KRR", "2500m", false)), go126, "", ""},
+
 	// K012
 	{"exclusive CPUs", build(limit("2"), mem("1g", "1g"), procsIs("2")), Known{}, "K012/info K016/info", "static CPU manager"},
 	{"half a CPU", build(limit("2500m"), mem("1g", "1g"), procsIs("3")), go124, "K016/info", ""},
