@@ -215,7 +215,46 @@ spec:
 			t.Errorf("%q", found.Differ)
 		}
 	})
+	t.Run("recommended", func(t *testing.T) {
+		must(t, c, "", "create", "namespace", "advised")
+		eventually(t, c, "default", "get", "serviceaccounts", "-n", "advised", "-o", "jsonpath={.items[*].metadata.name}")
+		must(t, c, autoscaler, "apply", "-f", "-")
+		must(t, c, "", "wait", "--for=condition=Established", "crd/verticalpodautoscalers.autoscaling.k8s.io")
+		must(t, c, deployment("api", "team: a", "", 1)+`apiVersion: autoscaling.k8s.io/v1
+kind: VerticalPodAutoscaler
+metadata: {name: api}
+spec: {targetRef: {apiVersion: apps/v1, kind: Deployment, name: api}, updatePolicy: {updateMode: "Off"}}
+`, "apply", "-n", "advised", "-f", "-")
+		must(t, c, "", "patch", "vpa", "api", "-n", "advised", "--subresource=status", "--type=merge", "-p",
+			`{"status": {"recommendation": {"containerRecommendations": [{"containerName": "app", "target": {"cpu": "2500m"}}]}}}`)
+		eventually(t, c, "1", "get", "deployments", "-n", "advised", "-o", "jsonpath={.items[*].status.replicas}")
+		o := all
+		o.Namespace = "advised"
+		found, err := lint.Check(t.Context(), read(t, o).Workloads[0], lint.Known{})
+		if err != nil || len(found) != 1 || found[0].Rule != "K017" ||
+			found[0].Summary != "VerticalPodAutoscaler api recommends a limit of 2.5 CPUs: a Go program that follows its limit would take 3, and takes 2 now" {
+			t.Errorf("%v, %+v", err, found)
+		}
+	})
 }
+
+// autoscaler is the kind whose controllers recommend, as far as an API server has to know it.
+const autoscaler = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: verticalpodautoscalers.autoscaling.k8s.io
+  annotations: {api-approved.kubernetes.io: "https://github.com/kubernetes/kubernetes/pull/63797"}
+spec:
+  group: autoscaling.k8s.io
+  scope: Namespaced
+  names: {plural: verticalpodautoscalers, singular: verticalpodautoscaler, kind: VerticalPodAutoscaler, shortNames: [vpa]}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {status: {}}
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+`
 
 // withToken is the kubeconfig of a cluster for a bearer of a token, with its server at another address.
 func withToken(t *testing.T, c *clustertest.Cluster, url, token string) string {
