@@ -187,7 +187,7 @@ func (b *bench) Inherit(from *bench) {
 	case from.budget != 0:
 		b.budget = from.budget
 	}
-	b.results.Inherit(from.results)
+	verb.Inherit(b.results, from.results)
 	b.Fail = from.Fail
 }
 

@@ -112,8 +112,8 @@ func (r *Results[D]) takeWord() error {
 
 func (r *Results[D]) ColorFlag(flags *pflag.FlagSet) { ColorFlag(flags, &r.Color) }
 
-// Inherit takes what another command line says of them. Where its own says that they go to is forgotten: it comes from a file.
-func (r *Results[D]) Inherit(from *Results[D]) {
+// Inherit takes what another command line says of them, or the same one about another document. Where its own says that they go to is forgotten: it comes from a file.
+func Inherit[D, E any](r *Results[D], from *Results[E]) {
 	r.JSON, r.Color, r.Path, r.paths = from.JSON, from.Color, from.Path, from.paths
 }
 

@@ -19,8 +19,7 @@ Usage:
   kubectl unthrottle VERB [FLAGS] [ARGS]
 
 Verbs, before a program runs:
-  lint        what is wrong with GOMAXPROCS in manifests
-  forecast    which GOMAXPROCS each kind of program will get there
+  lint        what is wrong with GOMAXPROCS in manifests; which one each program will get: --explain
   fix         fix what lint finds: a diff, patches, or the files themselves
   policy      admission policies with which the API server repairs GOMAXPROCS and warns about it
   webhook     an admission webhook that warns about GOMAXPROCS, or repairs it

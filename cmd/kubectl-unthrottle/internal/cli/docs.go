@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"io"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
@@ -10,5 +11,8 @@ import (
 func Check(args []string) error {
 	root := newRoot(verb.IO{Out: io.Discard, Err: io.Discard, Env: func(string) string { return "" }})
 	root.InitDefaultHelpCmd()
+	if cmd, _, err := root.Find(args); err == nil && cmd.Hidden {
+		return fmt.Errorf("%s is a name that is going", cmd.Name())
+	}
 	return verb.Check(root, args)
 }

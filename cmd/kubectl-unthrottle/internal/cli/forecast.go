@@ -3,94 +3,91 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/manifest"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/lint"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/page"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/result"
 )
 
-const forecastHelp = `Which GOMAXPROCS each kind of Go program will get in the containers of manifests.
-
-Usage:
-  kubectl unthrottle forecast [FLAGS] FILE | DIRECTORY | - ...
-
-A container whose program is named by --binary, --image, --inventory or --go gets one line. Without --node-cpus, a program
-that follows no limit gets the node's CPUs, however many there are.
-
-{{flags}}
-
-Exit codes:
-  0 done   1 something could not be read, or no workload was found   2 usage   130 interrupted
-
-Example:
-  kubectl unthrottle forecast --node-cpus 8,64 deploy/
-`
-
-type forecaster struct {
-	stdio   verb.IO
-	given   given
-	charts  charts
-	results *verb.Results[*result.Forecast]
-}
-
-func newForecast(stdio verb.IO) *cobra.Command {
-	return verb.New("forecast", forecastHelp, func(l *verb.Flags) func(context.Context, []string) error {
-		formats := verb.Shown(page.Forecast)
-		o := &forecaster{stdio: stdio, results: verb.NewResults(stdio, formats)}
-		likeKubectl(o.results, page.Forecast, nil)
-		flags := l.Section("Flags:")
-		o.given.flags(flags)
-		o.results.FilesFlag(flags)
-		o.results.JSONFlag(flags)
-		o.results.ColorFlag(flags)
-		o.charts.flags(l.Section("Charts:"))
-		return func(ctx context.Context, args []string) error {
-			if err := o.charts.check(l, append(o.given.files, args...)); err != nil {
-				return err
-			}
-			return o.run(ctx, args)
-		}
-	})
-}
-
-func (o *forecaster) run(ctx context.Context, args []string) error {
-	names := append(o.given.files, args...)
-	if len(names) == 0 {
-		return hint.Usage("kubectl unthrottle forecast FILE, or - for standard input", "no manifest given")
+// explain is lint --explain: which GOMAXPROCS each kind of program will have, and why. It tells what will be, for programs that may
+// be of any kind, so there is no verdict that a build could pass or fail by.
+func (o *linter) explain(ctx context.Context, l *verb.Flags, names []string) error {
+	if given := l.FirstGiven("fail-on", "github", "baseline", "write-baseline", "recommended"); given != "" {
+		return hint.Usage("lint without --explain has findings", "--%s is about findings, and --explain has none", given)
 	}
-	known, err := o.given.all(ctx, names)
+	results := verb.NewResults(o.stdio, verb.Shown(page.Forecast))
+	likeKubectl(results, page.Forecast, nil)
+	verb.Inherit(results, o.results)
+	known, err := o.all(ctx, names)
 	if err != nil {
 		return err
 	}
-	if err := o.results.Open(); err != nil {
+	if err := results.Open(); err != nil {
 		return err
 	}
-	rendering, end, err := o.charts.rendering(ctx, o.stdio.In)
-	if err != nil {
-		return o.results.Drop(err)
-	}
-	defer end()
-	set, err := manifest.Read(ctx, manifest.Options{Stdin: o.stdio.In, Rendering: rendering, Exclude: o.given.project.excludes}, names...)
-	if err != nil {
-		return o.results.Drop(err)
-	}
-	doc, err := result.NewForecast(ctx, set, known)
+	doc, err := o.foresee(ctx, names, known)
 	if err == nil {
 		err = ctx.Err() // programs that were not read in time would look as if nothing were known of them
 	}
-	if err != nil {
-		return o.results.Drop(err)
-	}
-	doc.Header, doc.Project = verb.NewHeader("forecast"), o.given.project.told(set.Excluded)
-	if err := o.results.Finish(doc, nil); err != nil {
+	if err := results.Finish(doc, err); err != nil {
 		return err
 	}
-	if n := doc.Unread(); n > 0 {
-		return fmt.Errorf("%d of the problems above kept something from being read", n)
+	return o.read(doc)
+}
+
+// foresee reads files, or a cluster, and says what each container will have.
+func (o *linter) foresee(ctx context.Context, names []string, known lint.Known) (doc *result.Forecast, err error) {
+	excluded := 0
+	if o.live.on {
+		found, err := cluster.Read(ctx, o.live.Options)
+		if err != nil {
+			return nil, err
+		}
+		if doc, err = result.NewClusterForecast(ctx, found, known); err != nil {
+			return nil, err
+		}
+	} else {
+		set, err := o.manifests(ctx, names)
+		if err != nil {
+			return nil, err
+		}
+		if doc, err = result.NewForecast(ctx, set, known); err != nil {
+			return nil, err
+		}
+		excluded = set.Excluded
 	}
-	return o.given.looked(doc.Nothing(), inFiles)
+	// Documents have the name that this had as a verb, so that who reads them goes on doing so.
+	doc.Header, doc.Project = verb.NewHeader("forecast"), o.project.told(excluded)
+	return doc, nil
+}
+
+// manifests reads what is named, and renders charts and kustomizations.
+func (o *linter) manifests(ctx context.Context, names []string) (*manifest.Set, error) {
+	rendering, end, err := o.charts.rendering(ctx, o.stdio.In)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	return manifest.Read(ctx, manifest.Options{Stdin: o.stdio.In, Rendering: rendering, Exclude: o.project.excludes}, names...)
+}
+
+// renamed is a verb under the name that it had before, which says what it is called now. It stands in no help, and goes with the next
+// release.
+func renamed(stdio verb.IO, cmd *cobra.Command, now string) *cobra.Command {
+	cmd.Hidden = true
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if _, err := io.WriteString(stdio.Err, fmt.Sprintf("kubectl-unthrottle: %s is now called %s, and goes with the next release\n", cmd.Name(), now)); err != nil {
+			return err
+		}
+		return run(cmd, args)
+	}
+	return cmd
 }

@@ -26,10 +26,12 @@ const lintHelp = `What is wrong with CPU limits, GOMAXPROCS, GOGC and GOMEMLIMIT
 Usage:
   kubectl unthrottle lint [FLAGS] FILE | DIRECTORY | - ...
   kubectl unthrottle lint --cluster [FLAGS]
+  kubectl unthrottle lint --explain [FLAGS] FILE | DIRECTORY | - ...
 
 FILE is YAML or JSON with any objects that create pods, or a packed chart; - is standard input. Helm charts and
 kustomizations are rendered; what can't be is an error. What a manifest leaves open is not a finding. In a cluster, a
-finding is reported once for a Deployment and all its pods.
+finding is reported once for a Deployment and all its pods. --explain says what will be in each container instead: a
+line for each kind of Go program, or one for that which --binary, --image, --inventory or --go names.
 
 {{flags}}
 
@@ -38,9 +40,10 @@ To suppress a finding, add a comment: # unthrottle:ignore K004 the pod is never 
 Exit codes:
   0 done   1 something could not be read, or no workload was found   2 usage   3 see --fail-on   130 interrupted
 
-Example:
+Examples:
   kubectl unthrottle lint --values prod.yaml ./chart
   kubectl unthrottle lint --cluster -A --fail-on critical
+  kubectl unthrottle lint --explain --node-cpus 8,64 deploy/
 `
 
 type linter struct {
@@ -48,6 +51,7 @@ type linter struct {
 	results *verb.Results[*result.Lint]
 	fail    verb.Threshold
 	given
+	explains bool
 	github   bool
 	baseline known
 	live     live
@@ -56,13 +60,21 @@ type linter struct {
 	annotate func(*result.Lint) error
 }
 
-func newLint(stdio verb.IO) *cobra.Command {
-	return verb.New("lint", lintHelp, func(l *verb.Flags) func(context.Context, []string) error {
+func newLint(stdio verb.IO) *cobra.Command { return lintAs(stdio, "lint", false) }
+
+// newForecast is lint --explain by its old name.
+func newForecast(stdio verb.IO) *cobra.Command {
+	return renamed(stdio, lintAs(stdio, "forecast", true), "lint --explain")
+}
+
+func lintAs(stdio verb.IO, name string, explains bool) *cobra.Command {
+	return verb.New(name, lintHelp, func(l *verb.Flags) func(context.Context, []string) error {
 		o := &linter{stdio: stdio, results: verb.NewResults(stdio, verb.SheetFormats(page.Lint))}
 		o.fail.Severity = finding.Warning.String()
 		likeKubectl(o.results, page.Lint, (*result.Lint).Names)
 		flags := l.Section("Flags:")
 		o.given.flags(flags)
+		flags.BoolVar(&o.explains, "explain", explains, "which GOMAXPROCS each container's program will have and why, instead of findings")
 		o.fail.FailOn(flags)
 		o.annotate = verb.Annotates(o.results)
 		o.results.FilesFlag(flags, "gl-code-quality-report.json (GitLab)")
@@ -81,15 +93,18 @@ func newLint(stdio verb.IO) *cobra.Command {
 			if err := o.charts.check(l, names); err != nil {
 				return err
 			}
+			if len(names) == 0 && !o.live.on {
+				return hint.Usage("kubectl unthrottle lint FILE, or - for standard input, or --cluster", "no manifest given")
+			}
+			if o.explains {
+				return o.explain(ctx, l, names)
+			}
 			return o.run(ctx, names)
 		}
 	})
 }
 
 func (o *linter) run(ctx context.Context, names []string) error {
-	if len(names) == 0 && !o.live.on {
-		return hint.Usage("kubectl unthrottle lint FILE, or - for standard input, or --cluster", "no manifest given")
-	}
 	known, err := o.all(ctx, names)
 	if err != nil {
 		return err
@@ -122,6 +137,15 @@ func (o *linter) run(ctx context.Context, names []string) error {
 			return err
 		}
 	}
+	return o.read(doc)
+}
+
+// read is an error where something was not read, or nothing was there.
+func (o *linter) read(doc interface {
+	Unread() int
+	Nothing() string
+},
+) error {
 	if n := doc.Unread(); n > 0 {
 		return fmt.Errorf("%d of the problems above kept something from being read", n)
 	}
@@ -174,12 +198,7 @@ func (o *linter) look(ctx context.Context, names []string, known lint.Known, rec
 		doc.Project = o.project.told(0)
 		covered = readLive(found.Namespace, o.live.Selector != "" || doc.Unread() > 0)
 	} else {
-		rendering, end, err := o.charts.rendering(ctx, o.stdio.In)
-		if err != nil {
-			return nil, err
-		}
-		defer end()
-		set, err := manifest.Read(ctx, manifest.Options{Stdin: o.stdio.In, Rendering: rendering, Exclude: o.project.excludes}, names...)
+		set, err := o.manifests(ctx, names)
 		if err != nil {
 			return nil, err
 		}

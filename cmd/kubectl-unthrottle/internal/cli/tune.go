@@ -158,7 +158,7 @@ func (t *tuner) Read(data []byte) (command []string, dir string, cut int, err er
 
 // Inherit takes what --resume goes with: where the results go to.
 func (t *tuner) Inherit(from *tuner) {
-	t.results.Inherit(from.results)
+	verb.Inherit(t.results, from.results)
 	t.Fail, t.logs = from.Fail, from.logs
 	if from.Flags.Given("token") { // it stands in no file of runs
 		t.live.Instead.AuthInfo.Token = from.live.Instead.AuthInfo.Token

@@ -14,7 +14,10 @@ func Forecast(d *result.Forecast) *sheet.Sheet {
 	tone := nothingWrong(d.Nothing(), d.Unread())
 	s := &sheet.Sheet{Program: program, Verb: "forecast", Document: d}
 	for _, c := range d.Containers {
-		title := c.At.String() + "  " + c.Workload + ", container " + c.Name + ": " + c.Limit
+		title := c.Workload + ", container " + c.Name + ": " + c.Limit
+		if c.At.File != "" { // else it is a live object
+			title = c.At.String() + "  " + title
+		}
 		if c.Other {
 			s.Add(sheet.Section{Title: title, Blocks: []sheet.Block{sheet.Lines{Tone: sheet.Soft, Texts: []string{"Its program is not a Go program."}}}})
 			continue
@@ -29,6 +32,7 @@ func Forecast(d *result.Forecast) *sheet.Sheet {
 		s.Add(sheet.Section{Title: title, Blocks: []sheet.Block{table}})
 	}
 	s.Add(unread(d.Problems))
+	s.Add(differ(d.Cluster))
 	if at := d.Looked(); at != "" {
 		s.Add(sheet.Section{Quiet: true, Blocks: []sheet.Block{sheet.Lines{Tone: sheet.Soft, Texts: []string{at}}}})
 	}

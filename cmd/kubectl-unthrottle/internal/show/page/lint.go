@@ -22,11 +22,17 @@ func Lint(d *result.Lint) *sheet.Sheet {
 		s.Add(sheet.Section{Title: title(f), Blocks: []sheet.Block{sheet.Findings{named(f)}}})
 	}
 	s.Add(unread(d.Problems))
-	if c := d.Cluster; c != nil {
-		s.Add(sheet.Section{Title: "Pods that are not as their template says", Blocks: []sheet.Block{sheet.Listed(c.Differ)}})
-	}
+	s.Add(differ(d.Cluster))
 	s.Add(sheet.Section{Title: gone(d), Blocks: []sheet.Block{goneList(d)}})
 	s.Add(sheet.Section{Quiet: true, Blocks: []sheet.Block{sheet.Lines{Tone: sheet.Soft, Texts: []string{d.Looked()}}}})
+	return s
+}
+
+// differ tells which pods of a cluster are unlike what they were made of.
+func differ(c *result.Cluster) (s sheet.Section) {
+	if c != nil {
+		s = sheet.Section{Title: "Pods that are not as their template says", Blocks: []sheet.Block{sheet.Listed(c.Differ)}}
+	}
 	return s
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -78,23 +77,9 @@ func NewAudit(found *cluster.Found, r *audit.Result, agents AuditAgents, prometh
 		Agents: agents, Prometheus: prometheus, Totals: r.Totals, Workloads: r.Workloads,
 		Problems: append(problems(&manifest.Set{Problems: found.Problems}), more...),
 	}
-	if d.Totals.Workloads == 0 {
-		d.nothing = nothingIn(found)
-	}
+	d.nothing = nothingIn(found, d.Totals.Workloads)
 	d.Verdict = d.verdict()
 	return d
-}
-
-// nothingIn says where no workload was found.
-func nothingIn(found *cluster.Found) string {
-	text := "no workload was found in "
-	if found.Selector != "" {
-		text = "no workload that -l " + strconv.Quote(found.Selector) + " selects was found in "
-	}
-	if found.Namespace == "" {
-		return text + "the cluster"
-	}
-	return text + "namespace " + found.Namespace
 }
 
 // Nothing is what no workload was found in; "": there is one.

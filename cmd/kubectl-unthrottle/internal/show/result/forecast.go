@@ -7,6 +7,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/forecast"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/manifest"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/workload"
@@ -21,6 +22,7 @@ type Forecast struct {
 	Nodes      []int       `json:"nodes"`   // their CPUs; none: not known
 	Containers []Container `json:"containers"`
 	Problems   []Problem   `json:"problems"`
+	Cluster    *Cluster    `json:"cluster,omitempty"` // null: they are files
 
 	nothing string // what had no workload in it
 }
@@ -65,6 +67,16 @@ func NewForecast(ctx context.Context, set *manifest.Set, known lint.Known) (*For
 		}
 	}
 	d.Verdict = d.verdict()
+	return d, nil
+}
+
+// NewClusterForecast asks for each container of the workloads of a cluster. The error is the context's.
+func NewClusterForecast(ctx context.Context, found *cluster.Found, known lint.Known) (*Forecast, error) {
+	d, err := NewForecast(ctx, &manifest.Set{Workloads: found.Workloads, Problems: found.Problems}, known)
+	if err != nil {
+		return nil, err
+	}
+	d.Cluster, d.nothing = clusterOf(found), nothingIn(found, len(found.Workloads))
 	return d, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
@@ -145,20 +146,31 @@ func NewClusterLint(ctx context.Context, found *cluster.Found, known lint.Known)
 	if err != nil {
 		return nil, err
 	}
-	d.Cluster = &Cluster{
+	d.Cluster, d.nothing = clusterOf(found), nothingIn(found, len(found.Workloads))
+	d.Verdict = d.verdict()
+	return d, nil
+}
+
+func clusterOf(found *cluster.Found) *Cluster {
+	return &Cluster{
 		Context: found.Context, Server: found.Server, Namespace: found.Namespace, Objects: found.Objects,
 		Differ: slices.Concat([]string{}, found.Differ), About: found.String(),
 	}
-	switch {
-	case len(found.Workloads) > 0:
-		d.nothing = ""
-	case found.Namespace == "":
-		d.nothing = "no workload was found in the cluster"
-	default:
-		d.nothing = "no workload was found in namespace " + found.Namespace
+}
+
+// nothingIn says where no workload was found; "" if there is one.
+func nothingIn(found *cluster.Found, workloads int) string {
+	text := "no workload was found in "
+	if found.Selector != "" {
+		text = "no workload that -l " + strconv.Quote(found.Selector) + " selects was found in "
 	}
-	d.Verdict = d.verdict()
-	return d, nil
+	switch {
+	case workloads > 0:
+		return ""
+	case found.Namespace == "":
+		return text + "the cluster"
+	}
+	return text + "namespace " + found.Namespace
 }
 
 // Names are the workloads with findings, as kubectl names objects: deployment.apps/api.

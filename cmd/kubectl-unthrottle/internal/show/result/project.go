@@ -42,5 +42,10 @@ func (d *Fix) Looked() string {
 	return d.looked(quantity.Plural(d.Files, "file") + ", " + quantity.Plural(d.Workloads, "workload"))
 }
 
-// Looked says by which file of the project, and what was left out; "": nothing, and there is no such file.
-func (d *Forecast) Looked() string { return d.looked("") }
+// Looked says at which objects of a cluster, by which file of the project, and what was left out; "": there is nothing to be said.
+func (d *Forecast) Looked() string {
+	if d.Cluster == nil {
+		return d.looked("")
+	}
+	return d.looked(d.Cluster.About)
+}
