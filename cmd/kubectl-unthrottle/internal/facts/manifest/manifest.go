@@ -150,6 +150,11 @@ func (f *File) parse(u unit) (*Node, error) {
 		return (&jsonReader{data: f.Data[:u.end], at: u.start, live: f.live}).whole()
 	}
 	root, err := parseYAML(f.Data, u.start, u.end)
+	if err != nil && f.made == nil && f.chart == "" {
+		if filled := parseFilled(f.Data, u.start, u.end); filled != nil {
+			root, err = filled, nil
+		}
+	}
 	if err != nil || !u.inList || root == nil {
 		return root, err
 	}
