@@ -107,14 +107,10 @@ const executable = "is it in the PATH, and executable?"
 // startError says what to do about a program that could not be started.
 func startError(err error) error {
 	var missing *runner.CommandError
-	var refused runner.Refused
-	switch {
-	case errors.As(err, &missing):
+	if errors.As(err, &missing) {
 		return verb.ExitCode{Code: missing.Code(), Err: hint.With(err, executable)}
-	case errors.As(err, &refused):
-		return err
 	}
-	return hint.With(err, "--limit-with=emulate needs no privilege")
+	return err
 }
 
 // limitOptions are the flags of a limit.

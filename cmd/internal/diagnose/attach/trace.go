@@ -120,17 +120,14 @@ func (t *Tracer) setEmulated(kind runner.Kind) {
 // recordError says what to do about a program that could not be started.
 func recordError(err error) error {
 	var missing *runner.CommandError
-	var refused runner.Refused
 	var ended *service.Error
 	switch {
 	case errors.As(err, &missing):
 		return hint.With(err, "is it in the PATH, and executable?")
 	case errors.As(err, &ended):
 		return hint.With(err, "--record wants a program that goes on running, with net/http/pprof")
-	case errors.As(err, &refused), errors.Is(err, context.Canceled):
-		return err
 	}
-	return hint.With(err, "--limit-with=emulate needs no privilege")
+	return err
 }
 
 // take fetches the trace from the URL into a file, and what else is known.

@@ -18,8 +18,8 @@ func placeEmulated(l Limit) (place, error) {
 	if l.Burst != 0 {
 		return nil, errNoBurst
 	}
-	if l.CPUs == 0 {
-		return nil, errors.New("only a cgroup can limit memory")
+	if l.Memory != 0 {
+		return nil, errors.New("an emulated limit does not hold memory")
 	}
 	if err := emulate.Check(); err != nil {
 		return nil, err
@@ -59,8 +59,5 @@ func (e *emulated) finish(res *Result) {
 	res.Standstill = e.control.Counters().LongestStandstill
 	for _, err := range e.control.Warnings() {
 		res.Warnings = append(res.Warnings, fmt.Errorf("the emulated limit: %w", err))
-	}
-	if e.limit.Memory != 0 {
-		res.Warnings = append(res.Warnings, errors.New("memory is not limited: that takes a cgroup"))
 	}
 }

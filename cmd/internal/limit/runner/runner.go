@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/limit/netns"
 )
@@ -192,12 +193,15 @@ func Start(l Limit, with With, c Command) (*Run, error) {
 		}
 		var missing *CommandError
 		var no Refused
-		if with != Auto || errors.As(err, &missing) || errors.As(err, &no) {
+		switch {
+		case errors.As(err, &missing) || errors.As(err, &no):
 			return nil, err
+		case with != Auto:
+			return nil, hint.With(err, l.way())
 		}
 		notes = append(notes, fmt.Sprintf("%s: %v", kind.with, err))
 	}
-	return nil, fmt.Errorf("no kind of limit is available here: %s", strings.Join(notes, "; "))
+	return nil, hint.With(fmt.Errorf("no kind of limit is available here: %s", strings.Join(notes, "; ")), l.way())
 }
 
 // Check returns which kind of limit Start would use, by running a command that does nothing, and why not one before it.
@@ -228,6 +232,17 @@ func (e *CommandError) Code() int {
 }
 
 var errNoBurst = errors.New("it can't save unused quota for a burst")
+
+// way is what to do where a limit can't be had.
+func (l Limit) way() string {
+	switch {
+	case l.Memory != 0:
+		return "a limit of memory takes a cgroup: run it as root, or leave the limit out"
+	case l.Burst != 0:
+		return "a burst takes a cgroup: run it as root, or leave the burst out"
+	}
+	return "--limit-with=emulate needs no privilege"
+}
 
 // A kind makes places of one kind of limit.
 type kind struct {
