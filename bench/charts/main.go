@@ -1,7 +1,7 @@
 // Command charts says what "kubectl unthrottle lint" finds in charts and manifests that others wrote. Its arguments are clones of
 // public repositories; it renders each chart with helm, once with its own values and once with each file of values that the chart's
 // authors test it with, lints that and the plain manifests of the repository, and prints a line for each repository and one for
-// each finding, as Markdown. Whether a finding is right is for a reader to say: docs/lint-how-right.md has the answers.
+// each finding, as Markdown. With -kube-linter and -kube-score all three read whole clones, for a table of findings, CPU time and memory. Whether a finding is right is for a reader to say: docs/lint-how-right.md has the answers.
 package main
 
 import (
@@ -27,10 +27,23 @@ func main() {
 	helm := flag.String("helm", "helm", "helm's program, version 3")
 	lint := flag.String("lint", "kubectl-unthrottle", "the program to try")
 	keep := flag.String("keep", "", "a directory for what was rendered")
+	linter := flag.String("kube-linter", "", "kube-linter's program: lint, it and kube-score read whole clones, for a table of what that takes")
+	score := flag.String("kube-score", "", "kube-score's program")
 	flag.Parse()
 	if flag.NArg() == 0 {
 		fmt.Fprintln(os.Stderr, "charts: give it clones: git clone --depth 1 https://github.com/traefik/traefik-helm-chart, …")
 		os.Exit(2)
+	}
+	if (*linter == "") != (*score == "") {
+		fmt.Fprintln(os.Stderr, "charts: -kube-linter and -kube-score go together")
+		os.Exit(2)
+	}
+	if *linter != "" {
+		if err := (beside{*lint, *linter, *score, *helm}).all(flag.Args()); err != nil {
+			fmt.Fprintln(os.Stderr, "charts:", err)
+			os.Exit(1)
+		}
+		return
 	}
 	r := run{helm: *helm, lint: *lint, keep: *keep}
 	if err := r.all(flag.Args()); err != nil {

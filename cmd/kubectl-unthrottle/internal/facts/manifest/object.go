@@ -438,9 +438,15 @@ func (a at) position() workload.Position {
 
 func (a at) isMap() bool { a = a.resolved(); return a.node != nil && a.node.Kind == Map }
 
+// template says whether somebody has yet to fill a value in. What Helm renders is final; what a kustomization makes may be a chart's
+// template, as kubebuilder's charts are.
 func (a at) template() bool {
 	a = a.resolved()
-	return a.node != nil && !a.document.file.live && a.document.file.made == nil && a.node.isTemplate(a.document.file.Data)
+	if a.node == nil {
+		return false
+	}
+	f := a.document.file
+	return !f.live && (f.made == nil || f.made.Kustomization != "") && a.node.isTemplate(f.Data)
 }
 
 // raw is a value as it stands in the file.
