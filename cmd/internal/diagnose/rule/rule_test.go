@@ -79,6 +79,14 @@ var situations = []situation{
 		want:  "throttled/critical",
 	},
 	{
+		name: "idle, and others use up its limit", limit: 1, cpus: 4, live: 2,
+		usage: used(0.001, func(u *host.Usage) { u.Owner.Throttled, u.Frozen = 19, 0.46 }), want: "throttled/warning",
+	},
+	{
+		name: "idle, with a burst", limit: 1, cpus: 4, live: 2,
+		usage: used(0.004, func(u *host.Usage) { u.Owner.Periods, u.Owner.Throttled, u.Frozen = 2, 2, 0.08 }),
+	},
+	{
 		name: "bursts", limit: 2, cpus: 4, live: 2,
 		usage: used(0.4, func(u *host.Usage) { u.Owner.Throttled, u.Frozen = 1, 0.02 }), want: "throttled/info",
 	},

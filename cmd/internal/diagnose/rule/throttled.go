@@ -1,7 +1,9 @@
 package rule
 
 import (
+	"cmp"
 	"fmt"
+	"time"
 
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/freeze"
@@ -18,7 +20,10 @@ func throttled(f *Facts) (finding.Finding, bool) {
 	if !rhythm && !hidden && f.pressed() {
 		return f.stands(), true
 	}
-	if !rhythm && (f.idle() || !hidden && f.share() < f.worthSaying()) {
+	if !rhythm && f.idle() {
+		return f.usedUp()
+	}
+	if !rhythm && !hidden && f.share() < f.worthSaying() {
 		return finding.Finding{}, false
 	}
 	found := finding.Finding{Severity: finding.Info, Fix: "unthrottle tune measures which GOMAXPROCS serves it best under this limit"}
@@ -47,6 +52,22 @@ func throttled(f *Facts) (finding.Finding, bool) {
 		found.Summary = "a CPU quota stops it"
 	}
 	return found, true
+}
+
+// usedUp is an idle program whose limit is used up by what else runs under it, as by another container of its pod: it would have to wait
+// if it had something to do. A program that is idle may use up a period now and then, but not most of them.
+func (f *Facts) usedUp() (finding.Finding, bool) {
+	owner, _ := f.Limits.Owner()
+	period := cmp.Or(owner.Quota.Period(), 100*time.Millisecond) // of limits told in one number, as Kubernetes sets them
+	if !f.limited() || f.Wall <= 0 || time.Duration(f.Counted.Owner.Throttled)*period < f.Wall/2 {
+		return finding.Finding{}, false
+	}
+	return finding.Finding{
+		Severity: finding.Warning,
+		Summary:  "others use up the limit of " + quantity.UsedCPUs(f.Limits.CPUs) + " that it shares",
+		Evidence: append(f.throttledText(), "it used "+quantity.UsedCPUs(*f.CPU)+" itself"),
+		Fix:      "find out what else runs under this limit, and give that a limit of its own, or raise this one",
+	}, true
 }
 
 // stands is a program under pressure whose throttling nobody has counted. That its limit stops it is known if it used all of that.

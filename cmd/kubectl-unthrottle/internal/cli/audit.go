@@ -303,19 +303,23 @@ func troubleOf(ctx context.Context, t *agents.Told) (all []trouble) {
 	if t.Otherwise > 0 {
 		add(manifest.Error, "it tells otherwise of programs than another agent of its node, of which what came first counts", "look at both: a node has one agent")
 	}
+	told := 0 // of what it says itself
 	if t.Unnamed > 0 {
-		add(manifest.Warning, "it can't name the containers of some programs yet, which were left out", "audit again in a minute; the pause container of a pod never gets a name")
+		told++
+		add(manifest.Warning, "it can't name the containers of some programs yet, which were left out", "audit again in a minute; the pause container of a pod never gets a name, and kubectl logs says what else it may be")
 	}
 	if t.NewRules > 0 {
 		add(manifest.Warning, "it names rules that are not known here, which were left out", "this command and the agents should be of one version")
 	}
 	if t.Refused > 0 {
+		told++
 		add(manifest.Warning, "it may not look into all processes", "it needs CAP_SYS_PTRACE for that")
 	}
 	if t.Stuck > 0 {
+		told++
 		add(manifest.Warning, "the kernel tells it nothing of "+quantity.Plural(t.Stuck, "process"), "a file system that they use has stopped answering, perhaps")
 	}
-	if t.Problems > 0 {
+	if t.Problems > told {
 		add(manifest.Warning, "it could not see all that it should", "kubectl logs, or its own page /api/v1/processes, says what is missing")
 	}
 	return all

@@ -10,9 +10,11 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/rule"
 	"github.com/unthrottle/unthrottle/cmd/internal/process/host"
@@ -82,7 +84,7 @@ const stretch = 4
 // begins an interval after it; where scans take more CPU time than the agent may use, they are farther apart: what a node is full of
 // may make the agent blind, never busy.
 func (a *Agent) Run(ctx context.Context) {
-	said := ""
+	said, missing := "", map[string]bool{}
 	scans := make(chan *Scan, 1)
 	if a.o.Events != nil {
 		told := make(chan struct{})
@@ -122,6 +124,9 @@ func (a *Agent) Run(ctx context.Context) {
 				a.o.Log.Info("scan: all is well again")
 			}
 		}
+		if found != nil {
+			missing = a.tell(found.Doc.Problems, missing)
+		}
 		if found != nil && a.o.Events != nil {
 			select {
 			case scans <- found:
@@ -138,6 +143,24 @@ func (a *Agent) Run(ctx context.Context) {
 		}
 		used = now
 	}
+}
+
+// tell logs what a scan could not see that the one before, of which told has the texts, could. How many programs it is about does not
+// make it another one.
+func (a *Agent) tell(problems []string, told map[string]bool) map[string]bool {
+	now := map[string]bool{}
+	for _, text := range problems {
+		bare := strings.Map(func(r rune) rune {
+			if unicode.IsDigit(r) {
+				return -1
+			}
+			return r
+		}, text)
+		if now[bare] = true; !told[bare] {
+			a.o.Log.Warn("scan", "missing", text)
+		}
+	}
+	return now
 }
 
 // pause is how long to wait for the next scan, after one that took so long. So much CPU time was used since the one before.

@@ -368,7 +368,7 @@ func Retell(d *report.Explain, told *Told, p *result.AgentProcess) error {
 		for _, s := range []*report.Setting{&g.Containermaxprocs, &g.Updatemaxprocs} {
 			s.Built, s.Env = like(s.Built, settings), like(s.Env, settings)
 		}
-		g.Automaxprocs, g.Unthrottle = like(g.Automaxprocs, names), like(g.Unthrottle, names)
+		g.Automaxprocs, g.Unthrottle = procs.ParseLink(g.Automaxprocs).String(), procs.ParseLink(g.Unthrottle).String()
 		for _, v := range []**string{&g.GOMAXPROCS, &g.GODEBUG} {
 			if *v != nil {
 				*v = new(like(**v, settings))

@@ -58,6 +58,7 @@ type Workload struct {
 	Verdict  Verdict           `json:"verdict"`
 	Severity *finding.Severity `json:"severity"` // of the worst finding; null: nothing was found
 	Summary  string            `json:"summary"`  // one sentence
+	openIn   string            // "container app: " of one whose program is not known, where there are several
 
 	Go         Go       `json:"go"`
 	Versions   []string `json:"go_versions"`
@@ -362,6 +363,9 @@ func (a *Audit) verdict(r *row, w *Workload, known lint.Known) Verdict {
 		}
 		f := forecast.Of(c.in, c.spec, b, a.known.Nodes)
 		for _, line := range f.Lines {
+			if line.Wrong && !open && len(r.containers) > 1 {
+				w.openIn = "container " + c.spec.Name + ": "
+			}
 			open = open || line.Wrong
 			all = all && line.Procs > 0 // all CPUs of a node is right for it, and may be far more than it is meant to have
 		}
@@ -401,7 +405,7 @@ func (w *Workload) sentence() string {
 	}
 	switch w.Verdict {
 	case Open:
-		return "which Go program runs there is not known, and the limit is not read by those with a go line of 1.24 or earlier"
+		return w.openIn + "which Go program runs there is not known, and the limit is not read by those with a go line of 1.24 or earlier"
 	case NoGo:
 		return "no Go program is known to run there"
 	case Nobody:

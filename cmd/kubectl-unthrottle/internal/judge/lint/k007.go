@@ -16,7 +16,7 @@ func belowLimit(f *facts) []Finding {
 	}
 	n := f.about(finding.Info, f.takeOut(f.fitting()),
 		"GOMAXPROCS is %s under %s: Go code can't use the rest", quantity.Count(s.Procs), f.limit)
-	n = n.saying("%s; %s of the limit are out of its reach", f.source(), quantity.CPUs(f.limit.CPUs-float64(s.Procs)))
+	n = n.saying("%s, which leaves %s of the limit out of its reach", f.source(), quantity.CPUs(f.limit.CPUs-float64(s.Procs)))
 	if s.Procs == 1 {
 		n.Severity = finding.Warning
 		n = n.saying("on one P nothing runs beside the garbage collector's marking")

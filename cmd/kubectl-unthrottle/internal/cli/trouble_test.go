@@ -1,0 +1,29 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/agents"
+)
+
+// TestTroubleOf: what an agent says that it misses is told once.
+func TestTroubleOf(t *testing.T) {
+	for name, c := range map[string]struct {
+		told  agents.Told
+		texts string
+	}{
+		"names are missing":                {agents.Told{Unnamed: 2, Problems: 1}, "it can't name the containers of some programs yet, which were left out"},
+		"names and something else":         {agents.Told{Unnamed: 2, Problems: 2}, "it can't name the containers of some programs yet, which were left out; it could not see all that it should"},
+		"a liar, and something is missing": {agents.Told{Strange: 1, Problems: 1}, "it tells of programs in containers that their pods do not have, which were left out; it could not see all that it should"},
+		"rights":                           {agents.Told{Refused: 3, Problems: 1}, "it may not look into all processes"},
+	} {
+		var texts []string
+		for _, trouble := range troubleOf(t.Context(), &c.told) {
+			texts = append(texts, trouble.text)
+		}
+		if got := strings.Join(texts, "; "); got != c.texts {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
