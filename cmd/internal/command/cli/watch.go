@@ -105,7 +105,8 @@ func (w *watcher) run(ctx context.Context, args []string) (err error) {
 	case doc.Stopped:
 		return verb.ExitCode{Code: verb.Interrupted}
 	}
-	return w.fail.Verdict(doc.Findings, doc.FrozenShare)
+	frozen, _ := doc.Frozen()
+	return w.fail.Verdict(doc.Findings, frozen)
 }
 
 // watchNewest is how many freezes the running verdict is from: those of ten seconds of a usual period.

@@ -264,6 +264,9 @@ func (t *Threshold) Verdict(findings []finding.Finding, share float64) error {
 	return nil
 }
 
+// Open reports whether --fail-share asks for a share of which it is not known if it was reached.
+func (t *Threshold) Open(least, most float64) bool { return t.share > least && t.share <= most }
+
 // Values of flags that are refused outside of a range.
 
 // AtLeast reads a value that has a least.

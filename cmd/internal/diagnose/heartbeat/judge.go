@@ -121,15 +121,16 @@ func ratio(part, whole time.Duration) float64 {
 
 // Where evidence begins. Two busy threads alone on two CPUs waited for 1 % of their time; beside three spinners, for 50 %.
 const (
-	oftenThrottled = 0.1  // of the periods, and
-	fewThrottled   = 3    // periods
-	mostThrottled  = 0.5  // of the periods: most freezes are of the limit
-	longWait       = 0.1  // of the time in which threads could run
-	longestWait    = 0.5  // then others may be in the way on a host that has CPUs free, but not for this group
-	manyWait       = 0.2  // threads that wait on average: those that run for microseconds wait about as long for each start
-	othersUse      = 0.1  // of the host's CPUs
-	muchSteal      = 0.02 // of the host's CPUs
-	littleLate     = 0.05 // of the time: a heartbeat that is late no more than that, where so much is stolen, says nothing of the group
+	seldomThrottled = 0.01 // of the periods, or of the time: less is not worth a word
+	oftenThrottled  = 0.1  // of the periods, and
+	fewThrottled    = 3    // periods
+	mostThrottled   = 0.5  // of the periods: most freezes are of the limit
+	longWait        = 0.1  // of the time in which threads could run
+	longestWait     = 0.5  // then others may be in the way on a host that has CPUs free, but not for this group
+	manyWait        = 0.2  // threads that wait on average: those that run for microseconds wait about as long for each start
+	othersUse       = 0.1  // of the host's CPUs
+	muchSteal       = 0.02 // of the host's CPUs
+	littleLate      = 0.05 // of the time: a heartbeat that is late no more than that, where so much is stolen, says nothing of the group
 )
 
 // A Verdict is what stood in the way of the group.
@@ -180,6 +181,38 @@ func (o *Observation) Judge(period time.Duration, e Evidence) Verdict {
 		// So many threads of its own may be in the heartbeat's way that its ends hardly have the rhythm of the limit's period.
 		known := r.Given && e.Owner.Throttled >= fewThrottled && e.ThrottledShare() >= mostThrottled
 		v.cut((j.Cause == freeze.Throttled || known) && !e.aboveToo(), o, e) // two groups refill at two phases
+	}
+	return v
+}
+
+// JudgeCounts says what stood in the way of a group in which there was no heartbeat, by what the kernel has counted alone.
+func (e *Evidence) JudgeCounts() Verdict {
+	v := Verdict{Cause: freeze.None, Why: []string{}}
+	say := func(format string, args ...any) { v.Why = append(v.Why, fmt.Sprintf(format, args...)) }
+	switch {
+	case e.Owner.Throttled > 0 && e.ThrottledShare() >= seldomThrottled:
+		v.Cause = freeze.Throttled
+		say("the kernel has throttled it in %d of %d periods", e.Owner.Throttled, e.Owner.Periods)
+		if e.aboveToo() {
+			say("the kernel says that a group above throttles it as well")
+		}
+		return v
+	case e.hidden() && ratio(e.Local, e.Wall) >= seldomThrottled:
+		v.Cause = freeze.Throttled
+		say("the kernel says that a group above throttles it, whose periods can't be seen")
+		return v
+	}
+	switch v.contention(freeze.Verdict{Cause: freeze.None}, *e, 0); {
+	case v.Cause != freeze.None:
+	case e.Owner.Known && e.Limit == cgroup.Limited, e.LocalKnown:
+		if e.Owner.Periods > 0 {
+			say("the kernel has throttled it in %d of %d periods", e.Owner.Throttled, e.Owner.Periods)
+		}
+	case e.Limit == cgroup.None:
+		say("it has no limit that can be seen")
+	default:
+		v.Cause = freeze.Unsure
+		say("its limit is not known, or the kernel counts no periods of it")
 	}
 	return v
 }

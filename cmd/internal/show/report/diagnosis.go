@@ -74,6 +74,14 @@ func (f *WatchFacts) ofRules(v heartbeat.Verdict) *rule.Facts {
 		Frozen: known(v.Cause == freeze.Throttled, rule.Frozen{Share: v.Throttled, Exact: v.Throttled >= heartbeatSees}),
 	}
 	r.Limits.State = e.Limit
+	if f.Seen == nil { // no standstill was seen: a quota is known by its counts, and by these alone
+		if r.Still, r.Frozen = (freeze.Verdict{}), nil; v.Cause == freeze.Contended {
+			r.Still.Cause = v.Cause
+		}
+		if k := newWatchKernel(e, f.Limit.Affinity); k != nil && v.Cause == freeze.Throttled {
+			r.Frozen = &rule.Frozen{Share: k.AtLeast, Exact: k.AtLeast == k.AtMost}
+		}
+	}
 	wall := e.Wall.Seconds()
 	if wall <= 0 {
 		return r

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/heartbeat"
 	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/rule"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
 )
 
@@ -31,16 +33,16 @@ type Watch struct {
 
 	Cause         string   `json:"cause"`                // throttled, contended, none or unsure
 	Why           []string `json:"why"`                  // in words
-	FrozenShare   float64  `json:"frozen_share"`         // of the time
-	Throttled     float64  `json:"throttled_time_share"` // of the time, frozen by a quota
-	Contended     float64  `json:"contended_share"`      // of the time, frozen without a quota's rhythm
+	FrozenShare   *float64 `json:"frozen_share"`         // of the time; null, as all of freezes: there was no heartbeat
+	Throttled     *float64 `json:"throttled_time_share"` // of the time, frozen by a quota
+	Contended     *float64 `json:"contended_share"`      // of the time, frozen without a quota's rhythm
 	Neighbour     bool     `json:"neighbour"`            // contended at the rhythm of a quota, which is another group's
 	PeriodSeconds *float64 `json:"period_seconds"`       // of the quota; null: there is none
 	PeriodFrom    string   `json:"period_from"`          // limit, rhythm or ""
 
-	FreezeCount int64       `json:"freezes_counted"`
-	Longest     float64     `json:"longest_freeze_seconds"`
-	Median      float64     `json:"median_freeze_seconds"`
+	FreezeCount *int64      `json:"freezes_counted"`
+	Longest     *float64    `json:"longest_freeze_seconds"`
+	Median      *float64    `json:"median_freeze_seconds"`
 	Freezes     []Freeze    `json:"freezes"`         // the newest, if not all
 	Dropped     int64       `json:"freezes_dropped"` // older ones
 	Rhythm      WatchRhythm `json:"rhythm"`
@@ -48,7 +50,7 @@ type Watch struct {
 	Limit      WatchLimit      `json:"limit"`
 	Kernel     *WatchKernel    `json:"kernel"` // null: it counted nothing here
 	Contention WatchContention `json:"contention"`
-	Heartbeat  WatchHeartbeat  `json:"heartbeat"`
+	Heartbeat  *WatchHeartbeat `json:"heartbeat"` // null: there was none, and the kernel's counts are all that is known
 	Warnings   []string        `json:"warnings"`
 
 	Findings []finding.Finding `json:"findings"` // by the rules of ps, as far as a heartbeat can answer them
@@ -118,13 +120,16 @@ type WatchFacts struct {
 	Stopped  bool
 	Ended    string
 	Limit    cgroup.Limits
-	Seen     *heartbeat.Observation
+	Seen     *heartbeat.Observation // nil: there was no heartbeat
 	Evidence heartbeat.Evidence
 	Warnings []string
 }
 
 // NewWatch makes the document of what was watched.
 func NewWatch(f WatchFacts) Watch {
+	if f.Seen == nil {
+		return f.counted()
+	}
 	o, e := f.Seen, &f.Evidence
 	owner, _ := f.Limit.Owner()
 	period := owner.Quota.Period()
@@ -132,11 +137,11 @@ func NewWatch(f WatchFacts) Watch {
 	d := Watch{
 		Began: f.Began.Format(time.RFC3339), PID: f.PID, Name: f.Name, Group: f.Group, Moved: f.Moved,
 		Planned: f.Planned.Seconds(), Elapsed: o.Wall.Seconds(), Stopped: f.Stopped, Ended: f.Ended,
-		Cause: string(v.Cause), Why: v.Why, FrozenShare: v.Frozen, Throttled: v.Throttled, Contended: v.Contended, Neighbour: v.Neighbour,
-		FreezeCount: int64(len(v.Freezes)) + o.Dropped, Dropped: o.Dropped,
+		Cause: string(v.Cause), Why: v.Why, FrozenShare: &v.Frozen, Throttled: &v.Throttled, Contended: &v.Contended, Neighbour: v.Neighbour,
+		FreezeCount: new(int64(len(v.Freezes)) + o.Dropped), Longest: new(0.0), Median: new(0.0), Dropped: o.Dropped,
 		Rhythm: newRhythm(v.Rhythm), Limit: newWatchLimit(f.Limit, e.Limit),
 		Kernel: newWatchKernel(e, f.Limit.Affinity), Contention: newWatchContention(e),
-		Heartbeat: WatchHeartbeat{Interval: heartbeat.Interval.Seconds(), Late: heartbeat.Late.Seconds(), Beats: o.Beats},
+		Heartbeat: &WatchHeartbeat{Interval: heartbeat.Interval.Seconds(), Late: heartbeat.Late.Seconds(), Beats: o.Beats},
 		Warnings:  append([]string{}, f.Warnings...),
 		Findings:  rule.Check(f.ofRules(v)),
 	}
@@ -147,10 +152,10 @@ func NewWatch(f WatchFacts) Watch {
 		lengths = append(lengths, g.Length())
 	}
 	if slices.Sort(lengths); len(lengths) > 0 {
-		d.Median, d.Longest = lengths[len(lengths)/2].Seconds(), lengths[len(lengths)-1].Seconds()
+		*d.Median, *d.Longest = lengths[len(lengths)/2].Seconds(), lengths[len(lengths)-1].Seconds()
 	}
 	if o.Dropped > 0 {
-		d.Longest = o.Longest.Seconds()
+		*d.Longest = o.Longest.Seconds()
 	}
 	switch {
 	case v.Cause == freeze.Throttled && !v.Rhythm.Given && v.Rhythm.Period > 0:
@@ -164,6 +169,44 @@ func NewWatch(f WatchFacts) Watch {
 	}
 	d.Warnings = append(d.Warnings, d.doubts(e)...)
 	return d
+}
+
+// counted makes the document of a group in which there was no heartbeat. Nothing in it is about single freezes.
+func (f *WatchFacts) counted() Watch {
+	e := &f.Evidence
+	v := e.JudgeCounts()
+	d := Watch{
+		Began: f.Began.Format(time.RFC3339), PID: f.PID, Name: f.Name, Group: f.Group,
+		Planned: f.Planned.Seconds(), Elapsed: e.Wall.Seconds(), Stopped: f.Stopped, Ended: f.Ended,
+		Cause: string(v.Cause), Why: v.Why, Limit: newWatchLimit(f.Limit, e.Limit),
+		Kernel: newWatchKernel(e, f.Limit.Affinity), Contention: newWatchContention(e),
+		Warnings: append([]string{}, f.Warnings...), Findings: rule.Check(f.ofRules(v)),
+	}
+	if owner, ok := f.Limit.Owner(); ok && owner.Quota.Period() > 0 {
+		d.PeriodSeconds, d.PeriodFrom = new(owner.Quota.Period().Seconds()), "limit"
+	}
+	d.Warnings = append(d.Warnings, d.doubts(e)...)
+	return d
+}
+
+// Frozen is for how much of the time nothing ran, at least and at most. A heartbeat knows it; the kernel's counts of throttling leave
+// it open where several CPUs may have been throttled together, or one after the other.
+func (d *Watch) Frozen() (least, most float64) {
+	switch {
+	case d.FrozenShare != nil:
+		return *d.FrozenShare, *d.FrozenShare
+	case d.Kernel != nil:
+		return d.Kernel.AtLeast, d.Kernel.AtMost
+	}
+	return 0, 1
+}
+
+// Blind is the error of a watch in which nothing was counted that would tell.
+func (d *Watch) Blind() error {
+	if d.Cause != string(freeze.Unsure) || d.Heartbeat != nil {
+		return nil
+	}
+	return hint.With(errors.New("nothing was measured: "+d.Answer()), "a heartbeat in its cgroup tells: --way exec, or --way ephemeral --privileged")
 }
 
 // newWatchLimit describes a limit. Its state may differ from what the files say: a hidden limit shows in the counters.
@@ -220,13 +263,16 @@ func (d *Watch) doubts(e *heartbeat.Evidence) (texts []string) {
 	if d.Elapsed < shortView {
 		add("%.1f s is short: rare freezes may be missed", d.Elapsed)
 	}
-	if k := d.Kernel; k != nil && k.Periods > 0 && d.Cause == string(freeze.Throttled) &&
-		(d.FrozenShare < k.AtLeast-apart || d.FrozenShare > k.AtMost+apart) {
-		add("the heartbeat and the kernel's count do not agree: %.1f %% of the time, and between %.1f and %.1f %%",
-			100*d.FrozenShare, 100*k.AtLeast, 100*k.AtMost)
-	}
 	if e.Unread > 0 {
 		add("%d threads of the group were not read: how long they waited is not counted", e.Unread)
+	}
+	if d.Heartbeat == nil {
+		return texts
+	}
+	if k := d.Kernel; k != nil && k.Periods > 0 && d.Cause == string(freeze.Throttled) &&
+		(*d.FrozenShare < k.AtLeast-apart || *d.FrozenShare > k.AtMost+apart) {
+		add("the heartbeat and the kernel's count do not agree: %.1f %% of the time, and between %.1f and %.1f %%",
+			100**d.FrozenShare, 100*k.AtLeast, 100*k.AtMost)
 	}
 	allowed := 1.0 // or more
 	if d.Limit.CPUs != nil {
@@ -236,7 +282,7 @@ func (d *Watch) doubts(e *heartbeat.Evidence) (texts []string) {
 		add("the heartbeat used %.1f %% of a CPU, which the group misses: it may use %s", 100*d.Heartbeat.CPUShare, quantity.UsedCPUs(allowed))
 	}
 	if d.Dropped > 0 {
-		add("only the last %d of %d freezes are kept; the causes are judged by these", len(d.Freezes), d.FreezeCount)
+		add("only the last %d of %d freezes are kept; the causes are judged by these", len(d.Freezes), *d.FreezeCount)
 	}
 	return texts
 }

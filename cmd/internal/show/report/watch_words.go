@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/freeze"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
@@ -16,21 +17,58 @@ func (d *Watch) Claim() string { return causeWord(d.Cause, "throttled") }
 
 // Answer is the answer in few words, without the word.
 func (d *Watch) Answer() string {
+	if d.FrozenShare == nil {
+		return d.counts()
+	}
 	switch freeze.Cause(d.Cause) {
 	case freeze.Throttled:
-		if d.Contended > 0 {
-			return frozenText(d.Throttled) + " by a CPU quota"
+		if of(d.Contended) > 0 {
+			return frozenText(of(d.Throttled)) + " by a CPU quota"
 		}
-		return frozenText(d.FrozenShare) + " by a CPU quota"
+		return frozenText(of(d.FrozenShare)) + " by a CPU quota"
 	case freeze.Contended:
 		if slices.ContainsFunc(d.Findings, func(f finding.Finding) bool { return f.Rule == "throttled" }) {
 			return d.Contention.who() + "; its quota did less"
 		}
 		return d.Contention.who() + "; it was no quota"
 	case freeze.None:
-		return frozenText(d.FrozenShare)
+		return frozenText(of(d.FrozenShare))
 	}
-	return frozenText(d.FrozenShare) + ", for no clear reason"
+	return frozenText(of(d.FrozenShare)) + ", for no clear reason"
+}
+
+// counts is the answer where only the kernel's counts are known.
+func (d *Watch) counts() string {
+	switch k := d.Kernel; {
+	case d.Cause == string(freeze.Contended):
+		return d.Contention.who() + "; it was no quota"
+	case d.Cause == string(freeze.Unsure):
+		return "the kernel counts nothing here that would tell"
+	case k == nil || k.Periods == 0 && k.ThrottledSeconds == 0 && of(k.Local) == 0:
+		if d.Limit.State == cgroup.None.String() {
+			return "it has no CPU limit"
+		}
+		return "it hardly wanted to run: the kernel counted no period"
+	case k.Periods == 0 || k.ThrottledPeriods == 0 && of(k.Local) > 0:
+		return "by a CPU quota above it, for " + quantity.Seconds(of(k.Local)) + " summed over CPUs"
+	case k.ThrottledPeriods == 0:
+		return "in none of " + quantity.Plural(k.Periods, "period")
+	case d.Cause == string(freeze.None):
+		return fmt.Sprintf("in no more than %s of %s", quantity.Count(k.ThrottledPeriods), quantity.Plural(k.Periods, "period"))
+	}
+	text := fmt.Sprintf("in %s of %s, frozen ", quantity.Count(d.Kernel.ThrottledPeriods), quantity.Plural(d.Kernel.Periods, "period"))
+	if d.Kernel.AtLeast < d.Kernel.AtMost {
+		text += "at least "
+	}
+	return text + quantity.Share(d.Kernel.AtLeast) + " of the time by a CPU quota"
+}
+
+// of is a value, or 0 where it is not known.
+func of[T any](v *T) (value T) {
+	if v != nil {
+		value = *v
+	}
+	return value
 }
 
 // who says who had the CPUs instead.
@@ -52,24 +90,26 @@ func (d *Watch) Also() (texts []string) {
 		if d.PeriodSeconds != nil {
 			quota = append(quota, "its period is "+quantity.Seconds(*d.PeriodSeconds))
 		}
-		if d.FreezeCount > 0 {
-			quota = append(quota, "the longest freeze took "+quantity.Seconds(d.Longest))
+		if of(d.FreezeCount) > 0 {
+			quota = append(quota, "the longest freeze took "+quantity.Seconds(of(d.Longest)))
 		}
 		if len(quota) > 0 {
 			texts = append(texts, capital(strings.Join(quota, ", "))+".")
 		}
-		if d.Contended > 0 {
+		if of(d.Contended) > 0 {
 			by := "as on a busy host"
 			if c := d.Contention; !freeze.FullHost(c.HostBusy+c.Steal, c.HostCPUs) {
 				by = "as where a hypervisor takes CPUs away" // its CPUs are not in use
 			}
-			texts = append(texts, fmt.Sprintf("It stood still for %s more without that rhythm, %s.", quantity.Share(d.Contended), by))
+			texts = append(texts, fmt.Sprintf("It stood still for %s more without that rhythm, %s.", quantity.Share(*d.Contended), by))
 		}
 	case freeze.Contended:
 		if w := d.Contention.WaitShare; w != nil && *w > 0 {
 			return []string{"Its threads waited for " + quantity.Share(*w) + " of the time in which they could have run."}
 		}
-		return []string{capital(frozenText(d.FrozenShare)) + "."}
+		if d.FrozenShare != nil {
+			return []string{capital(frozenText(*d.FrozenShare)) + "."}
+		}
 	}
 	return texts
 }

@@ -9,7 +9,7 @@ import (
 
 // TestWatchAnswer: no host is called busy whose CPUs are not in use.
 func TestWatchAnswer(t *testing.T) {
-	d := &Watch{Cause: "throttled", FrozenShare: 0.75, Throttled: 0.67, Contended: 0.08}
+	d := &Watch{Cause: "throttled", FrozenShare: new(0.75), Throttled: new(0.67), Contended: new(0.08)}
 	for _, c := range []struct {
 		host WatchContention
 		want string
@@ -34,13 +34,13 @@ func TestWhoHadTheCPUs(t *testing.T) {
 		{WatchContention{WaitShare: new(0.5)}, "others had the CPUs; it was no quota"},
 		{WatchContention{}, "something else took the CPUs; it was no quota"},
 	} {
-		d := &Watch{Cause: "contended", Contention: c.host}
+		d := &Watch{Cause: "contended", FrozenShare: new(0.0), Contention: c.host}
 		if got := d.Answer(); got != c.want {
 			t.Errorf("%+v: %s", c.host, got)
 		}
 	}
 	// Beside a finding that names the quota, it can't be none.
-	d := &Watch{Cause: "contended", Findings: []finding.Finding{{Rule: "contended"}, {Rule: "throttled"}}}
+	d := &Watch{Cause: "contended", FrozenShare: new(0.0), Findings: []finding.Finding{{Rule: "contended"}, {Rule: "throttled"}}}
 	if got, want := d.Answer(), "something else took the CPUs; its quota did less"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}

@@ -13,10 +13,12 @@ import (
 // Watch shows what was watched: the answer, the time in which nothing ran, and what the answer rests on.
 func Watch(d *report.Watch) *sheet.Sheet {
 	s := WatchSummary(d)
-	drawing := everyPeriod(d.Elapsed, d.Folding(), "nothing ran", WatchSpans(d.Freezes))
-	c := drawing.Blocks[0].(*sheet.Fold)
-	c.Was, c.Seconds = "frozen", true
-	s.Sections = append([]sheet.Section{drawing}, s.Sections...)
+	if d.Heartbeat != nil {
+		drawing := everyPeriod(d.Elapsed, d.Folding(), "nothing ran", WatchSpans(d.Freezes))
+		c := drawing.Blocks[0].(*sheet.Fold)
+		c.Was, c.Seconds = "frozen", true
+		s.Sections = append([]sheet.Section{drawing}, s.Sections...)
+	}
 	s.Add(detail("The longest freezes", watchLongest(d)))
 	var f sheet.Facts
 	f.Add("subject", d.Subject())
@@ -37,18 +39,29 @@ func WatchSummary(d *report.Watch) *sheet.Sheet {
 	var f sheet.Facts
 	f.Add("why", d.Why...)
 	f.Add("limit", d.Limit.Text(d.Group))
-	freezes := fmt.Sprintf("%s in %s, half of them %s or longer, the longest %s",
-		quantity.Count(d.FreezeCount), quantity.Lasting(d.Elapsed), quantity.Seconds(d.Median), quantity.Seconds(d.Longest))
-	f.Add("freezes", cmp.Or(when(d.FreezeCount != 0, freezes), "none in "+quantity.Lasting(d.Elapsed)))
+	f.Add("freezes", watchFreezes(d))
 	f.Add("kernel", watchKernel(d.Kernel)...)
 	f.Add("contention", watchContention(d.Contention)...)
-	h := d.Heartbeat
-	f.Add("heartbeat", fmt.Sprintf("%s, each after %s or more; a freeze is %s or more; used %s of a CPU, %s with everything else",
-		quantity.Plural(h.Beats, "beat"), quantity.Seconds(h.Interval), quantity.Seconds(h.Late), quantity.Share(h.CPUShare), quantity.Share(h.AllShare)))
+	f.Add("heartbeat", known(d.Heartbeat, func(h report.WatchHeartbeat) string {
+		return fmt.Sprintf("%s, each after %s or more; a freeze is %s or more; used %s of a CPU, %s with everything else",
+			quantity.Plural(h.Beats, "beat"), quantity.Seconds(h.Interval), quantity.Seconds(h.Late), quantity.Share(h.CPUShare), quantity.Share(h.AllShare))
+	}))
 	f.Add("ended", d.Ended)
 	s.Add(quiet("What it rests on", f))
 	s.Add(wrong(d.Findings))
 	return s
+}
+
+// watchFreezes says how many freezes there were.
+func watchFreezes(d *report.Watch) string {
+	switch {
+	case d.FreezeCount == nil || d.Median == nil || d.Longest == nil:
+		return "not measured: that takes a heartbeat in its cgroup, and only the kernel's counts were read"
+	case *d.FreezeCount == 0:
+		return "none in " + quantity.Lasting(d.Elapsed)
+	}
+	return fmt.Sprintf("%s in %s, half of them %s or longer, the longest %s",
+		quantity.Count(*d.FreezeCount), quantity.Lasting(d.Elapsed), quantity.Seconds(*d.Median), quantity.Seconds(*d.Longest))
 }
 
 // WatchSpans are freezes as a drawing has them.
@@ -70,8 +83,8 @@ func WatchStatus(d *report.Watch) string {
 	counted := known(d.Kernel, func(k report.WatchKernel) string {
 		return when(k.Periods > 0, periods(k.ThrottledPeriods, k.Periods)+" throttled")
 	})
-	return joined("  ", d.Claim(), "frozen "+quantity.Share(d.FrozenShare), around("period ", known(d.PeriodSeconds, quantity.Seconds), ""),
-		when(d.FreezeCount > 0, "longest "+quantity.Seconds(d.Longest)), counted)
+	return joined("  ", d.Claim(), around("frozen ", known(d.FrozenShare, quantity.Share), ""), around("period ", known(d.PeriodSeconds, quantity.Seconds), ""),
+		when(len(d.Freezes) > 0, around("longest ", known(d.Longest, quantity.Seconds), "")), counted)
 }
 
 // WatchLine says what happened in a second, where there is no terminal to draw on. The kernel counted of periods, 0 if none.

@@ -54,9 +54,10 @@ type podVerb[D verb.Checked] struct {
 	fails                      string // what exit code 1 says
 	sheet                      func(D) *sheet.Sheet
 	flags                      func(*pflag.FlagSet) func() ([]string, error)
-	found                      func(D) (findings []finding.Finding, frozen float64)
-	blind                      func(D) error // why nothing could be found; nil: it is always seen
-	frozen                     string        // what --fail-share is about; "": there is none
+	found                      func(D) (findings []finding.Finding, least, most float64) // for how much of the time it stood still
+	stopped                    func(D) bool                                              // by Ctrl-C; nil: then there is no document
+	blind                      func(D) error                                             // why nothing could be found; nil: it is always seen
+	frozen                     string                                                    // what --fail-share is about; "": there is none
 }
 
 func newExplainPod(stdio verb.IO) *cobra.Command {
@@ -67,20 +68,25 @@ status say, and that nothing was measured.`,
 		fails:   "failed, or --fail-on and nothing was measured",
 		example: "explain mypod -c api",
 		sheet:   view.Explain, flags: looksFor(time.Second, "D\thow long to observe the program (1s)"),
-		found: func(d *report.Explain) ([]finding.Finding, float64) { return d.Findings, 0 },
+		found: func(d *report.Explain) ([]finding.Finding, float64, float64) { return d.Findings, 0, 0 },
 		blind: (*report.Explain).Blind,
 	})
 }
 
 func newWatchPod(stdio verb.IO) *cobra.Command {
 	return newPodVerb(stdio, podVerb[*report.Watch]{
-		name: "watch", about: "Throttling as it happens: a heartbeat inside the container's cgroup shows when nothing in it could run.",
-		more: `It has to run in the pod, and does nothing to one unless --way says which way. From an ephemeral container the heartbeat can
-enter the program's cgroup only with --privileged.`,
+		name: "watch", about: "How often and for how long the CPU limit of a container stops it, as the kernel counts it.",
+		more: `It asks the agent of the pod's node once a second, and does nothing to the pod. What happens within a period takes a heartbeat
+inside the container's cgroup, by --way exec, or from an ephemeral container with --privileged.`,
 		fails:   "failed, or nothing was measured",
-		example: "watch mypod --way ephemeral --privileged --for 10s",
+		example: "watch mypod --for 30s --fail-share 5%",
 		sheet:   view.Watch, flags: looksFor(10*time.Second, "D\thow long (10s)"), frozen: "frozen",
-		found: func(d *report.Watch) ([]finding.Finding, float64) { return d.Findings, d.FrozenShare },
+		found: func(d *report.Watch) ([]finding.Finding, float64, float64) {
+			least, most := d.Frozen()
+			return d.Findings, least, most
+		},
+		stopped: func(d *report.Watch) bool { return d.Stopped },
+		blind:   (*report.Watch).Blind,
 	})
 }
 
@@ -91,7 +97,9 @@ func newTracePod(stdio verb.IO) *cobra.Command {
 		fails:   "failed, or nothing was measured",
 		example: "trace mypod --way ephemeral --process localhost:6060 -o trace.html",
 		sheet:   view.Trace, flags: takes(5), frozen: "throttled",
-		found: func(d *report.Trace) ([]finding.Finding, float64) { return d.Findings, d.Throttled },
+		found: func(d *report.Trace) ([]finding.Finding, float64, float64) {
+			return d.Findings, d.Throttled, d.Throttled
+		},
 	})
 }
 
@@ -102,7 +110,7 @@ func newProfilePod(stdio verb.IO) *cobra.Command {
 		fails:   "failed, or nothing was measured",
 		example: "profile mypod --way exec -o profile.html",
 		sheet:   view.Profile, flags: takes(10),
-		found: func(d *report.Profile) ([]finding.Finding, float64) { return d.Findings, 0 },
+		found: func(d *report.Profile) ([]finding.Finding, float64, float64) { return d.Findings, 0, 0 },
 	})
 }
 
@@ -137,17 +145,15 @@ type inPod struct {
 	privileged                     bool
 }
 
-func (o *inPod) flags(flags *pflag.FlagSet, explains bool) {
+func (o *inPod) flags(flags *pflag.FlagSet, verbName string) {
 	o.way = string(inpod.Auto)
 	flags.StringVarP(&o.container, "container", "c", "", "NAME\tthe container (the pod's default one, or the first)")
 	flags.StringVar(&o.process, "process", "", "P\tthe program's pid or name in the container, or where it listens (the first process)")
 	ways := []string{string(inpod.Auto), string(inpod.Exec), string(inpod.Ephemeral)}
-	if explains {
+	about := "W\thow to reach the program: exec or ephemeral; auto does nothing to the pod (auto)"
+	if asksAgent(verbName) {
 		ways = slices.Insert(ways, 1, string(inpod.Agent))
-	}
-	about := "W\thow to reach the program: " + quantity.Either(ways) + " (auto: the agent, or else what the pod's spec says)"
-	if !explains {
-		about = "W\thow to reach the program: exec or ephemeral; auto does nothing to the pod (auto)"
+		about = "W\thow to reach the program: " + quantity.Either(ways) + " (auto: the agent, or else what the pod's spec says)"
 	}
 	flags.Var(verb.OneOf(&o.way, ways...), "way", about)
 	flags.StringVar(&o.agents, "agents", agentsAuto, agentsUsage)
@@ -169,6 +175,9 @@ func (o *inPod) check(l *verb.Flags, verbName string) error {
 	return nil
 }
 
+// asksAgent reports whether agents answer a verb.
+func asksAgent(verbName string) bool { return verbName == "explain" || verbName == "watch" }
+
 // waysOn say how a program can be looked at of which nobody could tell, and what each way leaves behind.
 func waysOn(verbName string) []string {
 	privileged := ""
@@ -179,7 +188,7 @@ func waysOn(verbName string) []string {
 		"--way exec runs unthrottle in the container, if its image has it; nothing stays",
 		"--way ephemeral" + privileged + " adds a container to the pod, which ends with the command and stays in the pod's spec until the pod is deleted",
 	}
-	if verbName == "explain" {
+	if asksAgent(verbName) {
 		ways = append([]string{"kubectl unthrottle install puts an agent on each node, which sees programs without touching their pods"}, ways...)
 	}
 	return ways
@@ -191,7 +200,7 @@ func newPodVerb[D verb.Checked](stdio verb.IO, v podVerb[D]) *cobra.Command {
 		likeKubectl(results, v.sheet, nil)
 		flags := l.Section("Flags:")
 		own := v.flags(flags)
-		where.flags(flags, v.name == "explain")
+		where.flags(flags, v.name)
 		fail.FailOn(flags)
 		if v.frozen != "" {
 			fail.FailShare(flags, v.frozen)
@@ -221,8 +230,18 @@ func newPodVerb[D verb.Checked](stdio verb.IO, v podVerb[D]) *cobra.Command {
 			if err := results.Finish(doc, err); err != nil {
 				return err
 			}
-			if err := fail.Verdict(v.found(doc)); err != nil || v.blind == nil || fail.Severity == "" {
+			if v.stopped != nil && v.stopped(doc) {
+				return verb.ExitCode{Code: verb.Interrupted}
+			}
+			findings, least, most := v.found(doc)
+			if err := fail.Verdict(findings, least); err != nil {
 				return err
+			}
+			if fail.Open(least, most) {
+				return fmt.Errorf("--fail-share: it stood still for %s to %s of the time, and no closer is known", quantity.Share(least), quantity.Share(most))
+			}
+			if v.blind == nil || v.name == "explain" && fail.Severity == "" { // what its pod says is an answer
+				return nil
 			}
 			return v.blind(doc)
 		}

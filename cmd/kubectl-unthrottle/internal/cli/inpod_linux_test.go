@@ -140,7 +140,7 @@ spec:
 			}
 		}
 		if err != nil || d.Moved != moved || d.Limit.CPUs == nil || *d.Limit.CPUs != 0.5 ||
-			d.Kernel == nil || d.Kernel.ThrottledPeriods == 0 || d.FreezeCount == 0 {
+			d.Kernel == nil || d.Kernel.ThrottledPeriods == 0 || d.FreezeCount == nil || *d.FreezeCount == 0 {
 			t.Errorf("watch %q: %v\n%s", args, err, out)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -99,6 +100,7 @@ spec:
   containers:
   - {name: a, image: "localhost/busy:1", env: [{name: BUSY, value: "2"}]}
   - {name: b, image: "localhost/worker:1", env: [{name: PORT, value: "8080"}, {name: BUSY, value: "1"}]}
+  - {name: idle, image: "localhost/worker:1", env: [{name: PORT, value: "8081"}]}
 ---
 apiVersion: v1
 kind: Pod
@@ -137,7 +139,7 @@ spec:
 			}
 		}
 		for _, at := range []struct{ pod, container, finds string }{
-			{"pinned", "app", ""}, {"wide", "app", ""}, {"shared", "a", "throttled"}, {"shared", "b", "throttled"}, {"resized", "app", "stale"},
+			{"pinned", "app", ""}, {"wide", "app", ""}, {"shared", "a", "throttled"}, {"shared", "b", "throttled"}, {"shared", "idle", "throttled"}, {"resized", "app", "stale"},
 		} {
 			out, stderr, code := run("explain", at.pod, "-c", at.container, "--way", "agent", "--json")
 			var e report.Explain
@@ -157,4 +159,44 @@ spec:
 		}
 		return nil
 	})
+	watchesShared(t, c, run)
+}
+
+// watchesShared watches a container by its node's agent: what that tells has happened by the kernel's counts of the pod, which has the
+// limit, and nothing was done to the pod.
+func watchesShared(t *testing.T, c *clustertest.Cluster, run func(...string) (stdout, stderr string, code int)) {
+	uid, _, err := c.Kubectl("get", "pod", "shared", "-o", "jsonpath={.metadata.uid}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := func() (periods, throttled int64) {
+		t.Helper()
+		file := filepath.Join(c.Nodes[0].Group("cpu"), "kubepods", "burstable", "pod"+uid, "cpu.stat")
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fmt.Sscanf(string(data), "nr_periods %d\nnr_throttled %d\n", &periods, &throttled); err != nil {
+			t.Fatalf("%s: %v: %q", file, err, data)
+		}
+		return periods, throttled
+	}
+	before := allPods(t, c)
+	p1, t1 := counts()
+	out, stderr, code := run("watch", "shared", "-c", "a", "--for=3s", "--json", "--fail-share=1%")
+	p2, t2 := counts()
+	var d report.Watch
+	if err := json.Unmarshal([]byte(out), &d); err != nil || code != 3 {
+		t.Fatalf("exit code %d: %v: %s%s", code, err, out, stderr)
+	}
+	k := d.Kernel
+	if k == nil || k.Periods < 1 || k.Periods > p2-p1 || k.ThrottledPeriods < 1 || k.ThrottledPeriods > t2-t1 || d.Cause != "throttled" || d.Limit.CPUs == nil || *d.Limit.CPUs != 0.2 {
+		t.Errorf("the kernel counted %d of %d periods; %s", t2-t1, p2-p1, out)
+	}
+	if d.Heartbeat != nil || d.FreezeCount != nil || len(d.Findings) != 1 || d.Findings[0].Rule != "throttled" || !strings.Contains(stderr, "throttled in ") {
+		t.Errorf("%s%s", out, stderr)
+	}
+	if after := allPods(t, c); after != before {
+		t.Errorf("a pod was changed:\n%s\n%s", before, after)
+	}
 }

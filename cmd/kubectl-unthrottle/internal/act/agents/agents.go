@@ -291,6 +291,16 @@ func processes(d *json.Decoder, in *bounded, t *Told, saw func(*result.AgentProc
 	return err
 }
 
+// Muted are the rules that the pod of a process mutes, as far as they are known here.
+func Muted(p *result.AgentProcess) (names []string) {
+	for _, name := range p.Container.Muted {
+		if _, is := known(name); is || name == "all" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // programOf is what an audit needs of a process: numbers that can be, names that are looked up in what the API server gave, and
 // words that are known. ok is false if that can't be.
 func programOf(p *result.AgentProcess, t *Told) (out audit.Program, ok bool) {
@@ -299,11 +309,7 @@ func programOf(p *result.AgentProcess, t *Told) (out audit.Program, ok bool) {
 		Namespace: c.Namespace, Pod: c.Pod, UID: c.UID, Container: c.Name, PID: p.PID, GoVersion: like(p.GoVersion, versions), GoLine: like(p.GoLine, lines),
 		SetBy: among(p.SetBy, sources), CPUs: p.CPUs, CPU: p.CPU, Spinning: p.Spinning, Throttled: p.Share,
 	}
-	for _, name := range c.Muted {
-		if _, is := known(name); is || name == "all" {
-			out.Muted = append(out.Muted, name)
-		}
-	}
+	out.Muted = Muted(p)
 	if v := p.GOMAXPROCS.Value; v != nil {
 		out.Procs = *v
 	}

@@ -398,7 +398,11 @@ func Retell(d *report.Explain, told *Told, p *result.AgentProcess) error {
 	if !between(numbers, mostQuota) || d.Affinity.CPUs < 0 || d.Affinity.CPUs > mostCPUs {
 		return fmt.Errorf("%w: what it says of a program can't be", errDocument)
 	}
-	found, _ := judge(meanwhile(p, d), told.System, told.Seconds)
+	seconds := told.Seconds
+	if now := d.Throttling.Now; now != nil {
+		seconds = now.Seconds
+	}
+	found, _ := judge(meanwhile(p, d), told.System, seconds)
 	d.Findings = append([]finding.Finding{}, found...)
 	doubts := len(d.Warnings)
 	d.Warnings = []string{}

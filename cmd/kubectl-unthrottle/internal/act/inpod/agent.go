@@ -29,7 +29,7 @@ const (
 
 // agent asks the agent of the pod's node, which sees the container's programs from outside. errNotThere: there is none, or it does
 // not know the container.
-func (p *Pod) agent(ctx context.Context, at *pod, container string) (*Done, error) {
+func (p *Pod) agent(ctx context.Context, at *pod, container, verb string, flags []string) (*Done, error) {
 	id, node := at.id(container), at.Spec.NodeName
 	if id == "" || node == "" {
 		return nil, fmt.Errorf("%w: its container has not run yet", errNotThere)
@@ -55,15 +55,35 @@ func (p *Pod) agent(ctx context.Context, at *pod, container string) (*Done, erro
 	case process == nil:
 		return nil, fmt.Errorf("%w: its agent saw no Go program in it yet", errNotThere)
 	}
-	document, err := explained(ctx, ask, a, told, process)
+	explain := func(ctx context.Context) (*report.Explain, error) { return explained(ctx, ask, a, told, process) }
+	if verb == "watch" {
+		w := &watching{explain: explain, say: p.Say, length: lasting(flags)}
+		done, err := w.watch(ctx, agents.Muted(process))
+		if err != nil {
+			return nil, notThere(err, "its agent does not tell what the kernel counts")
+		}
+		return done, nil
+	}
+	doc, err := explain(ctx)
 	if err != nil {
 		return nil, notThere(err, "its agent does not explain it")
 	}
-	return &Done{Document: document}, nil
+	document, err := json.Marshal(doc)
+	return &Done{Document: document}, err
+}
+
+// lasting is the length that the verb's own flag gives.
+func lasting(flags []string) (length time.Duration) {
+	for _, f := range flags {
+		if text, ok := strings.CutPrefix(f, "--for="); ok {
+			length, _ = time.ParseDuration(text)
+		}
+	}
+	return length
 }
 
 // explained is what an agent says of a process, in our words.
-func explained(ctx context.Context, ask *cluster.Access, a agents.Agent, told *agents.Told, process *result.AgentProcess) ([]byte, error) {
+func explained(ctx context.Context, ask *cluster.Access, a agents.Agent, told *agents.Told, process *result.AgentProcess) (*report.Explain, error) {
 	body, err := ask.Get(ctx, a.Path("explain"), url.Values{"pid": {strconv.Itoa(process.PID)}}, within)
 	if err != nil {
 		return nil, err
@@ -81,10 +101,7 @@ func explained(ctx context.Context, ask *cluster.Access, a agents.Agent, told *a
 	if !ok {
 		return nil, errors.New("the answer is another verb's document")
 	}
-	if err := agents.Retell(doc, told, process); err != nil {
-		return nil, err
-	}
-	return json.Marshal(doc)
+	return doc, agents.Retell(doc, told, process)
 }
 
 // notThere is why something can't be had from an agent; the other ways may do.

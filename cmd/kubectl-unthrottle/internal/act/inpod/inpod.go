@@ -35,7 +35,7 @@ type Way string
 
 const (
 	Auto      Way = "auto"      // the agent, or else the pod's spec
-	Agent     Way = "agent"     // that of its node explains it
+	Agent     Way = "agent"     // that of its node explains it, or tells what the kernel counts
 	Exec      Way = "exec"      // it is in the container
 	Ephemeral Way = "ephemeral" // a container beside it
 )
@@ -172,7 +172,7 @@ func (p *Pod) Run(ctx context.Context, verb string, flags ...string) (*Done, err
 	}
 	running := pod.running(c.Name)
 	if p.Way == Auto || p.Way == Agent {
-		done, err := p.untouched(ctx, pod, c.Name, verb, running)
+		done, err := p.untouched(ctx, pod, c.Name, verb, running, flags)
 		if p.Way == Auto && errors.Is(err, errNotThere) {
 			return p.written(ctx, pod, c.Name, errors.New(strings.TrimPrefix(err.Error(), errNotThere.Error()+": ")))
 		}
@@ -203,19 +203,19 @@ func (p *Pod) Run(ctx context.Context, verb string, flags ...string) (*Done, err
 }
 
 // untouched asks who knows the program without anything being done to its pod. errNotThere: nobody does.
-func (p *Pod) untouched(ctx context.Context, pod *pod, container, verb string, running error) (*Done, error) {
+func (p *Pod) untouched(ctx context.Context, pod *pod, container, verb string, running error, flags []string) (*Done, error) {
 	switch {
 	case running != nil:
 		return nil, fmt.Errorf("%w: %w", errNotThere, running)
-	case verb != "explain":
-		return nil, fmt.Errorf("%w: agents answer explain only", errNotThere)
+	case verb != "explain" && verb != "watch":
+		return nil, fmt.Errorf("%w: agents answer explain and watch only", errNotThere)
 	case p.Process != "":
 		return nil, fmt.Errorf("%w: agents are asked for a container, and --process names a program in it", errNotThere)
 	case p.Agents == "":
 		return nil, fmt.Errorf("%w: no agent was asked", errNotThere)
 	}
-	done, err := p.agent(ctx, pod, container)
-	if ctx.Err() != nil {
+	done, err := p.agent(ctx, pod, container, verb, flags)
+	if err != nil && ctx.Err() != nil {
 		err = ctx.Err()
 	}
 	return done, err

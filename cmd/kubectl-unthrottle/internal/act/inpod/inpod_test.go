@@ -280,7 +280,7 @@ func TestUntouched(t *testing.T) {
 		{"no agent is asked", "explain", func(p *Pod) { p.Agents = "" }, "no agent was asked"},
 		{"no agent", "explain", func(p *Pod) { p.Agents = "u" }, "its container has not run yet"},
 		{"a process", "explain", func(p *Pod) { p.Agents, p.Process = "u", "api" }, "agents are asked for a container, and --process names a program in it"},
-		{"another verb", "watch", func(p *Pod) { p.Agents = "u" }, "agents answer explain only"},
+		{"another verb", "trace", func(p *Pod) { p.Agents = "u" }, "agents answer explain and watch only"},
 	} {
 		s := &server{pod: running()}
 		p := serve(t, s)

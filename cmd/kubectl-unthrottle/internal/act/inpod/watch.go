@@ -1,0 +1,208 @@
+package inpod
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
+	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/heartbeat"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
+	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
+)
+
+// A watching is a container's program, as its agent explains it again and again. What is counted between two explanations is the
+// kernel's own count, so nothing is missed between them. Single freezes are not seen: that takes a heartbeat in its cgroup.
+type watching struct {
+	explain func(context.Context) (*report.Explain, error)
+	say     func(string)
+	length  time.Duration
+	pause   time.Duration // between two explanations, beside the second that each takes
+
+	began      time.Time
+	first, now *report.Explain
+	at         time.Time // when now came
+	sum        cgroup.Counters
+	local      time.Duration // nil counts are 0
+	localKnown bool
+	wall       time.Duration
+	ended      string
+	stopped    bool
+	changed    bool // the limit, or who sets it
+}
+
+// Failures in a row after which an agent is given up.
+const mostFailures = 3
+
+// errRunning is of counts that can't be.
+var errRunning = errors.New("its agent tells of counts that can't be")
+
+// run watches until it is time to end, or something ends it. An error means that nothing was seen.
+func (w *watching) run(ctx context.Context) error {
+	first, err := w.explain(ctx)
+	if err != nil {
+		return err
+	}
+	w.began, w.at, w.first, w.now = time.Now(), time.Now(), first, first
+	failures := 0
+	for w.wall < w.length {
+		select {
+		case <-ctx.Done():
+		case <-time.After(w.pause):
+		}
+		next, err := w.explain(ctx)
+		switch {
+		case ctx.Err() != nil && w.wall == 0:
+			return ctx.Err()
+		case ctx.Err() != nil:
+			w.stopped = true
+			return nil
+		case apierrors.IsNotFound(err) && w.wall == 0:
+			return err
+		case apierrors.IsNotFound(err):
+			w.ended = "its program has ended, or is another process now"
+			return nil
+		case err == nil:
+			failures = 0
+			if err = w.add(next, time.Now()); err != nil {
+				return err
+			}
+		default:
+			if failures++; failures < mostFailures {
+				continue
+			}
+			if w.wall == 0 {
+				return err
+			}
+			w.ended = "its agent does not answer any more"
+			return nil
+		}
+	}
+	return nil
+}
+
+// add counts what has come since the last explanation. Of a limit that was changed by its owner's hand the counts go on; those of
+// another group begin anew.
+func (w *watching) add(next *report.Explain, at time.Time) error {
+	was, wall := w.now, at.Sub(w.at)
+	w.now, w.at, w.wall = next, at, w.wall+wall
+	if next.Subject.PID != was.Subject.PID {
+		return errRunning
+	}
+	w.changed = w.changed || next.Limit.From != was.Limit.From || of(next.Limit.CPUs) != of(was.Limit.CPUs) || next.Limit.State != was.Limit.State
+	a, b := was.Throttling, next.Throttling
+	if a.LocalSeconds != nil && b.LocalSeconds != nil {
+		more := *b.LocalSeconds - *a.LocalSeconds
+		if !w.possible(more, wall) {
+			return errRunning
+		}
+		w.local, w.localKnown = w.local+duration(more), true
+	}
+	if !a.Owner.Known || !b.Owner.Known || a.Owner.Dir != b.Owner.Dir {
+		return nil
+	}
+	periods, throttled, held := b.Owner.Periods-a.Owner.Periods, b.Owner.ThrottledPeriods-a.Owner.ThrottledPeriods, b.Owner.ThrottledSeconds-a.Owner.ThrottledSeconds
+	if periods < 0 || throttled < 0 || throttled > periods+1 || float64(periods) > 1000*(wall.Seconds()+slack) || !w.possible(held, wall) {
+		return errRunning
+	}
+	w.sum.Known, w.sum.Dir = true, b.Owner.Dir
+	w.sum.Periods, w.sum.Throttled, w.sum.ThrottledTime = w.sum.Periods+periods, w.sum.Throttled+throttled, w.sum.ThrottledTime+duration(held)
+	w.say(fmt.Sprintf("second %.0f: ", w.wall.Seconds()) + inSecond(periods, throttled, held))
+	return nil
+}
+
+// inSecond is what was counted meanwhile.
+func inSecond(periods, throttled int64, held float64) string {
+	switch {
+	case periods == 0:
+		return "no period was counted"
+	case throttled == 0:
+		return "throttled in none of " + quantity.Plural(periods, "period")
+	}
+	return fmt.Sprintf("throttled in %s of %s, %s summed over CPUs", quantity.Count(throttled), quantity.Plural(periods, "period"), quantity.Seconds(held))
+}
+
+// slack is how much earlier than its answer arrives an agent may have read, in seconds.
+const slack = 2 * float64(within) / float64(time.Second)
+
+// possible reports whether so many seconds can have been counted, summed over CPUs.
+func (w *watching) possible(seconds float64, wall time.Duration) bool {
+	const mostCPUs = 1 << 16
+	cpus := w.now.Affinity.CPUs
+	if cpus == 0 {
+		cpus = mostCPUs
+	}
+	return seconds >= 0 && seconds <= (wall.Seconds()+slack)*float64(cpus)
+}
+
+func of(v *float64) float64 {
+	if v == nil {
+		return 0
+	}
+	return *v
+}
+
+func duration(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
+
+// document is what was seen. muted are the rules that the pod mutes.
+func (w *watching) document(muted []string) *report.Watch {
+	l := limits(w.now)
+	e := heartbeat.Evidence{Wall: w.wall, Limit: l.State, Affinity: l.Affinity}
+	e.Owner, e.Local, e.LocalKnown = w.sum, w.local, w.localKnown
+	facts := report.WatchFacts{
+		Began: w.began, PID: w.now.Subject.PID, Name: w.now.Subject.Name, Planned: w.length, Stopped: w.stopped, Ended: w.ended,
+		Limit: l, Evidence: e,
+	}
+	if len(l.Levels) > 0 {
+		facts.Group = l.Levels[0].Dir
+	}
+	if w.changed {
+		facts.Warnings = append(facts.Warnings, "the limit was changed meanwhile")
+	}
+	d := report.NewWatch(facts)
+	d.Header = verb.NewHeader("watch")
+	d.Findings = slices.DeleteFunc(d.Findings, func(f finding.Finding) bool {
+		return slices.Contains(muted, "all") || slices.Contains(muted, f.Rule)
+	})
+	if len(muted) > 0 {
+		d.Warnings = append(d.Warnings, "its pod mutes "+strings.Join(muted, ", ")+": that is not looked for")
+	}
+	return &d
+}
+
+// limits are those of an explanation.
+func limits(d *report.Explain) cgroup.Limits {
+	l := cgroup.Limits{From: d.Limit.From, Path: d.Limit.Path, Affinity: d.Affinity.CPUs}
+	for _, state := range []cgroup.State{cgroup.Limited, cgroup.None, cgroup.Hidden} {
+		if d.Limit.State == state.String() {
+			l.State = state
+		}
+	}
+	l.CPUs = of(d.Limit.CPUs)
+	const most = 1e6 // seconds
+	for _, v := range d.Limit.Levels {
+		level := cgroup.Level{Dir: v.Dir}
+		if v.Quota > 0 && v.Quota < most && v.Period > 0 && v.Period < most {
+			level.Quota = cgroup.Quota{QuotaMicros: duration(v.Quota).Microseconds(), PeriodMicros: duration(v.Period).Microseconds()}
+		}
+		l.Levels = append(l.Levels, level)
+	}
+	return l
+}
+
+// watch is the document of a watch by an agent.
+func (w *watching) watch(ctx context.Context, muted []string) (*Done, error) {
+	if err := w.run(ctx); err != nil {
+		return nil, err
+	}
+	data, err := json.Marshal(w.document(muted))
+	return &Done{Document: data}, err
+}
