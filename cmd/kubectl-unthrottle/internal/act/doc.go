@@ -7,6 +7,7 @@
 //	alert      which metrics should reach somebody, and what they are told
 //	agent      the Go programs of a node
 //	agents     what the agents of a cluster say
+//	once       what a node without an agent says, looked at once
 //	inventory  which programs a cluster runs, by its agents
 //	inpod      what unthrottle says inside of a pod
 //	podtrial   one run of one setting, in pods

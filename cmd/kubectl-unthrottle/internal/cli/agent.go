@@ -17,7 +17,9 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
+	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/agent"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/once"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/webhook/certs"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/permit"
@@ -55,6 +57,7 @@ type agentVerb struct {
 	listen, probes    string
 	certFile, keyFile string
 	insecure, events  bool
+	once              bool
 	ask               string
 	kubelet           pods.KubeletOptions
 }
@@ -76,6 +79,7 @@ func newAgent(stdio verb.IO) *cobra.Command {
 		flags.BoolVar(&o.kubelet.Insecure, "kubelet-insecure", false, "accept any certificate of the kubelet: most sign their own")
 
 		flags = l.Section("\nWhat it reports:")
+		flags.BoolVar(&o.once, "once", false, "look once, write what /api/v1/processes has to standard output, and end; with --pods none")
 		flags.StringVar(&o.listen, "listen", ":9435", "ADDR\twhere it serves its reports (:9435)")
 		flags.StringVar(&o.probes, "probes", ":9436", "ADDR\twhere it answers probes, without TLS (:9436)")
 		verb.Number(flags, &o.options.MaxContainers, "max-containers", "", 1, "N\tat most N containers have metrics, those that use the most CPU (500)")
@@ -99,18 +103,53 @@ func newAgent(stdio verb.IO) *cobra.Command {
 			if o.insecure && o.certFile != "" {
 				return hint.Usage("leave one of them out", "--insecure is without TLS, and --cert-file is for it")
 			}
+			if o.once {
+				return o.look(ctx)
+			}
 			return o.run(ctx)
 		}
 	})
 }
 
-func (o *agentVerb) run(ctx context.Context) error {
+// look looks once. Who reads it names the containers: kubectl unthrottle audit --once.
+func (o *agentVerb) look(ctx context.Context) error {
+	if o.ask != askNobody {
+		return hint.Usage("kubectl unthrottle agent --once --pods none", "--once asks nobody for the pods")
+	}
+	if err := o.begin(); err != nil {
+		return err
+	}
+	o.options.Unnamed = true
+	ctx, cancel := context.WithTimeout(ctx, mostOfLook)
+	defer cancel()
+	s, err := agent.New(o.options).Scan(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.Fit(once.MostLog); err != nil {
+		return err
+	}
+	return report.WriteJSONLine(o.stdio.Out, s.Doc)
+}
+
+// mostOfLook is how long one look may take.
+const mostOfLook = time.Minute
+
+// begin says which node it is.
+func (o *agentVerb) begin() error {
 	if err := agent.Supported(); err != nil {
 		return err
 	}
 	host, _ := os.Hostname()
 	if o.options.Node = cmp.Or(o.options.Node, o.stdio.Env("NODE_NAME"), host); o.options.Node == "" {
 		return hint.Usage("--node NAME", "the node has no name")
+	}
+	return nil
+}
+
+func (o *agentVerb) run(ctx context.Context) error {
+	if err := o.begin(); err != nil {
+		return err
 	}
 	o.options.Log = slog.New(slog.NewTextHandler(o.stdio.Err, nil))
 	l, err := listen("--listen", o.listen)

@@ -54,6 +54,8 @@ type auditor struct {
 	given   given
 	live    live
 	agents  string
+	once    bool
+	image   string // of --once
 	prom    prom.Options
 	images  bool
 	floor   int
@@ -80,6 +82,8 @@ func newAudit(stdio verb.IO) *cobra.Command {
 		o.results.ColorFlag(flags)
 		more := l.Section("What else is known:")
 		more.StringVar(&o.agents, "agents", agentsAuto, agentsUsage)
+		more.BoolVar(&o.once, "once", false, onceUsage)
+		more.StringVar(&o.image, "once-image", "", "IMAGE\tthe image of kubectl-unthrottle for --once (the one beside "+imageVariable+", or that of this release)")
 		more.StringVar(&o.prom.URL, "prometheus", "", "URL\ta Prometheus server with the programs' own metrics, cAdvisor's or kube-state-metrics'")
 		more.Var(quantity.Value(&o.prom.Since, parseSince, "24h"), "since", "T\thow far Prometheus looks back: 90m, 24h, 7d (24h)")
 		more.BoolVar(&o.images, "registry", false, "pull the images of programs that no agent has seen, and examine them")
@@ -115,6 +119,9 @@ func (o *auditor) run(ctx context.Context, args []string) error {
 	if err := checkAgents(o.agents); err != nil {
 		return err
 	}
+	if err := o.checkOnce(); err != nil {
+		return err
+	}
 	if o.prom.URL != "" {
 		if err := prom.Check(o.prom.URL); err != nil {
 			return err
@@ -140,7 +147,7 @@ func (o *auditor) run(ctx context.Context, args []string) error {
 	var problems []result.Problem
 	heard := result.AuditAgents{Asked: o.agents != agentsNone}
 	if heard.Asked {
-		problems = o.hear(ctx, access, a, &heard)
+		problems = o.hear(ctx, access, found, a, &heard)
 	}
 	history, more := o.history(ctx, a)
 	pulled, failed := o.pull(ctx, a)
@@ -178,7 +185,7 @@ const (
 )
 
 // hear asks the agents. What could not be heard is told once for all agents with the same trouble.
-func (o *auditor) hear(ctx context.Context, access *cluster.Access, a *audit.Audit, heard *result.AuditAgents) []result.Problem {
+func (o *auditor) hear(ctx context.Context, access *cluster.Access, objects *cluster.Found, a *audit.Audit, heard *result.AuditAgents) []result.Problem {
 	search := agents.Search{Namespace: agentsIn(o.agents), Within: cmp.Or(o.live.Timeout, withinAll)}
 	found, err := agents.Find(ctx, access, search)
 	heard.Found = len(found.Agents)
@@ -187,9 +194,18 @@ func (o *auditor) hear(ctx context.Context, access *cluster.Access, a *audit.Aud
 		if cluster.Forbidden(err) {
 			next = "kubectl auth can-i list daemonsets,pods -n " + search.Namespace + "; --agents none does without them"
 		}
-		return []result.Problem{{At: "agents", Severity: string(manifest.Warning), Text: "looking for them in namespace " + search.Namespace + ": " + why, Hint: next}}
+		severity := manifest.Warning
+		if o.once { // it is not known whether to make Jobs, and that was asked for
+			severity = manifest.Error
+		}
+		return []result.Problem{{At: "agents", Severity: string(severity), Text: "looking for them in namespace " + search.Namespace + ": " + why, Hint: next}}
 	}
 	problems := notAsked(append(found.Strangers, agents.Others(ctx, access, search)...), found.Installed)
+	if o.once && found.Installed {
+		fmt.Fprintf(o.stdio.Err, "unthrottle: agents are installed in namespace %s: they were asked, and no Job was made\n", search.Namespace)
+	} else if o.once {
+		return append(problems, o.lookOnce(ctx, access, objects, a, heard)...)
+	}
 	var told troubles
 	within := withinAgent
 	if o.live.Timeout > 0 {
@@ -197,7 +213,14 @@ func (o *auditor) hear(ctx context.Context, access *cluster.Access, a *audit.Aud
 	}
 	limited, cancel := context.WithTimeout(ctx, withinAll)
 	defer cancel()
-	agents.Read(limited, access, found.Agents, agents.Options{Within: within}, a.Saw, func(t *agents.Told) {
+	agents.Read(limited, access, found.Agents, agents.Options{Within: within}, a.Saw, o.heard(limited, a, heard, &told))
+	slices.SortFunc(heard.Failed, failuresFirst)
+	return append(problems, told.problems()...)
+}
+
+// heard takes what became of an agent.
+func (o *auditor) heard(ctx context.Context, a *audit.Audit, heard *result.AuditAgents, told *troubles) func(*agents.Told) {
+	return func(t *agents.Told) {
 		heard.Programs += t.Programs
 		if t.Trusted() {
 			a.Answered(t.Node)
@@ -208,17 +231,17 @@ func (o *auditor) hear(ctx context.Context, access *cluster.Access, a *audit.Aud
 		if t.Err == nil {
 			heard.Answered++
 		}
-		for _, x := range troubleOf(limited, t) {
+		for _, x := range troubleOf(ctx, t, heard.Once) {
 			told.add(t, x)
 			if x.severity == manifest.Error {
 				heard.Failed = append(heard.Failed, result.AuditFailure{Agent: t.Namespace + "/" + t.Pod, Node: t.Node, Why: x.text})
 			}
 		}
-	})
-	slices.SortFunc(heard.Failed, func(a, b result.AuditFailure) int {
-		return cmp.Or(strings.Compare(a.Agent, b.Agent), strings.Compare(a.Why, b.Why))
-	})
-	return append(problems, told.problems()...)
+	}
+}
+
+func failuresFirst(a, b result.AuditFailure) int {
+	return cmp.Or(strings.Compare(a.Agent, b.Agent), strings.Compare(a.Why, b.Why))
 }
 
 // notAsked names pods that have an agent's label and are none. Whoever may create a pod may give it that label.
@@ -276,13 +299,19 @@ type trouble struct {
 }
 
 // troubleOf is what went wrong with one.
-func troubleOf(ctx context.Context, t *agents.Told) (all []trouble) {
+func troubleOf(ctx context.Context, t *agents.Told, once bool) (all []trouble) {
 	add := func(severity manifest.Severity, text, hint string) { all = append(all, trouble{severity, text, hint}) }
 	switch {
 	case errors.Is(t.Err, agents.ErrNotReady):
 		add(manifest.Warning, t.Err.Error()+", and was not asked", "kubectl describe pod says why; what runs on its node was not measured")
 	case t.Err != nil && ctx.Err() != nil:
 		add(manifest.Error, "there was no time left to hear it", "ask for one namespace, or look at what keeps the others from answering")
+	case t.Err != nil && once:
+		why, next := cluster.Reason(t.Err)
+		if cluster.Forbidden(t.Err) {
+			next = "--once takes create and delete for jobs, list for pods and get for pods/log: kubectl auth can-i create jobs -n " + t.Namespace
+		}
+		add(manifest.Error, "it was not looked at: "+short(why), cmp.Or(strings.Join(hint.Of(t.Err), "; "), next))
 	case t.Err != nil:
 		why, next := cluster.Reason(t.Err)
 		if cluster.Forbidden(t.Err) {
@@ -319,7 +348,9 @@ func troubleOf(ctx context.Context, t *agents.Told) (all []trouble) {
 		told++
 		add(manifest.Warning, "the kernel tells it nothing of "+quantity.Plural(t.Stuck, "process"), "a file system that they use has stopped answering, perhaps")
 	}
-	if t.Problems > told {
+	if t.Problems > told && once {
+		add(manifest.Warning, "not all that runs there could be seen", "an agent that is installed says what is missing, at /api/v1/processes")
+	} else if t.Problems > told {
 		add(manifest.Warning, "it could not see all that it should", "kubectl logs, or its own page /api/v1/processes, says what is missing")
 	}
 	return all
@@ -335,6 +366,7 @@ func short(text string) string {
 
 // troubles are those of all agents, each with the agents that have it.
 type troubles struct {
+	once  bool // there are none: nodes were looked at
 	of    map[trouble][]string
 	order []trouble
 }
@@ -354,15 +386,23 @@ func (x *troubles) add(t *agents.Told, one trouble) {
 			x.order = append(x.order, one)
 		}
 	}
-	x.of[one] = append(x.of[one], t.String())
+	name := t.String()
+	if x.once {
+		name = t.Node
+	}
+	x.of[one] = append(x.of[one], name)
 }
 
 // problems name some agents for each trouble; the document has all that failed.
 func (x *troubles) problems() (all []result.Problem) {
+	what := "agent"
+	if x.once {
+		what = "node"
+	}
 	for _, one := range x.order {
 		names := x.of[one]
 		slices.Sort(names)
-		all = append(all, result.Problem{At: someOf("agent", names), Severity: string(one.severity), Text: one.text, Hint: one.hint})
+		all = append(all, result.Problem{At: someOf(what, names), Severity: string(one.severity), Text: one.text, Hint: one.hint})
 	}
 	slices.SortFunc(all, func(a, b result.Problem) int {
 		return cmp.Or(strings.Compare(a.Text, b.Text), strings.Compare(a.At, b.At))

@@ -6,6 +6,8 @@ import (
 	"context"
 	"io"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -67,12 +69,22 @@ func Main(ctx context.Context, args []string, env func(string) string, stdin io.
 		return 0
 	}
 	stdio := verb.IO{In: stdin, Out: stdout, Err: stderr, Env: env, Args: args}
-	// tune takes away what it has made in the cluster, and servers answer what they have begun.
-	stdio.OwnEnd = func(args []string) bool {
-		return len(args) > 0 && slices.Contains([]string{"tune", "webhook", "agent"}, args[0])
-	}
+	stdio.OwnEnd = ownEnd
 	ours.SweepTemp()
 	return verb.Run(ctx, stdio, newRoot(stdio), "webhook", "agent")
+}
+
+// ownEnd reports whether a command line is of a verb that ends in its own time: tune and audit --once take away what they have made in the
+// cluster, and servers answer what they have begun.
+func ownEnd(args []string) bool {
+	if len(args) == 0 || args[0] != "audit" {
+		return len(args) > 0 && slices.Contains([]string{"tune", "webhook", "agent"}, args[0])
+	}
+	return slices.ContainsFunc(args[1:], func(arg string) bool {
+		value, ok := strings.CutPrefix(arg, "--once=")
+		on, err := strconv.ParseBool(value)
+		return arg == "--once" || ok && on && err == nil
+	})
 }
 
 func newRoot(stdio verb.IO) *cobra.Command {

@@ -19,7 +19,7 @@ func TestTroubleOf(t *testing.T) {
 		"rights":                           {agents.Told{Refused: 3, Problems: 1}, "it may not look into all processes"},
 	} {
 		var texts []string
-		for _, trouble := range troubleOf(t.Context(), &c.told) {
+		for _, trouble := range troubleOf(t.Context(), &c.told, false) {
 			texts = append(texts, trouble.text)
 		}
 		if got := strings.Join(texts, "; "); got != c.texts {

@@ -32,6 +32,7 @@ type Options struct {
 	For           time.Duration // how long a scan looks
 	CPUs          float64       // that it may use on average; 0: as many as it takes
 	Pods          pods.Source   // nil: nobody is asked, and containers have no names
+	Unnamed       bool          // whoever reads what it says knows the containers: that they have no names is no trouble
 	MaxContainers int           // that have metrics
 	Guard         *permit.Guard // nil: anybody may ask
 	Certificate   certs.Source  // nil: it answers without TLS

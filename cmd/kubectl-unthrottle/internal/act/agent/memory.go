@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -112,13 +111,10 @@ func (s *seen) resized(p *host.Process, at time.Time) *rule.Stale {
 	}
 }
 
-// resizeSkew is how much later than a process's beginning a resize must be, as two clocks say when these were.
-const resizeSkew = 5 * time.Second
-
 // byResize reports that the API server has the limit changed after the process began, and that its GOMAXPROCS is fixed. It needs no
 // earlier scan, so it outlives the agent. What the limit was then is not known.
 func byResize(p *host.Process, c pods.Container) *rule.Stale {
-	if c.Resized.Before(p.Started.Add(resizeSkew)) || p.Source() != choice.FromEnvironment {
+	if !c.ResizedUnder(p.Started) || p.Source() != choice.FromEnvironment {
 		return nil
 	}
 	return &rule.Stale{
@@ -127,22 +123,20 @@ func byResize(p *host.Process, c pods.Container) *rule.Stale {
 	}
 }
 
-// bySpec reports that a pod's spec would now give another GOMAXPROCS than the process was started with. It needs no earlier scan. The
-// divisor is not known: whichever it is, one of the two numbers comes of it.
+// bySpec reports that a pod's spec would now give another GOMAXPROCS than the process was started with. It needs no earlier scan.
 func bySpec(p *host.Process, c pods.Container, levels []level) *rule.Stale {
-	limit := cmp.Or(c.Actual, c.Limit)
 	n, err := strconv.Atoi(p.Env["GOMAXPROCS"])
-	if c.Spec.Form != pods.Limits || c.Spec.Of != "" || err != nil || n != p.Procs() || limit <= 0 {
+	if err != nil || n != p.Procs() {
 		return nil
 	}
-	quota := 0.0 // of the container: the API may not have heard yet, or a change may not be made yet
+	quota := 0.0
 	for _, v := range levels {
 		if v.name == podpath.Container && v.quota > 0 {
 			quota = v.quota
 		}
 	}
-	whole, thousandths := int(math.Ceil(limit-1e-9)), int(math.Round(limit*1000))
-	if math.Abs(quota-limit) > 0.01*limit || n == whole || n == thousandths {
+	limit := c.Outdated(n, quota)
+	if limit == 0 {
 		return nil
 	}
 	return &rule.Stale{

@@ -194,6 +194,7 @@ func (l *look) problems(doc *result.Agent) []string {
 			quantity.Plural(l.cut, "Go program"))
 	}
 	switch {
+	case l.o.Unnamed:
 	case l.o.Pods == nil:
 		say("the API server is not asked for the pods, so containers have no names: --pods api asks it")
 	case l.o.Pods.Err() != nil:

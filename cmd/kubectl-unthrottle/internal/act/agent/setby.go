@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -23,30 +22,12 @@ func setBy(p *host.Process, c pods.Container, named bool, floor int) string {
 	case choice.FromUnthrottle:
 		return result.FromUnthrottle
 	case choice.FromEnvironment:
-		return setInEnvironment(p.Env["GOMAXPROCS"], c, named, floor)
+		if !named {
+			return result.FromEnvironment
+		}
+		return result.SetInEnvironment(p.Env["GOMAXPROCS"], c, floor)
 	}
 	return result.FromDefault
-}
-
-// setInEnvironment says who put GOMAXPROCS there. A container gets its variables from the pod's spec, which wins, from its image, and
-// from what a runtime adds. What starts the program may change them after that.
-func setInEnvironment(value string, c pods.Container, named bool, floor int) string {
-	switch {
-	case !named, c.Spec.Form == pods.EnvFrom:
-		return result.FromEnvironment
-	case c.Spec.Set && (c.Spec.Form != pods.Literal || c.Spec.Value == value):
-		return result.FromSpec
-	case c.Spec.Set: // another value than the spec's: the program's own start script has changed it
-		return result.FromImageOrRuntime
-	case floor > 0 && c.Limit == 0 && value == injected(c.Request, floor):
-		return result.FromRuntime
-	}
-	return result.FromImageOrRuntime
-}
-
-// injected is what CRI-O puts into a container without a limit: twice its request, and at least the floor.
-func injected(request float64, floor int) string {
-	return strconv.Itoa(max(int(math.Ceil(2*request-1e-9)), 1, floor))
 }
 
 // injects finds a setting of CRI-O's, which is a line of TOML.

@@ -18,7 +18,9 @@ import (
 
 	"github.com/unthrottle/unthrottle"
 	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/process/podpath"
 	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/pods"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/audit"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/result"
 )
@@ -27,6 +29,11 @@ import (
 type Options struct {
 	AtOnce int           // agents that are asked at the same time; 0: 16
 	Within time.Duration // of an answer; 0: 5 s
+
+	// Ask gets what an agent says; nil: through the API server's proxy.
+	Ask func(ctx context.Context, a Agent) (io.ReadCloser, error)
+	// Pods are those of a node, for agents that can't name what they see; nil: they can.
+	Pods func(ctx context.Context, node string) (pods.Source, error)
 }
 
 const (
@@ -90,7 +97,7 @@ func Read(ctx context.Context, from Getter, agents []Agent, o Options, saw func(
 			if !a.Ready {
 				t.Err = ErrNotReady
 			} else {
-				t.Err = read(ctx, from, t, o.Within, func(p *result.AgentProcess) error {
+				t.Err = o.read(ctx, from, t, func(p *result.AgentProcess) error {
 					program, ok := programOf(p, t)
 					if !ok {
 						return errProgram
@@ -151,6 +158,31 @@ func Busiest(ctx context.Context, from Getter, a Agent, container string, within
 
 // errProgram is the error of numbers that no program has.
 var errProgram = fmt.Errorf("%w: what it says of a program can't be", errDocument)
+
+// read reads one, and names the containers that it can't name itself.
+func (o Options) read(ctx context.Context, from Getter, t *Told, saw func(*result.AgentProcess) error) error {
+	if o.Ask == nil {
+		return read(ctx, from, t, o.Within, saw)
+	}
+	body, err := o.Ask(ctx, t.Agent)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	if o.Pods == nil {
+		return parse(body, t, saw)
+	}
+	known, err := o.Pods(ctx, t.Node)
+	if err != nil {
+		return err
+	}
+	return parse(body, t, func(p *result.AgentProcess) error {
+		if c, ok := known.Container(podpath.Ref{Container: p.Container.ID}); ok {
+			name(p, t, c)
+		}
+		return saw(p)
+	})
+}
 
 func read(ctx context.Context, from Getter, t *Told, within time.Duration, saw func(*result.AgentProcess) error) error {
 	body, err := from.Get(ctx, t.Path("processes"), nil, within)

@@ -94,9 +94,9 @@ func (c *Cluster) prepare(ctx context.Context, o Options, objects []*unstructure
 	case live.GetAnnotations()[madeBy] == maker:
 		namespace.SetAnnotations(map[string]string{madeBy: maker})
 	default:
-		if enforced := live.GetLabels()[enforce]; enforced != "" && enforced != "privileged" {
+		if enforced := live.GetLabels()[Enforce]; enforced != "" && enforced != "privileged" {
 			return nil, hint.With(fmt.Errorf("the namespace %s admits %s pods only, and the agent sees the processes of its node", o.Namespace, enforced),
-				"--namespace takes another one; or kubectl label --overwrite namespace "+o.Namespace+" "+enforce+"=privileged")
+				"--namespace takes another one; or kubectl label --overwrite namespace "+o.Namespace+" "+Enforce+"=privileged")
 		}
 		fmt.Fprintf(c.out, "%s was there before and stays as it is\n", namespaces.called(o.Namespace))
 		objects = objects[1:]

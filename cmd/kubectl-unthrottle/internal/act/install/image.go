@@ -1,6 +1,7 @@
 package install
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/url"
@@ -34,20 +35,27 @@ func ImageBeside(ctx context.Context, c rest.Interface, namespace string) string
 	if json.Unmarshal(data, &list) != nil || len(list.Items) == 0 || len(list.Items[0].Spec.Template.Spec.Containers) == 0 {
 		return ""
 	}
-	return beside(list.Items[0].Spec.Template.Spec.Containers[0].Image)
+	return beside(list.Items[0].Spec.Template.Spec.Containers[0].Image, "kubectl-unthrottle", "unthrottle")
 }
 
-// beside is the image of unthrottle beside one of kubectl-unthrottle. A digest names one image alone, so there is none beside it.
-func beside(agents string) string {
-	path, tag, tagged := agents, "", false
-	if i := strings.LastIndexByte(agents, ':'); i > strings.LastIndexByte(agents, '/') {
-		path, tag, tagged = agents[:i], agents[i:], true
+// AgentsBeside is the image of the agents that lies beside one of unthrottle, or that image if it is the agents' own. "": its name is neither's.
+func AgentsBeside(name string) string {
+	const agents = "kubectl-unthrottle"
+	return cmp.Or(beside(name, "unthrottle", agents), beside(name, agents, agents))
+}
+
+// beside is the image of a command beside one of another: the same registry and the same tag. A digest names one image alone, so there is
+// none beside it.
+func beside(given, of, wanted string) string {
+	path, tag, tagged := given, "", false
+	if i := strings.LastIndexByte(given, ':'); i > strings.LastIndexByte(given, '/') {
+		path, tag, tagged = given[:i], given[i:], true
 	}
-	registry, ok := strings.CutSuffix(path, "kubectl-unthrottle")
-	if !ok || registry != "" && !strings.HasSuffix(registry, "/") || strings.Contains(path, "@") || tagged && tag == ":" || !image.MatchString(agents) {
+	registry, ok := strings.CutSuffix(path, of)
+	if !ok || registry != "" && !strings.HasSuffix(registry, "/") || strings.Contains(path, "@") || tagged && tag == ":" || !image.MatchString(given) {
 		return ""
 	}
-	return registry + "unthrottle" + tag
+	return registry + wanted + tag
 }
 
 // CheckImage says what is wrong with the name of an image.

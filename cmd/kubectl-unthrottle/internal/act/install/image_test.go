@@ -16,7 +16,21 @@ func TestBeside(t *testing.T) {
 		"r/kubectl-unthrottle:a b":                                                          "",
 		"":                                                                                  "",
 	} {
-		if got := beside(name); got != want {
+		if got := beside(name, "kubectl-unthrottle", "unthrottle"); got != want {
+			t.Errorf("%q: got %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestAgentsBeside(t *testing.T) {
+	for name, want := range map[string]string{
+		"registry.example.com:5000/tools/unthrottle:1": "registry.example.com:5000/tools/kubectl-unthrottle:1",
+		"unthrottle": "kubectl-unthrottle",
+		"registry.example.com/kubectl-unthrottle:v1.2.3":    "registry.example.com/kubectl-unthrottle:v1.2.3",
+		"registry.example.com/tools:1":                      "",
+		"registry.example.com/unthrottle@sha256:0123456789": "",
+	} {
+		if got := AgentsBeside(name); got != want {
 			t.Errorf("%q: got %q, want %q", name, got, want)
 		}
 	}

@@ -41,8 +41,8 @@ const (
 	selector = "app.kubernetes.io/part-of=unthrottle,app.kubernetes.io/name=" + name
 )
 
-// enforce is the label of a namespace that says which pods it admits.
-const enforce = "pod-security.kubernetes.io/enforce"
+// Enforce is the label of a namespace that says which pods it admits.
+const Enforce = "pod-security.kubernetes.io/enforce"
 
 var (
 	dnsLabel = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
@@ -141,7 +141,7 @@ func (o *Options) adapt(object *unstructured.Unstructured) error {
 		return unstructured.SetNestedSlice(object.Object, rules, "rules")
 	case "Namespace":
 		if o.Programs { // no pod of it needs what an agent does
-			unstructured.RemoveNestedField(object.Object, "metadata", "labels", enforce)
+			unstructured.RemoveNestedField(object.Object, "metadata", "labels", Enforce)
 		}
 	case "ClusterRoleBinding":
 		subjects, _, err := unstructured.NestedSlice(object.Object, "subjects")

@@ -7,6 +7,8 @@
 package pods
 
 import (
+	"cmp"
+	"math"
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/process/podpath"
@@ -75,3 +77,25 @@ const (
 	Field     Form = "fieldRef"
 	EnvFrom   Form = "envFrom" // Set is false: a ConfigMap or Secret that is taken whole may have it
 )
+
+// resizeSkew is how much later than a process's beginning a resize must be, as two clocks say when these were.
+const resizeSkew = 5 * time.Second
+
+// ResizedUnder reports whether the limit was changed in place while a process ran that began then.
+func (c Container) ResizedUnder(began time.Time) bool {
+	return !c.Resized.Before(began.Add(resizeSkew))
+}
+
+// Outdated is the limit, if the spec takes GOMAXPROCS from it and would give another number now than a process was started with; 0: it
+// would not, or that can't be told. quota is that of the container's cgroup, CPUs: the API may not have heard yet, or a change may not be
+// made yet. The divisor is not known: whichever it is, one of the two numbers comes of it.
+func (c Container) Outdated(procs int, quota float64) float64 {
+	limit := cmp.Or(c.Actual, c.Limit)
+	if c.Spec.Form != Limits || c.Spec.Of != "" || limit <= 0 || math.Abs(quota-limit) > 0.01*limit {
+		return 0
+	}
+	if procs == int(math.Ceil(limit-1e-9)) || procs == int(math.Round(limit*1000)) {
+		return 0
+	}
+	return limit
+}

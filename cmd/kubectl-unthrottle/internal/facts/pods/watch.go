@@ -23,6 +23,7 @@ type watcher struct {
 	*store
 	*server
 	node string
+	path string // of the pods
 	done chan struct{}
 
 	patience, lasting, least, most time.Duration // for an answer to begin; of a watch; between two attempts
@@ -41,6 +42,21 @@ func Watch(ctx context.Context, config *rest.Config, node string) (Source, error
 	return w, nil
 }
 
+// List asks once for the pods of a node, of one namespace or, where that is "", of all. Needed is the verb list for pods there.
+func List(ctx context.Context, config *rest.Config, namespace, node string) (Source, error) {
+	w, err := newWatcher(config, node)
+	if err != nil {
+		return nil, err
+	}
+	if namespace != "" {
+		w.path = "/api/v1/namespaces/" + url.PathEscape(namespace) + "/pods"
+	}
+	if _, err := w.list(ctx); err != nil {
+		return nil, fmt.Errorf("listing the pods of node %s: %w", node, err)
+	}
+	return w, nil
+}
+
 func newWatcher(config *rest.Config, node string) (*watcher, error) {
 	if node == "" {
 		return nil, hint.With(errors.New("watching the pods of a node: it has no name"), "a pod learns its node's by a fieldRef of spec.nodeName")
@@ -50,7 +66,7 @@ func newWatcher(config *rest.Config, node string) (*watcher, error) {
 		return nil, fmt.Errorf("watching the pods of node %s: %w", node, err)
 	}
 	return &watcher{
-		store: newStore(errNotYet), server: s, node: node, done: make(chan struct{}),
+		store: newStore(errNotYet), server: s, node: node, path: "/api/v1/pods", done: make(chan struct{}),
 		patience: time.Minute, lasting: 5 * time.Minute, least: time.Second, most: time.Minute,
 	}, nil
 }
@@ -106,7 +122,7 @@ func (w *watcher) ofNode(more url.Values) url.Values {
 func (w *watcher) list(ctx context.Context) (version string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, w.patience)
 	defer cancel()
-	body, err := w.get(ctx, "/api/v1/pods", w.ofNode(url.Values{"resourceVersion": {"0"}}))
+	body, err := w.get(ctx, w.path, w.ofNode(url.Values{"resourceVersion": {"0"}}))
 	if err != nil {
 		return "", err
 	}
@@ -135,7 +151,7 @@ func (w *watcher) follow(ctx context.Context, version string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, lasting+w.patience)
 	defer cancel()
 	begins := time.AfterFunc(w.patience, cancel) // a server that takes the request and never answers
-	body, err := w.get(ctx, "/api/v1/pods", w.ofNode(url.Values{
+	body, err := w.get(ctx, w.path, w.ofNode(url.Values{
 		"watch": {"1"}, "allowWatchBookmarks": {"true"}, "resourceVersion": {version}, "timeoutSeconds": {strconv.Itoa(max(1, int(lasting.Seconds())))},
 	}))
 	if !begins.Stop() && err != nil {

@@ -485,3 +485,14 @@ func sum(a, b *float64) *float64 {
 	}
 	return new(*a + *b)
 }
+
+// Nodes are those with pods of the audit.
+func (a *Audit) Nodes() (names []string) {
+	for _, p := range a.uids {
+		if p.Node != "" && !slices.Contains(names, p.Node) {
+			names = append(names, p.Node)
+		}
+	}
+	slices.Sort(names)
+	return names
+}

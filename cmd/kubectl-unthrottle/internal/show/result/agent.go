@@ -1,6 +1,12 @@
 package result
 
-import "github.com/unthrottle/unthrottle/cmd/internal/show/report"
+import (
+	"math"
+	"strconv"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/pods"
+)
 
 // Agent is what the agent of a node says of its Go programs: the document of ps, and whose each process is.
 type Agent struct {
@@ -37,6 +43,28 @@ const (
 	FromAutomaxprocs   = "automaxprocs"
 	FromUnthrottle     = "unthrottle"
 )
+
+// SetInEnvironment says who put a GOMAXPROCS there. A container gets its variables from the pod's spec, which wins, from its image, and
+// from what a runtime adds. What starts the program may change them after that. floor is that of what the container's runtime injects, 0
+// if it injects nothing.
+func SetInEnvironment(value string, c pods.Container, floor int) string {
+	switch {
+	case c.Spec.Form == pods.EnvFrom:
+		return FromEnvironment
+	case c.Spec.Set && (c.Spec.Form != pods.Literal || c.Spec.Value == value):
+		return FromSpec
+	case c.Spec.Set: // another value than the spec's: the program's own start script has changed it
+		return FromImageOrRuntime
+	case floor > 0 && c.Limit == 0 && value == injected(c.Request, floor):
+		return FromRuntime
+	}
+	return FromImageOrRuntime
+}
+
+// injected is what CRI-O puts into a container without a limit: twice its request, and at least the floor.
+func injected(request float64, floor int) string {
+	return strconv.Itoa(max(int(math.Ceil(2*request-1e-9)), 1, floor))
+}
 
 // AgentContainer is what Kubernetes says of a process's container.
 type AgentContainer struct {

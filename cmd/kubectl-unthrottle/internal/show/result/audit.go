@@ -36,6 +36,7 @@ type Audit struct {
 // AuditAgents are those that were asked.
 type AuditAgents struct {
 	Asked    bool           `json:"asked"`
+	Once     bool           `json:"once,omitempty"` // nodes were looked at once, by a Job on each, as no agent is installed
 	Found    int            `json:"found"`
 	Answered int            `json:"answered"`
 	Programs int            `json:"programs"` // that they told of, in whichever namespace
@@ -240,6 +241,8 @@ func (a AuditAgents) none() string {
 	switch {
 	case !a.Asked:
 		return "agents were not asked"
+	case a.Found == 0 && a.Once:
+		return "no pod was on a node, so none was looked at"
 	case a.Found == 0:
 		return "no agent was found, so nothing was measured by one"
 	}
@@ -251,6 +254,8 @@ func (d *Audit) Sources() []string {
 	texts := []string{d.Cluster.About + ", " + quantity.Plural(d.Totals.Pods, "pod")}
 	if a := d.Agents; a.none() != "" {
 		texts = append(texts, a.none())
+	} else if a.Once {
+		texts = append(texts, fmt.Sprintf("%s of %s looked at once, with %s", quantity.Count(a.Answered), plural(a.Found, "node was", "nodes were"), quantity.Plural(a.Programs, "Go program")))
 	} else {
 		texts = append(texts, fmt.Sprintf("%s of %s answered and reported %s", quantity.Count(a.Answered), quantity.Plural(a.Found, "agent"),
 			quantity.Plural(a.Programs, "Go program")))
