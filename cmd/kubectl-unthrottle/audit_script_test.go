@@ -14,16 +14,22 @@ import (
 )
 
 // fakeCluster serves the files of a directory as an API server, and as a Prometheus, until the script ends, and writes a kubeconfig
-// that leads there: cluster DIRECTORY KUBECONFIG [tls]. A file's name is the path with _ for /, and .json at its end; a list without a
+// that leads there: cluster DIRECTORY KUBECONFIG [tls | CONTEXT]. A file's name is the path with _ for /, and .json at its end; a list without a
 // file is empty. What is not JSON is given as it is, and what begins with an status code and a blank is an error. URL is its address.
 // The file requests has a line for each request, with what it says of who asks. With tls, ca.crt has the authority; its name is example.com.
+// With the name of a context there are no others, and the file is requests-CONTEXT.
 func fakeCluster(ts *testscript.TestScript, neg bool, args []string) {
 	tls := len(args) == 3 && args[2] == "tls"
-	if neg || len(args) != 2 && !tls {
-		ts.Fatalf("usage: cluster DIRECTORY KUBECONFIG [tls]")
+	if neg || len(args) != 2 && len(args) != 3 {
+		ts.Fatalf("usage: cluster DIRECTORY KUBECONFIG [tls | CONTEXT]")
 	}
-	dir := ts.MkAbs(args[0])
-	requests, err := os.Create(ts.MkAbs("requests"))
+	dir, context := ts.MkAbs(args[0]), ""
+	log := ts.MkAbs("requests")
+	if len(args) == 3 && !tls {
+		context = args[2]
+		log += "-" + context
+	}
+	requests, err := os.Create(log)
 	ts.Check(err)
 	ts.Defer(func() { requests.Close() })
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -85,6 +91,9 @@ func fakeCluster(ts *testscript.TestScript, neg bool, args []string) {
 	text := fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters: [{name: test, cluster: {server: %q%s}}, {name: gone, cluster: {server: \"http://127.0.0.1:1\"}}]\n"+
 		"users: [{name: alice, user: {token: alices}}]\n"+
 		"contexts: [{name: here, context: {cluster: test}}, {name: other, context: {cluster: gone, namespace: elsewhere}}]\ncurrent-context: here\n", s.URL, map[bool]string{true: ", certificate-authority: ca.crt"}[tls])
+	if context != "" {
+		text = fmt.Sprintf("{apiVersion: v1, kind: Config, clusters: [{name: %[1]q, cluster: {server: %[2]q}}], contexts: [{name: %[1]q, context: {cluster: %[1]q}}]}\n", context, s.URL)
+	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(text), 0o600))
 	_, err = io.WriteString(ts.Stdout(), s.URL+"\n")
 	ts.Check(err)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,6 +23,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/manifest"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/registry"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/audit"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/lint"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/prom"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/page"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/result"
@@ -33,7 +35,8 @@ Usage:
   kubectl unthrottle audit [FLAGS]
 
 Audit reads the objects of a namespace, or of all with -A. It queries the agents of the nodes, if there are any, through the
-API server, and Prometheus, if you name it. It changes nothing. Values that were not measured are marked as such.
+API server, and Prometheus, if you name it. It changes nothing, but for the Jobs of --once, which it removes. Values that were
+not measured are marked as such.
 What is wrong now comes before what the objects say. A number that is right wherever it was measured, and would not be
 elsewhere, is a finding of severity info. docs/audit.md says what each verdict and column means.
 
@@ -56,22 +59,26 @@ type auditor struct {
 	agents  string
 	once    bool
 	image   string // of --once
-	prom    prom.Options
-	images  bool
-	floor   int
-	top     int
-	whatIf  bool
+
+	contexts []string    // of several clusters
+	turn     *sync.Mutex // of what they share
+	prom     prom.Options
+	images   bool
+	floor    int
+	top      int
+	whatIf   bool
 }
 
 func newAudit(stdio verb.IO) *cobra.Command {
 	return verb.New("audit", auditHelp, func(l *verb.Flags) func(context.Context, []string) error {
 		formats := verb.SheetFormats(page.Audit)
 		formats["csv"] = verb.Plainly(page.AuditCSV)
-		o := &auditor{stdio: stdio, results: verb.NewResults(stdio, formats), agents: "auto", floor: 1, top: 20}
+		o := &auditor{stdio: stdio, results: verb.NewResults(stdio, formats), agents: "auto", floor: 1, top: 20, turn: &sync.Mutex{}}
 		likeKubectl(o.results, page.AuditAll, (*result.Audit).Names)
 		o.prom.Since = 24 * time.Hour
 		flags := l.Section("Flags:")
 		o.live.where(l, flags)
+		flags.StringSliceVar(&o.contexts, "contexts", nil, "NAME,…\tthese contexts of the kubeconfig, in one audit")
 		l.Exclude("-A, or -n NAME", "all-namespaces", "namespace")
 		o.fail.FailOn(flags)
 		verb.Number(flags, &o.top, "top", "", 0, "N\tshow at most N workloads, the most important first; 0: all that are wrong or open (20)")
@@ -89,7 +96,12 @@ func newAudit(stdio verb.IO) *cobra.Command {
 		more.BoolVar(&o.images, "registry", false, "pull the images of programs that no agent has seen, and examine them")
 		verb.Number(more, &o.floor, "crio-floor", "", 1, "N\tCRI-O's min_injected_gomaxprocs, for --what-if and JSON (1)")
 		o.given.programs(more)
-		return o.run
+		return func(ctx context.Context, args []string) error {
+			if err := o.checkContexts(l); err != nil {
+				return err
+			}
+			return o.run(ctx, args)
+		}
 	})
 }
 
@@ -131,6 +143,12 @@ func (o *auditor) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	if len(o.contexts) > 1 {
+		return o.several(ctx, known)
+	}
+	if len(o.contexts) == 1 {
+		o.live.Context = o.contexts[0]
+	}
 	access, err := cluster.Open(o.live.Options, mostOfAgent)
 	if err != nil {
 		return err
@@ -138,10 +156,19 @@ func (o *auditor) run(ctx context.Context, args []string) error {
 	if err := o.results.Open(); err != nil {
 		return err
 	}
+	doc, _, err := o.look(ctx, access, known)
+	if err != nil {
+		return o.results.Drop(err)
+	}
+	return o.finish(doc)
+}
+
+// look looks at one cluster. The result has the workloads of the document.
+func (o *auditor) look(ctx context.Context, access *cluster.Access, known lint.Known) (*result.Audit, *audit.Result, error) {
 	o.live.Pods = true
 	found, err := cluster.Read(ctx, o.live.Options)
 	if err != nil {
-		return o.results.Drop(err)
+		return nil, nil, err
 	}
 	a := audit.New(found, known, audit.Options{Floor: o.floor})
 	var problems []result.Problem
@@ -150,22 +177,36 @@ func (o *auditor) run(ctx context.Context, args []string) error {
 		problems = o.hear(ctx, access, found, a, &heard)
 	}
 	history, more := o.history(ctx, a)
-	pulled, failed := o.pull(ctx, a)
-	more = append(more, failed...)
-	if ctx.Err() != nil {
-		return o.results.Drop(ctx.Err())
-	}
-	joined, err := a.Result(ctx)
+	joined, pulled, failed, err := o.judge(ctx, a)
 	if err != nil {
-		return o.results.Drop(err)
+		return nil, nil, err
 	}
+	more = append(more, failed...)
 	gitops.Read(ctx, access, joined.FromGit())
 	if ctx.Err() != nil {
-		return o.results.Drop(ctx.Err())
+		return nil, nil, ctx.Err()
 	}
 	doc := result.NewAudit(found, joined, heard, history, append(problems, more...))
+	doc.Registry = pulled
+	return doc, joined, nil
+}
+
+// judge asks registries and joins what was read. Clusters take turns: what is known of images is kept for the next one.
+func (o *auditor) judge(ctx context.Context, a *audit.Audit) (*audit.Result, *result.AuditRegistry, []result.Problem, error) {
+	o.turn.Lock()
+	defer o.turn.Unlock()
+	pulled, failed := o.pull(ctx, a)
+	if ctx.Err() != nil {
+		return nil, nil, nil, ctx.Err()
+	}
+	joined, err := a.Result(ctx)
+	return joined, pulled, failed, err
+}
+
+// finish writes the document, and says what is wrong with it by the exit code.
+func (o *auditor) finish(doc *result.Audit) error {
 	doc.Header = verb.NewHeader("audit")
-	doc.Top, doc.WhatIf, doc.Registry = o.top, o.whatIf, pulled
+	doc.Top, doc.WhatIf = o.top, o.whatIf
 	if err := o.results.Finish(doc, nil); err != nil {
 		return err
 	}

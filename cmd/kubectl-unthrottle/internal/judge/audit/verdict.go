@@ -47,6 +47,7 @@ const (
 
 // A Workload is what is known of one, and what follows.
 type Workload struct {
+	Context    string `json:"context,omitempty"` // of the kubeconfig, that leads to its cluster, where there are several
 	APIVersion string `json:"api_version"`
 	Kind       string `json:"kind"`
 	Namespace  string `json:"namespace"`
@@ -84,7 +85,11 @@ type Workload struct {
 
 // String is how it is called.
 func (w *Workload) String() string {
-	return (&workload.Workload{Kind: w.Kind, Namespace: w.Namespace, Name: w.Name}).String()
+	text := (&workload.Workload{Kind: w.Kind, Namespace: w.Namespace, Name: w.Name}).String()
+	if w.Context != "" {
+		text += " of " + w.Context
+	}
+	return text
 }
 
 // A Result is an audit's.
@@ -134,6 +139,7 @@ func worth(a, b *Workload) int {
 		cmp.Compare(value(b.Cost.Throttled)*float64(b.Pods), value(a.Cost.Throttled)*float64(a.Pods)),
 		cmp.Compare(b.Pods, a.Pods),
 		strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name),
+		strings.Compare(a.Context, b.Context),
 	)
 }
 

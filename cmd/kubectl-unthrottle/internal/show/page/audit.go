@@ -26,6 +26,7 @@ func Audit(d *result.Audit) *sheet.Sheet {
 	s := &sheet.Sheet{Program: program, Verb: "audit", Subject: d.Cluster.About, Document: d}
 	s.Claims = []sheet.Claim{{Word: "audit", Whole: true, Tone: auditTone(d), Text: d.Verdict}}
 	var facts sheet.Facts
+	facts.Add("clusters", d.Each()...)
 	facts.Add("workloads", d.Affected()...)
 	facts.Add("Go programs", d.Known())
 	facts.Add("CPUs to be saved", d.Save())
@@ -207,16 +208,25 @@ func patches(all []*audit.Workload) (list sheet.Commands) {
 // AuditCSV writes a line for each workload.
 func AuditCSV(w io.Writer, d *result.Audit) error {
 	c := csv.NewWriter(w)
-	if err := c.Write([]string{
+	several := len(d.Clusters) > 0
+	header := []string{
 		"namespace", "kind", "name", "pods", "verdict", "severity", "rule", "source", "summary", "go", "go_versions", "gomaxprocs_least", "gomaxprocs_most",
 		"gomaxprocs_expected", "gomaxprocs_from", "limit_cpus", "go_programs_seen", "cpus_used", "cpus_to_save_low", "cpus_to_save_high", "programs_not_measured",
 		"frozen_share", "throttled_periods_share", "pod_throttled_periods_share", "throttled_seconds_per_second", "under_go_1_26", "under_crio_injection", "under_policy",
 		"burstable_unlimited_unset", "fix", "command", "holds", "gomaxprocs_right",
-	}); err != nil {
+	}
+	if several {
+		header = append(header, "context")
+	}
+	if err := c.Write(header); err != nil {
 		return err
 	}
 	for _, x := range d.Workloads {
-		if err := c.Write(csvLine(x)); err != nil {
+		line := csvLine(x)
+		if several {
+			line = append(line, plain.Cell(x.Context))
+		}
+		if err := c.Write(line); err != nil {
 			return err
 		}
 	}

@@ -26,6 +26,7 @@ type Audit struct {
 	Totals     audit.Totals      `json:"totals"`
 	Workloads  []*audit.Workload `json:"workloads"` // what matters most first
 	Problems   []Problem         `json:"problems"`
+	Clusters   []AuditCluster    `json:"clusters,omitempty"` // where several were asked for: each
 
 	Top    int  `json:"-"` // how many workloads a screen shows; 0: all
 	WhatIf bool `json:"-"` // a screen shows what would be, too: the document always has it
@@ -45,9 +46,10 @@ type AuditAgents struct {
 
 // An AuditFailure is an agent that was not heard, or not believed.
 type AuditFailure struct {
-	Agent string `json:"agent"`
-	Node  string `json:"node"`
-	Why   string `json:"why"`
+	Context string `json:"context,omitempty"` // where several clusters were asked for
+	Agent   string `json:"agent"`
+	Node    string `json:"node"`
+	Why     string `json:"why"`
 }
 
 // AuditPrometheus is what was asked.
@@ -201,7 +203,7 @@ func (d *Audit) Checks() (checks []report.Check) {
 			}
 			checks = append(checks, report.Check{
 				About: about, Name: f.Rule + ": " + f.Verdict, Found: &found,
-				Key: strings.Join([]string{f.Rule, w.Namespace, w.Kind, w.Name, f.Container}, "\n"),
+				Key: strings.TrimSuffix(strings.Join([]string{f.Rule, w.Namespace, w.Kind, w.Name, f.Container, w.Context}, "\n"), "\n"),
 			})
 		}
 	}
@@ -225,8 +227,13 @@ func (d *Audit) unknown() (checks []report.Check) {
 	if d.nothing != "" {
 		add(d.Cluster.About, "there is a workload", d.nothing)
 	}
-	if why := d.Agents.none(); why != "" {
+	if why := d.Agents.none(); why != "" && len(d.Clusters) == 0 {
 		add("agents", "what runs was measured", why)
+	}
+	for _, c := range d.Clusters {
+		if c.Agents != nil && c.Agents.none() != "" {
+			add("agents of "+c.Context, "what runs was measured", c.Agents.none())
+		}
 	}
 	for _, p := range d.Problems {
 		if p.Severity != string(manifest.Note) {
@@ -251,6 +258,15 @@ func (a AuditAgents) none() string {
 
 // Sources say what was read, a sentence each.
 func (d *Audit) Sources() []string {
+	if len(d.Clusters) > 0 {
+		var texts []string
+		for _, c := range d.Clusters {
+			for _, text := range c.sources {
+				texts = append(texts, c.Context+": "+text)
+			}
+		}
+		return texts
+	}
 	texts := []string{d.Cluster.About + ", " + quantity.Plural(d.Totals.Pods, "pod")}
 	if a := d.Agents; a.none() != "" {
 		texts = append(texts, a.none())
@@ -290,6 +306,11 @@ func (d *Audit) Known() string {
 	return strings.Join(parts, "; ")
 }
 
+// inWords are verdicts after a number.
+var inWords = map[audit.Verdict]string{
+	audit.Wrong: "wrong now", audit.AsWritten: "wrong as written", audit.NotHere: "right here and wrong elsewhere", audit.Open: "open",
+}
+
 // Affected says how many are affected, and by what.
 func (d *Audit) Affected() (texts []string) {
 	v := d.Totals.Verdicts
@@ -298,9 +319,9 @@ func (d *Audit) Affected() (texts []string) {
 		verdict audit.Verdict
 		words   string
 	}{
-		{audit.Wrong, "wrong now"},
-		{audit.AsWritten, "wrong as written"},
-		{audit.NotHere, "right here and wrong elsewhere"},
+		{audit.Wrong, inWords[audit.Wrong]},
+		{audit.AsWritten, inWords[audit.AsWritten]},
+		{audit.NotHere, inWords[audit.NotHere]},
 		{audit.Open, "open: wrong for some Go programs, and which runs there is not known"},
 		{audit.Fine, "fine"},
 		{audit.NoGo, "no Go"},
