@@ -350,7 +350,7 @@ func troubleOf(ctx context.Context, t *agents.Told, once bool) (all []trouble) {
 	case t.Err != nil && once:
 		why, next := cluster.Reason(t.Err)
 		if cluster.Forbidden(t.Err) {
-			next = "--once takes create and delete for jobs, list for pods and get for pods/log: kubectl auth can-i create jobs -n " + t.Namespace
+			next = "--once takes create and delete for jobs, list and delete for pods, and get for pods/log: kubectl auth can-i create jobs -n " + t.Namespace
 		}
 		add(manifest.Error, "it was not looked at: "+short(why), cmp.Or(strings.Join(hint.Of(t.Err), "; "), next))
 	case t.Err != nil:

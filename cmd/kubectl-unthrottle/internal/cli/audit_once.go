@@ -54,6 +54,9 @@ func (o *auditor) checkOnce() error {
 func (o *auditor) lookOnce(ctx context.Context, access *cluster.Access, found *cluster.Found, a *audit.Audit, heard *result.AuditAgents) []result.Problem {
 	nodes := a.Nodes()
 	heard.Once, heard.Found = true, len(nodes)
+	if len(nodes) == 0 {
+		return nil
+	}
 	problem := func(severity manifest.Severity, about string, err error) []result.Problem {
 		return []result.Problem{{At: "--once", Severity: string(severity), Text: about + err.Error(), Hint: strings.Join(hint.Of(err), "; ")}}
 	}

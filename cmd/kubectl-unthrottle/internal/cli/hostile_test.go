@@ -27,6 +27,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/agents"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/inpod"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/install"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/once"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/podtrial"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/pods"
@@ -176,6 +177,18 @@ var askers = []asker{
 		}
 		<-ctx.Done()
 		return source.Err()
+	}},
+	{"audit --once", true, func(ctx context.Context, t *testing.T, s *httptest.Server) error {
+		p := place(t, s)
+		client, err := p.Client()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := once.New(ctx, client, access(t, s), "unthrottle", "x"); err != nil {
+			return err
+		}
+		_, err = pods.List(ctx, p.Config, "shop", "n")
+		return err
 	}},
 	{"Prometheus", false, func(ctx context.Context, _ *testing.T, s *httptest.Server) error {
 		_, err := prom.Read(ctx, prom.Options{URL: strings.Replace(s.URL, "http://", "http://me:secret@", 1), Within: 300 * time.Millisecond})

@@ -7,6 +7,7 @@
 package once
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -143,27 +144,32 @@ func (l *Look) Ask(ctx context.Context, a agents.Agent) (io.ReadCloser, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	limited, cancel := context.WithTimeoutCause(ctx, l.within+l.every, errLate)
+	limited, cancel := context.WithTimeout(ctx, l.within+l.every)
 	if err := l.make(limited, a); err != nil {
-		defer cancel()
-		if limited.Err() != nil {
-			err = context.Cause(limited)
-		}
-		return nil, err
-	}
-	end := sync.OnceFunc(func() {
 		cancel()
-		l.remove(ctx, a.Pod)
-	})
-	log, err := l.log(limited, a)
-	if err != nil {
-		if limited.Err() != nil {
-			err = context.Cause(limited)
-		}
-		end()
-		return nil, err
+		return nil, cmp.Or(ctx.Err(), err)
 	}
-	return &answer{log, end}, nil
+	pod := ""
+	log, err := l.log(limited, a, &pod)
+	if err == nil {
+		return &answer{log, sync.OnceFunc(func() {
+			cancel()
+			l.remove(ctx, a.Pod, "")
+		})}, nil
+	}
+	defer cancel()
+	switch {
+	case ctx.Err() != nil:
+		err, pod = ctx.Err(), ""
+	case limited.Err() == nil:
+		pod = ""
+	case pod == "":
+		err = errNoPod
+	default:
+		err = errLate
+	}
+	l.remove(ctx, a.Pod, pod)
+	return nil, err
 }
 
 // An answer takes its Job along.
@@ -192,18 +198,17 @@ func (l *Look) make(ctx context.Context, a agents.Agent) error {
 	l.made++
 	l.mu.Unlock()
 	if err != nil {
-		l.remove(ctx, a.Pod)
+		l.remove(ctx, a.Pod, "")
 	}
 	return err
 }
 
-// log waits for the end of a Job, and reads its log.
-func (l *Look) log(ctx context.Context, a agents.Agent) (io.ReadCloser, error) {
-	pod, err := l.done(ctx, a.Pod)
-	if err != nil {
+// log waits for the end of a Job, and reads its log. pod becomes the name of its pod, once there is one.
+func (l *Look) log(ctx context.Context, a agents.Agent, pod *string) (io.ReadCloser, error) {
+	if err := l.done(ctx, a.Pod, pod); err != nil {
 		return nil, err
 	}
-	return l.access.Get(ctx, l.pods()+"/"+url.PathEscape(pod)+"/log", url.Values{"container": {"agent"}, "limitBytes": {strconv.Itoa(MostLog + 1)}}, l.within)
+	return l.access.Get(ctx, l.pods()+"/"+url.PathEscape(*pod)+"/log", url.Values{"container": {"agent"}, "limitBytes": {strconv.Itoa(MostLog + 1)}}, l.within)
 }
 
 func (l *Look) jobs() string {
@@ -226,17 +231,29 @@ func (l *Look) job(a agents.Agent) map[string]any {
 	}
 }
 
-// remove deletes a Job with its pod, also where it is not known to be there: an answer may have been lost on its way.
-func (l *Look) remove(ctx context.Context, job string) {
+// remove deletes a Job with its pod, also where it is not known to be there: an answer may have been lost on its way. The pod of a node
+// that did not answer is named: it would be there until the node is back.
+func (l *Look) remove(ctx context.Context, job, pod string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleting)
 	defer cancel()
-	body := []byte(`{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":"Background"}`)
-	_, err := cluster.Raw(ctx, l.client.Delete().AbsPath(l.jobs()+"/"+job).Body(body).MaxRetries(3))
-	if err != nil && !apierrors.IsNotFound(err) {
+	err := l.delete(ctx, l.jobs()+"/"+job, `"propagationPolicy":"Background"`)
+	if err == nil && pod != "" {
+		err = l.delete(ctx, l.pods()+"/"+url.PathEscape(pod), `"gracePeriodSeconds":0`)
+	}
+	if err != nil {
 		l.mu.Lock()
 		l.left = append(l.left, err)
 		l.mu.Unlock()
 	}
+}
+
+func (l *Look) delete(ctx context.Context, path, how string) error {
+	body := []byte(`{"kind":"DeleteOptions","apiVersion":"v1",` + how + `}`)
+	_, err := cluster.Raw(ctx, l.client.Delete().AbsPath(path).Body(body).MaxRetries(3))
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
 }
 
 // Said says what was made.
@@ -252,7 +269,7 @@ func (l *Look) Said() string {
 	return text
 }
 
-// Left is the error of Jobs that could not be removed; nil: there is none.
+// Left is the error of Jobs, or of their pods, that could not be removed; nil: there is none.
 func (l *Look) Left() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -260,6 +277,6 @@ func (l *Look) Left() error {
 		return nil
 	}
 	why, _ := cluster.Reason(l.left[0])
-	return hint.With(fmt.Errorf("%s in namespace %s could not be removed: %s; Kubernetes removes such Jobs within %v", quantity.Plural(len(l.left), "Job"), l.namespace, why, Lasting+slack+keeping),
-		fmt.Sprintf("kubectl delete jobs -n %s -l %s=%s", l.namespace, label, l.id))
+	return hint.With(fmt.Errorf("%s in namespace %s could not be removed, pods included: %s; Kubernetes removes Jobs within %v, and a pod once its node is back", quantity.Plural(len(l.left), "Job"), l.namespace, why, Lasting+slack+keeping),
+		fmt.Sprintf("kubectl delete jobs,pods -n %s -l %s=%s", l.namespace, label, l.id))
 }

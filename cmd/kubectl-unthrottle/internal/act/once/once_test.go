@@ -67,6 +67,8 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if f.made != nil {
 			f.made <- name
 		}
+	case r.Method == http.MethodDelete && strings.HasPrefix(path, "/pods/"):
+		f.give(w, object{"kind": "Status", "status": "Success"})
 	case r.Method == http.MethodDelete:
 		name := strings.TrimPrefix(jobs, "/")
 		if _, ok := f.jobs[name]; !ok {
@@ -215,7 +217,8 @@ func TestNever(t *testing.T) {
 			{"reason": "FailedCreate", "message": `Error creating: pods "x-1" is forbidden: error looking up service account unthrottle/default: not found`},
 			{"reason": "FailedCreate", "message": `Error creating: pods "x-1" is forbidden: violates PodSecurity "baseline:latest": host namespaces (hostPID=true)`},
 		}}, `no pod may be made there: violates PodSecurity "baseline:latest": host namespaces (hostPID=true)`, "docs/without-agents.md"},
-		"no pod": {&fake{pod: func(int) object { return nil }}, "it did not run the pod", ""},
+		"no pod": {&fake{pod: func(int) object { return nil }}, "no pod was made of its Job within 2m0s", "the events of that namespace"},
+		"silent": {&fake{pod: func(int) object { return object{"phase": "Pending"} }}, "it did not run the pod within 2m0s", "kubectl describe node"},
 		"forbidden": {&fake{refuse: func(r *http.Request) int {
 			if r.Method == http.MethodPost {
 				return 403
@@ -232,7 +235,7 @@ func TestNever(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := c.f.must(t)
-			if l.within = time.Minute; strings.Contains(c.want, "did not run") {
+			if l.within = time.Minute; strings.Contains(c.want, "2m0s") {
 				l.within = 50 * time.Millisecond
 			}
 			_, err := l.Ask(t.Context(), l.Agents([]string{"node-1"})[0])
@@ -241,6 +244,10 @@ func TestNever(t *testing.T) {
 			}
 			if c.f.left() != 0 || l.Left() != nil {
 				t.Errorf("%d are left: %v", c.f.left(), l.Left())
+			}
+			forced := "DELETE /api/v1/namespaces/unthrottle/pods/" + l.Agents([]string{"node-1"})[0].Pod + "-x"
+			if got := slices.Contains(c.f.asked, forced); got != (name == "silent" || name == "pending") {
+				t.Errorf("the pod was deleted by its name: %v, %q", got, c.f.asked)
 			}
 			if deleted := slices.ContainsFunc(c.f.asked, func(r string) bool { return strings.HasPrefix(r, "DELETE") }); deleted == (name == "forbidden") {
 				t.Errorf("%q", c.f.asked)
@@ -280,8 +287,8 @@ func TestLeft(t *testing.T) {
 	}
 	body.Close()
 	left := l.Left()
-	if left == nil || left.Error() != "1 Job in namespace unthrottle could not be removed: the test says so; Kubernetes removes such Jobs within 4m10s" ||
-		!slices.Equal(hint.Of(left), []string{"kubectl delete jobs -n unthrottle -l unthrottle.dev/once=" + l.id}) || l.Said() != "made 1 Job in namespace unthrottle" {
+	if left == nil || left.Error() != "1 Job in namespace unthrottle could not be removed, pods included: the test says so; Kubernetes removes Jobs within 4m10s, and a pod once its node is back" ||
+		!slices.Equal(hint.Of(left), []string{"kubectl delete jobs,pods -n unthrottle -l unthrottle.dev/once=" + l.id}) || l.Said() != "made 1 Job in namespace unthrottle" {
 		t.Errorf("%v, %q, %s", left, hint.Of(left), l.Said())
 	}
 }

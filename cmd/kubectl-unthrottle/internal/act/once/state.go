@@ -67,34 +67,36 @@ func refused(reason string) error {
 // errLate is the error of a node that never ran its pod.
 var errLate = hint.With(fmt.Errorf("it did not run the pod within %v, as virtual nodes and those that are not ready don't", Lasting), "kubectl describe node says whether it is ready")
 
-// done waits until the pod of a Job has ended well, and returns its name.
-func (l *Look) done(ctx context.Context, job string) (string, error) {
-	seen := false
+// errNoPod is the error of a Job of which no pod was made, and no event says why.
+var errNoPod = hint.With(fmt.Errorf("no pod was made of its Job within %v", Lasting), "the events of that namespace say why, as where an admission policy refuses it")
+
+// done waits until the pod of a Job has ended well. pod becomes its name, once there is one.
+func (l *Look) done(ctx context.Context, job string, pod *string) error {
 	for turn := 1; ; turn++ {
 		select {
 		case <-ctx.Done():
-			return "", ctx.Err()
+			return ctx.Err()
 		case <-time.After(l.every):
 		}
 		data, err := cluster.Raw(ctx, l.client.Get().AbsPath(l.pods()).Param("labelSelector", "batch.kubernetes.io/job-name="+job).Param("limit", "1"))
 		if err != nil {
-			return "", err
+			return err
 		}
 		var list struct{ Items []state }
 		if err := json.Unmarshal(data, &list); err != nil {
-			return "", fmt.Errorf("its answer is not a list of pods: %w", err)
+			return fmt.Errorf("its answer is not a list of pods: %w", err)
 		}
 		switch {
 		case len(list.Items) > 0:
-			seen = true
+			*pod = list.Items[0].Metadata.Name
 			if over, err := list.Items[0].over(); over || err != nil {
-				return list.Items[0].Metadata.Name, err
+				return err
 			}
-		case seen:
-			return "", errors.New("its pod was deleted before it had ended")
+		case *pod != "":
+			return errors.New("its pod was deleted before it had ended")
 		case turn%patience == 0:
 			if why := l.noPod(ctx, job); why != nil {
-				return "", why
+				return why
 			}
 		}
 	}
