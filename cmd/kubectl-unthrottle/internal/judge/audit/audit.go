@@ -9,6 +9,7 @@ package audit
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -487,12 +488,12 @@ func sum(a, b *float64) *float64 {
 }
 
 // Nodes are those with pods of the audit.
-func (a *Audit) Nodes() (names []string) {
-	for _, p := range a.uids {
-		if p.Node != "" && !slices.Contains(names, p.Node) {
-			names = append(names, p.Node)
+func (a *Audit) Nodes() []string {
+	names := map[string]bool{}
+	for _, p := range a.found.Pods {
+		if p.Node != "" {
+			names[p.Node] = true
 		}
 	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(maps.Keys(names))
 }

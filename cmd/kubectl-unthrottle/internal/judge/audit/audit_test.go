@@ -489,3 +489,15 @@ func TestNever(t *testing.T) {
 		}
 	}
 }
+
+func TestNodes(t *testing.T) {
+	found := running(3, deployment("api", app(1, 1, "")), deployment("web", app(1, 1, "")))
+	found.Pods[1].Node = "" // it waits for one
+	if got := New(found, lint.Known{}, Options{}).Nodes(); !slices.Equal(got, []string{"node-0", "node-1", "node-2"}) {
+		t.Errorf("%q", got)
+	}
+	found.Pods[4].Node = ""
+	if got := New(found, lint.Known{}, Options{}).Nodes(); !slices.Equal(got, []string{"node-0", "node-2"}) {
+		t.Errorf("%q", got)
+	}
+}
