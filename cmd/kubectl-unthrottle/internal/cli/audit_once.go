@@ -60,15 +60,7 @@ func (o *auditor) lookOnce(ctx context.Context, access *cluster.Access, found *c
 	problem := func(severity manifest.Severity, about string, err error) []result.Problem {
 		return []result.Problem{{At: "--once", Severity: string(severity), Text: about + err.Error(), Hint: strings.Join(hint.Of(err), "; ")}}
 	}
-	place, err := cluster.Locate(o.live.Options)
-	if err != nil {
-		return problem(manifest.Error, "no node was looked at: ", err)
-	}
-	client, err := place.Client()
-	if err != nil {
-		return problem(manifest.Error, "no node was looked at: ", err)
-	}
-	look, err := once.New(ctx, client, access, agentsIn(o.agents), o.image)
+	look, place, err := o.newLook(ctx, access)
 	if err != nil {
 		return problem(manifest.Error, "no node was looked at: ", err)
 	}
@@ -88,4 +80,18 @@ func (o *auditor) lookOnce(ctx context.Context, access *cluster.Access, found *c
 	}
 	fmt.Fprintf(o.stdio.Err, "unthrottle: %s\n", plain.Line(said)) // also where it was interrupted, and there is no document
 	return problems
+}
+
+// newLook makes sure of where the Jobs are to be.
+func (o *auditor) newLook(ctx context.Context, access *cluster.Access) (*once.Look, cluster.Place, error) {
+	place, err := cluster.Locate(o.live.Options)
+	if err != nil {
+		return nil, place, err
+	}
+	client, err := place.Client()
+	if err != nil {
+		return nil, place, err
+	}
+	look, err := once.New(ctx, client, access, agentsIn(o.agents), o.image)
+	return look, place, err
 }
