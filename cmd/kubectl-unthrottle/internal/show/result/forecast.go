@@ -124,7 +124,9 @@ func (d *Forecast) verdict() string {
 		return fmt.Sprintf("GOMAXPROCS will be right in %s, as far as it is known.", in)
 	case wrong == 0:
 		return fmt.Sprintf("GOMAXPROCS will be right in %d of %s, as far as it is known%s", all-open, in, untold)
-	case wrong == all && wrong > 1:
+	case wrong == 1 && all == 1:
+		return "GOMAXPROCS will be wrong for some program in the container."
+	case wrong == all:
 		return fmt.Sprintf("GOMAXPROCS will be wrong for some program in all of %s.", in)
 	default:
 		return fmt.Sprintf("GOMAXPROCS will be wrong for some program in %d of %s%s", wrong, in, untold)
