@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -28,20 +29,32 @@ type charts struct {
 	values         []string // files
 	set, setString []string
 	kube           string
+
+	release, namespace string
 }
 
 // ofCharts are the flags that mean nothing without a chart.
-var ofCharts = []string{"values", "set", "set-string", "kube-version"}
+var ofCharts = []string{"values", "set", "set-string", "kube-version", "release-name", "release-namespace"}
 
 func (c *charts) flags(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&c.values, "values", nil, "FILE\tvalues, as helm's --values; may be repeated")
 	flags.StringArrayVar(&c.set, "set", nil, "KEY=VALUE\ta value, as helm's --set; may be repeated")
 	flags.StringArrayVar(&c.setString, "set-string", nil, "KEY=VALUE\ta value that is text, as helm's --set-string; may be repeated")
 	flags.StringVar(&c.kube, "kube-version", "", "V\tthe version of Kubernetes that it is rendered for")
+	flags.StringVar(&c.release, "release-name", "", "NAME\tof the release, as helm template NAME (release-name)")
+	flags.StringVar(&c.namespace, "release-namespace", "", "NAME\tthe release's namespace, as helm's --namespace (default)")
 }
 
 // check refuses values where no chart is named.
 func (c *charts) check(l *verb.Flags, names []string) error {
+	for _, f := range []struct {
+		flag, name string
+		most       int // letters, as Helm and Kubernetes have it
+	}{{"release-name", c.release, 53}, {"release-namespace", c.namespace, 63}} {
+		if l.Given(f.flag) && (len(f.name) > f.most || !namedAsLabel.MatchString(f.name)) {
+			return hint.Usage("kubectl unthrottle lint --"+f.flag+" shop CHART", "--%s %q: a name has at most %d small letters, digits and dashes between them", f.flag, f.name, f.most)
+		}
+	}
 	given := l.FirstGiven(ofCharts...)
 	if given == "" || slices.ContainsFunc(names, isChart) {
 		return nil
@@ -49,6 +62,8 @@ func (c *charts) check(l *verb.Flags, names []string) error {
 	return hint.Usage("kubectl unthrottle "+l.Cmd.Name()+" --"+given+" … CHART, which is a directory with a Chart.yaml, or a .tgz",
 		"--%s is for a chart, and none is named", given)
 }
+
+var namedAsLabel = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 
 func isChart(name string) bool {
 	if manifest.IsPacked(name) {
@@ -63,7 +78,7 @@ const mostValues = 5 << 20
 
 // rendering makes what renders, and says how to end it.
 func (c *charts) rendering(ctx context.Context, stdin io.Reader) (r manifest.Rendering, end func(), err error) {
-	r.Chart = render.Request{Set: c.set, SetString: c.setString, Kube: strings.TrimPrefix(c.kube, "v")}
+	r.Chart = render.Request{Set: c.set, SetString: c.setString, Kube: strings.TrimPrefix(c.kube, "v"), Release: c.release, Namespace: c.namespace}
 	for _, name := range c.values {
 		data, err := readValues(ctx, name, stdin)
 		if err != nil {
