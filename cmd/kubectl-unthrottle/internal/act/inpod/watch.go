@@ -25,13 +25,13 @@ type watching struct {
 	explain func(context.Context) (*report.Explain, error)
 	say     func(string)
 	length  time.Duration
-	pause   time.Duration // between two explanations, beside the second that each takes
+	every   time.Duration // between the beginnings of two explanations, each of which takes a second
 
 	began      time.Time
-	first, now *report.Explain
+	now        *report.Explain
 	at         time.Time // when now came
 	sum        cgroup.Counters
-	local      time.Duration // nil counts are 0
+	local      time.Duration
 	localKnown bool
 	wall       time.Duration
 	ended      string
@@ -40,7 +40,7 @@ type watching struct {
 }
 
 // Failures in a row after which an agent is given up.
-const mostFailures = 3
+const mostFailures = 5
 
 // errRunning is of counts that can't be.
 var errRunning = errors.New("its agent tells of counts that can't be")
@@ -51,13 +51,14 @@ func (w *watching) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.began, w.at, w.first, w.now = time.Now(), time.Now(), first, first
-	failures := 0
+	w.began, w.at, w.now = time.Now(), time.Now(), first
+	failures, asked := 0, w.began
 	for w.wall < w.length {
 		select {
 		case <-ctx.Done():
-		case <-time.After(w.pause):
+		case <-time.After(w.every - time.Since(asked)):
 		}
+		asked = time.Now()
 		next, err := w.explain(ctx)
 		switch {
 		case ctx.Err() != nil && w.wall == 0:

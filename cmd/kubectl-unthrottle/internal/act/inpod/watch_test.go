@@ -34,7 +34,7 @@ func counted(periods, throttled int64, held float64, change ...func(*report.Expl
 // watched is a watch of explanations that come a tenth of a second after each other, of which the first is the beginning.
 func watched(ctx context.Context, length time.Duration, answers ...any) (*watching, []string, error) {
 	var said []string
-	w := &watching{length: length, pause: 100 * time.Millisecond, say: func(text string) { said = append(said, text) }}
+	w := &watching{length: length, every: 100 * time.Millisecond, say: func(text string) { said = append(said, text) }}
 	w.explain = func(context.Context) (*report.Explain, error) {
 		next := answers[0]
 		if len(answers) > 1 {
@@ -73,7 +73,7 @@ func TestWatching(t *testing.T) {
 		"raised":        {[]any{counted(100, 50, 9), counted(102, 52, 9.1, raised)}, "throttled", "in 2 of 2 periods", "the limit was changed meanwhile"},
 		"another owner": {[]any{counted(100, 50, 9), counted(3, 1, 0.1, elsewhere), counted(5, 2, 0.2, elsewhere)}, "throttled", "in 1 of 2 periods", "the limit was changed meanwhile"},
 		"it ends":       {[]any{counted(100, 50, 9), counted(102, 52, 9.1), gone}, "throttled", "in 2 of 2 periods", "its program has ended"},
-		"a pause":       {[]any{counted(100, 50, 9), errSilent, errSilent, counted(102, 52, 9.1)}, "throttled", "in 2 of 2 periods", ""},
+		"a pause":       {[]any{counted(100, 50, 9), errSilent, errSilent, errSilent, counted(102, 52, 9.1)}, "throttled", "in 2 of 2 periods", ""},
 		"silence":       {[]any{counted(100, 50, 9), counted(102, 52, 9.1), errSilent}, "throttled", "in 2 of 2 periods", "its agent does not answer any more"},
 	} {
 		length := 50 * time.Millisecond
