@@ -2,6 +2,7 @@ package hostile
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,6 +17,7 @@ import (
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/command/bug"
 	"github.com/unthrottle/unthrottle/cmd/internal/process/host"
+	"github.com/unthrottle/unthrottle/internal/foreign"
 	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
@@ -34,8 +36,13 @@ func TestTrees(t *testing.T) {
 			go func() {
 				defer close(done)
 				var before, after runtime.MemStats
-				runtime.ReadMemStats(&before)
-				p, _, err := host.Read(root, 7)
+				var p host.Process
+				for range 3 { // a machine that is busy may look as if it did not answer
+					runtime.ReadMemStats(&before)
+					if p, _, err = host.Read(root, 7); !errors.Is(err, foreign.ErrStuck) {
+						break
+					}
+				}
 				if err != nil {
 					t.Error(err)
 				}
@@ -57,7 +64,7 @@ func TestTrees(t *testing.T) {
 			}()
 			select {
 			case <-done:
-			case <-time.After(20 * time.Second):
+			case <-time.After(time.Minute):
 				t.Fatal("it does not end")
 			}
 		})
