@@ -57,7 +57,7 @@ func (p *Pod) agent(ctx context.Context, at *pod, container, verb string, flags 
 	}
 	explain := func(ctx context.Context) (*report.Explain, error) { return explained(ctx, ask, a, told, process) }
 	if verb == "watch" {
-		w := &watching{explain: explain, say: p.Say, length: lasting(flags), every: time.Second}
+		w := &watching{explain: explain, say: p.Say, length: lasting(flags), every: time.Second, silence: within}
 		done, err := w.watch(ctx, agents.Muted(process))
 		if err != nil {
 			return nil, notThere(err, "its agent does not tell what the kernel counts")

@@ -26,6 +26,7 @@ type watching struct {
 	say     func(string)
 	length  time.Duration
 	every   time.Duration // between the beginnings of two explanations, each of which takes a second
+	silence time.Duration // after which an agent that does not answer, or has no time, is given up
 
 	began      time.Time
 	now        *report.Explain
@@ -34,13 +35,11 @@ type watching struct {
 	local      time.Duration
 	localKnown bool
 	wall       time.Duration
+	counted    time.Duration // of it, for which counts could be compared
 	ended      string
 	stopped    bool
 	changed    bool // the limit, or who sets it
 }
-
-// Failures in a row after which an agent is given up.
-const mostFailures = 5
 
 // errRunning is of counts that can't be.
 var errRunning = errors.New("its agent tells of counts that can't be")
@@ -52,7 +51,7 @@ func (w *watching) run(ctx context.Context) error {
 		return err
 	}
 	w.began, w.at, w.now = time.Now(), time.Now(), first
-	failures, asked := 0, w.began
+	asked := w.began
 	for w.wall < w.length {
 		select {
 		case <-ctx.Done():
@@ -69,20 +68,19 @@ func (w *watching) run(ctx context.Context) error {
 		case apierrors.IsNotFound(err) && w.wall == 0:
 			return err
 		case apierrors.IsNotFound(err):
-			w.ended = "its program has ended, or is another process now"
+			w.ended = "its agent does not know its program any more: it has ended, or could not be looked at"
+			return nil
+		case err == nil && next.Throttling.Own.Dir != w.now.Throttling.Own.Dir && w.wall > 0: // a process number that is another container's now
+			w.ended = "its program has ended"
 			return nil
 		case err == nil:
-			failures = 0
-			if err = w.add(next, time.Now()); err != nil {
+			if err := w.add(next, time.Now()); err != nil {
 				return err
 			}
+		case time.Since(w.at) < w.silence:
+		case w.wall == 0:
+			return err
 		default:
-			if failures++; failures < mostFailures {
-				continue
-			}
-			if w.wall == 0 {
-				return err
-			}
 			w.ended = "its agent does not answer any more"
 			return nil
 		}
@@ -100,6 +98,12 @@ func (w *watching) add(next *report.Explain, at time.Time) error {
 	}
 	w.changed = w.changed || next.Limit.From != was.Limit.From || of(next.Limit.CPUs) != of(was.Limit.CPUs) || next.Limit.State != was.Limit.State
 	a, b := was.Throttling, next.Throttling
+	if was.Limit.State == none && next.Limit.State == none {
+		w.counted += wall // whatever is counted: nothing throttles it
+	}
+	if !a.Owner.Known || !b.Owner.Known || a.Owner.Dir != b.Owner.Dir {
+		return nil
+	}
 	if a.LocalSeconds != nil && b.LocalSeconds != nil {
 		more := *b.LocalSeconds - *a.LocalSeconds
 		if !w.possible(more, wall) {
@@ -107,12 +111,12 @@ func (w *watching) add(next *report.Explain, at time.Time) error {
 		}
 		w.local, w.localKnown = w.local+duration(more), true
 	}
-	if !a.Owner.Known || !b.Owner.Known || a.Owner.Dir != b.Owner.Dir {
-		return nil
-	}
 	periods, throttled, held := b.Owner.Periods-a.Owner.Periods, b.Owner.ThrottledPeriods-a.Owner.ThrottledPeriods, b.Owner.ThrottledSeconds-a.Owner.ThrottledSeconds
 	if periods < 0 || throttled < 0 || throttled > periods+1 || float64(periods) > 1000*(wall.Seconds()+slack) || !w.possible(held, wall) {
 		return errRunning
+	}
+	if was.Limit.State != none || next.Limit.State != none {
+		w.counted += wall
 	}
 	w.sum.Known, w.sum.Dir = true, b.Owner.Dir
 	w.sum.Periods, w.sum.Throttled, w.sum.ThrottledTime = w.sum.Periods+periods, w.sum.Throttled+throttled, w.sum.ThrottledTime+duration(held)
@@ -130,6 +134,8 @@ func inSecond(periods, throttled int64, held float64) string {
 	}
 	return fmt.Sprintf("throttled in %s of %s, %s summed over CPUs", quantity.Count(throttled), quantity.Plural(periods, "period"), quantity.Seconds(held))
 }
+
+var none = cgroup.None.String()
 
 // slack is how much earlier than its answer arrives an agent may have read, in seconds.
 const slack = 2 * float64(within) / float64(time.Second)
@@ -156,7 +162,11 @@ func duration(seconds float64) time.Duration { return time.Duration(seconds * fl
 // document is what was seen. muted are the rules that the pod mutes.
 func (w *watching) document(muted []string) *report.Watch {
 	l := limits(w.now)
-	e := heartbeat.Evidence{Wall: w.wall, Limit: l.State, Affinity: l.Affinity}
+	wall := w.wall
+	if w.counted > 0 { // a share is of the time that is known
+		wall = w.counted
+	}
+	e := heartbeat.Evidence{Wall: wall, Limit: l.State, Affinity: l.Affinity}
 	e.Owner, e.Local, e.LocalKnown = w.sum, w.local, w.localKnown
 	facts := report.WatchFacts{
 		Began: w.began, PID: w.now.Subject.PID, Name: w.now.Subject.Name, Planned: w.length, Stopped: w.stopped, Ended: w.ended,
@@ -168,8 +178,11 @@ func (w *watching) document(muted []string) *report.Watch {
 	if w.changed {
 		facts.Warnings = append(facts.Warnings, "the limit was changed meanwhile")
 	}
+	if left := w.wall - wall; left > 0 {
+		facts.Warnings = append(facts.Warnings, fmt.Sprintf("what was counted is of %s; of %s more it is not known", quantity.Lasting(wall.Seconds()), quantity.Lasting(left.Seconds())))
+	}
 	d := report.NewWatch(facts)
-	d.Header = verb.NewHeader("watch")
+	d.Header, d.Elapsed = verb.NewHeader("watch"), w.wall.Seconds()
 	d.Findings = slices.DeleteFunc(d.Findings, func(f finding.Finding) bool {
 		return slices.Contains(muted, "all") || slices.Contains(muted, f.Rule)
 	})

@@ -34,7 +34,7 @@ func counted(periods, throttled int64, held float64, change ...func(*report.Expl
 // watched is a watch of explanations that come a tenth of a second after each other, of which the first is the beginning.
 func watched(ctx context.Context, length time.Duration, answers ...any) (*watching, []string, error) {
 	var said []string
-	w := &watching{length: length, every: 100 * time.Millisecond, say: func(text string) { said = append(said, text) }}
+	w := &watching{length: length, every: 100 * time.Millisecond, silence: time.Second, say: func(text string) { said = append(said, text) }}
 	w.explain = func(context.Context) (*report.Explain, error) {
 		next := answers[0]
 		if len(answers) > 1 {
@@ -57,6 +57,7 @@ var (
 func TestWatching(t *testing.T) {
 	raised := func(d *report.Explain) { d.Limit.CPUs = new(2.0) }
 	elsewhere := func(d *report.Explain) { d.Limit.From, d.Throttling.Owner.Dir = "/pod", "/pod" }
+	unknown := counted(0, 0, 0, func(d *report.Explain) { d.Throttling.Owner.Known = false })
 	for name, c := range map[string]struct {
 		answers []any
 		cause   string
@@ -72,12 +73,17 @@ func TestWatching(t *testing.T) {
 		}, "unsure", "the kernel counts nothing here that would tell", ""},
 		"raised":        {[]any{counted(100, 50, 9), counted(102, 52, 9.1, raised)}, "throttled", "in 2 of 2 periods", "the limit was changed meanwhile"},
 		"another owner": {[]any{counted(100, 50, 9), counted(3, 1, 0.1, elsewhere), counted(5, 2, 0.2, elsewhere)}, "throttled", "in 1 of 2 periods", "the limit was changed meanwhile"},
-		"it ends":       {[]any{counted(100, 50, 9), counted(102, 52, 9.1), gone}, "throttled", "in 2 of 2 periods", "its program has ended"},
+		"it ends":       {[]any{counted(100, 50, 9), counted(102, 52, 9.1), gone}, "throttled", "in 2 of 2 periods", "its agent does not know its program any more"},
 		"a pause":       {[]any{counted(100, 50, 9), errSilent, errSilent, errSilent, counted(102, 52, 9.1)}, "throttled", "in 2 of 2 periods", ""},
-		"silence":       {[]any{counted(100, 50, 9), counted(102, 52, 9.1), errSilent}, "throttled", "in 2 of 2 periods", "its agent does not answer any more"},
+		"for half the time": {
+			[]any{counted(100, 50, 9), counted(102, 52, 9.1), unknown, counted(104, 54, 9.2), gone},
+			"throttled", "in 2 of 2 periods", "s more it is not known",
+		},
+		"another container": {[]any{counted(100, 50, 9), counted(102, 52, 9.1), counted(104, 54, 9.2, func(d *report.Explain) { d.Throttling.Own.Dir = "/other" })}, "throttled", "in 2 of 2 periods", "its program has ended"},
+		"silence":           {[]any{counted(100, 50, 9), counted(102, 52, 9.1), errSilent}, "throttled", "in 2 of 2 periods", "its agent does not answer any more"},
 	} {
 		length := 50 * time.Millisecond
-		if name == "another owner" || name == "it ends" || name == "silence" {
+		if len(c.answers) > 2 && name != "a pause" {
 			length = time.Minute
 			if name == "another owner" {
 				c.answers = append(c.answers, gone)
