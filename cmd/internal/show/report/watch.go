@@ -232,7 +232,7 @@ func newWatchKernel(e *heartbeat.Evidence, cpus int) *WatchKernel {
 	wall := e.Wall.Seconds()
 	throttled := e.Held().Seconds() / wall
 	return &WatchKernel{
-		PeriodCount: newPeriodCount(e.Owner), AtLeast: throttled / float64(max(cpus, 1)), AtMost: min(1, throttled), CPUs: cpus,
+		PeriodCount: newPeriodCount(e.Owner), AtLeast: min(1, throttled/float64(max(cpus, 1))), AtMost: min(1, throttled), CPUs: cpus,
 		PSIFull: known(e.Group.FullKnown, e.Group.Full.Seconds()/wall), PSISome: known(e.Group.SomeKnown, e.Group.Some.Seconds()/wall),
 		Local: known(e.LocalKnown, e.Local.Seconds()),
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/door"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/webhook/certs"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/pods"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/result"
 )
 
@@ -214,7 +215,7 @@ func (a *Agent) servesExplain(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	f.Process.Command = withoutArguments(f.Process.Command)
-	f.Findings = slices.DeleteFunc(f.Findings, func(found finding.Finding) bool { return muted(p.Container.Muted, found.Rule) })
+	f.Findings = slices.DeleteFunc(f.Findings, func(found finding.Finding) bool { return pods.Mutes(p.Container.Muted, found.Rule) })
 	doc := report.NewExplain(f)
 	doc.Header = verb.NewHeader("explain")
 	var b bytes.Buffer

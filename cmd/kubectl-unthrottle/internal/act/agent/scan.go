@@ -123,7 +123,7 @@ func (l *look) process(p *host.Process, doc report.PsProcess) result.AgentProces
 	facts := rule.OfProcess(p, l.system)
 	facts.Stale = l.stale(p, known, levels)
 	all := rule.Check(facts)
-	out.Judge(slices.DeleteFunc(slices.Clone(all), func(f finding.Finding) bool { return muted(known.Muted, f.Rule) }))
+	out.Judge(slices.DeleteFunc(slices.Clone(all), func(f finding.Finding) bool { return pods.Mutes(known.Muted, f.Rule) }))
 	if i := slices.IndexFunc(all, func(f finding.Finding) bool { return f.Rule == "stale" }); i >= 0 {
 		l.stales[p.PID] = facts.Stale
 		out.Stale = &result.AgentStale{
@@ -148,11 +148,6 @@ func whose(limits cgroup.Limits) (podpath.Ref, bool) {
 		}
 	}
 	return podpath.Parse(limits.Path)
-}
-
-// muted reports whether a rule is one that a pod wants nobody to hear of.
-func muted(rules []string, name string) bool {
-	return slices.Contains(rules, name) || slices.Contains(rules, "all")
 }
 
 // newContainer is what is known of a container: by its cgroup's path, and by its pod.
@@ -234,7 +229,7 @@ func (l *look) add(c pods.Container, p *host.Process, doc *result.AgentProcess, 
 		g.result.takeMain(p, doc, levels)
 	}
 	for _, f := range all {
-		if muted(c.Muted, f.Rule) {
+		if pods.Mutes(c.Muted, f.Rule) {
 			g.result.Muted[f.Rule] = true
 		} else if worst, ok := g.result.Findings[f.Rule]; !ok || f.Severity > worst {
 			g.result.Findings[f.Rule] = f.Severity

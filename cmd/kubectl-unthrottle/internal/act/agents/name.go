@@ -34,7 +34,7 @@ func name(p *result.AgentProcess, t *Told, c pods.Container) {
 		}
 	}
 	p.Findings = slices.DeleteFunc(p.Findings, func(f finding.Finding) bool {
-		return slices.Contains(c.Muted, f.Rule) || slices.Contains(c.Muted, "all")
+		return pods.Mutes(c.Muted, f.Rule)
 	})
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +16,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/pods"
 )
 
 // A watching is a container's program, as its agent explains it again and again. What is counted between two explanations is the
@@ -70,8 +70,10 @@ func (w *watching) run(ctx context.Context) error {
 		case apierrors.IsNotFound(err):
 			w.ended = "its agent does not know its program any more: it has ended, or could not be looked at"
 			return nil
-		case err == nil && next.Throttling.Own.Dir != w.now.Throttling.Own.Dir && w.wall > 0: // a process number that is another container's now
-			w.ended = "its program has ended"
+		case err == nil && next.Throttling.Own.Dir != w.now.Throttling.Own.Dir: // a process number that is another container's now
+			if w.ended = "its program has ended"; w.wall == 0 {
+				return errors.New(w.ended)
+			}
 			return nil
 		case err == nil:
 			if err := w.add(next, time.Now()); err != nil {
@@ -170,7 +172,7 @@ func (w *watching) document(muted []string) *report.Watch {
 	e.Owner, e.Local, e.LocalKnown = w.sum, w.local, w.localKnown
 	facts := report.WatchFacts{
 		Began: w.began, PID: w.now.Subject.PID, Name: w.now.Subject.Name, Planned: w.length, Stopped: w.stopped, Ended: w.ended,
-		Limit: l, Evidence: e,
+		Limit: l, Evidence: e, Warnings: w.now.Warnings,
 	}
 	if len(l.Levels) > 0 {
 		facts.Group = l.Levels[0].Dir
@@ -184,11 +186,8 @@ func (w *watching) document(muted []string) *report.Watch {
 	d := report.NewWatch(facts)
 	d.Header, d.Elapsed = verb.NewHeader("watch"), w.wall.Seconds()
 	d.Findings = slices.DeleteFunc(d.Findings, func(f finding.Finding) bool {
-		return slices.Contains(muted, "all") || slices.Contains(muted, f.Rule)
+		return pods.Mutes(muted, f.Rule)
 	})
-	if len(muted) > 0 {
-		d.Warnings = append(d.Warnings, "its pod mutes "+strings.Join(muted, ", ")+": that is not looked for")
-	}
 	return &d
 }
 

@@ -9,6 +9,7 @@ package pods
 import (
 	"cmp"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/process/podpath"
@@ -98,4 +99,9 @@ func (c Container) Outdated(procs int, quota float64) float64 {
 		return 0
 	}
 	return limit
+}
+
+// Mutes reports whether a rule is among those that a pod mutes.
+func Mutes(muted []string, rule string) bool {
+	return slices.Contains(muted, rule) || slices.Contains(muted, "all")
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/binary"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/pods"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/workload"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/lint"
 )
@@ -308,7 +309,7 @@ func (a *Audit) Saw(node string, p Program) Outcome {
 	r := at.row
 	r.pay(at, p)
 	for _, f := range p.Findings {
-		if slices.Contains(p.Muted, f.Rule) || slices.Contains(p.Muted, "all") {
+		if pods.Mutes(p.Muted, f.Rule) {
 			r.muted++
 			continue
 		}
