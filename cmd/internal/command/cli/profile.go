@@ -158,7 +158,7 @@ func (p *profiler) document(ctx context.Context) (*report.Profile, error) {
 	if err = saved.Finish(err); err != nil {
 		return nil, err
 	}
-	f.PID, f.Name, f.Live, f.Set, f.Limits, f.Readings, f.Warnings = a.PID, a.Name, a.Live, a.Set, a.Limits, a.Readings, a.Warnings
+	f.Beside(a.Beside)
 	f.MetricsProcs, f.Demand, f.DemandOver = a.MetricsProcs, a.Demand, a.DemandOver
 	f.Source, f.Saved, f.Units, f.BaseUnits, f.BaseSource = a.Source, p.save, p.units, p.baseUnits, p.base
 	doc := report.NewProfile(*f)

@@ -217,7 +217,7 @@ func (t *tracer) takeTrace(ctx context.Context) (io.ReadCloser, error) {
 		return nil, saveErr
 	}
 	f.Asked, f.Took = a.Asked, a.Took
-	f.PID, f.Name, f.Live, f.Set, f.Limits, f.Readings, f.Warnings = a.PID, a.Name, a.Live, a.Set, a.Limits, a.Readings, a.Warnings
+	f.Beside(a.Beside)
 	t.how.Kernel = a.Kernel
 	switch n := len(a.Readings); {
 	case a.Limits == nil:

@@ -55,8 +55,13 @@ func (b *Beside) find(pid int) bool {
 }
 
 // while reads the counters of the process's group, where it is known, while something is done.
-func (b *Beside) while(do func() error) error {
-	if b.PID == 0 {
+func (b *Beside) while(ctx context.Context, far *Far, do func() error) error {
+	switch {
+	case far != nil:
+		err := do()
+		b.againFar(ctx, far)
+		return err
+	case b.PID == 0:
 		return do()
 	}
 	m := meter.Start("", b.PID, time.Second)
@@ -69,11 +74,15 @@ func (b *Beside) while(do func() error) error {
 // counted is what readings say of the cause of standstills: nothing if the process was moved meanwhile, or its limit changed.
 func counted(pid int, limit cgroup.Limits, readings []meter.Reading) freeze.Kernel {
 	first, last := readings[0].Groups, readings[len(readings)-1].Groups
-	now := cgroup.Read(cgroup.Source{PID: pid})
-	if now.Path != limit.Path || now.From != limit.From || now.CPUs != limit.CPUs {
+	if !sameLimit(cgroup.Read(cgroup.Source{PID: pid}), limit) {
 		return freeze.Kernel{}
 	}
 	return freeze.Counted(limit.State, last.Since(first))
+}
+
+// sameLimit reports whether nothing was changed between two looks at a process's limit.
+func sameLimit(a, b cgroup.Limits) bool {
+	return a.Path == b.Path && a.From == b.From && a.CPUs == b.CPUs
 }
 
 // profileMost is more than a profile has; cpuprofile says so of one that is as large.

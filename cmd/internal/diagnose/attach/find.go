@@ -87,33 +87,53 @@ func pprofOf(ctx context.Context, pid int) (asked ports, err error) {
 	if asked.all, err = procs.Ports("", pid); err != nil {
 		return asked, err
 	}
-	for _, port := range asked.all {
+	asked, _ = askPorts(ctx, asked.all, here)
+	return asked, nil
+}
+
+// askPorts asks one port after the other, until one of them answers as pprof does. Refused are the errors of those that can't be asked.
+func askPorts(ctx context.Context, all []int, get getter) (asked ports, refused []error) {
+	asked.all = all
+	for _, port := range all {
 		u := &url.URL{Scheme: "http", Host: fmt.Sprintf("localhost:%d", port)}
-		is, err := isPprof(ctx, u)
+		is, err := isPprof(ctx, u, get)
 		switch {
 		case is:
 			asked.pprof = u
 			return asked, nil
 		case errors.Is(err, context.DeadlineExceeded):
 			asked.late = append(asked.late, port)
+		case err != nil:
+			refused = append(refused, fmt.Errorf("port %d: %w", port, err))
 		}
 	}
-	return asked, nil
+	return asked, refused
+}
+
+// A getter asks for a page.
+type getter func(context.Context, *url.URL) (*http.Response, error)
+
+// here asks a program of this machine.
+func here(ctx context.Context, u *url.URL) (*http.Response, error) {
+	return service.Get(ctx, u.String())
 }
 
 // pprofSoon is how long a page may take if the server is ready.
 const pprofSoon = 5 * time.Second
 
+// mostIndex is how much is read of pprof's index, in bytes.
+const mostIndex = 64 << 10
+
 // isPprof reports whether pprof's index is there. An error is why there was no answer at all.
-func isPprof(ctx context.Context, base *url.URL) (bool, error) {
+func isPprof(ctx context.Context, base *url.URL, get getter) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, pprofSoon)
 	defer cancel()
-	res, err := service.Get(ctx, base.JoinPath("/debug/pprof/").String())
+	res, err := get(ctx, base.JoinPath("/debug/pprof/"))
 	if err != nil {
 		return false, err
 	}
 	defer res.Body.Close()
-	page, err := io.ReadAll(io.LimitReader(res.Body, 64<<10))
+	page, err := io.ReadAll(io.LimitReader(res.Body, mostIndex))
 	return res.StatusCode == http.StatusOK && strings.Contains(string(page), "/debug/pprof"), err // not any page
 }
 

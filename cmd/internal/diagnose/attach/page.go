@@ -94,8 +94,8 @@ func (p Page) Place(source string, seconds int, given bool) (pid int, u *url.URL
 	return pid, nil, err
 }
 
-// at is the page of a program whose pprof is at base.
-func (p Page) at(base *url.URL, seconds int) *url.URL {
+// At is the page of a program whose pprof is at base.
+func (p Page) At(base *url.URL, seconds int) *url.URL {
 	u := base.JoinPath(p.path)
 	u.RawQuery = "seconds=" + strconv.Itoa(seconds)
 	return u
@@ -115,13 +115,13 @@ func (p Page) Time(u *url.URL) (time.Duration, error) {
 const patience = 30 * time.Second
 
 // open asks for the page. What it returns has to be closed.
-func (p Page) open(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
+func (p Page) open(ctx context.Context, far *Far, u *url.URL) (io.ReadCloser, error) {
 	length, err := p.Time(u)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, length+patience)
-	body, err := p.ask(ctx, u)
+	body, err := p.ask(ctx, far, u)
 	if err != nil {
 		cancel()
 		return nil, err
@@ -131,15 +131,6 @@ func (p Page) open(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
 
 // mostRedirects is how many redirects are followed, none of them to another host: a mux that adds a slash sends one.
 const mostRedirects = 10
-
-// get asks by the environment's proxy. The answer has at most so many bytes, unpacked.
-func get(ctx context.Context, u *url.URL, most int64) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-	return web.New(web.Options{Of: "it", Most: most, Redirects: mostRedirects, Proxy: true, Once: true}).Do(req)
-}
 
 // closer ends the request with its answer.
 type closer struct {
@@ -153,8 +144,8 @@ func (c closer) Close() error {
 }
 
 // ask asks for the page, and if the answer is something else says what can be done.
-func (p Page) ask(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
-	res, err := get(ctx, u, traceMost+1) // who reads it says what is too much of which page
+func (p Page) ask(ctx context.Context, far *Far, u *url.URL) (io.ReadCloser, error) {
+	res, err := far.get(ctx, u, traceMost+1) // who reads it says what is too much of which page
 	if err != nil {
 		var bad *url.Error
 		if errors.As(err, &bad) {

@@ -20,6 +20,7 @@ import (
 type Profiler struct {
 	Source  string   // a file; - is In
 	URL     *url.URL // of the page; nil: there is the file, or the process
+	Far     *Far     // nil: what answers at the URL may run here
 	Seconds int      // to take it for
 	Process int      // pid that was given; 0: it is searched for. Without a Source the profile is taken of it
 	Metrics string   // a URL, FILE, or BEFORE,AFTER; "": where the URL is, none: not at all
@@ -40,7 +41,7 @@ func (p *Profiler) Take(ctx context.Context) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.URL = CPUProfile.at(base, p.Seconds)
+		p.URL = CPUProfile.At(base, p.Seconds)
 		p.Source = p.URL.Redacted()
 	}
 	if p.URL == nil {
@@ -52,17 +53,13 @@ func (p *Profiler) Take(ctx context.Context) ([]byte, error) {
 		p.readMetricsFiles(ctx)
 		return data, nil
 	}
-	pid := p.Process
-	if pid == 0 {
-		pid = procs.Serving("", p.URL)
-	}
-	p.find(pid)
+	p.findProcess(ctx)
 	first, began := p.readMetrics(ctx), time.Now()
 	if p.Note != nil {
 		p.Note(fmt.Sprintf("taking a CPU profile of %s for %s s", p.URL.Host, p.URL.Query().Get("seconds")))
 	}
 	var data []byte
-	err := p.while(func() (err error) {
+	err := p.while(ctx, p.Far, func() (err error) {
 		data, err = p.fetch(ctx)
 		return err
 	})
@@ -77,9 +74,22 @@ func (p *Profiler) Take(ctx context.Context) ([]byte, error) {
 	return data, nil
 }
 
+// findProcess looks for the process that the profile is of.
+func (p *Profiler) findProcess(ctx context.Context) {
+	pid := p.Process
+	switch {
+	case p.Far != nil:
+		p.findFar(ctx, p.Far)
+		return
+	case pid == 0:
+		pid = procs.Serving("", p.URL)
+	}
+	p.find(pid)
+}
+
 // fetch takes the profile from the URL.
 func (p *Profiler) fetch(ctx context.Context) ([]byte, error) {
-	body, err := CPUProfile.open(ctx, p.URL)
+	body, err := CPUProfile.open(ctx, p.Far, p.URL)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +112,7 @@ func (p *Profiler) readMetrics(ctx context.Context) *goself.Classes {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	page, err := metricsPage(ctx, from)
+	page, err := p.metricsPage(ctx, from)
 	if err != nil {
 		if p.Metrics != "" {
 			p.warn("reading the metrics: %w", err)
@@ -116,12 +126,12 @@ func (p *Profiler) readMetrics(ctx context.Context) *goself.Classes {
 const metricsMost = 8 << 20
 
 // metricsPage reads a page of metrics, but no more of it than such a page has.
-func metricsPage(ctx context.Context, from string) ([]byte, error) {
+func (p *Profiler) metricsPage(ctx context.Context, from string) ([]byte, error) {
 	u, err := url.Parse(from)
 	if err != nil {
 		return nil, err
 	}
-	res, err := get(ctx, u, metricsMost)
+	res, err := p.Far.get(ctx, u, metricsMost)
 	if err != nil {
 		return nil, err
 	}

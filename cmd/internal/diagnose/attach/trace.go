@@ -31,6 +31,7 @@ type Tracer struct {
 
 	Process int      // pid of what runs; 0: none was given
 	URL     *url.URL // of the page; it is found where there is a program or a process
+	Far     *Far     // nil: what answers at the URL may run here
 
 	Seconds   int
 	NoSamples bool              // no CPU profile meanwhile
@@ -59,7 +60,7 @@ func (t *Tracer) Take(ctx context.Context) (io.ReadCloser, error) {
 		if err != nil {
 			return nil, err
 		}
-		t.URL = Trace.at(base, t.Seconds)
+		t.URL = Trace.At(base, t.Seconds)
 	}
 	return t.take(ctx)
 }
@@ -94,7 +95,7 @@ func (t *Tracer) record(ctx context.Context) (_ io.ReadCloser, err error) {
 		return nil, err
 	}
 	t.Process = server.PID()
-	t.URL = Trace.at(u, t.Seconds)
+	t.URL = Trace.At(u, t.Seconds)
 	t.setEmulated(server.Kind())
 	file, err := t.take(ctx)
 	if over := server.Check(); over != nil && ctx.Err() == nil {
@@ -141,7 +142,7 @@ func (t *Tracer) take(ctx context.Context) (_ io.ReadCloser, err error) {
 			file.Close()
 		}
 	}()
-	t.findProcess()
+	t.findProcess(ctx)
 	if t.Note != nil {
 		t.Note(fmt.Sprintf("taking a trace of %s for %s s", t.URL.Host, t.URL.Query().Get("seconds")))
 	}
@@ -152,7 +153,7 @@ func (t *Tracer) take(ctx context.Context) (_ io.ReadCloser, err error) {
 		defer close(told)
 		t.late(fmt.Sprintf("%s was asked for %v, and has not handed the trace over: waiting for up to %v longer", t.URL.Host, t.Asked, patience))
 	})
-	err = t.while(func() error { return t.fetch(ctx, file) })
+	err = t.while(ctx, t.Far, func() error { return t.fetch(ctx, file) })
 	if !late.Stop() {
 		<-told
 	}
@@ -209,7 +210,13 @@ func (s scratch) WriteTo(w io.Writer) (int64, error) {
 }
 
 // findProcess looks for the process that the trace is of, and takes the period from its limit.
-func (t *Tracer) findProcess() {
+func (t *Tracer) findProcess(ctx context.Context) {
+	if t.Far != nil {
+		if t.findFar(ctx, t.Far); t.Limits != nil {
+			t.Period = onlyPeriod(*t.Limits)
+		}
+		return
+	}
 	pid := t.Process
 	if found := procs.Serving("", t.URL); found != 0 {
 		pid = found // a descendant of the one that was given
@@ -243,7 +250,7 @@ const traceMost = 2 << 30
 // fetch takes the trace, and a CPU profile meanwhile: while it is taken the runtime writes its samples into the trace.
 func (t *Tracer) fetch(ctx context.Context, to io.Writer) error {
 	stopSamples := t.sample(ctx)
-	body, err := Trace.open(ctx, t.URL)
+	body, err := Trace.open(ctx, t.Far, t.URL)
 	if err != nil {
 		stopSamples(false)
 		return err
@@ -282,7 +289,7 @@ func (t *Tracer) sample(ctx context.Context) (stop func(wait bool)) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() {
-		body, err := CPUProfile.open(ctx, &u)
+		body, err := CPUProfile.open(ctx, t.Far, &u)
 		if err == nil {
 			_, err = io.Copy(io.Discard, io.LimitReader(body, profileMost))
 			body.Close()

@@ -173,14 +173,14 @@ func TestTraceFetch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	here, _ := isPprof(t.Context(), base)
-	nowhere, err := isPprof(t.Context(), base.JoinPath("nowhere"))
-	if !here || nowhere || err != nil {
-		t.Errorf("pprof is found where it is not, or not where it is: %v, %v, %v", here, nowhere, err)
+	is, _ := isPprof(t.Context(), base, here)
+	nowhere, err := isPprof(t.Context(), base.JoinPath("nowhere"), here)
+	if !is || nowhere || err != nil {
+		t.Errorf("pprof is found where it is not, or not where it is: %v, %v, %v", is, nowhere, err)
 	}
 	over, cancel := context.WithTimeout(t.Context(), 0)
 	defer cancel()
-	if is, err := isPprof(over, base); is || !errors.Is(err, context.DeadlineExceeded) {
+	if is, err := isPprof(over, base, here); is || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("no time: %v, %v", is, err)
 	}
 	fetch := func(path, query string) (*Tracer, string, error) {

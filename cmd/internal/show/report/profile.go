@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/attach"
 	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/cpuprofile"
 	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/rule"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
@@ -160,6 +161,11 @@ const samplesFew = 300
 var whyNoVerdict = []string{
 	"A CPU profile can't show throttling: its clock runs only while the program does, so time in which it was frozen is not in it.",
 	"How much excess is too much depends on the program, since one that only passes messages had 14 % at GOMAXPROCS 1: compare it with itself (--base).",
+}
+
+// Beside takes over what was seen beside the profile.
+func (f *ProfileFacts) Beside(b attach.Beside) {
+	f.PID, f.Name, f.Live, f.Set, f.Limits, f.Readings, f.Warnings = b.PID, b.Name, b.Live, b.Set, b.Limits, b.Readings, b.Warnings
 }
 
 // NewProfile makes the document. The header and the command are the caller's to fill in.

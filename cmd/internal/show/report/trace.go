@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/attach"
 	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/exectrace"
 	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/freeze"
 	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/rule"
@@ -195,6 +196,11 @@ type TraceFacts struct {
 	Readings      []meter.Reading // while the trace was taken
 	Stat          *[2]cgroup.Counters
 	Warnings      []error
+}
+
+// Beside takes over what was seen beside the trace.
+func (f *TraceFacts) Beside(b attach.Beside) {
+	f.PID, f.Name, f.Live, f.Set, f.Limits, f.Readings, f.Warnings = b.PID, b.Name, b.Live, b.Set, b.Limits, b.Readings, b.Warnings
 }
 
 // NewTrace makes the document. The header and the command are the caller's to fill in.

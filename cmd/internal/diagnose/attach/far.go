@@ -1,0 +1,90 @@
+package attach
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+
+	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/freeze"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/web"
+	"github.com/unthrottle/unthrottle/cmd/internal/limit/meter"
+)
+
+// A Far is a program on another machine: how it is reached, and who tells what the kernel counts there. No process of this machine
+// is looked at. Where there is none, the program is reached from here as any other.
+type Far struct {
+	Dial  func(ctx context.Context, network, address string) (net.Conn, error)
+	Count func(ctx context.Context) (*Counted, error) // nil: nobody counts
+}
+
+// Counted is what is known of a far program's process at a time.
+type Counted struct {
+	PID     int // on its machine
+	Name    string
+	Live    int // GOMAXPROCS; 0: not known
+	Limits  cgroup.Limits
+	Reading meter.Reading
+}
+
+// get asks by the environment's proxy, or through what reaches a far program. The answer has at most so many bytes, unpacked.
+func (f *Far) get(ctx context.Context, u *url.URL, most int64) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	o := web.Options{Of: "it", Most: most, Redirects: mostRedirects, Proxy: true, Once: true}
+	if f != nil {
+		o.Proxy, o.Dial = false, f.Dial
+	}
+	return web.New(o).Do(req)
+}
+
+// Find finds on which of its ports a far program serves net/http/pprof. Late are those where nothing has answered in time; if no port
+// could be asked at all, an error says why.
+func (f *Far) Find(ctx context.Context, ports []int) (pprof *url.URL, late []int, err error) {
+	asked, refused := askPorts(ctx, ports, func(ctx context.Context, u *url.URL) (*http.Response, error) { return f.get(ctx, u, mostIndex) })
+	if ctx.Err() != nil {
+		return nil, nil, ctx.Err()
+	}
+	if len(refused) == len(ports) {
+		err = errors.Join(refused...)
+	}
+	return asked.pprof, asked.late, err
+}
+
+// findFar looks at a far process for the first time.
+func (b *Beside) findFar(ctx context.Context, far *Far) {
+	if far.Count == nil {
+		return
+	}
+	c, err := far.Count(ctx)
+	if err != nil {
+		b.Warnings = append(b.Warnings, fmt.Errorf("what the kernel counts of it is not known: %w", err))
+		return
+	}
+	b.PID, b.Name, b.Live, b.Limits, b.Readings = c.PID, c.Name, c.Live, &c.Limits, []meter.Reading{c.Reading}
+}
+
+// againFar looks at it again, when something is done. What is counted says something of the same process under the same limit only.
+func (b *Beside) againFar(ctx context.Context, far *Far) {
+	if len(b.Readings) == 0 {
+		return
+	}
+	first := b.Readings[0]
+	c, err := far.Count(ctx)
+	b.Readings = nil
+	switch {
+	case err != nil:
+		b.Warnings = append(b.Warnings, fmt.Errorf("what the kernel counted of it is not known: %w", err))
+		return
+	case c.PID != b.PID || !sameLimit(c.Limits, *b.Limits):
+		b.Warnings = append(b.Warnings, errors.New("its limit was changed meanwhile, or it was started again: what the kernel counted is not known"))
+		return
+	}
+	b.Readings = []meter.Reading{first, c.Reading}
+	b.Kernel = freeze.Counted(c.Limits.State, c.Reading.Groups.Since(first.Groups))
+}
