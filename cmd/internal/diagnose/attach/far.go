@@ -44,14 +44,18 @@ func (f *Far) get(ctx context.Context, u *url.URL, most int64) (*http.Response, 
 }
 
 // Find finds on which of its ports a far program serves net/http/pprof. Late are those where nothing has answered in time; if no port
-// could be asked at all, an error says why.
+// could be asked at all, the first error says why.
 func (f *Far) Find(ctx context.Context, ports []int) (pprof *url.URL, late []int, err error) {
-	asked, refused := askPorts(ctx, ports, func(ctx context.Context, u *url.URL) (*http.Response, error) { return f.get(ctx, u, mostIndex) })
+	asked, refused, err := askPorts(ctx, ports, func(ctx context.Context, u *url.URL) (*http.Response, error) { return f.get(ctx, u, mostIndex) })
 	if ctx.Err() != nil {
 		return nil, nil, ctx.Err()
 	}
-	if len(refused) == len(ports) {
-		err = errors.Join(refused...)
+	var of *url.Error
+	switch {
+	case refused < len(ports):
+		err = nil
+	case errors.As(err, &of):
+		err = of.Err
 	}
 	return asked.pprof, asked.late, err
 }

@@ -1,6 +1,7 @@
 package attach
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,12 +88,13 @@ func pprofOf(ctx context.Context, pid int) (asked ports, err error) {
 	if asked.all, err = procs.Ports("", pid); err != nil {
 		return asked, err
 	}
-	asked, _ = askPorts(ctx, asked.all, here)
+	asked, _, _ = askPorts(ctx, asked.all, here)
 	return asked, nil
 }
 
-// askPorts asks one port after the other, until one of them answers as pprof does. Refused are the errors of those that can't be asked.
-func askPorts(ctx context.Context, all []int, get getter) (asked ports, refused []error) {
+// askPorts asks one port after the other, until one of them answers as pprof does. Refused is how many
+// can't be asked, and why the first of them can't.
+func askPorts(ctx context.Context, all []int, get getter) (asked ports, refused int, why error) {
 	asked.all = all
 	for _, port := range all {
 		u := &url.URL{Scheme: "http", Host: fmt.Sprintf("localhost:%d", port)}
@@ -100,14 +102,14 @@ func askPorts(ctx context.Context, all []int, get getter) (asked ports, refused 
 		switch {
 		case is:
 			asked.pprof = u
-			return asked, nil
+			return asked, refused, why
 		case errors.Is(err, context.DeadlineExceeded):
 			asked.late = append(asked.late, port)
 		case err != nil:
-			refused = append(refused, fmt.Errorf("port %d: %w", port, err))
+			refused, why = refused+1, cmp.Or(why, err)
 		}
 	}
-	return asked, refused
+	return asked, refused, why
 }
 
 // A getter asks for a page.

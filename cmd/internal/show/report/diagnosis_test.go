@@ -2,6 +2,7 @@ package report
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -280,6 +281,34 @@ func TestWatchCost(t *testing.T) {
 		d := NewWatch(WatchFacts{Limit: c.limit, Seen: o, Evidence: heartbeat.Evidence{Wall: 10 * time.Second}})
 		if warns := len(d.Warnings) > 0; warns != c.warns {
 			t.Errorf("%.3f of a CPU under %v: %q", c.cpu, c.limit.CPUs, d.Warnings)
+		}
+	}
+}
+
+// TestNextInPod: what comes next of a pod is a command that reaches it from where the reader is, and never an address within it.
+func TestNextInPod(t *testing.T) {
+	lines := func(next []Advice) (all []string) {
+		for _, a := range next {
+			all = append(all, a.Lines...)
+		}
+		return all
+	}
+	const url = "http://localhost:6060/debug/pprof/profile?seconds=5"
+	for name, c := range map[string]struct {
+		next []Advice
+		want []string
+	}{
+		"throttled": {(&Trace{Pod: "shop/api", Source: url, Cause: "throttled"}).Next(), []string{"kubectl unthrottle explain api -n shop", "kubectl unthrottle tune KIND/NAME"}},
+		"contended": {(&Trace{Pod: "shop/api", Source: url, Cause: "contended"}).Next(), []string{"kubectl unthrottle watch api -n shop"}},
+		"unsure":    {(&Trace{Pod: "shop/api", Source: url, Cause: "unsure", Saved: "t"}).Next(), []string{"kubectl unthrottle watch api -n shop", "go tool trace t"}},
+		"profile": {(&Profile{Pod: "shop/api", Source: url}).Next(), []string{
+			"kubectl unthrottle profile api -n shop --process localhost:6060 --save base.pb.gz", "go tool pprof -http=: base.pb.gz",
+			"kubectl unthrottle profile api -n shop --process localhost:6060 --base base.pb.gz",
+		}},
+		"kept": {(&Profile{Pod: "shop/api", Source: url, Saved: "p"}).Next()[1:], []string{"kubectl unthrottle profile api -n shop --process localhost:6060 --base p"}},
+	} {
+		if got := lines(c.next); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
 }

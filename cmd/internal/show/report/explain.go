@@ -95,8 +95,9 @@ type Counters struct {
 	Dir   string `json:"dir"`
 	Known bool   `json:"known"`
 	PeriodCount
-	Bursts       int64   `json:"bursts,omitempty"`
-	BurstSeconds float64 `json:"burst_seconds,omitempty"`
+	Bursts       int64    `json:"bursts,omitempty"`
+	BurstSeconds float64  `json:"burst_seconds,omitempty"`
+	CPU          *float64 `json:"cpu_seconds,omitempty"` // of the group; not there: not known
 }
 
 // Interval is what happened between two readings.
@@ -339,7 +340,7 @@ func newThrottling(f Facts) Throttling {
 }
 
 func newCounters(c cgroup.Counters) Counters {
-	return Counters{c.Dir, c.Known, newPeriodCount(c), c.Bursts, c.BurstTime.Seconds()}
+	return Counters{c.Dir, c.Known, newPeriodCount(c), c.Bursts, c.BurstTime.Seconds(), known(c.CPUKnown, c.CPU.Seconds())}
 }
 
 func newGo(p procs.Process) *Go {

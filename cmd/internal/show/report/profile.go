@@ -20,6 +20,7 @@ type Profile struct {
 	Header
 	Command   []string        `json:"command"`
 	Source    string          `json:"source"`          // file or URL; "-": stdin
+	Pod       string          `json:"pod,omitempty"`   // namespace/name of that in which the source is; "": none
 	Saved     string          `json:"saved,omitempty"` // file that the profile was saved to
 	Program   string          `json:"program"`         // "": not known
 	Began     string          `json:"began"`           // RFC 3339; "": not known

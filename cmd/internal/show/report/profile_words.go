@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -23,7 +24,7 @@ func (d *Profile) name() string {
 
 // Subject says what was read.
 func (d *Profile) Subject() string {
-	text := fmt.Sprintf("CPU profile of %s: %s of CPU time", d.name(), quantity.Seconds(d.CPU))
+	text := fmt.Sprintf("CPU profile of %s: %s of CPU time", d.name()+inPod(d.Pod), quantity.Seconds(d.CPU))
 	if d.Seconds != nil {
 		text += " in " + quantity.Seconds(*d.Seconds)
 	}
@@ -103,6 +104,9 @@ const excessFunctions = `runtime\.(stealWork|stopm|startm|wakep|gcDrainMarkWorke
 
 // Next is what to do next.
 func (d *Profile) Next() []Advice {
+	if d.Pod != "" && d.Saved == "" {
+		return d.nextInPod()
+	}
 	file := cmp.Or(d.Saved, d.Source)
 	if file == "-" {
 		file = "FILE"
@@ -115,6 +119,9 @@ func (d *Profile) Next() []Advice {
 		return next
 	}
 	source := "unthrottle profile " + ShellWord(d.Source)
+	if d.Pod != "" {
+		source = d.again()
+	}
 	other := Advice{Text: "Beside the same program at GOMAXPROCS = its limit, or at another time:"}
 	switch {
 	case d.Saved != "":
@@ -125,4 +132,21 @@ func (d *Profile) Next() []Advice {
 		other.Lines = []string{source + " --base BASE"}
 	}
 	return append(next, other)
+}
+
+// again is the command that takes another one from its pod.
+func (d *Profile) again() string {
+	command := ofPod("profile", d.Pod)
+	if u, err := url.Parse(d.Source); err == nil && u.Host != "" {
+		command += " --process " + ShellWord(u.Host)
+	}
+	return command
+}
+
+// nextInPod is what to do next with a profile of a pod that was not kept: the address is one within the pod.
+func (d *Profile) nextInPod() []Advice {
+	return []Advice{{
+		"Keep one, look into it, and compare another with it:",
+		[]string{d.again() + " --save base.pb.gz", "go tool pprof -http=: base.pb.gz", d.again() + " --base base.pb.gz"},
+	}}
 }

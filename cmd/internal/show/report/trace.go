@@ -23,6 +23,7 @@ type Trace struct {
 	Header
 	Command  []string `json:"command"`
 	Source   string   `json:"source"`             // file or URL; "-": stdin
+	Pod      string   `json:"pod,omitempty"`      // namespace/name of that in which the source is; "": none
 	Saved    string   `json:"saved,omitempty"`    // file that the trace was saved to
 	Recorded []string `json:"recorded,omitempty"` // program that was started to take it
 
@@ -62,7 +63,7 @@ type Trace struct {
 	ProcsChanges []TraceSetting `json:"gomaxprocs_changes"`
 	ProcsLeft    int            `json:"gomaxprocs_changes_left,omitempty"`
 	Process      *TraceProcess  `json:"process"` // that runs here; null: not known
-	Limit        *WatchLimit    `json:"limit"`   // of that process
+	Limit        *WatchLimit    `json:"limit"`   // of that process, or of its container as its pod's spec says; null: not known
 	Kernel       *TraceKernel   `json:"kernel"`  // null: it was not asked, or counted nothing
 	Warnings     []string       `json:"warnings"`
 
@@ -245,9 +246,9 @@ func NewTrace(f TraceFacts) (*Trace, error) {
 	}
 	if f.PID != 0 {
 		d.Process = &TraceProcess{f.PID, f.Name, positive(f.Live)}
-		if f.Limits != nil {
-			d.Limit = new(newWatchLimit(*f.Limits, f.Limits.State))
-		}
+	}
+	if f.Limits != nil {
+		d.Limit = new(newWatchLimit(*f.Limits, f.Limits.State))
 	}
 	if err := d.addKernel(f); err != nil {
 		return nil, err

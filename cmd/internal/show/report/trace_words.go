@@ -81,10 +81,19 @@ func (d *Trace) Subject() string {
 	if len(d.Recorded) > 0 {
 		name = ShellWords(d.Recorded)
 	}
+	name += inPod(d.Pod)
 	if d.Process != nil && d.Process.Name != "" {
 		name += fmt.Sprintf(" (%s, pid %d)", d.Process.Name, d.Process.PID)
 	}
 	return fmt.Sprintf("execution trace of %s, %s", name, quantity.Lasting(d.Wall))
+}
+
+// inPod says in which pod a source is; "": in none.
+func inPod(pod string) string {
+	if pod == "" {
+		return ""
+	}
+	return " in pod " + pod
 }
 
 // Sure says how sure the answer is, and why not more.
@@ -131,6 +140,9 @@ type Advice struct {
 
 // Next is what to do next.
 func (d *Trace) Next() (next []Advice) {
+	if d.Pod != "" {
+		return d.nextInPod()
+	}
 	pid := "PID"
 	if d.Process != nil && len(d.Recorded) == 0 {
 		pid = fmt.Sprint(d.Process.PID)
@@ -157,10 +169,37 @@ func (d *Trace) Next() (next []Advice) {
 			next = append(next, Advice{"A trace with CPU samples says more:", []string{"unthrottle trace HOST:PORT"}})
 		}
 	}
+	return append(next, d.events()...)
+}
+
+// nextInPod is what to do next where the program runs in a pod.
+func (d *Trace) nextInPod() (next []Advice) {
+	switch freeze.Cause(d.Cause) {
+	case freeze.Throttled:
+		next = []Advice{
+			{"Its limit and its GOMAXPROCS, and whether they fit:", []string{ofPod("explain", d.Pod)}},
+			{"Which GOMAXPROCS serves it best under that limit, measured:", []string{"kubectl unthrottle tune KIND/NAME"}},
+		}
+	case freeze.Contended:
+		next = []Advice{{"A limit is not the cause. What the kernel counts, to make sure:", []string{ofPod("watch", d.Pod)}}}
+	case freeze.Unsure:
+		next = []Advice{{"What the kernel counts of its limit:", []string{ofPod("watch", d.Pod)}}}
+	}
+	return append(next, d.events()...)
+}
+
+// events is where all of them can be seen, if the trace was kept.
+func (d *Trace) events() (next []Advice) {
 	if file := d.file(); file != "" {
 		next = append(next, Advice{"All events of it:", []string{"go tool trace " + ShellWord(file)}})
 	}
 	return next
+}
+
+// ofPod is the command of a verb about a pod.
+func ofPod(verb, pod string) string {
+	namespace, name, _ := strings.Cut(pod, "/")
+	return "kubectl unthrottle " + verb + " " + ShellWord(name) + " -n " + ShellWord(namespace)
 }
 
 // limitFlag is the limit as a flag has it, as far as it is known.

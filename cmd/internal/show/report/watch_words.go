@@ -133,7 +133,10 @@ func (d *Watch) Subject() string {
 func (l WatchLimit) Text(from string) string {
 	switch {
 	case l.CPUs != nil:
-		text := fmt.Sprintf("%s, %s of each %s", quantity.CPUs(*l.CPUs), quantity.Seconds(l.Quota), quantity.Seconds(l.Period))
+		text := quantity.CPUs(*l.CPUs)
+		if l.Period > 0 {
+			text += fmt.Sprintf(", %s of each %s", quantity.Seconds(l.Quota), quantity.Seconds(l.Period))
+		}
 		if l.From != from {
 			text += ", set by " + l.From
 		}

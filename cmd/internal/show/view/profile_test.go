@@ -58,7 +58,7 @@ func profiles() map[string]*report.Profile {
 // hostileProfile has texts from outside in every place that has any.
 func hostileProfile() *report.Profile {
 	d := profiles()["live"]
-	d.Command, d.Source, d.Saved, d.Program, d.MadeBy = []string{hostile}, hostile, hostile, hostile, hostile
+	d.Command, d.Source, d.Pod, d.Saved, d.Program, d.MadeBy = []string{hostile}, hostile, hostile, hostile, hostile, hostile
 	d.Limit.From, d.Process.Name, d.Base.Source, d.Base.Program = hostile, hostile, hostile, hostile
 	d.Why, d.Warnings = []string{hostile}, []string{hostile}
 	for i := range d.Classes {

@@ -150,7 +150,7 @@ func traces(t *testing.T) map[string]*report.Trace {
 func hostileTrace(t *testing.T) *report.Trace {
 	d := traces(t)["throttled"]
 	bad := "a\x1b[31m<script>alert(1)</script>\u202e\n</script>*x*"
-	d.Source, d.Saved, d.Recorded, d.Began, d.MadeBy, d.Format = bad, bad, []string{bad}, bad, bad, bad
+	d.Source, d.Pod, d.Saved, d.Recorded, d.Began, d.MadeBy, d.Format = bad, bad, bad, []string{bad}, bad, bad, bad
 	d.Why, d.Doubt, d.Confidence, d.Warnings, d.Command = bad, bad, "low", []string{bad}, []string{bad}
 	d.Process.Name, d.Limit.From, d.Limit.Reason, d.ImpliedBy, d.Handlers.What = bad, bad, bad, bad, bad
 	d.Longest[0].Running[0].Function, d.Longest[0].Running[1].Label, d.Longest[0].Waiting[0].Started = bad, bad, bad

@@ -8,8 +8,10 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
 	"net/url"
 	"os"
 	"os/exec"
@@ -76,6 +78,27 @@ func inPodOf(t *testing.T, s *httptest.Server, way inpod.Way) *inpod.Pod {
 		t.Fatal(err)
 	}
 	return &inpod.Pod{Config: p.Config, REST: client, Namespace: "shop", Name: "api", Way: way, Agents: "unthrottle", Image: "x", Start: time.Second, Say: func(string) {}}
+}
+
+// butForThePod answers as another server does, but of the pod as an API server would.
+func butForThePod(t *testing.T, s *httptest.Server) *httptest.Server {
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := httputil.NewSingleHostReverseProxy(u)
+	other.Transport = s.Client().Transport
+	other.ErrorLog = log.New(io.Discard, "", 0)
+	front := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/pods/api") {
+			io.WriteString(w, `{"metadata":{"name":"api"},"spec":{"containers":[{"name":"api","image":"api"}]},"status":{"phase":"Running","containerStatuses":[{"name":"api","state":{"running":{}}}]}}`)
+			return
+		}
+		other.ServeHTTP(w, r)
+	}))
+	front.Config.ErrorLog = other.ErrorLog
+	t.Cleanup(front.CloseClientConnections)
+	return front
 }
 
 func access(t *testing.T, s *httptest.Server) *cluster.Access {
@@ -151,7 +174,17 @@ var askers = []asker{
 		return err
 	}},
 	{"explain of a pod", true, func(ctx context.Context, t *testing.T, s *httptest.Server) error {
-		_, err := inPodOf(t, s, inpod.Auto).Run(ctx, "explain")
+		_, err := inPodOf(t, s, inpod.Auto).Run(ctx, "explain", time.Second)
+		return err
+	}},
+	{"a port of a pod", true, func(ctx context.Context, t *testing.T, s *httptest.Server) error {
+		p := inPodOf(t, butForThePod(t, s), inpod.Forward)
+		p.Process, p.Agents = "localhost:6060", ""
+		_, err := p.Run(ctx, "trace", time.Second)
+		return err
+	}},
+	{"a command in a container", true, func(ctx context.Context, t *testing.T, s *httptest.Server) error {
+		_, err := inPodOf(t, butForThePod(t, s), inpod.Exec).Run(ctx, "explain", time.Second)
 		return err
 	}},
 	{"tune's objects", true, func(ctx context.Context, t *testing.T, s *httptest.Server) error {

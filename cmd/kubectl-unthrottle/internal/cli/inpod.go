@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
+	"io"
 	"strings"
 	"time"
 
@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
+	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/attach"
+	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/cpuprofile"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/plain"
@@ -45,15 +47,16 @@ Example:
   kubectl unthrottle %s
 `
 
-const inPodPprof = `It has to run in the pod, and does nothing to one unless --way says which way. The program has to serve net/http/pprof. If that
-is not found, say where it is: --process localhost:6060.`
+const inPodPprof = `It comes through a forwarded port, as with kubectl port-forward, which does nothing to the pod. The program has to serve net/http/pprof,
+on a port that its container declares or on 6060; else say where: --process localhost:6061. An agent tells the limit and what the kernel
+counts meanwhile.`
 
 // A podVerb is a verb about one pod.
 type podVerb[D verb.Checked] struct {
 	name, about, more, example string
 	fails                      string // what exit code 1 says
 	sheet                      func(D) *sheet.Sheet
-	flags                      func(*pflag.FlagSet) func() ([]string, error)
+	length                     func(*pflag.FlagSet) func() (time.Duration, error)        // adds --for
 	found                      func(D) (findings []finding.Finding, least, most float64) // for how much of the time it stood still
 	stopped                    func(D) bool                                              // by Ctrl-C; nil: then there is no document
 	blind                      func(D) error                                             // why nothing could be found; nil: it is always seen
@@ -67,7 +70,7 @@ func newExplainPod(stdio verb.IO) *cobra.Command {
 status say, and that nothing was measured.`,
 		fails:   "failed, or --fail-on and nothing was measured",
 		example: "explain mypod -c api",
-		sheet:   view.Explain, flags: looksFor(time.Second, "D\thow long to observe the program (1s)"),
+		sheet:   view.Explain, length: looksFor(time.Second, "D\thow long to observe the program (1s)"),
 		found: func(d *report.Explain) ([]finding.Finding, float64, float64) { return d.Findings, 0, 0 },
 		blind: (*report.Explain).Blind,
 	})
@@ -80,7 +83,7 @@ func newWatchPod(stdio verb.IO) *cobra.Command {
 inside the container's cgroup, by --way exec, or from an ephemeral container with --privileged.`,
 		fails:   "failed, or nothing was measured",
 		example: "watch mypod --for 30s --fail-share 5%",
-		sheet:   view.Watch, flags: looksFor(10*time.Second, "D\thow long (10s)"), frozen: "frozen",
+		sheet:   view.Watch, length: looksFor(10*time.Second, "D\thow long (10s)"), frozen: "frozen",
 		found: func(d *report.Watch) ([]finding.Finding, float64, float64) {
 			least, most := d.Frozen()
 			return d.Findings, least, most
@@ -95,8 +98,8 @@ func newTracePod(stdio verb.IO) *cobra.Command {
 		name: "trace", about: "When a container's program stood still although it had work to do, and whether a CPU quota was the cause.",
 		more:    inPodPprof,
 		fails:   "failed, or nothing was measured",
-		example: "trace mypod --way ephemeral --process localhost:6060 -o trace.html",
-		sheet:   view.Trace, flags: takes(5), frozen: "throttled",
+		example: "trace mypod --process localhost:6060 -o trace.html",
+		sheet:   view.Trace, length: takes(5), frozen: "throttled",
 		found: func(d *report.Trace) ([]finding.Finding, float64, float64) {
 			return d.Findings, d.Throttled, d.Throttled
 		},
@@ -108,32 +111,32 @@ func newProfilePod(stdio verb.IO) *cobra.Command {
 		name: "profile", about: "Which part of a container's CPU time grows with GOMAXPROCS, and how the CPU time compares with the limit.",
 		more:    inPodPprof,
 		fails:   "failed, or nothing was measured",
-		example: "profile mypod --way exec -o profile.html",
-		sheet:   view.Profile, flags: takes(10),
+		example: "profile mypod -o profile.html",
+		sheet:   view.Profile, length: takes(10),
 		found: func(d *report.Profile) ([]finding.Finding, float64, float64) { return d.Findings, 0, 0 },
 	})
 }
 
 // looksFor adds --for.
-func looksFor(usual time.Duration, usage string) func(*pflag.FlagSet) func() ([]string, error) {
-	return func(flags *pflag.FlagSet) func() ([]string, error) {
+func looksFor(usual time.Duration, usage string) func(*pflag.FlagSet) func() (time.Duration, error) {
+	return func(flags *pflag.FlagSet) func() (time.Duration, error) {
 		lasting := usual
 		verb.Duration(flags, &lasting, "for", time.Millisecond, usage)
-		return func() ([]string, error) {
+		return func() (time.Duration, error) {
 			if lasting > time.Hour {
-				return nil, hint.Usage("write --for=10s", "--for=%v is longer than an hour", lasting)
+				return 0, hint.Usage("write --for=10s", "--for=%v is longer than an hour", lasting)
 			}
-			return []string{"--for=" + lasting.String()}, nil
+			return lasting, nil
 		}
 	}
 }
 
 // takes adds --for in whole seconds.
-func takes(usual int) func(*pflag.FlagSet) func() ([]string, error) {
-	return func(flags *pflag.FlagSet) func() ([]string, error) {
+func takes(usual int) func(*pflag.FlagSet) func() (time.Duration, error) {
+	return func(flags *pflag.FlagSet) func() (time.Duration, error) {
 		seconds := usual
 		verb.Seconds(flags, &seconds, fmt.Sprintf("D\thow long, in whole seconds (%ds)", usual))
-		return func() ([]string, error) { return []string{fmt.Sprintf("--for=%ds", seconds)}, nil }
+		return func() (time.Duration, error) { return time.Duration(seconds) * time.Second, nil }
 	}
 }
 
@@ -141,6 +144,7 @@ func takes(usual int) func(*pflag.FlagSet) func() ([]string, error) {
 type inPod struct {
 	live
 	container, process, way, image string
+	save, base                     string // of a trace or a profile
 	agents                         string
 	privileged                     bool
 }
@@ -149,20 +153,30 @@ func (o *inPod) flags(flags *pflag.FlagSet, verbName string) {
 	o.way = string(inpod.Auto)
 	flags.StringVarP(&o.container, "container", "c", "", "NAME\tthe container (the pod's default one, or the first)")
 	flags.StringVar(&o.process, "process", "", "P\tthe program's pid or name in the container, or where it listens (the first process)")
-	ways := []string{string(inpod.Auto), string(inpod.Exec), string(inpod.Ephemeral)}
-	about := "W\thow to reach the program: exec or ephemeral; auto does nothing to the pod (auto)"
+	untouched, usual := inpod.Forward, "auto: a forwarded port"
 	if asksAgent(verbName) {
-		ways = slices.Insert(ways, 1, string(inpod.Agent))
-		about = "W\thow to reach the program: " + quantity.Either(ways) + " (auto: the agent, or else what the pod's spec says)"
+		untouched, usual = inpod.Agent, "auto: the agent, or else what the pod's spec says"
 	}
+	ways := []string{string(inpod.Auto), string(untouched), string(inpod.Exec), string(inpod.Ephemeral)}
+	about := "W\thow to reach the program: " + quantity.Either(ways) + " (" + usual + ")"
 	flags.Var(verb.OneOf(&o.way, ways...), "way", about)
 	flags.StringVar(&o.agents, "agents", agentsAuto, agentsUsage)
+	if !asksAgent(verbName) {
+		flags.StringVar(&o.save, "save", "", "F\tkeep the "+verbName+" as file F")
+	}
+	if verbName == "profile" {
+		flags.StringVar(&o.base, "base", "", "FILE\tthe profile to compare it with, per unit of work")
+	}
 	flags.StringVar(&o.image, "image", "", "I\tthe image of the ephemeral container "+imageUsage)
 	flags.BoolVar(&o.privileged, "privileged", false, "make the ephemeral container privileged")
 }
 
 // check refuses what does not go together, before a pod is touched.
 func (o *inPod) check(l *verb.Flags, verbName string) error {
+	inside := o.way == string(inpod.Exec) || o.way == string(inpod.Ephemeral)
+	if given := l.FirstGiven("save", "base"); given != "" && inside {
+		return hint.Usage("leave --way out", "--%s is for what comes through a forwarded port", given)
+	}
 	switch given := l.FirstGiven("image", "privileged"); {
 	case o.agents == agentsNone && o.way == string(inpod.Agent):
 		return hint.Usage("--agents "+install.Namespace, "--way agent and --agents none exclude each other")
@@ -189,9 +203,9 @@ func waysOn(verbName string) []string {
 		"--way ephemeral" + privileged + " adds a container to the pod, which ends with the command and stays in the pod's spec until the pod is deleted",
 	}
 	if asksAgent(verbName) {
-		ways = append([]string{"kubectl unthrottle install puts an agent on each node, which sees programs without touching their pods"}, ways...)
+		return append([]string{"kubectl unthrottle install puts an agent on each node, which sees programs without touching their pods"}, ways...)
 	}
-	return ways
+	return append([]string{"--process localhost:PORT says where the program serves net/http/pprof, if it does"}, ways...)
 }
 
 func newPodVerb[D verb.Checked](stdio verb.IO, v podVerb[D]) *cobra.Command {
@@ -199,7 +213,7 @@ func newPodVerb[D verb.Checked](stdio verb.IO, v podVerb[D]) *cobra.Command {
 		results, fail, where := verb.NewResults(stdio, verb.SheetFormats(v.sheet)), verb.Threshold{}, inPod{}
 		likeKubectl(results, v.sheet, nil)
 		flags := l.Section("Flags:")
-		own := v.flags(flags)
+		own := v.length(flags)
 		where.flags(flags, v.name)
 		fail.FailOn(flags)
 		if v.frozen != "" {
@@ -213,7 +227,7 @@ func newPodVerb[D verb.Checked](stdio verb.IO, v podVerb[D]) *cobra.Command {
 			if len(args) != 1 {
 				return hint.Usage("kubectl unthrottle "+v.name+" mypod", "%s takes one pod, got %s", v.name, quantity.Plural(len(args), "argument"))
 			}
-			pass, err := own()
+			length, err := own()
 			if err != nil {
 				return err
 			}
@@ -226,7 +240,7 @@ func newPodVerb[D verb.Checked](stdio verb.IO, v podVerb[D]) *cobra.Command {
 			if err := results.Open(); err != nil {
 				return err
 			}
-			doc, err := lookInPod[D](ctx, stdio, where, args[0], v.name, pass)
+			doc, err := lookInPod[D](ctx, stdio, where, args[0], v.name, length)
 			if err := results.Finish(doc, err); err != nil {
 				return err
 			}
@@ -249,7 +263,7 @@ func newPodVerb[D verb.Checked](stdio verb.IO, v podVerb[D]) *cobra.Command {
 }
 
 // lookInPod runs the verb there and reads its document.
-func lookInPod[D any](ctx context.Context, stdio verb.IO, where inPod, what, verbName string, pass []string) (doc D, err error) {
+func lookInPod[D any](ctx context.Context, stdio verb.IO, where inPod, what, verbName string, length time.Duration) (doc D, err error) {
 	place, err := cluster.Locate(where.Options)
 	if err != nil {
 		return doc, err
@@ -274,10 +288,16 @@ func lookInPod[D any](ctx context.Context, stdio verb.IO, where inPod, what, ver
 		Agents: agentsOf(where.agents),
 		Say:    func(text string) { fmt.Fprintln(stdio.Err, "unthrottle: "+plain.Line(text)) },
 	}
+	if where.base != "" {
+		if p.Base, err = readBase(ctx, where.base, stdio.In); err != nil {
+			return doc, err
+		}
+		p.BaseSource = where.base
+	}
 	if err := p.Find(ctx, what); err != nil {
 		return doc, err
 	}
-	done, err := p.Run(ctx, verbName, pass...)
+	done, err := kept(where.save, &p, func() (*inpod.Done, error) { return p.Run(ctx, verbName, length) })
 	if err != nil {
 		return doc, err
 	}
@@ -309,7 +329,47 @@ func lookInPod[D any](ctx context.Context, stdio verb.IO, where inPod, what, ver
 	if !ok {
 		return doc, errors.New("the answer is another verb's document")
 	}
+	switch d := any(doc).(type) {
+	case *report.Trace:
+		d.Pod = p.Namespace + "/" + p.Name
+	case *report.Profile:
+		d.Pod = p.Namespace + "/" + p.Name
+	}
 	return doc, nil
+}
+
+// readBase reads the profile that another one is compared with.
+func readBase(ctx context.Context, name string, stdin io.Reader) (*cpuprofile.Profile, error) {
+	data, err := attach.ReadFile(ctx, name, stdin)
+	if err != nil {
+		return nil, hint.With(fmt.Errorf("reading the base: %w", err), "--base takes a file that --save has written")
+	}
+	base, err := attach.ReadProfile(name, data)
+	if err != nil {
+		return nil, fmt.Errorf("reading the base: %w", err)
+	}
+	return base, nil
+}
+
+// kept keeps what is taken in a file, which is there when all of it is.
+func kept(file string, p *inpod.Pod, run func() (*inpod.Done, error)) (*inpod.Done, error) {
+	if file == "" {
+		return run()
+	}
+	saved, err := verb.NewOutput(file, io.Discard)
+	if err != nil {
+		return nil, err
+	}
+	p.Save, p.SavedAs = saved.W, file
+	done, err := run()
+	nothing := err
+	if err == nil {
+		nothing = done.Unmeasured
+	}
+	if saveErr := saved.Finish(nothing); err == nil && nothing == nil {
+		err = saveErr
+	}
+	return done, err
 }
 
 // unmeasured tells of a program at which nobody has looked. For explain, what its pod says is an answer; for the other verbs it is none.

@@ -106,8 +106,10 @@ spec:
 		{1, "explain rootless --way=exec"},
 		{1, "watch deployment/api"},
 		{2, "watch deployment/api --way=ephemeral " + image},
-		{1, "trace deployment/api --process=localhost:6060"},
-		{1, "profile deployment/api"},
+		{0, "trace deployment/api --process=localhost:6060 --for=2s"},
+		{1, "trace deployment/api --process=localhost:1"},
+		{1, "trace deployment/api --way=forward --process=busy"},
+		{0, "profile deployment/api --for=2s"},
 		{3, "lint --cluster -A"},
 		{0, "audit -A"},
 		{0, "tune deployment/api --dry-run --port=6060"},
@@ -121,6 +123,12 @@ spec:
 	out, stderr := run(0, "explain", "deployment/api")
 	contains(out, "above the limit: GOMAXPROCS is 16 under a limit of 0.5 CPUs", "Nothing was measured", "CPUs of its node", "no agent of namespace unthrottle is ready on node")
 	contains(stderr, "of deployment/api, its only pod", "--way exec runs unthrottle in the container", "stays in the pod's spec until the pod is deleted")
+
+	out, stderr = run(0, "profile", "deployment/api", "--for=2s")
+	contains(out, "CPU profile of program in pod default/api-", "set by resources.limits of the container")
+	contains(stderr, "looking for net/http/pprof on port 6060 of pod api-")
+	_, stderr = run(1, "trace", "deployment/api", "--process=localhost:1")
+	contains(stderr, "nothing listens on port 1 of the pod")
 
 	out, stderr = run(0, "explain", "holds", "--way=exec", "--json")
 	var explained report.Explain
@@ -197,6 +205,12 @@ spec:
 	})
 	_, stderr = run(0, "explain", "rootless")
 	contains(stderr, "asking agent unthrottle-agent-")
+	out, _ = run(0, "trace", "rootless", "--for=3s", "--json")
+	var traced report.Trace
+	if err := json.Unmarshal([]byte(out), &traced); err != nil || traced.Kernel == nil || traced.Kernel.Periods == 0 || traced.Process == nil || traced.Process.Name != "program" ||
+		traced.Limit == nil || traced.Limit.CPUs == nil || *traced.Limit.CPUs != 0.5 {
+		t.Errorf("a trace beside an agent: %v\n%+v, %+v, %+v", err, traced.Kernel, traced.Process, traced.Limit)
+	}
 	clustertest.WaitFor(t, 8*time.Minute, func() error { // on a busy machine a scan may not get to a program that is throttled
 		out, _ = run(3, "audit", "--json", "--fail-on=warning")
 		var audited result.Audit

@@ -344,7 +344,7 @@ func Retell(d *report.Explain, told *Told, p *result.AgentProcess) error {
 	}
 	for _, c := range []*report.Counters{&d.Throttling.Own, &d.Throttling.Owner} {
 		c.Dir = place(c.Dir)
-		if c.Periods < 0 || c.ThrottledPeriods < 0 || c.ThrottledPeriods > c.Periods {
+		if c.CPU != nil && !(*c.CPU >= 0) || c.Periods < 0 || c.ThrottledPeriods < 0 || c.ThrottledPeriods > c.Periods {
 			return fmt.Errorf("%w: what it says of a program can't be", errDocument)
 		}
 	}

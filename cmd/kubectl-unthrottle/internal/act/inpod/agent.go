@@ -27,9 +27,17 @@ const (
 	within      = 20 * time.Second
 )
 
-// agent asks the agent of the pod's node, which sees the container's programs from outside. errNotThere: there is none, or it does
+// A known is a container's program that an agent knows.
+type known struct {
+	ask     *cluster.Access
+	agent   agents.Agent
+	told    *agents.Told
+	process *result.AgentProcess
+}
+
+// known finds the agent of the pod's node, which sees the container's programs from outside. errNotThere: there is none, or it does
 // not know the container.
-func (p *Pod) agent(ctx context.Context, at *pod, container, verb string, flags []string) (*Done, error) {
+func (p *Pod) known(ctx context.Context, at *pod, container string) (*known, error) {
 	id, node := at.id(container), at.Spec.NodeName
 	if id == "" || node == "" {
 		return nil, fmt.Errorf("%w: its container has not run yet", errNotThere)
@@ -55,16 +63,24 @@ func (p *Pod) agent(ctx context.Context, at *pod, container, verb string, flags 
 	case process == nil:
 		return nil, fmt.Errorf("%w: its agent saw no Go program in it yet", errNotThere)
 	}
-	explain := func(ctx context.Context) (*report.Explain, error) { return explained(ctx, ask, a, told, process) }
+	return &known{ask, a, told, process}, nil
+}
+
+// agent is what the agent of the pod's node knows. errNotThere: it can't be had from one.
+func (p *Pod) agent(ctx context.Context, at *pod, container, verb string, length time.Duration) (*Done, error) {
+	k, err := p.known(ctx, at, container)
+	if err != nil {
+		return nil, err
+	}
 	if verb == "watch" {
-		w := &watching{explain: explain, say: p.Say, length: lasting(flags), every: time.Second, silence: within}
-		done, err := w.watch(ctx, agents.Muted(process))
+		w := &watching{explain: k.explain, say: p.Say, length: length, every: time.Second, silence: within}
+		done, err := w.watch(ctx, agents.Muted(k.process))
 		if err != nil {
 			return nil, notThere(err, "its agent does not tell what the kernel counts")
 		}
 		return done, nil
 	}
-	doc, err := explain(ctx)
+	doc, err := k.explain(ctx)
 	if err != nil {
 		return nil, notThere(err, "its agent does not explain it")
 	}
@@ -72,19 +88,9 @@ func (p *Pod) agent(ctx context.Context, at *pod, container, verb string, flags 
 	return &Done{Document: document}, err
 }
 
-// lasting is the length that the verb's own flag gives.
-func lasting(flags []string) (length time.Duration) {
-	for _, f := range flags {
-		if text, ok := strings.CutPrefix(f, "--for="); ok {
-			length, _ = time.ParseDuration(text)
-		}
-	}
-	return length
-}
-
-// explained is what an agent says of a process, in our words.
-func explained(ctx context.Context, ask *cluster.Access, a agents.Agent, told *agents.Told, process *result.AgentProcess) (*report.Explain, error) {
-	body, err := ask.Get(ctx, a.Path("explain"), url.Values{"pid": {strconv.Itoa(process.PID)}}, within)
+// explain is what the agent says of the process, in our words.
+func (k *known) explain(ctx context.Context) (*report.Explain, error) {
+	body, err := k.ask.Get(ctx, k.agent.Path("explain"), url.Values{"pid": {strconv.Itoa(k.process.PID)}}, within)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +107,7 @@ func explained(ctx context.Context, ask *cluster.Access, a agents.Agent, told *a
 	if !ok {
 		return nil, errors.New("the answer is another verb's document")
 	}
-	return doc, agents.Retell(doc, told, process)
+	return doc, agents.Retell(doc, k.told, k.process)
 }
 
 // notThere is why something can't be had from an agent; the other ways may do.

@@ -1,6 +1,6 @@
 // Package inpod answers: what does unthrottle say of a container's program? In go a pod, a container and the arguments of a verb;
-// out comes a document. The agent of its node may know. If not, it is what the pod's spec and status say, and nothing is done to
-// the pod. Only who asks for it has the verb run in the container itself, if the command is there, or in an ephemeral container in the
+// out comes a document. The agent of its node may know, and a trace or a profile is taken through a forwarded port. If neither can be,
+// it is what the pod's spec and status say. Nothing is done to the pod. Only who asks for it has the verb run in the container itself, if the command is there, or in an ephemeral container in the
 // process namespace of the other one, which nobody can take out of the pod again.
 package inpod
 
@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -25,8 +26,10 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/remotecommand"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/cpuprofile"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/web"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
 )
 
@@ -34,8 +37,9 @@ import (
 type Way string
 
 const (
-	Auto      Way = "auto"      // the agent, or else the pod's spec
+	Auto      Way = "auto"      // the agent or a forwarded port, or else the pod's spec
 	Agent     Way = "agent"     // that of its node explains it, or tells what the kernel counts
+	Forward   Way = "forward"   // a trace or a profile comes through a port of the pod
 	Exec      Way = "exec"      // it is in the container
 	Ephemeral Way = "ephemeral" // a container beside it
 )
@@ -47,7 +51,13 @@ type Pod struct {
 	Namespace string
 	Name      string // of Find
 	Container string // "": its default one
-	Process   string // a pid or a name in the container; "": its first process
+	Process   string // a pid or a name in the container, or where it listens; "": its first process
+
+	// Of a trace or a profile through a forwarded port.
+	Save       io.Writer           // keeps it; nil: nobody does
+	SavedAs    string              // in the document
+	Base       *cpuprofile.Profile // that a profile is compared with; nil: none
+	BaseSource string
 
 	Way        Way
 	Agents     string        // namespace in which they are installed; "": none is asked
@@ -160,8 +170,8 @@ func among(pods []pod, more bool) string {
 	return "one of " + all + ", " + of + " of them ready"
 }
 
-// Run runs a verb of unthrottle with a process as its argument. The flags must make it end by itself.
-func (p *Pod) Run(ctx context.Context, verb string, flags ...string) (*Done, error) {
+// Run is what a verb of unthrottle says of the program, which it looks at for so long.
+func (p *Pod) Run(ctx context.Context, verb string, length time.Duration) (*Done, error) {
 	pod, err := p.get(ctx)
 	if err != nil {
 		return nil, err
@@ -171,10 +181,13 @@ func (p *Pod) Run(ctx context.Context, verb string, flags ...string) (*Done, err
 		return nil, err
 	}
 	running := pod.running(c.Name)
-	if p.Way == Auto || p.Way == Agent {
-		done, err := p.untouched(ctx, pod, c.Name, verb, running, flags)
+	if p.Way == Auto || p.Way == Agent || p.Way == Forward {
+		done, err := p.untouched(ctx, pod, c, verb, running, length)
 		if p.Way == Auto && errors.Is(err, errNotThere) {
 			return p.written(ctx, pod, c.Name, errors.New(strings.TrimPrefix(err.Error(), errNotThere.Error()+": ")))
+		}
+		if p.Way == Forward {
+			return done, hintAt(err, "--process localhost:PORT says where the program serves net/http/pprof", "kubectl unthrottle explain needs no help from the program")
 		}
 		return done, hintAt(err, "without --way agent, the pod's spec and status answer")
 	}
@@ -191,7 +204,7 @@ func (p *Pod) Run(ctx context.Context, verb string, flags ...string) (*Done, err
 		}
 		process = strconv.Itoa(pod.first())
 	}
-	args := slices.Concat([]string{verb, "--json"}, flags, []string{process})
+	args := []string{verb, "--json", "--for=" + length.String(), process}
 	if p.Way == Ephemeral {
 		return p.beside(ctx, pod, c, args)
 	}
@@ -203,18 +216,18 @@ func (p *Pod) Run(ctx context.Context, verb string, flags ...string) (*Done, err
 }
 
 // untouched asks who knows the program without anything being done to its pod. errNotThere: nobody does.
-func (p *Pod) untouched(ctx context.Context, pod *pod, container, verb string, running error, flags []string) (*Done, error) {
+func (p *Pod) untouched(ctx context.Context, pod *pod, c *container, verb string, running error, length time.Duration) (*Done, error) {
 	switch {
 	case running != nil:
 		return nil, fmt.Errorf("%w: %w", errNotThere, running)
-	case verb != "explain" && verb != "watch":
-		return nil, fmt.Errorf("%w: agents answer explain and watch only", errNotThere)
+	case verb == "trace" || verb == "profile":
+		return p.take(ctx, pod, c, verb, length)
 	case p.Process != "":
 		return nil, fmt.Errorf("%w: agents are asked for a container, and --process names a program in it", errNotThere)
 	case p.Agents == "":
 		return nil, fmt.Errorf("%w: no agent was asked", errNotThere)
 	}
-	done, err := p.agent(ctx, pod, container, verb, flags)
+	done, err := p.agent(ctx, pod, c.Name, verb, length)
 	if err != nil && ctx.Err() != nil {
 		err = ctx.Err()
 	}
@@ -222,9 +235,9 @@ func (p *Pod) untouched(ctx context.Context, pod *pod, container, verb string, r
 }
 
 // hintAt adds a hint to an error of what is not there.
-func hintAt(err error, text string) error {
+func hintAt(err error, texts ...string) error {
 	if errors.Is(err, errNotThere) {
-		return hint.With(err, text)
+		return hint.With(err, texts...)
 	}
 	return err
 }
@@ -270,7 +283,9 @@ func (p *Pod) exec(ctx context.Context, name string, args []string) (*Done, erro
 		return nil, err
 	}
 	stdout, stderr := text{left: mostWritten}, text{left: mostSaid}
-	err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: &stdout, Stderr: &stderr})
+	err = until(ctx, func() error {
+		return executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: &stdout, Stderr: &stderr})
+	})
 	var exit interface{ ExitStatus() int }
 	switch {
 	case ctx.Err() != nil:
@@ -286,7 +301,7 @@ func (p *Pod) exec(ctx context.Context, name string, args []string) (*Done, erro
 	case errors.As(err, &exit):
 		return nil, errNotThere
 	}
-	return nil, hint.With(fmt.Errorf("running unthrottle in container %s: %w", name, err), "--way ephemeral runs it beside it")
+	return nil, hint.With(fmt.Errorf("running unthrottle in container %s: %s", name, web.Said(err.Error())), "--way ephemeral runs it beside it")
 }
 
 // What a container writes is its own, whatever runs there.

@@ -30,11 +30,15 @@ type server struct {
 	said []string
 	adds []map[string]any
 
-	agent http.HandlerFunc
-	list  string // of pods of deployment/api; "": mypod alone
+	agent, forward http.HandlerFunc
+	list           string // of pods of deployment/api; "": mypod alone
 }
 
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.forward != nil && strings.HasSuffix(r.URL.Path, "/pods/mypod/portforward") {
+		s.forward(w, r)
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
@@ -170,7 +174,7 @@ func TestBeside(t *testing.T) {
 	if err := p.Find(t.Context(), "deployment/api"); err != nil {
 		t.Fatal(err)
 	}
-	done, err := p.Run(t.Context(), "explain", "--for=1s")
+	done, err := p.Run(t.Context(), "explain", time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +218,7 @@ func TestUser(t *testing.T) {
 		s := &server{pod: c.pod, add: c.add, log: "{}", then: []any{ended(0)}}
 		p := serve(t, s)
 		p.Privileged = c.privileged
-		if _, err := p.Run(t.Context(), "explain"); err != nil {
+		if _, err := p.Run(t.Context(), "explain", time.Second); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		var got []string
@@ -250,7 +254,7 @@ func TestAgent(t *testing.T) {
 	s := &server{pod: known, agent: agent(three)}
 	p := serve(t, s)
 	p.Way, p.Agents = Auto, "u"
-	done, err := p.Run(t.Context(), "explain")
+	done, err := p.Run(t.Context(), "explain", time.Second)
 	if err != nil || len(s.adds) > 0 || len(s.said) != 2 || !strings.HasPrefix(s.said[0], "pod friend in u has an agent's label and was not asked") || s.said[1] != "asking agent a on node n1" {
 		t.Fatalf("%+v, %v, %q", done, err, s.said)
 	}
@@ -264,7 +268,7 @@ func TestAgent(t *testing.T) {
 	} {
 		p := serve(t, &server{pod: known, agent: agent(answer)})
 		p.Way, p.Agents = Agent, "u"
-		if _, err := p.Run(t.Context(), "explain"); err == nil || !strings.Contains(err.Error(), "it can't be had there: its agent") {
+		if _, err := p.Run(t.Context(), "explain", time.Second); err == nil || !strings.Contains(err.Error(), "it can't be had there: its agent") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -280,17 +284,17 @@ func TestUntouched(t *testing.T) {
 		{"no agent is asked", "explain", func(p *Pod) { p.Agents = "" }, "no agent was asked"},
 		{"no agent", "explain", func(p *Pod) { p.Agents = "u" }, "its container has not run yet"},
 		{"a process", "explain", func(p *Pod) { p.Agents, p.Process = "u", "api" }, "agents are asked for a container, and --process names a program in it"},
-		{"another verb", "trace", func(p *Pod) { p.Agents = "u" }, "agents answer explain and watch only"},
+		{"a verb that needs a port", "trace", func(p *Pod) { p.Agents = "u" }, "no port could be asked: forwarding a port of pod mypod: unable to upgrade connection: /api/v1/namespaces/shop/pods/mypod/portforward not found"},
 	} {
 		s := &server{pod: running()}
 		p := serve(t, s)
 		p.Way = Auto
 		c.with(p)
-		done, err := p.Run(t.Context(), c.verb)
+		done, err := p.Run(t.Context(), c.verb, time.Second)
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
-		if len(s.adds) > 0 || len(s.said) > 0 {
+		if len(s.adds) > 0 || len(s.said) > 0 && c.verb != "trace" {
 			t.Errorf("%s: added %v, said %q", c.name, s.adds, s.said)
 		}
 		var d report.Explain
@@ -347,7 +351,7 @@ func TestFails(t *testing.T) {
 			if c.with != nil {
 				c.with(p)
 			}
-			if done, err := p.Run(t.Context(), "explain"); err == nil || !strings.Contains(err.Error(), c.want) {
+			if done, err := p.Run(t.Context(), "explain", time.Second); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, error %v, want %q", done, err, c.want)
 			}
 		})
@@ -359,7 +363,7 @@ func TestInterrupted(t *testing.T) {
 	p := serve(t, &server{pod: running(), then: []any{object(`{"running":{}}`)}})
 	ctx, cancel := context.WithCancel(t.Context())
 	p.Say = func(string) { time.AfterFunc(50*time.Millisecond, cancel) }
-	if _, err := p.Run(ctx, "watch"); err == nil || ctx.Err() == nil {
+	if _, err := p.Run(ctx, "watch", time.Second); err == nil || ctx.Err() == nil {
 		t.Errorf("error %v", err)
 	}
 }

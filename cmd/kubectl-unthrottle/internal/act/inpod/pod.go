@@ -54,6 +54,20 @@ type condition struct {
 type container struct {
 	Name            string           `json:"name"`
 	SecurityContext *securityContext `json:"securityContext"`
+	Ports           []struct {
+		ContainerPort int    `json:"containerPort"`
+		Protocol      string `json:"protocol"`
+	} `json:"ports"`
+}
+
+// tcpPorts are the first of those that it declares.
+func (c *container) tcpPorts() (ports []int) {
+	for _, port := range c.Ports {
+		if n := port.ContainerPort; n > 0 && n < 1<<16 && (port.Protocol == "" || port.Protocol == "TCP") && len(ports) < mostPorts {
+			ports = append(ports, n)
+		}
+	}
+	return ports
 }
 
 // resources are amounts as they are written, by what they are of. The API server writes an amount in one way only.

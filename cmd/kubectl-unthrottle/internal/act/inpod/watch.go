@@ -34,6 +34,8 @@ type watching struct {
 	sum        cgroup.Counters
 	local      time.Duration
 	localKnown bool
+	used       time.Duration // CPU time of the container's own group
+	usedFor    time.Duration // of wall, for which that is known
 	wall       time.Duration
 	counted    time.Duration // of it, for which counts could be compared
 	ended      string
@@ -100,6 +102,13 @@ func (w *watching) add(next *report.Explain, at time.Time) error {
 	}
 	w.changed = w.changed || next.Limit.From != was.Limit.From || of(next.Limit.CPUs) != of(was.Limit.CPUs) || next.Limit.State != was.Limit.State
 	a, b := was.Throttling, next.Throttling
+	if a.Own.CPU != nil && b.Own.CPU != nil && a.Own.Dir == b.Own.Dir {
+		more := *b.Own.CPU - *a.Own.CPU
+		if !w.possible(more, wall) {
+			return errRunning
+		}
+		w.used, w.usedFor = w.used+duration(more), w.usedFor+wall
+	}
 	if was.Limit.State == none && next.Limit.State == none {
 		w.counted += wall // whatever is counted: nothing throttles it
 	}
@@ -170,6 +179,9 @@ func (w *watching) document(muted []string) *report.Watch {
 	}
 	e := heartbeat.Evidence{Wall: wall, Limit: l.State, Affinity: l.Affinity}
 	e.Owner, e.Local, e.LocalKnown = w.sum, w.local, w.localKnown
+	if w.usedFor == wall {
+		e.Own.CPUKnown, e.Own.CPU, e.Used = true, w.used, w.used
+	}
 	facts := report.WatchFacts{
 		Began: w.began, PID: w.now.Subject.PID, Name: w.now.Subject.Name, Planned: w.length, Stopped: w.stopped, Ended: w.ended,
 		Limit: l, Evidence: e, Warnings: w.now.Warnings,

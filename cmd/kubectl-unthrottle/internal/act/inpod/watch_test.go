@@ -108,6 +108,29 @@ func TestWatching(t *testing.T) {
 	}
 }
 
+// TestWatchingOthers: of a container that does nothing while others use up the limit that it shares, watch says what explain says.
+func TestWatchingOthers(t *testing.T) {
+	used := func(seconds float64) func(*report.Explain) {
+		return func(d *report.Explain) { d.Throttling.Own = report.Counters{Dir: "/pod/app", CPU: &seconds} }
+	}
+	for name, c := range map[string]struct {
+		first, last *report.Explain
+		want        string
+	}{
+		"idle":    {counted(100, 50, 9, used(3)), counted(103, 53, 9.1, used(3.0001)), "others use up the limit of 0.5 CPUs that it shares"},
+		"busy":    {counted(100, 50, 9, used(3)), counted(103, 53, 9.1, used(3.05)), "its limit of 0.5 CPUs stops it"},
+		"unknown": {counted(100, 50, 9), counted(103, 53, 9.1), "its limit of 0.5 CPUs stops it"},
+	} {
+		w, _, err := watched(t.Context(), 50*time.Millisecond, c.first, c.last)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if d := w.document(nil); len(d.Findings) != 1 || d.Findings[0].Summary != c.want {
+			t.Errorf("%s: %+v, want %s", name, d.Findings, c.want)
+		}
+	}
+}
+
 // TestImpossible: what can't be is no answer.
 func TestImpossible(t *testing.T) {
 	for name, next := range map[string]*report.Explain{
@@ -118,10 +141,11 @@ func TestImpossible(t *testing.T) {
 		"ages":                counted(102, 52, 1e9),
 		"millions":            counted(100_000_000, 52, 9),
 		"infinity":            counted(102, 52, math.Inf(1)),
+		"CPU time goes back":  counted(102, 52, 9.1, func(d *report.Explain) { d.Throttling.Own.CPU = new(1.0) }),
 		"no number":           counted(102, 52, math.NaN()),
 		"another process":     counted(102, 52, 9.1, func(d *report.Explain) { d.Subject.PID = 13 }),
 	} {
-		if _, _, err := watched(t.Context(), time.Second, counted(100, 50, 9), next); !errors.Is(err, errRunning) {
+		if _, _, err := watched(t.Context(), time.Second, counted(100, 50, 9, func(d *report.Explain) { d.Throttling.Own.CPU = new(2.0) }), next); !errors.Is(err, errRunning) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

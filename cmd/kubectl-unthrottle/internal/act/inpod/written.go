@@ -15,6 +15,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/binary"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/forecast"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/manifest"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/workload"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/lint"
 )
@@ -22,21 +23,17 @@ import (
 // written is what the pod's spec and status say of a container's GOMAXPROCS, by what lint and forecast know. unmeasured is why nobody
 // has looked at the program.
 func (p *Pod) written(ctx context.Context, at *pod, name string, unmeasured error) (*Done, error) {
-	w, problems, err := cluster.ReadPod(ctx, p.REST, at.data)
+	s, err := p.spec(ctx, at, name)
 	if err != nil {
-		return nil, fmt.Errorf("reading pod %s: %w", p.Name, err)
+		return nil, err
 	}
-	i := slices.IndexFunc(w.Pod.Containers, func(c workload.Container) bool { return c.Name == name })
-	if i < 0 {
-		return nil, fmt.Errorf("reading pod %s: there is no container %s in it", p.Name, name)
-	}
-	c := &w.Pod.Containers[i]
+	w, c := s.workload, s.container
 	d := &report.Explain{
 		Header:  verb.NewHeader("explain"),
 		Subject: report.Subject{Name: "container " + name + " of pod " + p.Name}, Unmeasured: &report.Unmeasured{Why: unmeasured.Error()},
 		Findings: []finding.Finding{}, Choices: []report.Choice{}, Warnings: at.doubts(name),
 	}
-	for _, problem := range problems {
+	for _, problem := range s.problems {
 		d.Warnings = append(d.Warnings, problem.At.Path+": "+problem.Text)
 	}
 	d.Unmeasured.NodeCPUs = p.nodeCPUs(ctx, at.Spec.NodeName)
@@ -44,10 +41,8 @@ func (p *Pod) written(ctx context.Context, at *pod, name string, unmeasured erro
 	if n := d.Unmeasured.NodeCPUs; n > 0 {
 		known.Nodes = []int{n}
 	}
-	if spec, now, ok := at.resized(name, c.Limit.Text); ok {
-		d.Warnings = append(d.Warnings, fmt.Sprintf("its spec has a CPU limit of %s, and its status still one of %s, which is in force", spec, now))
-		c.Limit.Text = now
-		c.Limit.Value, _ = quantity.ParseCPUs(now)
+	if s.was != "" {
+		d.Warnings = append(d.Warnings, fmt.Sprintf("its spec has a CPU limit of %s, and its status still one of %s, which is in force", s.was, c.Limit.Text))
 	}
 	findings, err := lint.Check(ctx, w, known)
 	if err != nil {
@@ -63,6 +58,32 @@ func (p *Pod) written(ctx context.Context, at *pod, name string, unmeasured erro
 	d.Memory = memory(at, c)
 	document, err := json.Marshal(d)
 	return &Done{Document: document, Unmeasured: unmeasured}, err
+}
+
+// A spec is that of a container, with the limit that its status says is in force.
+type spec struct {
+	workload  *workload.Workload
+	container *workload.Container
+	problems  []manifest.Problem
+	was       string // the limit as its spec has it, if that is not in force
+}
+
+// spec reads a container's.
+func (p *Pod) spec(ctx context.Context, at *pod, name string) (*spec, error) {
+	w, problems, err := cluster.ReadPod(ctx, p.REST, at.data)
+	if err != nil {
+		return nil, fmt.Errorf("reading pod %s: %w", p.Name, err)
+	}
+	i := slices.IndexFunc(w.Pod.Containers, func(c workload.Container) bool { return c.Name == name })
+	if i < 0 {
+		return nil, fmt.Errorf("reading pod %s: there is no container %s in it", p.Name, name)
+	}
+	s := &spec{workload: w, container: &w.Pod.Containers[i], problems: problems}
+	if was, now, ok := at.resized(name, s.container.Limit.Text); ok {
+		s.was, s.container.Limit.Text = was, now
+		s.container.Limit.Value, _ = quantity.ParseCPUs(now)
+	}
+	return s, nil
 }
 
 // foretell fills in the limit, and the GOMAXPROCS that a program has. resized says that the limit was another one when it started.
