@@ -153,7 +153,7 @@ func program(p *result.AgentProcess) binary.Binary {
 			built.Defaults[name] = value
 		}
 	}
-	b := binary.Binary{Known: true, Program: built}
+	b := binary.Binary{Known: true, Program: built, Called: p.SetBy == result.FromCode}
 	if p.SetBy == result.FromImageOrRuntime && g.GOMAXPROCS != nil {
 		b.Env = []binary.Variable{{Name: "GOMAXPROCS", Value: *g.GOMAXPROCS}}
 	}

@@ -23,6 +23,7 @@ type Binary struct {
 	Program *procs.Program // nil if it is not a Go program, or not known
 	Env     []Variable     // those of the image that matter here
 	From    string         // where it was read: "/app in api.tar"
+	Called  bool           // it was seen with a GOMAXPROCS that it sets itself, by a call
 	Unknown string         // why it is not known, although there is an image: "its entry point is a shell script"
 }
 

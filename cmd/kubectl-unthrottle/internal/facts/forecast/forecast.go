@@ -119,6 +119,10 @@ func (f Forecast) line(c *workload.Container, b binary.Binary, kind Kind, node i
 		line.environment(f, cpus, known, alone)
 		return line
 	}
+	if b.Called {
+		line.Why = "the program sets it itself, by a call"
+		return line
+	}
 	settings, ok := environment(c, b)
 	if !ok {
 		line.Why = "GODEBUG in its environment is not known"

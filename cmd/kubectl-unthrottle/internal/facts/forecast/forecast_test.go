@@ -114,6 +114,7 @@ func TestKnownBinary(t *testing.T) {
 		{binary.Binary{Known: true, Program: &procs.Program{GoVersion: "go1.23.4"}}, "8/all!"},
 		{binary.Binary{Known: true, Program: &procs.Program{GoVersion: "go1.25.0"}}, "2"},
 		{binary.Binary{Known: true, Program: &procs.Program{GoVersion: "devel"}}, "?"},
+		{binary.Binary{Known: true, Program: &procs.Program{GoVersion: "go1.23.4"}, Called: true}, "?"},
 		{binary.Binary{Known: true, Program: &procs.Program{GoVersion: "go1.23.4"}, Env: []binary.Variable{{Name: "GOMAXPROCS", Value: "3"}}}, "3"},
 		{binary.Binary{Known: true, Program: &procs.Program{GoVersion: "go1.25.0"}, Env: []binary.Variable{{Name: "GODEBUG", Value: "containermaxprocs=0"}}}, "8/all!"},
 	} {

@@ -284,3 +284,19 @@ func TestFit(t *testing.T) {
 		}
 	}
 }
+
+// TestOwnNumber: a program that sets its GOMAXPROCS by a call has another one than its runtime would choose, here and on a larger node.
+func TestOwnNumber(t *testing.T) {
+	for setBy, want := range map[string]Verdict{"code": Fine, "default": NotHere} {
+		a := start(1, deployment("api", app(2, 0, "")))
+		own := func(p *Program) {
+			p.Procs, p.Expected, p.CPUs, p.Limit, p.Findings, p.SetBy = 2, 2, 2, 2, nil, setBy
+		}
+		if got := a.Saw("node-0", seen("api", 0, own)); got != Taken {
+			t.Fatal(got)
+		}
+		if got := only(t, a); got.Verdict != want {
+			t.Errorf("%s: %s, want %s: %s", setBy, got.Verdict, want, got.Summary)
+		}
+	}
+}

@@ -246,7 +246,7 @@ func (c *container) binary() binary.Binary {
 	case "unthrottle":
 		built.Unthrottle = procs.Imported
 	}
-	return binary.Binary{Known: true, Program: built, From: from}
+	return binary.Binary{Known: true, Program: built, From: from, Called: p.SetBy == "code"}
 }
 
 // spec asks the rules about the objects, and returns what they found for those who look for a remedy.
