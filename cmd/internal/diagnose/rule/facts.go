@@ -232,7 +232,7 @@ func (f *Facts) limitText() string {
 }
 
 // throttledText is the evidence of throttling.
-func (f *Facts) throttledText() (evidence []string) {
+func (f *Facts) throttledText() []string {
 	still := ""
 	if share := f.frozen(); share > 0 {
 		still = "it stood still for "
@@ -241,21 +241,24 @@ func (f *Facts) throttledText() (evidence []string) {
 		}
 		still += quantity.Share(share) + " of the time"
 	}
-	switch o := f.Counted.Owner; {
-	case o.Throttled > 0:
-		were := " were throttled"
-		if o.Throttled == 1 {
-			were = " was throttled"
-		}
-		text := quantity.Count(o.Throttled) + " of " + quantity.Plural(o.Periods, "period") + were
-		if still != "" {
-			text += ", and " + still
-		}
-		evidence = append(evidence, text)
+	switch {
+	case f.Counted.Owner.Throttled > 0 && still != "":
+		return []string{f.periodsText() + ", and " + still}
+	case f.Counted.Owner.Throttled > 0:
+		return []string{f.periodsText()}
 	case still != "":
-		evidence = append(evidence, still)
+		return []string{still}
 	}
-	return evidence
+	return nil
+}
+
+// periodsText is how many periods of the limit were throttled.
+func (f *Facts) periodsText() string {
+	o, were := f.Counted.Owner, " were throttled"
+	if o.Throttled == 1 {
+		were = " was throttled"
+	}
+	return quantity.Count(o.Throttled) + " of " + quantity.Plural(o.Periods, "period") + were
 }
 
 // pressureText is the evidence of pressure, if nothing better is known.

@@ -65,7 +65,7 @@ func (f *Facts) usedUp() (finding.Finding, bool) {
 	return finding.Finding{
 		Severity: finding.Warning,
 		Summary:  "others use up the limit of " + quantity.UsedCPUs(f.Limits.CPUs) + " that it shares",
-		Evidence: append(f.throttledText(), "it used "+quantity.UsedCPUs(*f.CPU)+" itself"),
+		Evidence: []string{f.periodsText(), "it used hardly any CPU time itself"},
 		Fix:      "find out what else runs under this limit, and give that a limit of its own, or raise this one",
 	}, true
 }
