@@ -313,9 +313,6 @@ func tuneSettings(s *tune.Study, load int, t *search.Tune, v search.TuneVerdict)
 			if r.Load != load || r.Search.Candidate() != c {
 				continue
 			}
-			if r.GC != nil {
-				out.GC = newTuneGC(r.GC)
-			}
 			if r.Search.Phase == tune.Explain {
 				continue
 			}
@@ -334,8 +331,8 @@ func tuneSettings(s *tune.Study, load int, t *search.Tune, v search.TuneVerdict)
 			}
 			curves = append(curves, r.Curve)
 		}
-		if out.GC == nil && c == s.Pilot.Looked() && s.Pilot.GC != nil && load == 0 {
-			out.GC = newTuneGC(s.Pilot.GC)
+		if gc := collected(s, load, c); gc != nil {
+			out.GC = &TuneGC{PerSecond: gc.PerSecond, CPUShare: gc.CPUShare, Live: gc.Live, Goal: gc.Goal}
 		}
 		out.Best = c == best && out.Runs > 0
 		out.Killed = slices.ContainsFunc(overMemory, func(k search.Standing) bool { return k.Candidate == c })
@@ -351,8 +348,27 @@ func tuneSettings(s *tune.Study, load int, t *search.Tune, v search.TuneVerdict)
 	return settings
 }
 
-func newTuneGC(gc *tune.GC) *TuneGC {
-	return &TuneGC{PerSecond: gc.PerSecond, CPUShare: gc.CPUShare, Live: gc.Live, Goal: gc.Goal}
+// collected is what is known of a setting's garbage collection: of the run that was made to explain it, or of the middle one of its runs.
+// Of a setting that was not run it is what the pilot saw, if that ran with it.
+func collected(s *tune.Study, load int, c search.Candidate) *tune.GC {
+	var seen []*tune.GC
+	for _, r := range s.Runs {
+		switch {
+		case r.Load != load || r.Search.Candidate() != c || r.GC == nil:
+		case r.Search.Phase == tune.Explain:
+			return r.GC
+		case r.Valid:
+			seen = append(seen, r.GC)
+		}
+	}
+	if len(seen) > 0 {
+		slices.SortFunc(seen, func(a, b *tune.GC) int { return cmp.Compare(a.CPUShare, b.CPUShare) })
+		return seen[len(seen)/2]
+	}
+	if load == 0 && c == s.Pilot.Looked() {
+		return s.Pilot.GC
+	}
+	return nil
 }
 
 // medianCurve is at each percentile that all curves have the median of their times.

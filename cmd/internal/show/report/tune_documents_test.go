@@ -5,10 +5,13 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/trial"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/tune"
@@ -69,7 +72,7 @@ func tuneStudies(t *testing.T) map[string]*tune.Study {
 		"change": study(func(s *tune.Study) {
 			s.Plan.SLO = "p99=150ms,errors=0.1%"
 			s.Pilot.Candidates = []int{1, 3, 4, 8}
-			s.Pilot.GC = &tune.GC{PerSecond: 30, CPUShare: 0.2, Live: 4 << 20, Goal: 8 << 20}
+			s.Pilot.GC = &tune.GC{PerSecond: 30, CPUShare: 0.12, Live: 4 << 20, Goal: 8 << 20} // beside a build
 		}, func(r *tune.Run) {
 			costing(shop)(r)
 			r.SLOHeld = lab.P99.In(r.Metrics) <= 0.15
@@ -187,5 +190,29 @@ func TestTuneDocuments(t *testing.T) {
 		if strings.TrimSpace(string(want)) != string(text) {
 			t.Errorf("%s is not what is made now; -update writes it again", file)
 		}
+	}
+}
+
+// TestCollectorFits: what a sentence says of a setting's garbage collection is what the table says of it.
+func TestCollectorFits(t *testing.T) {
+	of := regexp.MustCompile(`and (\S+ %) of the CPU time, with GOMAXPROCS=(\d+)`)
+	found := 0
+	for name, s := range tuneStudies(t) {
+		d, err := NewTune(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := json.Marshal(d.Loads)
+		for _, m := range of.FindAllStringSubmatch(string(text), -1) {
+			found++
+			for _, v := range d.Settings {
+				if v.Load == 0 && v.GOGC == 0 && strconv.Itoa(v.Procs) == m[2] && (v.GC == nil || quantity.Share(v.GC.CPUShare) != m[1]) {
+					t.Errorf("%s: %s, beside %+v", name, m[0], v.GC)
+				}
+			}
+		}
+	}
+	if found < 2 {
+		t.Errorf("only %d sentences tell of collections", found)
 	}
 }

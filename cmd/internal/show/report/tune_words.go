@@ -691,17 +691,11 @@ func whyGC(s *tune.Study, v search.TuneVerdict) (sentences []string) {
 		return nil
 	}
 	const trap = "a small heap that is collected so often costs more the more Ps there are, because the sweeper spins (unthrottle help heap-floor)"
-	gc := map[search.Candidate]*tune.GC{p.Looked(): p.GC}
-	for _, r := range s.Runs {
-		if r.Load == 0 && r.GC != nil && (gc[r.Search.Candidate()] == nil || r.Search.Phase == tune.Explain) {
-			gc[r.Search.Candidate()] = r.GC
-		}
-	}
-	current, leader := gc[v.Current], gc[v.Leader]
+	current, leader := collected(s, 0, v.Current), collected(s, 0, v.Leader)
 	tell := func(g *tune.GC, c search.Candidate) string {
 		share := ""
 		if g.CPUShare > 0 {
-			share = fmt.Sprintf(", and %.0f %% of the CPU time,", 100*g.CPUShare)
+			share = ", and " + quantity.Share(g.CPUShare) + " of the CPU time,"
 		}
 		return fmt.Sprintf("%s a second of a heap of %d MB%s with %s", quantity.Plural(int(math.Round(g.PerSecond)), "collection"), max(1, g.Live>>20), share, s.Plan.Setting(c))
 	}
