@@ -17,7 +17,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -60,6 +60,7 @@ func kubeconfigOf(t *testing.T, s *httptest.Server) string {
 type asker struct {
 	name   string
 	secure bool // it has a token, which it gives to a server with TLS only
+	waits  bool // until its time is up, with nearly every answer
 	ask    func(ctx context.Context, t *testing.T, s *httptest.Server) error
 }
 
@@ -109,9 +110,9 @@ func access(t *testing.T, s *httptest.Server) *cluster.Access {
 	return a
 }
 
-// askers begin with the two that wait longest: TestHostileAnswers starts them in this order.
+// askers begin with the two that wait: TestHostileAnswers starts them in this order.
 var askers = []asker{
-	{"expire", true, func(ctx context.Context, t *testing.T, s *httptest.Server) error {
+	{"expire", true, true, func(ctx context.Context, t *testing.T, s *httptest.Server) error {
 		dir := t.TempDir()
 		ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
 		for name, data := range map[string][]byte{"ca.crt": ca, "token": []byte(secretToken)} {
@@ -123,7 +124,7 @@ var askers = []asker{
 		env := map[string]string{"KUBERNETES_SERVICE_HOST": u.Hostname(), "KUBERNETES_SERVICE_PORT": u.Port()}
 		return expire.Wait(ctx, expire.Options{Namespace: "a", Owner: "b", Every: time.Minute, Env: func(name string) string { return env[name] }, Dir: dir})
 	}},
-	{"the agent's watch of pods", true, func(ctx context.Context, t *testing.T, s *httptest.Server) error {
+	{"the agent's watch of pods", true, true, func(ctx context.Context, t *testing.T, s *httptest.Server) error {
 		source, err := pods.Watch(ctx, place(t, s).Config, "n")
 		if err != nil {
 			return err
@@ -131,12 +132,12 @@ var askers = []asker{
 		<-ctx.Done()
 		return source.Err()
 	}},
-	{"profile", false, func(ctx context.Context, _ *testing.T, s *httptest.Server) error {
+	{"profile", false, false, func(ctx context.Context, _ *testing.T, s *httptest.Server) error {
 		u, _ := url.Parse(strings.Replace(s.URL, "http://", "http://me:secret@", 1) + "/debug/pprof/profile?seconds=1")
 		_, err := (&attach.Profiler{URL: u, Seconds: 1, Metrics: "none"}).Take(ctx)
 		return err
 	}},
-	{"a server that is to be ready", false, func(ctx context.Context, _ *testing.T, s *httptest.Server) error {
+	{"a server that is to be ready", false, false, func(ctx context.Context, _ *testing.T, s *httptest.Server) error {
 		answer, err := service.Get(ctx, s.URL)
 		if err != nil {
 			return err
@@ -145,7 +146,7 @@ var askers = []asker{
 		_, err = io.ReadAll(answer.Body)
 		return err
 	}},
-	{"load", false, func(ctx context.Context, _ *testing.T, s *httptest.Server) error {
+	{"load", false, false, func(ctx context.Context, _ *testing.T, s *httptest.Server) error {
 		run, err := load.Start(ctx, load.Plan{Requests: 4, Conns: 2, Client: load.Client{Redirects: 10, Timeout: time.Second}, Targets: []load.Target{{
 			Method: "POST", URL: s.URL, Body: []byte("secret"), Header: [][2]string{{"X-Api-Key", "secret"}},
 		}}})
@@ -154,40 +155,40 @@ var askers = []asker{
 		}
 		return err
 	}},
-	{"lint --cluster", true, func(ctx context.Context, t *testing.T, s *httptest.Server) error {
+	{"lint --cluster", true, false, func(ctx context.Context, t *testing.T, s *httptest.Server) error {
 		_, err := cluster.Read(ctx, cluster.Options{Kubeconfig: kubeconfigOf(t, s), Timeout: 2 * time.Second})
 		return err
 	}},
-	{"looking for agents", true, func(ctx context.Context, t *testing.T, s *httptest.Server) error {
+	{"looking for agents", true, false, func(ctx context.Context, t *testing.T, s *httptest.Server) error {
 		search := agents.Search{Namespace: "unthrottle", Within: 2 * time.Second}
 		agents.Others(ctx, access(t, s), search)
 		_, err := agents.Find(ctx, access(t, s), search)
 		return err
 	}},
-	{"audit of an agent", true, func(ctx context.Context, t *testing.T, s *httptest.Server) (err error) {
+	{"audit of an agent", true, false, func(ctx context.Context, t *testing.T, s *httptest.Server) (err error) {
 		all := []agents.Agent{{Namespace: "unthrottle", Pod: "a", Node: "n", Port: 9435, Ready: true}}
 		agents.Read(ctx, access(t, s), all, agents.Options{Within: 2 * time.Second}, func(string, audit.Program) audit.Outcome { return audit.Unknown }, func(x *agents.Told) { err = x.Err })
 		return err
 	}},
-	{"explain by an agent", true, func(ctx context.Context, t *testing.T, s *httptest.Server) error {
+	{"explain by an agent", true, false, func(ctx context.Context, t *testing.T, s *httptest.Server) error {
 		_, _, err := agents.Busiest(ctx, access(t, s), agents.Agent{Namespace: "unthrottle", Pod: "a", Node: "n", Port: 9435}, "77", 2*time.Second)
 		return err
 	}},
-	{"explain of a pod", true, func(ctx context.Context, t *testing.T, s *httptest.Server) error {
+	{"explain of a pod", true, false, func(ctx context.Context, t *testing.T, s *httptest.Server) error {
 		_, err := inPodOf(t, s, inpod.Auto).Run(ctx, "explain", time.Second)
 		return err
 	}},
-	{"a port of a pod", true, func(ctx context.Context, t *testing.T, s *httptest.Server) error {
+	{"a port of a pod", true, false, func(ctx context.Context, t *testing.T, s *httptest.Server) error {
 		p := inPodOf(t, butForThePod(t, s), inpod.Forward)
 		p.Process, p.Agents = "localhost:6060", ""
 		_, err := p.Run(ctx, "trace", time.Second)
 		return err
 	}},
-	{"a command in a container", true, func(ctx context.Context, t *testing.T, s *httptest.Server) error {
+	{"a command in a container", true, false, func(ctx context.Context, t *testing.T, s *httptest.Server) error {
 		_, err := inPodOf(t, butForThePod(t, s), inpod.Exec).Run(ctx, "explain", time.Second)
 		return err
 	}},
-	{"tune's objects", true, func(ctx context.Context, t *testing.T, s *httptest.Server) error {
+	{"tune's objects", true, false, func(ctx context.Context, t *testing.T, s *httptest.Server) error {
 		p := place(t, s)
 		client, err := p.Client()
 		if err != nil {
@@ -198,7 +199,7 @@ var askers = []asker{
 		var list struct{ Items []json.RawMessage }
 		return api.List(ctx, "/api/v1/namespaces/shop/pods", "a=b", &list)
 	}},
-	{"a log", true, func(ctx context.Context, t *testing.T, s *httptest.Server) error {
+	{"a log", true, false, func(ctx context.Context, t *testing.T, s *httptest.Server) error {
 		p := place(t, s)
 		client, err := p.Client()
 		if err != nil {
@@ -207,14 +208,14 @@ var askers = []asker{
 		_, err = (&podtrial.API{Client: client}).Log(ctx, "shop", "a", "b", time.Time{}, false)
 		return err
 	}},
-	{"install", true, func(ctx context.Context, t *testing.T, s *httptest.Server) error {
+	{"install", true, false, func(ctx context.Context, t *testing.T, s *httptest.Server) error {
 		c, err := install.Connect(cluster.Options{Kubeconfig: kubeconfigOf(t, s), Timeout: time.Second}, io.Discard)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return c.Apply(ctx, install.Options{Namespace: "unthrottle"}, false)
 	}},
-	{"audit --once", true, func(ctx context.Context, t *testing.T, s *httptest.Server) error {
+	{"audit --once", true, false, func(ctx context.Context, t *testing.T, s *httptest.Server) error {
 		p := place(t, s)
 		client, err := p.Client()
 		if err != nil {
@@ -226,11 +227,11 @@ var askers = []asker{
 		_, err = pods.List(ctx, p.Config, "shop", "n")
 		return err
 	}},
-	{"Prometheus", false, func(ctx context.Context, _ *testing.T, s *httptest.Server) error {
+	{"Prometheus", false, false, func(ctx context.Context, _ *testing.T, s *httptest.Server) error {
 		_, err := prom.Read(ctx, prom.Options{URL: strings.Replace(s.URL, "http://", "http://me:secret@", 1), Within: 300 * time.Millisecond})
 		return err
 	}},
-	{"a registry", false, func(ctx context.Context, _ *testing.T, s *httptest.Server) (err error) {
+	{"a registry", false, false, func(ctx context.Context, _ *testing.T, s *httptest.Server) (err error) {
 		image := registry.Image{Name: strings.TrimPrefix(s.URL, "http://") + "/app:1", Containers: []*workload.Container{{}}}
 		registry.Read(ctx, []registry.Image{image}, registry.Options{Within: time.Second}, func(p registry.Program) { err = p.Err })
 		return err
@@ -240,57 +241,78 @@ var askers = []asker{
 // mostHeld is how much memory a client may have for one answer. A page of a list is 64 MiB, and is read whole before it is parsed.
 const mostHeld = 640 << 20
 
-// oneAsker is the environment variable that has TestHostileAnswers look at one of the askers.
-const oneAsker = "UNTHROTTLE_TEST_ASKER"
+// onePart is the environment variable that has TestHostileAnswers look at one of its parts.
+const onePart = "UNTHROTTLE_TEST_PART"
+
+// A part is an asker and some of the answers that it gets.
+type part struct {
+	asker
+	answers []hostile.Answer
+}
+
+// parts are all askers with all answers. Those who wait have theirs in several parts, so that they wait for them at the same time.
+func parts() (all []part) {
+	const most = 9
+	for _, c := range askers {
+		answers := hostile.Answers()
+		for c.waits && len(answers) > most {
+			all = append(all, part{c, answers[:most]})
+			answers = answers[most:]
+		}
+		all = append(all, part{c, answers})
+	}
+	return all
+}
 
 // TestHostileAnswers: whatever a server answers, each client of the tree ends, within bounds, asks nobody else, and what it says does
-// nothing to a terminal. Each has a process to itself, as it is about its memory. They mostly wait, so four do that at a time, however
+// nothing to a terminal. Each has a process to itself, as it is about its memory. They mostly wait, so six do that at a time, however
 // many CPUs there are.
 func TestHostileAnswers(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it takes a minute of waiting")
+		t.Skip("it waits for half a minute")
 	}
-	if name, ok := os.LookupEnv(oneAsker); ok {
-		i := slices.IndexFunc(askers, func(c asker) bool { return c.name == name })
-		if i < 0 {
-			t.Fatalf("%s=%q: no asker has this name", oneAsker, name)
+	all := parts()
+	if text, ok := os.LookupEnv(onePart); ok {
+		i, err := strconv.Atoi(text)
+		if err != nil || i < 0 || i >= len(all) {
+			t.Fatalf("%s=%q: there are parts 0 to %d", onePart, text, len(all)-1)
 		}
-		hostileAnswers(t, askers[i])
+		hostileAnswers(t, all[i])
 		return
 	}
 	type told struct {
 		out []byte
 		err error
 	}
-	turns, results := make(chan struct{}, 4), make([]chan told, len(askers))
-	for i := range askers {
+	turns, results := make(chan struct{}, 6), make([]chan told, len(all))
+	for i := range all {
 		results[i] = make(chan told, 1)
 	}
 	go func() {
-		for i, c := range askers {
+		for i := range all {
 			turns <- struct{}{}
 			go func() {
 				cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestHostileAnswers$", "-test.v")
-				cmd.Env = append(os.Environ(), oneAsker+"="+c.name)
+				cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", onePart, i))
 				out, err := cmd.CombinedOutput()
 				results[i] <- told{out, err}
 				<-turns
 			}()
 		}
 	}()
-	for i, c := range askers {
-		t.Run(c.name, func(t *testing.T) {
+	for i, p := range all {
+		t.Run(p.name, func(t *testing.T) {
 			r := <-results[i]
-			if n := bytes.Count(r.out, []byte("    --- PASS: ")); r.err != nil || n != len(hostile.Answers()) {
-				t.Errorf("%v; %d of %d answers were borne\n%s", r.err, n, len(hostile.Answers()), r.out)
+			if n := bytes.Count(r.out, []byte("    --- PASS: ")); r.err != nil || n != len(p.answers) {
+				t.Errorf("%v; %d of %d answers were borne\n%s", r.err, n, len(p.answers), r.out)
 			}
 		})
 	}
 }
 
-// hostileAnswers gives one asker each of the answers.
-func hostileAnswers(t *testing.T, c asker) {
-	for _, a := range hostile.Answers() {
+// hostileAnswers gives an asker the answers of a part.
+func hostileAnswers(t *testing.T, c part) {
+	for _, a := range c.answers {
 		t.Run(a.Name, func(t *testing.T) {
 			sink := hostile.NewSink(t)
 			s := a.Serve(t, sink, c.secure)
