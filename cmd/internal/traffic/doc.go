@@ -3,6 +3,7 @@
 // study does.
 //
 //	load  the load engine: open and closed loop, HTTP/1.1 and HTTP/2
+//	h2    calls that share a connection of HTTP/2
 //	grpc  what a gRPC call sends, for a message written as JSON
 //	hey   hey's command line, and its report
 package traffic

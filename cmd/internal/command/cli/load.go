@@ -338,7 +338,8 @@ func played(ctx context.Context, file string) (rate float64, lasts time.Duration
 }
 
 // onOneP reports whether one P is enough for the generator: over HTTP/2 it is net/http's, in which threads wake each other for each answer.
-// With one, a request costs 12 to 20 % less CPU time, and more is left to a server on the same machine.
+// With one, a request costs 12 to 20 % less CPU time, and more is left to a server on the same machine. Calls of gRPC, which are not
+// net/http's affair, get a second one from the engine.
 func (o *loader) onOneP() bool {
 	const most = 5000 // requests a second, which take some 60 % of a CPU
 	p := o.plan

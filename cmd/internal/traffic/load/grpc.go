@@ -25,24 +25,25 @@ var grpcNames = []string{
 	"UNAUTHENTICATED",
 }
 
-// grpcFailure is the failure of a gRPC call, which HTTP calls 200. Its status is in the trailers of an answer, or in its head where there
-// is no message. gRPC-Web has it in the body, which nobody reads here.
-func grpcFailure(res *http.Response) error {
-	kind, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";")
-	if kind, _, _ = strings.Cut(kind, "+"); kind != "application/grpc" || res.StatusCode >= http.StatusBadRequest {
+// isCall reports whether a content type is gRPC's. gRPC-Web's is not: it has the status in the body, which nobody reads here.
+func isCall(contentType string) bool {
+	kind, _, _ := strings.Cut(contentType, ";")
+	kind, _, _ = strings.Cut(kind, "+")
+	return kind == "application/grpc"
+}
+
+// grpcFailure is the failure of a gRPC call, which HTTP calls 200.
+func grpcFailure(httpStatus int, contentType, status string) error {
+	if !isCall(contentType) || httpStatus >= http.StatusBadRequest {
 		return nil
 	}
-	text := res.Trailer.Get("Grpc-Status")
-	if text == "" {
-		text = res.Header.Get("Grpc-Status")
-	}
-	switch status, err := strconv.Atoi(text); {
-	case text == "":
+	switch code, err := strconv.Atoi(status); {
+	case status == "":
 		return grpcStatus("no grpc-status")
-	case err != nil || status < 0 || status >= len(grpcNames):
+	case err != nil || code < 0 || code >= len(grpcNames):
 		return grpcStatus("a grpc-status that does not exist")
-	case status > 0:
-		return grpcStatus(fmt.Sprintf("grpc-status %d %s", status, grpcNames[status]))
+	case code > 0:
+		return grpcStatus(fmt.Sprintf("grpc-status %d %s", code, grpcNames[code]))
 	}
 	return nil
 }

@@ -724,7 +724,7 @@ func (l *loop) wait() {
 	switch {
 	case until <= now+tooShort:
 	case l.more && l.slack > 0:
-		doze(l.slack)
+		doze(l.slack) // requests that are due and answers gather: a waking for each would take as much from a server as all that is done then
 	default:
 		patience = -1
 		if until != l.armed && until != never {
@@ -794,13 +794,6 @@ func (l *loop) giveUp() {
 func (l *loop) pollEvents(patience int) (int, syscall.Errno) {
 	n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(l.poll), uintptr(unsafe.Pointer(&l.events[0])), maxEvents, uintptr(patience), 0, 0)
 	return int(n), errno
-}
-
-// doze lets requests that are due and answers gather: a waking for each of them would take as much from a server on the same
-// CPUs as all that is done then.
-func doze(d time.Duration) {
-	t := unix.NsecToTimespec(int64(d))
-	syscall.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&t)), 0, 0)
 }
 
 // read and write never block, and so the scheduler need not be told of them.

@@ -2,6 +2,7 @@ package load
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -214,7 +215,8 @@ func (c *httpConn) roundTrip(req *http.Request) (status int, n int64, err error)
 	}
 	defer res.Body.Close()
 	if n, err = io.Copy(io.Discard, res.Body); err == nil {
-		err = grpcFailure(res)
+		const name = "Grpc-Status" // of the trailers, or in the head where there is no message
+		err = grpcFailure(res.StatusCode, res.Header.Get("Content-Type"), cmp.Or(res.Trailer.Get(name), res.Header.Get(name)))
 	}
 	return res.StatusCode, n, err
 }

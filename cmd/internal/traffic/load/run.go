@@ -26,7 +26,8 @@ type Run struct {
 	engine   Engine
 	requests []request
 	shared   []*http.Transport // that requests take in turn, each with connections of its own; none: the lean engine
-	asked    atomic.Uint64     // requests of these
+	asked    atomic.Uint64     // requests of these, or of the places
+	places   []*place          // the lean engine's, for calls: each has a connection that they share
 	loops    *loops            // nil: each connection has a goroutine
 	rec      *recorder
 
@@ -35,6 +36,7 @@ type Run struct {
 	choice  *choice
 	timer   *timer
 	early   time.Duration   // how late the timer wakes, usually; the pacer's own
+	dozes   bool            // the pacer waits for short times without the scheduler's help; its own, too
 	last    time.Duration   // when the pacer turned to a request last; its own as well
 	ctx     context.Context // ends when connections are to end
 	abandon context.CancelFunc
@@ -121,7 +123,16 @@ func Start(ctx context.Context, p Plan) (*Run, error) {
 		r.engine = Lean
 	}
 	r.plan = p
-	if r.engine == Lean && p.Client.Engine != Goroutines {
+	if r.engine == Lean && p.Client.HTTP2 == HTTP2Only {
+		for range max(1, p.Client.Shared) {
+			r.places = append(r.places, &place{load: r})
+		}
+		for i := range r.requests {
+			if r.requests[i].h2, err = r.requests[i].h2request(p.Client); err != nil {
+				return nil, err
+			}
+		}
+	} else if r.engine == Lean && p.Client.Engine != Goroutines {
 		if r.loops, err = newLoops(r); err != nil {
 			return nil, err
 		}
@@ -242,6 +253,9 @@ func (r *Run) stop() {
 
 // pace gives out requests when they are due.
 func (r *Run) pace() {
+	if r.dozes = len(r.places) > 0; r.dozes {
+		defer dozing()()
+	}
 	p := &r.plan
 	if p.WarmUp > 0 {
 		if !r.follow(p.warmUp(), -p.WarmUp) {
@@ -288,7 +302,9 @@ func (r *Run) await(at time.Duration) bool {
 		if wait <= tooShort {
 			break
 		}
-		if !r.timer.sleep(wait) {
+		if r.dozes && wait <= mostDoze {
+			doze(wait)
+		} else if !r.timer.sleep(wait) {
 			return false
 		}
 		late := min(r.now()-now-wait, maxEarly)
@@ -350,10 +366,10 @@ func (r *Run) dispatch(at time.Duration) bool {
 	return true
 }
 
-// give makes a job the connection's. One that is alive sends it now; but of net/http's that is not known before it says
-// which connection it takes. r.mu is held.
+// give makes a job the connection's. One that is alive sends it now; but where requests share connections, that is not known before there
+// is room on one. r.mu is held.
 func (r *Run) give(c conn, j job, alive bool) {
-	if alive && len(r.shared) == 0 {
+	if alive && len(r.shared) == 0 && len(r.places) == 0 {
 		j.sent = r.now()
 	}
 	s := c.own()
@@ -363,9 +379,12 @@ func (r *Run) give(c conn, j job, alive bool) {
 // newConn makes a connection. r.mu is held.
 func (r *Run) newConn() conn {
 	var c conn
-	if len(r.shared) > 0 {
+	switch {
+	case len(r.shared) > 0:
 		c = newHTTPConn(r)
-	} else {
+	case len(r.places) > 0:
+		c = newCallConn(r)
+	default:
 		c = &leanConn{load: r}
 	}
 	r.conns[c] = struct{}{}
@@ -501,6 +520,9 @@ func (r *Run) end() {
 	r.running.Wait()
 	for _, t := range r.shared {
 		t.CloseIdleConnections()
+	}
+	for _, p := range r.places {
+		p.end()
 	}
 }
 

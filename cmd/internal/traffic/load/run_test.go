@@ -263,14 +263,16 @@ func TestGRPC(t *testing.T) {
 		{"/13", "text/plain", ""},                   // a trailer of some other protocol
 		{"/none", "application/grpc-web+proto", ""}, // its status is in the body
 	} {
-		header := [][2]string{{"Reply-As", cmp.Or(c.as, "application/grpc+proto")}}
-		r := do(t, Plan{Targets: []Target{{Method: "POST", URL: server.URL + c.path, Header: header}}, Requests: 20, Conns: 2, Client: Client{HTTP2: HTTP2Only, Timeout: time.Minute}})
-		got := ""
-		if len(r.Errors) > 0 {
-			got = r.Errors[0].Text
-		}
-		if failed := r.Failed == 20; got != c.want || failed != (c.want != "") || r.Statuses[200] != 20 || r.Response.TotalCount() != 20 {
-			t.Errorf("%s: %d of %d failed, %v, statuses %v, %d latencies", c.path, r.Failed, r.Requests, r.Errors, r.Statuses, r.Response.TotalCount())
+		header := [][2]string{{"Reply-As", cmp.Or(c.as, "application/grpc+proto")}, {"Content-Type", "application/grpc"}}
+		for _, e := range []Engine{Any, NetHTTP} {
+			r := do(t, Plan{Targets: []Target{{Method: "POST", URL: server.URL + c.path, Header: header}}, Requests: 20, Conns: 2, Client: Client{HTTP2: HTTP2Only, Timeout: time.Minute, Engine: e}})
+			got := ""
+			if len(r.Errors) > 0 {
+				got = r.Errors[0].Text
+			}
+			if failed := r.Failed == 20; got != c.want || failed != (c.want != "") || r.Statuses[200] != 20 || r.Response.TotalCount() != 20 || r.Engine != cmp.Or(e, Lean) {
+				t.Errorf("%s, %s: %d of %d failed, %v, statuses %v, %d latencies", c.path, r.Engine, r.Failed, r.Requests, r.Errors, r.Statuses, r.Response.TotalCount())
+			}
 		}
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/traffic/h2"
 )
 
 // A request is a target made ready to be sent.
@@ -23,6 +25,7 @@ type request struct {
 	address string
 	again   bool // it may be sent twice: an idle connection can be closed by the server just as it is used
 	header  http.Header
+	h2      *h2.Request // as a call goes over a connection of HTTP/2; nil: it is none
 }
 
 const agent = "unthrottle-load"
@@ -130,11 +133,13 @@ func leanRefused(p *Plan, requests []request) error {
 		return errors.New("a proxy is used")
 	case c.Redirects > 0:
 		return errors.New("redirects are followed")
-	case c.HTTP2 == HTTP2Only:
+	case c.HTTP2 == HTTP2Only && !calls(requests):
 		return errors.New("HTTP/2 is asked for")
+	case c.HTTP2 == HTTP2Only && (c.NoKeepAlive || p.EachRate > 0 || p.Phases):
+		return errors.New("HTTP/2 is asked for, and what goes with that is net/http's affair")
 	}
 	for _, r := range requests {
-		if r.url.Scheme != "http" {
+		if r.url.Scheme != "http" && p.Client.HTTP2 != HTTP2Only {
 			return fmt.Errorf("%s is not plain http", r.target.URL)
 		}
 		if r.address != requests[0].address {

@@ -1,0 +1,11 @@
+//go:build !linux
+
+package load
+
+import "time"
+
+const mostDoze = 0 // nobody dozes
+
+func doze(time.Duration) {}
+
+func dozing() (undo func()) { return func() {} }
