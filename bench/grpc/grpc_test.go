@@ -17,7 +17,12 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/dynamicpb"
+	_ "google.golang.org/protobuf/types/known/emptypb" // for its resolver to find them
+	_ "google.golang.org/protobuf/types/known/structpb"
+	_ "google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/unthrottle/unthrottle/bench/grpc/server"
 )
@@ -217,7 +222,7 @@ func TestWrong(t *testing.T) {
 		want string
 	}{
 		{[]string{"--grpc", "grpc.testing.TestService/Nosuch"}, 1, "has no method Nosuch; it has CacheableUnaryCall, EmptyCall, "},
-		{[]string{"--grpc", "no.Such/Call"}, 1, "it has no such service; there are grpc.testing.TestService, grpc.testing.UnimplementedService"},
+		{[]string{"--grpc", "no.Such/Call"}, 1, "it has no such service; there are box.Store, grpc.testing.TestService, grpc.testing.UnimplementedService"},
 		{[]string{"--grpc", "grpc.testing.TestService/StreamingOutputCall"}, 1, "streams, and only unary calls are sent"},
 		{[]string{"--grpc", "x"}, 2, `"x" is not a method such as pkg.Service/Method`},
 		{[]string{"--grpc", unary, "-d", `{"size": 1}`}, 2, `grpc.testing.SimpleRequest has no field "size"; it has `},
@@ -257,5 +262,34 @@ func TestMessages(t *testing.T) {
 		if got := s.Last.Load(); !proto.Equal(got, want) {
 			t.Errorf("%s: got %v, want %v", text, got, want)
 		}
+	}
+}
+
+// TestAny: messages that hold any other are those that protocol buffers' own package makes, and the server says what it is that they hold.
+func TestAny(t *testing.T) {
+	s, address := start(t)
+	const put = "box.Store/Put"
+	for _, text := range []string{
+		`{}`,
+		`{"held": {}}`,
+		`{"held": {"@type": "type.googleapis.com/grpc.testing.SimpleRequest", "responseSize": 7, "payload": {"body": "AAEC"}}}`,
+		`{"more": [{"@type": "type.googleapis.com/google.protobuf.Duration", "value": "1.500s"}, {"@type": "type.googleapis.com/google.protobuf.Struct", "value": {"a": [1, null]}}]}`,
+		`{"more": [{"@type": "x.example/google.protobuf.Empty"}, {"@type": "x.example/google.protobuf.Empty", "value": {}}, {"value": "x", "@type": "x.example/google.protobuf.StringValue"}]}`,
+		`{"held": {"@type": "type.googleapis.com/box.Box", "held": {"@type": "type.googleapis.com/google.protobuf.Any", "value": {"@type": "type.googleapis.com/grpc.testing.Payload", "body": "/w=="}}}}`,
+	} {
+		if d, code, stderr := load(t, "--grpc", put, "-d", text, address, "-n", "1", "-c", "1"); d.Failed != 0 || code != 0 {
+			t.Fatalf("%s: exit code %d, %+v\n%s", text, code, d, stderr)
+		}
+		want := dynamicpb.NewMessage(server.Box)
+		types := dynamicpb.NewTypes(protoregistry.GlobalFiles)
+		if err := (protojson.UnmarshalOptions{Resolver: types}).Unmarshal([]byte(text), want); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.LastBox.Load(); !proto.Equal(got, want) {
+			t.Errorf("%s: got %v, want %v", text, got, want)
+		}
+	}
+	if _, code, stderr := load(t, "--grpc", put, "-d", `{"held": {"@type": "x/no.Such"}}`, address, "-n", "1"); code != 2 || !strings.Contains(stderr, `asking the server for no.Such, which an "@type" names: it does not know that`) {
+		t.Errorf("exit code %d\n%s", code, stderr)
 	}
 }

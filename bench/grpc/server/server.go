@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/dynamicpb"
 )
 
 // A Server counts calls of TestService/UnaryCall, which has the response that its request asks for, after so many milliseconds as the
@@ -26,6 +27,7 @@ type Server struct {
 	Calls, Late atomic.Int64                               // and those that ended by their deadline
 	Conns       atomic.Int64                               // that were accepted
 	Last        atomic.Pointer[grpc_testing.SimpleRequest] // the latest one
+	LastBox     atomic.Pointer[dynamicpb.Message]          // that was put into the store
 }
 
 // New makes one.
@@ -36,6 +38,7 @@ func New(options ...grpc.ServerOption) *Server {
 		ServiceName: "grpc.testing.UnimplementedService", HandlerType: (*any)(nil), Metadata: "grpc/testing/test.proto",
 		Streams: []grpc.StreamDesc{{StreamName: "UnimplementedCall", ServerStreams: true, Handler: forever}},
 	}, nil)
+	s.registerStore()
 	reflection.Register(s)
 	return s
 }

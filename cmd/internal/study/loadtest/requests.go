@@ -145,11 +145,18 @@ func (r *Requests) calls(ctx context.Context, url string, c load.Client, common 
 	if err != nil {
 		return nil, err
 	}
-	method, err := r.method(ctx, url, c, header)
+	client, err := load.NewClient(c)
 	if err != nil {
 		return nil, err
 	}
-	bodies, err := method.Bodies(messages)
+	defer client.CloseIdleConnections()
+	ctx, cancel := context.WithTimeout(ctx, reflecting)
+	defer cancel()
+	method, err := r.method(ctx, client, url, header)
+	if err != nil {
+		return nil, err
+	}
+	bodies, err := method.Bodies(ctx, messages)
 	if err != nil {
 		return nil, hint.Usage(callExample, "--data: %w", err)
 	}
@@ -164,7 +171,7 @@ func (r *Requests) calls(ctx context.Context, url string, c load.Client, common 
 }
 
 // method finds out what is called.
-func (r *Requests) method(ctx context.Context, url string, c load.Client, header http.Header) (*grpc.Method, error) {
+func (r *Requests) method(ctx context.Context, client *http.Client, url string, header http.Header) (*grpc.Method, error) {
 	if _, _, err := grpc.ParseName(r.GRPC); err != nil {
 		return nil, hint.Usage(callExample, "--grpc: %w", err)
 	}
@@ -179,13 +186,6 @@ func (r *Requests) method(ctx context.Context, url string, c load.Client, header
 		}
 		return method, nil
 	}
-	client, err := load.NewClient(c)
-	if err != nil {
-		return nil, err
-	}
-	defer client.CloseIdleConnections()
-	ctx, cancel := context.WithTimeout(ctx, reflecting)
-	defer cancel()
 	method, err := grpc.Ask(ctx, client, url, header, r.GRPC)
 	if err != nil {
 		return nil, hint.With(err, "--descriptors FILE says what the messages are; "+protoc)

@@ -42,6 +42,9 @@ func (m *message) encode(v any, to []byte, depth int) ([]byte, error) {
 	if depth > mostDepth {
 		return nil, fmt.Errorf("%s: more than %d messages in each other", m.name, mostDepth)
 	}
+	if m.name == anyName {
+		return m.schema.any(v, to, depth)
+	}
 	if special, ok := wellKnown[m.name]; ok {
 		data, err := special(v, depth)
 		if err != nil {

@@ -3,6 +3,7 @@
 package grpc
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -14,6 +15,8 @@ import (
 type Method struct {
 	Path  string // that a call is posted to: /pkg.Service/Method
 	input *message
+
+	server *reflection // that described it; nil: a descriptor set did
 }
 
 // Bounds of what describes services, which others have written.
@@ -96,8 +99,12 @@ func others(begin string, names []string) string {
 }
 
 // Bodies are what calls send for some messages, which follow each other as JSON objects: each with the five bytes before it that gRPC puts
-// before a message. No message at all is an empty one.
-func (m *Method) Bodies(messages []byte) (bodies [][]byte, err error) {
+// before a message. No message at all is an empty one. A server that described the method is asked for what messages of type
+// google.protobuf.Any hold, too.
+func (m *Method) Bodies(ctx context.Context, messages []byte) (bodies [][]byte, err error) {
+	if m.server != nil {
+		m.input.schema.more = func(name string) error { return m.server.add(ctx, m.input.schema, name) }
+	}
 	values, err := parse(messages)
 	if err != nil {
 		return nil, err

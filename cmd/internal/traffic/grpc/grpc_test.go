@@ -114,7 +114,7 @@ func TestBodies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		bodies, err := m.Bodies([]byte(c.json))
+		bodies, err := m.Bodies(t.Context(), []byte(c.json))
 		if err != nil || len(bodies) != 1 {
 			t.Errorf("%s: %d bodies, %v", c.json, len(bodies), err)
 			continue
@@ -128,7 +128,7 @@ func TestBodies(t *testing.T) {
 		}
 	}
 	m, _ := Find(set(times(), shop()), "shop.Till/Buy")
-	bodies, err := m.Bodies([]byte(`{"customerId": 1}` + "\n" + `{"customerId": 2} {}`))
+	bodies, err := m.Bodies(t.Context(), []byte(`{"customerId": 1}`+"\n"+`{"customerId": 2} {}`))
 	if err != nil || len(bodies) != 3 || !bytes.HasSuffix(bodies[1], []byte{8, 2}) || len(bodies[2]) != 5 {
 		t.Errorf("three messages: %x, %v", bodies, err)
 	}
@@ -159,7 +159,7 @@ func TestWrongMessages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := m.Bodies([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := m.Bodies(t.Context(), []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.60s: %v, want %q", text, err, want)
 		}
 	}
@@ -174,7 +174,7 @@ func TestWrongMessages(t *testing.T) {
 		`{"f11": 1}`:      "shop.All is an object, and not 1",
 		strings.Repeat(`{"f11":`, 150) + "{}" + strings.Repeat("}", 150): "more than 100 messages in each other",
 	} {
-		if _, err := m.Bodies([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := m.Bodies(t.Context(), []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.60s: %v, want %q", text, err, want)
 		}
 	}
@@ -216,10 +216,10 @@ func TestFind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.Bodies([]byte(`{"n": 1}`)); err != nil {
+	if _, err := m.Bodies(t.Context(), []byte(`{"n": 1}`)); err != nil {
 		t.Error(err)
 	}
-	if _, err := m.Bodies([]byte(`{"g": 1}`)); err == nil || !strings.Contains(err.Error(), "fields of kind 10") {
+	if _, err := m.Bodies(t.Context(), []byte(`{"g": 1}`)); err == nil || !strings.Contains(err.Error(), "fields of kind 10") {
 		t.Error(err)
 	}
 }
@@ -250,7 +250,7 @@ func FuzzFind(f *testing.F) {
 			if err != nil {
 				continue
 			}
-			bodies, err := m.Bodies(messages)
+			bodies, err := m.Bodies(t.Context(), messages)
 			for _, b := range bodies {
 				if err == nil && fields(b[5:], func(field) error { return nil }) != nil {
 					t.Errorf("%q makes %x, which is no message", messages, b)
@@ -258,4 +258,59 @@ func FuzzFind(f *testing.F) {
 			}
 		}
 	})
+}
+
+// box is a file with a message that holds any other, and with a service that takes it.
+func box() []byte {
+	return bytes.Join(asBytes([]part{
+		text(1, "box.proto"), text(2, "box"), text(3, "google/protobuf/any.proto"),
+		in(4, text(1, "Box"), typed("held", 1, kindMessage, of(".google.protobuf.Any")), typed("more", 2, kindMessage, repeated(), of(".google.protobuf.Any"))),
+		in(4, text(1, "Lid"), typed("size", 1, kindInt32), typed("box", 2, kindMessage, of(".box.Box"))),
+		in(6, text(1, "Store"), in(2, text(1, "Put"), text(2, ".box.Box"), text(3, ".box.Box"))),
+	}), nil)
+}
+
+// anyFile is protocol buffers' own.
+func anyFile() []byte {
+	return bytes.Join(asBytes([]part{text(1, "google/protobuf/any.proto"), text(2, "google.protobuf"), in(4, text(1, "Any"), typed("type_url", 1, kindString), typed("value", 2, kindBytes))}), nil)
+}
+
+// TestAny: what a message holds is found by its name, however deep it is.
+func TestAny(t *testing.T) {
+	m, err := Find(set(box(), anyFile()), "box.Store/Put")
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := func(url string, data []byte) part { return in(1, text(1, url), in(2, data)) }
+	for text, want := range map[string]part{
+		`{"held": {"@type": "type.googleapis.com/box.Lid", "size": 3}}`:        held("type.googleapis.com/box.Lid", appendVarint(nil, 1, 3)),
+		`{"held": {"@type": "x/y/google.protobuf.Duration", "value": "1.5s"}}`: held("x/y/google.protobuf.Duration", moment(1, 500_000_000)),
+		`{"held": {"value": true, "@type": "/google.protobuf.BoolValue"}}`:     held("/google.protobuf.BoolValue", appendVarint(nil, 1, 1)),
+		`{"held": {}}`:   in(1),
+		`{"held": null}`: nil,
+		`{"held": {"@type": "a/box.Lid", "box": {"held": {"@type": "b/box.Lid", "size": 1}}}}`:     held("a/box.Lid", in(2, held("b/box.Lid", appendVarint(nil, 1, 1)))),
+		`{"held": {"@type": "a/google.protobuf.Any", "value": {"@type": "b/box.Lid", "size": 1}}}`: held("a/google.protobuf.Any", append(appendBytes(nil, 1, []byte("b/box.Lid")), appendBytes(nil, 2, appendVarint(nil, 1, 1))...)),
+	} {
+		bodies, err := m.Bodies(t.Context(), []byte(text))
+		if err != nil || !bytes.Equal(bodies[0], frame(want)) {
+			t.Errorf("%s: %x, %v, want %x", text, bodies, err, frame(want))
+		}
+	}
+	deep := `{"@type": "a/google.protobuf.Any", "value": `
+	for text, want := range map[string]string{
+		`{"held": 5}`:                                                              "google.protobuf.Any is an object, and not 5",
+		`{"held": {"size": 3}}`:                                                    `google.protobuf.Any has no "@type" such as "type.googleapis.com/pkg.Message"`,
+		`{"held": {"@type": 3}}`:                                                   `has no "@type" such as`,
+		`{"held": {"@type": "type.googleapis.com/"}}`:                              `has no "@type" such as`,
+		`{"held": {"@type": "a/box.Nosuch"}}`:                                      `an "@type" names box.Nosuch: nothing describes the message box.Nosuch: is its file there, too?`,
+		`{"held": {"@type": "a/box.Lid", "colour": 1}}`:                            `box.Lid has no field "colour"; it has box, size`,
+		`{"held": {"@type": "a/google.protobuf.Duration"}}`:                        `google.protobuf.Duration in google.protobuf.Any is written as "value", and nothing else`,
+		`{"held": {"@type": "a/google.protobuf.Duration", "value": "1s", "x": 2}}`: `is written as "value", and nothing else`,
+		`{"held": {"@type": "a/google.protobuf.Duration", "value": "soon"}}`:       "it is a time such as 1.5s",
+		`{"held": ` + strings.Repeat(deep, 150) + "{}" + strings.Repeat("}", 151):  "more than 100 messages in each other",
+	} {
+		if _, err := m.Bodies(t.Context(), []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.80s: %v, want %q", text, err, want)
+		}
+	}
 }

@@ -49,7 +49,11 @@ func Ask(ctx context.Context, client *http.Client, url string, header http.Heade
 		if err != nil {
 			return nil, fmt.Errorf("asking the server for %s: %w", service, err)
 		}
-		return s.method(service, method)
+		m, err := s.method(service, method)
+		if err == nil {
+			m.server = r
+		}
+		return m, err
 	}
 	return nil, ErrNoReflection
 }
@@ -75,8 +79,25 @@ func (r *reflection) schema(ctx context.Context, service string) (*schema, error
 		names := slices.DeleteFunc(list.services, func(name string) bool { return strings.HasPrefix(name, "grpc.reflection.") })
 		return nil, fmt.Errorf("it has no such service%s", others("; there are ", names))
 	}
+	return s, r.addAll(ctx, s, answer)
+}
+
+// add adds the file that has a message, and all that it imports.
+func (r *reflection) add(ctx context.Context, s *schema, name string) error {
+	answer, err := r.ask(ctx, askSymbol, name)
+	switch {
+	case err != nil:
+		return err
+	case answer.code == codeNotFound:
+		return errors.New("it does not know that")
+	}
+	return r.addAll(ctx, s, answer)
+}
+
+// addAll adds the files of an answer, and asks for what they import.
+func (r *reflection) addAll(ctx context.Context, s *schema, answer answered) (err error) {
 	if answer.code != 0 {
-		return nil, fmt.Errorf("it answers with error %d: %.200q", answer.code, answer.text)
+		return fmt.Errorf("it answers with error %d: %.200q", answer.code, answer.text)
 	}
 	for {
 		for _, file := range answer.files {
@@ -84,15 +105,15 @@ func (r *reflection) schema(ctx context.Context, service string) (*schema, error
 				continue
 			}
 			if err := s.addFile(file); err != nil {
-				return nil, err
+				return err
 			}
 		}
 		i := slices.IndexFunc(s.wanted, func(name string) bool { return !s.files[name] })
 		if i < 0 {
-			return s, nil
+			return nil
 		}
 		if answer, err = r.ask(ctx, askFile, s.wanted[i]); err != nil {
-			return nil, err
+			return err
 		}
 		s.wanted = s.wanted[i+1:] // one that it does not have may be needed for options alone
 	}

@@ -3,6 +3,7 @@ package grpc
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -67,7 +68,7 @@ func TestAsk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.Bodies([]byte(`{"when": "2026-01-02T15:04:05Z"}`)); err != nil {
+	if _, err := m.Bodies(t.Context(), []byte(`{"when": "2026-01-02T15:04:05Z"}`)); err != nil {
 		t.Error(err)
 	}
 	if got := strings.Join(asked, ", "); got != "4 shop.Till, 3 google/protobuf/timestamp.proto" {
@@ -113,5 +114,47 @@ func TestAskHostile(t *testing.T) {
 	defer cancel()
 	if _, err := Ask(ctx, client, url, http.Header{}, "shop.Till/Buy"); err == nil {
 		t.Error("one that does not answer was waited for")
+	}
+}
+
+// TestAskAny: a server is asked once for each kind of message that others hold, and for what its file imports.
+func TestAskAny(t *testing.T) {
+	var asked []string
+	client, url := reflecting(t, func(w http.ResponseWriter, what int, about string) {
+		asked = append(asked, fmt.Sprint(what, " ", about))
+		switch about {
+		case "box.Store":
+			files(w, box(), anyFile())
+		case "shop.All", "shop.Order":
+			files(w, shop())
+		case "google/protobuf/timestamp.proto":
+			files(w, times())
+		case "shop.Broken":
+			fails(w, 13)
+		default:
+			fails(w, codeNotFound)
+		}
+	})
+	m, err := Ask(t.Context(), client, url, http.Header{}, "box.Store/Put")
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked = nil
+	bodies, err := m.Bodies(t.Context(), []byte(`{"more": [{"@type": "a/shop.Order", "when": "2026-01-02T15:04:05Z"}, {"@type": "a/shop.All", "f3": 1}]} {"held": {"@type": "b/shop.All", "f3": 2}}`))
+	if want := "4 shop.Order, 3 google/protobuf/timestamp.proto"; err != nil || len(bodies) != 2 || strings.Join(asked, ", ") != want {
+		t.Errorf("%d bodies, %v; it was asked %q, want %s", len(bodies), err, asked, want)
+	}
+	for name, want := range map[string]string{
+		"shop.Nosuch": `asking the server for shop.Nosuch, which an "@type" names: it does not know that`,
+		"shop.Broken": `it answers with error 13: "no"`,
+	} {
+		if _, err := m.Bodies(t.Context(), []byte(`{"held": {"@type": "a/`+name+`"}}`)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := m.Bodies(ctx, []byte(`{"held": {"@type": "a/shop.Other"}}`)); !errors.Is(err, context.Canceled) {
+		t.Error(err)
 	}
 }

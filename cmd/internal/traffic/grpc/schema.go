@@ -15,6 +15,8 @@ type schema struct {
 	messages map[string]*message
 	enums    map[string]map[string]int32
 	services map[string]map[string]method
+
+	more func(name string) error // adds the file that has a message; nil: nobody can be asked
 }
 
 type method struct {
