@@ -177,12 +177,28 @@ func (w tuneWords) gains() (parts []string) {
 		switch e := w.Effect(m); {
 		case e == nil, i > 0 && m == w.Basis:
 		case e.Says == search.NotWorse && !worsened(*e):
-			parts = append(parts, w.brief(m)+" no worse")
+			parts = append(parts, w.brief(m)+" "+noWorse(*e))
 		default:
 			parts = append(parts, w.brief(m)+" "+quantity.Change(e.Ratio))
 		}
 	}
 	return parts
+}
+
+// noWorse is how much worse a metric can be that is shown to be hardly any worse.
+func noWorse(e search.Effect) string {
+	least, most := quantity.Change(e.Lo), quantity.Change(e.Hi)
+	switch {
+	case e.Hi <= 0:
+		return "no worse"
+	case e.Metric != search.Throughput && strings.HasPrefix(most, "+"):
+		return "at most " + most
+	case e.Metric == search.Throughput && strings.HasPrefix(least, "−"):
+		return "at least " + least
+	case e.Metric == search.Throughput:
+		return "no lower"
+	}
+	return "no higher"
 }
 
 // givesAndTakes is what a trade does, in few words.
