@@ -507,7 +507,7 @@ func TestMeanwhile(t *testing.T) {
 				p.GOMAXPROCS.Value, p.Stale = new(1), &result.AgentStale{Since: "2026-11-24T10:00:00Z", Then: new(0.5), Now: new(1.5)}
 			},
 			func(d *report.Explain) { d.GOMAXPROCS.Value, d.Limit.CPUs = new(4), new(1.5) },
-			"stale", "its agent has seen the limit change while the same process ran, on 2026-11-24T10:00:00Z; it was 0.5 CPUs", finding.Warning,
+			"stale", "its limit was changed while the same process ran, on 2026-11-24T10:00:00Z; it was 0.5 CPUs", finding.Warning,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

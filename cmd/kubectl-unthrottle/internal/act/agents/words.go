@@ -233,7 +233,7 @@ func stale(p *result.AgentProcess) *rule.Stale {
 		return nil
 	}
 	s := &rule.Stale{
-		Why:     "its agent has seen the limit change while the same process ran",
+		Why:     "its limit was changed while the same process ran",
 		Written: p.Container != nil && p.Container.Spec.Form == string(pods.Literal) && p.GOMAXPROCS.Source == string(choice.FromEnvironment),
 	}
 	if p.Stale.Then != nil {
