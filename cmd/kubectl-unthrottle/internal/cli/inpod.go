@@ -47,9 +47,9 @@ Example:
   kubectl unthrottle %s
 `
 
-const inPodPprof = `It comes through a forwarded port, as with kubectl port-forward, which does nothing to the pod. The program has to serve net/http/pprof,
-on a port that its container declares or on 6060; else say where: --process localhost:6061. An agent tells the limit and what the kernel
-counts meanwhile.`
+const inPodPprof = `The program has to serve net/http/pprof, on a port that its container declares or on 6060; --process localhost:6061 names
+another. It is asked through a forwarded port, as by kubectl port-forward, and nothing is done to the pod. An agent tells the limit and
+what the kernel counts meanwhile.`
 
 // A podVerb is a verb about one pod.
 type podVerb[D verb.Checked] struct {
