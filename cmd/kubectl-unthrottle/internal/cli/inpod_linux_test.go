@@ -87,7 +87,7 @@ spec:
 	const image, beside = "--image=localhost/unthrottle:1", "--way=ephemeral"
 
 	// Without an agent nothing is left in any pod.
-	clustertest.WaitFor(t, time.Minute, func() error {
+	clustertest.WaitFor(t, 8*time.Minute, func() error {
 		ready, _, err := c.Kubectl("get", "pods", "-A", "-o", `jsonpath={.items[*].status.conditions[?(@.type=="Ready")].status}`)
 		if err == nil && ready != "True True True" {
 			err = fmt.Errorf("ready: %s", ready)
@@ -193,8 +193,8 @@ spec:
 		Name: "localhost/kubectl-unthrottle:1", Entrypoint: []string{"/kubectl-unthrottle"},
 		Files: map[string]string{"/kubectl-unthrottle": clustertest.BuildGo(t, "../..", "-ldflags=-s -w")},
 	})
-	run(0, "install", "--image=localhost/kubectl-unthrottle:1", "--wait=1m")
-	clustertest.WaitFor(t, time.Minute, func() error { // the first scan comes before the API server told the agent of all pods
+	run(0, "install", "--image=localhost/kubectl-unthrottle:1", "--wait=8m")
+	clustertest.WaitFor(t, 8*time.Minute, func() error { // the first scan comes before the API server told the agent of all pods
 		var out, errors bytes.Buffer
 		if code := Main(context.Background(), []string{"explain", "rootless", "--way=agent", "--kubeconfig", c.Kubeconfig}, os.Getenv, strings.NewReader(""), &out, &errors); code != 0 {
 			return fmt.Errorf("exit code %d: %s", code, &errors)
@@ -226,7 +226,7 @@ spec:
 		}
 		return nil
 	})
-	run(0, "uninstall", "--wait=1m")
+	run(0, "uninstall", "--wait=8m")
 	if left, _, err := c.Kubectl("get", "all,clusterroles,clusterrolebindings,priorityclasses,namespaces", "-A", "-l", "app.kubernetes.io/part-of=unthrottle", "-o", "name"); err != nil || left != "" {
 		t.Errorf("%v, and there is still %s", err, left)
 	}
