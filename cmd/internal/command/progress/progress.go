@@ -75,6 +75,8 @@ func (p *Progress) Lab(name string, at lab.Progress) {
 	text := at.String()
 	switch {
 	case p.silent:
+	case at.Short != "":
+		p.Say(at.Short)
 	case p.terminal != nil && at.Warmup:
 		p.Note(text + ": " + name)
 	case p.terminal != nil:

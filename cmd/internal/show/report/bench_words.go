@@ -480,6 +480,7 @@ func (b *Bench) warn(s *lab.Study, a lab.Analysis) {
 		}
 		add("%s", text)
 	}
+	b.Warnings = append(b.Warnings, notEmpty(s.Longer(a))...)
 	first, marked, otherLoad := "", 0, 0
 	for _, r := range s.Runs {
 		first = cmp.Or(first, r.Error)

@@ -3,8 +3,12 @@ package lab
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -153,5 +157,128 @@ func TestInferior(t *testing.T) {
 				t.Errorf("%d: P is %v, and the interval of %v %% is %v to %v", i, p, 100*c.Confidence, c.Low, c.High)
 			}
 		}
+	}
+}
+
+// suite runs benchmarks of which each takes so many seconds in both builds, and the newer one is slower by a tenth. told is what is said
+// about the budget.
+func suite(budget time.Duration, takes ...float64) (s *Study, told string) {
+	s = &Study{Plan: Plan{Compare: ByBuild, Margin: 0.02, Seed: 1, Budget: Seconds(budget), Looks: 4, Figures: map[string]Metric{}}}
+	f := &lasting{of: map[string]float64{}}
+	var names []string
+	for i, t := range takes {
+		name := fmt.Sprint("Benchmark", i)
+		names, f.of[name], s.Plan.Figures[name] = append(names, name), t, OpTime.Metric("")
+	}
+	s.Plan.Settings = Cross(names, []Setting{{Build: "old"}, {Build: "new"}}, []float64{0}, []int{0})
+	err := s.Execute(context.Background(), f, func() time.Time { return f.now }, keep, func(p Progress) { told += p.Short })
+	if err != nil {
+		panic(err)
+	}
+	return s, told
+}
+
+// lasting runs take what is said, and a tenth of a second to start.
+type lasting struct {
+	of  map[string]float64
+	now time.Time
+	n   int
+}
+
+func (f *lasting) Run(_ context.Context, s Setting, _ int) (Run, error) {
+	f.now = f.now.Add(time.Duration((f.of[s.Workload] + 0.1) * float64(time.Second)))
+	f.n++
+	v := 1000 + float64(f.n%5)
+	if s.Build == "new" {
+		v *= 1.1
+	}
+	return Run{Seconds: f.of[s.Workload], Metrics: map[string]float64{"ns/op": v}}, nil
+}
+
+// TestAfford: a suite's long benchmarks don't take the time without which nothing can be said of the others. Which budget is long enough is
+// said before the first block, and at the end.
+func TestAfford(t *testing.T) {
+	short := []float64{0.4, 0.4, 0.4, 0.4, 0.4}
+	long := append(slices.Clone(short[:4]), 10)
+	for _, c := range []struct {
+		name      string
+		budget    time.Duration
+		takes     []float64
+		runs      string // of each benchmark's base
+		told, end string
+	}{
+		{"there is time", 60 * time.Second, short, "10 or more: 5", "", ""},
+		{
+			"one is long", 100 * time.Second, long, "10 or more: 4, 1: 1",
+			"a budget of 1 min 40 s is too short for Benchmark4: a block takes 20.2 s, and fewer than 10 show nothing; --budget 6m is long enough for all, and --run selects some",
+			"a budget of 1 min 40 s is too short for Benchmark4: a block takes 20.3 s, and fewer than 10 show nothing; --budget 6m is long enough for all, and --run selects some",
+		},
+		{
+			"one is long, and gets what the others leave", 400 * time.Second, append(slices.Repeat([]float64{0.9}, 10), 10), "5: 1, 10 or more: 10",
+			"a budget of 6 min 40 s is too short for Benchmark10: a block takes 20.2 s, and fewer than 11 show nothing; --budget 10m is long enough for all, and --run selects some",
+			"a budget of 6 min 40 s is too short for Benchmark10: a block takes 20.3 s, and fewer than 11 show nothing; --budget 11m is long enough for all, and --run selects some",
+		},
+		{"with that budget", 360 * time.Second, long, "10 or more: 5", "", ""},
+		{
+			"some fit", 30 * time.Second, short, "10 or more: 2, 1: 3",
+			"a budget of 30 s is too short for Benchmark4, Benchmark3 and Benchmark2: a block takes 3 s, and fewer than 10 show nothing; --budget 70s is long enough for all, and --run selects some",
+			"a budget of 30 s is too short for Benchmark2, Benchmark3 and Benchmark4: a block takes 3 s, and fewer than 10 show nothing; --budget 70s is long enough for all, and --run selects some",
+		},
+		{
+			"none fits", 20 * time.Second,
+			[]float64{3, 3, 3},
+			"1: 3",
+			"a budget of 20 s is too short for all 3 benchmarks: a block takes 18.6 s, and fewer than 9 show nothing; --budget 4m is long enough for all, and --run selects some",
+			"a budget of 20 s is too short for all 3 benchmarks: a block takes 18 s, and fewer than 9 show nothing; --budget 4m is long enough for all, and --run selects some",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, told := suite(c.budget, c.takes...)
+			if told != c.told {
+				t.Errorf("told %q", told)
+			}
+			if end := s.Longer(Analyse(s)); end != c.end {
+				t.Errorf("at the end %q", end)
+			}
+			n, of := map[int]int{}, map[string]int{}
+			for _, r := range s.Runs {
+				n[r.Setting]++
+			}
+			for i := range c.takes {
+				if n[2*i] != n[2*i+1] {
+					t.Errorf("benchmark %d has %d and %d runs", i, n[2*i], n[2*i+1])
+				}
+				if name := strconv.Itoa(n[2*i]); n[2*i] < 10 {
+					of[name]++
+				} else {
+					of["10 or more"]++
+				}
+			}
+			var runs []string
+			for _, name := range slices.Backward(slices.Sorted(maps.Keys(of))) {
+				runs = append(runs, fmt.Sprintf("%s: %d", name, of[name]))
+			}
+			if got := strings.Join(runs, ", "); got != c.runs {
+				t.Errorf("runs %s, want %s", got, c.runs)
+			}
+		})
+	}
+}
+
+// TestLonger: where there are enough blocks of all, a budget is named that settles what is open, and it does so.
+func TestLonger(t *testing.T) {
+	changes := []change{{1.2, 0.005}, {1.05, 0.06}}
+	s := compared(3, 60*time.Second, 4, changes...)
+	longer := s.Longer(Analyse(s))
+	const want = "what is undecided takes up to 141 more blocks: --budget 7m is likely to settle it"
+	if longer != want {
+		t.Errorf("%q, want %q", longer, want)
+	}
+	s = compared(3, 7*time.Minute, 4, changes...)
+	if a := Analyse(s); a.Groups[1].Claim.Kind != Worse || s.Longer(a) != "" {
+		t.Errorf("with that budget: %s, %q", a.Groups[1].Claim.Kind, s.Longer(a))
+	}
+	if s = compared(3, 60*time.Second, 4, change{1, 0.3}); s.Longer(Analyse(s)) == "" {
+		t.Error("a benchmark that is noisy takes no more blocks")
 	}
 }

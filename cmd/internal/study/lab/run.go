@@ -95,6 +95,7 @@ type Progress struct {
 	Runs    int // 0: not yet known
 	Elapsed time.Duration
 	Left    time.Duration // 0: not yet known
+	Short   string        // told once, and alone: what the budget is too short for
 }
 
 // String is where the lab is, and the time that is left.
@@ -121,16 +122,17 @@ func (s *Study) Execute(ctx context.Context, r Runner, clock Clock, record func(
 	if len(s.Plan.Settings) == 0 { // all builds are the same
 		return nil
 	}
-	x := &execution{Study: s, ctx: ctx, runner: r, clock: clock, record: record, progress: progress, begin: clock(), companies: companies(s.Plan, s.Environment.CPUs)}
+	x := &execution{Study: s, ctx: ctx, runner: r, clock: clock, record: record, progress: progress, begin: clock(), companies: companies(s.Plan, s.Environment.CPUs), warm: map[int]float64{}, dear: map[int]bool{}}
 	if err := x.warmUp(); err != nil {
 		return err
 	}
 	first := len(s.Runs)
+	x.afford(first)
 	x.measured = clock()
 	for block := x.goOn(); x.wants(block, first); block++ {
 		order := s.Plan.Order(block)
 		for place, setting := range order {
-			if s.has(block, setting) || x.decided[setting] {
+			if s.has(block, setting) || x.skips(setting, block) {
 				continue
 			}
 			x.tell(Progress{Setting: s.Plan.Settings[setting], Block: block}, first)
@@ -179,8 +181,11 @@ type execution struct {
 	progress        func(Progress)
 	begin, measured time.Time
 
-	looked    int          // how often it was looked what is decided
-	decided   map[int]bool // settings that get no more runs
+	looked    int             // how often it was looked what is decided
+	decided   map[int]bool    // settings that get no more runs
+	warm      map[int]float64 // seconds that they took in the warm-up
+	dear      map[int]bool    // settings that are run once, see afford
+	told      bool            // that the budget is too short
 	companies map[int]*company
 }
 
@@ -236,6 +241,7 @@ func (x *execution) warmUp() error {
 			return fmt.Errorf("%s: in the warm-up: %s", name, run.Error)
 		}
 		x.companies[i].used(s, run)
+		x.warm[i] = run.Seconds
 	}
 	return nil
 }
@@ -261,13 +267,37 @@ func (x *execution) wants(block, first int) bool {
 		return true
 	}
 	x.look()
-	open := 0
-	for i := range x.Plan.Settings {
-		if !x.decided[i] {
-			open++
+	x.afford(first)
+	open, takes := false, 0.0 // whether there are any runs, and how many of the mean length they would be
+	for i, weight := range x.weights() {
+		if !x.skips(i, block) {
+			open, takes = true, takes+weight
 		}
 	}
-	return open > 0 && x.clock().Sub(x.begin)+x.perRun(first)*time.Duration(open) <= time.Duration(x.Plan.Budget)
+	return open && x.clock().Sub(x.begin)+time.Duration(takes*float64(x.perRun(first))) <= time.Duration(x.Plan.Budget)
+}
+
+// skips reports whether a setting has no run in a block.
+func (x *execution) skips(setting, block int) bool {
+	return x.decided[setting] || x.dear[setting] && block > 1
+}
+
+// weights are how long a run of each setting takes beside the mean of all runs.
+func (x *execution) weights() []float64 {
+	own, n, all := make([]float64, len(x.Plan.Settings)), make([]float64, len(x.Plan.Settings)), 0.0
+	for _, r := range x.Runs {
+		own[r.Setting] += r.Seconds
+		n[r.Setting]++
+		all += r.Seconds
+	}
+	for i := range own {
+		if own[i] > 0 {
+			own[i] = own[i] / n[i] / (all / float64(len(x.Runs)))
+		} else {
+			own[i] = 1
+		}
+	}
+	return own
 }
 
 // perRun is how long a run takes, 0 before the first.

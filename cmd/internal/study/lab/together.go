@@ -100,7 +100,7 @@ func (x *execution) beside(order []int, block int) ([]int, error) {
 	}
 	var together []int
 	for _, i := range order {
-		if x.companies[i] == c && !x.decided[i] && !x.has(block, i) {
+		if x.companies[i] == c && !x.skips(i, block) && !x.has(block, i) {
 			together = append(together, i)
 		}
 	}
