@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"context"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
 )
 
 const completionHelp = `The script that completes the verbs and flags of kubectl unthrottle.
@@ -34,5 +37,22 @@ func newCompletion(stdio verb.IO) *cobra.Command {
 			_, err := io.WriteString(stdio.Out, "#!/bin/sh\nexec kubectl unthrottle __complete \"$@\"\n")
 			return err
 		},
+	}
+}
+
+// completes has a shell complete the names of pods, or of what is typed as deployment/. It asks the cluster that the flags before it name.
+func completes(where *live) cobra.CompletionFunc {
+	const patience = 3 * time.Second
+	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), patience)
+		defer cancel()
+		names, err := cluster.Names(ctx, where.Options, typed)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
 	}
 }

@@ -223,6 +223,7 @@ func newPodVerb[D verb.Checked](stdio verb.IO, v podVerb[D]) *cobra.Command {
 		results.FilesFlag(flags)
 		results.ColorFlag(flags)
 		where.connection(l, l.Section("Cluster:"))
+		l.Cmd.ValidArgsFunction = completes(&where.live)
 		return func(ctx context.Context, args []string) error {
 			if len(args) != 1 {
 				return hint.Usage("kubectl unthrottle "+v.name+" mypod", "%s takes one pod, got %s", v.name, quantity.Plural(len(args), "argument"))

@@ -1,8 +1,13 @@
 package cluster
 
 import (
+	"context"
+	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/plain"
 )
 
 // A Resource is a kind of objects with pods, as people name it on a command line.
@@ -45,4 +50,47 @@ func (r Resource) Path(namespace string) string {
 		api = "/apis/" + r.Group + "/" + r.Version
 	}
 	return api + "/namespaces/" + namespace + "/" + r.Plural
+}
+
+// mostNames is how many names a shell is offered.
+const mostNames = 500
+
+// Names are those that a shell offers where a pod is named: of pods, or, once a kind is typed as in deployment/, of its objects.
+func Names(ctx context.Context, o Options, typed string) (names []string, err error) {
+	place, err := Locate(o)
+	if err != nil {
+		return nil, err
+	}
+	client, err := place.Client()
+	if err != nil {
+		return nil, err
+	}
+	kind, before := Resource{Version: "v1", Plural: "pods"}, ""
+	if i := strings.IndexByte(typed, '/'); i >= 0 {
+		var ok bool
+		if kind, _, ok = Named(typed[:i] + "/x"); !ok {
+			return nil, nil
+		}
+		before = typed[:i+1]
+	}
+	r := client.Get().AbsPath(kind.Path(place.Namespace)).Param("limit", strconv.Itoa(mostNames)).
+		SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json")
+	data, err := Raw(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	var list struct {
+		Items []struct {
+			Metadata struct{ Name string }
+		}
+	}
+	if err := json.Unmarshal(data, &list); err != nil {
+		return nil, err
+	}
+	for _, item := range list.Items {
+		if name := before + plain.Line(item.Metadata.Name); strings.HasPrefix(name, typed) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
 }
