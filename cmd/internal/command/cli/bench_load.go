@@ -17,7 +17,10 @@ const foreignExample = "unthrottle bench --load 'redis-benchmark -p {port} -t ge
 
 // checkForeign refuses flags that are for our own generator.
 func (b *bench) checkForeign() error {
-	own := []string{"rate", "load-burst", "unit", "size", "at-once"}
+	if err := b.checkTurns(b.Flags); err != nil {
+		return err
+	}
+	own := []string{"rate", "load-burst", "unit", "size"}
 	if b.load.By != "" {
 		own = append(own, "warmup", "for")
 	}

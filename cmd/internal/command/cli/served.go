@@ -23,6 +23,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/process/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/loadtest"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/trial"
+	"github.com/unthrottle/unthrottle/cmd/internal/study/tune"
 )
 
 // serverOptions are what tune and bench are told of a server: how it is started, and what is sent to it.
@@ -118,10 +119,28 @@ func (s *study) serve(ctx context.Context, o *serverOptions, program []string, a
 // checkForeign refuses flags that are for our own generator: those of requests, and others.
 func (o *serverOptions) checkForeign(flags *verb.Flags, others ...string) error {
 	own := slices.DeleteFunc(o.names(), func(name string) bool { return strings.HasPrefix(name, "ready") })
-	if name := flags.FirstGiven(append(own, others...)...); name != "" {
-		return hint.Usage("say it in the command of --load", "--%s is for our own generator, and --load is another", name)
+	name := flags.FirstGiven(append(own, others...)...)
+	switch {
+	case name == "":
+		return nil
+	case !flags.Given("load"):
+		return hint.Usage("leave it out", "--%s is for our own generator, and with --units the work comes by itself", name)
+	case name == "slo" || name == "rates": // no command can be told
+		return hint.Usage("leave it out; --vary tries several settings under the load of --load", "--%s is for our own generator, and --load is another", name)
 	}
-	return nil
+	return hint.Usage("say it in the command of --load", "--%s is for our own generator, and --load is another", name)
+}
+
+// checkTurns refuses what a load that is not ours can't do. That settings take turns is what it does anyway.
+func (s *study) checkTurns(flags *verb.Flags) error {
+	if s.atOnce != tune.AtOnceYes {
+		return nil
+	}
+	if !flags.Given("load") {
+		return hint.Usage("leave it out: settings then take turns", "--at-once yes: the work of --units goes to one program at a time, as two would share it")
+	}
+	return hint.Usage("leave it out: settings then take turns; with --rate in place of --load they can run at the same time",
+		"--at-once yes: settings take turns under --load, as two of its command would disturb each other unseen, and may not find a server in a network of its own")
 }
 
 // spec is a server under a limit.

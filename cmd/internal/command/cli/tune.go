@@ -295,7 +295,10 @@ func (t *tuner) checkLoad(p tune.Plan) error {
 	if _, err := trial.ParseCounter(p.Units); err != nil {
 		return hint.Usage("--units http://localhost:9090/metrics#jobs_done_total", "--units %s: %w", p.Units, err)
 	}
-	own := []string{"rate", "rate-file", "rates", "conns", "arrivals", "load-burst", "slo", "at-once"}
+	if err := t.checkTurns(t.Flags); err != nil {
+		return err
+	}
+	own := []string{"rate", "rate-file", "rates", "conns", "arrivals", "load-burst", "slo"}
 	if p.Load != "" {
 		own = append(own, "warmup", "for")
 	}
