@@ -21,7 +21,7 @@ type callConn struct {
 	load  *Run
 	call  h2.Call
 	place *place
-	again bool // the job was sent before, to a server that did nothing about it
+	tries int // with the job, of servers that did nothing about it
 	once  sync.Once
 	gone  chan struct{}
 }
@@ -83,7 +83,7 @@ func (c *callConn) run() {
 
 func (c *callConn) start() {
 	r := c.load
-	c.again = false
+	c.tries = 0
 	c.call.Request = r.requests[c.job.request].h2
 	c.place = r.places[r.asked.Add(1)%uint64(len(r.places))]
 	c.place.send(c)
@@ -94,8 +94,9 @@ func (c *callConn) abort() { c.once.Do(func() { close(c.gone) }) }
 // done is told what came of the call.
 func (c *callConn) done(a h2.Answer) {
 	r := c.load
-	if errors.Is(a.Err, h2.ErrUnprocessed) && !c.again {
-		c.again = true
+	const most = 5 // a server that refuses for ever is told
+	if errors.Is(a.Err, h2.ErrUnprocessed) && c.tries < most {
+		c.tries++
 		c.place.send(c)
 		return
 	}
