@@ -27,17 +27,17 @@ const (
 	within      = 20 * time.Second
 )
 
-// A known is a container's program that an agent knows.
-type known struct {
+// A witness is an agent that knows a container's program.
+type witness struct {
 	ask     *cluster.Access
 	agent   agents.Agent
 	told    *agents.Told
 	process *result.AgentProcess
 }
 
-// known finds the agent of the pod's node, which sees the container's programs from outside. errNotThere: there is none, or it does
+// witness finds the agent of the pod's node, which sees the container's programs from outside. errNotThere: there is none, or it does
 // not know the container.
-func (p *Pod) known(ctx context.Context, at *pod, container string) (*known, error) {
+func (p *Pod) witness(ctx context.Context, at *pod, container string) (*witness, error) {
 	id, node := at.id(container), at.Spec.NodeName
 	if id == "" || node == "" {
 		return nil, fmt.Errorf("%w: its container has not run yet", errNotThere)
@@ -63,12 +63,12 @@ func (p *Pod) known(ctx context.Context, at *pod, container string) (*known, err
 	case process == nil:
 		return nil, fmt.Errorf("%w: its agent saw no Go program in it yet", errNotThere)
 	}
-	return &known{ask, a, told, process}, nil
+	return &witness{ask, a, told, process}, nil
 }
 
 // agent is what the agent of the pod's node knows. errNotThere: it can't be had from one.
 func (p *Pod) agent(ctx context.Context, at *pod, container, verb string, length time.Duration) (*Done, error) {
-	k, err := p.known(ctx, at, container)
+	k, err := p.witness(ctx, at, container)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func (p *Pod) agent(ctx context.Context, at *pod, container, verb string, length
 }
 
 // explain is what the agent says of the process, in our words.
-func (k *known) explain(ctx context.Context) (*report.Explain, error) {
+func (k *witness) explain(ctx context.Context) (*report.Explain, error) {
 	body, err := k.ask.Get(ctx, k.agent.Path("explain"), url.Values{"pid": {strconv.Itoa(k.process.PID)}}, within)
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/http/pprof"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 	"k8s.io/streaming/pkg/httpstream/spdy"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
 )
 
@@ -106,6 +108,17 @@ func TestForward(t *testing.T) {
 	}
 	if len(s.adds) > 0 || len(s.said) != 2 || s.said[0] != "looking for net/http/pprof on ports 8080 and 6060 of pod mypod" {
 		t.Errorf("added %v, said %q", s.adds, s.said)
+	}
+}
+
+// TestUnmuted: what a pod mutes is not told, and that is.
+func TestUnmuted(t *testing.T) {
+	at := new(pod)
+	at.Metadata.Annotations = map[string]string{"unthrottle.dev/mute": "contended, throttled"}
+	found := []finding.Finding{{Rule: "throttled"}, {Rule: "too-many-ps"}}
+	left, warnings := at.unmuted(found, []string{"it is short"})
+	if len(left) != 1 || left[0].Rule != "too-many-ps" || !slices.Equal(warnings, []string{"it is short", "its pod mutes throttled: that is not told"}) {
+		t.Errorf("%v, %q", left, warnings)
 	}
 }
 

@@ -1,7 +1,7 @@
-// Package inpod answers: what does unthrottle say of a container's program? In go a pod, a container and the arguments of a verb;
-// out comes a document. The agent of its node may know, and a trace or a profile is taken through a forwarded port. If neither can be,
-// it is what the pod's spec and status say. Nothing is done to the pod. Only who asks for it has the verb run in the container itself, if the command is there, or in an ephemeral container in the
-// process namespace of the other one, which nobody can take out of the pod again.
+// Package inpod answers: what does unthrottle say of a container's program? In go a pod, a container and a verb; out comes a document.
+// The agent of its node may know, and a trace or a profile is taken through a forwarded port. If neither can be, it is what the pod's
+// spec and status say. Nothing is done to the pod. Only those who ask for it have the verb run in the container itself, if the command is
+// there, or in an ephemeral container in the process namespace of the other one, which can't be taken out of the pod again.
 package inpod
 
 import (

@@ -17,12 +17,14 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
 	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/attach"
 	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/exectrace"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/limit/meter"
 	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/binary"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/forecast"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/pods"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/workload"
 )
 
@@ -38,7 +40,7 @@ func (p *Pod) take(ctx context.Context, at *pod, c *container, verbName string, 
 	}
 	limits := p.limitWritten(ctx, at, c.Name)
 	if p.Agents != "" {
-		k, err := p.known(ctx, at, c.Name)
+		k, err := p.witness(ctx, at, c.Name)
 		if err == nil {
 			far.Count = k.count
 		} else if ctx.Err() != nil {
@@ -47,7 +49,7 @@ func (p *Pod) take(ctx context.Context, at *pod, c *container, verbName string, 
 			p.Say("what the kernel counts meanwhile is not known: " + strings.TrimPrefix(err.Error(), errNotThere.Error()+": "))
 		}
 	}
-	doc, err := p.taken(ctx, far, u, verbName, limits, int(length.Seconds()))
+	doc, err := p.taken(ctx, at, far, u, verbName, limits, int(length.Seconds()))
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +58,7 @@ func (p *Pod) take(ctx context.Context, at *pod, c *container, verbName string, 
 }
 
 // taken is the document of what was taken.
-func (p *Pod) taken(ctx context.Context, far *attach.Far, u *url.URL, verbName string, limits *cgroup.Limits, seconds int) (any, error) {
+func (p *Pod) taken(ctx context.Context, at *pod, far *attach.Far, u *url.URL, verbName string, limits *cgroup.Limits, seconds int) (any, error) {
 	source := u.Redacted()
 	if verbName == "profile" {
 		t := attach.Profiler{Source: source, URL: u, Far: far, Seconds: seconds, Note: p.Say}
@@ -83,6 +85,7 @@ func (p *Pod) taken(ctx context.Context, far *attach.Far, u *url.URL, verbName s
 		f.Limits = cmp.Or(f.Limits, limits)
 		d := report.NewProfile(f)
 		d.Header = verb.NewHeader(verbName)
+		d.Findings, d.Warnings = at.unmuted(d.Findings, d.Warnings)
 		return d, nil
 	}
 	t := attach.Tracer{URL: u, Far: far, Seconds: seconds, Save: p.Save, Note: p.Say, Late: p.Say}
@@ -111,7 +114,21 @@ func (p *Pod) taken(ctx context.Context, far *attach.Far, u *url.URL, verbName s
 		return nil, err
 	}
 	d.Header = verb.NewHeader(verbName)
+	d.Findings, d.Warnings = at.unmuted(d.Findings, d.Warnings)
 	return d, nil
+}
+
+// unmuted are findings without those that the pod mutes, and warnings with one that says so.
+func (p *pod) unmuted(findings []finding.Finding, warnings []string) ([]finding.Finding, []string) {
+	muted := pods.MutedBy(p.Metadata.Annotations)
+	left := slices.DeleteFunc(findings, func(f finding.Finding) bool {
+		mutes := pods.Mutes(muted, f.Rule)
+		if mutes {
+			warnings = append(warnings, "its pod mutes "+f.Rule+": that is not told")
+		}
+		return mutes
+	})
+	return left, warnings
 }
 
 // The ports that are asked where none is named.
@@ -191,7 +208,7 @@ func (p *Pod) limitWritten(ctx context.Context, at *pod, name string) *cgroup.Li
 }
 
 // count is what the agent knows of the program now.
-func (k *known) count(ctx context.Context) (*attach.Counted, error) {
+func (k *witness) count(ctx context.Context) (*attach.Counted, error) {
 	d, err := k.explain(ctx)
 	if err != nil {
 		return nil, err

@@ -20,7 +20,7 @@ const (
 func (p *pod) containers() []Container {
 	m := &p.Metadata
 	common := Container{
-		Namespace: m.Namespace, Pod: m.Name, UID: m.UID, Node: p.Spec.NodeName, Owner: p.owner(), Muted: mutedBy(m.Annotations[muteKey]),
+		Namespace: m.Namespace, Pod: m.Name, UID: m.UID, Node: p.Spec.NodeName, Owner: p.owner(), Muted: MutedBy(m.Annotations),
 		PodLimit: float64(p.Spec.Resources.Limits.CPU),
 	}
 	if mirror := m.Annotations[mirrorKey]; mirror != "" {
@@ -107,8 +107,9 @@ func (c *container) setting() (s Setting) {
 	return s
 }
 
-func mutedBy(text string) []string {
-	return strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(", ;\t\r\n", r) })
+// MutedBy are the rules that the annotations of a pod mute, as they are written there.
+func MutedBy(annotations map[string]string) []string {
+	return strings.FieldsFunc(annotations[muteKey], func(r rune) bool { return strings.ContainsRune(", ;\t\r\n", r) })
 }
 
 // owner is what made a pod, by what the pod itself says: nobody is asked.
