@@ -88,7 +88,16 @@ func (p *Pod) refusedPort(err error) error {
 	if apierrors.IsForbidden(err) || strings.Contains(err.Error(), "forbidden") {
 		return fmt.Errorf("%w: pods/portforward of pod %s is forbidden", errForbidden, p.Name)
 	}
-	return fmt.Errorf("forwarding a port of pod %s: %s", p.Name, web.Said(err.Error()))
+	return fmt.Errorf("forwarding a port of pod %s: %w", p.Name, brief(err))
+}
+
+// brief is an error that may hold all that a server has answered, cut.
+func brief(err error) error {
+	const most = 600 // bytes
+	if text := err.Error(); len(text) > most {
+		return errors.New(strings.ToValidUTF8(text[:most], "") + "…")
+	}
+	return err
 }
 
 // errForbidden: no port of the pod may be forwarded.

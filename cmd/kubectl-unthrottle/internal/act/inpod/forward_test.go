@@ -161,7 +161,7 @@ func TestForwardRefused(t *testing.T) {
 		p := serve(t, s)
 		p.Way = Forward
 		_, err := p.Run(t.Context(), "trace", time.Second)
-		if err == nil || !strings.Contains(err.Error(), c.want) || len(err.Error()) > 600 {
+		if err == nil || !strings.Contains(err.Error(), c.want) || len(err.Error()) > 800 {
 			t.Errorf("%s: %.700v", c.name, err)
 		}
 	}

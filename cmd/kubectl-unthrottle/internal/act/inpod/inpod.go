@@ -29,7 +29,6 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/cpuprofile"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
-	"github.com/unthrottle/unthrottle/cmd/internal/ground/web"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
 )
 
@@ -301,7 +300,7 @@ func (p *Pod) exec(ctx context.Context, name string, args []string) (*Done, erro
 	case errors.As(err, &exit):
 		return nil, errNotThere
 	}
-	return nil, hint.With(fmt.Errorf("running unthrottle in container %s: %s", name, web.Said(err.Error())), "--way ephemeral runs it beside it")
+	return nil, hint.With(fmt.Errorf("running unthrottle in container %s: %w", name, brief(err)), "--way ephemeral runs it beside it")
 }
 
 // What a container writes is its own, whatever runs there.
