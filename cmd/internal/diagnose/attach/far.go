@@ -40,8 +40,20 @@ func (f *Far) get(ctx context.Context, u *url.URL, most int64) (*http.Response, 
 	if f != nil {
 		o.Proxy, o.Dial = false, f.Dial
 	}
-	return web.New(o).Do(req)
+	res, err := web.New(o).Do(req)
+	var why *Unreachable
+	if errors.As(err, &why) {
+		return nil, why
+	}
+	return res, err
 }
+
+// Unreachable is why a connection to a far program came to nothing. net/http puts words of its own before what a connection says, now one
+// and now another: this is told without them.
+type Unreachable struct{ Err error }
+
+func (u *Unreachable) Error() string { return u.Err.Error() }
+func (u *Unreachable) Unwrap() error { return u.Err }
 
 // Find finds on which of its ports a far program serves net/http/pprof. Late are those where nothing has answered in time; if no port
 // could be asked at all, the first error says why.

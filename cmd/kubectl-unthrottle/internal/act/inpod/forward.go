@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/transport/spdy"
 	"k8s.io/streaming/pkg/httpstream"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/attach"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/web"
 )
 
@@ -156,9 +157,9 @@ type portConn struct {
 // refusal is what a node says of a port. The pod is its owner's, and so is what answers; the node's runtime words it.
 func (c *portConn) refusal(text string) error {
 	if strings.Contains(text, "connection refused") {
-		return fmt.Errorf("nothing listens on port %s of the pod", c.port)
+		return &attach.Unreachable{Err: fmt.Errorf("nothing listens on port %s of the pod", c.port)}
 	}
-	return fmt.Errorf("port %s of the pod can't be reached: %.200q", c.port, text)
+	return &attach.Unreachable{Err: fmt.Errorf("port %s of the pod can't be reached: %.200q", c.port, text)}
 }
 
 // refusedWithin is how long the node may take to say why it has ended a connection.
