@@ -13,7 +13,6 @@ import (
 // TestNodeExported lets a real Prometheus scrape programs on a real node, and its kubelet, where there is no agent. What throttles, and
 // which limit is in force, cAdvisor tells.
 func TestNodeExported(t *testing.T) {
-	t.Parallel()
 	o := fromPrograms()
 	o.Window, o.For = time.Minute, time.Second // cAdvisor looks every ten seconds or so
 	dir := written(t, o)

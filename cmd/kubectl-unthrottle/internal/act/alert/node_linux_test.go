@@ -129,7 +129,6 @@ func (c cluster) limit() (undo func()) {
 // TestNode lets a real Prometheus scrape a real agent, of programs on a real node: alerts fire, say what to do, and clear where
 // that is done.
 func TestNode(t *testing.T) {
-	t.Parallel()
 	o := Default()
 	o.Window, o.For = 20*time.Second, time.Second // a window has four scans
 	dir := written(t, o)
