@@ -98,11 +98,18 @@ func (c nodes) gone(t *testing.T, study string) {
 		label += "=" + study
 	}
 	clustertest.WaitFor(t, hang, func() error {
-		left, _, err := c.Kubectl("get", "namespaces,jobs,pods,secrets,configmaps,serviceaccounts,roles,rolebindings", "-A", "-l", label, "-o", "name")
-		if err == nil && left != "" {
-			err = fmt.Errorf("left are %q", strings.Fields(left))
+		var left []string
+		for _, kind := range []string{"namespaces", "jobs,pods,secrets,configmaps,serviceaccounts,roles,rolebindings"} {
+			out, _, err := c.Kubectl("get", kind, "-A", "-l", label, "-o", "name")
+			if err != nil {
+				return err
+			}
+			left = append(left, strings.Fields(out)...)
 		}
-		return err
+		if len(left) > 0 {
+			return fmt.Errorf("left are %q", left)
+		}
+		return nil
 	})
 }
 
