@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -90,17 +91,13 @@ func (c nodes) ofTheUser(t *testing.T) string {
 		`jsonpath={range .items[*]}{.kind} {.metadata.name} {.metadata.uid} {.metadata.generation} {.metadata.labels} {.spec}{"\n"}{end}`)
 }
 
-// gone waits until nothing is left of a study, or of any: "".
-func (c nodes) gone(t *testing.T, study string) {
+// gone waits until nothing is left of any study.
+func (c nodes) gone(t *testing.T) {
 	t.Helper()
-	label := "unthrottle.dev/study"
-	if study != "" {
-		label += "=" + study
-	}
 	clustertest.WaitFor(t, hang, func() error {
 		var left []string
 		for _, kind := range []string{"namespaces", "jobs,pods,secrets,configmaps,serviceaccounts,roles,rolebindings"} {
-			out, _, err := c.Kubectl("get", kind, "-A", "-l", label, "-o", "name")
+			out, _, err := c.Kubectl("get", kind, "-A", "-l", "unthrottle.dev/study", "-o", "name")
 			if err != nil {
 				return err
 			}
@@ -117,25 +114,7 @@ func (c nodes) gone(t *testing.T, study string) {
 type client struct {
 	*exec.Cmd
 	dir            string
-	stdout, stderr output
-}
-
-// An output can be read while it is written.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *output) Write(data []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(data)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
+	stdout, stderr bytes.Buffer
 }
 
 // start starts kubectl unthrottle tune in a directory of its own, or in that of another one.
@@ -206,40 +185,24 @@ func judged(t *testing.T, doc report.Tune) {
 	}
 }
 
-// study waits until a command has a study, and returns its name.
-func (x *client) study(t *testing.T) (name string) {
-	t.Helper()
-	clustertest.WaitFor(t, hang, func() error {
-		said := x.stderr.String()
-		_, rest, _ := strings.Cut(said, " in namespace unthrottle-tune-")
-		var ok bool
-		if name, _, ok = strings.Cut(rest, "\n"); !ok {
-			return fmt.Errorf("it has told of no namespace yet:\n%s", said)
-		}
-		return nil
-	})
-	return name
-}
-
-// begun waits until a study has written some text to its journal and sends load on a node, and returns the pod that it is sent to.
+// begun waits until a study on a node has written some text to its journal and sends load, and returns the pod that it is sent to.
 func (c nodes) begun(t *testing.T, x *client, node, text string) (namespace, pod string) {
 	t.Helper()
-	namespace = "unthrottle-tune-" + x.study(t)
 	clustertest.WaitFor(t, hang, func() error {
 		if data, err := os.ReadFile(filepath.Join(x.dir, "runs.jsonl")); err != nil || !bytes.Contains(data, []byte(text)) {
 			return fmt.Errorf("the journal has no %s yet: %v", text, err)
 		}
 		for _, part := range []string{"load", "server"} {
-			out, _, err := c.Kubectl("get", "pods", "-n", namespace, "-l", "unthrottle.dev/part="+part, "--field-selector", "status.phase=Running,spec.nodeName="+node,
-				"-o", `jsonpath={range .items[*]}{.metadata.name}{"\n"}{end}`)
+			out, _, err := c.Kubectl("get", "pods", "-A", "-l", "unthrottle.dev/part="+part, "--field-selector", "status.phase=Running,spec.nodeName="+node,
+				"-o", `jsonpath={range .items[*]}{.metadata.namespace} {.metadata.name}{"\n"}{end}`)
 			if err != nil {
 				return err
 			}
 			at := strings.Fields(out)
-			if len(at) != 1 {
+			if len(at) != 2 {
 				return fmt.Errorf("pods of part %s: %q", part, at)
 			}
-			pod = at[0]
+			namespace, pod = at[0], at[1]
 		}
 		return nil
 	})
@@ -251,7 +214,6 @@ func TestNode(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes minutes")
 	}
-	t.Parallel()
 	c := nodes{clustertest.Start(t, clustertest.Options{ControllerManager: true, Scheduler: true, Nodes: 2})}
 	c.Import(t, func() clustertest.Image {
 		i := clustertest.GoImage(t, image, "github.com/unthrottle/unthrottle/cmd/unthrottle")
@@ -263,56 +225,18 @@ func TestNode(t *testing.T) {
 	}
 	c.WaitPods(t, "default", "app=api", 1, "Running")
 	before := c.ofTheUser(t)
-	// Most of this waits: for a node that is silent, or for one that has room. So it is done in lanes, beside each other, however many
-	// CPUs there are, which t.Parallel goes by. One node is lost for a while, and what needs both comes after that.
-	var lanes sync.WaitGroup
-	lane := func(tests ...test) {
-		lanes.Go(func() {
-			for _, x := range tests {
-				t.Run(x.name, x.run)
-			}
-		})
-	}
-	lane(test{"verdict", c.verdict}, test{"fallen", c.fallen}, test{"deleted", trouble(c.deleted)}, test{"evicted", trouble(c.evicted)})
-	lane(test{"absent", trouble(c.absent)}, test{"killed", trouble(c.killed)})
-	lane(test{"nowhere", trouble(c.nowhere)})
-	both, found := context.WithCancel(t.Context())
-	lanes.Go(func() {
-		t.Run("kubelet", trouble(func(t *testing.T) { c.lost(t, c.Nodes[1], found) }))
-		found() // it may not have come so far
-	})
-	lanes.Go(func() {
-		<-both.Done()
-		t.Run("nodes", c.two)
-	})
-	lanes.Wait()
-	begin := time.Now()
-	c.gone(t, "")
-	t.Logf("the last of what they made was gone %v later", time.Since(begin).Round(time.Second))
+	t.Run("verdict", c.verdict)
+	t.Run("fallen", c.fallen)
+	t.Run("nodes", c.two)
+	t.Run("trouble", c.trouble)
 	if after := c.ofTheUser(t); after != before {
 		t.Errorf("the user's objects were\n%s\nand are\n%s", before, after)
 	}
 }
 
-type test struct {
-	name string
-	run  func(*testing.T)
-}
-
-// trouble is a test of what the cluster does: that is told, by the name of the pod, image or node; and the study goes on where that
-// is mended.
-func trouble(run func(*testing.T)) func(*testing.T) {
-	return func(t *testing.T) {
-		if os.Getenv("UNTHROTTLE_TROUBLE") == "" {
-			t.Skip("it takes minutes, mostly of waiting: UNTHROTTLE_TROUBLE=1 runs it")
-		}
-		run(t)
-	}
-}
-
 // verdict: a tune to its end; its runs have what the node counted, and nothing is left.
 func (c nodes) verdict(t *testing.T) {
-	x := c.start(t, "", quick("deployment/api", "--node", c.Nodes[0].Name, "-o", "tune.json")...)
+	x := c.start(t, "", quick("deployment/api", "-o", "tune.json")...)
 	if code := x.end(t); code != 0 {
 		t.Fatalf("exit code %d\n%s\n%s", code, &x.stdout, &x.stderr)
 	}
@@ -322,7 +246,7 @@ func (c nodes) verdict(t *testing.T) {
 	if len(doc.Environment.Node) == 0 || doc.Environment.CPUs == 0 || doc.Current.Procs != 2 {
 		t.Errorf("%+v, %+v", doc.Environment, doc.Current)
 	}
-	c.gone(t, x.study(t))
+	c.gone(t)
 }
 
 // fat is a server that survives its memory limit with few Ps, and not with 500: each of them has memory of its own.
@@ -347,7 +271,7 @@ spec:
 
 // fallen: where only the current setting dies of its limit, the tune goes on without it, and its kubelet's word for that is told in one line.
 func (c nodes) fallen(t *testing.T) {
-	x := c.start(t, "", quick("deployment/fat", "--node", c.Nodes[0].Name, "--path", "/work?cpu=20us&alloc=64k", "-o", "tune.json", "--logs", "logs.txt")...)
+	x := c.start(t, "", quick("deployment/fat", "--path", "/work?cpu=20us&alloc=64k", "-o", "tune.json", "--logs", "logs.txt")...)
 	code := x.end(t)
 	t.Logf("exit code %d\n%s\n%s", code, &x.stdout, &x.stderr)
 	if code != 0 {
@@ -361,7 +285,7 @@ func (c nodes) fallen(t *testing.T) {
 	if log, err := os.ReadFile(filepath.Join(x.dir, "logs.txt")); err != nil || !strings.Contains(string(log), "container server: out of memory: limit 24Mi\n") {
 		t.Errorf("%v: %s", err, log)
 	}
-	c.gone(t, x.study(t))
+	c.gone(t)
 }
 
 // two: blocks take turns at two nodes, both are named, and so is what differs.
@@ -385,7 +309,7 @@ func (c nodes) two(t *testing.T) {
 	if !strings.Contains(x.stderr.String(), " is like ") {
 		t.Errorf("it says\n%s", &x.stderr)
 	}
-	c.gone(t, x.study(t))
+	c.gone(t)
 }
 
 // killed kills the commands of studies at any moment. That nothing is left of them is looked at later, by gone. UNTHROTTLE_KILLS is
@@ -410,56 +334,70 @@ func (c nodes) killed(t *testing.T) {
 	t.Logf("left for Kubernetes are %q", strings.Fields(c.get(t, "namespaces,jobs,pods", "-A", "-l", "unthrottle.dev/study", "-o", "name")))
 }
 
-// absent: an image that nobody has is named.
-func (c nodes) absent(t *testing.T) {
-	c.refused(t, "image localhost/absent:1 of container server can't be had: ", quick("deployment/absent", "--node", c.Nodes[0].Name))
-}
-
-// nowhere: so is how long no node took a pod.
-func (c nodes) nowhere(t *testing.T) {
-	c.refused(t, "no node took the pod within ", quick("deployment/nowhere"))
-}
-
-func (c nodes) refused(t *testing.T, want string, args []string) {
-	t.Helper()
-	x := c.start(t, "", args...)
-	if code := x.end(t); code != 1 || !strings.Contains(x.stderr.String(), want) {
-		t.Errorf("exit code %d\n%s\n%s", code, &x.stdout, &x.stderr)
+// trouble: what the cluster does is told, by the name of the pod, image or node; and the study goes on where that is mended.
+func (c nodes) trouble(t *testing.T) {
+	if os.Getenv("UNTHROTTLE_TROUBLE") == "" {
+		t.Skip("it takes 6 minutes, mostly of waiting: UNTHROTTLE_TROUBLE=1 runs it")
 	}
-}
-
-// deleted: a pod that somebody deletes is named.
-func (c nodes) deleted(t *testing.T) {
-	c.interrupted(t, "somebody deleted pod ", func(namespace, pod string) error {
-		_, _, err := c.Kubectl("delete", "pod", "-n", namespace, pod, "--wait=false")
-		return err
+	t.Run("at once", func(t *testing.T) {
+		for name, test := range map[string]struct {
+			args []string
+			want string
+		}{
+			"absent":  {quick("deployment/absent"), "image localhost/absent:1 of container server can't be had: "},
+			"nowhere": {quick("deployment/nowhere"), "no node took the pod within "},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				x := c.start(t, "", test.args...)
+				if code := x.end(t); code != 1 || !strings.Contains(x.stderr.String(), test.want) {
+					t.Errorf("exit code %d\n%s\n%s", code, &x.stdout, &x.stderr)
+				}
+			})
+		}
+		for name, test := range map[string]struct {
+			do   func(namespace, pod string) error
+			want []string // one of them, with the pod's name
+		}{
+			"deleted": {func(namespace, pod string) error {
+				_, _, err := c.Kubectl("delete", "pod", "-n", namespace, pod, "--wait=false")
+				return err
+			}, []string{"somebody deleted pod "}},
+			"evicted": {func(namespace, pod string) error {
+				_, _, err := c.KubectlInput(fmt.Sprintf(`{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"namespace": %q, "name": %q}}`, namespace, pod),
+					"create", "--raw", "/api/v1/namespaces/"+namespace+"/pods/"+pod+"/eviction", "-f", "-")
+				return err
+			}, []string{"was evicted from node " + c.Nodes[0].Name}},
+		} {
+			t.Run(name, func(t *testing.T) { // one after the other, on one node
+				x := c.start(t, "", quick("deployment/api", "--node", c.Nodes[0].Name, "--for", "5s")...)
+				namespace, pod := c.begun(t, x, c.Nodes[0].Name, "")
+				if err := test.do(namespace, pod); err != nil {
+					t.Fatal(err)
+				}
+				code := x.end(t)
+				if code != 1 || !strings.Contains(x.stderr.String(), pod) ||
+					!slices.ContainsFunc(test.want, func(text string) bool { return strings.Contains(x.stderr.String(), text) }) {
+					t.Errorf("exit code %d, pod %s\n%s\n%s", code, pod, &x.stdout, &x.stderr)
+				}
+			})
+		}
+		t.Run("killed", func(t *testing.T) {
+			t.Parallel()
+			c.killed(t)
+		})
+		t.Run("kubelet", func(t *testing.T) {
+			t.Parallel()
+			c.lost(t, c.Nodes[1])
+		})
 	})
+	begin := time.Now()
+	c.gone(t)
+	t.Logf("the last of what they made was gone %v later", time.Since(begin).Round(time.Second))
 }
 
-// evicted: so is one that is evicted, and its node.
-func (c nodes) evicted(t *testing.T) {
-	c.interrupted(t, "was evicted from node "+c.Nodes[0].Name, func(namespace, pod string) error {
-		_, _, err := c.KubectlInput(fmt.Sprintf(`{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"namespace": %q, "name": %q}}`, namespace, pod),
-			"create", "--raw", "/api/v1/namespaces/"+namespace+"/pods/"+pod+"/eviction", "-f", "-")
-		return err
-	})
-}
-
-func (c nodes) interrupted(t *testing.T, want string, do func(namespace, pod string) error) {
-	t.Helper()
-	x := c.start(t, "", quick("deployment/api", "--node", c.Nodes[0].Name, "--for", "5s")...)
-	namespace, pod := c.begun(t, x, c.Nodes[0].Name, "")
-	if err := do(namespace, pod); err != nil {
-		t.Fatal(err)
-	}
-	code := x.end(t)
-	if said := x.stderr.String(); code != 1 || !strings.Contains(said, pod) || !strings.Contains(said, want) {
-		t.Errorf("exit code %d, pod %s\n%s\n%s", code, pod, &x.stdout, said)
-	}
-}
-
-// lost: a kubelet that stands still is told, and when it runs again, which found is called for, the study goes on to a verdict.
-func (c nodes) lost(t *testing.T, node *clustertest.Node, found func()) {
+// lost: a kubelet that stands still is told, and when it runs again the study goes on to a verdict.
+func (c nodes) lost(t *testing.T, node *clustertest.Node) {
 	x := c.start(t, "", quick("deployment/api", "--node", node.Name, "--for", "3s")...)
 	c.begun(t, x, node.Name, `"block":1,`)
 	if err := node.StopKubelet(); err != nil {
@@ -481,7 +419,6 @@ func (c nodes) lost(t *testing.T, node *clustertest.Node, found func()) {
 		}
 		return err
 	})
-	found()
 	again := c.start(t, x.dir, "--resume", "runs.jsonl", "-o", "tune.json")
 	if code := again.end(t); code != 0 {
 		t.Fatalf("exit code %d\n%s\n%s", code, &again.stdout, &again.stderr)
