@@ -298,7 +298,7 @@ func TestNextInPod(t *testing.T) {
 		next []Advice
 		want []string
 	}{
-		"throttled": {(&Trace{Pod: "shop/api", Source: url, Cause: "throttled"}).Next(), []string{"kubectl unthrottle explain api -n shop", "kubectl unthrottle tune KIND/NAME"}},
+		"throttled": {(&Trace{Pod: "shop/api", Source: url, Cause: "throttled"}).Next(), []string{"kubectl unthrottle explain api -n shop", "kubectl unthrottle tune KIND/NAME -n shop"}},
 		"contended": {(&Trace{Pod: "shop/api", Source: url, Cause: "contended"}).Next(), []string{"kubectl unthrottle watch api -n shop"}},
 		"unsure":    {(&Trace{Pod: "shop/api", Source: url, Cause: "unsure", Saved: "t"}).Next(), []string{"kubectl unthrottle watch api -n shop", "go tool trace t"}},
 		"profile": {(&Profile{Pod: "shop/api", Source: url}).Next(), []string{

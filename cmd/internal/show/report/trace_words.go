@@ -174,11 +174,12 @@ func (d *Trace) Next() (next []Advice) {
 
 // nextInPod is what to do next where the program runs in a pod.
 func (d *Trace) nextInPod() (next []Advice) {
+	namespace, _, _ := strings.Cut(d.Pod, "/")
 	switch freeze.Cause(d.Cause) {
 	case freeze.Throttled:
 		next = []Advice{
 			{"Its limit and its GOMAXPROCS, and whether they fit:", []string{ofPod("explain", d.Pod)}},
-			{"Which GOMAXPROCS serves it best under that limit, measured:", []string{"kubectl unthrottle tune KIND/NAME"}},
+			{"Which GOMAXPROCS serves it best under that limit, measured:", []string{"kubectl unthrottle tune KIND/NAME -n " + ShellWord(namespace)}},
 		}
 	case freeze.Contended:
 		next = []Advice{{"A limit is not the cause. What the kernel counts, to make sure:", []string{ofPod("watch", d.Pod)}}}

@@ -364,7 +364,10 @@ func kept(file string, p *inpod.Pod, run func() (*inpod.Done, error)) (*inpod.Do
 	p.Save, p.SavedAs = saved.W, file
 	done, err := run()
 	nothing := err
-	if err == nil {
+	switch {
+	case p.Saved: // whatever came then, as of a trace that can't be read
+		nothing = nil
+	case err == nil:
 		nothing = done.Unmeasured
 	}
 	if saveErr := saved.Finish(nothing); err == nil && nothing == nil {

@@ -161,6 +161,13 @@ func TestForwardRefused(t *testing.T) {
 		p := serve(t, s)
 		p.Way = Forward
 		_, err := p.Run(t.Context(), "trace", time.Second)
+		if c.name == "forbidden" { // as well where the port is named, and then the spec answers
+			named := serve(t, s)
+			named.Way, named.Process = Auto, "localhost:8080"
+			if done, err := named.Run(t.Context(), "trace", time.Second); err != nil || done.Unmeasured == nil || !strings.Contains(done.Unmeasured.Error(), c.want) {
+				t.Errorf("%s, at a port that is named: %v", c.name, err)
+			}
+		}
 		if err == nil || !strings.Contains(err.Error(), c.want) || len(err.Error()) > 800 {
 			t.Errorf("%s: %.700v", c.name, err)
 		}
@@ -178,5 +185,21 @@ func TestForwardSilent(t *testing.T) {
 	defer cancel()
 	if _, err := p.Run(ctx, "trace", time.Second); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestForwardSaved: a trace that came is kept, even one that can't be read.
+func TestForwardSaved(t *testing.T) {
+	const old = "go 1.19 trace\x00\x00\x00"
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/trace", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, old) })
+	web := httptest.NewServer(mux)
+	t.Cleanup(web.Close)
+	s := &server{pod: declaring(`[]`), forward: forwards(map[string]string{"6060": web.Listener.Addr().String()}, "connection refused")}
+	p := serve(t, s)
+	var kept strings.Builder
+	p.Way, p.Process, p.Save = Forward, "localhost:6060", &kept
+	if _, err := p.Run(t.Context(), "trace", time.Second); err == nil || !strings.Contains(err.Error(), "older than that of Go 1.22") || !p.Saved || kept.String() != old {
+		t.Errorf("%v, saved %v: %q", err, p.Saved, kept.String())
 	}
 }

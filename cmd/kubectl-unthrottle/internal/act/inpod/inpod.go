@@ -55,6 +55,7 @@ type Pod struct {
 	// Of a trace or a profile through a forwarded port.
 	Save       io.Writer           // keeps it; nil: nobody does
 	SavedAs    string              // in the document
+	Saved      bool                // Run sets it, even if it fails then
 	Base       *cpuprofile.Profile // that a profile is compared with; nil: none
 	BaseSource string
 

@@ -36,7 +36,7 @@ func (p *Pod) take(ctx context.Context, at *pod, c *container, verbName string, 
 	far := &attach.Far{Dial: p.dial}
 	u, err := p.page(ctx, far, c, pages[verbName], int(length.Seconds()))
 	if err != nil {
-		return nil, err
+		return nil, p.unlessForbidden(err)
 	}
 	limits := p.limitWritten(ctx, at, c.Name)
 	if p.Agents != "" {
@@ -51,10 +51,18 @@ func (p *Pod) take(ctx context.Context, at *pod, c *container, verbName string, 
 	}
 	doc, err := p.taken(ctx, at, far, u, verbName, limits, int(length.Seconds()))
 	if err != nil {
-		return nil, err
+		return nil, p.unlessForbidden(err)
 	}
 	document, err := json.Marshal(doc)
 	return &Done{Document: document}, err
+}
+
+// unlessForbidden is an error, or that no port may be forwarded at all, in which case the spec says what it can.
+func (p *Pod) unlessForbidden(err error) error {
+	if !errors.Is(err, errForbidden) {
+		return err
+	}
+	return fmt.Errorf("%w: forwarding a port of pod %s is forbidden: it takes the right to create pods/portforward", errNotThere, p.Name)
 }
 
 // taken is the document of what was taken.
@@ -80,6 +88,7 @@ func (p *Pod) taken(ctx context.Context, at *pod, far *attach.Far, u *url.URL, v
 			if _, err := p.Save.Write(data); err != nil {
 				return nil, fmt.Errorf("saving the profile: %w", err)
 			}
+			p.Saved = true
 		}
 		f.Beside(t.Beside)
 		f.Limits = cmp.Or(f.Limits, limits)
@@ -90,7 +99,7 @@ func (p *Pod) taken(ctx context.Context, at *pod, far *attach.Far, u *url.URL, v
 	}
 	t := attach.Tracer{URL: u, Far: far, Seconds: seconds, Save: p.Save, Note: p.Say, Late: p.Say}
 	file, err := t.Take(ctx)
-	if err != nil {
+	if p.Saved = t.Saved; err != nil {
 		return nil, err
 	}
 	defer file.Close()
@@ -153,7 +162,7 @@ func (p *Pod) page(ctx context.Context, far *attach.Far, c *container, page atta
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case errors.Is(err, errForbidden):
-		return nil, fmt.Errorf("%w: forwarding a port of pod %s is forbidden: it takes the right to create pods/portforward", errNotThere, p.Name)
+		return nil, err
 	case u != nil:
 		return page.At(u, seconds), nil
 	case len(late) > 0:
