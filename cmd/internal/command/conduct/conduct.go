@@ -86,6 +86,11 @@ func (s *Study) Common() *Study { return s }
 // Command is the whole command line.
 func (s *Study) Command() []string { return append([]string{s.Program}, s.IO.Args...) }
 
+// typed is a command of the verb's, as people type it.
+func (s *Study) typed(args ...string) string {
+	return report.Typed(append([]string{s.Program, s.Verb}, args...))
+}
+
 // Seeded is a seed, and the command that does the same again.
 func (s *Study) Seeded(seed uint64) (uint64, []string) {
 	command := s.Command()
@@ -165,7 +170,7 @@ func Run[T Verb[T]](ctx context.Context, s T, args []string, again func() (*cobr
 	}
 	j, err := journal.Create(path)
 	if err != nil {
-		return hint.With(fmt.Errorf("opening the file of runs: %w", err), "--runs needs a new file; "+c.Program+" "+c.Verb+" --resume FILE continues an old one")
+		return hint.With(fmt.Errorf("opening the file of runs: %w", err), "--runs needs a new file; "+c.typed("--resume", "FILE")+" continues an old one")
 	}
 	defer j.Close()
 	return conduct(ctx, s, j, true)
@@ -190,7 +195,7 @@ func resume[T Verb[T]](ctx context.Context, s T, again func() (*cobra.Command, T
 		return fmt.Errorf("%s does not say which command began it", file)
 	}
 	if own := s.Common().Program; command[0] != own {
-		return hint.With(fmt.Errorf("%s was begun by %s %s", file, command[0], verb), command[0]+" "+verb+" --resume "+report.ShellWord(file))
+		return hint.With(fmt.Errorf("%s was begun by %s", file, report.Typed(command[:2])), report.Typed([]string{command[0], verb, "--resume", file}))
 	}
 	cmd, next := again()
 	if err := cmd.ParseFlags(s.Common().args(command[1:])[1:]); err != nil {
@@ -205,7 +210,7 @@ func resume[T Verb[T]](ctx context.Context, s T, again func() (*cobra.Command, T
 	c.Runs = ""
 	defer c.clean()
 	// What is started now stands in the file, and nowhere on the command line.
-	fmt.Fprintf(c.IO.Err, "%s: continuing, in %s: %s\n", c.Program, report.ShellWord(dir), report.ShellWords(command))
+	fmt.Fprintf(c.IO.Err, "%s: continuing, in %s: %s\n", c.Program, report.ShellWord(dir), report.Typed(command))
 	c.outputs = s.Common().givenOutputs()
 	if len(old) > 0 && len(c.outputs) == 0 {
 		fmt.Fprintf(c.IO.Err, "%s: its -o is not taken from there: nothing is written to %s\n", c.Program, report.ShellWords(old))
@@ -261,16 +266,16 @@ func conduct[T Verb[T]](ctx context.Context, s T, j *journal.Journal, begun bool
 		return err
 	}
 	keep = true
-	name := report.ShellWord(j.Name())
-	next := s.Common().Program + " " + s.Common().Verb + " --resume " + name
+	more := []string{"--resume", j.Name()}
 	for _, path := range s.Common().outputs {
-		next += " -o " + report.ShellWord(path)
+		more = append(more, "-o", path)
 	}
+	next := s.Common().typed(more...)
 	if showErr := s.Show(j.Name(), next, err != nil); showErr != nil {
 		if err != nil {
 			showErr = fmt.Errorf("%w; then %w", err, showErr)
 		}
-		return hint.With(showErr, "the runs are kept: unthrottle report "+name)
+		return hint.With(showErr, "the runs are kept: unthrottle report "+report.ShellWord(j.Name()))
 	}
 	if err != nil {
 		return hint.With(err, "continue with "+next)

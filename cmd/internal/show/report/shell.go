@@ -17,6 +17,15 @@ func ShellWords(words []string) string {
 	return strings.Join(quoted, " ")
 }
 
+// Typed is a command of ours as people type it. The plugin's name is kubectl-unthrottle, and kubectl runs it.
+func Typed(command []string) string {
+	line := ShellWords(command)
+	if rest, ok := strings.CutPrefix(line, "kubectl-unthrottle "); ok {
+		return "kubectl unthrottle " + rest
+	}
+	return line
+}
+
 // ShellWord quotes a word where a shell would not read it as it is.
 func ShellWord(word string) string {
 	bare := func(r rune) bool {

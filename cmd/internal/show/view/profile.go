@@ -15,7 +15,7 @@ import (
 // Profile shows what the profile is of, beside which limit, its CPU time by class, and why that is no verdict.
 func Profile(d *report.Profile) *sheet.Sheet {
 	s := &sheet.Sheet{
-		Verb: "profile", Subject: d.Subject(), Heading: true, Warnings: d.Warnings, Document: d, Command: report.ShellWords(d.Command),
+		Verb: "profile", Subject: d.Subject(), Heading: true, Warnings: d.Warnings, Document: d, Command: report.Typed(d.Command),
 		Claims: []sheet.Claim{profileClaim(d)},
 	}
 	s.Add(quiet("What else is known", profileFacts(d)))

@@ -16,7 +16,7 @@ import (
 // them, and where to go from here.
 func Trace(d *report.Trace) *sheet.Sheet {
 	s := &sheet.Sheet{
-		Verb: "trace", Subject: d.Subject(), Warnings: d.Warnings, Document: d, Command: report.ShellWords(d.Command),
+		Verb: "trace", Subject: d.Subject(), Warnings: d.Warnings, Document: d, Command: report.Typed(d.Command),
 		Claims: []sheet.Claim{{Word: d.Claim(), Tone: cmp.Or(tones[d.Cause], sheet.Unsure), Text: d.Answer(), More: d.Also()}},
 	}
 	s.Add(quiet("What it rests on", traceFacts(d)))

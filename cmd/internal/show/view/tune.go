@@ -19,7 +19,7 @@ func Tune(document *report.Tune) *sheet.Sheet {
 	s := &sheet.Sheet{
 		Verb: "tune", Subject: d.summary(), Warnings: d.Warnings, Document: document,
 		Claims:  []sheet.Claim{{Word: d.word(), Tone: d.tone(), Whole: true, Text: d.Verdict.Text, More: d.Verdict.Also}},
-		Command: report.ShellWords(d.Command), Again: []string{d.SeedText()},
+		Command: report.Typed(d.Command), Again: []string{d.SeedText()},
 	}
 	if !d.Finished {
 		s.Resume = d.Resume

@@ -33,7 +33,7 @@ func Watch(d *report.Watch) *sheet.Sheet {
 // WatchSummary shows the answer and what it rests on, to someone who has watched it live.
 func WatchSummary(d *report.Watch) *sheet.Sheet {
 	s := &sheet.Sheet{
-		Verb: "watch", Subject: d.Subject() + ", " + quantity.Lasting(d.Elapsed), Warnings: d.Warnings, Document: d, Command: report.ShellWords(d.Command),
+		Verb: "watch", Subject: d.Subject() + ", " + quantity.Lasting(d.Elapsed), Warnings: d.Warnings, Document: d, Command: report.Typed(d.Command),
 		Claims: []sheet.Claim{{Word: d.Claim(), Tone: cmp.Or(tones[d.Cause], sheet.Unsure), Text: d.Answer(), More: d.Also()}},
 	}
 	var f sheet.Facts

@@ -113,7 +113,7 @@ func TestResume(t *testing.T) {
 	args := []string{"tune", "deployment/api", "--cpus", "1", "--seed", "3", "--for", "2s", "--runs", "runs.jsonl"}
 	f.LoseNode(9)
 	r := unthrottle(args...)
-	if r.code != 1 || !strings.Contains(r.stderr, "error: node n1 does not report any more") || !strings.Contains(r.stderr, "hint: continue with kubectl-unthrottle tune --resume ") {
+	if r.code != 1 || !strings.Contains(r.stderr, "error: node n1 does not report any more") || !strings.Contains(r.stderr, "hint: continue with kubectl unthrottle tune --resume ") {
 		t.Fatalf("%+v", r)
 	}
 	if left := f.Left(); len(left) != before {
