@@ -71,7 +71,11 @@ func Main(ctx context.Context, args []string, env func(string) string, stdin io.
 	stdio := verb.IO{In: stdin, Out: stdout, Err: stderr, Env: env, Args: args}
 	stdio.OwnEnd = ownEnd
 	ours.SweepTemp()
-	return verb.Run(ctx, stdio, newRoot(stdio), "webhook", "agent")
+	root := newRoot(stdio)
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		completeClusters(root)
+	}
+	return verb.Run(ctx, stdio, root, "webhook", "agent")
 }
 
 // ownEnd reports whether a command line is of a verb that ends in its own time: tune and audit --once take away what they have made in the

@@ -3,11 +3,13 @@ package cli
 import (
 	"context"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/plain"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
 )
 
@@ -40,19 +42,66 @@ func newCompletion(stdio verb.IO) *cobra.Command {
 	}
 }
 
+// patience is how long a shell waits for a cluster.
+const patience = 3 * time.Second
+
 // completes has a shell complete the names of pods, or of what is typed as deployment/. It asks the cluster that the flags before it name.
 func completes(where *live) cobra.CompletionFunc {
-	const patience = 3 * time.Second
 	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), patience)
 		defer cancel()
-		names, err := cluster.Names(ctx, where.Options, typed)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveError
-		}
-		return names, cobra.ShellCompDirectiveNoFileComp
+		return offered(cluster.Names(ctx, where.Options, typed))
 	}
+}
+
+// completeClusters has a shell complete the flags of all verbs that name a context or a namespace. Cobra keeps what it is told for as long
+// as the process lives, so it is told when a shell asks.
+func completeClusters(root *cobra.Command) {
+	for _, verb := range root.Commands() {
+		for name, complete := range map[string]cobra.CompletionFunc{"context": contexts, "contexts": contexts, "namespace": namespaces} {
+			if verb.Flags().Lookup(name) == nil {
+				continue
+			}
+			if err := verb.RegisterFlagCompletionFunc(name, complete); err != nil {
+				panic(err) // it has been registered before
+			}
+		}
+	}
+}
+
+// contexts completes the last of several names.
+func contexts(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+	names, err := cluster.Contexts(chosen(cmd))
+	before := typed[:strings.LastIndexByte(typed, ',')+1]
+	for i := range names {
+		names[i] = before + plain.Line(names[i])
+	}
+	return offered(names, err)
+}
+
+func namespaces(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), patience)
+	defer cancel()
+	return offered(cluster.Namespaces(ctx, chosen(cmd), typed))
+}
+
+// chosen is the cluster that the flags before what is typed name.
+func chosen(cmd *cobra.Command) cluster.Options {
+	value := func(name string) string {
+		if f := cmd.Flags().Lookup(name); f != nil {
+			return f.Value.String()
+		}
+		return ""
+	}
+	return cluster.Options{Kubeconfig: value("kubeconfig"), Context: value("context")}
+}
+
+func offered(names []string, err error) ([]string, cobra.ShellCompDirective) {
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
 }

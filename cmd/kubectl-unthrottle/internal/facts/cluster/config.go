@@ -42,6 +42,17 @@ func (o *Options) Bind(flags *pflag.FlagSet) {
 	clientcmd.BindOverrideFlags(&o.Instead, flags, names)
 }
 
+// Contexts are the names of those in the kubeconfig.
+func Contexts(o Options) ([]string, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = o.Kubeconfig
+	config, err := rules.Load()
+	if err != nil {
+		return nil, err
+	}
+	return slices.Sorted(maps.Keys(config.Contexts)), nil
+}
+
 // Locate reads what kubectl would read, in its order. It asks nothing yet.
 func Locate(o Options) (p Place, err error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()

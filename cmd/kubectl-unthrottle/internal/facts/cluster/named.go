@@ -56,15 +56,7 @@ func (r Resource) Path(namespace string) string {
 const mostNames = 500
 
 // Names are those that a shell offers where a pod is named: of pods, or, once a kind is typed as in deployment/, of its objects.
-func Names(ctx context.Context, o Options, typed string) (names []string, err error) {
-	place, err := Locate(o)
-	if err != nil {
-		return nil, err
-	}
-	client, err := place.Client()
-	if err != nil {
-		return nil, err
-	}
+func Names(ctx context.Context, o Options, typed string) ([]string, error) {
 	kind, before := Resource{Version: "v1", Plural: "pods"}, ""
 	if i := strings.IndexByte(typed, '/'); i >= 0 {
 		var ok bool
@@ -73,8 +65,25 @@ func Names(ctx context.Context, o Options, typed string) (names []string, err er
 		}
 		before = typed[:i+1]
 	}
-	r := client.Get().AbsPath(kind.Path(place.Namespace)).Param("limit", strconv.Itoa(mostNames)).
-		SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json")
+	return namesAt(ctx, o, func(p Place) string { return kind.Path(p.Namespace) }, before, typed)
+}
+
+// Namespaces are those that a shell offers.
+func Namespaces(ctx context.Context, o Options, typed string) ([]string, error) {
+	return namesAt(ctx, o, func(Place) string { return "/api/v1/namespaces" }, "", typed)
+}
+
+// namesAt are those of the objects at a path that begin as is typed.
+func namesAt(ctx context.Context, o Options, path func(Place) string, before, typed string) (found []string, err error) {
+	place, err := Locate(o)
+	if err != nil {
+		return nil, err
+	}
+	client, err := place.Client()
+	if err != nil {
+		return nil, err
+	}
+	r := client.Get().AbsPath(path(place)).Param("limit", strconv.Itoa(mostNames)).SetHeader("Accept", asMetadata)
 	data, err := Raw(ctx, r)
 	if err != nil {
 		return nil, err
@@ -89,8 +98,8 @@ func Names(ctx context.Context, o Options, typed string) (names []string, err er
 	}
 	for _, item := range list.Items {
 		if name := before + plain.Line(item.Metadata.Name); strings.HasPrefix(name, typed) {
-			names = append(names, name)
+			found = append(found, name)
 		}
 	}
-	return names, nil
+	return found, nil
 }
