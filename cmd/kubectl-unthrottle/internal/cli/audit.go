@@ -247,6 +247,12 @@ func (o *auditor) hear(ctx context.Context, access *cluster.Access, objects *clu
 	} else if o.once {
 		return append(problems, o.lookOnce(ctx, access, objects, a, heard)...)
 	}
+	if len(found.Agents) == 0 && o.agents != agentsAuto { // they were asked for by name
+		return append(problems, result.Problem{
+			At: "agents", Severity: string(manifest.Error), Text: "there is none in namespace " + search.Namespace,
+			Hint: "kubectl unthrottle install --namespace " + search.Namespace + " installs them; without --agents they are asked where there are any",
+		})
+	}
 	var told troubles
 	within := withinAgent
 	if o.live.Timeout > 0 {
