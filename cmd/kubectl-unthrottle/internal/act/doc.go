@@ -1,7 +1,7 @@
 // Package act is a wing: a folder of packages, with no code of its own. Its packages answer: what runs in the cluster, and how does it get
 // there? Servers, agents and trials, and what asks them. What a finding is comes from wing judge.
 //
-//	webhook    what a pod that is about to be made needs, and in webhook/certs its certificates
+//	webhook    what a pod that is about to be made needs; in webhook/certs its certificates, in webhook/probe whether it is asked
 //	door       who may come in to a server of ours
 //	install    how the agents get into a cluster, and out again
 //	alert      which metrics should reach somebody, and what they are told

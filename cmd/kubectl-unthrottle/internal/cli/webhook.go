@@ -16,14 +16,18 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/plain"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/webhook"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/webhook/certs"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/webhook/probe"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
 )
 
 const webhookHelp = `Admission webhook: warns about a wrong GOMAXPROCS in pods as they are created, or repairs it. It refuses nothing.
 
 Usage:
   kubectl unthrottle webhook [FLAGS]
+  kubectl unthrottle webhook --check [-n NAME]
 
 It runs in the cluster; deploy/webhook and deploy/charts/unthrottle-webhook in the repository have everything it needs.
 
@@ -32,10 +36,14 @@ It runs in the cluster; deploy/webhook and deploy/charts/unthrottle-webhook in t
 With --mode fix a pod is changed only if that is right for any program. A pod, or a namespace, with the label
 unthrottle.dev/ignore=all is left alone; a pod's annotation of that name may also name rules: K004, K007.
 
+With --check it is a client: it tries out a wrong pod on the server's side, which is never made, and prints what the webhook
+that is installed says of it. Exit code 1 if it says nothing, with the reason.
+
 At --operations it serves /healthz, /readyz and /metrics.
 
-Example:
+Examples:
   kubectl apply -k https://github.com/unthrottle/unthrottle/deploy/webhook
+  kubectl unthrottle webhook --check -n shop
 `
 
 type webhookVerb struct {
@@ -51,6 +59,9 @@ type webhookVerb struct {
 	credentials       string
 	callers           webhook.Callers
 	verbose           bool
+
+	check bool // one that is installed
+	live  live
 }
 
 func newWebhook(stdio verb.IO) *cobra.Command {
@@ -85,9 +96,22 @@ func newWebhook(stdio verb.IO) *cobra.Command {
 		flags = l.Section("\nOr one from elsewhere, which is read again when it changes:")
 		flags.StringVar(&o.certFile, "cert-file", "", "FILE\tthe certificate, as PEM")
 		flags.StringVar(&o.keyFile, "key-file", "", "FILE\tits key")
+
+		flags = l.Section("\nWhether the one that is installed is asked:")
+		flags.BoolVar(&o.check, "check", false, "try out a pod, and print what the webhook says of it")
+		o.live.connection(l, flags)
 		return func(ctx context.Context, args []string) error {
 			if err := verb.NoArgs(l.Cmd, args); err != nil {
 				return err
+			}
+			if o.check {
+				if given := l.FirstGiven(serving...); given != "" {
+					return hint.Usage("kubectl unthrottle webhook --check -n NAME", "--%s is for a webhook that serves, and --check asks one", given)
+				}
+				return o.ask(ctx)
+			}
+			if given := o.live.given(l); given != "" {
+				return hint.Usage("kubectl unthrottle webhook --check --"+given+" …", "--%s is for --check", given)
 			}
 			if (o.certFile == "") != (o.keyFile == "") {
 				return hint.Usage("--cert-file tls.crt --key-file tls.key", "--cert-file and --key-file go together")
@@ -98,6 +122,29 @@ func newWebhook(stdio verb.IO) *cobra.Command {
 			return o.run(ctx)
 		}
 	})
+}
+
+// serving are the flags of a webhook that serves, but for --configuration.
+var serving = []string{
+	"mode", "warn-on", "go", "exempt-namespace", "exempt-container", "listen", "client-ca", "client-name", "operations", "drain", "verbose",
+	"secret", "service", "dns-name", "credentials", "cert-file", "key-file",
+}
+
+// ask tries out a pod.
+func (o *webhookVerb) ask(ctx context.Context) error {
+	place, err := cluster.Locate(o.live.Options)
+	if err != nil {
+		return err
+	}
+	client, err := place.Client()
+	if err != nil {
+		return err
+	}
+	said, err := probe.Ask(ctx, client, o.keeper.Configuration, place.Namespace)
+	if err == nil {
+		fmt.Fprintf(o.stdio.Out, "The webhook works: of a pod with a wrong GOMEMLIMIT in namespace %s, which was not made, it said:\n%s\n", place.Namespace, plain.Line(said))
+	}
+	return err
 }
 
 func (o *webhookVerb) run(ctx context.Context) error {

@@ -378,7 +378,23 @@ func (b *bench) nobody(t *testing.T) {
 	if err != nil || m.Code != http.StatusCreated {
 		t.Errorf("%d %s %v", m.Code, m.Message, err)
 	}
+	b.checked("shop", 1, "it has no caBundle yet", "kubectl -n unthrottle get pods,endpointslices")
 	b.run(100, 2*time.Second).judge(t, "a Service without endpoints, 100 a second")
+}
+
+// checked runs webhook --check in a namespace.
+func (b *bench) checked(namespace string, code int, wants ...string) {
+	b.t.Helper()
+	var out bytes.Buffer
+	got := cli.Main(b.t.Context(), []string{"webhook", "--check", "-n", namespace, "--kubeconfig", b.Kubeconfig}, os.Getenv, strings.NewReader(""), &out, &out)
+	for _, want := range wants {
+		if got != code || !strings.Contains(out.String(), want) {
+			b.t.Errorf("--check in %s: exit code %d, want %d and %q: %s", namespace, got, code, want, out.String())
+		}
+	}
+	if pods := b.must("get", "pods", "-n", namespace, "-o", "name"); strings.Contains(pods, "probe") {
+		b.t.Errorf("--check left %s", pods)
+	}
 }
 
 func (b *bench) warns(t *testing.T) {
@@ -397,6 +413,9 @@ func (b *bench) warns(t *testing.T) {
 		t.Errorf("kubectl: %v, %s", err, stderr)
 	}
 	t.Logf("kubectl apply says\n%s", stderr)
+	b.checked("shop", 0, "The webhook works", `container "app": GOMEMLIMIT is 64 bytes for a memory limit of 64Mi (K001)`)
+	b.checked("unthrottle", 1, "leaves the namespace unthrottle alone", "-n NAME")
+	b.checked("nosuch", 1, `namespaces "nosuch" not found`)
 	// It goes when it is told to, and says so in its exit code.
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -405,6 +424,7 @@ func (b *bench) warns(t *testing.T) {
 	if err := p.cmd.Wait(); err != nil || !strings.Contains(p.text(1<<20), "msg=left") {
 		t.Errorf("its end: %v", err)
 	}
+	b.checked("shop", 1, "the API server did not reach its Service in time")
 	t.Logf("the log of the webhook:\n%s", p.text(4000))
 	b.may(t)
 }
@@ -487,6 +507,7 @@ func (b *bench) fixes(t *testing.T) {
 	p := b.start("--mode=fix", "--exempt-container=proxy", "--verbose")
 	b.point(p.reviews, nil)
 	b.reached(true)
+	b.checked("shop", 0, "The webhook works", "GOMEMLIMIT is now")
 	const container = `
 apiVersion: v1
 kind: Pod
