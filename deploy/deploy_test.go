@@ -3,6 +3,7 @@
 package deploy
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -77,7 +78,15 @@ func load(t *testing.T, name string, values map[string]any) (*chart.Chart, commo
 	return loaded, all, err
 }
 
+// helm is what a chart installs.
 func helm(t *testing.T, name string, values map[string]any) objects {
+	t.Helper()
+	installed, _ := render(t, name, values)
+	return installed
+}
+
+// render is what a chart installs, and what helm test makes.
+func render(t *testing.T, name string, values map[string]any) (installed, tests objects) {
 	t.Helper()
 	loaded, all, err := load(t, name, values)
 	if err != nil {
@@ -87,15 +96,85 @@ func helm(t *testing.T, name string, values map[string]any) objects {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := objects{}
+	installed, tests = objects{}, objects{}
 	for name, text := range files {
-		if strings.HasSuffix(name, ".yaml") {
-			found.add(t, text)
+		if strings.Contains(name, "/templates/tests/") {
+			tests.add(t, text)
+		} else if strings.HasSuffix(name, ".yaml") {
+			installed.add(t, text)
 		} else if !strings.Contains(text, "warns") && !strings.Contains(text, "change nothing") {
 			t.Errorf("%s: %q", name, text)
 		}
 	}
-	return found
+	return installed, tests
+}
+
+// TestTests: what helm test makes is a hook, each object of it. It goes again, but for the pod, whose log helm test --logs prints, and it
+// refers to what is installed.
+func TestTests(t *testing.T) {
+	for _, c := range []struct {
+		chart  string
+		values map[string]any
+		args   string
+	}{
+		{"unthrottle-agent", nil, `["audit","--namespace=unthrottle","--agents=unthrottle"]`},
+		{"unthrottle-webhook", nil, `["webhook","--check","--namespace=unthrottle-webhook-test"]`},
+		{"unthrottle-agent", map[string]any{"audit": map[string]any{"enabled": false}}, ""},
+	} {
+		installed, tests := render(t, c.chart, c.values)
+		if c.args == "" && len(tests) > 0 {
+			t.Errorf("%s: without the role for audit: %q", c.chart, slices.Sorted(maps.Keys(tests)))
+		}
+		for key, text := range tests {
+			var o struct {
+				Kind     string
+				Metadata struct {
+					Annotations map[string]string
+					Labels      map[string]string
+				}
+				RoleRef  struct{ Kind, Name string }
+				Subjects []struct{ Kind, Name string }
+				Spec     struct {
+					ServiceAccountName string
+					Containers         []struct {
+						Image string
+						Args  json.RawMessage
+					}
+				}
+			}
+			if err := json.Unmarshal([]byte(text), &o); err != nil {
+				t.Fatal(err)
+			}
+			want := "before-hook-creation,hook-succeeded,hook-failed"
+			if o.Kind == "Pod" {
+				want = "before-hook-creation"
+				var args bytes.Buffer
+				if err := json.Compact(&args, o.Spec.Containers[0].Args); err != nil || args.String() != c.args {
+					t.Errorf("%s: %s, want %s (%v)", c.chart, args.String(), c.args, err)
+				}
+				if image := o.Spec.Containers[0].Image; !strings.Contains(installed["DaemonSet/unthrottle-agent"]+installed["Deployment/unthrottle-webhook"], fmt.Sprintf("%q", image)) {
+					t.Errorf("%s: the image %s", c.chart, image)
+				}
+				if tests["ServiceAccount/"+o.Spec.ServiceAccountName] == "" {
+					t.Errorf("%s: the account %s", c.chart, o.Spec.ServiceAccountName)
+				}
+			}
+			if a := o.Metadata.Annotations; a["helm.sh/hook"] != "test" || a["helm.sh/hook-delete-policy"] != want {
+				t.Errorf("%s: %s: %q", c.chart, key, a)
+			}
+			if o.Metadata.Labels != nil { // a DaemonSet takes pods with its labels for its own
+				t.Errorf("%s: %s has labels", c.chart, key)
+			}
+			if role := o.RoleRef.Kind + "/" + o.RoleRef.Name; role != "/" && installed[role]+tests[role] == "" {
+				t.Errorf("%s: %s is bound to %s", c.chart, key, role)
+			}
+			for _, s := range o.Subjects {
+				if tests[s.Kind+"/"+s.Name] == "" {
+					t.Errorf("%s: %s is for %s", c.chart, key, s)
+				}
+			}
+		}
+	}
 }
 
 // operator are the values for a cluster with Prometheus' operator.

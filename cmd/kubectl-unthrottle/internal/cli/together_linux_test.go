@@ -25,7 +25,10 @@ func TestAuditNode(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts a cluster")
 	}
-	c := clustertest.Start(t, clustertest.Options{ControllerManager: true, Scheduler: true, Nodes: 1})
+	c := clustertest.Start(t, clustertest.Options{
+		ControllerManager: true, Scheduler: true, Nodes: 1,
+		ExtraAPIServerFlags: []string{"--enable-aggregator-routing"}, // the API server asks a Service's pods itself, as no kube-proxy is there
+	})
 	c.Import(t, clustertest.GoImage(t, "localhost/busy:1", "./testdata/busy"))
 	c.Import(t, clustertest.GoImage(t, "localhost/worker:1", "../act/agent/testdata/worker"))
 	c.Import(t, clustertest.Image{
@@ -160,6 +163,7 @@ spec:
 		return nil
 	})
 	watchesShared(t, c, run)
+	testCharts(t, c, run)
 }
 
 // watchesShared watches a container by its node's agent: what that tells has happened by the kernel's counts of the pod, which has the
