@@ -635,6 +635,10 @@ func (w tuneWords) dropped(d *search.Drop) string {
 		return "the program failed: " + d.Failure
 	case d.Reason == search.NoValidRun:
 		return fmt.Sprintf("no valid run in %d blocks", d.Blocks)
+	case d.Reason == search.TooFull:
+		return fmt.Sprintf("too near to the memory limit: %s of it at the peak", quantity.WholeShare(d.Ratio))
+	case d.Reason == search.Collects:
+		return fmt.Sprintf("collections take %s more of the CPU time than with %s", strings.TrimPrefix(quantity.Points(d.Ratio), "+"), w.plan.Short(d.Against))
 	case d.Reason == search.IsTrade:
 		if d.Metric == search.SLO {
 			return "a trade: it fails more requests"

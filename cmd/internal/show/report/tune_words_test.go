@@ -298,6 +298,8 @@ func TestDroppedTexts(t *testing.T) {
 		{&search.Drop{Reason: search.IsTrade, Blocks: 3, Against: leader, Metric: search.P99, Ratio: 2.99}, "a trade: p90 +199 % in 3 blocks"},
 		{&search.Drop{Reason: search.ProgramFails, After: 1, Failure: "out of memory"}, "the program failed: out of memory"},
 		{&search.Drop{Reason: search.NoValidRun, After: 2, Blocks: 2}, "no valid run in 2 blocks"},
+		{&search.Drop{Reason: search.TooFull, After: 1, Ratio: 0.861}, "too near to the memory limit: 86 % of it at the peak"},
+		{&search.Drop{Reason: search.Collects, After: 2, Against: leader, Ratio: 0.124}, "collections take 12 points more of the CPU time than with 4"},
 	} {
 		if got := w.dropped(c.drop); got != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)

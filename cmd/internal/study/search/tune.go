@@ -104,6 +104,8 @@ type TuneObservation struct {
 	Throughput    float64 // a second
 	Time          float64 // seconds
 	Throttled     float64 // share of the periods
+	Memory        float64 // share of the memory limit, at its peak
+	Collecting    float64 // share of the CPU time that the garbage collector took
 }
 
 // value is what the run says of a metric, 0 if nothing.
@@ -140,7 +142,7 @@ func (o TuneObservation) clean() TuneObservation {
 			*v = 0
 		}
 	}
-	for _, v := range []*float64{&o.ErrorShare, &o.Throttled} {
+	for _, v := range []*float64{&o.ErrorShare, &o.Throttled, &o.Memory, &o.Collecting} {
 		if !(*v >= 0) {
 			*v = 0
 		}
@@ -199,7 +201,7 @@ type arm struct {
 	Candidate
 	runs    []TuneObservation // that are usable, one a block at most, in their order
 	void    int               // blocks in which every attempt was in vain
-	failed  bool              // the program does not run with it
+	failed  bool              // the program does not run with it, or it leaves too little memory
 	dropped *Drop             // nil: it is in the race
 	nth     int               // to be dropped, from 1
 }
@@ -211,7 +213,7 @@ type Drop struct {
 	Blocks  int       // that it rests on
 	Against Candidate // that it was compared with
 	Metric  Metric    // of Worse: the one in which it is most behind
-	Ratio   float64   // and how it was to the other's
+	Ratio   float64   // and how it was to the other's; of TooFull the share of the limit, of Collects the points
 	Failure string    // of ProgramFails
 	Killed  bool      // it was for lack of memory
 }
@@ -233,6 +235,8 @@ const (
 	IsTrade      DropReason = "trade"      // it is better than the current setting in one metric and worse in another
 	ProgramFails DropReason = "fails"      // the program does not run with it
 	NoValidRun   DropReason = "no valid run"
+	TooFull      DropReason = "memory"   // it comes too near to the memory limit
+	Collects     DropReason = "collects" // the garbage collector takes more of the CPU time than with the current setting
 )
 
 // An ending is why a search is over.
@@ -399,6 +403,10 @@ func (t *Tune) Observe(o TuneObservation) error {
 		t.invalid = 0
 		a := t.arm(run.Candidate())
 		a.runs = append(a.runs, o)
+		if why := t.cramped(a); why != nil {
+			a.failed = true
+			t.dropArm(a, why)
+		}
 		t.advance()
 	}
 	return nil

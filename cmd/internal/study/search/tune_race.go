@@ -249,6 +249,42 @@ func (t *Tune) behind(a, lead, current *arm) *Drop {
 	return t.worst(Worse, a, current)
 }
 
+// What a setting may take of the memory and of the CPU time, whatever it saves: memory runs out in bursts, and in an hour with more load.
+const (
+	fullest  = 0.8 // of the memory limit, at the peak
+	fuller   = 1.1 // times the current setting's peak: who fills the page cache is always near to the limit
+	collects = 0.1 // of the CPU time, beyond what the collector takes with the current setting
+)
+
+// cramped says why a setting that the program runs with leaves it too little memory; nil: it doesn't, as far as is known.
+func (t *Tune) cramped(a *arm) *Drop {
+	current := t.arm(t.current())
+	if a == current {
+		return nil
+	}
+	quiet := func(a *arm, of func(TuneObservation) float64) (values []float64) {
+		for _, o := range a.runs {
+			if v := of(o); v > 0 && !o.Disturbed {
+				values = append(values, v)
+			}
+		}
+		return values
+	}
+	peak := func(o TuneObservation) float64 { return o.Memory }
+	if own, other := quiet(a, peak), quiet(current, peak); len(own) > 0 && len(other) > 0 {
+		if most := slices.Max(own); most > fullest && most > fuller*slices.Max(other) {
+			return &Drop{Reason: TooFull, Blocks: len(own), Against: current.Candidate, Ratio: most}
+		}
+	}
+	share := func(o TuneObservation) float64 { return o.Collecting }
+	if own, other := quiet(a, share), quiet(current, share); len(own) >= firstLook && len(other) >= firstLook {
+		if more := median(own) - median(other); more > collects {
+			return &Drop{Reason: Collects, Blocks: len(own), Against: current.Candidate, Ratio: more}
+		}
+	}
+	return nil
+}
+
 // settledTrade reports whether a is shown to be worse than the current setting in one metric, or to fail more requests, and
 // whether it is better in another is known.
 func (t *Tune) settledTrade(a *arm) bool {

@@ -936,6 +936,57 @@ func TestTuneLevers(t *testing.T) {
 	}
 }
 
+// TestTuneMemory: a setting that comes near to the memory limit, or whose collections take much more, is neither advised nor a trade,
+// whatever it saves.
+func TestTuneMemory(t *testing.T) {
+	lever := Candidate{Procs: 2, GOGC: 400}
+	// What is with the current setting, and with the lever, which saves a third of the CPU.
+	for name, c := range map[string]struct {
+		before, after         float64 // share of the limit at the peak
+		collected, collecting float64
+		but                   func(*TuneObservation)
+		want                  DropReason
+	}{
+		"room":                   {before: 0.5, after: 0.78},
+		"not known":              {},
+		"not known of the other": {after: 0.9},
+		"near to the limit":      {before: 0.5, after: 0.82, want: TooFull},
+		"as it was":              {before: 0.8, after: 0.85}, // files fill what is free
+		"in one run":             {before: 0.5, after: 0.6, but: func(o *TuneObservation) { o.Memory += 0.3 * float64(o.Run.Block/3%2) }, want: TooFull},
+		"in a disturbed run": {before: 0.5, after: 0.6, but: func(o *TuneObservation) {
+			o.Memory, o.Disturbed = o.Memory+0.3*float64(o.Run.Block/3%2), o.Run.Block/3 == 1
+		}},
+		"more collections":              {collected: 0.05, collecting: 0.16, want: Collects},
+		"some more collections":         {collected: 0.2, collecting: 0.29},
+		"more collections in one block": {collected: 0.05, collecting: 0.05, but: func(o *TuneObservation) { o.Collecting += 0.5 * float64(o.Run.Block/2%2) * float64(o.Run.Block%2) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config := TuneConfig{Current: 2, GoDefault: 2, Candidates: []int{1, 4}, Levers: []int{400}, Exact: true}
+			m := tune(t, config, costing(lever, 0.66, 1).but(func(o *TuneObservation) {
+				o.Memory, o.Collecting = c.before, c.collected
+				if o.Run.GOGC == 400 {
+					o.Memory, o.Collecting = c.after, c.collecting
+					if c.but != nil {
+						c.but(o)
+					}
+				}
+			}))
+			v := m.Verdict()
+			if changed := v.Kind == Change && v.GOGC == 400; changed != (c.want == "") || c.want != "" && v.Kind != Keep {
+				t.Errorf("%s, %s: %+v", v.Kind, v.Reason, v.Leader)
+			}
+			for _, s := range m.Standings() {
+				switch {
+				case s.GOGC == 400 && s.Procs != 2 && c.want != "":
+					t.Errorf("%+v was tried", s.Candidate)
+				case s.Candidate == lever && c.want != "" && (s.Dropped == nil || s.Dropped.Reason != c.want):
+					t.Errorf("dropped %+v", s.Dropped)
+				}
+			}
+		})
+	}
+}
+
 // TestTuneNoTrade: what is worse in everything, where few pairs don't end a race, is no trade.
 func TestTuneNoTrade(t *testing.T) {
 	config := TuneConfig{Current: 2, GoDefault: 2, Candidates: []int{1, 4}, Exact: true, Patience: 10}

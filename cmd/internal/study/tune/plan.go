@@ -446,7 +446,10 @@ func (s *Study) observation(r Run) search.TuneObservation {
 	m := r.Metrics
 	o := search.TuneObservation{
 		Run: r.Search, Valid: r.Valid, Failed: r.Failure(), Killed: r.Killed, Room: r.Room, Abreast: r.Abreast, Disturbed: s.disturbed(r.Run, s.Plan.CPUs), Shared: s.shared(r.Run, s.Plan.CPUs),
-		SLOHeld: r.SLOHeld, ErrorShare: lab.ErrorShare.In(m), Throttled: lab.ThrottledShare.In(m),
+		SLOHeld: r.SLOHeld, ErrorShare: lab.ErrorShare.In(m), Throttled: lab.ThrottledShare.In(m), Collecting: lab.GCShare.In(m),
+	}
+	if s.Pilot.Memory > 0 {
+		o.Memory = lab.PeakMemory.In(m) / float64(s.Pilot.Memory)
 	}
 	switch s.Plan.Kind {
 	case JobKind:
