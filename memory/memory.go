@@ -16,7 +16,7 @@
 //
 // A GOMEMLIMIT in the environment wins, "off" too, and so does a limit that the program has set with debug.SetMemoryLimit, and
 // UNTHROTTLE=off. Without a limit, or where it can't be read, nothing is touched. The package has no dependencies, prints
-// nothing and starts no goroutine: it looks at the limit again after a collection, at most once a second.
+// nothing unless it is given a Logf, and starts no goroutine: it looks at the limit again after a collection, at most once a second.
 package memory
 
 import (
@@ -30,6 +30,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/heapfloor"
 	"github.com/unthrottle/unthrottle/internal/collected"
 	"github.com/unthrottle/unthrottle/internal/size"
 )
@@ -45,6 +46,14 @@ type Options struct {
 
 	Min int64 // GOMEMLIMIT is no lower, as far as the limit has room for it
 
+	// Floor keeps a small heap from being collected too often: it may grow to so many bytes first, as with heapfloor.Keep. It is cut to
+	// what the limit has room for, and pauses while the limit is given up. 0: there is none.
+	Floor int64
+
+	// Logf gets a line for each decision, and one for each warning: log.Printf is one. Without it all is silent. It is called after a
+	// collection, too, when the limit has changed, is given up or is set again, so it must not wait for long.
+	Logf func(format string, args ...any)
+
 	// Limit says what the limit is, for one that is no control group's; 0: there is none. It is called again after a collection, at most
 	// once a second, so it must not wait, nor call this package. nil: the kernel says.
 	Limit func() (bytes int64, err error)
@@ -55,8 +64,9 @@ type Options struct {
 
 // FromEnv returns the Options that the environment asks for:
 //
-//	UNTHROTTLE_MEMORY    on (the default), off, a share of the limit such as 80%, or one less a reserve: 90%-64MiB
-//	UNTHROTTLE_MIN_GOGC  the least GOGC in effect: 10, or off
+//	UNTHROTTLE_MEMORY      on (the default), off, a share of the limit such as 80%, or one less a reserve: 90%-64MiB
+//	UNTHROTTLE_MIN_GOGC    the least GOGC in effect: 10, or off
+//	UNTHROTTLE_HEAP_FLOOR  32MiB, or a number of bytes; without it there is none
 //
 // What is wrong with a variable becomes a warning in the Decision, and it counts as not set.
 func FromEnv() Options { return fromEnv(os.Getenv) }
@@ -76,6 +86,11 @@ func fromEnv(get func(string) string) (o Options) {
 			break
 		}
 		o.MinGOGC = int(n)
+	}
+	if text := get("UNTHROTTLE_HEAP_FLOOR"); text != "" {
+		if o.Floor = size.Parse(text); o.Floor == 0 {
+			o.warn("UNTHROTTLE_HEAP_FLOOR=" + text + ": want a size such as 32MiB")
+		}
 	}
 	return o
 }
@@ -117,6 +132,7 @@ type Decision struct {
 	Before   int64  // GOMEMLIMIT as it was found; math.MaxInt64: none
 	User     string // GOMEMLIMIT, if the user has set it in the environment
 	Off      bool   // UNTHROTTLE=off, or UNTHROTTLE_MEMORY=off
+	Floor    heapfloor.Decision
 
 	// How it goes, in what Last returns.
 	GivenUp bool // the limit leaves the collector too little room, so that it is given up for now
@@ -170,7 +186,11 @@ func (d Decision) String() string {
 	if d.Bytes > 0 {
 		n = "GOMEMLIMIT=" + size.Text(d.Bytes)
 	}
-	return n + ": " + strings.Join(d.Why(), "; ")
+	n += ": " + strings.Join(d.Why(), "; ")
+	if d.Floor.Asked > 0 {
+		n += "; " + d.Floor.String()
+	}
+	return n
 }
 
 // Why returns the reasons in words, in the order in which they led to the limit.
@@ -226,6 +246,30 @@ func (d Decision) Why() (why []string) {
 // Set reads the memory limit of this process, decides on GOMEMLIMIT, applies it, and follows changes. The undo function puts
 // back what was there before. Where several Sets are in force the newest counts.
 func Set(o Options) (d Decision, undo func()) {
+	k := set(o)
+	lower := func() {}
+	if o.Floor > 0 && os.Getenv("UNTHROTTLE") != "off" { // the limit is there, which cuts it
+		floor, undo := heapfloor.Keep(o.Floor)
+		lower = undo
+		kept.Lock()
+		k.d.Floor = floor
+		kept.Unlock()
+	}
+	kept.Lock()
+	d = k.d
+	kept.Unlock()
+	o.log(d)
+	var once sync.Once
+	return d, func() {
+		once.Do(func() {
+			k.undo() // first: while the limit is given up, GOGC is its own
+			lower()
+		})
+	}
+}
+
+// set sets the limit, if there is one to set.
+func set(o Options) *keeper {
 	kept.Lock()
 	defer kept.Unlock()
 	k := &keeper{options: o}
@@ -234,7 +278,7 @@ func Set(o Options) (d Decision, undo func()) {
 		if len(kept.keepers) == 0 {
 			kept.last = k
 		}
-		return k.d, func() {}
+		return k
 	}
 	kept.keepers = append(kept.keepers, k)
 	kept.last = k
@@ -243,8 +287,24 @@ func Set(o Options) (d Decision, undo func()) {
 		kept.hooked = true
 		collected.Each(step)
 	}
-	var once sync.Once
-	return k.d, func() { once.Do(k.undo) }
+	return k
+}
+
+// log writes a line for each warning, and one about d.
+func (o *Options) log(d Decision) {
+	if o.Logf == nil {
+		return
+	}
+	for _, w := range d.Warnings {
+		o.line(w.Error())
+	}
+	o.line(d.String())
+}
+
+// line writes a line. A logger that panics must not end a program that only wants its memory limit.
+func (o *Options) line(text string) {
+	defer func() { _ = recover() }()
+	o.Logf("%s", "unthrottle: "+text)
 }
 
 // Last returns the newest decision of Set in this process, including that of package auto/memory, and how it goes.
@@ -254,7 +314,13 @@ func Last() (d Decision, ok bool) {
 	if kept.last == nil {
 		return Decision{}, false
 	}
-	return kept.last.d, true
+	d = kept.last.d
+	if d.Floor.Bytes > 0 {
+		if floor, ok := heapfloor.Last(); ok {
+			d.Floor = floor
+		}
+	}
+	return d, true
 }
 
 // kept is GOMEMLIMIT as this package steers it. There is one, so there is one of these.
@@ -321,12 +387,16 @@ func (k *keeper) apply() {
 func (k *keeper) undo() {
 	kept.Lock()
 	defer kept.Unlock()
-	for i, at := range kept.keepers {
-		if at == k {
-			kept.keepers = append(kept.keepers[:i:i], kept.keepers[i+1:]...)
-			break
+	at := -1
+	for i := range kept.keepers {
+		if kept.keepers[i] == k {
+			at = i
 		}
 	}
+	if at < 0 {
+		return // it had no limit to set
+	}
+	kept.keepers = append(kept.keepers[:at:at], kept.keepers[at+1:]...)
 	restoreGOGC()
 	k.d.GivenUp = false
 	if debug.SetMemoryLimit(-1) != kept.left {

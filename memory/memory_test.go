@@ -2,10 +2,12 @@ package memory
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"runtime"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -86,7 +88,7 @@ func TestFromEnv(t *testing.T) {
 // start lets a test say what the kernel allows, and puts everything back when it ends.
 func start(t *testing.T, m cgroup.Memory) (set func(cgroup.Memory)) {
 	t.Helper()
-	for _, name := range []string{"GOMEMLIMIT", "UNTHROTTLE", "UNTHROTTLE_MEMORY", "UNTHROTTLE_MIN_GOGC"} {
+	for _, name := range []string{"GOMEMLIMIT", "UNTHROTTLE", "UNTHROTTLE_MEMORY", "UNTHROTTLE_MIN_GOGC", "UNTHROTTLE_HEAP_FLOOR"} {
 		t.Setenv(name, "")
 	}
 	before, limit, gogc := readLimit, debug.SetMemoryLimit(noLimit), debug.SetGCPercent(100)
@@ -301,6 +303,109 @@ func TestBesideAFloor(t *testing.T) {
 		d, _ := heapfloor.Last()
 		return !d.Yielded && d.Percent > 100 && d.Percent == gogc()
 	})
+}
+
+// TestFloor: one call sets both, one undo takes both back, also while the limit is given up.
+func TestFloor(t *testing.T) {
+	set := start(t, limited(1000*mib))
+	t.Setenv("GOGC", "")
+	defer func() { alive = nil }()
+	alive = append(alive[:0], make([]byte, 4*mib))
+	raised := func(d Decision) bool { return d.Floor.Percent > 100 && d.Floor.Percent == gogc() }
+
+	d, undo := Set(Options{Floor: 16 * mib})
+	if d.Bytes != 900*mib || d.Floor.Bytes != 16*mib || !strings.HasSuffix(d.String(), "90 % of it; heap floor 16 MiB: 16 MiB asked for; GOGC is raised from 100 as far as that needs") {
+		t.Errorf("%v", d)
+	}
+	until(t, "the floor", raised)
+	undo()
+	undo()
+	if debug.SetMemoryLimit(-1) != noLimit || gogc() != 100 {
+		t.Errorf("after undo: limit %d, GOGC %d", debug.SetMemoryLimit(-1), gogc())
+	}
+
+	_, undo = Set(Options{Floor: 16 * mib})
+	until(t, "the floor", raised)
+	alive = append(alive, make([]byte, 40*mib))
+	runtime.GC()
+	kept.Lock()
+	h, _ := readHeap()
+	kept.Unlock()
+	set(limited(int64(h.others+h.live+5*mib) * 10 / 9))
+	until(t, "a tight limit", func(d Decision) bool { return d.GivenUp && gogc() == 10 })
+	undo()
+	if debug.SetMemoryLimit(-1) != noLimit || gogc() != 100 {
+		t.Errorf("after undo of a limit that was given up: limit %d, GOGC %d", debug.SetMemoryLimit(-1), gogc())
+	}
+
+	// It needs no limit, is cut by one, and is off with everything.
+	alive = nil
+	set(cgroup.Memory{State: cgroup.None})
+	if d, undo := Set(Options{Floor: 16 * mib}); d.Bytes != 0 || d.Floor.Bytes != 16*mib || d.String() != "GOMEMLIMIT unchanged: no memory limit; "+d.Floor.String() {
+		t.Errorf("without a limit: %v", d)
+	} else if undo(); gogc() != 100 {
+		t.Errorf("GOGC %d", gogc())
+	}
+	set(limited(64 * mib))
+	if d, undo := Set(Options{Floor: 64 * mib}); d.Bytes != 56*mib || d.Floor.Bytes == 0 || d.Floor.Bytes > 16*mib || !strings.Contains(d.String(), "by the memory limit of ") {
+		t.Errorf("with a small limit: %v", d)
+	} else if undo(); gogc() != 100 {
+		t.Errorf("GOGC %d", gogc())
+	}
+	t.Setenv("UNTHROTTLE", "off")
+	t.Setenv("UNTHROTTLE_HEAP_FLOOR", "16MiB")
+	if d, _ := Set(FromEnv()); d.Floor.Bytes != 0 || gogc() != 100 {
+		t.Errorf("off: %v, GOGC %d", d, gogc())
+	}
+	t.Setenv("UNTHROTTLE", "")
+	if d, undo := Set(FromEnv()); d.Floor.Asked != 16*mib || d.Floor.Bytes == 0 {
+		t.Errorf("by the environment: %v", d)
+	} else {
+		undo()
+	}
+}
+
+func TestFloorFromEnv(t *testing.T) {
+	for text, want := range map[string]int64{"": 0, "32MiB": 32 * mib, "1048576": mib, "lots": 0} {
+		o := fromEnv(func(name string) string { return map[string]string{"UNTHROTTLE_HEAP_FLOOR": text}[name] })
+		if warned := text == "lots"; o.Floor != want || (len(o.warnings) == 1) != warned || warned && o.warnings[0].Error() != "UNTHROTTLE_HEAP_FLOOR=lots: want a size such as 32MiB" {
+			t.Errorf("%q: %d, %v", text, o.Floor, o.warnings)
+		}
+	}
+}
+
+// TestLogf: each decision is a line, those after a collection too, and warnings come first.
+func TestLogf(t *testing.T) {
+	set := start(t, limited(1000*mib))
+	var mu sync.Mutex
+	var lines []string
+	_, undo := Set(Options{Share: 0.96, Logf: func(format string, args ...any) {
+		mu.Lock()
+		defer mu.Unlock()
+		lines = append(lines, fmt.Sprintf(format, args...))
+		panic("a logger that panics ends nothing")
+	}})
+	defer undo()
+	set(limited(500 * mib))
+	until(t, "a change", func(Decision) bool { mu.Lock(); defer mu.Unlock(); return len(lines) > 2 })
+	debug.SetMemoryLimit(300 * mib)
+	until(t, "the program's own", func(Decision) bool { mu.Lock(); defer mu.Unlock(); return len(lines) > 3 })
+	for i := 0; i < 20; i++ { // nothing happens
+		runtime.GC()
+		time.Sleep(time.Millisecond)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for i, want := range []string{"unthrottle: a share above 95 % leaves", "unthrottle: GOMEMLIMIT=960 MiB: limit 1000 MiB", "unthrottle: GOMEMLIMIT=480 MiB: limit 500 MiB", "unthrottle: GOMEMLIMIT=480 MiB: limit 500 MiB at /sys/fs/cgroup/app; 96 % of it; the program has set another limit since, which stays"} {
+		if len(lines) != 4 || !strings.HasPrefix(lines[i], want) {
+			t.Errorf("%d of %d: %q, want %q", i, len(lines), lines[min(i, len(lines)-1)], want)
+		}
+	}
+	if _, off := Set(Options{}); len(lines) != 4 {
+		t.Errorf("without a Logf: %q", lines)
+	} else {
+		off()
+	}
 }
 
 // TestKeepsWhatever: below zero the least GOGC is none.

@@ -13,17 +13,28 @@ const (
 	back      = 1.5 // times the least GOGC: so much room a limit that was given up must leave to be set again
 )
 
-// step looks at what the last collection left, and reports whether to go on.
+// step looks at what the last collection left, says what it did about that, and reports whether to go on.
 func step() bool {
+	k, told := steer()
+	if told != "" {
+		k.options.line(told)
+	}
+	return k != nil
+}
+
+// steer does what is to be done about what the last collection left, and gives the line for a log; "": nothing has changed. nil: no Set is
+// in force.
+func steer() (k *keeper, told string) {
 	now := time.Now()
 	kept.Lock()
 	defer kept.Unlock()
 	n := len(kept.keepers)
 	if n == 0 {
 		kept.hooked = false
-		return false
+		return nil, ""
 	}
-	k := kept.keepers[n-1]
+	k = kept.keepers[n-1]
+	was := k.d
 	if now.Sub(kept.read) >= lookAgain {
 		kept.read = now
 		k.look()
@@ -42,7 +53,10 @@ func step() bool {
 		}
 	}
 	k.d.GivenUp = kept.givenUp
-	return true
+	if d := k.d; k.options.Logf != nil && (d.Changes != was.Changes || d.GivenUp != was.GivenUp || d.Yielded != was.Yielded) {
+		told = d.String()
+	}
+	return k, told
 }
 
 // look follows the kernel's limit.
@@ -52,7 +66,7 @@ func (k *keeper) look() {
 	if next.Limits.State == was.State && next.Limits.Bytes == was.Bytes && next.Limits.From == was.From {
 		return
 	}
-	next.Before, next.Spirals, next.Changes, next.GivenUp = k.d.Before, k.d.Spirals, k.d.Changes+1, k.d.GivenUp
+	next.Before, next.Spirals, next.Changes, next.GivenUp, next.Floor = k.d.Before, k.d.Spirals, k.d.Changes+1, k.d.GivenUp, k.d.Floor
 	k.d = next
 	if debug.SetMemoryLimit(-1) != kept.left || kept.givenUp {
 		return // the next step decides whether there is room
