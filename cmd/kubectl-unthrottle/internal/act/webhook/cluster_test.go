@@ -526,6 +526,7 @@ spec: {containers: [{name: app, image: registry.example.com/app:1, CONTAINER}]}
 		{"too-many", "", `resources: {limits: {cpu: 250m}}, env: [{name: GOMAXPROCS, value: "64"}]`, "2", `GOMAXPROCS is now "2"`},
 		{"already", "", `resources: {limits: {cpu: 2}}, env: [{name: GOMAXPROCS, value: "2"}]`, "2", ""},
 		{"without", "", `resources: {limits: {cpu: 2}}`, "", ""},
+		{"memory", "", `resources: {limits: {memory: 512Mi}}, env: [{name: GOMEMLIMIT, value: 400MiB}]`, "", ""},
 		{"labelled", "labels: {unthrottle.dev/ignore: all}", `resources: {limits: {cpu: 250m}}, ` + reference, "limits.cpu/1m", ""},
 		{"annotated", "annotations: {unthrottle.dev/ignore: 'K001 it is so'}", `resources: {limits: {cpu: 250m}}, ` + reference, "limits.cpu/1m", ""},
 	} {
@@ -593,24 +594,25 @@ spec: {containers: [{name: app, image: registry.example.com/app:1, CONTAINER}]}
 		}
 	})
 	t.Run("resize", func(t *testing.T) {
-		resize := func(name, cpu string) string {
+		resize := func(name, resource, to string) string {
 			t.Helper()
-			patch := fmt.Sprintf(`{"spec":{"containers":[{"name":"app","resources":{"limits":{"cpu":%q},"requests":{"cpu":%q}}}]}}`, cpu, cpu)
+			patch := fmt.Sprintf(`{"spec":{"containers":[{"name":"app","resources":{"limits":{%[1]q:%[2]q},"requests":{%[1]q:%[2]q}}}]}}`, resource, to)
 			_, stderr, err := b.Kubectl("patch", "pod", name, "-n", "shop", "--subresource=resize", "-p", patch)
 			if err != nil {
 				t.Error(err)
 			}
-			t.Logf("kubectl patch pod %s --subresource=resize, to %s: %s", name, cpu, stderr)
+			t.Logf("kubectl patch pod %s --subresource=resize, to %s: %s", name, to, stderr)
 			return stderr
 		}
-		for _, c := range []struct{ pod, cpu, want string }{
-			{"divisor", "500m", "GOMAXPROCS stays 1: it is pinned by limits.cpu"},
-			{"divisor", "2", "GOMAXPROCS stays what it was at its start"},
-			{"already", "3", "GOMAXPROCS stays 2: it is pinned by a value"},
-			{"without", "3", ""},
-			{"labelled", "1", ""},
+		for _, c := range []struct{ pod, resource, to, want string }{
+			{"divisor", "cpu", "500m", "GOMAXPROCS stays 1: it is pinned by limits.cpu"},
+			{"divisor", "cpu", "2", "GOMAXPROCS stays what it was at its start"},
+			{"already", "cpu", "3", "GOMAXPROCS stays 2: it is pinned by a value"},
+			{"memory", "memory", "256Mi", "GOMEMLIMIT stays 400MiB: it is pinned by a value in its environment, which can't change while it runs; it leaves nothing of the new memory limit of 256Mi"},
+			{"without", "cpu", "3", ""},
+			{"labelled", "cpu", "1", ""},
 		} {
-			if got := resize(c.pod, c.cpu); c.want == "" && strings.Contains(got, "unthrottle") || !strings.Contains(got, c.want) {
+			if got := resize(c.pod, c.resource, c.to); c.want == "" && strings.Contains(got, "unthrottle") || !strings.Contains(got, c.want) {
 				t.Errorf("%s: %q, want %q", c.pod, got, c.want)
 			}
 		}
@@ -620,7 +622,7 @@ spec: {containers: [{name: app, image: registry.example.com/app:1, CONTAINER}]}
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range []string{`review_seconds_count{review="resize"} 3`, `reviews_total{review="mutate",outcome="failed"} 0`, `reviews_total{review="mutate",outcome="unread"} 0`} {
+		for _, want := range []string{`review_seconds_count{review="resize"} 4`, `reviews_total{review="mutate",outcome="failed"} 0`, `reviews_total{review="mutate",outcome="unread"} 0`} {
 			if !strings.Contains(text, want+"\n") {
 				t.Errorf("the metrics lack %s:\n%s", want, text)
 			}

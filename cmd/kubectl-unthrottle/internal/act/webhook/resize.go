@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/process/choice"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/binary"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/forecast"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/workload"
+	"github.com/unthrottle/unthrottle/internal/size"
 )
 
 // pinned is the rule that a resize breaks.
@@ -42,13 +44,21 @@ func (h *Handler) resize(ctx context.Context, req *request) (verdict, error) {
 		}
 		c := &old.Pod.Containers[i]
 		then := next[c.Name]
-		if then == nil || c.Role == workload.Init || slices.Contains(h.o.ExemptContainers, c.Name) ||
-			!changes(forecast.LimitOf(old, c), forecast.LimitOf(now, then)) {
+		if then == nil || c.Role == workload.Init || slices.Contains(h.o.ExemptContainers, c.Name) {
 			continue
 		}
-		if text := stays(pod, c, before.Metadata.Generation == 1); text != "" {
-			v.warnings = append(v.warnings, fmt.Sprintf("unthrottle: container %q: the container's GOMAXPROCS stays %s", c.Name, text))
-			h.metrics.found(pinned)
+		first := before.Metadata.Generation == 1
+		warn := func(name, text string) {
+			if text != "" {
+				v.warnings = append(v.warnings, fmt.Sprintf("unthrottle: container %q: the container's %s stays %s", c.Name, name, text))
+				h.metrics.found(pinned)
+			}
+		}
+		if changes(forecast.LimitOf(old, c), forecast.LimitOf(now, then)) {
+			warn("GOMAXPROCS", stays(pod, c, first))
+		}
+		if was, is := c.Memory, then.Memory; was.State != is.State || was.Value != is.Value {
+			warn("GOMEMLIMIT", keeps(c, is, first))
 		}
 	}
 	if len(v.warnings) > 0 {
@@ -71,11 +81,7 @@ func stays(pod *forecast.Pod, c *workload.Container, first bool) string {
 	if made && c.Resize == workload.ResizeRestart {
 		return ""
 	}
-	by := v.Text
-	if v.Form == workload.Literal {
-		by = "a value"
-	}
-	by = "it is pinned by " + by + " in its environment, which can't change while it runs"
+	by := pinnedBy(v)
 	switch {
 	case s.State == workload.Known && !s.Valid():
 		return "" // Go ignores the value
@@ -85,4 +91,39 @@ func stays(pod *forecast.Pod, c *workload.Container, first bool) string {
 		return s.Value + ": " + by
 	}
 	return "what it was at its start: " + by
+}
+
+// keeps is the same of a container's GOMEMLIMIT, where its memory limit becomes another one.
+func keeps(c *workload.Container, limit workload.Amount, first bool) string {
+	v, ok := c.Var("GOMEMLIMIT")
+	if !ok || v.State == workload.Absent {
+		return ""
+	}
+	made := v.Form == workload.ResourceRef
+	if made && c.MemoryResize == workload.ResizeRestart {
+		return ""
+	}
+	text, bytes := "what it was at its start", int64(0)
+	if value, known := forecast.Value(c, binary.Binary{}, "GOMEMLIMIT"); known && (first || !made) {
+		if bytes = size.Parse(value); bytes == 0 {
+			return "" // it is off, or Go does not take it
+		}
+		if text = value; made {
+			text = size.Text(bytes)
+		}
+	}
+	text += ": " + pinnedBy(v)
+	if limit.State == workload.Known && choice.NoHeadroom(bytes, int64(limit.Value)) {
+		text += "; it leaves nothing of the new memory limit of " + limit.Text + ", and the kernel kills the program first"
+	}
+	return text
+}
+
+// pinnedBy says where a variable comes from that stays.
+func pinnedBy(v workload.Variable) string {
+	by := v.Text
+	if v.Form == workload.Literal {
+		by = "a value"
+	}
+	return "it is pinned by " + by + " in its environment, which can't change while it runs"
 }

@@ -205,6 +205,12 @@ spec:
 func TestResize(t *testing.T) {
 	const restart = "\nresizePolicy: [{resourceName: cpu, restartPolicy: RestartContainer}]"
 	reference := "resources: {limits: {cpu: LIMIT}}\n" + fromNode
+	memory := func(env string) string { return "resources: {limits: {memory: LIMIT}}\nenv: [{name: GOMEMLIMIT, " + env + "}]" }
+	const (
+		ofLimit      = "valueFrom: {resourceFieldRef: {resource: limits.memory}}"
+		memoryAgain  = "\nresizePolicy: [{resourceName: memory, restartPolicy: RestartContainer}]"
+		leavesLittle = "; it leaves nothing of the new memory limit of 256Mi, and the kernel kills the program first"
+	)
 	for _, c := range []struct {
 		name, container, metadata, from, to string
 		o                                   Options
@@ -221,6 +227,17 @@ func TestResize(t *testing.T) {
 		{name: "the same in other letters", container: literal("LIMIT", "1"), to: `"0.5"`},
 		{name: "Go ignores it", container: literal("LIMIT", "auto")},
 		{name: "none", container: "resources: {limits: {cpu: LIMIT}}"},
+		{name: "GOMEMLIMIT, and more memory", container: memory("value: 460MiB"), from: "512Mi", to: "1Gi", want: []string{`unthrottle: container "app": the container's GOMEMLIMIT stays 460MiB: it is pinned by a value in its environment, which can't change while it runs`}},
+		{name: "GOMEMLIMIT, and less", container: memory("value: 460MiB"), from: "512Mi", to: "256Mi", want: []string{"stays 460MiB: it is pinned by a value in its environment, which can't change while it runs" + leavesLittle}},
+		{name: "GOMEMLIMIT of the limit", container: memory(ofLimit), metadata: "generation: 1", from: "512Mi", to: "256Mi", want: []string{"GOMEMLIMIT stays 512 MiB: it is pinned by limits.memory in its environment, which can't change while it runs" + leavesLittle}},
+		{name: "GOMEMLIMIT of the limit after a resize", container: memory(ofLimit), metadata: "generation: 2", from: "512Mi", to: "256Mi", want: []string{"GOMEMLIMIT stays what it was at its start: it is pinned by limits.memory"}},
+		{name: "GOMEMLIMIT is made again", container: memory(ofLimit) + memoryAgain, from: "512Mi", to: "256Mi"},
+		{name: "GOMEMLIMIT is not", container: memory("value: 460MiB") + memoryAgain, from: "512Mi", to: "256Mi", want: []string{"stays 460MiB"}},
+		{name: "GOMEMLIMIT, and the same memory", container: memory("value: 460MiB"), from: "1024Mi", to: "1Gi"},
+		{name: "GOMEMLIMIT, and no memory limit any more", container: "resources: LIMIT\nenv: [{name: GOMEMLIMIT, value: 460MiB}]", from: "{limits: {memory: 1Gi}}", to: "{}", want: []string{"stays 460MiB"}},
+		{name: "GOMEMLIMIT is off", container: memory("value: off"), from: "512Mi", to: "256Mi"},
+		{name: "GOMEMLIMIT, and more CPU", container: "resources: {limits: {cpu: LIMIT, memory: 1Gi}}\nenv: [{name: GOMEMLIMIT, value: 460MiB}]"},
+		{name: "both", container: "resources: {limits: {cpu: LIMIT, memory: LIMIT}}\nenv: [{name: GOMAXPROCS, value: '1'}, {name: GOMEMLIMIT, value: 64MiB}]", from: "500M", to: "1G", want: []string{"GOMAXPROCS stays 1", "GOMEMLIMIT stays 64MiB"}},
 		{name: "exempt", container: literal("LIMIT", "1"), metadata: "annotations: {unthrottle.dev/ignore: K004 we restart it}"},
 		{name: "exempt from another rule", container: literal("LIMIT", "1"), metadata: "annotations: {unthrottle.dev/ignore: K003}", want: []string{"stays 1"}},
 		{name: "an exempt container", container: literal("LIMIT", "1"), o: Options{ExemptContainers: []string{"app"}}},
@@ -234,7 +251,7 @@ func TestResize(t *testing.T) {
 				to = "2"
 			}
 			pod := func(limit string) json.RawMessage {
-				return podWith(t, strings.ReplaceAll(c.container, "LIMIT", limit), c.metadata)
+				return podWith(t, strings.NewReplacer("GOMEMLIMIT", "GOMEMLIMIT", "LIMIT", limit).Replace(c.container), c.metadata)
 			}
 			r := ask(t, New(c.o), ResizePath, reviewOf(t, resizing, pod(to), pod(from)))
 			same(t, r.Warnings, c.want)

@@ -197,8 +197,11 @@ func (d *document) container(c at, role workload.Role) (workload.Container, pend
 		f.MemoryRequest = f.Memory
 	}
 	for _, policy := range c.get("resizePolicy").list() {
-		if policy.get("resourceName").text() == "cpu" {
-			f.Resize, f.ResizeAt = workload.Resize(policy.get("restartPolicy").text()), policy.position()
+		switch restart := workload.Resize(policy.get("restartPolicy").text()); policy.get("resourceName").text() {
+		case "cpu":
+			f.Resize, f.ResizeAt = restart, policy.position()
+		case "memory":
+			f.MemoryResize = restart
 		}
 	}
 	return f, d.environment(c, &f)

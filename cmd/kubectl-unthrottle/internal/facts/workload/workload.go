@@ -68,6 +68,7 @@ type Container struct {
 	MemoryRequest Amount
 	Resize        Resize // resizePolicy of cpu
 	ResizeAt      Position
+	MemoryResize  Resize     // resizePolicy of memory
 	Env           []Variable // GOMAXPROCS, GODEBUG, GOMEMLIMIT, GOGC and what they refer to by $(VAR); later ones win, as in a pod
 	Referred      []string   // GOMAXPROCS and the like, as far as other variables than those of Env refer to them
 	// MemoryVariable says that another variable than these has limits.memory: the program may set a limit of its own by it.
@@ -106,7 +107,7 @@ const (
 	Unknown              // it is there, or may be, and its value can't be told from the manifest
 )
 
-// Resize is what a container's resizePolicy says of cpu.
+// Resize is what a container's resizePolicy says of a resource.
 type Resize string
 
 const (
