@@ -142,10 +142,10 @@ func (b *bench) register(l *verb.Flags) {
 	b.server.register(l, in)
 	b.server.otherwise = "without --rate a program is run to its end"
 	in = l.Section("How often and how long:")
-	in.IntVar(&b.options.Blocks, "blocks", 10, "N\tblocks, each of which runs every combination once, in random order (10)")
+	in.IntVar(&b.options.Blocks, "blocks", 10, "N\tblocks, each of which runs every combination once, in random order (10; benchmarks in several builds: 60)")
 	verb.Duration(in, &b.budget, "budget", 0, "D\trun as many blocks as fit into this time")
 	b.window = time.Second
-	verb.Duration(in, &b.window, "for", time.Millisecond, "D\tthe window of a run (1s, or less to suit the budget; for a server 5s, or 2,000 requests)")
+	verb.Duration(in, &b.window, "for", time.Millisecond, "D\tthe window of a run (1s, or less to suit the budget; benchmarks in several builds: 100ms; a server: 5s, or 2,000 requests)")
 	in.Uint64Var(&b.options.Seed, "seed", 0, "N\tseed for the order")
 	in = l.Section("How it is judged:")
 	asked.Margin(in, &b.options.Margin)
@@ -417,12 +417,20 @@ func (b *bench) allowBlocks(p *lab.Plan) {
 	case p.Blocks == 0 && b.gobench != "": // the budget is for those that are open
 		p.Looks = looks
 	case p.Blocks > 0 && !b.Flags.Given("blocks"):
-		p.Blocks = max(p.Blocks, sample.Needed(2*len(p.Settings))+spare)
+		if b.gobench != "" && !b.Flags.Given("for") {
+			p.Blocks = shortBlocks
+		}
+		p.Blocks = max(p.Blocks, sample.Needed(2*len(p.Settings), 1)+spare)
 	}
 }
 
-// looks is how often benchmarks in several builds are looked at.
-const looks = 4
+// Benchmarks in several builds are looked at so often, have so many blocks where nobody says how many, and run no longer than that: a
+// machine's speed changes within a second, so many short pairs tell more than a few long ones.
+const (
+	looks       = 4
+	shortBlocks = 60
+	shortRun    = 100 * time.Millisecond
+)
 
 // alone runs what is run to its end.
 func (b *bench) alone(programs func(lab.Setting) (trial.Program, error)) *trial.Runner {
@@ -644,8 +652,11 @@ func (b *bench) lastingFor(settings int) time.Duration {
 // lastingForBuilds is that of benchmarks in several builds, of which there may be hundreds: short runs are enough, as long as there are
 // so many blocks that something can be shown.
 func (b *bench) lastingForBuilds(settings int) time.Duration {
-	const least, most, overhead, blocks = 20 * time.Millisecond, time.Second, 20 * time.Millisecond, 24
-	return b.lastingIn(settings, max(blocks, sample.Needed(2*settings*looks)+blocks/4), overhead, least, most)
+	const least, overhead, blocks = 20 * time.Millisecond, 20 * time.Millisecond, 24
+	if b.budget == 0 && !b.Flags.Given("for") {
+		return shortRun
+	}
+	return b.lastingIn(settings, max(blocks, sample.Needed(2*settings, sample.LookPart(looks, looks))+blocks/4), overhead, least, shortRun)
 }
 
 func (b *bench) lastingIn(settings, blocks int, overhead, least, most time.Duration) time.Duration {

@@ -60,7 +60,7 @@ func (p Plan) least() int {
 		}
 		family += each * (len(g.Rows) - 1)
 	}
-	return sample.Needed(family * max(1, p.Looks))
+	return sample.Needed(family, sample.LookPart(p.Looks, p.Looks))
 }
 
 // seconds are what the groups take until each has so many blocks.

@@ -69,7 +69,10 @@ const (
 
 // Analyse says what the runs of a study mean. The comparisons of all groups are one family: each that is added makes a
 // claim harder.
-func Analyse(s *Study) Analysis {
+func Analyse(s *Study) Analysis { return s.analyse(s.Plan.Looks) }
+
+// analyse is Analyse at one of the plan's looks.
+func (s *Study) analyse(look int) Analysis {
 	var a Analysis
 	var family []*sample.Comparison
 	for _, g := range groups(s.Plan) {
@@ -84,7 +87,7 @@ func Analyse(s *Study) Analysis {
 		}
 		a.Groups = append(a.Groups, g)
 	}
-	sample.DecideAt(family, max(1, s.Plan.Looks))
+	sample.DecideAt(family, sample.LookPart(look, s.Plan.Looks))
 	for i := range a.Groups {
 		g := &a.Groups[i]
 		if s.Plan.Compare == ByBuild {

@@ -194,7 +194,7 @@ func (x *execution) goOn() int {
 	if x.Plan.Looks == 0 || len(x.Runs) == 0 {
 		return 1
 	}
-	x.decided = x.Study.decided()
+	x.decided = x.decidedAt(x.Plan.Looks)
 	return x.Runs[len(x.Runs)-1].Block
 }
 
@@ -205,14 +205,14 @@ func (x *execution) look() {
 	}
 	part := int(float64(x.Plan.Looks) * x.clock().Sub(x.begin).Seconds() / time.Duration(x.Plan.Budget).Seconds())
 	if part > x.looked && part < x.Plan.Looks {
-		x.looked, x.decided = part, x.Study.decided()
+		x.looked, x.decided = part, x.decidedAt(part)
 	}
 }
 
-// decided are the settings of groups of builds about which everything is known.
-func (s *Study) decided() map[int]bool {
+// decidedAt are the settings of groups of builds about which everything is known at a look.
+func (s *Study) decidedAt(look int) map[int]bool {
 	all := map[int]bool{}
-	for _, g := range Analyse(s).Groups {
+	for _, g := range s.analyse(look).Groups {
 		for _, row := range g.Rows {
 			all[row.Setting] = g.Claim.Kind == Worse || g.Claim.Kind == Better || g.Claim.Kind == NoWorse
 		}

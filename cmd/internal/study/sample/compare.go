@@ -72,7 +72,7 @@ func Compare(base, other []float64) Comparison {
 		panic(fmt.Sprintf("sample: comparing %d values with %d", len(base), len(other)))
 	}
 	c := Comparison{Pairs: len(base), P: 1, Family: 1, Adjusted: 1, Verdict: VerdictUndecided}
-	c.Missing = max(0, pairsNeeded(1)-c.Pairs)
+	c.Missing = max(0, Needed(1, 1)-c.Pairs)
 	diffs, err := logRatios(base, other)
 	if err != nil {
 		c.Warnings = append(c.Warnings, err)
@@ -81,7 +81,7 @@ func Compare(base, other []float64) Comparison {
 	if c.Missing > 0 {
 		c.Verdict = VerdictTooFew
 		c.Warnings = append(c.Warnings,
-			fmt.Errorf("a %v %% statement needs %d pairs, there are %d", 100*Confidence, pairsNeeded(1), c.Pairs))
+			fmt.Errorf("a %v %% statement needs %d pairs, there are %d", 100*Confidence, Needed(1, 1), c.Pairs))
 	}
 	if c.Pairs == 0 {
 		return c
@@ -138,29 +138,38 @@ func logRatios(base, other []float64) ([]float64, error) {
 //   - undecided: everything else.
 func Decide(family []*Comparison) { DecideAt(family, 1) }
 
-// DecideAt is Decide where it is looked so often, and what is settled at one look gets no more pairs: each look has its part of the
-// 5 %.
-func DecideAt(family []*Comparison, looks int) {
+// LookPart is how much of the 5 % one of several looks has, where what is settled at one gets no more pairs: 1 where there is but one. Together
+// they have all of it. The later ones have most, as they have most pairs: what is plain is settled early all the same.
+func LookPart(look, of int) float64 {
+	if of <= 1 {
+		return 1
+	}
+	spent := func(look int) float64 { return math.Pow(float64(look)/float64(of), 3) }
+	return spent(look) - spent(look-1)
+}
+
+// DecideAt is Decide at a look that has a part of the 5 %.
+func DecideAt(family []*Comparison, part float64) {
 	byP := slices.Clone(family)
 	slices.SortStableFunc(byP, func(a, b *Comparison) int { return cmp.Compare(a.P, b.P) })
 	worst := 0.0
 	for i, c := range byP {
-		worst = max(worst, min(1, float64((len(byP)-i)*looks)*c.P))
+		worst = max(worst, min(1, float64(len(byP)-i)/part*c.P))
 		c.Adjusted = worst
 		c.Family = len(byP)
-		c.Missing = max(0, pairsNeeded(c.Family*looks)-c.Pairs)
+		c.Missing = max(0, Needed(c.Family, part)-c.Pairs)
 		c.Verdict = c.verdict()
-		c.NotWorse = c.notWorse(looks)
+		c.NotWorse = c.notWorse(part)
 	}
 }
 
 // notWorse reports whether it is shown that other is not worse by the margin or more. Of one look the interval tells.
-func (c *Comparison) notWorse(looks int) bool {
+func (c *Comparison) notWorse(part float64) bool {
 	worst := c.High
 	if c.Better == Higher && c.Low > 0 {
 		worst = 1 / c.Low
 	}
-	return c.Confidence > 0 && worst < 1+c.Margin && (looks == 1 || c.Inferior*float64(looks) <= (1-Confidence)/2)
+	return c.Confidence > 0 && worst < 1+c.Margin && (part == 1 || c.Inferior <= part*(1-Confidence)/2)
 }
 
 func (c *Comparison) verdict() Verdict {
@@ -168,7 +177,7 @@ func (c *Comparison) verdict() Verdict {
 	switch {
 	case c.Ratio == 0 && c.Pairs > 0:
 		return VerdictUndecided // no number of pairs would help
-	case c.Pairs < pairsNeeded(1):
+	case c.Pairs < Needed(1, 1):
 		return VerdictTooFew
 	case significant && beyond(c.Ratio, c.Margin):
 		if c.Ratio < 1 == (c.Better == Lower) {
@@ -189,14 +198,11 @@ func beyond(ratio, margin float64) bool {
 	return math.Abs(math.Log(ratio)) > math.Log1p(margin)+1e-9
 }
 
-// Needed is pairsNeeded for who plans.
-func Needed(family int) int { return pairsNeeded(family) }
-
-// pairsNeeded returns the smallest number of pairs with which a family can show a difference: the smallest p that n
-// pairs can have is 2/2ⁿ, and Holm's first step multiplies it by the family's size.
-func pairsNeeded(family int) int {
+// Needed returns the smallest number of pairs with which a family can show a difference at a look that has a part of the 5 %: the smallest p
+// that n pairs can have is 2/2ⁿ, and Holm's first step multiplies it by the family's size.
+func Needed(family int, part float64) int {
 	n := 1
-	for p := float64(family); p > 1-Confidence; p /= 2 {
+	for p := float64(family) / part; p > 1-Confidence; p /= 2 {
 		n++
 	}
 	return n

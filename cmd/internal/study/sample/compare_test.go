@@ -147,9 +147,31 @@ func TestHolm(t *testing.T) {
 func TestPairsNeeded(t *testing.T) {
 	// 2/2ⁿ ≤ 0.05/K, so 2ⁿ ≥ 40·K: 2⁶ is 64, 2⁷ is 128, 2⁸ is 256.
 	for family, want := range map[int]int{1: 6, 2: 7, 3: 7, 4: 8, 6: 8, 7: 9, 12: 9, 13: 10} {
-		if got := pairsNeeded(family); got != want {
+		if got := Needed(family, 1); got != want {
 			t.Errorf("a family of %d needs %d pairs, want %d", family, got, want)
 		}
+	}
+	if first, last := Needed(2, LookPart(1, 4)), Needed(2, LookPart(4, 4)); first != 13 || last != 8 {
+		t.Errorf("at the first look %d pairs, at the last %d", first, last)
+	}
+}
+
+// TestLookPart: the looks share all of it, and each has more than the one before.
+func TestLookPart(t *testing.T) {
+	for of := 1; of <= 20; of++ {
+		sum := 0.0
+		for look := 1; look <= of; look++ {
+			part := LookPart(look, of)
+			if sum += part; part <= 0 || look > 1 && part <= LookPart(look-1, of) {
+				t.Errorf("look %d of %d has %v", look, of, part)
+			}
+		}
+		if math.Abs(sum-1) > 1e-12 {
+			t.Errorf("%d looks have %v", of, sum)
+		}
+	}
+	if LookPart(0, 0) != 1 {
+		t.Error("without looks there is one, at the end")
 	}
 }
 
