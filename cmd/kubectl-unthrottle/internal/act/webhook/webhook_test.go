@@ -205,7 +205,9 @@ spec:
 func TestResize(t *testing.T) {
 	const restart = "\nresizePolicy: [{resourceName: cpu, restartPolicy: RestartContainer}]"
 	reference := "resources: {limits: {cpu: LIMIT}}\n" + fromNode
-	memory := func(env string) string { return "resources: {limits: {memory: LIMIT}}\nenv: [{name: GOMEMLIMIT, " + env + "}]" }
+	memory := func(env string) string {
+		return "resources: {limits: {memory: LIMIT}}\nenv: [{name: GOMEMLIMIT, " + env + "}]"
+	}
 	const (
 		ofLimit      = "valueFrom: {resourceFieldRef: {resource: limits.memory}}"
 		memoryAgain  = "\nresizePolicy: [{resourceName: memory, restartPolicy: RestartContainer}]"
