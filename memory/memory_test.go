@@ -132,6 +132,17 @@ func until(t *testing.T, what string, done func(Decision) bool) Decision {
 	return d
 }
 
+// tighten sets a limit that leaves less room than what is alive needs, and waits until it is given up.
+func tighten(t *testing.T, set func(cgroup.Memory)) {
+	t.Helper()
+	runtime.GC()
+	kept.Lock()
+	h, _ := readHeap()
+	kept.Unlock()
+	set(limited(int64(h.others+h.live+5*mib) * 10 / 9))
+	until(t, "a tight limit", func(d Decision) bool { return d.GivenUp && gogc() == 10 })
+}
+
 func TestSetAndUndo(t *testing.T) {
 	start(t, limited(1000*mib))
 	d, undo := Set(Options{})
@@ -255,22 +266,13 @@ func TestGivenUpAndGone(t *testing.T) {
 	defer undo()
 	defer func() { alive = nil }()
 	alive = append(alive[:0], make([]byte, 40*mib))
-	tight := func() {
-		t.Helper()
-		runtime.GC()
-		kept.Lock()
-		h, _ := readHeap()
-		kept.Unlock()
-		set(limited(int64(h.others+h.live+5*mib) * 10 / 9))
-		until(t, "a tight limit", func(d Decision) bool { return d.GivenUp && gogc() == 10 })
-	}
-	tight()
+	tighten(t, set)
 	set(cgroup.Memory{State: cgroup.None})
 	until(t, "no limit", func(d Decision) bool { return !d.GivenUp && gogc() == 150 })
 	set(limited(1000 * mib))
 	until(t, "a limit again", func(Decision) bool { return debug.SetMemoryLimit(-1) == 900*mib })
 
-	tight()
+	tighten(t, set)
 	debug.SetMemoryLimit(500 * mib)
 	until(t, "the program's own", func(d Decision) bool { return d.Yielded && !d.GivenUp && gogc() == 150 })
 	debug.SetMemoryLimit(noLimit)
@@ -290,12 +292,7 @@ func TestBesideAFloor(t *testing.T) {
 	alive = append(alive[:0], make([]byte, 4*mib))
 	until(t, "the floor", func(Decision) bool { d, _ := heapfloor.Last(); return d.Percent > 100 && d.Percent == gogc() })
 	alive = append(alive, make([]byte, 40*mib))
-	runtime.GC()
-	kept.Lock()
-	h, _ := readHeap()
-	kept.Unlock()
-	set(limited(int64(h.others+h.live+5*mib) * 10 / 9))
-	until(t, "a tight limit", func(d Decision) bool { return d.GivenUp && gogc() == 10 })
+	tighten(t, set)
 	alive = alive[:1]
 	alive[:2][1] = nil
 	until(t, "room again", func(d Decision) bool { return !d.GivenUp })
@@ -327,12 +324,7 @@ func TestFloor(t *testing.T) {
 	_, undo = Set(Options{Floor: 16 * mib})
 	until(t, "the floor", raised)
 	alive = append(alive, make([]byte, 40*mib))
-	runtime.GC()
-	kept.Lock()
-	h, _ := readHeap()
-	kept.Unlock()
-	set(limited(int64(h.others+h.live+5*mib) * 10 / 9))
-	until(t, "a tight limit", func(d Decision) bool { return d.GivenUp && gogc() == 10 })
+	tighten(t, set)
 	undo()
 	if debug.SetMemoryLimit(-1) != noLimit || gogc() != 100 {
 		t.Errorf("after undo of a limit that was given up: limit %d, GOGC %d", debug.SetMemoryLimit(-1), gogc())

@@ -413,7 +413,7 @@ func (b *bench) warns(t *testing.T) {
 		t.Errorf("kubectl: %v, %s", err, stderr)
 	}
 	t.Logf("kubectl apply says\n%s", stderr)
-	b.checked("shop", 0, "The webhook works", `container "app": GOMEMLIMIT is 64 bytes for a memory limit of 64Mi (K001)`)
+	b.checked("shop", 0, "The webhook works", `container "unthrottle-webhook-probe": GOMEMLIMIT is 64 bytes for a memory limit of 64Mi (K001)`)
 	b.checked("unthrottle", 1, "leaves the namespace unthrottle alone", "-n NAME")
 	b.checked("nosuch", 1, `namespaces "nosuch" not found`)
 	// It goes when it is told to, and says so in its exit code.

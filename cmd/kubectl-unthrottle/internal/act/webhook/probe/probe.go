@@ -20,11 +20,11 @@ import (
 )
 
 // pod has a GOMEMLIMIT of 64 bytes, which every mode of the webhook warns of or repairs, and which no policy of ours changes before the
-// webhook sees it. Everything else is what a namespace may ask for at its strictest.
+// webhook sees it. No --exempt-container is likely to name its container. Everything else is what a namespace may ask for at its strictest.
 const pod = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "unthrottle-webhook-probe"}, "spec": {
 	"automountServiceAccountToken": false,
 	"securityContext": {"runAsNonRoot": true, "runAsUser": 65534, "seccompProfile": {"type": "RuntimeDefault"}},
-	"containers": [{"name": "app", "image": "example.com/unthrottle-webhook-probe",
+	"containers": [{"name": "unthrottle-webhook-probe", "image": "example.com/unthrottle-webhook-probe",
 		"env": [{"name": "GOMEMLIMIT", "valueFrom": {"resourceFieldRef": {"resource": "limits.memory", "divisor": "1Mi"}}}],
 		"resources": {"requests": {"cpu": "1m", "memory": "64Mi"}, "limits": {"cpu": "1", "memory": "64Mi"}},
 		"securityContext": {"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]}}}]}}`
