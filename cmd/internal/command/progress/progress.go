@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/command/terminal"
 	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
@@ -23,7 +24,8 @@ type Progress struct {
 	w        io.Writer
 	terminal *terminal.Terminal // nil: none
 	silent   bool
-	block    int // that was last told of
+	block    int           // that was last told of, -1: the warm-up
+	at       time.Duration // when that was
 }
 
 // New says it on a verb's stderr, unless it is silent.
@@ -70,6 +72,9 @@ func (p *Progress) bar(done, all int) string {
 	return strings.Repeat("━", full) + strings.Repeat("─", size-full) + "  "
 }
 
+// everyLine is how often a line about blocks is written where there is no terminal: blocks may take a tenth of a second each.
+const everyLine = time.Second
+
 // Lab shows a lab's progress.
 func (p *Progress) Lab(name string, at lab.Progress) {
 	text := at.String()
@@ -84,9 +89,9 @@ func (p *Progress) Lab(name string, at lab.Progress) {
 	case at.Warmup && p.block == 0:
 		p.Say(text)
 		p.block = -1
-	case !at.Warmup && at.Block != p.block:
+	case !at.Warmup && at.Block != p.block && (p.block <= 0 || at.Block == at.Blocks || at.Elapsed-p.at >= everyLine):
 		p.Say(text)
-		p.block = at.Block
+		p.block, p.at = at.Block, at.Elapsed
 	}
 }
 
