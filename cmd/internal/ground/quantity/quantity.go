@@ -101,8 +101,10 @@ func Part(n, of int64) string {
 	switch {
 	case of <= 0:
 		return ""
+	case n > 0 && share < 0.0001:
+		return "<0.01 %"
 	case n > 0 && share < 0.001:
-		return Three(100*share) + " %"
+		return Hundredths(100*share) + " %"
 	case share > 0.999 && n < of:
 		return Number(math.Floor(share*1e5)/1e3) + " %"
 	}
