@@ -83,6 +83,9 @@ func (w tuneWords) decision() (what string, more []string) {
 		if w.late && w.Leader != w.Current {
 			return undecided, w.soFar()
 		}
+		if w.lost() {
+			return undecided, w.disturbed()[:1]
+		}
 		if w.late {
 			return undecided, []string{"the budget of " + quantity.Lasting(w.budget) + " is used up"}
 		}
@@ -95,6 +98,12 @@ func (w tuneWords) decision() (what string, more []string) {
 	default:
 		return undecided, []string{"that " + w.plan.Setting(w.Leader) + " is better is not shown"}
 	}
+}
+
+// lost reports whether the budget went to runs that others disturbed.
+func (w tuneWords) lost() bool {
+	lost := w.Disturbed + w.again
+	return w.late && lost > 0 && 2*lost >= w.Runs+w.again
 }
 
 // own is the setting that the program has. It is not the one that others are compared with where the program does not run with it.
@@ -319,7 +328,12 @@ func (w tuneWords) claim() string {
 		return fmt.Sprintf("With %s: %s. There is nothing to compare the others with.", w.plan.Setting(w.Current), w.Failure)
 	case search.Invalid:
 		return fmt.Sprintf("%s of %s are not valid.", quantity.Count(w.Invalid), quantity.Plural(w.Runs, "run"))
-	case search.Alone, search.NothingYet:
+	case search.NothingYet:
+		if w.lost() {
+			return "The budget of " + quantity.Lasting(w.budget) + " is used up."
+		}
+		return ""
+	case search.Alone:
 		return ""
 	default:
 		return w.looks()

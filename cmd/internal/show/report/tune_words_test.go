@@ -83,6 +83,10 @@ var spokenTunes = []struct {
 	{"interrupted in the first block", nil, costs(1, 0.6, 1), 2},
 	{"interrupted", nil, costs(1, 0.6, 1), 8},
 	{"the budget is used up", func(s *tune.Study) { s.Plan.Budget = 50 * time.Second }, wide(costs(1, 0.9, 0.9)), 7},
+	{"the budget went to runs that others disturbed", func(s *tune.Study) { s.Plan.Budget = 50 * time.Second }, func(r *tune.Run) {
+		costs(1, 1, 1)(r)
+		r.Others, r.Again, r.Lost = 1.3, 1, 6
+	}, 2},
 	{"nothing is known of the tail", nil, func(r *tune.Run) {
 		costs(1, 0.6, 1)(r)
 		delete(r.Metrics, "p99-latency-ns")
