@@ -77,6 +77,10 @@ func tuned(kind string, args []string) {
 		}
 		return
 	}
+	var held []byte
+	if kind == "hungry" {
+		held = eat(80 << 20)
+	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -94,12 +98,24 @@ func tuned(kind string, args []string) {
 			w.WriteHeader(http.StatusInternalServerError)
 		case kind == "own":
 			runtime.GC() // which tells GOMAXPROCS
+		case kind == "hungry later" && n == 3:
+			held = eat(80 << 20)
 		case kind == "works":
 			kerneltest.Burn(2 * time.Millisecond)
 		case kind == "cold" && n < 100:
 			kerneltest.Burn(time.Duration(20/n) * time.Millisecond)
 		}
 	}))
+	runtime.KeepAlive(held)
+}
+
+// eat takes memory, and writes to it.
+func eat(bytes int) []byte {
+	memory := make([]byte, bytes)
+	for i := 0; i < bytes; i += os.Getpagesize() {
+		memory[i] = 1
+	}
+	return memory
 }
 
 // leak starts a process and adds its number to a file.
@@ -786,6 +802,31 @@ func TestTuneInterruptedEarly(t *testing.T) {
 		if _, err := os.Stat(x.file(name)); err == nil {
 			t.Errorf("there is %s, of no run", name)
 		}
+	}
+}
+
+// TestKernelTuneMemory: which memory limit a server needs that takes 80 MiB, at once or with its third request. With the race
+// detector it takes some times that.
+func TestKernelTuneMemory(t *testing.T) {
+	slowtest.Skip(t)
+	kerneltest.New(t) // or it is skipped
+	for kind, below := range map[string]string{
+		"hungry":       "Under the next smaller, 60 MiB, the kernel killed it for lack of memory as it started.",
+		"hungry later": `The next smaller, 60 MiB, fails: the kernel killed it for lack of memory in \d+ of \d+ windows.`,
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			x := newTuning(t, kind, "--limit-with=cgroup", "--memory", "2g,60m,1g", "--slo", "p50=9s", "--rate", "100", "--for", "100ms", "--warmup", "100ms", "--seed", "1", "--runs", "runs.jsonl")
+			x.start(t)
+			<-x.ended
+			want := []string{`\n +60 MiB +0 of \d+ .* out of memory\n`}
+			if strings.HasPrefix(x.stdout.String(), "Undecided: something else ran in ") {
+				t.Log("the machine is too busy for the rest")
+			} else {
+				want = append(want, `^Set a memory limit of 1 GiB: p50=9s held at 100/s.\nSet GOMEMLIMIT=921MiB with it, as its runs had.\n`, below, `docker run --memory 1024m -e GOMEMLIMIT=921MiB IMAGE`)
+			}
+			x.ends(t, 0, want, nil)
+		})
 	}
 }
 

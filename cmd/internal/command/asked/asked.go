@@ -88,12 +88,21 @@ func CheckSLO(text string) (string, error) {
 
 // ParseLimits reads numbers of CPUs; none is 0.
 func ParseLimits(text string) ([]float64, error) {
-	return quantity.ParseList(text, func(part string) (float64, error) {
+	return quantity.ParseList(text, orNone(quantity.ParseCPUs))
+}
+
+// ParseMemories reads memory limits; none is 0.
+func ParseMemories(text string) ([]int64, error) {
+	return quantity.ParseList(text, orNone(quantity.ParseBytes))
+}
+
+func orNone[T int64 | float64](parse func(string) (T, error)) func(string) (T, error) {
+	return func(part string) (T, error) {
 		if part == "none" {
 			return 0, nil
 		}
-		return quantity.ParseCPUs(part)
-	})
+		return parse(part)
+	}
 }
 
 // RequestArgs are the flags of the command line that say what a request is, for the generator.

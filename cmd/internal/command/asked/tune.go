@@ -114,7 +114,7 @@ func (t *Tune) Goal(l *verb.Flags, file string, old *tune.Study) (changed *tune.
 		case "resume", "output", "json", "color", "fail-on":
 		case "budget", "pairs", "blocks":
 			changed = &goal
-			if len(old.Plan.Limits) > 0 {
+			if old.Plan.AsksLimit() {
 				fixed = f.Name
 			}
 		default:

@@ -127,7 +127,7 @@ func (b *bench) register(l *verb.Flags) {
 	b.builds.register(in)
 	in.Var(verb.OneOf(&b.options.Compare, lab.ByBuild, lab.ByProcs, lab.ByCPUs, lab.ByGo, lab.ByWorkload), "compare", "F\tthe factor to compare settings by: build, procs, cpus, go or workload")
 	b.atOnceFlag(in, "for benchmarks and servers that don't disturb each other")
-	b.limit = limitFlags(l.Like("unthrottle run"), false)
+	b.limit = limitFlags(l.Like("unthrottle run"), "cpus")
 	in = l.Section("A server under load:")
 	in.Var(quantity.Value(&b.rate, quantity.ParseRateRange, "500, or 100..1000"), "rate", "R\trequests a second; unthrottle tune finds a rate; 100..1000 ramps evenly within each window")
 	in.StringVar(&b.load.Times, "rate-file", "", "FILE\treplay recorded arrivals: one time per line, as in an access log; each window uses the first of them")

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strconv"
 	"syscall"
 
@@ -48,7 +49,7 @@ func newRun(stdio IO) *cobra.Command {
 		screen.Out = stdio.Err
 		results, procs, quiet := verb.NewResults(screen.IO, verb.SheetFormats(view.Run)), 0, false
 		flags := l.Section("Flags:")
-		limit := limitFlags(flags, true)
+		limit := limitFlags(flags)
 		verb.Number(flags, &procs, "gomaxprocs", "", 1, "N\tset GOMAXPROCS for the program")
 		results.JSONFlag(flags)
 		results.FileFlag(flags)
@@ -119,15 +120,17 @@ type limitOptions struct {
 	with runner.With
 }
 
-// limitFlags adds the flags of a limit to a verb. One that has its own way of naming CPUs leaves out --cpus.
-func limitFlags(flags *pflag.FlagSet, withCPUs bool) *limitOptions {
+// limitFlags adds the flags of a limit to a verb, but for those that it has in a way of its own.
+func limitFlags(flags *pflag.FlagSet, but ...string) *limitOptions {
 	l := &limitOptions{with: runner.Auto}
-	if withCPUs {
+	if !slices.Contains(but, "cpus") {
 		flags.Var(quantity.Value(&l.CPUs, quantity.ParseCPUs, "0.5, or --cpus 500m"), "cpus", "N\tCPU time per second: 0.5, 2, or 500m as in Kubernetes")
 	}
 	flags.DurationVar(&l.Period, "period", 0, "D\tthe period over which that is counted (100ms)")
 	flags.DurationVar(&l.Burst, "burst", 0, "D\tunused time that may be saved for later periods")
-	flags.Var(quantity.Value(&l.Memory, quantity.ParseBytes, "512m"), "memory", "SIZE\tmemory limit: 512m, 2g")
+	if !slices.Contains(but, "memory") {
+		flags.Var(quantity.Value(&l.Memory, quantity.ParseBytes, "512m"), "memory", "SIZE\tmemory limit: 512m, 2g")
+	}
 	flags.Var(quantity.Value(&l.Cpuset, quantity.ParseCPUList, "0-1"), "cpuset", "LIST\tCPUs to run on: 0-1,4")
 	limitWithFlag(flags, &l.with)
 	return l

@@ -62,7 +62,7 @@ func newTrace(stdio IO) *cobra.Command {
 		taking.StringVar(&t.save, "save", "", "F\tkeep the trace as file F")
 		taking.BoolVar(&t.take.NoSamples, "no-samples", false, "take no CPU profile during the trace (its samples help to judge a trace with few events)")
 		taking.DurationVar(&t.record, "record", 0, "D\tstart a program, under a limit if one is given, and trace it for D")
-		t.limit = limitFlags(l.Like("unthrottle run"), true)
+		t.limit = limitFlags(l.Like("unthrottle run"))
 		beside := l.Section("Context:")
 		beside.StringVar(&t.stat, "cgroup-stat", "", "BEFORE,AFTER\tcpu.stat from before and after the trace, for a trace in a file")
 		t.results.TakenFlags(l.Section("Results:"), &t.fail, "throttled")

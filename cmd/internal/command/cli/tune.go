@@ -18,6 +18,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/plain"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
+	"github.com/unthrottle/unthrottle/cmd/internal/limit/runner"
 	"github.com/unthrottle/unthrottle/cmd/internal/limit/service"
 	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/generator"
@@ -34,7 +35,7 @@ Usage:
   unthrottle tune [FLAGS] --batch -- JOB [ARGS]            a program that runs to its end
   unthrottle tune [FLAGS] --gobench PKG [--run RE]         Go benchmarks
   unthrottle tune [FLAGS] --vary NAME=V,V -- PROGRAM       any variable or argument, for a program in any language
-  unthrottle tune --cpus 0.5,1,2 --slo SLO --rate R -- SERVER    which limit does it need?
+  unthrottle tune --cpus 0.5,1,2 --slo SLO --rate R -- SERVER    which limit does it need? Or --memory 64m,128m,256m
   unthrottle tune --resume FILE [--budget D]               continue an interrupted run, or extend a finished one
 
 Each run starts the program fresh under the limit. Block by block, all candidates run in random order, until it is clear
@@ -57,18 +58,20 @@ type tuner struct {
 	asked   asked.Tune
 	limit   *limitOptions
 
-	limits  []float64
-	server  serverOptions
-	batch   bool
-	any     bool // the program need not be Go's
-	demo    bool // the program is the built-in server
-	gobench string
-	regexp  string
-	vary    []string
+	limits   []float64
+	memories []int64
+	server   serverOptions
+	batch    bool
+	any      bool // the program need not be Go's
+	demo     bool // the program is the built-in server
+	gobench  string
+	regexp   string
+	vary     []string
 
 	goal  *tune.Reach // where --resume changes it
 	file  string      // of the program
-	noGo  bool        // that is known to be no Go program, where it has to be one or to start one
+	isGo  bool        // that is known to be a Go program
+	noGo  bool        // that is known not to be, where it has to be one or to start one
 	soFar *tune.Study
 	lab   tune.Lab
 }
@@ -96,7 +99,8 @@ func (t *tuner) register(l *verb.Flags) {
 	in = l.Section("The limit:")
 	t.limits = []float64{1}
 	in.Var(quantity.Value(&t.limits, asked.ParseLimits, "1, or --cpus 0.5,1,2"), "cpus", "N\tCPUs (1); with a list, which of them is enough")
-	t.limit = limitFlags(l.Like("unthrottle run"), false)
+	in.Var(quantity.Value(&t.memories, asked.ParseMemories, "512m, or --memory 128m,256m,none"), "memory", "SIZE\tmemory limit: 512m, 2g; with a list, which of them is enough")
+	t.limit = limitFlags(l.Like("unthrottle run"), "cpus", "memory")
 	in = l.Section("The server:")
 	in.StringVar(&t.asked.Plan.URL, "url", "", "URL\tthe URL to load (the port that the server listens on); without a program, a path of the built-in server")
 	t.server.register(l, in)
@@ -185,6 +189,11 @@ func (t *tuner) Plan(ctx context.Context, args, command []string) (err error) {
 	}
 	if p.CPUs = t.limits[0]; len(t.limits) > 1 {
 		p.Limits = t.limits
+	}
+	if len(t.memories) > 1 {
+		p.Memories = t.memories
+	} else if len(t.memories) > 0 {
+		t.limit.Memory = t.memories[0]
 	}
 	for _, check := range []func(tune.Plan) error{t.checkKind, t.checkLoad, t.asked.Check, t.checkLimits} {
 		if err := check(p); err != nil {
@@ -318,13 +327,24 @@ const foreignTuned = "unthrottle tune --url localhost:6379 --load 'redis-benchma
 
 // checkLimits checks the limit, or several.
 func (t *tuner) checkLimits(p tune.Plan) error {
+	const ofMemory = "unthrottle tune --memory 64m,128m,256m --slo p99=50ms --rate 200 -- SERVER"
 	for _, cpus := range t.limits {
 		if err := t.limit.WithCPUs(cpus).Check(); err != nil {
 			return hint.Usage("unthrottle tune --cpus 1", "%w", err)
 		}
 	}
-	if len(p.Limits) == 0 {
+	for _, bytes := range t.memories {
+		if err := (runner.Limit{Memory: bytes}).Check(); err != nil {
+			return hint.Usage(ofMemory, "%w", err)
+		}
+	}
+	switch {
+	case !p.AsksLimit():
 		return nil
+	case p.LimitsMemory() && len(p.Limits) > 0:
+		return hint.Usage(ofMemory, "name several limits of CPUs or of memory, not of both")
+	case p.LimitsMemory() && (p.Kind != tune.ServerKind || p.SLO == "" || p.Rate == 0):
+		return hint.Usage(ofMemory, "which of several limits is enough is only known for a server with an --slo and a --rate")
 	}
 	if p.From > 0 || p.Times != "" {
 		return hint.Usage("name one rate, or one limit", "which of several limits is enough is asked for one rate")
@@ -348,7 +368,7 @@ func (t *tuner) Execute(ctx context.Context, record func(any) error) error {
 			return err
 		}
 	}
-	if len(t.soFar.Plan.Limits) > 0 {
+	if t.soFar.Plan.AsksLimit() {
 		return t.explain(t.soFar.ExecuteLimits(ctx, t.lab))
 	}
 	return t.explain(t.soFar.Execute(ctx, t.lab))

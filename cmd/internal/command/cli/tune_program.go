@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
@@ -18,6 +19,9 @@ import (
 func (t *tuner) Prepare(ctx context.Context) error {
 	p, e := &t.soFar.Plan, &t.soFar.Environment
 	limit := t.limit.WithCPUs(p.CPUs)
+	if p.LimitsMemory() {
+		limit.Memory = slices.Max(p.Memories) // what is tried here has to start
+	}
 	kind, notes, err := runner.Check(limit, t.limit.with, t.stdio.Self, "version")
 	if err != nil {
 		return startError(err)
@@ -40,6 +44,10 @@ func (t *tuner) Prepare(ctx context.Context) error {
 	}
 	for _, cpus := range p.Limits {
 		t.soFar.Defaults = append(t.soFar.Defaults, t.lab.Foresee(cpus).GoDefault)
+	}
+	if p.LimitsMemory() {
+		t.soFar.Defaults = []int{t.lab.Foresee(p.CPUs).GoDefault}
+		p.GOMEMLIMIT = t.isGo && !t.lab.OwnGOMEMLIMIT
 	}
 	return nil
 }
@@ -122,6 +130,7 @@ func (t *tuner) findFile() (err error) {
 		return err
 	}
 	_, err = procs.ReadProgram(t.file)
+	t.isGo = err == nil
 	t.noGo = errors.Is(err, procs.ErrNotGo) && !t.any && t.soFar.Plan.ByGo()
 	return nil
 }
@@ -160,7 +169,7 @@ func (t *tuner) prepareServer(ctx context.Context, limit runner.Limit) (err erro
 	if !t.demo {
 		p.URL = at
 	}
-	served.FindGo = t.noGo && len(p.Limits) == 0
+	served.FindGo = t.noGo && !p.AsksLimit()
 	if b := p.Budget; b > 0 { // nobody waits longer for a server than for all of it
 		left := max(time.Second, (b - time.Since(t.lab.Begin)).Round(time.Second))
 		served.Service.Timeout = min(served.Service.Timeout, left)
@@ -189,7 +198,7 @@ func (t *tuner) serveForeign() (*trial.Served, error) {
 // prepareSides makes networks in which several of the server can run at the same time.
 func (t *tuner) prepareSides(served *trial.Served) error {
 	p := t.soFar.Plan
-	if p.Foreign() || len(p.Limits) > 0 || p.CPUs == 0 {
+	if p.Foreign() || p.AsksLimit() || p.CPUs == 0 {
 		return nil
 	}
 	sides, err := t.sides(served, t.server.requests.Client, int(float64(t.soFar.Environment.CPUs)/p.CPUs))

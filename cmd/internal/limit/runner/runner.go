@@ -91,7 +91,6 @@ func (l Limit) Quota() time.Duration {
 	return time.Duration(math.Round(l.CPUs * float64(l.PeriodInForce()))).Round(time.Microsecond)
 }
 
-// needsGroup reports whether something is limited that takes a group, or its emulation.
 // OutOfMemory begins what is said of a program that the kernel killed for lack of memory.
 const OutOfMemory = "out of memory"
 
@@ -103,6 +102,7 @@ func (l Limit) OutOfMemory() string {
 	return OutOfMemory + ": limit " + quantity.Bytes(l.Memory)
 }
 
+// needsGroup reports whether something is limited that takes a group, or its emulation.
 func (l Limit) needsGroup() bool { return l.CPUs != 0 || l.Memory != 0 }
 
 // Refused is an error in the limit, and not of this machine: another kind of limit would not help.

@@ -54,12 +54,13 @@ type TuneVerdict struct {
 	Kind      string     `json:"kind"`       // change, keep, trade, undecided
 	Procs     int        `json:"gomaxprocs"` // to run with; 0: it was left as it is, as in loads, settings and runs
 	GOGC      int        `json:"gogc,omitempty"`
-	Vary      []lab.Pair `json:"vary,omitempty"`       // what else the program has, of what is varied
-	LimitCPUs float64    `json:"limit_cpus,omitempty"` // where several were tried: the smallest that will do; 0: none will
-	Text      string     `json:"text"`                 // in plain words
-	Also      []string   `json:"also,omitempty"`       // sentences beside it: other loads, where the cost comes from
-	Load      int        `json:"load"`                 // that it rests on, a number in loads
-	How       []TuneHow  `json:"how,omitempty"`        // how to set it
+	Vary      []lab.Pair `json:"vary,omitempty"`               // what else the program has, of what is varied
+	LimitCPUs float64    `json:"limit_cpus,omitempty"`         // where several were tried: the smallest that will do; 0: none will
+	Memory    int64      `json:"memory_limit_bytes,omitempty"` // the same, where several memory limits were tried
+	Text      string     `json:"text"`                         // in plain words
+	Also      []string   `json:"also,omitempty"`               // sentences beside it: other loads, where the cost comes from
+	Load      int        `json:"load"`                         // that it rests on, a number in loads
+	How       []TuneHow  `json:"how,omitempty"`                // how to set it
 }
 
 // TuneHow is a way to set what the verdict advises.
@@ -254,6 +255,8 @@ func (r TuneRun) ThrottledPeriods() (n, of int64) {
 // setting: Go's default, unless only another holds the SLO.
 type TuneLimit struct {
 	CPUs     float64          `json:"limit_cpus"`
+	Memory   int64            `json:"memory_limit_bytes,omitempty"` // where several were tried; 0: none
+	Memlimit string           `json:"gomemlimit,omitempty"`         // that its runs had; "": what they have by themselves
 	Settings []TuneLimitRates `json:"settings"`
 	Answer   string           `json:"answer,omitempty"`     // holds, fails, open; "" in older documents
 	Procs    int              `json:"gomaxprocs,omitempty"` // that the figures are of
@@ -262,6 +265,16 @@ type TuneLimit struct {
 	Will     bool             `json:"will_do"` // it holds the SLO at the user's rate
 	P99      float64          `json:"p99"`     // seconds, at that rate: median of the windows
 	CPU      float64          `json:"cpu_seconds_per_request"`
+	Peak     int64            `json:"peak_memory_bytes,omitempty"` // the most of any of its runs
+	Beside   *TuneBeside      `json:"beside,omitempty"`            // of a memory limit that is larger than the one that will do
+}
+
+// TuneBeside is what a request costs under a limit, as a ratio to what it costs under the one that will do, by windows in turns.
+type TuneBeside struct {
+	Pairs int     `json:"pairs"`
+	Ratio float64 `json:"cpu_ratio"`
+	Low   float64 `json:"cpu_ratio_low"` // 95 %; both are 0 if there are too few pairs
+	High  float64 `json:"cpu_ratio_high"`
 }
 
 // TuneLimitRates is what was found of a setting under a limit.
@@ -280,6 +293,7 @@ type TuneAtRate struct {
 	Held      int     `json:"held_windows"` // each by itself
 	Of        int     `json:"window_count"`
 	Void      int     `json:"void_windows,omitempty"`      // that the generator has spoilt, besides
+	Killed    int     `json:"killed_windows,omitempty"`    // in which the kernel killed it for lack of memory
 	Disturbed int     `json:"disturbed_windows,omitempty"` // and beside which something else ran: they say nothing
 	Hit       int     `json:"beyond_windows,omitempty"`    // windows that have any request beyond the objective
 	Objective string  `json:"objective"`                   // the goal of the SLO that is nearest to being missed

@@ -53,7 +53,7 @@ func NewTune(s *tune.Study) (*Tune, error) {
 		Loads: []TuneLoad{}, Settings: []TuneSetting{}, Runs: []TuneRun{}, Metrics: []lab.Metric{}, Warnings: []string{},
 	}
 	d.LimitKind = s.Environment.LimitKind
-	if len(s.Plan.Limits) > 1 {
+	if s.Plan.AsksLimit() {
 		if err := d.addLimits(s); err != nil {
 			return nil, err
 		}

@@ -12,10 +12,13 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/study/lab"
 )
 
-// TuneCSV writes a line for each run.
+// TuneCSV writes a line for each run, or for each setting under several limits.
 func TuneCSV(w io.Writer, d *Tune) error {
 	d = Sane(d)
 	c := csv.NewWriter(w)
+	if len(d.Limits) > 0 {
+		return d.limitsCSV(c)
+	}
 	write := func(row []string) { c.Write(cells(row)) }
 	head := []string{
 		"load", "rate", "phase", "block", "gomaxprocs", "gogc", "seed", "start", "seconds", "valid", "slo_held", "invalid", "marks", "error",
@@ -50,6 +53,41 @@ func TuneCSV(w io.Writer, d *Tune) error {
 			row = append(row, text)
 		}
 		write(row)
+	}
+	c.Flush()
+	return c.Error()
+}
+
+// limitsCSV writes a line for each setting under a limit. The figures of the limit are in that of the setting which they are of.
+func (d *Tune) limitsCSV(c *csv.Writer) error {
+	c.Write([]string{
+		"limit_cpus", "memory_limit_bytes", "gomaxprocs", "gomemlimit", "answer", "held_windows", "window_count", "killed_windows", "requests", "beyond",
+		"beyond_share", "low", "high", "highest_rate", "p99", "cpu_seconds_per_request", "cpu_ratio", "cpu_ratio_low", "cpu_ratio_high", "peak_memory_bytes",
+	})
+	known := func(v float64) string {
+		if v == 0 {
+			return ""
+		}
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	for _, l := range d.Limits {
+		for _, s := range l.Settings {
+			at, figures, beside := &TuneAtRate{}, TuneLimit{}, &TuneBeside{}
+			if s.AtRate != nil {
+				at = s.AtRate
+			}
+			if s.Procs == l.Procs {
+				figures = l
+			}
+			if figures.Beside != nil {
+				beside = figures.Beside
+			}
+			c.Write(cells([]string{
+				known(l.CPUs), known(float64(l.Memory)), strconv.Itoa(s.Procs), l.Memlimit, at.Answer, strconv.Itoa(at.Held), strconv.Itoa(at.Of),
+				strconv.Itoa(at.Killed), strconv.FormatInt(at.Requests, 10), strconv.FormatInt(at.Beyond, 10), float(at.Share), float(at.Low), float(at.High),
+				known(s.Rate), known(figures.P99), known(figures.CPU), known(beside.Ratio), known(beside.Low), known(beside.High), known(float64(figures.Peak)),
+			}))
+		}
 	}
 	c.Flush()
 	return c.Error()

@@ -63,8 +63,12 @@ func TestTuneData(t *testing.T) {
 			switch form {
 			case "csv":
 				rows, err := csv.NewReader(&b).ReadAll()
-				if err != nil || len(rows) != len(d.Runs)+1 {
-					t.Errorf("%s: %d rows of %d runs, %v", name, len(rows), len(d.Runs), err)
+				want := len(d.Runs)
+				for _, l := range d.Limits {
+					want += len(l.Settings)
+				}
+				if err != nil || len(rows) != want+1 {
+					t.Errorf("%s: %d rows, want %d, %v", name, len(rows), want, err)
 				}
 			case "txt":
 				tuneBenchmarks(t, name, d, b.String())

@@ -160,6 +160,7 @@ func tuneStudies(t *testing.T) map[string]*tune.Study {
 	}, 0)
 	all["nothing"].Pilot = nil
 	all["limits"] = limitStudy(t)
+	all["memory"] = memoryStudy(t, 64*mib, 128*mib, 256*mib, 512*mib)
 	return all
 }
 

@@ -18,7 +18,10 @@ func (d *Tune) addLimits(s *tune.Study) error {
 	if err != nil {
 		return err
 	}
-	d.LimitCPUs = 0
+	byMemory := s.Plan.LimitsMemory()
+	if !byMemory {
+		d.LimitCPUs = 0
+	}
 	d.Loads = []TuneLoad{{Rate: s.Plan.Rate, Arrivals: arrivals(s.Plan), Burst: s.Plan.Burst, SLO: s.Plan.SLO, Main: true, Tail: "p99", Window: s.LimitWindow().Seconds(), Noise: map[string]TuneNoise{}}}
 	for _, w := range s.Windows {
 		d.Seconds += w.Seconds
@@ -30,12 +33,12 @@ func (d *Tune) addLimits(s *tune.Study) error {
 			Rate: a.Sustained.Rate, Text: answerText(a), Windows: []LoadWindow{},
 		}
 		for _, w := range s.Windows {
-			if w.CPUs == try.CPUs && w.Procs == try.Procs && w.Phase == tune.CurvePhase {
+			if w.Under == try.Under && w.Procs == try.Procs && w.Phase == tune.CurvePhase {
 				setting.Windows = append(setting.Windows, limitWindow(w, s.LimitWindow()))
 			}
 		}
-		if n := len(d.Limits); n == 0 || d.Limits[n-1].CPUs != try.CPUs {
-			d.Limits = append(d.Limits, TuneLimit{CPUs: try.CPUs})
+		if n := len(d.Limits); n == 0 || d.Limits[n-1].under() != try.Under {
+			d.Limits = append(d.Limits, TuneLimit{CPUs: try.CPUs, Memory: try.Memory, Memlimit: s.Plan.GOMEMLIMITUnder(try.Memory)})
 		}
 		l := &d.Limits[len(d.Limits)-1]
 		l.Settings = append(l.Settings, setting)
@@ -43,12 +46,17 @@ func (d *Tune) addLimits(s *tune.Study) error {
 	enough := -1
 	for i := range d.Limits {
 		l := &d.Limits[i]
-		try := limits.Counts(l.CPUs)
+		try := limits.Counts(l.under())
 		h := limits.Hold(try)
 		l.Answer, l.Procs, l.Held, l.Of, l.Will = string(h.Answer), try.Procs, h.Held, h.Of, h.Answer == tune.Holds
 		l.P99, l.CPU = atRate(s, try, lab.P99), atRate(s, try, lab.CPUPerRequest)
+		if byMemory {
+			l.Peak = peakUnder(s, try.Under)
+		}
 		if l.Will && enough < 0 {
 			enough = i
+		} else if enough >= 0 && byMemory {
+			l.Beside = newTuneBeside(s, d.Limits[enough].under(), try.Under)
 		}
 	}
 	answer, anything := limits.Unfinished()
@@ -61,7 +69,10 @@ func (d *Tune) addLimits(s *tune.Study) error {
 	} else {
 		l := &d.Limits[enough]
 		d.Current = TuneCurrent{Procs: l.Settings[0].Procs, Why: "what Go chooses under this limit", GoDefault: l.Settings[0].Procs}
-		d.Verdict = TuneVerdict{Kind: string(search.Change), Procs: l.Procs, LimitCPUs: l.CPUs, How: howToLimit(l)}
+		d.Verdict = TuneVerdict{Kind: string(search.Change), Procs: l.Procs, How: howToLimit(l)}
+		if d.Verdict.LimitCPUs = l.CPUs; byMemory {
+			d.Verdict.LimitCPUs, d.Verdict.Memory, d.Verdict.How = 0, l.Memory, howToLimitMemory(l)
+		}
 		d.Verdict.Text, d.Verdict.Also = words.enough(enough)
 	}
 	d.Loads[0].Kind, d.Loads[0].Procs, d.Loads[0].Text, d.Loads[0].Done = d.Verdict.Kind, d.Verdict.Procs, d.Verdict.Text, d.Finished
@@ -74,6 +85,7 @@ func newTuneAtRate(h tune.Hold) *TuneAtRate {
 	}
 	return &TuneAtRate{
 		Answer: string(h.Answer), Held: h.Held, Of: h.Of, Void: h.Void, Disturbed: h.Disturbed, Hit: h.Share.Hit, Objective: h.Goal.Text, Allowed: h.Goal.Allowed, Failures: h.Goal.Failures,
+		Killed:   h.Killed,
 		Requests: h.Share.Of, Beyond: h.Share.Hits, Share: h.Share.Share, Low: h.Share.Low, High: h.Share.High, More: h.More, Again: h.Again, NoStart: h.NoStart,
 	}
 }
@@ -118,11 +130,40 @@ func limitWindow(w tune.LimitWindow, lasting time.Duration) LoadWindow {
 	}
 }
 
+// under is what windows were held to that are of this limit.
+func (l *TuneLimit) under() tune.Under { return tune.Under{CPUs: l.CPUs, Memory: l.Memory} }
+
+// newTuneBeside compares what a request costs under a limit with what it costs under the one that is enough.
+func newTuneBeside(s *tune.Study, enough, under tune.Under) *TuneBeside {
+	costs := map[tune.Under][]float64{}
+	for _, w := range s.Windows {
+		if w.Phase == tune.BesidePhase && w.Valid && !w.Disturbed {
+			costs[w.Under] = append(costs[w.Under], lab.CPUPerRequest.In(w.Metrics))
+		}
+	}
+	n := min(len(costs[enough]), len(costs[under]))
+	if c := sample.Compare(costs[enough][:n], costs[under][:n]); c.Ratio > 0 {
+		return &TuneBeside{Pairs: c.Pairs, Ratio: c.Ratio, Low: c.Low, High: c.High}
+	}
+	return nil
+}
+
+// peakUnder is the most memory of any run under a limit.
+func peakUnder(s *tune.Study, under tune.Under) int64 {
+	most := 0.0
+	for _, w := range s.Windows {
+		if w.Under == under {
+			most = max(most, lab.PeakMemory.In(w.Metrics))
+		}
+	}
+	return int64(most)
+}
+
 // atRate is the median of a measure over the windows at the user's rate.
 func atRate(s *tune.Study, try tune.LimitTry, m lab.Measure) float64 {
 	var values []float64
 	for _, w := range s.Windows {
-		if w.CPUs == try.CPUs && w.Procs == try.Procs && w.Phase == tune.HoldPhase && w.Valid && m.In(w.Metrics) > 0 {
+		if w.Under == try.Under && w.Procs == try.Procs && w.Phase != tune.CurvePhase && w.Valid && m.In(w.Metrics) > 0 {
 			values = append(values, m.In(w.Metrics))
 		}
 	}

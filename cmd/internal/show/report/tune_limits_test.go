@@ -31,6 +31,9 @@ func limitStudyOf(t *testing.T, slow func(n int, try tune.LimitTry) int64, chang
 	for _, c := range change {
 		c(&s.Plan)
 	}
+	if s.Plan.LimitsMemory() {
+		s.Plan.Limits, s.Defaults = nil, []int{2}
+	}
 	n := map[tune.LimitTry]int{}
 	for {
 		l, err := s.Limits()
@@ -43,8 +46,8 @@ func limitStudyOf(t *testing.T, slow func(n int, try tune.LimitTry) int64, chang
 		}
 		w.Valid, w.Seconds, w.Held = true, 7, w.Rate <= 150*w.CPUs // what it can do
 		w.Metrics = map[string]float64{"p99-latency-ns": 30e6 / w.CPUs, "cpu-ns/req": 2e6}
-		if w.Phase == tune.HoldPhase {
-			try := tune.LimitTry{CPUs: w.CPUs, Procs: w.Procs, Default: w.Procs == 2}
+		if w.Phase != tune.CurvePhase {
+			try := tune.LimitTry{Under: w.Under, Procs: w.Procs, Default: w.Procs == 2}
 			w.Requests = 500
 			goals, err := tune.Goals(s.Plan.SLO)
 			if err != nil {
@@ -55,7 +58,17 @@ func limitStudyOf(t *testing.T, slow func(n int, try tune.LimitTry) int64, chang
 			if w.Valid = w.Beyond[0] >= 0; !w.Valid { // the generator has spoilt it
 				w.Beyond = nil
 			}
+			if s.Plan.LimitsMemory() && w.Beyond != nil && w.Beyond[0] == 500 {
+				w.Killed, w.Error, w.Metrics = true, "out of memory: limit "+quantity.Bytes(w.Memory), map[string]float64{}
+			}
 			n[try]++
+		}
+		if s.Plan.LimitsMemory() { // what more of it saves
+			saves := map[bool]float64{true: 0.8, false: 1}[w.Memory == 0 || w.Memory >= 512*mib]
+			if w.Error == "" {
+				w.Metrics["cpu-ns/req"] = 2e6 * saves * (1 + 0.01*float64(len(s.Windows)%3))
+			}
+			w.Metrics["peak-RSS-bytes"] = 100 * mib
 		}
 		s.Windows = append(s.Windows, w)
 	}
@@ -84,6 +97,24 @@ func TestNewTuneLimits(t *testing.T) {
 	}
 }
 
+const mib = 1 << 20
+
+// memoryStudy is of a server that is killed under 64 MiB, and that 512 MiB make cheaper than 128.
+func memoryStudy(t *testing.T, memories ...int64) *tune.Study {
+	return limitStudyOf(t, memoryNeeded, ofMemories(memories...))
+}
+
+func memoryNeeded(_ int, try tune.LimitTry) int64 {
+	if try.Memory == 64*mib {
+		return 500
+	}
+	return 1
+}
+
+func ofMemories(memories ...int64) func(*tune.Plan) {
+	return func(p *tune.Plan) { p.Memories, p.GOMEMLIMIT = memories, true }
+}
+
 // What is said of limits, as far as it is known.
 func TestLimitWords(t *testing.T) {
 	flat := func(half, one int64) func(int, tune.LimitTry) int64 {
@@ -102,7 +133,7 @@ func TestLimitWords(t *testing.T) {
 		fmt.Fprintf(&out, "# %s\n%s: %s\n%s\n", name, d.Verdict.Kind, d.Verdict.Text, strings.Join(d.Verdict.Also, "\n"))
 		for i := range d.Limits {
 			l := &d.Limits[i]
-			fmt.Fprintf(&out, "%s | %d of %d | %s | %s\n", cpusText(l.CPUs), l.Held, l.Of, l.Slower(), d.Enough(l))
+			fmt.Fprintf(&out, "%s | %d of %d | %s | %s\n", d.LimitText(l), l.Held, l.Of, l.Slower(), d.Enough(l))
 		}
 		for _, h := range d.Verdict.How {
 			fmt.Fprintf(&out, "%s: %s\n", h.Where, h.Text)
@@ -162,6 +193,12 @@ func TestLimitWords(t *testing.T) {
 		s.Windows[i].Requests, s.Windows[i].Beyond = 0, nil
 	}
 	tell("an older file", s)
+	tell("memory", memoryStudy(t, 64*mib, 128*mib, 256*mib, 512*mib))
+	tell("more memory saves nothing", memoryStudy(t, 128*mib, 256*mib))
+	tell("only without a memory limit", memoryStudy(t, 64*mib, 0))
+	tell("killed under all", limitStudyOf(t, func(int, tune.LimitTry) int64 { return 500 }, ofMemories(64*mib, 96*mib+1)))
+	tell("memory, no time to compare", limitStudyOf(t, memoryNeeded, ofMemories(64*mib, 128*mib, 512*mib), budget(3*time.Minute)))
+	tell("a GOMEMLIMIT of its own", limitStudyOf(t, memoryNeeded, ofMemories(96*mib+1, 512*mib), func(p *tune.Plan) { p.GOMEMLIMIT = false }))
 	golden(t, "testdata/tune-limit-words.txt", out.String())
 }
 

@@ -3,7 +3,9 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
@@ -27,31 +29,41 @@ type limitWords struct {
 func (w limitWords) enough(i int) (text string, also []string) {
 	l := &w.d.Limits[i]
 	at := l.AtRate()
-	text = fmt.Sprintf("Set a limit of %s", cpusText(l.CPUs))
-	if l.CPUs == 0 {
-		text = "Set no limit"
-	}
+	text = "Set " + w.d.held(l)
 	if !l.ByGo() {
 		text += fmt.Sprintf(", and GOMAXPROCS=%d", l.Procs)
 	}
 	text += fmt.Sprintf(": %s held at %s.", w.plan.SLO, rateText(w.plan.Rate))
+	if l.Memlimit != "" {
+		also = append(also, fmt.Sprintf("Set GOMEMLIMIT=%s with it, as its runs had.", l.Memlimit))
+	}
 	also = append(also, "It held in "+w.counted(at)+".")
 	if i > 0 {
 		if below := w.below(&w.d.Limits[i-1]); below != "" {
 			also = append(also, below)
 		}
 	}
-	also = append(also, w.procs(l))
+	seldom := "What is bad more seldom may not have been seen."
+	if w.plan.LimitsMemory() {
+		seldom = "What is bad more seldom may not have been seen, nor what grows over hours."
+		also = append(also, w.memory(i)...)
+	} else {
+		also = append(also, w.procs(l))
+	}
 	if at.Held == at.Of {
 		const sure = 0.95
 		always := math.Pow(1-sure, 1/float64(at.Of))
-		also = append(also, fmt.Sprintf("All %d windows held it: at least %s of such windows do (95 %%). What is bad more seldom may not have been seen.",
-			at.Of, quantity.WholeShare(math.Floor(100*always)/100)))
+		also = append(also, fmt.Sprintf("All %d windows held it: at least %s of such windows do (95 %%). %s",
+			at.Of, quantity.WholeShare(math.Floor(100*always)/100), seldom))
 	} else {
 		also = append(also, fmt.Sprintf("Each by itself, %d of the %d windows held it.", at.Held, at.Of))
 	}
 	if w.unfinishedRates {
-		also = append(also, w.ended("before the highest rates were known."))
+		left := "before the highest rates were known."
+		if w.plan.LimitsMemory() {
+			left = "before it was known what more memory saves."
+		}
+		also = append(also, w.ended(left))
 	}
 	return text, also
 }
@@ -102,6 +114,9 @@ func (w limitWords) did(at *TuneAtRate) string {
 
 // short is what was beyond the SLO under a limit, and how sure that is.
 func (w limitWords) short(at *TuneAtRate) string {
+	if at.Killed > 0 {
+		return fmt.Sprintf("the kernel killed it for lack of memory in %d of %s", at.Killed, quantity.Plural(at.Of, "window"))
+	}
 	bound := ""
 	switch {
 	case at.Answer == string(tune.Fails):
@@ -118,19 +133,21 @@ func (w limitWords) below(l *TuneLimit) string {
 	switch {
 	case at == nil:
 		return ""
+	case at.NoStart != "" && at.Killed > 0:
+		return fmt.Sprintf("Under the next smaller, %s, the kernel killed it for lack of memory as it started.", w.d.LimitText(l))
 	case at.NoStart != "":
-		return fmt.Sprintf("Under the next smaller, %s, the server did not start.", cpusText(l.CPUs))
+		return fmt.Sprintf("Under the next smaller, %s, the server did not start.", w.d.LimitText(l))
 	case at.Requests == 0:
 		return ""
 	case at.Again > 0:
 		return fmt.Sprintf("The next smaller, %s, failed at first and held it in %s minutes later, as if the machine had been busy: %s. Another tune may tell.",
-			cpusText(l.CPUs), quantity.Plural(at.Again, "window"), w.short(at))
+			w.d.LimitText(l), quantity.Plural(at.Again, "window"), w.short(at))
 	case l.Answer == string(tune.Fails):
-		return fmt.Sprintf("The next smaller, %s, fails: %s.", cpusText(l.CPUs), w.short(at))
+		return fmt.Sprintf("The next smaller, %s, fails: %s.", w.d.LimitText(l), w.short(at))
 	case at.Share > at.Allowed:
-		return fmt.Sprintf("The next smaller, %s, seems to fail: %s.", cpusText(l.CPUs), w.short(at))
+		return fmt.Sprintf("The next smaller, %s, seems to fail: %s.", w.d.LimitText(l), w.short(at))
 	}
-	return fmt.Sprintf("The next smaller, %s, may do as well, which is not shown: %s.", cpusText(l.CPUs), w.short(at))
+	return fmt.Sprintf("The next smaller, %s, may do as well, which is not shown: %s.", w.d.LimitText(l), w.short(at))
 }
 
 // procs says which GOMAXPROCS goes with a limit, and what that rests on.
@@ -186,12 +203,12 @@ func (w limitWords) notShown() (text string, also []string) {
 	switch {
 	case seems != nil:
 		at := seems.AtRate()
-		text = fmt.Sprintf("Undecided: %s seems enough, which is not shown.", heldTo(seems.CPUs))
+		text = fmt.Sprintf("Undecided: %s seems enough, which is not shown.", w.d.heldTo(seems))
 		also = append(also, fmt.Sprintf("For %s: %s.", asked, w.counted(at)), w.more(at))
 	case all:
 		text = fmt.Sprintf("Undecided: none of these limits holds %s.", asked)
 		if at := fails.AtRate(); at != nil && at.NoStart == "" {
-			also = append(also, fmt.Sprintf("Under the largest, %s, %s.", cpusText(fails.CPUs), w.short(at)))
+			also = append(also, fmt.Sprintf("Under the largest, %s, %s.", w.d.LimitText(fails), w.short(at)))
 		}
 		also = append(also, "A larger limit, a lower rate or a looser objective would tell more.")
 	case disturbed > 0 && disturbed >= void && !w.unfinished:
@@ -201,10 +218,10 @@ func (w limitWords) notShown() (text string, also []string) {
 		text = fmt.Sprintf("Undecided: which limit is enough for %s is not known.", asked)
 		also = append(also, fmt.Sprintf("In %s the generator did not send as planned, and those say nothing.", quantity.Plural(void, "window")))
 	case small != nil:
-		text = fmt.Sprintf("Undecided: %s seems too small.", heldTo(small.CPUs))
+		text = fmt.Sprintf("Undecided: %s seems too small.", w.d.heldTo(small))
 		also = append(also, fmt.Sprintf("For %s: %s.", asked, w.short(small.AtRate())))
 	case fails != nil:
-		text = fmt.Sprintf("Undecided: %s is not enough.", heldTo(fails.CPUs))
+		text = fmt.Sprintf("Undecided: %s is not enough.", w.d.heldTo(fails))
 		also = append(also, fmt.Sprintf("Which larger one is enough for %s is not known.", asked))
 		if open != nil {
 			also = append(also, w.soFar(open)...)
@@ -230,7 +247,7 @@ func (w limitWords) notShown() (text string, also []string) {
 // soFar is what is known of a limit that is neither shown to be enough nor not to be.
 func (w limitWords) soFar(l *TuneLimit) []string {
 	at := l.AtRate()
-	return []string{fmt.Sprintf("Under %s it held in %d of %s.", cpusText(l.CPUs), at.Held, w.counted(at)), w.more(at)}
+	return []string{fmt.Sprintf("Under %s it held in %d of %s.", w.d.LimitText(l), at.Held, w.counted(at)), w.more(at)}
 }
 
 // more says what would settle it.
@@ -282,6 +299,52 @@ func howToLimit(l *TuneLimit) []TuneHow {
 	return []TuneHow{{"Kubernetes", kube}, {"docker", docker + " IMAGE"}, {"systemd", unit}}
 }
 
+// howToLimitMemory says how a memory limit is set, and the GOMEMLIMIT that goes with it.
+func howToLimitMemory(l *TuneLimit) []TuneHow {
+	if l.Memory == 0 {
+		return nil
+	}
+	kube, short := strconv.FormatInt(l.Memory, 10), strconv.FormatInt(l.Memory, 10)
+	if l.Memory%(1<<20) == 0 {
+		mib := strconv.FormatInt(l.Memory>>20, 10)
+		kube, short = mib+"Mi", mib+"M"
+	}
+	how := []TuneHow{
+		{"Kubernetes", "kubectl set resources deployment/NAME --limits=memory=" + kube},
+		{"docker", "docker run --memory " + strings.ToLower(short)},
+		{"systemd", "systemctl set-property NAME.service MemoryMax=" + short},
+	}
+	if l.Memlimit != "" {
+		env := variables{{"GOMEMLIMIT", l.Memlimit}}.String()
+		how[0].Text += "\nkubectl set env deployment/NAME " + env
+		how[1].Text += " -e " + env
+		how[2].Text += "\nsystemctl edit NAME.service\n[Service]\nEnvironment=" + env
+	}
+	how[1].Text += " IMAGE"
+	return how
+}
+
+// memory says what a memory limit leaves, and what a larger one would save.
+func (w limitWords) memory(i int) (also []string) {
+	const full = 0.8
+	if l := &w.d.Limits[i]; l.Peak > 0 && l.Memory > 0 {
+		text := fmt.Sprintf("Its memory was %s of %s at most.", quantity.Bytes(l.Peak), quantity.Bytes(l.Memory))
+		if float64(l.Peak) > full*float64(l.Memory) {
+			text += " A burst may need more: --load-burst sends one."
+		}
+		also = append(also, text)
+	}
+	largest := &w.d.Limits[len(w.d.Limits)-1] // of one comparison the interval is what it says
+	if b := largest.Beside; b != nil && b.High > 0 {
+		saves := "More memory is not shown to save CPU time"
+		if b.High < 1 {
+			saves = "More memory saves CPU time"
+		}
+		also = append(also, fmt.Sprintf("%s: with %s %s a request (%s).", saves, w.d.LimitText(largest), quantity.Change(b.Ratio), quantity.Changes(b.Low, b.High)))
+	}
+	return also
+}
+
 // fineShare writes a share with two digits, however small it is.
 func fineShare(share float64) string {
 	if share <= 0 {
@@ -291,12 +354,39 @@ func fineShare(share float64) string {
 	return quantity.Number(math.Round(100*share/unit)*unit) + " %"
 }
 
-// heldTo is a limit, or that there is none, as what is or isn't enough.
-func heldTo(cpus float64) string {
-	if cpus == 0 {
-		return "running without a limit"
+// LimitsMemory reports whether several memory limits were tried.
+func (d *Tune) LimitsMemory() bool {
+	return slices.ContainsFunc(d.Limits, func(l TuneLimit) bool { return l.Memory > 0 })
+}
+
+// LimitText is one of the limits that were tried.
+func (d *Tune) LimitText(l *TuneLimit) string {
+	switch {
+	case l.Memory > 0:
+		return quantity.Bytes(l.Memory)
+	case d.LimitsMemory():
+		return "no memory limit"
 	}
-	return "a limit of " + cpusText(cpus)
+	return cpusText(l.CPUs)
+}
+
+// held is a limit as what is to be set: a limit of 1 CPU.
+func (d *Tune) held(l *TuneLimit) string {
+	switch {
+	case l.Memory > 0:
+		return "a memory limit of " + d.LimitText(l)
+	case l.CPUs == 0 || d.LimitsMemory():
+		return d.LimitText(l)
+	}
+	return "a limit of " + d.LimitText(l)
+}
+
+// heldTo is a limit, or that there is none, as what is or isn't enough.
+func (d *Tune) heldTo(l *TuneLimit) string {
+	if text := d.held(l); strings.HasPrefix(text, "no ") {
+		return "running with " + text
+	}
+	return d.held(l)
 }
 
 func cpusText(cpus float64) string {
@@ -330,7 +420,10 @@ func (d *Tune) HeldNote(columns ...string) string {
 		at += " of " + quantity.PerSecond(d.Loads[n].Rate)
 	}
 	text := fmt.Sprintf("Held: windows at %s in which the better one held it", at)
-	if d.pooled() {
+	switch {
+	case d.LimitsMemory():
+		text = fmt.Sprintf("Held: windows at %s that held it by themselves", at)
+	case d.pooled():
 		text = fmt.Sprintf("Held: windows at %s that held it by themselves, with Go's default where no other is named", at)
 	}
 	switch len(columns) {
@@ -378,16 +471,32 @@ func (l *TuneLimit) Slower() string {
 	return fineShare(at.Share) + " (≤" + fineShare(at.High) + ")"
 }
 
+// smallest reports whether no smaller limit will do, larger whether one will.
+func (d *Tune) smallest(l *TuneLimit) bool { return d.place(l) == d.enough() }
+func (d *Tune) larger(l *TuneLimit) bool   { return d.enough() >= 0 && d.place(l) > d.enough() }
+
+func (d *Tune) enough() int {
+	return slices.IndexFunc(d.Limits, func(l TuneLimit) bool { return l.Will })
+}
+
+func (d *Tune) place(l *TuneLimit) int {
+	return slices.IndexFunc(d.Limits, func(other TuneLimit) bool { return other.under() == l.under() })
+}
+
 // Enough says whether a limit will do.
 func (d *Tune) Enough(l *TuneLimit) string {
 	at := l.AtRate()
 	switch {
-	case l.Will && l.CPUs == d.Verdict.LimitCPUs:
+	case l.Will && d.smallest(l):
 		return "yes, smallest"
+	case d.LimitsMemory() && d.larger(l):
+		return "" // than what will do: it was measured for what it costs
 	case l.Will:
 		return "yes"
 	case l.Of == 0:
 		return ""
+	case l.Answer != string(tune.Open) && at != nil && at.Killed > 0:
+		return "out of memory"
 	case l.Answer != string(tune.Open):
 		return "no"
 	case at == nil || at.Requests == 0:

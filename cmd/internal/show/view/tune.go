@@ -25,7 +25,11 @@ func Tune(document *report.Tune) *sheet.Sheet {
 		s.Resume = d.Resume
 	}
 	s.Add(sheet.Section{Title: "Limits", Quiet: true, Blocks: []sheet.Block{d.limits()}})
-	s.Add(sheet.Section{Title: "The highest rate by limit", Detail: true, Blocks: []sheet.Block{d.limitsChart()}})
+	if d.LimitsMemory() {
+		s.Add(sheet.Section{Title: "What a request costs by memory limit", Detail: true, Blocks: []sheet.Block{d.memoryChart()}})
+	} else {
+		s.Add(sheet.Section{Title: "The highest rate by limit", Detail: true, Blocks: []sheet.Block{d.limitsChart()}})
+	}
 	parts := d.parts()
 	for i, p := range parts {
 		if i == 0 {
@@ -451,11 +455,14 @@ func (d *tuneDoc) subject() string {
 func (d *tuneDoc) limitText() string {
 	kind := cmp.Or(limitKind(d.LimitKind), d.LimitKind)
 	var each []string
-	for _, l := range d.Limits {
-		each = append(each, tuneLimit(l.CPUs))
+	for i := range d.Limits {
+		each = append(each, d.LimitText(&d.Limits[i]))
 	}
-	if d.LimitCPUs > 0 && len(each) == 0 {
+	switch {
+	case d.LimitCPUs > 0 && len(each) == 0:
 		each = []string{quantity.CPUs(d.LimitCPUs)}
+	case d.LimitCPUs > 0:
+		each = []string{quantity.CPUs(d.LimitCPUs) + " and " + quantity.Either(each)}
 	}
 	switch {
 	case len(each) == 0:
@@ -464,14 +471,6 @@ func (d *tuneDoc) limitText() string {
 		return quantity.List(each)
 	}
 	return quantity.List(each) + " (" + kind + ")"
-}
-
-// tuneLimit is a limit among several, one of which may be that there is none.
-func tuneLimit(cpus float64) string {
-	if cpus <= 0 {
-		return "no limit"
-	}
-	return quantity.CPUs(cpus)
 }
 
 // tookText says how much was done in all.

@@ -45,7 +45,7 @@ func TestTune(t *testing.T) {
 		shown(t, s)
 		selfContained(t, s)
 		switch name {
-		case "change", "trade", "limits", "loads", "doubts", "gogc", "interrupted", "failed", "fallen", "nothing":
+		case "change", "trade", "limits", "memory", "loads", "doubts", "gogc", "interrupted", "failed", "fallen", "nothing":
 			screen(t, "tune "+name, s)
 		}
 	}

@@ -31,7 +31,9 @@ type Setting struct {
 
 	GOMEMLIMIT string `json:"gomemlimit_env,omitempty"` // "": left as it is
 
-	Vary Pairs `json:"-"` // what else is set, by tune, which has it in its plan
+	// By tune, which has them in its plan:
+	Memory int64 `json:"-"` // limit in bytes; 0: left as it is
+	Vary   Pairs `json:"-"` // what else is set
 }
 
 // A Factor is what may vary between settings.

@@ -133,6 +133,7 @@ func (s *Served) Open(ctx context.Context, setting lab.Setting, trace bool) (*Se
 	x := &Session{net: s.Service.Net, generator: s.Generator, procs: setting.Procs, metrics: s.Metrics}
 	spec := s.Service
 	spec.Limit = spec.Limit.WithCPUs(setting.CPUs)
+	spec.Limit.Memory = cmp.Or(setting.Memory, spec.Limit.Memory)
 	spec.Limit.CountMemory = true
 	x.limit = spec.Limit
 	if s.Builds != nil {

@@ -51,7 +51,7 @@ func (r *reader) head(line []byte) error {
 	if err := r.checkPlan(); err != nil {
 		return fmt.Errorf("the plan of the runs: %w", err)
 	}
-	if len(r.Plan.Limits) > 0 {
+	if r.Plan.AsksLimit() {
 		limits, err := r.Limits()
 		if err != nil {
 			return fmt.Errorf("the plan of the runs: %w", err)
@@ -73,7 +73,7 @@ func (r *reader) line(line []byte) error {
 			kinds++
 		}
 	}
-	switch limits := len(r.Plan.Limits) > 0; {
+	switch limits := r.Plan.AsksLimit(); {
 	case kinds != 1:
 		return errors.New("it is not one of a pilot, a run, a window, a goal and a failure")
 	case record.Failure != "":

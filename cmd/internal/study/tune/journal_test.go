@@ -16,32 +16,34 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/study/search"
 )
 
+// written is the journal of a study.
+func written(t testing.TB, s *Study, w *world) *keeper {
+	j := &keeper{}
+	var b bytes.Buffer
+	if err := journal.Write(&b, s); err != nil {
+		t.Fatal(err)
+	}
+	j.head = b.Bytes()
+	execute := s.Execute
+	if s.Plan.AsksLimit() {
+		execute = s.ExecuteLimits
+	}
+	if err := execute(context.Background(), w.lab(j)); err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
 // small are short journals of each kind.
 func small(t testing.TB) (server, job, limits *keeper) {
-	write := func(s *Study, w *world) *keeper {
-		j := &keeper{}
-		var b bytes.Buffer
-		if err := journal.Write(&b, s); err != nil {
-			t.Fatal(err)
-		}
-		j.head = b.Bytes()
-		execute := s.Execute
-		if len(s.Plan.Limits) > 0 {
-			execute = s.ExecuteLimits
-		}
-		if err := execute(context.Background(), w.lab(j)); err != nil {
-			t.Fatal(err)
-		}
-		return j
-	}
 	w := newWorld()
 	w.gc, w.live = 50, 4<<20
-	server = write(newStudy(Plan{Shares: []float64{0.65, 0.4}, Procs: []int{2}, NoGOGC: true, Blocks: 3, Pairs: 7}), w)
+	server = written(t, newStudy(Plan{Shares: []float64{0.65, 0.4}, Procs: []int{2}, NoGOGC: true, Blocks: 3, Pairs: 7}), w)
 	w = newWorld()
 	w.jobTime = w.cpu
-	job = write(newStudy(Plan{Kind: JobKind, Procs: []int{2}, Blocks: 3}), w)
+	job = written(t, newStudy(Plan{Kind: JobKind, Procs: []int{2}, Blocks: 3}), w)
 	s, w := limitsWorld()
-	return server, job, write(s, w)
+	return server, job, written(t, s, w)
 }
 
 func TestRead(t *testing.T) {
@@ -213,6 +215,8 @@ func FuzzRead(f *testing.F) {
 	f.Add(server.all()[:len(server.all())-5])
 	f.Add(job.all())
 	f.Add(limits.first(4))
+	s, w := memoryWorld()
+	f.Add(written(f, s, w).all())
 	f.Add(limits.all())
 	f.Add([]byte(`{"version":2,"verb":"bench"}`))
 	f.Add([]byte(`{"version":2,"verb":"tune","plan":{"kind":"job","pairs":1000,"blocks":100},"environment":{}}` + "\n" +
@@ -248,13 +252,13 @@ func FuzzRead(f *testing.F) {
 		for _, w := range s.Windows {
 			records = append(records, journal.Write(&b, Record{Window: &w}))
 		}
-		if len(s.Plan.Limits) > 0 {
+		if s.Plan.AsksLimit() {
 			l, err := s.Limits()
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, try := range s.Tries() {
-				fmt.Fprint(&bytes.Buffer{}, l.Highest(try), l.Hold(try), l.Counts(try.CPUs))
+				fmt.Fprint(&bytes.Buffer{}, l.Highest(try), l.Hold(try), l.Counts(try.Under))
 			}
 			l.Next()
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/sample"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/search"
@@ -31,13 +32,20 @@ const HoldLevel = 0.02
 
 // What a LimitWindow is for.
 const (
-	HoldPhase  = "hold"  // at the user's rate
-	CurvePhase = "curve" // to find the highest rate
+	HoldPhase   = "hold"   // at the user's rate
+	CurvePhase  = "curve"  // to find the highest rate
+	BesidePhase = "beside" // at the user's rate, in turn with others: what does more memory save?
 )
+
+// Under is what a window is held to, of what varies.
+type Under struct {
+	CPUs   float64 `json:"limit_cpus"`                   // 0: no limit
+	Memory int64   `json:"memory_limit_bytes,omitempty"` // 0: no limit, or always the same one
+}
 
 // A LimitWindow is a window that was measured where the question is which limit is needed.
 type LimitWindow struct {
-	CPUs      float64            `json:"limit_cpus"`
+	Under
 	Procs     int                `json:"gomaxprocs"`
 	Phase     string             `json:"phase"`
 	Step      string             `json:"step,omitempty"` // of the search for the highest rate
@@ -51,26 +59,38 @@ type LimitWindow struct {
 	Disturbed bool               `json:"disturbed,omitempty"` // so much that the window says nothing
 	Error     string             `json:"error,omitempty"`
 	NoStart   bool               `json:"no_start,omitempty"` // the server did not even start; Error says why
+	Killed    bool               `json:"killed,omitempty"`   // for lack of memory; Error says so
 	Seconds   float64            `json:"seconds"`            // since the end of the one before
 }
 
 // A LimitTry is a setting under a limit: Go's default there, or the limit rounded up.
 type LimitTry struct {
-	CPUs    float64
+	Under
 	Procs   int
 	Default bool
 }
 
-func (t LimitTry) String() string {
-	limit := "no limit"
-	if t.CPUs > 0 {
-		limit = "limit " + short(t.CPUs)
+// AsksLimit reports whether the question is which of several limits is needed.
+func (p *Plan) AsksLimit() bool { return len(p.Limits) > 0 || p.LimitsMemory() }
+
+// name names a try while it runs.
+func (p *Plan) name(t LimitTry) string {
+	switch {
+	case p.LimitsMemory() && t.Memory > 0:
+		return "memory limit " + quantity.Bytes(t.Memory)
+	case p.LimitsMemory():
+		return "no memory limit"
+	case t.CPUs > 0:
+		return fmt.Sprintf("limit %s, GOMAXPROCS=%d", short(t.CPUs), t.Procs)
 	}
-	return fmt.Sprintf("%s, GOMAXPROCS=%d", limit, t.Procs)
+	return fmt.Sprintf("no limit, GOMAXPROCS=%d", t.Procs)
 }
 
 // Tries are what may be measured, the smallest limit first, and under each Go's default first.
 func (s *Study) Tries() (tries []LimitTry) {
+	if s.Plan.LimitsMemory() {
+		return s.memoryTries()
+	}
 	if len(s.Defaults) != len(s.Plan.Limits) {
 		return nil
 	}
@@ -78,20 +98,20 @@ func (s *Study) Tries() (tries []LimitTry) {
 	slices.SortFunc(limits, func(a, b float64) int { return cmp.Compare(orEndless(a), orEndless(b)) })
 	for _, cpus := range slices.Compact(limits) {
 		byGo := s.Defaults[slices.Index(s.Plan.Limits, cpus)]
-		tries = append(tries, LimitTry{cpus, byGo, true})
+		tries = append(tries, LimitTry{Under{CPUs: cpus}, byGo, true})
 		if up := int(math.Ceil(cpus)); cpus > 0 && up != byGo {
-			tries = append(tries, LimitTry{cpus, up, false})
+			tries = append(tries, LimitTry{Under{CPUs: cpus}, up, false})
 		}
 	}
 	return tries
 }
 
 // orEndless makes no limit the largest.
-func orEndless(cpus float64) float64 {
-	if cpus == 0 {
+func orEndless(limit float64) float64 {
+	if limit == 0 {
 		return math.Inf(+1)
 	}
-	return cpus
+	return limit
 }
 
 // LimitWindow is how long a window is: as long as the budget allows for as many as it usually takes.
@@ -115,7 +135,9 @@ func (s *Study) LimitsTake() (windows int, all time.Duration) {
 
 // usualWindows are those that show that the limits below the largest fail, that the largest holds the SLO, and that the one below
 // it still fails.
-func (s *Study) usualWindows() int { return 2*failWindows*(len(s.Plan.Limits)-1) + HoldWindows + 2 }
+func (s *Study) usualWindows() int {
+	return 2*failWindows*(len(s.Plan.Limits)+len(s.Plan.Memories)-1) + HoldWindows + 2
+}
 
 // limitWarmUp is that of a fresh server.
 func (s *Study) limitWarmUp() time.Duration {
@@ -170,6 +192,7 @@ type Hold struct {
 	Disturbed int          // windows beside which something else ran: they say nothing
 	Again     int          // windows that all held, minutes after others that showed that it fails: then it is open after all
 	NoStart   string       // why the server did not start; "": it did
+	Killed    int          // windows in which it was, for lack of memory
 	Goal      Goal         // that is nearest to being missed
 	Share     sample.Share // of the requests that were beyond it
 	More      int          // windows that would probably tell, if it is open; 0: no number that is worth while
@@ -185,6 +208,7 @@ type holding struct {
 	void      int
 	disturbed int
 	noStart   string
+	killed    int
 	settled   int // so many windows there were when no more were wanted for the first time; 0: they still are
 }
 
@@ -199,6 +223,9 @@ func (h *holding) add(w LimitWindow, sent int64) {
 		return
 	case w.NoStart:
 		h.noStart = w.Error
+	}
+	if w.Killed {
+		h.killed++
 	}
 	if h.of++; w.Held {
 		h.held++
@@ -238,7 +265,7 @@ func (h *holding) judge() (all Hold) {
 			worst, all.Goal, all.Share = off, goal, s
 		}
 	}
-	all.Held, all.Of, all.Void, all.Disturbed, all.NoStart = h.held, h.of, h.void, h.disturbed, h.noStart
+	all.Held, all.Of, all.Void, all.Disturbed, all.NoStart, all.Killed = h.held, h.of, h.void, h.disturbed, h.noStart, h.killed
 	if h.noStart != "" {
 		all.Answer = Fails
 	}
@@ -283,7 +310,7 @@ func (h *holding) spoilt() bool {
 // shown to hold the SLO. Where Go's default does not, the limit rounded up is tried, and if that isn't clearly worse the two take
 // turns with the same arrivals, so that a disturbance does not meet one of them only. Then the next smaller limit, which failed
 // minutes ago, is looked at again: the machine may have been busy. The highest rates, which nothing is decided by, come in the
-// time that is left.
+// time that is left. Of memory limits the larger ones come then, in turn with the one that holds the SLO.
 type Limits struct {
 	study   *Study
 	limits  []*limit
@@ -301,6 +328,8 @@ type limitTry struct {
 	at     int  // the limit's place
 	again  int  // windows at the user's rate after those of a larger limit
 	missed bool // one of these broke the SLO
+	beside int  // windows of the BesidePhase, and
+	lost   int  // those of it that say nothing
 }
 
 // doubted reports whether a setting that failed before larger limits were measured is to be looked at again.
@@ -316,7 +345,7 @@ func (s *Study) Limits() (*Limits, error) {
 	}
 	l := &Limits{study: s}
 	for _, try := range s.Tries() {
-		if n := len(l.limits); n == 0 || l.limits[n-1].tries[0].CPUs != try.CPUs {
+		if n := len(l.limits); n == 0 || l.limits[n-1].tries[0].Under != try.Under {
 			l.limits = append(l.limits, &limit{})
 		}
 		curve, err := search.NewHighest(s.curve(), false)
@@ -362,7 +391,7 @@ func (l *Limits) Next() (LimitWindow, bool) {
 func (l *Limits) wanted() (LimitWindow, bool) {
 	order := slices.Clone(l.limits)
 	hold := func(try *limitTry) (LimitWindow, bool) {
-		return LimitWindow{CPUs: try.CPUs, Procs: try.Procs, Phase: HoldPhase, Rate: l.study.Plan.Rate}, true
+		return LimitWindow{Under: try.Under, Procs: try.Procs, Phase: HoldPhase, Rate: l.study.Plan.Rate}, true
 	}
 	for i, under := range l.limits {
 		if try := under.next(); try != nil {
@@ -375,14 +404,20 @@ func (l *Limits) wanted() (LimitWindow, bool) {
 					return hold(smaller[j])
 				}
 			}
+			if l.study.Plan.LimitsMemory() {
+				return l.beside(l.limits[i:])
+			}
 			order = slices.Insert(slices.Delete(order, i, i+1), 0, under) // its highest rate is of most use
 			break
 		}
 	}
+	if l.study.Plan.LimitsMemory() {
+		return LimitWindow{}, false
+	}
 	for _, under := range order {
 		for _, try := range under.tries {
 			if step, more := try.curve.Next(); more {
-				return LimitWindow{CPUs: try.CPUs, Procs: try.Procs, Phase: CurvePhase, Step: string(step.Phase), Rate: step.Rate}, true
+				return LimitWindow{Under: try.Under, Procs: try.Procs, Phase: CurvePhase, Step: string(step.Phase), Rate: step.Rate}, true
 			}
 		}
 	}
@@ -425,7 +460,7 @@ func (l *Limits) OutOfTime() bool {
 	const few = 3
 	next, last := (s.limitWarmUp() + s.LimitWindow()).Seconds(), 0.0
 	for _, w := range s.Windows[max(0, len(s.Windows)-few):] {
-		if w.Phase == HoldPhase && !w.NoStart {
+		if w.Phase != CurvePhase && !w.NoStart {
 			last += w.Seconds / few
 		}
 	}
@@ -440,7 +475,7 @@ func (l *Limits) Unfinished() (answer, anything bool) {
 
 // Hold is what is known of a setting at the user's rate.
 func (l *Limits) Hold(try LimitTry) Hold {
-	t := l.find(try.CPUs, try.Procs)
+	t := l.find(try.Under, try.Procs)
 	if t == nil {
 		return Hold{Answer: Open}
 	}
@@ -452,10 +487,10 @@ func (l *Limits) Hold(try LimitTry) Hold {
 }
 
 // Counts is the setting under a limit that its answer is of.
-func (l *Limits) Counts(cpus float64) LimitTry {
-	for _, under := range l.limits {
-		if under.tries[0].CPUs == cpus {
-			return under.counts().LimitTry
+func (l *Limits) Counts(under Under) LimitTry {
+	for _, limit := range l.limits {
+		if limit.tries[0].Under == under {
+			return limit.counts().LimitTry
 		}
 	}
 	return LimitTry{}
@@ -463,16 +498,16 @@ func (l *Limits) Counts(cpus float64) LimitTry {
 
 // Highest is what is known of the highest rate of a setting. One whose server does not start holds none.
 func (l *Limits) Highest(try LimitTry) search.Answer {
-	if t := l.find(try.CPUs, try.Procs); t != nil {
+	if t := l.find(try.Under, try.Procs); t != nil {
 		return t.curve.Answer()
 	}
 	return search.Answer{}
 }
 
-func (l *Limits) find(cpus float64, procs int) *limitTry {
-	for _, under := range l.limits {
-		for _, try := range under.tries {
-			if try.CPUs == cpus && try.Procs == procs {
+func (l *Limits) find(under Under, procs int) *limitTry {
+	for _, limit := range l.limits {
+		for _, try := range limit.tries {
+			if try.Under == under && try.Procs == procs {
 				return try
 			}
 		}
@@ -482,10 +517,10 @@ func (l *Limits) find(cpus float64, procs int) *limitTry {
 
 // observe takes a window. Which setting's turn it was is not checked: what is known of each follows from its own windows alone.
 func (l *Limits) observe(w LimitWindow) error {
-	try := l.find(w.CPUs, w.Procs)
+	try := l.find(w.Under, w.Procs)
 	switch {
 	case try == nil:
-		return fmt.Errorf("there was to be no window with a limit of %v CPUs and GOMAXPROCS=%d", w.CPUs, w.Procs)
+		return fmt.Errorf("there was to be no window with a limit of %v CPUs and %d bytes, and GOMAXPROCS=%d", w.CPUs, w.Memory, w.Procs)
 	case !(w.Seconds >= 0):
 		return fmt.Errorf("a window of %v s", w.Seconds)
 	case w.Requests < 0 || slices.ContainsFunc(w.Beyond, func(n int64) bool { return n < 0 || n > w.Requests }):
@@ -508,11 +543,26 @@ func (l *Limits) observe(w LimitWindow) error {
 			try.missed = try.missed || !w.Held
 		}
 		l.reached = max(l.reached, try.at)
-		try.add(w, int64(math.Ceil(w.Rate*l.study.LimitWindow().Seconds())))
+		try.add(w, l.sent(w))
+	case BesidePhase:
+		switch {
+		case !l.study.Plan.LimitsMemory() || w.Rate != l.study.Plan.Rate || try.beside+try.lost > 10*mostWindows:
+			return fmt.Errorf("%v/s under a limit of %d bytes were not to be compared", w.Rate, w.Memory)
+		case w.Valid && !w.Disturbed:
+			try.beside++
+		default:
+			try.lost++
+		}
+		try.add(w, l.sent(w)) // one that does not hold the SLO now never did
 	default:
 		return fmt.Errorf("there is no phase %q of windows", w.Phase)
 	}
 	return nil
+}
+
+// sent is how many requests a window was to have.
+func (l *Limits) sent(w LimitWindow) int64 {
+	return int64(math.Ceil(w.Rate * l.study.LimitWindow().Seconds()))
 }
 
 // beyond counts the requests of a window that were beyond each of the goals.

@@ -3,9 +3,11 @@ package tune
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/limit/service"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/trial"
 )
@@ -54,8 +56,14 @@ func (s *Study) executeLimits(ctx context.Context, l Lab) error {
 		if err != nil {
 			return err
 		}
-		if session != nil && w.Phase == HoldPhase {
+		if session != nil && w.Phase != CurvePhase {
 			run := session.Close()
+			if run.Killed {
+				w.Held, w.Killed, w.Error = false, true, run.Error
+			}
+			if peak := lab.PeakMemory.In(run.Metrics); peak > 0 {
+				lab.PeakMemory.Set(w.Metrics, peak)
+			}
 			w.Marks, w.Disturbed = run.Marks, w.Error == "" && x.disturbed(run, w.CPUs)
 			session = nil
 		}
@@ -75,16 +83,20 @@ func (s *Study) executeLimits(ctx context.Context, l Lab) error {
 // goesOn reports whether the server of the window before may serve this one, where the highest rate is looked for. After a window
 // that broke the SLO it takes a fresh one, because of the queue that is left.
 func (w LimitWindow) goesOn(last LimitWindow) bool {
-	return w.CPUs == last.CPUs && w.Procs == last.Procs && last.Held && last.Error == ""
+	return w.Under == last.Under && w.Procs == last.Procs && last.Held && last.Error == ""
 }
 
 // doing is what a window is for, in words.
 func (l *Limits) doing(w LimitWindow) string {
-	try := l.find(w.CPUs, w.Procs)
-	if w.Phase == CurvePhase {
-		return fmt.Sprintf("%v: %s/s", try, short(w.Rate))
+	try := l.find(w.Under, w.Procs)
+	name, rate := l.study.Plan.name(try.LimitTry), short(w.Rate)+"/s"
+	switch w.Phase {
+	case CurvePhase:
+		return name + ": " + rate
+	case BesidePhase:
+		return fmt.Sprintf("%s: what does a request cost at %s? window %d of %d", name, rate, try.beside+1, besideWindows)
 	}
-	return fmt.Sprintf("%v: does it hold the SLO at %s/s? window %d, so far %d of %d did", try, short(w.Rate), try.of+1, try.held, try.of)
+	return fmt.Sprintf("%s: does it hold the SLO at %s? window %d, so far %d of %d did", name, rate, try.of+1, try.held, try.of)
 }
 
 // window measures, with a server that runs or a fresh one. It hands back the server that runs then, also beside an error;
@@ -121,7 +133,7 @@ func (x *execution) window(ctx context.Context, session Session, w *LimitWindow)
 		return session, nil
 	}
 	w.Held, w.Valid, w.Requests, w.Metrics = got.SLOHeld, got.Valid, got.Requests, got.Metrics
-	if goals, err := Goals(x.Plan.SLO); err == nil && w.Phase == HoldPhase {
+	if goals, err := Goals(x.Plan.SLO); err == nil && w.Phase != CurvePhase {
 		w.Beyond = beyond(goals, got.Slower, got.Requests, got.Metrics)
 	}
 	return session, nil
@@ -130,11 +142,14 @@ func (x *execution) window(ctx context.Context, session Session, w *LimitWindow)
 // seed is that of a window's arrivals. At the user's rate the nth window of one setting has those of the nth of another.
 func (x *execution) seed(w *LimitWindow) uint64 {
 	n := uint64(1)
-	if w.Phase == CurvePhase {
+	switch w.Phase {
+	case CurvePhase:
 		return x.Plan.Seed + 10*mostWindows + uint64(len(x.Windows)) + n
+	case BesidePhase:
+		n += mostWindows
 	}
 	for _, before := range x.Windows {
-		if before.Phase == HoldPhase && before.CPUs == w.CPUs && before.Procs == w.Procs && before.Valid && !before.Disturbed {
+		if before.Phase == w.Phase && before.Under == w.Under && before.Procs == w.Procs && before.Valid && !before.Disturbed {
 			n++
 		}
 	}
@@ -143,15 +158,17 @@ func (x *execution) seed(w *LimitWindow) uint64 {
 
 // openUnder starts the server. One that fails gets a second chance, for the port may not be free yet; then it says why.
 func (x *execution) openUnder(ctx context.Context, w *LimitWindow) (session Session, why string, err error) {
+	setting := lab.Setting{CPUs: w.CPUs, Procs: w.Procs, Memory: w.Memory, GOMEMLIMIT: x.Plan.GOMEMLIMITUnder(w.Memory)}
 	for range 2 {
-		session, err = x.lab.Server.Open(ctx, lab.Setting{CPUs: w.CPUs, Procs: w.Procs}, false)
+		session, err = x.lab.Server.Open(ctx, setting, false)
 		if err == nil {
 			return session, "", nil
 		}
-		var failed bool
-		if why, failed = trial.Failed(err); !failed || ctx.Err() != nil {
+		var failed *service.Error
+		if !errors.As(err, &failed) || ctx.Err() != nil {
 			return nil, "", cmp.Or(ctx.Err(), err)
 		}
+		why, w.Killed = failed.Error(), failed.Killed
 	}
 	return nil, why, nil
 }

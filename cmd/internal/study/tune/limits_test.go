@@ -51,7 +51,7 @@ func TestExecuteLimits(t *testing.T) {
 	s, w := limitsWorld()
 	j := mustDo(t, s, w)
 	tries := s.Tries()
-	if len(tries) != 6 || tries[0] != (LimitTry{0.5, 2, true}) || tries[1] != (LimitTry{0.5, 1, false}) || tries[5] != (LimitTry{0, 2, true}) {
+	if len(tries) != 6 || tries[0] != (LimitTry{Under{CPUs: 0.5}, 2, true}) || tries[1] != (LimitTry{Under{CPUs: 0.5}, 1, false}) || tries[5] != (LimitTry{Under{CPUs: 0}, 2, true}) {
 		t.Errorf("tries %v", tries)
 	}
 	// 80 % of what it can do hold the SLO, so 0.5 CPUs hold 80/s, and 1 CPU 160/s.
@@ -108,10 +108,10 @@ func TestLimitsBusyFirstMinutes(t *testing.T) {
 	}
 	mustDo(t, s, w)
 	l := limitsOf(t, s)
-	if h := l.Hold(LimitTry{1, 2, true}); h.Answer != Open || h.Of != 2*failWindows || h.Again != failWindows {
+	if h := l.Hold(LimitTry{Under{CPUs: 1}, 2, true}); h.Answer != Open || h.Of != 2*failWindows || h.Again != failWindows {
 		t.Errorf("one CPU: %+v", h)
 	}
-	if h := l.Hold(LimitTry{4, 4, true}); h.Answer != Holds || h.Of != HoldWindows {
+	if h := l.Hold(LimitTry{Under{CPUs: 4}, 4, true}); h.Answer != Holds || h.Of != HoldWindows {
 		t.Errorf("four CPUs: %+v", h)
 	}
 }
@@ -129,11 +129,11 @@ func TestLimitsOtherSetting(t *testing.T) {
 	}
 	mustDo(t, s, w)
 	l := limitsOf(t, s)
-	byGo, other := LimitTry{1, 2, true}, LimitTry{1, 1, false}
-	if a, b := l.Hold(byGo), l.Hold(other); a.Answer != Fails || b.Answer != Holds || a.Of != b.Of || b.Of != HoldWindows || l.Counts(1) != other {
-		t.Errorf("%+v, %+v, %v", a, b, l.Counts(1))
+	byGo, other := LimitTry{Under{CPUs: 1}, 2, true}, LimitTry{Under{CPUs: 1}, 1, false}
+	if a, b := l.Hold(byGo), l.Hold(other); a.Answer != Fails || b.Answer != Holds || a.Of != b.Of || b.Of != HoldWindows || l.Counts(Under{CPUs: 1}) != other {
+		t.Errorf("%+v, %+v, %v", a, b, l.Counts(Under{CPUs: 1}))
 	}
-	if h := l.Hold(LimitTry{4, 4, true}); h.Of > 0 {
+	if h := l.Hold(LimitTry{Under{CPUs: 4}, 4, true}); h.Of > 0 {
 		t.Errorf("a larger limit was tried: %+v", h)
 	}
 	seeds, order := map[int][]uint64{}, ""
@@ -441,7 +441,8 @@ func TestBadPlans(t *testing.T) {
 			t.Errorf("%s: %v, %d lines", name, err, len(j.lines))
 		}
 	}
-	if got := (LimitTry{0, 2, true}).String() + "; " + (LimitTry{0.5, 1, false}).String(); !strings.HasPrefix(got, "no limit, GOMAXPROCS=2; limit 0.5,") {
+	cpus, memory := new(Plan), &Plan{Memories: []int64{1 << 27, 0}}
+	if got := cpus.name(LimitTry{Under{CPUs: 0}, 2, true}) + "; " + cpus.name(LimitTry{Under{CPUs: 0.5}, 1, false}) + "; " + memory.name(LimitTry{Under{1, 1 << 27}, 2, true}) + "; " + memory.name(LimitTry{Under{1, 0}, 2, true}); !strings.HasPrefix(got, "no limit, GOMAXPROCS=2; limit 0.5, GOMAXPROCS=1; memory limit 128 MiB; no memory limit") {
 		t.Error(got)
 	}
 }

@@ -44,13 +44,17 @@ type Plan struct {
 	Figures []string `json:"load_metrics,omitempty"` // that are to be found in what it prints
 	Units   string   `json:"units_url,omitempty"`    // a counter of the server's that tells what was done: URL#NAME
 
-	CPUs   float64   `json:"limit_cpus"`        // 0: no limit
-	Limits []float64 `json:"limits,omitempty"`  // several: which of them is needed?
-	Procs  []int     `json:"procs,omitempty"`   // candidates of the user's; none: the usual ones
-	All    bool      `json:"all,omitempty"`     // all up to the number of CPUs
-	GOGC   []int     `json:"gogc,omitempty"`    // the user's
-	NoGOGC bool      `json:"no_gogc,omitempty"` // none: the user wants so, or has set one for the program
-	Vary   []Knob    `json:"varied,omitempty"`
+	CPUs   float64   `json:"limit_cpus"`       // 0: no limit
+	Limits []float64 `json:"limits,omitempty"` // several: which of them is needed?
+
+	Memories   []int64 `json:"memory_limits,omitempty"` // several, in bytes: which of them is needed? 0 is none
+	GOMEMLIMIT bool    `json:"gomemlimit,omitempty"`    // runs under these have one that fits
+
+	Procs  []int  `json:"procs,omitempty"`   // candidates of the user's; none: the usual ones
+	All    bool   `json:"all,omitempty"`     // all up to the number of CPUs
+	GOGC   []int  `json:"gogc,omitempty"`    // the user's
+	NoGOGC bool   `json:"no_gogc,omitempty"` // none: the user wants so, or has set one for the program
+	Vary   []Knob `json:"varied,omitempty"`
 
 	Rate      float64       `json:"rate,omitempty"`      // requests a second, on average; 0: by Shares
 	From      float64       `json:"rate_from,omitempty"` // with which each window begins, where it changes evenly
@@ -185,7 +189,7 @@ type Study struct {
 	Time        string          `json:"time"`
 	Plan        Plan            `json:"plan"`
 	Environment lab.Environment `json:"environment"`
-	Defaults    []int           `json:"go_defaults,omitempty"` // of each of Plan.Limits
+	Defaults    []int           `json:"go_defaults,omitempty"` // of each of Plan.Limits; under Plan.CPUs, where there are several limits of memory
 	Pilot       *Pilot          `json:"-"`
 	Runs        []Run           `json:"-"`
 	Windows     []LimitWindow   `json:"-"` // of a study with several limits, in place of a pilot and runs
@@ -474,6 +478,7 @@ const (
 	mostLimits     = 100
 	mostCandidates = 2048
 	mostCPUs       = 1 << 16
+	mostMemory     = 1 << 50
 	mostRate       = 1e9
 )
 
@@ -483,7 +488,7 @@ func (s *Study) checkPlan() error {
 	switch {
 	case p.Kind != ServerKind && p.Kind != JobKind && p.Kind != GoBenchKind:
 		return fmt.Errorf("there is no kind %q of programs", p.Kind)
-	case p.Foreign() && (p.Kind != ServerKind || len(p.Limits) > 0):
+	case p.Foreign() && (p.Kind != ServerKind || p.AsksLimit()):
 		return errors.New("a load of somebody else's is for a server under one limit")
 	case !(p.CPUs >= 0 && p.CPUs <= mostCPUs):
 		return fmt.Errorf("bad limit of %v CPUs", p.CPUs)
@@ -491,7 +496,7 @@ func (s *Study) checkPlan() error {
 		return fmt.Errorf("bad rate %v", p.Rate)
 	case !(p.From >= 0 && p.From <= 2*p.Rate) || p.TimesLast < 0:
 		return fmt.Errorf("bad rates from %v on", p.From)
-	case (p.From > 0 || p.Times != "") && (p.Kind != ServerKind || len(p.Limits) > 0):
+	case (p.From > 0 || p.Times != "") && (p.Kind != ServerKind || p.AsksLimit()):
 		return errors.New("a rate that changes is for a server under one limit")
 	case !(p.Tail >= 0 && p.Tail <= 10):
 		return fmt.Errorf("bad margin %v of the tail", p.Tail)
@@ -501,7 +506,9 @@ func (s *Study) checkPlan() error {
 		return fmt.Errorf("%d places: there are %d at most", p.Places, mostPlaces)
 	case p.WarmUp < 0 || p.Window < 0 || p.Budget < 0 || p.Conns < 0:
 		return errors.New("a negative warm-up, window, budget or number of connections")
-	case len(p.Shares) > mostLoads || len(p.Limits) > mostLimits || len(p.Procs)+len(p.GOGC) > mostCandidates:
+	case len(p.Limits) > 0 && p.LimitsMemory():
+		return errors.New("several limits of both CPUs and memory")
+	case len(p.Shares) > mostLoads || len(p.Limits)+len(p.Memories) > mostLimits || len(p.Procs)+len(p.GOGC) > mostCandidates:
 		return fmt.Errorf("at most %d rates, %d limits and %d settings can be tried", mostLoads, mostLimits, mostCandidates)
 	}
 	if err := p.CheckVary(); err != nil {
@@ -512,15 +519,20 @@ func (s *Study) checkPlan() error {
 			return fmt.Errorf("bad share %v of the limit", share)
 		}
 	}
-	if len(p.Limits) == 0 {
+	if !p.AsksLimit() {
 		return nil
 	}
-	if p.Kind != ServerKind || p.Rate == 0 || len(s.Defaults) != len(p.Limits) {
+	if p.Kind != ServerKind || p.Rate == 0 || len(s.Defaults) != max(1, len(p.Limits)) {
 		return errors.New("several limits want a server, a rate, and what Go chooses under each of them")
 	}
 	for i, cpus := range p.Limits {
 		if !(cpus >= 0 && cpus <= mostCPUs) || s.Defaults[i] < 1 {
 			return fmt.Errorf("bad limit of %v CPUs, with GOMAXPROCS=%d", cpus, s.Defaults[i])
+		}
+	}
+	for _, bytes := range p.Memories {
+		if bytes < 0 || bytes > mostMemory || s.Defaults[0] < 1 {
+			return fmt.Errorf("bad limit of %d bytes, with GOMAXPROCS=%d", bytes, s.Defaults[0])
 		}
 	}
 	at := Study{Plan: s.Plan, Defaults: s.Defaults}

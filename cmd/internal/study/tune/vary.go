@@ -71,7 +71,7 @@ func (p Plan) CheckVary() error {
 			return fmt.Errorf("these values make more than %d combinations", MostVaried)
 		}
 	}
-	if len(p.Vary) > 0 && (p.Kind == GoBenchKind || len(p.Limits) > 0) {
+	if len(p.Vary) > 0 && (p.Kind == GoBenchKind || p.AsksLimit()) {
 		return errors.New("what is varied is of a program under one limit")
 	}
 	return nil

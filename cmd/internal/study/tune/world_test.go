@@ -352,6 +352,9 @@ func newStudy(p Plan) *Study {
 	for range p.Limits {
 		s.Defaults = append(s.Defaults, 2)
 	}
+	if p.LimitsMemory() {
+		s.Defaults = []int{2}
+	}
 	return s
 }
 
@@ -374,7 +377,7 @@ func doWith(t *testing.T, ctx context.Context, s *Study, w *world, j *keeper) (*
 		before++
 	}
 	execute := s.Execute
-	if len(s.Plan.Limits) > 0 {
+	if s.Plan.AsksLimit() {
 		execute = s.ExecuteLimits
 	}
 	err := execute(ctx, w.lab(j))

@@ -503,7 +503,7 @@ func (t *tuner) Execute(ctx context.Context, record func(any) error) error {
 			return err
 		}
 	}
-	if len(t.soFar.Plan.Limits) > 0 {
+	if t.soFar.Plan.AsksLimit() {
 		return t.explain(t.soFar.ExecuteLimits(ctx, l))
 	}
 	return t.explain(t.soFar.Execute(ctx, l))
