@@ -127,7 +127,7 @@ func TestScripts(t *testing.T) { runScripts(t, "testdata/script") }
 
 // TestSlowScripts are those of verbs that measure for a while.
 func TestSlowScripts(t *testing.T) {
-	slowtest.Skip(t)
+	slowtest.Plain(t) // the command that they run most of the time waits; TestTune and others run the same with the detector
 	runScripts(t, "testdata/script/slow")
 }
 
