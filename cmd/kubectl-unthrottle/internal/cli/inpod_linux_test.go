@@ -193,7 +193,8 @@ spec:
 		Name: "localhost/kubectl-unthrottle:1", Entrypoint: []string{"/kubectl-unthrottle"},
 		Files: map[string]string{"/kubectl-unthrottle": clustertest.BuildGo(t, "../..", "-ldflags=-s -w")},
 	})
-	run(0, "install", "--image=localhost/kubectl-unthrottle:1", "--wait=8m")
+	run(0, "install", "--image=localhost/kubectl-unthrottle:1")
+	often(t, c)
 	clustertest.WaitFor(t, 8*time.Minute, func() error { // the first scan comes before the API server told the agent of all pods
 		var out, errors bytes.Buffer
 		if code := Main(context.Background(), []string{"explain", "rootless", "--way=agent", "--kubeconfig", c.Kubeconfig}, os.Getenv, strings.NewReader(""), &out, &errors); code != 0 {

@@ -40,9 +40,10 @@ func TestAuditNode(t *testing.T) {
 		code = Main(context.Background(), append(args, "--kubeconfig", c.Kubeconfig), os.Getenv, strings.NewReader(""), &out, &errors)
 		return out.String(), errors.String(), code
 	}
-	if _, stderr, code := run("install", "--image=localhost/kubectl-unthrottle:1", "--wait=2m"); code != 0 {
+	if _, stderr, code := run("install", "--image=localhost/kubectl-unthrottle:1"); code != 0 {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
+	often(t, c)
 	// The limit of wide is what the node has, so that a program that does not look at it is right there.
 	pods := fmt.Sprintf(`apiVersion: v1
 kind: Pod
@@ -164,6 +165,20 @@ spec:
 	})
 	watchesShared(t, c, run)
 	testCharts(t, c, run)
+}
+
+// often has the agents that were just installed scan each five seconds, and waits for them.
+func often(t *testing.T, c *clustertest.Cluster) {
+	t.Helper()
+	const patch = `[{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "--interval=5s"}, {"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "--for=1s"}]`
+	for _, args := range [][]string{
+		{"patch", "daemonset", "unthrottle-agent", "--type=json", "-p", patch},
+		{"rollout", "status", "daemonset", "unthrottle-agent", "--timeout=8m"},
+	} {
+		if _, stderr, err := c.Kubectl(append(args, "-n", "unthrottle")...); err != nil {
+			t.Fatal(err, stderr)
+		}
+	}
 }
 
 // watchesShared watches a container by its node's agent: what that tells has happened by the kernel's counts of the pod, which has the
