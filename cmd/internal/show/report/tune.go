@@ -265,7 +265,7 @@ type TuneLimit struct {
 	Will     bool             `json:"will_do"` // it holds the SLO at the user's rate
 	P99      float64          `json:"p99"`     // seconds, at that rate: median of the windows
 	CPU      float64          `json:"cpu_seconds_per_request"`
-	Peak     int64            `json:"peak_memory_bytes,omitempty"` // the most of any of its runs
+	Peak     int64            `json:"peak_memory_bytes,omitempty"` // median of its windows: the first of them may have read files, which count
 	Beside   *TuneBeside      `json:"beside,omitempty"`            // of a memory limit that is larger than the one that will do
 }
 

@@ -51,7 +51,7 @@ func (d *Tune) addLimits(s *tune.Study) error {
 		l.Answer, l.Procs, l.Held, l.Of, l.Will = string(h.Answer), try.Procs, h.Held, h.Of, h.Answer == tune.Holds
 		l.P99, l.CPU = atRate(s, try, lab.P99), atRate(s, try, lab.CPUPerRequest)
 		if byMemory {
-			l.Peak = peakUnder(s, try.Under)
+			l.Peak = int64(atRate(s, try, lab.PeakMemory))
 		}
 		if l.Will && enough < 0 {
 			enough = i
@@ -146,17 +146,6 @@ func newTuneBeside(s *tune.Study, enough, under tune.Under) *TuneBeside {
 		return &TuneBeside{Pairs: c.Pairs, Ratio: c.Ratio, Low: c.Low, High: c.High}
 	}
 	return nil
-}
-
-// peakUnder is the most memory of any run under a limit.
-func peakUnder(s *tune.Study, under tune.Under) int64 {
-	most := 0.0
-	for _, w := range s.Windows {
-		if w.Under == under {
-			most = max(most, lab.PeakMemory.In(w.Metrics))
-		}
-	}
-	return int64(most)
 }
 
 // atRate is the median of a measure over the windows at the user's rate.

@@ -328,7 +328,7 @@ func howToLimitMemory(l *TuneLimit) []TuneHow {
 func (w limitWords) memory(i int) (also []string) {
 	const full = 0.8
 	if l := &w.d.Limits[i]; l.Peak > 0 && l.Memory > 0 {
-		text := fmt.Sprintf("Its memory was %s of %s at most.", quantity.Bytes(l.Peak), quantity.Bytes(l.Memory))
+		text := fmt.Sprintf("It used %s of %s at the peak of a typical window.", quantity.Bytes(l.Peak), quantity.Bytes(l.Memory))
 		if float64(l.Peak) > full*float64(l.Memory) {
 			text += " A burst may need more: --load-burst sends one."
 		}

@@ -85,7 +85,7 @@ func (d *tuneDoc) memoryLimits() *sheet.Table {
 	}
 	t.Notes = []sheet.Note{
 		{Text: d.HeldNote()},
-		{Text: quantity.List([]string{tail, "CPU"}) + " are medians of all windows at your rate; peak is the most of any.", Needs: []string{tail, cpu}, Narrow: "Peak is the most of any window."},
+		{Text: quantity.List([]string{tail, "CPU", "peak"}) + " are medians of all windows at your rate.", Needs: []string{tail, cpu}, Narrow: "Peak is a median of all windows at your rate."},
 	}
 	if slices.ContainsFunc(d.Limits, func(l report.TuneLimit) bool { return l.Beside != nil }) {
 		t.Notes = append(t.Notes, sheet.Note{Text: "CPU change: against the smallest that will do, by windows in turns."})
