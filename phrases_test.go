@@ -25,6 +25,9 @@ var phrases = []struct {
 	{regexp.MustCompile(`(?i)\bby whatever\b`), "however", false},
 	{regexp.MustCompile(`(?i)\bnobody (that|who)\b`), "no one who; better: not … anyone", false},
 	{regexp.MustCompile(`(?i)\bthat there is none of\b`), "that is missing", false},
+	{regexp.MustCompile(`(?i)\bworth while\b`), "ignored, too small to matter", true},
+	{regexp.MustCompile(`(?i)\b(by what counts|left the race|no fault by itself|told beside|with how sure)\b`), "by a relevant amount, was dropped, not an error in itself, reported, with a confidence interval", true},
+	{regexp.MustCompile(`(?i)\blet go of what\b`), "decide by what can be measured", false},
 	{regexp.MustCompile(`(?i)\b(it|this|that|what answers there|input) is no ([a-km-z]|l[a-np-z])`), "is not a", false},
 }
 

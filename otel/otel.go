@@ -22,7 +22,7 @@ import (
 	"github.com/unthrottle/unthrottle/metrics"
 )
 
-// Options say what is told beside the limits.
+// Options say what is measured besides the limits.
 type Options struct {
 	// Runtime adds go.processor.limit (GOMAXPROCS), go.memory.limit (GOMEMLIMIT) and go.config.gogc (GOGC; -1: off), as the semantic
 	// conventions have them. It is for programs without an instrumentation of the runtime, which tells these too.

@@ -46,7 +46,7 @@ func TestShownAbove(t *testing.T) {
 		{nil, false},
 		{[]float64{1}, false},
 		{[]float64{1, 1}, true},
-		{[]float64{0.1, 0.1}, false}, // that is not worth while
+		{[]float64{0.1, 0.1}, false}, // that is too small to matter
 		{[]float64{-1, 4, -1}, false},
 		{[]float64{1, 2, 1, 2}, true},
 		{[]float64{-1, -2, -1, -2}, false},

@@ -195,7 +195,7 @@ type Hold struct {
 	Killed    int          // windows in which it was, for lack of memory
 	Goal      Goal         // that is nearest to being missed
 	Share     sample.Share // of the requests that were beyond it
-	More      int          // windows that would probably tell, if it is open; 0: no number that is worth while
+	More      int          // windows that would probably tell, if it is open; 0: no reasonable number would
 }
 
 // holding are the windows at the user's rate of one setting.
