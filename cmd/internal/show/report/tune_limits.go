@@ -69,8 +69,8 @@ func (d *Tune) addLimits(s *tune.Study) error {
 	} else {
 		l := &d.Limits[enough]
 		d.Current = TuneCurrent{Procs: l.Settings[0].Procs, Why: "what Go chooses under this limit", GoDefault: l.Settings[0].Procs}
-		d.Verdict = TuneVerdict{Kind: string(search.Change), Procs: l.Procs, How: howToLimit(l)}
-		if d.Verdict.LimitCPUs = l.CPUs; byMemory {
+		d.Verdict = TuneVerdict{Kind: string(search.Change), Procs: l.Procs, LimitCPUs: l.CPUs, How: howToLimit(l)}
+		if byMemory {
 			d.Verdict.LimitCPUs, d.Verdict.Memory, d.Verdict.How = 0, l.Memory, howToLimitMemory(l)
 		}
 		d.Verdict.Text, d.Verdict.Also = words.enough(enough)
