@@ -176,6 +176,7 @@ func TestLimitWords(t *testing.T) {
 	tell("time for a small one", limitStudyOf(t, func(n int, _ tune.LimitTry) int64 { return int64(n % 5 / 4 * 40) }, budget(100*time.Second)))
 	tell("no time at all", limitStudyOf(t, flat(100, 1), budget(time.Second)))
 	tell("the generator", limitStudyOf(t, flat(-1, -1)))
+	tell("the generator, under the smaller one", limitStudyOf(t, flat(-1, 1)))
 	tell("several goals", limitStudyOf(t, flat(100, 1), func(p *tune.Plan) { p.SLO = "p50=5ms,p99=50ms" }))
 	tell("failures", limitStudyOf(t, flat(100, 0), func(p *tune.Plan) { p.SLO = "errors=1%" }))
 	tell("no limit", limitStudyOf(t, flat(100, 1), func(p *tune.Plan) { p.Limits = []float64{0.5, 0} }))

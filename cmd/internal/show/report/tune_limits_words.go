@@ -137,6 +137,10 @@ func (w limitWords) below(l *TuneLimit) string {
 		return fmt.Sprintf("Under the next smaller, %s, the kernel killed it for lack of memory as it started.", w.d.LimitText(l))
 	case at.NoStart != "":
 		return fmt.Sprintf("Under the next smaller, %s, the server did not start.", w.d.LimitText(l))
+	case l.lost() && at.Disturbed >= at.Void:
+		return fmt.Sprintf("Whether the next smaller, %s, would do is not known: something else ran in its windows.", w.d.LimitText(l))
+	case l.lost():
+		return fmt.Sprintf("Whether the next smaller, %s, would do is not known: the generator did not send as planned.", w.d.LimitText(l))
 	case at.Requests == 0:
 		return ""
 	case at.Again > 0:
@@ -471,9 +475,19 @@ func (l *TuneLimit) Slower() string {
 	return fineShare(at.Share) + " (≤" + fineShare(at.High) + ")"
 }
 
-// smallest reports whether no smaller limit will do, larger whether one will.
-func (d *Tune) smallest(l *TuneLimit) bool { return d.place(l) == d.enough() }
-func (d *Tune) larger(l *TuneLimit) bool   { return d.enough() >= 0 && d.place(l) > d.enough() }
+// smallest reports whether no smaller limit is shown to do, though one was measured if there is any; larger whether one will do.
+func (d *Tune) smallest(l *TuneLimit) bool {
+	i := d.place(l)
+	return i == d.enough() && (i == 0 || !d.Limits[i-1].lost())
+}
+
+func (d *Tune) larger(l *TuneLimit) bool { return d.enough() >= 0 && d.place(l) > d.enough() }
+
+// lost reports whether all windows at the user's rate were lost: the generator has spoilt them, or something else ran.
+func (l *TuneLimit) lost() bool {
+	at := l.AtRate()
+	return at != nil && at.Of == 0 && at.Void+at.Disturbed > 0
+}
 
 func (d *Tune) enough() int {
 	return slices.IndexFunc(d.Limits, func(l TuneLimit) bool { return l.Will })
