@@ -1,6 +1,6 @@
-// Command startup measures what a program pays for importing automaxprocs or unthrottle: file size, and time from start to
-// exit. It builds a small web server plain and with each import, runs the three in turn, many times, and prints a table
-// in Markdown.
+// Command startup measures what a program pays for importing automaxprocs or unthrottle, each alone and with what sets
+// GOMEMLIMIT: file size, and time from start to exit. It builds a small web server plain and with these imports, runs them in
+// turn, many times, and prints a table in Markdown.
 //
 // Every block runs each program once, in random order, so that whatever else the machine does hits all alike. A
 // program's addition is the median over all blocks of its time minus that of the plain one in the same block.
@@ -33,7 +33,7 @@ func main() {
 }
 
 // names are the build tags of the programs. The first is what the others are compared with.
-var names = []string{"plain", "automaxprocs", "unthrottle"}
+var names = []string{"plain", "automaxprocs", "unthrottle", "automaxprocs,automemlimit", "unthrottle,memory"}
 
 // A program is a build of hello.
 type program struct {
@@ -52,6 +52,7 @@ type size struct {
 type situation struct {
 	name string
 	cpus float64
+	mib  int64 // of memory
 	env  []string
 }
 
@@ -61,6 +62,7 @@ var situations = []situation{
 	{name: "no limit"},
 	{name: fmt.Sprintf("limit %d CPUs", runtime.NumCPU()), cpus: float64(runtime.NumCPU())},
 	{name: "limit 1.5 CPUs, floor", cpus: 1.5, env: []string{"UNTHROTTLE=floor"}},
+	{name: fmt.Sprintf("limit %d CPUs and 512 MiB", runtime.NumCPU()), cpus: float64(runtime.NumCPU()), mib: 512},
 }
 
 func run(w io.Writer, blocks int) error {
@@ -145,6 +147,13 @@ type sample struct {
 func measure(programs []program, s situation, blocks int) ([][]sample, error) {
 	if s.cpus > 0 {
 		leave, err := quota.Enter(s.cpus)
+		if err != nil {
+			return nil, err
+		}
+		defer leave()
+	}
+	if s.mib > 0 {
+		leave, err := quota.EnterMemory(s.mib << 20)
 		if err != nil {
 			return nil, err
 		}

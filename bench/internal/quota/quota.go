@@ -1,4 +1,4 @@
-// Package quota puts a benchmark, and the programs that it starts, under a CPU limit of the kernel. It needs root.
+// Package quota puts a benchmark, and the programs that it starts, under limits of the kernel. It needs root.
 package quota
 
 import (
@@ -37,6 +37,32 @@ func Enter(cpus float64) (leave func(), err error) {
 		err = move(dir)
 	}
 	if err != nil {
+		leave()
+		return nil, err
+	}
+	return leave, nil
+}
+
+// EnterMemory is Enter for a memory limit in bytes. With cgroup v2 it is that of the group that Enter has made.
+func EnterMemory(bytes int64) (leave func(), err error) {
+	home, version, mount, err := cgroup.Locate(cgroup.Source{}, "memory")
+	if err != nil {
+		return nil, fmt.Errorf("no memory cgroup is visible: %w", err)
+	}
+	limit := []byte(strconv.FormatInt(bytes, 10))
+	if version == cgroup.V2 {
+		return func() {}, os.WriteFile(filepath.Join(home, "memory.max"), limit, 0)
+	}
+	dir := filepath.Join(mount.Point, "unthrottle-test-"+strconv.Itoa(os.Getpid())+"-bench")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("making a memory cgroup: %w", err)
+	}
+	leave = func() {
+		if err := errors.Join(move(home), os.Remove(dir)); err != nil {
+			fmt.Fprintln(os.Stderr, "leaving the memory cgroup:", err)
+		}
+	}
+	if err = errors.Join(os.WriteFile(filepath.Join(dir, "memory.limit_in_bytes"), limit, 0), move(dir)); err != nil {
 		leave()
 		return nil, err
 	}

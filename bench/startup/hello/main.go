@@ -1,5 +1,5 @@
-// Command hello is the smallest web server there is: it starts to listen and exits at once. It is built three times, with
-// a build tag that adds an import; see package startup.
+// Command hello is the smallest web server there is: it starts to listen and exits at once. It is built five times, with
+// build tags that add imports; see package startup.
 package main
 
 import (

@@ -1,0 +1,5 @@
+//go:build automaxprocs && automemlimit
+
+package main
+
+import _ "github.com/KimMachineGun/automemlimit"
