@@ -814,14 +814,14 @@ func TestKernelTuneMemory(t *testing.T) {
 		"hungry":       "Under the next smaller, 60 MiB, the kernel killed it for lack of memory as it started.",
 		"hungry later": `The next smaller, 60 MiB, fails: the kernel killed it for lack of memory in \d+ of \d+ windows.`,
 	} {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
+		t.Run(kind, func(t *testing.T) { // one after the other: they would disturb each other
 			x := newTuning(t, kind, "--limit-with=cgroup", "--memory", "2g,60m,1g", "--slo", "p50=9s", "--rate", "100", "--for", "100ms", "--warmup", "100ms", "--seed", "1", "--runs", "runs.jsonl")
 			x.start(t)
 			<-x.ended
 			want := []string{`\n +60 MiB +0 of \d+ .* out of memory\n`}
-			if regexp.MustCompile(`\n +[12] GiB +– .*\n`).MatchString(x.stdout.String()) {
-				t.Log("the machine is too busy for the rest: something else ran in all windows of a limit")
+			if !regexp.MustCompile(`\n +1 GiB +.* yes, smallest\n`).MatchString(x.stdout.String()) {
+				t.Log("the machine is too busy for the rest: something else ran in most windows")
+				want = append(want, `\n +1 GiB +.* (not known|seems so|–)\n`, `something else ran|something else had the machine`)
 			} else {
 				want = append(want, `^Set a memory limit of 1 GiB: p50=9s held at 100/s.\nSet GOMEMLIMIT=921MiB with it, as its runs had.\n`, below, `docker run --memory 1024m -e GOMEMLIMIT=921MiB IMAGE`)
 			}

@@ -460,7 +460,7 @@ func (d *Tune) warn(s *tune.Study) {
 		}
 	}
 	for _, w := range s.Windows {
-		if w.Phase == tune.HoldPhase {
+		if w.Phase != tune.CurvePhase {
 			marks = append(marks, w.Marks)
 		}
 		switch {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
+	"github.com/unthrottle/unthrottle/cmd/internal/study/search"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/tune"
 )
 
@@ -211,7 +212,7 @@ func (w limitWords) notShown() (text string, also []string) {
 		also = append(also, fmt.Sprintf("For %s: %s.", asked, w.counted(at)), w.more(at))
 	case all:
 		text = fmt.Sprintf("Undecided: none of these limits holds %s.", asked)
-		if at := fails.AtRate(); at != nil && at.NoStart == "" {
+		if at := fails.AtRate(); at != nil && (at.NoStart == "" || at.Killed > 0) {
 			also = append(also, fmt.Sprintf("Under the largest, %s, %s.", w.d.LimitText(fails), w.short(at)))
 		}
 		also = append(also, "A larger limit, a lower rate or a looser objective would tell more.")
@@ -330,10 +331,9 @@ func howToLimitMemory(l *TuneLimit) []TuneHow {
 
 // memory says what a memory limit leaves, and what a larger one would save.
 func (w limitWords) memory(i int) (also []string) {
-	const full = 0.8
 	if l := &w.d.Limits[i]; l.Peak > 0 && l.Memory > 0 {
 		text := fmt.Sprintf("It used %s of %s at the peak of a typical window.", quantity.Bytes(l.Peak), quantity.Bytes(l.Memory))
-		if float64(l.Peak) > full*float64(l.Memory) {
+		if float64(l.Peak) > search.Fullest*float64(l.Memory) {
 			text += " A burst may need more: --load-burst sends one."
 		}
 		also = append(also, text)
@@ -475,10 +475,11 @@ func (l *TuneLimit) Slower() string {
 	return fineShare(at.Share) + " (≤" + fineShare(at.High) + ")"
 }
 
-// smallest reports whether no smaller limit is shown to do, though one was measured if there is any; larger whether one will do.
+// smallest reports whether a limit is the smallest that will do, and the next smaller one is not merely open; larger whether a smaller
+// one will do.
 func (d *Tune) smallest(l *TuneLimit) bool {
 	i := d.place(l)
-	return i == d.enough() && (i == 0 || !d.Limits[i-1].lost())
+	return i == d.enough() && (i == 0 || d.Limits[i-1].Answer != string(tune.Open))
 }
 
 func (d *Tune) larger(l *TuneLimit) bool { return d.enough() >= 0 && d.place(l) > d.enough() }

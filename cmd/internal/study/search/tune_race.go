@@ -251,7 +251,7 @@ func (t *Tune) behind(a, lead, current *arm) *Drop {
 
 // What a setting may take of the memory and of the CPU time, whatever it saves: memory runs out in bursts, and in an hour with more load.
 const (
-	fullest  = 0.8 // of the memory limit, at the peak
+	Fullest  = 0.8 // of the memory limit, at the peak
 	fuller   = 1.1 // times the current setting's peak: who fills the page cache is always near to the limit
 	collects = 0.1 // of the CPU time, beyond what the collector takes with the current setting
 )
@@ -272,7 +272,7 @@ func (t *Tune) cramped(a *arm) *Drop {
 	}
 	peak := func(o TuneObservation) float64 { return o.Memory }
 	if own, other := quiet(a, peak), quiet(current, peak); len(own) > 0 && len(other) > 0 {
-		if most := slices.Max(own); most > fullest && most > fuller*slices.Max(other) {
+		if most := slices.Max(own); most > Fullest && most > fuller*slices.Max(other) {
 			return &Drop{Reason: TooFull, Blocks: len(own), Against: current.Candidate, Ratio: most}
 		}
 	}

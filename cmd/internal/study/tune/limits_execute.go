@@ -156,7 +156,8 @@ func (x *execution) seed(w *LimitWindow) uint64 {
 	return x.Plan.Seed + n
 }
 
-// openUnder starts the server. One that fails gets a second chance, for the port may not be free yet; then it says why.
+// openUnder starts the server. One that fails gets a second chance, for the port may not be free yet, unless it was killed for lack
+// of memory; then it says why.
 func (x *execution) openUnder(ctx context.Context, w *LimitWindow) (session Session, why string, err error) {
 	setting := lab.Setting{CPUs: w.CPUs, Procs: w.Procs, Memory: w.Memory, GOMEMLIMIT: x.Plan.GOMEMLIMITUnder(w.Memory)}
 	for range 2 {
@@ -168,7 +169,10 @@ func (x *execution) openUnder(ctx context.Context, w *LimitWindow) (session Sess
 		if !errors.As(err, &failed) || ctx.Err() != nil {
 			return nil, "", cmp.Or(ctx.Err(), err)
 		}
-		why, w.Killed = failed.Error(), failed.Killed
+		if why = failed.Error(); failed.Killed {
+			w.Killed = true
+			break
+		}
 	}
 	return nil, why, nil
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/limit/service"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/trial"
 )
@@ -113,6 +114,27 @@ func TestMemoryLimitsLateKill(t *testing.T) {
 	}
 	if h := l.Hold(LimitTry{Under{1, 512 * mib}, 2, true}); h.Answer != Holds {
 		t.Errorf("512 MiB: %+v", h)
+	}
+}
+
+// One that is killed as it starts gets no second chance.
+func TestMemoryLimitsKilledAtStart(t *testing.T) {
+	s, w := memoryWorld()
+	s.Plan.Memories = []int64{64 * mib, 256 * mib}
+	starts := 0
+	w.start = func(set lab.Setting, _ int) error {
+		if set.Memory != 64*mib {
+			return nil
+		}
+		if starts++; starts > 1 {
+			return nil
+		}
+		return &service.Error{Why: "out of memory: limit 64 MiB", Killed: true}
+	}
+	mustDo(t, s, w)
+	h := limitsOf(t, s).Hold(LimitTry{Under{1, 64 * mib}, 2, true})
+	if h.Answer != Fails || h.NoStart != "out of memory: limit 64 MiB" || h.Killed != 1 || h.Of != 1 || starts != 1 {
+		t.Errorf("%+v, %d starts", h, starts)
 	}
 }
 
