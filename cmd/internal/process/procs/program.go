@@ -38,6 +38,7 @@ type Program struct {
 
 	Automaxprocs Link
 	Unthrottle   Link
+	HeapFloor    bool // it imports package auto/heapfloor, which does what the environment says
 
 	file FileID
 }
@@ -195,7 +196,7 @@ func cut(text string, most int) string {
 	return beginning(text[:most]) + more
 }
 
-// findLibraries looks in the table of function names for what sets GOMAXPROCS.
+// findLibraries looks in the table of function names for what sets GOMAXPROCS, or keeps a heap from being collected too often.
 func (p *Program) findLibraries(f *executable.File, info *debug.BuildInfo) {
 	listed := len(info.Deps) == 0 // other build systems than the go command leave the list out
 	for _, dep := range append([]*debug.Module{&info.Main}, info.Deps...) {
@@ -213,6 +214,7 @@ func (p *Program) findLibraries(f *executable.File, info *debug.BuildInfo) {
 	names := []string{
 		automaxprocs + "/maxprocs.Set\x00", automaxprocs + ".init.0\x00",
 		unthrottle + ".Set\x00", unthrottle + ".Watch\x00", unthrottle + "/auto.init.0\x00",
+		unthrottle + "/auto/heapfloor.init.0\x00",
 	}
 	found := findNames(f, names)
 	if found[0] {
@@ -227,6 +229,7 @@ func (p *Program) findLibraries(f *executable.File, info *debug.BuildInfo) {
 	if found[4] {
 		p.Unthrottle = Imported
 	}
+	p.HeapFloor = found[5]
 }
 
 // findNames says which names are in the file's table of functions. Only ELF files are looked into, and only their

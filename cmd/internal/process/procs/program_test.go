@@ -48,14 +48,15 @@ func Set(opts ...Option) (func(), error) {
 }
 
 const (
-	plainMain      = "package main\n\nfunc main() {}\n"
-	automaxBlank   = "package main\n\nimport _ \"go.uber.org/automaxprocs\"\n\nfunc main() {}\n"
-	automaxCall    = "package main\n\nimport \"go.uber.org/automaxprocs/maxprocs\"\n\nfunc main() { maxprocs.Set() }\n"
-	automaxUnused  = "package main\n\nimport _ \"go.uber.org/automaxprocs/maxprocs\"\n\nfunc main() {}\n"
-	unthrottleAuto = "package main\n\nimport _ \"github.com/unthrottle/unthrottle/auto\"\n\nfunc main() {}\n"
-	unthrottleSet  = "package main\n\nimport \"github.com/unthrottle/unthrottle\"\n\nfunc main() { unthrottle.Set(unthrottle.Options{}) }\n"
-	unthrottleSeen = "package main\n\nimport \"github.com/unthrottle/unthrottle/cgroup\"\n\nfunc main() { println(cgroup.Self().CPUs) }\n"
-	unthrottleMove = "package main\n\nimport \"github.com/unthrottle/unthrottle/maxprocs\"\n\nfunc main() { maxprocs.Set() }\n"
+	plainMain       = "package main\n\nfunc main() {}\n"
+	automaxBlank    = "package main\n\nimport _ \"go.uber.org/automaxprocs\"\n\nfunc main() {}\n"
+	automaxCall     = "package main\n\nimport \"go.uber.org/automaxprocs/maxprocs\"\n\nfunc main() { maxprocs.Set() }\n"
+	automaxUnused   = "package main\n\nimport _ \"go.uber.org/automaxprocs/maxprocs\"\n\nfunc main() {}\n"
+	unthrottleAuto  = "package main\n\nimport _ \"github.com/unthrottle/unthrottle/auto\"\n\nfunc main() {}\n"
+	unthrottleSet   = "package main\n\nimport \"github.com/unthrottle/unthrottle\"\n\nfunc main() { unthrottle.Set(unthrottle.Options{}) }\n"
+	unthrottleSeen  = "package main\n\nimport \"github.com/unthrottle/unthrottle/cgroup\"\n\nfunc main() { println(cgroup.Self().CPUs) }\n"
+	unthrottleMove  = "package main\n\nimport \"github.com/unthrottle/unthrottle/maxprocs\"\n\nfunc main() { maxprocs.Set() }\n"
+	unthrottleFloor = "package main\n\nimport _ \"github.com/unthrottle/unthrottle/auto/heapfloor\"\n\nfunc main() {}\n"
 
 	unthrottleWatch = `package main
 
@@ -158,6 +159,7 @@ func TestBuilds(t *testing.T) {
 		flags        []string
 		automaxprocs Link
 		unthrottle   Link
+		floor        bool
 	}{
 		{name: "plain", source: plainMain},
 		{name: "plain, stripped", source: plainMain, flags: stripped},
@@ -181,6 +183,8 @@ func TestBuilds(t *testing.T) {
 		{name: "unthrottle, called, stripped", source: unthrottleSet, flags: stripped, unthrottle: Linked},
 		{name: "unthrottle, watching", source: unthrottleWatch, unthrottle: Linked},
 		{name: "unthrottle, by automaxprocs' calls", source: unthrottleMove, unthrottle: Linked},
+		{name: "unthrottle, a heap floor", source: unthrottleFloor, unthrottle: Required, floor: true},
+		{name: "unthrottle, a heap floor, stripped", source: unthrottleFloor, flags: stripped, unthrottle: Required, floor: true},
 		{name: "unthrottle, required only", source: unthrottleSeen, unthrottle: Required},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -188,8 +192,8 @@ func TestBuilds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if p.Automaxprocs != test.automaxprocs || p.Unthrottle != test.unthrottle {
-				t.Errorf("automaxprocs %v, unthrottle %v, want %v and %v", p.Automaxprocs, p.Unthrottle, test.automaxprocs, test.unthrottle)
+			if p.Automaxprocs != test.automaxprocs || p.Unthrottle != test.unthrottle || p.HeapFloor != test.floor {
+				t.Errorf("automaxprocs %v, unthrottle %v, heap floor %v, want %v, %v and %v", p.Automaxprocs, p.Unthrottle, p.HeapFloor, test.automaxprocs, test.unthrottle, test.floor)
 			}
 			if want := goVersion(t); p.GoVersion != want {
 				t.Errorf("Go version %q, want %q", p.GoVersion, want)
