@@ -85,6 +85,7 @@ func (o *loader) register(l *verb.Flags) {
 	asked.Burst(flags, &p.Burst, "burst")
 	flags.Uint64Var(&p.Seed, "seed", 0, "N\tseed for the arrivals and the choice of targets")
 	verb.Duration(flags, &p.WarmUp, "warmup", 0, "D\tsend the same load for this long first, not counted")
+	verb.Number(flags, &p.Rush, "rush", "", 1, "N\tthe warm-up begins with N requests at once, as after a pause")
 	verb.Number(flags, &p.Conns, "conns", "c", 1, "N\tat most N connections (1000); without --rate a closed loop of N workers, each waiting for its response")
 	flags.Var(quantity.Value(&o.slo, asked.CheckSLO, asked.SLOExample), "slo", "SLO\tp99=50ms,errors=0.1%: exit code 3 if it is missed")
 	flags.BoolVar(&o.findMax, "find-max", false, "find the highest rate that meets the SLO")
@@ -127,6 +128,8 @@ func (o *loader) session(ctx context.Context, args []string) (*loadtest.Session,
 		return nil, hint.Usage("use one of them", "a URL and --targets cannot be used together")
 	case closed && p.Burst > 0:
 		return nil, hint.Usage("add --rate", "--burst says how the requests of a rate are spread, and without --rate there is none")
+	case p.Rush > 0 && (closed || p.WarmUp == 0):
+		return nil, hint.Usage("add --rate and --warmup", "--rush says how the warm-up of a rate begins, and there is none")
 	case o.rateFile == "-" && (o.requests.Data == "@-" || o.requests.File == "-"):
 		return nil, hint.Usage("name a file for one of them", "stdin can't be both the arrivals and what is sent")
 	case o.rateFile != "" && (o.flags.Given("arrivals") || p.Burst > 0):
@@ -343,11 +346,7 @@ func played(ctx context.Context, file string) (rate float64, lasts time.Duration
 func (o *loader) onOneP() bool {
 	const most = 5000 // requests a second, which take some 60 % of a CPU
 	p := o.plan
-	highest := p.Rate
-	if p.From > 0 {
-		highest = max(p.From, 2*p.Rate-p.From)
-	}
-	return p.Client.HTTP2 == load.HTTP2Only && p.Rate > 0 && highest <= most && !o.findMax && o.stdio.Env("GOMAXPROCS") == ""
+	return p.Client.HTTP2 == load.HTTP2Only && p.Rate > 0 && p.Highest() <= most && !o.findMax && o.stdio.Env("GOMAXPROCS") == ""
 }
 
 // relaxGC lets a generator collect garbage less often: its heap is small, and would be collected many times a second.

@@ -77,6 +77,9 @@ type RateRange struct{ From, To float64 }
 // Mean is the rate on average.
 func (r RateRange) Mean() float64 { return (r.From + r.To) / 2 }
 
+// EndRate is the rate with which one ends that changes evenly, from its mean and its beginning.
+func EndRate(mean, from float64) float64 { return 2*mean - from }
+
 // ParseRateRange reads a rate, or two: 100..1000.
 func ParseRateRange(text string) (r RateRange, err error) {
 	from, to, changes := strings.Cut(text, "..")

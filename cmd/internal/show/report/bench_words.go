@@ -428,7 +428,7 @@ func (g *BenchGroup) TailNote() string {
 // RateText is the rate of a server's load, which may change in each window.
 func RateText(l *lab.Served) string {
 	if l.From > 0 {
-		return quantity.PerSecond(l.From) + " to " + quantity.PerSecond(2*l.Rate-l.From)
+		return quantity.PerSecond(l.From) + " to " + quantity.PerSecond(quantity.EndRate(l.Rate, l.From))
 	}
 	return quantity.PerSecond(l.Rate)
 }

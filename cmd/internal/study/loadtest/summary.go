@@ -11,6 +11,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/limit/meter"
 	"github.com/unthrottle/unthrottle/cmd/internal/traffic/load"
 )
@@ -364,7 +365,7 @@ func Summarise(r *load.Result, slo *load.SLO) Summary {
 	if p.Rate > 0 {
 		d.Loop, d.RateAsked, d.Arrivals = "open", &p.Rate, string(p.Arrivals)
 		if p.From > 0 {
-			d.RateFrom, d.RateTo = p.From, 2*p.Rate-p.From
+			d.RateFrom, d.RateTo = p.From, quantity.EndRate(p.Rate, p.From)
 		}
 		if p.Burst > 1 {
 			d.Burst = p.Burst

@@ -30,6 +30,7 @@ type Plan struct {
 	Duration time.Duration   // 0: until Requests are sent
 	Requests int64           // 0: until Duration is over; where both are given, what comes first
 	WarmUp   time.Duration   // the same load before that, which is not counted
+	Rush     int64           // so many of the warm-up's first requests come at once, as after a pause
 
 	// Conns are the workers of a closed loop (0: 50), or the most connections that an open loop may have (0: 1000).
 	Conns int

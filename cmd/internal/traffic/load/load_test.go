@@ -121,12 +121,37 @@ func TestBurst(t *testing.T) {
 	}
 }
 
+// TestRush: a warm-up's first requests come at once, the others as they would without them; what is measured is left alone.
+func TestRush(t *testing.T) {
+	times := func(s *schedule) (all []time.Duration) {
+		for due, ok := s.next(); ok; due, ok = s.next() {
+			all = append(all, due)
+		}
+		return all
+	}
+	for _, arrivals := range []Arrivals{Poisson, Constant} {
+		calm := Plan{Rate: 100, Arrivals: arrivals, WarmUp: time.Second, Duration: time.Second, Seed: 3}
+		for _, rush := range []int64{1, 25, 100, 500} {
+			p := calm
+			p.Rush = rush
+			want := times(calm.warmUp())
+			clear(want[:min(rush, 100)])
+			if got := times(p.warmUp()); !slices.Equal(got, want) {
+				t.Errorf("%s, %d at once: %v, want %v", arrivals, rush, got, want)
+			}
+			if got, want := times(p.main()), times(calm.main()); !slices.Equal(got, want) {
+				t.Errorf("%s, %d at once: the window's %v, want %v", arrivals, rush, got, want)
+			}
+		}
+	}
+}
+
 // TestChanging: the rate goes evenly from one number to another, either way.
 func TestChanging(t *testing.T) {
 	for _, from := range []float64{100, 1900} {
 		for _, arrivals := range []Arrivals{Poisson, Constant} {
 			p := Plan{Rate: 1000, From: from, Arrivals: arrivals, Duration: 20 * time.Second, Seed: 5}
-			if h := p.highest(); h != 1900 {
+			if h := p.Highest(); h != 1900 {
 				t.Errorf("highest %v", h)
 			}
 			var each [20]int
@@ -204,6 +229,9 @@ func TestCheckShape(t *testing.T) {
 		{Burst: 20, Duration: time.Second},
 		{Rate: 10, Burst: -1, Duration: time.Second},
 		{Rate: 10, Burst: 1e6, Duration: time.Second},
+		{WarmUp: time.Second, Rush: 5, Duration: time.Second},
+		{Rate: 10, Rush: 5, Duration: time.Second},
+		{Rate: 10, WarmUp: time.Second, Rush: 1e6, Duration: time.Second},
 		{Rate: 10, From: 20, Duration: time.Second},
 		{Rate: 10, From: math.NaN(), Duration: time.Second},
 		{Rate: 10, From: 5},
@@ -218,6 +246,7 @@ func TestCheckShape(t *testing.T) {
 	}
 	for _, p := range []Plan{
 		{Rate: 10, Burst: 20, Duration: time.Second},
+		{Rate: 10, WarmUp: time.Second, Rush: 5, Duration: time.Second},
 		{Rate: 10, From: 19, Duration: time.Second},
 		{Rate: 10, Arrivals: Recorded, Times: []time.Duration{0, 0, 5}},
 	} {

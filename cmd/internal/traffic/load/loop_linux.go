@@ -56,7 +56,7 @@ func newLoops(r *Run) (*loops, error) {
 	}
 	n := (p.Conns + connsEach - 1) / connsEach
 	if p.Rate > 0 {
-		n = 1 + int(p.highest()/rateEach)
+		n = 1 + int(p.Highest()/rateEach)
 	}
 	n = max(1, min(n, p.Conns, runtime.GOMAXPROCS(0)))
 	s := &loops{run: r, release: make(chan struct{})}

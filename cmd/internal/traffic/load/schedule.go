@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"sort"
 	"time"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
 )
 
 // A shape is how the requests of an open loop are spread over time.
@@ -13,6 +15,7 @@ type shape struct {
 	rate     float64 // on average
 	from     float64 // the rate at the beginning, from which it changes evenly to 2*rate-from; 0: it does not change
 	burst    int     // so many are due at once; 0: one
+	rush     int64   // so many of the first come at once, at the start, as after a pause
 	times    []time.Duration
 }
 
@@ -68,7 +71,9 @@ func (s *schedule) next() (at time.Duration, ok bool) {
 	default:
 		s.at += s.gaps.ExpFloat64() * s.scale
 	}
-	s.sent++
+	if s.sent++; s.sent <= s.rush {
+		return 0, true
+	}
 	return time.Duration(s.changed(s.at) * float64(time.Second)), true
 }
 
@@ -83,11 +88,11 @@ func (s *schedule) changed(at float64) float64 {
 
 // main is the schedule of what is measured, warmUp that of the same load before: as it begins.
 func (p *Plan) main() *schedule {
-	return newSchedule(shape{p.Arrivals, p.Rate, p.From, p.Burst, p.Times}, p.planned(), p.Seed)
+	return newSchedule(shape{p.Arrivals, p.Rate, p.From, p.Burst, 0, p.Times}, p.planned(), p.Seed)
 }
 
 func (p *Plan) warmUp() *schedule {
-	s := shape{arrivals: p.Arrivals, rate: p.Rate, burst: p.Burst}
+	s := shape{arrivals: p.Arrivals, rate: p.Rate, burst: p.Burst, rush: p.Rush}
 	if p.From > 0 {
 		s.rate = p.From
 	}
@@ -129,10 +134,10 @@ func (p *Plan) planned() int64 {
 	return n
 }
 
-// highest is the highest rate that the load comes to.
-func (p *Plan) highest() float64 {
+// Highest is the highest rate that the load comes to.
+func (p *Plan) Highest() float64 {
 	if p.From > 0 {
-		return max(p.From, 2*p.Rate-p.From)
+		return max(p.From, quantity.EndRate(p.Rate, p.From))
 	}
 	return p.Rate
 }
