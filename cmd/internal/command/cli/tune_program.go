@@ -129,8 +129,11 @@ func (t *tuner) findFile() (err error) {
 	if t.file, err = findProgram(t.soFar.Plan.Program[0]); err != nil {
 		return err
 	}
-	_, err = procs.ReadProgram(t.file)
+	program, err := procs.ReadProgram(t.file)
 	t.isGo = err == nil
+	if t.isGo && program.HeapFloor && t.soFar.Pilot == nil && t.stdio.Env(tune.HeapFloor) == "" {
+		t.soFar.Plan.TryFloor(t.limit.Memory)
+	}
 	t.noGo = errors.Is(err, procs.ErrNotGo) && !t.any && t.soFar.Plan.ByGo()
 	return nil
 }

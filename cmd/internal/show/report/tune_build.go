@@ -127,7 +127,7 @@ func (d *Tune) newLoad(s *tune.Study, i int, t *search.Tune, v search.TuneVerdic
 	}
 	first, later := s.WindowsAt(i)
 	out := TuneLoad{
-		Rate: l.Rate, Share: l.Share, Closed: l.Closed, Capacity: p.Capacity, FirstWindow: first.Seconds(), Window: later.Seconds(), WarmUp: l.WarmUp.Seconds(), Tail: l.Tail,
+		Rate: l.Rate, Share: l.Share, Closed: l.Closed, Capacity: p.Capacity, FirstWindow: first.Seconds(), Window: later.Seconds(), WarmUp: l.WarmUp.Seconds(), Rush: l.Rush, Tail: l.Tail,
 		SLO: s.Plan.SLO, Noise: map[string]TuneNoise{}, Main: i == 0, Kind: words.kind(), Procs: variedProcs(s.Plan, v.Procs), GOGC: v.GOGC, Vary: varyOf(s.Plan, v.Vary), GOMEMLIMIT: p.GOMEMLIMIT,
 		Text: words.headline(), MoreRuns: v.More, MoreSeconds: words.moreSeconds(), Pairs: v.Pairs, Fresh: v.Fresh, Agreed: v.Agreed, Disturbed: v.Disturbed, Blocks: v.Blocks, Invalid: v.Invalid, Done: v.Done,
 	}
@@ -138,7 +138,7 @@ func (d *Tune) newLoad(s *tune.Study, i int, t *search.Tune, v search.TuneVerdic
 	if l.Rate > 0 {
 		out.Arrivals, out.Burst = arrivals(s.Plan), s.Plan.Burst
 		if from := s.Plan.From; from > 0 {
-			out.RateFrom, out.RateTo = from, 2*l.Rate-from
+			out.RateFrom, out.RateTo = from, quantity.EndRate(l.Rate, from)
 		}
 		out.RateFile, out.RateSum = s.Plan.Times, s.Plan.TimesSum
 	} else {

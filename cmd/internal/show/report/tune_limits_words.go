@@ -145,8 +145,12 @@ func (w limitWords) below(l *TuneLimit) string {
 	case at.Requests == 0:
 		return ""
 	case at.Again > 0:
-		return fmt.Sprintf("The next smaller, %s, failed at first and held it in %s minutes later, as if the machine had been busy: %s. Another tune may tell.",
-			w.d.LimitText(l), quantity.Plural(at.Again, "window"), w.short(at))
+		why := "as if the machine had been busy"
+		if l.Memory > 0 {
+			why += ", or the program's file not been in memory yet, which then is the limit's as well"
+		}
+		return fmt.Sprintf("The next smaller, %s, failed at first and held it in %s minutes later, %s: %s. Another tune may tell.",
+			w.d.LimitText(l), quantity.Plural(at.Again, "window"), why, w.short(at))
 	case l.Answer == string(tune.Fails):
 		return fmt.Sprintf("The next smaller, %s, fails: %s.", w.d.LimitText(l), w.short(at))
 	case at.Share > at.Allowed:

@@ -429,17 +429,21 @@ func (w tuneWords) effects() string {
 	return joined(append(parts, w.peak())...) + "."
 }
 
-// peak is what a GOGC costs in memory, and how long it is worth that under a limit; "" if there is none, or it is not known.
+// peak is what a setting costs in memory, and how long a GOGC is worth that under a limit; "" where it is not known, or where that is
+// little and nothing that it is bought with.
 func (w tuneWords) peak() string {
-	if w.Leader.GOGC == 0 || w.peaks[0] == 0 || w.peaks[1] == 0 {
+	const tenth, little = 0.1, 4 << 20
+	was, is := w.peaks[0], w.peaks[1]
+	buys := w.Leader.GOGC != 0 || w.plan.Floor && w.Leader.Vary != 0
+	if was == 0 || is == 0 || !buys && math.Abs(is-was) < max(little, tenth*was) {
 		return ""
 	}
-	text := fmt.Sprintf("memory at its peak %s → %s", quantity.Bytes(int64(w.peaks[0])), quantity.Bytes(int64(w.peaks[1])))
+	text := fmt.Sprintf("memory at its peak %s → %s", quantity.Bytes(int64(was)), quantity.Bytes(int64(is)))
 	if w.memory > 0 {
 		text += " of " + quantity.Bytes(w.memory)
 	}
-	if was, most := w.alive[0], w.alive[1]; was > 0 && most > was {
-		text += fmt.Sprintf(", with room for GOGC=%d while less than %s is alive (it was %s)", w.Leader.GOGC, quantity.Bytes(most), quantity.Bytes(was))
+	if alive, most := w.alive[0], w.alive[1]; w.Leader.GOGC != 0 && alive > 0 && most > alive {
+		text += fmt.Sprintf(", with room for GOGC=%d while less than %s is alive (it was %s)", w.Leader.GOGC, quantity.Bytes(most), quantity.Bytes(alive))
 	}
 	return text
 }

@@ -107,6 +107,18 @@ var spokenTunes = []struct {
 			r.Metrics["peak-RSS-bytes"] = 45 << 20
 		}
 	}, 0},
+	{"a heap floor", func(s *tune.Study) { s.Plan.TryFloor(0) }, func(r *tune.Run) {
+		r.Metrics["peak-RSS-bytes"] = 8 << 20
+		if r.Search.Vary != 0 {
+			r.Metrics["cpu-ns/req"] *= 0.6
+			r.Metrics["peak-RSS-bytes"] = 33 << 20
+		}
+	}, 0},
+	{"a GOMAXPROCS that takes more memory", nil, func(r *tune.Run) {
+		if costs(1, 0.6, 1)(r); r.Search.Procs == 1 {
+			r.Metrics["peak-RSS-bytes"] = 25 << 20
+		}
+	}, 0},
 	{"both levers", func(s *tune.Study) { s.Pilot.Levers = []int{800} }, func(r *tune.Run) {
 		if costs(1, 0.7, 1)(r); r.Search.GOGC != 0 {
 			r.Metrics["cpu-ns/req"] *= 0.6

@@ -569,6 +569,9 @@ func (p tunePart) loadText() string {
 		}
 		if l.WarmUp > 0 {
 			window += " after " + quantity.Lasting(l.WarmUp) + " of warm-up"
+			if l.Rush > 0 {
+				window += fmt.Sprintf(", which begins with %d requests at once, as memory runs out in bursts", l.Rush)
+			}
 		}
 	}
 	if l.SLO != "" {

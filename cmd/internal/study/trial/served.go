@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/limit/netns"
 	"github.com/unthrottle/unthrottle/cmd/internal/limit/runner"
 	"github.com/unthrottle/unthrottle/cmd/internal/limit/service"
@@ -82,6 +83,7 @@ type Shot struct {
 	Const   bool          // arrivals
 	Burst   int           // that are due at once; 0: one
 	WarmUp  time.Duration // the same load before, which opens the connections and is not counted
+	Rush    int           // so many of the warm-up's first requests come at once
 	Lasting time.Duration
 	Seed    uint64
 	SLO     string // "": none
@@ -99,6 +101,7 @@ type Window struct {
 	Notes    []string // why it isn't valid, and whose fault that was, or what the server did not take
 	Cause    string   // the most frequent error's; "": none
 	Status   int      // of most answers; 0: they have several
+	Bytes    float64  // of an answer that did not fail, on average
 	Left     float64  // share of the requests that are not in the latencies: they were due while something else had the machine
 	Stood    float64  // of these that because the machine itself stood still, again as a share of all
 	Kept     float64  // share of the requests that were due while nothing else had it, even if the latencies are of all; 0: not known
@@ -293,6 +296,9 @@ func (v Sight) Window(g loadtest.Summary) (Window, error) {
 		}
 	}
 	w.addGC(v.Counters.CPU, cmp.Or(v.GCSeen, v.Seen))
+	if good := g.Requests - g.Failed; good > 0 {
+		w.Bytes = float64(g.Bytes) / float64(good)
+	}
 	w.Kept = g.Kept()
 	if m := g.Machine; m != nil && m.Others != nil {
 		w.Sliced = g.Quiet()
@@ -532,6 +538,9 @@ func (s Shot) Flags() []string {
 	flags := []string{"--json", "--for", s.Lasting.String(), "--seed", strconv.FormatUint(s.Seed, 10)}
 	if s.WarmUp > 0 {
 		flags = append(flags, "--warmup", s.WarmUp.String())
+		if s.Rush > 0 && s.Rate > 0 {
+			flags = append(flags, "--rush", strconv.Itoa(s.Rush))
+		}
 	}
 	rate := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 	switch {
@@ -539,7 +548,7 @@ func (s Shot) Flags() []string {
 	case s.Times != "":
 		flags = append(flags, "--rate-file", s.Times)
 	case s.From > 0:
-		flags = append(flags, "--rate", rate(s.From)+".."+rate(2*s.Rate-s.From))
+		flags = append(flags, "--rate", rate(s.From)+".."+rate(quantity.EndRate(s.Rate, s.From)))
 	default:
 		flags = append(flags, "--rate", rate(s.Rate))
 	}

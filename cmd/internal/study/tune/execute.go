@@ -393,6 +393,6 @@ func (x *execution) once(ctx context.Context, load int, next search.TuneRun, sho
 func (x *execution) shotOf(load int, next search.TuneRun) trial.Shot {
 	l := x.Pilot.Loads[load]
 	shot := x.shot(x.Pilot, l)
-	shot.WarmUp, shot.Lasting, shot.Seed, shot.SLO = l.WarmUp, x.windowOf(l, x.raceBlock(load, next)), next.Seed, x.Plan.SLO
+	shot.WarmUp, shot.Rush, shot.Lasting, shot.Seed, shot.SLO = l.WarmUp, l.Rush, x.windowOf(l, x.raceBlock(load, next)), next.Seed, x.Plan.SLO
 	return shot
 }

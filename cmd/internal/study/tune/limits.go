@@ -120,7 +120,7 @@ func (s *Study) LimitWindow() time.Duration {
 	if s.Plan.Window > 0 || s.Plan.Budget == 0 {
 		return cmp.Or(s.Plan.Window, shortest)
 	}
-	each := s.Plan.Budget/time.Duration(s.usualWindows()) - s.limitWarmUp() - restart
+	each := s.Plan.Budget/time.Duration(s.usualWindows()) - s.LimitWarmUp() - restart
 	return min(shortest, max(least, each.Truncate(time.Second/10)))
 }
 
@@ -130,7 +130,7 @@ const restart = time.Second / 2
 // LimitsTake is how long the answer usually takes.
 func (s *Study) LimitsTake() (windows int, all time.Duration) {
 	windows = s.usualWindows()
-	return windows, time.Duration(windows) * (s.LimitWindow() + s.limitWarmUp() + restart)
+	return windows, time.Duration(windows) * (s.LimitWindow() + s.LimitWarmUp() + restart)
 }
 
 // usualWindows are those that show that the limits below the largest fail, that the largest holds the SLO, and that the one below
@@ -139,8 +139,16 @@ func (s *Study) usualWindows() int {
 	return 2*failWindows*(len(s.Plan.Limits)+len(s.Plan.Memories)-1) + HoldWindows + 2
 }
 
-// limitWarmUp is that of a fresh server.
-func (s *Study) limitWarmUp() time.Duration {
+// LimitRush is how many requests come at once as its warm-up begins; see rush.
+func (s *Study) LimitRush(rate float64) int {
+	if !s.Plan.LimitsMemory() {
+		return 0
+	}
+	return rush(rate)
+}
+
+// LimitWarmUp is that of a fresh server.
+func (s *Study) LimitWarmUp() time.Duration {
 	if s.Plan.Budget > 0 {
 		return cmp.Or(s.Plan.WarmUp, step)
 	}
@@ -458,7 +466,7 @@ func (l *Limits) OutOfTime() bool {
 		return false
 	}
 	const few = 3
-	next, last := (s.limitWarmUp() + s.LimitWindow()).Seconds(), 0.0
+	next, last := (s.LimitWarmUp() + s.LimitWindow()).Seconds(), 0.0
 	for _, w := range s.Windows[max(0, len(s.Windows)-few):] {
 		if w.Phase != CurvePhase && !w.NoStart {
 			last += w.Seconds / few

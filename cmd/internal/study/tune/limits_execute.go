@@ -105,7 +105,7 @@ func (l *Limits) doing(w LimitWindow) string {
 func (x *execution) window(ctx context.Context, session Session, w *LimitWindow) (Session, error) {
 	const opening = 200 * time.Millisecond
 	w.Valid, w.Metrics = true, map[string]float64{}
-	warm := opening
+	warm, first := opening, 0
 	if session == nil {
 		var why string
 		var err error
@@ -116,11 +116,11 @@ func (x *execution) window(ctx context.Context, session Session, w *LimitWindow)
 			w.Error, w.NoStart = why, true
 			return nil, nil
 		}
-		warm = x.limitWarmUp()
+		warm, first = x.LimitWarmUp(), x.LimitRush(w.Rate)
 	}
 	shot := trial.Shot{
 		Rate: w.Rate, Conns: x.Plan.Conns, Const: x.Plan.Const, Burst: x.Plan.Burst, SLO: x.Plan.SLO, Seed: x.seed(w),
-		WarmUp: sending(warm, w.Rate), Lasting: sending(x.LimitWindow(), w.Rate),
+		WarmUp: sending(warm, w.Rate), Rush: first, Lasting: sending(x.LimitWindow(), w.Rate),
 	}
 	got, err := session.Load(ctx, shot)
 	switch {
@@ -156,11 +156,13 @@ func (x *execution) seed(w *LimitWindow) uint64 {
 	return x.Plan.Seed + n
 }
 
-// openUnder starts the server. One that fails gets a second chance, for the port may not be free yet, unless it was killed for lack
-// of memory; then it says why.
+// openUnder starts the server. One that fails soon gets a second chance, for the port may not be free yet, unless it was killed for
+// lack of memory; then it says why.
 func (x *execution) openUnder(ctx context.Context, w *LimitWindow) (session Session, why string, err error) {
+	const soon = 10 * time.Second
 	setting := lab.Setting{CPUs: w.CPUs, Procs: w.Procs, Memory: w.Memory, GOMEMLIMIT: x.Plan.GOMEMLIMITUnder(w.Memory)}
 	for range 2 {
+		begin := x.lab.Clock()
 		session, err = x.lab.Server.Open(ctx, setting, false)
 		if err == nil {
 			return session, "", nil
@@ -169,8 +171,8 @@ func (x *execution) openUnder(ctx context.Context, w *LimitWindow) (session Sess
 		if !errors.As(err, &failed) || ctx.Err() != nil {
 			return nil, "", cmp.Or(ctx.Err(), err)
 		}
-		if why = failed.Error(); failed.Killed {
-			w.Killed = true
+		why, w.Killed = failed.Error(), failed.Killed
+		if failed.Killed || x.lab.Clock().Sub(begin) > soon {
 			break
 		}
 	}

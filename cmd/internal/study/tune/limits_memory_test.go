@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/limit/service"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/lab"
@@ -56,6 +57,11 @@ func TestExecuteMemoryLimits(t *testing.T) {
 	} {
 		if got := l.Hold(under(test.memory)); got.Answer != test.Answer || got.Held != test.Held || got.Of != test.Of || got.Killed != test.Killed {
 			t.Errorf("%d MiB: %+v", test.memory/mib, got)
+		}
+	}
+	for i, shot := range w.shots {
+		if shot.Rush != rush(100) {
+			t.Errorf("window %d: its warm-up begins with %d at once", i, shot.Rush)
 		}
 	}
 	// What more memory saves is seen by windows in turns, with the same arrivals.
@@ -117,24 +123,29 @@ func TestMemoryLimitsLateKill(t *testing.T) {
 	}
 }
 
-// One that is killed as it starts gets no second chance.
-func TestMemoryLimitsKilledAtStart(t *testing.T) {
-	s, w := memoryWorld()
-	s.Plan.Memories = []int64{64 * mib, 256 * mib}
-	starts := 0
-	w.start = func(set lab.Setting, _ int) error {
-		if set.Memory != 64*mib {
-			return nil
+// One that is killed as it starts gets no second chance, nor one that does not get ready for long.
+func TestMemoryLimitsNoStart(t *testing.T) {
+	for _, failed := range []service.Error{{Why: "out of memory: limit 64 MiB", Killed: true}, {Why: "it was not ready within 1m0s", Apart: true}} {
+		s, w := memoryWorld()
+		s.Plan.Memories = []int64{64 * mib, 256 * mib}
+		starts := 0
+		w.start = func(set lab.Setting, _ int) error {
+			if set.Memory != 64*mib {
+				return nil
+			}
+			if starts++; starts > 1 {
+				return nil
+			}
+			if !failed.Killed {
+				w.now = w.now.Add(time.Minute)
+			}
+			return &failed
 		}
-		if starts++; starts > 1 {
-			return nil
+		mustDo(t, s, w)
+		h := limitsOf(t, s).Hold(LimitTry{Under{1, 64 * mib}, 2, true})
+		if h.Answer != Fails || h.NoStart != failed.Why || h.Killed > 0 != failed.Killed || h.Of != 1 || starts != 1 {
+			t.Errorf("%+v, %d starts", h, starts)
 		}
-		return &service.Error{Why: "out of memory: limit 64 MiB", Killed: true}
-	}
-	mustDo(t, s, w)
-	h := limitsOf(t, s).Hold(LimitTry{Under{1, 64 * mib}, 2, true})
-	if h.Answer != Fails || h.NoStart != "out of memory: limit 64 MiB" || h.Killed != 1 || h.Of != 1 || starts != 1 {
-		t.Errorf("%+v, %d starts", h, starts)
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"net/url"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +19,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/study/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/search"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/trial"
+	"github.com/unthrottle/unthrottle/cmd/internal/traffic/load"
 	"github.com/unthrottle/unthrottle/internal/size"
 )
 
@@ -312,6 +315,7 @@ func (l *look) do(ctx context.Context) error {
 		return err
 	}
 	l.high()
+	l.work()
 	if l.others > 0 && l.Plan.Rate == 0 && !l.Plan.closed() {
 		l.p.Warnings = append(l.p.Warnings, fmt.Sprintf("others used %s while its rate was looked for: alone it may take a higher one, which --rate names",
 			quantity.UsedCPUs(l.others)))
@@ -466,6 +470,16 @@ func (l *look) capacity(ctx context.Context) error {
 	return nil
 }
 
+// rush is how many requests come at once as a server that has a memory limit is warmed up: those of some time at a rate, as after a
+// pause, or some more where that is few. It is in bursts that memory runs out. 0: there is no rate.
+func rush(rate float64) int {
+	const pause, least = 0.25, 10 // seconds, requests
+	if rate <= 0 {
+		return 0
+	}
+	return min(max(least, int(pause*rate)), load.MostBurst)
+}
+
 // rates sets the loads, the main one first. A share is that of the limit's CPU which the current setting uses under that very
 // load: a closed loop is cheaper a request, so how much a rate takes has to be seen.
 func (l *look) rates(ctx context.Context, warm time.Duration) error {
@@ -477,6 +491,9 @@ func (l *look) rates(ctx context.Context, warm time.Duration) error {
 			wanted = plan.TimesLast
 		}
 		load.Window, load.Tail = Window(cmp.Or(rate, p.Capacity), wanted)
+		if l.lab.Memory > 0 {
+			load.Rush = rush(rate)
+		}
 		same := func(other Load) bool { return other.Rate == rate }
 		if !slices.ContainsFunc(p.Loads, same) { // two shares may be rounded to one rate
 			p.Loads = append(p.Loads, load)
@@ -580,6 +597,22 @@ func (l *look) high() {
 			quantity.PerSecond(main.Rate), quantity.WholeShare(main.Share)))
 	}
 }
+
+// work warns of answers that may not be the work: of those that fail, as all of them would have been an error, and of a path that is there for
+// probes.
+func (l *look) work() {
+	const few = 0.01
+	warn := func(format string, args ...any) { l.p.Warnings = append(l.p.Warnings, fmt.Sprintf(format, args...)) }
+	if share := lab.ErrorShare.In(l.main.Metrics); share >= few {
+		warn("%s of its requests failed while its rate was looked for (%s): what fails may cost less than the work", quantity.WholeShare(share), cmp.Or(l.main.Cause, "no cause is known"))
+	}
+	if at, err := url.Parse(l.Plan.URL); err == nil && slices.Contains(probed, path.Base(at.Path)) {
+		warn("%s is a path for probes, and its answers have %s: if that is not the work, --url names another path", at.Path, quantity.Plural(int(l.main.Bytes), "byte"))
+	}
+}
+
+// probed are the usual names of what asks whether a server lives.
+var probed = []string{"health", "healthz", "healthy", "healthcheck", "live", "livez", "ready", "readyz", "ping", "status"}
 
 // shot is what a load sends. Where it is a closed loop the number of its connections must be known, otherwise it is the most
 // that there may be.
@@ -740,7 +773,7 @@ func (x *execution) candidates(p *Pilot) {
 	switch {
 	case len(plan.GOGC) > 0:
 		p.Levers = slices.Clone(plan.GOGC)
-	case plan.NoGOGC || !plan.ByProcs() || p.GC == nil || p.GC.PerSecond <= manyCycles || p.GC.Live > smallHeap:
+	case plan.NoGOGC || plan.Floor || !plan.ByProcs() || p.GC == nil || p.GC.PerSecond <= manyCycles || p.GC.Live > smallHeap:
 	default:
 		p.Levers = []int{lever(p.GC.Live)}
 	}

@@ -55,6 +55,7 @@ type Plan struct {
 	GOGC   []int  `json:"gogc,omitempty"`    // the user's
 	NoGOGC bool   `json:"no_gogc,omitempty"` // none: the user wants so, or has set one for the program
 	Vary   []Knob `json:"varied,omitempty"`
+	Floor  bool   `json:"heap_floor,omitempty"` // what is varied is nothing but the program's heap floor
 
 	Rate      float64       `json:"rate,omitempty"`      // requests a second, on average; 0: by Shares
 	From      float64       `json:"rate_from,omitempty"` // with which each window begins, where it changes evenly
@@ -125,7 +126,8 @@ type Load struct {
 	Closed float64       `json:"share_of_capacity"` // of what a closed loop gets out of it; 0: not known
 	Window time.Duration `json:"window_ns"`
 	WarmUp time.Duration `json:"warm_up_ns"`
-	Tail   string        `json:"tail"` // percentile that the window can carry: p99, p90, p50; "": a foreign load tells none
+	Rush   int           `json:"rush,omitempty"` // requests with which the warm-up begins, all at once
+	Tail   string        `json:"tail"`           // percentile that the window can carry: p99, p90, p50; "": a foreign load tells none
 }
 
 // TailMeasure is the tail's name among the figures of a run.
@@ -554,16 +556,16 @@ func (s *Study) checkPilot(p *Pilot) error {
 	case p.GOMEMLIMIT != "" && size.Parse(p.GOMEMLIMIT) == 0:
 		return fmt.Errorf("GOMEMLIMIT is %.30q", p.GOMEMLIMIT)
 	}
-	for load, l := range p.Loads {
+	for i, l := range p.Loads {
 		if s.Plan.Kind == ServerKind && (l.Window == 0 || l.Rate == 0 && p.Conns < 1 && !s.Plan.Foreign()) {
 			return fmt.Errorf("a load without a window, or without a rate or connections: %+v", l)
 		}
 		known := l.Tail == "" && s.Plan.Foreign() || slices.ContainsFunc(tails, func(t tail) bool { return t.name == l.Tail })
-		if !known || l.Window < 0 || l.WarmUp < 0 || !(l.Rate >= 0 && l.Rate <= mostRate) || !(l.Share >= 0) || !(l.Closed >= 0) {
+		if !known || l.Window < 0 || l.WarmUp < 0 || l.Rush < 0 || l.Rush > load.MostBurst || !(l.Rate >= 0 && l.Rate <= mostRate) || !(l.Share >= 0) || !(l.Closed >= 0) {
 			return fmt.Errorf("bad load %+v", l)
 		}
 		at := Study{Plan: s.Plan, Pilot: p}
-		if _, err := at.Search(load); err != nil {
+		if _, err := at.Search(i); err != nil {
 			return err
 		}
 	}

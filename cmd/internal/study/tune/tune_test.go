@@ -326,6 +326,74 @@ func TestCollector(t *testing.T) {
 	}
 }
 
+// TestRush: under a memory limit every run's warm-up begins with requests at once, and nothing else does. A setting that dies of them is
+// out.
+func TestRush(t *testing.T) {
+	if got := []int{rush(0), rush(2), rush(490), rush(1e9)}; !slices.Equal(got, []int{0, 10, 122, 100_000}) {
+		t.Errorf("at once: %v", got)
+	}
+	for _, memory := range []int64{0, 256 << 20} {
+		w, s, j := newWorld(), newStudy(Plan{}), &keeper{}
+		w.shoot = func(x *fakeSession, _ int) (trial.Window, error, bool) {
+			if x.killed = x.setting.Procs == 4 && w.shots[len(w.shots)-1].Rush > 0; x.killed {
+				x.died = "out of memory: limit 256 MiB"
+			}
+			return trial.Window{}, nil, false
+		}
+		l := w.lab(j)
+		l.Memory = memory
+		if err := s.Execute(context.Background(), l); err != nil {
+			t.Fatal(err)
+		}
+		want := 0
+		if memory > 0 {
+			want = rush(s.Pilot.Loads[0].Rate)
+		}
+		runs := w.shots[len(w.shots)-len(s.Runs):]
+		for i, shot := range runs {
+			if shot.Rush != want || shot.WarmUp == 0 {
+				t.Errorf("%d MiB: run %d has %d at once, want %d", memory>>20, i, shot.Rush, want)
+			}
+		}
+		for _, shot := range w.shots[:len(w.shots)-len(s.Runs)] {
+			if shot.Rush != 0 {
+				t.Errorf("%d MiB: the pilot sends %d at once", memory>>20, shot.Rush)
+			}
+		}
+		if died := slices.ContainsFunc(s.Runs, func(r Run) bool { return r.Killed }); died != (memory > 0) {
+			t.Errorf("%d MiB: died %v", memory>>20, died)
+		}
+	}
+}
+
+// TestWork: of answers that may not be the work it warns at once, and of no others.
+func TestWork(t *testing.T) {
+	for _, c := range []struct {
+		url    string
+		failed float64
+		want   []string
+	}{
+		{"http://localhost:8080/api", 0, nil},
+		{"http://localhost:8080/api", 0.5, nil}, // percent
+		{"http://localhost:8080/api?x=/healthz", 30, []string{"30 % of its requests failed while its rate was looked for (status 404): what fails may cost less than the work"}},
+		{"http://localhost:8080/live/healthz", 0, []string{"/live/healthz is a path for probes, and its answers have 3 bytes: if that is not the work, --url names another path"}},
+	} {
+		w, s := newWorld(), newStudy(Plan{URL: c.url})
+		w.shoot = func(x *fakeSession, _ int) (trial.Window, error, bool) {
+			got := x.answer(w.shots[len(w.shots)-1].Shot)
+			got.Bytes, got.Metrics["errors-%"] = 3, c.failed
+			if c.failed > 0 {
+				got.Cause = "status 404"
+			}
+			return got, nil, true
+		}
+		p, err := (&execution{Study: s, lab: w.lab(&keeper{})}).pilot(context.Background())
+		if err != nil || !slices.Equal(p.Warnings, c.want) {
+			t.Errorf("%s, %v %%: %q, %v", c.url, c.failed, p.Warnings, err)
+		}
+	}
+}
+
 // TestTight: where GOMEMLIMIT leaves the collector no room, another GOGC is not what helps.
 func TestTight(t *testing.T) {
 	const told = "it needs more memory, not another GOGC: "

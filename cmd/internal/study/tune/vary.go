@@ -10,6 +10,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/search"
+	"github.com/unthrottle/unthrottle/internal/size"
 )
 
 // This file has what the user varies besides GOMAXPROCS and GOGC, or in place of them, and what a setting is called.
@@ -77,6 +78,21 @@ func (p Plan) CheckVary() error {
 	return nil
 }
 
+// HeapFloor is the variable that package auto/heapfloor reads.
+const HeapFloor = "UNTHROTTLE_HEAP_FLOOR"
+
+// floor is one that is worth trying.
+const floor = "32MiB"
+
+// TryFloor has the heap floor tried of a program that links it and leaves it off, in place of a GOGC: it does the same for a small heap,
+// and leaves a larger one alone. It is not, where the user has said what to try, or where its memory limit, if there is one, leaves no room.
+func (p *Plan) TryFloor(memory int64) {
+	room := memory == 0 || float64(size.Parse(floor)+beside) <= mostFull*float64(memory)
+	if p.Kind != GoBenchKind && !p.AsksLimit() && len(p.Vary)+len(p.GOGC) == 0 && !p.NoGOGC && room {
+		p.Vary, p.Floor = []Knob{{HeapFloor, []string{"", floor}}}, true
+	}
+}
+
 // combinations are those of all values.
 func (p Plan) combinations() int {
 	n := 1
@@ -87,7 +103,7 @@ func (p Plan) combinations() int {
 }
 
 // ByProcs reports whether GOMAXPROCS is varied: it is unless only something else is.
-func (p Plan) ByProcs() bool { return len(p.Vary) == 0 || len(p.Procs) > 0 || p.All }
+func (p Plan) ByProcs() bool { return len(p.Vary) == 0 || p.Floor || len(p.Procs) > 0 || p.All }
 
 // ByGo reports whether anything is varied that means something to Go programs alone.
 func (p Plan) ByGo() bool { return p.ByProcs() || len(p.GOGC) > 0 }

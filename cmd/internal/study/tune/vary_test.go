@@ -88,6 +88,51 @@ func TestSettingNames(t *testing.T) {
 	}
 }
 
+// TestTryFloor: a heap floor that a program links takes the place of a GOGC, beside every GOMAXPROCS.
+func TestTryFloor(t *testing.T) {
+	for name, test := range map[string]struct {
+		plan   Plan
+		memory int64
+		want   bool
+	}{
+		"a server":       {Plan{Kind: ServerKind}, 0, true},
+		"a job":          {Plan{Kind: JobKind}, 0, true},
+		"enough memory":  {Plan{Kind: ServerKind}, 64 << 20, true},
+		"too little":     {Plan{Kind: ServerKind}, 48 << 20, false},
+		"benchmarks":     {Plan{Kind: GoBenchKind}, 0, false},
+		"which limit":    {Plan{Kind: ServerKind, Limits: []float64{1, 2}}, 0, false},
+		"the user's":     {Plan{Kind: ServerKind, Vary: []Knob{{"WORKERS", []string{"1", "2"}}}}, 0, false},
+		"the user's own": {Plan{Kind: ServerKind, GOGC: []int{400}}, 0, false},
+		"nothing":        {Plan{Kind: ServerKind, NoGOGC: true}, 0, false},
+	} {
+		if test.plan.TryFloor(test.memory); test.plan.Floor != test.want || test.plan.combinations() == 2 != (test.want || name == "the user's") {
+			t.Errorf("%s: %+v", name, test.plan)
+		}
+	}
+
+	w, s := newWorld(), newStudy(Plan{Kind: ServerKind})
+	s.Plan.TryFloor(0)
+	w.gc, w.live = 50, 4<<20 // which would make it try a GOGC
+	flat(w)
+	w.cpu = func(s lab.Setting) float64 {
+		if s.Vary == lab.NewPairs([]lab.Pair{{Name: HeapFloor, Value: floor}}) {
+			return 0.0005
+		}
+		return 0.001
+	}
+	mustDo(t, s, w)
+	v := verdict(t, s, 0)
+	if v.Kind != search.Change || v.Vary != 1 || v.Procs != 8 || s.Pilot.Levers != nil || len(s.Pilot.Candidates) == 0 {
+		t.Errorf("%+v, of %+v", v, s.Pilot)
+	}
+	if name := s.Plan.Setting(search.Candidate{Procs: v.Procs, Vary: v.Vary}); name != "GOMAXPROCS=8 with UNTHROTTLE_HEAP_FLOOR=32MiB" {
+		t.Error(name)
+	}
+	if text := strings.Join(s.PilotLines(), "\n"); !strings.Contains(text, "UNTHROTTLE_HEAP_FLOOR=32MiB is tried as well") || strings.Contains(text, "GOGC") {
+		t.Error(text)
+	}
+}
+
 // TestVary: the program runs with each combination, the current one included, and nothing of Go's is tried unless it is asked for.
 func TestVary(t *testing.T) {
 	plan := Plan{Kind: ServerKind, Vary: []Knob{{"WORKERS", []string{"1", "2"}}, {"conc", []string{"4", "8"}}}}

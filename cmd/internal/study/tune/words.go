@@ -62,6 +62,9 @@ func (s *Study) PilotLines() []string {
 	if gc := p.GC; gc != nil && len(p.Levers) > 0 {
 		lines = append(lines, fmt.Sprintf("it collects a heap of %d MB %.0f times a second: GOGC=%d is tried as well", max(1, gc.Live>>20), gc.PerSecond, p.Levers[0]))
 	}
+	if s.Plan.Floor {
+		lines = append(lines, fmt.Sprintf("it links a heap floor, which is off: %s=%s is tried as well", HeapFloor, floor))
+	}
 	t, err := s.Search(0)
 	if err != nil {
 		return lines
