@@ -3,10 +3,12 @@
 // Command memory measures what a memory limit costs a service with a cache, and what sets GOMEMLIMIT changes about it. The service
 // (package service) is built plain, with automemlimit and with package auto/memory, and runs in cgroups with a memory limit and a
 // CPU limit of one CPU, the builds in turn. It prints a table in Markdown: CPU time a request, the collector's share of it, the
-// peak of the group, and how many runs were killed. It needs root.
+// peak of the group, and how many runs were killed. With -burst or -leak it prints for how long requests cost more than twice of what
+// they did before. It needs root.
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,6 +22,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/unthrottle/unthrottle/bench/internal/quota"
 	"github.com/unthrottle/unthrottle/cgroup"
@@ -30,10 +33,21 @@ func main() {
 	length := flag.String("length", "5s", "of a run")
 	limit := flag.Int("limit", 128, "MiB")
 	alive := flag.String("alive", "1,40,80,105", "MB that stay alive")
+	rate := flag.String("rate", "500", "requests a second")
+	only := flag.String("only", "", "one of the variants, by its title")
+	burst := flag.Int("burst", 0, "MB that are alive as well, from the fifth second to the fifth before the end")
+	leak := flag.Float64("leak", 0, "MB a second that stay alive from the fifth second on")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) // the groups are removed all the same
 	defer stop()
-	if err := run(ctx, *runs, *length, *limit<<20, strings.Split(*alive, ",")); err != nil {
+	j := job{*runs, *limit << 20, []string{"-length", *length, "-rate", *rate}, *burst > 0 || *leak > 0}
+	if lasting, err := time.ParseDuration(*length); err == nil && j.slow {
+		j.args = append(j.args, "-from", calm.String(), "-until", (lasting - calm).String(), "-more", strconv.Itoa(*burst), "-leak", fmt.Sprint(*leak))
+	}
+	if *only != "" {
+		variants = slices.DeleteFunc(variants, func(v variant) bool { return strings.Trim(v.title, "`") != *only })
+	}
+	if err := j.run(ctx, strings.Split(*alive, ",")); err != nil {
 		fmt.Fprintln(os.Stderr, "memory:", err)
 		os.Exit(1)
 	}
@@ -49,10 +63,21 @@ var variants = []variant{
 	{"default", "", nil},
 	{"GOGC=400", "", []string{"GOGC=400"}},
 	{"automemlimit", "automemlimit", nil},
+	{"`auto/memory`, limit kept", "unthrottle", []string{"UNTHROTTLE_MIN_GOGC=off"}},
 	{"`auto/memory`", "unthrottle", nil},
 }
 
-func run(ctx context.Context, runs int, length string, limit int, alive []string) error {
+// calm is how long nothing happens, before a burst or a leak.
+const calm = 5 * time.Second
+
+// A job is what is measured.
+type job struct {
+	runs, limit int
+	args        []string // the service's
+	slow        bool     // for how long it was slow is what counts
+}
+
+func (j job) run(ctx context.Context, alive []string) error {
 	dir, err := os.MkdirTemp("", "memory-")
 	if err != nil {
 		return err
@@ -72,13 +97,18 @@ func run(ctx context.Context, runs int, length string, limit int, alive []string
 		return err
 	}
 	defer leave()
-	fmt.Println("| alive, MB | | CPU a request, ms | GC's share | peak, MiB | killed |")
-	fmt.Println("|--:|---|--:|--:|--:|--:|")
+	if j.slow {
+		fmt.Println("| alive, MB | | CPU a request before, ms | then at most | seconds at twice that | given up | alive in the end, MB | killed |")
+		fmt.Println("|--:|---|--:|--:|--:|--:|--:|--:|")
+	} else {
+		fmt.Println("| alive, MB | | CPU a request, ms | GC's share | peak, MiB | given up | killed |")
+		fmt.Println("|--:|---|--:|--:|--:|--:|--:|")
+	}
 	for _, mb := range alive {
 		results := make([][]result, len(variants))
-		for range runs {
+		for range j.runs {
 			for i, v := range variants {
-				r, err := once(ctx, programs[v.tags], limit, v.env, "-alive", mb, "-length", length)
+				r, err := once(ctx, programs[v.tags], j.limit, v.env, append([]string{"-alive", mb}, j.args...)...)
 				if err != nil {
 					return err
 				}
@@ -86,30 +116,72 @@ func run(ctx context.Context, runs int, length string, limit int, alive []string
 			}
 		}
 		for i, v := range variants {
-			row(mb, v.title, results[i])
+			j.row(mb, v.title, results[i])
 		}
 	}
 	return nil
 }
 
+// A line is what the service says: each second, and at its end of all.
+type line struct {
+	CPU, GC, Alive float64
+	GaveUp         int `json:"gave_up"`
+	All            bool
+}
+
 // A result is one run.
 type result struct {
-	CPU, GC float64
+	line
+	seconds []line
 	peak    float64
 	killed  bool
 }
 
-func row(mb, title string, results []result) {
+// slow is what a request cost before anything happened, what it cost in the worst second since, and in how many it was more than twice
+// as much.
+func (r result) slow() (before, worst float64, seconds int) {
+	n := min(int(calm/time.Second), len(r.seconds))
+	if n == 0 {
+		return 0, 0, 0
+	}
+	before = median(r.seconds[:n], func(l line) float64 { return l.CPU })
+	for _, l := range r.seconds[n:] {
+		if worst = max(worst, l.CPU); l.CPU > 2*before {
+			seconds++
+		}
+	}
+	return before, worst, seconds
+}
+
+func (j job) row(mb, title string, results []result) {
+	killed := 0
+	for _, r := range results {
+		if r.killed {
+			killed++
+		}
+	}
+	gaveUp := median(results, func(r result) float64 { return float64(r.GaveUp) })
+	if j.slow {
+		of := func(i int) float64 {
+			return median(results, func(r result) float64 {
+				before, worst, seconds := r.slow()
+				return [...]float64{before, worst, float64(seconds)}[i]
+			})
+		}
+		fmt.Printf("| %s | %s | %.3f | %.3f | %.0f | %.0f | %.0f | %d of %d |\n", mb, title, of(0), of(1), of(2), gaveUp,
+			median(results, func(r result) float64 { return r.Alive }), killed, len(results))
+		return
+	}
 	lived := slices.DeleteFunc(slices.Clone(results), func(r result) bool { return r.killed })
 	cpu, gc := "–", "–"
 	if len(lived) > 0 {
 		cpu = strconv.FormatFloat(median(lived, func(r result) float64 { return r.CPU }), 'f', 3, 64)
 		gc = fmt.Sprintf("%.0f %%", 100*median(lived, func(r result) float64 { return r.GC }))
 	}
-	fmt.Printf("| %s | %s | %s | %s | %.0f | %d of %d |\n", mb, title, cpu, gc, median(results, func(r result) float64 { return r.peak })/(1<<20), len(results)-len(lived), len(results))
+	fmt.Printf("| %s | %s | %s | %s | %.0f | %.0f | %d of %d |\n", mb, title, cpu, gc, median(results, func(r result) float64 { return r.peak })/(1<<20), gaveUp, killed, len(results))
 }
 
-func median(results []result, of func(result) float64) float64 {
+func median[T any](results []T, of func(T) float64) float64 {
 	var values []float64
 	for _, r := range results {
 		values = append(values, of(r))
@@ -148,11 +220,18 @@ func once(ctx context.Context, program string, limit int, env []string, args ...
 	}
 	if errors.As(err, &exit) && !exit.Exited() {
 		r.killed, err = true, nil
-	} else if err == nil {
-		err = json.Unmarshal(out, &r)
 	}
 	if err != nil {
 		return r, err
+	}
+	for text := range bytes.Lines(out) {
+		var l line
+		if err := json.Unmarshal(text, &l); err != nil {
+			return r, err
+		}
+		if r.line = l; !l.All {
+			r.seconds = append(r.seconds, l)
+		}
 	}
 	text, err := os.ReadFile(filepath.Join(dir, peak))
 	if err != nil {
