@@ -3,6 +3,7 @@ package procs
 import (
 	"bytes"
 	"math"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -103,6 +104,31 @@ func ReadSchedstat(root string, pid int) (sum Schedstat, ok bool) {
 		}
 	}
 	return sum, ok
+}
+
+// ReadMapped reads how much memory a process below root has mapped from files, shared memory among it; 0: none, or it can't be read.
+func ReadMapped(root string, pid int) int64 {
+	t := foreign.Open(root)
+	defer t.Close()
+	text, err := t.ReadRecord(Dir("", pid)+"/statm", foreign.Record)
+	if err != nil {
+		return 0
+	}
+	return parseMapped(string(text)) * int64(os.Getpagesize())
+}
+
+// parseMapped reads the third number of statm, which is in pages.
+func parseMapped(statm string) int64 {
+	fields := strings.Fields(statm)
+	if len(fields) < 3 {
+		return 0
+	}
+	const most = 1 << 40 // pages, more than any machine has
+	n, err := strconv.ParseInt(fields[2], 10, 64)
+	if err != nil || n < 0 || n > most {
+		return 0
+	}
+	return n
 }
 
 // A Pressure is how long threads have waited for a CPU: some of them, or all.

@@ -3,6 +3,7 @@ package procs
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 )
@@ -42,6 +43,35 @@ func TestParseSchedstat(t *testing.T) {
 		if got, ok := ParseSchedstat(c.text); ok != c.ok || ok && got != c.want {
 			t.Errorf("%q: %+v, %v", c.text, got, ok)
 		}
+	}
+}
+
+func TestParseMapped(t *testing.T) {
+	for text, want := range map[string]int64{
+		"310034 11245 5500 4500 0 60000 0\n": 5500,
+		"1 2 3":                              3,
+		"1 2":                                0,
+		"":                                   0,
+		"1 2 -3 4":                           0,
+		"1 2 x":                              0,
+		"1 2 1099511627777":                  0,
+	} {
+		if got := parseMapped(text); got != want {
+			t.Errorf("%q: %d, want %d", text, got, want)
+		}
+	}
+}
+
+// TestReadMapped: this program has mapped its own file.
+func TestReadMapped(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("reads /proc")
+	}
+	if n := ReadMapped("", os.Getpid()); n < 1<<20 || n > 1<<30 {
+		t.Errorf("%d bytes", n)
+	}
+	if n := ReadMapped(t.TempDir(), 1); n != 0 {
+		t.Errorf("of no process: %d", n)
 	}
 }
 
@@ -96,6 +126,9 @@ func FuzzCounts(f *testing.F) {
 		}
 		if s, ok := ParseSchedstat(text); ok && (s.Run < 0 || s.Waited < 0) {
 			t.Errorf("threads %+v", s)
+		}
+		if n := parseMapped(text); n < 0 || n > 1<<40 {
+			t.Errorf("%d pages", n)
 		}
 	})
 }

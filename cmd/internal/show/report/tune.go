@@ -266,8 +266,9 @@ type TuneLimit struct {
 	Will     bool             `json:"will_do"` // it holds the SLO at the user's rate
 	P99      float64          `json:"p99"`     // seconds, at that rate: median of the windows
 	CPU      float64          `json:"cpu_seconds_per_request"`
-	Peak     int64            `json:"peak_memory_bytes,omitempty"` // median of its windows: the first of them may have read files, which count
-	Beside   *TuneBeside      `json:"beside,omitempty"`            // of a memory limit that is larger than the one that will do
+	Peak     int64            `json:"peak_memory_bytes,omitempty"`  // median of its windows
+	Mapped   int64            `json:"mapped_files_bytes,omitempty"` // in memory, of which the group may have been counted none: who reads them first has them
+	Beside   *TuneBeside      `json:"beside,omitempty"`             // of a memory limit that is larger than the one that will do
 }
 
 // TuneBeside is what a request costs under a limit, as a ratio to what it costs under the one that will do, by windows in turns.

@@ -68,7 +68,7 @@ func limitStudyOf(t *testing.T, slow func(n int, try tune.LimitTry) int64, chang
 			if w.Error == "" {
 				w.Metrics["cpu-ns/req"] = 2e6 * saves * (1 + 0.01*float64(len(s.Windows)%3))
 			}
-			w.Metrics["peak-RSS-bytes"] = 100 * mib
+			w.Metrics["peak-RSS-bytes"], w.Metrics["mapped-bytes"] = 100*mib, 40*mib+1
 		}
 		s.Windows = append(s.Windows, w)
 	}

@@ -145,12 +145,8 @@ func (w limitWords) below(l *TuneLimit) string {
 	case at.Requests == 0:
 		return ""
 	case at.Again > 0:
-		why := "as if the machine had been busy"
-		if l.Memory > 0 {
-			why += ", or the program's file not been in memory yet, which then is the limit's as well"
-		}
-		return fmt.Sprintf("The next smaller, %s, failed at first and held it in %s minutes later, %s: %s. Another tune may tell.",
-			w.d.LimitText(l), quantity.Plural(at.Again, "window"), why, w.short(at))
+		return fmt.Sprintf("The next smaller, %s, failed at first and held it in %s minutes later, as if the machine had been busy: %s. Another tune may tell.",
+			w.d.LimitText(l), quantity.Plural(at.Again, "window"), w.short(at))
 	case l.Answer == string(tune.Fails):
 		return fmt.Sprintf("The next smaller, %s, fails: %s.", w.d.LimitText(l), w.short(at))
 	case at.Share > at.Allowed:
@@ -341,6 +337,10 @@ func (w limitWords) memory(i int) (also []string) {
 			text += " A burst may need more: --load-burst sends one."
 		}
 		also = append(also, text)
+	}
+	if l := &w.d.Limits[i]; l.Memory > 0 && l.Peak+l.Mapped > l.Memory {
+		also = append(also, fmt.Sprintf("%s of mapped files, its program among them, count as well on a node that has not read them yet: %s hold both.",
+			quantity.Bytes(l.Mapped), quantity.Bytes((l.Peak+l.Mapped+1<<20-1)>>20<<20)))
 	}
 	largest := &w.d.Limits[len(w.d.Limits)-1] // of one comparison the interval is what it says
 	if b := largest.Beside; b != nil && b.High > 0 {

@@ -35,7 +35,8 @@ const (
 	WaitP50 Measure = "sched-p50-ns"
 	WaitP99 Measure = "sched-p99-ns"
 
-	PeakMemory Measure = "peak-RSS-bytes"
+	PeakMemory  Measure = "peak-RSS-bytes"
+	MappedFiles Measure = "mapped-bytes" // pages of files that its processes have in memory
 )
 
 // A Kind is what kind of thing a metric is.
@@ -91,6 +92,7 @@ var measures = map[Measure]struct {
 	WaitP50:        {Waiting, Lower, 1e9},
 	WaitP99:        {Waiting, Lower, 1e9},
 	PeakMemory:     {Memory, Lower, 1},
+	MappedFiles:    {Memory, Lower, 1},
 }
 
 // Kind is what kind of thing it is; Unknown for a name that is not a Measure.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
+	"github.com/unthrottle/unthrottle/cmd/internal/limit/builds"
 	"github.com/unthrottle/unthrottle/cmd/internal/limit/netns"
 	"github.com/unthrottle/unthrottle/cmd/internal/limit/runner"
 	"github.com/unthrottle/unthrottle/cmd/internal/limit/service"
@@ -71,6 +72,7 @@ type Session struct {
 	used   time.Duration // CPU time of generators
 	procs  int
 	limit  runner.Limit
+	memory bool   // which memory limit it needs is asked
 	done   func() // removes what was made for it
 }
 
@@ -152,6 +154,9 @@ func (s *Served) Open(ctx context.Context, setting lab.Setting, trace bool) (*Se
 		spec.Env = withGODEBUG(spec.Env, goself.GCTrace)
 		spec.Each = x.log.Line
 	}
+	if x.memory = setting.Memory > 0; x.memory {
+		builds.Warm(spec.Args[0])
+	}
 	x.before, x.begin = procs.HostNow(), time.Now()
 	if x.server, err = service.Start(ctx, spec); err != nil {
 		x.done()
@@ -190,7 +195,7 @@ func (x *Session) Kind() runner.Kind { return x.server.Kind() }
 // Close ends the server, with what it has started, and returns what is known of the whole run.
 func (x *Session) Close() lab.Run {
 	dead := x.server.Check()
-	kind := x.server.Kind()
+	kind, mapped := x.server.Kind(), x.mapped()
 	res, obeyed := x.server.Stop()
 	x.done()
 	run := lab.Run{
@@ -211,7 +216,22 @@ func (x *Session) Close() lab.Run {
 	if res.PeakMemory > 0 && res.PeakOf != runner.AtMost {
 		lab.PeakMemory.Set(run.Metrics, float64(res.PeakMemory))
 	}
+	if mapped > 0 {
+		lab.MappedFiles.Set(run.Metrics, float64(mapped))
+	}
 	return run
+}
+
+// mapped are the files that the server and what it has started have in memory, where that is asked for. One that several have counts once:
+// of each kind of program there is mostly one that has more of it.
+func (x *Session) mapped() (most int64) {
+	if !x.memory {
+		return 0
+	}
+	for _, pid := range procs.Descendants("", x.server.PID()) {
+		most = max(most, procs.ReadMapped("", pid))
+	}
+	return most
 }
 
 // disturb notes what the host did beside the run. Where others like it run at the same time, others' time is known by slices alone.

@@ -340,9 +340,10 @@ type limitTry struct {
 	lost   int  // those of it that say nothing
 }
 
-// doubted reports whether a setting that failed before larger limits were measured is to be looked at again.
+// doubted reports whether a setting that failed before larger limits were measured is to be looked at again. That it was killed for lack of
+// memory is not because the machine was busy.
 func (t *limitTry) doubted() bool {
-	return t.noStart == "" && !t.missed && t.again < failWindows && !t.spoilt() && t.judge().Answer == Fails
+	return t.noStart == "" && t.killed == 0 && !t.missed && t.again < failWindows && !t.spoilt() && t.judge().Answer == Fails
 }
 
 // Limits rebuilds the search from its windows.
@@ -488,7 +489,7 @@ func (l *Limits) Hold(try LimitTry) Hold {
 		return Hold{Answer: Open}
 	}
 	h := t.judge()
-	if h.Answer == Fails && t.noStart == "" && t.again >= failWindows && !t.missed {
+	if h.Answer == Fails && t.noStart == "" && t.killed == 0 && t.again >= failWindows && !t.missed {
 		h.Answer, h.Again = Open, t.again
 	}
 	return h

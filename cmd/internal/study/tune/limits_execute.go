@@ -61,8 +61,10 @@ func (s *Study) executeLimits(ctx context.Context, l Lab) error {
 			if run.Killed {
 				w.Held, w.Killed, w.Error = false, true, run.Error
 			}
-			if peak := lab.PeakMemory.In(run.Metrics); peak > 0 {
-				lab.PeakMemory.Set(w.Metrics, peak)
+			for _, m := range []lab.Measure{lab.PeakMemory, lab.MappedFiles} {
+				if v := m.In(run.Metrics); v > 0 {
+					m.Set(w.Metrics, v)
+				}
 			}
 			w.Marks, w.Disturbed = run.Marks, w.Error == "" && x.disturbed(run, w.CPUs)
 			session = nil

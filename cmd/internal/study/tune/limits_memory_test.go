@@ -123,6 +123,35 @@ func TestMemoryLimitsLateKill(t *testing.T) {
 	}
 }
 
+// One that was killed is not looked at again, as one that only was slow is: the machine's being busy does not kill.
+func TestMemoryLimitsKilledOnce(t *testing.T) {
+	s, w := memoryWorld()
+	s.Plan.Memories = []int64{128 * mib, 256 * mib}
+	cost, windows := w.cpu, 0
+	w.cpu = func(s lab.Setting) float64 {
+		if s.Memory == 128*mib { // fast enough, where it lives
+			return 0.001
+		}
+		return cost(s)
+	}
+	w.shoot = func(x *fakeSession, _ int) (trial.Window, error, bool) {
+		if x.setting.Memory == 128*mib {
+			if windows++; windows <= 3 {
+				x.killed, x.died = true, "out of memory: limit 128 MiB"
+			}
+		}
+		return trial.Window{}, nil, false
+	}
+	mustDo(t, s, w)
+	l := limitsOf(t, s)
+	if h := l.Hold(LimitTry{Under{1, 128 * mib}, 2, true}); h.Answer != Fails || h.Killed != 3 || h.Of != failWindows || windows != failWindows {
+		t.Errorf("%+v, %d windows", h, windows)
+	}
+	if h := l.Hold(LimitTry{Under{1, 256 * mib}, 2, true}); h.Answer != Holds {
+		t.Errorf("256 MiB: %+v", h)
+	}
+}
+
 // One that is killed as it starts gets no second chance, nor one that does not get ready for long.
 func TestMemoryLimitsNoStart(t *testing.T) {
 	for _, failed := range []service.Error{{Why: "out of memory: limit 64 MiB", Killed: true}, {Why: "it was not ready within 1m0s", Apart: true}} {
