@@ -334,7 +334,7 @@ func (w limitWords) memory(i int) (also []string) {
 	if l := &w.d.Limits[i]; l.Peak > 0 && l.Memory > 0 {
 		text := fmt.Sprintf("It used %s of %s at the peak of a typical window.", quantity.Bytes(l.Peak), quantity.Bytes(l.Memory))
 		if float64(l.Peak) > search.Fullest*float64(l.Memory) {
-			text += " A burst may need more: --load-burst sends one."
+			text += " A larger burst may need more: --load-burst sends one."
 		}
 		also = append(also, text)
 	}
