@@ -341,6 +341,8 @@ var kept struct {
 type keeper struct {
 	options Options
 	d       Decision
+	told    Decision // as the log has it
+	toldAt  time.Time
 }
 
 // readLimit is what the kernel allows now.

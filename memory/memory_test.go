@@ -366,6 +366,37 @@ func TestFloorFromEnv(t *testing.T) {
 	}
 }
 
+// TestNews: a limit that is given up again and again has a line a minute, and anything else one at once.
+func TestNews(t *testing.T) {
+	begin := time.Now()
+	k := &keeper{options: Options{Logf: t.Logf}}
+	for i, step := range []struct {
+		after   time.Duration
+		change  func(*Decision)
+		isSaid  bool
+		however string
+	}{
+		{0, func(*Decision) {}, false, "nothing has changed"},
+		{time.Second, func(d *Decision) { d.GivenUp, d.Spirals = true, 1 }, true, "the first time"},
+		{2 * time.Second, func(d *Decision) { d.GivenUp = false }, false, "a second later"},
+		{30 * time.Second, func(d *Decision) { d.GivenUp, d.Spirals = true, 2 }, false, "again"},
+		{40 * time.Second, func(d *Decision) { d.Changes = 1 }, true, "the kernel's limit has changed"},
+		{95 * time.Second, func(d *Decision) { d.GivenUp = false }, false, "not a minute after that"},
+		{100 * time.Second, func(*Decision) {}, true, "a minute later, as it is then"},
+		{200 * time.Second, func(*Decision) {}, false, "that was told"},
+		{210 * time.Second, func(d *Decision) { d.Spirals = 3 }, true, "given up and set again between two looks"},
+		{211 * time.Second, func(d *Decision) { d.Yielded = true }, true, "the program's own"},
+	} {
+		step.change(&k.d)
+		if line := k.news(begin.Add(step.after)); (line != "") != step.isSaid {
+			t.Errorf("%d, %s: %q", i, step.however, line)
+		}
+	}
+	if k.options.Logf = nil; k.news(begin.Add(time.Hour)) != "" {
+		t.Error("a line without a log")
+	}
+}
+
 // TestLogf: each decision is a line, those after a collection too, and warnings come first.
 func TestLogf(t *testing.T) {
 	set := start(t, limited(1000*mib))

@@ -9,6 +9,7 @@ import (
 
 const (
 	lookAgain = time.Second // at the kernel's limit
+	tellAgain = time.Minute // that it was given up, or is set again
 	noLimit   = math.MaxInt64
 	back      = 1.5 // times the least GOGC: so much room a limit that was given up must leave to be set again
 )
@@ -34,7 +35,6 @@ func steer() (k *keeper, told string) {
 		return nil, ""
 	}
 	k = kept.keepers[n-1]
-	was := k.d
 	if now.Sub(kept.read) >= lookAgain {
 		kept.read = now
 		k.look()
@@ -53,10 +53,19 @@ func steer() (k *keeper, told string) {
 		}
 	}
 	k.d.GivenUp = kept.givenUp
-	if d := k.d; k.options.Logf != nil && (d.Changes != was.Changes || d.GivenUp != was.GivenUp || d.Yielded != was.Yielded) {
-		told = d.String()
+	return k, k.news(now)
+}
+
+// news is the line for a log of what was not told yet; "": there is nothing. A limit that is nearly too tight may be given up and set again
+// each few seconds: of that there is a line a minute.
+func (k *keeper) news(now time.Time) string {
+	other := k.d.Changes != k.told.Changes || k.d.Yielded != k.told.Yielded
+	room := k.d.GivenUp != k.told.GivenUp || k.d.Spirals != k.told.Spirals
+	if k.options.Logf == nil || !other && (!room || now.Sub(k.toldAt) < tellAgain) {
+		return ""
 	}
-	return k, told
+	k.told, k.toldAt = k.d, now
+	return k.d.String()
 }
 
 // look follows the kernel's limit.
