@@ -9,6 +9,8 @@ package forecast
 import (
 	"fmt"
 	"math"
+	"strconv"
+	"strings"
 
 	"github.com/unthrottle/unthrottle"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
@@ -141,6 +143,10 @@ func (f Forecast) line(c *workload.Container, b binary.Binary, kind Kind, node i
 		if c := system.Of(p.Rule); c.Wrong {
 			line.Wrong, line.Why, line.Fix = true, c.Why, c.Fix
 		}
+	}
+	if line.Node == 0 {
+		all := strconv.Itoa(allCPUs)
+		line.Why = strings.NewReplacer("GOMAXPROCS="+all+": ", "", all+" CPUs that the affinity mask allows", "CPUs of its node").Replace(line.Why)
 	}
 	return line
 }
