@@ -81,7 +81,7 @@ func newInstall(stdio verb.IO) *cobra.Command {
 			}
 			o.options.NoEvents = !o.events
 			if o.options.Programs = o.from == alert.Programs; o.options.Programs {
-				if given := l.FirstGiven("image", "dashboard", "wait", "events"); given != "" {
+				if given := l.FirstGiven("image", "wait", "events"); given != "" {
 					return hint.Usage("leave one of them out", "--%s is about agents, and --from programs installs none", given)
 				}
 				o.options.Image = ""

@@ -2,7 +2,11 @@ package alert
 
 import _ "embed"
 
-// Dashboard is one for Grafana, as its JSON. Some of its series are those that the rules record.
-//
-//go:embed dashboard.json
-var Dashboard []byte
+// Dashboards for Grafana, as their JSON. Some of their series are those that the rules record: ProgramsDashboard's are of the rules without
+// agents.
+var (
+	//go:embed dashboard.json
+	Dashboard []byte
+	//go:embed dashboard-programs.json
+	ProgramsDashboard []byte
+)

@@ -29,9 +29,9 @@ type panel struct {
 	Panels      []panel // of a row that is closed: they ask nothing until it is opened
 }
 
-func dashboard(t *testing.T) (b board) {
+func dashboard(t *testing.T, text []byte) (b board) {
 	t.Helper()
-	if err := json.Unmarshal(Dashboard, &b); err != nil {
+	if err := json.Unmarshal(text, &b); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range b.Panels {
@@ -41,7 +41,6 @@ func dashboard(t *testing.T) (b board) {
 }
 
 func TestDashboard(t *testing.T) {
-	b := dashboard(t)
 	unknown(t, string(Dashboard))
 	used := string(Dashboard)
 	for _, m := range Metrics() {
@@ -50,12 +49,23 @@ func TestDashboard(t *testing.T) {
 			t.Errorf("nothing shows %s", m.Name)
 		}
 	}
+	wellFormed(t, dashboard(t, Dashboard), 20, "datasource", "namespace", "node", "pod", "container")
+}
+
+// TestProgramsDashboard: what it shows is recorded by the rules without agents, or a series of package metrics.
+func TestProgramsDashboard(t *testing.T) {
+	wellFormed(t, dashboard(t, ProgramsDashboard), 15, "datasource", "namespace", "pod", "container")
+	knownWithoutAgents(t, string(ProgramsDashboard))
+}
+
+func wellFormed(t *testing.T, b board, least int, names ...string) {
+	t.Helper()
 	var variables []string
 	for _, v := range b.Templating.List {
 		variables = append(variables, v.Name)
 	}
-	if want := []string{"datasource", "namespace", "node", "pod", "container"}; !slices.Equal(variables, want) {
-		t.Errorf("variables %q, want %q", variables, want)
+	if !slices.Equal(variables, names) {
+		t.Errorf("variables %q, want %q", variables, names)
 	}
 	units := []string{"short", "percentunit", "s", "bytes"}
 	taken, ids := map[[2]int]string{}, map[int]bool{}
@@ -79,15 +89,16 @@ func TestDashboard(t *testing.T) {
 			t.Errorf("%s: %+v", p.Title, p)
 		}
 	}
-	if len(ids) < 20 {
+	if len(ids) < least {
 		t.Errorf("only %d panels", len(ids))
 	}
 }
 
-// dashboardRuns asks a Prometheus for each panel, for each variable and for the annotations: there is data for all of it.
-func dashboardRuns(t *testing.T, p *prometheus) {
+// dashboardRuns asks a Prometheus for each panel, for each variable and for the annotations: there is data for all of it, but for panels that
+// need what is not there.
+func dashboardRuns(t *testing.T, p *prometheus, text []byte, without ...string) {
 	p = &prometheus{t, p.url}
-	b := dashboard(t)
+	b := dashboard(t, text)
 	values := strings.NewReplacer("$namespace", ".*", "$node", ".*", "$pod", ".*", "$container", ".*", "$__rate_interval", "4s")
 	n := 0
 	run := func(what, expr string) {
@@ -100,6 +111,9 @@ func dashboardRuns(t *testing.T, p *prometheus) {
 		n++
 	}
 	for _, panel := range b.Panels {
+		if slices.Contains(without, panel.Title) {
+			continue
+		}
 		for _, target := range panel.Targets {
 			run(panel.Title, target.Expr)
 		}

@@ -14,6 +14,7 @@ const (
 	periodsShare  = "unthrottle:program_throttled_periods:ratio_rate" //
 	stalledShare  = "unthrottle:program_stalled:ratio_rate"           // of the time in which threads were ready and none ran
 	cpusUsed      = "unthrottle:program_cpus:rate"                    //
+	givenUp       = "unthrottle:program_gomemlimit_given_up:ratio"    // of the time, in which package memory could not keep it
 	exportedFound = "unthrottle:program_verdict"                      // by rule: what stops it, as a share, or 1
 )
 
@@ -36,6 +37,12 @@ func exportedAlerts() []alert {
 			"Its threads use up the limit together, and then all of them stand still.", ofSpec,
 		},
 		{
+			tight, "UnthrottleProgramMemoryTooTight", "warning", foundAlone,
+			"its memory limit leaves the garbage collector too little room",
+			"Package memory gives GOMEMLIMIT up meanwhile: to hold it, the collector would take most of the CPU time.",
+			`give it more memory, or less to hold: kubectl unthrottle explain says how much; another GOGC changes nothing`,
+		},
+		{
 			standsStill, "UnthrottleProgramStandsStill", "info", foundAndThrottled,
 			"its threads are ready and get no CPU, for its limit or for its neighbours",
 			"The kernel counts this as CPU pressure, for a limit as for neighbours that have the CPUs.",
@@ -48,7 +55,7 @@ func exportedAlerts() []alert {
 // exported is what these alerts say of a pod. A Go version before 1.25 has no go line of 1.25; of a later one the line is not known.
 var exported = source{
 	verdict: exportedFound,
-	more:    []string{"then", "periods", "still", "used"},
+	more:    []string{"then", "periods", "still", "used", "without"},
 	lookups: []lookup{
 		{"procs", "max(" + exportedProcs + "{%s})", aNumber},
 		{"right", "clamp_min(ceil(max(" + inForce + "{%s})), 2)", aNumber},
@@ -57,6 +64,7 @@ var exported = source{
 		{"periods", "max(" + periodsShare + "{%s})", aShare},
 		{"still", "max(" + stalledShare + "{%s})", aShare},
 		{"used", "max(" + cpusUsed + "{%s})", aNumber},
+		{"without", "max(" + givenUp + "{%s})", aShare},
 		{"line", exportedGo + `{version=~"go1[.](1?[0-9]|2[0-4])([^0-9].*)?",%s}`, `label "version" | reReplaceAll "^go(1[.][0-9]+).*$" "$1 or earlier"`},
 	},
 	state: exportedState,
@@ -68,6 +76,9 @@ func exportedState(a alert) string {
 		text += `{{ with $then }}, and was {{ . }} before{{ end }}`
 	}
 	text += `.{{ end }}{{ with $procs }} Its GOMAXPROCS is {{ . }}.{{ end }}`
+	if a.rule == tight {
+		text += `{{ with $without }} Its GOMEMLIMIT is given up for {{ . }} of the time.{{ end }}`
+	}
 	if a.when != foundAlone {
 		text += `{{ with $periods }} It is throttled in {{ . }} of the periods.{{ end }}{{ with $still }} Its threads can't run for {{ . }} of the time.{{ end }}` +
 			`{{ with $used }} It uses {{ . }} CPU{{ if ne . "1" }}s{{ end }}.{{ end }}`
@@ -81,7 +92,7 @@ func (o *Options) nothingExported() Rule {
 	return Rule{
 		Alert: name, Expr: "absent(" + inForce + ")", For: span(o.For), Labels: map[string]string{"severity": "info"},
 		Annotations: o.annotations(name, `No Go program with a CPU limit is known`,
-			`Prometheus has these rules, and no program's go_sched_gomaxprocs_threads together with a limit of its container, so none of them can find anything. `+
+			`Prometheus has these rules, and no program's GOMAXPROCS together with a CPU limit, so none of them can find anything. `+
 				`What to do: scrape the programs with the labels namespace and pod, and kube-state-metrics with honor_labels: true. If no container has a CPU limit, there is nothing to be found.`),
 	}
 }
@@ -96,12 +107,13 @@ func (o *Options) exportedRecords() []Rule {
 		record(onlyContainer,
 			`group by (`+c+`) (kube_pod_container_info{`+renamed+o.exempt()+`})`,
 			`and on (`+pod+`) count by (`+pod+`) (group by (`+c+`) (kube_pod_container_info{`+renamed+o.exempt()+`})) == 1`),
-		record(exportedProcs, o.ofProgram("max", "go_sched_gomaxprocs_threads")),
-		record(exportedGo, o.ofProgram("group", "go_info", "version")),
-		record(started, o.ofProgram("max", "process_start_time_seconds"), isGo),
+		record(exportedProcs, o.ofProgram("max", metric("go_sched_gomaxprocs_threads")), `or`, o.ofProgram("max", metric("unthrottle_gomaxprocs"))),
+		record(exportedGo, o.ofProgram("group", metric("go_info"), "version")),
+		record(started, o.ofProgram("max", metric("process_start_time_seconds")), isGo),
 		record(inForce,
 			`(`,
-			`  max by (`+c+`) (container_spec_cpu_quota`+own+` / container_spec_cpu_period`+own+`) > 0`,
+			o.ofProgram("max", metric("unthrottle_cpu_limit_cpus")), // of all levels, the pod's and those above it too
+			`  or max by (`+c+`) (container_spec_cpu_quota`+own+` / container_spec_cpu_period`+own+`) > 0`,
 			`  or max by (`+c+`) (kube_pod_container_resource_limits{resource="cpu",`+renamed+o.exempt()+`}) > 0`,
 			`)`, isGo),
 		// It remembers itself, as long as the process is the same and is scraped.
@@ -117,10 +129,18 @@ func (o *Options) exportedRecords() []Rule {
 			`* on (`+pod+`) group_left (owner_kind, owner)`,
 			o.exportedOwners()),
 		record(periodsShare,
-			`max by (`+c+`) (`,
-			`  rate(container_cpu_cfs_throttled_periods_total`+own+`[`+window+`])`,
-			`  / (rate(container_cpu_cfs_periods_total`+own+`[`+window+`]) > 0)`,
+			`(`,
+			o.ofProgram("max", func(match string) string {
+				return `rate(unthrottle_cpu_throttled_periods_total{` + match + `}[` + window + `]) / (rate(unthrottle_cpu_periods_total{` + match + `}[` + window + `]) > 0)`
+			}),
+			`  or max by (`+c+`) (`,
+			`    rate(container_cpu_cfs_throttled_periods_total`+own+`[`+window+`])`,
+			`    / (rate(container_cpu_cfs_periods_total`+own+`[`+window+`]) > 0)`,
+			`  )`,
 			`)`, isGo),
+		record(givenUp, o.ofProgram("max", func(match string) string {
+			return `avg_over_time(unthrottle_gomemlimit_given_up{` + match + `}[` + window + `])`
+		}), isGo),
 		record(stalledShare, `max by (`+c+`) (rate(container_pressure_cpu_stalled_seconds_total`+own+`[`+window+`]))`, isGo),
 		record(cpusUsed, `max by (`+c+`) (rate(container_cpu_usage_seconds_total`+own+`[`+window+`]))`, isGo),
 	}
@@ -130,12 +150,18 @@ func (o *Options) exportedRecords() []Rule {
 	return rules
 }
 
-// ofProgram is a metric of the programs, one a container. Many a scrape adds the pod and not the container: then it is the pod's only one.
-func (o *Options) ofProgram(one, metric string, more ...string) string {
+// metric is an expression of a metric as it is.
+func metric(name string) func(match string) string {
+	return func(match string) string { return name + "{" + match + "}" }
+}
+
+// ofProgram is an expression of the programs' metrics, one a container. Many a scrape adds the pod and not the container: then it is the
+// pod's only one.
+func (o *Options) ofProgram(one string, expr func(match string) string, more ...string) string {
 	c, pod := append([]string{"namespace", "pod", "container"}, more...), append([]string{"namespace", "pod"}, more...)
 	return lines(
-		fmt.Sprintf(`%s by (%s) (%s{pod!="",container!="",%s%s})`, one, o.by(c...), metric, renamed, o.exempt()),
-		fmt.Sprintf(`or %s by (%s) (%s{pod!="",container="",%s%s})`, one, o.by(pod...), metric, renamed, o.exempt()),
+		fmt.Sprintf(`%s by (%s) (%s)`, one, o.by(c...), expr(`pod!="",container!="",`+renamed+o.exempt())),
+		fmt.Sprintf(`or %s by (%s) (%s)`, one, o.by(pod...), expr(`pod!="",container="",`+renamed+o.exempt())),
 		`* on (`+o.by("namespace", "pod")+`) group_left (container) `+onlyContainer)
 }
 
@@ -180,6 +206,8 @@ func (o *Options) exportedVerdict(a alert) string {
 			`)`, join)
 	case standsStill:
 		return lines(lately(stalledShare), join, `unless`+on+exportedFound+`{rule=~"`+stale+`|too-many-ps"}`)
+	case tight:
+		return lines(lately(givenUp), join)
 	}
 	// Pressure alone shows that the limit stops a program only where it uses up all of that.
 	return lines(

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/unthrottle/unthrottle/metrics"
 )
 
 // A bare program is what Prometheus has of one that no agent looks at, minute by minute, in promtool's words.
@@ -66,6 +68,19 @@ func (b bare) series() (lines []string) {
 		add("kube_pod_owner", `,owner_kind="`+b.owner+`",owner_name="api",owner_is_controller="true"`, "1x60")
 	}
 	return append(lines, b.more...)
+}
+
+// told is what package metrics tells of api-1: throttled of 100 periods.
+func told(procs, limit string, throttled int) (lines []string) {
+	for series, values := range map[string]string{
+		"unthrottle_gomaxprocs{":                                    procs + "x60",
+		`unthrottle_cpu_limit_cpus{group="/kubepods",`:              limit + "x60",
+		`unthrottle_cpu_periods_total{group="/kubepods",`:           "0+600x60",
+		`unthrottle_cpu_throttled_periods_total{group="/kubepods",`: fmt.Sprintf("0+%dx60", 6*throttled),
+	} {
+		lines = append(lines, series+`namespace="shop",pod="api-1",container="app"}`+"\t"+values)
+	}
+	return lines
 }
 
 var bareCases = []struct {
@@ -163,6 +178,31 @@ var bareCases = []struct {
 		name: "the same in a pod of two containers: whose number it is, nobody knows",
 		of:   []bare{{nameless: true, throttled: 50, stalled: 50, more: []string{`kube_pod_container_info{namespace="shop",pod="api-1",container="proxy",uid="u"}` + "\t1x60"}}},
 		want: []fires{{40, "UnthrottleProgramNone==1"}},
+	},
+	{
+		name: "what package metrics tells is enough",
+		of:   []bare{{procs: "none", limit: "none", throttled: -1, stalled: -1, more: told("16", "2", 50)}},
+		want: []fires{{10, ""}, {40, "UnthrottleProgramTooManyPs=Deployment/api=1"}},
+	},
+	{
+		name: "and comes first: it has the limit and the throttling of the whole pod",
+		of:   []bare{{limit: "16x60", throttled: 0, stalled: -1, more: told("16", "2", 50)}},
+		want: []fires{{40, "UnthrottleProgramTooManyPs=Deployment/api=1"}},
+	},
+	{
+		name: "no throttling by its own count",
+		of:   []bare{{procs: "none", throttled: 50, stalled: -1, more: told("16", "2", 0)}},
+		want: []fires{{40, ""}},
+	},
+	{
+		name: "a GOMEMLIMIT that is given up, for as long as that lasts",
+		of:   []bare{{procs: "2x60", throttled: -1, stalled: -1, more: []string{`unthrottle_gomemlimit_given_up{namespace="shop",pod="api-1",container="app"}` + "\t0x10 1x24 0x24"}}},
+		want: []fires{{10, ""}, {34, "UnthrottleProgramMemoryTooTight=Deployment/api=1"}, {50, ""}},
+	},
+	{
+		name: "one that is given up for a moment",
+		of:   []bare{{procs: "2x60", throttled: -1, stalled: -1, more: []string{`unthrottle_gomemlimit_given_up{namespace="shop",pod="api-1",container="app"}` + "\t0x20 1 0x38"}}},
+		want: []fires{{40, ""}},
 	},
 	{
 		name: "owners: several pods of one, a StatefulSet, and nobody's",
@@ -268,10 +308,8 @@ func TestExported(t *testing.T) {
 			}
 		}
 	}
-	recorded := map[string]bool{}
 	for _, g := range Groups(fromPrograms()) {
 		for _, r := range g.Rules {
-			recorded[r.Record] = true
 			if r.Alert != "" && !fired[r.Alert] {
 				t.Errorf("no case has %s fire", r.Alert)
 			}
@@ -281,8 +319,23 @@ func TestExported(t *testing.T) {
 	if err := Write(&b, fromPrograms()); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range regexp.MustCompile(`\bunthrottle(?:_|:program_)[a-z0-9_:]+`).FindAllString(b.String(), -1) {
-		if !recorded[name] {
+	knownWithoutAgents(t, b.String())
+}
+
+// knownWithoutAgents looks whether the rules without agents record, or package metrics has, each of our series that a text names.
+func knownWithoutAgents(t *testing.T, text string) {
+	t.Helper()
+	known := map[string]bool{}
+	for _, s := range metrics.Describe() {
+		known[s.Name] = true
+	}
+	for _, g := range Groups(fromPrograms()) {
+		for _, r := range g.Rules {
+			known[r.Record] = true
+		}
+	}
+	for _, name := range regexp.MustCompile(`\bunthrottle[_:][a-z0-9_:]+`).FindAllString(text, -1) {
+		if !known[name] {
 			t.Errorf("nobody has %s without agents", name)
 		}
 	}

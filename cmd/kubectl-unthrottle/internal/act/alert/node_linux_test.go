@@ -171,7 +171,7 @@ func TestNode(t *testing.T) {
 		})
 	})
 	t.Run("metrics", func(t *testing.T) { metricsScraped(t, p) })
-	t.Run("dashboard", func(t *testing.T) { dashboardRuns(t, p) })
+	t.Run("dashboard", func(t *testing.T) { dashboardRuns(t, p, Dashboard) })
 
 	// What the alerts say is done. One of them had more work than its limit allows all the same, and now nothing else is wrong with it.
 	c.kubectl("set", "env", "deployment/api", "GOMAXPROCS-")

@@ -431,7 +431,7 @@ func TestPrometheus(t *testing.T) {
 	p.healthy()
 	p.says("UnthrottleTooManyPs", "shop/api", "container app", ": 2 pods, such as api-", "Its GOMAXPROCS is 16, set by its spec", "set GOMAXPROCS to 2 in")
 	t.Run("metrics", func(t *testing.T) { metricsScraped(t, p) })
-	t.Run("dashboard", func(t *testing.T) { dashboardRuns(t, p) })
+	t.Run("dashboard", func(t *testing.T) { dashboardRuns(t, p, Dashboard) })
 
 	// The second agent begins to see what the first one sees, as when one takes over: no join breaks, and nothing counts twice.
 	two.change("api-1", bad)

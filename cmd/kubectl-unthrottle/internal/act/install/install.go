@@ -29,7 +29,7 @@ type Options struct {
 	Dashboard bool   // for Grafana, as a ConfigMap
 	NoEvents  bool   // agents write no events of pods, and may not
 	Operator  bool   // Prometheus' operator is there: it finds the agents by a PodMonitor
-	Programs  bool   // no agents: nothing but rules from what programs export
+	Programs  bool   // no agents: rules from what programs export, and the dashboard for these
 }
 
 // Namespace is where the agents are unless they are to be elsewhere.
@@ -54,8 +54,8 @@ func (o *Options) Check() error {
 	switch {
 	case !dnsLabel.MatchString(o.Namespace):
 		return fmt.Errorf("%q is not the name of a namespace", o.Namespace)
-	case o.Programs && (o.Image != "" || o.Dashboard || !o.Rules):
-		return errors.New("without agents there are rules, and neither an image nor a dashboard")
+	case o.Programs && (o.Image != "" || !o.Rules):
+		return errors.New("without agents there are rules, and no image")
 	case o.Image != "" && !image.MatchString(o.Image):
 		return fmt.Errorf("%q is not the name of an image", o.Image)
 	}
@@ -68,10 +68,14 @@ var files embed.FS
 // parts are the files of an installation, in the order in which they are applied.
 func (o *Options) parts() []string {
 	if o.Programs {
+		parts := []string{"base/namespace.yaml", "base/programs.yaml"}
 		if o.Operator {
-			return []string{"base/namespace.yaml", "operator/programs.yaml"}
+			parts[1] = "operator/programs.yaml"
 		}
-		return []string{"base/namespace.yaml", "base/programs.yaml"}
+		if o.Dashboard {
+			parts = append(parts, "base/dashboard-programs.yaml")
+		}
+		return parts
 	}
 	parts := []string{"base/namespace.yaml", "base/rbac.yaml", "base/network.yaml"}
 	if o.Rules && !o.Operator {

@@ -36,9 +36,11 @@ func generated(t *testing.T) map[string]string {
 	}
 	rules, object := write(alert.Agents, name, alert.File), write(alert.Agents, name, alert.Object)
 	return map[string]string{
-		"base/rules.yaml":        configMap("unthrottle-rules", nil, "unthrottle.rules.yaml", rules),
-		"base/programs.yaml":     configMap("unthrottle-rules-programs", nil, "unthrottle.programs.yaml", write(alert.Programs, alert.NameOfPrograms, alert.File)),
-		"base/dashboard.yaml":    configMap("unthrottle-dashboard", map[string]string{"grafana_dashboard": "1"}, "unthrottle.json", string(alert.Dashboard)),
+		"base/rules.yaml":     configMap("unthrottle-rules", nil, "unthrottle.rules.yaml", rules),
+		"base/programs.yaml":  configMap("unthrottle-rules-programs", nil, "unthrottle.programs.yaml", write(alert.Programs, alert.NameOfPrograms, alert.File)),
+		"base/dashboard.yaml": configMap("unthrottle-dashboard", map[string]string{"grafana_dashboard": "1"}, "unthrottle.json", string(alert.Dashboard)),
+		"base/dashboard-programs.yaml": configMap("unthrottle-dashboard-programs", map[string]string{"grafana_dashboard": "1"}, "unthrottle-programs.json",
+			string(alert.ProgramsDashboard)),
 		"operator/rules.yaml":    object,
 		"operator/programs.yaml": write(alert.Programs, alert.NameOfPrograms, alert.Object),
 		chart + "rules.yaml":     rules,
@@ -86,7 +88,7 @@ func TestObjects(t *testing.T) {
 	operator.Operator = true
 	programs := Options{Namespace: "unthrottle", Rules: true, Programs: true}
 	programsOperator := programs
-	programsOperator.Operator = true
+	programsOperator.Operator, programsOperator.Dashboard = true, true
 	for _, c := range []struct {
 		o    Options
 		want string
@@ -94,7 +96,7 @@ func TestObjects(t *testing.T) {
 		{Options{Namespace: "unthrottle"}, "Namespace/unthrottle ServiceAccount/unthrottle-agent ClusterRole/unthrottle-agent ClusterRoleBinding/unthrottle-agent " +
 			"ClusterRole/unthrottle-audit ServiceAccount/unthrottle-reader ClusterRole/unthrottle-reader ClusterRoleBinding/unthrottle-reader Role/unthrottle-audit NetworkPolicy/unthrottle-agent PriorityClass/unthrottle-agent DaemonSet/unthrottle-agent"},
 		{programs, "Namespace/unthrottle ConfigMap/unthrottle-rules-programs"},
-		{programsOperator, "Namespace/unthrottle PrometheusRule/unthrottle-programs"},
+		{programsOperator, "Namespace/unthrottle PrometheusRule/unthrottle-programs ConfigMap/unthrottle-dashboard-programs"},
 		{everything, "Namespace/unthrottle ServiceAccount/unthrottle-agent ClusterRole/unthrottle-agent ClusterRoleBinding/unthrottle-agent " +
 			"ClusterRole/unthrottle-audit ServiceAccount/unthrottle-reader ClusterRole/unthrottle-reader ClusterRoleBinding/unthrottle-reader Role/unthrottle-audit NetworkPolicy/unthrottle-agent ConfigMap/unthrottle-rules ConfigMap/unthrottle-dashboard PriorityClass/unthrottle-agent DaemonSet/unthrottle-agent"},
 		{operator, "Namespace/unthrottle ServiceAccount/unthrottle-agent ClusterRole/unthrottle-agent ClusterRoleBinding/unthrottle-agent " +
@@ -156,7 +158,7 @@ func TestAdapt(t *testing.T) {
 			t.Errorf("no events %t: the right is there %t, and the flag %t", no, right, off)
 		}
 	}
-	for _, bad := range []Options{{}, {Namespace: "A"}, {Namespace: "a", Image: "a b"}, {Namespace: "a", Image: "-a"}, {Namespace: "a", Programs: true}, {Namespace: "a", Programs: true, Rules: true, Dashboard: true}} {
+	for _, bad := range []Options{{}, {Namespace: "A"}, {Namespace: "a", Image: "a b"}, {Namespace: "a", Image: "-a"}, {Namespace: "a", Programs: true}, {Namespace: "a", Programs: true, Rules: true, Image: "a"}} {
 		if err := Write(nil, bad); err == nil {
 			t.Errorf("no error for %+v", bad)
 		}

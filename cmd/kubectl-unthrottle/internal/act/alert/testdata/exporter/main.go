@@ -1,4 +1,5 @@
-// Command exporter is a program as many are: it exports what client_golang does by itself, at port 8080, and keeps BUSY threads busy.
+// Command exporter is a program as many are: it exports what client_golang does by itself, at port 8080, and keeps BUSY threads busy. What
+// package metrics tells is on a page of its own.
 package main
 
 import (
@@ -8,6 +9,8 @@ import (
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/unthrottle/unthrottle/metrics/web"
 )
 
 func main() {
@@ -19,6 +22,7 @@ func main() {
 		}()
 	}
 	http.Handle("/metrics", promhttp.Handler())
+	http.Handle("/metrics/limits", web.Handler())
 	fmt.Fprintln(os.Stderr, http.ListenAndServe(":8080", nil))
 	os.Exit(1)
 }
