@@ -60,6 +60,14 @@ const (
 	kubectlTimeout = 5 * time.Minute
 )
 
+// unwanted skips what starts a cluster where none is wanted.
+func unwanted(t testing.TB) {
+	t.Helper()
+	if os.Getenv("UNTHROTTLE_REQUIRE_CLUSTER") == "0" {
+		t.Skip("UNTHROTTLE_REQUIRE_CLUSTER=0: no cluster is wanted")
+	}
+}
+
 // Start starts a cluster for a test and waits until it serves. It skips the test where the programs are not built, and
 // fails it if they do not start; the ends of their logs are shown whenever the test fails.
 func Start(t testing.TB, o Options) *Cluster {
@@ -67,9 +75,7 @@ func Start(t testing.TB, o Options) *Cluster {
 	if !supported {
 		t.Skip("a cluster for tests needs Linux")
 	}
-	if os.Getenv("UNTHROTTLE_REQUIRE_CLUSTER") == "0" {
-		t.Skip("UNTHROTTLE_REQUIRE_CLUSTER=0: no cluster is wanted")
-	}
+	unwanted(t)
 	names := []string{"etcd", "kube-apiserver", "kubectl"}
 	if o.ControllerManager {
 		names = append(names, "kube-controller-manager")

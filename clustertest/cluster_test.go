@@ -258,6 +258,7 @@ func TestFailures(t *testing.T) {
 
 func needPrograms(t *testing.T, more ...string) {
 	t.Helper()
+	unwanted(t)
 	all := append([]string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"}, more...)
 	if _, err := find(all...); err != nil {
 		skip(t, err)
