@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/internal/kerneltest"
 	"github.com/unthrottle/unthrottle/internal/slowtest"
@@ -28,6 +30,7 @@ type ran struct {
 	ThrottledPeriods int64   `json:"throttled_periods"`
 	Standstill       float64 `json:"longest_standstill_seconds"`
 	PeakMemory       int64   `json:"peak_memory_bytes"`
+	Needed           int64   `json:"needed_memory_bytes"`
 	OOMKills         int64   `json:"oom_kills"`
 	Left             int     `json:"left_processes"`
 	ExitCode         int     `json:"exit_code"`
@@ -230,6 +233,25 @@ func TestKernelRunMemory(t *testing.T) {
 	r, _ := runIn(t, g, "--memory", "32m", "sh", "-c", "head -c 100000000 /dev/zero | tail | wc -c")
 	if r.OOMKills < 1 || r.PeakMemory < 16<<20 || r.PeakMemory > 33<<20 {
 		t.Errorf("got %+v", r)
+	}
+}
+
+// TestKernelRunNeeded: the kernel gives up pages of files where memory is short, and none that only memory has.
+func TestKernelRunNeeded(t *testing.T) {
+	const size, rest = 48 << 20, 16 << 20
+	g := kerneltest.New(t)
+	for _, dir := range []string{t.TempDir(), "/dev/shm"} {
+		var fs unix.Statfs_t
+		if err := unix.Statfs(dir, &fs); err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(dir, "unthrottle-test-"+strconv.Itoa(os.Getpid()))
+		defer os.Remove(file)
+		r, _ := runIn(t, g, "--memory", "256m", "sh", "-c", "head -c "+strconv.Itoa(size)+" /dev/zero >"+file+" && sleep 0.3")
+		inMemory := fs.Type == unix.TMPFS_MAGIC
+		if r.PeakMemory < size || inMemory && r.Needed < size || !inMemory && (r.Needed == 0 || r.Needed > rest) {
+			t.Errorf("in %s: %+v", dir, r)
+		}
 	}
 }
 

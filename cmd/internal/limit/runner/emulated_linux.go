@@ -50,6 +50,8 @@ func (e *emulated) counters() cgroup.Counters {
 	}
 }
 
+func (e *emulated) needs() int64 { return 0 }
+
 // finish puts the exact standstill in the place of what was seen from outside.
 func (e *emulated) finish(res *Result) {
 	if e.control == nil {

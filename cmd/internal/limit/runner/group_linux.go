@@ -145,7 +145,7 @@ func (g *group) makeV1(dir string, l Limit) error {
 			g.usage = ""
 		}
 	}
-	if l.Memory != 0 || l.CountMemory {
+	if l.countsMemory() {
 		dir, _, _, err := cgroup.Locate(cgroup.Source{}, "memory")
 		if err == nil {
 			g.memory, err = within(dir)
@@ -451,6 +451,27 @@ func exiting(stat string) bool {
 }
 
 func (g *group) counters() cgroup.Counters { return g.stat.read() }
+
+func (g *group) needs() int64 {
+	if g.memory == "" {
+		return 0
+	}
+	usage, cached, shared := "memory.current", "file", "shmem"
+	if g.version == cgroup.V1 {
+		usage, cached, shared = "memory.usage_in_bytes", "total_cache", "total_shmem"
+	}
+	now, err := readInt(g.memory, usage)
+	if err != nil {
+		return 0
+	}
+	data, _ := os.ReadFile(filepath.Join(g.memory, "memory.stat"))
+	files, known := stat(data, cached)
+	inMemory, _ := stat(data, shared) // counts as cached, though there is no file to read it from again
+	if !known {
+		return 0
+	}
+	return max(0, now-files+inMemory)
+}
 
 func (g *group) finish(res *Result) {
 	if g.version == cgroup.V2 && g.limited && !exists(filepath.Join(g.cpu, "cpu.max")) {

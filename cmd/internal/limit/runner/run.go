@@ -70,6 +70,10 @@ func (r *Run) run(l Limit, started chan<- error) {
 	if r.limited {
 		go func() { longest <- watchStandstill(r.place, l.PeriodInForce(), stop) }()
 	}
+	needed := make(chan int64, 1)
+	if l.countsMemory() {
+		go func() { needed <- watchMemory(r.place, stop) }()
+	}
 	started <- nil
 	awaitExit(r.cmd.Process.Pid) // its group can still be read: it is not yet reaped
 	r.result.Wall = time.Since(r.begin)
@@ -77,6 +81,9 @@ func (r *Run) run(l Limit, started chan<- error) {
 	close(stop)
 	if r.limited {
 		r.result.Standstill = <-longest
+	}
+	if l.countsMemory() {
+		r.result.PeakNeeded = <-needed
 	}
 	r.place.finish(&r.result) // before Wait: what is left of the command may hold its output open
 	r.exit(r.cmd.Wait())
@@ -209,4 +216,5 @@ func (plain) enter() error              { return nil }
 func (plain) leave()                    {}
 func (plain) started(int) error         { return nil }
 func (plain) counters() cgroup.Counters { return cgroup.Counters{} }
+func (plain) needs() int64              { return 0 }
 func (plain) finish(*Result)            {}

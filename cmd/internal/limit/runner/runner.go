@@ -102,6 +102,9 @@ func (l Limit) OutOfMemory() string {
 	return OutOfMemory + ": limit " + quantity.Bytes(l.Memory)
 }
 
+// countsMemory reports whether the group's memory is to be counted.
+func (l Limit) countsMemory() bool { return l.Memory != 0 || l.CountMemory }
+
 // needsGroup reports whether something is limited that takes a group, or its emulation.
 func (l Limit) needsGroup() bool { return l.CPUs != 0 || l.Memory != 0 }
 
@@ -150,6 +153,7 @@ type Result struct {
 	Standstill  time.Duration // the longest that the limit made it stand still, as far as seen
 	PeakMemory  int64         // 0: not known
 	PeakOf      PeakOf
+	PeakNeeded  int64 // the most without pages of files, as far as seen; 0: not known
 	OOMKills    int64
 	Voluntary   int64 // context switches
 	Involuntary int64
@@ -276,6 +280,8 @@ type place interface {
 	started(pid int) error
 	// counters reads what the limit has done so far; they are not Known if nothing counts.
 	counters() cgroup.Counters
+	// needs reads how much memory the command has now, without pages of files, which the kernel gives up when memory is short; 0: not known.
+	needs() int64
 	// finish ends what is left of the command, gives the last figures, and removes the place.
 	finish(*Result)
 }

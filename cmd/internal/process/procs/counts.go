@@ -106,15 +106,21 @@ func ReadSchedstat(root string, pid int) (sum Schedstat, ok bool) {
 	return sum, ok
 }
 
-// ReadMapped reads how much memory a process below root has mapped from files, shared memory among it; 0: none, or it can't be read.
-func ReadMapped(root string, pid int) int64 {
+// ReadOfProgram reads how much of its program's file a process below root has in memory at most: what it has mapped of all files, as far
+// as the program's is that long. 0: none, or it can't be read.
+func ReadOfProgram(root string, pid int) int64 {
 	t := foreign.Open(root)
 	defer t.Close()
 	text, err := t.ReadRecord(Dir("", pid)+"/statm", foreign.Record)
 	if err != nil {
 		return 0
 	}
-	return parseMapped(string(text)) * int64(os.Getpagesize())
+	program, err := t.Look(Dir("", pid) + "/exe")
+	if err != nil {
+		return 0
+	}
+	defer program.Close()
+	return min(program.ID.Size(), parseMapped(string(text))*int64(os.Getpagesize()))
 }
 
 // parseMapped reads the third number of statm, which is in pages.

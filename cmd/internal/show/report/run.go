@@ -22,7 +22,8 @@ type Run struct {
 	CPUSeconds  float64  `json:"cpu_seconds"`
 	Held
 	PeakMemory   int64    `json:"peak_memory_bytes"`
-	PeakMemoryOf string   `json:"peak_memory_of"` // group, process (the largest), or at most (a bound on a process's)
+	PeakMemoryOf string   `json:"peak_memory_of"`                // group, process (the largest), or at most (a bound on a process's)
+	Needed       int64    `json:"needed_memory_bytes,omitempty"` // the most without pages of files, as far as seen
 	OOMKills     int64    `json:"oom_kills,omitempty"`
 	Voluntary    int64    `json:"voluntary_switches"`
 	Involuntary  int64    `json:"involuntary_switches"`
@@ -53,7 +54,7 @@ func NewRun(command []string, procs *int, l runner.Limit, cpus int, kind runner.
 	d := Run{
 		Command: command, GOMAXPROCS: procs, ExitCode: r.ExitCode, Signal: r.Signal,
 		WallSeconds: r.Wall.Seconds(), CPUSeconds: r.CPU.Seconds(), Held: newHeld(l, cpus, kind, r),
-		PeakMemory: r.PeakMemory, PeakMemoryOf: string(r.PeakOf), OOMKills: r.OOMKills,
+		PeakMemory: r.PeakMemory, PeakMemoryOf: string(r.PeakOf), Needed: r.PeakNeeded, OOMKills: r.OOMKills,
 		Voluntary: r.Voluntary, Involuntary: r.Involuntary, Left: r.Left,
 		Notes: append([]string{}, notes...), Warnings: errorTexts(r.Warnings),
 	}

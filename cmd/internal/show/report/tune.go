@@ -267,7 +267,7 @@ type TuneLimit struct {
 	P99      float64          `json:"p99"`     // seconds, at that rate: median of the windows
 	CPU      float64          `json:"cpu_seconds_per_request"`
 	Peak     int64            `json:"peak_memory_bytes,omitempty"`  // median of its windows
-	Mapped   int64            `json:"mapped_files_bytes,omitempty"` // in memory, of which the group may have been counted none: who reads them first has them
+	File     int64            `json:"program_file_bytes,omitempty"` // in memory, of which the group may have been counted none: who reads them first has them
 	Beside   *TuneBeside      `json:"beside,omitempty"`             // of a memory limit that is larger than the one that will do
 }
 

@@ -54,7 +54,7 @@ func (d *Tune) addLimits(s *tune.Study) error {
 		l.Answer, l.Procs, l.Held, l.Of, l.Will = string(h.Answer), try.Procs, h.Held, h.Of, h.Answer == tune.Holds
 		l.P99, l.CPU = atRate(s, try, lab.P99), atRate(s, try, lab.CPUPerRequest)
 		if byMemory {
-			l.Peak, l.Mapped = int64(atRate(s, try, lab.PeakMemory)), int64(atRate(s, try, lab.MappedFiles))
+			l.Peak, l.File = int64(atRate(s, try, lab.PeakMemory)), int64(atRate(s, try, lab.ProgramFile))
 		}
 		if l.Will && enough < 0 {
 			enough = i

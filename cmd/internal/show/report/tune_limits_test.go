@@ -68,7 +68,10 @@ func limitStudyOf(t *testing.T, slow func(n int, try tune.LimitTry) int64, chang
 			if w.Error == "" {
 				w.Metrics["cpu-ns/req"] = 2e6 * saves * (1 + 0.01*float64(len(s.Windows)%3))
 			}
-			w.Metrics["peak-RSS-bytes"], w.Metrics["mapped-bytes"] = 100*mib, 40*mib+1
+			w.Metrics["peak-RSS-bytes"], w.Metrics["program-file-bytes"] = 100*mib, 40*mib+1
+			if w.Memory > 0 {
+				w.Metrics["peak-RSS-bytes"] = min(100*mib, float64(w.Memory))
+			}
 		}
 		s.Windows = append(s.Windows, w)
 	}
@@ -198,6 +201,8 @@ func TestLimitWords(t *testing.T) {
 	tell("more memory saves nothing", memoryStudy(t, 128*mib, 256*mib))
 	tell("only without a memory limit", memoryStudy(t, 64*mib, 0))
 	tell("killed under all", limitStudyOf(t, func(int, tune.LimitTry) int64 { return 500 }, ofMemories(64*mib, 96*mib+1)))
+	tell("too full", memoryStudy(t, 64*mib, 112*mib))
+	tell("the next smaller is too full", memoryStudy(t, 112*mib, 256*mib))
 	tell("memory, no time to compare", limitStudyOf(t, memoryNeeded, ofMemories(64*mib, 128*mib, 512*mib), budget(3*time.Minute)))
 	tell("a GOMEMLIMIT of its own", limitStudyOf(t, memoryNeeded, ofMemories(96*mib+1, 512*mib), func(p *tune.Plan) { p.GOMEMLIMIT = false }))
 	golden(t, "testdata/tune-limit-words.txt", out.String())

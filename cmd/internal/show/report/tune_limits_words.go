@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
-	"github.com/unthrottle/unthrottle/cmd/internal/study/search"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/tune"
 )
 
@@ -147,6 +146,8 @@ func (w limitWords) below(l *TuneLimit) string {
 	case at.Again > 0:
 		return fmt.Sprintf("The next smaller, %s, failed at first and held it in %s minutes later, as if the machine had been busy: %s. Another tune may tell.",
 			w.d.LimitText(l), quantity.Plural(at.Again, "window"), w.short(at))
+	case l.Answer == string(tune.Full):
+		return fmt.Sprintf("The next smaller, %s, leaves too little room: %s.", w.d.LimitText(l), l.used())
 	case l.Answer == string(tune.Fails):
 		return fmt.Sprintf("The next smaller, %s, fails: %s.", w.d.LimitText(l), w.short(at))
 	case at.Share > at.Allowed:
@@ -179,6 +180,7 @@ func (w limitWords) procs(l *TuneLimit) string {
 func (w limitWords) notShown() (text string, also []string) {
 	const few = 3 // windows, with fewer of which nothing seems to be anything
 	var seems, small, fails, open *TuneLimit
+	largest := &w.d.Limits[len(w.d.Limits)-1]
 	all, void, disturbed, older := true, 0, 0, false
 	for i := range w.d.Limits {
 		l := &w.d.Limits[i]
@@ -187,7 +189,7 @@ func (w limitWords) notShown() (text string, also []string) {
 			fails = l
 			continue
 		}
-		if all = false; at == nil {
+		if all = false; at == nil || l.Answer == string(tune.Full) {
 			continue
 		}
 		void += at.Void
@@ -210,6 +212,9 @@ func (w limitWords) notShown() (text string, also []string) {
 		at := seems.AtRate()
 		text = fmt.Sprintf("Undecided: %s seems enough, which is not shown.", w.d.heldTo(seems))
 		also = append(also, fmt.Sprintf("For %s: %s.", asked, w.counted(at)), w.more(at))
+	case largest.Answer == string(tune.Full):
+		text = fmt.Sprintf("Undecided: %s leaves too little room.", w.d.heldTo(largest))
+		also = append(also, fmt.Sprintf("For %s %s. A larger limit would tell more.", asked, largest.used()))
 	case all:
 		text = fmt.Sprintf("Undecided: none of these limits holds %s.", asked)
 		if at := fails.AtRate(); at != nil && (at.NoStart == "" || at.Killed > 0) {
@@ -329,18 +334,19 @@ func howToLimitMemory(l *TuneLimit) []TuneHow {
 	return how
 }
 
+// used is what the server took of a memory limit.
+func (l *TuneLimit) used() string {
+	return fmt.Sprintf("it used %s of %s at the peak of a typical window", quantity.Bytes(l.Peak), quantity.Bytes(l.Memory))
+}
+
 // memory says what a memory limit leaves, and what a larger one would save.
 func (w limitWords) memory(i int) (also []string) {
 	if l := &w.d.Limits[i]; l.Peak > 0 && l.Memory > 0 {
-		text := fmt.Sprintf("It used %s of %s at the peak of a typical window.", quantity.Bytes(l.Peak), quantity.Bytes(l.Memory))
-		if float64(l.Peak) > search.Fullest*float64(l.Memory) {
-			text += " A larger burst may need more: --load-burst sends one."
-		}
-		also = append(also, text)
+		also = append(also, capital(l.used())+".")
 	}
-	if l := &w.d.Limits[i]; l.Memory > 0 && l.Peak+l.Mapped > l.Memory {
-		also = append(also, fmt.Sprintf("%s of mapped files, its program among them, count as well on a node that has not read them yet: %s hold both.",
-			quantity.Bytes(l.Mapped), quantity.Bytes((l.Peak+l.Mapped+1<<20-1)>>20<<20)))
+	if l := &w.d.Limits[i]; l.Memory > 0 && l.Peak+l.File > l.Memory {
+		also = append(also, fmt.Sprintf("On a node that has not read its program's file yet, %s of it count as well: under less than %s it starts slower there.",
+			quantity.Bytes(l.File), quantity.Bytes((l.Peak+l.File+1<<20-1)>>20<<20)))
 	}
 	largest := &w.d.Limits[len(w.d.Limits)-1] // of one comparison the interval is what it says
 	if b := largest.Beside; b != nil && b.High > 0 {
@@ -514,6 +520,8 @@ func (d *Tune) Enough(l *TuneLimit) string {
 		return "yes"
 	case l.Of == 0:
 		return ""
+	case l.Answer == string(tune.Full):
+		return "too full"
 	case l.Answer != string(tune.Open) && at != nil && at.Killed > 0:
 		return "out of memory"
 	case l.Answer != string(tune.Open):

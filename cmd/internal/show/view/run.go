@@ -58,5 +58,9 @@ func runMemory(d *report.Run) string {
 	case "at most":
 		text = "less than " + quantity.Bytes(d.PeakMemory)
 	}
+	const less = 0.9
+	if d.Needed > 0 && float64(d.Needed) < less*float64(d.PeakMemory) {
+		text += ", " + quantity.Bytes(d.Needed) + " without cached files"
+	}
 	return text + when(d.OOMKills > 0, "; "+quantity.Plural(d.OOMKills, "process")+" killed for lack of it")
 }

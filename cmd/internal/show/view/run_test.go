@@ -25,7 +25,7 @@ func runs() map[string]*report.Run {
 				LimitShare: ptr(0.99), PeriodCount: report.PeriodCount{Periods: 20, ThrottledPeriods: 18, PeriodsShare: ptr(0.9), ThrottledSeconds: 1.8},
 				Bursts: 3, BurstSeconds: 0.02, Frozen: &report.Frozen{Share: 0.45}, Standstill: ptr(0.075),
 			},
-			PeakMemory: 12 << 20, PeakMemoryOf: "group", OOMKills: 1, Voluntary: 1234, Involuntary: 56, Left: 2,
+			PeakMemory: 12 << 20, PeakMemoryOf: "group", Needed: 7 << 20, OOMKills: 1, Voluntary: 1234, Involuntary: 56, Left: 2,
 			Notes: []string{"no cgroup can be made here"}, Warnings: []string{"a warning"},
 		},
 		"run without a limit": {

@@ -115,8 +115,9 @@ func (d *tuneDoc) willCell(l *report.TuneLimit) sheet.Cell {
 
 // memoryChart is the CPU time of a request by memory limit.
 func (d *tuneDoc) memoryChart() *sheet.Field {
+	const headroom = 1.1
 	cpu := d.title(report.TuneCPU)
-	c := &sheet.Field{X: sheet.Axis{Title: "memory limit", Unit: quantity.Byte}, Y: sheet.Axis{Title: cpu, Unit: quantity.Second}}
+	c := &sheet.Field{X: sheet.Axis{Title: "memory limit", Unit: quantity.Byte}, Y: sheet.Axis{Title: cpu, Unit: quantity.Second, Scale: sheet.Linear}}
 	about := []string{cpu + ", by memory limit"}
 	line := sheet.Line{Name: cpu, Color: d.color(report.TuneKey{Procs: d.Current.Procs})}
 	for i := range d.Limits {
@@ -125,6 +126,7 @@ func (d *tuneDoc) memoryChart() *sheet.Field {
 			continue
 		}
 		c.X.Ticks = append(c.X.Ticks, float64(l.Memory))
+		c.Y.High = max(c.Y.High, headroom*l.CPU) // from 0: small differences are to look small
 		text := joined("; ", d.LimitText(l)+": "+latency(l.CPU), d.Enough(l))
 		line.Points = append(line.Points, sheet.Point{X: float64(l.Memory), Y: l.CPU, Show: sheet.Small, Title: text})
 		about = append(about, text)

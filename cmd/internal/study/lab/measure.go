@@ -36,7 +36,7 @@ const (
 	WaitP99 Measure = "sched-p99-ns"
 
 	PeakMemory  Measure = "peak-RSS-bytes"
-	MappedFiles Measure = "mapped-bytes" // pages of files that its processes have in memory
+	ProgramFile Measure = "program-file-bytes" // how much of it is in memory
 )
 
 // A Kind is what kind of thing a metric is.
@@ -92,7 +92,7 @@ var measures = map[Measure]struct {
 	WaitP50:        {Waiting, Lower, 1e9},
 	WaitP99:        {Waiting, Lower, 1e9},
 	PeakMemory:     {Memory, Lower, 1},
-	MappedFiles:    {Memory, Lower, 1},
+	ProgramFile:    {Memory, Lower, 1},
 }
 
 // Kind is what kind of thing it is; Unknown for a name that is not a Measure.

@@ -195,7 +195,7 @@ func (x *Session) Kind() runner.Kind { return x.server.Kind() }
 // Close ends the server, with what it has started, and returns what is known of the whole run.
 func (x *Session) Close() lab.Run {
 	dead := x.server.Check()
-	kind, mapped := x.server.Kind(), x.mapped()
+	kind, file := x.server.Kind(), x.programFile()
 	res, obeyed := x.server.Stop()
 	x.done()
 	run := lab.Run{
@@ -213,23 +213,26 @@ func (x *Session) Close() lab.Run {
 	case !obeyed:
 		run.Marks = append(run.Marks, lab.MarkKilled+", and was killed")
 	}
-	if res.PeakMemory > 0 && res.PeakOf != runner.AtMost {
+	switch {
+	case res.PeakNeeded > 0 && !run.Killed:
+		lab.PeakMemory.Set(run.Metrics, float64(res.PeakNeeded))
+	case res.PeakMemory > 0 && res.PeakOf != runner.AtMost:
 		lab.PeakMemory.Set(run.Metrics, float64(res.PeakMemory))
 	}
-	if mapped > 0 {
-		lab.MappedFiles.Set(run.Metrics, float64(mapped))
+	if file > 0 {
+		lab.ProgramFile.Set(run.Metrics, float64(file))
 	}
 	return run
 }
 
-// mapped are the files that the server and what it has started have in memory, where that is asked for. One that several have counts once:
-// of each kind of program there is mostly one that has more of it.
-func (x *Session) mapped() (most int64) {
+// programFile is how much of a program's file is in memory, where that is asked for: the one of which there is most, of the server's and of
+// those that it has started.
+func (x *Session) programFile() (most int64) {
 	if !x.memory {
 		return 0
 	}
 	for _, pid := range procs.Descendants("", x.server.PID()) {
-		most = max(most, procs.ReadMapped("", pid))
+		most = max(most, procs.ReadOfProgram("", pid))
 	}
 	return most
 }

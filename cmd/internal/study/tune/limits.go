@@ -189,6 +189,7 @@ const (
 	Holds Answer = "holds"
 	Fails Answer = "fails"
 	Open  Answer = "open" // neither is shown
+	Full  Answer = "full" // it does not fail, and takes so much of the memory limit that an advice can't rest on it
 )
 
 // A Hold is what the windows at the user's rate say of a setting under a limit.
@@ -217,6 +218,7 @@ type holding struct {
 	disturbed int
 	noStart   string
 	killed    int
+	room      room
 	settled   int // so many windows there were when no more were wanted for the first time; 0: they still are
 }
 
@@ -235,6 +237,7 @@ func (h *holding) add(w LimitWindow, sent int64) {
 	if w.Killed {
 		h.killed++
 	}
+	h.room.add(w)
 	if h.of++; w.Held {
 		h.held++
 	}
@@ -274,8 +277,11 @@ func (h *holding) judge() (all Hold) {
 		}
 	}
 	all.Held, all.Of, all.Void, all.Disturbed, all.NoStart, all.Killed = h.held, h.of, h.void, h.disturbed, h.noStart, h.killed
-	if h.noStart != "" {
+	switch {
+	case h.noStart != "":
 		all.Answer = Fails
+	case all.Answer != Fails && h.room.full():
+		all.Answer = Full
 	}
 	if all.Answer == Open {
 		all.More = more(all.Goal, all.Share)
@@ -362,7 +368,7 @@ func (s *Study) Limits() (*Limits, error) {
 			return nil, err
 		}
 		under := l.limits[len(l.limits)-1]
-		h := holding{goals: goals, parts: make([][]sample.Part, len(goals)), most: mostWindows}
+		h := holding{goals: goals, parts: make([][]sample.Part, len(goals)), most: mostWindows, room: s.Plan.roomUnder(try.Memory)}
 		under.tries = append(under.tries, &limitTry{LimitTry: try, holding: h, curve: curve, at: len(l.limits) - 1})
 	}
 	for i, under := range l.limits {

@@ -61,7 +61,7 @@ func (s *Study) executeLimits(ctx context.Context, l Lab) error {
 			if run.Killed {
 				w.Held, w.Killed, w.Error = false, true, run.Error
 			}
-			for _, m := range []lab.Measure{lab.PeakMemory, lab.MappedFiles} {
+			for _, m := range []lab.Measure{lab.PeakMemory, lab.ProgramFile} {
 				if v := m.In(run.Metrics); v > 0 {
 					m.Set(w.Metrics, v)
 				}

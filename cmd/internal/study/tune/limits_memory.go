@@ -5,6 +5,9 @@ import (
 	"slices"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/process/choice"
+	"github.com/unthrottle/unthrottle/cmd/internal/study/lab"
+	"github.com/unthrottle/unthrottle/cmd/internal/study/sample"
+	"github.com/unthrottle/unthrottle/cmd/internal/study/search"
 )
 
 // besideWindows are those of each memory limit that are compared with the one that holds the SLO. Six pairs are the fewest of
@@ -21,6 +24,35 @@ func (p *Plan) GOMEMLIMITUnder(memory int64) string {
 	}
 	_, text := choice.GOMEMLIMIT(memory)
 	return text
+}
+
+// A room is what is left of a memory limit.
+type room struct {
+	limit   int64 // 0: there is none
+	elastic bool  // a GOMEMLIMIT holds the heap
+	peaks   []float64
+	files   []float64 // how much of the program's file was in memory
+}
+
+func (p *Plan) roomUnder(memory int64) room {
+	return room{limit: memory, elastic: p.GOMEMLIMITUnder(memory) != ""}
+}
+
+// add counts a window. One that was killed has taken all.
+func (r *room) add(w LimitWindow) {
+	if peak := lab.PeakMemory.In(w.Metrics); peak > 0 && !w.Killed {
+		r.peaks, r.files = append(r.peaks, peak), append(r.files, lab.ProgramFile.In(w.Metrics))
+	}
+}
+
+// full reports whether a typical window leaves too little: a larger burst would take it, and pages of the program's file that find no room
+// are read from disk again and again. A heap that is held comes near to any limit, so that only the latter counts.
+func (r *room) full() bool {
+	if r.limit == 0 || len(r.peaks) < failWindows {
+		return false
+	}
+	peak, file := sample.Summarise(r.peaks).Median, sample.Summarise(r.files).Median
+	return peak > search.Fullest*float64(r.limit) && (!r.elastic || peak+file > float64(r.limit))
 }
 
 // memoryTries are under one limit of CPUs.

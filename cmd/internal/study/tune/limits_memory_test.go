@@ -214,6 +214,52 @@ func TestMemoryLimitsLargest(t *testing.T) {
 	}
 }
 
+// Room is what a memory limit leaves at the peak of a typical window.
+func TestRoom(t *testing.T) {
+	for _, c := range []struct {
+		limit   int64
+		elastic bool
+		peaks   []float64
+		file    float64
+		want    bool
+	}{
+		{100, false, []float64{81, 81, 81}, 0, true},
+		{100, false, []float64{80, 80, 80}, 90, false},
+		{100, false, []float64{81, 81}, 0, false}, // too few
+		{100, false, []float64{99, 60, 60}, 0, false},
+		{0, false, []float64{81, 81, 81}, 90, false},
+		{100, true, []float64{90, 90, 90}, 10, false},
+		{100, true, []float64{90, 90, 90}, 11, true},
+		{100, true, []float64{80, 80, 80}, 90, false},
+	} {
+		r := room{limit: c.limit, elastic: c.elastic}
+		for _, peak := range c.peaks {
+			r.add(LimitWindow{Metrics: map[string]float64{"peak-RSS-bytes": peak, "program-file-bytes": c.file}})
+		}
+		r.add(LimitWindow{Killed: true, Metrics: map[string]float64{"peak-RSS-bytes": 1000}})
+		r.add(LimitWindow{})
+		if got := r.full(); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
+// A limit that leaves too little room is not advised, though all windows held: the next larger one is tried.
+func TestMemoryLimitsFull(t *testing.T) {
+	s, w := memoryWorld()
+	s.Plan.Memories = []int64{192 * mib, 256 * mib}
+	w.peak = func(s lab.Setting) float64 { return map[int64]float64{192 * mib: 180, 256 * mib: 180}[s.Memory] * mib }
+	w.file = 40 * mib
+	mustDo(t, s, w)
+	l := limitsOf(t, s)
+	if h := l.Hold(LimitTry{Under{1, 192 * mib}, 2, true}); h.Answer != Full || h.Held != failWindows || h.Of != failWindows {
+		t.Errorf("192 MiB: %+v", h)
+	}
+	if h := l.Hold(LimitTry{Under{1, 256 * mib}, 2, true}); h.Answer != Holds {
+		t.Errorf("256 MiB: %+v", h)
+	}
+}
+
 // A plan of somebody else's is refused.
 func TestMemoryLimitsPlan(t *testing.T) {
 	for name, change := range map[string]func(*Study){

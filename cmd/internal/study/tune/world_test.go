@@ -35,6 +35,8 @@ type world struct {
 	capacity float64                                                 // requests a second
 	p99      func(s lab.Setting, rate float64) float64               // seconds
 	cpu      func(s lab.Setting) float64                             // seconds a request, in a closed loop
+	peak     func(s lab.Setting) float64                             // bytes; nil: a MiB
+	file     float64                                                 // bytes of the program's that are in memory
 	openLoop float64                                                 // so many times that in an open one
 	noise    float64                                                 // standard deviation of the logarithms
 	cold     func(age time.Duration, step int) float64               // what CPU per request is multiplied by
@@ -165,7 +167,11 @@ func (x *fakeSession) Close() lab.Run {
 	defer x.w.mu.Unlock()
 	x.closed = true
 	x.w.open--
-	return lab.Run{Seconds: x.w.clock().Sub(x.begin).Seconds(), LimitKind: x.w.limit, Metrics: map[string]float64{"peak-RSS-bytes": 1 << 20}, Error: x.died, Killed: x.killed}
+	metrics := map[string]float64{"peak-RSS-bytes": 1 << 20}
+	if x.w.peak != nil {
+		metrics["peak-RSS-bytes"], metrics["program-file-bytes"] = x.w.peak(x.setting), x.w.file
+	}
+	return lab.Run{Seconds: x.w.clock().Sub(x.begin).Seconds(), LimitKind: x.w.limit, Metrics: metrics, Error: x.died, Killed: x.killed}
 }
 
 func (x *fakeSession) Load(ctx context.Context, s trial.Shot) (trial.Window, error) {
