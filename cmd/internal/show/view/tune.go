@@ -568,7 +568,11 @@ func (p tunePart) loadText() string {
 			window += " (" + quantity.Lasting(l.FirstWindow) + " at first)"
 		}
 		if l.WarmUp > 0 {
-			window += " after " + quantity.Lasting(l.WarmUp) + " of warm-up"
+			window += " after "
+			if l.First > 0 {
+				window += fmt.Sprintf("%d requests at once, as memory runs out in bursts, and ", l.First)
+			}
+			window += quantity.Lasting(l.WarmUp) + " of warm-up"
 			if l.Rush > 0 {
 				window += fmt.Sprintf(", which begins with %d requests at once, as memory runs out in bursts", l.Rush)
 			}

@@ -139,12 +139,12 @@ func (s *Study) usualWindows() int {
 	return 2*failWindows*(len(s.Plan.Limits)+len(s.Plan.Memories)-1) + HoldWindows + 2
 }
 
-// LimitRush is how many requests come at once as its warm-up begins; see rush.
+// LimitRush is how many requests a fresh server gets at once before it is warmed up; see rush.
 func (s *Study) LimitRush(rate float64) int {
 	if !s.Plan.LimitsMemory() {
 		return 0
 	}
-	return rush(rate)
+	return rush(rate, time.Second)
 }
 
 // LimitWarmUp is that of a fresh server.

@@ -107,7 +107,7 @@ func (l *Limits) doing(w LimitWindow) string {
 func (x *execution) window(ctx context.Context, session Session, w *LimitWindow) (Session, error) {
 	const opening = 200 * time.Millisecond
 	w.Valid, w.Metrics = true, map[string]float64{}
-	warm, first := opening, 0
+	warm := opening
 	if session == nil {
 		var why string
 		var err error
@@ -118,11 +118,14 @@ func (x *execution) window(ctx context.Context, session Session, w *LimitWindow)
 			w.Error, w.NoStart = why, true
 			return nil, nil
 		}
-		warm, first = x.LimitWarmUp(), x.LimitRush(w.Rate)
+		if err := x.rush(ctx, session, w); err != nil {
+			return session, err
+		}
+		warm = x.LimitWarmUp()
 	}
 	shot := trial.Shot{
 		Rate: w.Rate, Conns: x.Plan.Conns, Const: x.Plan.Const, Burst: x.Plan.Burst, SLO: x.Plan.SLO, Seed: x.seed(w),
-		WarmUp: sending(warm, w.Rate), Rush: first, Lasting: sending(x.LimitWindow(), w.Rate),
+		WarmUp: sending(warm, w.Rate), Lasting: sending(x.LimitWindow(), w.Rate),
 	}
 	got, err := session.Load(ctx, shot)
 	switch {
@@ -139,6 +142,17 @@ func (x *execution) window(ctx context.Context, session Session, w *LimitWindow)
 		w.Beyond = beyond(goals, got.Slower, got.Requests, got.Metrics)
 	}
 	return session, nil
+}
+
+// rush sends a fresh server the requests that come at once, and waits for the answers. What it did is seen by whether it lives, and by the
+// window that follows.
+func (x *execution) rush(ctx context.Context, session Session, w *LimitWindow) error {
+	n := x.LimitRush(w.Rate)
+	if n == 0 {
+		return nil
+	}
+	_, err := session.Load(ctx, trial.Shot{Rate: float64(n), Conns: x.Plan.Conns, Const: true, Burst: n, Seed: x.seed(w), Lasting: time.Second})
+	return cmp.Or(ctx.Err(), err)
 }
 
 // seed is that of a window's arrivals. At the user's rate the nth window of one setting has those of the nth of another.

@@ -59,10 +59,8 @@ func TestExecuteMemoryLimits(t *testing.T) {
 			t.Errorf("%d MiB: %+v", test.memory/mib, got)
 		}
 	}
-	for i, shot := range w.shots {
-		if shot.Rush != rush(100) {
-			t.Errorf("window %d: its warm-up begins with %d at once", i, shot.Rush)
-		}
+	if !slices.Equal(w.rushes, slices.Repeat([]int{100}, len(s.Windows))) {
+		t.Errorf("at once: %v, for %d windows", w.rushes, len(s.Windows))
 	}
 	// What more memory saves is seen by windows in turns, with the same arrivals.
 	var turns []int64
@@ -241,6 +239,26 @@ func TestRoom(t *testing.T) {
 		if got := r.full(); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
+	}
+}
+
+// A server that dies of the requests that come at once has met no goal, though the window after them would have been good.
+func TestMemoryLimitsRush(t *testing.T) {
+	s, w := memoryWorld()
+	s.Plan.Memories = []int64{256 * mib, 512 * mib}
+	w.rushed = func(x *fakeSession) {
+		if x.setting.Memory == 256*mib {
+			x.killed, x.died = true, "out of memory: limit 256 MiB"
+		}
+	}
+	w.shoot = nil
+	mustDo(t, s, w)
+	l := limitsOf(t, s)
+	if h := l.Hold(LimitTry{Under{1, 256 * mib}, 2, true}); h.Answer != Fails || h.Killed != failWindows {
+		t.Errorf("256 MiB: %+v", h)
+	}
+	if h := l.Hold(LimitTry{Under{1, 512 * mib}, 2, true}); h.Answer != Holds {
+		t.Errorf("512 MiB: %+v", h)
 	}
 }
 

@@ -470,14 +470,14 @@ func (l *look) capacity(ctx context.Context) error {
 	return nil
 }
 
-// rush is how many requests come at once as a server that has a memory limit is warmed up: those of some time at a rate, as after a
-// pause, or some more where that is few. It is in bursts that memory runs out. 0: there is no rate.
-func rush(rate float64) int {
-	const pause, least = 0.25, 10 // seconds, requests
+// rush is how many requests come at once to a server that has a memory limit: those of a pause at a rate, or some more where that is
+// few. It is in bursts that memory runs out. 0: there is no rate.
+func rush(rate float64, pause time.Duration) int {
+	const least = 10 // requests
 	if rate <= 0 {
 		return 0
 	}
-	return min(max(least, int(pause*rate)), load.MostBurst)
+	return min(max(least, int(pause.Seconds()*rate)), load.MostBurst)
 }
 
 // rates sets the loads, the main one first. A share is that of the limit's CPU which the current setting uses under that very
@@ -492,7 +492,7 @@ func (l *look) rates(ctx context.Context, warm time.Duration) error {
 		}
 		load.Window, load.Tail = Window(cmp.Or(rate, p.Capacity), wanted)
 		if l.lab.Memory > 0 {
-			load.Rush = rush(rate)
+			load.Rush = rush(rate, time.Second/4) // more would not be worked off in the warm-up
 		}
 		same := func(other Load) bool { return other.Rate == rate }
 		if !slices.ContainsFunc(p.Loads, same) { // two shares may be rounded to one rate

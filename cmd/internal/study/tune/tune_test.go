@@ -329,7 +329,7 @@ func TestCollector(t *testing.T) {
 // TestRush: under a memory limit every run's warm-up begins with requests at once, and nothing else does. A setting that dies of them is
 // out.
 func TestRush(t *testing.T) {
-	if got := []int{rush(0), rush(2), rush(490), rush(1e9)}; !slices.Equal(got, []int{0, 10, 122, 100_000}) {
+	if got := []int{rush(0, time.Second), rush(2, time.Second), rush(490, time.Second), rush(1e9, time.Second)}; !slices.Equal(got, []int{0, 10, 490, 100_000}) {
 		t.Errorf("at once: %v", got)
 	}
 	for _, memory := range []int64{0, 256 << 20} {
@@ -347,7 +347,7 @@ func TestRush(t *testing.T) {
 		}
 		want := 0
 		if memory > 0 {
-			want = rush(s.Pilot.Loads[0].Rate)
+			want = rush(s.Pilot.Loads[0].Rate, time.Second/4)
 		}
 		runs := w.shots[len(w.shots)-len(s.Runs):]
 		for i, shot := range runs {

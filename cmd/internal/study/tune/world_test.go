@@ -29,12 +29,14 @@ type world struct {
 	others   func(nth int) float64 // CPUs that others use beside a job
 	starting time.Duration         // how long it takes until it is ready
 
-	byItself int                                                     // GOMAXPROCS without an environment that names one
-	bound    string                                                  // what keeps another one from running beside it
-	ignores  bool                                                    // it takes no GOMAXPROCS from its environment
-	capacity float64                                                 // requests a second
-	p99      func(s lab.Setting, rate float64) float64               // seconds
-	cpu      func(s lab.Setting) float64                             // seconds a request, in a closed loop
+	byItself int                                       // GOMAXPROCS without an environment that names one
+	bound    string                                    // what keeps another one from running beside it
+	ignores  bool                                      // it takes no GOMAXPROCS from its environment
+	capacity float64                                   // requests a second
+	p99      func(s lab.Setting, rate float64) float64 // seconds
+	cpu      func(s lab.Setting) float64               // seconds a request, in a closed loop
+	rushed   func(x *fakeSession)                      // by requests that come at once; nil: nothing happens
+	rushes   []int
 	peak     func(s lab.Setting) float64                             // bytes; nil: a MiB
 	file     float64                                                 // bytes of the program's that are in memory
 	openLoop float64                                                 // so many times that in an open one
@@ -180,10 +182,18 @@ func (x *fakeSession) Load(ctx context.Context, s trial.Shot) (trial.Window, err
 	defer w.mu.Unlock()
 	w.loads++
 	nth := w.loads
-	w.shots = append(w.shots, shotAt{x.setting, s})
 	switch {
 	case x.closed:
 		return trial.Window{}, errors.New("it is closed")
+	case s.Burst > 1 && s.WarmUp == 0: // a rush
+		w.rushes = append(w.rushes, s.Burst)
+		if w.pass(s.Lasting); w.rushed != nil {
+			w.rushed(x)
+		}
+		return trial.Window{}, nil
+	}
+	w.shots = append(w.shots, shotAt{x.setting, s})
+	switch {
 	case s.By != nil:
 		s.Rate, s.Lasting = w.foreign, foreignTakes
 		if s.WarmUp > 0 {
