@@ -139,12 +139,14 @@ func (s *Study) usualWindows() int {
 	return 2*failWindows*(len(s.Plan.Limits)+len(s.Plan.Memories)-1) + HoldWindows + 2
 }
 
-// LimitRush is how many requests a fresh server gets at once before it is warmed up; see rush.
+// LimitRush is how many requests a fresh server gets at once before it is warmed up; see rush. So many are under way where a neighbour takes
+// the CPUs for some seconds, and no more than the generator has connections.
 func (s *Study) LimitRush(rate float64) int {
+	const pause, most = 4 * time.Second, 1000
 	if !s.Plan.LimitsMemory() {
 		return 0
 	}
-	return rush(rate, time.Second)
+	return min(rush(rate, pause), most)
 }
 
 // LimitWarmUp is that of a fresh server.

@@ -59,7 +59,7 @@ func TestExecuteMemoryLimits(t *testing.T) {
 			t.Errorf("%d MiB: %+v", test.memory/mib, got)
 		}
 	}
-	if !slices.Equal(w.rushes, slices.Repeat([]int{100}, len(s.Windows))) {
+	if !slices.Equal(w.rushes, slices.Repeat([]int{400}, len(s.Windows))) {
 		t.Errorf("at once: %v, for %d windows", w.rushes, len(s.Windows))
 	}
 	// What more memory saves is seen by windows in turns, with the same arrivals.
