@@ -51,7 +51,8 @@ type Options struct {
 	Floor int64
 
 	// Logf gets a line for each decision, and one for each warning: log.Printf is one. Without it all is silent. It is called after a
-	// collection, too, when the limit has changed, is given up or is set again, so it must not wait for long.
+	// collection, too, when the limit has changed, or, once a minute at most, when it was given up or is set again. So it must not wait for
+	// long.
 	Logf func(format string, args ...any)
 
 	// Limit says what the limit is, for one that is no control group's; 0: there is none. It is called again after a collection, at most
