@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -28,6 +29,7 @@ type ran struct {
 	Standstill       float64  `json:"longest_standstill_seconds"`
 	PeakMemory       int64    `json:"peak_memory_bytes"`
 	PeakMemoryOf     string   `json:"peak_memory_of"`
+	Needed           int64    `json:"needed_memory_bytes"`
 	ExitCode         int      `json:"exit_code"`
 	Notes            []string `json:"notes"`
 	Warnings         []string `json:"warnings"`
@@ -107,6 +109,9 @@ func TestRun(t *testing.T) {
 			}
 			if r.LimitKind != "cgroup-v2" || r.LimitCPUs != c.cpus || r.Periods < 1 || len(r.Warnings) > 0 {
 				t.Errorf("got %+v", r)
+			}
+			if limited := slices.Contains(c.args, "--memory"); limited && (r.Needed < 1<<20 || r.Needed > r.PeakMemory) || !limited && r.Needed != 0 {
+				t.Errorf("%d bytes of %d without files", r.Needed, r.PeakMemory)
 			}
 			// What the host leaves of two and a half CPUs is not sure; of half a CPU it is enough.
 			if c.cpus < 1 && r.ThrottledPeriods < 1 {

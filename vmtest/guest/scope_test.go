@@ -166,7 +166,7 @@ func TestScopeMemory(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v: %s", err, stderr)
 			}
-			if r.LimitKind != "systemd" || r.PeakMemoryOf != "group" || r.PeakMemory < 1<<20 || r.PeakMemory > 256<<20 || len(r.Warnings) > 0 {
+			if r.LimitKind != "systemd" || r.PeakMemoryOf != "group" || r.PeakMemory < 1<<20 || r.PeakMemory > 256<<20 || r.Needed < 1<<20 || r.Needed > r.PeakMemory || len(r.Warnings) > 0 {
 				t.Errorf("got %+v", r)
 			}
 		})
