@@ -36,10 +36,12 @@ func memoryWorld() (*Study, *world) {
 	return newStudy(Plan{Memories: []int64{0, 256 * mib, 64 * mib, 128 * mib, 512 * mib}, GOMEMLIMIT: true, Rate: 100, SLO: "p99=50ms"}), w
 }
 
+// under is the setting of these tests under a memory limit.
+func under(memory int64) LimitTry { return LimitTry{Under{1, memory}, 2, true} }
+
 func TestExecuteMemoryLimits(t *testing.T) {
 	s, w := memoryWorld()
 	j := mustDo(t, s, w)
-	under := func(memory int64) LimitTry { return LimitTry{Under{1, memory}, 2, true} }
 	want := []LimitTry{under(64 * mib), under(128 * mib), under(256 * mib), under(512 * mib), under(0)}
 	if tries := s.Tries(); !slices.Equal(tries, want) {
 		t.Errorf("tries %v", tries)
@@ -113,10 +115,10 @@ func TestMemoryLimitsLateKill(t *testing.T) {
 	}
 	mustDo(t, s, w)
 	l := limitsOf(t, s)
-	if h := l.Hold(LimitTry{Under{1, 256 * mib}, 2, true}); h.Answer == Holds || h.Killed == 0 {
+	if h := l.Hold(under(256 * mib)); h.Answer == Holds || h.Killed == 0 {
 		t.Errorf("256 MiB: %+v", h)
 	}
-	if h := l.Hold(LimitTry{Under{1, 512 * mib}, 2, true}); h.Answer != Holds {
+	if h := l.Hold(under(512 * mib)); h.Answer != Holds {
 		t.Errorf("512 MiB: %+v", h)
 	}
 }
@@ -142,10 +144,10 @@ func TestMemoryLimitsKilledOnce(t *testing.T) {
 	}
 	mustDo(t, s, w)
 	l := limitsOf(t, s)
-	if h := l.Hold(LimitTry{Under{1, 128 * mib}, 2, true}); h.Answer != Fails || h.Killed != 3 || h.Of != failWindows || windows != failWindows {
+	if h := l.Hold(under(128 * mib)); h.Answer != Fails || h.Killed != 3 || h.Of != failWindows || windows != failWindows {
 		t.Errorf("%+v, %d windows", h, windows)
 	}
-	if h := l.Hold(LimitTry{Under{1, 256 * mib}, 2, true}); h.Answer != Holds {
+	if h := l.Hold(under(256 * mib)); h.Answer != Holds {
 		t.Errorf("256 MiB: %+v", h)
 	}
 }
@@ -169,7 +171,7 @@ func TestMemoryLimitsNoStart(t *testing.T) {
 			return &failed
 		}
 		mustDo(t, s, w)
-		h := limitsOf(t, s).Hold(LimitTry{Under{1, 64 * mib}, 2, true})
+		h := limitsOf(t, s).Hold(under(64 * mib))
 		if h.Answer != Fails || h.NoStart != failed.Why || h.Killed > 0 != failed.Killed || h.Of != 1 || starts != 1 {
 			t.Errorf("%+v, %d starts", h, starts)
 		}
@@ -254,10 +256,10 @@ func TestMemoryLimitsRush(t *testing.T) {
 	w.shoot = nil
 	mustDo(t, s, w)
 	l := limitsOf(t, s)
-	if h := l.Hold(LimitTry{Under{1, 256 * mib}, 2, true}); h.Answer != Fails || h.Killed != failWindows {
+	if h := l.Hold(under(256 * mib)); h.Answer != Fails || h.Killed != failWindows {
 		t.Errorf("256 MiB: %+v", h)
 	}
-	if h := l.Hold(LimitTry{Under{1, 512 * mib}, 2, true}); h.Answer != Holds {
+	if h := l.Hold(under(512 * mib)); h.Answer != Holds {
 		t.Errorf("512 MiB: %+v", h)
 	}
 }
@@ -270,10 +272,10 @@ func TestMemoryLimitsFull(t *testing.T) {
 	w.file = 40 * mib
 	mustDo(t, s, w)
 	l := limitsOf(t, s)
-	if h := l.Hold(LimitTry{Under{1, 192 * mib}, 2, true}); h.Answer != Full || h.Held != failWindows || h.Of != failWindows {
+	if h := l.Hold(under(192 * mib)); h.Answer != Full || h.Held != failWindows || h.Of != failWindows {
 		t.Errorf("192 MiB: %+v", h)
 	}
-	if h := l.Hold(LimitTry{Under{1, 256 * mib}, 2, true}); h.Answer != Holds {
+	if h := l.Hold(under(256 * mib)); h.Answer != Holds {
 		t.Errorf("256 MiB: %+v", h)
 	}
 }
