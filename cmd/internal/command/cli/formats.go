@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -14,12 +13,10 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/input"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
-	"github.com/unthrottle/unthrottle/cmd/internal/ground/schema"
 	"github.com/unthrottle/unthrottle/cmd/internal/limit/workload/program"
 	"github.com/unthrottle/unthrottle/cmd/internal/show/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/show/view"
-	"github.com/unthrottle/unthrottle/docs"
 )
 
 const reportHelp = `Show a saved result again, without measuring again.
@@ -80,17 +77,13 @@ func newReport(stdio IO) *cobra.Command {
 	})
 }
 
-// writeSchema writes the schema of a verb's document. What a name means stands on the page of the documents.
+// writeSchema writes the schema of a verb's document.
 func writeSchema(w io.Writer, of string, args []string) error {
-	doc := report.Empty(of)
-	if doc == nil || len(args) > 0 {
+	s := report.Schema(of)
+	if s == nil || len(args) > 0 {
 		return hint.Usage("unthrottle report --schema "+quantity.Either(report.Verbs()), "--schema takes a verb that writes a document, and no file")
 	}
-	page, _ := docs.Page("report-format")
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(schema.Of(doc, "unthrottle "+of+" --json", schema.Meanings(page, "## Names")))
+	return s.Write(w)
 }
 
 // openReport reads a saved document and returns what writes it in a format.

@@ -1,12 +1,12 @@
 // Package schema answers: what does a JSON document look like? In goes the type that it is written from, and what each name means;
-// out comes its JSON Schema. Nothing is said twice: the types are those that the verbs write, and the meanings those of the page.
+// out comes its JSON Schema. Nothing is said twice: the types are those that the verbs write.
 package schema
 
 import (
 	"encoding"
 	"encoding/json"
+	"io"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -36,17 +36,25 @@ func Of(document any, title string, meanings map[string]string) *Schema {
 	return s
 }
 
-var row = regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([^|]+) \\|$")
-
-// Meanings are those of a page's tables of names below a heading.
-func Meanings(page, heading string) map[string]string {
-	_, text, _ := strings.Cut(page, "\n"+heading+"\n")
-	text, _, _ = strings.Cut(text, "\n## ")
+// Meanings are those of lists of names, of which each line is "name: meaning". What a later list says of a name comes first.
+func Meanings(lists ...string) map[string]string {
 	meanings := map[string]string{}
-	for _, m := range row.FindAllStringSubmatch(text, -1) {
-		meanings[m[1]] = m[2]
+	for _, list := range lists {
+		for _, line := range strings.Split(list, "\n") {
+			if name, meaning, ok := strings.Cut(line, ": "); ok && !strings.HasPrefix(name, "#") {
+				meanings[name] = meaning
+			}
+		}
 	}
 	return meanings
+}
+
+// Write writes it for people and programs.
+func (s *Schema) Write(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(s)
 }
 
 func of(t reflect.Type, meanings map[string]string, above ...reflect.Type) *Schema {

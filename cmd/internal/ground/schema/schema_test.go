@@ -37,8 +37,8 @@ type document struct {
 }
 
 func TestOf(t *testing.T) {
-	const page = "# A page\n\n## Names\n\n| name | meaning |\n|---|---|\n| `n` | a number |\n| `maybe` | perhaps `null` |\n\n## Others\n\n| `for_seconds` | no |\n"
-	got, err := json.Marshal(Of(document{unknown: true}, "a document", Meanings(page, "## Names")))
+	const names = "# A list\nn: another number\nmaybe: perhaps `null`: or not\n"
+	got, err := json.Marshal(Of(document{unknown: true}, "a document", Meanings(names, "n: a number\n")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestOf(t *testing.T) {
 			"version": {"type": "integer"},
 			"at": {"type": "string", "format": "date-time"},
 			"for_seconds": {"type": "number"},
-			"maybe": {"type": ["number", "null"], "description": "perhaps ` + "`null`" + `"},
+			"maybe": {"type": ["number", "null"], "description": "perhaps ` + "`null`" + `: or not"},
 			"rarely": {"type": "string"},
 			"by": {"type": ["object", "null"], "additionalProperties": {"type": "number"}},
 			"pairs": {"type": ["array", "null"], "items": {"type": "array", "items": {"type": "number"}}},

@@ -1,24 +1,60 @@
-// Package contracttest holds the JSON documents of a command to what is written of them: their outline, and one meaning for each
-// name. It is for tests only.
+// Package contracttest holds the JSON documents of a command to their lists of names, which give each one meaning, and to their schemas. It is
+// for tests only.
 package contracttest
 
 import (
+	"cmp"
 	"encoding/json"
-	"os"
+	"fmt"
+	"math"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/schema"
 )
 
-// Format is the file that describes the documents, from a folder of a package in cmd/internal.
-const Format = "../../../../docs/report-format.md"
+// Names holds every name in documents to one meaning: that in their own list, or else in that of others. No meaning is of a name that is in
+// none.
+func Names(t *testing.T, documents []any, own, others string) {
+	t.Helper()
+	meanings, already := count(own), count(others)
+	found := map[string]string{}
+	for _, d := range documents {
+		typ := reflect.TypeOf(d)
+		names(fieldsOf(typ), strings.ToLower(typ.Name()), found)
+	}
+	for name, where := range found {
+		if meanings[name] != 1 && (meanings[name] > 1 || already[name] != 1) {
+			t.Errorf("%s (%s) has %d meanings in names.txt", name, where, meanings[name])
+		}
+		for _, unit := range []string{"_ns", "_us", "_ms", "_millis", "_micros", "_percent", "_pct", "_kib", "_mib"} {
+			if strings.HasSuffix(name, unit) {
+				t.Errorf("%s: times are in seconds, shares of 1, sizes in bytes", where)
+			}
+		}
+	}
+	for name := range meanings {
+		if found[name] == "" {
+			t.Errorf("%s is in names.txt and in no document", name)
+		}
+	}
+}
+
+// count tells how many meanings a list has for each name. Its first line is about the list.
+func count(list string) map[string]int {
+	n := map[string]int{}
+	for _, line := range strings.Split(strings.TrimSpace(list), "\n")[1:] {
+		name, _, _ := strings.Cut(line, ": ")
+		n[name]++
+	}
+	return n
+}
 
 // A field is one of a document's JSON.
 type field struct {
 	name   string
-	list   bool
 	fields []field
 }
 
@@ -39,7 +75,7 @@ func fieldsOf(t reflect.Type, above ...reflect.Type) (fields []field) {
 		case f.Anonymous && name == "":
 			fields = append(fields, inner...)
 		default:
-			fields = append(fields, field{name, f.Type.Kind() == reflect.Slice, inner})
+			fields = append(fields, field{name, inner})
 		}
 	}
 	return fields
@@ -55,104 +91,55 @@ func names(fields []field, in string, found map[string]string) {
 	}
 }
 
-// Names are those of all fields of documents, each with a place where it stands.
-func Names(documents []any) map[string]string {
-	found := map[string]string{}
-	for _, d := range documents {
-		t := reflect.TypeOf(d)
-		names(fieldsOf(t), strings.ToLower(t.Name()), found)
-	}
-	return found
-}
-
-// Section is the text of the file from a head to the next one of its kind, and where it stands.
-func Section(t *testing.T, file, head string) (data []byte, begin, end int) {
-	t.Helper()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	head = "\n## " + head + "\n"
-	begin = strings.Index(string(data), head)
-	if begin < 0 {
-		t.Fatalf("%s has no section %q", file, strings.TrimSpace(head))
-	}
-	begin += len(head)
-	if end = strings.Index(string(data[begin:]), "\n## "); end < 0 {
-		return data, begin, len(data)
-	}
-	return data, begin, begin + end + 1
-}
-
-// Meanings are how often each name has one in the table of a section.
-func Meanings(t *testing.T, file, head string) map[string]int {
-	t.Helper()
-	data, begin, end := Section(t, file, head)
-	documented := map[string]int{}
-	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| [^|]+ \\|$").FindAllStringSubmatch(string(data[begin:end]), -1) {
-		documented[m[1]]++
-	}
-	return documented
-}
-
-// Outline holds the outline of documents in a section to their types, or writes it.
-func Outline(t *testing.T, documents []any, file, head string, update bool) {
-	t.Helper()
-	var b strings.Builder
-	for _, d := range documents {
-		typ := reflect.TypeOf(d)
-		b.WriteString("\n### " + strings.ToLower(typ.Name()) + "\n\n")
-		outline(&b, fieldsOf(typ), "    ")
-	}
-	b.WriteByte('\n')
-	data, begin, end := Section(t, file, head)
-	if string(data[begin:end]) == b.String() {
-		return
-	}
-	if !update {
-		t.Fatalf("the outline in %s is not that of the documents; -update writes it", file)
-	}
-	if err := os.WriteFile(file, []byte(string(data[:begin])+b.String()+string(data[end:])), 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// outline writes plain fields on lines of their own, and below them those that have fields.
-func outline(b *strings.Builder, fields []field, indent string) {
-	const width = 118
-	line := ""
-	flush := func() {
-		if line != "" {
-			b.WriteString(indent + line + "\n")
+// Violations are where a value is not what its schema says.
+func Violations(s *schema.Schema, v any, at string) (bad []string) {
+	is := ""
+	switch v := v.(type) {
+	case nil:
+		is = "null"
+	case bool:
+		is = "boolean"
+	case string:
+		is = "string"
+	case float64:
+		if is = "number"; v == math.Trunc(v) && may(s, "integer") {
+			is = "integer"
 		}
-		line = ""
-	}
-	for _, f := range fields {
-		if len(f.fields) > 0 {
-			continue
+	case []any:
+		is = "array"
+		if s.Items != nil {
+			for i, item := range v {
+				bad = append(bad, Violations(s.Items, item, fmt.Sprintf("%s[%d]", at, i))...)
+			}
 		}
-		name := f.title()
-		if line != "" && len(indent)+len(line)+2+len(name) > width {
-			line += ","
-			flush()
+	case map[string]any:
+		is = "object"
+		for _, name := range s.Required {
+			if _, has := v[name]; !has {
+				bad = append(bad, at+" lacks "+name)
+			}
 		}
-		if line != "" {
-			line += ", "
-		}
-		line += name
-	}
-	flush()
-	for _, f := range fields {
-		if len(f.fields) > 0 {
-			b.WriteString(indent + f.title() + ":\n")
-			outline(b, f.fields, indent+"  ")
+		for name, value := range v {
+			if of := cmp.Or(s.Properties[name], s.Values); of != nil {
+				bad = append(bad, Violations(of, value, at+"."+name)...)
+			} else if s.Properties != nil {
+				bad = append(bad, at+"."+name+" is not in the schema")
+			}
 		}
 	}
+	if s.Type != nil && !may(s, is) {
+		bad = append(bad, fmt.Sprintf("%s is %s, and not %v", at, is, s.Type))
+	}
+	return bad
 }
 
-func (f field) title() string {
-	if f.list {
-		return f.name + "[]"
+// may reports whether a value may be of a type.
+func may(s *schema.Schema, is string) bool {
+	switch t := s.Type.(type) {
+	case string:
+		return t == is
+	case []string:
+		return slices.Contains(t, is)
 	}
-	return f.name
+	return true
 }

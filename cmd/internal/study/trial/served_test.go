@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -59,7 +61,10 @@ func serve(address string) {
 	http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/metrics":
-			fmt.Fprintf(w, "done_total{kind=\"a\"} %d\nstill_total 5\n", 10*asked.Add(1))
+			page := fmt.Sprintf("done_total{kind=\"a\"} %d\nstill_total 5\n", 10*asked.Add(1))
+			w.Header().Set("Content-Length", strconv.Itoa(len(page)))
+			io.WriteString(w, page)
+			w.(http.Flusher).Flush() // what follows is done after the answer
 		case "/eat":
 			eaten = bytes.Repeat([]byte("much "), 20<<20)
 		case "/die":
@@ -336,7 +341,7 @@ func TestCounted(t *testing.T) {
 		by   Foreign
 		want string // of an error; "": it has figures
 	}{
-		{Foreign{Lasting: 50 * time.Millisecond, Counter: Counter{at, "done_total"}}, ""},
+		{Foreign{Lasting: 200 * time.Millisecond, Counter: Counter{at, "done_total"}}, ""},
 		{Foreign{Command: "echo p99 3 ms", Counter: Counter{at, "done_total"}}, ""},
 		{Foreign{Lasting: time.Millisecond, Counter: Counter{at, "still_total"}}, "still_total has not grown in "},
 		{Foreign{Lasting: time.Millisecond, Counter: Counter{at, "nosuch_total"}}, "has no nosuch_total"},

@@ -12,7 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/ours"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/result"
 )
 
 const rootHelp = `kubectl unthrottle finds what is wrong with GOMAXPROCS in Kubernetes manifests and in clusters.
@@ -54,6 +57,10 @@ const helpHelp = `More about a verb, or a page of the documentation, such as a r
 
 Usage:
   kubectl unthrottle help [VERB | PAGE]
+  kubectl unthrottle help --schema VERB
+
+Flags:
+      --schema VERB  print the JSON Schema of the document that a verb writes with -o json
 
 Examples:
   kubectl unthrottle help lint
@@ -96,8 +103,26 @@ func newRoot(stdio verb.IO) *cobra.Command {
 		newAudit(stdio), newTune(stdio), newAlerts(stdio), newInstall(stdio), newUninstall(stdio), newAgent(stdio),
 		newExplainPod(stdio), newWatchPod(stdio), newTracePod(stdio), newProfilePod(stdio), newVersion(stdio), newCompletion(stdio))
 	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl unthrottle"}
-	root.SetHelpCommand(verb.NewHelp(helpHelp))
+	root.SetHelpCommand(newHelp(stdio))
 	return root
+}
+
+// newHelp is the help of any command, and the schemas, as there is no verb report to print them.
+func newHelp(stdio verb.IO) *cobra.Command {
+	help := verb.NewHelp(helpHelp)
+	of := help.Flags().String("schema", "", "")
+	page := help.RunE
+	help.RunE = func(cmd *cobra.Command, args []string) error {
+		if !cmd.Flags().Changed("schema") {
+			return page(cmd, args)
+		}
+		s := result.Schema(*of)
+		if s == nil || len(args) > 0 {
+			return hint.Usage("kubectl unthrottle help --schema "+quantity.Either(result.Verbs()), "--schema takes a verb that writes a document, and nothing else")
+		}
+		return s.Write(stdio.Out)
+	}
+	return help
 }
 
 func newVersion(stdio verb.IO) *cobra.Command {
