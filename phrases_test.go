@@ -27,6 +27,8 @@ var phrases = []struct {
 	{regexp.MustCompile(`(?i)\bthat there is none of\b`), "that is missing", false},
 	{regexp.MustCompile(`(?i)\bworth while\b`), "ignored, too small to matter", true},
 	{regexp.MustCompile(`(?i)\b(by what counts|left the race|no fault by itself|told beside|with how sure)\b`), "by a relevant amount, was dropped, not an error in itself, reported, with a confidence interval", true},
+	{regexp.MustCompile(`(?i)\b(have|has) not (the|a|an|any)\b`), "doesn't have the", true},
+	{regexp.MustCompile(`(?i)\b(asked for was|which is not shown|more seldom|such a one)\b`), "expected, but that is not proven, rarer, one like that", false},
 	{regexp.MustCompile(`(?i)\blet go of what\b`), "decide by what can be measured", false},
 	{regexp.MustCompile(`(?i)\b(it|this|that|what answers there|input) is no ([a-km-z]|l[a-np-z])`), "is not a", false},
 }

@@ -66,7 +66,7 @@ func (b *bench) serverSides(l *trial.Loaded) (err error) {
 		case cpus > 0:
 			n = max(n, int(float64(runtime.NumCPU())/cpus))
 		case b.atOnce == tune.AtOnceYes:
-			return hint.Usage("--cpus 0.5", no+"without a limit, as what others use beside it can't be seen")
+			return hint.Usage("--cpus 0.5", no+"without a limit, as what others use can't be seen")
 		default:
 			return nil
 		}

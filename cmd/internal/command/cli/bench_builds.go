@@ -133,7 +133,7 @@ func (b *bench) export(ctx context.Context, base, dir string) (at, hash string, 
 		return "", "", fmt.Errorf("--base: %w", err)
 	}
 	if n := repo.Beyond(ctx, hash); n > 0 {
-		b.Progress.Note(fmt.Sprintf("%s has %s that this branch has not: --base %s... is where it left", base, quantity.Plural(n, "commit"), base))
+		b.Progress.Note(fmt.Sprintf("%s has %s that this branch does not have: --base %s... is where it left", base, quantity.Plural(n, "commit"), base))
 	}
 	at, err = repo.Export(ctx, hash, filepath.Join(dir, "base"))
 	if err != nil {

@@ -108,7 +108,7 @@ func search(gaps []Gap) (best time.Duration, r float64) {
 	return best, rs[best]
 }
 
-// favour is what a period's R is raised by because people choose such a one.
+// favour is what a period's R is raised by because people choose such periods.
 func favour(period time.Duration) float64 {
 	switch {
 	case period == usual:

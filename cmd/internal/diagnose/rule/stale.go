@@ -28,7 +28,7 @@ func stale(f *Facts) (finding.Finding, bool) {
 	}
 	found := finding.Finding{
 		Severity: finding.Warning,
-		Summary:  fmt.Sprintf("GOMAXPROCS is still %d: its limit was changed meanwhile", f.Procs),
+		Summary:  fmt.Sprintf("GOMAXPROCS is still %d, though its limit has changed", f.Procs),
 		Evidence: []string{s.Why},
 		Fix:      "restart the program, or take out what has fixed GOMAXPROCS: then it follows the limit",
 	}

@@ -25,7 +25,6 @@ var raw = map[string][]string{
 
 // exceptions are the files outside of this package that have such calls, and why they may.
 var exceptions = map[string]string{
-	"internal/show/contracttest/contracttest.go":         "a part of the tests: it updates their documents",
 	"internal/process/hostile/trees.go":                  "a part of the tests: it makes what must not harm anybody",
 	"internal/process/hostile/programs_linux.go":         "the same",
 	"internal/process/hostile/trees_linux.go":            "the same",

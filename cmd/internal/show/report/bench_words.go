@@ -498,7 +498,7 @@ func (b *Bench) warn(s *lab.Study, a lab.Analysis) {
 		add("other work disturbed %d of %d runs (marked; kept in the statistics)", marked, len(s.Runs))
 	}
 	if otherLoad > 0 {
-		add("in %d of %d runs the load was not the one that was asked for: see their marks. They are kept", otherLoad, len(s.Runs))
+		add("in %d of %d runs the load was not as requested: see their marks. They are kept", otherLoad, len(s.Runs))
 	}
 	for i := range b.Groups {
 		g := &b.Groups[i]

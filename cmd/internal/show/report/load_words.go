@@ -193,7 +193,7 @@ func (d *Load) Remarks() (texts []string) {
 		texts = append(texts, text+".")
 	}
 	if d.SLO != nil && d.SLO.HeldFromReady && !d.SLO.Held && d.Search == nil {
-		texts = append(texts, "Without what the generator was late by itself the SLO would have been held.")
+		texts = append(texts, "Without the generator's own lateness the SLO would have been held.")
 	}
 	if d.Search == nil && d.paused() {
 		texts = append(texts, d.disturbed()+d.without()+".")

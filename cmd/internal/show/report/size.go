@@ -16,7 +16,7 @@ const (
 // checkSize looks at the brackets and commas of a document, or of lines of them, before anything is made of it.
 func checkSize(data []byte) error {
 	if len(data) > MostBytes {
-		return fmt.Errorf("the document has more than %d MiB: no verb writes such a one", MostBytes>>20)
+		return fmt.Errorf("the document has more than %d MiB: no verb writes one like that", MostBytes>>20)
 	}
 	objects, values, depth := 0, 0, 0
 	for i := 0; i < len(data); i++ {
@@ -36,11 +36,11 @@ func checkSize(data []byte) error {
 		}
 		switch {
 		case objects > mostObjects:
-			return fmt.Errorf("the document has more than %d objects: no verb writes such a one", mostObjects)
+			return fmt.Errorf("the document has more than %d objects: no verb writes one like that", mostObjects)
 		case values > mostValues:
-			return fmt.Errorf("the document has more than %d values: no verb writes such a one", mostValues)
+			return fmt.Errorf("the document has more than %d values: no verb writes one like that", mostValues)
 		case depth > mostDepth:
-			return fmt.Errorf("the document nests more than %d deep: no verb writes such a one", mostDepth)
+			return fmt.Errorf("the document nests more than %d deep: no verb writes one like that", mostDepth)
 		}
 	}
 	return nil

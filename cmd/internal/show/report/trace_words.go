@@ -28,7 +28,7 @@ func (d *Trace) Answer() string {
 		}
 		return "no freeze to speak of in " + quantity.Lasting(d.Wall)
 	}
-	return "this trace does not tell whether it was frozen"
+	return "this trace doesn't show whether it was frozen"
 }
 
 // Also says what belongs to the answer.
@@ -45,7 +45,7 @@ func (d *Trace) Also() (texts []string) {
 		if d.Neighbour {
 			return []string{"Other programs or machines had the CPUs, and one of them has a quota."}
 		}
-		return []string{"Other programs or machines had the CPUs: the freezes have not the rhythm of a quota."}
+		return []string{"Other programs or machines had the CPUs: the freezes don't have the rhythm of a quota."}
 	case freeze.Unsure:
 		if k := d.Kernel; k != nil && k.ThrottledPeriods > 0 {
 			texts = append(texts, fmt.Sprintf("The kernel throttled it in %s of %s meanwhile.", quantity.Count(k.ThrottledPeriods), quantity.Plural(k.Periods, "period")))

@@ -425,7 +425,7 @@ func (d *Tune) warn(s *tune.Study) {
 		}
 		warn("the limit is emulated: differences below %s can't be told from the emulation's own; unthrottle help docs/run.md says how close it is to the kernel's", least)
 	case d.LimitKind == "emulated":
-		warn("the limit is emulated: throttling and latency are near those of the kernel's, not equal; unthrottle help docs/run.md tells how near")
+		warn("the limit is emulated: throttling and latency are close to the kernel's, not equal; unthrottle help docs/run.md says how close")
 	}
 	if s.Pilot != nil {
 		d.Warnings = append(d.Warnings, s.Pilot.Warnings...)

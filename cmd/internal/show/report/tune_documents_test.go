@@ -134,7 +134,7 @@ func tuneStudies(t *testing.T) map[string]*tune.Study {
 		}, costing(shop), 5),
 		"fallen": study(func(s *tune.Study) {
 			s.Pilot.Procs, s.Pilot.Base, s.Pilot.Candidates = 500, 2, []int{1, 2, 4}
-			s.Pilot.Warnings = []string{"while its load was looked for the program failed with GOMAXPROCS=500, its current setting (out of memory: limit 256Mi): GOMAXPROCS=2 was looked at in its place"}
+			s.Pilot.Warnings = []string{"while its load was being found, the program failed with GOMAXPROCS=500, its current setting (out of memory: limit 256Mi): GOMAXPROCS=2 was used instead"}
 			s.Environment.LimitKind, s.Pilot.LimitKind = "kubernetes", "kubernetes"
 		}, func(r *tune.Run) {
 			if costing(shop)(r); r.Search.Procs == 500 {

@@ -43,9 +43,9 @@ func (w limitWords) enough(i int) (text string, also []string) {
 			also = append(also, below)
 		}
 	}
-	seldom := "What is bad more seldom may not have been seen."
+	rare := "Rarer trouble may have been missed."
 	if w.plan.LimitsMemory() {
-		seldom = "What is bad more seldom may not have been seen, nor what grows over hours."
+		rare = "Rarer trouble may have been missed, and so may anything that builds up over hours."
 		also = append(also, w.memory(i)...)
 	} else {
 		also = append(also, w.procs(l))
@@ -54,7 +54,7 @@ func (w limitWords) enough(i int) (text string, also []string) {
 		const sure = 0.95
 		always := math.Pow(1-sure, 1/float64(at.Of))
 		also = append(also, fmt.Sprintf("All %d windows held it: at least %s of such windows do (95 %%). %s",
-			at.Of, quantity.WholeShare(math.Floor(100*always)/100), seldom))
+			at.Of, quantity.WholeShare(math.Floor(100*always)/100), rare))
 	} else {
 		also = append(also, fmt.Sprintf("Each by itself, %d of the %d windows held it.", at.Held, at.Of))
 	}
@@ -144,7 +144,7 @@ func (w limitWords) below(l *TuneLimit) string {
 	case at.Requests == 0:
 		return ""
 	case at.Again > 0:
-		return fmt.Sprintf("The next smaller, %s, failed at first and held it in %s minutes later, as if the machine had been busy: %s. Another tune may tell.",
+		return fmt.Sprintf("The next smaller, %s, failed at first and held it in %s minutes later, as if the machine had been busy: %s. Another tune may settle it.",
 			w.d.LimitText(l), quantity.Plural(at.Again, "window"), w.short(at))
 	case l.Answer == string(tune.Full):
 		return fmt.Sprintf("The next smaller, %s, leaves too little room: %s.", w.d.LimitText(l), l.used())
@@ -153,7 +153,7 @@ func (w limitWords) below(l *TuneLimit) string {
 	case at.Share > at.Allowed:
 		return fmt.Sprintf("The next smaller, %s, seems to fail: %s.", w.d.LimitText(l), w.short(at))
 	}
-	return fmt.Sprintf("The next smaller, %s, may do as well, which is not shown: %s.", w.d.LimitText(l), w.short(at))
+	return fmt.Sprintf("The next smaller, %s, may do as well, but that is not proven: %s.", w.d.LimitText(l), w.short(at))
 }
 
 // procs says which GOMAXPROCS goes with a limit, and what that rests on.
@@ -161,11 +161,11 @@ func (w limitWords) procs(l *TuneLimit) string {
 	byGo, other := l.Settings[0], l.Other()
 	switch {
 	case l.ByGo() && other == nil:
-		return fmt.Sprintf("Leave GOMAXPROCS to Go, which takes %d there.", byGo.Procs)
+		return fmt.Sprintf("Leave GOMAXPROCS to Go, which chooses %d there.", byGo.Procs)
 	case l.ByGo() && other.AtRate == nil:
-		return fmt.Sprintf("Leave GOMAXPROCS to Go, which takes %d there: that holds it, so %d was not compared.", byGo.Procs, other.Procs)
+		return fmt.Sprintf("Leave GOMAXPROCS to Go, which chooses %d there: that holds it, so %d was not compared.", byGo.Procs, other.Procs)
 	case l.ByGo():
-		return fmt.Sprintf("Leave GOMAXPROCS to Go, which takes %d there.", byGo.Procs)
+		return fmt.Sprintf("Leave GOMAXPROCS to Go, which chooses %d there.", byGo.Procs)
 	case byGo.AtRate.NoStart != "":
 		return fmt.Sprintf("With Go's default there, %d, the server did not start.", byGo.Procs)
 	}
@@ -210,7 +210,7 @@ func (w limitWords) notShown() (text string, also []string) {
 	switch {
 	case seems != nil:
 		at := seems.AtRate()
-		text = fmt.Sprintf("Undecided: %s seems enough, which is not shown.", w.d.heldTo(seems))
+		text = fmt.Sprintf("Undecided: %s seems enough, but that is not proven.", w.d.heldTo(seems))
 		also = append(also, fmt.Sprintf("For %s: %s.", asked, w.counted(at)), w.more(at))
 	case largest.Answer == string(tune.Full):
 		text = fmt.Sprintf("Undecided: %s leaves too little room.", w.d.heldTo(largest))
@@ -243,7 +243,7 @@ func (w limitWords) notShown() (text string, also []string) {
 		text = fmt.Sprintf("Undecided: which limit is enough for %s is not known.", asked)
 	}
 	if older {
-		return text, append(also, "These windows are of an older version, which did not count slow requests; --resume measures again.")
+		return text, append(also, "These windows are from an older version, which did not count slow requests; --resume measures again.")
 	}
 	if w.unfinished {
 		also = append(also, w.ended(fmt.Sprintf("after %s.", quantity.Plural(w.windows, "window"))))
@@ -345,12 +345,12 @@ func (w limitWords) memory(i int) (also []string) {
 		also = append(also, capital(l.used())+".")
 	}
 	if l := &w.d.Limits[i]; l.Memory > 0 && l.Peak+l.File > l.Memory {
-		also = append(also, fmt.Sprintf("On a node that has not read its program's file yet, %s of it count as well: under less than %s it starts slower there.",
+		also = append(also, fmt.Sprintf("On a node that has not read the program's file yet, %s of it count as well: it starts more slowly there under less than %s.",
 			quantity.Bytes(l.File), quantity.Bytes((l.Peak+l.File+1<<20-1)>>20<<20)))
 	}
 	largest := &w.d.Limits[len(w.d.Limits)-1] // of one comparison the interval is what it says
 	if b := largest.Beside; b != nil && b.High > 0 {
-		saves := "More memory is not shown to save CPU time"
+		saves := "More memory has not been shown to save CPU time"
 		if b.High < 1 {
 			saves = "More memory saves CPU time"
 		}

@@ -745,7 +745,7 @@ func whyGC(s *tune.Study, v search.TuneVerdict) (sentences []string) {
 		sentences = append(sentences, fmt.Sprintf("Garbage collection: %s.", tell(current, v.Current)))
 	}
 	if len(p.Levers) > 0 && len(s.Plan.GOGC) == 0 && len(sentences) > 0 { // else the user wanted it
-		tried := "is to be tried as well"
+		tried := "should be tried as well"
 		if slices.ContainsFunc(s.Runs, func(r tune.Run) bool { return r.Search.GOGC != 0 }) {
 			tried = "was tried as well"
 		}
@@ -759,7 +759,7 @@ func (w tuneWords) contradiction() string {
 	if !w.Contradicted {
 		return ""
 	}
-	return fmt.Sprintf("The %s of whole windows speaks against %s (%s): it has rare, long delays that typical seconds have not.",
+	return fmt.Sprintf("The %s of whole windows speaks against %s (%s): it has rare, long delays that typical seconds don't have.",
 		w.tail, w.environment().and(), quantity.Change(w.Effect(search.Pooled).Ratio))
 }
 

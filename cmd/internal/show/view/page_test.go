@@ -81,7 +81,7 @@ func selfContained(t *testing.T, s *sheet.Sheet) {
 		t.Errorf("%d scripts: there is the document, which doesn't run, and what charts need", n)
 	}
 	if !strings.Contains(page, `<script type="application/json" id="document">`) {
-		t.Error("the document has not the type that keeps it from being run")
+		t.Error("the document does not have the type that keeps it from being run")
 	}
 	for _, l := range link.FindAllStringSubmatch(page, -1) {
 		if !strings.HasPrefix(l[1], "#") || strings.Count(page, `id="`+l[1][1:]+`"`) != 1 {

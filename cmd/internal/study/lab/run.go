@@ -50,7 +50,7 @@ const (
 	MarkRetried = "the first attempt failed"
 	MarkAgain   = "it was made again, as something else ran beside it"
 	MarkUnseen  = "it was made again, as too little of it was seen"
-	MarkLoad    = "the load was not the one that was asked for"
+	MarkLoad    = "the load was not as requested"
 	MarkNoGo    = "no Go program was seen"
 )
 

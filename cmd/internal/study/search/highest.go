@@ -147,7 +147,7 @@ func (h *Highest) asked(o Observation) error {
 	case !more:
 		return fmt.Errorf("observing %s: the search is over", perSecond(o.Rate))
 	case o.Rate != step.Rate:
-		return fmt.Errorf("observing %s: asked for was %s", perSecond(o.Rate), perSecond(step.Rate))
+		return fmt.Errorf("observing %s: expected %s", perSecond(o.Rate), perSecond(step.Rate))
 	}
 	return nil
 }

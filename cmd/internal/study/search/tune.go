@@ -387,7 +387,7 @@ func (t *Tune) Observe(o TuneObservation) error {
 	case !ok:
 		return errors.New("observing a run: the search is over")
 	case o.Run != run:
-		return fmt.Errorf("observing %+v: asked for was %+v", o.Run, run)
+		return fmt.Errorf("observing %+v: expected %+v", o.Run, run)
 	}
 	o = o.clean()
 	t.seen = append(t.seen, o)

@@ -118,7 +118,7 @@ func (x *Session) count(ctx context.Context, c Counter) (float64, error) {
 	case err != nil:
 		return 0, &loadError{fmt.Sprintf("reading how much was done: %v", err)}
 	case !ok:
-		return 0, &loadError{fmt.Sprintf("%s has no %s, which was to tell how much was done", c.URL, c.Name)}
+		return 0, &loadError{fmt.Sprintf("%s has no %s, which should say how much was done", c.URL, c.Name)}
 	}
 	return n, nil
 }
@@ -155,11 +155,11 @@ func (x *Session) loadOnceBy(ctx context.Context, f *Foreign) (Window, error) {
 	}
 	switch {
 	case f.Tail != "" && r.Latencies[f.Tail] == 0:
-		return Window{}, &loadError{fmt.Sprintf("what the load printed tells no %s: --metric says where it is%s", tailName(f.Tail), f.Else)}
+		return Window{}, &loadError{fmt.Sprintf("the load's output has no %s: --metric says where it is%s", tailName(f.Tail), f.Else)}
 	case units-r.Failed <= 0 && f.Counter.URL != "":
 		return Window{}, &loadError{fmt.Sprintf("%s has not grown in %v, so that nothing was done", f.Counter.Name, lasted.Round(100*time.Millisecond))}
 	case units-r.Failed <= 0:
-		return Window{}, &loadError{"what the load printed tells nothing that was done: --metric 'units=RE' or 'rate=RE' says where it is"}
+		return Window{}, &loadError{"the load's output does not say how much was done: --metric 'units=RE' or 'rate=RE' says where it is"}
 	}
 	w := Window{
 		Metrics: map[string]float64{}, Requests: int64(units), SLOHeld: true, Valid: true, Lasted: lasted,

@@ -85,7 +85,7 @@ func (l *Loaded) Run(ctx context.Context, s lab.Setting, block int) (lab.Run, er
 		case harm == "" && !w.Sliced && w.Others > 0:
 			harm = lab.BesideOthers
 		case harm == "" && !w.Sliced:
-			harm = "what others use beside it can't be seen"
+			harm = "what others use can't be seen"
 		}
 		l.sending, l.harm = w.Sending, harm
 	}

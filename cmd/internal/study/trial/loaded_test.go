@@ -76,7 +76,7 @@ func TestLoadedTogether(t *testing.T) {
 	if _, err := l.Run(t.Context(), lab.Setting{CPUs: 0.9}, 0); err != nil {
 		t.Fatal(err)
 	}
-	if _, harm := l.Beside(); harm != "what others use beside it can't be seen" && harm != lab.BesideOthers { // the generator here tells of no slices
+	if _, harm := l.Beside(); harm != "what others use can't be seen" && harm != lab.BesideOthers { // the generator here tells of no slices
 		t.Errorf("%q", harm)
 	}
 	l.Safe = true

@@ -71,7 +71,7 @@ func (l *look) mayShare() *AtOnce {
 	case l.main.Others > 0:
 		a.refuse(besideOthers)
 	default:
-		a.refuse("what others use beside it can't be seen")
+		a.refuse("what others use can't be seen")
 	}
 	return a
 }
@@ -109,7 +109,7 @@ func (l *look) calibrate(ctx context.Context) error {
 		}
 		why := a.unlike(l.main, windows)
 		if why != "" && counts(windows[0]) && counts(windows[1]) && l.spare(long) {
-			l.tell("running it alone with the same requests, as it was not beside itself what it was before")
+			l.tell("running it alone with the same requests, as beside itself it behaved differently")
 			alone, err := l.fresh(ctx, shot, 1)
 			if ctx.Err() != nil {
 				return ctx.Err()
@@ -256,7 +256,7 @@ func (a *AtOnce) short(waits float64) string {
 	case waits <= waitMore*a.Waits+waitLeast:
 		return ""
 	}
-	return fmt.Sprintf("beside others it waits %.1f s for a CPU for each second that it has one, and alone %.1f s", waits, a.Waits)
+	return fmt.Sprintf("beside others it waits %.1f s for each second that it runs; alone, %.1f s", waits, a.Waits)
 }
 
 // InTurn says why runs take turns that could have been at the same time; "": they are.

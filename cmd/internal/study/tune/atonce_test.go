@@ -141,7 +141,7 @@ func TestNotAtOnce(t *testing.T) {
 	}{
 		"it writes":          {change: func(w *world) { w.bound = "it writes /var/lib/data" }, why: "it writes /var/lib/data"},
 		"a generator's need": {beside: func(_ *world, _ int, got *trial.Window) { got.Sending = 3 }, why: "two of them take 9.5 CPUs, which is more than 60 % of 8 CPUs"},
-		"nobody sees others": {beside: func(_ *world, _ int, got *trial.Window) { got.Sliced = false }, why: "what others use beside it can't be seen"},
+		"nobody sees others": {beside: func(_ *world, _ int, got *trial.Window) { got.Sliced = false }, why: "what others use can't be seen"},
 		"the second won't start": {change: func(w *world) {
 			w.start = func(lab.Setting, int) error {
 				if w.beside > 1 {
@@ -160,7 +160,7 @@ func TestNotAtOnce(t *testing.T) {
 			if running > 1 {
 				got.Waits = 3
 			}
-		}, why: "beside others it waits 3.0 s for a CPU for each second that it has one, and alone 0.5 s"},
+		}, why: "beside others it waits 3.0 s for each second that it runs; alone, 0.5 s"},
 		"another CPU time": {beside: func(_ *world, running int, got *trial.Window) {
 			if running > 1 {
 				lab.CPUPerRequest.Set(got.Metrics, 1.3*lab.CPUPerRequest.In(got.Metrics))
@@ -203,7 +203,7 @@ func TestNotAtOnce(t *testing.T) {
 		t.Errorf("%+v, %q", s.Pilot.AtOnce, s.Pilot.Warnings)
 	}
 	// And where it can't be, that is said.
-	for sides, why := range map[int]string{0: "there can't be two of it here", 8: "two of them take 9.5 CPUs"} {
+	for sides, why := range map[int]string{0: "two of it can't run here at once", 8: "two of them take 9.5 CPUs"} {
 		s, _, _ = abreast(t, Plan{AtOnce: AtOnceYes}, sides, nil, func(_ *world, _ int, got *trial.Window) { got.Sending = 3 })
 		if want := "settings take turns, though --at-once says yes: " + why; len(s.Pilot.Warnings) != 1 || !strings.HasPrefix(s.Pilot.Warnings[0], want) {
 			t.Errorf("%d sides: %q", sides, s.Pilot.Warnings)
@@ -230,7 +230,7 @@ func TestTurns(t *testing.T) {
 	if turned < 1 || w.most < 2 {
 		t.Fatalf("run %d is the first alone, %d at once", turned, w.most)
 	}
-	if r := s.Runs[turned]; r.InTurn != "beside others it waits 3.0 s for a CPU for each second that it has one, and alone 0.5 s" || r.Lost == 0 || r.Lost >= r.Seconds {
+	if r := s.Runs[turned]; r.InTurn != "beside others it waits 3.0 s for each second that it runs; alone, 0.5 s" || r.Lost == 0 || r.Lost >= r.Seconds {
 		t.Errorf("%q, %v of %v s lost", r.InTurn, r.Lost, r.Seconds)
 	}
 	for i, r := range s.Runs {

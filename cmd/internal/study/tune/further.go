@@ -57,7 +57,7 @@ func (s *Study) take(g Reach) (more bool, err error) {
 	for load := range s.Pilot.Loads {
 		t, err := s.Search(load)
 		if err != nil {
-			return false, errors.New("the runs so far would have been others with that")
+			return false, errors.New("with that, the runs so far would have been different")
 		}
 		_, next := s.next(t, load)
 		more = more || next

@@ -35,8 +35,8 @@ func TestFurther(t *testing.T) {
 		{"more pairs", Plan{}, nil, func(g *Reach) { g.Pairs = 12 }, "", func(v search.TuneVerdict) bool { return v.Done && v.Pairs == 12 }},
 		{"a budget that is spent", Plan{Budget: 20 * time.Second}, nil, func(g *Reach) { g.Budget = 15 * time.Second }, "of a budget of 15s", nil},
 		{"it has its verdict", Plan{}, nil, func(g *Reach) { g.Budget = time.Hour }, "has its verdict", nil},
-		{"other runs", Plan{Blocks: 6}, alike, func(g *Reach) { g.Blocks = 3 }, "would have been others", nil},
-		{"too few blocks", Plan{Blocks: 6}, alike, func(g *Reach) { g.Blocks = 1 }, "would have been others", nil},
+		{"other runs", Plan{Blocks: 6}, alike, func(g *Reach) { g.Blocks = 3 }, "would have been different", nil},
+		{"too few blocks", Plan{Blocks: 6}, alike, func(g *Reach) { g.Blocks = 1 }, "would have been different", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w, s := newWorld(), newStudy(c.plan)

@@ -126,7 +126,7 @@ func (r *reader) run(run Run) (err error) {
 	case !more:
 		return errors.New("a run after the last")
 	case run.Search != next:
-		return fmt.Errorf("load %d, %+v: asked for was %+v", run.Load, run.Search, next)
+		return fmt.Errorf("load %d, %+v: expected %+v", run.Load, run.Search, next)
 	}
 	if next.Phase != Explain {
 		if err := t.Observe(r.observation(run)); err != nil {

@@ -124,7 +124,7 @@ func (x *execution) pilot(ctx context.Context) (*Pilot, error) {
 		return nil, err
 	}
 	if a := p.AtOnce; x.Plan.AtOnce == AtOnceYes && (a == nil || a.Most == 0) {
-		why := "there can't be two of it here"
+		why := "two of it can't run here at once"
 		if a != nil {
 			why = a.Why
 		}
@@ -187,7 +187,7 @@ func (x *execution) pilotServer(ctx context.Context, p *Pilot) (tells bool, err 
 		return tells, err
 	}
 	again := &Pilot{Foresight: p.Foresight, Base: base}
-	again.Warnings = []string{fmt.Sprintf("while its load was looked for the program failed with GOMAXPROCS=%d, its current setting (%s): GOMAXPROCS=%d was looked at in its place", p.Procs, died.run.Failure(), base)}
+	again.Warnings = []string{fmt.Sprintf("while its load was being found, the program failed with GOMAXPROCS=%d, its current setting (%s): GOMAXPROCS=%d was used instead", p.Procs, died.run.Failure(), base)}
 	x.tell(again.Warnings[0])
 	tells, err = x.lookAt(ctx, again)
 	*p = *again
@@ -317,7 +317,7 @@ func (l *look) do(ctx context.Context) error {
 	l.high()
 	l.work()
 	if l.others > 0 && l.Plan.Rate == 0 && !l.Plan.closed() {
-		l.p.Warnings = append(l.p.Warnings, fmt.Sprintf("others used %s while its rate was looked for: alone it may take a higher one, which --rate names",
+		l.p.Warnings = append(l.p.Warnings, fmt.Sprintf("others used %s while its rate was being found: alone it may take a higher one, which --rate names",
 			quantity.UsedCPUs(l.others)))
 	}
 	l.p.Capacity = roundRate(l.p.Capacity) // it is known to some 5 %
@@ -604,7 +604,7 @@ func (l *look) work() {
 	const few = 0.01
 	warn := func(format string, args ...any) { l.p.Warnings = append(l.p.Warnings, fmt.Sprintf(format, args...)) }
 	if share := lab.ErrorShare.In(l.main.Metrics); share >= few {
-		warn("%s of its requests failed while its rate was looked for (%s): what fails may cost less than the work", quantity.WholeShare(share), cmp.Or(l.main.Cause, "no cause is known"))
+		warn("%s of its requests failed while its rate was being found (%s): what fails may cost less than the work", quantity.WholeShare(share), cmp.Or(l.main.Cause, "no cause is known"))
 	}
 	if at, err := url.Parse(l.Plan.URL); err == nil && slices.Contains(probed, path.Base(at.Path)) {
 		warn("%s is a path for probes, and its answers have %s: if that is not the work, --url names another path", at.Path, quantity.Plural(int(l.main.Bytes), "byte"))

@@ -375,7 +375,7 @@ func TestWork(t *testing.T) {
 	}{
 		{"http://localhost:8080/api", 0, nil},
 		{"http://localhost:8080/api", 0.5, nil}, // percent
-		{"http://localhost:8080/api?x=/healthz", 30, []string{"30 % of its requests failed while its rate was looked for (status 404): what fails may cost less than the work"}},
+		{"http://localhost:8080/api?x=/healthz", 30, []string{"30 % of its requests failed while its rate was being found (status 404): what fails may cost less than the work"}},
 		{"http://localhost:8080/live/healthz", 0, []string{"/live/healthz is a path for probes, and its answers have 3 bytes: if that is not the work, --url names another path"}},
 	} {
 		w, s := newWorld(), newStudy(Plan{URL: c.url})
@@ -652,7 +652,7 @@ func TestPilotBeside(t *testing.T) {
 			t.Errorf("%s: beside others that never rest it took %v s", name, p.Seconds)
 		}
 		warned := slices.ContainsFunc(p.Warnings, func(w string) bool {
-			return w == "others used 3.5 CPUs while its rate was looked for: alone it may take a higher one, which --rate names"
+			return w == "others used 3.5 CPUs while its rate was being found: alone it may take a higher one, which --rate names"
 		})
 		if warned != c.warn {
 			t.Errorf("%s: %q", name, p.Warnings)
@@ -1146,7 +1146,7 @@ func TestStandIn(t *testing.T) {
 			if p.Base != c.base || p.Procs != 8 || slices.Contains(p.Candidates, 8) || !slices.Contains(p.Candidates, c.base) || p.Loads[0].Rate < 600 {
 				t.Errorf("the pilot: %+v", p)
 			}
-			want := fmt.Sprintf("while its load was looked for the program failed with GOMAXPROCS=8, its current setting (out of memory: limit 256 MiB): GOMAXPROCS=%d was looked at in its place", c.base)
+			want := fmt.Sprintf("while its load was being found, the program failed with GOMAXPROCS=8, its current setting (out of memory: limit 256 MiB): GOMAXPROCS=%d was used instead", c.base)
 			if !slices.Contains(p.Warnings, want) {
 				t.Errorf("it warns %q, want %q", p.Warnings, want)
 			}

@@ -136,7 +136,7 @@ func leanRefused(p *Plan, requests []request) error {
 	case c.HTTP2 == HTTP2Only && !calls(requests):
 		return errors.New("HTTP/2 is asked for")
 	case c.HTTP2 == HTTP2Only && (c.NoKeepAlive || p.EachRate > 0 || p.Phases):
-		return errors.New("HTTP/2 is asked for, and what goes with that is net/http's affair")
+		return errors.New("these options of HTTP/2 are net/http's alone")
 	}
 	for _, r := range requests {
 		if r.url.Scheme != "http" && p.Client.HTTP2 != HTTP2Only {

@@ -416,7 +416,7 @@ func TestWords(t *testing.T) {
 	for _, f := range out.Findings {
 		summaries = append(summaries, f.Rule+": "+f.Summary)
 	}
-	for _, want := range []string{"too-many-ps: GOMAXPROCS is 8 under a limit of 1.5 CPUs", "stale: GOMAXPROCS is still 8: its limit was changed meanwhile", "throttled: its agent has found throttled"} {
+	for _, want := range []string{"too-many-ps: GOMAXPROCS is 8 under a limit of 1.5 CPUs", "stale: GOMAXPROCS is still 8, though its limit has changed", "throttled: its agent has found throttled"} {
 		if !slices.Contains(summaries, want) {
 			t.Errorf("%q lacks %q", summaries, want)
 		}

@@ -164,7 +164,7 @@ func TestNode(t *testing.T) {
 	t.Run("events", func(t *testing.T) {
 		clustertest.WaitFor(t, time.Minute, func() error {
 			said, _, err := c.Kubectl("describe", "pod", pinned.Name)
-			if err == nil && !regexp.MustCompile(`Warning +UnthrottleStale .*unthrottle-agent +(?:spec\S+ )?GOMAXPROCS is still 1: its limit was changed meanwhile; fix: `).MatchString(said) {
+			if err == nil && !regexp.MustCompile(`Warning +UnthrottleStale .*unthrottle-agent +(?:spec\S+ )?GOMAXPROCS is still 1, though its limit has changed; fix: `).MatchString(said) {
 				err = fmt.Errorf("kubectl describe says\n%s", said)
 			}
 			return err

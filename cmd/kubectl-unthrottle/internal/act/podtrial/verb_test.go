@@ -256,7 +256,7 @@ func TestFallen(t *testing.T) {
 		"Set GOMAXPROCS=2: the current 8 does not survive this load.\n",
 		"The current setting, GOMAXPROCS=8, does not survive this load: out of memory: limit 256Mi.",
 		"Of those that do, GOMAXPROCS=2 is what the others are compared with.",
-		"GOMAXPROCS=2 was looked at in its place",
+		"GOMAXPROCS=2 was used instead",
 	} {
 		if !strings.Contains(strings.Join(strings.Fields(r.stdout), " "), strings.TrimSpace(want)) {
 			t.Errorf("no %q in\n%s", want, r.stdout)

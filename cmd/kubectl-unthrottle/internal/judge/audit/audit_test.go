@@ -109,7 +109,7 @@ func TestVerdicts(t *testing.T) {
 			history: &History{Container: "app", Procs: 5, CPU: new(1.2), Periods: 1000, ThrottledPeriods: 300}, fix: "GOMAXPROCS=2",
 		},
 		{
-			name: "counted: left behind by a resize", container: app(2, 0, ""), verdict: Wrong, goes: GoSeen, first: "stale prometheus", text: "GOMAXPROCS is still 8: its limit was changed meanwhile",
+			name: "counted: left behind by a resize", container: app(2, 0, ""), verdict: Wrong, goes: GoSeen, first: "stale prometheus", text: "GOMAXPROCS is still 8, though its limit has changed",
 			history: &History{Container: "app", Procs: 8, Limit: 2, Before: []float64{8}, CPU: new(0.5)}, fix: "restart",
 		},
 		{
