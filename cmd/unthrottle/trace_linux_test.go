@@ -132,8 +132,9 @@ func ask(t *testing.T, url string) {
 	}()
 }
 
-// attempts: other programs of the host may take so much CPU time that a trace can't be told, which it says. Not thrice.
-const attempts = 3
+// attempts: other programs of the host, tests among them, may take so much CPU time that the cause of a freeze can't be known, which the trace
+// says. That lasts for some of these at most.
+const attempts = 8
 
 // check holds what is true of any trace of a program that is throttled at half a CPU.
 func (d tracedDoc) check(procs int) error {
