@@ -59,7 +59,8 @@ func (m *image) parseCollector(part []byte) (c Collector, ok bool) {
 	}
 	mapped, free, objects := at(atMapped), at(atFree), at(atAlloc)-at(atFreed)
 	const most = 1 << 48 // of an address space
-	if !proven || c.Percent < -1 || c.Limit < 0 || mapped == 0 || mapped > most || at(atInUse) > mapped || at(atInUse) == 0 ||
+	// Zeros alone prove nothing: a GOGC of 0 goes with a limit, if only that of all memory.
+	if !proven || c.Percent < -1 || c.Limit < 0 || c.Percent == 0 && c.Limit == 0 || mapped == 0 || mapped > most || at(atInUse) > mapped || at(atInUse) == 0 ||
 		c.Live > most || c.Roots > most {
 		return Collector{}, false
 	}

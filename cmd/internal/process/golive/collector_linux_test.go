@@ -143,6 +143,7 @@ func TestParseCollector(t *testing.T) {
 		"nothing is mapped":              func(b []byte) { le.PutUint64(b[atMapped:], 0) },
 		"an odd heap":                    func(b []byte) { le.PutUint64(b[atLive:], 1<<60) },
 		"nothing at all":                 func(b []byte) { clear(b) },
+		"zeros that fit":                 func(b []byte) { clear(b[:atInUse]) },
 	} {
 		b := right()
 		change(b)
