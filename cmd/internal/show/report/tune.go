@@ -114,7 +114,7 @@ type TuneLoad struct {
 	FirstWindow float64              `json:"first_window_seconds"`     // of a run of the first blocks, and of a guard after them
 	Window      float64              `json:"window_seconds"`           // of the other runs
 	WarmUp      float64              `json:"warm_up_seconds"`          //
-	First       int                  `json:"first_at_once,omitempty"`  // requests before the warm-up
+	First       int                  `json:"first_at_once,omitempty"`  // requests under way before the warm-up
 	Rush        int                  `json:"rush,omitempty"`           // requests with which the warm-up begins, all at once
 	Tail        string               `json:"tail"`                     // the highest percentile that a window can carry: p99, p90, p50; "": the load tells none
 	SLO         string               `json:"slo_text"`                 // ""

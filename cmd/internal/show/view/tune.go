@@ -570,7 +570,7 @@ func (p tunePart) loadText() string {
 		if l.WarmUp > 0 {
 			window += " after "
 			if l.First > 0 {
-				window += fmt.Sprintf("%d requests at once, as memory runs out in bursts, and ", l.First)
+				window += "an overload with " + quantity.Plural(l.First, "request") + " under way, as memory runs out when they pile up, and "
 			}
 			window += quantity.Lasting(l.WarmUp) + " of warm-up"
 			if l.Rush > 0 {

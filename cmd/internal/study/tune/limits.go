@@ -139,8 +139,8 @@ func (s *Study) usualWindows() int {
 	return 2*failWindows*(len(s.Plan.Limits)+len(s.Plan.Memories)-1) + HoldWindows + 2
 }
 
-// LimitRush is how many requests a fresh server gets at once before it is warmed up; see rush. So many are under way where a neighbour takes
-// the CPUs for some seconds, and no more than the generator has connections.
+// LimitRush is how many requests a fresh server has under way for the time of overload, before it is warmed up; see rush. So many pile up
+// where a neighbour takes the CPUs for some seconds, and no more than the generator has connections.
 func (s *Study) LimitRush(rate float64) int {
 	const pause, most = 4 * time.Second, 1000
 	if !s.Plan.LimitsMemory() {
@@ -148,6 +148,9 @@ func (s *Study) LimitRush(rate float64) int {
 	}
 	return min(rush(rate, pause), most)
 }
+
+// overload is how long these are kept under way: several collections of a heap that they have filled.
+const overload = 2 * time.Second
 
 // LimitWarmUp is that of a fresh server.
 func (s *Study) LimitWarmUp() time.Duration {

@@ -16,7 +16,7 @@ const mib = 1 << 20
 // memoryWorld has a server that is killed under 64 MiB, collects all the time under 128, and is fast from 256 on.
 func memoryWorld() (*Study, *world) {
 	w := newWorld()
-	w.slo = 0.05
+	w.slo, w.memories = 0.05, true
 	w.cpu = func(s lab.Setting) float64 {
 		switch {
 		case s.Memory == 0:
@@ -244,7 +244,7 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// A server that dies of the requests that come at once has met no goal, though the window after them would have been good.
+// A server that dies of the overload has met no goal, though the window after them would have been good.
 func TestMemoryLimitsRush(t *testing.T) {
 	s, w := memoryWorld()
 	s.Plan.Memories = []int64{256 * mib, 512 * mib}

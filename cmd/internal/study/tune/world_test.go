@@ -35,7 +35,8 @@ type world struct {
 	capacity float64                                   // requests a second
 	p99      func(s lab.Setting, rate float64) float64 // seconds
 	cpu      func(s lab.Setting) float64               // seconds a request, in a closed loop
-	rushed   func(x *fakeSession)                      // by requests that come at once; nil: nothing happens
+	memories bool                                      // its memory limits are tried, each after an overload
+	rushed   func(x *fakeSession)                      // by that; nil: nothing happens
 	rushes   []int
 	peak     func(s lab.Setting) float64                             // bytes; nil: a MiB
 	file     float64                                                 // bytes of the program's that are in memory
@@ -185,8 +186,8 @@ func (x *fakeSession) Load(ctx context.Context, s trial.Shot) (trial.Window, err
 	switch {
 	case x.closed:
 		return trial.Window{}, errors.New("it is closed")
-	case s.Burst > 1 && s.WarmUp == 0: // a rush
-		w.rushes = append(w.rushes, s.Burst)
+	case w.memories && s.Rate == 0: // an overload
+		w.rushes = append(w.rushes, s.Conns)
 		if w.pass(s.Lasting); w.rushed != nil {
 			w.rushed(x)
 		}
