@@ -50,11 +50,13 @@ func main() {
 	flag.BoolVar(&b.itself, "itself", false,
 		"tune has nothing to try but what is, under another name: GOGC=100, which is Go's own, where GOMAXPROCS is 2; a change is a wrong one")
 	flag.IntVar(&b.pair, "pairs", 0, "tune nothing, and tell by so many pairs of runs how exact the p99 is, without the machine's pauses too")
+	memory := flag.String("memory", "", "memory limits, such as 16m,32m,64m: tune which of them each server needs, and run it under that for the time of -hold")
+	hold := flag.Duration("hold", 10*time.Minute, "of -memory: how long, beside the neighbour and with 1.3 times the load")
 	flag.Parse()
 	neighbour.Become()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	err := b.run(ctx, *only, *limits)
+	err := b.run(ctx, *only, *limits, *memory, *hold)
 	switch {
 	case ctx.Err() != nil:
 		fmt.Fprintln(os.Stderr, "tune: interrupted")
@@ -101,7 +103,7 @@ type effort struct {
 
 func (e effort) String() string { return fmt.Sprintf("%.0f s, %d runs", e.lasted.Seconds(), e.runs) }
 
-func (b *bench) run(ctx context.Context, only, limits string) error {
+func (b *bench) run(ctx context.Context, only, limits, memory string, hold time.Duration) error {
 	if b.blocks < 1 || b.times < 1 || !slices.Contains(neighbour.Kinds, b.neighbour) ||
 		!slices.Contains([]string{"all", "changes", "none"}, b.sweeps) || !slices.Contains([]string{"auto", "yes", "no", "both"}, b.atOnce) {
 		return fmt.Errorf("-blocks=%d -times=%d -neighbour=%s -sweep=%s -at-once=%s makes no sense", b.blocks, b.times, b.neighbour, b.sweeps, b.atOnce)
@@ -143,6 +145,9 @@ func (b *bench) run(ctx context.Context, only, limits string) error {
 	}
 	if b.pair > 0 {
 		return b.pairs(ctx, subjects, b.pair)
+	}
+	if memory != "" {
+		return b.memory(ctx, subjects, memory, hold)
 	}
 	by := "root"
 	if b.nobody {
