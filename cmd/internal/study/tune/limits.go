@@ -120,17 +120,23 @@ func (s *Study) LimitWindow() time.Duration {
 	if s.Plan.Window > 0 || s.Plan.Budget == 0 {
 		return cmp.Or(s.Plan.Window, shortest)
 	}
-	each := s.Plan.Budget/time.Duration(s.usualWindows()) - s.LimitWarmUp() - restart
+	each := s.Plan.Budget/time.Duration(s.usualWindows()) - s.startUp()
 	return min(shortest, max(least, each.Truncate(time.Second/10)))
 }
 
-// restart is what a fresh server takes beside its warm-up, about.
-const restart = time.Second / 2
+// startUp is what a fresh server takes until its window begins, about.
+func (s *Study) startUp() time.Duration {
+	const restart = time.Second / 2
+	if s.Plan.LimitsMemory() {
+		return restart + overload + s.LimitWarmUp()
+	}
+	return restart + s.LimitWarmUp()
+}
 
 // LimitsTake is how long the answer usually takes.
 func (s *Study) LimitsTake() (windows int, all time.Duration) {
 	windows = s.usualWindows()
-	return windows, time.Duration(windows) * (s.LimitWindow() + s.LimitWarmUp() + restart)
+	return windows, time.Duration(windows) * (s.LimitWindow() + s.startUp())
 }
 
 // usualWindows are those that show that the limits below the largest fail, that the largest holds the SLO, and that the one below
@@ -146,7 +152,7 @@ func (s *Study) LimitRush(rate float64) int {
 	if !s.Plan.LimitsMemory() {
 		return 0
 	}
-	return min(rush(rate, pause), most)
+	return min(rush(rate, pause), cmp.Or(s.Plan.Conns, most))
 }
 
 // overload is how long these are kept under way: several collections of a heap that they have filled.

@@ -244,6 +244,22 @@ func TestRoom(t *testing.T) {
 	}
 }
 
+// TestLimitRush: as many requests as arrive in four seconds are under way, and no more than there may be connections.
+func TestLimitRush(t *testing.T) {
+	for _, c := range []struct {
+		rate        float64
+		conns, want int
+	}{{1, 0, 10}, {100, 0, 400}, {2430, 0, 1000}, {2430, 50, 50}, {2430, 5000, 5000}, {0, 0, 0}} {
+		s := Study{Plan: Plan{Memories: []int64{256 * mib, 512 * mib}, Conns: c.conns}}
+		if got := s.LimitRush(c.rate); got != c.want {
+			t.Errorf("%+v: %d", c, got)
+		}
+	}
+	if got := new(Study).LimitRush(100); got != 0 {
+		t.Errorf("without memory limits: %d", got)
+	}
+}
+
 // A server that dies of the overload has met no goal, though the window after them would have been good.
 func TestMemoryLimitsRush(t *testing.T) {
 	s, w := memoryWorld()
