@@ -54,20 +54,29 @@ type tracedDoc struct {
 }
 
 // traceOf runs "unthrottle trace", and fails unless it exits with a code.
-func traceOf(t *testing.T, code int, args ...string) (d tracedDoc) {
+func traceOf(t *testing.T, code int, args ...string) tracedDoc {
+	t.Helper()
+	d, got := runTrace(t, args...)
+	if got != code {
+		t.Fatalf("trace %q exits with %d, want %d: the cause is %s: %s", args, got, code, d.Cause, d.Why)
+	}
+	return d
+}
+
+func runTrace(t *testing.T, args ...string) (d tracedDoc, code int) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], append([]string{"trace", "--json"}, args...)...)
 	cmd.Env = append(os.Environ(), asCommand+"=1")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
-	if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) || cmd.ProcessState.ExitCode() != code {
+	if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
 		t.Fatalf("%v: %s", err, stderr.Bytes())
 	}
 	if err := json.Unmarshal(out, &d); err != nil {
-		t.Fatalf("%v: %s", err, out)
+		t.Fatalf("%v: %s%s", err, out, stderr.Bytes())
 	}
-	return d
+	return d, cmd.ProcessState.ExitCode()
 }
 
 // startServer starts "unthrottle serve" in a group and returns where it listens. It ends with the test.
@@ -193,9 +202,13 @@ func TestKernelTrace(t *testing.T) {
 	if wrong != nil || d.Process.PID != pid || !strings.HasPrefix(d.Source, "http://localhost:") {
 		t.Fatalf("by its PID: %v; %+v of %s", wrong, d.Process, d.Source)
 	}
-	if d.Throttled >= 0.05 { // it is some 0.75
-		traceOf(t, 3, "--for", "3s", "--fail-share", "0.1%", url)
+	code := 0
+	for range attempts {
+		if d, code = runTrace(t, "--for", "3s", "--fail-share", "0.1%", url); code == 3 {
+			return
+		}
 	}
+	t.Fatalf("--fail-share 0.1%%: exit code %d; the cause is %s: %s", code, d.Cause, d.Why)
 }
 
 // TestKernelTraceRecord starts the server itself.
