@@ -105,38 +105,38 @@ type TuneLoad struct {
 	RateTo      float64              `json:"rate_to,omitempty"`   //
 	RateFile    string               `json:"rate_file,omitempty"` // of recorded arrivals
 	RateSum     string               `json:"rate_file_sha256,omitempty"`
-	Share       float64              `json:"share_of_limit"`           // of the limit's CPU, that the current setting uses there; 0: not known
-	Closed      float64              `json:"share_of_capacity"`        // 0: not known
-	Capacity    float64              `json:"capacity"`                 // requests a second that a closed loop gets out of the current setting, to two digits; 0: not known
-	Arrivals    string               `json:"arrivals"`                 // poisson, const, recorded
-	Burst       int                  `json:"burst,omitempty"`          // requests that arrive at once; 0: one
-	Connections int                  `json:"connections"`              // of a closed loop
-	FirstWindow float64              `json:"first_window_seconds"`     // of a run of the first blocks, and of a guard after them
-	Window      float64              `json:"window_seconds"`           // of the other runs
-	WarmUp      float64              `json:"warm_up_seconds"`          //
-	First       int                  `json:"first_at_once,omitempty"`  // requests under way before the warm-up
-	Rush        int                  `json:"rush,omitempty"`           // requests with which the warm-up begins, all at once
-	Tail        string               `json:"tail"`                     // the highest percentile that a window can carry: p99, p90, p50; "": the load tells none
-	SLO         string               `json:"slo_text"`                 // ""
-	Noise       map[string]TuneNoise `json:"noise"`                    // of a metric: p99, cpu, time
-	Main        bool                 `json:"main"`                     // the verdict rests on it
-	Kind        string               `json:"kind"`                     // change, keep, trade, undecided
-	Procs       int                  `json:"gomaxprocs"`               //
-	GOGC        int                  `json:"gogc,omitempty"`           //
-	Vary        []lab.Pair           `json:"vary,omitempty"`           //
-	GOMEMLIMIT  string               `json:"gomemlimit,omitempty"`     // that goes with each GOGC
-	Text        string               `json:"text"`                     //
-	Also        []string             `json:"also,omitempty"`           // its figures, and what to type
-	Why         []string             `json:"why,omitempty"`            // what speaks against it, and where a difference comes from
-	Fallen      []TuneFallen         `json:"fallen,omitempty"`         // settings that the program does not survive, the current one first; another is compared with in their place
-	Effects     []TuneEffect         `json:"effects,omitempty"`        // from the current setting to what is advised, the trade, or what looks best
-	Pairs       int                  `json:"pairs"`                    // blocks that these rest on
-	Fresh       int                  `json:"fresh_pairs,omitempty"`    // of these, pairs that guard a change
-	Agreed      int                  `json:"agreed_pairs,omitempty"`   // and of those, in which it was better
-	Disturbed   int                  `json:"disturbed_runs,omitempty"` // beside which something else ran: their tail and their time are no values
-	MoreRuns    int                  `json:"more_runs,omitempty"`      // that would tell what is still open
-	MoreSeconds float64              `json:"more_seconds,omitempty"`   // that these take
-	Blocks      int                  `json:"blocks"`                   // of all settings
+	Share       float64              `json:"share_of_limit"`              // of the limit's CPU, that the current setting uses there; 0: not known
+	Closed      float64              `json:"share_of_capacity"`           // 0: not known
+	Capacity    float64              `json:"capacity"`                    // requests a second that a closed loop gets out of the current setting, to two digits; 0: not known
+	Arrivals    string               `json:"arrivals"`                    // poisson, const, recorded
+	Burst       int                  `json:"burst,omitempty"`             // requests that arrive at once; 0: one
+	Connections int                  `json:"connections"`                 // of a closed loop
+	FirstWindow float64              `json:"first_window_seconds"`        // of a run of the first blocks, and of a guard after them
+	Window      float64              `json:"window_seconds"`              // of the other runs
+	WarmUp      float64              `json:"warm_up_seconds"`             //
+	Overload    int                  `json:"overload_requests,omitempty"` // under way before the warm-up
+	Rush        int                  `json:"rush,omitempty"`              // requests with which the warm-up begins, all at once
+	Tail        string               `json:"tail"`                        // the highest percentile that a window can carry: p99, p90, p50; "": the load tells none
+	SLO         string               `json:"slo_text"`                    // ""
+	Noise       map[string]TuneNoise `json:"noise"`                       // of a metric: p99, cpu, time
+	Main        bool                 `json:"main"`                        // the verdict rests on it
+	Kind        string               `json:"kind"`                        // change, keep, trade, undecided
+	Procs       int                  `json:"gomaxprocs"`                  //
+	GOGC        int                  `json:"gogc,omitempty"`              //
+	Vary        []lab.Pair           `json:"vary,omitempty"`              //
+	GOMEMLIMIT  string               `json:"gomemlimit,omitempty"`        // that goes with each GOGC
+	Text        string               `json:"text"`                        //
+	Also        []string             `json:"also,omitempty"`              // its figures, and what to type
+	Why         []string             `json:"why,omitempty"`               // what speaks against it, and where a difference comes from
+	Fallen      []TuneFallen         `json:"fallen,omitempty"`            // settings that the program does not survive, the current one first; another is compared with in their place
+	Effects     []TuneEffect         `json:"effects,omitempty"`           // from the current setting to what is advised, the trade, or what looks best
+	Pairs       int                  `json:"pairs"`                       // blocks that these rest on
+	Fresh       int                  `json:"fresh_pairs,omitempty"`       // of these, pairs that guard a change
+	Agreed      int                  `json:"agreed_pairs,omitempty"`      // and of those, in which it was better
+	Disturbed   int                  `json:"disturbed_runs,omitempty"`    // beside which something else ran: their tail and their time are no values
+	MoreRuns    int                  `json:"more_runs,omitempty"`         // that would tell what is still open
+	MoreSeconds float64              `json:"more_seconds,omitempty"`      // that these take
+	Blocks      int                  `json:"blocks"`                      // of all settings
 	Invalid     int                  `json:"invalid_runs,omitempty"`
 	Done        bool                 `json:"done"`
 }

@@ -24,7 +24,7 @@ func (d *Tune) addLimits(s *tune.Study) error {
 	}
 	d.Loads = []TuneLoad{{Rate: s.Plan.Rate, Arrivals: arrivals(s.Plan), Burst: s.Plan.Burst, SLO: s.Plan.SLO, Main: true, Tail: "p99", Window: s.LimitWindow().Seconds(), Noise: map[string]TuneNoise{}}}
 	if byMemory {
-		d.Loads[0].WarmUp, d.Loads[0].First = s.LimitWarmUp().Seconds(), s.LimitRush(s.Plan.Rate)
+		d.Loads[0].WarmUp, d.Loads[0].Overload = s.LimitWarmUp().Seconds(), s.LimitRush(s.Plan.Rate)
 	}
 	for _, w := range s.Windows {
 		d.Seconds += w.Seconds

@@ -569,8 +569,8 @@ func (p tunePart) loadText() string {
 		}
 		if l.WarmUp > 0 {
 			window += " after "
-			if l.First > 0 {
-				window += "an overload with " + quantity.Plural(l.First, "request") + " under way, as memory runs out when they pile up, and "
+			if l.Overload > 0 {
+				window += "an overload with " + quantity.Plural(l.Overload, "request") + " under way, as memory runs out when they pile up, and "
 			}
 			window += quantity.Lasting(l.WarmUp) + " of warm-up"
 			if l.Rush > 0 {
