@@ -80,7 +80,6 @@ var outside = []string{
 	module + "/cmd/kubectl-unthrottle/bench",
 	module + "/vmtest",
 	module + "/clustertest",
-	module + "/deploy",
 }
 
 // noImport is what a package must not import, and why.

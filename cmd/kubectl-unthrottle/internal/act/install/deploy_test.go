@@ -1,6 +1,5 @@
-// Package deploy answers: are the kustomize bases and the Helm charts the same objects? It has nothing but this test: the folders
-// beside it are what is deployed.
-package deploy
+// Are the kustomize bases and the Helm charts of the repository's folder deploy the same objects?
+package install_test
 
 import (
 	"bytes"
@@ -20,6 +19,8 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
 )
+
+const deployed = "../../../../../deploy/"
 
 // objects are manifests by kind and name, as JSON.
 type objects map[string]string
@@ -50,7 +51,7 @@ func (o objects) add(t *testing.T, text string) {
 
 func kustomize(t *testing.T, base string) objects {
 	t.Helper()
-	found, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), base)
+	found, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), deployed+base)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +67,7 @@ func kustomize(t *testing.T, base string) objects {
 // load reads a chart, and what its values become with some given.
 func load(t *testing.T, name string, values map[string]any) (*chart.Chart, common.Values, error) {
 	t.Helper()
-	loaded, err := loader.Load("charts/" + name)
+	loaded, err := loader.Load(deployed + "charts/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
