@@ -15,9 +15,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/heartbeat"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/limit/builds"
 	"github.com/unthrottle/unthrottle/cmd/internal/limit/netns"
@@ -89,6 +91,7 @@ type Shot struct {
 	Lasting time.Duration
 	Seed    uint64
 	SLO     string // "": none
+	Crowded bool   // a thread of ours is busy on each CPU meanwhile, as a neighbour's may be; then the server may work off what is left
 
 	By *Foreign // what sends it instead, twice if there is a WarmUp; nil: our own generator
 }
@@ -251,6 +254,13 @@ func (x *Session) Load(ctx context.Context, s Shot) (Window, error) {
 	if s.By != nil {
 		return x.loadBy(ctx, s)
 	}
+	if s.Crowded {
+		end := x.crowd()
+		defer func() {
+			end()
+			x.settle(ctx)
+		}()
+	}
 	host, begin, used := procs.HostNow(), x.server.Counters(), x.used
 	g, before, err := x.generate(ctx, s)
 	if err != nil {
@@ -292,6 +302,34 @@ func (x *Session) Load(ctx context.Context, s Shot) (Window, error) {
 		w.Procs = before.told.Procs
 	}
 	return w, nil
+}
+
+// settle waits until the server has worked off what it was sent, as its CPU time tells.
+func (x *Session) settle(ctx context.Context) {
+	const slice, most = 100 * time.Millisecond, 5 * time.Second
+	for end := time.Now().Add(most); time.Now().Before(end) && ctx.Err() == nil && x.server.Check() == nil; {
+		before := x.server.Counters().CPU
+		time.Sleep(slice)
+		if x.server.Counters().CPU-before < slice/5 {
+			return
+		}
+	}
+}
+
+// crowd keeps a thread busy on each CPU until it is ended.
+func (x *Session) crowd() (end func()) {
+	var done atomic.Bool
+	began := heartbeat.OwnCPU()
+	for range runtime.NumCPU() {
+		go func() {
+			for !done.Load() {
+			}
+		}()
+	}
+	return func() {
+		done.Store(true)
+		x.used += heartbeat.OwnCPU() - began
+	}
 }
 
 // A Sight is what was seen of a server while a load was sent to it.
