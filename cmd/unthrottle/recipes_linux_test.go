@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,6 +21,7 @@ import (
 //	<!-- recipe -->              has the block below it run, by bash, in one script with the others; a command that fails ends it
 //	<!-- recipe: 3 -->           the same, and the block's exit code must be 3
 //	<!-- recipe file: NAME -->   makes a file of the block
+//	<!-- recipe prints -->       the lines of the block must be printed, in this order, with any numbers; others may stand between them
 //
 // testdata/recipes/PAGE.sh comes before: functions that stand in for what a test can't have, such as docker, and check,
 // which is called at the end, with the output so far in the file output.
@@ -54,7 +57,7 @@ func TestRecipes(t *testing.T) {
 func cook(t *testing.T, name, text string) {
 	dir := t.TempDir()
 	address := freeAddress(t)
-	script := prepare(t, dir, quick(address).Replace(text))
+	script, shown := prepare(t, dir, quick(address).Replace(text))
 	if script == "" {
 		t.Fatal("nothing in it is run")
 	}
@@ -94,8 +97,30 @@ func cook(t *testing.T, name, text string) {
 	}
 	if err != nil {
 		t.Errorf("%v\n%s", err, said)
+	} else if line := lacking(string(said), shown); line != "" {
+		t.Errorf("the page shows the line %q, which is not printed, or not after those before it\n%s", line, said)
 	}
 }
+
+// lacking returns the first of lines that a text doesn't have after those before it. Numbers and spaces may differ.
+func lacking(text string, lines []string) string {
+	rest := strings.Split(text, "\n")
+	for _, want := range lines {
+		found := slices.IndexFunc(rest, func(line string) bool { return form(line) == form(want) })
+		if found < 0 {
+			return want
+		}
+		rest = rest[found+1:]
+	}
+	return ""
+}
+
+// form is a line without what differs from run to run.
+func form(line string) string {
+	return strings.Join(strings.Fields(number.ReplaceAllString(line, "#")), " ")
+}
+
+var number = regexp.MustCompile(`\d[\d.,]*`)
 
 // cannot is the exit code of a recipe that can't be done here; the last line says why.
 const cannot = 77
@@ -118,10 +143,11 @@ func quick(address string) *strings.Replacer {
 	return strings.NewReplacer(":8080", ":"+port, "--for 10s", "--for 1s", "--for 30s", "--for 1s", "p99=50ms", "p99=30s")
 }
 
-// prepare writes the files of a page and returns its script.
-func prepare(t *testing.T, dir, text string) string {
+// prepare writes the files of a page and returns its script, and what that must print.
+func prepare(t *testing.T, dir, text string) (string, []string) {
 	t.Helper()
 	var script strings.Builder
+	var shown []string
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
 		m := recipe.FindStringSubmatch(line)
@@ -141,13 +167,15 @@ func prepare(t *testing.T, dir, text string) string {
 			if err := os.WriteFile(file, []byte(block), 0o666); err != nil {
 				t.Fatal(err)
 			}
+		case m[1] == " prints":
+			shown = append(shown, strings.Split(strings.TrimSpace(block), "\n")...)
 		case m[2] != "":
 			fmt.Fprintf(&script, "set +e\n(set -e\n%s)\ncode=$?\n[ $code = %s ] || fail \"line %d: exit code $code\"\n", block, m[2], i+1)
 		default:
 			fmt.Fprintf(&script, "set -e\n%sset +e\n", block)
 		}
 	}
-	return script.String()
+	return script.String(), shown
 }
 
 // indented returns the block that lines begin with.

@@ -99,7 +99,7 @@ func cutBlocks(text string) (blocks []docBlock) {
 }
 
 // recipe is the comment above what TestRecipes runs.
-var recipe = regexp.MustCompile(`^<!-- recipe( file)?(?:: (\S+))? -->$`)
+var recipe = regexp.MustCompile(`^<!-- recipe( file| prints)?(?:: (\S+))? -->$`)
 
 var listItem = regexp.MustCompile(`^ {0,3}([-*]|\d+\.) `)
 
