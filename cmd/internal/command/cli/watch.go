@@ -28,7 +28,7 @@ On a terminal it draws one row per second, as the second passes; elsewhere it pr
 reports whether a CPU quota or a busy host was the cause, the period of the quota, the share of time frozen, what the kernel
 counted, and what is wrong by the rules of unthrottle ps.
 
-The heartbeat sleeps for 2 ms over and over, which takes less than 1 % of a CPU. Watching its own cgroup needs no privilege.
+The heartbeat sleeps for 2 ms over and over, which takes about 1 % of a CPU. Watching its own cgroup needs no privilege.
 
 Exit codes:
   0 done, also by Ctrl-C   1 failed   2 usage   3 see --fail-on and --fail-share   130 interrupted before D was over

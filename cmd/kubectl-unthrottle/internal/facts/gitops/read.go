@@ -188,7 +188,7 @@ var texts = regexp.MustCompile(`^[-A-Za-z0-9._~/:@+%=,*^<>]+( [-A-Za-z0-9._~/:@+
 
 const mostText = 500
 
-// takes fills in where an owner takes an object from, if that looks like it. A password in an address stays there.
+// takes fills in where an owner takes an object from, if that looks like it. Of an address the password is left out.
 func (o *Owner) takes(repository, path, chart, revision string) {
 	if at, err := url.Parse(repository); err == nil && at.Scheme != "" && at.Host != "" {
 		user := at.User
