@@ -304,13 +304,15 @@ func (x *Session) Load(ctx context.Context, s Shot) (Window, error) {
 	return w, nil
 }
 
-// settle waits until the server has worked off what it was sent, as its CPU time tells.
+// settle waits until the server has worked off what it was sent: until it needs little CPU time for a period of its quota.
 func (x *Session) settle(ctx context.Context) {
-	const slice, most = 100 * time.Millisecond, 5 * time.Second
+	const most = 5 * time.Second
+	slice := max(100*time.Millisecond, x.limit.Period)
+	little := min(1, cmp.Or(x.limit.CPUs, 1)) * slice.Seconds() / 5
 	for end := time.Now().Add(most); time.Now().Before(end) && ctx.Err() == nil && x.server.Check() == nil; {
-		before := x.server.Counters().CPU
+		before := x.server.Counters()
 		time.Sleep(slice)
-		if x.server.Counters().CPU-before < slice/5 {
+		if x.server.Counters().Since(before).CPU.Seconds() < little {
 			return
 		}
 	}

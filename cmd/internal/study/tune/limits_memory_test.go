@@ -16,7 +16,7 @@ const mib = 1 << 20
 // memoryWorld has a server that is killed under 64 MiB, collects all the time under 128, and is fast from 256 on.
 func memoryWorld() (*Study, *world) {
 	w := newWorld()
-	w.slo, w.memories = 0.05, true
+	w.slo = 0.05
 	w.cpu = func(s lab.Setting) float64 {
 		switch {
 		case s.Memory == 0:

@@ -29,15 +29,14 @@ type world struct {
 	others   func(nth int) float64 // CPUs that others use beside a job
 	starting time.Duration         // how long it takes until it is ready
 
-	byItself int                                       // GOMAXPROCS without an environment that names one
-	bound    string                                    // what keeps another one from running beside it
-	ignores  bool                                      // it takes no GOMAXPROCS from its environment
-	capacity float64                                   // requests a second
-	p99      func(s lab.Setting, rate float64) float64 // seconds
-	cpu      func(s lab.Setting) float64               // seconds a request, in a closed loop
-	memories bool                                      // its memory limits are tried, each after an overload
-	rushed   func(x *fakeSession)                      // by that; nil: nothing happens
-	rushes   []int
+	byItself int                                                     // GOMAXPROCS without an environment that names one
+	bound    string                                                  // what keeps another one from running beside it
+	ignores  bool                                                    // it takes no GOMAXPROCS from its environment
+	capacity float64                                                 // requests a second
+	p99      func(s lab.Setting, rate float64) float64               // seconds
+	cpu      func(s lab.Setting) float64                             // seconds a request, in a closed loop
+	rushed   func(x *fakeSession)                                    // by an overload; nil: nothing happens
+	rushes   []int                                                   // requests under way in each
 	peak     func(s lab.Setting) float64                             // bytes; nil: a MiB
 	file     float64                                                 // bytes of the program's that are in memory
 	openLoop float64                                                 // so many times that in an open one
@@ -186,7 +185,7 @@ func (x *fakeSession) Load(ctx context.Context, s trial.Shot) (trial.Window, err
 	switch {
 	case x.closed:
 		return trial.Window{}, errors.New("it is closed")
-	case w.memories && s.Rate == 0: // an overload
+	case s.Crowded: // an overload
 		w.rushes = append(w.rushes, s.Conns)
 		if w.pass(s.Lasting); w.rushed != nil {
 			w.rushed(x)
