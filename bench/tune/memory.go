@@ -9,9 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/unthrottle/unthrottle/bench/internal/neighbour"
@@ -36,49 +34,31 @@ type advice struct {
 }
 
 // memory asks for the smallest memory limit of each server, and then runs it under that limit with more load, for a long time, beside the
-// neighbour. As each has one CPU, as many run at once as there are CPUs.
+// neighbour. One server runs at a time: beside a second one, it would be CPU time that runs out.
 func (b *bench) memory(ctx context.Context, subjects []subject, limits string, hold time.Duration) error {
 	fmt.Printf("tune --memory %s --cpus %v --slo %s, then %v under what it advises, with %v times the load; neighbour: %s\n\n",
 		limits, memoryCPUs, memorySLO, hold, memoryBeyond, b.neighbour)
-	var all []advice
-	for _, s := range subjects {
+	fmt.Println("| server | load of tune | advised | peak there | requests at more | failed | p99 | needed at the peak | kills |")
+	fmt.Println("|---|--:|--:|--:|--:|--:|--:|--:|--:|")
+	for i, s := range subjects {
 		if s.path == "" {
 			continue
 		}
 		a, err := b.advised(ctx, s, limits)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 		fmt.Fprintf(os.Stderr, "%s at %.0f/s: %s\n", s.name, a.rate, a.text)
-		all = append(all, a)
+		row, err := b.held(ctx, a, hold, b.seed<<16+uint64(i))
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			row = "failed: " + err.Error() + " |||||"
+		}
+		fmt.Printf("| %s | %.0f/s | %s | %s | %s |\n", s.name, a.rate, mib(a.limit), mib(a.peak), row)
 	}
-	end, err := neighbour.Start(ctx, b.neighbour, b.seed<<16)
-	if err != nil {
-		return err
-	}
-	defer end()
-	rows := make([]string, len(all))
-	room := make(chan struct{}, runtime.NumCPU())
-	var holding sync.WaitGroup
-	for i, a := range all {
-		holding.Go(func() {
-			room <- struct{}{}
-			defer func() { <-room }()
-			row, err := b.held(ctx, a, hold, b.seed<<16+uint64(i))
-			if err != nil {
-				row = "failed: " + err.Error() + " |||||"
-			}
-			rows[i] = fmt.Sprintf("| %s | %.0f/s | %s | %s | %s |", a.program.name, a.rate, mib(a.limit), mib(a.peak), row)
-		})
-	}
-	holding.Wait()
-	fmt.Println("| server | load of tune | advised | peak there | requests at more | failed | p99 | needed at the peak | kills |")
-	fmt.Println("|---|--:|--:|--:|--:|--:|--:|--:|--:|")
-	fmt.Println(strings.Join(rows, "\n"))
-	return ctx.Err()
+	return nil
 }
 
 func mib(bytes int64) string {
@@ -139,6 +119,11 @@ func (b *bench) held(ctx context.Context, a advice, hold time.Duration, seed uin
 	if a.set != "" {
 		env = append(env, "GOMEMLIMIT="+a.set)
 	}
+	end, err := neighbour.Start(ctx, b.neighbour, seed)
+	if err != nil {
+		return "", err
+	}
+	defer end()
 	file := filepath.Join(a.program.dir, "held.json")
 	run := []string{"run", "--cpus", fmt.Sprint(memoryCPUs), "--memory", fmt.Sprint(a.limit), "-o", file}
 	var load struct {
