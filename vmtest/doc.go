@@ -63,8 +63,7 @@
 //
 //	UNTHROTTLE_VM_KERNEL   the vmlinuz to boot; default: the newest one that
 //	                       setup.sh left in KernelDir, else in /boot; all: each
-//	                       in KernelDir
-//	UNTHROTTLE_VM_SAMPLE   1: kernels that are not the newest boot with 4 CPUs only
+//	                       in KernelDir, the older ones with 4 CPUs only
 //	UNTHROTTLE_VM_RUN      a -test.run pattern for the guest tests; no spaces.
 //	                       Tests whose names begin with TestScope are those of
 //	                       the machine with systemd; a pattern is for one kind
