@@ -105,15 +105,22 @@ func (d *Load) overload() string {
 	if d.RateAsked == nil || d.Search != nil || d.Stopped || d.OurFault || d.noLatencies() != "" {
 		return ""
 	}
-	answered := d.Rate * float64(d.Requests-d.Timeouts) / float64(d.Requests)
-	if answered > 0.95**d.RateAsked || !d.queueGrew() {
+	if d.Done() > 0.95**d.RateAsked || !d.queueGrew() {
 		return ""
 	}
-	text := fmt.Sprintf("It can't keep up: %s of %s", quantity.PerSecond(answered), quantity.PerSecond(*d.RateAsked))
+	text := fmt.Sprintf("It can't keep up: %s of %s", quantity.PerSecond(d.Done()), quantity.PerSecond(*d.RateAsked))
 	if s := d.Server; s != nil && s.ThrottledShare != nil && *s.ThrottledShare > 0.1 {
 		text += fmt.Sprintf("; %s of periods throttled", quantity.Share(*s.ThrottledShare))
 	}
 	return text + "."
+}
+
+// Done is how many requests a second came to an end before anybody stopped waiting for it.
+func (d *Load) Done() float64 {
+	if d.Requests == 0 {
+		return d.Rate
+	}
+	return d.Rate * float64(d.Requests-d.Timeouts-d.Unfinished) / float64(d.Requests)
 }
 
 // queueGrew reports whether those who came late had to wait for much longer than those who came early, or for as long as anybody waits.

@@ -74,6 +74,7 @@ func TestOverload(t *testing.T) {
 		"a loose SLO held":      {func(d *Load) { d.SLO = &loadtest.SLO{Text: "p99=1m", Held: true} }, ""},
 		"by itself":             {func(d *Load) { d.Server = nil }, "It can't keep up: 914/s of 1,500/s."},
 		"most wait for nothing": {func(d *Load) { d.Rate, d.Timeouts, d.Axis = 1490, 22500, steps(20, 20, 20, 20) }, "It can't keep up: 745/s of 1,500/s; 71 % of periods throttled."},
+		"most are waited for":   {func(d *Load) { d.Rate, d.Unfinished = 1363.6, 15300 }, "It can't keep up: 900/s of 1,500/s; 71 % of periods throttled."},
 		"it can":                {func(d *Load) { d.Rate = 1490 }, ""},
 		"slow, and short":       {func(d *Load) { d.Axis = steps(3, 3.2, 2.9, 3.1) }, ""},
 		"nobody knows":          {func(d *Load) { d.Axis = steps(3, 4) }, ""},

@@ -188,7 +188,7 @@ func loadAnswers(d *report.Load) (facts sheet.Facts) {
 	if d.SLO != nil && d.SLO.Within > 0 {
 		good += " within " + quantity.Seconds(d.SLO.Within)
 	}
-	facts.Add("throughput", around("", known(d.RateAsked, quantity.PerSecond), " asked, ")+quantity.PerSecond(d.Rate)+" done, "+
+	facts.Add("throughput", around("", known(d.RateAsked, quantity.PerSecond), " asked, ")+quantity.PerSecond(d.Done())+" done, "+
 		quantity.PerSecond(d.Goodput)+" good ("+good+")")
 	sent := cmp.Or(when(d.Sent != 0, quantity.Count(d.Sent)), "none")
 	failed := cmp.Or(when(d.Failed != 0, countOf(d.Failed, d.Requests)), "none")

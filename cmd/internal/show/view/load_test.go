@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -25,6 +26,7 @@ import (
 // throttled.
 type servedLoad struct {
 	plan      load.Plan
+	behind    float64       // how much longer each waits than the one before, as a share of the time between them
 	service   time.Duration // median
 	throttled [2]time.Duration
 	still     time.Duration // of each 100 ms in that time
@@ -56,6 +58,7 @@ func (f servedLoad) result() *load.Result {
 	n := int64(rate * length.Seconds())
 	errors := map[string]int64{}
 	var steps [][]time.Duration
+	last := time.Duration(0)
 	for i := range n {
 		due := time.Duration(float64(i) / rate * float64(time.Second))
 		late := time.Duration(20_000 + 30_000*random.ExpFloat64())
@@ -77,6 +80,8 @@ func (f servedLoad) result() *load.Result {
 		if wait > f.still/2 {
 			noConn = wait / 4
 		}
+		wait += time.Duration(f.behind * float64(due))
+		last = max(last, due+wait+took)
 		if f.plan.Rate > 0 {
 			r.Lag.RecordValue(int64(late + noConn))
 			r.PacerLate.RecordValue(int64(late))
@@ -135,7 +140,7 @@ func (f servedLoad) result() *load.Result {
 		r.Errors = append(r.Errors, load.ErrorCount{Text: text, Count: count})
 	}
 	slices.SortFunc(r.Errors, func(a, b load.ErrorCount) int { return cmp.Compare(b.Count, a.Count) })
-	r.Planned, r.Sending, r.Elapsed = n, length, length+4*time.Millisecond
+	r.Planned, r.Sending, r.Elapsed = n, length, max(length+4*time.Millisecond, last)
 	if f.change != nil {
 		f.change(r)
 	}
@@ -282,6 +287,72 @@ func TestLoad(t *testing.T) {
 		if name == "held" || name == "missed" || name == "find-max" || name == "refused" || name == "stopped" {
 			screen(t, "load "+name, s)
 		}
+	}
+}
+
+// TestLoadAgrees draws random loads: no sentence of one denies another, nor the figures beside it.
+func TestLoadAgrees(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	pick := func(of ...float64) float64 { return of[random.IntN(len(of))] }
+	cannot := regexp.MustCompile(`It can't keep up: (\S+) of`)
+	done := regexp.MustCompile(`(?m)throughput +\S+ asked, (\S+) done`)
+	missed := regexp.MustCompile(`(p[\d.]+|errors) ≤ ([\d.]+ \S+): it was ([\d.]+ \S+)`)
+	overloads, misses := 0, 0
+	for range 300 {
+		length := time.Duration(pick(1, 3, 8)) * time.Second
+		f := servedLoad{
+			plan: load.Plan{
+				Targets: []load.Target{{URL: "http://127.0.0.1:8080/"}}, Rate: pick(0, 20, 100, 400), Arrivals: load.Poisson, Duration: length, Conns: 100,
+				Client: load.Client{Timeout: time.Duration(pick(0.2, 5) * float64(time.Second))},
+			},
+			service: time.Duration(pick(0.2, 3, 40) * float64(time.Millisecond)), behind: pick(0, 0, 0.1, 0.6),
+			throttled: [2]time.Duration{0, time.Duration(pick(0, 0.3, 1) * float64(length))}, still: time.Duration(pick(5, 75) * float64(time.Millisecond)),
+			until: time.Duration(pick(0, 0, 0, 0.7) * float64(length)),
+		}
+		timeouts, refusals, failures := pick(0, 0, 0.01, 0.5, 1), pick(0, 0, 0.02), pick(0, 0, 0.01, 1)
+		f.fail = func(int64) error {
+			switch x := random.Float64(); {
+			case x < timeouts:
+				return load.ErrTimeout
+			case x < timeouts+refusals:
+				return refused
+			}
+			return nil
+		}
+		f.status = func(int64) int { return 200 + 303*int(random.Float64()+failures) }
+		if random.IntN(8) == 0 {
+			f.change = func(r *load.Result) {
+				r.Invalid, r.OurFault = []string{"the generator was late by itself: 7.3ms at p99, where 1ms are allowed"}, true
+			}
+		}
+		d := f.document([]string{"", "p99=50ms", "p50=3ms,p99=100ms,errors=1%", "errors=50%"}[random.IntN(4)])
+		if random.IntN(2) == 0 {
+			serve(d, 0, pick(0, 3, 8), pick(0.1, 1))
+		}
+		s := Load(d)
+		text := drawn(t, s, 0)
+		bad := contradictions(text)
+		if m := cannot.FindStringSubmatch(text); m != nil {
+			overloads++
+			if row := done.FindStringSubmatch(text); row == nil || row[1] != m[1] {
+				bad = append(bad, fmt.Sprintf("%q and %q", m, row))
+			}
+		}
+		for _, m := range missed.FindAllStringSubmatch(text, -1) {
+			misses++
+			if m[2] == m[3] {
+				bad = append(bad, m[0])
+			}
+		}
+		if d.Failed > 0 == strings.Contains(strings.ToLower(text), "none of "+quantity.Plural(d.Requests, "request")+" failed") && d.Requests > 0 && d.Response.Count > 0 {
+			bad = append(bad, fmt.Sprintf("%d of %d failed", d.Failed, d.Requests))
+		}
+		if len(bad) > 0 {
+			t.Fatalf("%q\n%s", bad, text)
+		}
+	}
+	if overloads < 10 || misses < 50 {
+		t.Errorf("%d overloads, %d objectives that were missed", overloads, misses)
 	}
 }
 

@@ -46,3 +46,23 @@ func TestAbove(t *testing.T) {
 		t.Error("no error of what is no histogram")
 	}
 }
+
+// TestMissedWords: what was missed is never what was asked, to the last digit.
+func TestMissedWords(t *testing.T) {
+	for _, c := range []struct {
+		m    Missed
+		want string
+	}{
+		{Missed{"p99=50ms", "89.21ms"}, "p99 ≤ 50 ms: it was 89.2 ms"},
+		{Missed{"p99=50ms", "50.02ms"}, "p99 ≤ 50 ms: it was a little more"},
+		{Missed{"p50=1s", "1.01s"}, "p50 ≤ 1 s: it was 1.01 s"},
+		{Missed{"errors=1%", "1 %"}, "errors ≤ 1 %: it was a little more"},
+		{Missed{"errors=1%", "1.01 %"}, "errors ≤ 1 %: it was 1.01 %"},
+		{Missed{"p99.9=50ms", "more than that failed"}, "p99.9 ≤ 50 ms: more than that failed"},
+		{Missed{"nonsense", "5ms"}, "nonsense: it was 5.00 ms"},
+	} {
+		if got := c.m.Words(); got != c.want {
+			t.Errorf("%+v: got %q, want %q", c.m, got, c.want)
+		}
+	}
+}

@@ -67,18 +67,29 @@ func (s *SLO) HeldWords() string {
 // Words say what was asked and what it was: p99 ≤ 50 ms: it was 89.2 ms.
 func (m Missed) Words() string {
 	objective, was := m.words()
-	if was != "" && was[0] >= '0' && was[0] <= '9' {
+	if was == barely || was != "" && was[0] >= '0' && was[0] <= '9' {
 		was = "it was " + was
 	}
 	return objective + ": " + was
 }
 
+// barely is what is beyond an objective and has the same digits.
+const barely = "a little more"
+
 // words are an objective and what it was: a time, a share, or why there is none.
 func (m Missed) words() (objective, was string) {
+	objective, was = objectiveWords(m.Objective), m.Was
+	asked := strings.TrimPrefix(objective, "errors ≤ ")
 	if d, err := time.ParseDuration(m.Was); err == nil {
-		return objectiveWords(m.Objective), quantity.Latency(d.Seconds())
+		was = quantity.Latency(d.Seconds())
+		if slo, err := load.ParseSLO(m.Objective); err == nil && len(slo.Latencies) == 1 {
+			asked = quantity.Latency(slo.Latencies[0].Limit.Seconds())
+		}
 	}
-	return objectiveWords(m.Objective), m.Was
+	if was == asked {
+		was = barely
+	}
+	return objective, was
 }
 
 // objectiveWords reads an SLO, or a part of it, and says what it asks.
