@@ -309,8 +309,8 @@ func (r Rhythm) Judge(wall time.Duration, k Kernel) Verdict {
 	if wall > 0 {
 		share = float64(r.Time) / float64(wall)
 	}
-	rhythm := fmt.Sprintf("%.0f %% of the time in %d standstills ends at one phase of %s (R %.2f)",
-		100*r.Locked, r.Gaps, quantity.Duration(r.Period), r.R)
+	rhythm := fmt.Sprintf("%.0f %% of the time in %s ends at one phase of %s (R %.2f)",
+		100*r.Locked, quantity.Plural(r.Gaps, "standstill"), quantity.Duration(r.Period), r.R)
 	rare := r.Luck < rareLuck
 	switch {
 	case share < fewGaps || share < littleGap && !rare:

@@ -174,6 +174,9 @@ func (o *Observation) Judge(period time.Duration, e Evidence) Verdict {
 	case throttledOften:
 		v.Cause, v.Throttled = freeze.Throttled, o.Share()
 		v.Why = append(v.Why, fmt.Sprintf("but the kernel has throttled it in %d of %d periods%s", e.Owner.Throttled, e.Owner.Periods, o.tooShort()))
+	case e.hidden() && ratio(e.Local, e.Wall) >= oftenThrottled:
+		v.Cause, v.Throttled, v.Rhythm = freeze.Throttled, o.Share(), freeze.Rhythm{}
+		v.Why = append(v.Why, fmt.Sprintf("but the kernel says that a group above held it up for %s, summed over CPUs%s", quantity.Duration(e.Local), o.tooShort()))
 	default:
 		v.contention(j, e, o.Share())
 	}
@@ -230,6 +233,9 @@ func (e *Evidence) aboveToo() bool {
 func (e *Evidence) uncounted() bool {
 	return !e.LocalKnown && e.Limit == cgroup.Limited && e.Owner.Known && e.Owner.Throttled == 0
 }
+
+// unthrottled reports whether the kernel counts what groups of all levels do to it, and they did nothing.
+func (e *Evidence) unthrottled() bool { return e.LocalKnown && e.Local == 0 && e.Owner.Throttled == 0 }
 
 // cut ends freezes at the refill that they ran past. From then on the group ran again, and the heartbeat waited for its turn:
 // behind others on a host whose CPUs others use, or that a hypervisor took, which is contention, else behind the group's own
@@ -299,21 +305,23 @@ func (v *Verdict) contention(j freeze.Verdict, e Evidence, share float64) {
 	waited := e.ThreadsKnown && e.WaitShare() >= longWait
 	full := freeze.FullHost(ratio(e.Busy+e.Steal, e.Wall), e.CPUs)
 	others, stolen, kept := e.fullOfOthers(), e.stolen(), e.keptFrom()
+	cpus := quantity.CPUs(float64(e.CPUs))
 	if waited {
 		v.Why = append(v.Why, fmt.Sprintf("its threads waited for %.0f %% of the time in which they could have run", 100*e.WaitShare()))
 	}
 	if stolen {
-		v.Why = append(v.Why, fmt.Sprintf("the hypervisor took %.2f of %d CPUs", ratio(e.Steal, e.Wall), e.CPUs))
-	}
-	switch {
-	case others && waited:
-		v.Why = append(v.Why, fmt.Sprintf("others used %.2f of the host's %d CPUs, and hardly one was free", e.Others(), e.CPUs))
-	case kept:
-		v.Why = append(v.Why, fmt.Sprintf("others used %.2f of the host's %d CPUs, and those had what these threads waited for", e.Others(), e.CPUs))
+		v.Why = append(v.Why, fmt.Sprintf("the hypervisor took %.2f of %s", ratio(e.Steal, e.Wall), cpus))
 	}
 	late := j.Cause != freeze.None && share >= littleLate
+	others = others && (waited || late && e.unthrottled())
 	switch {
-	case stolen && (waited && full || late), others && waited, others && j.Cause == freeze.Contended, kept:
+	case others:
+		v.Why = append(v.Why, fmt.Sprintf("others used %.2f of the host's %s, and hardly one was free", e.Others(), cpus))
+	case kept:
+		v.Why = append(v.Why, fmt.Sprintf("others used %.2f of the host's %s, and those had what these threads waited for", e.Others(), cpus))
+	}
+	switch {
+	case stolen && (waited && full || late), others, e.fullOfOthers() && j.Cause == freeze.Contended, kept:
 		v.Cause = freeze.Contended
 	case waited && full:
 		v.Why = append(v.Why, "they wait for each other: nothing else uses much")

@@ -102,6 +102,12 @@ func TestJudge(t *testing.T) {
 		{"a hidden quota", quota(10*time.Second, 100*ms, 25*ms), host(func(e *Evidence) {
 			e.Owner.Known, e.Owner.Periods, e.Limit, e.Local = false, 0, cgroup.Hidden, 5*time.Second
 		}), freeze.Throttled, "a group above throttles it"},
+		{"a hidden quota that the heartbeat does not feel", &Observation{Wall: 10 * time.Second}, host(func(e *Evidence) {
+			e.Owner.Known, e.Owner.Periods, e.Limit, e.Local = false, 0, cgroup.Hidden, 5*time.Second
+		}), freeze.Throttled, "a group above held it up for 5 s, summed over CPUs: each time for less than"},
+		{"hardly any of that", &Observation{Wall: 10 * time.Second}, host(func(e *Evidence) {
+			e.Owner.Known, e.Owner.Periods, e.Limit, e.Local = false, 0, cgroup.Hidden, 50*ms
+		}), freeze.None, "0.0 %"},
 		{"a rhythm that the kernel knows nothing of", quota(10*time.Second, 100*ms, 25*ms), host(func(*Evidence) {}), freeze.Unsure, "in no period"},
 		{"freezes too short to be seen", quota(10*time.Second, 100*ms, 0), host(throttled), freeze.Throttled, "in 99 of 100 periods: each time for less than the 3 ms"},
 		{"throttled and noisy", noise(10*time.Second, 100, 20*ms), host(throttled), freeze.Throttled, "in 99 of 100 periods"},
@@ -109,6 +115,12 @@ func TestJudge(t *testing.T) {
 		{"nothing, and a host whose CPUs are in use", &Observation{Wall: 10 * time.Second}, host(func(e *Evidence) { e.Busy = 20 * time.Second }), freeze.None, "0.0 %"},
 		{"a busy host", &Observation{Wall: 10 * time.Second}, host(busyHost), freeze.Contended, "others used 1.50 of the host's 2 CPUs"},
 		{"a busy host that makes it late", noise(10*time.Second, 100, 20*ms), host(busyHost), freeze.Contended, "waited for 55 %"},
+		{"a busy host, and freezes that are too few to have a rhythm", noise(10*time.Second, 8, 80*ms), host(func(e *Evidence) {
+			e.Busy, e.Used, e.Run = 20*time.Second, time.Second, time.Second
+		}), freeze.Contended, "hardly one was free"},
+		{"the same where nobody counts what groups above did", noise(10*time.Second, 8, 80*ms), host(func(e *Evidence) {
+			e.Busy, e.Used, e.Run, e.LocalKnown = 20*time.Second, time.Second, time.Second, false
+		}), freeze.Unsure, "too few"},
 		{"its own threads", &Observation{Wall: 10 * time.Second}, host(func(e *Evidence) {
 			e.Busy, e.Run, e.Used, e.Waited = 20*time.Second, 20*time.Second, 20*time.Second, 60*time.Second
 		}), freeze.None, "they wait for each other"},

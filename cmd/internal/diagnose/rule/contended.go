@@ -21,6 +21,10 @@ func contended(f *Facts) (finding.Finding, bool) {
 		Summary:  "it waits for CPUs that others use, not for its limit",
 		Fix:      "move it or its neighbours, or give it a larger CPU request: a higher limit changes nothing",
 	}
+	if _, also := throttled(f); also {
+		found.Summary = "it waits for CPUs that others use, more than for its limit"
+		found.Fix = "move it or its neighbours, or give it a larger CPU request, before you raise its limit"
+	}
 	if max(lost, f.Still.Contended) >= 0.3 {
 		found.Severity = finding.Warning
 	}
@@ -31,7 +35,11 @@ func contended(f *Facts) (finding.Finding, bool) {
 	}
 	s := f.Host
 	if s.Known {
-		found.Evidence = append(found.Evidence, fmt.Sprintf("%.1f of the system's %d CPUs were busy", s.Busy, s.CPUs))
+		were := "were"
+		if s.CPUs == 1 {
+			were = "was"
+		}
+		found.Evidence = append(found.Evidence, fmt.Sprintf("%.1f of the system's %s %s busy", s.Busy, quantity.CPUs(float64(s.CPUs)), were))
 	}
 	if s.Known && s.Steal >= 0.05 {
 		found.Evidence = append(found.Evidence, fmt.Sprintf("the machine's own host took %.1f CPUs away", s.Steal))

@@ -41,15 +41,19 @@ func throttled(f *Facts) (finding.Finding, bool) {
 	if rhythm {
 		found.Evidence = append(found.Evidence, f.stillText()...)
 	}
+	stops := " stops it"
+	if found.Severity == finding.Info {
+		stops += " at times"
+	}
 	switch {
 	case hidden, rhythm && f.unseen():
-		found.Summary = "a limit that can't be seen from here stops it"
+		found.Summary = "a limit that can't be seen from here" + stops
 		found.Fix = "look for the quota on the host, above the container's cgroup"
 	case f.limited():
-		found.Summary = "its limit of " + quantity.UsedCPUs(f.Limits.CPUs) + " stops it"
+		found.Summary = "its limit of " + quantity.UsedCPUs(f.Limits.CPUs) + stops
 		f.ofLimit(&found)
 	default:
-		found.Summary = "a CPU quota stops it"
+		found.Summary = "a CPU quota" + stops
 	}
 	return found, true
 }

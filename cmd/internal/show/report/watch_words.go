@@ -13,7 +13,17 @@ import (
 )
 
 // Claim is the answer in a word.
-func (d *Watch) Claim() string { return causeWord(d.Cause, "throttled") }
+func (d *Watch) Claim() string {
+	if d.Cause == string(freeze.None) && d.quotaNamed() {
+		return "hardly throttled"
+	}
+	return causeWord(d.Cause, "throttled")
+}
+
+// quotaNamed reports whether a finding names a quota, which it does from a hundredth of the periods on.
+func (d *Watch) quotaNamed() bool {
+	return slices.ContainsFunc(d.Findings, func(f finding.Finding) bool { return f.Rule == "throttled" })
+}
 
 // Answer is the answer in few words, without the word.
 func (d *Watch) Answer() string {
@@ -22,19 +32,34 @@ func (d *Watch) Answer() string {
 	}
 	switch freeze.Cause(d.Cause) {
 	case freeze.Throttled:
+		if of(d.FrozenShare) < heartbeatSees {
+			return d.tooShort()
+		}
 		if of(d.Contended) > 0 {
 			return frozenText(of(d.Throttled)) + " by a CPU quota"
 		}
 		return frozenText(of(d.FrozenShare)) + " by a CPU quota"
 	case freeze.Contended:
-		if slices.ContainsFunc(d.Findings, func(f finding.Finding) bool { return f.Rule == "throttled" }) {
+		if d.quotaNamed() {
 			return d.Contention.who() + "; its quota did less"
 		}
 		return d.Contention.who() + "; it was no quota"
 	case freeze.None:
 		return frozenText(of(d.FrozenShare))
 	}
+	if d.quotaNamed() {
+		return frozenText(of(d.FrozenShare)) + ", some of it by its quota"
+	}
 	return frozenText(of(d.FrozenShare)) + ", for no clear reason"
+}
+
+// tooShort is the answer where the kernel has throttled it, and the heartbeat saw hardly any of that.
+func (d *Watch) tooShort() string {
+	const seen = ", too shortly for a heartbeat"
+	if k := d.Kernel; k != nil && k.ThrottledPeriods > 0 {
+		return fmt.Sprintf("in %s of %s", quantity.Count(k.ThrottledPeriods), quantity.Plural(k.Periods, "period")) + seen
+	}
+	return "by a CPU quota above it" + seen
 }
 
 // counts is the answer where only the kernel's counts are known.

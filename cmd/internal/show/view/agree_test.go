@@ -62,6 +62,11 @@ var opposites = func() (pairs [][2]*regexp.Regexp) {
 		{`It can't keep up`, `it kept up`},
 		{`the limit fits|its limit and its GOMAXPROCS fit`, `too many Ps|too few Ps: `},
 		{`no limit: `, `of its limit's CPU`},
+		{`^not throttled`, `What is wrong (.* )?(throttled|contended): `},
+		{`^throttled: `, `What is wrong (.* )?contended: `},
+		{`none can be seen|it has no CPU limit`, `its limit of [\d.]+ CPUs? stops it`},
+		{`it hardly wanted to run`, `used [1-9][\d.]* CPUs`},
+		{`freezes none in`, `^\S+ frozen [1-9]`},
 	} {
 		pairs = append(pairs, [2]*regexp.Regexp{regexp.MustCompile(p[0]), regexp.MustCompile(p[1])})
 	}

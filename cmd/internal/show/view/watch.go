@@ -102,9 +102,9 @@ func watchKernel(k *report.WatchKernel) (texts []string) {
 	switch {
 	case k.Periods > 0 && k.ThrottledPeriods > 0:
 		own, all := quantity.Seconds(k.ThrottledSeconds), known(k.Local, quantity.Seconds)
-		texts = append(texts, fmt.Sprintf("throttled in %s, %s summed over CPUs%s: %s of the time if all %d stood still together, %s if one did",
-			periods(k.ThrottledPeriods, k.Periods), own, when(k.Local != nil && *k.Local > k.ThrottledSeconds && all != own, ", "+all+" with the levels above"),
-			quantity.Share(k.AtLeast), k.CPUs, quantity.Share(k.AtMost)))
+		texts = append(texts, fmt.Sprintf("throttled in %s, %s summed over CPUs%s: %s of the time", periods(k.ThrottledPeriods, k.Periods), own,
+			when(k.Local != nil && *k.Local > k.ThrottledSeconds && all != own, ", "+all+" with the levels above"), quantity.Share(k.AtLeast))+
+			when(k.AtLeast < k.AtMost, fmt.Sprintf(" if all %d stood still together, %s if one did", k.CPUs, quantity.Share(k.AtMost))))
 	case k.Periods > 0:
 		texts = append(texts, "throttled in none of "+quantity.Plural(k.Periods, "period"))
 	}
@@ -123,8 +123,8 @@ func watchContention(c report.WatchContention) []string {
 			quantity.Plural(c.Threads, "thread"), quantity.UsedCPUs(c.RunCPUs), quantity.Share(share))
 	})
 	stolen := quantity.Hundredths(c.Steal)
-	host := fmt.Sprintf("of the host's %s %s were in use, %s by others",
-		quantity.CPUs(float64(c.HostCPUs)), quantity.Hundredths(c.HostBusy), quantity.Hundredths(c.Others)) + when(stolen != "0", "; the hypervisor took "+stolen)
+	host := fmt.Sprintf("%s of the host's %s in use, %s by others",
+		quantity.Hundredths(c.HostBusy), quantity.CPUs(float64(c.HostCPUs)), quantity.Hundredths(c.Others)) + when(stolen != "0", "; the hypervisor took "+stolen)
 	return []string{waited, when(c.HostCPUs > 0, host)}
 }
 

@@ -126,6 +126,82 @@ func TestWatch(t *testing.T) {
 	sane(t, Watch(&report.Watch{}))
 }
 
+// randomWatch is a group that wants some CPUs, under a limit and beside others.
+func randomWatch(random *rand.Rand) *report.Watch {
+	pick := func(of ...float64) float64 { return of[random.IntN(len(of))] }
+	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+	cpus, wants, host := pick(0, 0.3, 0.5, 1, 1.5, 3), pick(0.02, 0.3, 0.5, 1, 2, 4), pick(1, 2, 4, 16)
+	wall, period := pick(2, 5, 12, 40), pick(0.1, 0.1, 0.02)
+	others, steal := pick(0, 0, 0.3, 0.9, 1)*host, pick(0, 0, 0, 0.3)*host
+	used := min(wants, host-steal)
+	if cpus > 0 {
+		used = min(used, cpus)
+	}
+	others = min(others, host-steal-used)
+	limits := cgroup.Limits{State: cgroup.None, Version: cgroup.V2, Affinity: int(host), Levels: []cgroup.Level{{Dir: "/sys/fs/cgroup/app"}}}
+	e := heartbeat.Evidence{
+		Wall: seconds(wall), Limit: cgroup.None, ThreadsKnown: true, Threads: 1 + random.IntN(20), Run: seconds(used * wall), Used: seconds(used * wall),
+		CPUs: int(host), Busy: seconds((used + others) * wall), Steal: seconds(steal * wall), Affinity: int(host), OurCPU: seconds(0.005 * wall),
+		Throttling: cgroup.Throttling{LocalKnown: random.IntN(2) == 0},
+	}
+	var gaps []freeze.Gap
+	if cpus > 0 {
+		limits.State, limits.CPUs, limits.From, e.Limit = cgroup.Limited, cpus, "/sys/fs/cgroup/app", cgroup.Limited
+		limits.Levels[0].Quota = cgroup.Quota{QuotaMicros: int64(cpus * period * 1e6), PeriodMicros: int64(period * 1e6)}
+		e.Owner = cgroup.Counters{Dir: "/sys/fs/cgroup/app", Known: true, Periods: int64(wall / period * min(1, 20*used))}
+		if busy := min(wants, host); busy > cpus { // this many threads use the quota up, and stand still
+			still := period * (1 - cpus/busy)
+			share := pick(0.1, 0.5, 1)
+			e.Owner.Throttled = int64(share * float64(e.Owner.Periods))
+			e.Owner.ThrottledTime = seconds(still * busy * float64(e.Owner.Throttled))
+			gaps = atEnds(seconds(share*wall), seconds(period), seconds(still))
+			e.Group = procs.Pressure{Some: seconds(still / period * share * wall), Full: seconds(still / period * share * wall), SomeKnown: true, FullKnown: true}
+		} else if random.IntN(4) == 0 { // a burst now and then
+			e.Owner.Throttled = min(e.Owner.Periods, int64(random.IntN(4)))
+			e.Owner.ThrottledTime = seconds(period / 3 * float64(e.Owner.Throttled))
+		}
+		e.Local = e.Owner.ThrottledTime
+	} else if random.IntN(6) == 0 { // a limit above what can be seen
+		limits.State, e.Limit, e.LocalKnown, e.Local = cgroup.Hidden, cgroup.Hidden, true, seconds(0.3*wall)
+	}
+	if steal+others+used > 0.95*host {
+		gaps = append(gaps, anywhere(seconds(wall), 5+random.IntN(100))...)
+	}
+	slices.SortFunc(gaps, func(a, b freeze.Gap) int { return int(a.Start - b.Start) })
+	gaps = slices.DeleteFunc(gaps, func(g freeze.Gap) bool { return g.Length() < heartbeat.Late })
+	for i := len(gaps) - 1; i > 0; i-- { // none within another
+		if gaps[i].Start <= gaps[i-1].End {
+			gaps = slices.Delete(gaps, i, i+1)
+		}
+	}
+	e.Waited = seconds(max(0, wants-used) * wall)
+	f := report.WatchFacts{Group: "/sys/fs/cgroup/app", Limit: limits, Evidence: e, Planned: seconds(wall)}
+	if random.IntN(3) > 0 {
+		f.Seen = watched(seconds(wall), gaps)
+	}
+	d := report.NewWatch(f)
+	return &d
+}
+
+// TestWatchAgrees draws random watches: no sentence of one denies another, nor the figures beside it.
+func TestWatchAgrees(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 8))
+	causes := map[string]int{}
+	for range 2000 {
+		d := randomWatch(random)
+		causes[d.Cause]++
+		text := drawn(t, WatchSummary(d), 0)
+		if bad := contradictions(text); len(bad) > 0 {
+			t.Fatalf("%q\n%s", bad, text)
+		}
+	}
+	for _, cause := range []freeze.Cause{freeze.Throttled, freeze.Contended, freeze.None, freeze.Unsure} {
+		if causes[string(cause)] < 20 {
+			t.Errorf("%v", causes)
+		}
+	}
+}
+
 func TestWatchLine(t *testing.T) {
 	d := watches()["throttled"]
 	if got, want := WatchLine(3, d, 10, 10), "   4 s  frozen  74.4 %  10 freezes, longest 75 ms  throttled in 10 of 10 periods"; got != want {
