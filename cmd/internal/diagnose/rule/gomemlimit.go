@@ -78,6 +78,11 @@ func gomemlimitTooHigh(f *Facts) (finding.Finding, bool) {
 		found.Severity = finding.Warning
 	}
 	found.Evidence = append(found.Evidence, m.alive()...)
+	if _, tight := memoryTooTight(f); tight { // a lower one alone would make that worse
+		_, larger := choice.Roomy(float64(m.Live), float64(m.Other))
+		_, fits := choice.GOMEMLIMIT(int64(larger))
+		found.Fix = "under that memory limit set GOMEMLIMIT=" + fits + `, or import _ "github.com/unthrottle/unthrottle/auto/memory", which follows it`
+	}
 	return found, true
 }
 
