@@ -2,11 +2,13 @@ package report
 
 import (
 	"math"
+	"slices"
 
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/freeze"
 	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/heartbeat"
 	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/rule"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/process/host"
 )
@@ -30,15 +32,23 @@ func NewFreezes(gaps []freeze.Gap) []Freeze {
 	return freezes
 }
 
-// causeWord is the answer in a word. If nothing was found, it is "not" and the word given.
-func causeWord(cause, still string) string {
+// causeWord is the answer in a word. If nothing was found, it is "not" and the word given, or "hardly" where a finding names a quota.
+func causeWord(cause, still string, found []finding.Finding) string {
 	switch freeze.Cause(cause) {
 	case freeze.Throttled, freeze.Contended, freeze.Unsure:
 		return cause
 	case freeze.None:
+		if quotaNamed(found) {
+			return "hardly " + still
+		}
 		return "not " + still
 	}
 	return string(freeze.Unsure)
+}
+
+// quotaNamed reports whether a finding names a quota, which it does from a hundredth of the periods on.
+func quotaNamed(found []finding.Finding) bool {
+	return slices.ContainsFunc(found, func(f finding.Finding) bool { return f.Rule == "throttled" })
 }
 
 // frozenText says how much of the time nothing ran.

@@ -9,7 +9,7 @@ import (
 )
 
 // Claim is the answer in a word.
-func (d *Trace) Claim() string { return causeWord(d.Cause, "frozen") }
+func (d *Trace) Claim() string { return causeWord(d.Cause, "frozen", d.Findings) }
 
 // Answer is the answer in few words, without the word.
 func (d *Trace) Answer() string {
@@ -42,16 +42,23 @@ func (d *Trace) Also() (texts []string) {
 			texts = append(texts, "For "+quantity.Share(d.Contended)+" of the time it stood still at no refill, as beside other programs.")
 		}
 	case freeze.Contended:
+		texts = []string{"Other programs or machines had the CPUs: the freezes don't have the rhythm of a quota."}
 		if d.Neighbour {
-			return []string{"Other programs or machines had the CPUs, and one of them has a quota."}
-		}
-		return []string{"Other programs or machines had the CPUs: the freezes don't have the rhythm of a quota."}
-	case freeze.Unsure:
-		if k := d.Kernel; k != nil && k.ThrottledPeriods > 0 {
-			texts = append(texts, fmt.Sprintf("The kernel throttled it in %s of %s meanwhile.", quantity.Count(k.ThrottledPeriods), quantity.Plural(k.Periods, "period")))
+			texts = []string{"Other programs or machines had the CPUs, and one of them has a quota."}
 		}
 	}
+	if k := d.Kernel; k != nil && k.ThrottledPeriods > 0 && d.Cause != string(freeze.Throttled) {
+		texts = append(texts, fmt.Sprintf("The kernel throttled it in %s of %s meanwhile.", quantity.Count(k.ThrottledPeriods), quantity.Plural(k.Periods, "period")))
+	}
 	return texts
+}
+
+// notTheLimit says that no limit is the cause, where nothing else says that it is a part of it.
+func (d *Trace) notTheLimit() string {
+	if quotaNamed(d.Findings) {
+		return ""
+	}
+	return "A limit is not the cause. "
 }
 
 // doubtful marks an answer that is not sure. The doubt itself is a fact of its own.
@@ -162,7 +169,7 @@ func (d *Trace) Next() (next []Advice) {
 		if len(d.Recorded) == 0 {
 			who = append(who, "unthrottle watch "+pid)
 		}
-		next = append(next, Advice{"A limit is not the cause. Who else uses the CPUs:", who})
+		next = append(next, Advice{d.notTheLimit() + "Who else uses the CPUs:", who})
 	case freeze.Unsure:
 		next = append(next, Advice{"A heartbeat in its cgroup says it for sure:", []string{"unthrottle watch " + pid}})
 		if d.Samples == nil {
@@ -182,7 +189,7 @@ func (d *Trace) nextInPod() (next []Advice) {
 			{"Which GOMAXPROCS serves it best under that limit, measured:", []string{"kubectl unthrottle tune KIND/NAME -n " + ShellWord(namespace)}},
 		}
 	case freeze.Contended:
-		next = []Advice{{"A limit is not the cause. What the kernel counts, to make sure:", []string{ofPod("watch", d.Pod)}}}
+		next = []Advice{{d.notTheLimit() + "What the kernel counts, to make sure:", []string{ofPod("watch", d.Pod)}}}
 	case freeze.Unsure:
 		next = []Advice{{"What the kernel counts of its limit:", []string{ofPod("watch", d.Pod)}}}
 	}

@@ -8,21 +8,12 @@ import (
 
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/freeze"
-	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
 )
 
 // Claim is the answer in a word.
 func (d *Watch) Claim() string {
-	if d.Cause == string(freeze.None) && d.quotaNamed() {
-		return "hardly throttled"
-	}
-	return causeWord(d.Cause, "throttled")
-}
-
-// quotaNamed reports whether a finding names a quota, which it does from a hundredth of the periods on.
-func (d *Watch) quotaNamed() bool {
-	return slices.ContainsFunc(d.Findings, func(f finding.Finding) bool { return f.Rule == "throttled" })
+	return causeWord(d.Cause, "throttled", d.Findings)
 }
 
 // Answer is the answer in few words, without the word.
@@ -40,14 +31,14 @@ func (d *Watch) Answer() string {
 		}
 		return frozenText(of(d.FrozenShare)) + " by a CPU quota"
 	case freeze.Contended:
-		if d.quotaNamed() {
+		if quotaNamed(d.Findings) {
 			return d.Contention.who() + "; its quota did less"
 		}
 		return d.Contention.who() + "; it was no quota"
 	case freeze.None:
 		return frozenText(of(d.FrozenShare))
 	}
-	if d.quotaNamed() {
+	if quotaNamed(d.Findings) {
 		return frozenText(of(d.FrozenShare)) + ", some of it by its quota"
 	}
 	return frozenText(of(d.FrozenShare)) + ", for no clear reason"

@@ -63,6 +63,8 @@ var opposites = func() (pairs [][2]*regexp.Regexp) {
 		{`the limit fits|its limit and its GOMAXPROCS fit`, `too many Ps|too few Ps: `},
 		{`no limit: `, `of its limit's CPU`},
 		{`^not throttled`, `What is wrong (.* )?(throttled|contended): `},
+		{`^not frozen`, `What is wrong (.* )?throttled: `},
+		{`A limit is not the cause|not for its limit`, `its limit of [\d.]+ CPUs? stops it`},
 		{`^throttled: `, `What is wrong (.* )?contended: `},
 		{`none can be seen|it has no CPU limit`, `its limit of [\d.]+ CPUs? stops it`},
 		{`it hardly wanted to run`, `used [1-9][\d.]* CPUs`},

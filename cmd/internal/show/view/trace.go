@@ -103,7 +103,7 @@ func traceKernel(d *report.Trace) []string {
 	}
 	return []string{
 		"throttled in " + periods(k.ThrottledPeriods, k.Periods) + ", " + quantity.Seconds(k.ThrottledSeconds) + " summed over CPUs",
-		"that is " + quantity.Share(k.ThrottledShare) + " of the time" + when(k.CPUs > 1, fmt.Sprintf(" if all %d stood still together", k.CPUs)) +
+		"that is " + quantity.Share(k.ThrottledShare) + " of the time" + when(k.CPUs > 1, " if "+bothOrAll(k.CPUs)+" stood still together") +
 			"; by the trace " + cmp.Or(when(freeze.Cause(d.Cause) == freeze.Unsure, "it is not known"), quantity.Share(d.Throttled)),
 	}
 }

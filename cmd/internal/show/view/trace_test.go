@@ -2,6 +2,8 @@ package view
 
 import (
 	"errors"
+	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -144,6 +146,68 @@ func traces(t *testing.T) map[string]*report.Trace {
 	long.Cause, long.Frozen, long.Throttled, long.Left = freeze.Throttled, 0.75, 0.75, 12
 	add("long", report.TraceFacts{Trace: long})
 	return made
+}
+
+// TestTraceAgrees draws random traces: no sentence of one denies another, nor the figures beside it.
+func TestTraceAgrees(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 7))
+	pick := func(of ...float64) float64 { return of[random.IntN(len(of))] }
+	drawnOf := map[string]int{}
+	for range 1000 {
+		wall := time.Duration(pick(0.4, 2, 5) * float64(time.Second))
+		periods := int64(wall / (100 * time.Millisecond))
+		x := traced(wall, nil)
+		share := 0.0 // of the periods, as the kernel counts them
+		switch random.IntN(4) {
+		case 0:
+			still := pick(0.05, 0.4, 0.73)
+			x = traced(wall, atEnds(wall, 100*time.Millisecond, time.Duration(still*float64(100*time.Millisecond))))
+			x.Cause, x.Frozen, x.Throttled, share = freeze.Throttled, still, still, pick(0.9, 1)
+		case 1:
+			x = traced(wall, anywhere(wall, 10+random.IntN(30)))
+			x.Cause, x.Frozen, share = freeze.Contended, pick(0.05, 0.3), pick(0, 0, 0.01, 0.06, 0.2)
+			x.Contended, x.Neighbour = x.Frozen, random.IntN(3) == 0
+		case 2:
+			x = traced(wall, anywhere(wall, random.IntN(3)))
+			x.Cause, share = freeze.None, pick(0, 0, 0.02, 0.1, 0.4)
+		default:
+			x = traced(wall, anywhere(wall, 8))
+			x.Cause, x.Frozen, share = freeze.Unsure, 0.1, pick(0, 0.1, 0.6)
+		}
+		x.Sure = random.IntN(2) == 0
+		x.Why = "this is package exectrace's business"
+		if !x.Sure {
+			x.Doubt = "there are only 125 events a second and no CPU samples: the shares are estimates"
+		}
+		x.CPUs, x.CPUsBy = pick(0.1, 0.5, 1.7), "samples"
+		x.Samples = &exectrace.Samples{Count: 247, CPU: time.Duration(x.CPUs * float64(wall)), Running: wall, Starved: 0.3}
+		f := report.TraceFacts{Trace: x, Source: "http://h:6060/debug/pprof/trace?seconds=5", PID: 4711, Name: "server", Live: 2}
+		if random.IntN(4) > 0 {
+			throttled := int64(math.Ceil(share * float64(periods)))
+			f.Limits = &cgroup.Limits{
+				State: cgroup.Limited, CPUs: pick(0.5, 2), From: "/sys/fs/cgroup/app", Affinity: 4, Version: cgroup.V2,
+				Levels: []cgroup.Level{{Dir: "/sys/fs/cgroup/app", Quota: cgroup.Quota{QuotaMicros: 50000, PeriodMicros: 100000}}},
+			}
+			f.Readings = []meter.Reading{
+				{Counters: cgroup.Counters{Known: true}},
+				{Counters: cgroup.Counters{Known: true, Periods: periods, Throttled: throttled, ThrottledTime: time.Duration(throttled) * 70 * time.Millisecond}},
+			}
+		}
+		d, err := report.NewTrace(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		drawnOf[d.Claim()]++
+		text := drawn(t, Trace(d), 0)
+		if bad := contradictions(text); len(bad) > 0 {
+			t.Fatalf("%q\n%s", bad, text)
+		}
+	}
+	for _, claim := range []string{"throttled", "contended", "not frozen", "hardly frozen", "unsure"} {
+		if drawnOf[claim] < 20 {
+			t.Errorf("%v", drawnOf)
+		}
+	}
 }
 
 // hostileTrace has in its names and numbers what must not reach a screen or a page as it is.

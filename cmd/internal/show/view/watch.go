@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
@@ -104,7 +105,7 @@ func watchKernel(k *report.WatchKernel) (texts []string) {
 		own, all := quantity.Seconds(k.ThrottledSeconds), known(k.Local, quantity.Seconds)
 		texts = append(texts, fmt.Sprintf("throttled in %s, %s summed over CPUs%s: %s of the time", periods(k.ThrottledPeriods, k.Periods), own,
 			when(k.Local != nil && *k.Local > k.ThrottledSeconds && all != own, ", "+all+" with the levels above"), quantity.Share(k.AtLeast))+
-			when(k.AtLeast < k.AtMost, fmt.Sprintf(" if all %d stood still together, %s if one did", k.CPUs, quantity.Share(k.AtMost))))
+			when(k.AtLeast < k.AtMost, " if "+bothOrAll(k.CPUs)+" stood still together, "+quantity.Share(k.AtMost)+" if one did"))
 	case k.Periods > 0:
 		texts = append(texts, "throttled in none of "+quantity.Plural(k.Periods, "period"))
 	}
@@ -115,6 +116,14 @@ func watchKernel(k *report.WatchKernel) (texts []string) {
 			quantity.Share(*k.PSIFull), quantity.Share(*k.PSISome)))
 	}
 	return texts
+}
+
+// bothOrAll names all of some CPUs.
+func bothOrAll(cpus int) string {
+	if cpus == 2 {
+		return "both"
+	}
+	return "all " + strconv.Itoa(cpus)
 }
 
 func watchContention(c report.WatchContention) []string {
