@@ -570,7 +570,7 @@ func (p tunePart) loadText() string {
 		if l.WarmUp > 0 {
 			window += " after "
 			if l.Overload > 0 {
-				window += "an overload with " + quantity.Plural(l.Overload, "request") + " under way beside busy CPUs, as memory runs out when they pile up, and "
+				window += "an overload with " + quantity.Plural(l.Overload, "request") + " under way beside busy CPUs, as memory runs out when they pile up, the time to work them off, and "
 			}
 			window += quantity.Lasting(l.WarmUp) + " of warm-up"
 			if l.Rush > 0 {

@@ -91,7 +91,11 @@ type Shot struct {
 	Lasting time.Duration
 	Seed    uint64
 	SLO     string // "": none
-	Crowded bool   // a thread of ours is busy on each CPU meanwhile, as a neighbour's may be; then the server may work off what is left
+
+	// Crowded makes it an overload: a thread of ours is busy on each CPU meanwhile, as a neighbour's may be. Then the load goes on at a rate
+	// until the server has worked off what is left.
+	Crowded bool
+	Then    float64
 
 	By *Foreign // what sends it instead, twice if there is a WarmUp; nil: our own generator
 }
@@ -258,7 +262,7 @@ func (x *Session) Load(ctx context.Context, s Shot) (Window, error) {
 		end := x.crowd()
 		defer func() {
 			end()
-			x.settle(ctx)
+			x.settle(ctx, s)
 		}()
 	}
 	host, begin, used := procs.HostNow(), x.server.Counters(), x.used
@@ -304,18 +308,32 @@ func (x *Session) Load(ctx context.Context, s Shot) (Window, error) {
 	return w, nil
 }
 
-// settle waits until the server has worked off what it was sent: until it needs little CPU time for a period of its quota.
-func (x *Session) settle(ctx context.Context) {
-	const most = 5 * time.Second
-	slice := max(100*time.Millisecond, x.limit.Period)
-	little := min(1, cmp.Or(x.limit.CPUs, 1)) * slice.Seconds() / 5
-	for end := time.Now().Add(most); time.Now().Before(end) && ctx.Err() == nil && x.server.Check() == nil; {
+// settle sends what comes after an overload, until the server has worked the queue off and needs less than its limit allows, for some time
+// at most.
+func (x *Session) settle(ctx context.Context, s Shot) {
+	const most = 30 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _, _ = x.generate(ctx, Shot{Rate: s.Then, Const: s.Const, Burst: s.Burst, Seed: s.Seed, Lasting: most})
+	}()
+	slice := max(250*time.Millisecond, 2*x.limit.Period)
+	all := cmp.Or(x.limit.CPUs, float64(runtime.NumCPU())) * slice.Seconds()
+	for calm := 0; calm < 2; {
 		before := x.server.Counters()
-		time.Sleep(slice)
-		if x.server.Counters().Since(before).CPU.Seconds() < little {
+		select {
+		case <-ended:
 			return
+		case <-time.After(slice):
+		}
+		if calm++; x.server.Counters().Since(before).CPU.Seconds() > 0.9*all {
+			calm = 0
 		}
 	}
+	cancel()
+	<-ended
 }
 
 // crowd keeps a thread busy on each CPU until it is ended.
@@ -581,11 +599,11 @@ func (x *Session) generateHere(ctx context.Context, s Shot) (g loadtest.Summary,
 	} else if ran == nil {
 		ran = cmd.Wait()
 	}
-	if ctx.Err() != nil {
-		return g, before, ctx.Err()
-	}
 	if cmd.ProcessState != nil {
 		x.used += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	}
+	if ctx.Err() != nil {
+		return g, before, ctx.Err()
 	}
 	if err := json.Unmarshal(stdout.Bytes(), &g); err != nil {
 		if ran == nil {

@@ -77,9 +77,20 @@ func serve(address string) {
 	}))
 }
 
-// generateFor asks the server a few times and writes a document.
+// flagsFile names a file to which the generator adds its flags.
+const flagsFile = "TRIAL_TEST_FLAGS"
+
+// generateFor asks the server a few times, or until it is interrupted where that is what it shall do, and writes a document.
 func generateFor(url, document string) {
-	for range 5 {
+	times, flags := 5, strings.Join(os.Args[4:], " ")
+	if f, err := os.OpenFile(os.Getenv(flagsFile), os.O_APPEND|os.O_WRONLY, 0); err == nil {
+		fmt.Fprintln(f, flags)
+		f.Close()
+	}
+	if strings.Contains(flags, "--rate 7") {
+		times = math.MaxInt
+	}
+	for range times {
 		res, err := http.Get(url)
 		if err != nil {
 			break
@@ -138,6 +149,35 @@ func TestServed(t *testing.T) {
 	}
 	if w.GC.Collections < 1 || w.GC.Procs != 3 || w.Procs != 3 { // the server collects garbage at each request
 		t.Errorf("garbage collection: %+v, GOMAXPROCS %d", w.GC, w.Procs)
+	}
+}
+
+// TestOverload: after an overload the load goes on at its rate, until the server has worked off what was left.
+func TestOverload(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "flags")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(flagsFile, file)
+	s := newServed(t, "/", document)
+	x, err := s.Open(t.Context(), lab.Setting{CPUs: 0.9}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	if _, err := x.Load(t.Context(), Shot{Conns: 50, Lasting: time.Second, Crowded: true, Then: 7}); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Split(strings.TrimSpace(string(text)), "\n"); len(lines) != 2 || !strings.Contains(lines[0], "--conns 50") ||
+		strings.Contains(lines[0], "--rate") || !strings.Contains(lines[1], "--rate 7") || strings.Contains(lines[1], "--conns") {
+		t.Errorf("its generators had the flags\n%s", text)
+	}
+	if x.used == 0 {
+		t.Error("the CPU time of its generators is taken for a neighbour's")
 	}
 }
 

@@ -126,9 +126,9 @@ func (s *Study) LimitWindow() time.Duration {
 
 // startUp is what a fresh server takes until its window begins, about.
 func (s *Study) startUp() time.Duration {
-	const restart = time.Second / 2
+	const restart, usually = time.Second / 2, 3 * time.Second // the latter to work an overload off
 	if s.Plan.LimitsMemory() {
-		return restart + overload + s.LimitWarmUp()
+		return restart + overload + usually + s.LimitWarmUp()
 	}
 	return restart + s.LimitWarmUp()
 }
@@ -145,14 +145,14 @@ func (s *Study) usualWindows() int {
 	return 2*failWindows*(len(s.Plan.Limits)+len(s.Plan.Memories)-1) + HoldWindows + 2
 }
 
-// LimitRush is how many requests a fresh server has under way for the time of overload, before it is warmed up; see rush. So many pile up
-// where a neighbour takes the CPUs for some seconds, and no more than the generator has connections.
+// LimitRush is how many requests a fresh server has under way for the time of overload; see rush. So many arrive before clients give up,
+// and no more than the generator has connections.
 func (s *Study) LimitRush(rate float64) int {
-	const pause, most = 4 * time.Second, 1000
+	const patience, most = 10 * time.Second, 1000
 	if !s.Plan.LimitsMemory() {
 		return 0
 	}
-	return min(rush(rate, pause), cmp.Or(s.Plan.Conns, most))
+	return min(rush(rate, patience), cmp.Or(s.Plan.Conns, most))
 }
 
 // overload is how long these are kept under way: several collections of a heap that they have filled.

@@ -61,7 +61,7 @@ func TestExecuteMemoryLimits(t *testing.T) {
 			t.Errorf("%d MiB: %+v", test.memory/mib, got)
 		}
 	}
-	if !slices.Equal(w.rushes, slices.Repeat([]int{400}, len(s.Windows))) {
+	if !slices.Equal(w.rushes, slices.Repeat([]int{1000}, len(s.Windows))) {
 		t.Errorf("at once: %v, for %d windows", w.rushes, len(s.Windows))
 	}
 	// What more memory saves is seen by windows in turns, with the same arrivals.
@@ -244,12 +244,12 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// TestLimitRush: as many requests as arrive in four seconds are under way, and no more than there may be connections.
+// TestLimitRush: as many requests as arrive in ten seconds are under way, and no more than there may be connections.
 func TestLimitRush(t *testing.T) {
 	for _, c := range []struct {
 		rate        float64
 		conns, want int
-	}{{1, 0, 10}, {100, 0, 400}, {2430, 0, 1000}, {2430, 50, 50}, {2430, 5000, 5000}, {0, 0, 0}} {
+	}{{0.5, 0, 10}, {60, 0, 600}, {2430, 0, 1000}, {2430, 50, 50}, {2430, 5000, 5000}, {0, 0, 0}} {
 		s := Study{Plan: Plan{Memories: []int64{256 * mib, 512 * mib}, Conns: c.conns}}
 		if got := s.LimitRush(c.rate); got != c.want {
 			t.Errorf("%+v: %d", c, got)
