@@ -193,8 +193,10 @@ func (t *teller) read(text string, r *Reading) {
 		r.Rate = float(rate)
 	}
 	if t.good != nil && r.Units > 0 {
-		if good, ok := last(t.good, text); ok {
-			r.Failed = r.Units * (1 - float(good)/100)
+		if text, ok := last(t.good, text); ok {
+			if good := float(text); good <= 100 { // or it is no share
+				r.Failed = r.Units * (1 - good/100)
+			}
 		}
 	}
 }
