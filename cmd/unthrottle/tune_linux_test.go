@@ -815,7 +815,7 @@ func TestKernelTuneMemory(t *testing.T) {
 		"hungry later": `The next smaller, 60 MiB, fails: the kernel killed it for lack of memory in \d+ of \d+ windows.`,
 	} {
 		t.Run(kind, func(t *testing.T) { // one after the other: they would disturb each other
-			x := newTuning(t, kind, "--limit-with=cgroup", "--memory", "2g,60m,1g", "--slo", "p50=9s", "--rate", "100", "--for", "100ms", "--warmup", "100ms", "--seed", "1", "--runs", "runs.jsonl")
+			x := newTuning(t, kind, "--limit-with=cgroup", "--memory", "1g,60m", "--slo", "p50=9s", "--rate", "100", "--for", "100ms", "--warmup", "100ms", "--seed", "1", "--runs", "runs.jsonl")
 			x.start(t)
 			<-x.ended
 			want := []string{`\n +60 MiB +0 of \d+ .* out of memory\n`}

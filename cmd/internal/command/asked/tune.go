@@ -42,7 +42,7 @@ func (t *Tune) Load(l *verb.Flags, in *pflag.FlagSet) {
 	if t.NoShort {
 		short = ""
 	}
-	verb.Number(in, &t.Plan.Conns, "conns", short, 1, "N\tuse a closed loop of N connections instead")
+	verb.Number(in, &t.Plan.Conns, "conns", short, 1, "N\tuse a closed loop of N connections instead; with --rate, N connections at most")
 	Arrivals(in, &t.Arrivals)
 	Burst(in, &t.Plan.Burst, "load-burst")
 	verb.Duration(in, &t.Plan.WarmUp, "warmup", 0, "D\thow long to load before each window (until the CPU time per request has settled, at least 1s)")

@@ -352,7 +352,11 @@ func (t *tuner) checkLimits(p tune.Plan) error {
 	if p.Kind != tune.ServerKind || p.SLO == "" || p.Rate == 0 {
 		return hint.Usage("unthrottle tune --cpus 0.5,1,2 --slo p99=50ms --rate 200 -- SERVER", "which of several limits is enough is only known for a server with an --slo and a --rate")
 	}
-	if name := t.Flags.FirstGiven("conns", "procs", "all", "gogc", "objective", "pairs", "blocks", "at-once", "load", "units", "vary"); name != "" {
+	others := []string{"procs", "all", "gogc", "objective", "pairs", "blocks", "at-once", "load", "units", "vary"}
+	if !p.LimitsMemory() { // which is filled by as many requests as there are connections
+		others = append(others, "conns")
+	}
+	if name := t.Flags.FirstGiven(others...); name != "" {
 		return hint.Usage("leave it out, or name one limit", "--%s is for one limit; with several the question is which one is enough", name)
 	}
 	return nil

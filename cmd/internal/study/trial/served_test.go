@@ -87,8 +87,9 @@ func generateFor(url, document string) {
 		fmt.Fprintln(f, flags)
 		f.Close()
 	}
+	pause := time.Duration(0)
 	if strings.Contains(flags, "--rate 7") {
-		times = math.MaxInt
+		times, pause = math.MaxInt, time.Second/7
 	}
 	for range times {
 		res, err := http.Get(url)
@@ -96,6 +97,7 @@ func generateFor(url, document string) {
 			break
 		}
 		res.Body.Close()
+		time.Sleep(pause)
 	}
 	fmt.Println(document)
 }
