@@ -175,7 +175,7 @@ func (o *Observation) Judge(period time.Duration, e Evidence) Verdict {
 		v.Cause, v.Throttled = freeze.Throttled, o.Share()
 		v.Why = append(v.Why, fmt.Sprintf("but the kernel has throttled it in %d of %d periods%s", e.Owner.Throttled, e.Owner.Periods, o.tooShort()))
 	case e.hidden() && ratio(e.Local, e.Wall) >= oftenThrottled:
-		v.Cause, v.Throttled, v.Rhythm = freeze.Throttled, o.Share(), freeze.Rhythm{}
+		v.Cause, v.Throttled, v.Rhythm = freeze.Throttled, min(o.Share(), ratio(e.Local, e.Wall)), freeze.Rhythm{}
 		v.Why = append(v.Why, fmt.Sprintf("but the kernel says that a group above held it up for %s, summed over CPUs%s", quantity.Duration(e.Local), o.tooShort()))
 	default:
 		v.contention(j, e, o.Share())
@@ -304,7 +304,7 @@ func (e *Evidence) keptFrom() bool {
 func (v *Verdict) contention(j freeze.Verdict, e Evidence, share float64) {
 	waited := e.ThreadsKnown && e.WaitShare() >= longWait
 	full := freeze.FullHost(ratio(e.Busy+e.Steal, e.Wall), e.CPUs)
-	others, stolen, kept := e.fullOfOthers(), e.stolen(), e.keptFrom()
+	beside, stolen, kept := e.fullOfOthers(), e.stolen(), e.keptFrom()
 	cpus := quantity.CPUs(float64(e.CPUs))
 	if waited {
 		v.Why = append(v.Why, fmt.Sprintf("its threads waited for %.0f %% of the time in which they could have run", 100*e.WaitShare()))
@@ -313,7 +313,7 @@ func (v *Verdict) contention(j freeze.Verdict, e Evidence, share float64) {
 		v.Why = append(v.Why, fmt.Sprintf("the hypervisor took %.2f of %s", ratio(e.Steal, e.Wall), cpus))
 	}
 	late := j.Cause != freeze.None && share >= littleLate
-	others = others && (waited || late && e.unthrottled())
+	others := beside && (waited || late && e.unthrottled())
 	switch {
 	case others:
 		v.Why = append(v.Why, fmt.Sprintf("others used %.2f of the host's %s, and hardly one was free", e.Others(), cpus))
@@ -321,7 +321,7 @@ func (v *Verdict) contention(j freeze.Verdict, e Evidence, share float64) {
 		v.Why = append(v.Why, fmt.Sprintf("others used %.2f of the host's %s, and those had what these threads waited for", e.Others(), cpus))
 	}
 	switch {
-	case stolen && (waited && full || late), others, e.fullOfOthers() && j.Cause == freeze.Contended, kept:
+	case stolen && (waited && full || late), others, beside && j.Cause == freeze.Contended, kept:
 		v.Cause = freeze.Contended
 	case waited && full:
 		v.Why = append(v.Why, "they wait for each other: nothing else uses much")

@@ -105,6 +105,9 @@ func TestJudge(t *testing.T) {
 		{"a hidden quota that the heartbeat does not feel", &Observation{Wall: 10 * time.Second}, host(func(e *Evidence) {
 			e.Owner.Known, e.Owner.Periods, e.Limit, e.Local = false, 0, cgroup.Hidden, 5*time.Second
 		}), freeze.Throttled, "a group above held it up for 5 s, summed over CPUs: each time for less than"},
+		{"a hidden quota, beside others that make it late", noise(10*time.Second, 100, 20*ms), host(func(e *Evidence) {
+			e.Owner.Known, e.Owner.Periods, e.Limit, e.Local, e.Busy = false, 0, cgroup.Hidden, 1200*ms, 20*time.Second
+		}), freeze.Throttled, "held it up for 1.2 s"},
 		{"hardly any of that", &Observation{Wall: 10 * time.Second}, host(func(e *Evidence) {
 			e.Owner.Known, e.Owner.Periods, e.Limit, e.Local = false, 0, cgroup.Hidden, 50*ms
 		}), freeze.None, "0.0 %"},
@@ -156,7 +159,7 @@ func TestJudge(t *testing.T) {
 			t.Errorf("%s: %s (%s), want %s (%s)", tt.name, v.Cause, why, tt.cause, tt.why)
 		}
 		switch {
-		case v.Cause != freeze.Throttled && v.Throttled != 0, v.Throttled+v.Contended > tt.o.Share()+1e-9:
+		case v.Cause != freeze.Throttled && v.Throttled != 0, v.Throttled+v.Contended > tt.o.Share()+1e-9, tt.e.hidden() && v.Throttled > ratio(tt.e.Local, tt.e.Wall)+1e-9:
 			t.Errorf("%s: throttled %v, contended %v of %v", tt.name, v.Throttled, v.Contended, tt.o.Share())
 		}
 	}

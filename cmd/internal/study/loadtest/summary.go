@@ -50,7 +50,7 @@ type Summary struct {
 	Statuses   []StatusCount `json:"statuses"`
 	Causes     []CauseCount  `json:"error_causes"`
 	Bytes      int64         `json:"bytes"` // of bodies
-	Rate       float64       `json:"rate"`  // requests that were due a second of the time that it took
+	Rate       float64       `json:"rate"`  // requests a second, whatever came of them
 	Goodput    float64       `json:"goodput"`
 
 	Response Latencies `json:"response"`      // from when a request was due to the end of its answer
