@@ -24,6 +24,8 @@ type Facts struct {
 	Alone  choice.Alone   // what it does if no GOMAXPROCS is in its environment
 	Chosen *choice.Choice // what chose its GOMAXPROCS, if that is a rule that looks at the limit
 
+	OutOfSight bool // its limit can't be seen from inside its container, by no runtime and no library
+
 	Wall     time.Duration     // for which it was observed
 	CPU      *float64          // CPUs that it used
 	Running  *float64          // Ps that had work, on average; their threads may have waited for a CPU
@@ -72,7 +74,7 @@ func OfProcess(p *host.Process, s host.System) *Facts {
 	u := p.Usage
 	f := &Facts{
 		Limits: p.System.Limits, Procs: p.Procs(), Source: p.Source(), Chosen: chosen(p), Wall: u.Wall, Counted: u.Throttling,
-		Spinning: u.Spinning, Host: Host{System: s},
+		Spinning: u.Spinning, Host: Host{System: s}, OutOfSight: p.System.OutOfSight(),
 	}
 	if p.Program != nil {
 		f.Minor = p.Program.Minor()
@@ -209,9 +211,15 @@ func (f *Facts) setByText() (evidence []string) {
 // getRight says how the program gets the right number, in one line.
 func (f *Facts) getRight() string {
 	n := strconv.Itoa(f.right())
-	switch f.Source {
-	case choice.FromEnvironment:
+	switch {
+	case f.Source == choice.FromEnvironment:
 		return f.Alone.Cure(f.right())
+	case f.OutOfSight && f.Source == host.FromCall:
+		return "have the call of runtime.GOMAXPROCS set " + n + ": without it, the program can't see its limit"
+	case f.OutOfSight:
+		return "set the limit on the container itself, or GOMAXPROCS=" + n + " in its environment: the program can't see its limit"
+	}
+	switch f.Source {
 	case host.FromCall:
 		return "take the call of runtime.GOMAXPROCS out, or set GOMAXPROCS=" + n + " where the call respects it"
 	case choice.FromAutomaxprocs:

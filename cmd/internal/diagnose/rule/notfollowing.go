@@ -16,6 +16,9 @@ func notFollowing(f *Facts) (finding.Finding, bool) {
 	if !f.limited() || f.Procs == 0 || f.Source != host.FromCall && f.Source != choice.FromAutomaxprocs {
 		return finding.Finding{}, false
 	}
+	if f.OutOfSight && Suits(f.Procs, f.Limits) { // nothing else could follow the limit
+		return finding.Finding{}, false
+	}
 	limit := f.Limits.CPUs
 	found := finding.Finding{
 		Severity: finding.Info,
@@ -23,7 +26,10 @@ func notFollowing(f *Facts) (finding.Finding, bool) {
 		Evidence: []string{fmt.Sprintf("its limit is %s now, and a limit can be changed while it runs", quantity.UsedCPUs(limit))},
 		Fix:      "take it out, or call unthrottle.Watch, which follows the limit",
 	}
-	if f.Source == choice.FromAutomaxprocs {
+	switch {
+	case f.OutOfSight:
+		found.Fix = f.getRight()
+	case f.Source == choice.FromAutomaxprocs:
 		found.Fix = "call unthrottle.Watch instead of automaxprocs: it follows the limit"
 	}
 	if f.Minor >= 25 {

@@ -441,3 +441,20 @@ func TestPs(t *testing.T) {
 		}
 	}
 }
+
+// TestOutOfSight: where a limit can't be seen from inside of the container, no import and no restart has a program follow it.
+func TestOutOfSight(t *testing.T) {
+	for _, from := range []choice.Source{choice.FromCPUs, choice.FromLimit, choice.FromUnthrottle, choice.FromAutomaxprocs, host.FromCall} {
+		f := resized(8, 2, from)
+		f.OutOfSight = true
+		found := Check(f)
+		if len(found) < 2 {
+			t.Errorf("set by %s: %+v", from, found)
+		}
+		for _, f := range found {
+			if !strings.Contains(f.Fix, "can't see its limit") {
+				t.Errorf("set by %s, %s: %s", from, f.Rule, f.Fix)
+			}
+		}
+	}
+}

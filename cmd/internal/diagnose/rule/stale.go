@@ -39,6 +39,8 @@ func stale(f *Facts) (finding.Finding, bool) {
 		found.Fix = f.Alone.Cure(f.right())
 	case f.Source == choice.FromEnvironment:
 		found.Fix = "restart the container; or " + f.Alone.Cure(f.right())
+	case f.OutOfSight:
+		found.Fix = f.getRight()
 	}
 	return found, true
 }

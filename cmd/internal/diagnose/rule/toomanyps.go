@@ -34,7 +34,7 @@ func tooManyPs(f *Facts) (finding.Finding, bool) {
 	if f.busy() || f.doubled() {
 		found.Severity = finding.Warning
 	}
-	if wanting, ok := f.wanting(); ok && *f.CPU > 0 && wanting >= Starved**f.CPU {
+	if wanting, ok := f.wanting(); ok && *f.CPU > 0 && wanting >= max(0.1, Starved**f.CPU) {
 		ratio := wanting / *f.CPU
 		found.Evidence = append(found.Evidence, fmt.Sprintf("on average %s had work at a time and got %s: they had to wait %s of the time",
 			ps(wanting), quantity.UsedCPUs(*f.CPU), quantity.WholeShare(1-1/ratio)))

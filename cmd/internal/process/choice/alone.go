@@ -34,7 +34,7 @@ func (s System) Alone(p procs.Process) Alone {
 		return a
 	}
 	own := len(s.Inside.Levels) > 0 && s.agrees(s.Inside.Levels[0].Quota.CPUs())
-	if own || p.Program.Unthrottle >= procs.Linked && !s.outOfSight() {
+	if own || p.Program.Unthrottle >= procs.Linked && !s.OutOfSight() {
 		return Follows
 	}
 	return Ignores

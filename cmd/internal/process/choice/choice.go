@@ -177,7 +177,7 @@ func (s System) Of(rule Rule) Choice {
 		c.Procs, c.Why = s.Of(Go126).Procs, "it leaves GOMAXPROCS to the Go runtime"
 		return c
 	}
-	if s.outOfSight() {
+	if s.OutOfSight() {
 		c.Why = "the level that sets the limit can't be seen from inside of the container"
 		if c.Wrong = c.Procs != unthrottle.Decide(s.Limits, s.Policy).Procs; c.Wrong {
 			c.Fix = s.fix(rule)
@@ -186,8 +186,8 @@ func (s System) Of(rule Rule) Choice {
 	return c
 }
 
-// outOfSight reports whether the level that sets the limit can't be seen by the process itself.
-func (s System) outOfSight() bool {
+// OutOfSight reports whether the level that sets the limit can't be seen by the process itself.
+func (s System) OutOfSight() bool {
 	return s.Limits.State == cgroup.Limited && !s.agrees(s.Inside.CPUs)
 }
 
@@ -265,7 +265,7 @@ func (s System) agrees(limit float64) bool {
 // fix says in one line how to get the right number if a rule gets it wrong.
 func (s System) fix(rule Rule) string {
 	switch {
-	case s.outOfSight():
+	case s.OutOfSight():
 		return "set the limit on the container itself, or GOMAXPROCS in its environment"
 	case rule == Automaxprocs:
 		return `import "github.com/unthrottle/unthrottle/maxprocs" in its place`

@@ -160,11 +160,11 @@ func (f *ProfileFacts) ofRules(d *Profile) *rule.Facts {
 	if d.Procs != nil {
 		r.Procs = *d.Procs
 	}
-	if d.Demand != nil {
-		r.Running = d.Demand.Wanted
-	}
 	if p := d.Process; p != nil && p.CPUs != nil && d.CPUs != nil && *d.CPUs >= profileSees**p.CPUs {
 		r.CPU = p.CPUs
+	}
+	if m := d.Demand; m != nil && m.Wanted != nil && r.CPU != nil { // its own count of CPUs is of another stretch of time
+		r.Running = new(m.Ratio * *r.CPU)
 	}
 	return r
 }

@@ -128,7 +128,7 @@ func TestNewProfileWork(t *testing.T) {
 }
 
 func TestProfileHint(t *testing.T) {
-	procs, one := 8, 1.0
+	procs, two, one, half := 8, 2, 1.0, 0.5
 	for _, c := range []struct {
 		d    Profile
 		want string
@@ -136,7 +136,8 @@ func TestProfileHint(t *testing.T) {
 		{Profile{Excess: ProfileExcess{Amount: "little"}}, "under 3 % is what programs have at GOMAXPROCS 1 too"},
 		{Profile{Excess: ProfileExcess{Amount: "some"}}, "between 3 and 8 % says little by itself"},
 		{Profile{Procs: &procs, Limit: ProfileLimit{CPUs: &one}}, "with GOMAXPROCS 8 at a limit of 1 CPU that suggests that too many Ps cost CPU time; unthrottle tune measures how much"},
-		{Profile{Procs: new(int), Limit: ProfileLimit{CPUs: &one}}, "GOMAXPROCS is not above the limit: it is how the program works, or a burst of short wake-ups"},
+		{Profile{Procs: &two, Limit: ProfileLimit{CPUs: &one}}, "with GOMAXPROCS 2 at a limit of 1 CPU that suggests that too many Ps cost CPU time; unthrottle tune measures how much"},
+		{Profile{Procs: new(1), Limit: ProfileLimit{CPUs: &half}}, "no smaller GOMAXPROCS could use all of the limit: it is how the program works, or a burst of short wake-ups"},
 		{Profile{Procs: &procs}, "above 8 % suggests that too many Ps cost CPU time, if GOMAXPROCS is above the limit: see --pid and --limit"},
 	} {
 		if got := c.d.Hint(); got != c.want {
@@ -144,15 +145,16 @@ func TestProfileHint(t *testing.T) {
 		}
 	}
 	for ratio, want := range map[float64]string{
-		1.02: "1.02 Ps wanted a CPU for each that they got: each had its own",
-		1.3:  "1.3 Ps wanted a CPU for each that they got (1 is all that is needed)",
+		1:    "1 P for each CPU that it got: they hardly had to wait",
+		1.02: "1.02 Ps for each CPU that it got: they hardly had to wait",
+		1.3:  "1.3 Ps for each CPU that it got: they had to wait",
 	} {
 		if got := (&ProfileDemand{Ratio: ratio}).Text(); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}
-	two := 2.0
-	if !(ProfileClass{Excess: true, PerUnit: &two}).Costly() || (ProfileClass{PerUnit: &two}).Costly() || (ProfileClass{Excess: true, PerUnit: &one}).Costly() || (ProfileClass{Excess: true}).Costly() {
+	twice := 2.0
+	if !(ProfileClass{Excess: true, PerUnit: &twice}).Costly() || (ProfileClass{PerUnit: &twice}).Costly() || (ProfileClass{Excess: true, PerUnit: &one}).Costly() || (ProfileClass{Excess: true}).Costly() {
 		t.Error("what is costly")
 	}
 }

@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"net/url"
 	"slices"
 	"strings"
@@ -63,17 +64,21 @@ const costly = 2
 
 // Text says whether the Ps had CPUs.
 func (m *ProfileDemand) Text() string {
-	text := quantity.Hundredths(m.Ratio) + " Ps wanted a CPU for each that they got"
-	if m.Ratio >= rule.Starved {
-		return text + " (1 is all that is needed)"
+	ratio, ps := quantity.Hundredths(m.Ratio), " Ps"
+	if ratio == "1" {
+		ps = " P"
 	}
-	return text + ": each had its own"
+	text := ratio + ps + " for each CPU that it got"
+	if m.Ratio >= rule.Starved {
+		return text + ": they had to wait"
+	}
+	return text + ": they hardly had to wait"
 }
 
 // Hint says what follows from the amount of excess, and what does not.
 func (d *Profile) Hint() string {
 	known := d.Procs != nil && d.Limit.CPUs != nil
-	above := known && float64(*d.Procs) > *d.Limit.CPUs+1
+	above := known && float64(*d.Procs) > max(1, math.Ceil(*d.Limit.CPUs))
 	switch {
 	case d.Excess.Amount == "little":
 		return "under 3 % is what programs have at GOMAXPROCS 1 too"
@@ -82,7 +87,7 @@ func (d *Profile) Hint() string {
 	case above:
 		return fmt.Sprintf("with GOMAXPROCS %d at a limit of %s that suggests that too many Ps cost CPU time; unthrottle tune measures how much", *d.Procs, quantity.CPUs(*d.Limit.CPUs))
 	case known:
-		return "GOMAXPROCS is not above the limit: it is how the program works, or a burst of short wake-ups"
+		return "no smaller GOMAXPROCS could use all of the limit: it is how the program works, or a burst of short wake-ups"
 	}
 	return "above 8 % suggests that too many Ps cost CPU time, if GOMAXPROCS is above the limit: see --pid and --limit"
 }

@@ -69,6 +69,11 @@ var opposites = func() (pairs [][2]*regexp.Regexp) {
 		{`none can be seen|it has no CPU limit`, `its limit of [\d.]+ CPUs? stops it`},
 		{`it hardly wanted to run`, `used [1-9][\d.]* CPUs`},
 		{`freezes none in`, `^\S+ frozen [1-9]`},
+		{`no smaller GOMAXPROCS could use all of the limit`, `What is wrong (.* )?too many Ps: `},
+		{`the level that sets the limit can't be seen from inside`, `fix: import _ "github.com/unthrottle/unthrottle/auto"|call unthrottle\.Watch`},
+		{`on average 0 Ps had work`, `got [0-9.]+ CPUs`},
+		{`they hardly had to wait`, `they had to wait [1-9]\d* %`},
+		{`hardly any CPU time itself|it is idle now`, `it used (0\.[1-9]|[1-9])|: saturated`},
 	} {
 		pairs = append(pairs, [2]*regexp.Regexp{regexp.MustCompile(p[0]), regexp.MustCompile(p[1])})
 	}

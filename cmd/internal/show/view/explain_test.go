@@ -1,9 +1,19 @@
 package view
 
 import (
+	"fmt"
+	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/rule"
+	"github.com/unthrottle/unthrottle/cmd/internal/process/choice"
+	"github.com/unthrottle/unthrottle/cmd/internal/process/golive"
+	"github.com/unthrottle/unthrottle/cmd/internal/process/host"
+	"github.com/unthrottle/unthrottle/cmd/internal/process/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
 )
 
@@ -139,5 +149,136 @@ func TestShorten(t *testing.T) {
 	}
 	if got := shorten("short", 15); got != "short" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// randomExplain is of a Go program of any version, started in any way, that wants some CPUs and some memory under limits of its own or
+// above, beside others. The same look is a line of ps.
+func randomExplain(random *rand.Rand) (*report.Explain, *report.Ps) {
+	pick := func(of ...float64) float64 { return of[random.IntN(len(of))] }
+	word := func(of ...string) string { return of[random.IntN(len(of))] }
+	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+	cpus, cores, wants, wall := pick(0, 0.3, 0.5, 1, 1.5, 3), pick(1, 2, 4, 16), pick(0, 0.005, 0.3, 1, 2, 4), pick(1, 5)
+	s := choice.System{Limits: cgroup.Limits{State: cgroup.None, Version: cgroup.V2, Affinity: int(cores), Levels: []cgroup.Level{{Dir: "/sys/fs/cgroup/app/own"}, {Dir: "/sys/fs/cgroup/app"}}}}
+	own := random.IntN(4) > 0
+	if l := &s.Limits; cpus > 0 {
+		i := 1
+		if own {
+			i = 0
+		}
+		l.State, l.CPUs, l.From = cgroup.Limited, cpus, l.Levels[i].Dir
+		l.Levels[i].Quota = cgroup.Quota{QuotaMicros: int64(cpus * 1e5), PeriodMicros: 1e5}
+	}
+	s.Inside = s.Limits
+	if !own && random.IntN(2) == 0 { // its namespace hides the level above
+		s.Inside = cgroup.Limits{State: cgroup.None, Version: cgroup.V2, Affinity: int(cores), Levels: []cgroup.Level{{Dir: "/sys/fs/cgroup"}}}
+	}
+	program := &procs.Program{GoVersion: word("go1.21.3", "go1.24.13", "go1.25.1", "go1.26.8"), Path: "example.com/server"}
+	switch random.IntN(6) {
+	case 0:
+		program.Automaxprocs = procs.Imported
+	case 1:
+		program.Unthrottle = procs.Imported
+	}
+	read := procs.Process{PID: 4711, Name: "server", Program: program, Env: map[string]string{}}
+	if random.IntN(3) == 0 {
+		read.Env["GOMAXPROCS"] = word("1", "2", "16", "64", "2500m")
+	}
+	p := host.Process{Process: read, System: s, Prediction: s.Predict(read), Version: program.GoVersion}
+	p.Live = p.Prediction.Procs
+	switch random.IntN(5) {
+	case 0:
+		p.Live = int(pick(1, 2, 16)) // a call
+	case 1:
+		p.Live = 0
+	}
+	used := min(wants, cores, float64(max(1, p.Procs())))
+	if cpus > 0 {
+		used = min(used, cpus)
+	}
+	u := host.Usage{Wall: seconds(wall), CPU: seconds(used * wall)}
+	var now cgroup.Throttling
+	if l := s.Limits; cpus > 0 {
+		c := cgroup.Counters{Dir: l.From, Known: true, Periods: int64(10 * wall * min(1, 20*used))}
+		if atOnce := min(wants, float64(p.Procs()), cores); atOnce > cpus {
+			c.Throttled = int64(pick(0.05, 0.5, 1) * float64(c.Periods))
+			c.ThrottledTime = seconds(0.1 * (atOnce - cpus) * float64(c.Throttled))
+		} else if random.IntN(4) == 0 { // a burst now and then
+			c.Throttled = min(c.Periods, int64(random.IntN(3)))
+			c.ThrottledTime = seconds(0.03 * float64(c.Throttled))
+		}
+		now.Owner = c
+		if random.IntN(2) == 0 {
+			now.Local, now.LocalKnown = c.ThrottledTime, true
+			u.StallKnown, u.Stall = true, seconds(min(wall, c.ThrottledTime.Seconds()/max(1, wants)))
+		}
+	} else if random.IntN(8) == 0 && used > 0.01 { // a limit that can't be seen
+		now.Local, now.LocalKnown = seconds(0.3*wall), true
+	}
+	u.Throttling = now
+	if p.Live > 0 {
+		u.Samples, u.Running, u.Parallel = 1000, min(wants, float64(p.Live)), max(1, min(wants, float64(p.Live)))
+		u.Running = max(u.Running, used)
+		if now.Owner.Throttled > 0 {
+			u.FrozenKnown, u.Frozen = true, min(1, now.Owner.ThrottledTime.Seconds()/wall/u.Parallel)
+		}
+	}
+	others := min(pick(0, 0, 0.5, 1)*cores, cores-used)
+	if random.IntN(2) == 0 {
+		u.DelayWall, u.DelayCPU, u.Delay = seconds(wall), u.CPU, seconds(max(0, wants-used)*wall)
+	}
+	system := host.System{CPUs: int(cores), Wall: seconds(wall), Busy: used + others, Known: true}
+	if live := pick(0, 1, 40, 90); live > 0 && p.Live > 0 {
+		c := golive.Collector{Percent: int(pick(-1, 50, 100, 400)), Limit: math.MaxInt64, Live: uint64(live * (1 << 20)), Roots: 1 << 20, Other: 5 << 20}
+		c.Goal = c.Live + uint64(float64(c.Live+c.Roots)*max(0, float64(c.Percent))/100)
+		if random.IntN(2) == 0 {
+			s.Memory = cgroup.Memory{State: cgroup.Limited, Bytes: int64(pick(64, 128, 512) * (1 << 20)), From: "/sys/fs/cgroup/app"}
+			p.System.Memory = s.Memory
+		}
+		if random.IntN(2) == 0 {
+			c.Limit = int64(pick(50, 115, 128, 460) * (1 << 20))
+			c.Goal = max(c.Live, min(c.Goal, uint64(c.Limit)-min(uint64(c.Limit), c.Other)))
+		}
+		if c.Percent < 0 && c.Limit == math.MaxInt64 {
+			c.Goal = math.MaxUint64
+		}
+		p.Collector = &c
+		collecting := pick(0.01, 0.1, 0.6)
+		u.Collecting, u.GCKnown, u.Collected, u.Switched, u.AnonMemory = &collecting, true, pick(0.1, 5, 200), 1e4, int64(c.Live+c.Other+c.Roots)
+	}
+	p.Usage = u
+	before := cgroup.Throttling{Own: cgroup.Counters{Dir: "x"}, Owner: cgroup.Counters{Dir: now.Owner.Dir, Known: now.Owner.Known}, LocalKnown: now.LocalKnown}
+	now.Own.Dir = "x"
+	facts := report.Facts{Process: p, Rules: s.Rules(), Throttling: now, Before: &before, Between: seconds(wall)}
+	if p.Live > 0 {
+		facts.Findings = rule.Check(rule.OfProcess(&p, system))
+	}
+	return report.NewExplain(facts), report.NewPs(host.Result{System: system, Processes: []host.Process{p}, Looked: 1})
+}
+
+// TestExplainAgrees draws random programs: no sentence about one denies another, nor the figures beside it, and ps says the same.
+func TestExplainAgrees(t *testing.T) {
+	random := rand.New(rand.NewPCG(13, 14))
+	words := map[string]int{}
+	for range 4000 {
+		d, ps := randomExplain(random)
+		v := d.Verdict()
+		words[v.Word]++
+		text := drawn(t, Explain(d), 0)
+		bad := contradictions(text)
+		if of := ps.Processes[0].Verdict; d.GOMAXPROCS.Proof == report.ProofLive && of != v.Word {
+			bad = append(bad, fmt.Sprintf("explain says %q, ps %q", v.Word, of))
+		}
+		if len(bad) > 0 {
+			t.Fatalf("%q\n%s", bad, text)
+		}
+		if bad := contradictions(drawn(t, Ps(ps), 0)); len(bad) > 0 {
+			t.Fatalf("%q\n%s", bad, drawn(t, Ps(ps), 0))
+		}
+	}
+	for _, r := range rule.Rules() {
+		if r.Name != "stale" && words[r.Verdict] == 0 {
+			t.Errorf("never %s: %v", r.Verdict, words)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package view
 
 import (
 	"math"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"testing"
@@ -143,5 +144,79 @@ func TestProfileColors(t *testing.T) {
 		if profileColor(c.Name) == sheet.NoColor {
 			t.Errorf("%s has no colour", c.Name)
 		}
+	}
+}
+
+// randomProfile is of a program that wants some CPUs under a limit, with what else may be known of it.
+func randomProfile(random *rand.Rand) *report.Profile {
+	pick := func(of ...float64) float64 { return of[random.IntN(len(of))] }
+	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+	cpus, wants, host, procs := pick(0, 0.3, 0.5, 1, 1.5, 3), pick(0, 0.02, 0.3, 1, 2, 4), pick(1, 2, 4, 16), pick(0, 1, 2, 4, 16, 64)
+	used := min(wants, host)
+	if procs > 0 {
+		used = min(used, procs)
+	}
+	if cpus > 0 {
+		used = min(used, cpus)
+	}
+	of := func(excess float64) *cpuprofile.Profile {
+		p := &cpuprofile.Profile{
+			Program: "server", Duration: seconds(pick(0.5, 5, 30)), Period: 10 * time.Millisecond, NoIdle: random.IntN(8) == 0,
+			Classes: make([]cpuprofile.Use, len(cpuprofile.Classes())), Root: &cpuprofile.Frame{},
+		}
+		for i, c := range cpuprofile.Classes() {
+			share := 1 - excess
+			if c.Excess {
+				share = excess
+			}
+			u := &p.Classes[i]
+			u.Samples = int64(share * random.Float64() * used * p.Duration.Seconds() * 100 / 3)
+			u.CPU = time.Duration(u.Samples) * p.Period
+			p.Samples, p.CPU = p.Samples+u.Samples, p.CPU+u.CPU
+		}
+		return p
+	}
+	f := report.ProfileFacts{Profile: of(pick(0, 0.02, 0.1, 0.4)), Source: "cpu.pb.gz", Live: int(procs)}
+	switch known := random.IntN(4); {
+	case known == 0:
+		f.LimitGiven = cpus
+	case known > 1:
+		start, wall := time.Unix(1000, 0), f.Profile.Duration
+		limits := cgroup.Limits{State: cgroup.None, Affinity: int(host)}
+		c := cgroup.Counters{CPUKnown: true, CPU: f.Profile.CPU + seconds(pick(0, 0, 0.1)*used*wall.Seconds())}
+		if cpus > 0 {
+			limits.State, limits.CPUs, limits.From = cgroup.Limited, cpus, "/sys/fs/cgroup/app"
+			c.Known, c.Periods = true, int64(10*wall.Seconds())
+			if wants > cpus {
+				c.Throttled = int64(pick(0.1, 0.6, 1) * float64(c.Periods))
+			}
+		}
+		f.PID, f.Name, f.Limits = 4711, "server", &limits
+		f.Readings = []meter.Reading{{At: start, Counters: cgroup.Counters{Known: c.Known, CPUKnown: true}}, {At: start.Add(wall), Counters: c}}
+		if wanted := min(wants, max(procs, 1)); used > 0 && random.IntN(2) == 0 {
+			f.Demand, f.DemandOver = &goself.Demand{Wanted: max(wanted, used), Got: used, Covered: wall}, "profile"
+		}
+	}
+	if random.IntN(3) == 0 {
+		f.Base, f.BaseSource = of(pick(0, 0.1)), "base.pb.gz"
+	}
+	d := report.NewProfile(f)
+	return d
+}
+
+// TestProfileAgrees draws random profiles: no sentence of one denies another, nor the figures beside it.
+func TestProfileAgrees(t *testing.T) {
+	random := rand.New(rand.NewPCG(11, 12))
+	hints := map[string]int{}
+	for range 2000 {
+		d := randomProfile(random)
+		hints[d.Hint()]++
+		text := drawn(t, Profile(d), 0)
+		if bad := contradictions(text); len(bad) > 0 {
+			t.Fatalf("%q\n%s", bad, text)
+		}
+	}
+	if len(hints) < 10 {
+		t.Errorf("%v", hints)
 	}
 }

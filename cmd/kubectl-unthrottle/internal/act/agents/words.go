@@ -139,6 +139,8 @@ func facts(p *result.AgentProcess, system report.PsSystem, seconds float64) *rul
 		f.Host.Known, f.Host.Busy, f.Host.Steal = true, *system.Busy, *system.Steal
 	}
 	f.Stale = stale(p)
+	in := p.Limit.Inside
+	f.OutOfSight = f.Limits.State == cgroup.Limited && in != nil && (in.CPUs == nil || *in.CPUs != f.Limits.CPUs)
 	f.Alone = alone(f, p)
 	f.Chosen = chosen(f, p)
 	return f
@@ -293,6 +295,9 @@ func chosen(f *rule.Facts, p *result.AgentProcess) *choice.Choice {
 		by = choice.Go125
 	default:
 		by = choice.Go126
+	}
+	if f.OutOfSight {
+		return &choice.Choice{Rule: by, Procs: f.Procs, Wrong: true, Fix: fix(choice.Unthrottle)}
 	}
 	return &choice.Choice{Rule: by, Procs: f.Procs, Wrong: true, Fix: fix(by)}
 }
