@@ -189,10 +189,15 @@ func (c *Cluster) Wait(ctx context.Context, namespace string, most time.Duration
 	k := daemonSets()
 	limited, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
+	var set *unstructured.Unstructured
+	var err error
 	for {
-		set, err := c.of(k, namespace).Get(limited, name, v1.GetOptions{})
-		if err == nil {
-			if wanted, ready, ok := rolledOut(set); ok {
+		now, failed := c.of(k, namespace).Get(limited, name, v1.GetOptions{})
+		if limited.Err() == nil || set == nil && err == nil { // one that the end of the wait cuts off says nothing new
+			set, err = now, failed
+		}
+		if failed == nil {
+			if wanted, ready, ok := rolledOut(now); ok {
 				fmt.Fprintf(c.out, "%d of %d agents are ready\n", ready, wanted)
 				return nil
 			}
