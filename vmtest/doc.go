@@ -63,7 +63,7 @@
 //
 //	UNTHROTTLE_VM_KERNEL   the vmlinuz to boot; default: the newest one that
 //	                       setup.sh left in KernelDir, else in /boot; all: each
-//	                       in KernelDir, the older ones with 4 CPUs only
+//	                       in KernelDir, the newest with 16 CPUs and the others with 4
 //	UNTHROTTLE_VM_RUN      a -test.run pattern for the guest tests; no spaces.
 //	                       Tests whose names begin with TestScope are those of
 //	                       the machine with systemd; a pattern is for one kind
