@@ -21,6 +21,7 @@ func TestPod(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts a cluster")
 	}
+	t.Parallel() // much of it waits
 	c := clustertest.Start(t, clustertest.Options{ControllerManager: true, Scheduler: true, Nodes: 1})
 	command := clustertest.GoImage(t, "localhost/unthrottle:1", "github.com/unthrottle/unthrottle/cmd/unthrottle")
 	c.Import(t, command)
@@ -41,7 +42,7 @@ spec:
     spec:
       terminationGracePeriodSeconds: 1
       containers:
-      - {name: app, image: "localhost/busy:1", env: [{name: BUSY, value: "2"}, {name: GOMAXPROCS, value: "16"}], resources: {limits: {cpu: 500m}}}
+      - {name: app, image: "localhost/busy:1", env: [{name: BUSY, value: "2"}, {name: GOMAXPROCS, value: "16"}], resources: {limits: {cpu: 200m}}}
 ---
 apiVersion: v1
 kind: Pod
@@ -49,7 +50,7 @@ metadata: {name: holds, labels: {app: holds}}
 spec:
   terminationGracePeriodSeconds: 1
   containers:
-  - {name: app, image: "localhost/both:1", env: [{name: BUSY, value: "2"}], resources: {limits: {cpu: 500m}}}
+  - {name: app, image: "localhost/both:1", env: [{name: BUSY, value: "2"}], resources: {limits: {cpu: 200m}}}
 ---
 apiVersion: v1
 kind: Pod
@@ -58,7 +59,7 @@ spec:
   terminationGracePeriodSeconds: 1
   securityContext: {runAsNonRoot: true, runAsUser: 65534}
   containers:
-  - {name: app, image: "localhost/busy:1", env: [{name: BUSY, value: "1"}], resources: {limits: {cpu: 500m}}}
+  - {name: app, image: "localhost/busy:1", env: [{name: BUSY, value: "1"}], resources: {limits: {cpu: 200m}}}
 `
 	if _, _, err := c.KubectlInput(pods, "create", "-f", "-"); err != nil {
 		t.Fatal(err)
@@ -121,7 +122,7 @@ spec:
 		}
 	}
 	out, stderr := run(0, "explain", "deployment/api")
-	contains(out, "above the limit: GOMAXPROCS is 16 under a limit of 0.5 CPUs", "Nothing was measured", "CPUs of its node", "no agent of namespace unthrottle is ready on node")
+	contains(out, "above the limit: GOMAXPROCS is 16 under a limit of 0.2 CPUs", "Nothing was measured", "CPUs of its node", "no agent of namespace unthrottle is ready on node")
 	contains(stderr, "of deployment/api, its only pod", "--way exec runs unthrottle in the container", "stays in the pod's spec until the pod is deleted")
 
 	out, stderr = run(0, "profile", "deployment/api", "--for=2s")
@@ -147,7 +148,7 @@ spec:
 				break
 			}
 		}
-		if err != nil || d.Moved != moved || d.Limit.CPUs == nil || *d.Limit.CPUs != 0.5 ||
+		if err != nil || d.Moved != moved || d.Limit.CPUs == nil || *d.Limit.CPUs != 0.2 ||
 			d.Kernel == nil || d.Kernel.ThrottledPeriods == 0 || d.FreezeCount == nil || *d.FreezeCount == 0 {
 			t.Errorf("watch %q: %v\n%s", args, err, out)
 		}
@@ -161,7 +162,7 @@ spec:
 
 	page := filepath.Join(t.TempDir(), "explain.html")
 	out, stderr = run(3, "explain", "deployment/api", beside, image, "--fail-on", "warning", "-o", page)
-	contains(out, "GOMAXPROCS is 16", "0.5 CPUs", "GOMAXPROCS=16 in its environment")
+	contains(out, "GOMAXPROCS is 16", "0.2 CPUs", "GOMAXPROCS=16 in its environment")
 	contains(stderr, "of deployment/api", "starting an ephemeral container beside app; it stays in the pod's spec")
 	if text, err := os.ReadFile(page); err != nil || !bytes.Contains(text, []byte("<html")) {
 		t.Errorf("the page: %v", err)
@@ -171,9 +172,9 @@ spec:
 	}
 	watched(true, "deployment/api", beside, image, "--privileged")
 	out, _ = run(0, "explain", "rootless", beside, image)
-	contains(out, "GOMAXPROCS", "0.5 CPUs")
+	contains(out, "GOMAXPROCS", "0.2 CPUs")
 	out, _ = run(0, "trace", "deployment/api", beside, image, "--process=localhost:6060", "--for=2s")
-	contains(out, "0.5 CPUs")
+	contains(out, "0.2 CPUs")
 
 	for want, args := range map[string][]string{
 		"there is no pod nosuch in namespace default":        {"explain", "nosuch"},
@@ -201,7 +202,7 @@ spec:
 			return fmt.Errorf("exit code %d: %s", code, &errors)
 		}
 		contains(errors.String(), "asking agent unthrottle-agent-")
-		contains(out.String(), "GOMAXPROCS", "0.5 CPUs")
+		contains(out.String(), "GOMAXPROCS", "0.2 CPUs")
 		return nil
 	})
 	_, stderr = run(0, "explain", "rootless")
@@ -210,7 +211,7 @@ spec:
 		out, _ = run(0, "trace", "rootless", "--for=3s", "--json")
 		var traced report.Trace
 		if err := json.Unmarshal([]byte(out), &traced); err != nil || traced.Kernel == nil || traced.Kernel.Periods == 0 || traced.Process == nil || traced.Process.Name != "program" ||
-			traced.Limit == nil || traced.Limit.CPUs == nil || *traced.Limit.CPUs != 0.5 {
+			traced.Limit == nil || traced.Limit.CPUs == nil || *traced.Limit.CPUs != 0.2 {
 			return fmt.Errorf("a trace beside an agent: %w\n%+v, %+v, %+v", err, traced.Kernel, traced.Process, traced.Limit)
 		}
 		return nil

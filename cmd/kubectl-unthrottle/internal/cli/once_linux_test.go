@@ -22,6 +22,7 @@ func TestAuditOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts a cluster")
 	}
+	t.Parallel() // much of it waits
 	const (
 		image = "localhost/kubectl-unthrottle:1"
 		most  = 8 * time.Minute

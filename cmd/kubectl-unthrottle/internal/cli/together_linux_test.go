@@ -25,6 +25,7 @@ func TestAuditNode(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts a cluster")
 	}
+	t.Parallel() // much of it waits
 	c := clustertest.Start(t, clustertest.Options{
 		ControllerManager: true, Scheduler: true, Nodes: 1,
 		ExtraAPIServerFlags: []string{"--enable-aggregator-routing"}, // the API server asks a Service's pods itself, as no kube-proxy is there

@@ -179,7 +179,7 @@ func TestNode(t *testing.T) {
 	t.Run("wrong divisor", func(t *testing.T) {
 		all(func(doc result.Agent) error {
 			p := find(doc, "thousandths", "worker")
-			if p == nil || p.GOMAXPROCS.Value == nil || *p.GOMAXPROCS.Value != 250 ||
+			if p == nil || p.GOMAXPROCS.Value == nil || *p.GOMAXPROCS.Value != 100 ||
 				!slices.ContainsFunc(p.Findings, func(f finding.Finding) bool { return f.Rule == "too-many-ps" && f.Severity >= finding.Warning }) {
 				return fmt.Errorf("%+v", p)
 			}
@@ -189,7 +189,7 @@ func TestNode(t *testing.T) {
 	t.Run("the pod's level", func(t *testing.T) {
 		all(func(doc result.Agent) error {
 			p := find(doc, "whole", "a")
-			if p == nil || p.Limit.CPUs == nil || *p.Limit.CPUs != 0.5 {
+			if p == nil || p.Limit.CPUs == nil || *p.Limit.CPUs != 0.2 {
 				return fmt.Errorf("the limit in force is %+v", p)
 			}
 			throttled := map[string]int64{}
@@ -231,7 +231,7 @@ func TestNode(t *testing.T) {
 			return err
 		})
 		for _, want := range []string{
-			`unthrottle_container_limit_cpus{container="a",level="pod",namespace="default",pod="whole"} 0.5`,
+			`unthrottle_container_limit_cpus{container="a",level="pod",namespace="default",pod="whole"} 0.2`,
 			`unthrottle_container_gomaxprocs{container="worker",namespace="default",pod="called"} 5`,
 			`unthrottle_agent_pods_known 1`,
 			`unthrottle_container_muted{container="worker",namespace="default",pod="literal",rule="`,

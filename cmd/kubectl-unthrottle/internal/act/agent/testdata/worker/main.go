@@ -1,5 +1,5 @@
-// Command worker is what the containers of the agent's test run: it tells its GOMAXPROCS at PORT, keeps BUSY threads busy, and calls
-// runtime.GOMAXPROCS with CALL.
+// Command worker is what the containers of the agent's test run: it tells its GOMAXPROCS at PORT, keeps BUSY threads busy, with a
+// REST after each millisecond of work, and calls runtime.GOMAXPROCS with CALL.
 package main
 
 import (
@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+	"time"
 )
 
 func main() {
@@ -15,9 +16,13 @@ func main() {
 		runtime.GOMAXPROCS(n)
 	}
 	busy, _ := strconv.Atoi(os.Getenv("BUSY"))
+	rest, _ := time.ParseDuration(os.Getenv("REST"))
 	for range busy {
 		go func() {
 			for {
+				for began := time.Now(); time.Since(began) < time.Millisecond; {
+				}
+				time.Sleep(rest)
 			}
 		}()
 	}
