@@ -810,24 +810,28 @@ func TestTuneInterruptedEarly(t *testing.T) {
 func TestKernelTuneMemory(t *testing.T) {
 	slowtest.Skip(t)
 	kerneltest.New(t) // or it is skipped
-	for kind, test := range map[string]struct{ memory, below string }{
-		"hungry":       {"1g,60m", "Under the next smaller, 60 MiB, the kernel killed it for lack of memory as it started."},
-		"hungry later": {"2g,60m,1g", `The next smaller, 60 MiB, fails: the kernel killed it for lack of memory in \d+ of \d+ windows.`},
-	} {
-		t.Run(kind, func(t *testing.T) { // one after the other: they would disturb each other
-			x := newTuning(t, kind, "--limit-with=cgroup", "--memory", test.memory, "--slo", "p50=9s", "--rate", "100", "--for", "100ms", "--warmup", "100ms", "--seed", "1", "--runs", "runs.jsonl")
-			x.start(t)
-			<-x.ended
-			want := []string{`\n +60 MiB +0 of \d+ .* out of memory\n`}
-			if !regexp.MustCompile(`\n +1 GiB +.* yes, smallest\n`).MatchString(x.stdout.String()) {
-				t.Log("the machine is too busy for the rest: something else ran in most windows")
-				want = append(want, `\n +1 GiB +.* (not known|seems so|–)\n`, `something else ran|something else had the machine`)
-			} else {
-				want = append(want, `^Set a memory limit of 1 GiB: p50=9s held at 100/s.\nSet GOMEMLIMIT=921MiB with it, as its runs had.\n`, test.below, `docker run --memory 1024m -e GOMEMLIMIT=921MiB IMAGE`)
-			}
-			x.ends(t, 0, want, nil)
-		})
+	tune := func(t *testing.T, kind string, args ...string) *tuning {
+		x := newTuning(t, kind, append([]string{"--limit-with=cgroup", "--slo", "p50=9s", "--rate", "100", "--for", "100ms", "--warmup", "100ms", "--seed", "1", "--runs", "runs.jsonl"}, args...)...)
+		x.start(t)
+		<-x.ended
+		return x
 	}
+	const dead = `\n +60 MiB +0 of \d+ .* out of memory\n`
+	t.Run("at once", func(t *testing.T) {
+		tune(t, "hungry", "--memory", "1g,60m", "--budget", "20s").ends(t, 0, []string{dead}, nil)
+	})
+	t.Run("later", func(t *testing.T) {
+		x := tune(t, "hungry later", "--memory", "2g,60m,1g")
+		want := []string{dead}
+		if !regexp.MustCompile(`\n +1 GiB +.* yes, smallest\n`).MatchString(x.stdout.String()) {
+			t.Log("the machine is too busy for the rest: something else ran in most windows")
+			want = append(want, `\n +1 GiB +.* (not known|seems so|–)\n`, `something else ran|something else had the machine`)
+		} else {
+			want = append(want, `^Set a memory limit of 1 GiB: p50=9s held at 100/s.\nSet GOMEMLIMIT=921MiB with it, as its runs had.\n`,
+				`The next smaller, 60 MiB, fails: the kernel killed it for lack of memory in \d+ of \d+ windows.`, `docker run --memory 1024m -e GOMEMLIMIT=921MiB IMAGE`)
+		}
+		x.ends(t, 0, want, nil)
+	})
 }
 
 // TestKernelTuneKilled kills tune itself, so that it can't remove anything.

@@ -198,6 +198,13 @@ func TestLimitWords(t *testing.T) {
 	}
 	tell("an older file", s)
 	tell("memory", memoryStudy(t, 64*mib, 128*mib, 256*mib, 512*mib))
+	s = memoryStudy(t, 64*mib, 128*mib)
+	for i := range s.Windows {
+		if w := &s.Windows[i]; w.Killed {
+			w.NoStart, w.Metrics, w.Beyond = true, nil, nil
+		}
+	}
+	tell("killed as it started", s)
 	tell("more memory saves nothing", memoryStudy(t, 128*mib, 256*mib))
 	tell("only without a memory limit", memoryStudy(t, 64*mib, 0))
 	tell("killed under all", limitStudyOf(t, func(int, tune.LimitTry) int64 { return 500 }, ofMemories(64*mib, 96*mib+1)))

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/study/sample"
+	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
 // A change is a simulated benchmark: what its time is in the newer build, as a ratio, and its noise.
@@ -95,6 +96,7 @@ func TestLooks(t *testing.T) {
 // TestLooksAreHonest: to look four times makes no claim less sure. Of many studies of benchmarks that nothing has changed, few call any
 // of them worse; one that is worse by just the margin is hardly ever called no worse; and what is worse by more is found.
 func TestLooksAreHonest(t *testing.T) {
+	slowtest.Plain(t)
 	const studies, budget = 300, 300 * time.Second
 	var worse, cleared, found, known int
 	for i := range uint64(studies) {
