@@ -131,12 +131,30 @@ func TestKernelPs(t *testing.T) {
 // decodes reports whether a live value can be read here.
 func decodes() bool { return runtime.GOARCH == "amd64" || runtime.GOARCH == "arm64" }
 
+// working waits until a workload has used more CPU time than it takes to start, which beside others may be seconds later.
+func working(t *testing.T, pid int) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil || time.Now().After(deadline) {
+			t.Fatalf("%v: %s", err, data)
+		}
+		fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
+		if ticks, _ := strconv.Atoi(fields[11]); ticks > 50 {
+			return
+		}
+	}
+}
+
 // TestKernelPsContended lets two programs want twice the CPUs that there are: that is not called throttling.
 func TestKernelPsContended(t *testing.T) {
 	slowtest.Skip(t)
 	g := kerneltest.New(t)
 	pids := []int{startWorkload(t, g, runtime.NumCPU(), "chain"), startWorkload(t, g, runtime.NumCPU(), "fib")}
 	pids = append(pids, startWorkload(t, g, runtime.NumCPU(), "fib"))
+	for _, pid := range pids {
+		working(t, pid)
+	}
 	for i, l := range psOf(t, pids...) {
 		if l.Verdict == "throttled" || i > 0 && l.Verdict != "contended" {
 			t.Errorf("%+v", l)
