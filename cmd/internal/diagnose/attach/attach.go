@@ -21,14 +21,15 @@ import (
 
 // Beside is what was seen besides a trace or a profile.
 type Beside struct {
-	PID      int           // 0: not known
-	Name     string        // of the process
-	Set      choice.Source // its environment, if that has its GOMAXPROCS
-	Live     int           // GOMAXPROCS from its memory; 0: not known
-	Limits   *cgroup.Limits
-	Readings []meter.Reading // while it was taken
-	Kernel   freeze.Kernel   // what they say of the cause of standstills
-	Warnings []error
+	PID        int           // 0: not known
+	Name       string        // of the process
+	Set        choice.Source // its environment, if that has its GOMAXPROCS
+	Live       int           // GOMAXPROCS from its memory; 0: not known
+	Limits     *cgroup.Limits
+	OutOfSight bool            // the limit can't be seen from inside its container
+	Readings   []meter.Reading // while it was taken
+	Kernel     freeze.Kernel   // what they say of the cause of standstills
+	Warnings   []error
 }
 
 // find looks at a process, and reports whether it was seen. Limits that are known stay.
@@ -43,7 +44,7 @@ func (b *Beside) find(pid int) bool {
 	}
 	b.PID, b.Name = pid, process.Name
 	if b.Limits == nil {
-		b.Limits = &process.System.Limits
+		b.Limits, b.OutOfSight = &process.System.Limits, process.System.OutOfSight()
 	}
 	if v, err := golive.Read(pid); err == nil {
 		b.Live = v.Procs

@@ -112,7 +112,7 @@ const heartbeatSees = 0.01
 func (f *TraceFacts) ofRules(d *Trace) *rule.Facts {
 	t := f.Trace
 	r := &rule.Facts{
-		Source: f.Set, Wall: t.Wall, Why: []string{t.Why}, Running: positive(t.Busy),
+		Source: f.Set, OutOfSight: f.OutOfSight, Wall: t.Wall, Why: []string{t.Why}, Running: positive(t.Busy),
 		Still:  freeze.Verdict{Cause: t.Cause, Throttled: t.Throttled, Contended: t.Contended},
 		Frozen: known(t.Cause == freeze.Throttled, rule.Frozen{Share: t.Throttled, Exact: true}),
 	}
@@ -154,7 +154,7 @@ func (f *TraceFacts) cpus() *float64 {
 // ofRules are the facts that the rules ask for, of a profiled program. A profile shows no standstills: only the kernel's count
 // shows throttling.
 func (f *ProfileFacts) ofRules(d *Profile) *rule.Facts {
-	r := &rule.Facts{Source: f.Set, Wall: f.Profile.Duration, CPU: d.CPUs}
+	r := &rule.Facts{Source: f.Set, OutOfSight: f.OutOfSight, Wall: f.Profile.Duration, CPU: d.CPUs}
 	r.Counted.Owner, _ = f.counted()
 	r.Limits, _ = f.limits()
 	if d.Procs != nil {

@@ -169,20 +169,31 @@ func TestTraceUsed(t *testing.T) {
 	}
 }
 
-// TestFindingsSource: a program whose environment has its GOMAXPROCS is not told to import something, which would leave it as it is.
+// TestFindingsSource: a program whose environment has its GOMAXPROCS is not told to import something, which would leave it as it is,
+// nor one whose limit can't be seen from inside its container.
 func TestFindingsSource(t *testing.T) {
 	p := &cpuprofile.Profile{CPU: 10 * time.Second, Duration: 10 * time.Second, Samples: 1000, Classes: make([]cpuprofile.Use, len(cpuprofile.Classes())), Root: &cpuprofile.Frame{}}
 	one := limitedTo(1)
-	traced, err := NewTrace(TraceFacts{
-		Trace: &exectrace.Trace{Wall: time.Second, Cause: freeze.None, Procs: []exectrace.Setting{{Procs: 16}}}, PID: 7, Limits: &one, Live: 16, Set: choice.FromEnvironment,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	profiled := NewProfile(ProfileFacts{Profile: p, PID: 7, Limits: &one, Live: 16, Set: choice.FromEnvironment})
-	for verb, findings := range map[string][]finding.Finding{"trace": traced.Findings, "profile": profiled.Findings} {
-		if len(findings) != 1 || !strings.Contains(findings[0].Fix, "take it out if") {
-			t.Errorf("%s: %+v", verb, findings)
+	for _, c := range []struct {
+		set        choice.Source
+		outOfSight bool
+		fix        string
+	}{
+		{"", false, `import _ "github.com/unthrottle/unthrottle/auto"`},
+		{"", true, "set the limit on the container itself"},
+		{choice.FromEnvironment, false, "take it out if"},
+	} {
+		traced, err := NewTrace(TraceFacts{
+			Trace: &exectrace.Trace{Wall: time.Second, Cause: freeze.None, Procs: []exectrace.Setting{{Procs: 16}}}, PID: 7, Limits: &one, Live: 16, Set: c.set, OutOfSight: c.outOfSight,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		profiled := NewProfile(ProfileFacts{Profile: p, PID: 7, Limits: &one, Live: 16, Set: c.set, OutOfSight: c.outOfSight})
+		for verb, findings := range map[string][]finding.Finding{"trace": traced.Findings, "profile": profiled.Findings} {
+			if len(findings) != 1 || !strings.Contains(findings[0].Fix, c.fix) {
+				t.Errorf("%s: %+v, want %s", verb, findings, c.fix)
+			}
 		}
 	}
 }

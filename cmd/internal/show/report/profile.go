@@ -135,6 +135,7 @@ type ProfileFacts struct {
 	BaseUnits     float64
 	LimitGiven    float64         // 0: not given
 	Limits        *cgroup.Limits  // of the process; nil: none is known
+	OutOfSight    bool            // from inside its container
 	PID           int             // 0: not known
 	Name          string          // of the process
 	Readings      []meter.Reading // while the profile was taken
@@ -166,7 +167,7 @@ var whyNoVerdict = []string{
 
 // Beside takes over what was seen beside the profile.
 func (f *ProfileFacts) Beside(b attach.Beside) {
-	f.PID, f.Name, f.Live, f.Set, f.Limits, f.Readings, f.Warnings = b.PID, b.Name, b.Live, b.Set, b.Limits, b.Readings, b.Warnings
+	f.PID, f.Name, f.Live, f.Set, f.Limits, f.OutOfSight, f.Readings, f.Warnings = b.PID, b.Name, b.Live, b.Set, b.Limits, b.OutOfSight, b.Readings, b.Warnings
 }
 
 // NewProfile makes the document. The header and the command are the caller's to fill in.

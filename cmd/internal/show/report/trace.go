@@ -194,6 +194,7 @@ type TraceFacts struct {
 	Live          int           // GOMAXPROCS from its memory; 0: not known
 	Set           choice.Source // its environment, if that has it
 	Limits        *cgroup.Limits
+	OutOfSight    bool            // from inside its container
 	Readings      []meter.Reading // while the trace was taken
 	Stat          *[2]cgroup.Counters
 	Warnings      []error
@@ -201,7 +202,7 @@ type TraceFacts struct {
 
 // Beside takes over what was seen beside the trace.
 func (f *TraceFacts) Beside(b attach.Beside) {
-	f.PID, f.Name, f.Live, f.Set, f.Limits, f.Readings, f.Warnings = b.PID, b.Name, b.Live, b.Set, b.Limits, b.Readings, b.Warnings
+	f.PID, f.Name, f.Live, f.Set, f.Limits, f.OutOfSight, f.Readings, f.Warnings = b.PID, b.Name, b.Live, b.Set, b.Limits, b.OutOfSight, b.Readings, b.Warnings
 }
 
 // NewTrace makes the document. The header and the command are the caller's to fill in.
