@@ -142,11 +142,11 @@ func (x *client) end(t *testing.T) (code int) {
 	return x.ProcessState.ExitCode()
 }
 
-// quick is a tune of two settings in a few short runs. Beside other tests many don't count, and are made again, until its budget ends it.
+// quick is a tune of two settings in a few short runs. Beside other tests many don't count, and are made again.
 func quick(args ...string) []string {
 	return append([]string{
 		"--image", image, "--image-pull-policy", "Never", "--procs", "1", "--gogc", "none", "--conns", "4", "--warmup", "300ms", "--for", "1s",
-		"--blocks", "3", "--budget", "75s", "--seed", "3", "--runs", "runs.jsonl",
+		"--blocks", "3", "--seed", "3", "--runs", "runs.jsonl",
 	}, args...)
 }
 
@@ -182,6 +182,9 @@ func judged(t *testing.T, doc report.Tune) {
 	}
 	if !seen[1] || !seen[2] {
 		t.Errorf("runs are of GOMAXPROCS %v", seen)
+	}
+	if len(doc.Environment.Node) == 0 || doc.Environment.CPUs == 0 || doc.Current.Procs != 2 {
+		t.Errorf("%+v, %+v", doc.Environment, doc.Current)
 	}
 }
 
@@ -233,10 +236,9 @@ func TestNode(t *testing.T) {
 		c.absent(t)
 	})
 	t.Run("at once", func(t *testing.T) {
-		t.Run("to the end", func(t *testing.T) {
+		t.Run("fallen", func(t *testing.T) {
 			t.Parallel()
-			t.Run("verdict", c.verdict)
-			t.Run("fallen", c.fallen)
+			c.fallen(t)
 		})
 		c.trouble(t) // much of it waits
 	})
@@ -245,20 +247,6 @@ func TestNode(t *testing.T) {
 	t.Logf("the last of what they made was gone %v later", time.Since(begin).Round(time.Second))
 	if after := c.ofTheUser(t); after != before {
 		t.Errorf("the user's objects were\n%s\nand are\n%s", before, after)
-	}
-}
-
-// verdict: a tune to its end; its runs have what the node counted.
-func (c nodes) verdict(t *testing.T) {
-	x := c.start(t, "", quick("deployment/api", "--node", c.Nodes[0].Name, "-o", "tune.json")...)
-	if code := x.end(t); code != 0 {
-		t.Fatalf("exit code %d\n%s\n%s", code, &x.stdout, &x.stderr)
-	}
-	doc := x.document(t)
-	t.Log(doc.Verdict.Text, doc.Environment)
-	judged(t, doc)
-	if len(doc.Environment.Node) == 0 || doc.Environment.CPUs == 0 || doc.Current.Procs != 2 {
-		t.Errorf("%+v, %+v", doc.Environment, doc.Current)
 	}
 }
 
@@ -421,7 +409,7 @@ func (c nodes) trouble(t *testing.T) {
 
 // lost: a kubelet that stands still is told, and when it runs again the study goes on to a verdict.
 func (c nodes) lost(t *testing.T, node *clustertest.Node) {
-	x := c.start(t, "", quick("deployment/api", "--node", node.Name, "--for", "3s", "--budget", "5m")...)
+	x := c.start(t, "", quick("deployment/api", "--node", node.Name, "--for", "3s")...)
 	c.begun(t, x, node.Name, `"block":1,`)
 	if err := node.StopKubelet(); err != nil {
 		t.Fatal(err)
