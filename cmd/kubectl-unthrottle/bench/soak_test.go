@@ -44,7 +44,7 @@ const (
 	soakToken   = "soak"
 	kubeletPort = "10250" // the agent has no flag for another one
 
-	mostSeriesOfOne = 20 // of a container, as docs/agent.md promises
+	mostSeriesOfOne = 20 // of a container, as docs/agent-answers.md promises
 )
 
 // What may be more at the end of a soak than before it, and still be no growth.

@@ -9,7 +9,7 @@ import (
 
 // TestDocs holds the documentation's table to the metrics.
 func TestDocs(t *testing.T) {
-	page, err := os.ReadFile("../../../../../docs/agent.md")
+	page, err := os.ReadFile("../../../../../docs/agent-answers.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,6 +21,6 @@ func TestDocs(t *testing.T) {
 		}
 	}
 	if !strings.Contains(string(page), want.String()) {
-		t.Errorf("docs/agent.md does not have this table:\n%s", &want)
+		t.Errorf("docs/agent-answers.md does not have this table:\n%s", &want)
 	}
 }

@@ -22,7 +22,7 @@ import (
 )
 
 // get is how a document comes into being.
-const get = "https://github.com/unthrottle/unthrottle/blob/main/docs/agent.md#who-may-ask has how to get the document of one agent"
+const get = "https://github.com/unthrottle/unthrottle/blob/main/docs/agent-answers.md#who-may-ask has how to get the document of one agent"
 
 // ReadFile adds what a file says to a set.
 func ReadFile(ctx context.Context, path string, set *binary.Set) error {
