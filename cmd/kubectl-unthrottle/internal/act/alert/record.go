@@ -74,7 +74,7 @@ func (o *Options) records() []Rule {
 			`  or max_over_time(unthrottle_container_finding{`+renamed+`,rule="`+stale+`"}[`+window+`])`,
 			`)`,
 			`* on (`+c+`) group_left (owner_kind, owner) `+info,
-			`unless on (`+o.by("namespace", "pod", "container", "rule")+`) `+muted)},
+			`unless on (`+o.by("namespace", "pod", "container", "rule")+`) `+o.mutes(""))},
 	}
 	for _, a := range alerts() {
 		rules = append(rules, Rule{Record: verdict, Expr: o.verdict(a), Labels: map[string]string{"rule": a.rule}})
@@ -86,6 +86,12 @@ func (o *Options) records() []Rule {
 // length of a window, so that an alert does not flap.
 func (o *Options) stopped(level string, least float64) string {
 	return fmt.Sprintf(`(max by (%s) (max_over_time(%s{%s%s}[%s])) > %g)`, o.container(), throttled, level, o.exempt(), span(o.Window), least)
+}
+
+// mutes are containers of which something is muted. Agents tell that in scans that find it; how much was throttled goes back for two
+// windows.
+func (o *Options) mutes(rules string) string {
+	return fmt.Sprintf(`max_over_time(%s%s[%s])`, muted, rules, span(2*o.Window))
 }
 
 // verdict is the expression of what is recorded for an alert: a series a container.
@@ -105,13 +111,13 @@ func (o *Options) verdict(a alert) string {
 	case throttledAlone:
 		return lines(o.stopped(`level="container"`, o.Throttled), join+info,
 			`unless on (`+c+`) `+found+`{rule=~"`+causes+`"}`,
-			`unless on (`+c+`) `+muted+`{rule=~"all|`+a.rule+`|`+causes+`"}`)
+			`unless on (`+c+`) `+o.mutes(`{rule=~"all|`+a.rule+`|`+causes+`"}`))
 	case podAlone:
 		// A pod has a quota too where each of its containers has a limit: their sum, which is used up at about the same times.
 		return lines(o.stopped(`level="pod"`, o.Throttled), join+info,
 			`unless on (`+pod+`) `+o.stopped(`level="container"`, o.Throttled/2),
 			`unless on (`+pod+`) `+found+`{rule=~"`+causes+`"}`,
-			`unless on (`+pod+`) `+muted+`{rule=~"all|throttled|`+causes+`"}`)
+			`unless on (`+pod+`) `+o.mutes(`{rule=~"all|throttled|`+causes+`"}`))
 	}
 	return lines(o.stopped(`level="above"`, o.Throttled), `* on (`+c+`) group_left (owner_kind, owner, node) `+info) // aboveAlone
 }
