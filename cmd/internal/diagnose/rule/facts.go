@@ -218,11 +218,9 @@ func (f *Facts) getRight() string {
 		return "have the call of runtime.GOMAXPROCS set " + n + ": without it, the program can't see its limit"
 	case f.OutOfSight:
 		return "set the limit on the container itself, or GOMAXPROCS=" + n + " in its environment: the program can't see its limit"
-	}
-	switch f.Source {
-	case host.FromCall:
+	case f.Source == host.FromCall:
 		return "take the call of runtime.GOMAXPROCS out, or set GOMAXPROCS=" + n + " where the call respects it"
-	case choice.FromAutomaxprocs:
+	case f.Source == choice.FromAutomaxprocs:
 		return `import "github.com/unthrottle/unthrottle/maxprocs" instead of automaxprocs, or set GOMAXPROCS=` + n
 	}
 	if f.Minor > 0 && f.Minor < 25 {
