@@ -174,7 +174,11 @@ func (s System) Of(rule Rule) Choice {
 	d := unthrottle.Decide(s.Inside, s.Policy)
 	c := Choice{Rule: Unthrottle, Procs: d.Procs, Limit: s.Inside.CPUs}
 	if d.Procs == 0 {
-		c.Procs, c.Why = s.Of(Go126).Procs, "it leaves GOMAXPROCS to the Go runtime"
+		byGo := s.Of(Go126)
+		c.Procs, c.Why = byGo.Procs, "it leaves GOMAXPROCS to the Go runtime"
+		if s.OutOfSight() && byGo.Wrong {
+			c.Wrong, c.Why, c.Fix = true, "it can't see the limit, and leaves GOMAXPROCS to the Go runtime", byGo.Fix
+		}
 		return c
 	}
 	if s.OutOfSight() {

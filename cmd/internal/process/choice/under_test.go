@@ -1,9 +1,11 @@
 package choice
 
 import (
+	"io/fs"
 	"testing"
 
 	"github.com/unthrottle/unthrottle"
+	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/process/procs"
 )
 
@@ -38,6 +40,18 @@ func TestUnder(t *testing.T) {
 		}
 		if got := s.GoDefault(c.p); got.Procs != c.byGo {
 			t.Errorf("%s: by Go %+v, want %d", c.name, got, c.byGo)
+		}
+	}
+}
+
+// TestHiddenInside: a library that only sees that something throttles it leaves GOMAXPROCS to Go, which may be wrong.
+func TestHiddenInside(t *testing.T) {
+	for cpus, wrong := range map[int]bool{2: false, 16: true} {
+		s := Under(0.5, cpus, unthrottle.Policy{})
+		s.Inside = cgroup.Limits{State: cgroup.Hidden, Affinity: cpus, Version: cgroup.V2}
+		s.read = func(string) (string, error) { return "", fs.ErrNotExist } // the limit is above what the program can read
+		if c := s.Of(Unthrottle); c.Procs != cpus || c.Wrong != wrong || (c.Fix != "") != wrong {
+			t.Errorf("%d CPUs: %+v", cpus, c)
 		}
 	}
 }
