@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/unthrottle/unthrottle/internal/foreign"
 )
@@ -24,17 +26,26 @@ func Self() *Limits {
 	return l
 }
 
-// SelfAll is Self and ReadMemory of the calling process at once. It reads once what both need.
-func SelfAll() (*Limits, Memory) {
+// SelfAll is Self, ReadMemory and the part of ReadThrottling that is about limits, of the calling process at once: what the level whose
+// quota is in force counted, without CPU time, and what all levels together did. It reads once what more than one of them need, and the
+// list of mounts, which takes a third of the time and hardly ever changes, once a minute.
+func SelfAll() (*Limits, Memory, Throttling) {
 	if runtime.GOOS != "linux" {
-		return Self(), ReadMemory(Source{})
+		return Self(), ReadMemory(Source{}), Throttling{}
 	}
 	r, l := newReader("CPU limit", "", "/proc/self"), new(Limits)
-	r.once = remember()
+	r.once = mounted.lately(remember())
 	r.limits(l)
 	l.Affinity = schedAffinity(0)
+	var t Throttling
+	if l.State == Limited {
+		t.Owner = r.counted(l.From)
+	}
+	if len(l.Levels) > 0 {
+		t.Local, t.LocalKnown = r.local(l)
+	}
 	r.of = "memory limit"
-	return l, r.memory(Source{})
+	return l, r.memory(Source{}), t
 }
 
 // Read finds the CPU limit that s is held to. It always returns an answer: what could not be found out is in
@@ -164,7 +175,7 @@ func (r *reader) file(dir, name string) (string, error) {
 	return string(data), err
 }
 
-// record returns the text of a process's file, in which each controller is looked for.
+// record returns the text of a file of many lines, in which several things are looked for.
 func (r *reader) record(dir, name string) (string, error) {
 	if r.once == nil {
 		return r.file(dir, name)
@@ -186,6 +197,37 @@ func remember() func(path string, read func() (string, error)) (string, error) {
 			all[path] = a
 		}
 		return a.text, a.err
+	}
+}
+
+// mounted is the list of the calling process's own mounts as it was when SelfAll read it.
+var mounted list
+
+// mostKept is how long a list may be that is kept: that of a node has a line for each volume.
+const mostKept = 64 << 10
+
+type list struct {
+	sync.Mutex
+	text string
+	read time.Time
+}
+
+// lately has a list of mounts that is less than a minute old stand for the one that there is.
+func (m *list) lately(once func(string, func() (string, error)) (string, error)) func(string, func() (string, error)) (string, error) {
+	return func(path string, read func() (string, error)) (string, error) {
+		if path != "/proc/self/mountinfo" {
+			return once(path, read)
+		}
+		m.Lock()
+		defer m.Unlock()
+		if m.text != "" && time.Since(m.read) < time.Minute {
+			return m.text, nil
+		}
+		text, err := read()
+		if m.text, m.read = text, time.Now(); len(text) > mostKept {
+			m.text = ""
+		}
+		return text, err
 	}
 }
 
@@ -291,7 +333,7 @@ func (r *reader) throttledByOthers(l *Limits) bool {
 
 // stat returns a count from a file of lines such as "nr_throttled 20".
 func (r *reader) stat(dir, file, name string) (n int64, ok bool) {
-	text, _ := r.file(dir, file)
+	text, _ := r.record(dir, file)
 	return stat(text, name)
 }
 

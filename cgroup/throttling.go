@@ -21,8 +21,7 @@ func ReadThrottling(s Source, l Limits) Throttling {
 	if l.From != "" && l.From != own {
 		t.Owner = r.counters(l.From, &l)
 	}
-	n, ok := r.stat(own, "/cpu.stat.local", localName(l.Version))
-	t.Local, t.LocalKnown = statTime(n, l.Version), ok
+	t.Local, t.LocalKnown = r.local(&l)
 	return t
 }
 
@@ -51,13 +50,25 @@ func (s Source) throttling(l *Limits) *reader {
 
 // counters reads the counts of the group in dir, which is one of the levels of l.
 func (r *reader) counters(dir string, l *Limits) Counters {
-	text, _ := r.file(dir, "/cpu.stat")
-	c, _ := ParseStat(text)
-	c.Dir = dir
+	c := r.counted(dir)
 	if l.Version == V1 {
 		c.CPU, c.CPUKnown = r.usageV1(dir, l)
 	}
 	return c
+}
+
+// counted are the counts in the file that has those of periods.
+func (r *reader) counted(dir string) Counters {
+	text, _ := r.record(dir, "/cpu.stat")
+	c, _ := ParseStat(text)
+	c.Dir = dir
+	return c
+}
+
+// local is how long the process's own group was held up, by quotas of all levels.
+func (r *reader) local(l *Limits) (time.Duration, bool) {
+	n, ok := r.stat(l.Levels[0].Dir, "/cpu.stat.local", localName(l.Version))
+	return statTime(n, l.Version), ok
 }
 
 // usageV1 reads the CPU time of a v1 group, in nanoseconds. Another controller counts it, which mostly shares the hierarchy

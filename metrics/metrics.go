@@ -4,8 +4,8 @@
 //	http.Handle("/metrics/limits", web.Handler()) // package metrics/web
 //
 // It works where nothing else can see that: on Fargate, Cloud Run, a virtual machine, in a pod on somebody else's cluster. Each
-// call reads the kernel's files again, in some 0.12 ms. What is not known has no series: there is no zero that means "don't know".
-// The package has no dependencies, sets nothing, and starts no goroutine.
+// call reads the kernel's files again, in some 0.1 ms, and once a minute the list of mounts. What is not known has no series: there is no
+// zero that means "don't know". The package has no dependencies, sets nothing, and starts no goroutine.
 package metrics
 
 import (
@@ -59,9 +59,8 @@ type facts struct {
 }
 
 func collect() facts {
-	cpu, limit := cgroup.SelfAll()
-	f := facts{cpu: *cpu, memory: limit, procs: runtime.GOMAXPROCS(0), goMemLimit: debug.SetMemoryLimit(-1)}
-	f.throttling = cgroup.ReadThrottling(cgroup.Source{}, f.cpu)
+	cpu, limit, throttling := cgroup.SelfAll()
+	f := facts{cpu: *cpu, throttling: throttling, memory: limit, procs: runtime.GOMAXPROCS(0), goMemLimit: debug.SetMemoryLimit(-1)}
 	if d, ok := unthrottle.Last(); ok {
 		f.decision = &d
 	}

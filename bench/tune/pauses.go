@@ -19,6 +19,7 @@ const (
 	pairShare  = 0.5
 	pairWindow = 4.0
 	pairWarmUp = 1.0
+	pairQuiet  = 0.5 // a run of which less is left does not count, as in tune
 )
 
 // A side is a run of one setting of a pair.
@@ -28,7 +29,7 @@ type side struct {
 }
 
 // pairs runs each server with GOMAXPROCS=1 and 2 in turn, in random order, and prints how far the p99 of a pair deviates with and without the
-// requests that were due while the machine stood still, and what the difference is.
+// requests that were due while the machine stood still or others were busy, and what the difference is.
 func (b *bench) pairs(ctx context.Context, subjects []subject, n int) error {
 	fmt.Printf("%d pairs of GOMAXPROCS=1 and 2 at a limit of %v, neighbour: %s\n\n", n, pairLimit, b.neighbour)
 	fmt.Println("| program | load | p99: 1 against 2 | deviation of a pair | without what was due in a pause | deviation | pairs for the same certainty | kept with 1, 2 |")
@@ -74,11 +75,17 @@ func (b *bench) pairsOf(ctx context.Context, s subject, n int) (string, error) {
 				return "", err
 			}
 		}
-		all, calm = append(all, math.Log(of[1].all/of[2].all)), append(calm, math.Log(of[1].calm/of[2].calm))
+		all = append(all, math.Log(of[1].all/of[2].all))
+		if min(of[1].kept, of[2].kept) < pairQuiet {
+			continue
+		}
+		calm = append(calm, math.Log(of[1].calm/of[2].calm))
 		kept1, kept2 = append(kept1, of[1].kept), append(kept2, of[2].kept)
 	}
-	change := func(logs []float64) string { return fmt.Sprintf("%+.0f %%", 100*(math.Exp(mean(logs))-1)) }
-	return fmt.Sprintf("%.0f/s | %s | %.2f | %s | %.2f | %.0f %% | %.1f %%, %.1f %%", rate, change(all), deviation(all), change(calm), deviation(calm),
+	if len(calm) < 2 {
+		return fmt.Sprintf("%.0f/s | %s | %.2f | %d of %d pairs were quiet |||", rate, change(all), deviation(all), len(calm), n), nil
+	}
+	return fmt.Sprintf("%.0f/s | %s | %.2f | %s, %d of %d pairs | %.2f | %.0f %% | %.1f %%, %.1f %%", rate, change(all), deviation(all), change(calm), len(calm), n, deviation(calm),
 		100*math.Pow(deviation(calm)/deviation(all), 2), 100*mean(kept1), 100*mean(kept2)), nil
 }
 
@@ -112,11 +119,14 @@ func (b *bench) side(ctx context.Context, p *program, procs int, rate float64, s
 	if err := b.loaded(ctx, p, pairRun(p, procs), nil, sent(rate, pairWarmUp, pairWindow, seed), &told); err != nil {
 		return s, err
 	}
-	if told.Machine == nil || told.Machine.Calm.Count == 0 || told.All.P99 == 0 {
+	if told.Machine == nil || told.All.P99 == 0 {
 		return s, errors.New("nothing is known of when the machine stood still: it takes root")
 	}
 	return side{told.All.P99, told.Machine.Calm.P99, float64(told.Machine.Calm.Count) / float64(told.All.Count)}, nil
 }
+
+// change is the mean of differences, in words.
+func change(logs []float64) string { return fmt.Sprintf("%+.0f %%", 100*(math.Exp(mean(logs))-1)) }
 
 func mean(of []float64) (m float64) {
 	for _, v := range of {
