@@ -5,6 +5,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
+	"github.com/unthrottle/unthrottle/cmd/internal/process/choice"
 )
 
 // limitNotSeen finds a limit that is in force but unknown to what chose GOMAXPROCS: because of an old Go version or go line, a
@@ -19,6 +20,9 @@ func limitNotSeen(f *Facts) (finding.Finding, bool) {
 		Summary:  fmt.Sprintf("%s does not see the limit of %s", c.Rule, quantity.UsedCPUs(f.Limits.CPUs)),
 		Evidence: []string{fmt.Sprintf("so GOMAXPROCS is %d", f.Procs), "the limit is set by " + f.Limits.From},
 		Fix:      c.Fix,
+	}
+	if c.Rule == choice.Go124 && f.Minor >= 25 { // by its go line, or by GODEBUG
+		found.Summary = fmt.Sprintf("Go 1.%d is set to ignore the limit of %s", f.Minor, quantity.UsedCPUs(f.Limits.CPUs))
 	}
 	if c.Why != "" {
 		found.Evidence = append(found.Evidence, c.Why)

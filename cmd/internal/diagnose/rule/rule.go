@@ -30,6 +30,9 @@ func Rules() []Rule {
 	}
 }
 
+// OfNumber are the rules about GOMAXPROCS itself: what they find is wrong even where it costs nothing yet.
+var OfNumber = []string{"stale", "too-many-ps", "too-few-ps", "limit-not-seen"}
+
 // Fine is the verdict on a program that no rule has a finding for.
 const Fine = "fine"
 

@@ -122,9 +122,6 @@ type PsVerdict struct {
 	Also  []string
 }
 
-// aboutProcs are the rules about the number itself.
-var aboutProcs = []string{"stale", "too-many-ps", "too-few-ps", "limit-not-seen"}
-
 // Verdict says of how many programs the number is wrong, and else what was found.
 func (d *Ps) Verdict() PsVerdict {
 	v, wrong := PsVerdict{Word: rule.Fine}, 0
@@ -136,7 +133,7 @@ func (d *Ps) Verdict() PsVerdict {
 		if v.Worst == nil || *p.Severity > *v.Worst {
 			v.Worst = p.Severity
 		}
-		if slices.ContainsFunc(p.Findings, func(f finding.Finding) bool { return slices.Contains(aboutProcs, f.Rule) }) {
+		if slices.ContainsFunc(p.Findings, func(f finding.Finding) bool { return slices.Contains(rule.OfNumber, f.Rule) }) {
 			wrong++
 		} else {
 			others = append(others, p.Verdict)

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/rule"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/binary"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
@@ -47,7 +48,14 @@ type Finding struct {
 	// Elsewhere is how severe it is where it holds, if that is elsewhere: here it costs nothing.
 	Elsewhere *finding.Severity `json:"severity_elsewhere,omitempty"`
 
-	last string // pod that was counted
+	last string   // pod that was counted
+	in   *Program // that it was found in; nil: the objects say so
+}
+
+// matters reports whether a finding is of something wrong. What is only worth knowing is none, unless a number was seen that does not suit
+// its limit: that of an idle program costs nothing yet.
+func (f *Finding) matters() bool {
+	return f.Severity >= finding.Warning || f.Source != FromSpec && slices.Contains(rule.OfNumber, f.Rule)
 }
 
 // A Program is a Go program that an agent saw in a container. What is not known is zero or nil.
@@ -163,14 +171,17 @@ type container struct {
 	spec     *workload.Container // nil: it is no container of the template
 	programs int
 	main     Program // with the most CPU
+	worst    Program // whose GOMAXPROCS suits its limit least
 	low      int     // least and greatest GOMAXPROCS
 	high     int
 	versions []string
-	limit    float64
+	limit    float64 // that Prometheus has
 	cpu      float64 // that the programs of one pod used at most
 	counted  bool    // cpu is known
 	share    float64 // of throttled periods, at most
-	fits     map[*pod]fit
+
+	histories []History
+	fits      map[*pod]fit
 }
 
 // New begins with what a cluster's objects say.
@@ -313,7 +324,7 @@ func (a *Audit) Saw(node string, p Program) Outcome {
 			r.muted++
 			continue
 		}
-		r.found(Finding{Finding: f, Container: p.Container, Source: FromAgent, Pods: 1, Holds: HoldsNow, last: at.Name})
+		r.found(Finding{Finding: f, Container: p.Container, Source: FromAgent, Pods: 1, Holds: HoldsNow, last: at.Name, in: &p})
 	}
 	return Taken
 }
@@ -338,8 +349,10 @@ func (c *container) saw(p Program) {
 		c.main = p
 		c.main.Findings = nil
 	}
+	if c.programs == 1 || p.misfit() > c.worst.misfit() {
+		c.worst = p
+	}
 	c.counts(p.Procs, p.GoVersion)
-	c.limit = max(c.limit, p.Limit)
 	if p.CPU != nil {
 		c.cpu, c.counted = max(c.cpu, *p.CPU), true
 	}
@@ -426,10 +439,20 @@ func (a *Audit) History(h History) bool {
 	}
 	c.share = max(c.share, value(h.throttled()))
 	r.cost.ThrottledSeconds = sum(r.cost.ThrottledSeconds, h.ThrottledSeconds)
-	for _, f := range append(counted(c, h), h.Findings...) {
-		r.found(Finding{Finding: f, Container: c.name, Source: FromPrometheus, Pods: 1, Holds: HoldsNow, last: h.Pod})
-	}
+	c.histories = append(c.histories, h)
 	return true
+}
+
+// counted adds what was found in what Prometheus counted: when all is read, since another pod's series may show that it is a Go program.
+func (r *row) counted() {
+	for _, c := range r.containers {
+		for _, h := range c.histories {
+			in := &Program{Procs: h.Procs, Limit: c.limitOf(h)}
+			for _, f := range append(counted(c, h), h.Findings...) {
+				r.found(Finding{Finding: f, Container: c.name, Source: FromPrometheus, Pods: 1, Holds: HoldsNow, last: h.Pod, in: in})
+			}
+		}
+	}
 }
 
 // throttled is the share of the periods that were throttled; nil: none was counted.

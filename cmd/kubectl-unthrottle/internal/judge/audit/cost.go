@@ -91,8 +91,8 @@ func sane(v float64) bool { return v >= 0 && v <= 1<<20 }
 
 // counted are what the rules say of what Prometheus counted. They need a limit: without one there is nothing to be above.
 func counted(c *container, h History) []finding.Finding {
-	if h.Procs == 0 && h.GoVersion == "" && c.programs == 0 {
-		return nil // nobody says that it is a Go program
+	if !c.isGo() {
+		return nil
 	}
 	limit, memory := c.limitOf(h), c.memoryOf(h)
 	if limit <= 0 {

@@ -66,6 +66,14 @@ func (p Program) limits() cgroup.Limits {
 	return l
 }
 
+// misfit is how far a program's GOMAXPROCS is from what its limit asks for; 0: it suits, or that is not known.
+func (p Program) misfit() int {
+	if fitOf(p.Procs, p.limits()) != misfit {
+		return 0
+	}
+	return max(1, p.Procs-p.Expected, p.Expected-p.Procs)
+}
+
 // fitted notes what was seen in a pod: of several programs the one that fits worst.
 func (c *container) fitted(at *pod, f fit) {
 	if f == notSeen {

@@ -42,11 +42,12 @@ func (r *row) repair(w *Workload, found []specFinding) *Fix {
 	}
 	caused := map[string]bool{} // containers in which a number was seen to be wrong
 	for _, f := range w.Findings {
-		if f.Source != FromSpec && f.Severity >= finding.Warning && slices.Contains(ofProcs, f.Rule) {
+		if f.Source != FromSpec && f.matters() && slices.Contains(ofProcs, f.Rule) {
 			caused[f.Container] = true
 		}
 	}
-	out := &Fix{Text: w.Findings[0].Fix}
+	first := w.Findings[0]
+	out := &Fix{Text: first.Fix}
 	var of *workload.Workload
 	var wanted []fix.Wanted
 	var texts []string
@@ -79,9 +80,10 @@ func (r *row) repair(w *Workload, found []specFinding) *Fix {
 	if len(wanted) == 0 {
 		return out
 	}
-	if w.Findings[0].Source == FromSpec || caused[w.Findings[0].Container] {
-		out.Text = strings.Join(texts, "; ")
+	if first.Source != FromSpec && !(caused[first.Container] && told[[2]string{first.Container, "GOMAXPROCS"}]) {
+		texts = append([]string{first.Fix}, texts...)
 	}
+	out.Text = strings.Join(texts, "; ")
 	patch, err := fix.Live(of, wanted...)
 	if err != nil {
 		out.Without = err.Error()

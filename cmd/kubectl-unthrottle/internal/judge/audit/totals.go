@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-
-	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
 )
 
 // Totals are what all workloads come to.
@@ -98,7 +96,7 @@ func totals(all []*Workload, o Options) Totals {
 		told := map[so]bool{}
 		for _, f := range w.Findings {
 			k := so{f.Rule, f.Holds}
-			if w.Verdict == NoGo || f.Severity < finding.Warning && f.Holds != HoldsElsewhere || told[k] {
+			if w.Verdict == NoGo || !f.matters() && f.Holds != HoldsElsewhere || told[k] {
 				continue
 			}
 			told[k] = true

@@ -67,6 +67,7 @@ type Workload struct {
 	Expected   int      `json:"gomaxprocs_expected,omitempty"`
 	Right      *bool    `json:"gomaxprocs_right"` // whether those that were seen suit the limit; null: that is not known
 	SetBy      string   `json:"gomaxprocs_from,omitempty"`
+	NumbersOf  string   `json:"numbers_of,omitempty"` // the container that these and the limit are of, where there are several
 	Limit      float64  `json:"limit_cpus,omitempty"` // the one that is in force where it was seen, else the spec's
 
 	Findings []*Finding `json:"findings"`
@@ -159,15 +160,16 @@ func (a *Audit) judge(ctx context.Context, r *row) (*Workload, error) {
 			w.Pods += v.Copies
 		}
 	}
+	r.counted()
 	known := a.programs(r)
 	byRule, err := a.spec(ctx, r, known)
 	if err != nil {
 		return nil, err
 	}
-	r.numbers(w)
 	w.Go = a.isGo(r, known)
 	slices.SortStableFunc(r.findings, foremost)
 	w.Findings = append(w.Findings, r.findings...)
+	r.numbers(w)
 	for _, f := range w.Findings {
 		if w.Severity == nil || f.Severity > *w.Severity {
 			w.Severity = &f.Severity
@@ -190,7 +192,7 @@ func (a *Audit) judge(ctx context.Context, r *row) (*Workload, error) {
 // what holds elsewhere, and what is only worth knowing.
 func foremost(a, b *Finding) int {
 	rank := func(f *Finding) int {
-		if f.Severity < finding.Warning && f.Holds != HoldsElsewhere {
+		if !f.matters() && f.Holds != HoldsElsewhere {
 			return len(holding)
 		}
 		return slices.Index(holding, f.Holds)
@@ -276,13 +278,22 @@ type specFinding struct {
 	lint.Finding
 }
 
-// numbers are the GOMAXPROCS and versions that were seen, and the limit: of the container that matters most.
+// numbers are the GOMAXPROCS that were seen and the limit, of the container that the worst finding is about, or else of the one that fares
+// worst, and the versions.
 func (r *row) numbers(w *Workload) {
-	var main *container
-	for _, c := range r.containers {
-		if c.high > 0 && (main == nil || c.main.Procs-c.main.Expected > main.main.Procs-main.main.Expected) {
-			main = c
+	var of *container
+	var in *Program
+	if len(w.Findings) > 0 {
+		of, in = r.named(w.Findings[0].Container), w.Findings[0].in
+	}
+	if of == nil || of.high == 0 {
+		for _, c := range r.containers {
+			if c.high > 0 && (of == nil || of.high == 0 || c.worst.misfit() > of.worst.misfit()) {
+				of, in = c, nil
+			}
 		}
+	}
+	for _, c := range r.containers {
 		for _, v := range c.versions {
 			if !slices.Contains(w.Versions, v) {
 				w.Versions = append(w.Versions, v)
@@ -290,22 +301,34 @@ func (r *row) numbers(w *Workload) {
 		}
 	}
 	slices.Sort(w.Versions)
-	if main != nil {
-		w.GOMAXPROCS = []int{main.low, main.high}
-		w.Expected, w.SetBy, w.Limit, w.Right = main.main.Expected, main.main.SetBy, main.limit, main.right()
+	if of != nil {
+		if in == nil {
+			in = &of.worst
+		}
+		w.Limit = cmp.Or(in.Limit, of.limit)
+		if of.high > 0 {
+			w.GOMAXPROCS = []int{of.low, of.high}
+			w.Expected, w.SetBy, w.Right = in.Expected, cmp.Or(in.SetBy, of.worst.SetBy), of.right()
+		}
+		if len(r.containers) > 1 {
+			w.NumbersOf = of.name
+		}
 	}
 	for _, c := range r.containers {
-		if w.Limit == 0 && c.spec != nil && (main == nil || main == c) {
+		if w.Limit == 0 && c.spec != nil && (of == nil || of == c) {
 			w.Limit = forecast.LimitOf(c.in, c.spec).CPUs
 		}
 	}
 }
 
+// isGo reports whether a Go program was seen in a container.
+func (c *container) isGo() bool { return c.programs > 0 || len(c.versions) > 0 || c.high > 0 }
+
 // isGo says whether a row runs a Go program, by whatever says so.
 func (a *Audit) isGo(r *row, known lint.Known) Go {
 	likely, none := false, true
 	for _, c := range r.containers {
-		if c.programs > 0 || len(c.versions) > 0 || c.high > 0 {
+		if c.isGo() {
 			return GoSeen
 		}
 		if c.spec == nil {
@@ -351,7 +374,7 @@ func (a *Audit) verdict(r *row, w *Workload, known lint.Known) Verdict {
 		switch f := w.Findings[0]; { // what matters most
 		case f.Holds == HoldsElsewhere:
 			elsewhere = true
-		case f.Severity < finding.Warning:
+		case !f.matters():
 		case f.Holds == HoldsNow:
 			return Wrong
 		default:

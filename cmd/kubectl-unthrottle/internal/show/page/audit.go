@@ -77,7 +77,7 @@ func auditTone(d *result.Audit) sheet.Tone {
 		return sheet.Warn
 	case d.Nothing() != "":
 		return sheet.Warn
-	case v[audit.NotHere] > 0 || v[audit.Open] > 0 || v[audit.Nobody] > 0 || d.Unread() > 0:
+	case v[audit.NotHere] > 0 || v[audit.Open] > 0 || v[audit.Nobody] > 0 || len(d.Unknown()) > 0:
 		return sheet.Unsure
 	}
 	return sheet.Good
@@ -122,7 +122,7 @@ func auditTable(all []*audit.Workload) *sheet.Table {
 	for _, w := range all {
 		limit, fix := "", ""
 		if w.Limit > 0 {
-			limit = quantity.Hundredths(w.Limit)
+			limit = ofContainer(w) + quantity.Hundredths(w.Limit)
 		}
 		if w.Fix != nil {
 			fix = w.Advice()
@@ -175,19 +175,27 @@ func versions(w *audit.Workload) string {
 	return ""
 }
 
-// numbers are the GOMAXPROCS that were seen, and what Go's own rule would choose, where they are not as good.
+// numbers are the GOMAXPROCS that were seen, and what Go's own rule would choose, where they are wrong.
 func numbers(w *audit.Workload) string {
 	if len(w.GOMAXPROCS) != 2 {
 		return ""
 	}
-	text := strconv.Itoa(w.GOMAXPROCS[0])
+	text := ofContainer(w) + strconv.Itoa(w.GOMAXPROCS[0])
 	if w.GOMAXPROCS[0] != w.GOMAXPROCS[1] {
 		text += "–" + strconv.Itoa(w.GOMAXPROCS[1])
 	}
-	if right := w.Right != nil && *w.Right; !right && w.Expected > 0 && (w.Expected != w.GOMAXPROCS[0] || w.Expected != w.GOMAXPROCS[1]) {
+	if right := w.Right != nil && *w.Right; w.Verdict.Wrong() && !right && w.Expected > 0 && (w.Expected != w.GOMAXPROCS[0] || w.Expected != w.GOMAXPROCS[1]) {
 		text += ", not " + strconv.Itoa(w.Expected)
 	}
 	return text
+}
+
+// ofContainer names the container that numbers are of, where the sentence beside them is about another one.
+func ofContainer(w *audit.Workload) string {
+	if w.NumbersOf == "" || strings.HasPrefix(w.Summary, "container "+w.NumbersOf+": ") {
+		return ""
+	}
+	return w.NumbersOf + ": "
 }
 
 // patches are the commands that change objects. Of one that is made from Git it is the patch itself: a command would be reverted.
@@ -213,7 +221,7 @@ func AuditCSV(w io.Writer, d *result.Audit) error {
 		"namespace", "kind", "name", "pods", "verdict", "severity", "rule", "source", "summary", "go", "go_versions", "gomaxprocs_least", "gomaxprocs_most",
 		"gomaxprocs_expected", "gomaxprocs_from", "limit_cpus", "go_programs_seen", "cpus_used", "cpus_to_save_low", "cpus_to_save_high", "programs_not_measured",
 		"frozen_share", "throttled_periods_share", "pod_throttled_periods_share", "throttled_seconds_per_second", "under_go_1_26", "under_crio_injection", "under_policy",
-		"burstable_unlimited_unset", "fix", "command", "holds", "gomaxprocs_right",
+		"burstable_unlimited_unset", "fix", "command", "holds", "gomaxprocs_right", "numbers_of",
 	}
 	if several {
 		header = append(header, "context")
@@ -254,7 +262,7 @@ func csvLine(w *audit.Workload) []string {
 		w.Namespace, w.Kind, w.Name, strconv.Itoa(w.Pods), string(w.Verdict), severity, rule, source, w.Summary, string(w.Go), strings.Join(w.Versions, " "),
 		least, most, positive(float64(w.Expected)), w.SetBy, positive(w.Limit), strconv.Itoa(w.Cost.Programs), decimal(w.Cost.CPU), low, high,
 		strconv.Itoa(w.Cost.Save.NotMeasured), decimal(w.Cost.Frozen), decimal(w.Cost.Throttled), decimal(w.Cost.PodThrottled), decimal(w.Cost.ThrottledSeconds), changed(w.Go126), changed(w.CRIO),
-		string(w.Policy.State), answer(w.Burstable), fix, command, holds, answer(w.Right),
+		string(w.Policy.State), answer(w.Burstable), fix, command, holds, answer(w.Right), w.NumbersOf,
 	}
 	for i, text := range line {
 		line[i] = plain.Cell(text)

@@ -144,10 +144,10 @@ func TestAudit(t *testing.T) {
 func TestAuditHeadlines(t *testing.T) {
 	const now, written, elsewhere = audit.HoldsNow, audit.HoldsWritten, audit.HoldsElsewhere
 	for _, c := range []struct {
-		now, written, elsewhere, open, fine int
-		measured                            int
-		causes                              []audit.Cause
-		namespace, want                     string
+		now, written, elsewhere, open, fine, nobody int
+		measured                                    int
+		causes                                      []audit.Cause
+		namespace, want                             string
 	}{
 		{namespace: "shop", want: "No workload was found in namespace shop."},
 		{want: "No workload was found in the cluster."},
@@ -162,17 +162,22 @@ func TestAuditHeadlines(t *testing.T) {
 		{now: 1, elsewhere: 3, causes: []audit.Cause{{Rule: "K013", Holds: elsewhere}, {Rule: "K001", Holds: elsewhere}}, want: "1 of 4 workloads is wrong now, 3 elsewhere."},
 		{now: 12, written: 3, elsewhere: 1, causes: []audit.Cause{{Rule: "K013", Holds: elsewhere}}, want: "12 of 16 workloads are wrong now, 3 as written, 1 elsewhere."},
 		{now: 1, written: 3, want: "1 of 4 workloads is wrong now, 3 as written."},
-		{written: 1, fine: 2, want: "1 of 3 workloads is wrong as written; nothing was measured."},
+		{written: 1, fine: 2, want: "1 of 3 workloads is wrong as written; no GOMAXPROCS was measured."},
 		{written: 2, fine: 2, measured: 2, want: "2 of 4 workloads are wrong as written, none as measured."},
 		{written: 2, elsewhere: 3, measured: 3, want: "2 workloads are wrong as written, 3 elsewhere; none as measured."},
 		{elsewhere: 3, fine: 3, measured: 3, causes: []audit.Cause{{Rule: "K003", Holds: elsewhere}}, want: "3 of 6 workloads would be wrong on larger nodes; none now."},
 		{elsewhere: 1, fine: 3, measured: 1, causes: []audit.Cause{{Rule: "K005", Holds: elsewhere}}, want: "1 of 4 workloads would be wrong elsewhere; none now."},
+		{open: 1, fine: 2, want: "Nothing is known to be wrong; 1 of 3 workloads stays open."},
 		{open: 3, fine: 8, want: "Nothing is known to be wrong; 3 of 11 workloads stay open."},
 		{fine: 8, want: "Nothing wrong was found in 8 workloads."},
+		{fine: 7, nobody: 1, want: "Nothing wrong was found; 1 of 8 workloads can't be judged."},
+		{nobody: 8, want: "Nothing wrong was found; 8 of 8 workloads can't be judged."},
 	} {
 		r := &audit.Result{Totals: audit.Totals{
-			Workloads: c.now + c.written + c.elsewhere + c.open + c.fine, Measured: c.measured, Causes: c.causes,
-			Verdicts: map[audit.Verdict]int{audit.Wrong: c.now, audit.AsWritten: c.written, audit.NotHere: c.elsewhere, audit.Open: c.open, audit.Fine: c.fine},
+			Workloads: c.now + c.written + c.elsewhere + c.open + c.fine + c.nobody, Measured: c.measured, Causes: c.causes,
+			Verdicts: map[audit.Verdict]int{
+				audit.Wrong: c.now, audit.AsWritten: c.written, audit.NotHere: c.elsewhere, audit.Open: c.open, audit.Fine: c.fine, audit.Nobody: c.nobody,
+			},
 		}}
 		d := result.NewAudit(&cluster.Found{Namespace: c.namespace}, r, result.AuditAgents{}, nil, nil)
 		if d.Verdict != c.want || quantity.Words(d.Verdict) > report.HeadlineWords {

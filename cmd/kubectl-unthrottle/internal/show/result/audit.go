@@ -116,7 +116,7 @@ func (d *Audit) verdict() string {
 		}
 		return text + "."
 	case written > 0 && t.Measured == 0:
-		return of(written) + " " + is(written) + " wrong as written; nothing was measured."
+		return of(written) + " " + is(written) + " wrong as written; no GOMAXPROCS was measured."
 	case written > 0 && elsewhere > 0:
 		return fmt.Sprintf("%s %s wrong as written, %s elsewhere; none as measured.", quantity.Plural(written, "workload"), is(written), quantity.Count(elsewhere))
 	case written > 0:
@@ -124,7 +124,9 @@ func (d *Audit) verdict() string {
 	case elsewhere > 0:
 		return of(elsewhere) + " would be wrong " + d.where(true) + "; none now."
 	case open > 0:
-		return fmt.Sprintf("Nothing is known to be wrong; %s of %s stay open.", quantity.Count(open), all)
+		return "Nothing is known to be wrong; " + of(open) + map[bool]string{true: " stays", false: " stay"}[open == 1] + " open."
+	case t.Verdicts[audit.Nobody] > 0:
+		return "Nothing wrong was found; " + of(t.Verdicts[audit.Nobody]) + " can't be judged."
 	}
 	return "Nothing wrong was found in " + all + "."
 }
@@ -207,15 +209,15 @@ func (d *Audit) Checks() (checks []report.Check) {
 			})
 		}
 	}
-	checks = append(checks, d.unknown()...)
+	checks = append(checks, d.Unknown()...)
 	if len(checks) == 0 {
 		checks = []report.Check{{About: quantity.Plural(d.Totals.Workloads, "workload"), Name: "nothing wrong is known"}}
 	}
 	return checks
 }
 
-// unknown are what could not be known, each with the reason.
-func (d *Audit) unknown() (checks []report.Check) {
+// Unknown are what could not be known, each with the reason.
+func (d *Audit) Unknown() (checks []report.Check) {
 	add := func(about, name, why string) {
 		checks = append(checks, report.Check{About: about, Name: name, Unknown: why})
 	}
