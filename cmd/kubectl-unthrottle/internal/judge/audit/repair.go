@@ -80,7 +80,8 @@ func (r *row) repair(w *Workload, found []specFinding) *Fix {
 	if len(wanted) == 0 {
 		return out
 	}
-	if first.Source != FromSpec && !(caused[first.Container] && told[[2]string{first.Container, "GOMAXPROCS"}]) {
+	helped := told[[2]string{first.Container, variableOf(first.Rule)}] && (first.Rule != "throttled" || caused[first.Container])
+	if first.Source != FromSpec && !helped {
 		texts = append([]string{first.Fix}, texts...)
 	}
 	out.Text = strings.Join(texts, "; ")
@@ -94,6 +95,17 @@ func (r *row) repair(w *Workload, found []specFinding) *Fix {
 		out.Without = of.Owner + " made it, and may take the change back: change it there"
 	}
 	return out
+}
+
+// variableOf is the variable by which a rule about what ran is helped; "": by none.
+func variableOf(rule string) string {
+	switch {
+	case rule == "no-gomemlimit" || rule == "gomemlimit-too-high":
+		return "GOMEMLIMIT"
+	case rule == "throttled" || slices.Contains(ofProcs, rule): // too many Ps use the limit up sooner
+		return "GOMAXPROCS"
+	}
+	return ""
 }
 
 // left is why nothing is changed.

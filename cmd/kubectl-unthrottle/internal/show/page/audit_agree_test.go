@@ -285,6 +285,9 @@ func denials(w *audit.Workload) (bad []string) {
 	} else if w.Fix != nil && w.Fix.Text == "" {
 		say("nothing is said of what to do")
 	}
+	if f := w.Findings; len(f) > 0 && f[0].Rule == "sweeper-spin" && w.Fix != nil && !strings.HasPrefix(w.Fix.Text, f[0].Fix) {
+		say("%s, and the fix is %s", f[0].Summary, w.Fix.Text)
+	}
 	return bad
 }
 
