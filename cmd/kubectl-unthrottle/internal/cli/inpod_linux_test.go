@@ -278,3 +278,17 @@ func allPods(t *testing.T, c *clustertest.Cluster) string {
 	}
 	return string(text)
 }
+
+// often has the agents that were just installed scan each five seconds, and waits for them.
+func often(t *testing.T, c *clustertest.Cluster) {
+	t.Helper()
+	const patch = `[{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "--interval=5s"}, {"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "--for=1s"}]`
+	for _, args := range [][]string{
+		{"patch", "daemonset", "unthrottle-agent", "--type=json", "-p", patch},
+		{"rollout", "status", "daemonset", "unthrottle-agent", "--timeout=8m"},
+	} {
+		if _, stderr, err := c.Kubectl(append(args, "-n", "unthrottle")...); err != nil {
+			t.Fatal(err, stderr)
+		}
+	}
+}

@@ -1,3 +1,5 @@
+//go:build !norender
+
 package cli
 
 import (

@@ -1,3 +1,5 @@
+//go:build !norender
+
 package cli
 
 import (
@@ -166,20 +168,6 @@ spec:
 	})
 	watchesShared(t, c, run)
 	testCharts(t, c, run)
-}
-
-// often has the agents that were just installed scan each five seconds, and waits for them.
-func often(t *testing.T, c *clustertest.Cluster) {
-	t.Helper()
-	const patch = `[{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "--interval=5s"}, {"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "--for=1s"}]`
-	for _, args := range [][]string{
-		{"patch", "daemonset", "unthrottle-agent", "--type=json", "-p", patch},
-		{"rollout", "status", "daemonset", "unthrottle-agent", "--timeout=8m"},
-	} {
-		if _, stderr, err := c.Kubectl(append(args, "-n", "unthrottle")...); err != nil {
-			t.Fatal(err, stderr)
-		}
-	}
 }
 
 // watchesShared watches a container by its node's agent: what that tells has happened by the kernel's counts of the pod, which has the

@@ -39,7 +39,7 @@ const (
 	hang  = 8 * time.Minute // so that a hang ends; it judges no speed
 )
 
-// workloads has the user's Deployments: one that runs, with its Service, and two that can't.
+// workloads has the user's Deployments: one that runs, with its Service, two that can't, and one for the node that is kept for it.
 func workloads() string {
 	text := `apiVersion: v1
 kind: Service
@@ -47,7 +47,10 @@ metadata: {name: api}
 spec: {selector: {app: api}, ports: [{port: 80, targetPort: 8080}]}
 `
 	for _, w := range []struct{ name, image, node string }{
-		{"api", image, ""}, {"absent", "localhost/absent:1", ""}, {"nowhere", image, "nodeSelector: {disk: none}"},
+		{"api", image, ""},
+		{"absent", "localhost/absent:1", ""},
+		{"nowhere", image, "nodeSelector: {disk: none}"},
+		{"apart", image, "tolerations: [{key: apart, operator: Exists}]"},
 	} {
 		text += fmt.Sprintf(`---
 apiVersion: apps/v1
@@ -72,7 +75,7 @@ spec:
 	return text
 }
 
-// A nodes is a cluster with two real nodes.
+// A nodes is a cluster with real nodes: two, and one apart where what goes wrong is wanted as well.
 type nodes struct{ *clustertest.Cluster }
 
 func (c nodes) get(t *testing.T, args ...string) string {
@@ -217,7 +220,16 @@ func TestNode(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes minutes")
 	}
-	c := nodes{clustertest.Start(t, clustertest.Options{ControllerManager: true, Scheduler: true, Nodes: 2})}
+	count := 2
+	if troubled(t) {
+		count = 3
+	}
+	c := nodes{clustertest.Start(t, clustertest.Options{ControllerManager: true, Scheduler: true, Nodes: count})}
+	for _, apart := range c.Nodes[2:] {
+		if _, _, err := c.Kubectl("taint", "node", apart.Name, "apart=yes:NoSchedule"); err != nil {
+			t.Fatal(err)
+		}
+	}
 	c.Import(t, func() clustertest.Image {
 		i := clustertest.GoImage(t, image, "github.com/unthrottle/unthrottle/cmd/unthrottle")
 		i.Entrypoint, i.Files = []string{"/unthrottle"}, map[string]string{"/unthrottle": i.Files["/program"]}
@@ -228,19 +240,30 @@ func TestNode(t *testing.T) {
 	}
 	c.WaitPods(t, "default", "app=api", 1, "Running")
 	before := c.ofTheUser(t)
-	t.Run("beside", func(t *testing.T) {
-		t.Run("nodes", func(t *testing.T) {
+	t.Run("all", func(t *testing.T) {
+		for _, apart := range c.Nodes[2:] {
+			t.Run("kubelet", func(t *testing.T) {
+				t.Parallel()
+				c.lost(t, apart)
+			})
+		}
+		t.Run("in turn", func(t *testing.T) {
 			t.Parallel()
-			c.two(t)
+			t.Run("beside", func(t *testing.T) {
+				t.Run("nodes", func(t *testing.T) {
+					t.Parallel()
+					c.two(t)
+				})
+				c.absent(t)
+			})
+			t.Run("at once", func(t *testing.T) {
+				t.Run("fallen", func(t *testing.T) {
+					t.Parallel()
+					c.fallen(t)
+				})
+				c.trouble(t) // much of it waits
+			})
 		})
-		c.absent(t)
-	})
-	t.Run("at once", func(t *testing.T) {
-		t.Run("fallen", func(t *testing.T) {
-			t.Parallel()
-			c.fallen(t)
-		})
-		c.trouble(t) // much of it waits
 	})
 	begin := time.Now()
 	c.gone(t)
@@ -301,7 +324,7 @@ func (c nodes) two(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, n := range c.Nodes {
+	for _, n := range c.Nodes[:2] {
 		if !strings.Contains(told, n.Name) || !bytes.Contains(journal, fmt.Appendf(nil, `"place":%q`, n.Name)) {
 			t.Errorf("node %s: told is %s; the journal is\n%s", n.Name, told, journal)
 		}
@@ -309,7 +332,6 @@ func (c nodes) two(t *testing.T) {
 	if !strings.Contains(x.stderr.String(), " is like ") {
 		t.Errorf("it says\n%s", &x.stderr)
 	}
-	c.gone(t)
 }
 
 // killed kills the commands of studies at any moment. That nothing is left of them is looked at later, by gone. UNTHROTTLE_KILLS is
@@ -401,15 +423,11 @@ func (c nodes) trouble(t *testing.T) {
 		t.Parallel()
 		c.killed(t)
 	})
-	t.Run("kubelet", func(t *testing.T) {
-		t.Parallel()
-		c.lost(t, c.Nodes[1])
-	})
 }
 
 // lost: a kubelet that stands still is told, and when it runs again the study goes on to a verdict.
 func (c nodes) lost(t *testing.T, node *clustertest.Node) {
-	x := c.start(t, "", quick("deployment/api", "--node", node.Name, "--for", "3s")...)
+	x := c.start(t, "", quick("deployment/apart", "--node", node.Name, "--for", "3s")...)
 	c.begun(t, x, node.Name, `"block":1,`)
 	if err := node.StopKubelet(); err != nil {
 		t.Fatal(err)
@@ -424,7 +442,7 @@ func (c nodes) lost(t *testing.T, node *clustertest.Node) {
 		t.Errorf("exit code %d\n%s", code, &x.stdout)
 	}
 	clustertest.WaitFor(t, hang, func() error {
-		out, _, err := c.Kubectl("get", "node", node.Name, "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status} {.spec.taints}`)
+		out, _, err := c.Kubectl("get", "node", node.Name, "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status} {.spec.taints[?(@.key!="apart")].key}`)
 		if err == nil && strings.TrimSpace(out) != "True" {
 			err = fmt.Errorf("node %s is %s", node.Name, out)
 		}
