@@ -397,7 +397,7 @@ func (x *tuning) reaped(t *testing.T) {
 	t.Helper()
 	data, err := os.ReadFile(x.file("leaked"))
 	pids := strings.Fields(string(data))
-	if err != nil || len(pids) < 2 { // of the pilot, and of a run
+	if err != nil || len(pids) == 0 { // of the pilot and of runs, if a busy machine leaves time for any
 		t.Fatalf("%q, %v", pids, err)
 	}
 	for _, pid := range pids {
