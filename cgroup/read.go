@@ -200,11 +200,11 @@ func remember() func(path string, read func() (string, error)) (string, error) {
 	}
 }
 
-// mounted is the list of the calling process's own mounts as it was when SelfAll read it.
-var mounted list
-
-// mostKept is how long a list may be that is kept: that of a node has a line for each volume.
+// mostKept is how long a list of mounts may be that is kept: that of a node has a line for each volume.
 const mostKept = 64 << 10
+
+// mounted are the calling process's own mounts as SelfAll last read them.
+var mounted list
 
 type list struct {
 	sync.Mutex

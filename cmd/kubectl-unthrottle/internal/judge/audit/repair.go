@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/rule"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/remedy"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/workload"
@@ -32,7 +33,7 @@ func (w *Workload) Advice() string {
 }
 
 // ofProcs are the rules about what ran that a change of GOMAXPROCS in the objects may remedy.
-var ofProcs = append([]string{"too-few-ps"}, excess...)
+var ofProcs = append(slices.Clone(rule.OfNumber), "not-following")
 
 // repair says what to do about the worst finding, and if the rules of the objects know a change that is right for what runs there,
 // the patch that makes it. Of what is only worth knowing nothing is changed, unless it is the cause of what was seen.
@@ -80,8 +81,7 @@ func (r *row) repair(w *Workload, found []specFinding) *Fix {
 	if len(wanted) == 0 {
 		return out
 	}
-	helped := told[[2]string{first.Container, variableOf(first.Rule)}] && (first.Rule != "throttled" || caused[first.Container])
-	if first.Source != FromSpec && !helped {
+	if first.Source != FromSpec && !told[[2]string{first.Container, variableOf(first.Rule, caused[first.Container])}] {
 		texts = append([]string{first.Fix}, texts...)
 	}
 	out.Text = strings.Join(texts, "; ")
@@ -97,12 +97,12 @@ func (r *row) repair(w *Workload, found []specFinding) *Fix {
 	return out
 }
 
-// variableOf is the variable by which a rule about what ran is helped; "": by none.
-func variableOf(rule string) string {
+// variableOf is the variable by which a finding of what ran is helped; "": by none. Throttling is, where the number is wrong.
+func variableOf(name string, wrong bool) string {
 	switch {
-	case rule == "no-gomemlimit" || rule == "gomemlimit-too-high":
+	case name == "no-gomemlimit" || name == "gomemlimit-too-high":
 		return "GOMEMLIMIT"
-	case rule == "throttled" || slices.Contains(ofProcs, rule): // too many Ps use the limit up sooner
+	case slices.Contains(ofProcs, name) || name == "throttled" && wrong:
 		return "GOMAXPROCS"
 	}
 	return ""

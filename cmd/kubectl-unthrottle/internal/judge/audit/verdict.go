@@ -302,7 +302,7 @@ func (r *row) numbers(w *Workload) {
 	}
 	slices.Sort(w.Versions)
 	if of != nil {
-		if in == nil {
+		if in == nil || in.Expected == 0 && in.Limit == of.worst.Limit { // Prometheus does not know a node's CPUs
 			in = &of.worst
 		}
 		w.Limit = cmp.Or(in.Limit, of.limit)
