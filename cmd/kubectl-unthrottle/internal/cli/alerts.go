@@ -19,7 +19,7 @@ Usage:
   kubectl unthrottle alerts [FLAGS]
 
 The rules use the metrics of the agents that kubectl unthrottle install puts on the nodes. Writing the rules needs no cluster.
-Prometheus must scrape the agents with honor_labels: true. kubectl unthrottle help docs/alerts.md says what each alert means.
+Prometheus must scrape the agents with honor_labels: true. kubectl unthrottle help docs/runbook.md says what each alert means.
 Where no agent may run, --from programs goes by what programs, the kubelet and kube-state-metrics export as they are.
 
 {{flags}}

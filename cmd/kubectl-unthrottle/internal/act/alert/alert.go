@@ -38,7 +38,7 @@ const (
 )
 
 // Runbook is where the alerts are described.
-const Runbook = "https://github.com/unthrottle/unthrottle/blob/main/docs/alerts.md"
+const Runbook = "https://github.com/unthrottle/unthrottle/blob/main/docs/runbook.md"
 
 // Options say what is generated. Default has the usual.
 type Options struct {

@@ -94,7 +94,7 @@ func unknown(t *testing.T, text string) {
 
 // Each alert has a section of its own in the page that it points to, and there are no others.
 func TestRunbook(t *testing.T) {
-	page, err := os.ReadFile("../../../../../docs/alerts.md")
+	page, err := os.ReadFile("../../../../../docs/runbook.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func TestRunbook(t *testing.T) {
 		got = append(got, m[1])
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("docs/alerts.md has sections for\n%q\nthe alerts are\n%q", got, want)
+		t.Errorf("docs/runbook.md has sections for\n%q\nthe alerts are\n%q", got, want)
 	}
 }
 
