@@ -251,7 +251,11 @@ func (w benchWords) changes(r BenchRow) string {
 	if w.Cost == nil {
 		return w.moved(r, lab.InFigure).text()
 	}
-	return w.moved(r, lab.InFigure).text() + ", " + w.moved(r, lab.InCost).text()
+	figure := w.moved(r, lab.InFigure).text()
+	if whole := r.WholeVersus; whole != nil && r.Versus.Better() && whole.Low > 1 {
+		figure += ", but " + whole.Change + " in whole windows"
+	}
+	return figure + ", " + w.moved(r, lab.InCost).text()
 }
 
 // title begins a sentence. A percentile stays as it is.

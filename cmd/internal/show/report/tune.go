@@ -177,6 +177,7 @@ type TuneSetting struct {
 	Runs    int                     `json:"run_count"`
 	Failed  int                     `json:"failed,omitempty"`
 	Broken  int                     `json:"slo_missed_runs,omitempty"`
+	Judged  int                     `json:"slo_judged_runs,omitempty"` // that those are of: beside the others something else ran
 	Metrics map[string]BenchSummary `json:"metrics"`
 	Versus  []TuneEffect            `json:"versus_current"`          // empty for the current one
 	Curve   []CurvePoint            `json:"curve"`                   // of percentiles: the median of the runs' at each; empty: no requests

@@ -323,8 +323,6 @@ func tuneSettings(s *tune.Study, load int, t *search.Tune, v search.TuneVerdict)
 				continue
 			case !r.Valid:
 				continue
-			case !r.SLOHeld:
-				out.Broken++
 			}
 			for unit, value := range r.Metrics {
 				values[unit] = append(values[unit], value)
@@ -333,6 +331,9 @@ func tuneSettings(s *tune.Study, load int, t *search.Tune, v search.TuneVerdict)
 		}
 		if gc := collected(s, load, c); gc != nil {
 			out.GC = &TuneGC{PerSecond: gc.PerSecond, CPUShare: gc.CPUShare, Live: gc.Live, Goal: gc.Goal}
+		}
+		if s.Plan.SLO != "" {
+			out.Broken, out.Judged = standing.Broken, standing.Runs
 		}
 		out.Best = c == best && out.Runs > 0
 		out.Killed = slices.ContainsFunc(overMemory, func(k search.Standing) bool { return k.Candidate == c })
@@ -486,9 +487,9 @@ func (d *Tune) warn(s *tune.Study) {
 		case lab.MarkStood:
 			warn("in %d of %d %s the machine itself stood still: requests that were due then are not in the latencies", n, of, unit)
 		case lab.MarkAgain:
-			warn("%d of %d %s were made again, as something else ran beside them", n, of, unit)
+			warn("%d of %d %s %s made again, as something else ran beside %s", n, of, unit, were(n), them(n))
 		case lab.MarkUnseen:
-			warn("%d of %d %s were made again, as too little of them was seen", n, of, unit)
+			warn("%d of %d %s %s made again, as too little of %s was seen", n, of, unit, were(n), them(n))
 		case lab.MarkKilled:
 			warn("in %d of %d %s the program did not end on SIGTERM and was killed", n, of, unit)
 		default:
@@ -505,8 +506,22 @@ func (d *Tune) warn(s *tune.Study) {
 		warn("%d of %d runs failed", failed, of)
 	}
 	if invalid > 0 {
-		warn("%d of %d runs were not valid and were repeated; each says why", invalid, of)
+		warn("%d of %d runs %s not valid and %[3]s repeated; the document says why", invalid, of, were(invalid))
 	}
+}
+
+func were(n int) string {
+	if n == 1 {
+		return "was"
+	}
+	return "were"
+}
+
+func them(n int) string {
+	if n == 1 {
+		return "it"
+	}
+	return "them"
 }
 
 // disturbances counts the runs in which the host disturbed, by what it did.

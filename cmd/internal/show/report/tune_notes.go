@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -86,7 +87,7 @@ func (a *TuneAt) Notes() []string {
 			notes = append(notes, s.Key().String()+" was dropped: "+s.Dropped)
 		}
 		if s.Broken > 0 {
-			notes = append(notes, fmt.Sprintf("%s missed the SLO in %d of %s", s.Key(), s.Broken, quantity.Plural(s.Runs, "run")))
+			notes = append(notes, fmt.Sprintf("%s missed the SLO in %d of %s", s.Key(), s.Broken, quantity.Plural(cmp.Or(s.Judged, s.Runs), "run")))
 		}
 		if s.Failed > 0 {
 			notes = append(notes, fmt.Sprintf("%s: %s failed", s.Key(), quantity.Plural(s.Failed, "run")))

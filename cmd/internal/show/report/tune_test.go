@@ -177,7 +177,7 @@ func TestNewTuneWarnings(t *testing.T) {
 	all := strings.Join(d.Warnings, "\n")
 	for _, want := range []string{
 		"the limit is emulated: differences below 15 % can't be told from the emulation's own", "a warning of the pilot's", "compared by their p90", "shares 1 CPU with the program, which may use 1",
-		"runs were not valid", "other processes used the CPUs as well", "the hypervisor took CPU time away", "made again, as too little of them was seen",
+		"runs was not valid and was repeated", "other processes used the CPUs as well", "the hypervisor took CPU time away", "made again, as too little of it was seen",
 		"\nin 1 of ", " runs the program failed at first, and ran when it was tried again", " runs failed",
 	} {
 		if !strings.Contains(all, want) {

@@ -39,13 +39,21 @@ type tuneWords struct {
 func (w tuneWords) headline() string {
 	text, more := w.decision()
 	if w.NoneOK {
-		text = firstFitting(noneOK+" "+text, text)
+		text = firstFitting(w.noneOK()+" "+text, text)
 	}
 	return fitting(text, more) + "."
 }
 
 // noneOK is said where it is so, below the headline if there is no room in it.
-const noneOK = "No setting held the SLO."
+func (w tuneWords) noneOK() string {
+	if w.plan.SLO == "" {
+		return "With each setting " + failsMore + "."
+	}
+	return "No setting held the SLO."
+}
+
+// failsMore is what a setting does that is not reliable, where there is no SLO.
+var failsMore = "more than " + quantity.Share(search.Tolerated) + " of the requests failed"
 
 // decision is what to do, in few words, and what may stand after it.
 func (w tuneWords) decision() (what string, more []string) {
@@ -179,13 +187,22 @@ func (w tuneWords) environment() variables {
 
 // gains are what a change does, in few words, what it is advised for first.
 func (w tuneWords) gains() (parts []string) {
-	if w.Basis == search.SLO {
+	worse := slices.ContainsFunc(w.Effects, func(e search.Effect) bool { return e.Says == search.IsWorse }) // and there must be room for it
+	switch {
+	case w.Basis != search.SLO:
+	case w.plan.SLO == "" && worse:
+		parts = append(parts, "fewer requests fail")
+	case w.plan.SLO == "":
+		parts = append(parts, fmt.Sprintf("%s of requests fail, not %s", quantity.Share(w.Errors[1]), quantity.Share(w.Errors[0])))
+	case worse:
+		parts = append(parts, "the SLO held")
+	default:
 		parts = append(parts, fmt.Sprintf("the SLO held in %d of %s", w.Held[1], quantity.Plural(w.HeldOf, "run")))
 	}
 	for i, m := range append([]search.Metric{w.Basis}, w.Chain...) {
 		switch e := w.Effect(m); {
 		case e == nil, i > 0 && m == w.Basis:
-		case e.Says == search.NotWorse && !worsened(*e):
+		case e.Says == search.NotWorse && !w.worsened(*e):
 			parts = append(parts, w.brief(m)+" "+noWorse(*e))
 		default:
 			parts = append(parts, w.brief(m)+" "+quantity.Change(e.Ratio))
@@ -287,11 +304,18 @@ func (w tuneWords) brief(m search.Metric) string {
 // details are the figures that the headline rests on; "" if there are none.
 func (w tuneWords) details() string {
 	text := w.claim()
-	if w.NoneOK && !strings.HasPrefix(w.headline(), noneOK) {
-		text = noneOK + " " + text
+	if w.NoneOK && !strings.HasPrefix(w.headline(), w.noneOK()) {
+		text = w.noneOK() + " " + text
 	}
 	if !w.NoneOK && w.Kind != search.Change && w.Broke > w.BrokeOf/2 {
-		text = sentence(text, fmt.Sprintf("%s broke the SLO in %d of %d runs%s.", w.plan.Setting(w.Current), w.Broke, w.BrokeOf, w.atRate(", ")))
+		broke := w.plan.Setting(w.Current) + " broke the SLO"
+		if w.plan.SLO == "" {
+			broke = "with " + w.plan.Setting(w.Current) + " " + failsMore
+		}
+		if text == "" {
+			broke = capital(broke)
+		}
+		text = sentence(text, fmt.Sprintf("%s in %d of %d runs%s.", broke, w.Broke, w.BrokeOf, w.atRate(", ")))
 	}
 	return strings.TrimSpace(text)
 }
@@ -449,8 +473,9 @@ func (w tuneWords) peak() string {
 }
 
 // worsened reports whether the leader is worse in a metric, though by no more than is allowed.
-func worsened(e search.Effect) bool {
-	return e.Says == search.NotWorse && (e.Metric != search.Throughput && e.Lo > 1 || e.Metric == search.Throughput && e.Hi > 0 && e.Hi < 1)
+func (w tuneWords) worsened(e search.Effect) bool {
+	within := e.Says == search.NotWorse || e.Says == search.IsWorse && w.Kind == search.Change && w.Basis != search.SLO
+	return within && (e.Metric != search.Throughput && e.Lo > 1 || e.Metric == search.Throughput && e.Hi > 0 && e.Hi < 1)
 }
 
 // effect tells one of them, in full if it is the first.
@@ -464,7 +489,7 @@ func (w tuneWords) effect(e search.Effect, first bool) string {
 	}
 	from, to, fit := w.fromTo(e)
 	switch {
-	case worsened(e):
+	case w.worsened(e):
 		return fmt.Sprintf("%s %s, within the %s that are allowed", name, withInterval(quantity.Change(e.Ratio), interval), quantity.WholeShare(w.Allowed(e.Metric)))
 	case e.Says == search.NotWorse && e.Metric == search.P99:
 		return fmt.Sprintf("%s is not worse (%s)", name, joined(quantity.Change(e.Ratio), interval))
@@ -547,7 +572,7 @@ func (w tuneWords) reliability() (parts []string) {
 	if w.Pairs == 0 {
 		return nil
 	}
-	if w.Held[0] < w.HeldOf || w.Held[1] < w.HeldOf {
+	if w.plan.SLO != "" && (w.Held[0] < w.HeldOf || w.Held[1] < w.HeldOf) {
 		parts = append(parts, fmt.Sprintf("it held the SLO in %d of %d runs, %s in %d", w.Held[1], w.HeldOf, w.base(), w.Held[0]))
 	}
 	if w.Errors[0] > 0 || w.Errors[1] > 0 {
@@ -647,6 +672,8 @@ func (w tuneWords) dropped(d *search.Drop) string {
 	switch {
 	case d == nil:
 		return ""
+	case d.Reason == search.BreaksSLO && w.plan.SLO == "":
+		return fmt.Sprintf("%s in all blocks, and fewer with %s", failsMore, w.plan.Short(d.Against))
 	case d.Reason == search.BreaksSLO:
 		return fmt.Sprintf("broke the SLO in all blocks in which %s held it", w.plan.Short(d.Against))
 	case d.Reason == search.ProgramFails:
@@ -676,6 +703,9 @@ func (w tuneWords) name(m search.Metric) string {
 	case search.Auto:
 		return "every figure"
 	case search.SLO:
+		if w.plan.SLO == "" {
+			return "reliability"
+		}
 		return "the SLO"
 	case search.Time:
 		if w.unit == unitOfWork {

@@ -37,6 +37,16 @@ var spokenTunes = []struct {
 			r.Metrics["errors-%"] = 0.9
 		}
 	}, 0},
+	{"the SLO lets requests fail", func(s *tune.Study) { s.Plan.SLO = "p99=50ms,errors=5%" }, func(r *tune.Run) {
+		costs(1, 0.6, 1)(r)
+		r.Metrics["errors-%"] = 3
+	}, 0},
+	{"requests fail, and no SLO says how many may", nil, func(r *tune.Run) {
+		if costs(1, 0.6, 1)(r); r.Search.Procs == 2 {
+			r.Metrics["errors-%"] = 3
+		}
+	}, 0},
+	{"requests fail with each setting, and no SLO says how many may", nil, func(r *tune.Run) { r.Metrics["errors-%"] = 3 }, 0},
 	{"all equal", nil, costs(1, 1, 1), 0},
 	{"no setting holds the SLO", func(s *tune.Study) { s.Plan.SLO = "p99=5ms" }, func(r *tune.Run) { r.SLOHeld = false }, 0},
 	{"the current setting breaks the SLO, and no other is better", func(s *tune.Study) { s.Plan.SLO = "p99=41ms" }, func(r *tune.Run) {
@@ -309,7 +319,7 @@ func TestDroppedTexts(t *testing.T) {
 		want string
 	}{
 		{nil, ""},
-		{&search.Drop{Reason: search.BreaksSLO, Blocks: 3, Against: leader}, "broke the SLO in all blocks in which 4 held it"},
+		{&search.Drop{Reason: search.BreaksSLO, Blocks: 3, Against: leader}, "more than 1 % of the requests failed in all blocks, and fewer with 4"},
 		{&search.Drop{Reason: search.Worse, Blocks: 3, Against: leader, Metric: search.CPU, Ratio: 1.52}, "no longer likely to be better than 4 by a relevant amount: CPU per operation +52 % in 3 blocks"},
 		{&search.Drop{Reason: search.IsTrade, Blocks: 3, Against: leader, Metric: search.P99, Ratio: 2.99}, "a trade: p90 +199 % in 3 blocks"},
 		{&search.Drop{Reason: search.ProgramFails, After: 1, Failure: "out of memory"}, "the program failed: out of memory"},
@@ -320,6 +330,11 @@ func TestDroppedTexts(t *testing.T) {
 		if got := w.dropped(c.drop); got != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)
 		}
+	}
+	w.plan.SLO = "p99=50ms"
+	const want = "broke the SLO in all blocks in which 4 held it"
+	if got := w.dropped(&search.Drop{Reason: search.BreaksSLO, Blocks: 3, Against: leader}); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
 

@@ -16,7 +16,11 @@ import (
 func contradictions(screen string) (found []string) {
 	text := strings.Join(strings.Fields(screen), " ")
 	for _, pair := range opposites {
-		if a, b := pair[0].FindString(text), pair[1].FindString(text); a != "" && b != "" {
+		a := pair[0].FindString(text)
+		if a == "" {
+			continue
+		}
+		if b := pair[1].FindString(text); b != "" {
 			found = append(found, fmt.Sprintf("%q and %q", a, b))
 		}
 	}
@@ -57,7 +61,7 @@ var opposites = func() (pairs [][2]*regexp.Regexp) {
 		{`confidence high`, `low confidence|the shares are estimates|this is not certain`},
 		{`kernel (throttled|counted) in none of`, `[1-9][\d,]* of [\d,]+ periods were throttled`},
 		{`\bnone of [\d,]+ requests failed`, `[1-9][\d,]* of [\d,]+ requests failed`},
-		{`^Set GOMAXPROCS`, `No other setting is (likely|shown) to be better`},
+		{`^Set [^.]*?: (p99|CPU|time|the SLO)\b`, `No other setting is (likely|shown) to be better`},
 		{`^Keep GOMAXPROCS=\d+: no other setting is likely to be better`, `looks best, but the evidence is not sufficient`},
 		{`It can't keep up`, `it kept up`},
 		{`the limit fits|its limit and its GOMAXPROCS fit`, `too many Ps|too few Ps: `},

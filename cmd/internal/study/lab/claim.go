@@ -96,7 +96,7 @@ func (r *Row) weigh() (gain, loss Side, shown bool) {
 	return gain, other, false
 }
 
-// doubtful reports whether more blocks may show that a row is better.
+// doubtful reports whether more blocks may show that a row is better. They may, too, where its tail is and whole windows say otherwise.
 func (r *Row) doubtful() bool {
 	may := func(c *sample.Comparison) bool { return c.Verdict == sample.VerdictUndecided }
 	switch {
@@ -105,7 +105,7 @@ func (r *Row) doubtful() bool {
 	case r.Comparison.Verdict == sample.VerdictWorse || r.Cost.Verdict == sample.VerdictWorse:
 		return false
 	}
-	return may(r.Comparison) || may(r.Cost)
+	return may(r.Comparison) || may(r.Cost) || r.Comparison.Verdict == sample.VerdictBetter && !r.better(InFigure)
 }
 
 // costs are a row's, as logarithms of ratios to the base's: what settings are told apart by.

@@ -113,13 +113,13 @@ func TestServedClaims(t *testing.T) {
 		{
 			"whole windows say the opposite", 10, 0.02,
 			[]change{{ReadyTail: 0.6, P99: 3}},
-			Claim{Kind: Keep},
+			Claim{Kind: Undecided, Row: 1},
 			nil,
 		},
 		{
 			"whole windows say the opposite, a little", 10, 0.02,
 			[]change{{ReadyTail: 0.6, P99: 1.9}},
-			Claim{Kind: Keep},
+			Claim{Kind: Undecided, Row: 1},
 			nil,
 		},
 		{

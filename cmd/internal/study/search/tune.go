@@ -19,11 +19,13 @@ const (
 	mostGuards  = 2    // times that a leader may fail in them
 	mostVoid    = 2    // blocks in which every attempt at a setting may be in vain before it is given up
 	slack       = 0.34 // a setting may break the SLO in so much larger a share of its runs than the best: one of three is chance
-	tolerated   = 0.01 // share of requests that may fail in a run
 	usualMargin = 0.05
 	usualTail   = 0.25
 	greatest    = 1e12 // beyond it, and below its inverse, a value is no measurement
 )
+
+// Tolerated is the share of requests that may fail in a run where nobody says another.
+const Tolerated = 0.01
 
 // Race is the phase in which all candidates that are left run once a block; in Confirm only the leader and the current
 // setting do, to guard a change.
@@ -264,7 +266,7 @@ func NewTune(c TuneConfig) (*Tune, error) {
 		c.TailMargin = usualTail
 	}
 	if c.MaxErrors == 0 {
-		c.MaxErrors = tolerated
+		c.MaxErrors = Tolerated
 	}
 	if c.MaxBlocks == 0 {
 		c.MaxBlocks = usualBlocks

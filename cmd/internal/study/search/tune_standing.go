@@ -13,7 +13,7 @@ import (
 type Standing struct {
 	Candidate
 	Current bool     // it is the current setting
-	Runs    int      // that were valid
+	Runs    int      // that were valid, and beside which nothing else ran
 	Broken  int      // of these, those that broke the SLO
 	Pairs   int      // blocks in which the current setting ran too
 	Effects []Effect // of the metrics that are known; of the current setting the medians alone
@@ -67,12 +67,8 @@ func (t *Tune) effects(a *arm) (effects []Effect) {
 	}
 	// No throttling at all is a figure as well, where another candidate has some.
 	throttles := func(a *arm) bool { return len(a.values(Throttled)) > 0 }
-	if len(a.runs) > 0 && slices.ContainsFunc(t.arms, throttles) {
-		var shares []float64
-		for _, o := range a.runs {
-			shares = append(shares, o.Throttled)
-		}
-		effects = append(effects, Effect{Metric: Throttled, To: median(shares), Pairs: len(shares), P: 1})
+	if e, ok := t.throttling(a); ok && slices.ContainsFunc(t.arms, throttles) {
+		effects = append(effects, e)
 	}
 	return effects
 }

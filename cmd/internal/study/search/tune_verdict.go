@@ -392,9 +392,25 @@ func (t *Tune) measure(v *TuneVerdict, a *arm) {
 			v.Effects = append(v.Effects, e)
 		}
 	}
-	if from, to := paired(Throttled, a, current); len(to) > 0 && slices.Max(append(slices.Clone(from), to...)) > 0 {
-		v.Effects = append(v.Effects, Effect{Metric: Throttled, From: median(from), To: median(to), Pairs: len(to), P: 1})
+	if e, ok := t.throttling(a); ok && max(e.From, e.To) > 0 {
+		v.Effects = append(v.Effects, e)
 	}
+}
+
+// throttling is what a candidate's throttled share is beside the current setting's; false: it is not known.
+func (t *Tune) throttling(a *arm) (Effect, bool) {
+	current := t.arm(t.current())
+	from, to := paired(Throttled, a, current)
+	if a == current {
+		for _, o := range a.runs {
+			from = append(from, o.Throttled)
+		}
+		to = from
+	}
+	if len(to) == 0 {
+		return Effect{}, false
+	}
+	return Effect{Metric: Throttled, From: median(from), To: median(to), Pairs: len(to), P: 1}, true
 }
 
 // effect is that of a metric from the current setting to a; false: it is not known.

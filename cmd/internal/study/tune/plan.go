@@ -369,9 +369,15 @@ func (s *Study) config(load int) search.TuneConfig {
 	return search.TuneConfig{
 		Current: p.Procs, GoDefault: p.GoDefault, Candidates: p.Candidates, Levers: p.Levers, Varied: s.Plan.combinations() - 1,
 		Exact:     len(s.Plan.Procs) > 0 || s.Plan.All || !s.Plan.ByProcs(),
-		Objective: s.Plan.Objective, Margin: margin, TailMargin: tail, Pairs: s.Plan.Pairs, MaxBlocks: s.blocks(), Patience: s.patience(), Abreast: s.Pilot.AtOnce.abreast(),
+		Objective: s.Plan.Objective, Margin: margin, TailMargin: tail, MaxErrors: s.Plan.mostErrors(), Pairs: s.Plan.Pairs, MaxBlocks: s.blocks(), Patience: s.patience(), Abreast: s.Pilot.AtOnce.abreast(),
 		Batch: s.Plan.Kind != ServerKind || p.Loads[load].Tail == "", Seed: s.Plan.Seed + uint64(load),
 	}
+}
+
+// mostErrors is the share of requests that the SLO lets fail; 0: it says nothing.
+func (p Plan) mostErrors() float64 {
+	slo, _ := load.ParseSLO(p.SLO) // what can't be read was refused before
+	return slo.Errors
 }
 
 // usualBlocks are those of a search that is not told how many.
