@@ -221,6 +221,9 @@ func (x *execution) lookAt(ctx context.Context, p *Pilot) (tells bool, err error
 		x.tell("starting it with its current setting")
 	}
 	session, err := x.lab.Server.Open(ctx, x.looked(p), true)
+	if why, failed := trial.Failed(err); failed && trial.Killed(err) { // memory is a property of a setting, and a port is not
+		return false, cmp.Or(ctx.Err(), failsAsItIs(lab.Run{Error: why, Killed: true}))
+	}
 	if err != nil {
 		return false, cmp.Or(ctx.Err(), err)
 	}

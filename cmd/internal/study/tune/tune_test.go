@@ -17,6 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/limit/service"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/search"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/trial"
@@ -1126,11 +1127,13 @@ func TestStandIn(t *testing.T) {
 	for name, c := range map[string]struct {
 		plan     Plan
 		survives bool // the load that was found
+		starts   bool
 		base     int
 	}{
-		"it never survives":                   {Plan{}, false, 2},
-		"it survives a load that is not full": {Plan{}, true, 2},
-		"other settings are named":            {Plan{Procs: []int{1, 6}}, false, 1},
+		"it never survives":                     {Plan{}, false, true, 2},
+		"it survives a load that is not full":   {Plan{}, true, true, 2},
+		"other settings are named":              {Plan{Procs: []int{1, 6}}, false, true, 1},
+		"it does not survive its own beginning": {Plan{}, false, false, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, s := newWorld(), newStudy(c.plan)
@@ -1140,6 +1143,14 @@ func TestStandIn(t *testing.T) {
 					x.died, x.killed = "out of memory: limit 256 MiB", true
 				}
 				return trial.Window{}, nil, false
+			}
+			if !c.starts {
+				w.start = func(is lab.Setting, _ int) error {
+					if w.effective(is).Procs == 8 {
+						return &service.Error{Why: "out of memory: limit 256 MiB", Killed: true}
+					}
+					return nil
+				}
 			}
 			j := mustDo(t, s, w)
 			p := s.Pilot

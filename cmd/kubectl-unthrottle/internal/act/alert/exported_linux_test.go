@@ -10,14 +10,12 @@ import (
 	"github.com/unthrottle/unthrottle/clustertest"
 )
 
-// TestNodeExported lets a real Prometheus scrape programs on a real node, and its kubelet, where there is no agent. What throttles, and
-// which limit is in force, cAdvisor tells, and of one program it tells itself.
-func TestNodeExported(t *testing.T) {
+// programsOnNode lets a real Prometheus scrape programs on a real node, and its kubelet, where there is no agent. What throttles, and which
+// limit is in force, cAdvisor tells, and of one program it tells itself.
+func programsOnNode(t *testing.T, c cluster) {
 	o := fromPrograms()
 	o.Window, o.For = time.Minute, time.Second // cAdvisor looks every ten seconds or so
 	dir := written(t, o)
-	tool(t, "prometheus")
-	c := cluster{clustertest.Start(t, clustertest.Options{ControllerManager: true, Scheduler: true, Nodes: 1}), t}
 	c.Import(t, clustertest.GoImage(t, "localhost/exporter:1", "./testdata/exporter"))
 	objects, err := os.ReadFile("testdata/exported.yaml")
 	if err != nil {
@@ -49,7 +47,7 @@ func TestNodeExported(t *testing.T) {
 		`{"spec":{"containers":[{"name":"app","resources":{"requests":{"cpu":"100m"},"limits":{"cpu":"2"}}}]}}`)
 	p.fire("UnthrottleProgramStale of pinned=1", "UnthrottleProgramTooManyPs of api=1", "UnthrottleProgramTooManyPs of told=1")
 	p.healthy()
-	p.says("UnthrottleProgramTooManyPs", `Its limit is 0\.2 CPUs\. Its GOMAXPROCS is 16\. It is throttled in [0-9.]+% of the periods\. `, `set GOMAXPROCS to 2 in`)
+	p.says("UnthrottleProgramTooManyPs", `Its limit is 0\.1 CPUs\. Its GOMAXPROCS is 16\. It is throttled in [0-9.]+% of the periods\. `, `set GOMAXPROCS to 2 in`)
 	p.says("UnthrottleProgramStale", `Its limit is 2 CPUs, and was 0\.5 before\. Its GOMAXPROCS is 1\. `, `kubectl -n default delete pod pinned`)
 
 	dashboardRuns(t, p, ProgramsDashboard, "Threads that are ready and get no CPU") // takes cgroup v2
@@ -58,4 +56,5 @@ func TestNodeExported(t *testing.T) {
 	c.kubectl("delete", "pod", "api", "pinned", "told")
 	p.fire()
 	p.healthy()
+	c.kubectl("delete", "pods", "--all")
 }

@@ -126,14 +126,20 @@ func (c cluster) limit() (undo func()) {
 	return func() { write(before) }
 }
 
-// TestNode lets a real Prometheus scrape a real agent, of programs on a real node: alerts fire, say what to do, and clear where
-// that is done.
+// TestNode tries the rules on a real node.
 func TestNode(t *testing.T) {
+	tool(t, "prometheus")
+	c := clustertest.Start(t, clustertest.Options{ControllerManager: true, Scheduler: true, Nodes: 1})
+	t.Run("programs", func(t *testing.T) { programsOnNode(t, cluster{c, t}) })
+	t.Run("agents", func(t *testing.T) { agentsOnNode(t, cluster{c, t}) })
+}
+
+// agentsOnNode lets a real Prometheus scrape a real agent, of programs on a real node: alerts fire, say what to do, and clear where that
+// is done.
+func agentsOnNode(t *testing.T, c cluster) {
 	o := Default()
 	o.Window, o.For = 20*time.Second, time.Second // a window has four scans
 	dir := written(t, o)
-	tool(t, "prometheus")
-	c := cluster{clustertest.Start(t, clustertest.Options{ControllerManager: true, Scheduler: true, Nodes: 1}), t}
 	c.install()
 	c.Import(t, clustertest.GoImage(t, "localhost/worker:1", "../agent/testdata/worker"))
 	workers, err := os.ReadFile("testdata/node.yaml")
@@ -154,9 +160,9 @@ func TestNode(t *testing.T) {
 	const stops = `It is throttled in [0-9.]+% of the periods, and stands still for [0-9.]+% of the time\. `
 	p.says("UnthrottleTooManyPs",
 		`^Deployment default/api, container worker: `, `Container worker of Deployment default/api: 1 pod, such as api-[a-z0-9-]+\. `,
-		`Its limit is 0\.2 CPUs\. Its GOMAXPROCS is 16, set by its spec\. `+stops, `What to do: take GOMAXPROCS out of the container's env, or set it to 2; kubectl unthrottle audit makes the patch`)
+		`Its limit is 0\.1 CPUs\. Its GOMAXPROCS is 16, set by its spec\. `+stops, `What to do: take GOMAXPROCS out of the container's env, or set it to 2; kubectl unthrottle audit makes the patch`)
 	p.says("UnthrottlePodThrottled",
-		`^Pod default/whole: `, `Its limit is 0\.2 CPUs\. Its GOMAXPROCS is 2, chosen by Go itself\. `+stops, `What to do: raise spec\.resources\.limits\.cpu of the pod`)
+		`^Pod default/whole: `, `Its limit is 0\.1 CPUs\. Its GOMAXPROCS is 2, chosen by Go itself\. `+stops, `What to do: raise spec\.resources\.limits\.cpu of the pod`)
 	p.says("UnthrottleNodeThrottled", `^Node `+c.Nodes[0].Name+`: `, ` 1 container with Go programs stood still `)
 	command := `\(kubectl (-n default delete pod ` + pinned.Name + `)\)`
 	stale := p.says("UnthrottleStale",
@@ -180,7 +186,7 @@ func TestNode(t *testing.T) {
 	unlimit()
 	p.fire("UnthrottleThrottled of api=1")
 	p.healthy()
-	p.says("UnthrottleThrottled", `Its limit is 0\.2 CPUs\. Its GOMAXPROCS is 2, chosen by Go itself\. `+stops, `mute throttled by annotation`)
+	p.says("UnthrottleThrottled", `Its limit is 0\.1 CPUs\. Its GOMAXPROCS is 2, chosen by Go itself\. `+stops, `mute throttled by annotation`)
 	c.kubectl("annotate", "pods", "-l", "app=api", "unthrottle.dev/mute=throttled")
 	p.fire()
 	p.healthy()

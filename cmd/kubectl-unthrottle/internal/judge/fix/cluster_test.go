@@ -31,6 +31,7 @@ func TestAPIServer(t *testing.T) {
 	define(t, c)
 	in := objects(t, c)
 	changed := 0
+	t.Run("live", func(t *testing.T) { linesDo(t, c) })
 	for _, version := range []string{"", "1.24", "1.26"} {
 		t.Run("Go "+version, func(t *testing.T) { changed += forms(t, c, in, known(t, version)) })
 	}

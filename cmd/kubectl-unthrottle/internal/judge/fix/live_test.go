@@ -84,12 +84,8 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// TestLiveServer: an API server takes such lines as a shell runs them, and does what they say.
-func TestLiveServer(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it starts an API server")
-	}
-	c := clustertest.Start(t, clustertest.Options{})
+// linesDo: an API server takes such lines as a shell runs them, and does what they say.
+func linesDo(t *testing.T, c *clustertest.Cluster) {
 	const deployment = `apiVersion: apps/v1
 kind: Deployment
 metadata: {name: api}
