@@ -59,6 +59,16 @@ func (s System) Predict(p procs.Process) Prediction {
 	return s.runtime(p)
 }
 
+// Uncalled is Predict of a program of which it is known that nothing in it has called runtime.GOMAXPROCS, whatever is linked into it.
+func (s System) Uncalled(p procs.Process) Prediction {
+	if p.Program != nil {
+		bare := *p.Program
+		bare.Automaxprocs, bare.Unthrottle = 0, 0
+		p.Program = &bare
+	}
+	return s.Predict(p)
+}
+
 // UserProcs returns the GOMAXPROCS that the text of the environment variable sets, or 0 if the runtime would ignore it: it
 // takes only a whole number from 1 to 2147483647. Go 1.26 and later take "+4" too; where the program is not known (nil), only what
 // all of them take counts.

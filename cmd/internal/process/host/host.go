@@ -271,7 +271,18 @@ func (p *Process) look(live *golive.Process) error {
 		p.Live = v.Procs
 	}
 	p.Collector = collector(live)
+	p.uncalled()
 	return nil
+}
+
+// uncalled corrects what was expected where a library was to set GOMAXPROCS, and the runtime knows of no call: it may be linked and not
+// used.
+func (p *Process) uncalled() {
+	expected := p.Prediction
+	byLibrary := expected.Source == choice.FromAutomaxprocs || expected.Source == choice.FromUnthrottle && expected.Procs != p.Live
+	if p.CustomKnown && !p.Custom && byLibrary {
+		p.Prediction = p.System.Uncalled(p.Process)
+	}
 }
 
 // collector reads what a process's collector goes by; nil: it can't be read.

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/unthrottle/unthrottle"
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/process/choice"
 	"github.com/unthrottle/unthrottle/cmd/internal/process/procs"
@@ -109,6 +110,27 @@ func TestWrapper(t *testing.T) {
 	} {
 		if got := isWrapper(procs.Process{Program: c.program, Command: c.command}); got != c.want {
 			t.Errorf("%q: %v, want %v", c.command, got, c.want)
+		}
+	}
+}
+
+// TestUncalled: a library that is linked and was not called has set nothing: the runtime knows of no call.
+func TestUncalled(t *testing.T) {
+	caddy := &procs.Program{GoVersion: "go1.26.8", Automaxprocs: procs.Linked}
+	for _, c := range []struct {
+		custom, known bool
+		live          int
+		want          choice.Source
+	}{
+		{false, true, 2, choice.FromCPUs},
+		{true, true, 1, choice.FromAutomaxprocs},
+		{true, true, 2, FromCall},
+		{false, false, 1, choice.FromAutomaxprocs}, // before Go 1.25
+	} {
+		p := Process{Process: procs.Process{Program: caddy}, System: choice.Under(1, 2, unthrottle.Go), Live: c.live, Custom: c.custom, CustomKnown: c.known}
+		p.Prediction = p.System.Predict(p.Process)
+		if p.uncalled(); p.Source() != c.want {
+			t.Errorf("%+v: %q, expected %+v", c, p.Source(), p.Prediction)
 		}
 	}
 }

@@ -208,6 +208,7 @@ func (w *watch) begin(t *foreign.Tree) {
 func (w *watch) take(g glance) {
 	if g.schedKnown {
 		w.p.Live, w.p.LiveErr, w.p.Custom, w.p.CustomKnown = g.sched.procs, nil, g.sched.custom, g.sched.customKnown
+		w.p.uncalled()
 	}
 }
 

@@ -271,7 +271,11 @@ func (w tuneWords) disturbed() (parts []string) {
 	if w.beside > 0 {
 		who = fmt.Sprintf("others used %s of %s", quantity.Number(math.Round(10*w.beside)/10), quantity.Plural(w.cpus, "CPU"))
 	}
-	parts = []string{fmt.Sprintf("%s in %d of %s", who, w.Disturbed+w.again, quantity.Plural(w.Runs+w.again, "run"))}
+	unit := "run"
+	if w.again > 0 { // those that were lost are no runs of the table
+		unit = "attempt"
+	}
+	parts = []string{fmt.Sprintf("%s in %d of %s", who, w.Disturbed+w.again, quantity.Plural(w.Runs+w.again, unit))}
 	if cpu := w.Effect(search.CPU); cpu != nil && cpu.Says == search.IsBetter {
 		parts = append(parts, "CPU with "+w.plan.Short(w.Leader)+" "+quantity.Change(cpu.Ratio))
 	}

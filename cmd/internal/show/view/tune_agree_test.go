@@ -182,7 +182,7 @@ var (
 	tuneChange    = regexp.MustCompile(`(p99|CPU|time) ([+−][\d.]+ %|[\d.]+×|0 %)`)
 	tuneMissed    = regexp.MustCompile(`GOMAXPROCS=(\d+) broke the SLO in (\d+) of (\d+) runs`)
 	tuneHeld      = regexp.MustCompile(`it held the SLO in (\d+) of (\d+) runs, .* in (\d+)`)
-	tuneBeside    = regexp.MustCompile(`others used [\d.]+ of \d+ CPUs? in (\d+) of (\d+) runs`)
+	tuneBeside    = regexp.MustCompile(`others used [\d.]+ of \d+ CPUs? in (\d+) of (\d+) (?:runs?|attempts?)`)
 	tuneOthers    = regexp.MustCompile(`in (\d+) of (\d+) runs other processes used the CPUs as well`)
 	tuneNone      = regexp.MustCompile(`None of the (\d+) other settings`)
 	tuneAgreement = regexp.MustCompile(`(\d+) of (\d+) fresh pairs? agreed`)

@@ -127,8 +127,8 @@ func foretell(d *report.Explain, f forecast.Forecast, resized bool) {
 		if l.Wrong {
 			c.Why = l.Why
 		}
-		if !l.All {
-			c.Limit = d.Limit.CPUs
+		if l.Sees > 0 {
+			c.Limit = &l.Sees
 		}
 		d.Choices = append(d.Choices, c)
 	}

@@ -49,10 +49,11 @@ type Forecast struct {
 // A Line is what one kind of program will have on one node.
 type Line struct {
 	Kind  string
-	Node  int  // its CPUs; 0: not known
-	Procs int  // 0: not known, or all CPUs of a node that is not known
-	All   bool // all CPUs of the node
-	Right int  // what unthrottle.Decide wants; 0: not known
+	Node  int     // its CPUs; 0: not known
+	Procs int     // 0: not known, or all CPUs of a node that is not known
+	All   bool    // all CPUs of the node
+	Sees  float64 // the limit that it goes by; 0: none
+	Right int     // what unthrottle.Decide wants; 0: not known
 	Wrong bool
 	Why   string
 	Fix   string // one line, when it is wrong
@@ -140,7 +141,9 @@ func (f Forecast) line(c *workload.Container, b binary.Binary, kind Kind, node i
 	line.set(p.Procs)
 	line.Why = p.Why
 	if p.Rule != "" {
-		if c := system.Of(p.Rule); c.Wrong {
+		c := system.Of(p.Rule)
+		line.Sees = c.Limit
+		if c.Wrong {
 			line.Wrong, line.Why, line.Fix = true, c.Why, c.Fix
 		}
 	}

@@ -2,6 +2,7 @@ package forecast
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -105,6 +106,17 @@ func text(t *testing.T, f Forecast) string {
 		}
 	}
 	return strings.Join(words, " ")
+}
+
+// TestSees: the limit that a kind goes by is the one it reads, also where its number is that of the CPUs.
+func TestSees(t *testing.T) {
+	var got []float64
+	for _, l := range Of(deployment(workload.Container{Limit: known(1)}), &workload.Container{Name: "app", Limit: known(1)}, binary.Binary{}, []int{2}).Lines {
+		got = append(got, l.Sees)
+	}
+	if want := []float64{0, 1, 1, 1, 1}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
 }
 
 func TestKnownBinary(t *testing.T) {

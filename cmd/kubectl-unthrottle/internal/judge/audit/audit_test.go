@@ -197,6 +197,22 @@ func named(c workload.Container, image string) workload.Container {
 	return c
 }
 
+// TestResizedLimit: where nothing was measured, the limit is that of the pods, and not of a template that they have been resized from.
+func TestResizedLimit(t *testing.T) {
+	template, resized := deployment("opa", app(0.5, 0.1, "")), deployment("opa", app(2, 0.1, ""))
+	resized.Kind, resized.APIVersion, resized.Name, resized.Owner = "Pod", "v1", "opa-0", "Deployment/opa"
+	found := running(1, template)
+	found.Workloads = append(found.Workloads, resized)
+	found.Pods[0].Of = resized
+	if w := only(t, New(found, lint.Known{}, Options{})); w.Limit != 2 || w.Name != "opa" {
+		t.Errorf("%+v", w)
+	}
+	found.Pods = nil
+	if w := only(t, New(found, lint.Known{}, Options{})); w.Limit != 0.5 {
+		t.Errorf("without pods: %+v", w)
+	}
+}
+
 // TestOutcomes: what an agent says is taken only if the API server knows it there.
 func TestOutcomes(t *testing.T) {
 	for _, c := range []struct {

@@ -316,9 +316,19 @@ func (r *row) numbers(w *Workload) {
 	}
 	for _, c := range r.containers {
 		if w.Limit == 0 && c.spec != nil && (of == nil || of == c) {
-			w.Limit = forecast.LimitOf(c.in, c.spec).CPUs
+			w.Limit = forecast.LimitOf(r.asRun(c)).CPUs
 		}
 	}
+}
+
+// asRun is a container as a pod has it, which may have been resized, or where there is none as its template has it.
+func (r *row) asRun(c *container) (*workload.Workload, *workload.Container) {
+	for _, p := range r.pods {
+		if i := slices.IndexFunc(p.Of.Pod.Containers, func(of workload.Container) bool { return of.Name == c.name }); i >= 0 {
+			return p.Of, &p.Of.Pod.Containers[i]
+		}
+	}
+	return c.in, c.spec
 }
 
 // isGo reports whether a Go program was seen in a container.
