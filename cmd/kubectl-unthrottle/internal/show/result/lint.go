@@ -147,6 +147,7 @@ func NewClusterLint(ctx context.Context, found *cluster.Found, known lint.Known)
 		return nil, err
 	}
 	d.Cluster, d.nothing = clusterOf(found), nothingIn(found, len(found.Workloads))
+	d.Workloads -= len(found.Differ) // pods that differ are of a workload that is counted
 	d.Verdict = d.verdict()
 	return d, nil
 }
