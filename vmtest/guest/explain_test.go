@@ -546,7 +546,7 @@ const (
 // warnings are those that the subject's program gives rise to.
 func (l layout) warnings(name string) []string {
 	switch {
-	case name == "automaxprocs-go1.27":
+	case name == "automaxprocs-go1.27" && l.sees.automaxprocs > 0: // else it sets nothing, and the runtime goes on
 		return []string{endsUpdates}
 	case name == "go1.27-line1.24" && l.cpus > 0:
 		return []string{goLineOff}
@@ -581,14 +581,14 @@ func TestExplainEnvironment(t *testing.T) {
 		warnings     []string
 	}{
 		{"go1.26", "GOMAXPROCS=3", expectation{3, "environment", ""}, nil},
-		{"automaxprocs-go1.27", "GOMAXPROCS=3", expectation{3, "environment", ""}, []string{endsUpdates}},
+		{"automaxprocs-go1.27", "GOMAXPROCS=3", expectation{3, "environment", ""}, nil},
 		{"unthrottle-go1.27", "GOMAXPROCS=3", expectation{3, "environment", ""}, nil},
 
 		{"go1.24", "GOMAXPROCS=2500m", expectation{n, "cpus", rule124}, []string{ignored}},
 		{"go1.26", "GOMAXPROCS=2500m", expectation{2, "limit", rule126}, []string{ignored}},
 		// It takes any text for the user's will, and leaves it to the runtime.
-		{"automaxprocs-go1.27", "GOMAXPROCS=2500m", expectation{2, "limit", rule126}, []string{ignored, endsUpdates}},
-		{"automaxprocs-go1.27", "GOMAXPROCS=", expectation{2, "limit", rule126}, []string{endsUpdates}},
+		{"automaxprocs-go1.27", "GOMAXPROCS=2500m", expectation{2, "limit", rule126}, []string{ignored}},
+		{"automaxprocs-go1.27", "GOMAXPROCS=", expectation{2, "limit", rule126}, nil},
 		{"unthrottle-go1.24", "GOMAXPROCS=2500m", expectation{2, "unthrottle", ruleUnthrottle}, []string{ignored}},
 
 		{"go1.25", off, expectation{n, "cpus", rule124}, nil},

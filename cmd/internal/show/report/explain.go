@@ -391,11 +391,12 @@ func doubts(f Facts, l cgroup.Limits) (warnings []string) {
 	if program == nil {
 		return warnings
 	}
-	if env, set := p.Env["GOMAXPROCS"]; set && env != "" && choice.UserProcs(env, program) == 0 {
+	env, set := p.Env["GOMAXPROCS"]
+	if env != "" && choice.UserProcs(env, program) == 0 {
 		warn("GOMAXPROCS=" + strconv.Quote(env) + " in its environment is ignored by the runtime, which wants a whole number above zero")
 	}
-	aware := program.Minor() >= 25       // its runtime reads the limit
-	called := !p.CustomKnown || p.Custom // as far as is known
+	aware := program.Minor() >= 25                 // its runtime reads the limit
+	called := !set && (!p.CustomKnown || p.Custom) // by automaxprocs, as far as is known: it leaves alone what the environment names
 	if aware && called && program.Automaxprocs >= procs.Linked && program.Setting("updatemaxprocs", p.Env).On {
 		warn("automaxprocs ends the runtime's automatic updates where it finds a limit: later changes of the limit are not followed")
 	}

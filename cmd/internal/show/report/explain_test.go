@@ -55,6 +55,13 @@ func TestExplainWarnings(t *testing.T) {
 			[]string{"automaxprocs ends the runtime's automatic updates"},
 		},
 		{
+			"automaxprocs leaves alone what the environment names",
+			Facts{Process: in(limited(2), procs.Process{
+				Program: &procs.Program{GoVersion: "go1.26.8", Automaxprocs: procs.Imported}, Env: map[string]string{"GOMAXPROCS": "3"},
+			})},
+			nil,
+		},
+		{
 			"nothing to freeze",
 			Facts{Process: in(limited(2), procs.Process{Program: &procs.Program{GoVersion: "go1.24.1", Automaxprocs: procs.Imported}})},
 			nil,
