@@ -57,9 +57,10 @@ type situation struct {
 	quota    int // µs; 0: none
 	period   int // µs; 0: 100,000
 	parent   bool
-	spinners int // threads outside of the group
-	weight   int // of the group, of 1024; 0: as any
-	beside   int // µs of each 100 ms that a spinner in a group of its own may use, on the one CPU that the program shares with it
+	both     bool // the quota is on the parent, too, whose periods began at another time: as kubelets do it
+	spinners int  // threads outside of the group
+	weight   int  // of the group, of 1024; 0: as any
+	beside   int  // µs of each 100 ms that a spinner in a group of its own may use, on the one CPU that the program shares with it
 	subject  string
 	client   string // arguments; "": none
 	samples  bool
@@ -92,6 +93,10 @@ var situations = []situation{
 	{name: "HTTP, 50/s, 20/100", quota: 20000, subject: paced, client: few},
 	{name: "HTTP, 50/s, 10/100, samples", quota: 10000, subject: paced, client: few, samples: true},
 	{name: "HTTP, 50/100 on the parent", quota: 50000, parent: true, subject: http, client: full},
+	{name: "HTTP, 20/100 on both", quota: 20000, both: true, subject: http, client: full},
+	{name: "HTTP, GOMAXPROCS 16, 20/100 on both", quota: 20000, both: true, subject: http + " -procs 16", client: "-n 32"},
+	{name: "HTTP, 50/s, 10/100 on both", quota: 10000, both: true, subject: paced, client: few},
+	{name: "HTTP, 20/100 on both, 3 spinners", quota: 20000, both: true, subject: http, client: full, spinners: 3},
 	{name: "HTTP, 50/100, flight recorder", quota: 50000, subject: http, client: full, flight: true},
 	{name: "HTTP, no quota", subject: http, client: full},
 	{name: "HTTP, 50/s, no quota", subject: paced, client: few},
@@ -118,6 +123,7 @@ var situations = []situation{
 // recorded are the traces of the tests.
 var recorded = []situation{
 	{name: "throttled-http", quota: 15000, subject: paced, client: "-n 4 -rate 150", window: 4 * time.Second},
+	{name: "throttled-two", quota: 10000, both: true, subject: paced, client: "-n 4 -rate 150", window: 4 * time.Second},
 	{name: "throttled-busy", quota: 50000, subject: busy},
 	{name: "throttled-mild", quota: 150000, subject: busy},
 	{name: "throttled-mild-samples", quota: 150000, subject: busy, samples: true},
@@ -171,8 +177,8 @@ func chosen(all []situation, only string) (list []situation) {
 // table prints the table.
 func (b *bench) table(only string) error {
 	fmt.Printf("%d CPUs, %s, cgroup v%d, traces of %v\n\n", runtime.NumCPU(), runtime.Version(), b.version, b.window)
-	fmt.Println("| case | cpu.stat ÷ CPUs | PSI full | heartbeat | says frozen | throttled | contended | cause | sure | with the kernel's count | sure | period | R | locked | starts | ends | CPUs | events/s |")
-	fmt.Println("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|")
+	fmt.Println("| case | cpu.stat ÷ CPUs | PSI full | heartbeat | says frozen | throttled | contended | cause | sure | with the limit and the kernel's count | sure | throttled | offset | period | R | locked | starts | ends | CPUs | events/s |")
+	fmt.Println("|" + strings.Repeat("---|", 20))
 	for i, s := range chosen(situations, only) {
 		file := filepath.Join(b.keep, fmt.Sprintf("%02d.trace", i+1))
 		truth, err := b.trace(s, file)
@@ -183,13 +189,13 @@ func (b *bench) table(only string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
-		counted, err := b.read(file, "-most", truth.throttled(b.window).String())
+		counted, err := b.read(file, truth.flags(s, b.window)...)
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
-		fmt.Printf("| %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %v | %.2f | %s | %s | %s | %.2f | %.0f |\n", s.name,
+		fmt.Printf("| %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %v | %v | %.2f | %s | %s | %s | %.2f | %.0f |\n", s.name,
 			percent(truth.stat), percent(truth.pressure), percent(truth.heartbeat),
-			percent(f.Frozen), percent(f.Throttled), percent(f.Contended), f.Cause, yesNo(f.Sure), counted.Cause, yesNo(counted.Sure),
+			percent(f.Frozen), percent(f.Throttled), percent(f.Contended), f.Cause, yesNo(f.Sure), counted.Cause, yesNo(counted.Sure), percent(counted.Throttled), counted.Rhythm.Offset,
 			f.Rhythm.Period, f.Rhythm.R, percent(f.Rhythm.Locked), percent(f.Rhythm.StartsAtOne), percent(f.Rhythm.EndsAtOne),
 			f.CPUs, f.Silence.EventsPerSecond)
 	}
@@ -217,7 +223,7 @@ type Facts struct {
 	Frozen, Throttled, Contended float64
 	CPUs                         float64
 	Rhythm                       struct {
-		Period                            time.Duration
+		Period, Offset                    time.Duration
 		R, Locked, StartsAtOne, EndsAtOne float64
 	}
 	Silence struct {
@@ -244,9 +250,22 @@ type truth struct {
 	heartbeat float64
 }
 
-// throttled is the kernel's count, summed over CPUs; below 0 where it isn't known.
-func (t truth) throttled(window time.Duration) time.Duration {
-	return time.Duration(t.stat * float64(runtime.NumCPU()) * float64(window))
+// flags tell the detector what is known besides the trace: the kernel's count, summed over CPUs, below 0 where it isn't known, and
+// the quotas.
+func (t truth) flags(s situation, window time.Duration) []string {
+	most := time.Duration(t.stat * float64(runtime.NumCPU()) * float64(window))
+	if s.both { // the count is that of the upper one
+		most = window * time.Duration(runtime.NumCPU())
+	}
+	flags := []string{"-most", most.String()}
+	if s.quota == 0 {
+		return flags
+	}
+	levels := "1"
+	if s.both {
+		levels = "2"
+	}
+	return append(flags, "-levels", levels, "-period", (time.Duration(cmp.Or(s.period, 100_000)) * time.Microsecond).String())
 }
 
 // trace runs a situation and writes its trace into file.
@@ -423,8 +442,21 @@ func (b *bench) groups(s situation) (g groups, err error) {
 	g.owner = make(top, s.quota, s.period, s.weight)
 	if g.own = g.owner; s.parent {
 		g.own = make(filepath.Join(top, "own"), 0, 0, 0)
+	} else if s.both {
+		first := make(filepath.Join(top, "first"), 0, 0, 0)
+		g.own = make(filepath.Join(top, "own"), s.quota, s.period, 0)
+		if err == nil {
+			err = begin(first)
+		}
 	}
 	return g, err
+}
+
+// begin lets something run in a group, so that the periods of the one above begin, and waits until a part of one is over.
+func begin(group string) error {
+	err := exec.Command("sh", "-c", "echo $$ > "+filepath.Join(group, "cgroup.procs")).Run()
+	time.Sleep(35 * time.Millisecond)
+	return err
 }
 
 // remove removes the groups that were made.

@@ -101,7 +101,7 @@ func (t *tracer) parseSource(args []string) (err error) {
 	if period < 0 || period > time.Second || l.Given("period") && period < time.Millisecond {
 		return hint.Usage("--period 100ms", "--period=%v: the kernel has periods from 1ms to 1s", period)
 	}
-	if t.how.Period = period; period > 0 {
+	if t.how.Quotas.Period = period; period > 0 {
 		t.facts.PeriodFrom = "given"
 	}
 	t.source = args[0]
@@ -226,8 +226,8 @@ func (t *tracer) takeTrace(ctx context.Context) (io.ReadCloser, error) {
 	default:
 		t.how.Unseen = a.Readings[n-1].Throttled == a.Readings[0].Throttled
 	}
-	if a.Period > 0 && f.PeriodFrom == "" {
-		t.how.Period, f.PeriodFrom = a.Period, "limit"
+	if a.Quotas.Period > 0 && f.PeriodFrom == "" {
+		t.how.Quotas, f.PeriodFrom = a.Quotas, "limit"
 	}
 	if byPID && a.URL != nil {
 		t.source = a.URL.Redacted()

@@ -78,7 +78,7 @@ func counted(pid int, limit cgroup.Limits, readings []meter.Reading) freeze.Kern
 	if !sameLimit(cgroup.Read(cgroup.Source{PID: pid}), limit) {
 		return freeze.Kernel{}
 	}
-	return freeze.Counted(limit.State, last.Since(first))
+	return freeze.Counted(limit.State, freeze.Seen(limit).Levels, last.Since(first))
 }
 
 // sameLimit reports whether nothing was changed between two looks at a process's limit.

@@ -80,7 +80,7 @@ func TestTake(t *testing.T) {
 	if err != nil || !bytes.Equal(data, saved.Bytes()) {
 		t.Errorf("%d bytes, %v, and %d were saved", len(data), err, saved.Len())
 	}
-	trace, err := ReadTrace(t.Context(), tracer.URL.String(), bytes.NewReader(data), exectrace.Options{Period: tracer.Period})
+	trace, err := ReadTrace(t.Context(), tracer.URL.String(), bytes.NewReader(data), exectrace.Options{Quotas: tracer.Quotas})
 	if err != nil || trace.Events == 0 {
 		t.Errorf("got %+v, %v", trace, err)
 	}

@@ -102,5 +102,5 @@ func (b *Beside) againFar(ctx context.Context, far *Far) {
 		return
 	}
 	b.Readings = []meter.Reading{first, c.Reading}
-	b.Kernel = freeze.Counted(c.Limits.State, c.Reading.Groups.Since(first.Groups))
+	b.Kernel = freeze.Counted(c.Limits.State, freeze.Seen(c.Limits).Levels, c.Reading.Groups.Since(first.Groups))
 }

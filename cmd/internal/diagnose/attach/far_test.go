@@ -107,7 +107,7 @@ func TestFarTake(t *testing.T) {
 		}
 		f.Close()
 		b := tracer.Beside
-		if b.PID != c.pid || b.Kernel.Counts != c.counts || c.counts && (b.Kernel.Most != 2*time.Millisecond || tracer.Period != 100*time.Millisecond) {
+		if b.PID != c.pid || b.Kernel.Counts != c.counts || c.counts && (b.Kernel.Most != 2*time.Millisecond || tracer.Quotas.Period != 100*time.Millisecond) {
 			t.Errorf("%s: %+v", c.name, b)
 		}
 		if text := errors.Join(b.Warnings...); c.warning == "" && text != nil || c.warning != "" && (text == nil || !strings.Contains(text.Error(), c.warning)) {

@@ -42,7 +42,7 @@ type Tracer struct {
 	// Take sets these, even if it fails.
 	Beside
 	Saved  bool
-	Period time.Duration // of the quota, from the limit; 0: there is none, or several
+	Quotas freeze.Quotas // by the limit
 	NoCPU  error         // why there was no CPU profile meanwhile
 	Asked  time.Duration // how long it was to be
 	Took   time.Duration // until it was there
@@ -213,7 +213,7 @@ func (s scratch) WriteTo(w io.Writer) (int64, error) {
 func (t *Tracer) findProcess(ctx context.Context) {
 	if t.Far != nil {
 		if t.findFar(ctx, t.Far); t.Limits != nil {
-			t.Period = onlyPeriod(*t.Limits)
+			t.Quotas = freeze.Seen(*t.Limits)
 		}
 		return
 	}
@@ -222,26 +222,8 @@ func (t *Tracer) findProcess(ctx context.Context) {
 		pid = found // a descendant of the one that was given
 	}
 	if t.find(pid) {
-		t.Period = onlyPeriod(*t.Limits)
+		t.Quotas = freeze.Seen(*t.Limits)
 	}
-}
-
-// onlyPeriod is the period of all quotas on the way up; 0: there is none, or they differ, so that any may be the cause.
-func onlyPeriod(l cgroup.Limits) (period time.Duration) {
-	if l.State != cgroup.Limited {
-		return 0
-	}
-	for _, level := range l.Levels {
-		p := time.Duration(level.Quota.PeriodMicros) * time.Microsecond
-		switch {
-		case level.Quota.QuotaMicros <= 0 || p <= 0 || p == period:
-		case period == 0:
-			period = p
-		default:
-			return 0
-		}
-	}
-	return period
 }
 
 // traceMost is more than a trace should have. A busy program writes some 5 MB a second.

@@ -135,25 +135,6 @@ func FuzzReadTrace(f *testing.F) {
 	})
 }
 
-func TestOnlyPeriod(t *testing.T) {
-	level := func(quota, period int64) cgroup.Level {
-		return cgroup.Level{Quota: cgroup.Quota{QuotaMicros: quota, PeriodMicros: period}}
-	}
-	for name, c := range map[string]struct {
-		limits cgroup.Limits
-		want   time.Duration
-	}{
-		"none":      {cgroup.Limits{State: cgroup.None, Levels: []cgroup.Level{level(1, 1)}}, 0},
-		"one":       {cgroup.Limits{State: cgroup.Limited, Levels: []cgroup.Level{level(-1, 50_000), level(50_000, 100_000), {}}}, 100 * time.Millisecond},
-		"alike":     {cgroup.Limits{State: cgroup.Limited, Levels: []cgroup.Level{level(10_000, 20_000), level(5_000, 20_000)}}, 20 * time.Millisecond},
-		"different": {cgroup.Limits{State: cgroup.Limited, Levels: []cgroup.Level{level(10_000, 20_000), level(50_000, 100_000)}}, 0},
-	} {
-		if got := onlyPeriod(c.limits); got != c.want {
-			t.Errorf("%s: got %v, want %v", name, got, c.want)
-		}
-	}
-}
-
 // TestTraceFetch takes traces from servers that answer in all ways.
 func TestTraceFetch(t *testing.T) {
 	mux := http.NewServeMux()

@@ -37,13 +37,13 @@ const (
 
 // analyse fills t with what p saw.
 func analyse(t *Trace, p *program, o Options) {
-	a := &analysis{t: t, p: p, rate: o.SampleRate, period: o.Period, kernel: o.Kernel, limit: o.Limit, unseen: o.Unseen}
+	a := &analysis{t: t, p: p, rate: o.SampleRate, quotas: o.Quotas, kernel: o.Kernel, limit: o.Limit, unseen: o.Unseen}
 	if a.rate <= 0 {
 		a.rate = 100
 	}
 	a.basics()
-	if t.Heard = p.heard; t.Heard != nil && a.period == 0 {
-		a.period = t.Heard.Period
+	if t.Heard = p.heard; t.Heard != nil && a.quotas.Period == 0 {
+		a.quotas.Period = t.Heard.Period
 	}
 	a.find()
 	if !a.kernel.Counts {
@@ -70,7 +70,7 @@ type analysis struct {
 	t      *Trace
 	p      *program
 	rate   int
-	period time.Duration
+	quotas freeze.Quotas
 	kernel freeze.Kernel
 	limit  float64
 	unseen bool
@@ -110,9 +110,9 @@ func (a *analysis) share(ns int64) float64 {
 // find chooses how long a silence must be to be a gap, and finds the rhythm of the gaps.
 func (a *analysis) find() {
 	t := a.t
-	if a.choose(denseFreeze); a.period > 0 && a.period < shortPeriod {
+	if a.choose(denseFreeze); a.quotas.Period > 0 && a.quotas.Period < shortPeriod {
 		a.choose(densestFreeze)
-	} else if a.period == 0 && !t.Rhythm.LikeQuota(t.Wall) {
+	} else if a.quotas.Period == 0 && !t.Rhythm.LikeQuota(t.Wall) {
 		a.choose(densestFreeze)
 		if !t.Rhythm.LikeQuota(t.Wall) || t.Rhythm.Period >= shortPeriod {
 			a.choose(denseFreeze)
@@ -128,7 +128,7 @@ func (a *analysis) find() {
 func (a *analysis) choose(threshold time.Duration) {
 	a.t.Threshold = max(threshold, a.t.Silence.Floor)
 	a.gaps = a.silences(a.t.Threshold, true)
-	a.t.Rhythm = freeze.Find(gaps(a.gaps), a.period)
+	a.t.Rhythm = freeze.Find(gaps(a.gaps), a.quotas)
 	a.density()
 }
 
@@ -341,7 +341,7 @@ func (a *analysis) doubtIdle() {
 		return
 	}
 	t.Why += fmt.Sprintf("; for %.0f %% it had nothing to do as far as a trace can tell, which does not show a late wake-up", 100*t.Idle)
-	r := freeze.Find(gaps(a.silences(t.Threshold, false)), a.period)
+	r := freeze.Find(gaps(a.silences(t.Threshold, false)), a.quotas)
 	if t.Sure && r.LikeQuota(t.Wall) && !a.kernel.Never() {
 		t.Sure = false
 		t.Doubt = fmt.Sprintf("the silences with nothing to do end at one phase of %s: it may be a ticker of the program, or a quota that makes it wake late", quantity.Duration(r.Period))
@@ -447,16 +447,19 @@ func (a *analysis) quota() {
 	if t.Cause != freeze.Throttled {
 		return
 	}
-	var ran, periods, samples, sampled int64
+	var ran, still, periods, samples, sampled int64
 	var last *silence
 	for i := range a.gaps {
 		s := &a.gaps[i]
-		if !t.Rhythm.Ends(gap(*s)) {
+		if !t.Rhythm.EndsFirst(gap(*s)) {
+			if t.Rhythm.Ends(gap(*s)) { // that of a second quota, in the middle of the period
+				still += s.length() * int64(s.busy)
+			}
 			continue
 		}
 		if last != nil {
 			if between := s.end - last.end; between > int64(t.Rhythm.Period/2) && between < int64(t.Rhythm.Period*3/2) {
-				ran += s.ran - last.ran - last.length()*int64(last.busy) + min(a.ordinary, s.length())*int64(s.busy)
+				ran += s.ran - last.ran - still + min(a.ordinary, s.length())*int64(s.busy)
 				periods++
 				if last.samples > 0 && s.samples < p.samples {
 					samples += s.samples - last.samples
@@ -464,7 +467,7 @@ func (a *analysis) quota() {
 				}
 			}
 		}
-		last = s
+		last, still = s, s.length()*int64(s.busy)
 	}
 	if periods == 0 {
 		return

@@ -48,6 +48,7 @@ func TestRecorded(t *testing.T) {
 		sure  bool
 	}{
 		"throttled-http":         {freeze.Throttled, true},
+		"throttled-two":          {freeze.Throttled, false}, // of two quotas, and none is known
 		"throttled-busy":         {freeze.Throttled, false},
 		"throttled-mild":         {freeze.Throttled, false},
 		"throttled-mild-samples": {freeze.Throttled, true},
@@ -89,12 +90,13 @@ func TestRecordedKnown(t *testing.T) {
 		{"neighbour-http", Options{Kernel: never}, freeze.Contended, true},
 		{"neighbour-far", Options{Kernel: never}, freeze.Contended, true},
 		{"neighbour-http", Options{Unseen: true}, freeze.Contended, false},
-		{"neighbour-http", Options{Limit: 4, Period: 100 * time.Millisecond}, freeze.Contended, true}, // it used 0.5
+		{"neighbour-http", Options{Limit: 4, Quotas: freeze.Quotas{Period: 100 * time.Millisecond, Levels: 1}}, freeze.Contended, true}, // it used 0.5
 		{"neighbour-far", Options{Limit: 4}, freeze.Contended, true},
 		{"throttled-http", Options{Kernel: counted}, freeze.Throttled, true},
 		{"throttled-http", Options{Limit: 0.15}, freeze.Throttled, true},
 		{"throttled-http", Options{Limit: 0.3}, freeze.Throttled, true}, // others in its group may use the rest
 		{"throttled-http", Options{Unseen: true}, freeze.Throttled, false},
+		{"throttled-two", Options{Kernel: counted, Quotas: freeze.Quotas{Period: 100 * time.Millisecond, Levels: 2}}, freeze.Throttled, true},
 		{"throttled-mild-samples", Options{Kernel: counted}, freeze.Throttled, true},
 		{"contended-http", Options{Kernel: counted}, freeze.Unsure, false},
 		{"contended-http", Options{Kernel: freeze.Kernel{Counts: true, Most: 30 * time.Millisecond}}, freeze.Contended, true}, // 1 %
@@ -106,7 +108,7 @@ func TestRecordedKnown(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got.Cause != c.cause || got.Sure != c.sure || got.Throttled > 0 != (c.cause == freeze.Throttled) {
+		if got.Cause != c.cause || got.Sure != c.sure || got.Throttled > 0 != (c.cause == freeze.Throttled) || c.name == "throttled-two" && got.Contended > 0 {
 			t.Errorf("%s, %+v: %s, sure %v, throttled %v: %s %s", c.name, c.o, got.Cause, got.Sure, got.Throttled, got.Why, got.Doubt)
 		}
 	}

@@ -19,7 +19,7 @@ import (
 
 // Options are for Read. The zero value is good.
 type Options struct {
-	Period     time.Duration // of the quota, if it is known
+	Quotas     freeze.Quotas // that may hold it up, as far as they are known
 	SampleRate int           // Hz of the CPU profiler, 100 if 0
 
 	Kernel freeze.Kernel // of the program's group, in the time of the trace

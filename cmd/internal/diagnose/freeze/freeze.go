@@ -6,7 +6,7 @@
 // The kernel's timer refills a group's quota at one phase of its period, for as long as the group lives: it keeps the
 // phase when the group was idle (hrtimer_forward_now in start_cfs_bandwidth; measured over a minute of bursts with up to
 // 1.8 s between them: 35 freezes ended within 0.5 ms). So all freezes of a quota end at that phase, give or take the time until the
-// thread gets its CPU. A gap because another program had the CPU ends when it pleases the scheduler.
+// thread gets its CPU, and those of two quotas at two. A gap because another program had the CPU ends when it pleases the scheduler.
 //
 // Not found: a period that is no whole number of milliseconds, unless it is given, and one that was changed half-way.
 package freeze
@@ -18,6 +18,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
 )
 
@@ -37,15 +38,17 @@ type Rhythm struct {
 	Period time.Duration // 0: there are no gaps
 	Given  bool          // the period was known, not searched for
 	Phase  time.Duration // the time within a period, since the beginning of the observation, at which most gap time ends
-	Window time.Duration // a gap ends at the phase if it ends at most this far from it
+	Offset time.Duration `json:",omitempty"` // from there to the phase of a second quota; 0: there is none
+	Window time.Duration // a gap ends at a phase if it ends at most this far from it
 
-	R      float64 // mean resultant length of the ends, weighted with the length of the gaps: 1 is one phase, 0 is none
+	R      float64 // mean resultant length of the ends, weighted with the length of the gaps: 1 is at the phases, 0 is anywhere
 	Luck   float64 // the chance that gaps without a rhythm have such an R at one of the periods that were tried
-	Locked float64 // the share of gap time that ends at the phase
+	Locked float64 // the share of gap time that ends at a phase
 
 	// The shares of the periods that a refill has ended in which a gap starts, and ends, at one phase: see Whose.
 	StartsAtOne, EndsAtOne float64
 
+	Levels int `json:"-"` // as in Quotas
 	Gaps   int
 	Time   time.Duration // of all gaps
 	Weight float64       // the number of equally long gaps that would say as much
@@ -59,42 +62,95 @@ const (
 	usual    = 100 * time.Millisecond // the default of the kernel, of Docker and of Kubernetes
 )
 
-// Find looks for the rhythm of the gaps at one period, or with 0 at every whole millisecond from 5 to 250. Gaps may be
-// in any order.
-func Find(gaps []Gap, period time.Duration) Rhythm {
+// Quotas are those that may hold a program up, its group's and those of the groups above it, as far as is known.
+type Quotas struct {
+	Period time.Duration // that they have in common; 0: it is not known, or they differ
+	Levels int           // how many there are; 0: not known
+}
+
+// Seen are the quotas of a limit.
+func Seen(l cgroup.Limits) (q Quotas) {
+	if l.State != cgroup.Limited {
+		return q
+	}
+	for _, level := range l.Levels {
+		p := level.Quota.Period()
+		if level.Quota.QuotaMicros <= 0 || p <= 0 {
+			continue
+		}
+		if q.Levels++; q.Levels == 1 {
+			q.Period = p
+		} else if p != q.Period {
+			q.Period = 0 // any of them may be the cause
+		}
+	}
+	return q
+}
+
+// Find looks for the rhythm of the gaps at the period of the quotas, or at every whole millisecond from 5 to 250 if that is not
+// known. Gaps may be in any order.
+func Find(gaps []Gap, q Quotas) Rhythm {
 	// A gap that does not end after it starts is none. With some, the weights might come to 0.
 	gaps = slices.DeleteFunc(slices.Clone(gaps), func(g Gap) bool { return g.Length() <= 0 })
-	r := Rhythm{Gaps: len(gaps), Given: period > 0, Luck: 1}
+	if len(gaps) == 0 {
+		return Rhythm{Given: q.Period > 0, Luck: 1}
+	}
+	if q.Period > 0 {
+		return at(gaps, q.Period, q)
+	}
+	r := at(gaps, search(gaps), q)
+	if r.Period != usual {
+		// Two quotas look as one of a fraction of their period, but their ends fit that less, or it is shorter than the gaps.
+		two := at(gaps, usual, q)
+		if two.Offset > 0 && (!r.likeQuota() || two.R > r.R+fits) || two.likeQuota() && r.outlasted(gaps) {
+			return two
+		}
+	}
+	return r
+}
+
+// fits is how much more of R a second phase has to bring than chance does.
+const fits = 0.03
+
+// outlasted reports whether most of the time is in gaps that take longer than the period, which is more than a quota does.
+func (r Rhythm) outlasted(gaps []Gap) bool {
+	var longer time.Duration
+	for _, g := range gaps {
+		if g.Length() > r.Period+r.Window {
+			longer += g.Length()
+		}
+	}
+	return longer > r.Time/2
+}
+
+// at is the rhythm at one period.
+func at(gaps []Gap, period time.Duration, q Quotas) Rhythm {
+	r := Rhythm{Period: period, Given: q.Period > 0, Levels: q.Levels, Window: window(period), Gaps: len(gaps), Weight: effective(gaps)}
 	for _, g := range gaps {
 		r.Time += g.Length()
 	}
-	if r.Time <= 0 {
-		return r
-	}
 	trials := 1.0
-	if r.Given {
-		r.Period, r.R = period, resultant(gaps, period)
-	} else {
-		r.Period, r.R = search(gaps)
-		if r.Period != usual {
-			trials = float64((longest-shortest)/time.Millisecond) + 1
-		}
+	if !r.Given && period != usual {
+		trials = float64((longest-shortest)/time.Millisecond) + 1
 	}
-	r.Weight = effective(gaps)
+	r.R = r.resultant(gaps)
 	r.Luck = min(1, trials*math.Exp(-r.Weight*r.R*r.R)) // Rayleigh's p for each period that was tried
-	r.Window = window(r.Period)
-	r.Phase, r.Locked = densest(gaps, r.Period, r.Window)
+	r.Phase, r.Locked = densest(gaps, period, r.Window)
+	two := r.withSecond(gaps)
+	if r.Levels > 1 || !r.likeQuota() || r.Levels == 0 && two.R > r.R+fits {
+		r = two
+	}
 	r.StartsAtOne, r.EndsAtOne = edges(gaps, r)
 	return r
 }
 
 // search finds the period with the largest R. Fractions of the true period have almost its R, multiples of it none, and
 // neighbours of it differ only when the observation is long: so of almost equal ones the rounder, then the longer wins.
-func search(gaps []Gap) (best time.Duration, r float64) {
+func search(gaps []Gap) (best time.Duration) {
 	rs := map[time.Duration]float64{}
 	score := -1.0
 	for period := shortest; period <= longest; period += time.Millisecond {
-		rs[period] = resultant(gaps, period)
+		rs[period] = Rhythm{Period: period}.resultant(gaps)
 		if s := rs[period] + favour(period); s >= score {
 			best, score = period, s
 		}
@@ -102,10 +158,10 @@ func search(gaps []Gap) (best time.Duration, r float64) {
 	// A program has rhythms of its own that divide that of its quota: Go looks every 10 ms who has run for too long.
 	for period := longest / best * best; period > best; period -= best {
 		if rs[period] >= 0.75*rs[best] {
-			return period, rs[period]
+			return period
 		}
 	}
-	return best, rs[best]
+	return best
 }
 
 // favour is what a period's R is raised by because people choose such periods.
@@ -130,19 +186,29 @@ func round(period time.Duration) bool {
 	return false
 }
 
-// resultant is R = |Σ weight·exp(2πi·end/period)| ÷ Σ weight.
-func resultant(gaps []Gap, period time.Duration) float64 {
+// resultant is R = |Σ weight·exp(2πi·end/period)| ÷ Σ weight. With two refills in a period each has a circle of its own: the time
+// from it to the next.
+func (r Rhythm) resultant(gaps []Gap) float64 {
 	var re, im, sum float64
 	for _, g := range gaps {
-		sin, cos := math.Sincos(angle(g.End, period))
+		since, until := r.since(g.End)
+		sin, cos := math.Sincos(2 * math.Pi * float64(since) / float64(since+until))
 		w := g.weight()
 		re, im, sum = re+w*cos, im+w*sin, sum+w
 	}
 	return math.Hypot(re, im) / sum
 }
 
-func angle(t, period time.Duration) float64 {
-	return 2 * math.Pi * float64(t%period) / float64(period)
+// since is how long before a time a refill was, and how long after it the next one is.
+func (r Rhythm) since(t time.Duration) (since, until time.Duration) {
+	since = phase(t-r.Phase, r.Period)
+	switch {
+	case r.Offset == 0:
+		return since, r.Period - since
+	case since < r.Offset:
+		return since, r.Offset - since
+	}
+	return since - r.Offset, r.Period - since
 }
 
 // effective is (Σ weight)² ÷ Σ weight²: how many gaps there would be if all were equally long.
@@ -193,13 +259,19 @@ func densest(gaps []Gap, period, half time.Duration) (phase time.Duration, share
 	return time.Duration(mostMoment/most) % period, min(1, most/sum)
 }
 
-// Ends says that a gap ends at the phase.
+// Ends says that a gap ends at a phase.
 func (r Rhythm) Ends(g Gap) bool {
 	if r.Period <= 0 {
 		return false
 	}
-	off := phase(g.End-r.Phase, r.Period)
-	return min(off, r.Period-off) <= r.Window
+	since, until := r.since(g.End)
+	return min(since, until) <= r.Window
+}
+
+// EndsFirst says that a gap ends at the phase of the first quota: one a period does.
+func (r Rhythm) EndsFirst(g Gap) bool {
+	r.Offset = 0
+	return r.Ends(g)
 }
 
 // AtRefill is the rhythm with the phase of the refill. Where most gaps run past it, and many of them for about as long, most end
@@ -242,7 +314,8 @@ func (r Rhythm) CutAll(gaps []Gap) (frozen []Gap) {
 	for _, g := range gaps {
 		end := g.End
 		if !r.Ends(g) {
-			end -= phase(g.End-r.Phase, r.Period)
+			since, _ := r.since(end)
+			end -= since
 		}
 		from := len(frozen)
 		for ; end-r.Period > g.Start && usual < r.Period; end -= r.Period {
@@ -256,15 +329,18 @@ func (r Rhythm) CutAll(gaps []Gap) (frozen []Gap) {
 	return frozen
 }
 
-// Chance is the share of gap time that ends at the phase if there is no rhythm.
+// Chance is the share of gap time that ends at a phase if there is no rhythm.
 func (r Rhythm) Chance() float64 {
-	if r.Period <= 0 {
+	switch {
+	case r.Period <= 0:
 		return 0
+	case r.Offset > 0:
+		return float64(4*r.Window) / float64(r.Period)
 	}
 	return float64(2*r.Window) / float64(r.Period)
 }
 
-// Refills is the share of gap time that the refill of a quota ended: what ends at the phase, without what does so by
+// Refills is the share of gap time that the refill of a quota ended: what ends at a phase, without what does so by
 // chance.
 func (r Rhythm) Refills() float64 {
 	return max(0, (r.Locked-r.Chance())/(1-r.Chance()))
@@ -309,8 +385,8 @@ func (r Rhythm) Judge(wall time.Duration, k Kernel) Verdict {
 	if wall > 0 {
 		share = float64(r.Time) / float64(wall)
 	}
-	rhythm := fmt.Sprintf("%.0f %% of the time in %s ends at one phase of %s (R %.2f)",
-		100*r.Locked, quantity.Plural(r.Gaps, "standstill"), quantity.Duration(r.Period), r.R)
+	rhythm := fmt.Sprintf("%.0f %% of the time in %s ends at %s of %s (R %.2f)",
+		100*r.Locked, quantity.Plural(r.Gaps, "standstill"), r.phases(), quantity.Duration(r.Period), r.R)
 	rare := r.Luck < rareLuck
 	switch {
 	case share < fewGaps || share < littleGap && !rare:
@@ -329,7 +405,19 @@ func (r Rhythm) Judge(wall time.Duration, k Kernel) Verdict {
 
 // LikeQuota reports whether gaps have the rhythm of a quota, whosever it is.
 func (r Rhythm) LikeQuota(wall time.Duration) bool {
-	return float64(r.Time) >= fewGaps*float64(wall) && r.Luck < rareLuck && r.R >= mixedR && r.Refills() >= 0.3 && !r.odd()
+	return float64(r.Time) >= fewGaps*float64(wall) && r.likeQuota()
+}
+
+func (r Rhythm) likeQuota() bool {
+	return r.Luck < rareLuck && r.R >= mixedR && r.Refills() >= 0.3 && !r.odd()
+}
+
+// phases says where standstills end.
+func (r Rhythm) phases() string {
+	if r.Offset > 0 {
+		return "two phases, " + quantity.Duration(r.Offset) + " apart,"
+	}
+	return "one phase"
 }
 
 // odd: two programs that take turns on a CPU, a tick or a slice each, have a rhythm too: 8 ms at HZ=250. Nobody chose such a
@@ -363,6 +451,9 @@ func (r Rhythm) judgeQuota(wall time.Duration, share float64, k Kernel, rhythm s
 	v := Verdict{Cause: Throttled, Throttled: own, Why: rhythm}
 	if !k.Counts && r.lead() < sureLead {
 		v.Doubt = "by their edges alone it may be the quota of a neighbour that is late itself; what the kernel counted is not known"
+	}
+	if r.Offset > 0 && r.Levels < 2 {
+		v.Doubt = "they end as with two quotas, and no more than one is seen: the other may be a neighbour's"
 	}
 	if rest := share - v.Throttled; rest >= littleGap && own < 0.9*share {
 		v.Contended = rest // less would be a busy loop's silence, or a thread that was late

@@ -23,6 +23,8 @@ type world struct {
 	late   time.Duration // mean of the exponential time from the refill until the program gets its CPU
 	other  float64       // gaps a second because of other programs, at no rhythm
 	long   time.Duration // their mean length
+
+	offset time.Duration // of a second quota's refills; each lets it run for half of the time
 }
 
 func (w world) gaps(rng *rand.Rand) []Gap {
@@ -33,8 +35,15 @@ func (w world) gaps(rng *rand.Rand) []Gap {
 			if rng.Float64() < w.skip {
 				continue
 			}
+			if w.offset > 0 {
+				run := func() time.Duration {
+					return time.Duration((1 - w.frozen) / 2 * (0.7 + 0.6*rng.Float64()) * float64(w.period))
+				}
+				gaps = append(gaps, Gap{at + run(), at + w.offset + w.lateness(rng)}, Gap{at + w.offset + run(), at + w.period + w.lateness(rng)})
+				continue
+			}
 			length := time.Duration(w.frozen * (0.7 + 0.6*rng.Float64()) * float64(w.period))
-			late := min(time.Duration(rng.ExpFloat64()*float64(w.late)), w.period-length)
+			late := min(w.lateness(rng), w.period-length)
 			gaps = append(gaps, Gap{at - length, at + late})
 		}
 	}
@@ -49,6 +58,10 @@ func (w world) gaps(rng *rand.Rand) []Gap {
 		}
 	}
 	return gaps
+}
+
+func (w world) lateness(rng *rand.Rand) time.Duration {
+	return time.Duration(rng.ExpFloat64() * float64(w.late))
 }
 
 func (w world) truth() float64 {
@@ -105,7 +118,7 @@ func TestSimulation(t *testing.T) {
 				if tt.given {
 					period = max(tt.world.period, 20*ms)
 				}
-				v := Find(tt.world.gaps(rng), period).Judge(tt.world.wall, Kernel{})
+				v := Find(tt.world.gaps(rng), Quotas{Period: period}).Judge(tt.world.wall, Kernel{})
 				count[v.Cause]++
 				sum += v.Throttled
 			}
@@ -125,6 +138,73 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
+// TestTwoQuotas: a pod's quota and its container's, of which the one refills some time after the other. Where both are known, all of
+// the time is theirs; where they are not, it is not said that nothing stopped it, nor that others did.
+func TestTwoQuotas(t *testing.T) {
+	slowtest.Plain(t)
+	for offset := 15 * ms; offset <= 85*ms; offset += 5 * ms {
+		for _, frozen := range []float64{.6, .8, .9} {
+			if run := time.Duration((1 - frozen) / 2 * 1.3 * float64(100*ms)); run+3*ms > min(offset, 100*ms-offset) {
+				continue
+			}
+			w := world{wall: 5 * time.Second, period: 100 * ms, frozen: frozen, late: ms / 2, offset: offset}
+			for seed := range uint64(50) {
+				rng := rand.New(rand.NewPCG(seed, 9))
+				gaps := w.gaps(rng)
+				known := Find(gaps, Quotas{100 * ms, 2})
+				if v := known.Judge(w.wall, Kernel{Counts: true, Most: w.wall}); v.Cause != Throttled || v.Contended > 0 || v.Doubt != "" || math.Abs(v.Throttled-frozen) > .05 {
+					t.Errorf("%v apart, %v frozen: %+v", offset, frozen, v)
+				}
+				for name, q := range map[string]Quotas{"one is seen": {100 * ms, 1}, "the period is known": {100 * ms, 0}, "nothing is known": {}} {
+					if v := Find(gaps, q).Judge(w.wall, Kernel{}); v.Cause == Contended || v.Cause == None {
+						t.Errorf("%v apart, %v frozen, %s: %+v", offset, frozen, name, v)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestNoSecondQuota: two quotas are known, and the ends have one phase, or none. What others did stays theirs.
+func TestNoSecondQuota(t *testing.T) {
+	slowtest.Plain(t)
+	for name, w := range map[string]world{
+		"one quota":   {wall: 5 * time.Second, period: 100 * ms, frozen: .5, late: ms / 2},
+		"late":        {wall: 10 * time.Second, period: 100 * ms, frozen: .5, late: 4 * ms},
+		"a mixture":   {wall: 10 * time.Second, period: 100 * ms, frozen: .4, late: ms, other: 15, long: 6 * ms},
+		"others":      {wall: 10 * time.Second, other: 20, long: 10 * ms},
+		"few, long":   {wall: 10 * time.Second, other: 4, long: 60 * ms},
+		"many, short": {wall: 5 * time.Second, other: 60, long: ms},
+	} {
+		for seed := range uint64(200) {
+			gaps := w.gaps(rand.New(rand.NewPCG(seed, 10)))
+			one, two := Find(gaps, Quotas{100 * ms, 1}), Find(gaps, Quotas{100 * ms, 2})
+			if two.Offset != 0 || one.R != two.R {
+				t.Errorf("%s, seed %d: %+v", name, seed, two)
+			}
+		}
+	}
+}
+
+func TestSeen(t *testing.T) {
+	level := func(quota, period int64) cgroup.Level {
+		return cgroup.Level{Quota: cgroup.Quota{QuotaMicros: quota, PeriodMicros: period}}
+	}
+	for name, c := range map[string]struct {
+		limits cgroup.Limits
+		want   Quotas
+	}{
+		"none":      {cgroup.Limits{State: cgroup.None, Levels: []cgroup.Level{level(1, 1)}}, Quotas{}},
+		"one":       {cgroup.Limits{State: cgroup.Limited, Levels: []cgroup.Level{level(-1, 50_000), level(50_000, 100_000), {}}}, Quotas{100 * ms, 1}},
+		"alike":     {cgroup.Limits{State: cgroup.Limited, Levels: []cgroup.Level{level(10_000, 20_000), level(5_000, 20_000)}}, Quotas{20 * ms, 2}},
+		"different": {cgroup.Limits{State: cgroup.Limited, Levels: []cgroup.Level{level(10_000, 20_000), level(50_000, 100_000)}}, Quotas{0, 2}},
+	} {
+		if got := Seen(c.limits); got != c.want {
+			t.Errorf("%s: got %v, want %v", name, got, c.want)
+		}
+	}
+}
+
 // TestTurns: two programs take turns on a CPU, so the gaps of each have a rhythm. It is no quota.
 func TestTurns(t *testing.T) {
 	for _, turns := range []struct{ own, other time.Duration }{{4 * ms, 4 * ms}, {4 * ms, 8 * ms}, {3 * ms, 3 * ms}, {4 * ms, 40 * ms}} {
@@ -136,7 +216,7 @@ func TestTurns(t *testing.T) {
 			}
 			gaps = append(gaps, Gap{at + turns.own, at + turns.own + turns.other})
 		}
-		r := Find(gaps, 0)
+		r := Find(gaps, Quotas{})
 		if v := r.Judge(10*time.Second, Kernel{}); v.Cause == Throttled {
 			t.Errorf("%v: %s: %s", turns, v.Cause, v.Why)
 		}
@@ -164,7 +244,7 @@ func TestNeighbour(t *testing.T) {
 					length := 25*ms + time.Duration((2*rng.Float64()-1)*float64(scatter))
 					gaps = append(gaps, Gap{at, at + length})
 				}
-				v := Find(gaps, 0).Judge(5*time.Second, own.kernel)
+				v := Find(gaps, Quotas{}).Judge(5*time.Second, own.kernel)
 				if v.Cause == Throttled || v.Throttled > 0 {
 					t.Fatalf("±%v, %s: %+v", scatter, own.name, v)
 				}
@@ -194,7 +274,7 @@ func TestLateNeighbour(t *testing.T) {
 					end := start + 25*ms + time.Duration((2*rng.Float64()-1)*float64(scatter))
 					gaps = append(gaps, Gap{start, (end + 4*ms - 1) / (4 * ms) * (4 * ms)})
 				}
-				r := Find(gaps, 0)
+				r := Find(gaps, Quotas{})
 				if v := r.Judge(6*time.Second, Kernel{}); v.Cause == Throttled && v.Doubt == "" {
 					t.Errorf("late by %v, ±%v, seed %d: sure, with a lead of %.2f: %s", late, scatter, seed, r.lead(), v.Why)
 				}
@@ -213,24 +293,27 @@ func TestCounted(t *testing.T) {
 	never := group(0, 0)
 	never.LocalKnown = true
 	for name, c := range map[string]struct {
-		state cgroup.State
-		t     cgroup.Throttling
-		want  Kernel
+		state  cgroup.State
+		levels int
+		t      cgroup.Throttling
+		want   Kernel
 	}{
-		"nothing":                    {cgroup.Unknown, cgroup.Throttling{}, Kernel{}},
-		"a limit that holds":         {cgroup.Limited, group(90, time.Minute), Kernel{Counts: true, Most: time.Minute}},
-		"a limit that does not":      {cgroup.Limited, group(0, 0), Kernel{}},
-		"nor one above":              {cgroup.Limited, never, Kernel{Counts: true}},
-		"none here, above not known": {cgroup.None, group(0, 0), Kernel{}},
-		"none here nor above":        {cgroup.None, never, Kernel{Counts: true}},
-		"one above":                  {cgroup.Hidden, local, Kernel{Counts: true, Most: time.Second}},
+		"nothing":                    {cgroup.Unknown, 0, cgroup.Throttling{}, Kernel{}},
+		"a limit that holds":         {cgroup.Limited, 1, group(90, time.Minute), Kernel{Counts: true, Most: time.Minute}},
+		"one of two that hold":       {cgroup.Limited, 2, group(90, time.Minute), Kernel{Counts: true, Most: math.MaxInt64}},
+		"two, and both are counted":  {cgroup.Limited, 2, local, Kernel{Counts: true, Most: time.Second}},
+		"a limit that does not":      {cgroup.Limited, 1, group(0, 0), Kernel{}},
+		"nor one above":              {cgroup.Limited, 1, never, Kernel{Counts: true}},
+		"none here, above not known": {cgroup.None, 0, group(0, 0), Kernel{}},
+		"none here nor above":        {cgroup.None, 0, never, Kernel{Counts: true}},
+		"one above":                  {cgroup.Hidden, 0, local, Kernel{Counts: true, Most: time.Second}},
 	} {
-		if got := Counted(c.state, c.t); got != c.want || got.Never() != (c.want == Kernel{Counts: true}) {
+		if got := Counted(c.state, c.levels, c.t); got != c.want || got.Never() != (c.want == Kernel{Counts: true}) {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}
 	w := world{wall: 5 * time.Second, period: 100 * ms, frozen: .5, late: ms / 2}
-	r := Find(w.gaps(rand.New(rand.NewPCG(1, 2))), 0)
+	r := Find(w.gaps(rand.New(rand.NewPCG(1, 2))), Quotas{})
 	if v := r.Judge(w.wall, Kernel{Counts: true, Most: time.Second}); v.Cause != Throttled || v.Throttled != 0.2 || v.Contended < 0.25 {
 		t.Errorf("a fifth of the time by the kernel: %+v", v)
 	}
@@ -274,7 +357,7 @@ func TestFind(t *testing.T) {
 		for _, end := range tt.ends {
 			gaps = append(gaps, Gap{end - 10*ms, end})
 		}
-		r := Find(gaps, tt.period)
+		r := Find(gaps, Quotas{Period: tt.period})
 		if got := fmt.Sprintf("%v %v %.2f %.2f", r.Period, r.Phase, r.R, r.Locked); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}
@@ -297,10 +380,10 @@ func TestEnds(t *testing.T) {
 
 // FuzzFind: whatever the gaps, the numbers are numbers.
 func FuzzFind(f *testing.F) {
-	f.Add(int64(0), int64(1), int64(5), int64(9), int64(0))
-	f.Add(int64(-5), int64(-1), int64(1<<60), int64(1<<61), int64(1))
-	f.Fuzz(func(t *testing.T, a, b, c, d, period int64) {
-		r := Find([]Gap{{time.Duration(a), time.Duration(b)}, {time.Duration(c), time.Duration(d)}}, time.Duration(period))
+	f.Add(int64(0), int64(1), int64(5), int64(9), int64(0), 0)
+	f.Add(int64(-5), int64(-1), int64(1<<60), int64(1<<61), int64(1), 2)
+	f.Fuzz(func(t *testing.T, a, b, c, d, period int64, levels int) {
+		r := Find([]Gap{{time.Duration(a), time.Duration(b)}, {time.Duration(c), time.Duration(d)}}, Quotas{time.Duration(period), levels})
 		v := r.Judge(time.Second, Kernel{})
 		for _, x := range []float64{r.R, r.Luck, r.Locked, r.Weight, v.Throttled, v.Contended, r.Refills(), r.Chance()} {
 			if math.IsNaN(x) || math.IsInf(x, 0) {

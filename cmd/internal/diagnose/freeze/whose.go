@@ -2,6 +2,7 @@ package freeze
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -15,11 +16,13 @@ type Kernel struct {
 	Far    bool          // not counted: its limit is too far above what it used to have held it up
 }
 
-// Counted is what the kernel says of a group with such a limit, of which it counted t in that time.
-func Counted(state cgroup.State, t cgroup.Throttling) Kernel {
+// Counted is what the kernel says of a group under a limit on so many levels, of which it counted t in that time.
+func Counted(state cgroup.State, levels int, t cgroup.Throttling) Kernel {
 	switch {
 	case t.LocalKnown: // by any level
 		return Kernel{Counts: true, Most: t.Held()}
+	case state == cgroup.Limited && t.Owner.Throttled > 0 && levels > 1: // of one of them
+		return Kernel{Counts: true, Most: math.MaxInt64}
 	case state == cgroup.Limited && t.Owner.Throttled > 0:
 		return Kernel{Counts: true, Most: t.Held()}
 	}
@@ -77,24 +80,25 @@ func (r Rhythm) Whose() Whose {
 	return Either
 }
 
-// edges says how many of the periods with standstills have a start, and an end, at one phase. Some standstills more may be in a
-// period, because of others.
+// edges says how many of the refills with a standstill before them have a start, and an end, at one time before or after a refill.
+// Some standstills more may be before one, because of others.
 func edges(gaps []Gap, r Rhythm) (starts, ends float64) {
 	var first, last []edge
-	periods := map[time.Duration]bool{}
+	refills := map[time.Duration]bool{}
 	for _, g := range gaps {
 		if g.Length() > r.Period {
 			continue
 		}
-		n := (g.End - r.Phase - r.Window + r.Period) / r.Period
-		periods[n] = true
-		first = append(first, edge{phase(g.Start, r.Period), n})
-		last = append(last, edge{phase(g.End, r.Period), n})
+		since, _ := r.since(g.End - r.Window)
+		refill := g.End - r.Window - since
+		refills[refill] = true
+		first = append(first, edge{r.place(g.Start), refill})
+		last = append(last, edge{r.place(g.End), refill})
 	}
-	if len(periods) == 0 {
+	if len(refills) == 0 {
 		return 0, 0
 	}
-	n := float64(len(periods))
+	n := float64(len(refills))
 	for _, half := range []time.Duration{r.Window / 7, r.Window / 2} { // 0.6 and 2 ms of 100: a timer, and one on a busy host
 		starts += float64(together(first, r.Period, half)) / n / 2
 		ends += float64(together(last, r.Period, half)) / n / 2
@@ -102,23 +106,32 @@ func edges(gaps []Gap, r Rhythm) (starts, ends float64) {
 	return starts, ends
 }
 
-// An edge is a start or an end of a standstill, in a period.
-type edge struct{ phase, period time.Duration }
+// place is where a time is around the refill that is nearest: after it, or at the end of a period.
+func (r Rhythm) place(t time.Duration) time.Duration {
+	if since, until := r.since(t); since > until {
+		return r.Period - until
+	} else {
+		return since
+	}
+}
 
-// together is the most periods that have an edge in one window of the phase.
+// An edge is a start or an end of a standstill, and the refill before its end.
+type edge struct{ phase, refill time.Duration }
+
+// together is the most refills that have an edge in one window of the phase.
 func together(edges []edge, period, half time.Duration) (most int) {
 	slices.SortFunc(edges, func(a, b edge) int { return cmp.Compare(a.phase, b.phase) })
 	n := len(edges)
 	for _, e := range edges[:n:n] { // once more, a period later: the window may lie across its edge
-		edges = append(edges, edge{e.phase + period, e.period})
+		edges = append(edges, edge{e.phase + period, e.refill})
 	}
 	inside := map[time.Duration]int{}
 	first := 0
 	for _, e := range edges {
-		inside[e.period]++
+		inside[e.refill]++
 		for e.phase-edges[first].phase > 2*half {
-			if inside[edges[first].period]--; inside[edges[first].period] == 0 {
-				delete(inside, edges[first].period)
+			if inside[edges[first].refill]--; inside[edges[first].refill] == 0 {
+				delete(inside, edges[first].refill)
 			}
 			first++
 		}

@@ -146,14 +146,14 @@ type Verdict struct {
 }
 
 // Judge says why the group stood still. The heartbeat's freezes show a quota by their rhythm; what the kernel has counted
-// confirms it, contradicts it, or shows what a heartbeat can't see. The period is that of the limit, 0 if it is not known.
-func (o *Observation) Judge(period time.Duration, e Evidence) Verdict {
-	wall, k := o.Wall-o.since(), freeze.Counted(e.Limit, e.Throttling)
-	r := freeze.Find(o.Kept, period)
+// confirms it, contradicts it, or shows what a heartbeat can't see.
+func (o *Observation) Judge(q freeze.Quotas, e Evidence) Verdict {
+	wall, k := o.Wall-o.since(), freeze.Counted(e.Limit, q.Levels, e.Throttling)
+	r := freeze.Find(o.Kept, q)
 	j := r.Judge(wall, k)
-	if period > 0 && j.Cause != freeze.Throttled {
+	if q.Period > 0 && j.Cause != freeze.Throttled {
 		// The quota that freezes it may be another than the one that is seen.
-		if searched := freeze.Find(o.Kept, 0); searched.Judge(wall, k).Cause == freeze.Throttled {
+		if searched := freeze.Find(o.Kept, freeze.Quotas{}); searched.Judge(wall, k).Cause == freeze.Throttled {
 			r, j = searched, searched.Judge(wall, k)
 		}
 	}
@@ -183,7 +183,7 @@ func (o *Observation) Judge(period time.Duration, e Evidence) Verdict {
 	if v.Cause == freeze.Throttled {
 		// So many threads of its own may be in the heartbeat's way that its ends hardly have the rhythm of the limit's period.
 		known := r.Given && e.Owner.Throttled >= fewThrottled && e.ThrottledShare() >= mostThrottled
-		v.cut((j.Cause == freeze.Throttled || known) && !e.aboveToo(), o, e) // two groups refill at two phases
+		v.cut((j.Cause == freeze.Throttled || known) && (r.Offset > 0 || !e.aboveToo()), o, e, k) // two groups refill at two phases
 	}
 	return v
 }
@@ -240,7 +240,7 @@ func (e *Evidence) unthrottled() bool { return e.LocalKnown && e.Local == 0 && e
 // cut ends freezes at the refill that they ran past. From then on the group ran again, and the heartbeat waited for its turn:
 // behind others on a host whose CPUs others use, or that a hypervisor took, which is contention, else behind the group's own
 // threads, which is neither.
-func (v *Verdict) cut(rhythm bool, o *Observation, e Evidence) {
+func (v *Verdict) cut(rhythm bool, o *Observation, e Evidence, k freeze.Kernel) {
 	if rhythm {
 		v.Rhythm = v.Rhythm.AtRefill(o.Kept)
 		v.Freezes = v.Rhythm.CutAll(o.Kept)
@@ -253,10 +253,7 @@ func (v *Verdict) cut(rhythm bool, o *Observation, e Evidence) {
 		}
 		v.Throttled = o.Share() * ratio(left, kept)
 	}
-	if e.Owner.Known {
-		// The kernel's count is a sum over CPUs: no more than that can be throttling, whatever the rhythm.
-		v.Throttled = min(v.Throttled, ratio(e.Held(), e.Wall))
-	}
+	v.Throttled = min(v.Throttled, k.Share(e.Wall)) // no more than the kernel counted can be throttling, whatever the rhythm
 	rest := o.Share() - v.Throttled
 	switch {
 	case e.fullOfOthers():

@@ -13,6 +13,9 @@ import (
 
 const ms = time.Millisecond
 
+// usual is what is known of a quota.
+var usual = freeze.Quotas{Period: 100 * ms, Levels: 1}
+
 // quota is what a heartbeat tells of a quota: so much frozen at the end of each period.
 func quota(wall, period, frozen time.Duration) *Observation {
 	o := &Observation{}
@@ -154,7 +157,7 @@ func TestJudge(t *testing.T) {
 		{"late for no reason", noise(10*time.Second, 100, 20*ms), host(func(*Evidence) {}), freeze.Unsure, "nothing else tells"},
 	}
 	for _, tt := range tests {
-		v := tt.o.Judge(100*ms, tt.e)
+		v := tt.o.Judge(usual, tt.e)
 		if why := strings.Join(v.Why, "; "); v.Cause != tt.cause || !strings.Contains(why, tt.why) {
 			t.Errorf("%s: %s (%s), want %s (%s)", tt.name, v.Cause, why, tt.cause, tt.why)
 		}
@@ -179,7 +182,7 @@ func TestJudgeBehind(t *testing.T) {
 		"mostly": {mostlyBehind(made()), 7900 * ms, 0, 0},
 		"stolen": {behind(made(), 3), 7900 * ms, 800 * ms, 0.08}, // 4 % of two CPUs
 	} {
-		v := c.o.Judge(100*ms, host(func(e *Evidence) {
+		v := c.o.Judge(usual, host(func(e *Evidence) {
 			e.Owner.Throttled, e.Owner.ThrottledTime, e.Local, e.Waited = 99, 13*time.Second, 13*time.Second, 150*time.Second
 			e.Busy, e.Steal = c.busy, c.steal
 		}))
@@ -203,7 +206,7 @@ func TestObservation(t *testing.T) {
 	if o.Freezes != 39999 || len(o.Kept) >= keptMost*11/10 || int64(len(o.Kept))+o.Dropped != o.Freezes || o.Longest != 25*ms {
 		t.Errorf("%d freezes, kept %d, dropped %d, longest %v", o.Freezes, len(o.Kept), o.Dropped, o.Longest)
 	}
-	if v := uneven(o).Judge(100*ms, Evidence{}); v.Cause != freeze.Throttled || math.Abs(v.Throttled-0.25) > 0.001 {
+	if v := uneven(o).Judge(usual, Evidence{}); v.Cause != freeze.Throttled || math.Abs(v.Throttled-0.25) > 0.001 {
 		t.Errorf("by those that are kept: %+v", v)
 	}
 	n := o.Newest(10)
@@ -217,7 +220,7 @@ func TestObservation(t *testing.T) {
 
 // TestJudgeAbove has a pod's quota beside its container's: the container's own count is a part of it only.
 func TestJudgeAbove(t *testing.T) {
-	v := quota(10*time.Second, 100*ms, 75*ms).Judge(100*ms, host(func(e *Evidence) {
+	v := quota(10*time.Second, 100*ms, 75*ms).Judge(usual, host(func(e *Evidence) {
 		e.Owner.Throttled, e.Owner.ThrottledTime, e.Local, e.Waited = 48, 2*time.Second, 14*time.Second, 60*time.Second
 	}))
 	if v.Cause != freeze.Throttled || math.Abs(v.Throttled-0.75) > 0.01 || math.Abs(v.Frozen-0.75) > 0.01 ||
@@ -229,7 +232,7 @@ func TestJudgeAbove(t *testing.T) {
 // TestJudgeShares has both a quota and a busy host: what the kernel has not counted was no throttling.
 func TestJudgeShares(t *testing.T) {
 	o := noise(10*time.Second, 100, 20*ms)
-	v := o.Judge(100*ms, host(func(e *Evidence) {
+	v := o.Judge(usual, host(func(e *Evidence) {
 		e.Owner.Throttled, e.Owner.ThrottledTime, e.Local, e.Waited, e.Busy = 40, time.Second, time.Second, 20*time.Second, 20*time.Second
 	}))
 	if v.Cause != freeze.Throttled || v.Throttled != 0.1 || math.Abs(v.Throttled+v.Contended-o.Share()) > 1e-9 {

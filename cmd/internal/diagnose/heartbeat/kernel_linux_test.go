@@ -76,7 +76,7 @@ func watch(t *testing.T, pid int, d time.Duration) (Observation, Evidence, Verdi
 		t.Error(err)
 	}
 	period := 100 * time.Millisecond
-	return o, e, o.Judge(period, e)
+	return o, e, o.Judge(freeze.Quotas{Period: period}, e)
 }
 
 // TestKernelThrottled watches two busy threads that may use half a CPU, from outside their group.

@@ -107,7 +107,10 @@ func newFold(c *sheet.Fold) *drawing {
 	if g.each > 1 {
 		text = fmt.Sprintf("A row for %s: the more of them were %s, the darker.", quantity.Plural(g.each, "period"), c.Was)
 	}
-	if c.Refill {
+	switch {
+	case c.Refill && c.Second > 0:
+		text += " It begins where the kernel refills one quota, and " + quantity.Seconds(c.Second) + " later it refills the other: what ends there is throttling."
+	case c.Refill:
 		text += " It begins where the kernel refills the quota: what ends there is throttling."
 	}
 	d.figure = newFigure(c.Figure)
@@ -166,9 +169,12 @@ func foldText(c *sheet.Fold, width int) *canvas {
 	g := newGrid(c, foldLines, slots)
 	text := fmt.Sprintf("Folded at %s: %s a row, %s a column. %c it ran, %c %s in all of them.", quantity.Seconds(c.Period), quantity.Plural(g.each, "period"),
 		quantity.Seconds(c.Period/float64(slots)), none, full, c.Was)
-	if c.Refill {
+	switch {
+	case c.Refill && c.Second > 0:
+		text += " At the right edge one quota is refilled, and the other " + quantity.Seconds(c.Second) + " later."
+	case c.Refill:
 		text += " At the right edge the quota is refilled."
-	} else {
+	default:
 		text += " A quota of that period would stand as a column."
 	}
 	d.say(0, text)

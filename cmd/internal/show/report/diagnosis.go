@@ -60,7 +60,8 @@ const usualPeriod = 0.1
 // A Folding is how time is cut into rows so that freezes by a quota line up. All is in seconds.
 type Folding struct {
 	Period, Phase float64
-	Refill        bool // a period begins when the quota is refilled
+	Refill        bool    // a period begins when the quota is refilled
+	Second        float64 // when, after that, a second quota is refilled; 0: there is none
 }
 
 // folding cuts time by the period of the quota, or by the usual one.
@@ -70,7 +71,7 @@ func folding(period *float64, cause string, r WatchRhythm) Folding {
 		f.Period = *period
 	}
 	if cause == string(freeze.Throttled) && r.Period > 0 && math.Abs(r.Period-f.Period) < 1e-6 {
-		f.Phase, f.Refill = max(0, r.Phase), true
+		f.Phase, f.Refill, f.Second = max(0, r.Phase), true, max(0, r.Offset)
 	}
 	return f
 }

@@ -232,7 +232,7 @@ func TestProfileFindings(t *testing.T) {
 
 func TestFolding(t *testing.T) {
 	fifth, none := 0.02, 1e-9
-	rhythm := WatchRhythm{Period: 0.02, Phase: 0.013}
+	rhythm := WatchRhythm{Period: 0.02, Phase: 0.013, Offset: 0.008}
 	for _, c := range []struct {
 		period *float64
 		cause  string
@@ -241,7 +241,7 @@ func TestFolding(t *testing.T) {
 		{nil, "none", Folding{Period: 0.1}},
 		{&none, "throttled", Folding{Period: 0.1}},
 		{&fifth, "contended", Folding{Period: 0.02}},
-		{&fifth, "throttled", Folding{0.02, 0.013, true}},
+		{&fifth, "throttled", Folding{0.02, 0.013, true, 0.008}},
 	} {
 		if got := folding(c.period, c.cause, rhythm); got != c.want {
 			t.Errorf("%v, %s: got %+v, want %+v", c.period, c.cause, got, c.want)

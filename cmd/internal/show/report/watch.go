@@ -60,9 +60,10 @@ type Watch struct {
 type WatchRhythm struct {
 	Period float64 `json:"period_seconds"` // that was looked at; 0: none
 	Phase  float64 `json:"phase_seconds"`
-	Window float64 `json:"window_seconds"` // around the phase
-	R      float64 `json:"r"`              // 1: all end at one phase; 0: at any
-	Locked float64 `json:"locked_share"`   // of the frozen time, in freezes that end at the phase
+	Offset float64 `json:"offset_seconds,omitempty"` // from there to the phase of a second quota
+	Window float64 `json:"window_seconds"`           // around a phase
+	R      float64 `json:"r"`                        // 1: all end at the phases; 0: at any
+	Locked float64 `json:"locked_share"`             // of the frozen time, in freezes that end at a phase
 }
 
 // WatchLimit is the limit of the group.
@@ -133,7 +134,9 @@ func NewWatch(f WatchFacts) Watch {
 	o, e := f.Seen, &f.Evidence
 	owner, _ := f.Limit.Owner()
 	period := owner.Quota.Period()
-	v := o.Judge(period, *e)
+	quotas := freeze.Seen(f.Limit)
+	quotas.Period = period // of the smallest, if they differ
+	v := o.Judge(quotas, *e)
 	d := Watch{
 		Began: f.Began.Format(time.RFC3339), PID: f.PID, Name: f.Name, Group: f.Group, Moved: f.Moved,
 		Planned: f.Planned.Seconds(), Elapsed: o.Wall.Seconds(), Stopped: f.Stopped, Ended: f.Ended,
@@ -222,7 +225,7 @@ func newWatchLimit(l cgroup.Limits, state cgroup.State) WatchLimit {
 }
 
 func newRhythm(r freeze.Rhythm) WatchRhythm {
-	return WatchRhythm{r.Period.Seconds(), r.Phase.Seconds(), r.Window.Seconds(), r.R, r.Locked}
+	return WatchRhythm{r.Period.Seconds(), r.Phase.Seconds(), r.Offset.Seconds(), r.Window.Seconds(), r.R, r.Locked}
 }
 
 func newWatchKernel(e *heartbeat.Evidence, cpus int) *WatchKernel {

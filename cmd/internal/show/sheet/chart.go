@@ -229,6 +229,7 @@ type Fold struct {
 	Figure
 	Wall, Period, Phase float64 // seconds; the phase is when the first whole period begins
 	Refill              bool    // a period begins when a quota is refilled
+	Second              float64 // seconds from there until a second quota is refilled; 0: there is none
 	Was                 string  // what it was in the spans: frozen
 	Spans               []Span
 	Seconds             bool // a terminal shows a row a second, in time, and not periods on top of each other

@@ -101,10 +101,14 @@ func traceKernel(d *report.Trace) []string {
 	case k.ThrottledPeriods == 0:
 		return []string{"throttled in none of " + quantity.Plural(k.Periods, "period")}
 	}
+	one, both := "", ""
+	if d.Rhythm.Offset > 0 { // the periods are those of one level
+		one, both = ", for one of two quotas", ", for both of them"
+	}
 	return []string{
 		"throttled in " + periods(k.ThrottledPeriods, k.Periods) + ", " + quantity.Seconds(k.ThrottledSeconds) + " summed over CPUs",
-		"that is " + quantity.Share(k.ThrottledShare) + " of the time" + when(k.CPUs > 1, " if "+bothOrAll(k.CPUs)+" stood still together") +
-			"; by the trace " + cmp.Or(when(freeze.Cause(d.Cause) == freeze.Unsure, "it is not known"), quantity.Share(d.Throttled)),
+		"that is " + quantity.Share(k.ThrottledShare) + " of the time" + when(k.CPUs > 1, " if "+bothOrAll(k.CPUs)+" stood still together") + one +
+			"; by the trace " + cmp.Or(when(freeze.Cause(d.Cause) == freeze.Unsure, "it is not known"), quantity.Share(d.Throttled)+both),
 	}
 }
 
@@ -210,8 +214,12 @@ func traceRead(d *report.Trace) (f sheet.Facts) {
 	by := map[string]string{"given": ", as --period says", "limit": ", that of the limit", "rhythm": ", by the rhythm of the freezes"}[d.PeriodFrom]
 	f.Add("period", around("", known(d.Period, quantity.Seconds), by))
 	r := d.Rhythm
-	f.Add("rhythm", when(r.Period > 0, fmt.Sprintf("R %.2f at %s; %s of the frozen time ends within %s of one phase",
-		r.R, quantity.Seconds(r.Period), quantity.Share(r.Locked), quantity.Seconds(r.Window))))
+	phases := "one phase"
+	if r.Offset > 0 {
+		phases = "two phases, " + quantity.Seconds(r.Offset) + " apart"
+	}
+	f.Add("rhythm", when(r.Period > 0, fmt.Sprintf("R %.2f at %s; %s of the frozen time ends within %s of %s",
+		r.R, quantity.Seconds(r.Period), quantity.Share(r.Locked), quantity.Seconds(r.Window), phases)))
 	f.Add("silences", "1 of 100 is above "+quantity.Seconds(d.Density.P99))
 	f.Add("made by", d.MadeBy)
 	return f

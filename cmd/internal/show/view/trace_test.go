@@ -20,7 +20,7 @@ func traced(wall time.Duration, gaps []freeze.Gap) *exectrace.Trace {
 	t := &exectrace.Trace{
 		Go: "1.26", Start: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Wall: wall, Bytes: 369_000, Events: 57_870,
 		Procs: []exectrace.Setting{{At: 7 * time.Microsecond, Procs: 2}}, Sure: true, Busy: 1.987, Threshold: 3 * time.Millisecond,
-		Rhythm:  freeze.Find(gaps, 0),
+		Rhythm:  freeze.Find(gaps, freeze.Quotas{}),
 		Silence: exectrace.Silence{EventsPerSecond: 57_870 / wall.Seconds(), P99: 1052 * time.Microsecond, Ordinary: 500 * time.Microsecond, Floor: time.Millisecond},
 		GC:      exectrace.GC{Cycles: 33, Marking: 0.1221, Frozen: 0.141},
 	}
@@ -102,6 +102,23 @@ func traces(t *testing.T) map[string]*report.Trace {
 		Readings: []meter.Reading{
 			{Counters: cgroup.Counters{Known: true, Periods: 10, Throttled: 9, ThrottledTime: time.Second}},
 			{Counters: cgroup.Counters{Known: true, Periods: 61, Throttled: 60, ThrottledTime: 8330 * time.Millisecond}},
+		},
+	})
+
+	var ends []freeze.Gap // of a container's quota, and of its pod's
+	for at := time.Duration(0); at < wall; at += 100 * time.Millisecond {
+		ends = append(ends, freeze.Gap{Start: at + 10*time.Millisecond, End: at + 40*time.Millisecond}, freeze.Gap{Start: at + 51*time.Millisecond, End: at + 100*time.Millisecond})
+	}
+	two := traced(wall, ends)
+	two.Cause, two.Frozen, two.Throttled = freeze.Throttled, 0.79, 0.79
+	level := cgroup.Level{Dir: "/sys/fs/cgroup/pod/app", Quota: cgroup.Quota{QuotaMicros: 20000, PeriodMicros: 100000}}
+	above := cgroup.Level{Dir: "/sys/fs/cgroup/pod", Quota: level.Quota}
+	add("two", report.TraceFacts{
+		Trace: two, PeriodFrom: "limit", PID: 4711, Name: "server",
+		Limits: &cgroup.Limits{State: cgroup.Limited, CPUs: 0.2, From: level.Dir, Affinity: 2, Version: cgroup.V2, Levels: []cgroup.Level{level, above}},
+		Readings: []meter.Reading{
+			{Counters: cgroup.Counters{Known: true}},
+			{Counters: cgroup.Counters{Known: true, Periods: 50, Throttled: 50, ThrottledTime: 4900 * time.Millisecond}},
 		},
 	})
 

@@ -132,7 +132,7 @@ func limitKind(kind string) string {
 
 // everyPeriod draws when a program stood still, cut into periods.
 func everyPeriod(wall float64, f report.Folding, was string, spans []sheet.Span) sheet.Section {
-	s := quiet("Every period", &sheet.Fold{Wall: wall, Period: f.Period, Phase: f.Phase, Refill: f.Refill, Was: was, Spans: spans})
+	s := quiet("Every period", &sheet.Fold{Wall: wall, Period: f.Period, Phase: f.Phase, Refill: f.Refill, Second: f.Second, Was: was, Spans: spans})
 	s.About = "Filled: " + was + ". From left to right " + quantity.Seconds(f.Period) + ", from top to bottom " + quantity.Lasting(wall)
 	return s
 }

@@ -106,8 +106,8 @@ func (p *Pod) taken(ctx context.Context, at *pod, far *attach.Far, u *url.URL, v
 	f := report.TraceFacts{Source: source, Saved: p.SavedAs, Asked: t.Asked, Took: t.Took}
 	f.Beside(t.Beside)
 	f.Limits = cmp.Or(f.Limits, limits)
-	how := exectrace.Options{Kernel: t.Kernel, Period: t.Period}
-	if t.Period > 0 {
+	how := exectrace.Options{Kernel: t.Kernel, Quotas: t.Quotas}
+	if t.Quotas.Period > 0 {
 		f.PeriodFrom = "limit"
 	}
 	if n := len(t.Readings); n > 1 {
