@@ -12,6 +12,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/freeze"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/web"
 	"github.com/unthrottle/unthrottle/cmd/internal/limit/meter"
+	"github.com/unthrottle/unthrottle/cmd/internal/process/choice"
 )
 
 // A Far is a program on another machine: how it is reached, and who tells what the kernel counts there. No process of this machine
@@ -25,7 +26,8 @@ type Far struct {
 type Counted struct {
 	PID     int // on its machine
 	Name    string
-	Live    int // GOMAXPROCS; 0: not known
+	Live    int           // GOMAXPROCS; 0: not known
+	Set     choice.Source // its environment, if that has its GOMAXPROCS
 	Limits  cgroup.Limits
 	Reading meter.Reading
 }
@@ -82,7 +84,7 @@ func (b *Beside) findFar(ctx context.Context, far *Far) {
 		b.Warnings = append(b.Warnings, fmt.Errorf("what the kernel counts of it is not known: %w", err))
 		return
 	}
-	b.PID, b.Name, b.Live, b.Limits, b.Readings = c.PID, c.Name, c.Live, &c.Limits, []meter.Reading{c.Reading}
+	b.PID, b.Name, b.Live, b.Set, b.Limits, b.Readings = c.PID, c.Name, c.Live, c.Set, &c.Limits, []meter.Reading{c.Reading}
 }
 
 // againFar looks at it again, when something is done. What is counted says something of the same process under the same limit only.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/limit/meter"
+	"github.com/unthrottle/unthrottle/cmd/internal/process/choice"
 )
 
 // elsewhere is a machine on which one server listens on port 8080, one with pprof on 6060, and on 9090 one that does not answer.
@@ -70,7 +71,7 @@ func TestFarTake(t *testing.T) {
 	limits := cgroup.Limits{State: cgroup.Limited, CPUs: 0.5, Path: "/pod", From: "/pod", Levels: []cgroup.Level{{Dir: "/pod", Quota: cgroup.Quota{QuotaMicros: 50000, PeriodMicros: 100000}}}}
 	at := func(pid int, throttled int64) *Counted {
 		c := cgroup.Counters{Known: true, Dir: "/pod", Periods: 10 * throttled, Throttled: throttled, ThrottledTime: time.Duration(throttled) * time.Millisecond}
-		return &Counted{PID: pid, Name: "api", Live: 2, Limits: limits, Reading: meter.Reading{At: time.Now(), Counters: c, Groups: cgroup.Throttling{Owner: c}}}
+		return &Counted{PID: pid, Name: "api", Live: 2, Set: choice.FromEnvironment, Limits: limits, Reading: meter.Reading{At: time.Now(), Counters: c, Groups: cgroup.Throttling{Owner: c}}}
 	}
 	for _, c := range []struct {
 		name        string
@@ -107,7 +108,7 @@ func TestFarTake(t *testing.T) {
 		}
 		f.Close()
 		b := tracer.Beside
-		if b.PID != c.pid || b.Kernel.Counts != c.counts || c.counts && (b.Kernel.Most != 2*time.Millisecond || tracer.Quotas.Period != 100*time.Millisecond) {
+		if b.PID != c.pid || b.Set != choice.FromEnvironment && c.pid > 0 || b.Kernel.Counts != c.counts || c.counts && (b.Kernel.Most != 2*time.Millisecond || tracer.Quotas.Period != 100*time.Millisecond) {
 			t.Errorf("%s: %+v", c.name, b)
 		}
 		if text := errors.Join(b.Warnings...); c.warning == "" && text != nil || c.warning != "" && (text == nil || !strings.Contains(text.Error(), c.warning)) {

@@ -178,8 +178,9 @@ type TraceProcess struct {
 type TraceKernel struct {
 	From string `json:"counted_by"` // meter: while the trace was taken; files; or program: it has logged it
 	PeriodCount
-	CPUs           int     `json:"cpus"`                 // that the seconds are divided by
-	ThrottledShare float64 `json:"throttled_time_share"` // of the time, if all of them stood still together: to compare with the trace's
+	Local          *float64 `json:"own_throttled_seconds,omitempty"` // of its own group, by any level; null: not counted
+	CPUs           int      `json:"cpus"`                            // that the seconds are divided by
+	ThrottledShare float64  `json:"throttled_time_share"`            // of the time, by any level if that is counted, and if all CPUs stood still together: to compare with the trace's
 }
 
 // TraceFacts are what a Trace is made from.
@@ -331,7 +332,14 @@ func (d *Trace) addKernel(f TraceFacts) error {
 	if err != nil {
 		return err
 	}
-	d.Kernel = &TraceKernel{from, newPeriodCount(k.Counters), k.CPUs, k.ThrottledShare}
+	d.Kernel = &TraceKernel{From: from, PeriodCount: newPeriodCount(k.Counters), CPUs: k.CPUs, ThrottledShare: k.ThrottledShare}
+	if from != "meter" {
+		return nil
+	}
+	if t := f.Readings[len(f.Readings)-1].Groups.Since(f.Readings[0].Groups); t.LocalKnown && k.CPUs > 0 && k.Wall > 0 {
+		d.Kernel.Local = new(t.Local.Seconds())
+		d.Kernel.ThrottledShare = max(k.ThrottledShare, t.Local.Seconds()/float64(k.CPUs)/k.Wall.Seconds())
+	}
 	return nil
 }
 

@@ -102,11 +102,11 @@ func traceKernel(d *report.Trace) []string {
 		return []string{"throttled in none of " + quantity.Plural(k.Periods, "period")}
 	}
 	one, both := "", ""
-	if d.Rhythm.Offset > 0 { // the periods are those of one level
+	if d.Rhythm.Offset > 0 && k.Local == nil { // the count is that of one level
 		one, both = ", for one of two quotas", ", for both of them"
 	}
 	return []string{
-		"throttled in " + periods(k.ThrottledPeriods, k.Periods) + ", " + quantity.Seconds(k.ThrottledSeconds) + " summed over CPUs",
+		"throttled in " + periods(k.ThrottledPeriods, k.Periods) + ", " + quantity.Seconds(k.ThrottledSeconds) + " summed over CPUs" + withAbove(k.ThrottledSeconds, k.Local),
 		"that is " + quantity.Share(k.ThrottledShare) + " of the time" + when(k.CPUs > 1, " if "+bothOrAll(k.CPUs)+" stood still together") + one +
 			"; by the trace " + cmp.Or(when(freeze.Cause(d.Cause) == freeze.Unsure, "it is not known"), quantity.Share(d.Throttled)+both),
 	}

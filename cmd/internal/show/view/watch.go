@@ -96,15 +96,22 @@ func WatchLine(second int, d *report.Watch, of, throttled int64) string {
 		when(of > 0, "  throttled in "+periods(throttled, of))
 }
 
+// withAbove adds what quotas of all levels took, if that is counted and more than the one in force did.
+func withAbove(own float64, all *float64) string {
+	if all == nil || *all <= own || quantity.Seconds(*all) == quantity.Seconds(own) {
+		return ""
+	}
+	return ", " + quantity.Seconds(*all) + " with the levels above"
+}
+
 func watchKernel(k *report.WatchKernel) (texts []string) {
 	if k == nil {
 		return []string{"counts nothing that can be seen here"}
 	}
 	switch {
 	case k.Periods > 0 && k.ThrottledPeriods > 0:
-		own, all := quantity.Seconds(k.ThrottledSeconds), known(k.Local, quantity.Seconds)
-		texts = append(texts, fmt.Sprintf("throttled in %s, %s summed over CPUs%s: %s of the time", periods(k.ThrottledPeriods, k.Periods), own,
-			when(k.Local != nil && *k.Local > k.ThrottledSeconds && all != own, ", "+all+" with the levels above"), quantity.Share(k.AtLeast))+
+		texts = append(texts, fmt.Sprintf("throttled in %s, %s summed over CPUs%s: %s of the time", periods(k.ThrottledPeriods, k.Periods),
+			quantity.Seconds(k.ThrottledSeconds), withAbove(k.ThrottledSeconds, k.Local), quantity.Share(k.AtLeast))+
 			when(k.AtLeast < k.AtMost, " if "+bothOrAll(k.CPUs)+" stood still together, "+quantity.Share(k.AtMost)+" if one did"))
 	case k.Periods > 0:
 		texts = append(texts, "throttled in none of "+quantity.Plural(k.Periods, "period"))

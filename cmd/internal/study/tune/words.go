@@ -6,7 +6,6 @@ import (
 	"math"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/lab"
@@ -46,7 +45,12 @@ func (s *Study) PilotLines() []string {
 				text += fmt.Sprintf(", which uses %s of its limit", quantity.WholeShare(l.Share))
 			}
 		}
-		text += fmt.Sprintf(", in windows of %s after %s of warm-up", quantity.Lasting(p.Loads[0].Window.Seconds()), quantity.Lasting(p.Loads[0].WarmUp.Seconds()))
+		first, later := s.WindowsAt(0)
+		text += ", in windows of " + quantity.Lasting(first.Seconds())
+		if later != first {
+			text += ", later " + quantity.Lasting(later.Seconds()) + ","
+		}
+		text += " after " + quantity.Lasting(p.Loads[0].WarmUp.Seconds()) + " of warm-up"
 		lines = append(lines, text)
 	}
 	if l := p.Loads[0]; s.Plan.Foreign() {
@@ -77,24 +81,25 @@ func (s *Study) PilotLines() []string {
 	for _, c := range t.Standings() {
 		names = append(names, s.Plan.Short(c.Candidate))
 	}
+	lasts := func(runs int) float64 { return p.PerRun * float64(runs*len(p.Loads)) }
 	take := func(runs int) string {
-		runs *= len(p.Loads)
-		seconds := p.PerRun * float64(runs)
-		if b := s.Plan.Budget.Seconds(); b > 0 {
-			seconds = min(seconds, max(0, b-p.Seconds))
-		}
-		text := quantity.Plural(runs, "run")
-		if seconds <= 0 { // the budget is used up already
-			return text
-		}
-		return text + " in " + roughly(time.Duration(seconds*float64(time.Second)))
+		return quantity.Plural(runs*len(p.Loads), "run") + " in " + rough(lasts(runs))
+	}
+	left := math.Inf(1)
+	if s.Plan.Budget > 0 {
+		left = max(0, s.Plan.Budget.Seconds()-p.Seconds)
 	}
 	text, separator := "GOMAXPROCS to try", ", "
 	if !s.Plan.ByProcs() {
 		text, separator = "to try", "; "
 	}
 	text += fmt.Sprintf(": %s; about %s", strings.Join(names, separator), take(likely))
-	if most > likely {
+	switch {
+	case lasts(likely) > left:
+		text += ", of which the budget has " + rough(left)
+	case lasts(most) > left:
+		text += ", at most as many as the budget's " + rough(left) + " allow"
+	case most > likely:
 		text += ", at most " + take(most)
 	}
 	if lines = append(lines, text); s.TooShort() != "" {
@@ -123,14 +128,14 @@ func (x *execution) tooLong(t *search.Tune, load int, next search.TuneRun) strin
 		return ""
 	}
 	return fmt.Sprintf("what is still open takes about %s, and the budget has %s: --budget %ds has the time",
-		roughly(time.Duration(needs*float64(time.Second))), roughly(time.Duration(has*float64(time.Second))), int(math.Ceil(x.clock()+needs)))
+		rough(needs), rough(has), int(math.Ceil(x.clock()+needs)))
 }
 
-func roughly(d time.Duration) string {
-	if d < 100*time.Second {
-		return fmt.Sprintf("%.0f s", d.Seconds())
+func rough(seconds float64) string {
+	if seconds < 100 {
+		return fmt.Sprintf("%.0f s", seconds)
 	}
-	return fmt.Sprintf("%.0f minutes", math.Ceil(d.Minutes()))
+	return fmt.Sprintf("%.0f minutes", math.Ceil(seconds/60))
 }
 
 // RunLine tells a run.

@@ -21,6 +21,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/limit/meter"
+	"github.com/unthrottle/unthrottle/cmd/internal/process/choice"
 	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/binary"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/forecast"
@@ -224,7 +225,9 @@ func (k *witness) count(ctx context.Context) (*attach.Counted, error) {
 	}
 	c := &attach.Counted{PID: d.Subject.PID, Name: d.Subject.Name, Limits: limits(d), Reading: meter.Reading{At: time.Now()}}
 	if g := d.GOMAXPROCS; !g.Predicted && g.Value != nil {
-		c.Live = *g.Value
+		if c.Live = *g.Value; g.Source == string(choice.FromEnvironment) {
+			c.Set = choice.FromEnvironment
+		}
 	}
 	t := &c.Reading.Groups
 	t.Own, t.Owner = counters(d.Throttling.Own), counters(d.Throttling.Owner)
