@@ -229,6 +229,27 @@ func TestJudgeAbove(t *testing.T) {
 	}
 }
 
+// TestJudgeTwo has a pod's quota whose periods begin at another time than its container's: both are seen, and a freeze that runs past
+// the refill of either is cut there.
+func TestJudgeTwo(t *testing.T) {
+	o := &Observation{}
+	for end := 100 * ms; end < 10*time.Second; end += 100 * ms {
+		o.Add(Pulse{At: end, Beats: o.Beats + 10, Freezes: []freeze.Gap{{Start: end - 88*ms, End: end - 60*ms}, {Start: end - 50*ms, End: end}}})
+	}
+	o = behind(uneven(o), 5)
+	v := o.Judge(freeze.Quotas{Period: 100 * ms, Levels: 2}, host(func(e *Evidence) {
+		e.Owner.Throttled, e.Owner.ThrottledTime, e.Local, e.Waited = 98, 9*time.Second, 16*time.Second, 60*time.Second
+	}))
+	if v.Cause != freeze.Throttled || v.Rhythm.Offset == 0 || v.Contended != 0 || math.Abs(v.Throttled-0.77) > 0.02 {
+		t.Errorf("%v, throttled %v, contended %v, %+v: %q", v.Cause, v.Throttled, v.Contended, v.Rhythm, v.Why)
+	}
+	for _, g := range v.Freezes {
+		if !v.Rhythm.Ends(g) {
+			t.Errorf("a freeze still ends at %v", g.End)
+		}
+	}
+}
+
 // TestJudgeShares has both a quota and a busy host: what the kernel has not counted was no throttling.
 func TestJudgeShares(t *testing.T) {
 	o := noise(10*time.Second, 100, 20*ms)
