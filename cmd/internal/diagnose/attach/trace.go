@@ -161,6 +161,9 @@ func (t *Tracer) take(ctx context.Context) (_ io.ReadCloser, err error) {
 	if t.emulated {
 		t.Readings, t.Kernel = nil, freeze.Kernel{} // they are of a group that has nothing to do with the limit
 	}
+	if n := len(t.Readings); n > 1 {
+		t.Quotas = t.Quotas.With(t.Readings[n-1].Groups.Since(t.Readings[0].Groups))
+	}
 	if err != nil {
 		return nil, err
 	}

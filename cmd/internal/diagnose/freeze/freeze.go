@@ -68,7 +68,8 @@ type Quotas struct {
 	Levels int           // how many there are; 0: not known
 }
 
-// Seen are the quotas of a limit.
+// Seen are the quotas of a limit. Where the uppermost level has one, there are levels above that can't be seen, as from inside a
+// container: no root has a quota.
 func Seen(l cgroup.Limits) (q Quotas) {
 	if l.State != cgroup.Limited {
 		return q
@@ -83,6 +84,18 @@ func Seen(l cgroup.Limits) (q Quotas) {
 		} else if p != q.Period {
 			q.Period = 0 // any of them may be the cause
 		}
+	}
+	if q.Levels == 1 && l.Levels[len(l.Levels)-1].Quota.QuotaMicros > 0 {
+		q.Levels = 0
+	}
+	return q
+}
+
+// With are the quotas where the kernel counted that: if all levels together held a program up for longer than the one in force did,
+// there is another.
+func (q Quotas) With(t cgroup.Throttling) Quotas {
+	if own := t.Owner.ThrottledTime; own > 0 && t.Held() >= own+own/4 {
+		q.Levels = max(q.Levels, 2)
 	}
 	return q
 }

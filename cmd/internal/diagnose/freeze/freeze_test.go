@@ -196,11 +196,34 @@ func TestSeen(t *testing.T) {
 	}{
 		"none":      {cgroup.Limits{State: cgroup.None, Levels: []cgroup.Level{level(1, 1)}}, Quotas{}},
 		"one":       {cgroup.Limits{State: cgroup.Limited, Levels: []cgroup.Level{level(-1, 50_000), level(50_000, 100_000), {}}}, Quotas{100 * ms, 1}},
+		"inside":    {cgroup.Limits{State: cgroup.Limited, Levels: []cgroup.Level{{}, level(50_000, 100_000)}}, Quotas{100 * ms, 0}},
 		"alike":     {cgroup.Limits{State: cgroup.Limited, Levels: []cgroup.Level{level(10_000, 20_000), level(5_000, 20_000)}}, Quotas{20 * ms, 2}},
 		"different": {cgroup.Limits{State: cgroup.Limited, Levels: []cgroup.Level{level(10_000, 20_000), level(50_000, 100_000)}}, Quotas{0, 2}},
 	} {
 		if got := Seen(c.limits); got != c.want {
 			t.Errorf("%s: got %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+func TestWith(t *testing.T) {
+	counted := func(own, local time.Duration) cgroup.Throttling {
+		return cgroup.Throttling{Owner: cgroup.Counters{Known: true, Throttled: 1, ThrottledTime: own}, LocalKnown: local > 0, Local: local}
+	}
+	for name, c := range map[string]struct {
+		seen int
+		t    cgroup.Throttling
+		want int
+	}{
+		"nothing":                  {0, cgroup.Throttling{}, 0},
+		"one, by its count":        {1, counted(time.Second, time.Second), 1},
+		"another above":            {1, counted(time.Second, 2*time.Second), 2},
+		"another above an unknown": {0, counted(time.Second, 2*time.Second), 2},
+		"two are seen":             {2, counted(time.Second, time.Second), 2},
+		"no count of all levels":   {1, counted(time.Second, 0), 1},
+	} {
+		if got := (Quotas{100 * ms, c.seen}).With(c.t); got.Levels != c.want {
+			t.Errorf("%s: %d, want %d", name, got.Levels, c.want)
 		}
 	}
 }

@@ -148,6 +148,7 @@ type Verdict struct {
 // Judge says why the group stood still. The heartbeat's freezes show a quota by their rhythm; what the kernel has counted
 // confirms it, contradicts it, or shows what a heartbeat can't see.
 func (o *Observation) Judge(q freeze.Quotas, e Evidence) Verdict {
+	q = q.With(e.Throttling)
 	wall, k := o.Wall-o.since(), freeze.Counted(e.Limit, q.Levels, e.Throttling)
 	r := freeze.Find(o.Kept, q)
 	j := r.Judge(wall, k)
