@@ -91,13 +91,19 @@ func Seen(l cgroup.Limits) (q Quotas) {
 	return q
 }
 
-// With are the quotas where the kernel counted that: if all levels together held a program up for longer than the one in force did,
-// there is another.
+// With are the quotas where the kernel counted that: what holds a program up besides the one in force is another.
 func (q Quotas) With(t cgroup.Throttling) Quotas {
-	if own := t.Owner.ThrottledTime; own > 0 && t.Held() >= own+own/4 {
+	if HeldAbove(t) {
 		q.Levels = max(q.Levels, 2)
 	}
 	return q
+}
+
+// HeldAbove reports whether by the kernel's count the quota in force held a program up, and all levels together did for at least half
+// as long again.
+func HeldAbove(t cgroup.Throttling) bool {
+	own := t.Owner.ThrottledTime
+	return own > 0 && t.Held()-own >= own/2
 }
 
 // Find looks for the rhythm of the gaps at the period of the quotas, or at every whole millisecond from 5 to 250 if that is not
@@ -149,6 +155,7 @@ func at(gaps []Gap, period time.Duration, q Quotas) Rhythm {
 	r.R = r.resultant(gaps)
 	r.Luck = min(1, trials*math.Exp(-r.Weight*r.R*r.R)) // Rayleigh's p for each period that was tried
 	r.Phase, r.Locked = densest(gaps, period, r.Window)
+	// Where one phase explains the gaps and only one quota is known, a second phase is a neighbour's.
 	two := r.withSecond(gaps)
 	if r.Levels > 1 || !r.likeQuota() || r.Levels == 0 && two.R > r.R+fits {
 		r = two

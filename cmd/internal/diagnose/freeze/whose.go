@@ -108,11 +108,11 @@ func edges(gaps []Gap, r Rhythm) (starts, ends float64) {
 
 // place is where a time is around the refill that is nearest: after it, or at the end of a period.
 func (r Rhythm) place(t time.Duration) time.Duration {
-	if since, until := r.since(t); since > until {
+	since, until := r.since(t)
+	if since > until {
 		return r.Period - until
-	} else {
-		return since
 	}
+	return since
 }
 
 // An edge is a start or an end of a standstill, and the refill before its end.

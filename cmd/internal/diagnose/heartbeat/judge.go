@@ -226,8 +226,7 @@ func (e *Evidence) hidden() bool { return e.LocalKnown && e.Local > 0 && e.Owner
 
 // aboveToo reports whether its limit's group throttles it, and a group above for at least half as long again.
 func (e *Evidence) aboveToo() bool {
-	own := e.Owner.ThrottledTime
-	return own > 0 && e.Held()-own >= own/2 && ratio(e.Held()-own, e.Wall) >= littleLate
+	return freeze.HeldAbove(e.Throttling) && ratio(e.Held()-e.Owner.ThrottledTime, e.Wall) >= littleLate
 }
 
 // uncounted reports whether the limit that is seen has throttled nothing, and nobody knows what those above did.

@@ -81,7 +81,9 @@ func (s *Study) PilotLines() []string {
 	for _, c := range t.Standings() {
 		names = append(names, s.Plan.Short(c.Candidate))
 	}
-	lasts := func(runs int) float64 { return p.PerRun * float64(runs*len(p.Loads)) }
+	_, window := s.WindowsAt(0) // a short budget has shorter ones than the pilot reckoned with
+	each := p.PerRun - (p.Loads[0].Window - window).Seconds()
+	lasts := func(runs int) float64 { return each * float64(runs*len(p.Loads)) }
 	take := func(runs int) string {
 		return quantity.Plural(runs*len(p.Loads), "run") + " in " + rough(lasts(runs))
 	}
