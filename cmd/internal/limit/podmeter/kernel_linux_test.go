@@ -94,6 +94,9 @@ func TestKernelWatch(t *testing.T) {
 			if c := s.Counters; !c.Known || c.Periods < 3 || c.Throttled < 1 || !c.CPUKnown || c.CPU <= 0 || s.Last.CPUs != 0.2 {
 				t.Errorf("got %+v, a limit of %v", c, s.Last.CPUs)
 			}
+			if s.Last.Ran <= 0 || s.Last.Waited <= 0 {
+				t.Errorf("its threads ran for %v and waited for %v", s.Last.Ran, s.Last.Waited)
+			}
 			if used := s.Counters.CPU.Seconds() / s.Between.Seconds(); used > 0.4 {
 				t.Errorf("it used %v CPUs under a limit of 0.2", used)
 			}

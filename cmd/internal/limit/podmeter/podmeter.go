@@ -37,6 +37,8 @@ type Container struct {
 	CPUs     float64         `json:"limit_cpus"`        // 0: none, or not known
 	Peak     int64           `json:"peak_memory_bytes"` // 0: not known
 	Procs    int             `json:"gomaxprocs"`        // of its Go program with the lowest pid; 0: not known
+	Ran      time.Duration   `json:"ran_ns"`            // of the threads that it has now; 0: not known
+	Waited   time.Duration   `json:"waited_ns"`         // that these waited for a CPU
 	Refused  string          `json:"refused,omitempty"` // why nothing of this is known
 }
 
@@ -98,6 +100,7 @@ type Seen struct {
 	Counters   cgroup.Counters
 	Last       Container // as it was in the end
 	Between    time.Duration
+	Waits      float64 // seconds that its threads waited for a CPU, for each second that they had one; 0: not known
 }
 
 // ErrUnseen is the error of times of which too little was seen.
@@ -153,7 +156,11 @@ func Between(lines []Line, id string, begin, end time.Time) (Seen, error) {
 		return s, &ErrUnseen{fmt.Sprintf("the meter stood still: it saw %s of %s", saw, of), true}
 	}
 	s.Last = *s.End.of(id)
-	s.Counters, s.Between = s.Last.Counters.Since(s.Begin.of(id).Counters), s.End.At.Sub(s.Begin.At)
+	was := s.Begin.of(id)
+	s.Counters, s.Between = s.Last.Counters.Since(was.Counters), s.End.At.Sub(s.Begin.At)
+	if ran, waited := s.Last.Ran-was.Ran, s.Last.Waited-was.Waited; was.Ran > 0 && ran > 0 && waited > 0 { // else threads have ended
+		s.Waits = waited.Seconds() / ran.Seconds()
+	}
 	if short {
 		s.Between = end.Sub(begin)
 	}

@@ -65,7 +65,7 @@ func lines(n int, change func(i int, c *Container)) (all []Line, begin time.Time
 	for i := range n {
 		c := Container{ID: idA, Procs: 2, Counters: cgroup.Counters{
 			Known: true, Periods: int64(i), Throttled: int64(i / 2), CPUKnown: true, CPU: time.Duration(i) * 50 * time.Millisecond,
-		}}
+		}, Ran: time.Second + time.Duration(i)*50*time.Millisecond, Waited: time.Duration(i) * 20 * time.Millisecond}
 		if change != nil {
 			change(i, &c)
 		}
@@ -77,8 +77,13 @@ func lines(n int, change func(i int, c *Container)) (all []Line, begin time.Time
 func TestBetween(t *testing.T) {
 	all, begin := lines(51, nil)
 	s, err := Between(all, idA, begin.Add(950*time.Millisecond), begin.Add(3050*time.Millisecond))
-	if err != nil || s.Between != 2*time.Second || s.Counters.CPU != time.Second || s.Counters.Periods != 20 || s.Counters.Throttled != 10 || s.Last.Procs != 2 {
+	if err != nil || s.Between != 2*time.Second || s.Counters.CPU != time.Second || s.Counters.Periods != 20 || s.Counters.Throttled != 10 || s.Last.Procs != 2 || s.Waits != 0.4 {
 		t.Errorf("got %+v, %v", s, err)
+	}
+	// Where threads have ended, those that are left have run for less than there was.
+	all[20].Containers[1].Ran = time.Millisecond
+	if s, err := Between(all, idA, begin.Add(950*time.Millisecond), begin.Add(2*time.Second)); err != nil || s.Waits != 0 {
+		t.Errorf("fewer threads: %+v, %v", s, err)
 	}
 	// A window of a tenth of a second has a line at most: those around it stand for it.
 	s, err = Between(all, idA, begin.Add(1010*time.Millisecond), begin.Add(1120*time.Millisecond))

@@ -30,7 +30,7 @@ const askEvery = 10
 // A watcher looks at the containers beside its own.
 type watcher struct {
 	own  string             // ID of its own container; "": it does not see it
-	pids map[string]int     // by ID: the process through which a container is seen
+	pids map[string][]int   // by ID: a container's processes, first that through which it is seen
 	live map[int]*liveProcs // by pid
 	n    int
 }
@@ -57,7 +57,7 @@ func Watch(ctx context.Context, w io.Writer, interval time.Duration) error {
 	if err != nil {
 		return fmt.Errorf("reading its own cgroup: %w", err)
 	}
-	x := &watcher{own: ContainerID(string(text)), pids: map[string]int{}, live: map[int]*liveProcs{}}
+	x := &watcher{own: ContainerID(string(text)), live: map[int]*liveProcs{}}
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	out := json.NewEncoder(w)
@@ -91,7 +91,7 @@ func (x *watcher) look() Line {
 // find lists the containers beside ours, and takes note of a process of each: the one with the lowest pid, which is that which the
 // others descend from. PID 1 is the pod's own, which does nothing.
 func (x *watcher) find() (ids []string) {
-	found := map[string]int{}
+	found := map[string][]int{}
 	pids, _ := procs.List("")
 	for _, pid := range pids {
 		if pid == 1 || pid == os.Getpid() {
@@ -105,15 +105,14 @@ func (x *watcher) find() (ids []string) {
 		if id == "" || id == x.own {
 			continue
 		}
-		if before, ok := found[id]; !ok || pid < before {
-			found[id] = pid
-		}
+		found[id] = append(found[id], pid)
 	}
 	for id := range found {
+		slices.Sort(found[id])
 		ids = append(ids, id)
 	}
 	for pid := range x.live {
-		if !slices.ContainsFunc(ids, func(id string) bool { return found[id] == pid }) {
+		if !slices.ContainsFunc(ids, func(id string) bool { return found[id][0] == pid }) {
 			x.live[pid].end()
 			delete(x.live, pid)
 		}
@@ -124,7 +123,7 @@ func (x *watcher) find() (ids []string) {
 }
 
 func (x *watcher) container(id string) Container {
-	pid := x.pids[id]
+	pid := x.pids[id][0]
 	c := Container{ID: id}
 	t := foreign.Open("")
 	defer t.Close()
@@ -137,7 +136,26 @@ func (x *watcher) container(id string) Container {
 	c.Counters, c.CPUs = cgroup.ReadThrottling(source, limits).Owner, limits.CPUs
 	c.Peak = peak(t, pid)
 	c.Procs = x.procs(pid)
+	c.Ran, c.Waited = threads(x.pids[id])
 	return c
+}
+
+// mostThreads is of how many threads of a container the times are read, one by one, with each line. With more it would take what is measured.
+const mostThreads = 200
+
+// threads is how long those of some processes ran, and waited for a CPU; 0: there are too many.
+func threads(pids []int) (ran, waited time.Duration) {
+	left := mostThreads
+	for _, pid := range pids {
+		names, err := foreign.Names("", procs.Dir("", pid)+"/task", left)
+		if err != nil {
+			return 0, 0
+		}
+		left -= len(names)
+		s, _ := procs.ReadSchedstat("", pid)
+		ran, waited = ran+s.Run, waited+s.Waited
+	}
+	return ran, waited
 }
 
 // refusal says why a container may not be looked at, and what to do.
@@ -219,8 +237,8 @@ func Become(ctx context.Context) error {
 		}
 	}
 	first, uid, gid := true, 0, 0
-	for _, pid := range x.pids {
-		u, g, ok := owner(pid)
+	for _, pids := range x.pids {
+		u, g, ok := owner(pids[0])
 		if !ok || !first && (u != uid || g != gid) {
 			return nil
 		}
