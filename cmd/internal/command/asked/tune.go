@@ -63,6 +63,12 @@ func (t *Tune) Tried(l *verb.Flags, in *pflag.FlagSet, most int) {
 	in.Var(quantity.Value(&t.GOGC, parseGOGC, "400, or --gogc none"), "gogc", "LIST\talso try these GOGC (400 or so if a small heap is collected many times a second), or none")
 }
 
+// AtOnce adds the flag that says whether settings may run at the same time.
+func AtOnce(in *pflag.FlagSet, how *string, about string) {
+	*how = "auto"
+	in.Var(verb.OneOf(how, "auto", tune.AtOnceYes, tune.AtOnceNo), "at-once", "HOW\trun settings at the same time if there is room: yes, no, or auto, "+about+" (auto)")
+}
+
 // Judged adds the flags of how it is judged.
 func (t *Tune) Judged(in *pflag.FlagSet) {
 	in.Var(verb.OneOf(&t.Plan.Objective, search.P99, search.CPU, search.Throughput, search.Time), "objective", "O\tjudge by p99, cpu, throughput or time alone (p99, or time, together with cpu)")

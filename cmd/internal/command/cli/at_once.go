@@ -3,9 +3,6 @@ package cli
 import (
 	"runtime"
 
-	"github.com/spf13/pflag"
-
-	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/limit/netns"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/lab"
@@ -13,12 +10,6 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/study/tune"
 	"github.com/unthrottle/unthrottle/cmd/internal/traffic/load"
 )
-
-// atOnceFlag asks whether settings may run at the same time.
-func (s *study) atOnceFlag(in *pflag.FlagSet, about string) {
-	s.atOnce = "auto"
-	in.Var(verb.OneOf(&s.atOnce, "auto", tune.AtOnceYes, tune.AtOnceNo), "at-once", "HOW\trun settings at the same time if there is room: yes, no, or auto, "+about+" (auto)")
-}
 
 // sides are so many of a server that can run at the same time, each in a network of its own. Where there can be none they take turns.
 func (s *study) sides(served *trial.Served, client load.Client, n int) (sides []*trial.Served, err error) {

@@ -126,7 +126,7 @@ func (b *bench) register(l *verb.Flags) {
 	in.Var(quantity.Value(&b.cpus, asked.ParseLimits, "none,0.5,1"), "cpus", "LIST\tCPU limits: numbers, or none (1)")
 	b.builds.register(in)
 	in.Var(verb.OneOf(&b.options.Compare, lab.ByBuild, lab.ByProcs, lab.ByCPUs, lab.ByGo, lab.ByWorkload), "compare", "F\tthe factor to compare settings by: build, procs, cpus, go or workload")
-	b.atOnceFlag(in, "for benchmarks and servers that don't disturb each other")
+	asked.AtOnce(in, &b.atOnce, "for benchmarks and servers that don't disturb each other")
 	b.limit = limitFlags(l.Like("unthrottle run"), "cpus")
 	in = l.Section("A server under load:")
 	in.Var(quantity.Value(&b.rate, quantity.ParseRateRange, "500, or 100..1000"), "rate", "R\trequests a second; unthrottle tune finds a rate; 100..1000 ramps evenly within each window")

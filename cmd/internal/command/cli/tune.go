@@ -117,7 +117,7 @@ func (t *tuner) register(l *verb.Flags) {
 	in = l.Section("What is tried:")
 	t.asked.Tried(l, in, runtime.NumCPU())
 	in.StringArrayVar(&t.vary, "vary", nil, "N=V,V\tinstead of GOMAXPROCS vary the environment variable N, or {N} in the program's arguments; the first value is the current one; may be repeated")
-	t.atOnceFlag(in, "if two instances of the server don't disturb each other")
+	asked.AtOnce(in, &t.atOnce, "if two instances of the server don't disturb each other")
 	t.asked.Judged(l.Section("How it is judged:"))
 	in = l.Section("Results:")
 	t.Fail.FailOnVerdict(in, "a change is advised", "if there is a trade")

@@ -484,16 +484,16 @@ func (d *tuneDoc) tookText() string {
 	return ""
 }
 
-// atOnceText says how much was made at the same time, where that was so, or might have been.
+// atOnceText says how much was made at the same time, where that was so, or might have been, and why not more.
 func (d *tuneDoc) atOnceText() string {
 	a := d.AtOnce
 	switch {
-	case a == nil || a.Runs == 0 && (a.Most == 0 || a.InTurn == ""):
+	case a == nil || a.Runs == 0 && a.InTurn == "":
 		return ""
 	case a.Runs == 0:
 		return "nothing, as " + a.InTurn
 	}
-	text := quantity.Plural(int64(a.Runs), "run") + ", all settings of a block at the same time" + when(d.Subject.Kind == "server", ", each in a network of its own")
+	text := quantity.Plural(int64(a.Runs), "run") + ", all settings of a block at the same time" + when(d.Subject.Kind == "server" && d.Environment.Node == "", ", each in a network of its own")
 	if a.InTurn != "" {
 		text += "; then in turn, as " + a.InTurn
 	}

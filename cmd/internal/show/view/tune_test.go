@@ -87,16 +87,20 @@ func TestTuneAtOnce(t *testing.T) {
 	const together = "8 runs, all settings of a block at the same time, each in a network of its own"
 	for _, c := range []struct {
 		is   *report.TuneAtOnce
+		node string
 		want string
 	}{
-		{nil, ""},
-		{&report.TuneAtOnce{InTurn: "it writes /data"}, ""}, // there was no room from the start
-		{&report.TuneAtOnce{Most: 2}, ""},
-		{&report.TuneAtOnce{Most: 2, InTurn: "it writes /data"}, "nothing, as it writes /data"},
-		{&report.TuneAtOnce{Most: 4, Runs: 8}, together},
-		{&report.TuneAtOnce{Most: 4, Runs: 8, InTurn: "CPUs were short"}, together + "; then in turn, as CPUs were short"},
+		{nil, "", ""},
+		{&report.TuneAtOnce{InTurn: "it writes /data"}, "", "nothing, as it writes /data"}, // there was no room from the start
+		{&report.TuneAtOnce{Most: 2}, "", ""},
+		{&report.TuneAtOnce{Most: 2, InTurn: "it writes /data"}, "", "nothing, as it writes /data"},
+		{&report.TuneAtOnce{Most: 4, Runs: 8}, "", together},
+		{&report.TuneAtOnce{Most: 4, Runs: 8}, "node1", "8 runs, all settings of a block at the same time"},
+		{&report.TuneAtOnce{Most: 4, Runs: 8, InTurn: "CPUs were short"}, "", together + "; then in turn, as CPUs were short"},
 	} {
-		if got := newTuneDoc(&report.Tune{AtOnce: c.is, Subject: report.TuneSubject{Kind: "server"}}).atOnceText(); got != c.want {
+		d := &report.Tune{AtOnce: c.is, Subject: report.TuneSubject{Kind: "server"}}
+		d.Environment.Node = c.node
+		if got := newTuneDoc(d).atOnceText(); got != c.want {
 			t.Errorf("%+v: %q, want %q", c.is, got, c.want)
 		}
 	}

@@ -102,28 +102,29 @@ type Shot struct {
 
 // A Window is what came of a Shot.
 type Window struct {
-	Metrics  map[string]float64
-	Requests int64
-	SLOHeld  bool     // without what the generator was late by itself; true as well where there is none
-	Slower   []int64  // requests that took longer than each of the SLO's times, or failed; counted in the same way
-	Valid    bool     // false: the generator did not send as planned, or see the answers in time, whatever they were
-	Notes    []string // why it isn't valid, and whose fault that was, or what the server did not take
-	Cause    string   // the most frequent error's; "": none
-	Status   int      // of most answers; 0: they have several
-	Bytes    float64  // of an answer that did not fail, on average
-	Left     float64  // share of the requests that are not in the latencies: they were due while something else had the machine
-	Stood    float64  // of these that because the machine itself stood still, again as a share of all
-	Kept     float64  // share of the requests that were due while nothing else had it, even if the latencies are of all; 0: not known
-	Others   float64  // CPUs that others used on average; 0: no more than noise, or not known
-	Sliced   bool     // others' time was seen by slices, so that what a neighbour did is not in the latencies
-	Waits    float64  // seconds that the server's threads waited for a CPU, for each second that they had one; 0: not known
-	Sending  float64  // CPUs that the generator used while it sent
-	Curve    []Point  // of the percentiles
-	Axis     []Step
-	GC       goself.GCSummary // where it was asked for
-	Procs    int              // GOMAXPROCS that it has; 0: not known
-	Used     float64          // CPUs that the server used, of those that its limit gives; 0: not known
-	Lasted   time.Duration    // that a foreign generator took
+	Metrics     map[string]float64
+	Requests    int64
+	SLOHeld     bool     // without what the generator was late by itself; true as well where there is none
+	Slower      []int64  // requests that took longer than each of the SLO's times, or failed; counted in the same way
+	Valid       bool     // false: the generator did not send as planned, or see the answers in time, whatever they were
+	Notes       []string // why it isn't valid, and whose fault that was, or what the server did not take
+	Cause       string   // the most frequent error's; "": none
+	Status      int      // of most answers; 0: they have several
+	Bytes       float64  // of an answer that did not fail, on average
+	Left        float64  // share of the requests that are not in the latencies: they were due while something else had the machine
+	Stood       float64  // of these that because the machine itself stood still, again as a share of all
+	Kept        float64  // share of the requests that were due while nothing else had it, even if the latencies are of all; 0: not known
+	Others      float64  // CPUs that others used on average; 0: no more than noise, or not known
+	OthersKnown bool     // 0 of these are none
+	Sliced      bool     // others' time was seen by slices, so that what a neighbour did is not in the latencies
+	Waits       float64  // seconds that the server's threads waited for a CPU, for each second that they had one; 0: not known
+	Sending     float64  // CPUs that the generator used while it sent
+	Curve       []Point  // of the percentiles
+	Axis        []Step
+	GC          goself.GCSummary // where it was asked for
+	Procs       int              // GOMAXPROCS that it has; 0: not known
+	Used        float64          // CPUs that the server used, of those that its limit gives; 0: not known
+	Lasted      time.Duration    // that a foreign generator took
 }
 
 // A Point of a curve of percentiles.

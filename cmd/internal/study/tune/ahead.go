@@ -81,7 +81,7 @@ func (x *execution) start(ctx context.Context, load int, runs []search.TuneRun) 
 	b.done.Go(func() {
 		for i, r := range b.runs {
 			if r.err = within[i].Err(); r.err == nil {
-				r.run, r.err = x.once(within[i], load, runs[i], r.shot, x.at(runs[i]))
+				r.run, r.err = x.once(within[i], load, runs[i], r.shot, x.at(runs[i]), nil)
 			}
 			close(r.over)
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -33,6 +34,7 @@ const (
 	alikeP50  = 0.3
 	waitMore  = 1.5 // so many times what its threads wait for a CPU alone they may wait beside others
 	waitLeast = 0.5 // and so much more, by chance
+	mostLooks = 2   // at it beside itself and alone
 )
 
 // room is how many runs the machine has room for, each of which has the limit, and needs so many CPUs beside.
@@ -67,7 +69,7 @@ func (l *look) mayShare() *AtOnce {
 	case a.Why != "":
 	case l.main.Waits == 0:
 		a.refuse(waitsUnseen)
-	case l.main.Sliced:
+	case l.undisturbed(l.main):
 	case l.main.Others > 0:
 		a.refuse(besideOthers)
 	default:
@@ -81,8 +83,9 @@ const (
 	waitsUnseen  = "how long its threads wait for a CPU can't be seen"
 )
 
-// calibrate runs the current setting beside itself, and again while others use the CPUs. Where that is not what it was alone, it runs alone
-// as they did: the server of the pilot has served for longer, and under more load.
+// calibrate runs as many of the current setting at the same time as there is room for, and again while others use the CPUs. Where that is not
+// what it was alone, it runs alone as they did: the server of the pilot has served for longer, and under more load. What differs still may
+// be chance: it is looked at once more, and the means decide. Then there is room for half as many.
 func (l *look) calibrate(ctx context.Context) error {
 	a, load := l.p.AtOnce, l.p.Loads[0]
 	if a == nil || a.Most == 0 {
@@ -90,7 +93,9 @@ func (l *look) calibrate(ctx context.Context) error {
 	}
 	shot := l.shot(l.p, load)
 	shot.WarmUp, shot.Lasting = load.WarmUp, sending(l.hurry(looking), load.Rate)
-	long := shot.WarmUp + shot.Lasting
+	long := l.ready + shot.WarmUp + shot.Lasting
+	var alone []trial.Window
+	sides := make([][]trial.Window, a.Most)
 	for {
 		if !l.spare(long) {
 			a.refuse("the budget left no time to see whether there is room")
@@ -99,34 +104,71 @@ func (l *look) calibrate(ctx context.Context) error {
 		l.tell("running it beside itself, to see whether there is room")
 		l.seed++
 		shot.Seed = l.seed
-		windows, err := l.fresh(ctx, shot, 2)
-		switch {
-		case ctx.Err() != nil:
+		windows, err := l.fresh(ctx, shot, a.Most)
+		if ctx.Err() != nil {
 			return ctx.Err()
-		case err != nil:
-			a.refuse("a second one failed beside it: " + firstLine(err.Error()))
+		}
+		why := ""
+		if err != nil {
+			why = "a second one failed beside it: " + firstLine(err.Error())
+		} else {
+			why = l.unlike(a, l.main, windows)
+		}
+		disturbed := func(w trial.Window) bool { return !l.counts(w) }
+		if (why != "" || len(alone) > 0) && err == nil && !slices.ContainsFunc(windows, disturbed) {
+			if len(alone) < mostLooks && l.spare(long) {
+				l.tell("running it alone with the same requests, as beside itself it behaved differently")
+				one, err := l.fresh(ctx, shot, 1)
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
+				if err == nil && !disturbed(one[0]) {
+					alone = append(alone, one[0])
+				}
+			}
+			if len(alone) > 0 {
+				var means []trial.Window
+				for i, w := range windows {
+					sides[i] = append(sides[i], w)
+					means = append(means, mean(sides[i]))
+				}
+				is := mean(alone)
+				a.Waits = is.Waits
+				why = l.unlike(a, is, means)
+			}
+		}
+		switch {
+		case why == "":
+			return nil
+		case why == besideOthers && l.waits(long):
+		case 0 < len(sides[0]) && len(sides[0]) < mostLooks && l.spare(2*long):
+		case a.Most > 2 && why != besideOthers && l.spare(long):
+			a.Most = max(2, a.Most/2)
+			clear(sides)
+		default:
+			a.refuse(why)
 			return nil
 		}
-		why := a.unlike(l.main, windows)
-		if why != "" && counts(windows[0]) && counts(windows[1]) && l.spare(long) {
-			l.tell("running it alone with the same requests, as beside itself it behaved differently")
-			alone, err := l.fresh(ctx, shot, 1)
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			if err == nil && counts(alone[0]) {
-				a.Waits = alone[0].Waits
-				why = a.unlike(alone[0], windows)
-			}
-		}
-		if why == besideOthers && l.waits(long) {
-			continue
-		}
-		if why != "" {
-			a.refuse(why)
-		}
-		return nil
 	}
+}
+
+// mean is what some windows of the same come to, in what they are looked at for.
+func mean(windows []trial.Window) trial.Window {
+	m := windows[0]
+	m.Metrics = maps.Clone(m.Metrics)
+	n := float64(len(windows))
+	for _, measure := range []lab.Measure{lab.CPUPerRequest, lab.P50, lab.ErrorShare} {
+		sum := 0.0
+		for _, w := range windows {
+			sum += measure.In(w.Metrics)
+		}
+		measure.Set(m.Metrics, sum/n)
+	}
+	m.Waits = 0
+	for _, w := range windows {
+		m.Waits += w.Waits / n
+	}
+	return m
 }
 
 // besideItself runs a job alone and beside itself, to see whether there is room.
@@ -190,14 +232,28 @@ func (x *execution) unlikeItself(ctx context.Context, is lab.Setting) (why strin
 		[]likeness{{cpu, "CPU time", alikeCPU}, {time, "time", alikeP50}}), disturbed, nil
 }
 
+// undisturbed reports whether what others did is not in a window's latencies, or was too little.
+func (s *Study) undisturbed(w trial.Window) bool {
+	return w.Sliced || w.OthersKnown && !s.crowded(w.Others, s.Plan.CPUs)
+}
+
 // counts reports whether a window can be compared with others.
-func counts(w trial.Window) bool { return w.Valid && w.Sliced }
+func (s *Study) counts(w trial.Window) bool { return w.Valid && s.undisturbed(w) }
 
 // fresh starts some of the current setting at the same time, and sends each the same load.
-func (l *look) fresh(ctx context.Context, shot trial.Shot, n int) ([]trial.Window, error) {
+func (l *look) fresh(ctx context.Context, shot trial.Shot, n int) (windows []trial.Window, err error) {
+	err = l.untilSeen(func() error {
+		windows, err = l.freshOnce(ctx, shot, n)
+		return err
+	})
+	return windows, err
+}
+
+func (l *look) freshOnce(ctx context.Context, shot trial.Shot, n int) ([]trial.Window, error) {
 	windows := make([]trial.Window, n)
+	line := newLine(n)
 	return windows, together(n, func(side int) error {
-		run, w, err := trial.Once(ctx, l.lab.Clock, func() (trial.Opened, error) { return l.lab.Sides[side].Open(ctx, l.looked(l.p), l.p.Trace) }, shot)
+		run, w, err := trial.Once(ctx, l.lab.Clock, line.opened(func() (Session, error) { return l.lab.Sides[side].Open(ctx, l.looked(l.p), l.p.Trace) }), shot)
 		if windows[side] = w; err == nil && run.Error != "" {
 			err = &Hopeless{Why: run.Error}
 		}
@@ -208,13 +264,13 @@ func (l *look) fresh(ctx context.Context, shot trial.Shot, n int) ([]trial.Windo
 // refuse says why there is one at a time.
 func (a *AtOnce) refuse(why string) { a.Most, a.Why = 0, why }
 
-// unlike says why two windows of the current setting beside itself are not what one alone is.
-func (a *AtOnce) unlike(alone trial.Window, windows []trial.Window) string {
+// unlike says why windows of the current setting beside itself are not what one alone is.
+func (l *look) unlike(a *AtOnce, alone trial.Window, windows []trial.Window) string {
 	for _, w := range windows {
 		switch {
 		case !w.Valid:
 			return "beside itself the load was not sent as planned"
-		case !w.Sliced:
+		case !l.undisturbed(w):
 			return besideOthers
 		case lab.ErrorShare.In(w.Metrics) > lab.ErrorShare.In(alone.Metrics)+0.01:
 			return "beside itself its requests failed"
@@ -223,8 +279,11 @@ func (a *AtOnce) unlike(alone trial.Window, windows []trial.Window) string {
 			return why
 		}
 	}
-	return differ(alone.Metrics, []map[string]float64{windows[0].Metrics, windows[1].Metrics},
-		[]likeness{{lab.CPUPerRequest, "CPU per request", alikeCPU}, {lab.P50, "p50", alikeP50}})
+	var beside []map[string]float64
+	for _, w := range windows {
+		beside = append(beside, w.Metrics)
+	}
+	return differ(alone.Metrics, beside, []likeness{{lab.CPUPerRequest, "CPU per request", alikeCPU}, {lab.P50, "p50", alikeP50}})
 }
 
 // A likeness is in what the current setting has to be alike, and by how much it may differ.
@@ -298,15 +357,19 @@ func (x *execution) wholeBlock(ctx context.Context, t *search.Tune, load int, ne
 	if a == nil || next.Phase == Explain || len(runs) < 2 || len(runs) > min(a.Most, x.sides()) || x.begun(load, next.Block) || x.InTurn() != "" {
 		return 0, "", nil
 	}
-	for times := 0; ; times++ {
+	var missing unseen
+	for times := 0; ; { // that others used the CPUs
 		begin := x.lab.Clock()
 		made, err := x.allAtOnce(ctx, load, runs)
 		took := x.lab.Clock().Sub(begin).Seconds()
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			return 0, "", ctx.Err()
-		}
-		if err != nil {
-			return 0, "", err
+		case missing.again(x, err):
+			lost += took
+			continue
+		case err != nil: // if it is not for being beside others, it comes again when it is alone
+			return lost + took, "one could not be run beside the others: " + trial.Why(err), nil
 		}
 		if inTurn := x.unfit(made); inTurn != "" {
 			return lost + took, inTurn, nil
@@ -318,6 +381,7 @@ func (x *execution) wholeBlock(ctx context.Context, t *search.Tune, load int, ne
 		}
 		if disturbed && x.again(load, next, lost+took, times) {
 			lost += took
+			times++
 			continue
 		}
 		b := &earlyBlock{}
@@ -325,7 +389,12 @@ func (x *execution) wholeBlock(ctx context.Context, t *search.Tune, load int, ne
 			if i == 0 && lost > 0 {
 				r.Lost, r.Again = lost, times
 				r.Seconds += lost
-				r.Marks = append(r.Marks, lab.MarkAgain)
+				if times > 0 {
+					r.Marks = append(r.Marks, lab.MarkAgain)
+				}
+				if missing.times > 0 {
+					r.Marks = append(r.Marks, lab.MarkUnseen)
+				}
 			}
 			over := make(chan struct{})
 			close(over)
@@ -343,8 +412,9 @@ func (x *execution) wholeBlock(ctx context.Context, t *search.Tune, load int, ne
 func (x *execution) allAtOnce(ctx context.Context, load int, runs []search.TuneRun) ([]Run, error) {
 	made := make([]Run, len(runs))
 	if x.Plan.Kind == ServerKind {
+		line := newLine(len(runs))
 		return made, together(len(runs), func(i int) (err error) {
-			made[i], err = x.once(ctx, load, runs[i], x.shotOf(load, runs[i]), Place{Server: x.lab.Sides[i]})
+			made[i], err = x.once(ctx, load, runs[i], x.shotOf(load, runs[i]), Place{Server: x.lab.Sides[i]}, line)
 			return err
 		})
 	}
@@ -390,6 +460,27 @@ func (x *execution) unfit(made []Run) string {
 // begun reports whether a run of a block has been made, be it that nobody has asked for it yet.
 func (x *execution) begun(load, block int) bool {
 	return x.ahead[block] != nil || slices.ContainsFunc(x.Runs, func(r Run) bool { return r.Load == load && r.Search.Block == block && r.Search.Phase != Explain })
+}
+
+// A line is where servers wait that are to be loaded at the same time, until all have been started or have failed to. nil: there is one.
+type line struct{ missing sync.WaitGroup }
+
+func newLine(n int) *line {
+	l := &line{}
+	l.missing.Add(n)
+	return l
+}
+
+// opened opens a session, and waits for the others.
+func (l *line) opened(open func() (Session, error)) func() (trial.Opened, error) {
+	return func() (trial.Opened, error) {
+		s, err := open()
+		if l != nil {
+			l.missing.Done()
+			l.missing.Wait()
+		}
+		return s, err
+	}
 }
 
 // together does n things at the same time, and returns the first error.

@@ -282,7 +282,7 @@ func (x *execution) run(ctx context.Context, load int, next search.TuneRun) (Run
 	var before, lost, missed float64 // seconds of all attempts, of those that were disturbed, and of those that were not seen
 	var missing unseen
 	for times := 0; ; {
-		run, err := x.once(ctx, load, next, x.shotOf(load, next), x.at(next))
+		run, err := x.once(ctx, load, next, x.shotOf(load, next), x.at(next), nil)
 		if ctx.Err() != nil {
 			return Run{}, ctx.Err() // it was cut short: its figures are worth nothing
 		}
@@ -360,8 +360,8 @@ func jobRun(load int, next search.TuneRun) Run {
 	return Run{Load: load, Search: next, Valid: true, SLOHeld: true}
 }
 
-// once does a run. It changes nothing of the execution, so that several may be done at the same time.
-func (x *execution) once(ctx context.Context, load int, next search.TuneRun, shot trial.Shot, at Place) (Run, error) {
+// once does a run. It changes nothing of the execution, so that several may be done at the same time: their servers wait in line for each other.
+func (x *execution) once(ctx context.Context, load int, next search.TuneRun, shot trial.Shot, at Place, line *line) (Run, error) {
 	run := jobRun(load, next)
 	run.Place = at.Name
 	if x.Plan.Kind != ServerKind {
@@ -372,8 +372,8 @@ func (x *execution) once(ctx context.Context, load int, next search.TuneRun, sho
 	trace := x.Pilot.Trace || next.Phase == Explain
 	var w trial.Window
 	var err error
-	open := func() (trial.Opened, error) { return at.Server.Open(ctx, x.setting(next), trace) }
-	run.Run, w, err = trial.Once(ctx, x.lab.Clock, open, shot)
+	open := func() (Session, error) { return at.Server.Open(ctx, x.setting(next), trace) }
+	run.Run, w, err = trial.Once(ctx, x.lab.Clock, line.opened(open), shot)
 	if err != nil || run.Error != "" {
 		return run, err
 	}

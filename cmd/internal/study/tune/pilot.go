@@ -231,8 +231,7 @@ func (x *execution) lookAt(ctx context.Context, p *Pilot) (tells bool, err error
 		session.Close()
 		return false, x.noGo()
 	}
-	ready := x.lab.Clock().Sub(begin)
-	l := &look{execution: x, p: p, session: session, seed: x.Plan.Seed << 8}
+	l := &look{execution: x, p: p, session: session, ready: x.lab.Clock().Sub(begin), seed: x.Plan.Seed << 8}
 	trouble := l.do(ctx)
 	if trouble == nil {
 		p.AtOnce = l.mayShare()
@@ -259,7 +258,7 @@ func (x *execution) lookAt(ctx context.Context, p *Pilot) (tells bool, err error
 		return false, err
 	}
 	for _, load := range p.Loads {
-		p.PerRun = max(p.PerRun, (ready + load.WarmUp + load.Window + overhead).Seconds())
+		p.PerRun = max(p.PerRun, (l.ready + load.WarmUp + load.Window + overhead).Seconds())
 	}
 	return l.procs > 0, nil
 }
@@ -294,10 +293,11 @@ type look struct {
 	*execution
 	p       *Pilot
 	session Session
-	seed    uint64       // of the last shot
-	procs   int          // as it reports itself; 0: it has reported nothing
-	main    trial.Window // at the main load
-	full    bool         // a closed loop with the first number of connections has used up its limit
+	ready   time.Duration // that it took to start
+	seed    uint64        // of the last shot
+	procs   int           // as it reports itself; 0: it has reported nothing
+	main    trial.Window  // at the main load
+	full    bool          // a closed loop with the first number of connections has used up its limit
 
 	lost   time.Duration // of looks that were made again, as others used the CPUs
 	others float64       // CPUs that others used at most in those that were not
