@@ -35,6 +35,14 @@ var servers = []server{
 	},
 }
 
+// exporter is one whose pages are made of what the kernel tells.
+var exporter = server{
+	"node-exporter", "github.com/prometheus/node_exporter@v1.12.1",
+	func(host, port string) []string {
+		return []string{"--web.listen-address", net.JoinHostPort(host, port), "--log.level", "error"}
+	}, "/metrics",
+}
+
 // TestTune tunes servers under the same limit on this machine and, as a Deployment, on a node of a cluster that runs on it. Both should
 // come to the same verdict.
 func TestTune(t *testing.T) {
@@ -44,11 +52,7 @@ func TestTune(t *testing.T) {
 	c.Import(t, clustertest.Image{Name: "localhost/unthrottle:1", Entrypoint: []string{"/unthrottle"}, Files: map[string]string{"/unthrottle": own}})
 	for _, s := range servers {
 		t.Run(s.name, func(t *testing.T) {
-			program, image := own, "localhost/unthrottle:1"
-			if s.module != "" {
-				program, image = install(t, s.module), "localhost/"+s.name+":1"
-				c.Import(t, clustertest.Image{Name: image, Entrypoint: []string{"/server"}, Files: map[string]string{"/server": program}})
-			}
+			program, image := imageOf(t, c, s, own)
 			listener, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
 				t.Fatal(err)
@@ -59,11 +63,67 @@ func TestTune(t *testing.T) {
 				own, "tune", "--cpus", "1", "--seed", "7", "--url", "http://127.0.0.1:" + port + s.path, "--", program,
 			}, s.args("127.0.0.1", port)...))
 
-			args, err := json.Marshal(s.args("0.0.0.0", "8080"))
-			if err != nil {
-				t.Fatal(err)
+			deploy(t, c, s, image, "1")
+			there := tuned(t, "a node", []string{"KUBECONFIG=" + c.Kubeconfig}, []string{
+				kubectl, "tune", "deployment/" + s.name, "--path", s.path, "--seed", "7", "--image", "localhost/unthrottle:1", "--image-pull-policy", "Never",
+			})
+			if a, b := here.Verdict, there.Verdict; a.Kind != b.Kind || a.Procs != b.Procs || a.GOGC != b.GOGC {
+				t.Errorf("here: %s There: %s", a.Text, b.Text)
 			}
-			if _, stderr, err := c.KubectlInput(fmt.Sprintf(`apiVersion: apps/v1
+		})
+	}
+}
+
+// TestAtOnce tunes servers under a small limit on a node that has room for two of them: as auto has it, and with runs in turn. Both should come
+// to the same verdict.
+func TestAtOnce(t *testing.T) {
+	asked(t)
+	c := clustertest.Start(t, clustertest.Options{ControllerManager: true, Scheduler: true, Nodes: 1})
+	own, kubectl := clustertest.BuildGo(t, "github.com/unthrottle/unthrottle/cmd/unthrottle"), build(t)
+	c.Import(t, clustertest.Image{Name: "localhost/unthrottle:1", Entrypoint: []string{"/unthrottle"}, Files: map[string]string{"/unthrottle": own}})
+	for _, s := range append(servers, exporter) {
+		t.Run(s.name, func(t *testing.T) {
+			_, image := imageOf(t, c, s, own)
+			deploy(t, c, s, image, "300m")
+			var verdicts []report.TuneVerdict
+			for _, how := range []string{"auto", "no"} {
+				doc := tuned(t, "at once: "+how, []string{"KUBECONFIG=" + c.Kubeconfig}, []string{
+					kubectl, "tune", "deployment/" + s.name, "--path", s.path, "--seed", "7", "--image", "localhost/unthrottle:1", "--image-pull-policy", "Never",
+					"--at-once", how,
+				})
+				most := 0
+				for _, r := range doc.Runs {
+					most = max(most, r.AtOnce)
+				}
+				t.Logf("    %d runs at once at most; in turn, as %q", most, cmp.Or(doc.AtOnce, &report.TuneAtOnce{}).InTurn)
+				verdicts = append(verdicts, doc.Verdict)
+			}
+			if a, b := verdicts[0], verdicts[1]; a.Kind == "change" && b.Kind == "change" && a.Procs != b.Procs {
+				t.Errorf("at once: %s In turn: %s", a.Text, b.Text)
+			}
+		})
+	}
+}
+
+// imageOf builds a server's program, and gives the cluster its image.
+func imageOf(t *testing.T, c *clustertest.Cluster, s server, own string) (program, image string) {
+	t.Helper()
+	if s.module == "" {
+		return own, "localhost/unthrottle:1"
+	}
+	program, image = install(t, s.module), "localhost/"+s.name+":1"
+	c.Import(t, clustertest.Image{Name: image, Entrypoint: []string{"/server"}, Files: map[string]string{"/server": program}})
+	return program, image
+}
+
+// deploy makes a Deployment of a server, of which none runs.
+func deploy(t *testing.T, c *clustertest.Cluster, s server, image, cpu string) {
+	t.Helper()
+	args, err := json.Marshal(s.args("0.0.0.0", "8080"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, stderr, err := c.KubectlInput(fmt.Sprintf(`apiVersion: apps/v1
 kind: Deployment
 metadata: {name: %[1]s}
 spec:
@@ -77,17 +137,9 @@ spec:
         image: %[2]s
         args: %[3]s
         ports: [{containerPort: 8080}]
-        resources: {limits: {cpu: "1"}, requests: {cpu: 50m}}
-`, s.name, image, args), "apply", "-f", "-"); err != nil {
-				t.Fatal(err, stderr)
-			}
-			there := tuned(t, "a node", []string{"KUBECONFIG=" + c.Kubeconfig}, []string{
-				kubectl, "tune", "deployment/" + s.name, "--path", s.path, "--seed", "7", "--image", "localhost/unthrottle:1", "--image-pull-policy", "Never",
-			})
-			if a, b := here.Verdict, there.Verdict; a.Kind != b.Kind || a.Procs != b.Procs || a.GOGC != b.GOGC {
-				t.Errorf("here: %s There: %s", a.Text, b.Text)
-			}
-		})
+        resources: {limits: {cpu: %[4]q}, requests: {cpu: 50m}}
+`, s.name, image, args, cpu), "apply", "-f", "-"); err != nil {
+		t.Fatal(err, stderr)
 	}
 }
 

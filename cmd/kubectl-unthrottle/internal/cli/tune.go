@@ -76,13 +76,15 @@ type tuner struct {
 	loadCPUs        float64
 	image, pull     string
 	nodes           int
+	atOnce          string
 	dryRun          bool
 	deadline        time.Duration
 	logs            string // where what a failed container wrote is kept; "": nowhere
 
 	goal   *tune.Reach
 	server *podtrial.Server
-	places []tune.Place // empty: one node
+	places []tune.Place  // empty: one node
+	sides  []tune.Server // pods that may run on it at the same time
 	space  *podtrial.Space
 	soFar  *tune.Study
 }
@@ -125,6 +127,7 @@ func (t *tuner) register(l *verb.Flags) {
 	in = l.Section("Where the trials run:")
 	in.StringVar(&t.in, "in", "", "NAME\tin this existing namespace (a new one of their own)")
 	in.StringVar(&t.node, "node", "", "NAME\ton this node (the one that the scheduler chooses for the first run)")
+	asked.AtOnce(in, &t.atOnce, "if two pods don't disturb each other")
 	verb.Number(in, &t.nodes, "nodes", "", 1, "N\ton N nodes of the same size, which take turns at the blocks, to save time (1)")
 	in.StringVar(&t.image, "image", "", "IMAGE\tthe image of the pods that send the load and count CPU time "+imageUsage)
 	in.Var(verb.OneOf(&t.pull, "Always", "IfNotPresent", "Never"), "image-pull-policy", "P\twhen to pull that image: Always, IfNotPresent or Never")
@@ -209,6 +212,12 @@ func (t *tuner) Plan(ctx context.Context, args, command []string) error {
 	}
 	_, gogc, _ := t.server.Template.Env("GOGC")
 	t.asked.Take(&p, gogc)
+	switch {
+	case t.atOnce == tune.AtOnceYes && t.nodes > 1:
+		return hint.Usage("leave one of them out", "--at-once yes and --nodes %d cannot be used together: settings take turns on each of several nodes", t.nodes)
+	case t.atOnce != "auto":
+		p.AtOnce = t.atOnce
+	}
 	if err := t.asked.Check(p); err != nil {
 		return err
 	}
@@ -234,7 +243,7 @@ func (t *tuner) checkLimits(p tune.Plan) error {
 	if p.SLO == "" || p.Rate == 0 {
 		return hint.Usage("kubectl unthrottle tune --cpus 0.5,1,2 --slo p99=50ms --rate 200 deployment/NAME", "which of several limits is enough is only known with an --slo and a --rate")
 	}
-	if name := t.Flags.FirstGiven("conns", "procs", "all", "gogc", "objective", "pairs", "blocks"); name != "" {
+	if name := t.Flags.FirstGiven("conns", "procs", "all", "gogc", "objective", "pairs", "blocks", "at-once"); name != "" {
 		return hint.Usage("leave it out, or name one limit", "--%s is for one limit; with several the question is which one is enough", name)
 	}
 	return nil
@@ -391,6 +400,11 @@ func (t *tuner) Prepare(ctx context.Context) error {
 	if err := t.moreNodes(ctx, node); err != nil {
 		return err
 	}
+	if t.nodes < 2 && !p.AsksLimit() && p.CPUs > 0 {
+		for _, s := range t.server.Besides(min(lab.MostAtOnce, int(float64(node.CPUs)/p.CPUs))) {
+			t.sides = append(t.sides, s)
+		}
+	}
 	if t.soFar.Defaults != nil { // it goes on
 		return nil
 	}
@@ -494,7 +508,7 @@ func (t *tuner) Head() any { return t.soFar }
 func (t *tuner) Execute(ctx context.Context, record func(any) error) error {
 	_, own, _ := t.server.Template.Env("GOMEMLIMIT")
 	l := tune.Lab{
-		OwnGOMEMLIMIT: own, Server: t.server, Places: t.places, Foresee: t.foresee, Clock: time.Now, Memory: t.server.Template.Memory(),
+		OwnGOMEMLIMIT: own, Server: t.server, Sides: t.sides, Places: t.places, Foresee: t.foresee, Clock: time.Now, Memory: t.server.Template.Memory(),
 		Record: func(r tune.Record) error { return record(r) },
 		Tell:   func(p tune.Progress) { t.Progress.Tune(t.soFar, p) },
 	}

@@ -49,12 +49,18 @@ type fake struct {
 	loadLog  func(p *fakePod, usual []byte) []byte
 	still    func(load int) bool // the meter stands still in the nth load, from 1
 	loads    int
+
+	seesHost bool    // the meter tells the node's CPU time, and how long threads waited
+	others   float64 // CPUs that are used there beside all pods
+	abreast  int     // servers that ran at the same time
+	apart    bool    // what is loaded at the same time is loaded one after the other
 }
 
 type fakePod struct {
 	job     object
 	part    string
 	n       int // of the servers, or of the loads
+	made    time.Time
 	looks   int
 	begin   time.Time // of a load's window
 	end     time.Time
@@ -186,11 +192,18 @@ func (f *fake) create(w http.ResponseWriter, path string, o object) {
 
 // run makes a Job's pod.
 func (f *fake) run(job object) {
-	p := &fakePod{job: job, part: text(job, "metadata", "labels", partLabel)}
+	p := &fakePod{job: job, made: f.now, part: text(job, "metadata", "labels", partLabel)}
 	run := text(job, "metadata", "labels", runLabel)
 	f.pods[text(job, "metadata", "name")] = p
 	switch p.part {
 	case "server":
+		running := 1
+		for _, other := range f.pods {
+			if other != p && other.part == "server" {
+				running++
+			}
+		}
+		f.abreast = max(f.abreast, running)
 		f.servers++
 		p.n = f.servers
 		p.procs = f.byItself
@@ -238,6 +251,11 @@ func (f *fake) shoot(p *fakePod) {
 	r := rand.New(rand.NewPCG(seed, uint64(p.server.procs)))
 	noisy := func(v float64) float64 { return v * math.Exp(0.02*r.NormFloat64()) }
 	p.begin = f.now.Add(warm)
+	for _, other := range f.beside(p.server) { // which was loaded when this one was there too
+		if !f.apart && len(p.server.windows) == 0 && !p.server.made.After(other.begin) {
+			p.begin = other.begin
+		}
+	}
 	p.end = p.begin.Add(lasting)
 	f.now = p.end.Add(time.Second)
 	p.rate, p.procs = rate, p.server.procs
@@ -254,6 +272,16 @@ func (f *fake) shoot(p *fakePod) {
 		FromReady:     loadtest.Latencies{Count: n, P50: p99 / 3, P90: p99 / 2, P99: p99, P999: 2 * p99},
 		FromReadyTail: p99, Valid: true,
 	})
+}
+
+// beside are the loads of other servers that run.
+func (f *fake) beside(server *fakePod) (all []*fakePod) {
+	for _, other := range f.pods {
+		if other.part == "server" && other != server {
+			all = append(all, other.windows...)
+		}
+	}
+	return all
 }
 
 // cost is the CPU time of a window, and of all that the meter saw around it.
@@ -360,8 +388,22 @@ func (f *fake) meter(b *bytes.Buffer, p *fakePod, since time.Time) {
 				continue
 			}
 			age := at.Sub(begin).Seconds()
-			e.Encode(podmeter.Line{At: at, Containers: []podmeter.Container{{
-				ID: fakeID, Peak: 64 << 20, Procs: p.procs,
+			var host procs.HostMoment
+			var ran time.Duration
+			if f.seesHost {
+				used := f.others + w.rate*f.cpu
+				for _, other := range f.beside(p) {
+					if other.begin.Equal(w.begin) {
+						used += other.rate * f.cpu
+					}
+				}
+				ran = w.used + time.Duration((1+age)*w.rate*f.cpu*float64(time.Second))
+				host = procs.HostMoment{Known: true, At: at, HostTimes: procs.HostTimes{
+					CPUs: 8, Total: time.Duration(8 * age * float64(time.Second)), Busy: time.Duration(age * used * float64(time.Second)),
+				}}
+			}
+			e.Encode(podmeter.Line{At: at, Host: host, Containers: []podmeter.Container{{
+				ID: fakeID, Ran: ran, Waited: ran / 2, Peak: 64 << 20, Procs: p.procs,
 				Counters: cgroup.Counters{
 					Known: true, Periods: int64(10 * age), Throttled: int64(age), CPUKnown: true, CPU: w.used + time.Duration(age*w.rate*f.cpu*float64(time.Second)),
 				},

@@ -149,7 +149,7 @@ func (x *client) end(t *testing.T) (code int) {
 func quick(args ...string) []string {
 	return append([]string{
 		"--image", image, "--image-pull-policy", "Never", "--procs", "1", "--gogc", "none", "--conns", "4", "--warmup", "300ms", "--for", "1s",
-		"--blocks", "3", "--seed", "3", "--runs", "runs.jsonl",
+		"--blocks", "3", "--seed", "3", "--runs", "runs.jsonl", "--at-once", "no",
 	}, args...)
 }
 
@@ -254,6 +254,10 @@ func TestNode(t *testing.T) {
 					t.Parallel()
 					c.two(t)
 				})
+				t.Run("abreast", func(t *testing.T) {
+					t.Parallel()
+					c.abreast(t)
+				})
 				c.absent(t)
 			})
 			t.Run("at once", func(t *testing.T) {
@@ -331,6 +335,43 @@ func (c nodes) two(t *testing.T) {
 	}
 	if !strings.Contains(x.stderr.String(), " is like ") {
 		t.Errorf("it says\n%s", &x.stderr)
+	}
+}
+
+// abreast: where there is room for it, two pods of a block are there at the same time, and both are loaded; else it is said why not. Which it
+// is depends on what else the machine does.
+func (c nodes) abreast(t *testing.T) {
+	x := c.start(t, "", quick("deployment/api", "--node", c.Nodes[1].Name, "--cpus", "0.3", "--conns", "1", "--for", "2s", "--at-once", "yes", "-o", "tune.json")...)
+	most := 0
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		x.Wait()
+	}()
+	for running := true; running; {
+		select {
+		case <-ended:
+			running = false
+		case <-time.After(300 * time.Millisecond):
+			out, _, err := c.Kubectl("get", "pods", "-A", "-l", "unthrottle.dev/part=load", "--field-selector", "status.phase=Running,spec.nodeName="+c.Nodes[1].Name, "-o", "name")
+			if err == nil {
+				most = max(most, len(strings.Fields(out)))
+			}
+		}
+	}
+	if code := x.ProcessState.ExitCode(); code != 0 {
+		t.Fatalf("exit code %d\n%s\n%s", code, &x.stdout, &x.stderr)
+	}
+	doc := x.document(t)
+	a := doc.AtOnce
+	if a == nil || a.Runs == 0 && a.InTurn == "" || a.Runs > 0 && most < 2 {
+		t.Fatalf("%+v, %d loads at most\n%s", a, most, &x.stderr)
+	}
+	t.Logf("%+v, %d loads at most", a, most)
+	for _, r := range doc.Runs {
+		if r.Error != "" || r.Metrics["cpu-ns/req"] <= 0 {
+			t.Errorf("GOMAXPROCS=%d, block %d: %q, %v", r.Procs, r.Block, r.Error, r.Metrics)
+		}
 	}
 }
 

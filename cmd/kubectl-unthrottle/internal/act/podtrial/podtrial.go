@@ -49,18 +49,24 @@ type Server struct {
 	Every    time.Duration // between two looks at a pod; 0: 300 ms
 	Patience time.Duration // until a node takes a pod; 0: a minute
 
-	tag  string // begins the names of its runs, where it is not the only one
-	runs int
-	told sync.Once
+	tag     string   // begins the names of its runs, where it is not the only one
+	company *company // nil: nobody else runs on its node
+	runs    int
+	told    sync.Once
 }
 
 // Another is the same server for another node, of several at which runs are made at the same time.
 func (s *Server) Another(n int, avoid []string) *Server {
-	kit := s.Kit
-	kit.Node, kit.Avoid = "", avoid
+	other := s.like(fmt.Sprintf("n%d-", n))
+	other.Kit.Node, other.Kit.Avoid = "", avoid
+	return other
+}
+
+// like is the same server, whose runs have other names.
+func (s *Server) like(tag string) *Server {
 	return &Server{
-		API: s.API, Kit: kit, Template: s.Template, Load: s.Load, Scheme: s.Scheme, Path: s.Path, Timeout: s.Timeout, Late: s.Late, Logs: s.Logs, Every: s.Every,
-		Patience: s.Patience, tag: fmt.Sprintf("n%d-", n),
+		API: s.API, Kit: s.Kit, Template: s.Template, Load: s.Load, Scheme: s.Scheme, Path: s.Path, Timeout: s.Timeout, Late: s.Late, Logs: s.Logs, Every: s.Every,
+		Patience: s.Patience, tag: tag,
 	}
 }
 
@@ -210,9 +216,6 @@ func (x *Session) podOf(ctx context.Context, job string) (*Pod, error) {
 // NoGo is not known of a container.
 func (x *Session) NoGo() bool { return false }
 
-// Bound is not asked: no other pod is started beside it.
-func (x *Session) Bound() string { return "pods take turns" }
-
 // url is where the server is, as its node sees it.
 func (x *Session) url() string {
 	return x.Scheme + "://" + net.JoinHostPort(x.pod.Status.PodIP, x.port()) + x.Path
@@ -222,6 +225,8 @@ func (s *Server) port() string { return strconv.Itoa(s.Kit.Port) }
 
 // Load sends a shot from a pod on the server's node. If the server has died, Close says so.
 func (x *Session) Load(ctx context.Context, shot trial.Shot) (trial.Window, error) {
+	own := x.company.send(x)
+	defer own.end()
 	g, err := x.generate(ctx, shot)
 	for range lostMost {
 		if !errors.Is(err, errLost) {
@@ -244,7 +249,13 @@ func (x *Session) Load(ctx context.Context, shot trial.Shot) (trial.Window, erro
 		return trial.Window{}, err
 	}
 	generator := time.Duration(g.GeneratorCPU * float64(time.Second))
-	trial.Disturb(&x.node, seen.Begin.Host, seen.End.Host, seen.Counters.CPU+generator)
+	own.from, own.until, own.cpus = begin.Add(-shot.WarmUp), end, (seen.Counters.CPU+generator).Seconds()/seen.Between.Seconds()
+	company, err := x.company.used(ctx, own, begin, end)
+	if err != nil {
+		return trial.Window{}, err
+	}
+	x.node = lab.Run{}
+	trial.Disturb(&x.node, seen.Begin.Host, seen.End.Host, seen.Counters.CPU+generator+company)
 	sight := trial.Sight{Lasted: end.Sub(begin), Seen: seen.Between, Counters: seen.Counters, Procs: seen.Last.Procs}
 	if x.trace { // by the times that the CPU time is of, which are not those of the window where lines of the meter are missing
 		if sight.GC, err = x.collections(ctx, seen.Begin.At, seen.End.At); err != nil {
@@ -253,7 +264,10 @@ func (x *Session) Load(ctx context.Context, shot trial.Shot) (trial.Window, erro
 		sight.GCSeen = seen.End.At.Sub(seen.Begin.At)
 		sight.Procs = cmp.Or(sight.Procs, sight.GC.Procs)
 	}
-	return sight.Window(g)
+	w, err := sight.Window(g)
+	w.Waits, w.Sending = seen.Waits, g.CPUShare*float64(g.GeneratorOf)
+	w.Others, w.OthersKnown = x.node.Others, seen.Begin.Host.Known && seen.End.Host.Known
+	return w, err
 }
 
 // errLost is the error of a load that did what it should, and the end of whose output is nowhere: on a busy node a container runtime
@@ -478,6 +492,7 @@ func (x *Session) Close() lab.Run {
 
 // end deletes the Job and waits until its pod is gone, so that the next run has the node for itself.
 func (x *Session) end() (gone bool) {
+	x.company.leave(x)
 	if err := x.API.DeleteJob(x.ctx, x.Kit.Namespace, x.job); err != nil {
 		return false
 	}
