@@ -98,9 +98,10 @@ func Read(r io.Reader) (lines []Line, err error) {
 type Seen struct {
 	Begin, End Line // the lines that it is from
 	Counters   cgroup.Counters
-	Last       Container // as it was in the end
+	Last       Container     // as it was in the end
 	Between    time.Duration
-	Waits      float64 // seconds that its threads waited for a CPU, for each second that they had one; 0: not known
+	Beside     time.Duration // CPU time of the pod's other containers, without the meter's, as far as known
+	Waits      float64       // seconds that its threads waited for a CPU, for each second that they had one; 0: not known
 }
 
 // ErrUnseen is the error of times of which too little was seen.
@@ -161,10 +162,23 @@ func Between(lines []Line, id string, begin, end time.Time) (Seen, error) {
 	if ran, waited := s.Last.Ran-was.Ran, s.Last.Waited-was.Waited; was.Ran > 0 && ran > 0 && waited > 0 { // else threads have ended
 		s.Waits = waited.Seconds() / ran.Seconds()
 	}
+	for _, c := range s.End.Containers {
+		if was := s.Begin.of(c.ID); c.ID != id && was != nil {
+			s.Beside += c.used(*was)
+		}
+	}
 	if short {
 		s.Between = end.Sub(begin)
 	}
 	return s, nil
+}
+
+// used is how much CPU time a container used since: what its group counts, or its threads where that may not be seen, as another user's.
+func (c Container) used(before Container) time.Duration {
+	if c.Counters.CPUKnown && before.Counters.CPUKnown {
+		return c.Counters.Since(before.Counters).CPU
+	}
+	return max(0, c.Ran-before.Ran)
 }
 
 // of is a container; nil: there is none of this ID.

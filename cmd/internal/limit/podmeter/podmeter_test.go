@@ -80,6 +80,14 @@ func TestBetween(t *testing.T) {
 	if err != nil || s.Between != 2*time.Second || s.Counters.CPU != time.Second || s.Counters.Periods != 20 || s.Counters.Throttled != 10 || s.Last.Procs != 2 || s.Waits != 0.4 {
 		t.Errorf("got %+v, %v", s, err)
 	}
+	// What else is in the pod is told, by its threads where its group may not be seen.
+	for i := range all {
+		all[i].Containers[0].Ran, all[i].Containers[0].Refused = time.Duration(i)*10*time.Millisecond, "it runs as user 1337"
+		all[i].Containers = append(all[i].Containers, Container{ID: "c", Ran: time.Hour, Counters: cgroup.Counters{CPUKnown: true, CPU: time.Duration(i) * 30 * time.Millisecond}})
+	}
+	if s, err := Between(all, idA, begin.Add(950*time.Millisecond), begin.Add(3050*time.Millisecond)); err != nil || s.Beside != 800*time.Millisecond {
+		t.Errorf("its sidecars: %+v, %v", s, err)
+	}
 	// Where threads have ended, those that are left have run for less than there was.
 	all[20].Containers[1].Ran = time.Millisecond
 	if s, err := Between(all, idA, begin.Add(950*time.Millisecond), begin.Add(2*time.Second)); err != nil || s.Waits != 0 {

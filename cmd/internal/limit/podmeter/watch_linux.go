@@ -125,6 +125,7 @@ func (x *watcher) find() (ids []string) {
 func (x *watcher) container(id string) Container {
 	pid := x.pids[id][0]
 	c := Container{ID: id}
+	c.Ran, c.Waited = threads(x.pids[id])
 	t := foreign.Open("")
 	defer t.Close()
 	if _, err := t.Stat(fmt.Sprintf("/proc/%d/root/.", pid)); err != nil {
@@ -136,7 +137,6 @@ func (x *watcher) container(id string) Container {
 	c.Counters, c.CPUs = cgroup.ReadThrottling(source, limits).Owner, limits.CPUs
 	c.Peak = peak(t, pid)
 	c.Procs = x.procs(pid)
-	c.Ran, c.Waited = threads(x.pids[id])
 	return c
 }
 

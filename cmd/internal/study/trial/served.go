@@ -118,7 +118,7 @@ type Window struct {
 	OthersKnown bool     // 0 of these are none
 	Sliced      bool     // others' time was seen by slices, so that what a neighbour did is not in the latencies
 	Waits       float64  // seconds that the server's threads waited for a CPU, for each second that they had one; 0: not known
-	Sending     float64  // CPUs that the generator used while it sent
+	Sending     float64  // CPUs that the generator used while it sent, and what runs beside each server
 	Curve       []Point  // of the percentiles
 	Axis        []Step
 	GC          goself.GCSummary // where it was asked for

@@ -20,8 +20,10 @@ func (s *Study) disturbed(r lab.Run, limit float64) bool {
 	return r.Stolen > muchStolen || s.shared(r, limit) && !r.Sliced
 }
 
-// shared reports whether CPU time in a run is not what it would be alone.
-func (s *Study) shared(r lab.Run, limit float64) bool { return s.crowded(r.Others, limit) }
+// shared reports whether CPU time in a run is not what it would be alone. Runs at the same time leave the less to others.
+func (s *Study) shared(r lab.Run, limit float64) bool {
+	return s.crowded(r.Others, limit*float64(max(1, r.AtOnce)))
+}
 
 // crowded reports whether others used too many CPUs. Where there are more than the program and the generator need, they may use half of
 // those: a mark on every run of a large machine would say nothing.

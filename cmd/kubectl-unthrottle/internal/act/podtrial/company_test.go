@@ -1,6 +1,7 @@
 package podtrial
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -86,9 +87,12 @@ func TestAtOnce(t *testing.T) {
 		prepare func(f *fake)
 		inTurn  string // why they take turns; "": they don't
 		others  float64
+		most    int // pods at the same time; 0: 4
 	}{
 		"room":                  {prepare: func(f *fake) {}},
 		"a little beside":       {prepare: func(f *fake) { f.others = 0.5 }, others: 0.5},
+		"sidecars":              {prepare: func(f *fake) { f.sidecar = 0.3 }, most: 3},
+		"busy sidecars":         {prepare: func(f *fake) { f.sidecar = 3 }, inTurn: "two of them take "},
 		"others":                {prepare: func(f *fake) { f.others = 4 }, inTurn: "others used the CPUs while it was looked at", others: 4},
 		"unseen":                {prepare: func(f *fake) { f.seesHost = false }, inTurn: "how long its threads wait for a CPU can't be seen"},
 		"one after the other":   {prepare: func(f *fake) { f.apart = true }, inTurn: "a second one failed beside it: the loads did not run at the same time: "},
@@ -144,7 +148,7 @@ func TestAtOnce(t *testing.T) {
 				}
 			}
 			begun := test.inTurn == "" || name == "no room in the middle"
-			if (together > 0) != begun || begun && f.abreast != 4 {
+			if (together > 0) != begun || begun && f.abreast != cmp.Or(test.most, 4) {
 				t.Errorf("%d runs were made beside others, %d pods at once", together, f.abreast)
 			}
 		})

@@ -52,6 +52,7 @@ type fake struct {
 
 	seesHost bool    // the meter tells the node's CPU time, and how long threads waited
 	others   float64 // CPUs that are used there beside all pods
+	sidecar  float64 // and by another container of each pod of a server, whose group the meter may not see
 	abreast  int     // servers that ran at the same time
 	apart    bool    // what is loaded at the same time is loaded one after the other
 }
@@ -391,10 +392,10 @@ func (f *fake) meter(b *bytes.Buffer, p *fakePod, since time.Time) {
 			var host procs.HostMoment
 			var ran time.Duration
 			if f.seesHost {
-				used := f.others + w.rate*f.cpu
+				used := f.others + w.rate*f.cpu + f.sidecar
 				for _, other := range f.beside(p) {
 					if other.begin.Equal(w.begin) {
-						used += other.rate * f.cpu
+						used += other.rate*f.cpu + f.sidecar
 					}
 				}
 				ran = w.used + time.Duration((1+age)*w.rate*f.cpu*float64(time.Second))
@@ -402,7 +403,8 @@ func (f *fake) meter(b *bytes.Buffer, p *fakePod, since time.Time) {
 					CPUs: 8, Total: time.Duration(8 * age * float64(time.Second)), Busy: time.Duration(age * used * float64(time.Second)),
 				}}
 			}
-			e.Encode(podmeter.Line{At: at, Host: host, Containers: []podmeter.Container{{
+			beside := podmeter.Container{ID: "sidecar", Refused: "it runs as user 1337", Ran: time.Hour + time.Duration(age*f.sidecar*float64(time.Second))}
+			e.Encode(podmeter.Line{At: at, Host: host, Containers: []podmeter.Container{beside, {
 				ID: fakeID, Ran: ran, Waited: ran / 2, Peak: 64 << 20, Procs: p.procs,
 				Counters: cgroup.Counters{
 					Known: true, Periods: int64(10 * age), Throttled: int64(age), CPUKnown: true, CPU: w.used + time.Duration(age*w.rate*f.cpu*float64(time.Second)),

@@ -249,13 +249,14 @@ func (x *Session) Load(ctx context.Context, shot trial.Shot) (trial.Window, erro
 		return trial.Window{}, err
 	}
 	generator := time.Duration(g.GeneratorCPU * float64(time.Second))
-	own.from, own.until, own.cpus = begin.Add(-shot.WarmUp), end, (seen.Counters.CPU+generator).Seconds()/seen.Between.Seconds()
+	used := seen.Counters.CPU + seen.Beside + generator
+	own.from, own.until, own.cpus = begin.Add(-shot.WarmUp), end, used.Seconds()/seen.Between.Seconds()
 	company, err := x.company.used(ctx, own, begin, end)
 	if err != nil {
 		return trial.Window{}, err
 	}
 	x.node = lab.Run{}
-	trial.Disturb(&x.node, seen.Begin.Host, seen.End.Host, seen.Counters.CPU+generator+company)
+	trial.Disturb(&x.node, seen.Begin.Host, seen.End.Host, used+company)
 	sight := trial.Sight{Lasted: end.Sub(begin), Seen: seen.Between, Counters: seen.Counters, Procs: seen.Last.Procs}
 	if x.trace { // by the times that the CPU time is of, which are not those of the window where lines of the meter are missing
 		if sight.GC, err = x.collections(ctx, seen.Begin.At, seen.End.At); err != nil {
@@ -265,7 +266,7 @@ func (x *Session) Load(ctx context.Context, shot trial.Shot) (trial.Window, erro
 		sight.Procs = cmp.Or(sight.Procs, sight.GC.Procs)
 	}
 	w, err := sight.Window(g)
-	w.Waits, w.Sending = seen.Waits, g.CPUShare*float64(g.GeneratorOf)
+	w.Waits, w.Sending = seen.Waits, g.CPUShare*float64(g.GeneratorOf)+seen.Beside.Seconds()/seen.Between.Seconds()
 	w.Others, w.OthersKnown = x.node.Others, seen.Begin.Host.Known && seen.End.Host.Known
 	return w, err
 }
