@@ -98,7 +98,7 @@ func Read(r io.Reader) (lines []Line, err error) {
 type Seen struct {
 	Begin, End Line // the lines that it is from
 	Counters   cgroup.Counters
-	Last       Container     // as it was in the end
+	Last       Container // as it was in the end
 	Between    time.Duration
 	Beside     time.Duration // CPU time of the pod's other containers, without the meter's, as far as known
 	Waits      float64       // seconds that its threads waited for a CPU, for each second that they had one; 0: not known
