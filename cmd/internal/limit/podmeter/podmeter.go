@@ -100,8 +100,7 @@ type Seen struct {
 	Counters   cgroup.Counters
 	Last       Container // as it was in the end
 	Between    time.Duration
-	Beside     time.Duration // CPU time of the pod's other containers, without the meter's, as far as known
-	Waits      float64       // seconds that its threads waited for a CPU, for each second that they had one; 0: not known
+	Waits      float64 // seconds that its threads waited for a CPU, for each second that they had one; 0: not known
 }
 
 // ErrUnseen is the error of times of which too little was seen.
@@ -162,15 +161,20 @@ func Between(lines []Line, id string, begin, end time.Time) (Seen, error) {
 	if ran, waited := s.Last.Ran-was.Ran, s.Last.Waited-was.Waited; was.Ran > 0 && ran > 0 && waited > 0 { // else threads have ended
 		s.Waits = waited.Seconds() / ran.Seconds()
 	}
-	for _, c := range s.End.Containers {
-		if was := s.Begin.of(c.ID); c.ID != id && was != nil {
-			s.Beside += c.used(*was)
-		}
-	}
 	if short {
 		s.Between = end.Sub(begin)
 	}
 	return s, nil
+}
+
+// Used is how much CPU time some containers used meanwhile, as far as known.
+func (s Seen) Used(ids []string) (sum time.Duration) {
+	for _, id := range ids {
+		if before, after := s.Begin.of(id), s.End.of(id); before != nil && after != nil {
+			sum += after.used(*before)
+		}
+	}
+	return sum
 }
 
 // used is how much CPU time a container used since: what its group counts, or its threads where that may not be seen, as another user's.

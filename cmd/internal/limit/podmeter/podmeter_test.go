@@ -85,8 +85,8 @@ func TestBetween(t *testing.T) {
 		all[i].Containers[0].Ran, all[i].Containers[0].Refused = time.Duration(i)*10*time.Millisecond, "it runs as user 1337"
 		all[i].Containers = append(all[i].Containers, Container{ID: "c", Ran: time.Hour, Counters: cgroup.Counters{CPUKnown: true, CPU: time.Duration(i) * 30 * time.Millisecond}})
 	}
-	if s, err := Between(all, idA, begin.Add(950*time.Millisecond), begin.Add(3050*time.Millisecond)); err != nil || s.Beside != 800*time.Millisecond {
-		t.Errorf("its sidecars: %+v, %v", s, err)
+	if s, err := Between(all, idA, begin.Add(950*time.Millisecond), begin.Add(3050*time.Millisecond)); err != nil || s.Used([]string{idB, "c", "none"}) != 800*time.Millisecond {
+		t.Errorf("its sidecars: %v of %+v, %v", s.Used([]string{idB, "c"}), s, err)
 	}
 	// Where threads have ended, those that are left have run for less than there was.
 	all[20].Containers[1].Ran = time.Millisecond

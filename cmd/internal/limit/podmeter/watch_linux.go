@@ -32,6 +32,7 @@ type watcher struct {
 	own  string             // ID of its own container; "": it does not see it
 	pids map[string][]int   // by ID: a container's processes, first that through which it is seen
 	live map[int]*liveProcs // by pid
+	left int                // threads whose times may be read for this line
 	n    int
 }
 
@@ -82,6 +83,7 @@ func (x *watcher) look() Line {
 	ids := x.find()
 	l.Host = procs.HostNow()
 	l.At = time.Now()
+	x.left = mostThreads
 	for _, id := range ids {
 		l.Containers = append(l.Containers, x.container(id))
 	}
@@ -125,7 +127,7 @@ func (x *watcher) find() (ids []string) {
 func (x *watcher) container(id string) Container {
 	pid := x.pids[id][0]
 	c := Container{ID: id}
-	c.Ran, c.Waited = threads(x.pids[id])
+	c.Ran, c.Waited = x.threads(x.pids[id])
 	t := foreign.Open("")
 	defer t.Close()
 	if _, err := t.Stat(fmt.Sprintf("/proc/%d/root/.", pid)); err != nil {
@@ -140,18 +142,18 @@ func (x *watcher) container(id string) Container {
 	return c
 }
 
-// mostThreads is of how many threads of a container the times are read, one by one, with each line. With more it would take what is measured.
+// mostThreads is of how many threads the times are read, one by one, with each line. With more it would take what is measured: a pod may see
+// all processes of its node.
 const mostThreads = 200
 
 // threads is how long those of some processes ran, and waited for a CPU; 0: there are too many.
-func threads(pids []int) (ran, waited time.Duration) {
-	left := mostThreads
+func (x *watcher) threads(pids []int) (ran, waited time.Duration) {
 	for _, pid := range pids {
-		names, err := foreign.Names("", procs.Dir("", pid)+"/task", left)
+		names, err := foreign.Names("", procs.Dir("", pid)+"/task", x.left)
 		if err != nil {
 			return 0, 0
 		}
-		left -= len(names)
+		x.left -= len(names)
 		s, _ := procs.ReadSchedstat("", pid)
 		ran, waited = ran+s.Run, waited+s.Waited
 	}

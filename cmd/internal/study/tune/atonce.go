@@ -96,7 +96,7 @@ func (l *look) calibrate(ctx context.Context) error {
 	long := l.ready + shot.WarmUp + shot.Lasting
 	var alone []trial.Window
 	sides := make([][]trial.Window, a.Most)
-	for {
+	for looks := 1; ; looks++ { // at as many
 		if !l.spare(long) {
 			a.refuse("the budget left no time to see whether there is room")
 			return nil
@@ -141,9 +141,10 @@ func (l *look) calibrate(ctx context.Context) error {
 		case why == "":
 			return nil
 		case why == besideOthers && l.waits(long):
-		case 0 < len(sides[0]) && len(sides[0]) < mostLooks && l.spare(2*long):
-		case a.Most > 2 && why != besideOthers && l.spare(long):
-			a.Most = max(2, a.Most/2)
+			looks--
+		case why != besideOthers && looks < mostLooks && len(sides[0]) > 0 && l.spare(2*long):
+		case why != besideOthers && a.Most > 2 && l.spare(long):
+			a.Most, looks = max(2, a.Most/2), 0
 			clear(sides)
 		default:
 			a.refuse(why)

@@ -211,6 +211,25 @@ func TestNotAtOnce(t *testing.T) {
 			t.Errorf("once it differs by %v: %+v", differs, s.Pilot.AtOnce)
 		}
 	}
+	// It comes to an end, whatever the second look meets.
+	for name, meets := range map[string]func(got *trial.Window){
+		"others":   func(got *trial.Window) { got.Sliced, got.Others = false, 5 },
+		"not sent": func(got *trial.Window) { got.Valid = false },
+	} {
+		looks := 0
+		s, _, _ := abreast(t, Plan{}, 2, nil, func(_ *world, running int, got *trial.Window) {
+			if running < 2 {
+				return
+			}
+			lab.P50.Set(got.Metrics, 2*lab.P50.In(got.Metrics))
+			if looks++; looks > 2 {
+				meets(got)
+			}
+		})
+		if s.Pilot.AtOnce.Most != 0 {
+			t.Errorf("%s: %+v", name, s.Pilot.AtOnce)
+		}
+	}
 	// What the user says is safe is believed.
 	s, _, _ := abreast(t, Plan{AtOnce: AtOnceYes}, 8, func(w *world) { w.bound = "it writes /var/lib/data" }, nil)
 	if s.Pilot.AtOnce.Most < 2 || len(s.Pilot.Warnings) > 0 {

@@ -327,7 +327,9 @@ func (f *fake) podState(p *fakePod) object {
 	case p.part == "server":
 		status["phase"] = "Running"
 		status["containerStatuses"] = []any{
-			object{"name": "server", "containerID": "containerd://" + fakeID, "state": running}, object{"name": meterName, "state": running},
+			object{"name": "server", "containerID": "containerd://" + fakeID, "state": running},
+			object{"name": meterName, "state": running},
+			object{"name": "proxy", "containerID": "containerd://sidecar", "state": running},
 		}
 		if p.looks > 2 {
 			status["conditions"] = []any{object{"type": "Ready", "status": "True"}}

@@ -249,7 +249,8 @@ func (x *Session) Load(ctx context.Context, shot trial.Shot) (trial.Window, erro
 		return trial.Window{}, err
 	}
 	generator := time.Duration(g.GeneratorCPU * float64(time.Second))
-	used := seen.Counters.CPU + seen.Beside + generator
+	sidecars := seen.Used(x.pod.besides(x.Template.Container))
+	used := seen.Counters.CPU + sidecars + generator
 	own.from, own.until, own.cpus = begin.Add(-shot.WarmUp), end, used.Seconds()/seen.Between.Seconds()
 	company, err := x.company.used(ctx, own, begin, end)
 	if err != nil {
@@ -266,7 +267,7 @@ func (x *Session) Load(ctx context.Context, shot trial.Shot) (trial.Window, erro
 		sight.Procs = cmp.Or(sight.Procs, sight.GC.Procs)
 	}
 	w, err := sight.Window(g)
-	w.Waits, w.Sending = seen.Waits, g.CPUShare*float64(g.GeneratorOf)+seen.Beside.Seconds()/seen.Between.Seconds()
+	w.Waits, w.Sending = seen.Waits, g.CPUShare*float64(g.GeneratorOf)+sidecars.Seconds()/seen.Between.Seconds()
 	w.Others, w.OthersKnown = x.node.Others, seen.Begin.Host.Known && seen.End.Host.Known
 	return w, err
 }

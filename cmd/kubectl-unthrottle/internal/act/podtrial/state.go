@@ -118,10 +118,24 @@ func status(all []Status, name string) *Status {
 // ContainerID is a container's, without the runtime's name before it; "": it does not run yet.
 func (p *Pod) ContainerID(name string) string {
 	if s := status(p.Status.Containers, name); s != nil {
-		_, id, _ := strings.Cut(s.ContainerID, "://")
-		return id
+		return s.id()
 	}
 	return ""
+}
+
+func (s Status) id() string {
+	_, id, _ := strings.Cut(s.ContainerID, "://")
+	return id
+}
+
+// besides are the IDs of a pod's containers other than one, and than the meter.
+func (p *Pod) besides(name string) (ids []string) {
+	for _, s := range slices.Concat(p.Status.Init, p.Status.Containers) { // a sidecar may be of either kind
+		if s.Name != name && s.Name != meterName {
+			ids = append(ids, s.id())
+		}
+	}
+	return ids
 }
 
 // Ready reports whether a pod is, in all of its containers.
