@@ -20,16 +20,20 @@ import (
 
 func TestMain(m *testing.M) {
 	if d, err := time.ParseDuration(os.Getenv("CGROUP_TEST_BURN")); err == nil {
-		kerneltest.Burn(d)
-		fmt.Println("burnt")
-		io.Copy(io.Discard, os.Stdin) // until the test closes it
-		return
+		for in := bufio.NewScanner(os.Stdin); ; {
+			kerneltest.Burn(d)
+			fmt.Println("burnt")
+			if !in.Scan() { // the test has closed it
+				return
+			}
+		}
 	}
 	os.Exit(m.Run())
 }
 
-// burn starts a child in g and returns its pid once it has used CPU for a while. The child lives as long as the test.
-func burn(t *testing.T, g *kerneltest.Group, d time.Duration) int {
+// burn starts a child in g and returns its pid once it has used CPU for a while, and what lets it do so again. The child lives as long as the
+// test.
+func burn(t *testing.T, g *kerneltest.Group, d time.Duration) (pid int, again func()) {
 	t.Helper()
 	cmd := g.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "CGROUP_TEST_BURN="+d.String())
@@ -49,16 +53,40 @@ func burn(t *testing.T, g *kerneltest.Group, d time.Duration) int {
 		stdin.Close()
 		cmd.Wait()
 	})
-	if line, err := bufio.NewReader(stdout).ReadString('\n'); err != nil || line != "burnt\n" {
-		t.Fatalf("child said %q, %v", line, err)
+	out := bufio.NewReader(stdout)
+	burnt := func() {
+		if line, err := out.ReadString('\n'); err != nil || line != "burnt\n" {
+			t.Fatalf("child said %q, %v", line, err)
+		}
 	}
-	return cmd.Process.Pid
+	burnt()
+	return cmd.Process.Pid, func() {
+		if _, err := io.WriteString(stdin, "again\n"); err != nil {
+			t.Fatal(err)
+		}
+		burnt()
+	}
+}
+
+// throttled starts a child in g that burns until a limit has stopped it for a while. Beside others that may take long.
+func throttled(t *testing.T, g *kerneltest.Group) (pid int) {
+	t.Helper()
+	pid, again := burn(t, g, time.Second)
+	s := cgroup.Source{PID: pid}
+	for i := 0; i < 60; i++ {
+		if cgroup.ReadThrottling(s, cgroup.Read(s)).Owner.ThrottledTime >= 10*time.Millisecond {
+			return pid
+		}
+		again()
+	}
+	t.Fatal("it was not throttled")
+	return 0
 }
 
 func TestKernelOwnLimit(t *testing.T) {
 	g := kerneltest.New(t)
 	g.SetQuota(20000)
-	s := cgroup.Source{PID: burn(t, g, time.Second)}
+	s := cgroup.Source{PID: throttled(t, g)}
 	l := cgroup.Read(s)
 	if l.State != cgroup.Limited || l.CPUs != 0.2 || l.From != g.Dir || l.Version != g.Version {
 		t.Fatalf("got %+v, want 0.2 CPUs from %s", l, g.Dir)
@@ -81,7 +109,7 @@ func TestKernelParentLimit(t *testing.T) {
 	parent.SetQuota(20000)
 	parent.EnableCPU()
 	leaf := parent.Child("leaf")
-	s := cgroup.Source{PID: burn(t, leaf, time.Second)}
+	s := cgroup.Source{PID: throttled(t, leaf)}
 	l := cgroup.Read(s)
 	if l.State != cgroup.Limited || l.CPUs != 0.2 || l.From != parent.Dir || l.Levels[0].Dir != leaf.Dir {
 		t.Fatalf("got %+v, want 0.2 CPUs from %s", l, parent.Dir)
@@ -103,7 +131,8 @@ func TestKernelParentLimit(t *testing.T) {
 
 func TestKernelNoLimit(t *testing.T) {
 	g := kerneltest.New(t)
-	s := cgroup.Source{PID: burn(t, g, time.Millisecond)}
+	pid, _ := burn(t, g, time.Millisecond)
+	s := cgroup.Source{PID: pid}
 	if l := cgroup.Read(s); l.State != cgroup.None || l.Affinity == 0 {
 		t.Errorf("got %+v, want no limit", l)
 	}
@@ -116,7 +145,7 @@ func TestKernelHidden(t *testing.T) {
 	parent.SetQuota(20000)
 	parent.EnableCPU()
 	leaf := parent.Child("leaf")
-	pid := burn(t, leaf, time.Second)
+	pid := throttled(t, leaf)
 	if l := cgroup.Read(cgroup.Source{PID: pid}); !cgroup.ReadThrottling(cgroup.Source{PID: pid}, l).LocalKnown {
 		t.Skip("this kernel has no cpu.stat.local")
 	}
