@@ -448,7 +448,7 @@ func (c nodes) trouble(t *testing.T) {
 		}, []string{"was evicted from node " + c.Nodes[0].Name}},
 	} {
 		t.Run(name, func(t *testing.T) { // one after the other, on one node
-			x := c.start(t, "", quick("deployment/api", "--node", c.Nodes[0].Name, "--for", "5s")...)
+			x := c.start(t, "", quick("deployment/api", "--node", c.Nodes[0].Name, "--for", "5s", "--budget", "40s")...) // which waits for no quiet moment
 			namespace, pod := c.begun(t, x, c.Nodes[0].Name, "")
 			if err := test.do(namespace, pod); err != nil {
 				t.Fatal(err)
