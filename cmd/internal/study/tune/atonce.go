@@ -96,7 +96,7 @@ func (l *look) calibrate(ctx context.Context) error {
 	long := l.ready + shot.WarmUp + shot.Lasting
 	var alone []trial.Window
 	sides := make([][]trial.Window, a.Most)
-	for looks := 1; ; looks++ { // at as many
+	for looks := 1; ; looks++ { // at a.Most of them
 		if !l.spare(long) {
 			a.refuse("the budget left no time to see whether there is room")
 			return nil
@@ -112,7 +112,7 @@ func (l *look) calibrate(ctx context.Context) error {
 		if err != nil {
 			why = "a second one failed beside it: " + firstLine(err.Error())
 		} else {
-			why = l.unlike(a, l.main, windows)
+			why = l.unlike(l.main, windows)
 		}
 		disturbed := func(w trial.Window) bool { return !l.counts(w) }
 		if (why != "" || len(alone) > 0) && err == nil && !slices.ContainsFunc(windows, disturbed) {
@@ -134,7 +134,7 @@ func (l *look) calibrate(ctx context.Context) error {
 				}
 				is := mean(alone)
 				a.Waits = is.Waits
-				why = l.unlike(a, is, means)
+				why = l.unlike(is, means)
 			}
 		}
 		switch {
@@ -266,7 +266,7 @@ func (l *look) freshOnce(ctx context.Context, shot trial.Shot, n int) ([]trial.W
 func (a *AtOnce) refuse(why string) { a.Most, a.Why = 0, why }
 
 // unlike says why windows of the current setting beside itself are not what one alone is.
-func (l *look) unlike(a *AtOnce, alone trial.Window, windows []trial.Window) string {
+func (l *look) unlike(alone trial.Window, windows []trial.Window) string {
 	for _, w := range windows {
 		switch {
 		case !w.Valid:
@@ -276,7 +276,7 @@ func (l *look) unlike(a *AtOnce, alone trial.Window, windows []trial.Window) str
 		case lab.ErrorShare.In(w.Metrics) > lab.ErrorShare.In(alone.Metrics)+0.01:
 			return "beside itself its requests failed"
 		}
-		if why := a.short(w.Waits); why != "" {
+		if why := l.p.AtOnce.short(w.Waits); why != "" {
 			return why
 		}
 	}
@@ -359,7 +359,7 @@ func (x *execution) wholeBlock(ctx context.Context, t *search.Tune, load int, ne
 		return 0, "", nil
 	}
 	var missing unseen
-	for times := 0; ; { // that others used the CPUs
+	for times := 0; ; { // that it was made in vain, as others used the CPUs
 		begin := x.lab.Clock()
 		made, err := x.allAtOnce(ctx, load, runs)
 		took := x.lab.Clock().Sub(begin).Seconds()

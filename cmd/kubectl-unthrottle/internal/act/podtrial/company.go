@@ -25,7 +25,7 @@ type sending struct {
 	to       *Session
 	from     time.Time // when it began, warm-up included
 	until    time.Time // zero: nothing came of it
-	cpus     float64   // that its server and its generator used
+	cpus     float64   // that its server with its sidecars, and its generator, used
 	over     chan struct{}
 	finished sync.Once
 }
@@ -108,17 +108,15 @@ func (c *company) used(ctx context.Context, own *sending, from, to time.Time) (u
 func (x *Session) Bound() string { return x.Template.bound() }
 
 func (t *Template) bound() string {
-	switch host, _ := t.Spec["hostNetwork"].(bool); {
-	case host:
+	if host, _ := t.Spec["hostNetwork"].(bool); host {
 		return "its pods are in the node's network, where one has the port"
-	default:
-		for _, v := range list(t.Spec, "volumes") {
-			if path := text(v, "hostPath", "path"); path != "" && t.writes(text(v, "name")) {
-				return "it may write to " + path + " of its node"
-			}
-		}
-		return ""
 	}
+	for _, v := range list(t.Spec, "volumes") {
+		if path := text(v, "hostPath", "path"); path != "" && t.writes(text(v, "name")) {
+			return "it may write to " + path + " of its node"
+		}
+	}
+	return ""
 }
 
 // writes reports whether a container may write to a volume.

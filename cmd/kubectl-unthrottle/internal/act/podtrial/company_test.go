@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/study/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/search"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/trial"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/tune"
@@ -116,18 +115,7 @@ func TestAtOnce(t *testing.T) {
 			for _, side := range s.Besides(4) {
 				sides = append(sides, side)
 			}
-			study := &tune.Study{
-				Version: lab.Version, Verb: "tune", Environment: lab.Environment{CPUs: 8},
-				Plan: tune.Plan{Kind: tune.ServerKind, Name: "deployment/api", CPUs: 1, Margin: 0.05, Tail: 0.25, Seed: 3},
-			}
-			clock := func() time.Time { f.mu.Lock(); defer f.mu.Unlock(); return f.now }
-			err = study.Execute(t.Context(), tune.Lab{
-				Server: s, Sides: sides, Clock: clock, Record: func(tune.Record) error { return nil }, Tell: func(tune.Progress) {},
-				Foresee: func(float64) tune.Foresight { return tune.Foresight{GoDefault: 2} },
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			study := tuned(t, f, s, sides)
 			runs, err := study.Search(0)
 			if err != nil {
 				t.Fatal(err)

@@ -249,7 +249,7 @@ func (x *Session) Load(ctx context.Context, shot trial.Shot) (trial.Window, erro
 		return trial.Window{}, err
 	}
 	generator := time.Duration(g.GeneratorCPU * float64(time.Second))
-	sidecars := seen.Used(x.pod.besides(x.Template.Container))
+	sidecars := seen.Used(x.pod.sidecars(x.Template.Container))
 	used := seen.Counters.CPU + sidecars + generator
 	own.from, own.until, own.cpus = begin.Add(-shot.WarmUp), end, used.Seconds()/seen.Between.Seconds()
 	company, err := x.company.used(ctx, own, begin, end)

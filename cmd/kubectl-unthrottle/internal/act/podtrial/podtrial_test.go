@@ -62,6 +62,24 @@ func node(kernel, cpus string) object {
 	return object{"status": object{"capacity": object{"cpu": cpus, "memory": "16Gi"}, "nodeInfo": object{"kernelVersion": kernel, "kubeletVersion": "v1.36.3", "architecture": "amd64"}}}
 }
 
+// tuned executes a study on a node of a fake, with so many sides; nil: settings take turns.
+func tuned(t *testing.T, f *fake, s *Server, sides []tune.Server) *tune.Study {
+	t.Helper()
+	study := &tune.Study{
+		Version: lab.Version, Verb: "tune", Environment: lab.Environment{CPUs: 8},
+		Plan: tune.Plan{Kind: tune.ServerKind, Name: "deployment/api", CPUs: 1, Margin: 0.05, Tail: 0.25, Seed: 3},
+	}
+	clock := func() time.Time { f.mu.Lock(); defer f.mu.Unlock(); return f.now }
+	err := study.Execute(t.Context(), tune.Lab{
+		Server: s, Sides: sides, Clock: clock, Record: func(tune.Record) error { return nil }, Tell: func(tune.Progress) {},
+		Foresee: func(float64) tune.Foresight { return tune.Foresight{GoDefault: 2} },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return study
+}
+
 // TestTune: a whole tune in pods comes to the verdict that the program's figures have, and leaves nothing.
 func TestTune(t *testing.T) {
 	f := newFake(t)
@@ -75,18 +93,7 @@ func TestTune(t *testing.T) {
 	if err != nil || node.CPUs != 8 || node.Memory != 16<<30 || node.Kernel != "6.1" || s.Kit.Node != "n1" {
 		t.Fatalf("got %+v, %v", node, err)
 	}
-	study := &tune.Study{
-		Version: lab.Version, Verb: "tune", Environment: lab.Environment{CPUs: node.CPUs},
-		Plan: tune.Plan{Kind: tune.ServerKind, Name: "deployment/api", CPUs: 1, Margin: 0.05, Tail: 0.25, Seed: 3},
-	}
-	clock := func() time.Time { f.mu.Lock(); defer f.mu.Unlock(); return f.now }
-	err = study.Execute(context.Background(), tune.Lab{
-		Server: s, Clock: clock, Record: func(tune.Record) error { return nil }, Tell: func(tune.Progress) {},
-		Foresee: func(float64) tune.Foresight { return tune.Foresight{GoDefault: 2} },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	study := tuned(t, f, s, nil)
 	search, err := study.Search(0)
 	if err != nil {
 		t.Fatal(err)

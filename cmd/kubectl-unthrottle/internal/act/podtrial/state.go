@@ -128,9 +128,9 @@ func (s Status) id() string {
 	return id
 }
 
-// besides are the IDs of a pod's containers other than one, and than the meter.
-func (p *Pod) besides(name string) (ids []string) {
-	for _, s := range slices.Concat(p.Status.Init, p.Status.Containers) { // a sidecar may be of either kind
+// sidecars are the IDs of a pod's containers other than one, and than the meter.
+func (p *Pod) sidecars(name string) (ids []string) {
+	for _, s := range slices.Concat(p.Status.Init, p.Status.Containers) { // they may be of either kind
 		if s.Name != name && s.Name != meterName {
 			ids = append(ids, s.id())
 		}

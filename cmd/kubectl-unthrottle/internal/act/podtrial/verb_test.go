@@ -300,6 +300,8 @@ func TestUsage(t *testing.T) {
 		"a file of ours":      {"deployment/api --data @x", 2, "is a file of this machine"},
 		"targets":             {"deployment/api --targets x", 2, "--targets is of this machine"},
 		"a program":           {"-- ./server", 2, "a program of this machine is tuned by unthrottle tune"},
+		"at once and in turn": {"deployment/api --at-once yes --nodes 2", 2, "settings take turns on each of several nodes"},
+		"limits at once":      {"deployment/api --cpus 1,2 --slo p99=5ms --rate 10 --at-once no", 2, "--at-once is for one limit"},
 		"limits without SLO":  {"deployment/api --cpus 1,2", 2, "is only known with an --slo and a --rate"},
 		"a file and a name":   {"deployment/api -f x", 2, "--filename cannot be used together"},
 		"no such file":        {"-f none.yaml", 1, "reading the workload"},
