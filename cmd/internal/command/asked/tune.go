@@ -80,15 +80,20 @@ func (t *Tune) Judged(in *pflag.FlagSet) {
 	in.Uint64Var(&t.Plan.Seed, "seed", 0, "N\tseed for the order of the runs and the arrivals")
 }
 
-// Take completes a plan by what needed parsing. gogcSet says that the program has a GOGC of the user's already.
-func (t *Tune) Take(p *tune.Plan, gogcSet bool) {
+// Take completes a plan by what needed parsing.
+func (t *Tune) Take(p *tune.Plan) {
 	p.Const = t.Arrivals == load.Constant
 	if t.Rate.To > 0 {
 		if p.Rate = t.Rate.Mean(); t.Rate.From != t.Rate.To {
 			p.From = t.Rate.From
 		}
 	}
-	p.GOGC, p.NoGOGC = t.GOGC, t.GOGC != nil && len(t.GOGC) == 0 || t.GOGC == nil && gogcSet
+	p.GOGC, p.NoGOGC = t.GOGC, t.GOGC != nil && len(t.GOGC) == 0
+}
+
+// KeepGOGC leaves GOGC as somebody has set it, if none was asked for.
+func (t *Tune) KeepGOGC(p *tune.Plan) {
+	p.NoGOGC = p.NoGOGC || t.GOGC == nil
 }
 
 // Check checks what is tried, and how it is judged.

@@ -175,7 +175,10 @@ func (t *tuner) Plan(ctx context.Context, args, command []string) (err error) {
 		p.Name = filepath.Base(command[0])
 	}
 	t.demo = len(command) == 0 && t.gobench == ""
-	t.asked.Take(&p, t.stdio.Env("GOGC") != "")
+	t.asked.Take(&p)
+	if t.stdio.Env("GOGC") != "" {
+		t.asked.KeepGOGC(&p)
+	}
 	if t.atOnce != "auto" {
 		p.AtOnce = t.atOnce
 	}

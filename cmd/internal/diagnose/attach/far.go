@@ -24,12 +24,14 @@ type Far struct {
 
 // Counted is what is known of a far program's process at a time.
 type Counted struct {
-	PID     int // on its machine
-	Name    string
-	Live    int           // GOMAXPROCS; 0: not known
-	Set     choice.Source // its environment, if that has its GOMAXPROCS
-	Limits  cgroup.Limits
-	Reading meter.Reading
+	PID        int // on its machine
+	Name       string
+	Live       int           // GOMAXPROCS; 0: not known
+	Set        choice.Source // its environment, if that has its GOMAXPROCS
+	Limits     cgroup.Limits
+	OutOfSight bool // the limit can't be seen from inside its container
+	Reading    meter.Reading
+	Programs   int // Go programs of its group; of several it is not known which this is
 }
 
 // get asks by the environment's proxy, or through what reaches a far program. The answer has at most so many bytes, unpacked.
@@ -84,7 +86,12 @@ func (b *Beside) findFar(ctx context.Context, far *Far) {
 		b.Warnings = append(b.Warnings, fmt.Errorf("what the kernel counts of it is not known: %w", err))
 		return
 	}
-	b.PID, b.Name, b.Live, b.Set, b.Limits, b.Readings = c.PID, c.Name, c.Live, c.Set, &c.Limits, []meter.Reading{c.Reading}
+	b.Limits, b.OutOfSight, b.Readings = &c.Limits, c.OutOfSight, []meter.Reading{c.Reading}
+	if c.Programs > 1 {
+		b.Warnings = append(b.Warnings, fmt.Errorf("%d Go programs run in its container: which of them this is can't be told, and the kernel counts all of them together", c.Programs))
+		return
+	}
+	b.PID, b.Name, b.Live, b.Set = c.PID, c.Name, c.Live, c.Set
 }
 
 // againFar looks at it again, when something is done. What is counted says something of the same process under the same limit only.
@@ -99,7 +106,7 @@ func (b *Beside) againFar(ctx context.Context, far *Far) {
 	case err != nil:
 		b.Warnings = append(b.Warnings, fmt.Errorf("what the kernel counted of it is not known: %w", err))
 		return
-	case c.PID != b.PID || !sameLimit(c.Limits, *b.Limits):
+	case b.PID != 0 && c.PID != b.PID || !sameLimit(c.Limits, *b.Limits):
 		b.Warnings = append(b.Warnings, errors.New("its limit was changed meanwhile, or it was started again: what the kernel counted is not known"))
 		return
 	}

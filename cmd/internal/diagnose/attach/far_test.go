@@ -71,8 +71,9 @@ func TestFarTake(t *testing.T) {
 	limits := cgroup.Limits{State: cgroup.Limited, CPUs: 0.5, Path: "/pod", From: "/pod", Levels: []cgroup.Level{{Dir: "/pod", Quota: cgroup.Quota{QuotaMicros: 50000, PeriodMicros: 100000}}}}
 	at := func(pid int, throttled int64) *Counted {
 		c := cgroup.Counters{Known: true, Dir: "/pod", Periods: 10 * throttled, Throttled: throttled, ThrottledTime: time.Duration(throttled) * time.Millisecond}
-		return &Counted{PID: pid, Name: "api", Live: 2, Set: choice.FromEnvironment, Limits: limits, Reading: meter.Reading{At: time.Now(), Counters: c, Groups: cgroup.Throttling{Owner: c}}}
+		return &Counted{PID: pid, Name: "api", Live: 2, Set: choice.FromEnvironment, Limits: limits, OutOfSight: true, Reading: meter.Reading{At: time.Now(), Counters: c, Groups: cgroup.Throttling{Owner: c}}}
 	}
+	several := func(c *Counted) *Counted { c.Programs = 3; return c }
 	for _, c := range []struct {
 		name        string
 		first, last *Counted
@@ -84,6 +85,7 @@ func TestFarTake(t *testing.T) {
 		{"nobody counts", nil, nil, 0, false, "is not known: no agent"},
 		{"it went", at(7, 1), nil, 7, false, "counted of it is not known: no agent"},
 		{"started again", at(7, 1), at(8, 3), 7, false, "started again"},
+		{"one of several", several(at(7, 1)), several(at(7, 3)), 0, true, "3 Go programs run in its container"},
 	} {
 		far, answers := elsewhere(t), []*Counted{c.first, c.last}
 		far.Count = func(context.Context) (*Counted, error) {
@@ -108,7 +110,7 @@ func TestFarTake(t *testing.T) {
 		}
 		f.Close()
 		b := tracer.Beside
-		if b.PID != c.pid || b.Set != choice.FromEnvironment && c.pid > 0 || b.Kernel.Counts != c.counts || c.counts && (b.Kernel.Most != 2*time.Millisecond || tracer.Quotas.Period != 100*time.Millisecond) {
+		if b.PID != c.pid || (b.Set != choice.FromEnvironment || !b.OutOfSight) && c.pid > 0 || b.Kernel.Counts != c.counts || c.counts && (b.Kernel.Most != 2*time.Millisecond || tracer.Quotas.Period != 100*time.Millisecond) {
 			t.Errorf("%s: %+v", c.name, b)
 		}
 		if text := errors.Join(b.Warnings...); c.warning == "" && text != nil || c.warning != "" && (text == nil || !strings.Contains(text.Error(), c.warning)) {

@@ -63,6 +63,11 @@ type Inside struct {
 	CPUs  *float64 `json:"cpus"`
 }
 
+// Hides reports whether a limit that is in force can't be seen from inside.
+func (in *Inside) Hides(l cgroup.Limits) bool {
+	return in != nil && l.State == cgroup.Limited && (in.CPUs == nil || *in.CPUs != l.CPUs)
+}
+
 // Level is one cgroup on the way up.
 type Level struct {
 	Dir     string  `json:"dir"`

@@ -171,7 +171,7 @@ var askers = []asker{
 		return err
 	}},
 	{"explain by an agent", true, false, func(ctx context.Context, t *testing.T, s *httptest.Server) error {
-		_, _, err := agents.Busiest(ctx, access(t, s), agents.Agent{Namespace: "unthrottle", Pod: "a", Node: "n", Port: 9435}, "77", 2*time.Second)
+		_, _, _, err := agents.Busiest(ctx, access(t, s), agents.Agent{Namespace: "unthrottle", Pod: "a", Node: "n", Port: 9435}, "77", 2*time.Second)
 		return err
 	}},
 	{"explain of a pod", true, false, func(ctx context.Context, t *testing.T, s *httptest.Server) error {

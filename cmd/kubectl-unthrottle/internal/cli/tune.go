@@ -195,36 +195,32 @@ func (t *tuner) GoOn(from *tuner) (err error) {
 // Plan checks the command line, reads the workload, and opens the files of -o before anything runs.
 func (t *tuner) Plan(ctx context.Context, args, command []string) error {
 	t.Progress = progress.New(t.stdio, t.results.JSON)
-	if err := t.prepareServer(ctx, args, command); err != nil {
-		return err
-	}
 	p := t.asked.Plan
-	p.Kind, p.Name, p.CPUs = tune.ServerKind, t.server.Template.String(), t.server.Template.CPUs()
-	p.URL = fmt.Sprintf("%s://POD-IP:%d%s", t.server.Scheme, t.server.Kit.Port, t.server.Path)
-	if len(t.cpus) > 0 {
-		p.CPUs = t.cpus[0]
-	}
+	p.Kind, p.Redirects = tune.ServerKind, t.Flags.Given("redirects")
 	if len(t.cpus) > 1 {
 		p.Limits = t.cpus
 	}
 	if t.nodes > 1 {
 		p.Places = t.nodes
 	}
-	_, gogc, _ := t.server.Template.Env("GOGC")
-	t.asked.Take(&p, gogc)
-	switch {
-	case t.atOnce == tune.AtOnceYes && t.nodes > 1:
-		return hint.Usage("leave one of them out", "--at-once yes and --nodes %d cannot be used together: settings take turns on each of several nodes", t.nodes)
-	case t.atOnce != "auto":
+	if t.atOnce != "auto" {
 		p.AtOnce = t.atOnce
 	}
-	if err := t.asked.Check(p); err != nil {
+	t.asked.Take(&p)
+	if err := t.check(args, command, p); err != nil {
 		return err
 	}
-	if err := t.checkLimits(p); err != nil {
+	if err := t.prepareServer(ctx, args); err != nil {
 		return err
 	}
-	p.Redirects = t.Flags.Given("redirects")
+	p.Name, p.CPUs = t.server.Template.String(), t.server.Template.CPUs()
+	p.URL = fmt.Sprintf("%s://POD-IP:%d%s", t.server.Scheme, t.server.Kit.Port, t.server.Path)
+	if len(t.cpus) > 0 {
+		p.CPUs = t.cpus[0]
+	}
+	if _, set, _ := t.server.Template.Env("GOGC"); set {
+		t.asked.KeepGOGC(&p)
+	}
 	p.Seed, p.Command = t.Seeded(p.Seed)
 	p.Command = withoutToken(p.Command)
 	var err error
@@ -249,8 +245,8 @@ func (t *tuner) checkLimits(p tune.Plan) error {
 	return nil
 }
 
-// prepareServer says which pods there will be. It asks the cluster for the workload, and changes nothing.
-func (t *tuner) prepareServer(ctx context.Context, args, command []string) error {
+// check checks the command line, before the cluster is asked for anything.
+func (t *tuner) check(args, command []string, p tune.Plan) error {
 	const example = "kubectl unthrottle tune deployment/NAME"
 	switch {
 	case len(command) > 0:
@@ -261,6 +257,8 @@ func (t *tuner) prepareServer(ctx context.Context, args, command []string) error
 		return hint.Usage("use one of them", "%s and --filename cannot be used together", args[0])
 	case !strings.HasPrefix(t.path, "/"):
 		return hint.Usage("--path /"+t.path, "--path %s does not begin with /", t.path)
+	case t.atOnce == tune.AtOnceYes && t.nodes > 1:
+		return hint.Usage("leave one of them out", "--at-once yes and --nodes %d cannot be used together: settings take turns on each of several nodes", t.nodes)
 	}
 	if name := t.Flags.FirstGiven("targets", "descriptors", "unix", "proxy", "cacert", "cert", "key"); name != "" {
 		return hint.Usage("leave it out", "--%s is of this machine, and the load is sent from a pod", name)
@@ -268,6 +266,14 @@ func (t *tuner) prepareServer(ctx context.Context, args, command []string) error
 	if strings.HasPrefix(t.requests.Data, "@") {
 		return hint.Usage("--data TEXT", "--data %s is a file of this machine, and the load is sent from a pod", t.requests.Data)
 	}
+	if err := t.asked.Check(p); err != nil {
+		return err
+	}
+	return t.checkLimits(p)
+}
+
+// prepareServer says which pods there will be. It asks the cluster for the workload, and changes nothing.
+func (t *tuner) prepareServer(ctx context.Context, args []string) error {
 	place, err := cluster.Locate(t.live.Options)
 	if err != nil {
 		return err

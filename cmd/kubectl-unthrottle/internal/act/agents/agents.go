@@ -128,23 +128,23 @@ func Read(ctx context.Context, from Getter, agents []Agent, o Options, saw func(
 // ErrNotReady is the error of an agent that Kubernetes does not call ready. It is not asked.
 var ErrNotReady = errors.New("it is not ready")
 
-// Busiest is the process of a container that used the most CPU, by what the agent of its node tells; nil: it tells of none.
-func Busiest(ctx context.Context, from Getter, a Agent, container string, within time.Duration) (*Told, *result.AgentProcess, error) {
-	t := &Told{Agent: a}
-	var best *result.AgentProcess
+// Busiest is the process of a container that used the most CPU, by what the agent of its node tells, and of how many; nil: it tells of none.
+func Busiest(ctx context.Context, from Getter, a Agent, container string, within time.Duration) (t *Told, best *result.AgentProcess, of int, err error) {
+	t = &Told{Agent: a}
 	used := func(p *result.AgentProcess) float64 {
 		if p.CPU == nil {
 			return 0
 		}
 		return *p.CPU
 	}
-	err := read(ctx, from, t, within, func(p *result.AgentProcess) error {
+	err = read(ctx, from, t, within, func(p *result.AgentProcess) error {
 		if p.Container.ID != container || p.PID <= 0 {
 			return nil
 		}
 		if _, ok := programOf(p, t); !ok {
 			return errProgram
 		}
+		of++
 		if best == nil || used(p) > used(best) {
 			best = p
 		}
@@ -153,7 +153,7 @@ func Busiest(ctx context.Context, from Getter, a Agent, container string, within
 	if err == nil && t.WrongNode != "" {
 		err = fmt.Errorf("%w: it says that it is on another node", errDocument)
 	}
-	return t, best, err
+	return t, best, of, err
 }
 
 // errProgram is the error of numbers that no program has.

@@ -139,8 +139,7 @@ func facts(p *result.AgentProcess, system report.PsSystem, seconds float64) *rul
 		f.Host.Known, f.Host.Busy, f.Host.Steal = true, *system.Busy, *system.Steal
 	}
 	f.Stale = stale(p)
-	in := p.Limit.Inside
-	f.OutOfSight = f.Limits.State == cgroup.Limited && in != nil && (in.CPUs == nil || *in.CPUs != f.Limits.CPUs)
+	f.OutOfSight = p.Limit.Inside.Hides(f.Limits)
 	f.Alone = alone(f, p)
 	f.Chosen = chosen(f, p)
 	return f

@@ -33,6 +33,7 @@ type witness struct {
 	agent   agents.Agent
 	told    *agents.Told
 	process *result.AgentProcess
+	of      int // Go programs in the container, of which it is the busiest
 }
 
 // witness finds the agent of the pod's node, which sees the container's programs from outside. errNotThere: there is none, or it does
@@ -56,14 +57,14 @@ func (p *Pod) witness(ctx context.Context, at *pod, container string) (*witness,
 	}
 	a := found.Agents[i]
 	p.Say("asking agent " + a.Pod + " on node " + node)
-	told, process, err := agents.Busiest(ctx, ask, a, id, within)
+	told, process, of, err := agents.Busiest(ctx, ask, a, id, within)
 	switch {
 	case err != nil:
 		return nil, notThere(err, "its agent does not answer")
 	case process == nil:
 		return nil, fmt.Errorf("%w: its agent saw no Go program in it yet", errNotThere)
 	}
-	return &witness{ask, a, told, process}, nil
+	return &witness{ask, a, told, process, of}, nil
 }
 
 // agent is what the agent of the pod's node knows. errNotThere: it can't be had from one.

@@ -223,12 +223,13 @@ func (k *witness) count(ctx context.Context) (*attach.Counted, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &attach.Counted{PID: d.Subject.PID, Name: d.Subject.Name, Limits: limits(d), Reading: meter.Reading{At: time.Now()}}
+	c := &attach.Counted{PID: d.Subject.PID, Name: d.Subject.Name, Limits: limits(d), Reading: meter.Reading{At: time.Now()}, Programs: k.of}
 	if g := d.GOMAXPROCS; !g.Predicted && g.Value != nil {
 		if c.Live = *g.Value; g.Source == string(choice.FromEnvironment) {
 			c.Set = choice.FromEnvironment
 		}
 	}
+	c.OutOfSight = d.Limit.Inside.Hides(c.Limits)
 	t := &c.Reading.Groups
 	t.Own, t.Owner = counters(d.Throttling.Own), counters(d.Throttling.Owner)
 	if s := d.Throttling.LocalSeconds; s != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/process/goself"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/lab"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
 )
 
 // Labels of all that is made. Those of the user's pods are on none of it, so that no Service, PodDisruptionBudget or autoscaler takes
@@ -18,7 +19,7 @@ import (
 const (
 	managedBy  = "app.kubernetes.io/managed-by"
 	ours       = "unthrottle-tune"
-	studyLabel = "unthrottle.dev/study"
+	studyLabel = cluster.TrialKey
 	runLabel   = "unthrottle.dev/run"
 	partLabel  = "unthrottle.dev/part" // server or load
 )

@@ -287,28 +287,33 @@ func TestUsage(t *testing.T) {
 	unthrottle := command(t, url)
 	before := len(f.Left())
 	for name, test := range map[string]struct {
-		args string
-		code int
-		want string
+		args  string
+		code  int
+		want  string
+		asked bool // the cluster
 	}{
-		"no workload":         {"", 2, "tune takes one workload, got 0"},
-		"two workloads":       {"deployment/api deployment/b", 2, "tune takes one workload, got 2"},
-		"no kind":             {"api", 2, `"api" names no workload`},
-		"it is not there":     {"deployment/other", 1, "there is no deployment/other in namespace team"},
-		"no such container":   {"deployment/api -c other", 2, "deployment/api has no container other"},
-		"a path":              {"deployment/api --path x", 2, "--path x does not begin with /"},
-		"a file of ours":      {"deployment/api --data @x", 2, "is a file of this machine"},
-		"targets":             {"deployment/api --targets x", 2, "--targets is of this machine"},
-		"a program":           {"-- ./server", 2, "a program of this machine is tuned by unthrottle tune"},
-		"at once and in turn": {"deployment/api --at-once yes --nodes 2", 2, "settings take turns on each of several nodes"},
-		"limits at once":      {"deployment/api --cpus 1,2 --slo p99=5ms --rate 10 --at-once no", 2, "--at-once is for one limit"},
-		"limits without SLO":  {"deployment/api --cpus 1,2", 2, "is only known with an --slo and a --rate"},
-		"a file and a name":   {"deployment/api -f x", 2, "--filename cannot be used together"},
-		"no such file":        {"-f none.yaml", 1, "reading the workload"},
-		"a margin of nothing": {"deployment/api --margin 0.01%", 2, "no number of runs would be enough"},
+		"no workload":         {"", 2, "tune takes one workload, got 0", false},
+		"two workloads":       {"deployment/api deployment/b", 2, "tune takes one workload, got 2", false},
+		"no kind":             {"api", 2, `"api" names no workload`, true},
+		"it is not there":     {"deployment/other", 1, "there is no deployment/other in namespace team", true},
+		"no such container":   {"deployment/api -c other", 2, "deployment/api has no container other", true},
+		"a path":              {"deployment/api --path x", 2, "--path x does not begin with /", false},
+		"a file of ours":      {"deployment/api --data @x", 2, "is a file of this machine", false},
+		"targets":             {"deployment/api --targets x", 2, "--targets is of this machine", false},
+		"a program":           {"-- ./server", 2, "a program of this machine is tuned by unthrottle tune", false},
+		"at once and in turn": {"deployment/api --at-once yes --nodes 2", 2, "settings take turns on each of several nodes", false},
+		"limits at once":      {"deployment/api --cpus 1,2 --slo p99=5ms --rate 10 --at-once no", 2, "--at-once is for one limit", false},
+		"limits without SLO":  {"deployment/api --cpus 1,2", 2, "is only known with an --slo and a --rate", false},
+		"a file and a name":   {"deployment/api -f x", 2, "--filename cannot be used together", false},
+		"no such file":        {"-f none.yaml", 1, "reading the workload", false},
+		"a margin of nothing": {"deployment/api --margin 0.01%", 2, "no number of runs would be enough", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := unthrottle(append([]string{"tune"}, strings.Fields(test.args)...)...)
+			args := append([]string{"tune"}, strings.Fields(test.args)...)
+			if !test.asked {
+				args = slices.Insert(args, 1, "--server", "http://127.0.0.1:1") // where nothing answers
+			}
+			r := unthrottle(args...)
 			if r.code != test.code || !strings.Contains(r.stderr, test.want) || r.stdout != "" {
 				t.Errorf("%+v, want %d and %q", r, test.code, test.want)
 			}

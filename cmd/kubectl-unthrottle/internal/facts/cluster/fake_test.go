@@ -400,6 +400,23 @@ func TestSelected(t *testing.T) {
 	}
 }
 
+// TestTrials: what a tune has made is no workload.
+func TestTrials(t *testing.T) {
+	trial := func(object string) string {
+		return strings.Replace(object, `"metadata":{`, `"metadata":{"labels":{"unthrottle.dev/study":"x7"},`, 1)
+	}
+	f := &fake{objects: map[string][]string{
+		batch + "jobs": {template("own", "", two), trial(template("run", "", two))},
+		core + "pods":  {pod("own-a", "Job/own", two), trial(pod("run-a", "Job/run", two))},
+	}}
+	o := serve(t, f)
+	o.Pods = true
+	found := read(t, o)
+	if got, want := names(found), []string{"Job/own in shop x1"}; !slices.Equal(got, want) || found.Objects != 2 || len(found.Pods) != 1 {
+		t.Errorf("%q and %+v, want %q", got, found.Pods, want)
+	}
+}
+
 // TestNoServer: clear errors, with what to do.
 func TestNoServer(t *testing.T) {
 	page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>welcome</html>") })
