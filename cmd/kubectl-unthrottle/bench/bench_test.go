@@ -34,11 +34,11 @@ func asked(t *testing.T) {
 	}
 }
 
-// build builds the command as it is released.
-func build(t *testing.T) string {
+// build builds the command as it is released. An image's has the tag norender.
+func build(t *testing.T, tags ...string) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "kubectl-unthrottle")
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", program, "..")
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-tags="+strings.Join(tags, ","), "-o", program, "..")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

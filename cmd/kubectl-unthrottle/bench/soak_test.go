@@ -233,7 +233,7 @@ type soaked struct {
 // in a mount namespace of the agent's own.
 func startAgent(t *testing.T, n *node, flags ...string) *soaked {
 	t.Helper()
-	program, secrets := build(t), t.TempDir()
+	program, secrets := build(t, "norender"), t.TempDir()
 	account := filepath.Join(secrets, "secrets/kubernetes.io/serviceaccount")
 	if err := errors.Join(os.MkdirAll(account, 0o755), os.WriteFile(filepath.Join(account, "token"), []byte(soakToken), 0o600)); err != nil {
 		t.Fatal(err)

@@ -271,6 +271,7 @@ func TestHostileAnswers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it waits for half a minute")
 	}
+	t.Parallel()
 	all := parts()
 	if text, ok := os.LookupEnv(onePart); ok {
 		i, err := strconv.Atoi(text)

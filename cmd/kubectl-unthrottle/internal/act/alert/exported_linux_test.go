@@ -10,9 +10,11 @@ import (
 	"github.com/unthrottle/unthrottle/clustertest"
 )
 
-// programsOnNode lets a real Prometheus scrape programs on a real node, and its kubelet, where there is no agent. What throttles, and which
+// TestNodeExported lets a real Prometheus scrape programs on a real node, and its kubelet, where there is no agent. What throttles, and which
 // limit is in force, cAdvisor tells, and of one program it tells itself.
-func programsOnNode(t *testing.T, c cluster) {
+func TestNodeExported(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
 	o := fromPrograms()
 	o.Window, o.For = time.Minute, time.Second // cAdvisor looks every ten seconds or so
 	dir := written(t, o)
@@ -56,5 +58,4 @@ func programsOnNode(t *testing.T, c cluster) {
 	c.kubectl("delete", "pod", "api", "pinned", "told")
 	p.fire()
 	p.healthy()
-	c.kubectl("delete", "pods", "--all")
 }

@@ -78,7 +78,7 @@ func (c cluster) credentials(dir string) (config string) {
 	return "  scheme: https\n  authorization: {credentials_file: " + file + "}\n  tls_config: {insecure_skip_verify: true}\n"
 }
 
-// often has the agents of a DaemonSet scan each five seconds.
+// often has the agents of a DaemonSet scan each three seconds.
 func often(t *testing.T, set *unstructured.Unstructured) {
 	t.Helper()
 	path := []string{"spec", "template", "spec", "containers"}
@@ -87,7 +87,7 @@ func often(t *testing.T, set *unstructured.Unstructured) {
 		t.Fatal("the DaemonSet has no containers", err)
 	}
 	agent := containers[0].(map[string]any)
-	agent["args"] = append(agent["args"].([]any), "--interval=5s", "--for=1s", "--cpus=1")
+	agent["args"] = append(agent["args"].([]any), "--interval=3s", "--for=1s", "--cpus=1")
 	if err := unstructured.SetNestedSlice(set.Object, containers, path...); err != nil {
 		t.Fatal(err)
 	}
@@ -126,19 +126,19 @@ func (c cluster) limit() (undo func()) {
 	return func() { write(before) }
 }
 
-// TestNode tries the rules on a real node.
-func TestNode(t *testing.T) {
+// newCluster has a real node.
+func newCluster(t *testing.T) cluster {
 	tool(t, "prometheus")
-	c := clustertest.Start(t, clustertest.Options{ControllerManager: true, Scheduler: true, Nodes: 1})
-	t.Run("programs", func(t *testing.T) { programsOnNode(t, cluster{c, t}) })
-	t.Run("agents", func(t *testing.T) { agentsOnNode(t, cluster{c, t}) })
+	return cluster{clustertest.Start(t, clustertest.Options{ControllerManager: true, Scheduler: true, Nodes: 1}), t}
 }
 
-// agentsOnNode lets a real Prometheus scrape a real agent, of programs on a real node: alerts fire, say what to do, and clear where that
-// is done.
-func agentsOnNode(t *testing.T, c cluster) {
+// TestNode lets a real Prometheus scrape a real agent, of programs on a real node: alerts fire, say what to do, and clear where that is
+// done.
+func TestNode(t *testing.T) {
+	t.Parallel() // much of it waits
+	c := newCluster(t)
 	o := Default()
-	o.Window, o.For = 20*time.Second, time.Second // a window has four scans
+	o.Window, o.For = 12*time.Second, time.Second // a window has four scans
 	dir := written(t, o)
 	c.install()
 	c.Import(t, clustertest.GoImage(t, "localhost/worker:1", "../agent/testdata/worker"))

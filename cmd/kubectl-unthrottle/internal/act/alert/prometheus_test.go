@@ -510,6 +510,7 @@ kube_pod_owner{LABELS,owner_kind="StatefulSet",owner_name="OWNER",owner_is_contr
 
 // TestPrometheusExported lets a real Prometheus find without agents what the rules from programs are about, and forget it again.
 func TestPrometheusExported(t *testing.T) {
+	t.Parallel()
 	o := fromPrograms()
 	o.Window, o.For = 10*time.Second, time.Second
 	dir := written(t, o)
