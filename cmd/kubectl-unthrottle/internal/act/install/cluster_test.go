@@ -97,25 +97,30 @@ func refused(t *testing.T, err error, wants ...string) {
 	}
 }
 
+// TestCluster has two clusters: most of the time namespaces are going away, for five seconds each.
 func TestCluster(t *testing.T) {
-	s := site{clustertest.Start(t, clustertest.Options{ControllerManager: true}), t}
-	sub := func(name string, f func(site)) {
-		t.Run(name, func(t *testing.T) { f(site{s.Cluster, t}) })
+	type sub struct {
+		name string
+		do   func(site)
 	}
-	sub("comes and goes", comesAndGoes)
-	sub("as kubectl has it", asKubectl)
-	sub("a namespace of others", ofOthers)
-	sub("something else in the namespace", sharing)
-	sub("no operator", noOperator)
-	sub("an operator", withOperator)
-	sub("rules alone", rulesAlone)
-	sub("who may not", mayNot)
-	sub("who audits", audits)
-	sub("conflict", conflict)
-	sub("another place", elsewhere)
-	sub("a Helm release", ofHelm)
-	sub("no agent gets ready", notReady)
-	sub("nobody there", func(s site) { s.nobody() })
+	for name, subs := range map[string][]sub{
+		"alone": {
+			{"comes and goes", comesAndGoes}, {"as kubectl has it", asKubectl}, {"no operator", noOperator}, {"an operator", withOperator},
+			{"rules alone", rulesAlone}, {"no agent gets ready", notReady}, {"nobody there", site.nobody},
+		},
+		"with others": {
+			{"their namespace", ofOthers}, {"something else in the namespace", sharing}, {"who may not", mayNot}, {"who audits", audits},
+			{"conflict", conflict}, {"another place", elsewhere}, {"a Helm release", ofHelm},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := clustertest.Start(t, clustertest.Options{ControllerManager: true})
+			for _, sub := range subs {
+				t.Run(sub.name, func(t *testing.T) { sub.do(site{c, t}) })
+			}
+		})
+	}
 }
 
 // rulesAlone installs no agents, and takes nothing from those that are there.
