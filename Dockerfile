@@ -3,7 +3,7 @@
 #	docker build -t unthrottle .
 #	docker run --rm --cpus 0.5 -p 127.0.0.1:8080:8080 unthrottle
 #
-# The other one is the webhook of deploy/webhook, and the agent. It renders no charts, which would keep 29 MB more in memory:
+# The other one is the webhook of deploy/webhook, and the agent. It renders no charts, which would keep 6 MB more in memory:
 #
 #	docker build --target kubectl-unthrottle -t kubectl-unthrottle .
 FROM golang:1.26 AS source

@@ -222,7 +222,7 @@ func TestWrong(t *testing.T) {
 		want string
 	}{
 		{[]string{"--grpc", "grpc.testing.TestService/Nosuch"}, 1, "has no method Nosuch; it has CacheableUnaryCall, EmptyCall, "},
-		{[]string{"--grpc", "no.Such/Call"}, 1, "it has no such service; there are box.Store, grpc.testing.TestService, grpc.testing.UnimplementedService"},
+		{[]string{"--grpc", "no.Such/Call"}, 1, "no such service; there are box.Store, grpc.testing.TestService, grpc.testing.UnimplementedService"},
 		{[]string{"--grpc", "grpc.testing.TestService/StreamingOutputCall"}, 1, "streams, and only unary calls are sent"},
 		{[]string{"--grpc", "x"}, 2, `"x" is not a method such as pkg.Service/Method`},
 		{[]string{"--grpc", unary, "-d", `{"size": 1}`}, 2, `grpc.testing.SimpleRequest has no field "size"; it has `},

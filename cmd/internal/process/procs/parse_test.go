@@ -361,7 +361,7 @@ func TestWordsBounds(t *testing.T) {
 	if env["GODEBUG"] != "containermaxprocs=0,…" || env["GOGC"] != long[:maxValue]+"…" || env["GOMAXPROCS"] != "4" {
 		t.Errorf("environment %q", env)
 	}
-	if env, err := parseEnviron(endlessly('\x00')); env != nil || err == nil || err.Error() != "it has more than 8 MiB" {
+	if env, err := parseEnviron(endlessly('\x00')); env != nil || err == nil || err.Error() != "more than 8 MiB" {
 		t.Errorf("an environment without an end: %v, %v", env, err)
 	}
 	if words, err := splitCommand(endlessly('x')); len(words) != 1 || words[0] != more || err == nil {

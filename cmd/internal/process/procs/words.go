@@ -122,7 +122,7 @@ func eachWord(r io.Reader, most int, visit func(word []byte, whole bool) bool) e
 				return nil
 			}
 		case err == io.EOF && limited.N == 0:
-			return fmt.Errorf("it has more than %d MiB", maxArea>>20)
+			return fmt.Errorf("more than %d MiB", maxArea>>20)
 		case err == io.EOF:
 			if len(begun) > 0 {
 				visit(begun[:min(len(begun), most)], len(begun) <= most)

@@ -276,7 +276,7 @@ func ParseMetric(text string) (m Metric, err error) {
 	name, expression, ok := strings.Cut(text, "=")
 	measure, known := names[name]
 	if !ok || !known {
-		return m, errors.New("it must begin with p50=, p90=, p99=, p99.9=, units=, failed= or rate=")
+		return m, errors.New("want p50=, p90=, p99=, p99.9=, units=, failed= or rate=")
 	}
 	m.Name = name
 	if unit, rest, ok := strings.Cut(expression, ":"); ok && measure != "" && units[unit] > 0 {
@@ -287,7 +287,7 @@ func ParseMetric(text string) (m Metric, err error) {
 		return m, err
 	}
 	if m.RE, err = regexp.Compile(expression); err == nil && m.RE.NumSubexp() != 1 {
-		err = errors.New("it must have one group, in brackets, which holds the number")
+		err = errors.New("want one group in brackets, for the number")
 	}
 	return m, err
 }

@@ -63,9 +63,9 @@ func TestMetric(t *testing.T) {
 		"p99=ms:nosuch ([0-9]+)":  `nothing in what the load printed matches "nosuch ([0-9]+)"`,
 		"p99=p99: ([0-9]+)":       `p99: "14" is not a time: its unit is missing, as in ` + Example,
 		"units=(took)":            `units: "took" is not a number`,
-		"p95=ms:([0-9]+)":         "it must begin with p50=, p90=, p99=, p99.9=, units=, failed= or rate=",
-		"([0-9]+)":                "it must begin with p50=, p90=, p99=, p99.9=, units=, failed= or rate=",
-		"units=[0-9]+":            "it must have one group, in brackets, which holds the number",
+		"p95=ms:([0-9]+)":         "want p50=, p90=, p99=, p99.9=, units=, failed= or rate=",
+		"([0-9]+)":                "want p50=, p90=, p99=, p99.9=, units=, failed= or rate=",
+		"units=[0-9]+":            "want one group in brackets, for the number",
 		"units=((":                "error parsing regexp: missing closing ): `((`",
 	} {
 		got := ""

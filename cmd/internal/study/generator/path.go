@@ -54,7 +54,7 @@ func parsePath(text string) (p path, err error) {
 func (p path) in(output string) (value string, err error) {
 	begin, end := strings.IndexByte(output, '{'), strings.LastIndexByte(output, '}')
 	if begin < 0 || end < begin {
-		return "", errors.New("it has printed no JSON object")
+		return "", errors.New("no JSON object in its output")
 	}
 	d := json.NewDecoder(strings.NewReader(output[begin : end+1]))
 	d.UseNumber()

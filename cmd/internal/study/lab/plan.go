@@ -217,7 +217,7 @@ func (p Plan) Check() error {
 	case len(p.Settings) > MostSettings:
 		return fmt.Errorf("%d settings are too many: at most %d are compared at once", len(p.Settings), MostSettings)
 	case p.Blocks < 0 || p.Blocks > 10000:
-		return fmt.Errorf("%d blocks: it must be 1 to 10000", p.Blocks)
+		return fmt.Errorf("%d blocks: want 1 to 10000", p.Blocks)
 	case p.Blocks == 0 && p.Budget <= 0:
 		return fmt.Errorf("neither a number of blocks nor a budget of time")
 	case p.Looks < 0 || p.Looks > 100 || p.Looks > 0 && p.Blocks > 0:

@@ -87,7 +87,7 @@ func (c Command) read(stdout []byte) (Reading, error) {
 func ParseMetric(text string) (*regexp.Regexp, error) {
 	re, err := regexp.Compile(text)
 	if err == nil && re.NumSubexp() != 1 {
-		err = errors.New("it must have one group, in brackets, which holds the number")
+		err = errors.New("want one group in brackets, for the number")
 	}
 	return re, err
 }

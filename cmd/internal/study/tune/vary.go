@@ -32,7 +32,7 @@ var knobName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,99}$`)
 func ParseKnob(text string) (k Knob, err error) {
 	name, values, ok := strings.Cut(text, "=")
 	if k = (Knob{name, strings.Split(values, ",")}); !ok {
-		return k, errors.New("it has no values")
+		return k, errors.New("no values")
 	}
 	return k, k.check()
 }

@@ -18,8 +18,8 @@ func TestParseKnob(t *testing.T) {
 		t.Errorf("%+v, %v", k, err)
 	}
 	for text, want := range map[string]string{
-		"conc":                                  "has no values",
-		"":                                      "has no values",
+		"conc":                                  "no values",
+		"":                                      "no values",
 		"=1,2":                                  "neither the name of a variable",
 		"a b=1,2":                               "neither the name of a variable",
 		"conc=4":                                "has one value",

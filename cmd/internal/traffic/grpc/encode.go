@@ -187,7 +187,7 @@ func (m *message) scalar(e *element, v any, to []byte) ([]byte, error) {
 	case kindBool:
 		b, ok := v.(bool)
 		if !ok {
-			return nil, fmt.Errorf("it is true or false, and not %s", told(v))
+			return nil, fmt.Errorf("want true or false, got %s", told(v))
 		}
 		n := uint64(0)
 		if b {
@@ -197,17 +197,17 @@ func (m *message) scalar(e *element, v any, to []byte) ([]byte, error) {
 	case kindString:
 		s, ok := v.(string)
 		if !ok || !utf8.ValidString(s) {
-			return nil, fmt.Errorf("it is a string, and not %s", told(v))
+			return nil, fmt.Errorf("want a string, got %s", told(v))
 		}
 		return appendBytes(to, e.number, []byte(s)), nil
 	case kindBytes:
 		s, ok := v.(string)
 		if !ok {
-			return nil, fmt.Errorf("it is a string in base64, and not %s", told(v))
+			return nil, fmt.Errorf("want a string in base64, got %s", told(v))
 		}
 		data, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(strings.NewReplacer("-", "+", "_", "/").Replace(s), "="))
 		if err != nil {
-			return nil, fmt.Errorf("it is not in base64: %w", err)
+			return nil, fmt.Errorf("not base64: %w", err)
 		}
 		return appendBytes(to, e.number, data), nil
 	case kindEnum:
@@ -250,7 +250,7 @@ var wholes = map[int]struct {
 func whole(v any, low int64, high uint64) (uint64, error) {
 	text, ok := numeral(v)
 	if !ok {
-		return 0, fmt.Errorf("it is a whole number, and not %s", told(v))
+		return 0, fmt.Errorf("want a whole number, got %s", told(v))
 	}
 	const longest = 40 // digits, or an exponent would make a number of any size
 	n, ok := new(big.Int).SetString(text, 10)
@@ -296,7 +296,7 @@ func float(v any) (float64, error) {
 	}
 	f, err := strconv.ParseFloat(text, 64)
 	if !ok || err != nil || math.IsInf(f, 0) || math.IsNaN(f) {
-		return 0, fmt.Errorf("it is a number, and not %s", told(v))
+		return 0, fmt.Errorf("want a number, got %s", told(v))
 	}
 	return f, nil
 }

@@ -53,7 +53,7 @@ func Find(descriptors []byte, name string) (*Method, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("it is not a descriptor set: %w", err)
+		return nil, fmt.Errorf("not a descriptor set: %w", err)
 	}
 	if len(s.files) == 0 {
 		return nil, errors.New("there is no file in the descriptor set")

@@ -142,16 +142,16 @@ func TestWrongMessages(t *testing.T) {
 		`{"customer_id": 1.5}`:                   "shop.Order.customer_id: 1.5 is not a whole number",
 		`{"customer_id": "9223372036854775808"}`: "out of its range",
 		`{"customer_id": 1e400}`:                 "is not a whole number",
-		`{"customer_id": true}`:                  "is a whole number, and not true",
+		`{"customer_id": true}`:                  "want a whole number, got true",
 		`{"customer_id": 1, "customerId": 2}`:    "customer_id is there twice",
 		`{"card": "a", "voucher": "b"}`:          "of card and voucher there may be one",
 		`{"items": {}}`:                          "shop.Order.items is a list, and not an object",
 		`{"items": [null]}`:                      "a list has no null",
 		`{"items": [{"size": "HUGE"}]}`:          `"HUGE" is not a value of shop.Size; there are LARGE, SMALL`,
-		`{"items": [{"name": 5}]}`:               "shop.Order.Item.name: it is a string, and not 5",
+		`{"items": [{"name": 5}]}`:               "shop.Order.Item.name: want a string, got 5",
 		`{"labels": []}`:                         "labels is a map, and not a list",
 		`{"flags": {"yes": 1}}`:                  `the key "yes" is neither true nor false`,
-		`{"when": "yesterday"}`:                  `google.protobuf.Timestamp: it is a time such as 2026-01-02T15:04:05Z, and not "yesterday"`,
+		`{"when": "yesterday"}`:                  `google.protobuf.Timestamp: want a time such as 2026-01-02T15:04:05Z, got "yesterday"`,
 		`{"customer_id": 1} {"note": 1}`:         "message 2: shop.Order.note",
 		`{"what": ` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`: "more than 100 values in each other",
 	} {
@@ -166,10 +166,10 @@ func TestWrongMessages(t *testing.T) {
 	m, _ := Find(set(shop()), "shop.Till/Try")
 	for text, want := range map[string]string{
 		`{"f2": 1e39}`:    "too large",
-		`{"f1": "1e999"}`: "it is a number",
+		`{"f1": "1e999"}`: "want a number",
 		`{"f13": -1}`:     "out of its range, 0 to 4294967295",
-		`{"f8": "true"}`:  "it is true or false",
-		`{"f12": "%"}`:    "not in base64",
+		`{"f8": "true"}`:  "want true or false",
+		`{"f12": "%"}`:    "not base64",
 		`{"f12": 5}`:      "a string in base64",
 		`{"f11": 1}`:      "shop.All is an object, and not 1",
 		strings.Repeat(`{"f11":`, 150) + "{}" + strings.Repeat("}", 150): "more than 100 messages in each other",
@@ -306,7 +306,7 @@ func TestAny(t *testing.T) {
 		`{"held": {"@type": "a/box.Lid", "colour": 1}}`:                            `box.Lid has no field "colour"; it has box, size`,
 		`{"held": {"@type": "a/google.protobuf.Duration"}}`:                        `google.protobuf.Duration in google.protobuf.Any is written as "value", and nothing else`,
 		`{"held": {"@type": "a/google.protobuf.Duration", "value": "1s", "x": 2}}`: `is written as "value", and nothing else`,
-		`{"held": {"@type": "a/google.protobuf.Duration", "value": "soon"}}`:       "it is a time such as 1.5s",
+		`{"held": {"@type": "a/google.protobuf.Duration", "value": "soon"}}`:       "want a time such as 1.5s",
 		`{"held": ` + strings.Repeat(deep, 150) + "{}" + strings.Repeat("}", 151):  "more than 100 messages in each other",
 	} {
 		if _, err := m.Bodies(t.Context(), []byte(text)); err == nil || !strings.Contains(err.Error(), want) {

@@ -77,7 +77,7 @@ func (r *reflection) schema(ctx context.Context, service string) (*schema, error
 			return nil, err
 		}
 		names := slices.DeleteFunc(list.services, func(name string) bool { return strings.HasPrefix(name, "grpc.reflection.") })
-		return nil, fmt.Errorf("it has no such service%s", others("; there are ", names))
+		return nil, fmt.Errorf("no such service%s", others("; there are ", names))
 	}
 	return s, r.addAll(ctx, s, answer)
 }
@@ -97,7 +97,7 @@ func (r *reflection) add(ctx context.Context, s *schema, name string) error {
 // addAll adds the files of an answer, and asks for what they import.
 func (r *reflection) addAll(ctx context.Context, s *schema, answer answered) (err error) {
 	if answer.code != 0 {
-		return fmt.Errorf("it answers with error %d: %.200q", answer.code, answer.text)
+		return fmt.Errorf("error %d: %.200q", answer.code, answer.text)
 	}
 	for {
 		for _, file := range answer.files {
@@ -140,7 +140,7 @@ func (r *reflection) ask(ctx context.Context, what int, about string) (a answere
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK || !strings.HasPrefix(res.Header.Get("Content-Type"), "application/grpc") {
-		return a, fmt.Errorf("it is not a gRPC server: it answers with status %d and %.50q", res.StatusCode, res.Header.Get("Content-Type"))
+		return a, fmt.Errorf("not a gRPC server: it answered with status %d and %.50q", res.StatusCode, res.Header.Get("Content-Type"))
 	}
 	data, err := message1(res.Body)
 	switch status := res.Header.Get("Grpc-Status"); {
@@ -151,7 +151,7 @@ func (r *reflection) ask(ctx context.Context, what int, about string) (a answere
 		if res.Trailer.Get("Grpc-Status") == codeUnimplemented {
 			return a, ErrNoReflection
 		}
-		return a, fmt.Errorf("it answers with grpc-status %.50q: %.200q", status+res.Trailer.Get("Grpc-Status"), res.Header.Get("Grpc-Message")+res.Trailer.Get("Grpc-Message"))
+		return a, fmt.Errorf("grpc-status %.50q: %.200q", status+res.Trailer.Get("Grpc-Status"), res.Header.Get("Grpc-Message")+res.Trailer.Get("Grpc-Message"))
 	case err != nil:
 		return a, err
 	}

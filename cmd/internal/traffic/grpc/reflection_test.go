@@ -74,7 +74,7 @@ func TestAsk(t *testing.T) {
 	if got := strings.Join(asked, ", "); got != "4 shop.Till, 3 google/protobuf/timestamp.proto" {
 		t.Errorf("asked %s", got)
 	}
-	if _, err := Ask(t.Context(), client, url, http.Header{}, "shop.Kiosk/Buy"); err == nil || !strings.Contains(err.Error(), "it has no such service; there are shop.Till") || strings.Contains(err.Error(), "reflection") {
+	if _, err := Ask(t.Context(), client, url, http.Header{}, "shop.Kiosk/Buy"); err == nil || !strings.Contains(err.Error(), "no such service; there are shop.Till") || strings.Contains(err.Error(), "reflection") {
 		t.Error(err)
 	}
 }
@@ -85,7 +85,7 @@ func TestAskHostile(t *testing.T) {
 		answer func(w http.ResponseWriter, what int, about string)
 		want   string
 	}{
-		"no gRPC":         {func(w http.ResponseWriter, _ int, _ string) { w.Header().Set("Content-Type", "text/html") }, "it is not a gRPC server"},
+		"no gRPC":         {func(w http.ResponseWriter, _ int, _ string) { w.Header().Set("Content-Type", "text/html") }, "not a gRPC server"},
 		"too long":        {func(w http.ResponseWriter, _ int, _ string) { w.Write([]byte{0, 255, 255, 255, 255}) }, "more than 32 MB"},
 		"it says a lot":   {func(w http.ResponseWriter, _ int, _ string) { w.Write([]byte{0, 1, 0, 0, 0, 'a'}) }, "breaks off after 1 bytes of 16777216"},
 		"compressed":      {func(w http.ResponseWriter, _ int, _ string) { w.Write([]byte{1, 0, 0, 0, 0}) }, "compressed"},
@@ -94,7 +94,7 @@ func TestAskHostile(t *testing.T) {
 		"a garbled file":  {func(w http.ResponseWriter, _ int, _ string) { files(w, append(text(1, "x"), 255)) }, "there is no service"},
 		"no reflection":   {func(w http.ResponseWriter, _ int, _ string) { w.Header().Set("Grpc-Status", "12") }, "the server has no reflection"},
 		"refused":         {func(w http.ResponseWriter, _ int, _ string) { w.Header().Set("Grpc-Status", "16") }, `grpc-status "16"`},
-		"an error":        {func(w http.ResponseWriter, _ int, _ string) { fails(w, 13) }, `it answers with error 13: "no"`},
+		"an error":        {func(w http.ResponseWriter, _ int, _ string) { fails(w, 13) }, `error 13: "no"`},
 		"imports without end": {func(w http.ResponseWriter, what int, about string) {
 			files(w, append(append(text(1, about), text(3, about+"x")...), text(3, about)...))
 		}, "more than 2000 files"},
@@ -146,7 +146,7 @@ func TestAskAny(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"shop.Nosuch": `asking the server for shop.Nosuch, which an "@type" names: it does not know that`,
-		"shop.Broken": `it answers with error 13: "no"`,
+		"shop.Broken": `error 13: "no"`,
 	} {
 		if _, err := m.Bodies(t.Context(), []byte(`{"held": {"@type": "a/`+name+`"}}`)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)

@@ -35,7 +35,7 @@ func timestamp(v any, _ int) ([]byte, error) {
 	text, _ := v.(string)
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
-		return nil, fmt.Errorf("it is a time such as 2026-01-02T15:04:05Z, and not %s", told(v))
+		return nil, fmt.Errorf("want a time such as 2026-01-02T15:04:05Z, got %s", told(v))
 	}
 	return moment(t.Unix(), int64(t.Nanosecond())), nil
 }
@@ -48,7 +48,7 @@ func duration(v any, _ int) ([]byte, error) {
 	seconds, err := strconv.ParseInt(whole, 10, 64)
 	nanos, bad := strconv.ParseUint((part + "000000000")[:9], 10, 32)
 	if !ok || err != nil || bad != nil || len(part) > 9 || seconds < -most || seconds > most {
-		return nil, fmt.Errorf("it is a time such as 1.5s, and not %s", told(v))
+		return nil, fmt.Errorf("want a time such as 1.5s, got %s", told(v))
 	}
 	if strings.HasPrefix(whole, "-") {
 		return moment(seconds, -int64(nanos)), nil
@@ -71,7 +71,7 @@ func moment(seconds, nanos int64) (data []byte) {
 func fieldMask(v any, _ int) (data []byte, err error) {
 	text, ok := v.(string)
 	if !ok {
-		return nil, fmt.Errorf("it is a string of paths, and not %s", told(v))
+		return nil, fmt.Errorf("want a string of paths, got %s", told(v))
 	}
 	for path := range strings.SplitSeq(text, ",") {
 		var snake strings.Builder
@@ -92,7 +92,7 @@ func fieldMask(v any, _ int) (data []byte, err error) {
 func structure(v any, depth int) (data []byte, err error) {
 	object, ok := v.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("it is an object, and not %s", told(v))
+		return nil, fmt.Errorf("want an object, got %s", told(v))
 	}
 	var names []string
 	for name := range object {
@@ -112,7 +112,7 @@ func structure(v any, depth int) (data []byte, err error) {
 func listValue(v any, depth int) (data []byte, err error) {
 	list, ok := v.([]any)
 	if !ok {
-		return nil, fmt.Errorf("it is a list, and not %s", told(v))
+		return nil, fmt.Errorf("want a list, got %s", told(v))
 	}
 	for _, v := range list {
 		value, err := anyValue(v, depth+1)

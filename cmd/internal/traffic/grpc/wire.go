@@ -26,7 +26,7 @@ type field struct {
 // mostNumber is the highest number of a field.
 const mostNumber = 1<<29 - 1
 
-var errWire = errors.New("it is cut short, or not a protocol buffers message")
+var errWire = errors.New("cut short, or not a protocol buffers message")
 
 // fields goes through the fields of a message. Groups, which nobody writes any more, end it.
 func fields(data []byte, each func(field) error) error {

@@ -146,7 +146,7 @@ func (a *answer) take(line []byte) error {
 func (a *answer) takeStatus(line []byte) error {
 	// HTTP/1.x SP 3 digits
 	if len(line) < 12 || !bytes.HasPrefix(line, []byte("HTTP/1.")) || line[8] != ' ' || len(line) > 12 && line[12] != ' ' {
-		return fmt.Errorf("no HTTP/1.1 answer: it begins with %.40q", line)
+		return fmt.Errorf("not an HTTP/1.1 answer: %.40q…", line)
 	}
 	status, err := strconv.ParseUint(string(line[9:12]), 10, 16)
 	if err != nil || status < 100 {

@@ -105,7 +105,7 @@ func TestHostileServers(t *testing.T) {
 		{"truncated", repeat("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhe", end), time.Minute, false, "in the middle", "in the middle"},
 		{"reset", repeat("", func(c *net.TCPConn) bool { c.SetLinger(0); return false }), time.Minute, false, "connection reset", "connection reset"},
 		{"oversized header", repeat("HTTP/1.1 200 OK\r\nA: "+strings.Repeat("a", 300<<10), end), time.Minute, false, "head has more than", "exceeded"},
-		{"garbage", repeat("SSH-2.0-OpenSSH\r\n", end), time.Minute, false, "no HTTP/1.1 answer", "malformed HTTP"},
+		{"garbage", repeat("SSH-2.0-OpenSSH\r\n", end), time.Minute, false, "not an HTTP/1.1 answer", "malformed HTTP"},
 		{"chunked garbage", repeat("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nxyz\r\n", hang), time.Minute, false, "bad size of a chunk", "invalid byte in chunk length"},
 		{"closes each time", repeat("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi", end), time.Minute, true, "", ""},
 		{"closes without a word", repeat("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", end), time.Minute, true, "", ""},

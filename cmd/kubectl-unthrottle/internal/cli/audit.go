@@ -350,42 +350,42 @@ func troubleOf(ctx context.Context, t *agents.Told, once bool) (all []trouble) {
 	add := func(severity manifest.Severity, text, hint string) { all = append(all, trouble{severity, text, hint}) }
 	switch {
 	case errors.Is(t.Err, agents.ErrNotReady):
-		add(manifest.Warning, t.Err.Error()+", and was not asked", "kubectl describe pod says why; what runs on its node was not measured")
+		add(manifest.Warning, t.Err.Error()+", so it was not asked", "kubectl describe pod says why; what runs on its node was not measured")
 	case t.Err != nil && ctx.Err() != nil:
-		add(manifest.Error, "there was no time left to hear it", "ask for one namespace, or look at what keeps the others from answering")
+		add(manifest.Error, "no time was left to ask it", "ask for one namespace, or look at what keeps the others from answering")
 	case t.Err != nil && once:
 		why, next := cluster.Reason(t.Err)
 		if cluster.Forbidden(t.Err) {
 			next = "--once takes create and delete for jobs, list and delete for pods, and get for pods/log: kubectl auth can-i create jobs -n " + t.Namespace
 		}
-		add(manifest.Error, "it was not looked at: "+short(why), cmp.Or(strings.Join(hint.Of(t.Err), "; "), next))
+		add(manifest.Error, "not looked at: "+short(why), cmp.Or(strings.Join(hint.Of(t.Err), "; "), next))
 	case t.Err != nil:
 		why, next := cluster.Reason(t.Err)
 		if cluster.Forbidden(t.Err) {
 			next = "kubectl auth can-i get pods/proxy -n " + t.Namespace + "; --agents none does without them"
 		}
-		add(manifest.Error, "it was not heard: "+short(why), cmp.Or(next, "kubectl logs shows what it does; what runs on its node was not measured, or not all of it"))
+		add(manifest.Error, "no usable answer: "+short(why), cmp.Or(next, "kubectl logs shows what it does; what runs on its node was not measured, or not all of it"))
 	}
 	const liar = "look at what runs there: it is not an agent of that node"
 	if t.WrongNode != "" {
-		add(manifest.Error, "it says that it is on another node", liar)
+		add(manifest.Error, "it claims to be on another node", liar)
 	}
 	if t.Elsewhere > 0 {
-		add(manifest.Error, "it tells of programs in pods of other nodes, which were left out", liar)
+		add(manifest.Error, "it reports programs in pods of other nodes; they were left out", liar)
 	}
 	if t.Strange > 0 {
-		add(manifest.Error, "it tells of programs in containers that their pods do not have, which were left out", liar)
+		add(manifest.Error, "it reports programs in containers that their pods do not have; they were left out", liar)
 	}
 	if t.Otherwise > 0 {
-		add(manifest.Error, "it tells otherwise of programs than another agent of its node, of which what came first counts", "look at both: a node has one agent")
+		add(manifest.Error, "it contradicts another agent of its node; the first report counts", "look at both: a node should have one agent")
 	}
 	told := 0 // of what it says itself
 	if t.Unnamed > 0 {
 		told++
-		add(manifest.Warning, "it can't name the containers of some programs yet, which were left out", "audit again in a minute; the pause container of a pod never gets a name, and kubectl logs says what else it may be")
+		add(manifest.Warning, "it can't name the containers of some programs yet; they were left out", "audit again in a minute; the pause container of a pod never gets a name, and kubectl logs says what else it may be")
 	}
 	if t.NewRules > 0 {
-		add(manifest.Warning, "it names rules that are not known here, which were left out", "this command and the agents should be of one version")
+		add(manifest.Warning, "it names rules that this command does not know; they were left out", "this command and the agents should be of one version")
 	}
 	if t.Refused > 0 {
 		told++
@@ -393,12 +393,12 @@ func troubleOf(ctx context.Context, t *agents.Told, once bool) (all []trouble) {
 	}
 	if t.Stuck > 0 {
 		told++
-		add(manifest.Warning, "the kernel tells it nothing of "+quantity.Plural(t.Stuck, "process"), "a file system that they use has stopped answering, perhaps")
+		add(manifest.Warning, "the kernel does not answer about "+quantity.Plural(t.Stuck, "process"), "perhaps a file system that they use hangs")
 	}
 	if t.Problems > told && once {
-		add(manifest.Warning, "not all that runs there could be seen", "an agent that is installed says what is missing, at /api/v1/processes")
+		add(manifest.Warning, "not everything that runs there could be seen", "an installed agent says what is missing, at /api/v1/processes")
 	} else if t.Problems > told {
-		add(manifest.Warning, "it could not see all that it should", "kubectl logs, or its own page /api/v1/processes, says what is missing")
+		add(manifest.Warning, "it could not see everything", "kubectl logs, or its own page /api/v1/processes, says what is missing")
 	}
 	return all
 }
@@ -427,7 +427,7 @@ func (x *troubles) add(t *agents.Told, one trouble) {
 	}
 	if _, ok := x.of[one]; !ok {
 		if len(x.order) == mostTroubles {
-			one = trouble{one.severity, "it has some other trouble", "--agents none does without them"}
+			one = trouble{one.severity, "something else went wrong", "--agents none does without them"}
 		}
 		if _, ok := x.of[one]; !ok {
 			x.order = append(x.order, one)

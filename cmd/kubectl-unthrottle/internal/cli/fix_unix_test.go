@@ -59,7 +59,7 @@ func TestFixStream(t *testing.T) {
 	}{
 		{pipe, "it is a named pipe", nil},
 		{link, "it is a device", nil},
-		{"-", "it has more than 256 MiB", &zeros{t: t}},
+		{"-", "more than 256 MiB", &zeros{t: t}},
 	} {
 		if code, out, errs := run(c.in, "fix", "--stdout", c.name); code != 1 || out != "" || !strings.Contains(errs, c.want) {
 			t.Errorf("%s: %d, %d bytes, %s", c.name, code, len(out), errs)

@@ -378,8 +378,12 @@ func kept(file string, p *inpod.Pod, run func() (*inpod.Done, error)) (*inpod.Do
 
 // unmeasured tells of a program at which nobody has looked. For explain, what its pod says is an answer; for the other verbs it is none.
 func unmeasured(stdio verb.IO, verbName, pod string, done *inpod.Done) error {
+	next := waysOn(verbName)
+	if done.Stopped {
+		next = []string{"kubectl describe pod " + pod + " says more"}
+	}
 	if verbName == "explain" {
-		for _, way := range waysOn(verbName) {
+		for _, way := range next {
 			fmt.Fprintln(stdio.Err, "unthrottle: hint: "+way)
 		}
 		return nil
@@ -391,7 +395,7 @@ func unmeasured(stdio verb.IO, verbName, pod string, done *inpod.Done) error {
 	if d, ok := read.(*report.Explain); ok {
 		fmt.Fprintln(stdio.Err, "unthrottle: "+plain.Line("pod "+pod+", as its spec says: "+d.Verdict().Text))
 	}
-	return hint.With(fmt.Errorf("nothing was measured in pod %s: %w", pod, done.Unmeasured), waysOn(verbName)...)
+	return hint.With(fmt.Errorf("nothing was measured in pod %s: %w", pod, done.Unmeasured), next...)
 }
 
 // refused is the error of the command in the pod, and its hint.

@@ -119,7 +119,7 @@ func readValues(ctx context.Context, name string, stdin io.Reader) ([]byte, erro
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, mostValues+1))
 	if err == nil && len(data) > mostValues {
-		err = fmt.Errorf("it has more than %d MiB", mostValues>>20)
+		err = fmt.Errorf("more than %d MiB", mostValues>>20)
 	}
 	return data, err
 }

@@ -13,9 +13,9 @@ func TestTroubleOf(t *testing.T) {
 		told  agents.Told
 		texts string
 	}{
-		"names are missing":                {agents.Told{Unnamed: 2, Problems: 1}, "it can't name the containers of some programs yet, which were left out"},
-		"names and something else":         {agents.Told{Unnamed: 2, Problems: 2}, "it can't name the containers of some programs yet, which were left out; it could not see all that it should"},
-		"a liar, and something is missing": {agents.Told{Strange: 1, Problems: 1}, "it tells of programs in containers that their pods do not have, which were left out; it could not see all that it should"},
+		"names are missing":                {agents.Told{Unnamed: 2, Problems: 1}, "it can't name the containers of some programs yet; they were left out"},
+		"names and something else":         {agents.Told{Unnamed: 2, Problems: 2}, "it can't name the containers of some programs yet; they were left out; it could not see everything"},
+		"a liar, and something is missing": {agents.Told{Strange: 1, Problems: 1}, "it reports programs in containers that their pods do not have; they were left out; it could not see everything"},
 		"rights":                           {agents.Told{Refused: 3, Problems: 1}, "it may not look into all processes"},
 	} {
 		var texts []string

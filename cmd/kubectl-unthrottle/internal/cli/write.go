@@ -59,7 +59,7 @@ func (r *replacement) in(do func(*os.Root) error) error {
 	return do(root)
 }
 
-var errMeantime = errors.New("it was changed in the meantime")
+var errMeantime = errors.New("changed in the meantime")
 
 // rename puts the new text in the place of the file that was looked at, and of no other.
 func (r *replacement) rename(root *os.Root) error {
@@ -86,7 +86,7 @@ func placeOf(f fix.File) (r replacement, err error) {
 		return r, err
 	}
 	if r.path, err = filepath.Rel(r.top, path); err != nil || !filepath.IsLocal(r.path) {
-		return r, fmt.Errorf("it is no longer in %s", f.Within)
+		return r, fmt.Errorf("no longer in %s", f.Within)
 	}
 	return r, nil
 }
@@ -111,7 +111,7 @@ func (r *replacement) write(root *os.Root, f fix.File, swept map[string]bool) (e
 		return err
 	}
 	if !r.old.Mode().IsRegular() {
-		return errors.New("it is not a regular file")
+		return errors.New("not a regular file")
 	}
 	if now, err := io.ReadAll(io.LimitReader(old, int64(len(f.Old))+1)); err != nil {
 		return err

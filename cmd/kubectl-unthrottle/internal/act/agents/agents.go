@@ -151,13 +151,13 @@ func Busiest(ctx context.Context, from Getter, a Agent, container string, within
 		return nil
 	})
 	if err == nil && t.WrongNode != "" {
-		err = fmt.Errorf("%w: it says that it is on another node", errDocument)
+		err = fmt.Errorf("%w: it claims to be on another node", errDocument)
 	}
 	return t, best, of, err
 }
 
 // errProgram is the error of numbers that no program has.
-var errProgram = fmt.Errorf("%w: what it says of a program can't be", errDocument)
+var errProgram = fmt.Errorf("%w: its figures for a program are impossible", errDocument)
 
 // read reads one, and names the containers that it can't name itself.
 func (o Options) read(ctx context.Context, from Getter, t *Told, saw func(*result.AgentProcess) error) error {
@@ -266,7 +266,7 @@ func (b *bounded) next() { b.left = mostValue }
 
 func (b *bounded) Read(p []byte) (int, error) {
 	if b.left <= 0 {
-		return 0, fmt.Errorf("%w: one thing in it takes more than %d MB", errDocument, mostValue>>20)
+		return 0, fmt.Errorf("%w: one value takes more than %d MB", errDocument, mostValue>>20)
 	}
 	n, err := b.r.Read(p[:min(len(p), b.left)])
 	b.left -= n

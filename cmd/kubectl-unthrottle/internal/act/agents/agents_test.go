@@ -113,10 +113,10 @@ func TestMisbehaving(t *testing.T) {
 		{"another version", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"version":99,"processes":[]}`) }, 0, "of version", nil},
 		{"negative numbers", func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, strings.Replace(document("node-1", 3), `"cpus_used":0.5`, `"cpus_used":-1`, 1))
-		}, 0, "can't be", nil},
+		}, 0, "impossible", nil},
 		{"more CPUs than there are", func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, strings.Replace(document("node-1", 3), `"cpus_used":0.5`, `"cpus_used":9.5`, 1))
-		}, 0, "can't be", nil},
+		}, 0, "impossible", nil},
 		{"sees no process", func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, strings.Replace(document("node-1", 0), `"looked_at":100`, `"looked_at":0`, 1))
 		}, 0, "", func(t *Told) bool { return !t.Trusted() }},
@@ -125,7 +125,7 @@ func TestMisbehaving(t *testing.T) {
 		}, 0, "", func(t *Told) bool { return !t.Trusted() && t.Problems == 1 }},
 		{"far too many Ps", func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, strings.Replace(document("node-1", 3), `"value":8`, `"value":99999999`, 1))
-		}, 0, "can't be", nil},
+		}, 0, "impossible", nil},
 		{"a long text", func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, strings.Replace(document("node-1", 3), "GOMAXPROCS is 8", strings.Repeat("x", 5000), 1))
 		}, 3, "", (*Told).Trusted},
@@ -219,8 +219,8 @@ func TestBounded(t *testing.T) {
 	}{
 		{"many programs", document("node-1", 4000), 4000, ""},
 		{"a long text", strings.Replace(document("node-1", 3), `"problems":[]`, long(mostValue*3/4), 1), 3, ""},
-		{"too long a text", strings.Replace(document("node-1", 3), `"problems":[]`, long(mostValue*2), 1), 0, "one thing in it takes more than 1 MB"},
-		{"too long a program", strings.Replace(document("node-1", 3), "GOMAXPROCS is 8", strings.Repeat("x", mostValue*2), 1), 0, "one thing in it takes more than 1 MB"},
+		{"too long a text", strings.Replace(document("node-1", 3), `"problems":[]`, long(mostValue*2), 1), 0, "one value takes more than 1 MB"},
+		{"too long a program", strings.Replace(document("node-1", 3), "GOMAXPROCS is 8", strings.Repeat("x", mostValue*2), 1), 0, "one value takes more than 1 MB"},
 	} {
 		r, seen := strings.NewReader(c.text), 0
 		err := parse(r, &Told{}, func(*result.AgentProcess) error { seen++; return nil })

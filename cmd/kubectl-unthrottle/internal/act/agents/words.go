@@ -324,7 +324,7 @@ func Retell(d *report.Explain, told *Told, p *result.AgentProcess) error {
 	}
 	program, ok := programOf(p, told)
 	if !ok {
-		return fmt.Errorf("%w: what it says of a program can't be", errDocument)
+		return fmt.Errorf("%w: its figures for a program are impossible", errDocument)
 	}
 	numbers := []*float64{d.Limit.CPUs, &d.Limit.AtMost}
 	if in := d.Limit.Inside; in != nil {
@@ -336,7 +336,7 @@ func Retell(d *report.Explain, told *Told, p *result.AgentProcess) error {
 	d.Limit.State, d.Limit.Reason, d.Limit.From, d.Limit.Path = state(d.Limit.State), "", place(d.Limit.From), place(d.Limit.Path)
 	d.Limit.Cgroup = among(d.Limit.Cgroup, []string{"v1", "v2"})
 	if len(d.Limit.Levels) > mostLevels || len(d.Choices) > mostFound {
-		return fmt.Errorf("%w: what it says of a program can't be", errDocument)
+		return fmt.Errorf("%w: its figures for a program are impossible", errDocument)
 	}
 	for i := range d.Limit.Levels {
 		l := &d.Limit.Levels[i]
@@ -349,7 +349,7 @@ func Retell(d *report.Explain, told *Told, p *result.AgentProcess) error {
 	for _, c := range []*report.Counters{&d.Throttling.Own, &d.Throttling.Owner} {
 		c.Dir = place(c.Dir)
 		if c.CPU != nil && !(*c.CPU >= 0) || c.Periods < 0 || c.ThrottledPeriods < 0 || c.ThrottledPeriods > c.Periods {
-			return fmt.Errorf("%w: what it says of a program can't be", errDocument)
+			return fmt.Errorf("%w: its figures for a program are impossible", errDocument)
 		}
 	}
 	if now := d.Throttling.Now; now != nil {
@@ -358,11 +358,11 @@ func Retell(d *report.Explain, told *Told, p *result.AgentProcess) error {
 			fits = fits && between([]*float64{&now.Frozen.Share}, 1)
 		}
 		if !fits || !(now.Seconds >= 0) || now.Periods < 0 || now.Throttled < 0 || now.Throttled > now.Periods {
-			return fmt.Errorf("%w: what it says of a program can't be", errDocument)
+			return fmt.Errorf("%w: its figures for a program are impossible", errDocument)
 		}
 	}
 	if c := d.Collector; c != nil && memory(&result.AgentProcess{PsProcess: report.PsProcess{Memory: d.Memory, Collector: c}}) == nil {
-		return fmt.Errorf("%w: what it says of a program can't be", errDocument)
+		return fmt.Errorf("%w: its figures for a program are impossible", errDocument)
 	}
 	m := &d.Memory
 	m.State, m.From, m.Reason, m.GOMEMLIMIT, m.GOGC = state(m.State), place(m.From), "", like(m.GOMEMLIMIT, settings), like(m.GOGC, settings)
@@ -387,7 +387,7 @@ func Retell(d *report.Explain, told *Told, p *result.AgentProcess) error {
 		c := &d.Choices[i]
 		c.Rule, c.Why, c.Fix, c.All = among(c.Rule, rules), "", "", false
 		if c.Rule == "" || c.Procs < 0 || c.Procs > mostProcs {
-			return fmt.Errorf("%w: what it says of a program can't be", errDocument)
+			return fmt.Errorf("%w: its figures for a program are impossible", errDocument)
 		}
 		if c.Wrong {
 			c.Why, c.Fix = "it does not find the limit that is in force", fix(choice.Rule(c.Rule))
@@ -396,11 +396,11 @@ func Retell(d *report.Explain, told *Told, p *result.AgentProcess) error {
 	}
 	for _, v := range []*int{g.Value, g.Expected} {
 		if v != nil && (*v < 0 || *v > mostProcs) {
-			return fmt.Errorf("%w: what it says of a program can't be", errDocument)
+			return fmt.Errorf("%w: its figures for a program are impossible", errDocument)
 		}
 	}
 	if !between(numbers, mostQuota) || d.Affinity.CPUs < 0 || d.Affinity.CPUs > mostCPUs {
-		return fmt.Errorf("%w: what it says of a program can't be", errDocument)
+		return fmt.Errorf("%w: its figures for a program are impossible", errDocument)
 	}
 	seconds := told.Seconds
 	if now := d.Throttling.Now; now != nil {

@@ -74,6 +74,7 @@ type Done struct {
 	Code     int    // of its exit
 
 	Unmeasured error // nil: the program was looked at; or else why not, and the document is what its pod says
+	Stopped    bool  // as the container does not run: there is no other way
 }
 
 // Find finds the pod that is meant, as kubectl does: mypod, pod/mypod, or one of deployment/api, a ready one if there is one.
@@ -184,7 +185,11 @@ func (p *Pod) Run(ctx context.Context, verb string, length time.Duration) (*Done
 	if p.Way == Auto || p.Way == Agent || p.Way == Forward {
 		done, err := p.untouched(ctx, pod, c, verb, running, length)
 		if p.Way == Auto && errors.Is(err, errNotThere) {
-			return p.written(ctx, pod, c.Name, errors.New(strings.TrimPrefix(err.Error(), errNotThere.Error()+": ")))
+			done, err := p.written(ctx, pod, c.Name, errors.New(strings.TrimPrefix(err.Error(), errNotThere.Error()+": ")))
+			if err == nil {
+				done.Stopped = running != nil
+			}
+			return done, err
 		}
 		if p.Way == Forward {
 			return done, hintAt(err, "--process localhost:PORT says where the program serves net/http/pprof", "kubectl unthrottle explain needs no help from the program")
@@ -263,7 +268,7 @@ func (p *Pod) get(ctx context.Context) (*pod, error) {
 }
 
 // errNotThere: this way there is nothing.
-var errNotThere = errors.New("it can't be had there")
+var errNotThere = errors.New("not available there")
 
 // exec runs the command in the container.
 func (p *Pod) exec(ctx context.Context, name string, args []string) (*Done, error) {

@@ -268,7 +268,7 @@ func TestAgent(t *testing.T) {
 	} {
 		p := serve(t, &server{pod: known, agent: agent(answer)})
 		p.Way, p.Agents = Agent, "u"
-		if _, err := p.Run(t.Context(), "explain", time.Second); err == nil || !strings.Contains(err.Error(), "it can't be had there: its agent") {
+		if _, err := p.Run(t.Context(), "explain", time.Second); err == nil || !strings.Contains(err.Error(), "not available there: its agent") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -105,12 +105,22 @@ func TestCluster(t *testing.T) {
 	}
 	for name, subs := range map[string][]sub{
 		"alone": {
-			{"comes and goes", comesAndGoes}, {"as kubectl has it", asKubectl}, {"no operator", noOperator}, {"an operator", withOperator},
-			{"rules alone", rulesAlone}, {"no agent gets ready", notReady}, {"nobody there", site.nobody},
+			{"comes and goes", comesAndGoes},
+			{"as kubectl has it", asKubectl},
+			{"no operator", noOperator},
+			{"an operator", withOperator},
+			{"rules alone", rulesAlone},
+			{"no agent gets ready", notReady},
+			{"nobody there", site.nobody},
 		},
 		"with others": {
-			{"their namespace", ofOthers}, {"something else in the namespace", sharing}, {"who may not", mayNot}, {"who audits", audits},
-			{"conflict", conflict}, {"another place", elsewhere}, {"a Helm release", ofHelm},
+			{"their namespace", ofOthers},
+			{"something else in the namespace", sharing},
+			{"who may not", mayNot},
+			{"who audits", audits},
+			{"conflict", conflict},
+			{"another place", elsewhere},
+			{"a Helm release", ofHelm},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -42,7 +42,7 @@ func Read(from io.Reader, set *binary.Set) error {
 	in := bufio.NewReader(from)
 	first, err := peek(in)
 	if err != nil {
-		return fmt.Errorf("it is empty: %w", err)
+		return fmt.Errorf("empty: %w", err)
 	}
 	d := json.NewDecoder(in)
 	if first == '[' {
@@ -89,19 +89,19 @@ func bad(err error) error {
 	if err == nil {
 		err = errors.New("there is more after the document")
 	}
-	return fmt.Errorf("it is not what an agent says: %w", err)
+	return fmt.Errorf("not an agent's answer: %w", err)
 }
 
 func check(doc *result.Agent) error {
 	switch {
 	case doc.Version == 0 || doc.Verb == "":
-		return errors.New("it is not what an agent says: it has no version")
+		return errors.New("not an agent's answer: no version")
 	case doc.Version != report.Version:
-		return fmt.Errorf("it is of version %d, and this command reads version %d", doc.Version, report.Version)
+		return fmt.Errorf("version %d, and this command reads version %d", doc.Version, report.Version)
 	case doc.Verb == "ps":
-		return errors.New("it is a document of unthrottle ps, which does not know the containers' names: an agent's does")
+		return errors.New("a document of unthrottle ps, which does not know the containers' names: an agent's does")
 	case doc.Processes == nil:
-		return fmt.Errorf("it is a document of %s, not of an agent", doc.Verb)
+		return fmt.Errorf("a document of %s, not of an agent", doc.Verb)
 	}
 	return nil
 }

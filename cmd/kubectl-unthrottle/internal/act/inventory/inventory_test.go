@@ -208,20 +208,20 @@ func TestForms(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for form, want := range map[string]string{
-		"":                                 "it is empty",
-		"<html>":                           "it is not what an agent says",
-		"{}":                               "it has no version",
+		"":                                 "empty: EOF",
+		"<html>":                           "not an agent's answer",
+		"{}":                               "no version",
 		"[]":                               "none of its processes is a Go program in a container",
 		none:                               "none of its processes is a Go program in a container",
-		one + "]":                          "it is not what an agent says",
-		one + "{":                          "it is not what an agent says",
-		"[" + one:                          "it is not what an agent says",
-		"7":                                "it is not what an agent says",
-		`{"version":3,"verb":"agent"}`:     "it is of version 3, and this command reads version 2",
+		one + "]":                          "not an agent's answer",
+		one + "{":                          "not an agent's answer",
+		"[" + one:                          "not an agent's answer",
+		"7":                                "not an agent's answer",
+		`{"version":3,"verb":"agent"}`:     "version 3, and this command reads version 2",
 		`{"version":2,"verb":"ps"}`:        "a document of unthrottle ps, which does not know",
-		`{"version":2,"verb":"lint"}`:      "it is a document of lint, not of an agent",
-		`{"version":2,"processes":"none"}`: "it is not what an agent says",
-		strings.ReplaceAll(one, `"pid":1`, `"pid":"1"`): "it is not what an agent says",
+		`{"version":2,"verb":"lint"}`:      "a document of lint, not of an agent",
+		`{"version":2,"processes":"none"}`: "not an agent's answer",
+		strings.ReplaceAll(one, `"pid":1`, `"pid":"1"`): "not an agent's answer",
 	} {
 		file := filepath.Join(dir, "agents.json")
 		if err := os.WriteFile(file, []byte(form), 0o600); err != nil {

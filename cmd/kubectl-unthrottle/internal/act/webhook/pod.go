@@ -54,7 +54,7 @@ func readPod(ctx context.Context, object json.RawMessage) (*pod, *workload.Workl
 	if len(object) > mostPod {
 		return nil, nil, fmt.Errorf("the pod has more than %d bytes", mostPod)
 	}
-	errBad := errors.New("it does not have the shape of a pod")
+	errBad := errors.New("not the shape of a pod")
 	p := &pod{}
 	if json.Unmarshal(object, p) != nil {
 		return nil, nil, errBad

@@ -63,7 +63,7 @@ func readRequest(body []byte) (*request, error) {
 	case r.APIVersion != reviewVersion || r.Kind != reviewKind:
 		return r.Request, fmt.Errorf("the review is not of %s", reviewVersion)
 	case r.Request.Kind.Kind != "Pod" || r.Request.Kind.Group != "":
-		return r.Request, errors.New("it is none: the webhook's rules have to be for pods only")
+		return r.Request, errors.New("not a pod: the webhook's rules have to be for pods only")
 	}
 	return r.Request, nil
 }

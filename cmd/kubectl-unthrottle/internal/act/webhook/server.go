@@ -98,7 +98,7 @@ func (s *Server) operations() http.Handler {
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		err := certs.Good(s.Source, time.Now())
 		if s.leaving.Load() {
-			err = errors.New("it is leaving")
+			err = errors.New("shutting down")
 		}
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)

@@ -138,7 +138,7 @@ func TestServe(t *testing.T) {
 	for code := 0; code != 503; time.Sleep(time.Millisecond) {
 		code, _ = get("/readyz")
 	}
-	answers("/readyz", 503, "it is leaving")
+	answers("/readyz", 503, "shutting down")
 	answers("/healthz", 200, "ok")
 	send()
 	select {

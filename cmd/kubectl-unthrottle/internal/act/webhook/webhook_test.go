@@ -295,7 +295,7 @@ func TestAllows(t *testing.T) {
 		{"no request", "", []byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`), "asks nothing"},
 		{"another version", "0815", []byte(strings.Replace(string(reviewOf(t, nil, pod, nil)), "k8s.io/v1", "k8s.io/v1beta1", 1)), "is not of admission.k8s.io/v1"},
 		{"another kind", "0815", reviewOf(t, func(r *request) { r.Kind = kind{"apps", "v1", "Deployment"} }, pod, nil), "rules have to be for pods only"},
-		{"no object", "0815", reviewOf(t, nil, nil, nil), "does not have the shape of a pod"},
+		{"no object", "0815", reviewOf(t, nil, nil, nil), "not the shape of a pod"},
 		{"another object", "0815", reviewOf(t, nil, []byte(`{"kind":"Pod","apiVersion":"v1","spec":[]}`), nil), "shape of a pod"},
 		{"no containers", "0815", reviewOf(t, nil, []byte(`{"kind":"Pod","apiVersion":"v1","spec":{}}`), nil), "shape of a pod"},
 		{"too large", "0815", large, "the review has more than 10000 bytes"},

@@ -51,7 +51,7 @@ type document struct {
 	}
 }
 
-var errWrong = hint.With(errors.New("it is not a JSON document of KRR: there are no scans in it"), "krr simple -f json writes one")
+var errWrong = hint.With(errors.New("not a JSON document of KRR: there are no scans in it"), "krr simple -f json writes one")
 
 // Read reads a file of KRR; "-" is standard input.
 func Read(ctx context.Context, name string, stdin io.Reader) (*Set, error) {
@@ -65,7 +65,7 @@ func Read(ctx context.Context, name string, stdin io.Reader) (*Set, error) {
 	case err != nil:
 		return nil, err
 	case len(data) > mostBytes:
-		return nil, hint.With(fmt.Errorf("it has more than %d MiB", mostBytes>>20), "krr simple -n NAMESPACE -f json writes less")
+		return nil, hint.With(fmt.Errorf("more than %d MiB", mostBytes>>20), "krr simple -n NAMESPACE -f json writes less")
 	}
 	return parse(data)
 }
@@ -73,13 +73,13 @@ func Read(ctx context.Context, name string, stdin io.Reader) (*Set, error) {
 func parse(data []byte) (*Set, error) {
 	var d document
 	if err := json.Unmarshal(data, &d); err != nil {
-		return nil, hint.With(fmt.Errorf("it is not a JSON document of KRR: %w", err), "krr simple -q -f json writes one, and nothing else")
+		return nil, hint.With(fmt.Errorf("not a JSON document of KRR: %w", err), "krr simple -q -f json writes one, and nothing else")
 	}
 	if d.Scans == nil {
 		return nil, errWrong
 	}
 	if len(*d.Scans) > mostScans {
-		return nil, hint.With(fmt.Errorf("it has more than %d scans", mostScans), "krr simple -n NAMESPACE -f json writes less")
+		return nil, hint.With(fmt.Errorf("more than %d scans", mostScans), "krr simple -n NAMESPACE -f json writes less")
 	}
 	s := &Set{scans: map[key][]scan{}, met: map[met]bool{}}
 	for i, in := range *d.Scans {

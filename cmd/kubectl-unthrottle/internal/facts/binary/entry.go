@@ -222,7 +222,7 @@ func parse(ctx context.Context, size int64, r io.Reader) (content, error) {
 	r = io.MultiReader(bytes.NewReader(head[:n]), r)
 	if string(head[:n]) == "#!" {
 		if size > maxScript {
-			return content{}, errors.New("it is a long script")
+			return content{}, errors.New("a long script")
 		}
 		text, err := io.ReadAll(io.LimitReader(r, maxScript))
 		return content{script: string(text)}, err

@@ -228,8 +228,8 @@ func TestLists(t *testing.T) {
 	for name, c := range map[string]struct{ file, text, want string }{
 		"layers":           {"manifest.json", `[{"Config":"c","Layers":[` + times(`"l"`, maxLayers+1) + `]}]`, "more than 1000 layers"},
 		"manifests":        {"index.json", `{"manifests":[` + times("{}", 2_000_000) + `]}`, "more than 10000 parts"},
-		"images":           {"manifest.json", `[` + times("{}", 2_000_000) + `]`, "it is not an image"},
-		"no list":          {"index.json", `{"manifests":{"a":1}}`, "something else than a list"},
+		"images":           {"manifest.json", `[` + times("{}", 2_000_000) + `]`, "not an image"},
+		"no list":          {"index.json", `{"manifests":{"a":1}}`, "not a list"},
 		"platforms beyond": {"index.json", `{"manifests":[` + times(`{"platform":{"os":"linux"},"annotations":{"a":"b"}}`, maxListed+1) + `]}`, "more than 10000 parts"},
 	} {
 		file := write(t, "a.tar", layer(t, l, item{"c", "{}"}, item{c.file, c.text}))

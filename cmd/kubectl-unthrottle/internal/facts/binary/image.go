@@ -93,7 +93,7 @@ func (l *list[T]) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	if start != json.Delim('[') {
-		return errors.New("it has something else than a list")
+		return errors.New("not a list")
 	}
 	for d.More() {
 		if len(*l) >= maxListed {
@@ -143,7 +143,7 @@ func (m *Image) manifest(name string) (config string, err error) {
 		Manifests list[descriptor] `json:"manifests"`
 	}
 	if err := m.document("index.json", &index); err != nil {
-		return "", fmt.Errorf("it is not an image: neither OCI layout nor docker save: %w", err)
+		return "", fmt.Errorf("not an image: neither OCI layout nor docker save: %w", err)
 	}
 	var images []descriptor
 	var names [][]string
@@ -181,7 +181,7 @@ func choose(name string, names [][]string) (int, error) {
 			}
 		}
 	}
-	return 0, fmt.Errorf("it has %d images, and none is called %q: %.200q", len(names), name, all)
+	return 0, fmt.Errorf("%d images, and none is called %q: %.200q", len(names), name, all)
 }
 
 // follow goes from a descriptor through indexes to a manifest.

@@ -321,15 +321,15 @@ func TestBad(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"nothing":          {nil, "it is not an image"},
+		"nothing":          {nil, "not an image"},
 		"text":             {[]byte("hello, this is no image at all"), "unexpected EOF"},
-		"empty tarball":    {layer(t), "it is not an image"},
+		"empty tarball":    {layer(t), "not an image"},
 		"no config":        {layer(t, saved(t, nil, c, good)[0], item{"manifest.json", `[{"Config":"x","Layers":[]}]`}), "file does not exist"},
 		"no layer":         {layer(t, saved(t, nil, c, good)[1:]...), "layer 1: "},
 		"broken layer":     {layer(t, saved(t, nil, c, []byte("\x1f\x8bno gzip"))...), "layer 1: "},
 		"cut layer":        {layer(t, saved(t, nil, c, good[:300])...), "layer 1: unexpected EOF"},
 		"a path as digest": {layer(t, item{"index.json", `{"manifests":[{"digest":"../../etc/passwd"}]}`}), "is not a digest"},
-		"bad JSON":         {layer(t, item{"index.json", `{`}), "it is not an image"},
+		"bad JSON":         {layer(t, item{"index.json", `{`}), "not an image"},
 		"large JSON":       {layer(t, item{"index.json", strings.Repeat(" ", maxDocument+1)}), errTooLarge.Error()},
 		"index in itself":  {layer(t, selfIndex()...), "nested too deeply"},
 		"names too long":   {layer(t, item{strings.Repeat("a", maxName+1), ""}), errTooLarge.Error()},

@@ -71,9 +71,9 @@ func reason(err error) (why, hint string) {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "nothing listens there: connection refused", "is the cluster running? kubectl cluster-info asks it too"
 	case timedOut(err):
-		return "it does not answer in time", "a longer --request-timeout may help; a firewall or VPN may be in the way"
+		return "timed out", "a longer --request-timeout may help; a firewall or VPN may be in the way"
 	case apierrors.IsTooManyRequests(err):
-		return "it has too much to do (429)", "try again later, or one namespace at a time"
+		return "too many requests (429)", "try again later, or one namespace at a time"
 	case strings.Contains(err.Error(), "getting credentials"):
 		return cause.Error(), "the kubeconfig names a program that gets credentials: run it by hand"
 	}

@@ -449,7 +449,7 @@ func TestNoServer(t *testing.T) {
 		{"not an API server", Options{Kubeconfig: kubeconfig(t, plain.URL, "")}, "the server there is not an API server", "kubectl config view --minify"},
 		{"nobody listens", Options{Kubeconfig: kubeconfig(t, closed.URL, "")}, "connection refused", "kubectl cluster-info"},
 		{"no such host", Options{Kubeconfig: kubeconfig(t, "https://no.such.host.invalid", "")}, "its name is not known", "VPN"},
-		{"does not answer", Options{Kubeconfig: kubeconfig(t, hang.URL, ""), Timeout: 50 * time.Millisecond}, "it does not answer in time", "--request-timeout"},
+		{"does not answer", Options{Kubeconfig: kubeconfig(t, hang.URL, ""), Timeout: 50 * time.Millisecond}, "timed out", "--request-timeout"},
 		{"unknown authority", Options{Kubeconfig: kubeconfig(t, secure.URL, "")}, "its certificate is signed by an untrusted authority", "certificate-authority"},
 		{"no TLS", Options{Kubeconfig: kubeconfig(t, strings.Replace(plain.URL, "http:", "https:", 1), "")}, "it does not speak TLS", "http://"},
 		{"not logged in", Options{Kubeconfig: kubeconfig(t, unknown.URL, "")}, "it does not know who you are", "log in again"},

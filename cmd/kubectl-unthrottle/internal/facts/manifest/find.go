@@ -233,7 +233,7 @@ func (w *walk) kustomization(t *tree, path string) {
 	}
 }
 
-var errTooLarge = errors.New("it is too large")
+var errTooLarge = errors.New("too large")
 
 // A notPlain is a file that may never end, or never begin.
 type notPlain struct{ what string }

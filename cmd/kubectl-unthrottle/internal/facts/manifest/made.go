@@ -244,7 +244,7 @@ func chartFiles(ctx context.Context, t *tree, dir string) (files []render.File, 
 				total += len(data)
 				files = append(files, render.File{Name: rel, Data: data})
 				if total > mostChartBytes || len(files) > mostChartFiles {
-					return fmt.Errorf("it has more than %d MiB, or %d files", mostChartBytes>>20, mostChartFiles)
+					return fmt.Errorf("more than %d MiB, or %d files", mostChartBytes>>20, mostChartFiles)
 				}
 			}
 		}

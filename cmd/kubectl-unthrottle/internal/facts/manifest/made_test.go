@@ -131,7 +131,7 @@ func TestChartFiles(t *testing.T) {
 		files map[string]string
 		says  string // "": it is rendered
 	}{
-		{"a large template", map[string]string{"templates/a.yaml": large}, "templates/a.yaml: it is too large"},
+		{"a large template", map[string]string{"templates/a.yaml": large}, "templates/a.yaml: too large"},
 		{"a large picture", map[string]string{"picture.png": large}, ""},
 		{"deep", map[string]string{deep: "x"}, "deep"},
 	} {

@@ -42,7 +42,7 @@ func (r *reader) read(ctx context.Context, in input) {
 	}
 	switch {
 	case errors.Is(err, errTooLarge):
-		r.problem(f, workload.Position{File: f.Name}, Error, "read it in parts", "it has more than %d MiB", r.options.MaxBytes>>20)
+		r.problem(f, workload.Position{File: f.Name}, Error, "read it in parts", "more than %d MiB", r.options.MaxBytes>>20)
 		return
 	case errors.As(err, new(notPlain)):
 		r.problem(f, workload.Position{File: f.Name}, Error, "kubectl unthrottle lint - < "+f.Name+", if it ends", "%v", err)

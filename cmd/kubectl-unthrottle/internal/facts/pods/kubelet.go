@@ -177,7 +177,7 @@ func (k *kubelet) explain(err error) error {
 	case errors.As(err, &authority), errors.As(err, &hostname):
 		next = "most kubelets sign their own certificates: either take any, or have them signed by the cluster (serverTLSBootstrap)"
 	case errors.Is(err, context.DeadlineExceeded):
-		err = errors.New("it does not answer in time")
+		err = errors.New("timed out")
 	}
 	return hint.With(fmt.Errorf("asking the kubelet at %s for its pods: %w", k.base.Host, err), next)
 }

@@ -110,7 +110,7 @@ func TestKubelet(t *testing.T) {
 		pass(time.Hour) // nobody wants anything
 		image(k, idA)
 		pass(21 * time.Second)
-		if err := k.Err(); image(k, idA) != "app:2" || err == nil || !strings.Contains(err.Error(), "asking the kubelet at 127.0.0.1:10250 for its pods: it does not answer in time") || len(asked) != 5 {
+		if err := k.Err(); image(k, idA) != "app:2" || err == nil || !strings.Contains(err.Error(), "asking the kubelet at 127.0.0.1:10250 for its pods: timed out") || len(asked) != 5 {
 			t.Errorf("%q, %v, asked at %v", image(k, idA), err, asked)
 		}
 		body = one("", "app:3")

@@ -203,7 +203,7 @@ func (w *watcher) explain(err error) error {
 		}
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = errors.New("it does not answer in time")
+		err = errors.New("timed out")
 	}
 	return hint.With(fmt.Errorf("asking the API server at %s for the pods of node %s: %w", w.base.Host, w.node, err), next)
 }

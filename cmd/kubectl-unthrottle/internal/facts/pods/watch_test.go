@@ -317,7 +317,7 @@ func TestRefused(t *testing.T) {
 		{401, "Unauthorized", "401 Unauthorized", "token is not valid"},
 		{500, "<html>no</html>", "500 Internal Server Error", "asked again"},
 		{302, "", "302 Found", "asked again"},
-		{0, "", "it does not answer in time", "asked again"},
+		{0, "", "timed out", "asked again"},
 	} {
 		s := &script{list: func(int) (int, string) { return c.code, c.body }, watch: hold}
 		scripted(t, s, func(w *watcher) {

@@ -248,7 +248,7 @@ func (t *tail) String() string {
 	return t.text.String()
 }
 
-var errLong = errors.New("it is too large")
+var errLong = errors.New("too large")
 
 // send writes a value, with its length before it.
 func send(to io.Writer, v any, most int) error {

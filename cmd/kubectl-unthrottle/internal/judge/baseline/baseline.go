@@ -58,11 +58,11 @@ func Parse(data []byte) ([]Finding, error) {
 	}
 	switch {
 	case version.Version == nil:
-		return nil, errors.New("it is not a baseline: it has no version")
+		return nil, errors.New("not a baseline: no version")
 	case *version.Version > Version:
-		return nil, fmt.Errorf("it is of version %d, and this command reads versions up to %d: a newer one wrote it", *version.Version, Version)
+		return nil, fmt.Errorf("version %d, and this command reads versions up to %d: a newer one wrote it", *version.Version, Version)
 	case *version.Version < 1:
-		return nil, fmt.Errorf("it is not a baseline: there is no version %d", *version.Version)
+		return nil, fmt.Errorf("not a baseline: there is no version %d", *version.Version)
 	}
 	var f file
 	if err := json.Unmarshal(data, &f); err != nil {
@@ -70,7 +70,7 @@ func Parse(data []byte) ([]Finding, error) {
 	}
 	for i, one := range f.Findings {
 		if one.Rule == "" || one.Workload == "" {
-			return nil, fmt.Errorf("it is not a baseline: finding %d has no rule or no workload", i+1)
+			return nil, fmt.Errorf("not a baseline: finding %d has no rule or no workload", i+1)
 		}
 	}
 	return f.Findings, nil

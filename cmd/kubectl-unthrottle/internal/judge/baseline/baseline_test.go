@@ -54,7 +54,7 @@ func TestParse(t *testing.T) {
 		``:                                  "line 1: unexpected end",
 		"{\n\"version\": 1,\n\"find":        "line 3: unexpected end",
 		`[]`:                                "cannot unmarshal array",
-		`{}`:                                "it has no version",
+		`{}`:                                "no version",
 		`{"version": 2, "findings": "odd"}`: "a newer one wrote it",
 		`{"version": 0}`:                    "there is no version 0",
 		`{"version": "1"}`:                  "cannot unmarshal string",

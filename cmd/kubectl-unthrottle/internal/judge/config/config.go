@@ -169,7 +169,7 @@ func (c *Config) level(key, value *yaml.Node) error {
 func document(data []byte) (root *yaml.Node, err error) {
 	defer func() {
 		if recover() != nil { // the library's scanner has panicked on texts that nobody writes
-			err = errors.New("it is not YAML")
+			err = errors.New("not YAML")
 		}
 	}()
 	d := yaml.NewDecoder(bytes.NewReader(data))

@@ -172,7 +172,7 @@ func alone(t *tree, n *node) (err error) {
 // remove takes all entries of the variable out. How, is known when all that goes from the list is.
 func (ch *change) remove(container *node) error {
 	if len(ch.entries) == 0 {
-		return errors.New("it is not an entry of env")
+		return errors.New("not an entry of env")
 	}
 	if err := ch.referred(container); err != nil {
 		return err
@@ -231,7 +231,7 @@ func (ch *change) last() *node { return ch.env.Items[ch.entries[len(ch.entries)-
 // repair makes the divisor of a reference 1.
 func (d *document) repair(ch *change) error {
 	if len(ch.entries) == 0 {
-		return errors.New("it is not an entry of env")
+		return errors.New("not an entry of env")
 	}
 	from, _ := pair(ch.last(), "valueFrom")
 	ref, _ := pair(from, "resourceFieldRef")

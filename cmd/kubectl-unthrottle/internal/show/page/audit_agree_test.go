@@ -174,7 +174,7 @@ func (f *fleet) cluster(t *testing.T) *result.Audit {
 			agents.Answered++
 			a.Answered(node)
 		} else {
-			agents.Failed = append(agents.Failed, result.AuditFailure{Agent: "unthrottle/agent", Node: node, Why: "it does not answer in time"})
+			agents.Failed = append(agents.Failed, result.AuditFailure{Agent: "unthrottle/agent", Node: node, Why: "timed out"})
 		}
 	}
 	var counted *result.AuditPrometheus

@@ -93,9 +93,9 @@ func audited(t testing.TB) *result.Audit {
 		made.Owner.Repository, made.Owner.Path = "https://git.example.com/fleet.git", "apps/shop"
 	}
 	d := result.NewAudit(found, joined, result.AuditAgents{
-		Asked: true, Found: 2, Answered: 1, Programs: 4, Failed: []result.AuditFailure{{Agent: "unthrottle/agent-b", Node: "node-2", Why: "it does not answer in time"}},
+		Asked: true, Found: 2, Answered: 1, Programs: 4, Failed: []result.AuditFailure{{Agent: "unthrottle/agent-b", Node: "node-2", Why: "timed out"}},
 	}, &result.AuditPrometheus{URL: "http://prometheus:9090", Since: 86400, Series: 7, Joined: 1, Empty: []string{}}, []result.Problem{{
-		At: "agent agent-b in unthrottle, on node node-2", Severity: string(manifest.Error), Text: "it was not heard: it does not answer in time", Hint: "kubectl logs shows what it does",
+		At: "agent agent-b in unthrottle, on node node-2", Severity: string(manifest.Error), Text: "no usable answer: timed out", Hint: "kubectl logs shows what it does",
 	}})
 	d.Header = report.Header{Version: report.Version, Verb: "audit", MadeBy: "unthrottle test", Time: "2026-11-23T00:00:00Z"}
 	d.Top = 20

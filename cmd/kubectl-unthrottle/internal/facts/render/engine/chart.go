@@ -107,7 +107,7 @@ func renderChart(q render.Request) (*render.Reply, error) {
 		return nil, err
 	}
 	if want := c.Metadata.KubeVersion; want != "" && !chartutil.IsCompatibleRange(want, capabilities.KubeVersion.String()) {
-		return nil, fmt.Errorf("it requires Kubernetes %s and is rendered for %s", want, capabilities.KubeVersion.Version)
+		return nil, fmt.Errorf("requires Kubernetes %s and is rendered for %s", want, capabilities.KubeVersion.Version)
 	}
 	files, err := helm.Engine{}.Render(c, all)
 	if err != nil {
