@@ -10,10 +10,9 @@ import (
 	"github.com/unthrottle/unthrottle/clustertest"
 )
 
-// TestNodeExported lets a real Prometheus scrape programs on a real node, and its kubelet, where there is no agent. What throttles, and which
-// limit is in force, cAdvisor tells, and of one program it tells itself.
-func TestNodeExported(t *testing.T) {
-	t.Parallel()
+// programsOnNode has programs on a real node, and its kubelet, and no agent. What throttles, and which limit is in force, cAdvisor tells, and
+// of one program it tells itself.
+func programsOnNode(t *testing.T) {
 	c := newCluster(t)
 	o := fromPrograms()
 	o.Window, o.For = time.Minute, time.Second // cAdvisor looks every ten seconds or so

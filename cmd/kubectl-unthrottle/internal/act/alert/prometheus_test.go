@@ -405,8 +405,16 @@ func metricsScraped(t *testing.T, p *prometheus) {
 	t.Logf("%d metrics are there", len(names))
 }
 
-// TestPrometheus lets a real Prometheus scrape two agents: alerts fire, say what to do, and clear.
+// TestPrometheus tries the rules with a real Prometheus, and takes about as long as TestNode: both wait.
 func TestPrometheus(t *testing.T) {
+	t.Parallel()
+	t.Run("agents", agentsScraped)
+	t.Run("programs", programsScraped)
+	t.Run("programs on a node", programsOnNode)
+}
+
+// agentsScraped has two agents: alerts fire, say what to do, and clear.
+func agentsScraped(t *testing.T) {
 	o := Default()
 	o.Window, o.For = 2*time.Second, time.Second
 	dir := written(t, o)
@@ -508,9 +516,8 @@ kube_pod_owner{LABELS,owner_kind="StatefulSet",owner_name="OWNER",owner_is_contr
 	}
 }
 
-// TestPrometheusExported lets a real Prometheus find without agents what the rules from programs are about, and forget it again.
-func TestPrometheusExported(t *testing.T) {
-	t.Parallel()
+// programsScraped has no agents: what the rules from programs are about is found, and forgotten again.
+func programsScraped(t *testing.T) {
 	o := fromPrograms()
 	o.Window, o.For = 10*time.Second, time.Second
 	dir := written(t, o)

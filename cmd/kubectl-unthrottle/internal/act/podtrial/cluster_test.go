@@ -71,6 +71,7 @@ func (b *bench) open(study string, lease time.Duration) (*Server, *Space) {
 }
 
 func TestCluster(t *testing.T) {
+	t.Parallel() // with TestNode: both wait
 	c := clustertest.Start(t, clustertest.Options{ControllerManager: true, Scheduler: true})
 	place, err := cluster.Locate(cluster.Options{Kubeconfig: c.Kubeconfig, Timeout: 30 * time.Second})
 	if err != nil {

@@ -220,6 +220,7 @@ func TestNode(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes minutes")
 	}
+	t.Parallel()
 	count := 2
 	if troubled(t) {
 		count = 3
