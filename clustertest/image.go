@@ -5,8 +5,10 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -46,14 +48,61 @@ func BuildGo(t testing.TB, pkg string, flags ...string) string {
 	return program
 }
 
+// buildGo builds a program where the last one of its kind was put before: the go command sees by that one's ID whether it has to be linked
+// again, which takes longer than all else.
 func buildGo(program, pkg string, flags ...string) error {
+	kept := keptProgram(pkg, flags)
+	before, err := os.ReadFile(kept)
+	if err == nil {
+		err = os.WriteFile(program, before, 0o755)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	args := append([]string{"build", "-trimpath", "-o", program}, flags...)
 	cmd := exec.Command("go", append(args, pkg)...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+runtime.GOARCH)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build %s: %w\n%s", pkg, err, out)
 	}
-	return nil
+	after, err := os.ReadFile(program)
+	if err != nil || kept == "" || bytes.Equal(before, after) {
+		return err
+	}
+	return keepProgram(kept, after)
+}
+
+// keptProgram is where a program is kept for the next test that builds it; "": nowhere, as this user has no cache.
+func keptProgram(pkg string, flags []string) string {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	if strings.HasPrefix(pkg, ".") {
+		if pkg, err = filepath.Abs(pkg); err != nil {
+			return ""
+		}
+	}
+	return filepath.Join(cache, "unthrottle-test", "programs", fmt.Sprintf("%x", sha256.Sum256([]byte(pkg+" "+strings.Join(flags, " "))))[:16])
+}
+
+// keepProgram puts a program where others may be reading the one before it.
+func keepProgram(kept string, program []byte) error {
+	if err := os.MkdirAll(filepath.Dir(kept), 0o755); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(kept), "new")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(program)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), kept)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
 }
 
 // Write writes the image as a tar archive with the layout of the Open Container Initiative, which container runtimes import.

@@ -469,8 +469,8 @@ func TestTune(t *testing.T) {
 			},
 		},
 		{
-			"errors, by URL", newTuning(t, "errors", withDoc(brief, "--ready-timeout", "500ms")...), 1, nil,
-			[]string{`error: .*not ready within 500ms \(http://\S+ answers with status 500\)`},
+			"errors, by URL", newTuning(t, "errors", withDoc(brief, "--ready-timeout", "2s")...), 1, nil,
+			[]string{`error: .*not ready within 2s \(http://\S+ answers with status 500\)`},
 			nil,
 		},
 		{

@@ -405,16 +405,9 @@ func metricsScraped(t *testing.T, p *prometheus) {
 	t.Logf("%d metrics are there", len(names))
 }
 
-// TestPrometheus tries the rules with a real Prometheus, and takes about as long as TestNode: both wait.
+// TestPrometheus lets a real Prometheus scrape two agents: alerts fire, say what to do, and clear. Its windows have two seconds, so that
+// nothing of this package runs beside it.
 func TestPrometheus(t *testing.T) {
-	t.Parallel()
-	t.Run("agents", agentsScraped)
-	t.Run("programs", programsScraped)
-	t.Run("programs on a node", programsOnNode)
-}
-
-// agentsScraped has two agents: alerts fire, say what to do, and clear.
-func agentsScraped(t *testing.T) {
 	o := Default()
 	o.Window, o.For = 2*time.Second, time.Second
 	dir := written(t, o)
@@ -516,7 +509,14 @@ kube_pod_owner{LABELS,owner_kind="StatefulSet",owner_name="OWNER",owner_is_contr
 	}
 }
 
-// programsScraped has no agents: what the rules from programs are about is found, and forgotten again.
+// TestPrograms lets a real Prometheus find without agents what the rules from programs are about, and forget it again. It takes as long as
+// TestNode, and both wait.
+func TestPrograms(t *testing.T) {
+	t.Parallel()
+	t.Run("made up", programsScraped)
+	t.Run("on a node", programsOnNode)
+}
+
 func programsScraped(t *testing.T) {
 	o := fromPrograms()
 	o.Window, o.For = 10*time.Second, time.Second

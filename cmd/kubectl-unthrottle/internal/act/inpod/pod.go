@@ -228,7 +228,7 @@ func (p *pod) doubts(name string) []string {
 func (p *pod) refuses(verb string, way Way) error {
 	switch {
 	case p.Spec.OS.Name == "windows":
-		return errors.New("a pod on Windows, which has no cgroups")
+		return errors.New("the pod is on Windows, which has no cgroups")
 	case verb == "watch" && way == Ephemeral && p.Spec.HostUsers != nil && !*p.Spec.HostUsers:
 		return hint.With(errors.New("the pod has a user namespace of its own, so no container beside it may enter the program's cgroup"),
 			"--way exec runs the heartbeat in the container, if its image has unthrottle")
