@@ -378,9 +378,9 @@ func kept(file string, p *inpod.Pod, run func() (*inpod.Done, error)) (*inpod.Do
 
 // unmeasured tells of a program at which nobody has looked. For explain, what its pod says is an answer; for the other verbs it is none.
 func unmeasured(stdio verb.IO, verbName, pod string, done *inpod.Done) error {
-	next := waysOn(verbName)
-	if done.Stopped {
-		next = []string{"kubectl describe pod " + pod + " says more"}
+	next := hint.Of(done.Unmeasured)
+	if len(next) == 0 {
+		next = waysOn(verbName)
 	}
 	if verbName == "explain" {
 		for _, way := range next {

@@ -74,7 +74,6 @@ type Done struct {
 	Code     int    // of its exit
 
 	Unmeasured error // nil: the program was looked at; or else why not, and the document is what its pod says
-	Stopped    bool  // as the container does not run: there is no other way
 }
 
 // Find finds the pod that is meant, as kubectl does: mypod, pod/mypod, or one of deployment/api, a ready one if there is one.
@@ -182,14 +181,17 @@ func (p *Pod) Run(ctx context.Context, verb string, length time.Duration) (*Done
 		return nil, err
 	}
 	running := pod.running(c.Name)
+	if running != nil {
+		running = hint.With(running, "kubectl describe pod "+p.Name+" -n "+p.Namespace+" says more")
+	}
 	if p.Way == Auto || p.Way == Agent || p.Way == Forward {
 		done, err := p.untouched(ctx, pod, c, verb, running, length)
 		if p.Way == Auto && errors.Is(err, errNotThere) {
-			done, err := p.written(ctx, pod, c.Name, errors.New(strings.TrimPrefix(err.Error(), errNotThere.Error()+": ")))
-			if err == nil {
-				done.Stopped = running != nil
+			why := running // with what to do about it: there is no other way
+			if why == nil {
+				why = errors.New(strings.TrimPrefix(err.Error(), errNotThere.Error()+": "))
 			}
-			return done, err
+			return p.written(ctx, pod, c.Name, why)
 		}
 		if p.Way == Forward {
 			return done, hintAt(err, "--process localhost:PORT says where the program serves net/http/pprof", "kubectl unthrottle explain needs no help from the program")
@@ -197,7 +199,7 @@ func (p *Pod) Run(ctx context.Context, verb string, length time.Duration) (*Done
 		return done, hintAt(err, "without --way agent, the pod's spec and status answer")
 	}
 	if running != nil {
-		return nil, hint.With(running, "kubectl describe pod "+p.Name+" says more")
+		return nil, running
 	}
 	if err := pod.refuses(verb, p.Way); err != nil {
 		return nil, err

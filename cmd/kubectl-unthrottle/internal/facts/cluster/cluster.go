@@ -117,6 +117,7 @@ type reading struct {
 	asked   map[manifest.Name]bool // ConfigMaps
 	refused map[string]bool        // namespaces whose ConfigMaps may not be read
 	bytes   int64                  // of all lists
+	trials  int                    // objects of tunes, which are left out
 }
 
 // Read reads a cluster. What could not be read is a problem of what was found; an error is that there is nothing to read from.
@@ -153,6 +154,11 @@ func Read(ctx context.Context, o Options) (*Found, error) {
 	}
 	r.found.Workloads, r.found.Differ = r.fold.all()
 	r.found.Problems = append(r.live.Problems(), r.found.Problems...)
+	if r.trials > 0 { // whoever makes an object may give it the label
+		r.found.Problems = append(r.found.Problems, manifest.Problem{
+			At: workload.Position{Path: "label " + TrialKey}, Severity: manifest.Note, Text: quantity.Plural(r.trials, "object") + " of a tune's trials were left out",
+		})
+	}
 	return r.found, nil
 }
 
@@ -222,6 +228,7 @@ func (r *reading) list(ctx context.Context, k kind) error {
 			}
 			seen[o.UID] = true
 			if len(o.Workloads) > 0 && o.Workloads[0].Labels[TrialKey] != "" {
+				r.trials++
 				continue
 			}
 			r.found.Objects++

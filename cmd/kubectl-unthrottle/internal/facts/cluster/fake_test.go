@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/manifest"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/workload"
 )
 
@@ -414,6 +415,9 @@ func TestTrials(t *testing.T) {
 	found := read(t, o)
 	if got, want := names(found), []string{"Job/own in shop x1"}; !slices.Equal(got, want) || found.Objects != 2 || len(found.Pods) != 1 {
 		t.Errorf("%q and %+v, want %q", got, found.Pods, want)
+	}
+	if p := found.Problems; len(p) != 1 || p[0].Severity != manifest.Note || p[0].Text != "2 objects of a tune's trials were left out" {
+		t.Errorf("it says %+v", p)
 	}
 }
 
