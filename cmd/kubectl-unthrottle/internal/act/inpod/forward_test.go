@@ -106,8 +106,52 @@ func TestForward(t *testing.T) {
 	if l := d.Limit; l == nil || l.CPUs == nil || *l.CPUs != 1.5 || l.From != "resources.limits of the container" {
 		t.Errorf("limit %+v", l)
 	}
+	if want := "container web does not declare port 6060: the program may be that of api"; !slices.Contains(d.Warnings, want) {
+		t.Errorf("warnings %q, not %q", d.Warnings, want)
+	}
 	if len(s.adds) > 0 || len(s.said) != 2 || s.said[0] != "looking for net/http/pprof on ports 8080 and 6060 of pod mypod" {
 		t.Errorf("added %v, said %q", s.adds, s.said)
+	}
+}
+
+// TestDoubts: the containers of a pod share their ports, so a program at one may be any container's that does not declare another.
+func TestDoubts(t *testing.T) {
+	at := new(pod)
+	if err := json.Unmarshal([]byte(`{"spec":{
+		"containers":[{"name":"web","ports":[{"containerPort":8080},{"containerPort":53,"protocol":"UDP"}]},{"name":"metrics","ports":[{"containerPort":9090}]}],
+		"initContainers":[{"name":"proxy","ports":[{"containerPort":15000}]},{"name":"prepare"}]},
+		"status":{"containerStatuses":[{"name":"web","state":{"running":{}}},{"name":"metrics","state":{"running":{}}}],
+		"initContainerStatuses":[{"name":"proxy","state":{"running":{}}},{"name":"prepare","state":{"terminated":{}}}]}}`), at); err != nil {
+		t.Fatal(err)
+	}
+	alone := new(pod)
+	alone.Spec.Containers = []container{{Name: "web"}}
+	for _, c := range []struct {
+		of   *pod
+		port int
+		want []string
+	}{
+		{at, 8080, nil},
+		{at, 9090, []string{"container web does not declare port 9090, and metrics does: the program is probably that one's"}},
+		{at, 15000, []string{"container web does not declare port 15000, and proxy does: the program is probably that one's"}},
+		{at, 53, []string{"container web does not declare port 53: the program may be that of metrics or proxy"}},
+		{alone, 6060, nil},
+	} {
+		if got := c.of.portDoubts(&c.of.Spec.Containers[0], c.port); !slices.Equal(got, c.want) {
+			t.Errorf("port %d: %q, not %q", c.port, got, c.want)
+		}
+	}
+}
+
+// TestForwardOfOther: the usual port of pprof is not asked where another container declares it.
+func TestForwardOfOther(t *testing.T) {
+	with, _ := program(t)
+	s := &server{forward: forwards(map[string]string{"6060": with}, "connection refused"), pod: running()}
+	s.pod["spec"].(map[string]any)["containers"] = object(`{"of":[{"name":"web","image":"web"},{"name":"proxy","image":"proxy","ports":[{"containerPort":6060}]}]}`)["of"]
+	p := serve(t, s)
+	p.Way = Forward
+	if _, err := p.Run(t.Context(), "trace", time.Second); err == nil || !strings.Contains(err.Error(), "container web declares no port, and 6060 is declared by proxy") {
+		t.Errorf("got %v", err)
 	}
 }
 
@@ -154,7 +198,7 @@ func TestForwardRefused(t *testing.T) {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusForbidden)
 			io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"pods \"mypod\" is forbidden"}`)
-		}, "is forbidden: it takes the right to create pods/portforward"},
+		}, "is forbidden: no right to create pods/portforward"},
 		{"another protocol", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") }, "no port could be asked: forwarding a port of pod mypod: "},
 	} {
 		s := &server{pod: declaring(`[{"containerPort":8080}]`), forward: c.forward}

@@ -70,6 +70,37 @@ func (c *container) tcpPorts() (ports []int) {
 	return ports
 }
 
+// portDoubts say why the program at a port may be another container's, as those of a pod share their ports.
+func (p *pod) portDoubts(of *container, port int) []string {
+	if slices.Contains(of.tcpPorts(), port) {
+		return nil
+	}
+	declared := fmt.Sprintf("container %s does not declare port %d", of.Name, port)
+	if owner := p.declarer(port); owner != "" {
+		return []string{fmt.Sprintf("%s, and %s does: the program is probably that one's", declared, owner)}
+	}
+	var others []string
+	for _, s := range slices.Concat(p.Status.ContainerStatuses, p.Status.InitContainerStatuses) {
+		if s.Name != of.Name && s.State.Running != nil {
+			others = append(others, s.Name)
+		}
+	}
+	if len(others) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s: the program may be that of %s", declared, quantity.Either(others))}
+}
+
+// declarer is the container that declares a port; "": none does.
+func (p *pod) declarer(port int) string {
+	for _, c := range slices.Concat(p.Spec.Containers, p.Spec.InitContainers) {
+		if slices.Contains(c.tcpPorts(), port) {
+			return c.Name
+		}
+	}
+	return ""
+}
+
 // resources are amounts as they are written, by what they are of. The API server writes an amount in one way only.
 type resources struct {
 	Limits map[string]string `json:"limits"`
@@ -141,7 +172,7 @@ func (p *pod) running(name string) error {
 		case s.State.Waiting != nil:
 			return fmt.Errorf("container %s does not run: %s", name, why(s.State.Waiting.Reason, s.State.Waiting.Message))
 		case s.State.Terminated != nil:
-			return fmt.Errorf("container %s does not run: it ended with exit code %d", name, s.State.Terminated.ExitCode)
+			return fmt.Errorf("container %s does not run: ended with exit code %d", name, s.State.Terminated.ExitCode)
 		}
 	}
 	return fmt.Errorf("container %s does not run yet", name)

@@ -35,7 +35,7 @@ var pages = map[string]attach.Page{"trace": attach.Trace, "profile": attach.CPUP
 // take takes a trace or a profile through a forwarded port. errNotThere: no port answers as net/http/pprof does.
 func (p *Pod) take(ctx context.Context, at *pod, c *container, verbName string, length time.Duration) (*Done, error) {
 	far := &attach.Far{Dial: p.dial}
-	u, err := p.page(ctx, far, c, pages[verbName], int(length.Seconds()))
+	u, err := p.page(ctx, far, at, c, pages[verbName], int(length.Seconds()))
 	if err != nil {
 		return nil, p.unlessForbidden(err)
 	}
@@ -50,7 +50,7 @@ func (p *Pod) take(ctx context.Context, at *pod, c *container, verbName string, 
 			p.Say("what the kernel counts meanwhile is not known: " + strings.TrimPrefix(err.Error(), errNotThere.Error()+": "))
 		}
 	}
-	doc, err := p.taken(ctx, at, far, u, verbName, limits, int(length.Seconds()))
+	doc, err := p.taken(ctx, at, c, far, u, verbName, limits, int(length.Seconds()))
 	if err != nil {
 		return nil, p.unlessForbidden(err)
 	}
@@ -63,12 +63,14 @@ func (p *Pod) unlessForbidden(err error) error {
 	if !errors.Is(err, errForbidden) {
 		return err
 	}
-	return fmt.Errorf("%w: forwarding a port of pod %s is forbidden: it takes the right to create pods/portforward", errNotThere, p.Name)
+	return fmt.Errorf("%w: forwarding a port of pod %s is forbidden: no right to create pods/portforward", errNotThere, p.Name)
 }
 
 // taken is the document of what was taken.
-func (p *Pod) taken(ctx context.Context, at *pod, far *attach.Far, u *url.URL, verbName string, limits *cgroup.Limits, seconds int) (any, error) {
+func (p *Pod) taken(ctx context.Context, at *pod, c *container, far *attach.Far, u *url.URL, verbName string, limits *cgroup.Limits, seconds int) (any, error) {
 	source := u.Redacted()
+	port, _ := strconv.Atoi(cmp.Or(u.Port(), "80"))
+	doubts := at.portDoubts(c, port)
 	if verbName == "profile" {
 		t := attach.Profiler{Source: source, URL: u, Far: far, Seconds: seconds, Note: p.Say}
 		data, err := t.Take(ctx)
@@ -95,7 +97,7 @@ func (p *Pod) taken(ctx context.Context, at *pod, far *attach.Far, u *url.URL, v
 		f.Limits = cmp.Or(f.Limits, limits)
 		d := report.NewProfile(f)
 		d.Header = verb.NewHeader(verbName)
-		d.Findings, d.Warnings = at.unmuted(d.Findings, d.Warnings)
+		d.Findings, d.Warnings = at.unmuted(d.Findings, append(d.Warnings, doubts...))
 		return d, nil
 	}
 	t := attach.Tracer{URL: u, Far: far, Seconds: seconds, Save: p.Save, Note: p.Say, Late: p.Say}
@@ -124,7 +126,7 @@ func (p *Pod) taken(ctx context.Context, at *pod, far *attach.Far, u *url.URL, v
 		return nil, err
 	}
 	d.Header = verb.NewHeader(verbName)
-	d.Findings, d.Warnings = at.unmuted(d.Findings, d.Warnings)
+	d.Findings, d.Warnings = at.unmuted(d.Findings, append(d.Warnings, doubts...))
 	return d, nil
 }
 
@@ -148,14 +150,17 @@ const (
 )
 
 // page finds the page: where --process says that the program listens, or on one of the ports that its container declares, or on pprof's
-// usual one.
-func (p *Pod) page(ctx context.Context, far *attach.Far, c *container, page attach.Page, seconds int) (*url.URL, error) {
+// usual one, if that is not another container's.
+func (p *Pod) page(ctx context.Context, far *attach.Far, at *pod, c *container, page attach.Page, seconds int) (*url.URL, error) {
 	if p.Process != "" {
 		return p.address(page, seconds)
 	}
 	ports := c.tcpPorts()
-	if !slices.Contains(ports, usualPprof) {
+	if at.declarer(usualPprof) == "" {
 		ports = append(ports, usualPprof)
+	}
+	if len(ports) == 0 {
+		return nil, fmt.Errorf("%w: container %s declares no port, and %d is declared by %s", errNotThere, c.Name, usualPprof, at.declarer(usualPprof))
 	}
 	p.Say("looking for net/http/pprof on " + portsOf(ports) + " of pod " + p.Name)
 	u, late, err := far.Find(ctx, ports)
