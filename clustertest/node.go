@@ -195,10 +195,10 @@ func ready(object []byte) error {
 			if condition.Status == "True" {
 				return nil
 			}
-			return fmt.Errorf("it is not ready: %s", condition.Message)
+			return fmt.Errorf("not ready: %s", condition.Message)
 		}
 	}
-	return errors.New("it has not said that it is ready")
+	return errors.New("not ready: no such condition yet")
 }
 
 func (n *Node) start(index int, program, pause string) error {

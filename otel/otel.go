@@ -82,7 +82,7 @@ var names = map[string]struct{ name, unit string }{
 func newInstrument(m metric.Meter, s metrics.Sample) (metric.Float64Observable, error) {
 	n, ok := names[s.Name]
 	if !ok {
-		return nil, fmt.Errorf("package metrics is newer than this one: it tells %s", s.Name)
+		return nil, fmt.Errorf("package metrics is newer than this one: unknown metric %s", s.Name)
 	}
 	if s.Counter {
 		return m.Float64ObservableCounter(n.name, metric.WithUnit(n.unit), metric.WithDescription(s.Help))

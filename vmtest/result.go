@@ -61,12 +61,12 @@ func parseResult(serial string) (Result, error) {
 	serial = strings.ReplaceAll(serial, "\r\n", "\n") // the terminal layer adds \r
 	_, rest, ok := strings.Cut(serial, BeginMark+"\n")
 	if !ok {
-		return Result{}, fmt.Errorf("reading the guest's output: it never began: no line %q", BeginMark)
+		return Result{}, fmt.Errorf("reading the guest's output: no beginning: no line %q", BeginMark)
 	}
 	i := strings.LastIndex(rest, "\n"+EndMark)
 	if i < 0 {
 		return Result{Output: rest, Tests: ParseTests(rest)},
-			fmt.Errorf("reading the guest's output: it ended early: no line %q", EndMark)
+			fmt.Errorf("reading the guest's output: cut off: no line %q", EndMark)
 	}
 	output, end := rest[:i+1], rest[i+1+len(EndMark):]
 	line, _, _ := strings.Cut(end, "\n")

@@ -289,7 +289,7 @@ func TestAny(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", text, got, want)
 		}
 	}
-	if _, code, stderr := load(t, "--grpc", put, "-d", `{"held": {"@type": "x/no.Such"}}`, address, "-n", "1"); code != 2 || !strings.Contains(stderr, `asking the server for no.Such, which an "@type" names: it does not know that`) {
+	if _, code, stderr := load(t, "--grpc", put, "-d", `{"held": {"@type": "x/no.Such"}}`, address, "-n", "1"); code != 2 || !strings.Contains(stderr, `asking the server for no.Such, which an "@type" names: unknown to the server`) {
 		t.Errorf("exit code %d\n%s", code, stderr)
 	}
 }

@@ -255,7 +255,7 @@ func (m *mutant) try(ctx context.Context, dir string) error {
 	return ctx.Err()
 }
 
-var errBuild = errors.New("it does not compile")
+var errBuild = errors.New("does not compile")
 
 // test compiles and runs the tests of a package.
 func (p *pkg) test(ctx context.Context, dir, overlay string) error {

@@ -120,7 +120,7 @@ func (b *bench) side(ctx context.Context, p *program, procs int, rate float64, s
 		return s, err
 	}
 	if told.Machine == nil || told.All.P99 == 0 {
-		return s, errors.New("nothing is known of when the machine stood still: it takes root")
+		return s, errors.New("when the machine stood still is not known: that takes root")
 	}
 	return side{told.All.P99, told.Machine.Calm.P99, float64(told.Machine.Calm.Count) / float64(told.All.Count)}, nil
 }

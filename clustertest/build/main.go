@@ -211,7 +211,7 @@ func check(p clustertest.Program, path string) error {
 		return err
 	}
 	if info.Main.Version != p.Version || info.GoVersion != runtime.Version() {
-		return fmt.Errorf("it is %s by %s, not %s by %s: see kubernetes/go.mod", info.Main.Version, info.GoVersion, p.Version, runtime.Version())
+		return fmt.Errorf("built as %s by %s, not %s by %s: see kubernetes/go.mod", info.Main.Version, info.GoVersion, p.Version, runtime.Version())
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func fileSystem(fd int) uint32 {
 }
 
 var (
-	errNoProc = errors.New("it can't be opened safely: no /proc is mounted here")
+	errNoProc = errors.New("can't be opened safely: no /proc is mounted here")
 	errLinks  = errors.New("too many links on the way")
 	errDeep   = errors.New("too many directories on the way")
 )

@@ -308,7 +308,7 @@ func (b *bench) once(ctx context.Context, s server, program, memory string, env 
 			return r, err
 		}
 		if !r.killed {
-			return r, errors.New("it does not answer")
+			return r, errors.New("no answer")
 		}
 		return r, nil
 	}

@@ -162,7 +162,7 @@ func (p Page) ask(ctx context.Context, far *Far, u *url.URL) (io.ReadCloser, err
 	}
 	defer res.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(res.Body, 512))
-	err = fmt.Errorf("it answered %s%s", web.Said(res.Status), afterColon(string(text)))
+	err = fmt.Errorf("answered %s%s", web.Said(res.Status), afterColon(string(text)))
 	switch {
 	case res.StatusCode == http.StatusNotFound:
 		return nil, p.failed(ctx, u, err, `the program has to import _ "net/http/pprof", and to serve http.DefaultServeMux there`)

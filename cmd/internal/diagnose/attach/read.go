@@ -86,7 +86,7 @@ type unpacked struct {
 }
 
 // errUnpacked comes with the bound.
-var errUnpacked = fmt.Errorf("it unpacks to more than %d GiB: to have all of it read, unpack it and give that file", traceMost>>30)
+var errUnpacked = fmt.Errorf("unpacks to more than %d GiB: to have all of it read, unpack it and give that file", traceMost>>30)
 
 func (u *unpacked) Read(p []byte) (int, error) {
 	if u.left <= 0 {

@@ -247,7 +247,7 @@ func (t *Tracer) fetch(ctx context.Context, to io.Writer) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case n == traceMost:
-		return hint.With(fmt.Errorf("taking a trace from %s: it has more than %d GiB", t.URL.Redacted(), traceMost>>30), "--for 1s takes a shorter one")
+		return hint.With(fmt.Errorf("taking a trace from %s: more than %d GiB", t.URL.Redacted(), traceMost>>30), "--for 1s takes a shorter one")
 	case err != nil && n == 0:
 		return Trace.failed(ctx, t.URL, err)
 	case err != nil:

@@ -104,7 +104,7 @@ func TestReadTrace(t *testing.T) {
 		"noise":          {[]byte("\x07nonsense"), "this is not an execution trace"},
 		"bad gzip":       {[]byte("\x1f\x8b\x08nonsense"), "unpacking it"},
 		"old":            {[]byte("go 1.21 trace\x00\x00\x00rest"), "older than that of Go 1.22"},
-		"head alone":     {[]byte("go 1.26 trace\x00\x00\x00"), "it has no events"},
+		"head alone":     {[]byte("go 1.26 trace\x00\x00\x00"), "reading the execution trace: no events"},
 		"half a head":    {[]byte("go 1.2"), "not an execution trace"},
 	} {
 		_, err := readTrace(context.Background(), bytes.NewReader(c.data), exectrace.Options{})
@@ -306,7 +306,7 @@ func TestUnpacked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "it unpacks to more than 2 GiB: to have all of it read, unpack it") {
+	if len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "unpacks to more than 2 GiB: to have all of it read, unpack it") {
 		t.Errorf("it says %q", got.Warnings)
 	}
 }

@@ -19,7 +19,7 @@ const (
 	numbersMost = 16 << 20
 )
 
-var errLarge = fmt.Errorf("reading the profile: it has more than %d MiB, more than %d parts, or more than %d numbers in its stacks: no CPU profile has", bytesMost>>20, partsMost, numbersMost)
+var errLarge = fmt.Errorf("reading the profile: more than %d MiB, more than %d parts, or more than %d numbers in its stacks: no CPU profile has", bytesMost>>20, partsMost, numbersMost)
 
 // readBounded reads a profile and unpacks it.
 func readBounded(r io.Reader) ([]byte, error) {
@@ -34,7 +34,7 @@ func readBounded(r io.Reader) ([]byte, error) {
 		}
 		if data, err = readMost(gz); err != nil {
 			if errors.Is(err, io.ErrUnexpectedEOF) {
-				return nil, fmt.Errorf("unpacking the profile: it is cut off: %w", err)
+				return nil, fmt.Errorf("unpacking the profile: cut off: %w", err)
 			}
 			return nil, fmt.Errorf("unpacking the profile: %w", err)
 		}

@@ -188,7 +188,7 @@ func cpuValue(p *profile.Profile) (at int, scale int64, err error) {
 		}
 	}
 	if len(names) == 0 {
-		return 0, 0, errors.New("reading the profile: it has no values")
+		return 0, 0, errors.New("reading the profile: no values")
 	}
 	return 0, 0, &KindError{fmt.Sprintf("a profile of %q", strings.Join(names, ", "))}
 }

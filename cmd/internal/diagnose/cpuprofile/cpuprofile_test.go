@@ -301,14 +301,14 @@ func TestErrors(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"cut off":       {whole[:len(whole)-9], "it is cut off"},
+		"cut off":       {whole[:len(whole)-9], "unpacking the profile: cut off"},
 		"no values":     {packed("\x12\x00"), "malformed profile"},
 		"letters":       {[]byte("a profile? no"), "this is not a profile, or it is damaged"},
 		"bad gzip":      {[]byte("\x1f\x8bxxxxxxxxxxxxxxx"), "unpacking the profile"},
 		"negative":      {written(t, negative), "a value of -1 can't be CPU time"},
 		"overflow":      {written(t, huge), "can't be CPU time"},
 		"lines":         {written(t, lines), "more than 2097152 parts"},
-		"bomb":          {packed(strings.Repeat("\x00", bytesMost+2)), "it has more than 64 MiB"},
+		"bomb":          {packed(strings.Repeat("\x00", bytesMost+2)), "reading the profile: more than 64 MiB"},
 		"many messages": {packed(strings.Repeat("\x12\x00", partsMost+1)), "more than 2097152 parts"},
 		"nested":        {packed("\x12\xc0\x84\x3d" + strings.Repeat("\x08\x00", 500000) + strings.Repeat("\x12\x00", partsMost-400000)), "more than 2097152 parts"},
 	} {

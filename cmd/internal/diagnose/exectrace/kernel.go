@@ -12,7 +12,7 @@ import (
 func ParseStat(text string) (cgroup.Counters, error) {
 	c, err := cgroup.ParseStat(text)
 	if err == nil && !c.Known {
-		err = errors.New("cpu.stat: it has no nr_periods, nr_throttled and throttled_usec (or throttled_time): is there a quota?")
+		err = errors.New("cpu.stat: no nr_periods, nr_throttled and throttled_usec (or throttled_time): is there a quota?")
 	}
 	return c, err
 }

@@ -13,10 +13,10 @@ func TestParseStat(t *testing.T) {
 	for in, want := range map[string]string{
 		"nr_periods 60\nnr_throttled 20\nthrottled_time 1500000000\nnr_bursts 0\nburst_time 0\n": "60 20 1.5s",
 		"usage_usec 7\nnr_periods 60\nnr_throttled 20\nthrottled_usec 1500000\nnr_bursts 0\n":    "60 20 1.5s",
-		"usage_usec 7\nuser_usec 3\n":                                         "cpu.stat: it has no nr_periods, nr_throttled and throttled_usec (or throttled_time): is there a quota?",
+		"usage_usec 7\nuser_usec 3\n":                                         "cpu.stat: no nr_periods, nr_throttled and throttled_usec (or throttled_time): is there a quota?",
 		"nr_periods 60\nnr_throttled -1\nthrottled_usec 1\n":                  `line 2 of cpu.stat: bad number "-1" of nr_throttled`,
 		"nr_periods 60\nnr_throttled 1\nthrottled_usec 9223372036854775807\n": `line 3 of cpu.stat: bad number "9223372036854775807" of throttled_usec`,
-		"": "cpu.stat: it has no nr_periods, nr_throttled and throttled_usec (or throttled_time): is there a quota?",
+		"": "cpu.stat: no nr_periods, nr_throttled and throttled_usec (or throttled_time): is there a quota?",
 	} {
 		c, err := ParseStat(in)
 		got := fmt.Sprint(c.Periods, " ", c.Throttled, " ", c.ThrottledTime)

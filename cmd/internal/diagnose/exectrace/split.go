@@ -55,7 +55,7 @@ func newSplitter(r io.Reader) (*splitter, error) {
 	}
 	var rest string
 	if _, err := fmt.Sscanf(strings.TrimRight(string(s.header[:]), "\x00"), "go 1.%d %s", &s.version, &rest); err != nil || rest != "trace" {
-		return nil, fmt.Errorf("not an execution trace: it begins with %q", s.header)
+		return nil, fmt.Errorf("not an execution trace: begins with %q", s.header)
 	}
 	if s.version < 22 {
 		return nil, fmt.Errorf("execution trace of Go 1.%d: %w", s.version, ErrOld)
@@ -68,7 +68,7 @@ func newSplitter(r io.Reader) (*splitter, error) {
 var errTooLarge = &leftOut{fmt.Sprintf("it has more than %d MB", maxGeneration>>20)}
 
 // errGenerations ends the reading.
-var errGenerations = fmt.Errorf("it has more than %d generations, and a trace begins one a second", mostGenerations)
+var errGenerations = fmt.Errorf("more than %d generations, and a trace begins one a second", mostGenerations)
 
 // generation returns the next generation with a header, or io.EOF after the last. With another error the trace is
 // unreadable from there; what came with it is a generation that may be incomplete.

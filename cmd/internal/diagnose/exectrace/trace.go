@@ -177,7 +177,7 @@ func Read(ctx context.Context, r io.Reader, o Options) (*Trace, error) {
 		if len(warnings) > 0 {
 			return nil, errors.New("reading the execution trace: " + warnings[0])
 		}
-		return nil, errors.New("reading the execution trace: it has no events")
+		return nil, errors.New("reading the execution trace: no events")
 	}
 	if n.full {
 		warnings = append(warnings, fmt.Sprintf("it has more than %d names or %d MiB of them: functions and phases that came later have none here", mostNames, mostNameBytes>>20))

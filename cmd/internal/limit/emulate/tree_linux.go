@@ -65,7 +65,7 @@ const (
 func newTree(pid int) (*tree, error) {
 	t := &tree{proc: "/proc", first: pid, byPID: map[int]*member{}, ledger: newLedger(), loadavg: -1}
 	if pid <= 1 || pid == os.Getpid() {
-		return nil, fmt.Errorf("holding process %d: it can't be held", pid)
+		return nil, fmt.Errorf("process %d can't be held", pid)
 	}
 	if fd, err := unix.Open(t.proc+"/loadavg", unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
 		t.loadavg = fd

@@ -402,7 +402,7 @@ func (g *group) outside(pid int) error {
 	if stat, err := os.ReadFile(own + "/stat"); err != nil || g.version == cgroup.V1 && exiting(string(stat)) {
 		return nil
 	}
-	return fmt.Errorf("it left its limit: its %s group is %s", controller, path)
+	return fmt.Errorf("left its limit: its %s group is %s", controller, path)
 }
 
 // controllers are what our groups are for: none on version 2, where one group is for all.
@@ -483,7 +483,7 @@ func (g *group) finish(res *Result) {
 		res.Escaped = <-g.left
 	}
 	if now := g.limits(); !lost && g.inForce != "" && now != g.inForce {
-		res.Escaped = fmt.Errorf("its limit was changed while it ran: it was %s, and is %s", g.inForce, now)
+		res.Escaped = fmt.Errorf("its limit was changed while it ran: %s before, %s now", g.inForce, now)
 	}
 	res.Warnings = append(res.Warnings, g.warnings...)
 	g.readMemory(res)

@@ -147,11 +147,11 @@ func TestPath(t *testing.T) {
 		"units=$.list.n":           "has no n there",
 		"units=$.list":             "has no number there",
 		"units=$.none":             "has no number there",
-		"units=$.":                 "is not a path",
-		"units=$.a..b":             "is not a path",
-		"units=$[x]":               "is not a path",
-		`units=$["x`:               "is not a path",
-		"units=$.list[0]x":         "is not a path",
+		"units=$.":                 "not a path such as",
+		"units=$.a..b":             "not a path such as",
+		"units=$[x]":               "not a path such as",
+		`units=$["x`:               "not a path such as",
+		"units=$.list[0]x":         "not a path such as",
 	} {
 		m, err := ParseMetric(text)
 		got := ""

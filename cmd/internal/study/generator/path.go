@@ -11,7 +11,7 @@ import (
 // A path leads to a number in a JSON document: $.latencies.p99, $["a.b"] or $.list[0].
 type path []any // names and numbers
 
-var errPath = errors.New(`it is not a path such as $.latencies.p99, $["p(99)"] or $.list[0]`)
+var errPath = errors.New(`not a path such as $.latencies.p99, $["p(99)"] or $.list[0]`)
 
 // parsePath reads one, which begins with $.
 func parsePath(text string) (p path, err error) {

@@ -223,9 +223,9 @@ func (p Plan) Check() error {
 	case p.Looks < 0 || p.Looks > 100 || p.Looks > 0 && p.Blocks > 0:
 		return fmt.Errorf("%d looks at %d blocks: they go with a budget of time", p.Looks, p.Blocks)
 	case p.Margin < 0 || p.Margin >= 1:
-		return fmt.Errorf("a margin of %v: it is a share, such as 0.05", p.Margin)
+		return fmt.Errorf("a margin of %v: want a share, such as 0.05", p.Margin)
 	case p.Tail < 0 || p.Tail >= 1:
-		return fmt.Errorf("a margin of %v for the tail: it is a share, such as 0.25", p.Tail)
+		return fmt.Errorf("a margin of %v for the tail: want a share, such as 0.25", p.Tail)
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ func (c *Config) complete() error {
 		c.Floor = min(1, c.Start)
 	}
 	if c.Start > c.Ceiling || c.Start < c.Floor {
-		return fmt.Errorf("looking for the highest rate: it cannot start at %s, outside %s to %s",
+		return fmt.Errorf("looking for the highest rate: can't start at %s, outside %s to %s",
 			perSecond(c.Start), perSecond(c.Floor), perSecond(c.Ceiling))
 	}
 	return nil

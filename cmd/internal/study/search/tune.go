@@ -304,9 +304,9 @@ func (c TuneConfig) check() error {
 	case c.Objective != Auto && !slices.Contains(deciding, c.Objective):
 		return fmt.Errorf("unknown objective %q: there are %v", c.Objective, deciding)
 	case !(c.Margin >= 0 && c.Margin <= 1):
-		return fmt.Errorf("bad margin %v: it is a share, such as 0.05", c.Margin)
+		return fmt.Errorf("bad margin %v: want a share, such as 0.05", c.Margin)
 	case !(c.TailMargin >= 0 && c.TailMargin <= 10):
-		return fmt.Errorf("bad margin %v of the tail: it is a share, such as 0.25", c.TailMargin)
+		return fmt.Errorf("bad margin %v of the tail: want a share, such as 0.25", c.TailMargin)
 	case !(c.MaxErrors >= 0 && c.MaxErrors <= 1):
 		return fmt.Errorf("bad share of errors %v", c.MaxErrors)
 	case c.Pairs < 0 || c.Pairs > 1000:

@@ -45,7 +45,7 @@ func ParseCounter(text string) (c Counter, err error) {
 	c.URL, c.Name, ok = strings.Cut(text, "#")
 	u, err := url.Parse(c.URL)
 	if err == nil && (!ok || c.Name == "" || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
-		err = errors.New("it is a page of metrics and the name of a counter on it")
+		err = errors.New("want a page of metrics and the name of a counter on it")
 	}
 	return c, err
 }

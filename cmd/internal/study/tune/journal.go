@@ -75,7 +75,7 @@ func (r *reader) line(line []byte) error {
 	}
 	switch limits := r.Plan.AsksLimit(); {
 	case kinds != 1:
-		return errors.New("it is not one of a pilot, a run, a window, a goal and a failure")
+		return errors.New("want one of a pilot, a run, a window, a goal and a failure")
 	case record.Failure != "":
 		r.Failure = record.Failure
 		return nil

@@ -113,8 +113,8 @@ func TestReadRefuses(t *testing.T) {
 	}{
 		{"garbage", server, "garbage\n", "line 2"},
 		{"an empty line", server, text(server.lines[0]) + "\n", "line 3"},
-		{"nothing in it", server, "{}\n", "not one of"},
-		{"two in one", server, strings.TrimSuffix(text(server.lines[0]), "}\n") + "," + text(server.lines[1])[1:], "not one of"},
+		{"nothing in it", server, "{}\n", "want one of a pilot"},
+		{"two in one", server, strings.TrimSuffix(text(server.lines[0]), "}\n") + "," + text(server.lines[1])[1:], "want one of a pilot"},
 		{"a run before the pilot", server, text(server.lines[1]), "before the pilot"},
 		{"a second pilot", server, text(server.lines[0], server.lines[0]), "a second pilot"},
 		{"a pilot after a run", server, text(server.lines[0], server.lines[1], server.lines[0]), "line 4"},

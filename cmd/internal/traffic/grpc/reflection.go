@@ -89,7 +89,7 @@ func (r *reflection) add(ctx context.Context, s *schema, name string) error {
 	case err != nil:
 		return err
 	case answer.code == codeNotFound:
-		return errors.New("it does not know that")
+		return errors.New("unknown to the server")
 	}
 	return r.addAll(ctx, s, answer)
 }
@@ -140,7 +140,7 @@ func (r *reflection) ask(ctx context.Context, what int, about string) (a answere
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK || !strings.HasPrefix(res.Header.Get("Content-Type"), "application/grpc") {
-		return a, fmt.Errorf("not a gRPC server: it answered with status %d and %.50q", res.StatusCode, res.Header.Get("Content-Type"))
+		return a, fmt.Errorf("not a gRPC server: answered with status %d and %.50q", res.StatusCode, res.Header.Get("Content-Type"))
 	}
 	data, err := message1(res.Body)
 	switch status := res.Header.Get("Grpc-Status"); {

@@ -145,7 +145,7 @@ func TestAskAny(t *testing.T) {
 		t.Errorf("%d bodies, %v; it was asked %q, want %s", len(bodies), err, asked, want)
 	}
 	for name, want := range map[string]string{
-		"shop.Nosuch": `asking the server for shop.Nosuch, which an "@type" names: it does not know that`,
+		"shop.Nosuch": `asking the server for shop.Nosuch, which an "@type" names: unknown to the server`,
 		"shop.Broken": `error 13: "no"`,
 	} {
 		if _, err := m.Bodies(t.Context(), []byte(`{"held": {"@type": "a/`+name+`"}}`)); err == nil || !strings.Contains(err.Error(), want) {

@@ -171,7 +171,7 @@ func check(p *Plan) error {
 	case p.Burst < 0 || p.Burst > MostBurst || p.Burst > 1 && (p.Rate == 0 || p.Arrivals == Recorded):
 		return fmt.Errorf("bursts of %d requests: they need a rate, and %d at once are the most", p.Burst, MostBurst)
 	case p.Rush < 0 || p.Rush > MostBurst || p.Rush > 0 && (p.Rate == 0 || p.WarmUp == 0):
-		return fmt.Errorf("a warm-up that begins with %d requests at once: it needs a rate and a warm-up, and %d at once are the most", p.Rush, MostBurst)
+		return fmt.Errorf("a warm-up that begins with %d requests at once: want a rate, a warm-up and at most %d at once", p.Rush, MostBurst)
 	case p.From < 0 || p.From != p.From || p.From > 0 && p.From >= 2*p.Rate:
 		return fmt.Errorf("the rate can't change from %v and be %v a second on average", p.From, p.Rate)
 	case p.From > 0 && (p.Arrivals == Recorded || p.Duration == 0 && p.Requests == 0):

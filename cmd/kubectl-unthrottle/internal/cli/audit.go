@@ -350,7 +350,7 @@ func troubleOf(ctx context.Context, t *agents.Told, once bool) (all []trouble) {
 	add := func(severity manifest.Severity, text, hint string) { all = append(all, trouble{severity, text, hint}) }
 	switch {
 	case errors.Is(t.Err, agents.ErrNotReady):
-		add(manifest.Warning, t.Err.Error()+", so it was not asked", "kubectl describe pod says why; what runs on its node was not measured")
+		add(manifest.Warning, t.Err.Error()+", so not asked", "kubectl describe pod says why; what runs on its node was not measured")
 	case t.Err != nil && ctx.Err() != nil:
 		add(manifest.Error, "no time was left to ask it", "ask for one namespace, or look at what keeps the others from answering")
 	case t.Err != nil && once:
@@ -368,7 +368,7 @@ func troubleOf(ctx context.Context, t *agents.Told, once bool) (all []trouble) {
 	}
 	const liar = "look at what runs there: it is not an agent of that node"
 	if t.WrongNode != "" {
-		add(manifest.Error, "it claims to be on another node", liar)
+		add(manifest.Error, "claims to be on another node", liar)
 	}
 	if t.Elsewhere > 0 {
 		add(manifest.Error, "it reports programs in pods of other nodes; they were left out", liar)

@@ -253,7 +253,7 @@ func newPodVerb[D verb.Checked](stdio verb.IO, v podVerb[D]) *cobra.Command {
 				return err
 			}
 			if fail.Open(least, most) {
-				return fmt.Errorf("--fail-share: it stood still for %s to %s of the time, and no closer is known", quantity.Share(least), quantity.Share(most))
+				return fmt.Errorf("--fail-share: can't tell: it stood still for %s to %s of the time", quantity.Share(least), quantity.Share(most))
 			}
 			if v.blind == nil || v.name == "explain" && fail.Severity == "" { // what its pod says is an answer
 				return nil

@@ -50,7 +50,7 @@ func (k *known) open(ctx context.Context) error {
 func (k *known) hold(d *result.Lint, covered func(baseline.Finding) bool) error {
 	if k.write != "" {
 		if n := d.Unread(); n > 0 {
-			return hint.With(fmt.Errorf("--write-baseline %s: it is not written, because %d of the problems kept something from being read", k.write, n),
+			return hint.With(fmt.Errorf("--write-baseline %s: not written, because %d of the problems kept something from being read", k.write, n),
 				"without --write-baseline they are reported")
 		}
 		out, err := verb.NewOutput(k.write, nil)

@@ -20,7 +20,7 @@ func keepOwner(f *os.File, other os.FileInfo) error {
 		return nil
 	}
 	if err := f.Chown(int(want.Uid), int(want.Gid)); err != nil {
-		return fmt.Errorf("it belongs to user %d and group %d, and would not any more: %w", want.Uid, want.Gid, err)
+		return fmt.Errorf("the new file would not belong to user %d and group %d: %w", want.Uid, want.Gid, err)
 	}
 	return nil
 }

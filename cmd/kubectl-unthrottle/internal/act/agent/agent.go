@@ -115,7 +115,7 @@ func (a *Agent) Run(ctx context.Context) {
 		}
 		if late {
 			a.late.Add(1)
-			err = fmt.Errorf("a scan was given up: it took longer than %v, by --interval %v", within, a.o.Interval)
+			err = fmt.Errorf("a scan was given up after %v, by --interval %v", within, a.o.Interval)
 		}
 		if text := errorText(err); text != said { // each trouble is told once, and its end
 			said = text

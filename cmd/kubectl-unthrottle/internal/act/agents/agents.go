@@ -126,7 +126,7 @@ func Read(ctx context.Context, from Getter, agents []Agent, o Options, saw func(
 }
 
 // ErrNotReady is the error of an agent that Kubernetes does not call ready. It is not asked.
-var ErrNotReady = errors.New("it is not ready")
+var ErrNotReady = errors.New("not ready")
 
 // Busiest is the process of a container that used the most CPU, by what the agent of its node tells, and of how many; nil: it tells of none.
 func Busiest(ctx context.Context, from Getter, a Agent, container string, within time.Duration) (t *Told, best *result.AgentProcess, of int, err error) {
@@ -151,7 +151,7 @@ func Busiest(ctx context.Context, from Getter, a Agent, container string, within
 		return nil
 	})
 	if err == nil && t.WrongNode != "" {
-		err = fmt.Errorf("%w: it claims to be on another node", errDocument)
+		err = fmt.Errorf("%w: claims to be on another node", errDocument)
 	}
 	return t, best, of, err
 }
@@ -289,7 +289,7 @@ func wrong(err error) error {
 	case err == nil, errors.Is(err, errDocument):
 		return err
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("%w: it ends in the middle", errDocument)
+		return fmt.Errorf("%w: ends in the middle", errDocument)
 	case errors.As(err, &syntax), errors.As(err, &kind):
 		return fmt.Errorf("%w: %w", errDocument, err)
 	}
@@ -313,7 +313,7 @@ func processes(d *json.Decoder, in *bounded, t *Told, saw func(*result.AgentProc
 			continue
 		}
 		if t.Programs++; t.Programs > mostPrograms {
-			return fmt.Errorf("%w: it tells of more than %d programs", errDocument, mostPrograms)
+			return fmt.Errorf("%w: more than %d programs", errDocument, mostPrograms)
 		}
 		if err := saw(&p); err != nil {
 			return err

@@ -108,8 +108,8 @@ func TestMisbehaving(t *testing.T) {
 		}, 0, "an error on the server", nil},
 		{"nonsense", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>welcome</html>") }, 0, errDocument.Error(), nil},
 		{"other JSON", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"kind":"Pod"}`) }, 0, errDocument.Error(), nil},
-		{"nothing", func(http.ResponseWriter, *http.Request) {}, 0, "it ends in the middle", nil},
-		{"cut off", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, document("node-1", 3)[:900]) }, 0, "it ends in the middle", (*Told).Doubted},
+		{"nothing", func(http.ResponseWriter, *http.Request) {}, 0, ": ends in the middle", nil},
+		{"cut off", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, document("node-1", 3)[:900]) }, 0, ": ends in the middle", (*Told).Doubted},
 		{"another version", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"version":99,"processes":[]}`) }, 0, "of version", nil},
 		{"negative numbers", func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, strings.Replace(document("node-1", 3), `"cpus_used":0.5`, `"cpus_used":-1`, 1))

@@ -320,7 +320,7 @@ func fix(by choice.Rule) string {
 // and our sentences. p is what the agent tells of the process besides.
 func Retell(d *report.Explain, told *Told, p *result.AgentProcess) error {
 	if p == nil || d.Subject.PID != p.PID {
-		return fmt.Errorf("%w: it explains another process than it was asked for", errDocument)
+		return fmt.Errorf("%w: explains another process", errDocument)
 	}
 	program, ok := programOf(p, told)
 	if !ok {

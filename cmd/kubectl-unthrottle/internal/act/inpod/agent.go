@@ -117,7 +117,7 @@ func notThere(err error, what string) error {
 		return fmt.Errorf("%w: %s", errNotThere, what)
 	}
 	if apierrors.IsForbidden(err) {
-		return fmt.Errorf("%w: %s: it is forbidden", errNotThere, what)
+		return fmt.Errorf("%w: %s: forbidden", errNotThere, what)
 	}
 	return fmt.Errorf("%w: %s: %w", errNotThere, what, err)
 }

@@ -328,7 +328,7 @@ func TestFails(t *testing.T) {
 			"crashing", &server{pod: change(`{"status":{"containerStatuses":[{"name":"web","state":{"waiting":{"reason":"CrashLoopBackOff","message":"back-off 10s"}}}]}}`)}, nil,
 			"container web does not run: CrashLoopBackOff: back-off 10s",
 		},
-		{"ended", &server{pod: change(`{"status":{"containerStatuses":[{"name":"web","state":{"terminated":{"exitCode":2}}}]}}`)}, nil, "it ended with exit code 2"},
+		{"ended", &server{pod: change(`{"status":{"containerStatuses":[{"name":"web","state":{"terminated":{"exitCode":2}}}]}}`)}, nil, "does not run: ended with exit code 2"},
 		{"not yet", &server{pod: change(`{"status":{"containerStatuses":[]}}`)}, nil, "container web does not run yet"},
 		{"shared processes", &server{pod: change(`{"spec":{"shareProcessNamespace":true}}`)}, nil, "the containers of this pod see each other's processes"},
 		{"no image", &server{then: []any{object(`{"waiting":{"reason":"ErrImagePull","message":"not found"}}`)}}, nil, "does not start: ErrImagePull: not found"},

@@ -167,7 +167,7 @@ func TestTemplate(t *testing.T) {
 	for name, test := range map[string]struct{ text, container, err string }{
 		"several containers":    {deployment, "", "deployment/api has 2 containers: which of them is the server?"},
 		"no such container":     {deployment, "app", "deployment/api has no container app"},
-		"nothing that is a pod": {"{kind: Service, metadata: {name: x}, spec: {ports: []}}", "", "service/x makes no pods: it has no containers"},
+		"nothing that is a pod": {"{kind: Service, metadata: {name: x}, spec: {ports: []}}", "", "service/x makes no pods: no containers"},
 	} {
 		data, _ := yaml.YAMLToJSON([]byte(test.text))
 		if _, err := ParseTemplate(data, test.container); err == nil || err.Error() != test.err {

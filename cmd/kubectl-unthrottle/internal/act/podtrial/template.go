@@ -42,7 +42,7 @@ func ParseTemplate(data []byte, container string) (*Template, error) {
 		}
 	}
 	if t.Spec == nil {
-		return nil, hint.With(fmt.Errorf("%s makes no pods: it has no containers", t), "name a Deployment, StatefulSet, DaemonSet, Job, CronJob or Pod")
+		return nil, hint.With(fmt.Errorf("%s makes no pods: no containers", t), "name a Deployment, StatefulSet, DaemonSet, Job, CronJob or Pod")
 	}
 	t.withoutToken()
 	return t, t.choose(container)

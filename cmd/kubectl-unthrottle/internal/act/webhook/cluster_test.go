@@ -378,7 +378,7 @@ func (b *bench) nobody(t *testing.T) {
 	if err != nil || m.Code != http.StatusCreated {
 		t.Errorf("%d %s %v", m.Code, m.Message, err)
 	}
-	b.checked("shop", 1, "it has no caBundle yet", "kubectl -n unthrottle get pods,endpointslices")
+	b.checked("shop", 1, "no caBundle yet", "kubectl -n unthrottle get pods,endpointslices")
 	b.run(100, 2*time.Second).judge(t, "a Service without endpoints, 100 a second")
 }
 

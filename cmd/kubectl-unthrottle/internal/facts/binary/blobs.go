@@ -132,7 +132,7 @@ func (t *tarball) list(ctx context.Context) error {
 			return tooLarge("more than %d files are in it", maxBlobs)
 		}
 		if len(h.Name) > maxName || len(h.Linkname) > maxName {
-			return tooLarge("it has a name of more than %d bytes", maxName)
+			return tooLarge("a name of more than %d bytes", maxName)
 		}
 		if err := names.add(len(h.Name) + len(h.Linkname)); err != nil {
 			return err
@@ -209,7 +209,7 @@ func fill(ctx context.Context, f *os.File, r io.Reader, most int64) error {
 	leave := min(leftFree, room(f)/leftShare)
 	for written := int64(0); ; {
 		if room(f)-step < leave {
-			return fmt.Errorf("it is unpacked in %s, which has no room for more after %d MiB", os.TempDir(), written>>20)
+			return fmt.Errorf("no room to unpack it in %s after %d MiB", os.TempDir(), written>>20)
 		}
 		n, err := io.CopyN(f, r, min(step, most-written+1))
 		if errors.Is(err, io.EOF) {

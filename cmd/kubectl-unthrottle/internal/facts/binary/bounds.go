@@ -30,7 +30,7 @@ const (
 )
 
 var (
-	errTooLarge = errors.New("it is larger than any image that is read here")
+	errTooLarge = errors.New("larger than any image that is read here")
 	errHeaders  = tooLarge("its tar headers have more than %d GiB", maxHeaders>>30)
 )
 
@@ -44,7 +44,7 @@ type tally struct{ number, bytes int }
 // add counts one more, with so many bytes of names.
 func (t *tally) add(bytes int) error {
 	if t.number++; t.number > maxFiles {
-		return tooLarge("it has more than %d files", maxFiles)
+		return tooLarge("more than %d files", maxFiles)
 	}
 	return t.grow(bytes)
 }

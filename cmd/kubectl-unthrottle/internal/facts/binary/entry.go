@@ -40,7 +40,7 @@ func unknown(format string, args ...any) Binary { return Binary{Unknown: fmt.Spr
 // run follows a command to its program.
 func (m *Image) run(argv []string, depth int) Binary {
 	if len(argv) == 0 || argv[0] == "" {
-		return unknown("it has no entry point")
+		return unknown("no entry point")
 	}
 	if depth > 8 {
 		return unknown("its starters start each other")

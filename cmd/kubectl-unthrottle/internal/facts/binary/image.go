@@ -76,7 +76,7 @@ func (m *Image) read(name string) error {
 		}
 	}
 	if len(m.layers) > maxLayers {
-		return tooLarge("it has more than %d layers", maxLayers)
+		return tooLarge("more than %d layers", maxLayers)
 	}
 	return m.list()
 }

@@ -278,7 +278,7 @@ func TestProgram(t *testing.T) {
 		{[]string{"tini", "-g", "-e", "143", "--", "app"}, nil, app},
 		{[]string{"/sbin/dumb-init", "app", "-x"}, nil, app},
 		{[]string{"su-exec", "nobody", "app"}, nil, app},
-		{[]string{"tini"}, nil, "it has no entry point"},
+		{[]string{"tini"}, nil, "no entry point"},
 		{[]string{"sh", "-c", "exec app --x"}, nil, app},
 		{[]string{"/bin/sh", "-ec"}, []string{"app"}, app},
 		{[]string{"sh", "-c", "app && other"}, nil, "its entry point is a shell script"},
@@ -299,7 +299,7 @@ func TestProgram(t *testing.T) {
 		{[]string{"/self.sh"}, nil, "its starters start each other"},
 		{[]string{"/bare"}, nil, "/bare has no interpreter"},
 		{[]string{"/bare.sh"}, nil, "its entry point is a shell script"},
-		{[]string{""}, nil, "it has no entry point"},
+		{[]string{""}, nil, "no entry point"},
 		{[]string{"/"}, nil, `"/" is not in the image`},
 	} {
 		b := m.Program(c.command, c.args)

@@ -45,7 +45,7 @@ func TestRoom(t *testing.T) {
 		t.Errorf("there is room for %d, want %d", free, size)
 	}
 	whole.Close()
-	if _, err := ReadImage(t.Context(), file, ""); err == nil || !strings.Contains(err.Error(), "has no room for more after 64 MiB") {
+	if _, err := ReadImage(t.Context(), file, ""); err == nil || !strings.Contains(err.Error(), "no room to unpack it in "+tmp+" after 64 MiB") {
 		t.Errorf("got %v", err)
 	}
 	left(t, tmp, size)

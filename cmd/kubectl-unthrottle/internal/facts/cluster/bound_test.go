@@ -23,13 +23,13 @@ func TestListsEnd(t *testing.T) {
 	}{
 		"the same token": {func(w http.ResponseWriter, n int64) {
 			fmt.Fprintf(w, `{"kind":"PodList","metadata":{"continue":"more"},"items":[%s]}`, item)
-		}, "it continues with what it has continued with before", 2},
+		}, "the same token to continue with, twice", 2},
 		"two tokens": {func(w http.ResponseWriter, n int64) {
 			fmt.Fprintf(w, `{"kind":"PodList","metadata":{"continue":"%d"},"items":[%s]}`, n%2, item)
-		}, "it continues with what it has continued with before", 3},
+		}, "the same token to continue with, twice", 3},
 		"always another token": {func(w http.ResponseWriter, n int64) {
 			fmt.Fprintf(w, `{"kind":"PodList","metadata":{"continue":"%d"},"items":[%s]}`, n, item)
-		}, "it has more than 10000 pages", mostPages},
+		}, "a list without an end: more than 10000 pages", mostPages},
 		"a page without end": {func(w http.ResponseWriter, _ int64) {
 			io.WriteString(w, `{"kind":"PodList","metadata":{},"items":[`)
 			for {

@@ -248,9 +248,9 @@ func (r *reading) list(ctx context.Context, k kind) error {
 		case next == "":
 			return nil
 		case turned[next]:
-			return errors.New("its list does not end: it continues with what it has continued with before")
+			return errors.New("a list without an end: the same token to continue with, twice")
 		case pages >= mostPages:
-			return fmt.Errorf("its list does not end: it has more than %d pages", mostPages)
+			return fmt.Errorf("a list without an end: more than %d pages", mostPages)
 		}
 		turned[next] = true
 	}

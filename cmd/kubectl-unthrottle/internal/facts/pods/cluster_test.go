@@ -125,7 +125,7 @@ spec:
 	}
 	clustertest.WaitFor(t, limit, func() error {
 		err := s.Err()
-		if err == nil || !strings.Contains(err.Error(), `it answers with 403 Forbidden: pods is forbidden: User "nobody" cannot list resource "pods"`) {
+		if err == nil || !strings.Contains(err.Error(), `answered with 403 Forbidden: pods is forbidden: User "nobody" cannot list resource "pods"`) {
 			return fmt.Errorf("nobody is told %w", err)
 		}
 		return nil

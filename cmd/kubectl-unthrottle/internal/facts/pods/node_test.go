@@ -135,7 +135,7 @@ subjects: [{kind: ServiceAccount, name: agent, namespace: default}]
 		t.Fatal(err)
 	}
 	err = nobody.explain(nobody.ask(t.Context()))
-	if !strings.Contains(err.Error(), "it answers with 403 Forbidden: Forbidden (user=system:serviceaccount:default:nobody, verb=get, resource=nodes, subresource(s)=[pods proxy])") ||
+	if !strings.Contains(err.Error(), "answered with 403 Forbidden: Forbidden (user=system:serviceaccount:default:nobody, verb=get, resource=nodes, subresource(s)=[pods proxy])") ||
 		!strings.Contains(strings.Join(hint.Of(err), "\n"), "nodes/pods") {
 		t.Errorf("nobody is told %v (%q)", err, hint.Of(err))
 	}

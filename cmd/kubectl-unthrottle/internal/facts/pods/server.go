@@ -24,7 +24,7 @@ const (
 
 var (
 	errNotPods = errors.New("its answer is not what Kubernetes sends")
-	errGone    = errors.New("it has forgotten what came after that version") // so everything has to be read again
+	errGone    = errors.New("too old a version to continue from") // so everything has to be read again
 )
 
 // A refusal is an answer with another status than 200.
@@ -35,7 +35,7 @@ type refusal struct {
 }
 
 func (r *refusal) Error() string {
-	text := fmt.Sprintf("it answers with %d %s", r.code, http.StatusText(r.code))
+	text := fmt.Sprintf("answered with %d %s", r.code, http.StatusText(r.code))
 	if r.message != "" {
 		text += ": " + r.message
 	}

@@ -59,7 +59,7 @@ func List(ctx context.Context, config *rest.Config, namespace, node string) (Sou
 
 func newWatcher(config *rest.Config, node string) (*watcher, error) {
 	if node == "" {
-		return nil, hint.With(errors.New("watching the pods of a node: it has no name"), "a pod learns its node's by a fieldRef of spec.nodeName")
+		return nil, hint.With(errors.New("watching the pods of a node: no name of a node"), "a pod learns its node's by a fieldRef of spec.nodeName")
 	}
 	s, err := newServer(config)
 	if err != nil {

@@ -277,7 +277,7 @@ func TestLies(t *testing.T) {
 		"nothing":         {list: "", want: "EOF"},
 		"no event":        {event: `{"type":"ADDED","object":7}`, want: errNotPods.Error()},
 		"unknown event":   {event: event("RENAMED", object("8", "b", idB, "x")), want: `an event of type "RENAMED"`},
-		"an error":        {event: event("ERROR", `{"kind":"Status","status":"Failure","code":500,"message":"etcdserver: no leader"}`), want: "it answers with 500 Internal Server Error: etcdserver: no leader"},
+		"an error":        {event: event("ERROR", `{"kind":"Status","status":"Failure","code":500,"message":"etcdserver: no leader"}`), want: "answered with 500 Internal Server Error: etcdserver: no leader"},
 		"an error of air": {event: event("ERROR", `7`), want: errNotPods.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -313,7 +313,7 @@ func TestRefused(t *testing.T) {
 		body       string
 		want, hint string
 	}{
-		{403, status, `it answers with 403 Forbidden: pods is forbidden: User "me" cannot list`, "the verbs list and watch for pods"},
+		{403, status, `answered with 403 Forbidden: pods is forbidden: User "me" cannot list`, "the verbs list and watch for pods"},
 		{401, "Unauthorized", "401 Unauthorized", "token is not valid"},
 		{500, "<html>no</html>", "500 Internal Server Error", "asked again"},
 		{302, "", "302 Found", "asked again"},

@@ -258,7 +258,7 @@ func send(to io.Writer, v any, most int) error {
 		return err
 	}
 	if b.Len() > most {
-		return fmt.Errorf("%w: it has more than %d MiB", errLong, most>>20)
+		return fmt.Errorf("%w: more than %d MiB", errLong, most>>20)
 	}
 	binary.BigEndian.PutUint64(b.Bytes(), uint64(b.Len()-8))
 	_, err := to.Write(b.Bytes())
@@ -273,7 +273,7 @@ func receive(from io.Reader, v any, most int) error {
 	}
 	n := binary.BigEndian.Uint64(head[:])
 	if n > uint64(most) {
-		return fmt.Errorf("%w: it renders to more than %d MiB", errLong, most>>20)
+		return fmt.Errorf("%w: renders to more than %d MiB", errLong, most>>20)
 	}
 	data := make([]byte, n)
 	if _, err := io.ReadFull(from, data); err != nil {

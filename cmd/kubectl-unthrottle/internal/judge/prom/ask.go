@@ -122,7 +122,7 @@ func refused(answer *http.Response) error {
 	if json.Unmarshal(data, &said) == nil && said.Status == "error" {
 		return &refusal{web.Said(said.ErrorType), said.Error}
 	}
-	return fmt.Errorf("it answers %s", web.Said(answer.Status))
+	return fmt.Errorf("answered %s", web.Said(answer.Status))
 }
 
 // answer reads {"status":"success","data":{"resultType":"vector","result":[…]}} piece by piece.

@@ -114,7 +114,7 @@ func TestAuditUnknown(t *testing.T) {
 		{name: "agents were not asked", why: "agents were not asked"},
 		{name: "no agent", agents: result.AuditAgents{Asked: true}, why: "no agent was found"},
 		{name: "an agent that was not heard", agents: heard, problems: problem(manifest.Error, "agent a", "no usable answer: it hangs"), why: "no usable answer: it hangs"},
-		{name: "an agent that is not ready", agents: heard, problems: problem(manifest.Warning, "agent a", "it is not ready, so it was not asked"), why: "it is not ready"},
+		{name: "an agent that is not ready", agents: heard, problems: problem(manifest.Warning, "agent a", "not ready, so not asked"), why: "not ready"},
 		{name: "agents may not be listed", agents: result.AuditAgents{Asked: true}, problems: problem(manifest.Warning, "agents", "User me cannot list pods"), why: "cannot list pods"},
 		{name: "an API group that was not read", agents: heard, found: []manifest.Problem{{At: workload.Position{Path: "deployments.apps"}, Severity: manifest.Error, Text: "the verb list is missing"}}, why: "the verb list is missing"},
 		{name: "an object that is not whole", agents: heard, found: []manifest.Problem{{At: workload.Position{Path: "Deployment/x"}, Severity: manifest.Warning, Text: "it is a template"}}, why: "it is a template"},

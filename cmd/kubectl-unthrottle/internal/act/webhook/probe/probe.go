@@ -95,7 +95,7 @@ func silent(ctx context.Context, client rest.Interface, configuration, namespace
 		}
 	}
 	if len(w.ClientConfig.CABundle) == 0 {
-		return hint.With(errors.New("the API server can't ask the webhook: it has no caBundle yet, which the webhook writes itself once it runs"), pods)
+		return hint.With(errors.New("the API server can't ask the webhook: no caBundle yet, which the webhook writes itself once it runs"), pods)
 	}
 	return hint.With(fmt.Errorf("the webhook said nothing: the API server did not reach %s in time, or the webhook leaves the namespace %s alone", service, namespace),
 		pods, "a private cluster's firewall has to let the API server through to the pods' port 8443")
