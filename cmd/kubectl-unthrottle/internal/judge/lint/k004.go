@@ -35,7 +35,7 @@ func pinned(f *facts) []Finding {
 	} else {
 		n = n.saying("for Go 1.25 and later with a go line to match; an older program needs it")
 	}
-	return one(n.saying("since Kubernetes 1.35 a limit can change while the program runs; the environment can't"))
+	return one(n.saying("since Kubernetes 1.33 a limit can change while the program runs; the environment can't"))
 }
 
 // asFixed reports whether GOMAXPROCS is as a remedy leaves it for a program that does not follow its limit, or of which that is not
