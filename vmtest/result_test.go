@@ -51,9 +51,9 @@ func TestParseResult(t *testing.T) {
 
 func TestParseResultBroken(t *testing.T) {
 	for _, c := range []struct{ name, serial, want string }{
-		{"empty", "", "it never began"},
-		{"firmware only", "SeaBIOS\n", "it never began"},
-		{"cut off", "vmtest: begin\n=== RUN   TestOne\n", "it ended early"},
+		{"empty", "", "no beginning"},
+		{"firmware only", "SeaBIOS\n", "no beginning"},
+		{"cut off", "vmtest: begin\n=== RUN   TestOne\n", "cut off: no line"},
 		{"bad code", "vmtest: begin\n\nvmtest: end, exit code x\n", `bad exit code "x"`},
 	} {
 		_, err := parseResult(c.serial)

@@ -350,7 +350,7 @@ func TestScopeLeft(t *testing.T) {
 func TestScopeBurst(t *testing.T) {
 	needSystemd(t)
 	_, stderr, err := service.scoped(t, append([]string{"--burst", "20ms"}, busy...)...)
-	if want := "can't save unused quota for a burst"; exitCodeOf(err) != 1 || !strings.Contains(stderr, want) {
+	if want := "only a cgroup can save unused quota for a burst"; exitCodeOf(err) != 1 || !strings.Contains(stderr, want) {
 		t.Errorf("got %v: %s", err, stderr)
 	}
 }

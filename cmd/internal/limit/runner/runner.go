@@ -235,7 +235,7 @@ func (e *CommandError) Code() int {
 	return 127
 }
 
-var errNoBurst = errors.New("no way to save unused quota for a burst")
+var errNoBurst = errors.New("only a cgroup can save unused quota for a burst")
 
 // way is what to do where a limit can't be had.
 func (l Limit) way() string {
