@@ -119,7 +119,7 @@ func (d *Tune) newLoad(s *tune.Study, i int, t *search.Tune, v search.TuneVerdic
 	l := p.Loads[i]
 	words := tuneWords{
 		TuneVerdict: v, plan: s.Plan, load: l, tail: l.Tail, unit: s.Plan.Unit(), perRun: p.PerRun / s.Pace(), spent: d.Seconds, budget: s.Plan.Budget.Seconds(), late: s.OutOfTime(i), failed: s.Failure != "",
-		beside: s.Beside(i), again: again(s, i), cpus: s.Environment.CPUs, limit: p.GOMEMLIMIT, peaks: [2]float64{peak(s, i, v.Current), peak(s, i, v.Leader)}, memory: p.Memory,
+		beside: s.Beside(i), again: again(s, i), cpus: s.Environment.CPUs, limit: p.GOMEMLIMIT, standIn: p.Base, peaks: [2]float64{peak(s, i, v.Current), peak(s, i, v.Leader)}, memory: p.Memory,
 	}
 	words.killed = killed(s, i, t, v)
 	if p.GC != nil {
@@ -134,7 +134,7 @@ func (d *Tune) newLoad(s *tune.Study, i int, t *search.Tune, v search.TuneVerdic
 	said := func(texts ...string) []string {
 		return slices.DeleteFunc(texts, func(text string) bool { return text == "" })
 	}
-	out.Also, out.Why = said(words.fallen(), words.inPlace(), words.details(), words.outOfMemory(), words.next()), said(words.contradiction())
+	out.Also, out.Why = said(words.fallen(), words.inPlace(), words.failedEarly(), words.details(), words.outOfMemory(), words.next()), said(words.contradiction())
 	if l.Rate > 0 {
 		out.Arrivals, out.Burst = arrivals(s.Plan), s.Plan.Burst
 		if from := s.Plan.From; from > 0 {

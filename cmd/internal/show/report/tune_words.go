@@ -16,23 +16,24 @@ import (
 // tuneWords make the sentences on what a search has found: a headline, its figures, why, and what to type.
 type tuneWords struct {
 	search.TuneVerdict
-	plan   tune.Plan
-	load   tune.Load
-	tail   string            // name of the percentile that stands in search.P99
-	unit   string            // of work: request, run, operation
-	perRun float64           // seconds that a run takes, about
-	spent  float64           // seconds that all runs so far took
-	budget float64           // seconds; 0: none
-	late   bool              // it is used up
-	failed bool              // an error ended it
-	killed []search.Standing // that are out for lack of memory, where the current setting is not
-	beside float64           // CPUs that others used in the runs that are disturbed; 0: none
-	again  int               // attempts that were lost so
-	cpus   int               // of the machine
-	limit  string            // GOMEMLIMIT that goes with a GOGC; "": none
-	peaks  [2]float64        // bytes: the memory of the current setting at its peak, and of the leader; 0: not known
-	memory int64             // limit of it, in bytes; 0: none
-	alive  [2]int64          // bytes: of the heap, and so much may be so that the leader's GOGC has its room; 0: not known
+	plan    tune.Plan
+	load    tune.Load
+	tail    string            // name of the percentile that stands in search.P99
+	unit    string            // of work: request, run, operation
+	perRun  float64           // seconds that a run takes, about
+	spent   float64           // seconds that all runs so far took
+	budget  float64           // seconds; 0: none
+	late    bool              // it is used up
+	failed  bool              // an error ended it
+	standIn int               // GOMAXPROCS with which the load was found, as the program failed with its own; 0: with its own
+	killed  []search.Standing // that are out for lack of memory, where the current setting is not
+	beside  float64           // CPUs that others used in the runs that are disturbed; 0: none
+	again   int               // attempts that were lost so
+	cpus    int               // of the machine
+	limit   string            // GOMEMLIMIT that goes with a GOGC; "": none
+	peaks   [2]float64        // bytes: the memory of the current setting at its peak, and of the leader; 0: not known
+	memory  int64             // limit of it, in bytes; 0: none
+	alive   [2]int64          // bytes: of the heap, and so much may be so that the leader's GOGC has its room; 0: not known
 }
 
 // headline is what to do, and why or with which figures, as far as there is room for them.
@@ -162,6 +163,14 @@ func (w tuneWords) inPlace() string {
 		return w.plan.Setting(w.Current) + " does."
 	}
 	return "Of those that do, " + w.plan.Setting(w.Current) + " is what the others are compared with."
+}
+
+// failedEarly says that the program failed with its own setting before the runs, where these have not told what to do; "": it did not.
+func (w tuneWords) failedEarly() string {
+	if w.standIn == 0 || len(w.Fallen) > 0 || w.Kind != search.Undecided {
+		return ""
+	}
+	return "With " + w.plan.Setting(w.Current) + ", its current setting, the program failed while its load was being found."
 }
 
 // kind is what to do. What the program runs with is a change from what it does not run with, whatever else is open.

@@ -97,6 +97,13 @@ var spokenTunes = []struct {
 		costs(1, 1, 1)(r)
 		r.Others, r.Again, r.Lost = 1.3, 1, 6
 	}, 2},
+	{"the program failed as its load was found, and the budget went to runs that others disturbed", func(s *tune.Study) {
+		s.Plan.Budget, s.Pilot.Base = 50*time.Second, 1
+	}, func(r *tune.Run) {
+		costs(1, 1, 1)(r)
+		r.Others, r.Again, r.Lost = 1.3, 1, 6
+	}, 2},
+	{"the program failed as its load was found, and not in its runs", func(s *tune.Study) { s.Pilot.Base = 1 }, costs(1, 1, 1), 0},
 	{"nothing is known of the tail", nil, func(r *tune.Run) {
 		costs(1, 0.6, 1)(r)
 		delete(r.Metrics, "p99-latency-ns")
