@@ -168,7 +168,8 @@ func (o *fixer) prepare(ctx context.Context, names []string) (lint.Known, error)
 	for i, rule := range o.rules {
 		o.rules[i] = strings.ToUpper(rule)
 		if !slices.ContainsFunc(lint.Rules(), func(r lint.Rule) bool { return r.ID == o.rules[i] }) {
-			return lint.Known{}, hint.Usage("the rules are K001 to K017", "--rule %s: there is no such rule", rule)
+			last := slices.MaxFunc(lint.Rules(), func(a, b lint.Rule) int { return strings.Compare(a.ID, b.ID) })
+			return lint.Known{}, hint.Usage("the rules are K001 to "+last.ID, "--rule %s: there is no such rule", rule)
 		}
 	}
 	if o.stdout && !stdin {
