@@ -9,29 +9,49 @@ import "github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
 type Rule struct {
 	Name    string // of its page
 	Verdict string // in a word or two
+	About   Topic
 	check   func(*Facts) (finding.Finding, bool)
 }
+
+// A Topic is what a rule is about.
+type Topic int
+
+const (
+	AboutProcs Topic = iota // GOMAXPROCS
+	AboutCPU                // the CPU time that the program gets or uses
+	AboutMemory
+)
 
 // Rules are all rules about a program. Causes come before what they lead to: of two findings that matter equally, the first is
 // the program's verdict.
 func Rules() []Rule {
 	return []Rule{
-		{"stale", "stale", stale},
-		{"too-many-ps", "too many Ps", tooManyPs},
-		{"limit-not-seen", "limit not seen", limitNotSeen},
-		{"memory-too-tight", "memory too tight", memoryTooTight},
-		{"sweeper-spin", "sweeper spin", sweeperSpin},
-		{"too-few-ps", "too few Ps", tooFewPs},
-		{"throttled", "throttled", throttled},
-		{"contended", "contended", contended},
-		{"gomemlimit-too-high", "GOMEMLIMIT too high", gomemlimitTooHigh},
-		{"no-gomemlimit", "no GOMEMLIMIT", noGOMEMLIMIT},
-		{"not-following", "not following", notFollowing},
+		{"stale", "stale", AboutProcs, stale},
+		{"too-many-ps", "too many Ps", AboutProcs, tooManyPs},
+		{"limit-not-seen", "limit not seen", AboutProcs, limitNotSeen},
+		{"memory-too-tight", "memory too tight", AboutMemory, memoryTooTight},
+		{"sweeper-spin", "sweeper spin", AboutCPU, sweeperSpin},
+		{"too-few-ps", "too few Ps", AboutProcs, tooFewPs},
+		{"throttled", "throttled", AboutCPU, throttled},
+		{"contended", "contended", AboutCPU, contended},
+		{"gomemlimit-too-high", "GOMEMLIMIT too high", AboutMemory, gomemlimitTooHigh},
+		{"no-gomemlimit", "no GOMEMLIMIT", AboutMemory, noGOMEMLIMIT},
+		{"not-following", "not following", AboutProcs, notFollowing},
 	}
 }
 
 // OfNumber are the rules about GOMAXPROCS itself: what they find is wrong even where it costs nothing yet.
 var OfNumber = []string{"stale", "too-many-ps", "too-few-ps", "limit-not-seen"}
+
+// About is what the rule of a name is about; a rule that is not of this package is about GOMAXPROCS.
+func About(name string) Topic {
+	for _, r := range Rules() {
+		if r.Name == name {
+			return r.About
+		}
+	}
+	return AboutProcs
+}
 
 // Fine is the verdict on a program that no rule has a finding for.
 const Fine = "fine"

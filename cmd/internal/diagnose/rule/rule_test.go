@@ -411,6 +411,9 @@ func TestPages(t *testing.T) {
 		if !found {
 			t.Errorf("no situation is for %s", r.Name)
 		}
+		if list, err := os.ReadFile("../../../../docs/rules/README.md"); err != nil || !strings.Contains(string(list), "("+r.Name+".md)") {
+			t.Errorf("the table in docs/rules/README.md has no row for %s, %v", r.Name, err)
+		}
 		page, err := os.ReadFile("../../../../docs/rules/" + r.Name + ".md")
 		if err != nil {
 			t.Error(err)

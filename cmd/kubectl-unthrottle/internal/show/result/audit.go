@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/rule"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
@@ -88,12 +89,6 @@ func NewAudit(found *cluster.Found, r *audit.Result, agents AuditAgents, prometh
 // Nothing is what no workload was found in; "": there is one.
 func (d *Audit) Nothing() string { return d.nothing }
 
-// Rules about what was measured that are not about the number of Ps. All others are.
-var (
-	ofCPU    = []string{"throttled", "contended", "sweeper-spin"}
-	ofMemory = []string{"memory-too-tight", "gomemlimit-too-high", "no-gomemlimit"}
-)
-
 // verdict is the answer, in twelve words at most: what is wrong now comes first.
 func (d *Audit) verdict() string {
 	t := d.Totals
@@ -141,9 +136,9 @@ func (d *Audit) wrongNow(one bool) string {
 	for _, c := range d.Totals.Causes {
 		switch {
 		case c.Holds != audit.HoldsNow:
-		case slices.Contains(ofCPU, c.Rule):
+		case rule.About(c.Rule) == rule.AboutCPU:
 			cpu = true
-		case slices.Contains(ofMemory, c.Rule):
+		case rule.About(c.Rule) == rule.AboutMemory:
 			memory = true
 		default:
 			number = true
