@@ -3,6 +3,8 @@ package cli
 import (
 	"bytes"
 	"cmp"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
+	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
 	"github.com/unthrottle/unthrottle/docs"
 )
 
@@ -51,6 +54,25 @@ func TestFlags(t *testing.T) {
 			if n := len([]rune(line)); n > 130 {
 				t.Errorf("%s: a line of its help has %d columns: %q", cmd.Name(), n, line)
 			}
+		}
+	}
+}
+
+// TestDocuments holds each verb with --json to a document that report shows, and to a page in the list of documents.
+func TestDocuments(t *testing.T) {
+	contents, err := os.ReadFile("../../../../docs/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cmd := range newRoot(IO{}).Commands() {
+		if cmd.Hidden || cmd.LocalFlags().Lookup("json") == nil {
+			continue
+		}
+		if !slices.Contains(report.Verbs(), cmd.Name()) {
+			t.Errorf("%s has --json, and readers in report/read.go has no document of it", cmd.Name())
+		}
+		if !strings.Contains(string(contents), "("+cmd.Name()+".md)") {
+			t.Errorf("docs/README.md does not name the page of %s", cmd.Name())
 		}
 	}
 }

@@ -45,6 +45,9 @@ func tuneDocuments(t *testing.T) map[string]*Tune {
 }
 
 func TestTuneData(t *testing.T) {
+	if *update { // or what is written here is of the documents as they were
+		t.Run("documents", TestTuneDocuments)
+	}
 	for name, d := range tuneDocuments(t) {
 		for form, write := range map[string]func(io.Writer, *Tune) error{"csv": TuneCSV, "txt": TuneGo} {
 			var b bytes.Buffer

@@ -378,6 +378,19 @@ func (p *prometheus) has(expr string) (series []map[string]string) {
 	return series
 }
 
+// TestMadeUpAgent holds what the agents made up for TestPrometheus send to Metrics: that test would wait for what is missing.
+func TestMadeUpAgent(t *testing.T) {
+	n := &node{name: "node-1", containers: map[string]*program{}}
+	n.change("api-1", func(p *program) { p.findings, p.muted = []string{"throttled"}, []string{"stale"} })
+	w := httptest.NewRecorder()
+	n.ServeHTTP(w, nil)
+	for _, m := range Metrics() {
+		if !regexp.MustCompile("(?m)^" + m.Name + "[{ ]").Match(w.Body.Bytes()) {
+			t.Errorf("%s is not in what node.ServeHTTP sends", m.Name)
+		}
+	}
+}
+
 // metricsScraped holds what Prometheus has of agents to Metrics: each of these with its labels, and no other.
 func metricsScraped(t *testing.T, p *prometheus) {
 	p = &prometheus{t, p.url}
