@@ -24,7 +24,9 @@ func TestKernelLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	url := listening(t, unthrottle(t, kerneltest.New(t), limited(self)...))
+	g := kerneltest.New(t)
+	g.First()
+	url := listening(t, unthrottle(t, g, limited(self)...))
 	client := exec.Command(self, "load", url+"/work?cpu=5ms", "--rate", "100", "--for", "2s", "--json")
 	client.Env = append(os.Environ(), asCommand+"=1")
 	out, err := client.Output()

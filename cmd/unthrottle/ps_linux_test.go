@@ -93,6 +93,7 @@ func startWorkload(t *testing.T, g *kerneltest.Group, procs int, name string) in
 // TestKernelPs looks at programs under real limits.
 func TestKernelPs(t *testing.T) {
 	g := kerneltest.New(t)
+	g.First()
 	g.EnableCPU()
 	own, parent := g.Child("own"), g.Child("parent")
 	own.SetQuota(10_000)

@@ -175,6 +175,7 @@ func (d tracedDoc) check(procs int) error {
 func TestKernelTrace(t *testing.T) {
 	slowtest.Skip(t)
 	g := kerneltest.New(t)
+	g.First()
 	g.SetQuota(50_000)
 	url := startServer(t, g, 2)
 	ask(t, url+"/work?cpu=1ms")
