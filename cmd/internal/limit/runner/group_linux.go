@@ -402,7 +402,7 @@ func (g *group) outside(pid int) error {
 	if stat, err := os.ReadFile(own + "/stat"); err != nil || g.version == cgroup.V1 && exiting(string(stat)) {
 		return nil
 	}
-	return fmt.Errorf("left its limit: its %s group is %s", controller, path)
+	return fmt.Errorf("the program left its limit: its %s group is %s", controller, path)
 }
 
 // controllers are what our groups are for: none on version 2, where one group is for all.

@@ -156,7 +156,7 @@ func outside(kind Kind, l Limit, res Result, used time.Duration) error {
 		return nil
 	}
 	tell := func(format string, of time.Duration) error {
-		return fmt.Errorf("left its limit: used %v of CPU time, and "+format, used.Round(time.Millisecond), of.Round(time.Millisecond))
+		return fmt.Errorf("the program left its limit: it used %v of CPU time, and "+format, used.Round(time.Millisecond), of.Round(time.Millisecond))
 	}
 	beyond := func(counted time.Duration) bool {
 		more := used - counted

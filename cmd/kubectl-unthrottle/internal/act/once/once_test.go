@@ -205,7 +205,7 @@ func TestNever(t *testing.T) {
 		hint string
 	}{
 		"image":   {&fake{pod: waits("ImagePullBackOff")}, "its image can't be pulled", "--once-image"},
-		"pending": {&fake{pod: waits("ContainerCreating")}, "no pod runs there within 2m0s", "kubectl describe node"},
+		"pending": {&fake{pod: waits("ContainerCreating")}, "no pod ran there within 2m0s", "kubectl describe node"},
 		"windows": {&fake{pod: failed("PodOSNotSupported")}, "does not run Linux", ""},
 		"full":    {&fake{pod: failed("OutOfpods")}, "no room", ""},
 		"evicted": {&fake{pod: failed("Evicted")}, "has ended it", ""},
@@ -218,7 +218,7 @@ func TestNever(t *testing.T) {
 			{"reason": "FailedCreate", "message": `Error creating: pods "x-1" is forbidden: violates PodSecurity "baseline:latest": host namespaces (hostPID=true)`},
 		}}, `no pod may be made there: violates PodSecurity "baseline:latest": host namespaces (hostPID=true)`, "docs/without-agents.md"},
 		"no pod": {&fake{pod: func(int) object { return nil }}, "no pod was made of its Job within 2m0s", "the events of that namespace"},
-		"silent": {&fake{pod: func(int) object { return object{"phase": "Pending"} }}, "no pod runs there within 2m0s", "kubectl describe node"},
+		"silent": {&fake{pod: func(int) object { return object{"phase": "Pending"} }}, "no pod ran there within 2m0s", "kubectl describe node"},
 		"forbidden": {&fake{refuse: func(r *http.Request) int {
 			if r.Method == http.MethodPost {
 				return 403

@@ -65,7 +65,7 @@ func refused(reason string) error {
 }
 
 // errLate is the error of a node that never ran its pod.
-var errLate = hint.With(fmt.Errorf("no pod runs there within %v, as on virtual nodes and those that are not ready", Lasting), "kubectl describe node says whether it is ready")
+var errLate = hint.With(fmt.Errorf("no pod ran there within %v, as on virtual nodes and those that are not ready", Lasting), "kubectl describe node says whether it is ready")
 
 // errNoPod is the error of a Job of which no pod was made, and no event says why.
 var errNoPod = hint.With(fmt.Errorf("no pod was made of its Job within %v", Lasting), "the events of that namespace say why, as where an admission policy refuses it")
