@@ -1,9 +1,40 @@
 package lab
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strconv"
 	"strings"
 	"testing"
 )
+
+// TestMeasuresKnown holds each constant to a row of measures: one without a row would be filed as 0.
+func TestMeasuresKnown(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "measure.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	ast.Inspect(file, func(n ast.Node) bool {
+		v, ok := n.(*ast.ValueSpec)
+		if !ok {
+			return true
+		}
+		if kind, ok := v.Type.(*ast.Ident); !ok || kind.Name != "Measure" {
+			return true
+		}
+		text, err := strconv.Unquote(v.Values[0].(*ast.BasicLit).Value)
+		if _, known := measures[Measure(text)]; err != nil || !known {
+			t.Errorf("%s has no row in measures, %v", v.Names[0].Name, err)
+		}
+		found++
+		return true
+	})
+	if found != len(measures) {
+		t.Errorf("%d constants, and %d rows in measures", found, len(measures))
+	}
+}
 
 // TestMeasures: what a name says of the unit is what the table says.
 func TestMeasures(t *testing.T) {
