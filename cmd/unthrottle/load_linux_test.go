@@ -53,11 +53,11 @@ func TestKernelLoad(t *testing.T) {
 	if err := json.Unmarshal(out, &d); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	// 100 requests of 5 ms a second want 0.5 CPU: with 0.3 the server falls behind, and is throttled. How often depends on what else runs.
+	// 100 requests of 5 ms a second want 0.5 CPU: with 0.3 the server falls behind, and is throttled in nearly every period.
 	if d.Requests != 200 || d.Failed != 0 || d.Server == nil {
 		t.Fatalf("%s", out)
 	}
-	if s := d.Server; s.LimitCPUs != 0.3 || s.Period != 0.1 || s.Periods < 15 || s.Throttled == 0 || s.Throttled > s.Periods || s.CPUPerRequest < 0.002 {
+	if s := d.Server; s.LimitCPUs != 0.3 || s.Period != 0.1 || s.Periods < 15 || s.Throttled < s.Periods/2 || s.CPUPerRequest < 0.002 {
 		t.Errorf("the server: %+v", *s)
 	}
 	if d.Response.P50 < 0.05 {

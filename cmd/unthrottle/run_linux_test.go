@@ -284,9 +284,9 @@ func TestKernelRunEscapes(t *testing.T) {
 	move := func(to string) string { return "echo $$ >" + to + "/tasks; " }
 	own := g.Dir + "/unthrottle-run-*"
 	for _, c := range []struct{ script, want string }{
-		{move(g.Dir) + "exec timeout 1 sh -c '" + burn + "'", "left its limit: "},
-		{move(g.Dir) + "sleep 0.5", "left its limit: its cpu group is "},
-		{move(memory) + "sleep 0.5", "left its limit: its memory group is "},
+		{move(g.Dir) + "exec timeout 1 sh -c '" + burn + "'", "the program left its limit: "},
+		{move(g.Dir) + "sleep 0.5", "the program left its limit: its cpu group is "},
+		{move(memory) + "sleep 0.5", "the program left its limit: its memory group is "},
 		{"for f in " + own + "/cpu.cfs_quota_us; do echo -1 >$f; done", "its limit was changed while it ran: "},
 		{"mkdir " + own + "/own; cd " + own + "/own && " + move(".") + "sleep 0.5", ""},
 	} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -114,8 +115,8 @@ func TestForward(t *testing.T) {
 	}
 }
 
-// TestDoubts: the containers of a pod share their ports, so a program at one may be any container's that does not declare another.
-func TestDoubts(t *testing.T) {
+// TestPortDoubts: the containers of a pod share their ports, so a program at one may be any container's that does not declare another.
+func TestPortDoubts(t *testing.T) {
 	at := new(pod)
 	if err := json.Unmarshal([]byte(`{"spec":{
 		"containers":[{"name":"web","ports":[{"containerPort":8080},{"containerPort":53,"protocol":"UDP"}]},{"name":"metrics","ports":[{"containerPort":9090}]}],
@@ -123,6 +124,15 @@ func TestDoubts(t *testing.T) {
 		"status":{"containerStatuses":[{"name":"web","state":{"running":{}}},{"name":"metrics","state":{"running":{}}}],
 		"initContainerStatuses":[{"name":"proxy","state":{"running":{}}},{"name":"prepare","state":{"terminated":{}}}]}}`), at); err != nil {
 		t.Fatal(err)
+	}
+	many := new(pod)
+	many.Spec.Containers = []container{{Name: "web"}}
+	for i := range 300 {
+		s := status{Name: fmt.Sprint("sidecar-", i)}
+		if err := json.Unmarshal([]byte(`{"running":{}}`), &s.State); err != nil {
+			t.Fatal(err)
+		}
+		many.Status.ContainerStatuses = append(many.Status.ContainerStatuses, s)
 	}
 	alone := new(pod)
 	alone.Spec.Containers = []container{{Name: "web"}}
@@ -135,6 +145,7 @@ func TestDoubts(t *testing.T) {
 		{at, 9090, []string{"container web does not declare port 9090, and metrics does: the program is probably that one's"}},
 		{at, 15000, []string{"container web does not declare port 15000, and proxy does: the program is probably that one's"}},
 		{at, 53, []string{"container web does not declare port 53: the program may be that of metrics or proxy"}},
+		{many, 6060, []string{"container web does not declare port 6060: the program may be that of any of 300 others"}},
 		{alone, 6060, nil},
 	} {
 		if got := c.of.portDoubts(&c.of.Spec.Containers[0], c.port); !slices.Equal(got, c.want) {

@@ -79,14 +79,18 @@ func (p *pod) portDoubts(of *container, port int) []string {
 	if owner := p.declarer(port); owner != "" {
 		return []string{fmt.Sprintf("%s, and %s does: the program is probably that one's", declared, owner)}
 	}
+	const named = 4 // a list of hundreds tells nothing
 	var others []string
 	for _, s := range slices.Concat(p.Status.ContainerStatuses, p.Status.InitContainerStatuses) {
 		if s.Name != of.Name && s.State.Running != nil {
 			others = append(others, s.Name)
 		}
 	}
-	if len(others) == 0 {
+	switch n := len(others); {
+	case n == 0:
 		return nil
+	case n > named:
+		others = []string{fmt.Sprintf("any of %d others", n)}
 	}
 	return []string{fmt.Sprintf("%s: the program may be that of %s", declared, quantity.Either(others))}
 }
