@@ -153,12 +153,12 @@ func (d *sampledDocument) add(b docBlock) {
 		d.out = append(d.out, b.lines...)
 		return
 	}
-	got := b.lines[head:]
+	got := trimEmpty(b.lines[head:])
 	if !*update && !slices.Equal(got, want) {
 		d.t.Errorf("%s:%d: go test ./cmd/unthrottle -run TestDocs -update writes what is printed now. It shows\n%s\nand should show\n%s",
 			d.name, b.line+head, strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	d.out = append(append(d.out, b.lines[:head]...), want...)
+	d.out = slices.Concat(d.out, b.lines[:head], want, b.lines[head+len(got):])
 }
 
 // sample is the output that a comment names, as lines of a block; none if it is not recorded.
