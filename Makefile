@@ -1,14 +1,14 @@
 # The quick part of .ci/run, for before a commit.
 
-packages = ./... ./cmd/... ./otel/... ./bench/... ./vmtest/...
+packages = ./... ./cmd/... ./otel/... ./bench/...
 
 .PHONY: check
 check: bin/gofumpt
 	@test -z "$$(bin/gofumpt -l . | tee /dev/stderr)"
 	go vet $(packages)
 	bin/staticcheck $(packages)
-	for m in clustertest cmd/kubectl-unthrottle; do (cd $$m && go vet ./... && "$(CURDIR)/bin/staticcheck" ./...) || exit 1; done
-	for m in . cmd otel bench vmtest cmd/kubectl-unthrottle clustertest tools; do GOWORK=off go -C $$m mod tidy -diff || exit 1; done
+	cd cmd/kubectl-unthrottle && go vet ./... && "$(CURDIR)/bin/staticcheck" ./...
+	for m in . cmd otel bench cmd/kubectl-unthrottle tools; do GOWORK=off go -C $$m mod tidy -diff || exit 1; done
 	go test -race ./... ./cmd/...
 
 # All tests of some packages, slow ones too: make test PKG=./cmd/internal/traffic/load

@@ -19,8 +19,8 @@ var ownClients = map[string]string{
 	"cmd/internal/traffic/load/nethttp.go":                         "the engine of a load: it throws answers away as they come, and keeps to the host that is named",
 	"cmd/internal/limit/workload/program/http.go":                  "a workload that asks itself",
 	"cmd/kubectl-unthrottle/internal/facts/render/engine/chart.go": "it takes the default one away, in a process that may reach nothing",
-	"clustertest/cluster.go":                                       "tests ask an API server that they have started",
-	"clustertest/testdata/worker/main.go":                          "a program in a test's pod",
+	"cmd/kubectl-unthrottle/clustertest/cluster.go":                "tests ask an API server that they have started",
+	"cmd/kubectl-unthrottle/clustertest/testdata/worker/main.go":   "a program in a test's pod",
 }
 
 // ownConfigs are files that make a configuration of client-go, or a client of one by themselves, and how the guard of package web comes

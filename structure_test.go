@@ -78,8 +78,7 @@ var outside = []string{
 	module + "/otel",
 	module + "/bench",
 	module + "/cmd/kubectl-unthrottle/bench",
-	module + "/vmtest",
-	module + "/clustertest",
+	module + "/cmd/kubectl-unthrottle/clustertest",
 }
 
 // noImport is what a package must not import, and why.

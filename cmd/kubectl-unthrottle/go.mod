@@ -20,7 +20,6 @@ require (
 // For tests only: tables, a real API server, its own CEL, and kubectl's reader to compare with.
 require (
 	github.com/rogpeppe/go-internal v1.16.0
-	github.com/unthrottle/unthrottle/clustertest v0.0.0
 	k8s.io/api v0.36.3
 	k8s.io/apiserver v0.36.3
 	sigs.k8s.io/yaml v1.6.0
@@ -145,6 +144,5 @@ require (
 
 replace (
 	github.com/unthrottle/unthrottle => ../..
-	github.com/unthrottle/unthrottle/clustertest => ../../clustertest
 	github.com/unthrottle/unthrottle/cmd => ..
 )

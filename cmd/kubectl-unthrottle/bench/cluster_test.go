@@ -13,7 +13,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/unthrottle/unthrottle/clustertest"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/clustertest"
 )
 
 const (

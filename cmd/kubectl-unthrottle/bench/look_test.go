@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unthrottle/unthrottle/clustertest"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/clustertest"
 )
 
 // looked are programs that others wrote, as they run in the cluster of TestLook: with a GOMAXPROCS far above its limit, with a limit of the

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unthrottle/unthrottle/clustertest"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/clustertest"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/render"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/render/engine"
 )

@@ -25,7 +25,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unthrottle/unthrottle/clustertest"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/clustertest"
 )
 
 // A flooded program runs in a memory cgroup with the limit of its container.

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unthrottle/unthrottle/clustertest"
 	"github.com/unthrottle/unthrottle/cmd/internal/process/hostile"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/clustertest"
 
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/audit"

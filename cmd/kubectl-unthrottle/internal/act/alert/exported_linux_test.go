@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unthrottle/unthrottle/clustertest"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/clustertest"
 )
 
 // programsOnNode has programs on a real node, and its kubelet, and no agent. What throttles, and which limit is in force, cAdvisor tells, and

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unthrottle/unthrottle/clustertest"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/clustertest"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
 )
 

@@ -14,11 +14,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unthrottle/unthrottle/clustertest"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/limit/expire"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/trial"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/clustertest"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
 )
 

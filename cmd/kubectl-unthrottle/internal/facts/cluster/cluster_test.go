@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unthrottle/unthrottle/clustertest"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/clustertest"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/lint"
 )
 
@@ -194,7 +194,7 @@ spec:
 	t.Run("changed on their way", func(t *testing.T) {
 		must(t, c, "", "create", "namespace", "late")
 		eventually(t, c, "default", "get", "serviceaccounts", "-n", "late", "-o", "jsonpath={.items[*].metadata.name}")
-		must(t, c, "", "apply", "-f", filepath.FromSlash("../../../../../clustertest/testdata/policy.yaml"))
+		must(t, c, "", "apply", "-f", filepath.FromSlash("../../../clustertest/testdata/policy.yaml"))
 		probe := "apiVersion: v1\nkind: Pod\nmetadata: {name: probe}\nspec: {containers: [{name: app, image: a, resources: {limits: {cpu: 1}}}]}\n"
 		clustertest.WaitFor(t, limit, func() error { // the server follows its policies in its own time
 			out, _, err := c.KubectlInput(probe, "create", "-n", "late", "--dry-run=server", "-f", "-", "-o", "jsonpath={.spec.containers[0].env}")

@@ -13,9 +13,9 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/unthrottle/unthrottle/clustertest"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/process/podpath"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/clustertest"
 )
 
 // TestNode: on a real node both sources know the container that a cgroup's path names, follow a resize, and keep what they know
@@ -23,7 +23,7 @@ import (
 func TestNode(t *testing.T) {
 	c := clustertest.Start(t, clustertest.Options{ControllerManager: true, Scheduler: true, Nodes: 1})
 	node := c.Nodes[0]
-	c.Import(t, clustertest.GoImage(t, "localhost/worker:1", "github.com/unthrottle/unthrottle/clustertest/testdata/worker"))
+	c.Import(t, clustertest.GoImage(t, "localhost/worker:1", "github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/clustertest/testdata/worker"))
 	give := func(input string, args ...string) string {
 		t.Helper()
 		stdout, stderr, err := c.KubectlInput(input, args...)

@@ -1,3 +1,0 @@
-module github.com/unthrottle/unthrottle/clustertest
-
-go 1.26.0
