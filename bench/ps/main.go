@@ -368,17 +368,19 @@ func (b *bench) frozen(w io.Writer) error {
 	for _, c := range []struct {
 		name          string
 		command       []string
+		programs      int // in the group; the last is looked at
 		procs         int
 		cpus          float64 // that are throttled together
 		quota, period int
 	}{
-		{"2 busy Ps", busy, 2, 2, 50_000, 100_000},
-		{"2 busy Ps", busy, 2, 2, 100_000, 100_000},
-		{"2 busy Ps", busy, 2, 2, 150_000, 100_000},
-		{"2 busy Ps", busy, 2, 2, 10_000, 20_000},
-		{"8 busy Ps", busy, 8, 2, 50_000, 100_000},
-		{"HTTP, 2 Ps", http, 2, 2, 50_000, 100_000},
-		{"2 busy Ps", busy, 2, 2, -1, 100_000},
+		{"2 busy Ps", busy, 1, 2, 2, 50_000, 100_000},
+		{"2 busy Ps", busy, 1, 2, 2, 100_000, 100_000},
+		{"2 busy Ps", busy, 1, 2, 2, 150_000, 100_000},
+		{"2 busy Ps", busy, 1, 2, 2, 10_000, 20_000},
+		{"8 busy Ps", busy, 1, 8, 2, 50_000, 100_000},
+		{"HTTP, 2 Ps", http, 1, 2, 2, 50_000, 100_000},
+		{"1 busy P, as another in its group", busy, 2, 1, 2, 50_000, 100_000},
+		{"2 busy Ps", busy, 1, 2, 2, -1, 100_000},
 	} {
 		group := filepath.Join(top, "unthrottle-bench-ps-"+strconv.Itoa(os.Getpid()))
 		if err := os.Mkdir(group, 0o755); err != nil {
@@ -389,22 +391,26 @@ func (b *bench) frozen(w io.Writer) error {
 				return err
 			}
 		}
-		p, err := b.start([]string{"GOMAXPROCS=" + strconv.Itoa(c.procs)}, c.command[0], c.command[1:]...)
-		if err == nil {
-			err = os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(strconv.Itoa(p.Process.Pid)), 0)
-		}
-		if err != nil {
-			return err
+		pid := ""
+		for range c.programs {
+			p, err := b.start([]string{"GOMAXPROCS=" + strconv.Itoa(c.procs)}, c.command[0], c.command[1:]...)
+			if err != nil {
+				return err
+			}
+			pid = strconv.Itoa(p.Process.Pid)
+			if err := os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(pid), 0); err != nil {
+				return err
+			}
 		}
 		time.Sleep(time.Second)
 		var doc, beat bytes.Buffer
-		watch := exec.Command(b.unthrottle, "watch", "--json", "--for", b.length.String(), strconv.Itoa(p.Process.Pid))
+		watch := exec.Command(b.unthrottle, "watch", "--json", "--for", b.length.String(), pid)
 		watch.Stdout = &beat
 		if err := watch.Start(); err != nil {
 			return err
 		}
 		before, start := throttledTime(group), time.Now()
-		if _, err := measure(&doc, b.unthrottle, "ps", "--json", "--for", b.length.String(), strconv.Itoa(p.Process.Pid)); err != nil {
+		if _, err := measure(&doc, b.unthrottle, "ps", "--json", "--for", b.length.String(), pid); err != nil {
 			return err
 		}
 		counted := (throttledTime(group) - before).Seconds() / c.cpus / time.Since(start).Seconds()

@@ -312,10 +312,11 @@ func throttling(root string, p *Process) cgroup.Throttling {
 
 // FrozenShare is the share of the time in which the limit made the process's group stand still. Where the kernel's
 // cpu.pressure says it, or samples of the process were taken, it is exact. Else it is the least it can be: the kernel's
-// throttled time is a sum over CPUs, and no more than cpus of them can have been throttled at a time.
+// throttled time is a sum over CPUs, and all of them may have been throttled together, or one after the other.
 //
-// Of the samples two things are taken. As many CPUs are throttled together as Ps run together. And where they saw hardly a
-// freeze, the group's throttled time is that of other processes in it.
+// Samples that are close together say where between these two it was; where they saw hardly a freeze, the group's throttled time is
+// that of other processes in it. With samples that are farther apart, a process that has its group to itself has as many CPUs
+// throttled together as Ps run together, which is too few where Ps are in system calls.
 func (u Usage) FrozenShare(cpus int) (share float64, exact bool) {
 	if u.Wall <= 0 || u.Owner.Throttled == 0 && u.Held() == 0 {
 		return 0, true
@@ -324,15 +325,23 @@ func (u Usage) FrozenShare(cpus int) (share float64, exact bool) {
 	if u.StallKnown {
 		return min(u.Stall.Seconds()/wall, 1), true
 	}
-	together := float64(cpus)
-	if exact = u.Samples > 0 && u.Parallel > 0; exact {
-		together = max(1, min(together, u.Parallel))
+	held := u.Held().Seconds() / wall
+	least := 0.0
+	if cpus > 0 {
+		least = min(held/float64(cpus), 1)
 	}
-	if together > 0 {
-		share = min(u.Held().Seconds()/wall/together, 1)
-	}
-	if u.FrozenKnown && u.Frozen < share/2 {
+	switch {
+	case u.Samples == 0 || u.Parallel == 0:
+		return least, false
+	case !u.FrozenKnown && (u.alone() || u.Parallel >= float64(cpus)):
+		return max(least, min(held/max(1, u.Parallel), 1)), true
+	case !u.FrozenKnown:
+		return least, false
+	case u.Frozen < least/2:
 		return u.Frozen, true
 	}
-	return share, exact
+	return max(least, min(u.Frozen, held, 1)), true
 }
+
+// alone reports whether hardly another process of the group with the limit used a CPU.
+func (u Usage) alone() bool { return u.Owner.CPUKnown && float64(u.CPU) >= 0.9*float64(u.Owner.CPU) }

@@ -67,7 +67,7 @@ func TestSource(t *testing.T) {
 func TestFrozenShare(t *testing.T) {
 	s := time.Second
 	throttled := func(d time.Duration) cgroup.Throttling {
-		return cgroup.Throttling{Owner: cgroup.Counters{Throttled: 1, ThrottledTime: d}}
+		return cgroup.Throttling{Owner: cgroup.Counters{Throttled: 1, ThrottledTime: d, CPUKnown: true, CPU: s}}
 	}
 	for _, c := range []struct {
 		name  string
@@ -77,14 +77,18 @@ func TestFrozenShare(t *testing.T) {
 	}{
 		{"never throttled", Usage{Wall: s, StallKnown: true, Stall: s, FrozenKnown: true, Frozen: 1}, 0, true},
 		{"by pressure", Usage{Wall: 4 * s, Throttling: throttled(0), StallKnown: true, Stall: s, FrozenKnown: true, Frozen: 0.5}, 0.25, true},
-		{"by samples", Usage{Wall: 4 * s, Samples: 9, Parallel: 1.5, Throttling: throttled(3 * s), FrozenKnown: true, Frozen: 0.45}, 0.5, true},
-		{"of one P", Usage{Wall: 4 * s, Samples: 9, Parallel: 0.8, Throttling: throttled(s)}, 0.25, true},
+		{"by samples", Usage{Wall: 4 * s, Samples: 9, Parallel: 1.5, Throttling: throttled(3 * s), FrozenKnown: true, Frozen: 0.45}, 0.45, true},
+		{"by samples that saw too little", Usage{Wall: 4 * s, Samples: 9, Parallel: 1.5, Throttling: throttled(3 * s), FrozenKnown: true, Frozen: 0.3}, 0.375, true},
+		{"by samples that saw too much", Usage{Wall: 4 * s, Samples: 9, Parallel: 1.5, Throttling: throttled(3 * s), FrozenKnown: true, Frozen: 0.9}, 0.75, true},
+		{"by samples far apart, beside others", Usage{Wall: 4 * s, Samples: 9, Parallel: 1.5, CPU: s / 2, Throttling: throttled(3 * s), Frozen: 0.9}, 0.375, false},
+		{"by samples far apart", Usage{Wall: 4 * s, Samples: 9, Parallel: 1.5, CPU: s, Throttling: throttled(3 * s), Frozen: 0.9}, 0.5, true},
+		{"of one P", Usage{Wall: 4 * s, Samples: 9, Parallel: 0.8, CPU: s, Throttling: throttled(s)}, 0.25, true},
 		{"of more Ps than CPUs", Usage{Wall: 4 * s, Samples: 9, Parallel: 50, Throttling: throttled(6 * s)}, 0.75, true},
 		{"of others in its group", Usage{Wall: 4 * s, Samples: 9, Parallel: 1, Throttling: throttled(3 * s), FrozenKnown: true, Frozen: 0.1}, 0.1, true},
 		{"idle", Usage{Wall: 4 * s, Samples: 9, Throttling: throttled(s)}, 0.125, false},
 		{"by a level above too", Usage{Wall: 4 * s, Samples: 9, Parallel: 1.5, Throttling: cgroup.Throttling{
 			Owner: cgroup.Counters{Throttled: 1, ThrottledTime: s}, Local: 3 * s, LocalKnown: true,
-		}, FrozenKnown: true, Frozen: 0.45}, 0.5, true},
+		}, FrozenKnown: true, Frozen: 0.45}, 0.45, true},
 		{"by a hidden level", Usage{Wall: 2 * s, Throttling: cgroup.Throttling{Local: 3 * s, LocalKnown: true}}, 0.75, false},
 		{"by the counters", Usage{Wall: 2 * s, Throttling: throttled(3 * s)}, 0.75, false},
 	} {

@@ -79,9 +79,10 @@ type queue struct {
 }
 
 const (
-	often    = 10 * time.Millisecond // between samples; with many processes they are farther apart
+	often    = 10 * time.Millisecond // between samples, and a tenth of a short period; with many processes they are farther apart
+	soonest  = 2 * time.Millisecond  // between samples
 	ownShare = 0.025                 // of a CPU, for samples
-	tooFar   = 13 * time.Millisecond // between samples, to see a freeze; and an eighth of the period
+	tooFar   = 13 * time.Millisecond // between samples, to see a freeze; and a seventh of the period
 	active   = 0.01                  // of a CPU: what uses less is not asked for its threads' delays
 )
 
@@ -113,6 +114,12 @@ func (o *observation) sampleAll(ctx context.Context, lasting time.Duration, shar
 	if err := o.all(ctx, (*watch).begin); err != nil {
 		return err
 	}
+	every := often
+	for _, w := range o.watched {
+		if period := w.period(); period > 0 {
+			every = max(soonest, min(every, period/10))
+		}
+	}
 	start, before := time.Now(), OwnTime()
 	settled := false
 	for {
@@ -130,8 +137,8 @@ func (o *observation) sampleAll(ctx context.Context, lasting time.Duration, shar
 			break
 		}
 		next := start.Add(time.Duration(float64(OwnTime()-before) / share))
-		if every := round.Add(often); next.Before(every) {
-			next = every
+		if earliest := round.Add(every); next.Before(earliest) {
+			next = earliest
 		}
 		select {
 		case <-ctx.Done():
@@ -302,7 +309,7 @@ func (w *watch) end(t *foreign.Tree) {
 		}
 		u.Frozen = w.frozen.Seconds() / w.seen
 		every := time.Duration(w.seen / float64(u.Samples) * float64(time.Second))
-		u.FrozenKnown = every <= tooFar && (w.period() == 0 || every <= w.period()/8)
+		u.FrozenKnown = every <= tooFar && (w.period() == 0 || every <= w.period()/7)
 	}
 	if w.before.schedKnown && after.schedKnown && after.sched.collectionsKnown {
 		u.GCKnown = true
