@@ -104,10 +104,12 @@ func (l *look) calibrate(ctx context.Context) error {
 		l.tell("running it beside itself, to see whether there is room")
 		l.seed++
 		shot.Seed = l.seed
+		began := l.lab.Clock()
 		windows, err := l.fresh(ctx, shot, a.Most)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
+		took := l.lab.Clock().Sub(began)
 		why := ""
 		if err != nil {
 			why = "a second one failed beside it: " + firstLine(err.Error())
@@ -140,7 +142,7 @@ func (l *look) calibrate(ctx context.Context) error {
 		switch {
 		case why == "":
 			return nil
-		case why == besideOthers && l.waits(long):
+		case why == besideOthers && l.waits(took):
 			looks--
 		case why != besideOthers && looks < mostLooks && len(sides[0]) > 0 && l.spare(2*long):
 		case why != besideOthers && a.Most > 2 && l.spare(long):

@@ -88,6 +88,30 @@ func TestMadeAgain(t *testing.T) {
 	}
 }
 
+// TestLooksAgain: the pilot looks again while others use the CPUs, for a part of the budget that is time and not the looks' own length: in
+// a pod each takes seconds to begin.
+func TestLooksAgain(t *testing.T) {
+	for _, begins := range []time.Duration{0, 5 * time.Second} {
+		w, s := newWorld(), newStudy(Plan{Budget: 100 * time.Second, Conns: 4})
+		w.shoot = func(x *fakeSession, _ int) (trial.Window, error, bool) {
+			w.pass(begins)
+			got := x.answer(w.shots[len(w.shots)-1].Shot)
+			got.Others = 7
+			return got, nil, true
+		}
+		j := mustDo(t, s, w)
+		again := 0
+		for _, p := range j.told {
+			if strings.HasSuffix(p.Doing, ": looking again") {
+				again++
+			}
+		}
+		if most := time.Duration(waitShare * float64(s.Plan.Budget)); again == 0 || time.Duration(again)*begins > most {
+			t.Errorf("a look that begins %v later: %d again, of %v", begins, again, most)
+		}
+	}
+}
+
 // TestUnseen: what was not seen is done again, wherever that is, and comes to what it would have come to. What is never seen ends the study,
 // and the journal says of what; it can be gone on with.
 func TestUnseen(t *testing.T) {

@@ -333,6 +333,7 @@ func (l *look) shoot(ctx context.Context, s trial.Shot) (trial.Window, error) {
 	for {
 		l.seed++
 		s.Seed = l.seed
+		began := l.lab.Clock()
 		w, err := l.seen(ctx, l.session, s)
 		if err == nil && w.Metrics == nil {
 			err = trial.ErrEnded
@@ -343,7 +344,7 @@ func (l *look) shoot(ctx context.Context, s trial.Shot) (trial.Window, error) {
 		if err != nil || !l.crowded(w.Others, l.Plan.CPUs) {
 			return w, err
 		}
-		if !l.waits(s.Lasting) {
+		if !l.waits(l.lab.Clock().Sub(began)) {
 			l.others = max(l.others, w.Others)
 			return w, nil
 		}
