@@ -171,7 +171,7 @@ func judged(t *testing.T, doc report.Tune) {
 	if doc.Verdict.Kind == "" || doc.Verdict.Text == "" || !doc.Finished || doc.LimitKind != podtrial.LimitKind || doc.LimitCPUs != 0.5 {
 		t.Errorf("the verdict is %+v; finished %v, limit %v of kind %s", doc.Verdict, doc.Finished, doc.LimitCPUs, doc.LimitKind)
 	}
-	seen, throttled := map[int]bool{}, 0.0
+	seen, throttled, alone := map[int]bool{}, 0.0, false
 	for _, r := range doc.Runs {
 		share, counted := r.Metrics["throttled-%"]
 		if r.Error != "" || r.Metrics["cpu-ns/req"] <= 0 || !counted {
@@ -179,8 +179,9 @@ func judged(t *testing.T, doc report.Tune) {
 		}
 		seen[r.Procs] = true
 		throttled += share
+		alone = alone || len(r.Marks) == 0
 	}
-	if throttled == 0 {
+	if throttled == 0 && alone { // beside others it may not get what its limit allows
 		t.Error("a closed loop was throttled in no period")
 	}
 	if !seen[1] || !seen[2] {
