@@ -54,7 +54,7 @@ func TestRawCalls(t *testing.T) {
 		}
 		if e.IsDir() {
 			switch e.Name() {
-			case "testdata", "bench", "ours":
+			case "testdata", "bench", "clustertest", "ours":
 				return filepath.SkipDir
 			}
 			return nil
