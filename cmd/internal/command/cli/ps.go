@@ -39,7 +39,7 @@ programs; a NAME may contain * and ?.
 Without root it reads the GOMAXPROCS of your own programs only. For others it shows a prediction, or nothing.
 
 Verdicts:
-  too many Ps, limit not seen, sweeper spin, too few Ps, throttled, contended, not following, fine
+  too many Ps, limit not seen, sweeper spin, too few Ps, throttled, contended, not following, fine, not known
 
 Exit codes:
   0 done   1 a PID or NAME is not a Go program, or --fail-on had nothing to look at   2 usage   3 see --fail-on   130 interrupted
@@ -339,5 +339,5 @@ func verdicts() []string {
 			all = append(all, r.Verdict)
 		}
 	}
-	return append(all, rule.Fine)
+	return append(all, rule.Fine, report.NotKnown)
 }

@@ -76,7 +76,7 @@ func process(name string, pid int) string {
 // Checks are one for each process and finding.
 func (d *Ps) Checks() (checks []Check) {
 	for _, p := range d.Processes {
-		checks = append(checks, byRules(process(p.Name, p.PID), p.Findings, lacking(p.GOMAXPROCS.Value, p.Limit, p.CPU != nil))...)
+		checks = append(checks, byRules(process(p.Name, p.PID), p.Findings, p.lacking())...)
 	}
 	return checks
 }

@@ -258,6 +258,9 @@ func (d *Explain) Verdict() ExplainVerdict {
 	}
 	v := d.number()
 	v.Whole = true
+	if now == nil && v.Word == "right" && d.Limit.State == "limited" && !d.Subject.Self {
+		v.Word, v.Text = NotKnown, fmt.Sprintf("GOMAXPROCS %d fits a limit of %s; throttling was not measured.", *d.GOMAXPROCS.Value, quantity.UsedCPUs(*d.Limit.CPUs))
+	}
 	if now != nil && now.Active != nil && *now.Active {
 		v.Also = append(v.Also, "It was throttled while it was looked at.")
 	}

@@ -198,7 +198,10 @@ func TestExplainVerdict(t *testing.T) {
 	live := GOMAXPROCS{Value: &two, Proof: ProofLive}
 	found := []finding.Finding{{Verdict: "too many Ps", Summary: "GOMAXPROCS is 64"}}
 	for want, d := range map[string]*Explain{
-		"GOMAXPROCS 2 is right under a limit of 1.5 CPUs.": {
+		"GOMAXPROCS 2 is right under a limit of 1.5 CPUs.": { // started from here it would have that
+			Subject: Subject{Self: true}, GOMAXPROCS: live, Limit: Limit{State: "limited", CPUs: new(1.5)}, Choices: []Choice{{Procs: 2, Applies: true}},
+		},
+		"GOMAXPROCS 2 fits a limit of 1.5 CPUs; throttling was not measured.": {
 			GOMAXPROCS: live, Limit: Limit{State: "limited", CPUs: new(1.5)}, Choices: []Choice{{Procs: 64, Wrong: true}, {Procs: 2, Applies: true}},
 		},
 		"GOMAXPROCS 2 is wrong under a limit of 8 CPUs.": {

@@ -124,9 +124,12 @@ type PsVerdict struct {
 
 // Verdict says of how many programs the number is wrong, and else what was found.
 func (d *Ps) Verdict() PsVerdict {
-	v, wrong := PsVerdict{Word: rule.Fine}, 0
+	v, wrong, unknown := PsVerdict{Word: rule.Fine}, 0, 0
 	var others []string // verdicts on the programs whose number is not wrong
 	for _, p := range d.Processes {
+		if p.Verdict == NotKnown {
+			unknown++
+		}
 		if p.Severity == nil {
 			continue
 		}
@@ -162,15 +165,19 @@ func (d *Ps) Verdict() PsVerdict {
 		}
 	case len(others) > 0:
 		v.Word, v.Text = "found", firstFitting(have(len(others))+" a finding: "+named+".", have(len(others))+" a finding.")
+	case unknown > 0 && d.Seconds == 0:
+		v.Word, v.Text = NotKnown, "No wrong GOMAXPROCS was found; throttling was not measured."
+	case unknown > 0:
+		v.Word, v.Text = NotKnown, fmt.Sprintf("Nothing wrong was found; %d of %s can't be judged.", unknown, all)
 	default:
 		v.Text = "Nothing wrong was found with " + all + "."
 	}
 	return v
 }
 
-func newPsProcess(p *host.Process, s host.System) PsProcess {
+func newPsProcess(p *host.Process, s host.System) (doc PsProcess) {
 	l := p.System.Limits
-	doc := PsProcess{
+	doc = PsProcess{
 		PID: p.PID, Name: p.Name, Command: p.Command, GoVersion: p.Version, GOMAXPROCS: newPsGOMAXPROCS(p),
 		Limit: newLimit(l, p.System.Inside), CPUs: l.Affinity, Go: newGo(p.Process),
 		Memory: newMemory(p), Collector: newCollector(p),
@@ -178,7 +185,7 @@ func newPsProcess(p *host.Process, s host.System) PsProcess {
 	if p.Program != nil {
 		doc.GoLine, doc.Module = p.Program.GoLine(), p.Program.Module
 	}
-	doc.Judge(rule.Check(rule.OfProcess(p, s)))
+	defer func() { doc.Judge(rule.Check(rule.OfProcess(p, s))) }() // by what else it says
 	if ref, ok := podpath.Parse(l.Path); ok {
 		doc.Pod = &PsPod{ref.PodUID, ref.Container, ref.Runtime}
 	}
@@ -205,13 +212,22 @@ func newPsProcess(p *host.Process, s host.System) PsProcess {
 	return doc
 }
 
+// NotKnown is the verdict where no rule has a finding, and they lacked something.
+const NotKnown = "not known"
+
 // Judge sets what was found, what matters most first, and the verdict.
 func (p *PsProcess) Judge(found []finding.Finding) {
 	p.Findings, p.Verdict, p.Severity = found, rule.Fine, nil
-	if len(found) > 0 {
+	switch {
+	case len(found) > 0:
 		p.Verdict, p.Severity = found[0].Verdict, &found[0].Severity
+	case p.lacking() != "":
+		p.Verdict = NotKnown
 	}
 }
+
+// lacking is what the rules had not enough of; "": nothing.
+func (p *PsProcess) lacking() string { return lacking(p.GOMAXPROCS.Value, p.Limit, p.CPU != nil) }
 
 // newFrozen is the share of the time in which a process stood still that was looked at; nil: it is not known.
 func newFrozen(u host.Usage, cpus int) *Frozen {

@@ -22,6 +22,8 @@ func TestPsVerdict(t *testing.T) {
 		"none: No Go program was found.":                                                 {Looked: 9},
 		"none: No Go program that this user may look into.":                              {Looked: 9, Refused: 3},
 		"fine: Nothing wrong was found with 2 Go programs.":                              {Processes: make([]PsProcess, 2)},
+		"not known: No wrong GOMAXPROCS was found; throttling was not measured.":         {Processes: []PsProcess{{Verdict: NotKnown}}},
+		"not known: Nothing wrong was found; 1 of 2 Go programs can't be judged.":        {Seconds: 2, Processes: []PsProcess{{Verdict: NotKnown}, {}}},
 		"wrong: The one Go program has a wrong GOMAXPROCS.":                              {Processes: []PsProcess{many}},
 		"wrong: 2 of 3 Go programs have a wrong GOMAXPROCS. Of the others 1: throttled.": {Processes: []PsProcess{many, few, throttled}},
 		"found: 1 of 2 Go programs has a finding: not following.":                        {Processes: []PsProcess{stays, {}}},

@@ -22,6 +22,8 @@ func Ps(d *report.Ps) *sheet.Sheet {
 		c.Tone = cmp.Or(sheet.ToneOf(*v.Worst), sheet.Strong)
 	case len(d.Processes) == 0:
 		c.Tone = sheet.Strong
+	case v.Word == report.NotKnown:
+		c.Tone = sheet.Unsure
 	}
 	s.Claims = []sheet.Claim{c}
 	s.Add(quiet("Go programs", psTable(d.Processes)))
