@@ -175,9 +175,9 @@ func (d *Ps) Verdict() PsVerdict {
 	return v
 }
 
-func newPsProcess(p *host.Process, s host.System) (doc PsProcess) {
+func newPsProcess(p *host.Process, s host.System) PsProcess {
 	l := p.System.Limits
-	doc = PsProcess{
+	doc := PsProcess{
 		PID: p.PID, Name: p.Name, Command: p.Command, GoVersion: p.Version, GOMAXPROCS: newPsGOMAXPROCS(p),
 		Limit: newLimit(l, p.System.Inside), CPUs: l.Affinity, Go: newGo(p.Process),
 		Memory: newMemory(p), Collector: newCollector(p),
@@ -185,31 +185,35 @@ func newPsProcess(p *host.Process, s host.System) (doc PsProcess) {
 	if p.Program != nil {
 		doc.GoLine, doc.Module = p.Program.GoLine(), p.Program.Module
 	}
-	defer func() { doc.Judge(rule.Check(rule.OfProcess(p, s))) }() // by what else it says
 	if ref, ok := podpath.Parse(l.Path); ok {
 		doc.Pod = &PsPod{ref.PodUID, ref.Container, ref.Runtime}
 	}
-	u := p.Usage // of which single numbers are kept
+	doc.measure(&p.Usage, l.Affinity)
+	doc.Judge(rule.Check(rule.OfProcess(p, s)))
+	return doc
+}
+
+// measure keeps single numbers of a look, if there was one.
+func (p *PsProcess) measure(u *host.Usage, cpus int) {
 	if u.Wall <= 0 {
-		return doc
+		return
 	}
-	doc.CPU = new(u.CPU.Seconds() / u.Wall.Seconds())
+	p.CPU = new(u.CPU.Seconds() / u.Wall.Seconds())
 	if u.Owner.Known {
-		doc.Periods, doc.Throttled, doc.Share = new(u.Owner.Periods), new(u.Owner.Throttled), share(u.Owner.Throttled, u.Owner.Periods)
+		p.Periods, p.Throttled, p.Share = new(u.Owner.Periods), new(u.Owner.Throttled), share(u.Owner.Throttled, u.Owner.Periods)
 	}
-	doc.Frozen = newFrozen(u, l.Affinity)
+	p.Frozen = newFrozen(*u, cpus)
 	switch {
 	case u.Samples > 0:
-		doc.Samples, doc.Spinning = u.Samples, new(u.Spinning)
-		doc.Starvation = newStarved(u.Running, *doc.CPU, "ps")
+		p.Samples, p.Spinning = u.Samples, new(u.Spinning)
+		p.Starvation = newStarved(u.Running, *p.CPU, "ps")
 	case u.DelayWall > 0:
 		wall := u.DelayWall.Seconds()
-		doc.Starvation = newStarved((u.Delay+u.DelayCPU).Seconds()/wall, u.DelayCPU.Seconds()/wall, "threads")
+		p.Starvation = newStarved((u.Delay+u.DelayCPU).Seconds()/wall, u.DelayCPU.Seconds()/wall, "threads")
 	}
 	if u.GCKnown {
-		doc.Collected, doc.Switched, doc.Anonymous = new(u.Collected), new(u.Switched), new(u.AnonMemory)
+		p.Collected, p.Switched, p.Anonymous = new(u.Collected), new(u.Switched), new(u.AnonMemory)
 	}
-	return doc
 }
 
 // NotKnown is the verdict where no rule has a finding, and they lacked something.
