@@ -808,7 +808,7 @@ func TestTuneInterruptedEarly(t *testing.T) {
 // TestKernelTuneMemory: which memory limit a server needs that takes 80 MiB, at once or with its third request. With the race
 // detector it takes some times that.
 func TestKernelTuneMemory(t *testing.T) {
-	slowtest.Plain(t) // the overload that begins each window takes CPU time by the minute; TestTune runs the same with the detector
+	slowtest.Plain(t) // the overload that begins each window takes CPU time by the minute; package tune searches such limits with the detector
 	kerneltest.New(t) // or it is skipped
 	tune := func(t *testing.T, kind string, args ...string) *tuning {
 		x := newTuning(t, kind, append([]string{"--limit-with=cgroup", "--slo", "p50=9s", "--rate", "100", "--for", "100ms", "--warmup", "100ms", "--seed", "1", "--runs", "runs.jsonl"}, args...)...)
