@@ -297,10 +297,25 @@ type look struct {
 	seed    uint64        // of the last shot
 	procs   int           // as it reports itself; 0: it has reported nothing
 	main    trial.Window  // at the main load
+	short   answers       // where they were shortest
+	long    answers       // and longest
 	full    bool          // a closed loop with the first number of connections has used up its limit
 
 	lost   time.Duration // of looks that were made again, as others used the CPUs
 	others float64       // CPUs that others used at most in those that were not
+}
+
+// answers are how long those at a load are, in bytes on average.
+type answers struct {
+	bytes float64 // 0: not known
+	shot  trial.Shot
+}
+
+func (a answers) String() string {
+	if a.shot.Rate > 0 {
+		return fmt.Sprintf("%s at %s", quantity.Bytes(int64(a.bytes)), quantity.PerSecond(a.shot.Rate))
+	}
+	return fmt.Sprintf("%s in a closed loop with %s", quantity.Bytes(int64(a.bytes)), quantity.Plural(a.shot.Conns, "connection"))
 }
 
 func (l *look) do(ctx context.Context) error {
@@ -341,6 +356,9 @@ func (l *look) shoot(ctx context.Context, s trial.Shot) (trial.Window, error) {
 		if w.Procs > 0 {
 			l.procs = w.Procs
 		}
+		if err == nil {
+			l.sized(s, w.Bytes)
+		}
 		if err != nil || !l.crowded(w.Others, l.Plan.CPUs) {
 			return w, err
 		}
@@ -349,6 +367,19 @@ func (l *look) shoot(ctx context.Context, s trial.Shot) (trial.Window, error) {
 			return w, nil
 		}
 		l.tell(fmt.Sprintf("others use %s: looking again", quantity.UsedCPUs(w.Others)))
+	}
+}
+
+// sized notes how long answers were.
+func (l *look) sized(s trial.Shot, bytes float64) {
+	if bytes <= 0 {
+		return
+	}
+	if l.short.bytes == 0 || bytes < l.short.bytes {
+		l.short = answers{bytes, s}
+	}
+	if bytes > l.long.bytes {
+		l.long = answers{bytes, s}
 	}
 }
 
@@ -602,8 +633,8 @@ func (l *look) high() {
 	}
 }
 
-// work warns of answers that may not be the work: of those that fail, as all of them would have been an error, and of a path that is there for
-// probes.
+// work warns of answers that may not be the work: of those that fail, as all of them would have been an error, of a path that is there for
+// probes, and of answers that are short under one load and long under another.
 func (l *look) work() {
 	const few = 0.01
 	warn := func(format string, args ...any) { l.p.Warnings = append(l.p.Warnings, fmt.Sprintf(format, args...)) }
@@ -612,6 +643,9 @@ func (l *look) work() {
 	}
 	if at, err := url.Parse(l.Plan.URL); err == nil && slices.Contains(probed, path.Base(at.Path)) {
 		warn("%s is a path for probes, and its answers have %s: if that is not the work, --url names another path", at.Path, quantity.Plural(int(l.main.Bytes), "byte"))
+	}
+	if l.long.bytes > 2*l.short.bytes {
+		warn("on average its answers had %v and %v: where they are short it may do less work", l.short, l.long)
 	}
 }
 

@@ -372,17 +372,24 @@ func TestWork(t *testing.T) {
 	for _, c := range []struct {
 		url    string
 		failed float64
+		closed float64 // bytes of an answer in a closed loop; 3 at a rate
 		want   []string
 	}{
-		{"http://localhost:8080/api", 0, nil},
-		{"http://localhost:8080/api", 0.5, nil}, // percent
-		{"http://localhost:8080/api?x=/healthz", 30, []string{"30 % of its requests failed while its rate was being found (status 404): what fails may cost less than the work"}},
-		{"http://localhost:8080/live/healthz", 0, []string{"/live/healthz is a path for probes, and its answers have 3 bytes: if that is not the work, --url names another path"}},
+		{"http://localhost:8080/api", 0, 3, nil},
+		{"http://localhost:8080/api", 0, 5.9, nil},
+		{"http://localhost:8080/api", 0, 31 << 10, []string{"on average its answers had 3 B at 520/s and 31 KiB in a closed loop with 8 connections: where they are short it may do less work"}},
+		{"http://localhost:8080/api", 0.5, 3, nil}, // percent
+		{"http://localhost:8080/api?x=/healthz", 30, 3, []string{"30 % of its requests failed while its rate was being found (status 404): what fails may cost less than the work"}},
+		{"http://localhost:8080/live/healthz", 0, 3, []string{"/live/healthz is a path for probes, and its answers have 3 bytes: if that is not the work, --url names another path"}},
 	} {
 		w, s := newWorld(), newStudy(Plan{URL: c.url})
 		w.shoot = func(x *fakeSession, _ int) (trial.Window, error, bool) {
-			got := x.answer(w.shots[len(w.shots)-1].Shot)
+			shot := w.shots[len(w.shots)-1].Shot
+			got := x.answer(shot)
 			got.Bytes, got.Metrics["errors-%"] = 3, c.failed
+			if shot.Rate == 0 {
+				got.Bytes = c.closed
+			}
 			if c.failed > 0 {
 				got.Cause = "status 404"
 			}
