@@ -115,6 +115,14 @@ func Moments(values []float64) (mean, sd float64) {
 	return mean, math.Sqrt(sum / float64(len(values)-1))
 }
 
+// MiddleHalf returns the mean of values without the lowest and the highest quarter, each rounded down.
+func MiddleHalf(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted) / 4
+	mean, _ := Moments(sorted[n : len(sorted)-n])
+	return mean
+}
+
 // outlierAt is how many times the median absolute deviation a value must be away from the median to be suspicious:
 // hyperfine's threshold, ten standard deviations of normal noise.
 //

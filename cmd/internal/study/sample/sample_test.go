@@ -203,3 +203,20 @@ func finite(t *testing.T, v any) {
 		}
 	}
 }
+
+func TestMiddleHalf(t *testing.T) {
+	for _, c := range []struct {
+		values []float64
+		want   float64
+	}{
+		{[]float64{3}, 3},
+		{[]float64{1, 2, 6}, 3},
+		{[]float64{100, 2, 4, -9}, 3},
+		{[]float64{8, 1, 2, 3, 4, 5, 900, -1}, 3.5},
+	} {
+		before := slices.Clone(c.values)
+		if got := MiddleHalf(c.values); got != c.want || !slices.Equal(c.values, before) {
+			t.Errorf("%v: %v, want %v; then %v", before, got, c.want, c.values)
+		}
+	}
+}

@@ -27,6 +27,12 @@ const (
 // fewestFreedom are the degrees of freedom without which nothing is dropped.
 const fewestFreedom = 2
 
+// A neighbour that was not seen moves a few pairs far: seen in so many pairs, by so much of the standard error.
+const (
+	strayPairs = 8
+	strayed    = 0.5
+)
+
 // chain are the metrics that decide: the declared one alone, or those of Auto that are known, the tail first.
 func (t *Tune) chain() []Metric {
 	if t.config.Objective != Auto {
@@ -211,7 +217,7 @@ func (t *Tune) contrast(m Metric, a, b *arm) contrast {
 }
 
 // direct compares two settings by the blocks that both ran in. The noise is that of all settings, or that of these two if it is clearly
-// larger.
+// larger. Pairs that strayed move the mean, and hardly that of the middle half: what these two differ by is not known either.
 func (t *Tune) direct(m Metric, a, b *arm) contrast {
 	costs := logCosts(m, a, b)
 	s := t.spread(m)
@@ -225,6 +231,9 @@ func (t *Tune) direct(m Metric, a, b *arm) contrast {
 		sd, c.freedom = own, n
 	}
 	c.mean, c.error = mean, sd/math.Sqrt(float64(c.pairs))
+	if far := math.Abs(mean - sample.MiddleHalf(costs)); c.pairs >= strayPairs && far > strayed*c.error {
+		c.error = math.Hypot(c.error, far)
+	}
 	return c
 }
 

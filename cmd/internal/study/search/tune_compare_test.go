@@ -114,6 +114,34 @@ func TestContrast(t *testing.T) {
 	}
 }
 
+// TestStrays: a neighbour that was not seen, in a few of the pairs, does not make a setting whose tail is worse look no worse.
+func TestStrays(t *testing.T) {
+	for _, c := range []struct {
+		pairs, strays int
+		worse, stray  float64 // logarithms of the ratio in most pairs, and of what a stray adds
+		want          bool
+	}{
+		{20, 0, 0.08, 0, true},
+		{20, 4, 0.2, -0.6, false}, // 0.08 on average as well, with an upper bound of 0.21
+		{20, 4, 0, 0.3, true},
+		{7, 1, 0.1, -0.2, true}, // so few have no middle half to speak of
+	} {
+		m := raced(t, 2, c.pairs, func(procs, block int, o *TuneObservation) bool {
+			o.Tail, o.CPUPerRequest = 1, 1
+			if procs == 2 {
+				o.Tail = math.Exp(c.worse + 0.03*float64(block%3-1))
+				if block <= c.strays {
+					o.Tail *= math.Exp(c.stray)
+				}
+			}
+			return true
+		})
+		if got := m.notWorse(P99, m.arms[1], m.arms[0], unharmed); got != c.want {
+			t.Errorf("%+v: %v by %+v", c, got, m.contrast(P99, m.arms[1], m.arms[0]))
+		}
+	}
+}
+
 // TestNoise: with ten degrees of freedom the interval of a standard deviation is 0.699 to 1.755 of it.
 func TestNoise(t *testing.T) {
 	var a, b []float64
