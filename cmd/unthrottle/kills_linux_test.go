@@ -29,8 +29,7 @@ func TestKernelKills(t *testing.T) {
 		kills = n
 	}
 	g := kerneltest.New(t)
-	out, _ := exec.Command("go", "env", "GOCACHE").Output()
-	cache := strings.TrimSpace(string(out))
+	cache := buildCache(t)
 	const daemons = `for i in 1 2; do setsid sleep 2233 & done; exec timeout 20 sh -c 'while :; do :; done'`
 	commands := [][]string{
 		{"run", "--cpus", "0.3", "--", "sh", "-c", daemons},
@@ -57,7 +56,7 @@ func TestKernelKills(t *testing.T) {
 		start := func(args ...string) *exec.Cmd {
 			cmd := unthrottle(t, g, args...)
 			cmd.Dir = dir
-			cmd.Env = append(cmd.Env, "TMPDIR="+dir, "HOME="+dir, "XDG_CACHE_HOME=", "GOCACHE="+cache, "GOWORK=off", "GOFLAGS=")
+			cmd.Env = append(cmd.Env, "TMPDIR="+dir, "HOME="+dir, "XDG_CACHE_HOME=", cache, "GOWORK=off", "GOFLAGS=")
 			return cmd
 		}
 		if slices.Contains(args, "--base") {

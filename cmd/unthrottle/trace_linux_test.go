@@ -67,6 +67,12 @@ func runTrace(t *testing.T, args ...string) (d tracedDoc, code int) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], append([]string{"trace", "--json"}, args...)...)
 	cmd.Env = append(os.Environ(), asCommand+"=1")
+	return traced(t, cmd)
+}
+
+// traced runs a trace that prints its document.
+func traced(t *testing.T, cmd *exec.Cmd) (d tracedDoc, code int) {
+	t.Helper()
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -215,7 +221,8 @@ func TestKernelTrace(t *testing.T) {
 // TestKernelTraceRecord starts the server itself.
 func TestKernelTraceRecord(t *testing.T) {
 	slowtest.Skip(t)
-	kerneltest.New(t)
+	g := kerneltest.New(t)
+	g.First()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -226,9 +233,9 @@ func TestKernelTraceRecord(t *testing.T) {
 	t.Setenv("GOMAXPROCS", "2")
 	var wrong error
 	for range attempts {
-		d := traceOf(t, 0, "--record", "3s", "--cpus", "0.5", "--limit-with", "cgroup", "--", os.Args[0], "serve", "--listen", address)
-		if len(d.Recorded) != 4 {
-			t.Errorf("recorded %q", d.Recorded)
+		d, code := traced(t, unthrottle(t, g, "trace", "--json", "--record", "3s", "--cpus", "0.5", "--limit-with", "cgroup", "--", os.Args[0], "serve", "--listen", address))
+		if code != 0 || len(d.Recorded) != 4 {
+			t.Errorf("exit code %d, recorded %q", code, d.Recorded)
 		}
 		if c, err := net.Dial("tcp", address); err == nil {
 			c.Close()
