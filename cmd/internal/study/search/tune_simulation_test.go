@@ -9,7 +9,7 @@ import (
 	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
-var tunePrograms = flag.Int("tune-programs", 200, "how many programs of each kind to simulate")
+var tunePrograms = flag.Int("tune-programs", 100, "how many programs of each kind to simulate; 600 for figures")
 
 // The noise of a run of a server, as it was measured: the standard deviation of the logarithm, within a block. The p99 of
 // the window has 0.37 and its seconds' geometric mean, which settings are compared by, 0.22 (the built-in server at 85 % of

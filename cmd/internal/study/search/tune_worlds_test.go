@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	worldTunes = flag.Int("tunes", 60, "how many tunes of each kind to simulate; 1000 for figures")
+	worldTunes = flag.Int("tunes", 40, "how many tunes of each kind to simulate; 1000 for figures")
 	allWorlds  = flag.Bool("worlds", false, "simulate all worlds, noises and budgets")
 )
 
