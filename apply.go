@@ -21,7 +21,7 @@ type applied struct {
 	runtimes bool // before was the runtime's own choice
 }
 
-// holds reports whether d asks for nothing but the GOMAXPROCS that there is.
+// holds reports whether d asks for nothing but the present GOMAXPROCS.
 func (d *Decision) holds(procs int) bool {
 	return d.Procs == 0 || d.Procs == procs || d.By == ByEnvironment
 }

@@ -212,7 +212,7 @@ type list struct {
 	read time.Time
 }
 
-// lately has a list of mounts that is less than a minute old stand for the one that there is.
+// lately has a list of mounts that is less than a minute old stand for the current one.
 func (m *list) lately(once func(string, func() (string, error)) (string, error)) func(string, func() (string, error)) (string, error) {
 	return func(path string, read func() (string, error)) (string, error) {
 		if path != "/proc/self/mountinfo" {

@@ -58,7 +58,7 @@ type Options struct {
 // A Command is a program to start.
 type Command struct {
 	Args []string
-	Env  []string // in addition to the environment that there is
+	Env  []string // in addition to the present environment
 	Dir  string   // where to start it; empty for anywhere
 }
 

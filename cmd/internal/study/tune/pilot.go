@@ -695,7 +695,7 @@ var mends = map[int]string{
 	http.StatusBadRequest:           "-d sends a body, -H a header, --content-type what kind of body it is",
 	http.StatusUnauthorized:         "-H 'Authorization: …' or --user sends what it asks for",
 	http.StatusForbidden:            "-H 'Authorization: …' or --user sends what it asks for",
-	http.StatusNotFound:             "load a path that there is",
+	http.StatusNotFound:             "load a path that exists",
 	http.StatusMethodNotAllowed:     "-X POST sends another method, -d a body with it",
 	http.StatusLengthRequired:       "-d sends a body",
 	http.StatusUnsupportedMediaType: "--content-type says what kind of body it is",

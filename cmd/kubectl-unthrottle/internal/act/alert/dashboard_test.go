@@ -104,7 +104,7 @@ func dashboardRuns(t *testing.T, p *prometheus, text []byte, without ...string) 
 	run := func(what, expr string) {
 		expr = values.Replace(expr)
 		if strings.Contains(expr, "$") {
-			t.Errorf("%s: a variable that there is none of: %s", what, expr)
+			t.Errorf("%s: an unknown variable: %s", what, expr)
 			return
 		}
 		p.has(expr)

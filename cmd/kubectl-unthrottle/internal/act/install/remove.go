@@ -63,7 +63,7 @@ func (c *Cluster) delete(ctx context.Context, t thing) error {
 }
 
 // installed are the objects of an installation, in the order in which they are deleted. What belongs to the whole cluster is of
-// the one installation that there is.
+// the only installation.
 func (c *Cluster) installed(ctx context.Context, namespace string) (things []thing, err error) {
 	var where []string // the namespaces of DaemonSets
 	for _, k := range kinds {

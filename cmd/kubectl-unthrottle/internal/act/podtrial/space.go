@@ -61,7 +61,7 @@ func OpenSpace(ctx context.Context, api *API, kit *Kit, t *Template, lease time.
 	if space != nil {
 		if err := s.first(ctx, space, nil); err != nil {
 			if refused(err) {
-				return s, hint.With(err, "--in NAME has the trials in a namespace that there is, in which you may make Jobs: kubectl auth can-i create jobs -n NAME")
+				return s, hint.With(err, "--in NAME has the trials in an existing namespace in which you may make Jobs: kubectl auth can-i create jobs -n NAME")
 			}
 			return s, err
 		}

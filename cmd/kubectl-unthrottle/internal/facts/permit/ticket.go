@@ -17,7 +17,7 @@ import (
 const Reader = "unthrottle-reader"
 
 const (
-	ticketLife  = 10 * time.Minute // the shortest that there is
+	ticketLife  = 10 * time.Minute // the shortest possible
 	ticketSpare = 2 * time.Minute
 )
 
