@@ -35,7 +35,7 @@ var house = []floor{
 	{"cmd/internal/limit", "workload/program workload builds meter podmeter expire emulate netns runner service"},
 	{"cmd/internal/diagnose", "moments pauses neighbours freeze exectrace heartbeat cpuprofile attach rule"},
 	{"cmd/internal/traffic", "grpc h2 load hey"},
-	{"cmd/internal/study", "journal sample lab generator search loadtest trial tour tune"},
+	{"cmd/internal/study", "sample lab generator search loadtest trial tour tune"},
 	{"cmd/internal/show", "sheet report inspect ci chart render view"},
 	{"cmd/internal/command", "terminal bug demo verb asked progress conduct cli"},
 	{"cmd", "unthrottle"},

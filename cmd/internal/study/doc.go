@@ -4,8 +4,7 @@
 //
 //	sample     what a set of measurements says, and how sure it is
 //	search     what to measure next, and the verdict
-//	journal    what is kept of a long measurement that is interrupted
-//	lab        a fixed plan of runs, and what they say
+//	lab        a fixed plan of runs, its journal, and what the runs say
 //	generator  what a foreign load generator has printed
 //	loadtest   a load beside what the limit did meanwhile, and the highest rate
 //	trial      one run of one setting

@@ -24,7 +24,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/ours"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
-	"github.com/unthrottle/unthrottle/cmd/internal/study/journal"
+	"github.com/unthrottle/unthrottle/cmd/internal/study/lab"
 )
 
 // A Study is what verbs that measure for long have in common: each run is written to a journal as it finishes, so that a study can be
@@ -168,7 +168,7 @@ func Run[T Verb[T]](ctx context.Context, s T, args []string, again func() (*cobr
 			return err
 		}
 	}
-	j, err := journal.Create(path)
+	j, err := lab.CreateJournal(path)
 	if err != nil {
 		return hint.With(fmt.Errorf("opening the file of runs: %w", err), "--runs needs a new file; "+c.typed("--resume", "FILE")+" continues an old one")
 	}
@@ -182,7 +182,7 @@ func Run[T Verb[T]](ctx context.Context, s T, args []string, again func() (*cobr
 func resume[T Verb[T]](ctx context.Context, s T, again func() (*cobra.Command, T)) error {
 	file, verb := s.Common().Resume, s.Common().Verb
 	wants := "--resume needs the file of runs that the interrupted " + verb + " has named"
-	j, data, err := journal.Open(file)
+	j, data, err := lab.OpenJournal(file)
 	if err != nil {
 		return hint.With(err, wants)
 	}
@@ -230,7 +230,7 @@ func resume[T Verb[T]](ctx context.Context, s T, again func() (*cobra.Command, T
 
 // conduct does the runs that are missing, and shows what there is, also when it is interrupted. A journal that was begun and
 // has nothing in it is taken away.
-func conduct[T Verb[T]](ctx context.Context, s T, j *journal.Journal, begun bool) error {
+func conduct[T Verb[T]](ctx context.Context, s T, j *lab.Journal, begun bool) error {
 	keep := !begun
 	defer func() {
 		if !keep {
@@ -293,7 +293,7 @@ func (c *Study) runsPath(name string) (string, error) {
 		}
 		c.Progress.Say(fmt.Sprintf("the runs go to a directory of their own, %s: %v", dir, err))
 	}
-	journal.Prune(dir)
+	lab.PruneJournals(dir)
 	name = strings.Map(func(r rune) rune {
 		if r == '/' || r == os.PathSeparator || r <= ' ' {
 			return '-'

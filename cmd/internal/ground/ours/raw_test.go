@@ -29,7 +29,7 @@ var exceptions = map[string]string{
 	"internal/process/hostile/programs_linux.go":         "the same",
 	"internal/process/hostile/trees_linux.go":            "the same",
 	"internal/diagnose/heartbeat/start.go":               "a file of a cgroup, which root alone can put there",
-	"internal/study/journal/journal.go":                  "new files only, where the user wants them; old ones are looked at when they are open",
+	"internal/study/lab/journal.go":                      "new files only, where the user wants them; old ones are looked at when they are open",
 	"internal/limit/runner/group_linux.go":               "cgroups, and their files",
 	"internal/study/trial/lock_unix.go":                  "in a directory of this package, and looked at when it is open",
 	"internal/command/verb/output.go":                    "a new file, in a directory that is open",

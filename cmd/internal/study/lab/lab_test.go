@@ -11,8 +11,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/unthrottle/unthrottle/cmd/internal/study/journal"
 )
 
 // fake is a runner with set numbers and a clock of its own: each run takes a second.
@@ -131,10 +129,10 @@ func TestInterrupt(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	f = &fake{value: flat, stop: cancel, at: 7} // the first was for warming up, so five are whole
 	var kept bytes.Buffer
-	if err := journal.Write(&kept, s.Head()); err != nil {
+	if err := WriteJournal(&kept, s.Head()); err != nil {
 		t.Fatal(err)
 	}
-	record := func(r Run) error { return journal.Write(&kept, r) }
+	record := func(r Run) error { return WriteJournal(&kept, r) }
 	if err := s.Execute(ctx, f, f.clock, record, quiet); !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v", err)
 	}
@@ -275,7 +273,7 @@ func TestGroups(t *testing.T) {
 func FuzzReadStudy(f *testing.F) {
 	s := &Study{Version: Version, Verb: "bench", Plan: plan(4, 0, 1)}
 	var b bytes.Buffer
-	if err := errors.Join(journal.Write(&b, s.Head()), journal.Write(&b, Run{Block: 1, Setting: 1, Metrics: map[string]float64{"ns/op": 1}}), journal.Write(&b, Run{Block: 1})); err != nil {
+	if err := errors.Join(WriteJournal(&b, s.Head()), WriteJournal(&b, Run{Block: 1, Setting: 1, Metrics: map[string]float64{"ns/op": 1}}), WriteJournal(&b, Run{Block: 1})); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(b.Bytes())

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
-	"github.com/unthrottle/unthrottle/cmd/internal/study/journal"
 )
 
 // A Run is one run of one setting.
@@ -379,7 +378,7 @@ var ErrNoStudy = errors.New("this is not a file of runs")
 // ReadStudy reads a journal. A last line that was cut off, as by a full disk, is left out; cut is its length.
 func ReadStudy(data []byte) (s *Study, cut int, err error) {
 	s = &Study{}
-	if cut, err = journal.Read(data, s.readHead, s.readRun); err != nil {
+	if cut, err = ReadJournal(data, s.readHead, s.readRun); err != nil {
 		return nil, 0, err
 	}
 	return s, cut, nil

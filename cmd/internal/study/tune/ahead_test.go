@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/study/journal"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/search"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/trial"
@@ -87,7 +86,7 @@ func atPlaces(t *testing.T, places int, plan Plan, prepare func(*world), shot fu
 func head(t *testing.T, s *Study) []byte {
 	t.Helper()
 	var b journalLine
-	if err := journal.Write(&b, s); err != nil {
+	if err := lab.WriteJournal(&b, s); err != nil {
 		t.Fatal(err)
 	}
 	return b

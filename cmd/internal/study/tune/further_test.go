@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/study/journal"
+	"github.com/unthrottle/unthrottle/cmd/internal/study/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/search"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/trial"
 )
@@ -90,7 +90,7 @@ func TestReadGoal(t *testing.T) {
 	server, _, limits := small(t)
 	goal := func(g Reach) []byte {
 		var b bytes.Buffer
-		if err := journal.Write(&b, Record{Reach: &g}); err != nil {
+		if err := lab.WriteJournal(&b, Record{Reach: &g}); err != nil {
 			t.Fatal(err)
 		}
 		return b.Bytes()

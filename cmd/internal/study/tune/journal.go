@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/study/journal"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/search"
 )
@@ -28,7 +27,7 @@ var ErrNoStudy = errors.New("this is not a file of runs of tune")
 // what Execute or ExecuteLimits would have done, as far as it goes.
 func Read(data []byte) (s *Study, cut int, err error) {
 	r := reader{Study: &Study{}, searches: map[int]*search.Tune{}}
-	if cut, err = journal.Read(data, r.head, r.line); err != nil {
+	if cut, err = lab.ReadJournal(data, r.head, r.line); err != nil {
 		return nil, 0, err
 	}
 	return r.Study, cut, nil

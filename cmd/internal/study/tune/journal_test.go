@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/study/journal"
+	"github.com/unthrottle/unthrottle/cmd/internal/study/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/search"
 )
 
@@ -20,7 +20,7 @@ import (
 func written(t testing.TB, s *Study, w *world) *keeper {
 	j := &keeper{}
 	var b bytes.Buffer
-	if err := journal.Write(&b, s); err != nil {
+	if err := lab.WriteJournal(&b, s); err != nil {
 		t.Fatal(err)
 	}
 	j.head = b.Bytes()
@@ -54,7 +54,7 @@ func TestRead(t *testing.T) {
 			t.Fatalf("cut %d, %v", cut, err)
 		}
 		var b bytes.Buffer
-		if err := journal.Write(&b, s); err != nil {
+		if err := lab.WriteJournal(&b, s); err != nil {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(b.Bytes(), j.head) {
@@ -232,9 +232,9 @@ func FuzzRead(f *testing.F) {
 		}
 		// It can be asked for all that it may be asked for, and written, and be read again.
 		var b bytes.Buffer
-		records := []error{journal.Write(&b, s)}
+		records := []error{lab.WriteJournal(&b, s)}
 		if s.Pilot != nil {
-			records = append(records, journal.Write(&b, Record{Pilot: s.Pilot}))
+			records = append(records, lab.WriteJournal(&b, Record{Pilot: s.Pilot}))
 			for load := range s.Pilot.Loads {
 				m, err := s.Search(load)
 				if err != nil {
@@ -247,10 +247,10 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 		for _, r := range s.Runs {
-			records = append(records, journal.Write(&b, Record{Run: &r}))
+			records = append(records, lab.WriteJournal(&b, Record{Run: &r}))
 		}
 		for _, w := range s.Windows {
-			records = append(records, journal.Write(&b, Record{Window: &w}))
+			records = append(records, lab.WriteJournal(&b, Record{Window: &w}))
 		}
 		if s.Plan.AsksLimit() {
 			l, err := s.Limits()

@@ -15,7 +15,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/limit/service"
 	"github.com/unthrottle/unthrottle/cmd/internal/process/goself"
-	"github.com/unthrottle/unthrottle/cmd/internal/study/journal"
+
 	"github.com/unthrottle/unthrottle/cmd/internal/study/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/search"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/trial"
@@ -340,7 +340,7 @@ func (j *keeper) record(r Record) error {
 		return errFull
 	}
 	var b bytes.Buffer
-	if err := journal.Write(&b, r); err != nil {
+	if err := lab.WriteJournal(&b, r); err != nil {
 		return err
 	}
 	j.lines = append(j.lines, b.Bytes())
@@ -384,7 +384,7 @@ func do(t *testing.T, ctx context.Context, s *Study, w *world) (*keeper, error) 
 func doWith(t *testing.T, ctx context.Context, s *Study, w *world, j *keeper) (*keeper, error) {
 	t.Helper()
 	var b bytes.Buffer
-	if err := journal.Write(&b, s); err != nil {
+	if err := lab.WriteJournal(&b, s); err != nil {
 		t.Fatal(err)
 	}
 	j.head = b.Bytes()

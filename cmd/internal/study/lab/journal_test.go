@@ -1,4 +1,4 @@
-package journal
+package lab
 
 import (
 	"bytes"
@@ -32,7 +32,7 @@ type content struct {
 var errNone = errors.New("no head")
 
 func read(data []byte) (c content, cut int, err error) {
-	cut, err = Read(data, func(line []byte) error {
+	cut, err = ReadJournal(data, func(line []byte) error {
 		if json.Unmarshal(line, &c.head) != nil || c.What == "" {
 			return errNone
 		}
@@ -61,7 +61,7 @@ func write(t testing.TB, j *Journal, values ...any) {
 func small(t testing.TB) (path string, data []byte) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "runs.jsonl")
-	j, err := Create(path)
+	j, err := CreateJournal(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func TestReadRefuses(t *testing.T) {
 // TestFiles holds what happens to files: none is written over, none is made by going on.
 func TestFiles(t *testing.T) {
 	path, data := small(t)
-	if _, err := Create(path); !errors.Is(err, fs.ErrExist) {
+	if _, err := CreateJournal(path); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("created again: %v", err)
 	}
 	if _, err := resume(path+".not", 0); !errors.Is(err, fs.ErrNotExist) {
@@ -147,7 +147,7 @@ func TestFiles(t *testing.T) {
 	if again, _ := os.ReadFile(path); !bytes.Equal(again, data) {
 		t.Errorf("it was changed: %q", again)
 	}
-	if j, err = Create(path + ".new"); err != nil {
+	if j, err = CreateJournal(path + ".new"); err != nil {
 		t.Fatal(err)
 	}
 	if err := j.Write(func() {}); err == nil {
@@ -171,7 +171,7 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var again bytes.Buffer
 		lines := 0
-		cut, err := Read(data, func(line []byte) error { again.Write(append(bytes.Clone(line), '\n')); return nil }, func(line []byte) error {
+		cut, err := ReadJournal(data, func(line []byte) error { again.Write(append(bytes.Clone(line), '\n')); return nil }, func(line []byte) error {
 			lines++
 			again.Write(append(bytes.Clone(line), '\n'))
 			return nil
@@ -217,17 +217,17 @@ func TestPrune(t *testing.T) {
 		add(fmt.Sprintf("%03d.jsonl", i), 10, old.Add(time.Duration(i)*time.Second))
 	}
 	add("notes.txt", 2*mostBytes, old.Add(-time.Hour))
-	Prune(dir)
+	PruneJournals(dir)
 	if names := left(); len(names) != mostFiles+1 || names[0] != "020.jsonl" || !slices.Contains(names, "notes.txt") {
 		t.Errorf("%d files are left, from %s on", len(names), names[0])
 	}
 	add("large.jsonl", mostBytes, time.Now())
-	Prune(dir)
+	PruneJournals(dir)
 	if names := left(); !slices.Equal(names, []string{"large.jsonl", "notes.txt"}) {
 		t.Errorf("%d files are left beside a large one", len(names))
 	}
 	add("larger.jsonl", mostBytes, time.Now())
-	Prune(dir)
+	PruneJournals(dir)
 	if names := left(); len(names) != 3 {
 		t.Errorf("%q are left: what is new may be in use", names)
 	}
@@ -235,7 +235,7 @@ func TestPrune(t *testing.T) {
 
 // resume goes on with a journal after its first bytes.
 func resume(path string, size int64) (*Journal, error) {
-	j, _, err := Open(path)
+	j, _, err := OpenJournal(path)
 	if err != nil {
 		return nil, err
 	}
@@ -245,7 +245,7 @@ func resume(path string, size int64) (*Journal, error) {
 // TestOpen: what says what is to be run is for nobody else to write, and a pipe is not waited for.
 func TestOpen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "runs.jsonl")
-	j, err := Create(path)
+	j, err := CreateJournal(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,13 +256,13 @@ func TestOpen(t *testing.T) {
 	if err := os.Chmod(path, 0o620); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Open(path); err == nil || !strings.Contains(err.Error(), "others may write to") {
+	if _, _, err := OpenJournal(path); err == nil || !strings.Contains(err.Error(), "others may write to") {
 		t.Errorf("others may write to it: %v", err)
 	}
 	if err := os.Chmod(path, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if j, _, err := Open(path); err != nil {
+	if j, _, err := OpenJournal(path); err != nil {
 		t.Error(err)
 	} else {
 		j.Close()
@@ -273,7 +273,7 @@ func TestOpen(t *testing.T) {
 	if err := os.Chown(path, 65534, 65534); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Open(path); err == nil || !strings.Contains(err.Error(), "belongs to another user") {
+	if _, _, err := OpenJournal(path); err == nil || !strings.Contains(err.Error(), "belongs to another user") {
 		t.Errorf("another user's: %v", err)
 	}
 }

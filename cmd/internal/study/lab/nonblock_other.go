@@ -1,5 +1,5 @@
 //go:build !unix
 
-package journal
+package lab
 
 const nonblock = 0

@@ -1,8 +1,9 @@
-// Package journal answers: what is kept of a long measurement if it is interrupted? A journal is a file of lines of JSON:
+// What is kept of a long measurement if it is interrupted? A journal is a file of lines of JSON:
 // a head, which says what is measured, and a record for each thing that was done, written as soon as it is. In go the
 // values of head and records, and out they come again, save a last line that a full disk or a killed process has cut off.
 // What head and records mean is up to the package that they belong to; see lab and tune.
-package journal
+
+package lab
 
 import (
 	"bytes"
@@ -21,8 +22,8 @@ import (
 // A Journal is the file, open for more.
 type Journal struct{ file *os.File }
 
-// Create begins a journal in a new file, which is for this user alone: one that is there is not written over.
-func Create(path string) (*Journal, error) {
+// CreateJournal begins a journal in a new file, which is for this user alone: one that is there is not written over.
+func CreateJournal(path string) (*Journal, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
@@ -30,9 +31,9 @@ func Create(path string) (*Journal, error) {
 	return &Journal{f}, nil
 }
 
-// Open opens a journal to go on with it, and reads it. It says what is to be run: so it must be a file of this user's, to which nobody
+// OpenJournal opens a journal to go on with it, and reads it. It says what is to be run: so it must be a file of this user's, to which nobody
 // else may write.
-func Open(path string) (j *Journal, data []byte, err error) {
+func OpenJournal(path string) (j *Journal, data []byte, err error) {
 	path, err = filepath.Abs(path) // the study may be elsewhere
 	if err != nil {
 		return nil, nil, err
@@ -64,7 +65,7 @@ func (j *Journal) Resume(size int64) error {
 func (j *Journal) Name() string { return j.file.Name() }
 
 // Write adds the head, or a record.
-func (j *Journal) Write(v any) error { return Write(j.file, v) }
+func (j *Journal) Write(v any) error { return WriteJournal(j.file, v) }
 
 // Close closes the file.
 func (j *Journal) Close() error { return j.file.Close() }
@@ -75,8 +76,8 @@ func (j *Journal) Remove() {
 	os.Remove(j.file.Name())
 }
 
-// Write writes a head or a record as one line.
-func Write(w io.Writer, v any) error {
+// WriteJournal writes a head or a record as one line.
+func WriteJournal(w io.Writer, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return err
@@ -85,10 +86,10 @@ func Write(w io.Writer, v any) error {
 	return err
 }
 
-// Read reads a journal: it hands its first line to head, and each other to record. A last line without its end is left out,
+// ReadJournal reads a journal: it hands its first line to head, and each other to record. A last line without its end is left out,
 // even if nothing else of it is missing, because what is added would be in the same line; cut is its length. A head without
 // its end is none: head gets an empty line then.
-func Read(data []byte, head, record func(line []byte) error) (cut int, err error) {
+func ReadJournal(data []byte, head, record func(line []byte) error) (cut int, err error) {
 	line, rest, whole := bytes.Cut(data, []byte("\n"))
 	if !whole {
 		line = nil
@@ -116,9 +117,9 @@ const (
 	inUse     = 24 * time.Hour
 )
 
-// Prune takes the oldest journals of a directory away, as long as there are too many or they are too large. What is not a
+// PruneJournals takes the oldest journals of a directory away, as long as there are too many or they are too large. What is not a
 // journal stays.
-func Prune(dir string) {
+func PruneJournals(dir string) {
 	entries, _ := os.ReadDir(dir)
 	var files []fs.FileInfo
 	for _, e := range entries {
