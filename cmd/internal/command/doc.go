@@ -3,7 +3,6 @@
 // about programs or limits.
 //
 //	verb      a command line with verbs, and where results go
-//	terminal  what of a screen can be drawn again
 //	progress  what one sees of work that goes on
 //	asked     flags that several verbs share
 //	conduct   how a long measurement begins, is kept, interrupted and continued

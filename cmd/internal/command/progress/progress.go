@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/command/terminal"
 	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/plain"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
@@ -22,7 +21,7 @@ import (
 // Progress says where the work is.
 type Progress struct {
 	w        io.Writer
-	terminal *terminal.Terminal // nil: none
+	terminal *Terminal // nil: none
 	silent   bool
 	block    int           // that was last told of, -1: the warm-up
 	at       time.Duration // when that was
@@ -32,7 +31,7 @@ type Progress struct {
 func New(stdio verb.IO, silent bool) *Progress {
 	p := &Progress{w: stdio.Err, silent: silent}
 	if stdio.Env("CI") == "" {
-		p.terminal = terminal.Of(stdio.Err, stdio.Env)
+		p.terminal = TerminalOf(stdio.Err, stdio.Env)
 	}
 	return p
 }

@@ -1,4 +1,4 @@
-package terminal
+package progress
 
 import (
 	"bytes"
@@ -47,7 +47,7 @@ func open(t *testing.T, width, height uint16) (screen *os.File, written func() s
 func TestTerminal(t *testing.T) {
 	screen, written := open(t, 12, 5)
 	env := map[string]string{}
-	terminal := Of(screen, func(name string) string { return env[name] })
+	terminal := TerminalOf(screen, func(name string) string { return env[name] })
 	if terminal == nil {
 		t.Fatal("it is none")
 	}
@@ -74,7 +74,7 @@ func TestTerminal(t *testing.T) {
 		want += step.want + "|"
 	}
 	env["TERM"] = "dumb"
-	if Of(screen, func(name string) string { return env[name] }) != nil {
+	if TerminalOf(screen, func(name string) string { return env[name] }) != nil {
 		t.Error("a dumb one can't be drawn on")
 	}
 	if got := written(); got != want {
@@ -84,7 +84,7 @@ func TestTerminal(t *testing.T) {
 
 // TestNone holds that what is no terminal is none, and can be cleared all the same.
 func TestNone(t *testing.T) {
-	terminal := Of(new(bytes.Buffer), os.Getenv)
+	terminal := TerminalOf(new(bytes.Buffer), os.Getenv)
 	if terminal != nil {
 		t.Error("a buffer is a terminal")
 	}

@@ -1,7 +1,8 @@
-// Package terminal answers: what of the screen can be drawn again? In goes what a verb writes to; out comes the terminal
+// What of the screen can be drawn again? In goes what a verb writes to; out comes the terminal
 // that it is, if it is one, with its size. It draws lines in the place of those before, and takes them away. What the lines
 // say is not its affair.
-package terminal
+
+package progress
 
 import (
 	"fmt"
@@ -19,8 +20,8 @@ type Terminal struct {
 	drawn bool
 }
 
-// Of returns the terminal that a writer is, or nil if it is none, or one on which nothing can be drawn again.
-func Of(w io.Writer, env func(string) string) *Terminal {
+// TerminalOf returns the terminal that a writer is, or nil if it is none, or one on which nothing can be drawn again.
+func TerminalOf(w io.Writer, env func(string) string) *Terminal {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) || env("TERM") == "dumb" {
 		return nil
