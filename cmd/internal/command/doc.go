@@ -4,7 +4,6 @@
 //
 //	verb      a command line with verbs, and where results go
 //	progress  what one sees of work that goes on
-//	asked     flags that several verbs share
 //	conduct   how a long measurement begins, is kept, interrupted and continued
 //	bug       what a report of a wrong answer needs
 //	demo      the server of demo, which shows what a limit does to it

@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/command/asked"
 	"github.com/unthrottle/unthrottle/cmd/internal/command/conduct"
 	"github.com/unthrottle/unthrottle/cmd/internal/command/progress"
 	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
@@ -123,10 +122,10 @@ func (b *bench) register(l *verb.Flags) {
 	in := l.Section("What is compared, all combinations:")
 	b.procs, b.cpus = must(parseBenchProcs("default,1,2,4,max")), []float64{1}
 	in.Var(quantity.Value(&b.procs, parseBenchProcs, "default,1,2,max"), "procs", "LIST\tGOMAXPROCS values: numbers, default or max (default,1,2,4,max)")
-	in.Var(quantity.Value(&b.cpus, asked.ParseLimits, "none,0.5,1"), "cpus", "LIST\tCPU limits: numbers, or none (1)")
+	in.Var(quantity.Value(&b.cpus, conduct.ParseLimits, "none,0.5,1"), "cpus", "LIST\tCPU limits: numbers, or none (1)")
 	b.builds.register(in)
 	in.Var(verb.OneOf(&b.options.Compare, lab.ByBuild, lab.ByProcs, lab.ByCPUs, lab.ByGo, lab.ByWorkload), "compare", "F\tthe factor to compare settings by: build, procs, cpus, go or workload")
-	asked.AtOnce(in, &b.atOnce, "for benchmarks and servers that don't disturb each other")
+	conduct.AtOnce(in, &b.atOnce, "for benchmarks and servers that don't disturb each other")
 	b.limit = limitFlags(l.Like("unthrottle run"), "cpus")
 	in = l.Section("A server under load:")
 	in.Var(quantity.Value(&b.rate, quantity.ParseRateRange, "500, or 100..1000"), "rate", "R\trequests a second; unthrottle tune finds a rate; 100..1000 ramps evenly within each window")
@@ -136,7 +135,7 @@ func (b *bench) register(l *verb.Flags) {
 	}
 	in.StringVar(&b.load.By, "load", "", "CMD\tuse this load generator instead of ours, for any protocol: 'ghz --insecure -n 2000 … {addr}'")
 	in.StringVar(&b.load.Units, "units", "", "URL#NAME\tthe server's Prometheus counter of work done, if CMD does not report it or the work arrives by itself")
-	asked.Burst(in, &b.load.Burst, "load-burst")
+	conduct.Burst(in, &b.load.Burst, "load-burst")
 	in.StringVar(&b.load.URL, "url", "", "URL\tthe URL to load (the port that the server listens on)")
 	verb.Duration(in, &b.warmUp, "warmup", 0, "D\thow long to load before each window (1s)")
 	b.server.register(l, in)
@@ -148,8 +147,8 @@ func (b *bench) register(l *verb.Flags) {
 	verb.Duration(in, &b.window, "for", time.Millisecond, "D\tthe window of a run (1s, or less to suit the budget; benchmarks in several builds: 100ms; a server: 5s, or 2,000 requests)")
 	in.Uint64Var(&b.options.Seed, "seed", 0, "N\tseed for the order")
 	in = l.Section("How it is judged:")
-	asked.Margin(in, &b.options.Margin)
-	asked.TailMargin(in, &b.tailMargin)
+	conduct.Margin(in, &b.options.Margin)
+	conduct.TailMargin(in, &b.tailMargin)
 	in.StringArrayVar(&b.metrics, "metric", nil, "RE\ttake the figure from the program's output: what the group in RE matches; with --load 'p99=ms:RE', 'units=RE'")
 	in.StringVar(&b.unit, "unit", "metric", "U\tthe unit of that figure")
 	in.Var(verb.OneOf(&b.better, lab.Higher, lab.Lower), "better", "D\twhether higher or lower is better (lower)")

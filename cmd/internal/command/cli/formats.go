@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/command/asked"
+	"github.com/unthrottle/unthrottle/cmd/internal/command/conduct"
 	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/input"
@@ -102,7 +102,7 @@ func openReport(data []byte, name string) (func(io.Writer, render.Style) error, 
 	case *report.Bench:
 		return shown(d, benchFormats(), name)
 	case *report.Tune:
-		return shown(d, asked.TuneFormats(), name)
+		return shown(d, conduct.TuneFormats(), name)
 	case *report.Load:
 		return shown(d, loadFormats(), name)
 	case *report.Profile:

@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/command/asked"
+	"github.com/unthrottle/unthrottle/cmd/internal/command/conduct"
 	"github.com/unthrottle/unthrottle/cmd/internal/command/progress"
 	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
 	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/pauses"
@@ -81,16 +81,16 @@ func (o *loader) register(l *verb.Flags) {
 	l.Exclude("use one of them", "rate-file", "find-max")
 	verb.Duration(flags, &p.Duration, "for", time.Millisecond, "D\thow long (10s; with --find-max at most 40s in all)")
 	verb.Number(flags, &p.Requests, "requests", "n", 1, "N\thow many requests, instead of how long")
-	asked.Arrivals(flags, &p.Arrivals)
-	asked.Burst(flags, &p.Burst, "burst")
+	conduct.Arrivals(flags, &p.Arrivals)
+	conduct.Burst(flags, &p.Burst, "burst")
 	flags.Uint64Var(&p.Seed, "seed", 0, "N\tseed for the arrivals and the choice of targets")
 	verb.Duration(flags, &p.WarmUp, "warmup", 0, "D\tsend the same load for this long first, not counted")
 	verb.Number(flags, &p.Rush, "rush", "", 1, "N\tthe warm-up begins with N requests at once, as after a pause")
 	verb.Number(flags, &p.Conns, "conns", "c", 1, "N\tat most N connections (1000); without --rate a closed loop of N workers, each waiting for its response")
-	flags.Var(quantity.Value(&o.slo, asked.CheckSLO, asked.SLOExample), "slo", "SLO\tp99=50ms,errors=0.1%: exit code 3 if it is missed")
+	flags.Var(quantity.Value(&o.slo, conduct.CheckSLO, conduct.SLOExample), "slo", "SLO\tp99=50ms,errors=0.1%: exit code 3 if it is missed")
 	flags.BoolVar(&o.findMax, "find-max", false, "find the highest rate that meets the SLO")
 	verb.Duration(flags, &o.window, "window", time.Millisecond, "D\tthe windows of --find-max (1.5s to 3s, depending on the rate and the SLO)")
-	asked.Requests(l, l.Section("Requests:"), &o.requests)
+	conduct.Requests(l, l.Section("Requests:"), &o.requests)
 	flags = l.Section("Measuring:")
 	verb.Number(flags, &o.server, "server-pid", "", 0, "N\talso show this process's throttling (found automatically for a server on this host); 0: don't")
 	flags.Var(quantity.Value(&o.pin, quantity.ParseCPUList, "0, or --pin 0-3"), "pin", "LIST\tCPUs for the generator: 1, 0-3")

@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/command/asked"
+	"github.com/unthrottle/unthrottle/cmd/internal/command/conduct"
 	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
@@ -43,7 +43,7 @@ func (o *serverOptions) register(l *verb.Flags, in *pflag.FlagSet) {
 	o.readyTimeout = time.Minute
 	verb.Duration(in, &o.readyTimeout, "ready-timeout", time.Millisecond, "D\thow long that may take (1m); if given, never give up earlier")
 	o.requestFlags = l.Like("unthrottle load")
-	asked.Requests(l, o.requestFlags, &o.requests)
+	conduct.Requests(l, o.requestFlags, &o.requests)
 }
 
 // names are the flags, besides that of the URL.
@@ -86,7 +86,7 @@ func (s *study) serve(ctx context.Context, o *serverOptions, program []string, a
 		}
 		generator = append(generator, at)
 	}
-	generator = append(generator, asked.RequestArgs(o.requestFlags)...)
+	generator = append(generator, conduct.RequestArgs(o.requestFlags)...)
 	generator = append(generator, "--grace", "3s", "--realtime=true")
 	if !s.Flags.Given("timeout") {
 		generator = append(generator, "--timeout", "10s")

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/command/asked"
 	"github.com/unthrottle/unthrottle/cmd/internal/command/conduct"
 	"github.com/unthrottle/unthrottle/cmd/internal/command/progress"
 	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
@@ -55,7 +54,7 @@ Example:
 type tuner struct {
 	*study
 	results *verb.Results[*report.Tune]
-	asked   asked.Tune
+	asked   conduct.Tune
 	limit   *limitOptions
 
 	limits   []float64
@@ -77,7 +76,7 @@ type tuner struct {
 }
 
 func newTune(stdio IO) (*cobra.Command, *tuner) {
-	t := &tuner{results: verb.NewResults(stdio.IO, asked.TuneFormats()), asked: asked.Tune{Command: "unthrottle tune"}}
+	t := &tuner{results: verb.NewResults(stdio.IO, conduct.TuneFormats()), asked: conduct.Tune{Command: "unthrottle tune"}}
 	const example = "unthrottle tune --resume FILE [--budget D | --pairs N | --blocks N]"
 	t.study = newStudy(stdio, "tune", example, t.results.Drop)
 	return verb.New("tune", tuneHelp, func(l *verb.Flags) func(context.Context, []string) error {
@@ -98,8 +97,8 @@ func (t *tuner) register(l *verb.Flags) {
 	in.StringVar(&t.Resume, "resume", "", "FILE\tcontinue an interrupted run")
 	in = l.Section("The limit:")
 	t.limits = []float64{1}
-	in.Var(quantity.Value(&t.limits, asked.ParseLimits, "1, or --cpus 0.5,1,2"), "cpus", "N\tCPUs (1); with a list, which of them is enough")
-	in.Var(quantity.Value(&t.memories, asked.ParseMemories, "512m, or --memory 128m,256m,none"), "memory", "SIZE\tmemory limit: 512m, 2g; with a list, which of them is enough")
+	in.Var(quantity.Value(&t.limits, conduct.ParseLimits, "1, or --cpus 0.5,1,2"), "cpus", "N\tCPUs (1); with a list, which of them is enough")
+	in.Var(quantity.Value(&t.memories, conduct.ParseMemories, "512m, or --memory 128m,256m,none"), "memory", "SIZE\tmemory limit: 512m, 2g; with a list, which of them is enough")
 	t.limit = limitFlags(l.Like("unthrottle run"), "cpus", "memory")
 	in = l.Section("The server:")
 	in.StringVar(&t.asked.Plan.URL, "url", "", "URL\tthe URL to load (the port that the server listens on); without a program, a path of the built-in server")
@@ -117,7 +116,7 @@ func (t *tuner) register(l *verb.Flags) {
 	in = l.Section("What is tried:")
 	t.asked.Tried(l, in, runtime.NumCPU())
 	in.StringArrayVar(&t.vary, "vary", nil, "N=V,V\tinstead of GOMAXPROCS vary the environment variable N, or {N} in the program's arguments; the first value is the current one; may be repeated")
-	asked.AtOnce(in, &t.atOnce, "if two instances of the server don't disturb each other")
+	conduct.AtOnce(in, &t.atOnce, "if two instances of the server don't disturb each other")
 	t.asked.Judged(l.Section("How it is judged:"))
 	in = l.Section("Results:")
 	t.Fail.FailOnVerdict(in, "a change is advised", "if there is a trade")

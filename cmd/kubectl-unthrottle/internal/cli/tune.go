@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/unthrottle/unthrottle"
-	"github.com/unthrottle/unthrottle/cmd/internal/command/asked"
+
 	"github.com/unthrottle/unthrottle/cmd/internal/command/conduct"
 	"github.com/unthrottle/unthrottle/cmd/internal/command/progress"
 	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
@@ -61,7 +61,7 @@ type tuner struct {
 	*conduct.Study
 	stdio        verb.IO
 	results      *verb.Results[*report.Tune]
-	asked        asked.Tune
+	asked        conduct.Tune
 	requests     loadtest.Requests
 	requestFlags *pflag.FlagSet
 	live         live
@@ -95,7 +95,7 @@ func newTune(stdio verb.IO) *cobra.Command {
 }
 
 func tuneVerb(stdio verb.IO) (*cobra.Command, *tuner) {
-	t := &tuner{stdio: stdio, results: verb.NewResults(stdio, asked.TuneFormats()), asked: asked.Tune{Command: "kubectl unthrottle tune", NoShort: true}}
+	t := &tuner{stdio: stdio, results: verb.NewResults(stdio, conduct.TuneFormats()), asked: conduct.Tune{Command: "kubectl unthrottle tune", NoShort: true}}
 	t.Study = &conduct.Study{
 		Program: "kubectl-unthrottle", Verb: "tune", Example: "kubectl unthrottle tune --resume FILE [--budget D | --pairs N | --blocks N]", IO: stdio, Drop: t.results.Drop,
 	}
@@ -116,18 +116,18 @@ func (t *tuner) register(l *verb.Flags) {
 	in := l.Section("What is tuned:")
 	in.StringVarP(&t.file, "filename", "f", "", "FILE\tthe workload, or a pod, from a file instead of the cluster; - is standard input")
 	in.StringVarP(&t.container, "container", "c", "", "NAME\tthe container that is the server, if there are several")
-	in.Var(quantity.Value(&t.cpus, asked.ParseLimits, "1, or --cpus 0.5,1,2"), "cpus", "N\tCPUs (the container's own limit); with a list, which of them is enough")
+	in.Var(quantity.Value(&t.cpus, conduct.ParseLimits, "1, or --cpus 0.5,1,2"), "cpus", "N\tCPUs (the container's own limit); with a list, which of them is enough")
 	verb.Number(in, &t.port, "port", "", 1, "N\tthe port that the server listens on (the container's only port)")
 	in.StringVar(&t.path, "path", "/", "PATH\tthe path to load (/)")
 	in.BoolVar(&t.https, "https", false, "the server speaks TLS; --insecure doesn't check its certificate")
 	verb.Duration(in, &t.timeout, "ready-timeout", time.Millisecond, "D\thow long a pod may take to become ready (5m)")
 	in.StringVar(&t.Resume, "resume", "", "FILE\tcontinue an interrupted run")
 	t.requestFlags = l.Like("unthrottle load")
-	asked.Requests(l, t.requestFlags, &t.requests)
+	conduct.Requests(l, t.requestFlags, &t.requests)
 	in = l.Section("Where the trials run:")
 	in.StringVar(&t.in, "in", "", "NAME\tin this existing namespace (a new one of their own)")
 	in.StringVar(&t.node, "node", "", "NAME\ton this node (the one that the scheduler chooses for the first run)")
-	asked.AtOnce(in, &t.atOnce, "if two pods don't disturb each other")
+	conduct.AtOnce(in, &t.atOnce, "if two pods don't disturb each other")
 	verb.Number(in, &t.nodes, "nodes", "", 1, "N\ton N nodes of the same size, which take turns at the blocks, to save time (1)")
 	in.StringVar(&t.image, "image", "", "IMAGE\tthe image of the pods that send the load and count CPU time "+imageUsage)
 	in.Var(verb.OneOf(&t.pull, "Always", "IfNotPresent", "Never"), "image-pull-policy", "P\twhen to pull that image: Always, IfNotPresent or Never")
@@ -316,7 +316,7 @@ func (t *tuner) prepareServer(ctx context.Context, args []string) error {
 	if t.https {
 		scheme = "https"
 	}
-	send := append(asked.RequestArgs(t.requestFlags), "--grace", "3s")
+	send := append(conduct.RequestArgs(t.requestFlags), "--grace", "3s")
 	if !t.Flags.Given("timeout") {
 		send = append(send, "--timeout", "10s")
 	}

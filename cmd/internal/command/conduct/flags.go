@@ -1,6 +1,7 @@
-// Package asked answers: what do flags that several verbs have ask for? A load and its requests, and how a tune searches. A flag's
+// What do flags that several verbs have ask for? A load and its requests, and how a tune searches. A flag's
 // name and what is said of it stand here, so that they are the same wherever the flag is.
-package asked
+
+package conduct
 
 import (
 	"fmt"

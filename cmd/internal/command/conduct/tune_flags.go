@@ -1,4 +1,4 @@
-package asked
+package conduct
 
 import (
 	"fmt"
