@@ -37,7 +37,7 @@ var house = []floor{
 	{"cmd/internal/traffic", "grpc h2 load hey"},
 	{"cmd/internal/study", "sample lab generator search loadtest trial tour tune"},
 	{"cmd/internal/show", "sheet report inspect ci chart render view"},
-	{"cmd/internal/command", "bug demo verb progress conduct cli"},
+	{"cmd/internal/command", "bug demo verb conduct cli"},
 	{"cmd", "unthrottle"},
 	{"cmd/kubectl-unthrottle/internal/facts", "workload advice render render/engine manifest binary registry forecast gitops permit cluster pods remedy"},
 	{"cmd/kubectl-unthrottle/internal/judge", "lint config baseline fix policy audit prom"},

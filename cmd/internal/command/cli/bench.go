@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/command/conduct"
-	"github.com/unthrottle/unthrottle/cmd/internal/command/progress"
+
 	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/ours"
@@ -246,7 +246,7 @@ func (b *bench) Show(journal, next string, interrupted bool) error {
 
 // Plan checks all there is to check, and builds what has to be built, before the first run.
 func (b *bench) Plan(ctx context.Context, args, command []string) error {
-	b.Progress = progress.New(b.stdio.IO, b.results.JSON)
+	b.Progress = conduct.NewProgress(b.stdio.IO, b.results.JSON)
 	plan, err := b.parse(ctx, args, command)
 	if err != nil {
 		return err

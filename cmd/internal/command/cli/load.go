@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/command/conduct"
-	"github.com/unthrottle/unthrottle/cmd/internal/command/progress"
+
 	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
 	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/pauses"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
@@ -283,7 +283,7 @@ func (o *loader) open(s *loadtest.Session) error {
 
 // send does what was asked for.
 func (o *loader) send(ctx context.Context, s *loadtest.Session) (doc report.Load, err error) {
-	p := progress.New(o.stdio.IO, o.results.JSON || o.hgrm || o.csv && !o.findMax)
+	p := conduct.NewProgress(o.stdio.IO, o.results.JSON || o.hgrm || o.csv && !o.findMax)
 	defer p.Done()
 	s.Live, s.Tried = p.Load, p.Window
 	if !o.findMax {

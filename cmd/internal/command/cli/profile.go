@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/command/progress"
+	"github.com/unthrottle/unthrottle/cmd/internal/command/conduct"
 	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
 	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/attach"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
@@ -140,7 +140,7 @@ func (p *profiler) document(ctx context.Context) (*report.Profile, error) {
 		return nil, err
 	}
 	a, f := &p.take, &p.facts
-	tell := progress.New(p.stdio.IO, p.results.Format == "json")
+	tell := conduct.NewProgress(p.stdio.IO, p.results.Format == "json")
 	a.Note = tell.Note
 	data, err := a.Take(ctx)
 	tell.Done()

@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/command/progress"
+	"github.com/unthrottle/unthrottle/cmd/internal/command/conduct"
 	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
 	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/rule"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
@@ -287,7 +287,7 @@ func (o *psOptions) verdict(doc *report.Ps) error {
 
 // watchPs looks again and again until it is interrupted, which is its ordinary end.
 func watchPs(ctx context.Context, stdio IO, o psOptions) error {
-	screen := progress.TerminalOf(stdio.Out, stdio.Env)
+	screen := conduct.TerminalOf(stdio.Out, stdio.Env)
 	var survey host.Survey
 	var last *report.Ps
 	for {
@@ -309,7 +309,7 @@ func watchPs(ctx context.Context, stdio IO, o psOptions) error {
 }
 
 // drawPs shows one look of many: in the place of the one before on a terminal, elsewhere below it.
-func drawPs(w io.Writer, screen *progress.Terminal, doc *report.Ps, o psOptions) error {
+func drawPs(w io.Writer, screen *conduct.Terminal, doc *report.Ps, o psOptions) error {
 	if o.results.JSON {
 		return report.WriteJSONLine(w, doc)
 	}

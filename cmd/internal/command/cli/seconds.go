@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/command/progress"
+	"github.com/unthrottle/unthrottle/cmd/internal/command/conduct"
 	"github.com/unthrottle/unthrottle/cmd/internal/show/chart"
 	"github.com/unthrottle/unthrottle/cmd/internal/show/render"
 	"github.com/unthrottle/unthrottle/cmd/internal/show/sheet"
@@ -14,13 +14,13 @@ import (
 // A secondScreen draws when something stood still, a row a second.
 type secondScreen struct {
 	w        io.Writer
-	terminal *progress.Terminal // nil: none
+	terminal *conduct.Terminal // nil: none
 	style    render.Style
 	strip    chart.Second
 }
 
 func newSecondScreen(w io.Writer, env func(string) string, style render.Style) secondScreen {
-	return secondScreen{w: w, terminal: progress.TerminalOf(w, env), style: style}
+	return secondScreen{w: w, terminal: conduct.TerminalOf(w, env), style: style}
 }
 
 // periods says how long those are that a row is divided into.

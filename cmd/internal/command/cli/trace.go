@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/command/progress"
+	"github.com/unthrottle/unthrottle/cmd/internal/command/conduct"
 	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
 	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/attach"
 	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/exectrace"
@@ -197,7 +197,7 @@ func (t *tracer) takeTrace(ctx context.Context) (io.ReadCloser, error) {
 		return nil, err
 	}
 	a, f := &t.take, &t.facts
-	tell := progress.New(t.stdio.IO, t.results.Format == "json")
+	tell := conduct.NewProgress(t.stdio.IO, t.results.Format == "json")
 	a.Note = tell.Note
 	if t.results.Format != "json" {
 		a.Late = tell.Say

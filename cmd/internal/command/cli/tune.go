@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/command/conduct"
-	"github.com/unthrottle/unthrottle/cmd/internal/command/progress"
+
 	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/plain"
@@ -158,7 +158,7 @@ func (t *tuner) GoOn(from *tuner) error {
 
 // Plan checks the command line, and opens the files of -o before anything runs.
 func (t *tuner) Plan(ctx context.Context, args, command []string) (err error) {
-	t.Progress = progress.New(t.stdio.IO, t.results.JSON)
+	t.Progress = conduct.NewProgress(t.stdio.IO, t.results.JSON)
 	if err := t.checkSubject(args, command); err != nil {
 		return err
 	}

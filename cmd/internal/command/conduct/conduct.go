@@ -1,6 +1,7 @@
 // Package conduct answers: how is a long measurement begun, kept, interrupted, shown and gone on with? In goes a verb that plans a
 // study, does its runs and shows it; each run is written to a journal as it finishes, and --resume reads that, with the command that
-// began it, and does what is missing. It knows no verb.
+// began it, and does what is missing. Here are also the flags that such verbs share, and what one sees of work that goes on. It
+// knows no verb.
 package conduct
 
 import (
@@ -18,7 +19,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/command/progress"
 	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/ours"
@@ -38,7 +38,7 @@ type Study struct {
 	Flags    *verb.Flags
 	Resume   string
 	Runs     string
-	Progress *progress.Progress
+	Progress *Progress
 	Fail     verb.Threshold
 	Failed   error             // what --fail-on says of what was shown
 	Drop     func(error) error // closes the files of -o

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/command/progress"
 	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
 )
 
@@ -43,7 +42,7 @@ func TestLock(t *testing.T) {
 			started = true
 			return c.rehearse
 		}}
-		s.Progress = progress.New(verb.IO{Err: &out, Env: func(string) string { return "" }}, false)
+		s.Progress = NewProgress(verb.IO{Err: &out, Env: func(string) string { return "" }}, false)
 		unlock, err := s.lock(context.Background())
 		got := ""
 		if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/unthrottle/unthrottle"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/command/conduct"
-	"github.com/unthrottle/unthrottle/cmd/internal/command/progress"
+
 	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/input"
@@ -194,7 +194,7 @@ func (t *tuner) GoOn(from *tuner) (err error) {
 
 // Plan checks the command line, reads the workload, and opens the files of -o before anything runs.
 func (t *tuner) Plan(ctx context.Context, args, command []string) error {
-	t.Progress = progress.New(t.stdio, t.results.JSON)
+	t.Progress = conduct.NewProgress(t.stdio, t.results.JSON)
 	p := t.asked.Plan
 	p.Kind, p.Redirects = tune.ServerKind, t.Flags.Given("redirects")
 	if len(t.cpus) > 1 {

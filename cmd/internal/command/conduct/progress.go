@@ -1,6 +1,7 @@
-// Package progress answers: what does one see of work that goes on? On a terminal lines that are drawn again and again, elsewhere
-// plain lines now and then.
-package progress
+// What does one see of work that goes on? On a terminal lines that are drawn again and again, elsewhere plain lines now and
+// then.
+
+package conduct
 
 import (
 	"fmt"
@@ -27,8 +28,8 @@ type Progress struct {
 	at       time.Duration // when that was
 }
 
-// New says it on a verb's stderr, unless it is silent.
-func New(stdio verb.IO, silent bool) *Progress {
+// NewProgress says it on a verb's stderr, unless it is silent.
+func NewProgress(stdio verb.IO, silent bool) *Progress {
 	p := &Progress{w: stdio.Err, silent: silent}
 	if stdio.Env("CI") == "" {
 		p.terminal = TerminalOf(stdio.Err, stdio.Env)

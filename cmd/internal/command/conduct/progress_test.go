@@ -1,4 +1,4 @@
-package progress
+package conduct
 
 import (
 	"strings"
@@ -23,7 +23,7 @@ func TestLabWithoutTerminal(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			var out strings.Builder
-			p := New(verb.IO{Err: &out, Env: func(string) string { return "" }}, false)
+			p := NewProgress(verb.IO{Err: &out, Env: func(string) string { return "" }}, false)
 			p.Lab("a", lab.Progress{Warmup: true})
 			p.Lab("b", lab.Progress{Warmup: true, Elapsed: test.block})
 			for block := range 8 {

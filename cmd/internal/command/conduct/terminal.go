@@ -2,7 +2,7 @@
 // that it is, if it is one, with its size. It draws lines in the place of those before, and takes them away. What the lines
 // say is not its affair.
 
-package progress
+package conduct
 
 import (
 	"fmt"
