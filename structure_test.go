@@ -33,7 +33,7 @@ var house = []floor{
 	{"cmd/internal/ground", "plain input hint ours quantity schema web finding"},
 	{"cmd/internal/process", "podpath executable procs golive goself choice host"},
 	{"cmd/internal/limit", "workload/program workload builds meter podmeter expire emulate netns runner service"},
-	{"cmd/internal/diagnose", "moments pauses neighbours freeze exectrace heartbeat cpuprofile attach rule"},
+	{"cmd/internal/diagnose", "disturbance freeze exectrace heartbeat cpuprofile attach rule"},
 	{"cmd/internal/traffic", "grpc h2 load hey"},
 	{"cmd/internal/study", "sample lab generator search loadtest trial tour tune"},
 	{"cmd/internal/show", "sheet report inspect ci chart render view"},

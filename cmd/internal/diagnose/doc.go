@@ -2,13 +2,11 @@
 // is wrong with it? In go timelines, traces, profiles and facts of wing process; out come standstills, their cause, and findings. It
 // measures only what already runs. Every finding of a running process comes from a rule in package rule.
 //
-//	freeze      whether standstills have the rhythm of a CPU quota
-//	heartbeat   when nothing in a cgroup could run
-//	exectrace   when a program stood still, by its execution trace
-//	moments     whether a moment of a measurement counts
-//	pauses      when the machine itself stood still
-//	neighbours  when other programs used the CPUs
-//	cpuprofile  which part of the CPU time depends on GOMAXPROCS
-//	attach      how to get a trace or a profile from a program
-//	rule        what is wrong with a program and its limit, and how to fix it: a file a rule
+//	freeze       whether standstills have the rhythm of a CPU quota
+//	heartbeat    when nothing in a cgroup could run
+//	exectrace    when a program stood still, by its execution trace
+//	disturbance  when something else than what is measured had the machine
+//	cpuprofile   which part of the CPU time depends on GOMAXPROCS
+//	attach       how to get a trace or a profile from a program
+//	rule         what is wrong with a program and its limit, and how to fix it: a file a rule
 package diagnose

@@ -16,7 +16,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/command/conduct"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
-	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/pauses"
+	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/disturbance"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/input"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
@@ -206,7 +206,7 @@ const pausesVerb = "pauses"
 func newPauses(stdio IO) *cobra.Command {
 	return &cobra.Command{
 		Use: pausesVerb, Hidden: true, DisableFlagParsing: true,
-		RunE: func(*cobra.Command, []string) error { return pauses.Watch(stdio.In, stdio.Out) },
+		RunE: func(*cobra.Command, []string) error { return disturbance.WatchPauses(stdio.In, stdio.Out) },
 	}
 }
 
@@ -235,7 +235,7 @@ func (o *loader) run(ctx context.Context, args []string) error {
 		runtime.GOMAXPROCS(1)
 	}
 	if s.Realtime { // who may have that may have the other, too
-		if w, err := pauses.Start([]string{o.stdio.Self, pausesVerb}); err == nil {
+		if w, err := disturbance.StartPauses([]string{o.stdio.Self, pausesVerb}); err == nil {
 			defer w.Stop()
 			s.Witness = w
 		}

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cgroup"
-	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/neighbours"
-	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/pauses"
+	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/disturbance"
+
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/limit/meter"
@@ -33,7 +33,7 @@ type Session struct {
 	Realtime bool // the generator's threads have real-time priority
 	PID      *int // of the server; nil: it is looked for, 0: it is not to be known
 
-	Witness *pauses.Witness // of when the machine stood still; nil: there is none
+	Witness *disturbance.Pauses // of when the machine stood still; nil: there is none
 
 	Live  func(load.Live, load.Plan)      // is called now and then while requests are sent
 	Tried func(w Window, windowsLeft int) // is called after each window of a search
@@ -292,7 +292,7 @@ func (s *Session) send(ctx context.Context, plan load.Plan) (Summary, error) {
 	before := procs.HostNow()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var others *neighbours.Witness
+	var others *disturbance.Neighbours
 	if s.Witness != nil {
 		plan.Witnesses = []load.Witness{s.Witness}
 		if others = s.neighbours(); others != nil {
@@ -353,11 +353,11 @@ func (s *Session) send(ctx context.Context, plan load.Plan) (Summary, error) {
 }
 
 // neighbours looks at what others use beside the server; nil: nobody can tell.
-func (s *Session) neighbours() *neighbours.Witness {
+func (s *Session) neighbours() *disturbance.Neighbours {
 	if s.server == 0 {
 		return nil
 	}
-	w, err := neighbours.Start(s.server, s.Witness.PID())
+	w, err := disturbance.StartNeighbours(s.server, s.Witness.PID())
 	if err != nil {
 		return nil // the server has no limit, or it is that of everything here: it is nobody's fault
 	}

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cgroup"
-	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/moments"
-	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/pauses"
+	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/disturbance"
+
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/limit/meter"
 	"github.com/unthrottle/unthrottle/cmd/internal/traffic/load"
@@ -61,8 +61,8 @@ func TestOnce(t *testing.T) {
 // TestWitnessEnds: of a machine that was watched for a part of the time nothing is told.
 func TestWitnessEnds(t *testing.T) {
 	for name, ends := range map[string]bool{"watched to the end": false, "watched for a part": true} {
-		w := &pauses.Witness{Record: moments.Record{Zero: time.Now()}}
-		w.Add(time.Hour, moments.Span{From: 0, To: time.Minute})
+		w := &disturbance.Pauses{Record: disturbance.Record{Zero: time.Now()}}
+		w.Add(time.Hour, disturbance.Span{From: 0, To: time.Minute})
 		if ends {
 			w.End()
 		}

@@ -106,7 +106,7 @@ type Machine struct {
 	CalmTail float64   `json:"calm_tail"` // and from_ready_tail
 }
 
-// Others is what other programs did meanwhile, see package neighbours.
+// Others is what other programs did meanwhile, see package disturbance.
 type Others struct {
 	CPUs float64 `json:"mean_cpus"`
 	Busy float64 `json:"busy_seconds"` // in slices in which they used more than a fifth of a CPU

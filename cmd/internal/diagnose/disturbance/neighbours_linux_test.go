@@ -1,4 +1,4 @@
-package neighbours
+package disturbance
 
 import (
 	"os"
@@ -128,7 +128,7 @@ func TestKernelNeighbour(t *testing.T) {
 
 	pid, _ := server.burn(t)
 	r := machine.reader(t, pid)
-	w, err := watch(r)
+	w, err := watchNeighbours(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func TestKernelFamily(t *testing.T) {
 	r := machine.reader(t, pid)
 	r.ours, r.outside = nil, true // we are not in that machine
 	r.parent = os.Getpid()
-	w, err := watch(r)
+	w, err := watchNeighbours(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +224,7 @@ func TestKernelServerEnds(t *testing.T) {
 	server := machine.child(t, "server")
 	server.SetQuota(50_000)
 	pid, end := server.burn(t)
-	w, err := Start(pid)
+	w, err := StartNeighbours(pid)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,7 +245,7 @@ func TestKernelServerEnds(t *testing.T) {
 	if _, known := w.Ran(time.Now()); known {
 		t.Error("it knows what it can't have seen")
 	}
-	if _, err := Start(pid); err == nil {
+	if _, err := StartNeighbours(pid); err == nil {
 		t.Error("it looks at a server that has ended")
 	}
 }

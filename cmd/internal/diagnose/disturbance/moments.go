@@ -1,7 +1,8 @@
-// Package moments answers: does a moment of a measurement count, and is that known yet? In go spans of time in which something else
-// than what is measured had the machine, and up to when all of them are known; out comes, for a moment, whether it is clear of them. Who
-// asks may have to wait: what was seen is told later. It does not know what the spans are of.
-package moments
+// Package disturbance answers: when did something else than what is measured have the machine? Two witnesses look: one for pauses, in
+// which the machine itself stood still, and one for neighbours, other programs that used its CPUs. Both keep a record: out comes, for a
+// moment of a measurement, whether it is clear of them, and whether that is known yet. Who asks may have to wait, as what was seen is
+// told later.
+package disturbance
 
 import (
 	"slices"
@@ -16,7 +17,7 @@ const around = 10 * time.Millisecond
 // A Span is a part of the time of a record.
 type Span struct{ From, To time.Duration }
 
-// A Record is what is known so far. Its times are since Zero, which is set before it is used.
+// A Record is what a witness knows so far. Its times are since Zero, which is set before it is used.
 type Record struct {
 	Zero time.Time
 

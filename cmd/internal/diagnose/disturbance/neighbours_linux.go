@@ -1,4 +1,4 @@
-package neighbours
+package disturbance
 
 import (
 	"fmt"

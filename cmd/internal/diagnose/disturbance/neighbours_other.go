@@ -1,6 +1,6 @@
 //go:build !linux
 
-package neighbours
+package disturbance
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package moments
+package disturbance
 
 import (
 	"slices"

@@ -1,4 +1,4 @@
-package pauses
+package disturbance
 
 import (
 	"bufio"
@@ -11,8 +11,6 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/moments"
 )
 
 const supported = true
@@ -33,9 +31,9 @@ type eye struct {
 	_ [64]byte // apart from the next one, in the caches too
 }
 
-// Watch waits for a line from in, and then writes reports to out until nobody reads them any more. Its process does nothing else, and has
+// WatchPauses waits for a line from in, and then writes reports to out until nobody reads them any more. Its process does nothing else, and has
 // neither a garbage collection nor preemption, and a P for each CPU and one more: see Start.
-func Watch(in io.Reader, out io.Writer) error {
+func WatchPauses(in io.Reader, out io.Writer) error {
 	if _, err := bufio.NewReader(in).ReadString('\n'); err != nil {
 		return fmt.Errorf("waiting for the word to begin: %w", err)
 	}
@@ -66,7 +64,7 @@ func Watch(in io.Reader, out io.Writer) error {
 					read[i] = told - room
 				}
 				p := &e.ring[read[i]%room]
-				r.pauses = append(r.pauses, moments.Span{From: time.Duration(p[0].Load()), To: time.Duration(p[1].Load())})
+				r.pauses = append(r.pauses, Span{From: time.Duration(p[0].Load()), To: time.Duration(p[1].Load())})
 			}
 		}
 		if r.until == 0 { // one of them has not begun

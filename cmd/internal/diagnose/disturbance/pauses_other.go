@@ -1,14 +1,14 @@
 //go:build !linux
 
-package pauses
+package disturbance
 
 import (
 	"io"
 	"syscall"
 )
 
-// Watch does nothing here.
-func Watch(io.Reader, io.Writer) error { return errNotSupported }
+// WatchPauses does nothing here.
+func WatchPauses(io.Reader, io.Writer) error { return errNotSupported }
 
 func now() int64 { return 0 }
 

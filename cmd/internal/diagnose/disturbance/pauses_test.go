@@ -1,4 +1,4 @@
-package pauses
+package disturbance
 
 import (
 	"slices"

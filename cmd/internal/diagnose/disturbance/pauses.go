@@ -1,13 +1,4 @@
-// Package pauses answers: when did the machine itself stand still, whatever its programs did? A process of its own has a thread for
-// each CPU, at a priority above all that is measured, that sleeps for a millisecond again and again. Neither the program under test nor
-// a neighbour can make it late: if it is, the host, its hypervisor or an interrupt had the CPU. Stolen time shows next to nothing of that.
-//
-// Such pauses are nearly all of the noise of a p99. A request counts or not by the time at which it was due, and by nothing that came
-// of it: to leave out those that were under way would leave out more of the slow ones, whatever made them slow.
-//
-// In goes a command that calls Watch; out comes, for a moment, whether the machine ran around it. Linux only, and it takes the right to a
-// real-time priority: a thread without one waits behind the program too.
-package pauses
+package disturbance
 
 import (
 	"errors"
@@ -15,8 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/moments"
 )
 
 const (
@@ -34,7 +23,7 @@ var errNotSupported = errors.New("only Linux tells when the machine stood still"
 // A report is what all threads saw up to a time, by the machine's monotonic clock.
 type report struct {
 	until  time.Duration
-	pauses []moments.Span // that ended since the report before, or later than until
+	pauses []Span // that ended since the report before, or later than until
 }
 
 // append writes a report as a line: when, and the beginnings and ends of pauses, in nanoseconds.
@@ -65,7 +54,7 @@ func parse(line string) (r report, err error) {
 	r.until = number(words[0])
 	for _, w := range words[1:] {
 		from, to, _ := strings.Cut(w, "-")
-		p := moments.Span{From: number(from), To: number(to)}
+		p := Span{From: number(from), To: number(to)}
 		if err == nil && p.To <= p.From {
 			err = fmt.Errorf("bad pause %.60q in a report of pauses", w)
 		}

@@ -1,4 +1,4 @@
-package pauses
+package disturbance
 
 import (
 	"os"
@@ -17,7 +17,7 @@ const asWatch = "UNTHROTTLE_TEST_WATCH"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asWatch) != "" {
-		if err := Watch(os.Stdin, os.Stdout); err != nil {
+		if err := WatchPauses(os.Stdin, os.Stdout); err != nil {
 			os.Stderr.WriteString(err.Error())
 			os.Exit(1)
 		}
@@ -25,9 +25,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func start(t *testing.T) *Witness {
+func start(t *testing.T) *Pauses {
 	t.Helper()
-	w, err := Start([]string{"/proc/self/exe"}, asWatch+"=1")
+	w, err := StartPauses([]string{"/proc/self/exe"}, asWatch+"=1")
 	if err != nil {
 		if os.Getenv("UNTHROTTLE_REQUIRE_CGROUP") == "1" {
 			t.Fatal(err)
@@ -88,7 +88,7 @@ func TestKernelEnds(t *testing.T) {
 		t.Error("it knows what it can't have seen")
 	}
 	for _, command := range [][]string{{"/nonexistent"}, {"true"}, {"echo", "no", "report"}, {"sh", "-c", "echo broken >&2; exit 3"}} {
-		if w, err := Start(command); err == nil {
+		if w, err := StartPauses(command); err == nil {
 			w.Stop()
 			t.Errorf("%q: no error", command)
 		}
@@ -100,7 +100,7 @@ func TestKernelEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w, err := Start([]string{"setpriv", "--bounding-set=-sys_nice", "--inh-caps=-sys_nice", self}, asWatch+"=1"); err == nil {
+	if w, err := StartPauses([]string{"setpriv", "--bounding-set=-sys_nice", "--inh-caps=-sys_nice", self}, asWatch+"=1"); err == nil {
 		w.Stop()
 		t.Error("without CAP_SYS_NICE it has a priority")
 	} else if !strings.Contains(err.Error(), "CAP_SYS_NICE") {

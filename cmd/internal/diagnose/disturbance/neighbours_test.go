@@ -1,4 +1,4 @@
-package neighbours
+package disturbance
 
 import (
 	"errors"
@@ -8,11 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/moments"
 	"github.com/unthrottle/unthrottle/internal/fixture"
 )
-
-const ms = time.Millisecond
 
 func whole(n time.Duration) map[string]time.Duration { return map[string]time.Duration{"/": n} }
 
@@ -44,7 +41,7 @@ func TestOthers(t *testing.T) {
 // TestSlices: a late reading makes a longer slice, and its rate decides. One that follows at once makes none.
 func TestSlices(t *testing.T) {
 	zero := time.Now()
-	w := &Witness{Record: moments.Record{Zero: zero}, last: reading{whole: whole(0)}, points: []point{{}}}
+	w := &Neighbours{Record: Record{Zero: zero}, last: reading{whole: whole(0)}, points: []point{{}}}
 	used := time.Duration(0)
 	for _, s := range []struct{ at, others time.Duration }{
 		{20 * ms, 0}, {40 * ms, 4 * ms}, {60 * ms, 5 * ms}, {80 * ms, 0}, {280 * ms, 39 * ms}, {281 * ms, ms / 2}, {480 * ms, 60*ms - ms/2}, {500 * ms, -1 * ms}, {700 * ms, 0},
@@ -63,7 +60,7 @@ func TestSlices(t *testing.T) {
 	if _, known := w.Ran(zero.Add(691 * ms)); known {
 		t.Error("it knows what comes")
 	}
-	if got := w.Between(zero, zero.Add(time.Second)); got != (moments.Total{Count: 2, Lasted: 220 * ms, Longest: 200 * ms}) {
+	if got := w.Between(zero, zero.Add(time.Second)); got != (Total{Count: 2, Lasted: 220 * ms, Longest: 200 * ms}) {
 		t.Errorf("%+v", got)
 	}
 	// The points are at 0, 280, 480 and 700 ms.

@@ -1,13 +1,4 @@
-// Package neighbours answers: when did other programs use the machine's CPUs, beside a server in a group of its own and who sends it
-// requests? In go the server and the processes that measure it; out come slices of time in which others used more than a fifth of a CPU.
-//
-// Others' CPU time is that of the whole machine less that of the server's group less our own, in nanoseconds, every 20 ms. What the program
-// that measures has started besides, such as another server with its load, is our own. A reading that
-// comes late makes a slice longer, and its rate is still right. A thread above all others, as package pauses has it, doesn't see this: it
-// comes before the neighbours too. Linux only, and the server needs a limited group in which we are not.
-//
-// What the server itself keeps busy elsewhere, such as its database, is a neighbour here.
-package neighbours
+package disturbance
 
 import (
 	"errors"
@@ -20,7 +11,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cgroup"
-	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/moments"
+
 	"github.com/unthrottle/unthrottle/cmd/internal/process/procs"
 	"github.com/unthrottle/unthrottle/internal/foreign"
 )
@@ -68,9 +59,17 @@ func since(now, before time.Duration) time.Duration {
 	return now - before
 }
 
-// A Witness knows when others used the CPUs since it was started.
-type Witness struct {
-	moments.Record
+// Neighbours knows when other programs used the machine's CPUs since it was started, beside a server in a group of its own and the
+// processes that measure it: slices of time in which others used more than a fifth of a CPU.
+//
+// Others' CPU time is that of the whole machine less that of the server's group less our own, in nanoseconds, every 20 ms. What the program
+// that measures has started besides, such as another server with its load, is our own. A reading that comes late makes a slice longer, and
+// its rate is still right. A thread above all others, as pauses are found by, doesn't see this: it comes before the neighbours too. Linux
+// only, and the server needs a limited group in which we are not.
+//
+// What the server itself keeps busy elsewhere, such as its database, is a neighbour here.
+type Neighbours struct {
+	Record
 
 	last reading // without a whole: there was none yet
 
@@ -85,9 +84,9 @@ type Witness struct {
 // A point is a time and what others had used by then.
 type point struct{ at, others time.Duration }
 
-// Start begins to look. The server is a process; ours are those that measure it, beside this one, and the one that started it, with
+// StartNeighbours begins to look. The server is a process; ours are those that measure it, beside this one, and the one that started it, with
 // all that it has started, if that is the same program. There is an error where nobody can tell what others use.
-func Start(server int, ours ...int) (*Witness, error) {
+func StartNeighbours(server int, ours ...int) (*Neighbours, error) {
 	r, err := open("", server)
 	if err != nil {
 		return nil, err
@@ -96,12 +95,12 @@ func Start(server int, ours ...int) (*Witness, error) {
 		r.ours = append(r.ours, ours...)
 	}
 	r.parent = parent()
-	return watch(r)
+	return watchNeighbours(r)
 }
 
-// watch begins to look at what r reads.
-func watch(r *reader) (*Witness, error) {
-	w := &Witness{Record: moments.Record{Zero: time.Now()}, stop: make(chan struct{}), done: make(chan struct{})}
+// watchNeighbours begins to look at what r reads.
+func watchNeighbours(r *reader) (*Neighbours, error) {
+	w := &Neighbours{Record: Record{Zero: time.Now()}, stop: make(chan struct{}), done: make(chan struct{})}
 	now, err := r.read(w.Zero)
 	switch {
 	case err == nil:
@@ -131,7 +130,7 @@ func watch(r *reader) (*Witness, error) {
 }
 
 // add ends a slice, and the first one begins one.
-func (w *Witness) add(now reading) {
+func (w *Neighbours) add(now reading) {
 	if w.last.whole == nil {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -152,7 +151,7 @@ func (w *Witness) add(now reading) {
 	}
 	w.mu.Unlock()
 	if used.Seconds() > noisy*lasted.Seconds() {
-		w.Add(now.at, moments.Span{From: w.last.at, To: now.at})
+		w.Add(now.at, Span{From: w.last.at, To: now.at})
 	} else {
 		w.Add(now.at)
 	}
@@ -160,7 +159,7 @@ func (w *Witness) add(now reading) {
 }
 
 // CPUs is how many CPUs others used on average, between the points nearest to two times; 0 where that is not known.
-func (w *Witness) CPUs(from, to time.Time) float64 {
+func (w *Neighbours) CPUs(from, to time.Time) float64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.points) == 0 {
@@ -173,7 +172,7 @@ func (w *Witness) CPUs(from, to time.Time) float64 {
 	return max(0, (b.others-a.others).Seconds()/(b.at-a.at).Seconds())
 }
 
-func (w *Witness) nearest(at time.Duration) point {
+func (w *Neighbours) nearest(at time.Duration) point {
 	best := w.points[0]
 	for _, p := range w.points {
 		if (p.at - at).Abs() < (best.at - at).Abs() {
@@ -184,7 +183,7 @@ func (w *Witness) nearest(at time.Duration) point {
 }
 
 // Stop ends it. What it knows stays known.
-func (w *Witness) Stop() {
+func (w *Neighbours) Stop() {
 	close(w.stop)
 	<-w.done
 }
