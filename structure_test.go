@@ -32,7 +32,7 @@ var house = []floor{
 		"auto auto/watch auto/heapfloor auto/memory maxprocs guard metrics metrics/web docs"},
 	{"cmd/internal/ground", "plain input hint ours quantity schema web finding"},
 	{"cmd/internal/process", "podpath executable procs golive goself choice host"},
-	{"cmd/internal/limit", "workload/program workload builds meter podmeter expire emulate netns runner service"},
+	{"cmd/internal/limit", "workload/program workload builds meter sidecar emulate netns runner service"},
 	{"cmd/internal/diagnose", "disturbance freeze exectrace heartbeat cpuprofile attach rule"},
 	{"cmd/internal/traffic", "grpc h2 load hey"},
 	{"cmd/internal/study", "sample lab generator search loadtest trial tour tune"},
@@ -100,7 +100,7 @@ var noImport = []struct{ in, path, why string }{
 // package foreign alone, see there.
 var lookers = []string{
 	"cgroup", "cmd/internal/command/bug", "cmd/internal/process/choice", "cmd/internal/process/executable", "cmd/internal/process/golive", "cmd/internal/diagnose/heartbeat", "cmd/internal/process/host",
-	"cmd/internal/show/inspect", "cmd/internal/limit/meter", "cmd/internal/limit/podmeter", "cmd/internal/process/procs", "cmd/kubectl-unthrottle/internal/act/agent",
+	"cmd/internal/show/inspect", "cmd/internal/limit/meter", "cmd/internal/limit/sidecar", "cmd/internal/process/procs", "cmd/kubectl-unthrottle/internal/act/agent",
 }
 
 // opening are functions that follow links, wait for pipes, act on devices, or read without end.
@@ -124,6 +124,7 @@ var openers = map[string]string{
 	"cgroup/system_linux.go: syscall.Stat":                       "the same",
 	"cmd/internal/diagnose/attach/page.go: os.Stat":              "a file that the user names",
 	"cmd/internal/diagnose/heartbeat/join_linux.go: unix.Openat": "a cgroup to write to, below a mount of our own that nobody else sees",
+	"cmd/internal/limit/sidecar/expire.go: os.ReadFile":          "the token that a pod has for itself",
 	"cmd/internal/process/procs/program.go: os.Open":             "a program that the user names",
 	"cmd/internal/process/procs/program.go: buildinfo.Read":      "parses an open file of another format, within a budget",
 	"cmd/internal/study/trial/lock_unix.go: os.OpenFile":         "a file of our own, in a directory of our own",

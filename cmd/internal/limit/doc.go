@@ -7,8 +7,7 @@
 //	runner    a command under a limit, born in its group
 //	service   a server under a limit: started, ready, ended
 //	meter     what a limit did to a process meanwhile
-//	podmeter  what the containers of a pod use, seen from beside them
-//	expire    when the namespace of a study is deleted
+//	sidecar   what runs inside the pods of a study
 //	workload  the built-in programs, and how they are built
 //	builds    programs built from the user's source, at this commit, with those flags
 package limit

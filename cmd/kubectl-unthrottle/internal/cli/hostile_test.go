@@ -24,8 +24,8 @@ import (
 	"unicode"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/attach"
-	"github.com/unthrottle/unthrottle/cmd/internal/limit/expire"
 	"github.com/unthrottle/unthrottle/cmd/internal/limit/service"
+	"github.com/unthrottle/unthrottle/cmd/internal/limit/sidecar"
 	"github.com/unthrottle/unthrottle/cmd/internal/process/hostile"
 	"github.com/unthrottle/unthrottle/cmd/internal/traffic/load"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/agents"
@@ -122,7 +122,7 @@ var askers = []asker{
 		}
 		u, _ := url.Parse(s.URL)
 		env := map[string]string{"KUBERNETES_SERVICE_HOST": u.Hostname(), "KUBERNETES_SERVICE_PORT": u.Port()}
-		return expire.Wait(ctx, expire.Options{Namespace: "a", Owner: "b", Every: time.Minute, Env: func(name string) string { return env[name] }, Dir: dir})
+		return sidecar.Expire(ctx, sidecar.Expiry{Namespace: "a", Owner: "b", Every: time.Minute, Env: func(name string) string { return env[name] }, Dir: dir})
 	}},
 	{"the agent's watch of pods", true, true, func(ctx context.Context, t *testing.T, s *httptest.Server) error {
 		source, err := pods.Watch(ctx, place(t, s).Config, "n")

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
-	"github.com/unthrottle/unthrottle/cmd/internal/limit/expire"
+	"github.com/unthrottle/unthrottle/cmd/internal/limit/sidecar"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/trial"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/clustertest"
@@ -242,7 +242,7 @@ func (b *bench) killed(t *testing.T) {
 	var log bytes.Buffer
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	err = expire.Wait(ctx, expire.Options{Namespace: in, Owner: "study", Every: 100 * time.Millisecond, Dir: dir, Log: &log, Env: func(name string) string {
+	err = sidecar.Expire(ctx, sidecar.Expiry{Namespace: in, Owner: "study", Every: 100 * time.Millisecond, Dir: dir, Log: &log, Env: func(name string) string {
 		return map[string]string{"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}[name]
 	}})
 	if err != nil || ctx.Err() != nil || log.Len() > 0 {

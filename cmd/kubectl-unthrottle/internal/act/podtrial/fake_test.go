@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/unthrottle/unthrottle/cgroup"
-	"github.com/unthrottle/unthrottle/cmd/internal/limit/podmeter"
+	"github.com/unthrottle/unthrottle/cmd/internal/limit/sidecar"
 	"github.com/unthrottle/unthrottle/cmd/internal/process/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/loadtest"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
@@ -379,7 +379,7 @@ func (f *fake) meter(b *bytes.Buffer, p *fakePod, since time.Time) {
 		if p.node() == "n2" {
 			model = "EPYC 9"
 		}
-		e.Encode(podmeter.Line{At: f.now, Host: procs.HostMoment{HostTimes: procs.HostTimes{CPUs: 6}}, CPUModel: model})
+		e.Encode(sidecar.Line{At: f.now, Host: procs.HostMoment{HostTimes: procs.HostTimes{CPUs: 6}}, CPUModel: model})
 	}
 	for _, w := range p.windows {
 		begin := w.begin.Add(-500 * time.Millisecond)
@@ -405,8 +405,8 @@ func (f *fake) meter(b *bytes.Buffer, p *fakePod, since time.Time) {
 					CPUs: 8, Total: time.Duration(8 * age * float64(time.Second)), Busy: time.Duration(age * used * float64(time.Second)),
 				}}
 			}
-			beside := podmeter.Container{ID: "sidecar", Refused: "it runs as user 1337", Ran: time.Hour + time.Duration(age*f.sidecar*float64(time.Second))}
-			e.Encode(podmeter.Line{At: at, Host: host, Containers: []podmeter.Container{beside, {
+			beside := sidecar.Container{ID: "sidecar", Refused: "it runs as user 1337", Ran: time.Hour + time.Duration(age*f.sidecar*float64(time.Second))}
+			e.Encode(sidecar.Line{At: at, Host: host, Containers: []sidecar.Container{beside, {
 				ID: fakeID, Ran: ran, Waited: ran / 2, Peak: 64 << 20, Procs: p.procs,
 				Counters: cgroup.Counters{
 					Known: true, Periods: int64(10 * age), Throttled: int64(age), CPUKnown: true, CPU: w.used + time.Duration(age*w.rate*f.cpu*float64(time.Second)),

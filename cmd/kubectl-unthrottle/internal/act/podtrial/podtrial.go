@@ -6,7 +6,7 @@
 // ends that at a deadline, which is put off as long as somebody conducts the study, and takes away all that it owns. It schedules
 // nothing itself, and of the user's own objects it changes none.
 //
-// How a container is seen, and what that takes, is in package podmeter; the manifests are pure functions of a Kit and a Template.
+// How a container is seen, and what that takes, is in package sidecar; the manifests are pure functions of a Kit and a Template.
 package podtrial
 
 import (
@@ -24,7 +24,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
-	"github.com/unthrottle/unthrottle/cmd/internal/limit/podmeter"
+	"github.com/unthrottle/unthrottle/cmd/internal/limit/sidecar"
 	"github.com/unthrottle/unthrottle/cmd/internal/process/goself"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/loadtest"
@@ -383,7 +383,7 @@ func readSummary(log []byte) (g loadtest.Summary, err error) {
 }
 
 // seen is what the meter saw of the server between two times. The last lines of a log come a moment later.
-func (x *Session) seen(ctx context.Context, begin, end time.Time) (s podmeter.Seen, err error) {
+func (x *Session) seen(ctx context.Context, begin, end time.Time) (s sidecar.Seen, err error) {
 	const tries = 10
 	id := x.pod.ContainerID(x.Template.Container)
 	for range tries {
@@ -391,13 +391,13 @@ func (x *Session) seen(ctx context.Context, begin, end time.Time) (s podmeter.Se
 		if log, err = x.API.Log(ctx, x.Kit.Namespace, x.pod.Metadata.Name, meterName, begin.Add(-2*time.Second), false); err != nil {
 			return s, err
 		}
-		lines, err := podmeter.Read(bytes.NewReader(log))
+		lines, err := sidecar.Read(bytes.NewReader(log))
 		if err != nil {
 			return s, err
 		}
 		if n := len(lines); n > 0 && lines[n-1].At.After(end) {
-			s, err = podmeter.Between(lines, id, begin, end)
-			var unseen *podmeter.ErrUnseen
+			s, err = sidecar.Between(lines, id, begin, end)
+			var unseen *sidecar.ErrUnseen
 			switch {
 			case !errors.As(err, &unseen):
 			case unseen.Passes:
@@ -423,7 +423,7 @@ func (x *Session) procs(ctx context.Context) (procs int) {
 	if err != nil {
 		return 0
 	}
-	lines, err := podmeter.Read(bytes.NewReader(log))
+	lines, err := sidecar.Read(bytes.NewReader(log))
 	if err != nil {
 		return 0
 	}
@@ -562,7 +562,7 @@ func (x *Session) askMeter(ctx context.Context, n *Node) error {
 	if err != nil {
 		return err
 	}
-	lines, err := podmeter.Read(bytes.NewReader(log))
+	lines, err := sidecar.Read(bytes.NewReader(log))
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package podmeter
+package sidecar
 
 import (
 	"context"

@@ -1,10 +1,4 @@
-// Package expire answers: when is a namespace of a study to be deleted, and how is that done from inside of it? In go the names of
-// the namespace and of the Job that owns all that is in it. Kubernetes itself ends that Job at its deadline, which whoever conducts
-// the study puts off as long as he lives, and takes it away with all that it owns. What then is left is the empty namespace, and
-// that is deleted here.
-//
-// It runs in a pod, with a service account that may get that Job and delete that namespace, and nothing else.
-package expire
+package sidecar
 
 import (
 	"bytes"
@@ -25,8 +19,8 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/web"
 )
 
-// Options are what to wait for. The zero value of all but the names is usable.
-type Options struct {
+// Expiry is what to wait for. The zero value of all but the names is usable.
+type Expiry struct {
 	Namespace string
 	Owner     string // the Job
 	Every     time.Duration
@@ -41,8 +35,11 @@ const (
 	patience = 10 * time.Second // for an answer
 )
 
-// Wait deletes the namespace when the Job is gone. Errors of the API server pass, as far as anybody knows: it asks again.
-func Wait(ctx context.Context, o Options) error {
+// Expire deletes the namespace of a study when the Job that owns all that is in it is gone. Kubernetes itself ends that Job at its
+// deadline, which is put off as long as somebody conducts the study, and takes away all that it owns; what is left is the empty namespace.
+// Errors of the API server pass, as far as anybody knows: it asks again. Its service account may get that Job and delete that namespace,
+// and nothing else.
+func Expire(ctx context.Context, o Expiry) error {
 	if o.Namespace == "" || o.Owner == "" {
 		return errors.New("expire needs a namespace and the Job that owns what is in it")
 	}

@@ -1,4 +1,4 @@
-package expire
+package sidecar
 
 import (
 	"bytes"
@@ -43,8 +43,8 @@ func TestWait(t *testing.T) {
 	host, port, _ := net.SplitHostPort(u.Host)
 	env := map[string]string{"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
 	var log bytes.Buffer
-	o := Options{Namespace: "unthrottle-tune-x", Owner: "study", Every: time.Millisecond, Dir: dir, Log: &log, Env: func(n string) string { return env[n] }}
-	if err := Wait(context.Background(), o); err != nil {
+	o := Expiry{Namespace: "unthrottle-tune-x", Owner: "study", Every: time.Millisecond, Dir: dir, Log: &log, Env: func(n string) string { return env[n] }}
+	if err := Expire(context.Background(), o); err != nil {
 		t.Fatal(err)
 	}
 	get, del := "GET /apis/batch/v1/namespaces/unthrottle-tune-x/jobs/study", "DELETE /api/v1/namespaces/unthrottle-tune-x"
@@ -56,14 +56,14 @@ func TestWait(t *testing.T) {
 			t.Errorf("the log is %q, want %q in it", log.String(), want)
 		}
 	}
-	for name, o := range map[string]Options{"no names": {Env: o.Env}, "no pod": {Namespace: "a", Owner: "b", Env: func(string) string { return "" }}} {
-		if err := Wait(context.Background(), o); err == nil {
+	for name, o := range map[string]Expiry{"no names": {Env: o.Env}, "no pod": {Namespace: "a", Owner: "b", Env: func(string) string { return "" }}} {
+		if err := Expire(context.Background(), o); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := Wait(ctx, o); err != nil {
+	if err := Expire(ctx, o); err != nil {
 		t.Errorf("ended from outside: %v", err)
 	}
 }

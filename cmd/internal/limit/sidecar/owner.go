@@ -1,4 +1,4 @@
-package podmeter
+package sidecar
 
 import (
 	"strconv"

@@ -1,12 +1,12 @@
-// Package podmeter answers: what do the containers of a pod use, seen from a container beside them? It runs in a container of the
-// same pod, which shares the pod's process namespace, and writes what it sees as lines of JSON, again and again; whoever reads
-// them later, from the container's log, gets what a container has used between two times.
+// Package sidecar answers: what does this command do inside the pods of a study? Watch runs in a container beside others and writes what
+// these use, as lines of JSON, again and again; whoever reads them later, from the container's log, gets what a container has used between
+// two times. Expire runs in a pod of its own and deletes the study's namespace once its owner is gone.
 //
-// It asks for no right of the cluster and for no capability. A container's group is seen through the mounts of one of its
+// Watch asks for no right of the cluster and for no capability, but for the pod's process namespace. A container's group is seen through the mounts of one of its
 // processes, /proc/PID/root, which the kernel shows to whoever runs as the same user and has no fewer capabilities: Become does
 // that where it starts as root. What may not be seen is told with the reason. The throttling of levels above a container, such as
 // the pod's own limit, is not visible from in there.
-package podmeter
+package sidecar
 
 import (
 	"bufio"

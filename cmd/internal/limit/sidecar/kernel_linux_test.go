@@ -1,4 +1,4 @@
-package podmeter
+package sidecar
 
 import (
 	"bytes"
@@ -115,7 +115,7 @@ func forAll(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, err := os.MkdirTemp("", "podmeter-test-")
+	dir, err := os.MkdirTemp("", "sidecar-test-")
 	if err != nil {
 		t.Fatal(err)
 	}
