@@ -32,7 +32,7 @@ var house = []floor{
 		"auto auto/watch auto/heapfloor auto/memory maxprocs guard metrics metrics/web docs"},
 	{"cmd/internal/ground", "plain input hint ours quantity schema web finding"},
 	{"cmd/internal/process", "podpath executable procs golive goself choice host"},
-	{"cmd/internal/limit", "workload/program workload builds meter sidecar emulate netns runner service"},
+	{"cmd/internal/limit", "workload/program workload builds meter sidecar emulate runner service"},
 	{"cmd/internal/diagnose", "disturbance freeze exectrace heartbeat cpuprofile attach rule"},
 	{"cmd/internal/traffic", "grpc h2 load hey"},
 	{"cmd/internal/study", "sample lab generator search loadtest trial tour tune"},

@@ -26,7 +26,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/limit/netns"
+	"github.com/unthrottle/unthrottle/cmd/internal/limit/runner"
 	"github.com/unthrottle/unthrottle/internal/kerneltest"
 	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
@@ -710,7 +710,7 @@ func copyFile(to, from string) error {
 func TestKernelTuneAtOnce(t *testing.T) {
 	slowtest.Skip(t)
 	kerneltest.New(t)
-	n, err := netns.New()
+	n, err := runner.NewNetwork()
 	if err != nil {
 		t.Skip(err)
 	}

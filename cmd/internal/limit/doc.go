@@ -2,7 +2,6 @@
 // memory limit, and what did the limit do to it? In go a limit and a command; out come what the kernel counted, and the output. It
 // compares nothing: wing study decides what to run and what the figures mean.
 //
-//	netns     a network of its own for each of several servers
 //	emulate   a limit made of signals, where no cgroup can be
 //	runner    a command under a limit, born in its group
 //	service   a server under a limit: started, ready, ended

@@ -4,7 +4,7 @@ import (
 	"runtime"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
-	"github.com/unthrottle/unthrottle/cmd/internal/limit/netns"
+	"github.com/unthrottle/unthrottle/cmd/internal/limit/runner"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/trial"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/tune"
@@ -17,7 +17,7 @@ func (s *study) sides(served *trial.Served, client load.Client, n int) (sides []
 		return nil, nil
 	}
 	for range min(lab.MostAtOnce, n) {
-		net, err := netns.New()
+		net, err := runner.NewNetwork()
 		if err != nil {
 			if s.atOnce == tune.AtOnceYes {
 				return nil, hint.With(err, "--at-once yes takes Linux and root: each server has a network of its own")

@@ -11,7 +11,6 @@ import (
 
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
-	"github.com/unthrottle/unthrottle/cmd/internal/limit/netns"
 )
 
 // A Run is a command that was started.
@@ -21,7 +20,7 @@ type Run struct {
 	place   place
 	limited bool
 	limit   Limit
-	net     *netns.Net
+	net     *Network
 	cmd     *exec.Cmd
 	begin   time.Time
 	ended   chan struct{}

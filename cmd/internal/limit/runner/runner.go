@@ -19,7 +19,6 @@ import (
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
-	"github.com/unthrottle/unthrottle/cmd/internal/limit/netns"
 )
 
 // A With says which kinds of limit may be used.
@@ -138,10 +137,10 @@ func (l Limit) Check() error {
 
 // A Command is what to run.
 type Command struct {
-	Args           []string   // the program, and its arguments
-	Env            []string   // instead of ours; nil: ours
-	Dir            string     // "": ours
-	Net            *netns.Net // nil: ours
+	Args           []string // the program, and its arguments
+	Env            []string // instead of ours; nil: ours
+	Dir            string   // "": ours
+	Net            *Network // nil: ours
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 }

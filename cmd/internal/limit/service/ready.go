@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/web"
-	"github.com/unthrottle/unthrottle/cmd/internal/limit/netns"
+	"github.com/unthrottle/unthrottle/cmd/internal/limit/runner"
 	"github.com/unthrottle/unthrottle/cmd/internal/process/procs"
 )
 
@@ -109,7 +109,7 @@ func (r Ready) missing(seen *answer) string {
 }
 
 // free checks that nobody is there yet: another process would answer in the server's place, and be measured.
-func (r Ready) free(ctx context.Context, n *netns.Net) error {
+func (r Ready) free(ctx context.Context, n *runner.Network) error {
 	var taken bool
 	switch {
 	case r.URL != "":
@@ -124,7 +124,7 @@ func (r Ready) free(ctx context.Context, n *netns.Net) error {
 }
 
 // await waits until a server is ready, and reports whether it is: false means that ctx was done first.
-func (r Ready) await(ctx context.Context, n *netns.Net, output *tail, seen *answer) bool {
+func (r Ready) await(ctx context.Context, n *runner.Network, output *tail, seen *answer) bool {
 	if r.Line != nil {
 		select {
 		case <-output.matched:
@@ -160,12 +160,12 @@ func (r Ready) line(text []byte) bool { return r.Line != nil && r.Line.Match(tex
 
 const askFor = 5 * time.Second
 
-func answers(ctx context.Context, n *netns.Net, url string) bool {
+func answers(ctx context.Context, n *runner.Network, url string) bool {
 	return new(answer).take(status(ctx, n, url))
 }
 
 // status is that of an answer; 0: there is none.
-func status(ctx context.Context, n *netns.Net, url string) int {
+func status(ctx context.Context, n *runner.Network, url string) int {
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
 	res, err := get(ctx, n, url)
@@ -180,7 +180,7 @@ func status(ctx context.Context, n *netns.Net, url string) int {
 // stay. No more is read of its answer than a page of metrics has.
 func Get(ctx context.Context, url string) (*http.Response, error) { return get(ctx, nil, url) }
 
-func get(ctx context.Context, n *netns.Net, url string) (*http.Response, error) {
+func get(ctx context.Context, n *runner.Network, url string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
@@ -188,7 +188,7 @@ func get(ctx context.Context, n *netns.Net, url string) (*http.Response, error) 
 	return web.New(web.Options{Redirects: web.Returned, Once: true, Dial: n.Dial}).Do(req)
 }
 
-func connects(ctx context.Context, n *netns.Net, address string) bool {
+func connects(ctx context.Context, n *runner.Network, address string) bool {
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
 	c, err := n.Dial(ctx, "tcp", address)

@@ -16,7 +16,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/limit/netns"
 	"github.com/unthrottle/unthrottle/cmd/internal/limit/runner"
 	"github.com/unthrottle/unthrottle/cmd/internal/process/procs"
 )
@@ -28,7 +27,7 @@ type Spec struct {
 	Dir   string
 	Limit runner.Limit
 	With  runner.With
-	Net   *netns.Net // where it is started; nil: in ours
+	Net   *runner.Network // where it is started; nil: in ours
 
 	Each    func(line []byte) bool // takes a line of its output that was asked for; nil: none was
 	Late    func(text string)      // is told what a server that takes its time to get ready is waited for; nil: nobody

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/limit/netns"
+	"github.com/unthrottle/unthrottle/cmd/internal/limit/runner"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/loadtest"
 )
@@ -52,7 +52,7 @@ func TestLoadedTogether(t *testing.T) {
 	served := newServed(t, "/", document)
 	l := &Loaded{Served: served, Shot: Shot{Rate: 5, Lasting: time.Second, Seed: 10}}
 	for range 2 {
-		side, err := netns.New()
+		side, err := runner.NewNetwork()
 		if err != nil {
 			t.Skip(err)
 		}

@@ -22,7 +22,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/heartbeat"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/limit/builds"
-	"github.com/unthrottle/unthrottle/cmd/internal/limit/netns"
+
 	"github.com/unthrottle/unthrottle/cmd/internal/limit/runner"
 	"github.com/unthrottle/unthrottle/cmd/internal/limit/service"
 	"github.com/unthrottle/unthrottle/cmd/internal/process/golive"
@@ -54,7 +54,7 @@ type Served struct {
 }
 
 // In is the server in a network of its own, where others like it may run at the same time.
-func (s *Served) In(n *netns.Net) *Served {
+func (s *Served) In(n *runner.Network) *Served {
 	other := *s
 	other.Service.Net = n
 	return &other
@@ -63,7 +63,7 @@ func (s *Served) In(n *netns.Net) *Served {
 // A Session is one start of the server.
 type Session struct {
 	server    *service.Server
-	net       *netns.Net // nil: it is in ours
+	net       *runner.Network // nil: it is in ours
 	generator []string
 	metrics   string // "": it reports nothing
 	log       goself.GCLog

@@ -1,4 +1,4 @@
-package netns
+package runner
 
 import (
 	"bufio"
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 }
 
 // server starts a server in a network, and returns where it listens.
-func server(t *testing.T, n *Net, name, address string) string {
+func server(t *testing.T, n *Network, name, address string) string {
 	cmd := exec.Command("/proc/self/exe", name)
 	cmd.Env = append(os.Environ(), asServer+"="+address)
 	out, err := cmd.StdoutPipe()
@@ -69,9 +69,9 @@ func server(t *testing.T, n *Net, name, address string) string {
 
 // TestNets: servers listen at the same address in our network and in two others, and each is reached where it is.
 func TestNets(t *testing.T) {
-	var nets []*Net
+	var nets []*Network
 	for range 2 {
-		n, err := New()
+		n, err := NewNetwork()
 		if errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.ENOSYS) {
 			t.Skip(err)
 		}
@@ -81,13 +81,13 @@ func TestNets(t *testing.T) {
 		defer n.Close()
 		nets = append(nets, n)
 	}
-	var none *Net
+	var none *Network
 	address := server(t, none, "ours", "127.0.0.1:0")
 	server(t, nets[0], "first", address)
 	server(t, nets[1], "second", address)
 	_, port, _ := net.SplitHostPort(address)
 	for range 20 { // threads that were there don't come back
-		for n, want := range map[*Net]string{none: "ours", nets[0]: "first", nets[1]: "second"} {
+		for n, want := range map[*Network]string{none: "ours", nets[0]: "first", nets[1]: "second"} {
 			for _, at := range []string{address, "localhost:" + port} {
 				c, err := n.Dial(t.Context(), "tcp", at)
 				if err != nil {

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package netns
+package runner
 
 import (
 	"context"
