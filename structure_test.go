@@ -35,7 +35,7 @@ var house = []floor{
 	{"cmd/internal/limit", "workload/program workload builds meter sidecar emulate runner service"},
 	{"cmd/internal/diagnose", "disturbance freeze exectrace heartbeat cpuprofile attach rule"},
 	{"cmd/internal/traffic", "grpc h2 load hey"},
-	{"cmd/internal/study", "sample lab generator search loadtest trial tour tune"},
+	{"cmd/internal/study", "sample lab generator search loadtest trial tune"},
 	{"cmd/internal/show", "sheet report inspect ci chart render view"},
 	{"cmd/internal/command", "bug demo verb conduct cli"},
 	{"cmd", "unthrottle"},

@@ -9,5 +9,4 @@
 //	loadtest   a load beside what the limit did meanwhile, and the highest rate
 //	trial      one run of one setting
 //	tune       the best setting of a program, found by trying
-//	tour       what GOMAXPROCS does to a server, while one looks on
 package study

@@ -19,7 +19,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/show/sheet"
 	"github.com/unthrottle/unthrottle/cmd/internal/show/view"
-	"github.com/unthrottle/unthrottle/cmd/internal/study/tour"
+
 	"github.com/unthrottle/unthrottle/cmd/internal/study/trial"
 )
 
@@ -80,7 +80,7 @@ func newDemo(stdio IO) *cobra.Command {
 			screen.say(sheet.Plain, view.DemoHead(demoCPUs, string(kind)))
 			screen.say(sheet.Soft, "First, for some five seconds: how much can it take?")
 			rate := 0.0
-			t := tour.Tour{
+			t := trial.Tour{
 				Server: trial.Served{
 					Service:   service.Spec{Args: program, Limit: limit, With: with, Ready: service.Ready{URL: url}},
 					Generator: []string{stdio.Self, "load", url, "--grace", "1s", "--realtime=true"},
@@ -141,7 +141,7 @@ func (s *demoScreen) begin(procs int) {
 }
 
 // look draws what is known: seconds that are over stay.
-func (s *demoScreen) look(still []tour.Span, until float64) {
+func (s *demoScreen) look(still []trial.Span, until float64) {
 	spans := view.DemoSpans(still)
 	for ; until >= float64(s.drawn+1); s.drawn++ {
 		s.keep(s.drawn, spans, until)
@@ -151,7 +151,7 @@ func (s *demoScreen) look(still []tour.Span, until float64) {
 	}
 }
 
-func (s *demoScreen) end(leg tour.Leg) {
+func (s *demoScreen) end(leg trial.Leg) {
 	s.terminal.Clear()
 	s.say(sheet.Plain, report.DemoLeg(leg))
 }

@@ -7,21 +7,21 @@ import (
 	"strings"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
-	"github.com/unthrottle/unthrottle/cmd/internal/study/tour"
+	"github.com/unthrottle/unthrottle/cmd/internal/study/trial"
 )
 
 // A Demo is what the verb demo has shown. It is no document: what one run of each setting shows is worth no file.
 type Demo struct {
 	CPUs float64
 	Rate float64
-	Legs []tour.Leg // the last one should be the best
+	Legs []trial.Leg // the last one should be the best
 }
 
 // manyFailed is the share of failed requests from which p99 is how long these were waited for.
 const manyFailed = 0.01
 
 // DemoLeg is what came of a setting, in a line.
-func DemoLeg(leg tour.Leg) string {
+func DemoLeg(leg trial.Leg) string {
 	if !(leg.P99 > 0) || !(leg.CPU > 0) {
 		return "nothing was measured"
 	}
@@ -33,7 +33,7 @@ func DemoLeg(leg tour.Leg) string {
 }
 
 // DemoTail is how long users waited with a setting, or how many got no answer.
-func DemoTail(leg tour.Leg) string {
+func DemoTail(leg trial.Leg) string {
 	if leg.Failed >= manyFailed {
 		return quantity.Share(leg.Failed) + " failed"
 	}
@@ -71,7 +71,7 @@ func (d *Demo) Shown() bool {
 // cost clearly more.
 func (d *Demo) partly() bool {
 	first := d.Legs[0]
-	return !slices.ContainsFunc(d.Legs[1:], func(other tour.Leg) bool {
+	return !slices.ContainsFunc(d.Legs[1:], func(other trial.Leg) bool {
 		return first.P99 < 2*other.P99 || first.CPU < clearly*other.CPU
 	})
 }

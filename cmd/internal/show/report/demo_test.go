@@ -5,12 +5,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/study/tour"
+	"github.com/unthrottle/unthrottle/cmd/internal/study/trial"
 )
 
 // TestDemo: three settings whose order is clear are told, and what is not clear is not claimed.
 func TestDemo(t *testing.T) {
-	clear := []tour.Leg{{Procs: 16, P99: 1.2, CPU: 0.004}, {Procs: 2, P99: 0.05, CPU: 0.002}, {Procs: 1, P99: 0.004, CPU: 0.001}}
+	clear := []trial.Leg{{Procs: 16, P99: 1.2, CPU: 0.004}, {Procs: 2, P99: 0.05, CPU: 0.002}, {Procs: 1, P99: 0.004, CPU: 0.001}}
 	d := &Demo{CPUs: 1, Rate: 400, Legs: clear}
 	if text := d.Answer(); !d.Shown() || text != "With GOMAXPROCS=1 p99 was 4.00 ms; with 16 it was 1.20 s." {
 		t.Errorf("%v, %s", d.Shown(), text)
@@ -18,9 +18,9 @@ func TestDemo(t *testing.T) {
 	if more := strings.Join(d.More(), " "); !strings.Contains(more, "1.00 ms with 1, 2.00 ms with 2, 4.00 ms with 16.") {
 		t.Error(more)
 	}
-	for name, change := range map[string]func([]tour.Leg){
-		"the tail of two is the other way round": func(l []tour.Leg) { l[0].P99, l[1].P99 = 0.007, 0.003 },
-		"they cost as little":                    func(l []tour.Leg) { l[0].CPU, l[1].CPU = 0.00105, 0.00105 },
+	for name, change := range map[string]func([]trial.Leg){
+		"the tail of two is the other way round": func(l []trial.Leg) { l[0].P99, l[1].P99 = 0.007, 0.003 },
+		"they cost as little":                    func(l []trial.Leg) { l[0].CPU, l[1].CPU = 0.00105, 0.00105 },
 	} {
 		legs := slices.Clone(clear)
 		change(legs)
@@ -38,7 +38,7 @@ func TestDemo(t *testing.T) {
 
 // TestDemoPartly: where only the first setting is beyond doubt, that is told, and no order of the others.
 func TestDemoPartly(t *testing.T) {
-	d := &Demo{CPUs: 1, Rate: 400, Legs: []tour.Leg{
+	d := &Demo{CPUs: 1, Rate: 400, Legs: []trial.Leg{
 		{Procs: 16, P99: 0.938, CPU: 144e-6, Doubts: []string{"others used 0.5 CPUs"}},
 		{Procs: 2, P99: 0.0301, CPU: 130e-6},
 		{Procs: 1, P99: 0.0735, CPU: 108e-6},
@@ -61,7 +61,7 @@ func TestDemoPartly(t *testing.T) {
 
 // TestDemoLeg: where nothing was measured there is no figure, and how long failed requests were waited for is no latency.
 func TestDemoLeg(t *testing.T) {
-	for want, leg := range map[string]tour.Leg{
+	for want, leg := range map[string]trial.Leg{
 		"p99 5.00 ms, CPU per request 200 µs, throttled in 40 % of the periods":               {P99: 0.005, CPU: 0.0002, Throttled: 0.4},
 		"p99 5.00 ms, CPU per request 200 µs, throttled in 40 % of the periods, 0.2 % failed": {P99: 0.005, CPU: 0.0002, Throttled: 0.4, Failed: 0.002},
 		"20.1 % failed, CPU per request 200 µs, throttled in 40 % of the periods":             {P99: 20, CPU: 0.0002, Throttled: 0.4, Failed: 0.201},
@@ -75,7 +75,7 @@ func TestDemoLeg(t *testing.T) {
 
 // TestDemoFails: the sentence at the end says what the lines say.
 func TestDemoFails(t *testing.T) {
-	d := &Demo{CPUs: 1, Legs: []tour.Leg{{Procs: 16, P99: 20, CPU: 0.003, Failed: 0.201}, {Procs: 2, P99: 0.03, CPU: 0.0025}, {Procs: 1, P99: 0.005, CPU: 0.002}}}
+	d := &Demo{CPUs: 1, Legs: []trial.Leg{{Procs: 16, P99: 20, CPU: 0.003, Failed: 0.201}, {Procs: 2, P99: 0.03, CPU: 0.0025}, {Procs: 1, P99: 0.005, CPU: 0.002}}}
 	if got, want := d.Answer(), "With GOMAXPROCS=1: p99 5.00 ms; with 16: 20.1 % failed."; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}

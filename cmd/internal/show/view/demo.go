@@ -7,7 +7,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/show/chart"
 	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/show/sheet"
-	"github.com/unthrottle/unthrottle/cmd/internal/study/tour"
+	"github.com/unthrottle/unthrottle/cmd/internal/study/trial"
 )
 
 // DemoHead says what is going to be seen, before anything is known; DemoRate what the server is sent.
@@ -34,7 +34,7 @@ func DemoPicture(d *report.Demo) *chart.Picture {
 }
 
 // DemoSpans are pieces of time as a drawing has them.
-func DemoSpans(still []tour.Span) (spans []sheet.Span) {
+func DemoSpans(still []trial.Span) (spans []sheet.Span) {
 	for _, s := range still {
 		spans = append(spans, sheet.Span(s))
 	}

@@ -1,8 +1,4 @@
-// Package tour answers: what does GOMAXPROCS do to a server under a CPU limit? In goes how a server is started and loaded; out
-// comes, for one GOMAXPROCS after the other under the same load, how long users waited, what a request cost, and when the
-// server stood still, the latter while it happens. It advises nothing: that one run of each looks so is no proof, and what is
-// shown of one server need not hold for another.
-package tour
+package trial
 
 import (
 	"context"
@@ -12,12 +8,13 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/lab"
-	"github.com/unthrottle/unthrottle/cmd/internal/study/trial"
 )
 
-// A Tour goes through some settings of GOMAXPROCS.
+// A Tour runs a server with one GOMAXPROCS after the other under the same load, while one looks on: how long users waited, what a request
+// cost, and when the server stood still, the latter while it happens. It advises nothing: that one run of each looks so is no proof, and
+// what is shown of one server need not hold for another.
 type Tour struct {
-	Server trial.Served
+	Server Served
 	CPUs   float64 // the limit
 	Procs  []int
 	Load   float64       // how much of the limit the requests take with the last of them
@@ -75,7 +72,7 @@ func (t *Tour) rate(ctx context.Context) (float64, error) {
 		return 0, err
 	}
 	defer session.Close()
-	shot := trial.Shot{Conns: 1, WarmUp: warmUp, Lasting: time.Second, Seed: seed}
+	shot := Shot{Conns: 1, WarmUp: warmUp, Lasting: time.Second, Seed: seed}
 	for range 2 {
 		w, err := session.Load(ctx, shot)
 		if err != nil {
@@ -96,11 +93,11 @@ func (t *Tour) leg(ctx context.Context, procs int, rate float64) (Leg, error) {
 	if err != nil {
 		return Leg{}, err
 	}
-	var w trial.Window
+	var w Window
 	done := make(chan error, 1)
 	go func() {
 		var err error
-		w, err = session.Load(ctx, trial.Shot{Rate: rate, WarmUp: warmUp, Lasting: t.Each, Seed: seed})
+		w, err = session.Load(ctx, Shot{Rate: rate, WarmUp: warmUp, Lasting: t.Each, Seed: seed})
 		done <- err
 	}()
 	s := newStill(time.Now(), session.Counters())

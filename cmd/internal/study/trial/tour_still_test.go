@@ -1,4 +1,4 @@
-package tour
+package trial
 
 import (
 	"testing"
