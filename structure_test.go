@@ -32,7 +32,7 @@ var house = []floor{
 		"auto auto/watch auto/heapfloor auto/memory maxprocs guard metrics metrics/web docs"},
 	{"cmd/internal/ground", "plain input hint ours quantity schema web finding"},
 	{"cmd/internal/process", "podpath executable procs golive goself choice host"},
-	{"cmd/internal/limit", "workload/program workload builds meter sidecar emulate runner service"},
+	{"cmd/internal/limit", "workload/program workload builds sidecar emulate runner service"},
 	{"cmd/internal/diagnose", "disturbance freeze exectrace heartbeat cpuprofile attach rule"},
 	{"cmd/internal/traffic", "grpc h2 load hey"},
 	{"cmd/internal/study", "sample lab generator search loadtest trial tune"},
@@ -100,7 +100,7 @@ var noImport = []struct{ in, path, why string }{
 // package foreign alone, see there.
 var lookers = []string{
 	"cgroup", "cmd/internal/command/bug", "cmd/internal/process/choice", "cmd/internal/process/executable", "cmd/internal/process/golive", "cmd/internal/diagnose/heartbeat", "cmd/internal/process/host",
-	"cmd/internal/show/inspect", "cmd/internal/limit/meter", "cmd/internal/limit/sidecar", "cmd/internal/process/procs", "cmd/kubectl-unthrottle/internal/act/agent",
+	"cmd/internal/show/inspect", "cmd/internal/limit/sidecar", "cmd/internal/process/procs", "cmd/kubectl-unthrottle/internal/act/agent",
 }
 
 // opening are functions that follow links, wait for pipes, act on devices, or read without end.

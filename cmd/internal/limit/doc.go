@@ -5,7 +5,6 @@
 //	emulate   a limit made of signals, where no cgroup can be
 //	runner    a command under a limit, born in its group
 //	service   a server under a limit: started, ready, ended
-//	meter     what a limit did to a process meanwhile
 //	sidecar   what runs inside the pods of a study
 //	workload  the built-in programs, and how they are built
 //	builds    programs built from the user's source, at this commit, with those flags

@@ -13,7 +13,7 @@ import (
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/freeze"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/input"
-	"github.com/unthrottle/unthrottle/cmd/internal/limit/meter"
+
 	"github.com/unthrottle/unthrottle/cmd/internal/process/choice"
 	"github.com/unthrottle/unthrottle/cmd/internal/process/golive"
 	"github.com/unthrottle/unthrottle/cmd/internal/process/host"
@@ -26,9 +26,9 @@ type Beside struct {
 	Set        choice.Source // its environment, if that has its GOMAXPROCS
 	Live       int           // GOMAXPROCS from its memory; 0: not known
 	Limits     *cgroup.Limits
-	OutOfSight bool            // the limit can't be seen from inside its container
-	Readings   []meter.Reading // while it was taken
-	Kernel     freeze.Kernel   // what they say of the cause of standstills
+	OutOfSight bool           // the limit can't be seen from inside its container
+	Readings   []host.Reading // while it was taken
+	Kernel     freeze.Kernel  // what they say of the cause of standstills
 	Warnings   []error
 }
 
@@ -65,7 +65,7 @@ func (b *Beside) while(ctx context.Context, far *Far, do func() error) error {
 	case b.PID == 0:
 		return do()
 	}
-	m := meter.Start("", b.PID, time.Second)
+	m := host.StartMeter("", b.PID, time.Second)
 	err := do()
 	b.Readings = m.Stop()
 	b.Kernel = counted(b.PID, m.Limit, b.Readings)
@@ -73,7 +73,7 @@ func (b *Beside) while(ctx context.Context, far *Far, do func() error) error {
 }
 
 // counted is what readings say of the cause of standstills: nothing if the process was moved meanwhile, or its limit changed.
-func counted(pid int, limit cgroup.Limits, readings []meter.Reading) freeze.Kernel {
+func counted(pid int, limit cgroup.Limits, readings []host.Reading) freeze.Kernel {
 	first, last := readings[0].Groups, readings[len(readings)-1].Groups
 	if !sameLimit(cgroup.Read(cgroup.Source{PID: pid}), limit) {
 		return freeze.Kernel{}

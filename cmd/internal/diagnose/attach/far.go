@@ -11,8 +11,8 @@ import (
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/freeze"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/web"
-	"github.com/unthrottle/unthrottle/cmd/internal/limit/meter"
 	"github.com/unthrottle/unthrottle/cmd/internal/process/choice"
+	"github.com/unthrottle/unthrottle/cmd/internal/process/host"
 )
 
 // A Far is a program on another machine: how it is reached, and who tells what the kernel counts there. No process of this machine
@@ -30,7 +30,7 @@ type Counted struct {
 	Set        choice.Source // its environment, if that has its GOMAXPROCS
 	Limits     cgroup.Limits
 	OutOfSight bool // the limit can't be seen from inside its container
-	Reading    meter.Reading
+	Reading    host.Reading
 	Programs   int // Go programs of its group; of several it is not known which this is
 }
 
@@ -86,7 +86,7 @@ func (b *Beside) findFar(ctx context.Context, far *Far) {
 		b.Warnings = append(b.Warnings, fmt.Errorf("what the kernel counts of it is not known: %w", err))
 		return
 	}
-	b.Limits, b.OutOfSight, b.Readings = &c.Limits, c.OutOfSight, []meter.Reading{c.Reading}
+	b.Limits, b.OutOfSight, b.Readings = &c.Limits, c.OutOfSight, []host.Reading{c.Reading}
 	if c.Programs > 1 {
 		b.Warnings = append(b.Warnings, fmt.Errorf("%d Go programs run in its container: which of them this is can't be told, and the kernel counts all of them together", c.Programs))
 		return
@@ -110,6 +110,6 @@ func (b *Beside) againFar(ctx context.Context, far *Far) {
 		b.Warnings = append(b.Warnings, errors.New("its limit was changed meanwhile, or it was started again: what the kernel counted is not known"))
 		return
 	}
-	b.Readings = []meter.Reading{first, c.Reading}
+	b.Readings = []host.Reading{first, c.Reading}
 	b.Kernel = freeze.Counted(c.Limits.State, freeze.Seen(c.Limits).Levels, c.Reading.Groups.Since(first.Groups))
 }

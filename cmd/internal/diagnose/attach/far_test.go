@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cgroup"
-	"github.com/unthrottle/unthrottle/cmd/internal/limit/meter"
 	"github.com/unthrottle/unthrottle/cmd/internal/process/choice"
+	"github.com/unthrottle/unthrottle/cmd/internal/process/host"
 )
 
 // elsewhere is a machine on which one server listens on port 8080, one with pprof on 6060, and on 9090 one that does not answer.
@@ -71,7 +71,7 @@ func TestFarTake(t *testing.T) {
 	limits := cgroup.Limits{State: cgroup.Limited, CPUs: 0.5, Path: "/pod", From: "/pod", Levels: []cgroup.Level{{Dir: "/pod", Quota: cgroup.Quota{QuotaMicros: 50000, PeriodMicros: 100000}}}}
 	at := func(pid int, throttled int64) *Counted {
 		c := cgroup.Counters{Known: true, Dir: "/pod", Periods: 10 * throttled, Throttled: throttled, ThrottledTime: time.Duration(throttled) * time.Millisecond}
-		return &Counted{PID: pid, Name: "api", Live: 2, Set: choice.FromEnvironment, Limits: limits, OutOfSight: true, Reading: meter.Reading{At: time.Now(), Counters: c, Groups: cgroup.Throttling{Owner: c}}}
+		return &Counted{PID: pid, Name: "api", Live: 2, Set: choice.FromEnvironment, Limits: limits, OutOfSight: true, Reading: host.Reading{At: time.Now(), Counters: c, Groups: cgroup.Throttling{Owner: c}}}
 	}
 	several := func(c *Counted) *Counted { c.Programs = 3; return c }
 	for _, c := range []struct {

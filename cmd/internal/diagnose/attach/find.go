@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
-	"github.com/unthrottle/unthrottle/cmd/internal/limit/meter"
 	"github.com/unthrottle/unthrottle/cmd/internal/limit/service"
+	"github.com/unthrottle/unthrottle/cmd/internal/process/host"
 	"github.com/unthrottle/unthrottle/cmd/internal/process/procs"
 	"github.com/unthrottle/unthrottle/internal/foreign"
 )
@@ -34,7 +34,7 @@ func (p Page) find(ctx context.Context, pid int) (*url.URL, error) {
 	if err != nil {
 		return nil, hint.With(err, "pgrep NAME finds a process's pid", fmt.Sprintf("if %d is a port: %s localhost:%[1]d", pid, verb))
 	}
-	m := meter.Start("", pid, pprofSoon)
+	m := host.StartMeter("", pid, pprofSoon)
 	asked, err := pprofOf(ctx, pid)
 	readings := m.Stop()
 	switch {
@@ -58,7 +58,7 @@ func (p Page) find(ctx context.Context, pid int) (*url.URL, error) {
 }
 
 // frozen says that a CPU limit held a process up while these readings were taken; "" if it did not, as far as is known.
-func frozen(readings []meter.Reading) string {
+func frozen(readings []host.Reading) string {
 	c := readings[len(readings)-1].Counters.Since(readings[0].Counters)
 	if !c.Known || 2*c.Throttled < c.Periods || c.Throttled == 0 {
 		return ""

@@ -22,8 +22,8 @@ import (
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/exectrace"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
-	"github.com/unthrottle/unthrottle/cmd/internal/limit/meter"
 	"github.com/unthrottle/unthrottle/cmd/internal/limit/service"
+	"github.com/unthrottle/unthrottle/cmd/internal/process/host"
 	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
@@ -221,19 +221,19 @@ func TestAwaitPprof(t *testing.T) {
 
 // TestFrozen: what the kernel counted says why a server does not answer.
 func TestFrozen(t *testing.T) {
-	at := func(periods, throttled int64) meter.Reading {
-		return meter.Reading{Counters: cgroup.Counters{Known: true, Periods: periods, Throttled: throttled}}
+	at := func(periods, throttled int64) host.Reading {
+		return host.Reading{Counters: cgroup.Counters{Known: true, Periods: periods, Throttled: throttled}}
 	}
 	for _, c := range []struct {
-		to   meter.Reading
+		to   host.Reading
 		want string
 	}{
 		{at(60, 58), ": its CPU limit froze it meanwhile, in 48 of 50 periods"},
 		{at(60, 12), ""},
 		{at(10, 10), ""},
-		{meter.Reading{}, ""},
+		{host.Reading{}, ""},
 	} {
-		if got := frozen([]meter.Reading{at(10, 10), c.to}); got != c.want {
+		if got := frozen([]host.Reading{at(10, 10), c.to}); got != c.want {
 			t.Errorf("%+v: got %q, want %q", c.to.Counters, got, c.want)
 		}
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/freeze"
 	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/heartbeat"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
-	"github.com/unthrottle/unthrottle/cmd/internal/limit/meter"
 	"github.com/unthrottle/unthrottle/cmd/internal/process/choice"
 	"github.com/unthrottle/unthrottle/cmd/internal/process/goself"
+	"github.com/unthrottle/unthrottle/cmd/internal/process/host"
 )
 
 // rulesOf are findings in short: rule/severity.
@@ -132,13 +132,13 @@ func TestTraceFindings(t *testing.T) {
 // them for as long as it was asked to, and writes the trace for longer.
 func TestTraceUsed(t *testing.T) {
 	half := limitedTo(0.5)
-	counted := []meter.Reading{
+	counted := []host.Reading{
 		{At: time.Unix(0, 0), Counters: cgroup.Counters{Known: true, CPUKnown: true}},
 		{At: time.Unix(16, 0), Counters: cgroup.Counters{Known: true, CPUKnown: true, CPU: 8 * time.Second, Periods: 160, Throttled: 160}},
 	}
 	for _, c := range []struct {
 		sampled  time.Duration
-		readings []meter.Reading
+		readings []host.Reading
 		want     string
 	}{
 		{940 * time.Millisecond, counted, "it used 0.5 CPUs, all that the limit allows"},
@@ -202,13 +202,13 @@ func TestFindingsSource(t *testing.T) {
 func TestProfileFindings(t *testing.T) {
 	p := &cpuprofile.Profile{CPU: 10 * time.Second, Duration: 10 * time.Second, Samples: 1000, Classes: make([]cpuprofile.Use, len(cpuprofile.Classes())), Root: &cpuprofile.Frame{}}
 	one, four := limitedTo(1), limitedTo(4)
-	group := func(cpus float64) []meter.Reading { // all of its programs
-		return []meter.Reading{
+	group := func(cpus float64) []host.Reading { // all of its programs
+		return []host.Reading{
 			{At: time.Unix(0, 0), Counters: cgroup.Counters{CPUKnown: true}},
 			{At: time.Unix(10, 0), Counters: cgroup.Counters{CPUKnown: true, CPU: time.Duration(cpus * 10e9)}},
 		}
 	}
-	counted := []meter.Reading{{Counters: cgroup.Counters{Known: true}}, {Counters: cgroup.Counters{Known: true, Periods: 100, Throttled: 99}}}
+	counted := []host.Reading{{Counters: cgroup.Counters{Known: true}}, {Counters: cgroup.Counters{Known: true, Periods: 100, Throttled: 99}}}
 	for _, c := range []struct {
 		name string
 		f    ProfileFacts

@@ -10,9 +10,9 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/cpuprofile"
 	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/rule"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
-	"github.com/unthrottle/unthrottle/cmd/internal/limit/meter"
 	"github.com/unthrottle/unthrottle/cmd/internal/process/choice"
 	"github.com/unthrottle/unthrottle/cmd/internal/process/goself"
+	"github.com/unthrottle/unthrottle/cmd/internal/process/host"
 )
 
 // Profile is the document of the verb profile.
@@ -133,15 +133,15 @@ type ProfileFacts struct {
 	BaseSource    string
 	Units         float64 // 0: not given
 	BaseUnits     float64
-	LimitGiven    float64         // 0: not given
-	Limits        *cgroup.Limits  // of the process; nil: none is known
-	OutOfSight    bool            // from inside its container
-	PID           int             // 0: not known
-	Name          string          // of the process
-	Readings      []meter.Reading // while the profile was taken
-	Live          int             // GOMAXPROCS from its memory; 0: not known
-	Set           choice.Source   // its environment, if that has it
-	MetricsProcs  int             // and from its metrics
+	LimitGiven    float64        // 0: not given
+	Limits        *cgroup.Limits // of the process; nil: none is known
+	OutOfSight    bool           // from inside its container
+	PID           int            // 0: not known
+	Name          string         // of the process
+	Readings      []host.Reading // while the profile was taken
+	Live          int            // GOMAXPROCS from its memory; 0: not known
+	Set           choice.Source  // its environment, if that has it
+	MetricsProcs  int            // and from its metrics
 	Demand        *goself.Demand
 	DemandOver    string
 	Warnings      []error

@@ -11,8 +11,8 @@ import (
 
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/cpuprofile"
-	"github.com/unthrottle/unthrottle/cmd/internal/limit/meter"
 	"github.com/unthrottle/unthrottle/cmd/internal/process/goself"
+	"github.com/unthrottle/unthrottle/cmd/internal/process/host"
 )
 
 // cpuProfile reads a profile of the package that reads them.
@@ -38,7 +38,7 @@ func TestNewProfile(t *testing.T) {
 	d := NewProfile(ProfileFacts{
 		Profile: cpuProfile(t, "procs192"), Source: "a.pb.gz", Base: cpuProfile(t, "procs1"), BaseSource: "b.pb.gz", Units: 36374, BaseUnits: 68014,
 		Limits: &cgroup.Limits{State: cgroup.Limited, CPUs: 1, From: "/sys/fs/cgroup/a"}, PID: 7, Name: "agent", Live: 192, MetricsProcs: 5,
-		Readings: []meter.Reading{
+		Readings: []host.Reading{
 			{At: start, Counters: cgroup.Counters{Known: true, Periods: 10, Throttled: 1, CPUKnown: true, CPU: time.Second}},
 			{At: start.Add(6 * time.Second), Counters: cgroup.Counters{Known: true, Periods: 70, Throttled: 58, CPUKnown: true, CPU: 7300 * time.Millisecond}},
 		},

@@ -14,8 +14,8 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/rule"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
-	"github.com/unthrottle/unthrottle/cmd/internal/limit/meter"
 	"github.com/unthrottle/unthrottle/cmd/internal/process/choice"
+	"github.com/unthrottle/unthrottle/cmd/internal/process/host"
 )
 
 // Trace is the document of the verb trace. Times within the trace are in seconds since its first event.
@@ -195,8 +195,8 @@ type TraceFacts struct {
 	Live          int           // GOMAXPROCS from its memory; 0: not known
 	Set           choice.Source // its environment, if that has it
 	Limits        *cgroup.Limits
-	OutOfSight    bool            // from inside its container
-	Readings      []meter.Reading // while the trace was taken
+	OutOfSight    bool           // from inside its container
+	Readings      []host.Reading // while the trace was taken
 	Stat          *[2]cgroup.Counters
 	Warnings      []error
 }

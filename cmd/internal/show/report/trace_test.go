@@ -9,7 +9,7 @@ import (
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/exectrace"
 	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/freeze"
-	"github.com/unthrottle/unthrottle/cmd/internal/limit/meter"
+	"github.com/unthrottle/unthrottle/cmd/internal/process/host"
 )
 
 func tracedFor(wall time.Duration, cause freeze.Cause) *exectrace.Trace {
@@ -86,10 +86,10 @@ func TestTraceQuotaAgrees(t *testing.T) {
 
 // TestTraceKernel holds what the kernel's counts are divided by: as many CPUs as the program can use at once.
 func TestTraceKernel(t *testing.T) {
-	before := meter.Reading{Counters: cgroup.Counters{Known: true, Periods: 100, Throttled: 10, ThrottledTime: time.Second}}
-	after := meter.Reading{Counters: cgroup.Counters{Known: true, Periods: 150, Throttled: 50, ThrottledTime: 6 * time.Second}}
+	before := host.Reading{Counters: cgroup.Counters{Known: true, Periods: 100, Throttled: 10, ThrottledTime: time.Second}}
+	after := host.Reading{Counters: cgroup.Counters{Known: true, Periods: 150, Throttled: 50, ThrottledTime: 6 * time.Second}}
 	d, err := NewTrace(TraceFacts{
-		Trace: tracedFor(5*time.Second, freeze.Throttled), Readings: []meter.Reading{before, {}, after}, Limits: &cgroup.Limits{Affinity: 2}, PID: 1,
+		Trace: tracedFor(5*time.Second, freeze.Throttled), Readings: []host.Reading{before, {}, after}, Limits: &cgroup.Limits{Affinity: 2}, PID: 1,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func TestTraceKernel(t *testing.T) {
 	if k := d.Kernel; k == nil || k.From != "meter" || k.Periods != 50 || k.ThrottledPeriods != 40 || *k.PeriodsShare != 0.8 || k.CPUs != 2 || k.ThrottledShare != 0.5 {
 		t.Errorf("got %+v", d.Kernel)
 	}
-	for _, readings := range [][]meter.Reading{nil, {before}, {before, {}}} {
+	for _, readings := range [][]host.Reading{nil, {before}, {before, {}}} {
 		if d, err := NewTrace(TraceFacts{Trace: tracedFor(5*time.Second, freeze.None), Readings: readings}); err != nil || d.Kernel != nil {
 			t.Errorf("%v: got %+v, %v", readings, d.Kernel, err)
 		}

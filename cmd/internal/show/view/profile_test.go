@@ -10,8 +10,8 @@ import (
 
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/cpuprofile"
-	"github.com/unthrottle/unthrottle/cmd/internal/limit/meter"
 	"github.com/unthrottle/unthrottle/cmd/internal/process/goself"
+	"github.com/unthrottle/unthrottle/cmd/internal/process/host"
 	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/show/sheet"
 )
@@ -43,7 +43,7 @@ func profiles() map[string]*report.Profile {
 		Profile: read("procs192"), Source: "http://localhost:6060/debug/pprof/profile?seconds=6", Saved: "now.pb.gz",
 		Base: read("procs1"), BaseSource: "base.pb.gz", Units: 36374, BaseUnits: 68014, PID: 4711, Name: "agent",
 		Limits: &cgroup.Limits{State: cgroup.Limited, CPUs: 1, From: "/sys/fs/cgroup/agent", Affinity: 192}, Live: 192,
-		Readings: []meter.Reading{
+		Readings: []host.Reading{
 			{At: start, Counters: cgroup.Counters{Known: true, CPUKnown: true}},
 			{At: start.Add(6 * time.Second), Counters: cgroup.Counters{Known: true, Periods: 61, Throttled: 60, CPUKnown: true, CPU: 6180 * time.Millisecond}},
 		},
@@ -151,8 +151,8 @@ func TestProfileColors(t *testing.T) {
 func randomProfile(random *rand.Rand) *report.Profile {
 	pick := func(of ...float64) float64 { return of[random.IntN(len(of))] }
 	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
-	cpus, wants, host, procs := pick(0, 0.3, 0.5, 1, 1.5, 3), pick(0, 0.02, 0.3, 1, 2, 4), pick(1, 2, 4, 16), pick(0, 1, 2, 4, 16, 64)
-	used := min(wants, host)
+	cpus, wants, node, procs := pick(0, 0.3, 0.5, 1, 1.5, 3), pick(0, 0.02, 0.3, 1, 2, 4), pick(1, 2, 4, 16), pick(0, 1, 2, 4, 16, 64)
+	used := min(wants, node)
 	if procs > 0 {
 		used = min(used, procs)
 	}
@@ -182,7 +182,7 @@ func randomProfile(random *rand.Rand) *report.Profile {
 		f.LimitGiven = cpus
 	case known > 1:
 		start, wall := time.Unix(1000, 0), f.Profile.Duration
-		limits := cgroup.Limits{State: cgroup.None, Affinity: int(host)}
+		limits := cgroup.Limits{State: cgroup.None, Affinity: int(node)}
 		c := cgroup.Counters{CPUKnown: true, CPU: f.Profile.CPU + seconds(pick(0, 0, 0.1)*used*wall.Seconds())}
 		if cpus > 0 {
 			limits.State, limits.CPUs, limits.From = cgroup.Limited, cpus, "/sys/fs/cgroup/app"
@@ -192,7 +192,7 @@ func randomProfile(random *rand.Rand) *report.Profile {
 			}
 		}
 		f.PID, f.Name, f.Limits = 4711, "server", &limits
-		f.Readings = []meter.Reading{{At: start, Counters: cgroup.Counters{Known: c.Known, CPUKnown: true}}, {At: start.Add(wall), Counters: c}}
+		f.Readings = []host.Reading{{At: start, Counters: cgroup.Counters{Known: c.Known, CPUKnown: true}}, {At: start.Add(wall), Counters: c}}
 		if wanted := min(wants, max(procs, 1)); used > 0 && random.IntN(2) == 0 {
 			f.Demand, f.DemandOver = &goself.Demand{Wanted: max(wanted, used), Got: used, Covered: wall}, "profile"
 		}

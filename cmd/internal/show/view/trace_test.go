@@ -11,7 +11,7 @@ import (
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/exectrace"
 	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/freeze"
-	"github.com/unthrottle/unthrottle/cmd/internal/limit/meter"
+	"github.com/unthrottle/unthrottle/cmd/internal/process/host"
 	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
 )
 
@@ -99,7 +99,7 @@ func traces(t *testing.T) map[string]*report.Trace {
 			State: cgroup.Limited, CPUs: 0.5, From: "/sys/fs/cgroup/app", Affinity: 2, Version: cgroup.V2,
 			Levels: []cgroup.Level{{Dir: "/sys/fs/cgroup/app", Quota: cgroup.Quota{QuotaMicros: 50000, PeriodMicros: 100000}}},
 		},
-		Readings: []meter.Reading{
+		Readings: []host.Reading{
 			{Counters: cgroup.Counters{Known: true, Periods: 10, Throttled: 9, ThrottledTime: time.Second}},
 			{Counters: cgroup.Counters{Known: true, Periods: 61, Throttled: 60, ThrottledTime: 8330 * time.Millisecond}},
 		},
@@ -116,7 +116,7 @@ func traces(t *testing.T) map[string]*report.Trace {
 	add("two", report.TraceFacts{
 		Trace: two, PeriodFrom: "limit", PID: 4711, Name: "server",
 		Limits: &cgroup.Limits{State: cgroup.Limited, CPUs: 0.2, From: level.Dir, Affinity: 2, Version: cgroup.V2, Levels: []cgroup.Level{level, above}},
-		Readings: []meter.Reading{
+		Readings: []host.Reading{
 			{Counters: cgroup.Counters{Known: true}},
 			{Counters: cgroup.Counters{Known: true, Periods: 50, Throttled: 50, ThrottledTime: 4900 * time.Millisecond}},
 		},
@@ -144,7 +144,7 @@ func traces(t *testing.T) map[string]*report.Trace {
 	contended.Cause, contended.Frozen, contended.Contended = freeze.Contended, 0.13, 0.13
 	add("contended", report.TraceFacts{
 		Trace: contended, PID: 4711, Name: "server", Limits: &cgroup.Limits{State: cgroup.None},
-		Readings: []meter.Reading{{Counters: cgroup.Counters{Known: true}}, {Counters: cgroup.Counters{Known: true, Periods: 50}}},
+		Readings: []host.Reading{{Counters: cgroup.Counters{Known: true}}, {Counters: cgroup.Counters{Known: true, Periods: 50}}},
 	})
 
 	none := traced(wall, anywhere(wall, 3))
@@ -205,7 +205,7 @@ func TestTraceAgrees(t *testing.T) {
 				State: cgroup.Limited, CPUs: pick(0.5, 2), From: "/sys/fs/cgroup/app", Affinity: 4, Version: cgroup.V2,
 				Levels: []cgroup.Level{{Dir: "/sys/fs/cgroup/app", Quota: cgroup.Quota{QuotaMicros: 50000, PeriodMicros: 100000}}},
 			}
-			f.Readings = []meter.Reading{
+			f.Readings = []host.Reading{
 				{Counters: cgroup.Counters{Known: true}},
 				{Counters: cgroup.Counters{Known: true, Periods: periods, Throttled: throttled, ThrottledTime: time.Duration(throttled) * 70 * time.Millisecond}},
 			}

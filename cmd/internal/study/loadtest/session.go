@@ -17,7 +17,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
-	"github.com/unthrottle/unthrottle/cmd/internal/limit/meter"
+	"github.com/unthrottle/unthrottle/cmd/internal/process/host"
 	"github.com/unthrottle/unthrottle/cmd/internal/process/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/search"
 	"github.com/unthrottle/unthrottle/cmd/internal/traffic/load"
@@ -304,12 +304,12 @@ func (s *Session) send(ctx context.Context, plan load.Plan) (Summary, error) {
 	if err != nil {
 		return Summary{}, hint.Usage(Example, "%w", err)
 	}
-	var m *meter.Meter
+	var m *host.Meter
 	if s.server != 0 {
-		m = meter.Start("", s.server, 200*time.Millisecond)
+		m = host.StartMeter("", s.server, 200*time.Millisecond)
 	}
 	s.watch(run, plan, cancel)
-	var readings []meter.Reading
+	var readings []host.Reading
 	var limit cgroup.Limits
 	if m != nil {
 		readings, limit = m.Stop(), m.Limit

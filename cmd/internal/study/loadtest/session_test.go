@@ -18,7 +18,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/disturbance"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
-	"github.com/unthrottle/unthrottle/cmd/internal/limit/meter"
+	"github.com/unthrottle/unthrottle/cmd/internal/process/host"
 	"github.com/unthrottle/unthrottle/cmd/internal/traffic/load"
 	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
@@ -186,7 +186,7 @@ func TestSummaryAgain(t *testing.T) {
 	res := send(t, p)
 	wrote := Summarise(res, slo(t, "p99=1ns,errors=0%"))
 	limit := cgroup.Limits{State: cgroup.Limited, CPUs: 0.5, From: "/a", Levels: []cgroup.Level{{Dir: "/a", Quota: cgroup.Quota{QuotaMicros: 50_000, PeriodMicros: 100_000}}}}
-	wrote.addServer(7, "shop", limit, []meter.Reading{
+	wrote.addServer(7, "shop", limit, []host.Reading{
 		{At: res.Began, Counters: cgroup.Counters{Known: true, Periods: 10, Throttled: 1, ThrottledTime: time.Second, CPU: time.Second, CPUKnown: true}},
 		{At: res.Began.Add(res.Took()), Counters: cgroup.Counters{Known: true, Periods: 20, Throttled: 6, ThrottledTime: 3 * time.Second, CPU: 2 * time.Second, CPUKnown: true}},
 	}, res)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
-	"github.com/unthrottle/unthrottle/cmd/internal/limit/meter"
+	"github.com/unthrottle/unthrottle/cmd/internal/process/host"
 	"github.com/unthrottle/unthrottle/cmd/internal/traffic/load"
 )
 
@@ -438,7 +438,7 @@ func (d *Summary) window(phase string, rate float64) Window {
 
 // addServer adds what the kernel counted of the server's group while the load went on, in all and for each step of the
 // axis. A step that lasts longer than the readings are apart gets what was counted between those nearest to its ends.
-func (d *Summary) addServer(pid int, name string, limit cgroup.Limits, readings []meter.Reading, r *load.Result) {
+func (d *Summary) addServer(pid int, name string, limit cgroup.Limits, readings []host.Reading, r *load.Result) {
 	s := &Server{PID: pid, Name: name}
 	if limit.State == cgroup.Limited {
 		s.LimitCPUs = &limit.CPUs
@@ -487,7 +487,7 @@ func (d *Summary) addServer(pid int, name string, limit cgroup.Limits, readings 
 	}
 }
 
-func nearest(readings []meter.Reading, at time.Time) (best meter.Reading) {
+func nearest(readings []host.Reading, at time.Time) (best host.Reading) {
 	for i, r := range readings {
 		if i == 0 || r.At.Sub(at).Abs() < best.At.Sub(at).Abs() {
 			best = r

@@ -20,8 +20,8 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
-	"github.com/unthrottle/unthrottle/cmd/internal/limit/meter"
 	"github.com/unthrottle/unthrottle/cmd/internal/process/choice"
+	"github.com/unthrottle/unthrottle/cmd/internal/process/host"
 	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/binary"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/forecast"
@@ -228,7 +228,7 @@ func (k *witness) count(ctx context.Context) (*attach.Counted, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &attach.Counted{PID: d.Subject.PID, Name: d.Subject.Name, Limits: limits(d), Reading: meter.Reading{At: time.Now()}, Programs: k.of}
+	c := &attach.Counted{PID: d.Subject.PID, Name: d.Subject.Name, Limits: limits(d), Reading: host.Reading{At: time.Now()}, Programs: k.of}
 	if g := d.GOMAXPROCS; !g.Predicted && g.Value != nil {
 		if c.Live = *g.Value; g.Source == string(choice.FromEnvironment) {
 			c.Set = choice.FromEnvironment

@@ -1,6 +1,4 @@
-// Package meter answers: what did a process's CPU limit do to it while something went on? In goes a pid, out come
-// readings of what the kernel counts for its group, with their times. It reads files; it needs no help from the process.
-package meter
+package host
 
 import (
 	"sync"
@@ -21,7 +19,7 @@ type Reading struct {
 	byProcess bool // the CPU time is the process's own
 }
 
-// A Meter takes readings of a process's group until it is stopped.
+// A Meter takes readings of a process's group until it is stopped: they say what its CPU limit did to it while something went on.
 type Meter struct {
 	Limit cgroup.Limits // at the beginning
 
@@ -31,8 +29,8 @@ type Meter struct {
 	readings []Reading
 }
 
-// Start begins to read, now and then at every interval.
-func Start(root string, pid int, interval time.Duration) *Meter {
+// StartMeter begins to read, now and then at every interval.
+func StartMeter(root string, pid int, interval time.Duration) *Meter {
 	m := &Meter{source: cgroup.Source{Root: root, PID: pid}, stop: make(chan struct{})}
 	m.Limit = cgroup.Read(m.source)
 	m.readings = append(m.readings, m.read())

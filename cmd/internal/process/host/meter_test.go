@@ -1,4 +1,4 @@
-package meter
+package host
 
 import (
 	"os"
@@ -82,7 +82,7 @@ func TestMeter(t *testing.T) {
 		{"the process is gone", nil, cgroup.Counters{}, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			m := Start(tree(t, test.files), 7, time.Hour)
+			m := StartMeter(tree(t, test.files), 7, time.Hour)
 			readings := m.Stop()
 			if len(readings) != 2 {
 				t.Fatalf("%d readings, want the first and the last", len(readings))
@@ -123,7 +123,7 @@ func TestMeterDeath(t *testing.T) {
 				dir + "/a/cpuacct.usage":                "1000000000\n",
 				dir + "/cpuacct.usage":                  "5619000000000\n",
 			})
-			m := Start(root, 7, time.Hour)
+			m := StartMeter(root, 7, time.Hour)
 			for name, text := range map[string]string{"cgroup": "3:cpu:/\n4:cpuacct:/\n", "stat": "7 (my (odd) name) Z 1 7 7 0 -1 4194560 100 0 0 0 150 50 0"} {
 				if err := os.WriteFile(filepath.Join(root, "proc/7", name), []byte(text), 0o644); err != nil {
 					t.Fatal(err)
