@@ -32,7 +32,7 @@ var house = []floor{
 		"auto auto/watch auto/heapfloor auto/memory maxprocs guard metrics metrics/web docs"},
 	{"cmd/internal/ground", "plain input hint ours quantity schema web finding"},
 	{"cmd/internal/process", "podpath executable procs golive goself choice host"},
-	{"cmd/internal/limit", "workload/program workload builds sidecar emulate runner service"},
+	{"cmd/internal/limit", "workload/program workload sidecar emulate runner service"},
 	{"cmd/internal/diagnose", "disturbance freeze exectrace heartbeat cpuprofile attach rule"},
 	{"cmd/internal/traffic", "grpc h2 load hey"},
 	{"cmd/internal/study", "sample lab generator search loadtest trial tune"},
@@ -129,7 +129,7 @@ var openers = map[string]string{
 	"cmd/internal/process/procs/program.go: buildinfo.Read":      "parses an open file of another format, within a budget",
 	"cmd/internal/study/trial/lock_unix.go: os.OpenFile":         "a file of our own, in a directory of our own",
 	"cmd/internal/study/trial/lock_unix.go: unix.Stat":           "whose a process is, which its directory in /proc says",
-	"cmd/internal/limit/workload/build.go: buildinfo.ReadFile":   "a program that was just built here",
+	"cmd/internal/limit/workload/builtin.go: buildinfo.ReadFile": "a program that was just built here",
 }
 
 // TestOpeners holds that there is one way to open what belongs to other processes.

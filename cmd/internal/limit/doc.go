@@ -6,6 +6,5 @@
 //	runner    a command under a limit, born in its group
 //	service   a server under a limit: started, ready, ended
 //	sidecar   what runs inside the pods of a study
-//	workload  the built-in programs, and how they are built
-//	builds    programs built from the user's source, at this commit, with those flags
+//	workload  the programs that are measured: built-in ones, and the user's source in several builds
 package limit

@@ -12,7 +12,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
-	"github.com/unthrottle/unthrottle/cmd/internal/limit/builds"
+
 	"github.com/unthrottle/unthrottle/cmd/internal/limit/workload"
 	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/lab"
@@ -95,7 +95,7 @@ func (b *bench) variants(ctx context.Context, dir string) (variants []trial.Vari
 	}
 	for _, t := range trees {
 		for _, set := range sets {
-			flags, env, err := builds.ParseFlags(set)
+			flags, env, err := workload.ParseBuildFlags(set)
 			if err != nil {
 				return nil, nil, hint.Usage("--build 'gcflags=-l' --build 'pgo=off GOAMD64=v3'", "--build %q: %w", set, err)
 			}
@@ -109,7 +109,7 @@ func (b *bench) variants(ctx context.Context, dir string) (variants []trial.Vari
 			for _, version := range goes {
 				variants = append(variants, trial.Variant{
 					Build: trial.Build{Name: name, Go: version},
-					Variant: builds.Variant{
+					Variant: workload.Variant{
 						Name: name, Dir: t.dir, Go: version, GoLine: b.builds.goLine, Flags: flags, Env: env,
 					},
 				})
@@ -122,7 +122,7 @@ func (b *bench) variants(ctx context.Context, dir string) (variants []trial.Vari
 
 // export writes the base's files into a directory.
 func (b *bench) export(ctx context.Context, base, dir string) (at, hash string, err error) {
-	repo, err := builds.FindRepo(ctx, ".")
+	repo, err := workload.FindRepo(ctx, ".")
 	if err != nil {
 		if err = fmt.Errorf("--base: %w", err); len(hint.Of(err)) == 0 {
 			err = hint.With(err, "--base takes a commit of the git repository that you are in")
@@ -180,7 +180,7 @@ func (b *bench) lineUp(ctx context.Context, command []string) (*lineup, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &builds.Maker{Dir: dir, Note: b.Progress.Note}
+	m := &workload.Maker{Dir: dir, Note: b.Progress.Note}
 	for i, v := range variants {
 		program, err := m.Main(ctx, v.Variant, command[0])
 		if err != nil {

@@ -1,9 +1,9 @@
-// Package workload answers: which programs can the lab run under a CPU limit, and how is each started? In goes a name and
-// a few options; out come a command to run, and from what the command printed, the figures of the run. Where a program is
-// to be compared between Go releases, the package builds it with each of them. It runs no trial, sets no limit and
-// compares nothing.
+// Package workload answers: which programs can the lab run under a CPU limit, and how is each built and started? In goes the name of a
+// built-in one and a few options; out come a command to run, and from what the command printed, the figures of the run. Or in go variants
+// of the user's own package, by commit, toolchain and flags; out come files that can be run. It runs no trial, sets no limit and compares
+// nothing.
 //
-// The programs themselves are in package program. Three more are the go command at its own work.
+// The built-in programs themselves are in package program. Three more are the go command at its own work.
 package workload
 
 import (

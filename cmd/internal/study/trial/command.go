@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/perf/benchfmt"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/limit/builds"
+	"github.com/unthrottle/unthrottle/cmd/internal/limit/workload"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/lab"
 )
 
@@ -113,7 +113,7 @@ type GoBench struct {
 
 // A Variant is a way to build what is run, for the settings of one Build.
 type Variant struct {
-	builds.Variant
+	workload.Variant
 	Build Build
 }
 
@@ -125,7 +125,7 @@ func BuildOf(s lab.Setting) Build { return Build{s.Build, s.Go} }
 
 // A test is a program that has a benchmark.
 type test struct {
-	builds.Program
+	workload.Program
 	name string // that the benchmark has in it
 }
 
@@ -137,14 +137,14 @@ func (g *GoBench) Prepare(ctx context.Context, note func(string)) error {
 	if len(g.Variants) == 0 {
 		g.Variants = []Variant{{}}
 	}
-	m := &builds.Maker{Dir: g.Dir, Note: note}
-	made := make([][]builds.Program, len(g.Variants))
+	m := &workload.Maker{Dir: g.Dir, Note: note}
+	made := make([][]workload.Program, len(g.Variants))
 	for i, v := range g.Variants {
 		var err error
 		if made[i], err = m.Benchmarks(ctx, v.Variant, g.Package); err != nil {
 			return err
 		}
-		g.Sums = append(g.Sums, builds.Sum(made[i]))
+		g.Sums = append(g.Sums, workload.Sum(made[i]))
 	}
 	if g.Path = g.Package; len(made[0]) == 1 {
 		g.Path = made[0][0].Path
@@ -192,9 +192,9 @@ func inAll(v []Variant) string {
 }
 
 // same reports whether there are several builds, and a program is the same in all of them.
-func same(made [][]builds.Program, p builds.Program) bool {
+func same(made [][]workload.Program, p workload.Program) bool {
 	for _, programs := range made {
-		if !slices.ContainsFunc(programs, func(o builds.Program) bool { return o.Path == p.Path && o.Sum == p.Sum }) {
+		if !slices.ContainsFunc(programs, func(o workload.Program) bool { return o.Path == p.Path && o.Sum == p.Sum }) {
 			return false
 		}
 	}
@@ -220,7 +220,7 @@ func (g *GoBench) keepCommon() {
 }
 
 // list finds the names of a program's benchmarks by running each once: those inside of others are not known otherwise.
-func (g *GoBench) list(ctx context.Context, p builds.Program) (names []string, err error) {
+func (g *GoBench) list(ctx context.Context, p workload.Program) (names []string, err error) {
 	cmd := exec.CommandContext(ctx, p.File, "-test.run=^$", "-test.bench="+g.Regexp, "-test.benchtime=1x")
 	cmd.Dir = p.Dir
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")

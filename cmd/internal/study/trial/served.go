@@ -21,7 +21,7 @@ import (
 	"github.com/unthrottle/unthrottle/cgroup"
 	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/heartbeat"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
-	"github.com/unthrottle/unthrottle/cmd/internal/limit/builds"
+	"github.com/unthrottle/unthrottle/cmd/internal/limit/workload"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/limit/runner"
 	"github.com/unthrottle/unthrottle/cmd/internal/limit/service"
@@ -163,7 +163,7 @@ func (s *Served) Open(ctx context.Context, setting lab.Setting, trace bool) (*Se
 		spec.Each = x.log.Line
 	}
 	if x.memory = setting.Memory > 0; x.memory {
-		builds.Warm(spec.Args[0])
+		workload.Warm(spec.Args[0])
 	}
 	x.before, x.begin = procs.HostNow(), time.Now()
 	if x.server, err = service.Start(ctx, spec); err != nil {

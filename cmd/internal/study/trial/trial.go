@@ -15,8 +15,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/unthrottle/unthrottle/cmd/internal/limit/builds"
 	"github.com/unthrottle/unthrottle/cmd/internal/limit/runner"
+	"github.com/unthrottle/unthrottle/cmd/internal/limit/workload"
 	"github.com/unthrottle/unthrottle/cmd/internal/process/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/lab"
 )
@@ -128,7 +128,7 @@ func ownCopy(args []string, dir string) (own []string, done func(), err error) {
 	if dir == "" {
 		return args, func() {}, nil
 	}
-	file, done, err := builds.Copy(args[0], dir)
+	file, done, err := workload.Copy(args[0], dir)
 	if err != nil {
 		return nil, nil, fmt.Errorf("a copy of the program for this run: %w", err)
 	}

@@ -1,9 +1,4 @@
-// Package builds answers: which programs does Go source give, at this commit, by that toolchain, with those flags? In go the variants
-// of one package that somebody wants to compare; out come files that can be run, and the sum of each. Builds of one sum are one
-// program, whatever differs between their sources, and need no measuring.
-//
-// Nothing of the user's is written to: a commit's files go to a directory of their own, and everything that is built to another.
-package builds
+package workload
 
 import (
 	"cmp"
@@ -26,10 +21,9 @@ import (
 	"syscall"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
-	"github.com/unthrottle/unthrottle/cmd/internal/limit/workload"
 )
 
-// A Variant is a way to build.
+// A Variant is a way to build a package of the user's: at a commit, by a toolchain, with flags.
 type Variant struct {
 	Name   string   // what users know it by; "": there is no other
 	Dir    string   // in which go is called; "": here
@@ -52,7 +46,8 @@ func (v Variant) in() string {
 	return " in " + v.Name
 }
 
-// A Maker builds.
+// A Maker builds what the user wants to compare. Builds of one sum are one program, whatever differs between their sources, and need no
+// measuring. Nothing of the user's is written to: a commit's files go to a directory of their own, and all that is built to another.
 type Maker struct {
 	Dir  string // ours alone: what is built goes there
 	Note func(string)
@@ -69,8 +64,8 @@ type Program struct {
 	Sum  string // of the file, and of the test data if it is one of tests
 }
 
-// A listed package is one as go list describes it.
-type listed struct {
+// A goPackage package is one as go list describes it.
+type goPackage struct {
 	ImportPath, Dir, Name     string
 	Module                    *struct{ Path string }
 	TestGoFiles, XTestGoFiles []string
@@ -79,7 +74,7 @@ type listed struct {
 }
 
 // name is the path of a package within its module.
-func (p listed) name() string {
+func (p goPackage) name() string {
 	if p.Module != nil {
 		if below, ok := strings.CutPrefix(p.ImportPath, p.Module.Path+"/"); ok {
 			return below
@@ -91,7 +86,7 @@ func (p listed) name() string {
 var major = regexp.MustCompile(`^v[0-9]+$`)
 
 // file is what go calls a program of it.
-func (p listed) file() string {
+func (p goPackage) file() string {
 	name := path.Base(p.ImportPath)
 	switch {
 	case p.ImportPath == "command-line-arguments": // files that are named one by one
@@ -149,7 +144,7 @@ func (m *Maker) Benchmarks(ctx context.Context, v Variant, pattern string) (prog
 var benchmark = regexp.MustCompile(`(?m)^func Benchmark`)
 
 // hasBenchmarks looks for them in a package's tests. A file that can't be read is go's to complain about.
-func (p listed) hasBenchmarks() bool {
+func (p goPackage) hasBenchmarks() bool {
 	for _, files := range [][]string{p.TestGoFiles, p.XTestGoFiles} {
 		for _, name := range files {
 			if text, err := os.ReadFile(filepath.Join(p.Dir, name)); err != nil || benchmark.Match(text) {
@@ -161,7 +156,7 @@ func (p listed) hasBenchmarks() bool {
 }
 
 // list finds packages, and where go is to be called to build them: a directory may be in another module than what is here.
-func (m *Maker) list(ctx context.Context, v Variant, pattern string) (pkgs []listed, at string, err error) {
+func (m *Maker) list(ctx context.Context, v Variant, pattern string) (pkgs []goPackage, at string, err error) {
 	named := pattern
 	at = v.Dir
 	if filepath.IsAbs(pattern) || build.IsLocalImport(pattern) {
@@ -177,13 +172,13 @@ func (m *Maker) list(ctx context.Context, v Variant, pattern string) (pkgs []lis
 		v.Go, v.GoLine = "", false
 	}
 	out, err := m.run(ctx, v, at, append(append([]string{"list", "-json"}, v.Flags...), pattern)...)
-	if failed := new(Failed); errors.As(err, &failed) && failed.Said != "" {
+	if failed := new(BuildError); errors.As(err, &failed) && failed.Said != "" {
 		return nil, "", fmt.Errorf("no Go package at %s%s: %s", named, v.in(), failed.Said)
 	} else if err != nil {
 		return nil, "", err
 	}
 	for d := json.NewDecoder(strings.NewReader(out)); ; {
-		var p listed
+		var p goPackage
 		switch err := d.Decode(&p); {
 		case errors.Is(err, io.EOF) && len(pkgs) == 1:
 			pkgs[0].target = pattern
@@ -199,7 +194,7 @@ func (m *Maker) list(ctx context.Context, v Variant, pattern string) (pkgs []lis
 }
 
 // build builds one package.
-func (m *Maker) build(ctx context.Context, v Variant, at string, p listed, args ...string) (Program, error) {
+func (m *Maker) build(ctx context.Context, v Variant, at string, p goPackage, args ...string) (Program, error) {
 	m.Note(strings.TrimSpace("building " + p.name() + " " + v.about()))
 	m.made++
 	made := Program{Path: p.ImportPath, Name: p.name(), Dir: p.Dir, File: filepath.Join(m.Dir, strconv.Itoa(m.made), p.file())}
@@ -228,7 +223,7 @@ func explain(err error, v Variant) error {
 	if about := v.about(); about != "" {
 		err = fmt.Errorf("building %s: %w", about, err)
 	}
-	switch failed := new(Failed); {
+	switch failed := new(BuildError); {
 	case errors.As(err, &failed) && strings.Contains(failed.Said, syscall.ENOSPC.Error()):
 		err = hint.With(err, "TMPDIR=DIR builds on another disk")
 	case v.Dir != "":
@@ -271,7 +266,7 @@ func copyFile(from, to string) error {
 
 // run calls go.
 func (m *Maker) run(ctx context.Context, v Variant, at string, args ...string) (string, error) {
-	env := workload.BuildCache(filepath.Join(m.Dir, "gocache"))
+	env := BuildCache(filepath.Join(m.Dir, "gocache"))
 	if v.Go != "" {
 		env = append(env, "GOTOOLCHAIN="+v.Go)
 	}

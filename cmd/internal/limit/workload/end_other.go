@@ -1,6 +1,6 @@
 //go:build !linux
 
-package builds
+package workload
 
 import "os/exec"
 

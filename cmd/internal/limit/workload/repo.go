@@ -1,4 +1,4 @@
-package builds
+package workload
 
 import (
 	"bytes"
@@ -117,20 +117,20 @@ func output(cmd *exec.Cmd) (string, error) {
 	cmd.Stderr = &stderr
 	out, err := run(cmd)
 	if err != nil {
-		return "", &Failed{Args: cmd.Args, Err: err, Said: string(bytes.TrimSpace(stderr.Bytes()))}
+		return "", &BuildError{Args: cmd.Args, Err: err, Said: string(bytes.TrimSpace(stderr.Bytes()))}
 	}
 	return string(out), nil
 }
 
-// Failed is the error of a command that failed, with what it said.
-type Failed struct {
+// BuildError is the error of a command that failed, with what it said.
+type BuildError struct {
 	Args []string
 	Err  error
 	Said string
 }
 
 // Error has all of it.
-func (f *Failed) Error() string {
+func (f *BuildError) Error() string {
 	text := fmt.Sprintf("%s: %v", strings.Join(f.Args, " "), f.Err)
 	if f.Said != "" {
 		text += ": " + f.Said
@@ -139,4 +139,4 @@ func (f *Failed) Error() string {
 }
 
 // Unwrap is why it failed.
-func (f *Failed) Unwrap() error { return f.Err }
+func (f *BuildError) Unwrap() error { return f.Err }

@@ -1,4 +1,4 @@
-package builds
+package workload
 
 import (
 	"os/exec"

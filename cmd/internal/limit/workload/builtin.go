@@ -40,14 +40,14 @@ func main() { os.Exit(program.Main(os.Args[1:], os.Stdout, os.Stderr)) }
 // cacheDir, where it stays for the next time. Its go line is the toolchain's own, so that it gets the GOMAXPROCS default
 // of that release.
 func Build(ctx context.Context, toolchain, cacheDir string) (string, error) {
-	path, err := build(ctx, toolchain, cacheDir)
+	path, err := buildBuiltin(ctx, toolchain, cacheDir)
 	if err != nil {
 		return "", fmt.Errorf("building the workloads with %s: %w", toolchain, err)
 	}
 	return path, nil
 }
 
-func build(ctx context.Context, toolchain, cacheDir string) (string, error) {
+func buildBuiltin(ctx context.Context, toolchain, cacheDir string) (string, error) {
 	language, err := languageOf(toolchain)
 	if err != nil {
 		return "", err

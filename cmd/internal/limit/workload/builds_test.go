@@ -1,4 +1,4 @@
-package builds
+package workload
 
 import (
 	"context"
@@ -322,12 +322,12 @@ func TestParseFlags(t *testing.T) {
 		"GOEXPERIMENT=a\tldflags=-s":   "[-ldflags=-s] [GOEXPERIMENT=a]",
 		`"-ldflags=-X 'main.a=b c'" v`: "[-ldflags=-X 'main.a=b c' -v] []",
 	} {
-		flags, env, err := ParseFlags(text)
+		flags, env, err := ParseBuildFlags(text)
 		if got := fmt.Sprint(flags, " ", env); got != want || err != nil {
 			t.Errorf("%q: %s, %v, want %s", text, got, err, want)
 		}
 	}
-	if _, _, err := ParseFlags("'pgo=off"); err == nil {
+	if _, _, err := ParseBuildFlags("'pgo=off"); err == nil {
 		t.Error("half a quotation is no error")
 	}
 }
@@ -337,7 +337,7 @@ func FuzzParseFlags(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		flags, env, err := ParseFlags(text)
+		flags, env, err := ParseBuildFlags(text)
 		for _, flag := range flags {
 			if !strings.HasPrefix(flag, "-") {
 				t.Errorf("%q gave %q", text, flag)

@@ -1,4 +1,4 @@
-package builds
+package workload
 
 import (
 	"errors"
@@ -8,9 +8,9 @@ import (
 
 var variable = regexp.MustCompile(`^[A-Z][A-Z0-9_]*=`)
 
-// ParseFlags reads what a build is to have: flags of go build, whose hyphen may be left out, and variables such as GOAMD64=v3, with
+// ParseBuildFlags reads what a build is to have: flags of go build, whose hyphen may be left out, and variables such as GOAMD64=v3, with
 // spaces between them. One that has spaces itself is quoted, as in GOFLAGS.
-func ParseFlags(text string) (flags, env []string, err error) {
+func ParseBuildFlags(text string) (flags, env []string, err error) {
 	for {
 		text = strings.TrimLeft(text, " \t")
 		if text == "" {
