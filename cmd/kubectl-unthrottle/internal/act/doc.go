@@ -1,14 +1,13 @@
 // Package act is a wing: a folder of packages, with no code of its own. Its packages answer: what runs in the cluster, and how does it get
 // there? Servers, agents and trials, and what asks them. What a finding is comes from wing judge.
 //
-//	webhook    what a pod that is about to be made needs; in webhook/certs its certificates, in webhook/probe whether it is asked
-//	door       who may come in to a server of ours
-//	install    how the agents get into a cluster, and out again
-//	alert      which metrics should reach somebody, and what they are told
-//	agent      the Go programs of a node
-//	agents     what the agents of a cluster say
-//	once       what a node without an agent says, looked at once
-//	inventory  which programs a cluster runs, by its agents
-//	inpod      what unthrottle says inside of a pod
-//	podtrial   one run of one setting, in pods
+//	webhook   what a pod that is about to be made needs; in webhook/certs its certificates, in webhook/probe whether it is asked
+//	door      who may come in to a server of ours
+//	install   how the agents get into a cluster, and out again
+//	alert     which metrics should reach somebody, and what they are told
+//	agent     the Go programs of a node
+//	agents    what the agents of a cluster say, and which programs run there
+//	once      what a node without an agent says, looked at once
+//	inpod     what unthrottle says inside of a pod
+//	podtrial  one run of one setting, in pods
 package act

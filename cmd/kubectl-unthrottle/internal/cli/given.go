@@ -10,7 +10,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/process/procs"
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/inventory"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/agents"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/binary"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/lint"
 )
@@ -98,7 +98,7 @@ func (g *given) known(ctx context.Context) (lint.Known, error) {
 		set.AddImage(name, image)
 	}
 	for _, file := range g.seen {
-		if err := inventory.ReadFile(ctx, file, set); err != nil {
+		if err := agents.ReadProgramsFile(ctx, file, set); err != nil {
 			return lint.Known{}, fmt.Errorf("--inventory %w", err)
 		}
 	}

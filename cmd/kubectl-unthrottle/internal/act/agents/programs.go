@@ -1,8 +1,4 @@
-// Package inventory answers: which programs run in a cluster's containers? In go the documents of agents, one or many; out come facts
-// for package binary, so that advice about a manifest is about the program that it will start.
-//
-// A process counts if its container and its build are known. Of several in one container the one with the most CPU time counts.
-package inventory
+package agents
 
 import (
 	"bufio"
@@ -21,24 +17,26 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/result"
 )
 
-// get is how a document comes into being.
-const get = "https://github.com/unthrottle/unthrottle/blob/main/docs/agent-answers.md#who-may-ask has how to get the document of one agent"
+// howToGet is how a document comes into being.
+const howToGet = "https://github.com/unthrottle/unthrottle/blob/main/docs/agent-answers.md#who-may-ask has how to get the document of one agent"
 
-// ReadFile adds what a file says to a set.
-func ReadFile(ctx context.Context, path string, set *binary.Set) error {
+// ReadProgramsFile adds what a file of agents' documents says to a set of programs, so that advice about a manifest is about the program
+// that it will start.
+func ReadProgramsFile(ctx context.Context, path string, set *binary.Set) error {
 	f, err := input.Open(ctx, path, strings.NewReader("")) // "-" is nothing
 	if err != nil {
-		return hint.With(err, get)
+		return hint.With(err, howToGet)
 	}
 	defer f.Close()
-	if err := Read(f, set); err != nil {
-		return hint.With(fmt.Errorf("%s: %w", path, err), get)
+	if err := ReadPrograms(f, set); err != nil {
+		return hint.With(fmt.Errorf("%s: %w", path, err), howToGet)
 	}
 	return nil
 }
 
-// Read adds what documents say to a set: one, a list of them, or one after the other.
-func Read(from io.Reader, set *binary.Set) error {
+// ReadPrograms adds what documents say to a set: one, a list of them, or one after the other. A process counts if its container and its
+// build are known. Of several in one container the one with the most CPU time counts.
+func ReadPrograms(from io.Reader, set *binary.Set) error {
 	in := bufio.NewReader(from)
 	first, err := peek(in)
 	if err != nil {
@@ -52,19 +50,19 @@ func Read(from io.Reader, set *binary.Set) error {
 	for d.More() {
 		var doc result.Agent
 		if err := d.Decode(&doc); err != nil {
-			return bad(err)
+			return badDocument(err)
 		}
-		if err := check(&doc); err != nil {
+		if err := checkDocument(&doc); err != nil {
 			return err
 		}
-		n += add(&doc, set)
+		n += addPrograms(&doc, set)
 	}
 	if first == '[' {
 		if _, err := d.Token(); err != nil {
-			return bad(err)
+			return badDocument(err)
 		}
 	} else if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return bad(err)
+		return badDocument(err)
 	}
 	if n == 0 {
 		return errors.New("none of its processes is a Go program in a container of Kubernetes")
@@ -85,14 +83,14 @@ func peek(in *bufio.Reader) (byte, error) {
 	}
 }
 
-func bad(err error) error {
+func badDocument(err error) error {
 	if err == nil {
 		err = errors.New("there is more after the document")
 	}
 	return fmt.Errorf("not an agent's answer: %w", err)
 }
 
-func check(doc *result.Agent) error {
+func checkDocument(doc *result.Agent) error {
 	switch {
 	case doc.Version == 0 || doc.Verb == "":
 		return errors.New("not an agent's answer: no version")
@@ -106,8 +104,8 @@ func check(doc *result.Agent) error {
 	return nil
 }
 
-// add adds the main program of each container, and returns how many there are.
-func add(doc *result.Agent, set *binary.Set) int {
+// addPrograms adds the main program of each container, and returns how many there are.
+func addPrograms(doc *result.Agent, set *binary.Set) int {
 	most := map[string]*result.AgentProcess{} // by container
 	var order []string
 	for i := range doc.Processes {
@@ -118,7 +116,7 @@ func add(doc *result.Agent, set *binary.Set) int {
 		id := p.Container.ID
 		if most[id] == nil {
 			order = append(order, id)
-		} else if cpu(most[id]) >= cpu(p) {
+		} else if cpuOf(most[id]) >= cpuOf(p) {
 			continue
 		}
 		most[id] = p
@@ -133,7 +131,7 @@ func add(doc *result.Agent, set *binary.Set) int {
 	return len(order)
 }
 
-func cpu(p *result.AgentProcess) float64 {
+func cpuOf(p *result.AgentProcess) float64 {
 	if p.CPU == nil {
 		return 0
 	}

@@ -1,4 +1,4 @@
-package inventory
+package agents
 
 import (
 	"bytes"
@@ -66,10 +66,10 @@ func text(t testing.TB, v any) string {
 	return string(data)
 }
 
-func read(t testing.TB, text string) *binary.Set {
+func readPrograms(t testing.TB, text string) *binary.Set {
 	t.Helper()
 	set := new(binary.Set)
-	if err := Read(strings.NewReader(text), set); err != nil {
+	if err := ReadPrograms(strings.NewReader(text), set); err != nil {
 		t.Fatal(err)
 	}
 	return set
@@ -118,7 +118,7 @@ func TestOf(t *testing.T) {
 		w := &workload.Workload{Namespace: c.namespace}
 		w.Kind, w.Name, _ = strings.Cut(c.owner, "/")
 		container := &workload.Container{Name: "app", Image: c.image}
-		set := read(t, text(t, of(c.seen...)))
+		set := readPrograms(t, text(t, of(c.seen...)))
 		if got := what(set.Of(w, container)); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
@@ -132,7 +132,7 @@ func TestOf(t *testing.T) {
 // TestFacts: what an agent writes down of a program is what is known of it, libraries and settings among them.
 func TestFacts(t *testing.T) {
 	four := "4"
-	set := read(t, text(t, of(
+	set := readPrograms(t, text(t, of(
 		seen{owner: "a/Deployment/a", container: "app", version: "go1.26.1", line: "1.24", change: func(p *result.AgentProcess) {
 			p.Go.Automaxprocs, p.Go.Unthrottle = "blank import", "linked"
 			p.Go.Containermaxprocs.Built, p.Go.Updatemaxprocs.Built = "0", "" // by a go:debug line
@@ -175,7 +175,7 @@ func TestReal(t *testing.T) {
 	ps := report.NewPs(host.Result{Processes: []host.Process{{Process: procs.Process{PID: 7, Program: file.Program}, Version: file.Program.GoVersion}}})
 	doc := of(seen{owner: "a/Deployment/a", container: "app"})
 	doc.Processes[0].PsProcess = ps.Processes[0]
-	got := read(t, text(t, doc)).Of(&workload.Workload{Kind: "Deployment", Name: "a"}, &workload.Container{Name: "app"})
+	got := readPrograms(t, text(t, doc)).Of(&workload.Workload{Kind: "Deployment", Name: "a"}, &workload.Container{Name: "app"})
 	want := file.Program
 	if p := got.Program; p.GoVersion != want.GoVersion || p.GoLine() != want.GoLine() || p.Path != want.Path || p.Module != want.Module ||
 		p.Automaxprocs != want.Automaxprocs || p.Unthrottle != want.Unthrottle || got.String() != file.String() {
@@ -196,7 +196,7 @@ func TestForms(t *testing.T) {
 	for form, want := range map[string]int{
 		one: 1, one + "\n" + two: 2, "[" + one + "," + two + "]": 2, " \n[\n" + two + "]\n": 1, none + one: 1, "[" + none + "," + one + "]": 1,
 	} {
-		set, found := read(t, form), 0
+		set, found := readPrograms(t, form), 0
 		for _, name := range []string{"a", "b"} {
 			if set.Of(&workload.Workload{Kind: "Deployment", Name: name}, &workload.Container{Name: "app", Image: name}).Known {
 				found++
@@ -227,12 +227,12 @@ func TestForms(t *testing.T) {
 		if err := os.WriteFile(file, []byte(form), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		err := ReadFile(t.Context(), file, new(binary.Set))
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), file) || !slices.Contains(hint.Of(err), get) {
+		err := ReadProgramsFile(t.Context(), file, new(binary.Set))
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), file) || !slices.Contains(hint.Of(err), howToGet) {
 			t.Errorf("%.60q: %v (%q), want %q", form, err, hint.Of(err), want)
 		}
 	}
-	if err := ReadFile(t.Context(), filepath.Join(dir, "none"), new(binary.Set)); err == nil || len(hint.Of(err)) == 0 {
+	if err := ReadProgramsFile(t.Context(), filepath.Join(dir, "none"), new(binary.Set)); err == nil || len(hint.Of(err)) == 0 {
 		t.Error(err)
 	}
 }
@@ -245,7 +245,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"version":2,"verb":"agent","processes":[{"container":{"image":"@@"},"go":{"go_version":"go1.","go_line":"1.-9"}}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		set := new(binary.Set)
-		if Read(bytes.NewReader(data), set) == nil {
+		if ReadPrograms(bytes.NewReader(data), set) == nil {
 			b := set.Of(&workload.Workload{Kind: "Deployment", Name: "a"}, &workload.Container{Name: "app", Image: "a"})
 			_ = fmt.Sprint(what(b), b.Known && b.Program == nil)
 		}
