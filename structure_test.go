@@ -42,7 +42,7 @@ var house = []floor{
 	{"cmd/kubectl-unthrottle/internal/facts", "workload advice render render/engine manifest binary registry forecast gitops permit cluster pods remedy"},
 	{"cmd/kubectl-unthrottle/internal/judge", "lint config baseline fix policy audit prom"},
 	{"cmd/kubectl-unthrottle/internal/show", "result page"},
-	{"cmd/kubectl-unthrottle/internal/act", "podtrial alert install agents once inpod door webhook/certs webhook/probe agent webhook"},
+	{"cmd/kubectl-unthrottle/internal/act", "podtrial alert install agents once inpod door certs agent webhook"},
 	{"cmd/kubectl-unthrottle/internal", "cli"},
 	{"cmd/kubectl-unthrottle", "."},
 }

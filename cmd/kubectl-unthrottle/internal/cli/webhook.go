@@ -17,9 +17,9 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/plain"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/certs"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/webhook"
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/webhook/certs"
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/webhook/probe"
+
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
 )
 
@@ -140,7 +140,7 @@ func (o *webhookVerb) ask(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	said, err := probe.Ask(ctx, client, o.keeper.Configuration, place.Namespace)
+	said, err := probeWebhook(ctx, client, o.keeper.Configuration, place.Namespace)
 	if err == nil {
 		fmt.Fprintf(o.stdio.Out, "The webhook works: of a pod with a wrong GOMEMLIMIT in namespace %s, which was not made, it said:\n%s\n", place.Namespace, plain.Line(said))
 	}

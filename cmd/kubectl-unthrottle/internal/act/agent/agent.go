@@ -18,7 +18,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/rule"
 	"github.com/unthrottle/unthrottle/cmd/internal/process/host"
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/webhook/certs"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/certs"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/permit"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/pods"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/result"

@@ -34,8 +34,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/clustertest"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/certs"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/webhook"
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/webhook/certs"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/cli"
 )
 

@@ -13,8 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/certs"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/door"
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/webhook/certs"
 )
 
 // A Server serves a handler with a certificate, and tells how it fares at another address.

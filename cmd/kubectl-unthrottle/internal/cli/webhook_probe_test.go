@@ -1,4 +1,4 @@
-package probe
+package cli
 
 import (
 	"encoding/json"
@@ -63,7 +63,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func TestAsk(t *testing.T) {
+func TestProbe(t *testing.T) {
 	const (
 		rules = `"namespaceSelector": {"matchExpressions": [{"key": "unthrottle.dev/ignore", "operator": "NotIn", "values": ["all"]}]}`
 		there = `"clientConfig": {"caBundle": "YQ==", "service": {"namespace": "tools", "name": "unthrottle-webhook"}}`
@@ -95,7 +95,7 @@ func TestAsk(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			said, err := Ask(t.Context(), client, "unthrottle-webhook", "shop")
+			said, err := probeWebhook(t.Context(), client, "unthrottle-webhook", "shop")
 			if said != c.said || (err == nil) != (c.err == "") {
 				t.Fatalf("%q, %v; want %q, %q", said, err, c.said, c.err)
 			}

@@ -1,6 +1,4 @@
-// Package probe answers: does the API server ask the webhook about a pod? In goes a client of the API server; out comes what the webhook
-// said of a pod that is wrong, or why it was not asked. The pod is tried out on the server's side and never made.
-package probe
+package cli
 
 import (
 	"context"
@@ -19,9 +17,9 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
 )
 
-// pod has a GOMEMLIMIT of 64 bytes, which every mode of the webhook warns of or repairs, and which no policy of ours changes before the
+// probePod has a GOMEMLIMIT of 64 bytes, which every mode of the webhook warns of or repairs, and which no policy of ours changes before the
 // webhook sees it. No --exempt-container is likely to name its container. Everything else is what a namespace may ask for at its strictest.
-const pod = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "unthrottle-webhook-probe"}, "spec": {
+const probePod = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "unthrottle-webhook-probe"}, "spec": {
 	"automountServiceAccountToken": false,
 	"securityContext": {"runAsNonRoot": true, "runAsUser": 65534, "seccompProfile": {"type": "RuntimeDefault"}},
 	"containers": [{"name": "unthrottle-webhook-probe", "image": "example.com/unthrottle-webhook-probe",
@@ -33,18 +31,19 @@ const anotherNamespace = "-n NAME tries it in another namespace"
 
 // The beginnings of what the webhook says.
 const (
-	said   = "unthrottle: "
-	failed = "unthrottle did not look at this pod: "
+	probeSaid   = "unthrottle: "
+	probeFailed = "unthrottle did not look at this pod: "
 )
 
-// Ask tries out a pod in a namespace, and gives what the webhook of that configuration said.
-func Ask(ctx context.Context, client rest.Interface, configuration, namespace string) (string, error) {
-	r := client.Post().AbsPath("/api/v1/namespaces/"+url.PathEscape(namespace)+"/pods").Param("dryRun", "All").MaxRetries(0).Body([]byte(pod)).Do(ctx)
+// probeWebhook tries out a pod in a namespace, and gives what the webhook of that configuration said, or why it was not asked. The pod is
+// tried out on the server's side and never made.
+func probeWebhook(ctx context.Context, client rest.Interface, configuration, namespace string) (string, error) {
+	r := client.Post().AbsPath("/api/v1/namespaces/"+url.PathEscape(namespace)+"/pods").Param("dryRun", "All").MaxRetries(0).Body([]byte(probePod)).Do(ctx)
 	for _, w := range r.Warnings() {
-		if text, ok := strings.CutPrefix(w.Text, failed); ok {
+		if text, ok := strings.CutPrefix(w.Text, probeFailed); ok {
 			return "", hint.With(errors.New("the webhook was asked, and did not look at the pod: "+text), "try again; its log says more")
 		}
-		if text, ok := strings.CutPrefix(w.Text, said); ok {
+		if text, ok := strings.CutPrefix(w.Text, probeSaid); ok {
 			return text, nil
 		}
 	}
@@ -55,11 +54,11 @@ func Ask(ctx context.Context, client rest.Interface, configuration, namespace st
 		}
 		return "", told
 	}
-	return "", silent(ctx, client, configuration, namespace)
+	return "", whySilent(ctx, client, configuration, namespace)
 }
 
-// silent is why the webhook said nothing, as far as that can be read.
-func silent(ctx context.Context, client rest.Interface, configuration, namespace string) error {
+// whySilent is why the webhook said nothing, as far as that can be read.
+func whySilent(ctx context.Context, client rest.Interface, configuration, namespace string) error {
 	var c struct {
 		Webhooks []struct {
 			Name         string
@@ -70,7 +69,7 @@ func silent(ctx context.Context, client rest.Interface, configuration, namespace
 			NamespaceSelector *metav1.LabelSelector
 		}
 	}
-	err := get(ctx, client, "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/"+url.PathEscape(configuration), &c)
+	err := getObject(ctx, client, "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/"+url.PathEscape(configuration), &c)
 	switch {
 	case apierrors.IsNotFound(err):
 		return hint.With(fmt.Errorf("no webhook is installed: there is no MutatingWebhookConfiguration %s", configuration),
@@ -89,7 +88,7 @@ func silent(ctx context.Context, client rest.Interface, configuration, namespace
 		pods = fmt.Sprintf("kubectl -n %s get pods,endpointslices -l app.kubernetes.io/name=unthrottle-webhook", s.Namespace)
 	}
 	var n struct{ Metadata metav1.ObjectMeta }
-	if err := get(ctx, client, "/api/v1/namespaces/"+url.PathEscape(namespace), &n); err == nil {
+	if err := getObject(ctx, client, "/api/v1/namespaces/"+url.PathEscape(namespace), &n); err == nil {
 		if selector, err := metav1.LabelSelectorAsSelector(w.NamespaceSelector); err == nil && w.NamespaceSelector != nil && !selector.Matches(labels.Set(n.Metadata.Labels)) {
 			return hint.With(fmt.Errorf("the webhook leaves the namespace %s alone", namespace), anotherNamespace)
 		}
@@ -101,7 +100,7 @@ func silent(ctx context.Context, client rest.Interface, configuration, namespace
 		pods, "a private cluster's firewall has to let the API server through to the pods' port 8443")
 }
 
-func get(ctx context.Context, client rest.Interface, path string, into any) error {
+func getObject(ctx context.Context, client rest.Interface, path string, into any) error {
 	data, err := cluster.Raw(ctx, client.Get().AbsPath(path).MaxRetries(0))
 	if err != nil {
 		return err
