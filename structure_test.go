@@ -40,7 +40,7 @@ var house = []floor{
 	{"cmd/internal/command", "bug demo verb conduct cli"},
 	{"cmd", "unthrottle"},
 	{"cmd/kubectl-unthrottle/internal/facts", "workload advice render render/engine manifest binary registry forecast gitops permit cluster pods remedy"},
-	{"cmd/kubectl-unthrottle/internal/judge", "lint config baseline fix policy audit prom"},
+	{"cmd/kubectl-unthrottle/internal/judge", "lint config fix policy audit prom"},
 	{"cmd/kubectl-unthrottle/internal/show", "result page"},
 	{"cmd/kubectl-unthrottle/internal/act", "podtrial alert install agents once inpod door certs agent webhook"},
 	{"cmd/kubectl-unthrottle/internal", "cli"},

@@ -14,7 +14,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/manifest"
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/baseline"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/config"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/lint"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/result"
 )
@@ -22,7 +22,7 @@ import (
 // known are the flags about findings that a project lives with for now.
 type known struct {
 	read, write string // files
-	standing    []baseline.Finding
+	standing    []config.BaselineFinding
 }
 
 func (k *known) flags(flags *pflag.FlagSet) {
@@ -36,7 +36,7 @@ func (k *known) open(ctx context.Context) error {
 		return nil
 	}
 	var err error
-	k.standing, err = baseline.Read(ctx, k.read)
+	k.standing, err = config.ReadBaseline(ctx, k.read)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return hint.With(fmt.Errorf("--baseline %s: there is no such file", k.read), "--write-baseline "+k.read+" makes it")
@@ -47,7 +47,7 @@ func (k *known) open(ctx context.Context) error {
 }
 
 // hold writes the file of --write-baseline, and leaves out what stands in that of --baseline.
-func (k *known) hold(d *result.Lint, covered func(baseline.Finding) bool) error {
+func (k *known) hold(d *result.Lint, covered func(config.BaselineFinding) bool) error {
 	if k.write != "" {
 		if n := d.Unread(); n > 0 {
 			return hint.With(fmt.Errorf("--write-baseline %s: not written, because %d of the problems kept something from being read", k.write, n),
@@ -55,23 +55,23 @@ func (k *known) hold(d *result.Lint, covered func(baseline.Finding) bool) error 
 		}
 		out, err := verb.NewOutput(k.write, nil)
 		if err == nil {
-			all := result.Called(d.Findings, func(f lint.Finding) baseline.Finding { return called(k.write, f) })
-			err = out.Finish(baseline.Write(out.W, all))
+			all := result.Called(d.Findings, func(f lint.Finding) config.BaselineFinding { return called(k.write, f) })
+			err = out.Finish(config.WriteBaseline(out.W, all))
 		}
 		if err != nil {
 			return hint.With(fmt.Errorf("--write-baseline: %w", err), "it needs a file in a directory that exists and is writable")
 		}
 	}
 	if k.read != "" {
-		d.Against(k.read, k.standing, func(f lint.Finding) baseline.Finding { return called(k.read, f) }, covered)
+		d.Against(k.read, k.standing, func(f lint.Finding) config.BaselineFinding { return called(k.read, f) }, covered)
 	}
 	return nil
 }
 
 // called is a finding as a baseline has it: files are told from where the baseline is, so that it is the same wherever the command
 // runs.
-func called(path string, f lint.Finding) baseline.Finding {
-	b := baseline.Finding{Rule: f.Rule, Workload: f.Workload, Container: f.Container, Variable: f.Variable, File: f.At.File}
+func called(path string, f lint.Finding) config.BaselineFinding {
+	b := config.BaselineFinding{Rule: f.Rule, Workload: f.Workload, Container: f.Container, Variable: f.Variable, File: f.At.File}
 	if b.File != "" && b.File != manifest.Stdin {
 		b.File = from(path, b.File)
 	}
@@ -92,7 +92,7 @@ func from(other, file string) string {
 }
 
 // readOf says what of a baseline was looked at with the files of a set: what stands in one of them, or in one that is no more.
-func (k *known) readOf(set *manifest.Set) func(baseline.Finding) bool {
+func (k *known) readOf(set *manifest.Set) func(config.BaselineFinding) bool {
 	read := map[string]bool{}
 	for _, f := range set.Files {
 		name := f.Name
@@ -101,7 +101,7 @@ func (k *known) readOf(set *manifest.Set) func(baseline.Finding) bool {
 		}
 		read[name] = true
 	}
-	return func(f baseline.Finding) bool {
+	return func(f config.BaselineFinding) bool {
 		if f.File == "" {
 			return false // a live object
 		}
@@ -118,8 +118,8 @@ func (k *known) readOf(set *manifest.Set) func(baseline.Finding) bool {
 }
 
 // readLive says what of a baseline was looked at in a namespace, or in all.
-func readLive(namespace string, part bool) func(baseline.Finding) bool {
-	return func(f baseline.Finding) bool {
+func readLive(namespace string, part bool) func(config.BaselineFinding) bool {
+	return func(f config.BaselineFinding) bool {
 		_, in, other := strings.Cut(f.Workload, " in ")
 		if !other {
 			in = "default"

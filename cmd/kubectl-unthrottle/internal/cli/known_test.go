@@ -3,17 +3,17 @@ package cli
 import (
 	"testing"
 
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/baseline"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/config"
 )
 
 // TestReadLive: of a baseline, only what was looked at can be gone.
 func TestReadLive(t *testing.T) {
-	here, there, usual := baseline.Finding{Workload: "Deployment/api in shop"}, baseline.Finding{Workload: "Pod of Deployment/api in far"}, baseline.Finding{Workload: "Pod/a"}
-	file := baseline.Finding{Workload: "Deployment/api in shop", File: "a.yaml"}
+	here, there, usual := config.BaselineFinding{Workload: "Deployment/api in shop"}, config.BaselineFinding{Workload: "Pod of Deployment/api in far"}, config.BaselineFinding{Workload: "Pod/a"}
+	file := config.BaselineFinding{Workload: "Deployment/api in shop", File: "a.yaml"}
 	for _, c := range []struct {
 		namespace string
 		part      bool
-		f         baseline.Finding
+		f         config.BaselineFinding
 		want      bool
 	}{
 		{"shop", false, here, true},

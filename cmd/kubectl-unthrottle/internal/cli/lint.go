@@ -15,7 +15,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/manifest"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/workload"
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/baseline"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/config"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/lint"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/page"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/result"
@@ -185,7 +185,7 @@ func (o *linter) advise(recommended *advice.Set, workloads []*workload.Workload,
 
 // look reads files, or a cluster, and asks the rules.
 func (o *linter) look(ctx context.Context, names []string, known lint.Known, recommended *advice.Set) (doc *result.Lint, err error) {
-	var covered func(baseline.Finding) bool
+	var covered func(config.BaselineFinding) bool
 	if o.live.on {
 		found, err := cluster.Read(ctx, o.live.Options)
 		if err != nil {
@@ -218,5 +218,5 @@ func (o *linter) look(ctx context.Context, names []string, known lint.Known, rec
 		return nil, ctx.Err()
 	}
 	doc.Header = verb.NewHeader("lint")
-	return doc, o.baseline.hold(doc, func(f baseline.Finding) bool { return covered(f) && !slices.Contains(doc.RulesOff, f.Rule) })
+	return doc, o.baseline.hold(doc, func(f config.BaselineFinding) bool { return covered(f) && !slices.Contains(doc.RulesOff, f.Rule) })
 }

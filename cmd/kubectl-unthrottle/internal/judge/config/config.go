@@ -1,7 +1,8 @@
 // Package config answers: how does a project want its manifests to be judged? In go the text of its .unthrottle.yaml; out come the
 // paths to leave out, how severe the findings of each rule are, and what is known of nodes and programs. The keys are the names of
 // flags, where there are such. A key or a value that is not known is an error with its line: a misspelt rule must not be a gate that
-// is never shut. It looks for the file, and reads no other.
+// is never shut. It looks for that file. The other one that it
+// reads, and writes, is the baseline: findings that were there before.
 package config
 
 import (

@@ -14,7 +14,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/manifest"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/workload"
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/baseline"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/config"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/fix"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/lint"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/result"
@@ -54,9 +54,9 @@ func TestCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.Against("known.json", []baseline.Finding{
+	d.Against("known.json", []config.BaselineFinding{
 		{Rule: "K006", Workload: "Deployment/gone in shop", Container: "app", Variable: "GOMAXPROCS"}, {Rule: "K006", File: "a.yaml", Workload: "Pod/a"},
-	}, func(f lint.Finding) baseline.Finding { return baseline.Finding{} }, func(f baseline.Finding) bool { return f.File == "" })
+	}, func(f lint.Finding) config.BaselineFinding { return config.BaselineFinding{} }, func(f config.BaselineFinding) bool { return f.File == "" })
 	if d.Unread() != 1 || len(d.Checks()) != 3 || d.Checks()[2].Unknown == "" || d.Checks()[0].Place.File != "" {
 		t.Errorf("%+v", d.Checks())
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/manifest"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/workload"
-	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/baseline"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/config"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/lint"
 )
 
@@ -49,9 +49,9 @@ type Cluster struct {
 
 // Baseline is what was held against findings that are known.
 type Baseline struct {
-	File  string             `json:"file"`
-	Known int                `json:"known"` // findings that stand in it, and are left out here
-	Gone  []baseline.Finding `json:"gone"`  // that stand in it, and are found no more
+	File  string                   `json:"file"`
+	Known int                      `json:"known"` // findings that stand in it, and are left out here
+	Gone  []config.BaselineFinding `json:"gone"`  // that stand in it, and are found no more
 }
 
 // A Problem is what could not be read, or not whole.
@@ -200,9 +200,9 @@ func (d *Lint) In(below func(file string) (name, root string)) { d.below = below
 
 // Against leaves out the findings that stand in a baseline. called is how a finding is called there, and covered says whether
 // what stands there was looked at.
-func (d *Lint) Against(file string, standing []baseline.Finding, called func(lint.Finding) baseline.Finding, covered func(baseline.Finding) bool) {
-	known, gone := baseline.Compare(Called(d.Findings, called), standing)
-	d.Baseline = &Baseline{File: file, Gone: []baseline.Finding{}}
+func (d *Lint) Against(file string, standing []config.BaselineFinding, called func(lint.Finding) config.BaselineFinding, covered func(config.BaselineFinding) bool) {
+	known, gone := config.CompareBaseline(Called(d.Findings, called), standing)
+	d.Baseline = &Baseline{File: file, Gone: []config.BaselineFinding{}}
 	left := []lint.Finding{}
 	for i, f := range d.Findings {
 		if known[i] {
@@ -221,8 +221,8 @@ func (d *Lint) Against(file string, standing []baseline.Finding, called func(lin
 }
 
 // Called are findings as a baseline has them.
-func Called(findings []lint.Finding, called func(lint.Finding) baseline.Finding) []baseline.Finding {
-	all := make([]baseline.Finding, len(findings))
+func Called(findings []lint.Finding, called func(lint.Finding) config.BaselineFinding) []config.BaselineFinding {
+	all := make([]config.BaselineFinding, len(findings))
 	for i, f := range findings {
 		all[i] = called(f)
 	}

@@ -1,7 +1,4 @@
-// Package baseline answers: which findings were there before? It reads and writes a file of findings that a project lives with for
-// now, so that a build fails for new ones alone. A finding is known again by its rule, file, workload, container and variable, and
-// not by its line: lines move.
-package baseline
+package config
 
 import (
 	"bytes"
@@ -17,11 +14,12 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/input"
 )
 
-// Version is the number of the file's format.
-const Version = 1
+// baselineVersion is the number of the file's format.
+const baselineVersion = 1
 
-// A Finding is one that stands in a file.
-type Finding struct {
+// A BaselineFinding is one that a project lives with for now, so that a build fails for new ones alone. It is known again by its rule, file,
+// workload, container and variable, and not by its line: lines move.
+type BaselineFinding struct {
 	Rule      string `json:"rule"`
 	File      string `json:"file,omitempty"` // with slashes, from the directory of the baseline's file; "" for a live object
 	Workload  string `json:"workload"`
@@ -30,28 +28,28 @@ type Finding struct {
 }
 
 type file struct {
-	Version  int       `json:"version"`
-	Findings []Finding `json:"findings"`
+	Version  int               `json:"version"`
+	Findings []BaselineFinding `json:"findings"`
 }
 
-// largest is more than any project has: some hundred thousand findings.
-const largest = 64 << 20
+// largestBaseline is more than any project has: some hundred thousand findings.
+const largestBaseline = 64 << 20
 
-// Read reads a file.
-func Read(ctx context.Context, path string) ([]Finding, error) {
-	data, err := input.ReadAll(ctx, path, strings.NewReader(""), largest) // "-" is nothing
+// ReadBaseline reads a file.
+func ReadBaseline(ctx context.Context, path string) ([]BaselineFinding, error) {
+	data, err := input.ReadAll(ctx, path, strings.NewReader(""), largestBaseline) // "-" is nothing
 	if err != nil {
 		return nil, err
 	}
-	findings, err := Parse(data)
+	findings, err := ParseBaseline(data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return findings, nil
 }
 
-// Parse reads what a file holds.
-func Parse(data []byte) ([]Finding, error) {
+// ParseBaseline reads what a file holds.
+func ParseBaseline(data []byte) ([]BaselineFinding, error) {
 	var version struct{ Version *int }
 	if err := json.Unmarshal(data, &version); err != nil {
 		return nil, broken(data, err)
@@ -59,8 +57,8 @@ func Parse(data []byte) ([]Finding, error) {
 	switch {
 	case version.Version == nil:
 		return nil, errors.New("not a baseline: no version")
-	case *version.Version > Version:
-		return nil, fmt.Errorf("version %d, and this command reads versions up to %d: a newer one wrote it", *version.Version, Version)
+	case *version.Version > baselineVersion:
+		return nil, fmt.Errorf("version %d, and this command reads versions up to %d: a newer one wrote it", *version.Version, baselineVersion)
 	case *version.Version < 1:
 		return nil, fmt.Errorf("not a baseline: there is no version %d", *version.Version)
 	}
@@ -85,15 +83,15 @@ func broken(data []byte, err error) error {
 	return err
 }
 
-// Write writes a file's text, sorted, one finding a line, so that what changes in it is easy to see.
-func Write(w io.Writer, findings []Finding) error {
+// WriteBaseline writes a file's text, sorted, one finding a line, so that what changes in it is easy to see.
+func WriteBaseline(w io.Writer, findings []BaselineFinding) error {
 	sorted := slices.Clone(findings)
-	slices.SortStableFunc(sorted, func(a, b Finding) int {
+	slices.SortStableFunc(sorted, func(a, b BaselineFinding) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Workload, b.Workload), cmp.Compare(a.Container, b.Container),
 			cmp.Compare(a.Variable, b.Variable), cmp.Compare(a.Rule, b.Rule))
 	})
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "{\n  \"version\": %d,\n  \"findings\": [", Version)
+	fmt.Fprintf(&b, "{\n  \"version\": %d,\n  \"findings\": [", baselineVersion)
 	for i, f := range sorted {
 		if i > 0 {
 			b.WriteByte(',')
@@ -115,10 +113,10 @@ func Write(w io.Writer, findings []Finding) error {
 	return err
 }
 
-// Compare holds what was found against what stands in a file: known says of each whether it does, and gone is what stands there
+// CompareBaseline holds what was found against what stands in a file: known says of each whether it does, and gone is what stands there
 // and was not found. What stands there once excuses one finding.
-func Compare(found, standing []Finding) (known []bool, gone []Finding) {
-	left := map[Finding]int{}
+func CompareBaseline(found, standing []BaselineFinding) (known []bool, gone []BaselineFinding) {
+	left := map[BaselineFinding]int{}
 	for _, f := range standing {
 		left[f]++
 	}

@@ -1,4 +1,4 @@
-package baseline
+package config
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-var some = []Finding{
+var some = []BaselineFinding{
 	{"K004", "deploy/api.yaml", "Deployment/api", "api", "GOMAXPROCS"},
 	{"K001", "deploy/api.yaml", "Deployment/api", "api", "GOMAXPROCS"},
 	{"K009", "", "Deployment/<b> in shop", "", ""},
@@ -19,7 +19,7 @@ var some = []Finding{
 
 func TestWriteRead(t *testing.T) {
 	var b bytes.Buffer
-	if err := Write(&b, some); err != nil {
+	if err := WriteBaseline(&b, some); err != nil {
 		t.Fatal(err)
 	}
 	const want = `{
@@ -39,17 +39,17 @@ func TestWriteRead(t *testing.T) {
 	if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	got, err := Read(t.Context(), path)
+	got, err := ReadBaseline(t.Context(), path)
 	if err != nil || len(got) != 4 || got[0] != some[2] {
 		t.Errorf("%+v, %v", got, err)
 	}
 	b.Reset()
-	if err := Write(&b, nil); err != nil || b.String() != "{\n  \"version\": 1,\n  \"findings\": []\n}\n" {
+	if err := WriteBaseline(&b, nil); err != nil || b.String() != "{\n  \"version\": 1,\n  \"findings\": []\n}\n" {
 		t.Errorf("%q, %v", &b, err)
 	}
 }
 
-func TestParse(t *testing.T) {
+func TestParseBaseline(t *testing.T) {
 	for text, want := range map[string]string{
 		``:                                  "line 1: unexpected end",
 		"{\n\"version\": 1,\n\"find":        "line 3: unexpected end",
@@ -63,41 +63,41 @@ func TestParse(t *testing.T) {
 		`{"version": 1}`:                    "",
 		`{"version": 1, "findings": [{"rule": "K001", "workload": "Pod/a", "later": 1}], "more": 2}`: "",
 	} {
-		_, err := Parse([]byte(text))
+		_, err := ParseBaseline([]byte(text))
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
-	if _, err := Read(t.Context(), filepath.Join(t.TempDir(), "none")); !os.IsNotExist(err) {
+	if _, err := ReadBaseline(t.Context(), filepath.Join(t.TempDir(), "none")); !os.IsNotExist(err) {
 		t.Error(err)
 	}
 }
 
 func TestCompare(t *testing.T) {
-	known, gone := Compare([]Finding{some[0], some[1], some[0], some[0]}, some)
-	if !slices.Equal(known, []bool{true, true, true, false}) || !reflect.DeepEqual(gone, []Finding{some[2]}) {
+	known, gone := CompareBaseline([]BaselineFinding{some[0], some[1], some[0], some[0]}, some)
+	if !slices.Equal(known, []bool{true, true, true, false}) || !reflect.DeepEqual(gone, []BaselineFinding{some[2]}) {
 		t.Errorf("%v, %+v", known, gone)
 	}
-	if known, gone := Compare(nil, nil); len(known) != 0 || gone != nil {
+	if known, gone := CompareBaseline(nil, nil); len(known) != 0 || gone != nil {
 		t.Errorf("%v, %+v", known, gone)
 	}
 }
 
-// FuzzParse: whatever is read can be written and read again.
-func FuzzParse(f *testing.F) {
+// FuzzParseBaseline: whatever is read can be written and read again.
+func FuzzParseBaseline(f *testing.F) {
 	f.Add([]byte(`{"version": 1, "findings": [{"rule": "K001", "file": "a", "workload": "Pod/a"}]}`))
 	f.Add([]byte(`{"version": 2}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		first, err := Parse(data)
+		first, err := ParseBaseline(data)
 		if err != nil {
 			return
 		}
 		var b bytes.Buffer
-		if err := Write(&b, first); err != nil {
+		if err := WriteBaseline(&b, first); err != nil {
 			t.Fatal(err)
 		}
-		again, err := Parse(b.Bytes())
-		known, gone := Compare(again, first)
+		again, err := ParseBaseline(b.Bytes())
+		known, gone := CompareBaseline(again, first)
 		if err != nil || len(again) != len(first) || slices.Contains(known, false) || gone != nil {
 			t.Errorf("%+v\nthen %+v, %v", first, again, err)
 		}
