@@ -109,16 +109,21 @@ func (b *Bench) Unfinished() string {
 	return fmt.Sprintf("Not finished: %d of %s are complete.", b.Blocks, quantity.Plural(b.Plan.Blocks, "block"))
 }
 
-// CommonMetrics are metrics that any run may have.
-var CommonMetrics = []lab.Metric{
-	lab.WallTime.Metric("wall time of the whole process"),
-	lab.CPUTime.Metric("CPU time of the whole process and its children"),
-	lab.ThrottledShare.Metric("periods in which the limit was used up"),
-	lab.Standstill.Metric("longest standstill seen"),
-	lab.PeakMemory.Metric("memory at its peak"),
-	lab.GCShare.Metric("share of the CPU time that garbage collection used"),
-	lab.WaitP50.Metric("time that a goroutine waited to run, median"),
-	lab.WaitP99.Metric("time that a goroutine waited to run, 99th percentile"),
+// CommonMetrics are metrics that any run may have; what Go's runtime tells comes last.
+var CommonMetrics = commonMetrics()
+
+func commonMetrics() []lab.Metric {
+	var all, runtime []lab.Metric
+	for _, m := range lab.Measures {
+		switch {
+		case m.Bench == "":
+		case m.Kind == lab.Runtime:
+			runtime = append(runtime, m.Metric(m.Bench))
+		default:
+			all = append(all, m.Metric(m.Bench))
+		}
+	}
+	return append(all, runtime...)
 }
 
 // NewBench makes the document of a study.
@@ -176,12 +181,16 @@ func usedMetrics(s *lab.Study) []lab.Metric {
 			all = append(all, cost)
 		}
 	}
-	all = slices.Concat(all, s.Plan.Metrics, CommonMetrics)
+	return inOrder(slices.Concat(all, s.Plan.Metrics, CommonMetrics), occurs)
+}
+
+// inOrder lists the metrics that occur: first those that are described, in that order.
+func inOrder(described []lab.Metric, occurs map[string]bool) []lab.Metric {
 	for _, unit := range slices.Sorted(maps.Keys(occurs)) {
-		all = append(all, lab.Metric{Unit: unit})
+		described = append(described, lab.Metric{Unit: unit})
 	}
 	metrics := []lab.Metric{}
-	for _, m := range all {
+	for _, m := range described {
 		if occurs[m.Unit] {
 			metrics = append(metrics, m)
 			delete(occurs, m.Unit)

@@ -19,7 +19,7 @@ func ShortName(m lab.Metric) string {
 	switch lab.Measure(m.Unit).Kind() {
 	case lab.Duration:
 		return "time"
-	case lab.TotalCPU, lab.UnitCPU:
+	case lab.CPU:
 		return "CPU"
 	}
 	return MetricName(m)

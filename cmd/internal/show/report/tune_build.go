@@ -19,30 +19,6 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/study/tune"
 )
 
-// tuneMetrics are those that runs of tune may have, in the order in which they are shown.
-var tuneMetrics = []lab.Metric{
-	lab.P50.Metric("from when requests were ready to be sent to their answers, median"),
-	lab.P90.Metric("the same, 90th percentile"),
-	lab.P99.Metric("the same, 99th percentile"),
-	lab.P999.Metric("the same, 99.9th percentile"),
-	lab.ReadyTail.Metric("the same, 99th percentile of typical seconds: the geometric mean of theirs"),
-	lab.WallTime.Metric("time of the whole job"),
-	lab.OpTime.Metric("time of an operation; of several benchmarks their geometric mean"),
-	lab.CPUPerRequest.Metric("CPU time of the server's group for a request"),
-	lab.CPUTime.Metric("CPU time of the job and its children"),
-	lab.CPUPerOp.Metric("CPU time of an operation"),
-	lab.RequestRate.Metric("goodput: successes, within the SLO's time if there is one"),
-	lab.ErrorShare.Metric("requests that failed"),
-	lab.ThrottledShare.Metric("periods in which the limit was used up"),
-	lab.ThrottledTime.Metric("time throttled, summed over CPUs"),
-	lab.Standstill.Metric("longest standstill seen"),
-	lab.GCRate.Metric("garbage collections a second"),
-	lab.GCShare.Metric("share of the CPU time that the collector says it used"),
-	lab.WaitP50.Metric("time that a goroutine waited to run, median, as the server tells it"),
-	lab.WaitP99.Metric("time that a goroutine waited to run, 99th percentile, as the server tells it"),
-	lab.PeakMemory.Metric("memory at its peak"),
-}
-
 // NewTune makes the document of a study, as far as it has come.
 func NewTune(s *tune.Study) (*Tune, error) {
 	d := &Tune{
@@ -217,17 +193,13 @@ func tuneUsed(runs []tune.Run) []lab.Metric {
 			occurs[unit] = true
 		}
 	}
-	metrics := []lab.Metric{}
-	for _, m := range tuneMetrics {
-		if occurs[m.Unit] {
-			metrics = append(metrics, m)
-			delete(occurs, m.Unit)
+	var described []lab.Metric
+	for _, m := range lab.Measures {
+		if about := cmp.Or(m.Tune, m.Bench); about != "" {
+			described = append(described, m.Metric(about))
 		}
 	}
-	for _, unit := range slices.Sorted(maps.Keys(occurs)) {
-		metrics = append(metrics, lab.Metric{Unit: unit})
-	}
-	return metrics
+	return inOrder(described, occurs)
 }
 
 // newTuneVaried says what was varied.

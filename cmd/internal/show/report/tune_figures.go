@@ -15,22 +15,17 @@ const (
 	TuneTime      = "time"
 	TuneRate      = "throughput"
 	TuneThrottled = "throttled"
-	TuneCollector = "gc"
-	TuneMemory    = "memory"
 	TunePooled    = "pooled" // the tail of whole windows: there is an effect of it
 )
 
 // tuneMeasures are what a quantity may be measured as, the first one first.
 var tuneMeasures = map[string][]lab.Measure{
-	"p50":         {lab.P50},
-	"p90":         {lab.P90},
-	"p99":         {lab.ReadyTail, lab.P99}, // the p99 that settings are compared by
-	TuneCPU:       {lab.CPUPerRequest, lab.CPUPerOp, lab.CPUTime},
-	TuneTime:      {lab.OpTime, lab.WallTime},
-	TuneRate:      {lab.RequestRate},
-	TuneThrottled: {lab.ThrottledShare},
-	TuneCollector: {lab.GCShare},
-	TuneMemory:    {lab.PeakMemory},
+	"p50":    {lab.P50},
+	"p90":    {lab.P90},
+	"p99":    {lab.ReadyTail, lab.P99}, // the p99 that settings are compared by
+	TuneCPU:  {lab.CPUPerRequest, lab.CPUPerOp, lab.CPUTime},
+	TuneTime: {lab.OpTime, lab.WallTime},
+	TuneRate: {lab.RequestRate},
 }
 
 // A TuneKey tells settings apart, whatever load they are run under.

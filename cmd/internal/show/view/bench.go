@@ -87,19 +87,6 @@ var factors = map[lab.Factor]struct{ title, column string }{
 
 func factorName(f lab.Factor) string { return cmp.Or(factors[f].title, string(f)) }
 
-// besides are the metrics that are shown beside the figure because they explain it. Their ranks say which goes first where
-// room is short.
-var besides = []struct {
-	measure lab.Measure
-	column  sheet.Column
-}{
-	{lab.CPUTime, sheet.Column{Title: "CPU time", Rank: 2}},
-	{lab.ThrottledShare, sheet.Column{Title: "throttled", Rank: 3}},
-	{lab.GCShare, sheet.Column{Title: "GC", Rank: 5}},
-	{lab.WaitP99, sheet.Column{Title: "wait p99", Rank: 6}},
-	{lab.PeakMemory, sheet.Column{Title: "memory", Rank: 7}},
-}
-
 // benchTable has a row for each setting of a group.
 func benchTable(d *report.Bench, g *report.BenchGroup) *sheet.Table {
 	if len(g.Settings) == 0 {
@@ -163,9 +150,9 @@ func benchTable(d *report.Bench, g *report.BenchGroup) *sheet.Table {
 		versus(func(s report.BenchRow) *report.BenchComparison { return s.CostVersus },
 			sheet.Column{Title: "CPU change"}, sheet.Column{Title: "interval", With: "CPU change", Rank: 3})
 	}
-	for _, b := range besides {
-		if of := string(b.measure); of != g.Figure.Unit {
-			median(b.column, of)
+	for _, m := range lab.Measures {
+		if of := string(m.Measure); m.BenchRank > 0 && of != g.Figure.Unit {
+			median(sheet.Column{Title: m.Title, Rank: m.BenchRank}, of)
 		}
 	}
 	figure(sheet.Column{Title: "mean", Detail: true}, func(m report.BenchSummary) string { return unit.Text(m.Mean) })

@@ -10,6 +10,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/show/sheet"
+	"github.com/unthrottle/unthrottle/cmd/internal/study/lab"
 	"github.com/unthrottle/unthrottle/cmd/internal/study/search"
 )
 
@@ -230,8 +231,6 @@ func (d *tuneDoc) title(of string) string {
 		return "CPU " + d.Subject.Each()
 	case of == report.TuneTime && d.Subject.Kind == "gobench":
 		return "time " + d.Subject.Each()
-	case of == report.TuneCollector:
-		return "GC"
 	}
 	return of
 }
@@ -255,6 +254,15 @@ func (p tunePart) median(s report.TuneSetting, of string) string {
 		return p.text(of, v)
 	}
 	return ""
+}
+
+// tuneMedian writes a measure's; "" if it is not known.
+func tuneMedian(s report.TuneSetting, of lab.Measure) string {
+	if of == lab.GCShare && s.GC != nil && s.GC.CPUShare > 0 { // also where no run that counts told its collections
+		return quantity.Share(s.GC.CPUShare)
+	}
+	m := s.Metrics[string(of)]
+	return when(m.N > 0, quantity.UnitOf(string(of)).Text(m.Median))
 }
 
 // typical writes what stands beside a change; without one it is the median.
@@ -335,14 +343,13 @@ func (p tunePart) settings() *sheet.Table {
 	changes(first[0], first[1], tail, tail)
 	figure(0, "CPU", report.TuneCPU)
 	changes(second[0], second[1], "CPU", report.TuneCPU)
-	figure(5, "", report.TuneThrottled)
-	add(sheet.Column{Title: "GC", Rank: 8}, func(s report.TuneSetting) sheet.Cell {
-		if s.GC != nil && s.GC.CPUShare > 0 {
-			return sheet.Cell{Text: quantity.Share(s.GC.CPUShare)}
+	for _, m := range lab.Measures {
+		if m.TuneRank > 0 {
+			add(sheet.Column{Title: m.Title, Rank: m.TuneRank}, func(s report.TuneSetting) sheet.Cell {
+				return sheet.Cell{Text: tuneMedian(s, m.Measure)}
+			})
 		}
-		return sheet.Cell{Text: p.median(s, report.TuneCollector)}
-	})
-	figure(10, "", report.TuneMemory)
+	}
 	for _, text := range p.Notes() {
 		t.Notes = append(t.Notes, sheet.Note{Text: text})
 	}

@@ -39,24 +39,16 @@ const (
 	ProgramFile Measure = "program-file-bytes" // how much of it is in memory
 )
 
-// A Kind is what kind of thing a metric is.
+// A Kind is what kind of thing a metric is, as far as that matters.
 type Kind string
 
 // The kinds.
 const (
-	Unknown      Kind = ""              // anything but a Measure
-	ResponseTime Kind = "response time" // a percentile, in seconds
-	Duration     Kind = "duration"      // of a run or an operation, in seconds
-	TotalCPU     Kind = "CPU time"      // of a run, in seconds
-	UnitCPU      Kind = "CPU of a unit" // of work: CPU seconds
-	Rate         Kind = "rate"          // of work, a second
-	Errors       Kind = "errors"        // a share of the requests
-	Throttled    Kind = "throttled"     // a share of the periods
-	Stall        Kind = "stall"         // seconds in which nothing ran
-	Collections  Kind = "collections"   // garbage collections a second
-	Collecting   Kind = "collecting"    // a share of the CPU time
-	Waiting      Kind = "waiting"       // of goroutines for a P, in seconds
-	Memory       Kind = "memory"        // bytes
+	Other        Kind = ""
+	ResponseTime Kind = "response time" // a percentile
+	Duration     Kind = "duration"      // of a run or an operation
+	CPU          Kind = "CPU time"      // of a run, or of a unit of work
+	Runtime      Kind = "runtime"       // what Go's runtime tells of itself
 )
 
 // The directions in which a metric gets better.
@@ -65,48 +57,88 @@ const (
 	Higher = "higher"
 )
 
-// measures holds what is known of each: its kind, which direction is better, and how many of its unit are 1 of the
-// kind's.
-var measures = map[Measure]struct {
-	kind   Kind
-	better string
-	per    float64
-}{
-	P50:            {ResponseTime, Lower, 1e9},
-	P90:            {ResponseTime, Lower, 1e9},
-	P99:            {ResponseTime, Lower, 1e9},
-	P999:           {ResponseTime, Lower, 1e9},
-	ReadyTail:      {ResponseTime, Lower, 1e9},
-	WallTime:       {Duration, Lower, 1},
-	OpTime:         {Duration, Lower, 1e9},
-	CPUTime:        {TotalCPU, Lower, 1},
-	CPUPerOp:       {UnitCPU, Lower, 1e9},
-	CPUPerRequest:  {UnitCPU, Lower, 1e9},
-	RequestRate:    {Rate, Higher, 1},
-	ErrorShare:     {Errors, Lower, 100},
-	ThrottledShare: {Throttled, Lower, 100},
-	ThrottledTime:  {Stall, Lower, 1},
-	Standstill:     {Stall, Lower, 1},
-	GCRate:         {Collections, "", 1},
-	GCShare:        {Collecting, Lower, 100},
-	WaitP50:        {Waiting, Lower, 1e9},
-	WaitP99:        {Waiting, Lower, 1e9},
-	PeakMemory:     {Memory, Lower, 1},
-	ProgramFile:    {Memory, Lower, 1},
+// An Entry is what is known of a measure.
+type Entry struct {
+	Measure
+	Kind   Kind
+	Better string  // Lower, Higher or "": neither
+	Per    float64 // so many of its unit are 1 s, the whole of a share, 1 byte or 1 of what is counted
+
+	Display
 }
 
-// Kind is what kind of thing it is; Unknown for a name that is not a Measure.
-func (m Measure) Kind() Kind { return measures[m].kind }
+// A Display is where a measure is shown, and how. What a plan names itself is described by the plan.
+type Display struct {
+	Bench string // what it is, in a document of bench; "": that says nothing of it
+	Tune  string // the same in one of tune; "": the same words
+
+	Title               string // of the column that explains the figures
+	BenchRank, TuneRank int    // of this column, see sheet.Column; 0: the verb's tables have none
+}
+
+// Measures has an entry for each measure, in the order of documents and columns.
+var Measures = []Entry{
+	{P50, ResponseTime, Lower, 1e9, Display{Tune: "from when requests were ready to be sent to their answers, median"}},
+	{P90, ResponseTime, Lower, 1e9, Display{Tune: "the same, 90th percentile"}},
+	{P99, ResponseTime, Lower, 1e9, Display{Tune: "the same, 99th percentile"}},
+	{P999, ResponseTime, Lower, 1e9, Display{Tune: "the same, 99.9th percentile"}},
+	{ReadyTail, ResponseTime, Lower, 1e9, Display{Tune: "the same, 99th percentile of typical seconds: the geometric mean of theirs"}},
+
+	{WallTime, Duration, Lower, 1, Display{Bench: "wall time of the whole process", Tune: "time of the whole job"}},
+	{OpTime, Duration, Lower, 1e9, Display{Tune: "time of an operation; of several benchmarks their geometric mean"}},
+
+	{CPUPerRequest, CPU, Lower, 1e9, Display{Tune: "CPU time of the server's group for a request"}},
+	{CPUTime, CPU, Lower, 1, Display{
+		Bench: "CPU time of the whole process and its children", Tune: "CPU time of the job and its children", Title: "CPU time", BenchRank: 2,
+	}},
+	{CPUPerOp, CPU, Lower, 1e9, Display{Tune: "CPU time of an operation"}},
+
+	{RequestRate, Other, Higher, 1, Display{Tune: "goodput: successes, within the SLO's time if there is one"}},
+	{ErrorShare, Other, Lower, 100, Display{Tune: "requests that failed"}},
+
+	{ThrottledShare, Other, Lower, 100, Display{Bench: "periods in which the limit was used up", Title: "throttled", BenchRank: 3, TuneRank: 5}},
+	{ThrottledTime, Other, Lower, 1, Display{Tune: "time throttled, summed over CPUs"}},
+	{Standstill, Other, Lower, 1, Display{Bench: "longest standstill seen"}},
+
+	{GCRate, Runtime, "", 1, Display{Tune: "garbage collections a second"}},
+	{GCShare, Runtime, Lower, 100, Display{
+		Bench: "share of the CPU time that garbage collection used", Tune: "share of the CPU time that the collector says it used",
+		Title: "GC", BenchRank: 5, TuneRank: 8,
+	}},
+	{WaitP50, Runtime, Lower, 1e9, Display{
+		Bench: "time that a goroutine waited to run, median", Tune: "time that a goroutine waited to run, median, as the server tells it",
+	}},
+	{WaitP99, Runtime, Lower, 1e9, Display{
+		Bench: "time that a goroutine waited to run, 99th percentile", Tune: "time that a goroutine waited to run, 99th percentile, as the server tells it",
+		Title: "wait p99", BenchRank: 6,
+	}},
+
+	{PeakMemory, Other, Lower, 1, Display{Bench: "memory at its peak", Title: "memory", BenchRank: 7, TuneRank: 10}},
+	{ProgramFile, Other, Lower, 1, Display{}},
+}
+
+// entry is that of a measure; any other name has an empty one.
+func (m Measure) entry() Entry {
+	for _, r := range Measures {
+		if r.Measure == m {
+			return r
+		}
+	}
+	return Entry{}
+}
+
+// Kind is what kind of thing it is; Other for a name that is not a Measure.
+func (m Measure) Kind() Kind { return m.entry().Kind }
 
 // Metric describes it in a document.
 func (m Measure) Metric(about string) Metric {
-	return Metric{Unit: string(m), Better: measures[m].better, About: about}
+	return Metric{Unit: string(m), Better: m.entry().Better, About: about}
 }
 
-// Of looks it up among a run's figures, in its kind's unit: seconds, a share, bytes, or a number a second.
+// Of looks it up among a run's figures, in seconds, as a share, or in its own unit.
 func (m Measure) Of(figures map[string]float64) (v float64, known bool) {
 	v, known = figures[string(m)]
-	if per := measures[m].per; per > 0 {
+	if per := m.entry().Per; per > 0 {
 		v /= per
 	}
 	return v, known
@@ -118,10 +150,10 @@ func (m Measure) In(figures map[string]float64) float64 {
 	return v
 }
 
-// Set files a value that is in its kind's unit, without the digits that a float64 can't hold: 0.07 is 7 %, and not
+// Set files a value that is in seconds, a share, or in its own unit, without the digits that a float64 can't hold: 0.07 is 7 %, and not
 // 7.000000000000001.
 func (m Measure) Set(figures map[string]float64, v float64) {
-	v *= measures[m].per
+	v *= m.entry().Per
 	if short, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 15, 64), 64); err == nil {
 		v = short
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestMeasuresKnown holds each constant to a row of measures: one without a row would be filed as 0.
+// TestMeasuresKnown holds each constant to an entry of Measures: one without would be filed as 0.
 func TestMeasuresKnown(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "measure.go", nil, 0)
 	if err != nil {
@@ -25,29 +25,32 @@ func TestMeasuresKnown(t *testing.T) {
 			return true
 		}
 		text, err := strconv.Unquote(v.Values[0].(*ast.BasicLit).Value)
-		if _, known := measures[Measure(text)]; err != nil || !known {
-			t.Errorf("%s has no row in measures, %v", v.Names[0].Name, err)
+		if string(Measure(text).entry().Measure) != text || err != nil {
+			t.Errorf("%s has no entry in Measures, %v", v.Names[0].Name, err)
 		}
 		found++
 		return true
 	})
-	if found != len(measures) {
-		t.Errorf("%d constants, and %d rows in measures", found, len(measures))
+	if found != len(Measures) {
+		t.Errorf("%d constants, and %d entries in Measures", found, len(Measures))
 	}
 }
 
 // TestMeasures: what a name says of the unit is what the table says.
 func TestMeasures(t *testing.T) {
-	for m, known := range measures {
-		want := 1.0
+	for _, known := range Measures {
+		m, want := known.Measure, 1.0
 		switch name := string(m); {
 		case strings.Contains(name, "-ns") || strings.HasPrefix(name, "ns/"):
 			want = 1e9
 		case strings.HasSuffix(name, "-%"):
 			want = 100
 		}
-		if known.per != want || known.kind == Unknown {
+		if known.Per != want {
 			t.Errorf("%s: %+v", m, known)
+		}
+		if (known.Title != "") != (known.BenchRank > 0 || known.TuneRank > 0) {
+			t.Errorf("%s has a title or a rank of a column, and needs both: %+v", m, known.Display)
 		}
 		figures := map[string]float64{}
 		if m.Set(figures, 0.25); figures[string(m)] != 0.25*want || m.In(figures) != 0.25 {
@@ -64,7 +67,7 @@ func TestMeasures(t *testing.T) {
 	if m := P99.Metric("about"); m != (Metric{Unit: "p99-latency-ns", Better: "lower", About: "about"}) {
 		t.Errorf("%+v", m)
 	}
-	if kind := Measure("widgets/op").Kind(); kind != Unknown {
+	if kind := Measure("widgets/op").Kind(); kind != Other {
 		t.Errorf("a unit of a benchmark's own is %q", kind)
 	}
 }
