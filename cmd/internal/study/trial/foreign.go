@@ -162,7 +162,7 @@ func (x *Session) loadOnceBy(ctx context.Context, f *Foreign) (Window, error) {
 		return Window{}, &loadError{"the load's output does not say how much was done: --metric 'units=RE' or 'rate=RE' says where it is"}
 	}
 	w := Window{
-		Metrics: map[string]float64{}, Requests: int64(units), SLOHeld: true, Valid: true, Lasted: lasted,
+		Metrics: ofWindow(c, units, r.Failed), Requests: int64(units), SLOHeld: true, Valid: true, Lasted: lasted,
 		GC: x.log.Since(before.mark), Used: c.CPU.Seconds() / lasted.Seconds(),
 	}
 	w.addGC(c.CPU, lasted)
@@ -170,14 +170,6 @@ func (x *Session) loadOnceBy(ctx context.Context, f *Foreign) (Window, error) {
 		measure.Set(w.Metrics, v)
 	}
 	lab.RequestRate.Set(w.Metrics, (units-r.Failed)/lasted.Seconds())
-	lab.ErrorShare.Set(w.Metrics, r.Failed/units)
-	if c.CPU > 0 {
-		lab.CPUPerRequest.Set(w.Metrics, c.CPU.Seconds()/(units-r.Failed))
-	}
-	if c.Periods > 0 {
-		lab.ThrottledShare.Set(w.Metrics, float64(c.Throttled)/float64(c.Periods))
-		lab.ThrottledTime.Set(w.Metrics, c.ThrottledTime.Seconds())
-	}
 	if v, err := golive.Read(x.server.PID()); err == nil {
 		w.Procs = v.Procs
 	} else {

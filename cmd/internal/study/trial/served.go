@@ -208,7 +208,7 @@ func (x *Session) Close() lab.Run {
 	x.done()
 	run := lab.Run{
 		Start: x.begin.UTC().Round(time.Millisecond), Seconds: res.Wall.Seconds(), GOMAXPROCS: x.procs, LimitKind: string(kind),
-		Metrics: map[string]float64{},
+		Metrics: ofProcess(res),
 	}
 	x.disturb(&run, res.CPU+x.used)
 	switch {
@@ -221,11 +221,8 @@ func (x *Session) Close() lab.Run {
 	case !obeyed:
 		run.Marks = append(run.Marks, lab.MarkKilled+", and was killed")
 	}
-	switch {
-	case res.PeakNeeded > 0 && !run.Killed:
+	if res.PeakNeeded > 0 && !run.Killed {
 		lab.PeakMemory.Set(run.Metrics, float64(res.PeakNeeded))
-	case res.PeakMemory > 0 && res.PeakOf != runner.AtMost:
-		lab.PeakMemory.Set(run.Metrics, float64(res.PeakMemory))
 	}
 	if file > 0 {
 		lab.ProgramFile.Set(run.Metrics, float64(file))
@@ -396,18 +393,6 @@ func (v Sight) Window(g loadtest.Summary) (Window, error) {
 	return w, err
 }
 
-// addGC adds what the garbage collector did in a time in which the server used so much CPU time. What it tells is time that Ps were held,
-// which may be more than the server got under its limit: then its share is not known.
-func (w *Window) addGC(used, seen time.Duration) {
-	if w.GC.Collections == 0 {
-		return
-	}
-	lab.GCRate.Set(w.Metrics, float64(w.GC.Collections)/seen.Seconds())
-	if used > 0 && w.GC.CPU <= used {
-		lab.GCShare.Set(w.Metrics, float64(w.GC.CPU)/float64(used))
-	}
-}
-
 // cause is what most failed requests failed of; "": none did.
 func cause(g loadtest.Summary) (text string) {
 	if text = g.HopelessWords(); text != "" || g.Failed == 0 {
@@ -553,17 +538,6 @@ func (x *Session) page(ctx context.Context, url string) ([]byte, error) {
 	return io.ReadAll(res.Body)
 }
 
-// addRuntime adds what a server reports about its Go runtime, unless its lines of trace have said it.
-func addRuntime(m map[string]float64, f goself.Figures, seconds float64) {
-	for measure, v := range map[lab.Measure]float64{
-		lab.GCRate: f.Collections / seconds, lab.GCShare: f.GCShare, lab.WaitP50: f.SchedP50, lab.WaitP99: f.SchedP99,
-	} {
-		if _, known := measure.Of(m); v >= 0 && !known {
-			measure.Set(m, v)
-		}
-	}
-}
-
 // generate runs the generator, on a thread that starts nothing else: it is in the server's network, and the generator ends with it. Else it
 // would go on to load the server of the next tune.
 func (x *Session) generate(ctx context.Context, s Shot) (g loadtest.Summary, before *beginning, err error) {
@@ -647,31 +621,6 @@ func (s Shot) Flags() []string {
 		flags = append(flags, "--slo", s.SLO)
 	}
 	return flags
-}
-
-// served are the figures of a window. Latencies are from when requests were ready to be sent, which is what the server was
-// asked: what the generator was late by is not in them, nor what the machine stood still. A request that failed is slower than all others, and does no work.
-func served(g loadtest.Summary, c cgroup.Counters) map[string]float64 {
-	m := map[string]float64{}
-	lab.RequestRate.Set(m, g.Goodput)
-	if g.Requests > 0 {
-		lab.ErrorShare.Set(m, float64(g.Failed)/float64(g.Requests))
-		if good := g.Requests - g.Failed; c.CPU > 0 && good > 0 {
-			lab.CPUPerRequest.Set(m, c.CPU.Seconds()/float64(good))
-		}
-	}
-	if l, tail, _ := g.Compared(); l.P50 > 0 {
-		lab.P50.Set(m, l.P50)
-		lab.P90.Set(m, l.P90)
-		lab.P99.Set(m, l.P99)
-		lab.P999.Set(m, l.P999)
-		lab.ReadyTail.Set(m, tail)
-	}
-	if c.Periods > 0 {
-		lab.ThrottledShare.Set(m, float64(c.Throttled)/float64(c.Periods))
-		lab.ThrottledTime.Set(m, c.ThrottledTime.Seconds())
-	}
-	return m
 }
 
 // Unseen is the error of a load of which too little was seen, as by a meter that stood still on a busy machine. Nothing is wrong with the

@@ -84,7 +84,7 @@ func (r *Runner) Run(ctx context.Context, s lab.Setting) (lab.Run, error) {
 	res := wait(ctx, run)
 	out := lab.Run{
 		Start: begin.UTC().Round(time.Millisecond), Seconds: res.Wall.Seconds(), LimitKind: string(run.Kind()),
-		GOMAXPROCS: s.Procs, Go: s.Go, Metrics: measured(res),
+		GOMAXPROCS: s.Procs, Go: s.Go, Metrics: ofRun(res),
 	}
 	Disturb(&out, before, procs.HostNow(), res.CPU)
 	if noGo() && !bytes.Contains(stderr.Bytes(), []byte("init runtime @")) {
@@ -198,21 +198,6 @@ func environ(s lab.Setting, p Program) []string {
 		env = append(env, "GOMEMLIMIT="+s.GOMEMLIMIT)
 	}
 	return env
-}
-
-// measured are the figures that are known of every program.
-func measured(res runner.Result) map[string]float64 {
-	m := map[string]float64{}
-	lab.WallTime.Set(m, res.Wall.Seconds())
-	lab.CPUTime.Set(m, res.CPU.Seconds())
-	if res.Periods > 0 {
-		lab.ThrottledShare.Set(m, float64(res.Throttled)/float64(res.Periods))
-		lab.Standstill.Set(m, res.Standstill.Seconds())
-	}
-	if res.PeakMemory > 0 && res.PeakOf != runner.AtMost {
-		lab.PeakMemory.Set(m, float64(res.PeakMemory))
-	}
-	return m
 }
 
 // failure says how a program failed, with the last it said.
