@@ -368,15 +368,8 @@ func change(ratio float64) string {
 
 // MetricName is what a metric is called in a sentence.
 func MetricName(m lab.Metric) string {
-	switch lab.Measure(m.Unit) {
-	case lab.ReadyTail, lab.P99:
-		return "p99"
-	case lab.P90:
-		return "p90"
-	case lab.P50:
-		return "p50"
-	case lab.P999:
-		return "p99.9"
+	if p := lab.Measure(m.Unit); p.Kind() == lab.ResponseTime {
+		return p.Name()
 	}
 	return cmp.Or(m.About, m.Unit)
 }

@@ -72,17 +72,17 @@ type Display struct {
 	Bench string // what it is, in a document of bench; "": that says nothing of it
 	Tune  string // the same in one of tune; "": the same words
 
-	Title               string // of the column that explains the figures
+	Title               string // of the column that explains the figures; of a percentile what it is called
 	BenchRank, TuneRank int    // of this column, see sheet.Column; 0: the verb's tables have none
 }
 
 // Measures has an entry for each measure, in the order of documents and columns.
 var Measures = []Entry{
-	{P50, ResponseTime, Lower, 1e9, Display{Tune: "from when requests were ready to be sent to their answers, median"}},
-	{P90, ResponseTime, Lower, 1e9, Display{Tune: "the same, 90th percentile"}},
-	{P99, ResponseTime, Lower, 1e9, Display{Tune: "the same, 99th percentile"}},
-	{P999, ResponseTime, Lower, 1e9, Display{Tune: "the same, 99.9th percentile"}},
-	{ReadyTail, ResponseTime, Lower, 1e9, Display{Tune: "the same, 99th percentile of typical seconds: the geometric mean of theirs"}},
+	{P50, ResponseTime, Lower, 1e9, Display{Tune: "from when requests were ready to be sent to their answers, median", Title: "p50"}},
+	{P90, ResponseTime, Lower, 1e9, Display{Tune: "the same, 90th percentile", Title: "p90"}},
+	{P99, ResponseTime, Lower, 1e9, Display{Tune: "the same, 99th percentile", Title: "p99"}},
+	{P999, ResponseTime, Lower, 1e9, Display{Tune: "the same, 99.9th percentile", Title: "p99.9"}},
+	{ReadyTail, ResponseTime, Lower, 1e9, Display{Tune: "the same, 99th percentile of typical seconds: the geometric mean of theirs", Title: "p99"}},
 
 	{WallTime, Duration, Lower, 1, Display{Bench: "wall time of the whole process", Tune: "time of the whole job"}},
 	{OpTime, Duration, Lower, 1e9, Display{Tune: "time of an operation; of several benchmarks their geometric mean"}},
@@ -129,6 +129,9 @@ func (m Measure) entry() Entry {
 
 // Kind is what kind of thing it is; Other for a name that is not a Measure.
 func (m Measure) Kind() Kind { return m.entry().Kind }
+
+// Name is what a percentile is called.
+func (m Measure) Name() string { return m.entry().Title }
 
 // Metric describes it in a document.
 func (m Measure) Metric(about string) Metric {

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"os/exec"
 	"runtime"
-	"strconv"
 	"strings"
 	"time"
 
@@ -155,7 +154,7 @@ func (x *Session) loadOnceBy(ctx context.Context, f *Foreign) (Window, error) {
 	}
 	switch {
 	case f.Tail != "" && r.Latencies[f.Tail] == 0:
-		return Window{}, &loadError{fmt.Sprintf("the load's output has no %s: --metric says where it is%s", tailName(f.Tail), f.Else)}
+		return Window{}, &loadError{fmt.Sprintf("the load's output has no %s: --metric says where it is%s", f.Tail.Name(), f.Else)}
 	case units-r.Failed <= 0 && f.Counter.URL != "":
 		return Window{}, &loadError{fmt.Sprintf("%s has not grown in %v, so that nothing was done", f.Counter.Name, lasted.Round(100*time.Millisecond))}
 	case units-r.Failed <= 0:
@@ -236,13 +235,4 @@ func onThread(do func() error) (err error) {
 	}()
 	<-done
 	return err
-}
-
-// tailName is a percentile as people write it: p99.9.
-func tailName(m lab.Measure) string {
-	digits := strings.TrimSuffix(strings.TrimPrefix(string(m), "p"), "-latency-ns")
-	if n, err := strconv.Atoi(digits); err == nil && n > 100 {
-		return fmt.Sprintf("p%d.%d", n/10, n%10)
-	}
-	return "p" + digits
 }
