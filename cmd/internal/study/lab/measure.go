@@ -118,13 +118,13 @@ var Measures = []Entry{
 }
 
 // entry is that of a measure; any other name has an empty one.
-func (m Measure) entry() Entry {
-	for _, r := range Measures {
-		if r.Measure == m {
-			return r
+func (m Measure) entry() *Entry {
+	for i := range Measures {
+		if Measures[i].Measure == m {
+			return &Measures[i]
 		}
 	}
-	return Entry{}
+	return &Entry{}
 }
 
 // Kind is what kind of thing it is; Other for a name that is not a Measure.
