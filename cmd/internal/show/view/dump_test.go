@@ -224,6 +224,9 @@ func dump(b *bytes.Buffer, v reflect.Value, indent string) {
 		}
 		return
 	case reflect.Struct:
+		if t, ok := v.Interface().(sheet.Table); ok {
+			v = reflect.ValueOf(filled(t))
+		}
 		for i := range v.NumField() {
 			f, name := v.Field(i), v.Type().Field(i).Name
 			if f.IsZero() || !v.Type().Field(i).IsExported() {
@@ -237,6 +240,29 @@ func dump(b *bytes.Buffer, v reflect.Value, indent string) {
 			dump(b, f, indent+"  ")
 		}
 	}
+}
+
+// filled is a table without the columns that nobody sees, as nothing is in them. So a new one is in those golden files alone that have
+// something to show in it.
+func filled(t sheet.Table) sheet.Table {
+	rows := slices.Clone(t.Rows)
+	for i := range rows {
+		rows[i].Cells = nil
+	}
+	var columns []sheet.Column
+	for i, c := range t.Columns {
+		if i > 0 && !c.Even && !slices.ContainsFunc(t.Rows, func(r sheet.Row) bool { return i < len(r.Cells) && r.Cells[i].Text != "" }) {
+			continue
+		}
+		columns = append(columns, c)
+		for k, r := range t.Rows {
+			if i < len(r.Cells) {
+				rows[k].Cells = append(rows[k].Cells, r.Cells[i])
+			}
+		}
+	}
+	t.Columns, t.Rows = columns, rows
+	return t
 }
 
 // many writes values of a chart, of which there are many, as running text.
