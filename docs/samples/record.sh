@@ -49,10 +49,10 @@ loaded() { wait "$load" || true; }
 pid() { pgrep -of "^$*"; }
 
 # tune. README and tune.md show the same one.
-tune() { unthrottle tune --seed 1 --json >tune.json; }
+tune() { unthrottle tune --seed 1 --json | curveless >tune.json; }
 tune-httpbin() { # somebody else's server
 	GOBIN=$work/bin GOFLAGS= GOWORK=off go install github.com/mccutchen/go-httpbin/v2/cmd/go-httpbin@v2.26.0
-	(cd "$work" && unthrottle tune --url http://localhost:8080/gzip --seed 1 --json -- go-httpbin -log-level OFF) >tune-httpbin.json
+	(cd "$work" && unthrottle tune --url http://localhost:8080/gzip --seed 1 --json -- go-httpbin -log-level OFF) | curveless >tune-httpbin.json
 }
 tune-nginx() { # somebody else's server, which is not Go's
 	mkdir -p "$work/nginx/www"
@@ -68,14 +68,19 @@ tune-nginx() { # somebody else's server, which is not Go's
 		}
 	END
 	(cd "$work" && unthrottle tune --vary workers=1,2,4 --url http://localhost:8080/page.txt --seed 1 --json -- \
-		nginx -p nginx -c nginx.conf -g 'daemon off; worker_processes {workers};') >tune-nginx.json
+		nginx -p nginx -c nginx.conf -g 'daemon off; worker_processes {workers};') | curveless >tune-nginx.json
 }
 tune-limits() {
 	unthrottle tune --cpus 0.5,1,1.5 --url '/work?cpu=2ms' --slo p99=80ms --rate 250 --for 2s --seed 5 --json >tune-limits.json
 }
 
-# slim leaves out of a bench of many runs what its classic table does not show.
-slim() { sed -E '/"(start|cpu-sec|gc-cpu-%|peak-RSS-bytes|sched-p50-ns|sched-p99-ns|limit_kind)": [^{[]*,$/d; s/^ +//'; }
+# without leaves out the items of a list of a document, and curveless the curves that no text shows: those of single runs and settings,
+# and all of a load's but response and service time.
+without() { sed -E "/^  \"$1\": \[\$/,/^  \],?\$/{//!d}"; }
+curveless() {
+	sed -E -e '/^  "(runs|settings)": \[$/,/^  \],?$/{/^      "(curve|axis)": \[$/,/^      \],?$/{//!d}}' \
+		-e '/^  "(pacer_late|no_connection|lag|from_ready)": \{$/,/^  \},?$/{/^    "curve": \[$/,/^    \],?$/{//!d}}'
+}
 
 # here leaves out where this checkout is.
 here() { sed 's#"dir": ".*"#"dir": "."#'; }
@@ -83,7 +88,7 @@ here() { sed 's#"dir": ".*"#"dir": "."#'; }
 # bench.
 bench() { unthrottle bench fib --budget 30s --json | here >bench.json; }
 bench-chain() {
-	unthrottle bench chain chainbuf sieve powser --cpus none --procs 1,2,4 --go 1.18,1.21,1.24,1.27 --for 400ms --blocks 12 --json | here | slim >bench-chain.json
+	unthrottle bench chain chainbuf sieve powser --cpus none --procs 1,2,4 --go 1.18,1.21,1.24,1.27 --for 400ms --blocks 12 --json | here | without runs >bench-chain.json
 }
 bench-readfile() { unthrottle bench readfile --cpus 0.5 --procs 1,2 --for 2s --json | here >bench-readfile.json; }
 bench-agent() { unthrottle bench agent --cpus 1 --procs 1,2,16,192 --json | here >bench-agent.json; }
@@ -139,13 +144,13 @@ many() {
 	serve --cpus 1 --gomaxprocs 192
 	load 'http://127.0.0.1:8080/work?cpu=50us&alloc=16k' --rate 2500 --for 20s
 	unthrottle ps --json "$(pid unthrottle serve)" >many-ps.json
-	unthrottle profile 127.0.0.1:8080 --save "$work/many.pb.gz" --json >many-profile.json
+	unthrottle profile 127.0.0.1:8080 --save "$work/many.pb.gz" --json | without frames >many-profile.json
 	loaded
 	stop
 	serve --cpus 1
 	load 'http://127.0.0.1:8080/work?cpu=50us&alloc=16k' --rate 2500 --for 20s
 	unthrottle ps --json "$(pid unthrottle serve)" >many-fixed-ps.json
-	(cd "$work" && unthrottle profile 127.0.0.1:8080 --base many.pb.gz --units 25000 --base-units 25000 --json) >many-fixed-profile.json
+	(cd "$work" && unthrottle profile 127.0.0.1:8080 --base many.pb.gz --units 25000 --base-units 25000 --json) | without frames >many-fixed-profile.json
 	loaded
 	stop
 }
@@ -158,12 +163,12 @@ run() {
 # load, with the answer of the server's page. An SLO that was missed is exit code 3.
 load-slo() {
 	serve --cpus 0.5
-	unthrottle load 'http://localhost:8080/work?cpu=3ms' --rate 130 --for 15s --slo p99=50ms,errors=0.1% --json >load.json || [ $? = 3 ]
+	unthrottle load 'http://localhost:8080/work?cpu=3ms' --rate 130 --for 15s --slo p99=50ms,errors=0.1% --json | curveless >load.json || [ $? = 3 ]
 	stop
 }
 load-max() {
 	serve --cpus 0.5
-	unthrottle load 'http://localhost:8080/work?cpu=3ms' --find-max --slo p99=100ms --json >load-max.json
+	unthrottle load 'http://localhost:8080/work?cpu=3ms' --find-max --slo p99=100ms --json | curveless >load-max.json
 	stop
 }
 demo-page() {
@@ -205,18 +210,18 @@ profile() {
 	stop
 	GOMAXPROCS=192 serve --cpus 1
 	load 'http://127.0.0.1:8080/work?cpu=50us&alloc=16k' -c 16 --for 14s
-	(cd "$work" && unthrottle profile 127.0.0.1:8080 --base one.pb.gz --json) >profile.json
+	(cd "$work" && unthrottle profile 127.0.0.1:8080 --base one.pb.gz --json) | without frames >profile.json
 	loaded
 	stop
 	(cd "$root/cmd/internal/diagnose/cpuprofile/testdata" &&
-		unthrottle profile procs192.pb.gz --limit 1 --base procs1.pb.gz --units 36374 --base-units 68014 --json) >profile-base.json
+		unthrottle profile procs192.pb.gz --limit 1 --base procs1.pb.gz --units 36374 --base-units 68014 --json) | without frames >profile-base.json
 }
 
 # change is a commit of somebody else's that says to be faster.
 change() {
 	git clone -q https://github.com/mattn/go-runewidth "$work/go-runewidth"
 	(cd "$work/go-runewidth" && git checkout -q c442cf7 && GOWORK=off unthrottle bench --base HEAD~1 --gobench . \
-		--run 'RuneWidthAll$|RuneWidth768$|TableAmbiguous' --budget 1m --seed 1 --json) | here >change.json
+		--run 'RuneWidthAll$|RuneWidth768$|TableAmbiguous' --budget 1m --seed 1 --json) | here | without runs >change.json
 }
 
 all=(run explain-memory explain-watch ps many demo-page load-slo load-max watch trace guarded trace-sparse profile tune tune-httpbin
