@@ -213,7 +213,7 @@ func (f *Facts) getRight() string {
 	n := strconv.Itoa(f.right())
 	switch {
 	case f.Source == choice.FromEnvironment:
-		return f.Alone.Cure(f.right())
+		return f.Alone.Fix(f.right())
 	case f.OutOfSight && f.Source == host.FromCall:
 		return "have the call of runtime.GOMAXPROCS set " + n + ": without it, the program can't see its limit"
 	case f.OutOfSight:

@@ -36,9 +36,9 @@ func stale(f *Facts) (finding.Finding, bool) {
 	found.Evidence = append(found.Evidence, fmt.Sprintf("for %s Go's own rule says %d", limitWords(s.Now), f.right()))
 	switch {
 	case s.Written: // a restart changes nothing
-		found.Fix = f.Alone.Cure(f.right())
+		found.Fix = f.Alone.Fix(f.right())
 	case f.Source == choice.FromEnvironment:
-		found.Fix = "restart the container; or " + f.Alone.Cure(f.right())
+		found.Fix = "restart the container; or " + f.Alone.Fix(f.right())
 	case f.OutOfSight:
 		found.Fix = f.getRight()
 	}

@@ -40,9 +40,9 @@ func (s System) Alone(p procs.Process) Alone {
 	return Ignores
 }
 
-// Cure says what to do about a GOMAXPROCS in the environment that does not suit the limit, where n is right. Where no limit reaches
+// Fix says what to do about a GOMAXPROCS in the environment that does not suit the limit, where n is right. Where no limit reaches
 // the program by itself, it would have the CPUs of whatever machine it is started on next.
-func (a Alone) Cure(n int) string {
+func (a Alone) Fix(n int) string {
 	set := "set GOMAXPROCS to " + strconv.Itoa(n)
 	switch a {
 	case Follows:

@@ -37,7 +37,7 @@ func TestAlone(t *testing.T) {
 		{"no program", own, nil, nil, NotKnown},
 	} {
 		if got := c.system.Alone(procs.Process{Program: c.program, Env: c.env}); got != c.want {
-			t.Errorf("%s: %d, want %d: %s", c.name, got, c.want, got.Cure(2))
+			t.Errorf("%s: %d, want %d: %s", c.name, got, c.want, got.Fix(2))
 		}
 	}
 }

@@ -175,7 +175,7 @@ func (l *Line) environment(f Forecast, cpus int, known bool, alone choice.Alone)
 		return
 	}
 	if l.Wrong = known && f.Limit.State == workload.Known && (TooMany(n, f.Limit) || TooFew(n, f.Limit)); l.Wrong {
-		l.Fix = alone.Cure(max(2, f.Limit.Procs()))
+		l.Fix = alone.Fix(max(2, f.Limit.Procs()))
 	}
 }
 

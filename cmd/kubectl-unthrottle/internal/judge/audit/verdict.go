@@ -181,7 +181,7 @@ func (a *Audit) judge(ctx context.Context, r *row) (*Workload, error) {
 		}
 	}
 	w.Verdict = a.verdict(r, w, known)
-	w.Fix = r.repair(w, byRule)
+	w.Fix = r.fix(w, byRule)
 	if w.Kind == first.Kind {
 		w.Git = gitops.Of(first)
 	}

@@ -18,9 +18,9 @@ type origin struct {
 // Applied is what kustomizations make of the files that they take. A file is changed where all that is made of it has the same finding
 // and the same remedy: an overlay may set the limit that a base does not have.
 type applied struct {
-	containers map[part]int              // how many renderings have it
-	remedies   map[whatFor]map[cured]int // of those, how many have the finding, and what is to be done about it
-	plain      map[whatFor]bool          // findings of the files themselves
+	containers map[part]int               // how many renderings have it
+	remedies   map[whatFor]map[effect]int // of those, how many have the finding, and what is to be done about it
+	plain      map[whatFor]bool           // findings of the files themselves
 }
 
 type part struct{ file, kind, container string }
@@ -30,13 +30,14 @@ type whatFor struct {
 	rule, variable string
 }
 
-type cured struct {
+// An effect is what a remedy comes to.
+type effect struct {
 	action                  remedy.Action
 	variable, value, source string
 }
 
 func appliedOf(ctx context.Context, set *manifest.Set, known lint.Known) (*applied, error) {
-	a := &applied{map[part]int{}, map[whatFor]map[cured]int{}, map[whatFor]bool{}}
+	a := &applied{map[part]int{}, map[whatFor]map[effect]int{}, map[whatFor]bool{}}
 	taken := map[string]bool{}
 	for _, f := range set.Files {
 		if f.Taken() {
@@ -67,10 +68,10 @@ func appliedOf(ctx context.Context, set *manifest.Set, known lint.Known) (*appli
 		for _, f := range found {
 			key := whatOf(w, f)
 			if a.remedies[key] == nil {
-				a.remedies[key] = map[cured]int{}
+				a.remedies[key] = map[effect]int{}
 			}
 			for _, r := range f.Remedies {
-				a.remedies[key][cureOf(r)]++
+				a.remedies[key][effectOf(r)]++
 			}
 		}
 	}
@@ -81,7 +82,7 @@ func whatOf(w *workload.Workload, f lint.Finding) whatFor {
 	return whatFor{part{w.At.File, w.Kind, f.Container}, f.Rule, f.Variable}
 }
 
-func cureOf(r remedy.Remedy) cured { return cured{r.Action, r.Variable, r.Value, r.Resource} }
+func effectOf(r remedy.Remedy) effect { return effect{r.Action, r.Variable, r.Value, r.Resource} }
 
 // known says whether a finding of a rendering is one of its file, too.
 func (a *applied) known(w *workload.Workload, f lint.Finding) bool {
@@ -92,7 +93,7 @@ func (a *applied) known(w *workload.Workload, f lint.Finding) bool {
 func (a *applied) against(w *workload.Workload, d *Decision) string {
 	key := whatOf(w, d.Finding)
 	n := a.containers[key.part]
-	switch got := a.remedies[key][cureOf(d.Remedy)]; {
+	switch got := a.remedies[key][effectOf(d.Remedy)]; {
 	case n == 0 || got == n:
 		return ""
 	case got == 0:

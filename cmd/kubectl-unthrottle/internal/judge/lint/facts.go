@@ -114,10 +114,10 @@ func (f *facts) resizing() resizing {
 }
 
 // about makes a finding about GOMAXPROCS.
-func (f *facts) about(s finding.Severity, c cure, summary string, args ...any) Finding {
+func (f *facts) about(s finding.Severity, c fix, summary string, args ...any) Finding {
 	found := Finding{Variable: "GOMAXPROCS", At: f.c.At}
 	found.Severity, found.Summary = s, fmt.Sprintf(summary, args...)
-	found.cured(c)
+	found.fixed(c)
 	if v := f.procs.Var; v != nil {
 		found.At = v.At
 	}
@@ -142,8 +142,8 @@ func once(pod []*facts, holds func(*facts) (evidence string, ok bool)) (found Fi
 	return found, strings.Join(all, ", ")
 }
 
-// cured adds what to do.
-func (f *Finding) cured(c cure) { f.Fix, f.Remedies = c.text, c.remedies }
+// fixed adds what to do.
+func (f *Finding) fixed(c fix) { f.Fix, f.Remedies = c.text, c.remedies }
 
 // saying adds evidence.
 func (f Finding) saying(format string, args ...any) Finding {

@@ -15,7 +15,7 @@ func divisor(f *facts) (found []Finding) {
 		return nil
 	}
 	const set = `set the divisor to "1"`
-	fix := repair("GOMAXPROCS", set, "the divisor is the unit that is counted in")
+	by := repair("GOMAXPROCS", set, "the divisor is the unit that is counted in")
 	s := f.procs
 	if v := s.Var; v != nil && v.Form == workload.ResourceRef && f.limit.State != workload.Unknown {
 		if divide, ok := forecast.Divisor(v); ok && divide != 1 && divide != 0.001 {
@@ -30,7 +30,7 @@ func divisor(f *facts) (found []Finding) {
 			found = append(found, n.saying("%s with divisor %s, and there is no limit: a node with 4 CPUs for pods makes it 4,000",
 				s.From, s.Var.Divisor))
 		} else if one := math.Ceil(s.Resource.Value); float64(s.Procs) > one {
-			n := f.about(finding.Critical, f.counted(fix, int(one)), "GOMAXPROCS is %s for %s", quantity.Count(s.Procs), quantity.CPUs(s.Resource.Value))
+			n := f.about(finding.Critical, f.counted(by, int(one)), "GOMAXPROCS is %s for %s", quantity.Count(s.Procs), quantity.CPUs(s.Resource.Value))
 			found = append(found, n.saying("%s with divisor %s counts thousandths of a CPU: %s / %s = %s",
 				s.From, s.Var.Divisor, quantity.Number(s.Resource.Value), quantity.Number(s.Divide), quantity.Count(s.Procs)).
 				saying("with a divisor of 1 it would be %s", quantity.Count(int(one))))
@@ -46,7 +46,7 @@ func divisor(f *facts) (found []Finding) {
 			if !fits.changes() {
 				fits = repair("GOMEMLIMIT", set, "Go takes a number without a unit for bytes")
 			}
-			n.cured(fits)
+			n.fixed(fits)
 			n.Summary = "GOMEMLIMIT is " + bytes + " bytes for a memory limit of " + memory.Text
 			found = append(found, n.saying("limits.memory with divisor %s is %s, and Go takes a number without a unit for bytes", v.Divisor, bytes).
 				saying("the garbage collector runs without a pause to reach it"))
@@ -55,14 +55,14 @@ func divisor(f *facts) (found []Finding) {
 	return found
 }
 
-// counted is the cure where a divisor of 1 makes GOMAXPROCS so many. Of a request, or of another container's limit, that may not
+// counted is the fix where a divisor of 1 makes GOMAXPROCS so many. Of a request, or of another container's limit, that may not
 // fit; and without a limit there is nothing that a program could read itself.
-func (f *facts) counted(fix cure, one int) cure {
+func (f *facts) counted(by fix, one int) fix {
 	switch {
 	case f.limit.State != workload.Known:
-		return fix
+		return by
 	case far(one, f.limit) || forecast.TooFew(one, f.limit):
 		return f.takeOut(f.fitting())
 	}
-	return f.takeOut(fix)
+	return f.takeOut(by)
 }

@@ -18,11 +18,11 @@ func drift(f *facts) (found []Finding) {
 		}
 		n := Finding{Variable: name, At: v.At}
 		n.Severity = finding.Info
-		fix := repair(name, `add divisor: "1"`, "that is what the missing one means")
+		by := repair(name, `add divisor: "1"`, "that is what the missing one means")
 		if does, _ := f.itself(); does && name == "GOMAXPROCS" && f.procs.Valid() && f.limit.State == workload.Known {
-			fix = f.takeOut(fix)
+			by = f.takeOut(by)
 		}
-		n.cured(fix)
+		n.fixed(by)
 		n.Summary = name + " comes from " + v.Resource + " without a divisor, which GitOps tools may show as a difference for ever"
 		found = append(found, n.saying(`the API server stores divisor: "0", which means 1; the value is the same`))
 	}

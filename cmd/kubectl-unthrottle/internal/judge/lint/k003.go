@@ -12,13 +12,13 @@ func nodeCPUs(f *facts) []Finding {
 	if f.isGo == other || !s.Node || s.Divide != 1 || f.w.Around.Quota { // a quota on limits refuses such a pod
 		return nil
 	}
-	fix := "take GOMAXPROCS out, or set a CPU limit"
+	text := "take GOMAXPROCS out, or set a CPU limit"
 	if is(f.c.Request) {
-		fix = "take GOMAXPROCS out, set a CPU limit, or use requests.cpu"
+		text = "take GOMAXPROCS out, set a CPU limit, or use requests.cpu"
 	}
-	out := f.unlimited(fix, "there is no limit, and Go takes the node's CPUs without it")
+	out := f.unlimited(text, "there is no limit, and Go takes the node's CPUs without it")
 	if f.c.Image == "" {
-		out = leave(fix, "the container has no image: what completes it may bring a limit")
+		out = leave(text, "the container has no image: what completes it may bring a limit")
 	}
 	n := f.about(finding.Warning, out, "GOMAXPROCS comes from a CPU limit that does not exist: it is the node's CPUs").
 		saying("%s, and neither container %s nor the pod has a CPU limit: the kubelet puts what the node has for pods", s.From, s.Target.Name)
@@ -31,14 +31,14 @@ func nodeCPUs(f *facts) []Finding {
 	return one(n.saying("it does nothing that Go would not do without it"))
 }
 
-// unlimited is the cure for a reference to a limit that is not there: without it the program takes the node's CPUs all the same. If it
+// unlimited is the fix for a reference to a limit that is not there: without it the program takes the node's CPUs all the same. If it
 // is another container's that is missing, the container's own counts.
-func (f *facts) unlimited(fix, why string) cure {
+func (f *facts) unlimited(text, why string) fix {
 	switch f.limit.State {
 	case workload.Absent:
-		return remove(fix, why)
+		return remove(text, why)
 	case workload.Known:
 		return f.takeOut(f.fitting())
 	}
-	return leave(fix, "the container's own limit is not known: "+f.limit.Unknown)
+	return leave(text, "the container's own limit is not known: "+f.limit.Unknown)
 }

@@ -19,7 +19,7 @@ func pinned(f *facts) []Finding {
 	if by := f.resize; by.by != "" && (by.inPlace || !follows) && (follows || !by.startUp) {
 		n := f.about(finding.Warning, f.takeOutIfKnown(f.renewed()), "GOMAXPROCS stays %s when the CPU limit changes", s.Value).saying("%s", f.source()).saying("%s", by.by)
 		if by.startUp {
-			n.cured(f.takeOutIfKnown(f.fitting()))
+			n.fixed(f.takeOutIfKnown(f.fitting()))
 			n.Summary = "GOMAXPROCS keeps for life what the CPU limit is at the start"
 		}
 		return one(n.saying("a container's environment stays as it was at its start, and a GOMAXPROCS there ends Go's own updates"))
@@ -50,8 +50,8 @@ func (f *facts) asFixed() bool {
 	return v.Form == workload.ResourceRef || v.Form == workload.Literal && fits.Resource == "" && v.Text == fits.Value
 }
 
-// renewed is the cure for a program that needs GOMAXPROCS: that it is recreated with the container or the pod.
-func (f *facts) renewed() cure {
+// renewed is the fix for a program that needs GOMAXPROCS: that it is recreated with the container or the pod.
+func (f *facts) renewed() fix {
 	if fits := f.fitting(); !f.resize.inPlace && fits.remedies[0].Resource != "" {
 		return fits
 	}

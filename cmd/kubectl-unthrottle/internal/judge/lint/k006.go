@@ -35,9 +35,9 @@ func ignored(f *facts) []Finding {
 	return one(n)
 }
 
-// cleared is the cure: a number where somebody wanted one, or the program needs one, and the limit says which; else nothing is lost
+// cleared is the fix: a number where somebody wanted one, or the program needs one, and the limit says which; else nothing is lost
 // without it.
-func (f *facts) cleared(automaxprocs bool) cure {
+func (f *facts) cleared(automaxprocs bool) fix {
 	does, known := f.itself()
 	const text = "set it to a whole number above 0"
 	switch {

@@ -29,7 +29,7 @@ func switchedOff(f *facts) []Finding {
 	if v, ok := f.c.Var("GODEBUG"); ok {
 		n.At = v.At
 	}
-	n.cured(f.switchedOn(name))
+	n.fixed(f.switchedOn(name))
 	if name == "containermaxprocs" {
 		n.Severity = finding.Warning
 		n.Summary = "GODEBUG makes Go ignore the CPU limit: GOMAXPROCS is the node's CPUs"
@@ -68,8 +68,8 @@ func (f *facts) off() string {
 	return ""
 }
 
-// switchedOn is the cure: GODEBUG without the setting. Where Go is to follow the limit, it is to follow its changes, too.
-func (f *facts) switchedOn(name string) cure {
+// switchedOn is the fix: GODEBUG without the setting. Where Go is to follow the limit, it is to follow its changes, too.
+func (f *facts) switchedOn(name string) fix {
 	names := []string{name}
 	text, _ := forecast.GODEBUG(f.c, f.b)
 	if name == "containermaxprocs" && procs.ParseGODEBUG(text)["updatemaxprocs"] == "0" {
@@ -81,7 +81,7 @@ func (f *facts) switchedOn(name string) cure {
 			rest = append(rest, setting)
 		}
 	}
-	c := cure{text: "take " + strings.Join(names, "=0 and ") + "=0 out of GODEBUG"}
+	c := fix{text: "take " + strings.Join(names, "=0 and ") + "=0 out of GODEBUG"}
 	r := remedy.Remedy{Action: remedy.Set, Variable: "GODEBUG", Value: strings.Join(rest, ","), Why: "Go reads the limit without it, and an older Go does not know it"}
 	if len(rest) == 0 {
 		r.Action = remedy.Remove

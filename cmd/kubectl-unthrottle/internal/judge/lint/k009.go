@@ -37,7 +37,7 @@ func shared(pod []*facts) []Finding {
 	}
 	f := Finding{At: limit.At}
 	f.Severity = finding.Info
-	f.cured(leave("give each container a CPU limit of its own, or a GOMAXPROCS that is its share",
+	f.fixed(leave("give each container a CPU limit of its own, or a GOMAXPROCS that is its share",
 		"how the limit is to be shared is not in the manifest"))
 	f.Summary = fmt.Sprintf("%d containers share %s, and each sizes itself for all of it", len(names), limit)
 	if sure < 2 {

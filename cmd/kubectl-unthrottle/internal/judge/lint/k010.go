@@ -20,7 +20,7 @@ func noLimit(pod []*facts) []Finding {
 	}
 	found.Severity = finding.Info
 	found.Summary = "GOMAXPROCS will be the node's CPUs in " + names + ": there is no CPU limit"
-	found.cured(leave("set GOMAXPROCS to a small multiple of the request if it does much less than the node could; else leave it",
+	found.fixed(leave("set GOMAXPROCS to a small multiple of the request if it does much less than the node could; else leave it",
 		"how much of the node it is to use is not in the manifest"))
 	return one(found.saying("no version of Go looks at the request; CRI-O can be configured to set GOMAXPROCS to twice the request"))
 }

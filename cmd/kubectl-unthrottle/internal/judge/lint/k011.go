@@ -53,7 +53,7 @@ func elsewhere(f *facts) []Finding {
 }
 
 // own is GOMAXPROCS from the container's own limit.
-func (f *facts) own() cure {
+func (f *facts) own() fix {
 	c := f.fitting()
 	if c.remedies[0].Resource != "" && f.procs.Target != nil && f.procs.Target != f.c {
 		c.text = "leave containerName out"
@@ -61,9 +61,9 @@ func (f *facts) own() cure {
 	return c
 }
 
-// unscripted is the cure where a command sets GOMAXPROCS: a person may take it out of there.
-func (f *facts) unscripted() cure {
-	return leave(f.takeOut(cure{text: "take it from limits.cpu"}).text, "the command sets it, and a command is not taken apart here")
+// unscripted is the fix where a command sets GOMAXPROCS: a person may take it out of there.
+func (f *facts) unscripted() fix {
+	return leave(f.takeOut(fix{text: "take it from limits.cpu"}).text, "the command sets it, and a command is not taken apart here")
 }
 
 var (

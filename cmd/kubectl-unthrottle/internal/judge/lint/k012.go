@@ -34,10 +34,10 @@ func guaranteed(w *workload.Workload) bool {
 	return len(w.Pod.Containers) > 0
 }
 
-// spare is the cure: what the nodes are is not in the manifest.
-func (f *facts) spare() cure {
+// spare is the fix: what the nodes are is not in the manifest.
+func (f *facts) spare() fix {
 	if does, _ := f.itself(); does {
-		return f.takeOut(cure{})
+		return f.takeOut(fix{})
 	}
 	c := remove("take GOMAXPROCS out if the nodes run the static CPU manager", "every Go counts the CPUs that it may run on")
 	c.remedies[0].Only = "nodes that run the static CPU manager"

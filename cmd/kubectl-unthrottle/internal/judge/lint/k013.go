@@ -38,8 +38,8 @@ func notRead(f *facts) []Finding {
 	return one(n)
 }
 
-// told is the cure that a manifest can bring. A build with a newer Go is the better one, as it follows changes.
-func (f *facts) told(text string) cure {
+// told is the fix that a manifest can bring. A build with a newer Go is the better one, as it follows changes.
+func (f *facts) told(text string) fix {
 	c := f.fitting()
 	c.text = text
 	c.remedies[0].Why = "the program, " + f.b.String() + ", does not read its limit; " + c.remedies[0].Why

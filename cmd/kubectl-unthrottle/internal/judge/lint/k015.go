@@ -16,7 +16,7 @@ func noHeadroom(f *facts) []Finding {
 	}
 	n := Finding{Variable: "GOMEMLIMIT", At: v.At}
 	n.Severity = finding.Warning
-	n.cured(f.withHeadroom())
+	n.fixed(f.withHeadroom())
 	const counted = choice.CountedBesides + ": it kills the program first"
 	if v.Form == workload.ResourceRef {
 		own := v.Container == "" || v.Container == f.c.Name

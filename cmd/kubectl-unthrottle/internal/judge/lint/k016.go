@@ -17,7 +17,7 @@ func noMemoryLimit(pod []*facts) []Finding {
 	}
 	found.Severity = finding.Info
 	found.Summary = "no GOMEMLIMIT in " + names + ", under a memory limit"
-	found.cured(leave("set GOMEMLIMIT to 90 % of the limit if the heap may come near to half of it; else leave it",
+	found.fixed(leave("set GOMEMLIMIT to 90 % of the limit if the heap may come near to half of it; else leave it",
 		"how much a program keeps in its heap is not in the manifest"))
 	return one(found.saying("Go reads no memory limit itself: the heap may grow to twice of what is alive; some programs set it in their code"))
 }

@@ -66,8 +66,8 @@ func misfit(procs int, l forecast.Limit) bool {
 	return forecast.TooMany(procs, l) || forecast.TooFew(procs, l)
 }
 
-// following is the cure for a GOMAXPROCS that does not go with the limit.
-func (f *facts) following() cure {
+// following is the fix for a GOMAXPROCS that does not go with the limit.
+func (f *facts) following() fix {
 	if does, _ := f.itself(); does {
 		return leave("take GOMAXPROCS out before the limit changes: the program follows its limit itself", notYet)
 	}

@@ -34,7 +34,7 @@ func (f *facts) grows() (text string, ok bool) {
 }
 
 // withHeadroom sets GOMEMLIMIT to what fits the memory limit. No divisor makes that of limits.memory, so it is a number.
-func (f *facts) withHeadroom() cure {
+func (f *facts) withHeadroom() fix {
 	const follow = `import "github.com/unthrottle/unthrottle/auto/memory" in the program: it follows the limit`
 	if v := f.w.Around.VPA; v != nil && v.LimitsToo && !v.Off[f.c.Name] {
 		return leave(follow, "VerticalPodAutoscaler "+v.Name+" changes the memory limit")
@@ -43,7 +43,7 @@ func (f *facts) withHeadroom() cure {
 	if n == "" {
 		return leave("give it more memory", "a limit of less than 32 MiB leaves a Go program no room")
 	}
-	return cure{"set GOMEMLIMIT to " + n + ", or " + follow, []remedy.Remedy{{
+	return fix{"set GOMEMLIMIT to " + n + ", or " + follow, []remedy.Remedy{{
 		Action: remedy.Set, Variable: "GOMEMLIMIT", Value: n, Why: "that fits the memory limit of " + f.c.Memory.Text + ", and leaves at least a tenth of it free",
 	}}}
 }

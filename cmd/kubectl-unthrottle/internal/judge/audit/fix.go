@@ -35,9 +35,9 @@ func (w *Workload) Advice() string {
 // ofProcs are the rules about what ran that a change of GOMAXPROCS in the objects may remedy.
 var ofProcs = append(slices.Clone(rule.OfNumber), "not-following")
 
-// repair says what to do about the worst finding, and if the rules of the objects know a change that is right for what runs there,
+// fix says what to do about the worst finding, and if the rules of the objects know a change that is right for what runs there,
 // the patch that makes it. Of what is only worth knowing nothing is changed, unless it is the cause of what was seen.
-func (r *row) repair(w *Workload, found []specFinding) *Fix {
+func (r *row) fix(w *Workload, found []specFinding) *Fix {
 	if !w.Verdict.Wrong() {
 		return nil
 	}

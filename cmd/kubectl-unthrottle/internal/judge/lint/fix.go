@@ -9,9 +9,9 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/workload"
 )
 
-// A cure is what to do about a finding: as a sentence for people, and as remedies for what edits manifests and pods. Each rule
+// A fix is what to do about a finding: as a sentence for people, and as remedies for what edits manifests and pods. Each rule
 // makes both in one place, so that they can't differ. A remedy may be narrower than the sentence: a person knows the program.
-type cure struct {
+type fix struct {
 	text     string
 	remedies []remedy.Remedy
 }
@@ -22,36 +22,36 @@ const (
 	older = "a program built with Go 1.24 or earlier, or with a go line that old"
 )
 
-// leave makes a cure that changes nothing.
-func leave(text, why string) cure {
-	return cure{text, []remedy.Remedy{{Action: remedy.Leave, Why: why}}}
+// leave makes a fix that changes nothing.
+func leave(text, why string) fix {
+	return fix{text, []remedy.Remedy{{Action: remedy.Leave, Why: why}}}
 }
 
-// changes reports whether a cure changes a manifest.
-func (c cure) changes() bool { return slices.ContainsFunc(c.remedies, remedy.Remedy.Changes) }
+// changes reports whether a fix changes a manifest.
+func (c fix) changes() bool { return slices.ContainsFunc(c.remedies, remedy.Remedy.Changes) }
 
 // repair makes the divisor of a variable's reference 1.
-func repair(variable, text, why string) cure {
-	return cure{text, []remedy.Remedy{{Action: remedy.Repair, Variable: variable, Value: "1", Why: why}}}
+func repair(variable, text, why string) fix {
+	return fix{text, []remedy.Remedy{{Action: remedy.Repair, Variable: variable, Value: "1", Why: why}}}
 }
 
 // remove takes GOMAXPROCS out.
-func remove(text, why string) cure {
-	return cure{text, []remedy.Remedy{{Action: remedy.Remove, Variable: "GOMAXPROCS", Why: why}}}
+func remove(text, why string) fix {
+	return fix{text, []remedy.Remedy{{Action: remedy.Remove, Variable: "GOMAXPROCS", Why: why}}}
 }
 
 // fitting sets GOMAXPROCS to what fits the limit: by a reference where the limit rounded up is that number, so that it stays right
 // when the limit in the manifest is edited; else as a number. What a limit is lifted to at the start is no number to keep, and
 // whether a custom resource takes a reference is for its operator to say.
-func (f *facts) fitting() cure {
+func (f *facts) fitting() fix {
 	n := strconv.Itoa(f.right())
 	set := remedy.Remedy{Action: remedy.Set, Variable: "GOMAXPROCS", Value: n, Why: "that is what fits " + f.limit.String()}
 	if f.limit.Procs() == f.right() && !f.resize.startUp && f.takesReference() {
 		set.Value, set.Resource = "", "limits.cpu"
 		set.Why = "limits.cpu makes it " + n + ", and keeps to the limit when it is edited"
-		return cure{"set it to " + n + ", from limits.cpu", []remedy.Remedy{set}}
+		return fix{"set it to " + n + ", from limits.cpu", []remedy.Remedy{set}}
 	}
-	return cure{"set it to " + n, []remedy.Remedy{set}}
+	return fix{"set it to " + n, []remedy.Remedy{set}}
 }
 
 // takesReference reports whether GOMAXPROCS may be a resourceFieldRef there: in Kubernetes' own kinds, and where it is one.
@@ -63,7 +63,7 @@ func (f *facts) takesReference() bool {
 
 // takeOut takes GOMAXPROCS out if the program is known to follow its limit; else it is to fit. That is right for a program that is
 // not known, too: what the newer ones would like better is told.
-func (f *facts) takeOut(fits cure) cure {
+func (f *facts) takeOut(fits fix) fix {
 	switch does, known := f.itself(); {
 	case does:
 		return remove("take GOMAXPROCS out: "+f.b.String()+", the program reads its limit itself",
@@ -72,14 +72,14 @@ func (f *facts) takeOut(fits cure) cure {
 		return fits
 	}
 	out := remedy.Remedy{Action: remedy.Remove, Variable: "GOMAXPROCS", Only: newer, Why: "such a program follows its limit itself"}
-	return cure{
+	return fix{
 		"take GOMAXPROCS out if the program is built with Go 1.25 or later and has a go line to match; else " + fits.text,
 		append(slices.Clip(fits.remedies), out),
 	}
 }
 
 // takeOutIfKnown is takeOut where a change for a program that is not known could make things worse: it is told only.
-func (f *facts) takeOutIfKnown(fits cure) cure {
+func (f *facts) takeOutIfKnown(fits fix) fix {
 	c := f.takeOut(fits)
 	if _, known := f.itself(); !known {
 		for i := range c.remedies {
