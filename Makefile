@@ -20,6 +20,7 @@ test:
 # What tests hold their output against, written anew. Read what changed before you commit it.
 .PHONY: update
 update:
+	go test . -run Picture -update
 	go test ./cgroup -run Layouts -update
 	UNTHROTTLE_TESTS=all go test ./cmd/internal/show/report ./cmd/internal/show/chart ./cmd/internal/show/view ./cmd/internal/diagnose/rule -update
 	cd cmd/kubectl-unthrottle && go test ./internal/show/page ./internal/act/alert ./internal/act/install ./internal/show/result -update

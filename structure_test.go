@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/unthrottle/unthrottle/internal/fixture"
 )
 
 var update = flag.Bool("update", false, "draw the picture of the wings")
@@ -248,25 +250,7 @@ func TestWings(t *testing.T) {
 
 // TestPicture holds the picture of the wings in docs/design.md to their imports. -update draws it.
 func TestPicture(t *testing.T) {
-	const from, to, page = "imports only what stands below it:\n\n", "\n\n| wing |", "docs/design.md"
-	data, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(data), from)
-	drawn, after, ok2 := strings.Cut(rest, to)
-	if !ok || !ok2 {
-		t.Fatalf("%s has no place for the wings", page)
-	}
-	if want := picture(t); drawn != want {
-		if *update {
-			if err := os.WriteFile(page, []byte(before+from+want+to+after), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			return
-		}
-		t.Errorf("%s shows\n%s\nand the imports are (-update writes it)\n%s", page, drawn, want)
-	}
+	fixture.Section(t, *update, "docs/design.md", "imports only what stands below it:\n\n", picture(t))
 }
 
 // picture has a line for each wing of the command, the highest first, with the wings that it uses.
