@@ -9,6 +9,8 @@ import "github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
 type Rule struct {
 	Name    string // of its page
 	Verdict string // in a word or two
+	Means   string // in a sentence, for docs/rules/README.md
+	NoAlert string // why no alert of kubectl unthrottle is for it; "": one is
 	About   Topic
 	check   func(*Facts) (finding.Finding, bool)
 }
@@ -26,17 +28,26 @@ const (
 // the program's verdict.
 func Rules() []Rule {
 	return []Rule{
-		{"stale", "stale", AboutProcs, stale},
-		{"too-many-ps", "too many Ps", AboutProcs, tooManyPs},
-		{"limit-not-seen", "limit not seen", AboutProcs, limitNotSeen},
-		{"memory-too-tight", "memory too tight", AboutMemory, memoryTooTight},
-		{"sweeper-spin", "sweeper spin", AboutCPU, sweeperSpin},
-		{"too-few-ps", "too few Ps", AboutProcs, tooFewPs},
-		{"throttled", "throttled", AboutCPU, throttled},
-		{"contended", "contended", AboutCPU, contended},
-		{"gomemlimit-too-high", "GOMEMLIMIT too high", AboutMemory, gomemlimitTooHigh},
-		{"no-gomemlimit", "no GOMEMLIMIT", AboutMemory, noGOMEMLIMIT},
-		{"not-following", "not following", AboutProcs, notFollowing},
+		{Name: "stale", Verdict: "stale", About: AboutProcs, check: stale, Means: "the limit changed while the program ran, and GOMAXPROCS still has the old value"},
+		{Name: "too-many-ps", Verdict: "too many Ps", About: AboutProcs, check: tooManyPs, Means: "GOMAXPROCS suits another machine, not this limit"},
+		{Name: "limit-not-seen", Verdict: "limit not seen", About: AboutProcs, check: limitNotSeen, Means: "a limit is in force, but GOMAXPROCS was chosen without it"},
+		{Name: "memory-too-tight", Verdict: "memory too tight", About: AboutMemory, check: memoryTooTight, Means: "garbage collection takes much of the time: the live heap nearly fills the memory"},
+		{Name: "sweeper-spin", Verdict: "sweeper spin", About: AboutCPU, check: sweeperSpin, Means: "a tiny heap is collected hundreds of times a second on several Ps"},
+		{Name: "too-few-ps", Verdict: "too few Ps", About: AboutProcs, check: tooFewPs, Means: "all Ps are busy, and the limit allows more"},
+		{Name: "throttled", Verdict: "throttled", About: AboutCPU, check: throttled, Means: "the limit stops the program"},
+		{
+			Name: "contended", Verdict: "contended", About: AboutCPU, check: contended,
+			Means: "the program waits for CPUs that other programs use", NoAlert: "others use the node's CPUs: a matter of requests and of the node, and no limit is in it",
+		},
+		{
+			Name: "gomemlimit-too-high", Verdict: "GOMEMLIMIT too high", About: AboutMemory, check: gomemlimitTooHigh,
+			Means: "it leaves none of the memory limit free", NoAlert: "nothing is wrong yet: lint, audit and explain tell it",
+		},
+		{
+			Name: "no-gomemlimit", Verdict: "no GOMEMLIMIT", About: AboutMemory, check: noGOMEMLIMIT,
+			Means: "with this GOGC the heap may outgrow the memory limit", NoAlert: "nothing is wrong yet: lint, audit and explain tell it",
+		},
+		{Name: "not-following", Verdict: "not following", About: AboutProcs, check: notFollowing, Means: "GOMAXPROCS is fixed, although the limit can change"},
 	}
 }
 

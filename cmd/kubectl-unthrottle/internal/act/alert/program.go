@@ -115,13 +115,6 @@ func alerts() []alert {
 	}
 }
 
-// unalerted are rules of package rule that no alert is for, and why.
-var unalerted = map[string]string{
-	"gomemlimit-too-high": "nothing is wrong yet: lint, audit and explain tell it",
-	"no-gomemlimit":       "nothing is wrong yet: lint, audit and explain tell it",
-	"contended":           "others use the node's CPUs: a matter of requests and of the node, and no limit is in it",
-}
-
 // causes are the rules that explain throttling, the first of them first.
 func causes() (rules []string) {
 	for _, a := range alerts() {

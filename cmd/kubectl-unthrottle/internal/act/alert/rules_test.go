@@ -58,8 +58,8 @@ func TestRules(t *testing.T) {
 	has := map[string]bool{stale: true, "pod-throttled": true, "node-throttled": true} // what package rule has no rule for
 	for _, r := range rule.Rules() {
 		has[r.Name] = true
-		if i := slices.IndexFunc(alerts(), func(a alert) bool { return a.rule == r.Name }); (i >= 0) == (unalerted[r.Name] != "") {
-			t.Errorf("rule %s: an alert, or a reason for none, and not both", r.Name)
+		if i := slices.IndexFunc(alerts(), func(a alert) bool { return a.rule == r.Name }); (i >= 0) == (r.NoAlert != "") {
+			t.Errorf("rule %s: an alert, or NoAlert, and not both", r.Name)
 		}
 	}
 	for _, a := range alerts() {
