@@ -58,6 +58,7 @@ func (l Levels) off(rule string) bool {
 type Rule struct {
 	ID      string // K001; its page is docs/rules/k001.md
 	Verdict string // in a few words
+	Means   string // in a sentence, for docs/rules/README.md
 
 	container func(*facts) []Finding
 	pod       func([]*facts) []Finding
@@ -67,24 +68,24 @@ type Rule struct {
 // here: what makes the value wrong comes before what makes it needless.
 func Rules() []Rule {
 	return []Rule{
-		{ID: "K001", Verdict: "counted in thousandths", container: divisor},
-		{ID: "K006", Verdict: "ignored by Go", container: ignored},
-		{ID: "K003", Verdict: "the node's CPUs", container: nodeCPUs},
-		{ID: "K005", Verdict: "above the limit", container: aboveLimit},
-		{ID: "K007", Verdict: "below the limit", container: belowLimit},
-		{ID: "K011", Verdict: "set elsewhere", container: elsewhere},
-		{ID: "K012", Verdict: "CPUs of its own", container: exclusive},
-		{ID: "K002", Verdict: "perpetual drift", container: drift},
-		{ID: "K004", Verdict: "pinned", container: pinned},
-		{ID: "K008", Verdict: "limit switched off", container: switchedOff},
-		{ID: "K013", Verdict: "limit not read", container: notRead},
-		{ID: "K014", Verdict: "heap without a limit", container: heapBet},
-		{ID: "K015", Verdict: "no headroom", container: noHeadroom},
-		{ID: "K009", Verdict: "one limit for several", pod: shared},
-		{ID: "K010", Verdict: "no limit", pod: noLimit},
-		{ID: "K016", Verdict: "no GOMEMLIMIT", pod: noMemoryLimit},
-		{ID: "K017", Verdict: "recommended limit", container: advised},
-		{ID: unused, Verdict: "ignore without effect"},
+		{ID: "K001", Verdict: "counted in thousandths", container: divisor, Means: "a divisor turns a limit of 250m into GOMAXPROCS=250"},
+		{ID: "K006", Verdict: "ignored by Go", container: ignored, Means: "GOMAXPROCS is not a whole number"},
+		{ID: "K003", Verdict: "the node's CPUs", container: nodeCPUs, Means: "GOMAXPROCS comes from a limit that is not set"},
+		{ID: "K005", Verdict: "above the limit", container: aboveLimit, Means: "GOMAXPROCS is at least twice the limit"},
+		{ID: "K007", Verdict: "below the limit", container: belowLimit, Means: "at least one CPU can't be used"},
+		{ID: "K011", Verdict: "set elsewhere", container: elsewhere, Means: "by a shell, a ConfigMap or another container's limit"},
+		{ID: "K012", Verdict: "CPUs of its own", container: exclusive, Means: "GOMAXPROCS repeats the affinity mask"},
+		{ID: "K002", Verdict: "perpetual drift", container: drift, Means: "a divisor is missing"},
+		{ID: "K004", Verdict: "pinned", container: pinned, Means: "GOMAXPROCS does not follow the limit"},
+		{ID: "K008", Verdict: "limit switched off", container: switchedOff, Means: "by GODEBUG"},
+		{ID: "K013", Verdict: "limit not read", container: notRead, Means: "as the program's file shows"},
+		{ID: "K014", Verdict: "heap without a limit", container: heapBet, Means: "GOGC is above 100, without GOMEMLIMIT"},
+		{ID: "K015", Verdict: "no headroom", container: noHeadroom, Means: "GOMEMLIMIT leaves none of the memory limit free"},
+		{ID: "K009", Verdict: "one limit for several", pod: shared, Means: "each container treats the pod's limit as its own"},
+		{ID: "K010", Verdict: "no limit", pod: noLimit, Means: "a Go program has only a CPU request"},
+		{ID: "K016", Verdict: "no GOMEMLIMIT", pod: noMemoryLimit, Means: "a Go program does not know its memory limit"},
+		{ID: "K017", Verdict: "recommended limit", container: advised, Means: "VPA or KRR recommends another limit"},
+		{ID: unused, Verdict: "ignore without effect", Means: "the comment suppresses nothing"},
 	}
 }
 

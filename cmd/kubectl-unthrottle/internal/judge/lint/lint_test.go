@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -12,7 +13,10 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/binary"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/workload"
+	"github.com/unthrottle/unthrottle/internal/fixture"
 )
+
+var update = flag.Bool("update", false, "write the table of docs/rules/README.md")
 
 // The cases of each rule. What is wanted is all that Check finds: rule/severity.
 var cases = []struct {
@@ -402,17 +406,15 @@ func TestPositions(t *testing.T) {
 	}
 }
 
-// Each rule has its page, and each page its rule.
+// Each rule has its page and its row in the table of rules, and each page its rule.
 func TestPages(t *testing.T) {
 	const dir = "../../../../../docs/rules/"
-	list, err := os.ReadFile(dir + "README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var pages []string
+	rows := map[string]string{} // by page
 	for _, r := range Rules() {
 		name := strings.ToLower(r.ID) + ".md"
 		pages = append(pages, dir+name)
+		rows[dir+name] = fmt.Sprintf("| [%s](%s) | %s | %s |\n", r.ID, name, r.Verdict, r.Means)
 		page, err := os.ReadFile(dir + name)
 		if err != nil {
 			t.Error(err)
@@ -421,15 +423,17 @@ func TestPages(t *testing.T) {
 		if want := "# " + r.ID + ": " + r.Verdict + "\n"; !strings.HasPrefix(string(page), want) {
 			t.Errorf("%s does not begin with %q", name, want)
 		}
-		if want := "| [" + r.ID + "](" + name + ") | " + r.Verdict + " |"; !strings.Contains(string(list), want) {
-			t.Errorf("README.md does not list %q", want)
-		}
 	}
 	slices.Sort(pages)
 	found, err := filepath.Glob(dir + "k[0-9]*.md")
 	if err != nil || !slices.Equal(found, pages) {
 		t.Errorf("pages %q, rules %q, %v", found, pages, err)
 	}
+	var table strings.Builder
+	for _, page := range append(pages[1:], pages[0]) { // K000 comes last
+		table.WriteString(rows[page])
+	}
+	fixture.Section(t, *update, dir+"README.md", "| rule | verdict | what it means |\n| --- | --- | --- |\n", table.String())
 }
 
 // Whatever a manifest says, rules neither panic nor say different things at different times, and where no amount is known they
