@@ -24,6 +24,7 @@ update:
 	go test ./cgroup -run Layouts -update
 	UNTHROTTLE_TESTS=all go test ./cmd/internal/show/report ./cmd/internal/show/chart ./cmd/internal/show/view ./cmd/internal/diagnose/rule -update
 	cd cmd/kubectl-unthrottle && go test ./internal/judge/lint ./internal/show/page ./internal/act/alert ./internal/act/install ./internal/show/result -update
+	cd cmd/kubectl-unthrottle && go test ./internal/act/agent -run 'Docs|Metrics' -update
 
 # What the documents show of commands' output, and the outline of the JSON documents.
 .PHONY: docs

@@ -27,7 +27,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/result"
 )
 
-var update = flag.Bool("update", false, "write the golden files")
+var update = flag.Bool("update", false, "write the golden files and the table of docs/agent-answers.md")
 
 func TestSetBy(t *testing.T) {
 	spec := func(form pods.Form, value string) pods.Container {

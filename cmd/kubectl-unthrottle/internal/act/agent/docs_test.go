@@ -2,17 +2,14 @@ package agent
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
+
+	"github.com/unthrottle/unthrottle/internal/fixture"
 )
 
 // TestDocs holds the documentation's table to the metrics.
 func TestDocs(t *testing.T) {
-	page, err := os.ReadFile("../../../../../docs/agent-answers.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var want strings.Builder
 	for _, m := range Metrics() {
 		fmt.Fprintf(&want, "| `%s` | %s | %s |\n", m.Name, strings.Join(m.Labels, ", "), m.Help)
@@ -20,7 +17,5 @@ func TestDocs(t *testing.T) {
 			t.Errorf("%s is a counter: %v", m.Name, m.Counter())
 		}
 	}
-	if !strings.Contains(string(page), want.String()) {
-		t.Errorf("docs/agent-answers.md does not have this table:\n%s", &want)
-	}
+	fixture.Section(t, *update, "../../../../../docs/agent-answers.md", "| metric | labels | what |\n|---|---|---|\n", want.String())
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/agent"
 )
 
 // A board is what the tests ask of the dashboard.
@@ -43,7 +45,7 @@ func dashboard(t *testing.T, text []byte) (b board) {
 func TestDashboard(t *testing.T) {
 	unknown(t, string(Dashboard))
 	used := string(Dashboard)
-	for _, m := range Metrics() {
+	for _, m := range agent.Metrics() {
 		if !strings.Contains(used, m.Name) && !strings.HasSuffix(m.Name, "periods_total") && // these two are recorded as a share
 			m.Name != "unthrottle_agent_containers" && m.Name != "unthrottle_agent_scans_total" && m.Name != "unthrottle_container_info" {
 			t.Errorf("nothing shows %s", m.Name)

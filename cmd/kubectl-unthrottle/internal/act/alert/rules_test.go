@@ -18,6 +18,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/rule"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/agent"
 )
 
 var update = flag.Bool("update", false, "write the files that the tests compare with")
@@ -82,7 +83,7 @@ func TestMetrics(t *testing.T) {
 func unknown(t *testing.T, text string) {
 	t.Helper()
 	names := map[string]bool{info: true, throttled: true, found: true, verdict: true}
-	for _, m := range Metrics() {
+	for _, m := range agent.Metrics() {
 		names[m.Name] = true
 	}
 	for _, name := range regexp.MustCompile(`\bunthrottle(?:_|:container_)[a-z0-9_:]+`).FindAllString(text, -1) {
