@@ -23,14 +23,13 @@ update:
 	go test . -run Picture -update
 	go test ./cgroup -run Layouts -update
 	UNTHROTTLE_TESTS=all go test ./cmd/internal/show/report ./cmd/internal/show/chart ./cmd/internal/show/view ./cmd/internal/diagnose/rule -update
-	cd cmd/kubectl-unthrottle && go test ./internal/judge/lint ./internal/show/page ./internal/act/alert ./internal/act/install ./internal/show/result -update
+	cd cmd/kubectl-unthrottle && go test ./internal/judge/lint ./internal/show/page ./internal/act/alert ./internal/act/install -update
 	cd cmd/kubectl-unthrottle && go test ./internal/act/agent -run 'Docs|Metrics' -update
 
-# What the documents show of commands' output, and the outline of the JSON documents.
+# What the documents show of commands' output.
 .PHONY: docs
 docs:
 	go test ./cmd/unthrottle -run TestDocs -count 1 -update
-	cd cmd/kubectl-unthrottle && go test ./internal/show/result -run Outline -update
 
 bin/gofumpt: tools/go.mod
 	GOWORK=off go -C tools build -o ../bin/ honnef.co/go/tools/cmd/staticcheck mvdan.cc/gofumpt
