@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -25,9 +26,15 @@ func Names(t *testing.T, documents []any, own, others string) {
 		typ := reflect.TypeOf(d)
 		names(fieldsOf(typ), strings.ToLower(typ.Name()), found)
 	}
-	for name, where := range found {
-		if meanings[name] != 1 && (meanings[name] > 1 || already[name] != 1) {
+	listed := slices.Sorted(maps.Keys(meanings))
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		where := found[name]
+		if meanings[name] > 1 {
 			t.Errorf("%s (%s) has %d meanings in names.txt", name, where, meanings[name])
+		} else if meanings[name] == 0 && already[name] != 1 {
+			at, _ := slices.BinarySearch(listed, name)
+			listed = slices.Insert(listed, at, name)
+			t.Errorf("%s has no meaning: line %d of names.txt must be\n%s: WHAT IT MEANS", where, at+2, name)
 		}
 		for _, unit := range []string{"_ns", "_us", "_ms", "_millis", "_micros", "_percent", "_pct", "_kib", "_mib"} {
 			if strings.HasSuffix(name, unit) {
