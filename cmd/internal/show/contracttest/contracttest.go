@@ -23,7 +23,7 @@ func Names(t *testing.T, documents []any, own, others string) {
 	meanings, already := count(own), count(others)
 	found := map[string]string{}
 	for _, d := range documents {
-		typ := reflect.TypeOf(d)
+		typ := reflect.Indirect(reflect.ValueOf(d)).Type()
 		names(fieldsOf(typ), strings.ToLower(typ.Name()), found)
 	}
 	listed := slices.Sorted(maps.Keys(meanings))

@@ -12,7 +12,11 @@ import (
 
 // TestNames holds every field of every document to one meaning.
 func TestNames(t *testing.T) {
-	contracttest.Names(t, []any{Explain{}, Ps{}, Run{}, Bench{}, Load{}, Tune{}, Profile{}, Trace{}, Watch{}}, Names, "")
+	var documents []any
+	for _, verb := range Verbs() {
+		documents = append(documents, Empty(verb))
+	}
+	contracttest.Names(t, documents, Names, "")
 }
 
 // TestSchema holds documents to their schemas: the samples, which may be of a version that had fewer fields, and those of now.
