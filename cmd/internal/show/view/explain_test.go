@@ -278,7 +278,7 @@ func TestExplainAgrees(t *testing.T) {
 	}
 	for _, r := range rule.Rules() {
 		if r.Name != "stale" && words[r.Verdict] == 0 {
-			t.Errorf("never %s: %v", r.Verdict, words)
+			t.Errorf("no process made up here is %s: %v", r.Verdict, words)
 		}
 	}
 }
