@@ -204,7 +204,7 @@ func (d *document) container(c at, role workload.Role) (workload.Container, pend
 			f.MemoryResize = restart
 		}
 	}
-	return f, d.environment(c, &f)
+	return f, environment(c, &f)
 }
 
 // amount reads resources.limits.cpu and the like. A template in place of any level makes it unknown.
