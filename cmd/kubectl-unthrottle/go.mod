@@ -12,6 +12,7 @@ require (
 	github.com/unthrottle/unthrottle v0.0.0
 	github.com/unthrottle/unthrottle/cmd v0.0.0
 	go.yaml.in/yaml/v3 v3.0.6
+	k8s.io/api v0.36.3 // Kubernetes' own types, which client-go links anyway
 	k8s.io/apimachinery v0.36.3 // with client-go, what kubectl itself reads kubeconfigs and asks API servers with
 	k8s.io/client-go v0.36.3
 	k8s.io/klog/v2 v2.140.0 // client-go's log, for -v
@@ -20,7 +21,6 @@ require (
 // For tests only: tables, a real API server, its own CEL, and kubectl's reader to compare with.
 require (
 	github.com/rogpeppe/go-internal v1.16.0
-	k8s.io/api v0.36.3
 	k8s.io/apiserver v0.36.3
 	sigs.k8s.io/yaml v1.6.0
 )
