@@ -1,26 +1,32 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
-	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/manifest"
+	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/pods"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/workload"
 )
 
-// A pod is what a patch, an exemption and a name need of one. All else is package manifest's to read.
+// A pod is what a patch, an exemption and a name need of one. All else is package manifest's to read. Kubernetes' own
+// type would also parse every amount, for hundreds of pods a second.
 type pod struct {
 	Metadata struct {
-		Name         string            `json:"name"`
-		GenerateName string            `json:"generateName"`
-		Generation   int64             `json:"generation"`
-		Labels       map[string]string `json:"labels"`
-		Annotations  map[string]string `json:"annotations"`
-		Owners       []owner           `json:"ownerReferences"`
+		Name         string                  `json:"name"`
+		GenerateName string                  `json:"generateName"`
+		Generation   int64                   `json:"generation"`
+		Created      time.Time               `json:"creationTimestamp"`
+		Labels       map[string]string       `json:"labels"`
+		Annotations  map[string]string       `json:"annotations"`
+		Owners       []metav1.OwnerReference `json:"ownerReferences"`
 	} `json:"metadata"`
 	Spec struct {
 		Init       []container `json:"initContainers"`
@@ -28,12 +34,6 @@ type pod struct {
 	} `json:"spec"`
 
 	places places // when they were first asked for
-}
-
-type owner struct {
-	Kind       string `json:"kind"`
-	Name       string `json:"name"`
-	Controller bool   `json:"controller"`
 }
 
 type container struct {
@@ -75,27 +75,10 @@ func readPod(ctx context.Context, object json.RawMessage) (*pod, *workload.Workl
 	}
 	w := found.Workloads[0]
 	w.Ignore = nil // exempted reads the annotation, which may say more here
-	w.Kind, w.Name = p.owner()
+	m := &p.Metadata
+	owner := pods.OwnerOf(cmp.Or(m.Name, m.GenerateName+"…"), m.Owners, m.Labels, m.Created)
+	w.Kind, w.Name = owner.Kind, owner.Name
 	return p, w, nil
-}
-
-// owner is what made the pod: a Deployment rather than its ReplicaSet.
-func (p *pod) owner() (kind, name string) {
-	for _, o := range p.Metadata.Owners {
-		if !o.Controller {
-			continue
-		}
-		if hash := p.Metadata.Labels["pod-template-hash"]; o.Kind == "ReplicaSet" && hash != "" {
-			if name, ok := strings.CutSuffix(o.Name, "-"+hash); ok {
-				return "Deployment", name
-			}
-		}
-		return o.Kind, o.Name
-	}
-	if p.Metadata.Name == "" {
-		return "Pod", p.Metadata.GenerateName + "…"
-	}
-	return "Pod", p.Metadata.Name
 }
 
 // container finds a container by its name, and its place in the object. Of two of one name the first counts, of all kinds the

@@ -267,9 +267,12 @@ func TestResize(t *testing.T) {
 func TestOwner(t *testing.T) {
 	for _, c := range []struct{ metadata, want string }{
 		{"", "Pod/api"},
+		{"name: ''\ngenerateName: api-", "Pod/api-…"},
 		{"ownerReferences: [{kind: Other, name: x}, {kind: Job, name: report-29, controller: true}]", "Job/report-29"},
 		{"ownerReferences: [{kind: ReplicaSet, name: api-6d5, controller: true}]\nlabels: {pod-template-hash: 6d5}", "Deployment/api"},
 		{"ownerReferences: [{kind: ReplicaSet, name: api-6d5, controller: true}]\nlabels: {pod-template-hash: other}", "ReplicaSet/api-6d5"},
+		{"ownerReferences: [{kind: ReplicaSet, name: web-77b, controller: true}]\nlabels: {rollouts-pod-template-hash: 77b}", "Rollout/web"},
+		{"ownerReferences: [{kind: Job, name: report-29921882, controller: true}]\ncreationTimestamp: '2026-11-23T01:02:03Z'", "CronJob/report"},
 	} {
 		_, w, err := readPod(t.Context(), podWith(t, "", c.metadata))
 		if err != nil || w.Kind+"/"+w.Name != c.want {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
 )
 
@@ -16,11 +18,8 @@ type pod struct {
 		CreationTimestamp    time.Time
 		Labels               map[string]string
 		Annotations          map[string]string
-		OwnerReferences      []struct {
-			APIVersion, Kind, Name string
-			Controller             bool
-		}
-		ManagedFields []managed
+		OwnerReferences      []metav1.OwnerReference
+		ManagedFields        []managed
 	}
 	Spec struct {
 		NodeName                                        string

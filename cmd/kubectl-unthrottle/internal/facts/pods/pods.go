@@ -55,9 +55,6 @@ const (
 	Ephemeral Kind = "ephemeral"
 )
 
-// An Owner is what made a pod.
-type Owner struct{ APIVersion, Kind, Name string }
-
 // A Setting is GOMAXPROCS in a pod's spec.
 type Setting struct {
 	Set   bool   // the spec names it

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -20,7 +19,7 @@ const (
 func (p *pod) containers() []Container {
 	m := &p.Metadata
 	common := Container{
-		Namespace: m.Namespace, Pod: m.Name, UID: m.UID, Node: p.Spec.NodeName, Owner: p.owner(), Muted: MutedBy(m.Annotations),
+		Namespace: m.Namespace, Pod: m.Name, UID: m.UID, Node: p.Spec.NodeName, Owner: OwnerOf(m.Name, m.OwnerReferences, m.Labels, m.CreationTimestamp), Muted: MutedBy(m.Annotations),
 		PodLimit: float64(p.Spec.Resources.Limits.CPU),
 	}
 	if mirror := m.Annotations[mirrorKey]; mirror != "" {
@@ -110,51 +109,6 @@ func (c *container) setting() (s Setting) {
 // MutedBy are the rules that the annotations of a pod mute, as they are written there.
 func MutedBy(annotations map[string]string) []string {
 	return strings.FieldsFunc(annotations[muteKey], func(r rune) bool { return strings.ContainsRune(", ;\t\r\n", r) })
-}
-
-// owner is what made a pod, by what the pod itself says: nobody is asked.
-func (p *pod) owner() Owner {
-	m := &p.Metadata
-	itself := Owner{"v1", "Pod", m.Name}
-	for _, o := range m.OwnerReferences {
-		if !o.Controller || o.Kind == "Node" { // a static pod belongs to its node
-			continue
-		}
-		itself = Owner{o.APIVersion, o.Kind, o.Name}
-		switch o.Kind {
-		case "ReplicaSet":
-			if name, ok := withoutHash(o.Name, m.Labels["pod-template-hash"]); ok {
-				return Owner{o.APIVersion, "Deployment", name}
-			}
-			if name, ok := withoutHash(o.Name, m.Labels["rollouts-pod-template-hash"]); ok {
-				return Owner{"argoproj.io/v1alpha1", "Rollout", name}
-			}
-		case "Job":
-			if name, ok := withoutMinute(o.Name, m.CreationTimestamp); ok {
-				return Owner{o.APIVersion, "CronJob", name}
-			}
-		}
-	}
-	return itself
-}
-
-// withoutHash is the name of a Deployment, from that of its ReplicaSet.
-func withoutHash(name, hash string) (string, bool) {
-	short, ok := strings.CutSuffix(name, "-"+hash)
-	return short, ok && hash != "" && short != ""
-}
-
-// withoutMinute is the name of a CronJob, from that of its Job: the controller appends the minute for which it was due, counted
-// from 1970. A number that is no minute near to the pod's beginning is part of a name that a person chose: migrate-20261123.
-func withoutMinute(name string, made time.Time) (string, bool) {
-	const near = 30 * 24 * time.Hour
-	i := strings.LastIndexByte(name, '-')
-	minute, err := strconv.ParseInt(name[i+1:], 10, 32)
-	if i < 1 || err != nil {
-		return "", false
-	}
-	age := made.Sub(time.Unix(minute*60, 0))
-	return name[:i], -near < age && age < near
 }
 
 // ParseContainerID takes the containerID of a status apart: containerd://5694f8…

@@ -153,38 +153,6 @@ func TestResized(t *testing.T) {
 	}
 }
 
-func TestOwner(t *testing.T) {
-	for _, c := range []struct {
-		kind, name string
-		labels     map[string]string
-		want       Owner
-	}{
-		{"", "", nil, Owner{"v1", "Pod", "p"}},
-		{"ReplicaSet", "api-5d8", map[string]string{"pod-template-hash": "5d8"}, Owner{"g/v1", "Deployment", "api"}},
-		{"ReplicaSet", "api-5d8", nil, Owner{"g/v1", "ReplicaSet", "api-5d8"}},
-		{"ReplicaSet", "alone", map[string]string{"pod-template-hash": "5d8"}, Owner{"g/v1", "ReplicaSet", "alone"}},
-		{"ReplicaSet", "-5d8", map[string]string{"pod-template-hash": "5d8"}, Owner{"g/v1", "ReplicaSet", "-5d8"}},
-		{"ReplicaSet", "web-77b", map[string]string{"rollouts-pod-template-hash": "77b"}, Owner{"argoproj.io/v1alpha1", "Rollout", "web"}},
-		{"Job", "report-29921882", nil, Owner{"g/v1", "CronJob", "report"}}, // 2026-11-21
-		{"Job", "report-29000000", nil, Owner{"g/v1", "Job", "report-29000000"}},
-		{"Job", "migrate-20261123", nil, Owner{"g/v1", "Job", "migrate-20261123"}},
-		{"Job", "29921882", nil, Owner{"g/v1", "Job", "29921882"}},
-		{"Job", "-29921882", nil, Owner{"g/v1", "Job", "-29921882"}},
-		{"Job", "a-99999999999999999999", nil, Owner{"g/v1", "Job", "a-99999999999999999999"}},
-		{"StatefulSet", "db", nil, Owner{"g/v1", "StatefulSet", "db"}},
-	} {
-		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Labels: c.labels, CreationTimestamp: metav1.NewTime(began)}}
-		if c.kind != "" {
-			p.OwnerReferences = []metav1.OwnerReference{
-				{APIVersion: "x/v1", Kind: "Watcher", Name: "none of it"}, {APIVersion: "g/v1", Kind: c.kind, Name: c.name, Controller: new(true)},
-			}
-		}
-		if got := parsed(t, p).owner(); got != c.want {
-			t.Errorf("%s %s: %v, want %v", c.kind, c.name, got, c.want)
-		}
-	}
-}
-
 func TestSetting(t *testing.T) {
 	from := func(s corev1.EnvVarSource) corev1.EnvVar { return corev1.EnvVar{Name: "GOMAXPROCS", ValueFrom: &s} }
 	whole := []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{}}}
