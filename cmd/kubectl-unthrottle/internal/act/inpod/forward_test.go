@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/streaming/pkg/httpstream"
 	"k8s.io/streaming/pkg/httpstream/spdy"
 
@@ -44,7 +44,7 @@ func forwards(ports map[string]string, refusal string) http.HandlerFunc {
 		}
 		defer conn.Close()
 		refusals, data := <-streams, <-streams
-		address, known := ports[data.Headers().Get(v1.PortHeader)]
+		address, known := ports[data.Headers().Get(corev1.PortHeader)]
 		if !known {
 			io.WriteString(refusals, refusal)
 			refusals.Close()
@@ -128,10 +128,7 @@ func TestPortDoubts(t *testing.T) {
 	many := new(pod)
 	many.Spec.Containers = []container{{Name: "web"}}
 	for i := range 300 {
-		s := status{Name: fmt.Sprint("sidecar-", i)}
-		if err := json.Unmarshal([]byte(`{"running":{}}`), &s.State); err != nil {
-			t.Fatal(err)
-		}
+		s := status{Name: fmt.Sprint("sidecar-", i), State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
 		many.Status.ContainerStatuses = append(many.Status.ContainerStatuses, s)
 	}
 	alone := new(pod)

@@ -20,8 +20,9 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/remotecommand"
@@ -98,13 +99,13 @@ func (p *Pod) Find(ctx context.Context, what string) error {
 	}
 	var owner struct {
 		Spec struct {
-			Selector v1.LabelSelector `json:"selector"`
+			Selector metav1.LabelSelector `json:"selector"`
 		} `json:"spec"`
 	}
 	if err := json.Unmarshal(data, &owner); err != nil {
 		return fmt.Errorf("reading %s: %w", what, err)
 	}
-	selector, err := v1.LabelSelectorAsSelector(&owner.Spec.Selector)
+	selector, err := metav1.LabelSelectorAsSelector(&owner.Spec.Selector)
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", what, err)
 	}
@@ -131,10 +132,8 @@ func (p *Pod) list(ctx context.Context, selector string) (pods []pod, more bool,
 		return nil, false, err
 	}
 	var list struct {
-		Metadata struct {
-			Continue string `json:"continue"`
-		} `json:"metadata"`
-		Items []pod `json:"items"`
+		Metadata metav1.ListMeta
+		Items    []pod
 	}
 	err = json.Unmarshal(data, &list)
 	return list.Items, list.Metadata.Continue != "", err
@@ -144,8 +143,8 @@ func (p *Pod) list(ctx context.Context, selector string) (pods []pod, more bool,
 // which has been ready for longest, has restarted least, and is oldest.
 func better(a, b pod) int {
 	return cmp.Or(
-		cmp.Compare(a.rank(), b.rank()), strings.Compare(a.readySince(), b.readySince()), cmp.Compare(a.restarts(), b.restarts()),
-		strings.Compare(a.Metadata.CreationTimestamp, b.Metadata.CreationTimestamp), strings.Compare(a.Metadata.Name, b.Metadata.Name),
+		cmp.Compare(a.rank(), b.rank()), a.readySince().Compare(b.readySince()), cmp.Compare(a.restarts(), b.restarts()),
+		a.Metadata.CreationTimestamp.Compare(b.Metadata.CreationTimestamp.Time), strings.Compare(a.Metadata.Name, b.Metadata.Name),
 	)
 }
 
@@ -346,7 +345,7 @@ func isNotThere(text string) bool {
 func (p *Pod) beside(ctx context.Context, at *pod, c *container, args []string) (*Done, error) {
 	name := fmt.Sprintf("unthrottle-%05x", rand.IntN(1<<20))
 	who := p.securityContext(at, c)
-	patch := func(who any) ([]byte, error) {
+	patch := func(who *corev1.SecurityContext) ([]byte, error) {
 		return json.Marshal(map[string]any{"spec": map[string]any{"ephemeralContainers": []any{map[string]any{
 			"name": name, "image": p.Image, "args": args, "targetContainerName": c.Name, "securityContext": who,
 		}}}})
@@ -374,7 +373,7 @@ func (p *Pod) beside(ctx context.Context, at *pod, c *container, args []string) 
 	return parse(data, "", code), nil
 }
 
-func (p *Pod) add(ctx context.Context, patch func(any) ([]byte, error), who any) error {
+func (p *Pod) add(ctx context.Context, patch func(*corev1.SecurityContext) ([]byte, error), who *corev1.SecurityContext) error {
 	body, err := patch(who)
 	if err != nil {
 		return err
@@ -383,29 +382,22 @@ func (p *Pod) add(ctx context.Context, patch func(any) ([]byte, error), who any)
 }
 
 // securityContext is what the command needs to read another process's memory: to be root with SYS_PTRACE, or the same user.
-func (p *Pod) securityContext(at *pod, c *container) any {
+func (p *Pod) securityContext(at *pod, c *container) *corev1.SecurityContext {
 	switch {
 	case p.Privileged:
-		return map[string]any{"privileged": true, "runAsUser": 0, "runAsNonRoot": false}
+		return &corev1.SecurityContext{Privileged: new(true), RunAsUser: new(int64(0)), RunAsNonRoot: new(false)}
 	case at.mayBeRoot():
-		return map[string]any{"runAsUser": 0, "capabilities": map[string]any{"add": []string{"SYS_PTRACE"}}}
+		return &corev1.SecurityContext{RunAsUser: new(int64(0)), Capabilities: &corev1.Capabilities{Add: []corev1.Capability{"SYS_PTRACE"}}}
 	}
 	return restricted(at.user(c))
 }
 
 // restricted is what PodSecurity's strictest level takes.
-func restricted(u *securityContext) any {
-	s := map[string]any{
-		"allowPrivilegeEscalation": false, "capabilities": map[string]any{"drop": []string{"ALL"}}, "runAsNonRoot": true,
-		"seccompProfile": map[string]any{"type": "RuntimeDefault"},
+func restricted(uid, gid *int64) *corev1.SecurityContext {
+	return &corev1.SecurityContext{
+		AllowPrivilegeEscalation: new(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}, RunAsNonRoot: new(true),
+		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}, RunAsUser: uid, RunAsGroup: gid,
 	}
-	if u.RunAsUser != nil {
-		s["runAsUser"] = *u.RunAsUser
-	}
-	if u.RunAsGroup != nil {
-		s["runAsGroup"] = *u.RunAsGroup
-	}
-	return s
 }
 
 // often is how often the pod is read until the container has ended.
@@ -427,7 +419,7 @@ func (p *Pod) await(ctx context.Context, name string) (code int, err error) {
 			case state.Terminated != nil && state.Terminated.Reason == "StartError":
 				return 0, fmt.Errorf("container %s did not start: %s", name, state.Terminated.Message)
 			case state.Terminated != nil:
-				return state.Terminated.ExitCode, nil
+				return int(state.Terminated.ExitCode), nil
 			case state.Waiting != nil && hopeless(state.Waiting.Reason):
 				return 0, hint.With(fmt.Errorf("container %s does not start: %s", name, why(state.Waiting.Reason, state.Waiting.Message)),
 					"--image names the image of unthrottle that the node can get")
@@ -437,8 +429,8 @@ func (p *Pod) await(ctx context.Context, name string) (code int, err error) {
 			running = state.Running != nil
 		}
 		switch {
-		case now.Status.Phase == "Succeeded" || now.Status.Phase == "Failed":
-			return 0, fmt.Errorf("the pod ended meanwhile (%s)", strings.ToLower(now.Status.Phase))
+		case now.over() != "":
+			return 0, fmt.Errorf("the pod ended meanwhile (%s)", now.over())
 		case !running && time.Since(begin) > p.Start:
 			return 0, hint.With(fmt.Errorf("container %s did not start within %v%s", name, p.Start, last), "kubectl describe pod "+p.Name+" says more")
 		}

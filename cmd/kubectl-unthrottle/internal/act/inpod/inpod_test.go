@@ -381,3 +381,13 @@ func TestParse(t *testing.T) {
 		}
 	}
 }
+
+// TestAmounts: Kubernetes' own library would parse these for minutes.
+func TestAmounts(t *testing.T) {
+	const amounts = `"resources":{"limits":{"cpu":"7e-77777771"},"requests":{"cpu":"7e-77777771"}},"overhead":{"cpu":"7e-77777771"},"allocatedResources":{"cpu":"7e-77777771"}`
+	var p pod
+	err := json.Unmarshal([]byte(`{"spec":{`+amounts+`,"containers":[{"name":"web",`+amounts+`}]},"status":{`+amounts+`,"containerStatuses":[{"name":"web",`+amounts+`}]}}`), &p)
+	if s := p.status("web"); err != nil || s.Resources.Limits["cpu"] != "7e-77777771" {
+		t.Errorf("%+v, %v", s, err)
+	}
+}

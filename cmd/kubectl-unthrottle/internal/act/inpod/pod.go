@@ -1,70 +1,52 @@
 package inpod
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
 )
 
-// A pod is what has to be known of one.
+// A pod is what has to be known of one. Its parts are Kubernetes' own types, except for those with amounts: a resource.Quantity takes
+// minutes to parse 7e-77777771, and a server may answer anything.
 type pod struct {
 	data     []byte // as the API server has sent it
-	Metadata struct {
-		Name              string            `json:"name"`
-		Annotations       map[string]string `json:"annotations"`
-		CreationTimestamp string            `json:"creationTimestamp"`
-		DeletionTimestamp string            `json:"deletionTimestamp"`
-		ManagedFields     []struct {
-			Subresource string `json:"subresource"`
-			Time        string `json:"time"`
-		} `json:"managedFields"`
-	} `json:"metadata"`
-	Spec struct {
-		NodeName              string           `json:"nodeName"`
-		Resources             resources        `json:"resources"`
-		HostUsers             *bool            `json:"hostUsers"`
-		HostPID               bool             `json:"hostPID"`
-		ShareProcessNamespace bool             `json:"shareProcessNamespace"`
-		SecurityContext       *securityContext `json:"securityContext"`
-		OS                    struct {
-			Name string `json:"name"`
-		} `json:"os"`
-		Containers     []container `json:"containers"`
-		InitContainers []container `json:"initContainers"`
-	} `json:"spec"`
+	Metadata metav1.ObjectMeta
+	Spec     struct {
+		NodeName                       string
+		Resources                      resources
+		HostUsers                      *bool
+		HostPID, ShareProcessNamespace bool
+		SecurityContext                *corev1.PodSecurityContext
+		OS                             corev1.PodOS
+		Containers, InitContainers     []container
+	}
 	Status struct {
-		Phase                      string      `json:"phase"`
-		Conditions                 []condition `json:"conditions"`
-		ContainerStatuses          []status    `json:"containerStatuses"`
-		InitContainerStatuses      []status    `json:"initContainerStatuses"`
-		EphemeralContainerStatuses []status    `json:"ephemeralContainerStatuses"`
-	} `json:"status"`
-}
-
-type condition struct {
-	Type               string `json:"type"`
-	Status             string `json:"status"`
-	LastTransitionTime string `json:"lastTransitionTime"`
+		Phase                                                                corev1.PodPhase
+		Conditions                                                           []corev1.PodCondition
+		ContainerStatuses, InitContainerStatuses, EphemeralContainerStatuses []status
+	}
 }
 
 type container struct {
-	Name            string           `json:"name"`
-	SecurityContext *securityContext `json:"securityContext"`
-	Ports           []struct {
-		ContainerPort int    `json:"containerPort"`
-		Protocol      string `json:"protocol"`
-	} `json:"ports"`
+	Name            string
+	SecurityContext *corev1.SecurityContext
+	Ports           []corev1.ContainerPort
 }
 
 // tcpPorts are the first of those that it declares.
 func (c *container) tcpPorts() (ports []int) {
 	for _, port := range c.Ports {
-		if n := port.ContainerPort; n > 0 && n < 1<<16 && (port.Protocol == "" || port.Protocol == "TCP") && len(ports) < mostPorts {
-			ports = append(ports, n)
+		if n := port.ContainerPort; n > 0 && n < 1<<16 && (port.Protocol == "" || port.Protocol == corev1.ProtocolTCP) && len(ports) < mostPorts {
+			ports = append(ports, int(n))
 		}
 	}
 	return ports
@@ -106,39 +88,14 @@ func (p *pod) declarer(port int) string {
 }
 
 // resources are amounts as they are written, by what they are of. The API server writes an amount in one way only.
-type resources struct {
-	Limits map[string]string `json:"limits"`
-}
-
-type securityContext struct {
-	RunAsUser    *int64 `json:"runAsUser,omitempty"`
-	RunAsGroup   *int64 `json:"runAsGroup,omitempty"`
-	RunAsNonRoot *bool  `json:"runAsNonRoot,omitempty"`
-}
+type resources struct{ Limits map[string]string }
 
 // A status is that of a container.
 type status struct {
-	Name         string    `json:"name"`
-	ContainerID  string    `json:"containerID"`
-	RestartCount int       `json:"restartCount"`
-	Resources    resources `json:"resources"` // that are in force, as the kubelet says
-	State        state     `json:"state"`
-	LastState    state     `json:"lastState"`
-}
-
-type state struct {
-	Waiting *struct {
-		Reason  string `json:"reason"`
-		Message string `json:"message"`
-	} `json:"waiting"`
-	Running *struct {
-		StartedAt string `json:"startedAt"`
-	} `json:"running"`
-	Terminated *struct {
-		ExitCode int    `json:"exitCode"`
-		Reason   string `json:"reason"`
-		Message  string `json:"message"`
-	} `json:"terminated"`
+	Name, ContainerID string
+	RestartCount      int
+	Resources         resources // that are in force, as the kubelet says
+	State, LastState  corev1.ContainerState
 }
 
 const defaultContainer = "kubectl.kubernetes.io/default-container"
@@ -166,8 +123,8 @@ func (p *pod) choose(name string) (*container, error) {
 
 // running says why a container does not run; nil: it does.
 func (p *pod) running(name string) error {
-	if p.Status.Phase == "Succeeded" || p.Status.Phase == "Failed" {
-		return fmt.Errorf("the pod is over (%s)", strings.ToLower(p.Status.Phase))
+	if how := p.over(); how != "" {
+		return fmt.Errorf("the pod is over (%s)", how)
 	}
 	if s := p.status(name); s != nil {
 		switch {
@@ -182,27 +139,37 @@ func (p *pod) running(name string) error {
 	return fmt.Errorf("container %s does not run yet", name)
 }
 
-// readySince is when it became ready, in a form that sorts; "": it is not ready.
-func (p *pod) readySince() string {
-	if i := slices.IndexFunc(p.Status.Conditions, condition.ready); i >= 0 {
-		return p.Status.Conditions[i].LastTransitionTime
+// over is how the pod has ended, succeeded or failed; "": it has not.
+func (p *pod) over() string {
+	if phase := p.Status.Phase; phase == corev1.PodSucceeded || phase == corev1.PodFailed {
+		return strings.ToLower(string(phase))
 	}
 	return ""
 }
 
-func (c condition) ready() bool { return c.Type == "Ready" && c.Status == "True" }
+// readySince is when it became ready; zero: it is not ready.
+func (p *pod) readySince() (since time.Time) {
+	if i := slices.IndexFunc(p.Status.Conditions, ready); i >= 0 {
+		since = p.Status.Conditions[i].LastTransitionTime.Time
+	}
+	return since
+}
+
+func ready(c corev1.PodCondition) bool {
+	return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+}
 
 // rank is how well a pod stands for the others of its kind, less being better.
 func (p *pod) rank() int {
-	ready := slices.ContainsFunc(p.Status.Conditions, condition.ready)
+	running := p.Status.Phase == corev1.PodRunning
 	switch {
-	case p.Status.Phase == "Running" && p.Metadata.DeletionTimestamp != "":
+	case running && p.Metadata.DeletionTimestamp != nil:
 		return 2 // it is ending
-	case p.Status.Phase == "Running" && ready:
+	case running && slices.ContainsFunc(p.Status.Conditions, ready):
 		return 0
-	case p.Status.Phase == "Running":
+	case running:
 		return 1
-	case p.Status.Phase == "Succeeded" || p.Status.Phase == "Failed":
+	case p.over() != "":
 		return 4
 	}
 	return 3
@@ -238,15 +205,12 @@ func (p *pod) resized(name, spec string) (written, inForce string, is bool) {
 // resizedSince says whether the pod was resized after a container had started, whose environment is as it was then.
 func (p *pod) resizedSince(name string) bool {
 	s := p.status(name)
-	if s == nil || s.State.Running == nil || s.State.Running.StartedAt == "" {
+	if s == nil || s.State.Running == nil || s.State.Running.StartedAt.IsZero() {
 		return false
 	}
-	for _, f := range p.Metadata.ManagedFields {
-		if f.Subresource == "resize" && f.Time > s.State.Running.StartedAt { // both are in UTC, to the second
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.Metadata.ManagedFields, func(f metav1.ManagedFieldsEntry) bool {
+		return f.Subresource == "resize" && f.Time != nil && f.Time.After(s.State.Running.StartedAt.Time)
+	})
 }
 
 // doubts are what its status says of how well it runs.
@@ -262,7 +226,7 @@ func (p *pod) doubts(name string) []string {
 // refuses says why a verb can't work there, before anything is done to the pod; nil: it may.
 func (p *pod) refuses(verb string, way Way) error {
 	switch {
-	case p.Spec.OS.Name == "windows":
+	case p.Spec.OS.Name == corev1.Windows:
 		return errors.New("the pod is on Windows, which has no cgroups")
 	case verb == "watch" && way == Ephemeral && p.Spec.HostUsers != nil && !*p.Spec.HostUsers:
 		return hint.With(errors.New("the pod has a user namespace of its own, so no container beside it may enter the program's cgroup"),
@@ -286,20 +250,14 @@ func (p *pod) mayBeRoot() bool {
 }
 
 // user is as whom a container's processes run, as far as the pod's spec says it.
-func (p *pod) user(c *container) *securityContext {
-	u := &securityContext{}
-	for _, s := range []*securityContext{p.Spec.SecurityContext, c.SecurityContext} {
-		if s == nil {
-			continue
-		}
-		if s.RunAsUser != nil {
-			u.RunAsUser = s.RunAsUser
-		}
-		if s.RunAsGroup != nil {
-			u.RunAsGroup = s.RunAsGroup
-		}
+func (p *pod) user(c *container) (uid, gid *int64) {
+	if s := p.Spec.SecurityContext; s != nil {
+		uid, gid = s.RunAsUser, s.RunAsGroup
 	}
-	return u
+	if s := c.SecurityContext; s != nil {
+		uid, gid = cmp.Or(s.RunAsUser, uid), cmp.Or(s.RunAsGroup, gid)
+	}
+	return uid, gid
 }
 
 func why(reason, message string) string {
