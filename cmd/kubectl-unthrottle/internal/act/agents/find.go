@@ -1,14 +1,20 @@
 package agents
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // A Getter asks an API server for a path. The answer is bounded.
@@ -69,7 +75,7 @@ const (
 
 // A set is a DaemonSet of agents.
 type set struct {
-	Metadata struct{ Name, UID string }
+	Metadata metav1.ObjectMeta
 	Spec     struct {
 		Template struct {
 			Spec struct{ ServiceAccountName string }
@@ -77,27 +83,17 @@ type set struct {
 	}
 }
 
-// A pod is one with an agent's label.
+// A pod is one with an agent's label. Its amounts are not read: a resource.Quantity takes minutes to parse 7e-77777771, and a server may
+// answer anything.
 type pod struct {
-	Metadata struct {
-		Namespace, Name string
-		OwnerReferences []struct {
-			APIVersion, Kind, Name, UID string
-			Controller                  bool
-		}
-	}
-	Spec struct {
+	Metadata metav1.ObjectMeta
+	Spec     struct {
 		NodeName, ServiceAccountName string
-		Containers                   []struct {
-			Ports []struct {
-				Name          string
-				ContainerPort int
-			}
-		}
+		Containers                   []struct{ Ports []corev1.ContainerPort }
 	}
 	Status struct {
-		Phase      string
-		Conditions []struct{ Type, Status string }
+		Phase      corev1.PodPhase
+		Conditions []corev1.PodCondition
 	}
 }
 
@@ -116,7 +112,7 @@ func Find(ctx context.Context, from Getter, s Search) (found Found, err error) {
 	}
 	err = each(ctx, from, "/api/v1"+namespace+"/pods", query, s.Within, func(p pod) {
 		switch why := p.stranger(s.Namespace, sets); {
-		case p.Status.Phase == "Succeeded" || p.Status.Phase == "Failed":
+		case p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed:
 		case why != "":
 			found.Strangers = append(found.Strangers, Stranger{p.Metadata.Namespace, p.Metadata.Name, why})
 		case s.Node == "" || s.Node == p.Spec.NodeName:
@@ -140,28 +136,19 @@ func Others(ctx context.Context, from Getter, s Search) (all []Stranger) {
 
 // stranger is why a pod is no agent; "": it is one.
 func (p *pod) stranger(namespace string, sets []set) string {
-	for _, s := range sets {
-		for _, o := range p.Metadata.OwnerReferences {
-			if !o.Controller || o.Kind != "DaemonSet" || o.APIVersion != "apps/v1" || o.UID == "" || o.UID != s.Metadata.UID {
-				continue
-			}
-			switch {
-			case p.Metadata.Namespace != namespace: // the server was asked for another one
-				return "it is in another namespace"
-			case account(p.Spec.ServiceAccountName) != account(s.Spec.Template.Spec.ServiceAccountName):
-				return "it does not run as the service account of its DaemonSet"
-			}
-			return ""
-		}
+	i := slices.IndexFunc(sets, func(s set) bool {
+		o := metav1.GetControllerOfNoCopy(&p.Metadata)
+		return o != nil && o.Kind == "DaemonSet" && o.APIVersion == "apps/v1" && o.UID != "" && o.UID == s.Metadata.UID
+	})
+	switch {
+	case i < 0:
+		return "it does not belong to a DaemonSet of agents in namespace " + namespace
+	case p.Metadata.Namespace != namespace: // the server was asked for another one
+		return "it is in another namespace"
+	case cmp.Or(p.Spec.ServiceAccountName, "default") != cmp.Or(sets[i].Spec.Template.Spec.ServiceAccountName, "default"):
+		return "it does not run as the service account of its DaemonSet"
 	}
-	return "it does not belong to a DaemonSet of agents in namespace " + namespace
-}
-
-func account(name string) string {
-	if name == "" {
-		return "default"
-	}
-	return name
+	return ""
 }
 
 func (p *pod) agent() Agent {
@@ -169,12 +156,12 @@ func (p *pod) agent() Agent {
 	for _, c := range p.Spec.Containers {
 		for _, port := range c.Ports {
 			if (port.Name == "http" || port.Name == "https") && port.ContainerPort > 0 && port.ContainerPort < 1<<16 {
-				a.Scheme, a.Port = port.Name, port.ContainerPort
+				a.Scheme, a.Port = port.Name, int(port.ContainerPort)
 			}
 		}
 	}
 	for _, c := range p.Status.Conditions {
-		a.Ready = a.Ready || c.Type == "Ready" && c.Status == "True"
+		a.Ready = a.Ready || c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	}
 	return a
 }
@@ -184,9 +171,7 @@ var errNoEnd = errors.New("its list of agents does not end")
 // each reads all pages of a list.
 func each[T any](ctx context.Context, from Getter, path string, query url.Values, within time.Duration, got func(T)) error {
 	ask := url.Values{"limit": {strconv.Itoa(inPage)}}
-	for key, values := range query {
-		ask[key] = values
-	}
+	maps.Copy(ask, query)
 	turned := map[string]bool{}
 	for range mostPages {
 		next, err := page(ctx, from, path, ask, within, got)
@@ -209,7 +194,7 @@ func page[T any](ctx context.Context, from Getter, path string, query url.Values
 	}
 	defer body.Close()
 	var list struct {
-		Metadata struct{ Continue string }
+		Metadata metav1.ListMeta
 		Items    []T
 	}
 	if err := json.NewDecoder(body).Decode(&list); err != nil {
