@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -127,30 +128,21 @@ func (a *API) readLog(ctx context.Context, r *rest.Request, pod string) ([]byte,
 
 // noPod is why no pod is made of a Job, by its events; nil: they don't say, or may not be read.
 func (a *API) noPod(ctx context.Context, namespace, job string) error {
-	var events Events
+	var events struct{ Items []corev1.Event }
 	r := a.Client.Get().AbsPath("/api/v1/namespaces/"+namespace+"/events").Param("fieldSelector", "involvedObject.kind=Job,involvedObject.name="+job)
 	if err := a.do(ctx, "listing events", r, &events); err != nil {
 		return nil
 	}
-	return events.NoPod()
+	return NoPod(events.Items)
 }
 
 // Node is what is known of a node. Who may not look at nodes gets its name.
 func (a *API) Node(ctx context.Context, node string) (n Node, err error) {
 	var o struct {
 		Status struct {
-			Capacity struct {
-				CPU    string `json:"cpu"`
-				Memory string `json:"memory"`
-			} `json:"capacity"`
-			NodeInfo struct {
-				Architecture            string `json:"architecture"`
-				OperatingSystem         string `json:"operatingSystem"`
-				KernelVersion           string `json:"kernelVersion"`
-				KubeletVersion          string `json:"kubeletVersion"`
-				ContainerRuntimeVersion string `json:"containerRuntimeVersion"`
-			} `json:"nodeInfo"`
-		} `json:"status"`
+			Capacity struct{ CPU, Memory string }
+			NodeInfo corev1.NodeSystemInfo
+		}
 	}
 	n.Name = node
 	if err := a.Get(ctx, "/api/v1/nodes/"+url.PathEscape(node), &o); err != nil {

@@ -326,11 +326,11 @@ func (x *Session) generate(ctx context.Context, shot trial.Shot) (g loadtest.Sum
 			return g, nil
 		}
 		if try == tries {
-			how := status(pod.Status.Containers, loadName).State.Terminated
-			if how.ExitCode == 0 {
+			end := status(pod.Status.Containers, loadName).State.Terminated
+			if end.ExitCode == 0 {
 				err = fmt.Errorf("%w: %w", errLost, err)
 			}
-			return g, fmt.Errorf("generating load: %s: %w", how.how(), err)
+			return g, fmt.Errorf("generating load: %s: %w", how(end), err)
 		}
 		select {
 		case <-ctx.Done():

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
 )
 
@@ -66,11 +68,11 @@ func OpenSpace(ctx context.Context, api *API, kit *Kit, t *Template, lease time.
 			return s, err
 		}
 	}
-	var made JobState
+	var made metav1.PartialObjectMetadata
 	if err := s.first(ctx, owner, &made); err != nil {
 		return s, err
 	}
-	kit.OwnerUID = made.Metadata.UID
+	kit.OwnerUID = string(made.UID)
 	if kit.Owned {
 		for _, o := range rules {
 			rest = append(rest, kit.Copy(o))

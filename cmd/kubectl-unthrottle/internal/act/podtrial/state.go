@@ -6,76 +6,43 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/limit/runner"
 	"github.com/unthrottle/unthrottle/cmd/internal/limit/service"
 )
 
-// A Pod is what counts of a pod's state.
+// A Pod is what counts of a pod's state. Its amounts are texts: a resource.Quantity takes minutes to parse 7e-77777771, and a server may
+// answer anything.
 type Pod struct {
-	Metadata struct {
-		Name              string     `json:"name"`
-		DeletionTimestamp *time.Time `json:"deletionTimestamp"`
-	} `json:"metadata"`
-	Spec struct {
-		NodeName   string      `json:"nodeName"`
+	Metadata metav1.ObjectMeta
+	Spec     struct {
+		NodeName   string
 		Init       []Container `json:"initContainers"`
-		Containers []Container `json:"containers"`
-	} `json:"spec"`
+		Containers []Container
+	}
 	Status struct {
-		Phase      string      `json:"phase"`
-		Reason     string      `json:"reason"`
-		Message    string      `json:"message"`
-		PodIP      string      `json:"podIP"`
-		Conditions []Condition `json:"conditions"`
-		Init       []Status    `json:"initContainerStatuses"`
-		Containers []Status    `json:"containerStatuses"`
-	} `json:"status"`
+		Phase                  corev1.PodPhase
+		Reason, Message, PodIP string
+		Conditions             []corev1.PodCondition
+		Init                   []Status `json:"initContainerStatuses"`
+		Containers             []Status `json:"containerStatuses"`
+	}
 }
 
 // A Container is what counts of one in a pod's spec.
 type Container struct {
-	Name      string `json:"name"`
-	Resources struct {
-		Limits map[string]any `json:"limits"`
-	} `json:"resources"`
-}
-
-// A Condition is one of a pod's.
-type Condition struct {
-	Type    string `json:"type"`
-	Status  string `json:"status"`
-	Reason  string `json:"reason"`
-	Message string `json:"message"`
+	Name      string
+	Resources struct{ Limits map[string]any }
 }
 
 // A Status is that of a container.
 type Status struct {
-	Name        string `json:"name"`
-	Image       string `json:"image"`
-	ContainerID string `json:"containerID"`
-	State       State  `json:"state"`
-}
-
-// A State has one of three parts.
-type State struct {
-	Waiting *struct {
-		Reason  string `json:"reason"`
-		Message string `json:"message"`
-	} `json:"waiting"`
-	Running *struct {
-		StartedAt time.Time `json:"startedAt"`
-	} `json:"running"`
-	Terminated *Terminated `json:"terminated"`
-}
-
-// Terminated is how a container has ended.
-type Terminated struct {
-	ExitCode int    `json:"exitCode"`
-	Signal   int    `json:"signal"`
-	Reason   string `json:"reason"`
-	Message  string `json:"message"`
+	Name, Image, ContainerID string
+	State                    corev1.ContainerState
 }
 
 // A Trouble is what is no fault of the program's, nor of a setting: going on with the next run would come to the same, or make a
@@ -96,8 +63,8 @@ func trouble(later bool, next, format string, args ...any) error {
 	return hint.With(err, next)
 }
 
-// reason is a condition's; "": it does not hold.
-func (p *Pod) condition(kind, status string) *Condition {
+// condition is a pod's; nil: it does not hold.
+func (p *Pod) condition(kind corev1.PodConditionType, status corev1.ConditionStatus) *corev1.PodCondition {
 	for i, c := range p.Status.Conditions {
 		if c.Type == kind && c.Status == status {
 			return &p.Status.Conditions[i]
@@ -192,11 +159,11 @@ func fault(container string, killed bool, format string, args ...any) *Fault {
 
 // ended is the fault of a container that has ended. What it said as it ended is what it wrote, or the last of its log: only a runtime that
 // could not start it says something of its own.
-func (p *Pod) ended(container, as string, e *Terminated) *Fault {
+func (p *Pod) ended(container, as string, e *corev1.ContainerStateTerminated) *Fault {
 	if e.Reason == "OOMKilled" {
 		return fault(container, true, "%s", p.outOfMemory(container))
 	}
-	return fault(container, false, as, container, e.how())
+	return fault(container, false, as, container, how(e))
 }
 
 // outOfMemory says so of a container, with its limit as the pod's spec has it, and with its name where there are others.
@@ -243,7 +210,7 @@ func (p *Pod) Judge() error {
 		switch {
 		case e == nil:
 		case s.Name == meterName:
-			return trouble(false, "", "the meter of the server's CPU time has ended: %s", e.how())
+			return trouble(false, "", "the meter of the server's CPU time has ended: %s", how(e))
 		case e.Reason == "ContainerStatusUnknown":
 			return trouble(true, "", "the node lost sight of container %s", s.Name)
 		default:
@@ -298,7 +265,7 @@ func (p *Pod) silent() bool {
 }
 
 // how says how a container has ended.
-func (e *Terminated) how() string {
+func how(e *corev1.ContainerStateTerminated) string {
 	switch {
 	case e.Signal != 0:
 		return fmt.Sprintf("ended by signal %d", e.Signal)
@@ -320,30 +287,9 @@ func (p *Pod) Unscheduled(after time.Duration) error {
 		"no node took the pod within %s: %s", quantity.Lasting(after.Round(time.Second).Seconds()), c.Message)
 }
 
-// A JobState is what counts of a Job's state.
-type JobState struct {
-	Metadata struct {
-		UID string `json:"uid"`
-	} `json:"metadata"`
-	Status struct {
-		Conditions []Condition `json:"conditions"`
-	} `json:"status"`
-}
-
-// Events are what is told of an object.
-type Events struct {
-	Items []Event `json:"items"`
-}
-
-// An Event is one of them.
-type Event struct {
-	Reason  string `json:"reason"`
-	Message string `json:"message"`
-}
-
 // NoPod is why a Job's controller makes no pod of it, by its events; nil: they don't say.
-func (e Events) NoPod() error {
-	for _, event := range e.Items {
+func NoPod(events []corev1.Event) error {
+	for _, event := range events {
 		if event.Reason != "FailedCreate" || passes(event.Message) {
 			continue
 		}

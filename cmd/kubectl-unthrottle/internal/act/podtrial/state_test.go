@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
@@ -159,9 +160,19 @@ func TestNoPod(t *testing.T) {
 		`Error creating: pods "run-1-x" is forbidden: status unknown for quota: q, resources: limits.cpu`:                                    "",
 		"Error creating: something else": "no pod may be made for a trial: Error creating: something else",
 	} {
-		err := Events{Items: []Event{{Reason: "SuccessfulCreate"}, {Reason: "FailedCreate", Message: message}}}.NoPod()
+		err := NoPod([]corev1.Event{{Reason: "SuccessfulCreate"}, {Reason: "FailedCreate", Message: message}})
 		if want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)) {
 			t.Errorf("%s: %v, want %q", message, err, want)
 		}
+	}
+}
+
+// TestAmounts: Kubernetes' own library would parse these for minutes.
+func TestAmounts(t *testing.T) {
+	const amounts = "resources: {limits: {memory: '7e-77777771'}, requests: {cpu: '7e-77777771'}}, overhead: {cpu: '7e-77777771'}, allocatedResources: {cpu: '7e-77777771'}"
+	var p Pod
+	err := yaml.Unmarshal([]byte("{spec: {"+amounts+", containers: [{name: server, "+amounts+"}]}, status: {"+amounts+", containerStatuses: [{name: server, "+amounts+"}]}}"), &p)
+	if text := p.outOfMemory("server"); err != nil || text != "out of memory: limit 7e-77777771" {
+		t.Errorf("%q, %v", text, err)
 	}
 }
