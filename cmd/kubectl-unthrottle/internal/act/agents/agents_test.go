@@ -281,9 +281,9 @@ func TestAtOnce(t *testing.T) {
 
 // TestFind: those of one namespace that belong to a DaemonSet of agents there and run as its account, page by page, each with its port.
 func TestFind(t *testing.T) {
-	pod := func(name, namespace, owner, account, port, phase, ready string) string {
+	pod := func(name, namespace, owner, account, port, phase, ready string) string { // with an amount that Kubernetes' own library would parse for minutes
 		return fmt.Sprintf(`{"metadata":{"name":%q,"namespace":%q,"ownerReferences":[{"apiVersion":"apps/v1","kind":"DaemonSet","uid":"other"},%s]},`+
-			`"spec":{"nodeName":"node-1","serviceAccountName":%q,"containers":[{"ports":[{"name":"other","containerPort":1},%s]}]},`+
+			`"spec":{"nodeName":"node-1","serviceAccountName":%q,"containers":[{"resources":{"limits":{"cpu":"7e-77777771"}},"ports":[{"name":"other","containerPort":1},%s]}]},`+
 			`"status":{"phase":%q,"conditions":[{"type":"Initialized","status":"True"},{"type":"Ready","status":%q}]}}`, name, namespace, owner, account, port, phase, ready)
 	}
 	const (
