@@ -22,6 +22,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
@@ -89,13 +90,11 @@ func admits(ctx context.Context, client rest.Interface, namespace string) error 
 	case err != nil:
 		return cluster.Explain("looking for the namespace "+namespace, err)
 	}
-	var got struct {
-		Metadata struct{ Labels map[string]string }
-	}
+	var got metav1.PartialObjectMetadata
 	if err := json.Unmarshal(data, &got); err != nil {
 		return fmt.Errorf("looking for the namespace %s: the answer: %w", namespace, err)
 	}
-	if level := got.Metadata.Labels[install.Enforce]; level != "" && level != "privileged" {
+	if level := got.Labels[install.Enforce]; level != "" && level != "privileged" {
 		return hint.With(fmt.Errorf("the namespace %s admits %s pods only, and those that look at a node see its processes", namespace, level),
 			"--agents NAMESPACE names another; or kubectl label --overwrite namespace "+namespace+privileged)
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
 )
@@ -17,13 +19,9 @@ import (
 type state struct {
 	Metadata struct{ Name string }
 	Status   struct {
-		Phase, Reason     string
-		ContainerStatuses []struct {
-			State struct {
-				Waiting    *struct{ Reason string }
-				Terminated *struct{ ExitCode int }
-			}
-		}
+		Phase             corev1.PodPhase
+		Reason            string
+		ContainerStatuses []struct{ State corev1.ContainerState }
 	}
 }
 
@@ -36,7 +34,7 @@ var hopeless = map[string]string{
 
 // over reports whether a pod has ended well; an error is why it never will.
 func (s *state) over() (bool, error) {
-	if s.Status.Phase == "Succeeded" {
+	if s.Status.Phase == corev1.PodSucceeded {
 		return true, nil
 	}
 	for _, c := range s.Status.ContainerStatuses {
@@ -47,7 +45,7 @@ func (s *state) over() (bool, error) {
 			return false, fmt.Errorf("what looked there ended with exit code %d", t.ExitCode)
 		}
 	}
-	if s.Status.Phase == "Failed" {
+	if s.Status.Phase == corev1.PodFailed {
 		return false, refused(s.Status.Reason)
 	}
 	return false, nil

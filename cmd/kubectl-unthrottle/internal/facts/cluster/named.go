@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/plain"
 )
 
@@ -88,16 +90,12 @@ func namesAt(ctx context.Context, o Options, path func(Place) string, before, ty
 	if err != nil {
 		return nil, err
 	}
-	var list struct {
-		Items []struct {
-			Metadata struct{ Name string }
-		}
-	}
+	var list metav1.PartialObjectMetadataList
 	if err := json.Unmarshal(data, &list); err != nil {
 		return nil, err
 	}
 	for _, item := range list.Items {
-		if name := before + plain.Line(item.Metadata.Name); strings.HasPrefix(name, typed) {
+		if name := before + plain.Line(item.Name); strings.HasPrefix(name, typed) {
 			found = append(found, name)
 		}
 	}
