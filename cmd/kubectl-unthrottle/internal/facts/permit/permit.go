@@ -25,6 +25,9 @@ import (
 	"sync"
 	"time"
 
+	authentication "k8s.io/api/authentication/v1"
+	authorization "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 )
 
@@ -257,50 +260,33 @@ func (g *Guard) tell(err error) {
 	}
 }
 
-// A user is who a token is of, as the API server says.
-type user struct {
-	Username string              `json:"username"`
-	UID      string              `json:"uid,omitempty"`
-	Groups   []string            `json:"groups,omitempty"`
-	Extra    map[string][]string `json:"extra,omitempty"`
-}
-
 // ask asks the API server.
 func (g *Guard) ask(ctx context.Context, q question) (answer, error) {
-	var token struct {
-		Status struct {
-			Authenticated bool     `json:"authenticated"`
-			User          user     `json:"user"`
-			Audiences     []string `json:"audiences"`
-		} `json:"status"`
+	asked := &authentication.TokenReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: "authentication.k8s.io/v1", Kind: "TokenReview"}, Spec: authentication.TokenReviewSpec{Token: q.token},
 	}
-	spec := map[string]any{"token": q.token}
 	if q.own {
-		spec["audiences"] = []string{Audience}
+		asked.Spec.Audiences = []string{Audience}
 	}
-	err := g.create(ctx, "/apis/authentication.k8s.io/v1/tokenreviews", map[string]any{
-		"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec,
-	}, &token)
+	token, err := create(ctx, g, "/apis/authentication.k8s.io/v1/tokenreviews", asked)
 	if err != nil {
 		return answer{}, fmt.Errorf("asking whose a token is: %w", err)
 	}
 	// A server that knows no audiences says nothing of them, and would take any token.
-	if s := token.Status; !s.Authenticated || s.User.Username == "" || q.own && !slices.Contains(s.Audiences, Audience) {
+	of := token.Status.User
+	if s := token.Status; !s.Authenticated || of.Username == "" || q.own && !slices.Contains(s.Audiences, Audience) {
 		return noUser, nil
 	}
-	var access struct {
-		Status struct {
-			Allowed bool `json:"allowed"`
-			Denied  bool `json:"denied"`
-		} `json:"status"`
+	extra := map[string]authorization.ExtraValue{}
+	for key, value := range of.Extra {
+		extra[key] = authorization.ExtraValue(value)
 	}
-	of := token.Status.User
-	err = g.create(ctx, "/apis/authorization.k8s.io/v1/subjectaccessreviews", map[string]any{
-		"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": map[string]any{
-			"user": of.Username, "uid": of.UID, "groups": of.Groups, "extra": of.Extra,
-			"nonResourceAttributes": map[string]string{"path": q.path, "verb": "get"},
+	access, err := create(ctx, g, "/apis/authorization.k8s.io/v1/subjectaccessreviews", &authorization.SubjectAccessReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: "authorization.k8s.io/v1", Kind: "SubjectAccessReview"}, Spec: authorization.SubjectAccessReviewSpec{
+			User: of.Username, UID: of.UID, Groups: of.Groups, Extra: extra,
+			NonResourceAttributes: &authorization.NonResourceAttributes{Path: q.path, Verb: "get"},
 		},
-	}, &access)
+	})
 	if err != nil {
 		return answer{}, fmt.Errorf("asking what %q may: %w", of.Username, err)
 	}
@@ -310,15 +296,17 @@ func (g *Guard) ask(ctx context.Context, q question) (answer, error) {
 	return yes, nil
 }
 
-func (g *Guard) create(ctx context.Context, path string, in, out any) error {
-	data, err := json.Marshal(in)
+// create sends a review, and gets it back with an answer.
+func create[T any](ctx context.Context, g *Guard, path string, review *T) (*T, error) {
+	data, err := json.Marshal(review)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	body, err := g.client.Post().AbsPath(path).SetHeader("Content-Type", "application/json").Body(data).MaxRetries(0).Stream(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer body.Close()
-	return json.NewDecoder(io.LimitReader(body, mostAnswer)).Decode(out)
+	answered := new(T)
+	return answered, json.NewDecoder(io.LimitReader(body, mostAnswer)).Decode(answered)
 }
