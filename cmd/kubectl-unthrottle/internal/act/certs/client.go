@@ -162,28 +162,12 @@ const (
 	asPatch = "application/json-patch+json"
 )
 
-// Objects, as far as they matter.
-type (
-	metadata struct {
-		Name            string            `json:"name"`
-		Namespace       string            `json:"namespace,omitempty"`
-		ResourceVersion string            `json:"resourceVersion,omitempty"`
-		Labels          map[string]string `json:"labels,omitempty"`
-	}
-	configuration struct {
-		Metadata metadata `json:"metadata"`
-		Webhooks []struct {
-			ClientConfig struct {
-				CABundle []byte `json:"caBundle"`
-			} `json:"clientConfig"`
-		} `json:"webhooks"`
-	}
-	operation struct {
-		Op    string `json:"op"`
-		Path  string `json:"path"`
-		Value any    `json:"value"`
-	}
-)
+// An operation is one of a JSON patch.
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value"`
+}
 
 // A secret is kept as it came, so that nothing of it is lost when it is written.
 type secret map[string]json.RawMessage

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/unthrottle/unthrottle/cmd/internal/process/hostile"
 )
 
@@ -33,7 +35,7 @@ func TestHostileAnswers(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			var out metadata
+			var out metav1.PartialObjectMetadata
 			err = c.do(ctx, "PATCH", "/api/v1/namespaces/unthrottle/secrets/a", asPatch, []operation{}, &out)
 			if n, last := sink.Asked(); n > 0 {
 				t.Errorf("another server was asked: %s", last)

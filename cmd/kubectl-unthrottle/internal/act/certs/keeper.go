@@ -11,6 +11,9 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	admission "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // A Keeper makes the certificate itself, with an authority of its own, and renews both.
@@ -125,8 +128,8 @@ func (k *Keeper) sync(ctx context.Context) error {
 }
 
 // settled reports whether this replica has seen an authority in the configuration for long enough that every API server has, too.
-func (k *Keeper) settled(authority pair, c configuration, settle time.Duration) bool {
-	if !authority.ok() || !contains(c.published(), authority.Leaf) {
+func (k *Keeper) settled(authority pair, c *admission.MutatingWebhookConfiguration, settle time.Duration) bool {
+	if !authority.ok() || !contains(published(c), authority.Leaf) {
 		k.published = nil
 		return false
 	}
@@ -142,7 +145,7 @@ func (k *Keeper) secret(ctx context.Context) (secret, error) {
 	if !is(err, http.StatusNotFound) {
 		return s, err
 	}
-	created := map[string]any{"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": metadata{Name: k.Secret, Namespace: k.Namespace}}
+	created := map[string]any{"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": metav1.ObjectMeta{Name: k.Secret, Namespace: k.Namespace}}
 	if err := k.Client.do(ctx, http.MethodPost, k.secrets(), asJSON, created, &s); err != nil {
 		return nil, fmt.Errorf("the Secret is not there, and can't be made: %w", err)
 	}
@@ -161,9 +164,9 @@ func (k *Keeper) store(ctx context.Context, s secret, next state) error {
 	return k.Client.do(ctx, http.MethodPut, k.secrets()+"/"+k.Secret, asJSON, s, &s)
 }
 
-func (k *Keeper) configuration(ctx context.Context) (c configuration, err error) {
-	err = k.Client.do(ctx, http.MethodGet, k.configurations(), "", nil, &c)
-	return c, err
+func (k *Keeper) configuration(ctx context.Context) (*admission.MutatingWebhookConfiguration, error) {
+	c := &admission.MutatingWebhookConfiguration{}
+	return c, k.Client.do(ctx, http.MethodGet, k.configurations(), "", nil, c)
 }
 
 func (k *Keeper) configurations() string {
@@ -171,7 +174,7 @@ func (k *Keeper) configurations() string {
 }
 
 // published are the authorities that all webhooks of the configuration trust.
-func (c configuration) published() (all []*x509.Certificate) {
+func published(c *admission.MutatingWebhookConfiguration) (all []*x509.Certificate) {
 	for i, w := range c.Webhooks {
 		trusted := readBundle(w.ClientConfig.CABundle)
 		if i == 0 {
@@ -183,8 +186,8 @@ func (c configuration) published() (all []*x509.Certificate) {
 }
 
 // publish writes the caBundle where it is another one.
-func (k *Keeper) publish(ctx context.Context, c configuration, bundle []byte) error {
-	patch := []operation{{"test", "/metadata/resourceVersion", c.Metadata.ResourceVersion}}
+func (k *Keeper) publish(ctx context.Context, c *admission.MutatingWebhookConfiguration, bundle []byte) error {
+	patch := []operation{{"test", "/metadata/resourceVersion", c.ResourceVersion}}
 	for i, w := range c.Webhooks {
 		if string(w.ClientConfig.CABundle) != string(bundle) {
 			patch = append(patch, operation{"add", fmt.Sprintf("/webhooks/%d/clientConfig/caBundle", i), bundle})
@@ -193,7 +196,7 @@ func (k *Keeper) publish(ctx context.Context, c configuration, bundle []byte) er
 	if len(patch) == 1 {
 		return nil
 	}
-	var answer configuration
+	var answer metav1.PartialObjectMetadata
 	if err := k.Client.do(ctx, http.MethodPatch, k.configurations(), asPatch, patch, &answer); err != nil {
 		return err
 	}
