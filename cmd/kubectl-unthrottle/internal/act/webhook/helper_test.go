@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -54,7 +55,7 @@ func literal(limit, value string) string {
 // reviewOf is a review as the API server sends it.
 func reviewOf(t testing.TB, change func(*request), object, old json.RawMessage) []byte {
 	t.Helper()
-	r := &request{UID: "0815", Kind: kind{Version: "v1", Kind: "Pod"}, Namespace: "shop", Operation: "CREATE", Object: object, OldObject: old}
+	r := &request{UID: "0815", Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, Namespace: "shop", Operation: "CREATE", Object: object, OldObject: old}
 	if change != nil {
 		change(r)
 	}

@@ -5,27 +5,24 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // What is used of admission.k8s.io/v1. The API's own package has the types of a hundred other objects with it.
 type (
 	// A request is what a review asks.
 	request struct {
-		UID         string `json:"uid"`
-		Kind        kind   `json:"kind"`
-		SubResource string `json:"subResource"`
-		Name        string `json:"name"`
-		Namespace   string `json:"namespace"`
-		Operation   string `json:"operation"`
-		DryRun      bool   `json:"dryRun"`
+		UID         string                  `json:"uid"`
+		Kind        metav1.GroupVersionKind `json:"kind"`
+		SubResource string                  `json:"subResource"`
+		Name        string                  `json:"name"`
+		Namespace   string                  `json:"namespace"`
+		Operation   string                  `json:"operation"`
+		DryRun      bool                    `json:"dryRun"`
 
 		Object    json.RawMessage `json:"object"`
 		OldObject json.RawMessage `json:"oldObject"`
-	}
-	kind struct {
-		Group   string `json:"group"`
-		Version string `json:"version"`
-		Kind    string `json:"kind"`
 	}
 	review struct {
 		APIVersion string   `json:"apiVersion"`

@@ -16,6 +16,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
 	"github.com/unthrottle/unthrottle/cmd/internal/process/procs"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/remedy"
@@ -297,7 +299,7 @@ func TestAllows(t *testing.T) {
 		{"broken off", "0815", reviewOf(t, nil, pod, nil)[:400], "not the JSON"},
 		{"no request", "", []byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`), "asks nothing"},
 		{"another version", "0815", []byte(strings.Replace(string(reviewOf(t, nil, pod, nil)), "k8s.io/v1", "k8s.io/v1beta1", 1)), "is not of admission.k8s.io/v1"},
-		{"another kind", "0815", reviewOf(t, func(r *request) { r.Kind = kind{"apps", "v1", "Deployment"} }, pod, nil), "rules have to be for pods only"},
+		{"another kind", "0815", reviewOf(t, func(r *request) { r.Kind = metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"} }, pod, nil), "rules have to be for pods only"},
 		{"no object", "0815", reviewOf(t, nil, nil, nil), "not the shape of a pod"},
 		{"another object", "0815", reviewOf(t, nil, []byte(`{"kind":"Pod","apiVersion":"v1","spec":[]}`), nil), "shape of a pod"},
 		{"no containers", "0815", reviewOf(t, nil, []byte(`{"kind":"Pod","apiVersion":"v1","spec":{}}`), nil), "shape of a pod"},
