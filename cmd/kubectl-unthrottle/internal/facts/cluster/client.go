@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	_ "k8s.io/client-go/plugin/pkg/client/auth/oidc" // kubeconfigs name it; credential plugins that are programs need no import
 	"k8s.io/client-go/rest"
@@ -98,13 +99,7 @@ func (c *client) groups(ctx context.Context) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var list struct {
-		Kind   string
-		Groups []struct {
-			Name             string
-			PreferredVersion struct{ Version string }
-		}
-	}
+	var list metav1.APIGroupList
 	if err := json.Unmarshal(data, &list); err != nil || list.Kind != "APIGroupList" {
 		return nil, errNotAPIServer
 	}

@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"sync"
 	"time"
+
+	authentication "k8s.io/api/authentication/v1"
 )
 
 // Reader is the service account in the agents' namespace that people ask as: who may make a token for it may read what agents tell.
@@ -97,9 +99,7 @@ func (t *tickets) get(of *http.Request, path, namespace string) (token string, r
 		return "", response, nil
 	}
 	defer response.Body.Close()
-	var made struct {
-		Status struct{ Token string }
-	}
+	var made authentication.TokenRequest
 	if err := json.NewDecoder(io.LimitReader(response.Body, mostAnswer)).Decode(&made); err != nil {
 		return "", nil, fmt.Errorf("asking for a token for the agents: %w", err)
 	}

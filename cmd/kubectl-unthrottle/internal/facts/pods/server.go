@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/web"
@@ -151,14 +152,11 @@ func (r *reader) event() (kind string, p *pod, err error) {
 		return "", nil, err
 	}
 	if event.Type == "ERROR" {
-		var status struct {
-			Code    int
-			Message string
-		}
+		var status metav1.Status
 		if json.Unmarshal(event.Object, &status) != nil {
 			return "", nil, errNotPods
 		}
-		return "", nil, &refusal{code: status.Code, message: status.Message}
+		return "", nil, &refusal{code: int(status.Code), message: status.Message}
 	}
 	p = new(pod)
 	if err := json.Unmarshal(event.Object, p); err != nil {
