@@ -98,9 +98,7 @@ func (p *Pod) Find(ctx context.Context, what string) error {
 		return cluster.Explain("reading "+what, err)
 	}
 	var owner struct {
-		Spec struct {
-			Selector metav1.LabelSelector `json:"selector"`
-		} `json:"spec"`
+		Spec struct{ Selector metav1.LabelSelector }
 	}
 	if err := json.Unmarshal(data, &owner); err != nil {
 		return fmt.Errorf("reading %s: %w", what, err)

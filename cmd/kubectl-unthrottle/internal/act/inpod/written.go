@@ -159,10 +159,8 @@ func (p *Pod) nodeCPUs(ctx context.Context, name string) int {
 	}
 	var node struct {
 		Status struct {
-			Capacity struct {
-				CPU string `json:"cpu"`
-			} `json:"capacity"`
-		} `json:"status"`
+			Capacity struct{ CPU string }
+		}
 	}
 	if json.Unmarshal(data, &node) != nil {
 		return 0
