@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/process/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/traffic/load"
 )
 
@@ -156,7 +157,7 @@ func (d *dial) set(asked wish, base string) error {
 func (d *dial) begin(asked wish, base string) error {
 	g := &going{wish: asked, done: make(chan struct{}), began: time.Now()}
 	g.seen.wish = asked
-	g.cpu, _ = processCPU()
+	g.cpu = procs.OwnCPU()
 	ctx, cancel := context.WithCancel(context.Background())
 	g.cancel = cancel
 	run, err := d.start(ctx, load.Plan{
@@ -273,13 +274,13 @@ func (d *dial) look() {
 		return
 	}
 	live := g.run.Live()
-	cpu, known := processCPU()
+	cpu := procs.OwnCPU()
 	f := figures{
 		wish: g.wish, Elapsed: live.Elapsed.Seconds(),
 		DoneRate: live.Rate, Done: live.Done, Failed: live.Failed, Open: live.Open,
 	}
 	g.window.empty(&f)
-	if done := live.Done - g.count; done > 0 && known {
+	if done := live.Done - g.count; done > 0 {
 		f.CPUPerRequest = (cpu - g.cpu).Seconds() / float64(done)
 	}
 	g.cpu, g.count, g.seen = cpu, live.Done, f

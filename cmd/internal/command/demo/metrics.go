@@ -15,6 +15,8 @@ import (
 
 	"github.com/unthrottle/unthrottle"
 	"github.com/unthrottle/unthrottle/cgroup"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/process/procs"
 )
 
 // metrics answers in the text format of Prometheus, version 0.0.4. The runtime's figures have the names that Prometheus' own
@@ -24,7 +26,7 @@ func (s *Server) metrics(w http.ResponseWriter, _ *http.Request) {
 	e.runtime(runtimeSamples())
 	l := cgroup.Read(cgroup.Source{})
 	e.limit(l, cgroup.ReadThrottling(cgroup.Source{}, l))
-	if cpu, known := processCPU(); known {
+	if cpu := procs.OwnCPU(); cpu > 0 {
 		e.family("process_cpu_seconds_total", "counter", "CPU time of this process, user and system.")
 		e.sample("process_cpu_seconds_total", "", cpu.Seconds())
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cgroup"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/process/procs"
 )
 
 // A watch keeps the strip while somebody looks at it, and a while longer. Its sampler is one goroutine, which costs a
@@ -219,7 +221,8 @@ func (w *watch) since(number int64) (first int64, cells []cell, s summary, l cgr
 
 func read(now time.Duration, l cgroup.Limits) reading {
 	r := reading{at: now, procs: runtime.GOMAXPROCS(0)}
-	r.cpu, r.cpuKnown = processCPU()
+	r.cpu = procs.OwnCPU()
+	r.cpuKnown = r.cpu > 0
 	r.counted(l, cgroup.ReadThrottling(cgroup.Source{}, l))
 	return r
 }

@@ -11,6 +11,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/process/procs"
 )
 
 const supported = true
@@ -48,7 +50,7 @@ func WatchPauses(in io.Reader, out io.Writer) error {
 	own := price{cpus: len(cpus)}
 	for {
 		time.Sleep(reportEvery)
-		if err := own.check(clock(unix.CLOCK_MONOTONIC), clock(unix.CLOCK_PROCESS_CPUTIME_ID)); err != nil {
+		if err := own.check(time.Duration(now()), procs.OwnCPU()); err != nil {
 			return err
 		}
 		r.until = time.Duration(now())
@@ -135,10 +137,8 @@ func (e *eye) watch(cpu int, sleep time.Duration) {
 }
 
 // now is the machine's monotonic clock.
-func now() int64 { return int64(clock(unix.CLOCK_MONOTONIC)) }
-
-func clock(id int32) time.Duration {
+func now() int64 {
 	var t unix.Timespec
-	_ = unix.ClockGettime(id, &t)
-	return time.Duration(t.Nano())
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t)
+	return t.Nano()
 }

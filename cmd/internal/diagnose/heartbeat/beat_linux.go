@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/process/procs"
 )
 
 // Beat is the heartbeat: it waits for a line from in, beats, and writes pulses to out, until that fails because nobody
@@ -24,7 +26,7 @@ func Beat(in io.Reader, out io.Writer) error {
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
 	var p Pulse
 	var line []byte
-	pace := pacer{sleep: Interval, cpu: OwnCPU()}
+	pace := pacer{sleep: Interval, cpu: procs.OwnCPU()}
 	began := time.Now()
 	last, told := time.Duration(0), time.Duration(0)
 	for {
@@ -38,7 +40,7 @@ func Beat(in io.Reader, out io.Writer) error {
 		if now-told < reportEvery {
 			continue
 		}
-		p.At, p.CPU, told = now, OwnCPU(), now
+		p.At, p.CPU, told = now, procs.OwnCPU(), now
 		line = p.append(line[:0])
 		if _, err := out.Write(line); err != nil {
 			return fmt.Errorf("writing a pulse: %w", err)
@@ -52,13 +54,4 @@ func Beat(in io.Reader, out io.Writer) error {
 func nanosleep(d time.Duration) {
 	t := unix.NsecToTimespec(d.Nanoseconds())
 	rawNanosleep(&t)
-}
-
-// OwnCPU is the CPU time that this process has used.
-func OwnCPU() time.Duration {
-	var u unix.Rusage
-	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

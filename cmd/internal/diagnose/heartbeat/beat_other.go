@@ -2,13 +2,7 @@
 
 package heartbeat
 
-import (
-	"io"
-	"time"
-)
+import "io"
 
 // Beat says that there is no heartbeat here.
 func Beat(io.Reader, io.Writer) error { return ErrNotSupported }
-
-// OwnCPU is not known here.
-func OwnCPU() time.Duration { return 0 }

@@ -136,4 +136,6 @@ func (w *Watch) follow(ctx context.Context) {
 }
 
 // Evidence is what the kernel counted so far.
-func (w *Watch) Evidence() Evidence { return Between(w.first, w.last, w.Limit, OwnCPU()+w.Seen.CPU) }
+func (w *Watch) Evidence() Evidence {
+	return Between(w.first, w.last, w.Limit, procs.OwnCPU()+w.Seen.CPU)
+}

@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cgroup"
-	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/heartbeat"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/limit/workload"
 
@@ -337,7 +336,7 @@ func (x *Session) settle(ctx context.Context, s Shot) {
 // crowd keeps a thread busy on each CPU until it is ended.
 func (x *Session) crowd() (end func()) {
 	var done atomic.Bool
-	began := heartbeat.OwnCPU()
+	began := procs.OwnCPU()
 	for range runtime.NumCPU() {
 		go func() {
 			for !done.Load() {
@@ -346,7 +345,7 @@ func (x *Session) crowd() (end func()) {
 	}
 	return func() {
 		done.Store(true)
-		x.used += heartbeat.OwnCPU() - began
+		x.used += procs.OwnCPU() - began
 	}
 }
 

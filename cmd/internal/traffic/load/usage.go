@@ -14,7 +14,7 @@ type usage struct {
 
 func readUsage() usage {
 	threads, _ := procs.ReadSchedstat("", 0) // Linux alone has it
-	return usage{cpuTime(), threads.Waited}
+	return usage{procs.OwnCPU(), threads.Waited}
 }
 
 // since is what was used after another reading. A thread that has ended takes its waiting with it.
