@@ -35,7 +35,7 @@ var house = []floor{
 	{"cmd/internal/ground", "plain input hint ours quantity schema web finding"},
 	{"cmd/internal/process", "podpath executable procs golive goself choice host"},
 	{"cmd/internal/limit", "workload/program workload sidecar emulate runner service"},
-	{"cmd/internal/diagnose", "disturbance freeze exectrace heartbeat cpuprofile attach rule"},
+	{"cmd/internal/diagnose", "watcher disturbance freeze exectrace heartbeat cpuprofile attach rule"},
 	{"cmd/internal/traffic", "grpc h2 load hey"},
 	{"cmd/internal/study", "sample lab generator search loadtest trial tune"},
 	{"cmd/internal/show", "sheet report inspect ci chart render view"},

@@ -2,6 +2,7 @@
 // is wrong with it? In go timelines, traces, profiles and facts of wing process; out come standstills, their cause, and findings. It
 // measures only what already runs. Every finding of a running process comes from a rule in package rule.
 //
+//	watcher      how this command watches from a process of its own
 //	freeze       whether standstills have the rhythm of a CPU quota
 //	heartbeat    when nothing in a cgroup could run
 //	exectrace    when a program stood still, by its execution trace

@@ -1,24 +1,18 @@
 package disturbance
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"runtime"
 	"sync/atomic"
-	"syscall"
 	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/watcher"
 	"github.com/unthrottle/unthrottle/cmd/internal/process/procs"
 )
-
-const supported = true
-
-// ownGroup gives the process a group of its own, so that the terminal's signals don't reach it.
-func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 // room is for pauses that a thread has seen and nobody has asked for: with one in each sleep, more than it can see between two reports.
 const room = 64
@@ -36,8 +30,8 @@ type eye struct {
 // WatchPauses waits for a line from in, and then writes reports to out until nobody reads them any more. Its process does nothing else, and has
 // neither a garbage collection nor preemption, and a P for each CPU and one more: see Start.
 func WatchPauses(in io.Reader, out io.Writer) error {
-	if _, err := bufio.NewReader(in).ReadString('\n'); err != nil {
-		return fmt.Errorf("waiting for the word to begin: %w", err)
+	if err := watcher.AwaitBegin(in); err != nil {
+		return err
 	}
 	cpus := allowed()
 	eyes := make([]eye, len(cpus))

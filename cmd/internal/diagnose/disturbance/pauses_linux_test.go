@@ -81,7 +81,7 @@ func TestKernelPause(t *testing.T) {
 // TestKernelEnds: the watch ends with whoever reads it.
 func TestKernelEnds(t *testing.T) {
 	w := start(t)
-	w.cmd.Process.Kill()
+	w.process.Kill()
 	<-w.done
 	w.Await(time.Now().Add(time.Hour), time.Minute)
 	if _, known := w.Ran(time.Now()); known {

@@ -2,16 +2,9 @@
 
 package disturbance
 
-import (
-	"io"
-	"syscall"
-)
+import "io"
 
 // WatchPauses does nothing here.
 func WatchPauses(io.Reader, io.Writer) error { return errNotSupported }
 
 func now() int64 { return 0 }
-
-const supported = false
-
-func ownGroup() *syscall.SysProcAttr { return nil }

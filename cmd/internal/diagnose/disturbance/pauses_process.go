@@ -1,17 +1,13 @@
 package disturbance
 
 import (
-	"bufio"
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"os/exec"
 	"runtime"
-	"strconv"
-	"strings"
 	"time"
+
+	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/watcher"
 )
 
 // Pauses knows when the machine itself stood still since it was started, whatever its programs did. A process of its own has a thread for
@@ -24,46 +20,36 @@ import (
 // Linux only, and it takes the right to a real-time priority: a thread without one waits behind the program too.
 type Pauses struct {
 	Record // by the machine's monotonic clock
-	cmd    *exec.Cmd
-	done   chan struct{}
-	first  chan error // nil: it watches; and how it ended
+
+	process *watcher.Process
+	begun   bool // there was a report
+	done    chan struct{}
+	first   chan error // nil: it watches; and how it ended
 }
 
 // StartPauses starts a process that calls WatchPauses with its stdin and stdout, and waits until it watches, for a second at most. It ends at Stop, or
 // a moment after this process has died.
 func StartPauses(command []string, env ...string) (*Pauses, error) {
-	if !supported {
+	if runtime.GOOS != "linux" {
 		return nil, errNotSupported
 	}
 	w := &Pauses{done: make(chan struct{}), first: make(chan error, 2)}
 	w.Zero = time.Now().Add(-time.Duration(now()))
-	w.cmd = exec.Command(command[0], command[1:]...)
-	w.cmd.Env = append(append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(runtime.NumCPU()+1), "GOGC=off", "GODEBUG=asyncpreemptoff=1"), env...)
-	w.cmd.SysProcAttr = ownGroup() // Ctrl-C is for us
-	var stderr strings.Builder
-	w.cmd.Stderr = &stderr
-	in, err := w.cmd.StdinPipe()
-	if err != nil {
-		return nil, fmt.Errorf("starting the watch for pauses: %w", err)
-	}
-	out, err := w.cmd.StdoutPipe()
-	if err != nil {
-		return nil, fmt.Errorf("starting the watch for pauses: %w", err)
-	}
-	if err := w.cmd.Start(); err != nil {
+	var err error
+	if w.process, err = watcher.Start(command, runtime.NumCPU()+1, env); err != nil {
 		return nil, fmt.Errorf("starting the watch for pauses: %w", err)
 	}
 	go func() {
 		defer close(w.done)
-		err := w.read(out)
-		w.cmd.Process.Kill()
-		if ended := w.cmd.Wait(); err == nil {
-			err = cmp.Or(said(stderr.String()), ended, errEnded)
+		err := w.process.Lines(w.read)
+		w.process.Kill()
+		if said, ended := w.process.Wait(); err == nil {
+			err = cmp.Or(said, ended, errEnded)
 		}
 		w.End()
 		w.first <- err
 	}()
-	if _, err = io.WriteString(in, "begin\n"); err == nil {
+	if err = w.process.Begin(); err == nil {
 		select {
 		case err = <-w.first:
 		case <-time.After(patience):
@@ -84,37 +70,26 @@ var errSilent = errors.New("the watch for pauses is kept from running")
 
 var errEnded = errors.New("the watch for pauses has ended by itself")
 
-// said is the error that it wrote.
-func said(text string) error {
-	if text = strings.TrimSpace(text); text == "" {
-		return nil
+// read takes a report.
+func (w *Pauses) read(line string) error {
+	got, err := parse(line)
+	if err != nil {
+		return err
 	}
-	return errors.New(text)
-}
-
-// read reads reports until they end.
-func (w *Pauses) read(r io.Reader) error {
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, 1<<20)
-	for first := true; lines.Scan(); first = false {
-		got, err := parse(lines.Text())
-		if err != nil {
-			return err
-		}
-		w.Add(got.until, got.pauses...)
-		if first {
-			w.first <- nil
-		}
+	w.Add(got.until, got.pauses...)
+	if !w.begun {
+		w.begun = true
+		w.first <- nil
 	}
-	return lines.Err()
+	return nil
 }
 
 // PID is the process that watches. What it uses is part of measuring.
-func (w *Pauses) PID() int { return w.cmd.Process.Pid }
+func (w *Pauses) PID() int { return w.process.PID() }
 
 // Stop ends it. What it knows stays known.
 func (w *Pauses) Stop() {
-	w.cmd.Process.Kill()
+	w.process.Kill()
 	select {
 	case <-w.done:
 	case <-time.After(patience):

@@ -1,13 +1,13 @@
 package heartbeat
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/watcher"
 	"github.com/unthrottle/unthrottle/cmd/internal/process/procs"
 )
 
@@ -17,8 +17,8 @@ import (
 // The sleep is a system call that the Go scheduler does not know about. Otherwise its monitor would take the P away within
 // each sleep, and look for the next such call every 20 µs.
 func Beat(in io.Reader, out io.Writer) error {
-	if _, err := bufio.NewReader(in).ReadString('\n'); err != nil {
-		return fmt.Errorf("waiting for the word to begin: %w", err)
+	if err := watcher.AwaitBegin(in); err != nil {
+		return err
 	}
 	// Without this the kernel may put off each wake-up by 50 µs. It applies to this thread. The goroutine
 	// stays on it without being locked to it: a locked one would make the monitor switch threads to let others run, and there are

@@ -1,9 +1,8 @@
 //go:build !linux
 
-package heartbeat
+package watcher
 
 import "syscall"
 
-const supported = false
-
+// ownGroup is for Linux: nothing watches elsewhere.
 func ownGroup() *syscall.SysProcAttr { return nil }
