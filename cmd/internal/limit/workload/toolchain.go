@@ -1,7 +1,7 @@
 package workload
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +12,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/ours"
 )
@@ -108,7 +107,7 @@ func listed(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parseListed(string(out), runtime.GOOS+"-"+runtime.GOARCH), nil
+	return parseListed(out, runtime.GOOS+"-"+runtime.GOARCH), nil
 }
 
 // parseListed takes a platform's toolchains from what "go list -m -versions golang.org/toolchain" prints:
@@ -140,7 +139,7 @@ func onDisk(ctx context.Context) []string {
 	}
 	const prefix = "toolchain@v0.0.1-"
 	suffix := "." + runtime.GOOS + "-" + runtime.GOARCH
-	found, _ := os.ReadDir(filepath.Join(string(bytes.TrimSpace(out)), "golang.org"))
+	found, _ := os.ReadDir(filepath.Join(strings.TrimSpace(out), "golang.org"))
 	for _, d := range found {
 		name, ok := strings.CutPrefix(strings.TrimSuffix(d.Name(), suffix), prefix)
 		if ok && strings.HasSuffix(d.Name(), suffix) {
@@ -157,7 +156,7 @@ func available(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if got := strings.TrimSpace(string(out)); got != name {
+	if got := strings.TrimSpace(out); got != name {
 		return fmt.Errorf("the go command is %s and can't run %s", got, name)
 	}
 	return nil
@@ -166,7 +165,7 @@ func available(ctx context.Context, name string) error {
 // localVersion returns the version of the go command in PATH, which is not always a release's.
 func localVersion(ctx context.Context) (string, error) {
 	out, err := runGo(ctx, "", goEnv(""), "env", "GOVERSION")
-	return strings.TrimSpace(string(out)), err
+	return strings.TrimSpace(out), err
 }
 
 func lookGo() (string, error) {
@@ -190,24 +189,15 @@ func goEnv(toolchain string) []string {
 }
 
 // runGo runs the go command in dir and returns what it printed on stdout. An error has the last lines of what it said.
-func runGo(ctx context.Context, dir string, env []string, args ...string) ([]byte, error) {
-	path, err := lookGo()
-	if err != nil {
-		return nil, err
+func runGo(ctx context.Context, dir string, env []string, args ...string) (string, error) {
+	if _, err := lookGo(); err != nil {
+		return "", err
 	}
-	var stdout, stderr bytes.Buffer
-	cmd := exec.CommandContext(ctx, path, args...)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), env...)
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	cmd.WaitDelay = 5 * time.Second // for its children, which hold the pipes
-	if err := cmd.Run(); err != nil {
-		if ctx.Err() != nil {
-			err = ctx.Err()
-		}
-		return nil, fmt.Errorf("go %s: %w%s", strings.Join(args, " "), err, lastLines(stderr.String()))
+	out, err := output(command(ctx, dir, env, "go", args...))
+	if failed := new(BuildError); errors.As(err, &failed) {
+		return "", fmt.Errorf("go %s: %w%s", strings.Join(args, " "), cmp.Or(ctx.Err(), failed.Err), lastLines(failed.Said))
 	}
-	return stdout.Bytes(), nil
+	return out, err
 }
 
 // lastLines returns the end of what a command said, to stand behind an error.
