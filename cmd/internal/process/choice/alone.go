@@ -29,15 +29,17 @@ func AloneOf(p *procs.Program, env map[string]string) Alone {
 
 // Alone is what a program does about the limit in force, which may be one that it can't see, or does not look for.
 func (s System) Alone(p procs.Process) Alone {
-	a := AloneOf(p.Program, p.Env)
-	if a != Follows || s.Limits.State != cgroup.Limited {
-		return a
+	own := s.Limits.State != cgroup.Limited || len(s.Inside.Levels) > 0 && s.agrees(s.Inside.Levels[0].Quota.CPUs())
+	return AloneUnder(p.Program, p.Env, own, !s.OutOfSight())
+}
+
+// AloneUnder is what a program does about a limit that its own cgroup has, or one above, which only our library looks for if it can be seen.
+func AloneUnder(p *procs.Program, env map[string]string, own, seen bool) Alone {
+	a := AloneOf(p, env)
+	if a == Follows && !own && (p.Unthrottle < procs.Linked || !seen) {
+		return Ignores
 	}
-	own := len(s.Inside.Levels) > 0 && s.agrees(s.Inside.Levels[0].Quota.CPUs())
-	if own || p.Program.Unthrottle >= procs.Linked && !s.OutOfSight() {
-		return Follows
-	}
-	return Ignores
+	return a
 }
 
 // Fix says what to do about a GOMAXPROCS in the environment that does not suit the limit, where n is right. Where no limit reaches

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
+	"github.com/unthrottle/unthrottle/cmd/internal/process/choice"
+	"github.com/unthrottle/unthrottle/cmd/internal/process/procs"
 	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/audit"
@@ -477,6 +479,33 @@ func TestPodLimit(t *testing.T) {
 	}
 	if out, ok := programOf(&p, &Told{}); !ok || out.Level != "pod" {
 		t.Errorf("%t, level %q", ok, out.Level)
+	}
+}
+
+// TestAlone: a limit above the program's own cgroup is followed by our library alone, and only if it is in sight.
+func TestAlone(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		link   procs.Link
+		own    float64  // 0: its own cgroup has none
+		inside *float64 // nil: it sees none
+		want   choice.Alone
+	}{
+		{"its own", procs.NotLinked, 2, new(2.0), choice.Follows},
+		{"a limit above", procs.NotLinked, 4, new(2.0), choice.Ignores},
+		{"our library, a limit above", procs.Imported, 4, new(2.0), choice.Follows},
+		{"our library, a limit that it can't see", procs.Imported, 0, nil, choice.Ignores},
+	} {
+		var p result.AgentProcess
+		p.GoVersion, p.Go = "go1.26.0", &report.Go{Unthrottle: c.link.String()}
+		p.Go.Containermaxprocs.On, p.Go.Updatemaxprocs.On = true, true
+		p.Limit.State, p.Limit.CPUs, p.Limit.Inside = "limited", new(2.0), &report.Inside{CPUs: c.inside}
+		if c.own > 0 {
+			p.Levels = []result.AgentLevel{{Level: "container", Limit: &c.own}}
+		}
+		if got := facts(&p, report.PsSystem{}, 1).Alone; got != c.want {
+			t.Errorf("%s: %d, want %d: %s", c.name, got, c.want, got.Fix(2))
+		}
 	}
 }
 

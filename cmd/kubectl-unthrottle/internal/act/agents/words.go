@@ -266,12 +266,8 @@ func alone(f *rule.Facts, p *result.AgentProcess) choice.Alone {
 	} else {
 		program.SetGoLine(like(p.GoLine, lines))
 	}
-	a := choice.AloneOf(program, nil)
-	above := f.Limits.State == cgroup.Limited && (len(p.Levels) == 0 || p.Levels[0].Limit == nil || *p.Levels[0].Limit != f.Limits.CPUs)
-	if a == choice.Follows && above && program.Unthrottle < procs.Linked { // Go reads its own cgroup only
-		return choice.Ignores
-	}
-	return a
+	own := f.Limits.State != cgroup.Limited || len(p.Levels) > 0 && p.Levels[0].Limit != nil && *p.Levels[0].Limit == f.Limits.CPUs
+	return choice.AloneUnder(program, nil, own, !f.OutOfSight)
 }
 
 // chosen is the rule that chose a GOMAXPROCS without the limit, where the agent says so.
