@@ -15,7 +15,6 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
-	"github.com/unthrottle/unthrottle/cmd/internal/ground/plain"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/limit/runner"
 	"github.com/unthrottle/unthrottle/cmd/internal/limit/service"
@@ -351,17 +350,11 @@ func (t *tuner) checkLimits(p tune.Plan) error {
 	if p.From > 0 || p.Times != "" {
 		return hint.Usage("name one rate, or one limit", "which of several limits is enough is asked for one rate")
 	}
-	if p.Kind != tune.ServerKind || p.SLO == "" || p.Rate == 0 {
-		return hint.Usage("unthrottle tune --cpus 0.5,1,2 --slo p99=50ms --rate 200 -- SERVER", "which of several limits is enough is only known for a server with an --slo and a --rate")
-	}
-	others := []string{"procs", "all", "gogc", "objective", "pairs", "blocks", "at-once", "load", "units", "vary"}
+	others := []string{"load", "units", "vary"}
 	if !p.LimitsMemory() { // which is filled by as many requests as there are connections
 		others = append(others, "conns")
 	}
-	if name := t.Flags.FirstGiven(others...); name != "" {
-		return hint.Usage("leave it out, or name one limit", "--%s is for one limit; with several the question is which one is enough", name)
-	}
-	return nil
+	return t.asked.CheckLimits(t.Flags, p, "-- SERVER", others...)
 }
 
 func (t *tuner) Head() any { return t.soFar }
@@ -402,18 +395,5 @@ func (t *tuner) explain(err error) error {
 }
 
 func (t *tuner) Show(journal, next string, interrupted bool) error {
-	doc, err := report.NewTune(t.soFar)
-	if err != nil {
-		return err
-	}
-	doc.Header.MadeBy = verb.MadeBy()
-	if interrupted {
-		doc.Resume = next
-	}
-	err = t.results.Finish(doc, nil)
-	if err == nil && !t.results.JSON {
-		fmt.Fprintf(t.stdio.Err, "\nunthrottle: the runs are in %s\n", plain.Line(journal))
-	}
-	t.Failed = t.Fail.Verdict(report.Found(doc.Checks()), 0)
-	return err
+	return t.ShowTune(t.results, t.soFar, journal, next, interrupted)
 }

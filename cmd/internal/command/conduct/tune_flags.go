@@ -8,6 +8,7 @@ import (
 
 	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
+	"github.com/unthrottle/unthrottle/cmd/internal/ground/plain"
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
 	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
 	"github.com/unthrottle/unthrottle/cmd/internal/show/view"
@@ -31,6 +32,25 @@ func TuneFormats() map[string]verb.Writer[*report.Tune] {
 	formats := verb.SheetFormats(view.Tune)
 	formats["csv"], formats["bench"] = verb.Plainly(report.TuneCSV), verb.Plainly(report.TuneGo)
 	return formats
+}
+
+// ShowTune shows what there is of a tune. more are warnings besides its own.
+func (s *Study) ShowTune(results *verb.Results[*report.Tune], soFar *tune.Study, journal, next string, interrupted bool, more ...string) error {
+	doc, err := report.NewTune(soFar)
+	if err != nil {
+		return err
+	}
+	doc.Header.MadeBy = verb.MadeBy()
+	doc.Warnings = append(doc.Warnings, more...)
+	if interrupted {
+		doc.Resume = next
+	}
+	err = results.Finish(doc, nil)
+	if err == nil && !results.JSON {
+		fmt.Fprintf(s.IO.Err, "\nunthrottle: the runs are in %s\n", plain.Line(journal))
+	}
+	s.Failed = s.Fail.Verdict(report.Found(doc.Checks()), 0)
+	return err
 }
 
 // Load adds the flags of the load.
@@ -113,6 +133,17 @@ func (t *Tune) Check(p tune.Plan) error {
 	check := search.TuneConfig{Current: 1, Candidates: p.Procs, Objective: p.Objective, Margin: p.Margin, TailMargin: p.Tail, Pairs: p.Pairs, MaxBlocks: p.Blocks}
 	if _, err := search.NewTune(check); err != nil {
 		return hint.Usage(t.Command+" --help", "%w", err)
+	}
+	return nil
+}
+
+// CheckLimits checks a question for one of several limits. others are flags of one limit that not all commands have.
+func (t *Tune) CheckLimits(l *verb.Flags, p tune.Plan, example string, others ...string) error {
+	if p.Kind != tune.ServerKind || p.SLO == "" || p.Rate == 0 {
+		return hint.Usage(t.Command+" --cpus 0.5,1,2 --slo p99=50ms --rate 200 "+example, "which of several limits is enough is only known with an --slo and a --rate")
+	}
+	if name := l.FirstGiven(append(others, "procs", "all", "gogc", "objective", "pairs", "blocks", "at-once")...); name != "" {
+		return hint.Usage("leave it out, or name one limit", "--%s is for one limit; with several the question is which one is enough", name)
 	}
 	return nil
 }

@@ -231,20 +231,6 @@ func (t *tuner) Plan(ctx context.Context, args, command []string) error {
 	return t.results.Open()
 }
 
-// checkLimits checks a question for one of several limits.
-func (t *tuner) checkLimits(p tune.Plan) error {
-	if len(p.Limits) == 0 {
-		return nil
-	}
-	if p.SLO == "" || p.Rate == 0 {
-		return hint.Usage("kubectl unthrottle tune --cpus 0.5,1,2 --slo p99=50ms --rate 200 deployment/NAME", "which of several limits is enough is only known with an --slo and a --rate")
-	}
-	if name := t.Flags.FirstGiven("conns", "procs", "all", "gogc", "objective", "pairs", "blocks", "at-once"); name != "" {
-		return hint.Usage("leave it out, or name one limit", "--%s is for one limit; with several the question is which one is enough", name)
-	}
-	return nil
-}
-
 // check checks the command line, before the cluster is asked for anything.
 func (t *tuner) check(args, command []string, p tune.Plan) error {
 	const example = "kubectl unthrottle tune deployment/NAME"
@@ -269,7 +255,10 @@ func (t *tuner) check(args, command []string, p tune.Plan) error {
 	if err := t.asked.Check(p); err != nil {
 		return err
 	}
-	return t.checkLimits(p)
+	if len(p.Limits) == 0 {
+		return nil
+	}
+	return t.asked.CheckLimits(t.Flags, p, "deployment/NAME", "conns")
 }
 
 // prepareServer says which pods there will be. It asks the cluster for the workload, and changes nothing.
@@ -559,21 +548,9 @@ func (t *tuner) Measured() bool { return t.soFar.Pilot != nil || len(t.soFar.Win
 
 // Show shows what there is.
 func (t *tuner) Show(journal, next string, interrupted bool) error {
-	doc, err := report.NewTune(t.soFar)
-	if err != nil {
-		return err
-	}
-	doc.Header.MadeBy = verb.MadeBy()
+	var more []string
 	if t.soFar.AnyFailed() {
-		doc.Warnings = append(doc.Warnings, t.aboutLogs())
+		more = append(more, t.aboutLogs())
 	}
-	if interrupted {
-		doc.Resume = next
-	}
-	err = t.results.Finish(doc, nil)
-	if err == nil && !t.results.JSON {
-		fmt.Fprintf(t.stdio.Err, "\nunthrottle: the runs are in %s\n", plain.Line(journal))
-	}
-	t.Failed = t.Fail.Verdict(report.Found(doc.Checks()), 0)
-	return err
+	return t.ShowTune(t.results, t.soFar, journal, next, interrupted, more...)
 }
