@@ -51,19 +51,19 @@ func (b *bench) judgeCommits(ctx context.Context) error {
 	for _, c := range commits {
 		dir := filepath.Join(b.dir, filepath.Base(c.module))
 		if _, err := os.Stat(dir); err != nil {
-			if _, err := b.call(ctx, "", "git", "clone", "-q", "https://"+c.module, dir); err != nil {
+			if _, err := call(ctx, "", "git", "clone", "-q", "https://"+c.module, dir); err != nil {
 				return err
 			}
 		}
-		if _, err := b.call(ctx, dir, "git", "checkout", "-q", "--force", "--detach", c.hash); err != nil {
+		if _, err := call(ctx, dir, "git", "checkout", "-q", "--force", "--detach", c.hash); err != nil {
 			return err
 		}
-		log, err := b.call(ctx, dir, "git", "log", "-1", "--format=%s")
+		log, err := call(ctx, dir, "git", "log", "-1", "--format=%s")
 		if err != nil {
 			return err
 		}
 		begin := time.Now()
-		out, err := b.call(ctx, dir, b.command, "bench", "--base", "HEAD~1", "--gobench", ".", "--run", c.run, "--budget", b.budget.String(), "--json")
+		out, err := call(ctx, dir, b.command, "bench", "--base", "HEAD~1", "--gobench", ".", "--run", c.run, "--budget", b.budget.String(), "--json")
 		if err != nil {
 			return fmt.Errorf("%s %s: %w", c.module, c.hash, err)
 		}

@@ -15,17 +15,16 @@ import (
 	"math"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/perf/benchfmt"
 	"golang.org/x/perf/benchmath"
 
+	"github.com/unthrottle/unthrottle/bench/internal/command"
 	"github.com/unthrottle/unthrottle/bench/internal/neighbour"
 )
 
@@ -40,17 +39,7 @@ func main() {
 	flag.Uint64Var(&b.seed, "seed", 1, "of the neighbour")
 	flag.BoolVar(&b.commits, "commits", false, "judge commits of modules by others instead, ten that say to be faster and ten about something else")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	err := b.run(ctx)
-	switch {
-	case ctx.Err() != nil:
-		fmt.Fprintln(os.Stderr, "change: interrupted")
-		os.Exit(130)
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "change:", err)
-		os.Exit(1)
-	}
+	command.Main(b.run)
 }
 
 type bench struct {
@@ -132,7 +121,7 @@ func (b *bench) run(ctx context.Context) (err error) {
 	defer os.RemoveAll(b.dir)
 	b.command = filepath.Join(b.dir, "unthrottle")
 	os.Setenv("GOFLAGS", "")
-	if _, err := b.call(ctx, "", "go", "build", "-o", b.command, "github.com/unthrottle/unthrottle/cmd/unthrottle"); err != nil {
+	if err := command.Build(ctx, b.command, "cmd/unthrottle"); err != nil {
 		return err
 	}
 	quiet, err := neighbour.Start(ctx, b.neighbour, b.seed)
@@ -163,7 +152,7 @@ func (b *bench) judgeChanges(ctx context.Context) error {
 		return err
 	}
 	for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"add", "."}, {"commit", "-q", "-m", "base"}} {
-		if _, err := b.call(ctx, repository, "git", args...); err != nil {
+		if _, err := call(ctx, repository, "git", args...); err != nil {
 			return err
 		}
 	}
@@ -214,7 +203,7 @@ func (b *bench) both(ctx context.Context, repository string, changed map[string]
 
 // ours is what unthrottle claims.
 func (b *bench) ours(ctx context.Context, repository string) (string, error) {
-	out, err := b.call(ctx, repository, b.command, "bench", "--base", "HEAD", "--gobench", ".", "--budget", b.budget.String(), "--json")
+	out, err := call(ctx, repository, b.command, "bench", "--base", "HEAD", "--gobench", ".", "--budget", b.budget.String(), "--json")
 	if err != nil {
 		return "", err
 	}
@@ -236,16 +225,16 @@ func (b *bench) theirs(ctx context.Context, repository string) (string, error) {
 	if err := os.RemoveAll(at); err != nil {
 		return "", err
 	}
-	if _, err := b.call(ctx, repository, "git", "clone", "-q", repository, at); err != nil {
+	if _, err := call(ctx, repository, "git", "clone", "-q", repository, at); err != nil {
 		return "", err
 	}
 	var samples []*benchmath.Sample
 	for i, dir := range []string{at, repository} {
 		binary := filepath.Join(b.dir, strconv.Itoa(i)+".test")
-		if _, err := b.call(ctx, dir, "go", "test", "-c", "-o", binary, "."); err != nil {
+		if _, err := call(ctx, dir, "go", "test", "-c", "-o", binary, "."); err != nil {
 			return "", err
 		}
-		out, err := b.call(ctx, dir, binary, "-test.run=^$", "-test.bench=.", "-test.count="+strconv.Itoa(runs), "-test.benchtime="+window)
+		out, err := call(ctx, dir, binary, "-test.run=^$", "-test.bench=.", "-test.count="+strconv.Itoa(runs), "-test.benchtime="+window)
 		if err != nil {
 			return "", err
 		}
@@ -292,16 +281,10 @@ func write(dir string, files map[string]string) error {
 	return nil
 }
 
-func (b *bench) call(ctx context.Context, dir, name string, args ...string) ([]byte, error) {
+func call(ctx context.Context, dir, name string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w: %s", filepath.Base(name), strings.Join(args, " "), err, stderr.String())
-	}
-	return out, nil
+	return command.Output(cmd)
 }

@@ -12,11 +12,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
-	"syscall"
 
+	"github.com/unthrottle/unthrottle/bench/internal/command"
 	"github.com/unthrottle/unthrottle/bench/internal/quota"
 )
 
@@ -24,12 +23,7 @@ func main() {
 	runs := flag.Int("runs", 3, "runs of each; the table has the medians")
 	length := flag.String("length", "30s", "of a run")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) // the groups are removed all the same
-	defer stop()
-	if err := run(ctx, *runs, *length); err != nil {
-		fmt.Fprintln(os.Stderr, "idle:", err)
-		os.Exit(1)
-	}
+	command.Main(func(ctx context.Context) error { return run(ctx, *runs, *length) })
 }
 
 func run(ctx context.Context, runs int, length string) error {
@@ -39,10 +33,8 @@ func run(ctx context.Context, runs int, length string) error {
 	}
 	defer os.RemoveAll(dir)
 	program := filepath.Join(dir, "program")
-	build := exec.Command("go", "build", "-o", program, "github.com/unthrottle/unthrottle/bench/idle/program")
-	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
-		return fmt.Errorf("building the program: %w", err)
+	if err := command.Build(ctx, program, "bench/idle/program"); err != nil {
+		return err
 	}
 	leave, err := quota.Enter(1)
 	if err != nil {

@@ -7,6 +7,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -24,6 +25,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/unthrottle/unthrottle/bench/internal/command"
 )
 
 func main() {
@@ -119,8 +122,8 @@ func (b *bench) run(what []string) error {
 	}
 	defer os.RemoveAll(b.dir)
 	b.tool = filepath.Join(b.dir, "unthrottle")
-	if out, err := exec.Command("go", "build", "-o", b.tool, "github.com/unthrottle/unthrottle/cmd/unthrottle").CombinedOutput(); err != nil {
-		return fmt.Errorf("building: %w: %s", err, out)
+	if err := command.Build(context.Background(), b.tool, "cmd/unthrottle"); err != nil {
+		return err
 	}
 	for _, w := range what {
 		f, ok := map[string]func() error{"peak": b.peak, "pacing": b.pacing, "cost": b.cost, "findmax": b.findMax, "throttled": b.throttled}[w]
@@ -449,12 +452,10 @@ func lateOurs(out string) (p50, p99 float64, err error) {
 // findMax compares the highest rate that --find-max finds with what closed loops do, ours and wrk's, at a p99 of 50 ms before and
 // after it. The server is "unthrottle serve", and all share the CPUs.
 func (b *bench) findMax() error {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := command.FreeAddress()
 	if err != nil {
 		return err
 	}
-	address := l.Addr().String()
-	l.Close()
 	stop, err := background(b.tool, "serve", "--listen", address)
 	if err != nil {
 		return err

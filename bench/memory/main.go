@@ -16,14 +16,13 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
+	"github.com/unthrottle/unthrottle/bench/internal/command"
 	"github.com/unthrottle/unthrottle/bench/internal/quota"
 	"github.com/unthrottle/unthrottle/cgroup"
 )
@@ -38,8 +37,6 @@ func main() {
 	burst := flag.Int("burst", 0, "MB that are alive as well, from the fifth second to the fifth before the end")
 	leak := flag.Float64("leak", 0, "MB a second that stay alive from the fifth second on")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) // the groups are removed all the same
-	defer stop()
 	j := job{*runs, *limit << 20, []string{"-length", *length, "-rate", *rate}, *burst > 0 || *leak > 0}
 	if lasting, err := time.ParseDuration(*length); err == nil && j.slow {
 		j.args = append(j.args, "-from", calm.String(), "-until", (lasting - calm).String(), "-more", strconv.Itoa(*burst), "-leak", fmt.Sprint(*leak))
@@ -47,10 +44,7 @@ func main() {
 	if *only != "" {
 		variants = slices.DeleteFunc(variants, func(v variant) bool { return strings.Trim(v.title, "`") != *only })
 	}
-	if err := j.run(ctx, strings.Split(*alive, ",")); err != nil {
-		fmt.Fprintln(os.Stderr, "memory:", err)
-		os.Exit(1)
-	}
+	command.Main(func(ctx context.Context) error { return j.run(ctx, strings.Split(*alive, ",")) })
 }
 
 // A variant is a build of the service, and its environment.
@@ -86,10 +80,8 @@ func (j job) run(ctx context.Context, alive []string) error {
 	programs := map[string]string{}
 	for _, v := range variants {
 		programs[v.tags] = filepath.Join(dir, "service-"+v.tags)
-		build := exec.Command("go", "build", "-tags", v.tags, "-o", programs[v.tags], "github.com/unthrottle/unthrottle/bench/memory/service")
-		build.Stderr = os.Stderr
-		if err := build.Run(); err != nil {
-			return fmt.Errorf("building the service: %w", err)
+		if err := command.Build(ctx, programs[v.tags], "bench/memory/service", "-tags", v.tags); err != nil {
+			return err
 		}
 	}
 	leave, err := quota.Enter(1)

@@ -7,7 +7,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -16,7 +15,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -25,6 +23,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/unthrottle/unthrottle/bench/internal/command"
 	"github.com/unthrottle/unthrottle/bench/internal/neighbour"
 )
 
@@ -54,17 +53,7 @@ func main() {
 	hold := flag.Duration("hold", 10*time.Minute, "of -memory: how long, beside the neighbour and with 1.3 times the load")
 	flag.Parse()
 	neighbour.Become()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	err := b.run(ctx, *only, *limits, *memory, *hold)
-	switch {
-	case ctx.Err() != nil:
-		fmt.Fprintln(os.Stderr, "tune: interrupted")
-		os.Exit(130)
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "tune:", err)
-		os.Exit(1)
-	}
+	command.Main(func(ctx context.Context) error { return b.run(ctx, *only, *limits, *memory, *hold) })
 }
 
 type bench struct {
@@ -133,7 +122,7 @@ func (b *bench) run(ctx context.Context, only, limits, memory string, hold time.
 		return err
 	}
 	b.command = filepath.Join(b.dir, "unthrottle")
-	if err := b.build(ctx, "build", "-o", b.command, "github.com/unthrottle/unthrottle/cmd/unthrottle"); err != nil {
+	if err := command.Build(ctx, b.command, "cmd/unthrottle"); err != nil {
 		return err
 	}
 	for _, s := range subjects { // before anything is measured
@@ -537,7 +526,7 @@ func (b *bench) tune(ctx context.Context, p *program, n int) (d document, err er
 	if b.nobody {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
 	}
-	out, err := output(cmd)
+	out, err := command.Output(cmd)
 	if err != nil {
 		return d, err
 	}
@@ -569,35 +558,12 @@ func (b *bench) process(ctx context.Context, p *program, args ...string) *exec.C
 	return cmd
 }
 
-func output(cmd *exec.Cmd) ([]byte, error) {
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args, " "), err, lastLines(stderr.String()))
-	}
-	return stdout.Bytes(), nil
-}
-
-// lastLines are the last few of a text.
-func lastLines(text string) string {
-	const most = 1000
-	text = strings.TrimSpace(text)
-	return text[max(0, len(text)-most):]
-}
-
-// build runs the go command.
-func (b *bench) build(ctx context.Context, args ...string) error {
-	cmd := exec.CommandContext(ctx, "go", args...)
-	if args[0] == "install" {
-		cmd.Dir = b.dir
-		cmd.Env = append(os.Environ(), "GOBIN="+b.dir, "GOFLAGS=", "GOWORK=off")
-	}
-	_, err := output(cmd)
-	return err
-}
-
 // install fetches and builds a program. Go keeps what it has built, so that only the first time is long.
 func (b *bench) install(ctx context.Context, module string) error {
 	fmt.Fprintf(os.Stderr, "building %s\n", module)
-	return b.build(ctx, "install", module)
+	cmd := exec.CommandContext(ctx, "go", "install", module)
+	cmd.Dir = b.dir
+	cmd.Env = append(os.Environ(), "GOBIN="+b.dir, "GOFLAGS=", "GOWORK=off")
+	_, err := command.Output(cmd)
+	return err
 }

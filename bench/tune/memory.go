@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/unthrottle/unthrottle/bench/internal/command"
 	"github.com/unthrottle/unthrottle/bench/internal/neighbour"
 )
 
@@ -82,7 +83,7 @@ func (b *bench) advised(ctx context.Context, s subject, limits string) (a advice
 		"tune", "--json", "--cpus", fmt.Sprint(memoryCPUs), "--memory", limits, "--slo", memorySLO, "--rate", fmt.Sprint(a.rate),
 		"--url", a.program.url, "--for", cmp.Or(b.window, 3*time.Second).String(), "--seed", fmt.Sprint(b.seed), "--",
 	}, a.program.args...)...)
-	out, err := output(cmd)
+	out, err := command.Output(cmd)
 	if err != nil {
 		return a, err
 	}

@@ -13,6 +13,8 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+
+	"github.com/unthrottle/unthrottle/bench/internal/command"
 )
 
 // A subject is a program that is tuned.
@@ -78,7 +80,7 @@ func (b *bench) prepare(s subject, limit float64) (p *program, err error) {
 			return nil, err
 		}
 	}
-	if p.address, err = freeAddress(); err != nil {
+	if p.address, err = command.FreeAddress(); err != nil {
 		return nil, err
 	}
 	if s.path != "" {
@@ -95,15 +97,6 @@ func binary(module string) string {
 		return base
 	}
 	return path.Base(path.Dir(name))
-}
-
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
 }
 
 // builtIn is one of unthrottle's own.
@@ -175,7 +168,7 @@ func httpbin(p *program) ([]string, error) {
 
 // nats tells what it does on its page for monitoring.
 func nats(p *program) ([]string, error) {
-	clients, err := freeAddress()
+	clients, err := command.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +185,7 @@ func pprof(p *program) ([]string, error) {
 	file := filepath.Join(p.dir, "cpu.pprof")
 	cmd := exec.Command("go", "build", "-gcflags=-cpuprofile="+file, "go/types")
 	cmd.Dir, cmd.Env = p.dir, append(os.Environ(), "GOFLAGS=", "GOWORK=off")
-	if _, err := output(cmd); err != nil {
+	if _, err := command.Output(cmd); err != nil {
 		return nil, err
 	}
 	return []string{p.file, "-http", p.address, "-no_browser", "-symbolize=none", file}, os.Chmod(file, 0o644)

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"github.com/unthrottle/unthrottle/bench/internal/command"
 )
 
 // sweep runs settings that tune has tried, in blocks of random order. In late runs the generator was late: they count,
@@ -56,7 +58,7 @@ func (b *bench) job(ctx context.Context, p *program, c setting, args []string) (
 	file := filepath.Join(p.dir, "run.json")
 	cmd := b.process(ctx, p, append(append(args, "-o", file, "--"), p.args...)...)
 	cmd.Env = append(cmd.Env, gogc(c)...)
-	if _, err := output(cmd); err != nil {
+	if _, err := command.Output(cmd); err != nil {
 		return r, err
 	}
 	var told struct {
@@ -84,7 +86,7 @@ func (b *bench) loaded(ctx context.Context, p *program, run, env, load []string,
 	if err := answers(ctx, p.url); err != nil {
 		return err
 	}
-	out, err := output(b.process(ctx, p, append([]string{"load", p.url, "--json"}, load...)...))
+	out, err := command.Output(b.process(ctx, p, append([]string{"load", p.url, "--json"}, load...)...))
 	if err != nil {
 		return err
 	}

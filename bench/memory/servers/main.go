@@ -18,13 +18,14 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/unthrottle/unthrottle/bench/internal/command"
 )
 
 func main() {
@@ -34,13 +35,7 @@ func main() {
 	only := flag.String("only", "", "names of servers; none: all of them")
 	memory := flag.String("memory", "64,128,256,512", "MiB")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := b.all(ctx, *only, *memory); err != nil {
-		fmt.Fprintln(os.Stderr, "servers:", err)
-		stop()
-		os.Exit(1)
-	}
+	command.Main(func(ctx context.Context) error { return b.all(ctx, *only, *memory) })
 }
 
 // A server is a program by others.
@@ -137,7 +132,7 @@ func (b *bench) all(ctx context.Context, only, memory string) (err error) {
 	}
 	defer os.RemoveAll(b.dir)
 	b.command = filepath.Join(b.dir, "unthrottle")
-	if err := command(ctx, "", "go", "build", "-o", b.command, library+"/cmd/unthrottle"); err != nil {
+	if err := command.Build(ctx, b.command, "cmd/unthrottle"); err != nil {
 		return err
 	}
 	limits := strings.Split(memory, ",")
@@ -230,24 +225,13 @@ func (b *bench) build(ctx context.Context, s server, with build) (program string
 				return "", err
 			}
 		}
-		if err := command(ctx, source, step[0], step[1:]...); err != nil {
+		cmd := exec.CommandContext(ctx, step[0], step[1:]...)
+		cmd.Dir, cmd.Env = source, append(os.Environ(), "GOWORK=off", "GOFLAGS=")
+		if _, err := command.Output(cmd); err != nil {
 			return "", err
 		}
 	}
 	return program, os.RemoveAll(source)
-}
-
-// command runs a program of this bench's preparation.
-func command(ctx context.Context, dir, name string, args ...string) error {
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Dir = dir
-	if dir != "" {
-		cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
-	}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, out)
-	}
-	return nil
 }
 
 // A result is one run.
@@ -271,12 +255,10 @@ func (b *bench) once(ctx context.Context, s server, program, memory string, env 
 		return r, err
 	}
 	defer os.RemoveAll(dir)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := command.FreeAddress()
 	if err != nil {
 		return r, err
 	}
-	address := l.Addr().String()
-	l.Close()
 	args, err := s.args(dir, address)
 	if err != nil {
 		return r, err
