@@ -37,22 +37,8 @@ func burn(t *testing.T, g *kerneltest.Group, d time.Duration) (pid int, again fu
 	t.Helper()
 	cmd := g.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "CGROUP_TEST_BURN="+d.String())
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
 	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		stdin.Close()
-		cmd.Wait()
-	})
+	stdin, stdout := kerneltest.Talk(t, cmd)
 	out := bufio.NewReader(stdout)
 	burnt := func() {
 		if line, err := out.ReadString('\n'); err != nil || line != "burnt\n" {

@@ -35,17 +35,7 @@ func child(t *testing.T, g *kerneltest.Group, env ...string) (line func() string
 	t.Helper()
 	cmd := g.Command(os.Args[0])
 	cmd.Env = append(append(os.Environ(), "WATCH_TEST=1", "GOMAXPROCS="), env...)
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cmd.Process.Kill()
-		cmd.Wait()
-	})
+	_, stdout := kerneltest.Talk(t, cmd)
 	lines := bufio.NewScanner(stdout)
 	return func() string {
 		t.Helper()

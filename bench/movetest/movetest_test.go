@@ -263,21 +263,7 @@ func testUpdates(t *testing.T, group *kerneltest.Group, change func(pid int) err
 	for _, program := range []string{ours, theirs} {
 		// A pipe that each side of the conversation waits for: no sleeping, and the program is awake while it is asked.
 		cmd := group.Command(program, "-follow")
-		in, err := cmd.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { // in case the test ends early; otherwise it is gone by then
-			cmd.Process.Kill()
-			cmd.Wait()
-		})
+		in, out := kerneltest.Talk(t, cmd)
 		lines := bufio.NewScanner(out)
 		lines.Scan()
 		var r result

@@ -1,11 +1,13 @@
 // Package kerneltest answers: can this machine give a test a real CPU limit, and where is it? In goes a test; out comes a
 // cgroup of the test's own, which is removed with everything in it when the test ends. Where that is not possible, the
-// test is skipped with the reason, or fails if UNTHROTTLE_REQUIRE_CGROUP=1 says that it must be possible.
+// test is skipped with the reason, or fails if UNTHROTTLE_REQUIRE_CGROUP=1 says that it must be possible. Talk is for all tests whose
+// programs run beside them.
 package kerneltest
 
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -154,6 +156,28 @@ func (g *Group) Start(cmd *exec.Cmd) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	g.t.Fatalf("process %d did not come into %s", cmd.Process.Pid, g.Dir)
+}
+
+// Talk starts a command that a test talks with. It ends with the test, or before.
+func Talk(t testing.TB, cmd *exec.Cmd) (in io.WriteCloser, out io.Reader) {
+	t.Helper()
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err = cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		in.Close()
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	return in, out
 }
 
 // Burn uses CPU in all threads for d.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/unthrottle/unthrottle"
 	"github.com/unthrottle/unthrottle/cgroup"
+	"github.com/unthrottle/unthrottle/internal/kerneltest"
 	"github.com/unthrottle/unthrottle/memory"
 )
 
@@ -218,17 +219,7 @@ type agent struct {
 // startAgent runs cmd, and ends it before the test's groups are removed.
 func startAgent(t *testing.T, cmd *exec.Cmd) *agent {
 	t.Helper()
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in, out := kerneltest.Talk(t, cmd)
 	a := &agent{
 		t: t, pid: cmd.Process.Pid,
 		requests: json.NewEncoder(in), replies: json.NewDecoder(out),

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/unthrottle/unthrottle/internal/kerneltest"
 	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
@@ -169,22 +170,7 @@ func start(t testing.TB, env []string, name string, args ...string) *child {
 	t.Helper()
 	cmd := exec.Command(name, args...)
 	cmd.Env = append(os.Environ(), env...)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		in.Close()
-		cmd.Process.Kill()
-		cmd.Wait()
-	})
+	in, out := kerneltest.Talk(t, cmd)
 	c := &child{cmd, in, bufio.NewReader(out)}
 	c.line(t)
 	return c

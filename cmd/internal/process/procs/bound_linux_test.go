@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/unthrottle/unthrottle/internal/kerneltest"
 )
 
 // bind makes this process one of a kind.
@@ -77,17 +79,7 @@ func TestBound(t *testing.T) {
 			}
 			cmd := exec.Command(args[0], args[1:]...)
 			cmd.Env = append(os.Environ(), "PROCS_TEST_BOUND="+what)
-			in, err := cmd.StdinPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			out, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			in, out := kerneltest.Talk(t, cmd)
 			lines := bufio.NewScanner(out)
 			for lines.Scan() && lines.Text() != "ready" {
 				c, err := net.Dial("tcp", lines.Text())

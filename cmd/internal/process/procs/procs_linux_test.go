@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/unthrottle/unthrottle/internal/kerneltest"
 )
 
 // TestMain lets the test's own binary be the process to look at: it says that it runs, and waits until its input ends.
@@ -36,22 +38,7 @@ func TestMain(m *testing.M) {
 // start starts a command and ends it with the test. With ready it has said that it runs.
 func start(t *testing.T, cmd *exec.Cmd, ready bool) *exec.Cmd {
 	t.Helper()
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		in.Close()
-		cmd.Process.Kill()
-		cmd.Wait()
-	})
+	_, out := kerneltest.Talk(t, cmd)
 	if ready {
 		if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 			t.Fatal(err)
