@@ -94,14 +94,6 @@ func TestLook(t *testing.T) {
 		program := install(t, module)
 		c.Import(t, clustertest.Image{Name: "localhost/" + filepath.Base(program) + ":1", Entrypoint: []string{"/server"}, Files: map[string]string{"/server": program}})
 	}
-	must := func(stdin string, args ...string) string {
-		t.Helper()
-		out, stderr, err := c.KubectlInput(stdin, args...)
-		if err != nil {
-			t.Fatalf("kubectl %q: %v: %s", args, err, stderr)
-		}
-		return out
-	}
 	show := func(args ...string) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), kubectl, args...)
@@ -114,7 +106,7 @@ func TestLook(t *testing.T) {
 		fmt.Printf("\n$ kubectl unthrottle %s\n%s(exit code %d)\n", strings.Join(args, " "), out, cmd.ProcessState.ExitCode())
 	}
 	show("install", "--image=localhost/kubectl-unthrottle:1", "--wait", "2m")
-	must(looked, "create", "-f", "-")
+	c.Must(t, looked, "create", "-f", "-")
 	var opa string
 	for _, app := range []string{"exporter", "httpbin", "opa", "caddy"} {
 		p := c.WaitPods(t, "default", "app="+app, 1, "Running")[0]
@@ -128,7 +120,7 @@ func TestLook(t *testing.T) {
 		defer load.Wait()
 		defer load.Process.Kill()
 	}
-	must("", "patch", "pod", opa, "--subresource=resize", "-p", `{"spec":{"containers":[{"name":"app","resources":{"limits":{"cpu":"2"}}}]}}`)
+	c.Must(t, "", "patch", "pod", opa, "--subresource=resize", "-p", `{"spec":{"containers":[{"name":"app","resources":{"limits":{"cpu":"2"}}}]}}`)
 	time.Sleep(70 * time.Second) // two scans
 
 	for _, n := range c.Nodes {
@@ -143,7 +135,7 @@ func TestLook(t *testing.T) {
 			fmt.Printf("%s: %s  %s  %s\n", n.Name, strings.TrimPrefix(filepath.Dir(file), n.Group("cpu")), strings.TrimSpace(string(quota)), strings.ReplaceAll(strings.TrimSpace(string(stat)), "\n", ", "))
 		}
 	}
-	fmt.Print("\n", must("", "get", "pods", "-A", "-o", "wide"))
+	fmt.Printf("\n%s\n", c.Must(t, "", "get", "pods", "-A", "-o", "wide"))
 	show("lint", "--cluster", "-A")
 	show("audit", "-A")
 	for _, app := range []string{"exporter", "httpbin", "opa", "caddy", "broken"} {
@@ -158,5 +150,5 @@ func TestLook(t *testing.T) {
 	show("tune", "deployment/exporter", "--path", "/metrics", "--rate", "20", "--budget", "90s")
 	show("audit", "-A", "--agents", "none")
 	show("audit", "-A", "--once", "--once-image", "localhost/kubectl-unthrottle:1")
-	fmt.Print("\n", must("", "get", "pods,jobs,namespaces", "-A"))
+	fmt.Printf("\n%s\n", c.Must(t, "", "get", "pods,jobs,namespaces", "-A"))
 }

@@ -353,6 +353,16 @@ func (c *Cluster) Kubectl(args ...string) (stdout, stderr string, err error) {
 	return c.KubectlInput("", args...)
 }
 
+// Must runs kubectl with an input, and returns what it printed, without the newline.
+func (c *Cluster) Must(t testing.TB, stdin string, args ...string) string {
+	t.Helper()
+	stdout, _, err := c.KubectlInput(stdin, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(stdout)
+}
+
 // KubectlInput is Kubectl with an input, such as a manifest for apply -f -.
 func (c *Cluster) KubectlInput(stdin string, args ...string) (stdout, stderr string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), kubectlTimeout)

@@ -22,16 +22,6 @@ import (
 
 const limit = 2 * time.Minute // it judges no speed
 
-// must runs kubectl and returns what it printed, without the newline.
-func must(t *testing.T, c *Cluster, args ...string) string {
-	t.Helper()
-	stdout, _, err := c.Kubectl(args...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(stdout)
-}
-
 // eventually waits until kubectl prints want.
 func eventually(t *testing.T, c *Cluster, want string, args ...string) {
 	t.Helper()
@@ -47,13 +37,13 @@ func eventually(t *testing.T, c *Cluster, want string, args ...string) {
 func TestAPIServer(t *testing.T) {
 	c := Start(t, Options{ExtraAPIServerFlags: []string{"--service-cluster-ip-range=10.7.0.0/24"}})
 	t.Run("version", func(t *testing.T) {
-		if got := must(t, c, "version"); strings.Count(got, KubernetesVersion) != 2 {
+		if got := c.Must(t, "", "version"); strings.Count(got, KubernetesVersion) != 2 {
 			t.Errorf("kubectl version printed\n%s\nwant %s of both", got, KubernetesVersion)
 		}
 	})
 	t.Run("deployment", func(t *testing.T) {
-		must(t, c, "apply", "-f", "testdata/deployment.yaml")
-		got := must(t, c, "get", "deployment", "server", "-o", "jsonpath={.spec.replicas} {.spec.template.spec.containers[0].resources.limits.cpu}")
+		c.Must(t, "", "apply", "-f", "testdata/deployment.yaml")
+		got := c.Must(t, "", "get", "deployment", "server", "-o", "jsonpath={.spec.replicas} {.spec.template.spec.containers[0].resources.limits.cpu}")
 		if got != "2 500m" {
 			t.Errorf("replicas and limit are %q", got)
 		}
@@ -66,7 +56,7 @@ func TestAPIServer(t *testing.T) {
 		}
 	})
 	t.Run("extra flags", func(t *testing.T) {
-		if got := must(t, c, "get", "service", "kubernetes", "-o", "jsonpath={.spec.clusterIP}"); got != "10.7.0.1" {
+		if got := c.Must(t, "", "get", "service", "kubernetes", "-o", "jsonpath={.spec.clusterIP}"); got != "10.7.0.1" {
 			t.Errorf("the service kubernetes has the address %q", got)
 		}
 	})
@@ -75,8 +65,8 @@ func TestAPIServer(t *testing.T) {
 		if err == nil || strings.TrimSpace(stdout) != "no" {
 			t.Errorf("nobody may get pods: %q, %v", stdout, err)
 		}
-		must(t, c, "create", "clusterrole", "reader", "--verb=get", "--resource=pods")
-		must(t, c, "create", "clusterrolebinding", "nobody", "--clusterrole=reader", "--user=nobody")
+		c.Must(t, "", "create", "clusterrole", "reader", "--verb=get", "--resource=pods")
+		c.Must(t, "", "create", "clusterrolebinding", "nobody", "--clusterrole=reader", "--user=nobody")
 		eventually(t, c, "yes\n", "auth", "can-i", "get", "pods", "--as=nobody")
 	})
 	t.Run("policy", func(t *testing.T) { testPolicy(t, c) })
@@ -85,25 +75,25 @@ func TestAPIServer(t *testing.T) {
 func testPolicy(t *testing.T, c *Cluster) {
 	env := []string{"-o", `jsonpath={.spec.containers[0].env[?(@.name=="GOMAXPROCS")].value}`}
 	create := append([]string{"create", "--dry-run=server", "-f", "testdata/pods.yaml"}, env...)
-	if got := must(t, c, create...); got != "7" {
+	if got := c.Must(t, "", create...); got != "7" {
 		t.Fatalf("without a policy GOMAXPROCS is %q, want that of the pod which has it", got)
 	}
-	must(t, c, "apply", "-f", "testdata/policy.yaml")
+	c.Must(t, "", "apply", "-f", "testdata/policy.yaml")
 	// The server follows its policies in its own time.
 	WaitFor(t, limit, func() error {
-		if got := must(t, c, create...); got == "7" {
+		if got := c.Must(t, "", create...); got == "7" {
 			return errors.New("the policy has no effect")
 		}
 		return nil
 	})
-	must(t, c, "create", "-f", "testdata/pods.yaml")
+	c.Must(t, "", "create", "-f", "testdata/pods.yaml")
 	for pod, want := range map[string]string{"half": "2", "two-and-a-half": "3", "three": "3", "already": "7", "unlimited": ""} {
-		if got := must(t, c, append([]string{"get", "pod", pod}, env...)...); got != want {
+		if got := c.Must(t, "", append([]string{"get", "pod", pod}, env...)...); got != want {
 			t.Errorf("pod %s has GOMAXPROCS=%q, want %q", pod, got, want)
 		}
 	}
 	for _, version := range []string{"v1", "v1beta1"} {
-		got := must(t, c, "get", "mutatingadmissionpolicies."+version+".admissionregistration.k8s.io", "-o", "jsonpath={.items[*].metadata.name}")
+		got := c.Must(t, "", "get", "mutatingadmissionpolicies."+version+".admissionregistration.k8s.io", "-o", "jsonpath={.items[*].metadata.name}")
 		if got != "gomaxprocs" {
 			t.Errorf("policies by version %s are %q", version, got)
 		}
@@ -112,12 +102,12 @@ func testPolicy(t *testing.T, c *Cluster) {
 
 func TestControllersAndScheduler(t *testing.T) {
 	c := Start(t, Options{ControllerManager: true, Scheduler: true})
-	must(t, c, "apply", "-f", "testdata/deployment.yaml")
+	c.Must(t, "", "apply", "-f", "testdata/deployment.yaml")
 	eventually(t, c, "2", "get", "deployment", "server", "-o", "jsonpath={.status.replicas}")
 	eventually(t, c, "Deployment/server", "get", "replicasets", "-o", "jsonpath={range .items[*].metadata.ownerReferences[*]}{.kind}/{.name}{end}")
 	eventually(t, c, "500m 500m", "get", "pods", "-l", "app=server", "-o", "jsonpath={.items[*].spec.containers[0].resources.limits.cpu}")
 	eventually(t, c, "Unschedulable Unschedulable", "get", "pods", "-l", "app=server", "-o", `jsonpath={.items[*].status.conditions[?(@.type=="PodScheduled")].reason}`)
-	must(t, c, "create", "-f", "testdata/node.yaml")
+	c.Must(t, "", "create", "-f", "testdata/node.yaml")
 	eventually(t, c, "one one", "get", "pods", "-l", "app=server", "-o", "jsonpath={.items[*].spec.nodeName}")
 }
 
@@ -135,7 +125,7 @@ func TestHelper(t *testing.T) {
 	case "wait with a node":
 		c := Start(t, Options{ControllerManager: true, Scheduler: true, Nodes: 1})
 		c.Import(t, GoImage(t, worker, "./testdata/worker"))
-		must(t, c, "apply", "-f", "testdata/agent.yaml")
+		c.Must(t, "", "apply", "-f", "testdata/agent.yaml")
 		c.WaitPods(t, "default", "app=agent", 1, "Running")
 		fmt.Println(c.Dir, c.network.bridge())
 		select {}

@@ -19,7 +19,7 @@ const worker = "localhost/worker:1"
 func TestNode(t *testing.T) {
 	c := Start(t, Options{ControllerManager: true, Scheduler: true, Nodes: 1})
 	c.Import(t, GoImage(t, worker, "./testdata/worker"))
-	must(t, c, "apply", "-f", "testdata/workloads.yaml")
+	c.Must(t, "", "apply", "-f", "testdata/workloads.yaml")
 	node := c.Nodes[0]
 
 	t.Run("deployment", func(t *testing.T) {
@@ -47,17 +47,17 @@ func TestNode(t *testing.T) {
 	})
 	t.Run("job", func(t *testing.T) {
 		p := c.WaitPods(t, "default", "app=once", 1, "Succeeded")[0]
-		if got := must(t, c, "logs", p.Name); got != "hello" {
+		if got := c.Must(t, "", "logs", p.Name); got != "hello" {
 			t.Errorf("it logged %q", got)
 		}
 	})
 	t.Run("exec", func(t *testing.T) {
-		if got := must(t, c, "exec", "pod-level", "-c", "a", "--", "/program", "once"); got != "hello" {
+		if got := c.Must(t, "", "exec", "pod-level", "-c", "a", "--", "/program", "once"); got != "hello" {
 			t.Errorf("it printed %q", got)
 		}
 	})
 	t.Run("debug", func(t *testing.T) {
-		must(t, c, "debug", "pod-level", "--image", worker, "-c", "look", "--profile=general", "--target", "a", "--", "/program")
+		c.Must(t, "", "debug", "pod-level", "--image", worker, "-c", "look", "--profile=general", "--target", "a", "--", "/program")
 		WaitFor(t, limit, func() error {
 			got, err := c.Logs("default", "pod-level", "look")
 			if err == nil && got != "hello\n" {
@@ -88,7 +88,7 @@ func TestNode(t *testing.T) {
 		if got := read(t, dir, "cpu.cfs_quota_us"); got != "50000" {
 			t.Errorf("before, the quota is %s", got)
 		}
-		must(t, c, "patch", "pod", "resized", "--subresource=resize", "-p",
+		c.Must(t, "", "patch", "pod", "resized", "--subresource=resize", "-p",
 			`{"spec":{"containers":[{"name":"worker","resources":{"requests":{"cpu":"100m"},"limits":{"cpu":"2"}}}]}}`)
 		WaitFor(t, limit, func() error {
 			if got := read(t, dir, "cpu.cfs_quota_us"); got != "200000" {
@@ -120,7 +120,7 @@ func TestTwoNodes(t *testing.T) {
 	before := Sysctls()
 	c := Start(t, Options{ControllerManager: true, Scheduler: true, Nodes: 2})
 	c.Import(t, GoImage(t, worker, "./testdata/worker"))
-	must(t, c, "apply", "-f", "testdata/agent.yaml")
+	c.Must(t, "", "apply", "-f", "testdata/agent.yaml")
 	pods := c.WaitPods(t, "default", "app=agent", 2, "Running")
 	var nodes []string
 	for _, p := range pods {

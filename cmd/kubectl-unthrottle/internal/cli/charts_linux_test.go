@@ -19,15 +19,9 @@ import (
 // is installed from its chart.
 func testCharts(t *testing.T, c *clustertest.Cluster, run func(...string) (stdout, stderr string, code int)) {
 	const namespace = "unthrottle"
-	apply := func(text string) {
-		t.Helper()
-		if _, stderr, err := c.KubectlInput(text, "apply", "-f", "-"); err != nil {
-			t.Fatal(err, stderr)
-		}
-	}
 	test := func(pod, text, ends string, wants ...string) {
 		t.Helper()
-		apply(text)
+		c.Must(t, text, "apply", "-f", "-")
 		var phase string
 		clustertest.WaitFor(t, 8*time.Minute, func() (err error) {
 			phase, _, err = c.Kubectl("get", "pod", pod, "-n", namespace, "-o", "jsonpath={.status.phase}")
@@ -48,7 +42,7 @@ func testCharts(t *testing.T, c *clustertest.Cluster, run func(...string) (stdou
 
 	installed, asked := chart(t, "unthrottle-webhook", namespace)
 	test("unthrottle-webhook-test", asked, "Failed", "error: no webhook is installed")
-	apply(installed)
+	c.Must(t, installed, "apply", "-f", "-")
 	clustertest.WaitFor(t, 8*time.Minute, func() error {
 		out, stderr, code := run("webhook", "--check", "-n", "default")
 		if code != 0 {
@@ -57,9 +51,7 @@ func testCharts(t *testing.T, c *clustertest.Cluster, run func(...string) (stdou
 		t.Log(out)
 		return nil
 	})
-	if _, stderr, err := c.Kubectl("delete", "pod", "unthrottle-webhook-test", "-n", namespace); err != nil {
-		t.Fatal(err, stderr)
-	}
+	c.Must(t, "", "delete", "pod", "unthrottle-webhook-test", "-n", namespace)
 	test("unthrottle-webhook-test", asked, "Succeeded", "The webhook works", "GOMEMLIMIT is 64 bytes")
 }
 

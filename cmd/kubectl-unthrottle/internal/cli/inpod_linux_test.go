@@ -61,9 +61,7 @@ spec:
   containers:
   - {name: app, image: "localhost/busy:1", env: [{name: BUSY, value: "1"}], resources: {limits: {cpu: 200m}}}
 `
-	if _, _, err := c.KubectlInput(pods, "create", "-f", "-"); err != nil {
-		t.Fatal(err)
-	}
+	c.Must(t, pods, "create", "-f", "-")
 	for _, app := range []string{"api", "holds", "rootless"} {
 		c.WaitPods(t, "default", "app="+app, 1, "Running")
 	}
@@ -241,10 +239,7 @@ spec:
 // kubelet has read of cgroups for a pod's status.
 func allPods(t *testing.T, c *clustertest.Cluster) string {
 	t.Helper()
-	out, _, err := c.Kubectl("get", "pods", "-A", "-o", "json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := c.Must(t, "", "get", "pods", "-A", "-o", "json")
 	var all any
 	if err := json.Unmarshal([]byte(out), &all); err != nil {
 		t.Fatal(err)
@@ -287,8 +282,6 @@ func often(t *testing.T, c *clustertest.Cluster) {
 		{"patch", "daemonset", "unthrottle-agent", "--type=json", "-p", patch},
 		{"rollout", "status", "daemonset", "unthrottle-agent", "--timeout=8m"},
 	} {
-		if _, stderr, err := c.Kubectl(append(args, "-n", "unthrottle")...); err != nil {
-			t.Fatal(err, stderr)
-		}
+		c.Must(t, "", append(args, "-n", "unthrottle")...)
 	}
 }

@@ -43,24 +43,16 @@ func TestAuditOnce(t *testing.T) {
 		}
 		return d, out.String(), errors.String(), code
 	}
-	must := func(args ...string) string {
-		t.Helper()
-		out, stderr, err := c.Kubectl(args...)
-		if err != nil {
-			t.Fatalf("kubectl %q: %v: %s", args, err, stderr)
-		}
-		return out
-	}
 	once := func(ctx context.Context, image string) (result.Audit, string, string, int) {
 		return run(ctx, "audit", "--json", "--once", "--once-image", image)
 	}
 	nothingLeft := func(when string) {
 		t.Helper()
-		if jobs := must("get", "jobs", "-A", "-o", "name"); jobs != "" {
+		if jobs := c.Must(t, "", "get", "jobs", "-A", "-o", "name"); jobs != "" {
 			t.Errorf("%s: %s is left", when, jobs)
 		}
 		clustertest.WaitFor(t, most, func() error { // pods go after their Job
-			if pods := must("get", "pods", "-n", "unthrottle", "-o", "name"); pods != "" {
+			if pods := c.Must(t, "", "get", "pods", "-n", "unthrottle", "-o", "name"); pods != "" {
 				return fmt.Errorf("%s: %s is left", when, pods)
 			}
 			return nil
@@ -99,9 +91,7 @@ spec:
   containers:
   - {name: app, image: "localhost/busy:1", env: [{name: GOMAXPROCS, value: "1"}], resources: {limits: {cpu: 500m}, requests: {cpu: 10m}}}
 `
-	if _, stderr, err := c.KubectlInput(workloads, "create", "-f", "-"); err != nil {
-		t.Fatal(err, stderr)
-	}
+	c.Must(t, workloads, "create", "-f", "-")
 	for _, name := range []string{"pinned", "muted", "shared", "resized"} {
 		c.WaitPods(t, "default", "app="+name, 1, "Running")
 	}
@@ -114,17 +104,17 @@ spec:
 	if !strings.Contains(d.Problems[0].Hint, "kubectl create namespace unthrottle && kubectl label namespace unthrottle pod-security.kubernetes.io/enforce=privileged") {
 		t.Errorf("%q", d.Problems[0].Hint)
 	}
-	must("create", "namespace", "unthrottle")
-	must("label", "namespace", "unthrottle", "pod-security.kubernetes.io/enforce=privileged")
+	c.Must(t, "", "create", "namespace", "unthrottle")
+	c.Must(t, "", "label", "namespace", "unthrottle", "pod-security.kubernetes.io/enforce=privileged")
 	clustertest.WaitFor(t, most, func() error { // a resize counts where it is later than the process by more than two clocks may differ
-		began, err := time.Parse(time.RFC3339, must("get", "pod", "resized", "-o", "jsonpath={.status.containerStatuses[0].state.running.startedAt}"))
+		began, err := time.Parse(time.RFC3339, c.Must(t, "", "get", "pod", "resized", "-o", "jsonpath={.status.containerStatuses[0].state.running.startedAt}"))
 		if err == nil && time.Since(began) < 10*time.Second {
 			err = fmt.Errorf("it has only just begun")
 		}
 		return err
 	})
-	must("patch", "pod", "resized", "--subresource=resize", "-p", `{"spec":{"containers":[{"name":"app","resources":{"limits":{"cpu":"2"}}}]}}`)
-	must("taint", "node", c.Nodes[0].Name, "for=others:NoSchedule") // a node that takes no other pods is looked at, too
+	c.Must(t, "", "patch", "pod", "resized", "--subresource=resize", "-p", `{"spec":{"containers":[{"name":"app","resources":{"limits":{"cpu":"2"}}}]}}`)
+	c.Must(t, "", "taint", "node", c.Nodes[0].Name, "for=others:NoSchedule") // a node that takes no other pods is looked at, too
 
 	// An image that can't be had, and an interrupt.
 	d, _, stderr, code = once(t.Context(), "localhost/none:1")
@@ -208,7 +198,7 @@ spec:
 		}
 		return nil
 	})
-	if jobs := must("get", "jobs", "-A", "-o", "name"); jobs != "" {
+	if jobs := c.Must(t, "", "get", "jobs", "-A", "-o", "name"); jobs != "" {
 		t.Errorf("%s is left", jobs)
 	}
 }

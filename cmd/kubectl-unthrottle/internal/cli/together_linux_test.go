@@ -64,9 +64,7 @@ spec:
   containers:
   - {name: app, image: "localhost/busy:1", env: [{name: GODEBUG, value: containermaxprocs=0}], resources: {limits: {cpu: "%d"}, requests: {cpu: 10m}}}
 `, runtime.NumCPU())
-	if _, _, err := c.KubectlInput(pods, "create", "-f", "-"); err != nil {
-		t.Fatal(err)
-	}
+	c.Must(t, pods, "create", "-f", "-")
 	clustertest.WaitFor(t, 8*time.Minute, func() error {
 		out, stderr, code := run("audit", "--json")
 		var d result.Audit
@@ -117,9 +115,7 @@ spec:
   containers:
   - {name: app, image: "localhost/busy:1", env: [{name: GOMAXPROCS, value: "1"}], resources: {limits: {cpu: 500m}, requests: {cpu: 10m}}}
 `
-	if _, _, err := c.KubectlInput(more, "create", "-f", "-"); err != nil {
-		t.Fatal(err)
-	}
+	c.Must(t, more, "create", "-f", "-")
 	c.WaitPods(t, "default", "app=shared", 1, "Running")
 	c.WaitPods(t, "default", "app=resized", 1, "Running")
 	clustertest.WaitFor(t, 8*time.Minute, func() error { // the agent has seen it with its first limit
@@ -128,9 +124,7 @@ spec:
 		}
 		return nil
 	})
-	if _, stderr, err := c.Kubectl("patch", "pod", "resized", "--subresource=resize", "-p", `{"spec":{"containers":[{"name":"app","resources":{"limits":{"cpu":"2"}}}]}}`); err != nil {
-		t.Fatal(err, stderr)
-	}
+	c.Must(t, "", "patch", "pod", "resized", "--subresource=resize", "-p", `{"spec":{"containers":[{"name":"app","resources":{"limits":{"cpu":"2"}}}]}}`)
 	clustertest.WaitFor(t, 8*time.Minute, func() error {
 		out, stderr, code := run("audit", "--json")
 		var d result.Audit
@@ -173,10 +167,7 @@ spec:
 // watchesShared watches a container by its node's agent: what that tells has happened by the kernel's counts of the pod, which has the
 // limit, and nothing was done to the pod.
 func watchesShared(t *testing.T, c *clustertest.Cluster, run func(...string) (stdout, stderr string, code int)) {
-	uid, _, err := c.Kubectl("get", "pod", "shared", "-o", "jsonpath={.metadata.uid}")
-	if err != nil {
-		t.Fatal(err)
-	}
+	uid := c.Must(t, "", "get", "pod", "shared", "-o", "jsonpath={.metadata.uid}")
 	counts := func() (periods, throttled int64) {
 		t.Helper()
 		file := filepath.Join(c.Nodes[0].Group("cpu"), "kubepods", "burstable", "pod"+uid, "cpu.stat")

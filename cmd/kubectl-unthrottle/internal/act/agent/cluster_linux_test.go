@@ -74,13 +74,7 @@ func TestNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	give := func(input string, args ...string) {
-		t.Helper()
-		if _, stderr, err := c.KubectlInput(input, args...); err != nil {
-			t.Fatal(err, stderr)
-		}
-	}
-	give(string(manifests), "apply", "-f", "-")
+	c.Must(t, string(manifests), "apply", "-f", "-")
 	workers := c.WaitPods(t, "default", "worker=1", 9, "Running")
 	c.WaitPods(t, "default", "", 10, "Running")
 	of := c.WaitPods(t, "unthrottle", "", 1, "Running")[0]
@@ -207,7 +201,7 @@ func TestNode(t *testing.T) {
 		})
 	})
 	t.Run("resized", func(t *testing.T) {
-		give("", "patch", "pod", "pinned", "--subresource=resize", "-p",
+		c.Must(t, "", "patch", "pod", "pinned", "--subresource=resize", "-p",
 			`{"spec":{"containers":[{"name":"worker","resources":{"requests":{"cpu":"100m"},"limits":{"cpu":"2"}}}]}}`)
 		doc := all(func(doc result.Agent) error {
 			if p := find(doc, "pinned", "worker"); p == nil || p.Limit.CPUs == nil || *p.Limit.CPUs != 2 {
@@ -308,9 +302,9 @@ func TestNode(t *testing.T) {
 		})
 	})
 	t.Run("restarted", func(t *testing.T) {
-		give("", "patch", "pod", "written", "--subresource=resize", "-p", `{"spec":{"containers":[{"name":"worker","resources":{"limits":{"cpu":"2"}}}]}}`)
+		c.Must(t, "", "patch", "pod", "written", "--subresource=resize", "-p", `{"spec":{"containers":[{"name":"worker","resources":{"limits":{"cpu":"2"}}}]}}`)
 		explained("written", "worker", stale)
-		give("", "-n", "unthrottle", "delete", "pod", of.Name)
+		c.Must(t, "", "-n", "unthrottle", "delete", "pod", of.Name)
 		before := of.Name
 		clustertest.WaitFor(t, atLast, func() error {
 			of = c.WaitPods(t, "unthrottle", "", 1, "Running")[0]
@@ -323,7 +317,7 @@ func TestNode(t *testing.T) {
 		explained("pinned", "worker", stale)
 	})
 	t.Run("gone", func(t *testing.T) {
-		give("", "delete", "pod", "called")
+		c.Must(t, "", "delete", "pod", "called")
 		clustertest.WaitFor(t, atLast, func() error {
 			text, err := ask("/metrics")
 			if err == nil && strings.Contains(text, `pod="called"`) {

@@ -64,13 +64,8 @@ spec:
     metadata: {labels: {no: pods}}
     spec: {nodeSelector: {no: node}, containers: [{name: agent, image: "agent:1"}]}
 `
-	if _, _, err := c.KubectlInput(owner, "create", "-f", "-"); err != nil {
-		t.Fatal(err)
-	}
-	uid, _, err := c.Kubectl("get", "daemonset", "unthrottle-agent", "-o", "jsonpath={.metadata.uid}")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c.Must(t, owner, "create", "-f", "-")
+	uid := c.Must(t, "", "get", "daemonset", "unthrottle-agent", "-o", "jsonpath={.metadata.uid}")
 	manifest, statuses := "", map[string]string{}
 	for name, ip := range map[string]string{"good": host, "hangs": host, "large": host, "leads": host, "loopback": "127.0.0.1", "pending": ""} {
 		manifest += fmt.Sprintf(`---
@@ -90,13 +85,9 @@ spec:
 			statuses[name] = fmt.Sprintf(`{"status":{"phase":"Running","podIP":%q,"podIPs":[{"ip":%q}],"conditions":[{"type":"Ready","status":"True"}]}}`, ip, ip)
 		}
 	}
-	if _, _, err := c.KubectlInput(manifest, "create", "-f", "-"); err != nil {
-		t.Fatal(err)
-	}
+	c.Must(t, manifest, "create", "-f", "-")
 	for name, status := range statuses {
-		if _, _, err := c.Kubectl("patch", "pod", name, "--subresource=status", "--type=merge", "-p", status); err != nil {
-			t.Fatal(err)
-		}
+		c.Must(t, "", "patch", "pod", name, "--subresource=status", "--type=merge", "-p", status)
 	}
 	access, err := cluster.Open(cluster.Options{Kubeconfig: c.Kubeconfig}, 1e6)
 	if err != nil {
@@ -133,9 +124,7 @@ spec:
 		{"create", "clusterrole", "reader", "--verb=list", "--resource=pods,daemonsets.apps"},
 		{"create", "clusterrolebinding", "reader", "--clusterrole=reader", "--user=reader"},
 	} {
-		if _, _, err := c.Kubectl(args...); err != nil {
-			t.Fatal(err)
-		}
+		c.Must(t, "", args...)
 	}
 	data, err := os.ReadFile(c.Kubeconfig)
 	if err != nil {

@@ -29,11 +29,7 @@ type site struct {
 
 func (s site) must(stdin string, args ...string) string {
 	s.t.Helper()
-	stdout, _, err := s.KubectlInput(stdin, args...)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return stdout
+	return s.Must(s.t, stdin, args...)
 }
 
 // connect is who a kubeconfig says; "": one who may do everything.
@@ -142,7 +138,7 @@ func rulesAlone(s site) {
 	if got := s.must("", "get", "namespace", Namespace, "-o", labels); got != "" {
 		s.t.Errorf("the namespace admits %s pods, and no pod is to come", got)
 	}
-	if got := s.must("", "-n", Namespace, "get", "daemonsets,configmaps", "-l", selector, "-o", "name"); got != "configmap/unthrottle-rules-programs\n" {
+	if got := s.must("", "-n", Namespace, "get", "daemonsets,configmaps", "-l", selector, "-o", "name"); got != "configmap/unthrottle-rules-programs" {
 		s.t.Errorf("there is %q", got)
 	}
 	s.install(Options{Namespace: Namespace}, false)
@@ -372,7 +368,7 @@ func (s site) someone(name string, kinds ...string) (kubeconfig string) {
 		s.must("", "create", "clusterrole", name, "--verb=*", "--resource="+strings.Join(kinds, ","))
 		s.must("", "create", "clusterrolebinding", name, "--clusterrole="+name, "--serviceaccount=default:"+name)
 	}
-	token := strings.TrimSpace(s.must("", "create", "token", name))
+	token := s.must("", "create", "token", name)
 	kubeconfig = filepath.Join(s.t.TempDir(), "kubeconfig")
 	data, err := os.ReadFile(s.Kubeconfig)
 	if err != nil {

@@ -33,11 +33,7 @@ type bench struct {
 
 func (b *bench) must(stdin string, args ...string) string {
 	b.t.Helper()
-	stdout, _, err := b.KubectlInput(stdin, args...)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return strings.TrimSpace(stdout)
+	return b.Must(b.t, stdin, args...)
 }
 
 func (b *bench) eventually(what string, is func() error) {

@@ -80,11 +80,7 @@ type nodes struct{ *clustertest.Cluster }
 
 func (c nodes) get(t *testing.T, args ...string) string {
 	t.Helper()
-	out, _, err := c.Kubectl(append([]string{"get"}, args...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(out)
+	return c.Must(t, "", append([]string{"get"}, args...)...)
 }
 
 // ofTheUser is what a tune must not change.
@@ -229,18 +225,14 @@ func TestNode(t *testing.T) {
 	}
 	c := nodes{clustertest.Start(t, clustertest.Options{ControllerManager: true, Scheduler: true, Nodes: count})}
 	for _, apart := range c.Nodes[2:] {
-		if _, _, err := c.Kubectl("taint", "node", apart.Name, "apart=yes:NoSchedule"); err != nil {
-			t.Fatal(err)
-		}
+		c.Must(t, "", "taint", "node", apart.Name, "apart=yes:NoSchedule")
 	}
 	c.Import(t, func() clustertest.Image {
 		i := clustertest.GoImage(t, image, "github.com/unthrottle/unthrottle/cmd/unthrottle")
 		i.Entrypoint, i.Files = []string{"/unthrottle"}, map[string]string{"/unthrottle": i.Files["/program"]}
 		return i
 	}())
-	if _, _, err := c.KubectlInput(workloads()+"---\n"+fat, "create", "-f", "-"); err != nil {
-		t.Fatal(err)
-	}
+	c.Must(t, workloads()+"---\n"+fat, "create", "-f", "-")
 	c.WaitPods(t, "default", "app=api", 1, "Running")
 	before := c.ofTheUser(t)
 	t.Run("all", func(t *testing.T) {

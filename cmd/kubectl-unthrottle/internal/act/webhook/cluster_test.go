@@ -89,11 +89,7 @@ func newBench(t *testing.T) *bench {
 
 func (b *bench) must(args ...string) string {
 	b.t.Helper()
-	stdout, _, err := b.Kubectl(args...)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return strings.TrimSpace(stdout)
+	return b.Must(b.t, "", args...)
 }
 
 func (b *bench) env(name string) string {

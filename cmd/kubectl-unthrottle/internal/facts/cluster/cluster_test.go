@@ -22,15 +22,6 @@ import (
 
 const limit = 8 * time.Minute // it judges no speed
 
-func must(t *testing.T, c *clustertest.Cluster, stdin string, args ...string) string {
-	t.Helper()
-	stdout, _, err := c.KubectlInput(stdin, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(stdout)
-}
-
 func eventually(t *testing.T, c *clustertest.Cluster, want string, args ...string) {
 	t.Helper()
 	clustertest.WaitFor(t, limit, func() error {
@@ -64,9 +55,9 @@ const milliYAML = `{name: GOMAXPROCS, valueFrom: {resourceFieldRef: {resource: l
 // TestCluster reads a real API server, whose controllers make the pods.
 func TestCluster(t *testing.T) {
 	c := clustertest.Start(t, clustertest.Options{ControllerManager: true})
-	must(t, c, "", "create", "namespace", "shop")
+	c.Must(t, "", "create", "namespace", "shop")
 	eventually(t, c, "default", "get", "serviceaccounts", "-n", "shop", "-o", "jsonpath={.items[*].metadata.name}")
-	must(t, c, `apiVersion: v1
+	c.Must(t, `apiVersion: v1
 kind: ConfigMap
 metadata: {name: tuning}
 data: {GOMAXPROCS: "16"}
@@ -146,10 +137,10 @@ spec:
 		}
 	})
 	t.Run("forbidden", func(t *testing.T) {
-		must(t, c, "", "create", "serviceaccount", "small", "-n", "shop")
-		must(t, c, "", "create", "role", "small", "-n", "shop", "--verb=list", "--resource=deployments,pods")
-		must(t, c, "", "create", "rolebinding", "small", "-n", "shop", "--role=small", "--serviceaccount=shop:small")
-		token := must(t, c, "", "create", "token", "small", "-n", "shop")
+		c.Must(t, "", "create", "serviceaccount", "small", "-n", "shop")
+		c.Must(t, "", "create", "role", "small", "-n", "shop", "--verb=list", "--resource=deployments,pods")
+		c.Must(t, "", "create", "rolebinding", "small", "-n", "shop", "--role=small", "--serviceaccount=shop:small")
+		token := c.Must(t, "", "create", "token", "small", "-n", "shop")
 		o := all
 		o.Kubeconfig = withToken(t, c, c.URL, token)
 		found := read(t, o)
@@ -192,9 +183,9 @@ spec:
 		}
 	})
 	t.Run("changed on their way", func(t *testing.T) {
-		must(t, c, "", "create", "namespace", "late")
+		c.Must(t, "", "create", "namespace", "late")
 		eventually(t, c, "default", "get", "serviceaccounts", "-n", "late", "-o", "jsonpath={.items[*].metadata.name}")
-		must(t, c, "", "apply", "-f", filepath.FromSlash("../../../clustertest/testdata/policy.yaml"))
+		c.Must(t, "", "apply", "-f", filepath.FromSlash("../../../clustertest/testdata/policy.yaml"))
 		probe := "apiVersion: v1\nkind: Pod\nmetadata: {name: probe}\nspec: {containers: [{name: app, image: a, resources: {limits: {cpu: 1}}}]}\n"
 		clustertest.WaitFor(t, limit, func() error { // the server follows its policies in its own time
 			out, _, err := c.KubectlInput(probe, "create", "-n", "late", "--dry-run=server", "-f", "-", "-o", "jsonpath={.spec.containers[0].env}")
@@ -203,7 +194,7 @@ spec:
 			}
 			return err
 		})
-		must(t, c, deployment("injected", "team: a", "", 4), "apply", "-n", "late", "-f", "-")
+		c.Must(t, deployment("injected", "team: a", "", 4), "apply", "-n", "late", "-f", "-")
 		eventually(t, c, "4", "get", "deployments", "-n", "late", "-o", "jsonpath={.items[*].status.replicas}")
 		o := all
 		o.Namespace = "late"
@@ -216,16 +207,16 @@ spec:
 		}
 	})
 	t.Run("recommended", func(t *testing.T) {
-		must(t, c, "", "create", "namespace", "advised")
+		c.Must(t, "", "create", "namespace", "advised")
 		eventually(t, c, "default", "get", "serviceaccounts", "-n", "advised", "-o", "jsonpath={.items[*].metadata.name}")
-		must(t, c, autoscaler, "apply", "-f", "-")
-		must(t, c, "", "wait", "--for=condition=Established", "crd/verticalpodautoscalers.autoscaling.k8s.io")
-		must(t, c, deployment("api", "team: a", "", 1)+`apiVersion: autoscaling.k8s.io/v1
+		c.Must(t, autoscaler, "apply", "-f", "-")
+		c.Must(t, "", "wait", "--for=condition=Established", "crd/verticalpodautoscalers.autoscaling.k8s.io")
+		c.Must(t, deployment("api", "team: a", "", 1)+`apiVersion: autoscaling.k8s.io/v1
 kind: VerticalPodAutoscaler
 metadata: {name: api}
 spec: {targetRef: {apiVersion: apps/v1, kind: Deployment, name: api}, updatePolicy: {updateMode: "Off"}}
 `, "apply", "-n", "advised", "-f", "-")
-		must(t, c, "", "patch", "vpa", "api", "-n", "advised", "--subresource=status", "--type=merge", "-p",
+		c.Must(t, "", "patch", "vpa", "api", "-n", "advised", "--subresource=status", "--type=merge", "-p",
 			`{"status": {"recommendation": {"containerRecommendations": [{"containerName": "app", "target": {"cpu": "2500m"}}]}}}`)
 		eventually(t, c, "1", "get", "deployments", "-n", "advised", "-o", "jsonpath={.items[*].status.replicas}")
 		o := all

@@ -27,14 +27,6 @@ func TestCluster(t *testing.T) {
 		t.Skip("it starts an API server")
 	}
 	c := clustertest.Start(t, clustertest.Options{})
-	must := func(stdin string, args ...string) string {
-		t.Helper()
-		out, _, err := c.KubectlInput(stdin, args...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return strings.TrimSpace(out)
-	}
 	objects, err := install.Objects(install.Options{Namespace: "watch"})
 	if err != nil {
 		t.Fatal(err)
@@ -47,19 +39,19 @@ func TestCluster(t *testing.T) {
 		}
 		all.Write(data)
 	}
-	must(all.String(), "apply", "--server-side", "-f", "-")
+	c.Must(t, all.String(), "apply", "--server-side", "-f", "-")
 	for _, name := range []string{"auditor", "half", "prometheus", "nobody"} {
-		must("", "create", "serviceaccount", name)
+		c.Must(t, "", "create", "serviceaccount", name)
 	}
-	must("", "create", "rolebinding", "auditor", "-n", "watch", "--role=unthrottle-audit", "--serviceaccount=default:auditor")
-	must("", "create", "role", "half", "-n", "watch", "--verb=get", "--resource=pods/proxy")
-	must("", "create", "rolebinding", "half", "-n", "watch", "--role=half", "--serviceaccount=default:half")
-	must("", "create", "clusterrole", "metrics", "--verb=get", "--non-resource-url=/metrics")
-	must("", "create", "clusterrolebinding", "metrics", "--clusterrole=metrics", "--serviceaccount=default:prometheus")
+	c.Must(t, "", "create", "rolebinding", "auditor", "-n", "watch", "--role=unthrottle-audit", "--serviceaccount=default:auditor")
+	c.Must(t, "", "create", "role", "half", "-n", "watch", "--verb=get", "--resource=pods/proxy")
+	c.Must(t, "", "create", "rolebinding", "half", "-n", "watch", "--role=half", "--serviceaccount=default:half")
+	c.Must(t, "", "create", "clusterrole", "metrics", "--verb=get", "--non-resource-url=/metrics")
+	c.Must(t, "", "create", "clusterrolebinding", "metrics", "--clusterrole=metrics", "--serviceaccount=default:prometheus")
 
 	token := func(namespace, name string, args ...string) string {
 		t.Helper()
-		return must("", append([]string{"create", "token", name, "-n", namespace}, args...)...)
+		return c.Must(t, "", append([]string{"create", "token", name, "-n", namespace}, args...)...)
 	}
 	// as is a kubeconfig of a token.
 	as := func(token string) cluster.Options {
@@ -99,8 +91,8 @@ func TestCluster(t *testing.T) {
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	host, port, _ := net.SplitHostPort(l.Addr().String())
-	must(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"agent","namespace":"watch"},"spec":{"nodeName":"n","hostNetwork":true,"hostPID":true,"containers":[{"name":"agent","image":"a"}]}}`, "create", "-f", "-")
-	must("", "patch", "pod", "agent", "-n", "watch", "--subresource=status", "--type=merge", "-p", fmt.Sprintf(`{"status":{"phase":"Running","podIP":%q,"podIPs":[{"ip":%q}]}}`, host, host))
+	c.Must(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"agent","namespace":"watch"},"spec":{"nodeName":"n","hostNetwork":true,"hostPID":true,"containers":[{"name":"agent","image":"a"}]}}`, "create", "-f", "-")
+	c.Must(t, "", "patch", "pod", "agent", "-n", "watch", "--subresource=status", "--type=merge", "-p", fmt.Sprintf(`{"status":{"phase":"Running","podIP":%q,"podIPs":[{"ip":%q}]}}`, host, host))
 
 	through := func(o cluster.Options) (string, error) {
 		t.Helper()

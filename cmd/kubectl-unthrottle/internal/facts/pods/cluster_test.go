@@ -21,19 +21,11 @@ const limit = 8 * time.Minute // so that a hang ends; it judges no speed
 // into a status is written by hand.
 func TestCluster(t *testing.T) {
 	c := clustertest.Start(t, clustertest.Options{ControllerManager: true})
-	give := func(input string, args ...string) string {
-		t.Helper()
-		stdout, stderr, err := c.KubectlInput(input, args...)
-		if err != nil {
-			t.Fatal(err, stderr)
-		}
-		return strings.TrimSpace(stdout)
-	}
 	clustertest.WaitFor(t, limit, func() error {
 		_, _, err := c.Kubectl("get", "serviceaccount", "default")
 		return err
 	})
-	give(`apiVersion: apps/v1
+	c.Must(t, `apiVersion: apps/v1
 kind: Deployment
 metadata: {name: api}
 spec:
@@ -59,12 +51,12 @@ spec:
 		return err
 	})
 	for i, name := range names {
-		give(fmt.Sprintf(`{"apiVersion":"v1","kind":"Binding","metadata":{"name":%q},"target":{"kind":"Node","name":"node%d"}}`, name, i+1),
+		c.Must(t, fmt.Sprintf(`{"apiVersion":"v1","kind":"Binding","metadata":{"name":%q},"target":{"kind":"Node","name":"node%d"}}`, name, i+1),
 			"create", "--raw", "/api/v1/namespaces/default/pods/"+name+"/binding", "-f", "-")
 	}
 	status := func(pod, app string) {
 		t.Helper()
-		give("", "patch", "pod", pod, "--subresource=status", "--type=merge", "-p", fmt.Sprintf(`{"status":{"phase":"Running",
+		c.Must(t, "", "patch", "pod", pod, "--subresource=status", "--type=merge", "-p", fmt.Sprintf(`{"status":{"phase":"Running",
 			"initContainerStatuses":[{"name":"proxy","containerID":"containerd://%s","image":"x","imageID":"","ready":true,"restartCount":0,"state":{"running":{"startedAt":"2026-11-23T01:02:03Z"}}}],
 			"containerStatuses":[{"name":"app","containerID":"containerd://%s","image":"x","imageID":"registry.example.com/api@%s","ready":true,"restartCount":3,
 				"resources":{"limits":{"cpu":"500m"}},"state":{"running":{"startedAt":"2026-11-23T01:02:03Z"}}}]}}`, idB, app, sha))
@@ -113,9 +105,9 @@ spec:
 	status(names[0], again) // it was started again
 	has(again, true)
 	has(idA, false)
-	give("", "patch", "pod", names[0], "--subresource=status", "--type=merge", "-p", `{"status":{"phase":"Failed"}}`)
+	c.Must(t, "", "patch", "pod", names[0], "--subresource=status", "--type=merge", "-p", `{"status":{"phase":"Failed"}}`)
 	has(again, false) // it has ended
-	give("", "patch", "pod", names[1], "--subresource=status", "--type=merge", "-p", `{"status":{"phase":"Succeeded"}}`)
+	c.Must(t, "", "patch", "pod", names[1], "--subresource=status", "--type=merge", "-p", `{"status":{"phase":"Succeeded"}}`)
 
 	nobody := rest.CopyConfig(config)
 	nobody.Impersonate.UserName = "nobody"

@@ -24,15 +24,7 @@ func TestNode(t *testing.T) {
 	c := clustertest.Start(t, clustertest.Options{ControllerManager: true, Scheduler: true, Nodes: 1})
 	node := c.Nodes[0]
 	c.Import(t, clustertest.GoImage(t, "localhost/worker:1", "github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/clustertest/testdata/worker"))
-	give := func(input string, args ...string) string {
-		t.Helper()
-		stdout, stderr, err := c.KubectlInput(input, args...)
-		if err != nil {
-			t.Fatal(err, stderr)
-		}
-		return strings.TrimSpace(stdout)
-	}
-	give(`apiVersion: apps/v1
+	c.Must(t, `apiVersion: apps/v1
 kind: Deployment
 metadata: {name: api}
 spec:
@@ -78,7 +70,7 @@ subjects: [{kind: ServiceAccount, name: agent, namespace: default}]
 	options := func(account string) KubeletOptions {
 		o := tokens(t, c.CA)
 		o.Host = node.IP
-		if err := os.WriteFile(o.TokenFile, []byte(give("", "create", "token", account)), 0o600); err != nil {
+		if err := os.WriteFile(o.TokenFile, []byte(c.Must(t, "", "create", "token", account)), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		return o
@@ -122,7 +114,7 @@ subjects: [{kind: ServiceAccount, name: agent, namespace: default}]
 			c.Runtime == "containerd" && c.Node == node.Name && c.Spec == Setting{Set: true, Form: Literal, Value: "2"} && c.Limit == 0.5 && c.Request == 0.5 &&
 			c.Actual == 0.5 && !c.Started.IsZero() && c.Resized.IsZero() && c.Restarts == 0
 	})
-	give("", "patch", "pod", pod.Name, "--subresource=resize", "-p", `{"spec":{"containers":[{"name":"app","resources":{"limits":{"cpu":"750m"}}}]}}`)
+	c.Must(t, "", "patch", "pod", pod.Name, "--subresource=resize", "-p", `{"spec":{"containers":[{"name":"app","resources":{"limits":{"cpu":"750m"}}}]}}`)
 	both("resized", func(c Container, err error) bool {
 		return err == nil && c.Limit == 0.75 && c.Actual == 0.75 && c.Restarts == 0
 	})

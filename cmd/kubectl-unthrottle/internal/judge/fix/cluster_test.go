@@ -62,12 +62,8 @@ spec:
         properties:
           spec: {type: object, x-kubernetes-preserve-unknown-fields: true}
 `, plural, group, kind, strings.ToLower(kind))
-		if _, _, err := c.KubectlInput(text, "create", "-f", "-"); err != nil {
-			t.Fatal(err)
-		}
-		if _, _, err := c.Kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd/"+plural+"."+group); err != nil {
-			t.Fatal(err)
-		}
+		c.Must(t, text, "create", "-f", "-")
+		c.Must(t, "", "wait", "--for=condition=Established", "--timeout=30s", "crd/"+plural+"."+group)
 	}
 }
 

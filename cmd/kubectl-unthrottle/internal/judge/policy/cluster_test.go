@@ -28,11 +28,7 @@ type site struct {
 
 func (s site) must(args ...string) string {
 	s.t.Helper()
-	stdout, _, err := s.Kubectl(args...)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return strings.TrimSpace(stdout)
+	return s.Must(s.t, "", args...)
 }
 
 // give hands kubectl an input. It returns the warnings.
