@@ -87,7 +87,7 @@ func (s *Study) analyse(look int) Analysis {
 		}
 		a.Groups = append(a.Groups, g)
 	}
-	sample.DecideAt(family, sample.LookPart(look, s.Plan.Looks))
+	sample.Decide(family, sample.LookPart(look, s.Plan.Looks))
 	for i := range a.Groups {
 		g := &a.Groups[i]
 		if s.Plan.Compare == ByBuild {

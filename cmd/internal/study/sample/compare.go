@@ -122,6 +122,16 @@ func logRatios(base, other []float64) ([]float64, error) {
 	return diffs, nil
 }
 
+// LookPart is how much of the 5 % one of several looks has, where what is settled at one gets no more pairs: 1 where there is but one. Together
+// they have all of it. The later ones have most, as they have most pairs: what is plain is settled early all the same.
+func LookPart(look, of int) float64 {
+	if of <= 1 {
+		return 1
+	}
+	spent := func(look int) float64 { return math.Pow(float64(look)/float64(of), 3) }
+	return spent(look) - spent(look-1)
+}
+
 // Decide gives the comparisons of a family their verdicts. The chance that it calls any of them better or worse when
 // all settings are equal is 5 % at most, over the whole family (Holm 1979). That is true of one look at a number of
 // pairs that was fixed beforehand; looking again after every block, and stopping at the first success, makes it many
@@ -136,20 +146,9 @@ func logRatios(base, other []float64) ([]float64, error) {
 //     of them is right 95 times in 100, not all of them together.
 //   - too few: none of these, and the pairs are so few that this family can't show any difference.
 //   - undecided: everything else.
-func Decide(family []*Comparison) { DecideAt(family, 1) }
-
-// LookPart is how much of the 5 % one of several looks has, where what is settled at one gets no more pairs: 1 where there is but one. Together
-// they have all of it. The later ones have most, as they have most pairs: what is plain is settled early all the same.
-func LookPart(look, of int) float64 {
-	if of <= 1 {
-		return 1
-	}
-	spent := func(look int) float64 { return math.Pow(float64(look)/float64(of), 3) }
-	return spent(look) - spent(look-1)
-}
-
-// DecideAt is Decide at a look that has a part of the 5 %.
-func DecideAt(family []*Comparison, part float64) {
+//
+// part is how much of the 5 % this look has: 1 if there is but one, else see LookPart.
+func Decide(family []*Comparison, part float64) {
 	byP := slices.Clone(family)
 	slices.SortStableFunc(byP, func(a, b *Comparison) int { return cmp.Compare(a.P, b.P) })
 	worst := 0.0

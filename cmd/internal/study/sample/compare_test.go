@@ -30,7 +30,7 @@ func TestExactFactor(t *testing.T) {
 			t.Errorf("got %+v", c)
 		}
 		c.Margin = 0.05
-		if Decide([]*Comparison{&c}); c.Verdict != VerdictWorse {
+		if Decide([]*Comparison{&c}, 1); c.Verdict != VerdictWorse {
 			t.Errorf("got %+v", c)
 		}
 		if p := mannWhitney(base, other); p < 0.1 {
@@ -127,7 +127,7 @@ func TestHolm(t *testing.T) {
 		{P: 0.03, Pairs: 10, Ratio: 1.2, Margin: 0.05},
 		{P: 0.005, Pairs: 10, Ratio: 1.2, Margin: 0.05},
 	}
-	Decide(family)
+	Decide(family, 1)
 	for i, want := range []struct {
 		adjusted float64
 		verdict  Verdict
@@ -137,11 +137,11 @@ func TestHolm(t *testing.T) {
 		}
 	}
 	family = []*Comparison{{P: 0.5}, {P: 0.6}}
-	Decide(family)
+	Decide(family, 1)
 	if family[0].Adjusted != 1 || family[1].Adjusted != 1 {
 		t.Errorf("got %v and %v", family[0].Adjusted, family[1].Adjusted)
 	}
-	Decide(nil)
+	Decide(nil, 1)
 }
 
 func TestPairsNeeded(t *testing.T) {
@@ -220,7 +220,7 @@ func TestVerdict(t *testing.T) {
 		if !test.alone {
 			family = append(family, &Comparison{P: 0.9}, &Comparison{P: 0.9}, &Comparison{P: 0.9})
 		}
-		if Decide(family); c.Verdict != test.want {
+		if Decide(family, 1); c.Verdict != test.want {
 			t.Errorf("%s: got %+v, want %s", test.name, c, test.want)
 		}
 	}
@@ -280,7 +280,7 @@ func round(v, steps float64) float64 { return max(1, math.Round(v*steps)) / step
 func decided(base, other []float64, margin float64) Comparison {
 	c := Compare(base, other)
 	c.Margin = margin
-	Decide([]*Comparison{&c})
+	Decide([]*Comparison{&c}, 1)
 	return c
 }
 

@@ -182,7 +182,7 @@ func FuzzFinite(f *testing.F) {
 		}
 		c.Margin = margin
 		for range 2 { // to decide twice is the same as once
-			Decide([]*Comparison{&c, {P: 0.001, Pairs: 12, Ratio: 2, Margin: margin}})
+			Decide([]*Comparison{&c, {P: 0.001, Pairs: 12, Ratio: 2, Margin: margin}}, 1)
 			finite(t, c)
 			if c.Verdict == "" || c.Confidence > 0 && (c.Ratio < c.Low || c.Ratio > c.High) {
 				t.Errorf("%+v", c)

@@ -99,7 +99,7 @@ func TestFalseClaims(t *testing.T) {
 				c := Compare(rows[0], row)
 				family = append(family, &c)
 			}
-			Decide(family)
+			Decide(family, 1)
 			claim, small := false, false
 			for _, c := range family {
 				claim = claim || c.Verdict == VerdictBetter || c.Verdict == VerdictWorse
