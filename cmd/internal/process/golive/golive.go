@@ -14,7 +14,6 @@ package golive
 
 import (
 	"errors"
-	"time"
 
 	"github.com/unthrottle/unthrottle/internal/foreign"
 )
@@ -70,7 +69,6 @@ type Sched struct {
 	CollectionsKnown bool
 
 	// Latencies counts how long goroutines waited to run since the program's start, as /sched/latencies:seconds does.
-	// Bucket k begins at LatencyBound(k).
 	Latencies [LatencyBuckets]uint64
 	Underflow uint64 // negative times
 	Overflow  uint64 // longer ones than the last bucket holds
@@ -78,12 +76,3 @@ type Sched struct {
 
 // LatencyBuckets is the number of buckets in runtime.timeHistogram: 40 powers of two, four buckets each.
 const LatencyBuckets = 160
-
-// LatencyBound returns the least duration in bucket k. LatencyBound(LatencyBuckets) ends the last one.
-func LatencyBound(k int) time.Duration {
-	if k < 4 {
-		return time.Duration(k) * 64
-	}
-	bit, sub := 9+(k-4)/4, k%4
-	return time.Duration(1<<(bit-1) | sub<<(bit-3))
-}

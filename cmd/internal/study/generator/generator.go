@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -140,15 +139,6 @@ var ohaErrors = re(`^  \[([0-9]+)\] (?:[^0-9a\n]|a[^b\n])`)
 var wrkErrors = []*regexp.Regexp{
 	re(`^ +Non-2xx or 3xx responses: ([0-9]+)`), re(`^ +Socket errors: connect ([0-9]+)`), re(`^ +Socket errors:.* read ([0-9]+)`),
 	re(`^ +Socket errors:.* write ([0-9]+)`), re(`^ +Socket errors:.* timeout ([0-9]+)`),
-}
-
-// Known are the generators that are recognised.
-func Known() (names []string) {
-	for _, t := range tellers {
-		names = append(names, t.name)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
 }
 
 // Read reads an output, by what is known of generators, and by what the user says, which goes first.

@@ -43,9 +43,9 @@ func TestRead(t *testing.T) {
 	if got.String() != string(want) {
 		t.Errorf("got\n%s", got.String())
 	}
-	for _, name := range Known() {
-		if !seen[name] {
-			t.Errorf("there is no output of %s", name)
+	for _, teller := range tellers {
+		if !seen[teller.name] {
+			t.Errorf("there is no output of %s", teller.name)
 		}
 	}
 }
