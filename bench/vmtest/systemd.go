@@ -123,7 +123,9 @@ func BuildSystemd(ctx context.Context, dir, tree string) (initramfs string, err 
 	delete(programs, "/init")
 	initramfs = filepath.Join(dir, "systemd.cpio")
 	err = writeArchive(initramfs, func(c *cpioWriter) error {
-		return errors.Join(c.programs(programs), c.tree(tree, systemdFiles), c.config(systemdConfig))
+		err := errors.Join(c.programs(programs), c.tree(tree, systemdFiles))
+		c.config(systemdConfig)
+		return err
 	})
 	if err != nil {
 		return "", fmt.Errorf("writing %s: %w", initramfs, err)
@@ -228,9 +230,8 @@ func findLibrary(dir, library string) (name string, err error) {
 	return "", err
 }
 
-func (c *cpioWriter) config(files map[string]string) error {
+func (c *cpioWriter) config(files map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		c.file(name, 0o644, []byte(files[name]))
 	}
-	return nil
 }

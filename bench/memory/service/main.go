@@ -22,8 +22,8 @@ type entry struct {
 	_    [480]byte
 }
 
-func list(bytes int) (head *entry) {
-	for range bytes / 488 {
+func newEntry() (head *entry) {
+	for range entryBytes / 488 {
 		head = &entry{next: head}
 	}
 	return head
@@ -56,7 +56,7 @@ func main() {
 	flag.Parse()
 	cache := make([]*entry, max(1, *alive<<20/entryBytes))
 	for i := range cache {
-		cache[i] = list(entryBytes)
+		cache[i] = newEntry()
 	}
 	var besides []*entry // what is alive as well
 	out := json.NewEncoder(os.Stdout)
@@ -68,16 +68,16 @@ func main() {
 			time.Sleep(wait)
 		}
 		for left := *garbage; left > 0; left -= entryBytes {
-			list(entryBytes)
+			newEntry()
 		}
-		cache[rand.IntN(len(cache))] = list(entryBytes)
+		cache[rand.IntN(len(cache))] = newEntry()
 		n++
 		beside, since := 0, time.Since(begin)
 		if since >= *from && since < *until {
 			beside = *more<<20 + int(*leak*float64(1<<20)*(since-*from).Seconds())
 		}
 		for len(besides)*entryBytes < beside {
-			besides = append(besides, list(entryBytes))
+			besides = append(besides, newEntry())
 		}
 		if beside == 0 {
 			besides = nil

@@ -62,13 +62,13 @@ type Frame struct {
 }
 
 // Excess is the CPU time of the classes that grow with GOMAXPROCS.
-func (p *Profile) Excess() (cpu time.Duration, samples int64) {
+func (p *Profile) Excess() (cpu time.Duration) {
 	for i, u := range p.Classes {
 		if classes[i].Excess {
-			cpu, samples = cpu+u.CPU, samples+u.Samples
+			cpu += u.CPU
 		}
 	}
-	return cpu, samples
+	return cpu
 }
 
 // Work is the CPU time of the program's own code.

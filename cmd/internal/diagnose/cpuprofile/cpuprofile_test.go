@@ -61,16 +61,19 @@ func TestRead(t *testing.T) {
 // summary is a profile as text.
 func summary(p *Profile) string {
 	var b strings.Builder
-	excess, samples := p.Excess()
+	samples := int64(0) // of what grows with GOMAXPROCS
 	fmt.Fprintf(&b, "%s %v of %v, %d samples, every %v, interrupted %v, no idle %v\n", p.Program, p.CPU, p.Duration.Round(time.Millisecond), p.Samples, p.Period, p.Interrupted, p.NoIdle)
 	for i, u := range p.Classes {
+		if classes[i].Excess {
+			samples += u.Samples
+		}
 		fmt.Fprintf(&b, "%-10s %3d %v", classes[i].Name, u.Samples, u.CPU)
 		if len(u.Top) > 0 {
 			fmt.Fprintf(&b, " %s %v", u.Top[0].Name, u.Top[0].CPU)
 		}
 		b.WriteByte('\n')
 	}
-	fmt.Fprintf(&b, "excess %d %v\n", samples, excess)
+	fmt.Fprintf(&b, "excess %d %v\n", samples, p.Excess())
 	for _, f := range p.Prune(0.1, 10).Children {
 		fmt.Fprintf(&b, "root %s %s %v\n", f.Name, classes[f.Class].Name, f.CPU)
 	}

@@ -171,7 +171,7 @@ func (g *group) makeV2(own, top string, l Limit) error {
 	for dir := own; ; dir = filepath.Dir(dir) {
 		err := g.makeBelow(dir, l)
 		if err == nil {
-			g.warnOfEscape(own, dir)
+			g.warnOfEscape(dir)
 			return nil
 		}
 		if first == nil || !errors.Is(err, os.ErrPermission) && errors.Is(first, os.ErrPermission) {
@@ -227,7 +227,7 @@ func enable(dir, controller string) error {
 }
 
 // warnOfEscape notes limits of groups that we are in and the command is not.
-func (g *group) warnOfEscape(own, base string) {
+func (g *group) warnOfEscape(base string) {
 	for _, level := range cgroup.Read(cgroup.Source{}).Levels {
 		if len(level.Dir) > len(base) && level.Quota.CPUs() > 0 {
 			g.warnings = append(g.warnings, fmt.Errorf("the command is not held to the %s of %s, which this shell is in",

@@ -57,7 +57,7 @@ func (c *canvas) row(l sheet.Label, end string) (y int) {
 		c.write(margin+at, y, l.Tag, sheet.Soft)
 	}
 	if end != "" {
-		c.end(c.width, y, cut(end, c.width-c.left-c.wide-2), sheet.Plain)
+		c.end(c.width, y, cut(end, c.width-c.left-c.wide-2))
 	}
 	return y
 }
@@ -89,8 +89,8 @@ func (c *canvas) write(x, y int, text string, tone sheet.Tone) {
 }
 
 // end writes a text up to a column.
-func (c *canvas) end(x, y int, text string, tone sheet.Tone) {
-	c.write(x-utf8.RuneCountInString(text), y, text, tone)
+func (c *canvas) end(x, y int, text string) {
+	c.write(x-utf8.RuneCountInString(text), y, text, sheet.Plain)
 }
 
 // say writes a sentence in rows of its own, from a column on.

@@ -247,7 +247,7 @@ func fieldText(c *sheet.Field, width int) *canvas {
 	}
 	for _, t := range upright(y, fieldLines-1, 1) {
 		d.set(d.left-1, row(t.at), '┤', sheet.Soft)
-		d.end(d.left-2, row(t.at), cut(t.text, fieldLeft-1), sheet.Plain)
+		d.end(d.left-2, row(t.at), cut(t.text, fieldLeft-1))
 	}
 	for _, l := range slices.Backward(lines) {
 		d.curve(l, x, y, row)

@@ -190,7 +190,7 @@ func foldText(c *sheet.Fold, width int) *canvas {
 // the share of it all.
 func (c *canvas) parts(began string, row []part, group int) {
 	y := c.height()
-	c.end(c.left-1, y, began, sheet.Plain)
+	c.end(c.left-1, y, began)
 	for i, p := range row {
 		r, tone := bars[level(p.share())], sheet.Bad
 		if r == none {
@@ -201,7 +201,7 @@ func (c *canvas) parts(began string, row []part, group int) {
 		}
 	}
 	if all := sum(row); all.seen > 0 {
-		c.end(c.left+len(row)+(len(row)-1)/group+foldRight-1, y, quantity.Share(math.Round(all.share()*100)/100), sheet.Plain)
+		c.end(c.left+len(row)+(len(row)-1)/group+foldRight-1, y, quantity.Share(math.Round(all.share()*100)/100))
 	}
 }
 

@@ -211,7 +211,7 @@ func NewProfile(f ProfileFacts) *Profile {
 }
 
 func newProfileExcess(p *cpuprofile.Profile) ProfileExcess {
-	cpu, _ := p.Excess()
+	cpu := p.Excess()
 	e := ProfileExcess{CPU: cpu.Seconds(), Share: share(int64(cpu), int64(p.CPU))}
 	if e.Share == nil {
 		return e
@@ -305,8 +305,8 @@ func (d *Profile) addLimit(f ProfileFacts) {
 // addBase compares each class with that of the base, for a unit of work.
 func (d *Profile) addBase(f ProfileFacts) {
 	p, base := f.Profile, f.Base
-	excess, _ := p.Excess()
-	baseExcess, _ := base.Excess()
+	excess := p.Excess()
+	baseExcess := base.Excess()
 	b := &ProfileBase{
 		Source: f.BaseSource, Program: base.Program, Seconds: positive(base.Duration.Seconds()),
 		Samples: base.Samples, CPU: base.CPU.Seconds(), ExcessShare: share(int64(baseExcess), int64(base.CPU)),

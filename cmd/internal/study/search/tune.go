@@ -607,7 +607,7 @@ func (t *Tune) endBlock() {
 		t.leader, t.led = a.Candidate, 0
 	}
 	if t.block >= firstLook && a.Candidate != t.current() {
-		_, ok := t.gain(a, t.level(trigger), safely)
+		ok := t.gain(a, t.level(trigger), safely)
 		switch short := !t.affords(len(t.running()) + 2*guardPairs); {
 		case ok && short && t.proven():
 			t.end(endChange)
@@ -693,7 +693,7 @@ func (t *Tune) combine() {
 	}
 	var procs, levers, varied []*arm
 	for _, a := range t.holding(t.arms) {
-		_, gains := t.gain(a, t.level(trigger), safely)
+		gains := t.gain(a, t.level(trigger), safely)
 		switch {
 		case a.Candidate == t.current() || !gains && !t.better(a):
 		case a.Vary != 0:

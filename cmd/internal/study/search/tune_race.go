@@ -28,12 +28,7 @@ func (t *Tune) compared(a, b *arm) int {
 // gain reports whether a candidate is better than the current setting in one metric and not worse in any other. The SLO and
 // errors come first: a candidate that holds the SLO less often, or fails more requests, is none whatever it saves, and one
 // that holds it where the current setting does not is one whatever it costs.
-func (t *Tune) gain(a *arm, level, safe float64) (basis Metric, ok bool) {
-	if all := t.gains(a, level, safe); len(all) > 0 {
-		return all[0], true
-	}
-	return "", false
-}
+func (t *Tune) gain(a *arm, level, safe float64) bool { return len(t.gains(a, level, safe)) > 0 }
 
 // gains are the metrics in which it is so.
 func (t *Tune) gains(a *arm, level, safe float64) (all []Metric) {
@@ -191,7 +186,7 @@ func (t *Tune) trade(a *arm) (better, worse Metric, ok bool) {
 	if a.failed || t.pairs(a) < firstClaim || a.dropped != nil && a.dropped.Reason == BreaksSLO {
 		return "", "", false
 	}
-	if _, ok := t.gain(a, t.level(claim), unharmed); ok {
+	if t.gain(a, t.level(claim), unharmed) {
 		return "", "", false
 	}
 	for _, m := range slices.Backward(chain) {
@@ -337,7 +332,7 @@ func (t *Tune) leading() *arm {
 	current := t.arm(t.current())
 	for _, a := range t.alive() {
 		if a != current && t.pairs(a) >= firstLook {
-			if _, ok := t.gain(a, t.level(trigger), safely); ok {
+			if t.gain(a, t.level(trigger), safely) {
 				gains = append(gains, a)
 			}
 		}
@@ -504,7 +499,7 @@ func (t *Tune) open() *arm {
 		if a == current || t.unreliable(a, current) || !slices.ContainsFunc(chain, better) {
 			continue
 		}
-		if _, ok := t.gain(a, t.level(trigger), safely); !ok {
+		if !t.gain(a, t.level(trigger), safely) {
 			open = append(open, a)
 		}
 	}

@@ -19,14 +19,14 @@ const (
 	emptyName = "google.protobuf.Empty"
 )
 
-// any appends a google.protobuf.Any.
-func (s *schema) any(v any, to []byte, depth int) ([]byte, error) {
+// any makes a google.protobuf.Any.
+func (s *schema) any(v any, depth int) ([]byte, error) {
 	object, ok := v.(map[string]any)
 	if !ok {
 		return nil, fmt.Errorf("%s is an object, and not %s", anyName, told(v))
 	}
 	if len(object) == 0 {
-		return to, nil
+		return nil, nil
 	}
 	url, ok := object["@type"].(string)
 	name := url[strings.LastIndex(url, "/")+1:]
@@ -37,7 +37,7 @@ func (s *schema) any(v any, to []byte, depth int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return appendBytes(appendBytes(to, 1, []byte(url)), 2, data), nil
+	return appendBytes(appendBytes(nil, 1, []byte(url)), 2, data), nil
 }
 
 // held is the message of a name, of an object that also has its @type.
@@ -49,7 +49,7 @@ func (s *schema) held(name string, object map[string]any, depth int) ([]byte, er
 		if !ok || len(rest) > 1 {
 			return nil, fmt.Errorf(`%s in %s is written as "value", and nothing else`, name, anyName)
 		}
-		return (&message{name: name, schema: s}).encode(value, nil, depth)
+		return (&message{name: name, schema: s}).encode(value, depth)
 	}
 	if value, ok := rest["value"].(map[string]any); ok && name == emptyName && len(value) == 0 { // written in either way
 		delete(rest, "value")
@@ -63,5 +63,5 @@ func (s *schema) held(name string, object map[string]any, depth int) ([]byte, er
 	if err != nil {
 		return nil, fmt.Errorf(`an "@type" names %s: %w`, name, err)
 	}
-	return m.encode(rest, nil, depth)
+	return m.encode(rest, depth)
 }

@@ -37,20 +37,20 @@ func parse(data []byte) (values []any, err error) {
 	}
 }
 
-// encode appends a message of a value.
-func (m *message) encode(v any, to []byte, depth int) ([]byte, error) {
+// encode makes a message of a value.
+func (m *message) encode(v any, depth int) (to []byte, err error) {
 	if depth > mostDepth {
 		return nil, fmt.Errorf("%s: more than %d messages in each other", m.name, mostDepth)
 	}
 	if m.name == anyName {
-		return m.schema.any(v, to, depth)
+		return m.schema.any(v, depth)
 	}
 	if special, ok := wellKnown[m.name]; ok {
 		data, err := special(v, depth)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", m.name, err)
 		}
-		return append(to, data...), nil
+		return data, nil
 	}
 	object, ok := v.(map[string]any)
 	if !ok {
@@ -83,7 +83,6 @@ func (m *message) encode(v any, to []byte, depth int) ([]byte, error) {
 	}
 	slices.SortFunc(elements, func(a, b *element) int { return a.number - b.number })
 	for _, e := range elements {
-		var err error
 		if to, err = m.element(e, values[e], to, depth); err != nil {
 			return nil, err
 		}
@@ -156,7 +155,7 @@ func (m *message) one(e *element, v any, to []byte, depth int) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		data, err := inner.encode(v, nil, depth+1)
+		data, err := inner.encode(v, depth+1)
 		if err != nil {
 			return nil, err
 		}

@@ -113,7 +113,7 @@ func (m *Method) Bodies(ctx context.Context, messages []byte) (bodies [][]byte, 
 		values = []any{map[string]any{}}
 	}
 	for i, v := range values {
-		data, err := m.input.encode(v, nil, 0)
+		data, err := m.input.encode(v, 0)
 		if err != nil {
 			if len(values) > 1 {
 				return nil, fmt.Errorf("message %d: %w", i+1, err)

@@ -326,7 +326,7 @@ func processes(d *json.Decoder, in *bounded, t *Told, saw func(*result.AgentProc
 // Muted are the rules that the pod of a process mutes, as far as they are known here.
 func Muted(p *result.AgentProcess) (names []string) {
 	for _, name := range p.Container.Muted {
-		if _, is := known(name); is || name == "all" {
+		if known(name) || name == "all" {
 			names = append(names, name)
 		}
 	}

@@ -63,14 +63,9 @@ func like(text string, f form) string {
 	return ""
 }
 
-// known is the rule with a name.
-func known(name string) (rule.Rule, bool) {
-	all := rule.Rules()
-	i := slices.IndexFunc(all, func(r rule.Rule) bool { return r.Name == name })
-	if i < 0 {
-		return rule.Rule{}, false
-	}
-	return all[i], true
+// known reports whether there is a rule with a name.
+func known(name string) bool {
+	return slices.ContainsFunc(rule.Rules(), func(r rule.Rule) bool { return r.Name == name })
 }
 
 // judge is what the rules that an agent names say of the numbers that it tells, in our words. A finding whose numbers are not all
@@ -78,7 +73,7 @@ func known(name string) (rule.Rule, bool) {
 func judge(p *result.AgentProcess, system report.PsSystem, seconds float64) (found []finding.Finding, strange int) {
 	told := map[string]finding.Severity{}
 	for _, f := range p.Findings {
-		if _, ok := known(f.Rule); !ok {
+		if !known(f.Rule) {
 			strange++
 			continue
 		}

@@ -126,9 +126,7 @@ func (k *Kit) ServerJob(t *Template, run string, s lab.Setting, trace bool, dead
 	}
 	k.onNode(spec)
 	c := named(list(spec, "containers"), t.Container)
-	if err := setUp(c, s, trace); err != nil {
-		return nil, fmt.Errorf("%s, container %s: %w", t, t.Container, err)
-	}
+	setUp(c, s, trace)
 	if c["readinessProbe"] == nil {
 		c["readinessProbe"] = object{"tcpSocket": object{"port": k.Port}, "periodSeconds": 1, "failureThreshold": 1000}
 	}
@@ -186,7 +184,7 @@ func withoutHostPorts(spec object) {
 }
 
 // setUp puts a setting into a container.
-func setUp(c object, s lab.Setting, trace bool) error {
+func setUp(c object, s lab.Setting, trace bool) {
 	resources := under(c, "resources")
 	limits, requests := under(resources, "limits"), under(resources, "requests")
 	if s.CPUs > 0 {
@@ -208,7 +206,7 @@ func setUp(c object, s lab.Setting, trace bool) error {
 		setEnv(c, "GOMEMLIMIT", s.GOMEMLIMIT)
 	}
 	if !trace {
-		return nil
+		return
 	}
 	old := named(list(c, "env"), "GODEBUG")
 	switch {
@@ -217,7 +215,6 @@ func setUp(c object, s lab.Setting, trace bool) error {
 	case old["valueFrom"] == nil:
 		setEnv(c, "GODEBUG", text(old, "value")+","+goself.GCTrace) // the last one counts
 	}
-	return nil
 }
 
 // same reports whether two quantities are.

@@ -42,7 +42,7 @@ func NewStudy() string { return strings.ToLower(rand.Text()[:6]) }
 // fills in what the kit does not know yet. What was made is there for lease, and for as long as the Space is open. When it returns
 // an error nothing of it is left.
 func OpenSpace(ctx context.Context, api *API, kit *Kit, t *Template, lease time.Duration) (s *Space, err error) {
-	if err := t.refuseClaims(kit); err != nil {
+	if err := t.refuseClaims(); err != nil {
 		return nil, err
 	}
 	s = &Space{api: api, kit: kit, stop: func() {}}
@@ -93,7 +93,7 @@ func OpenSpace(ctx context.Context, api *API, kit *Kit, t *Template, lease time.
 }
 
 // refuseClaims refuses a pod whose data trials would write to.
-func (t *Template) refuseClaims(k *Kit) error {
+func (t *Template) refuseClaims() error {
 	for _, n := range t.Needs() {
 		if n.Kind == "PersistentVolumeClaim" {
 			return hint.With(fmt.Errorf("%s mounts %s, and trials must not write to your data", t, n),

@@ -618,7 +618,7 @@ func (d *document) workload(o object, template at) *workload.Workload {
 		Annotations: o.get("metadata", "annotations").texts(),
 		Made:        d.file.made,
 	}
-	d.pod(w, o, template)
+	d.pod(w, template)
 	w.Ignore = d.ignores(o, template)
 	return w
 }

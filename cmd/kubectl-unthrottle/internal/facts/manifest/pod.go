@@ -130,7 +130,7 @@ func (r *reader) full(a at) bool {
 }
 
 // pod takes the facts of a pod template.
-func (d *document) pod(w *workload.Workload, o object, template at) {
+func (d *document) pod(w *workload.Workload, template at) {
 	spec := template.get("spec")
 	meta := template.get("metadata")
 	if len(spec.get("containers").list()) == 0 {
