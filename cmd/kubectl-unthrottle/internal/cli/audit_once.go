@@ -84,11 +84,7 @@ func (o *auditor) lookOnce(ctx context.Context, access *cluster.Access, found *c
 
 // newLook makes sure of where the Jobs are to be.
 func (o *auditor) newLook(ctx context.Context, access *cluster.Access) (*once.Look, cluster.Place, error) {
-	place, err := cluster.Locate(o.live.Options)
-	if err != nil {
-		return nil, place, err
-	}
-	client, err := place.Client()
+	place, client, err := cluster.Connect(o.live.Options)
 	if err != nil {
 		return nil, place, err
 	}

@@ -265,11 +265,7 @@ func newPodVerb[D verb.Checked](stdio verb.IO, v podVerb[D]) *cobra.Command {
 
 // lookInPod runs the verb there and reads its document.
 func lookInPod[D any](ctx context.Context, stdio verb.IO, where inPod, what, verbName string, length time.Duration) (doc D, err error) {
-	place, err := cluster.Locate(where.Options)
-	if err != nil {
-		return doc, err
-	}
-	client, err := place.Client()
+	place, client, err := cluster.Connect(where.Options)
 	if err != nil {
 		return doc, err
 	}

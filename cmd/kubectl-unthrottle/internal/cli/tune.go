@@ -263,11 +263,7 @@ func (t *tuner) check(args, command []string, p tune.Plan) error {
 
 // prepareServer says which pods there will be. It asks the cluster for the workload, and changes nothing.
 func (t *tuner) prepareServer(ctx context.Context, args []string) error {
-	place, err := cluster.Locate(t.live.Options)
-	if err != nil {
-		return err
-	}
-	client, err := place.Client()
+	place, client, err := cluster.Connect(t.live.Options)
 	if err != nil {
 		return err
 	}

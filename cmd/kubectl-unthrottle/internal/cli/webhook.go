@@ -132,11 +132,7 @@ var serving = []string{
 
 // ask tries out a pod.
 func (o *webhookVerb) ask(ctx context.Context) error {
-	place, err := cluster.Locate(o.live.Options)
-	if err != nil {
-		return err
-	}
-	client, err := place.Client()
+	place, client, err := cluster.Connect(o.live.Options)
 	if err != nil {
 		return err
 	}

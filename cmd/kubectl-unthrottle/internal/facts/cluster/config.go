@@ -111,6 +111,16 @@ func (p Place) Client() (*rest.RESTClient, error) {
 	return c, nil
 }
 
+// Connect is Locate, with what asks the server there.
+func Connect(o Options) (Place, *rest.RESTClient, error) {
+	place, err := Locate(o)
+	if err != nil {
+		return place, nil, err
+	}
+	client, err := place.Client()
+	return place, client, err
+}
+
 // Explain is the error of a request, in words, with what to do. doing says what was asked for.
 func Explain(doing string, err error) error {
 	if err == nil {

@@ -77,11 +77,7 @@ func Namespaces(ctx context.Context, o Options, typed string) ([]string, error) 
 
 // namesAt are those of the objects at a path that begin as is typed.
 func namesAt(ctx context.Context, o Options, path func(Place) string, before, typed string) (found []string, err error) {
-	place, err := Locate(o)
-	if err != nil {
-		return nil, err
-	}
-	client, err := place.Client()
+	place, client, err := Connect(o)
 	if err != nil {
 		return nil, err
 	}
