@@ -88,10 +88,6 @@ func New(o Options) *Server {
 	return s
 }
 
-// Handler is for callers that serve it themselves. Without Serve, a sampler and a load that are running end on their
-// own, some time after the last page is closed.
-func (s *Server) Handler() http.Handler { return s.handler }
-
 // Serve answers on l until ctx is done. Then requests that are open have a moment to end, and its load and its sampler
 // are ended.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {

@@ -20,7 +20,7 @@ func serve(t *testing.T, o Options) (*Server, *httptest.Server) {
 	t.Helper()
 	s := New(o)
 	s.rounds = func() float64 { return 1e8 } // a tenth of the real work or so
-	server := httptest.NewServer(s.Handler())
+	server := httptest.NewServer(s.handler)
 	t.Cleanup(func() {
 		s.close()
 		s.dial.end()
@@ -195,7 +195,7 @@ func TestAnyNameFromOutside(t *testing.T) {
 		r := httptest.NewRequestWithContext(context.WithValue(t.Context(), http.LocalAddrContextKey,
 			&net.TCPAddr{IP: net.ParseIP(addr), Port: 8080}), "GET", "http://demo.default.svc:8080/healthz", nil)
 		w := httptest.NewRecorder()
-		s.Handler().ServeHTTP(w, r)
+		s.handler.ServeHTTP(w, r)
 		if w.Code != want {
 			t.Errorf("over %s: %d, want %d", addr, w.Code, want)
 		}

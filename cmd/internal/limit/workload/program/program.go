@@ -60,22 +60,21 @@ type workload struct {
 	name, about string
 	size        int    // default of --size
 	sizeOf      string // what --size counts; empty when the workload has none
-	fixed       bool   // runs to completion: --for has no meaning
 	run         func(o options) (Result, error)
 }
 
 func workloads() []workload {
 	return []workload{
-		{"fib", "a flood of goroutines, each computing fib(10)", 0, "", false, runFib},
-		{"chain", "one integer through a row of goroutines and channels", 100, "goroutines", false, runChain},
-		{"chainbuf", "the same with buffered channels", 100, "goroutines", false, runChainBuf},
-		{"sieve", "the concurrent prime sieve", 2500, "primes", true, runSieve},
-		{"powser", "power series as streams of coefficients", 240, "coefficients", true, runPowser},
-		{"garbage", "trees that are replaced over and over", 120, "live trees", false, runGarbage},
-		{"http", "a client and a server in one process", 16, "clients", false, runHTTP},
-		{"json", "a large document decoded and encoded", 4000, "records", false, runJSON},
-		{"readfile", "goroutines that read a file and note when they ran", 2, "goroutines", false, runReadFile},
-		{"agent", "a telemetry agent, events at a fixed rate", 0, "", false, runAgent},
+		{"fib", "a flood of goroutines, each computing fib(10)", 0, "", runFib},
+		{"chain", "one integer through a row of goroutines and channels", 100, "goroutines", runChain},
+		{"chainbuf", "the same with buffered channels", 100, "goroutines", runChainBuf},
+		{"sieve", "the concurrent prime sieve", 2500, "primes", runSieve},
+		{"powser", "power series as streams of coefficients", 240, "coefficients", runPowser},
+		{"garbage", "trees that are replaced over and over", 120, "live trees", runGarbage},
+		{"http", "a client and a server in one process", 16, "clients", runHTTP},
+		{"json", "a large document decoded and encoded", 4000, "records", runJSON},
+		{"readfile", "goroutines that read a file and note when they ran", 2, "goroutines", runReadFile},
+		{"agent", "a telemetry agent, events at a fixed rate", 0, "", runAgent},
 	}
 }
 
