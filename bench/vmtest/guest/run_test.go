@@ -259,34 +259,43 @@ func processes(group string) []string {
 	return strings.Fields(string(data))
 }
 
-// TestBench runs a small lab on all of the machine's CPUs.
-func TestBench(t *testing.T) {
-	needVM(t)
+// A labRun is a run in a document of bench.
+type labRun struct {
+	GOMAXPROCS int                `json:"gomaxprocs"`
+	LimitKind  string             `json:"limit_kind"`
+	Error      string             `json:"error"`
+	Metrics    map[string]float64 `json:"metrics"`
+}
+
+// labRuns are those of a bench, each of which has to have gone well.
+func labRuns(t *testing.T, cmd *exec.Cmd) []labRun {
+	t.Helper()
 	var stdout, stderr bytes.Buffer
-	cmd := exec.Command(vmtest.Command, "bench", "fib", "--procs", "1,max", "--cpus", "0.5,none", "--blocks", "2", "--for", "200ms", "--json")
-	cmd.Env = []string{"HOME=/tmp", "PATH=/"}
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("%v: %s", err, &stderr)
 	}
-	var doc struct {
-		Runs []struct {
-			GOMAXPROCS int                `json:"gomaxprocs"`
-			LimitKind  string             `json:"limit_kind"`
-			Error      string             `json:"error"`
-			Metrics    map[string]float64 `json:"metrics"`
-		} `json:"runs"`
-	}
+	var doc struct{ Runs []labRun }
 	if err := json.Unmarshal(stdout.Bytes(), &doc); err != nil {
 		t.Fatal(err)
 	}
-	kinds, procs := map[string]int{}, map[int]int{}
 	for _, r := range doc.Runs {
-		kinds[r.LimitKind]++
-		procs[r.GOMAXPROCS]++
 		if r.Error != "" || r.Metrics["ops/s"] <= 0 {
 			t.Errorf("got %+v", r)
 		}
+	}
+	return doc.Runs
+}
+
+// TestBench runs a small lab on all of the machine's CPUs.
+func TestBench(t *testing.T) {
+	needVM(t)
+	cmd := exec.Command(vmtest.Command, "bench", "fib", "--procs", "1,max", "--cpus", "0.5,none", "--blocks", "2", "--for", "200ms", "--json")
+	cmd.Env = []string{"HOME=/tmp", "PATH=/"}
+	kinds, procs := map[string]int{}, map[int]int{}
+	for _, r := range labRuns(t, cmd) {
+		kinds[r.LimitKind]++
+		procs[r.GOMAXPROCS]++
 	}
 	if kinds["cgroup-v2"] != 4 || kinds["none"] != 4 || procs[1] != 4 || procs[runtime.NumCPU()] != 4 {
 		t.Errorf("kinds %v, GOMAXPROCS %v", kinds, procs)

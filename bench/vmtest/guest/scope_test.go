@@ -5,7 +5,6 @@ package guest
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -446,29 +445,9 @@ func TestScopeBench(t *testing.T) {
 	needSystemd(t)
 	cmd := service.command(vmtest.Command, "bench", "fib", "--procs", "1,2", "--cpus", "0.5", "--blocks", "1", "--for", "200ms",
 		"--limit-with", "systemd", "--json")
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("%v: %s", err, &stderr)
-	}
-	var doc struct {
-		Runs []struct {
-			GOMAXPROCS int                `json:"gomaxprocs"`
-			LimitKind  string             `json:"limit_kind"`
-			Error      string             `json:"error"`
-			Metrics    map[string]float64 `json:"metrics"`
-		} `json:"runs"`
-	}
-	if err := json.Unmarshal(stdout.Bytes(), &doc); err != nil {
-		t.Fatal(err)
-	}
-	if len(doc.Runs) != 2 {
-		t.Errorf("got %d runs, want 2", len(doc.Runs))
-	}
-	for _, r := range doc.Runs {
-		if r.LimitKind != "systemd" || r.Error != "" || r.Metrics["ops/s"] <= 0 {
-			t.Errorf("got %+v", r)
-		}
+	runs := labRuns(t, cmd)
+	if len(runs) != 2 || runs[0].LimitKind != "systemd" || runs[1].LimitKind != "systemd" {
+		t.Errorf("got %+v, want 2 runs in scopes", runs)
 	}
 	checkGone(t)
 }
