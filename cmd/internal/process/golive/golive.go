@@ -68,11 +68,7 @@ type Sched struct {
 	Collections      uint32
 	CollectionsKnown bool
 
-	// Latencies counts how long goroutines waited to run since the program's start, as /sched/latencies:seconds does.
-	Latencies [LatencyBuckets]uint64
-	Underflow uint64 // negative times
-	Overflow  uint64 // longer ones than the last bucket holds
+	// Waits counts how many times goroutines waited to run since the program's start, one in eight of them, as the runtime does for
+	// /sched/latencies:seconds.
+	Waits uint64
 }
-
-// LatencyBuckets is the number of buckets in runtime.timeHistogram: 40 powers of two, four buckets each.
-const LatencyBuckets = 160

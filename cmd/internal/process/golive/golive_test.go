@@ -118,7 +118,7 @@ func synthetic(machine elf.Machine, version string) []byte {
 	put(schedAt+104, uint64(varsAt+0x100), uint32(1), uint32(1))
 	put(schedAt+344, uint8(1))
 	put(schedAt+360, uint64(5), uint64(6))
-	put(schedAt+360+LatencyBuckets*8, uint64(7), uint64(8))
+	put(schedAt+360+160*8, uint64(7), uint64(8))
 	return file
 }
 
@@ -144,8 +144,7 @@ func TestSynthetic(t *testing.T) {
 		t.Errorf("found %+v, %d Ps", r.v, len(r.procs))
 	}
 	s, err := r.schedule(true)
-	want := Sched{Procs: 2, Idle: 1, Running: 1, IdleProcs: 1, Spinning: 1, Custom: true, CustomKnown: true, Underflow: 7, Overflow: 8}
-	want.Latencies[0], want.Latencies[1] = 5, 6
+	want := Sched{Procs: 2, Idle: 1, Running: 1, IdleProcs: 1, Spinning: 1, Custom: true, CustomKnown: true, Waits: 5 + 6 + 7 + 8}
 	if err != nil || s != want {
 		t.Errorf("Sched is %+v, %v", s, err)
 	}

@@ -405,8 +405,12 @@ func (r *reader) refresh() error {
 // schedFrom is the first byte read of schedt, the list of idle Ps just before their count.
 func (r *reader) schedFrom() uint64 { return r.layout.npidle - 8 }
 
-// schedSize is how much of schedt is read: up to the end of the histogram with its two counts of what is outside.
-func (r *reader) schedSize() int { return int(r.layout.timeToRun-r.schedFrom()) + (LatencyBuckets+2)*8 }
+// latencies is how many counts a runtime.timeHistogram has: of 40 powers of two four each, and of what is
+// outside two.
+const latencies = 4*40 + 2
+
+// schedSize is how much of schedt is read: up to the end of that.
+func (r *reader) schedSize() int { return int(r.layout.timeToRun-r.schedFrom()) + latencies*8 }
 
 const pHead = 8 // bytes of a P: u32 id · u32 status
 
@@ -513,11 +517,10 @@ func (r *reader) decode(s *Sched, heads, part []byte) {
 		s.Custom, s.CustomKnown = part[r.layout.custom-r.schedFrom()] == 1, true
 	}
 	counts := part[r.layout.timeToRun-r.schedFrom():]
-	for k := range s.Latencies {
-		s.Latencies[k] = order.Uint64(counts[k*8:])
+	for k := range latencies {
+		s.Waits += order.Uint64(counts[k*8:])
 	}
 	if r.v.cycles != 0 {
 		s.Collections, s.CollectionsKnown = order.Uint32(part[r.schedSize():]), true
 	}
-	s.Underflow, s.Overflow = order.Uint64(counts[LatencyBuckets*8:]), order.Uint64(counts[LatencyBuckets*8+8:])
 }

@@ -66,7 +66,7 @@ type scheduler struct {
 func newScheduler(s *golive.Sched) scheduler {
 	return scheduler{
 		procs: s.Procs, running: s.Running, spinning: s.Spinning, custom: s.Custom, customKnown: s.CustomKnown,
-		collections: s.Collections, collectionsKnown: s.CollectionsKnown, switched: switches(s),
+		collections: s.Collections, collectionsKnown: s.CollectionsKnown, switched: 8 * s.Waits, // of eight one is counted
 	}
 }
 
@@ -334,13 +334,4 @@ func (w *watch) end(t *foreign.Tree) {
 func (w *watch) period() time.Duration {
 	owner, _ := w.p.System.Limits.Owner()
 	return owner.Quota.Period()
-}
-
-// switches is how many times a goroutine began to run. The runtime counts one in eight.
-func switches(s *golive.Sched) uint64 {
-	n := s.Underflow + s.Overflow
-	for _, c := range s.Latencies {
-		n += c
-	}
-	return 8 * n
 }
