@@ -221,6 +221,7 @@ var parts = []struct {
 	{"the same, seldom collected", remembers(80, 400, 115, 128, 0.1), ""},
 	{"the way out of the spiral", remembers(97, 10, 0, 128, 0.5), "memory-too-tight/critical"},
 	{"the same under all of 128", remembers(105, 400, 128, 128, 0.56), "memory-too-tight/critical gomemlimit-too-high/warning"},
+	{"the same under all of 15", remembers(3, 100, 15, 15, 0.56), "memory-too-tight/critical gomemlimit-too-high/warning"},
 	{"a tiny heap under a tiny GOMEMLIMIT", often(remembers(1, 100, 12, 64, 0.2), 641), "memory-too-tight/warning"},
 	{"a tiny heap with room", often(remembers(1, 100, 57, 64, 0.2), 131), "sweeper-spin/warning"},
 	{"a low GOGC, and a heap at its end", remembers(220, 30, 0, 256, 0.1), "no-gomemlimit/warning"},

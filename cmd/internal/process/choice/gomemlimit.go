@@ -38,10 +38,10 @@ const (
 const leastGoal = 4 << 20
 
 // Roomy is a GOMEMLIMIT that leaves the collector room for half as much as is alive, beside what holds no objects; and the memory limit
-// under which memory.Decide sets that: it leaves a tenth, and 8 MiB at least.
+// under which memory.Decide sets that: it leaves a tenth, and 8 MiB at least, and sets nothing below 32 MiB.
 func Roomy(live, other float64) (gomemlimit, limit float64) {
 	gomemlimit = max(1.5*live, leastGoal) + other
-	return gomemlimit, max(gomemlimit/0.9, gomemlimit+8<<20)
+	return gomemlimit, max(gomemlimit/0.9, gomemlimit+8<<20, 32<<20)
 }
 
 // Mebibytes writes a size as a setting has it.

@@ -26,6 +26,7 @@ func TestRoomy(t *testing.T) {
 		{20 * mib, 6 * mib, 36 * mib}, // the 8 MiB count
 		{200 * mib, 0, 300 * mib},     // the tenth counts
 		{1, 40 * mib, 44 * mib},       // a heap that is never collected
+		{8 * mib, 4 * mib, 16 * mib},  // the least limit
 	} {
 		gomemlimit, limit := Roomy(c.live, c.other)
 		if gomemlimit != c.want {
