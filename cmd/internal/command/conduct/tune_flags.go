@@ -140,7 +140,7 @@ func (t *Tune) Check(p tune.Plan) error {
 // CheckLimits checks a question for one of several limits. others are flags of one limit that not all commands have.
 func (t *Tune) CheckLimits(l *verb.Flags, p tune.Plan, example string, others ...string) error {
 	if p.Kind != tune.ServerKind || p.SLO == "" || p.Rate == 0 {
-		return hint.Usage(t.Command+" --cpus 0.5,1,2 --slo p99=50ms --rate 200 "+example, "which of several limits is enough is only known with an --slo and a --rate")
+		return hint.Usage(t.Command+" --cpus 0.5,1,2 --slo p99=50ms --rate 200 "+example, "which of several limits is enough is only known for a server with an --slo and a --rate")
 	}
 	if name := l.FirstGiven(append(others, "procs", "all", "gogc", "objective", "pairs", "blocks", "at-once")...); name != "" {
 		return hint.Usage("leave it out, or name one limit", "--%s is for one limit; with several the question is which one is enough", name)

@@ -303,7 +303,7 @@ func TestUsage(t *testing.T) {
 		"a program":           {"-- ./server", 2, "a program of this machine is tuned by unthrottle tune", false},
 		"at once and in turn": {"deployment/api --at-once yes --nodes 2", 2, "settings take turns on each of several nodes", false},
 		"limits at once":      {"deployment/api --cpus 1,2 --slo p99=5ms --rate 10 --at-once no", 2, "--at-once is for one limit", false},
-		"limits without SLO":  {"deployment/api --cpus 1,2", 2, "is only known with an --slo and a --rate", false},
+		"limits without SLO":  {"deployment/api --cpus 1,2", 2, "is only known for a server with an --slo and a --rate", false},
 		"a file and a name":   {"deployment/api -f x", 2, "--filename cannot be used together", false},
 		"no such file":        {"-f none.yaml", 1, "reading the workload", false},
 		"a margin of nothing": {"deployment/api --margin 0.01%", 2, "no number of runs would be enough", false},
