@@ -266,8 +266,8 @@ func (o *auditor) hear(ctx context.Context, access *cluster.Access, objects *clu
 }
 
 // heard takes what became of an agent.
-func (o *auditor) heard(ctx context.Context, a *audit.Audit, heard *result.AuditAgents, told *troubles) func(*agents.Told) {
-	return func(t *agents.Told) {
+func (o *auditor) heard(ctx context.Context, a *audit.Audit, heard *result.AuditAgents, told *troubles) func(*agents.Answer) {
+	return func(t *agents.Answer) {
 		heard.Programs += t.Programs
 		if t.Trusted() {
 			a.Answered(t.Node)
@@ -346,7 +346,7 @@ type trouble struct {
 }
 
 // troubleOf is what went wrong with one.
-func troubleOf(ctx context.Context, t *agents.Told, once bool) (all []trouble) {
+func troubleOf(ctx context.Context, t *agents.Answer, once bool) (all []trouble) {
 	add := func(severity manifest.Severity, text, hint string) { all = append(all, trouble{severity, text, hint}) }
 	switch {
 	case errors.Is(t.Err, agents.ErrNotReady):
@@ -421,7 +421,7 @@ type troubles struct {
 // mostTroubles is how many different troubles are told.
 const mostTroubles = 50
 
-func (x *troubles) add(t *agents.Told, one trouble) {
+func (x *troubles) add(t *agents.Answer, one trouble) {
 	if x.of == nil {
 		x.of = map[trouble][]string{}
 	}

@@ -167,7 +167,7 @@ var askers = []asker{
 	}},
 	{"audit of an agent", true, false, func(ctx context.Context, t *testing.T, s *httptest.Server) (err error) {
 		all := []agents.Agent{{Namespace: "unthrottle", Pod: "a", Node: "n", Port: 9435, Ready: true}}
-		agents.Read(ctx, access(t, s), all, agents.Options{Within: 2 * time.Second}, func(string, audit.Program) audit.Outcome { return audit.Unknown }, func(x *agents.Told) { err = x.Err })
+		agents.Read(ctx, access(t, s), all, agents.Options{Within: 2 * time.Second}, func(string, audit.Program) audit.Outcome { return audit.Unknown }, func(x *agents.Answer) { err = x.Err })
 		return err
 	}},
 	{"explain by an agent", true, false, func(ctx context.Context, t *testing.T, s *httptest.Server) error {

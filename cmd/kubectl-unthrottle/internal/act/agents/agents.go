@@ -45,8 +45,8 @@ const (
 	mostValue    = 1 << 20 // bytes, of a program or another thing that is kept
 )
 
-// A Told is how it went with one agent.
-type Told struct {
+// An Answer is how it went with one agent.
+type Answer struct {
 	Agent
 	Err       error  // it was not heard to the end; what it said before that was taken
 	Programs  int    // that belong to containers
@@ -66,18 +66,18 @@ type Told struct {
 }
 
 // Trusted reports whether all that runs on its node was told, by an agent that can know.
-func (t *Told) Trusted() bool {
+func (t *Answer) Trusted() bool {
 	return t.Err == nil && t.Looked > 0 && t.Refused == 0 && t.Stuck == 0 && t.Problems == 0 && t.Elsewhere == 0 && t.Unnamed == 0 && t.Strange == 0 && t.Otherwise == 0 && t.WrongNode == ""
 }
 
 // Doubted reports whether the agent told what can't be, or not of its node: no number of it speaks against what is written.
-func (t *Told) Doubted() bool {
+func (t *Answer) Doubted() bool {
 	return t.WrongNode != "" || t.Elsewhere > 0 || t.Strange > 0 || t.Otherwise > 0 || errors.Is(t.Err, errDocument)
 }
 
 // Read asks all agents that are ready, some at the same time. saw gets each program, and told each agent when it has been heard;
 // neither is called twice at a time.
-func Read(ctx context.Context, from Getter, agents []Agent, o Options, saw func(node string, p audit.Program) audit.Outcome, told func(*Told)) {
+func Read(ctx context.Context, from Getter, agents []Agent, o Options, saw func(node string, p audit.Program) audit.Outcome, told func(*Answer)) {
 	if o.AtOnce <= 0 {
 		o.AtOnce = 16
 	}
@@ -93,7 +93,7 @@ func Read(ctx context.Context, from Getter, agents []Agent, o Options, saw func(
 		free <- struct{}{}
 		all.Go(func() {
 			defer func() { <-free }()
-			t := &Told{Agent: a}
+			t := &Answer{Agent: a}
 			if !a.Ready {
 				t.Err = ErrNotReady
 			} else {
@@ -129,8 +129,8 @@ func Read(ctx context.Context, from Getter, agents []Agent, o Options, saw func(
 var ErrNotReady = errors.New("not ready")
 
 // Busiest is the process of a container that used the most CPU, by what the agent of its node tells, and of how many; nil: it tells of none.
-func Busiest(ctx context.Context, from Getter, a Agent, container string, within time.Duration) (t *Told, best *result.AgentProcess, of int, err error) {
-	t = &Told{Agent: a}
+func Busiest(ctx context.Context, from Getter, a Agent, container string, within time.Duration) (t *Answer, best *result.AgentProcess, of int, err error) {
+	t = &Answer{Agent: a}
 	used := func(p *result.AgentProcess) float64 {
 		if p.CPU == nil {
 			return 0
@@ -160,7 +160,7 @@ func Busiest(ctx context.Context, from Getter, a Agent, container string, within
 var errProgram = fmt.Errorf("%w: its figures for a program are impossible", errDocument)
 
 // read reads one, and names the containers that it can't name itself.
-func (o Options) read(ctx context.Context, from Getter, t *Told, saw func(*result.AgentProcess) error) error {
+func (o Options) read(ctx context.Context, from Getter, t *Answer, saw func(*result.AgentProcess) error) error {
 	if o.Ask == nil {
 		return read(ctx, from, t, o.Within, saw)
 	}
@@ -184,7 +184,7 @@ func (o Options) read(ctx context.Context, from Getter, t *Told, saw func(*resul
 	})
 }
 
-func read(ctx context.Context, from Getter, t *Told, within time.Duration, saw func(*result.AgentProcess) error) error {
+func read(ctx context.Context, from Getter, t *Answer, within time.Duration, saw func(*result.AgentProcess) error) error {
 	body, err := from.Get(ctx, t.Path("processes"), nil, within)
 	if err != nil {
 		return err
@@ -197,7 +197,7 @@ func read(ctx context.Context, from Getter, t *Told, within time.Duration, saw f
 var errDocument = errors.New("its answer is not an agent's document")
 
 // parse reads a document, a process at a time.
-func parse(r io.Reader, t *Told, saw func(*result.AgentProcess) error) error {
+func parse(r io.Reader, t *Answer, saw func(*result.AgentProcess) error) error {
 	in := &bounded{r, mostValue}
 	d := json.NewDecoder(in)
 	if err := expect(d, json.Delim('{')); err != nil {
@@ -296,7 +296,7 @@ func wrong(err error) error {
 	return err
 }
 
-func processes(d *json.Decoder, in *bounded, t *Told, saw func(*result.AgentProcess) error) error {
+func processes(d *json.Decoder, in *bounded, t *Answer, saw func(*result.AgentProcess) error) error {
 	token, err := d.Token()
 	if err != nil || token == nil { // null
 		return err
@@ -335,7 +335,7 @@ func Muted(p *result.AgentProcess) (names []string) {
 
 // programOf is what an audit needs of a process: numbers that can be, names that are looked up in what the API server gave, and
 // words that are known. ok is false if that can't be.
-func programOf(p *result.AgentProcess, t *Told) (out audit.Program, ok bool) {
+func programOf(p *result.AgentProcess, t *Answer) (out audit.Program, ok bool) {
 	c := p.Container
 	out = audit.Program{
 		Namespace: c.Namespace, Pod: c.Pod, UID: c.UID, Container: c.Name, PID: p.PID, GoVersion: like(p.GoVersion, versions), GoLine: like(p.GoLine, lines),

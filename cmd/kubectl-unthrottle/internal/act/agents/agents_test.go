@@ -81,9 +81,9 @@ func TestMisbehaving(t *testing.T) {
 		answer   http.HandlerFunc
 		programs int // that were taken before it went wrong
 		want     string
-		check    func(*Told) bool
+		check    func(*Answer) bool
 	}{
-		{"good", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, document("node-1", 3)) }, 3, "", (*Told).Trusted},
+		{"good", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, document("node-1", 3)) }, 3, "", (*Answer).Trusted},
 		{"empty", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, document("node-1", 0)) }, 0, "", nil},
 		{"hangs", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, 0, "deadline exceeded", nil},
 		{"hangs in the middle", func(w http.ResponseWriter, r *http.Request) {
@@ -99,7 +99,7 @@ func TestMisbehaving(t *testing.T) {
 					return
 				}
 			}
-		}, 0, cluster.ErrTooLarge.Error(), func(t *Told) bool { return !t.Doubted() }},
+		}, 0, cluster.ErrTooLarge.Error(), func(t *Answer) bool { return !t.Doubted() }},
 		{"100 MB of an error", func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusInternalServerError)
 			for range 100 {
@@ -111,7 +111,7 @@ func TestMisbehaving(t *testing.T) {
 		{"nonsense", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>welcome</html>") }, 0, errDocument.Error(), nil},
 		{"other JSON", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"kind":"Pod"}`) }, 0, errDocument.Error(), nil},
 		{"nothing", func(http.ResponseWriter, *http.Request) {}, 0, ": ends in the middle", nil},
-		{"cut off", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, document("node-1", 3)[:900]) }, 0, ": ends in the middle", (*Told).Doubted},
+		{"cut off", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, document("node-1", 3)[:900]) }, 0, ": ends in the middle", (*Answer).Doubted},
 		{"another version", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"version":99,"processes":[]}`) }, 0, "of version", nil},
 		{"negative numbers", func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, strings.Replace(document("node-1", 3), `"cpus_used":0.5`, `"cpus_used":-1`, 1))
@@ -121,28 +121,28 @@ func TestMisbehaving(t *testing.T) {
 		}, 0, "impossible", nil},
 		{"sees no process", func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, strings.Replace(document("node-1", 0), `"looked_at":100`, `"looked_at":0`, 1))
-		}, 0, "", func(t *Told) bool { return !t.Trusted() }},
+		}, 0, "", func(t *Answer) bool { return !t.Trusted() }},
 		{"knows no pods", func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, strings.Replace(document("node-1", 0), `"problems":[]`, `"problems":["the API server is not reached"]`, 1))
-		}, 0, "", func(t *Told) bool { return !t.Trusted() && t.Problems == 1 }},
+		}, 0, "", func(t *Answer) bool { return !t.Trusted() && t.Problems == 1 }},
 		{"far too many Ps", func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, strings.Replace(document("node-1", 3), `"value":8`, `"value":99999999`, 1))
 		}, 0, "impossible", nil},
 		{"a long text", func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, strings.Replace(document("node-1", 3), "GOMAXPROCS is 8", strings.Repeat("x", 5000), 1))
-		}, 3, "", (*Told).Trusted},
+		}, 3, "", (*Answer).Trusted},
 		{"no severity", func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, strings.Replace(document("node-1", 3), `"severity":"warning"`, `"severity":"awful"`, 1))
 		}, 0, "awful", nil},
 		{"refuses", func(w http.ResponseWriter, _ *http.Request) {
 			status(w, 403, "Forbidden", `pods "a" is forbidden: User "me" cannot get resource "pods/proxy"`)
-		}, 0, "pods/proxy", func(t *Told) bool { return cluster.Forbidden(t.Err) }},
+		}, 0, "pods/proxy", func(t *Answer) bool { return cluster.Forbidden(t.Err) }},
 		{"is gone", func(w http.ResponseWriter, _ *http.Request) { status(w, 404, "NotFound", "no such pod") }, 0, "no such pod", nil},
 		{"not reached", func(w http.ResponseWriter, _ *http.Request) {
 			status(w, 503, "ServiceUnavailable", "dial tcp 10.0.0.9:9435: connection refused")
 		}, 0, "connection refused", nil},
 		{"breaks off", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 0, "EOF", nil},
-		{"another node", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, document("node-9", 1)) }, 1, "", func(t *Told) bool {
+		{"another node", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, document("node-9", 1)) }, 1, "", func(t *Answer) bool {
 			return t.WrongNode == "node-9" && !t.Trusted() && t.Doubted()
 		}},
 	} {
@@ -160,14 +160,14 @@ func TestMisbehaving(t *testing.T) {
 				{Namespace: "unthrottle", Pod: "pending", Node: "node-3", Port: 9435},
 			}
 			saw := map[string]int{}
-			told := map[string]*Told{}
+			told := map[string]*Answer{}
 			Read(t.Context(), access, all, Options{AtOnce: 2, Within: 2 * time.Second}, func(node string, p audit.Program) audit.Outcome {
 				saw[node]++
 				if p.Procs != 8 || p.Level != "pod" || *p.Throttled != 0.9 || len(p.Findings) != 1 {
 					t.Errorf("%+v", p)
 				}
 				return audit.Taken
-			}, func(x *Told) { told[x.Pod] = x })
+			}, func(x *Answer) { told[x.Pod] = x })
 			bad := told["bad"]
 			if (bad.Err == nil) != (c.want == "") || bad.Err != nil && !strings.Contains(bad.Err.Error(), c.want) {
 				t.Errorf("%v, want %q", bad.Err, c.want)
@@ -198,7 +198,7 @@ func TestExpected(t *testing.T) {
 		{`{"state":"invented","cpus":3}`, 0},
 	} {
 		text := fmt.Sprintf(`{"version":%d,"processes":[{"pid":7,"gomaxprocs":{"value":16,"expected":16},"affinity_cpus":16,"limit":%s,"container":{}}]}`, report.Version, c.limit)
-		told := &Told{}
+		told := &Answer{}
 		err := parse(strings.NewReader(text), told, func(p *result.AgentProcess) error {
 			if out, ok := programOf(p, told); !ok || out.Expected != c.want {
 				t.Errorf("%s: %d, %v, want %d", c.limit, out.Expected, ok, c.want)
@@ -225,7 +225,7 @@ func TestBounded(t *testing.T) {
 		{"too long a program", strings.Replace(document("node-1", 3), "GOMAXPROCS is 8", strings.Repeat("x", mostValue*2), 1), 0, "one value takes more than 1 MB"},
 	} {
 		r, seen := strings.NewReader(c.text), 0
-		err := parse(r, &Told{}, func(*result.AgentProcess) error { seen++; return nil })
+		err := parse(r, &Answer{}, func(*result.AgentProcess) error { seen++; return nil })
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", c.name, err)
 		}
@@ -251,7 +251,7 @@ func TestAtOnce(t *testing.T) {
 		all = append(all, Agent{Namespace: "unthrottle", Pod: fmt.Sprint("a-", i), Node: fmt.Sprint("node-", i), Port: 9435, Ready: true})
 	}
 	told := 0
-	Read(t.Context(), access, all, Options{AtOnce: 7}, func(string, audit.Program) audit.Outcome { return audit.Elsewhere }, func(x *Told) {
+	Read(t.Context(), access, all, Options{AtOnce: 7}, func(string, audit.Program) audit.Outcome { return audit.Elsewhere }, func(x *Answer) {
 		told++
 		if x.Err != nil || x.Elsewhere != 1 || x.Trusted() {
 			t.Errorf("%+v", x)
@@ -262,7 +262,7 @@ func TestAtOnce(t *testing.T) {
 		audit.Unnamed: false, audit.Elsewhere: false, audit.Strange: false, audit.Otherwise: false,
 	} {
 		access := open(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, document("", 1)) })
-		Read(t.Context(), access, all[:1], Options{}, func(string, audit.Program) audit.Outcome { return outcome }, func(x *Told) {
+		Read(t.Context(), access, all[:1], Options{}, func(string, audit.Program) audit.Outcome { return outcome }, func(x *Answer) {
 			lied := !trusted && outcome != audit.Unnamed
 			if x.Trusted() != trusted || (x.Unnamed == 1) != (outcome == audit.Unnamed) || x.Doubted() != lied {
 				t.Errorf("outcome %d: trusted is %v, doubted %v, %+v", outcome, x.Trusted(), x.Doubted(), x)
@@ -274,7 +274,7 @@ func TestAtOnce(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	Read(ctx, access, all, Options{}, nil, func(x *Told) {
+	Read(ctx, access, all, Options{}, nil, func(x *Answer) {
 		if x.Err == nil {
 			t.Errorf("%s was heard after the end", x)
 		}
@@ -364,7 +364,7 @@ func TestMemory(t *testing.T) {
 		}
 		p.Findings = []finding.Finding{{Rule: "memory-too-tight", Severity: finding.Critical}}
 		change(p.Collector, &p.Memory)
-		out, ok := programOf(&p, &Told{})
+		out, ok := programOf(&p, &Answer{})
 		if !ok {
 			t.Fatal("refused")
 		}
@@ -408,7 +408,7 @@ func TestWords(t *testing.T) {
 	for _, rule := range []string{"too-many-ps", "stale", "limit-not-seen", "throttled", evil} {
 		p.Findings = append(p.Findings, finding.Finding{Rule: rule, Verdict: evil, Severity: finding.Critical, Summary: evil, Evidence: []string{evil}, Fix: evil})
 	}
-	told := &Told{}
+	told := &Answer{}
 	out, ok := programOf(&p, told)
 	text := fmt.Sprintf("%+v", out)
 	if !ok || strings.Contains(text, "URGENT") || strings.Contains(text, "curl") || told.NewRules != 1 || len(out.Findings) != 4 || !slices.Equal(out.Muted, []string{"stale"}) {
@@ -477,7 +477,7 @@ func TestPodLimit(t *testing.T) {
 	if got := limits(&p).From; got != "the cgroup of the pod" {
 		t.Errorf("the limit is from %q", got)
 	}
-	if out, ok := programOf(&p, &Told{}); !ok || out.Level != "pod" {
+	if out, ok := programOf(&p, &Answer{}); !ok || out.Level != "pod" {
 		t.Errorf("%t, level %q", ok, out.Level)
 	}
 }
@@ -548,7 +548,7 @@ func TestMeanwhile(t *testing.T) {
 			said.Limit = p.Limit
 			said.GOMAXPROCS = report.GOMAXPROCS{Value: new(2), Expected: new(2)}
 			test.look(said)
-			if err := Retell(said, &Told{}, p); err != nil {
+			if err := Retell(said, &Answer{}, p); err != nil {
 				t.Fatal(err)
 			}
 			if len(said.Findings) != 1 || !slices.Contains(said.Findings[0].Evidence, test.want) {
@@ -566,7 +566,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"version":1,"processes":[[]]}`))
 	f.Add([]byte(`[]`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		told := &Told{}
+		told := &Answer{}
 		programs := 0
 		err := parse(strings.NewReader(string(data)), told, func(said *result.AgentProcess) error {
 			p, fits := programOf(said, told)

@@ -101,7 +101,7 @@ spec:
 	}
 	got := map[string]string{}
 	programs := 0
-	Read(t.Context(), access, all, Options{Within: 3 * time.Second}, func(string, audit.Program) audit.Outcome { programs++; return audit.Taken }, func(x *Told) {
+	Read(t.Context(), access, all, Options{Within: 3 * time.Second}, func(string, audit.Program) audit.Outcome { programs++; return audit.Taken }, func(x *Answer) {
 		got[x.Pod] = fmt.Sprint(x.Err)
 	})
 	for name, want := range map[string]string{
@@ -140,7 +140,7 @@ spec:
 	if found, err = Find(t.Context(), access, search); err != nil || len(found.Agents) != 6 {
 		t.Fatalf("%v, %+v", err, found)
 	}
-	Read(t.Context(), access, all[:1], Options{}, nil, func(x *Told) {
+	Read(t.Context(), access, all[:1], Options{}, nil, func(x *Answer) {
 		if why, _ := cluster.Reason(x.Err); !cluster.Forbidden(x.Err) || !strings.Contains(why, `resource "pods/proxy"`) {
 			t.Errorf("%s: %v", x, x.Err)
 		}

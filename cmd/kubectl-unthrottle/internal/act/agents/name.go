@@ -15,7 +15,7 @@ import (
 
 // name adds to a process what an agent says of it that knows the pods: whose container it is in, who set its GOMAXPROCS, and whether that
 // is left behind by a resize. What takes an earlier scan is not known.
-func name(p *result.AgentProcess, t *Told, c pods.Container) {
+func name(p *result.AgentProcess, t *Answer, c pods.Container) {
 	of := p.Container
 	of.Namespace, of.Pod, of.UID, of.Name, of.Muted = c.Namespace, c.Pod, c.UID, c.Name, c.Muted
 	of.Spec = result.AgentSetting{Set: c.Spec.Set, Form: string(c.Spec.Form), Value: c.Spec.Value}

@@ -79,7 +79,7 @@ func TestNamed(t *testing.T) {
 		}
 		got[p.Container] = fmt.Sprint(p.SetBy, rules)
 		return audit.Taken
-	}, func(x *Told) {
+	}, func(x *Answer) {
 		if x.Err != nil || x.Programs != 9 || !x.Trusted() {
 			t.Errorf("%+v", x)
 		}

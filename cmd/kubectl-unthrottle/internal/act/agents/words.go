@@ -309,7 +309,7 @@ func fix(by choice.Rule) string {
 
 // Retell makes an agent's explanation of a process one of our own: its numbers, its paths and names as far as they look like such,
 // and our sentences. p is what the agent tells of the process besides.
-func Retell(d *report.Explain, told *Told, p *result.AgentProcess) error {
+func Retell(d *report.Explain, told *Answer, p *result.AgentProcess) error {
 	if p == nil || d.Subject.PID != p.PID {
 		return fmt.Errorf("%w: explains another process", errDocument)
 	}

@@ -31,7 +31,7 @@ const (
 type witness struct {
 	ask     *cluster.Access
 	agent   agents.Agent
-	told    *agents.Told
+	told    *agents.Answer
 	process *result.AgentProcess
 	of      int // Go programs in the container, of which it is the busiest
 }
